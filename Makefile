@@ -1,0 +1,156 @@
+# The Nairobi MySQL Operator. `make help` lists what there is.
+
+SHELL := /usr/bin/env bash -o pipefail
+.SHELLFLAGS := -ec
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+# The order of prerequisites is the order of work; the tools below use all cores themselves.
+.NOTPARALLEL:
+
+# What is built, and under which name.
+VERSION ?= 0.1.0
+COMMIT  ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
+DATE    ?= $(shell git log -1 --format=%cI 2>/dev/null || echo unknown)
+IMAGE   ?= ghcr.io/alx-ke/nairobi-mysql-operator:v$(VERSION)
+PLATFORMS ?= linux/amd64,linux/arm64
+LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)
+
+# Everything that is slow to make is kept here, by name and version.
+export NAIROBI_CACHE ?= $(HOME)/.cache/nairobi-mysql
+# Where a running lab keeps its state and its kubeconfig.
+export NAIROBI_LAB ?= /var/lib/nairobi-lab
+
+LAB := go run ./test/lab
+# kubectl, from wherever it is to be had; KUBECTL=... names another.
+KUBECTL_SH := hack/kubectl.sh
+
+# Packages by what their tests need: an API server; parts of the lab (its EC2 API, real mysqld, root); or nothing but Go.
+ENVTEST_PKGS := ./api/... ./controllers/...
+PARTS_PKGS   := ./internal/ec2/... ./internal/mysql/... ./test/lab/...
+UNIT_PKGS     = $$(go list ./... | grep -vE '/(api|controllers|internal/ec2|internal/mysql|test/lab)(/|$$)')
+# The longest that one package's tests may take. The first run builds what the cache does not hold yet.
+TEST_TIMEOUT ?= 30m
+# Arguments for every `go test`, for example TESTFLAGS='-run Promotion -v'.
+TESTFLAGS ?=
+
+##@ General
+
+.PHONY: help
+help: ## Print this list.
+	@awk 'BEGIN { FS = ":.*## " } \
+	  /^##@/ { printf "\n%s\n", substr($$0, 5) } \
+	  /^[a-zA-Z0-9_-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: deps
+deps: ## Install the Debian packages that are missing (root).
+	@hack/deps.sh
+
+.PHONY: demo
+demo: deps ## Bring up the lab and the operator, and a three-member cluster until Ready. Leaves the lab up.
+	@go run ./test/demo
+
+.PHONY: test
+test: deps test-unit test-envtest test-parts e2e ## Everything that tests the operator, from pure functions to the lab.
+
+##@ Development
+
+.PHONY: generate
+generate: ## Regenerate deep copies, CRDs, RBAC, webhooks and apply configurations from the code.
+	@hack/generate.sh
+
+.PHONY: manifests
+manifests: generate ## The same as generate: code and manifests come from one run.
+
+.PHONY: fmt
+fmt: ## Format the code.
+	@"$$(hack/tool.sh golangci-lint)" fmt
+
+.PHONY: fmt-check
+fmt-check: ## Fail when a file is not formatted.
+	@"$$(hack/tool.sh golangci-lint)" fmt --diff
+
+.PHONY: vet
+vet: ## go vet, with the scenarios of the lab.
+	@go vet -tags e2e ./...
+
+.PHONY: lint
+lint: ## golangci-lint, with the walls between the packages.
+	@"$$(hack/tool.sh golangci-lint)" run
+
+.PHONY: shellcheck
+shellcheck: deps ## shellcheck on every script.
+	@git ls-files -co --exclude-standard -- '*.sh' '.ci/run' | xargs -r shellcheck
+
+.PHONY: verify
+verify: ## Fail when generated files are not what the code says.
+	@hack/verify.sh
+
+.PHONY: build
+build: ## The operator's binary, as bin/manager.
+	@CGO_ENABLED=0 go build -trimpath -ldflags='$(LDFLAGS)' -o bin/manager .
+
+.PHONY: run
+run: ## Run the operator here, against the cluster of the current kubeconfig.
+	@go run -ldflags='$(LDFLAGS)' . --probe-through-service=false --webhook-certs=none $(ARGS)
+
+##@ Tests
+
+.PHONY: test-unit
+test-unit: ## Tests that need nothing but Go.
+	@packages=$(UNIT_PKGS); go test $(TESTFLAGS) $$packages
+
+.PHONY: test-envtest
+test-envtest: ## Tests against a real API server: CRD, CEL, webhooks, RBAC, the reconciler.
+	@assets="$$($(LAB) envtest-assets)"; KUBEBUILDER_ASSETS="$$assets" go test -timeout $(TEST_TIMEOUT) $(TESTFLAGS) $(ENVTEST_PKGS)
+
+.PHONY: test-parts
+test-parts: deps ## Tests against parts of the lab: EC2 API, mysqld, its own machinery (root). Not beside a lab that is up.
+	@go test -p 1 -timeout $(TEST_TIMEOUT) $(TESTFLAGS) $(PARTS_PKGS)
+
+.PHONY: e2e
+e2e: deps ## The scenarios on the lab: real API server, real instances, real mysqld.
+	@hack/with-lab.sh go test -tags e2e -count=1 -timeout 45m -v $(TESTFLAGS) ./test/e2e/...
+
+##@ Lab
+
+.PHONY: lab-up
+lab-up: deps ## Bring up the local stack. KUBECONFIG is $NAIROBI_LAB/kubeconfig.
+	@$(LAB) up
+
+.PHONY: lab-down
+lab-down: ## Take the local stack away, whatever is left of it.
+	@$(LAB) down
+
+.PHONY: lab-status
+lab-status: ## What runs in the local stack.
+	@$(LAB) status
+
+##@ Release and installation
+
+.PHONY: image
+image: ## Build the image for amd64 and arm64. PUSH=--push publishes it.
+	docker buildx build --platform $(PLATFORMS) --build-arg VERSION=v$(VERSION) --build-arg COMMIT=$(COMMIT) \
+	  --build-arg DATE=$(DATE) --tag $(IMAGE) $(PUSH) .
+
+.PHONY: dist
+dist: ## Write dist/crds.yaml and dist/install.yaml.
+	@mkdir -p dist
+	@hack/render.sh config/crd > dist/crds.yaml
+	@hack/render.sh config/default "$(IMAGE)" > dist/install.yaml
+	@ls -l dist
+
+.PHONY: install
+install: ## Install the CRDs into the cluster of the current kubeconfig.
+	@hack/render.sh config/crd | $(KUBECTL_SH) apply --server-side -f -
+
+.PHONY: uninstall
+uninstall: ## Remove the CRDs. Clusters that are protected against deletion stay, and so do the CRDs.
+	@hack/render.sh config/crd | $(KUBECTL_SH) delete --ignore-not-found -f -
+
+.PHONY: deploy
+deploy: install ## Install the CRDs and the operator.
+	@hack/render.sh config/default "$(IMAGE)" | $(KUBECTL_SH) apply --server-side -f -
+
+.PHONY: undeploy
+undeploy: ## Remove the operator. CRDs and clusters stay.
+	@hack/render.sh config/default "$(IMAGE)" | $(KUBECTL_SH) delete --ignore-not-found -f -

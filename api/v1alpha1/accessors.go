@@ -1,0 +1,145 @@
+package v1alpha1
+
+import (
+	"strconv"
+	"time"
+)
+
+// What a field means when it is not set: the defaults of the CRD, for objects that no API server has filled in.
+// A test holds the two together.
+const (
+	DefaultReplicas       int32          = 3
+	DefaultStorageGiB     int32          = 20
+	DefaultVolumeType     VolumeType     = VolumeTypeGP3
+	DefaultDeletionPolicy DeletionPolicy = DeletionPolicySnapshot
+	DefaultDurability     Durability     = DurabilityLossless
+	DefaultMaxLag                        = 30 * time.Second
+	DefaultDatabaseOwner                 = "app"
+)
+
+const bytesPerGiB = 1 << 30
+
+// ReplicaCount is the number of members wanted.
+func (s *MySQLClusterSpec) ReplicaCount() int32 {
+	if s == nil || s.Replicas == nil {
+		return DefaultReplicas
+	}
+	return *s.Replicas
+}
+
+// Lossless tells whether a commit is acknowledged only when a majority of the voters holds it.
+func (s *MySQLClusterSpec) Lossless() bool {
+	return s == nil || s.Replication.Durability == "" || s.Replication.Durability == DurabilityLossless
+}
+
+// EffectiveMaxLag is how far a replica may be behind and still count as Ready.
+func (s *MySQLClusterSpec) EffectiveMaxLag() time.Duration {
+	if s == nil || s.Replication.MaxLag == nil {
+		return DefaultMaxLag
+	}
+	return s.Replication.MaxLag.Duration
+}
+
+// IsProtected tells whether the cluster must not be deleted.
+func (s *MySQLClusterSpec) IsProtected() bool {
+	return s == nil || s.DeletionProtection == nil || *s.DeletionProtection
+}
+
+// SizeGiB is the size of each volume in GiB.
+func (s *StorageSpec) SizeGiB() int32 {
+	if s == nil || s.Size == nil {
+		return DefaultStorageGiB
+	}
+	return int32(s.Size.Value() / bytesPerGiB)
+}
+
+// VolumeType is the type of each volume.
+func (s *StorageSpec) VolumeType() VolumeType {
+	if s == nil || s.Type == "" {
+		return DefaultVolumeType
+	}
+	return s.Type
+}
+
+// IsEncrypted tells whether the volumes are encrypted.
+func (s *StorageSpec) IsEncrypted() bool {
+	return s == nil || s.Encrypted == nil || *s.Encrypted
+}
+
+// EffectiveDeletionPolicy says what becomes of the volumes of a deleted cluster.
+func (s *StorageSpec) EffectiveDeletionPolicy() DeletionPolicy {
+	if s == nil || s.DeletionPolicy == "" {
+		return DefaultDeletionPolicy
+	}
+	return s.DeletionPolicy
+}
+
+// OwnerName is the account that owns the database.
+func (d *DatabaseSpec) OwnerName() string {
+	if d == nil || d.Owner == "" {
+		return DefaultDatabaseOwner
+	}
+	return d.Owner
+}
+
+// ReplicaCount is the number of members wanted.
+func (c *MySQLCluster) ReplicaCount() int32 { return c.spec().ReplicaCount() }
+
+// StorageGiB is the size of each member's volume in GiB.
+func (c *MySQLCluster) StorageGiB() int32 {
+	if c == nil {
+		return DefaultStorageGiB
+	}
+	return c.Spec.Storage.SizeGiB()
+}
+
+// EffectiveMaxLag is how far a replica may be behind and still count as Ready.
+func (c *MySQLCluster) EffectiveMaxLag() time.Duration { return c.spec().EffectiveMaxLag() }
+
+// IsProtected tells whether the cluster must not be deleted.
+func (c *MySQLCluster) IsProtected() bool { return c.spec().IsProtected() }
+
+// AbandonsCloudResources tells whether the cluster may go although its EC2 resources could not be deleted.
+func (c *MySQLCluster) AbandonsCloudResources() bool {
+	return c != nil && c.Annotations[AnnotationAbandonCloudResources] == "true"
+}
+
+// MemberName is the name of the member with an ordinal.
+func (c *MySQLCluster) MemberName(ordinal int32) string {
+	return c.derived("-" + strconv.Itoa(int(ordinal)))
+}
+
+// PrimaryServiceName is the Service that leads to the writable member.
+func (c *MySQLCluster) PrimaryServiceName() string { return c.derived("-primary") }
+
+// ReplicasServiceName is the Service that leads to the replicas within the permitted lag.
+func (c *MySQLCluster) ReplicasServiceName() string { return c.derived("-replicas") }
+
+// HeadlessServiceName is the Service that gives every member its DNS name.
+func (c *MySQLCluster) HeadlessServiceName() string { return c.derived("") }
+
+// CASecretName is the Secret with the cluster's CA; whoever reads it owns the database.
+func (c *MySQLCluster) CASecretName() string { return c.derived("-ca") }
+
+// OperatorTLSSecretName is the Secret with the operator's client certificate; whoever reads it owns the database.
+func (c *MySQLCluster) OperatorTLSSecretName() string { return c.derived("-operator-tls") }
+
+// AppSecretName is the Secret with what an application needs to connect.
+func (c *MySQLCluster) AppSecretName() string { return c.derived("-app") }
+
+// MembersConfigMapName is the ConfigMap that remembers the members' incarnations.
+func (c *MySQLCluster) MembersConfigMapName() string { return c.derived("-members") }
+
+func (c *MySQLCluster) derived(suffix string) string {
+	if c == nil {
+		return ""
+	}
+	return c.Name + suffix
+}
+
+func (c *MySQLCluster) spec() *MySQLClusterSpec {
+	if c == nil {
+		return nil
+	}
+	return &c.Spec
+}

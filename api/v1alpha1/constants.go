@@ -1,0 +1,154 @@
+package v1alpha1
+
+// Names that the operator puts on objects in Kubernetes and in EC2.
+const (
+	// Prefix begins every label, annotation and EC2 tag of the operator.
+	Prefix = "mysql.alx.ke/"
+
+	// Finalizer keeps a MySQLCluster, and the Secrets that its deletion needs, until EC2 says that its resources are gone.
+	Finalizer = Prefix + "finalizer"
+
+	// FieldManager owns the fields that the operator writes by server-side apply.
+	FieldManager = "nairobi-mysql-operator"
+
+	// SystemNamespace is where the operator and the administrator's policy live by default.
+	SystemNamespace = "nairobi-mysql-system"
+
+	// PolicyConfigMap names the administrator's tenancy policy in the operator's namespace.
+	PolicyConfigMap = "nairobi-mysql-policy"
+
+	// AnnotationAbandonCloudResources lets a cluster's finalizer go although its EC2 resources could not be deleted.
+	// Its only effective value is "true". What is left behind is listed in an event and in the log.
+	AnnotationAbandonCloudResources = Prefix + "abandon-cloud-resources"
+)
+
+// Labels of the Kubernetes objects that the operator creates.
+const (
+	LabelCluster   = Prefix + "cluster"
+	LabelComponent = Prefix + "component"
+	LabelManagedBy = "app.kubernetes.io/managed-by"
+	LabelName      = "app.kubernetes.io/name"
+	LabelInstance  = "app.kubernetes.io/instance"
+)
+
+// Tags of the EC2 resources that the operator creates. Ownership is TagClusterUID, never a name.
+const (
+	TagClusterUID   = Prefix + "cluster-uid"
+	TagNamespace    = Prefix + "namespace"
+	TagCluster      = Prefix + "cluster"
+	TagMember       = Prefix + "member"
+	TagIncarnation  = Prefix + "incarnation"
+	TagTemplateHash = Prefix + "template-hash"
+	TagImage        = Prefix + "image"
+	TagRetired      = Prefix + "retired"
+	TagName         = "Name"
+)
+
+// MySQLPort is the TCP port of every member and of every Service that leads to them.
+const MySQLPort = 3306
+
+// Phase says how far a member or a cluster has come. A cluster's phase is the least advanced of its members' phases.
+// +kubebuilder:validation:Enum=Provisioning;EC2Ready;Replicating;Ready;Deleting
+type Phase string
+
+const (
+	// PhaseProvisioning: the volume or the instance is missing or pending.
+	PhaseProvisioning Phase = "Provisioning"
+	// PhaseEC2Ready: the machine is up; MySQL is being installed, initialised, given its certificate.
+	PhaseEC2Ready Phase = "EC2Ready"
+	// PhaseReplicating: MySQL answers; it is being cloned, pointed at its source, or is behind.
+	PhaseReplicating Phase = "Replicating"
+	// PhaseReady: nothing is left to do.
+	PhaseReady Phase = "Ready"
+	// PhaseDeleting: the cluster is on its way out.
+	PhaseDeleting Phase = "Deleting"
+)
+
+// Role is what a member does in replication.
+// +kubebuilder:validation:Enum=Primary;Replica;None
+type Role string
+
+const (
+	RolePrimary Role = "Primary"
+	RoleReplica Role = "Replica"
+	// RoleNone: the member has not been given a role yet.
+	RoleNone Role = "None"
+)
+
+// Durability says what an acknowledged commit is worth.
+// +kubebuilder:validation:Enum=Lossless;Async
+type Durability string
+
+const (
+	// DurabilityLossless: a commit is acknowledged only when a majority of the voters holds it on disk.
+	DurabilityLossless Durability = "Lossless"
+	// DurabilityAsync: a commit is acknowledged when the primary holds it on disk. A failover may lose the newest commits.
+	DurabilityAsync Durability = "Async"
+)
+
+// DeletionPolicy says what becomes of the volumes of a deleted cluster or member.
+// +kubebuilder:validation:Enum=Snapshot;Retain;Delete
+type DeletionPolicy string
+
+const (
+	// DeletionPolicySnapshot: take one final snapshot, then delete the volumes.
+	DeletionPolicySnapshot DeletionPolicy = "Snapshot"
+	// DeletionPolicyRetain: keep the volumes.
+	DeletionPolicyRetain DeletionPolicy = "Retain"
+	// DeletionPolicyDelete: delete the volumes, keep nothing.
+	DeletionPolicyDelete DeletionPolicy = "Delete"
+)
+
+// Condition types of a MySQLCluster.
+const (
+	// ConditionAvailable: a real write through the primary Service succeeded in the last 5 seconds.
+	ConditionAvailable = "Available"
+	// ConditionReady: the phase is Ready and the cluster is Available.
+	ConditionReady = "Ready"
+	// ConditionProgressing: the operator is working towards the spec; the message says on what, or what it waits for.
+	ConditionProgressing = "Progressing"
+	// ConditionDegraded: something needs a person's attention, or a member is missing.
+	ConditionDegraded = "Degraded"
+	// ConditionCloudReachable: EC2's API answers for this cluster's account and region.
+	ConditionCloudReachable = "CloudReachable"
+)
+
+// Reasons of conditions and events.
+const (
+	ReasonReconciling          = "Reconciling"
+	ReasonProvisioning         = "Provisioning"
+	ReasonBootstrapping        = "Bootstrapping"
+	ReasonReplicating          = "Replicating"
+	ReasonStable               = "Stable"
+	ReasonAllMembersReady      = "AllMembersReady"
+	ReasonMembersNotReady      = "MembersNotReady"
+	ReasonWriteSucceeded       = "WriteSucceeded"
+	ReasonWriteFailed          = "WriteFailed"
+	ReasonNoPrimary            = "NoPrimary"
+	ReasonNotProbed            = "NotProbed"
+	ReasonHealthy              = "Healthy"
+	ReasonMemberMissing        = "MemberMissing"
+	ReasonMemberUnreachable    = "MemberUnreachable"
+	ReasonMemberUntrusted      = "MemberUntrusted"
+	ReasonCloudAnswered        = "CloudAnswered"
+	ReasonCloudSilent          = "CloudSilent"
+	ReasonCredentialsMissing   = "CredentialsMissing"
+	ReasonCredentialsInvalid   = "CredentialsInvalid"
+	ReasonNotPermitted         = "NotPermitted"
+	ReasonInvalidSpec          = "InvalidSpec"
+	ReasonPreflightFailed      = "PreflightFailed"
+	ReasonInsufficientCapacity = "InsufficientCapacity"
+	ReasonQuotaExceeded        = "QuotaExceeded"
+	ReasonWaitingForDependency = "WaitingForDependency"
+	ReasonSettingRefused       = "SettingRefused"
+	ReasonPromotionNotProven   = "PromotionNotProven"
+	ReasonDeletionProtected    = "DeletionProtected"
+	ReasonDeleting             = "Deleting"
+	ReasonAbandoned            = "CloudResourcesAbandoned"
+	ReasonForeignResource      = "ForeignResource"
+	ReasonBootFailed           = "BootFailed"
+	// ReasonCALost: the Secret with the certificate authority is gone while members exist that trust it.
+	ReasonCALost = "CertificateAuthorityLost"
+	// ReasonCAInvalid: the Secret with the certificate authority does not hold one.
+	ReasonCAInvalid = "CertificateAuthorityInvalid"
+)

@@ -1,0 +1,208 @@
+package v1alpha1_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+)
+
+const crdName = "mysqlclusters.mysql.alx.ke"
+
+func TestSamples(t *testing.T) {
+	api := api(t)
+	for _, file := range []string{"mysql_v1alpha1_mysqlcluster.yaml", "aws-mysql-prod.yaml"} {
+		t.Run(file, func(t *testing.T) {
+			text, err := os.ReadFile(filepath.Join("..", "..", "config", "samples", file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var typed v1alpha1.MySQLCluster
+			if err := yaml.UnmarshalStrict(text, &typed); err != nil {
+				t.Fatalf("a field is not known: %v", err)
+			}
+			typed.Namespace = metav1.NamespaceDefault
+			if err := api.Create(t.Context(), &typed, client.DryRunAll); err != nil {
+				t.Fatal(err)
+			}
+			if typed.ReplicaCount() != 3 || !typed.IsProtected() || !typed.Spec.Lossless() {
+				t.Errorf("the sample is not a protected, lossless cluster of three: %+v", typed.Spec)
+			}
+		})
+	}
+}
+
+// TestDefaultsAreThoseOfGo compares what the API server fills in with what the accessors say of an empty spec.
+func TestDefaultsAreThoseOfGo(t *testing.T) {
+	api := api(t)
+	for name, changes := range map[string][]change{
+		"nothing set":       {set("replicas", nil), set("database.name", "a")},
+		"empty sub-objects": {set("replicas", nil), set("database.name", "a"), set("storage", map[string]any{}), set("replication", map[string]any{})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			object := cluster(t, "defaults", changes...)
+			if err := api.Create(t.Context(), object, client.DryRunAll); err != nil {
+				t.Fatal(err)
+			}
+			var filled v1alpha1.MySQLCluster
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &filled); err != nil {
+				t.Fatal(err)
+			}
+			s := filled.Spec
+			if s.Replicas == nil || s.Storage.Size == nil || s.Storage.Encrypted == nil || s.Replication.MaxLag == nil || s.DeletionProtection == nil {
+				t.Fatalf("not filled in: %+v", s)
+			}
+			var empty v1alpha1.MySQLCluster
+			got := fmt.Sprint(*s.Replicas, s.Storage.SizeGiB(), s.Storage.Type, *s.Storage.Encrypted, s.Storage.DeletionPolicy,
+				s.Replication.Durability, s.Replication.MaxLag.Duration, *s.DeletionProtection, s.Database.Owner)
+			e := &empty.Spec
+			want := fmt.Sprint(empty.ReplicaCount(), empty.StorageGiB(), e.Storage.VolumeType(), e.Storage.IsEncrypted(), e.Storage.EffectiveDeletionPolicy(),
+				v1alpha1.DefaultDurability, empty.EffectiveMaxLag(), empty.IsProtected(), e.Database.OwnerName())
+			if got != want {
+				t.Errorf("the API server fills in %s, Go says %s", got, want)
+			}
+		})
+	}
+}
+
+func TestAccessorsTakeNil(t *testing.T) {
+	var none *v1alpha1.MySQLCluster
+	if none.ReplicaCount() != 3 || none.StorageGiB() != 20 || !none.IsProtected() || none.PrimaryServiceName() != "" || none.AbandonsCloudResources() {
+		t.Error("an absent cluster has other defaults than an empty one")
+	}
+	var spec *v1alpha1.MySQLClusterSpec
+	var storage *v1alpha1.StorageSpec
+	if !spec.Lossless() || !storage.IsEncrypted() || storage.VolumeType() != "gp3" || storage.EffectiveDeletionPolicy() != "Snapshot" {
+		t.Error("an absent spec has other defaults than an empty one")
+	}
+}
+
+func TestColumns(t *testing.T) {
+	var crd apiextensionsv1.CustomResourceDefinition
+	if err := api(t).Get(t.Context(), client.ObjectKey{Name: crdName}, &crd); err != nil {
+		t.Fatal(err)
+	}
+	if crd.Spec.Scope != apiextensionsv1.NamespaceScoped || fmt.Sprint(crd.Spec.Names.ShortNames) != "[mysql]" {
+		t.Errorf("scope %s, short names %v", crd.Spec.Scope, crd.Spec.Names.ShortNames)
+	}
+	var usual, wide []string
+	for _, column := range crd.Spec.Versions[0].AdditionalPrinterColumns {
+		if column.Priority == 0 {
+			usual = append(usual, column.Name)
+		} else {
+			wide = append(wide, column.Name)
+		}
+	}
+	if fmt.Sprint(usual) != "[Phase Available Ready Primary Version Age]" || fmt.Sprint(wide) != "[Region Type Lag]" {
+		t.Errorf("columns %v, wide %v", usual, wide)
+	}
+}
+
+// TestTableShowsStatus reads the cells that kubectl get prints.
+func TestTableShowsStatus(t *testing.T) {
+	api := api(t)
+	object := cluster(t, "table")
+	if err := api.Create(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	object.Object["status"] = map[string]any{
+		"phase": "Ready", "readyMembers": "3/3", "primary": "table-1", "version": "9.7.1", "lag": "<1s", "replicas": int64(3), "selector": "mysql.alx.ke/cluster=table",
+		"conditions": []any{map[string]any{"type": "Available", "status": "True", "reason": "WriteSucceeded", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}},
+	}
+	if err := api.Status().Update(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	config := rest.CopyConfig(server.config)
+	config.GroupVersion, config.APIPath = &v1alpha1.GroupVersion, "/apis"
+	config.NegotiatedSerializer = serializer.NewCodecFactory(runtime.NewScheme()).WithoutConversion()
+	raw, err := rest.RESTClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(path, accept string) map[string]any {
+		body, err := raw.Get().AbsPath(path).SetHeader("Accept", accept).DoRaw(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer := map[string]any{}
+		if err := yaml.Unmarshal(body, &answer); err != nil {
+			t.Fatal(err)
+		}
+		return answer
+	}
+	const path = "/apis/mysql.alx.ke/v1alpha1/namespaces/default/mysqlclusters/table"
+	rows, _, err := unstructured.NestedSlice(read(path, "application/json;as=Table;v=v1;g=meta.k8s.io"), "rows")
+	if err != nil || len(rows) != 1 {
+		t.Fatalf("%v, %v", rows, err)
+	}
+	cells, ok := rows[0].(map[string]any)["cells"].([]any)
+	if !ok || len(cells) != 10 {
+		t.Fatalf("cells %v", cells)
+	}
+	if got := fmt.Sprint(append(cells[:6:6], cells[7:]...)); got != "[table Ready True 3/3 table-1 9.7.1 us-east-1 r7g.large <1s]" {
+		t.Errorf("kubectl get prints %s", got)
+	}
+	scale := read(path+"/scale", "application/json")
+	if got := fmt.Sprint(scale["spec"], scale["status"]); got != "map[replicas:3] map[replicas:3 selector:mysql.alx.ke/cluster=table]" {
+		t.Errorf("the scale subresource says %s", got)
+	}
+}
+
+// TestEverythingIsBoundedAndExplained walks the schema: what has no bound costs the rules' budget and etcd's, and what
+// has no description leaves kubectl explain empty.
+func TestEverythingIsBoundedAndExplained(t *testing.T) {
+	var crd apiextensionsv1.CustomResourceDefinition
+	if err := api(t).Get(t.Context(), client.ObjectKey{Name: crdName}, &crd); err != nil {
+		t.Fatal(err)
+	}
+	schema := crd.Spec.Versions[0].Schema.OpenAPIV3Schema
+	for _, part := range []string{"spec", "status"} {
+		walk(t, part, schema.Properties[part])
+	}
+}
+
+func walk(t *testing.T, path string, s apiextensionsv1.JSONSchemaProps) {
+	t.Helper()
+	if s.Description == "" {
+		t.Errorf("%s has no description", path)
+	}
+	switch s.Type {
+	case "string":
+		if s.MaxLength == nil && len(s.Enum) == 0 && s.Format == "" {
+			t.Errorf("%s has no maximal length", path)
+		}
+	case "integer":
+		if strings.HasPrefix(path, "spec") && (s.Minimum == nil || s.Maximum == nil) {
+			t.Errorf("%s has no range", path)
+		}
+	case "array":
+		if s.MaxItems == nil {
+			t.Errorf("%s has no maximal number of items", path)
+		}
+		item := *s.Items.Schema
+		item.Description = "an item"
+		walk(t, path+"[]", item)
+	case "object":
+		if s.AdditionalProperties != nil {
+			if s.MaxProperties == nil {
+				t.Errorf("%s has no maximal number of entries", path)
+			}
+			walk(t, path+"{}", *s.AdditionalProperties.Schema)
+		}
+		for name, property := range s.Properties {
+			walk(t, path+"."+name, property)
+		}
+	}
+}

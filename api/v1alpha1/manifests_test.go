@@ -1,0 +1,138 @@
+package v1alpha1_test
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+)
+
+// build renders a folder of config/ as `kubectl kustomize` does for a user.
+func build(t *testing.T, folder string) []*unstructured.Unstructured {
+	t.Helper()
+	api(t)
+	kubectl := filepath.Join(server.env.ControlPlane.APIServer.Path, "..", "kubectl")
+	command := exec.CommandContext(t.Context(), kubectl, "kustomize", filepath.Join("..", "..", "config", folder)) //nolint:gosec // the tests' own kubectl
+	var complaints strings.Builder
+	command.Stderr = &complaints
+	text, err := command.Output()
+	if err != nil || complaints.Len() > 0 {
+		t.Fatalf("%v: %s", err, complaints.String())
+	}
+	var objects []*unstructured.Unstructured
+	for _, document := range strings.Split(string(text), "\n---\n") {
+		object := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(document), &object.Object); err != nil {
+			t.Fatal(err)
+		}
+		objects = append(objects, object)
+	}
+	return objects
+}
+
+// TestManifests builds every kustomization and has the API server judge what it knows of it.
+func TestManifests(t *testing.T) {
+	admin := api(t)
+	namespace := &corev1.Namespace{}
+	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	namespace.Name = v1alpha1.SystemNamespace
+	scheme := runtime.NewScheme()
+	if err := corev1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	core, err := client.New(server.config, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := core.Create(t.Context(), namespace); client.IgnoreAlreadyExists(err) != nil {
+		t.Fatal(err)
+	}
+	// Kinds of operators that are not installed here.
+	foreign := []string{"Issuer", "Certificate", "ServiceMonitor"}
+	for _, folder := range []string{
+		"crd", "rbac", "manager", "webhook", "certmanager", "network-policy", "prometheus", "samples", "default",
+		"overlays/with-certmanager", "overlays/lab",
+	} {
+		t.Run(folder, func(t *testing.T) {
+			for _, object := range build(t, folder) {
+				if slices.Contains(foreign, object.GetKind()) {
+					continue
+				}
+				if object.GetKind() == "MySQLCluster" {
+					object.SetNamespace(metav1.NamespaceDefault)
+				}
+				apply := client.ApplyConfigurationFromUnstructured(object)
+				if err := admin.Apply(t.Context(), apply, client.DryRunAll, client.ForceOwnership, client.FieldOwner("test")); err != nil {
+					t.Errorf("%s %s: %v", object.GetKind(), object.GetName(), err)
+				}
+			}
+		})
+	}
+}
+
+func deployment(t *testing.T, folder string) appsv1.Deployment {
+	t.Helper()
+	for _, object := range build(t, folder) {
+		if object.GetKind() == "Deployment" {
+			var d appsv1.Deployment
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, &d, true); err != nil {
+				t.Fatal(err)
+			}
+			return d
+		}
+	}
+	t.Fatalf("%s has no Deployment", folder)
+	return appsv1.Deployment{}
+}
+
+func TestDeploymentIsHardened(t *testing.T) {
+	d := deployment(t, "default")
+	if d.Namespace != v1alpha1.SystemNamespace || d.Name != "nairobi-mysql-controller-manager" {
+		t.Errorf("the deployment is %s/%s", d.Namespace, d.Name)
+	}
+	pod := d.Spec.Template.Spec
+	if s := pod.SecurityContext; s == nil || !*s.RunAsNonRoot || *s.RunAsUser != 65532 || s.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
+		t.Errorf("the pod's security context: %+v", s)
+	}
+	c := pod.Containers[0]
+	if s := c.SecurityContext; s == nil || *s.AllowPrivilegeEscalation || !*s.ReadOnlyRootFilesystem || fmt.Sprint(s.Capabilities.Drop) != "[ALL]" {
+		t.Errorf("the container's security context: %+v", s)
+	}
+	if len(c.Resources.Requests) != 2 || len(c.Resources.Limits) != 2 || c.LivenessProbe == nil || c.ReadinessProbe == nil {
+		t.Error("requests, limits or probes are missing")
+	}
+	if !strings.HasPrefix(c.Image, "ghcr.io/alx-ke/nairobi-mysql-operator:v") {
+		t.Errorf("the image has no version: %s", c.Image)
+	}
+}
+
+func TestOverlays(t *testing.T) {
+	for folder, want := range map[string][]string{
+		"default":                   {"--leader-elect", "--webhook-certs=self"},
+		"overlays/with-certmanager": {"--leader-elect", "--webhook-certs=external"},
+		"overlays/lab":              {"--leader-elect", "--webhook-certs=self", "--aws-endpoint=http://10.77.0.2:4566"},
+	} {
+		pod := deployment(t, folder).Spec.Template.Spec
+		for _, arg := range want {
+			if !slices.Contains(pod.Containers[0].Args, arg) {
+				t.Errorf("%s lacks %s: %v", folder, arg, pod.Containers[0].Args)
+			}
+		}
+		secret := pod.Volumes[0].Secret != nil
+		if mounted := folder == "overlays/with-certmanager"; secret != mounted || pod.Containers[0].VolumeMounts[0].ReadOnly != mounted {
+			t.Errorf("%s: the certificate is mounted from a Secret: %v", folder, secret)
+		}
+	}
+}

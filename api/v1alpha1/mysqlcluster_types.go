@@ -1,0 +1,170 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// MySQLClusterSpec says what a user wants.
+//
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.database) || has(self.database)",message="database cannot be taken out of the spec again: its data would stay on the members. Put it back; to give the database up, drop it with SQL"
+type MySQLClusterSpec struct {
+	// Replicas is the number of members, the primary included: 1 to 9, 3 unless set.
+	// With one member nothing is highly available; with two, writes wait after the loss of one (Lossless) until it is
+	// replaced; an even number survives no more losses than the odd number below it.
+	// Raising it seeds new members by CLONE. After lowering it, members beyond the number keep running until they are
+	// scaled in.
+	// +kubebuilder:default=3
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=9
+	// +optional
+	Replicas *int32 `json:"replicas,omitempty"`
+
+	// Version is the exact version of MySQL, x.y.z. Supported are the LTS series 8.4 and 9.7.
+	// It never goes down, because MySQL cannot read a newer data directory
+	// (MySQL Reference Manual, "Downgrading MySQL"); 8.4 to 9.7 is a supported step from one LTS series to the next.
+	// A change counts for instances that are launched from then on; the volumes stay.
+	// +kubebuilder:validation:MinLength=5
+	// +kubebuilder:validation:MaxLength=10
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(8[.]4|9[.]7)[.](0|[1-9][0-9]{0,2})$')",message="must be the exact version of a supported series, 8.4.z or 9.7.z; for example 9.7.1"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^[0-9]+[.][0-9]+[.][0-9]+$') || !oldSelf.matches('^[0-9]+[.][0-9]+[.][0-9]+$') || int(self.split('.')[0]) * 1000000 + int(self.split('.')[1]) * 1000 + int(self.split('.')[2]) >= int(oldSelf.split('.')[0]) * 1000000 + int(oldSelf.split('.')[1]) * 1000 + int(oldSelf.split('.')[2])",messageExpression="'must not go down from ' + oldSelf + ': MySQL cannot read the data of a newer version. Set ' + oldSelf + ' or a later one; to go back, restore a backup into a new cluster'"
+	Version string `json:"version"`
+
+	// MySQLD holds settings of mysqld: a system variable's name, in lower case with underscores, and its value.
+	// At most 64 settings of together 4096 characters (they travel in an instance's user data, which EC2 limits to 16 KiB).
+	// A changed dynamic variable takes effect at once (SET PERSIST); any other by a rolling RESTART, replicas first.
+	// A setting that is taken out goes back to MySQL's default.
+	// Refused is what the operator sets itself (replication, who may write, durability, TLS, addresses, paths, plug-ins) and
+	// what is fixed when a data directory is made; the message names the setting and says what to do instead.
+	// Values are written without quotes.
+	//
+	// +kubebuilder:validation:MaxProperties=64
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k.matches('^[a-z][a-z0-9_]{1,63}([.][a-z0-9_]{1,63})?$'))",message="write each setting as the system variable's name, in lower case with underscores, at most 64 characters; for example max_connections"
+	// +kubebuilder:validation:XValidation:rule="self.map(k, size(k) + size(self[k])).sum() <= 4096",message="the settings are longer than 4096 characters together: leave out those that equal MySQL's default"
+	// +kubebuilder:validation:XValidation:rule="!('innodb_buffer_pool_size' in self) || self['innodb_buffer_pool_size'].matches('^([0-9]{1,13}|[0-9]{1,10}[kK]|[0-9]{1,7}[mM]|[0-9]{1,4}[gG])$')",message="innodb_buffer_pool_size must be a number of bytes, or a number with K, M or G, of at most 9999G; leave it out to have MySQL take what suits the instance type"
+	// +kubebuilder:validation:XValidation:rule="!self.exists(k, !(k.lowerAscii().replace('-', '_') in ['general_log', 'slow_query_log']) && (['server_id', 'server_id_bits', 'server_uuid', 'enforce_gtid_consistency', 'log_bin', 'log_bin_basename', 'log_bin_index', 'log_bin_use_v1_row_events', 'sql_log_bin', 'binlog_format', 'binlog_gtid_simple_recovery', 'binlog_do_db', 'binlog_ignore_db', 'binlog_order_commits', 'log_replica_updates', 'log_slave_updates', 'max_relay_log_size', 'sync_source_info', 'sync_master_info'].exists(o, o.startsWith(k.lowerAscii().replace('-', '_'))) || ['gtid_', 'relay_log', 'sync_relay_log', 'replica_', 'slave_', 'replicate_', 'rpl_', 'source_', 'master_', 'report_', 'init_replica', 'init_slave', 'group_replication', 'clone_'].exists(o, o.startsWith(k.lowerAscii().replace('-', '_')) || k.lowerAscii().replace('-', '_').startsWith(o))))",messageExpression="'remove ' + self.filter(k, !(k.lowerAscii().replace('-', '_') in ['general_log', 'slow_query_log']) && (['server_id', 'server_id_bits', 'server_uuid', 'enforce_gtid_consistency', 'log_bin', 'log_bin_basename', 'log_bin_index', 'log_bin_use_v1_row_events', 'sql_log_bin', 'binlog_format', 'binlog_gtid_simple_recovery', 'binlog_do_db', 'binlog_ignore_db', 'binlog_order_commits', 'log_replica_updates', 'log_slave_updates', 'max_relay_log_size', 'sync_source_info', 'sync_master_info'].exists(o, o.startsWith(k.lowerAscii().replace('-', '_'))) || ['gtid_', 'relay_log', 'sync_relay_log', 'replica_', 'slave_', 'replicate_', 'rpl_', 'source_', 'master_', 'report_', 'init_replica', 'init_slave', 'group_replication', 'clone_'].exists(o, o.startsWith(k.lowerAscii().replace('-', '_')) || k.lowerAscii().replace('-', '_').startsWith(o))))[0] + ': replication, its identity and its logs are set up by the operator; choose what it promises with spec.replication'"
+	// +kubebuilder:validation:XValidation:rule="!self.exists(k, !(k.lowerAscii().replace('-', '_') in ['general_log', 'slow_query_log']) && (['read_only', 'super_read_only', 'transaction_read_only', 'tx_read_only', 'innodb_read_only', 'offline_mode', 'autocommit', 'completion_type'].exists(o, o.startsWith(k.lowerAscii().replace('-', '_')))))",messageExpression="'remove ' + self.filter(k, !(k.lowerAscii().replace('-', '_') in ['general_log', 'slow_query_log']) && (['read_only', 'super_read_only', 'transaction_read_only', 'tx_read_only', 'innodb_read_only', 'offline_mode', 'autocommit', 'completion_type'].exists(o, o.startsWith(k.lowerAscii().replace('-', '_')))))[0] + ': who may write is decided by the operator; write through the Service <name>-primary, read through <name>-replicas'"
+	// +kubebuilder:validation:XValidation:rule="!self.exists(k, !(k.lowerAscii().replace('-', '_') in ['general_log', 'slow_query_log']) && (['sync_binlog', 'innodb_flush_log_at_trx_commit', 'innodb_flush_method', 'innodb_force_recovery', 'disabled_storage_engines', 'default_storage_engine', 'default_tmp_storage_engine'].exists(o, o.startsWith(k.lowerAscii().replace('-', '_'))) || ['innodb_doublewrite'].exists(o, o.startsWith(k.lowerAscii().replace('-', '_')) || k.lowerAscii().replace('-', '_').startsWith(o))))",messageExpression="'remove ' + self.filter(k, !(k.lowerAscii().replace('-', '_') in ['general_log', 'slow_query_log']) && (['sync_binlog', 'innodb_flush_log_at_trx_commit', 'innodb_flush_method', 'innodb_force_recovery', 'disabled_storage_engines', 'default_storage_engine', 'default_tmp_storage_engine'].exists(o, o.startsWith(k.lowerAscii().replace('-', '_'))) || ['innodb_doublewrite'].exists(o, o.startsWith(k.lowerAscii().replace('-', '_')) || k.lowerAscii().replace('-', '_').startsWith(o))))[0] + ': what makes a commit durable is fixed by the operator; spec.replication.durability: Async is the faster promise'"
+	// +kubebuilder:validation:XValidation:rule="!self.exists(k, !(k.lowerAscii().replace('-', '_') in ['general_log', 'slow_query_log']) && (['ssl', 'require_secure_transport', 'auto_generate_certs', 'have_ssl', 'default_authentication_plugin'].exists(o, o.startsWith(k.lowerAscii().replace('-', '_'))) || ['ssl_', 'tls_', 'admin_', 'authentication_', 'sha256_password_', 'caching_sha2_password_', 'persist_only_admin'].exists(o, o.startsWith(k.lowerAscii().replace('-', '_')) || k.lowerAscii().replace('-', '_').startsWith(o))))",messageExpression="'remove ' + self.filter(k, !(k.lowerAscii().replace('-', '_') in ['general_log', 'slow_query_log']) && (['ssl', 'require_secure_transport', 'auto_generate_certs', 'have_ssl', 'default_authentication_plugin'].exists(o, o.startsWith(k.lowerAscii().replace('-', '_'))) || ['ssl_', 'tls_', 'admin_', 'authentication_', 'sha256_password_', 'caching_sha2_password_', 'persist_only_admin'].exists(o, o.startsWith(k.lowerAscii().replace('-', '_')) || k.lowerAscii().replace('-', '_').startsWith(o))))[0] + ': certificates, TLS and the way accounts log in belong to the operator; members and clients get theirs from the CA of the cluster'"
+	// +kubebuilder:validation:XValidation:rule="!self.exists(k, !(k.lowerAscii().replace('-', '_') in ['general_log', 'slow_query_log']) && (['port', 'port_open_timeout', 'bind_address', 'socket', 'datadir', 'basedir', 'tmpdir', 'pid_file', 'user', 'chroot', 'lc_messages_dir', 'character_sets_dir', 'secure_file_priv', 'general_log_file', 'slow_query_log_file', 'innodb_data_home_dir', 'innodb_log_group_home_dir', 'innodb_undo_directory', 'innodb_tmpdir', 'innodb_directories', 'innodb_redo_log_archive_dirs', 'performance_schema', 'log_raw', 'memlock', 'daemonize', 'console', 'bootstrap', 'upgrade', 'validate_config', 'help', 'verbose', 'version', 'print_defaults', 'no_defaults', 'symbolic_links', 'external_locking', 'create_admin_listener_thread', 'persisted_globals_load', 'core_file', 'gdb', 'exit_info', 'allow_suspicious_udfs', 'safe_user_create', 'no_monitor', 'standalone', 'persist_sensitive_variables_in_plaintext'].exists(o, o.startsWith(k.lowerAscii().replace('-', '_'))) || ['mysqlx', 'log_error', 'innodb_temp_', 'defaults_', 'initialize', 'debug', 'named_pipe', 'shared_memory'].exists(o, o.startsWith(k.lowerAscii().replace('-', '_')) || k.lowerAscii().replace('-', '_').startsWith(o))))",messageExpression="'remove ' + self.filter(k, !(k.lowerAscii().replace('-', '_') in ['general_log', 'slow_query_log']) && (['port', 'port_open_timeout', 'bind_address', 'socket', 'datadir', 'basedir', 'tmpdir', 'pid_file', 'user', 'chroot', 'lc_messages_dir', 'character_sets_dir', 'secure_file_priv', 'general_log_file', 'slow_query_log_file', 'innodb_data_home_dir', 'innodb_log_group_home_dir', 'innodb_undo_directory', 'innodb_tmpdir', 'innodb_directories', 'innodb_redo_log_archive_dirs', 'performance_schema', 'log_raw', 'memlock', 'daemonize', 'console', 'bootstrap', 'upgrade', 'validate_config', 'help', 'verbose', 'version', 'print_defaults', 'no_defaults', 'symbolic_links', 'external_locking', 'create_admin_listener_thread', 'persisted_globals_load', 'core_file', 'gdb', 'exit_info', 'allow_suspicious_udfs', 'safe_user_create', 'no_monitor', 'standalone', 'persist_sensitive_variables_in_plaintext'].exists(o, o.startsWith(k.lowerAscii().replace('-', '_'))) || ['mysqlx', 'log_error', 'innodb_temp_', 'defaults_', 'initialize', 'debug', 'named_pipe', 'shared_memory'].exists(o, o.startsWith(k.lowerAscii().replace('-', '_')) || k.lowerAscii().replace('-', '_').startsWith(o))))[0] + ': addresses, ports, paths and the process itself belong to the operator; choose the volume with spec.storage, the image with spec.aws'"
+	// +kubebuilder:validation:XValidation:rule="!self.exists(k, !(k.lowerAscii().replace('-', '_') in ['general_log', 'slow_query_log']) && (['early_plugin_load', 'init_file', 'init_connect'].exists(o, o.startsWith(k.lowerAscii().replace('-', '_'))) || ['plugin', 'component', 'keyring_'].exists(o, o.startsWith(k.lowerAscii().replace('-', '_')) || k.lowerAscii().replace('-', '_').startsWith(o))))",messageExpression="'remove ' + self.filter(k, !(k.lowerAscii().replace('-', '_') in ['general_log', 'slow_query_log']) && (['early_plugin_load', 'init_file', 'init_connect'].exists(o, o.startsWith(k.lowerAscii().replace('-', '_'))) || ['plugin', 'component', 'keyring_'].exists(o, o.startsWith(k.lowerAscii().replace('-', '_')) || k.lowerAscii().replace('-', '_').startsWith(o))))[0] + ': plug-ins, components and start-up statements could run code beside the operator; do it with SQL on the primary instead'"
+	// +kubebuilder:validation:XValidation:rule="!self.exists(k, !(k.lowerAscii().replace('-', '_') in ['general_log', 'slow_query_log']) && (['lower_case_table_names', 'innodb_page_size', 'innodb_data_file_path', 'innodb_log_files_in_group'].exists(o, o.startsWith(k.lowerAscii().replace('-', '_')))))",messageExpression="'remove ' + self.filter(k, !(k.lowerAscii().replace('-', '_') in ['general_log', 'slow_query_log']) && (['lower_case_table_names', 'innodb_page_size', 'innodb_data_file_path', 'innodb_log_files_in_group'].exists(o, o.startsWith(k.lowerAscii().replace('-', '_')))))[0] + ': this is fixed when a data directory is made and could only stop the server from starting; leave it out'"
+	// +kubebuilder:validation:XValidation:rule="!self.exists(k, !(k.lowerAscii().replace('-', '_') in ['general_log', 'slow_query_log']) && (['loose_', 'skip_', 'enable_', 'disable_', 'maximum_'].exists(o, o.startsWith(k.lowerAscii().replace('-', '_')) || k.lowerAscii().replace('-', '_').startsWith(o))))",messageExpression="'remove ' + self.filter(k, !(k.lowerAscii().replace('-', '_') in ['general_log', 'slow_query_log']) && (['loose_', 'skip_', 'enable_', 'disable_', 'maximum_'].exists(o, o.startsWith(k.lowerAscii().replace('-', '_')) || k.lowerAscii().replace('-', '_').startsWith(o))))[0] + ': write the variable itself: beginnings that change the meaning of an option (loose, skip, enable, disable, maximum) are not taken'"
+	// +optional
+	MySQLD map[string]PlainValue `json:"mysqld,omitempty"`
+
+	// AWS says where and on what the members run.
+	AWS AWSSpec `json:"aws"`
+
+	// Storage describes the EBS volume of each member.
+	// +kubebuilder:default={size: "20Gi", type: "gp3", encrypted: true, deletionPolicy: "Snapshot"}
+	// +optional
+	Storage StorageSpec `json:"storage,omitempty"`
+
+	// Replication says what replication promises.
+	// +kubebuilder:default={durability: "Lossless", maxLag: "30s"}
+	// +optional
+	Replication ReplicationSpec `json:"replication,omitempty"`
+
+	// Database is the application's database and its owner. With it the operator makes both, and the Secret <name>-app
+	// with the owner's password and addresses (keys of the Service Binding specification).
+	// It may be added at any time; name and owner are fixed from then on.
+	// +optional
+	Database *DatabaseSpec `json:"database,omitempty"`
+
+	// DeletionProtection, true unless set, keeps the cluster from being deleted: the webhook refuses the delete, and where
+	// a deletion got past it (the namespace or the CRD was deleted) the cluster keeps running and nothing in AWS is touched.
+	// To delete the cluster, set this to false first:
+	//   kubectl patch mysqlcluster <name> --type=merge -p '{"spec":{"deletionProtection":false}}'
+	// What becomes of the data then is decided by storage.deletionPolicy.
+	// +kubebuilder:default=true
+	// +optional
+	DeletionProtection *bool `json:"deletionProtection,omitempty"`
+}
+
+// PlainValue is the value of a setting of mysqld or of a tag. Its length is bounded, so that the API server can estimate
+// what the rules on such maps cost; its characters, so that it means the same wherever it is written.
+// +kubebuilder:validation:MaxLength=512
+// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9_.,:=+*/%@ -]*$') && !self.startsWith(' ') && !self.endsWith(' ')",message="a value may hold letters, digits, inner spaces and _ . , : = + * / % @ - only: write it without quotes, comments and line breaks"
+type PlainValue = string
+
+// ReplicationSpec says what replication promises.
+type ReplicationSpec struct {
+	// Durability says what an acknowledged commit is worth. Lossless (the default): more than half of the voting members
+	// hold it on disk, no failover loses it, and with too few members left writes wait. Async: the primary alone holds it
+	// on disk, and a failover may lose the newest commits.
+	// A change takes effect at once and restarts nothing.
+	// +kubebuilder:default=Lossless
+	// +optional
+	Durability Durability `json:"durability,omitempty"`
+
+	// MaxLag is how far a replica may be behind the primary and still be counted as Ready and be sent reads, from 1s to 24h;
+	// 30s unless set. A replica is taken out of <name>-replicas only past twice this, so that it does not flap.
+	// +kubebuilder:default="30s"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=20
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,6}([.][0-9]{1,3})?(ms|s|m|h))+$') && duration(self) >= duration('1s') && duration(self) <= duration('24h')",message="must be a duration from 1s to 24h; for example 30s or 1m30s"
+	// +optional
+	MaxLag *metav1.Duration `json:"maxLag,omitempty"`
+}
+
+// DatabaseSpec describes the application's database and its owner. Both are made once and never renamed.
+//
+// +kubebuilder:validation:XValidation:rule="self.name == oldSelf.name",message="database.name cannot be changed: MySQL cannot rename a database. Put the old name back, and make a further database with SQL"
+// +kubebuilder:validation:XValidation:rule="self.owner == oldSelf.owner",message="database.owner cannot be changed: put the old owner back, and make a further account with SQL"
+type DatabaseSpec struct {
+	// Name of the database: 1 to 64 letters, digits and underscores, beginning with a letter; none of MySQL's own.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^[A-Za-z][A-Za-z0-9_]*$`
+	// +kubebuilder:validation:XValidation:rule="!(self.lowerAscii() in ['mysql', 'sys', 'information_schema', 'performance_schema', 'ndbinfo', 'nairobi_mysql'])",message="is a name that MySQL or the operator uses itself: choose another"
+	Name string `json:"name"`
+
+	// Owner is the account that has every privilege on the database; app unless set.
+	// 1 to 32 (MySQL's limit for account names) lower-case letters, digits and underscores, beginning with a letter.
+	// +kubebuilder:default=app
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^[a-z][a-z0-9_]*$`
+	// +kubebuilder:validation:XValidation:rule="self != 'root' && self != 'mysql' && !self.startsWith('nairobi_')",message="is an account that MySQL or the operator uses itself (root, mysql, nairobi_…): choose another"
+	// +optional
+	Owner string `json:"owner,omitempty"`
+}
+
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
+// +kubebuilder:resource:shortName=mysql,categories=all
+// +kubebuilder:printcolumn:name=Phase,type=string,JSONPath=`.status.phase`,description="The least advanced phase of the members"
+// +kubebuilder:printcolumn:name=Available,type=string,JSONPath=`.status.conditions[?(@.type=="Available")].status`,description="Whether a write through the primary Service succeeded in the last seconds"
+// +kubebuilder:printcolumn:name=Ready,type=string,JSONPath=`.status.readyMembers`,description="Members that are Ready, of those wanted"
+// +kubebuilder:printcolumn:name=Primary,type=string,JSONPath=`.status.primary`,description="The writable member"
+// +kubebuilder:printcolumn:name=Version,type=string,JSONPath=`.status.version`,description="The version of MySQL that runs"
+// +kubebuilder:printcolumn:name=Age,type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name=Region,type=string,JSONPath=`.spec.aws.region`,priority=1,description="The AWS region"
+// +kubebuilder:printcolumn:name=Type,type=string,JSONPath=`.spec.aws.instanceType`,priority=1,description="The instance type"
+// +kubebuilder:printcolumn:name=Lag,type=string,JSONPath=`.status.lag`,priority=1,description="The largest lag among the replicas, in steps"
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 40 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must be at most 40 characters, begin with a letter and hold lower-case letters, digits and inner hyphens only: the members' host names and the Services' names are derived from it"
+// +kubebuilder:validation:XValidation:rule="!self.metadata.name.endsWith('-primary') && !self.metadata.name.endsWith('-replicas')",message="metadata.name must not end in -primary or -replicas: the Services of another cluster could have that name"
+
+// MySQLCluster is a highly available MySQL replication cluster on EC2 instances.
+type MySQLCluster struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// Spec says what is wanted.
+	Spec MySQLClusterSpec `json:"spec"`
+
+	// Status says what was observed. Deleting it by hand changes nothing: the operator never reads it to decide.
+	// +optional
+	Status MySQLClusterStatus `json:"status,omitempty"`
+}
+
+// +kubebuilder:object:root=true
+
+// MySQLClusterList is a list of MySQLClusters.
+type MySQLClusterList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	// Items are the clusters.
+	Items []MySQLCluster `json:"items"`
+}

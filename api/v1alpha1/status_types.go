@@ -1,0 +1,152 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// MySQLClusterStatus says what was observed. It is written for people and never read to decide.
+type MySQLClusterStatus struct {
+	// ObservedGeneration is the generation of the spec that this status belongs to.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// Phase is the least advanced of the members' phases.
+	// +optional
+	Phase Phase `json:"phase,omitempty"`
+
+	// Conditions: Available, Ready, Progressing, Degraded, CloudReachable.
+	// +kubebuilder:validation:MaxItems=64
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// Primary is the name of the writable member; empty while there is none.
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	Primary string `json:"primary,omitempty"`
+
+	// Version of MySQL that runs, the lowest among the members.
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	Version string `json:"version,omitempty"`
+
+	// Replicas is the number of members that exist.
+	// +optional
+	Replicas int32 `json:"replicas,omitempty"`
+
+	// ReadyReplicas is the number of members in phase Ready.
+	// +optional
+	ReadyReplicas int32 `json:"readyReplicas,omitempty"`
+
+	// ReadyMembers is ReadyReplicas of spec.replicas as people read it, for example 2/3.
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	ReadyMembers string `json:"readyMembers,omitempty"`
+
+	// Lag is the largest lag step among the replicas.
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	Lag string `json:"lag,omitempty"`
+
+	// Selector selects what belongs to this cluster, for the scale subresource.
+	// +kubebuilder:validation:MaxLength=1024
+	// +optional
+	Selector string `json:"selector,omitempty"`
+
+	// Endpoints are the addresses under which the cluster is reached from inside Kubernetes.
+	// +optional
+	Endpoints *Endpoints `json:"endpoints,omitempty"`
+
+	// Voters is the membership row as the primary holds it.
+	// +optional
+	Voters *VotersStatus `json:"voters,omitempty"`
+
+	// Members are the members, by name.
+	// +kubebuilder:validation:MaxItems=64
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Members []MemberStatus `json:"members,omitempty"`
+}
+
+// Endpoints are the addresses under which a cluster is reached from inside Kubernetes.
+type Endpoints struct {
+	// Primary is host:port of the Service that leads to the writable member.
+	// +kubebuilder:validation:MaxLength=320
+	// +optional
+	Primary string `json:"primary,omitempty"`
+
+	// Replicas is host:port of the Service that leads to the replicas within replication.maxLag.
+	// +kubebuilder:validation:MaxLength=320
+	// +optional
+	Replicas string `json:"replicas,omitempty"`
+}
+
+// VotersStatus is the membership row as the primary holds it.
+type VotersStatus struct {
+	// Epoch rises by one with each change of the voters.
+	Epoch int64 `json:"epoch"`
+
+	// Names of the members whose acknowledgement counts, the primary included.
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=253
+	// +optional
+	// +listType=set
+	Names []string `json:"names,omitempty"`
+
+	// WaitFor is W: how many replicas must acknowledge a commit before its client is answered.
+	WaitFor int32 `json:"waitFor"`
+}
+
+// MemberStatus is what was observed of one member.
+type MemberStatus struct {
+	// Name of the member: the cluster's name and an ordinal, for example orders-0.
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+
+	// Phase of the member.
+	// +optional
+	Phase Phase `json:"phase,omitempty"`
+
+	// Role of the member in replication.
+	// +optional
+	Role Role `json:"role,omitempty"`
+
+	// Voter is true when the member's acknowledgement counts.
+	// +optional
+	Voter bool `json:"voter,omitempty"`
+
+	// InstanceID of the member's EC2 instance.
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	InstanceID string `json:"instanceID,omitempty"`
+
+	// VolumeID of the member's EBS volume.
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	VolumeID string `json:"volumeID,omitempty"`
+
+	// Zone is the availability zone of instance and volume.
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	Zone string `json:"zone,omitempty"`
+
+	// Address is the instance's private IPv4 address.
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	Address string `json:"address,omitempty"`
+
+	// Version of MySQL that the member runs.
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	Version string `json:"version,omitempty"`
+
+	// Lag is a step, not a measurement: 0s, <1s, <5s, <10s, <30s, <1m, <5m, <15m, >=15m.
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	Lag string `json:"lag,omitempty"`
+
+	// Message says what the member waits for, or what is wrong with it.
+	// +kubebuilder:validation:MaxLength=32768
+	// +optional
+	Message string `json:"message,omitempty"`
+}

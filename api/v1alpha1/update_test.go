@@ -1,0 +1,72 @@
+package v1alpha1_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// TestUpdate creates a cluster as the first changes say and then changes it.
+func TestUpdate(t *testing.T) {
+	api := api(t)
+	database := []change{set("database.name", "shop"), set("database.owner", "rw")}
+	for i, r := range []struct {
+		name   string
+		before []change
+		after  []change
+		says   string
+	}{
+		{name: "more members", after: []change{set("replicas", int64(5))}},
+		{name: "fewer members", after: []change{set("replicas", int64(1))}},
+		{name: "a patch release", after: []change{set("version", "9.7.10")}},
+		{name: "an earlier patch release", after: []change{set("version", "9.7.0")}, says: "must not go down from 9.7.1: MySQL cannot read the data of a newer version. Set 9.7.1 or a later one"},
+		{name: "9 follows 10 by number, not by text", before: []change{set("version", "9.7.10")}, after: []change{set("version", "9.7.9")}, says: "must not go down from 9.7.10"},
+		{name: "from one LTS to the next", before: []change{set("version", "8.4.7")}, after: []change{set("version", "9.7.0")}},
+		{name: "back to the LTS before", after: []change{set("version", "8.4.20")}, says: "must not go down from 9.7.1"},
+		{name: "another region", after: []change{set("aws.region", "eu-west-1")}, says: "aws.region cannot be changed: volumes stay in their region. Put us-east-1 back"},
+		{name: "another type", after: []change{set("aws.instanceType", "r7g.xlarge")}},
+		{name: "one more subnet", after: []change{set("aws.subnetIDs", []any{"subnet-0123456789abcdef0", "subnet-0123456789abcdef1", "subnet-0123456789abcdef2"})}},
+		{name: "subnets in another order", after: []change{set("aws.subnetIDs", []any{"subnet-0123456789abcdef1", "subnet-0123456789abcdef0"})}},
+		{name: "one subnet fewer", after: []change{set("aws.subnetIDs", []any{"subnet-0123456789abcdef0"})}, says: "subnets can be added, not removed"},
+		{name: "a subnet replaced", after: []change{set("aws.subnetIDs", []any{"subnet-0123456789abcdef0", "subnet-0123456789abcdef9"})}, says: "subnets can be added, not removed"},
+		{name: "other clients", after: []change{set("aws.clientCIDRs", []any{"10.30.0.0/16"})}},
+		{name: "no clients", after: []change{set("aws.clientCIDRs", nil)}, says: "nobody could reach the database"},
+		{name: "a larger volume", after: []change{set("storage.size", "21Gi")}},
+		{name: "a smaller volume", after: []change{set("storage.size", "19Gi")}, says: "storage.size cannot shrink: EBS cannot shrink a volume. Set 20Gi or more"},
+		{name: "the same volume in other words", before: []change{set("storage.size", "1Ti")}, after: []change{set("storage.size", "1024Gi")}},
+		{name: "back to the default size", before: []change{set("storage.size", "100Gi")}, after: []change{set("storage", nil)}, says: "storage.size cannot shrink"},
+		{name: "another volume type", after: []change{set("storage.type", "io2"), set("storage.iops", int64(3000))}},
+		{name: "encryption off", after: []change{set("storage.encrypted", false)}, says: "storage.encrypted cannot be changed on existing volumes"},
+		{name: "encryption on", before: []change{set("storage.encrypted", false)}, after: []change{set("storage.encrypted", nil)}, says: "storage.encrypted cannot be changed on existing volumes"},
+		{name: "a key", after: []change{set("storage.kmsKeyID", "alias/a")}, says: "storage.kmsKeyID cannot be changed on existing volumes"},
+		{name: "another key", before: []change{set("storage.kmsKeyID", "alias/a")}, after: []change{set("storage.kmsKeyID", "alias/b")}, says: "storage.kmsKeyID cannot be changed"},
+		{name: "no key", before: []change{set("storage.kmsKeyID", "alias/a")}, after: []change{set("storage.kmsKeyID", nil)}, says: "storage.kmsKeyID cannot be changed"},
+		{name: "another deletion policy", after: []change{set("storage.deletionPolicy", "Retain")}},
+		{name: "another durability", after: []change{set("replication.durability", "Async")}},
+		{name: "a database", after: database},
+		{name: "another database", before: database, after: []change{set("database.name", "shop2")}, says: "database.name cannot be changed: MySQL cannot rename a database"},
+		{name: "another owner", before: database, after: []change{set("database.owner", "app")}, says: "database.owner cannot be changed"},
+		{name: "the default owner for another", before: database, after: []change{set("database.owner", nil)}, says: "database.owner cannot be changed"},
+		{name: "no database", before: database, after: []change{set("database", nil)}, says: "database cannot be taken out of the spec again"},
+		{name: "protection off", after: []change{set("deletionProtection", false)}},
+		{name: "an owned setting later", after: []change{set("mysqld", map[string]any{"read_only": "OFF"})}, says: "remove read_only: who may write"},
+	} {
+		t.Run(r.name, func(t *testing.T) {
+			object := cluster(t, fmt.Sprintf("update-%d", i), r.before...)
+			sent := object.DeepCopy()
+			if err := api.Create(t.Context(), object); err != nil {
+				t.Fatalf("create: %v", err)
+			}
+			t.Cleanup(func() {
+				if err := api.Delete(context.Background(), object); client.IgnoreNotFound(err) != nil {
+					t.Error(err)
+				}
+			})
+			apply(t, sent, r.after...)
+			sent.SetResourceVersion(object.GetResourceVersion())
+			judge(t, api.Update(t.Context(), sent, client.DryRunAll), r.says)
+		})
+	}
+}

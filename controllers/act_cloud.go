@@ -1,0 +1,136 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/bootstrap"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+)
+
+// dataDevice is the device name under which the data volume is attached. Nitro instances rename it; the guest finds
+// the volume by its id.
+const dataDevice = "/dev/sdf"
+
+// finalSnapshotPurpose tells the snapshot of a deletion from others.
+const finalSnapshotPurpose = "final"
+
+// takeInCloud gives an action on EC2 its effect, and says whether it was one.
+func (r *MySQLClusterReconciler) takeInCloud(ctx context.Context, s *scope, action topology.Action) (bool, error) {
+	var err error
+	switch a := action.(type) {
+	case topology.EnsureSecurityGroup:
+		_, err = s.cloud.EnsureSecurityGroup(ctx, ec2.SecurityGroupSpec{
+			Owner: s.owner(), VPCID: s.vpc, ClientCIDRs: s.cluster.Spec.AWS.ClientCIDRs, ClientSecurityGroupIDs: s.cluster.Spec.AWS.ClientSecurityGroupIDs,
+		})
+	case topology.CreateVolume:
+		_, err = s.cloud.CreateVolume(ctx, r.volumeSpec(s, a))
+	case topology.LaunchInstance:
+		err = r.launch(ctx, s, a)
+	case topology.AttachVolume:
+		err = s.cloud.AttachVolume(ctx, a.VolumeID, a.InstanceID, dataDevice)
+	case topology.StartInstance:
+		err = s.cloud.StartInstance(ctx, a.InstanceID)
+	case topology.StopInstance:
+		err = s.cloud.StopInstance(ctx, a.InstanceID, true)
+	case topology.TerminateInstance:
+		err = s.cloud.TerminateInstance(ctx, a.InstanceID)
+	case topology.DeleteVolume:
+		err = s.cloud.DeleteVolume(ctx, a.VolumeID)
+	case topology.TakeSnapshot:
+		_, err = s.cloud.CreateSnapshot(ctx, s.owner(), a.Member, a.VolumeID, finalSnapshotPurpose)
+	case topology.DeleteSecurityGroup:
+		err = s.cloud.DeleteSecurityGroup(ctx, a.ID)
+	default:
+		return false, nil
+	}
+	if err != nil {
+		return true, cloudError(err)
+	}
+	return true, nil
+}
+
+func (r *MySQLClusterReconciler) volumeSpec(s *scope, a topology.CreateVolume) ec2.VolumeSpec {
+	storage := s.cluster.Spec.Storage
+	return ec2.VolumeSpec{
+		Owner: s.owner(), Member: a.Member, Incarnation: a.Incarnation, Zone: a.Zone,
+		SizeGiB: s.cluster.StorageGiB(), Type: string(storage.VolumeType()), IOPS: storage.IOPS, Throughput: storage.Throughput,
+		Encrypted: s.cluster.Spec.Storage.IsEncrypted(), KMSKeyID: storage.KMSKeyID,
+	}
+}
+
+// launchSpec describes a member's instance but for what is resolved at the last moment: image, subnet, user data.
+func (r *MySQLClusterReconciler) launchSpec(s *scope, member string, incarnation int) ec2.LaunchSpec {
+	aws := s.cluster.Spec.AWS
+	return ec2.LaunchSpec{
+		Owner: s.owner(), Member: member, Incarnation: incarnation, TemplateHash: s.desired.TemplateHash,
+		InstanceType: aws.InstanceType, IAMInstanceProfile: aws.IAMInstanceProfile, KeyName: aws.KeyName,
+		RootEncrypted: s.cluster.Spec.Storage.IsEncrypted(), KMSKeyID: s.cluster.Spec.Storage.KMSKeyID,
+	}
+}
+
+// launch launches a member's instance. Capacity that EC2 refuses is noted, so that the brain can look elsewhere.
+func (r *MySQLClusterReconciler) launch(ctx context.Context, s *scope, a topology.LaunchInstance) error {
+	aws := s.cluster.Spec.AWS
+	image, err := s.cloud.ResolveImage(ctx, aws.ImageID, aws.ImageSSMParameter, aws.InstanceType)
+	if err != nil {
+		return fmt.Errorf("resolve the image: %w", err)
+	}
+	userData, err := bootstrap.Render(r.bootstrapInput(s, a))
+	if err != nil {
+		return &problem{reason: v1alpha1.ReasonInvalidSpec, message: err.Error(), after: afterPerson, cause: err}
+	}
+	spec := r.launchSpec(s, a.Member, a.Incarnation)
+	spec.ImageID, spec.SubnetID, spec.UserData = image.ID, a.SubnetID, userData
+	if spec.SecurityGroupIDs = aws.SecurityGroupIDs; len(spec.SecurityGroupIDs) == 0 {
+		spec.SecurityGroupIDs = []string{s.observed.SecurityGroup}
+	}
+	_, err = s.cloud.LaunchInstance(ctx, spec)
+	zone := ""
+	if ec2.Code(err) == "InsufficientInstanceCapacity" {
+		zone = s.zoneOf(a.SubnetID)
+	}
+	r.memory.noteCapacity(s.notes, a.Member, zone, r.Clock.Now())
+	return err
+}
+
+func (r *MySQLClusterReconciler) bootstrapInput(s *scope, a topology.LaunchInstance) bootstrap.Input {
+	in := bootstrap.Input{
+		ClusterUID: s.uid(), Namespace: s.cluster.Namespace, Cluster: s.cluster.Name,
+		Member: a.Member, Ordinal: a.Ordinal, Incarnation: a.Incarnation,
+		Version: s.cluster.Spec.Version, VolumeID: a.VolumeID,
+		CAPEM: s.authority.CertificatePEM(), JoinToken: s.authority.JoinToken(a.Member, a.Incarnation),
+		IssuerDN: s.authority.IssuerDN(), OperatorDN: s.authority.OperatorDN(),
+		Settings: s.cluster.Spec.MySQLD,
+	}
+	if d := s.cluster.Spec.AWS.Download; d != nil {
+		in.Download = &bootstrap.Download{URL: d.URL, SHA256: d.SHA256}
+	}
+	return in
+}
+
+// zoneOf returns the zone of one of the spec's subnets.
+func (s *scope) zoneOf(subnetID string) string {
+	for _, subnet := range s.desired.Subnets {
+		if subnet.ID == subnetID {
+			return subnet.Zone
+		}
+	}
+	return ""
+}
+
+// noteCapacity notes in which zone, and since when, EC2 refuses capacity for a member, or with an empty zone that it
+// does not. Several members are launched at the same time.
+func (m *memory) noteCapacity(n *notes, member, zone string, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case zone == "":
+		delete(n.refused, member)
+	case n.refused[member].zone != zone:
+		n.refused[member] = refusal{zone: zone, since: now}
+	}
+}

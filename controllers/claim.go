@@ -1,0 +1,186 @@
+package controllers
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+)
+
+// claim makes sure that the cluster's records exist and that its finalizer is set, in this order and before anything
+// exists outside of Kubernetes. So an object with the finalizer but without records has lost them.
+func (r *MySQLClusterReconciler) claim(ctx context.Context, s *scope) error {
+	claimed := controllerutil.ContainsFinalizer(s.cluster, v1alpha1.Finalizer)
+	if !s.cluster.DeletionTimestamp.IsZero() && !claimed {
+		s.done = true // nothing was ever made for it, or all of it is gone
+		return nil
+	}
+	found, err := r.readRecords(ctx, s)
+	if err != nil {
+		return err
+	}
+	if !found && claimed {
+		s.recordsLost = true
+		return nil
+	}
+	if !found {
+		if err := r.createRecords(ctx, s, topology.Records{}); err != nil {
+			return err
+		}
+	}
+	if claimed {
+		return nil
+	}
+	before := s.cluster.DeepCopy()
+	controllerutil.AddFinalizer(s.cluster, v1alpha1.Finalizer)
+	if err := r.Client.Patch(ctx, s.cluster, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("add the finalizer: %w", err)
+	}
+	return nil
+}
+
+// recordsMemo remembers the newest records that this process wrote, until the cache shows them.
+type recordsMemo struct {
+	mu sync.Mutex
+	// superseded are the versions that were replaced by writes of this process.
+	superseded map[string]bool
+	version    string
+	records    topology.Records
+}
+
+// readRecords reads the members ConfigMap and says whether there is one. The cache is not believed about its absence.
+func (r *MySQLClusterReconciler) readRecords(ctx context.Context, s *scope) (bool, error) {
+	_, _, _, _, _, _, name := resources.Names(s.cluster.Name)
+	key := client.ObjectKey{Namespace: s.cluster.Namespace, Name: name}
+	var cm corev1.ConfigMap
+	err := r.Client.Get(ctx, key, &cm)
+	if apierrors.IsNotFound(err) {
+		err = r.Reader.Get(ctx, key, &cm)
+	}
+	switch {
+	case apierrors.IsNotFound(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("read the records: %w", err)
+	case !ownedBy(&cm, s.cluster):
+		return false, &problem{reason: v1alpha1.ReasonForeignResource, after: afterPerson,
+			message: fmt.Sprintf("ConfigMap %s exists and does not belong to this cluster; rename or delete it", name)}
+	}
+	memo := &s.notes.records
+	memo.mu.Lock()
+	defer memo.mu.Unlock()
+	if memo.superseded[cm.ResourceVersion] {
+		s.records, s.recordsVersion = memo.records.Clone(), memo.version
+		return true, nil
+	}
+	var records topology.Records
+	if err := json.Unmarshal([]byte(cm.Data[resources.KeyMembers]), &records); err != nil {
+		// Unreadable records are lost records: they are rebuilt from tags.
+		s.recordsVersion, s.recordsLost = cm.ResourceVersion, true
+		return true, nil
+	}
+	s.records, s.recordsVersion = records.Clone(), cm.ResourceVersion
+	memo.superseded = nil
+	return true, nil
+}
+
+// createRecords makes the members ConfigMap. It never replaces one.
+func (r *MySQLClusterReconciler) createRecords(ctx context.Context, s *scope, records topology.Records) error {
+	text, err := json.Marshal(records)
+	if err != nil {
+		return fmt.Errorf("encode the records: %w", err)
+	}
+	var cm corev1.ConfigMap
+	if err := convert(resources.MembersConfigMap(s.cluster, text), &cm); err != nil {
+		return err
+	}
+	if err := r.Client.Create(ctx, &cm, client.FieldOwner(v1alpha1.FieldManager)); err != nil {
+		return fmt.Errorf("create the records: %w", err)
+	}
+	s.records, s.recordsVersion = records.Clone(), cm.ResourceVersion
+	return nil
+}
+
+// saveRecords writes changed records by compare-and-swap: a conflict means that somebody else decided meanwhile, and
+// ends the pass. Actions of several members may save at the same time.
+func (r *MySQLClusterReconciler) saveRecords(ctx context.Context, s *scope, change func(*topology.Records)) error {
+	memo := &s.notes.records
+	memo.mu.Lock()
+	defer memo.mu.Unlock()
+	next := s.records.Clone()
+	change(&next)
+	if next.Equal(s.records) && !s.recordsLost {
+		return nil
+	}
+	if s.recordsVersion == "" {
+		if err := r.createRecords(ctx, s, next); err != nil {
+			return err
+		}
+		s.recordsLost = false
+		return nil
+	}
+	text, err := json.Marshal(next)
+	if err != nil {
+		return fmt.Errorf("encode the records: %w", err)
+	}
+	ac := resources.MembersConfigMap(s.cluster, text).WithResourceVersion(s.recordsVersion)
+	if err := r.Client.Apply(ctx, ac, client.FieldOwner(v1alpha1.FieldManager), client.ForceOwnership); err != nil {
+		return fmt.Errorf("save the records: %w", err)
+	}
+	if memo.superseded == nil {
+		memo.superseded = map[string]bool{}
+	}
+	memo.superseded[s.recordsVersion] = true
+	s.records, s.recordsLost = next, false
+	if ac.ResourceVersion != nil {
+		s.recordsVersion = *ac.ResourceVersion
+	}
+	memo.records, memo.version = next.Clone(), s.recordsVersion
+	return nil
+}
+
+// remember saves the records that the plan needs before any action is taken.
+func (r *MySQLClusterReconciler) remember(ctx context.Context, s *scope) error {
+	return r.saveRecords(ctx, s, func(records *topology.Records) { *records = s.plan.Records.Clone() })
+}
+
+// recordsForNow returns the records to decide on: rebuilt from what EC2 shows when the saved ones are lost.
+func (s *scope) recordsForNow(o topology.Observed, now time.Time) topology.Records {
+	if !s.recordsLost {
+		return s.records
+	}
+	o.Now = now
+	return topology.Rebuild(o)
+}
+
+// ownedBy says whether an object is controlled by the cluster, by UID.
+func ownedBy(obj client.Object, c *v1alpha1.MySQLCluster) bool {
+	for _, ref := range obj.GetOwnerReferences() {
+		if ref.UID == c.UID && ref.Controller != nil && *ref.Controller {
+			return true
+		}
+	}
+	return false
+}
+
+// convert turns an apply configuration into an object, for the one case in which it must be created and not applied.
+func convert(from, to any) error {
+	text, err := json.Marshal(from)
+	if err != nil {
+		return fmt.Errorf("encode: %w", err)
+	}
+	if err := json.Unmarshal(text, to); err != nil {
+		return fmt.Errorf("decode: %w", err)
+	}
+	return nil
+}

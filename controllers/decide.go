@@ -1,0 +1,99 @@
+package controllers
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+)
+
+// preflightEvery is how often a preflight that found problems is tried again.
+const preflightEvery = 30 * time.Second
+
+// preflight asks EC2 whether the spec could be launched, before anything is: once for each spec, and only while
+// something has to be made.
+func (r *MySQLClusterReconciler) preflight(ctx context.Context, s *scope) error {
+	if s.deleting() || s.cloud == nil || !s.observed.CloudReachable || len(s.desired.Subnets) == 0 {
+		return nil
+	}
+	if len(s.violations) > 0 {
+		return nil
+	}
+	if !r.somethingToMake(s) {
+		s.observed.Launchable = true
+		return nil
+	}
+	n, key := s.notes, preflightKey(s.cluster)
+	if n.preflight == key && (n.preflightProblem == nil || r.Clock.Since(n.preflightAt) < preflightEvery) {
+		s.preflightProblem = n.preflightProblem
+		s.observed.Launchable = n.preflightProblem == nil
+		return nil
+	}
+	problems, err := s.cloud.Preflight(ctx, r.preflightSpec(s))
+	if err != nil {
+		s.cloudProblem = cloudError(err)
+		return nil
+	}
+	n.preflight, n.preflightAt, n.preflightProblem = key, r.Clock.Now(), nil
+	for _, p := range problems {
+		if p.Reason == v1alpha1.ReasonInsufficientCapacity {
+			continue // one zone's shortage does not hold up the members of the others
+		}
+		found := &problem{reason: p.Reason, message: p.Field + ": " + p.Message, after: preflightEvery}
+		if n.preflightProblem == nil {
+			n.preflightProblem = found
+		} else {
+			n.preflightProblem.message += "; " + found.message
+		}
+	}
+	s.preflightProblem = n.preflightProblem
+	s.observed.Launchable = n.preflightProblem == nil
+	return nil
+}
+
+// somethingToMake says whether a wanted member lacks its volume or its instance.
+func (r *MySQLClusterReconciler) somethingToMake(s *scope) bool {
+	for ordinal := range s.desired.Replicas {
+		m := s.observed.Members[s.desired.MemberName(ordinal)]
+		if m == nil || m.CurrentInstance() == nil || len(m.Volumes) == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// preflightKey identifies what a preflight is about.
+func preflightKey(c *v1alpha1.MySQLCluster) string {
+	text, err := json.Marshal([]any{c.Spec.AWS, c.Spec.Storage, c.Spec.Version})
+	if err != nil {
+		return fmt.Sprintf("generation %d", c.Generation)
+	}
+	return string(text)
+}
+
+func (r *MySQLClusterReconciler) preflightSpec(s *scope) ec2.PreflightSpec {
+	aws := s.cluster.Spec.AWS
+	launch := r.launchSpec(s, s.desired.MemberName(0), 1)
+	launch.SubnetID = aws.SubnetIDs[0]
+	launch.SecurityGroupIDs = aws.SecurityGroupIDs
+	return ec2.PreflightSpec{
+		Launch:    launch,
+		Volume:    r.volumeSpec(s, topology.CreateVolume{Member: s.desired.MemberName(0), Incarnation: 1, Zone: s.desired.Subnets[0].Zone}),
+		SubnetIDs: aws.SubnetIDs, ImageID: aws.ImageID, ImageSSMParameter: aws.ImageSSMParameter,
+		SecurityGroupIDs: aws.SecurityGroupIDs, ClientSecurityGroupIDs: aws.ClientSecurityGroupIDs,
+	}
+}
+
+// decide lets the brain plan.
+func (r *MySQLClusterReconciler) decide(_ context.Context, s *scope) error {
+	s.plan = topology.Next(s.desired, s.observed)
+	s.planned = true
+	for _, a := range s.plan.Actions {
+		s.log.V(1).Info("planned", "action", a.String())
+	}
+	return nil
+}

@@ -1,0 +1,151 @@
+package controllers
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+)
+
+// Actions of events, in the words of events.k8s.io: what the controller did or saw.
+const (
+	actionAct     = "Act"
+	actionObserve = "Observe"
+)
+
+// announced are the actions that a person wants to know of, with the reason of their event. The others are upkeep.
+func announced(a topology.Action) (reason string, ok bool) {
+	switch a.(type) {
+	case topology.CreateVolume:
+		return "CreateVolume", true
+	case topology.LaunchInstance:
+		return "LaunchInstance", true
+	case topology.AttachVolume:
+		return "AttachVolume", true
+	case topology.StartInstance:
+		return "StartInstance", true
+	case topology.StopInstance:
+		return "StopInstance", true
+	case topology.TerminateInstance:
+		return "TerminateInstance", true
+	case topology.DeleteVolume:
+		return "DeleteVolume", true
+	case topology.TakeSnapshot:
+		return "TakeSnapshot", true
+	case topology.DeleteSecurityGroup:
+		return "DeleteSecurityGroup", true
+	case topology.SignCertificate:
+		return "SignCertificate", true
+	case topology.Bootstrap:
+		return "Bootstrap", true
+	case topology.Promote:
+		return "Promote", true
+	case topology.Demote:
+		return "Demote", true
+	case topology.CloneFrom:
+		return "Clone", true
+	case topology.ReplicateFrom:
+		return "Replicate", true
+	case topology.AdmitVoter:
+		return "AdmitVoter", true
+	case topology.RemoveVoter:
+		return "RemoveVoter", true
+	case topology.PinSettings:
+		return "PinSettings", true
+	case topology.ApplySettings:
+		return "ApplySettings", true
+	case topology.Restart:
+		return "Restart", true
+	case topology.EnsureDatabase:
+		return "EnsureDatabase", true
+	}
+	return "", false
+}
+
+// announce tells of an action that was taken.
+func (r *MySQLClusterReconciler) announce(s *scope, a topology.Action) {
+	if reason, ok := announced(a); ok {
+		r.Events.Eventf(s.cluster, nil, corev1.EventTypeNormal, reason, actionAct, "%s", capitalise(a.String()))
+		s.log.Info(a.String())
+	}
+}
+
+// announceChanges tells of what changed in status, after it was written.
+func (r *MySQLClusterReconciler) announceChanges(s *scope, before *v1alpha1.MySQLCluster) {
+	was, is := before.Status, s.cluster.Status
+	if was.Phase != is.Phase && is.Phase != "" {
+		r.Events.Eventf(s.cluster, nil, corev1.EventTypeNormal, "Phase"+string(is.Phase), actionObserve, "The cluster is %s (%s members ready)", is.Phase, orDash(is.ReadyMembers))
+	}
+	if was.Primary != is.Primary && is.Primary != "" {
+		r.Events.Eventf(s.cluster, nil, corev1.EventTypeNormal, "Primary", actionObserve, "The primary is %s", is.Primary)
+	}
+	for _, kind := range []string{v1alpha1.ConditionDegraded} {
+		r.announceCondition(s, before, kind)
+	}
+}
+
+// announceCondition tells of a problem once, when its condition turns or its reason changes.
+func (r *MySQLClusterReconciler) announceCondition(s *scope, before *v1alpha1.MySQLCluster, kind string) {
+	find := func(c *v1alpha1.MySQLCluster) (reason, message string, bad bool) {
+		for _, cond := range c.Status.Conditions {
+			if cond.Type == kind {
+				return cond.Reason, cond.Message, cond.Status == "True"
+			}
+		}
+		return "", "", false
+	}
+	oldReason, _, wasBad := find(before)
+	reason, message, bad := find(s.cluster)
+	switch {
+	case bad && (!wasBad || oldReason != reason):
+		r.Events.Eventf(s.cluster, nil, corev1.EventTypeWarning, reason, actionObserve, "%s", shorten(message))
+	case wasBad && !bad:
+		r.Events.Eventf(s.cluster, nil, corev1.EventTypeNormal, v1alpha1.ReasonHealthy, actionObserve, "Nothing needs attention any more")
+	}
+}
+
+// announceAbandoned lists what a deletion with dead credentials leaves behind.
+func (r *MySQLClusterReconciler) announceAbandoned(s *scope) {
+	var left []string
+	for _, m := range s.plan.Members {
+		for _, id := range []string{m.InstanceID, m.VolumeID} {
+			if id != "" {
+				left = append(left, id)
+			}
+		}
+	}
+	if s.observed.SecurityGroup != "" {
+		left = append(left, s.observed.SecurityGroup)
+	}
+	note := fmt.Sprintf("Left behind in %s, to be deleted by hand: everything with the tag %s=%s; known: %s",
+		s.cluster.Spec.AWS.Region, v1alpha1.TagClusterUID, s.uid(), orDash(strings.Join(left, ", ")))
+	r.Events.Eventf(s.cluster, nil, corev1.EventTypeWarning, v1alpha1.ReasonAbandoned, actionAct, "%s", shorten(note))
+	s.log.Info("abandoned cloud resources", "left", left, "problem", s.cloudProblem.message)
+}
+
+// longestNote is what events.k8s.io accepts as a note, in bytes.
+const longestNote = 1024
+
+func shorten(text string) string {
+	if len(text) <= longestNote {
+		return text
+	}
+	return text[:longestNote-3] + "..."
+}
+
+func capitalise(text string) string {
+	if text == "" {
+		return text
+	}
+	return strings.ToUpper(text[:1]) + text[1:]
+}
+
+func orDash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}

@@ -1,0 +1,210 @@
+package controllers
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/pki"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
+)
+
+// identify reads, and where they are missing makes, the cluster's CA, the operator's client certificate and the
+// application's credentials.
+func (r *MySQLClusterReconciler) identify(ctx context.Context, s *scope) error {
+	if err := r.identifyAuthority(ctx, s); err != nil {
+		return err
+	}
+	if err := r.identifyOperator(ctx, s); err != nil {
+		return err
+	}
+	if s.cluster.Spec.Database == nil || s.deleting() {
+		return nil
+	}
+	return r.identifyApplication(ctx, s)
+}
+
+func (r *MySQLClusterReconciler) identifyAuthority(ctx context.Context, s *scope) error {
+	_, _, _, name, _, _, _ := resources.Names(s.cluster.Name)
+	secret, err := r.ownedSecret(ctx, s, name)
+	if err != nil {
+		return err
+	}
+	if secret == nil {
+		return r.makeAuthority(ctx, s)
+	}
+	s.authority, err = pki.ParseAuthority(secret.Data[resources.KeyCertificate], secret.Data[resources.KeyPrivateKey], secret.Data[resources.KeyJoin])
+	if err != nil {
+		return &problem{reason: v1alpha1.ReasonCAInvalid, after: afterPerson, cause: err,
+			message: fmt.Sprintf("Secret %s does not hold this cluster's certificate authority (%v); restore it from a backup", name, err)}
+	}
+	if !secret.DeletionTimestamp.IsZero() && !s.deleting() {
+		return r.putBack(ctx, s, secret, resources.CASecret(s.cluster, s.authority.CertificatePEM(), s.authority.KeyPEM(), s.authority.JoinKey()))
+	}
+	return nil
+}
+
+// makeAuthority makes the CA of a new cluster. A cluster whose members trust a CA is never given another one.
+func (r *MySQLClusterReconciler) makeAuthority(ctx context.Context, s *scope) error {
+	_, _, _, name, _, _, _ := resources.Names(s.cluster.Name)
+	if kept, err := r.ownedSecret(ctx, s, keptName(name)); err != nil || kept != nil {
+		if err != nil {
+			return err
+		}
+		return r.finishPutBack(ctx, s, name, kept)
+	}
+	if len(s.records.Members) > 0 || s.recordsLost {
+		return &problem{reason: v1alpha1.ReasonCALost, after: afterPerson,
+			message: fmt.Sprintf("Secret %s with the certificate authority is gone, and members exist that trust it; restore it from a backup", name)}
+	}
+	authority, err := pki.NewAuthority(s.uid(), s.cluster.Name, r.Clock.Now())
+	if err != nil {
+		return fmt.Errorf("make the certificate authority: %w", err)
+	}
+	s.authority = authority
+	return r.createSecret(ctx, resources.CASecret(s.cluster, authority.CertificatePEM(), authority.KeyPEM(), authority.JoinKey()))
+}
+
+func (r *MySQLClusterReconciler) identifyOperator(ctx context.Context, s *scope) error {
+	_, _, _, _, name, _, _ := resources.Names(s.cluster.Name)
+	secret, err := r.ownedSecret(ctx, s, name)
+	if err != nil {
+		return err
+	}
+	ca := s.authority.CertificatePEM()
+	if secret != nil && bytes.Equal(secret.Data[resources.KeyCA], ca) && !pki.NeedsRenewal(secret.Data[resources.KeyCertificate], r.Clock.Now()) {
+		s.identity = mysql.Identity{CAPEM: ca, CertPEM: secret.Data[resources.KeyCertificate], KeyPEM: secret.Data[resources.KeyPrivateKey]}
+		if !secret.DeletionTimestamp.IsZero() && !s.deleting() {
+			return r.dropFinalizer(ctx, secret) // a new one is issued in the next pass
+		}
+		return nil
+	}
+	cert, key, err := s.authority.IssueOperator(r.Clock.Now())
+	if err != nil {
+		return fmt.Errorf("issue the operator's certificate: %w", err)
+	}
+	s.identity = mysql.Identity{CAPEM: ca, CertPEM: cert, KeyPEM: key}
+	ac := resources.OperatorTLSSecret(s.cluster, cert, key, ca)
+	if secret == nil {
+		return r.createSecret(ctx, ac)
+	}
+	if err := r.Client.Apply(ctx, ac, client.FieldOwner(v1alpha1.FieldManager), client.ForceOwnership); err != nil {
+		return fmt.Errorf("renew the operator's certificate: %w", err)
+	}
+	return nil
+}
+
+// identifyApplication reads the application's password, or makes one. What else the Secret says is put back by publish.
+func (r *MySQLClusterReconciler) identifyApplication(ctx context.Context, s *scope) error {
+	_, _, _, _, _, name, _ := resources.Names(s.cluster.Name)
+	secret, err := r.ownedSecret(ctx, s, name)
+	if err != nil {
+		return err
+	}
+	if secret != nil && len(secret.Data[resources.KeyPassword]) > 0 {
+		s.password = string(secret.Data[resources.KeyPassword])
+		return nil
+	}
+	if s.password, err = resources.RandomPassword(); err != nil {
+		return fmt.Errorf("make the application's password: %w", err)
+	}
+	ac := resources.AppSecret(s.cluster, r.appCredentials(s))
+	if secret == nil {
+		return r.createSecret(ctx, ac)
+	}
+	if err := r.Client.Apply(ctx, ac, client.FieldOwner(v1alpha1.FieldManager), client.ForceOwnership); err != nil {
+		return fmt.Errorf("write the application's Secret: %w", err)
+	}
+	return nil
+}
+
+func (r *MySQLClusterReconciler) appCredentials(s *scope) resources.AppCredentials {
+	return resources.AppCredentials{
+		Username: s.cluster.Spec.Database.OwnerName(), Password: s.password,
+		Database: s.cluster.Spec.Database.Name, CAPEM: s.authority.CertificatePEM(),
+	}
+}
+
+// ownedSecret reads one of the cluster's own Secrets, or returns nil when there is none. The cache is not believed
+// about its absence, and a Secret of somebody else is never used.
+func (r *MySQLClusterReconciler) ownedSecret(ctx context.Context, s *scope, name string) (*corev1.Secret, error) {
+	key := client.ObjectKey{Namespace: s.cluster.Namespace, Name: name}
+	var secret corev1.Secret
+	err := r.Client.Get(ctx, key, &secret)
+	if apierrors.IsNotFound(err) {
+		err = r.Reader.Get(ctx, key, &secret)
+	}
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read Secret %s: %w", name, err)
+	case !ownedBy(&secret, s.cluster):
+		return nil, &problem{reason: v1alpha1.ReasonForeignResource, after: afterPerson,
+			message: fmt.Sprintf("Secret %s exists and does not belong to this cluster; rename or delete it", name)}
+	}
+	return &secret, nil
+}
+
+// createSecret makes a Secret and never replaces one.
+func (r *MySQLClusterReconciler) createSecret(ctx context.Context, ac *corev1ac.SecretApplyConfiguration) error {
+	var secret corev1.Secret
+	if err := convert(ac, &secret); err != nil {
+		return err
+	}
+	if err := r.Client.Create(ctx, &secret, client.FieldOwner(v1alpha1.FieldManager)); err != nil {
+		return fmt.Errorf("create Secret %s: %w", secret.Name, err)
+	}
+	return nil
+}
+
+// keptName names the copy that bridges the moment between a deleted Secret and its return.
+func keptName(name string) string { return name + "-kept" }
+
+// putBack undoes the deletion of a Secret that must not be lost. The finalizer kept it; a copy is made before the
+// finalizer lets it go, so that a crash at any point leaves one of the two.
+func (r *MySQLClusterReconciler) putBack(ctx context.Context, s *scope, secret *corev1.Secret, ac *corev1ac.SecretApplyConfiguration) error {
+	name := secret.Name
+	if err := r.createSecret(ctx, ac.WithName(keptName(name))); err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	if err := r.dropFinalizer(ctx, secret); err != nil {
+		return err
+	}
+	return &problem{message: "Secret " + name + " was deleted and is put back", after: afterRepair}
+}
+
+// finishPutBack makes the Secret anew from its copy and removes the copy.
+func (r *MySQLClusterReconciler) finishPutBack(ctx context.Context, s *scope, name string, kept *corev1.Secret) error {
+	ac := resources.CASecret(s.cluster, kept.Data[resources.KeyCertificate], kept.Data[resources.KeyPrivateKey], kept.Data[resources.KeyJoin])
+	if err := r.createSecret(ctx, ac); err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	if err := r.dropFinalizer(ctx, kept); err != nil {
+		return err
+	}
+	if err := r.Client.Delete(ctx, kept); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete Secret %s: %w", kept.Name, err)
+	}
+	return &problem{message: "Secret " + name + " is back", after: afterRepair}
+}
+
+// dropFinalizer lets a Secret go.
+func (r *MySQLClusterReconciler) dropFinalizer(ctx context.Context, secret *corev1.Secret) error {
+	before := secret.DeepCopy()
+	if !controllerutil.RemoveFinalizer(secret, v1alpha1.Finalizer) {
+		return nil
+	}
+	if err := r.Client.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("release Secret %s: %w", secret.Name, err)
+	}
+	return nil
+}

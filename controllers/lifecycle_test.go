@@ -1,0 +1,210 @@
+package controllers
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto/proxy"
+)
+
+const patience = time.Minute
+
+func TestMachinesComeUpAndGoAgain(t *testing.T) {
+	w := newWorld(t, nil)
+	o := w.newOperator(nil)
+	w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
+	w.oneOfEach(3)
+	must(t, w.client.Delete(w.ctx, w.cluster))
+	w.drive(o, patience, w.gone)
+	w.nothing(0) // never initialised: there is nothing to take a snapshot of
+}
+
+func TestDeletionInEveryStepLeavesNothing(t *testing.T) {
+	for passes := range 8 {
+		w := newWorld(t, nil)
+		o := w.newOperator(nil)
+		for range passes {
+			_, _ = w.pass(o)
+		}
+		must(t, w.client.Delete(w.ctx, w.cluster))
+		w.drive(w.newOperator(nil), patience, w.gone)
+		w.nothing(0)
+	}
+}
+
+func TestProtectedClusterKeepsRunningWhenDeleted(t *testing.T) {
+	w := newWorld(t, func(c *v1alpha1.MySQLCluster) { *c.Spec.DeletionProtection = true })
+	o := w.newOperator(nil)
+	w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
+	must(t, w.client.Delete(w.ctx, w.cluster))
+	w.drive(o, patience, w.conditionHas(v1alpha1.ConditionDegraded, "DeletionProtected", "spec.deletionProtection"))
+	for range 5 {
+		_, _ = w.pass(o)
+	}
+	w.oneOfEach(3)
+	c, _ := w.get()
+	before := c.DeepCopy()
+	*c.Spec.DeletionProtection = false
+	must(t, w.client.Patch(w.ctx, c, client.MergeFrom(before)))
+	w.drive(o, patience, w.gone)
+	w.nothing(0)
+}
+
+func TestWithoutPolicyNothingIsTouched(t *testing.T) {
+	w := newWorld(t, nil)
+	w.policy("namespaces: {}\n")
+	o := w.newOperator(nil)
+	w.drive(o, patience, w.conditionHas(v1alpha1.ConditionDegraded, "True/NotPermitted"))
+	for range 5 {
+		_, _ = w.pass(o)
+	}
+	if calls := w.proxy.Counts(); len(calls) != 0 {
+		t.Errorf("a tenant without leave caused AWS calls: %v", calls)
+	}
+	w.policy("namespaces:\n  \"*\":\n    operatorCredentials: true\n    images: [\"*\"]\n    subnets: [\"*\"]\n")
+	w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
+}
+
+func TestMissingCredentialsAreWaitedForByName(t *testing.T) {
+	w := newWorld(t, func(c *v1alpha1.MySQLCluster) {
+		c.Spec.AWS.CredentialsSecretRef = &v1alpha1.LocalSecretReference{Name: "aws"}
+	})
+	o := w.newOperator(nil)
+	w.drive(o, patience, w.conditionHas(v1alpha1.ConditionCloudReachable, "CredentialsMissing", "Secret aws"))
+	secret := &corev1.Secret{}
+	secret.Namespace, secret.Name = w.cluster.Namespace, "aws"
+	secret.StringData = map[string]string{"accessKeyID": "lab", "secretAccessKey": "lab"}
+	must(t, w.client.Create(w.ctx, secret))
+	w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
+	// The Secret must outlive a hasty deletion: without it nothing in EC2 could be removed.
+	must(t, w.client.Delete(w.ctx, secret))
+	must(t, w.client.Delete(w.ctx, w.cluster))
+	w.drive(w.newOperator(nil), patience, w.gone)
+	w.nothing(0)
+	if err := w.client.Get(w.ctx, client.ObjectKeyFromObject(secret), secret); client.IgnoreNotFound(err) != nil || err == nil {
+		t.Errorf("the user's Secret is still held: %v", err)
+	}
+}
+
+func TestUnknownSubnetIsNamed(t *testing.T) {
+	w := newWorld(t, func(c *v1alpha1.MySQLCluster) { c.Spec.AWS.SubnetIDs[1] = "subnet-0123456789abcdef0" })
+	w.drive(w.newOperator(nil), patience, w.conditionHas(v1alpha1.ConditionDegraded, "subnet-0123456789abcdef0"))
+	w.nothing(0)
+}
+
+func TestLostRecordsAreRebuilt(t *testing.T) {
+	w := newWorld(t, nil)
+	o := w.newOperator(nil)
+	w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
+	cm := &corev1.ConfigMap{}
+	cm.Namespace, cm.Name = w.cluster.Namespace, w.cluster.Name+"-members"
+	must(t, w.client.Delete(w.ctx, cm))
+	for range 10 {
+		_, _ = w.pass(o)
+	}
+	must(t, w.client.Get(w.ctx, client.ObjectKeyFromObject(cm), cm))
+	w.oneOfEach(3)
+}
+
+func TestChildrenArePutBack(t *testing.T) {
+	w := newWorld(t, nil)
+	o := w.newOperator(nil)
+	w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
+	for _, name := range []string{"orders-primary", "orders-replicas", "orders"} {
+		service := &corev1.Service{}
+		service.Namespace, service.Name = w.cluster.Namespace, name
+		must(t, w.client.Delete(w.ctx, service))
+		w.drive(o, patience, func() bool { return w.client.Get(w.ctx, client.ObjectKeyFromObject(service), service) == nil })
+	}
+	for _, name := range []string{"orders-ca", "orders-operator-tls", "orders-app"} {
+		secret := &corev1.Secret{}
+		secret.Namespace, secret.Name = w.cluster.Namespace, name
+		must(t, w.client.Get(w.ctx, client.ObjectKeyFromObject(secret), secret))
+		before := secret.DeepCopy()
+		must(t, w.client.Delete(w.ctx, secret))
+		var after corev1.Secret
+		w.drive(o, patience, func() bool {
+			after = corev1.Secret{}
+			return w.client.Get(w.ctx, client.ObjectKeyFromObject(secret), &after) == nil && after.UID != before.UID && after.DeletionTimestamp.IsZero()
+		})
+		if name == "orders-ca" && string(after.Data["tls.key"]) != string(before.Data["tls.key"]) {
+			t.Error("the certificate authority was exchanged for another one")
+		}
+	}
+}
+
+func TestStatusIsNeverReadToDecide(t *testing.T) {
+	w := newWorld(t, nil)
+	o := w.newOperator(nil)
+	w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
+	c, _ := w.get()
+	before := c.DeepCopy()
+	c.Status = v1alpha1.MySQLClusterStatus{}
+	must(t, w.client.Status().Patch(w.ctx, c, client.MergeFrom(before)))
+	w.drive(w.newOperator(nil), patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
+	w.oneOfEach(3)
+}
+
+func TestFaultsOfEC2(t *testing.T) {
+	for name, rules := range map[string][]proxy.Rule{
+		"throttling":            {{Kind: proxy.Fail, Code: "RequestLimitExceeded", Probability: 0.4}},
+		"lost answers":          {{Kind: proxy.Lose, Actions: []string{"RunInstances", "CreateVolume", "AttachVolume", "CreateSecurityGroup"}, Probability: 0.5}},
+		"fresh ids are unknown": {{Kind: proxy.Absent, For: 4 * time.Second}},
+		"no capacity at first":  {{Kind: proxy.NoCapacity, Zone: "us-east-1b", Count: 3}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, nil)
+			for _, rule := range rules {
+				_, err := w.proxy.Add(rule)
+				must(t, err)
+			}
+			o := w.newOperator(nil)
+			w.drive(o, 3*patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
+			w.proxy.Clear()
+			w.oneOfEach(3)
+			must(t, w.client.Delete(w.ctx, w.cluster))
+			w.drive(o, patience, w.gone)
+			w.nothing(0)
+		})
+	}
+}
+
+func TestDeniedActionIsNamed(t *testing.T) {
+	w := newWorld(t, nil)
+	_, err := w.proxy.Add(proxy.Deny("RunInstances"))
+	must(t, err)
+	o := w.newOperator(nil)
+	w.drive(o, patience, w.conditionHas(v1alpha1.ConditionDegraded, "ec2:RunInstances"))
+	w.proxy.ResetCalls()
+	for range 20 {
+		_, _ = w.pass(o)
+	}
+	if n := w.proxy.Counts()["RunInstances"]; n > 2 {
+		t.Errorf("a denied call was tried %d times in 20 passes", n)
+	}
+	w.nothing(0)
+}
+
+func TestDeadCredentialsCanBeAbandoned(t *testing.T) {
+	w := newWorld(t, nil)
+	o := w.newOperator(nil)
+	w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
+	_, err := w.proxy.Add(proxy.Rule{Kind: proxy.Fail, Code: "AuthFailure"})
+	must(t, err)
+	must(t, w.client.Delete(w.ctx, w.cluster))
+	dead := w.newOperator(nil)
+	w.drive(dead, patience, w.conditionHas(v1alpha1.ConditionCloudReachable, "CredentialsInvalid"))
+	c, _ := w.get()
+	before := c.DeepCopy()
+	c.Annotations = map[string]string{v1alpha1.AnnotationAbandonCloudResources: "true"}
+	must(t, w.client.Patch(w.ctx, c, client.MergeFrom(before)))
+	w.drive(dead, patience, w.gone)
+	w.proxy.Clear()
+	if l := w.left(); len(l.instances) != 3 {
+		t.Errorf("abandoned instances were touched: %+v", l)
+	}
+}

@@ -1,0 +1,99 @@
+package controllers
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// memory is what the operator remembers between passes and may forget at any time: a restart only makes it look again.
+type memory struct {
+	mu       sync.Mutex
+	clusters map[types.NamespacedName]*notes
+}
+
+// notes are the remembered observations of one cluster. Passes over one cluster never overlap, so only the map that
+// holds them is locked.
+type notes struct {
+	uid string
+	// silentSince is when each member was first seen unreachable in a row.
+	silentSince map[string]time.Time
+	// refused says in which zone EC2 has no capacity for a member, and since when.
+	refused map[string]refusal
+	// stage is the last boot stage of each member's console, readAt when the console was read.
+	stage  map[string]string
+	readAt map[string]time.Time
+	// preflight is the specification that passed the preflight; preflightAt is when it was tried last.
+	preflight        string
+	preflightAt      time.Time
+	preflightProblem *problem
+	// database is the application database that was made, and with which password.
+	database string
+	// records are the newest records that this process wrote.
+	records recordsMemo
+	// applied is what was applied to each child object, and the version that came of it.
+	applied map[string]applied
+	// credentials are the user's, as read last, and when.
+	credentials   credentials
+	credentialsAt time.Time
+}
+
+// refusal is a zone without capacity.
+type refusal struct {
+	zone  string
+	since time.Time
+}
+
+type applied struct{ hash, resourceVersion string }
+
+func newMemory() *memory {
+	return &memory{clusters: map[types.NamespacedName]*notes{}}
+}
+
+// of returns the notes of a cluster; those of an older object of the same name are dropped.
+func (m *memory) of(name types.NamespacedName, uid string) *notes {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := m.clusters[name]
+	if n == nil || n.uid != uid {
+		n = &notes{
+			uid: uid, silentSince: map[string]time.Time{}, refused: map[string]refusal{},
+			stage: map[string]string{}, readAt: map[string]time.Time{}, applied: map[string]applied{},
+		}
+		m.clusters[name] = n
+	}
+	return n
+}
+
+// drop forgets a cluster and returns the UID that it had.
+func (m *memory) drop(name types.NamespacedName) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := m.clusters[name]
+	delete(m.clusters, name)
+	if n == nil {
+		return ""
+	}
+	return n.uid
+}
+
+// forget lets go of everything held for a cluster that no longer exists.
+func (r *MySQLClusterReconciler) forget(name types.NamespacedName) {
+	if uid := r.memory.drop(name); uid != "" {
+		r.Prober.Forget(uid)
+		r.Metrics.forget(name)
+	}
+}
+
+// NameOf returns the name of the cluster with a UID, or nothing when it is not known.
+func (r *MySQLClusterReconciler) NameOf(uid string) types.NamespacedName {
+	r.memory.mu.Lock()
+	defer r.memory.mu.Unlock()
+	for name, n := range r.memory.clusters {
+		if n.uid == uid {
+			return name
+		}
+	}
+	return types.NamespacedName{}
+}

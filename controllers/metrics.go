@@ -1,0 +1,81 @@
+package controllers
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+)
+
+// Metrics are the reconciler's own figures.
+type Metrics struct {
+	reconciles *prometheus.CounterVec
+	duration   prometheus.Histogram
+	phase      *prometheus.GaugeVec
+	members    *prometheus.GaugeVec
+	lag        *prometheus.GaugeVec
+}
+
+var (
+	clusterPhases = []v1alpha1.Phase{v1alpha1.PhaseProvisioning, v1alpha1.PhaseEC2Ready, v1alpha1.PhaseReplicating, v1alpha1.PhaseReady, v1alpha1.PhaseDeleting}
+)
+
+// NewMetrics makes and registers them.
+func NewMetrics(registry prometheus.Registerer) *Metrics {
+	m := &Metrics{
+		reconciles: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "mysqlcluster_reconciles_total", Help: "Reconciles, by whether they ended with an error.",
+		}, []string{"error"}),
+		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "mysqlcluster_reconciles_duration_seconds", Help: "How long a reconcile took.",
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
+		}),
+		phase: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "mysqlcluster_phase", Help: "1 for the phase that a cluster is in, 0 for the others.",
+		}, []string{"namespace", "cluster", "phase"}),
+		members: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "mysqlcluster_members", Help: "Members of a cluster, by phase.",
+		}, []string{"namespace", "cluster", "phase"}),
+		lag: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "mysqlcluster_replication_lag_seconds", Help: "How far a replica's applier is behind its source.",
+		}, []string{"namespace", "cluster", "member"}),
+	}
+	registry.MustRegister(m.reconciles, m.duration, m.phase, m.members, m.lag)
+	return m
+}
+
+func (m *Metrics) reconciled(took time.Duration, err error) {
+	m.reconciles.WithLabelValues(strconv.FormatBool(err != nil)).Inc()
+	m.duration.Observe(took.Seconds())
+}
+
+// observe sets a cluster's gauges.
+func (m *Metrics) observe(c *v1alpha1.MySQLCluster, plan topology.Plan) {
+	count := map[v1alpha1.Phase]float64{}
+	for _, v := range plan.Members {
+		count[v.Phase]++
+		if v.LagKnown {
+			m.lag.WithLabelValues(c.Namespace, c.Name, v.Name).Set(v.Lag.Seconds())
+		}
+	}
+	for _, phase := range clusterPhases {
+		is := 0.0
+		if c.Status.Phase == phase {
+			is = 1
+		}
+		m.phase.WithLabelValues(c.Namespace, c.Name, string(phase)).Set(is)
+		m.members.WithLabelValues(c.Namespace, c.Name, string(phase)).Set(count[phase])
+	}
+}
+
+// forget drops the gauges of a cluster that no longer exists.
+func (m *Metrics) forget(name types.NamespacedName) {
+	labels := prometheus.Labels{"namespace": name.Namespace, "cluster": name.Name}
+	m.phase.DeletePartialMatch(labels)
+	m.members.DeletePartialMatch(labels)
+	m.lag.DeletePartialMatch(labels)
+}

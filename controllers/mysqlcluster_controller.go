@@ -1,0 +1,161 @@
+// Package controllers joins the planes: it reads what is wanted and what is there, lets internal/topology decide, acts
+// on EC2 and on mysqld, and publishes the outcome in Kubernetes. One reconcile is a straight line; no step reaches back.
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+)
+
+const (
+	// controllerName appears in metrics, logs and events.
+	controllerName = "mysqlcluster"
+	// passTimeout bounds one reconcile. It is longer than the longest action (waiting for a replica to apply what it
+	// holds) and short enough that a hung pass does not hold a worker for long.
+	passTimeout = 90 * time.Second
+)
+
+// Config is what an administrator chose by flags.
+type Config struct {
+	// SystemNamespace is where the operator runs and where the tenancy policy is.
+	SystemNamespace string
+	// ClusterDomain is the DNS domain of Kubernetes Services, usually cluster.local.
+	ClusterDomain string
+	// ProbeThroughService lets the availability probe dial the primary Service, as clients do. Without it, for an
+	// operator that runs outside of Kubernetes, the probe dials the primary's address.
+	ProbeThroughService bool
+	// Workers is how many clusters are reconciled side by side.
+	Workers int
+}
+
+// Clouds hands out the client of an AWS account and region.
+type Clouds interface {
+	Cloud(ctx context.Context, account ec2.Account) (*ec2.Cloud, error)
+}
+
+// MySQLClusterReconciler keeps MySQLClusters as their specs want them.
+type MySQLClusterReconciler struct {
+	// Client reads the operator's own objects from a cache and writes.
+	Client client.Client
+	// Reader reads past the cache: users' Secrets, and what a stale cache must not be believed about.
+	Reader client.Reader
+	Clouds Clouds
+	SQL    *mysql.Pool
+	Prober *mysql.Prober
+	Events events.EventRecorder
+	Clock  clock.PassiveClock
+	Config Config
+	// Wake carries the clusters that the prober wants looked at.
+	Wake    chan event.GenericEvent
+	Metrics *Metrics
+
+	memory *memory
+}
+
+// SetupWithManager registers the reconciler and its watches.
+func (r *MySQLClusterReconciler) SetupWithManager(mgr ctrl.Manager) error {
+	r.memory = newMemory()
+	deletions := predicate.Funcs{CreateFunc: func(event.CreateEvent) bool { return false }}
+	return ctrl.NewControllerManagedBy(mgr).
+		Named(controllerName).
+		For(&v1alpha1.MySQLCluster{}, builder.WithPredicates(predicate.Or(
+			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, finalizerChanged{}))).
+		Owns(&corev1.Service{}).
+		Owns(&corev1.Secret{}).
+		Owns(&corev1.ConfigMap{}, builder.WithPredicates(deletions)).
+		Owns(&discoveryv1.EndpointSlice{}).
+		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.affectedByPolicy)).
+		WatchesRawSource(source.Channel(r.Wake, &handler.EnqueueRequestForObject{})).
+		WithOptions(controller.Options{MaxConcurrentReconciles: max(r.Config.Workers, 1), ReconciliationTimeout: passTimeout}).
+		Complete(r)
+}
+
+// Reconcile does one pass over one cluster: observe, plan, act, publish.
+func (r *MySQLClusterReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	started := r.Clock.Now()
+	s, err := r.open(ctx, req)
+	if s == nil {
+		return ctrl.Result{}, err
+	}
+	result, err := r.conclude(ctx, s, r.pass(ctx, s))
+	r.Metrics.reconciled(r.Clock.Since(started), err)
+	return result, err
+}
+
+// pass is the straight line. A step that fails ends it; what was found out until then is published all the same.
+func (r *MySQLClusterReconciler) pass(ctx context.Context, s *scope) error {
+	for _, step := range []struct {
+		name string
+		run  func(context.Context, *scope) error
+	}{
+		{"claim the cluster", r.claim},
+		{"establish identities", r.identify},
+		{"check the tenancy policy", r.permit},
+		{"connect to EC2", r.connect},
+		{"observe EC2", r.observeCloud},
+		{"observe mysqld", r.observeSQL},
+		{"check before launching", r.preflight},
+		{"decide", r.decide},
+		{"remember", r.remember},
+		{"act", r.act},
+		{"publish", r.publish},
+		{"release", r.release},
+	} {
+		if s.done {
+			return nil
+		}
+		if err := step.run(ctx, s); err != nil {
+			return fmt.Errorf("%s: %w", step.name, err)
+		}
+	}
+	return nil
+}
+
+// affectedByPolicy returns every cluster when the administrator's policy changed.
+func (r *MySQLClusterReconciler) affectedByPolicy(ctx context.Context, obj client.Object) []reconcile.Request {
+	if obj.GetNamespace() != r.Config.SystemNamespace || obj.GetName() != v1alpha1.PolicyConfigMap {
+		return nil
+	}
+	var list v1alpha1.MySQLClusterList
+	if err := r.Client.List(ctx, &list); err != nil {
+		return nil
+	}
+	requests := make([]reconcile.Request, 0, len(list.Items))
+	for i := range list.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+	}
+	return requests
+}
+
+// finalizerChanged lets updates through that change finalizers or set the deletion timestamp: neither changes the
+// generation of every kind of object.
+type finalizerChanged struct{ predicate.Funcs }
+
+// Update implements predicate.Predicate.
+func (finalizerChanged) Update(e event.UpdateEvent) bool {
+	return len(e.ObjectOld.GetFinalizers()) != len(e.ObjectNew.GetFinalizers()) ||
+		e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero()
+}
+
+// keyOf is the key under which everything in memory is kept for a cluster.
+func keyOf(uid types.UID) string { return string(uid) }

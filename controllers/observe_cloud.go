@@ -1,0 +1,165 @@
+package controllers
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/bootstrap"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+)
+
+const (
+	// inventoryAge is how old the sweep that a pass relies on may be. The background sweep is more frequent, so a pass
+	// finds it in the store; only the first pass over an account pays for a sweep of its own.
+	inventoryAge = 2 * time.Minute
+	// consoleAfter is how long a machine may be up without mysqld before its console is read, and then how often.
+	consoleAfter = 15 * time.Second
+)
+
+// observeCloud reads what EC2 shows of the cluster, and resolves the names of the spec.
+func (r *MySQLClusterReconciler) observeCloud(ctx context.Context, s *scope) error {
+	s.desired = desiredOf(s.cluster, s.deleting())
+	s.observed = topology.Observed{
+		Now: r.Clock.Now(), Members: map[string]*topology.Member{}, InService: map[string]bool{}, Records: s.records,
+	}
+	if s.cloud != nil {
+		r.readInventory(ctx, s)
+	}
+	r.memberise(s)
+	s.observed.Records = s.recordsForNow(s.observed, r.Clock.Now())
+	return nil
+}
+
+// readInventory fills in s.inventory. What EC2 said last is kept when it does not answer.
+func (r *MySQLClusterReconciler) readInventory(ctx context.Context, s *scope) {
+	inventory, err := s.cloud.Observe(ctx, s.uid(), inventoryAge)
+	if err == nil {
+		inventory, err = s.cloud.Refresh(ctx, s.uid())
+	}
+	if err != nil {
+		s.cloudProblem = cloudError(err)
+		if ec2.Classify(err) == ec2.Transient {
+			s.cloudProblem.reason = v1alpha1.ReasonCloudSilent // an answer that is none
+		}
+	}
+	s.inventory = inventory
+	s.observed.CloudReachable = err == nil
+	s.observed.CloudTaken = inventory.Taken
+	if err != nil || s.deleting() {
+		return
+	}
+	subnets, err := s.cloud.Subnets(ctx, s.cluster.Spec.AWS.SubnetIDs)
+	if err != nil {
+		s.dependencyProblem = dependency("spec.aws.subnetIDs", err)
+		return
+	}
+	for _, subnet := range subnets {
+		s.desired.Subnets = append(s.desired.Subnets, topology.Subnet{ID: subnet.ID, Zone: subnet.Zone})
+		s.vpc = subnet.VPCID
+	}
+}
+
+// memberise sorts EC2's inventory by member.
+func (r *MySQLClusterReconciler) memberise(s *scope) {
+	member := func(name string) *topology.Member {
+		ordinal, ok := s.desired.Ordinal(name)
+		if !ok {
+			return nil // carries our UID but no member's name: reported by the sweep, never touched
+		}
+		if s.observed.Members[name] == nil {
+			s.observed.Members[name] = &topology.Member{Name: name, Ordinal: ordinal}
+		}
+		return s.observed.Members[name]
+	}
+	for _, in := range s.inventory.Instances {
+		if m := member(in.Member); m != nil {
+			m.Instances = append(m.Instances, topology.Instance{
+				ID: in.ID, Incarnation: in.Incarnation, State: in.State, Zone: in.Zone, Address: in.PrivateIP,
+				TemplateHash: in.TemplateHash, LaunchTime: in.LaunchTime, Impaired: in.Impaired, StateReason: in.StateReason,
+			})
+		}
+	}
+	for _, v := range s.inventory.Volumes {
+		if m := member(v.Member); m != nil && !v.Retired {
+			m.Volumes = append(m.Volumes, topology.Volume{
+				ID: v.ID, Incarnation: v.Incarnation, State: v.State, Zone: v.Zone, AttachedTo: v.AttachedTo, AttachState: v.AttachState,
+			})
+		}
+	}
+	for _, snapshot := range s.inventory.Snapshots {
+		s.observed.Snapshots = append(s.observed.Snapshots, topology.Snapshot{
+			ID: snapshot.ID, VolumeID: snapshot.VolumeID, State: snapshot.State, Progress: snapshot.Progress,
+		})
+	}
+	if len(s.inventory.SecurityGroups) > 0 {
+		s.observed.SecurityGroup = s.inventory.SecurityGroups[0].ID
+	}
+	for name, m := range s.observed.Members {
+		m.CapacityRefused, m.CapacityRefusedAt = s.notes.refused[name].zone, s.notes.refused[name].since
+	}
+}
+
+// readConsole reads the last boot stage of a member whose machine is up without mysqld, not more often than every
+// consoleAfter: EC2 refreshes the console's text rarely and the call is not free.
+func (r *MySQLClusterReconciler) readConsole(ctx context.Context, s *scope, m *topology.Member, instanceID string) {
+	n, now := s.notes, r.Clock.Now()
+	since := n.silentSince[m.Name]
+	if s.cloud != nil && s.observed.CloudReachable && now.Sub(since) > consoleAfter && now.Sub(n.readAt[m.Name]) > consoleAfter {
+		n.readAt[m.Name] = now
+		if text, err := s.cloud.ConsoleOutput(ctx, instanceID); err == nil {
+			if stage, ok := bootstrap.LastStage(text); ok {
+				n.stage[m.Name] = stage
+			}
+		}
+	}
+	m.Stage = n.stage[m.Name]
+}
+
+// desiredOf fills in what the spec leaves out.
+func desiredOf(c *v1alpha1.MySQLCluster, deleting bool) topology.Desired {
+	return topology.Desired{
+		Cluster:              c.Name,
+		Replicas:             int(c.ReplicaCount()),
+		Lossless:             c.Spec.Lossless(),
+		MaxLag:               c.EffectiveMaxLag(),
+		TemplateHash:         templateHash(c),
+		ManagedSecurityGroup: len(c.Spec.AWS.SecurityGroupIDs) == 0,
+		Settings:             c.Spec.MySQLD,
+		Database:             c.Spec.Database != nil,
+		Deleting:             deleting,
+		DeletionPolicy:       c.Spec.Storage.EffectiveDeletionPolicy(),
+	}
+}
+
+// templateHash says what an instance is built from: the words of the spec, never what an alias resolved to, so that a
+// new operator or a new image behind the same alias does not replace instances by itself. Field names are part of it
+// and must not change.
+func templateHash(c *v1alpha1.MySQLCluster) string {
+	aws := c.Spec.AWS
+	words := struct {
+		Version, InstanceType, ImageID, ImageSSMParameter, IAMInstanceProfile, KeyName string
+		SecurityGroupIDs                                                               []string               `json:",omitempty"`
+		Download                                                                       *v1alpha1.DownloadSpec `json:",omitempty"`
+	}{c.Spec.Version, aws.InstanceType, aws.ImageID, aws.ImageSSMParameter, aws.IAMInstanceProfile, aws.KeyName, aws.SecurityGroupIDs, aws.Download}
+	text, err := json.Marshal(words)
+	if err != nil {
+		panic("a struct of strings cannot be encoded: " + err.Error())
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8])
+}
+
+// instanceOf finds an instance in the inventory.
+func (s *scope) instanceOf(id string) *ec2.Instance {
+	for i := range s.inventory.Instances {
+		if s.inventory.Instances[i].ID == id {
+			return &s.inventory.Instances[i]
+		}
+	}
+	return nil
+}

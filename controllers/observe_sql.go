@@ -1,0 +1,209 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/pki"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+)
+
+// observeTimeout bounds how long one member may hold up a pass.
+const observeTimeout = 4 * time.Second
+
+// observeSQL asks every member whose machine is up, side by side.
+func (r *MySQLClusterReconciler) observeSQL(ctx context.Context, s *scope) error {
+	if err := r.readInService(ctx, s); err != nil {
+		return err
+	}
+	if len(s.identity.CertPEM) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, observeTimeout)
+	defer cancel()
+	var wg sync.WaitGroup
+	settingNames := slices.Sorted(maps.Keys(s.desired.Settings))
+	for _, m := range s.observed.Members {
+		in := m.CurrentInstance()
+		if in == nil || in.State != ec2.StateRunning || in.Address == "" {
+			delete(s.notes.silentSince, m.Name)
+			continue
+		}
+		wg.Go(func() {
+			handle := r.handle(ctx, s, m.Name, in.ID, in.Address)
+			handle.WatchSettings(settingNames)
+			o := handle.Observe(ctx)
+			m.SQL = sqlOf(o)
+			r.judgeSettings(s, m, o)
+		})
+	}
+	wg.Wait()
+	for _, m := range s.observed.Members {
+		r.trackSilence(ctx, s, m)
+	}
+	s.observed.DatabaseReady = s.notes.database == databaseKey(s)
+	return nil
+}
+
+// trackSilence notes since when a member is not reached, and reads the console of one that should be.
+func (r *MySQLClusterReconciler) trackSilence(ctx context.Context, s *scope, m *topology.Member) {
+	switch m.SQL.Access {
+	case topology.AccessSilent, topology.AccessRefused:
+		if s.notes.silentSince[m.Name].IsZero() {
+			s.notes.silentSince[m.Name] = r.Clock.Now()
+		}
+		m.SilentSince = s.notes.silentSince[m.Name]
+		r.readConsole(ctx, s, m, m.CurrentInstance().ID)
+	case topology.AccessNone, topology.AccessUnverified, topology.AccessDenied, topology.AccessVerified:
+		delete(s.notes.silentSince, m.Name)
+		delete(s.notes.stage, m.Name)
+	}
+}
+
+// readInService reads which replicas are published as ready: the memory of the lag's hysteresis is the object itself.
+func (r *MySQLClusterReconciler) readInService(ctx context.Context, s *scope) error {
+	_, replicas, _, _, _, _, _ := resources.Names(s.cluster.Name)
+	var slice discoveryv1.EndpointSlice
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: replicas}, &slice)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("read EndpointSlice %s: %w", replicas, err)
+	}
+	for _, e := range slice.Endpoints {
+		if e.Conditions.Ready == nil || *e.Conditions.Ready {
+			for _, m := range s.observed.Members {
+				if in := m.CurrentInstance(); in != nil && len(e.Addresses) > 0 && e.Addresses[0] == in.Address {
+					s.observed.InService[m.Name] = true
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// handle returns the SQL handle of a member's instance.
+func (r *MySQLClusterReconciler) handle(ctx context.Context, s *scope, member, instanceID, address string) *mysql.Member {
+	return r.SQL.Member(ctx, mysql.Endpoint{
+		Key:        s.uid() + "/" + member + "/" + instanceID,
+		Address:    net.JoinHostPort(address, strconv.Itoa(v1alpha1.MySQLPort)),
+		ServerName: resources.MemberDNSNames(s.cluster, member, "")[0],
+	}, s.identity)
+}
+
+// member returns the SQL handle of a member as it was observed.
+func (r *MySQLClusterReconciler) member(ctx context.Context, s *scope, name string) (*mysql.Member, error) {
+	m := s.observed.Members[name]
+	if m == nil || m.CurrentInstance() == nil || m.CurrentInstance().Address == "" {
+		return nil, fmt.Errorf("%s has no address", name)
+	}
+	in := m.CurrentInstance()
+	return r.handle(ctx, s, name, in.ID, in.Address), nil
+}
+
+// databaseKey identifies what EnsureDatabase would make.
+func databaseKey(s *scope) string {
+	if s.cluster.Spec.Database == nil {
+		return ""
+	}
+	return strings.Join([]string{s.cluster.Spec.Database.Name, s.cluster.Spec.Database.OwnerName(), s.password}, "\x00")
+}
+
+// sqlOf translates what the SQL plane saw into the brain's words.
+func sqlOf(o mysql.Observation) topology.SQL {
+	sql := topology.SQL{Access: topology.Access(o.Access), Reason: o.Reason, Version: o.Version}
+	if o.Access != mysql.AccessVerified {
+		return sql
+	}
+	var bad []string
+	parse := func(what, text string) gtid.Set {
+		set, err := gtid.Parse(text)
+		if err != nil {
+			bad = append(bad, what)
+		}
+		return set
+	}
+	sql.ServerUUID = o.ServerUUID
+	sql.Writable = !o.ReadOnly
+	sql.Executed, sql.Purged = parse("gtid_executed", o.Executed), parse("gtid_purged", o.Purged)
+	sql.SemiSync = topology.SemiSync{SourceEnabled: o.SemiSync.SourceEnabled, ReplicaEnabled: o.SemiSync.ReplicaEnabled, WaitCount: o.SemiSync.WaitCount}
+	sql.MembershipKnown = o.MembershipKnown
+	if o.Membership != nil {
+		sql.Membership = &topology.Membership{Epoch: o.Membership.Epoch, Voters: o.Membership.Voters, W: o.Membership.W}
+	}
+	if rep := o.Replication; rep != nil {
+		sql.Replication = &topology.Replication{
+			SourceHost: rep.SourceHost, IOState: rep.IOState, SQLRunning: rep.SQLRunning,
+			Retrieved: parse("Retrieved_Gtid_Set", rep.Retrieved), Error: firstNonEmpty(rep.LastSQLError, rep.LastIOError),
+		}
+		if rep.LagSeconds != nil {
+			sql.Replication.LagKnown = true
+			sql.Replication.Lag = time.Duration(*rep.LagSeconds * float64(time.Second))
+		}
+	}
+	if o.Clone != nil {
+		sql.Clone = &topology.Clone{State: o.Clone.State, Message: cloneMessage(*o.Clone)}
+	}
+	sql.PendingCommits = o.PendingCommits
+	if len(bad) > 0 {
+		// A position that cannot be read must never pass for an empty one.
+		return topology.SQL{Access: topology.AccessSilent, Reason: "unreadable " + strings.Join(bad, ", ")}
+	}
+	return sql
+}
+
+// judgeSettings compares a member's variables with the pinned ones and with the spec, and its certificate with the
+// clock. A persisted value that means the same as the spec's counts as the spec's.
+func (r *MySQLClusterReconciler) judgeSettings(s *scope, m *topology.Member, o mysql.Observation) {
+	if m.SQL.Access != topology.AccessVerified {
+		return
+	}
+	m.SQL.Drifted, m.SQL.Persisted = map[string]string{}, map[string]string{}
+	for name, pinned := range mysql.PinnedSettings() {
+		if have, ok := o.Settings[name]; ok && !mysql.EqualSetting(pinned, have) {
+			m.SQL.Drifted[name] = pinned
+		}
+	}
+	for name, have := range o.Persisted {
+		if want, ok := s.desired.Settings[name]; ok && mysql.EqualSetting(want, have) {
+			have = want
+		}
+		m.SQL.Persisted[name] = have
+	}
+	if due := s.records.Members[m.Name].RestartDue; due != 0 {
+		m.SQL.RestartPending = o.StartedAt.Unix() < due
+	}
+	m.SQL.CertificateRenewalDue = o.CertNotAfter.Sub(r.Clock.Now()) < pki.MemberRenewalWindow
+}
+
+func cloneMessage(c mysql.CloneProgress) string {
+	switch {
+	case c.Error != "":
+		return c.Error
+	case c.BytesTotal > 0:
+		return fmt.Sprintf("%s, %d%% of %d MiB", strings.ToLower(c.Stage), c.BytesDone*100/c.BytesTotal, c.BytesTotal>>20)
+	}
+	return strings.ToLower(c.Stage)
+}
+
+func firstNonEmpty(texts ...string) string {
+	for _, t := range texts {
+		if t != "" {
+			return t
+		}
+	}
+	return ""
+}

@@ -1,0 +1,93 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+)
+
+// How long to wait after a problem, by who can mend it.
+const (
+	// afterWaiting is for what others are about to bring: a Secret, capacity, a subnet.
+	afterWaiting = 15 * time.Second
+	// afterRepair is for what the operator itself has just put right.
+	afterRepair = 100 * time.Millisecond
+	// afterPerson is for what a person must change. Watches usually tell sooner.
+	afterPerson = 2 * time.Minute
+)
+
+// problem is an error that carries its policy: what a user is told, and when to try again.
+type problem struct {
+	// reason is one of the Reason constants of api/v1alpha1; message is stable from pass to pass.
+	reason, message string
+	// after is when to try again; 0 leaves it to the work queue's back-off.
+	after time.Duration
+	cause error
+}
+
+// Error implements error.
+func (p *problem) Error() string { return p.reason + ": " + p.message }
+
+// Unwrap returns the cause, nil when the problem was found and not suffered.
+func (p *problem) Unwrap() error { return p.cause }
+
+// quiet says whether the problem is nobody's business: it goes away by trying again.
+func (p *problem) quiet() bool { return p.reason == "" }
+
+// cloudError turns an error of the cloud plane into a problem.
+func cloudError(err error) *problem {
+	p := &problem{message: ec2.Message(err), cause: err, after: afterWaiting}
+	switch ec2.Classify(err) {
+	case ec2.Throttled, ec2.Waiting, ec2.NotFound:
+		if ec2.Code(err) == "InsufficientInstanceCapacity" {
+			p.reason = v1alpha1.ReasonInsufficientCapacity
+		}
+		p.after = 5 * time.Second
+	case ec2.Unreachable:
+		p.reason = v1alpha1.ReasonCloudSilent
+	case ec2.Denied:
+		p.reason, p.after = v1alpha1.ReasonCredentialsInvalid, afterPerson
+		if ec2.Code(err) == "UnauthorizedOperation" {
+			p.reason = v1alpha1.ReasonNotPermitted
+		}
+	case ec2.Quota:
+		p.reason, p.after = v1alpha1.ReasonQuotaExceeded, afterPerson
+	case ec2.Invalid:
+		p.reason, p.after = v1alpha1.ReasonInvalidSpec, afterPerson
+	default:
+		p.after = 0
+	}
+	return p
+}
+
+// dependency turns an error about something that the spec names into a problem: what EC2 does not know yet may still
+// be on its way, so it is waited for, by name.
+func dependency(field string, err error) *problem {
+	p := cloudError(err)
+	switch ec2.Classify(err) {
+	case ec2.Invalid, ec2.NotFound, ec2.Waiting:
+		p.reason, p.after = v1alpha1.ReasonWaitingForDependency, afterWaiting
+		p.message = field + ": " + p.message
+	case ec2.Transient, ec2.Throttled, ec2.Denied, ec2.Quota, ec2.Unreachable:
+	}
+	return p
+}
+
+// asProblem finds the problem in an error. Conflicts and cancellations are quiet: the next pass sees fresher objects.
+func asProblem(err error) *problem {
+	var p *problem
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &p):
+		return p
+	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), errors.Is(err, context.Canceled):
+		return &problem{message: err.Error(), after: 200 * time.Millisecond, cause: err}
+	}
+	return &problem{message: err.Error(), cause: err}
+}

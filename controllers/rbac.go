@@ -1,0 +1,27 @@
+package controllers
+
+// What the operator may do, as the ClusterRole and the Role under config/rbac are generated from it.
+//
+// Secrets, Services, EndpointSlices and ConfigMaps live beside their cluster, in any namespace. RBAC cannot select by
+// label, so the rule is wider than the use: only objects that carry the operator's own label are listed and cached;
+// a user's Secret is read by name, when his cluster names it, and gets a finalizer while the cluster's deletion needs it.
+// EndpointSlices hold the addresses of EC2 instances, never of pods, so endpointslices/restricted is not needed.
+//
+// +kubebuilder:rbac:groups=mysql.alx.ke,resources=mysqlclusters,verbs=get;list;watch;update;patch
+// +kubebuilder:rbac:groups=mysql.alx.ke,resources=mysqlclusters/status,verbs=get;update;patch
+// +kubebuilder:rbac:groups=mysql.alx.ke,resources=mysqlclusters/finalizers,verbs=update
+// +kubebuilder:rbac:groups="",resources=secrets;configmaps;services,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;update;patch
+// +kubebuilder:rbac:groups="",resources=events,verbs=create;patch
+//
+// The self-managed webhook certificate: the CA is written into our own configuration; a list cannot be bound to a name.
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations,verbs=get;list;watch
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations,resourceNames=nairobi-mysql-validating-webhook-configuration,verbs=update;patch
+//
+// Whoever reads the metrics is authenticated and authorised by the API server.
+// +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
+// +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
+//
+// The lease of the leader.
+// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,namespace=nairobi-mysql-system,verbs=get;list;watch;create;update;patch

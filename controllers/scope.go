@@ -1,0 +1,96 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/pki"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+)
+
+// scope is the state of one pass over one cluster. Every field says which step sets it.
+type scope struct {
+	// cluster is the object as it was read; open sets it, claim may update its metadata.
+	cluster *v1alpha1.MySQLCluster
+	log     logr.Logger
+	// notes is what is kept in memory about this cluster between passes; open.
+	notes *notes
+	// done ends the pass early without an error: nothing is left to do for this object.
+	done bool
+
+	// records and recordsVersion are the members ConfigMap and its resourceVersion; claim. recordsLost is true when
+	// it is gone although the cluster was claimed before.
+	records        topology.Records
+	recordsVersion string
+	recordsLost    bool
+
+	// authority and identity are the cluster's CA and the operator's client certificate; identify.
+	authority *pki.Authority
+	identity  mysql.Identity
+	// password is the application owner's; empty when there is no application database; identify.
+	password string
+
+	// violations are what the administrator's policy does not allow; permit.
+	violations []topology.Finding
+	// accountRefused is true when the policy does not let the cluster use its AWS account at all; permit.
+	accountRefused bool
+	// cloud is nil when the cluster's account may not or cannot be used; connect.
+	cloud *ec2.Cloud
+	// cloudProblem says why EC2 was not reached or not usable; connect and observeCloud.
+	cloudProblem *problem
+	// inventory is what EC2 shows of this cluster; observeCloud.
+	inventory ec2.Inventory
+	// vpc is the VPC of the subnets; observeCloud.
+	vpc string
+	// dependencyProblem is what the spec names and EC2 does not show; observeCloud.
+	dependencyProblem *problem
+	// preflightProblem is what the preflight found; preflight.
+	preflightProblem *problem
+
+	desired  topology.Desired
+	observed topology.Observed
+	// plan is what was decided; decide. planned is true from then on.
+	plan    topology.Plan
+	planned bool
+	// outcome are the problems that actions ran into; act.
+	outcome []*problem
+	// published is true once endpoints agree with the plan; publish.
+	published bool
+}
+
+// open reads the cluster and begins a pass, or returns nil when there is nothing to do.
+func (r *MySQLClusterReconciler) open(ctx context.Context, req ctrl.Request) (*scope, error) {
+	var cluster v1alpha1.MySQLCluster
+	if err := r.Client.Get(ctx, req.NamespacedName, &cluster); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.forget(req.NamespacedName)
+			return nil, nil
+		}
+		return nil, fmt.Errorf("get cluster: %w", err)
+	}
+	return &scope{
+		cluster: &cluster,
+		log:     ctrl.LoggerFrom(ctx),
+		notes:   r.memory.of(req.NamespacedName, keyOf(cluster.UID)),
+	}, nil
+}
+
+// uid returns the cluster's UID, by which everything in EC2 is owned.
+func (s *scope) uid() string { return string(s.cluster.UID) }
+
+// deleting says whether the cluster is to go. A protected cluster with a deletion timestamp keeps running.
+func (s *scope) deleting() bool {
+	return !s.cluster.DeletionTimestamp.IsZero() && !s.cluster.IsProtected()
+}
+
+// owner returns the identity under which EC2 resources are made.
+func (s *scope) owner() ec2.Ownership {
+	return ec2.Ownership{ClusterUID: s.uid(), Namespace: s.cluster.Namespace, Cluster: s.cluster.Name, UserTags: s.cluster.Spec.AWS.Tags}
+}

@@ -1,0 +1,270 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+)
+
+// availableFor is how old the last successful write of the probe may be while the cluster counts as available.
+const availableFor = 5 * time.Second
+
+// conclude writes what the pass found into status and decides when to look again. It runs also when a step failed.
+func (r *MySQLClusterReconciler) conclude(ctx context.Context, s *scope, failed error) (ctrl.Result, error) {
+	if s.done {
+		return ctrl.Result{}, failed
+	}
+	failure := asProblem(failed)
+	before := s.cluster.DeepCopy()
+	r.project(s, failure)
+	if !apiequality.Semantic.DeepEqual(before.Status, s.cluster.Status) {
+		if err := r.Client.Status().Patch(ctx, s.cluster, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+			return ctrl.Result{}, fmt.Errorf("write status: %w", err)
+		}
+		r.announceChanges(s, before)
+	}
+	r.Metrics.observe(s.cluster, s.plan)
+	return r.next(s, failure)
+}
+
+// next says when to look again: when the plan asks for it, unless a problem asks for longer, or has no answer but to
+// back off.
+func (r *MySQLClusterReconciler) next(s *scope, failure *problem) (ctrl.Result, error) {
+	if failure != nil {
+		if failure.after > 0 {
+			return ctrl.Result{RequeueAfter: failure.after}, nil
+		}
+		return ctrl.Result{}, failure
+	}
+	after := s.plan.RequeueAfter
+	for _, p := range append(slices.Clone(s.outcome), s.cloudProblem, s.dependencyProblem, s.preflightProblem) {
+		switch {
+		case p == nil:
+		case p.after > 0:
+			after = max(after, min(p.after, afterWaiting))
+		default:
+			after = max(after, time.Second)
+		}
+	}
+	return ctrl.Result{RequeueAfter: after}, nil
+}
+
+// project computes status from the pass. It is pure but for the clock and the probe's last word.
+func (r *MySQLClusterReconciler) project(s *scope, failure *problem) {
+	st := &s.cluster.Status
+	st.ObservedGeneration = s.cluster.Generation
+	st.Selector = v1alpha1.LabelCluster + "=" + s.cluster.Name
+	if s.planned {
+		projectMembers(s, st)
+	} else if st.Phase == "" {
+		st.Phase = v1alpha1.PhaseProvisioning
+	}
+	c := conditions{cluster: s.cluster}
+	problems := s.problems(failure)
+	r.setCloudReachable(s, c)
+	available := r.setAvailable(s, c)
+	degraded := c.setDegraded(s, problems)
+	c.setProgressing(s, failure, problems)
+	switch {
+	case st.Phase == v1alpha1.PhaseReady && available && s.planned:
+		c.set(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonAllMembersReady, fmt.Sprintf("%s members are ready", st.ReadyMembers))
+	case st.Phase == v1alpha1.PhaseReady:
+		c.set(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonWriteFailed, "all members are ready, but no write went through the primary Service in the last seconds")
+	default:
+		message := fmt.Sprintf("%s members are ready", st.ReadyMembers)
+		if degraded != "" {
+			message += "; " + degraded
+		}
+		c.set(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonMembersNotReady, message)
+	}
+}
+
+func projectMembers(s *scope, st *v1alpha1.MySQLClusterStatus) {
+	p := s.plan
+	st.Phase, st.Primary = p.Phase, p.Primary
+	st.Members, st.Replicas, st.ReadyReplicas, st.Version, st.Lag = nil, 0, 0, "", ""
+	worst := -1
+	for _, v := range p.Members {
+		m := v1alpha1.MemberStatus{
+			Name: v.Name, Phase: v.Phase, Role: v.Role, Voter: v.Voter, InstanceID: v.InstanceID, VolumeID: v.VolumeID,
+			Zone: v.Zone, Address: v.Address, Version: v.Version, Message: v.Message,
+		}
+		if v.LagKnown {
+			step := lagStep(v.Lag)
+			m.Lag = lagSteps[step].name
+			worst = max(worst, step)
+		}
+		if v.InstanceID != "" {
+			st.Replicas++
+		}
+		if v.Phase == v1alpha1.PhaseReady {
+			st.ReadyReplicas++
+		}
+		if v.Version != "" && (st.Version == "" || v.Name == p.Primary) {
+			st.Version = v.Version
+		}
+		st.Members = append(st.Members, m)
+	}
+	if worst >= 0 {
+		st.Lag = lagSteps[worst].name
+	}
+	st.ReadyMembers = fmt.Sprintf("%d/%d", st.ReadyReplicas, s.desired.Replicas)
+	st.Endpoints = &v1alpha1.Endpoints{Primary: resources.PrimaryHost(s.cluster), Replicas: resources.ReplicasHost(s.cluster)}
+	if p.Membership != nil {
+		st.Voters = &v1alpha1.VotersStatus{Epoch: int64(p.Membership.Epoch), Names: p.Membership.Voters, WaitFor: int32(p.Membership.W)}
+	}
+}
+
+// lagSteps keep status from changing with every measurement.
+var lagSteps = []struct {
+	below time.Duration
+	name  string
+}{
+	{time.Millisecond, "0s"}, {time.Second, "<1s"}, {5 * time.Second, "<5s"}, {10 * time.Second, "<10s"}, {30 * time.Second, "<30s"},
+	{time.Minute, "<1m"}, {5 * time.Minute, "<5m"}, {15 * time.Minute, "<15m"}, {1<<63 - 1, ">=15m"},
+}
+
+func lagStep(lag time.Duration) int {
+	for i, step := range lagSteps {
+		if lag < step.below {
+			return i
+		}
+	}
+	return len(lagSteps) - 1
+}
+
+// conditions sets conditions of a cluster for its present generation.
+type conditions struct{ cluster *v1alpha1.MySQLCluster }
+
+func (c conditions) set(kind string, status metav1.ConditionStatus, reason, message string) {
+	const longest = 32768 // metav1.Condition
+	if len(message) > longest {
+		message = message[:longest]
+	}
+	meta.SetStatusCondition(&c.cluster.Status.Conditions, metav1.Condition{
+		Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: c.cluster.Generation,
+	})
+}
+
+func (r *MySQLClusterReconciler) setCloudReachable(s *scope, c conditions) {
+	switch p := s.cloudProblem; {
+	case p != nil && !p.quiet():
+		c.set(v1alpha1.ConditionCloudReachable, metav1.ConditionFalse, p.reason, p.message)
+	case s.planned && s.observed.CloudReachable:
+		c.set(v1alpha1.ConditionCloudReachable, metav1.ConditionTrue, v1alpha1.ReasonCloudAnswered, "EC2 answers for region "+s.cluster.Spec.AWS.Region)
+	}
+}
+
+// setAvailable reports the probe's last word and returns whether the cluster takes writes.
+func (r *MySQLClusterReconciler) setAvailable(s *scope, c conditions) bool {
+	result := r.Prober.Status(s.uid())
+	switch {
+	case result.Probed && r.Clock.Since(result.LastSuccess) <= availableFor && !s.deleting():
+		c.set(v1alpha1.ConditionAvailable, metav1.ConditionTrue, v1alpha1.ReasonWriteSucceeded, "a write through the primary Service succeeds")
+		return true
+	case s.planned && s.plan.Primary == "":
+		c.set(v1alpha1.ConditionAvailable, metav1.ConditionFalse, v1alpha1.ReasonNoPrimary, noPrimary(s.plan))
+	case !result.Probed:
+		c.set(v1alpha1.ConditionAvailable, metav1.ConditionFalse, v1alpha1.ReasonNotProbed, "no write through the primary Service was tried yet")
+	default:
+		c.set(v1alpha1.ConditionAvailable, metav1.ConditionFalse, v1alpha1.ReasonWriteFailed, "the last write through the primary Service failed: "+probeError(result))
+	}
+	return false
+}
+
+func probeError(result mysql.ProbeResult) string {
+	if result.Err == "" {
+		return "no answer"
+	}
+	return result.Err
+}
+
+func noPrimary(p topology.Plan) string {
+	for _, f := range p.Degraded {
+		if f.Reason == v1alpha1.ReasonPromotionNotProven {
+			return f.Message
+		}
+	}
+	if p.Waiting.Message != "" {
+		return "there is no primary yet: " + p.Waiting.Message
+	}
+	return "there is no primary yet"
+}
+
+// problems lists what a person should know, the most fundamental first.
+func (s *scope) problems(failure *problem) []topology.Finding {
+	var all []topology.Finding
+	add := func(p *problem) {
+		if p != nil && !p.quiet() {
+			all = append(all, topology.Finding{Reason: p.reason, Message: p.message})
+		}
+	}
+	add(failure)
+	all = append(all, s.violations...)
+	if !s.accountRefused {
+		add(s.cloudProblem)
+	}
+	add(s.dependencyProblem)
+	add(s.preflightProblem)
+	for _, p := range s.outcome {
+		add(p)
+	}
+	if s.protectedDeletion() {
+		all = append(all, topology.Finding{Reason: v1alpha1.ReasonDeletionProtected, Message: protectedMessage})
+	}
+	return append(all, s.plan.Degraded...)
+}
+
+const protectedMessage = "the cluster was deleted but is protected; it keeps running and nothing in AWS is touched. To delete it for good set spec.deletionProtection to false"
+
+func (s *scope) protectedDeletion() bool {
+	return !s.cluster.DeletionTimestamp.IsZero() && s.cluster.IsProtected()
+}
+
+// setDegraded reports the problems and returns their text.
+func (c conditions) setDegraded(s *scope, problems []topology.Finding) string {
+	if len(problems) == 0 {
+		if s.planned {
+			c.set(v1alpha1.ConditionDegraded, metav1.ConditionFalse, v1alpha1.ReasonHealthy, "nothing needs attention")
+		}
+		return ""
+	}
+	slices.SortStableFunc(problems[1:], func(a, b topology.Finding) int { return strings.Compare(a.Message, b.Message) })
+	var messages []string
+	for _, p := range problems {
+		if !slices.Contains(messages, p.Message) {
+			messages = append(messages, p.Message)
+		}
+	}
+	text := strings.Join(messages, "; ")
+	c.set(v1alpha1.ConditionDegraded, metav1.ConditionTrue, problems[0].Reason, text)
+	return text
+}
+
+func (c conditions) setProgressing(s *scope, failure *problem, problems []topology.Finding) {
+	switch {
+	case s.planned && s.plan.Waiting.Message != "":
+		c.set(v1alpha1.ConditionProgressing, metav1.ConditionTrue, s.plan.Waiting.Reason, s.plan.Waiting.Message)
+	case s.planned && s.plan.Phase == v1alpha1.PhaseReady:
+		c.set(v1alpha1.ConditionProgressing, metav1.ConditionFalse, v1alpha1.ReasonStable, "the cluster is as the spec wants it")
+	case failure != nil && !failure.quiet():
+		c.set(v1alpha1.ConditionProgressing, metav1.ConditionFalse, failure.reason, failure.message)
+	case len(problems) > 0:
+		c.set(v1alpha1.ConditionProgressing, metav1.ConditionFalse, problems[0].Reason, problems[0].Message)
+	default:
+		c.set(v1alpha1.ConditionProgressing, metav1.ConditionTrue, v1alpha1.ReasonReconciling, "working towards the spec")
+	}
+}

@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Writes what is generated from the Go code: deep copies and apply configurations beside the API's types, CRDs, the
+# operator's ClusterRole and the webhook configurations under config/.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+gen=$(hack/tool.sh controller-gen)
+
+# Nothing is left of a type that is gone.
+rm -rf api/v1alpha1/applyconfiguration config/crd/bases
+"$gen" object:headerFile=hack/boilerplate.go.txt applyconfiguration:headerFile=hack/boilerplate.go.txt \
+  crd:maxDescLen=2048 paths=./api/... output:crd:artifacts:config=config/crd/bases
+"$gen" rbac:roleName=nairobi-mysql-manager-role webhook paths="{./controllers/...,./internal/webhook/...,./}" \
+  output:rbac:artifacts:config=config/rbac output:webhook:artifacts:config=config/webhook

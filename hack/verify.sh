@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Fails when generated files are not what the code says: generates them into the tree and compares with what was there.
+# In a clean clone that is what is committed; in a work tree it is what you have.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+before=$(mktemp -d)
+trap 'rm -rf "$before"' EXIT
+cp -a api config "$before"
+
+hack/generate.sh
+
+stale=
+for folder in api config; do
+  git --no-pager diff --no-index --exit-code -- "$before/$folder" "$folder" || stale=yes
+done
+if [[ -n $stale ]]; then
+  echo "verify: generated files were stale; they are up to date in the tree now, commit them" >&2
+  exit 1
+fi

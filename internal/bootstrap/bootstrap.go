@@ -1,0 +1,164 @@
+// Package bootstrap renders the user data of a member's instance: one shell script that installs itself and its systemd
+// units, which mount the data volume, bring mysqld up on it, and ask for a certificate (DESIGN §4).
+package bootstrap
+
+import (
+	"bytes"
+	"compress/gzip"
+	_ "embed"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Places on an instance. The script has them as literals; TestScriptUsesTheSamePaths holds the two together.
+const (
+	// ConfigDir is on the root disk: it holds the member's identity, which is never on the data volume.
+	ConfigDir = "/etc/nairobi-mysql"
+	// TLSDir holds ca.pem, member.key and current.pem. Only root may write there.
+	TLSDir = ConfigDir + "/tls"
+	// ExchangeDir is mysqld's secure_file_priv: all that the operator can read and write there over SQL.
+	ExchangeDir = ConfigDir + "/exchange"
+	// DataRoot is where the data volume is mounted.
+	DataRoot = "/var/lib/nairobi-mysql"
+	// DataDir is mysqld's data directory.
+	DataDir = DataRoot + "/data"
+	// SocketDir holds mysqld's socket and process id.
+	SocketDir = "/run/mysqld"
+)
+
+const (
+	// MaxUserDataSize is EC2's limit on user data in bytes, before it is encoded in base64 (RunInstances, API reference).
+	MaxUserDataSize = 16384
+
+	// membersPerIncarnation is how many server_ids one incarnation has room for: spec.replicas is at most 9.
+	membersPerIncarnation = 16
+
+	// defaultMemoryMax leaves a part of the machine to its system, so that a mysqld that grows too large is ended and
+	// started again, rather than the whole machine standing still.
+	defaultMemoryMax = "90%"
+)
+
+// ErrTooLarge: the user data does not fit into what EC2 takes.
+var ErrTooLarge = errors.New("user data is larger than the 16384 bytes that EC2 takes: " +
+	"shorten spec.mysqld, leaving out what equals MySQL's default")
+
+//go:embed bootstrap.sh
+var script string
+
+// Download is where the distribution-neutral tarball of MySQL is, and the SHA-256 that it must have, in lower-case
+// hexadecimal.
+type Download struct{ URL, SHA256 string }
+
+// Input is what an instance is told of its member. All of it may be public, but for the one-time join token.
+type Input struct {
+	ClusterUID, Namespace, Cluster string
+	// Member is the member's name, for example orders-0; Ordinal its number, 0 to 15.
+	Member  string
+	Ordinal int
+	// Incarnation counts the instances that the member has had, from 1 on.
+	Incarnation int
+	// Version of MySQL, x.y.z. An image that holds a mysqld of exactly this version needs no download.
+	Version string
+	// Download may be nil: then the image must hold the server, or the member's console says what to change.
+	Download *Download
+	// VolumeID is the id of the member's data volume, vol-….
+	VolumeID string
+	// CAPEM is the certificate of the cluster's authority.
+	CAPEM []byte
+	// JoinToken seals the member's request for a certificate: 64 hexadecimal digits.
+	JoinToken string
+	// IssuerDN and OperatorDN are the subjects of the authority and of the operator in MySQL's one-line form.
+	IssuerDN, OperatorDN string
+	// Settings are spec.mysqld as it is at launch. Those that the operator owns are refused.
+	Settings map[string]string
+	// MemoryMax is systemd's MemoryMax= for mysqld, for example 90% or 1G. Empty: 90%.
+	MemoryMax string
+}
+
+// ServerID returns the server_id of a member. It differs from incarnation to incarnation, because a server that comes
+// back from an older copy of itself silently skips events that carry its own id (MYSQL-FACTS 16).
+func ServerID(ordinal, incarnation int) uint32 {
+	return uint32(incarnation*membersPerIncarnation + ordinal + 1)
+}
+
+// Render returns the user data of a member's instance. The same input always gives the same bytes, as EC2 demands of a
+// call that is repeated with its client token. The error wraps ErrTooLarge, or names the field that is not acceptable.
+func Render(in Input) ([]byte, error) {
+	if err := in.validate(); err != nil {
+		return nil, fmt.Errorf("render user data of %q: %w", in.Member, err)
+	}
+	userData := assemble(in)
+	if len(userData) > MaxUserDataSize {
+		// cloud-init takes compressed user data as well. The plain text comes first, because people can read it.
+		userData = compress(userData)
+	}
+	if len(userData) > MaxUserDataSize {
+		return nil, fmt.Errorf("render user data of %q (%d bytes): %w", in.Member, len(userData), ErrTooLarge)
+	}
+	return userData, nil
+}
+
+// compress returns text in gzip's format, without a time or a name, so that equal texts stay equal.
+func compress(text []byte) []byte {
+	var b bytes.Buffer
+	// Neither call can fail: the level is a constant of the package, and a buffer takes everything.
+	w, _ := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	w.Write(text) //nolint:errcheck // see above
+	w.Close()
+	return b.Bytes()
+}
+
+// assemble fills the script's marked lines. It trusts its input.
+func assemble(in Input) []byte {
+	memory := in.MemoryMax
+	if memory == "" {
+		memory = defaultMemoryMax
+	}
+	fill := map[string]string{
+		"#@values": values(in),
+		"#@config": RenderConfig(in),
+		"#@init":   RenderInitSQL(in),
+		"#@launch": RenderLaunchSettings(in),
+	}
+	var b bytes.Buffer
+	for n, line := range strings.Split(script, "\n") {
+		line = strings.TrimLeft(line, "\t")
+		text, marked := fill[line]
+		switch {
+		case marked:
+			b.WriteString(text)
+		case line == "" || strings.HasPrefix(line, "#") && n > 0:
+		default:
+			b.WriteString(strings.Replace(line, "#@memory", memory, 1) + "\n")
+		}
+	}
+	return b.Bytes()
+}
+
+// values returns the script's variables as assignments.
+func values(in Input) string {
+	download := Download{}
+	if in.Download != nil {
+		download = *in.Download
+	}
+	var b strings.Builder
+	for _, v := range []struct{ name, value string }{
+		{"member", in.Member},
+		{"identity", in.ClusterUID + " " + in.Member},
+		{"version", in.Version},
+		{"url", download.URL},
+		{"sha256", download.SHA256},
+		{"volume", in.VolumeID},
+		{"token", in.JoinToken},
+		{"ca", strings.TrimSpace(string(in.CAPEM))},
+	} {
+		b.WriteString(v.name + "=" + shellQuote(v.value) + "\n")
+	}
+	return b.String()
+}
+
+// shellQuote returns text as one word of a POSIX shell in which nothing is special.
+func shellQuote(text string) string {
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}

@@ -1,0 +1,418 @@
+#!/bin/bash
+# What a fresh instance runs once as its EC2 user data, and what its systemd units run at every boot.
+#
+# cloud-init runs user data once per instance. So this script only installs itself and its units, in a few milliseconds,
+# and all that takes time or may fail is done by the units, each step so that it can be cut off anywhere and done again.
+#
+# Lines that begin with #@ are filled in by the operator. Comments and indentation are taken out before the script is
+# sent, because EC2 takes 16 KiB of user data.
+set -euo pipefail
+export LC_ALL=C PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+
+#@values
+
+# Addressed everywhere by these names; the same as in constants of the Go package.
+conf=/etc/nairobi-mysql
+tls=$conf/tls
+exchange=$conf/exchange
+root=/var/lib/nairobi-mysql
+data=$root/data
+marker=$root/nairobi-mysql.volume
+run=/run/nairobi-mysql
+self=/usr/local/lib/nairobi-mysql/member
+
+# say prints a stage where a person, or the operator through GetConsoleOutput, can see it without logging in.
+say() {
+	printf 'nairobi-mysql: %s\n' "$*"
+	printf 'nairobi-mysql: %s\n' "$*" 2>/dev/null >/dev/console || :
+}
+
+# fail ends a step. systemd starts the unit again at once, hence the pause.
+fail() {
+	say "failed: $*"
+	sleep 10
+	exit 1
+}
+
+# need installs a package where the image lacks its command. Images without a package source must have it.
+need() {
+	command -v "$1" >/dev/null || dnf -y -q install "$2" >/dev/null 2>&1 ||
+		{ apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq -y install "$2"; } >/dev/null 2>&1 ||
+		fail "the image has no $1, and the package $2 cannot be installed"
+}
+
+# machine prints the instance's id as EC2 knows it. cloud-init asked the metadata service before anything of ours ran.
+machine() {
+	cat /var/lib/cloud/data/instance-id
+}
+
+# put writes its input to a file in one step, so that nobody ever reads half of it. A link in its place is replaced, not
+# followed: the exchange folder belongs to mysqld.
+put() {
+	local new=$tls/.new.$$
+	cat >"$new"
+	chmod "$2" "$new"
+	chown "$3" "$new"
+	mv -fT "$new" "$1"
+}
+
+setup() {
+	say start
+	install -d "$conf" "$tls" "$root" "${self%/*}"
+	install -m 0700 "$0" "$self"
+	machine | put "$conf/instance" 0644 root:root
+	units
+	# A server that the image starts by itself would be one that nobody looks after.
+	systemctl disable --now mysql mysqld mariadb >/dev/null 2>&1 || :
+	systemctl mask mysql mysqld >/dev/null 2>&1 || :
+	systemctl daemon-reload
+	systemctl enable nairobi-mysqld.service nairobi-mysql-cert.path nairobi-mysql-growfs.timer
+	systemctl restart --no-block nairobi-mysql-volume.service nairobi-mysqld.service nairobi-mysql-cert.path nairobi-mysql-growfs.timer
+}
+
+units() {
+	local dir=/etc/systemd/system
+	cat >$dir/nairobi-mysql-volume.service <<'END'
+[Unit]
+Description=Data volume of the MySQL member
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+TimeoutStartSec=infinity
+ExecStart=/usr/local/lib/nairobi-mysql/member volume
+END
+	# KillSignal=SIGKILL: a graceful shutdown answers "OK" to clients whose commits no replica has acknowledged, and a
+	# failover would then lose what they were told is safe. Killed, they get a lost connection, and InnoDB recovers at the
+	# next start. It is so for every member and not for the primary alone, because asking who is primary could hang.
+	# RESTART and CLONE end the server with status 16 and expect it to be started again (MYSQLD_PARENT_PID tells it so).
+	cat >$dir/nairobi-mysqld.service <<'END'
+[Unit]
+Description=MySQL member
+Requires=nairobi-mysql-volume.service
+After=network.target nairobi-mysql-volume.service var-lib-nairobi\x2dmysql.mount
+StartLimitIntervalSec=0
+[Service]
+Type=notify
+User=mysql
+Group=mysql
+RuntimeDirectory=mysqld
+Environment=MYSQLD_PARENT_PID=1
+ExecStartPre=+/usr/local/lib/nairobi-mysql/member prepare
+ExecStart=/bin/bash /run/nairobi-mysql/serve
+ExecStartPost=+/usr/local/lib/nairobi-mysql/member started
+Restart=on-failure
+RestartForceExitStatus=16
+KillSignal=SIGKILL
+TimeoutSec=infinity
+LimitNOFILE=65536
+OOMScoreAdjust=-600
+MemoryMax=#@memory
+[Install]
+WantedBy=multi-user.target
+END
+	cat >$dir/nairobi-mysql-cert.path <<'END'
+[Unit]
+Description=Certificates for the MySQL member
+[Path]
+PathChanged=/etc/nairobi-mysql/exchange
+[Install]
+WantedBy=multi-user.target
+END
+	cat >$dir/nairobi-mysql-cert.service <<'END'
+[Unit]
+Description=Install a certificate for the MySQL member
+StartLimitIntervalSec=0
+[Service]
+Type=oneshot
+ExecStart=/usr/local/lib/nairobi-mysql/member certificate
+END
+	cat >$dir/nairobi-mysql-growfs.timer <<'END'
+[Unit]
+Description=Grow the MySQL member's file system with its volume
+[Timer]
+OnBootSec=20s
+OnUnitInactiveSec=20s
+AccuracySec=1s
+[Install]
+WantedBy=timers.target
+END
+	cat >$dir/nairobi-mysql-growfs.service <<'END'
+[Unit]
+Description=Grow the MySQL member's file system with its volume
+StartLimitIntervalSec=0
+[Service]
+Type=oneshot
+ExecStart=/usr/local/lib/nairobi-mysql/member growfs
+END
+}
+
+# device prints the path of the data volume, if it is attached. On Nitro, udev names it by the volume's id; on Xen the
+# kernel names it by the place that the operator attaches it at, and that place is ours alone.
+device() {
+	local path
+	for path in "/dev/disk/by-id/nvme-Amazon_Elastic_Block_Store_${volume/-/}" /dev/xvdf /dev/sdf; do
+		if [ -b "$path" ]; then
+			readlink -f "$path"
+			return
+		fi
+	done
+	return 1
+}
+
+# blank tells whether a device was never written: no signature that blkid knows, and only zeros, all readable, where
+# signatures are (the first and the last MiB). A device that cannot be read is not blank.
+blank() {
+	local size code=0
+	blkid -p "$1" >/dev/null 2>&1 || code=$?
+	size=$(blockdev --getsize64 "$1") || return 1
+	[ "$code" = 2 ] && [ "$size" -ge 2097152 ] || return 1
+	cmp -s -n 1048576 "$1" /dev/zero && tail -c 1048576 "$1" | cmp -s -n 1048576 - /dev/zero
+}
+
+# The volume is attached only once the instance runs, and that may take as long as EC2 likes.
+mount_volume() {
+	local dev formatting=$conf/formatting tries=0
+	say volume
+	[ "$(machine)" = "$(cat "$conf/instance")" ] || fail 'this root disk was set up for another instance'
+	mkdir -p "$run"
+	until (need mkfs.xfs xfsprogs); do :; done
+	until mountpoint -q "$root"; do
+		tries=$((tries + 1))
+		if ! dev=$(device); then
+			[ $((tries % 300)) != 0 ] || say "failed: volume $volume is not attached yet"
+			sleep 0.2
+			continue
+		fi
+		# A mkfs that was cut off leaves a device that is neither blank nor a file system. The note on the root disk,
+		# made while it was blank and removed once it was mounted, allows this instance alone to begin again.
+		if blank "$dev"; then
+			: >"$formatting"
+			sync -f "$formatting"
+		fi
+		if [ -e "$formatting" ] && ! mount -o noatime "$dev" "$root" 2>/dev/null; then
+			mkfs.xfs -q -f -L mysqldata "$dev" || :
+		fi
+		mountpoint -q "$root" || mount -o noatime "$dev" "$root" || {
+			say "failed: $dev has something on it that cannot be mounted; it is not formatted, look at volume $volume"
+			sleep 10
+		}
+	done
+	rm -f "$formatting"
+	grow
+}
+
+# grow lets the file system fill its volume. It is cheap when there is nothing to do.
+grow() {
+	local dev size
+	mountpoint -q "$root" || return 0
+	dev=$(findmnt -no SOURCE "$root")
+	size=$(blockdev --getsize64 "$dev")
+	[ "$size" != "$(cat "$run/size" 2>/dev/null)" ] || return 0
+	if xfs_growfs -d "$root" >/dev/null; then echo "$size" >"$run/size"; fi
+}
+
+# find_mysqld sets mysqld to a server of exactly the wanted version.
+find_mysqld() {
+	local text
+	for mysqld in "/opt/mysql-$version/bin/mysqld" /usr/sbin/mysqld /usr/bin/mysqld /usr/libexec/mysqld; do
+		if [ -x "$mysqld" ]; then
+			text=$("$mysqld" --version 2>&1) || :
+			case $text in *" Ver $version"[\ -]*) return ;; esac
+		fi
+	done
+	return 1
+}
+
+download() {
+	local to=/opt/mysql-$version
+	[ "$url" ] || fail "the image has no mysqld $version and no download is known: set spec.aws.download, or use an image that has it"
+	say download
+	need curl curl
+	need xz xz-utils
+	rm -rf "$to.new"
+	mkdir -p "$to.new"
+	curl -fsSL --retry 5 --connect-timeout 10 -o "$to.new/tarball" "$url" || fail "cannot download $url"
+	echo "$sha256  $to.new/tarball" | sha256sum -c --status || fail "the checksum of $url is not the expected one"
+	tar -xf "$to.new/tarball" -C "$to.new" --strip-components=1 --no-same-owner || fail "cannot unpack $url"
+	rm -rf "$to" "$to.new/tarball"
+	mv -T "$to.new" "$to"
+	find_mysqld && return
+	# The tarball brings all but these two libraries.
+	dnf -y -q install libaio numactl-libs >/dev/null 2>&1 || apt-get -qq -y install libaio1 libnuma1 >/dev/null 2>&1 || :
+	find_mysqld || fail "$url does not hold a mysqld $version that runs here; does the image have libaio and numactl?"
+}
+
+# configure writes what mysqld reads. It is written at every start: nobody's edit outlives a boot.
+configure() {
+	say configure
+	id mysql >/dev/null 2>&1 || useradd --system --user-group --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin mysql
+	find_mysqld || download
+	install -d -o mysql -g mysql -m 0750 "$exchange" "$root/tmp"
+	put "$tls/ca.pem" 0644 root:root <<<"$ca"
+	put "$conf/my.cnf" 0644 root:root <<'END'
+#@config
+END
+	put "$conf/init.sql" 0644 root:root <<'END'
+#@init
+END
+	# Where AppArmor confines the distribution's server, it has to be told of our paths. SELinux is permissive on
+	# Amazon Linux 2023 and has no domain for a server under /opt.
+	local rules=/etc/apparmor.d/local/usr.sbin.mysqld
+	if [ -f /etc/apparmor.d/usr.sbin.mysqld ] && ! grep -qs nairobi "$rules"; then
+		mkdir -p "${rules%/*}"
+		printf '%s\n' "$conf/** r," "$exchange/** rw," "$root/ r," "$root/** rwk," >>"$rules"
+		apparmor_parser -r /etc/apparmor.d/usr.sbin.mysqld >/dev/null 2>&1 || :
+	fi
+}
+
+# seal prints HMAC-SHA256 of its input. It is done here because openssl takes the key as an argument, which every
+# process of the machine can read. The token has 64 characters, SHA-256's block size, so it needs no padding.
+seal() {
+	local i n inner='' outer=''
+	for ((i = 0; i < 64; i++)); do
+		printf -v n %d "'${token:i:1}"
+		printf -v inner '%s\\x%02x' "$inner" $((n ^ 0x36))
+		printf -v outer '%s\\x%02x' "$outer" $((n ^ 0x5c))
+	done
+	inner=$({ printf %b "$inner"; cat; } | sha256sum | cut -c1-64 | sed 's/../\\x&/g')
+	{ printf %b "$outer"; printf %b "$inner"; } | sha256sum | cut -c1-64
+}
+
+# keys makes the member's key, which never leaves this root disk, and the sealed request for a certificate. Until the
+# operator has answered it, the server shows a certificate that the key signed itself.
+keys() {
+	local id csr
+	id=$(machine)
+	[ "$id" != "$(cat "$exchange/instance-id" 2>/dev/null)" ] || return 0
+	say keys
+	need openssl openssl
+	rm -rf "${tls:?}"/*.pem "$tls/member.key" "${exchange:?}"/*
+	put "$tls/ca.pem" 0644 root:root <<<"$ca"
+	openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 2>/dev/null | put "$tls/member.key" 0640 root:mysql
+	openssl req -x509 -new -key "$tls/member.key" -subj "/CN=$member" -days 3650 | put "$tls/bootstrap.pem" 0644 root:root
+	ln -sfT bootstrap.pem "$tls/current.pem"
+	openssl req -new -key "$tls/member.key" -subj "/CN=$member" | put "$exchange/member.csr" 0644 root:root
+	csr=$exchange/member.csr
+	{ cat "$csr"; printf %s "$id"; } | seal | tr -d '\n' | put "$exchange/member.seal" 0644 root:root
+	# Last, because it says that all the others are there.
+	printf %s "$id" | put "$exchange/instance-id" 0644 root:root
+}
+
+# certificate installs what the operator wrote into the exchange folder over SQL, if it is for our key and from our CA.
+# The default trust store is shut out: any public CA would do otherwise.
+certificate() {
+	local file name try candidate=$tls/.candidate.$$
+	for file in "$exchange"/cert-*.pem; do
+		name=issued-${file##*/cert-}
+		if [ ! -f "$file" ] || [ -L "$file" ] || [ -e "$tls/$name" ]; then continue; fi
+		# The file may be seen before it is complete.
+		for try in 1 2 3 4 5 6 7 8 9 10; do
+			put "$candidate" 0644 root:root <"$file"
+			if openssl verify -CAfile "$tls/ca.pem" -no-CApath -no-CAstore -purpose sslserver "$candidate" >/dev/null 2>&1 &&
+				[ "$(openssl x509 -in "$candidate" -noout -pubkey)" = "$(openssl pkey -in "$tls/member.key" -pubout)" ]; then
+				mv -fT "$candidate" "$tls/$name"
+				ln -sfT "$name" "$candidate"
+				mv -fT "$candidate" "$tls/current.pem"
+				break
+			fi
+			[ "$try" != 10 ] || echo "$file is not a certificate for this member" >&2
+			sleep 0.1
+		done
+		rm -f "$candidate"
+	done
+}
+
+# initialise makes the data directory beside its place, so that one that was cut off is never taken for a whole one.
+# The user's settings are left out: a wrong one shall show when the server starts, where it can be undone.
+initialise() {
+	say initialise
+	rm -rf "$data.new"
+	install -d -o mysql -g mysql -m 0750 "$data.new"
+	: >"$conf/launch.cnf"
+	"$mysqld" --defaults-file="$conf/my.cnf" --datadir="$data.new" --innodb-dedicated-server=OFF --initialize-insecure --user=mysql ||
+		fail "initialise: $(errors)"
+	sync -f "$data.new"
+	mv -T "$data.new" "$data"
+	mark
+}
+
+# mark says on the volume whose it is. Whoever reads half of it would take the volume for another's and drop its relay
+# log, which may hold what nobody else has: so it is written at one go, and only when it is not there yet.
+mark() {
+	[ "$(cat "$marker" 2>/dev/null)" != "$identity" ] || return 0
+	echo "$identity" >"$marker.new"
+	sync -f "$marker.new"
+	mv -fT "$marker.new" "$marker"
+	sync -f "$marker"
+}
+
+# errors prints the first error of those that ended mysqld: what follows it is its consequence.
+errors() {
+	journalctl -q -u nairobi-mysqld -o cat -n 100 2>/dev/null | tac | sed '/\] MySQL Server.* - start\./q' | tac | grep -m 1 -F '[ERROR]' | cut -c1-300
+}
+
+# adopt takes over a volume that was made from a snapshot or belonged to another member. It keeps the data and nothing
+# of who wrote it: not the server's UUID, not the settings persisted for another machine, and, once the server runs, not
+# the source that it replicated from. The relay log goes with that: the volume stands for what was executed on it.
+adopt() {
+	rm -f "$data/auto.cnf" "$data"/mysqld-auto.cnf*
+	{ cat "$conf/init.sql"; echo 'RESET REPLICA ALL;'; } | put "$conf/adopt.sql" 0644 root:root
+	extra+=(--init-file="$conf/adopt.sql")
+}
+
+prepare() {
+	local extra=() failures
+	mountpoint -q "$root" || fail "volume $volume is not mounted"
+	mkdir -p "$run"
+	failures=$(cat "$run/failures" 2>/dev/null || echo 0)
+	configure
+	keys
+	if [ ! -d "$data" ]; then
+		[ ! -e "$marker" ] || [ "$(cat "$marker")" != "$identity" ] || fail "volume $volume is this member's, but its data directory is gone"
+		initialise
+	fi
+	[ "$(stat -c %U "$data")" = mysql ] || chown -R mysql:mysql "$data"
+	[ "$(cat "$marker" 2>/dev/null)" = "$identity" ] || adopt
+	# Once the operator has persisted the user's settings over SQL, those count alone: a setting that is taken out of the
+	# specification must not come back from here.
+	[ ! -s "$data/mysqld-auto.cnf" ] || : >"$conf/launched"
+	put "$conf/launch.cnf" 0644 root:root <<'END'
+#@launch
+END
+	[ ! -e "$conf/launched" ] || : >"$conf/launch.cnf"
+	if [ "$failures" -gt 0 ]; then
+		say "failed: mysqld did not start: $(errors)"
+		sleep $((failures < 10 ? failures : 10))
+	fi
+	# Persisted values outrank my.cnf. One that makes a member writable, or somebody else, before the operator has looked
+	# at it must not count; the operator takes it out once the server runs.
+	if grep -Eqs '"(super_read_only|read_only|skip_replica_start|server_id|rpl_semi_sync_source_enabled)"' "$data/mysqld-auto.cnf"; then
+		extra+=(--persisted-globals-load=OFF)
+	fi
+	# A setting that keeps the server from starting can be undone only while the server runs.
+	if [ $((failures % 3)) = 2 ]; then
+		say "failed: starting once without the persisted settings"
+		: >"$conf/launch.cnf"
+		extra+=(--persisted-globals-load=OFF --innodb-dedicated-server=OFF)
+	fi
+	echo $((failures + 1)) >"$run/failures"
+	printf '%q ' exec "$mysqld" --defaults-file="$conf/my.cnf" "${extra[@]}" >"$run/serve"
+	echo >>"$run/serve"
+	say starting
+}
+
+# started runs when the server accepts connections.
+started() {
+	mark
+	rm -f "$run/failures"
+	say started
+}
+
+case ${1:-setup} in
+setup) setup ;;
+volume) mount_volume ;;
+prepare) prepare ;;
+started) started ;;
+certificate) certificate ;;
+growfs) grow && certificate ;;
+esac

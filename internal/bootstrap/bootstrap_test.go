@@ -1,0 +1,247 @@
+package bootstrap
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+)
+
+// update rewrites the golden files: go test ./internal/bootstrap -update.
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+const testUID = "7d9f6c1e-3c54-4f0a-9d1c-0a1b2c3d4e5f"
+
+// testCA is a certificate as the cluster CA's is, fixed so that the golden file is.
+const testCA = `-----BEGIN CERTIFICATE-----
+MIIBrzCCAVagAwIBAgIIQ3hpbGQgQ0EwCgYIKoZIzj0EAwIwQzEtMCsGA1UEChMk
+N2Q5ZjZjMWUtM2M1NC00ZjBhLTlkMWMtMGExYjJjM2Q0ZTVmMRIwEAYDVQQDEwlv
+cmRlcnMtY2E=
+-----END CERTIFICATE-----
+`
+
+func testInput() Input {
+	return Input{
+		ClusterUID: testUID, Namespace: "shop", Cluster: "orders", Member: "orders-1", Ordinal: 1, Incarnation: 3,
+		Version:    "9.7.4",
+		Download:   &Download{URL: "https://mirror.example/mysql-9.7.4-linux-glibc2.28-x86_64.tar.xz", SHA256: strings.Repeat("0a", 32)},
+		VolumeID:   "vol-0123456789abcdef0",
+		CAPEM:      []byte(testCA),
+		JoinToken:  strings.Repeat("0123456789abcdef", 4),
+		IssuerDN:   "/O=" + testUID + "/CN=orders-ca",
+		OperatorDN: "/O=" + testUID + "/OU=operator/CN=nairobi-mysql-operator",
+		Settings:   map[string]string{"max_connections": "500", "sql_mode": "ANSI_QUOTES,STRICT_ALL_TABLES"},
+	}
+}
+
+func mustRender(t *testing.T, in Input) []byte {
+	t.Helper()
+	userData, err := Render(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return userData
+}
+
+func TestGolden(t *testing.T) {
+	got := mustRender(t, testInput())
+	path := filepath.Join("testdata", "user-data.sh")
+	if *update {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s differs; look at the difference, then run the test with -update", path)
+	}
+	t.Logf("%d bytes", len(got))
+}
+
+func TestRenderIsDeterministic(t *testing.T) {
+	want := mustRender(t, testInput())
+	for range 20 {
+		in := testInput()
+		in.Settings = maps.Clone(in.Settings)
+		if !bytes.Equal(mustRender(t, in), want) {
+			t.Fatal("the same input gave different user data")
+		}
+	}
+}
+
+func TestScriptPassesShellcheck(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "user-data.sh")
+	// With its comments and indentation, so that what is read here is what people read.
+	text := strings.Replace(script, "#@values\n", values(testInput()), 1)
+	for name, content := range map[string]string{
+		"as it is written": text, "as it is sent": string(mustRender(t, testInput())), "the test's own": "#!/bin/bash\n" + mysqldScenario,
+	} {
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, command := range [][]string{{"shellcheck", "--enable=check-unassigned-uppercase", path}, {"bash", "-n", path}} {
+			if out, err := exec.CommandContext(t.Context(), command[0], command[1:]...).CombinedOutput(); err != nil {
+				t.Errorf("%s, %s: %v\n%s", name, command[0], err, out)
+			}
+		}
+	}
+}
+
+func TestNothingIsLeftToFillIn(t *testing.T) {
+	if text := string(mustRender(t, testInput())); strings.Contains(text, "#@") || !strings.HasPrefix(text, "#!/bin/bash\n") {
+		t.Error("a marker was not filled in, or the first line is not the interpreter's")
+	}
+}
+
+func TestScriptUsesTheSamePaths(t *testing.T) {
+	for _, want := range []string{
+		"conf=" + ConfigDir + "\n", "tls=$conf/tls\n", "exchange=$conf/exchange\n", "root=" + DataRoot + "\n", "data=$root/data\n",
+		"RuntimeDirectory=" + strings.TrimPrefix(SocketDir, "/run/") + "\n", "PathChanged=" + ExchangeDir + "\n",
+	} {
+		if !strings.Contains(script, want) {
+			t.Errorf("the script has no %q", want)
+		}
+	}
+	cnf := RenderConfig(testInput())
+	for _, want := range []string{
+		"!include " + ConfigDir + "/launch.cnf\n", "ssl_cert=" + TLSDir + "/current.pem\n", "secure_file_priv=" + ExchangeDir + "\n",
+		"datadir=" + DataDir + "\n", "socket=" + SocketDir + "/mysqld.sock\n",
+	} {
+		if !strings.Contains(cnf, want) {
+			t.Errorf("my.cnf has no %q", want)
+		}
+	}
+}
+
+// largest is what the API server lets through at most: 64 settings of together 4096 characters, the longest names and
+// the longest download, none of which compresses well.
+func largest() Input {
+	r := rand.New(rand.NewSource(1))
+	random := func(n int) string {
+		const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+		b := make([]byte, n)
+		for i := range b {
+			b[i] = letters[r.Intn(len(letters))]
+		}
+		return string(b)
+	}
+	in := testInput()
+	in.Cluster = strings.Repeat("c", 40)
+	in.Member = in.Cluster + "-8"
+	in.Download.URL = "https://" + strings.ToLower(random(60)) + "/" + random(1024-70)
+	in.IssuerDN = "/O=" + testUID + "/CN=" + in.Cluster + "-ca"
+	in.Settings = map[string]string{}
+	for n := range 64 {
+		in.Settings[fmt.Sprintf("x%03d%s", n, strings.ToLower(random(20)))] = random(4096/64 - 24)
+	}
+	return in
+}
+
+func TestLargestInputFits(t *testing.T) {
+	in := largest()
+	userData := mustRender(t, in)
+	t.Logf("%d bytes", len(userData))
+	r, err := gzip.NewReader(bytes.NewReader(userData))
+	if err != nil {
+		t.Fatalf("the largest input was expected to be sent compressed: %v", err)
+	}
+	text, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(text, assemble(in)) {
+		t.Error("the text changed when it was compressed")
+	}
+	if again := mustRender(t, largest()); !bytes.Equal(again, userData) {
+		t.Error("the same input gave different user data")
+	}
+}
+
+func TestTooLargeSaysWhatToDo(t *testing.T) {
+	in := largest()
+	for n := range 6 {
+		for name, value := range largest().Settings {
+			in.Settings[fmt.Sprintf("%s_%d", name, n)] = fmt.Sprintf("%s%x", value, rand.New(rand.NewSource(int64(n))).Int63())
+		}
+	}
+	for n := range 400 {
+		in.Settings[fmt.Sprintf("y%d", n)] = fmt.Sprintf("%x", rand.New(rand.NewSource(int64(n))).Uint64())
+	}
+	_, err := Render(in)
+	if !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), "shorten spec.mysqld") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestServerIDsNeverRepeat(t *testing.T) {
+	seen := map[uint32]string{}
+	for incarnation := 1; incarnation < 200; incarnation++ {
+		for ordinal := range 9 {
+			id, name := ServerID(ordinal, incarnation), fmt.Sprintf("%d of incarnation %d", ordinal, incarnation)
+			if twin, ok := seen[id]; ok || id == 0 {
+				t.Fatalf("server_id %d of member %s is 0 or that of member %s", id, name, twin)
+			}
+			seen[id] = name
+		}
+	}
+	if got := ServerID(1, 3); got != 50 {
+		t.Errorf("ServerID(1, 3) = %d, want 50", got)
+	}
+}
+
+// The settings that the SQL plane puts back when they differ must be the ones that mysqld starts with.
+func TestConfigHasThePinnedSettings(t *testing.T) {
+	cnf := "\n" + strings.ReplaceAll(RenderConfig(testInput()), "\nloose_", "\n")
+	pinned := mysql.PinnedSettings()
+	maps.Copy(pinned, mysql.ReadOnlyPins())
+	for name, value := range pinned {
+		if !strings.Contains(cnf, "\n"+name+"="+value) {
+			t.Errorf("my.cnf does not set %s=%s", name, value)
+		}
+	}
+	_, after, found := strings.Cut(cnf, "!include")
+	if !found || strings.Contains(after, "innodb_dedicated_server") {
+		t.Error("the pinned settings do not follow the user's")
+	}
+	if strings.Contains(cnf, "\nrpl_semi_sync_source_enabled") {
+		t.Error("semi-sync's source side must not be in my.cnf: it is for the primary alone (MYSQL-FACTS 7)")
+	}
+}
+
+func TestLastStage(t *testing.T) {
+	for name, tc := range map[string]struct {
+		console, want string
+		ok            bool
+	}{
+		"empty":                     {"", "", false},
+		"another's words":           {"[    0.000000] Linux version 6.1\nnairobi-mysql-volume.service: started\n", "", false},
+		"one":                       {"nairobi-mysql: start\n", StageStart, true},
+		"the last counts":           {"nairobi-mysql: start\r\nlogin:\r\nnairobi-mysql: volume\r\n", StageVolume, true},
+		"not at a line's beginning": {"[   12.1] cloud-init[500]: nairobi-mysql: keys\nmore", StageKeys, true},
+		"a failure with its reason": {"nairobi-mysql: failed: cannot download https://m/x\r\n", "failed: cannot download https://m/x", true},
+		"cut off":                   {"nairobi-mysql: initial", "initial", true},
+		"nothing after it":          {"nairobi-mysql: \n", "", false},
+		"control characters":        {"nairobi-mysql: \x1b[31mstarted\x07\xff\n", "[31mstarted", true},
+		"too long":                  {"nairobi-mysql: " + strings.Repeat("é", 1000), strings.Repeat("é", maxStageLength), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if stage, ok := LastStage(tc.console); stage != tc.want || ok != tc.ok {
+				t.Errorf("got %q, %t; want %q, %t", stage, ok, tc.want, tc.ok)
+			}
+		})
+	}
+}

@@ -1,0 +1,72 @@
+package bootstrap
+
+import (
+	_ "embed"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+//go:embed my.cnf
+var config string
+
+// RenderConfig returns the member's my.cnf. It includes ConfigDir/launch.cnf, which RenderLaunchSettings gives, between
+// the settings that a user may change and the pinned ones: of two values, mysqld takes the last.
+func RenderConfig(in Input) string {
+	var b strings.Builder
+	for line := range strings.Lines(config) {
+		if line != "\n" && !strings.HasPrefix(line, "#") {
+			b.WriteString(line)
+		}
+	}
+	fmt.Fprintf(&b, "server_id=%d\nreport_host=%s\n", ServerID(in.Ordinal, in.Incarnation), in.Member)
+	return b.String()
+}
+
+// RenderLaunchSettings returns the user's settings as an option file, sorted by name.
+func RenderLaunchSettings(in Input) string {
+	var b strings.Builder
+	b.WriteString("[mysqld]\n")
+	for _, name := range slices.Sorted(maps.Keys(in.Settings)) {
+		// Quoted, the value keeps its spaces, and a # begins no comment.
+		fmt.Fprintf(&b, "%s=\"%s\"\n", name, in.Settings[name])
+	}
+	return b.String()
+}
+
+// RenderInitSQL returns the statements that mysqld runs at every start: the accounts as they have to be under this
+// cluster's authority, whatever the data volume held before. A statement that failed would keep the rest from running
+// (MYSQL-FACTS 26), so each of them succeeds whether or not its account is there. Without sql_log_bin=0 every start
+// would make a transaction that no other member has.
+//
+// Neither account has a password: the certificate is the proof. The empty password is given as a hash, which no password
+// policy is applied to.
+func RenderInitSQL(in Input) string {
+	const account = "IDENTIFIED WITH caching_sha2_password AS '' "
+	operator := account + "REQUIRE ISSUER " + sqlQuote(in.IssuerDN) + " AND SUBJECT " + sqlQuote(in.OperatorDN)
+	replication := account + "REQUIRE ISSUER " + sqlQuote(in.IssuerDN)
+	const usable = " PASSWORD EXPIRE NEVER ACCOUNT UNLOCK"
+	return strings.Join([]string{
+		"SET sql_log_bin=0;",
+		"CREATE USER IF NOT EXISTS " + OperatorAccount + " " + operator + ";",
+		"ALTER USER " + OperatorAccount + " " + operator + usable + ";",
+		"GRANT ALL ON *.* TO " + OperatorAccount + " WITH GRANT OPTION;",
+		"CREATE USER IF NOT EXISTS " + ReplicationAccount + " " + replication + ";",
+		"ALTER USER " + ReplicationAccount + " " + replication + usable + ";",
+		"GRANT REPLICATION SLAVE, BACKUP_ADMIN ON *.* TO " + ReplicationAccount + ";",
+		"ALTER USER IF EXISTS root@localhost ACCOUNT LOCK;",
+		"",
+	}, "\n")
+}
+
+// The two accounts, as SQL writes them.
+const (
+	OperatorAccount    = "'nairobi_operator'@'%'"
+	ReplicationAccount = "'nairobi_replication'@'%'"
+)
+
+// sqlQuote returns text as an SQL string, under any sql_mode that an init file can run in.
+func sqlQuote(text string) string {
+	return "'" + strings.NewReplacer(`\`, `\\`, "'", "''").Replace(text) + "'"
+}

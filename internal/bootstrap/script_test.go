@@ -1,0 +1,446 @@
+package bootstrap
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/pki"
+)
+
+const testInstanceID = "i-0123456789abcdef0"
+
+// machine is a folder that stands for an instance's root. The script's functions run in it, under the real bash, with
+// the real openssl; what needs root, devices or a server is replaced.
+type machine struct {
+	t         *testing.T
+	dir       string
+	authority *pki.Authority
+	operator  []byte
+	input     Input
+}
+
+// stubs stand for what a test cannot have. mysqld does what the real one does to the files that the script looks at.
+const stubs = `
+say() { echo "nairobi-mysql: $*"; }
+fail() { say "failed: $*"; exit 1; }
+sleep() { :; }
+id() { :; }
+chown() { :; }
+mountpoint() { [ -z "${STUB_UNMOUNTED:-}" ]; }
+journalctl() {
+	echo 'T 0 [ERROR] [MY-1] [Server] of an older start'
+	echo 'T 0 [System] [MY-015015] [Server] MySQL Server - start.'
+	echo 'T 0 [ERROR] [MY-000067] [Server] unknown variable'
+	echo 'T 0 [ERROR] [MY-010119] [Server] Aborting'
+}
+apparmor_parser() { :; }
+blockdev() { stat -c %s "$2"; }
+install() {
+	local args=()
+	while [ $# -gt 0 ]; do
+		case $1 in -o | -g) shift ;; *) args+=("$1") ;; esac
+		shift
+	done
+	command install "${args[@]}"
+}
+`
+
+const stubMySQLD = `#!/bin/bash
+case "$*" in
+--version) echo "/opt/mysqld  Ver ${STUB_VERSION:-9.7.4} for Linux on x86_64 (MySQL Community Server - GPL)"; exit ;;
+esac
+for arg; do
+	case $arg in
+	--datadir=*) data=${arg#*=} ;;
+	--initialize-insecure) initialize=1 ;;
+	esac
+done
+[ -z "$initialize" ] || { [ -z "$STUB_BROKEN" ] || exit 1; echo "[auto]" >"$data/auto.cnf"; }
+`
+
+func newMachine(t *testing.T) *machine {
+	t.Helper()
+	authority, err := pki.NewAuthority(testUID, "orders", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	operator, _, err := authority.IssueOperator(time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &machine{t: t, dir: t.TempDir(), authority: authority, operator: operator, input: testInput()}
+	m.input.CAPEM = authority.CertificatePEM()
+	m.input.JoinToken = authority.JoinToken(m.input.Member, m.input.Incarnation)
+	for _, dir := range []string{TLSDir, DataRoot, "/var/lib/cloud/data", "/run/nairobi-mysql", "/opt/mysql-9.7.4/bin"} {
+		if err := os.MkdirAll(m.path(dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.write("/var/lib/cloud/data/instance-id", testInstanceID+"\n")
+	m.write("/opt/mysql-9.7.4/bin/mysqld", stubMySQLD)
+	return m
+}
+
+func (m *machine) path(path string) string { return filepath.Join(m.dir, path) }
+
+func (m *machine) write(path, content string) {
+	m.t.Helper()
+	if err := os.MkdirAll(filepath.Dir(m.path(path)), 0o755); err != nil {
+		m.t.Fatal(err)
+	}
+	if err := os.WriteFile(m.path(path), []byte(content), 0o755); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// read returns a file's content, empty when there is none.
+func (m *machine) read(path string) string {
+	content, err := os.ReadFile(m.path(path))
+	if err != nil && !os.IsNotExist(err) {
+		m.t.Fatal(err)
+	}
+	return string(content)
+}
+
+// run runs one of the script's functions, or any other command, and returns what it printed and whether it succeeded.
+func (m *machine) run(command string, env ...string) (string, bool) {
+	m.t.Helper()
+	text, _, _ := strings.Cut(string(assemble(m.input)), "\ncase ${1:-setup} in")
+	for _, root := range []string{"/etc/", "/var/", "/run/", "/opt/"} {
+		text = strings.ReplaceAll(text, " "+root, " "+m.dir+root)
+		text = strings.ReplaceAll(text, "="+root, "="+m.dir+root)
+		text = strings.ReplaceAll(text, `"`+root, `"`+m.dir+root)
+	}
+	cmd := exec.CommandContext(m.t.Context(), "bash", "-c", text+stubs+command)
+	cmd.Env = append(os.Environ(), env...)
+	out, err := cmd.CombinedOutput()
+	return string(out), err == nil
+}
+
+func (m *machine) mustRun(command string, env ...string) string {
+	m.t.Helper()
+	out, ok := m.run(command, env...)
+	if !ok {
+		m.t.Fatalf("%s failed:\n%s", command, out)
+	}
+	return out
+}
+
+func TestJoinFromKeyToCertificate(t *testing.T) {
+	m := newMachine(t)
+	m.mustRun("configure; keys")
+	request := pki.MemberRequest{
+		CSR: []byte(m.read(ExchangeDir + "/member.csr")), Seal: m.read(ExchangeDir + "/member.seal"),
+		InstanceID: m.read(ExchangeDir + "/instance-id"), Member: m.input.Member, Incarnation: m.input.Incarnation,
+		DNSNames: []string{"orders-1.orders.shop.svc"}, IPs: []net.IP{net.IPv4(10, 77, 1, 5)}, OperatorCertPEM: m.operator,
+	}
+	certPEM, serial, err := m.authority.SignMember(request, time.Now())
+	if err != nil {
+		t.Fatalf("the operator does not accept what the script sealed: %v", err)
+	}
+	current := func() string {
+		target, err := os.Readlink(m.path(TLSDir + "/current.pem"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return target
+	}
+	if current() != "bootstrap.pem" {
+		t.Errorf("before the certificate comes, current.pem is %s", current())
+	}
+
+	other := newMachine(t)
+	other.mustRun("configure; keys")
+	foreign := request
+	foreign.CSR = []byte(other.read(ExchangeDir + "/member.csr"))
+	foreign.Seal = pki.Seal(m.input.JoinToken, foreign.CSR, foreign.InstanceID)
+	otherKey, _, err := m.authority.SignMember(foreign, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{
+		"cert-00000000000000aa.pem": "nonsense",
+		"cert-00000000000000ab.pem": "",
+		"cert-00000000000000ac.pem": string(otherKey),
+		"cert-00000000000000ad.pem": m.read(TLSDir + "/bootstrap.pem"),
+		"cert-00000000000000ae.pem": string(m.operator),
+	} {
+		m.write(ExchangeDir+"/"+name, content)
+	}
+	if err := os.Symlink(m.path(TLSDir+"/ca.pem"), m.path(ExchangeDir+"/cert-00000000000000af.pem")); err != nil {
+		t.Fatal(err)
+	}
+	m.mustRun("certificate")
+	if current() != "bootstrap.pem" {
+		t.Errorf("a wrong certificate was installed: %s", current())
+	}
+
+	m.write(ExchangeDir+"/cert-"+serial+".pem", string(certPEM))
+	m.mustRun("certificate")
+	if want := "issued-" + serial + ".pem"; current() != want || m.read(TLSDir+"/current.pem") != string(certPEM) {
+		t.Errorf("current.pem is %s, want %s", current(), want)
+	}
+	before := m.read(TLSDir + "/member.key")
+	m.mustRun("keys; certificate")
+	if m.read(TLSDir+"/member.key") != before || m.read(TLSDir+"/current.pem") != string(certPEM) {
+		t.Error("a second run changed the key or the certificate")
+	}
+
+	renewed, serial, err := m.authority.SignMember(request, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.write(ExchangeDir+"/cert-"+serial+".pem", string(renewed))
+	m.mustRun("certificate")
+	if m.read(TLSDir+"/current.pem") != string(renewed) {
+		t.Error("the renewed certificate was not installed")
+	}
+
+	m.write("/var/lib/cloud/data/instance-id", "i-0aaaaaaaaaaaaaaaa\n")
+	m.mustRun("keys")
+	if m.read(TLSDir+"/member.key") == before || current() != "bootstrap.pem" {
+		t.Error("an image of a member kept that member's key or certificate")
+	}
+	if files, err := filepath.Glob(m.path(TLSDir + "/.*")); err != nil || len(files) > 0 {
+		t.Errorf("left behind: %v, %v", files, err)
+	}
+}
+
+func TestVolumeIsRecognised(t *testing.T) {
+	own, foreign := testUID+" orders-1", testUID+" orders-2"
+	marker := DataRoot + "/nairobi-mysql.volume"
+	for name, tc := range map[string]struct {
+		data    bool
+		marker  string
+		half    bool // an initialise that was cut off
+		ok      bool
+		initial bool // initialised
+		adopted bool
+	}{
+		"empty":                      {ok: true, initial: true},
+		"initialise was cut off":     {half: true, ok: true, initial: true},
+		"its own":                    {data: true, marker: own, ok: true},
+		"another member's":           {data: true, marker: foreign, ok: true, adopted: true},
+		"another cluster's":          {data: true, marker: "other orders-1", ok: true, adopted: true},
+		"never started":              {data: true, ok: true, adopted: true},
+		"its own, the data gone":     {marker: own},
+		"another's, the data gone":   {marker: foreign, ok: true, initial: true},
+		"its own, an old half there": {data: true, marker: own, half: true, ok: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t)
+			if tc.data {
+				m.write(DataDir+"/auto.cnf", "old")
+				m.write(DataDir+"/mysqld-auto.cnf", `{"Version": 2}`)
+				m.write(DataDir+"/ibdata1", "precious")
+			}
+			if tc.marker != "" {
+				m.write(marker, tc.marker+"\n")
+			}
+			if tc.half {
+				m.write(DataDir+".new/auto.cnf", "half")
+			}
+			out, ok := m.run("prepare")
+			if ok != tc.ok {
+				t.Fatalf("succeeded: %t\n%s", ok, out)
+			}
+			if got := strings.Contains(out, "nairobi-mysql: initialise\n"); got != tc.initial {
+				t.Errorf("initialised: %t\n%s", got, out)
+			}
+			if tc.data && m.read(DataDir+"/ibdata1") != "precious" {
+				t.Error("the data was touched")
+			}
+			serve := m.read("/run/nairobi-mysql/serve")
+			adopted := strings.Contains(serve, "adopt.sql")
+			if adopted != tc.adopted {
+				t.Errorf("adopted: %t; %s", adopted, serve)
+			}
+			if !tc.ok {
+				return
+			}
+			if tc.adopted && (m.read(DataDir+"/auto.cnf")+m.read(DataDir+"/mysqld-auto.cnf") != "" ||
+				!strings.HasSuffix(m.read(ConfigDir+"/adopt.sql"), "\nRESET REPLICA ALL;\n")) {
+				t.Error("an adopted volume kept its identity")
+			}
+			if tc.adopted && strings.TrimSpace(m.read(marker)) == own {
+				t.Error("an adopted volume is marked before the server has started on it")
+			}
+			m.mustRun("started")
+			if m.read(marker) != own+"\n" {
+				t.Errorf("the marker is %q", m.read(marker))
+			}
+			m.mustRun("prepare")
+			if serve := m.read("/run/nairobi-mysql/serve"); strings.Contains(serve, "adopt") {
+				t.Errorf("the next start adopts again: %s", serve)
+			}
+		})
+	}
+}
+
+func TestNothingIsMadeOnTheRootDisk(t *testing.T) {
+	m := newMachine(t)
+	out, ok := m.run("prepare", "STUB_UNMOUNTED=1")
+	if ok || !strings.Contains(out, "failed: volume vol-0123456789abcdef0 is not mounted") || strings.Contains(out, "initialise") {
+		t.Errorf("succeeded: %t\n%s", ok, out)
+	}
+}
+
+func TestMissingToolsAreNamed(t *testing.T) {
+	m := newMachine(t)
+	const none = "dnf() { false; }; apt-get() { false; }; "
+	if out, ok := m.run(none + "need no-such-command some-package"); ok ||
+		!strings.Contains(out, "failed: the image has no no-such-command, and the package some-package cannot be installed") {
+		t.Errorf("succeeded: %t\n%s", ok, out)
+	}
+	m.mustRun(none + "need bash bash")
+	m.mustRun("dnf() { [ \"$*\" = '-y -q install some-package' ]; }; need no-such-command some-package")
+	m.mustRun("dnf() { false; }; apt-get() { :; }; need no-such-command some-package")
+}
+
+func TestInitialiseThatFailsLeavesNoDataDirectory(t *testing.T) {
+	m := newMachine(t)
+	out, ok := m.run("prepare", "STUB_BROKEN=1")
+	if ok || !strings.Contains(out, "failed: initialise: T 0 [ERROR] [MY-000067]") {
+		t.Errorf("succeeded: %t\n%s", ok, out)
+	}
+	if _, err := os.Stat(m.path(DataDir)); !os.IsNotExist(err) {
+		t.Error("there is a data directory")
+	}
+	m.mustRun("prepare")
+}
+
+// Every third start in a row that comes to nothing leaves the settings out, and says so.
+func TestBadSettingsCanBeUndone(t *testing.T) {
+	m := newMachine(t)
+	m.mustRun("prepare; started")
+	for n, without := range []bool{false, false, true, false, false, true} {
+		out := m.mustRun("prepare")
+		serve, settings := m.read("/run/nairobi-mysql/serve"), m.read(ConfigDir+"/launch.cnf")
+		if got := strings.Contains(serve, "--persisted-globals-load=OFF"); got != without {
+			t.Errorf("start %d without persisted settings: %t", n, got)
+		}
+		if got := settings == ""; got != without {
+			t.Errorf("start %d without the launch's settings: %t", n, got)
+		}
+		if got := strings.Contains(out, "starting once without the persisted settings"); got != without {
+			t.Errorf("start %d said so: %t", n, got)
+		}
+		if said := strings.Contains(out, "failed: mysqld did not start: T 0 [ERROR] [MY-000067]"); said != (n > 0) {
+			t.Errorf("start %d said why the last one failed: %t\n%s", n, said, out)
+		}
+	}
+	m.mustRun("started; prepare")
+	if serve := m.read("/run/nairobi-mysql/serve"); strings.Contains(serve, "OFF") {
+		t.Errorf("a start after one that succeeded: %s", serve)
+	}
+}
+
+func TestSettingsOfTheLaunchGiveWayToPersistedOnes(t *testing.T) {
+	m := newMachine(t)
+	m.mustRun("prepare; started")
+	if got := m.read(ConfigDir + "/launch.cnf"); got != RenderLaunchSettings(m.input) {
+		t.Errorf("launch.cnf is %q", got)
+	}
+	m.write(DataDir+"/mysqld-auto.cnf", `{"Version": 2, "mysql_dynamic_parse_early_variables": {"max_connections": {"Value": "77"}}}`)
+	m.mustRun("prepare; started")
+	if got := m.read(ConfigDir + "/launch.cnf"); got != "" {
+		t.Errorf("launch.cnf is %q although the settings are persisted", got)
+	}
+	if serve := m.read("/run/nairobi-mysql/serve"); strings.Contains(serve, "OFF") {
+		t.Errorf("persisted settings do not count: %s", serve)
+	}
+	if err := os.Remove(m.path(DataDir + "/mysqld-auto.cnf")); err != nil {
+		t.Fatal(err)
+	}
+	m.mustRun("prepare; started")
+	if got := m.read(ConfigDir + "/launch.cnf"); got != "" {
+		t.Errorf("the launch's settings came back: %q", got)
+	}
+	m.write(DataDir+"/mysqld-auto.cnf", `{"Version": 2, "mysql_dynamic_variables": {"super_read_only": {"Value": "OFF"}}}`)
+	m.mustRun("prepare")
+	if serve := m.read("/run/nairobi-mysql/serve"); !strings.Contains(serve, "--persisted-globals-load=OFF") {
+		t.Errorf("a persisted super_read_only counts: %s", serve)
+	}
+}
+
+func TestServerIsOfTheWantedVersion(t *testing.T) {
+	for version, want := range map[string]bool{"9.7.4": true, "9.7.4-2": true, "9.7.40": false, "9.7.3": false, "19.7.4": false} {
+		m := newMachine(t)
+		if _, ok := m.run("find_mysqld", "STUB_VERSION="+version); ok != want {
+			t.Errorf("a server of version %s was taken: %t", version, ok)
+		}
+	}
+	m := newMachine(t)
+	m.input.Download = nil
+	out, ok := m.run("prepare", "STUB_VERSION=9.7.3")
+	if ok || !strings.Contains(out, "failed: the image has no mysqld 9.7.4 and no download is known: set spec.aws.download") {
+		t.Errorf("succeeded: %t\n%s", ok, out)
+	}
+}
+
+func TestDownloadIsCheckedBeforeItIsUnpacked(t *testing.T) {
+	m := newMachine(t)
+	if err := os.Remove(m.path("/opt/mysql-9.7.4/bin/mysqld")); err != nil {
+		t.Fatal(err)
+	}
+	m.write("/tree/mysql-9.7.4-linux/bin/mysqld", stubMySQLD)
+	m.mustRun(`tar -cJf "` + m.path("/tarball") + `" -C "` + m.path("/tree") + `" mysql-9.7.4-linux`)
+	sum := strings.Fields(m.mustRun(`sha256sum "` + m.path("/tarball") + `"`))[0]
+	curl := `curl() { cp "` + m.path("/tarball") + `" "$7"; }; dnf() { :; }; `
+
+	out, ok := m.run(curl + "prepare")
+	if ok || !strings.Contains(out, "failed: the checksum of https://mirror.example/") {
+		t.Errorf("a wrong checksum was accepted: %t\n%s", ok, out)
+	}
+	m.input.Download.SHA256 = sum
+	if out := m.mustRun(curl + "prepare"); !strings.Contains(out, "nairobi-mysql: download\n") {
+		t.Errorf("nothing was downloaded:\n%s", out)
+	}
+	if serve := m.read("/run/nairobi-mysql/serve"); !strings.Contains(serve, "/opt/mysql-9.7.4/bin/mysqld") {
+		t.Errorf("the downloaded server is not used: %s", serve)
+	}
+	if out := m.mustRun("prepare"); strings.Contains(out, "download") {
+		t.Errorf("a second start downloads again:\n%s", out)
+	}
+}
+
+func TestOnlyABlankVolumeIsFormatted(t *testing.T) {
+	const size = 8 << 20
+	zero := func() []byte { return make([]byte, size) }
+	at := func(offset int, content string) []byte {
+		b := zero()
+		copy(b[offset:], content)
+		return b
+	}
+	for name, tc := range map[string]struct {
+		content []byte
+		blank   bool
+	}{
+		"never written":                  {zero(), true},
+		"an XFS superblock":              {at(0, "XFSB"), false},
+		"an ext4 superblock":             {at(1080, "\x53\xef"), false},
+		"a byte in the first MiB":        {at(1<<20-1, "x"), false},
+		"a byte in the last MiB":         {at(size-1<<20, "x"), false},
+		"the last byte":                  {at(size-1, "x"), false},
+		"a partition table":              {at(510, "\x55\xaa"), false},
+		"too small to be a data volume":  {make([]byte, 1<<20), false},
+		"empty, as what cannot be sized": {nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t)
+			m.write("/device", string(tc.content))
+			if _, ok := m.run(`blank "` + m.path("/device") + `"`); ok != tc.blank {
+				t.Errorf("blank: %t", ok)
+			}
+		})
+	}
+	m := newMachine(t)
+	if _, ok := m.run(`blank "` + m.path("/missing") + `"`); ok {
+		t.Error("a device that cannot be read counts as blank")
+	}
+}

@@ -1,0 +1,88 @@
+# shellcheck shell=bash disable=SC2154 # the variables are the script's
+# Runs inside the instance image (TestRealMySQLD) with the functions of the user data, but without systemd.
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin
+mkdir -p /var/lib/cloud/data /run/mysqld
+echo i-0123456789abcdef0 >/var/lib/cloud/data/instance-id
+chown mysql /run/mysqld
+sed '/^case \${1:-setup} in/,$d' user-data.sh >functions.sh
+# shellcheck source=/dev/null
+. ./functions.sh
+set +e +o pipefail
+mkdir -p "$tls" "$root"
+mountpoint() { :; }
+fail() { say "failed: $*"; exit 1; }
+journalctl() { cat /tmp/mysqld.log; }
+
+check() { echo "CHECK $1=$2"; }
+sql() { mysql --no-defaults -h 127.0.0.1 -u nairobi_operator --ssl-cert=operator.pem --ssl-key=operator.key -N -B -e "$1" 2>/tmp/sql.log; }
+
+# start is what systemd does: prepare, serve, and started if the server came up. Its result says whether it did.
+start() {
+	rm -f /run/mysqld/*
+	(set -euo pipefail; prepare) || return 1
+	: >/tmp/mysqld.log
+	setpriv --reuid mysql --regid mysql --init-groups /bin/bash "$run/serve" >>/tmp/mysqld.log 2>&1 &
+	pid=$!
+	until grep -q 'ready for connections' /tmp/mysqld.log; do
+		kill -0 "$pid" 2>/dev/null || return 1
+		sleep 0.1
+	done
+	started
+}
+stop() {
+	kill -9 "$pid"
+	wait "$pid" 2>/dev/null
+	return 0
+}
+
+(configure; keys; : >"$conf/launch.cnf") || exit 1
+find_mysqld
+mkdir -p /tmp/empty && chown mysql /tmp/empty
+if "$mysqld" --defaults-file="$conf/my.cnf" --datadir=/tmp/empty --validate-config; then check 'configuration is valid' yes; fi
+
+start || { cat /tmp/mysqld.log; exit 1; }
+check server_id "$(sql 'SELECT @@server_id')"
+check 'gtid_executed of a new server' "$(sql 'SELECT @@gtid_executed')"
+check super_read_only "$(sql 'SELECT @@super_read_only')"
+check 'max_connections of the launch' "$(sql 'SELECT @@max_connections')"
+check 'sql_mode of the launch' "$(sql 'SELECT @@GLOBAL.sql_mode')"
+check plug-ins "$(sql "SELECT GROUP_CONCAT(plugin_name ORDER BY plugin_name) FROM information_schema.plugins WHERE plugin_status = 'ACTIVE' AND (plugin_name = 'clone' OR plugin_name LIKE 'rpl_semi%')")"
+check 'semi-sync time-out' "$(sql 'SELECT @@rpl_semi_sync_source_timeout')"
+check "CLONE's certificate" "$(sql 'SELECT @@clone_ssl_cert')"
+check 'private key over SQL' "$(sql "SELECT LOAD_FILE('$tls/member.key')")"
+check 'request over SQL' "$(sql "SELECT LOAD_FILE('$exchange/member.csr') LIKE '-----BEGIN CERTIFICATE REQUEST-----%'")"
+check 'instance id over SQL' "$(sql "SELECT LOAD_FILE('$exchange/instance-id')")"
+mysql --no-defaults -h 127.0.0.1 -u nairobi_operator -e 'SELECT 1' >/dev/null 2>&1 || check 'operator without certificate' denied
+mysql --no-defaults -S /run/mysqld/mysqld.sock -u root -e 'SELECT 1' >/dev/null 2>&1 || check root denied
+
+sql "SET GLOBAL super_read_only = OFF; CREATE DATABASE x"
+for engine in MyISAM MEMORY MERGE InnoDB; do
+	# Without this mode, which the settings above leave out, MySQL makes an InnoDB table in their stead.
+	if sql "SET sql_mode = 'NO_ENGINE_SUBSTITUTION'; CREATE TABLE x.$engine (a INT PRIMARY KEY) ENGINE = $engine"; then check $engine made; else check $engine refused; fi
+done
+sql "INSTALL COMPONENT 'file://component_validate_password'"
+sql "CHANGE REPLICATION SOURCE TO SOURCE_HOST = '192.0.2.1', SOURCE_AUTO_POSITION = 1"
+executed=$(sql 'SELECT @@gtid_executed') uuid=$(sql 'SELECT @@server_uuid')
+stop
+
+start
+[ "$(sql 'SELECT @@gtid_executed')" != "$executed" ] || check 'start makes no transaction' yes
+grep -q -e 'init_file' -e '\[ERROR\]' /tmp/mysqld.log || check 'accounts under a password rule' usable
+stop
+
+echo 'another-cluster orders-0' >"$marker"
+start
+[ "$(sql 'SELECT @@server_uuid')" = "$uuid" ] || check 'adopted: server_uuid changed' yes
+[ "$(sql 'SELECT @@gtid_executed')" != "$executed" ] || check 'adopted: gtid_executed kept' yes
+check 'adopted: replication channels' "$(sql 'SELECT COUNT(*) FROM performance_schema.replication_connection_configuration')"
+check 'adopted: super_read_only' "$(sql 'SELECT @@super_read_only')"
+
+sql 'SET PERSIST max_connections = 62; SET PERSIST_ONLY innodb_buffer_pool_size = 33554432'
+stop
+sed -i 's/"33554432"/"nonsense"/' "$data/mysqld-auto.cnf"
+start || start || start
+sql 'RESET PERSIST innodb_buffer_pool_size; SET PERSIST innodb_buffer_pool_size = 33554432' && check 'bad persisted setting' undone
+stop
+start
+check 'persisted settings are in force' "$(sql 'SELECT @@max_connections')"
+stop

@@ -1,0 +1,410 @@
+#!/bin/bash
+set -euo pipefail
+export LC_ALL=C PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+member='orders-1'
+identity='7d9f6c1e-3c54-4f0a-9d1c-0a1b2c3d4e5f orders-1'
+version='9.7.4'
+url='https://mirror.example/mysql-9.7.4-linux-glibc2.28-x86_64.tar.xz'
+sha256='0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a'
+volume='vol-0123456789abcdef0'
+token='0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef'
+ca='-----BEGIN CERTIFICATE-----
+MIIBrzCCAVagAwIBAgIIQ3hpbGQgQ0EwCgYIKoZIzj0EAwIwQzEtMCsGA1UEChMk
+N2Q5ZjZjMWUtM2M1NC00ZjBhLTlkMWMtMGExYjJjM2Q0ZTVmMRIwEAYDVQQDEwlv
+cmRlcnMtY2E=
+-----END CERTIFICATE-----'
+conf=/etc/nairobi-mysql
+tls=$conf/tls
+exchange=$conf/exchange
+root=/var/lib/nairobi-mysql
+data=$root/data
+marker=$root/nairobi-mysql.volume
+run=/run/nairobi-mysql
+self=/usr/local/lib/nairobi-mysql/member
+say() {
+printf 'nairobi-mysql: %s\n' "$*"
+printf 'nairobi-mysql: %s\n' "$*" 2>/dev/null >/dev/console || :
+}
+fail() {
+say "failed: $*"
+sleep 10
+exit 1
+}
+need() {
+command -v "$1" >/dev/null || dnf -y -q install "$2" >/dev/null 2>&1 ||
+{ apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq -y install "$2"; } >/dev/null 2>&1 ||
+fail "the image has no $1, and the package $2 cannot be installed"
+}
+machine() {
+cat /var/lib/cloud/data/instance-id
+}
+put() {
+local new=$tls/.new.$$
+cat >"$new"
+chmod "$2" "$new"
+chown "$3" "$new"
+mv -fT "$new" "$1"
+}
+setup() {
+say start
+install -d "$conf" "$tls" "$root" "${self%/*}"
+install -m 0700 "$0" "$self"
+machine | put "$conf/instance" 0644 root:root
+units
+systemctl disable --now mysql mysqld mariadb >/dev/null 2>&1 || :
+systemctl mask mysql mysqld >/dev/null 2>&1 || :
+systemctl daemon-reload
+systemctl enable nairobi-mysqld.service nairobi-mysql-cert.path nairobi-mysql-growfs.timer
+systemctl restart --no-block nairobi-mysql-volume.service nairobi-mysqld.service nairobi-mysql-cert.path nairobi-mysql-growfs.timer
+}
+units() {
+local dir=/etc/systemd/system
+cat >$dir/nairobi-mysql-volume.service <<'END'
+[Unit]
+Description=Data volume of the MySQL member
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+TimeoutStartSec=infinity
+ExecStart=/usr/local/lib/nairobi-mysql/member volume
+END
+cat >$dir/nairobi-mysqld.service <<'END'
+[Unit]
+Description=MySQL member
+Requires=nairobi-mysql-volume.service
+After=network.target nairobi-mysql-volume.service var-lib-nairobi\x2dmysql.mount
+StartLimitIntervalSec=0
+[Service]
+Type=notify
+User=mysql
+Group=mysql
+RuntimeDirectory=mysqld
+Environment=MYSQLD_PARENT_PID=1
+ExecStartPre=+/usr/local/lib/nairobi-mysql/member prepare
+ExecStart=/bin/bash /run/nairobi-mysql/serve
+ExecStartPost=+/usr/local/lib/nairobi-mysql/member started
+Restart=on-failure
+RestartForceExitStatus=16
+KillSignal=SIGKILL
+TimeoutSec=infinity
+LimitNOFILE=65536
+OOMScoreAdjust=-600
+MemoryMax=90%
+[Install]
+WantedBy=multi-user.target
+END
+cat >$dir/nairobi-mysql-cert.path <<'END'
+[Unit]
+Description=Certificates for the MySQL member
+[Path]
+PathChanged=/etc/nairobi-mysql/exchange
+[Install]
+WantedBy=multi-user.target
+END
+cat >$dir/nairobi-mysql-cert.service <<'END'
+[Unit]
+Description=Install a certificate for the MySQL member
+StartLimitIntervalSec=0
+[Service]
+Type=oneshot
+ExecStart=/usr/local/lib/nairobi-mysql/member certificate
+END
+cat >$dir/nairobi-mysql-growfs.timer <<'END'
+[Unit]
+Description=Grow the MySQL member's file system with its volume
+[Timer]
+OnBootSec=20s
+OnUnitInactiveSec=20s
+AccuracySec=1s
+[Install]
+WantedBy=timers.target
+END
+cat >$dir/nairobi-mysql-growfs.service <<'END'
+[Unit]
+Description=Grow the MySQL member's file system with its volume
+StartLimitIntervalSec=0
+[Service]
+Type=oneshot
+ExecStart=/usr/local/lib/nairobi-mysql/member growfs
+END
+}
+device() {
+local path
+for path in "/dev/disk/by-id/nvme-Amazon_Elastic_Block_Store_${volume/-/}" /dev/xvdf /dev/sdf; do
+if [ -b "$path" ]; then
+readlink -f "$path"
+return
+fi
+done
+return 1
+}
+blank() {
+local size code=0
+blkid -p "$1" >/dev/null 2>&1 || code=$?
+size=$(blockdev --getsize64 "$1") || return 1
+[ "$code" = 2 ] && [ "$size" -ge 2097152 ] || return 1
+cmp -s -n 1048576 "$1" /dev/zero && tail -c 1048576 "$1" | cmp -s -n 1048576 - /dev/zero
+}
+mount_volume() {
+local dev formatting=$conf/formatting tries=0
+say volume
+[ "$(machine)" = "$(cat "$conf/instance")" ] || fail 'this root disk was set up for another instance'
+mkdir -p "$run"
+until (need mkfs.xfs xfsprogs); do :; done
+until mountpoint -q "$root"; do
+tries=$((tries + 1))
+if ! dev=$(device); then
+[ $((tries % 300)) != 0 ] || say "failed: volume $volume is not attached yet"
+sleep 0.2
+continue
+fi
+if blank "$dev"; then
+: >"$formatting"
+sync -f "$formatting"
+fi
+if [ -e "$formatting" ] && ! mount -o noatime "$dev" "$root" 2>/dev/null; then
+mkfs.xfs -q -f -L mysqldata "$dev" || :
+fi
+mountpoint -q "$root" || mount -o noatime "$dev" "$root" || {
+say "failed: $dev has something on it that cannot be mounted; it is not formatted, look at volume $volume"
+sleep 10
+}
+done
+rm -f "$formatting"
+grow
+}
+grow() {
+local dev size
+mountpoint -q "$root" || return 0
+dev=$(findmnt -no SOURCE "$root")
+size=$(blockdev --getsize64 "$dev")
+[ "$size" != "$(cat "$run/size" 2>/dev/null)" ] || return 0
+if xfs_growfs -d "$root" >/dev/null; then echo "$size" >"$run/size"; fi
+}
+find_mysqld() {
+local text
+for mysqld in "/opt/mysql-$version/bin/mysqld" /usr/sbin/mysqld /usr/bin/mysqld /usr/libexec/mysqld; do
+if [ -x "$mysqld" ]; then
+text=$("$mysqld" --version 2>&1) || :
+case $text in *" Ver $version"[\ -]*) return ;; esac
+fi
+done
+return 1
+}
+download() {
+local to=/opt/mysql-$version
+[ "$url" ] || fail "the image has no mysqld $version and no download is known: set spec.aws.download, or use an image that has it"
+say download
+need curl curl
+need xz xz-utils
+rm -rf "$to.new"
+mkdir -p "$to.new"
+curl -fsSL --retry 5 --connect-timeout 10 -o "$to.new/tarball" "$url" || fail "cannot download $url"
+echo "$sha256  $to.new/tarball" | sha256sum -c --status || fail "the checksum of $url is not the expected one"
+tar -xf "$to.new/tarball" -C "$to.new" --strip-components=1 --no-same-owner || fail "cannot unpack $url"
+rm -rf "$to" "$to.new/tarball"
+mv -T "$to.new" "$to"
+find_mysqld && return
+dnf -y -q install libaio numactl-libs >/dev/null 2>&1 || apt-get -qq -y install libaio1 libnuma1 >/dev/null 2>&1 || :
+find_mysqld || fail "$url does not hold a mysqld $version that runs here; does the image have libaio and numactl?"
+}
+configure() {
+say configure
+id mysql >/dev/null 2>&1 || useradd --system --user-group --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin mysql
+find_mysqld || download
+install -d -o mysql -g mysql -m 0750 "$exchange" "$root/tmp"
+put "$tls/ca.pem" 0644 root:root <<<"$ca"
+put "$conf/my.cnf" 0644 root:root <<'END'
+[mysqld]
+innodb_dedicated_server=ON
+binlog_expire_logs_seconds=604800
+!include /etc/nairobi-mysql/launch.cnf
+[mysqld]
+user=mysql
+datadir=/var/lib/nairobi-mysql/data
+tmpdir=/var/lib/nairobi-mysql/tmp
+socket=/run/mysqld/mysqld.sock
+pid_file=/run/mysqld/mysqld.pid
+init_file=/etc/nairobi-mysql/init.sql
+secure_file_priv=/etc/nairobi-mysql/exchange
+port=3306
+bind_address=*
+mysqlx=OFF
+skip_name_resolve=ON
+local_infile=OFF
+performance_schema=ON
+plugin_load_add=mysql_clone.so
+plugin_load_add=semisync_source.so
+plugin_load_add=semisync_replica.so
+ssl_ca=/etc/nairobi-mysql/tls/ca.pem
+ssl_cert=/etc/nairobi-mysql/tls/current.pem
+ssl_key=/etc/nairobi-mysql/tls/member.key
+loose_clone_ssl_ca=/etc/nairobi-mysql/tls/ca.pem
+loose_clone_ssl_cert=/etc/nairobi-mysql/tls/current.pem
+loose_clone_ssl_key=/etc/nairobi-mysql/tls/member.key
+tls_version=TLSv1.2,TLSv1.3
+require_secure_transport=ON
+auto_generate_certs=OFF
+caching_sha2_password_auto_generate_rsa_keys=OFF
+sha256_password_auto_generate_rsa_keys=OFF
+sync_binlog=1
+innodb_flush_log_at_trx_commit=1
+innodb_doublewrite=ON
+sync_relay_log=1
+relay_log_recovery=OFF
+disabled_storage_engines=MyISAM,ARCHIVE,BLACKHOLE,CSV,FEDERATED,MERGE,MRG_MYISAM,EXAMPLE,MEMORY
+super_read_only=ON
+read_only=ON
+skip_replica_start=ON
+gtid_mode=ON
+enforce_gtid_consistency=ON
+log_bin=binlog
+relay_log=relay
+log_replica_updates=ON
+replica_preserve_commit_order=ON
+replica_net_timeout=4
+loose_rpl_semi_sync_source_wait_point=AFTER_SYNC
+loose_rpl_semi_sync_source_wait_no_replica=ON
+loose_rpl_semi_sync_source_timeout=4294967295
+server_id=50
+report_host=orders-1
+END
+put "$conf/init.sql" 0644 root:root <<'END'
+SET sql_log_bin=0;
+CREATE USER IF NOT EXISTS 'nairobi_operator'@'%' IDENTIFIED WITH caching_sha2_password AS '' REQUIRE ISSUER '/O=7d9f6c1e-3c54-4f0a-9d1c-0a1b2c3d4e5f/CN=orders-ca' AND SUBJECT '/O=7d9f6c1e-3c54-4f0a-9d1c-0a1b2c3d4e5f/OU=operator/CN=nairobi-mysql-operator';
+ALTER USER 'nairobi_operator'@'%' IDENTIFIED WITH caching_sha2_password AS '' REQUIRE ISSUER '/O=7d9f6c1e-3c54-4f0a-9d1c-0a1b2c3d4e5f/CN=orders-ca' AND SUBJECT '/O=7d9f6c1e-3c54-4f0a-9d1c-0a1b2c3d4e5f/OU=operator/CN=nairobi-mysql-operator' PASSWORD EXPIRE NEVER ACCOUNT UNLOCK;
+GRANT ALL ON *.* TO 'nairobi_operator'@'%' WITH GRANT OPTION;
+CREATE USER IF NOT EXISTS 'nairobi_replication'@'%' IDENTIFIED WITH caching_sha2_password AS '' REQUIRE ISSUER '/O=7d9f6c1e-3c54-4f0a-9d1c-0a1b2c3d4e5f/CN=orders-ca';
+ALTER USER 'nairobi_replication'@'%' IDENTIFIED WITH caching_sha2_password AS '' REQUIRE ISSUER '/O=7d9f6c1e-3c54-4f0a-9d1c-0a1b2c3d4e5f/CN=orders-ca' PASSWORD EXPIRE NEVER ACCOUNT UNLOCK;
+GRANT REPLICATION SLAVE, BACKUP_ADMIN ON *.* TO 'nairobi_replication'@'%';
+ALTER USER IF EXISTS root@localhost ACCOUNT LOCK;
+END
+local rules=/etc/apparmor.d/local/usr.sbin.mysqld
+if [ -f /etc/apparmor.d/usr.sbin.mysqld ] && ! grep -qs nairobi "$rules"; then
+mkdir -p "${rules%/*}"
+printf '%s\n' "$conf/** r," "$exchange/** rw," "$root/ r," "$root/** rwk," >>"$rules"
+apparmor_parser -r /etc/apparmor.d/usr.sbin.mysqld >/dev/null 2>&1 || :
+fi
+}
+seal() {
+local i n inner='' outer=''
+for ((i = 0; i < 64; i++)); do
+printf -v n %d "'${token:i:1}"
+printf -v inner '%s\\x%02x' "$inner" $((n ^ 0x36))
+printf -v outer '%s\\x%02x' "$outer" $((n ^ 0x5c))
+done
+inner=$({ printf %b "$inner"; cat; } | sha256sum | cut -c1-64 | sed 's/../\\x&/g')
+{ printf %b "$outer"; printf %b "$inner"; } | sha256sum | cut -c1-64
+}
+keys() {
+local id csr
+id=$(machine)
+[ "$id" != "$(cat "$exchange/instance-id" 2>/dev/null)" ] || return 0
+say keys
+need openssl openssl
+rm -rf "${tls:?}"/*.pem "$tls/member.key" "${exchange:?}"/*
+put "$tls/ca.pem" 0644 root:root <<<"$ca"
+openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 2>/dev/null | put "$tls/member.key" 0640 root:mysql
+openssl req -x509 -new -key "$tls/member.key" -subj "/CN=$member" -days 3650 | put "$tls/bootstrap.pem" 0644 root:root
+ln -sfT bootstrap.pem "$tls/current.pem"
+openssl req -new -key "$tls/member.key" -subj "/CN=$member" | put "$exchange/member.csr" 0644 root:root
+csr=$exchange/member.csr
+{ cat "$csr"; printf %s "$id"; } | seal | tr -d '\n' | put "$exchange/member.seal" 0644 root:root
+printf %s "$id" | put "$exchange/instance-id" 0644 root:root
+}
+certificate() {
+local file name try candidate=$tls/.candidate.$$
+for file in "$exchange"/cert-*.pem; do
+name=issued-${file##*/cert-}
+if [ ! -f "$file" ] || [ -L "$file" ] || [ -e "$tls/$name" ]; then continue; fi
+for try in 1 2 3 4 5 6 7 8 9 10; do
+put "$candidate" 0644 root:root <"$file"
+if openssl verify -CAfile "$tls/ca.pem" -no-CApath -no-CAstore -purpose sslserver "$candidate" >/dev/null 2>&1 &&
+[ "$(openssl x509 -in "$candidate" -noout -pubkey)" = "$(openssl pkey -in "$tls/member.key" -pubout)" ]; then
+mv -fT "$candidate" "$tls/$name"
+ln -sfT "$name" "$candidate"
+mv -fT "$candidate" "$tls/current.pem"
+break
+fi
+[ "$try" != 10 ] || echo "$file is not a certificate for this member" >&2
+sleep 0.1
+done
+rm -f "$candidate"
+done
+}
+initialise() {
+say initialise
+rm -rf "$data.new"
+install -d -o mysql -g mysql -m 0750 "$data.new"
+: >"$conf/launch.cnf"
+"$mysqld" --defaults-file="$conf/my.cnf" --datadir="$data.new" --innodb-dedicated-server=OFF --initialize-insecure --user=mysql ||
+fail "initialise: $(errors)"
+sync -f "$data.new"
+mv -T "$data.new" "$data"
+mark
+}
+mark() {
+[ "$(cat "$marker" 2>/dev/null)" != "$identity" ] || return 0
+echo "$identity" >"$marker.new"
+sync -f "$marker.new"
+mv -fT "$marker.new" "$marker"
+sync -f "$marker"
+}
+errors() {
+journalctl -q -u nairobi-mysqld -o cat -n 100 2>/dev/null | tac | sed '/\] MySQL Server.* - start\./q' | tac | grep -m 1 -F '[ERROR]' | cut -c1-300
+}
+adopt() {
+rm -f "$data/auto.cnf" "$data"/mysqld-auto.cnf*
+{ cat "$conf/init.sql"; echo 'RESET REPLICA ALL;'; } | put "$conf/adopt.sql" 0644 root:root
+extra+=(--init-file="$conf/adopt.sql")
+}
+prepare() {
+local extra=() failures
+mountpoint -q "$root" || fail "volume $volume is not mounted"
+mkdir -p "$run"
+failures=$(cat "$run/failures" 2>/dev/null || echo 0)
+configure
+keys
+if [ ! -d "$data" ]; then
+[ ! -e "$marker" ] || [ "$(cat "$marker")" != "$identity" ] || fail "volume $volume is this member's, but its data directory is gone"
+initialise
+fi
+[ "$(stat -c %U "$data")" = mysql ] || chown -R mysql:mysql "$data"
+[ "$(cat "$marker" 2>/dev/null)" = "$identity" ] || adopt
+[ ! -s "$data/mysqld-auto.cnf" ] || : >"$conf/launched"
+put "$conf/launch.cnf" 0644 root:root <<'END'
+[mysqld]
+max_connections="500"
+sql_mode="ANSI_QUOTES,STRICT_ALL_TABLES"
+END
+[ ! -e "$conf/launched" ] || : >"$conf/launch.cnf"
+if [ "$failures" -gt 0 ]; then
+say "failed: mysqld did not start: $(errors)"
+sleep $((failures < 10 ? failures : 10))
+fi
+if grep -Eqs '"(super_read_only|read_only|skip_replica_start|server_id|rpl_semi_sync_source_enabled)"' "$data/mysqld-auto.cnf"; then
+extra+=(--persisted-globals-load=OFF)
+fi
+if [ $((failures % 3)) = 2 ]; then
+say "failed: starting once without the persisted settings"
+: >"$conf/launch.cnf"
+extra+=(--persisted-globals-load=OFF --innodb-dedicated-server=OFF)
+fi
+echo $((failures + 1)) >"$run/failures"
+printf '%q ' exec "$mysqld" --defaults-file="$conf/my.cnf" "${extra[@]}" >"$run/serve"
+echo >>"$run/serve"
+say starting
+}
+started() {
+mark
+rm -f "$run/failures"
+say started
+}
+case ${1:-setup} in
+setup) setup ;;
+volume) mount_volume ;;
+prepare) prepare ;;
+started) started ;;
+certificate) certificate ;;
+growfs) grow && certificate ;;
+esac

@@ -1,0 +1,45 @@
+package ec2
+
+import (
+	"context"
+	"time"
+)
+
+// Start sweeps every account in use, every sweep interval, until ctx ends: so reconciles find what they need in the
+// store and make no call of their own. It implements controller-runtime's Runnable.
+func (f *Factory) Start(ctx context.Context) error {
+	ticker := time.NewTicker(f.options.SweepInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		for _, cloud := range f.inUse() {
+			// A failure is remembered by the Cloud and told to whoever observes next.
+			_ = cloud.joinSweep(ctx)
+		}
+	}
+}
+
+// NeedLeaderElection implements controller-runtime's LeaderElectionRunnable: only the leader asks EC2.
+func (f *Factory) NeedLeaderElection() bool { return true }
+
+// inUse returns the clouds that somebody asked for lately.
+func (f *Factory) inUse() []*Cloud {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := f.options.Clock.Now()
+	var clouds []*Cloud
+	for _, k := range f.clouds {
+		if now.Sub(k.used) <= accountIdle {
+			clouds = append(clouds, k.cloud)
+		}
+	}
+	return clouds
+}
+
+// accountIdle is how long after its last use an account is still swept: several times the interval at which a Ready
+// cluster is looked at.
+const accountIdle = 5 * time.Minute

@@ -1,0 +1,121 @@
+package ec2
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+)
+
+func toInstance(i types.Instance) Instance {
+	tags := fromTags(i.Tags)
+	out := Instance{
+		ID:           aws.ToString(i.InstanceId),
+		Member:       tags[v1alpha1.TagMember],
+		Incarnation:  incarnationOf(tags),
+		TemplateHash: tags[v1alpha1.TagTemplateHash],
+		PrivateIP:    aws.ToString(i.PrivateIpAddress),
+		SubnetID:     aws.ToString(i.SubnetId),
+		VPCID:        aws.ToString(i.VpcId),
+		ImageID:      aws.ToString(i.ImageId),
+		Type:         string(i.InstanceType),
+		Architecture: string(i.Architecture),
+		LaunchTime:   aws.ToTime(i.LaunchTime),
+		Tags:         tags,
+	}
+	if i.State != nil {
+		out.State = string(i.State.Name)
+	}
+	if i.StateReason != nil {
+		out.StateReason = aws.ToString(i.StateReason.Message)
+	}
+	if i.Placement != nil {
+		out.Zone = aws.ToString(i.Placement.AvailabilityZone)
+	}
+	for _, m := range i.BlockDeviceMappings {
+		if m.Ebs != nil {
+			out.Attachments = append(out.Attachments, Attachment{
+				VolumeID: aws.ToString(m.Ebs.VolumeId), Device: aws.ToString(m.DeviceName), State: string(m.Ebs.Status)})
+		}
+	}
+	return out
+}
+
+func toVolume(v types.Volume) Volume {
+	tags := fromTags(v.Tags)
+	out := Volume{
+		ID:          aws.ToString(v.VolumeId),
+		Member:      tags[v1alpha1.TagMember],
+		Incarnation: incarnationOf(tags),
+		State:       string(v.State),
+		Zone:        aws.ToString(v.AvailabilityZone),
+		Type:        string(v.VolumeType),
+		SizeGiB:     aws.ToInt32(v.Size),
+		IOPS:        aws.ToInt32(v.Iops),
+		Throughput:  aws.ToInt32(v.Throughput),
+		Encrypted:   aws.ToBool(v.Encrypted),
+		Retired:     tags[v1alpha1.TagRetired] != "",
+		CreateTime:  aws.ToTime(v.CreateTime),
+		Tags:        tags,
+	}
+	for _, a := range v.Attachments {
+		if a.State != types.VolumeAttachmentStateDetached {
+			out.AttachedTo, out.AttachState = aws.ToString(a.InstanceId), string(a.State)
+		}
+	}
+	return out
+}
+
+func toSnapshot(s types.Snapshot) Snapshot {
+	tags := fromTags(s.Tags)
+	return Snapshot{
+		ID: aws.ToString(s.SnapshotId), VolumeID: aws.ToString(s.VolumeId), Member: tags[v1alpha1.TagMember],
+		State: string(s.State), Progress: aws.ToString(s.Progress), StartTime: aws.ToTime(s.StartTime), Tags: tags,
+	}
+}
+
+func toGroup(g types.SecurityGroup) group {
+	return group{
+		SecurityGroup: SecurityGroup{
+			ID: aws.ToString(g.GroupId), Name: aws.ToString(g.GroupName), VPCID: aws.ToString(g.VpcId), Tags: fromTags(g.Tags)},
+		ingress: rulesOf(g.IpPermissions),
+	}
+}
+
+func toSubnet(s types.Subnet) Subnet {
+	return Subnet{
+		ID: aws.ToString(s.SubnetId), VPCID: aws.ToString(s.VpcId), Zone: aws.ToString(s.AvailabilityZone),
+		CIDR: aws.ToString(s.CidrBlock), State: string(s.State), AvailableIPs: aws.ToInt32(s.AvailableIpAddressCount),
+	}
+}
+
+func toImage(i types.Image) Image {
+	out := Image{
+		ID: aws.ToString(i.ImageId), Architecture: string(i.Architecture), State: string(i.State),
+		RootDevice: aws.ToString(i.RootDeviceName),
+	}
+	for _, m := range i.BlockDeviceMappings {
+		if m.Ebs != nil && aws.ToString(m.DeviceName) == out.RootDevice {
+			out.RootGiB = aws.ToInt32(m.Ebs.VolumeSize)
+		}
+	}
+	return out
+}
+
+func toHealth(s types.InstanceStatus) health {
+	impaired := func(summary *types.InstanceStatusSummary) bool {
+		return summary != nil && summary.Status == types.SummaryStatusImpaired
+	}
+	h := health{impaired: impaired(s.InstanceStatus) || impaired(s.SystemStatus)}
+	for _, e := range s.Events {
+		text := fmt.Sprintf("%s: %s", e.Code, aws.ToString(e.Description))
+		if e.NotBefore != nil {
+			text += ", not before " + e.NotBefore.UTC().Format(time.RFC3339)
+		}
+		h.events = append(h.events, text)
+	}
+	return h
+}

@@ -1,0 +1,218 @@
+package ec2
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto/proxy"
+)
+
+func TestLaunchedInstanceIsAsTheDesignWants(t *testing.T) {
+	l := newLab(t)
+	got := l.launch("orders-0")
+	if got.Member != "orders-0" || got.Incarnation != 1 || got.TemplateHash != "hash" || got.State != StatePending {
+		t.Errorf("returned %+v", got)
+	}
+	all := l.realInstances()
+	if len(all) != 1 {
+		t.Fatalf("%d instances", len(all))
+	}
+	i := all[0]
+	if i.PublicIpAddress != nil {
+		t.Errorf("it has the public address %s", *i.PublicIpAddress)
+	}
+	if i.MetadataOptions == nil || i.MetadataOptions.HttpTokens != types.HttpTokensStateRequired || aws.ToInt32(i.MetadataOptions.HttpPutResponseHopLimit) != 1 {
+		t.Errorf("metadata options are %+v", i.MetadataOptions)
+	}
+	protected, err := l.sdk().DescribeInstanceAttribute(t.Context(), &awsec2.DescribeInstanceAttributeInput{
+		InstanceId: i.InstanceId, Attribute: types.InstanceAttributeNameDisableApiTermination})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !aws.ToBool(protected.DisableApiTermination.Value) {
+		t.Error("termination protection is off")
+	}
+	tags := fromTags(i.Tags)
+	for k, want := range map[string]string{
+		v1alpha1.TagClusterUID: l.owner.ClusterUID, v1alpha1.TagNamespace: "shop", v1alpha1.TagCluster: "orders",
+		v1alpha1.TagMember: "orders-0", v1alpha1.TagIncarnation: "1", v1alpha1.TagTemplateHash: "hash",
+		v1alpha1.TagImage: l.seeded.Image, v1alpha1.TagName: "shop/orders-0", "team": "payments",
+	} {
+		if tags[k] != want {
+			t.Errorf("tag %s is %q, want %q", k, tags[k], want)
+		}
+	}
+	if inv := l.observe(); len(inv.Volumes) != 0 {
+		t.Errorf("the root volume shows as a data volume: %+v", inv.Volumes)
+	}
+}
+
+func TestLaunchAndCreateAreIdempotent(t *testing.T) {
+	l := newLab(t)
+	i, v := l.launch("orders-0"), l.volume("orders-0")
+	for _, c := range []struct {
+		what  string
+		cloud *Cloud
+		later time.Duration
+	}{
+		{"the same process", l.cloud, 0},
+		{"a new process", l.newCloud(), 0},
+		{"a new process, ten minutes later", l.newCloud(), 10 * time.Minute},
+	} {
+		l.pass(c.later)
+		i2, err := c.cloud.LaunchInstance(t.Context(), l.launchSpec("orders-0", 1))
+		if err != nil || i2.ID != i.ID {
+			t.Errorf("%s: launched %s (%v), want %s", c.what, i2.ID, err, i.ID)
+		}
+		v2, err := c.cloud.CreateVolume(t.Context(), l.volumeSpec("orders-0", 1))
+		if err != nil || v2.ID != v.ID {
+			t.Errorf("%s: created %s (%v), want %s", c.what, v2.ID, err, v.ID)
+		}
+	}
+	i3, err := l.cloud.LaunchInstance(t.Context(), l.launchSpec("orders-0", 2))
+	if err != nil || i3.ID == i.ID {
+		t.Errorf("incarnation 2 is %s (%v), want another instance", i3.ID, err)
+	}
+	if n, m := len(l.realInstances()), len(l.realVolumes()); n != 2 || m != 1 {
+		t.Errorf("%d instances and %d volumes, want 2 and 1", n, m)
+	}
+}
+
+// A crash right after the call, and EC2 that does not list the new things for 30 s: the next process has nothing but the
+// token to go by.
+func TestLostAnswersNeverDuplicate(t *testing.T) {
+	for _, hidden := range []time.Duration{0, 30 * time.Second} {
+		l := newLab(t)
+		if hidden > 0 {
+			l.fault(proxy.Rule{Kind: proxy.Absent, For: hidden})
+		}
+		// The SDK tries twice by itself, so both answers are lost.
+		l.fault(proxy.LoseAnswers(2, "RunInstances"))
+		l.fault(proxy.LoseAnswers(2, "CreateVolume"))
+		if _, err := l.cloud.LaunchInstance(t.Context(), l.launchSpec("orders-0", 1)); !IsUnreachable(err) {
+			t.Errorf("hidden %s: a lost answer is %v (%s), want Unreachable", hidden, err, Classify(err))
+		}
+		if _, err := l.cloud.CreateVolume(t.Context(), l.volumeSpec("orders-0", 1)); !IsUnreachable(err) {
+			t.Errorf("hidden %s: a lost answer is %v (%s), want Unreachable", hidden, err, Classify(err))
+		}
+		cloud := l.newCloud()
+		for range 3 {
+			if _, err := cloud.LaunchInstance(t.Context(), l.launchSpec("orders-0", 1)); err != nil {
+				t.Errorf("hidden %s: %v", hidden, err)
+			}
+			if _, err := cloud.CreateVolume(t.Context(), l.volumeSpec("orders-0", 1)); err != nil {
+				t.Errorf("hidden %s: %v", hidden, err)
+			}
+			l.pass(20 * time.Second)
+		}
+		if n, m := len(l.realInstances()), len(l.realVolumes()); n != 1 || m != 1 {
+			t.Errorf("hidden %s: %d instances and %d volumes, want one each", hidden, n, m)
+		}
+	}
+}
+
+// The answer is lost, EC2 hides the result, and the image's alias moves on before the next try: EC2 says
+// IdempotentParameterMismatch. The instance exists; it must be found as soon as EC2 shows it, and never made again.
+func TestChangedParametersOnAUsedToken(t *testing.T) {
+	l := newLab(t)
+	l.fault(proxy.Rule{Kind: proxy.Absent, For: 30 * time.Second})
+	first, firstVolume := l.launch("orders-0"), l.volume("orders-0")
+
+	cloud, launch, volume := l.newCloud(), l.launchSpec("orders-0", 1), l.volumeSpec("orders-0", 1)
+	launch.TemplateHash, volume.SizeGiB = "another", 20
+	if _, err := cloud.LaunchInstance(t.Context(), launch); !IsWaiting(err) {
+		t.Errorf("while hidden: %v (%s), want Waiting", err, Classify(err))
+	}
+	if _, err := cloud.CreateVolume(t.Context(), volume); !IsWaiting(err) {
+		t.Errorf("while hidden: %v (%s), want Waiting", err, Classify(err))
+	}
+	l.pass(31 * time.Second)
+	if got, err := cloud.LaunchInstance(t.Context(), launch); err != nil || got.ID != first.ID {
+		t.Errorf("once shown: %s, %v; want %s", got.ID, err, first.ID)
+	}
+	if got, err := cloud.CreateVolume(t.Context(), volume); err != nil || got.ID != firstVolume.ID {
+		t.Errorf("once shown: %s, %v; want %s", got.ID, err, firstVolume.ID)
+	}
+
+	// Somebody took the tags away: only the client token leads to the instance.
+	other := l.launch("orders-1")
+	for key := range other.Tags {
+		l.removeTag(other.ID, key)
+	}
+	l.pass(31 * time.Second)
+	launch = l.launchSpec("orders-1", 1)
+	launch.TemplateHash = "another"
+	if got, err := l.newCloud().LaunchInstance(t.Context(), launch); err != nil || got.ID != other.ID {
+		t.Errorf("by the token: %s, %v; want %s", got.ID, err, other.ID)
+	}
+}
+
+// A used-up incarnation answers with its dead instance, so that the brain can see that it must take the next one.
+func TestTokenOfATerminatedInstance(t *testing.T) {
+	l := newLab(t)
+	i := l.running("orders-0")
+	if err := l.cloud.TerminateInstance(t.Context(), i.ID); err != nil {
+		t.Fatal(err)
+	}
+	l.until("terminated", func(inv Inventory) bool { return len(inv.Instances) == 1 && inv.Instances[0].State == StateTerminated })
+	l.pass(5 * time.Minute)
+	inv := l.observe()
+	if len(inv.Instances) != 1 || inv.Instances[0].State != StateTerminated {
+		t.Errorf("the inventory shows %+v, want the terminated instance", inv.Instances)
+	}
+	for _, cloud := range []*Cloud{l.cloud, l.newCloud()} {
+		got, err := cloud.LaunchInstance(t.Context(), l.launchSpec("orders-0", 1))
+		if err != nil || got.ID != i.ID || got.State != StateTerminated {
+			t.Errorf("launched %s in state %s (%v), want %s terminated", got.ID, got.State, err, i.ID)
+		}
+	}
+}
+
+func TestUserDataTooLargeIsRefusedBeforeAnyCall(t *testing.T) {
+	l := newLab(t)
+	spec := l.launchSpec("orders-0", 1)
+	spec.UserData = bytes.Repeat([]byte("x"), MaxUserData+1)
+	_, err := l.cloud.LaunchInstance(t.Context(), spec)
+	if !errors.Is(err, ErrUserDataTooLarge) || Classify(err) != Invalid {
+		t.Errorf("got %v (%s)", err, Classify(err))
+	}
+	if calls := l.proxy.Calls(); len(calls) != 0 {
+		t.Errorf("calls were made: %v", calls)
+	}
+	spec.UserData = bytes.Repeat([]byte("x"), MaxUserData)
+	if _, err := l.cloud.LaunchInstance(t.Context(), spec); err != nil {
+		t.Errorf("the largest allowed user data: %v", err)
+	}
+}
+
+func TestNoCapacityInOneZone(t *testing.T) {
+	l := newLab(t)
+	l.fault(proxy.Rule{Kind: proxy.NoCapacity, Zone: zoneA})
+	_, err := l.cloud.LaunchInstance(t.Context(), l.launchSpec("orders-0", 1))
+	if !IsWaiting(err) {
+		t.Fatalf("%v (%s), want Waiting", err, Classify(err))
+	}
+	problem := Explain(err)
+	if problem.Reason != v1alpha1.ReasonInsufficientCapacity || !problem.Retry || problem.Field != fieldInstanceType {
+		t.Errorf("explained as %+v", problem)
+	}
+	elsewhere := l.launchSpec("orders-1", 1)
+	elsewhere.SubnetID = l.seeded.Subnets[zoneB]
+	if _, err := l.cloud.LaunchInstance(t.Context(), elsewhere); err != nil {
+		t.Errorf("in the other zone: %v", err)
+	}
+	l.proxy.Clear()
+	if _, err := l.cloud.LaunchInstance(t.Context(), l.launchSpec("orders-0", 1)); err != nil {
+		t.Errorf("once there is capacity: %v", err)
+	}
+	if n := len(l.realInstances()); n != 2 {
+		t.Errorf("%d instances, want 2", n)
+	}
+}

@@ -1,0 +1,150 @@
+package ec2
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/aws/aws-sdk-go-v2/service/ssm"
+)
+
+const (
+	// defaultImageParameter is AWS's public alias of the newest Amazon Linux 2023, but for the architecture.
+	// Source: "Reference the latest AMIs using Systems Manager public parameters".
+	defaultImageParameter = "/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-"
+
+	imageAvailable = "available"
+)
+
+// typeInfo is what matters of an instance type.
+type typeInfo struct {
+	architectures []string
+	vCPUs         int32
+}
+
+// architecture is the one of the two that EC2 sells servers in; an x86_64 type also lists i386.
+func (t typeInfo) architecture() string {
+	for _, a := range []string{string(types.ArchitectureValuesX8664), string(types.ArchitectureValuesArm64)} {
+		if slices.Contains(t.architectures, a) {
+			return a
+		}
+	}
+	return ""
+}
+
+// ResolveImage is the image with the given id; without one, the image that the Systems Manager parameter names; without
+// that, the newest Amazon Linux 2023 for the instance type's architecture. Answers are kept for an hour, except that an
+// image which is not available yet is asked for again (it is returned with its state, without an error).
+//
+// Errors: Invalid when parameter or image do not exist.
+func (c *Cloud) ResolveImage(ctx context.Context, imageID, ssmParameter, instanceType string) (Image, error) {
+	if imageID == "" {
+		var err error
+		if imageID, err = c.imageOfParameter(ctx, ssmParameter, instanceType); err != nil {
+			return Image{}, err
+		}
+	}
+	return c.image(ctx, imageID)
+}
+
+func (c *Cloud) imageOfParameter(ctx context.Context, name, instanceType string) (string, error) {
+	if name == "" {
+		info, err := c.instanceType(ctx, instanceType)
+		if err != nil {
+			return "", err
+		}
+		name = defaultImageParameter + info.architecture()
+	}
+	if id, ok := c.caches.parameters.get(name, c.clock.Now()); ok {
+		return id, nil
+	}
+	answer, err := c.ssm.GetParameter(ctx, &ssm.GetParameterInput{Name: aws.String(name)})
+	if err != nil {
+		if strings.HasPrefix(Code(err), "ParameterNotFound") {
+			return "", &Error{Class: Invalid, Err: err,
+				Text: fmt.Sprintf("there is no Systems Manager parameter %s in %s: correct spec.aws.imageSSMParameter, or set spec.aws.imageID", name, c.region)}
+		}
+		return "", fmt.Errorf("resolve the image parameter %s: %w", name, err)
+	}
+	id := ""
+	if answer.Parameter != nil {
+		id = aws.ToString(answer.Parameter.Value)
+	}
+	if !strings.HasPrefix(id, "ami-") {
+		return "", &Error{Class: Invalid, Text: fmt.Sprintf(
+			"the Systems Manager parameter %s does not hold the id of an image: correct spec.aws.imageSSMParameter", name)}
+	}
+	c.caches.parameters.set(name, id, c.clock.Now())
+	return id, nil
+}
+
+// image describes one image.
+func (c *Cloud) image(ctx context.Context, id string) (Image, error) {
+	if found, ok := c.caches.images.get(id, c.clock.Now()); ok {
+		return found, nil
+	}
+	answer, err := c.api.DescribeImages(ctx, &ec2.DescribeImagesInput{ImageIds: []string{id}})
+	if err == nil && len(answer.Images) == 1 {
+		found := toImage(answer.Images[0])
+		if found.State == imageAvailable {
+			c.caches.images.set(id, found, c.clock.Now())
+		}
+		return found, nil
+	}
+	if err == nil || strings.HasPrefix(Code(err), "InvalidAMIID.") && Code(err) != "InvalidAMIID.Unavailable" {
+		return Image{}, &Error{Class: Invalid, Err: err,
+			Text: fmt.Sprintf("there is no image %s in %s, or it is not shared with this account: correct spec.aws.imageID", id, c.region)}
+	}
+	return Image{}, fmt.Errorf("describe image %s: %w", id, err)
+}
+
+// instanceType describes one instance type; an unknown one is an error of class Invalid.
+func (c *Cloud) instanceType(ctx context.Context, name string) (typeInfo, error) {
+	if found, ok := c.caches.types.get(name, c.clock.Now()); ok {
+		return found, nil
+	}
+	answer, err := c.api.DescribeInstanceTypes(ctx, &ec2.DescribeInstanceTypesInput{InstanceTypes: []types.InstanceType{types.InstanceType(name)}})
+	if err == nil && len(answer.InstanceTypes) == 1 {
+		found := typeInfo{}
+		if p := answer.InstanceTypes[0].ProcessorInfo; p != nil {
+			for _, a := range p.SupportedArchitectures {
+				found.architectures = append(found.architectures, string(a))
+			}
+		}
+		if v := answer.InstanceTypes[0].VCpuInfo; v != nil {
+			found.vCPUs = aws.ToInt32(v.DefaultVCpus)
+		}
+		c.caches.types.set(name, found, c.clock.Now())
+		return found, nil
+	}
+	if err == nil || Classify(err) == Invalid {
+		return typeInfo{}, &Error{Class: Invalid, Err: err,
+			Text: fmt.Sprintf("there is no instance type %s in %s: correct spec.aws.instanceType", name, c.region)}
+	}
+	return typeInfo{}, fmt.Errorf("describe instance type %s: %w", name, err)
+}
+
+// zonesOffering are the availability zones of the region in which EC2 sells an instance type.
+func (c *Cloud) zonesOffering(ctx context.Context, instanceType string) (map[string]bool, error) {
+	if found, ok := c.caches.offerings.get(instanceType, c.clock.Now()); ok {
+		return found, nil
+	}
+	zones := map[string]bool{}
+	pages := ec2.NewDescribeInstanceTypeOfferingsPaginator(c.api, &ec2.DescribeInstanceTypeOfferingsInput{
+		LocationType: types.LocationTypeAvailabilityZone, Filters: []types.Filter{filter("instance-type", instanceType)}})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("list the zones that offer %s: %w", instanceType, err)
+		}
+		for _, o := range page.InstanceTypeOfferings {
+			zones[aws.ToString(o.Location)] = true
+		}
+	}
+	c.caches.offerings.set(instanceType, zones, c.clock.Now())
+	return zones, nil
+}

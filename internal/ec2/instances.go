@@ -1,0 +1,302 @@
+package ec2
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+)
+
+const (
+	// MaxUserData is EC2's limit on user data in bytes, before base64.
+	MaxUserData = 16384
+
+	// rootGiB is the least size of a root volume in GiB: room for the system, for MySQL's tarball beside what it unpacks to,
+	// and for logs. An image whose own root is larger keeps it.
+	rootGiB = 20
+
+	// metadataHops is how far an answer of the metadata service travels: to the instance itself, not into a container.
+	metadataHops = 1
+)
+
+// LaunchInstance makes the instance of one incarnation of one member, or returns the one that was made before: it looks
+// up by tags first, and its client token makes EC2 itself refuse to make a second one. The instance returned may be in
+// any state; shutting-down or terminated says that this incarnation is used up.
+//
+// Errors: class Invalid for user data above MaxUserData, before any call; Waiting when the zone has no capacity, or when
+// EC2 knows the token but does not show its instance yet; Quota with the quota's name; Unreachable when the answer was
+// lost, in which case calling again finds the instance if it was made.
+func (c *Cloud) LaunchInstance(ctx context.Context, spec LaunchSpec) (Instance, error) {
+	what := fmt.Sprintf("launch instance %s (incarnation %d)", spec.Member, spec.Incarnation)
+	if len(spec.UserData) > MaxUserData {
+		return Instance{}, fmt.Errorf("%s: %d bytes of user data, at most %d: %w", what, len(spec.UserData), MaxUserData, ErrUserDataTooLarge)
+	}
+	byTags := memberFilters(spec.Owner.ClusterUID, spec.Member, spec.Incarnation)
+	if known, ok := c.knownInstance(spec); ok {
+		return known, nil
+	}
+	if found, ok, err := c.findInstance(ctx, byTags...); err != nil || ok {
+		return found, wrap(what, err)
+	}
+	input, err := c.runInput(ctx, spec)
+	if err != nil {
+		return Instance{}, wrap(what, err)
+	}
+	answer, err := c.api.RunInstances(ctx, input)
+	switch {
+	case Code(err) == codeTokenMismatch:
+		found, err := c.instanceOfToken(ctx, aws.ToString(input.ClientToken), byTags)
+		return found, wrap(what, err)
+	case err != nil:
+		return Instance{}, wrap(what, explainLaunch(err, spec))
+	case len(answer.Instances) != 1:
+		return Instance{}, fmt.Errorf("%s: EC2 answered with %d instances", what, len(answer.Instances))
+	}
+	return c.bearInstance(toInstance(answer.Instances[0])), nil
+}
+
+// codeTokenMismatch: EC2 has served this client token before, for a request that differed from this one (the image's
+// alias moved on, a tag was added). What it was served with exists.
+const codeTokenMismatch = "IdempotentParameterMismatch"
+
+func wrap(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// knownInstance looks into the store, which also knows what EC2's lists do not show yet.
+func (c *Cloud) knownInstance(spec LaunchSpec) (Instance, bool) {
+	for _, i := range c.store.inventory(spec.Owner.ClusterUID).Instances {
+		if i.Member == spec.Member && i.Incarnation == spec.Incarnation {
+			return i, true
+		}
+	}
+	return Instance{}, false
+}
+
+// findInstance looks an instance up and takes it over into the store.
+func (c *Cloud) findInstance(ctx context.Context, filters ...types.Filter) (Instance, bool, error) {
+	found, err := c.listInstances(ctx, filters...)
+	if err != nil {
+		return Instance{}, false, err
+	}
+	best, ok := Instance{}, false
+	for _, i := range found {
+		// Only a hand-made copy of our tags can bring a second one; the oldest is the one that our token made.
+		if !ok || i.LaunchTime.Before(best.LaunchTime) {
+			best, ok = i, true
+		}
+	}
+	if ok {
+		c.store.do(func() { c.store.instances.put(best.ID, best, c.clock.Now()) })
+	}
+	return best, ok, nil
+}
+
+// instanceOfToken finds the instance that a client token made.
+func (c *Cloud) instanceOfToken(ctx context.Context, token string, byTags []types.Filter) (Instance, error) {
+	for _, filters := range [][]types.Filter{{filter("client-token", token)}, byTags} {
+		if found, ok, err := c.findInstance(ctx, filters...); err != nil || ok {
+			return found, err
+		}
+	}
+	return Instance{}, waiting("EC2 has launched this instance before but does not show it yet")
+}
+
+// bearInstance keeps what RunInstances answered. The answer to a repeated token can be as old as the first one.
+func (c *Cloud) bearInstance(i Instance) Instance {
+	c.store.do(func() { c.store.instances.bear(i.ID, i, c.clock.Now()) })
+	return i
+}
+
+// runInput is the same, byte for byte, for the same spec and image: EC2 compares a repeated token's parameters.
+func (c *Cloud) runInput(ctx context.Context, spec LaunchSpec) (*ec2.RunInstancesInput, error) {
+	image, err := c.image(ctx, spec.ImageID)
+	if err != nil {
+		return nil, err
+	}
+	tags := with(spec.Owner.member(spec.Member, spec.Incarnation), v1alpha1.TagTemplateHash, spec.TemplateHash)
+	tags[v1alpha1.TagImage] = spec.ImageID
+	if image.RootDevice == "" {
+		return nil, &Error{Class: Invalid, Text: fmt.Sprintf("image %s names no root device: choose another spec.aws.imageID", spec.ImageID)}
+	}
+	root := &types.EbsBlockDevice{
+		DeleteOnTermination: aws.Bool(true), VolumeType: types.VolumeTypeGp3, VolumeSize: aws.Int32(max(rootGiB, image.RootGiB))}
+	if spec.RootEncrypted {
+		root.Encrypted = aws.Bool(true)
+		root.KmsKeyId = optional(spec.KMSKeyID)
+	}
+	return &ec2.RunInstancesInput{
+		ClientToken:  aws.String(clientToken(tokenInstance, spec.Owner.ClusterUID, spec.Member, spec.Incarnation)),
+		MinCount:     aws.Int32(1),
+		MaxCount:     aws.Int32(1),
+		ImageId:      aws.String(spec.ImageID),
+		InstanceType: types.InstanceType(spec.InstanceType),
+		KeyName:      optional(spec.KeyName),
+		UserData:     optional(base64.StdEncoding.EncodeToString(spec.UserData)),
+
+		IamInstanceProfile: profile(spec.IAMInstanceProfile),
+		NetworkInterfaces: []types.InstanceNetworkInterfaceSpecification{{
+			DeviceIndex:              aws.Int32(0),
+			SubnetId:                 aws.String(spec.SubnetID),
+			Groups:                   spec.SecurityGroupIDs,
+			AssociatePublicIpAddress: aws.Bool(false),
+			DeleteOnTermination:      aws.Bool(true),
+		}},
+		BlockDeviceMappings: []types.BlockDeviceMapping{{DeviceName: aws.String(image.RootDevice), Ebs: root}},
+		MetadataOptions: &types.InstanceMetadataOptionsRequest{
+			HttpEndpoint:            types.InstanceMetadataEndpointStateEnabled,
+			HttpTokens:              types.HttpTokensStateRequired,
+			HttpPutResponseHopLimit: aws.Int32(metadataHops),
+		},
+		// Against a person's slip; TerminateInstance clears it. Stopping stays allowed: the fence needs it.
+		DisableApiTermination: aws.Bool(true),
+		// A poweroff from inside must not end the instance.
+		InstanceInitiatedShutdownBehavior: types.ShutdownBehaviorStop,
+		TagSpecifications: []types.TagSpecification{
+			tagSpec(types.ResourceTypeInstance, tags),
+			tagSpec(types.ResourceTypeVolume, with(tags, TagPurpose, purposeRoot)),
+			tagSpec(types.ResourceTypeNetworkInterface, tags),
+		},
+	}, nil
+}
+
+func profile(nameOrARN string) *types.IamInstanceProfileSpecification {
+	switch {
+	case nameOrARN == "":
+		return nil
+	case strings.HasPrefix(nameOrARN, "arn:"):
+		return &types.IamInstanceProfileSpecification{Arn: aws.String(nameOrARN)}
+	}
+	return &types.IamInstanceProfileSpecification{Name: aws.String(nameOrARN)}
+}
+
+// optional is nil for an empty string: EC2 takes an empty parameter for a wrong one.
+func optional(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return aws.String(s)
+}
+
+// StartInstance starts a stopped instance. It is no error when it runs already.
+func (c *Cloud) StartInstance(ctx context.Context, id string) error {
+	what := "start instance " + id
+	if _, err := c.ownedInstance(ctx, id); err != nil {
+		return wrap(what, err)
+	}
+	answer, err := c.api.StartInstances(ctx, &ec2.StartInstancesInput{InstanceIds: []string{id}})
+	if err != nil {
+		return wrap(what, c.unlessFresh(err, id))
+	}
+	c.instanceStates(answer.StartingInstances)
+	return nil
+}
+
+// StopInstance stops an instance. With force it is cut off like a power cut: no file system is flushed and the operating
+// system is not asked to shut down. That is the fence: a graceful shutdown would let a fenced primary finish commits.
+func (c *Cloud) StopInstance(ctx context.Context, id string, force bool) error {
+	what := "stop instance " + id
+	if _, err := c.ownedInstance(ctx, id); err != nil {
+		return wrap(what, err)
+	}
+	input := &ec2.StopInstancesInput{InstanceIds: []string{id}}
+	if force {
+		input.Force, input.SkipOsShutdown = aws.Bool(true), aws.Bool(true)
+	}
+	answer, err := c.api.StopInstances(ctx, input)
+	if err != nil {
+		return wrap(what, c.unlessFresh(err, id))
+	}
+	c.instanceStates(answer.StoppingInstances)
+	return nil
+}
+
+// TerminateInstance clears the termination protection and terminates. An instance that does not exist any more is a
+// success; one that EC2 created moments ago and does not find yet is an error of class Waiting.
+func (c *Cloud) TerminateInstance(ctx context.Context, id string) error {
+	what := "terminate instance " + id
+	i, err := c.ownedInstance(ctx, id)
+	switch {
+	case IsNotFound(err):
+		return nil
+	case err != nil:
+		return wrap(what, err)
+	case i.State == StateTerminated || i.State == StateShuttingDown:
+		return nil
+	}
+	_, err = c.api.ModifyInstanceAttribute(ctx, &ec2.ModifyInstanceAttributeInput{
+		InstanceId: aws.String(id), DisableApiTermination: &types.AttributeBooleanValue{Value: aws.Bool(false)}})
+	if err != nil {
+		return c.dropInstance(what, id, err)
+	}
+	answer, err := c.api.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: []string{id}})
+	if err != nil {
+		return c.dropInstance(what, id, err)
+	}
+	c.instanceStates(answer.TerminatingInstances)
+	return nil
+}
+
+// dropInstance turns NotFound on the way to termination into success.
+func (c *Cloud) dropInstance(what, id string, err error) error {
+	err = c.unlessFresh(err, id)
+	if IsNotFound(err) {
+		c.store.do(func() { c.store.instances.remove(id) })
+		return nil
+	}
+	return wrap(what, err)
+}
+
+// unlessFresh is err, or a Waiting error when err is NotFound and EC2 handed out one of the ids moments ago without ever
+// listing it since.
+func (c *Cloud) unlessFresh(err error, ids ...string) error {
+	if !IsNotFound(err) {
+		return err
+	}
+	now, s := c.clock.Now(), c.store
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, id := range ids {
+		if s.instances.unseen(id, now) || s.volumes.unseen(id, now) || s.groups.unseen(id, now) || s.snapshots.unseen(id, now) {
+			return waiting("EC2 handed out %s moments ago and does not know it everywhere yet", id)
+		}
+	}
+	return err
+}
+
+func (c *Cloud) instanceStates(changes []types.InstanceStateChange) {
+	c.store.do(func() {
+		for _, change := range changes {
+			if change.CurrentState == nil {
+				continue
+			}
+			c.store.instances.update(aws.ToString(change.InstanceId), c.clock.Now(), func(i *Instance) {
+				i.State = string(change.CurrentState.Name)
+			})
+		}
+	})
+}
+
+// ConsoleOutput is the newest part (up to 64 KiB) of what an instance wrote to its console; empty when EC2 has none yet.
+func (c *Cloud) ConsoleOutput(ctx context.Context, instanceID string) (string, error) {
+	what := "read the console of instance " + instanceID
+	answer, err := c.api.GetConsoleOutput(ctx, &ec2.GetConsoleOutputInput{InstanceId: aws.String(instanceID), Latest: aws.Bool(true)})
+	if Code(err) == "UnsupportedOperation" {
+		// Types older than Nitro keep only the console of the last boot.
+		answer, err = c.api.GetConsoleOutput(ctx, &ec2.GetConsoleOutputInput{InstanceId: aws.String(instanceID)})
+	}
+	if err != nil {
+		return "", wrap(what, c.unlessFresh(err, instanceID))
+	}
+	text, err := base64.StdEncoding.DecodeString(aws.ToString(answer.Output))
+	return string(text), wrap(what, err)
+}

@@ -1,0 +1,244 @@
+package ec2
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/go-logr/logr/testr"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto/proxy"
+)
+
+// The tests that use lab run against moto's server over HTTP with the real SDK. What moto does not do by itself (tokens,
+// attach checks, faults) is the lab's own reading of AWS's documentation; see test/lab/moto.
+
+const (
+	zoneA = "us-east-1a"
+	zoneB = "us-east-1b"
+
+	// settleTime bounds the waiting for one of the server's transitions, which take 50 ms by its clock.
+	settleTime  = 20 * time.Second
+	settleDelay = 50 * time.Millisecond
+)
+
+// server is one moto for all tests; each test has clusters of its own in it.
+var server struct {
+	once   sync.Once
+	moto   *moto.Server
+	seeded moto.Seeded
+	err    error
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if server.moto != nil {
+		if err := server.moto.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+func startServer() {
+	ctx := context.Background()
+	server.moto, server.err = moto.Start(ctx, moto.Options{Delay: settleDelay, Log: os.Stderr})
+	if server.err == nil {
+		server.seeded, server.err = server.moto.Seed(ctx)
+	}
+}
+
+// lab is one test's way to the server: a proxy of its own, a clock that it moves, and a Cloud.
+type lab struct {
+	t      *testing.T
+	proxy  *proxy.Proxy
+	clock  *clocktesting.FakePassiveClock
+	cloud  *Cloud
+	seeded moto.Seeded
+	owner  Ownership
+}
+
+func newLab(t *testing.T, change ...func(*Options)) *lab {
+	t.Helper()
+	server.once.Do(startServer)
+	if server.err != nil {
+		t.Fatal(server.err)
+	}
+	l := &lab{t: t, clock: clocktesting.NewFakePassiveClock(time.Now()), seeded: server.seeded}
+	var err error
+	if l.proxy, err = proxy.Start(t.Context(), proxy.Options{Upstream: server.moto.Endpoint(), Clock: l.clock, Seed: 1}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.proxy.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	l.owner = Ownership{ClusterUID: fmt.Sprintf("uid-%s-%d", t.Name(), time.Now().UnixNano()), Namespace: "shop", Cluster: "orders",
+		UserTags: map[string]string{"team": "payments"}}
+	l.cloud = l.newCloud(change...)
+	return l
+}
+
+// newCloud is what a new process of the operator would have: an empty store.
+func (l *lab) newCloud(change ...func(*Options)) *Cloud {
+	l.t.Helper()
+	o := Options{Endpoint: l.proxy.Endpoint(), UserAgent: "nairobi-mysql-operator/test", Clock: l.clock, Logger: testr.New(l.t)}
+	for _, f := range change {
+		f(&o)
+	}
+	cloud, err := NewFactory(o).Cloud(l.t.Context(), Account{Region: moto.Region,
+		Static: &StaticCredentials{AccessKeyID: moto.AccessKeyID, SecretAccessKey: moto.SecretAccessKey}})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return cloud
+}
+
+func (l *lab) fault(r proxy.Rule) (remove func()) {
+	l.t.Helper()
+	id, err := l.proxy.Add(r)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return func() { l.proxy.Remove(id) }
+}
+
+func (l *lab) pass(d time.Duration) { l.clock.SetTime(l.clock.Now().Add(d)) }
+
+// sdk speaks to the server directly, as other users of the account do.
+func (l *lab) sdk() *awsec2.Client { return awsec2.NewFromConfig(server.moto.Config()) }
+
+func (l *lab) launchSpec(member string, incarnation int) LaunchSpec {
+	return LaunchSpec{
+		Owner: l.owner, Member: member, Incarnation: incarnation, TemplateHash: "hash", ImageID: l.seeded.Image,
+		InstanceType: "m6i.large", SubnetID: l.seeded.Subnets[zoneA], UserData: []byte("#!/bin/bash\n"), RootEncrypted: true,
+	}
+}
+
+func (l *lab) volumeSpec(member string, incarnation int) VolumeSpec {
+	return VolumeSpec{Owner: l.owner, Member: member, Incarnation: incarnation, Zone: zoneA, SizeGiB: 10, Type: "gp3", Encrypted: true}
+}
+
+func (l *lab) launch(member string) Instance {
+	l.t.Helper()
+	i, err := l.cloud.LaunchInstance(l.t.Context(), l.launchSpec(member, 1))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return i
+}
+
+func (l *lab) volume(member string) Volume {
+	l.t.Helper()
+	v, err := l.cloud.CreateVolume(l.t.Context(), l.volumeSpec(member, 1))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return v
+}
+
+func (l *lab) observe() Inventory {
+	l.t.Helper()
+	inv, err := l.cloud.Observe(l.t.Context(), l.owner.ClusterUID, 0)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return inv
+}
+
+// until refreshes, as reconciles do, until the cluster's inventory is as wanted.
+func (l *lab) until(what string, ok func(Inventory) bool) Inventory {
+	l.t.Helper()
+	deadline := time.Now().Add(settleTime)
+	for {
+		l.pass(refreshFloor)
+		inv, err := l.cloud.Refresh(l.t.Context(), l.owner.ClusterUID)
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		if ok(inv) {
+			return inv
+		}
+		if time.Now().After(deadline) {
+			l.t.Fatalf("not %s within %s: %+v", what, settleTime, inv)
+		}
+		time.Sleep(settleDelay / 2)
+	}
+}
+
+func (l *lab) running(member string) Instance {
+	l.t.Helper()
+	i := l.launch(member)
+	l.until("running", func(inv Inventory) bool {
+		return find(inv.Instances, func(x Instance) bool { return x.ID == i.ID && x.State == StateRunning }) != nil
+	})
+	return i
+}
+
+func (l *lab) available(member string) Volume {
+	l.t.Helper()
+	v := l.volume(member)
+	l.until("available", func(inv Inventory) bool {
+		return find(inv.Volumes, func(x Volume) bool { return x.ID == v.ID && x.State == VolumeAvailable }) != nil
+	})
+	return v
+}
+
+// realInstances are those of the cluster that the server itself has, whatever the proxy hides.
+func (l *lab) realInstances() []types.Instance {
+	l.t.Helper()
+	out, err := l.sdk().DescribeInstances(l.t.Context(), &awsec2.DescribeInstancesInput{
+		Filters: []types.Filter{tagFilter("mysql.alx.ke/cluster-uid", l.owner.ClusterUID)}})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	var all []types.Instance
+	for _, r := range out.Reservations {
+		all = append(all, r.Instances...)
+	}
+	return all
+}
+
+// realVolumes are the cluster's data volumes that the server itself has.
+func (l *lab) realVolumes() []types.Volume {
+	l.t.Helper()
+	out, err := l.sdk().DescribeVolumes(l.t.Context(), &awsec2.DescribeVolumesInput{
+		Filters: []types.Filter{tagFilter("mysql.alx.ke/cluster-uid", l.owner.ClusterUID)}})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	var data []types.Volume
+	for _, v := range out.Volumes {
+		if fromTags(v.Tags)[TagPurpose] != purposeRoot {
+			data = append(data, v)
+		}
+	}
+	return data
+}
+
+func (l *lab) removeTag(id, key string) {
+	l.t.Helper()
+	_, err := l.sdk().DeleteTags(l.t.Context(), &awsec2.DeleteTagsInput{Resources: []string{id}, Tags: []types.Tag{{Key: aws.String(key)}}})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+func find[T any](all []T, fits func(T) bool) *T {
+	for i := range all {
+		if fits(all[i]) {
+			return &all[i]
+		}
+	}
+	return nil
+}

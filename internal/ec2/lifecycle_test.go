@@ -1,0 +1,330 @@
+package ec2
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto/proxy"
+)
+
+const device = "/dev/sdf"
+
+func attached(volume string) func(Inventory) bool {
+	return func(inv Inventory) bool {
+		return find(inv.Volumes, func(v Volume) bool { return v.ID == volume && v.AttachState == AttachAttached }) != nil
+	}
+}
+
+// The life of a member: volume and instance, attach, replace the instance, delete all.
+func TestMemberLife(t *testing.T) {
+	l := newLab(t)
+	ctx := t.Context()
+	old, v := l.running("orders-0"), l.available("orders-0")
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(l.cloud.AttachVolume(ctx, v.ID, old.ID, device))
+	must(l.cloud.AttachVolume(ctx, v.ID, old.ID, device))
+	inv := l.until("attached", attached(v.ID))
+	if got := inv.Volumes[0]; got.AttachedTo != old.ID || got.State != VolumeInUse {
+		t.Errorf("the volume is %+v", got)
+	}
+	if a := find(l.observe().Instances[0].Attachments, func(a Attachment) bool { return a.VolumeID == v.ID }); a == nil || a.Device != device {
+		t.Errorf("the instance's attachments do not show %s at %s", v.ID, device)
+	}
+
+	next, err := l.cloud.LaunchInstance(ctx, l.launchSpec("orders-0", 2))
+	must(err)
+	l.until("running", func(inv Inventory) bool {
+		return find(inv.Instances, func(i Instance) bool { return i.ID == next.ID && i.State == StateRunning }) != nil
+	})
+	if err := l.cloud.AttachVolume(ctx, v.ID, next.ID, device); !IsWaiting(err) {
+		t.Errorf("attaching what is attached elsewhere: %v (%s), want Waiting", err, Classify(err))
+	}
+	must(l.cloud.StopInstance(ctx, old.ID, true))
+	l.until("stopped", func(inv Inventory) bool {
+		return find(inv.Instances, func(i Instance) bool { return i.ID == old.ID && i.State == StateStopped }) != nil
+	})
+	must(l.cloud.DetachVolume(ctx, v.ID, old.ID))
+	must(l.cloud.DetachVolume(ctx, v.ID, old.ID))
+	l.until("detached", func(inv Inventory) bool { return inv.Volumes[0].State == VolumeAvailable })
+	must(l.cloud.DetachVolume(ctx, v.ID, old.ID))
+	must(l.cloud.AttachVolume(ctx, v.ID, next.ID, device))
+	l.until("attached", attached(v.ID))
+	if err := l.cloud.DeleteVolume(ctx, v.ID); !IsWaiting(err) {
+		t.Errorf("deleting an attached volume: %v, want Waiting", err)
+	}
+
+	for _, id := range []string{old.ID, next.ID} {
+		must(l.cloud.TerminateInstance(ctx, id))
+		must(l.cloud.TerminateInstance(ctx, id))
+	}
+	l.until("terminated", func(inv Inventory) bool {
+		return find(inv.Instances, func(i Instance) bool { return i.State != StateTerminated }) == nil
+	})
+	l.until("free", func(inv Inventory) bool {
+		return inv.Volumes[0].State == VolumeAvailable && inv.Volumes[0].AttachedTo == ""
+	})
+	must(l.cloud.DeleteVolume(ctx, v.ID))
+	l.until("deleted", func(inv Inventory) bool { return len(inv.Volumes) == 0 })
+	must(l.cloud.DeleteVolume(ctx, v.ID))
+	if inv := l.observe(); len(inv.Volumes) != 0 {
+		t.Errorf("the deleted volume shows: %v", inv.Volumes)
+	}
+}
+
+func TestStopTellsTheServerHowHard(t *testing.T) {
+	l := newLab(t)
+	for _, force := range []bool{false, true} {
+		member := map[bool]string{false: "orders-0", true: "orders-1"}[force]
+		i := l.running(member)
+		if err := l.cloud.StopInstance(t.Context(), i.ID, force); err != nil {
+			t.Fatal(err)
+		}
+		world, err := server.moto.World(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := find(world.Instances, func(x moto.Instance) bool { return x.ID == i.ID })
+		if got == nil || got.Force != force || got.SkipShutdown != force {
+			t.Errorf("force %v: the server saw %+v", force, got)
+		}
+		l.until("stopped", func(inv Inventory) bool {
+			return find(inv.Instances, func(x Instance) bool { return x.ID == i.ID && x.State == StateStopped }) != nil
+		})
+		if err := l.cloud.StartInstance(t.Context(), i.ID); err != nil {
+			t.Error(err)
+		}
+		if err := l.cloud.StartInstance(t.Context(), i.ID); err != nil {
+			t.Errorf("starting twice: %v", err)
+		}
+	}
+}
+
+func TestLostAnswersOfWrites(t *testing.T) {
+	l := newLab(t)
+	ctx := t.Context()
+	i, v := l.running("orders-0"), l.available("orders-0")
+	// Only the first answer is lost: the SDK's own second try meets a call that took effect.
+	l.fault(proxy.LoseAnswers(1, "AttachVolume"))
+	if err := l.cloud.AttachVolume(ctx, v.ID, i.ID, device); err != nil {
+		t.Errorf("attach: %v", err)
+	}
+	l.until("attached", attached(v.ID))
+	for _, action := range []string{"StopInstances", "DetachVolume", "TerminateInstances", "DeleteVolume"} {
+		l.fault(proxy.LoseAnswers(2, action))
+	}
+	twice := func(what string, do func() error) {
+		t.Helper()
+		if err := do(); err != nil && !IsUnreachable(err) {
+			t.Errorf("%s, answers lost: %v", what, err)
+		}
+		if err := do(); err != nil {
+			t.Errorf("%s again: %v", what, err)
+		}
+	}
+	twice("stop", func() error { return l.cloud.StopInstance(ctx, i.ID, true) })
+	l.until("stopped", func(inv Inventory) bool { return inv.Instances[0].State == StateStopped })
+	twice("detach", func() error { return l.cloud.DetachVolume(ctx, v.ID, i.ID) })
+	twice("terminate", func() error { return l.cloud.TerminateInstance(ctx, i.ID) })
+	l.pass(time.Second)
+	l.observe()
+	twice("delete", func() error { return l.cloud.DeleteVolume(ctx, v.ID) })
+}
+
+func TestWhatDoesNotExistIsDeleted(t *testing.T) {
+	l := newLab(t)
+	for what, err := range map[string]error{
+		"instance":                  l.cloud.TerminateInstance(t.Context(), "i-0123456789abcdef0"),
+		"volume":                    l.cloud.DeleteVolume(t.Context(), "vol-0123456789abcdef0"),
+		"group":                     l.cloud.DeleteSecurityGroup(t.Context(), "sg-0123456789abcdef0"),
+		"attachment of a lost disk": l.cloud.DetachVolume(t.Context(), "vol-0123456789abcdef0", "i-0123456789abcdef0"),
+	} {
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	// Known to the store, but gone behind the operator's back.
+	v := l.available("orders-0")
+	if _, err := l.sdk().DeleteVolume(t.Context(), &awsec2.DeleteVolumeInput{VolumeId: aws.String(v.ID)}); err != nil {
+		t.Fatal(err)
+	}
+	l.pass(freshFor + time.Second)
+	if err := l.cloud.DeleteVolume(t.Context(), v.ID); err != nil {
+		t.Error(err)
+	}
+	for what, err := range map[string]error{
+		"start":  l.cloud.StartInstance(t.Context(), "i-0123456789abcdef0"),
+		"stop":   l.cloud.StopInstance(t.Context(), "i-0123456789abcdef0", true),
+		"attach": l.cloud.AttachVolume(t.Context(), "vol-0123456789abcdef0", "i-0123456789abcdef0", device),
+	} {
+		if !IsNotFound(err) {
+			t.Errorf("%s: %v, want NotFound", what, err)
+		}
+	}
+}
+
+func TestForeignResourcesAreNeverTouched(t *testing.T) {
+	l := newLab(t)
+	ctx, sdk := t.Context(), l.sdk()
+	run, err := sdk.RunInstances(ctx, &awsec2.RunInstancesInput{ImageId: aws.String(l.seeded.Image), InstanceType: "m6i.large",
+		MinCount: aws.Int32(1), MaxCount: aws.Int32(1), SubnetId: aws.String(l.seeded.Subnets[zoneA])})
+	if err != nil {
+		t.Fatal(err)
+	}
+	vol, err := sdk.CreateVolume(ctx, &awsec2.CreateVolumeInput{AvailabilityZone: aws.String(zoneA), Size: aws.Int32(1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sg, err := sdk.CreateSecurityGroup(ctx, &awsec2.CreateSecurityGroupInput{GroupName: aws.String(GroupName(l.owner.ClusterUID)),
+		Description: aws.String("x"), VpcId: aws.String(l.seeded.VPC)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	i, v, g := *run.Instances[0].InstanceId, *vol.VolumeId, *sg.GroupId
+	ours := l.volume("orders-0")
+	l.proxy.ResetCalls()
+	for what, do := range map[string]func() error{
+		"start":          func() error { return l.cloud.StartInstance(ctx, i) },
+		"stop":           func() error { return l.cloud.StopInstance(ctx, i, true) },
+		"terminate":      func() error { return l.cloud.TerminateInstance(ctx, i) },
+		"delete":         func() error { return l.cloud.DeleteVolume(ctx, v) },
+		"retire":         func() error { return l.cloud.RetireVolume(ctx, v) },
+		"detach":         func() error { return l.cloud.DetachVolume(ctx, v, i) },
+		"attach theirs":  func() error { return l.cloud.AttachVolume(ctx, v, i, device) },
+		"attach to them": func() error { return l.cloud.AttachVolume(ctx, ours.ID, i, device) },
+		"delete group":   func() error { return l.cloud.DeleteSecurityGroup(ctx, g) },
+		"claim by tags":  func() error { return l.cloud.RestoreTags(ctx, v, l.owner.member("orders-0", 1)) },
+		"snapshot": func() error {
+			_, err := l.cloud.CreateSnapshot(ctx, l.owner, "orders-0", v, "final")
+			return err
+		},
+		"use a group of our name": func() error {
+			_, err := l.cloud.EnsureSecurityGroup(ctx, SecurityGroupSpec{Owner: l.owner, VPCID: l.seeded.VPC})
+			return err
+		},
+	} {
+		if err := do(); !errors.Is(err, ErrForeign) || Explain(err).Reason != v1alpha1.ReasonForeignResource {
+			t.Errorf("%s: %v, want ErrForeign", what, err)
+		}
+	}
+	for _, call := range l.proxy.Calls() {
+		if len(call.Action) < 8 || call.Action[:8] != "Describe" {
+			t.Errorf("%s was called", call.Action)
+		}
+	}
+	if err := l.cloud.RestoreTags(ctx, ours.ID, map[string]string{v1alpha1.TagClusterUID: "another"}); !errors.Is(err, ErrForeign) {
+		t.Errorf("handing a volume to another cluster: %v, want ErrForeign", err)
+	}
+}
+
+func TestRetiredVolume(t *testing.T) {
+	l := newLab(t)
+	v := l.available("orders-0")
+	if err := l.cloud.RetireVolume(t.Context(), v.ID); err != nil {
+		t.Fatal(err)
+	}
+	for _, cloud := range []*Cloud{l.cloud, l.newCloud()} {
+		inv, err := cloud.Observe(t.Context(), l.owner.ClusterUID, 0)
+		if err != nil || len(inv.Volumes) != 1 || !inv.Volumes[0].Retired {
+			t.Errorf("%+v (%v)", inv.Volumes, err)
+		}
+	}
+}
+
+func TestSnapshots(t *testing.T) {
+	l := newLab(t)
+	ctx := t.Context()
+	v := l.available("orders-0")
+	first, err := l.cloud.CreateSnapshot(ctx, l.owner, "orders-0", v.ID, "final")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first.State != SnapshotPending || first.VolumeID != v.ID || first.Member != "orders-0" {
+		t.Errorf("%+v", first)
+	}
+	for _, cloud := range []*Cloud{l.cloud, l.newCloud()} {
+		again, err := cloud.CreateSnapshot(ctx, l.owner, "orders-0", v.ID, "final")
+		if err != nil || again.ID != first.ID {
+			t.Errorf("again: %s, %v", again.ID, err)
+		}
+	}
+	if other, err := l.cloud.CreateSnapshot(ctx, l.owner, "orders-0", v.ID, "errant"); err != nil || other.ID == first.ID {
+		t.Errorf("for another purpose: %s, %v", other.ID, err)
+	}
+	l.until("completed", func(inv Inventory) bool {
+		return len(inv.Snapshots) == 2 && find(inv.Snapshots, func(s Snapshot) bool { return s.State != SnapshotCompleted }) == nil
+	})
+}
+
+// CreateSnapshot has no client token: after a lost answer it is looked for, and only then asked for again.
+func TestLostSnapshotIsNotMadeTwice(t *testing.T) {
+	l := newLab(t)
+	ctx := t.Context()
+	v := l.available("orders-0")
+	l.fault(proxy.Rule{Kind: proxy.Absent, For: 20 * time.Second, Actions: []string{"CreateSnapshot"}})
+	l.fault(proxy.LoseAnswers(1, "CreateSnapshot"))
+	if _, err := l.cloud.CreateSnapshot(ctx, l.owner, "orders-0", v.ID, "final"); !IsUnreachable(err) {
+		t.Errorf("lost answer: %v", err)
+	}
+	if _, err := l.cloud.CreateSnapshot(ctx, l.owner, "orders-0", v.ID, "final"); !IsWaiting(err) {
+		t.Errorf("right after: %v, want Waiting", err)
+	}
+	l.pass(21 * time.Second)
+	if _, err := l.cloud.CreateSnapshot(ctx, l.owner, "orders-0", v.ID, "final"); err != nil {
+		t.Errorf("once shown: %v", err)
+	}
+	l.pass(unknownFor)
+	if _, err := l.cloud.CreateSnapshot(ctx, l.owner, "orders-0", v.ID, "final"); err != nil {
+		t.Error(err)
+	}
+	if n := len(l.observe().Snapshots); n != 1 {
+		t.Errorf("%d snapshots, want 1", n)
+	}
+}
+
+func TestConsole(t *testing.T) {
+	l := newLab(t)
+	i := l.running("orders-0")
+	text := "nairobi-mysql: start\nnairobi-mysql: volume\n"
+	if err := server.moto.Report(t.Context(), moto.Report{Instances: []moto.InstanceReport{{ID: i.ID, Console: &text}}}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := l.cloud.ConsoleOutput(t.Context(), i.ID); err != nil || got != text {
+		t.Errorf("%q, %v", got, err)
+	}
+	l.fault(proxy.Rule{Kind: proxy.Fail, Code: "UnsupportedOperation", Count: 1, Actions: []string{"GetConsoleOutput"}})
+	if got, err := l.cloud.ConsoleOutput(t.Context(), i.ID); err != nil || got != text {
+		t.Errorf("on a type without live console: %q, %v", got, err)
+	}
+}
+
+func TestTerminationProtectionStandsUntilWeClearIt(t *testing.T) {
+	l := newLab(t)
+	i := l.running("orders-0")
+	_, err := l.sdk().TerminateInstances(t.Context(), &awsec2.TerminateInstancesInput{InstanceIds: []string{i.ID}})
+	if Code(err) != "OperationNotPermitted" {
+		t.Errorf("somebody else's termination: %v, want OperationNotPermitted", err)
+	}
+	l.fault(proxy.Deny("TerminateInstances"))
+	if err := l.cloud.TerminateInstance(t.Context(), i.ID); !IsDenied(err) || RefusedAction(err) != "ec2:TerminateInstances" {
+		t.Errorf("%v", err)
+	}
+	l.proxy.Clear()
+	if err := l.cloud.TerminateInstance(t.Context(), i.ID); err != nil {
+		t.Error(err)
+	}
+	if state := l.observe().Instances[0].State; state != StateShuttingDown && state != string(types.InstanceStateNameTerminated) {
+		t.Errorf("its state is %s", state)
+	}
+}

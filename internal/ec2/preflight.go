@@ -1,0 +1,252 @@
+package ec2
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+)
+
+// PreflightSpec is everything of a cluster's spec that EC2 can check before anything is made. Launch and Volume carry the
+// owner, instance type, key name, profile and the volume's shape; their subnet, zone, image and groups are filled in here.
+type PreflightSpec struct {
+	Launch                                   LaunchSpec
+	Volume                                   VolumeSpec
+	SubnetIDs                                []string
+	ImageID, ImageSSMParameter               string
+	SecurityGroupIDs, ClientSecurityGroupIDs []string
+	// Replicas is how many members are spread round-robin over the subnets; 0 counts as one a subnet.
+	Replicas int
+}
+
+// Preflight finds what would go wrong before anything is made: it describes what the spec names, compares, and makes the
+// creating calls as dry runs. It collects all the problems that it can find; none means that nothing is known to stand in
+// the way. EC2 checks capacity and vCPU quotas only at a real launch, whose errors Explain turns into the same words.
+//
+// The error is set when EC2 could not be asked (no answer, throttled, an internal error); the problems found until then
+// come with it.
+func (c *Cloud) Preflight(ctx context.Context, spec PreflightSpec) ([]Problem, error) {
+	p := &preflight{cloud: c, spec: spec}
+	for _, step := range []func(context.Context) error{
+		p.checkKey, p.checkSubnets, p.checkType, p.checkImage, p.checkZones, p.checkGroups,
+		p.tryLaunch, p.tryVolume, p.tryGroup, p.tryOwned,
+	} {
+		if err := step(ctx); err != nil {
+			return p.problems, fmt.Errorf("preflight: %w", err)
+		}
+		if p.hopeless {
+			break
+		}
+	}
+	return p.problems, nil
+}
+
+// preflight is one run.
+type preflight struct {
+	cloud *Cloud
+	spec  PreflightSpec
+
+	subnets map[string]Subnet // set by checkSubnets: those that exist
+	vpc     string            // set by checkSubnets: of the first subnet that exists
+	info    *typeInfo         // set by checkType; nil for an unknown type
+	img     *Image            // set by checkImage; nil for an unknown image, or one that does not fit the type
+	groups  []string          // set by checkGroups: the members' groups in which no fault was found
+
+	problems []Problem
+	hopeless bool // AWS does not accept the credentials: every further step would say the same
+}
+
+// report files a problem, once.
+func (p *preflight) report(problem Problem) {
+	if !slices.Contains(p.problems, problem) {
+		p.problems = append(p.problems, problem)
+	}
+}
+
+// wrong is a problem that only a change of the spec solves.
+func (p *preflight) wrong(field, format string, args ...any) {
+	p.report(Problem{Field: field, Message: fmt.Sprintf(format, args...), Reason: v1alpha1.ReasonInvalidSpec})
+}
+
+// missing is a problem that someone else may be about to solve.
+func (p *preflight) missing(field, format string, args ...any) {
+	p.report(Problem{Field: field, Message: fmt.Sprintf(format, args...), Reason: v1alpha1.ReasonWaitingForDependency, Retry: true})
+}
+
+// judge files an error as a problem, or returns it when it says nothing about the spec. field is used where the error
+// itself does not point to one.
+func (p *preflight) judge(err error, field string) error {
+	if err == nil {
+		return nil
+	}
+	switch Classify(err) {
+	case Throttled, Transient, Unreachable:
+		return err
+	case Denied:
+		problem := Explain(err)
+		p.report(problem)
+		p.hopeless = p.hopeless || problem.Reason != v1alpha1.ReasonNotPermitted || problem.Field == fieldRole
+		return nil
+	case Waiting, Invalid, Quota, NotFound:
+		problem := Explain(err)
+		if problem.Field == "" {
+			problem.Field = field
+		}
+		p.report(problem)
+	}
+	return nil
+}
+
+// checkKey looks at the encryption key as far as it can be judged without asking KMS.
+func (p *preflight) checkKey(context.Context) error {
+	key := p.spec.Volume.KMSKeyID
+	if key == "" {
+		return nil
+	}
+	if !p.spec.Volume.Encrypted {
+		p.wrong(fieldEncrypted, "spec.storage.kmsKeyID names a key, but spec.storage.encrypted is false: set it to true, or remove the key")
+	}
+	// arn:partition:kms:region:account:key/id
+	if parts := strings.Split(key, ":"); parts[0] == "arn" && (len(parts) < 6 || parts[2] != "kms" || parts[3] != p.cloud.region) {
+		p.wrong(fieldKMSKey, "%s is not the ARN of a KMS key in %s: name a key of that region", key, p.cloud.region)
+	}
+	return nil
+}
+
+// checkSubnets: they exist, are available, lie in one VPC and have free addresses.
+func (p *preflight) checkSubnets(ctx context.Context) error {
+	found, err := p.cloud.askSubnets(ctx, p.spec.SubnetIDs)
+	if err != nil {
+		return p.judge(err, fieldSubnets)
+	}
+	p.subnets = found
+	inventory := p.cloud.store.inventory(p.spec.Launch.Owner.ClusterUID)
+	first := ""
+	for i, id := range p.spec.SubnetIDs {
+		field := fmt.Sprintf("%s[%d]", fieldSubnets, i)
+		s, ok := found[id]
+		if !ok {
+			p.missing(field, "there is no subnet %s in %s: create it, or correct the id", id, p.cloud.region)
+			continue
+		}
+		if s.State != subnetAvailable {
+			p.missing(field, "subnet %s is %s; waiting until it is available", id, s.State)
+		}
+		if first == "" {
+			first, p.vpc = id, s.VPCID
+		}
+		if s.VPCID != p.vpc {
+			p.wrong(field, "subnet %s is in %s, but %s is in %s: all members must be in one VPC, so choose subnets of one", id, s.VPCID, first, p.vpc)
+		}
+		if need := p.addressesNeeded(i, inventory); s.AvailableIPs < need {
+			p.report(Problem{Field: field, Reason: v1alpha1.ReasonInsufficientCapacity, Retry: true, Message: fmt.Sprintf(
+				"subnet %s (%s) has %d free addresses and needs %d: free some, or choose a larger subnet", id, s.CIDR, s.AvailableIPs, need)})
+		}
+	}
+	return nil
+}
+
+// addressesNeeded is how many members the i-th subnet still has to take. While a member is replaced, old and new instance
+// exist side by side, so a subnet in use needs one at least.
+func (p *preflight) addressesNeeded(i int, inventory Inventory) int32 {
+	n := len(p.spec.SubnetIDs)
+	if p.spec.Replicas == 0 {
+		return 1
+	}
+	members := p.spec.Replicas / n
+	if i < p.spec.Replicas%n {
+		members++
+	}
+	if members == 0 {
+		return 0
+	}
+	for _, instance := range inventory.Instances {
+		if instance.SubnetID == p.spec.SubnetIDs[i] && instance.State != StateTerminated {
+			members--
+		}
+	}
+	return int32(max(members, 1))
+}
+
+// checkType: the instance type exists in the region.
+func (p *preflight) checkType(ctx context.Context) error {
+	info, err := p.cloud.instanceType(ctx, p.spec.Launch.InstanceType)
+	if err != nil {
+		return p.judge(err, fieldInstanceType)
+	}
+	p.info = &info
+	return nil
+}
+
+// checkImage: the image exists, is available, and fits the instance type.
+func (p *preflight) checkImage(ctx context.Context) error {
+	field := fieldImageID
+	if p.spec.ImageID == "" {
+		field = fieldImageAlias
+		if p.spec.ImageSSMParameter == "" && p.info == nil {
+			return nil // without the type's architecture there is no default image; checkType has said so
+		}
+	}
+	image, err := p.cloud.ResolveImage(ctx, p.spec.ImageID, p.spec.ImageSSMParameter, p.spec.Launch.InstanceType)
+	if err != nil {
+		return p.judge(err, field)
+	}
+	if image.State != imageAvailable {
+		p.missing(field, "image %s is %s; waiting until it is available", image.ID, image.State)
+	}
+	if p.info != nil && !slices.Contains(p.info.architectures, image.Architecture) {
+		p.wrong(field, "image %s is built for %s, but %s is %s: choose an image for that architecture, or another spec.aws.instanceType",
+			image.ID, image.Architecture, p.spec.Launch.InstanceType, p.info.architecture())
+		return nil
+	}
+	p.img = &image
+	return nil
+}
+
+// checkZones: EC2 sells the instance type in the zone of every subnet.
+func (p *preflight) checkZones(ctx context.Context) error {
+	if p.info == nil {
+		return nil
+	}
+	zones, err := p.cloud.zonesOffering(ctx, p.spec.Launch.InstanceType)
+	if err != nil {
+		return p.judge(err, fieldInstanceType)
+	}
+	for i, id := range p.spec.SubnetIDs {
+		if s, ok := p.subnets[id]; ok && !zones[s.Zone] {
+			p.wrong(fmt.Sprintf("%s[%d]", fieldSubnets, i), "EC2 does not offer %s in %s, the zone of subnet %s, but only in: %s. Choose a subnet there, or another spec.aws.instanceType",
+				p.spec.Launch.InstanceType, s.Zone, id, strings.Join(slices.Sorted(maps.Keys(zones)), ", "))
+		}
+	}
+	return nil
+}
+
+// checkGroups: the security groups exist; the members' are in the members' VPC. The clients' may be in a peered one.
+func (p *preflight) checkGroups(ctx context.Context) error {
+	ids := slices.Concat(p.spec.SecurityGroupIDs, p.spec.ClientSecurityGroupIDs)
+	found, err := p.cloud.groupsByID(ctx, ids)
+	if err != nil {
+		return p.judge(err, fieldGroups)
+	}
+	for i, id := range p.spec.SecurityGroupIDs {
+		field := fmt.Sprintf("%s[%d]", fieldGroups, i)
+		g, ok := found[id]
+		switch {
+		case !ok:
+			p.missing(field, "there is no security group %s in %s: create it, or correct the id", id, p.cloud.region)
+		case p.vpc != "" && g.VPCID != p.vpc:
+			p.wrong(field, "security group %s is in %s, but the subnets are in %s: choose a group of that VPC", id, g.VPCID, p.vpc)
+		default:
+			p.groups = append(p.groups, id)
+		}
+	}
+	for i, id := range p.spec.ClientSecurityGroupIDs {
+		if _, ok := found[id]; !ok {
+			p.missing(fmt.Sprintf("%s[%d]", fieldClientGroups, i), "there is no security group %s in %s: create it, or correct the id", id, p.cloud.region)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,213 @@
+package ec2
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto/proxy"
+)
+
+func (l *lab) preflightSpec() PreflightSpec {
+	launch, volume := l.launchSpec("", 0), l.volumeSpec("", 0)
+	launch.SubnetID, launch.ImageID = "", ""
+	return PreflightSpec{Launch: launch, Volume: volume, SubnetIDs: l.seeded.SubnetIDs(), ImageID: l.seeded.Image, Replicas: 3}
+}
+
+// vpc makes another network with one subnet of the given size and one security group.
+func (l *lab) vpc(cidr string) (subnet, group string) {
+	l.t.Helper()
+	ctx := l.t.Context()
+	v, err := l.sdk().CreateVpc(ctx, &awsec2.CreateVpcInput{CidrBlock: aws.String(cidr)})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	s, err := l.sdk().CreateSubnet(ctx, &awsec2.CreateSubnetInput{VpcId: v.Vpc.VpcId, CidrBlock: aws.String(cidr), AvailabilityZone: aws.String(zoneA)})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	g, err := l.sdk().CreateSecurityGroup(ctx, &awsec2.CreateSecurityGroupInput{
+		GroupName: aws.String("theirs"), Description: aws.String("x"), VpcId: v.Vpc.VpcId})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return aws.ToString(s.Subnet.SubnetId), aws.ToString(g.GroupId)
+}
+
+func (l *lab) armImage() string {
+	l.t.Helper()
+	out, err := l.sdk().RegisterImage(l.t.Context(), &awsec2.RegisterImageInput{Name: aws.String(l.owner.ClusterUID),
+		Architecture: types.ArchitectureValuesArm64, RootDeviceName: aws.String("/dev/xvda"), VirtualizationType: aws.String("hvm")})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return aws.ToString(out.ImageId)
+}
+
+type wantedProblem struct {
+	field, reason string
+	retry         bool
+	says          string
+}
+
+func TestPreflight(t *testing.T) {
+	const unknownSubnet, unknownGroup, unknownImage = "subnet-0deadbeef00000000", "sg-0deadbeef00000000", "ami-0deadbeef00000000"
+	invalid, waits := v1alpha1.ReasonInvalidSpec, v1alpha1.ReasonWaitingForDependency
+	for _, c := range []struct {
+		what   string
+		change func(*lab, *PreflightSpec)
+		want   []wantedProblem
+	}{
+		{"all is well", func(*lab, *PreflightSpec) {}, nil},
+		{"the image by its parameter", func(l *lab, s *PreflightSpec) { s.ImageID, s.ImageSSMParameter = "", l.seeded.SSMParameter }, nil},
+		{"unknown subnet", func(_ *lab, s *PreflightSpec) { s.SubnetIDs[1] = unknownSubnet },
+			[]wantedProblem{{"spec.aws.subnetIDs[1]", waits, true, unknownSubnet}}},
+		{"all subnets unknown", func(_ *lab, s *PreflightSpec) { s.SubnetIDs = []string{unknownSubnet} },
+			[]wantedProblem{{"spec.aws.subnetIDs[0]", waits, true, "create it, or correct the id"}}},
+		{"subnets of two VPCs", func(l *lab, s *PreflightSpec) { s.SubnetIDs[2], _ = l.vpc("10.9.0.0/16") },
+			[]wantedProblem{{"spec.aws.subnetIDs[2]", invalid, false, "one VPC"}}},
+		{"no free addresses", func(l *lab, s *PreflightSpec) {
+			tiny, _ := l.vpc("10.8.0.0/28") // 11 usable
+			s.SubnetIDs, s.Replicas = []string{tiny}, 12
+		}, []wantedProblem{{"spec.aws.subnetIDs[0]", v1alpha1.ReasonInsufficientCapacity, true, "has 11 free addresses and needs 12"}}},
+		{"unknown type", func(_ *lab, s *PreflightSpec) { s.Launch.InstanceType = "m6i.huge" },
+			[]wantedProblem{{"spec.aws.instanceType", invalid, false, "no instance type m6i.huge"}}},
+		{"type of another architecture", func(_ *lab, s *PreflightSpec) { s.Launch.InstanceType = "m6g.large" },
+			[]wantedProblem{{"spec.aws.imageID", invalid, false, "built for x86_64, but m6g.large is arm64"}}},
+		{"image of another architecture", func(l *lab, s *PreflightSpec) { s.ImageID = l.armImage() },
+			[]wantedProblem{{"spec.aws.imageID", invalid, false, "built for arm64, but m6i.large is x86_64"}}},
+		{"type that a zone does not have", func(l *lab, s *PreflightSpec) {
+			out, err := l.sdk().CreateSubnet(t.Context(), &awsec2.CreateSubnetInput{
+				VpcId: aws.String(l.seeded.VPC), CidrBlock: aws.String("10.77.200.0/24"), AvailabilityZone: aws.String("us-east-1e")})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.SubnetIDs[2] = aws.ToString(out.Subnet.SubnetId)
+		}, []wantedProblem{{"spec.aws.subnetIDs[2]", invalid, false, "does not offer m6i.large in us-east-1e"}}},
+		{"unknown image", func(_ *lab, s *PreflightSpec) { s.ImageID = unknownImage },
+			[]wantedProblem{{"spec.aws.imageID", invalid, false, "no image " + unknownImage}}},
+		{"unknown image parameter", func(_ *lab, s *PreflightSpec) { s.ImageID, s.ImageSSMParameter = "", "/no/such" },
+			[]wantedProblem{{"spec.aws.imageSSMParameter", invalid, false, "no Systems Manager parameter /no/such"}}},
+		{"unknown security groups", func(_ *lab, s *PreflightSpec) {
+			s.SecurityGroupIDs, s.ClientSecurityGroupIDs = []string{unknownGroup}, []string{unknownGroup}
+		}, []wantedProblem{{"spec.aws.securityGroupIDs[0]", waits, true, unknownGroup}, {"spec.aws.clientSecurityGroupIDs[0]", waits, true, unknownGroup}}},
+		{"security group of another VPC", func(l *lab, s *PreflightSpec) { _, group := l.vpc("10.7.0.0/16"); s.SecurityGroupIDs = []string{group} },
+			[]wantedProblem{{"spec.aws.securityGroupIDs[0]", invalid, false, "choose a group of that VPC"}}},
+		{"unknown key pair", func(_ *lab, s *PreflightSpec) { s.Launch.KeyName = "nobodys" },
+			[]wantedProblem{{"spec.aws.keyName", invalid, false, "nobodys"}}},
+		{"unknown profile", func(_ *lab, s *PreflightSpec) { s.Launch.IAMInstanceProfile = "nobodys" },
+			[]wantedProblem{{"spec.aws.iamInstanceProfile", invalid, false, "nobodys"}}},
+		{"key without encryption", func(_ *lab, s *PreflightSpec) { s.Volume.Encrypted, s.Volume.KMSKeyID = false, "alias/mine" },
+			[]wantedProblem{{"spec.storage.encrypted", invalid, false, "set it to true, or remove the key"}}},
+		{"key of another region", func(_ *lab, s *PreflightSpec) {
+			s.Volume.KMSKeyID = "arn:aws:kms:eu-west-1:123456789012:key/0b1c"
+		}, []wantedProblem{{"spec.storage.kmsKeyID", invalid, false, "a key of that region"}}},
+		{"vCPU quota", func(l *lab, _ *PreflightSpec) {
+			l.fault(proxy.Rule{Kind: proxy.Fail, Code: "VcpuLimitExceeded", Actions: []string{"RunInstances"}})
+		}, []wantedProblem{{"spec.aws.instanceType", v1alpha1.ReasonQuotaExceeded, false, "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances"}}},
+		{"volume quota", func(l *lab, _ *PreflightSpec) {
+			l.fault(proxy.Rule{Kind: proxy.Fail, Code: "VolumeLimitExceeded", Actions: []string{"CreateVolume"}})
+		}, []wantedProblem{{"spec.storage.size", v1alpha1.ReasonQuotaExceeded, false, ""}}},
+		{"no capacity", func(l *lab, _ *PreflightSpec) {
+			l.fault(proxy.Rule{Kind: proxy.Fail, Code: "InsufficientInstanceCapacity", Actions: []string{"RunInstances"}})
+		}, []wantedProblem{{"spec.aws.instanceType", v1alpha1.ReasonInsufficientCapacity, true, "no m6i.large left"}}},
+		{"missing permissions", func(l *lab, _ *PreflightSpec) {
+			l.fault(proxy.Deny("RunInstances", "CreateVolume", "CreateSecurityGroup", "DescribeInstanceTypeOfferings"))
+		}, []wantedProblem{
+			{"", v1alpha1.ReasonNotPermitted, false, "ec2:RunInstances"}, {"", v1alpha1.ReasonNotPermitted, false, "ec2:CreateVolume"},
+			{"", v1alpha1.ReasonNotPermitted, false, "ec2:CreateSecurityGroup"}, {"", v1alpha1.ReasonNotPermitted, false, "ec2:DescribeInstanceTypeOfferings"}}},
+		{"missing iam:PassRole", func(l *lab, _ *PreflightSpec) {
+			l.fault(proxy.Rule{Kind: proxy.Fail, Code: "UnauthorizedOperation", Actions: []string{"RunInstances"},
+				Message: "You are not authorized to perform this operation. User: arn:aws:iam::1:user/x is not authorized to perform: iam:PassRole on resource: r"})
+		}, []wantedProblem{{"spec.aws.iamInstanceProfile", v1alpha1.ReasonNotPermitted, false, "iam:PassRole"}}},
+		{"wrong credentials, said once", func(l *lab, _ *PreflightSpec) { l.fault(proxy.Rule{Kind: proxy.Fail, Code: "AuthFailure"}) },
+			[]wantedProblem{{"", v1alpha1.ReasonCredentialsInvalid, false, "AWS does not accept the credentials"}}},
+		{"several at once", func(_ *lab, s *PreflightSpec) {
+			s.SubnetIDs[0], s.ImageID, s.Launch.KeyName = unknownSubnet, unknownImage, "nobodys"
+		}, []wantedProblem{{"spec.aws.subnetIDs[0]", waits, true, ""}, {"spec.aws.imageID", invalid, false, ""}}},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			l := newLab(t)
+			spec := l.preflightSpec()
+			c.change(l, &spec)
+			got, err := l.cloud.Preflight(t.Context(), spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, w := range c.want {
+				if find(got, func(p Problem) bool {
+					return p.Field == w.field && (w.reason == "" || p.Reason == w.reason) && p.Retry == w.retry && strings.Contains(p.Message, w.says)
+				}) == nil {
+					t.Errorf("no problem %+v in %+v", w, got)
+				}
+			}
+			if len(got) != len(c.want) {
+				t.Errorf("%d problems, want %d: %+v", len(got), len(c.want), got)
+			}
+			for _, call := range l.proxy.Calls() {
+				if !call.DryRun && !strings.HasPrefix(call.Action, "Describe") && call.Action != "GetParameter" {
+					t.Errorf("%s was called for real", call.Action)
+				}
+			}
+		})
+	}
+}
+
+func TestPreflightThatEC2DoesNotAnswer(t *testing.T) {
+	for code, class := range map[string]Class{"RequestLimitExceeded": Throttled, "InternalError": Transient} {
+		l := newLab(t)
+		l.fault(proxy.Rule{Kind: proxy.Fail, Code: code, Actions: []string{"CreateVolume"}})
+		if problems, err := l.cloud.Preflight(t.Context(), l.preflightSpec()); err == nil || Classify(err) != class || len(problems) != 0 {
+			t.Errorf("%s: %v, %v; want an error of class %s and no problem", code, problems, err, class)
+		}
+	}
+}
+
+// That the fence is not allowed is found out before it is needed.
+func TestPreflightTriesTheFence(t *testing.T) {
+	l := newLab(t)
+	l.running("orders-0")
+	l.available("orders-0")
+	l.fault(proxy.Deny("StopInstances"))
+	problems, err := l.cloud.Preflight(t.Context(), l.preflightSpec())
+	if err != nil || len(problems) != 1 || !strings.Contains(problems[0].Message, "ec2:StopInstances") {
+		t.Errorf("%+v, %v", problems, err)
+	}
+	if state := string(l.realInstances()[0].State.Name); state != StateRunning {
+		t.Errorf("the dry run left the instance %s", state)
+	}
+}
+
+func TestImagesAndSubnetsAreKept(t *testing.T) {
+	l := newLab(t)
+	ctx := t.Context()
+	for range 3 {
+		image, err := l.cloud.ResolveImage(ctx, "", "", "m6i.large")
+		if err != nil || image.Architecture != "x86_64" || image.State != imageAvailable {
+			t.Fatalf("the default image is %+v (%v)", image, err)
+		}
+		image, err = l.cloud.ResolveImage(ctx, "", l.seeded.SSMParameter, "m6i.large")
+		if err != nil || image.ID != l.seeded.Image || image.RootDevice != "/dev/xvda" {
+			t.Fatalf("the parameter's image is %+v (%v)", image, err)
+		}
+		subnets, err := l.cloud.Subnets(ctx, l.seeded.SubnetIDs())
+		if err != nil || len(subnets) != 3 || subnets[1].Zone != zoneB || subnets[1].CIDR != "10.77.2.0/24" || subnets[1].VPCID != l.seeded.VPC {
+			t.Fatalf("%+v, %v", subnets, err)
+		}
+	}
+	if counts := l.proxy.Counts(); counts["DescribeImages"] != 2 || counts["GetParameter"] != 2 || counts["DescribeSubnets"] != 1 || counts["DescribeInstanceTypes"] != 1 {
+		t.Errorf("three rounds made %v", counts)
+	}
+	arm, err := l.cloud.ResolveImage(ctx, "", "", "m6g.large")
+	if err != nil || arm.Architecture != "arm64" {
+		t.Errorf("the default image for arm64 is %+v (%v)", arm, err)
+	}
+	_, err = l.cloud.Subnets(ctx, []string{l.seeded.SubnetIDs()[0], "subnet-0deadbeef00000001", "subnet-0deadbeef00000002"})
+	if !IsWaiting(err) || !strings.Contains(err.Error(), "subnet-0deadbeef00000001, subnet-0deadbeef00000002") {
+		t.Errorf("unknown subnets: %v", err)
+	}
+}

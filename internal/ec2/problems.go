@@ -1,0 +1,158 @@
+package ec2
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/aws/smithy-go"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+)
+
+// Problem is one thing that stands in the way of a cluster.
+type Problem struct {
+	// Field is the path of the spec's field to change, for example spec.aws.subnetIDs[1]; empty when no field is at fault.
+	Field string
+	// Message says what is wrong and what to change. It is stable from call to call.
+	Message string
+	// Reason is one of the Reason constants of api/v1alpha1.
+	Reason string
+	// Retry is true when the problem may go away without a change of the spec.
+	Retry bool
+}
+
+// Paths of the spec's fields that EC2 can find fault with.
+const (
+	fieldInstanceType  = "spec.aws.instanceType"
+	fieldImageID       = "spec.aws.imageID"
+	fieldImageAlias    = "spec.aws.imageSSMParameter"
+	fieldSubnets       = "spec.aws.subnetIDs"
+	fieldGroups        = "spec.aws.securityGroupIDs"
+	fieldClientGroups  = "spec.aws.clientSecurityGroupIDs"
+	fieldClientCIDRs   = "spec.aws.clientCIDRs"
+	fieldProfile       = "spec.aws.iamInstanceProfile"
+	fieldKeyName       = "spec.aws.keyName"
+	fieldTags          = "spec.aws.tags"
+	fieldRole          = "spec.aws.roleARN"
+	fieldCredentials   = "spec.aws.credentialsSecretRef"
+	fieldStorage       = "spec.storage"
+	fieldStorageSize   = "spec.storage.size"
+	fieldStorageType   = "spec.storage.type"
+	fieldStorageIOPS   = "spec.storage.iops"
+	fieldEncrypted     = "spec.storage.encrypted"
+	fieldKMSKey        = "spec.storage.kmsKeyID"
+	actionPassRole     = "iam:PassRole"
+	opRunInstances     = "RunInstances"
+	opCreateVolume     = "CreateVolume"
+	opAssumeRole       = "AssumeRole"
+	opAuthorizeIngress = "AuthorizeSecurityGroupIngress"
+)
+
+// Explain turns an error of this package into what a user is told. Errors that pass by themselves (throttling, internal
+// errors) are explained too, with Retry set; whether they are worth showing is the caller's choice.
+func Explain(err error) Problem {
+	class := Classify(err)
+	return Problem{
+		Field:   fieldOf(err),
+		Message: Message(err),
+		Reason:  reasonOf(err, class),
+		Retry:   class != Invalid && class != Denied && class != Quota,
+	}
+}
+
+func reasonOf(err error, class Class) string {
+	switch class {
+	case Denied:
+		if noCredentials(err) {
+			return v1alpha1.ReasonCredentialsMissing
+		}
+		if lacksPermission(Code(err)) {
+			return v1alpha1.ReasonNotPermitted
+		}
+		return v1alpha1.ReasonCredentialsInvalid
+	case Quota:
+		return v1alpha1.ReasonQuotaExceeded
+	case Invalid:
+		if errors.Is(err, ErrForeign) {
+			return v1alpha1.ReasonForeignResource
+		}
+		return v1alpha1.ReasonInvalidSpec
+	case Waiting:
+		if isCapacity(err) {
+			return v1alpha1.ReasonInsufficientCapacity
+		}
+		return v1alpha1.ReasonWaitingForDependency
+	case NotFound:
+		return v1alpha1.ReasonWaitingForDependency
+	case Unreachable:
+		return v1alpha1.ReasonCloudSilent
+	case Throttled, Transient:
+		return v1alpha1.ReasonReconciling
+	}
+	return v1alpha1.ReasonReconciling
+}
+
+// fieldOfCode: codes that can only be about one field, whichever call they answer.
+var fieldOfCode = map[string]string{
+	"InvalidKeyPair.NotFound":            fieldKeyName,
+	"InvalidKeyPair.Format":              fieldKeyName,
+	"InvalidSubnetID.NotFound":           fieldSubnets,
+	"InvalidSubnet":                      fieldSubnets,
+	"InvalidSubnetID.Malformed":          fieldSubnets,
+	"InsufficientFreeAddressesInSubnet":  fieldSubnets,
+	"InvalidGroup.NotFound":              fieldGroups,
+	"InvalidGroupId.Malformed":           fieldGroups,
+	"InvalidSecurityGroupID.NotFound":    fieldGroups,
+	"InvalidInstanceType":                fieldInstanceType,
+	"Unsupported":                        fieldInstanceType,
+	"VcpuLimitExceeded":                  fieldInstanceType,
+	"InstanceLimitExceeded":              fieldInstanceType,
+	"InsufficientInstanceCapacity":       fieldInstanceType,
+	"TagLimitExceeded":                   fieldTags,
+	"InvalidTagKey.Malformed":            fieldTags,
+	"UnknownVolumeType":                  fieldStorageType,
+	"VolumeTypeNotAvailableInZone":       fieldStorageType,
+	"VolumeLimitExceeded":                fieldStorageSize,
+	"MaxIOPSLimitExceeded":               fieldStorageIOPS,
+	"InvalidIamInstanceProfileName":      fieldProfile,
+	"RulesPerSecurityGroupLimitExceeded": fieldClientCIDRs,
+	"ParameterNotFound":                  fieldImageAlias,
+}
+
+// fieldOf guesses the field that an error is about: by its code, else by the call that it answers.
+func fieldOf(err error) string {
+	code := Code(err)
+	if field, ok := fieldOfCode[code]; ok {
+		return field
+	}
+	op := innermostOperation(err)
+	switch {
+	case op == nil:
+		return ""
+	case op.OperationName == opAssumeRole:
+		return fieldRole
+	case RefusedAction(err) == actionPassRole:
+		return fieldProfile
+	case Classify(err) == Denied:
+		return ""
+	case strings.HasPrefix(code, "InvalidAMI"):
+		return fieldImageID
+	case strings.Contains(code, "KMS") || strings.Contains(code, "Kms"):
+		return fieldKMSKey
+	case code == "InvalidParameterValue" && op.OperationName == opRunInstances && names(err, "iaminstanceprofile"):
+		return fieldProfile
+	case op.OperationName == opCreateVolume && Classify(err) == Invalid:
+		return fieldStorage
+	case op.OperationName == opAuthorizeIngress && Classify(err) == Invalid:
+		return fieldClientCIDRs
+	}
+	return ""
+}
+
+// names reports that EC2's text names a parameter. InvalidParameterValue says no more in its code, and the answer only
+// chooses which field a message is filed under.
+func names(err error, parameter string) bool {
+	var api smithy.APIError
+	return errors.As(err, &api) &&
+		strings.Contains(strings.ReplaceAll(strings.ToLower(api.ErrorMessage()), " ", ""), parameter)
+}

@@ -1,0 +1,210 @@
+package ec2
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto/proxy"
+)
+
+// realRules are the group's incoming rules as the server has them.
+func (l *lab) realRules(id string) ruleSet {
+	l.t.Helper()
+	out, err := l.sdk().DescribeSecurityGroups(l.t.Context(), &awsec2.DescribeSecurityGroupsInput{GroupIds: []string{id}})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return rulesOf(out.SecurityGroups[0].IpPermissions)
+}
+
+func (l *lab) clientGroup(name string) string {
+	l.t.Helper()
+	out, err := l.sdk().CreateSecurityGroup(l.t.Context(), &awsec2.CreateSecurityGroupInput{
+		GroupName: aws.String(name + l.owner.ClusterUID), Description: aws.String("pods"), VpcId: aws.String(l.seeded.VPC)})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return aws.ToString(out.GroupId)
+}
+
+func TestSecurityGroupIsKept(t *testing.T) {
+	l := newLab(t)
+	ctx := t.Context()
+	pods := l.clientGroup("pods")
+	spec := SecurityGroupSpec{Owner: l.owner, VPCID: l.seeded.VPC, ClientCIDRs: []string{"10.0.0.1/8", "2001:0db8::/32"}, ClientSecurityGroupIDs: []string{pods}}
+	id, err := l.cloud.EnsureSecurityGroup(ctx, spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mysql := func(change func(*rule)) rule {
+		r := rule{protocol: "tcp", from: 3306, to: 3306}
+		change(&r)
+		return r
+	}
+	want := ruleSet{
+		mysql(func(r *rule) { r.group = id }):             {},
+		mysql(func(r *rule) { r.group = pods }):           {},
+		mysql(func(r *rule) { r.cidr = "10.0.0.0/8" }):    {},
+		mysql(func(r *rule) { r.cidr = "2001:db8::/32" }): {},
+	}
+	same := func(when string) {
+		t.Helper()
+		got := l.realRules(id)
+		if len(got.minus(want)) > 0 || len(want.minus(got)) > 0 {
+			t.Errorf("%s the rules are %v, want %v", when, got, want)
+		}
+	}
+	same("at first")
+
+	l.observe()
+	l.proxy.ResetCalls()
+	for range 5 {
+		if again, err := l.cloud.EnsureSecurityGroup(ctx, spec); err != nil || again != id {
+			t.Errorf("again: %s, %v", again, err)
+		}
+	}
+	if calls := l.proxy.Calls(); len(calls) != 0 {
+		t.Errorf("a group that is as it should be cost %v", calls)
+	}
+	if again, err := l.newCloud().EnsureSecurityGroup(ctx, spec); err != nil || again != id {
+		t.Errorf("a new process: %s, %v", again, err)
+	}
+
+	// Drift: somebody opened SSH to the world and removed the pods.
+	world := ruleSet{{protocol: "tcp", from: 22, to: 22, cidr: "0.0.0.0/0"}: {}}
+	_, err = l.sdk().AuthorizeSecurityGroupIngress(ctx, &awsec2.AuthorizeSecurityGroupIngressInput{GroupId: &id, IpPermissions: world.permissions()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := ruleSet{mysql(func(r *rule) { r.group = pods }): {}}
+	_, err = l.sdk().RevokeSecurityGroupIngress(ctx, &awsec2.RevokeSecurityGroupIngressInput{GroupId: &id, IpPermissions: gone.permissions()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.pass(time.Minute)
+	l.observe()
+	if _, err := l.cloud.EnsureSecurityGroup(ctx, spec); err != nil {
+		t.Fatal(err)
+	}
+	same("after drift")
+
+	// A changed spec adds before it removes.
+	spec.ClientCIDRs = []string{"192.168.0.0/16"}
+	delete(want, mysql(func(r *rule) { r.cidr = "10.0.0.0/8" }))
+	delete(want, mysql(func(r *rule) { r.cidr = "2001:db8::/32" }))
+	want[mysql(func(r *rule) { r.cidr = "192.168.0.0/16" })] = struct{}{}
+	l.proxy.ResetCalls()
+	if _, err := l.cloud.EnsureSecurityGroup(ctx, spec); err != nil {
+		t.Fatal(err)
+	}
+	same("after a change")
+	var actions []string
+	for _, call := range l.proxy.Calls() {
+		actions = append(actions, call.Action)
+	}
+	if !slices.Equal(actions, []string{"AuthorizeSecurityGroupIngress", "RevokeSecurityGroupIngress"}) {
+		t.Errorf("the calls were %v", actions)
+	}
+}
+
+func TestSecurityGroupSurvivesLostAnswers(t *testing.T) {
+	l := newLab(t)
+	spec := SecurityGroupSpec{Owner: l.owner, VPCID: l.seeded.VPC, ClientCIDRs: []string{"10.0.0.0/8", "10.1.0.0/16"}}
+	l.fault(proxy.Rule{Kind: proxy.Absent, For: 30 * time.Second, Actions: []string{"CreateSecurityGroup"}})
+	l.fault(proxy.LoseAnswers(2, "CreateSecurityGroup"))
+	l.fault(proxy.LoseAnswers(2, "AuthorizeSecurityGroupIngress"))
+	l.fault(proxy.LoseAnswers(2, "RevokeSecurityGroupIngress"))
+	if _, err := l.cloud.EnsureSecurityGroup(t.Context(), spec); !IsWaiting(err) && !IsUnreachable(err) {
+		t.Errorf("lost and hidden: %v", err)
+	}
+	if _, err := l.cloud.EnsureSecurityGroup(t.Context(), spec); !IsWaiting(err) {
+		t.Errorf("hidden: %v, want Waiting", err)
+	}
+	l.pass(31 * time.Second)
+	ensure := func() string {
+		var id string
+		var err error
+		for range 3 {
+			if id, err = l.cloud.EnsureSecurityGroup(t.Context(), spec); err == nil {
+				return id
+			}
+			if !IsUnreachable(err) && !IsWaiting(err) {
+				t.Errorf("%v", err)
+			}
+		}
+		t.Fatalf("not in three tries: %v", err)
+		return id
+	}
+	id := ensure()
+	spec.ClientCIDRs = spec.ClientCIDRs[:1]
+	if again := ensure(); again != id {
+		t.Errorf("now it is %s, before %s", again, id)
+	}
+	got := l.realRules(id)
+	if want := wantedRules(id, spec); len(got.minus(want)) > 0 || len(want.minus(got)) > 0 {
+		t.Errorf("rules %v, want %v", got, want)
+	}
+}
+
+func TestDeletingASecurityGroupInUse(t *testing.T) {
+	l := newLab(t)
+	id, err := l.cloud.EnsureSecurityGroup(t.Context(), SecurityGroupSpec{Owner: l.owner, VPCID: l.seeded.VPC, ClientCIDRs: []string{"10.0.0.0/8"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := l.launchSpec("orders-0", 1)
+	spec.SecurityGroupIDs = []string{id}
+	i, err := l.cloud.LaunchInstance(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.cloud.DeleteSecurityGroup(t.Context(), id); !IsWaiting(err) || Code(err) != "DependencyViolation" {
+		t.Errorf("in use: %v (%s), want Waiting", err, Classify(err))
+	}
+	if err := l.cloud.TerminateInstance(t.Context(), i.ID); err != nil {
+		t.Fatal(err)
+	}
+	l.until("terminated", func(inv Inventory) bool { return inv.Instances[0].State == StateTerminated })
+	if err := l.cloud.DeleteSecurityGroup(t.Context(), id); err != nil {
+		t.Error(err)
+	}
+	if inv := l.observe(); len(inv.SecurityGroups) != 0 {
+		t.Errorf("it still shows: %v", inv.SecurityGroups)
+	}
+	if err := l.newCloud().DeleteSecurityGroup(t.Context(), id); err != nil {
+		t.Errorf("again: %v", err)
+	}
+}
+
+func TestRulesComeApartAndTogether(t *testing.T) {
+	all := []types.IpPermission{{
+		IpProtocol: aws.String("tcp"), FromPort: aws.Int32(3306), ToPort: aws.Int32(3306),
+		IpRanges:         []types.IpRange{{CidrIp: aws.String("10.0.0.0/8")}, {CidrIp: aws.String("172.16.0.0/12")}},
+		Ipv6Ranges:       []types.Ipv6Range{{CidrIpv6: aws.String("2001:DB8::/32")}},
+		UserIdGroupPairs: []types.UserIdGroupPair{{GroupId: aws.String("sg-1")}},
+		PrefixListIds:    []types.PrefixListId{{PrefixListId: aws.String("pl-1")}},
+	}, {IpProtocol: aws.String("-1"), IpRanges: []types.IpRange{{CidrIp: aws.String("0.0.0.0/0")}}}}
+	rules := rulesOf(all)
+	if len(rules) != 6 {
+		t.Errorf("%d rules, want 6: %v", len(rules), rules)
+	}
+	permissions := rules.permissions()
+	again := rulesOf(permissions)
+	if len(again.minus(rules)) > 0 || len(rules.minus(again)) > 0 {
+		t.Errorf("%v became %v", rules, again)
+	}
+	for _, p := range permissions {
+		if aws.ToString(p.IpProtocol) == "-1" && p.FromPort != nil {
+			t.Error("a rule for all protocols names ports")
+		}
+	}
+	if got := GroupName("0b1c"); got != "nairobi-mysql-0b1c" || v1alpha1.MySQLPort != 3306 {
+		t.Errorf("group name %s, port %d", got, v1alpha1.MySQLPort)
+	}
+}

@@ -1,0 +1,115 @@
+package ec2
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+)
+
+// unknownFor is how long a snapshot whose answer was lost is looked for before it is asked for again. CreateSnapshot
+// takes no client token, so a look-up that comes too early would make a second snapshot.
+const unknownFor = 30 * time.Second
+
+// attempts remembers calls without client token whose answer was lost.
+type attempts struct {
+	mu sync.Mutex
+	at map[string]time.Time
+}
+
+func newAttempts() *attempts { return &attempts{at: map[string]time.Time{}} }
+
+func (a *attempts) unknown(key string, now time.Time) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for k, at := range a.at {
+		if now.Sub(at) >= unknownFor {
+			delete(a.at, k)
+		}
+	}
+	_, ok := a.at[key]
+	return ok
+}
+
+func (a *attempts) lost(key string, now time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.at[key] = now
+}
+
+// CreateSnapshot snapshots a member's volume for a purpose (a short word, kept in the tag TagPurpose), or returns the
+// snapshot of that volume and purpose that was made before; one that failed is made anew. The snapshot is pending at
+// first; what it holds is the volume as of now.
+func (c *Cloud) CreateSnapshot(ctx context.Context, owner Ownership, member, volumeID, purpose string) (Snapshot, error) {
+	what := fmt.Sprintf("snapshot volume %s of %s (%s)", volumeID, member, purpose)
+	if _, err := c.ownedVolume(ctx, volumeID); err != nil {
+		return Snapshot{}, wrap(what, err)
+	}
+	found, ok, err := c.findSnapshot(ctx, owner.ClusterUID, volumeID, purpose)
+	if err != nil || ok {
+		return found, wrap(what, err)
+	}
+	key := owner.ClusterUID + "|" + volumeID + "|" + purpose
+	if c.attempts.unknown(key, c.clock.Now()) {
+		return Snapshot{}, wrap(what, waiting("the answer to the last try was lost; looking whether it took effect"))
+	}
+	specifications := snapshotTags(owner, member, purpose)
+	answer, err := c.api.CreateSnapshot(ctx, &ec2.CreateSnapshotInput{
+		VolumeId:          aws.String(volumeID),
+		Description:       aws.String(fmt.Sprintf("%s/%s: %s", owner.Namespace, member, purpose)),
+		TagSpecifications: specifications,
+	}, once)
+	if err != nil {
+		if class := Classify(err); class == Unreachable || class == Transient {
+			c.attempts.lost(key, c.clock.Now())
+		}
+		return Snapshot{}, wrap(what, c.unlessFresh(err, volumeID))
+	}
+	s := Snapshot{
+		ID: aws.ToString(answer.SnapshotId), VolumeID: volumeID, Member: member, State: string(answer.State),
+		Progress: aws.ToString(answer.Progress), StartTime: aws.ToTime(answer.StartTime), Tags: fromTags(specifications[0].Tags),
+	}
+	c.store.do(func() { c.store.snapshots.bear(s.ID, s, c.clock.Now()) })
+	return s, nil
+}
+
+func snapshotTags(owner Ownership, member, purpose string) []types.TagSpecification {
+	tags := with(owner.base(owner.Namespace+"/"+member), v1alpha1.TagMember, member)
+	tags[TagPurpose] = purpose
+	return []types.TagSpecification{tagSpec(types.ResourceTypeSnapshot, tags)}
+}
+
+// once keeps the SDK from repeating a call by itself after a lost answer.
+func once(o *ec2.Options) { o.RetryMaxAttempts = 1 }
+
+// findSnapshot looks in the store, which knows the fresh ones, and then in EC2.
+func (c *Cloud) findSnapshot(ctx context.Context, uid, volumeID, purpose string) (Snapshot, bool, error) {
+	fits := func(s Snapshot) bool {
+		return s.VolumeID == volumeID && s.Tags[TagPurpose] == purpose && s.State != SnapshotError
+	}
+	for _, s := range c.store.inventory(uid).Snapshots {
+		if fits(s) {
+			return s, true, nil
+		}
+	}
+	found, err := c.listSnapshots(ctx, tagFilter(v1alpha1.TagClusterUID, uid), tagFilter(TagPurpose, purpose), filter("volume-id", volumeID))
+	if err != nil {
+		return Snapshot{}, false, err
+	}
+	best, ok := Snapshot{}, false
+	for _, s := range found {
+		if fits(s) && (!ok || s.StartTime.Before(best.StartTime)) {
+			best, ok = s, true
+		}
+	}
+	if ok {
+		c.store.do(func() { c.store.snapshots.put(best.ID, best, c.clock.Now()) })
+	}
+	return best, ok, nil
+}

@@ -1,0 +1,240 @@
+package ec2
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+)
+
+// freshFor is how long an id that EC2 has just handed out is believed in although EC2's lists do not show it yet.
+// AWS promises "a few minutes at most" in its text on eventual consistency and usually needs seconds.
+const freshFor = 2 * time.Minute
+
+// row is one thing in the store.
+type row[T any] struct {
+	value T
+	// owner is the cluster's UID. It outlives the tag: a thing whose tag was removed by hand stays with its cluster, which
+	// can then put the tag back.
+	owner string
+	// born is when this process created the thing; zero when a sweep found it.
+	born time.Time
+	// seen is true once a list has shown the thing.
+	seen bool
+	// changed is when a write or a look by id last set value. A sweep that began earlier knows less.
+	changed time.Time
+}
+
+// table holds the things of one kind, by id and by owner. It is not safe for concurrent use; the store's lock is.
+type table[T any] struct {
+	rows    map[string]*row[T]
+	byOwner map[string]map[string]struct{}
+	tags    func(T) map[string]string
+	// over says that a thing which EC2 no longer lists was on its way out anyway.
+	over func(T) bool
+}
+
+func newTable[T any](tags func(T) map[string]string, over func(T) bool) table[T] {
+	return table[T]{rows: map[string]*row[T]{}, byOwner: map[string]map[string]struct{}{}, tags: tags, over: over}
+}
+
+// put stores what a list showed as of now.
+func (t *table[T]) put(id string, v T, now time.Time) {
+	t.set(id, v, now)
+	t.rows[id].seen = true
+}
+
+// bear stores what EC2 has just created.
+func (t *table[T]) bear(id string, v T, now time.Time) {
+	t.set(id, v, now)
+	t.rows[id].born = now
+}
+
+// set stores a value. Values are never changed in place: readers hold them without a lock.
+func (t *table[T]) set(id string, v T, now time.Time) {
+	r := t.rows[id]
+	if r == nil {
+		r = &row[T]{}
+		t.rows[id] = r
+	}
+	r.value, r.changed = v, now
+	if uid := t.tags(v)[v1alpha1.TagClusterUID]; uid != "" && uid != r.owner {
+		t.disown(id, r.owner)
+		r.owner = uid
+		if t.byOwner[uid] == nil {
+			t.byOwner[uid] = map[string]struct{}{}
+		}
+		t.byOwner[uid][id] = struct{}{}
+	}
+}
+
+func (t *table[T]) disown(id, owner string) {
+	delete(t.byOwner[owner], id)
+	if len(t.byOwner[owner]) == 0 {
+		delete(t.byOwner, owner)
+	}
+}
+
+func (t *table[T]) remove(id string) {
+	if r := t.rows[id]; r != nil {
+		t.disown(id, r.owner)
+		delete(t.rows, id)
+	}
+}
+
+func (t *table[T]) update(id string, now time.Time, change func(*T)) {
+	if r := t.rows[id]; r != nil {
+		v := r.value
+		change(&v)
+		t.set(id, v, now)
+	}
+}
+
+func (t *table[T]) get(id string) (T, bool) {
+	if r := t.rows[id]; r != nil {
+		return r.value, true
+	}
+	var none T
+	return none, false
+}
+
+func (t *table[T]) fresh(id string, now time.Time) bool {
+	r := t.rows[id]
+	return r != nil && !r.born.IsZero() && now.Sub(r.born) < freshFor
+}
+
+// unseen reports that a fresh thing was never listed yet, so that NotFound says nothing about it.
+func (t *table[T]) unseen(id string, now time.Time) bool { return t.fresh(id, now) && !t.rows[id].seen }
+
+// owned lists a cluster's things by id.
+func (t *table[T]) owned(uid string) []T {
+	ids := slices.Sorted(maps.Keys(t.byOwner[uid]))
+	out := make([]T, 0, len(ids))
+	for _, id := range ids {
+		out = append(out, t.rows[id].value)
+	}
+	return out
+}
+
+// replace takes over what a sweep that began at began has found. It returns the ids that the sweep should have found but
+// did not: before they are dropped, EC2 is asked for them by id, because a removed tag looks the same as a removed thing.
+func (t *table[T]) replace(began, now time.Time, found map[string]T) (missing []string) {
+	for id, v := range found {
+		if r := t.rows[id]; r == nil || !r.changed.After(began) {
+			t.put(id, v, began)
+		}
+	}
+	for id, r := range t.rows {
+		if _, ok := found[id]; ok || r.changed.After(began) {
+			continue
+		}
+		switch {
+		case t.over(r.value):
+			t.remove(id)
+		case !t.fresh(id, now):
+			missing = append(missing, id)
+		}
+	}
+	slices.Sort(missing)
+	return missing
+}
+
+// confirm takes over what EC2 answered when asked for ids one by one, and drops those that it does not know, unless they
+// are fresh or were changed since.
+func (t *table[T]) confirm(asked []string, began, now time.Time, found map[string]T) {
+	for _, id := range asked {
+		r := t.rows[id]
+		if r != nil && r.changed.After(began) {
+			continue
+		}
+		if v, ok := found[id]; ok {
+			t.put(id, v, now)
+		} else if r != nil && (t.over(r.value) || !t.fresh(id, now)) {
+			t.remove(id)
+		}
+	}
+}
+
+// group is a security group with its incoming rules.
+type group struct {
+	SecurityGroup
+	ingress ruleSet
+}
+
+// health is what the status checks say of one instance.
+type health struct {
+	impaired bool
+	events   []string
+}
+
+// store is what is known of EC2. All methods are safe for concurrent use.
+type store struct {
+	mu        sync.RWMutex
+	taken     time.Time // when the last complete sweep began; zero before the first
+	instances table[Instance]
+	volumes   table[Volume]
+	snapshots table[Snapshot]
+	groups    table[group]
+	health    map[string]health
+}
+
+func newStore() *store {
+	return &store{
+		instances: newTable(
+			func(i Instance) map[string]string { return i.Tags },
+			func(i Instance) bool { return i.State == StateTerminated }),
+		volumes: newTable(
+			func(v Volume) map[string]string { return v.Tags },
+			func(v Volume) bool { return v.State == VolumeDeleting || v.State == VolumeDeleted }),
+		snapshots: newTable(
+			func(s Snapshot) map[string]string { return s.Tags },
+			func(Snapshot) bool { return false }),
+		groups: newTable(
+			func(g group) map[string]string { return g.Tags },
+			func(group) bool { return false }),
+		health: map[string]health{},
+	}
+}
+
+// inventory is a cluster's part of the store.
+func (s *store) inventory(uid string) Inventory {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	inv := Inventory{
+		Taken:     s.taken,
+		Instances: s.instances.owned(uid),
+		Volumes:   s.volumes.owned(uid),
+		Snapshots: s.snapshots.owned(uid),
+	}
+	for i := range inv.Instances {
+		h := s.health[inv.Instances[i].ID]
+		inv.Instances[i].Impaired, inv.Instances[i].Events = h.impaired, h.events
+	}
+	for _, g := range s.groups.owned(uid) {
+		inv.SecurityGroups = append(inv.SecurityGroups, g.SecurityGroup)
+	}
+	return inv
+}
+
+// age is how old the last complete sweep is; ok is false before the first.
+func (s *store) age(now time.Time) (age time.Duration, ok bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return now.Sub(s.taken), !s.taken.IsZero()
+}
+
+// do runs f with the store locked.
+func (s *store) do(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f()
+}
+
+// read runs f with the store locked for reading.
+func (s *store) read(f func()) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	f()
+}

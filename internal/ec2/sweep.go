@@ -1,0 +1,165 @@
+package ec2
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	// sweepFlight is the one key of the single flight: a Cloud has at most one sweep under way.
+	sweepFlight = "sweep"
+
+	// retryPart of the sweep interval must pass after a failed sweep before EC2 is asked again. With a thousand clusters
+	// waiting on a silent EC2 there is then one sweep every 5 s, not one after the other.
+	retryPart = 6
+)
+
+// Observe is what EC2 holds for a cluster, at most maxAge old (negative: the factory's sweep interval). It sweeps the
+// account when the store is older than that; callers that come meanwhile share that sweep.
+//
+// When the sweep fails, the error comes with the last known Inventory, whose Taken tells its age: it is good enough to
+// keep phases as they are, not to create anything from. Right after a failure the same error is returned without a call.
+func (c *Cloud) Observe(ctx context.Context, clusterUID string, maxAge time.Duration) (Inventory, error) {
+	if maxAge < 0 {
+		maxAge = c.interval
+	}
+	wanted := c.clock.Now().Add(-maxAge)
+	if c.sweptSince(wanted) {
+		c.metrics.store.WithLabelValues("hit").Inc()
+		return c.store.inventory(clusterUID), nil
+	}
+	c.metrics.store.WithLabelValues("miss").Inc()
+	// A flight that we join may have begun before the moment that we want to see; the next one is then ours to start.
+	for range 2 {
+		err := c.recentFailure()
+		if err == nil {
+			err = c.joinSweep(ctx)
+		}
+		if err != nil {
+			return c.store.inventory(clusterUID), fmt.Errorf("read the state of EC2 in %s: %w", c.region, err)
+		}
+		if c.sweptSince(wanted) {
+			break
+		}
+	}
+	return c.store.inventory(clusterUID), nil
+}
+
+func (c *Cloud) sweptSince(t time.Time) bool {
+	now := c.clock.Now()
+	age, ok := c.store.age(now)
+	return ok && !now.Add(-age).Before(t)
+}
+
+// recentFailure is why EC2 could not be read a moment ago; nil when that was long enough ago to ask again.
+func (c *Cloud) recentFailure() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.clock.Since(c.failedAt) >= c.interval/retryPart {
+		return nil
+	}
+	return c.failure
+}
+
+// noteReading keeps the outcome of the last reading of EC2 for recentFailure.
+func (c *Cloud) noteReading(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.failure, c.failedAt = err, c.clock.Now()
+}
+
+// joinSweep waits for the sweep under way, or for one that it starts. The sweep outlives a caller who gives up.
+func (c *Cloud) joinSweep(ctx context.Context) error {
+	done := c.flights.DoChan(sweepFlight, func() (any, error) {
+		own, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.sweepTimeout)
+		defer cancel()
+		err := c.sweep(own)
+		c.noteReading(err)
+		return nil, err
+	})
+	select {
+	case result := <-done:
+		return result.Err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// sweep lists everything of ours in the account and takes it over into the store. It is all or nothing: half a picture
+// would look like missing things.
+func (c *Cloud) sweep(ctx context.Context) error {
+	began := c.clock.Now()
+	var found struct {
+		instances map[string]Instance
+		volumes   map[string]Volume
+		snapshots map[string]Snapshot
+		groups    map[string]group
+		health    map[string]health
+	}
+	calls, callCtx := errgroup.WithContext(ctx)
+	calls.Go(func() (err error) { found.instances, err = c.listInstances(callCtx, ownedFilter()); return err })
+	calls.Go(func() (err error) { found.volumes, err = c.listVolumes(callCtx, ownedFilter()); return err })
+	calls.Go(func() (err error) { found.snapshots, err = c.listSnapshots(callCtx, ownedFilter()); return err })
+	calls.Go(func() (err error) { found.groups, err = c.listGroups(callCtx, ownedFilter()); return err })
+	calls.Go(func() (err error) { found.health, err = c.listHealth(callCtx); return err })
+	if err := calls.Wait(); err != nil {
+		return err
+	}
+
+	var missing lost
+	c.store.do(func() {
+		s, now := c.store, c.clock.Now()
+		missing.instances = s.instances.replace(began, now, found.instances)
+		missing.volumes = s.volumes.replace(began, now, found.volumes)
+		missing.snapshots = s.snapshots.replace(began, now, found.snapshots)
+		missing.groups = s.groups.replace(began, now, found.groups)
+		s.health = found.health
+	})
+	if err := c.lookAgain(ctx, missing); err != nil {
+		return err
+	}
+	c.store.do(func() { c.store.taken = began })
+	c.log.V(2).Info("swept", "instances", len(found.instances), "volumes", len(found.volumes),
+		"snapshots", len(found.snapshots), "securityGroups", len(found.groups))
+	return nil
+}
+
+// lost are ids by kind, to be looked for one by one.
+type lost struct{ instances, volumes, snapshots, groups []string }
+
+func (l lost) empty() bool {
+	return len(l.instances)+len(l.volumes)+len(l.snapshots)+len(l.groups) == 0
+}
+
+// lookAgain asks EC2 for ids and takes the answer over: what it does not know is dropped from the store unless it is
+// fresh. No call is made for a kind without ids.
+func (c *Cloud) lookAgain(ctx context.Context, l lost) error {
+	if l.empty() {
+		return nil
+	}
+	calls, ctx := errgroup.WithContext(ctx)
+	again(ctx, calls, c, l.instances, c.instancesByID, &c.store.instances)
+	again(ctx, calls, c, l.volumes, c.volumesByID, &c.store.volumes)
+	again(ctx, calls, c, l.snapshots, c.snapshotsByID, &c.store.snapshots)
+	again(ctx, calls, c, l.groups, c.groupsByID, &c.store.groups)
+	return calls.Wait()
+}
+
+func again[T any](ctx context.Context, calls *errgroup.Group, c *Cloud, ids []string,
+	list func(context.Context, []string) (map[string]T, error), into *table[T]) {
+	if len(ids) == 0 {
+		return
+	}
+	calls.Go(func() error {
+		began := c.clock.Now()
+		found, err := list(ctx, ids)
+		if err != nil {
+			return err
+		}
+		c.store.do(func() { into.confirm(ids, began, c.clock.Now(), found) })
+		return nil
+	})
+}

@@ -1,0 +1,295 @@
+package ec2
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto/proxy"
+)
+
+// callsOfASweep is what one sweep of a small account costs: four lists and three looks at the status checks.
+const callsOfASweep = 7
+
+func TestObserveReadsFromTheStore(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	l := newLab(t)
+	i := l.running("orders-0")
+	l.cloud = l.newCloud(func(o *Options) { o.Metrics = registry })
+	l.proxy.ResetCalls()
+
+	for range 100 {
+		if _, err := l.cloud.Observe(t.Context(), l.owner.ClusterUID, 30*time.Second); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(l.proxy.Calls()); n != callsOfASweep {
+		t.Errorf("a hundred reads made %d calls, want %d", n, callsOfASweep)
+	}
+	inv, err := l.cloud.Observe(t.Context(), "another cluster", 30*time.Second)
+	if err != nil || len(inv.Instances) != 0 {
+		t.Errorf("another cluster sees %v (%v)", inv.Instances, err)
+	}
+	l.pass(31 * time.Second)
+	if inv, err = l.cloud.Observe(t.Context(), l.owner.ClusterUID, 30*time.Second); err != nil || !inv.Taken.Equal(l.clock.Now()) {
+		t.Errorf("half a minute later the inventory is of %s (%v), want now", inv.Taken, err)
+	}
+	if n := len(l.proxy.Calls()); n != 2*callsOfASweep {
+		t.Errorf("%d calls after two sweeps, want %d", n, 2*callsOfASweep)
+	}
+	if len(inv.Instances) != 1 || inv.Instances[0].ID != i.ID || inv.Instances[0].Zone != zoneA || inv.Instances[0].PrivateIP == "" ||
+		inv.Instances[0].Architecture != "x86_64" || inv.Instances[0].VPCID != l.seeded.VPC {
+		t.Errorf("the inventory shows %+v", inv.Instances)
+	}
+	if hits := testutil.ToFloat64(l.cloud.metrics.store.WithLabelValues("hit")); hits != 100 {
+		t.Errorf("%v hits, want 100", hits)
+	}
+	if misses := testutil.ToFloat64(l.cloud.metrics.store.WithLabelValues("miss")); misses != 2 {
+		t.Errorf("%v misses, want 2", misses)
+	}
+	if calls := testutil.ToFloat64(l.cloud.metrics.calls.WithLabelValues("DescribeVolumes", "OK")); calls != 2 {
+		t.Errorf("%v counted calls of DescribeVolumes, want 2", calls)
+	}
+}
+
+func TestConcurrentReadersShareOneSweep(t *testing.T) {
+	l := newLab(t)
+	l.fault(proxy.Rule{Kind: proxy.Delay, Delay: 300 * time.Millisecond, Actions: []string{"DescribeVolumes"}})
+	var readers sync.WaitGroup
+	for range 50 {
+		readers.Go(func() {
+			if _, err := l.cloud.Observe(t.Context(), l.owner.ClusterUID, time.Second); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	readers.Wait()
+	if n := l.proxy.Counts()["DescribeVolumes"]; n != 1 {
+		t.Errorf("%d sweeps, want 1", n)
+	}
+}
+
+func TestSweepReadsAllPages(t *testing.T) {
+	l := newLab(t)
+	l.cloud.page = 5
+	const members = 12
+	for n := range members {
+		l.launch(fmt.Sprintf("orders-%d", n))
+		l.volume(fmt.Sprintf("orders-%d", n))
+	}
+	cloud := l.newCloud()
+	cloud.page = 5
+	l.proxy.ResetCalls()
+	inv, err := cloud.Observe(t.Context(), l.owner.ClusterUID, 0)
+	if err != nil || len(inv.Instances) != members || len(inv.Volumes) != members {
+		t.Errorf("%d instances and %d volumes (%v), want %d each", len(inv.Instances), len(inv.Volumes), err, members)
+	}
+	if pages := l.proxy.Counts()["DescribeInstances"]; pages < 3 {
+		t.Errorf("%d pages of instances, want at least 3", pages)
+	}
+	if !slices.IsSortedFunc(inv.Volumes, func(a, b Volume) int {
+		if a.ID < b.ID {
+			return -1
+		}
+		return 1
+	}) {
+		t.Error("the volumes are not in the order of their ids")
+	}
+}
+
+func TestFreshThingsDoNotVanish(t *testing.T) {
+	l := newLab(t)
+	l.observe()
+	l.fault(proxy.Rule{Kind: proxy.Absent, For: 30 * time.Second})
+	i, v := l.launch("orders-0"), l.volume("orders-0")
+	s, err := l.cloud.EnsureSecurityGroup(t.Context(), SecurityGroupSpec{Owner: l.owner, VPCID: l.seeded.VPC, ClientCIDRs: []string{"10.0.0.0/8"}})
+	if !IsWaiting(err) {
+		t.Errorf("rules of a group that EC2 does not know yet: %q, %v; want Waiting", s, err)
+	}
+	l.pass(time.Second)
+	check := func(when string) {
+		t.Helper()
+		inv := l.observe()
+		if len(inv.Instances) != 1 || inv.Instances[0].ID != i.ID || len(inv.Volumes) != 1 || inv.Volumes[0].ID != v.ID || len(inv.SecurityGroups) != 1 {
+			t.Errorf("%s a sweep shows %+v", when, inv)
+		}
+	}
+	check("while hidden")
+	l.pass(time.Second)
+	if inv, err := l.cloud.Refresh(t.Context(), l.owner.ClusterUID); err != nil || len(inv.Instances) != 1 || len(inv.Volumes) != 1 {
+		t.Errorf("while hidden a refresh shows %+v (%v)", inv, err)
+	}
+	for what, do := range map[string]func() error{
+		"terminate": func() error { return l.cloud.TerminateInstance(t.Context(), i.ID) },
+		"stop":      func() error { return l.cloud.StopInstance(t.Context(), i.ID, true) },
+		"delete":    func() error { return l.cloud.DeleteVolume(t.Context(), v.ID) },
+		"attach":    func() error { return l.cloud.AttachVolume(t.Context(), v.ID, i.ID, "/dev/sdf") },
+	} {
+		if err := do(); !IsWaiting(err) {
+			t.Errorf("%s while hidden: %v, want Waiting", what, err)
+		}
+	}
+	l.pass(31 * time.Second)
+	check("once shown")
+	if id, err := l.cloud.EnsureSecurityGroup(t.Context(), SecurityGroupSpec{Owner: l.owner, VPCID: l.seeded.VPC, ClientCIDRs: []string{"10.0.0.0/8"}}); err != nil || id == "" {
+		t.Errorf("once shown: %v", err)
+	}
+	l.pass(5 * time.Minute)
+	check("when no longer fresh")
+}
+
+// A fresh id is believed in for two minutes, no longer.
+func TestWhatNeverShowsIsGivenUp(t *testing.T) {
+	l := newLab(t)
+	l.fault(proxy.Rule{Kind: proxy.Absent, For: 10 * time.Minute})
+	l.launch("orders-0")
+	l.pass(time.Minute)
+	if inv := l.observe(); len(inv.Instances) != 1 {
+		t.Errorf("after a minute: %v", inv.Instances)
+	}
+	l.pass(freshFor)
+	if inv := l.observe(); len(inv.Instances) != 0 {
+		t.Errorf("after three minutes: %v", inv.Instances)
+	}
+}
+
+// A removed tag looks like a removed thing to a sweep that goes by tags. It must not, or the operator would build a
+// second member beside the first.
+func TestRemovedTagIsNotARemovedThing(t *testing.T) {
+	l := newLab(t)
+	i, v := l.running("orders-0"), l.available("orders-0")
+	want := map[string]map[string]string{i.ID: i.Tags, v.ID: v.Tags}
+	l.observe()
+	l.pass(5 * time.Minute)
+	for _, id := range []string{i.ID, v.ID} {
+		l.removeTag(id, v1alpha1.TagClusterUID)
+		l.removeTag(id, v1alpha1.TagMember)
+	}
+	l.pass(time.Minute)
+	inv := l.observe()
+	if len(inv.Instances) != 1 || len(inv.Volumes) != 1 || inv.Instances[0].Tags[v1alpha1.TagClusterUID] != "" {
+		t.Fatalf("the inventory shows %+v, want both without their tag", inv)
+	}
+	for id, tags := range want {
+		if err := l.cloud.RestoreTags(t.Context(), id, tags); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, cloud := range []*Cloud{l.cloud, l.newCloud()} {
+		inv, err := cloud.Observe(t.Context(), l.owner.ClusterUID, 0)
+		if err != nil || len(inv.Instances) != 1 || inv.Instances[0].Member != "orders-0" || len(inv.Volumes) != 1 || inv.Volumes[0].Incarnation != 1 {
+			t.Errorf("after restoring: %+v (%v)", inv, err)
+		}
+	}
+}
+
+func TestSilentEC2(t *testing.T) {
+	l := newLab(t, func(o *Options) { o.CallTimeout = time.Second })
+	l.running("orders-0")
+	l.observe()
+	l.fault(proxy.Blackout())
+	l.pass(time.Minute)
+	l.proxy.ResetCalls()
+	for range 20 {
+		inv, err := l.cloud.Observe(t.Context(), l.owner.ClusterUID, 30*time.Second)
+		if !IsUnreachable(err) || len(inv.Instances) != 1 {
+			t.Errorf("%v (%s) with %d instances, want Unreachable with the last known one", err, Classify(err), len(inv.Instances))
+		}
+	}
+	l.proxy.Clear()
+	time.Sleep(50 * time.Millisecond) // hung calls enter the log when they end
+	if n := len(l.proxy.Calls()); n > callsOfASweep {
+		t.Errorf("%d calls to a silent EC2, want one sweep's", n)
+	}
+	l.pass(defaultSweepInterval / retryPart)
+	if inv := l.observe(); len(inv.Instances) != 1 || !inv.Taken.Equal(l.clock.Now()) {
+		t.Errorf("once EC2 answers: %+v", inv)
+	}
+}
+
+func TestThrottledSweep(t *testing.T) {
+	l := newLab(t)
+	l.running("orders-0")
+	l.observe()
+	l.fault(proxy.Throttle("DescribeVolumes"))
+	l.pass(time.Minute)
+	inv, err := l.cloud.Observe(t.Context(), l.owner.ClusterUID, 30*time.Second)
+	if !IsThrottled(err) || len(inv.Instances) != 1 {
+		t.Errorf("%v with %v, want Throttled with the last known instance", err, inv.Instances)
+	}
+}
+
+// A caller that gives up does not take the sweep of the others with it.
+func TestSweepOutlivesItsStarter(t *testing.T) {
+	l := newLab(t)
+	l.fault(proxy.Rule{Kind: proxy.Delay, Delay: 300 * time.Millisecond, Actions: []string{"DescribeVolumes"}})
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := l.cloud.Observe(ctx, l.owner.ClusterUID, time.Second); !IsUnreachable(err) {
+		t.Errorf("the impatient caller got %v", err)
+	}
+	if _, err := l.cloud.Observe(t.Context(), l.owner.ClusterUID, time.Second); err != nil {
+		t.Errorf("the patient caller got %v", err)
+	}
+	if n := l.proxy.Counts()["DescribeVolumes"]; n != 1 {
+		t.Errorf("%d sweeps, want 1", n)
+	}
+}
+
+func TestRefreshLooksOnlyAtWhatMoves(t *testing.T) {
+	l := newLab(t)
+	l.running("orders-0")
+	l.available("orders-0")
+	l.pass(time.Minute)
+	l.observe()
+	l.proxy.ResetCalls()
+	for range 10 {
+		l.pass(time.Second)
+		if _, err := l.cloud.Refresh(t.Context(), l.owner.ClusterUID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if calls := l.proxy.Calls(); len(calls) != 0 {
+		t.Errorf("nothing moves, yet: %v", calls)
+	}
+	l.launch("orders-1")
+	l.proxy.ResetCalls()
+	for range 10 {
+		if _, err := l.cloud.Refresh(t.Context(), l.owner.ClusterUID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if counts := l.proxy.Counts(); len(counts) > 1 || counts["DescribeInstances"] > 1 {
+		t.Errorf("one instance moves; ten refreshes within the same moment made %v", counts)
+	}
+}
+
+func TestImpairedInstances(t *testing.T) {
+	l := newLab(t)
+	sick, well := l.running("orders-0"), l.running("orders-1")
+	err := server.moto.SetStatus(t.Context(), moto.Status{ID: sick.ID, System: "impaired",
+		Events: []moto.Event{{Code: "instance-retirement", Description: "The instance is running on degraded hardware"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	inv := l.observe()
+	for _, i := range inv.Instances {
+		if i.Impaired != (i.ID == sick.ID) {
+			t.Errorf("%s: impaired is %v", i.Member, i.Impaired)
+		}
+		if i.ID == well.ID && len(i.Events) != 0 {
+			t.Errorf("events of the healthy one: %v", i.Events)
+		}
+		if i.ID == sick.ID && (len(i.Events) != 1 || i.Events[0][:20] != "instance-retirement:") {
+			t.Errorf("events of the sick one: %v", i.Events)
+		}
+	}
+}

@@ -1,0 +1,106 @@
+package ec2
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+)
+
+// TagPurpose says why a snapshot was taken, and sets an instance's root volume apart from its data volume.
+const TagPurpose = v1alpha1.Prefix + "purpose"
+
+const (
+	// purposeRoot is the TagPurpose of root volumes. They carry the cluster's UID too, so that what they cost is
+	// accounted for, but they are no state of a member and never appear in an Inventory.
+	purposeRoot = "root"
+
+	retiredValue = "true"
+
+	// awsTagPrefix is reserved by AWS, in any case of letters.
+	awsTagPrefix = "aws:"
+)
+
+// base is what every resource of a cluster carries: the user's tags and, above them, the operator's.
+func (o Ownership) base(name string) map[string]string {
+	tags := make(map[string]string, len(o.UserTags)+8)
+	for k, v := range o.UserTags {
+		if strings.HasPrefix(k, v1alpha1.Prefix) || strings.HasPrefix(strings.ToLower(k), awsTagPrefix) {
+			continue
+		}
+		tags[k] = v
+	}
+	tags[v1alpha1.TagClusterUID] = o.ClusterUID
+	tags[v1alpha1.TagNamespace] = o.Namespace
+	tags[v1alpha1.TagCluster] = o.Cluster
+	tags[v1alpha1.TagName] = name
+	return tags
+}
+
+// member is base plus the member's name and incarnation.
+func (o Ownership) member(member string, incarnation int) map[string]string {
+	tags := o.base(o.Namespace + "/" + member)
+	tags[v1alpha1.TagMember] = member
+	tags[v1alpha1.TagIncarnation] = strconv.Itoa(incarnation)
+	return tags
+}
+
+// with returns a copy of tags that holds key=value as well.
+func with(tags map[string]string, key, value string) map[string]string {
+	out := make(map[string]string, len(tags)+1)
+	maps.Copy(out, tags)
+	out[key] = value
+	return out
+}
+
+// toTags is sorted by key: EC2 compares a repeated client token's parameters with the first ones.
+func toTags(tags map[string]string) []types.Tag {
+	out := make([]types.Tag, 0, len(tags))
+	for _, k := range slices.Sorted(maps.Keys(tags)) {
+		out = append(out, types.Tag{Key: aws.String(k), Value: aws.String(tags[k])})
+	}
+	return out
+}
+
+func fromTags(tags []types.Tag) map[string]string {
+	out := make(map[string]string, len(tags))
+	for _, t := range tags {
+		out[aws.ToString(t.Key)] = aws.ToString(t.Value)
+	}
+	return out
+}
+
+func tagSpec(kind types.ResourceType, tags map[string]string) types.TagSpecification {
+	return types.TagSpecification{ResourceType: kind, Tags: toTags(tags)}
+}
+
+func incarnationOf(tags map[string]string) int {
+	n, err := strconv.Atoi(tags[v1alpha1.TagIncarnation])
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+func filter(name string, values ...string) types.Filter {
+	return types.Filter{Name: aws.String(name), Values: values}
+}
+
+func tagFilter(key, value string) types.Filter { return filter("tag:"+key, value) }
+
+// memberFilters select the resources of one incarnation of one member.
+func memberFilters(clusterUID, member string, incarnation int) []types.Filter {
+	return []types.Filter{
+		tagFilter(v1alpha1.TagClusterUID, clusterUID),
+		tagFilter(v1alpha1.TagMember, member),
+		tagFilter(v1alpha1.TagIncarnation, strconv.Itoa(incarnation)),
+	}
+}
+
+// ownedFilter selects everything that belongs to any cluster of the operator.
+func ownedFilter() types.Filter { return filter("tag-key", v1alpha1.TagClusterUID) }

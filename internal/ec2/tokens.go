@@ -1,0 +1,22 @@
+package ec2
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strconv"
+	"strings"
+)
+
+// Kinds of resources that EC2 creates at most once per client token.
+const (
+	tokenInstance = "instance"
+	tokenVolume   = "volume"
+)
+
+// clientToken is the client token of one incarnation of one member's instance or volume: 64 hexadecimal digits, which is
+// also the longest token that EC2 takes. EC2 remembers tokens per account, so the cluster's UID is part of it, and it
+// answers a repeated token with the first resource even after that was terminated, so the incarnation is too.
+func clientToken(kind, clusterUID, member string, incarnation int) string {
+	sum := sha256.Sum256([]byte(strings.Join([]string{"v1", kind, clusterUID, member, strconv.Itoa(incarnation)}, "|")))
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,158 @@
+package ec2
+
+import "time"
+
+// Inventory is what EC2 holds for one cluster, ordered by id. It is a copy; its slices and maps must not be changed.
+type Inventory struct {
+	// Taken is when the sweep began that this inventory rests on. Single things may be newer.
+	Taken          time.Time
+	Instances      []Instance
+	Volumes        []Volume
+	Snapshots      []Snapshot
+	SecurityGroups []SecurityGroup
+}
+
+// Instance is one EC2 instance of a cluster, in whatever state: terminated ones stay visible for as long as EC2 shows
+// them (about an hour), because they prove that their incarnation's client token is used up.
+type Instance struct {
+	ID, Member string
+	// Incarnation is 0 when the tag is missing or unreadable; the operator's own incarnations begin at 1.
+	Incarnation  int
+	TemplateHash string
+	// State is pending, running, stopping, stopped, shutting-down or terminated.
+	State string
+	// StateReason says why, in EC2's words, when EC2 gives a reason.
+	StateReason                                                   string
+	PrivateIP, SubnetID, VPCID, Zone, ImageID, Type, Architecture string
+	LaunchTime                                                    time.Time
+	// Impaired is true when EC2's system or instance status check says impaired. "Initialising" and "insufficient
+	// data" do not count.
+	Impaired bool
+	// Events are EC2's scheduled events (reboot, retirement, maintenance), one sentence each.
+	Events      []string
+	Attachments []Attachment
+	Tags        map[string]string
+}
+
+// Attachment is a volume of an instance, the root volume included. State is attaching, attached, detaching or busy.
+type Attachment struct{ VolumeID, Device, State string }
+
+// Volume is one EBS data volume of a cluster. Root volumes belong to their instance and are not listed.
+type Volume struct {
+	ID, Member  string
+	Incarnation int
+	// State is creating, available, in-use, deleting, deleted or error.
+	State, Zone, Type string
+	// SizeGiB is in GiB, IOPS in operations a second, Throughput in MiB/s; the latter two are 0 where the type has none.
+	SizeGiB, IOPS, Throughput int32
+	Encrypted, Retired        bool
+	// AttachedTo is the instance, AttachState attaching, attached, detaching or busy; both empty when not attached.
+	AttachedTo, AttachState string
+	CreateTime              time.Time
+	Tags                    map[string]string
+}
+
+// Snapshot is one EBS snapshot. State is pending, completed, error or recoverable; Progress is text such as "42%".
+type Snapshot struct {
+	ID, VolumeID, Member, State, Progress string
+	StartTime                             time.Time
+	Tags                                  map[string]string
+}
+
+// SecurityGroup is the cluster's own group.
+type SecurityGroup struct {
+	ID, Name, VPCID string
+	Tags            map[string]string
+}
+
+// States of an instance, as EC2 spells them.
+const (
+	StatePending      = "pending"
+	StateRunning      = "running"
+	StateStopping     = "stopping"
+	StateStopped      = "stopped"
+	StateShuttingDown = "shutting-down"
+	StateTerminated   = "terminated"
+)
+
+// States of a volume, of its attachment, and of a snapshot, as EC2 spells them.
+const (
+	VolumeCreating  = "creating"
+	VolumeAvailable = "available"
+	VolumeInUse     = "in-use"
+	VolumeDeleting  = "deleting"
+	VolumeDeleted   = "deleted"
+	VolumeError     = "error"
+
+	AttachAttaching = "attaching"
+	AttachAttached  = "attached"
+	AttachDetaching = "detaching"
+	AttachBusy      = "busy"
+
+	SnapshotPending   = "pending"
+	SnapshotCompleted = "completed"
+	SnapshotError     = "error"
+)
+
+// Ownership says whose a new resource is. UserTags are the tags of the spec; those that begin with the operator's or
+// AWS's prefix are dropped.
+type Ownership struct {
+	ClusterUID, Namespace, Cluster string
+	UserTags                       map[string]string
+}
+
+// LaunchSpec describes the instance of one incarnation of one member.
+type LaunchSpec struct {
+	Owner            Ownership
+	Member           string
+	Incarnation      int
+	TemplateHash     string
+	ImageID          string
+	InstanceType     string
+	SubnetID         string
+	SecurityGroupIDs []string
+	// IAMInstanceProfile is a name or an ARN; empty for none.
+	IAMInstanceProfile string
+	// KeyName is an EC2 key pair for SSH; empty for none.
+	KeyName string
+	// UserData is what the instance runs at its first boot, at most MaxUserData bytes before encoding.
+	UserData      []byte
+	RootEncrypted bool
+	// KMSKeyID encrypts the root volume; empty for the account's default EBS key.
+	KMSKeyID string
+}
+
+// VolumeSpec describes the data volume of one incarnation of one member.
+type VolumeSpec struct {
+	Owner            Ownership
+	Member           string
+	Incarnation      int
+	Zone             string
+	SizeGiB          int32
+	Type             string
+	IOPS, Throughput *int32
+	Encrypted        bool
+	KMSKeyID         string
+	// SnapshotID fills the new volume from a snapshot; empty for an empty volume.
+	SnapshotID string
+}
+
+// SecurityGroupSpec describes who may reach the members on MySQL's port, besides the members themselves.
+type SecurityGroupSpec struct {
+	Owner                               Ownership
+	VPCID                               string
+	ClientCIDRs, ClientSecurityGroupIDs []string
+}
+
+// Image is a machine image. State is available, pending, or one of EC2's failure states. RootGiB is the size of its root
+// volume in GiB, below which a launch must not go; 0 when the image does not say.
+type Image struct {
+	ID, Architecture, State, RootDevice string
+	RootGiB                             int32
+}
+
+// Subnet is one subnet. State is pending or available.
+type Subnet struct {
+	ID, VPCID, Zone, CIDR, State string
+	AvailableIPs                 int32
+}

@@ -1,0 +1,242 @@
+package ec2
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+)
+
+// Codes that tell where an attachment stands.
+const (
+	codeVolumeInUse    = "VolumeInUse"
+	codeIncorrectState = "IncorrectState"
+	codeNoAttachment   = "InvalidAttachment.NotFound"
+)
+
+// CreateVolume makes the data volume of one incarnation of one member, or returns the one that was made before, by the
+// same means and with the same classes of errors as LaunchInstance.
+func (c *Cloud) CreateVolume(ctx context.Context, spec VolumeSpec) (Volume, error) {
+	what := fmt.Sprintf("create volume of %s (incarnation %d)", spec.Member, spec.Incarnation)
+	if known, ok := c.knownVolume(spec); ok {
+		return known, nil
+	}
+	filters := memberFilters(spec.Owner.ClusterUID, spec.Member, spec.Incarnation)
+	if found, ok, err := c.findVolume(ctx, filters...); err != nil || ok {
+		return found, wrap(what, err)
+	}
+	answer, err := c.api.CreateVolume(ctx, volumeInput(spec))
+	if Code(err) == codeTokenMismatch {
+		found, ok, err := c.findVolume(ctx, filters...)
+		if err == nil && !ok {
+			err = waiting("EC2 has created this volume before but does not show it yet")
+		}
+		return found, wrap(what, err)
+	}
+	if err != nil {
+		return Volume{}, wrap(what, err)
+	}
+	v := toVolume(types.Volume{
+		VolumeId: answer.VolumeId, State: answer.State, AvailabilityZone: answer.AvailabilityZone, VolumeType: answer.VolumeType,
+		Size: answer.Size, Iops: answer.Iops, Throughput: answer.Throughput, Encrypted: answer.Encrypted,
+		CreateTime: answer.CreateTime, Tags: answer.Tags, Attachments: answer.Attachments,
+	})
+	c.store.do(func() { c.store.volumes.bear(v.ID, v, c.clock.Now()) })
+	return v, nil
+}
+
+func volumeInput(spec VolumeSpec) *ec2.CreateVolumeInput {
+	tags := spec.Owner.member(spec.Member, spec.Incarnation)
+	return &ec2.CreateVolumeInput{
+		ClientToken:       aws.String(clientToken(tokenVolume, spec.Owner.ClusterUID, spec.Member, spec.Incarnation)),
+		AvailabilityZone:  aws.String(spec.Zone),
+		Size:              aws.Int32(spec.SizeGiB),
+		VolumeType:        types.VolumeType(spec.Type),
+		Iops:              spec.IOPS,
+		Throughput:        spec.Throughput,
+		Encrypted:         aws.Bool(spec.Encrypted),
+		KmsKeyId:          optional(spec.KMSKeyID),
+		SnapshotId:        optional(spec.SnapshotID),
+		TagSpecifications: []types.TagSpecification{tagSpec(types.ResourceTypeVolume, tags)},
+	}
+}
+
+// knownVolume looks into the store, which also knows what EC2's lists do not show yet.
+func (c *Cloud) knownVolume(spec VolumeSpec) (Volume, bool) {
+	for _, v := range c.store.inventory(spec.Owner.ClusterUID).Volumes {
+		if v.Member == spec.Member && v.Incarnation == spec.Incarnation {
+			return v, true
+		}
+	}
+	return Volume{}, false
+}
+
+func (c *Cloud) findVolume(ctx context.Context, filters ...types.Filter) (Volume, bool, error) {
+	found, err := c.listVolumes(ctx, filters...)
+	if err != nil {
+		return Volume{}, false, err
+	}
+	best, ok := Volume{}, false
+	for _, v := range found {
+		// Only a hand-made copy of our tags can bring a second one; the oldest is the one that our token made.
+		if !ok || v.CreateTime.Before(best.CreateTime) {
+			best, ok = v, true
+		}
+	}
+	if ok {
+		c.store.do(func() { c.store.volumes.put(best.ID, best, c.clock.Now()) })
+	}
+	return best, ok, nil
+}
+
+// AttachVolume attaches a volume to an instance as device. It is no error when it is attached there already; a volume
+// that is still attached elsewhere, or an instance in the wrong state, is an error of class Waiting.
+func (c *Cloud) AttachVolume(ctx context.Context, volumeID, instanceID, device string) error {
+	what := fmt.Sprintf("attach volume %s to instance %s", volumeID, instanceID)
+	v, err := c.ownedVolume(ctx, volumeID)
+	if err != nil {
+		return wrap(what, err)
+	}
+	if _, err := c.ownedInstance(ctx, instanceID); err != nil {
+		return wrap(what, err)
+	}
+	if v.AttachedTo == instanceID && v.AttachState != AttachDetaching {
+		return nil
+	}
+	answer, err := c.api.AttachVolume(ctx, &ec2.AttachVolumeInput{
+		VolumeId: aws.String(volumeID), InstanceId: aws.String(instanceID), Device: aws.String(device)})
+	if err == nil {
+		c.volumeAttached(volumeID, instanceID, device, string(answer.State))
+		return nil
+	}
+	err = c.unlessFresh(err, volumeID, instanceID)
+	if Classify(err) != Waiting && Classify(err) != Invalid {
+		return wrap(what, err)
+	}
+	// The first try's answer may have been lost: AttachVolume has no client token, and what it says of a volume that it
+	// attached before depends on how far that got.
+	now, lookErr := c.volumesByID(ctx, []string{volumeID})
+	if lookErr != nil {
+		return wrap(what, lookErr)
+	}
+	if v, ok := now[volumeID]; ok {
+		c.store.do(func() { c.store.volumes.put(v.ID, v, c.clock.Now()) })
+		if v.AttachedTo == instanceID && v.AttachState != AttachDetaching {
+			return nil
+		}
+		if v.AttachedTo != "" {
+			return wrap(what, waiting("it is still %s to instance %s", v.AttachState, v.AttachedTo))
+		}
+	}
+	return wrap(what, err)
+}
+
+func (c *Cloud) volumeAttached(volumeID, instanceID, device, state string) {
+	c.store.do(func() {
+		now := c.clock.Now()
+		c.store.volumes.update(volumeID, now, func(v *Volume) {
+			v.State, v.AttachedTo, v.AttachState = VolumeInUse, instanceID, state
+		})
+		c.store.instances.update(instanceID, now, func(i *Instance) {
+			i.Attachments = append(attachmentsWithout(i.Attachments, volumeID), Attachment{VolumeID: volumeID, Device: device, State: state})
+		})
+	})
+}
+
+// attachmentsWithout is a new slice: readers may hold the old one.
+func attachmentsWithout(attachments []Attachment, volumeID string) []Attachment {
+	out := make([]Attachment, 0, len(attachments)+1)
+	for _, a := range attachments {
+		if a.VolumeID != volumeID {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// DetachVolume detaches a volume from an instance, never by force: a forced detachment can lose what the guest's cache
+// holds. It is no error when it is not attached there. From a running instance EC2 detaches only once the guest lets go;
+// stop it first.
+func (c *Cloud) DetachVolume(ctx context.Context, volumeID, instanceID string) error {
+	what := fmt.Sprintf("detach volume %s from instance %s", volumeID, instanceID)
+	v, err := c.ownedVolume(ctx, volumeID)
+	switch {
+	case IsNotFound(err):
+		return nil
+	case err != nil:
+		return wrap(what, err)
+	case v.AttachedTo == instanceID && v.AttachState == AttachDetaching:
+		return nil
+	}
+	answer, err := c.api.DetachVolume(ctx, &ec2.DetachVolumeInput{VolumeId: aws.String(volumeID), InstanceId: aws.String(instanceID)})
+	if err == nil {
+		c.volumeDetaching(volumeID, instanceID, string(answer.State))
+		return nil
+	}
+	err = c.unlessFresh(err, volumeID)
+	if code := Code(err); code != codeIncorrectState && code != codeNoAttachment && !IsNotFound(err) {
+		return wrap(what, err)
+	}
+	now, lookErr := c.volumesByID(ctx, []string{volumeID})
+	if lookErr != nil {
+		return wrap(what, lookErr)
+	}
+	found, ok := now[volumeID]
+	if ok {
+		c.store.do(func() { c.store.volumes.put(volumeID, found, c.clock.Now()) })
+	}
+	if !ok || found.AttachedTo != instanceID || found.AttachState == AttachDetaching {
+		return nil
+	}
+	return wrap(what, err)
+}
+
+func (c *Cloud) volumeDetaching(volumeID, instanceID, state string) {
+	c.store.do(func() {
+		now := c.clock.Now()
+		c.store.volumes.update(volumeID, now, func(v *Volume) {
+			if state == string(types.VolumeAttachmentStateDetached) {
+				v.State, v.AttachedTo, v.AttachState = VolumeAvailable, "", ""
+				return
+			}
+			v.AttachedTo, v.AttachState = instanceID, AttachDetaching
+		})
+		c.store.instances.update(instanceID, now, func(i *Instance) { i.Attachments = attachmentsWithout(i.Attachments, volumeID) })
+	})
+}
+
+// DeleteVolume deletes a volume for good. One that does not exist any more is a success; one still attached is an error
+// of class Waiting.
+func (c *Cloud) DeleteVolume(ctx context.Context, id string) error {
+	what := "delete volume " + id
+	v, err := c.ownedVolume(ctx, id)
+	switch {
+	case IsNotFound(err):
+		return nil
+	case err != nil:
+		return wrap(what, err)
+	case v.State == VolumeDeleting || v.State == VolumeDeleted:
+		return nil
+	}
+	if _, err := c.api.DeleteVolume(ctx, &ec2.DeleteVolumeInput{VolumeId: aws.String(id)}); err != nil {
+		err = c.unlessFresh(err, id)
+		if IsNotFound(err) {
+			c.store.do(func() { c.store.volumes.remove(id) })
+			return nil
+		}
+		return wrap(what, err)
+	}
+	c.store.do(func() {
+		c.store.volumes.update(id, c.clock.Now(), func(v *Volume) { v.State = VolumeDeleting })
+	})
+	return nil
+}
+
+// RetireVolume marks a volume as given up: kept, tagged, and never used again.
+func (c *Cloud) RetireVolume(ctx context.Context, id string) error {
+	return c.tag(ctx, id, map[string]string{v1alpha1.TagRetired: retiredValue}, "retire volume "+id)
+}

@@ -1,0 +1,76 @@
+// Package leader holds the operator's lease and answers whether it is still ours. A leader that was paused for longer
+// than its lease believes that it leads; before it opens a session that writes to a database it must look again.
+package leader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/uuid"
+	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+)
+
+// LeaseName names the lease in the operator's namespace.
+const LeaseName = "nairobi-mysql-operator"
+
+// ErrNotLeader: the lease belongs to somebody else, or ran out.
+var ErrNotLeader = errors.New("this process does not hold the operator's lease")
+
+// Lock is the operator's lease.
+type Lock struct {
+	lock resourcelock.Interface
+	now  func() time.Time
+}
+
+// New prepares the lease of this process. When elect is false there is none, and Check always agrees.
+func New(config *rest.Config, namespace string, elect bool) (*Lock, error) {
+	if !elect {
+		return &Lock{now: time.Now}, nil
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, fmt.Errorf("find the host's name: %w", err)
+	}
+	config = rest.CopyConfig(config)
+	core, err := corev1client.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("make the lease's client: %w", err)
+	}
+	coordination, err := coordinationv1.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("make the lease's client: %w", err)
+	}
+	lock, err := resourcelock.New(resourcelock.LeasesResourceLock, namespace, LeaseName, core, coordination,
+		resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID())})
+	if err != nil {
+		return nil, fmt.Errorf("make the lease: %w", err)
+	}
+	return &Lock{lock: lock, now: time.Now}, nil
+}
+
+// Interface is what the manager elects with, nil without election.
+func (l *Lock) Interface() resourcelock.Interface { return l.lock }
+
+// Check reads the lease from the API server and returns ErrNotLeader unless this process holds it now.
+func (l *Lock) Check(ctx context.Context) error {
+	if l.lock == nil {
+		return nil
+	}
+	record, _, err := l.lock.Get(ctx)
+	if err != nil {
+		return fmt.Errorf("read the lease: %w", err)
+	}
+	if record.HolderIdentity != l.lock.Identity() {
+		return fmt.Errorf("%w: %q does", ErrNotLeader, record.HolderIdentity)
+	}
+	if end := record.RenewTime.Add(time.Duration(record.LeaseDurationSeconds) * time.Second); l.now().After(end) {
+		return fmt.Errorf("%w: it ran out at %s", ErrNotLeader, end.Format(time.RFC3339))
+	}
+	return nil
+}

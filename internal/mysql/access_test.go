@@ -1,0 +1,192 @@
+package mysql
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/pki"
+)
+
+// TestAccess puts one real server into every state that an operator can find it in.
+func TestAccess(t *testing.T) {
+	w := theWorld(t)
+	s, good := w.servers[2], w.identity()
+	stranger, err := pki.NewAuthority("another-uid", "another", time.Now())
+	must(t, err)
+	strangerCert, strangerKey, err := stranger.IssueOperator(time.Now())
+	must(t, err)
+	memberCert, memberKey := memberIdentity(t, w)
+
+	rows := []struct {
+		name     string
+		endpoint func(Endpoint) Endpoint
+		identity Identity
+		around   func(t *testing.T)
+		want     Access
+	}{
+		{name: "all is well", identity: good, want: AccessVerified},
+		{name: "another name in the certificate", identity: good, want: AccessUnverified,
+			endpoint: func(e Endpoint) Endpoint { e.ServerName = "orders-7.orders.shop.svc"; return e }},
+		{name: "certificate of another CA", want: AccessUnverified,
+			identity: Identity{CAPEM: stranger.CertificatePEM(), CertPEM: good.CertPEM, KeyPEM: good.KeyPEM}},
+		{name: "our certificate is of another CA", want: AccessDenied,
+			identity: Identity{CAPEM: good.CAPEM, CertPEM: strangerCert, KeyPEM: strangerKey}},
+		{name: "a member's certificate instead of the operator's", want: AccessDenied,
+			identity: Identity{CAPEM: good.CAPEM, CertPEM: memberCert, KeyPEM: memberKey}},
+		{name: "nothing listens", identity: good, want: AccessRefused,
+			endpoint: func(e Endpoint) Endpoint { e.Address = net.JoinHostPort(s.IP(), "3999"); return e }},
+		{name: "mysqld is frozen", identity: good, want: AccessSilent, around: func(t *testing.T) {
+			must(t, s.Freeze())
+			t.Cleanup(func() { must(t, s.Thaw()) })
+		}},
+		{name: "no MySQL on the port", identity: good, want: AccessRefused,
+			endpoint: func(e Endpoint) Endpoint { e.Address = listener(t, func(c net.Conn) { c.Close() }); return e }},
+		{name: "the port is silent", identity: good, want: AccessSilent,
+			endpoint: func(e Endpoint) Endpoint { e.Address = listener(t, func(net.Conn) {}); return e }},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			if row.around != nil {
+				row.around(t)
+			}
+			endpoint := endpointOf(s)
+			if row.endpoint != nil {
+				endpoint = row.endpoint(endpoint)
+			}
+			p := newPool(t, func(o *Options) { o.DialTimeout = time.Second })
+			o := p.Member(t.Context(), endpoint, row.identity).Observe(t.Context())
+			if o.Access != row.want || (o.Reason == "") != (row.want == AccessVerified) {
+				t.Errorf("got %s (%s), want %s", o.Access, o.Reason, row.want)
+			}
+		})
+	}
+}
+
+// memberIdentity is a certificate of the right CA with a subject that is not the operator's.
+func memberIdentity(t *testing.T, w *world) (certPEM, keyPEM []byte) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	must(t, err)
+	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
+	must(t, err)
+	request := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: csr})
+	certPEM, _, err = w.farm.Authority.SignMember(pki.MemberRequest{
+		CSR: request, Seal: pki.Seal(w.farm.Authority.JoinToken("orders-5", 0), request, "i-5"), InstanceID: "i-5",
+		Member: "orders-5", DNSNames: []string{"orders-5"}, OperatorCertPEM: w.identity().CertPEM,
+	}, time.Now())
+	must(t, err)
+	return certPEM, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
+}
+
+func listener(t *testing.T, handle func(net.Conn)) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			handle(c)
+		}
+	}()
+	return l.Addr().String()
+}
+
+// TestConnections checks how kept connections end: by the server, by silence, by Forget, by idleness, by a new address.
+func TestConnections(t *testing.T) {
+	w := theWorld(t)
+	s := w.servers[2]
+	ctx := t.Context()
+	dialled := 0
+	count := func(o *Options) {
+		dial := (&net.Dialer{}).DialContext
+		o.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			dialled++
+			return dial(ctx, network, address)
+		}
+	}
+	p := newPool(t, count)
+	m := p.Member(ctx, endpointOf(s), w.identity())
+	observe := func(want Access) {
+		t.Helper()
+		if o := m.Observe(ctx); o.Access != want {
+			t.Fatalf("%s: %s, want %s", o.Access, o.Reason, want)
+		}
+	}
+	observe(AccessVerified)
+	observe(AccessVerified)
+	if dialled != 1 {
+		t.Errorf("two passes dialled %d times", dialled)
+	}
+
+	s.Kill()
+	observe(AccessRefused)
+	must(t, s.Boot(ctx))
+	observe(AccessVerified)
+	dialled = 0
+	s.Kill()
+	must(t, s.Boot(ctx))
+	observe(AccessVerified) // the kept connection is dead: dialled again within the pass
+	if dialled != 1 {
+		t.Errorf("after a restart %d dials", dialled)
+	}
+
+	must(t, s.Freeze())
+	began := time.Now()
+	observe(AccessSilent)
+	if took := time.Since(began); took > 3*time.Second {
+		t.Errorf("silence took %s", took)
+	}
+	must(t, s.Thaw())
+	observe(AccessVerified)
+
+	// Forget cuts off a statement that hangs.
+	ended := make(chan error, 1)
+	go func() {
+		ended <- m.control(ctx, func(s *session) error { return s.changeWithin(ctx, time.Minute, "test", "DO SLEEP(30)") })
+	}()
+	waitFor(t, "the statement runs", func() bool {
+		return value(t, root(t, s), "SELECT COUNT(*) FROM performance_schema.processlist WHERE INFO LIKE 'DO SLEEP%'") == "1"
+	})
+	p.Forget(endpointOf(s).Key)
+	select {
+	case err := <-ended:
+		if err == nil {
+			t.Error("the statement ended well")
+		}
+	case <-time.After(5 * time.Second):
+		t.Fatal("Forget did not cut off the statement")
+	}
+	if o := m.Observe(ctx); o.Access == AccessVerified {
+		t.Error("a handle of a forgotten member still dials")
+	}
+}
+
+// TestNoSecrets looks for what must not be in errors and observations.
+func TestNoSecrets(t *testing.T) {
+	w := theWorld(t)
+	identity := w.identity()
+	identity.KeyPEM = []byte("-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----\n")
+	o := newPool(t, nil).Member(t.Context(), endpointOf(w.servers[0]), identity).Observe(t.Context())
+	if o.Access == AccessVerified || strings.Contains(o.Reason, "c2VjcmV0") {
+		t.Errorf("%s: %s", o.Access, o.Reason)
+	}
+	err := redact(errors.New("near 'hunter2' at line 1"), "hunter2", "")
+	if strings.Contains(err.Error(), "hunter2") {
+		t.Error(err)
+	}
+}

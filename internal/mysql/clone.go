@@ -1,0 +1,169 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+)
+
+const (
+	// cloneRuns counts the CLONE statements that run as a recipient, whether or not their client is still there.
+	cloneRuns = "(SELECT COUNT(*) > 0 FROM performance_schema.processlist WHERE INFO LIKE 'CLONE INSTANCE%')"
+
+	// cloneStartWait bounds the wait for CLONE to connect to its donor and begin, or to refuse.
+	cloneStartWait = 10 * time.Second
+	cloneStartPoll = 100 * time.Millisecond
+	// cloneLimit bounds the connection that CLONE was started on; CLONE itself does not need it (fact 19).
+	cloneLimit = 24 * time.Hour
+
+	erRestartFailed = 3707
+)
+
+// errCloneRuns ends an attempt early: there is nothing to do.
+var errCloneRuns = errors.New("a CLONE is running")
+
+// CloneFrom replaces everything on the member by a copy of the donor's data, over mutual TLS, and returns when the copy
+// has begun. It goes on without us, and the member restarts into it (fact 19); Observe shows how far it is. While one runs
+// it does nothing. It fails with ErrWritable on a member that takes writes from clients.
+// donorAddress is host:port of the donor.
+func (m *Member) CloneFrom(ctx context.Context, donorAddress string) (err error) {
+	defer m.annotate(&err, "clone from "+donorAddress)
+	host, port, err := splitAddress(donorAddress)
+	if err != nil {
+		return err
+	}
+	return m.control(ctx, func(s *session) error {
+		before, err := prepareClone(ctx, s, net.JoinHostPort(host, strconv.Itoa(port)))
+		if errors.Is(err, errCloneRuns) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		result, err := m.startClone(ctx, host, port)
+		if err != nil {
+			return errors.Join(err, setReadOnly(ctx, s, true))
+		}
+		return awaitClone(ctx, s, before, result)
+	})
+}
+
+func splitAddress(address string) (host string, port int, err error) {
+	host, text, err := net.SplitHostPort(address)
+	if err != nil {
+		return "", 0, fmt.Errorf("%w: %q is no host:port", ErrInvalidArgument, address)
+	}
+	if err := checkHost(host); err != nil {
+		return "", 0, err
+	}
+	port = number(text)
+	return host, port, checkPort(port)
+}
+
+// prepareClone brings the member into the state in which CLONE works and returns when the last CLONE began.
+func prepareClone(ctx context.Context, s *session, donor string) (before string, err error) {
+	var readOnly, runs bool
+	var began sql.Null[string]
+	if err := s.row(ctx, "SELECT @@GLOBAL.read_only, "+cloneRuns+", (SELECT MAX(BEGIN_TIME) FROM performance_schema.clone_status)", nil,
+		&readOnly, &runs, &began); err != nil {
+		return "", err
+	}
+	if runs {
+		return "", errCloneRuns
+	}
+	if !readOnly {
+		return "", ErrWritable
+	}
+	if err := stopReplica(ctx, s); err != nil {
+		return "", err
+	}
+	for _, setting := range []struct{ name, value string }{
+		{"clone_valid_donor_list", donor},
+		{"clone_ssl_ca", tlsDir + "ca.pem"},
+		{"clone_ssl_cert", tlsDir + "current.pem"},
+		{"clone_ssl_key", tlsDir + "member.key"},
+		// Off only during CLONE, never persisted; read_only stays, so clients still cannot write.
+		{"super_read_only", "OFF"},
+	} {
+		if err := s.change(ctx, "clone/"+setting.name, "SET GLOBAL "+setting.name+" = ?", setting.value); err != nil {
+			return "", err
+		}
+	}
+	return began.V, nil
+}
+
+// startClone sends CLONE on a connection of its own. The channel gets its outcome, unless nobody is there to see it.
+func (m *Member) startClone(ctx context.Context, host string, port int) (<-chan error, error) {
+	s, err := m.pool.dial(ctx, m.e, verified)
+	if err != nil {
+		return nil, unreachable(err)
+	}
+	result := make(chan error, 1)
+	m.pool.running.Add(1)
+	go func() {
+		defer m.pool.running.Done()
+		defer s.close()
+		// Detached from the caller: his pass ends long before CLONE does. Forget and Close cut it off.
+		detached := context.WithoutCancel(ctx)
+		err := s.changeWithin(detached, cloneLimit, "clone/clone",
+			"CLONE INSTANCE FROM '"+ReplicationUser+"'@?:"+strconv.Itoa(port)+" IDENTIFIED BY '' REQUIRE SSL", host)
+		if number := serverErrorNumber(err); number != 0 && number != erRestartFailed {
+			// The server is up and refused, or gave up. It must not stay open to a hand of ours that errs.
+			err = errors.Join(err, setReadOnly(detached, s, true))
+		}
+		result <- err
+	}()
+	return result, nil
+}
+
+// awaitClone waits until clone_status shows a CLONE that began after before, or until CLONE ended.
+func awaitClone(ctx context.Context, s *session, before string, result <-chan error) error {
+	ctx, cancel := context.WithTimeout(ctx, cloneStartWait)
+	defer cancel()
+	for {
+		select {
+		case err := <-result:
+			if isHangUp(err) || isServerError(err, erRestartFailed) {
+				return nil // the connection ended because the server restarts into the copy
+			}
+			return err
+		case <-ctx.Done():
+			return fmt.Errorf("wait for CLONE to begin: %w", contextError(ctx))
+		case <-time.After(cloneStartPoll):
+		}
+		var began sql.Null[string]
+		var runs bool
+		err := s.row(ctx, "SELECT (SELECT MAX(BEGIN_TIME) FROM performance_schema.clone_status WHERE STATE = 'In Progress'), "+cloneRuns, nil, &began, &runs)
+		if err == nil && runs && began.Valid && began.V != before {
+			return nil
+		}
+		if err != nil && serverErrorNumber(err) == 0 {
+			continue // the server may be restarting already; result tells
+		}
+	}
+}
+
+// Restart restarts mysqld. It refuses with ErrWritable on a writable primary and with ErrCommitsPending while commits
+// wait: a shutdown answers them as done although nobody else has them (fact 3). It returns when the server has taken the
+// order, not when it is back.
+func (m *Member) Restart(ctx context.Context) (err error) {
+	defer m.annotate(&err, "restart")
+	return m.control(ctx, func(s *session) error {
+		if err := refuseWritable(ctx, s); err != nil {
+			return err
+		}
+		if err := refuseWhilePending(ctx, s); err != nil {
+			return err
+		}
+		err := s.change(ctx, "restart/restart", "RESTART")
+		s.broken = true
+		if err != nil && isHangUp(err) {
+			return nil
+		}
+		return err
+	})
+}

@@ -1,0 +1,130 @@
+package mysql
+
+import (
+	"errors"
+	"strconv"
+	"testing"
+
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/mysqld"
+)
+
+// TestClone: a donor that is not there, a donor that is a replica itself, and a recipient that dies half way.
+func TestClone(t *testing.T) {
+	w, m := settle(t, newPool(t, nil))
+	ctx := t.Context()
+	recipient := m[2]
+	if err := recipient.CloneFrom(ctx, "127.0.0.1:3999"); serverErrorNumber(err) == 0 {
+		t.Errorf("a donor that is not there: %v", err)
+	}
+	if o := recipient.Observe(ctx); !o.SuperReadOnly || o.Clone == nil || o.Clone.State != CloneFailed {
+		t.Errorf("after a CLONE that failed: %+v, %+v", o, o.Clone)
+	}
+	for _, wrong := range []string{"", "host", "host:0", "host:99999", "ho st:3306", "a'b:3306"} {
+		wantError(t, recipient.CloneFrom(ctx, wrong), ErrInvalidArgument)
+	}
+
+	uuid := recipient.Observe(ctx).ServerUUID
+	must(t, recipient.CloneFrom(ctx, w.servers[1].Address()))
+	waitFor(t, "the copy", func() bool {
+		o := recipient.Observe(ctx)
+		return o.Access == AccessVerified && o.Clone != nil && o.Clone.State == CloneCompleted && o.SuperReadOnly
+	})
+	o := recipient.Observe(ctx)
+	if o.ServerUUID != uuid || o.Clone.Source != w.servers[1].Address() || o.Clone.BytesDone == 0 || o.Clone.BytesDone > o.Clone.BytesTotal {
+		t.Errorf("%+v, %+v", o, o.Clone)
+	}
+	// The donor's channel came with the copy, without its relay log.
+	must(t, recipient.ReplicateFrom(ctx, w.servers[0].IP(), mysqld.Port))
+	must(t, recipient.SetAcknowledging(ctx, true))
+	waitFor(t, "replication", func() bool {
+		r := recipient.Observe(ctx).Replication
+		return r != nil && r.IOState == IOOn && r.SQLRunning
+	})
+
+	// The recipient dies when CLONE has begun: it comes up again, and its state tells the truth.
+	must(t, recipient.CloneFrom(ctx, w.servers[1].Address()))
+	w.servers[2].Kill()
+	must(t, w.servers[2].Boot(ctx))
+	o = recipient.Observe(ctx)
+	if o.Access != AccessVerified || o.Clone == nil || o.Clone.State == CloneInProgress {
+		t.Fatalf("after a kill: %s %s, %+v", o.Access, o.Reason, o.Clone)
+	}
+	must(t, recipient.CloneFrom(ctx, w.servers[1].Address()))
+	waitFor(t, "the copy", func() bool {
+		o := recipient.Observe(ctx)
+		return o.Clone != nil && o.Clone.State == CloneCompleted && o.SuperReadOnly
+	})
+	must(t, recipient.ReplicateFrom(ctx, w.servers[0].IP(), mysqld.Port))
+}
+
+// TestCutOff cuts a switchover off before and after every statement, as a crash of the operator does, and has another
+// hand start over: always one writable primary with two replicas. The primary goes to and fro between two members.
+func TestCutOff(t *testing.T) {
+	settle(t, newPool(t, nil))
+	from, to := 0, 1
+	for cut, more := 1, true; more && !t.Failed(); cut++ {
+		t.Run(strconv.Itoa(cut), func(t *testing.T) { more = cutSwitchover(t, cut, from, to) })
+		from, to = to, from
+	}
+	if !t.Failed() && from == 1 {
+		must(t, switchOver(t, theWorld(t), theWorld(t).members(t, newPool(t, nil)), 1, 0))
+	}
+}
+
+// cutSwitchover cuts at the given call of the hook. It returns false when there are fewer.
+func cutSwitchover(t *testing.T, cut, from, to int) (more bool) {
+	w := theWorld(t)
+	crash := errors.New("crash")
+	calls := 0
+	crashing := w.members(t, newPool(t, func(o *Options) {
+		o.Hook = func(op, phase string) error {
+			if calls++; calls != cut {
+				return nil
+			}
+			t.Logf("cut off %s %s", phase, op)
+			return crash
+		}
+	}))
+	err := switchOver(t, w, crashing, from, to)
+	if err != nil {
+		wantError(t, err, crash)
+	}
+	fresh := w.members(t, newPool(t, nil))
+	must(t, switchOver(t, w, fresh, from, to))
+	a, b := fresh[from].Observe(t.Context()), fresh[to].Observe(t.Context())
+	if !a.SuperReadOnly || a.SemiSync.SourceEnabled || b.ReadOnly || !b.SemiSync.SourceEnabled || a.Replication == nil || b.Replication != nil {
+		t.Fatalf("%+v, %+v", a, b)
+	}
+	return err != nil
+}
+
+// switchOver makes member to the primary instead of member from.
+func switchOver(t *testing.T, w *world, m []*Member, from, to int) error {
+	t.Helper()
+	ctx := t.Context()
+	if o := m[from].Observe(ctx); !o.ReadOnly || !o.SuperReadOnly {
+		if err := m[from].Demote(ctx); err != nil {
+			return err
+		}
+	}
+	if m[to].Observe(ctx).Replication != nil {
+		if err := m[to].WaitApplied(ctx, m[from].Observe(ctx).Executed, applyWait); err != nil {
+			return err
+		}
+	}
+	if err := m[to].Promote(ctx, PromoteSpec{SemiSync: true, W: 1}); err != nil {
+		return err
+	}
+	for i := range m {
+		if i == to {
+			continue
+		}
+		if err := m[i].ReplicateFrom(ctx, w.servers[to].IP(), mysqld.Port); err != nil {
+			return err
+		}
+		if err := m[i].SetAcknowledging(ctx, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,181 @@
+package mysql
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+var errForgotten = errors.New("the member was forgotten")
+
+// entry is what the pool keeps for one member's instance.
+type entry struct {
+	key    string
+	reader slot
+	writer slot
+
+	mu       sync.Mutex // guards what follows
+	endpoint Endpoint
+	identity Identity
+	watched  []string // variables to observe besides our own, sorted
+	login    loginProof
+	lastUsed time.Time
+	shut     bool
+	raw      map[net.Conn]struct{} // open TCP connections, so that close can cut off a hanging statement
+}
+
+// slot holds one session and lets its users take turns.
+type slot struct {
+	turn    chan struct{}
+	session *session
+	// abandoned is the server's id of a session that was given up on a time-out: the server may still be busy with it.
+	abandoned uint64
+}
+
+func newEntry(key string) *entry {
+	return &entry{
+		key:    key,
+		reader: slot{turn: make(chan struct{}, 1)},
+		writer: slot{turn: make(chan struct{}, 1)},
+		raw:    map[net.Conn]struct{}{},
+	}
+}
+
+// take waits for the slot's turn, at most as long as ctx allows.
+func (s *slot) take(ctx context.Context) error {
+	select {
+	case s.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return contextError(ctx)
+	}
+}
+
+// give ends the turn. A session that broke is closed; the next turn opens another.
+func (s *slot) give() {
+	if s.session != nil && s.session.broken {
+		s.drop()
+	}
+	<-s.turn
+}
+
+// drop closes the session. Call it with the turn taken.
+func (s *slot) drop() {
+	if s.session == nil {
+		return
+	}
+	if s.session.timedOut {
+		s.abandoned = s.session.id
+	}
+	s.session.close()
+	s.session = nil
+}
+
+func (e *entry) update(endpoint Endpoint, identity Identity, now time.Time) {
+	e.mu.Lock()
+	moved := e.endpoint.Address != "" && (e.endpoint.Address != endpoint.Address || e.endpoint.ServerName != endpoint.ServerName)
+	e.endpoint = endpoint
+	if !sameIdentity(e.identity, identity) {
+		e.identity = identity
+	}
+	e.lastUsed = now
+	if moved {
+		e.cutLocked()
+	}
+	e.mu.Unlock()
+}
+
+func sameIdentity(a, b Identity) bool {
+	return bytes.Equal(a.CAPEM, b.CAPEM) && bytes.Equal(a.CertPEM, b.CertPEM) && bytes.Equal(a.KeyPEM, b.KeyPEM)
+}
+
+func (e *entry) idleSince(now time.Time) time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return now.Sub(e.lastUsed)
+}
+
+func (e *entry) target() (Endpoint, Identity) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.endpoint, e.identity
+}
+
+// name is how errors call the member: the first label of its server name, else its key.
+func (e *entry) name() string {
+	endpoint, _ := e.target()
+	name := endpoint.ServerName
+	if net.ParseIP(name) == nil {
+		name, _, _ = strings.Cut(name, ".")
+	}
+	if name == "" {
+		return e.key
+	}
+	return name
+}
+
+func (e *entry) watch(names []string) {
+	sorted := slices.Clone(names)
+	slices.Sort(sorted)
+	e.mu.Lock()
+	e.watched = slices.Compact(sorted)
+	e.mu.Unlock()
+}
+
+func (e *entry) watching() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.watched
+}
+
+// close ends every connection of the entry for good, cutting off what runs on them.
+func (e *entry) close() {
+	e.mu.Lock()
+	e.shut = true
+	e.cutLocked()
+	e.mu.Unlock()
+	for _, s := range []*slot{&e.reader, &e.writer} {
+		s.turn <- struct{}{}
+		s.drop()
+		<-s.turn
+	}
+}
+
+func (e *entry) cutLocked() {
+	for connection := range e.raw {
+		connection.Close() //nolint:errcheck // it is being thrown away
+	}
+	clear(e.raw)
+}
+
+// track registers a TCP connection with the entry, so that close can cut it off.
+func (e *entry) track(connection net.Conn) (net.Conn, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.shut {
+		connection.Close() //nolint:errcheck // it is being thrown away
+		return nil, errForgotten
+	}
+	e.raw[connection] = struct{}{}
+	return &trackedConn{Conn: connection, forget: func() {
+		e.mu.Lock()
+		delete(e.raw, connection)
+		e.mu.Unlock()
+	}}, nil
+}
+
+// trackedConn tells its entry when it is closed.
+type trackedConn struct {
+	net.Conn
+	forget func()
+}
+
+func (c *trackedConn) Close() error {
+	c.forget()
+	return c.Conn.Close()
+}

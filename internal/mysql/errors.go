@@ -1,0 +1,127 @@
+package mysql
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+
+	driver "github.com/go-sql-driver/mysql"
+)
+
+// Errors that callers decide on. They come wrapped with the action and the member; test with errors.Is.
+var (
+	// ErrUnreachable: no verified connection to the member could be made. Observe says more.
+	ErrUnreachable = errors.New("no verified connection")
+	// ErrLeaseRefused: the lease could not be confirmed, so no writing session was opened.
+	ErrLeaseRefused = errors.New("the lease is not confirmed")
+	// ErrLockHeld: another session holds the operator's lock on the member and did not go when it was killed.
+	ErrLockHeld = errors.New("another session holds the operator's lock")
+	// ErrCommitsPending: commits wait for their acknowledgements, and the action would release, hide or join them.
+	ErrCommitsPending = errors.New("commits wait for their acknowledgements")
+	// ErrBlocked: open transactions or table locks of clients held up the action; nothing was changed.
+	ErrBlocked = errors.New("held up by locks of other sessions")
+	// ErrEpochChanged: the membership row has another epoch than the caller believed.
+	ErrEpochChanged = errors.New("the membership has another epoch")
+	// ErrNotApplied: received transactions are not applied yet; going on would throw them away.
+	ErrNotApplied = errors.New("received transactions are not applied yet")
+	// ErrApplierStopped: the applier stands still on an error, so that waiting for it is in vain.
+	ErrApplierStopped = errors.New("the applier stands still")
+	// ErrWritable: the member accepts writes, and the action is only for members that do not.
+	ErrWritable = errors.New("the member is writable")
+	// ErrSettingRefused: MySQL does not know the variable, or does not take the value as it is.
+	ErrSettingRefused = errors.New("setting refused")
+	// ErrJoinNotReady: the member has not written its certificate request yet.
+	ErrJoinNotReady = errors.New("the certificate request is not there yet")
+	// ErrCertificateNotTaken: the certificate was delivered, but the member does not present it yet. Try again.
+	ErrCertificateNotTaken = errors.New("the certificate is delivered but not in use yet")
+	// ErrInvalidArgument: a name or value that must never reach SQL.
+	ErrInvalidArgument = errors.New("invalid argument")
+	// ErrStepNotEffective: a statement reported success, but reading back shows another state.
+	ErrStepNotEffective = errors.New("the statement had no effect")
+)
+
+// Server error numbers that decide something here.
+// Source: MySQL Server Error Message Reference, 9.x.
+const (
+	erAccessDenied            = 1045
+	erBadDatabase             = 1049
+	erServerShutdown          = 1053
+	erFileExists              = 1086
+	erNoSuchThread            = 1094
+	erDBAccessDenied          = 1044
+	erTooManyConnections      = 1040
+	erHostBlocked             = 1129
+	erHostNotPrivileged       = 1130
+	erNoSuchTable             = 1146
+	erUnknownVariable         = 1193
+	erReplicaNotConfigured    = 1200
+	erLockWaitTimeout         = 1205
+	erWrongTypeForVariable    = 1232
+	erVariableReadOnly        = 1238
+	erQueryInterrupted        = 1317
+	erAccountLocked           = 3118
+	erAccessDeniedNoPassword  = 1698
+	erReplicaChannelNotExists = 3074
+)
+
+// serverErrorNumber returns the number of the MySQL error in err's chain; 0 when there is none.
+func serverErrorNumber(err error) uint16 {
+	var serverError *driver.MySQLError
+	if errors.As(err, &serverError) {
+		return serverError.Number
+	}
+	return 0
+}
+
+func isServerError(err error, numbers ...uint16) bool {
+	number := serverErrorNumber(err)
+	for _, n := range numbers {
+		if number == n {
+			return true
+		}
+	}
+	return false
+}
+
+// isTimeout says that no answer came in time: by our deadline, or by the network's.
+func isTimeout(err error) bool {
+	var netError net.Error
+	return errors.Is(err, errDeadline) || (errors.As(err, &netError) && netError.Timeout())
+}
+
+// annotate wraps *err with the action that failed and the member it failed on.
+func (m *Member) annotate(err *error, action string) {
+	if *err != nil {
+		*err = fmt.Errorf("%s on %s: %w", action, m.e.name(), *err)
+	}
+}
+
+// redacted is an error whose text shows none of the given secrets. It keeps the chain for errors.Is and errors.As.
+type redacted struct {
+	err  error
+	text string
+}
+
+func (r *redacted) Error() string { return r.text }
+func (r *redacted) Unwrap() error { return r.err }
+
+// redact hides secrets that a server may quote back in a message, for example in "near '…'" of a syntax error.
+func redact(err error, secrets ...string) error {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	for _, secret := range secrets {
+		if secret != "" {
+			text = strings.ReplaceAll(text, secret, "[redacted]")
+		}
+	}
+	if text == err.Error() {
+		return err
+	}
+	return &redacted{err: err, text: text}
+}
+
+func isNoRows(err error) bool { return errors.Is(err, sql.ErrNoRows) }

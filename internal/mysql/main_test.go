@@ -1,0 +1,190 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	driver "github.com/go-sql-driver/mysql"
+
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/mysqld"
+)
+
+// world is what the tests of this package share: three real servers, of which the first is made the primary.
+// Tests bring it into the state they need with settle and leave it however they like.
+type world struct {
+	farm    *mysqld.Farm
+	servers []*mysqld.Server
+}
+
+var shared struct {
+	once  sync.Once
+	world *world
+	err   error
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if w := shared.world; w != nil {
+		if err := w.farm.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// theWorld boots the shared servers on first use.
+func theWorld(t *testing.T) *world {
+	t.Helper()
+	shared.once.Do(func() {
+		ctx := context.Background()
+		w := &world{}
+		if w.farm, shared.err = mysqld.NewFarm(ctx, os.Stderr); shared.err != nil {
+			return
+		}
+		shared.world = w
+		var group sync.WaitGroup
+		w.servers = make([]*mysqld.Server, 3)
+		failures := make([]error, 3)
+		for i := range w.servers {
+			group.Go(func() { w.servers[i], failures[i] = w.farm.Start(ctx, mysqld.Options{}) })
+		}
+		group.Wait()
+		shared.err = errors.Join(failures...)
+	})
+	if shared.err != nil {
+		t.Fatal(shared.err)
+	}
+	return shared.world
+}
+
+func (w *world) identity() Identity {
+	ca, cert, key := w.farm.OperatorIdentity()
+	return Identity{CAPEM: ca, CertPEM: cert, KeyPEM: key}
+}
+
+func endpointOf(s *mysqld.Server) Endpoint {
+	return Endpoint{Key: "uid/" + s.Name + "/" + s.InstanceID(), Address: s.Address(), ServerName: s.DNSName()}
+}
+
+// newPool is a pool with short time-outs that the test closes.
+func newPool(t *testing.T, change func(*Options)) *Pool {
+	t.Helper()
+	o := Options{DialTimeout: 2 * time.Second, StatementTimeout: 2 * time.Second}
+	if change != nil {
+		change(&o)
+	}
+	p := NewPool(o)
+	t.Cleanup(p.Close)
+	return p
+}
+
+func (w *world) members(t *testing.T, p *Pool) []*Member {
+	t.Helper()
+	var members []*Member
+	for _, s := range w.servers {
+		members = append(members, p.Member(t.Context(), endpointOf(s), w.identity()))
+	}
+	return members
+}
+
+// settle makes server 0 the primary of servers 1 and 2, all voters, W=1, whatever was before, and returns the members.
+func settle(t *testing.T, p *Pool) (*world, []*Member) {
+	t.Helper()
+	w := theWorld(t)
+	ctx := t.Context()
+	for _, s := range w.servers {
+		if !s.Running() {
+			must(t, s.Boot(ctx))
+		}
+		must(t, s.Thaw())
+	}
+	m := w.members(t, p)
+	o := m[0].Observe(ctx)
+	if o.Access != AccessVerified {
+		t.Fatalf("primary: %s: %s", o.Access, o.Reason)
+	}
+	must(t, m[0].Promote(ctx, PromoteSpec{SemiSync: o.SemiSync.SourceEnabled, W: max(1, o.SemiSync.WaitCount)}))
+	if o.Membership == nil {
+		must(t, m[0].WriteMembership(ctx, 0, Membership{Epoch: 1, Voters: []string{"orders-0", "orders-1", "orders-2"}, W: 1}))
+	}
+	for i, replica := range m[1:] {
+		r := replica.Observe(ctx)
+		if r.Replication == nil && r.Clone == nil {
+			must(t, replica.CloneFrom(ctx, w.servers[0].Address()))
+			waitFor(t, "the copy of "+w.servers[i+1].Name, func() bool {
+				c := replica.Observe(ctx).Clone
+				return c != nil && c.State == CloneCompleted
+			})
+		}
+		must(t, replica.ReplicateFrom(ctx, w.servers[0].IP(), mysqld.Port))
+		must(t, replica.SetAcknowledging(ctx, true))
+	}
+	must(t, m[0].SetSourceWait(ctx, true, 1))
+	waitFor(t, "no commit waits", func() bool { return m[0].Observe(ctx).PendingCommits == 0 })
+	waitFor(t, "replicas acknowledge", func() bool {
+		return m[1].Observe(ctx).SemiSync.ReplicaActive && m[2].Observe(ctx).SemiSync.ReplicaActive
+	})
+	return w, m
+}
+
+// root is a session as root@localhost through the server's socket, past everything that is tested.
+func root(t *testing.T, s *mysqld.Server) *sql.DB {
+	t.Helper()
+	c := driver.NewConfig()
+	c.User, c.Net, c.Addr = "root", "unix", s.Socket()
+	c.Logger = &driver.NopLogger{}
+	connector, err := driver.NewConnector(c)
+	must(t, err)
+	db := sql.OpenDB(connector)
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+func exec(t *testing.T, db *sql.DB, query string, args ...any) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if _, err := db.ExecContext(ctx, query, args...); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+}
+
+func value(t *testing.T, db *sql.DB, query string) string {
+	t.Helper()
+	var v sql.Null[string]
+	if err := db.QueryRowContext(t.Context(), query).Scan(&v); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	return v.V
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantError(t *testing.T, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Fatalf("got error %v, want %v", err, want)
+	}
+}
+
+func waitFor(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		if done() {
+			return
+		}
+	}
+	t.Fatalf("waited in vain for: %s", what)
+}

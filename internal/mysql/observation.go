@@ -1,0 +1,118 @@
+package mysql
+
+import "time"
+
+// Access says how far a member could be reached.
+type Access string
+
+const (
+	// AccessSilent: no answer in time, to the dial or to a statement.
+	AccessSilent Access = "Silent"
+	// AccessRefused: the machine answers, but nothing takes connections on the port, or it closed ours.
+	AccessRefused Access = "Refused"
+	// AccessUnverified: something answers that does not prove to be the member: the bootstrap certificate, or a stranger.
+	AccessUnverified Access = "Unverified"
+	// AccessDenied: MySQL answers and turns us away.
+	AccessDenied Access = "Denied"
+	// AccessVerified: everything below was read over verified TLS.
+	AccessVerified Access = "Verified"
+)
+
+// Observation is what a member said of itself in one pass. Unless Access is AccessVerified only Access and Reason are set.
+type Observation struct {
+	Access Access
+	// Reason says why Access is not AccessVerified, for people.
+	Reason string
+
+	ServerUUID, Version string
+	ServerID            uint32
+	// StartedAt is when mysqld started, to the second, by the operator's clock and the server's uptime.
+	StartedAt               time.Time
+	ReadOnly, SuperReadOnly bool
+	// Executed and Purged are GTID sets as text, without white space.
+	Executed, Purged string
+	// Replication is nil when no channel is configured.
+	Replication *Replication
+	SemiSync    SemiSync
+	// Membership is nil when there is no row. That is only so when MembershipKnown.
+	Membership      *Membership
+	MembershipKnown bool
+	// Settings are the present values of the pinned variables, of ReadOnlyPins and of those asked for by WatchSettings.
+	// A variable that the server does not know is missing.
+	Settings map[string]string
+	// Persisted is everything in mysqld-auto.cnf: what SET PERSIST and SET PERSIST_ONLY left there.
+	Persisted map[string]string
+	// Clone is nil when the member was never a recipient.
+	Clone *CloneProgress
+	// CertSerial is the serial of the certificate that the member presents, in lower-case hex without leading zeros.
+	CertSerial   string
+	CertNotAfter time.Time
+	// PendingCommits counts the sessions that wait for a semi-sync acknowledgement. More may queue behind them uncounted:
+	// only zero and not zero mean something.
+	PendingCommits int
+}
+
+// States of Replication.IOState.
+const (
+	IOOn         = "ON"
+	IOConnecting = "CONNECTING"
+	IOOff        = "OFF"
+)
+
+// Replication is the member's one channel.
+type Replication struct {
+	SourceHost string
+	SourcePort int
+	SourceUUID string
+	// IOState is IOOn, IOConnecting or IOOff. A frozen source shows as IOConnecting after replica_net_timeout (fact 14).
+	IOState    string
+	SQLRunning bool
+	// Retrieved is the GTID set received since the relay log was made. A member's position is Retrieved ∪ Executed (fact 24).
+	Retrieved                 string
+	LastIOError, LastSQLError string
+	// LagSeconds is nil when MySQL does not know: a thread is not running.
+	LagSeconds   *float64
+	AutoPosition bool
+}
+
+// SemiSync is the state of semi-synchronous replication on both sides of the member.
+type SemiSync struct {
+	// SourceEnabled belongs to the primary alone: on a replica it makes the applier wait (fact 7).
+	SourceEnabled bool
+	// ReplicaEnabled is the variable, ReplicaActive what the running IO thread does: a change of the variable
+	// counts only from the next start of the thread on (fact 8).
+	ReplicaEnabled, ReplicaActive bool
+	// WaitCount is how many acknowledgements a commit waits for.
+	WaitCount int
+	// Clients is the source's count of acknowledging replicas. After a freeze it can be too high: prove nothing by it (fact 26).
+	Clients int
+}
+
+// Membership is the one row that says who votes: its content at one epoch.
+type Membership struct {
+	Epoch  uint64
+	Voters []string
+	// W is how many acknowledgements the primary waits for.
+	W int
+}
+
+// States of CloneProgress.
+const (
+	CloneInProgress = "In Progress"
+	CloneCompleted  = "Completed"
+	CloneFailed     = "Failed"
+	// CloneInterrupted is ours: the recipient was killed. MySQL goes on to say "In Progress" then (fact 19).
+	CloneInterrupted = "Interrupted"
+)
+
+// CloneProgress is how far the member's last CLONE as a recipient came.
+type CloneProgress struct {
+	// State is one of the constants above, or MySQL's "Not Started".
+	State string
+	// Stage is the stage that runs, or ran last, for example "FILE COPY".
+	Stage  string
+	Source string
+	Error  string
+	// BytesDone and BytesTotal count what the data stages copied and expect to copy.
+	BytesDone, BytesTotal uint64
+}

@@ -1,0 +1,167 @@
+// Package mysql is the SQL plane: it observes members and changes them, always through verified TLS.
+//
+// It is the only package that imports the MySQL driver. Its methods are named after what they are for; each
+// re-reads what it needs before it writes, may run twice, and may be cut off half way.
+// Numbers in comments ("fact 2") point to the list of what real mysqld was seen to do, kept with the design.
+package mysql
+
+import (
+	"context"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/utils/clock"
+)
+
+const (
+	// DefaultDialTimeout bounds TCP, TLS and login together. A member in the same region answers in milliseconds;
+	// two seconds leave room for two lost SYN packets.
+	DefaultDialTimeout = 2 * time.Second
+	// DefaultStatementTimeout bounds each reading statement, because statements can hang without an error (facts 2, 22).
+	DefaultStatementTimeout = 2 * time.Second
+	// DefaultChangeTimeout bounds each changing statement. STOP REPLICA alone may rightly take seconds (fact 14).
+	DefaultChangeTimeout = 10 * time.Second
+	// DefaultIdleTimeout is how long a connection that nobody uses is kept.
+	DefaultIdleTimeout = 10 * time.Minute
+)
+
+// Identity is what the operator shows and trusts: the cluster CA's certificate, and the operator's own certificate and key, in PEM.
+type Identity struct {
+	CAPEM, CertPEM, KeyPEM []byte
+}
+
+// Endpoint says where a member is and who it must prove to be.
+type Endpoint struct {
+	// Key is unique per instance, for example "<cluster uid>/<member>/<instance id>": connections are kept under it.
+	Key string
+	// Address is host:port to dial.
+	Address string
+	// ServerName is the DNS name or IP address that the member's certificate must carry.
+	ServerName string
+}
+
+// Options of a Pool. The zero value works.
+type Options struct {
+	// Lease takes a fresh look at the leader's lease. It is asked before a writing session is opened or reopened;
+	// with an error nothing is opened. Nil means that there is only one hand (tests, one-shot commands).
+	Lease func(context.Context) error
+	// DialTimeout, StatementTimeout, ChangeTimeout and IdleTimeout default to the constants above.
+	DialTimeout, StatementTimeout, ChangeTimeout, IdleTimeout time.Duration
+	Logger                                                    logr.Logger
+	Clock                                                     clock.PassiveClock
+	// Dial makes the TCP connections; nil means net.Dialer.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Hook is called before and after each changing statement, with its name. An error stops the action there,
+	// as a crash would. For tests.
+	Hook func(op, phase string) error
+}
+
+// Pool keeps the connections to all members: at most one reading and one writing session for each.
+type Pool struct {
+	options Options
+
+	mu        sync.Mutex
+	entries   map[string]*entry
+	nextSweep time.Time
+	closed    bool
+	running   sync.WaitGroup // detached CLONE statements
+}
+
+// NewPool returns an empty pool. Nothing is dialled until a member is used.
+func NewPool(o Options) *Pool {
+	setDefault(&o.DialTimeout, DefaultDialTimeout)
+	setDefault(&o.StatementTimeout, DefaultStatementTimeout)
+	setDefault(&o.ChangeTimeout, DefaultChangeTimeout)
+	setDefault(&o.IdleTimeout, DefaultIdleTimeout)
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	if o.Dial == nil {
+		o.Dial = (&net.Dialer{}).DialContext
+	}
+	if o.Hook == nil {
+		o.Hook = func(string, string) error { return nil }
+	}
+	if o.Lease == nil {
+		o.Lease = func(context.Context) error { return nil }
+	}
+	return &Pool{options: o, entries: map[string]*entry{}}
+}
+
+func setDefault(d *time.Duration, value time.Duration) {
+	if *d <= 0 {
+		*d = value
+	}
+}
+
+// Member returns a handle for one member. It is cheap and does not dial. A changed address or identity counts from
+// the next connection on; an address that changed closes the old connections.
+func (p *Pool) Member(_ context.Context, endpoint Endpoint, identity Identity) *Member {
+	p.mu.Lock()
+	now := p.options.Clock.Now()
+	idle := p.takeIdle(now)
+	e := p.entries[endpoint.Key]
+	if e == nil {
+		e = newEntry(endpoint.Key)
+		p.entries[endpoint.Key] = e
+		if p.closed {
+			e.shut = true
+		}
+	}
+	p.mu.Unlock()
+
+	for _, old := range idle {
+		old.close()
+	}
+	e.update(endpoint, identity, now)
+	return &Member{pool: p, e: e}
+}
+
+// takeIdle removes the entries that nobody used for IdleTimeout. It looks at most twice in that time.
+func (p *Pool) takeIdle(now time.Time) []*entry {
+	if now.Before(p.nextSweep) {
+		return nil
+	}
+	p.nextSweep = now.Add(p.options.IdleTimeout / 2)
+	var idle []*entry
+	for key, e := range p.entries {
+		if e.idleSince(now) > p.options.IdleTimeout {
+			delete(p.entries, key)
+			idle = append(idle, e)
+		}
+	}
+	return idle
+}
+
+// Forget closes the connections kept under key, cutting off what runs on them.
+func (p *Pool) Forget(key string) {
+	p.mu.Lock()
+	e := p.entries[key]
+	delete(p.entries, key)
+	p.mu.Unlock()
+	if e != nil {
+		e.close()
+	}
+}
+
+// Close closes every connection and waits until no goroutine of the pool is left. A CLONE goes on without us (fact 19).
+func (p *Pool) Close() {
+	p.mu.Lock()
+	p.closed = true
+	entries := p.entries
+	p.entries = map[string]*entry{}
+	p.mu.Unlock()
+	for _, e := range entries {
+		e.close()
+	}
+	p.running.Wait()
+}
+
+// Member is a handle for one member of a cluster. Its methods may be called by several goroutines; writes to one
+// member take turns.
+type Member struct {
+	pool *Pool
+	e    *entry
+}

@@ -1,0 +1,13 @@
+package mysql
+
+import "context"
+
+// ReleaseWaiting makes a source wait for nobody any more, and so answers the commits that wait (fact 4). It is right
+// in one case only: every other voter is known never to acknowledge again and to hold nothing that anybody could be
+// promoted with, so that what is on the source's own disk is all there is.
+func (m *Member) ReleaseWaiting(ctx context.Context) (err error) {
+	defer m.annotate(&err, "stop waiting for acknowledgements")
+	return m.control(ctx, func(s *session) error {
+		return s.change(ctx, "role/release", "SET GLOBAL rpl_semi_sync_source_enabled = OFF")
+	})
+}

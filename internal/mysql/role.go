@@ -1,0 +1,163 @@
+package mysql
+
+import (
+	"context"
+	"fmt"
+)
+
+// PromoteSpec says how the new primary commits.
+type PromoteSpec struct {
+	// SemiSync makes commits wait for W acknowledgements; W is at least 1 then.
+	SemiSync bool
+	W        int
+}
+
+// Promote makes the member the writable primary. It drops the channel, sets the wait for acknowledgements and only then
+// opens the member for writes, so that no commit can slip through unprotected (facts 6, 13).
+// It refuses with ErrNotApplied while received transactions are not applied: dropping the channel deletes them (fact 12).
+// On a writable primary it only puts the wait right.
+func (m *Member) Promote(ctx context.Context, spec PromoteSpec) (err error) {
+	defer m.annotate(&err, "promote")
+	if spec.SemiSync && spec.W < 1 {
+		return fmt.Errorf("%w: semi-sync with a wait for %d", ErrInvalidArgument, spec.W)
+	}
+	return m.control(ctx, func(s *session) error {
+		if err := dropChannel(ctx, s); err != nil {
+			return err
+		}
+		if err := setSourceWait(ctx, s, spec.SemiSync, spec.W); err != nil {
+			return err
+		}
+		return setReadOnly(ctx, s, false)
+	})
+}
+
+// dropChannel ends replication for good, after everything received is applied.
+func dropChannel(ctx context.Context, s *session) error {
+	status, err := replicationStatus(ctx, s)
+	if err != nil || status == nil {
+		return err
+	}
+	if err := stopIOThread(ctx, s); err != nil {
+		return err
+	}
+	if applied, err := retrievedApplied(ctx, s); err != nil || !applied {
+		if err == nil {
+			err = ErrNotApplied
+		}
+		return err
+	}
+	if err := stopReplica(ctx, s); err != nil {
+		return err
+	}
+	if err := s.change(ctx, "promote/reset-replica", "RESET REPLICA ALL"); err != nil {
+		return err
+	}
+	if status, err = replicationStatus(ctx, s); err == nil && status != nil {
+		err = fmt.Errorf("%w: the channel to %s is still there", ErrStepNotEffective, status.SourceHost)
+	}
+	return err
+}
+
+// Demote makes the member read-only for everybody. It fails with ErrCommitsPending while commits wait for their
+// acknowledgements, because it would hang behind them (fact 2), and with ErrBlocked when open transactions or table locks
+// of clients held it up. Either way nothing is changed. Afterwards no commit can be waiting. The source side of semi-sync
+// stays as it is: switching it off takes MySQL up to a second, in which the cluster would have no primary.
+// ReplicateFrom and StartReplica do that, before the applier could be stopped by it (fact 7).
+func (m *Member) Demote(ctx context.Context) (err error) {
+	defer m.annotate(&err, "demote")
+	return m.control(ctx, func(s *session) error {
+		if err := refuseWhilePending(ctx, s); err != nil {
+			return err
+		}
+		if err := setReadOnly(ctx, s, true); err != nil {
+			return pendingOr(ctx, s, err)
+		}
+		return nil
+	})
+}
+
+// setReadOnly sets super_read_only and read_only alike, each only if it differs, and reads both back.
+func setReadOnly(ctx context.Context, s *session, on bool) error {
+	readOnly, superReadOnly, err := readOnlyState(ctx, s)
+	if err != nil || (readOnly == on && superReadOnly == on) {
+		return err
+	}
+	// On: super_read_only brings read_only with it. The session's lock_wait_timeout bounds the wait for open transactions,
+	// and a SET that fails leaves things as they were (fact 2). Off: in the opposite order.
+	if superReadOnly != on {
+		if err := s.change(ctx, "role/super-read-only", "SET GLOBAL super_read_only = ?", onOff(on)); err != nil {
+			if isServerError(err, erLockWaitTimeout) {
+				err = fmt.Errorf("%w: %w", ErrBlocked, err)
+			}
+			return err
+		}
+	}
+	if !on {
+		if err := s.change(ctx, "role/read-only", "SET GLOBAL read_only = OFF"); err != nil {
+			return err
+		}
+	}
+	if readOnly, superReadOnly, err = readOnlyState(ctx, s); err == nil && (readOnly != on || superReadOnly != on) {
+		err = fmt.Errorf("%w: read_only is %s, super_read_only is %s", ErrStepNotEffective, onOff(readOnly), onOff(superReadOnly))
+	}
+	return err
+}
+
+func readOnlyState(ctx context.Context, s *session) (readOnly, superReadOnly bool, err error) {
+	err = s.row(ctx, "SELECT @@GLOBAL.read_only, @@GLOBAL.super_read_only", nil, &readOnly, &superReadOnly)
+	return readOnly, superReadOnly, err
+}
+
+// refuseWritable fails with ErrWritable on a member that takes writes from clients. super_read_only alone being off does
+// not count: a CLONE that was cut off leaves it so.
+func refuseWritable(ctx context.Context, s *session) error {
+	readOnly, _, err := readOnlyState(ctx, s)
+	if err == nil && !readOnly {
+		err = ErrWritable
+	}
+	return err
+}
+
+// SetSourceWait sets how many acknowledgements a commit on this primary waits for, or, with enabled false, that it waits
+// for none. Lowering the count releases commits that have that many (fact 4). Switching off releases every waiting commit
+// as done, acknowledged or not, so it fails with ErrCommitsPending while there is one.
+func (m *Member) SetSourceWait(ctx context.Context, enabled bool, w int) (err error) {
+	defer m.annotate(&err, "set the wait for acknowledgements")
+	if enabled && w < 1 {
+		return fmt.Errorf("%w: a wait for %d acknowledgements", ErrInvalidArgument, w)
+	}
+	return m.control(ctx, func(s *session) error { return setSourceWait(ctx, s, enabled, w) })
+}
+
+func setSourceWait(ctx context.Context, s *session, enabled bool, w int) error {
+	isEnabled, count, err := sourceWait(ctx, s)
+	if err != nil {
+		return err
+	}
+	if !enabled && isEnabled {
+		if err := refuseWhilePending(ctx, s); err != nil {
+			return err
+		}
+	}
+	// The count first: switching on with the old count could let a commit through with too few.
+	if enabled && count != w {
+		if err := s.change(ctx, "role/wait-count", "SET GLOBAL rpl_semi_sync_source_wait_for_replica_count = ?", w); err != nil {
+			return err
+		}
+	}
+	if isEnabled != enabled {
+		if err := s.change(ctx, "role/source-enabled", "SET GLOBAL rpl_semi_sync_source_enabled = ?", onOff(enabled)); err != nil {
+			return err
+		}
+	}
+	if isEnabled, count, err = sourceWait(ctx, s); err == nil && (isEnabled != enabled || (enabled && count != w)) {
+		err = fmt.Errorf("%w: semi-sync source is %s, its count %d", ErrStepNotEffective, onOff(isEnabled), count)
+	}
+	return err
+}
+
+func sourceWait(ctx context.Context, s *session) (enabled bool, count int, err error) {
+	err = s.row(ctx, "SELECT @@GLOBAL.rpl_semi_sync_source_enabled, @@GLOBAL.rpl_semi_sync_source_wait_for_replica_count", nil, &enabled, &count)
+	return enabled, count, err
+}

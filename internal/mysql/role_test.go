@@ -1,0 +1,287 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/mysqld"
+)
+
+// hangWrite stops both replicas from acknowledging and starts a client's write that waits. The channel gets its outcome.
+func hangWrite(t *testing.T, w *world, m []*Member) <-chan error {
+	t.Helper()
+	ctx := t.Context()
+	client := root(t, w.servers[0])
+	exec(t, client, "CREATE DATABASE IF NOT EXISTS shop")
+	exec(t, client, "CREATE TABLE IF NOT EXISTS shop.t (id INT PRIMARY KEY AUTO_INCREMENT, v INT)")
+	must(t, m[1].StopIOThread(ctx))
+	must(t, m[2].StopIOThread(ctx))
+	result := make(chan error, 1)
+	go func() {
+		_, err := client.ExecContext(context.WithoutCancel(ctx), "INSERT INTO shop.t (v) VALUES (1)")
+		result <- err
+	}()
+	waitFor(t, "the write waits", func() bool { return m[0].Observe(ctx).PendingCommits == 1 })
+	return result
+}
+
+// TestCommitsPending: while a commit waits, nothing that would release, hide or join it is done, and nothing hangs.
+func TestCommitsPending(t *testing.T) {
+	w, m := settle(t, newPool(t, func(o *Options) { o.ChangeTimeout = 3 * time.Second }))
+	ctx := t.Context()
+	epoch := m[0].Observe(ctx).Membership.Epoch
+	outcome := hangWrite(t, w, m)
+
+	wantError(t, m[0].Demote(ctx), ErrCommitsPending)
+	wantError(t, m[0].SetSourceWait(ctx, false, 0), ErrCommitsPending)
+	wantError(t, m[0].Restart(ctx), ErrWritable)
+	next := Membership{Epoch: epoch + 1, Voters: []string{"orders-0", "orders-1", "orders-2"}, W: 1}
+	wantError(t, m[0].WriteMembership(ctx, epoch, next), ErrCommitsPending)
+	wantError(t, m[0].WriteMembership(ctx, epoch, next), ErrCommitsPending) // not a second one
+	if o := m[0].Observe(ctx); o.PendingCommits == 0 || o.ReadOnly || !o.SemiSync.SourceEnabled || o.Membership.Epoch != epoch {
+		t.Errorf("while commits wait: %+v", o)
+	}
+	// A commit that begins to wait after the look: the SET is held up, ends by itself, and leaves nothing behind.
+	wantError(t, m[0].control(ctx, func(s *session) error {
+		return pendingOr(ctx, s, s.changeWithin(ctx, 8*time.Second, "test", "SET GLOBAL super_read_only = ON"))
+	}), ErrCommitsPending)
+	if o := m[0].Observe(ctx); o.ReadOnly || o.SuperReadOnly {
+		t.Errorf("after a SET that was held up: %+v", o)
+	}
+	// Another hand can still take over and repair what they wait for.
+	other := w.members(t, newPool(t, nil))
+	must(t, other[0].Claim(ctx))
+	must(t, other[0].SetSourceWait(ctx, true, 2))
+	must(t, other[0].SetSourceWait(ctx, true, 1))
+	select {
+	case err := <-outcome:
+		t.Fatalf("the client was answered: %v", err)
+	default:
+	}
+
+	must(t, other[1].StartReplica(ctx))
+	must(t, <-outcome)
+	waitFor(t, "the membership", func() bool { return other[0].Observe(ctx).Membership.Epoch == epoch+1 })
+	must(t, other[0].WriteMembership(ctx, epoch, next)) // done already
+}
+
+// TestMembership: one writer of an epoch wins.
+func TestMembership(t *testing.T) {
+	_, m := settle(t, newPool(t, nil))
+	ctx := t.Context()
+	row := *m[0].Observe(ctx).Membership
+	next := Membership{Epoch: row.Epoch + 1, Voters: []string{"orders-0", "orders-2"}, W: 1}
+	must(t, m[0].WriteMembership(ctx, row.Epoch, next))
+	rival := Membership{Epoch: row.Epoch + 1, Voters: []string{"orders-0", "orders-1"}, W: 1}
+	wantError(t, m[0].WriteMembership(ctx, row.Epoch, rival), ErrEpochChanged)
+	wantError(t, m[0].WriteMembership(ctx, 0, rival), ErrEpochChanged)
+	wantError(t, m[0].WriteMembership(ctx, row.Epoch+5, Membership{Epoch: row.Epoch + 6, Voters: row.Voters, W: 1}), ErrEpochChanged)
+	wantError(t, m[0].WriteMembership(ctx, row.Epoch+1, Membership{Epoch: row.Epoch + 1, Voters: row.Voters}), ErrInvalidArgument)
+	if got := m[0].Observe(ctx).Membership; got.Epoch != next.Epoch || len(got.Voters) != 2 || got.Voters[1] != "orders-2" {
+		t.Errorf("%+v", got)
+	}
+	waitFor(t, "the row at a replica", func() bool {
+		o := m[2].Observe(ctx)
+		return o.Membership != nil && o.Membership.Epoch == next.Epoch
+	})
+	if err := m[2].WriteMembership(ctx, next.Epoch, Membership{Epoch: next.Epoch + 1, Voters: row.Voters, W: 1}); err == nil {
+		t.Error("a replica took a membership row")
+	}
+}
+
+// TestSwitchover moves the primary to another member and back, with a client that holds things up.
+func TestSwitchover(t *testing.T) {
+	w, m := settle(t, newPool(t, func(o *Options) { o.ChangeTimeout = 8 * time.Second }))
+	ctx := t.Context()
+	client := root(t, w.servers[0])
+	exec(t, client, "CREATE DATABASE IF NOT EXISTS shop")
+	exec(t, client, "CREATE TABLE IF NOT EXISTS shop.s (id INT PRIMARY KEY AUTO_INCREMENT)")
+
+	holder, err := client.Conn(ctx)
+	must(t, err)
+	defer holder.Close()
+	_, err = holder.ExecContext(ctx, "LOCK TABLES shop.s WRITE")
+	must(t, err)
+	wantError(t, m[0].Demote(ctx), ErrBlocked)
+	if o := m[0].Observe(ctx); o.ReadOnly || o.SuperReadOnly || !o.SemiSync.SourceEnabled {
+		t.Fatalf("after a Demote that failed: %+v", o)
+	}
+	_, err = holder.ExecContext(ctx, "UNLOCK TABLES")
+	must(t, err)
+	// An open transaction does not hold Demote up: its COMMIT fails.
+	tx, err := client.BeginTx(ctx, nil)
+	must(t, err)
+	_, err = tx.ExecContext(ctx, "INSERT INTO shop.s VALUES ()")
+	must(t, err)
+	must(t, m[0].Demote(ctx))
+	must(t, m[0].Demote(ctx))
+	if err := tx.Commit(); !isServerError(err, 1290, 1836) {
+		t.Errorf("COMMIT after Demote: %v", err)
+	}
+
+	executed := m[0].Observe(ctx).Executed
+	must(t, m[1].WaitApplied(ctx, executed, 10*time.Second))
+	must(t, m[1].Promote(ctx, PromoteSpec{SemiSync: true, W: 1}))
+	must(t, m[1].Promote(ctx, PromoteSpec{SemiSync: true, W: 1}))
+	must(t, m[0].ReplicateFrom(ctx, w.servers[1].IP(), mysqld.Port))
+	must(t, m[2].ReplicateFrom(ctx, w.servers[1].IP(), mysqld.Port))
+	must(t, m[0].SetAcknowledging(ctx, true))
+	exec(t, root(t, w.servers[1]), "INSERT INTO shop.s VALUES ()")
+	executed = m[1].Observe(ctx).Executed
+	for _, i := range []int{0, 2} {
+		must(t, m[i].WaitApplied(ctx, executed, 10*time.Second))
+		if o := m[i].Observe(ctx); o.Replication.SourceUUID != m[1].Observe(ctx).ServerUUID || o.Executed != executed {
+			t.Errorf("member %d: %+v of %+v", i, o, o.Replication)
+		}
+	}
+
+	must(t, m[1].Demote(ctx))
+	must(t, m[0].WaitApplied(ctx, m[1].Observe(ctx).Executed, 10*time.Second))
+	must(t, m[0].Promote(ctx, PromoteSpec{SemiSync: true, W: 1}))
+	must(t, m[1].ReplicateFrom(ctx, w.servers[0].IP(), mysqld.Port))
+	must(t, m[2].ReplicateFrom(ctx, w.servers[0].IP(), mysqld.Port))
+	wantError(t, m[1].Promote(ctx, PromoteSpec{SemiSync: true}), ErrInvalidArgument)
+}
+
+// TestUnappliedRelayLog: what was received and not applied survives a change of source and forbids a promotion.
+func TestUnappliedRelayLog(t *testing.T) {
+	w, m := settle(t, newPool(t, nil))
+	ctx := t.Context()
+	replica, client := root(t, w.servers[1]), root(t, w.servers[0])
+	exec(t, client, "CREATE DATABASE IF NOT EXISTS shop")
+	exec(t, client, "CREATE TABLE IF NOT EXISTS shop.u (id INT PRIMARY KEY)")
+	exec(t, client, "REPLACE INTO shop.u VALUES (1)")
+	must(t, m[1].WaitApplied(ctx, m[0].Observe(ctx).Executed, 10*time.Second))
+	exec(t, replica, "STOP REPLICA SQL_THREAD")
+	exec(t, client, "REPLACE INTO shop.u VALUES (2)")
+	executed := m[0].Observe(ctx).Executed
+
+	waitFor(t, "the transaction is received", func() bool {
+		r := m[1].Observe(ctx).Replication
+		return r != nil && !r.SQLRunning && r.LagSeconds == nil && r.Retrieved != ""
+	})
+	wantError(t, m[1].Promote(ctx, PromoteSpec{SemiSync: true, W: 1}), ErrNotApplied)
+	wantError(t, m[1].WaitApplied(ctx, executed, 3*time.Second), ErrApplierStopped)
+	if o := m[1].Observe(ctx); !o.SuperReadOnly || o.Replication == nil || o.Replication.IOState != IOOff {
+		t.Errorf("after a refused promotion: %+v", o)
+	}
+	// Its new source is dead: what it applies can only come from its own relay log.
+	must(t, m[1].ReplicateFrom(ctx, "127.0.0.1", 3999))
+	if o := m[1].Observe(ctx); o.Executed != executed || o.Replication.IOState == IOOn {
+		t.Errorf("applied %s of %s", o.Executed, executed)
+	}
+	must(t, m[1].ReplicateFrom(ctx, w.servers[0].IP(), mysqld.Port))
+
+	// An applier that stands still on an error.
+	exec(t, replica, "SET GLOBAL super_read_only = OFF")
+	local, err := replica.Conn(ctx)
+	must(t, err)
+	defer local.Close()
+	_, err = local.ExecContext(ctx, "SET sql_log_bin = 0")
+	must(t, err)
+	_, err = local.ExecContext(ctx, "INSERT INTO shop.u VALUES (3)")
+	must(t, err)
+	exec(t, replica, "SET GLOBAL super_read_only = ON")
+	exec(t, client, "REPLACE INTO shop.u VALUES (3)")
+	waitFor(t, "the applier stops or goes on", func() bool {
+		o := m[1].Observe(ctx)
+		return !o.Replication.SQLRunning || o.Executed == m[0].Observe(ctx).Executed
+	})
+	if o := m[1].Observe(ctx); !o.Replication.SQLRunning {
+		if o.Replication.LastSQLError == "" {
+			t.Error("the applier stopped without an error")
+		}
+		wantError(t, m[1].ReplicateFrom(ctx, "127.0.0.1", 3999), ErrApplierStopped)
+		_, err = local.ExecContext(ctx, "SET GLOBAL super_read_only = OFF")
+		must(t, err)
+		_, err = local.ExecContext(ctx, "DELETE FROM shop.u WHERE id = 3")
+		must(t, err)
+		exec(t, replica, "SET GLOBAL super_read_only = ON")
+	}
+	must(t, m[1].StartReplica(ctx))
+}
+
+// TestAcknowledging: the setting and the running IO thread agree afterwards.
+func TestAcknowledging(t *testing.T) {
+	w, m := settle(t, newPool(t, nil))
+	ctx := t.Context()
+	must(t, m[1].SetAcknowledging(ctx, false))
+	waitFor(t, "no acknowledgements", func() bool { return !m[1].Observe(ctx).SemiSync.ReplicaActive })
+	// Cut off between the setting and the thread: the next call sees that the thread is behind.
+	exec(t, root(t, w.servers[1]), "SET GLOBAL rpl_semi_sync_replica_enabled = ON")
+	if o := m[1].Observe(ctx); !o.SemiSync.ReplicaEnabled || o.SemiSync.ReplicaActive {
+		t.Fatalf("%+v", o.SemiSync)
+	}
+	must(t, m[1].SetAcknowledging(ctx, true))
+	waitFor(t, "acknowledgements", func() bool { return m[1].Observe(ctx).SemiSync.ReplicaActive })
+	waitFor(t, "both are counted", func() bool { return m[0].Observe(ctx).SemiSync.Clients == 2 })
+	must(t, m[1].StopIOThread(ctx))
+	must(t, m[1].StopIOThread(ctx))
+	must(t, m[1].SetAcknowledging(ctx, true))
+	if o := m[1].Observe(ctx); o.Replication.IOState != IOOff {
+		t.Errorf("a stopped IO thread was started: %s", o.Replication.IOState)
+	}
+	must(t, m[0].StopIOThread(ctx)) // a primary has none
+}
+
+// TestOneHand: of two leaders the newer one acts, and the older one cannot any more.
+func TestOneHand(t *testing.T) {
+	w, _ := settle(t, newPool(t, nil))
+	ctx := t.Context()
+	lost := errors.New("somebody else leads")
+	var oldLease error
+	asked := 0
+	old := w.members(t, newPool(t, func(o *Options) {
+		o.Lease = func(context.Context) error { asked++; return oldLease }
+	}))[0]
+	must(t, old.SetSourceWait(ctx, true, 2))
+	must(t, old.SetSourceWait(ctx, true, 1))
+	if asked != 1 {
+		t.Errorf("the lease was asked %d times for one session", asked)
+	}
+	oldLease = lost
+	must(t, old.SetSourceWait(ctx, true, 1)) // the session is still its own
+
+	fresh := w.members(t, newPool(t, nil))[0]
+	must(t, fresh.Claim(ctx))
+	wantError(t, old.SetSourceWait(ctx, true, 2), ErrLeaseRefused)
+	wantError(t, old.WriteMembership(ctx, 1, Membership{Epoch: 99, Voters: []string{"x"}}), ErrLeaseRefused)
+	wantError(t, old.InstallCertificate(ctx, "ab", w.identity().CertPEM), ErrLeaseRefused)
+	if o := fresh.Observe(ctx); o.SemiSync.WaitCount != 1 {
+		t.Errorf("the old leader's write came through: %+v", o.SemiSync)
+	}
+	if old.Observe(ctx).Access != AccessVerified {
+		t.Error("the old leader may still look")
+	}
+	must(t, fresh.SetSourceWait(ctx, true, 1))
+}
+
+// TestTakeOverMidway: a leader that is replaced in the middle of an action does not finish it.
+func TestTakeOverMidway(t *testing.T) {
+	w, m := settle(t, newPool(t, nil))
+	ctx := t.Context()
+	row := *m[0].Observe(ctx).Membership
+	fresh := w.members(t, newPool(t, nil))[0]
+	old := w.members(t, newPool(t, func(o *Options) {
+		o.Hook = func(op, phase string) error {
+			if op == "membership/update" && phase == "before" {
+				return fresh.Claim(ctx)
+			}
+			return nil
+		}
+	}))[0]
+	if err := old.WriteMembership(ctx, row.Epoch, Membership{Epoch: row.Epoch + 1, Voters: row.Voters, W: row.W}); err == nil {
+		t.Error("the old leader's transaction went through")
+	}
+	if o := fresh.Observe(ctx); o.Membership.Epoch != row.Epoch {
+		t.Errorf("epoch %d", o.Membership.Epoch)
+	}
+	var stillHeld sql.Null[int64]
+	must(t, root(t, w.servers[0]).QueryRowContext(ctx, "SELECT IS_USED_LOCK(?)", transactionLock).Scan(&stillHeld))
+	if stillHeld.Valid {
+		t.Error("the old leader's transaction still holds its lock")
+	}
+}

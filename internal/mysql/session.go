@@ -1,0 +1,266 @@
+package mysql
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	driver "github.com/go-sql-driver/mysql"
+)
+
+// OperatorUser is the account that the operator logs in with: no password, a certificate instead.
+const OperatorUser = "nairobi_operator"
+
+// ReplicationUser is the account that replicas use for replication and CLONE.
+const ReplicationUser = "nairobi_replication"
+
+// errDeadline replaces context.DeadlineExceeded, so that a statement's own deadline reads as what it is.
+var errDeadline = errors.New("no answer in time")
+
+// contextError is why ctx ended.
+func contextError(ctx context.Context) error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return errDeadline
+	}
+	return ctx.Err()
+}
+
+// session is one connection to one server, used by one goroutine at a time.
+type session struct {
+	db   *sql.DB
+	conn *sql.Conn
+	pool *Pool
+	id   uint64 // the server's id of this connection
+	cert *x509.Certificate
+	// broken: the connection is of no use any more. timedOut: because a statement gave no answer, and may still run.
+	broken, timedOut bool
+	failure          error // what broke it
+}
+
+// driverLog keeps the last error that the driver logs: it returns "bad connection" where it logs the reason, for example
+// the TLS alert of a server that does not accept our certificate.
+type driverLog struct {
+	mu   sync.Mutex
+	last error
+}
+
+// Print implements the driver's Logger.
+func (l *driverLog) Print(values ...any) {
+	for _, value := range values {
+		if err, ok := value.(error); ok {
+			l.mu.Lock()
+			l.last = err
+			l.mu.Unlock()
+		}
+	}
+}
+
+// explain replaces an error that says nothing by the logged reason.
+func (l *driverLog) explain(err error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.last != nil && serverErrorNumber(err) == 0 {
+		return l.last
+	}
+	return err
+}
+
+// errNotAccepted is a peer that proved itself and then closed the connection without a word. In TLS 1.3 that is how a
+// server turns a client's certificate down: its alert comes after our side of the handshake, and may be lost when we
+// write at the same time.
+var errNotAccepted = errors.New("it closed the connection after the TLS handshake")
+
+// trust says how far a connection's peer is checked.
+type trust int
+
+const (
+	// verified: the peer proves its name with a certificate of the cluster CA.
+	verified trust = iota
+	// joining: the peer has no certificate yet. Only the join uses this. Nothing that the peer says is believed
+	// until the seal is checked, and a man in the middle cannot pass our client certificate on: its signature covers
+	// the handshake that it was made for.
+	joining
+)
+
+// sessionSettings make a session independent of what users set globally: quoting rules, time zone, lock waits.
+var sessionSettings = map[string]string{
+	"sql_mode":                 "'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'",
+	"time_zone":                "'+00:00'",
+	"autocommit":               "1",
+	"lock_wait_timeout":        "5", // seconds; the default is a year
+	"innodb_lock_wait_timeout": "5", // seconds
+	"wait_timeout":             "31536000",
+	"max_execution_time":       "0",
+}
+
+// dial opens a session to the entry's endpoint.
+func (p *Pool) dial(ctx context.Context, e *entry, how trust) (*session, error) {
+	endpoint, identity := e.target()
+	s := &session{pool: p}
+	tlsConfig, err := clientTLS(endpoint, identity, how)
+	if err != nil {
+		return nil, err
+	}
+	tlsConfig.VerifyConnection = func(state tls.ConnectionState) error {
+		if len(state.PeerCertificates) > 0 {
+			s.cert = state.PeerCertificates[0]
+		}
+		return nil
+	}
+	config := driver.NewConfig()
+	config.User = OperatorUser
+	config.Net = "tcp"
+	config.Addr = endpoint.Address
+	config.TLS = tlsConfig
+	config.InterpolateParams = true // one round trip a statement; quoting is safe because sql_mode and charset are ours
+	config.Params = sessionSettings
+	config.ConnectionAttributes = "program_name:nairobi-mysql-operator"
+	log := &driverLog{}
+	config.Logger = log
+	config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		connection, err := p.options.Dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return e.track(connection)
+	}
+	connector, err := driver.NewConnector(config)
+	if err != nil {
+		return nil, fmt.Errorf("prepare the connection: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.options.DialTimeout)
+	defer cancel()
+	s.db = sql.OpenDB(connector)
+	s.db.SetMaxOpenConns(1)
+	if s.conn, err = s.db.Conn(ctx); err != nil {
+		s.db.Close() //nolint:errcheck // it never opened
+		err = translate(ctx, log.explain(err))
+		if s.cert != nil && isHangUp(err) {
+			err = fmt.Errorf("%w: %w", errNotAccepted, err)
+		}
+		return nil, err
+	}
+	if err := s.row(ctx, "SELECT CONNECTION_ID()", nil, &s.id); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// clientTLS builds the TLS side of a connection: TLS 1.2 or newer, our certificate shown, the cluster CA as the only root.
+func clientTLS(endpoint Endpoint, identity Identity, how trust) (*tls.Config, error) {
+	certificate, err := tls.X509KeyPair(identity.CertPEM, identity.KeyPEM)
+	if err != nil {
+		// The text of a parse error can hold nothing of the key, but nothing in it helps either.
+		return nil, fmt.Errorf("%w: the operator's certificate or key cannot be used", ErrInvalidArgument)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(identity.CAPEM) {
+		return nil, fmt.Errorf("%w: the cluster CA's certificate cannot be used", ErrInvalidArgument)
+	}
+	if endpoint.ServerName == "" && how == verified {
+		return nil, fmt.Errorf("%w: no server name to verify", ErrInvalidArgument)
+	}
+	return &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		RootCAs:            roots,
+		ServerName:         endpoint.ServerName,
+		Certificates:       []tls.Certificate{certificate},
+		InsecureSkipVerify: how == joining, //nolint:gosec // see joining
+	}, nil
+}
+
+// translate gives an error of the driver the meaning that the deadline has for us.
+func translate(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil && serverErrorNumber(err) == 0 {
+		return contextError(ctx)
+	}
+	return err
+}
+
+// note marks the session broken when err is anything but an answer of the server.
+func (s *session) note(ctx context.Context, err error) error {
+	err = translate(ctx, err)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) && serverErrorNumber(err) == 0 {
+		s.broken, s.failure = true, err
+		s.timedOut = s.timedOut || isTimeout(err) || ctx.Err() != nil
+	}
+	return err
+}
+
+// row reads one row. sql.ErrNoRows says that there is none.
+func (s *session) row(ctx context.Context, query string, args []any, into ...any) error {
+	ctx, cancel := context.WithTimeout(ctx, s.pool.options.StatementTimeout)
+	defer cancel()
+	return s.note(ctx, s.conn.QueryRowContext(ctx, query, args...).Scan(into...))
+}
+
+// rows reads all rows, each through scan.
+func (s *session) rows(ctx context.Context, query string, args []any, scan func(*sql.Rows) error) error {
+	ctx, cancel := context.WithTimeout(ctx, s.pool.options.StatementTimeout)
+	defer cancel()
+	rows, err := s.conn.QueryContext(ctx, query, args...)
+	if err != nil {
+		return s.note(ctx, err)
+	}
+	defer rows.Close() //nolint:errcheck // Err below has what matters
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return s.note(ctx, err)
+		}
+	}
+	return s.note(ctx, rows.Err())
+}
+
+// change runs one statement that changes something, named op for the hook, within ChangeTimeout.
+func (s *session) change(ctx context.Context, op, query string, args ...any) error {
+	return s.changeWithin(ctx, s.pool.options.ChangeTimeout, op, query, args...)
+}
+
+func (s *session) changeWithin(ctx context.Context, limit time.Duration, op, query string, args ...any) error {
+	if err := s.pool.options.Hook(op, "before"); err != nil {
+		return &hookError{op: op, err: err}
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	if _, err := s.conn.ExecContext(ctx, query, args...); err != nil {
+		return fmt.Errorf("%s: %w", op, s.note(ctx, err))
+	}
+	if err := s.pool.options.Hook(op, "after"); err != nil {
+		return &hookError{op: op, err: err}
+	}
+	return nil
+}
+
+// hookError is an action cut off by a test's hook.
+type hookError struct {
+	op  string
+	err error
+}
+
+func (e *hookError) Error() string { return e.op + ": " + e.err.Error() }
+func (e *hookError) Unwrap() error { return e.err }
+
+func (s *session) close() {
+	if s.conn != nil {
+		s.conn.Close() //nolint:errcheck // it is being thrown away
+	}
+	s.db.Close() //nolint:errcheck // it is being thrown away
+}
+
+// kill ends another session of the same server. One that is gone already is a success.
+func (s *session) kill(ctx context.Context, id uint64) error {
+	ctx, cancel := context.WithTimeout(ctx, s.pool.options.StatementTimeout)
+	defer cancel()
+	_, err := s.conn.ExecContext(ctx, "KILL ?", id)
+	if isServerError(err, erNoSuchThread) {
+		return nil
+	}
+	return s.note(ctx, err)
+}

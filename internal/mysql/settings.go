@@ -1,0 +1,214 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// SourceTimeout is the semi-sync time-out of a source in milliseconds: 49 days, the largest value that MySQL takes, so
+// that no outage ends in a commit without acknowledgement.
+const SourceTimeout = "4294967295"
+
+// PinnedSettings are the dynamic variables that the promise of no lost commit rests on (DESIGN §5), with their values.
+// They are in my.cnf too; whoever changes them at run time is overruled by PinSettings.
+// What belongs to a member's role (super_read_only, who waits, who acknowledges) is set by the methods for it.
+func PinnedSettings() map[string]string {
+	return map[string]string{
+		"sync_binlog":                          "1",
+		"innodb_flush_log_at_trx_commit":       "1",
+		"innodb_doublewrite":                   "ON",
+		"sync_relay_log":                       "1", // else a power cut loses what was acknowledged (fact 11)
+		"rpl_semi_sync_source_wait_point":      "AFTER_SYNC",
+		"rpl_semi_sync_source_wait_no_replica": "ON",
+		"rpl_semi_sync_source_timeout":         SourceTimeout,
+		"replica_net_timeout":                  "4", // seconds; with a heartbeat of 1 s (fact 14)
+	}
+}
+
+// ReadOnlyPins are those that only my.cnf and a restart can change: Observe shows them, nothing can put them back.
+func ReadOnlyPins() map[string]string {
+	return map[string]string{
+		"relay_log_recovery":            "OFF", // ON throws away what was acknowledged but not applied (fact 10)
+		"log_replica_updates":           "ON",
+		"skip_replica_start":            "ON",
+		"disabled_storage_engines":      "MyISAM,ARCHIVE,BLACKHOLE,CSV,FEDERATED,MERGE,MRG_MYISAM,EXAMPLE,MEMORY",
+		"replica_preserve_commit_order": "ON", // dynamic, but only while the applier stands still
+	}
+}
+
+// PinSettings puts global variables back to the given values. They are not persisted: my.cnf has them.
+func (m *Member) PinSettings(ctx context.Context, settings map[string]string) (err error) {
+	defer m.annotate(&err, "put pinned settings back")
+	for name := range settings {
+		if err := checkVariable(name); err != nil {
+			return err
+		}
+	}
+	return m.control(ctx, func(s *session) error {
+		var failures []error
+		for _, name := range slices.Sorted(maps.Keys(settings)) {
+			if err := assign(ctx, s, "pin/"+name, "SET GLOBAL "+name+" = ?", settings[name]); err != nil {
+				failures = append(failures, fmt.Errorf("%s: %w", name, err))
+				if s.broken {
+					break
+				}
+			}
+		}
+		return errors.Join(failures...)
+	})
+}
+
+// assign runs a SET with one value, as a number if it looks like one and, if MySQL wants a string, as a string.
+func assign(ctx context.Context, s *session, op, query, value string) error {
+	literal, err := settingLiteral(value)
+	if err != nil {
+		return err
+	}
+	err = s.change(ctx, op, query, literal)
+	if _, isText := literal.(string); !isText && isServerError(err, erWrongTypeForVariable) {
+		err = s.change(ctx, op, query, value)
+	}
+	return err
+}
+
+// setting is what a server says of one variable.
+type setting struct {
+	current, persisted string
+	known, isPersisted bool
+}
+
+// ApplySettings persists the wanted settings and drops persisted ones that are wanted no more. Dynamic variables count at
+// once; read-only ones, and dropped ones, from the next restart on: restartNeeded says so. What is as wanted is not touched.
+// A setting that MySQL does not know, does not take, or would change to another value is left as it was, and makes the
+// error ErrSettingRefused, with one line for each; the others are applied. MySQL checks no size against the machine's
+// memory (fact 25): the caller does.
+func (m *Member) ApplySettings(ctx context.Context, want map[string]string, drop []string) (restartNeeded bool, err error) {
+	defer m.annotate(&err, "apply settings")
+	names := slices.Sorted(maps.Keys(want))
+	for _, name := range slices.Concat(names, drop) {
+		if err := checkVariable(name); err != nil {
+			return false, err
+		}
+	}
+	err = m.control(ctx, func(s *session) error {
+		present, err := readSettings(ctx, s, slices.Concat(names, drop))
+		if err != nil {
+			return err
+		}
+		var refused []error
+		for _, name := range names {
+			restart, err := applySetting(ctx, s, name, want[name], present[name])
+			restartNeeded = restartNeeded || restart
+			if err != nil && !errors.Is(err, ErrSettingRefused) {
+				return err
+			}
+			refused = append(refused, err)
+		}
+		for _, name := range drop {
+			if _, wanted := want[name]; wanted || !present[name].isPersisted {
+				continue
+			}
+			if err := s.change(ctx, "settings/reset-"+name, "RESET PERSIST IF EXISTS "+name); err != nil {
+				return err
+			}
+			restartNeeded = true
+		}
+		return errors.Join(refused...)
+	})
+	return restartNeeded, err
+}
+
+func readSettings(ctx context.Context, s *session, names []string) (map[string]setting, error) {
+	present := make(map[string]setting, len(names))
+	if len(names) == 0 {
+		return present, nil
+	}
+	arguments := make([]any, 0, 2*len(names))
+	for range 2 {
+		for _, name := range names {
+			arguments = append(arguments, name)
+		}
+	}
+	in := " WHERE VARIABLE_NAME IN (" + marks(len(names)) + ")"
+	err := s.rows(ctx, "SELECT 0, VARIABLE_NAME, VARIABLE_VALUE FROM performance_schema.global_variables"+in+
+		" UNION ALL SELECT 1, VARIABLE_NAME, VARIABLE_VALUE FROM performance_schema.persisted_variables"+in, arguments,
+		func(rows *sql.Rows) error {
+			var persisted bool
+			var name string
+			var value sql.Null[string]
+			if err := rows.Scan(&persisted, &name, &value); err != nil {
+				return err
+			}
+			is := present[name]
+			if persisted {
+				is.persisted, is.isPersisted = value.V, true
+			} else {
+				is.current, is.known = value.V, true
+			}
+			present[name] = is
+			return nil
+		})
+	return present, err
+}
+
+// applySetting persists one setting. restart says that it counts only after one.
+func applySetting(ctx context.Context, s *session, name, value string, is setting) (restart bool, err error) {
+	if is.isPersisted && EqualSetting(value, is.persisted) {
+		return !EqualSetting(value, is.current), nil
+	}
+	if !is.known {
+		return false, fmt.Errorf("%w: %s: this server has no such variable", ErrSettingRefused, name)
+	}
+	err = assign(ctx, s, "settings/persist-"+name, "SET PERSIST "+name+" = ?", value)
+	if isServerError(err, erVariableReadOnly) {
+		restart = !EqualSetting(value, is.current)
+		err = assign(ctx, s, "settings/persist-only-"+name, "SET PERSIST_ONLY "+name+" = ?", value)
+	}
+	if err != nil {
+		if serverErrorNumber(err) != 0 || errors.Is(err, ErrSettingRefused) {
+			err = fmt.Errorf("%w: %s=%s: %w", ErrSettingRefused, name, value, err)
+		}
+		return false, err
+	}
+	adjusted, err := adjustment(ctx, s)
+	if err != nil || adjusted == "" {
+		return restart, err
+	}
+	if err := takeBack(ctx, s, name, is); err != nil {
+		return false, err
+	}
+	return false, fmt.Errorf("%w: %s=%s: %s", ErrSettingRefused, name, value, adjusted)
+}
+
+// adjustment is what the server says when it took another value than it was given: a warning, not an error.
+func adjustment(ctx context.Context, s *session) (message string, err error) {
+	const truncatedWrongValue = 1292
+	err = s.rows(ctx, "SHOW WARNINGS", nil, func(rows *sql.Rows) error {
+		var level, text string
+		var code int
+		if err := rows.Scan(&level, &code, &text); err != nil {
+			return err
+		}
+		if code == truncatedWrongValue {
+			message = strings.TrimSpace(text)
+		}
+		return nil
+	})
+	return message, err
+}
+
+// takeBack restores a dynamic variable to what it was, persisted and present.
+func takeBack(ctx context.Context, s *session, name string, was setting) error {
+	if was.isPersisted {
+		return assign(ctx, s, "settings/restore-"+name, "SET PERSIST "+name+" = ?", was.persisted)
+	}
+	if err := s.change(ctx, "settings/unpersist-"+name, "RESET PERSIST IF EXISTS "+name); err != nil {
+		return err
+	}
+	return assign(ctx, s, "settings/restore-"+name, "SET GLOBAL "+name+" = ?", was.current)
+}

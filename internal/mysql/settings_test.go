@@ -1,0 +1,174 @@
+package mysql
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestPins: every pinned variable that somebody changed is put back, and the others are not touched.
+func TestPins(t *testing.T) {
+	w, m := settle(t, newPool(t, nil))
+	ctx := t.Context()
+	db := root(t, w.servers[1])
+	for name, want := range PinnedSettings() {
+		if have := m[1].Observe(ctx).Settings[name]; !EqualSetting(want, have) {
+			t.Errorf("%s is %q before anything was changed, want %q", name, have, want)
+		}
+	}
+	for name, want := range ReadOnlyPins() {
+		if have := m[1].Observe(ctx).Settings[name]; !EqualSetting(want, have) {
+			t.Errorf("%s is %q, want %q", name, have, want)
+		}
+	}
+	drift := map[string]string{
+		"sync_binlog": "1000", "innodb_flush_log_at_trx_commit": "2", "innodb_doublewrite": "'DETECT_ONLY'", "sync_relay_log": "10000",
+		"rpl_semi_sync_source_wait_point": "'AFTER_COMMIT'", "rpl_semi_sync_source_wait_no_replica": "0",
+		"rpl_semi_sync_source_timeout": "10000", "replica_net_timeout": "60",
+	}
+	for _, name := range slices.Sorted(maps.Keys(PinnedSettings())) {
+		exec(t, db, "SET GLOBAL "+name+" = "+drift[name])
+	}
+	wrong := map[string]string{}
+	for name, have := range m[1].Observe(ctx).Settings {
+		if want, pinned := PinnedSettings()[name]; pinned && !EqualSetting(want, have) {
+			wrong[name] = want
+		}
+	}
+	if len(wrong) != len(PinnedSettings()) {
+		t.Errorf("seen as changed: %v", wrong)
+	}
+	must(t, m[1].PinSettings(ctx, wrong))
+	for name, want := range PinnedSettings() {
+		if have := m[1].Observe(ctx).Settings[name]; !EqualSetting(want, have) {
+			t.Errorf("%s is %q afterwards, want %q", name, have, want)
+		}
+	}
+	if persisted := m[1].Observe(ctx).Persisted; len(persisted) != 0 {
+		t.Errorf("persisted: %v", persisted)
+	}
+	wantError(t, m[1].PinSettings(ctx, map[string]string{"sync_binlog = 1, GLOBAL max_connections": "5"}), ErrSettingRefused)
+}
+
+// TestApplySettings: dynamic, read-only, refused and dropped settings on a replica, then the restart that some need.
+func TestApplySettings(t *testing.T) {
+	w, m := settle(t, newPool(t, nil))
+	ctx := t.Context()
+	replica := m[2]
+	exec(t, root(t, w.servers[2]), "RESET PERSIST")
+	before := value(t, root(t, w.servers[2]), "SELECT @@max_connections")
+	replica.WatchSettings([]string{"max_connections", "max_heap_table_size", "sql_mode", "innodb_ft_min_token_size", "Not A Name"})
+
+	dynamic := map[string]string{"max_connections": "77", "max_heap_table_size": "32M", "sql_mode": "ANSI_QUOTES", "long_query_time": "0.5", "innodb_adaptive_flushing": "off"}
+	restart, err := replica.ApplySettings(ctx, dynamic, nil)
+	must(t, err)
+	if restart {
+		t.Error("dynamic settings want a restart")
+	}
+	o := replica.Observe(ctx)
+	if o.Settings["max_connections"] != "77" || o.Settings["max_heap_table_size"] != "33554432" || o.Settings["sql_mode"] != "ANSI_QUOTES" || len(o.Persisted) != len(dynamic) {
+		t.Errorf("%v, persisted %v", o.Settings, o.Persisted)
+	}
+
+	wrongs := map[string]string{
+		"max_connections":       "999999999",    // beyond the range: MySQL would take 100000 and warn
+		"innodb_io_capacity":    "lots",         // no number
+		"transaction_isolation": "CHAOS",        // no such level
+		"no_such_variable":      "1",            // unknown
+		"back_log":              "ON",           // wrong type, read-only variable
+		"max_heap_table_size":   "99999999P",    // beyond 64 bits
+		"datadir":               "/tmp",         // cannot be persisted
+		"port":                  "3307",         // cannot be persisted
+		"sort_buffer_size":      "1M; SHUTDOWN", // injection
+	}
+	for name, wrong := range wrongs {
+		_, err := replica.ApplySettings(ctx, map[string]string{name: wrong, "read_buffer_size": "16384"}, nil)
+		if !errors.Is(err, ErrSettingRefused) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s=%s: %v", name, wrong, err)
+		}
+	}
+	o = replica.Observe(ctx)
+	if o.Settings["max_connections"] != "77" || o.Persisted["max_connections"] != "77" || o.Persisted["read_buffer_size"] != "16384" {
+		t.Errorf("after refusals: %v, persisted %v", o.Settings, o.Persisted)
+	}
+	if _, err := replica.ApplySettings(ctx, map[string]string{"x; DROP": "1"}, nil); !errors.Is(err, ErrSettingRefused) {
+		t.Error(err)
+	}
+
+	static := map[string]string{"innodb_ft_min_token_size": "2"}
+	for range 2 { // the second time nothing is written, and the restart is still due
+		restart, err = replica.ApplySettings(ctx, static, slices.Sorted(maps.Keys(dynamic)))
+		must(t, err)
+		if !restart {
+			t.Error("a read-only setting wants no restart")
+		}
+	}
+	must(t, replica.Restart(ctx))
+	waitFor(t, "the restart", func() bool {
+		o = replica.Observe(ctx)
+		return o.Access == AccessVerified && o.Settings["innodb_ft_min_token_size"] == "2"
+	})
+	if o.Settings["max_connections"] != before || !o.SuperReadOnly || o.Replication.SQLRunning || len(o.Persisted) != 2 {
+		t.Errorf("after the restart: %v, persisted %v", o.Settings, o.Persisted)
+	}
+	restart, err = replica.ApplySettings(ctx, static, []string{"read_buffer_size"})
+	must(t, err)
+	if !restart {
+		t.Error("a dropped setting wants no restart")
+	}
+	exec(t, root(t, w.servers[2]), "RESET PERSIST")
+	wantError(t, m[0].Restart(ctx), ErrWritable)
+}
+
+// TestDatabase: database, owner and password, with names that were chosen to hurt.
+func TestDatabase(t *testing.T) {
+	w, m := settle(t, newPool(t, nil))
+	ctx := t.Context()
+	db := root(t, w.servers[0])
+	for _, row := range []struct{ database, user, password string }{
+		{"shop_1", "shop", "pass-word-1"},
+		{"a`b'c\"d\\e%_; DROP DATABASE x", "o'neil`\"\\ --", `'"\ ; DROP USER root -- ` + "`\x01é"},
+		{"база", "owner", strings.Repeat("x", 80)},
+	} {
+		for i := range 2 {
+			changed, err := m[0].EnsureDatabase(ctx, row.database, row.user, row.password)
+			must(t, err)
+			if changed != (i == 0) {
+				t.Errorf("%q, round %d: changed is %t", row.database, i, changed)
+			}
+		}
+		must(t, m[0].login(ctx, row.user, row.password))
+		changed, err := m[0].EnsureDatabase(ctx, row.database, row.user, row.password+"2")
+		must(t, err)
+		if !changed || m[0].login(ctx, row.user, row.password) == nil {
+			t.Error("a new password was not taken")
+		}
+		must(t, m[0].login(ctx, row.user, row.password+"2"))
+	}
+	// A wildcard in the name is no wildcard in the privilege.
+	exec(t, db, "CREATE DATABASE IF NOT EXISTS shopX1")
+	if grants := value(t, db, "SELECT COUNT(*) FROM mysql.db WHERE User = 'shop' AND 'shopX1' LIKE Db"); grants != "0" {
+		t.Error("the owner of shop_1 may use shopX1")
+	}
+	// What somebody took away is given back.
+	exec(t, db, "REVOKE INSERT ON `shop\\_1`.* FROM shop@'%'")
+	if changed, err := m[0].EnsureDatabase(ctx, "shop_1", "shop", "pass-word-12"); err != nil || !changed {
+		t.Errorf("%t, %v", changed, err)
+	}
+	for _, wrong := range [][3]string{
+		{"", "u", "p"}, {"mysql", "u", "p"}, {"Nairobi_MySQL", "u", "p"}, {"d", "", "p"}, {"d", "root", "p"}, {"d", "nairobi_operator", "p"},
+		{"d", "mysql.sys", "p"}, {"d", "u", ""}, {strings.Repeat("d", 65), "u", "p"}, {"d", strings.Repeat("u", 33), "p"}, {"d\x00", "u", "p"},
+	} {
+		if _, err := m[0].EnsureDatabase(ctx, wrong[0], wrong[1], wrong[2]); !errors.Is(err, ErrInvalidArgument) {
+			t.Errorf("%q: %v", wrong, err)
+		}
+	}
+	_, err := m[1].EnsureDatabase(ctx, "other", "other", "hunter2hunter2")
+	if err == nil || strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("on a replica: %v", err)
+	}
+	// Through the replica's Service name, as an application does it.
+	waitFor(t, "the owner at a replica", func() bool { return m[1].login(ctx, "shop", "pass-word-12") == nil })
+}

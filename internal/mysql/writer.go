@@ -1,0 +1,183 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+)
+
+const (
+	// controlLock is the lock of the one hand: whoever holds it on a member may change the member.
+	controlLock = "nairobi-mysql-operator"
+	// transactionLock is held by the session that runs a transaction of ours. It is apart from controlLock because a
+	// commit that waits for its acknowledgement cannot be killed (fact 2): it must not lock out the repair of the very
+	// settings that it waits for. It also bounds us to one waiting transaction a member.
+	transactionLock = "nairobi-mysql-operator-transaction"
+
+	// takeOverTries and takeOverPause bound the wait for a killed holder to let go: two seconds in all.
+	takeOverTries = 20
+	takeOverPause = 100 * time.Millisecond
+)
+
+// Claim opens the writing session, if it is not open: it asks for the lease, takes the lock on the member and kills
+// a holder that is not us. A new leader claims every member that it reaches before it decides anything.
+// It fails with ErrLeaseRefused, ErrUnreachable or ErrLockHeld.
+func (m *Member) Claim(ctx context.Context) (err error) {
+	defer m.annotate(&err, "claim the writing session")
+	return m.control(ctx, func(*session) error { return nil })
+}
+
+// control runs f in the member's writing session, one caller at a time.
+func (m *Member) control(ctx context.Context, f func(*session) error) error {
+	slot := &m.e.writer
+	if err := slot.take(ctx); err != nil {
+		return err
+	}
+	defer slot.give()
+	if slot.session != nil {
+		if held, err := holdsControl(ctx, slot.session); err != nil || !held {
+			slot.drop()
+		}
+	}
+	if slot.session == nil {
+		s, err := m.openControl(ctx)
+		if err != nil {
+			return err
+		}
+		slot.session = s
+	}
+	return f(slot.session)
+}
+
+func holdsControl(ctx context.Context, s *session) (bool, error) {
+	var holder sql.Null[uint64]
+	err := s.row(ctx, "SELECT IS_USED_LOCK(?)", []any{controlLock}, &holder)
+	return holder.Valid && holder.V == s.id, err
+}
+
+// openControl opens a session that holds the lock.
+func (m *Member) openControl(ctx context.Context) (*session, error) {
+	if err := m.pool.options.Lease(ctx); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrLeaseRefused, err)
+	}
+	s, err := m.pool.dial(ctx, m.e, verified)
+	if err != nil {
+		return nil, unreachable(err)
+	}
+	if err := takeControl(ctx, s); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// takeControl takes the lock for s, killing whoever holds it, and ends a transaction that another hand left running.
+func takeControl(ctx context.Context, s *session) error {
+	for range takeOverTries {
+		var got sql.Null[int64]
+		if err := s.row(ctx, "SELECT GET_LOCK(?, 0)", []any{controlLock}, &got); err != nil {
+			return err
+		}
+		if got.V == 1 {
+			return killHolder(ctx, s, transactionLock)
+		}
+		if err := killHolder(ctx, s, controlLock); err != nil {
+			return err
+		}
+		if err := pause(ctx, takeOverPause); err != nil {
+			return err
+		}
+	}
+	return ErrLockHeld
+}
+
+// killHolder kills the session that holds the lock, if there is one and it is not s.
+func killHolder(ctx context.Context, s *session, lock string) error {
+	var holder sql.Null[uint64]
+	if err := s.row(ctx, "SELECT IS_USED_LOCK(?)", []any{lock}, &holder); err != nil {
+		return err
+	}
+	if !holder.Valid || holder.V == s.id {
+		return nil
+	}
+	return s.kill(ctx, holder.V)
+}
+
+// transact runs f in a session of its own, while the writing session proves that we are the one hand.
+// A commit in f may wait for acknowledgements without end: then the error is ErrCommitsPending, the commit stays
+// where it is (fact 2), and transact refuses to start another until it is over.
+func (m *Member) transact(ctx context.Context, f func(*session) error) error {
+	return m.control(ctx, func(control *session) error {
+		s, err := m.pool.dial(ctx, m.e, verified)
+		if err != nil {
+			return unreachable(err)
+		}
+		defer s.close()
+		var got sql.Null[int64]
+		var holder sql.Null[uint64]
+		// The lock first, then the look at who is in control: a new leader takes control first and then kills the
+		// holder of this lock, so that one of the two always sees the other.
+		if err := s.row(ctx, "SELECT GET_LOCK(?, 0)", []any{transactionLock}, &got); err != nil {
+			return err
+		}
+		if got.V != 1 {
+			return fmt.Errorf("an earlier transaction of the operator is still waiting: %w", ErrCommitsPending)
+		}
+		if err := s.row(ctx, "SELECT IS_USED_LOCK(?)", []any{controlLock}, &holder); err != nil {
+			return err
+		}
+		if holder.V != control.id {
+			return ErrLockHeld
+		}
+		if err := f(s); err != nil {
+			// A lock wait that timed out is most likely for the row of a commit that waits itself.
+			if errors.Is(err, errDeadline) || isServerError(err, erLockWaitTimeout) {
+				return pendingOr(ctx, control, err)
+			}
+			return err
+		}
+		return nil
+	})
+}
+
+// pendingOr makes err an ErrCommitsPending when sessions wait for acknowledgements.
+func pendingOr(ctx context.Context, s *session, err error) error {
+	if waiting, e := pendingCommits(ctx, s); e == nil && waiting > 0 {
+		return fmt.Errorf("%w (%d): %w", ErrCommitsPending, waiting, err)
+	}
+	return err
+}
+
+// pendingCommits counts the sessions that wait for a semi-sync acknowledgement.
+func pendingCommits(ctx context.Context, s *session) (int, error) {
+	var waiting int
+	err := s.row(ctx, `SELECT COALESCE(MAX(CAST(VARIABLE_VALUE AS SIGNED)), 0) FROM performance_schema.global_status
+		WHERE VARIABLE_NAME = 'Rpl_semi_sync_source_wait_sessions'`, nil, &waiting)
+	if err != nil {
+		return 0, fmt.Errorf("count the waiting commits: %w", err)
+	}
+	return waiting, nil
+}
+
+// refuseWhilePending fails with ErrCommitsPending when sessions wait for a semi-sync acknowledgement.
+func refuseWhilePending(ctx context.Context, s *session) error {
+	waiting, err := pendingCommits(ctx, s)
+	if err == nil && waiting > 0 {
+		err = fmt.Errorf("%w (%d)", ErrCommitsPending, waiting)
+	}
+	return err
+}
+
+// pause waits, unless ctx ends first.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return contextError(ctx)
+	}
+}

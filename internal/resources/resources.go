@@ -1,0 +1,58 @@
+// Package resources builds the Kubernetes objects that a MySQLCluster owns: pure functions from the cluster and what is
+// known of its members to apply configurations, which the controller applies by server-side apply. The same input always
+// gives the same output, in the same order, so that a steady cluster causes no writes.
+package resources
+
+import (
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+)
+
+// Values of the label v1alpha1.LabelComponent: which of the cluster's objects this is.
+const (
+	ComponentPrimary     = "primary"
+	ComponentReplicas    = "replicas"
+	ComponentHeadless    = "headless"
+	ComponentCA          = "ca"
+	ComponentOperatorTLS = "operator-tls"
+	ComponentApp         = "app"
+	ComponentMembers     = "members"
+)
+
+const (
+	// applicationName is the value of app.kubernetes.io/name.
+	applicationName = "mysql"
+	// ownerKind is the kind that owns all that is built here.
+	ownerKind = "MySQLCluster"
+)
+
+// Names returns the names of the objects that belong to a cluster of this name: the Services primary, replicas and
+// headless, the Secrets ca, operatorTLS and app, and the ConfigMap members. EndpointSlices are named as their Services.
+func Names(cluster string) (primary, replicas, headless, ca, operatorTLS, app, members string) {
+	return cluster + "-primary", cluster + "-replicas", cluster,
+		cluster + "-ca", cluster + "-operator-tls", cluster + "-app", cluster + "-members"
+}
+
+// Labels returns the labels of one of the cluster's objects.
+func Labels(c *v1alpha1.MySQLCluster, component string) map[string]string {
+	return map[string]string{
+		v1alpha1.LabelCluster:   c.Name,
+		v1alpha1.LabelComponent: component,
+		v1alpha1.LabelManagedBy: v1alpha1.FieldManager,
+		v1alpha1.LabelName:      applicationName,
+		v1alpha1.LabelInstance:  c.Name,
+	}
+}
+
+// owner returns the reference that makes the cluster the one controller of an object, so that garbage collection removes
+// it with the cluster. It is written by hand because an object from a cache may lack its kind.
+func owner(c *v1alpha1.MySQLCluster) *metav1ac.OwnerReferenceApplyConfiguration {
+	return metav1ac.OwnerReference().
+		WithAPIVersion(v1alpha1.GroupVersion.String()).
+		WithKind(ownerKind).
+		WithName(c.Name).
+		WithUID(c.UID).
+		WithController(true).
+		WithBlockOwnerDeletion(true)
+}

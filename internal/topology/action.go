@@ -1,0 +1,210 @@
+package topology
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Action is one small, idempotent step. Each re-reads what it needs before it writes, may run twice, and may be cut
+// off half way. The executor in controllers gives each its effect.
+type Action interface {
+	// Target is the member that the action is about, or "" for the cluster as a whole. Actions of one target run in order.
+	Target() string
+	// String describes the action for logs and events.
+	String() string
+}
+
+type (
+	// EnsureSecurityGroup makes the cluster's own security group and its rules agree with the spec.
+	EnsureSecurityGroup struct{}
+
+	// CreateVolume makes a member's data volume, of the incarnation that the records hold.
+	CreateVolume struct {
+		Member      string
+		Incarnation int
+		Zone        string
+	}
+	// DeleteVolume deletes a volume that carries no data, or whose data the deletion policy gives up.
+	DeleteVolume struct{ Member, VolumeID string }
+	// LaunchInstance launches a member's machine, of the incarnation that the records hold.
+	LaunchInstance struct {
+		Member      string
+		Ordinal     int
+		Incarnation int
+		SubnetID    string
+		VolumeID    string
+	}
+	// StartInstance starts a stopped machine.
+	StartInstance struct{ Member, InstanceID string }
+	// StopInstance powers a machine off.
+	StopInstance struct{ Member, InstanceID string }
+	// TerminateInstance ends a machine for good.
+	TerminateInstance struct{ Member, InstanceID string }
+	// AttachVolume gives a machine its data volume.
+	AttachVolume struct{ Member, VolumeID, InstanceID string }
+	// TakeSnapshot takes the final snapshot of a volume.
+	TakeSnapshot struct{ Member, VolumeID string }
+	// DeleteSecurityGroup deletes the cluster's own security group.
+	DeleteSecurityGroup struct{ ID string }
+
+	// SignCertificate answers a member's sealed request with a certificate, or renews the one that it has.
+	SignCertificate struct {
+		Member, InstanceID string
+		Incarnation        int
+		Address            string
+	}
+	// Bootstrap makes a virgin member the first primary and writes the first membership row.
+	Bootstrap struct{ Member string }
+	// Fence stops the IO threads of the voters that are reached, so that a primary that is not can acknowledge no more.
+	Fence struct{ Member string }
+	// Promote makes a member the primary, with the next epoch of the membership.
+	Promote struct {
+		Member     string
+		Membership Membership // the row that is in force
+		SemiSync   bool
+		// MustHold is the text of the GTID set that the member must have executed before it is promoted.
+		MustHold string
+	}
+	// Demote makes a writable member read-only that must not be writable.
+	Demote struct{ Member string }
+	// CloneFrom seeds a member from a donor, replacing whatever it holds.
+	CloneFrom struct{ Member, Donor, DonorAddress string }
+	// ReplicateFrom points a member at its source.
+	ReplicateFrom struct{ Member, Source, SourceAddress string }
+	// AdmitVoter makes a caught-up replica a voter.
+	AdmitVoter struct {
+		Member, Primary string
+		From            Membership // the row that is in force
+		SemiSync        bool
+	}
+	// RemoveVoter takes the vote of a member that can no longer acknowledge.
+	RemoveVoter struct {
+		Member, Primary string
+		From            Membership
+		SemiSync        bool
+	}
+	// SetAcknowledging switches a replica's acknowledgements on or off.
+	SetAcknowledging struct {
+		Member string
+		On     bool
+	}
+	// SetSourceWait sets for how many acknowledgements the primary waits.
+	SetSourceWait struct {
+		Member  string
+		Enabled bool
+		W       int
+		// Alone is true when the primary is the only voter: then nobody's acknowledgement will ever count, and
+		// commits that wait for one are released.
+		Alone bool
+	}
+	// PinSettings puts pinned variables back that drifted.
+	PinSettings struct {
+		Member   string
+		Settings map[string]string
+	}
+	// ApplySettings makes the persisted variables agree with the spec.
+	ApplySettings struct {
+		Member string
+		Want   map[string]string
+		Drop   []string
+	}
+	// Restart restarts a replica's mysqld, so that persisted values take effect.
+	Restart struct{ Member string }
+	// EnsureDatabase makes the application's database and its owner on the primary.
+	EnsureDatabase struct{ Member string }
+)
+
+func (a EnsureSecurityGroup) Target() string { return "" }
+func (a CreateVolume) Target() string        { return a.Member }
+func (a DeleteVolume) Target() string        { return a.Member }
+func (a LaunchInstance) Target() string      { return a.Member }
+func (a StartInstance) Target() string       { return a.Member }
+func (a StopInstance) Target() string        { return a.Member }
+func (a TerminateInstance) Target() string   { return a.Member }
+func (a AttachVolume) Target() string        { return a.Member }
+func (a TakeSnapshot) Target() string        { return a.Member }
+func (a DeleteSecurityGroup) Target() string { return "" }
+func (a SignCertificate) Target() string     { return a.Member }
+func (a Bootstrap) Target() string           { return a.Member }
+func (a Fence) Target() string               { return a.Member }
+func (a Promote) Target() string             { return a.Member }
+func (a Demote) Target() string              { return a.Member }
+func (a CloneFrom) Target() string           { return a.Member }
+func (a ReplicateFrom) Target() string       { return a.Member }
+func (a AdmitVoter) Target() string          { return a.Member }
+func (a RemoveVoter) Target() string         { return a.Member }
+func (a SetAcknowledging) Target() string    { return a.Member }
+func (a SetSourceWait) Target() string       { return a.Member }
+func (a PinSettings) Target() string         { return a.Member }
+func (a ApplySettings) Target() string       { return a.Member }
+func (a Restart) Target() string             { return a.Member }
+func (a EnsureDatabase) Target() string      { return a.Member }
+
+func (a EnsureSecurityGroup) String() string { return "ensure the security group" }
+func (a CreateVolume) String() string {
+	return fmt.Sprintf("create volume %d of %s in %s", a.Incarnation, a.Member, a.Zone)
+}
+func (a DeleteVolume) String() string {
+	return fmt.Sprintf("delete volume %s of %s", a.VolumeID, a.Member)
+}
+func (a LaunchInstance) String() string {
+	return fmt.Sprintf("launch instance %d of %s", a.Incarnation, a.Member)
+}
+func (a StartInstance) String() string {
+	return fmt.Sprintf("start instance %s of %s", a.InstanceID, a.Member)
+}
+func (a StopInstance) String() string {
+	return fmt.Sprintf("stop instance %s of %s", a.InstanceID, a.Member)
+}
+func (a TerminateInstance) String() string {
+	return fmt.Sprintf("terminate instance %s of %s", a.InstanceID, a.Member)
+}
+func (a AttachVolume) String() string {
+	return fmt.Sprintf("attach volume %s to instance %s of %s", a.VolumeID, a.InstanceID, a.Member)
+}
+func (a TakeSnapshot) String() string {
+	return fmt.Sprintf("take the final snapshot of volume %s of %s", a.VolumeID, a.Member)
+}
+func (a DeleteSecurityGroup) String() string { return "delete security group " + a.ID }
+func (a SignCertificate) String() string     { return "sign the certificate of " + a.Member }
+func (a Bootstrap) String() string           { return "bootstrap the cluster on " + a.Member }
+func (a Fence) String() string               { return "stop acknowledgements of " + a.Member }
+func (a Promote) String() string             { return "promote " + a.Member }
+func (a Demote) String() string              { return "demote " + a.Member }
+func (a CloneFrom) String() string           { return fmt.Sprintf("clone %s from %s", a.Member, a.Donor) }
+func (a ReplicateFrom) String() string {
+	return fmt.Sprintf("replicate %s from %s", a.Member, a.Source)
+}
+func (a AdmitVoter) String() string  { return fmt.Sprintf("admit %s as a voter", a.Member) }
+func (a RemoveVoter) String() string { return fmt.Sprintf("remove %s from the voters", a.Member) }
+func (a SetAcknowledging) String() string {
+	return fmt.Sprintf("switch the acknowledgements of %s %s", a.Member, onOff(a.On))
+}
+func (a SetSourceWait) String() string {
+	return fmt.Sprintf("let %s wait for %d acknowledgements", a.Member, a.W)
+}
+func (a PinSettings) String() string {
+	return fmt.Sprintf("put %s of %s back", strings.Join(sortedKeys(a.Settings), ", "), a.Member)
+}
+func (a ApplySettings) String() string {
+	return fmt.Sprintf("apply settings %s to %s", strings.Join(append(sortedKeys(a.Want), a.Drop...), ", "), a.Member)
+}
+func (a Restart) String() string        { return "restart mysqld of " + a.Member }
+func (a EnsureDatabase) String() string { return "ensure the application database" }
+
+func onOff(on bool) string {
+	if on {
+		return "on"
+	}
+	return "off"
+}
+
+func sortedKeys(m map[string]string) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

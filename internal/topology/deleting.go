@@ -1,0 +1,166 @@
+package topology
+
+import (
+	"fmt"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+)
+
+// delete takes a cluster down: choose what the final snapshot is taken of, stop, take it, terminate, delete volumes,
+// delete the security group. Each step waits for EC2 to say that the one before is done.
+func (p *planner) delete() {
+	for _, m := range p.ordered() {
+		v := &View{Name: m.Name, Phase: v1alpha1.PhaseDeleting, Role: v1alpha1.RoleNone, Version: m.SQL.Version}
+		p.views[m.Name] = v
+		describe(m, v)
+	}
+	if !p.CloudReachable {
+		p.waitAtMost(waitEC2)
+		p.plan.Waiting = Finding{v1alpha1.ReasonDeleting, "waiting for EC2's API"}
+		return
+	}
+	p.chooseFinalVolumes()
+	snapshotsDone := p.finalSnapshots()
+	if !snapshotsDone || p.endInstances() || p.endVolumes() {
+		p.waitAtMost(waitEC2)
+		return
+	}
+	if p.SecurityGroup != "" {
+		p.plan.Waiting = Finding{v1alpha1.ReasonDeleting, "deleting the security group"}
+		p.do(DeleteSecurityGroup{p.SecurityGroup})
+		p.wait = waitMySQL
+		return
+	}
+	p.plan.Gone = true
+}
+
+// chooseFinalVolumes decides once, while mysqld can still be asked, whose volume the final snapshot is taken of: the
+// primary's. When no primary is known every voter's, or every volume with data, is taken: too much rather than the
+// wrong one.
+func (p *planner) chooseFinalVolumes() {
+	rec := &p.plan.Records
+	if rec.FinalChosen {
+		return
+	}
+	rec.FinalChosen = true
+	if p.DeletionPolicy != v1alpha1.DeletionPolicySnapshot || rec.Bootstrapped == "" && rec.RebuiltAt.IsZero() {
+		return
+	}
+	if writable := p.primaries(); len(writable) == 1 {
+		if vol := writable[0].volume(); vol != nil {
+			rec.FinalVolumes = []string{vol.ID}
+			return
+		}
+	}
+	for _, m := range p.ordered() {
+		if vol := m.volume(); vol != nil {
+			rec.FinalVolumes = append(rec.FinalVolumes, vol.ID)
+		}
+	}
+}
+
+// finalSnapshots takes the chosen snapshots, each after its machine stopped, and says whether all are completed.
+func (p *planner) finalSnapshots() bool {
+	all := true
+	for _, id := range p.plan.Records.FinalVolumes {
+		if p.snapshotOf(id, snapshotCompleted) != nil {
+			continue
+		}
+		m := p.holderOf(id)
+		if m == nil {
+			continue // the volume is gone: nothing is left to take
+		}
+		all = false
+		v := p.views[m.Name]
+		in := m.CurrentInstance()
+		switch snapshot := p.snapshotOf(id, ""); {
+		case in != nil && in.State != stateStopped:
+			p.stop(m, in)
+			v.Message = "stopping before the final snapshot"
+		case snapshot == nil:
+			p.do(TakeSnapshot{m.Name, id})
+			v.Message = "taking the final snapshot"
+		case snapshot.State == snapshotError:
+			p.degraded(v1alpha1.ReasonDeleting, fmt.Sprintf("%s: the final snapshot %s failed; it is taken again", m.Name, snapshot.ID))
+			p.do(TakeSnapshot{m.Name, id})
+			p.wait = waitEC2
+			v.Message = "taking the final snapshot again"
+		default:
+			v.Message = fmt.Sprintf("final snapshot %s: %s", snapshot.ID, orNone(snapshot.Progress))
+		}
+	}
+	return all
+}
+
+// stop powers a machine off, unless that is under way.
+func (p *planner) stop(m *Member, in *Instance) {
+	if in.State == stateRunning || in.State == statePending {
+		p.do(StopInstance{m.Name, in.ID})
+		p.wait = waitMySQL
+	}
+}
+
+// snapshotOf returns the snapshot of a volume in a state, or the best of any state when state is "".
+func (p *planner) snapshotOf(volumeID, state string) *Snapshot {
+	var found *Snapshot
+	for i := range p.Snapshots {
+		s := &p.Snapshots[i]
+		if s.VolumeID == volumeID && (state == "" || s.State == state) && (found == nil || found.State == snapshotError) {
+			found = s
+		}
+	}
+	return found
+}
+
+// holderOf returns the member that has a volume.
+func (p *planner) holderOf(volumeID string) *Member {
+	for _, m := range p.ordered() {
+		for _, v := range m.Volumes {
+			if v.ID == volumeID && !v.gone() {
+				return m
+			}
+		}
+	}
+	return nil
+}
+
+// endInstances terminates all machines and says whether any is left.
+func (p *planner) endInstances() bool {
+	left := false
+	for _, m := range p.ordered() {
+		for _, in := range m.Instances {
+			if in.State == stateTerminated {
+				continue
+			}
+			left = true
+			p.views[m.Name].Message = fmt.Sprintf("instance %s is being terminated", in.ID)
+			if in.State != stateShuttingDown {
+				p.do(TerminateInstance{m.Name, in.ID})
+				p.wait = waitMySQL
+			}
+		}
+	}
+	return left
+}
+
+// endVolumes deletes the volumes that the policy does not keep and says whether any of those is left.
+func (p *planner) endVolumes() bool {
+	if p.DeletionPolicy == v1alpha1.DeletionPolicyRetain {
+		return false
+	}
+	left := false
+	for _, m := range p.ordered() {
+		for _, vol := range m.Volumes {
+			if vol.State == volumeDeleted {
+				continue
+			}
+			left = true
+			p.views[m.Name].Message = fmt.Sprintf("volume %s is being deleted", vol.ID)
+			if vol.State == volumeAvailable {
+				p.do(DeleteVolume{m.Name, vol.ID})
+				p.wait = waitMySQL
+			}
+		}
+	}
+	return left
+}

@@ -1,0 +1,79 @@
+package topology
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+)
+
+// Desired is the cluster's spec with every default filled in and every name resolved.
+type Desired struct {
+	// Cluster is the MySQLCluster's name; members are called <Cluster>-<ordinal>.
+	Cluster string
+	// Replicas is the number of members wanted, 1 to 9.
+	Replicas int
+	// Lossless asks for semi-synchronous replication. Otherwise replication is asynchronous.
+	Lossless bool
+	// MaxLag is how far a replica may be behind and still serve reads. It is taken out of service past twice that.
+	MaxLag time.Duration
+	// TemplateHash says what an instance is built from, in the words of the spec.
+	TemplateHash string
+	// Subnets are the subnets of the spec in its order, with their zones. Empty while they are not resolved:
+	// then nothing is created.
+	Subnets []Subnet
+	// ManagedSecurityGroup is true when the operator makes the members' security group itself.
+	ManagedSecurityGroup bool
+	// Settings are the mysqld variables of the spec, normalised as the SQL plane normalises them.
+	Settings map[string]string
+	// Database is true when the spec asks for an application database.
+	Database bool
+	// Deleting is true once the cluster is to go: it has a deletion timestamp and is not protected.
+	Deleting bool
+	// DeletionPolicy says what becomes of the volumes.
+	DeletionPolicy v1alpha1.DeletionPolicy
+}
+
+// Subnet is a subnet of the spec.
+type Subnet struct {
+	ID, Zone string
+}
+
+// MemberName returns the name of the member with an ordinal.
+func (d Desired) MemberName(ordinal int) string {
+	return fmt.Sprintf("%s-%d", d.Cluster, ordinal)
+}
+
+// Ordinal returns the ordinal of a member of this cluster, or false when the name is not one of its members'.
+func (d Desired) Ordinal(member string) (int, bool) {
+	rest, ok := strings.CutPrefix(member, d.Cluster+"-")
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.Atoi(rest)
+	if err != nil || n < 0 || strconv.Itoa(n) != rest {
+		return 0, false
+	}
+	return n, true
+}
+
+// subnetFor returns the subnet in which a new volume of a member is made: round-robin by ordinal, shifted by one
+// for each time that its zone had to be given up.
+func (d Desired) subnetFor(ordinal, shift int) Subnet {
+	return d.Subnets[(ordinal+shift)%len(d.Subnets)]
+}
+
+// subnetInZone returns the first subnet of a zone, preferring the one that round-robin names.
+func (d Desired) subnetInZone(zone string, ordinal, shift int) (Subnet, bool) {
+	if s := d.subnetFor(ordinal, shift); s.Zone == zone {
+		return s, true
+	}
+	for _, s := range d.Subnets {
+		if s.Zone == zone {
+			return s, true
+		}
+	}
+	return Subnet{}, false
+}

@@ -1,0 +1,95 @@
+package topology
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+)
+
+// join brings the members whose machines are up to the point where mysqld answers over verified TLS.
+func (p *planner) join() {
+	for _, m := range p.ordered() {
+		v := p.views[m.Name]
+		if v.Phase != v1alpha1.PhaseEC2Ready {
+			continue
+		}
+		if v.Message = p.joinMember(m); v.Message == "" {
+			v.Phase = v1alpha1.PhaseReplicating
+		}
+	}
+}
+
+// joinMember plans a member's next step towards a verified connection and returns what it waits for.
+func (p *planner) joinMember(m *Member) string {
+	in := m.CurrentInstance()
+	switch m.SQL.Access {
+	case AccessVerified:
+		if m.SQL.CertificateRenewalDue && in != nil {
+			p.do(SignCertificate{m.Name, in.ID, in.Incarnation, in.Address})
+		}
+		return ""
+	case AccessUnverified:
+		p.waitAtMost(waitMySQL)
+		rec := p.Records.Members[m.Name]
+		p.do(SignCertificate{m.Name, in.ID, in.Incarnation, in.Address})
+		if rec.SignedInstance == in.ID {
+			// Signed already: the member installs it, or presents a key that was not the one that was signed.
+			p.wait = waitMySQL
+			if m.SQL.Reason != "" {
+				return "waiting for its certificate to take effect: " + m.SQL.Reason
+			}
+		}
+		return "signing its certificate"
+	case AccessDenied:
+		p.waitAtMost(waitEC2)
+		p.degraded(v1alpha1.ReasonMemberUntrusted, fmt.Sprintf("%s: mysqld refuses the operator's certificate: %s", m.Name, m.SQL.Reason))
+		return "mysqld refuses the operator's certificate"
+	case AccessNone, AccessSilent, AccessRefused:
+	}
+	return p.unreached(m)
+}
+
+// unreached says what is known of a member whose mysqld does not answer, and how urgently to look again.
+func (p *planner) unreached(m *Member) string {
+	p.waitAtMost(waitMySQL)
+	message := "waiting for mysqld"
+	if m.Stage != "" {
+		message += " (last boot stage: " + m.Stage + ")"
+	}
+	if m.SilentSince.IsZero() {
+		return message
+	}
+	silent := p.Now.Sub(m.SilentSince)
+	if silent > 30*time.Second {
+		p.wait = max(p.wait, waitEC2) // it is not about to answer: no second-by-second dialling for hours
+	}
+	if silent < silenceAllowed {
+		return message
+	}
+	if m.SQL.Access == AccessSilent {
+		p.degraded(v1alpha1.ReasonMemberUnreachable, p.unreachableAdvice(m))
+		return "silent on port 3306 for more than 3 minutes"
+	}
+	p.degraded(v1alpha1.ReasonBootFailed, fmt.Sprintf("%s: its machine is up but mysqld does not answer (last boot stage: %s); see the instance's console output", m.Name, orNone(m.Stage)))
+	return message
+}
+
+func (p *planner) unreachableAdvice(m *Member) string {
+	group := "the groups of spec.aws.securityGroupIDs"
+	if p.ManagedSecurityGroup {
+		group = "security group " + orNone(p.SecurityGroup)
+	}
+	address := ""
+	if in := m.CurrentInstance(); in != nil {
+		address = in.Address
+	}
+	return fmt.Sprintf("%s: EC2 calls its instance healthy but %s:3306 is silent; check that %s admits the operator's pods (spec.aws.clientCIDRs or clientSecurityGroupIDs) and that a route leads from the pods to the subnet and back", m.Name, address, group)
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}

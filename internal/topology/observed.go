@@ -1,0 +1,261 @@
+package topology
+
+import (
+	"slices"
+	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
+)
+
+// Observed is everything that a pass saw, read once, before anything is decided.
+type Observed struct {
+	// Now is the time of the pass.
+	Now time.Time
+	// CloudReachable is false when EC2's API gave no answer: then what it said last is used, and nothing is created.
+	CloudReachable bool
+	// CloudTaken is when EC2's side was read last.
+	CloudTaken time.Time
+	// Records is the content of the cluster's members ConfigMap.
+	Records Records
+	// SecurityGroup is the id of the operator's own security group for this cluster, empty while there is none.
+	SecurityGroup string
+	// Snapshots are the EBS snapshots that carry the cluster's UID.
+	Snapshots []Snapshot
+	// Members are the members that the spec wants or of which EC2 shows something, by name.
+	Members map[string]*Member
+	// Launchable is false while the preflight has not passed: then no volume is made and no instance launched.
+	Launchable bool
+	// DatabaseReady is true once the application database and its owner are as the spec wants them.
+	DatabaseReady bool
+	// InService names the replicas that are published as ready at the moment.
+	InService map[string]bool
+}
+
+// Member is what was seen of one member.
+type Member struct {
+	Name    string
+	Ordinal int
+	// Instances are all instances that carry this member's tag, the terminated ones that EC2 still shows included.
+	Instances []Instance
+	// Volumes are all volumes that carry this member's tag and are not retired.
+	Volumes []Volume
+	// SQL is what mysqld answered.
+	SQL SQL
+	// SilentSince is when the member was first seen unreachable in a row of such sightings; zero when it answers.
+	SilentSince time.Time
+	// Stage is the last bootstrap stage that the instance printed to its console.
+	Stage string
+	// CapacityRefused is the zone in which EC2 has had no capacity for the member since CapacityRefusedAt; empty when it
+	// refused nothing.
+	CapacityRefused   string
+	CapacityRefusedAt time.Time
+}
+
+// Instance is one EC2 instance of a member.
+type Instance struct {
+	ID           string
+	Incarnation  int
+	State        string
+	Zone         string
+	Address      string
+	TemplateHash string
+	LaunchTime   time.Time
+	Impaired     bool
+	StateReason  string
+}
+
+// Volume is one EBS volume of a member.
+type Volume struct {
+	ID          string
+	Incarnation int
+	State       string
+	Zone        string
+	AttachedTo  string
+	AttachState string
+}
+
+// Snapshot is one EBS snapshot of this cluster.
+type Snapshot struct {
+	ID, VolumeID, State, Progress string
+}
+
+// EC2's names for the states that decisions depend on.
+const (
+	statePending      = "pending"
+	stateRunning      = "running"
+	stateStopping     = "stopping"
+	stateStopped      = "stopped"
+	stateShuttingDown = "shutting-down"
+	stateTerminated   = "terminated"
+
+	volumeCreating  = "creating"
+	volumeAvailable = "available"
+	volumeInUse     = "in-use"
+	volumeDeleting  = "deleting"
+	volumeDeleted   = "deleted"
+
+	attachAttached = "attached"
+
+	snapshotCompleted = "completed"
+	snapshotError     = "error"
+)
+
+func (i Instance) gone() bool {
+	return i.State == stateTerminated || i.State == stateShuttingDown
+}
+
+func (v Volume) gone() bool {
+	return v.State == volumeDeleting || v.State == volumeDeleted
+}
+
+// Access says how far a connection to a member's mysqld got.
+type Access string
+
+const (
+	// AccessNone: nobody tried, there is no address yet.
+	AccessNone Access = ""
+	// AccessSilent: no answer within the time-out.
+	AccessSilent Access = "Silent"
+	// AccessRefused: the machine answers, mysqld does not.
+	AccessRefused Access = "Refused"
+	// AccessUnverified: mysqld answers, but not yet with a certificate of the cluster's CA.
+	AccessUnverified Access = "Unverified"
+	// AccessDenied: mysqld answers over verified TLS and refuses the operator.
+	AccessDenied Access = "Denied"
+	// AccessVerified: mysqld answers over verified TLS.
+	AccessVerified Access = "Verified"
+)
+
+// SQL is what a member's mysqld said of itself.
+type SQL struct {
+	Access Access
+	// Reason says why Access is not Verified.
+	Reason     string
+	Version    string
+	ServerUUID string
+	Writable   bool
+	Executed   gtid.Set
+	Purged     gtid.Set
+	// Replication is nil when no source is configured.
+	Replication *Replication
+	SemiSync    SemiSync
+	// Membership is the row of nairobi_mysql.membership, nil when there is none. Its absence means something only
+	// when MembershipKnown is true.
+	Membership      *Membership
+	MembershipKnown bool
+	// Drifted are the pinned variables that do not have their pinned value, with the value that they should have.
+	Drifted map[string]string
+	// Persisted are the variables that were set by SET PERSIST or SET PERSIST_ONLY.
+	Persisted map[string]string
+	// RestartPending is true when a persisted value waits for a restart to take effect.
+	RestartPending bool
+	// Clone is the last CLONE operation of this server, nil when it never was a recipient.
+	Clone *Clone
+	// PendingCommits counts the sessions that wait for a replica's acknowledgement.
+	PendingCommits int
+	// CertificateRenewalDue is true when the member's certificate has less than a third of its life left.
+	CertificateRenewalDue bool
+}
+
+// Replication is the state of a member's channel to its source.
+type Replication struct {
+	SourceHost string
+	IOState    string // ON, CONNECTING or OFF
+	SQLRunning bool
+	Retrieved  gtid.Set
+	Error      string
+	// Lag is how far the applier is behind; meaningless unless LagKnown.
+	Lag      time.Duration
+	LagKnown bool
+}
+
+// Replication.IOState as performance_schema spells it.
+const (
+	ioOn         = "ON"
+	ioConnecting = "CONNECTING"
+	ioOff        = "OFF"
+)
+
+// SemiSync is a member's semi-synchronous replication, both sides of it.
+type SemiSync struct {
+	SourceEnabled  bool
+	ReplicaEnabled bool
+	WaitCount      int
+}
+
+// Clone is the progress of a CLONE.
+type Clone struct {
+	State   string // Not Started, In Progress, Completed, Failed
+	Message string
+}
+
+const cloneInProgress = "In Progress"
+
+// Membership says who may acknowledge a commit: the row that the database itself keeps.
+type Membership struct {
+	// Epoch grows by one with every change and every promotion.
+	Epoch uint64
+	// Voters are the members whose acknowledgements count, the primary included.
+	Voters []string
+	// W is how many replicas must acknowledge a commit before its client is answered.
+	W int
+}
+
+// Has says whether a member is a voter.
+func (m Membership) Has(member string) bool { return slices.Contains(m.Voters, member) }
+
+// verified says whether mysqld answers over verified TLS.
+func (m *Member) verified() bool { return m.SQL.Access == AccessVerified }
+
+// position is everything that a member holds: what it executed and what lies in its relay log.
+func (m *Member) position() gtid.Set {
+	if m.SQL.Replication == nil {
+		return m.SQL.Executed
+	}
+	return m.SQL.Executed.Union(m.SQL.Replication.Retrieved)
+}
+
+// cloning says whether the member is being seeded at the moment.
+func (m *Member) cloning() bool { return m.SQL.Clone != nil && m.SQL.Clone.State == cloneInProgress }
+
+// volume returns the member's volume: the newest one that is not on its way out.
+func (m *Member) volume() *Volume {
+	var best *Volume
+	for i := range m.Volumes {
+		v := &m.Volumes[i]
+		if !v.gone() && (best == nil || v.Incarnation > best.Incarnation) {
+			best = v
+		}
+	}
+	return best
+}
+
+// CurrentInstance returns the member's instance: the one that its volume is attached to, else the newest that is not
+// on its way out. A single attachment is what keeps two instances from being the same member.
+func (m *Member) CurrentInstance() *Instance {
+	v := m.volume()
+	var best *Instance
+	for i := range m.Instances {
+		in := &m.Instances[i]
+		if in.gone() {
+			continue
+		}
+		if v != nil && v.AttachedTo == in.ID {
+			return in
+		}
+		if best == nil || in.Incarnation > best.Incarnation {
+			best = in
+		}
+	}
+	return best
+}
+
+// ordered returns the members by ordinal.
+func (o Observed) ordered() []*Member {
+	all := make([]*Member, 0, len(o.Members))
+	for _, m := range o.Members {
+		all = append(all, m)
+	}
+	slices.SortFunc(all, func(a, b *Member) int { return a.Ordinal - b.Ordinal })
+	return all
+}

@@ -1,0 +1,157 @@
+package topology
+
+import (
+	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+)
+
+// How long to wait for what, when no watch tells.
+const (
+	// waitNext is the pause after something was done: long enough to be no busy loop, short enough not to be felt.
+	waitNext = 50 * time.Millisecond
+	// waitMySQL is the pause while mysqld comes up on a member, clones or catches up.
+	waitMySQL = time.Second
+	// waitEC2 is the pause while EC2 works.
+	waitEC2 = 5 * time.Second
+	// waitReady is the pause when nothing is left to do.
+	waitReady = 30 * time.Second
+
+	// eagerEC2 is how long after a launch EC2 is asked every second: most instances are running by then, and
+	// fifteen describes cost nothing of a bucket that refills by twenty a second.
+	eagerEC2 = 15 * time.Second
+	// silenceAllowed is how long a member that EC2 calls healthy may say nothing on its port before it is reported.
+	silenceAllowed = 3 * time.Minute
+	// returnPatience is how long a voter on a running machine is waited for before somebody is promoted without it: the
+	// start of a mysqld and its crash recovery on a small log.
+	returnPatience = 10 * time.Second
+	// capacityPatience is how long a zone may refuse capacity before a member without data moves to another.
+	capacityPatience = time.Minute
+)
+
+// Plan is what a pass decided.
+type Plan struct {
+	// Phase is the least advanced of the members' phases.
+	Phase v1alpha1.Phase
+	// Primary is the member that takes writes, empty when there is none.
+	Primary string
+	// Membership is the newest membership row that was seen, nil when there is none.
+	Membership *Membership
+	// Members are the wanted members and those that are on their way out, by ordinal.
+	Members []View
+	// Records are to be saved, when they differ from what was observed, before any action is taken.
+	Records Records
+	// Actions are what to do now. Those of different members may run side by side; those of one member run in order.
+	Actions []Action
+	// Degraded is what a person should know, most important first.
+	Degraded []Finding
+	// Waiting says what the cluster waits for, in words; empty when nothing is left to do.
+	Waiting Finding
+	// RequeueAfter is when to look again although nothing was heard.
+	RequeueAfter time.Duration
+	// Gone is true when a deletion is finished: EC2 shows nothing of this cluster that the policy does not keep.
+	Gone bool
+}
+
+// View is a member as people see it.
+type View struct {
+	Name    string
+	Phase   v1alpha1.Phase
+	Role    v1alpha1.Role
+	Voter   bool
+	Message string
+	// InService is true when the member may serve reads (a replica) or writes (the primary).
+	InService bool
+	// Lag is how far a replica is behind; meaningless unless LagKnown.
+	Lag      time.Duration
+	LagKnown bool
+	// InstanceID, VolumeID, Zone, Address and Version are empty while unknown.
+	InstanceID, VolumeID, Zone, Address, Version string
+}
+
+// Finding is a reason constant of api/v1alpha1 with its message.
+type Finding struct {
+	Reason, Message string
+}
+
+// planner is the state of one pass of the brain.
+type planner struct {
+	Desired
+	Observed
+	plan  Plan
+	views map[string]*View
+	// wait is the shortest pause that anything asked for.
+	wait time.Duration
+}
+
+// Next decides what to do.
+func Next(d Desired, o Observed) Plan {
+	p := &planner{Desired: d, Observed: o, views: map[string]*View{}, wait: waitReady}
+	p.plan.Records = o.Records.Clone()
+	if d.Deleting {
+		p.delete()
+	} else {
+		p.provision()
+		p.join()
+		p.replicate()
+		p.finish()
+	}
+	p.summarise()
+	return p.plan
+}
+
+func (p *planner) do(actions ...Action) {
+	p.plan.Actions = append(p.plan.Actions, actions...)
+	p.waitAtMost(waitNext)
+}
+
+func (p *planner) waitAtMost(d time.Duration) { p.wait = min(p.wait, d) }
+
+func (p *planner) degraded(reason, message string) {
+	p.plan.Degraded = append(p.plan.Degraded, Finding{reason, message})
+}
+
+// busy says whether an action for a member is planned already in this pass.
+func (p *planner) busy(member string) bool {
+	for _, a := range p.plan.Actions {
+		if a.Target() == member {
+			return true
+		}
+	}
+	return false
+}
+
+// phaseRank orders the phases by how far they are.
+var phaseRank = map[v1alpha1.Phase]int{
+	v1alpha1.PhaseDeleting: -1, v1alpha1.PhaseProvisioning: 0, v1alpha1.PhaseEC2Ready: 1, v1alpha1.PhaseReplicating: 2, v1alpha1.PhaseReady: 3,
+}
+
+// summarise fills in the cluster's phase and what it waits for from its members'.
+func (p *planner) summarise() {
+	p.plan.RequeueAfter = p.wait
+	p.plan.Phase = v1alpha1.PhaseReady
+	for _, m := range p.ordered() {
+		v, ok := p.views[m.Name]
+		if !ok {
+			continue
+		}
+		p.plan.Members = append(p.plan.Members, *v)
+		if phaseRank[v.Phase] < phaseRank[p.plan.Phase] {
+			p.plan.Phase = v.Phase
+		}
+		if v.Message != "" && p.plan.Waiting.Message == "" {
+			p.plan.Waiting = Finding{waitingReason[v.Phase], v.Name + ": " + v.Message}
+		}
+	}
+	if p.Deleting {
+		p.plan.Phase = v1alpha1.PhaseDeleting
+	}
+}
+
+var waitingReason = map[v1alpha1.Phase]string{
+	v1alpha1.PhaseProvisioning: v1alpha1.ReasonProvisioning,
+	v1alpha1.PhaseEC2Ready:     v1alpha1.ReasonBootstrapping,
+	v1alpha1.PhaseReplicating:  v1alpha1.ReasonReplicating,
+	v1alpha1.PhaseReady:        v1alpha1.ReasonReconciling,
+	v1alpha1.PhaseDeleting:     v1alpha1.ReasonDeleting,
+}

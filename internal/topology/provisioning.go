@@ -1,0 +1,248 @@
+package topology
+
+import (
+	"fmt"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+)
+
+// provision gives every wanted member its volume and its instance, side by side.
+func (p *planner) provision() {
+	for ordinal := range p.Replicas {
+		name := p.MemberName(ordinal)
+		if p.Members[name] == nil {
+			p.Members[name] = &Member{Name: name, Ordinal: ordinal}
+		}
+	}
+	p.rememberVolumes()
+	if p.ManagedSecurityGroup && p.Launchable && p.mayCreate() == "" {
+		// Idempotent and free of calls while it is as it should be, so that drift in its rules is put back too.
+		p.plan.Actions = append(p.plan.Actions, EnsureSecurityGroup{})
+	}
+	for _, m := range p.ordered() {
+		v := &View{Name: m.Name, Phase: v1alpha1.PhaseProvisioning, Role: v1alpha1.RoleNone, Version: m.SQL.Version}
+		p.views[m.Name] = v
+		describe(m, v)
+		if v.Message = p.provisionMember(m); v.Message == "" || m.verified() {
+			v.Phase = v1alpha1.PhaseEC2Ready
+		}
+	}
+}
+
+func describe(m *Member, v *View) {
+	if vol := m.volume(); vol != nil {
+		v.VolumeID, v.Zone = vol.ID, vol.Zone
+	}
+	if in := m.CurrentInstance(); in != nil {
+		v.InstanceID, v.Address = in.ID, in.Address
+	}
+}
+
+// rememberVolumes notes which volume carries a member's data, so that a lost one is told from one that never was.
+func (p *planner) rememberVolumes() {
+	for name, m := range p.Members {
+		if vol := m.volume(); vol != nil && vol.AttachedTo != "" {
+			rec := p.plan.Records.Members[name]
+			rec.VolumeID = vol.ID
+			rec.Volume = max(rec.Volume, vol.Incarnation)
+			p.plan.Records.Members[name] = rec
+		}
+	}
+}
+
+// mayCreate returns why nothing may be created at the moment, or "".
+func (p *planner) mayCreate() string {
+	switch rebuilt := p.Records.RebuiltAt; {
+	case !p.CloudReachable:
+		return "waiting for EC2's API"
+	case len(p.Subnets) == 0:
+		return "waiting for the subnets of spec.aws.subnetIDs"
+	case !rebuilt.IsZero() && p.Now.Sub(rebuilt) < RebuildWait:
+		return "waiting two minutes before anything is created: the members' records were lost and rebuilt from EC2's tags"
+	}
+	return ""
+}
+
+// provisionMember plans a member's next step in EC2 and returns what it waits for, or "" when its machine is up.
+func (p *planner) provisionMember(m *Member) string {
+	vol, in := m.volume(), m.CurrentInstance()
+	switch {
+	case m.Ordinal >= p.Replicas:
+		return "" // no longer wanted: it keeps what it has until it is scaled in
+	case vol == nil:
+		return p.needVolume(m)
+	case in == nil:
+		return p.needInstance(m, vol)
+	}
+	p.endSurplus(m, in)
+	switch in.State {
+	case statePending:
+		p.waitForEC2(in)
+		return "instance " + in.ID + " is pending"
+	case stateStopping:
+		p.waitAtMost(waitEC2)
+		return "instance " + in.ID + " is stopping"
+	case stateStopped:
+		if p.CloudReachable {
+			p.do(StartInstance{m.Name, in.ID})
+		}
+		return "instance " + in.ID + " is stopped; starting it"
+	case stateRunning:
+		return p.needAttachment(m, vol, in)
+	}
+	p.waitAtMost(waitEC2)
+	return fmt.Sprintf("instance %s is %s", in.ID, in.State)
+}
+
+// needVolume plans a new volume.
+func (p *planner) needVolume(m *Member) string {
+	if why := p.mayCreate(); why != "" {
+		p.waitAtMost(waitEC2)
+		return why
+	}
+	rec := p.plan.Records.Members[m.Name]
+	if rec.VolumeID != "" {
+		// The volume that carried this member's data is gone. Its vote must go first: see quorum.go.
+		if p.voterSomewhere(m.Name) {
+			p.degraded(v1alpha1.ReasonMemberMissing, fmt.Sprintf("%s: volume %s with its data is gone; it is replaced when the member is no longer a voter", m.Name, rec.VolumeID))
+			p.waitAtMost(waitEC2)
+			return "volume " + rec.VolumeID + " is gone"
+		}
+		rec.Volume++
+		rec.VolumeID = ""
+	}
+	if !p.Launchable {
+		p.waitAtMost(waitEC2)
+		return "waiting for the preflight checks"
+	}
+	rec.Volume = max(rec.Volume, 1, p.deadVolumeIncarnation(m)+1)
+	p.plan.Records.Members[m.Name] = rec
+	zone := p.subnetFor(m.Ordinal, rec.ZoneShift).Zone
+	p.do(CreateVolume{Member: m.Name, Incarnation: rec.Volume, Zone: zone})
+	return "creating the data volume"
+}
+
+// deadVolumeIncarnation returns the newest incarnation among the volumes that EC2 still shows on their way out:
+// their tokens are used up.
+func (p *planner) deadVolumeIncarnation(m *Member) int {
+	newest := 0
+	for _, v := range m.Volumes {
+		if v.gone() {
+			newest = max(newest, v.Incarnation)
+		}
+	}
+	return newest
+}
+
+// voterSomewhere says whether any membership row that was seen names a member.
+func (p *planner) voterSomewhere(member string) bool {
+	row := p.newestMembership()
+	return row != nil && row.Has(member)
+}
+
+// needInstance plans a new instance in the zone of the member's volume.
+func (p *planner) needInstance(m *Member, vol *Volume) string {
+	if why := p.mayCreate(); why != "" {
+		p.waitAtMost(waitEC2)
+		return why
+	}
+	if !p.Launchable {
+		p.waitAtMost(waitEC2)
+		return "waiting for the preflight checks"
+	}
+	if p.ManagedSecurityGroup && p.SecurityGroup == "" {
+		p.waitAtMost(waitNext)
+		return "waiting for the security group"
+	}
+	if vol.State != volumeAvailable && vol.State != volumeCreating {
+		p.waitAtMost(waitEC2)
+		return fmt.Sprintf("volume %s is still %s by an instance that is gone", vol.ID, vol.State)
+	}
+	rec := p.plan.Records.Members[m.Name]
+	if p.moveZone(m, vol, &rec) {
+		p.plan.Records.Members[m.Name] = rec
+		return "no capacity in " + vol.Zone + "; moving to another zone"
+	}
+	used := 0
+	for _, in := range m.Instances {
+		used = max(used, in.Incarnation) // all gone, else there would be an instance: their tokens are used up
+	}
+	rec.Instance = max(rec.Instance, used+1)
+	subnet, ok := p.subnetInZone(vol.Zone, m.Ordinal, rec.ZoneShift)
+	if !ok {
+		p.degraded(v1alpha1.ReasonInvalidSpec, fmt.Sprintf("%s: no subnet of spec.aws.subnetIDs is in %s, where its volume %s is; append one", m.Name, vol.Zone, vol.ID))
+		p.waitAtMost(waitReady)
+		return "no subnet in the zone of its volume"
+	}
+	p.plan.Records.Members[m.Name] = rec
+	p.do(LaunchInstance{Member: m.Name, Ordinal: m.Ordinal, Incarnation: rec.Instance, SubnetID: subnet.ID, VolumeID: vol.ID})
+	if m.CapacityRefused == vol.Zone {
+		p.wait = waitEC2 // no hot loop against a zone that has nothing to give
+		p.degraded(v1alpha1.ReasonInsufficientCapacity, fmt.Sprintf("%s: EC2 has no capacity for it in %s at the moment", m.Name, vol.Zone))
+		return "EC2 has no capacity in " + vol.Zone + " at the moment"
+	}
+	return "launching an instance"
+}
+
+// moveZone gives up a zone without capacity for a member whose volume never carried data. A volume with data stays:
+// moving it would mean seeding anew, which is for a person to ask for.
+func (p *planner) moveZone(m *Member, vol *Volume, rec *Record) bool {
+	if m.CapacityRefused != vol.Zone || p.Now.Sub(m.CapacityRefusedAt) < capacityPatience || rec.VolumeID != "" || len(m.Instances) > 0 {
+		return false
+	}
+	for shift := rec.ZoneShift + 1; shift < rec.ZoneShift+len(p.Subnets); shift++ {
+		if p.subnetFor(m.Ordinal, shift).Zone != vol.Zone {
+			rec.ZoneShift = shift
+			rec.Volume++
+			rec.Instance++
+			p.do(DeleteVolume{m.Name, vol.ID})
+			return true
+		}
+	}
+	return false
+}
+
+// needAttachment plans the attachment of the volume to the running instance.
+func (p *planner) needAttachment(m *Member, vol *Volume, in *Instance) string {
+	switch {
+	case vol.AttachedTo == in.ID && vol.AttachState == attachAttached:
+		if in.Impaired && !m.verified() {
+			p.waitAtMost(waitEC2)
+			p.degraded(v1alpha1.ReasonMemberUnreachable, fmt.Sprintf("%s: EC2's status checks call instance %s impaired", m.Name, in.ID))
+			return "EC2's status checks call instance " + in.ID + " impaired"
+		}
+		return ""
+	case vol.AttachedTo == in.ID, vol.State == volumeCreating:
+		p.waitForEC2(in)
+		return fmt.Sprintf("volume %s is being attached", vol.ID)
+	case vol.State == volumeAvailable:
+		if p.CloudReachable {
+			p.do(AttachVolume{m.Name, vol.ID, in.ID})
+		}
+		return "attaching volume " + vol.ID
+	}
+	p.waitAtMost(waitEC2)
+	return fmt.Sprintf("volume %s is %s", vol.ID, vol.State)
+}
+
+// endSurplus ends the instances of a member that are not the one its volume is attached to.
+func (p *planner) endSurplus(m *Member, in *Instance) {
+	vol := m.volume()
+	if vol == nil || vol.AttachedTo != in.ID {
+		return // which one is the member's is not settled yet
+	}
+	for _, other := range m.Instances {
+		if other.ID != in.ID && !other.gone() && p.CloudReachable {
+			p.do(TerminateInstance{m.Name, other.ID})
+		}
+	}
+}
+
+// waitForEC2 asks every second just after a launch, and every five later.
+func (p *planner) waitForEC2(in *Instance) {
+	if p.Now.Sub(in.LaunchTime) < eagerEC2 {
+		p.waitAtMost(waitMySQL)
+		return
+	}
+	p.waitAtMost(waitEC2)
+}

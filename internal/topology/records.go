@@ -1,0 +1,82 @@
+package topology
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// RebuildWait is how long nothing is created after the records were lost and rebuilt from tags: longer than EC2
+// needs until a describe shows what was made just before.
+const RebuildWait = 2 * time.Minute
+
+// Records is what must be remembered and cannot be read from anywhere else. It is written by compare-and-swap
+// before the call that it is about.
+type Records struct {
+	// Members are the incarnations used up so far, by member.
+	Members map[string]Record `json:"members,omitempty"`
+	// Bootstrapped names the member that the cluster began on. Once it is set, no other member is ever made
+	// the first primary of an empty cluster.
+	Bootstrapped string `json:"bootstrapped,omitempty"`
+	// RebuiltAt is when the records were lost and rebuilt from tags; zero when they never were.
+	RebuiltAt time.Time `json:"rebuiltAt,omitzero"`
+	// FinalVolumes are the volumes of which a deletion takes its final snapshot, chosen before anything is stopped.
+	FinalVolumes []string `json:"finalVolumes,omitempty"`
+	// FinalChosen is true once FinalVolumes was decided, also when it is empty.
+	FinalChosen bool `json:"finalChosen,omitempty"`
+}
+
+// Record is what is remembered of one member.
+type Record struct {
+	// Instance and Volume are the incarnations of the newest instance and volume, 0 when there never was one.
+	Instance int `json:"instance,omitempty"`
+	Volume   int `json:"volume,omitempty"`
+	// ZoneShift counts how often the member's zone was given up for another.
+	ZoneShift int `json:"zoneShift,omitempty"`
+	// SignedInstance and SignedKey are the instance that was given a certificate last, and the SHA-256 of its
+	// public key: an instance gets a certificate for one key only.
+	SignedInstance string `json:"signedInstance,omitempty"`
+	SignedKey      string `json:"signedKey,omitempty"`
+	// RestartDue is when, in Unix seconds, a setting was persisted that needs a restart; 0 for never. A mysqld that
+	// started before still has to be restarted.
+	RestartDue int64 `json:"restartDue,omitempty"`
+	// VolumeID is the volume that carries the member's data, once EC2 showed it.
+	VolumeID string `json:"volumeID,omitempty"`
+}
+
+// Clone returns a deep copy.
+func (r Records) Clone() Records {
+	r.Members = maps.Clone(r.Members)
+	if r.Members == nil {
+		r.Members = map[string]Record{}
+	}
+	r.FinalVolumes = slices.Clone(r.FinalVolumes)
+	return r
+}
+
+// Equal says whether two records are the same.
+func (r Records) Equal(o Records) bool {
+	return maps.Equal(r.Members, o.Members) && r.Bootstrapped == o.Bootstrapped && r.RebuiltAt.Equal(o.RebuiltAt) &&
+		slices.Equal(r.FinalVolumes, o.FinalVolumes) && r.FinalChosen == o.FinalChosen
+}
+
+// Rebuild makes new records from what EC2's tags tell, after the old ones were lost.
+func Rebuild(o Observed) Records {
+	r := Records{Members: map[string]Record{}, RebuiltAt: o.Now}
+	for _, m := range o.Members {
+		var rec Record
+		for _, i := range m.Instances {
+			rec.Instance = max(rec.Instance, i.Incarnation)
+		}
+		for _, v := range m.Volumes {
+			rec.Volume = max(rec.Volume, v.Incarnation)
+		}
+		if v := m.volume(); v != nil {
+			rec.VolumeID = v.ID
+		}
+		if rec != (Record{}) {
+			r.Members[m.Name] = rec
+		}
+	}
+	return r
+}

@@ -1,0 +1,204 @@
+package topology
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
+)
+
+// replicate gives the members that answer their roles.
+func (p *planner) replicate() {
+	primary := p.choosePrimary()
+	if primary == nil {
+		for _, m := range p.ordered() {
+			if v := p.views[m.Name]; v.Phase == v1alpha1.PhaseReplicating {
+				v.Message = "waiting for a primary"
+			}
+		}
+		return
+	}
+	p.plan.Primary = primary.Name
+	p.views[primary.Name].Role = v1alpha1.RolePrimary
+	p.views[primary.Name].InService = true
+	p.forgetGoneVolumes(primary)
+	admitting := false
+	for _, m := range p.ordered() {
+		v := p.views[m.Name]
+		v.Voter = p.plan.Membership.Has(m.Name)
+		if m == primary || v.Phase != v1alpha1.PhaseReplicating {
+			continue
+		}
+		v.Role = v1alpha1.RoleReplica
+		v.Message = p.seed(m, primary)
+		if v.Message == "" {
+			v.Message = p.vote(m, primary, &admitting)
+		}
+		p.serve(m, v)
+	}
+	p.keepWait(primary, admitting)
+	if v := p.views[primary.Name]; v.Phase == v1alpha1.PhaseReplicating {
+		v.Phase = v1alpha1.PhaseReady
+	}
+}
+
+// seed plans a replica's next step until both its threads run, and returns what it waits for.
+func (p *planner) seed(m, primary *Member) string {
+	switch {
+	case m.cloning():
+		p.waitAtMost(waitMySQL)
+		return "being cloned: " + m.SQL.Clone.Message
+	case p.needsClone(m, primary):
+		return p.clone(m, primary)
+	}
+	if errant := p.errant(m, primary); !errant.IsEmpty() {
+		p.waitAtMost(waitReady)
+		p.degraded(v1alpha1.ReasonMemberUntrusted, fmt.Sprintf("%s holds transactions that %s does not: %s; it does not replicate until it is rebuilt", m.Name, primary.Name, errant))
+		return "holds errant transactions " + errant.String()
+	}
+	source := primary.CurrentInstance()
+	if source == nil {
+		p.waitAtMost(waitEC2)
+		return "waiting for the address of " + primary.Name
+	}
+	r := m.SQL.Replication
+	if r == nil || r.SourceHost != source.Address || (r.IOState == ioOff || !r.SQLRunning) && r.Error == "" {
+		p.do(ReplicateFrom{m.Name, primary.Name, source.Address})
+		return "starting replication from " + primary.Name
+	}
+	if r.IOState == ioOff || !r.SQLRunning {
+		p.waitAtMost(waitEC2)
+		p.do(ReplicateFrom{m.Name, primary.Name, source.Address})
+		p.wait = max(p.wait, waitEC2)
+		p.degraded(v1alpha1.ReasonMemberMissing, fmt.Sprintf("%s: replication stopped: %s", m.Name, r.Error))
+		return "replication stopped: " + r.Error
+	}
+	if r.IOState == ioConnecting {
+		p.waitAtMost(waitMySQL)
+		return "connecting to " + primary.Name
+	}
+	return ""
+}
+
+// needsClone says whether a member must be seeded: it is empty, or lacks transactions that the primary's binary logs
+// no longer hold. A voter is never seeded anew: it may be the only holder of an acknowledged commit.
+func (p *planner) needsClone(m, primary *Member) bool {
+	if p.plan.Membership.Has(m.Name) {
+		return false
+	}
+	if m.SQL.Executed.IsEmpty() {
+		return true
+	}
+	return !m.SQL.Executed.Contains(primary.SQL.Purged)
+}
+
+// clone plans the seeding of a member from the primary.
+func (p *planner) clone(m, primary *Member) string {
+	donor := primary
+	in := donor.CurrentInstance()
+	if in == nil {
+		p.waitAtMost(waitEC2)
+		return "waiting for the address of " + donor.Name
+	}
+	address := net.JoinHostPort(in.Address, strconv.Itoa(v1alpha1.MySQLPort))
+	p.do(CloneFrom{m.Name, donor.Name, address})
+	if m.SQL.Clone != nil && m.SQL.Clone.State == "Failed" {
+		p.wait = max(p.wait, waitEC2)
+		p.degraded(v1alpha1.ReasonMemberMissing, fmt.Sprintf("%s: CLONE failed, it is tried again: %s", m.Name, m.SQL.Clone.Message))
+	}
+	return "seeding by CLONE from " + donor.Name
+}
+
+// errant returns the transactions that a replica executed and the primary did not, leaving out those of the primary's
+// own UUID: a replica may have received those while the primary still waits for more acknowledgements.
+func (p *planner) errant(m, primary *Member) gtid.Set {
+	return m.SQL.Executed.Subtract(primary.SQL.Executed).WithoutSource(primary.SQL.ServerUUID)
+}
+
+// vote plans to make a running replica a voter, one at a time, and returns what it waits for.
+func (p *planner) vote(m, primary *Member, admitting *bool) string {
+	row := *p.plan.Membership
+	if row.Has(m.Name) {
+		if wants := p.Lossless && len(row.Voters) > 1; m.SQL.SemiSync.ReplicaEnabled != wants {
+			p.do(SetAcknowledging{m.Name, wants})
+			return "switching its acknowledgements " + onOff(wants)
+		}
+		return ""
+	}
+	switch {
+	case m.SQL.SemiSync.ReplicaEnabled && len(row.Voters) > 1:
+		// Nobody may count on an acknowledgement of a member that a promotion would not ask.
+		p.do(SetAcknowledging{m.Name, false})
+		return "switching its acknowledgements off until it is a voter"
+	case m.Ordinal >= p.Replicas:
+		return ""
+	case *admitting:
+		p.waitAtMost(waitMySQL)
+		return "waiting to become a voter"
+	case !m.SQL.Replication.LagKnown || m.SQL.Replication.Lag > p.MaxLag:
+		p.waitAtMost(waitMySQL)
+		return "catching up with " + primary.Name
+	}
+	*admitting = true
+	p.do(AdmitVoter{Member: m.Name, Primary: primary.Name, From: row, SemiSync: p.Lossless})
+	return "becoming a voter"
+}
+
+// serve decides whether a replica serves reads, and with it whether it is Ready. It goes into service within MaxLag
+// and out again only past twice that.
+func (p *planner) serve(m *Member, v *View) {
+	r := m.SQL.Replication
+	if r == nil {
+		return
+	}
+	v.Lag, v.LagKnown = r.Lag, r.LagKnown
+	limit := p.MaxLag
+	if p.InService[m.Name] {
+		limit *= 2
+	}
+	v.InService = r.LagKnown && r.Lag <= limit && r.SQLRunning && r.IOState == ioOn && !m.cloning()
+	switch {
+	case v.Message != "":
+	case !v.InService:
+		p.waitAtMost(waitMySQL)
+		v.Message = "catching up"
+	default:
+		v.Phase = v1alpha1.PhaseReady
+	}
+}
+
+// keepWait keeps the primary's semi-synchronous settings in agreement with the membership row. While a voter is being
+// admitted the count may be higher on purpose.
+func (p *planner) keepWait(primary *Member, admitting bool) {
+	row := *p.plan.Membership
+	enabled := p.Lossless && len(row.Voters) > 1
+	s := primary.SQL.SemiSync
+	if admitting || p.busy(primary.Name) {
+		return
+	}
+	if s.SourceEnabled != enabled || enabled && s.WaitCount != row.W {
+		p.do(SetSourceWait{Member: primary.Name, Enabled: enabled, W: row.W, Alone: len(row.Voters) == 1})
+	}
+}
+
+// forgetGoneVolumes takes the vote of members whose volume EC2 no longer has: whatever they acknowledged is held by
+// the others, and they will never acknowledge again.
+func (p *planner) forgetGoneVolumes(primary *Member) {
+	row := *p.plan.Membership
+	for _, name := range row.Voters {
+		m := p.Members[name]
+		if name == primary.Name || m == nil || m.verified() || m.volume() != nil || !p.CloudReachable {
+			continue
+		}
+		if in := m.CurrentInstance(); in != nil && in.State != stateStopped {
+			if !p.busy(name) {
+				p.do(StopInstance{name, in.ID})
+			}
+			continue
+		}
+		p.do(RemoveVoter{Member: name, Primary: primary.Name, From: row, SemiSync: p.Lossless})
+		return
+	}
+}

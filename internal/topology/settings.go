@@ -1,0 +1,67 @@
+package topology
+
+import (
+	"slices"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+)
+
+// configure keeps every answering member's variables as they should be: the pinned ones at their pinned value, the
+// user's as the spec has them. Values that need a restart are rolled through the members, replicas first.
+func (p *planner) configure() {
+	for _, m := range p.ordered() {
+		if !m.verified() || m.cloning() || p.busy(m.Name) {
+			continue
+		}
+		if len(m.SQL.Drifted) > 0 {
+			p.do(PinSettings{m.Name, m.SQL.Drifted})
+			continue
+		}
+		if want, drop := p.settingsDiff(m); len(want)+len(drop) > 0 {
+			p.do(ApplySettings{m.Name, want, drop})
+		}
+	}
+	p.restartPending()
+}
+
+// settingsDiff returns what of the user's settings is not persisted yet, and what is persisted and no longer wanted.
+func (p *planner) settingsDiff(m *Member) (want map[string]string, drop []string) {
+	want = map[string]string{}
+	for name, value := range p.Settings {
+		if got, ok := m.SQL.Persisted[name]; !ok || got != value {
+			want[name] = value
+		}
+	}
+	for name := range m.SQL.Persisted {
+		if _, ok := p.Settings[name]; !ok {
+			drop = append(drop, name)
+		}
+	}
+	slices.Sort(drop)
+	return want, drop
+}
+
+// restartPending restarts one member whose persisted values wait for it, only while everybody else is well: replicas
+// first by ordinal, the primary last.
+func (p *planner) restartPending() {
+	var next *Member
+	for _, m := range p.ordered() {
+		v := p.views[m.Name]
+		if v == nil {
+			continue
+		}
+		if v.Phase != v1alpha1.PhaseReady || v.Message != "" || p.busy(m.Name) {
+			return
+		}
+		if m.SQL.RestartPending && (next == nil || next.Name == p.plan.Primary) {
+			next = m
+		}
+	}
+	if next == nil {
+		return
+	}
+	p.do(Restart{next.Name})
+	p.waitAtMost(waitMySQL)
+	p.views[next.Name].Message = "restarting mysqld so that changed settings take effect"
+	p.views[next.Name].Phase = v1alpha1.PhaseReplicating
+}

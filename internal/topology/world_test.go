@@ -1,0 +1,485 @@
+package topology
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
+)
+
+// world is a small model of what the operator acts on: EC2 with tokens, and a mysqld on each machine. It takes the
+// brain's actions and shows what came of them, so that a test can run pass after pass until nothing changes.
+type world struct {
+	t         *testing.T
+	now       time.Time
+	desired   Desired
+	records   Records
+	machines  map[string]*machine
+	volumes   map[string]*disk
+	snapshots []Snapshot
+	group     string
+	database  bool
+	reach     bool // EC2's API answers
+	refused   map[string]time.Time
+	refusedIn map[string]string
+	noRoom    map[string]bool // zones without capacity
+	serial    int
+	launches  int
+	trace     []string
+}
+
+type machine struct {
+	Instance
+	member  string
+	zone    string
+	booted  time.Time
+	signed  bool
+	server  *server
+	stopped bool
+}
+
+type disk struct {
+	Volume
+	member string
+	data   *data
+}
+
+// data is what lies on a volume: it outlives the machine.
+type data struct {
+	uuid       string
+	executed   gtid.Set
+	membership *Membership
+	source     string
+	ioOn       bool
+}
+
+type server struct {
+	writable bool
+	semi     SemiSync
+	sql      bool
+}
+
+func newWorld(t *testing.T, replicas int) *world {
+	return &world{
+		t: t, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), reach: true,
+		desired: Desired{
+			Cluster: "orders", Replicas: replicas, Lossless: true, MaxLag: 30 * time.Second, ManagedSecurityGroup: true, Database: true,
+			Subnets:        []Subnet{{"subnet-a", "a"}, {"subnet-b", "b"}, {"subnet-c", "c"}},
+			DeletionPolicy: v1alpha1.DeletionPolicySnapshot,
+		},
+		machines: map[string]*machine{}, volumes: map[string]*disk{}, refused: map[string]time.Time{}, refusedIn: map[string]string{}, noRoom: map[string]bool{},
+	}
+}
+
+// dataOf returns the data on the volume attached to a machine, nil when mysqld cannot run on it.
+func (w *world) dataOf(m *machine) *data {
+	for _, v := range w.volumes {
+		if v.AttachedTo == m.ID && m.State == stateRunning {
+			return v.data
+		}
+	}
+	return nil
+}
+
+func (w *world) observe() Observed {
+	o := Observed{
+		Now: w.now, CloudReachable: w.reach, CloudTaken: w.now, Records: w.records.Clone(), SecurityGroup: w.group,
+		Snapshots: slices.Clone(w.snapshots), Members: map[string]*Member{}, Launchable: true, DatabaseReady: w.database, InService: map[string]bool{},
+	}
+	member := func(name string) *Member {
+		if o.Members[name] == nil {
+			ordinal, ok := w.desired.Ordinal(name)
+			if !ok {
+				w.t.Fatalf("%q is no member", name)
+			}
+			o.Members[name] = &Member{Name: name, Ordinal: ordinal, CapacityRefusedAt: w.refused[name], CapacityRefused: w.refusedIn[name]}
+		}
+		return o.Members[name]
+	}
+	for _, v := range w.volumes {
+		m := member(v.member)
+		m.Volumes = append(m.Volumes, v.Volume)
+	}
+	for _, in := range w.machines {
+		m := member(in.member)
+		m.Instances = append(m.Instances, in.Instance)
+	}
+	for name, m := range o.Members {
+		if in := m.CurrentInstance(); in != nil {
+			m.SQL = w.sqlOf(w.machines[in.ID])
+			if m.SQL.Access != AccessVerified && m.SQL.Access != AccessUnverified {
+				m.SilentSince = w.now
+			}
+		}
+		_ = name
+	}
+	return o
+}
+
+func (w *world) sqlOf(m *machine) SQL {
+	d := w.dataOf(m)
+	switch {
+	case m.State != stateRunning:
+		return SQL{}
+	case d == nil || w.now.Sub(m.booted) < 2*time.Second:
+		return SQL{Access: AccessRefused}
+	case !m.signed:
+		return SQL{Access: AccessUnverified}
+	}
+	s := SQL{
+		Access: AccessVerified, Version: "9.7.4", ServerUUID: d.uuid, Writable: m.server.writable, Executed: d.executed,
+		SemiSync: m.server.semi, Membership: d.membership, MembershipKnown: true,
+	}
+	if d.source != "" {
+		s.Replication = &Replication{SourceHost: d.source, IOState: ioOff, SQLRunning: m.server.sql, LagKnown: true}
+		if source := w.at(d.source); d.ioOn && source != nil && w.dataOf(source) != nil {
+			s.Replication.IOState = ioOn
+			d.executed = d.executed.Union(w.dataOf(source).executed)
+			d.membership = w.dataOf(source).membership
+			s.Executed, s.Membership = d.executed, d.membership
+		}
+	}
+	return s
+}
+
+func (w *world) at(address string) *machine {
+	for _, m := range w.machines {
+		if m.Address == address && m.State == stateRunning {
+			return m
+		}
+	}
+	return nil
+}
+
+// machineOf returns the machine that a member's mysqld runs on.
+func (w *world) machineOf(member string) *machine {
+	for _, m := range w.machines {
+		if m.member == member && w.dataOf(m) != nil {
+			return m
+		}
+	}
+	w.t.Fatalf("no mysqld of %s runs", member)
+	return nil
+}
+
+func (w *world) id(prefix string) string {
+	w.serial++
+	return fmt.Sprintf("%s-%04d", prefix, w.serial)
+}
+
+// take gives an action its effect. A token is honoured as EC2 honours it: the same incarnation, the same resource.
+func (w *world) take(action Action) {
+	w.trace = append(w.trace, action.String())
+	switch a := action.(type) {
+	case EnsureSecurityGroup:
+		w.group = "sg-1"
+	case DeleteSecurityGroup:
+		w.group = ""
+	case CreateVolume:
+		for _, v := range w.volumes {
+			if v.member == a.Member && v.Incarnation == a.Incarnation {
+				return
+			}
+		}
+		id := w.id("vol")
+		w.volumes[id] = &disk{Volume: Volume{ID: id, Incarnation: a.Incarnation, State: volumeAvailable, Zone: a.Zone}, member: a.Member}
+	case DeleteVolume:
+		if w.volumes[a.VolumeID].AttachedTo != "" {
+			w.t.Errorf("deletes the attached volume %s", a.VolumeID)
+		}
+		delete(w.volumes, a.VolumeID)
+	case LaunchInstance:
+		w.launch(a)
+	case StartInstance:
+		m := w.machines[a.InstanceID]
+		m.State, m.booted, m.server = stateRunning, w.now, &server{sql: false}
+	case StopInstance:
+		w.machines[a.InstanceID].State = stateStopped
+	case TerminateInstance:
+		w.machines[a.InstanceID].State = stateTerminated
+		for _, v := range w.volumes {
+			if v.AttachedTo == a.InstanceID {
+				v.AttachedTo, v.AttachState, v.State = "", "", volumeAvailable
+			}
+		}
+	case AttachVolume:
+		v := w.volumes[a.VolumeID]
+		v.AttachedTo, v.AttachState, v.State = a.InstanceID, attachAttached, volumeInUse
+		if v.data == nil {
+			v.data = &data{uuid: fmt.Sprintf("00000000-0000-0000-0000-%012d", w.serial)}
+			w.serial++
+		}
+		w.machines[a.InstanceID].booted = w.now
+	case TakeSnapshot:
+		w.snapshots = append(w.snapshots, Snapshot{ID: w.id("snap"), VolumeID: a.VolumeID, State: snapshotCompleted})
+	default:
+		w.takeSQL(action)
+	}
+}
+
+func (w *world) launch(a LaunchInstance) {
+	zone := ""
+	for _, s := range w.desired.Subnets {
+		if s.ID == a.SubnetID {
+			zone = s.Zone
+		}
+	}
+	if w.noRoom[zone] {
+		if w.refusedIn[a.Member] != zone {
+			w.refused[a.Member], w.refusedIn[a.Member] = w.now, zone
+		}
+		return
+	}
+	delete(w.refused, a.Member)
+	delete(w.refusedIn, a.Member)
+	for _, m := range w.machines {
+		if m.member == a.Member && m.Incarnation == a.Incarnation {
+			return
+		}
+	}
+	if zone != w.volumes[a.VolumeID].Zone {
+		w.t.Errorf("launches %s in zone %s, its volume is in %s", a.Member, zone, w.volumes[a.VolumeID].Zone)
+	}
+	w.launches++
+	id := w.id("i")
+	w.machines[id] = &machine{
+		Instance: Instance{ID: id, Incarnation: a.Incarnation, State: stateRunning, Zone: zone, Address: fmt.Sprintf("10.0.0.%d", w.serial), LaunchTime: w.now},
+		member:   a.Member, booted: w.now, server: &server{},
+	}
+}
+
+func (w *world) commit(d *data) {
+	w.serial++
+	d.executed = d.executed.Union(gtid.MustParse(fmt.Sprintf("%s:%d", d.uuid, d.executed.Count()+1)))
+}
+
+func (w *world) takeSQL(action Action) {
+	m := w.machineOf(action.Target())
+	d := w.dataOf(m)
+	switch a := action.(type) {
+	case SignCertificate:
+		m.signed = true
+	case Bootstrap:
+		if !d.executed.IsEmpty() {
+			w.t.Errorf("bootstraps on %s, which holds %s", a.Member, d.executed)
+		}
+		m.server.writable = true
+		d.membership = &Membership{Epoch: 1, Voters: []string{a.Member}}
+		w.commit(d)
+	case Fence:
+		d.ioOn = false
+	case Promote:
+		if !d.executed.Contains(gtid.MustParse(a.MustHold)) {
+			w.t.Errorf("promotes %s without %s", a.Member, a.MustHold)
+		}
+		d.source, d.ioOn = "", false
+		m.server.writable, m.server.semi.SourceEnabled, m.server.semi.WaitCount = true, a.SemiSync, a.Membership.W
+		next := a.Membership
+		next.Epoch++
+		d.membership = &next
+		w.commit(d)
+	case Demote:
+		m.server.writable = false
+	case CloneFrom:
+		donor := w.dataOf(w.machineOf(a.Donor))
+		d.executed, d.membership, d.source = donor.executed, donor.membership, ""
+	case ReplicateFrom:
+		d.source, d.ioOn, m.server.sql = a.SourceAddress, true, true
+	case AdmitVoter:
+		primary := w.machineOf(a.Primary)
+		next := a.From.With(a.Member)
+		if !d.executed.Contains(w.dataOf(primary).executed) {
+			return
+		}
+		primary.server.semi.SourceEnabled, primary.server.semi.WaitCount = a.SemiSync, next.W
+		w.dataOf(primary).membership = &next
+		w.commit(w.dataOf(primary))
+		m.server.semi.ReplicaEnabled = a.SemiSync
+	case SetAcknowledging:
+		m.server.semi.ReplicaEnabled = a.On
+	case SetSourceWait:
+		m.server.semi.SourceEnabled, m.server.semi.WaitCount = a.Enabled, a.W
+	case EnsureDatabase:
+		w.database = true
+		w.commit(d)
+	default:
+		w.t.Fatalf("the model does not know %T", action)
+	}
+}
+
+// check holds the invariants after every step.
+func (w *world) check() {
+	perMember, live := map[string]int{}, map[string]int{}
+	for _, v := range w.volumes {
+		perMember[v.member]++
+	}
+	for _, m := range w.machines {
+		if !m.gone() {
+			live[m.member]++
+		}
+	}
+	for name, n := range perMember {
+		if n > 1 {
+			w.t.Fatalf("%s has %d volumes\n%s", name, n, strings.Join(w.trace, "\n"))
+		}
+	}
+	for name, n := range live {
+		if n > 1 {
+			w.t.Fatalf("%s has %d live instances\n%s", name, n, strings.Join(w.trace, "\n"))
+		}
+	}
+	writable := 0
+	for _, m := range w.machines {
+		if w.dataOf(m) != nil && m.server.writable {
+			writable++
+		}
+	}
+	if writable > 1 {
+		w.t.Fatalf("%d members are writable\n%s", writable, strings.Join(w.trace, "\n"))
+	}
+}
+
+// pass does one reconcile. cut is how many actions are taken before the operator dies; -1 for all.
+func (w *world) pass(cut int) Plan {
+	plan := Next(w.desired, w.observe())
+	w.records = plan.Records
+	for i, a := range plan.Actions {
+		if cut >= 0 && i >= cut {
+			break
+		}
+		w.take(a)
+		w.check()
+	}
+	w.now = w.now.Add(max(plan.RequeueAfter, 100*time.Millisecond))
+	return plan
+}
+
+// settle runs passes until nothing is left to do.
+func (w *world) settle(passes int) Plan {
+	w.t.Helper()
+	var plan Plan
+	for range passes {
+		plan = w.pass(-1)
+		if plan.Gone || plan.Phase == v1alpha1.PhaseReady && len(significant(plan.Actions)) == 0 {
+			return plan
+		}
+	}
+	w.t.Fatalf("does not settle within %d passes; phase %s, waiting for %q, degraded %v\n%s", passes, plan.Phase, plan.Waiting.Message, plan.Degraded, strings.Join(w.trace, "\n"))
+	return plan
+}
+
+// significant leaves out the upkeep that every pass plans.
+func significant(actions []Action) []Action {
+	return slices.DeleteFunc(slices.Clone(actions), func(a Action) bool { _, ok := a.(EnsureSecurityGroup); return ok })
+}
+
+func TestFromNothingToReadyForEverySize(t *testing.T) {
+	for replicas := 1; replicas <= 9; replicas++ {
+		w := newWorld(t, replicas)
+		plan := w.settle(300)
+		if len(plan.Membership.Voters) != replicas || plan.Membership.W != replicas/2 {
+			t.Errorf("%d members: voters %v, W %d", replicas, plan.Membership.Voters, plan.Membership.W)
+		}
+		if w.launches != replicas || len(w.volumes) != replicas {
+			t.Errorf("%d members: %d launches, %d volumes", replicas, w.launches, len(w.volumes))
+		}
+		if plan.RequeueAfter != waitReady {
+			t.Errorf("%d members: a Ready cluster is looked at every %s", replicas, plan.RequeueAfter)
+		}
+	}
+}
+
+func TestAnOperatorThatDiesAnywhereNeverDuplicates(t *testing.T) {
+	for seed := range uint64(400) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		w := newWorld(t, 1+random.IntN(5))
+		for range 40 {
+			w.pass(random.IntN(4))
+		}
+		w.settle(300)
+		if w.launches != w.desired.Replicas {
+			t.Fatalf("seed %d: %d launches for %d members", seed, w.launches, w.desired.Replicas)
+		}
+	}
+}
+
+func TestMembersThatStopAreStartedAndGivenTheirRoleAgain(t *testing.T) {
+	for seed := range uint64(200) {
+		random := rand.New(rand.NewPCG(seed, 2))
+		w := newWorld(t, 3)
+		w.settle(300)
+		for _, m := range w.machines {
+			if random.IntN(2) == 0 {
+				m.State = stateStopped
+				w.dataOf(m)
+			}
+		}
+		for _, v := range w.volumes {
+			if w.machines[v.AttachedTo].State == stateStopped {
+				v.data.ioOn = false
+			}
+		}
+		plan := w.settle(300)
+		if len(plan.Membership.Voters) != 3 {
+			t.Fatalf("seed %d: voters %v", seed, plan.Membership.Voters)
+		}
+	}
+}
+
+func TestZoneWithoutCapacityIsLeftBeforeThereIsData(t *testing.T) {
+	w := newWorld(t, 3)
+	w.noRoom["b"] = true
+	w.settle(400)
+	for _, v := range w.volumes {
+		if v.Zone == "b" {
+			t.Errorf("%s stays in the zone without capacity", v.member)
+		}
+	}
+}
+
+func TestLostRecordsAreRebuiltAndNothingIsMadeTwice(t *testing.T) {
+	w := newWorld(t, 3)
+	w.settle(300)
+	o := w.observe()
+	w.records = Rebuild(o)
+	for range 10 {
+		w.pass(-1)
+	}
+	w.settle(300)
+	if w.launches != 3 || len(w.volumes) != 3 {
+		t.Errorf("%d launches, %d volumes after the records were lost", w.launches, len(w.volumes))
+	}
+}
+
+func TestDeletionLeavesNothingButTheFinalSnapshot(t *testing.T) {
+	for _, policy := range []v1alpha1.DeletionPolicy{v1alpha1.DeletionPolicySnapshot, v1alpha1.DeletionPolicyRetain, v1alpha1.DeletionPolicyDelete} {
+		for passes := range 40 {
+			w := newWorld(t, 3)
+			for range passes {
+				w.pass(-1)
+			}
+			w.desired.Deleting, w.desired.DeletionPolicy = true, policy
+			w.settle(100)
+			for _, m := range w.machines {
+				if m.State != stateTerminated {
+					t.Errorf("%s after %d passes: instance %s is %s", policy, passes, m.ID, m.State)
+				}
+			}
+			if policy != v1alpha1.DeletionPolicyRetain && len(w.volumes) > 0 {
+				t.Errorf("%s after %d passes: %d volumes are left", policy, passes, len(w.volumes))
+			}
+			if w.group != "" {
+				t.Errorf("%s after %d passes: the security group is left", policy, passes)
+			}
+			wantSnapshot := policy == v1alpha1.DeletionPolicySnapshot && w.records.Bootstrapped != ""
+			if wantSnapshot != (len(w.snapshots) > 0) {
+				t.Errorf("%s after %d passes: %d snapshots, bootstrapped on %q", policy, passes, len(w.snapshots), w.records.Bootstrapped)
+			}
+		}
+	}
+}

@@ -1,0 +1,95 @@
+package webhook
+
+import (
+	"fmt"
+	"net/netip"
+
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+)
+
+const (
+	// enoughZones is how many zones let a majority survive the loss of any one, whatever the number of members.
+	enoughZones = 3
+	// wideNetwork is the prefix of the largest private network (10.0.0.0/8); a shorter one reaches beyond it.
+	wideNetwork = 8
+)
+
+// advice tells what is permitted in a spec, but is better known before it happens.
+func advice(cluster *v1alpha1.MySQLCluster) admission.Warnings {
+	var warnings admission.Warnings
+	for _, part := range []func(*v1alpha1.MySQLCluster) []string{members, zones, clients, data, marks} {
+		warnings = append(warnings, part(cluster)...)
+	}
+	return warnings
+}
+
+func members(cluster *v1alpha1.MySQLCluster) []string {
+	n, lossless := cluster.ReplicaCount(), cluster.Spec.Lossless()
+	var warnings []string
+	switch {
+	case n == 1:
+		warnings = append(warnings, "replicas: 1 is not highly available: the database is down while its instance is replaced")
+	case n == 2 && lossless:
+		warnings = append(warnings, "replicas: 2 with durability Lossless: after the loss of one member writes wait until it is replaced; with 3 they go on")
+	case n > 2 && n%2 == 0:
+		warnings = append(warnings, fmt.Sprintf("replicas: %d survives the loss of no more members at once than %d", n, n-1))
+	}
+	if !lossless && n > 1 {
+		warnings = append(warnings, "replication.durability: Async: a failover may lose the newest commits, although they were acknowledged")
+	}
+	return warnings
+}
+
+func zones(cluster *v1alpha1.MySQLCluster) []string {
+	n, subnets := int(cluster.ReplicaCount()), len(cluster.Spec.AWS.SubnetIDs)
+	switch {
+	case n == 1 || subnets == 0 || subnets >= min(n, enoughZones):
+		return nil
+	case subnets == 1:
+		return []string{"aws.subnetIDs: all members are in one subnet, so in one zone, and are lost together with it; give subnets of three zones"}
+	default:
+		return []string{fmt.Sprintf("aws.subnetIDs: %d members in %d subnets: the loss of one zone can take the majority; give subnets of three zones", n, subnets)}
+	}
+}
+
+func clients(cluster *v1alpha1.MySQLCluster) []string {
+	var warnings []string
+	for _, cidr := range cluster.Spec.AWS.ClientCIDRs {
+		network, err := netip.ParsePrefix(cidr)
+		if err != nil {
+			continue // the CRD refuses it
+		}
+		if network.Bits() < wideNetwork {
+			warnings = append(warnings, fmt.Sprintf("aws.clientCIDRs: %s lets whoever has a route to the members try to log in; name the networks of the clients", cidr))
+		}
+	}
+	return warnings
+}
+
+func data(cluster *v1alpha1.MySQLCluster) []string {
+	var warnings []string
+	if !cluster.Spec.Storage.IsEncrypted() {
+		warnings = append(warnings, "storage.encrypted: false: data and snapshots are kept in clear, and that cannot be changed later")
+	}
+	if cluster.Spec.Storage.EffectiveDeletionPolicy() == v1alpha1.DeletionPolicyDelete {
+		warnings = append(warnings, "storage.deletionPolicy: Delete: when the cluster is deleted nothing is kept of its data")
+	}
+	if !cluster.IsProtected() {
+		warnings = append(warnings, "deletionProtection: false: deleting the object, or its namespace, deletes the database")
+	}
+	return warnings
+}
+
+func marks(cluster *v1alpha1.MySQLCluster) []string {
+	value, marked := cluster.Annotations[v1alpha1.AnnotationAbandonCloudResources]
+	switch {
+	case !marked:
+		return nil
+	case value != "true":
+		return []string{fmt.Sprintf("annotation %s: %q has no effect; its only value is \"true\"", v1alpha1.AnnotationAbandonCloudResources, value)}
+	default:
+		return []string{fmt.Sprintf("annotation %s: deleting the cluster may leave instances and volumes behind in AWS that go on costing", v1alpha1.AnnotationAbandonCloudResources)}
+	}
+}

@@ -1,0 +1,167 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+)
+
+// phases in the order in which a new cluster goes through them.
+var phases = []v1alpha1.Phase{v1alpha1.PhaseProvisioning, v1alpha1.PhaseEC2Ready, v1alpha1.PhaseReplicating, v1alpha1.PhaseReady}
+
+func Test01AppliedClusterGoesThroughThePhasesToReady(t *testing.T) {
+	cluster, err := lab.Sample()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster.Namespace, cluster.Name = orders.Namespace, orders.Name
+	cluster.Spec.Database = &v1alpha1.DatabaseSpec{Name: "app"}
+	cluster.Spec.DeletionProtection = ptr.To(true)
+	if err := lab.Apply(t.Context(), cluster); err != nil {
+		t.Fatal(err)
+	}
+	started := time.Now()
+	var seen []v1alpha1.Phase
+	c, err := lab.WaitReady(t.Context(), orders, readyTimeout, func(c *v1alpha1.MySQLCluster) error {
+		if p := c.Status.Phase; p != "" && (len(seen) == 0 || seen[len(seen)-1] != p) {
+			t.Logf("%5.1fs %s", time.Since(started).Seconds(), p)
+			seen = append(seen, p)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, conditions(c))
+	}
+	if !slices.IsSortedFunc(seen, func(a, b v1alpha1.Phase) int { return slices.Index(phases, a) - slices.Index(phases, b) }) {
+		t.Errorf("the phases went back: %v", seen)
+	}
+	if c.Status.ReadyMembers != "3/3" || c.Status.Voters == nil || len(c.Status.Voters.Names) != 3 || c.Status.Voters.WaitFor != 1 {
+		t.Errorf("ready members %s, voters %+v", c.Status.ReadyMembers, c.Status.Voters)
+	}
+	found := inventory(t, string(c.UID))
+	if len(found.Instances) != 3 || len(found.Volumes) != 3 {
+		t.Errorf("%d instances and %d volumes", len(found.Instances), len(found.Volumes))
+	}
+}
+
+func Test02ApplicationWritesToThePrimaryAndReadsFromReplicas(t *testing.T) {
+	out := sql(t, `
+sql orders-primary.shop.svc "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20)); INSERT INTO t VALUES (1, 'written')"
+for try in 1 2 3 4 5 6 7 8 9 10; do
+  sql orders-replicas.shop.svc "SELECT v FROM t WHERE id = 1" && break
+  sleep 0.5
+done
+sql orders-replicas.shop.svc "INSERT INTO t VALUES (2, 'no')" 2>&1 || echo refused
+`)
+	if !strings.Contains(out, "written") || !strings.Contains(out, "refused") || !strings.Contains(out, "read-only") {
+		t.Errorf("the client printed:\n%s", out)
+	}
+}
+
+func Test03OperatorRestartChangesNothing(t *testing.T) {
+	before := inventory(t, string(current(t).UID))
+	if err := lab.Client.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace(v1alpha1.SystemNamespace), client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	if err := lab.WaitForOperator(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	// The new operator must have looked: a change that it alone can make comes through.
+	change(t, `{"spec":{"mysqld":{"long_query_time":"3"}}}`)
+	after := inventory(t, string(current(t).UID))
+	for i := range before.Instances {
+		if before.Instances[i].ID != after.Instances[i].ID || !before.Instances[i].LaunchTime.Equal(after.Instances[i].LaunchTime) {
+			t.Errorf("instance %s became %s", before.Instances[i].ID, after.Instances[i].ID)
+		}
+	}
+}
+
+func Test04SettingsTakeEffect(t *testing.T) {
+	change(t, `{"spec":{"mysqld":{"long_query_time":"2.5","back_log":"77"}}}`)
+	waitFor(t, "the settings on every member", func() bool {
+		out := sql(t, `for m in orders-0 orders-1 orders-2; do sql $m.orders.shop.svc "SELECT @@global.long_query_time, @@global.back_log"; done`)
+		return strings.Count(out, "2.500000\t77") == 3
+	})
+}
+
+func Test05StoppedPrimaryComesBackWithItsData(t *testing.T) {
+	c := current(t)
+	sql(t, `sql orders-primary.shop.svc "INSERT INTO t VALUES (5, 'before the stop')"`)
+	var id string
+	for _, m := range c.Status.Members {
+		if m.Name == c.Status.Primary {
+			id = m.InstanceID
+		}
+	}
+	if err := aws(t).StopInstance(t.Context(), id, true); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "somebody to notice", func() bool {
+		c := current(t)
+		return c.Status.Phase != v1alpha1.PhaseReady
+	})
+	ready(t)
+	out := sql(t, `sql orders-primary.shop.svc "SELECT v FROM t WHERE id = 5; INSERT INTO t VALUES (6, 'after the stop')"`)
+	if !strings.Contains(out, "before the stop") {
+		t.Errorf("an acknowledged commit is gone; the client printed:\n%s", out)
+	}
+	if found := inventory(t, string(c.UID)); len(found.Volumes) != 3 {
+		t.Errorf("%d volumes", len(found.Volumes))
+	}
+}
+
+func Test06OneMoreMember(t *testing.T) {
+	c := change(t, `{"spec":{"replicas":4}}`)
+	if len(c.Status.Voters.Names) != 4 || c.Status.Voters.WaitFor != 2 {
+		t.Errorf("voters %+v", c.Status.Voters)
+	}
+}
+
+func Test07ProtectedClusterIsNotDeleted(t *testing.T) {
+	c := current(t)
+	err := lab.Client.Delete(t.Context(), c)
+	if err == nil || !strings.Contains(err.Error(), "deletionProtection") {
+		t.Errorf("deleting a protected cluster: %v", err)
+	}
+}
+
+func Test08DeletionLeavesNothingButTheFinalSnapshot(t *testing.T) {
+	c := current(t)
+	if err := lab.Delete(t.Context(), orders, changeTimeout); err != nil {
+		t.Fatal(err)
+	}
+	found := inventory(t, string(c.UID))
+	for _, in := range found.Instances {
+		if in.State != ec2.StateTerminated {
+			t.Errorf("instance %s is %s", in.ID, in.State)
+		}
+	}
+	if len(found.Volumes) != 0 || len(found.SecurityGroups) != 0 || len(found.Snapshots) != 1 {
+		t.Errorf("left: %d volumes, %d security groups, %d snapshots", len(found.Volumes), len(found.SecurityGroups), len(found.Snapshots))
+	}
+}
+
+// waitFor polls until done or fails the test.
+func waitFor(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), changeTimeout)
+	defer cancel()
+	for !done() {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("waited in vain for %s\n%s", what, conditions(current(t)))
+		case <-time.After(time.Second):
+		}
+	}
+}

@@ -1,0 +1,496 @@
+package cloud_test
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/cloud"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/host"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto"
+)
+
+const (
+	patience = 60 * time.Second
+	// turn is how long a test waits for other labs of this machine to end.
+	turn = 10 * time.Minute
+)
+
+// The test binary is also what instances boot through.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == cloud.Commands()[0].Use {
+		fmt.Fprintln(os.Stderr, cloud.BootInside(context.Background()))
+		os.Exit(1)
+	}
+	if len(os.Args) > 2 && os.Args[1] == victimCommand {
+		fmt.Fprintln(os.Stderr, victim(os.Args[2]))
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// userData prints marks to the console at its one run, and at every boot by an
+// enabled unit. Port 3306 answers with the host's name.
+const userData = `#!/bin/bash
+echo "lab: first boot of $(hostname)" > /dev/console
+cat > /usr/local/bin/at-boot <<'S'
+#!/bin/bash
+echo "lab: boot, data: $(ls /dev/disk/by-id 2>/dev/null | tr '\n' ' ')" > /dev/console
+S
+chmod +x /usr/local/bin/at-boot
+cat > /etc/systemd/system/at-boot.service <<'U'
+[Unit]
+After=basic.target
+[Service]
+Type=oneshot
+ExecStart=/usr/local/bin/at-boot
+[Install]
+WantedBy=multi-user.target
+U
+cat > /etc/systemd/system/answer.service <<'U'
+[Service]
+ExecStart=/usr/bin/python3 -m http.server 3306 --directory /run
+[Install]
+WantedBy=multi-user.target
+U
+systemctl enable --now at-boot.service answer.service
+`
+
+type lab struct {
+	*cloud.Cloud
+	t      *testing.T
+	client *ec2.Client
+}
+
+func startLab(t *testing.T) *lab {
+	t.Helper()
+	claim(t)
+	before := hostState(t)
+	dir := t.TempDir()
+	ledger, err := host.OpenLedger(filepath.Join(dir, "ledger"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := cloud.Start(t.Context(), cloud.Options{Dir: filepath.Join(dir, "cloud"), Ledger: ledger, Log: t.Output()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+		if left := ledger.Entries(); len(left) > 0 {
+			t.Errorf("left in the ledger: %v", left)
+		}
+		if _, err := ledger.Clean(context.Background()); err != nil {
+			t.Error(err)
+		}
+		if err := ledger.Close(); err != nil {
+			t.Error(err)
+		}
+		if after := hostState(t); after != before {
+			t.Errorf("the host is not as before:\n--- before\n%s\n--- after\n%s", before, after)
+		}
+	})
+	return &lab{Cloud: c, t: t, client: ec2.NewFromConfig(moto.Config(c.Endpoint()))}
+}
+
+// claim waits until no other lab runs on this machine and keeps them away.
+func claim(t *testing.T) {
+	t.Helper()
+	for begin := time.Now(); ; time.Sleep(time.Second) {
+		c, err := host.ClaimMachine(t.Context(), t.TempDir())
+		if err == nil && hostState(t) == "" {
+			t.Cleanup(func() {
+				if err := c.Release(); err != nil {
+					t.Error(err)
+				}
+			})
+			return
+		}
+		if err == nil {
+			err = errors.Join(host.ErrClaimed, c.Release()) // another lab still cleans up
+		}
+		if !errors.Is(err, host.ErrClaimed) || time.Since(begin) > turn {
+			t.Fatal(err)
+		}
+	}
+}
+
+// hostState is everything on the host that the cloud may touch and that is
+// named as ours: other labs may come and go beside us.
+func hostState(t *testing.T) string {
+	t.Helper()
+	ours := regexp.MustCompile(`nairobi-(fab|lab0|cloud)|TestCloud|boot-inside`)
+	var lines []string
+	for _, command := range []string{
+		"ip netns", "ip -o link", "losetup -a", "cat /proc/self/mounts",
+		"find /sys/fs/cgroup -type d -name nairobi-cloud*", "ps -eo args",
+	} {
+		words := strings.Fields(command)
+		out, err := exec.CommandContext(context.Background(), words[0], words[1:]...).Output()
+		if err != nil {
+			t.Fatalf("%s: %v", command, err)
+		}
+		for line := range strings.Lines(string(out)) {
+			if ours.MatchString(line) {
+				lines = append(lines, command+": "+line)
+			}
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "")
+}
+
+func (l *lab) eventually(what string, holds func() bool) {
+	l.t.Helper()
+	begin := time.Now()
+	for time.Since(begin) < patience {
+		if holds() {
+			l.t.Logf("%s after %s", what, time.Since(begin).Round(time.Millisecond))
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	for _, i := range l.Instances() {
+		text, _ := l.Console(i.ID)
+		l.t.Logf("%s is %s, power %v; console:\n%s", i.ID, i.State, i.Power, text)
+	}
+	l.t.Fatalf("not seen in %s: %s", patience, what)
+}
+
+func must[T any](t *testing.T) func(T, error) T {
+	t.Helper()
+	return func(v T, err error) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+func (l *lab) launch() string {
+	l.t.Helper()
+	out := must[*ec2.RunInstancesOutput](l.t)(l.client.RunInstances(l.t.Context(), &ec2.RunInstancesInput{
+		ImageId: aws.String(l.Seeded().Image), InstanceType: "m6i.large",
+		MinCount: aws.Int32(1), MaxCount: aws.Int32(1), SubnetId: aws.String(l.Seeded().Subnets["us-east-1a"]),
+		UserData: aws.String(base64.StdEncoding.EncodeToString([]byte(userData))),
+	}))
+	return aws.ToString(out.Instances[0].InstanceId)
+}
+
+func (l *lab) instance(id string) types.Instance {
+	l.t.Helper()
+	out := must[*ec2.DescribeInstancesOutput](l.t)(
+		l.client.DescribeInstances(l.t.Context(), &ec2.DescribeInstancesInput{InstanceIds: []string{id}}))
+	return out.Reservations[0].Instances[0]
+}
+
+func (l *lab) awaitState(id string, state types.InstanceStateName) {
+	l.t.Helper()
+	l.eventually(string(state), func() bool { return l.instance(id).State.Name == state })
+}
+
+// awaitConsole waits for n occurrences of a mark in GetConsoleOutput.
+func (l *lab) awaitConsole(id, mark string) {
+	l.t.Helper()
+	l.eventually("console: "+mark, func() bool {
+		out := must[*ec2.GetConsoleOutputOutput](l.t)(
+			l.client.GetConsoleOutput(l.t.Context(), &ec2.GetConsoleOutputInput{InstanceId: aws.String(id)}))
+		text := must[[]byte](l.t)(base64.StdEncoding.DecodeString(aws.ToString(out.Output)))
+		return strings.Contains(string(text), mark)
+	})
+}
+
+// in runs a shell script inside an instance.
+func (l *lab) in(id, script string) string {
+	l.t.Helper()
+	for _, i := range l.Instances() {
+		if i.ID == id && i.Power {
+			out, err := exec.CommandContext(l.t.Context(), "nsenter", "-t", fmt.Sprint(i.PID),
+				"-m", "-p", "-n", "-u", "--", "/bin/sh", "-ec", script).CombinedOutput()
+			if err != nil {
+				l.t.Fatalf("in %s: %v: %s", id, err, out)
+			}
+			return strings.TrimSpace(string(out))
+		}
+	}
+	l.t.Fatalf("%s has no power", id)
+	return ""
+}
+
+// power says whether an instance is on.
+func (l *lab) power(id string) bool {
+	return slices.ContainsFunc(l.Instances(), func(s cloud.State) bool { return s.ID == id && s.Power })
+}
+
+// dial returns nil when port 3306 of an instance accepts a connection.
+func (l *lab) dial(id string) error {
+	dialer := net.Dialer{Timeout: time.Second}
+	connection, err := dialer.DialContext(l.t.Context(), "tcp", aws.ToString(l.instance(id).PrivateIpAddress)+":3306")
+	if err != nil {
+		return err
+	}
+	return connection.Close()
+}
+
+func (l *lab) volume(size int32, snapshot *string) string {
+	l.t.Helper()
+	out := must[*ec2.CreateVolumeOutput](l.t)(l.client.CreateVolume(l.t.Context(), &ec2.CreateVolumeInput{
+		AvailabilityZone: aws.String("us-east-1a"), Size: aws.Int32(size), SnapshotId: snapshot,
+	}))
+	id := aws.ToString(out.VolumeId)
+	l.eventually("volume available", func() bool { return l.describe(id).State == types.VolumeStateAvailable })
+	return id
+}
+
+func (l *lab) describe(volume string) types.Volume {
+	l.t.Helper()
+	out := must[*ec2.DescribeVolumesOutput](l.t)(
+		l.client.DescribeVolumes(l.t.Context(), &ec2.DescribeVolumesInput{VolumeIds: []string{volume}}))
+	return out.Volumes[0]
+}
+
+func (l *lab) attach(volume, id, device string) {
+	l.t.Helper()
+	must[*ec2.AttachVolumeOutput](l.t)(l.client.AttachVolume(l.t.Context(), &ec2.AttachVolumeInput{
+		VolumeId: aws.String(volume), InstanceId: aws.String(id), Device: aws.String(device),
+	}))
+	l.eventually("volume attached", func() bool {
+		a := l.describe(volume).Attachments
+		return len(a) == 1 && a[0].State == types.VolumeAttachmentStateAttached
+	})
+}
+
+func (l *lab) stop(id string) {
+	l.t.Helper()
+	must[*ec2.StopInstancesOutput](l.t)(
+		l.client.StopInstances(l.t.Context(), &ec2.StopInstancesInput{InstanceIds: []string{id}}))
+	l.awaitState(id, "stopped")
+}
+
+func (l *lab) start(id string) {
+	l.t.Helper()
+	must[*ec2.StartInstancesOutput](l.t)(
+		l.client.StartInstances(l.t.Context(), &ec2.StartInstancesInput{InstanceIds: []string{id}}))
+	l.awaitState(id, "running")
+}
+
+func byID(volume string) string {
+	return "/dev/disk/by-id/nvme-Amazon_Elastic_Block_Store_" + strings.Replace(volume, "vol-", "vol", 1)
+}
+
+// One instance's life: launch, disk, stop and start, reboots, power cut,
+// snapshot, growth, terminate. Nothing is left on the host.
+func TestCloudLife(t *testing.T) {
+	l := startLab(t)
+	id := l.launch()
+	l.awaitState(id, "running")
+	l.awaitConsole(id, "lab: first boot of ip-10-77-1-")
+	l.eventually("port 3306", func() bool { return l.dial(id) == nil })
+
+	volume := l.volume(2, nil)
+	l.attach(volume, id, "/dev/sdf")
+	disk := byID(volume)
+	l.in(id, "mkfs.xfs -q "+disk+"; mkdir -p /data; mount "+disk+" /data; echo kept > /data/synced; sync -f /data")
+
+	t.Run("a mounted volume stays until it is unmounted", func(t *testing.T) {
+		must[*ec2.DetachVolumeOutput](t)(l.client.DetachVolume(t.Context(), &ec2.DetachVolumeInput{VolumeId: aws.String(volume)}))
+		time.Sleep(500 * time.Millisecond)
+		if got := l.describe(volume).Attachments; len(got) != 1 || got[0].State != types.VolumeAttachmentStateDetaching {
+			t.Errorf("attachments %+v", got)
+		}
+		l.in(id, "umount /data")
+		l.eventually("volume available", func() bool { return l.describe(volume).State == types.VolumeStateAvailable })
+		if out := l.in(id, "ls /dev | grep nvme || true"); out != "" {
+			t.Errorf("devices left: %s", out)
+		}
+		l.attach(volume, id, "/dev/sdf")
+	})
+	t.Run("stop and start", func(t *testing.T) {
+		address := aws.ToString(l.instance(id).PrivateIpAddress)
+		l.stop(id)
+		if err := l.dial(id); err == nil || !strings.Contains(err.Error(), "timeout") {
+			t.Errorf("a stopped instance is not silent: %v", err)
+		}
+		l.start(id)
+		l.awaitConsole(id, "lab: boot, data: nvme-Amazon_Elastic_Block_Store_vol")
+		l.eventually("port 3306", func() bool { return l.dial(id) == nil })
+		if got := aws.ToString(l.instance(id).PrivateIpAddress); got != address {
+			t.Errorf("address %s, was %s", got, address)
+		}
+		if got := l.in(id, "mkdir -p /data; mount "+disk+" /data; cat /data/synced"); got != "kept" {
+			t.Errorf("on the volume: %q", got)
+		}
+	})
+	t.Run("power cut loses what is not synced and nothing else", func(t *testing.T) {
+		l.in(id, "echo synced > /data/a; sync -f /data; echo not > /data/b")
+		if err := l.PowerCut(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.dial(id); err == nil || !strings.Contains(err.Error(), "timeout") {
+			t.Errorf("a machine without power is not silent: %v", err)
+		}
+		l.eventually("checks impaired", func() bool {
+			out := must[*ec2.DescribeInstanceStatusOutput](t)(l.client.DescribeInstanceStatus(t.Context(), nil))
+			return len(out.InstanceStatuses) == 1 && out.InstanceStatuses[0].SystemStatus.Status == types.SummaryStatusImpaired
+		})
+		if got := l.instance(id).State.Name; got != "running" {
+			t.Errorf("EC2 calls it %s", got)
+		}
+		if err := l.PowerOn(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		l.eventually("port 3306", func() bool { return l.dial(id) == nil })
+		got := l.in(id, "mkdir -p /data; mount "+disk+" /data; cat /data/a; cat /data/b 2>/dev/null || true")
+		if got != "synced" {
+			t.Errorf("after the power cut: %q", got)
+		}
+	})
+	t.Run("snapshot of a mounted volume, growth", func(t *testing.T) {
+		l.in(id, "echo then > /data/c; sync -f /data")
+		out := must[*ec2.CreateSnapshotOutput](t)(l.client.CreateSnapshot(t.Context(), &ec2.CreateSnapshotInput{VolumeId: aws.String(volume)}))
+		l.eventually("snapshot completed", func() bool {
+			d := must[*ec2.DescribeSnapshotsOutput](t)(l.client.DescribeSnapshots(t.Context(), &ec2.DescribeSnapshotsInput{SnapshotIds: []string{aws.ToString(out.SnapshotId)}}))
+			return d.Snapshots[0].State == types.SnapshotStateCompleted
+		})
+		l.in(id, "echo now > /data/c; sync -f /data")
+		copied := l.volume(3, out.SnapshotId)
+		l.attach(copied, id, "/dev/sdg")
+		got := l.in(id, "mkdir -p /copy; mount -o nouuid "+byID(copied)+" /copy; cat /copy/c; umount /copy; cat /data/c")
+		if got != "then\nnow" {
+			t.Errorf("snapshot and volume hold %q", got)
+		}
+		must[*ec2.ModifyVolumeOutput](t)(l.client.ModifyVolume(t.Context(), &ec2.ModifyVolumeInput{VolumeId: aws.String(volume), Size: aws.Int32(4)}))
+		l.eventually("grown", func() bool {
+			d := must[*ec2.DescribeVolumesModificationsOutput](t)(l.client.DescribeVolumesModifications(t.Context(), &ec2.DescribeVolumesModificationsInput{VolumeIds: []string{volume}}))
+			return d.VolumesModifications[0].ModificationState == types.VolumeModificationStateCompleted
+		})
+		if got := l.in(id, "xfs_growfs /data >/dev/null; df --output=size -BG /data | tail -1"); strings.TrimSpace(got) != "4G" {
+			t.Errorf("after growth: %s", got)
+		}
+	})
+	t.Run("reboots by API and by the guest", func(t *testing.T) {
+		booted := l.in(id, "stat -c %Z /proc/1")
+		must[*ec2.RebootInstancesOutput](t)(l.client.RebootInstances(t.Context(), &ec2.RebootInstancesInput{InstanceIds: []string{id}}))
+		rebooted := func(was string) string {
+			now := was
+			l.eventually("rebooted", func() bool {
+				if l.power(id) && l.dial(id) == nil {
+					now = l.in(id, "stat -c %Z /proc/1")
+				}
+				return now != was
+			})
+			return now
+		}
+		booted = rebooted(booted)
+		l.in(id, "systemctl reboot --no-block")
+		rebooted(booted)
+		if got := l.instance(id).State.Name; got != "running" {
+			t.Errorf("after a reboot EC2 calls it %s", got)
+		}
+	})
+	t.Run("the guest powers off", func(t *testing.T) {
+		l.in(id, "systemctl poweroff --no-block")
+		l.awaitState(id, "stopped")
+		l.start(id)
+	})
+	t.Run("terminate", func(t *testing.T) {
+		must[*ec2.TerminateInstancesOutput](t)(l.client.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{id}}))
+		l.awaitState(id, "terminated")
+		if got := l.describe(volume).State; got != types.VolumeStateAvailable {
+			t.Errorf("its volume is %s", got)
+		}
+	})
+}
+
+// Two instances: the faults between machines.
+func TestCloudFaults(t *testing.T) {
+	l := startLab(t)
+	a, b := l.launch(), l.launch()
+	for _, id := range []string{a, b} {
+		l.eventually("port 3306", func() bool { return l.dial(id) == nil })
+	}
+	address := aws.ToString(l.instance(b).PrivateIpAddress)
+	reaches := func() bool {
+		return l.in(a, "curl -s -m 1 -o /dev/null http://"+address+":3306/ && echo yes || echo no") == "yes"
+	}
+	do := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !reaches() {
+		t.Fatal("instances do not reach each other")
+	}
+	node := exec.CommandContext(t.Context(), "unshare", "--net", "sleep", "600")
+	do(node.Start())
+	defer node.Wait() // killed with the line below
+	defer node.Process.Kill()
+	time.Sleep(200 * time.Millisecond) // for unshare
+	do(l.ConnectNode(node.Process.Pid))
+	for _, to := range []string{"http://" + address + ":3306/", l.Endpoint()} {
+		out, err := exec.CommandContext(t.Context(), "nsenter", "-n", "-t", fmt.Sprint(node.Process.Pid), "--",
+			"curl", "-s", "-m", "5", "-o", "/dev/null", to).CombinedOutput()
+		if err != nil {
+			t.Errorf("the node does not reach %s: %v: %s", to, err, out)
+		}
+	}
+	do(l.Part(t.Context(), a, b))
+	if reaches() || l.dial(a) != nil || l.dial(b) != nil {
+		t.Error("a cut pair: wrong ways are open")
+	}
+	do(l.Join(t.Context(), a, b))
+	l.eventually("joined", reaches)
+
+	do(l.Isolate(t.Context(), b))
+	if err := l.dial(b); err == nil || !strings.Contains(err.Error(), "timeout") {
+		t.Errorf("an isolated machine: %v", err)
+	}
+	do(l.Rejoin(t.Context(), b))
+	l.eventually("rejoined", func() bool { return l.dial(b) == nil })
+
+	do(l.Freeze(t.Context(), b))
+	if err := l.dial(b); err != nil {
+		t.Errorf("a frozen machine does not accept: %v", err)
+	}
+	if reaches() {
+		t.Error("a frozen machine answers")
+	}
+	do(l.Thaw(t.Context(), b))
+	l.eventually("thawed", reaches)
+
+	do(l.KillUnit(t.Context(), b, "answer.service"))
+	l.eventually("refused", func() bool { err := l.dial(b); return err != nil && strings.Contains(err.Error(), "refused") })
+	if err := l.KillUnit(t.Context(), b, "nothing.service"); err == nil {
+		t.Error("a unit that does not run was killed")
+	}
+
+	// A frozen guest cannot shut down; without its consent it goes at once.
+	do(l.Freeze(t.Context(), b))
+	must[*ec2.StopInstancesOutput](t)(l.client.StopInstances(t.Context(), &ec2.StopInstancesInput{
+		InstanceIds: []string{b}, Force: aws.Bool(true), SkipOsShutdown: aws.Bool(true),
+	}))
+	l.awaitState(b, "stopped")
+	if err := l.Freeze(t.Context(), b); err == nil {
+		t.Error("a machine without power was frozen")
+	}
+	do(l.Crash(t.Context(), a))
+	l.eventually("off", func() bool { return !l.power(a) })
+}

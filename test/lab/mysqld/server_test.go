@@ -1,0 +1,59 @@
+package mysqld
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+// TestServer boots a server, cuts it off, boots it again, and asks it to restart itself.
+func TestServer(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	farm, err := NewFarm(ctx, t.Output())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := farm.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	s, err := farm.Start(ctx, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := s.SQL(ctx, "SELECT @@server_uuid, @@super_read_only, @@performance_schema")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Kill()
+	if s.Running() || answers(s.Address()) {
+		t.Fatal("it answers after Kill")
+	}
+	if err := s.Boot(ctx); err != nil {
+		t.Fatal(err)
+	}
+	after, err := s.SQL(ctx, "SELECT @@server_uuid, @@super_read_only, @@performance_schema")
+	if err != nil || after != before {
+		t.Fatalf("after a kill: %q, %v; before: %q", after, err, before)
+	}
+	if err := s.Freeze(); err != nil {
+		t.Fatal(err)
+	}
+	if answers(s.Address()) {
+		t.Fatal("it answers while frozen")
+	}
+	if err := s.Thaw(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.SQL(ctx, "RESTART"); err != nil {
+		t.Fatal(err)
+	}
+	for !answers(s.Address()) {
+		if ctx.Err() != nil {
+			t.Fatal("it did not come back from RESTART")
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}

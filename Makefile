@@ -24,7 +24,7 @@ LAB := go run ./test/lab
 # kubectl, from wherever it is to be had; KUBECTL=... names another.
 KUBECTL_SH := hack/kubectl.sh
 
-# Packages by what their tests need: an API server; parts of the lab (its EC2 API, real mysqld, root); or nothing but Go.
+# Packages by what their tests need: an API server; parts of the lab (its EC2 API, real mysqld, root); or little more than Go.
 ENVTEST_PKGS := ./api/... ./controllers/...
 PARTS_PKGS   := ./internal/ec2/... ./internal/mysql/... ./test/lab/...
 UNIT_PKGS     = $$(go list ./... | grep -vE '/(api|controllers|internal/ec2|internal/mysql|test/lab)(/|$$)')
@@ -78,8 +78,8 @@ lint: ## golangci-lint, with the walls between the packages.
 	@"$$(hack/tool.sh golangci-lint)" run
 
 .PHONY: shellcheck
-shellcheck: deps ## shellcheck on every script.
-	@git ls-files -co --exclude-standard -- '*.sh' '.ci/run' | xargs -r shellcheck
+shellcheck: deps ## shellcheck on every script. What an instance runs is checked as rendered, by the tests of internal/bootstrap.
+	@git ls-files -co --exclude-standard -- '*.sh' '.ci/run' ':!internal/bootstrap' | xargs -r shellcheck
 
 .PHONY: verify
 verify: ## Fail when generated files are not what the code says.
@@ -96,11 +96,11 @@ run: ## Run the operator here, against the cluster of the current kubeconfig.
 ##@ Tests
 
 .PHONY: test-unit
-test-unit: ## Tests that need nothing but Go.
+test-unit: deps ## Tests that need little more than Go.
 	@packages=$(UNIT_PKGS); go test $(TESTFLAGS) $$packages
 
 .PHONY: test-envtest
-test-envtest: ## Tests against a real API server: CRD, CEL, webhooks, RBAC, the reconciler.
+test-envtest: deps ## Tests against a real API server: CRD, CEL, webhooks, RBAC, the reconciler.
 	@assets="$$($(LAB) envtest-assets)"; KUBEBUILDER_ASSETS="$$assets" go test -timeout $(TEST_TIMEOUT) $(TESTFLAGS) $(ENVTEST_PKGS)
 
 .PHONY: test-parts
@@ -110,6 +110,11 @@ test-parts: deps ## Tests against parts of the lab: EC2 API, mysqld, its own mac
 .PHONY: e2e
 e2e: deps ## The scenarios on the lab: real API server, real instances, real mysqld.
 	@hack/with-lab.sh go test -tags e2e -count=1 -timeout 45m -v $(TESTFLAGS) ./test/e2e/...
+
+.PHONY: sweep
+sweep: deps ## Kill the operator before and after every call to AWS, and lose every answer. CI tries an eighth of it.
+	@assets="$$($(LAB) envtest-assets)"; KUBEBUILDER_ASSETS="$$assets" NAIROBI_SWEEP_SHARE=1 \
+	  go test -count=1 -timeout 3h -run TestCrashSweep -v $(TESTFLAGS) ./controllers
 
 ##@ Lab
 

@@ -3,9 +3,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"net/http"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -255,5 +258,32 @@ func setUpWebhookAndHealth(mgr ctrl.Manager, o options) error {
 	if err := mgr.AddHealthzCheck("healthz", healthz.Ping); err != nil {
 		return fmt.Errorf("set up /healthz: %w", err)
 	}
-	return mgr.AddReadyzCheck("readyz", ready)
+	if err := mgr.AddReadyzCheck("webhook", ready); err != nil {
+		return fmt.Errorf("set up /readyz: %w", err)
+	}
+	synced := &cachesSynced{}
+	if err := mgr.Add(synced); err != nil {
+		return fmt.Errorf("set up /readyz: %w", err)
+	}
+	return mgr.AddReadyzCheck("caches", synced.check)
+}
+
+// cachesSynced knows when the manager's caches are filled: only then the manager starts what is neither a cache nor a
+// webhook.
+type cachesSynced struct{ started atomic.Bool }
+
+// Start implements manager.Runnable.
+func (c *cachesSynced) Start(context.Context) error {
+	c.started.Store(true)
+	return nil
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable: a follower is ready too.
+func (c *cachesSynced) NeedLeaderElection() bool { return false }
+
+func (c *cachesSynced) check(*http.Request) error {
+	if !c.started.Load() {
+		return errors.New("the caches are not filled yet")
+	}
+	return nil
 }

@@ -17,6 +17,13 @@ const actTimeout = 60 * time.Second
 func (r *MySQLClusterReconciler) act(ctx context.Context, s *scope) error {
 	ctx, cancel := context.WithTimeout(ctx, actTimeout)
 	defer cancel()
+	for _, u := range s.untagged {
+		if err := s.cloud.RestoreTags(ctx, u.id, u.tags); err != nil {
+			s.outcome = append(s.outcome, cloudError(err))
+			continue
+		}
+		r.announceTags(s, u)
+	}
 	turns := map[string][]topology.Action{}
 	for _, a := range s.plan.Actions {
 		turns[a.Target()] = append(turns[a.Target()], a)

@@ -107,6 +107,11 @@ func (r *MySQLClusterReconciler) announceCondition(s *scope, before *v1alpha1.My
 	}
 }
 
+// announceTags tells that tags were put back.
+func (r *MySQLClusterReconciler) announceTags(s *scope, u untagged) {
+	r.Events.Eventf(s.cluster, nil, corev1.EventTypeNormal, "RestoreTags", actionAct, "Put the tags of %s back: somebody had removed them", u.id)
+}
+
 // announceAbandoned lists what a deletion with dead credentials leaves behind.
 func (r *MySQLClusterReconciler) announceAbandoned(s *scope) {
 	var left []string

@@ -24,6 +24,8 @@ type notes struct {
 	// stage is the last boot stage of each member's console, readAt when the console was read.
 	stage  map[string]string
 	readAt map[string]time.Time
+	// claimed are the instances whose writing session this process took.
+	claimed map[string]bool
 	// preflight is the specification that passed the preflight; preflightAt is when it was tried last.
 	preflight        string
 	preflightAt      time.Time
@@ -58,7 +60,7 @@ func (m *memory) of(name types.NamespacedName, uid string) *notes {
 	n := m.clusters[name]
 	if n == nil || n.uid != uid {
 		n = &notes{
-			uid: uid, silentSince: map[string]time.Time{}, refused: map[string]refusal{},
+			uid: uid, silentSince: map[string]time.Time{}, refused: map[string]refusal{}, claimed: map[string]bool{},
 			stage: map[string]string{}, readAt: map[string]time.Time{}, applied: map[string]applied{},
 		}
 		m.clusters[name] = n

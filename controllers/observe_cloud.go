@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"strconv"
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
@@ -76,6 +77,7 @@ func (r *MySQLClusterReconciler) memberise(s *scope) {
 		}
 		return s.observed.Members[name]
 	}
+	r.findUntagged(s)
 	for _, in := range s.inventory.Instances {
 		if m := member(in.Member); m != nil {
 			m.Instances = append(m.Instances, topology.Instance{
@@ -87,7 +89,7 @@ func (r *MySQLClusterReconciler) memberise(s *scope) {
 	for _, v := range s.inventory.Volumes {
 		if m := member(v.Member); m != nil && !v.Retired {
 			m.Volumes = append(m.Volumes, topology.Volume{
-				ID: v.ID, Incarnation: v.Incarnation, State: v.State, Zone: v.Zone, AttachedTo: v.AttachedTo, AttachState: v.AttachState,
+				ID: v.ID, Incarnation: v.Incarnation, State: v.State, Zone: v.Zone, AttachedTo: v.AttachedTo, AttachState: v.AttachState, SizeGiB: v.SizeGiB,
 			})
 		}
 	}
@@ -102,6 +104,41 @@ func (r *MySQLClusterReconciler) memberise(s *scope) {
 	for name, m := range s.observed.Members {
 		m.CapacityRefused, m.CapacityRefusedAt = s.notes.refused[name].zone, s.notes.refused[name].since
 	}
+}
+
+// findUntagged recognises what lost its member's tag: a volume by the records, an instance by its volume. The tag is put
+// back when the pass acts. What is not recognised is left alone and reported.
+func (r *MySQLClusterReconciler) findUntagged(s *scope) {
+	memberOf := map[string]string{} // by volume
+	for i := range s.inventory.Volumes {
+		v := &s.inventory.Volumes[i]
+		for name, rec := range s.records.Members {
+			if v.Member == "" && rec.VolumeID == v.ID {
+				v.Member, v.Incarnation = name, rec.Volume
+				s.untag(v.ID, name, rec.Volume)
+			}
+		}
+		memberOf[v.ID] = v.Member
+	}
+	for i := range s.inventory.Instances {
+		in := &s.inventory.Instances[i]
+		for _, attached := range in.Attachments {
+			if name := memberOf[attached.VolumeID]; in.Member == "" && name != "" {
+				in.Member, in.Incarnation = name, s.records.Members[name].Instance
+				s.untag(in.ID, name, in.Incarnation)
+			}
+		}
+		if in.Member == "" && in.State != ec2.StateTerminated {
+			s.strangers = append(s.strangers, in.ID)
+		}
+	}
+}
+
+// untag notes that a resource lost its tags.
+func (s *scope) untag(id, member string, incarnation int) {
+	s.untagged = append(s.untagged, untagged{id: id, tags: map[string]string{
+		v1alpha1.TagMember: member, v1alpha1.TagIncarnation: strconv.Itoa(incarnation),
+	}})
 }
 
 // readConsole reads the last boot stage of a member whose machine is up without mysqld, not more often than every
@@ -128,6 +165,7 @@ func desiredOf(c *v1alpha1.MySQLCluster, deleting bool) topology.Desired {
 		Lossless:             c.Spec.Lossless(),
 		MaxLag:               c.EffectiveMaxLag(),
 		TemplateHash:         templateHash(c),
+		SizeGiB:              c.StorageGiB(),
 		ManagedSecurityGroup: len(c.Spec.AWS.SecurityGroupIDs) == 0,
 		Settings:             c.Spec.MySQLD,
 		Database:             c.Spec.Database != nil,

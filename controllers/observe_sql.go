@@ -55,8 +55,25 @@ func (r *MySQLClusterReconciler) observeSQL(ctx context.Context, s *scope) error
 	wg.Wait()
 	for _, m := range s.observed.Members {
 		r.trackSilence(ctx, s, m)
+		if err := r.claimMember(ctx, s, m); err != nil {
+			return err
+		}
 	}
 	s.observed.DatabaseReady = s.notes.database == databaseKey(s)
+	return nil
+}
+
+// claimMember takes the one writing session of a member the first time that this process reaches it, before anything
+// is decided: from then on a leader that was replaced without knowing it can change nothing there.
+func (r *MySQLClusterReconciler) claimMember(ctx context.Context, s *scope, m *topology.Member) error {
+	in := m.CurrentInstance()
+	if in == nil || m.SQL.Access != topology.AccessVerified || s.notes.claimed[in.ID] {
+		return nil
+	}
+	if err := r.handle(ctx, s, m.Name, in.ID, in.Address).Claim(ctx); err != nil {
+		return err
+	}
+	s.notes.claimed[in.ID] = true
 	return nil
 }
 

@@ -41,7 +41,11 @@ func (p *problem) quiet() bool { return p.reason == "" }
 
 // cloudError turns an error of the cloud plane into a problem.
 func cloudError(err error) *problem {
-	p := &problem{message: ec2.Message(err), cause: err, after: afterWaiting}
+	told := ec2.Explain(err)
+	p := &problem{message: told.Message, cause: err, after: afterWaiting}
+	if told.Field != "" {
+		p.message = told.Field + ": " + told.Message
+	}
 	switch ec2.Classify(err) {
 	case ec2.Throttled, ec2.Waiting, ec2.NotFound:
 		if ec2.Code(err) == "InsufficientInstanceCapacity" {

@@ -47,6 +47,9 @@ type scope struct {
 	cloudProblem *problem
 	// inventory is what EC2 shows of this cluster; observeCloud.
 	inventory ec2.Inventory
+	// untagged are resources that lost a tag by which their member is known, strangers those that cannot be told; observeCloud.
+	untagged  []untagged
+	strangers []string
 	// vpc is the VPC of the subnets; observeCloud.
 	vpc string
 	// dependencyProblem is what the spec names and EC2 does not show; observeCloud.
@@ -63,6 +66,12 @@ type scope struct {
 	outcome []*problem
 	// published is true once endpoints agree with the plan; publish.
 	published bool
+}
+
+// untagged is a resource with the tags that it should have.
+type untagged struct {
+	id   string
+	tags map[string]string
 }
 
 // open reads the cluster and begins a pass, or returns nil when there is nothing to do.

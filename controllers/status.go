@@ -222,6 +222,10 @@ func (s *scope) problems(failure *problem) []topology.Finding {
 	for _, p := range s.outcome {
 		add(p)
 	}
+	for _, id := range s.strangers {
+		all = append(all, topology.Finding{Reason: v1alpha1.ReasonForeignResource, Message: fmt.Sprintf(
+			"instance %s carries this cluster's tag %s but no %s; it is left alone: put the tag back or terminate it", id, v1alpha1.TagClusterUID, v1alpha1.TagMember)})
+	}
 	if s.protectedDeletion() {
 		all = append(all, topology.Finding{Reason: v1alpha1.ReasonDeletionProtected, Message: protectedMessage})
 	}

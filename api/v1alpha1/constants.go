@@ -149,6 +149,9 @@ const (
 	ReasonBootFailed           = "BootFailed"
 	// ReasonCALost: the Secret with the certificate authority is gone while members exist that trust it.
 	ReasonCALost = "CertificateAuthorityLost"
+	// ReasonChangePending: the spec asks for another machine or volume than a member has, and this release of the operator
+	// does not replace running ones.
+	ReasonChangePending = "ChangePending"
 	// ReasonCAInvalid: the Secret with the certificate authority does not hold one.
 	ReasonCAInvalid = "CertificateAuthorityInvalid"
 )

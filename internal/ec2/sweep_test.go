@@ -192,7 +192,7 @@ func TestRemovedTagIsNotARemovedThing(t *testing.T) {
 }
 
 func TestSilentEC2(t *testing.T) {
-	l := newLab(t, func(o *Options) { o.CallTimeout = time.Second })
+	l := newLab(t)
 	l.running("orders-0")
 	l.observe()
 	l.fault(proxy.Blackout())

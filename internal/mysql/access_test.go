@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	clocktesting "k8s.io/utils/clock/testing"
+
 	"github.com/alx-ke/nairobi-mysql-operator/internal/pki"
 )
 
@@ -174,6 +176,54 @@ func TestConnections(t *testing.T) {
 	if o := m.Observe(ctx); o.Access == AccessVerified {
 		t.Error("a handle of a forgotten member still dials")
 	}
+}
+
+// TestIdle: a member that nobody asks about loses its connections, and one that moved is dialled at its new address.
+func TestIdle(t *testing.T) {
+	w := theWorld(t)
+	ctx := t.Context()
+	clock := clocktesting.NewFakeClock(time.Now())
+	p := newPool(t, func(o *Options) { o.Clock = clock; o.IdleTimeout = time.Minute })
+	first := p.Member(ctx, endpointOf(w.servers[1]), w.identity())
+	must(t, first.Claim(ctx))
+	holder := func() string { return value(t, root(t, w.servers[1]), "SELECT IS_USED_LOCK('"+controlLock+"')") }
+	if holder() == "" {
+		t.Fatal("nobody holds the lock")
+	}
+	clock.Step(2 * time.Minute)
+	p.Member(ctx, endpointOf(w.servers[2]), w.identity())
+	waitFor(t, "the lock is given back", func() bool { return holder() == "" })
+
+	moved := endpointOf(w.servers[2])
+	uuid := p.Member(ctx, moved, w.identity()).Observe(ctx).ServerUUID
+	moved.Address, moved.ServerName = w.servers[1].Address(), w.servers[1].DNSName()
+	if o := p.Member(ctx, moved, w.identity()).Observe(ctx); o.Access != AccessVerified || o.ServerUUID == uuid {
+		t.Errorf("%s %s: still %s", o.Access, o.Reason, o.ServerUUID)
+	}
+}
+
+// TestHangingReader: a reading statement that hangs is given up, and the next pass ends it on the server.
+func TestHangingReader(t *testing.T) {
+	w := theWorld(t)
+	ctx := t.Context()
+	m := newPool(t, func(o *Options) { o.StatementTimeout = 300 * time.Millisecond }).Member(ctx, endpointOf(w.servers[2]), w.identity())
+	if o := m.Observe(ctx); o.Access != AccessVerified {
+		t.Fatal(o.Reason)
+	}
+	hanging := func() string {
+		return value(t, root(t, w.servers[2]), "SELECT COUNT(*) FROM performance_schema.processlist WHERE INFO LIKE 'SELECT SLEEP(20)%' AND INFO NOT LIKE '%processlist%'")
+	}
+	must(t, m.e.reader.take(ctx))
+	var slept int
+	wantError(t, m.e.reader.session.row(ctx, "SELECT SLEEP(20)", nil, &slept), errDeadline)
+	m.e.reader.give()
+	if hanging() != "1" {
+		t.Fatal("the server does not hang on")
+	}
+	if o := m.Observe(ctx); o.Access != AccessVerified {
+		t.Fatal(o.Reason)
+	}
+	waitFor(t, "the statement is ended", func() bool { return hanging() == "0" })
 }
 
 // TestNoSecrets looks for what must not be in errors and observations.

@@ -19,8 +19,6 @@ const (
 	cloneStartPoll = 100 * time.Millisecond
 	// cloneLimit bounds the connection that CLONE was started on; CLONE itself does not need it (fact 19).
 	cloneLimit = 24 * time.Hour
-
-	erRestartFailed = 3707
 )
 
 // errCloneRuns ends an attempt early: there is nothing to do.

@@ -135,7 +135,7 @@ func (m *Member) login(ctx context.Context, user, password string) error {
 	ctx, cancel := context.WithTimeout(ctx, m.pool.options.DialTimeout)
 	defer cancel()
 	db := sql.OpenDB(connector)
-	defer db.Close() //nolint:errcheck // the login is all that was wanted
+	defer db.Close()
 	return translate(ctx, db.PingContext(ctx))
 }
 

@@ -148,7 +148,7 @@ func (e *entry) close() {
 
 func (e *entry) cutLocked() {
 	for connection := range e.raw {
-		connection.Close() //nolint:errcheck // it is being thrown away
+		connection.Close()
 	}
 	clear(e.raw)
 }
@@ -158,7 +158,7 @@ func (e *entry) track(connection net.Conn) (net.Conn, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.shut {
-		connection.Close() //nolint:errcheck // it is being thrown away
+		connection.Close()
 		return nil, errForgotten
 	}
 	e.raw[connection] = struct{}{}

@@ -45,25 +45,19 @@ var (
 // Server error numbers that decide something here.
 // Source: MySQL Server Error Message Reference, 9.x.
 const (
-	erAccessDenied            = 1045
-	erBadDatabase             = 1049
-	erServerShutdown          = 1053
-	erFileExists              = 1086
-	erNoSuchThread            = 1094
-	erDBAccessDenied          = 1044
-	erTooManyConnections      = 1040
-	erHostBlocked             = 1129
-	erHostNotPrivileged       = 1130
-	erNoSuchTable             = 1146
-	erUnknownVariable         = 1193
-	erReplicaNotConfigured    = 1200
-	erLockWaitTimeout         = 1205
-	erWrongTypeForVariable    = 1232
-	erVariableReadOnly        = 1238
-	erQueryInterrupted        = 1317
-	erAccountLocked           = 3118
-	erAccessDeniedNoPassword  = 1698
-	erReplicaChannelNotExists = 3074
+	erAccessDenied           = 1045
+	erBadDatabase            = 1049
+	erServerShutdown         = 1053
+	erFileExists             = 1086
+	erNoSuchThread           = 1094
+	erTooManyConnections     = 1040
+	erNoSuchTable            = 1146
+	erUnknownVariable        = 1193
+	erLockWaitTimeout        = 1205
+	erWrongTypeForVariable   = 1232
+	erVariableReadOnly       = 1238
+	erAccessDeniedNoPassword = 1698
+	erRestartFailed          = 3707
 )
 
 // serverErrorNumber returns the number of the MySQL error in err's chain; 0 when there is none.

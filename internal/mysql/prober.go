@@ -172,7 +172,7 @@ func (p *Prober) run(b *probe) {
 		case <-b.stop:
 			cancel()
 			if busy {
-				<-results
+				p.record(b, <-results)
 			}
 			return
 		case err := <-results:

@@ -1,6 +1,9 @@
 package mysql
 
-import "context"
+import (
+	"context"
+	"fmt"
+)
 
 // ReleaseWaiting makes a source wait for nobody any more, and so answers the commits that wait (fact 4). It is right
 // in one case only: every other voter is known never to acknowledge again and to hold nothing that anybody could be
@@ -8,6 +11,13 @@ import "context"
 func (m *Member) ReleaseWaiting(ctx context.Context) (err error) {
 	defer m.annotate(&err, "stop waiting for acknowledgements")
 	return m.control(ctx, func(s *session) error {
-		return s.change(ctx, "role/release", "SET GLOBAL rpl_semi_sync_source_enabled = OFF")
+		if err := s.change(ctx, "role/release", "SET GLOBAL rpl_semi_sync_source_enabled = OFF"); err != nil {
+			return err
+		}
+		enabled, _, err := sourceWait(ctx, s)
+		if err == nil && enabled {
+			err = fmt.Errorf("%w: semi-sync source is ON", ErrStepNotEffective)
+		}
+		return err
 	})
 }

@@ -198,8 +198,9 @@ func waitApplied(ctx context.Context, s *session, gtids string, timeout time.Dur
 	if compact(gtids) == "" {
 		return nil
 	}
-	for deadline := time.Now().Add(timeout); ; {
-		step := max(0, min(applyStep, time.Until(deadline), s.pool.options.StatementTimeout/2))
+	now := s.pool.options.Clock.Now
+	for deadline := now().Add(timeout); ; {
+		step := max(0, min(applyStep, deadline.Sub(now()), s.pool.options.StatementTimeout/2))
 		var late int
 		// Seconds with a fraction, as text: 0 would wait without end.
 		seconds := strconv.FormatFloat(max(step.Seconds(), 0.001), 'f', 3, 64)
@@ -216,7 +217,7 @@ func waitApplied(ctx context.Context, s *session, gtids string, timeout time.Dur
 		if status != nil && !status.SQLRunning {
 			return fmt.Errorf("%w: %s", ErrApplierStopped, status.LastSQLError)
 		}
-		if !time.Now().Before(deadline) {
+		if !now().Before(deadline) {
 			return ErrNotApplied
 		}
 	}

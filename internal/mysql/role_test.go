@@ -68,6 +68,16 @@ func TestCommitsPending(t *testing.T) {
 	must(t, other[0].WriteMembership(ctx, epoch, next)) // done already
 }
 
+// TestReleaseWaiting: a source that will never be acknowledged again answers its clients.
+func TestReleaseWaiting(t *testing.T) {
+	w, m := settle(t, newPool(t, nil))
+	outcome := hangWrite(t, w, m)
+	must(t, m[0].ReleaseWaiting(t.Context()))
+	must(t, <-outcome)
+	must(t, m[0].ReleaseWaiting(t.Context()))
+	must(t, m[0].SetSourceWait(t.Context(), true, 1))
+}
+
 // TestMembership: one writer of an epoch wins.
 func TestMembership(t *testing.T) {
 	_, m := settle(t, newPool(t, nil))

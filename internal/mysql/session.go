@@ -139,7 +139,7 @@ func (p *Pool) dial(ctx context.Context, e *entry, how trust) (*session, error) 
 	s.db = sql.OpenDB(connector)
 	s.db.SetMaxOpenConns(1)
 	if s.conn, err = s.db.Conn(ctx); err != nil {
-		s.db.Close() //nolint:errcheck // it never opened
+		s.db.Close()
 		err = translate(ctx, log.explain(err))
 		if s.cert != nil && isHangUp(err) {
 			err = fmt.Errorf("%w: %w", errNotAccepted, err)
@@ -209,7 +209,7 @@ func (s *session) rows(ctx context.Context, query string, args []any, scan func(
 	if err != nil {
 		return s.note(ctx, err)
 	}
-	defer rows.Close() //nolint:errcheck // Err below has what matters
+	defer rows.Close()
 	for rows.Next() {
 		if err := scan(rows); err != nil {
 			return s.note(ctx, err)
@@ -249,9 +249,9 @@ func (e *hookError) Unwrap() error { return e.err }
 
 func (s *session) close() {
 	if s.conn != nil {
-		s.conn.Close() //nolint:errcheck // it is being thrown away
+		s.conn.Close()
 	}
-	s.db.Close() //nolint:errcheck // it is being thrown away
+	s.db.Close()
 }
 
 // kill ends another session of the same server. One that is gone already is a success.

@@ -21,6 +21,8 @@ type Desired struct {
 	MaxLag time.Duration
 	// TemplateHash says what an instance is built from, in the words of the spec.
 	TemplateHash string
+	// SizeGiB is the size of each volume.
+	SizeGiB int32
 	// Subnets are the subnets of the spec in its order, with their zones. Empty while they are not resolved:
 	// then nothing is created.
 	Subnets []Subnet

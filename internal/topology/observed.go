@@ -72,6 +72,7 @@ type Volume struct {
 	Zone        string
 	AttachedTo  string
 	AttachState string
+	SizeGiB     int32
 }
 
 // Snapshot is one EBS snapshot of this cluster.

@@ -111,23 +111,25 @@ func (d *demo) createCluster(ctx context.Context) (client.ObjectKey, error) {
 // useCluster writes through the primary's Service and reads through the replicas', from a pod with the app Secret.
 func (d *demo) useCluster(ctx context.Context, key client.ObjectKey) error {
 	d.heading("MySQL, from a pod, with the Secret " + key.Name + "-app and VERIFY_IDENTITY")
-	domain := "." + key.Namespace + ".svc"
-	output, err := d.lab.RunClient(ctx, key, strings.NewReplacer(
-		"PRIMARY", key.Name+"-primary"+domain, "REPLICAS", key.Name+"-replicas"+domain).Replace(tour))
+	hosts := fmt.Sprintf("primary=%[1]s-primary.%[2]s.svc replicas=%[1]s-replicas.%[2]s.svc\n", key.Name, key.Namespace)
+	output, err := d.lab.RunClient(ctx, key, hosts+tour)
+	if err != nil {
+		return err
+	}
 	d.print("%s", strings.TrimSpace(output))
-	return err
+	return nil
 }
 
 // tour runs in the client pod. A replica may answer a moment before it has applied the row: then it is asked again.
 const tour = `
-echo "at PRIMARY:"
-sql PRIMARY "SELECT CONCAT('  server ', @@report_host, ', MySQL ', @@version, ', read_only=', @@read_only)"
-sql PRIMARY "CREATE TABLE IF NOT EXISTS greeting (id INT AUTO_INCREMENT PRIMARY KEY, words VARCHAR(80) NOT NULL)"
-sql PRIMARY "INSERT INTO greeting (words) VALUES ('Habari from Nairobi')"
+echo "at $primary:"
+sql "$primary" "SELECT CONCAT('  server ', @@report_host, ', MySQL ', @@version, ', read_only=', @@read_only)"
+sql "$primary" "CREATE TABLE IF NOT EXISTS greeting (id INT AUTO_INCREMENT PRIMARY KEY, words VARCHAR(80) NOT NULL)"
+sql "$primary" "INSERT INTO greeting (words) VALUES ('Habari from Nairobi')"
 echo "  created table greeting, inserted a row"
-echo "at REPLICAS:"
+echo "at $replicas:"
 for attempt in 1 2 3 4 5 6 7 8 9 10; do
-  row=$(sql REPLICAS "SELECT CONCAT(words, ' (read from ', @@report_host, ', read_only=', @@read_only, ')')
+  row=$(sql "$replicas" "SELECT CONCAT(words, ' (read from ', @@report_host, ', read_only=', @@read_only, ')')
     FROM greeting ORDER BY id DESC LIMIT 1" 2>/tmp/error) && [ -n "$row" ] && break
   sleep 0.5
 done

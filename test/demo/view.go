@@ -29,8 +29,11 @@ type view struct {
 	columns int // of the terminal; 0: not a terminal
 	drawn   int // lines on the screen that belong to the picture
 	started time.Time
-	// reached says when each phase was first seen; left, when the cluster was last seen in it.
-	reached, left map[v1alpha1.Phase]time.Time
+	// spent says how long the cluster was seen in each phase. A cluster may come back to an earlier one.
+	spent map[v1alpha1.Phase]time.Duration
+	// phase is where it was seen last, and seen when.
+	phase v1alpha1.Phase
+	seen  time.Time
 	// said is what was last printed of each member, and of the cluster under the empty name.
 	said map[string]string
 }
@@ -38,7 +41,7 @@ type view struct {
 func newView(out io.Writer, now func() time.Time) *view {
 	v := &view{
 		out: out, now: now, started: now(), said: map[string]string{},
-		reached: map[v1alpha1.Phase]time.Time{}, left: map[v1alpha1.Phase]time.Time{},
+		spent: map[v1alpha1.Phase]time.Duration{},
 	}
 	if file, ok := out.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
 		v.columns = narrowest
@@ -51,11 +54,11 @@ func newView(out io.Writer, now func() time.Time) *view {
 
 // show takes a new look at the cluster.
 func (v *view) show(cluster *v1alpha1.MySQLCluster) error {
-	now, phase := v.now(), cluster.Status.Phase
-	if _, known := v.reached[phase]; !known && phase != "" {
-		v.reached[phase] = now
+	now := v.now()
+	if v.phase != "" {
+		v.spent[v.phase] += now.Sub(v.seen)
 	}
-	v.left[phase] = now
+	v.phase, v.seen = cluster.Status.Phase, now
 	if v.columns > 0 {
 		v.redraw(cluster)
 	} else {
@@ -68,11 +71,12 @@ func (v *view) show(cluster *v1alpha1.MySQLCluster) error {
 func (v *view) finish() {
 	var spent []string
 	for _, phase := range phases {
-		if since, ok := v.reached[phase]; ok && phase != v1alpha1.PhaseReady {
-			spent = append(spent, fmt.Sprintf("%s %s", phase, seconds(v.left[phase].Sub(since))))
+		if took := v.spent[phase]; took > 0 && phase != v1alpha1.PhaseReady {
+			spent = append(spent, fmt.Sprintf("%s %s", phase, seconds(took)))
 		}
 	}
-	v.print("time in phases: " + strings.Join(spent, ", ") + "; in all " + seconds(v.now().Sub(v.started)))
+	spent = append(spent, "in all "+seconds(v.now().Sub(v.started)))
+	v.print("time in phases: " + strings.Join(spent, ", "))
 }
 
 func (v *view) sayChanges(cluster *v1alpha1.MySQLCluster) {
@@ -123,17 +127,14 @@ func (v *view) picture(cluster *v1alpha1.MySQLCluster) []string {
 func (v *view) trail(cluster *v1alpha1.MySQLCluster) string {
 	var row []string
 	for _, phase := range phases {
-		since, reached := v.reached[phase]
-		switch {
-		case phase == v1alpha1.PhaseReady && deploy.IsReady(cluster):
-			row = append(row, "[Ready]")
-		case !reached || phase == v1alpha1.PhaseReady:
-			row = append(row, string(phase))
-		case phase == cluster.Status.Phase:
-			row = append(row, fmt.Sprintf("[%s %s]", phase, seconds(v.left[phase].Sub(since))))
-		default:
-			row = append(row, fmt.Sprintf("%s %s", phase, seconds(v.left[phase].Sub(since))))
+		text := string(phase)
+		if took, been := v.spent[phase]; phase != v1alpha1.PhaseReady && (been || phase == v.phase) {
+			text += " " + seconds(took)
 		}
+		if phase == v.phase && (phase != v1alpha1.PhaseReady || deploy.IsReady(cluster)) {
+			text = "[" + text + "]"
+		}
+		row = append(row, text)
 	}
 	return strings.Join(row, " > ")
 }

@@ -62,7 +62,7 @@ func TestLinesOnlyWhenSomethingChanged(t *testing.T) {
 		"   4.0s  orders-0: EC2Ready   initialise",
 		"   5.0s  orders: Ready, 1/1 members ready, primary -",
 		"   5.0s  orders-0: Ready",
-		"time in phases: Provisioning 1.0s, EC2Ready 0.0s; in all 5.0s",
+		"time in phases: Provisioning 2.0s, EC2Ready 1.0s, in all 5.0s",
 		"",
 	}
 	if got != strings.Join(want, "\n") {
@@ -84,7 +84,7 @@ func TestPictureIsRedrawnInPlaceAndFitsTheTerminal(t *testing.T) {
 	if !strings.Contains(got, "[Provisioning 1.0s] > EC2Ready > Replicating > Ready") {
 		t.Errorf("the trail does not mark the present phase:\n%s", got)
 	}
-	if !strings.Contains(got, "Provisioning 1.0s > EC2Ready 0.0s > Replicating > [Ready]") {
+	if !strings.Contains(got, "Provisioning 2.0s > EC2Ready 1.0s > Replicating > [Ready]") {
 		t.Errorf("the trail does not end at Ready:\n%s", got)
 	}
 }

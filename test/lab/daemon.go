@@ -177,6 +177,7 @@ func (d *daemon) startKube(ctx context.Context, cfg build.Config) error {
 func (d *daemon) watch(ctx context.Context) {
 	ticker := time.NewTicker(watchEvery)
 	defer ticker.Stop()
+	told := ""
 	for {
 		select {
 		case <-ctx.Done():
@@ -185,9 +186,9 @@ func (d *daemon) watch(ctx context.Context) {
 			if d.kube == nil {
 				continue
 			}
-			ended := d.kube.Ended()
-			if message := "ended by themselves: " + strings.Join(ended, ", "); len(ended) > 0 && message != d.status.now.Message {
-				d.status.change(func(s *status) { s.Phase, s.Message = phaseDegraded, message })
+			if ended := strings.Join(d.kube.Ended(), ", "); ended != told {
+				told = ended
+				d.status.change(func(s *status) { s.Phase, s.Message = phaseDegraded, "ended by themselves: "+ended })
 			}
 		}
 	}

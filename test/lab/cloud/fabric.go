@@ -207,6 +207,6 @@ func listenIn(netNS, address string) (net.Listener, error) {
 
 func serve(listener net.Listener, handler http.Handler) *http.Server {
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: headerTimeout}
-	go server.Serve(listener) // ends with ErrServerClosed at Close
+	go func() { _ = server.Serve(listener) }() // ends with ErrServerClosed at Close
 	return server
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,8 +14,12 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
 
-// diagnoseLogLines is how much of the operator's log tells what went wrong without burying it.
-const diagnoseLogLines = 80
+const (
+	// diagnoseLogLines is how much of the operator's log tells what went wrong without burying it.
+	diagnoseLogLines = 80
+	// diagnoseWidth is where a line is cut: stack traces tell nothing here.
+	diagnoseWidth = 300
+)
 
 // Diagnose writes what a person would look at when a cluster does not become what it should: its conditions and
 // members, the events of its namespace, and the end of the operator's log. It writes what it can get.
@@ -30,7 +35,13 @@ func (l *Lab) Diagnose(ctx context.Context, w io.Writer, key client.ObjectKey) {
 	if err != nil {
 		logs = err.Error() + "\n"
 	}
-	say(w, "\nOperator, the last %d lines:\n%s", diagnoseLogLines, logs)
+	say(w, "\nOperator, the last %d lines:\n", diagnoseLogLines)
+	for line := range strings.Lines(logs) {
+		if line = strings.TrimRight(line, "\n"); len(line) > diagnoseWidth {
+			line = line[:diagnoseWidth] + " ..."
+		}
+		say(w, "%s\n", line)
+	}
 }
 
 func diagnoseStatus(w io.Writer, cluster *v1alpha1.MySQLCluster) {

@@ -17,7 +17,11 @@ func TestHypervisorReports(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer held.Stop()
+	defer func() {
+		if err := held.Stop(); err != nil {
+			t.Error(err)
+		}
+	}()
 	network, err := held.Seed(t.Context())
 	if err != nil {
 		t.Fatal(err)

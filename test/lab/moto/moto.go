@@ -125,7 +125,7 @@ func (s *Server) launch(o Options, socket *os.File) error {
 	const script = `mount -t proc proc "$1/proc" && exec chroot "$1" /usr/bin/env -i ` +
 		`PATH=/usr/bin:/bin HOME=/root PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 ` +
 		`AWS_ACCESS_KEY_ID=lab AWS_SECRET_ACCESS_KEY=lab python3 /proc/self/fd/4 "$2"`
-	cmd := exec.Command("/bin/sh", "-c", script, "moto", o.RootFS, string(arguments))
+	cmd := exec.Command("/bin/sh", "-c", script, "moto", o.RootFS, string(arguments)) //nolint:noctx // Stop ends it
 	cmd.Stdout, cmd.Stderr = o.Log, o.Log
 	cmd.ExtraFiles = []*os.File{socket, program} // descriptors 3 and 4
 	cmd.SysProcAttr = &syscall.SysProcAttr{

@@ -33,14 +33,19 @@ var (
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
-func run(m *testing.M) int {
+func run(m *testing.M) (code int) {
 	ctx := context.Background()
 	var err error
 	if server, err = moto.Start(ctx, moto.Options{Delay: testDelay, Log: os.Stderr}); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer server.Stop()
+	defer func() {
+		if err := server.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}()
 	if seeded, err = server.Seed(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

@@ -27,6 +27,9 @@ import (
 // Port is what every server listens on, each on its own address.
 const Port = 3306
 
+// dirPrefix begins the name of a farm's directory; the process id follows.
+const dirPrefix = "nairobi-mysqld-"
+
 // initialiseTimeout bounds mysqld --initialize, which takes three to six seconds on an idle machine.
 const initialiseTimeout = 2 * time.Minute
 
@@ -56,8 +59,9 @@ func NewFarm(ctx context.Context, log io.Writer) (*Farm, error) {
 	if err != nil {
 		return nil, err
 	}
+	removeLeftovers()
 	// Short: a socket's path has at most 107 bytes.
-	dir, err := os.MkdirTemp("", "mysqld-")
+	dir, err := os.MkdirTemp("", fmt.Sprintf("%s%d-", dirPrefix, os.Getpid()))
 	if err != nil {
 		return nil, err
 	}
@@ -80,6 +84,23 @@ func NewFarm(ctx context.Context, log io.Writer) (*Farm, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
+}
+
+// removeLeftovers deletes the directories of farms whose process was killed. Their servers died with it.
+func removeLeftovers() {
+	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), dirPrefix+"*"))
+	if err != nil {
+		return
+	}
+	for _, dir := range dirs {
+		var pid int
+		if _, err := fmt.Sscanf(filepath.Base(dir), dirPrefix+"%d-", &pid); err != nil {
+			continue
+		}
+		if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+			os.RemoveAll(dir)
+		}
+	}
 }
 
 // OperatorIdentity returns the CA's certificate and the operator's certificate and key, in PEM.

@@ -130,7 +130,7 @@ func (s *Server) Boot(ctx context.Context) error {
 			return fmt.Errorf("boot %s: %w\n%s", s.Name, err, s.ErrorLog())
 		case <-time.After(50 * time.Millisecond):
 		}
-		if answers(s.Address()) {
+		if answers(ctx, s.Address()) {
 			return nil
 		}
 	}
@@ -167,12 +167,12 @@ func (s *Server) supervise(ctx context.Context, done chan struct{}, failed chan<
 }
 
 // answers says whether MySQL greets a new connection.
-func answers(address string) bool {
-	connection, err := net.DialTimeout("tcp", address, time.Second)
+func answers(ctx context.Context, address string) bool {
+	connection, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", address)
 	if err != nil {
 		return false
 	}
-	defer connection.Close() //nolint:errcheck // nothing was written
+	defer connection.Close()
 	if err := connection.SetReadDeadline(time.Now().Add(time.Second)); err != nil {
 		return false
 	}

@@ -158,7 +158,11 @@ func lock(ctx context.Context, path string) (unlock func(), err error) {
 		return func() { f.Close() }, nil
 	case <-ctx.Done():
 		// The goroutine ends when the lock is given to it; then it is let go.
-		go func() { <-taken; f.Close() }()
+		go func() {
+			if <-taken == nil {
+				_ = f.Close()
+			}
+		}()
 		return nil, fmt.Errorf("wait for another build of the same root file system: %w", ctx.Err())
 	}
 }

@@ -113,7 +113,7 @@ func (p *Proxy) listen(ctx context.Context, address string, h http.Handler) (end
 	}
 	server := &http.Server{Handler: h, ReadHeaderTimeout: headerTimeout}
 	p.servers = append(p.servers, server)
-	go server.Serve(l) // ends with ErrServerClosed at Stop
+	go func() { _ = server.Serve(l) }() // ends with ErrServerClosed at Stop
 	return "http://" + l.Addr().String(), nil
 }
 

@@ -1,0 +1,186 @@
+package bench
+
+import (
+	"encoding/xml"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+)
+
+const (
+	region    = "us-east-1"
+	vpcID     = "vpc-0a0a0a0a0a0a0a0a0"
+	imageID   = "ami-0a0a0a0a0a0a0a0a0"
+	launched  = "2026-01-01T00:00:00.000Z"
+	ec2Schema = "http://ec2.amazonaws.com/doc/2016-11-15/"
+)
+
+// zones are the availability zones, and with them the subnets, of the stub's VPC.
+var zones = []string{"us-east-1a", "us-east-1b", "us-east-1c"}
+
+func subnetID(zone int) string { return fmt.Sprintf("subnet-0b0b0b0b0b0b0b0b%d", zone) }
+
+func subnetIDs() []string {
+	ids := make([]string, len(zones))
+	for i := range zones {
+		ids[i] = subnetID(i)
+	}
+	return ids
+}
+
+// account is a stub of EC2: it answers the describe calls of a steady operator and refuses every other. It is a transport
+// under the real SDK, so requests are built, signed, counted and parsed as always.
+type account struct {
+	instances, volumes, groups []string // items in the XML of EC2's answers
+}
+
+// add makes what a Ready member and its cluster look like in EC2: an instance, its data volume.
+func (a *account) add(owner ec2.Ownership, name, ip string, ordinal, serial int) (instanceID string) {
+	instanceID, volumeID := fmt.Sprintf("i-%017x", serial), fmt.Sprintf("vol-%017x", serial)
+	zone := zones[ordinal%len(zones)]
+	tags := tagSet(owner, v1alpha1.TagMember, name, v1alpha1.TagIncarnation, "1", v1alpha1.TagName, owner.Namespace+"/"+name)
+	a.instances = append(a.instances, `<item><instancesSet><item>`+
+		elements("instanceId", instanceID, "imageId", imageID, "privateIpAddress", ip, "subnetId", subnetID(ordinal%len(zones)),
+			"vpcId", vpcID, "instanceType", "m6i.large", "architecture", "x86_64", "launchTime", launched)+
+		`<instanceState>`+elements("code", "16", "name", ec2.StateRunning)+`</instanceState>`+
+		`<placement>`+elements("availabilityZone", zone)+`</placement>`+
+		`<blockDeviceMapping><item>`+elements("deviceName", "/dev/sdf")+`<ebs>`+
+		elements("volumeId", volumeID, "status", ec2.AttachAttached)+`</ebs></item></blockDeviceMapping>`+tags+`</item></instancesSet></item>`)
+	a.volumes = append(a.volumes, `<item>`+
+		elements("volumeId", volumeID, "size", "20", "status", ec2.VolumeInUse, "availabilityZone", zone, "volumeType", "gp3",
+			"iops", "3000", "throughput", "125", "encrypted", "true", "createTime", launched)+
+		`<attachmentSet><item>`+elements("volumeId", volumeID, "instanceId", instanceID, "device", "/dev/sdf", "status", ec2.AttachAttached)+
+		`</item></attachmentSet>`+tags+`</item>`)
+	return instanceID
+}
+
+// addGroup makes a cluster's security group, with the rules that its spec asks for.
+func (a *account) addGroup(owner ec2.Ownership, cidr string, serial int) {
+	id := fmt.Sprintf("sg-%017x", serial)
+	a.groups = append(a.groups, `<item>`+
+		elements("groupId", id, "groupName", ec2.GroupName(owner.ClusterUID), "vpcId", vpcID)+
+		`<ipPermissions><item>`+elements("ipProtocol", "tcp", "fromPort", "3306", "toPort", "3306")+
+		`<groups><item>`+elements("groupId", id)+`</item></groups><ipRanges><item>`+elements("cidrIp", cidr)+`</item></ipRanges>`+
+		`</item></ipPermissions>`+tagSet(owner, v1alpha1.TagName, owner.Namespace+"/"+owner.Cluster)+`</item>`)
+}
+
+// RoundTrip implements http.RoundTripper.
+func (a *account) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	form, err := url.ParseQuery(string(body))
+	if err != nil {
+		return nil, err
+	}
+	action := form.Get("Action")
+	set, items := "", []string(nil)
+	switch action {
+	case "DescribeInstances":
+		set, items = "reservationSet", a.instances
+	case "DescribeVolumes":
+		set, items = "volumeSet", a.volumes
+	case "DescribeSnapshots":
+		set = "snapshotSet"
+	case "DescribeSecurityGroups":
+		set, items = "securityGroupInfo", a.groups
+	case "DescribeInstanceStatus":
+		set = "instanceStatusSet"
+	case "DescribeSubnets":
+		set, items = "subnetSet", describedSubnets()
+	default:
+		return respond(r, http.StatusBadRequest, `<Response><Errors><Error><Code>UnsupportedOperation</Code><Message>the stub only describes, it does not `+
+			action+`</Message></Error></Errors></Response>`), nil
+	}
+	page, next := pageOf(items, form)
+	return respond(r, http.StatusOK, `<`+action+`Response xmlns="`+ec2Schema+`"><`+set+`>`+strings.Join(page, "")+`</`+set+`>`+next+
+		`</`+action+`Response>`), nil
+}
+
+// operationOf reads which call a request is, and leaves the request as it was.
+func operationOf(r *http.Request) string {
+	if r.GetBody == nil {
+		return r.URL.Path
+	}
+	body, err := r.GetBody()
+	if err != nil {
+		return r.URL.Path
+	}
+	defer body.Close() //nolint:errcheck // a copy in memory
+	text, err := io.ReadAll(body)
+	if err != nil {
+		return r.URL.Path
+	}
+	form, err := url.ParseQuery(string(text))
+	if err != nil {
+		return r.URL.Path
+	}
+	return form.Get("Action")
+}
+
+// pageOf cuts out the page that a request asks for; the token of the next one is its offset.
+func pageOf(items []string, form url.Values) (page []string, next string) {
+	size, err := strconv.Atoi(form.Get("MaxResults"))
+	if err != nil || size < 1 {
+		return items, ""
+	}
+	from, err := strconv.Atoi(form.Get("NextToken"))
+	if err != nil || from < 0 {
+		from = 0
+	}
+	from = min(from, len(items))
+	to := min(from+size, len(items))
+	if to < len(items) {
+		next = elements("nextToken", strconv.Itoa(to))
+	}
+	return slices.Clone(items[from:to]), next
+}
+
+func describedSubnets() []string {
+	var items []string
+	for i, zone := range zones {
+		items = append(items, `<item>`+elements("subnetId", subnetID(i), "vpcId", vpcID, "availabilityZone", zone,
+			"cidrBlock", fmt.Sprintf("10.%d.0.0/16", 77+i), "state", "available", "availableIpAddressCount", "60000")+`</item>`)
+	}
+	return items
+}
+
+func respond(r *http.Request, status int, body string) *http.Response {
+	return &http.Response{
+		Status: http.StatusText(status), StatusCode: status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r,
+		Header: http.Header{"Content-Type": {"text/xml;charset=UTF-8"}}, Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body)),
+	}
+}
+
+// elements writes pairs of a name and a value as XML.
+func elements(pairs ...string) string {
+	var b strings.Builder
+	for i := 0; i+1 < len(pairs); i += 2 {
+		fmt.Fprintf(&b, "<%[1]s>%[2]s</%[1]s>", pairs[i], escape(pairs[i+1]))
+	}
+	return b.String()
+}
+
+func escape(text string) string {
+	var b strings.Builder
+	_ = xml.EscapeText(&b, []byte(text)) // a strings.Builder takes everything
+	return b.String()
+}
+
+// tagSet writes the tags that the operator puts on everything of a cluster, and others.
+func tagSet(owner ec2.Ownership, more ...string) string {
+	pairs := append([]string{v1alpha1.TagClusterUID, owner.ClusterUID, v1alpha1.TagNamespace, owner.Namespace, v1alpha1.TagCluster, owner.Cluster}, more...)
+	text := "<tagSet>"
+	for i := 0; i+1 < len(pairs); i += 2 {
+		text += `<item>` + elements("key", pairs[i], "value", pairs[i+1]) + `</item>`
+	}
+	return text + "</tagSet>"
+}

@@ -1,0 +1,132 @@
+package cloud_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/cloud"
+)
+
+// Two instances: the faults between machines.
+func TestCloudFaults(t *testing.T) {
+	l := startLab(t)
+	a, b := l.launch(), l.launch()
+	for _, id := range []string{a, b} {
+		l.eventually("port 3306", func() bool { return l.dial(id) == nil })
+	}
+	address := aws.ToString(l.instance(b).PrivateIpAddress)
+	reaches := func() bool {
+		return l.in(a, "curl -s -m 1 -o /dev/null http://"+address+":3306/ && echo yes || echo no") == "yes"
+	}
+	do := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !reaches() {
+		t.Fatal("instances do not reach each other")
+	}
+	node := exec.CommandContext(t.Context(), "unshare", "--net", "sleep", "600")
+	do(node.Start())
+	defer func() {
+		do(node.Process.Kill())
+		_ = node.Wait() // it was killed
+	}()
+	time.Sleep(200 * time.Millisecond) // for unshare
+	do(l.ConnectNode(node.Process.Pid))
+	for _, to := range []string{"http://" + address + ":3306/", l.Endpoint()} {
+		out, err := exec.CommandContext(t.Context(), "nsenter", "-n", "-t", fmt.Sprint(node.Process.Pid), "--",
+			"curl", "-s", "-m", "5", "-o", "/dev/null", to).CombinedOutput()
+		if err != nil {
+			t.Errorf("the node does not reach %s: %v: %s", to, err, out)
+		}
+	}
+	do(l.Part(t.Context(), a, b))
+	if reaches() || l.dial(a) != nil || l.dial(b) != nil {
+		t.Error("a cut pair: wrong ways are open")
+	}
+	do(l.Join(t.Context(), a, b))
+	l.eventually("joined", reaches)
+
+	do(l.Isolate(t.Context(), b))
+	if err := l.dial(b); err == nil || !strings.Contains(err.Error(), "timeout") {
+		t.Errorf("an isolated machine: %v", err)
+	}
+	do(l.Rejoin(t.Context(), b))
+	l.eventually("rejoined", func() bool { return l.dial(b) == nil })
+
+	do(l.Freeze(t.Context(), b))
+	if err := l.dial(b); err != nil {
+		t.Errorf("a frozen machine does not accept: %v", err)
+	}
+	if reaches() {
+		t.Error("a frozen machine answers")
+	}
+	do(l.Thaw(t.Context(), b))
+	l.eventually("thawed", reaches)
+
+	do(l.KillUnit(t.Context(), b, "answer.service"))
+	l.eventually("refused", func() bool { err := l.dial(b); return err != nil && strings.Contains(err.Error(), "refused") })
+	if err := l.KillUnit(t.Context(), b, "nothing.service"); err == nil {
+		t.Error("a unit that does not run was killed")
+	}
+
+	// A frozen guest cannot shut down; without its consent it goes at once.
+	do(l.Freeze(t.Context(), b))
+	must[*ec2.StopInstancesOutput](t)(l.client.StopInstances(t.Context(), &ec2.StopInstancesInput{
+		InstanceIds: []string{b}, Force: aws.Bool(true), SkipOsShutdown: aws.Bool(true),
+	}))
+	l.awaitState(b, "stopped")
+	if err := l.Freeze(t.Context(), b); err == nil {
+		t.Error("a machine without power was frozen")
+	}
+	do(l.Crash(t.Context(), a))
+	l.eventually("off", func() bool { return !l.power(a) })
+	t.Run("control API", func(t *testing.T) { controlAPI(t, l, a) })
+}
+
+// controlAPI gives a crashed instance its power back over HTTP.
+func controlAPI(t *testing.T, l *lab, id string) {
+	call := func(method, path string, want int) string {
+		t.Helper()
+		request, err := http.NewRequestWithContext(t.Context(), method, "http://"+cloud.ControlAddress+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		body, err := io.ReadAll(response.Body)
+		if err != nil || response.StatusCode != want {
+			t.Errorf("%s %s: %s %s %v", method, path, response.Status, body, err)
+		}
+		return string(body)
+	}
+	call("POST", "/faults/freeze?instance="+id, http.StatusConflict) // it has no power
+	call("POST", "/faults/poweron?instance="+id, http.StatusNoContent)
+	l.with(t).eventually("on", func() bool { return l.power(id) })
+	l.with(t).eventually("a console", func() bool {
+		return strings.Contains(call("GET", "/instances/"+id+"/console", http.StatusOK), "systemd")
+	})
+	call("GET", "/instances/i-nothing/console", http.StatusNotFound)
+	call("POST", "/faults/earthquake?instance="+id, http.StatusNotFound)
+	if text := call("GET", "/faults", http.StatusOK); !strings.Contains(text, "powercut") {
+		t.Errorf("faults: %s", text)
+	}
+	var states []cloud.State
+	if err := json.Unmarshal([]byte(call("GET", "/instances", http.StatusOK)), &states); err != nil || len(states) != 2 {
+		t.Errorf("instances %v: %v", states, err)
+	}
+}

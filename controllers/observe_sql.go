@@ -172,7 +172,7 @@ func sqlOf(o mysql.Observation) topology.SQL {
 		}
 	}
 	if o.Clone != nil {
-		sql.Clone = &topology.Clone{State: o.Clone.State, Message: cloneMessage(*o.Clone)}
+		sql.Clone = &topology.Clone{State: o.Clone.State, Message: cloneMessage(*o.Clone), Source: o.Clone.Source}
 	}
 	sql.PendingCommits = o.PendingCommits
 	if len(bad) > 0 {

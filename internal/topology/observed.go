@@ -186,11 +186,18 @@ type SemiSync struct {
 
 // Clone is the progress of a CLONE.
 type Clone struct {
-	State   string // Not Started, In Progress, Completed, Failed
+	State   string // Not Started, In Progress, Completed, Failed, Interrupted
 	Message string
+	// Source is the donor's address, host:port.
+	Source string
 }
 
-const cloneInProgress = "In Progress"
+// The states that decisions depend on. Interrupted is the SQL plane's own word for a CLONE whose server was killed.
+const (
+	cloneInProgress  = "In Progress"
+	cloneFailed      = "Failed"
+	cloneInterrupted = "Interrupted"
+)
 
 // Membership says who may acknowledge a commit: the row that the database itself keeps.
 type Membership struct {

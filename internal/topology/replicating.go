@@ -94,21 +94,56 @@ func (p *planner) needsClone(m, primary *Member) bool {
 	return !m.SQL.Executed.Contains(primary.SQL.Purged)
 }
 
-// clone plans the seeding of a member from the primary.
+// clone plans the seeding of a member from a donor that is free: a server serves one CLONE at a time (error 3634).
 func (p *planner) clone(m, primary *Member) string {
-	donor := primary
-	in := donor.CurrentInstance()
-	if in == nil {
-		p.waitAtMost(waitEC2)
-		return "waiting for the address of " + donor.Name
+	donor := p.donorFor(m, primary)
+	if donor == nil {
+		p.waitAtMost(waitMySQL)
+		return "waiting for its turn to be cloned"
 	}
-	address := net.JoinHostPort(in.Address, strconv.Itoa(v1alpha1.MySQLPort))
-	p.do(CloneFrom{m.Name, donor.Name, address})
-	if m.SQL.Clone != nil && m.SQL.Clone.State == "Failed" {
-		p.wait = max(p.wait, waitEC2)
+	p.do(CloneFrom{m.Name, donor.Name, mysqlAddress(donor)})
+	if m.SQL.Clone != nil && (m.SQL.Clone.State == cloneFailed || m.SQL.Clone.State == cloneInterrupted) {
+		p.wait = max(p.wait, waitMySQL)
 		p.degraded(v1alpha1.ReasonMemberMissing, fmt.Sprintf("%s: CLONE failed, it is tried again: %s", m.Name, m.SQL.Clone.Message))
 	}
 	return "seeding by CLONE from " + donor.Name
+}
+
+// donorFor returns the primary, or a voter that replicates well, whichever serves no other CLONE.
+func (p *planner) donorFor(m, primary *Member) *Member {
+	busy := map[string]bool{}
+	for _, other := range p.Members {
+		if other.cloning() && other != m {
+			busy[other.SQL.Clone.Source] = true
+		}
+	}
+	for _, a := range p.plan.Actions {
+		if c, ok := a.(CloneFrom); ok {
+			busy[c.DonorAddress] = true
+		}
+	}
+	donors := []*Member{primary}
+	for _, other := range p.ordered() {
+		r := other.SQL.Replication
+		if other != primary && other != m && p.plan.Membership.Has(other.Name) && other.verified() && r != nil && r.IOState == ioOn && r.SQLRunning && !p.busy(other.Name) {
+			donors = append(donors, other)
+		}
+	}
+	for _, d := range donors {
+		if address := mysqlAddress(d); address != "" && !busy[address] {
+			return d
+		}
+	}
+	return nil
+}
+
+// mysqlAddress returns host:port of a member's mysqld, "" while its machine has no address.
+func mysqlAddress(m *Member) string {
+	in := m.CurrentInstance()
+	if in == nil || in.Address == "" {
+		return ""
+	}
+	return net.JoinHostPort(in.Address, strconv.Itoa(v1alpha1.MySQLPort))
 }
 
 // errant returns the transactions that a replica executed and the primary did not, leaving out those of the primary's

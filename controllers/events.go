@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
@@ -68,7 +69,8 @@ func announced(a topology.Action) (reason string, ok bool) {
 // announce tells of an action that was taken.
 func (r *MySQLClusterReconciler) announce(s *scope, a topology.Action) {
 	if reason, ok := announced(a); ok {
-		r.Events.Eventf(s.cluster, nil, corev1.EventTypeNormal, reason, actionAct, "%s", capitalise(a.String()))
+		// Events that differ in nothing but their note are folded into one; the member keeps them apart.
+		r.Events.Eventf(s.cluster, nil, corev1.EventTypeNormal, reason, strings.TrimSpace(actionAct+" "+a.Target()), "%s", capitalise(a.String()))
 		s.log.Info(a.String())
 	}
 }
@@ -76,29 +78,31 @@ func (r *MySQLClusterReconciler) announce(s *scope, a topology.Action) {
 // announceChanges tells of what changed in status, after it was written.
 func (r *MySQLClusterReconciler) announceChanges(s *scope, before *v1alpha1.MySQLCluster) {
 	was, is := before.Status, s.cluster.Status
+	if told := s.notes.told; told != nil {
+		was = *told // what was read may be older than what this process wrote last
+	}
+	s.notes.told = is.DeepCopy()
 	if was.Phase != is.Phase && is.Phase != "" {
 		r.Events.Eventf(s.cluster, nil, corev1.EventTypeNormal, "Phase"+string(is.Phase), actionObserve, "The cluster is %s (%s members ready)", is.Phase, orDash(is.ReadyMembers))
 	}
 	if was.Primary != is.Primary && is.Primary != "" {
 		r.Events.Eventf(s.cluster, nil, corev1.EventTypeNormal, "Primary", actionObserve, "The primary is %s", is.Primary)
 	}
-	for _, kind := range []string{v1alpha1.ConditionDegraded} {
-		r.announceCondition(s, before, kind)
-	}
+	r.announceCondition(s, was, v1alpha1.ConditionDegraded)
 }
 
 // announceCondition tells of a problem once, when its condition turns or its reason changes.
-func (r *MySQLClusterReconciler) announceCondition(s *scope, before *v1alpha1.MySQLCluster, kind string) {
-	find := func(c *v1alpha1.MySQLCluster) (reason, message string, bad bool) {
-		for _, cond := range c.Status.Conditions {
+func (r *MySQLClusterReconciler) announceCondition(s *scope, was v1alpha1.MySQLClusterStatus, kind string) {
+	find := func(st v1alpha1.MySQLClusterStatus) (reason, message string, bad bool) {
+		for _, cond := range st.Conditions {
 			if cond.Type == kind {
-				return cond.Reason, cond.Message, cond.Status == "True"
+				return cond.Reason, cond.Message, cond.Status == metav1.ConditionTrue
 			}
 		}
 		return "", "", false
 	}
-	oldReason, _, wasBad := find(before)
-	reason, message, bad := find(s.cluster)
+	oldReason, _, wasBad := find(was)
+	reason, message, bad := find(s.cluster.Status)
 	switch {
 	case bad && (!wasBad || oldReason != reason):
 		r.Events.Eventf(s.cluster, nil, corev1.EventTypeWarning, reason, actionObserve, "%s", shorten(message))

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
 
 // memory is what the operator remembers between passes and may forget at any time: a restart only makes it look again.
@@ -36,6 +38,8 @@ type notes struct {
 	records recordsMemo
 	// applied is what was applied to each child object, and the version that came of it.
 	applied map[string]applied
+	// told is the status that events were last derived from.
+	told *v1alpha1.MySQLClusterStatus
 	// credentials are the user's, as read last, and when.
 	credentials   credentials
 	credentialsAt time.Time

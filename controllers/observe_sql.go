@@ -141,7 +141,7 @@ func databaseKey(s *scope) string {
 
 // sqlOf translates what the SQL plane saw into the brain's words.
 func sqlOf(o mysql.Observation) topology.SQL {
-	sql := topology.SQL{Access: topology.Access(o.Access), Reason: o.Reason, Version: o.Version}
+	sql := topology.SQL{Access: topology.Access(o.Access), Reason: o.Reason, Version: release(o.Version)}
 	if o.Access != mysql.AccessVerified {
 		return sql
 	}
@@ -204,6 +204,12 @@ func (r *MySQLClusterReconciler) judgeSettings(s *scope, m *topology.Member, o m
 		m.SQL.RestartPending = o.StartedAt.Unix() < due
 	}
 	m.SQL.CertificateRenewalDue = o.CertNotAfter.Sub(r.Clock.Now()) < pki.MemberRenewalWindow
+}
+
+// release is the x.y.z of a version such as 9.7.4-2 or 8.4.6-commercial.
+func release(version string) string {
+	numbers, _, _ := strings.Cut(version, "-")
+	return numbers
 }
 
 func cloneMessage(c mysql.CloneProgress) string {

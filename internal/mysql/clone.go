@@ -14,6 +14,10 @@ const (
 	// cloneRuns counts the CLONE statements that run as a recipient, whether or not their client is still there.
 	cloneRuns = "(SELECT COUNT(*) > 0 FROM performance_schema.processlist WHERE INFO LIKE 'CLONE INSTANCE%')"
 
+	// cloneOutlived says whether the server that answers was started after the CLONE began. Until then a CLONE that no
+	// longer runs is one that is done and whose server is about to restart into it.
+	cloneOutlived = "(SELECT COALESCE(TIMESTAMPDIFF(SECOND, s.BEGIN_TIME, NOW()), 0) > VARIABLE_VALUE + 1 FROM performance_schema.global_status WHERE VARIABLE_NAME = 'Uptime')"
+
 	// cloneStartWait bounds the wait for CLONE to connect to its donor and begin, or to refuse.
 	cloneStartWait = 10 * time.Second
 	cloneStartPoll = 100 * time.Millisecond

@@ -188,10 +188,17 @@ func (a PinSettings) String() string {
 	return fmt.Sprintf("put %s of %s back", strings.Join(sortedKeys(a.Settings), ", "), a.Member)
 }
 func (a ApplySettings) String() string {
-	return fmt.Sprintf("apply settings %s to %s", strings.Join(append(sortedKeys(a.Want), a.Drop...), ", "), a.Member)
+	names := append(sortedKeys(a.Want), a.Drop...)
+	if len(names) > settingsNamed {
+		return fmt.Sprintf("apply %d settings to %s", len(names), a.Member)
+	}
+	return fmt.Sprintf("apply %s to %s", strings.Join(names, ", "), a.Member)
 }
 func (a Restart) String() string        { return "restart mysqld of " + a.Member }
 func (a EnsureDatabase) String() string { return "ensure the application database" }
+
+// settingsNamed is how many settings are named one by one before they are only counted.
+const settingsNamed = 5
 
 func onOff(on bool) string {
 	if on {

@@ -14,10 +14,19 @@ func (p *planner) join() {
 		if v.Phase != v1alpha1.PhaseEC2Ready {
 			continue
 		}
-		if v.Message = p.joinMember(m); v.Message == "" {
+		if v.Message = p.joinMember(m); v.Message == "" || p.restarting(m) {
 			v.Phase = v1alpha1.PhaseReplicating
 		}
 	}
+}
+
+// restarting says whether a member that has joined is away for a moment, as at the end of a CLONE or after a crash.
+func (p *planner) restarting(m *Member) bool {
+	in := m.CurrentInstance()
+	if in == nil || p.Records.Members[m.Name].SignedInstance != in.ID || m.SilentSince.IsZero() {
+		return false
+	}
+	return p.Now.Sub(m.SilentSince) < restartPatience
 }
 
 // joinMember plans a member's next step towards a verified connection and returns what it waits for.
@@ -54,6 +63,9 @@ func (p *planner) joinMember(m *Member) string {
 func (p *planner) unreached(m *Member) string {
 	p.waitAtMost(waitMySQL)
 	message := "waiting for mysqld"
+	if p.restarting(m) {
+		message = "waiting for mysqld to come back"
+	}
 	if m.Stage != "" {
 		message += " (last boot stage: " + m.Stage + ")"
 	}

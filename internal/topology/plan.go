@@ -22,6 +22,9 @@ const (
 	eagerEC2 = 15 * time.Second
 	// silenceAllowed is how long a member that EC2 calls healthy may say nothing on its port before it is reported.
 	silenceAllowed = 3 * time.Minute
+	// restartPatience is how long a member that has joined may be away and still count as Replicating: a restart after a
+	// CLONE or a crash, not a machine that has to boot.
+	restartPatience = 30 * time.Second
 	// returnPatience is how long a voter on a running machine is waited for before somebody is promoted without it: the
 	// start of a mysqld and its crash recovery on a small log.
 	returnPatience = 10 * time.Second

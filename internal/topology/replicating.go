@@ -14,7 +14,7 @@ func (p *planner) replicate() {
 	primary := p.choosePrimary()
 	if primary == nil {
 		for _, m := range p.ordered() {
-			if v := p.views[m.Name]; v.Phase == v1alpha1.PhaseReplicating {
+			if v := p.views[m.Name]; v.Phase == v1alpha1.PhaseReplicating && m.verified() {
 				v.Message = "waiting for a primary"
 			}
 		}
@@ -32,6 +32,9 @@ func (p *planner) replicate() {
 			continue
 		}
 		v.Role = v1alpha1.RoleReplica
+		if !m.verified() {
+			continue // restarting; join said so
+		}
 		v.Message = p.seed(m, primary)
 		if v.Message == "" {
 			v.Message = p.vote(m, primary, &admitting)

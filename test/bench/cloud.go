@@ -105,27 +105,6 @@ func (a *account) RoundTrip(r *http.Request) (*http.Response, error) {
 		`</`+action+`Response>`), nil
 }
 
-// operationOf reads which call a request is, and leaves the request as it was.
-func operationOf(r *http.Request) string {
-	if r.GetBody == nil {
-		return r.URL.Path
-	}
-	body, err := r.GetBody()
-	if err != nil {
-		return r.URL.Path
-	}
-	defer body.Close() //nolint:errcheck // a copy in memory
-	text, err := io.ReadAll(body)
-	if err != nil {
-		return r.URL.Path
-	}
-	form, err := url.ParseQuery(string(text))
-	if err != nil {
-		return r.URL.Path
-	}
-	return form.Get("Action")
-}
-
 // pageOf cuts out the page that a request asks for; the token of the next one is its offset.
 func pageOf(items []string, form url.Values) (page []string, next string) {
 	size, err := strconv.Atoi(form.Get("MaxResults"))

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -175,9 +176,9 @@ func (m *meter) kubernetes(next http.RoundTripper) http.RoundTripper {
 func (m *meter) aws(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		if reconciling(r.Context()) {
-			m.add(&m.calls, operationOf(r)+place())
+			m.add(&m.calls, awsmiddleware.GetOperationName(r.Context())+place())
 		} else {
-			m.add(&m.besideAWS, operationOf(r))
+			m.add(&m.besideAWS, awsmiddleware.GetOperationName(r.Context()))
 		}
 		return next.RoundTrip(r)
 	})

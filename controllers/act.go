@@ -33,8 +33,8 @@ func (r *MySQLClusterReconciler) act(ctx context.Context, s *scope) error {
 		for _, a := range actions {
 			if err := r.take(ctx, s, a); err != nil {
 				p := asProblem(err)
-				s.log.V(1).Info("action failed", "action", a.String(), "reason", p.reason, "message", p.message)
 				mu.Lock()
+				r.logFailure(s, a, p)
 				s.outcome = append(s.outcome, &problem{reason: p.reason, message: a.String() + ": " + p.message, after: p.after, cause: p})
 				mu.Unlock()
 				return
@@ -50,6 +50,16 @@ func (r *MySQLClusterReconciler) act(ctx context.Context, s *scope) error {
 	}
 	wg.Wait()
 	return nil
+}
+
+// logFailure logs an action that failed, once for the same failure: the next passes may well meet it again.
+func (r *MySQLClusterReconciler) logFailure(s *scope, a topology.Action, p *problem) {
+	level := 0
+	if s.notes.failed[a.String()] == p.message {
+		level = 1
+	}
+	s.notes.failed[a.String()] = p.message
+	s.log.V(level).Info("an action failed and is tried again", "action", a.String(), "reason", p.reason, "problem", p.message)
 }
 
 // take gives one action its effect.

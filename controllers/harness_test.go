@@ -151,13 +151,17 @@ type operator struct {
 	dead atomic.Bool
 }
 
-// newOperator starts a life. transport, when given, wraps the way to EC2.
+// newOperator starts a life without a way to any mysqld. transport, when given, wraps the way to EC2.
 func (w *world) newOperator(transport func(http.RoundTripper) http.RoundTripper) *operator {
-	o := &operator{}
+	return w.equip(&operator{}, transport, mysql.Options{Dial: refuse})
+}
+
+// equip gives an operator its way to EC2, which transport wraps when given, and to mysqld.
+func (w *world) equip(o *operator, transport func(http.RoundTripper) http.RoundTripper, sql mysql.Options) *operator {
 	o.MySQLClusterReconciler = &MySQLClusterReconciler{
 		Client: mortal{w.client, o}, Reader: w.client,
 		Clouds: ec2.NewFactory(ec2.Options{Endpoint: w.proxy.Endpoint(), Middleware: transport, SweepInterval: time.Second, CallTimeout: 2 * time.Second}),
-		SQL:    mysql.NewPool(mysql.Options{Dial: refuse}), Prober: mysql.NewProber(mysql.ProberOptions{}),
+		SQL:    mysql.NewPool(sql), Prober: mysql.NewProber(mysql.ProberOptions{Pool: mysql.Options{Dial: sql.Dial}}),
 		Events: events.NewFakeRecorder(10000), Clock: clock.RealClock{}, Metrics: NewMetrics(prometheus.NewRegistry()),
 		Config: Config{SystemNamespace: w.system, ClusterDomain: "cluster.local"}, memory: newMemory(),
 	}

@@ -38,6 +38,8 @@ type notes struct {
 	records recordsMemo
 	// applied is what was applied to each child object, and the version that came of it.
 	applied map[string]applied
+	// failed is the last failure of each action, to log it once.
+	failed map[string]string
 	// told is the status that events were last derived from.
 	told *v1alpha1.MySQLClusterStatus
 	// credentials are the user's, as read last, and when.
@@ -64,7 +66,7 @@ func (m *memory) of(name types.NamespacedName, uid string) *notes {
 	n := m.clusters[name]
 	if n == nil || n.uid != uid {
 		n = &notes{
-			uid: uid, silentSince: map[string]time.Time{}, refused: map[string]refusal{}, claimed: map[string]bool{},
+			uid: uid, silentSince: map[string]time.Time{}, refused: map[string]refusal{}, claimed: map[string]bool{}, failed: map[string]string{},
 			stage: map[string]string{}, readAt: map[string]time.Time{}, applied: map[string]applied{},
 		}
 		m.clusters[name] = n

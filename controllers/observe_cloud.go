@@ -18,6 +18,8 @@ const (
 	// inventoryAge is how old the sweep that a pass relies on may be. The background sweep is more frequent, so a pass
 	// finds it in the store; only the first pass over an account pays for a sweep of its own.
 	inventoryAge = 2 * time.Minute
+	// troubledAge is the same while a member does not answer: whether its machine stopped decides what to do next.
+	troubledAge = 5 * time.Second
 	// consoleAfter is how long a machine may be up without mysqld before its console is read, and then how often.
 	consoleAfter = 15 * time.Second
 )
@@ -38,7 +40,11 @@ func (r *MySQLClusterReconciler) observeCloud(ctx context.Context, s *scope) err
 
 // readInventory fills in s.inventory. What EC2 said last is kept when it does not answer.
 func (r *MySQLClusterReconciler) readInventory(ctx context.Context, s *scope) {
-	inventory, err := s.cloud.Observe(ctx, s.uid(), inventoryAge)
+	age := inventoryAge
+	if len(s.notes.silentSince) > 0 {
+		age = troubledAge
+	}
+	inventory, err := s.cloud.Observe(ctx, s.uid(), age)
 	if err == nil {
 		inventory, err = s.cloud.Refresh(ctx, s.uid())
 	}

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -89,7 +89,7 @@ func number(b *testing.B, variable string, fallback int) int {
 // steady measures what Ready clusters cost.
 func (w *world) steady(b *testing.B) {
 	began := time.Now()
-	o, err := w.start(b.Context(), false)
+	o, err := w.start(b.Context(), true)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -106,6 +106,8 @@ func (w *world) steady(b *testing.B) {
 		r.places(o.meter.writes)
 		r.note("AWS calls by reconciles", "%d", total(o.meter.calls))
 		r.places(o.meter.calls)
+		r.note("reads from Kubernetes past the caches", "%d of %d", total(o.meter.live), o.meter.reads)
+		r.places(o.meter.live)
 	})
 	r.print(os.Stdout)
 	o.settle(b)
@@ -209,8 +211,8 @@ func (w *world) handOver(b *testing.B) {
 	}()
 	leads.await(b, func(m *meter) bool { return len(m.first) == w.size })
 	r := &report{title: "Hand-over on a clean exit, from the end's beginning on"}
-	var firsts []time.Duration
-	writes := map[string]int{}
+	var firsts, passes []time.Duration
+	writes, flaps := map[string]int{}, 0
 	rounds := number(b, roundsVariable, roundsDefault)
 	for n := range rounds {
 		w.awaitReady(b)
@@ -226,11 +228,12 @@ func (w *world) handOver(b *testing.B) {
 		}
 		released := time.Since(began)
 		leads = waits
-		leads.await(b, func(m *meter) bool { return len(m.first) == w.size && len(m.laps) > 0 })
+		leads.await(b, func(m *meter) bool { return len(m.first) == w.size && len(m.laps) >= w.size })
 		leads.meter.read(func() {
 			begins := slices.SortedFunc(maps.Values(leads.meter.first), time.Time.Compare)
 			first := begins[0].Sub(began)
 			firsts = append(firsts, first)
+			passes = append(passes, durations(leads.meter.laps[:w.size])...)
 			r.note(fmt.Sprintf("round %d", n+1), "leader gone after %s; first reconcile begins after %s, ends after %s; all %d clusters taken up after %s",
 				round(released), round(first), round(leads.meter.laps[0].ended.Sub(began)), w.size, round(begins[len(begins)-1].Sub(began)))
 		})
@@ -240,18 +243,20 @@ func (w *world) handOver(b *testing.B) {
 				writes[what] += count
 			}
 		})
+		flaps += w.flapped(b, began)
 	}
 	slices.Sort(firsts)
 	r.note("until the first reconcile, p50", "%s", round(quantile(firsts, .5)))
 	longest := firsts[len(firsts)-1]
 	r.add("until the first reconcile, longest", round(longest).String(), "< "+aimHandOver.String(), longest < aimHandOver)
+	slices.Sort(passes)
+	r.note("a reconcile of the new leader's first ones, p50 / p95", "%s / %s", round(quantile(passes, .5)), round(quantile(passes, .95)))
 	r.note("Kubernetes writes by the new leader, all rounds", "%d (%.1f for each cluster and round)", total(writes), float64(total(writes))/float64(w.size*rounds))
 	r.places(writes)
+	r.add("clusters that were shown as not Available meanwhile, all rounds", strconv.Itoa(flaps), "0", flaps == 0)
 	r.print(os.Stdout)
 	b.ReportMetric(longest.Seconds(), "longest-s")
 }
-
-func clusterName(serial int) string { return fmt.Sprintf("orders%03d", serial) }
 
 // awaitReady waits until every cluster's condition Ready is true.
 func (w *world) awaitReady(b *testing.B) {
@@ -279,10 +284,26 @@ func (w *world) awaitReady(b *testing.B) {
 	}
 }
 
+// flapped counts the clusters whose condition Available turned since a moment. It is true now and was before, so it was
+// false in between.
+func (w *world) flapped(b *testing.B, since time.Time) int {
+	b.Helper()
+	var list v1alpha1.MySQLClusterList
+	if err := w.client.List(b.Context(), &list, client.InNamespace(namespace)); err != nil {
+		b.Fatal(err)
+	}
+	n := 0
+	for _, c := range list.Items {
+		cond := meta.FindStatusCondition(c.Status.Conditions, v1alpha1.ConditionAvailable)
+		if cond != nil && !cond.LastTransitionTime.Time.Before(since.Truncate(time.Second)) {
+			n++
+		}
+	}
+	return n
+}
+
 func isReady(c v1alpha1.MySQLCluster) bool {
-	return slices.ContainsFunc(c.Status.Conditions, func(cond metav1.Condition) bool {
-		return cond.Type == v1alpha1.ConditionReady && cond.Status == "True"
-	})
+	return meta.IsStatusConditionTrue(c.Status.Conditions, v1alpha1.ConditionReady)
 }
 
 func describe(c v1alpha1.MySQLCluster) string {

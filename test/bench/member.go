@@ -103,7 +103,7 @@ func (m *member) close() {
 
 // serve answers one connection until either side ends it.
 func (m *member) serve(ctx context.Context, raw net.Conn) {
-	defer raw.Close() //nolint:errcheck // it is over
+	defer raw.Close()
 	id := m.lastID.Add(1)
 	if !m.enter(id, raw) {
 		return

@@ -124,11 +124,10 @@ func (w *world) fill(ctx context.Context) error {
 // addCluster makes a cluster whose members have all joined: in Kubernetes the object and its authority, in EC2 machines
 // and volumes, and behind them members with certificates of that authority.
 func (w *world) addCluster(ctx context.Context, serial int) error {
-	settings := map[string]string{"max_connections": "500"}
 	c := &v1alpha1.MySQLCluster{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("orders%03d", serial)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: clusterName(serial)},
 		Spec: v1alpha1.MySQLClusterSpec{
-			Version: serverVersion, DeletionProtection: ptr.To(false), MySQLD: settings,
+			Version: serverVersion, DeletionProtection: ptr.To(false), MySQLD: map[string]string{"max_connections": "500"},
 			AWS: v1alpha1.AWSSpec{
 				Region: region, InstanceType: "m6i.large", ImageID: imageID, SubnetIDs: subnetIDs(), ClientCIDRs: []string{clientCIDR},
 			},
@@ -142,22 +141,32 @@ func (w *world) addCluster(ctx context.Context, serial int) error {
 	if err != nil {
 		return err
 	}
-	operatorCert, _, err := authority.IssueOperator(time.Now())
-	if err != nil {
-		return err
-	}
 	ca := resources.CASecret(c, authority.CertificatePEM(), authority.KeyPEM(), authority.JoinKey())
 	if err := w.client.Apply(ctx, ca, client.FieldOwner(v1alpha1.FieldManager), client.ForceOwnership); err != nil {
 		return fmt.Errorf("write the authority: %w", err)
 	}
-	owner := ec2.Ownership{ClusterUID: string(c.UID), Namespace: c.Namespace, Cluster: c.Name}
-	w.cloud.addGroup(owner, clientCIDR, serial+1)
-	t := &trio{uuid: string(uuid.NewUUID()), settings: settings}
+	return w.addTrio(ctx, c, authority, serial)
+}
+
+// addTrio makes what EC2 shows of a cluster, and the members behind it.
+func (w *world) addTrio(ctx context.Context, c *v1alpha1.MySQLCluster, authority *pki.Authority, serial int) error {
+	operatorCert, _, err := authority.IssueOperator(time.Now())
+	if err != nil {
+		return err
+	}
+	w.cloud.addGroup(ownerOf(c), clientCIDR, serial+1)
+	t := &trio{uuid: string(uuid.NewUUID()), settings: c.Spec.MySQLD}
 	t.executed.Store(transactions)
 	for ordinal := range membersEach {
-		m, err := w.addMember(ctx, c, authority, operatorCert, owner, t, ordinal, serial*membersEach+ordinal)
-		if err != nil {
-			return fmt.Errorf("member %d: %w", ordinal, err)
+		m := &member{
+			name: c.Name + "-" + strconv.Itoa(ordinal), serverID: 17 + ordinal, uuid: string(uuid.NewUUID()),
+			trio: t, primary: ordinal == 0, count: &w.fleet.tally,
+		}
+		if m.primary {
+			m.uuid = t.uuid
+		}
+		if err := w.addMember(ctx, c, m, authority, operatorCert, serial*membersEach+ordinal); err != nil {
+			return fmt.Errorf("member %s: %w", m.name, err)
 		}
 		t.members, t.voters = append(t.members, m), append(t.voters, m.name)
 	}
@@ -166,30 +175,30 @@ func (w *world) addCluster(ctx context.Context, serial int) error {
 	return nil
 }
 
-func (w *world) addMember(ctx context.Context, c *v1alpha1.MySQLCluster, authority *pki.Authority, operatorCert []byte, owner ec2.Ownership, t *trio, ordinal, serial int) (*member, error) {
+func ownerOf(c *v1alpha1.MySQLCluster) ec2.Ownership {
+	return ec2.Ownership{ClusterUID: string(c.UID), Namespace: c.Namespace, Cluster: c.Name}
+}
+
+// addMember gives a member its machine, its address and its certificate, and opens its port.
+func (w *world) addMember(ctx context.Context, c *v1alpha1.MySQLCluster, m *member, authority *pki.Authority, operatorCert []byte, serial int) error {
 	const perSubnet = 250
+	ordinal := serial % membersEach
 	ip := fmt.Sprintf("10.%d.%d.%d", 77+ordinal%len(zones), serial/perSubnet, 2+serial%perSubnet)
-	m := &member{
-		name: c.Name + "-" + strconv.Itoa(ordinal), address: hostPort(ip), serverID: 17 + ordinal, uuid: string(uuid.NewUUID()),
-		trio: t, primary: ordinal == 0, count: &w.fleet.tally,
-	}
-	if m.primary {
-		m.uuid = t.uuid
-	}
-	instanceID := w.cloud.add(owner, m.name, ip, ordinal, serial+1)
+	m.address = hostPort(ip)
+	instanceID := w.cloud.add(ownerOf(c), m.name, ip, ordinal, serial+1)
 	request, key, err := sealedRequest(authority, m.name, instanceID)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	request.DNSNames, request.IPs = resources.MemberDNSNames(c, m.name, clusterDomain), []net.IP{net.ParseIP(ip)}
 	request.OperatorCertPEM = operatorCert
 	certPEM, _, err := authority.SignMember(request, time.Now())
 	if err != nil {
-		return nil, err
+		return err
 	}
 	certificate, operator, err := parse(certPEM, operatorCert)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	m.notAfter, m.operator = certificate.NotAfter, operator.Subject.String()
 	m.tls = &tls.Config{
@@ -197,7 +206,7 @@ func (w *world) addMember(ctx context.Context, c *v1alpha1.MySQLCluster, authori
 		Certificates: []tls.Certificate{{Certificate: [][]byte{certificate.Raw}, PrivateKey: key}},
 	}
 	w.fleet.members[m.address] = m
-	return m, m.listen(ctx)
+	return m.listen(ctx)
 }
 
 // sealedRequest makes what a member's instance asks its certificate with.
@@ -233,3 +242,5 @@ func parse(memberPEM, operatorPEM []byte) (memberCert, operatorCert *x509.Certif
 }
 
 func hostPort(host string) string { return net.JoinHostPort(host, strconv.Itoa(v1alpha1.MySQLPort)) }
+
+func clusterName(serial int) string { return fmt.Sprintf("orders%03d", serial) }

@@ -46,8 +46,10 @@ func up(ctx context.Context, dir string, wanted *parts, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	ended := make(chan struct{}) // never closed for a daemon that somebody else started
-	if !running {
+	var ended <-chan struct{}
+	if running {
+		ended = holderEnded(ctx, dir)
+	} else {
 		if err := prepare(ctx, wanted, out); err != nil {
 			return err
 		}
@@ -86,13 +88,16 @@ func prepare(ctx context.Context, wanted *parts, out io.Writer) error {
 
 // startDaemon starts this program again as a daemon in a session of its own. The returned channel is closed when it
 // ends. The program is copied first: `go run` deletes it as soon as this process ends.
-func startDaemon(dir string, wanted *parts) (chan struct{}, error) {
+func startDaemon(dir string, wanted *parts) (<-chan struct{}, error) {
 	program := filepath.Join(dir, "bin", "lab")
 	if err := copySelf(program); err != nil {
 		return nil, err
 	}
-	if err := os.Remove(filepath.Join(dir, lastFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, err
+	// What an earlier daemon said, perhaps one that was killed, is not this one's.
+	for _, old := range []string{statusFile, lastFile} {
+		if err := os.Remove(filepath.Join(dir, old)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return nil, err
+		}
 	}
 	if err := os.MkdirAll(filepath.Join(dir, "log"), 0o755); err != nil {
 		return nil, err
@@ -115,6 +120,21 @@ func startDaemon(dir string, wanted *parts) (chan struct{}, error) {
 		_ = cmd.Wait() // how it ended is in lastFile, or in its log
 	}()
 	return ended, nil
+}
+
+// holderEnded returns a channel that is closed when the daemon, which somebody else started, has ended.
+func holderEnded(ctx context.Context, dir string) <-chan struct{} {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for ctx.Err() == nil {
+			if found, err := host.SignalHolder(dir, 0); err == nil && !found {
+				return
+			}
+			time.Sleep(lookEvery)
+		}
+	}()
+	return ended
 }
 
 func copySelf(target string) error {

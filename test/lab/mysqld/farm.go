@@ -1,5 +1,6 @@
 // Package mysqld runs real mysqld servers on this machine for tests: the server of the lab's instance root file system,
-// with an instance's paths and settings, each in a mount namespace of its own, on a loopback address of its own.
+// with an instance's paths and settings, each in a mount namespace of its own, on an address of its own: of this machine's
+// loopback network, or of a network that only the farm's servers and its Dial are in.
 //
 // What is real: mysqld, its TLS, replication, semi-sync, CLONE and RESTART. What stands in for the instance: a goroutine
 // that plays the unit which takes certificates into use, and one that plays systemd's restart on exit code 16.
@@ -13,9 +14,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -38,9 +41,10 @@ type Farm struct {
 	// Authority is the cluster's CA.
 	Authority *pki.Authority
 
-	root     string // instance root file system, read-only
-	dir      string // everything that the farm writes
-	network  string // first three bytes of its loopback addresses
+	root     string   // instance root file system, read-only
+	dir      string   // everything that the farm writes
+	network  string   // first three bytes of its loopback addresses
+	private  *network // where the servers are instead; nil for this machine's network
 	operator struct{ cert, key []byte }
 	log      io.Writer
 
@@ -49,9 +53,27 @@ type Farm struct {
 	next    int
 }
 
-// NewFarm prepares a farm in a new directory under the system's temporary one. What mysqld and the builders say goes to log.
-// Close it.
+// NewFarm prepares a farm in a new directory under the system's temporary one, on this machine's loopback network. What
+// mysqld and the builders say goes to log. Close it.
 func NewFarm(ctx context.Context, log io.Writer) (*Farm, error) {
+	return newFarm(ctx, log, nil)
+}
+
+// NewPrivateFarm is NewFarm in a network namespace of its own, in which every address of cidr is a local one: so servers
+// can have addresses that somebody else chose, such as EC2. Only Dial reaches them.
+func NewPrivateFarm(ctx context.Context, log io.Writer, cidr string) (*Farm, error) {
+	private, err := newNetwork(ctx, cidr)
+	if err != nil {
+		return nil, err
+	}
+	f, err := newFarm(ctx, log, private)
+	if err != nil {
+		return nil, errors.Join(err, private.close())
+	}
+	return f, nil
+}
+
+func newFarm(ctx context.Context, log io.Writer, private *network) (*Farm, error) {
 	if os.Geteuid() != 0 {
 		return nil, errors.New("real servers need root: namespaces and mounts")
 	}
@@ -65,7 +87,7 @@ func NewFarm(ctx context.Context, log io.Writer) (*Farm, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Farm{root: root, dir: dir, log: log}
+	f := &Farm{root: root, dir: dir, log: log, private: private}
 	// The process id makes the addresses unique among test processes of this machine.
 	pid := os.Getpid()
 	f.network = fmt.Sprintf("127.%d.%d", 100+pid>>8&0x7f, pid&0xff)
@@ -110,7 +132,7 @@ func (f *Farm) OperatorIdentity() (ca, cert, key []byte) {
 
 // makeTemplate initialises one data directory, which each server starts from a copy of.
 func (f *Farm) makeTemplate(ctx context.Context) error {
-	s := &Server{farm: f, Name: "template", ip: "127.0.0.1", dir: filepath.Join(f.dir, "template"), options: Options{ServerID: 1}}
+	s := &Server{farm: f, Name: "template", ip: "127.0.0.1", dir: filepath.Join(f.dir, "template"), options: Options{ServerID: 1, Authority: f.Authority}}
 	if err := s.prepare(); err != nil {
 		return err
 	}
@@ -135,10 +157,16 @@ func (f *Farm) Start(ctx context.Context, o Options) (*Server, error) {
 	if o.Name == "" {
 		o.Name = fmt.Sprintf("orders-%d", n-1)
 	}
-	s := &Server{
-		farm: f, Name: o.Name, options: o, ip: fmt.Sprintf("%s.%d", f.network, n),
-		dir: filepath.Join(f.dir, fmt.Sprint(n)), instanceID: fmt.Sprintf("i-%017x", n),
+	if o.IP == "" {
+		o.IP = fmt.Sprintf("%s.%d", f.network, n)
 	}
+	if o.InstanceID == "" {
+		o.InstanceID = fmt.Sprintf("i-%017x", n)
+	}
+	if o.Authority == nil {
+		o.Authority = f.Authority
+	}
+	s := &Server{farm: f, Name: o.Name, options: o, ip: o.IP, dir: filepath.Join(f.dir, fmt.Sprint(n)), instanceID: o.InstanceID}
 	if err := s.prepare(); err != nil {
 		return nil, err
 	}
@@ -165,7 +193,21 @@ func (f *Farm) Close() error {
 	for _, s := range servers {
 		s.Kill()
 	}
-	return os.RemoveAll(f.dir)
+	return errors.Join(f.private.close(), os.RemoveAll(f.dir))
+}
+
+// Discard ends a server and deletes all that it had, as the end of an instance and its volume does.
+func (f *Farm) Discard(s *Server) error {
+	s.Kill()
+	f.mu.Lock()
+	f.servers = slices.DeleteFunc(f.servers, func(other *Server) bool { return other == s })
+	f.mu.Unlock()
+	return os.RemoveAll(s.dir)
+}
+
+// Dial is net.Dialer's DialContext from where the servers are.
+func (f *Farm) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	return f.private.dial(ctx, network, address)
 }
 
 // inMountNamespace makes cmd a child with its own mounts that dies with the thread that starts it.

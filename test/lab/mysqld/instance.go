@@ -64,7 +64,7 @@ func (s *Server) prepare() error {
 			return err
 		}
 	}
-	authority := s.farm.Authority
+	authority := s.options.Authority
 	in := bootstrap.Input{Member: s.Name, IssuerDN: authority.IssuerDN(), OperatorDN: authority.OperatorDN()}
 	// Of this one setting the first value counts. As root, because a change of user would clear the death signal.
 	cnf := strings.Replace(bootstrap.RenderConfig(in), "user=mysql\n", "user=root\n", 1) + ours + fmt.Sprintf("bind_address=%s\nreport_host=%s\nserver_id=%d\n", s.ip, s.ip, s.options.ServerID)
@@ -104,7 +104,7 @@ func (s *Server) makeKey() error {
 		return err
 	}
 	csr := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: request})
-	token := s.farm.Authority.JoinToken(s.Name, s.options.Incarnation)
+	token := s.options.Authority.JoinToken(s.Name, s.options.Incarnation)
 	files := map[string][]byte{
 		"tls/member.key":       pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}),
 		"tls/bootstrap.pem":    pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: bootstrap}),
@@ -132,8 +132,8 @@ func (s *Server) makeKey() error {
 
 // Sign issues a certificate for the server's request, as the operator does.
 func (s *Server) Sign(csr []byte) (certPEM []byte, serial string, err error) {
-	return s.farm.Authority.SignMember(pki.MemberRequest{
-		CSR: csr, Seal: pki.Seal(s.farm.Authority.JoinToken(s.Name, s.options.Incarnation), csr, s.instanceID),
+	return s.options.Authority.SignMember(pki.MemberRequest{
+		CSR: csr, Seal: pki.Seal(s.options.Authority.JoinToken(s.Name, s.options.Incarnation), csr, s.instanceID),
 		InstanceID: s.instanceID, Member: s.Name, Incarnation: s.options.Incarnation,
 		DNSNames: []string{s.DNSName()}, IPs: []net.IP{net.ParseIP(s.ip)},
 		OperatorCertPEM: s.farm.operator.cert,
@@ -192,7 +192,7 @@ func (s *Server) take(path string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := leaf.Verify(x509.VerifyOptions{Roots: s.farm.Authority.Pool(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}); err != nil {
+	if _, err := leaf.Verify(x509.VerifyOptions{Roots: s.options.Authority.Pool(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}); err != nil {
 		return err
 	}
 	name := strings.Replace(filepath.Base(path), "cert-", "issued-", 1)

@@ -9,12 +9,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/pki"
 )
 
 const (
@@ -35,6 +36,10 @@ type Options struct {
 	Unjoined bool
 	// Settings are what spec.mysqld says.
 	Settings map[string]string
+	// IP and InstanceID default to those of the farm's own counting. IP must be an address of the farm's network.
+	IP, InstanceID string
+	// Authority is the CA of the server's cluster; default the farm's. Another one is for servers that begin Unjoined.
+	Authority *pki.Authority
 }
 
 // Server is one mysqld with the directories of its instance.
@@ -130,7 +135,7 @@ func (s *Server) Boot(ctx context.Context) error {
 			return fmt.Errorf("boot %s: %w\n%s", s.Name, err, s.ErrorLog())
 		case <-time.After(50 * time.Millisecond):
 		}
-		if answers(ctx, s.Address()) {
+		if s.answers(ctx) {
 			return nil
 		}
 	}
@@ -140,8 +145,16 @@ func (s *Server) Boot(ctx context.Context) error {
 
 // supervise runs mysqld, again and again while it asks for that. The thread must live as long as the child does.
 func (s *Server) supervise(ctx context.Context, done chan struct{}, failed chan<- error) {
-	runtime.LockOSThread()
 	defer close(done)
+	if err := s.farm.private.enter(); err != nil {
+		failed <- err
+		return
+	}
+	defer func() {
+		if err := s.farm.private.leave(); err != nil {
+			fmt.Fprintf(s.farm.log, "%s: %v\n", s.Name, err)
+		}
+	}()
 	for ctx.Err() == nil {
 		cmd := s.command(ctx)
 		if err := cmd.Start(); err != nil {
@@ -167,8 +180,10 @@ func (s *Server) supervise(ctx context.Context, done chan struct{}, failed chan<
 }
 
 // answers says whether MySQL greets a new connection.
-func answers(ctx context.Context, address string) bool {
-	connection, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", address)
+func (s *Server) answers(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	connection, err := s.farm.Dial(ctx, "tcp", s.Address())
 	if err != nil {
 		return false
 	}
@@ -217,6 +232,11 @@ func (s *Server) Running() bool {
 // SQL runs statements as root@localhost with the command line client of the root file system and returns what it prints:
 // rows without a header, columns apart by tabs.
 func (s *Server) SQL(ctx context.Context, statements string) (string, error) {
+	return s.SQLAs(ctx, "root", statements)
+}
+
+// SQLAs is SQL as another user at localhost without a password.
+func (s *Server) SQLAs(ctx context.Context, user, statements string) (string, error) {
 	s.mu.Lock()
 	process := s.process
 	s.mu.Unlock()
@@ -225,7 +245,7 @@ func (s *Server) SQL(ctx context.Context, statements string) (string, error) {
 	}
 	// The server's root directory is reached through its process: it is in another mount namespace.
 	cmd := exec.CommandContext(ctx, "chroot", fmt.Sprintf("/proc/%d/root", process.Pid),
-		"/usr/bin/mysql", "--no-defaults", "--user=root", "--socket=/run/mysqld/mysqld.sock", "--batch", "--skip-column-names")
+		"/usr/bin/mysql", "--no-defaults", "--user="+user, "--socket=/run/mysqld/mysqld.sock", "--batch", "--skip-column-names")
 	cmd.Stdin = strings.NewReader(statements)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr

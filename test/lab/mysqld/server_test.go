@@ -28,7 +28,7 @@ func TestServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Kill()
-	if s.Running() || answers(ctx, s.Address()) {
+	if s.Running() || s.answers(ctx) {
 		t.Fatal("it answers after Kill")
 	}
 	if err := s.Boot(ctx); err != nil {
@@ -41,7 +41,7 @@ func TestServer(t *testing.T) {
 	if err := s.Freeze(); err != nil {
 		t.Fatal(err)
 	}
-	if answers(ctx, s.Address()) {
+	if s.answers(ctx) {
 		t.Fatal("it answers while frozen")
 	}
 	if err := s.Thaw(); err != nil {
@@ -50,7 +50,7 @@ func TestServer(t *testing.T) {
 	if _, err := s.SQL(ctx, "RESTART"); err != nil {
 		t.Fatal(err)
 	}
-	for !answers(ctx, s.Address()) {
+	for !s.answers(ctx) {
 		if ctx.Err() != nil {
 			t.Fatal("it did not come back from RESTART")
 		}

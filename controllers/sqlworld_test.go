@@ -1,0 +1,305 @@
+package controllers
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/bootstrap"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/pki"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/mysqld"
+)
+
+const (
+	// hypervisorInterval is how often the hypervisor looks for machines to boot.
+	hypervisorInterval = 200 * time.Millisecond
+	// sqlPatience bounds the way from nothing, or from a crash, to Ready: six to ten seconds on an idle machine.
+	sqlPatience = 2 * time.Minute
+	// statementPatience bounds a statement of the test itself. A commit may wait for its acknowledgement.
+	statementPatience = 5 * time.Second
+)
+
+// sqlWorld is a world in whose machines real mysqld servers run.
+type sqlWorld struct {
+	*world
+	farm  *mysqld.Farm
+	cloud *ec2.Cloud
+	books *books
+
+	mu      sync.Mutex
+	known   map[string]bool           // instances that were looked at
+	servers map[string]*mysqld.Server // by instance id
+	booting sync.WaitGroup
+}
+
+// newSQLWorld is newWorld with a hypervisor behind EC2, and with an application that writes as soon as it can.
+func newSQLWorld(t *testing.T, farm *mysqld.Farm) *sqlWorld {
+	t.Helper()
+	w := &sqlWorld{world: newWorld(t, nil), farm: farm, known: map[string]bool{}, servers: map[string]*mysqld.Server{}}
+	var err error
+	w.cloud, err = ec2.NewFactory(ec2.Options{Endpoint: cloud.Endpoint(), CallTimeout: 10 * time.Second}).Cloud(w.ctx, ec2.Account{Region: "us-east-1"})
+	must(t, err)
+	ctx, stop := context.WithCancel(w.ctx)
+	var running sync.WaitGroup
+	running.Go(func() { w.hypervise(ctx) })
+	w.books = openBooks(w)
+	t.Cleanup(func() {
+		w.books.close()
+		stop()
+		running.Wait()
+		w.booting.Wait()
+		w.scrap()
+	})
+	return w
+}
+
+// hypervise boots every machine of the cluster that runs and has its volume.
+func (w *sqlWorld) hypervise(ctx context.Context) {
+	for ; ctx.Err() == nil; time.Sleep(hypervisorInterval) {
+		seen, err := cloud.World(ctx)
+		if err != nil {
+			if ctx.Err() == nil {
+				w.t.Errorf("look for machines: %v", err)
+			}
+			return
+		}
+		volumeOf := map[string]bool{}
+		for _, v := range seen.Volumes {
+			if v.Attachment == "attached" {
+				volumeOf[v.Instance] = true
+			}
+		}
+		var fresh []string
+		for _, in := range seen.Instances {
+			if in.State == ec2.StateRunning && volumeOf[in.ID] && !w.known[in.ID] {
+				w.known[in.ID] = true
+				fresh = append(fresh, in.ID)
+			}
+		}
+		if len(fresh) > 0 {
+			w.boot(ctx, fresh)
+		}
+	}
+}
+
+// boot starts a server on each of the given machines that belongs to the cluster: what their user data would have done,
+// with the key and the sealed request of a first boot.
+func (w *sqlWorld) boot(ctx context.Context, ids []string) {
+	inventory, err := w.cloud.Observe(ctx, string(w.cluster.UID), 0)
+	if err != nil {
+		w.t.Errorf("read the machines to boot: %v", err)
+		return
+	}
+	for _, in := range inventory.Instances {
+		if !slices.Contains(ids, in.ID) {
+			continue
+		}
+		w.booting.Go(func() {
+			if err := w.bootOne(ctx, in); err != nil && ctx.Err() == nil {
+				w.t.Errorf("boot %s: %v", in.Member, err)
+			}
+		})
+	}
+}
+
+func (w *sqlWorld) bootOne(ctx context.Context, in ec2.Instance) error {
+	_, _, _, name, _, _, _ := resources.Names(w.cluster.Name)
+	var secret corev1.Secret
+	if err := w.client.Get(ctx, client.ObjectKey{Namespace: w.cluster.Namespace, Name: name}, &secret); err != nil {
+		return err
+	}
+	authority, err := pki.ParseAuthority(secret.Data[resources.KeyCertificate], secret.Data[resources.KeyPrivateKey], secret.Data[resources.KeyJoin])
+	if err != nil {
+		return err
+	}
+	ordinal, err := strconv.Atoi(strings.TrimPrefix(in.Member, w.cluster.Name+"-"))
+	if err != nil {
+		return err
+	}
+	server, err := w.farm.Start(ctx, mysqld.Options{
+		Name: in.Member, ServerID: bootstrap.ServerID(ordinal, in.Incarnation), Incarnation: in.Incarnation, Unjoined: true,
+		IP: in.PrivateIP, InstanceID: in.ID, Authority: authority,
+	})
+	if server != nil {
+		w.mu.Lock()
+		w.servers[in.ID] = server
+		w.mu.Unlock()
+	}
+	return err
+}
+
+// members are the servers that run, by name.
+func (w *sqlWorld) members() []*mysqld.Server {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var all []*mysqld.Server
+	for _, s := range w.servers {
+		all = append(all, s)
+	}
+	slices.SortFunc(all, func(a, b *mysqld.Server) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// scrap ends servers and machines, so that they cost the next world nothing.
+func (w *sqlWorld) scrap() {
+	var ending sync.WaitGroup
+	for _, s := range w.members() {
+		ending.Go(func() {
+			if err := w.farm.Discard(s); err != nil {
+				w.t.Error(err)
+			}
+		})
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	inventory, err := w.cloud.Observe(ctx, string(w.cluster.UID), 0)
+	if err != nil {
+		w.t.Errorf("read what is left: %v", err)
+	}
+	for _, in := range inventory.Instances {
+		if err := w.cloud.TerminateInstance(ctx, in.ID); err != nil {
+			w.t.Errorf("scrap %s: %v", in.ID, err)
+		}
+	}
+	ending.Wait()
+}
+
+// newSQLOperator starts a life that can reach the servers. hook sees its changing statements.
+func (w *sqlWorld) newSQLOperator(o *operator, hook func(op, phase string) error) *operator {
+	transport := func(next http.RoundTripper) http.RoundTripper { return &scissors{next: next, operator: o} }
+	return w.equip(o, transport, mysql.Options{Dial: w.farm.Dial, Hook: hook})
+}
+
+// kill ends a life: what it has under way is cut off, as when its process is killed.
+func (o *operator) kill() {
+	o.dead.Store(true)
+	// In the background: the caller may be a statement whose session this closes.
+	go o.SQL.Close()
+	go o.Prober.Close()
+}
+
+// look is what a member says of itself.
+type look struct {
+	Writable          bool
+	Source, Replica   bool // the two sides of semi-sync
+	WaitCount         int
+	Executed          string
+	Membership        string // as JSON; empty for none
+	PendingCommits    int
+	ReplicationErrors string
+}
+
+const lookQuery = `SELECT JSON_OBJECT('Writable', CAST(IF(@@read_only OR @@super_read_only, 'false', 'true') AS JSON),
+	'Source', CAST(IF(@@rpl_semi_sync_source_enabled, 'true', 'false') AS JSON), 'Replica', CAST(IF(@@rpl_semi_sync_replica_enabled, 'true', 'false') AS JSON),
+	'WaitCount', @@rpl_semi_sync_source_wait_for_replica_count, 'Executed', REPLACE(@@gtid_executed, '\n', ''),
+	'PendingCommits', (SELECT CAST(VARIABLE_VALUE AS SIGNED) FROM performance_schema.global_status WHERE VARIABLE_NAME = 'Rpl_semi_sync_source_wait_sessions'),
+	'ReplicationErrors', (SELECT COALESCE(GROUP_CONCAT(LAST_ERROR_MESSAGE), '') FROM performance_schema.replication_applier_status_by_worker WHERE LAST_ERROR_MESSAGE <> ''),
+	'Membership', (SELECT CAST(JSON_OBJECT('voters', voters, 'w', w) AS CHAR) FROM nairobi_mysql.membership))`
+
+func lookAt(ctx context.Context, s *mysqld.Server) (look, error) {
+	ctx, cancel := context.WithTimeout(ctx, statementPatience)
+	defer cancel()
+	var l look
+	text, err := s.SQL(ctx, lookQuery+";\n")
+	if err != nil {
+		return l, err
+	}
+	// The client escapes backslashes in batch mode.
+	return l, json.Unmarshal([]byte(strings.ReplaceAll(text, `\\`, `\`)), &l)
+}
+
+// unsettled says what is missing until the cluster is as it must be, or "".
+func (w *sqlWorld) unsettled() string {
+	if text := w.condition(v1alpha1.ConditionReady); !strings.HasPrefix(text, "True/") || !w.phaseIs(v1alpha1.PhaseReady)() {
+		return "not Ready: " + text
+	}
+	members := w.members()
+	if len(members) != 3 {
+		return fmt.Sprintf("%d servers run", len(members))
+	}
+	writable := 0
+	for _, s := range members {
+		l, err := lookAt(w.ctx, s)
+		if err != nil {
+			return err.Error()
+		}
+		if l.Writable {
+			writable++
+		}
+		if l.Membership != `{"w": 1, "voters": ["orders-0", "orders-1", "orders-2"]}` {
+			return fmt.Sprintf("%s has membership %s", s.Name, l.Membership)
+		}
+		if l.Source != l.Writable || l.Source && l.WaitCount != 1 || l.Replica == l.Writable && !l.Writable || l.ReplicationErrors != "" {
+			return fmt.Sprintf("%s: %+v", s.Name, l)
+		}
+	}
+	if writable != 1 {
+		return fmt.Sprintf("%d members are writable", writable)
+	}
+	return ""
+}
+
+// settle drives an operator until the cluster is as it must be, then stops everybody who writes and compares what the
+// members hold with each other and with what the application was told is committed.
+func (w *sqlWorld) settle(o *operator) {
+	w.t.Helper()
+	why := ""
+	w.t.Cleanup(func() {
+		if w.t.Failed() {
+			w.t.Logf("last seen: %s", why)
+			for _, s := range w.members() {
+				l, err := lookAt(context.Background(), s)
+				w.t.Logf("%s %s: %+v, %v", s.Name, s.InstanceID(), l, err)
+			}
+		}
+	})
+	w.drive(o, sqlPatience, func() bool {
+		why = w.unsettled()
+		return why == "" && w.books.count() > 0
+	})
+	w.oneOfEach(3)
+	w.books.close()
+	o.kill()
+	o.Prober.Close()
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		if why = w.differ(); why == "" {
+			return
+		}
+		if time.Now().After(deadline) {
+			w.t.Fatalf("the members do not become equal: %s", why)
+		}
+	}
+}
+
+// differ says in what the members differ, or what of the application's they lack, or "".
+func (w *sqlWorld) differ() string {
+	executed := ""
+	for i, s := range w.members() {
+		l, err := lookAt(w.ctx, s)
+		if err != nil {
+			return err.Error()
+		}
+		if i > 0 && l.Executed != executed {
+			return fmt.Sprintf("%s executed %s, another %s", s.Name, l.Executed, executed)
+		}
+		executed = l.Executed
+		if missing := w.books.missing(w.ctx, s); missing != "" {
+			return s.Name + ": " + missing
+		}
+	}
+	return ""
+}

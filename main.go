@@ -148,7 +148,7 @@ func run(ctx context.Context, o options, log logr.Logger) error {
 	if err != nil {
 		return fmt.Errorf("find the API server: %w", err)
 	}
-	lock, err := leader.New(config, o.namespace, o.leaderElect)
+	lock, err := leader.New(config, o.namespace, o.leaderElect, clock.RealClock{})
 	if err != nil {
 		return err
 	}

@@ -72,12 +72,10 @@ func (r *MySQLClusterReconciler) connect(ctx context.Context, s *scope) error {
 		}
 		account.Static = static
 	}
-	cloud, err := r.Clouds.Cloud(ctx, account)
-	if err != nil {
+	var err error
+	if s.cloud, err = r.Clouds.Cloud(ctx, account); err != nil {
 		s.cloudProblem = cloudError(err)
-		return nil
 	}
-	s.cloud = cloud
 	return nil
 }
 

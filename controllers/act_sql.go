@@ -166,14 +166,14 @@ func (r *MySQLClusterReconciler) admitVoter(ctx context.Context, s *scope, m *my
 	next := a.From.With(a.Member)
 	alone := len(a.From.Voters) == 1
 	if !a.SemiSync {
-		return r.admitWithoutWait(ctx, s, primary, m, a, next)
+		return admitWithoutWait(ctx, primary, m, a, next)
 	}
 	if !alone {
 		if err := primary.SetSourceWait(ctx, true, max(next.W, a.From.W)); err != nil {
 			return err
 		}
 	}
-	if err := holdsWhatPrimaryHad(ctx, s, primary, m, a.Primary); err != nil {
+	if err := holdsWhatPrimaryHad(ctx, primary, m, a.Primary); err != nil {
 		return err
 	}
 	if alone {
@@ -191,15 +191,15 @@ func (r *MySQLClusterReconciler) admitVoter(ctx context.Context, s *scope, m *my
 }
 
 // admitWithoutWait is admitVoter for asynchronous replication, where nobody waits for anybody.
-func (r *MySQLClusterReconciler) admitWithoutWait(ctx context.Context, s *scope, primary, m *mysql.Member, a topology.AdmitVoter, next topology.Membership) error {
-	if err := holdsWhatPrimaryHad(ctx, s, primary, m, a.Primary); err != nil {
+func admitWithoutWait(ctx context.Context, primary, m *mysql.Member, a topology.AdmitVoter, next topology.Membership) error {
+	if err := holdsWhatPrimaryHad(ctx, primary, m, a.Primary); err != nil {
 		return err
 	}
 	return primary.WriteMembership(ctx, a.From.Epoch, mysql.Membership{Epoch: next.Epoch, Voters: next.Voters, W: next.W})
 }
 
 // holdsWhatPrimaryHad waits until a replica has executed what its primary had executed a moment ago.
-func holdsWhatPrimaryHad(ctx context.Context, s *scope, primary, m *mysql.Member, name string) error {
+func holdsWhatPrimaryHad(ctx context.Context, primary, m *mysql.Member, name string) error {
 	o := primary.Observe(ctx)
 	if o.Access != mysql.AccessVerified || o.ReadOnly {
 		return fmt.Errorf("%s is no longer the primary that it was", name)

@@ -97,7 +97,6 @@ func testScheme() *runtime.Scheme {
 // world is a namespace of its own with one cluster in it, and a proxy of its own in front of EC2.
 type world struct {
 	t       *testing.T
-	ctx     context.Context
 	client  client.Client
 	proxy   *proxy.Proxy
 	cluster *v1alpha1.MySQLCluster
@@ -114,7 +113,7 @@ func newWorld(t *testing.T, change func(*v1alpha1.MySQLCluster)) *world {
 	must(t, err)
 	t.Cleanup(func() { _ = p.Stop() })
 	n := serial.Add(1)
-	w := &world{t: t, ctx: ctx, client: c, proxy: p, system: fmt.Sprintf("system-%d", n)}
+	w := &world{t: t, client: c, proxy: p, system: fmt.Sprintf("system-%d", n)}
 	namespace := fmt.Sprintf("shop-%d", n)
 	for _, name := range []string{w.system, namespace} {
 		must(t, c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}))
@@ -140,8 +139,8 @@ func newWorld(t *testing.T, change func(*v1alpha1.MySQLCluster)) *world {
 func (w *world) policy(text string) {
 	w.t.Helper()
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.system, Name: v1alpha1.PolicyConfigMap}, Data: map[string]string{"policy.yaml": text}}
-	if err := w.client.Create(w.ctx, cm); err != nil {
-		must(w.t, w.client.Update(w.ctx, cm))
+	if err := w.client.Create(w.t.Context(), cm); err != nil {
+		must(w.t, w.client.Update(w.t.Context(), cm))
 	}
 }
 
@@ -190,13 +189,13 @@ func (w *world) drive(o *operator, limit time.Duration, done func() bool) {
 }
 
 func (w *world) pass(o *operator) (ctrl.Result, error) {
-	return o.Reconcile(w.ctx, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(w.cluster)})
+	return o.Reconcile(w.t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(w.cluster)})
 }
 
 // get reads the cluster as it is now; false when it is gone.
 func (w *world) get() (*v1alpha1.MySQLCluster, bool) {
 	var c v1alpha1.MySQLCluster
-	err := w.client.Get(w.ctx, client.ObjectKeyFromObject(w.cluster), &c)
+	err := w.client.Get(w.t.Context(), client.ObjectKeyFromObject(w.cluster), &c)
 	if client.IgnoreNotFound(err) != nil {
 		w.t.Fatal(err)
 	}
@@ -256,9 +255,9 @@ type left struct {
 func (w *world) left() left {
 	w.t.Helper()
 	// Past the proxy: faults must not blind the test.
-	c, err := ec2.NewFactory(ec2.Options{Endpoint: cloud.Endpoint(), CallTimeout: 10 * time.Second}).Cloud(w.ctx, ec2.Account{Region: "us-east-1"})
+	c, err := ec2.NewFactory(ec2.Options{Endpoint: cloud.Endpoint(), CallTimeout: 10 * time.Second}).Cloud(w.t.Context(), ec2.Account{Region: "us-east-1"})
 	must(w.t, err)
-	inventory, err := c.Observe(w.ctx, string(w.cluster.UID), 0)
+	inventory, err := c.Observe(w.t.Context(), string(w.cluster.UID), 0)
 	must(w.t, err)
 	l := left{instances: map[string]int{}, volumes: map[string]int{}, groups: len(inventory.SecurityGroups), snapshots: len(inventory.Snapshots)}
 	for _, in := range inventory.Instances {

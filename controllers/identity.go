@@ -47,7 +47,7 @@ func (r *MySQLClusterReconciler) identifyAuthority(ctx context.Context, s *scope
 			message: fmt.Sprintf("Secret %s does not hold this cluster's certificate authority (%v); restore it from a backup", name, err)}
 	}
 	if !secret.DeletionTimestamp.IsZero() && !s.deleting() {
-		return r.putBack(ctx, s, secret, resources.CASecret(s.cluster, s.authority.CertificatePEM(), s.authority.KeyPEM(), s.authority.JoinKey()))
+		return r.putBack(ctx, secret, resources.CASecret(s.cluster, s.authority.CertificatePEM(), s.authority.KeyPEM(), s.authority.JoinKey()))
 	}
 	return nil
 }
@@ -171,7 +171,7 @@ func keptName(name string) string { return name + "-kept" }
 
 // putBack undoes the deletion of a Secret that must not be lost. The finalizer kept it; a copy is made before the
 // finalizer lets it go, so that a crash at any point leaves one of the two.
-func (r *MySQLClusterReconciler) putBack(ctx context.Context, s *scope, secret *corev1.Secret, ac *corev1ac.SecretApplyConfiguration) error {
+func (r *MySQLClusterReconciler) putBack(ctx context.Context, secret *corev1.Secret, ac *corev1ac.SecretApplyConfiguration) error {
 	name := secret.Name
 	if err := r.createSecret(ctx, ac.WithName(keptName(name))); err != nil && !apierrors.IsAlreadyExists(err) {
 		return err

@@ -18,7 +18,7 @@ func TestMachinesComeUpAndGoAgain(t *testing.T) {
 	o := w.newOperator(nil)
 	w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
 	w.oneOfEach(3)
-	must(t, w.client.Delete(w.ctx, w.cluster))
+	must(t, w.client.Delete(w.t.Context(), w.cluster))
 	w.drive(o, patience, w.gone)
 	w.nothing(0) // never initialised: there is nothing to take a snapshot of
 }
@@ -30,7 +30,7 @@ func TestDeletionInEveryStepLeavesNothing(t *testing.T) {
 		for range passes {
 			_, _ = w.pass(o)
 		}
-		must(t, w.client.Delete(w.ctx, w.cluster))
+		must(t, w.client.Delete(w.t.Context(), w.cluster))
 		w.drive(w.newOperator(nil), patience, w.gone)
 		w.nothing(0)
 	}
@@ -40,7 +40,7 @@ func TestProtectedClusterKeepsRunningWhenDeleted(t *testing.T) {
 	w := newWorld(t, func(c *v1alpha1.MySQLCluster) { *c.Spec.DeletionProtection = true })
 	o := w.newOperator(nil)
 	w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
-	must(t, w.client.Delete(w.ctx, w.cluster))
+	must(t, w.client.Delete(w.t.Context(), w.cluster))
 	w.drive(o, patience, w.conditionHas(v1alpha1.ConditionDegraded, "DeletionProtected", "spec.deletionProtection"))
 	for range 5 {
 		_, _ = w.pass(o)
@@ -49,7 +49,7 @@ func TestProtectedClusterKeepsRunningWhenDeleted(t *testing.T) {
 	c, _ := w.get()
 	before := c.DeepCopy()
 	*c.Spec.DeletionProtection = false
-	must(t, w.client.Patch(w.ctx, c, client.MergeFrom(before)))
+	must(t, w.client.Patch(w.t.Context(), c, client.MergeFrom(before)))
 	w.drive(o, patience, w.gone)
 	w.nothing(0)
 }
@@ -78,14 +78,14 @@ func TestMissingCredentialsAreWaitedForByName(t *testing.T) {
 	secret := &corev1.Secret{}
 	secret.Namespace, secret.Name = w.cluster.Namespace, "aws"
 	secret.StringData = map[string]string{"accessKeyID": "lab", "secretAccessKey": "lab"}
-	must(t, w.client.Create(w.ctx, secret))
+	must(t, w.client.Create(w.t.Context(), secret))
 	w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
 	// The Secret must outlive a hasty deletion: without it nothing in EC2 could be removed.
-	must(t, w.client.Delete(w.ctx, secret))
-	must(t, w.client.Delete(w.ctx, w.cluster))
+	must(t, w.client.Delete(w.t.Context(), secret))
+	must(t, w.client.Delete(w.t.Context(), w.cluster))
 	w.drive(w.newOperator(nil), patience, w.gone)
 	w.nothing(0)
-	if err := w.client.Get(w.ctx, client.ObjectKeyFromObject(secret), secret); client.IgnoreNotFound(err) != nil || err == nil {
+	if err := w.client.Get(w.t.Context(), client.ObjectKeyFromObject(secret), secret); client.IgnoreNotFound(err) != nil || err == nil {
 		t.Errorf("the user's Secret is still held: %v", err)
 	}
 }
@@ -102,11 +102,11 @@ func TestLostRecordsAreRebuilt(t *testing.T) {
 	w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
 	cm := &corev1.ConfigMap{}
 	cm.Namespace, cm.Name = w.cluster.Namespace, w.cluster.Name+"-members"
-	must(t, w.client.Delete(w.ctx, cm))
+	must(t, w.client.Delete(w.t.Context(), cm))
 	for range 10 {
 		_, _ = w.pass(o)
 	}
-	must(t, w.client.Get(w.ctx, client.ObjectKeyFromObject(cm), cm))
+	must(t, w.client.Get(w.t.Context(), client.ObjectKeyFromObject(cm), cm))
 	w.oneOfEach(3)
 }
 
@@ -117,19 +117,19 @@ func TestChildrenArePutBack(t *testing.T) {
 	for _, name := range []string{"orders-primary", "orders-replicas", "orders"} {
 		service := &corev1.Service{}
 		service.Namespace, service.Name = w.cluster.Namespace, name
-		must(t, w.client.Delete(w.ctx, service))
-		w.drive(o, patience, func() bool { return w.client.Get(w.ctx, client.ObjectKeyFromObject(service), service) == nil })
+		must(t, w.client.Delete(w.t.Context(), service))
+		w.drive(o, patience, func() bool { return w.client.Get(w.t.Context(), client.ObjectKeyFromObject(service), service) == nil })
 	}
 	for _, name := range []string{"orders-ca", "orders-operator-tls", "orders-app"} {
 		secret := &corev1.Secret{}
 		secret.Namespace, secret.Name = w.cluster.Namespace, name
-		must(t, w.client.Get(w.ctx, client.ObjectKeyFromObject(secret), secret))
+		must(t, w.client.Get(w.t.Context(), client.ObjectKeyFromObject(secret), secret))
 		before := secret.DeepCopy()
-		must(t, w.client.Delete(w.ctx, secret))
+		must(t, w.client.Delete(w.t.Context(), secret))
 		var after corev1.Secret
 		w.drive(o, patience, func() bool {
 			after = corev1.Secret{}
-			return w.client.Get(w.ctx, client.ObjectKeyFromObject(secret), &after) == nil && after.UID != before.UID && after.DeletionTimestamp.IsZero()
+			return w.client.Get(w.t.Context(), client.ObjectKeyFromObject(secret), &after) == nil && after.UID != before.UID && after.DeletionTimestamp.IsZero()
 		})
 		if name == "orders-ca" && string(after.Data["tls.key"]) != string(before.Data["tls.key"]) {
 			t.Error("the certificate authority was exchanged for another one")
@@ -144,7 +144,7 @@ func TestStatusIsNeverReadToDecide(t *testing.T) {
 	c, _ := w.get()
 	before := c.DeepCopy()
 	c.Status = v1alpha1.MySQLClusterStatus{}
-	must(t, w.client.Status().Patch(w.ctx, c, client.MergeFrom(before)))
+	must(t, w.client.Status().Patch(w.t.Context(), c, client.MergeFrom(before)))
 	w.drive(w.newOperator(nil), patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
 	w.oneOfEach(3)
 }
@@ -166,7 +166,7 @@ func TestFaultsOfEC2(t *testing.T) {
 			w.drive(o, 3*patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
 			w.proxy.Clear()
 			w.oneOfEach(3)
-			must(t, w.client.Delete(w.ctx, w.cluster))
+			must(t, w.client.Delete(w.t.Context(), w.cluster))
 			w.drive(o, patience, w.gone)
 			w.nothing(0)
 		})
@@ -195,13 +195,13 @@ func TestDeadCredentialsCanBeAbandoned(t *testing.T) {
 	w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
 	_, err := w.proxy.Add(proxy.Rule{Kind: proxy.Fail, Code: "AuthFailure"})
 	must(t, err)
-	must(t, w.client.Delete(w.ctx, w.cluster))
+	must(t, w.client.Delete(w.t.Context(), w.cluster))
 	dead := w.newOperator(nil)
 	w.drive(dead, patience, w.conditionHas(v1alpha1.ConditionCloudReachable, "CredentialsInvalid"))
 	c, _ := w.get()
 	before := c.DeepCopy()
 	c.Annotations = map[string]string{v1alpha1.AnnotationAbandonCloudResources: "true"}
-	must(t, w.client.Patch(w.ctx, c, client.MergeFrom(before)))
+	must(t, w.client.Patch(w.t.Context(), c, client.MergeFrom(before)))
 	w.drive(dead, patience, w.gone)
 	w.proxy.Clear()
 	if l := w.left(); len(l.instances) != 3 {

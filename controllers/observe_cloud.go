@@ -197,13 +197,3 @@ func templateHash(c *v1alpha1.MySQLCluster) string {
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:8])
 }
-
-// instanceOf finds an instance in the inventory.
-func (s *scope) instanceOf(id string) *ec2.Instance {
-	for i := range s.inventory.Instances {
-		if s.inventory.Instances[i].ID == id {
-			return &s.inventory.Instances[i]
-		}
-	}
-	return nil
-}

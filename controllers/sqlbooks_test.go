@@ -14,7 +14,7 @@ const (
 	// bookkeeper is the application's user. It has no privilege that would let it write to a read-only member.
 	bookkeeper = "bookkeeper"
 	// bookingInterval is the pause between two bookings.
-	bookingInterval = 100 * time.Millisecond
+	bookingInterval = 250 * time.Millisecond
 
 	makeBooks = `SET lock_wait_timeout = 1; CREATE DATABASE IF NOT EXISTS books; CREATE TABLE IF NOT EXISTS books.entries (id INT PRIMARY KEY);
 		CREATE USER IF NOT EXISTS bookkeeper@localhost; GRANT INSERT ON books.* TO bookkeeper@localhost;`
@@ -32,7 +32,7 @@ type books struct {
 }
 
 func openBooks(w *sqlWorld) *books {
-	ctx, stop := context.WithCancel(w.ctx)
+	ctx, stop := context.WithCancel(w.t.Context())
 	b := &books{world: w, stop: stop}
 	b.ended.Go(func() { b.keep(ctx) })
 	return b

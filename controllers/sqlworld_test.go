@@ -51,9 +51,9 @@ func newSQLWorld(t *testing.T, farm *mysqld.Farm) *sqlWorld {
 	t.Helper()
 	w := &sqlWorld{world: newWorld(t, nil), farm: farm, known: map[string]bool{}, servers: map[string]*mysqld.Server{}}
 	var err error
-	w.cloud, err = ec2.NewFactory(ec2.Options{Endpoint: cloud.Endpoint(), CallTimeout: 10 * time.Second}).Cloud(w.ctx, ec2.Account{Region: "us-east-1"})
+	w.cloud, err = ec2.NewFactory(ec2.Options{Endpoint: cloud.Endpoint(), CallTimeout: 10 * time.Second}).Cloud(w.t.Context(), ec2.Account{Region: "us-east-1"})
 	must(t, err)
-	ctx, stop := context.WithCancel(w.ctx)
+	ctx, stop := context.WithCancel(w.t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { w.hypervise(ctx) })
 	w.books = openBooks(w)
@@ -233,7 +233,7 @@ func (w *sqlWorld) unsettled() string {
 	}
 	writable := 0
 	for _, s := range members {
-		l, err := lookAt(w.ctx, s)
+		l, err := lookAt(w.t.Context(), s)
 		if err != nil {
 			return err.Error()
 		}
@@ -289,7 +289,7 @@ func (w *sqlWorld) settle(o *operator) {
 func (w *sqlWorld) differ() string {
 	executed := ""
 	for i, s := range w.members() {
-		l, err := lookAt(w.ctx, s)
+		l, err := lookAt(w.t.Context(), s)
 		if err != nil {
 			return err.Error()
 		}
@@ -297,7 +297,7 @@ func (w *sqlWorld) differ() string {
 			return fmt.Sprintf("%s executed %s, another %s", s.Name, l.Executed, executed)
 		}
 		executed = l.Executed
-		if missing := w.books.missing(w.ctx, s); missing != "" {
+		if missing := w.books.missing(w.t.Context(), s); missing != "" {
 			return s.Name + ": " + missing
 		}
 	}

@@ -10,9 +10,6 @@ import (
 	"testing"
 	"time"
 
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
 
@@ -97,10 +94,6 @@ func TestCrashSweepOverAWSCalls(t *testing.T) {
 	if tried == 0 && share <= int(calls) {
 		t.Error("no cut was tried")
 	}
-}
-
-func reqOf(w *world) ctrl.Request {
-	return ctrl.Request{NamespacedName: client.ObjectKeyFromObject(w.cluster)}
 }
 
 func intFrom(t *testing.T, variable string, fallback int) int {

@@ -14,6 +14,7 @@ import (
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/utils/clock"
 )
 
 // LeaseName names the lease in the operator's namespace.
@@ -24,14 +25,14 @@ var ErrNotLeader = errors.New("this process does not hold the operator's lease")
 
 // Lock is the operator's lease.
 type Lock struct {
-	lock resourcelock.Interface
-	now  func() time.Time
+	lock  resourcelock.Interface
+	clock clock.PassiveClock
 }
 
 // New prepares the lease of this process. When elect is false there is none, and Check always agrees.
-func New(config *rest.Config, namespace string, elect bool) (*Lock, error) {
+func New(config *rest.Config, namespace string, elect bool, clock clock.PassiveClock) (*Lock, error) {
 	if !elect {
-		return &Lock{now: time.Now}, nil
+		return &Lock{clock: clock}, nil
 	}
 	host, err := os.Hostname()
 	if err != nil {
@@ -51,7 +52,7 @@ func New(config *rest.Config, namespace string, elect bool) (*Lock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the lease: %w", err)
 	}
-	return &Lock{lock: lock, now: time.Now}, nil
+	return &Lock{lock: lock, clock: clock}, nil
 }
 
 // Interface is what the manager elects with, nil without election.
@@ -69,7 +70,7 @@ func (l *Lock) Check(ctx context.Context) error {
 	if record.HolderIdentity != l.lock.Identity() {
 		return fmt.Errorf("%w: %q does", ErrNotLeader, record.HolderIdentity)
 	}
-	if end := record.RenewTime.Add(time.Duration(record.LeaseDurationSeconds) * time.Second); l.now().After(end) {
+	if end := record.RenewTime.Add(time.Duration(record.LeaseDurationSeconds) * time.Second); l.clock.Now().After(end) {
 		return fmt.Errorf("%w: it ran out at %s", ErrNotLeader, end.Format(time.RFC3339))
 	}
 	return nil

@@ -154,15 +154,15 @@ func (p *planner) memberAt(address string) *Member {
 
 // fence plans to stop the IO threads that still run at reached voters, and says whether any did.
 func (p *planner) fence(row Membership) bool {
-	any := false
+	fenced := false
 	for _, name := range row.Voters {
 		m := p.Members[name]
 		if m != nil && m.verified() && m.SQL.Replication != nil && m.SQL.Replication.IOState != ioOff {
 			p.do(Fence{name})
-			any = true
+			fenced = true
 		}
 	}
-	return any
+	return fenced
 }
 
 func notProven(row Membership, proof Proof) string {

@@ -35,12 +35,10 @@ type world struct {
 
 type machine struct {
 	Instance
-	member  string
-	zone    string
-	booted  time.Time
-	signed  bool
-	server  *server
-	stopped bool
+	member string
+	booted time.Time
+	signed bool
+	server *server
 }
 
 type disk struct {

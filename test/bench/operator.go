@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -59,7 +60,7 @@ func (w *world) start(ctx context.Context, elect bool) (*operator, error) {
 	o := &operator{meter: newMeter(), wake: make(chan event.GenericEvent, wakeLength), ended: make(chan error, 1)}
 	config := rest.CopyConfig(w.kube)
 	config.Wrap(o.meter.kubernetes)
-	lock, err := leader.New(config, v1alpha1.SystemNamespace, elect)
+	lock, err := leader.New(config, v1alpha1.SystemNamespace, elect, clock.RealClock{})
 	if err != nil {
 		return nil, err
 	}

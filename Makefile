@@ -116,6 +116,11 @@ sweep: deps ## Kill the operator before and after every call to AWS, and lose ev
 	@assets="$$($(LAB) envtest-assets)"; KUBEBUILDER_ASSETS="$$assets" NAIROBI_SWEEP_SHARE=1 \
 	  go test -count=1 -timeout 3h -run TestCrashSweep -v $(TESTFLAGS) ./controllers
 
+.PHONY: bench
+bench: deps ## What 100 Ready clusters cost, and how long a hand-over takes. Members and EC2 are stubs. BENCH_SECONDS=60.
+	@assets="$$($(LAB) envtest-assets)"; KUBEBUILDER_ASSETS="$$assets" \
+	  go test -count=1 -timeout 3h -run '^$$' -bench . -benchtime 1x $(TESTFLAGS) ./test/bench
+
 ##@ Lab
 
 .PHONY: lab-up

@@ -24,6 +24,8 @@ const (
 // remembers which of them it was told are committed: none of those may ever be lost.
 type books struct {
 	world *sqlWorld
+	made  bool // the tables are there
+	last  int  // the newest number
 	stop  context.CancelFunc
 	ended sync.WaitGroup
 
@@ -31,13 +33,14 @@ type books struct {
 	booked []string
 }
 
-func openBooks(w *sqlWorld) *books {
-	ctx, stop := context.WithCancel(w.t.Context())
-	b := &books{world: w, stop: stop}
+// open begins to book, for the first time or again after close.
+func (b *books) open() {
+	ctx, stop := context.WithCancel(b.world.t.Context())
+	b.stop = stop
 	b.ended.Go(func() { b.keep(ctx) })
-	return b
 }
 
+// close stops booking. It may be called twice.
 func (b *books) close() {
 	b.stop()
 	b.ended.Wait()
@@ -45,24 +48,24 @@ func (b *books) close() {
 
 // keep makes the tables on the first primary and books until it is stopped.
 func (b *books) keep(ctx context.Context) {
-	for id, made := 0, false; ctx.Err() == nil; time.Sleep(bookingInterval) {
+	for ; ctx.Err() == nil; time.Sleep(bookingInterval) {
 		for _, s := range b.world.members() {
-			if !made {
-				made = b.open(ctx, s)
+			if !b.made {
+				b.made = b.prepare(ctx, s)
 			}
-			if !made {
+			if !b.made {
 				continue
 			}
-			id++
-			if b.book(ctx, s, id) {
+			b.last++
+			if b.book(ctx, s, b.last) {
 				break
 			}
 		}
 	}
 }
 
-// open makes the tables on a member that the cluster has made its primary.
-func (b *books) open(ctx context.Context, s *mysqld.Server) bool {
+// prepare makes the tables on a member that the cluster has made its primary.
+func (b *books) prepare(ctx context.Context, s *mysqld.Server) bool {
 	if l, err := lookAt(ctx, s); err != nil || !l.Writable || l.Membership == "" {
 		return false
 	}

@@ -4,10 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/mysqld"
 )
@@ -70,37 +74,108 @@ func TestCrashSweepOverSQLCalls(t *testing.T) {
 	first := newSQLWorld(t, farm)
 	whole := first.life(0, diesBefore)
 	first.settle(whole.operator)
-	random := rand.New(rand.NewPCG(uint64(seed), 1))
-	t.Logf("%d changing statements, %d of them succeed, in %s; one in %d of the cuts, seed %d (repeat with %s=%d)\n%v",
-		len(whole.began), len(whole.ended), time.Since(began).Round(time.Millisecond), share, seed, sweepSeedVariable, seed, whole.began)
-	tried := 0
-	for _, how := range []cut{diesBefore, diesAfter, losesReply} {
-		sites := whole.ended
-		if how == diesBefore {
-			sites = whole.began
-		}
-		for i := range sites {
-			if random.IntN(share) != 0 {
-				continue
-			}
-			tried++
-			t.Run(fmt.Sprintf("%s statement %d", how, i+1), func(t *testing.T) {
-				t.Parallel()
-				sweepSQL(t, farm, i+1, how)
-			})
-		}
-	}
-	t.Logf("%d cuts tried", tried)
+	t.Logf("%d changing statements in %s, seed %d (repeat with %s=%d): %v",
+		len(whole.began), time.Since(began).Round(time.Millisecond), seed, sweepSeedVariable, seed, whole.began)
+	tried := whole.sites(share, seed, func(at int, how cut) {
+		t.Run(fmt.Sprintf("%s statement %d", how, at), func(t *testing.T) {
+			t.Parallel()
+			w := newSQLWorld(t, farm)
+			w.sweep(at, how)
+		})
+	})
+	t.Logf("one in %d of the cuts, %d in all", share, tried)
 	if tried == 0 && share <= len(whole.ended) {
 		t.Error("no cut was tried")
 	}
 }
 
-// sweepSQL tries one cut.
-func sweepSQL(t *testing.T, farm *mysqld.Farm, at int, how cut) {
+// TestCrashSweepOverSQLChanges does the same to a trio that lives on from cut to cut: in each round its settings change in
+// the spec, so that every member is restarted and the primary gives its role away and gets it back, and a pinned variable
+// is changed behind the operator's back.
+func TestCrashSweepOverSQLChanges(t *testing.T) {
+	share, seed := intFrom(t, sweepShareVariable, 8), intFrom(t, sweepSeedVariable, int(time.Now().Unix()))
+	farm, err := mysqld.NewPrivateFarm(t.Context(), t.Output(), moto.VPCCIDR)
+	must(t, err)
+	t.Cleanup(func() { must(t, farm.Close()) })
+	w, round := newTrio(t, farm), 1
+	began := time.Now()
+	w.change(round)
+	whole := w.life(0, diesBefore)
+	w.settle(whole.operator)
+	t.Logf("%d changing statements in %s, seed %d (repeat with %s=%d): %v",
+		len(whole.began), time.Since(began).Round(time.Millisecond), seed, sweepSeedVariable, seed, whole.began)
+	tried := whole.sites(share, seed, func(at int, how cut) {
+		round++
+		ok := t.Run(fmt.Sprintf("%s statement %d", how, at), func(t *testing.T) {
+			parent := w.t
+			w.t = t
+			defer func() { w.t = parent }()
+			w.change(round)
+			w.sweep(at, how)
+		})
+		if !ok {
+			w = newTrio(t, farm)
+		}
+	})
+	t.Logf("one in %d of the cuts, %d in all", share, tried)
+	if tried == 0 && share <= len(whole.ended) {
+		t.Error("no cut was tried")
+	}
+}
+
+// newTrio is a world with a cluster that is Ready.
+func newTrio(t *testing.T, farm *mysqld.Farm) *sqlWorld {
+	t.Helper()
 	w := newSQLWorld(t, farm)
+	w.settle(w.life(0, diesBefore).operator)
+	return w
+}
+
+// change gives the cluster other settings, of which one comes and goes, and lets a pinned variable of each member drift.
+func (w *sqlWorld) change(round int) {
+	w.t.Helper()
+	w.books.open()
+	c, _ := w.get()
+	before := c.DeepCopy()
+	w.backLog, w.persisted = 100+round, "back_log,long_query_time"
+	c.Spec.MySQLD = map[string]v1alpha1.PlainValue{
+		"back_log": v1alpha1.PlainValue(strconv.Itoa(w.backLog)), "long_query_time": v1alpha1.PlainValue(strconv.Itoa(round)),
+	}
+	if round%2 == 0 {
+		c.Spec.MySQLD["table_open_cache_instances"] = "2"
+		w.persisted += ",table_open_cache_instances"
+	}
+	must(w.t, w.client.Patch(w.t.Context(), c, client.MergeFrom(before)))
+	for _, s := range w.members() {
+		_, err := s.SQL(w.t.Context(), "SET GLOBAL sync_relay_log = 10000;")
+		must(w.t, err)
+	}
+}
+
+// sites calls try for a share of the cuts that are possible where the knife counted, and returns how many those were.
+func (k *knife) sites(share, seed int, try func(at int, how cut)) int {
+	random := rand.New(rand.NewPCG(uint64(seed), 0))
+	tried := 0
+	for _, how := range []cut{diesBefore, diesAfter, losesReply} {
+		count := len(k.ended)
+		if how == diesBefore {
+			count = len(k.began)
+		}
+		for at := 1; at <= count; at++ {
+			if random.IntN(share) == 0 {
+				tried++
+				try(at, how)
+			}
+		}
+	}
+	return tried
+}
+
+// sweep tries one cut.
+func (w *sqlWorld) sweep(at int, how cut) {
+	w.t.Helper()
 	k := w.life(at, how)
-	t.Logf("%s %q, with %d rows committed", how, k.cut, w.books.count())
+	w.t.Logf("%s %q, with %d rows committed", how, k.cut, w.books.count())
 	o := k.operator
 	if o.dead.Load() {
 		o = w.newSQLOperator(&operator{}, nil)

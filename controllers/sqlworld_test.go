@@ -39,6 +39,10 @@ type sqlWorld struct {
 	farm  *mysqld.Farm
 	cloud *ec2.Cloud
 	books *books
+	// backLog and persisted are what the members must have besides: the value of a variable that counts from a restart on,
+	// and the names of the variables that spec.mysqld sets. Zero and empty before anything is set.
+	backLog   int
+	persisted string
 
 	mu      sync.Mutex
 	known   map[string]bool           // instances that were looked at
@@ -56,7 +60,8 @@ func newSQLWorld(t *testing.T, farm *mysqld.Farm) *sqlWorld {
 	ctx, stop := context.WithCancel(w.t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { w.hypervise(ctx) })
-	w.books = openBooks(w)
+	w.books = &books{world: w}
+	w.books.open()
 	t.Cleanup(func() {
 		w.books.close()
 		stop()
@@ -201,6 +206,9 @@ type look struct {
 	Membership        string // as JSON; empty for none
 	PendingCommits    int
 	ReplicationErrors string
+	BackLog           int
+	SyncRelayLog      int
+	Persisted         string
 }
 
 const lookQuery = `SELECT JSON_OBJECT('Writable', CAST(IF(@@read_only OR @@super_read_only, 'false', 'true') AS JSON),
@@ -208,6 +216,8 @@ const lookQuery = `SELECT JSON_OBJECT('Writable', CAST(IF(@@read_only OR @@super
 	'WaitCount', @@rpl_semi_sync_source_wait_for_replica_count, 'Executed', REPLACE(@@gtid_executed, '\n', ''),
 	'PendingCommits', (SELECT CAST(VARIABLE_VALUE AS SIGNED) FROM performance_schema.global_status WHERE VARIABLE_NAME = 'Rpl_semi_sync_source_wait_sessions'),
 	'ReplicationErrors', (SELECT COALESCE(GROUP_CONCAT(LAST_ERROR_MESSAGE), '') FROM performance_schema.replication_applier_status_by_worker WHERE LAST_ERROR_MESSAGE <> ''),
+	'BackLog', @@back_log, 'SyncRelayLog', @@sync_relay_log,
+	'Persisted', (SELECT COALESCE(GROUP_CONCAT(VARIABLE_NAME ORDER BY VARIABLE_NAME), '') FROM performance_schema.persisted_variables),
 	'Membership', (SELECT CAST(JSON_OBJECT('voters', voters, 'w', w) AS CHAR) FROM nairobi_mysql.membership))`
 
 func lookAt(ctx context.Context, s *mysqld.Server) (look, error) {
@@ -243,8 +253,11 @@ func (w *sqlWorld) unsettled() string {
 		if l.Membership != `{"w": 1, "voters": ["orders-0", "orders-1", "orders-2"]}` {
 			return fmt.Sprintf("%s has membership %s", s.Name, l.Membership)
 		}
-		if l.Source != l.Writable || l.Source && l.WaitCount != 1 || l.Replica == l.Writable && !l.Writable || l.ReplicationErrors != "" {
-			return fmt.Sprintf("%s: %+v", s.Name, l)
+		if l.Source != l.Writable || l.Source && l.WaitCount != 1 || !l.Writable && !l.Replica || l.ReplicationErrors != "" {
+			return fmt.Sprintf("%s has not what its role asks for: %+v", s.Name, l)
+		}
+		if w.backLog != 0 && l.BackLog != w.backLog || l.Persisted != w.persisted || l.SyncRelayLog != 1 {
+			return fmt.Sprintf("%s has not the settings of the spec: %+v", s.Name, l)
 		}
 	}
 	if writable != 1 {

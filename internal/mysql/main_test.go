@@ -149,7 +149,7 @@ func root(t *testing.T, s *mysqld.Server) *sql.DB {
 
 func exec(t *testing.T, db *sql.DB, query string, args ...any) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 	defer cancel()
 	if _, err := db.ExecContext(ctx, query, args...); err != nil {
 		t.Fatalf("%s: %v", query, err)
@@ -181,7 +181,7 @@ func wantError(t *testing.T, err, want error) {
 
 func waitFor(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(90 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		if done() {
 			return
 		}

@@ -240,7 +240,7 @@ func readClone(ctx context.Context, s *session) *CloneProgress {
 			}
 			if progress == nil {
 				progress = &CloneProgress{State: state.V, Source: source.V, Error: message.V}
-				if state.V == CloneInProgress && !runs && outlived {
+				if state.V == CloneInProgress && !runs && (outlived || message.V != "") {
 					progress.State = CloneInterrupted
 				}
 			}

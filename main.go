@@ -55,7 +55,7 @@ const (
 	// leader that cannot renew gives up and the one at which another may take over.
 	leaseDuration  = 15 * time.Second
 	renewDeadline  = 10 * time.Second
-	retryPeriod    = 2 * time.Second
+	retryPeriod    = 1 * time.Second // a follower waits up to 2.2 of it: client-go adds jitter
 	awsCallTimeout = 4 * time.Second
 
 	sqlDialTimeout      = 2 * time.Second

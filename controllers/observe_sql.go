@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -37,6 +38,7 @@ func (r *MySQLClusterReconciler) observeSQL(ctx context.Context, s *scope) error
 	ctx, cancel := context.WithTimeout(ctx, observeTimeout)
 	defer cancel()
 	var wg sync.WaitGroup
+	var unclaimed sync.Map // what came of claiming, by instance
 	settingNames := slices.Sorted(maps.Keys(s.desired.Settings))
 	for _, m := range s.observed.Members {
 		in := m.CurrentInstance()
@@ -50,30 +52,45 @@ func (r *MySQLClusterReconciler) observeSQL(ctx context.Context, s *scope) error
 			o := handle.Observe(ctx)
 			m.SQL = sqlOf(o)
 			r.judgeSettings(s, m, o)
+			if m.SQL.Access == topology.AccessVerified && !s.notes.claimed[in.ID] {
+				unclaimed.Store(in.ID, handle.Claim(ctx))
+			}
 		})
 	}
 	wg.Wait()
+	if err := s.takeClaims(&unclaimed); err != nil {
+		return err
+	}
 	for _, m := range s.observed.Members {
 		r.trackSilence(ctx, s, m)
-		if err := r.claimMember(ctx, s, m); err != nil {
-			return err
-		}
 	}
 	s.observed.DatabaseReady = s.notes.database == databaseKey(s)
 	return nil
 }
 
-// claimMember takes the one writing session of a member the first time that this process reaches it, before anything
-// is decided: from then on a leader that was replaced without knowing it can change nothing there.
-func (r *MySQLClusterReconciler) claimMember(ctx context.Context, s *scope, m *topology.Member) error {
-	in := m.CurrentInstance()
-	if in == nil || m.SQL.Access != topology.AccessVerified || s.notes.claimed[in.ID] {
-		return nil
+// takeClaims notes whose one writing session this process took. It claims every member the first time that it reaches
+// it, before anything is decided: from then on a leader that was replaced without knowing it can change nothing there.
+// A member that could not be claimed counts as not reached; without the lease the pass ends.
+func (s *scope) takeClaims(claims *sync.Map) error {
+	for _, m := range s.observed.Members {
+		in := m.CurrentInstance()
+		if in == nil {
+			continue
+		}
+		outcome, ok := claims.Load(in.ID)
+		if !ok {
+			continue
+		}
+		err, _ := outcome.(error)
+		switch {
+		case err == nil:
+			s.notes.claimed[in.ID] = true
+		case errors.Is(err, mysql.ErrLeaseRefused):
+			return err
+		default:
+			m.SQL = topology.SQL{Access: topology.AccessSilent, Reason: err.Error()}
+		}
 	}
-	if err := r.handle(ctx, s, m.Name, in.ID, in.Address).Claim(ctx); err != nil {
-		return err
-	}
-	s.notes.claimed[in.ID] = true
 	return nil
 }
 

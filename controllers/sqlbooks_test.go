@@ -49,7 +49,7 @@ func (b *books) close() {
 // keep makes the tables on the first primary and books until it is stopped.
 func (b *books) keep(ctx context.Context) {
 	for ; ctx.Err() == nil; time.Sleep(bookingInterval) {
-		for _, s := range b.world.members() {
+		for _, s := range b.world.running() {
 			if !b.made {
 				b.made = b.prepare(ctx, s)
 			}

@@ -146,7 +146,7 @@ func (w *sqlWorld) change(round int) {
 		w.persisted += ",table_open_cache_instances"
 	}
 	must(w.t, w.client.Patch(w.t.Context(), c, client.MergeFrom(before)))
-	for _, s := range w.members() {
+	for _, s := range w.running() {
 		_, err := s.SQL(w.t.Context(), "SET GLOBAL sync_relay_log = 10000;")
 		must(w.t, err)
 	}

@@ -25,8 +25,10 @@ import (
 )
 
 const (
-	// hypervisorInterval is how often the hypervisor looks for machines to boot.
-	hypervisorInterval = 200 * time.Millisecond
+	// hypervisorInterval is how often the hypervisor looks for machines to boot, hypervisorRest how often when all are up.
+	hypervisorInterval, hypervisorRest = 200 * time.Millisecond, 2 * time.Second
+	// members is how many the cluster has.
+	members = 3
 	// sqlPatience bounds the way from nothing, or from a crash, to Ready: six to ten seconds on an idle machine.
 	sqlPatience = 2 * time.Minute
 	// statementPatience bounds a statement of the test itself. A commit may wait for its acknowledgement.
@@ -74,7 +76,10 @@ func newSQLWorld(t *testing.T, farm *mysqld.Farm) *sqlWorld {
 
 // hypervise boots every machine of the cluster that runs and has its volume.
 func (w *sqlWorld) hypervise(ctx context.Context) {
-	for ; ctx.Err() == nil; time.Sleep(hypervisorInterval) {
+	for pause := hypervisorInterval; ctx.Err() == nil; time.Sleep(pause) {
+		if len(w.running()) == members {
+			pause = hypervisorRest
+		}
 		seen, err := cloud.World(ctx)
 		if err != nil {
 			if ctx.Err() == nil {
@@ -147,8 +152,8 @@ func (w *sqlWorld) bootOne(ctx context.Context, in ec2.Instance) error {
 	return err
 }
 
-// members are the servers that run, by name.
-func (w *sqlWorld) members() []*mysqld.Server {
+// running are the servers that run, by name.
+func (w *sqlWorld) running() []*mysqld.Server {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var all []*mysqld.Server
@@ -162,7 +167,7 @@ func (w *sqlWorld) members() []*mysqld.Server {
 // scrap ends servers and machines, so that they cost the next world nothing.
 func (w *sqlWorld) scrap() {
 	var ending sync.WaitGroup
-	for _, s := range w.members() {
+	for _, s := range w.running() {
 		ending.Go(func() {
 			if err := w.farm.Discard(s); err != nil {
 				w.t.Error(err)
@@ -181,6 +186,10 @@ func (w *sqlWorld) scrap() {
 		}
 	}
 	ending.Wait()
+	for _, v := range inventory.Volumes {
+		// One that is not let go yet stays: it costs little.
+		_ = w.cloud.DeleteVolume(ctx, v.ID)
+	}
 }
 
 // newSQLOperator starts a life that can reach the servers. hook sees its changing statements.
@@ -237,12 +246,12 @@ func (w *sqlWorld) unsettled() string {
 	if text := w.condition(v1alpha1.ConditionReady); !strings.HasPrefix(text, "True/") || !w.phaseIs(v1alpha1.PhaseReady)() {
 		return "not Ready: " + text
 	}
-	members := w.members()
-	if len(members) != 3 {
-		return fmt.Sprintf("%d servers run", len(members))
+	servers := w.running()
+	if len(servers) != members {
+		return fmt.Sprintf("%d servers run", len(servers))
 	}
 	writable := 0
-	for _, s := range members {
+	for _, s := range servers {
 		l, err := lookAt(w.t.Context(), s)
 		if err != nil {
 			return err.Error()
@@ -274,7 +283,7 @@ func (w *sqlWorld) settle(o *operator) {
 	w.t.Cleanup(func() {
 		if w.t.Failed() {
 			w.t.Logf("last seen: %s", why)
-			for _, s := range w.members() {
+			for _, s := range w.running() {
 				l, err := lookAt(context.Background(), s)
 				w.t.Logf("%s %s: %+v, %v", s.Name, s.InstanceID(), l, err)
 			}
@@ -284,7 +293,7 @@ func (w *sqlWorld) settle(o *operator) {
 		why = w.unsettled()
 		return why == "" && w.books.count() > 0
 	})
-	w.oneOfEach(3)
+	w.oneOfEach(members)
 	w.books.close()
 	o.kill()
 	o.Prober.Close()
@@ -301,7 +310,7 @@ func (w *sqlWorld) settle(o *operator) {
 // differ says in what the members differ, or what of the application's they lack, or "".
 func (w *sqlWorld) differ() string {
 	executed := ""
-	for i, s := range w.members() {
+	for i, s := range w.running() {
 		l, err := lookAt(w.t.Context(), s)
 		if err != nil {
 			return err.Error()

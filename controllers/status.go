@@ -177,6 +177,9 @@ func (r *MySQLClusterReconciler) setAvailable(s *scope, c conditions) bool {
 		return true
 	case s.planned && s.plan.Primary == "":
 		c.set(v1alpha1.ConditionAvailable, metav1.ConditionFalse, v1alpha1.ReasonNoPrimary, noPrimary(s.plan))
+	case !result.Probed && s.planned && !s.deleting() && meta.FindStatusCondition(c.cluster.Status.Conditions, v1alpha1.ConditionAvailable) != nil:
+		// A new leader has not heard of its first probe yet, which takes seconds at the most: what the old one saw holds.
+		return meta.IsStatusConditionTrue(c.cluster.Status.Conditions, v1alpha1.ConditionAvailable)
 	case !result.Probed:
 		c.set(v1alpha1.ConditionAvailable, metav1.ConditionFalse, v1alpha1.ReasonNotProbed, "no write through the primary Service was tried yet")
 	default:

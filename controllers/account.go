@@ -55,6 +55,10 @@ func (r *MySQLClusterReconciler) permit(ctx context.Context, s *scope) error {
 
 // connect finds the client of the cluster's AWS account. A cluster whose account may not be used goes on without EC2.
 func (r *MySQLClusterReconciler) connect(ctx context.Context, s *scope) error {
+	if s.accountRefused && s.deleting() && len(s.records.Members) == 0 && !s.recordsLost {
+		s.plan.Gone = true // nothing was ever made for it
+		return r.release(ctx, s)
+	}
 	if s.accountRefused && !s.deleting() {
 		s.cloudProblem = &problem{reason: v1alpha1.ReasonNotPermitted, message: s.violations[0].Message, after: afterPerson}
 		return nil

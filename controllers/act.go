@@ -40,6 +40,11 @@ func (r *MySQLClusterReconciler) act(ctx context.Context, s *scope) error {
 				return
 			}
 			r.announce(s, a)
+			if _, upkeep := a.(topology.EnsureSecurityGroup); !upkeep {
+				mu.Lock()
+				s.acted++
+				mu.Unlock()
+			}
 		}
 	}
 	turn(turns[""])

@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -14,9 +15,6 @@ import (
 // dataDevice is the device name under which the data volume is attached. Nitro instances rename it; the guest finds
 // the volume by its id.
 const dataDevice = "/dev/sdf"
-
-// finalSnapshotPurpose tells the snapshot of a deletion from others.
-const finalSnapshotPurpose = "final"
 
 // takeInCloud gives an action on EC2 its effect, and says whether it was one.
 func (r *MySQLClusterReconciler) takeInCloud(ctx context.Context, s *scope, action topology.Action) (bool, error) {
@@ -41,7 +39,7 @@ func (r *MySQLClusterReconciler) takeInCloud(ctx context.Context, s *scope, acti
 	case topology.DeleteVolume:
 		err = s.cloud.DeleteVolume(ctx, a.VolumeID)
 	case topology.TakeSnapshot:
-		_, err = s.cloud.CreateSnapshot(ctx, s.owner(), a.Member, a.VolumeID, finalSnapshotPurpose)
+		_, err = s.cloud.CreateSnapshot(ctx, s.owner(), a.Member, a.VolumeID, a.Purpose)
 	case topology.DeleteSecurityGroup:
 		err = s.cloud.DeleteSecurityGroup(ctx, a.ID)
 	default:
@@ -94,6 +92,14 @@ func (r *MySQLClusterReconciler) launch(ctx context.Context, s *scope, a topolog
 		zone = s.zoneOf(a.SubnetID)
 	}
 	r.memory.noteCapacity(s.notes, a.Member, zone, r.Clock.Now())
+	if ec2.Code(err) == "IdempotentInstanceTerminated" {
+		// The token's instance ended so long ago that EC2 no longer shows it: the next incarnation has another token.
+		return errors.Join(err, r.saveRecords(ctx, s, func(records *topology.Records) {
+			rec := records.Members[a.Member]
+			rec.Instance = max(rec.Instance, a.Incarnation+1)
+			records.Members[a.Member] = rec
+		}))
+	}
 	return err
 }
 

@@ -20,6 +20,8 @@ const (
 	admitWait = 5 * time.Second
 	// epochWait is how long a promotion waits for its own row to be acknowledged.
 	epochWait = time.Second
+	// epochLimit is how long that write is given in all; it holds the primary's one writing session meanwhile.
+	epochLimit = 5 * time.Second
 	// promoteWait is how long a candidate may take to apply its relay log within one pass. The next pass goes on waiting.
 	promoteWait = 20 * time.Second
 )
@@ -78,7 +80,7 @@ func (r *MySQLClusterReconciler) sign(ctx context.Context, s *scope, m *mysql.Me
 	if err != nil {
 		return untrusted(a.Member, err)
 	}
-	if rec := s.records.Members[a.Member]; rec.SignedInstance == a.InstanceID && rec.SignedKey != key {
+	if rec := s.record(a.Member); rec.SignedInstance == a.InstanceID && rec.SignedKey != key {
 		return untrusted(a.Member, fmt.Errorf("instance %s was given a certificate for another key already", a.InstanceID))
 	}
 	if request.InstanceID != a.InstanceID {
@@ -118,7 +120,7 @@ func bootstrapMember(ctx context.Context, m *mysql.Member, a topology.Bootstrap)
 // promote makes a member primary once it has applied all that it holds: what the proof counted may lie in its relay
 // log, and RESET REPLICA would throw that away.
 func promote(ctx context.Context, m *mysql.Member, a topology.Promote) error {
-	if err := m.WaitApplied(ctx, a.MustHold, promoteWait); err != nil {
+	if err := m.ApplyReceived(ctx, a.MustHold, promoteWait); err != nil {
 		return err
 	}
 	row := a.Membership
@@ -127,7 +129,7 @@ func promote(ctx context.Context, m *mysql.Member, a topology.Promote) error {
 	}
 	written := make(chan error, 1)
 	go func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), actTimeout)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), epochLimit)
 		defer cancel()
 		written <- m.WriteMembership(ctx, row.Epoch, mysql.Membership{Epoch: row.Epoch + 1, Voters: row.Voters, W: row.W})
 	}()
@@ -232,13 +234,23 @@ func (r *MySQLClusterReconciler) removeVoter(ctx context.Context, s *scope, a to
 // applySettings persists the user's settings. That a restart is due is recorded, so that an operator which restarts
 // meanwhile neither forgets it nor restarts a server twice.
 func (r *MySQLClusterReconciler) applySettings(ctx context.Context, s *scope, m *mysql.Member, a topology.ApplySettings) error {
-	restart, err := m.ApplySettings(ctx, a.Want, a.Drop)
-	if restart {
-		if err := r.saveRecords(ctx, s, func(records *topology.Records) {
+	due := func(at int64) error {
+		return r.saveRecords(ctx, s, func(records *topology.Records) {
 			rec := records.Members[a.Member]
-			rec.RestartDue = r.Clock.Now().Unix()
+			rec.RestartDue = at
 			records.Members[a.Member] = rec
-		}); err != nil {
+		})
+	}
+	before := s.record(a.Member).RestartDue
+	if err := due(r.Clock.Now().Unix()); err != nil {
+		return err
+	}
+	restart, err := m.ApplySettings(ctx, a.Want, a.Drop)
+	if err == nil {
+		r.memory.expect(s.notes, a.Member, a.Want)
+	}
+	if !restart {
+		if err := due(before); err != nil {
 			return err
 		}
 	}
@@ -263,6 +275,5 @@ func (r *MySQLClusterReconciler) ensureDatabase(ctx context.Context, s *scope, m
 	if _, err := m.EnsureDatabase(ctx, s.cluster.Spec.Database.Name, s.cluster.Spec.Database.OwnerName(), s.password); err != nil {
 		return err
 	}
-	s.notes.database = databaseKey(s)
-	return nil
+	return r.saveRecords(ctx, s, func(records *topology.Records) { records.Database = databaseKey(s) })
 }

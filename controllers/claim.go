@@ -105,6 +105,11 @@ func (r *MySQLClusterReconciler) createRecords(ctx context.Context, s *scope, re
 		return err
 	}
 	if err := r.Client.Create(ctx, &cm, client.FieldOwner(v1alpha1.FieldManager)); err != nil {
+		if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+			// Nothing new can be remembered in a namespace that goes; what must still be done goes on without.
+			s.records = records.Clone()
+			return nil
+		}
 		return fmt.Errorf("create the records: %w", err)
 	}
 	s.records, s.recordsVersion = records.Clone(), cm.ResourceVersion
@@ -149,8 +154,19 @@ func (r *MySQLClusterReconciler) saveRecords(ctx context.Context, s *scope, chan
 	return nil
 }
 
-// remember saves the records that the plan needs before any action is taken.
+// record returns what is remembered of a member at the moment. Actions of other members may save records meanwhile.
+func (s *scope) record(member string) topology.Record {
+	s.notes.records.mu.Lock()
+	defer s.notes.records.mu.Unlock()
+	return s.records.Members[member]
+}
+
+// remember saves the records that the plan needs before any action is taken. Lost records are rebuilt only from what EC2
+// shows, so while it is silent there is nothing to save.
 func (r *MySQLClusterReconciler) remember(ctx context.Context, s *scope) error {
+	if s.recordsLost && !s.observed.CloudReachable {
+		return nil
+	}
 	return r.saveRecords(ctx, s, func(records *topology.Records) { *records = s.plan.Records.Clone() })
 }
 

@@ -20,14 +20,17 @@ import (
 // identify reads, and where they are missing makes, the cluster's CA, the operator's client certificate and the
 // application's credentials.
 func (r *MySQLClusterReconciler) identify(ctx context.Context, s *scope) error {
-	if err := r.identifyAuthority(ctx, s); err != nil {
-		return err
+	err := r.identifyAuthority(ctx, s)
+	if err == nil {
+		err = r.identifyOperator(ctx, s)
 	}
-	if err := r.identifyOperator(ctx, s); err != nil {
-		return err
-	}
-	if s.cluster.Spec.Database == nil || s.deleting() {
+	switch {
+	case err != nil && s.deleting():
+		// Without an identity the members cannot be asked, but they can be taken down.
+		s.outcome = append(s.outcome, asProblem(err))
 		return nil
+	case err != nil, s.cluster.Spec.Database == nil, s.deleting():
+		return err
 	}
 	return r.identifyApplication(ctx, s)
 }
@@ -197,14 +200,14 @@ func (r *MySQLClusterReconciler) finishPutBack(ctx context.Context, s *scope, na
 	return &problem{message: "Secret " + name + " is back", after: afterRepair}
 }
 
-// dropFinalizer lets a Secret go.
-func (r *MySQLClusterReconciler) dropFinalizer(ctx context.Context, secret *corev1.Secret) error {
-	before := secret.DeepCopy()
-	if !controllerutil.RemoveFinalizer(secret, v1alpha1.Finalizer) {
+// dropFinalizer lets an object go.
+func (r *MySQLClusterReconciler) dropFinalizer(ctx context.Context, obj client.Object) error {
+	before, ok := obj.DeepCopyObject().(client.Object)
+	if !ok || !controllerutil.RemoveFinalizer(obj, v1alpha1.Finalizer) {
 		return nil
 	}
-	if err := r.Client.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("release Secret %s: %w", secret.Name, err)
+	if err := r.Client.Patch(ctx, obj, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("release %s: %w", obj.GetName(), err)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -102,11 +103,22 @@ func TestLostRecordsAreRebuilt(t *testing.T) {
 	w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
 	cm := &corev1.ConfigMap{}
 	cm.Namespace, cm.Name = w.cluster.Namespace, w.cluster.Name+"-members"
+	must(t, w.client.Get(w.t.Context(), client.ObjectKeyFromObject(cm), cm))
 	must(t, w.client.Delete(w.t.Context(), cm))
+	for range 3 {
+		_, _ = w.pass(o)
+	}
+	must(t, w.client.Get(w.t.Context(), client.ObjectKeyFromObject(cm), cm)) // held by the finalizer
+	before := cm.DeepCopy()
+	cm.Finalizers = nil
+	must(t, w.client.Patch(w.t.Context(), cm, client.MergeFrom(before)))
 	for range 10 {
 		_, _ = w.pass(o)
 	}
 	must(t, w.client.Get(w.t.Context(), client.ObjectKeyFromObject(cm), cm))
+	if cm.UID == before.UID || !strings.Contains(cm.Data["members.json"], "rebuiltAt") {
+		t.Errorf("the records were not rebuilt: %s", cm.Data["members.json"])
+	}
 	w.oneOfEach(3)
 }
 

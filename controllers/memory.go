@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"maps"
 	"sync"
 	"time"
 
@@ -32,8 +33,11 @@ type notes struct {
 	preflight        string
 	preflightAt      time.Time
 	preflightProblem *problem
-	// database is the application database that was made, and with which password.
-	database string
+	// goneAt is when EC2 last said that a recorded volume does not exist.
+	goneAt map[string]time.Time
+	// expected are the settings that were applied to a member and not seen since; taken is what mysqld made of each.
+	expected map[string]map[string]string
+	taken    map[string]string
 	// records are the newest records that this process wrote.
 	records recordsMemo
 	// applied is what was applied to each child object, and the version that came of it.
@@ -66,12 +70,19 @@ func (m *memory) of(name types.NamespacedName, uid string) *notes {
 	n := m.clusters[name]
 	if n == nil || n.uid != uid {
 		n = &notes{
-			uid: uid, silentSince: map[string]time.Time{}, refused: map[string]refusal{}, claimed: map[string]bool{}, failed: map[string]string{},
+			uid: uid, silentSince: map[string]time.Time{}, refused: map[string]refusal{}, claimed: map[string]bool{}, goneAt: map[string]time.Time{}, expected: map[string]map[string]string{}, taken: map[string]string{}, failed: map[string]string{},
 			stage: map[string]string{}, readAt: map[string]time.Time{}, applied: map[string]applied{},
 		}
 		m.clusters[name] = n
 	}
 	return n
+}
+
+// expect notes what was applied to a member; several members are served at the same time.
+func (m *memory) expect(n *notes, member string, settings map[string]string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n.expected[member] = maps.Clone(settings)
 }
 
 // drop forgets a cluster and returns the UID that it had.

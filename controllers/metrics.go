@@ -60,6 +60,8 @@ func (m *Metrics) observe(c *v1alpha1.MySQLCluster, plan topology.Plan) {
 		count[v.Phase]++
 		if v.LagKnown {
 			m.lag.WithLabelValues(c.Namespace, c.Name, v.Name).Set(v.Lag.Seconds())
+		} else {
+			m.lag.DeleteLabelValues(c.Namespace, c.Name, v.Name)
 		}
 	}
 	for _, phase := range clusterPhases {

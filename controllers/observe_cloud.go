@@ -20,6 +20,8 @@ const (
 	inventoryAge = 2 * time.Minute
 	// troubledAge is the same while a member does not answer: whether its machine stopped decides what to do next.
 	troubledAge = 5 * time.Second
+	// goneFor is how long EC2's word that a recorded volume does not exist is believed before it is asked again.
+	goneFor = 30 * time.Second
 	// consoleAfter is how long a machine may be up without mysqld before its console is read, and then how often.
 	consoleAfter = 15 * time.Second
 )
@@ -32,6 +34,9 @@ func (r *MySQLClusterReconciler) observeCloud(ctx context.Context, s *scope) err
 	}
 	if s.cloud != nil {
 		r.readInventory(ctx, s)
+	}
+	if s.cloudProblem != nil && s.inventory.Taken.IsZero() && !s.abandons() {
+		return s.cloudProblem // nothing is known: phases stay as they are
 	}
 	r.memberise(s)
 	s.observed.Records = s.recordsForNow(s.observed, r.Clock.Now())
@@ -57,7 +62,14 @@ func (r *MySQLClusterReconciler) readInventory(ctx context.Context, s *scope) {
 	s.inventory = inventory
 	s.observed.CloudReachable = err == nil
 	s.observed.CloudTaken = inventory.Taken
-	if err != nil || s.deleting() {
+	if err != nil {
+		return
+	}
+	if err := r.findHidden(ctx, s); err != nil {
+		s.cloudProblem, s.observed.CloudReachable = cloudError(err), false
+		return
+	}
+	if s.deleting() {
 		return
 	}
 	subnets, err := s.cloud.Subnets(ctx, s.cluster.Spec.AWS.SubnetIDs)
@@ -71,6 +83,32 @@ func (r *MySQLClusterReconciler) readInventory(ctx context.Context, s *scope) {
 	}
 }
 
+// findHidden looks by id for the recorded volumes that the inventory lacks: one that somebody took the cluster's tag from
+// is still there, with all its data. It counts as its member's, and is reported.
+func (r *MySQLClusterReconciler) findHidden(ctx context.Context, s *scope) error {
+	known := map[string]bool{}
+	for _, v := range s.inventory.Volumes {
+		known[v.ID] = true
+	}
+	for name, rec := range s.records.Members {
+		if rec.VolumeID == "" || known[rec.VolumeID] || r.Clock.Since(s.notes.goneAt[rec.VolumeID]) < goneFor {
+			continue
+		}
+		v, ok, err := s.cloud.VolumeByID(ctx, rec.VolumeID)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			s.notes.goneAt[rec.VolumeID] = r.Clock.Now()
+			continue
+		}
+		v.Member, v.Incarnation = name, rec.Volume
+		s.inventory.Volumes = append(s.inventory.Volumes, v)
+		s.strangers = append(s.strangers, v.ID)
+	}
+	return nil
+}
+
 // memberise sorts EC2's inventory by member.
 func (r *MySQLClusterReconciler) memberise(s *scope) {
 	member := func(name string) *topology.Member {
@@ -79,7 +117,7 @@ func (r *MySQLClusterReconciler) memberise(s *scope) {
 			return nil // carries our UID but no member's name: reported by the sweep, never touched
 		}
 		if s.observed.Members[name] == nil {
-			s.observed.Members[name] = &topology.Member{Name: name, Ordinal: ordinal}
+			s.observed.Members[name] = &topology.Member{Name: name, Ordinal: ordinal, RecordedVolume: s.records.Members[name].VolumeID}
 		}
 		return s.observed.Members[name]
 	}
@@ -101,12 +139,15 @@ func (r *MySQLClusterReconciler) memberise(s *scope) {
 	}
 	for _, snapshot := range s.inventory.Snapshots {
 		s.observed.Snapshots = append(s.observed.Snapshots, topology.Snapshot{
-			ID: snapshot.ID, VolumeID: snapshot.VolumeID, State: snapshot.State, Progress: snapshot.Progress,
+			ID: snapshot.ID, VolumeID: snapshot.VolumeID, State: snapshot.State, Progress: snapshot.Progress, Purpose: snapshot.Tags[ec2.TagPurpose],
 		})
 	}
-	if len(s.inventory.SecurityGroups) > 0 {
-		s.observed.SecurityGroup = s.inventory.SecurityGroups[0].ID
+	for _, group := range s.inventory.SecurityGroups {
+		if group.Name == ec2.GroupName(s.uid()) {
+			s.observed.SecurityGroup = group.ID
+		}
 	}
+	s.observed.Strangers = len(s.strangers)
 	for name, m := range s.observed.Members {
 		m.CapacityRefused, m.CapacityRefusedAt = s.notes.refused[name].zone, s.notes.refused[name].since
 	}
@@ -123,6 +164,9 @@ func (r *MySQLClusterReconciler) findUntagged(s *scope) {
 				v.Member, v.Incarnation = name, rec.Volume
 				s.untag(v.ID, name, rec.Volume)
 			}
+		}
+		if _, ok := s.desired.Ordinal(v.Member); !ok {
+			s.strangers = append(s.strangers, v.ID)
 		}
 		memberOf[v.ID] = v.Member
 	}

@@ -2,6 +2,8 @@ package controllers
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -38,6 +40,7 @@ func (r *MySQLClusterReconciler) observeSQL(ctx context.Context, s *scope) error
 	ctx, cancel := context.WithTimeout(ctx, observeTimeout)
 	defer cancel()
 	var wg sync.WaitGroup
+	var seen sync.Map      // observations, by member
 	var unclaimed sync.Map // what came of claiming, by instance
 	settingNames := slices.Sorted(maps.Keys(s.desired.Settings))
 	for _, m := range s.observed.Members {
@@ -51,20 +54,25 @@ func (r *MySQLClusterReconciler) observeSQL(ctx context.Context, s *scope) error
 			handle.WatchSettings(settingNames)
 			o := handle.Observe(ctx)
 			m.SQL = sqlOf(o)
-			r.judgeSettings(s, m, o)
+			seen.Store(m.Name, o)
 			if m.SQL.Access == topology.AccessVerified && !s.notes.claimed[in.ID] {
 				unclaimed.Store(in.ID, handle.Claim(ctx))
 			}
 		})
 	}
 	wg.Wait()
+	for _, m := range s.observed.Members {
+		if o, ok := seen.Load(m.Name); ok {
+			r.judgeSettings(s, m, o.(mysql.Observation))
+		}
+	}
 	if err := s.takeClaims(&unclaimed); err != nil {
 		return err
 	}
 	for _, m := range s.observed.Members {
 		r.trackSilence(ctx, s, m)
 	}
-	s.observed.DatabaseReady = s.notes.database == databaseKey(s)
+	s.observed.DatabaseReady = s.records.Database == databaseKey(s)
 	return nil
 }
 
@@ -148,12 +156,13 @@ func (r *MySQLClusterReconciler) member(ctx context.Context, s *scope, name stri
 	return r.handle(ctx, s, name, in.ID, in.Address), nil
 }
 
-// databaseKey identifies what EnsureDatabase would make.
+// databaseKey identifies what EnsureDatabase would make. Of the password it is a hash: 190 random bits cannot be guessed.
 func databaseKey(s *scope) string {
 	if s.cluster.Spec.Database == nil {
 		return ""
 	}
-	return strings.Join([]string{s.cluster.Spec.Database.Name, s.cluster.Spec.Database.OwnerName(), s.password}, "\x00")
+	sum := sha256.Sum256([]byte(strings.Join([]string{s.cluster.Spec.Database.Name, s.cluster.Spec.Database.OwnerName(), s.password}, "\x00")))
+	return hex.EncodeToString(sum[:16])
 }
 
 // sqlOf translates what the SQL plane saw into the brain's words.
@@ -173,7 +182,8 @@ func sqlOf(o mysql.Observation) topology.SQL {
 	sql.ServerUUID = o.ServerUUID
 	sql.Writable = !o.ReadOnly
 	sql.Executed, sql.Purged = parse("gtid_executed", o.Executed), parse("gtid_purged", o.Purged)
-	sql.SemiSync = topology.SemiSync{SourceEnabled: o.SemiSync.SourceEnabled, ReplicaEnabled: o.SemiSync.ReplicaEnabled, WaitCount: o.SemiSync.WaitCount}
+	sql.SemiSync = topology.SemiSync{SourceEnabled: o.SemiSync.SourceEnabled, ReplicaEnabled: o.SemiSync.ReplicaEnabled,
+		ReplicaActive: o.SemiSync.ReplicaActive, WaitCount: o.SemiSync.WaitCount, Clients: o.SemiSync.Clients}
 	sql.MembershipKnown = o.MembershipKnown
 	if o.Membership != nil {
 		sql.Membership = &topology.Membership{Epoch: o.Membership.Epoch, Voters: o.Membership.Voters, W: o.Membership.W}
@@ -212,7 +222,13 @@ func (r *MySQLClusterReconciler) judgeSettings(s *scope, m *topology.Member, o m
 		}
 	}
 	for name, have := range o.Persisted {
-		if want, ok := s.desired.Settings[name]; ok && mysql.EqualSetting(want, have) {
+		want, wanted := s.desired.Settings[name]
+		if expected, ok := s.notes.expected[m.Name][name]; ok {
+			// MySQL may spell out what was set (an optimizer_switch, a mode): what it made of our value is our value.
+			s.notes.taken[m.Name+" "+name] = expected + "\x00" + have
+			delete(s.notes.expected[m.Name], name)
+		}
+		if wanted && (mysql.EqualSetting(want, have) || s.notes.taken[m.Name+" "+name] == want+"\x00"+have) {
 			have = want
 		}
 		m.SQL.Persisted[name] = have

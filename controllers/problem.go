@@ -48,8 +48,11 @@ func cloudError(err error) *problem {
 	}
 	switch ec2.Classify(err) {
 	case ec2.Throttled, ec2.Waiting, ec2.NotFound:
-		if ec2.Code(err) == "InsufficientInstanceCapacity" {
+		switch ec2.Code(err) {
+		case "InsufficientInstanceCapacity", "InsufficientVolumeCapacity", "InsufficientFreeAddressesInSubnet":
 			p.reason = v1alpha1.ReasonInsufficientCapacity
+		case "DependencyViolation", "OperationNotPermitted", "PendingVerification":
+			p.reason = v1alpha1.ReasonWaitingForDependency // may take long, and a person can often help
 		}
 		p.after = 5 * time.Second
 	case ec2.Unreachable:

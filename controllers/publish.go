@@ -134,7 +134,7 @@ func resourceVersionOf(ac runtime.ApplyConfiguration) string {
 
 // release lets a deleted cluster's objects go once EC2 shows nothing of it any more, or a person gave up on that.
 func (r *MySQLClusterReconciler) release(ctx context.Context, s *scope) error {
-	abandoned := s.deleting() && s.cluster.Annotations[v1alpha1.AnnotationAbandonCloudResources] == "true" && s.cloudProblem != nil
+	abandoned := s.abandons() && (s.cloudProblem != nil || len(s.outcome) > 0)
 	if !s.plan.Gone && !abandoned {
 		return nil
 	}
@@ -153,6 +153,9 @@ func (r *MySQLClusterReconciler) release(ctx context.Context, s *scope) error {
 			}
 		}
 	}
+	if err := r.releaseRecords(ctx, s); err != nil {
+		return err
+	}
 	if err := r.releaseCredentials(ctx, s); err != nil {
 		return err
 	}
@@ -163,6 +166,19 @@ func (r *MySQLClusterReconciler) release(ctx context.Context, s *scope) error {
 	}
 	s.done = true
 	return nil
+}
+
+// releaseRecords lets the members ConfigMap go.
+func (r *MySQLClusterReconciler) releaseRecords(ctx context.Context, s *scope) error {
+	_, _, _, _, _, _, name := resources.Names(s.cluster.Name)
+	var cm corev1.ConfigMap
+	if err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: name}, &cm); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if !ownedBy(&cm, s.cluster) {
+		return nil
+	}
+	return r.dropFinalizer(ctx, &cm)
 }
 
 // releaseCredentials lets the user's Secret go when no other cluster of the namespace needs it.

@@ -64,6 +64,8 @@ type scope struct {
 	planned bool
 	// outcome are the problems that actions ran into; act.
 	outcome []*problem
+	// acted counts the actions of the plan that succeeded, but for upkeep; act.
+	acted int
 	// published is true once endpoints agree with the plan; publish.
 	published bool
 }
@@ -97,6 +99,11 @@ func (s *scope) uid() string { return string(s.cluster.UID) }
 // deleting says whether the cluster is to go. A protected cluster with a deletion timestamp keeps running.
 func (s *scope) deleting() bool {
 	return !s.cluster.DeletionTimestamp.IsZero() && !s.cluster.IsProtected()
+}
+
+// abandons says whether a person gave up on deleting what is in EC2.
+func (s *scope) abandons() bool {
+	return s.deleting() && s.cluster.AbandonsCloudResources()
 }
 
 // owner returns the identity under which EC2 resources are made.

@@ -36,7 +36,9 @@ func (r *MySQLClusterReconciler) conclude(ctx context.Context, s *scope, failed 
 		}
 		r.announceChanges(s, before)
 	}
-	r.Metrics.observe(s.cluster, s.plan)
+	if s.planned {
+		r.Metrics.observe(s.cluster, s.plan)
+	}
 	return r.next(s, failure)
 }
 
@@ -50,6 +52,9 @@ func (r *MySQLClusterReconciler) next(s *scope, failure *problem) (ctrl.Result, 
 		return ctrl.Result{}, failure
 	}
 	after := s.plan.RequeueAfter
+	if s.acted > 0 {
+		return ctrl.Result{RequeueAfter: after}, nil // something came of this pass; trouble elsewhere must not slow it down
+	}
 	for _, p := range append(slices.Clone(s.outcome), s.cloudProblem, s.dependencyProblem, s.preflightProblem) {
 		switch {
 		case p == nil:
@@ -79,7 +84,9 @@ func (r *MySQLClusterReconciler) project(s *scope, failure *problem) {
 	degraded := c.setDegraded(s, problems)
 	c.setProgressing(s, failure, problems)
 	switch {
-	case st.Phase == v1alpha1.PhaseReady && available && s.planned:
+	case !s.planned && meta.FindStatusCondition(st.Conditions, v1alpha1.ConditionReady) != nil:
+		// Nothing new is known of the members.
+	case st.Phase == v1alpha1.PhaseReady && available:
 		c.set(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonAllMembersReady, fmt.Sprintf("%s members are ready", st.ReadyMembers))
 	case st.Phase == v1alpha1.PhaseReady:
 		c.set(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonWriteFailed, "all members are ready, but no write went through the primary Service in the last seconds")
@@ -227,7 +234,7 @@ func (s *scope) problems(failure *problem) []topology.Finding {
 	}
 	for _, id := range s.strangers {
 		all = append(all, topology.Finding{Reason: v1alpha1.ReasonForeignResource, Message: fmt.Sprintf(
-			"instance %s carries this cluster's tag %s but no %s; it is left alone: put the tag back or terminate it", id, v1alpha1.TagClusterUID, v1alpha1.TagMember)})
+			"%s carries this cluster's tag %s but no %s of its; it is left alone: put the tag right or delete it", id, v1alpha1.TagClusterUID, v1alpha1.TagMember)})
 	}
 	if s.protectedDeletion() {
 		all = append(all, topology.Finding{Reason: v1alpha1.ReasonDeletionProtected, Message: protectedMessage})

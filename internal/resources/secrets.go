@@ -95,6 +95,7 @@ func AppSecret(c *v1alpha1.MySQLCluster, credentials AppCredentials) *corev1ac.S
 func MembersConfigMap(c *v1alpha1.MySQLCluster, members []byte) *corev1ac.ConfigMapApplyConfiguration {
 	_, _, _, _, _, _, name := Names(c.Name)
 	return corev1ac.ConfigMap(name, c.Namespace).
+		WithFinalizers(v1alpha1.Finalizer).
 		WithLabels(Labels(c, ComponentMembers)).
 		WithOwnerReferences(owner(c)).
 		WithData(map[string]string{KeyMembers: string(members)})

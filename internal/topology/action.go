@@ -44,7 +44,7 @@ type (
 	// AttachVolume gives a machine its data volume.
 	AttachVolume struct{ Member, VolumeID, InstanceID string }
 	// TakeSnapshot takes the final snapshot of a volume.
-	TakeSnapshot struct{ Member, VolumeID string }
+	TakeSnapshot struct{ Member, VolumeID, Purpose string }
 	// DeleteSecurityGroup deletes the cluster's own security group.
 	DeleteSecurityGroup struct{ ID string }
 
@@ -94,8 +94,8 @@ type (
 		Member  string
 		Enabled bool
 		W       int
-		// Alone is true when the primary is the only voter: then nobody's acknowledgement will ever count, and
-		// commits that wait for one are released.
+		// Alone is true when nobody's acknowledgement counts: the primary is the only voter, or replication is
+		// asynchronous. Commits that wait for one are released.
 		Alone bool
 	}
 	// PinSettings puts pinned variables back that drifted.

@@ -2,6 +2,7 @@ package topology
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
@@ -27,8 +28,12 @@ func (p *planner) delete() {
 	}
 	if p.SecurityGroup != "" {
 		p.plan.Waiting = Finding{v1alpha1.ReasonDeleting, "deleting the security group"}
-		p.do(DeleteSecurityGroup{p.SecurityGroup})
-		p.wait = waitMySQL
+		p.retry(waitMySQL, DeleteSecurityGroup{p.SecurityGroup})
+		return
+	}
+	if p.Strangers > 0 && p.DeletionPolicy != v1alpha1.DeletionPolicyRetain {
+		p.waitAtMost(waitReady)
+		p.plan.Waiting = Finding{v1alpha1.ReasonDeleting, "something carries this cluster's tag that is none of its members'; put its tags right or delete it"}
 		return
 	}
 	p.plan.Gone = true
@@ -42,21 +47,39 @@ func (p *planner) chooseFinalVolumes() {
 	if rec.FinalChosen {
 		return
 	}
-	rec.FinalChosen = true
+	rec.FinalChosen, rec.FinalAt = true, p.Now.Unix()
 	if p.DeletionPolicy != v1alpha1.DeletionPolicySnapshot || rec.Bootstrapped == "" && rec.RebuiltAt.IsZero() {
 		return
 	}
-	if writable := p.primaries(); len(writable) == 1 {
-		if vol := writable[0].volume(); vol != nil {
-			rec.FinalVolumes = []string{vol.ID}
-			return
-		}
+	if primary := p.certainPrimary(); primary != nil {
+		rec.FinalVolumes = []string{primary.volume().ID}
+		return
 	}
 	for _, m := range p.ordered() {
 		if vol := m.volume(); vol != nil {
 			rec.FinalVolumes = append(rec.FinalVolumes, vol.ID)
 		}
 	}
+}
+
+// certainPrimary returns the primary when all voters answer and agree that it is: one that was replaced without our
+// knowing would leave newer commits behind.
+func (p *planner) certainPrimary() *Member {
+	row, writable := p.newestMembership(), p.primaries()
+	if row == nil || len(writable) != 1 || writable[0].SQL.Membership == nil || writable[0].SQL.Membership.Epoch != row.Epoch || writable[0].volume() == nil {
+		return nil
+	}
+	for _, name := range row.Voters {
+		if m := p.Members[name]; m == nil || !m.verified() {
+			return nil
+		}
+	}
+	return writable[0]
+}
+
+// finalPurpose marks the snapshots of this deletion.
+func (p *planner) finalPurpose() string {
+	return fmt.Sprintf("final-%d", p.plan.Records.FinalAt)
 }
 
 // finalSnapshots takes the chosen snapshots, each after its machine stopped, and says whether all are completed.
@@ -78,12 +101,11 @@ func (p *planner) finalSnapshots() bool {
 			p.stop(m, in)
 			v.Message = "stopping before the final snapshot"
 		case snapshot == nil:
-			p.do(TakeSnapshot{m.Name, id})
+			p.retry(waitMySQL, TakeSnapshot{m.Name, id, p.finalPurpose()})
 			v.Message = "taking the final snapshot"
 		case snapshot.State == snapshotError:
 			p.degraded(v1alpha1.ReasonDeleting, fmt.Sprintf("%s: the final snapshot %s failed; it is taken again", m.Name, snapshot.ID))
-			p.do(TakeSnapshot{m.Name, id})
-			p.wait = waitEC2
+			p.retry(snapshotPause, TakeSnapshot{m.Name, id, fmt.Sprintf("%s-again-%d", p.finalPurpose(), p.Now.Unix()/int64(snapshotPause.Seconds()))})
 			v.Message = "taking the final snapshot again"
 		default:
 			v.Message = fmt.Sprintf("final snapshot %s: %s", snapshot.ID, orNone(snapshot.Progress))
@@ -95,8 +117,7 @@ func (p *planner) finalSnapshots() bool {
 // stop powers a machine off, unless that is under way.
 func (p *planner) stop(m *Member, in *Instance) {
 	if in.State == stateRunning || in.State == statePending {
-		p.do(StopInstance{m.Name, in.ID})
-		p.wait = waitMySQL
+		p.retry(waitMySQL, StopInstance{m.Name, in.ID})
 	}
 }
 
@@ -105,7 +126,7 @@ func (p *planner) snapshotOf(volumeID, state string) *Snapshot {
 	var found *Snapshot
 	for i := range p.Snapshots {
 		s := &p.Snapshots[i]
-		if s.VolumeID == volumeID && (state == "" || s.State == state) && (found == nil || found.State == snapshotError) {
+		if s.VolumeID == volumeID && strings.HasPrefix(s.Purpose, p.finalPurpose()) && (state == "" || s.State == state) && (found == nil || found.State == snapshotError) {
 			found = s
 		}
 	}
@@ -135,8 +156,7 @@ func (p *planner) endInstances() bool {
 			left = true
 			p.views[m.Name].Message = fmt.Sprintf("instance %s is being terminated", in.ID)
 			if in.State != stateShuttingDown {
-				p.do(TerminateInstance{m.Name, in.ID})
-				p.wait = waitMySQL
+				p.retry(waitMySQL, TerminateInstance{m.Name, in.ID})
 			}
 		}
 	}
@@ -157,8 +177,7 @@ func (p *planner) endVolumes() bool {
 			left = true
 			p.views[m.Name].Message = fmt.Sprintf("volume %s is being deleted", vol.ID)
 			if vol.State == volumeAvailable {
-				p.do(DeleteVolume{m.Name, vol.ID})
-				p.wait = waitMySQL
+				p.retry(waitMySQL, DeleteVolume{m.Name, vol.ID})
 			}
 		}
 	}

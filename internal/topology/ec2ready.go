@@ -2,7 +2,6 @@ package topology
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
@@ -35,20 +34,19 @@ func (p *planner) joinMember(m *Member) string {
 	switch m.SQL.Access {
 	case AccessVerified:
 		if m.SQL.CertificateRenewalDue && in != nil {
-			p.do(SignCertificate{m.Name, in.ID, in.Incarnation, in.Address})
+			p.retry(renewalPause, SignCertificate{m.Name, in.ID, in.Incarnation, in.Address})
 		}
 		return ""
 	case AccessUnverified:
-		p.waitAtMost(waitMySQL)
-		rec := p.Records.Members[m.Name]
-		p.do(SignCertificate{m.Name, in.ID, in.Incarnation, in.Address})
-		if rec.SignedInstance == in.ID {
+		sign := SignCertificate{m.Name, in.ID, in.Incarnation, in.Address}
+		if p.Records.Members[m.Name].SignedInstance == in.ID {
 			// Signed already: the member installs it, or presents a key that was not the one that was signed.
-			p.wait = waitMySQL
+			p.retry(waitMySQL, sign)
 			if m.SQL.Reason != "" {
 				return "waiting for its certificate to take effect: " + m.SQL.Reason
 			}
 		}
+		p.do(sign)
 		return "signing its certificate"
 	case AccessDenied:
 		p.waitAtMost(waitEC2)
@@ -61,7 +59,11 @@ func (p *planner) joinMember(m *Member) string {
 
 // unreached says what is known of a member whose mysqld does not answer, and how urgently to look again.
 func (p *planner) unreached(m *Member) string {
-	p.waitAtMost(waitMySQL)
+	pause := waitMySQL
+	if !m.SilentSince.IsZero() && p.Now.Sub(m.SilentSince) > restartPatience {
+		pause = waitEC2 // it is not about to answer: no second-by-second dialling for hours
+	}
+	p.waitAtMost(pause)
 	message := "waiting for mysqld"
 	if p.restarting(m) {
 		message = "waiting for mysqld to come back"
@@ -73,9 +75,6 @@ func (p *planner) unreached(m *Member) string {
 		return message
 	}
 	silent := p.Now.Sub(m.SilentSince)
-	if silent > 30*time.Second {
-		p.wait = max(p.wait, waitEC2) // it is not about to answer: no second-by-second dialling for hours
-	}
 	if silent < silenceAllowed {
 		return message
 	}

@@ -15,23 +15,67 @@ func (p *planner) choosePrimary() *Member {
 		return nil
 	}
 	p.plan.Membership = row
-	writable := p.primaries()
-	if len(writable) == 1 && writable[0].SQL.Membership != nil && writable[0].SQL.Membership.Epoch == row.Epoch {
-		return writable[0]
+	var current, outdated []*Member
+	for _, m := range p.primaries() {
+		if m.SQL.Membership != nil && m.SQL.Membership.Epoch == row.Epoch {
+			current = append(current, m)
+		} else {
+			outdated = append(outdated, m)
+		}
 	}
-	if len(writable) > 0 {
-		p.resolveWritable(writable, *row)
-		return nil
+	p.unseat(outdated)
+	switch len(current) {
+	case 1:
+		return current[0]
+	case 0:
+		if len(outdated) == 0 {
+			p.promote(*row)
+		}
+	default:
+		p.settleRivals(current, *row)
 	}
-	p.promote(*row)
 	return nil
+}
+
+// unseat takes the writable state from members that must not have it. A member whose clients still wait for an
+// acknowledgement cannot be made read-only (fact 2); its machine is powered off instead, which answers none of them.
+func (p *planner) unseat(members []*Member) {
+	for _, m := range members {
+		p.degraded(v1alpha1.ReasonMemberUntrusted, m.Name+" was writable and must not be; it is made read-only")
+		if in := m.CurrentInstance(); m.SQL.PendingCommits > 0 && in != nil && p.CloudReachable {
+			p.retry(waitMySQL, StopInstance{m.Name, in.ID})
+			continue
+		}
+		p.retry(waitMySQL, Demote{m.Name})
+	}
+}
+
+// settleRivals deals with several writable members of one epoch. None is trusted: nobody acknowledges any more, then all
+// but the one that the rule of promotion names are unseated. Without such a one all are.
+func (p *planner) settleRivals(rivals []*Member, row Membership) {
+	p.waitAtMost(waitMySQL)
+	if p.fence(row) {
+		return
+	}
+	chosen := prove(row, p.Members).Candidate
+	var others []*Member
+	for _, m := range rivals {
+		if m.Name != chosen {
+			others = append(others, m)
+		}
+	}
+	p.unseat(others)
 }
 
 // bootstrap makes a virgin member the first primary of a cluster that never had one.
 func (p *planner) bootstrap() {
 	begun := p.plan.Records.Bootstrapped
 	for _, m := range p.ordered() {
-		if !m.verified() || !m.SQL.MembershipKnown || m.Ordinal >= p.Replicas {
+		if !m.verified() || !m.SQL.MembershipKnown || m.Ordinal >= p.Replicas && m.Name != begun {
+			continue
+		}
+		vol := m.volume()
+		if vol == nil {
 			continue
 		}
 		if begun == "" && !m.SQL.Executed.IsEmpty() {
@@ -40,9 +84,9 @@ func (p *planner) bootstrap() {
 			return
 		}
 		if begun == "" && p.mayBootstrap() {
-			p.plan.Records.Bootstrapped, begun = m.Name, m.Name
+			p.plan.Records.Bootstrapped, p.plan.Records.BootstrappedVolume, begun = m.Name, vol.ID, m.Name
 		}
-		if m.Name == begun {
+		if m.Name == begun && vol.ID == p.plan.Records.BootstrappedVolume {
 			p.do(Bootstrap{m.Name})
 			return
 		}
@@ -68,25 +112,6 @@ func (p *planner) mayBootstrap() bool {
 	return true
 }
 
-// resolveWritable deals with writable members that must not be: those outside the highest epoch are demoted; of
-// several with the same epoch none is trusted, and the rule of promotion decides once all are read-only.
-func (p *planner) resolveWritable(writable []*Member, row Membership) {
-	current := 0
-	for _, m := range writable {
-		if m.SQL.Membership != nil && m.SQL.Membership.Epoch == row.Epoch {
-			current++
-		}
-	}
-	for _, m := range writable {
-		outdated := m.SQL.Membership == nil || m.SQL.Membership.Epoch < row.Epoch
-		if outdated || current > 1 {
-			p.do(Demote{m.Name})
-			p.degraded(v1alpha1.ReasonMemberUntrusted, m.Name+" was writable and must not be; it is made read-only")
-		}
-	}
-	p.waitAtMost(waitMySQL)
-}
-
 // promote looks for a member that provably holds every acknowledged commit. First nobody acknowledges any more, so
 // that what is counted cannot grow; only then it is counted.
 func (p *planner) promote(row Membership) {
@@ -99,7 +124,7 @@ func (p *planner) promote(row Membership) {
 		p.plan.Waiting = Finding{v1alpha1.ReasonNoPrimary, "the primary does not answer the operator, but " + witness + " still receives from it"}
 		return
 	}
-	if p.fence(row) {
+	if p.fence(row) || !p.Lossless && p.machinesRun(row) {
 		return
 	}
 	proof := prove(row, p.Members)
@@ -109,6 +134,27 @@ func (p *planner) promote(row Membership) {
 	}
 	semiSync := p.Lossless && len(row.Voters) > 1
 	p.do(Promote{Member: proof.Candidate, Membership: row, SemiSync: semiSync, MustHold: proof.MustHold.String()})
+}
+
+// machinesRun plans to power off the machines of voters that are not reached, and says whether any still runs. Without
+// semi-synchronous replication stopping the replicas' IO threads fences nobody: a primary that only we do not reach
+// goes on answering its clients.
+func (p *planner) machinesRun(row Membership) bool {
+	running := false
+	for _, name := range row.Voters {
+		m := p.Members[name]
+		if m == nil || m.verified() {
+			continue
+		}
+		if in := m.CurrentInstance(); in != nil && in.State != stateStopped {
+			p.stop(m, in)
+			running = true
+		}
+	}
+	if running {
+		p.plan.Waiting = Finding{v1alpha1.ReasonNoPrimary, "the primary is gone; its machine is powered off before another member is promoted"}
+	}
+	return running || !p.CloudReachable
 }
 
 // mayReturn returns a voter that is not reached, but only for a moment, on a machine that runs: mysqld restarts in
@@ -158,7 +204,7 @@ func (p *planner) fence(row Membership) bool {
 	for _, name := range row.Voters {
 		m := p.Members[name]
 		if m != nil && m.verified() && m.SQL.Replication != nil && m.SQL.Replication.IOState != ioOff {
-			p.do(Fence{name})
+			p.retry(waitNext, Fence{name})
 			fenced = true
 		}
 	}

@@ -19,6 +19,8 @@ type Observed struct {
 	Records Records
 	// SecurityGroup is the id of the operator's own security group for this cluster, empty while there is none.
 	SecurityGroup string
+	// Strangers counts the instances and volumes that carry the cluster's UID but no member's name.
+	Strangers int
 	// Snapshots are the EBS snapshots that carry the cluster's UID.
 	Snapshots []Snapshot
 	// Members are the members that the spec wants or of which EC2 shows something, by name.
@@ -37,6 +39,8 @@ type Member struct {
 	Ordinal int
 	// Instances are all instances that carry this member's tag, the terminated ones that EC2 still shows included.
 	Instances []Instance
+	// RecordedVolume is the volume that carries the member's data according to the records; empty while none does.
+	RecordedVolume string
 	// Volumes are all volumes that carry this member's tag and are not retired.
 	Volumes []Volume
 	// SQL is what mysqld answered.
@@ -78,6 +82,8 @@ type Volume struct {
 // Snapshot is one EBS snapshot of this cluster.
 type Snapshot struct {
 	ID, VolumeID, State, Progress string
+	// Purpose tells the snapshots that the operator took from those of others, and one deletion's from another's.
+	Purpose string
 }
 
 // EC2's names for the states that decisions depend on.
@@ -179,9 +185,14 @@ const (
 
 // SemiSync is a member's semi-synchronous replication, both sides of it.
 type SemiSync struct {
-	SourceEnabled  bool
+	SourceEnabled bool
+	// ReplicaEnabled is the setting, ReplicaActive whether the running IO thread acknowledges: a changed setting counts
+	// only from the thread's next start on.
 	ReplicaEnabled bool
+	ReplicaActive  bool
 	WaitCount      int
+	// Clients is how many replicas acknowledge to this source, as it counts them: never too low.
+	Clients int
 }
 
 // Clone is the progress of a CLONE.
@@ -226,11 +237,15 @@ func (m *Member) position() gtid.Set {
 // cloning says whether the member is being seeded at the moment.
 func (m *Member) cloning() bool { return m.SQL.Clone != nil && m.SQL.Clone.State == cloneInProgress }
 
-// volume returns the member's volume: the newest one that is not on its way out.
+// volume returns the member's volume: the recorded one, and only that, once it carries data; until then the newest one
+// that is not on its way out. A copy that carries the member's tags is not the member's volume.
 func (m *Member) volume() *Volume {
 	var best *Volume
 	for i := range m.Volumes {
 		v := &m.Volumes[i]
+		if m.RecordedVolume != "" && v.ID != m.RecordedVolume {
+			continue
+		}
 		if !v.gone() && (best == nil || v.Incarnation > best.Incarnation) {
 			best = v
 		}

@@ -28,6 +28,12 @@ const (
 	// returnPatience is how long a voter on a running machine is waited for before somebody is promoted without it: the
 	// start of a mysqld and its crash recovery on a small log.
 	returnPatience = 10 * time.Second
+	// snapshotPause is how long after a final snapshot that failed the next one is tried.
+	snapshotPause = 5 * time.Minute
+	// renewalPause is how long a renewed certificate may take to be presented before it is renewed again.
+	renewalPause = time.Minute
+	// relaunchPause is how long after a launch that ended at once the next one is tried.
+	relaunchPause = time.Minute
 	// capacityPatience is how long a zone may refuse capacity before a member without data moves to another.
 	capacityPatience = time.Minute
 )
@@ -91,6 +97,10 @@ type planner struct {
 func Next(d Desired, o Observed) Plan {
 	p := &planner{Desired: d, Observed: o, views: map[string]*View{}, wait: waitReady}
 	p.plan.Records = o.Records.Clone()
+	if !d.Deleting {
+		// A deletion that was called off leaves nothing to a later one: what was chosen then is no longer the newest.
+		p.plan.Records.FinalChosen, p.plan.Records.FinalVolumes, p.plan.Records.FinalAt = false, nil, 0
+	}
 	if d.Deleting {
 		p.delete()
 	} else {
@@ -106,6 +116,13 @@ func Next(d Desired, o Observed) Plan {
 func (p *planner) do(actions ...Action) {
 	p.plan.Actions = append(p.plan.Actions, actions...)
 	p.waitAtMost(waitNext)
+}
+
+// retry plans actions that may well not succeed at once, or whose effect takes its time, and looks again only after a
+// pause: what fails must not be repeated without one.
+func (p *planner) retry(pause time.Duration, actions ...Action) {
+	p.plan.Actions = append(p.plan.Actions, actions...)
+	p.waitAtMost(pause)
 }
 
 func (p *planner) waitAtMost(d time.Duration) { p.wait = min(p.wait, d) }

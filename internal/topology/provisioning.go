@@ -102,11 +102,13 @@ func (p *planner) needVolume(m *Member) string {
 	}
 	rec := p.plan.Records.Members[m.Name]
 	if rec.VolumeID != "" {
-		// The volume that carried this member's data is gone. Its vote must go first: see quorum.go.
-		if p.voterSomewhere(m.Name) {
-			p.degraded(v1alpha1.ReasonMemberMissing, fmt.Sprintf("%s: volume %s with its data is gone; it is replaced when the member is no longer a voter", m.Name, rec.VolumeID))
-			p.waitAtMost(waitEC2)
-			return "volume " + rec.VolumeID + " is gone"
+		if why := p.mustKeepVote(m, rec.VolumeID); why != "" {
+			return why
+		}
+		if in := m.CurrentInstance(); in != nil {
+			// It was told to look for the lost volume, and would never find another.
+			p.retry(waitEC2, TerminateInstance{m.Name, in.ID})
+			return "ending instance " + in.ID + ", whose volume is gone"
 		}
 		rec.Volume++
 		rec.VolumeID = ""
@@ -134,10 +136,21 @@ func (p *planner) deadVolumeIncarnation(m *Member) int {
 	return newest
 }
 
-// voterSomewhere says whether any membership row that was seen names a member.
-func (p *planner) voterSomewhere(member string) bool {
+// mustKeepVote returns why a volume that carried data and is gone must not be replaced by an empty one yet: as long as
+// the member may be a voter, an empty server in its place would pass for a holder of acknowledged commits. Its vote must
+// be taken first, see quorum.go; and without any membership row in sight nobody knows who votes.
+func (p *planner) mustKeepVote(m *Member, volumeID string) string {
 	row := p.newestMembership()
-	return row != nil && row.Has(member)
+	if row != nil && !row.Has(m.Name) || row == nil && p.Records.Bootstrapped == "" {
+		return ""
+	}
+	p.waitAtMost(waitEC2)
+	message := fmt.Sprintf("%s: volume %s with its data is gone; it is replaced when the member is no longer a voter", m.Name, volumeID)
+	if row == nil {
+		message = fmt.Sprintf("%s: volume %s with its data is gone and no member that knows the voters answers; it is not replaced by an empty one. Bring another member back, or restore from a backup", m.Name, volumeID)
+	}
+	p.degraded(v1alpha1.ReasonMemberMissing, message)
+	return "volume " + volumeID + " is gone"
 }
 
 // needInstance plans a new instance in the zone of the member's volume.
@@ -166,6 +179,11 @@ func (p *planner) needInstance(m *Member, vol *Volume) string {
 	used := 0
 	for _, in := range m.Instances {
 		used = max(used, in.Incarnation) // all gone, else there would be an instance: their tokens are used up
+		if p.Now.Sub(in.LaunchTime) < relaunchPause {
+			p.waitAtMost(waitEC2)
+			p.degraded(v1alpha1.ReasonBootFailed, fmt.Sprintf("%s: instance %s ended soon after its launch: %s; the next is launched a minute after it", m.Name, in.ID, orNone(in.StateReason)))
+			return "instance " + in.ID + " ended soon after its launch"
+		}
 	}
 	rec.Instance = max(rec.Instance, used+1)
 	subnet, ok := p.subnetInZone(vol.Zone, m.Ordinal, rec.ZoneShift)
@@ -175,12 +193,13 @@ func (p *planner) needInstance(m *Member, vol *Volume) string {
 		return "no subnet in the zone of its volume"
 	}
 	p.plan.Records.Members[m.Name] = rec
-	p.do(LaunchInstance{Member: m.Name, Ordinal: m.Ordinal, Incarnation: rec.Instance, SubnetID: subnet.ID, VolumeID: vol.ID})
+	launch := LaunchInstance{Member: m.Name, Ordinal: m.Ordinal, Incarnation: rec.Instance, SubnetID: subnet.ID, VolumeID: vol.ID}
 	if m.CapacityRefused == vol.Zone {
-		p.wait = waitEC2 // no hot loop against a zone that has nothing to give
+		p.retry(waitEC2, launch) // no hot loop against a zone that has nothing to give
 		p.degraded(v1alpha1.ReasonInsufficientCapacity, fmt.Sprintf("%s: EC2 has no capacity for it in %s at the moment", m.Name, vol.Zone))
 		return "EC2 has no capacity in " + vol.Zone + " at the moment"
 	}
+	p.do(launch)
 	return "launching an instance"
 }
 
@@ -233,7 +252,7 @@ func (p *planner) endSurplus(m *Member, in *Instance) {
 	}
 	for _, other := range m.Instances {
 		if other.ID != in.ID && !other.gone() && p.CloudReachable {
-			p.do(TerminateInstance{m.Name, other.ID})
+			p.retry(waitEC2, TerminateInstance{m.Name, other.ID})
 		}
 	}
 }

@@ -22,7 +22,7 @@ func (p *planner) pendingChanges() {
 // finish plans what a cluster with a primary still needs: its application database, its settings.
 func (p *planner) finish() {
 	if primary := p.views[p.plan.Primary]; primary != nil && p.Database && !p.DatabaseReady {
-		p.do(EnsureDatabase{p.plan.Primary})
+		p.retry(waitMySQL/4, EnsureDatabase{p.plan.Primary})
 		primary.Message = "creating the application database"
 		primary.Phase = v1alpha1.PhaseReplicating
 	}

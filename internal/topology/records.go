@@ -22,6 +22,12 @@ type Records struct {
 	RebuiltAt time.Time `json:"rebuiltAt,omitzero"`
 	// FinalVolumes are the volumes of which a deletion takes its final snapshot, chosen before anything is stopped.
 	FinalVolumes []string `json:"finalVolumes,omitempty"`
+	// FinalAt is when they were chosen, in Unix seconds: no older snapshot counts as the final one.
+	FinalAt int64 `json:"finalAt,omitempty"`
+	// BootstrappedVolume is the volume on which the cluster began. An empty volume in its place is no place to begin again.
+	BootstrappedVolume string `json:"bootstrappedVolume,omitempty"`
+	// Database identifies the application database that was made; see the controller.
+	Database string `json:"database,omitempty"`
 	// FinalChosen is true once FinalVolumes was decided, also when it is empty.
 	FinalChosen bool `json:"finalChosen,omitempty"`
 }
@@ -57,7 +63,8 @@ func (r Records) Clone() Records {
 // Equal says whether two records are the same.
 func (r Records) Equal(o Records) bool {
 	return maps.Equal(r.Members, o.Members) && r.Bootstrapped == o.Bootstrapped && r.RebuiltAt.Equal(o.RebuiltAt) &&
-		slices.Equal(r.FinalVolumes, o.FinalVolumes) && r.FinalChosen == o.FinalChosen
+		slices.Equal(r.FinalVolumes, o.FinalVolumes) && r.FinalChosen == o.FinalChosen && r.FinalAt == o.FinalAt &&
+		r.BootstrappedVolume == o.BootstrappedVolume && r.Database == o.Database
 }
 
 // Rebuild makes new records from what EC2's tags tell, after the old ones were lost.

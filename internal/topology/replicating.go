@@ -58,6 +58,7 @@ func (p *planner) seed(m, primary *Member) string {
 	}
 	if errant := p.errant(m, primary); !errant.IsEmpty() {
 		p.waitAtMost(waitReady)
+		p.expel(m, primary)
 		p.degraded(v1alpha1.ReasonMemberUntrusted, fmt.Sprintf("%s holds transactions that %s does not: %s; it does not replicate until it is rebuilt", m.Name, primary.Name, errant))
 		return "holds errant transactions " + errant.String()
 	}
@@ -72,9 +73,7 @@ func (p *planner) seed(m, primary *Member) string {
 		return "starting replication from " + primary.Name
 	}
 	if r.IOState == ioOff || !r.SQLRunning {
-		p.waitAtMost(waitEC2)
-		p.do(ReplicateFrom{m.Name, primary.Name, source.Address})
-		p.wait = max(p.wait, waitEC2)
+		p.retry(waitEC2, ReplicateFrom{m.Name, primary.Name, source.Address})
 		p.degraded(v1alpha1.ReasonMemberMissing, fmt.Sprintf("%s: replication stopped: %s", m.Name, r.Error))
 		return "replication stopped: " + r.Error
 	}
@@ -104,9 +103,8 @@ func (p *planner) clone(m, primary *Member) string {
 		p.waitAtMost(waitMySQL)
 		return "waiting for its turn to be cloned"
 	}
-	p.do(CloneFrom{m.Name, donor.Name, mysqlAddress(donor)})
+	p.retry(waitMySQL/2, CloneFrom{m.Name, donor.Name, mysqlAddress(donor)})
 	if m.SQL.Clone != nil && (m.SQL.Clone.State == cloneFailed || m.SQL.Clone.State == cloneInterrupted) {
-		p.wait = max(p.wait, waitMySQL)
 		p.degraded(v1alpha1.ReasonMemberMissing, fmt.Sprintf("%s: CLONE failed, it is tried again: %s", m.Name, m.SQL.Clone.Message))
 	}
 	return "seeding by CLONE from " + donor.Name
@@ -159,16 +157,18 @@ func (p *planner) errant(m, primary *Member) gtid.Set {
 func (p *planner) vote(m, primary *Member, admitting *bool) string {
 	row := *p.plan.Membership
 	if row.Has(m.Name) {
-		if wants := p.Lossless && len(row.Voters) > 1; m.SQL.SemiSync.ReplicaEnabled != wants {
-			p.do(SetAcknowledging{m.Name, wants})
+		// A primary that waits needs its acknowledgements until it no longer does.
+		wants := len(row.Voters) > 1 && (p.Lossless || primary.SQL.SemiSync.SourceEnabled)
+		if m.acknowledgesOtherThan(wants) {
+			p.retry(waitMySQL/2, SetAcknowledging{m.Name, wants})
 			return "switching its acknowledgements " + onOff(wants)
 		}
 		return ""
 	}
 	switch {
-	case m.SQL.SemiSync.ReplicaEnabled && len(row.Voters) > 1:
+	case (m.SQL.SemiSync.ReplicaEnabled || m.SQL.SemiSync.ReplicaActive) && len(row.Voters) > 1:
 		// Nobody may count on an acknowledgement of a member that a promotion would not ask.
-		p.do(SetAcknowledging{m.Name, false})
+		p.retry(waitMySQL/2, SetAcknowledging{m.Name, false})
 		return "switching its acknowledgements off until it is a voter"
 	case m.Ordinal >= p.Replicas:
 		return ""
@@ -179,9 +179,47 @@ func (p *planner) vote(m, primary *Member, admitting *bool) string {
 		p.waitAtMost(waitMySQL)
 		return "catching up with " + primary.Name
 	}
+	if p.strangerAcknowledges(m, primary) {
+		p.waitAtMost(waitMySQL)
+		return "waiting until no member acknowledges that is not a voter"
+	}
 	*admitting = true
-	p.do(AdmitVoter{Member: m.Name, Primary: primary.Name, From: row, SemiSync: p.Lossless})
+	p.retry(waitMySQL/4, AdmitVoter{Member: m.Name, Primary: primary.Name, From: row, SemiSync: p.Lossless})
 	return "becoming a voter"
+}
+
+// acknowledgesOtherThan says whether a member's acknowledgements are not as they should be, by setting or in effect.
+func (m *Member) acknowledgesOtherThan(wants bool) bool {
+	s := m.SQL.SemiSync
+	return s.ReplicaEnabled != wants || m.SQL.Replication.IOState == ioOn && s.ReplicaActive != wants
+}
+
+// strangerAcknowledges says whether the primary counts more acknowledging replicas than the voters and the newcomer can
+// account for. Once the newcomer counts, such an acknowledgement could stand in for a voter's, and a promotion would not
+// ask its giver.
+func (p *planner) strangerAcknowledges(newcomer, primary *Member) bool {
+	accounted := 0
+	for _, m := range p.Members {
+		if m != primary && m.verified() && m.SQL.SemiSync.ReplicaActive && (m == newcomer || p.plan.Membership.Has(m.Name)) {
+			accounted++
+		}
+	}
+	return primary.SQL.SemiSync.Clients > accounted
+}
+
+// expel takes the vote of a voter that holds what the primary does not: as a holder it would stand in the way of the next
+// promotion. First it acknowledges no more. The last replica of a primary keeps its vote: without it every commit would
+// rest on one machine, while the row still named two.
+func (p *planner) expel(m, primary *Member) {
+	row := *p.plan.Membership
+	if !row.Has(m.Name) || len(row.Voters) < 3 || p.busy(primary.Name) {
+		return
+	}
+	if m.SQL.SemiSync.ReplicaEnabled || m.SQL.SemiSync.ReplicaActive {
+		p.retry(waitMySQL/2, SetAcknowledging{m.Name, false})
+		return
+	}
+	p.retry(waitMySQL, RemoveVoter{Member: m.Name, Primary: primary.Name, From: row, SemiSync: p.Lossless})
 }
 
 // serve decides whether a replica serves reads, and with it whether it is Ready. It goes into service within MaxLag
@@ -217,7 +255,7 @@ func (p *planner) keepWait(primary *Member, admitting bool) {
 		return
 	}
 	if s.SourceEnabled != enabled || enabled && s.WaitCount != row.W {
-		p.do(SetSourceWait{Member: primary.Name, Enabled: enabled, W: row.W, Alone: len(row.Voters) == 1})
+		p.retry(waitMySQL/2, SetSourceWait{Member: primary.Name, Enabled: enabled, W: row.W, Alone: len(row.Voters) == 1 || !p.Lossless})
 	}
 }
 
@@ -231,12 +269,10 @@ func (p *planner) forgetGoneVolumes(primary *Member) {
 			continue
 		}
 		if in := m.CurrentInstance(); in != nil && in.State != stateStopped {
-			if !p.busy(name) {
-				p.do(StopInstance{name, in.ID})
-			}
+			p.stop(m, in)
 			continue
 		}
-		p.do(RemoveVoter{Member: name, Primary: primary.Name, From: row, SemiSync: p.Lossless})
+		p.retry(waitMySQL, RemoveVoter{Member: name, Primary: primary.Name, From: row, SemiSync: p.Lossless})
 		return
 	}
 }

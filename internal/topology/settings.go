@@ -14,11 +14,11 @@ func (p *planner) configure() {
 			continue
 		}
 		if len(m.SQL.Drifted) > 0 {
-			p.do(PinSettings{m.Name, m.SQL.Drifted})
+			p.retry(waitMySQL, PinSettings{m.Name, m.SQL.Drifted})
 			continue
 		}
 		if want, drop := p.settingsDiff(m); len(want)+len(drop) > 0 {
-			p.do(ApplySettings{m.Name, want, drop})
+			p.retry(waitMySQL/4, ApplySettings{m.Name, want, drop})
 		}
 	}
 	p.restartPending()
@@ -60,8 +60,7 @@ func (p *planner) restartPending() {
 	if next == nil {
 		return
 	}
-	p.do(Restart{next.Name})
-	p.waitAtMost(waitMySQL)
+	p.retry(waitMySQL, Restart{next.Name})
 	p.views[next.Name].Message = "restarting mysqld so that changed settings take effect"
 	p.views[next.Name].Phase = v1alpha1.PhaseReplicating
 }

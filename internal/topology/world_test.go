@@ -95,7 +95,7 @@ func (w *world) observe() Observed {
 			if !ok {
 				w.t.Fatalf("%q is no member", name)
 			}
-			o.Members[name] = &Member{Name: name, Ordinal: ordinal, CapacityRefusedAt: w.refused[name], CapacityRefused: w.refusedIn[name]}
+			o.Members[name] = &Member{Name: name, Ordinal: ordinal, RecordedVolume: w.records.Members[name].VolumeID, CapacityRefusedAt: w.refused[name], CapacityRefused: w.refusedIn[name]}
 		}
 		return o.Members[name]
 	}
@@ -214,7 +214,7 @@ func (w *world) take(action Action) {
 		}
 		w.machines[a.InstanceID].booted = w.now
 	case TakeSnapshot:
-		w.snapshots = append(w.snapshots, Snapshot{ID: w.id("snap"), VolumeID: a.VolumeID, State: snapshotCompleted})
+		w.snapshots = append(w.snapshots, Snapshot{ID: w.id("snap"), VolumeID: a.VolumeID, State: snapshotCompleted, Purpose: a.Purpose})
 	default:
 		w.takeSQL(action)
 	}
@@ -297,9 +297,9 @@ func (w *world) takeSQL(action Action) {
 		primary.server.semi.SourceEnabled, primary.server.semi.WaitCount = a.SemiSync, next.W
 		w.dataOf(primary).membership = &next
 		w.commit(w.dataOf(primary))
-		m.server.semi.ReplicaEnabled = a.SemiSync
+		m.server.semi.ReplicaEnabled, m.server.semi.ReplicaActive = a.SemiSync, a.SemiSync
 	case SetAcknowledging:
-		m.server.semi.ReplicaEnabled = a.On
+		m.server.semi.ReplicaEnabled, m.server.semi.ReplicaActive = a.On, a.On
 	case SetSourceWait:
 		m.server.semi.SourceEnabled, m.server.semi.WaitCount = a.Enabled, a.W
 	case EnsureDatabase:

@@ -1,0 +1,31 @@
+package mysql
+
+import (
+	"context"
+	"time"
+)
+
+// ApplyReceived starts the applier of a member that stands still although its relay log holds more, and waits until the
+// given transactions are executed. A member that restarted stands still until somebody starts it; what it acknowledged
+// lies in its relay log. Errors are those of WaitApplied.
+func (m *Member) ApplyReceived(ctx context.Context, gtids string, timeout time.Duration) (err error) {
+	defer m.annotate(&err, "apply what was received")
+	return m.control(ctx, func(s *session) error {
+		status, err := replicationStatus(ctx, s)
+		if err != nil {
+			return err
+		}
+		if status != nil && !status.SQLRunning {
+			applied, err := retrievedApplied(ctx, s)
+			if err != nil {
+				return err
+			}
+			if !applied {
+				if err := s.change(ctx, "promote/start-applier", "START REPLICA SQL_THREAD"); err != nil {
+					return err
+				}
+			}
+		}
+		return waitApplied(ctx, s, gtids, timeout)
+	})
+}

@@ -97,5 +97,12 @@ func prove(row Membership, members map[string]*Member) Proof {
 // old primary and would otherwise be errant on every member that holds it.
 func betterCandidate(a, b *Member) bool {
 	pa, pb := a.position(), b.position()
-	return pa.Contains(pb) && !pb.Contains(pa)
+	switch {
+	case !pa.Contains(pb):
+		return false
+	case !pb.Contains(pa):
+		return true
+	}
+	// With equal holdings the one without a source, which was the primary until now: then nothing else has to change.
+	return a.SQL.Replication == nil && b.SQL.Replication != nil
 }

@@ -102,6 +102,23 @@ func (f *fabric) plug(ctx context.Context, instance, mac, address string, pid in
 	})
 }
 
+// unplug takes a machine's interface away. The end of its processes is not enough: connections that they left behind
+// keep the network namespace alive until TCP gives up on them, minutes later, and it would go on answering ARP for an
+// address that belongs to another machine by then.
+func (f *fabric) unplug(ctx context.Context, instance string) error {
+	port := linkOf(instance)
+	if _, err := host.Run(ctx, "ip", "-n", fabricNS, "link", "show", "dev", port); err != nil {
+		return nil //nolint:nilerr // it went with its namespace
+	}
+	_, err := host.Run(ctx, "ip", "-n", fabricNS, "link", "del", port)
+	if err != nil {
+		if _, gone := host.Run(ctx, "ip", "-n", fabricNS, "link", "show", "dev", port); gone != nil {
+			return nil //nolint:nilerr // it went meanwhile
+		}
+	}
+	return err
+}
+
 // silence makes an address a black hole.
 func (f *fabric) silence(ctx context.Context, address string) error {
 	_, err := host.Run(ctx, "ip", "-n", fabricNS, "route", "replace", address+"/32", "dev", void)

@@ -293,7 +293,7 @@ func (h *hypervisor) dispose(ctx context.Context, v *vm) error {
 	if v.process != nil && v.process.Running() {
 		errs = append(errs, v.kill(ctx))
 	}
-	errs = append(errs, h.fabric.silence(ctx, v.address))
+	errs = append(errs, h.fabric.unplug(ctx, v.id), h.fabric.silence(ctx, v.address))
 	for _, p := range v.plugs() {
 		errs = append(errs, h.disks.unplug(ctx, p))
 	}

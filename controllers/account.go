@@ -69,12 +69,9 @@ func (r *MySQLClusterReconciler) connect(ctx context.Context, s *scope) error {
 		account.ExternalID = s.cluster.Namespace + "/" + s.cluster.Name
 	}
 	if ref := s.cluster.Spec.AWS.CredentialsSecretRef; ref != nil {
-		static, p := r.credentials(ctx, s, ref.Name)
-		if p != nil {
-			s.cloudProblem = p
+		if account.Static, s.cloudProblem = r.credentials(ctx, s, ref.Name); account.Static == nil {
 			return nil
 		}
-		account.Static = static
 	}
 	var err error
 	if s.cloud, err = r.Clouds.Cloud(ctx, account); err != nil {

@@ -139,7 +139,7 @@ func (w *sqlWorld) change(round int) {
 	before := c.DeepCopy()
 	w.backLog, w.persisted = 100+round, "back_log,long_query_time"
 	c.Spec.MySQLD = map[string]v1alpha1.PlainValue{
-		"back_log": v1alpha1.PlainValue(strconv.Itoa(w.backLog)), "long_query_time": v1alpha1.PlainValue(strconv.Itoa(round)),
+		"back_log": strconv.Itoa(w.backLog), "long_query_time": strconv.Itoa(round),
 	}
 	if round%2 == 0 {
 		c.Spec.MySQLD["table_open_cache_instances"] = "2"

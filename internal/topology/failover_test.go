@@ -1,0 +1,237 @@
+package topology
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
+)
+
+// uuidOf is the server UUID of the member with an ordinal.
+func uuidOf(ordinal int) string { return fmt.Sprintf("%08d-0000-0000-0000-000000000000", ordinal) }
+
+// trx is the set of the first n transactions of a member's own.
+func trx(ordinal, n int) gtid.Set {
+	if n == 0 {
+		return gtid.Set{}
+	}
+	return gtid.MustParse(fmt.Sprintf("%s:1-%d", uuidOf(ordinal), n))
+}
+
+// scene is a cluster of three voters, orders-0 the primary of epoch 5 with ten transactions, all well.
+type scene struct {
+	desired  Desired
+	observed Observed
+}
+
+func newScene() *scene {
+	s := &scene{
+		desired: Desired{
+			Cluster: "orders", Replicas: 3, Lossless: true, MaxLag: 30 * time.Second, TemplateHash: "t",
+			Subnets: []Subnet{{"subnet-a", "a"}, {"subnet-b", "b"}, {"subnet-c", "c"}},
+		},
+		observed: Observed{
+			Now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), CloudReachable: true, Launchable: true, Members: map[string]*Member{}, InService: map[string]bool{},
+			Records: Records{Bootstrapped: "orders-0", BootstrappedVolume: "vol-0", Members: map[string]Record{}},
+		},
+	}
+	row := Membership{Epoch: 5, Voters: []string{"orders-0", "orders-1", "orders-2"}, W: 1}
+	for i := range 3 {
+		name := s.desired.MemberName(i)
+		m := &Member{
+			Name: name, Ordinal: i, RecordedVolume: fmt.Sprintf("vol-%d", i),
+			Instances: []Instance{{ID: fmt.Sprintf("i-%d", i), Incarnation: 1, State: stateRunning, Address: fmt.Sprintf("10.0.0.%d", i)}},
+			Volumes:   []Volume{{ID: fmt.Sprintf("vol-%d", i), Incarnation: 1, State: volumeInUse, AttachedTo: fmt.Sprintf("i-%d", i), AttachState: attachAttached}},
+			SQL:       SQL{Access: AccessVerified, ServerUUID: uuidOf(i), Executed: trx(0, 10), Membership: &row, MembershipKnown: true},
+		}
+		if i == 0 {
+			m.SQL.Writable = true
+			m.SQL.SemiSync = SemiSync{SourceEnabled: true, WaitCount: 1, Clients: 2}
+		} else {
+			m.SQL.Replication = &Replication{SourceHost: "10.0.0.0", IOState: ioOn, SQLRunning: true, LagKnown: true}
+			m.SQL.SemiSync = SemiSync{ReplicaEnabled: true, ReplicaActive: true}
+		}
+		s.observed.Members[name] = m
+		s.observed.Records.Members[name] = Record{Instance: 1, Volume: 1, VolumeID: m.RecordedVolume, SignedInstance: m.Instances[0].ID}
+	}
+	return s
+}
+
+func (s *scene) member(i int) *Member { return s.observed.Members[s.desired.MemberName(i)] }
+
+// lose makes a member unreachable, for longer than anybody is waited for.
+func (s *scene) lose(ordinals ...int) {
+	for _, i := range ordinals {
+		s.member(i).SQL = SQL{Access: AccessSilent, Reason: "no answer"}
+		s.member(i).SilentSince = s.observed.Now.Add(-time.Minute)
+	}
+}
+
+// io sets the state of a replica's IO thread.
+func (s *scene) io(state string, ordinals ...int) {
+	for _, i := range ordinals {
+		s.member(i).SQL.Replication.IOState = state
+	}
+}
+
+func (s *scene) plan() (Plan, string) {
+	p := Next(s.desired, s.observed)
+	var words []string
+	for _, a := range p.Actions {
+		words = append(words, a.String())
+	}
+	return p, strings.Join(words, "; ")
+}
+
+func TestNothingIsDoneToAClusterThatIsWell(t *testing.T) {
+	p, actions := newScene().plan()
+	if actions != "" || p.Phase != v1alpha1.PhaseReady || p.RequeueAfter != waitReady {
+		t.Errorf("phase %s, actions %q, again after %s", p.Phase, actions, p.RequeueAfter)
+	}
+}
+
+func TestWhoIsPromoted(t *testing.T) {
+	for name, row := range map[string]struct {
+		happened func(*scene)
+		actions  string // what is planned
+		says     string // part of a finding, or of what is waited for
+	}{
+		"the primary is silent, a replica still receives from it": {
+			func(s *scene) { s.lose(0); s.io(ioConnecting, 2) }, "", "orders-1 still receives from it"},
+		"the primary has been silent for a moment only": {
+			func(s *scene) { s.lose(0); s.io(ioConnecting, 1, 2); s.member(0).SilentSince = s.observed.Now.Add(-time.Second) }, "", "waiting a moment for orders-0"},
+		"the primary is gone: first nobody acknowledges any more": {
+			func(s *scene) { s.lose(0); s.io(ioConnecting, 1, 2) }, "stop acknowledgements of orders-1; stop acknowledgements of orders-2", ""},
+		"then the one that holds most is promoted": {
+			func(s *scene) { s.lose(0); s.io(ioOff, 1, 2); s.member(2).SQL.Executed = trx(0, 11) }, "promote orders-2", ""},
+		"what is received counts, not what is executed": {
+			func(s *scene) {
+				s.lose(0)
+				s.io(ioOff, 1, 2)
+				s.member(1).SQL.Executed = trx(0, 8)
+				s.member(1).SQL.Replication.Retrieved = trx(0, 12)
+			}, "promote orders-1", ""},
+		"two of three voters are gone: nobody can be sure": {
+			func(s *scene) { s.lose(0, 1); s.io(ioOff, 2) }, "", "not reached: orders-0, orders-1"},
+		"each replica holds what the other lacks: none is safe": {
+			func(s *scene) {
+				s.lose(0)
+				s.io(ioOff, 1, 2)
+				s.member(1).SQL.Executed = gtid.MustParse(uuidOf(0) + ":1-9:11")
+				s.member(2).SQL.Executed = trx(0, 10)
+			}, "", "no voter that was reached holds every transaction"},
+		"a replica that is being cloned proves nothing": {
+			func(s *scene) { s.lose(0); s.io(ioOff, 1, 2); s.member(2).SQL.Clone = &Clone{State: cloneInProgress} }, "", "not reached: orders-0, orders-2"},
+		"asynchronous: the machine is stopped first": {
+			func(s *scene) { s.desired.Lossless = false; s.lose(0); s.io(ioOff, 1, 2) }, "stop instance i-0 of orders-0", "powered off before"},
+		"all restarted: the former primary is primary again": {
+			func(s *scene) { s.member(0).SQL.Writable = false; s.io(ioOff, 1, 2) }, "promote orders-0", ""},
+		"an old primary is back and writable": {
+			func(s *scene) {
+				newer := Membership{Epoch: 6, Voters: []string{"orders-0", "orders-1", "orders-2"}, W: 1}
+				for i := 1; i < 3; i++ {
+					s.member(i).SQL.Membership = &newer
+				}
+				s.member(1).SQL.Writable, s.member(1).SQL.Replication = true, nil
+				s.member(1).SQL.SemiSync = SemiSync{SourceEnabled: true, WaitCount: 1, Clients: 1}
+				s.member(2).SQL.Replication.SourceHost = "10.0.0.1"
+			}, "demote orders-0", "must not be"},
+		"an old primary is back and its clients still wait: it cannot be demoted": {
+			func(s *scene) {
+				newer := Membership{Epoch: 6, Voters: []string{"orders-0", "orders-1", "orders-2"}, W: 1}
+				for i := 1; i < 3; i++ {
+					s.member(i).SQL.Membership = &newer
+				}
+				s.member(0).SQL.PendingCommits = 3
+				s.member(1).SQL.Writable, s.member(1).SQL.Replication = true, nil
+				s.member(1).SQL.SemiSync = SemiSync{SourceEnabled: true, WaitCount: 1, Clients: 1}
+				s.member(2).SQL.Replication.SourceHost = "10.0.0.1"
+			}, "stop instance i-0 of orders-0", "must not be"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene()
+			row.happened(s)
+			p, actions := s.plan()
+			// What else the pass does for the old primary as a replica is not the point here.
+			if first, _, _ := strings.Cut(actions, "; replicate"); first != row.actions {
+				t.Errorf("planned %q, want %q", actions, row.actions)
+			}
+			if text := fmt.Sprint(p.Degraded, p.Waiting); !strings.Contains(text, row.says) {
+				t.Errorf("says %s, want %q in it", text, row.says)
+			}
+		})
+	}
+}
+
+func TestVotes(t *testing.T) {
+	for name, row := range map[string]struct {
+		happened func(*scene)
+		actions  string
+	}{
+		"an errant voter first stops acknowledging": {
+			func(s *scene) { s.member(2).SQL.Executed = trx(0, 10).Union(trx(2, 1)) }, "switch the acknowledgements of orders-2 off"},
+		"then loses its vote": {
+			func(s *scene) {
+				s.member(2).SQL.Executed = trx(0, 10).Union(trx(2, 1))
+				s.member(2).SQL.SemiSync = SemiSync{}
+			}, "remove orders-2 from the voters"},
+		"what a replica has of the primary's own is not errant": {
+			func(s *scene) { s.member(2).SQL.Executed = trx(0, 12) }, ""},
+		"a voter whose setting has not taken effect": {
+			func(s *scene) { s.member(1).SQL.SemiSync.ReplicaActive = false }, "switch the acknowledgements of orders-1 on"},
+		"a newcomer waits while a stranger acknowledges": {
+			func(s *scene) { two(s); s.member(0).SQL.SemiSync.Clients = 2 }, ""},
+		"a newcomer that acknowledges too early is stopped": {
+			func(s *scene) { two(s); s.member(2).SQL.SemiSync = SemiSync{ReplicaEnabled: true, ReplicaActive: true} }, "switch the acknowledgements of orders-2 off"},
+		"a newcomer that has caught up becomes a voter": {
+			func(s *scene) { two(s) }, "admit orders-2 as a voter"},
+		"a voter whose volume is gone loses its vote once its machine is stopped": {
+			func(s *scene) {
+				s.lose(2)
+				s.member(2).Volumes = nil
+				s.member(2).Instances[0].State = stateStopped
+			}, "remove orders-2 from the voters"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene()
+			row.happened(s)
+			if _, actions := s.plan(); actions != row.actions {
+				t.Errorf("planned %q, want %q", actions, row.actions)
+			}
+		})
+	}
+}
+
+// two makes orders-2 a replica that is no voter yet.
+func two(s *scene) {
+	row := Membership{Epoch: 5, Voters: []string{"orders-0", "orders-1"}, W: 1}
+	for i := range 3 {
+		s.member(i).SQL.Membership = &row
+	}
+	s.member(0).SQL.SemiSync.Clients = 1
+	s.member(2).SQL.SemiSync = SemiSync{}
+}
+
+func TestLostVolumeOfAVoterIsNeverReplacedByAnEmptyOne(t *testing.T) {
+	s := newScene()
+	s.lose(0, 1, 2)
+	s.member(0).Volumes, s.member(0).Instances = nil, nil
+	p, actions := s.plan()
+	if strings.Contains(actions, "create volume") || len(p.Degraded) == 0 {
+		t.Errorf("planned %q, says %v", actions, p.Degraded)
+	}
+}
+
+func TestEmptyServerIsNoPlaceToBeginAgain(t *testing.T) {
+	s := newScene()
+	s.lose(1, 2)
+	m := s.member(0)
+	m.SQL = SQL{Access: AccessVerified, ServerUUID: uuidOf(7), MembershipKnown: true}
+	m.Volumes[0].ID, m.RecordedVolume = "vol-9", "vol-9"
+	if _, actions := s.plan(); strings.Contains(actions, "bootstrap") {
+		t.Errorf("planned %q", actions)
+	}
+}

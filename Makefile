@@ -135,6 +135,10 @@ lab-down: ## Take the local stack away, whatever is left of it.
 lab-status: ## What runs in the local stack.
 	@$(LAB) status
 
+.PHONY: lab-test
+lab-test: deps ## The lab leaves the machine as it was, however it ends (no lab may be up).
+	@go test -tags lab -count=1 -timeout 30m -v $(TESTFLAGS) ./test/lab
+
 ##@ Release and installation
 
 .PHONY: image

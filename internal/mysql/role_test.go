@@ -219,7 +219,10 @@ func TestAcknowledging(t *testing.T) {
 	w, m := settle(t, newPool(t, nil))
 	ctx := t.Context()
 	must(t, m[1].SetAcknowledging(ctx, false))
-	waitFor(t, "no acknowledgements", func() bool { return !m[1].Observe(ctx).SemiSync.ReplicaActive })
+	waitFor(t, "no acknowledgements of a thread that receives", func() bool {
+		o := m[1].Observe(ctx)
+		return o.Replication.IOState == IOOn && !o.SemiSync.ReplicaActive
+	})
 	// Cut off between the setting and the thread: the next call sees that the thread is behind.
 	exec(t, root(t, w.servers[1]), "SET GLOBAL rpl_semi_sync_replica_enabled = ON")
 	if o := m[1].Observe(ctx); !o.SemiSync.ReplicaEnabled || o.SemiSync.ReplicaActive {

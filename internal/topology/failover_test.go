@@ -102,7 +102,11 @@ func TestWhoIsPromoted(t *testing.T) {
 		"the primary is silent, a replica still receives from it": {
 			func(s *scene) { s.lose(0); s.io(ioConnecting, 2) }, "", "orders-1 still receives from it"},
 		"the primary has been silent for a moment only": {
-			func(s *scene) { s.lose(0); s.io(ioConnecting, 1, 2); s.member(0).SilentSince = s.observed.Now.Add(-time.Second) }, "", "waiting a moment for orders-0"},
+			func(s *scene) {
+				s.lose(0)
+				s.io(ioConnecting, 1, 2)
+				s.member(0).SilentSince = s.observed.Now.Add(-time.Second)
+			}, "", "waiting a moment for orders-0"},
 		"the primary is gone: first nobody acknowledges any more": {
 			func(s *scene) { s.lose(0); s.io(ioConnecting, 1, 2) }, "stop acknowledgements of orders-1; stop acknowledgements of orders-2", ""},
 		"then the one that holds most is promoted": {

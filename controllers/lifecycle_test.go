@@ -5,7 +5,10 @@ import (
 	"testing"
 	"time"
 
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
@@ -218,5 +221,19 @@ func TestDeadCredentialsCanBeAbandoned(t *testing.T) {
 	w.proxy.Clear()
 	if l := w.left(); len(l.instances) != 3 {
 		t.Errorf("abandoned instances were touched: %+v", l)
+	}
+}
+
+func TestVolumeWithoutItsTagIsNeitherReplacedNorForgotten(t *testing.T) {
+	w := newWorld(t, nil)
+	w.drive(w.newOperator(nil), patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
+	c, _ := w.get()
+	volume := c.Status.Members[0].VolumeID
+	_, err := awsec2.NewFromConfig(cloud.Config()).DeleteTags(t.Context(), &awsec2.DeleteTagsInput{Resources: []string{volume}, Tags: []types.Tag{{Key: ptr.To(v1alpha1.TagClusterUID)}}})
+	must(t, err)
+	// An operator that never saw the volume with its tag.
+	w.drive(w.newOperator(nil), patience, w.conditionHas(v1alpha1.ConditionDegraded, volume, "has lost the tag"))
+	if l := w.left(); len(l.volumes) != 2 || len(l.instances) != 3 {
+		t.Errorf("want the two other volumes and three instances, there are %+v", l)
 	}
 }

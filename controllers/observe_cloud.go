@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -104,7 +105,8 @@ func (r *MySQLClusterReconciler) findHidden(ctx context.Context, s *scope) error
 		}
 		v.Member, v.Incarnation = name, rec.Volume
 		s.inventory.Volumes = append(s.inventory.Volumes, v)
-		s.strangers = append(s.strangers, v.ID)
+		s.strangers = append(s.strangers, fmt.Sprintf("volume %s of %s has lost the tag %s=%s; it is used, but cannot be detached or deleted until somebody puts the tag back",
+			v.ID, name, v1alpha1.TagClusterUID, s.uid()))
 	}
 	return nil
 }
@@ -166,7 +168,7 @@ func (r *MySQLClusterReconciler) findUntagged(s *scope) {
 			}
 		}
 		if _, ok := s.desired.Ordinal(v.Member); !ok {
-			s.strangers = append(s.strangers, v.ID)
+			s.strangers = append(s.strangers, strangerMessage(v.ID))
 		}
 		memberOf[v.ID] = v.Member
 	}
@@ -179,9 +181,14 @@ func (r *MySQLClusterReconciler) findUntagged(s *scope) {
 			}
 		}
 		if in.Member == "" && in.State != ec2.StateTerminated {
-			s.strangers = append(s.strangers, in.ID)
+			s.strangers = append(s.strangers, strangerMessage(in.ID))
 		}
 	}
+}
+
+// strangerMessage tells of a resource that is ours and no member's.
+func strangerMessage(id string) string {
+	return fmt.Sprintf("%s carries this cluster's tag %s but %s names no member; it is left alone: put the tag right or delete it", id, v1alpha1.TagClusterUID, v1alpha1.TagMember)
 }
 
 // untag notes that a resource lost its tags.

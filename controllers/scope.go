@@ -47,7 +47,7 @@ type scope struct {
 	cloudProblem *problem
 	// inventory is what EC2 shows of this cluster; observeCloud.
 	inventory ec2.Inventory
-	// untagged are resources that lost a tag by which their member is known, strangers those that cannot be told; observeCloud.
+	// untagged are resources that lost a tag by which their member is known; strangers tells of those that only a person can put right; observeCloud.
 	untagged  []untagged
 	strangers []string
 	// vpc is the VPC of the subnets; observeCloud.

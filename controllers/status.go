@@ -232,9 +232,8 @@ func (s *scope) problems(failure *problem) []topology.Finding {
 	for _, p := range s.outcome {
 		add(p)
 	}
-	for _, id := range s.strangers {
-		all = append(all, topology.Finding{Reason: v1alpha1.ReasonForeignResource, Message: fmt.Sprintf(
-			"%s carries this cluster's tag %s but no %s of its; it is left alone: put the tag right or delete it", id, v1alpha1.TagClusterUID, v1alpha1.TagMember)})
+	for _, message := range s.strangers {
+		all = append(all, topology.Finding{Reason: v1alpha1.ReasonForeignResource, Message: message})
 	}
 	if s.protectedDeletion() {
 		all = append(all, topology.Finding{Reason: v1alpha1.ReasonDeletionProtected, Message: protectedMessage})

@@ -43,7 +43,7 @@ func (p *planner) unseat(members []*Member) {
 	for _, m := range members {
 		p.degraded(v1alpha1.ReasonMemberUntrusted, m.Name+" was writable and must not be; it is made read-only")
 		if in := m.CurrentInstance(); m.SQL.PendingCommits > 0 && in != nil && p.CloudReachable {
-			p.retry(waitMySQL, StopInstance{m.Name, in.ID})
+			p.stop(m, in)
 			continue
 		}
 		p.retry(waitMySQL, Demote{m.Name})

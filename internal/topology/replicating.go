@@ -35,6 +35,13 @@ func (p *planner) replicate() {
 		if !m.verified() {
 			continue // restarting; join said so
 		}
+		if m.SQL.Writable {
+			// Being unseated. Replicating would switch off its wait for acknowledgements, and so answer commits that
+			// nobody else holds (fact 4).
+			v.Message = "being made read-only"
+			p.waitAtMost(waitMySQL)
+			continue
+		}
 		v.Message = p.seed(m, primary)
 		if v.Message == "" {
 			v.Message = p.vote(m, primary, &admitting)

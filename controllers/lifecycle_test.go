@@ -237,3 +237,18 @@ func TestVolumeWithoutItsTagIsNeitherReplacedNorForgotten(t *testing.T) {
 		t.Errorf("want the two other volumes and three instances, there are %+v", l)
 	}
 }
+
+func TestMemberTagIsPutBack(t *testing.T) {
+	w := newWorld(t, nil)
+	w.drive(w.newOperator(nil), patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
+	c, _ := w.get()
+	member := []types.Tag{{Key: ptr.To(v1alpha1.TagMember)}}
+	ids := []string{c.Status.Members[1].VolumeID, c.Status.Members[1].InstanceID}
+	_, err := awsec2.NewFromConfig(cloud.Config()).DeleteTags(t.Context(), &awsec2.DeleteTagsInput{Resources: ids, Tags: member})
+	must(t, err)
+	w.drive(w.newOperator(nil), patience, func() bool {
+		l := w.left()
+		return l.volumes["orders-1"] == 1 && l.instances["orders-1"] == 1
+	})
+	w.oneOfEach(3)
+}

@@ -43,8 +43,12 @@ type (
 	TerminateInstance struct{ Member, InstanceID string }
 	// AttachVolume gives a machine its data volume.
 	AttachVolume struct{ Member, VolumeID, InstanceID string }
-	// TakeSnapshot takes the final snapshot of a volume.
+	// TakeSnapshot takes a snapshot of a volume, once for each purpose.
 	TakeSnapshot struct{ Member, VolumeID, Purpose string }
+	// DeleteSnapshot deletes a snapshot that the operator took and that was kept long enough.
+	DeleteSnapshot struct{ Member, SnapshotID string }
+	// RetireVolume tags a volume as no longer its member's, and keeps it.
+	RetireVolume struct{ Member, VolumeID string }
 	// DeleteSecurityGroup deletes the cluster's own security group.
 	DeleteSecurityGroup struct{ ID string }
 
@@ -65,6 +69,19 @@ type (
 		SemiSync   bool
 		// MustHold is the text of the GTID set that the member must have executed before it is promoted.
 		MustHold string
+	}
+	// RecordPrimary writes the membership row that names a promoted member, after a promotion that was cut off before it.
+	RecordPrimary struct {
+		Member   string
+		From     Membership // the row that is in force
+		SemiSync bool
+	}
+	// Switchover hands the writes of a primary that is well to another voter, or leaves everything as it was.
+	Switchover struct {
+		Member, To string
+		From       Membership // the row that is in force
+		SemiSync   bool
+		Why        string
 	}
 	// Demote makes a writable member read-only that must not be writable.
 	Demote struct{ Member string }
@@ -111,6 +128,8 @@ type (
 	}
 	// Restart restarts a replica's mysqld, so that persisted values take effect.
 	Restart struct{ Member string }
+	// PurgeBinaryLogs removes the oldest binary logs of a primary whose disk fills up, none that a replica still needs.
+	PurgeBinaryLogs struct{ Member string }
 	// EnsureDatabase makes the application's database and its owner on the primary.
 	EnsureDatabase struct{ Member string }
 )
@@ -139,6 +158,11 @@ func (a SetSourceWait) Target() string       { return a.Member }
 func (a PinSettings) Target() string         { return a.Member }
 func (a ApplySettings) Target() string       { return a.Member }
 func (a Restart) Target() string             { return a.Member }
+func (a RecordPrimary) Target() string       { return a.Member }
+func (a Switchover) Target() string          { return a.Member }
+func (a DeleteSnapshot) Target() string      { return a.Member }
+func (a RetireVolume) Target() string        { return a.Member }
+func (a PurgeBinaryLogs) Target() string     { return a.Member }
 func (a EnsureDatabase) Target() string      { return a.Member }
 
 func (a EnsureSecurityGroup) String() string { return "ensure the security group" }
@@ -164,15 +188,26 @@ func (a AttachVolume) String() string {
 	return fmt.Sprintf("attach volume %s to instance %s of %s", a.VolumeID, a.InstanceID, a.Member)
 }
 func (a TakeSnapshot) String() string {
-	return fmt.Sprintf("take the final snapshot of volume %s of %s", a.VolumeID, a.Member)
+	return fmt.Sprintf("take snapshot %s of volume %s of %s", a.Purpose, a.VolumeID, a.Member)
 }
 func (a DeleteSecurityGroup) String() string { return "delete security group " + a.ID }
 func (a SignCertificate) String() string     { return "sign the certificate of " + a.Member }
 func (a Bootstrap) String() string           { return "bootstrap the cluster on " + a.Member }
 func (a Fence) String() string               { return "stop acknowledgements of " + a.Member }
 func (a Promote) String() string             { return "promote " + a.Member }
-func (a Demote) String() string              { return "demote " + a.Member }
-func (a CloneFrom) String() string           { return fmt.Sprintf("clone %s from %s", a.Member, a.Donor) }
+func (a RecordPrimary) String() string       { return fmt.Sprintf("record %s as the primary", a.Member) }
+func (a Switchover) String() string {
+	return fmt.Sprintf("switch over from %s to %s: %s", a.Member, a.To, a.Why)
+}
+func (a DeleteSnapshot) String() string {
+	return fmt.Sprintf("delete snapshot %s of %s", a.SnapshotID, a.Member)
+}
+func (a RetireVolume) String() string {
+	return fmt.Sprintf("retire volume %s of %s", a.VolumeID, a.Member)
+}
+func (a PurgeBinaryLogs) String() string { return "purge the oldest binary logs of " + a.Member }
+func (a Demote) String() string          { return "demote " + a.Member }
+func (a CloneFrom) String() string       { return fmt.Sprintf("clone %s from %s", a.Member, a.Donor) }
 func (a ReplicateFrom) String() string {
 	return fmt.Sprintf("replicate %s from %s", a.Member, a.Source)
 }

@@ -32,6 +32,10 @@ type Desired struct {
 	Settings map[string]string
 	// Database is true when the spec asks for an application database.
 	Database bool
+	// SwitchoverTo is the member that a person wants as primary, empty for none.
+	SwitchoverTo string
+	// Hibernate asks for a cluster without machines, whose volumes are kept.
+	Hibernate bool
 	// Deleting is true once the cluster is to go: it has a deletion timestamp and is not protected.
 	Deleting bool
 	// DeletionPolicy says what becomes of the volumes.

@@ -47,6 +47,8 @@ type Member struct {
 	SQL SQL
 	// SilentSince is when the member was first seen unreachable in a row of such sightings; zero when it answers.
 	SilentSince time.Time
+	// BrokenSince is when replication was first seen stopped by an error in a row of such sightings; zero when it is not.
+	BrokenSince time.Time
 	// Stage is the last bootstrap stage that the instance printed to its console.
 	Stage string
 	// CapacityRefused is the zone in which EC2 has had no capacity for the member since CapacityRefusedAt; empty when it
@@ -66,6 +68,10 @@ type Instance struct {
 	LaunchTime   time.Time
 	Impaired     bool
 	StateReason  string
+	// Event is what EC2 announced for the machine (a retirement, a reboot, maintenance), empty when nothing; EventAt is
+	// when it begins.
+	Event   string
+	EventAt time.Time
 }
 
 // Volume is one EBS volume of a member.
@@ -158,10 +164,19 @@ type SQL struct {
 	RestartPending bool
 	// Clone is the last CLONE operation of this server, nil when it never was a recipient.
 	Clone *Clone
+	// Disk is how full the data volume's file system is, nil while unknown.
+	Disk *Disk
+	// ClockSkew is how far the member's clock is ahead of the operator's, negative when behind; 0 while unknown.
+	ClockSkew time.Duration
 	// PendingCommits counts the sessions that wait for a replica's acknowledgement.
 	PendingCommits int
 	// CertificateRenewalDue is true when the member's certificate has less than a third of its life left.
 	CertificateRenewalDue bool
+}
+
+// Disk is a file system as its machine reports it.
+type Disk struct {
+	SizeBytes, FreeBytes uint64
 }
 
 // Replication is the state of a member's channel to its source.
@@ -171,6 +186,9 @@ type Replication struct {
 	SQLRunning bool
 	Retrieved  gtid.Set
 	Error      string
+	// SourceSilence is how long ago the last heartbeat or transaction came from the source, by the replica's own clock;
+	// negative while none ever came.
+	SourceSilence time.Duration
 	// Lag is how far the applier is behind; meaningless unless LagKnown.
 	Lag      time.Duration
 	LagKnown bool
@@ -214,6 +232,9 @@ const (
 type Membership struct {
 	// Epoch grows by one with every change and every promotion.
 	Epoch uint64
+	// Primary is the member that was promoted last. A member that is writable under a row that names another has not
+	// had its own promotion acknowledged yet.
+	Primary string
 	// Voters are the members whose acknowledgements count, the primary included.
 	Voters []string
 	// W is how many replicas must acknowledge a commit before its client is answered.

@@ -14,13 +14,18 @@ func WaitFor(voters int) int { return voters / 2 }
 func (m Membership) With(member string) Membership {
 	voters := append(slices.Clone(m.Voters), member)
 	slices.Sort(voters)
-	return Membership{Epoch: m.Epoch + 1, Voters: voters, W: WaitFor(len(voters))}
+	return Membership{Epoch: m.Epoch + 1, Primary: m.Primary, Voters: voters, W: WaitFor(len(voters))}
 }
 
 // Without returns the next membership with one voter less.
 func (m Membership) Without(member string) Membership {
 	voters := slices.DeleteFunc(slices.Clone(m.Voters), func(v string) bool { return v == member })
-	return Membership{Epoch: m.Epoch + 1, Voters: voters, W: WaitFor(len(voters))}
+	return Membership{Epoch: m.Epoch + 1, Primary: m.Primary, Voters: voters, W: WaitFor(len(voters))}
+}
+
+// LedBy returns the next membership, with another primary.
+func (m Membership) LedBy(member string) Membership {
+	return Membership{Epoch: m.Epoch + 1, Primary: member, Voters: slices.Clone(m.Voters), W: m.W}
 }
 
 // newestMembership returns the membership row of the highest epoch among the members that were reached.

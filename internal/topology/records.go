@@ -28,6 +28,11 @@ type Records struct {
 	BootstrappedVolume string `json:"bootstrappedVolume,omitempty"`
 	// Database identifies the application database that was made; see the controller.
 	Database string `json:"database,omitempty"`
+	// PromotedAt is when a member was last promoted in place of another that failed, in Unix seconds. Silence alone does
+	// not unseat the next one so soon after it.
+	PromotedAt int64 `json:"promotedAt,omitempty"`
+	// Deposed is the instance of a primary that was replaced without being reached. It is powered off, whatever it does.
+	Deposed string `json:"deposed,omitempty"`
 	// FinalChosen is true once FinalVolumes was decided, also when it is empty.
 	FinalChosen bool `json:"finalChosen,omitempty"`
 }
@@ -64,7 +69,8 @@ func (r Records) Clone() Records {
 func (r Records) Equal(o Records) bool {
 	return maps.Equal(r.Members, o.Members) && r.Bootstrapped == o.Bootstrapped && r.RebuiltAt.Equal(o.RebuiltAt) &&
 		slices.Equal(r.FinalVolumes, o.FinalVolumes) && r.FinalChosen == o.FinalChosen && r.FinalAt == o.FinalAt &&
-		r.BootstrappedVolume == o.BootstrappedVolume && r.Database == o.Database
+		r.BootstrappedVolume == o.BootstrappedVolume && r.Database == o.Database &&
+		r.PromotedAt == o.PromotedAt && r.Deposed == o.Deposed
 }
 
 // Rebuild makes new records from what EC2's tags tell, after the old ones were lost.

@@ -20,6 +20,10 @@ const (
 	// AnnotationAbandonCloudResources lets a cluster's finalizer go although its EC2 resources could not be deleted.
 	// Its only effective value is "true". What is left behind is listed in an event and in the log.
 	AnnotationAbandonCloudResources = Prefix + "abandon-cloud-resources"
+
+	// AnnotationSwitchover names the member that is to become the primary, for example orders-1. It is removed when that
+	// is so, or when it cannot be; an event says which.
+	AnnotationSwitchover = Prefix + "switchover"
 )
 
 // Labels of the Kubernetes objects that the operator creates.
@@ -48,7 +52,7 @@ const (
 const MySQLPort = 3306
 
 // Phase says how far a member or a cluster has come. A cluster's phase is the least advanced of its members' phases.
-// +kubebuilder:validation:Enum=Provisioning;EC2Ready;Replicating;Ready;Deleting
+// +kubebuilder:validation:Enum=Provisioning;EC2Ready;Replicating;Ready;Hibernated;Deleting
 type Phase string
 
 const (
@@ -60,6 +64,8 @@ const (
 	PhaseReplicating Phase = "Replicating"
 	// PhaseReady: nothing is left to do.
 	PhaseReady Phase = "Ready"
+	// PhaseHibernated: spec.hibernate is set; there are no instances, the volumes are kept.
+	PhaseHibernated Phase = "Hibernated"
 	// PhaseDeleting: the cluster is on its way out.
 	PhaseDeleting Phase = "Deleting"
 )
@@ -147,6 +153,20 @@ const (
 	ReasonAbandoned            = "CloudResourcesAbandoned"
 	ReasonForeignResource      = "ForeignResource"
 	ReasonBootFailed           = "BootFailed"
+	// ReasonHibernated: spec.hibernate is set.
+	ReasonHibernated = "Hibernated"
+	// ReasonCoolDown: the primary does not answer, but another was replaced moments ago; it is given longer to return.
+	ReasonCoolDown = "CoolDown"
+	// ReasonReplicationBroken: a member's replication stopped with an error; it is rebuilt.
+	ReasonReplicationBroken = "ReplicationBroken"
+	// ReasonDiskNearlyFull: a data volume has less than 15 % left.
+	ReasonDiskNearlyFull = "DiskNearlyFull"
+	// ReasonClockSkew: a member's clock is more than 5 seconds away from the operator's.
+	ReasonClockSkew = "ClockSkew"
+	// ReasonMaintenance: EC2 announced a disruption of an instance.
+	ReasonMaintenance = "MaintenanceAnnounced"
+	// ReasonSwitchoverRefused: the member that the switchover annotation names cannot become the primary.
+	ReasonSwitchoverRefused = "SwitchoverRefused"
 	// ReasonCALost: the Secret with the certificate authority is gone while members exist that trust it.
 	ReasonCALost = "CertificateAuthorityLost"
 	// ReasonChangePending: the spec asks for another machine or volume than a member has, and this release of the operator

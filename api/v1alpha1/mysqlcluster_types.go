@@ -79,6 +79,12 @@ type MySQLClusterSpec struct {
 	// +kubebuilder:default=true
 	// +optional
 	DeletionProtection *bool `json:"deletionProtection,omitempty"`
+
+	// Hibernate, false unless set, takes the cluster's machines away and keeps its volumes: writes are drained, the
+	// replicas catch up, then every instance is terminated. Set back to false, the members are launched on their volumes
+	// again, and the primary is found by proof.
+	// +optional
+	Hibernate bool `json:"hibernate,omitempty"`
 }
 
 // PlainValue is the value of a setting of mysqld or of a tag. Its length is bounded, so that the API server can estimate

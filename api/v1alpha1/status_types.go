@@ -60,12 +60,58 @@ type MySQLClusterStatus struct {
 	// +optional
 	Voters *VotersStatus `json:"voters,omitempty"`
 
+	// LastPromotion is how a member became primary last in place of another. Failed members and their times are in events.
+	// +optional
+	LastPromotion *PromotionStatus `json:"lastPromotion,omitempty"`
+
+	// QuarantineSnapshots counts the snapshots of members that were rebuilt because they held transactions of their own
+	// or could no longer replicate. Each is kept for 7 days.
+	// +optional
+	QuarantineSnapshots int32 `json:"quarantineSnapshots,omitempty"`
+
 	// Members are the members, by name.
 	// +kubebuilder:validation:MaxItems=64
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	Members []MemberStatus `json:"members,omitempty"`
+}
+
+// PromotionStatus is how a member became primary. Durations are in seconds, to the millisecond.
+type PromotionStatus struct {
+	// Kind is Failover (the old primary failed) or Switchover (it was well).
+	// +kubebuilder:validation:Enum=Failover;Switchover
+	Kind string `json:"kind"`
+	// From and To are the old and the new primary.
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	From string `json:"from,omitempty"`
+	// +kubebuilder:validation:MaxLength=253
+	To string `json:"to"`
+	// At is when the new primary was published.
+	At metav1.Time `json:"at"`
+	// Detect is the time from the last write that succeeded until the failure was noticed.
+	// +kubebuilder:validation:MaxLength=16
+	// +optional
+	Detect string `json:"detect,omitempty"`
+	// Fence is the time from then on until nobody could acknowledge a commit of the old primary any more.
+	// +kubebuilder:validation:MaxLength=16
+	// +optional
+	Fence string `json:"fence,omitempty"`
+	// Promote is the time from then on until the new primary was writable.
+	// +kubebuilder:validation:MaxLength=16
+	// +optional
+	Promote string `json:"promote,omitempty"`
+	// Publish is the time from then on until the primary Service led to it.
+	// +kubebuilder:validation:MaxLength=16
+	// +optional
+	Publish string `json:"publish,omitempty"`
+	// Total is all of it.
+	// +kubebuilder:validation:MaxLength=16
+	Total string `json:"total"`
+	// LostTransactions counts acknowledged transactions that the new primary lacks. With Lossless durability a member is
+	// promoted only when it is proven to be 0.
+	LostTransactions int64 `json:"lostTransactions"`
 }
 
 // Endpoints are the addresses under which a cluster is reached from inside Kubernetes.

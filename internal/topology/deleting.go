@@ -22,7 +22,7 @@ func (p *planner) delete() {
 	}
 	p.chooseFinalVolumes()
 	snapshotsDone := p.finalSnapshots()
-	if !snapshotsDone || p.endInstances() || p.endVolumes() {
+	if !snapshotsDone || p.endInstances() || p.endVolumes() || p.endQuarantine() {
 		p.waitAtMost(waitEC2)
 		return
 	}
@@ -179,6 +179,21 @@ func (p *planner) endVolumes() bool {
 			if vol.State == volumeAvailable {
 				p.retry(waitMySQL, DeleteVolume{m.Name, vol.ID})
 			}
+		}
+	}
+	return left
+}
+
+// endQuarantine deletes the snapshots of rebuilt members, unless everything is to be kept, and says whether any is left.
+func (p *planner) endQuarantine() bool {
+	if p.DeletionPolicy == v1alpha1.DeletionPolicyRetain {
+		return false
+	}
+	left := false
+	for _, s := range p.Snapshots {
+		if strings.HasPrefix(s.Purpose, quarantinePrefix) {
+			left = true
+			p.retry(waitMySQL, DeleteSnapshot{s.Member, s.ID})
 		}
 	}
 	return left

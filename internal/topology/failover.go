@@ -24,17 +24,36 @@ func (p *planner) choosePrimary() *Member {
 		}
 	}
 	p.unseat(outdated)
-	switch len(current) {
-	case 1:
+	switch {
+	case len(current) == 1 && (row.Primary == current[0].Name || row.Primary == ""):
 		return current[0]
-	case 0:
-		if len(outdated) == 0 {
-			p.promote(*row)
-		}
-	default:
+	case len(current) == 1:
+		return p.confirm(current[0], *row)
+	case len(current) > 1:
 		p.settleRivals(current, *row)
+	case len(outdated) == 0:
+		p.promote(*row)
 	}
 	return nil
+}
+
+// confirm deals with a single writable member that its own membership row does not name: its promotion was cut off, or
+// waits for an acknowledgement of the row. A member that somebody else opened for writes looks the same, so that it has
+// to be the one that the rule of promotion names.
+func (p *planner) confirm(m *Member, row Membership) *Member {
+	p.waitAtMost(waitSuspect)
+	p.unconfirmed = true
+	if p.fenceOthers(m) {
+		return nil
+	}
+	if m.SQL.Replication != nil || prove(row, p.Members, p.Records).Candidate != m.Name {
+		p.unseat([]*Member{m})
+		return nil
+	}
+	if m.SQL.PendingCommits == 0 {
+		p.retry(waitMySQL/4, RecordPrimary{Member: m.Name, From: row, SemiSync: p.Lossless && len(row.Voters) > 1})
+	}
+	return m
 }
 
 // unseat takes the writable state from members that must not have it. A member whose clients still wait for an
@@ -54,10 +73,10 @@ func (p *planner) unseat(members []*Member) {
 // but the one that the rule of promotion names are unseated. Without such a one all are.
 func (p *planner) settleRivals(rivals []*Member, row Membership) {
 	p.waitAtMost(waitMySQL)
-	if p.fence(row) {
+	if p.fenceOthers(nil) {
 		return
 	}
-	chosen := prove(row, p.Members).Candidate
+	chosen := prove(row, p.Members, p.Records).Candidate
 	var others []*Member
 	for _, m := range rivals {
 		if m.Name != chosen {
@@ -115,25 +134,94 @@ func (p *planner) mayBootstrap() bool {
 // promote looks for a member that provably holds every acknowledged commit. First nobody acknowledges any more, so
 // that what is counted cannot grow; only then it is counted.
 func (p *planner) promote(row Membership) {
-	p.waitAtMost(waitMySQL)
-	if late := p.mayReturn(row); late != "" {
-		p.plan.Waiting = Finding{v1alpha1.ReasonNoPrimary, "the primary is gone; waiting a moment for " + late + ", whose machine runs"}
+	p.plan.Failing = true
+	p.waitAtMost(waitSuspect)
+	if waiting := p.patience(row); waiting.Message != "" {
+		p.plan.Waiting = waiting
 		return
 	}
-	if witness := p.sourceSeen(row); witness != "" {
+	if witness := p.sourceSeen(); witness != "" {
 		p.plan.Waiting = Finding{v1alpha1.ReasonNoPrimary, "the primary does not answer the operator, but " + witness + " still receives from it"}
 		return
 	}
-	if p.fence(row) || !p.Lossless && p.machinesRun(row) {
+	if p.fenceOthers(nil) || !p.Lossless && p.machinesRun(row) {
 		return
 	}
-	proof := prove(row, p.Members)
+	proof := prove(row, p.Members, p.Records)
 	if proof.Candidate == "" {
-		p.degraded(v1alpha1.ReasonPromotionNotProven, notProven(row, proof))
+		p.waitAtMost(waitMySQL)
+		p.degraded(v1alpha1.ReasonPromotionNotProven, p.notProven(row, proof))
+		p.cycle(p.silentVoter(row))
 		return
 	}
+	p.depose(row, proof.Candidate)
 	semiSync := p.Lossless && len(row.Voters) > 1
 	p.do(Promote{Member: proof.Candidate, Membership: row, SemiSync: semiSync, MustHold: proof.MustHold.String()})
+}
+
+// patience says for whom a promotion waits a moment, and why: for the primary, on a machine that runs. mysqld restarts in
+// seconds, and a primary that returns holds whatever it had committed without an acknowledgement. Promoted again it loses
+// nothing; passed over it may have to be rebuilt.
+func (p *planner) patience(row Membership) Finding {
+	m := p.Members[row.Primary]
+	if m == nil || m.verified() || m.SilentSince.IsZero() {
+		return Finding{}
+	}
+	in := m.CurrentInstance()
+	if in == nil || in.State != stateRunning || in.Impaired {
+		return Finding{}
+	}
+	silent, limit := p.Now.Sub(m.SilentSince), silencePatience
+	finding := Finding{v1alpha1.ReasonNoPrimary, "the primary " + m.Name + " does not answer; waiting a moment for it"}
+	if m.SQL.Access == AccessRefused {
+		limit = returnPatience
+		finding.Message = "mysqld of the primary " + m.Name + " is down; waiting a moment for its restart"
+	}
+	if p.Now.Unix()-p.Records.PromotedAt < int64(coolDown.Seconds()) && limit < coolPatience {
+		limit = coolPatience
+		finding = Finding{v1alpha1.ReasonCoolDown, fmt.Sprintf("the primary %s does not answer; the one before it was replaced less than %s ago, so that this one is given %s to return", m.Name, coolDown, coolPatience)}
+	}
+	if silent >= limit {
+		return Finding{}
+	}
+	return finding
+}
+
+// depose sees to it that a primary that is replaced without being reached is powered off: until then clients that are
+// still connected to it read what is no longer so. It can acknowledge nothing any more.
+func (p *planner) depose(row Membership, successor string) {
+	if row.Primary == "" || row.Primary == successor {
+		return
+	}
+	p.plan.Records.PromotedAt = p.Now.Unix()
+	m := p.Members[row.Primary]
+	if m == nil || m.verified() {
+		return
+	}
+	if in := m.CurrentInstance(); in != nil && in.State != stateStopped {
+		p.plan.Records.Deposed = in.ID
+		p.stop(m, in)
+	}
+}
+
+// finishDeposed goes on powering off the machine of a primary that was replaced, until it is stopped or its mysqld says
+// that it takes no writes.
+func (p *planner) finishDeposed() {
+	id := p.plan.Records.Deposed
+	if id == "" {
+		return
+	}
+	for _, m := range p.ordered() {
+		in := m.CurrentInstance()
+		if in == nil || in.ID != id {
+			continue
+		}
+		if in.State != stateStopped && (!m.verified() || m.SQL.Writable) {
+			p.stop(m, in)
+			return
+		}
+	}
+	p.plan.Records.Deposed = "" // stopped, read-only, or no longer the machine of its volume
 }
 
 // machinesRun plans to power off the machines of voters that are not reached, and says whether any still runs. Without
@@ -157,32 +245,16 @@ func (p *planner) machinesRun(row Membership) bool {
 	return running || !p.CloudReachable
 }
 
-// mayReturn returns a voter that is not reached, but only for a moment, on a machine that runs: mysqld restarts in
-// seconds, and a primary that returns holds whatever it had committed without an acknowledgement. Promoted again it
-// loses nothing; passed over it would have to be rebuilt.
-func (p *planner) mayReturn(row Membership) string {
-	for _, name := range row.Voters {
-		m := p.Members[name]
-		if m == nil || m.verified() || m.SilentSince.IsZero() {
-			continue
-		}
-		if in := m.CurrentInstance(); in != nil && in.State == stateRunning && !in.Impaired && p.Now.Sub(m.SilentSince) < returnPatience {
-			return name
-		}
-	}
-	return ""
-}
-
-// sourceSeen returns a voter that still receives from a source which the operator does not reach. Such a primary may
+// sourceSeen returns a member that still receives from a source which the operator does not reach. Such a primary may
 // still serve its clients; the operator's own network is then the likelier culprit.
-func (p *planner) sourceSeen(row Membership) string {
-	for _, name := range row.Voters {
-		m := p.Members[name]
-		if m == nil || !m.verified() || m.SQL.Replication == nil || m.SQL.Replication.IOState != ioOn {
+func (p *planner) sourceSeen() string {
+	for _, m := range p.ordered() {
+		r := m.SQL.Replication
+		if !m.verified() || r == nil || r.IOState != ioOn || r.SourceSilence < 0 || r.SourceSilence >= sourceFresh {
 			continue
 		}
-		if source := p.memberAt(m.SQL.Replication.SourceHost); source == nil || !source.verified() {
-			return name
+		if source := p.memberAt(r.SourceHost); source == nil || !source.verified() {
+			return m.Name
 		}
 	}
 	return ""
@@ -198,24 +270,53 @@ func (p *planner) memberAt(address string) *Member {
 	return nil
 }
 
-// fence plans to stop the IO threads that still run at reached voters, and says whether any did.
-func (p *planner) fence(row Membership) bool {
+// fenceOthers plans to stop the IO threads that still run at the members that were reached, and says whether any did.
+// Those that receive from the given member, if any, go on. All members are fenced, not only the voters of the row that
+// was read: a newer row may not be applied yet anywhere.
+func (p *planner) fenceOthers(receivingFrom *Member) bool {
 	fenced := false
-	for _, name := range row.Voters {
-		m := p.Members[name]
-		if m != nil && m.verified() && m.SQL.Replication != nil && m.SQL.Replication.IOState != ioOff {
-			p.retry(waitNext, Fence{name})
-			fenced = true
+	for _, m := range p.ordered() {
+		if !m.verified() || m.SQL.Replication == nil || m.SQL.Replication.IOState == ioOff {
+			continue
 		}
+		if receivingFrom != nil && p.memberAt(m.SQL.Replication.SourceHost) == receivingFrom {
+			continue
+		}
+		p.retry(waitNext, Fence{m.Name})
+		fenced = true
 	}
 	return fenced
 }
 
-func notProven(row Membership, proof Proof) string {
-	if len(proof.Unreached) > len(row.Voters)-proof.Needed {
-		return fmt.Sprintf("no primary: %d of the %d voters must be reached to prove that no acknowledged commit is lost; not reached: %s",
-			proof.Needed, len(row.Voters), strings.Join(proof.Unreached, ", "))
+// silentVoter returns a voter that does not answer although its machine runs, when no primary can be proven without it.
+func (p *planner) silentVoter(row Membership) *Member {
+	reached := false
+	var silent *Member
+	for _, name := range row.Voters {
+		m := p.Members[name]
+		switch {
+		case m == nil:
+		case m.verified():
+			reached = true
+		case silent == nil:
+			silent = m
+		}
 	}
-	return fmt.Sprintf("no primary: no voter that was reached holds every transaction that may have been acknowledged (%s); not reached: %s",
-		proof.MayBeAcknowledged, orNone(strings.Join(proof.Unreached, ", ")))
+	if !reached {
+		return nil // nobody is reached at all: that is the operator's own network, or none of its business
+	}
+	return silent
+}
+
+func (p *planner) notProven(row Membership, proof Proof) string {
+	advice := "bring them back: start their instances, or mend the network between them and the operator"
+	switch {
+	case proof.Needs != "":
+		return fmt.Sprintf("no primary: %s may have acknowledged commits by itself since epoch %d and is not reached; bring it back", proof.Needs, p.Records.AloneSince)
+	case len(proof.Unreached) > len(row.Voters)-proof.Needed:
+		return fmt.Sprintf("no primary: %d of the %d voters must be reached to prove that no acknowledged commit is lost; not reached: %s; %s",
+			proof.Needed, len(row.Voters), strings.Join(proof.Unreached, ", "), advice)
+	}
+	return fmt.Sprintf("no primary: no voter that was reached holds every transaction that may have been acknowledged (%s); not reached: %s; %s",
+		proof.MayBeAcknowledged, orNone(strings.Join(proof.Unreached, ", ")), advice)
 }

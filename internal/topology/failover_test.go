@@ -38,7 +38,7 @@ func newScene() *scene {
 			Records: Records{Bootstrapped: "orders-0", BootstrappedVolume: "vol-0", Members: map[string]Record{}},
 		},
 	}
-	row := Membership{Epoch: 5, Voters: []string{"orders-0", "orders-1", "orders-2"}, W: 1}
+	row := Membership{Epoch: 5, Primary: "orders-0", Voters: []string{"orders-0", "orders-1", "orders-2"}, W: 1}
 	for i := range 3 {
 		name := s.desired.MemberName(i)
 		m := &Member{
@@ -106,18 +106,18 @@ func TestWhoIsPromoted(t *testing.T) {
 				s.lose(0)
 				s.io(ioConnecting, 1, 2)
 				s.member(0).SilentSince = s.observed.Now.Add(-time.Second)
-			}, "", "waiting a moment for orders-0"},
+			}, "", "waiting a moment for it"},
 		"the primary is gone: first nobody acknowledges any more": {
 			func(s *scene) { s.lose(0); s.io(ioConnecting, 1, 2) }, "stop acknowledgements of orders-1; stop acknowledgements of orders-2", ""},
 		"then the one that holds most is promoted": {
-			func(s *scene) { s.lose(0); s.io(ioOff, 1, 2); s.member(2).SQL.Executed = trx(0, 11) }, "promote orders-2", ""},
+			func(s *scene) { s.lose(0); s.io(ioOff, 1, 2); s.member(2).SQL.Executed = trx(0, 11) }, "stop instance i-0 of orders-0; promote orders-2", ""},
 		"what is received counts, not what is executed": {
 			func(s *scene) {
 				s.lose(0)
 				s.io(ioOff, 1, 2)
 				s.member(1).SQL.Executed = trx(0, 8)
 				s.member(1).SQL.Replication.Retrieved = trx(0, 12)
-			}, "promote orders-1", ""},
+			}, "stop instance i-0 of orders-0; promote orders-1", ""},
 		"two of three voters are gone: nobody can be sure": {
 			func(s *scene) { s.lose(0, 1); s.io(ioOff, 2) }, "", "not reached: orders-0, orders-1"},
 		"each replica holds what the other lacks: none is safe": {
@@ -135,7 +135,7 @@ func TestWhoIsPromoted(t *testing.T) {
 			func(s *scene) { s.member(0).SQL.Writable = false; s.io(ioOff, 1, 2) }, "promote orders-0", ""},
 		"an old primary is back and writable": {
 			func(s *scene) {
-				newer := Membership{Epoch: 6, Voters: []string{"orders-0", "orders-1", "orders-2"}, W: 1}
+				newer := Membership{Epoch: 6, Primary: "orders-1", Voters: []string{"orders-0", "orders-1", "orders-2"}, W: 1}
 				for i := 1; i < 3; i++ {
 					s.member(i).SQL.Membership = &newer
 				}
@@ -145,7 +145,7 @@ func TestWhoIsPromoted(t *testing.T) {
 			}, "demote orders-0", "must not be"},
 		"an old primary is back and its clients still wait: it cannot be demoted": {
 			func(s *scene) {
-				newer := Membership{Epoch: 6, Voters: []string{"orders-0", "orders-1", "orders-2"}, W: 1}
+				newer := Membership{Epoch: 6, Primary: "orders-1", Voters: []string{"orders-0", "orders-1", "orders-2"}, W: 1}
 				for i := 1; i < 3; i++ {
 					s.member(i).SQL.Membership = &newer
 				}
@@ -210,7 +210,7 @@ func TestVotes(t *testing.T) {
 
 // two makes orders-2 a replica that is no voter yet.
 func two(s *scene) {
-	row := Membership{Epoch: 5, Voters: []string{"orders-0", "orders-1"}, W: 1}
+	row := Membership{Epoch: 5, Primary: "orders-0", Voters: []string{"orders-0", "orders-1"}, W: 1}
 	for i := range 3 {
 		s.member(i).SQL.Membership = &row
 	}

@@ -47,6 +47,9 @@ type Member struct {
 	SQL SQL
 	// SilentSince is when the member was first seen unreachable in a row of such sightings; zero when it answers.
 	SilentSince time.Time
+	// DownSince is when a member that had answered before was first seen not to, in a row of such sightings, whether its
+	// machine runs or not; zero when it answers or never did.
+	DownSince time.Time
 	// BrokenSince is when replication was first seen stopped by an error in a row of such sightings; zero when it is not.
 	BrokenSince time.Time
 	// Stage is the last bootstrap stage that the instance printed to its console.
@@ -87,9 +90,11 @@ type Volume struct {
 
 // Snapshot is one EBS snapshot of this cluster.
 type Snapshot struct {
-	ID, VolumeID, State, Progress string
+	ID, Member, VolumeID, State, Progress string
 	// Purpose tells the snapshots that the operator took from those of others, and one deletion's from another's.
 	Purpose string
+	// StartedAt is when it was begun.
+	StartedAt time.Time
 }
 
 // EC2's names for the states that decisions depend on.
@@ -255,6 +260,18 @@ func (m *Member) position() gtid.Set {
 	return m.SQL.Executed.Union(m.SQL.Replication.Retrieved)
 }
 
+// following says whether both threads of a replica run.
+func (m *Member) following() bool {
+	r := m.SQL.Replication
+	return m.verified() && r != nil && r.IOState == ioOn && r.SQLRunning && !m.cloning()
+}
+
+// broken says whether a replica's threads stopped because of an error: nothing that waiting or reconnecting cures.
+func (m *Member) broken() bool {
+	r := m.SQL.Replication
+	return m.verified() && r != nil && r.Error != "" && (r.IOState == ioOff || !r.SQLRunning)
+}
+
 // cloning says whether the member is being seeded at the moment.
 func (m *Member) cloning() bool { return m.SQL.Clone != nil && m.SQL.Clone.State == cloneInProgress }
 
@@ -292,6 +309,11 @@ func (m *Member) CurrentInstance() *Instance {
 		}
 	}
 	return best
+}
+
+// cloneCutOff says whether the last CLONE onto this member did not come to its end.
+func (m *Member) cloneCutOff() bool {
+	return m.SQL.Clone != nil && (m.SQL.Clone.State == cloneFailed || m.SQL.Clone.State == cloneInterrupted)
 }
 
 // ordered returns the members by ordinal.

@@ -22,12 +22,42 @@ const (
 	eagerEC2 = 15 * time.Second
 	// silenceAllowed is how long a member that EC2 calls healthy may say nothing on its port before it is reported.
 	silenceAllowed = 3 * time.Minute
+	// waitSuspect is the pause while a primary is suspected to be gone: short, because writes wait.
+	waitSuspect = 250 * time.Millisecond
 	// restartPatience is how long a member that has joined may be away and still count as Replicating: a restart after a
 	// CLONE or a crash, not a machine that has to boot.
 	restartPatience = 30 * time.Second
-	// returnPatience is how long a voter on a running machine is waited for before somebody is promoted without it: the
-	// start of a mysqld and its crash recovery on a small log.
+	// returnPatience is how long a primary whose machine answers and whose mysqld does not is waited for before somebody is
+	// promoted without it: the start of a mysqld and its crash recovery on a small log.
 	returnPatience = 10 * time.Second
+	// silencePatience is the same for a primary whose machine does not answer at all.
+	silencePatience = 1500 * time.Millisecond
+	// sourceFresh is how old the last sign of life of a source may be at a replica that still counts as a witness for it:
+	// sources send a heartbeat every second.
+	sourceFresh = 2500 * time.Millisecond
+	// coolDown is how long after a promotion mere silence has to last coolPatience before the next: a network that comes
+	// and goes must not drive the primary around.
+	coolDown     = 2 * time.Minute
+	coolPatience = 15 * time.Second
+	// lastVotePatience is how long the last replica may be down before the primary goes on alone; writes wait meanwhile.
+	lastVotePatience = time.Minute
+	// brokenPatience is how long replication that stopped with an error is tried to be started again before the member is
+	// rebuilt.
+	brokenPatience = time.Minute
+	// cyclePatience is how long a machine that EC2 calls running may be silent before it is stopped and started, and
+	// cyclePause how long after its last start at the earliest.
+	cyclePatience = time.Minute
+	cyclePause    = 5 * time.Minute
+	// impairedPatience is how long EC2's status checks may call a silent machine impaired before it is stopped and started.
+	impairedPatience = 3 * time.Minute
+	// quarantine is how long the snapshot of a rebuilt member is kept.
+	quarantine = 7 * 24 * time.Hour
+	// zoneLossTimeout is how long a zone may refuse capacity before a member with data is seeded anew in another.
+	zoneLossTimeout = 15 * time.Minute
+	// announcedSoon is how long before a disruption that EC2 announced a primary hands over.
+	announcedSoon = 24 * time.Hour
+	// purgePause is the pause between two attempts to make room on a primary's disk.
+	purgePause = time.Minute
 	// snapshotPause is how long after a final snapshot that failed the next one is tried.
 	snapshotPause = 5 * time.Minute
 	// renewalPause is how long a renewed certificate may take to be presented before it is renewed again.
@@ -56,6 +86,12 @@ type Plan struct {
 	Degraded []Finding
 	// Waiting says what the cluster waits for, in words; empty when nothing is left to do.
 	Waiting Finding
+	// Failing is true while the cluster has no primary although it had one and is not hibernating.
+	Failing bool
+	// SwitchoverRefused says why the member that a person wants as primary cannot be it; empty when it can, or is.
+	SwitchoverRefused string
+	// Quarantined counts the snapshots of rebuilt members.
+	Quarantined int
 	// RequeueAfter is when to look again although nothing was heard.
 	RequeueAfter time.Duration
 	// Gone is true when a deletion is finished: EC2 shows nothing of this cluster that the policy does not keep.
@@ -89,6 +125,8 @@ type planner struct {
 	Observed
 	plan  Plan
 	views map[string]*View
+	// unconfirmed is true while the membership row does not name the primary: then nobody's vote is changed.
+	unconfirmed bool
 	// wait is the shortest pause that anything asked for.
 	wait time.Duration
 }
@@ -101,9 +139,12 @@ func Next(d Desired, o Observed) Plan {
 		// A deletion that was called off leaves nothing to a later one: what was chosen then is no longer the newest.
 		p.plan.Records.FinalChosen, p.plan.Records.FinalVolumes, p.plan.Records.FinalAt = false, nil, 0
 	}
-	if d.Deleting {
+	switch {
+	case d.Deleting:
 		p.delete()
-	} else {
+	case d.Hibernate:
+		p.hibernate()
+	default:
 		p.provision()
 		p.join()
 		p.replicate()
@@ -144,12 +185,16 @@ func (p *planner) busy(member string) bool {
 // phaseRank orders the phases by how far they are.
 var phaseRank = map[v1alpha1.Phase]int{
 	v1alpha1.PhaseDeleting: -1, v1alpha1.PhaseProvisioning: 0, v1alpha1.PhaseEC2Ready: 1, v1alpha1.PhaseReplicating: 2, v1alpha1.PhaseReady: 3,
+	v1alpha1.PhaseHibernated: 4,
 }
 
 // summarise fills in the cluster's phase and what it waits for from its members'.
 func (p *planner) summarise() {
 	p.plan.RequeueAfter = p.wait
 	p.plan.Phase = v1alpha1.PhaseReady
+	if p.Hibernate {
+		p.plan.Phase = v1alpha1.PhaseHibernated
+	}
 	for _, m := range p.ordered() {
 		v, ok := p.views[m.Name]
 		if !ok {
@@ -173,5 +218,6 @@ var waitingReason = map[v1alpha1.Phase]string{
 	v1alpha1.PhaseEC2Ready:     v1alpha1.ReasonBootstrapping,
 	v1alpha1.PhaseReplicating:  v1alpha1.ReasonReplicating,
 	v1alpha1.PhaseReady:        v1alpha1.ReasonReconciling,
+	v1alpha1.PhaseHibernated:   v1alpha1.ReasonHibernated,
 	v1alpha1.PhaseDeleting:     v1alpha1.ReasonDeleting,
 }

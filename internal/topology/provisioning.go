@@ -15,6 +15,7 @@ func (p *planner) provision() {
 		}
 	}
 	p.rememberVolumes()
+	p.finishDeposed()
 	if p.ManagedSecurityGroup && p.Launchable && p.mayCreate() == "" {
 		// Idempotent and free of calls while it is as it should be, so that drift in its rules is put back too.
 		p.plan.Actions = append(p.plan.Actions, EnsureSecurityGroup{})
@@ -83,15 +84,33 @@ func (p *planner) provisionMember(m *Member) string {
 		p.waitAtMost(waitEC2)
 		return "instance " + in.ID + " is stopping"
 	case stateStopped:
-		if p.CloudReachable {
-			p.do(StartInstance{m.Name, in.ID})
-		}
-		return "instance " + in.ID + " is stopped; starting it"
+		return p.needStart(m, vol, in)
 	case stateRunning:
 		return p.needAttachment(m, vol, in)
 	}
 	p.waitAtMost(waitEC2)
 	return fmt.Sprintf("instance %s is %s", in.ID, in.State)
+}
+
+// needStart plans to start a stopped machine. One that a zone without capacity cannot start is ended after a while, which
+// frees its volume.
+func (p *planner) needStart(m *Member, vol *Volume, in *Instance) string {
+	if !p.CloudReachable || p.busy(m.Name) {
+		p.waitAtMost(waitEC2)
+		return "instance " + in.ID + " is stopped"
+	}
+	if m.CapacityRefused == vol.Zone {
+		p.degraded(v1alpha1.ReasonInsufficientCapacity, fmt.Sprintf("%s: EC2 has no capacity to start instance %s in %s at the moment", m.Name, in.ID, vol.Zone))
+		row := p.newestMembership()
+		if p.Now.Sub(m.CapacityRefusedAt) >= zoneLossTimeout && row != nil && !row.Has(m.Name) && len(p.primaries()) == 1 {
+			p.retry(waitEC2, TerminateInstance{m.Name, in.ID})
+			return "ending instance " + in.ID + ", which its zone has no capacity to start"
+		}
+		p.retry(waitEC2, StartInstance{m.Name, in.ID})
+		return "EC2 has no capacity in " + vol.Zone + " at the moment"
+	}
+	p.do(StartInstance{m.Name, in.ID})
+	return "instance " + in.ID + " is stopped; starting it"
 }
 
 // needVolume plans a new volume.
@@ -203,20 +222,37 @@ func (p *planner) needInstance(m *Member, vol *Volume) string {
 	return "launching an instance"
 }
 
-// moveZone gives up a zone without capacity for a member whose volume never carried data. A volume with data stays:
-// moving it would mean seeding anew, which is for a person to ask for.
+// moveZone gives up a zone without capacity: soon for a member whose volume never carried data. A volume with data is
+// retired, which keeps it, only after a long time, for a member that is no voter any more while others are; the member is
+// seeded anew.
 func (p *planner) moveZone(m *Member, vol *Volume, rec *Record) bool {
-	if m.CapacityRefused != vol.Zone || p.Now.Sub(m.CapacityRefusedAt) < capacityPatience || rec.VolumeID != "" || len(m.Instances) > 0 {
+	if m.CapacityRefused != vol.Zone {
+		return false
+	}
+	patience, withData := capacityPatience, rec.VolumeID != "" || len(m.Instances) > 0
+	if withData {
+		patience = zoneLossTimeout
+	}
+	if row := p.newestMembership(); withData && (row == nil || row.Has(m.Name) || len(p.primaries()) != 1) {
+		return false
+	}
+	if p.Now.Sub(m.CapacityRefusedAt) < patience {
 		return false
 	}
 	for shift := rec.ZoneShift + 1; shift < rec.ZoneShift+len(p.Subnets); shift++ {
-		if p.subnetFor(m.Ordinal, shift).Zone != vol.Zone {
-			rec.ZoneShift = shift
-			rec.Volume++
-			rec.Instance++
-			p.do(DeleteVolume{m.Name, vol.ID})
-			return true
+		if p.subnetFor(m.Ordinal, shift).Zone == vol.Zone {
+			continue
 		}
+		rec.ZoneShift = shift
+		rec.Volume++
+		rec.Instance++
+		if withData {
+			rec.VolumeID = ""
+			p.do(RetireVolume{m.Name, vol.ID})
+		} else {
+			p.do(DeleteVolume{m.Name, vol.ID})
+		}
+		return true
 	}
 	return false
 }

@@ -62,13 +62,21 @@ type Proof struct {
 	Unreached []string
 	// Needed is how many voters must be reached.
 	Needed int
+	// Needs is a member without which nothing can be proven, and that was not reached; empty when there is none.
+	Needs string
 }
 
 // prove applies the rule of promotion to the voters of a membership. With h holders among the reached voters and u
 // unreached ones, a transaction may have been acknowledged only if h + u ≥ W + 1: its primary and W replicas held it.
 // The caller has made sure that no voter that was reached acknowledges any more.
-func prove(row Membership, members map[string]*Member) Proof {
+//
+// The row of a cluster whose primary was left alone is known to that primary only. Under an older row the one who left
+// must not pass for a holder of everything: the records say so, and while they are lost nobody of two is left out.
+func prove(row Membership, members map[string]*Member, records Records) Proof {
 	proof := Proof{Needed: len(row.Voters) - row.W}
+	if len(row.Voters) == 2 && !records.RebuiltAt.IsZero() {
+		proof.Needed = 2
+	}
 	var reached []*Member
 	var positions []gtid.Set
 	for _, name := range row.Voters {
@@ -85,23 +93,40 @@ func prove(row Membership, members map[string]*Member) Proof {
 	}
 	holders := max(row.W+1-len(proof.Unreached), 1)
 	proof.MayBeAcknowledged = gtid.HeldByAtLeast(holders, positions)
+	if row.Epoch < records.AloneSince {
+		alone := members[records.Alone]
+		if alone == nil || !alone.verified() || !row.Has(alone.Name) {
+			proof.Needs = records.Alone
+			return proof
+		}
+		proof.MayBeAcknowledged = proof.MayBeAcknowledged.Union(alone.position())
+	}
 	slices.SortStableFunc(reached, func(a, b *Member) int { return a.Ordinal - b.Ordinal })
 	var best *Member
 	for _, m := range reached {
-		if m.position().Contains(proof.MayBeAcknowledged) && (best == nil || betterCandidate(m, best)) {
+		if m.attainable().Contains(proof.MayBeAcknowledged) && (best == nil || betterCandidate(m, best)) {
 			best = m
 		}
 	}
 	if best != nil {
-		proof.Candidate, proof.MustHold = best.Name, best.position()
+		proof.Candidate, proof.MustHold = best.Name, best.attainable()
 	}
 	return proof
+}
+
+// attainable is what a member could have executed when it is promoted: its position without what lies in a relay log that its
+// applier cannot get through.
+func (m *Member) attainable() gtid.Set {
+	if m.broken() && !m.SQL.Replication.SQLRunning {
+		return m.SQL.Executed
+	}
+	return m.position()
 }
 
 // betterCandidate prefers the member that holds more: what it has beyond the acknowledged set was committed on the
 // old primary and would otherwise be errant on every member that holds it.
 func betterCandidate(a, b *Member) bool {
-	pa, pb := a.position(), b.position()
+	pa, pb := a.attainable(), b.attainable()
 	switch {
 	case !pa.Contains(pb):
 		return false

@@ -27,6 +27,10 @@ func (p *planner) finish() {
 		primary.Phase = v1alpha1.PhaseReplicating
 	}
 	p.configure()
+	p.handOver()
+	p.heal()
+	p.watch()
+	p.expireQuarantine()
 	p.pendingChanges()
 	for _, m := range p.ordered() {
 		if m.Ordinal >= p.Replicas {

@@ -33,6 +33,10 @@ type Records struct {
 	PromotedAt int64 `json:"promotedAt,omitempty"`
 	// Deposed is the instance of a primary that was replaced without being reached. It is powered off, whatever it does.
 	Deposed string `json:"deposed,omitempty"`
+	// Alone is the member that may have acknowledged commits by itself from the membership row of epoch AloneSince on,
+	// because it was the last voter left. Under an older row nobody is promoted without it.
+	Alone      string `json:"alone,omitempty"`
+	AloneSince uint64 `json:"aloneSince,omitempty"`
 	// FinalChosen is true once FinalVolumes was decided, also when it is empty.
 	FinalChosen bool `json:"finalChosen,omitempty"`
 }
@@ -70,7 +74,7 @@ func (r Records) Equal(o Records) bool {
 	return maps.Equal(r.Members, o.Members) && r.Bootstrapped == o.Bootstrapped && r.RebuiltAt.Equal(o.RebuiltAt) &&
 		slices.Equal(r.FinalVolumes, o.FinalVolumes) && r.FinalChosen == o.FinalChosen && r.FinalAt == o.FinalAt &&
 		r.BootstrappedVolume == o.BootstrappedVolume && r.Database == o.Database &&
-		r.PromotedAt == o.PromotedAt && r.Deposed == o.Deposed
+		r.PromotedAt == o.PromotedAt && r.Deposed == o.Deposed && r.Alone == o.Alone && r.AloneSince == o.AloneSince
 }
 
 // Rebuild makes new records from what EC2's tags tell, after the old ones were lost.

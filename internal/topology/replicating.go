@@ -23,8 +23,8 @@ func (p *planner) replicate() {
 	p.plan.Primary = primary.Name
 	p.views[primary.Name].Role = v1alpha1.RolePrimary
 	p.views[primary.Name].InService = true
-	p.forgetGoneVolumes(primary)
-	admitting := false
+	p.removeLostVoters(primary)
+	admitting := p.unconfirmed
 	for _, m := range p.ordered() {
 		v := p.views[m.Name]
 		v.Voter = p.plan.Membership.Has(m.Name)
@@ -49,25 +49,29 @@ func (p *planner) replicate() {
 		p.serve(m, v)
 	}
 	p.keepWait(primary, admitting)
-	if v := p.views[primary.Name]; v.Phase == v1alpha1.PhaseReplicating {
+	if v := p.views[primary.Name]; v.Phase == v1alpha1.PhaseReplicating && !p.unconfirmed {
 		v.Phase = v1alpha1.PhaseReady
 	}
 }
 
 // seed plans a replica's next step until both its threads run, and returns what it waits for.
 func (p *planner) seed(m, primary *Member) string {
+	row := p.plan.Membership
 	switch {
 	case m.cloning():
 		p.waitAtMost(waitMySQL)
 		return "being cloned: " + m.SQL.Clone.Message
-	case p.needsClone(m, primary):
-		return p.clone(m, primary)
+	case m.SQL.Executed.IsEmpty(), m.cloneCutOff() && !row.Has(m.Name):
+		// What a CLONE that was cut off leaves behind may say that it executed what it no longer holds (fact 19).
+		return p.rebuild(m, primary, "")
 	}
 	if errant := p.errant(m, primary); !errant.IsEmpty() {
-		p.waitAtMost(waitReady)
-		p.expel(m, primary)
-		p.degraded(v1alpha1.ReasonMemberUntrusted, fmt.Sprintf("%s holds transactions that %s does not: %s; it does not replicate until it is rebuilt", m.Name, primary.Name, errant))
-		return "holds errant transactions " + errant.String()
+		p.degraded(v1alpha1.ReasonMemberUntrusted, fmt.Sprintf("%s holds transactions that %s does not: %s; its volume is kept as a snapshot for 7 days and the member is rebuilt", m.Name, primary.Name, errant))
+		return p.rebuild(m, primary, errant.String())
+	}
+	if !m.SQL.Executed.Contains(primary.SQL.Purged) && !m.position().Contains(primary.SQL.Purged) {
+		p.degraded(v1alpha1.ReasonReplicationBroken, m.Name+" lacks transactions that the binary logs no longer hold; it is seeded anew")
+		return p.rebuild(m, primary, "")
 	}
 	source := primary.CurrentInstance()
 	if source == nil {
@@ -75,32 +79,28 @@ func (p *planner) seed(m, primary *Member) string {
 		return "waiting for the address of " + primary.Name
 	}
 	r := m.SQL.Replication
-	if r == nil || r.SourceHost != source.Address || (r.IOState == ioOff || !r.SQLRunning) && r.Error == "" {
+	switch {
+	case r == nil || r.SourceHost != source.Address || (r.IOState == ioOff || !r.SQLRunning) && r.Error == "":
 		p.do(ReplicateFrom{m.Name, primary.Name, source.Address})
 		return "starting replication from " + primary.Name
-	}
-	if r.IOState == ioOff || !r.SQLRunning {
-		p.retry(waitEC2, ReplicateFrom{m.Name, primary.Name, source.Address})
-		p.degraded(v1alpha1.ReasonMemberMissing, fmt.Sprintf("%s: replication stopped: %s", m.Name, r.Error))
-		return "replication stopped: " + r.Error
-	}
-	if r.IOState == ioConnecting {
+	case m.broken():
+		return p.mend(m, primary, source.Address)
+	case r.IOState == ioConnecting:
 		p.waitAtMost(waitMySQL)
 		return "connecting to " + primary.Name
 	}
 	return ""
 }
 
-// needsClone says whether a member must be seeded: it is empty, or lacks transactions that the primary's binary logs
-// no longer hold. A voter is never seeded anew: it may be the only holder of an acknowledged commit.
-func (p *planner) needsClone(m, primary *Member) bool {
-	if p.plan.Membership.Has(m.Name) {
-		return false
+// mend tries for a while to start replication again that an error stopped, then has the member rebuilt.
+func (p *planner) mend(m, primary *Member, address string) string {
+	r := m.SQL.Replication
+	p.degraded(v1alpha1.ReasonReplicationBroken, fmt.Sprintf("%s: replication stopped: %s", m.Name, r.Error))
+	if m.BrokenSince.IsZero() || p.Now.Sub(m.BrokenSince) < brokenPatience {
+		p.retry(waitEC2, ReplicateFrom{m.Name, primary.Name, address})
+		return "replication stopped: " + r.Error
 	}
-	if m.SQL.Executed.IsEmpty() {
-		return true
-	}
-	return !m.SQL.Executed.Contains(primary.SQL.Purged)
+	return p.rebuild(m, primary, m.SQL.Executed.String())
 }
 
 // clone plans the seeding of a member from a donor that is free: a server serves one CLONE at a time (error 3634).
@@ -111,7 +111,7 @@ func (p *planner) clone(m, primary *Member) string {
 		return "waiting for its turn to be cloned"
 	}
 	p.retry(waitMySQL/2, CloneFrom{m.Name, donor.Name, mysqlAddress(donor)})
-	if m.SQL.Clone != nil && (m.SQL.Clone.State == cloneFailed || m.SQL.Clone.State == cloneInterrupted) {
+	if m.cloneCutOff() {
 		p.degraded(v1alpha1.ReasonMemberMissing, fmt.Sprintf("%s: CLONE failed, it is tried again: %s", m.Name, m.SQL.Clone.Message))
 	}
 	return "seeding by CLONE from " + donor.Name
@@ -132,8 +132,7 @@ func (p *planner) donorFor(m, primary *Member) *Member {
 	}
 	donors := []*Member{primary}
 	for _, other := range p.ordered() {
-		r := other.SQL.Replication
-		if other != primary && other != m && p.plan.Membership.Has(other.Name) && other.verified() && r != nil && r.IOState == ioOn && r.SQLRunning && !p.busy(other.Name) {
+		if other != primary && other != m && p.plan.Membership.Has(other.Name) && other.following() && !p.busy(other.Name) {
 			donors = append(donors, other)
 		}
 	}
@@ -160,75 +159,6 @@ func (p *planner) errant(m, primary *Member) gtid.Set {
 	return m.SQL.Executed.Subtract(primary.SQL.Executed).WithoutSource(primary.SQL.ServerUUID)
 }
 
-// vote plans to make a running replica a voter, one at a time, and returns what it waits for.
-func (p *planner) vote(m, primary *Member, admitting *bool) string {
-	row := *p.plan.Membership
-	if row.Has(m.Name) {
-		// A primary that waits needs its acknowledgements until it no longer does.
-		wants := len(row.Voters) > 1 && (p.Lossless || primary.SQL.SemiSync.SourceEnabled)
-		if m.acknowledgesOtherThan(wants) {
-			p.retry(waitMySQL/2, SetAcknowledging{m.Name, wants})
-			return "switching its acknowledgements " + onOff(wants)
-		}
-		return ""
-	}
-	switch {
-	case (m.SQL.SemiSync.ReplicaEnabled || m.SQL.SemiSync.ReplicaActive) && len(row.Voters) > 1:
-		// Nobody may count on an acknowledgement of a member that a promotion would not ask.
-		p.retry(waitMySQL/2, SetAcknowledging{m.Name, false})
-		return "switching its acknowledgements off until it is a voter"
-	case m.Ordinal >= p.Replicas:
-		return ""
-	case *admitting:
-		p.waitAtMost(waitMySQL)
-		return "waiting to become a voter"
-	case !m.SQL.Replication.LagKnown || m.SQL.Replication.Lag > p.MaxLag:
-		p.waitAtMost(waitMySQL)
-		return "catching up with " + primary.Name
-	}
-	if p.strangerAcknowledges(m, primary) {
-		p.waitAtMost(waitMySQL)
-		return "waiting until no member acknowledges that is not a voter"
-	}
-	*admitting = true
-	p.retry(waitMySQL/4, AdmitVoter{Member: m.Name, Primary: primary.Name, From: row, SemiSync: p.Lossless})
-	return "becoming a voter"
-}
-
-// acknowledgesOtherThan says whether a member's acknowledgements are not as they should be, by setting or in effect.
-func (m *Member) acknowledgesOtherThan(wants bool) bool {
-	s := m.SQL.SemiSync
-	return s.ReplicaEnabled != wants || m.SQL.Replication.IOState == ioOn && s.ReplicaActive != wants
-}
-
-// strangerAcknowledges says whether the primary counts more acknowledging replicas than the voters and the newcomer can
-// account for. Once the newcomer counts, such an acknowledgement could stand in for a voter's, and a promotion would not
-// ask its giver.
-func (p *planner) strangerAcknowledges(newcomer, primary *Member) bool {
-	accounted := 0
-	for _, m := range p.Members {
-		if m != primary && m.verified() && m.SQL.SemiSync.ReplicaActive && (m == newcomer || p.plan.Membership.Has(m.Name)) {
-			accounted++
-		}
-	}
-	return primary.SQL.SemiSync.Clients > accounted
-}
-
-// expel takes the vote of a voter that holds what the primary does not: as a holder it would stand in the way of the next
-// promotion. First it acknowledges no more. The last replica of a primary keeps its vote: without it every commit would
-// rest on one machine, while the row still named two.
-func (p *planner) expel(m, primary *Member) {
-	row := *p.plan.Membership
-	if !row.Has(m.Name) || len(row.Voters) < 3 || p.busy(primary.Name) {
-		return
-	}
-	if m.SQL.SemiSync.ReplicaEnabled || m.SQL.SemiSync.ReplicaActive {
-		p.retry(waitMySQL/2, SetAcknowledging{m.Name, false})
-		return
-	}
-	p.retry(waitMySQL, RemoveVoter{Member: m.Name, Primary: primary.Name, From: row, SemiSync: p.Lossless})
-}
-
 // serve decides whether a replica serves reads, and with it whether it is Ready. It goes into service within MaxLag
 // and out again only past twice that.
 func (p *planner) serve(m *Member, v *View) {
@@ -249,37 +179,5 @@ func (p *planner) serve(m *Member, v *View) {
 		v.Message = "catching up"
 	default:
 		v.Phase = v1alpha1.PhaseReady
-	}
-}
-
-// keepWait keeps the primary's semi-synchronous settings in agreement with the membership row. While a voter is being
-// admitted the count may be higher on purpose.
-func (p *planner) keepWait(primary *Member, admitting bool) {
-	row := *p.plan.Membership
-	enabled := p.Lossless && len(row.Voters) > 1
-	s := primary.SQL.SemiSync
-	if admitting || p.busy(primary.Name) {
-		return
-	}
-	if s.SourceEnabled != enabled || enabled && s.WaitCount != row.W {
-		p.retry(waitMySQL/2, SetSourceWait{Member: primary.Name, Enabled: enabled, W: row.W, Alone: len(row.Voters) == 1 || !p.Lossless})
-	}
-}
-
-// forgetGoneVolumes takes the vote of members whose volume EC2 no longer has: whatever they acknowledged is held by
-// the others, and they will never acknowledge again.
-func (p *planner) forgetGoneVolumes(primary *Member) {
-	row := *p.plan.Membership
-	for _, name := range row.Voters {
-		m := p.Members[name]
-		if name == primary.Name || m == nil || m.verified() || m.volume() != nil || !p.CloudReachable {
-			continue
-		}
-		if in := m.CurrentInstance(); in != nil && in.State != stateStopped {
-			p.stop(m, in)
-			continue
-		}
-		p.retry(waitMySQL, RemoveVoter{Member: name, Primary: primary.Name, From: row, SemiSync: p.Lossless})
-		return
 	}
 }

@@ -60,6 +60,10 @@ func (p *planner) restartPending() {
 	if next == nil {
 		return
 	}
+	if next.Name == p.plan.Primary {
+		p.restartPrimary(next)
+		return
+	}
 	p.retry(waitMySQL, Restart{next.Name})
 	p.views[next.Name].Message = "restarting mysqld so that changed settings take effect"
 	p.views[next.Name].Phase = v1alpha1.PhaseReplicating

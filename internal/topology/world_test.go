@@ -134,7 +134,7 @@ func (w *world) sqlOf(m *machine) SQL {
 		SemiSync: m.server.semi, Membership: d.membership, MembershipKnown: true,
 	}
 	if d.source != "" {
-		s.Replication = &Replication{SourceHost: d.source, IOState: ioOff, SQLRunning: m.server.sql, LagKnown: true}
+		s.Replication = &Replication{SourceHost: d.source, IOState: ioOff, SourceSilence: time.Hour, SQLRunning: m.server.sql, LagKnown: true}
 		if source := w.at(d.source); d.ioOn && source != nil && w.dataOf(source) != nil {
 			s.Replication.IOState = ioOn
 			d.executed = d.executed.Union(w.dataOf(source).executed)
@@ -257,6 +257,10 @@ func (w *world) commit(d *data) {
 }
 
 func (w *world) takeSQL(action Action) {
+	if a, ok := action.(RemoveVoter); ok {
+		w.removeVoter(a)
+		return
+	}
 	m := w.machineOf(action.Target())
 	d := w.dataOf(m)
 	switch a := action.(type) {
@@ -267,7 +271,7 @@ func (w *world) takeSQL(action Action) {
 			w.t.Errorf("bootstraps on %s, which holds %s", a.Member, d.executed)
 		}
 		m.server.writable = true
-		d.membership = &Membership{Epoch: 1, Voters: []string{a.Member}}
+		d.membership = &Membership{Epoch: 1, Primary: a.Member, Voters: []string{a.Member}}
 		w.commit(d)
 	case Fence:
 		d.ioOn = false
@@ -277,8 +281,11 @@ func (w *world) takeSQL(action Action) {
 		}
 		d.source, d.ioOn = "", false
 		m.server.writable, m.server.semi.SourceEnabled, m.server.semi.WaitCount = true, a.SemiSync, a.Membership.W
-		next := a.Membership
-		next.Epoch++
+		next := a.Membership.LedBy(a.Member)
+		d.membership = &next
+		w.commit(d)
+	case RecordPrimary:
+		next := a.From.LedBy(a.Member)
 		d.membership = &next
 		w.commit(d)
 	case Demote:
@@ -308,6 +315,15 @@ func (w *world) takeSQL(action Action) {
 	default:
 		w.t.Fatalf("the model does not know %T", action)
 	}
+}
+
+// removeVoter works without the member that leaves.
+func (w *world) removeVoter(a RemoveVoter) {
+	primary := w.machineOf(a.Primary)
+	next := a.From.Without(a.Member)
+	w.dataOf(primary).membership = &next
+	w.commit(w.dataOf(primary))
+	primary.server.semi.SourceEnabled, primary.server.semi.WaitCount = a.SemiSync && next.W > 0, next.W
 }
 
 // check holds the invariants after every step.

@@ -1,0 +1,134 @@
+// Package steps says what an action of the brain does over SQL, and in which order: the order is what keeps every
+// acknowledged commit within reach of a promotion. It talks to a Server, which is a real mysqld in the operator and the
+// model of one in the simulation; so the sequences that run in production are the ones that are tortured.
+//
+// Each sequence may be cut off between any two calls, and may be run again from its beginning.
+package steps
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+)
+
+const (
+	// admitWait is how long a replica may take to apply what the primary had executed a moment ago. One that needs
+	// longer is behind and is tried again in the next pass.
+	admitWait = 5 * time.Second
+	// promoteWait is how long a candidate may take to apply its relay log within one pass. The next pass goes on waiting.
+	promoteWait = 20 * time.Second
+	// catchUpWait is how long clients wait in a switchover for the target to apply what the old primary had committed.
+	catchUpWait = 2 * time.Second
+)
+
+// ErrNotAsPlanned says that a member is no longer what it was when the action was planned. Nothing was changed; the next
+// pass decides anew.
+var ErrNotAsPlanned = errors.New("no longer as it was when this was planned")
+
+// Server is a member's mysqld as the sequences need it. *mysql.Member is one; its comments say what each call promises.
+type Server interface {
+	Observe(ctx context.Context) mysql.Observation
+	ApplyReceived(ctx context.Context, gtids string, timeout time.Duration) error
+	WaitApplied(ctx context.Context, gtids string, timeout time.Duration) error
+	Promote(ctx context.Context, spec mysql.PromoteSpec) error
+	Demote(ctx context.Context) error
+	WriteMembership(ctx context.Context, oldEpoch uint64, row mysql.Membership) error
+	SetSourceWait(ctx context.Context, enabled bool, w int) error
+	ReleaseWaiting(ctx context.Context) error
+	SetAcknowledging(ctx context.Context, on bool) error
+	StopIOThread(ctx context.Context) error
+	Restart(ctx context.Context) error
+}
+
+// Detach runs a write that may have to wait until the next pass has pointed the voters at their new primary. It returns
+// the outcome when there is one soon, and nil when the write goes on by itself.
+type Detach func(write func(context.Context) error) error
+
+// row translates the brain's membership into the SQL plane's.
+func row(m topology.Membership) mysql.Membership {
+	return mysql.Membership{Epoch: m.Epoch, Primary: m.Primary, Voters: m.Voters, W: m.W}
+}
+
+// Bootstrap makes the first primary. Nobody else votes yet, so it waits for nobody.
+func Bootstrap(ctx context.Context, m Server, a topology.Bootstrap) error {
+	if err := m.Promote(ctx, mysql.PromoteSpec{}); err != nil {
+		return err
+	}
+	first := topology.Membership{Epoch: 1, Primary: a.Member, Voters: []string{a.Member}, W: topology.WaitFor(1)}
+	return m.WriteMembership(ctx, 0, row(first))
+}
+
+// Promote makes a member primary once it has applied all that it holds: what the proof counted may lie in its relay log,
+// and RESET REPLICA would throw that away. A newer membership row may lie there too: then the proof stood on an old one,
+// and counts for nothing.
+func Promote(ctx context.Context, m Server, a topology.Promote, detach Detach) error {
+	if err := m.ApplyReceived(ctx, a.MustHold, promoteWait); err != nil {
+		return err
+	}
+	if err := standsOn(ctx, m, a.Membership); err != nil {
+		return err
+	}
+	if err := m.Promote(ctx, mysql.PromoteSpec{SemiSync: a.SemiSync, W: a.Membership.W}); err != nil {
+		return err
+	}
+	return recordPrimary(ctx, m, a.Membership, a.Member, a.SemiSync, detach)
+}
+
+// standsOn fails when a member's own membership row is not the one that a decision stands on.
+func standsOn(ctx context.Context, m Server, planned topology.Membership) error {
+	o := m.Observe(ctx)
+	if o.Access != mysql.AccessVerified || !o.MembershipKnown || o.Membership == nil {
+		return fmt.Errorf("%w: its membership row cannot be read", ErrNotAsPlanned)
+	}
+	if o.Membership.Epoch != planned.Epoch {
+		return fmt.Errorf("%w: its membership row is of epoch %d, not %d", ErrNotAsPlanned, o.Membership.Epoch, planned.Epoch)
+	}
+	return nil
+}
+
+// RecordPrimary names a promoted member in the membership row.
+func RecordPrimary(ctx context.Context, m Server, a topology.RecordPrimary, detach Detach) error {
+	return recordPrimary(ctx, m, a.From, a.Member, a.SemiSync, detach)
+}
+
+// recordPrimary writes the row that names the primary. With semi-synchronous replication that commit waits until voters
+// are pointed at the new primary, which the next pass does; waiting for it here would only delay that.
+func recordPrimary(ctx context.Context, m Server, from topology.Membership, primary string, semiSync bool, detach Detach) error {
+	write := func(ctx context.Context) error {
+		return m.WriteMembership(ctx, from.Epoch, row(from.LedBy(primary)))
+	}
+	if !semiSync {
+		return write(ctx)
+	}
+	if err := detach(write); err != nil && !errors.Is(err, mysql.ErrCommitsPending) {
+		return err
+	}
+	return nil
+}
+
+// SetSourceWait puts the primary's wait count right. A primary that is the only voter stops waiting for good.
+func SetSourceWait(ctx context.Context, m Server, a topology.SetSourceWait) error {
+	if a.Alone && !a.Enabled {
+		return m.ReleaseWaiting(ctx)
+	}
+	return m.SetSourceWait(ctx, a.Enabled, a.W)
+}
+
+// Restart restarts mysqld. A primary is made read-only first, which fails while commits wait: a shutdown would answer them
+// as done. Its replicas stop receiving before, because a mysqld that still sends takes some ten seconds to end; one that
+// cannot be told only costs that time.
+func Restart(ctx context.Context, m Server, isPrimary bool, replicas []Server) error {
+	if isPrimary {
+		if err := m.Demote(ctx); err != nil {
+			return err
+		}
+		for _, replica := range replicas {
+			_ = replica.StopIOThread(ctx) // the restart is right with or without
+		}
+	}
+	return m.Restart(ctx)
+}

@@ -1,0 +1,110 @@
+package topology
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+)
+
+// quarantinePrefix begins the purpose of the snapshots that are taken of a member before it is rebuilt.
+const quarantinePrefix = "quarantine-"
+
+// rebuild plans to replace what a member holds by a copy of the primary: first its vote is taken, then its volume is kept
+// as a snapshot when it holds something worth looking at, then it is cloned. evidence identifies what that is.
+func (p *planner) rebuild(m, primary *Member, evidence string) string {
+	if !p.expel(m, primary) {
+		p.waitAtMost(waitMySQL)
+		return "losing its vote before it is rebuilt"
+	}
+	vol := m.volume()
+	if evidence != "" && vol != nil {
+		sum := sha256.Sum256([]byte(m.Name + " " + evidence))
+		purpose := quarantinePrefix + hex.EncodeToString(sum[:8])
+		if !slices.ContainsFunc(p.Snapshots, func(s Snapshot) bool { return s.VolumeID == vol.ID && s.Purpose == purpose && s.State != snapshotError }) {
+			if !p.CloudReachable {
+				p.waitAtMost(waitEC2)
+				return "waiting for EC2's API, to take a snapshot before it is rebuilt"
+			}
+			p.retry(waitMySQL, TakeSnapshot{m.Name, vol.ID, purpose})
+			return "taking a snapshot before it is rebuilt"
+		}
+	}
+	return p.clone(m, primary)
+}
+
+// expireQuarantine deletes the snapshots of rebuilt members that were kept long enough.
+func (p *planner) expireQuarantine() {
+	for _, s := range p.Snapshots {
+		if !strings.HasPrefix(s.Purpose, quarantinePrefix) {
+			continue
+		}
+		p.plan.Quarantined++
+		if p.CloudReachable && !s.StartedAt.IsZero() && p.Now.Sub(s.StartedAt) > quarantine {
+			p.retry(waitReady, DeleteSnapshot{s.Member, s.ID})
+		}
+	}
+}
+
+// cycle stops a machine that EC2 calls running but that does not answer; what is stopped is started again. At most one
+// machine of a cluster at a time, and none soon after its start.
+func (p *planner) cycle(m *Member) {
+	if m == nil || !p.CloudReachable || m.DownSince.IsZero() || m.SQL.Access == AccessRefused {
+		return
+	}
+	in := m.CurrentInstance()
+	if in == nil || in.State != stateRunning || p.Records.Members[m.Name].SignedInstance != in.ID {
+		return // not up, or never joined: then its boot is the trouble, and people should see it
+	}
+	for _, other := range p.Members {
+		if o := other.CurrentInstance(); other != m && o != nil && (o.State == stateStopping || o.State == stateStopped || o.State == statePending) {
+			return
+		}
+	}
+	if p.Now.Sub(m.DownSince) < cyclePatience || p.Now.Sub(in.LaunchTime) < cyclePause {
+		return
+	}
+	p.degraded(v1alpha1.ReasonMemberUnreachable, fmt.Sprintf("%s: instance %s runs but does not answer; it is stopped and started", m.Name, in.ID))
+	p.stop(m, in)
+}
+
+// heal stops machines that hang or that EC2 calls impaired, so that they are started again, perhaps on other hardware.
+// Without EC2's word for it only while a primary answers: an operator that reaches nobody must not power off what may
+// well serve.
+func (p *planner) heal() {
+	for _, m := range p.ordered() {
+		in := m.CurrentInstance()
+		if in == nil || m.verified() || p.busy(m.Name) {
+			continue
+		}
+		if in.Impaired && in.State == stateRunning && !m.DownSince.IsZero() && p.Now.Sub(m.DownSince) > impairedPatience && p.Now.Sub(in.LaunchTime) > cyclePause && p.CloudReachable {
+			p.stop(m, in)
+			continue
+		}
+		if p.plan.Primary != "" {
+			p.cycle(m)
+		}
+	}
+}
+
+// watch reports what is not broken yet: disks that fill up, clocks that differ, disruptions that EC2 announced.
+func (p *planner) watch() {
+	for _, m := range p.ordered() {
+		if d := m.SQL.Disk; d != nil && d.SizeBytes > 0 && d.FreeBytes < d.SizeBytes/100*15 {
+			p.degraded(v1alpha1.ReasonDiskNearlyFull, fmt.Sprintf("%s: %d%% of its data volume (%d MiB) are left; raise spec.storage.size, or delete data", m.Name, d.FreeBytes*100/d.SizeBytes, d.FreeBytes>>20))
+			if m.Name == p.plan.Primary && !p.busy(m.Name) {
+				p.retry(purgePause, PurgeBinaryLogs{m.Name})
+			}
+		}
+		if skew := m.SQL.ClockSkew.Abs(); skew > 5*time.Second {
+			p.degraded(v1alpha1.ReasonClockSkew, fmt.Sprintf("%s: its clock differs from the operator's by more than 5 seconds; time-outs, certificates and NOW() suffer: see that the machine reaches its time server", m.Name))
+		}
+		if in := m.CurrentInstance(); in != nil && in.Event != "" {
+			p.degraded(v1alpha1.ReasonMaintenance, fmt.Sprintf("%s: EC2 announced %s of instance %s for %s", m.Name, in.Event, in.ID, in.EventAt.UTC().Format(time.RFC3339)))
+		}
+	}
+}

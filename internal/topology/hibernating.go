@@ -1,0 +1,79 @@
+package topology
+
+import (
+	"fmt"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+)
+
+// hibernate takes the machines of a cluster away and keeps its volumes: writes end, the replicas catch up, then every
+// instance is terminated. What the volumes hold then is the same, so that any of them proves a primary when it wakes.
+func (p *planner) hibernate() {
+	p.rememberVolumes()
+	p.plan.Membership = p.newestMembership()
+	left := false
+	for _, m := range p.ordered() {
+		v := &View{Name: m.Name, Phase: v1alpha1.PhaseHibernated, Role: v1alpha1.RoleNone, Version: m.SQL.Version}
+		p.views[m.Name] = v
+		describe(m, v)
+		for _, in := range m.Instances {
+			if in.State != stateTerminated {
+				left, v.Phase, v.Message = true, v1alpha1.PhaseReplicating, "going to sleep"
+			}
+		}
+	}
+	if !left {
+		return
+	}
+	p.waitAtMost(waitMySQL)
+	switch {
+	case !p.CloudReachable:
+		p.plan.Waiting = Finding{v1alpha1.ReasonHibernated, "waiting for EC2's API"}
+	case p.endWrites() || p.replicasBehind():
+	default:
+		p.waitAtMost(waitEC2)
+		p.endInstances()
+	}
+}
+
+// endWrites plans to make every writable member read-only, and says whether one still is. Commits that wait for an
+// acknowledgement nobody is left to give can only be cut off with their machine; that answers none of them.
+func (p *planner) endWrites() bool {
+	writable := p.primaries()
+	for _, m := range writable {
+		in := m.CurrentInstance()
+		if m.SQL.PendingCommits > 0 && in != nil && !p.anyoneFollows(m) {
+			p.stop(m, in)
+			p.views[m.Name].Message = "powered off: commits wait for acknowledgements that nobody is left to give"
+			continue
+		}
+		p.retry(waitMySQL/4, Demote{m.Name})
+		p.views[m.Name].Message = "ending writes"
+	}
+	return len(writable) > 0
+}
+
+func (p *planner) anyoneFollows(source *Member) bool {
+	for _, m := range p.Members {
+		if m.following() && p.memberAt(m.SQL.Replication.SourceHost) == source {
+			return true
+		}
+	}
+	return false
+}
+
+// replicasBehind says whether a replica that still receives does not hold yet what its source does.
+func (p *planner) replicasBehind() bool {
+	behind := false
+	for _, m := range p.ordered() {
+		if !m.following() {
+			continue // it is brought up to date when the cluster wakes
+		}
+		source := p.memberAt(m.SQL.Replication.SourceHost)
+		if source != nil && source.verified() && !m.SQL.Executed.Contains(source.SQL.Executed) {
+			behind = true
+			p.views[m.Name].Message = fmt.Sprintf("catching up with %s before it goes to sleep", source.Name)
+		}
+	}
+	return behind
+}

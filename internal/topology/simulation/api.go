@@ -1,0 +1,193 @@
+package simulation
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+)
+
+var (
+	errSilent    = errors.New("no answer")
+	errThrottled = errors.New("RequestLimitExceeded")
+	errCapacity  = errors.New("InsufficientInstanceCapacity")
+	errState     = errors.New("IncorrectState")
+	errNotFound  = errors.New("NotFound")
+	errUsedUp    = errors.New("IdempotentInstanceTerminated")
+)
+
+const (
+	// callTimeout is the deadline of a call to EC2.
+	callTimeout = 4 * second
+	// freshFor is how long what this process has just made is believed in although EC2's lists do not show it.
+	freshFor = 2 * minute
+	// sweepEvery is how old a sweep may be when all members answer, troubledAge when one does not.
+	sweepEvery  = 30 * second
+	troubledAge = 5 * second
+)
+
+// weather is how EC2's API behaves at the moment.
+type weather struct {
+	down, throttled bool
+	// lag is how old the describes are, up to this many milliseconds.
+	lag int64
+	// loses is the chance in percent that the answer of a call is lost after it took effect.
+	loses float64
+}
+
+// call makes one call to EC2. Its deadline runs from the moment that it was meant to be sent: an operator that was frozen
+// in between does not send it any more.
+func (p *process) call(what string, effect func() error) error {
+	w := p.w
+	p.op.point(p)
+	deadline := w.now + callTimeout
+	p.sleep(w.between(5, 200))
+	if w.now > deadline {
+		return fmt.Errorf("%s: %w: the deadline is over", what, errSilent)
+	}
+	switch {
+	case w.shape.weather.down:
+		p.sleep(callTimeout)
+		return fmt.Errorf("%s: %w", what, errSilent)
+	case w.shape.weather.throttled && w.chance(80):
+		return fmt.Errorf("%s: %w", what, errThrottled)
+	}
+	err := effect()
+	if err != nil {
+		w.say("%s: %s: %v", p.op.name, what, err)
+	}
+	if w.chance(w.shape.weather.loses) {
+		w.say("%s: the answer to %s is lost", p.op.name, what)
+		p.sleep(callTimeout)
+		return fmt.Errorf("%s: %w", what, errSilent)
+	}
+	p.op.point(p)
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
+}
+
+// remembered is one thing in an operator's picture of EC2, see internal/ec2.
+type remembered[T any] struct {
+	value         T
+	member        string
+	retired       bool
+	born, changed int64
+	bornHere      bool
+}
+
+// picture is what an operator process knows of EC2.
+type picture struct {
+	taken     int64
+	failed    int64
+	instances map[string]*remembered[topology.Instance]
+	volumes   map[string]*remembered[topology.Volume]
+	snapshots map[string]*remembered[topology.Snapshot]
+	group     bool
+}
+
+func newPicture() *picture {
+	return &picture{
+		taken: -1, failed: -1 << 40, instances: map[string]*remembered[topology.Instance]{}, volumes: map[string]*remembered[topology.Volume]{},
+		snapshots: map[string]*remembered[topology.Snapshot]{},
+	}
+}
+
+// see takes over what a call answered about one thing.
+func see[T any](into map[string]*remembered[T], id, member string, v T, now int64, born bool) {
+	r := into[id]
+	if r == nil {
+		r = &remembered[T]{}
+		into[id] = r
+	}
+	r.value, r.member, r.changed = v, member, now
+	if born {
+		r.born, r.bornHere = now, true
+	}
+}
+
+// sweep reads everything, as of up to lag ago: EC2's lists are eventually consistent.
+func (p *process) sweep(byID bool) error {
+	began := p.w.now
+	err := p.call("describe", func() error {
+		w, pic := p.w, p.op.picture
+		lag := int64(0)
+		if w.shape.weather.lag > 0 {
+			lag = w.between(0, w.shape.weather.lag)
+		}
+		list := lister{w, began, w.now - lag, byID}
+		for _, in := range w.cloud.instances {
+			v, there := asOf(in.past, list.at)
+			merge(list, pic.instances, in.ID, in.member, v, there, moving(pic.instances[in.ID], instanceMoves))
+			if r := pic.instances[in.ID]; r != nil && w.now-in.past[len(in.past)-1].since > 30*minute && in.State == terminated {
+				delete(pic.instances, in.ID) // EC2 forgets it after a while
+			}
+		}
+		for _, v := range w.cloud.volumes {
+			seen, there := asOf(v.past, list.at)
+			if v.State == deleted && there && seen.State == deleted {
+				there = false
+			}
+			merge(list, pic.volumes, v.ID, v.member, seen, there, moving(pic.volumes[v.ID], volumeMoves) || list.freed(pic, v.ID))
+			if r := pic.volumes[v.ID]; r != nil {
+				r.retired = v.retired
+			}
+		}
+		for _, s := range w.cloud.snapshots {
+			seen, there := asOf(s.past, list.at)
+			merge(list, pic.snapshots, s.ID, "", seen, there, moving(pic.snapshots[s.ID], func(s topology.Snapshot) bool { return s.State == pending }))
+		}
+		pic.group = w.cloud.group
+		return nil
+	})
+	if err != nil {
+		p.op.picture.failed = p.w.now
+		return err
+	}
+	if !byID {
+		p.op.picture.taken = began
+	}
+	return nil
+}
+
+// lister is one listing: when it began, and as of when EC2 answers it.
+type lister struct {
+	w         *world
+	began, at int64
+	byID      bool
+}
+
+// freed says whether a volume hangs on a machine that ended: its detachment comes without a word of its own.
+func (l lister) freed(pic *picture, id string) bool {
+	v := pic.volumes[id]
+	if v == nil || v.value.AttachedTo == "" {
+		return false
+	}
+	in := pic.instances[v.value.AttachedTo]
+	return in != nil && (in.value.State == shuttingDown || in.value.State == terminated)
+}
+
+// merge takes over what a listing shows of one thing, see the store of internal/ec2. A listing by id is only about things
+// that are on their way from one state to another.
+func merge[T any](l lister, into map[string]*remembered[T], id, member string, v T, there, inTransition bool) {
+	r := into[id]
+	switch {
+	case l.byID && (r == nil || !inTransition):
+	case r != nil && r.changed > l.began:
+	case there:
+		see(into, id, member, v, l.began, false)
+	case r != nil && (!r.bornHere || l.w.now-r.born >= freshFor):
+		delete(into, id)
+	}
+}
+
+func moving[T any](r *remembered[T], moves func(T) bool) bool { return r != nil && moves(r.value) }
+
+func instanceMoves(i topology.Instance) bool {
+	return i.State == pending || i.State == stopping || i.State == shuttingDown
+}
+
+func volumeMoves(v topology.Volume) bool {
+	return v.State == creating || v.State == deleting || v.AttachState == attaching
+}

@@ -1,0 +1,280 @@
+package simulation
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+)
+
+// EC2's words for states.
+const (
+	pending      = "pending"
+	running      = "running"
+	stopping     = "stopping"
+	stopped      = "stopped"
+	shuttingDown = "shutting-down"
+	terminated   = "terminated"
+
+	creating  = "creating"
+	available = "available"
+	inUse     = "in-use"
+	deleting  = "deleting"
+	deleted   = "deleted"
+
+	attaching = "attaching"
+	attached  = "attached"
+
+	completed = "completed"
+)
+
+// cloud is EC2 as it really is. What its API tells is in api.go.
+type cloud struct {
+	instances []*instance
+	volumes   []*volume
+	snapshots []*snapshot
+	group     bool
+	tokens    map[string]string // client token to id
+	noRoom    map[string]bool   // zones without capacity
+}
+
+type instance struct {
+	topology.Instance
+	member string
+	node   int
+	// powered is whether the machine runs, whatever EC2 says; frozen whether its kernel answers and nothing else happens.
+	powered, frozen bool
+	signed          bool
+	volume          *volume
+	server          *mysqld
+	boots           int // how often mysqld was told to start; an older start that comes late does nothing
+	cycle           int // the same for the machine's changes of state
+	past            []sighting[topology.Instance]
+}
+
+type volume struct {
+	topology.Volume
+	member  string
+	retired bool
+	st      *store
+	past    []sighting[topology.Volume]
+}
+
+type snapshot struct {
+	topology.Snapshot
+	past []sighting[topology.Snapshot]
+}
+
+// sighting is what something was from a time on.
+type sighting[T any] struct {
+	since int64
+	value T
+}
+
+// asOf returns what something was at a time; false when it was not there yet.
+func asOf[T any](past []sighting[T], at int64) (T, bool) {
+	for n := len(past) - 1; n >= 0; n-- {
+		if past[n].since <= at {
+			return past[n].value, true
+		}
+	}
+	var none T
+	return none, false
+}
+
+func (w *world) noteInstance(in *instance) {
+	in.past = append(in.past, sighting[topology.Instance]{w.now, in.Instance})
+	w.say("%s: instance %s is %s", in.member, in.ID, in.State)
+}
+
+func (w *world) noteVolume(v *volume) {
+	v.past = append(v.past, sighting[topology.Volume]{w.now, v.Volume})
+	w.say("%s: volume %s is %s, attached to %q", v.member, v.ID, v.State, v.AttachedTo)
+}
+
+func (w *world) at(ms int64) time.Time { return epoch.Add(time.Duration(ms) * time.Millisecond) }
+
+func (w *world) instance(id string) *instance {
+	for _, in := range w.cloud.instances {
+		if in.ID == id {
+			return in
+		}
+	}
+	return nil
+}
+
+func (w *world) volume(id string) *volume {
+	for _, v := range w.cloud.volumes {
+		if v.ID == id {
+			return v
+		}
+	}
+	return nil
+}
+
+// serverAt returns the mysqld behind an address, nil when none runs there.
+func (w *world) serverAt(address string) *mysqld {
+	for _, in := range w.cloud.instances {
+		if in.Address == address {
+			return in.server
+		}
+	}
+	return nil
+}
+
+// serverOf returns a member's mysqld, nil when none runs.
+func (w *world) serverOf(node int) *mysqld {
+	for _, in := range w.cloud.instances {
+		if in.node == node && in.server != nil {
+			return in.server
+		}
+	}
+	return nil
+}
+
+// makeInstance makes a machine that is about to run.
+func (w *world) makeInstance(member string, incarnation int, zone string) *instance {
+	node, _ := w.desired.Ordinal(member)
+	n := len(w.cloud.instances) + 1
+	in := &instance{
+		Instance: topology.Instance{
+			ID: fmt.Sprintf("i-%d", n), Incarnation: incarnation, State: pending, Zone: zone, Address: address(n), LaunchTime: w.time(),
+		},
+		member: member, node: node,
+	}
+	w.cloud.instances = append(w.cloud.instances, in)
+	w.noteInstance(in)
+	w.powerUp(in)
+	return in
+}
+
+// powerUp lets a pending machine run after a while.
+func (w *world) powerUp(in *instance) {
+	in.cycle++
+	cycle := in.cycle
+	w.after(w.between(second, 15*second), func() {
+		if in.cycle != cycle || in.State != pending {
+			return
+		}
+		in.State, in.powered, in.Impaired = running, true, false
+		w.noteInstance(in)
+		w.bootMySQL(in, w.between(2*second, 10*second))
+	})
+}
+
+// bootMySQL starts mysqld after a while, if the machine still runs then and has its volume.
+func (w *world) bootMySQL(in *instance, delay int64) {
+	in.boots++
+	boot := in.boots
+	w.after(delay, func() {
+		if in.boots != boot || !in.powered || in.server != nil || in.volume == nil || in.volume.AttachState != attached {
+			return
+		}
+		if in.frozen {
+			w.bootMySQL(in, second)
+			return
+		}
+		if in.volume.st == nil {
+			in.volume.st = &store{uuid: w.ledger.newServer(), persisted: map[string]string{}}
+			w.say("%s: volume %s is initialised", in.member, in.volume.ID)
+		}
+		w.start(in, in.volume.st)
+	})
+}
+
+// powerOff cuts a machine's power.
+func (w *world) powerOff(in *instance) {
+	in.powered, in.frozen = false, false
+	in.boots++
+	if in.server != nil {
+		in.server.end(true)
+	}
+	w.roles = true
+	w.wake()
+}
+
+// stopMachine powers a machine off. It serves on for a moment.
+func (w *world) stopMachine(in *instance) {
+	if in.State != running && in.State != pending {
+		return
+	}
+	in.State = stopping
+	in.cycle++
+	cycle := in.cycle
+	w.noteInstance(in)
+	w.after(w.between(100, 12*second), func() {
+		if in.cycle != cycle {
+			return
+		}
+		w.powerOff(in)
+		w.after(w.between(100, 20*second), func() {
+			if in.cycle == cycle {
+				in.State = stopped
+				w.noteInstance(in)
+			}
+		})
+	})
+}
+
+// endMachine terminates a machine and lets go of its volume.
+func (w *world) endMachine(in *instance, reason string) {
+	if in.State == shuttingDown || in.State == terminated {
+		return
+	}
+	in.State, in.StateReason = shuttingDown, reason
+	in.cycle++
+	w.noteInstance(in)
+	w.after(w.between(100, 10*second), func() {
+		w.powerOff(in)
+		w.after(w.between(second, 30*second), func() {
+			in.State = terminated
+			w.noteInstance(in)
+			if v := in.volume; v != nil {
+				in.volume = nil
+				w.after(w.between(0, 5*second), func() { w.release(v) })
+			}
+		})
+	})
+}
+
+// release ends a volume's attachment.
+func (w *world) release(v *volume) {
+	if v.State == inUse {
+		v.State, v.AttachedTo, v.AttachState = available, "", ""
+		w.noteVolume(v)
+	}
+}
+
+// attach gives a machine its volume.
+func (w *world) attach(v *volume, in *instance) {
+	v.State, v.AttachedTo, v.AttachState = inUse, in.ID, attaching
+	w.noteVolume(v)
+	w.after(w.between(200, 5*second), func() {
+		if v.AttachedTo != in.ID || v.AttachState != attaching {
+			return
+		}
+		if in.State == terminated || in.State == shuttingDown {
+			w.release(v)
+			return
+		}
+		v.AttachState = attached
+		in.volume = v
+		w.noteVolume(v)
+		if in.powered {
+			w.bootMySQL(in, w.between(second, 6*second))
+		}
+	})
+}
+
+// loseVolume is a failure of EBS: the volume and all on it are gone.
+func (w *world) loseVolume(v *volume) {
+	if in := w.instance(v.AttachedTo); in != nil {
+		in.volume = nil
+		in.boots++
+		if in.server != nil {
+			in.server.end(true)
+		}
+	}
+	v.State, v.AttachedTo, v.AttachState, v.st = deleted, "", "", nil
+	w.noteVolume(v)
+}

@@ -1,0 +1,287 @@
+package simulation
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+)
+
+// store is what lies on a data volume. It outlives mysqld and the machine.
+type store struct {
+	uuid int
+	// binlog holds the transactions in the order of their commits. Those from committed on are prepared and wait for
+	// acknowledgements: sent to replicas, not visible, and committed by crash recovery (fact 1).
+	binlog    []int
+	committed int
+	executed  gtidSet
+	// purged are the transactions that the binary log no longer holds.
+	purged gtidSet
+	// content are the transactions whose effect is really there. It differs from executed once user data was dropped by a
+	// CLONE that was cut off (fact 19).
+	content bitset
+	hollow  bool
+	// row is the visible membership row.
+	row *mysql.Membership
+	// relay is the relay log; applied counts its entries that were executed, synced those that a power cut does not take.
+	relay           []int
+	applied, synced int
+	retrieved       gtidSet
+	// source is the address of the configured source, empty without a channel.
+	source string
+	clone  *mysql.CloneProgress
+	// seeding counts the CLONE operations, so that one that was overtaken knows.
+	seeding int
+	// diverged makes the applier stop on an error, however often it is started.
+	diverged  bool
+	persisted map[string]string
+}
+
+const (
+	ioOff        = mysql.IOOff
+	ioConnecting = mysql.IOConnecting
+	ioOn         = mysql.IOOn
+)
+
+// mysqld is one run of a member's server, from its start to its end.
+type mysqld struct {
+	w       *world
+	on      *instance
+	st      *store
+	started int64
+
+	writable, superReadOnly bool
+	// Semi-synchronous replication, source side (fact 6: all gone with the process).
+	sourceEnabled bool
+	wait          int
+	waiting       []*commit
+	acks          map[*instance]int // how far each replica acknowledged, as an index into the binlog
+	// And the replica side: the setting, and what the running IO thread goes by (fact 8).
+	replicaEnabled, acknowledges bool
+
+	io, ioError string
+	from        *mysqld // the source that the IO thread is connected to
+	cursor      int     // in its binlog
+	unsent      bool    // something received was not acknowledged yet
+	heard       int64   // when the source was last heard of
+	sqlRunning  bool
+	sqlError    string
+	lagUntil    int64 // the applier stands still until then without an error
+	blockUntil  int64 // open transactions or locks hold up Demote until then (facts 13, 22)
+
+	control     *session // whoever holds the operator's lock
+	transaction *session // whoever runs a transaction of the operator's
+	cloning     bool
+}
+
+// commit is a transaction that waits to be answered.
+type commit struct {
+	id    int
+	at    int // index in the binlog
+	done  bool
+	lost  bool // the server went away before it answered
+	heard func(ok bool)
+}
+
+// start runs mysqld on a volume. Crash recovery commits everything that is in the binary log (fact 1), and no role
+// survives: the server is read-only, its threads stand still (skip_replica_start), semi-sync is off.
+func (w *world) start(in *instance, st *store) *mysqld {
+	s := &mysqld{w: w, on: in, st: st, started: w.now, superReadOnly: true, wait: 1, acks: map[*instance]int{}, io: ioOff}
+	if st.clone != nil && st.clone.State == mysql.CloneInProgress {
+		st.clone = &mysql.CloneProgress{State: mysql.CloneInterrupted, Source: st.clone.Source}
+		st.seeding++
+	}
+	for st.committed < len(st.binlog) {
+		s.execute(st.binlog[st.committed])
+		st.committed++
+	}
+	in.server = s
+	w.roles = true
+	w.say("%s: mysqld is up on %s, executed %s, retrieved %s, %s", in.member, in.id, w.ledger.print(&st.executed), w.ledger.print(&st.retrieved), rowText(st.row))
+	return s
+}
+
+// end is kill -9: whoever waits loses the connection, and nobody is answered (fact 1). A power cut also takes what was
+// not synced to the disk.
+func (s *mysqld) end(powerCut bool) {
+	if s.on.server != s {
+		return
+	}
+	s.on.server = nil
+	s.w.roles = true
+	for _, c := range s.waiting {
+		c.lost = true
+		c.answer(false)
+	}
+	s.waiting = nil
+	if powerCut && s.st.synced < len(s.st.relay) {
+		keep := s.st.synced + s.w.rng.IntN(len(s.st.relay)-s.st.synced+1)
+		s.tear(keep)
+	}
+	s.w.wake()
+}
+
+// tear cuts off the end of the relay log, as a power cut does (fact 11).
+func (s *mysqld) tear(keep int) {
+	st := s.st
+	st.relay = st.relay[:keep]
+	st.synced, st.applied = min(st.synced, keep), min(st.applied, keep)
+	st.retrieved.clear()
+	st.retrieved.changed = true
+	for _, id := range st.relay {
+		st.retrieved.add(id)
+	}
+}
+
+// shutdown is a graceful end: it answers OK to everybody who waits (fact 3).
+func (s *mysqld) shutdown() {
+	for len(s.waiting) > 0 {
+		s.finish()
+	}
+	s.end(false)
+}
+
+func (c *commit) answer(ok bool) {
+	if c.heard != nil {
+		c.heard(ok)
+		c.heard = nil
+	}
+}
+
+// execute makes a transaction visible.
+func (s *mysqld) execute(id int) {
+	st := s.st
+	st.executed.add(id)
+	st.content.add(id)
+	if row := s.w.ledger.all[id].row; row != nil {
+		st.row = row
+	}
+}
+
+// commit writes a transaction of a client, or of the operator when row is set. The server must be writable.
+func (s *mysqld) commit(t transaction, heard func(bool)) *commit {
+	w, st := s.w, s.st
+	t.uuid = st.uuid
+	prepared := bitset(nil)
+	for _, id := range st.binlog[st.committed:] {
+		prepared.add(id)
+	}
+	t.number = w.ledger.next(st.uuid, st.executed.bitset, prepared)
+	c := &commit{id: w.ledger.record(t), at: len(st.binlog), heard: heard}
+	st.binlog = append(st.binlog, c.id)
+	s.waiting = append(s.waiting, c)
+	s.release()
+	w.wake()
+	return c
+}
+
+// release answers the commits that have the acknowledgements that they wait for.
+func (s *mysqld) release() {
+	for len(s.waiting) > 0 {
+		if s.sourceEnabled && s.acknowledgements(s.waiting[0].at) < s.wait {
+			return
+		}
+		s.finish()
+	}
+}
+
+func (s *mysqld) acknowledgements(at int) int {
+	n := 0
+	for _, upTo := range s.acks {
+		if upTo > at {
+			n++
+		}
+	}
+	return n
+}
+
+// finish commits the first of those that wait.
+func (s *mysqld) finish() {
+	c := s.waiting[0]
+	s.waiting = s.waiting[1:]
+	s.st.committed = c.at + 1
+	s.execute(c.id)
+	c.done = true
+	s.w.answered(s, c)
+	c.answer(true)
+}
+
+// setSource switches the source side. Off releases everybody who waits (fact 4).
+func (s *mysqld) setSource(on bool) {
+	s.sourceEnabled = on
+	s.w.roles = true
+	if !on {
+		clear(s.acks)
+	}
+	s.release()
+	s.w.wake()
+}
+
+func (s *mysqld) setWait(n int) {
+	s.wait = n
+	s.w.roles = true
+	s.release()
+}
+
+// knows says whether the server has a transaction or lies to itself that it has: by GTID.
+func (s *mysqld) knows(id int) bool {
+	st := s.st
+	if s.w.ledger.knows(st.executed.bitset, id) || s.w.ledger.knows(st.retrieved.bitset, id) {
+		return true
+	}
+	for _, prepared := range st.binlog[st.committed:] {
+		if prepared == id {
+			return true
+		}
+	}
+	return false
+}
+
+// observation is what the server says of itself when it is asked.
+func (s *mysqld) observation() mysql.Observation {
+	st, l := s.st, s.w.ledger
+	o := mysql.Observation{
+		Access: mysql.AccessVerified, ServerUUID: uuidText(st.uuid), Version: "9.7.4", ReadOnly: !s.writable, SuperReadOnly: s.superReadOnly,
+		StartedAt: s.w.at(s.started), Executed: l.print(&st.executed), Purged: l.print(&st.purged), MembershipKnown: true,
+		SemiSync: mysql.SemiSync{
+			SourceEnabled: s.sourceEnabled, WaitCount: s.wait, ReplicaEnabled: s.replicaEnabled,
+			ReplicaActive: s.acknowledges && s.io == ioOn, Clients: s.counted(),
+		},
+		PendingCommits: len(s.waiting), Clone: st.clone, Persisted: st.persisted,
+	}
+	if !s.sourceEnabled {
+		o.PendingCommits = 0
+	}
+	if st.row != nil && !st.hollow {
+		row := *st.row
+		row.Voters = slices.Clone(row.Voters)
+		o.Membership = &row
+	}
+	if st.source != "" {
+		o.Replication = &mysql.Replication{
+			SourceHost: st.source, SourcePort: 3306, IOState: s.io, SQLRunning: s.sqlRunning, Retrieved: l.print(&st.retrieved),
+			LastIOError: s.ioError, LastSQLError: s.sqlError, AutoPosition: true,
+		}
+		if s.sqlRunning && s.io == ioOn {
+			lag := 0.0
+			if st.applied < len(st.relay) {
+				lag = float64(max(s.lagUntil-s.w.now, 0)) / 1000
+			}
+			o.Replication.LagSeconds = &lag
+		}
+	}
+	return o
+}
+
+// counted is how many acknowledging replicas the source counts.
+func (s *mysqld) counted() int {
+	n := 0
+	for _, other := range s.w.cloud.instances {
+		if r := other.server; r != nil && r.from == s && r.io == ioOn && r.acknowledges {
+			n++
+		}
+	}
+	return n
+}
+
+func address(n int) string { return "10.0.0." + strconv.Itoa(n) }

@@ -1,0 +1,190 @@
+package simulation
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+)
+
+// epoch is when every schedule begins.
+var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// Times in the model are milliseconds since the schedule began.
+const (
+	second = int64(1000)
+	minute = 60 * second
+)
+
+// world is one schedule's model of everything that the operator acts on.
+type world struct {
+	rng    *rand.Rand
+	now    int64
+	timers timerHeap
+	serial int
+	events int
+
+	shape   shape
+	desired topology.Desired
+	ledger  *ledger
+	cloud   *cloud
+	net     network
+	clients []*client
+	kube    kube
+	leader  *operator
+	every   []*operator // all operator processes that were ever started
+	// acked are the transactions whose clients saw OK.
+	acked bitset
+	// rows are the membership rows that were ever committed anywhere, by transaction.
+	ticking bool
+	// roles is set when something happened that may change who can acknowledge.
+	roles bool
+	// healed is when the faults stopped; 0 before.
+	healed int64
+	// passes counts the reconciles since the faults stopped.
+	passes int
+	gone   bool // a deletion is finished
+	lossy  bool // acknowledged commits may be lost: asynchronous replication
+	plan   topology.Plan
+
+	tracing bool
+	trace   strings.Builder
+	failure *failure
+	faults  int
+}
+
+// failure is a broken invariant.
+type failure struct{ invariant, message string }
+
+// kube is what Kubernetes keeps: the records, the published endpoints, the lease.
+type kube struct {
+	records   topology.Records
+	version   int
+	lost      bool
+	primary   string // address behind the primary Service
+	inService map[string]bool
+	holder    *operator
+	renewed   int64
+}
+
+// timer is something that happens at a time.
+type timer struct {
+	at  int64
+	seq int
+	run func()
+}
+
+type timerHeap []timer
+
+func (h timerHeap) less(i, j int) bool {
+	return h[i].at < h[j].at || h[i].at == h[j].at && h[i].seq < h[j].seq
+}
+
+func (h *timerHeap) push(t timer) {
+	*h = append(*h, t)
+	for i := len(*h) - 1; i > 0; {
+		parent := (i - 1) / 2
+		if !h.less(i, parent) {
+			break
+		}
+		(*h)[i], (*h)[parent] = (*h)[parent], (*h)[i]
+		i = parent
+	}
+}
+
+func (h *timerHeap) pop() timer {
+	top := (*h)[0]
+	last := len(*h) - 1
+	(*h)[0] = (*h)[last]
+	(*h)[last] = timer{}
+	*h = (*h)[:last]
+	for i := 0; ; {
+		child := 2*i + 1
+		if child >= last {
+			break
+		}
+		if child+1 < last && h.less(child+1, child) {
+			child++
+		}
+		if !h.less(child, i) {
+			break
+		}
+		(*h)[i], (*h)[child] = (*h)[child], (*h)[i]
+		i = child
+	}
+	return top
+}
+
+// after lets something happen in a number of milliseconds.
+func (w *world) after(ms int64, run func()) {
+	w.serial++
+	w.timers.push(timer{w.now + max(ms, 0), w.serial, run})
+}
+
+// between draws from [low, high].
+func (w *world) between(low, high int64) int64 { return low + w.rng.Int64N(high-low+1) }
+
+// chance is true in percent of the cases.
+func (w *world) chance(percent float64) bool { return w.rng.Float64()*100 < percent }
+
+// time is the model's time as the brain sees it.
+func (w *world) time() time.Time { return epoch.Add(time.Duration(w.now) * time.Millisecond) }
+
+// step lets the next thing happen. It returns false when nothing is left, or an invariant is broken.
+func (w *world) step() bool {
+	if len(w.timers) == 0 || w.failure != nil {
+		return false
+	}
+	t := w.timers.pop()
+	w.now = t.at
+	w.events++
+	t.run()
+	w.check()
+	return w.failure == nil
+}
+
+// fail notes the first broken invariant.
+func (w *world) fail(invariant, format string, args ...any) {
+	if w.failure == nil {
+		w.failure = &failure{invariant, fmt.Sprintf(format, args...)}
+		w.say("BROKEN %s: %s", invariant, w.failure.message)
+	}
+}
+
+// say adds to the trace, when there is one.
+func (w *world) say(format string, args ...any) {
+	if !w.tracing {
+		return
+	}
+	fmt.Fprintf(&w.trace, "%9.3fs  ", float64(w.now)/1000)
+	fmt.Fprintf(&w.trace, format, args...)
+	w.trace.WriteByte('\n')
+}
+
+// network says who reaches whom. Nodes are the ordinals of members, then the operator, then the clients.
+type network struct {
+	cut [nodes][nodes]bool
+}
+
+const (
+	maxMembers   = 9
+	operatorNode = maxMembers
+	clientNode   = maxMembers + 1
+	nodes        = maxMembers + 2
+)
+
+// passes says whether packets go from one node to another.
+func (n *network) passes(from, to int) bool { return !n.cut[from][to] }
+
+// open says whether a connection between two nodes works both ways.
+func (n *network) open(a, b int) bool { return !n.cut[a][b] && !n.cut[b][a] }
+
+func rowText(r *mysql.Membership) string {
+	if r == nil {
+		return "no row"
+	}
+	return fmt.Sprintf("epoch %d, primary %s, voters %s, W %d", r.Epoch, r.Primary, strings.Join(r.Voters, " "), r.W)
+}

@@ -1,0 +1,105 @@
+package topology
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+)
+
+// handOver plans a switchover when a person asked for one, or when EC2 announced that it will disturb the primary's machine.
+func (p *planner) handOver() {
+	primary := p.Members[p.plan.Primary]
+	if primary == nil || p.unconfirmed {
+		return
+	}
+	if p.SwitchoverTo != "" && p.SwitchoverTo != primary.Name {
+		p.handOverTo(primary, p.SwitchoverTo)
+		return
+	}
+	in := primary.CurrentInstance()
+	if in != nil && in.Event != "" && in.EventAt.Sub(p.Now) < announcedSoon {
+		if to := p.successor(primary); to != nil {
+			p.switchover(primary, to, "EC2 announced "+in.Event)
+		}
+	}
+}
+
+// handOverTo plans the switchover that a person asked for, waits until it can be done, or says why it never can.
+func (p *planner) handOverTo(primary *Member, name string) {
+	ordinal, ok := p.Ordinal(name)
+	switch {
+	case !ok || ordinal >= p.Replicas:
+		p.plan.SwitchoverRefused = fmt.Sprintf("%q is no member of this cluster; name one of %s to %s", name, p.MemberName(0), p.MemberName(p.Replicas-1))
+		return
+	case p.Replicas == 1:
+		p.plan.SwitchoverRefused = "there is only one member"
+		return
+	}
+	to := p.Members[name]
+	if why := p.notReadyToLead(to); why != "" {
+		p.waitAtMost(waitMySQL)
+		if v := p.views[primary.Name]; v.Message == "" {
+			v.Message = fmt.Sprintf("hands over to %s as soon as that %s", name, why)
+		}
+		return
+	}
+	p.switchover(primary, to, "asked for by annotation")
+}
+
+// switchover plans to hand over, unless something else is planned for one of the two.
+func (p *planner) switchover(primary, to *Member, why string) {
+	p.waitAtMost(waitMySQL)
+	if p.busy(primary.Name) || p.busy(to.Name) || p.changingVotes() {
+		return
+	}
+	p.retry(waitNext, Switchover{Member: primary.Name, To: to.Name, From: *p.plan.Membership, SemiSync: p.Lossless && len(p.plan.Membership.Voters) > 1, Why: why})
+}
+
+// notReadyToLead says what a member still has to do before it can take over; empty when it is ready.
+func (p *planner) notReadyToLead(m *Member) string {
+	switch {
+	case m == nil || !m.verified():
+		return "answers"
+	case !p.plan.Membership.Has(m.Name):
+		return "is a voter"
+	case m.SQL.Membership == nil || m.SQL.Membership.Epoch != p.plan.Membership.Epoch:
+		return "knows the present voters"
+	case !m.following():
+		return "replicates"
+	case !m.SQL.Replication.LagKnown || m.SQL.Replication.Lag > time.Second:
+		return "has caught up"
+	}
+	return ""
+}
+
+// successor returns the voter that takes over best: ready to lead, on a machine that nobody is about to disturb, with all
+// its settings in effect; by ordinal.
+func (p *planner) successor(primary *Member) *Member {
+	var second *Member
+	for _, m := range p.ordered() {
+		in := m.CurrentInstance()
+		if m == primary || in == nil || p.notReadyToLead(m) != "" || p.busy(m.Name) || m.Ordinal >= p.Replicas {
+			continue
+		}
+		if in.Event == "" && !in.Impaired && !m.SQL.RestartPending {
+			return m
+		}
+		if second == nil && in.Event == "" {
+			second = m
+		}
+	}
+	return second
+}
+
+// restartPrimary hands over before a primary is restarted, so that writes stop for a second and not for a restart. One
+// that has nobody to hand over to is restarted in place.
+func (p *planner) restartPrimary(primary *Member) {
+	if to := p.successor(primary); to != nil {
+		p.switchover(primary, to, "changed settings need a restart")
+		return
+	}
+	p.retry(waitMySQL, Restart{primary.Name})
+	p.views[primary.Name].Message = "restarting mysqld so that changed settings take effect"
+	p.views[primary.Name].Phase = v1alpha1.PhaseReplicating
+}

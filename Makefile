@@ -109,7 +109,20 @@ test-parts: deps ## Tests against parts of the lab: EC2 API, mysqld, its own mac
 
 .PHONY: e2e
 e2e: deps ## The scenarios on the lab: real API server, real instances, real mysqld.
-	@hack/with-lab.sh go test -tags e2e -count=1 -timeout 45m -v $(TESTFLAGS) ./test/e2e/...
+	@hack/with-lab.sh bash -c 'go test -tags e2e -count=1 -timeout 45m -v $(TESTFLAGS) ./test/e2e/... && \
+	  go test -tags e2e -count=1 -timeout 30m -v -run TestChaosSlice ./test/chaos'
+
+# How many faults, and how often each interruption is measured.
+CHAOS_FAULTS ?= 100
+BENCH_TIMES  ?= 20
+
+.PHONY: chaos
+chaos: deps ## Faults on real parts under a write load, the ledger compared after each. CHAOS_FAULTS=100 NAIROBI_SEED=number.
+	@hack/with-lab.sh go run ./test/chaos/soak -faults $(CHAOS_FAULTS) $(if $(NAIROBI_SEED),-seed $(NAIROBI_SEED)) $(CHAOS_FLAGS)
+
+.PHONY: bench-failover
+bench-failover: deps ## How long writes stop at a power cut, a crash of mysqld and a switchover, on the lab. BENCH_TIMES=20.
+	@hack/with-lab.sh go run ./test/chaos/soak -bench $(BENCH_TIMES) $(CHAOS_FLAGS)
 
 .PHONY: sweep
 sweep: deps ## Kill the operator before and after every call to AWS, and lose every answer. CI tries an eighth of it.

@@ -57,6 +57,35 @@ func (r *MySQLClusterReconciler) act(ctx context.Context, s *scope) error {
 	return nil
 }
 
+const (
+	// stopWait is how long a pass waits for EC2 to take a request to power a machine off, stopLimit how long it may take.
+	stopWait  = 300 * time.Millisecond
+	stopLimit = 15 * time.Second
+)
+
+// powerOff powers a machine off. It is a fence, and nothing that follows from it may wait for an EC2 that answers slowly:
+// after a moment the request goes on by itself.
+func (r *MySQLClusterReconciler) powerOff(ctx context.Context, s *scope, instanceID string) error {
+	if r.memory.begin(s.notes.stopping, instanceID) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopLimit)
+	outcome := make(chan error, 1)
+	go func() {
+		defer cancel()
+		outcome <- s.cloud.StopInstance(ctx, instanceID, true)
+		r.memory.end(s.notes.stopping, instanceID)
+	}()
+	timer := time.NewTimer(stopWait)
+	defer timer.Stop()
+	select {
+	case err := <-outcome:
+		return err
+	case <-timer.C:
+		return nil
+	}
+}
+
 // logFailure logs an action that failed, once for the same failure: the next passes may well meet it again.
 func (r *MySQLClusterReconciler) logFailure(s *scope, a topology.Action, p *problem) {
 	level := 0

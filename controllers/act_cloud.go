@@ -33,7 +33,7 @@ func (r *MySQLClusterReconciler) takeInCloud(ctx context.Context, s *scope, acti
 	case topology.StartInstance:
 		err = s.cloud.StartInstance(ctx, a.InstanceID)
 	case topology.StopInstance:
-		err = s.cloud.StopInstance(ctx, a.InstanceID, true)
+		err = r.powerOff(ctx, s, a.InstanceID)
 	case topology.TerminateInstance:
 		err = s.cloud.TerminateInstance(ctx, a.InstanceID)
 	case topology.DeleteVolume:

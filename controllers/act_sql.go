@@ -11,19 +11,15 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/pki"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/steps"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
 const (
-	// admitWait is how long a replica may take to apply what the primary had executed a moment ago. One that needs
-	// longer is behind and is tried again in the next pass.
-	admitWait = 5 * time.Second
-	// epochWait is how long a promotion waits for its own row to be acknowledged.
-	epochWait = time.Second
-	// epochLimit is how long that write is given in all; it holds the primary's one writing session meanwhile.
+	// epochWait is how long a promotion waits for its own membership row to be acknowledged; epochLimit is how long that
+	// write is given in all. It holds the primary's one writing session meanwhile.
+	epochWait  = 100 * time.Millisecond
 	epochLimit = 5 * time.Second
-	// promoteWait is how long a candidate may take to apply its relay log within one pass. The next pass goes on waiting.
-	promoteWait = 20 * time.Second
 )
 
 // takeInSQL gives an action on mysqld its effect, and says whether it was one.
@@ -36,11 +32,15 @@ func (r *MySQLClusterReconciler) takeInSQL(ctx context.Context, s *scope, action
 	case topology.SignCertificate:
 		err = r.sign(ctx, s, m, a)
 	case topology.Bootstrap:
-		err = bootstrapMember(ctx, m, a)
+		err = steps.Bootstrap(ctx, m, a)
 	case topology.Fence:
 		err = m.StopIOThread(ctx)
 	case topology.Promote:
-		err = promote(ctx, m, a)
+		err = r.promote(ctx, s, m, a)
+	case topology.RecordPrimary:
+		err = steps.RecordPrimary(ctx, m, a, detach(ctx))
+	case topology.Switchover:
+		err = r.switchOver(ctx, s, m, a)
 	case topology.Demote:
 		err = m.Demote(ctx)
 	case topology.CloneFrom:
@@ -50,11 +50,11 @@ func (r *MySQLClusterReconciler) takeInSQL(ctx context.Context, s *scope, action
 	case topology.AdmitVoter:
 		err = r.admitVoter(ctx, s, m, a)
 	case topology.RemoveVoter:
-		err = r.removeVoter(ctx, s, a)
+		err = steps.RemoveVoter(ctx, m, a)
 	case topology.SetAcknowledging:
 		err = m.SetAcknowledging(ctx, a.On)
 	case topology.SetSourceWait:
-		err = setSourceWait(ctx, m, a)
+		err = steps.SetSourceWait(ctx, m, a)
 	case topology.PinSettings:
 		err = m.PinSettings(ctx, a.Settings)
 	case topology.ApplySettings:
@@ -109,126 +109,65 @@ func untrusted(member string, err error) error {
 		message: fmt.Sprintf("the certificate request of %s is refused: %v", member, err)}
 }
 
-// bootstrapMember makes the first primary. Nobody else votes yet, so it waits for nobody.
-func bootstrapMember(ctx context.Context, m *mysql.Member, a topology.Bootstrap) error {
-	if err := m.Promote(ctx, mysql.PromoteSpec{}); err != nil {
-		return err
-	}
-	return m.WriteMembership(ctx, 0, mysql.Membership{Epoch: 1, Voters: []string{a.Member}, W: topology.WaitFor(1)})
-}
-
-// promote makes a member primary once it has applied all that it holds: what the proof counted may lie in its relay
-// log, and RESET REPLICA would throw that away.
-func promote(ctx context.Context, m *mysql.Member, a topology.Promote) error {
-	if err := m.ApplyReceived(ctx, a.MustHold, promoteWait); err != nil {
-		return err
-	}
-	row := a.Membership
-	if err := m.Promote(ctx, mysql.PromoteSpec{SemiSync: a.SemiSync, W: row.W}); err != nil {
-		return err
-	}
-	written := make(chan error, 1)
-	go func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), epochLimit)
-		defer cancel()
-		written <- m.WriteMembership(ctx, row.Epoch, mysql.Membership{Epoch: row.Epoch + 1, Voters: row.Voters, W: row.W})
-	}()
-	if !a.SemiSync {
-		return <-written
-	}
-	// The voters' IO threads were stopped for the proof, so this commit waits until the next pass has pointed them here.
-	// It goes on by itself; waiting for it would only delay that.
-	select {
-	case err := <-written:
-		if errors.Is(err, mysql.ErrCommitsPending) {
-			return nil
-		}
-		return err
-	case <-time.After(epochWait):
-		return nil
-	}
-}
-
-// setSourceWait puts the primary's wait count right. A primary that is the only voter stops waiting for good.
-func setSourceWait(ctx context.Context, m *mysql.Member, a topology.SetSourceWait) error {
-	if a.Alone && !a.Enabled {
-		return m.ReleaseWaiting(ctx)
-	}
-	return m.SetSourceWait(ctx, a.Enabled, a.W)
-}
-
-// admitVoter makes a replica a voter, in the order that keeps every acknowledged commit within reach of a promotion:
-// it holds what the primary had executed; the wait count is raised; the row is written; only then it acknowledges.
-// With a single voter nobody's acknowledgement counts yet, so there the newcomer may, and must, acknowledge the row.
 func (r *MySQLClusterReconciler) admitVoter(ctx context.Context, s *scope, m *mysql.Member, a topology.AdmitVoter) error {
 	primary, err := r.member(ctx, s, a.Primary)
 	if err != nil {
 		return err
 	}
-	next := a.From.With(a.Member)
-	alone := len(a.From.Voters) == 1
-	if !a.SemiSync {
-		return admitWithoutWait(ctx, primary, m, a, next)
-	}
-	if !alone {
-		if err := primary.SetSourceWait(ctx, true, max(next.W, a.From.W)); err != nil {
-			return err
-		}
-	}
-	if err := holdsWhatPrimaryHad(ctx, primary, m, a.Primary); err != nil {
-		return err
-	}
-	if alone {
-		if err := m.SetAcknowledging(ctx, true); err != nil {
-			return err
-		}
-		if err := primary.SetSourceWait(ctx, true, next.W); err != nil {
-			return err
-		}
-	}
-	if err := primary.WriteMembership(ctx, a.From.Epoch, mysql.Membership{Epoch: next.Epoch, Voters: next.Voters, W: next.W}); err != nil {
-		return err
-	}
-	return m.SetAcknowledging(ctx, true)
+	return steps.AdmitVoter(ctx, primary, m, a)
 }
 
-// admitWithoutWait is admitVoter for asynchronous replication, where nobody waits for anybody.
-func admitWithoutWait(ctx context.Context, primary, m *mysql.Member, a topology.AdmitVoter, next topology.Membership) error {
-	if err := holdsWhatPrimaryHad(ctx, primary, m, a.Primary); err != nil {
+// detach lets the row of a new primary wait for its acknowledgements by itself: the next pass points the voters there.
+func detach(ctx context.Context) steps.Detach {
+	return func(write func(context.Context) error) error {
+		written := make(chan error, 1)
+		go func() {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), epochLimit)
+			defer cancel()
+			written <- write(ctx)
+		}()
+		select {
+		case err := <-written:
+			return err
+		case <-time.After(epochWait):
+			return nil
+		}
+	}
+}
+
+func (r *MySQLClusterReconciler) promote(ctx context.Context, s *scope, m *mysql.Member, a topology.Promote) error {
+	s.notes.timeline.fence(r.Clock.Now())
+	if err := steps.Promote(ctx, m, a, detach(ctx)); err != nil {
 		return err
 	}
-	return primary.WriteMembership(ctx, a.From.Epoch, mysql.Membership{Epoch: next.Epoch, Voters: next.Voters, W: next.W})
+	s.notes.timeline.open(r.Clock.Now())
+	return nil
 }
 
-// holdsWhatPrimaryHad waits until a replica has executed what its primary had executed a moment ago.
-func holdsWhatPrimaryHad(ctx context.Context, primary, m *mysql.Member, name string) error {
-	o := primary.Observe(ctx)
-	if o.Access != mysql.AccessVerified || o.ReadOnly {
-		return fmt.Errorf("%s is no longer the primary that it was", name)
-	}
-	return m.WaitApplied(ctx, o.Executed, admitWait)
-}
-
-// removeVoter takes the vote of a member that is known never to acknowledge again. The row is written under the old
-// wait count; only when nobody would be left to acknowledge it, the primary stops waiting first.
-func (r *MySQLClusterReconciler) removeVoter(ctx context.Context, s *scope, a topology.RemoveVoter) error {
-	primary, err := r.member(ctx, s, a.Primary)
+func (r *MySQLClusterReconciler) switchOver(ctx context.Context, s *scope, m *mysql.Member, a topology.Switchover) error {
+	target, err := r.member(ctx, s, a.To)
 	if err != nil {
 		return err
 	}
-	next := a.From.Without(a.Member)
-	if a.SemiSync && next.W == 0 {
-		if err := primary.ReleaseWaiting(ctx); err != nil {
-			return err
-		}
-	}
-	if err := primary.WriteMembership(ctx, a.From.Epoch, mysql.Membership{Epoch: next.Epoch, Voters: next.Voters, W: next.W}); err != nil {
+	began := r.Clock.Now()
+	if err := steps.Switchover(ctx, m, target, a, detach(ctx)); err != nil {
 		return err
 	}
-	if !a.SemiSync || next.W == 0 {
-		return nil
+	s.notes.timeline = timeline{kind: promotionPlanned, from: a.Member, lastWrite: began, noticed: began, fenced: began, opened: r.Clock.Now()}
+	return nil
+}
+
+// restart restarts mysqld, a primary's with its replicas hushed.
+func (r *MySQLClusterReconciler) restart(ctx context.Context, s *scope, m *mysql.Member, a topology.Restart) error {
+	var replicas []steps.Server
+	for name, other := range s.observed.Members {
+		if name != a.Member && other.SQL.Access == topology.AccessVerified {
+			if replica, err := r.member(ctx, s, name); err == nil {
+				replicas = append(replicas, replica)
+			}
+		}
 	}
-	return primary.SetSourceWait(ctx, true, next.W)
+	return steps.Restart(ctx, m, a.Member == s.plan.Primary, replicas)
 }
 
 // applySettings persists the user's settings. That a restart is due is recorded, so that an operator which restarts
@@ -258,33 +197,6 @@ func (r *MySQLClusterReconciler) applySettings(ctx context.Context, s *scope, m 
 		return &problem{reason: v1alpha1.ReasonSettingRefused, message: err.Error() + "; change it in spec.mysqld", after: afterPerson, cause: err}
 	}
 	return err
-}
-
-// restart restarts mysqld. A primary is made read-only first, which fails while commits wait: a shutdown would answer
-// them as done.
-func (r *MySQLClusterReconciler) restart(ctx context.Context, s *scope, m *mysql.Member, a topology.Restart) error {
-	if a.Member == s.plan.Primary {
-		if err := m.Demote(ctx); err != nil {
-			return err
-		}
-		r.hushReplicas(ctx, s, a.Member)
-	}
-	return m.Restart(ctx)
-}
-
-// hushReplicas stops the replicas' IO threads before their source shuts down: a mysqld that still sends to replicas takes
-// some ten seconds to end, one that does not takes two. A replica that cannot be told only costs that time.
-func (r *MySQLClusterReconciler) hushReplicas(ctx context.Context, s *scope, primary string) {
-	for name, other := range s.observed.Members {
-		if name == primary || other.SQL.Access != topology.AccessVerified {
-			continue
-		}
-		if replica, err := r.member(ctx, s, name); err == nil {
-			if err := replica.StopIOThread(ctx); err != nil {
-				s.log.V(1).Info("a replica goes on receiving during the restart of its source", "member", name, "problem", err.Error())
-			}
-		}
-	}
 }
 
 func (r *MySQLClusterReconciler) ensureDatabase(ctx context.Context, s *scope, m *mysql.Member) error {

@@ -54,6 +54,12 @@ func announced(a topology.Action) (reason string, ok bool) {
 		return "AdmitVoter", true
 	case topology.RemoveVoter:
 		return "RemoveVoter", true
+	case topology.RetireVolume:
+		return "RetireVolume", true
+	case topology.DeleteSnapshot:
+		return "DeleteSnapshot", true
+	case topology.PurgeBinaryLogs:
+		return "PurgeBinaryLogs", true
 	case topology.PinSettings:
 		return "PinSettings", true
 	case topology.ApplySettings:

@@ -22,6 +22,15 @@ type notes struct {
 	uid string
 	// silentSince is when each member was first seen unreachable in a row.
 	silentSince map[string]time.Time
+	// downSince is when each member that had joined was first seen not to answer in a row, whether its machine runs or not;
+	// brokenSince when its replication was first seen stopped by an error.
+	downSince, brokenSince map[string]time.Time
+	// sightings are the looks at mysqld, by instance, that no pass has taken yet.
+	sightings map[string]*sighting
+	// stopping are the instances whose power-off is being asked for at the moment.
+	stopping map[string]bool
+	// timeline is what is known of the present failure of a primary, or of the switchover under way.
+	timeline timeline
 	// refused says in which zone EC2 has no capacity for a member, and since when.
 	refused map[string]refusal
 	// stage is the last boot stage of each member's console, readAt when the console was read.
@@ -70,7 +79,9 @@ func (m *memory) of(name types.NamespacedName, uid string) *notes {
 	n := m.clusters[name]
 	if n == nil || n.uid != uid {
 		n = &notes{
-			uid: uid, silentSince: map[string]time.Time{}, refused: map[string]refusal{}, claimed: map[string]bool{}, goneAt: map[string]time.Time{}, expected: map[string]map[string]string{}, taken: map[string]string{}, failed: map[string]string{},
+			uid: uid, silentSince: map[string]time.Time{}, downSince: map[string]time.Time{}, brokenSince: map[string]time.Time{},
+			sightings: map[string]*sighting{}, stopping: map[string]bool{},
+			refused: map[string]refusal{}, claimed: map[string]bool{}, goneAt: map[string]time.Time{}, expected: map[string]map[string]string{}, taken: map[string]string{}, failed: map[string]string{},
 			stage: map[string]string{}, readAt: map[string]time.Time{}, applied: map[string]applied{},
 		}
 		m.clusters[name] = n
@@ -115,4 +126,21 @@ func (r *MySQLClusterReconciler) NameOf(uid string) types.NamespacedName {
 		}
 	}
 	return types.NamespacedName{}
+}
+
+// begin notes in a set of a cluster's that something is under way, and says whether it was already. Several members are
+// served at the same time.
+func (m *memory) begin(underWay map[string]bool, key string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	was := underWay[key]
+	underWay[key] = true
+	return was
+}
+
+// end notes that it is over.
+func (m *memory) end(underWay map[string]bool, key string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(underWay, key)
 }

@@ -18,10 +18,11 @@ type Metrics struct {
 	phase      *prometheus.GaugeVec
 	members    *prometheus.GaugeVec
 	lag        *prometheus.GaugeVec
+	promotion  *prometheus.HistogramVec
 }
 
 var (
-	clusterPhases = []v1alpha1.Phase{v1alpha1.PhaseProvisioning, v1alpha1.PhaseEC2Ready, v1alpha1.PhaseReplicating, v1alpha1.PhaseReady, v1alpha1.PhaseDeleting}
+	clusterPhases = []v1alpha1.Phase{v1alpha1.PhaseProvisioning, v1alpha1.PhaseEC2Ready, v1alpha1.PhaseReplicating, v1alpha1.PhaseReady, v1alpha1.PhaseHibernated, v1alpha1.PhaseDeleting}
 )
 
 // NewMetrics makes and registers them.
@@ -44,13 +45,21 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Name: "mysqlcluster_replication_lag_seconds", Help: "How far a replica's applier is behind its source.",
 		}, []string{"namespace", "cluster", "member"}),
 	}
-	registry.MustRegister(m.reconciles, m.duration, m.phase, m.members, m.lag)
+	m.promotion = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "mysqlcluster_promotion_duration_seconds", Help: "How long the steps of a failover or switchover took, from the last write of the probe that succeeded.",
+		Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120},
+	}, []string{"kind", "step"})
+	registry.MustRegister(m.reconciles, m.duration, m.phase, m.members, m.lag, m.promotion)
 	return m
 }
 
 func (m *Metrics) reconciled(took time.Duration, err error) {
 	m.reconciles.WithLabelValues(strconv.FormatBool(err != nil)).Inc()
 	m.duration.Observe(took.Seconds())
+}
+
+func (m *Metrics) promoted(kind, step string, took time.Duration) {
+	m.promotion.WithLabelValues(kind, step).Observe(max(took, 0).Seconds())
 }
 
 // observe sets a cluster's gauges.

@@ -119,6 +119,7 @@ func (r *MySQLClusterReconciler) pass(ctx context.Context, s *scope) error {
 		{"remember", r.remember},
 		{"act", r.act},
 		{"publish", r.publish},
+		{"answer requests", r.answer},
 		{"release", r.release},
 	} {
 		if s.done {

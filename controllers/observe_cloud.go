@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
@@ -73,10 +74,14 @@ func (r *MySQLClusterReconciler) readInventory(ctx context.Context, s *scope) {
 	if s.deleting() {
 		return
 	}
-	subnets, err := s.cloud.Subnets(ctx, s.cluster.Spec.AWS.SubnetIDs)
+	subnets, missing, err := s.cloud.Subnets(ctx, s.cluster.Spec.AWS.SubnetIDs)
 	if err != nil {
 		s.dependencyProblem = dependency("spec.aws.subnetIDs", err)
 		return
+	}
+	if len(missing) > 0 {
+		s.dependencyProblem = &problem{reason: v1alpha1.ReasonWaitingForDependency, after: afterWaiting,
+			message: "spec.aws.subnetIDs: EC2 does not know " + strings.Join(missing, ", ") + "; no member is placed there"}
 	}
 	for _, subnet := range subnets {
 		s.desired.Subnets = append(s.desired.Subnets, topology.Subnet{ID: subnet.ID, Zone: subnet.Zone})
@@ -226,6 +231,8 @@ func desiredOf(c *v1alpha1.MySQLCluster, deleting bool) topology.Desired {
 		ManagedSecurityGroup: len(c.Spec.AWS.SecurityGroupIDs) == 0,
 		Settings:             c.Spec.MySQLD,
 		Database:             c.Spec.Database != nil,
+		SwitchoverTo:         c.Annotations[v1alpha1.AnnotationSwitchover],
+		Hibernate:            c.Spec.Hibernate,
 		Deleting:             deleting,
 		DeletionPolicy:       c.Spec.Storage.EffectiveDeletionPolicy(),
 	}

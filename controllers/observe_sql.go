@@ -6,9 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -26,9 +24,6 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
-// observeTimeout bounds how long one member may hold up a pass.
-const observeTimeout = 4 * time.Second
-
 // observeSQL asks every member whose machine is up, side by side.
 func (r *MySQLClusterReconciler) observeSQL(ctx context.Context, s *scope) error {
 	if err := r.readInService(ctx, s); err != nil {
@@ -37,77 +32,64 @@ func (r *MySQLClusterReconciler) observeSQL(ctx context.Context, s *scope) error
 	if len(s.identity.CertPEM) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, observeTimeout)
-	defer cancel()
 	var wg sync.WaitGroup
-	var seen sync.Map      // observations, by member
-	var unclaimed sync.Map // what came of claiming, by instance
-	settingNames := slices.Sorted(maps.Keys(s.desired.Settings))
+	sightings := map[string]*sighting{}
 	for _, m := range s.observed.Members {
 		in := m.CurrentInstance()
 		if in == nil || in.State != ec2.StateRunning || in.Address == "" {
 			delete(s.notes.silentSince, m.Name)
+			r.trackAbsence(s, m)
 			continue
 		}
-		wg.Go(func() {
-			handle := r.handle(ctx, s, m.Name, in.ID, in.Address)
-			handle.WatchSettings(settingNames)
-			o := handle.Observe(ctx)
-			m.SQL = sqlOf(o)
-			seen.Store(m.Name, o)
-			if m.SQL.Access == topology.AccessVerified && !s.notes.claimed[in.ID] {
-				unclaimed.Store(in.ID, handle.Claim(ctx))
-			}
-		})
+		sg, patience := r.look(ctx, s, m.Name, in), lookPatience
+		if !s.notes.silentSince[m.Name].IsZero() {
+			patience = silentPatience
+		}
+		sightings[m.Name] = sg
+		wg.Go(func() { sg.await(patience) })
 	}
 	wg.Wait()
-	for _, m := range s.observed.Members {
-		if o, ok := seen.Load(m.Name); ok {
-			r.judgeSettings(s, m, o.(mysql.Observation))
+	for name, sg := range sightings {
+		m := s.observed.Members[name]
+		o, answered := sg.outcome()
+		m.SQL = sqlOf(o)
+		if answered {
+			delete(s.notes.sightings, m.CurrentInstance().ID)
+			r.judgeSettings(s, m, o)
+			if err := s.takeClaim(m, sg); err != nil {
+				return err
+			}
 		}
-	}
-	if err := s.takeClaims(&unclaimed); err != nil {
-		return err
-	}
-	for _, m := range s.observed.Members {
-		r.trackSilence(ctx, s, m)
+		r.trackSilence(ctx, s, m, sg.started)
 	}
 	s.observed.DatabaseReady = s.records.Database == databaseKey(s)
 	return nil
 }
 
-// takeClaims notes whose one writing session this process took. It claims every member the first time that it reaches
-// it, before anything is decided: from then on a leader that was replaced without knowing it can change nothing there.
-// A member that could not be claimed counts as not reached; without the lease the pass ends.
-func (s *scope) takeClaims(claims *sync.Map) error {
-	for _, m := range s.observed.Members {
-		in := m.CurrentInstance()
-		if in == nil {
-			continue
-		}
-		outcome, ok := claims.Load(in.ID)
-		if !ok {
-			continue
-		}
-		err, _ := outcome.(error)
-		switch {
-		case err == nil:
-			s.notes.claimed[in.ID] = true
-		case errors.Is(err, mysql.ErrLeaseRefused):
-			return err
-		default:
-			m.SQL = topology.SQL{Access: topology.AccessSilent, Reason: err.Error()}
-		}
+// takeClaim notes that this process took a member's one writing session. It claims every member the first time that it
+// reaches it, before anything is decided: from then on a leader that was replaced without knowing it can change nothing
+// there. A member that could not be claimed counts as not reached; without the lease the pass ends.
+func (s *scope) takeClaim(m *topology.Member, sg *sighting) error {
+	switch {
+	case !sg.claimed:
+		return nil
+	case sg.claim == nil:
+		s.notes.claimed[m.CurrentInstance().ID] = true
+	case errors.Is(sg.claim, mysql.ErrLeaseRefused):
+		return sg.claim
+	default:
+		m.SQL = topology.SQL{Access: topology.AccessSilent, Reason: sg.claim.Error()}
 	}
 	return nil
 }
 
-// trackSilence notes since when a member is not reached, and reads the console of one that should be.
-func (r *MySQLClusterReconciler) trackSilence(ctx context.Context, s *scope, m *topology.Member) {
+// trackSilence notes since when a member is not reached, or since when its replication is stopped by an error, and reads
+// the console of one that should answer.
+func (r *MySQLClusterReconciler) trackSilence(ctx context.Context, s *scope, m *topology.Member, asked time.Time) {
 	switch m.SQL.Access {
 	case topology.AccessSilent, topology.AccessRefused:
 		if s.notes.silentSince[m.Name].IsZero() {
-			s.notes.silentSince[m.Name] = r.Clock.Now()
+			s.notes.silentSince[m.Name] = asked
 		}
 		m.SilentSince = s.notes.silentSince[m.Name]
 		r.readConsole(ctx, s, m, m.CurrentInstance().ID)
@@ -115,6 +97,24 @@ func (r *MySQLClusterReconciler) trackSilence(ctx context.Context, s *scope, m *
 		delete(s.notes.silentSince, m.Name)
 		delete(s.notes.stage, m.Name)
 	}
+	r.trackAbsence(s, m)
+}
+
+// trackAbsence notes since when a member that had joined does not answer, and since when its replication is broken.
+func (r *MySQLClusterReconciler) trackAbsence(s *scope, m *topology.Member) {
+	now := r.Clock.Now()
+	since := func(memory map[string]time.Time, is bool) time.Time {
+		switch {
+		case !is:
+			delete(memory, m.Name)
+		case memory[m.Name].IsZero():
+			memory[m.Name] = now
+		}
+		return memory[m.Name]
+	}
+	m.DownSince = since(s.notes.downSince, m.SQL.Access != topology.AccessVerified && s.records.Members[m.Name].SignedInstance != "")
+	rep := m.SQL.Replication
+	m.BrokenSince = since(s.notes.brokenSince, rep != nil && rep.Error != "" && (rep.IOState == mysql.IOOff || !rep.SQLRunning))
 }
 
 // readInService reads which replicas are published as ready: the memory of the lag's hysteresis is the object itself.
@@ -186,12 +186,13 @@ func sqlOf(o mysql.Observation) topology.SQL {
 		ReplicaActive: o.SemiSync.ReplicaActive, WaitCount: o.SemiSync.WaitCount, Clients: o.SemiSync.Clients}
 	sql.MembershipKnown = o.MembershipKnown
 	if o.Membership != nil {
-		sql.Membership = &topology.Membership{Epoch: o.Membership.Epoch, Voters: o.Membership.Voters, W: o.Membership.W}
+		sql.Membership = &topology.Membership{Epoch: o.Membership.Epoch, Primary: o.Membership.Primary, Voters: o.Membership.Voters, W: o.Membership.W}
 	}
 	if rep := o.Replication; rep != nil {
 		sql.Replication = &topology.Replication{
 			SourceHost: rep.SourceHost, IOState: rep.IOState, SQLRunning: rep.SQLRunning,
 			Retrieved: parse("Retrieved_Gtid_Set", rep.Retrieved), Error: firstNonEmpty(rep.LastSQLError, rep.LastIOError),
+			SourceSilence: rep.SourceSilence,
 		}
 		if rep.LagSeconds != nil {
 			sql.Replication.LagKnown = true
@@ -201,6 +202,10 @@ func sqlOf(o mysql.Observation) topology.SQL {
 	if o.Clone != nil {
 		sql.Clone = &topology.Clone{State: o.Clone.State, Message: cloneMessage(*o.Clone), Source: o.Clone.Source}
 	}
+	if o.Disk != nil {
+		sql.Disk = &topology.Disk{SizeBytes: o.Disk.SizeBytes, FreeBytes: o.Disk.FreeBytes}
+	}
+	sql.ClockSkew = o.ClockSkew
 	sql.PendingCommits = o.PendingCommits
 	if len(bad) > 0 {
 		// A position that cannot be read must never pass for an empty one.

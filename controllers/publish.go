@@ -53,7 +53,7 @@ func (r *MySQLClusterReconciler) publish(ctx context.Context, s *scope) error {
 // applySlice publishes endpoints. While no primary is known, those that were published last stay: an operator that
 // cannot see must not cut off a database that may well serve, and a primary that was replaced acknowledges nothing.
 func (r *MySQLClusterReconciler) applySlice(ctx context.Context, s *scope, slice *discoveryv1ac.EndpointSliceApplyConfiguration) error {
-	if s.plan.Primary == "" {
+	if s.plan.Primary == "" && !s.cluster.Spec.Hibernate {
 		var current discoveryv1.EndpointSlice
 		err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: *slice.Name}, &current)
 		if !apierrors.IsNotFound(err) {
@@ -78,6 +78,10 @@ func endpointMembers(s *scope) []resources.Member {
 
 // aimProbe tells the prober where to write.
 func (r *MySQLClusterReconciler) aimProbe(s *scope) {
+	if s.cluster.Spec.Hibernate {
+		r.Prober.Forget(s.uid())
+		return
+	}
 	if s.plan.Primary == "" {
 		return
 	}

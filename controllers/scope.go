@@ -3,6 +3,8 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -68,6 +70,8 @@ type scope struct {
 	acted int
 	// published is true once endpoints agree with the plan; publish.
 	published bool
+	// promotion is the failover or switchover that this pass completed, nil for none; conclude.
+	promotion *v1alpha1.PromotionStatus
 }
 
 // untagged is a resource with the tags that it should have.
@@ -110,3 +114,6 @@ func (s *scope) abandons() bool {
 func (s *scope) owner() ec2.Ownership {
 	return ec2.Ownership{ClusterUID: s.uid(), Namespace: s.cluster.Namespace, Cluster: s.cluster.Name, UserTags: s.cluster.Spec.AWS.Tags}
 }
+
+// settingNames are the variables of the spec, in order.
+func (s *scope) settingNames() []string { return slices.Sorted(maps.Keys(s.desired.Settings)) }

@@ -29,6 +29,7 @@ func (r *MySQLClusterReconciler) conclude(ctx context.Context, s *scope, failed 
 	}
 	failure := asProblem(failed)
 	before := s.cluster.DeepCopy()
+	r.trackPromotion(s)
 	r.project(s, failure)
 	if !apiequality.Semantic.DeepEqual(before.Status, s.cluster.Status) {
 		if err := r.Client.Status().Patch(ctx, s.cluster, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
@@ -86,6 +87,8 @@ func (r *MySQLClusterReconciler) project(s *scope, failure *problem) {
 	switch {
 	case !s.planned && meta.FindStatusCondition(st.Conditions, v1alpha1.ConditionReady) != nil:
 		// Nothing new is known of the members.
+	case st.Phase == v1alpha1.PhaseHibernated:
+		c.set(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonHibernated, "the cluster hibernates: there are no instances, the volumes are kept; set spec.hibernate to false to wake it")
 	case st.Phase == v1alpha1.PhaseReady && available:
 		c.set(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonAllMembersReady, fmt.Sprintf("%s members are ready", st.ReadyMembers))
 	case st.Phase == v1alpha1.PhaseReady:
@@ -102,6 +105,10 @@ func (r *MySQLClusterReconciler) project(s *scope, failure *problem) {
 func projectMembers(s *scope, st *v1alpha1.MySQLClusterStatus) {
 	p := s.plan
 	st.Phase, st.Primary = p.Phase, p.Primary
+	if s.promotion != nil {
+		st.LastPromotion = s.promotion
+	}
+	st.QuarantineSnapshots = int32(p.Quarantined)
 	st.Members, st.Replicas, st.ReadyReplicas, st.Version, st.Lag = nil, 0, 0, "", ""
 	worst := -1
 	for _, v := range p.Members {
@@ -179,6 +186,8 @@ func (r *MySQLClusterReconciler) setCloudReachable(s *scope, c conditions) {
 func (r *MySQLClusterReconciler) setAvailable(s *scope, c conditions) bool {
 	result := r.Prober.Status(s.uid())
 	switch {
+	case s.cluster.Spec.Hibernate && !s.deleting():
+		c.set(v1alpha1.ConditionAvailable, metav1.ConditionFalse, v1alpha1.ReasonHibernated, "the cluster hibernates; set spec.hibernate to false to wake it")
 	case result.Probed && r.Clock.Since(result.LastSuccess) <= availableFor && !s.deleting():
 		c.set(v1alpha1.ConditionAvailable, metav1.ConditionTrue, v1alpha1.ReasonWriteSucceeded, "a write through the primary Service succeeds")
 		return true
@@ -271,6 +280,8 @@ func (c conditions) setProgressing(s *scope, failure *problem, problems []topolo
 	switch {
 	case s.planned && s.plan.Waiting.Message != "":
 		c.set(v1alpha1.ConditionProgressing, metav1.ConditionTrue, s.plan.Waiting.Reason, s.plan.Waiting.Message)
+	case s.planned && s.plan.Phase == v1alpha1.PhaseHibernated:
+		c.set(v1alpha1.ConditionProgressing, metav1.ConditionFalse, v1alpha1.ReasonHibernated, "the cluster hibernates")
 	case s.planned && s.plan.Phase == v1alpha1.PhaseReady:
 		c.set(v1alpha1.ConditionProgressing, metav1.ConditionFalse, v1alpha1.ReasonStable, "the cluster is as the spec wants it")
 	case failure != nil && !failure.quiet():

@@ -17,8 +17,9 @@ func (f *Factory) Start(ctx context.Context) error {
 		case <-ticker.C:
 		}
 		for _, cloud := range f.inUse() {
-			// A failure is remembered by the Cloud and told to whoever observes next.
+			// Failures are remembered by the Cloud and told to whoever asks next.
 			_ = cloud.joinSweep(ctx)
+			cloud.refreshSubnets(ctx)
 		}
 	}
 }

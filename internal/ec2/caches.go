@@ -8,9 +8,6 @@ import (
 const (
 	// imageFor is how long an image or the alias of one is taken as read: a new image a day or so is what AWS publishes.
 	imageFor = time.Hour
-	// subnetFor is how long a subnet is taken as read: its VPC, zone and CIDR never change; the count of free addresses
-	// does, and who needs that asks afresh.
-	subnetFor = 10 * time.Minute
 	// typeFor is how long an instance type's properties and zones are taken as read.
 	typeFor = 24 * time.Hour
 )
@@ -53,7 +50,6 @@ func (c *cache[T]) set(key string, value T, now time.Time) {
 type caches struct {
 	images     *cache[Image]
 	parameters *cache[string]
-	subnets    *cache[Subnet]
 	types      *cache[typeInfo]
 	offerings  *cache[map[string]bool]
 }
@@ -62,7 +58,6 @@ func newCaches() *caches {
 	return &caches{
 		images:     newCache[Image](imageFor),
 		parameters: newCache[string](imageFor),
-		subnets:    newCache[Subnet](subnetFor),
 		types:      newCache[typeInfo](typeFor),
 		offerings:  newCache[map[string]bool](typeFor),
 	}

@@ -6,8 +6,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/singleflight"
+	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/utils/clock"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
@@ -25,8 +27,10 @@ type Cloud struct {
 	log     logr.Logger
 	metrics *metrics
 
+	whose    *whose
 	store    *store
 	caches   *caches
+	subnets  *subnets
 	attempts *attempts
 
 	interval time.Duration
@@ -35,22 +39,41 @@ type Cloud struct {
 	page         int32
 	flights      singleflight.Group
 
-	mu        sync.Mutex
-	failure   error     // of the last sweep or refresh; nil after a good one
-	failedAt  time.Time // when it failed
-	refreshed map[string]time.Time
+	mu sync.Mutex
+	// swept and looked are how the last sweep, and the last look by ids, went.
+	swept, looked reading
+	refreshed     map[string]time.Time
+	urged         map[string]time.Time
+	// urgent bounds RefreshNow over all clusters.
+	urgent flowcontrol.PassiveRateLimiter
+}
+
+// reading is how a reading of EC2 went: err is nil after a good one.
+type reading struct {
+	err error
+	at  time.Time
 }
 
 // sweepPages is how many pages' time a sweep gets before it is given up.
 const sweepPages = 15
 
-func newCloud(api API, parameters SSMAPI, region string, o Options, m *metrics) *Cloud {
+// services are the clients of one account and region, and the credentials that they use.
+type services struct {
+	ec2         API
+	ssm         SSMAPI
+	sts         STSAPI
+	credentials aws.CredentialsProvider
+}
+
+func newCloud(of services, region string, o Options, m *metrics) *Cloud {
 	return &Cloud{
-		api: api, ssm: parameters, region: region,
+		api: of.ec2, ssm: of.ssm, region: region,
 		clock: o.Clock, log: o.Logger.WithValues("region", region), metrics: m,
-		store: newStore(), caches: newCaches(), attempts: newAttempts(),
+		whose: &whose{sts: of.sts, credentials: of.credentials, clock: o.Clock, interval: o.SweepInterval},
+		store: newStore(), caches: newCaches(), subnets: newSubnets(o.SweepInterval), attempts: newAttempts(),
 		interval: o.SweepInterval, sweepTimeout: sweepPages * o.CallTimeout, page: pageSize,
-		refreshed: map[string]time.Time{},
+		refreshed: map[string]time.Time{}, urged: map[string]time.Time{},
+		urgent: flowcontrol.NewTokenBucketPassiveRateLimiterWithClock(urgentRate, urgentBurst, o.Clock),
 	}
 }
 
@@ -98,6 +121,23 @@ func (c *Cloud) ownedVolume(ctx context.Context, id string) (Volume, error) {
 		}
 	}
 	return v, requireOwned("volume", id, v.Tags)
+}
+
+// ownedSnapshot is ownedInstance for snapshots.
+func (c *Cloud) ownedSnapshot(ctx context.Context, id string) (Snapshot, error) {
+	var s Snapshot
+	var ok bool
+	c.store.read(func() { s, ok = c.store.snapshots.get(id) })
+	if !ok {
+		found, err := c.snapshotsByID(ctx, []string{id})
+		if err != nil {
+			return Snapshot{}, err
+		}
+		if s, ok = found[id]; !ok {
+			return Snapshot{}, gone("snapshot", id)
+		}
+	}
+	return s, requireOwned("snapshot", id, s.Tags)
 }
 
 // ownedGroup is ownedInstance for security groups.

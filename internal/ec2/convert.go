@@ -1,8 +1,8 @@
 package ec2
 
 import (
-	"fmt"
-	"time"
+	"slices"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
@@ -106,16 +106,28 @@ func toImage(i types.Image) Image {
 }
 
 func toHealth(s types.InstanceStatus) health {
-	impaired := func(summary *types.InstanceStatusSummary) bool {
-		return summary != nil && summary.Status == types.SummaryStatusImpaired
+	var h health
+	for _, summary := range []*types.InstanceStatusSummary{s.InstanceStatus, s.SystemStatus} {
+		h.impaired = h.impaired || summary != nil && summary.Status == types.SummaryStatusImpaired
 	}
-	h := health{impaired: impaired(s.InstanceStatus) || impaired(s.SystemStatus)}
+	h.impaired = h.impaired || s.AttachedEbsStatus != nil && s.AttachedEbsStatus.Status == types.SummaryStatusImpaired
 	for _, e := range s.Events {
-		text := fmt.Sprintf("%s: %s", e.Code, aws.ToString(e.Description))
-		if e.NotBefore != nil {
-			text += ", not before " + e.NotBefore.UTC().Format(time.RFC3339)
+		if description := aws.ToString(e.Description); !pastEvent(description) {
+			h.events = append(h.events, Event{Code: string(e.Code), Description: description, NotBefore: aws.ToTime(e.NotBefore)})
 		}
-		h.events = append(h.events, text)
 	}
+	slices.SortStableFunc(h.events, func(a, b Event) int { return a.NotBefore.Compare(b.NotBefore) })
 	return h
+}
+
+// pastEvent says whether an event is history: EC2 goes on listing it for up to a week, and tells only by the first word of its
+// description.
+// Source: InstanceStatusEvent in the EC2 API reference, and "Scheduled events for Amazon EC2 instances".
+func pastEvent(description string) bool {
+	for _, word := range []string{"[completed]", "[canceled]", "[cancelled]"} {
+		if strings.HasPrefix(strings.ToLower(strings.TrimSpace(description)), word) {
+			return true
+		}
+	}
+	return false
 }

@@ -81,6 +81,12 @@ func (p *preflight) tryOwned(ctx context.Context) error {
 	if len(inventory.Volumes) > 0 {
 		tries = append(tries, p.tryDisk(ctx, inventory.Volumes[0])...)
 	}
+	if i := slices.IndexFunc(inventory.Snapshots, func(s Snapshot) bool { return s.Tags[TagPurpose] != "" }); i >= 0 {
+		tries = append(tries, func() error {
+			_, err := p.cloud.api.DeleteSnapshot(ctx, &ec2.DeleteSnapshotInput{SnapshotId: aws.String(inventory.Snapshots[i].ID), DryRun: aws.Bool(true)})
+			return err
+		})
+	}
 	for _, try := range tries {
 		// A dry run on a protected or attached thing may be refused for its state; only permissions matter here.
 		if err := try(); err != nil && lacksPermission(Code(err)) {

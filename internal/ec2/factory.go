@@ -145,7 +145,10 @@ func (f *Factory) Cloud(ctx context.Context, account Account) (*Cloud, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configure the AWS client for region %s: %w", account.Region, err)
 	}
-	cloud := newCloud(ec2.NewFromConfig(cfg), ssm.NewFromConfig(cfg), account.Region, f.options, f.metrics)
+	cloud := newCloud(services{
+		ec2: ec2.NewFromConfig(cfg, func(o *ec2.Options) { o.APIOptions = append(o.APIOptions, genuine) }),
+		ssm: ssm.NewFromConfig(cfg), sts: sts.NewFromConfig(cfg), credentials: cfg.Credentials,
+	}, account.Region, f.options, f.metrics)
 	f.clouds[key] = &kept{cloud: cloud, used: now}
 	return cloud, nil
 }

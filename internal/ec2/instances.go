@@ -203,9 +203,16 @@ func (c *Cloud) StartInstance(ctx context.Context, id string) error {
 
 // StopInstance stops an instance. With force it is cut off like a power cut: no file system is flushed and the operating
 // system is not asked to shut down. That is the fence: a graceful shutdown would let a fenced primary finish commits.
+//
+// It may be called again while the instance is stopping; with force that is what AWS advises for one that does not get on.
+// An instance that is stopped, on its way to be, or gone is a success. One that is pending cannot be stopped: an error of
+// class Waiting.
 func (c *Cloud) StopInstance(ctx context.Context, id string, force bool) error {
 	what := "stop instance " + id
-	if _, err := c.ownedInstance(ctx, id); err != nil {
+	switch _, err := c.ownedInstance(ctx, id); {
+	case IsNotFound(err):
+		return nil
+	case err != nil:
 		return wrap(what, err)
 	}
 	input := &ec2.StopInstancesInput{InstanceIds: []string{id}}
@@ -213,11 +220,39 @@ func (c *Cloud) StopInstance(ctx context.Context, id string, force bool) error {
 		input.Force, input.SkipOsShutdown = aws.Bool(true), aws.Bool(true)
 	}
 	answer, err := c.api.StopInstances(ctx, input)
-	if err != nil {
-		return wrap(what, c.unlessFresh(err, id))
+	if err == nil {
+		c.instanceStates(answer.StoppingInstances)
+		return nil
 	}
-	c.instanceStates(answer.StoppingInstances)
-	return nil
+	err = c.unlessFresh(err, id)
+	if Code(err) == codeIncorrectInstanceState || IsNotFound(err) {
+		return wrap(what, c.unlessStopped(ctx, id, err))
+	}
+	return wrap(what, err)
+}
+
+// codeIncorrectInstanceState: the call does not fit the state that the instance is in, whatever the store says of it.
+const codeIncorrectInstanceState = "IncorrectInstanceState"
+
+// unlessStopped is the refusal of a stop, or nil when a look at the instance shows that nothing is left to stop. The
+// refusal alone is no proof of that.
+func (c *Cloud) unlessStopped(ctx context.Context, id string, refusal error) error {
+	if err := c.lookAgain(ctx, lost{instances: []string{id}}); err != nil {
+		return err
+	}
+	state := ""
+	c.store.read(func() {
+		if i, ok := c.store.instances.get(id); ok {
+			state = i.State
+		}
+	})
+	switch state {
+	case "", StateStopping, StateStopped, StateShuttingDown, StateTerminated:
+		return nil
+	case StatePending:
+		return &Error{Class: Waiting, Err: refusal, Text: "it is pending; it can be stopped as soon as it runs"}
+	}
+	return refusal
 }
 
 // TerminateInstance clears the termination protection and terminates. An instance that does not exist any more is a
@@ -279,9 +314,9 @@ func (c *Cloud) instanceStates(changes []types.InstanceStateChange) {
 			if change.CurrentState == nil {
 				continue
 			}
-			c.store.instances.update(aws.ToString(change.InstanceId), c.clock.Now(), func(i *Instance) {
-				i.State = string(change.CurrentState.Name)
-			})
+			id := aws.ToString(change.InstanceId)
+			c.store.instances.update(id, c.clock.Now(), func(i *Instance) { i.State = string(change.CurrentState.Name) })
+			delete(c.store.health, id)
 		}
 	})
 }

@@ -92,7 +92,8 @@ func newLab(t *testing.T, change ...func(*Options)) *lab {
 // newCloud is what a new process of the operator would have: an empty store.
 func (l *lab) newCloud(change ...func(*Options)) *Cloud {
 	l.t.Helper()
-	o := Options{Endpoint: l.proxy.Endpoint(), UserAgent: "nairobi-mysql-operator/test", Clock: l.clock, Logger: testr.New(l.t)}
+	o := Options{Endpoint: l.proxy.Endpoint(), UserAgent: "nairobi-mysql-operator/test", Clock: l.clock, Logger: testr.New(l.t),
+		CallTimeout: 10 * time.Second} // the server is Python, and shares its processors with other tests
 	for _, f := range change {
 		f(&o)
 	}

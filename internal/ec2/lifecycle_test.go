@@ -146,6 +146,8 @@ func TestWhatDoesNotExistIsDeleted(t *testing.T) {
 	l := newLab(t)
 	for what, err := range map[string]error{
 		"instance":                  l.cloud.TerminateInstance(t.Context(), "i-0123456789abcdef0"),
+		"instance to be stopped":    l.cloud.StopInstance(t.Context(), "i-0123456789abcdef0", true),
+		"snapshot":                  l.cloud.DeleteSnapshot(t.Context(), "snap-0123456789abcdef0"),
 		"volume":                    l.cloud.DeleteVolume(t.Context(), "vol-0123456789abcdef0"),
 		"group":                     l.cloud.DeleteSecurityGroup(t.Context(), "sg-0123456789abcdef0"),
 		"attachment of a lost disk": l.cloud.DetachVolume(t.Context(), "vol-0123456789abcdef0", "i-0123456789abcdef0"),
@@ -165,7 +167,6 @@ func TestWhatDoesNotExistIsDeleted(t *testing.T) {
 	}
 	for what, err := range map[string]error{
 		"start":  l.cloud.StartInstance(t.Context(), "i-0123456789abcdef0"),
-		"stop":   l.cloud.StopInstance(t.Context(), "i-0123456789abcdef0", true),
 		"attach": l.cloud.AttachVolume(t.Context(), "vol-0123456789abcdef0", "i-0123456789abcdef0", device),
 	} {
 		if !IsNotFound(err) {
@@ -290,6 +291,52 @@ func TestLostSnapshotIsNotMadeTwice(t *testing.T) {
 	}
 	if n := len(l.observe().Snapshots); n != 1 {
 		t.Errorf("%d snapshots, want 1", n)
+	}
+}
+
+// What was taken in quarantine goes after its time; what others took stays.
+func TestOnlyOurOwnSnapshotsAreDeleted(t *testing.T) {
+	l := newLab(t)
+	ctx := t.Context()
+	v := l.available("orders-0")
+	ours, err := l.cloud.CreateSnapshot(ctx, l.owner, "orders-0", v.ID, "errant-1a2b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Backup plans copy the tags of the volume to what they take.
+	plan, err := l.sdk().CreateSnapshot(ctx, &awsec2.CreateSnapshotInput{VolumeId: aws.String(v.ID),
+		TagSpecifications: []types.TagSpecification{tagSpec(types.ResourceTypeSnapshot, v.Tags)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign, err := l.sdk().CreateSnapshot(ctx, &awsec2.CreateSnapshotInput{VolumeId: aws.String(v.ID)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.until("completed", func(inv Inventory) bool {
+		return len(inv.Snapshots) == 1 && inv.Snapshots[0].State == SnapshotCompleted && !inv.Snapshots[0].StartTime.IsZero()
+	})
+	for _, cloud := range []*Cloud{l.cloud, l.newCloud()} {
+		for _, id := range []string{*plan.SnapshotId, *foreign.SnapshotId} {
+			if err := cloud.DeleteSnapshot(ctx, id); !errors.Is(err, ErrForeign) {
+				t.Errorf("deleting a snapshot of somebody else's: %v, want ErrForeign", err)
+			}
+		}
+	}
+	if n := l.proxy.Counts()["DeleteSnapshot"]; n != 0 {
+		t.Errorf("%d calls of DeleteSnapshot", n)
+	}
+	l.fault(proxy.LoseAnswers(2, "DeleteSnapshot"))
+	if err := l.cloud.DeleteSnapshot(ctx, ours.ID); err != nil && !IsUnreachable(err) {
+		t.Error(err)
+	}
+	for range 2 {
+		if err := l.cloud.DeleteSnapshot(ctx, ours.ID); err != nil {
+			t.Errorf("again: %v", err)
+		}
+	}
+	if inv := l.observe(); len(inv.Snapshots) != 1 || inv.Snapshots[0].ID != *plan.SnapshotId {
+		t.Errorf("left are %+v, want the one of the backup plan", inv.Snapshots)
 	}
 }
 

@@ -81,14 +81,15 @@ func (c *Cloud) listGroups(ctx context.Context, filters ...types.Filter) (map[st
 	return out, nil
 }
 
-// listHealth finds the instances that a status check calls impaired or that have a scheduled event. The three lists are
-// nearly always empty, however many instances there are; the calls know no filter by tag.
+// listHealth finds the instances that a status check calls impaired or that have a scheduled event. The four lists are
+// nearly always empty, however many instances there are; the call knows no filter by tag, and its filters no "or".
 func (c *Cloud) listHealth(ctx context.Context) (map[string]health, error) {
 	out := map[string]health{}
 	impaired := string(types.SummaryStatusImpaired)
 	for _, f := range []types.Filter{
 		filter("instance-status.status", impaired),
 		filter("system-status.status", impaired),
+		filter("attached-ebs-status.status", impaired),
 		filter("event.code", eventCodes()...),
 	} {
 		pages := ec2.NewDescribeInstanceStatusPaginator(c.api, &ec2.DescribeInstanceStatusInput{

@@ -6,23 +6,70 @@ import (
 	"time"
 )
 
-// refreshFloor is the shortest time between two refreshes of one cluster. Reconciles come as fast as Kubernetes' watches
-// fire; EC2's states change in seconds.
-const refreshFloor = 500 * time.Millisecond
+const (
+	// refreshFloor is the shortest time between two refreshes of one cluster. Reconciles come as fast as Kubernetes' watches
+	// fire; EC2's states change in seconds.
+	refreshFloor = 500 * time.Millisecond
+
+	// urgentFloor is the shortest time between two looks at all of one cluster, by RefreshNow.
+	urgentFloor = 2 * time.Second
+	// urgentRate and urgentBurst bound RefreshNow over all clusters of an account, in looks a second, each of two calls. When
+	// the operator itself loses its network a thousand clusters fall silent at once; EC2's bucket of 100 list calls refills
+	// by 20 a second, and the sweeps and the fences must have their share of it.
+	urgentRate, urgentBurst = 4, 20
+
+	// lookPatience is how long a reconcile waits for a look by ids. EC2 answers sooner. When it does not, a failover must
+	// not stand still for it: what it says later is in the store for the next pass.
+	lookPatience = 500 * time.Millisecond
+	// lookPause must pass after a look that failed before another is made.
+	lookPause = 2 * time.Second
+)
 
 // Refresh looks by id at those of a cluster's things that are on their way from one state to another, and returns the
 // Inventory. When none is, or when the last refresh was less than half a second ago, it makes no call. As with Observe,
 // an error comes with the last known Inventory, and right after a failure it is returned without a call.
+//
+// It does not wait for a slow answer: the Inventory is then as it was, without an error, and what EC2 said, or that it
+// did not, is known to the next call.
 func (c *Cloud) Refresh(ctx context.Context, clusterUID string) (Inventory, error) {
 	before := c.store.inventory(clusterUID)
 	moving := inTransition(before)
-	if moving.empty() || !c.mayRefresh(clusterUID) {
+	if moving.empty() || !c.due(c.refreshed, clusterUID, refreshFloor) {
 		return before, nil
 	}
-	err := c.recentFailure()
+	return c.lookNow(ctx, clusterUID, "what moves of "+clusterUID, moving)
+}
+
+// RefreshNow is Refresh for a cluster whose members have fallen silent: it looks at all instances and volumes of it, so
+// that one which somebody else stopped or terminated is not taken for running until the next sweep. At most once in two
+// seconds for a cluster, and less often when many clusters ask; in between it is Refresh.
+func (c *Cloud) RefreshNow(ctx context.Context, clusterUID string) (Inventory, error) {
+	all := everything(c.store.inventory(clusterUID))
+	if all.empty() || !c.due(c.urged, clusterUID, urgentFloor) || !c.urgent.TryAccept() {
+		return c.Refresh(ctx, clusterUID)
+	}
+	return c.lookNow(ctx, clusterUID, "all of "+clusterUID, all)
+}
+
+// lookNow looks at some of a cluster's things, in a flight named flight, and waits no longer than lookPatience for the
+// answer.
+func (c *Cloud) lookNow(ctx context.Context, clusterUID, flight string, at lost) (Inventory, error) {
+	err := c.recentFailure(&c.looked, lookPause)
 	if err == nil {
-		err = c.lookAgain(ctx, moving)
-		c.noteReading(err)
+		done := c.flights.DoChan(flight, func() (any, error) {
+			err := c.lookAgain(context.WithoutCancel(ctx), at)
+			c.noteReading(&c.looked, err)
+			return nil, err
+		})
+		patience := time.NewTimer(lookPatience)
+		defer patience.Stop()
+		select {
+		case result := <-done:
+			err = result.Err
+		case <-patience.C:
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
 	}
 	if err != nil {
 		err = fmt.Errorf("refresh the state of EC2 in %s: %w", c.region, err)
@@ -30,20 +77,35 @@ func (c *Cloud) Refresh(ctx context.Context, clusterUID string) (Inventory, erro
 	return c.store.inventory(clusterUID), err
 }
 
-func (c *Cloud) mayRefresh(clusterUID string) bool {
+// due says whether the last time that a cluster's turn came is long enough ago, and if so takes the turn.
+func (c *Cloud) due(turns map[string]time.Time, clusterUID string, floor time.Duration) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.clock.Now()
-	if now.Sub(c.refreshed[clusterUID]) < refreshFloor {
+	if now.Sub(turns[clusterUID]) < floor {
 		return false
 	}
-	for uid, at := range c.refreshed {
+	for uid, at := range turns {
 		if now.Sub(at) > freshFor {
-			delete(c.refreshed, uid)
+			delete(turns, uid)
 		}
 	}
-	c.refreshed[clusterUID] = now
+	turns[clusterUID] = now
 	return true
+}
+
+// everything are the instances and volumes that can still change by themselves.
+func everything(inv Inventory) lost {
+	var l lost
+	for _, i := range inv.Instances {
+		if i.State != StateTerminated {
+			l.instances = append(l.instances, i.ID)
+		}
+	}
+	for _, v := range inv.Volumes {
+		l.volumes = append(l.volumes, v.ID)
+	}
+	return l
 }
 
 func inTransition(inv Inventory) lost {

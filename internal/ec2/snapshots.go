@@ -113,3 +113,25 @@ func (c *Cloud) findSnapshot(ctx context.Context, uid, volumeID, purpose string)
 	}
 	return best, ok, nil
 }
+
+// DeleteSnapshot deletes a snapshot that the operator took. One that does not exist any more is a success. A snapshot
+// that carries the cluster's tag but no TagPurpose was taken by somebody else, whose tool copied the volume's tags (a
+// backup plan, a lifecycle policy): it is ErrForeign.
+func (c *Cloud) DeleteSnapshot(ctx context.Context, id string) error {
+	what := "delete snapshot " + id
+	s, err := c.ownedSnapshot(ctx, id)
+	switch purpose := s.Tags[TagPurpose]; {
+	case IsNotFound(err):
+		return nil
+	case err != nil:
+		return wrap(what, err)
+	case purpose == "" || purpose == purposeRoot:
+		return wrap(what, fmt.Errorf("it has no tag %s, so that the operator did not take it: %w", TagPurpose, ErrForeign))
+	}
+	_, err = c.api.DeleteSnapshot(ctx, &ec2.DeleteSnapshotInput{SnapshotId: aws.String(id)})
+	if err = IgnoreNotFound(c.unlessFresh(err, id)); err != nil {
+		return wrap(what, err)
+	}
+	c.store.do(func() { c.store.snapshots.remove(id) })
+	return nil
+}

@@ -166,12 +166,13 @@ type group struct {
 // health is what the status checks say of one instance.
 type health struct {
 	impaired bool
-	events   []string
+	events   []Event
 }
 
 // store is what is known of EC2. All methods are safe for concurrent use.
 type store struct {
 	mu        sync.RWMutex
+	account   string    // what all of it is in, where that was asked for
 	taken     time.Time // when the last complete sweep began; zero before the first
 	instances table[Instance]
 	volumes   table[Volume]
@@ -181,21 +182,26 @@ type store struct {
 }
 
 func newStore() *store {
-	return &store{
-		instances: newTable(
-			func(i Instance) map[string]string { return i.Tags },
-			func(i Instance) bool { return i.State == StateTerminated }),
-		volumes: newTable(
-			func(v Volume) map[string]string { return v.Tags },
-			func(v Volume) bool { return v.State == VolumeDeleting || v.State == VolumeDeleted }),
-		snapshots: newTable(
-			func(s Snapshot) map[string]string { return s.Tags },
-			func(Snapshot) bool { return false }),
-		groups: newTable(
-			func(g group) map[string]string { return g.Tags },
-			func(group) bool { return false }),
-		health: map[string]health{},
-	}
+	s := &store{}
+	s.empty()
+	return s
+}
+
+// empty forgets everything: what one account holds is neither there nor missing in another.
+func (s *store) empty() {
+	s.account, s.taken, s.health = "", time.Time{}, map[string]health{}
+	s.instances = newTable(
+		func(i Instance) map[string]string { return i.Tags },
+		func(i Instance) bool { return i.State == StateTerminated })
+	s.volumes = newTable(
+		func(v Volume) map[string]string { return v.Tags },
+		func(v Volume) bool { return v.State == VolumeDeleting || v.State == VolumeDeleted })
+	s.snapshots = newTable(
+		func(s Snapshot) map[string]string { return s.Tags },
+		func(Snapshot) bool { return false })
+	s.groups = newTable(
+		func(g group) map[string]string { return g.Tags },
+		func(group) bool { return false })
 }
 
 // inventory is a cluster's part of the store.
@@ -209,8 +215,10 @@ func (s *store) inventory(uid string) Inventory {
 		Snapshots: s.snapshots.owned(uid),
 	}
 	for i := range inv.Instances {
-		h := s.health[inv.Instances[i].ID]
-		inv.Instances[i].Impaired, inv.Instances[i].Events = h.impaired, h.events
+		// A machine that was stopped comes back on another host: what was said of the old one is over.
+		if in := &inv.Instances[i]; in.State == StateRunning {
+			in.Impaired, in.Events = s.health[in.ID].impaired, s.health[in.ID].events
+		}
 	}
 	for _, g := range s.groups.owned(uid) {
 		inv.SecurityGroups = append(inv.SecurityGroups, g.SecurityGroup)

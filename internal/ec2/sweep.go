@@ -34,7 +34,7 @@ func (c *Cloud) Observe(ctx context.Context, clusterUID string, maxAge time.Dura
 	c.metrics.store.WithLabelValues("miss").Inc()
 	// A flight that we join may have begun before the moment that we want to see; the next one is then ours to start.
 	for range 2 {
-		err := c.recentFailure()
+		err := c.recentFailure(&c.swept, c.interval/retryPart)
 		if err == nil {
 			err = c.joinSweep(ctx)
 		}
@@ -54,21 +54,21 @@ func (c *Cloud) sweptSince(t time.Time) bool {
 	return ok && !now.Add(-age).Before(t)
 }
 
-// recentFailure is why EC2 could not be read a moment ago; nil when that was long enough ago to ask again.
-func (c *Cloud) recentFailure() error {
+// recentFailure is why EC2 could not be read less than pause ago; nil when that was long enough ago to ask again.
+func (c *Cloud) recentFailure(last *reading, pause time.Duration) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.clock.Since(c.failedAt) >= c.interval/retryPart {
+	if c.clock.Since(last.at) >= pause {
 		return nil
 	}
-	return c.failure
+	return last.err
 }
 
-// noteReading keeps the outcome of the last reading of EC2 for recentFailure.
-func (c *Cloud) noteReading(err error) {
+// noteReading keeps the outcome of a reading of EC2 for recentFailure.
+func (c *Cloud) noteReading(last *reading, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.failure, c.failedAt = err, c.clock.Now()
+	*last = reading{err: err, at: c.clock.Now()}
 }
 
 // joinSweep waits for the sweep under way, or for one that it starts. The sweep outlives a caller who gives up.
@@ -77,7 +77,7 @@ func (c *Cloud) joinSweep(ctx context.Context) error {
 		own, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.sweepTimeout)
 		defer cancel()
 		err := c.sweep(own)
-		c.noteReading(err)
+		c.noteReading(&c.swept, err)
 		return nil, err
 	})
 	select {
@@ -89,9 +89,9 @@ func (c *Cloud) joinSweep(ctx context.Context) error {
 }
 
 // sweep lists everything of ours in the account and takes it over into the store. It is all or nothing: half a picture
-// would look like missing things.
+// would look like missing things, and so would the lists of another account.
 func (c *Cloud) sweep(ctx context.Context) error {
-	began := c.clock.Now()
+	account, began := c.whose.known(ctx), c.clock.Now()
 	var found struct {
 		instances map[string]Instance
 		volumes   map[string]Volume
@@ -109,9 +109,19 @@ func (c *Cloud) sweep(ctx context.Context) error {
 		return err
 	}
 
+	if now := c.whose.known(ctx); account != "" && now != account {
+		return errOtherAccount
+	}
+
 	var missing lost
 	c.store.do(func() {
 		s, now := c.store, c.clock.Now()
+		if account != "" && account != s.account {
+			if s.account != "" {
+				s.empty()
+			}
+			s.account = account
+		}
 		missing.instances = s.instances.replace(began, now, found.instances)
 		missing.volumes = s.volumes.replace(began, now, found.volumes)
 		missing.snapshots = s.snapshots.replace(began, now, found.snapshots)
@@ -139,6 +149,12 @@ func (l lost) empty() bool {
 func (c *Cloud) lookAgain(ctx context.Context, l lost) error {
 	if l.empty() {
 		return nil
+	}
+	account := c.whose.known(ctx)
+	var stored string
+	c.store.read(func() { stored = c.store.account })
+	if account != "" && stored != "" && account != stored {
+		return errOtherAccount
 	}
 	calls, ctx := errgroup.WithContext(ctx)
 	again(ctx, calls, c, l.instances, c.instancesByID, &c.store.instances)

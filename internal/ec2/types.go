@@ -25,13 +25,23 @@ type Instance struct {
 	StateReason                                                   string
 	PrivateIP, SubnetID, VPCID, Zone, ImageID, Type, Architecture string
 	LaunchTime                                                    time.Time
-	// Impaired is true when EC2's system or instance status check says impaired. "Initialising" and "insufficient
-	// data" do not count.
+	// Impaired is true when EC2's check of the system, of the instance or of its attached volumes says impaired.
+	// "Initialising" and "insufficient data" do not count.
 	Impaired bool
-	// Events are EC2's scheduled events (reboot, retirement, maintenance), one sentence each.
-	Events      []string
+	// Events are what EC2 has announced for the machine and neither completed nor called off, the earliest first.
+	Events      []Event
 	Attachments []Attachment
 	Tags        map[string]string
+}
+
+// Event is a disruption that EC2 announces for an instance.
+type Event struct {
+	// Code is instance-stop, instance-reboot, system-reboot, system-maintenance or instance-retirement.
+	Code string
+	// Description is EC2's own sentence.
+	Description string
+	// NotBefore is the earliest time at which it begins; zero when EC2 names none.
+	NotBefore time.Time
 }
 
 // Attachment is a volume of an instance, the root volume included. State is attaching, attached, detaching or busy.

@@ -112,7 +112,7 @@ func settle(t *testing.T, p *Pool) (*world, []*Member) {
 	}
 	must(t, m[0].Promote(ctx, PromoteSpec{SemiSync: o.SemiSync.SourceEnabled, W: max(1, o.SemiSync.WaitCount)}))
 	if o.Membership == nil {
-		must(t, m[0].WriteMembership(ctx, 0, Membership{Epoch: 1, Voters: []string{"orders-0", "orders-1", "orders-2"}, W: 1}))
+		must(t, m[0].WriteMembership(ctx, 0, Membership{Epoch: 1, Primary: "orders-0", Voters: []string{"orders-0", "orders-1", "orders-2"}, W: 1}))
 	}
 	for i, replica := range m[1:] {
 		r := replica.Observe(ctx)

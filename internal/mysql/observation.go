@@ -44,6 +44,11 @@ type Observation struct {
 	Persisted map[string]string
 	// Clone is nil when the member was never a recipient.
 	Clone *CloneProgress
+	// Disk is nil while it is unknown: the machine has not reported yet, or not for two minutes.
+	Disk *Disk
+	// ClockSkew is how far the member's clock is ahead of the operator's, negative when behind. It is right to half the
+	// time that one statement takes.
+	ClockSkew time.Duration
 	// CertSerial is the serial of the certificate that the member presents, in lower-case hex without leading zeros.
 	CertSerial   string
 	CertNotAfter time.Time
@@ -73,6 +78,10 @@ type Replication struct {
 	// LagSeconds is nil when MySQL does not know: a thread is not running.
 	LagSeconds   *float64
 	AutoPosition bool
+	// SourceSilence is how long ago the source last sent something, by the member's own clock: a heartbeat, which comes
+	// every second while there is nothing else, or a transaction. While one large transaction arrives it grows, and after
+	// a change of source it is that of the old one until the new one speaks. Negative: nothing since the server started.
+	SourceSilence time.Duration
 }
 
 // SemiSync is the state of semi-synchronous replication on both sides of the member.
@@ -90,8 +99,10 @@ type SemiSync struct {
 
 // Membership is the one row that says who votes: its content at one epoch.
 type Membership struct {
-	Epoch  uint64
-	Voters []string
+	Epoch uint64
+	// Primary is the member that was promoted last; empty in a row of a release that did not write it down.
+	Primary string
+	Voters  []string
 	// W is how many acknowledgements the primary waits for.
 	W int
 }
@@ -115,4 +126,10 @@ type CloneProgress struct {
 	Error  string
 	// BytesDone and BytesTotal count what the data stages copied and expect to copy.
 	BytesDone, BytesTotal uint64
+}
+
+// Disk is how full the file system of the member's data volume is, as its machine reported at At, by the member's clock.
+type Disk struct {
+	SizeBytes, FreeBytes uint64
+	At                   time.Time
 }

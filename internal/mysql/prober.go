@@ -14,6 +14,8 @@ const (
 	DefaultProbeInterval = time.Second
 	// DefaultProbeTimeout is when a write that gives no answer is given up, with its connection.
 	DefaultProbeTimeout = 4 * time.Second
+	// suspectAfter is how long a write may take before somebody should look: most take milliseconds.
+	suspectAfter = 500 * time.Millisecond
 	// ProbeFresh is how long a success counts: a cluster is available if a write succeeded within it.
 	ProbeFresh = 5 * time.Second
 
@@ -43,7 +45,8 @@ type ProberOptions struct {
 	// Interval and Timeout default to the constants above.
 	Interval, Timeout time.Duration
 	Clock             clock.WithTicker
-	// OnChange is called, from the prober's goroutine, when writes begin or cease to succeed. It must not block.
+	// OnChange is called, from the prober's goroutine, when writes begin or cease to succeed, and as soon as one fails or
+	// takes suspiciously long, once for each time that they do. It must not block.
 	OnChange func(key string)
 	// Pool are the options for connections: dial and statement time-outs, Dial.
 	Pool Options
@@ -70,7 +73,9 @@ type probe struct {
 	target Target
 	result ProbeResult
 
-	ok bool // only run uses it
+	// Only run uses what follows: whether writes succeed, whether one failed or takes long, and when the one under way began.
+	ok, suspect bool
+	began       time.Time
 
 	// Only the one write under way uses what follows.
 	server    string // server_uuid behind the kept connection
@@ -156,13 +161,15 @@ func (p *Prober) run(b *probe) {
 	defer p.pool.Forget(b.key)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	ticker := p.options.Clock.NewTicker(p.options.Interval)
+	// Every second tick writes; those between look whether the write before has been answered.
+	ticker := p.options.Clock.NewTicker(p.options.Interval / 2)
 	defer ticker.Stop()
 	results := make(chan error, 1)
-	busy := false
+	busy, due := false, false
 	start := func() {
 		if !busy {
 			busy = true
+			b.began = p.options.Clock.Now()
 			go func() { results <- p.write(ctx, b) }()
 		}
 	}
@@ -179,9 +186,11 @@ func (p *Prober) run(b *probe) {
 			busy = false
 			p.record(b, err)
 		case <-ticker.C():
-			start()
+			if due = !due; !due {
+				start()
+			}
 		}
-		p.judge(b)
+		p.judge(b, busy)
 	}
 }
 
@@ -198,16 +207,18 @@ func (p *Prober) record(b *probe, err error) {
 	b.result.LastSuccess = p.options.Clock.Now()
 }
 
-// judge calls OnChange when the cluster's availability flips. Silence alone flips it too.
-func (p *Prober) judge(b *probe) {
+// judge calls OnChange when the cluster's availability flips, for which silence alone is enough, and when a write first
+// fails or takes suspiciously long.
+func (p *Prober) judge(b *probe, busy bool) {
 	b.mu.Lock()
-	last := b.result.LastSuccess
+	last, failed := b.result.LastSuccess, b.result.Err != ""
 	b.mu.Unlock()
 	ok := !last.IsZero() && p.options.Clock.Since(last) <= ProbeFresh
-	if ok != b.ok {
-		b.ok = ok
+	suspect := failed || busy && p.options.Clock.Since(b.began) >= suspectAfter
+	if ok != b.ok || suspect && !b.suspect {
 		p.options.OnChange(b.key)
 	}
+	b.ok, b.suspect = ok, suspect
 }
 
 // write makes one write over the kept connection, dialling if there is none. Any error closes the connection: behind a

@@ -21,8 +21,16 @@ func TestProber(t *testing.T) {
 		}
 	}})
 	defer p.Close()
-	flipped := func(n int) func() bool {
-		return func() bool { mu.Lock(); defer mu.Unlock(); return flips == n }
+	told := func(n int) func() bool {
+		return func() bool { mu.Lock(); defer mu.Unlock(); return flips >= n }
+	}
+	failing := func() bool {
+		r := p.Status("uid")
+		return r.Err != "" && time.Since(r.LastSuccess) > ProbeFresh
+	}
+	succeeding := func() bool {
+		r := p.Status("uid")
+		return r.Err == "" && time.Since(r.LastSuccess) <= ProbeFresh
 	}
 	if p.Status("uid").Probed {
 		t.Error("probed before it was set")
@@ -30,16 +38,20 @@ func TestProber(t *testing.T) {
 	target := Target{Address: w.servers[0].Address(), ServerName: w.servers[0].DNSName(), Identity: w.identity()}
 	p.Set("uid", target)
 	p.Set("uid", target)
-	waitFor(t, "a success", flipped(1))
+	waitFor(t, "a success", told(1))
 	if r := p.Status("uid"); r.Err != "" || time.Since(r.LastSuccess) > 5*time.Second {
 		t.Errorf("%+v", r)
 	}
 
 	must(t, m[1].StopIOThread(ctx))
 	must(t, m[2].StopIOThread(ctx))
-	waitFor(t, "writes fail", flipped(2))
-	if r := p.Status("uid"); r.Err == "" || time.Since(r.LastSuccess) < ProbeFresh {
-		t.Errorf("%+v", r)
+	waitFor(t, "a suspicion, before the time-out", told(2))
+	if since := time.Since(p.Status("uid").LastSuccess); since > ProbeFresh {
+		t.Errorf("told only %s after the last success", since)
+	}
+	waitFor(t, "writes fail", failing)
+	if !told(3)() {
+		t.Error("nobody was told that writes cease to succeed")
 	}
 	time.Sleep(3 * time.Second)
 	if n := m[0].Observe(ctx).PendingCommits; n != 1 {
@@ -49,13 +61,13 @@ func TestProber(t *testing.T) {
 		t.Errorf("%s sessions of the operator", n)
 	}
 	must(t, m[1].StartReplica(ctx))
-	waitFor(t, "writes succeed again", flipped(3))
+	waitFor(t, "writes succeed again", succeeding)
 
 	// The address leads to a member that is no primary, then to nobody.
 	target.Address, target.ServerName = w.servers[1].Address(), w.servers[1].DNSName()
 	p.Set("uid", target)
 	waitFor(t, "a replica refuses", func() bool { return p.Status("uid").Err != "" })
-	waitFor(t, "writes fail", flipped(4))
+	waitFor(t, "writes fail", failing)
 	p.Forget("uid")
 	if p.Status("uid").Probed {
 		t.Error("a forgotten cluster has a status")

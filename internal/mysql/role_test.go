@@ -78,30 +78,6 @@ func TestReleaseWaiting(t *testing.T) {
 	must(t, m[0].SetSourceWait(t.Context(), true, 1))
 }
 
-// TestMembership: one writer of an epoch wins.
-func TestMembership(t *testing.T) {
-	_, m := settle(t, newPool(t, nil))
-	ctx := t.Context()
-	row := *m[0].Observe(ctx).Membership
-	next := Membership{Epoch: row.Epoch + 1, Voters: []string{"orders-0", "orders-2"}, W: 1}
-	must(t, m[0].WriteMembership(ctx, row.Epoch, next))
-	rival := Membership{Epoch: row.Epoch + 1, Voters: []string{"orders-0", "orders-1"}, W: 1}
-	wantError(t, m[0].WriteMembership(ctx, row.Epoch, rival), ErrEpochChanged)
-	wantError(t, m[0].WriteMembership(ctx, 0, rival), ErrEpochChanged)
-	wantError(t, m[0].WriteMembership(ctx, row.Epoch+5, Membership{Epoch: row.Epoch + 6, Voters: row.Voters, W: 1}), ErrEpochChanged)
-	wantError(t, m[0].WriteMembership(ctx, row.Epoch+1, Membership{Epoch: row.Epoch + 1, Voters: row.Voters}), ErrInvalidArgument)
-	if got := m[0].Observe(ctx).Membership; got.Epoch != next.Epoch || len(got.Voters) != 2 || got.Voters[1] != "orders-2" {
-		t.Errorf("%+v", got)
-	}
-	waitFor(t, "the row at a replica", func() bool {
-		o := m[2].Observe(ctx)
-		return o.Membership != nil && o.Membership.Epoch == next.Epoch
-	})
-	if err := m[2].WriteMembership(ctx, next.Epoch, Membership{Epoch: next.Epoch + 1, Voters: row.Voters, W: 1}); err == nil {
-		t.Error("a replica took a membership row")
-	}
-}
-
 // TestSwitchover moves the primary to another member and back, with a client that holds things up.
 func TestSwitchover(t *testing.T) {
 	w, m := settle(t, newPool(t, func(o *Options) { o.ChangeTimeout = 8 * time.Second }))

@@ -93,7 +93,7 @@ var sessionSettings = map[string]string{
 	"sql_mode":                 "'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'",
 	"time_zone":                "'+00:00'",
 	"autocommit":               "1",
-	"lock_wait_timeout":        "5", // seconds; the default is a year
+	"lock_wait_timeout":        "1", // seconds, the least; the default is a year. Below the time-out of a reading statement, so that it ends with an error of the server's
 	"innodb_lock_wait_timeout": "5", // seconds
 	"wait_timeout":             "31536000",
 	"max_execution_time":       "0",

@@ -95,7 +95,8 @@ type (
 		From            Membership // the row that is in force
 		SemiSync        bool
 	}
-	// RemoveVoter takes the vote of a member that can no longer acknowledge.
+	// RemoveVoter takes the vote of a member that can no longer acknowledge. It is an action on the primary: who leaves may
+	// not be there any more.
 	RemoveVoter struct {
 		Member, Primary string
 		From            Membership
@@ -152,7 +153,7 @@ func (a Demote) Target() string              { return a.Member }
 func (a CloneFrom) Target() string           { return a.Member }
 func (a ReplicateFrom) Target() string       { return a.Member }
 func (a AdmitVoter) Target() string          { return a.Member }
-func (a RemoveVoter) Target() string         { return a.Member }
+func (a RemoveVoter) Target() string         { return a.Primary }
 func (a SetAcknowledging) Target() string    { return a.Member }
 func (a SetSourceWait) Target() string       { return a.Member }
 func (a PinSettings) Target() string         { return a.Member }

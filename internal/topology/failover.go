@@ -112,7 +112,7 @@ func (p *planner) bootstrap() {
 	}
 	p.waitAtMost(waitMySQL)
 	if begun != "" {
-		p.plan.Waiting = Finding{v1alpha1.ReasonBootstrapping, "waiting for " + begun + ", on which the cluster began"}
+		p.plan.Waiting = Finding{v1alpha1.ReasonBootstrapping, "waiting for " + begun + ", on which the cluster began, or another member that knows the voters; none answers"}
 	}
 }
 

@@ -4,11 +4,13 @@ import (
 	"encoding/xml"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
@@ -20,6 +22,7 @@ const (
 	imageID   = "ami-0a0a0a0a0a0a0a0a0"
 	launched  = "2026-01-01T00:00:00.000Z"
 	ec2Schema = "http://ec2.amazonaws.com/doc/2016-11-15/"
+	xmlType   = "text/xml;charset=UTF-8"
 )
 
 // zones are the availability zones, and with them the subnets, of the stub's VPC.
@@ -36,28 +39,27 @@ func subnetIDs() []string {
 }
 
 // account is a stub of EC2: it answers the describe calls of a steady operator and refuses every other. It is a transport
-// under the real SDK, so requests are built, signed, counted and parsed as always.
+// under the real SDK, or a server for it; either way requests are built, signed, counted and parsed as always. Its items
+// have all the elements that EC2's have, because an operator pays for reading them.
 type account struct {
 	instances, volumes, groups []string // items in the XML of EC2's answers
+
+	mu    sync.Mutex
+	calls map[string]int // answered so far, by action
 }
+
+func newAccount() *account { return &account{calls: map[string]int{}} }
 
 // add makes what a Ready member and its cluster look like in EC2: an instance, its data volume.
 func (a *account) add(owner ec2.Ownership, name, ip string, ordinal, serial int) (instanceID string) {
 	instanceID, volumeID := fmt.Sprintf("i-%017x", serial), fmt.Sprintf("vol-%017x", serial)
-	zone := zones[ordinal%len(zones)]
 	tags := tagSet(owner, v1alpha1.TagMember, name, v1alpha1.TagIncarnation, "1", v1alpha1.TagName, owner.Namespace+"/"+name)
-	a.instances = append(a.instances, `<item><instancesSet><item>`+
-		elements("instanceId", instanceID, "imageId", imageID, "privateIpAddress", ip, "subnetId", subnetID(ordinal%len(zones)),
-			"vpcId", vpcID, "instanceType", "m6i.large", "architecture", "x86_64", "launchTime", launched)+
-		`<instanceState>`+elements("code", "16", "name", ec2.StateRunning)+`</instanceState>`+
-		`<placement>`+elements("availabilityZone", zone)+`</placement>`+
-		`<blockDeviceMapping><item>`+elements("deviceName", "/dev/sdf")+`<ebs>`+
-		elements("volumeId", volumeID, "status", ec2.AttachAttached)+`</ebs></item></blockDeviceMapping>`+tags+`</item></instancesSet></item>`)
-	a.volumes = append(a.volumes, `<item>`+
-		elements("volumeId", volumeID, "size", "20", "status", ec2.VolumeInUse, "availabilityZone", zone, "volumeType", "gp3",
-			"iops", "3000", "throughput", "125", "encrypted", "true", "createTime", launched)+
-		`<attachmentSet><item>`+elements("volumeId", volumeID, "instanceId", instanceID, "device", "/dev/sdf", "status", ec2.AttachAttached)+
-		`</item></attachmentSet>`+tags+`</item>`)
+	fill := strings.NewReplacer(
+		"{instance}", instanceID, "{volume}", volumeID, "{serial}", fmt.Sprintf("%017x", serial), "{image}", imageID, "{ip}", ip,
+		"{host}", strings.ReplaceAll(ip, ".", "-"), "{subnet}", subnetID(ordinal%len(zones)), "{vpc}", vpcID,
+		"{zone}", zones[ordinal%len(zones)], "{launched}", launched, "{tags}", tags)
+	a.instances = append(a.instances, fill.Replace(instanceItem))
+	a.volumes = append(a.volumes, fill.Replace(volumeItem))
 	return instanceID
 }
 
@@ -81,7 +83,31 @@ func (a *account) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	status, answer := a.answer(form)
+	return &http.Response{
+		Status: http.StatusText(status), StatusCode: status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r,
+		Header: http.Header{"Content-Type": {xmlType}}, Body: io.NopCloser(strings.NewReader(answer)), ContentLength: int64(len(answer)),
+	}, nil
+}
+
+// ServeHTTP implements http.Handler.
+func (a *account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if err := r.ParseForm(); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	status, answer := a.answer(r.Form)
+	w.Header().Set("Content-Type", xmlType)
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, answer) // a client that is gone reads nothing
+}
+
+// answer does one call.
+func (a *account) answer(form url.Values) (status int, body string) {
 	action := form.Get("Action")
+	a.mu.Lock()
+	a.calls[action]++
+	a.mu.Unlock()
 	set, items := "", []string(nil)
 	switch action {
 	case "DescribeInstances":
@@ -97,12 +123,19 @@ func (a *account) RoundTrip(r *http.Request) (*http.Response, error) {
 	case "DescribeSubnets":
 		set, items = "subnetSet", describedSubnets()
 	default:
-		return respond(r, http.StatusBadRequest, `<Response><Errors><Error><Code>UnsupportedOperation</Code><Message>the stub only describes, it does not `+
-			action+`</Message></Error></Errors></Response>`), nil
+		return http.StatusBadRequest, `<Response><Errors><Error><Code>UnsupportedOperation</Code><Message>the stub only describes, it does not ` +
+			action + `</Message></Error></Errors></Response>`
 	}
 	page, next := pageOf(items, form)
-	return respond(r, http.StatusOK, `<`+action+`Response xmlns="`+ec2Schema+`"><`+set+`>`+strings.Join(page, "")+`</`+set+`>`+next+
-		`</`+action+`Response>`), nil
+	return http.StatusOK, `<` + action + `Response xmlns="` + ec2Schema + `"><` + set + `>` + strings.Join(page, "") + `</` + set + `>` + next +
+		`</` + action + `Response>`
+}
+
+// answered returns the calls so far, by action.
+func (a *account) answered() map[string]int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return maps.Clone(a.calls)
 }
 
 // pageOf cuts out the page that a request asks for; the token of the next one is its offset.
@@ -130,13 +163,6 @@ func describedSubnets() []string {
 			"cidrBlock", fmt.Sprintf("10.%d.0.0/16", 77+i), "state", "available", "availableIpAddressCount", "60000")+`</item>`)
 	}
 	return items
-}
-
-func respond(r *http.Request, status int, body string) *http.Response {
-	return &http.Response{
-		Status: http.StatusText(status), StatusCode: status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r,
-		Header: http.Header{"Content-Type": {"text/xml;charset=UTF-8"}}, Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body)),
-	}
 }
 
 // elements writes pairs of a name and a value as XML.

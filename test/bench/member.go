@@ -62,6 +62,17 @@ type tally struct {
 	goroutines                                           atomic.Int64
 }
 
+// counts is a tally at one moment, or what was added to it between two.
+type counts struct{ reads, heartbeats, changes, unknown float64 }
+
+func (t *tally) read() counts {
+	return counts{float64(t.reads.Load()), float64(t.heartbeats.Load()), float64(t.changes.Load()), float64(t.unknown.Load())}
+}
+
+func (c counts) since(before counts) counts {
+	return counts{c.reads - before.reads, c.heartbeats - before.heartbeats, c.changes - before.changes, c.unknown - before.unknown}
+}
+
 // listen opens the member's port on the loopback; its address in the cluster is another one, which dial translates.
 func (m *member) listen(ctx context.Context) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
@@ -224,6 +235,20 @@ func (f *fleet) dial(ctx context.Context, network, address string) (net.Conn, er
 		return nil, fmt.Errorf("%w: %s", errNobody, address)
 	}
 	return (&net.Dialer{}).DialContext(ctx, network, m.listener.Addr().String())
+}
+
+// open counts the connections to stub members.
+func (f *fleet) open() int {
+	n := 0
+	for address, m := range f.members {
+		if m.address != address {
+			continue // the primary Service leads to a member, too
+		}
+		m.mu.Lock()
+		n += len(m.connections)
+		m.mu.Unlock()
+	}
+	return n
 }
 
 func (f *fleet) close() {

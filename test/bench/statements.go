@@ -1,9 +1,11 @@
 package bench
 
 import (
+	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 )
@@ -24,7 +26,11 @@ var statements = []statement{
 	{"SELECT @@server_uuid, EXISTS(", func(m *member, _ uint32, _ string) rowset { return one(m.uuid, "0") }},
 	{"SELECT 'variable'", (*member).variables},
 	{"SHOW REPLICA STATUS", (*member).replicaStatus},
-	{"SELECT epoch, voters, w FROM nairobi_mysql.membership", (*member).membership},
+	{"SELECT * FROM nairobi_mysql.membership", (*member).membership},
+	{"SELECT epoch, voters, w FROM nairobi_mysql.membership", func(m *member, id uint32, text string) rowset {
+		whole := m.membership(id, text)
+		return one(whole.rows[0][1].(string), whole.rows[0][3].(string), whole.rows[0][4].(string))
+	}},
 	{"SELECT s.STATE", func(*member, uint32, string) rowset { return rowset{columns: numbered(8)} }},
 	{"SELECT GET_LOCK(", (*member).getLock},
 	{"SELECT IS_USED_LOCK(", (*member).isUsedLock},
@@ -78,8 +84,8 @@ func (m *member) identity(uint32, string) rowset {
 	return one(m.uuid, serverVersion, strconv.Itoa(m.serverID), readOnly, readOnly, m.trio.gtids(), "")
 }
 
-// variables answers the one statement by which the operator reads variables, persisted variables, counters and the state
-// of TLS.
+// variables answers the one statement by which the operator reads variables, persisted variables, counters, the state of
+// TLS, of the link to the source, and of the machine.
 func (m *member) variables(uint32, string) rowset {
 	answer := rowset{columns: []string{"variable", "VARIABLE_NAME", "VARIABLE_VALUE"}}
 	add := func(kind, name, value string) { answer.rows = append(answer.rows, []any{kind, name, value}) }
@@ -105,6 +111,12 @@ func (m *member) variables(uint32, string) rowset {
 	add("status", "Rpl_semi_sync_source_clients", strconv.Itoa(clients))
 	add("status", "Rpl_semi_sync_source_wait_sessions", "0")
 	add("tls", "Ssl_server_not_after", m.notAfter.UTC().Format("Jan _2 15:04:05 2006")+" GMT")
+	if !m.primary {
+		add("link", "silence", "0.4")
+	}
+	now := time.Now()
+	add("machine", "clock", fmt.Sprintf("%.6f", float64(now.UnixMicro())/1e6))
+	add("machine", "disk", fmt.Sprintf("%d %d %d\n", int64(20<<30), int64(15<<30), now.Unix()))
 	return answer
 }
 
@@ -115,19 +127,51 @@ func onOff(on bool) string {
 	return "OFF"
 }
 
+// replicaColumns are those of SHOW REPLICA STATUS in MySQL 9.7. All count: an operator reads what it does not need, too.
+var replicaColumns = strings.Fields(`Replica_IO_State Source_Host Source_User Source_Port Connect_Retry Source_Log_File Read_Source_Log_Pos
+	Relay_Log_File Relay_Log_Pos Relay_Source_Log_File Replica_IO_Running Replica_SQL_Running Replicate_Do_DB Replicate_Ignore_DB
+	Replicate_Do_Table Replicate_Ignore_Table Replicate_Wild_Do_Table Replicate_Wild_Ignore_Table Last_Errno Last_Error Skip_Counter
+	Exec_Source_Log_Pos Relay_Log_Space Until_Condition Until_Log_File Until_Log_Pos Source_SSL_Allowed Source_SSL_CA_File
+	Source_SSL_CA_Path Source_SSL_Cert Source_SSL_Cipher Source_SSL_Key Seconds_Behind_Source Source_SSL_Verify_Server_Cert
+	Last_IO_Errno Last_IO_Error Last_SQL_Errno Last_SQL_Error Replicate_Ignore_Server_Ids Source_Server_Id Source_UUID
+	Source_Info_File SQL_Delay SQL_Remaining_Delay Replica_SQL_Running_State Source_Retry_Count Source_Bind Last_IO_Error_Timestamp
+	Last_SQL_Error_Timestamp Source_SSL_Crl Source_SSL_Crlpath Retrieved_Gtid_Set Executed_Gtid_Set Auto_Position Replicate_Rewrite_DB
+	Channel_Name Source_TLS_Version Source_public_key_path Get_Source_public_key Network_Namespace`)
+
 func (m *member) replicaStatus(uint32, string) rowset {
+	answer := rowset{columns: replicaColumns}
+	if m.primary {
+		return answer
+	}
 	source := m.trio.members[0]
 	host, _, _ := strings.Cut(source.address, ":")
-	answer := rowset{columns: []string{"Channel_Name", "Source_Host", "Source_Port", "Source_UUID", "Replica_IO_Running",
-		"Replica_SQL_Running", "Retrieved_Gtid_Set", "Last_IO_Error", "Last_SQL_Error", "Auto_Position", "Seconds_Behind_Source"}}
-	if !m.primary {
-		answer.rows = [][]any{{"", host, "3306", source.uuid, "Yes", "Yes", m.trio.gtids(), "", "", "1", "0"}}
+	at := strconv.FormatInt(400*m.trio.executed.Load(), 10)
+	values := map[string]string{
+		"Replica_IO_State": "Waiting for source to send event", "Source_Host": host, "Source_User": mysql.ReplicationUser, "Source_Port": "3306",
+		"Connect_Retry": "60", "Source_Log_File": "binlog.000002", "Read_Source_Log_Pos": at, "Relay_Log_File": "relay.000002", "Relay_Log_Pos": at,
+		"Relay_Source_Log_File": "binlog.000002", "Replica_IO_Running": "Yes", "Replica_SQL_Running": "Yes", "Last_Errno": "0", "Skip_Counter": "0",
+		"Exec_Source_Log_Pos": at, "Relay_Log_Space": at, "Until_Condition": "None", "Until_Log_Pos": "0", "Source_SSL_Allowed": "Yes",
+		"Source_SSL_CA_File": "/etc/nairobi-mysql/tls/ca.pem", "Source_SSL_Cert": "/etc/nairobi-mysql/tls/current.pem",
+		"Source_SSL_Key": "/etc/nairobi-mysql/tls/member.key", "Seconds_Behind_Source": "0", "Source_SSL_Verify_Server_Cert": "Yes",
+		"Last_IO_Errno": "0", "Last_SQL_Errno": "0", "Source_Server_Id": strconv.Itoa(source.serverID), "Source_UUID": source.uuid,
+		"Source_Info_File": "mysql.slave_master_info", "SQL_Delay": "0", "Replica_SQL_Running_State": "Replica has read all relay log; waiting for more updates",
+		"Source_Retry_Count": "0", "Retrieved_Gtid_Set": m.trio.gtids(), "Executed_Gtid_Set": m.trio.gtids(), "Auto_Position": "1", "Get_Source_public_key": "0",
 	}
+	row := make([]any, len(replicaColumns))
+	for i, name := range replicaColumns {
+		row[i] = values[name]
+		if name == "SQL_Remaining_Delay" {
+			row[i] = nil
+		}
+	}
+	answer.rows = [][]any{row}
 	return answer
 }
 
 func (m *member) membership(uint32, string) rowset {
-	return one(strconv.Itoa(membershipEpoch), `["`+strings.Join(m.trio.voters, `","`)+`"]`, strconv.Itoa(len(m.trio.voters)/2))
+	row := one("1", strconv.Itoa(membershipEpoch), m.trio.members[0].name, `["`+strings.Join(m.trio.voters, `","`)+`"]`, strconv.Itoa(len(m.trio.voters)/2))
+	row.columns = []string{"id", "epoch", "leader", "voters", "w"}
+	return row
 }
 
 func (m *member) getLock(id uint32, text string) rowset {

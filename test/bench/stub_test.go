@@ -26,7 +26,7 @@ import (
 // trioOf makes one cluster's stub members, and the operator's identity for them.
 func trioOf(t *testing.T, name string) (*world, *v1alpha1.MySQLCluster, mysql.Identity) {
 	t.Helper()
-	w := &world{cloud: &account{}, fleet: &fleet{members: map[string]*member{}}}
+	w := &world{cloud: newAccount(), fleet: &fleet{members: map[string]*member{}}}
 	t.Cleanup(w.fleet.close)
 	c := &v1alpha1.MySQLCluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID("uid-of-" + name)}}
 	authority, err := pki.NewAuthority(string(c.UID), c.Name, time.Now())

@@ -57,7 +57,7 @@ type world struct {
 
 // newWorld starts the API server and makes size clusters of three members. What it started, close ends.
 func newWorld(ctx context.Context, size int) (*world, error) {
-	w := &world{cloud: &account{}, fleet: &fleet{members: map[string]*member{}}, size: size}
+	w := &world{cloud: newAccount(), fleet: &fleet{members: map[string]*member{}}, size: size}
 	w.env = &envtest.Environment{
 		CRDDirectoryPaths: []string{filepath.Join("..", "..", "config", "crd", "bases")}, ErrorIfCRDPathMissing: true,
 		BinaryAssetsDirectory: assets(),

@@ -27,6 +27,9 @@ const (
 	nodeFabricCIDR = "10.77.0.3/32"
 	// controlLimit bounds a call of the control API; a fault may wait for a machine to end.
 	controlLimit = 2 * time.Minute
+	// checkDelay is how long EC2 goes on to call a machine without power healthy. AWS looks once a minute, and wants to
+	// see more than one failure.
+	checkDelay = 2 * time.Minute
 	// answerLimit bounds, in bytes, what is read of an answer; a console is at most 64 KiB.
 	answerLimit = 4 << 20
 )
@@ -83,6 +86,7 @@ func (d *daemon) startCloud(ctx context.Context, cfg build.Config) error {
 	return d.status.step("EC2", func() error {
 		d.cloud, err = cloud.Start(ctx, cloud.Options{
 			Dir: dir, CacheDir: cfg.CacheDir, Ledger: d.ledger, Log: log, Program: self,
+			Faults: d.kubeFaults(), CheckDelay: checkDelay,
 		})
 		if err != nil {
 			return err
@@ -146,12 +150,16 @@ func consoleCommand(dir string) *cobra.Command {
 	}
 }
 
+// faultMendAll is the one fault that names nothing.
+const faultMendAll = "mendall"
+
 func faultCommand(dir string) *cobra.Command {
 	return &cobra.Command{
 		Use: "fault [KIND INSTANCE [OTHER]]", Short: "Do something bad to an instance; without arguments: list what there is",
-		Long: "OTHER is a second instance for part and join, a unit for kill.",
+		Long: "INSTANCE is a program or the UID of a pod for the faults of those. OTHER is a second instance for part and join,\n" +
+			"a party for cut and mend, a unit for kill.",
 		Args: cobra.MatchAll(cobra.MaximumNArgs(3), func(_ *cobra.Command, args []string) error {
-			if len(args) == 1 {
+			if len(args) == 1 && args[0] != faultMendAll {
 				return fmt.Errorf("fault %s on which instance?", args[0])
 			}
 			return nil
@@ -160,7 +168,10 @@ func faultCommand(dir string) *cobra.Command {
 			if len(args) == 0 {
 				return listFaults(cmd.Context(), dir, cmd.OutOrStdout())
 			}
-			query := url.Values{"instance": {args[1]}}
+			query := url.Values{}
+			if len(args) > 1 {
+				query.Set("instance", args[1])
+			}
 			if len(args) > 2 {
 				query.Set("other", args[2])
 			}

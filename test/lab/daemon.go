@@ -134,6 +134,7 @@ func (d *daemon) start(ctx context.Context) error {
 		s.Phase = phaseReady
 		if d.kube != nil {
 			s.Kubeconfig, s.APIServer, s.Registry = d.kube.Kubeconfig(), kube.APIServer, kube.Registry
+			s.NodePID = d.kube.NodePID()
 		}
 		if d.cloud != nil {
 			s.cloudStatus = d.cloudStatus()

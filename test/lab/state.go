@@ -42,6 +42,8 @@ type status struct {
 	Kubeconfig string `json:"kubeconfig,omitempty"`
 	APIServer  string `json:"apiServer,omitempty"`
 	Registry   string `json:"registry,omitempty"`
+	// NodePID is a process in the node's namespaces: from there Services are reached as pods reach them.
+	NodePID int `json:"nodePID,omitempty"`
 	cloudStatus
 }
 

@@ -34,6 +34,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.MySQLClusterSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("MySQLClusterStatus"):
 		return &apiv1alpha1.MySQLClusterStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PromotionStatus"):
+		return &apiv1alpha1.PromotionStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ReplicationSpec"):
 		return &apiv1alpha1.ReplicationSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("StorageSpec"):

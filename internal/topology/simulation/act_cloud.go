@@ -235,7 +235,8 @@ func (p *process) takeSnapshot(a topology.TakeSnapshot) error {
 		if v == nil || v.State == deleted || v.State == deleting {
 			return errNotFound
 		}
-		s := &snapshot{Snapshot: topology.Snapshot{ID: fmt.Sprintf("snap-%d", w.serial), VolumeID: a.VolumeID, Purpose: a.Purpose, State: pending}}
+		s := &snapshot{Snapshot: topology.Snapshot{
+			ID: fmt.Sprintf("snap-%d", w.serial), Member: a.Member, VolumeID: a.VolumeID, Purpose: a.Purpose, State: pending, StartedAt: w.time()}}
 		s.past = append(s.past, sighting[topology.Snapshot]{w.now, s.Snapshot})
 		w.cloud.snapshots = append(w.cloud.snapshots, s)
 		w.after(w.between(second, 40*second), func() {

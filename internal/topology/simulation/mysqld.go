@@ -97,7 +97,7 @@ func (w *world) start(in *instance, st *store) *mysqld {
 	}
 	in.server = s
 	w.roles = true
-	w.say("%s: mysqld is up on %s, executed %s, retrieved %s, %s", in.member, in.id, w.ledger.print(&st.executed), w.ledger.print(&st.retrieved), rowText(st.row))
+	w.say("%s: mysqld is up on %s, executed %s, retrieved %s, %s", in.member, in.ID, w.ledger.print(&st.executed), w.ledger.print(&st.retrieved), rowText(st.row))
 	return s
 }
 

@@ -38,7 +38,7 @@ type world struct {
 	every   []*operator // all operator processes that were ever started
 	// acked are the transactions whose clients saw OK.
 	acked bitset
-	// rows are the membership rows that were ever committed anywhere, by transaction.
+	// ticking is true while a turn of the replication threads is due.
 	ticking bool
 	// roles is set when something happened that may change who can acknowledge.
 	roles bool
@@ -47,6 +47,7 @@ type world struct {
 	// passes counts the reconciles since the faults stopped.
 	passes int
 	gone   bool // a deletion is finished
+	quiet  bool // the clients have stopped writing
 	lossy  bool // acknowledged commits may be lost: asynchronous replication
 	plan   topology.Plan
 

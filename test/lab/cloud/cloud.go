@@ -45,6 +45,10 @@ type Options struct {
 	// Program is what instances boot through: a binary whose Commands include
 	// ours. Empty: this process's own.
 	Program string
+	// Faults are offered by the control API beside the cloud's own.
+	Faults []Fault
+	// CheckDelay is how long a machine is without power until its status checks say so; 0: at once.
+	CheckDelay time.Duration
 }
 
 // Cloud is a running cloud.

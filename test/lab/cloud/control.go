@@ -19,13 +19,20 @@ type fault struct {
 	do   func(ctx context.Context, instance, other string) error
 }
 
-// faults lists what the control API can do to instances. The second argument
-// is another instance, or a unit.
+// Fault is one that the cloud's owner adds to the control API, for things that are not the cloud's.
+type Fault struct {
+	Name, Help string
+	// Do does it to what the caller named in place of an instance.
+	Do func(ctx context.Context, target string) error
+}
+
+// faults lists what the control API can do. The second argument is another
+// instance, or a unit.
 func (c *Cloud) faults() []fault {
 	one := func(f func(context.Context, string) error) func(context.Context, string, string) error {
 		return func(ctx context.Context, instance, _ string) error { return f(ctx, instance) }
 	}
-	return []fault{
+	known := []fault{
 		{"powercut", "take the power away; what is not on disk is lost", one(c.PowerCut)},
 		{"crash", "kill every process", one(c.Crash)},
 		{"poweron", "give power back after powercut or crash", one(c.PowerOn)},
@@ -33,10 +40,20 @@ func (c *Cloud) faults() []fault {
 		{"thaw", "end freeze", one(c.Thaw)},
 		{"isolate", "cut the machine off from everybody", one(c.Isolate)},
 		{"rejoin", "end isolate", one(c.Rejoin)},
-		{"part", "cut the way to another instance", c.Part},
+		{"part", "cut the way to another instance, both ways", c.Part},
 		{"join", "end part", c.Join},
+		{"cut", "drop what goes from the first party to the other (an instance, members, node, pod:ADDRESS)", c.Cut},
+		{"mend", "end cut", c.Mend},
+		{"mendall", "end every cut and part; names nobody", func(ctx context.Context, _, _ string) error { return c.MendAll(ctx) }},
 		{"kill", "kill the processes of a unit", c.KillUnit},
+		{"poweroff", "let the guest shut itself down", one(c.PowerOff)},
+		{"fill", "leave no room on the data volume", one(c.Fill)},
+		{"drain", "end fill", one(c.Drain)},
 	}
+	for _, f := range c.options.Faults {
+		known = append(known, fault{f.Name, f.Help, func(ctx context.Context, target, _ string) error { return f.Do(ctx, target) }})
+	}
+	return known
 }
 
 // startControl serves:
@@ -44,7 +61,7 @@ func (c *Cloud) faults() []fault {
 //	GET  /instances                             State of each
 //	GET  /instances/{id}/console                its console, as text
 //	GET  /faults                                names and what they do
-//	POST /faults/{name}?instance=i-…[&other=…]  do one; other is an instance or a unit
+//	POST /faults/{name}?instance=i-…[&other=…]  do one; other is an instance, a party of a cut or a unit
 //	POST /status                                status checks and events of an instance (JSON of moto.Status)
 func (c *Cloud) startControl(ctx context.Context) (*http.Server, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", ControlAddress)

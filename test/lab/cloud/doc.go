@@ -33,8 +33,9 @@
 //   - A snapshot holds the file system's writes for a moment (FIFREEZE) and is
 //     so cleaner than EBS's, which is as after a power cut.
 //   - A volume that is mounted stays "detaching" until the guest unmounts it.
-//   - A machine that loses power stays "running", its status checks impaired at
-//     once; nothing restarts it. EC2 notices in minutes, and may recover it.
+//   - A machine that loses power stays "running", its status checks impaired
+//     after Options.CheckDelay; nothing restarts it. EC2 needs some minutes, and
+//     may recover it. A machine that hangs keeps its checks; in EC2 it would not.
 //   - A machine without power is silent, its address a black hole; while a
 //     neighbour's ARP entry for it is fresh, that is the bridge's doing, later
 //     the gateway's.

@@ -35,8 +35,9 @@ const headerTimeout = 10 * time.Second
 type fabric struct {
 	base string // a root file system with nft in it
 
-	mu    sync.Mutex
-	pairs map[[2]string]bool // addresses that cannot reach each other
+	mu   sync.Mutex
+	cuts map[cut]bool
+	node int // a process in the Kubernetes node's network namespace; 0: no node
 }
 
 func (c *Cloud) startFabric(ctx context.Context) (*fabric, error) {
@@ -46,7 +47,7 @@ func (c *Cloud) startFabric(ctx context.Context) (*fabric, error) {
 	if err := c.note(host.Entry{Kind: host.KindLink, Name: hostLink}); err != nil {
 		return nil, err
 	}
-	f := &fabric{base: c.base, pairs: map[[2]string]bool{}}
+	f := &fabric{base: c.base, cuts: map[cut]bool{}}
 	steps := []string{
 		"ip netns add " + fabricNS,
 		"ip -n " + fabricNS + " link set lo up",
@@ -141,31 +142,6 @@ func (f *fabric) isolate(ctx context.Context, instance string, cut bool) error {
 	return err
 }
 
-// part cuts or restores the way between two addresses; both still reach
-// everybody else.
-func (f *fabric) part(ctx context.Context, a, b string, cut bool) error {
-	if a > b {
-		a, b = b, a
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if cut {
-		f.pairs[[2]string{a, b}] = true
-	} else {
-		delete(f.pairs, [2]string{a, b})
-	}
-	var rules strings.Builder
-	rules.WriteString("add table bridge faults; delete table bridge faults; add table bridge faults; " +
-		"add chain bridge faults forward { type filter hook forward priority 0; }; ")
-	for pair := range f.pairs {
-		for _, way := range [][2]string{{pair[0], pair[1]}, {pair[1], pair[0]}} {
-			fmt.Fprintf(&rules, "add rule bridge faults forward ip saddr %s ip daddr %s drop; ", way[0], way[1])
-		}
-	}
-	_, err := host.RunInNetNS(ctx, fabricNS, "chroot", f.base, "/usr/sbin/nft", rules.String())
-	return err
-}
-
 // ConnectNode gives the network namespace of a process (the Kubernetes node's)
 // a leg in the VPC: the interface fab0 with 10.77.0.3. It goes with that
 // namespace.
@@ -182,6 +158,9 @@ func (c *Cloud) ConnectNode(pid int) error {
 	if err != nil {
 		return fmt.Errorf("connect the node to the VPC: %w", err)
 	}
+	c.fabric.mu.Lock()
+	defer c.fabric.mu.Unlock()
+	c.fabric.node = pid
 	return nil
 }
 

@@ -152,22 +152,11 @@ func (c *Cloud) Rejoin(ctx context.Context, id string) error {
 	return c.fabric.isolate(ctx, id, false)
 }
 
-// Part cuts the way between two instances; all others still reach both.
-func (c *Cloud) Part(ctx context.Context, a, b string) error { return c.partition(ctx, a, b, true) }
-
-// Join ends Part.
-func (c *Cloud) Join(ctx context.Context, a, b string) error { return c.partition(ctx, a, b, false) }
-
-func (c *Cloud) partition(ctx context.Context, a, b string, cut bool) error {
-	var addresses []string
-	for _, id := range []string{a, b} {
-		m, err := c.machines.machine(id)
-		if err != nil {
-			return err
-		}
-		m.mu.Lock()
-		addresses = append(addresses, m.desired.Address)
-		m.mu.Unlock()
+// PowerOff asks the guest to shut down, as somebody who is logged in would; EC2 stops the instance when it has.
+func (c *Cloud) PowerOff(_ context.Context, id string) error {
+	_, v, err := c.powered(id)
+	if err != nil {
+		return err
 	}
-	return c.fabric.part(ctx, addresses[0], addresses[1], cut)
+	return v.shutdown(signalPowerOff)
 }

@@ -38,6 +38,7 @@ type hypervisor struct {
 	// groupV2 and groupMemory are our parents in the unified hierarchy and in
 	// version 1's of memory ("" where there is none).
 	groupV2, groupMemory string
+	checkDelay           time.Duration
 
 	cancel context.CancelFunc
 	tasks  sync.WaitGroup
@@ -56,7 +57,8 @@ func (c *Cloud) startHypervisor(layer string) (*hypervisor, error) {
 			ledger:  c.options.Ledger,
 			volumes: filepath.Join(c.options.Dir, dirVolumes), snapshots: filepath.Join(c.options.Dir, dirSnapshots),
 		},
-		machines: map[string]*machine{}, busy: map[string]bool{},
+		checkDelay: c.options.CheckDelay,
+		machines:   map[string]*machine{}, busy: map[string]bool{},
 	}
 	if err := h.findGroups(); err != nil {
 		return nil, err

@@ -37,6 +37,8 @@ type machine struct {
 	console *console // set once, before the machine is shared
 	reboots int      // of those asked for, how many were done
 	booted  bool
+	// checksFail is when the status checks of a machine without power say so; zero when they need not, or did.
+	checksFail time.Time
 }
 
 // want tells the machine what it should be. The caller holds h.mu.
@@ -168,8 +170,18 @@ func (m *machine) notice(ctx context.Context, i moto.Instance) error {
 		if !v.faulted.Load() { // a fault said so itself, and may be over already
 			m.setDark(true)
 		}
-		return m.h.server.SetStatus(ctx, moto.Status{ID: i.ID, System: "impaired", Instance: "impaired"})
+		m.checksFail = time.Now().Add(m.h.checkDelay)
+		return m.check(ctx, i.ID)
 	}
+}
+
+// check lets the status checks of a machine without power fail, once their time has come.
+func (m *machine) check(ctx context.Context, id string) error {
+	if m.checksFail.IsZero() || time.Now().Before(m.checksFail) {
+		return nil
+	}
+	m.checksFail = time.Time{}
+	return m.h.server.SetStatus(ctx, moto.Status{ID: id, System: "impaired", Instance: "impaired"})
 }
 
 func (m *machine) setDark(dark bool) {
@@ -188,7 +200,7 @@ func (m *machine) isDark() bool {
 // reboots when asked.
 func (m *machine) keep(ctx context.Context, i moto.Instance, volumes []moto.Volume) error {
 	if m.isDark() {
-		return nil
+		return m.check(ctx, i.ID)
 	}
 	if m.running() == nil {
 		if err := m.on(ctx, i, volumes); err != nil {
@@ -242,6 +254,7 @@ func (m *machine) on(ctx context.Context, i moto.Instance, volumes []moto.Volume
 		return err
 	}
 	m.setVM(v)
+	m.checksFail = time.Time{}
 	return nil
 }
 

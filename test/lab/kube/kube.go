@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -163,6 +164,18 @@ func (c *Cluster) Ended() []string {
 		}
 	}
 	return ended
+}
+
+// Signal sends a signal to one of the cluster's own programs, for example SIGSTOP to kube-apiserver.
+func (c *Cluster) Signal(program string, signal syscall.Signal) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, process := range c.processes {
+		if filepath.Base(process.Name) == program && process.Running() {
+			return process.Signal(signal)
+		}
+	}
+	return fmt.Errorf("no program %s runs", program)
 }
 
 // stopGrace is enough for the kubelet and etcd to end by themselves; nothing is lost when they do not.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"time"
 )
 
 // World is what should exist by the API calls made so far: the hypervisor's
@@ -104,19 +105,25 @@ type VolumeReport struct {
 	Instance string `json:"instance,omitempty"`
 }
 
-// Status of an instance's checks ("ok", "impaired", …; empty means ok) and its
-// scheduled events.
+// Status of an instance: its checks ("ok", "impaired", …; empty means ok), its
+// scheduled events, and whether it can be stopped.
 type Status struct {
-	ID       string  `json:"id"`
-	System   string  `json:"system,omitempty"`
-	Instance string  `json:"instance,omitempty"`
-	Events   []Event `json:"events,omitempty"`
+	ID       string `json:"id"`
+	System   string `json:"system,omitempty"`
+	Instance string `json:"instance,omitempty"`
+	// Volumes is the check of the attached EBS volumes.
+	Volumes string  `json:"volumes,omitempty"`
+	Events  []Event `json:"events,omitempty"`
+	// Stuck is how many calls of StopInstances leave it stopping for good.
+	Stuck int `json:"stuck,omitempty"`
 }
 
-// Event is a scheduled event, such as instance-retirement.
+// Event is a scheduled event, such as instance-retirement. NotBefore is now
+// when it is zero.
 type Event struct {
-	Code        string `json:"code"`
-	Description string `json:"description"`
+	Code        string    `json:"code"`
+	Description string    `json:"description"`
+	NotBefore   time.Time `json:"notBefore,omitzero"`
 }
 
 // World reads what should exist.
@@ -136,7 +143,8 @@ func (s *Server) Report(ctx context.Context, r Report) error {
 	return nil
 }
 
-// SetStatus sets what DescribeInstanceStatus says of a running instance.
+// SetStatus sets what DescribeInstanceStatus says of a running instance, and
+// how many of its stops get stuck.
 func (s *Server) SetStatus(ctx context.Context, st Status) error {
 	if err := s.call(ctx, http.MethodPost, "/lab/status", st, nil); err != nil {
 		return fmt.Errorf("set the status of %s: %w", st.ID, err)

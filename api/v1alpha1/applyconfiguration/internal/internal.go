@@ -187,6 +187,9 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: boolean
       default: true
+    - name: hibernate
+      type:
+        scalar: boolean
     - name: mysqld
       type:
         map:
@@ -230,6 +233,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: lag
       type:
         scalar: string
+    - name: lastPromotion
+      type:
+        namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.PromotionStatus
     - name: members
       type:
         list:
@@ -247,6 +253,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: primary
       type:
         scalar: string
+    - name: quarantineSnapshots
+      type:
+        scalar: numeric
     - name: readyMembers
       type:
         scalar: string
@@ -269,6 +278,39 @@ var schemaYAML = typed.YAMLObject(`types:
   scalar: string
 - name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.PlainValue
   scalar: string
+- name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.PromotionStatus
+  map:
+    fields:
+    - name: at
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: detect
+      type:
+        scalar: string
+    - name: fence
+      type:
+        scalar: string
+    - name: from
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: lostTransactions
+      type:
+        scalar: numeric
+    - name: promote
+      type:
+        scalar: string
+    - name: publish
+      type:
+        scalar: string
+    - name: to
+      type:
+        scalar: string
+    - name: total
+      type:
+        scalar: string
 - name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.ReplicationSpec
   map:
     fields:

@@ -34,6 +34,7 @@ _original = {
     "terminate": Instance.terminate,
     "run_instances": responses.InstanceResponse.run_instances,
     "modify_instance_attribute": InstanceBackend.modify_instance_attribute,
+    "describe_instance_status": InstanceBackend.describe_instance_status,
 }
 
 
@@ -60,7 +61,8 @@ def report(instance, name, reason=""):
     if name == "running" and state == "pending":
         set_state(instance, "running")
     elif name == "stopped" and state == "stopping":
-        set_state(instance, "stopped")
+        if not instance._lab_held:
+            set_state(instance, "stopped")
     elif name == "stopped" and state == "running":
         _original["stop"](instance)
         set_state(instance, "stopped")
@@ -90,8 +92,11 @@ def init(self, *args, **kwargs):
     _original["init"](self, *args, **kwargs)
     self._lab_console = ""
     self._lab_force = self._lab_skip_shutdown = False
+    self._lab_asked_force = False  # by the call under way
+    self._lab_stuck = 0  # stops that will not get on
+    self._lab_held = False  # the stop under way does not get on
     self._lab_reboots = 0
-    self._lab_checks = {"system": "ok", "instance": "ok"}
+    self._lab_checks = {"system": "ok", "instance": "ok", "volumes": "ok"}
     self._lab_events = []
     set_state(self, "pending")
     TRANSITIONS.later(lambda: report(self, "running"))
@@ -112,13 +117,17 @@ def start(self):
 
 
 def stop(self):
+    """A stop can be repeated with force, which is what helps one that does not get on."""
     before = copy.copy(self._state)
-    if before.name in ("stopping", "stopped"):
+    if before.name == "stopped" or before.name == "stopping" and not self._lab_asked_force:
         return before
-    if before.name != "running":
+    if before.name not in ("running", "stopping"):
         raise incorrect_state(self, "stopped")
-    _original["stop"](self)
-    set_state(self, "stopping")
+    if before.name == "running":
+        _original["stop"](self)
+        set_state(self, "stopping")
+    self._lab_held = self._lab_stuck > 0
+    self._lab_stuck = max(0, self._lab_stuck - 1)
     TRANSITIONS.later(lambda: report(self, "stopped"))
     return before
 
@@ -164,6 +173,34 @@ def check(kind):
         return {"Details": [{"Name": "reachability", "Status": passed}], "Status": value}
 
     return property(status)
+
+
+def reported(kind):
+    return lambda instance: [getattr(instance, kind)["Status"]]
+
+
+def announced(field):
+    return lambda instance: [event[field] for event in instance._lab_events]
+
+
+# moto takes every filter of DescribeInstanceStatus and applies none.
+STATUS_FILTERS = {
+    "instance-status.status": reported("instance_status"),
+    "system-status.status": reported("system_status"),
+    "attached-ebs-status.status": reported("attached_ebs_status"),
+    "event.code": announced("Code"),
+    "event.description": announced("Description"),
+}
+
+
+def describe_instance_status(self, instance_ids, include_all_instances, filters):
+    found = _original["describe_instance_status"](self, instance_ids, include_all_instances, [])
+    for wanted in filters or []:
+        values = STATUS_FILTERS.get(wanted["name"])
+        if values is None:
+            raise EC2ClientError("InvalidParameterValue", f"The filter '{wanted['name']}' is invalid")
+        found = [i for i in found if set(values(i)) & set(wanted["values"])]
+    return found
 
 
 def modify_instance_attribute(self, instance_id, key, value):
@@ -288,6 +325,8 @@ def change(method, key):
         instances = self.ec2_backend.get_multi_instances_by_id(ids)
         self.error_on_dryrun()
         before = {i.id: copy.copy(i._state) for i in instances}
+        for i in instances:
+            i._lab_asked_force = flag(self, "Force")
         getattr(self.ec2_backend, method)(ids)
         for i in instances:
             i._lab_force = i._lab_force or flag(self, "Force")
@@ -313,8 +352,10 @@ def install():
     Instance.private_ip_address = property(private_ip_address)
     Instance.network_interfaces = property(network_interfaces)
     Instance.system_status, Instance.instance_status = check("system"), check("instance")
+    Instance.attached_ebs_status = check("volumes")
     Instance.events = property(lambda self: self._lab_events)
     InstanceBackend.modify_instance_attribute = modify_instance_attribute
+    InstanceBackend.describe_instance_status = describe_instance_status
 
     calls = responses.InstanceResponse
     calls.run_instances = run_instances

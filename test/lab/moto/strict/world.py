@@ -7,6 +7,7 @@ POST /lab/parameters  public SSM parameters (AWS refuses PutParameter under /aws
 """
 
 import json
+from datetime import datetime
 
 from moto.core.utils import utcnow
 from moto.ec2.models import ec2_backends
@@ -126,9 +127,15 @@ def set_status(said):
     instance = find_instance(said["id"])
     if instance is None:
         raise KeyError(said["id"])
-    instance._lab_checks = {"system": said.get("system") or "ok", "instance": said.get("instance") or "ok"}
+    instance._lab_checks = {kind: said.get(kind) or "ok" for kind in ("system", "instance", "volumes")}
+    instance._lab_stuck = said.get("stuck") or 0
     instance._lab_events = [
-        {"InstanceEventId": f"instance-event-{n}", "Code": e["code"], "Description": e["description"], "NotBefore": utcnow()}
+        {
+            "InstanceEventId": f"instance-event-{n}",
+            "Code": e["code"],
+            "Description": e["description"],
+            "NotBefore": datetime.fromisoformat(e["notBefore"]) if e.get("notBefore") else utcnow(),
+        }
         for n, e in enumerate(said.get("events") or [])
     ]
 

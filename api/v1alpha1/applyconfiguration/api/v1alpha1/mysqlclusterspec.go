@@ -42,6 +42,10 @@ type MySQLClusterSpecApplyConfiguration struct {
 	// kubectl patch mysqlcluster <name> --type=merge -p '{"spec":{"deletionProtection":false}}'
 	// What becomes of the data then is decided by storage.deletionPolicy.
 	DeletionProtection *bool `json:"deletionProtection,omitempty"`
+	// Hibernate, false unless set, takes the cluster's machines away and keeps its volumes: writes are drained, the
+	// replicas catch up, then every instance is terminated. Set back to false, the members are launched on their volumes
+	// again, and the primary is found by proof.
+	Hibernate *bool `json:"hibernate,omitempty"`
 }
 
 // MySQLClusterSpecApplyConfiguration constructs a declarative configuration of the MySQLClusterSpec type for use with
@@ -117,5 +121,13 @@ func (b *MySQLClusterSpecApplyConfiguration) WithDatabase(value *DatabaseSpecApp
 // If called multiple times, the DeletionProtection field is set to the value of the last call.
 func (b *MySQLClusterSpecApplyConfiguration) WithDeletionProtection(value bool) *MySQLClusterSpecApplyConfiguration {
 	b.DeletionProtection = &value
+	return b
+}
+
+// WithHibernate sets the Hibernate field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Hibernate field is set to the value of the last call.
+func (b *MySQLClusterSpecApplyConfiguration) WithHibernate(value bool) *MySQLClusterSpecApplyConfiguration {
+	b.Hibernate = &value
 	return b
 }

@@ -36,6 +36,11 @@ type MySQLClusterStatusApplyConfiguration struct {
 	Endpoints *EndpointsApplyConfiguration `json:"endpoints,omitempty"`
 	// Voters is the membership row as the primary holds it.
 	Voters *VotersStatusApplyConfiguration `json:"voters,omitempty"`
+	// LastPromotion is how a member became primary last in place of another. Failed members and their times are in events.
+	LastPromotion *PromotionStatusApplyConfiguration `json:"lastPromotion,omitempty"`
+	// QuarantineSnapshots counts the snapshots of members that were rebuilt because they held transactions of their own
+	// or could no longer replicate. Each is kept for 7 days.
+	QuarantineSnapshots *int32 `json:"quarantineSnapshots,omitempty"`
 	// Members are the members, by name.
 	Members []MemberStatusApplyConfiguration `json:"members,omitempty"`
 }
@@ -144,6 +149,22 @@ func (b *MySQLClusterStatusApplyConfiguration) WithEndpoints(value *EndpointsApp
 // If called multiple times, the Voters field is set to the value of the last call.
 func (b *MySQLClusterStatusApplyConfiguration) WithVoters(value *VotersStatusApplyConfiguration) *MySQLClusterStatusApplyConfiguration {
 	b.Voters = value
+	return b
+}
+
+// WithLastPromotion sets the LastPromotion field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the LastPromotion field is set to the value of the last call.
+func (b *MySQLClusterStatusApplyConfiguration) WithLastPromotion(value *PromotionStatusApplyConfiguration) *MySQLClusterStatusApplyConfiguration {
+	b.LastPromotion = value
+	return b
+}
+
+// WithQuarantineSnapshots sets the QuarantineSnapshots field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the QuarantineSnapshots field is set to the value of the last call.
+func (b *MySQLClusterStatusApplyConfiguration) WithQuarantineSnapshots(value int32) *MySQLClusterStatusApplyConfiguration {
+	b.QuarantineSnapshots = &value
 	return b
 }
 

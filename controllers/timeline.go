@@ -1,0 +1,99 @@
+package controllers
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+)
+
+// The kinds of promotions.
+const (
+	promotionUnplanned = "Failover"
+	promotionPlanned   = "Switchover"
+)
+
+// timeline is when what happened while the cluster had no primary that takes writes. It is kept in memory: an operator
+// that restarts in the middle measures from its own start.
+type timeline struct {
+	kind, from string
+	// lastWrite is the last write of the probe that succeeded; zero when unknown.
+	lastWrite time.Time
+	// noticed is when the primary was missed, fenced when nobody could acknowledge for the old one any more, opened when
+	// the new one was.
+	noticed, fenced, opened time.Time
+}
+
+// fence and open note when a promotion began and succeeded. A promotion that had to be tried again counts as one.
+func (t *timeline) fence(now time.Time) {
+	if t.fenced.IsZero() {
+		t.fenced = now
+	}
+}
+
+func (t *timeline) open(now time.Time) { t.opened = now }
+
+// trackPromotion follows a failure of the primary through the passes, and tells of the promotion once the new primary is
+// published.
+func (r *MySQLClusterReconciler) trackPromotion(s *scope) {
+	t, now := &s.notes.timeline, r.Clock.Now()
+	switch {
+	case !s.planned || s.deleting() || s.cluster.Spec.Hibernate:
+		*t = timeline{}
+	case s.plan.Failing && t.noticed.IsZero():
+		*t = timeline{kind: promotionUnplanned, noticed: now, fenced: t.fenced, opened: t.opened, lastWrite: r.Prober.Status(s.uid()).LastSuccess}
+		if s.plan.Membership != nil {
+			t.from = s.plan.Membership.Primary
+		}
+	case s.plan.Primary != "" && s.published && !t.opened.IsZero():
+		s.promotion = t.report(s.plan.Primary, now)
+		r.tellOfPromotion(s, t, now)
+		*t = timeline{}
+	case s.plan.Primary != "" && t.opened.IsZero():
+		*t = timeline{} // it came back, or somebody else took care
+	}
+}
+
+// report is the timeline as status shows it.
+func (t *timeline) report(to string, published time.Time) *v1alpha1.PromotionStatus {
+	span := func(from, until time.Time) string {
+		if from.IsZero() || until.Before(from) {
+			return ""
+		}
+		return seconds(until.Sub(from))
+	}
+	return &v1alpha1.PromotionStatus{
+		Kind: t.kind, From: t.from, To: to, At: metav1.NewTime(published),
+		Detect: span(t.lastWrite, t.noticed), Fence: span(t.noticed, t.fenced), Promote: span(t.fenced, t.opened), Publish: span(t.opened, published),
+		Total: seconds(published.Sub(t.began())),
+	}
+}
+
+// began is when writes ceased to succeed, as far as it is known.
+func (t *timeline) began() time.Time {
+	if t.lastWrite.IsZero() {
+		return t.noticed
+	}
+	return t.lastWrite
+}
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%.3fs", d.Seconds()) }
+
+// tellOfPromotion tells of it in an event and in the histogram.
+func (r *MySQLClusterReconciler) tellOfPromotion(s *scope, t *timeline, published time.Time) {
+	p := s.promotion
+	kind, words := corev1.EventTypeNormal, "Switched over"
+	if t.kind == promotionUnplanned {
+		kind, words = corev1.EventTypeWarning, "Failed over"
+	}
+	r.Events.Eventf(s.cluster, nil, kind, t.kind, actionAct, "%s from %s to %s in %s (detect %s, fence %s, promote %s, publish %s); no acknowledged transaction was lost",
+		words, orDash(p.From), p.To, p.Total, orDash(p.Detect), orDash(p.Fence), orDash(p.Promote), orDash(p.Publish))
+	for step, span := range map[string]time.Duration{
+		"detect": t.noticed.Sub(t.began()), "fence": t.fenced.Sub(t.noticed), "promote": t.opened.Sub(t.fenced), "publish": published.Sub(t.opened), "total": published.Sub(t.began()),
+	} {
+		r.Metrics.promoted(t.kind, step, span)
+	}
+}

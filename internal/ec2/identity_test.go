@@ -1,0 +1,165 @@
+package ec2
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials/stscreds"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ssm"
+	"github.com/aws/aws-sdk-go-v2/service/sts"
+
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto/proxy"
+)
+
+const (
+	labAccount   = "123456789012"
+	otherAccount = "210987654321"
+	otherRole    = "arn:aws:iam::" + otherAccount + ":role/tenant"
+	identityCall = "GetCallerIdentity"
+)
+
+func TestAccountIsAskedForOnce(t *testing.T) {
+	l := newLab(t)
+	var readers sync.WaitGroup
+	for range 20 {
+		readers.Go(func() {
+			if id, err := l.cloud.AccountID(t.Context()); id != labAccount || err != nil {
+				t.Errorf("the account is %q (%v)", id, err)
+			}
+		})
+	}
+	readers.Wait()
+	for range 200 {
+		l.pass(l.cloud.interval + time.Second)
+		if id, err := l.cloud.AccountID(t.Context()); id != labAccount || err != nil {
+			t.Fatalf("the account is %q (%v)", id, err)
+		}
+	}
+	if n := l.proxy.Counts()[identityCall]; n != 1 {
+		t.Errorf("AWS was asked %d times, want once", n)
+	}
+}
+
+func TestAccountOfARole(t *testing.T) {
+	l := newLab(t)
+	f := NewFactory(Options{Endpoint: l.proxy.Endpoint(), Clock: l.clock})
+	cloud, err := f.Cloud(t.Context(), Account{Region: moto.Region, RoleARN: otherRole, ExternalID: "shop/orders",
+		Static: &StaticCredentials{AccessKeyID: moto.AccessKeyID, SecretAccessKey: moto.SecretAccessKey}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if id, err := cloud.AccountID(t.Context()); id != otherAccount || err != nil {
+		t.Errorf("the role's account is %q (%v), want %s", id, err, otherAccount)
+	}
+}
+
+// Where STS cannot be reached, passes must not pay for it again and again, and nothing is guessed.
+func TestUnknownAccount(t *testing.T) {
+	for name, rule := range map[string]proxy.Rule{
+		"unavailable": {Kind: proxy.Fail, Service: "sts", Code: "ServiceUnavailable", Status: http.StatusServiceUnavailable},
+		"refused":     {Kind: proxy.Refuse, Service: "sts"},
+		"wrong key":   {Kind: proxy.Fail, Service: "sts", Code: "InvalidClientTokenId", Status: http.StatusForbidden},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t)
+			l.fault(rule)
+			const minutes = 10
+			for range minutes * 60 {
+				if id, err := l.cloud.AccountID(t.Context()); err == nil || id != "" {
+					t.Fatalf("the account is %q (%v)", id, err)
+				}
+				l.pass(time.Second)
+			}
+			// 5, 10, 20, 40 s, then every minute; the SDK tries most failures twice.
+			if n := l.proxy.Counts()[identityCall]; n > 2*(minutes+4) {
+				t.Errorf("AWS was asked %d times in %d minutes", n, minutes)
+			}
+			l.proxy.Clear()
+			l.pass(longestFailure * l.cloud.interval)
+			if id, err := l.cloud.AccountID(t.Context()); id != labAccount || err != nil {
+				t.Errorf("once STS answers: %q (%v)", id, err)
+			}
+		})
+	}
+}
+
+// turncoat are credentials that come to lead elsewhere, as those of Pod Identity do when its association is changed.
+type turncoat struct {
+	home, away aws.CredentialsProvider
+	gone       atomic.Bool
+}
+
+// Retrieve implements aws.CredentialsProvider.
+func (c *turncoat) Retrieve(ctx context.Context) (aws.Credentials, error) {
+	if c.gone.Load() {
+		return c.away.Retrieve(ctx)
+	}
+	return c.home.Retrieve(ctx)
+}
+
+// turning is a lab whose credentials can be made to lead to another account.
+func turning(t *testing.T) (*lab, *turncoat) {
+	t.Helper()
+	l := newLab(t)
+	cfg := moto.Config(l.proxy.Endpoint())
+	credentials := &turncoat{home: cfg.Credentials,
+		away: aws.NewCredentialsCache(stscreds.NewAssumeRoleProvider(sts.NewFromConfig(cfg), otherRole))}
+	cfg.Credentials = credentials
+	o := NewFactory(Options{Clock: l.clock}).options
+	l.cloud = newCloud(services{ec2: awsec2.NewFromConfig(cfg), ssm: ssm.NewFromConfig(cfg), sts: sts.NewFromConfig(cfg), credentials: credentials},
+		moto.Region, o, newMetrics(nil, l.clock))
+	return l, credentials
+}
+
+func TestAccountThatChangesUnderTheSameClient(t *testing.T) {
+	l, credentials := turning(t)
+	i, v := l.running("orders-0"), l.available("orders-0")
+	if id, err := l.cloud.AccountID(t.Context()); id != labAccount || err != nil {
+		t.Fatalf("the account is %q (%v)", id, err)
+	}
+	l.observe()
+	credentials.gone.Store(true)
+	l.pass(freshFor + time.Minute)
+	// By id: what the other account does not know is not gone.
+	if inv, err := l.now(); err == nil || len(inv.Instances) != 1 || len(inv.Volumes) != 1 {
+		t.Errorf("a look shows %+v (%v), want an error and what was known", inv, err)
+	}
+	if id, err := l.cloud.AccountID(t.Context()); id != otherAccount || err != nil {
+		t.Errorf("the account is %q (%v), want %s", id, err, otherAccount)
+	}
+	if inv, err := l.cloud.Observe(t.Context(), l.owner.ClusterUID, time.Second); err != nil || len(inv.Instances)+len(inv.Volumes) != 0 {
+		t.Errorf("a sweep of the other account shows %+v (%v)", inv, err)
+	}
+	credentials.gone.Store(false)
+	l.pass(time.Minute)
+	if id, err := l.cloud.AccountID(t.Context()); id != labAccount || err != nil {
+		t.Errorf("back home the account is %q (%v)", id, err)
+	}
+	inv := l.observe()
+	if len(inv.Instances) != 1 || inv.Instances[0].ID != i.ID || len(inv.Volumes) != 1 || inv.Volumes[0].ID != v.ID {
+		t.Errorf("back home: %+v", inv)
+	}
+}
+
+func TestSweepAcrossAChangeOfAccountIsThrownAway(t *testing.T) {
+	l, credentials := turning(t)
+	l.running("orders-0")
+	if _, err := l.cloud.AccountID(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	l.observe()
+	l.pass(freshFor + time.Minute)
+	l.fault(proxy.Rule{Kind: proxy.Delay, Delay: 300 * time.Millisecond, Actions: []string{"DescribeVolumes"}})
+	time.AfterFunc(100*time.Millisecond, func() { credentials.gone.Store(true) })
+	inv, err := l.cloud.Observe(t.Context(), l.owner.ClusterUID, time.Second)
+	if Classify(err) != Transient || err == nil || len(inv.Instances) != 1 {
+		t.Errorf("%+v (%v), want an error and what was known", inv, err)
+	}
+}

@@ -1,0 +1,163 @@
+package ec2
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto/proxy"
+)
+
+// now reads as a reconcile does whose members do not answer.
+func (l *lab) now() (Inventory, error) {
+	return l.cloud.RefreshNow(l.t.Context(), l.owner.ClusterUID)
+}
+
+// Somebody else stops one machine and terminates another, between two sweeps.
+func TestRefreshNowSeesWhatOthersDid(t *testing.T) {
+	l := newLab(t)
+	stopped, ended, v := l.running("orders-0"), l.running("orders-1"), l.available("orders-1")
+	if err := l.cloud.AttachVolume(t.Context(), v.ID, ended.ID, device); err != nil {
+		t.Fatal(err)
+	}
+	l.until("attached", attached(v.ID))
+	l.pass(time.Minute)
+	l.observe()
+	if _, err := l.sdk().StopInstances(t.Context(), &awsec2.StopInstancesInput{InstanceIds: []string{stopped.ID}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.newCloud().TerminateInstance(t.Context(), ended.ID); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(4 * settleDelay)
+	if inv, err := l.cloud.Refresh(t.Context(), l.owner.ClusterUID); err != nil || !stateOf(stopped.ID, StateRunning)(inv) {
+		t.Fatalf("by itself nothing seems to move: %+v (%v)", inv.Instances, err)
+	}
+	inv, err := l.now()
+	if err != nil || !stateOf(stopped.ID, StateStopped)(inv) || !stateOf(ended.ID, StateTerminated)(inv) {
+		t.Errorf("a look shows %+v (%v)", inv.Instances, err)
+	}
+	if got := inv.Volumes[0]; got.AttachedTo != "" || got.State != VolumeAvailable {
+		t.Errorf("the volume of the machine that ended is %+v", got)
+	}
+}
+
+func TestRefreshNowIsBounded(t *testing.T) {
+	l := newLab(t)
+	l.running("orders-0")
+	l.available("orders-0")
+	l.pass(time.Minute)
+	l.observe()
+	l.proxy.ResetCalls()
+	looks := func(what string, want int) {
+		t.Helper()
+		for range 50 {
+			if _, err := l.now(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if counts := l.proxy.Counts(); counts["DescribeInstances"] != want || counts["DescribeVolumes"] != want || len(counts) > 2 {
+			t.Errorf("%s fifty passes made %v, want %d looks", what, counts, want)
+		}
+	}
+	looks("in the same moment", 1)
+	l.pass(urgentFloor - time.Millisecond)
+	looks("a moment too early", 1)
+	l.pass(time.Millisecond)
+	looks("two seconds later", 2)
+	if inv, err := l.cloud.RefreshNow(t.Context(), "a cluster without anything"); err != nil || len(inv.Instances) != 0 || l.proxy.Counts()["DescribeInstances"] != 2 {
+		t.Errorf("a cluster that has nothing costs %v (%v)", l.proxy.Counts(), err)
+	}
+}
+
+// The operator's own network fails, and hundreds of clusters fall silent at once.
+func TestRefreshNowIsBoundedOverAllClusters(t *testing.T) {
+	l := newLab(t)
+	const clusters = 300
+	for n := range clusters {
+		id := fmt.Sprintf("i-%017d", n)
+		owner := Ownership{ClusterUID: fmt.Sprintf("silent-%d", n), Namespace: "shop", Cluster: "orders"}
+		l.cloud.store.do(func() {
+			l.cloud.store.instances.put(id, Instance{ID: id, State: StateRunning, Tags: owner.member("orders-0", 1)}, l.clock.Now())
+		})
+	}
+	for second := range 10 {
+		for n := range clusters {
+			if _, err := l.cloud.RefreshNow(t.Context(), fmt.Sprintf("silent-%d", n)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n, most := l.proxy.Counts()["DescribeInstances"], urgentBurst+urgentRate*second; n > most {
+			t.Fatalf("after %d s %d looks were made, at most %d may be", second, n, most)
+		}
+		l.pass(time.Second)
+	}
+	if n := l.proxy.Counts()["DescribeInstances"]; n < urgentBurst {
+		t.Errorf("only %d looks were made in ten seconds", n)
+	}
+}
+
+// A failover must not stand still because EC2 does.
+func TestLooksDoNotWaitForASlowEC2(t *testing.T) {
+	l := newLab(t)
+	i := l.running("orders-0")
+	l.pass(time.Minute)
+	l.observe()
+	if _, err := l.sdk().StopInstances(t.Context(), &awsec2.StopInstancesInput{InstanceIds: []string{i.ID}}); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(3 * settleDelay)
+	l.fault(proxy.Rule{Kind: proxy.Delay, Delay: 3 * lookPatience, Actions: []string{"DescribeInstances"}})
+	began := time.Now()
+	inv, err := l.now()
+	if took := time.Since(began); err != nil || took > 2*lookPatience || !stateOf(i.ID, StateRunning)(inv) {
+		t.Errorf("after %s: %+v (%v), want what was known before", took, inv.Instances, err)
+	}
+	deadline := time.Now().Add(settleTime)
+	for !stateOf(i.ID, StateStopped)(l.cloud.store.inventory(l.owner.ClusterUID)) {
+		if time.Now().After(deadline) {
+			t.Fatal("the late answer was thrown away")
+		}
+		time.Sleep(settleDelay)
+	}
+}
+
+// No answer, a wrong one and a refused one are not "it does not exist".
+func TestNothingIsTakenForAbsence(t *testing.T) {
+	for name, rule := range map[string]proxy.Rule{
+		"throttled":   proxy.Throttle("Describe*"),
+		"denied":      proxy.Deny("Describe*"),
+		"unavailable": {Kind: proxy.Fail, Code: "Unavailable"},
+		"refused":     {Kind: proxy.Refuse},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t)
+			i, v := l.running("orders-0"), l.available("orders-0")
+			moving := l.volume("orders-1")
+			l.observe()
+			l.pass(freshFor + time.Minute) // nothing is fresh any more: only an answer keeps it
+			l.fault(rule)
+			for step, read := range map[string]func() (Inventory, error){
+				"sweep":   func() (Inventory, error) { return l.cloud.Observe(t.Context(), l.owner.ClusterUID, time.Second) },
+				"refresh": func() (Inventory, error) { return l.cloud.Refresh(t.Context(), l.owner.ClusterUID) },
+				"look":    l.now,
+			} {
+				for range 3 {
+					inv, err := read()
+					if len(inv.Instances) != 1 || inv.Instances[0].ID != i.ID || inv.Instances[0].State != StateRunning || len(inv.Volumes) != 2 {
+						t.Errorf("%s (%v) shows %+v, want %s, %s and %s", step, err, inv, i.ID, v.ID, moving.ID)
+					}
+					if IsNotFound(err) || step == "sweep" && err == nil {
+						t.Errorf("%s: the error is %v", step, err)
+					}
+					l.pass(urgentFloor)
+				}
+			}
+			if _, ok, err := l.cloud.VolumeByID(t.Context(), v.ID); err == nil || ok || IsNotFound(err) {
+				t.Errorf("looking for a volume: %v, %v", ok, err)
+			}
+		})
+	}
+}

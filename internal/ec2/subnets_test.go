@@ -1,0 +1,143 @@
+package ec2
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto/proxy"
+)
+
+// subnet makes a subnet that a test may delete again.
+func (l *lab) subnet(cidr string) string {
+	l.t.Helper()
+	made, err := l.sdk().CreateSubnet(l.t.Context(), &awsec2.CreateSubnetInput{
+		VpcId: aws.String(l.seeded.VPC), CidrBlock: aws.String(cidr), AvailabilityZone: aws.String(zoneB)})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return aws.ToString(made.Subnet.SubnetId)
+}
+
+func (l *lab) deleteSubnet(id string) {
+	l.t.Helper()
+	if _, err := l.sdk().DeleteSubnet(l.t.Context(), &awsec2.DeleteSubnetInput{SubnetId: aws.String(id)}); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+func idsOf(subnets []Subnet) []string {
+	var ids []string
+	for _, s := range subnets {
+		ids = append(ids, s.ID)
+	}
+	return ids
+}
+
+func TestOneMissingSubnetIsNamedAndTheOthersAreUsed(t *testing.T) {
+	l := newLab(t)
+	seeded := l.seeded.SubnetIDs()
+	vanishing := l.subnet("10.77.40.0/24")
+	ids := []string{seeded[2], vanishing, seeded[0]}
+	if exist, missing, err := l.cloud.Subnets(t.Context(), ids); err != nil || !slices.Equal(idsOf(exist), ids) || len(missing) != 0 {
+		t.Fatalf("%v, missing %v (%v)", exist, missing, err)
+	}
+	l.deleteSubnet(vanishing)
+	l.pass(subnetFor)
+	l.cloud.refreshSubnets(t.Context())
+	exist, missing, err := l.cloud.Subnets(t.Context(), ids)
+	if err != nil || !slices.Equal(idsOf(exist), []string{seeded[2], seeded[0]}) || !slices.Equal(missing, []string{vanishing}) {
+		t.Errorf("%v, missing %v (%v)", exist, missing, err)
+	}
+	// What was never there is named as well.
+	exist, missing, err = l.cloud.Subnets(t.Context(), []string{"subnet-0deadbeef00000001", seeded[1], "subnet-0deadbeef00000002"})
+	if err != nil || len(exist) != 1 || !slices.Equal(missing, []string{"subnet-0deadbeef00000001", "subnet-0deadbeef00000002"}) {
+		t.Errorf("%v, missing %v (%v)", exist, missing, err)
+	}
+}
+
+// Looking at a Ready cluster costs no call, however long it goes on, and whether or not a subnet is missing.
+func TestReadingSubnetsCostsNoCallWhileTheBackgroundRuns(t *testing.T) {
+	l := newLab(t)
+	ids := append(l.seeded.SubnetIDs(), "subnet-0deadbeef00000001")
+	read := func() (exist int) {
+		t.Helper()
+		before := l.proxy.Counts()["DescribeSubnets"]
+		found, missing, err := l.cloud.Subnets(t.Context(), ids)
+		if err != nil || len(found)+len(missing) != len(ids) {
+			t.Fatalf("%v, missing %v (%v)", found, missing, err)
+		}
+		if n := l.proxy.Counts()["DescribeSubnets"] - before; n != 0 {
+			t.Fatalf("at %s reading made %d calls", l.clock.Now(), n)
+		}
+		return len(found)
+	}
+	if _, _, err := l.cloud.Subnets(t.Context(), ids); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 * int(subnetFor/l.cloud.interval) { // half an hour, of reconciles and of the background's rounds
+		read()
+		l.pass(l.cloud.interval)
+		read()
+		l.cloud.refreshSubnets(t.Context())
+	}
+	// One look at the missing one a round, one at the others every ten minutes, together when both are due.
+	if n := l.proxy.Counts()["DescribeSubnets"]; n > 3*int(subnetFor/l.cloud.interval)+1 {
+		t.Errorf("%d calls in half an hour", n)
+	}
+	created := l.subnet("10.77.41.0/24")
+	defer l.deleteSubnet(created)
+	ids[3] = created
+	if exist, missing, err := l.cloud.Subnets(t.Context(), ids); err != nil || len(exist) != 4 || len(missing) != 0 {
+		t.Errorf("a subnet that the spec has just come to name: %v, missing %v (%v)", exist, missing, err)
+	}
+	l.pass(subnetIdle + time.Minute)
+	l.cloud.refreshSubnets(t.Context())
+	if n := len(l.cloud.subnets.entries); n != 0 {
+		t.Errorf("%d subnets are kept that nobody asks for", n)
+	}
+}
+
+// A subnet that is made after its cluster is found without the background too.
+func TestSubnetThatAppears(t *testing.T) {
+	l := newLab(t)
+	id := l.subnet("10.77.42.0/24")
+	l.deleteSubnet(id)
+	if _, missing, err := l.cloud.Subnets(t.Context(), []string{id}); err != nil || len(missing) != 1 {
+		t.Fatalf("missing %v (%v)", missing, err)
+	}
+	l.cloud.subnets.learn([]string{id}, map[string]Subnet{id: {ID: id, State: "pending"}}, l.clock.Now())
+	l.pass(subnetGrace*l.cloud.interval + time.Second)
+	if exist, missing, err := l.cloud.Subnets(t.Context(), []string{id}); err != nil || len(exist) != 0 || len(missing) != 1 {
+		t.Errorf("a pending one that came to nothing: %v, missing %v (%v)", exist, missing, err)
+	}
+}
+
+// What EC2 does not say leaves what it said.
+func TestSubnetsWhileEC2IsSilent(t *testing.T) {
+	l := newLab(t)
+	ids := l.seeded.SubnetIDs()
+	if _, _, err := l.cloud.Subnets(t.Context(), ids); err != nil {
+		t.Fatal(err)
+	}
+	for name, rule := range map[string]proxy.Rule{
+		"throttled": proxy.Throttle("DescribeSubnets"), "denied": proxy.Deny("DescribeSubnets"), "refused": {Kind: proxy.Refuse},
+	} {
+		remove := l.fault(rule)
+		l.pass(subnetGrace*subnetFor + time.Minute)
+		exist, missing, err := l.cloud.Subnets(t.Context(), ids)
+		if err != nil || !slices.Equal(idsOf(exist), ids) || len(missing) != 0 {
+			t.Errorf("%s: %v, missing %v (%v)", name, exist, missing, err)
+		}
+		_, missing, err = l.newCloud().Subnets(t.Context(), ids)
+		if err == nil || len(missing) != 0 || errors.Is(err, context.Canceled) {
+			t.Errorf("%s, and nothing is known: missing %v (%v)", name, missing, err)
+		}
+		remove()
+	}
+}

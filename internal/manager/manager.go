@@ -1,0 +1,142 @@
+// Package manager puts the operator together: the manager with its caches, lease and servers, the planes, the prober
+// and the reconciler. main.go gives it the flags; the benchmarks run the very same operator in other surroundings.
+package manager
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/controllers"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/leader"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/webhook"
+)
+
+// Operator is the operator, put together. Nothing runs before Run.
+type Operator struct {
+	manager ctrl.Manager
+	pool    *mysql.Pool
+	prober  *mysql.Prober
+	wake    chan event.GenericEvent
+}
+
+// New puts the operator together for the API server of config. It makes no call to AWS or to a member.
+func New(config *rest.Config, o Options) (*Operator, error) {
+	around := o.Surroundings.filled(metrics.Registry)
+	lock, err := leader.New(config, o.Namespace, o.LeaderElection, clock.RealClock{})
+	if err != nil {
+		return nil, err
+	}
+	mgr, err := newManager(config, o, lock)
+	if err != nil {
+		return nil, err
+	}
+	clouds := ec2.NewFactory(ec2.Options{
+		Endpoint: o.AWSEndpoint, Region: o.AWSRegion, UserAgent: "nairobi-mysql-operator/" + o.Version, CallTimeout: awsCallTimeout,
+		Clock: clock.RealClock{}, Logger: o.Logger.WithName("ec2"), Metrics: around.Registry, Middleware: around.AWS,
+	})
+	op := &Operator{manager: mgr, wake: make(chan event.GenericEvent, wakeLength)}
+	op.pool = mysql.NewPool(mysql.Options{
+		Lease: lock.Check, DialTimeout: sqlDialTimeout, StatementTimeout: sqlStatementTimeout, Logger: o.Logger.WithName("mysql"),
+		Dial: around.Dial, Hook: around.Statement,
+	})
+	reconciler := &controllers.MySQLClusterReconciler{
+		Client: around.Client(mgr.GetClient()), Reader: around.Reader(mgr.GetAPIReader()), Clouds: clouds, SQL: op.pool,
+		Events: mgr.GetEventRecorder("nairobi-mysql-operator"), Clock: around.Clock,
+		Config: controllers.Config{
+			SystemNamespace: o.Namespace, ClusterDomain: o.ClusterDomain, ProbeThroughService: o.ProbeThroughService, Workers: o.Workers,
+		},
+		Wake: op.wake, Metrics: controllers.NewMetrics(around.Registry),
+	}
+	op.prober = mysql.NewProber(mysql.ProberOptions{
+		OnChange: func(uid string) { op.Wake(reconciler.NameOf(uid)) }, Pool: mysql.Options{Dial: around.Dial},
+	})
+	reconciler.Prober = op.prober
+	if err := reconciler.SetupWithManager(mgr); err != nil {
+		return nil, fmt.Errorf("set up the controller: %w", err)
+	}
+	if err := mgr.Add(clouds); err != nil {
+		return nil, fmt.Errorf("set up the sweeper: %w", err)
+	}
+	if err := setUpWebhookAndHealth(mgr, o); err != nil {
+		return nil, err
+	}
+	return op, nil
+}
+
+// Run runs the operator until ctx ends, and then lets go of the lease and of every connection. It can be called once.
+func (op *Operator) Run(ctx context.Context) error {
+	defer op.pool.Close()
+	defer op.prober.Close()
+	return op.manager.Start(ctx)
+}
+
+// Wake asks for a look at a cluster; no name, no look. When the channel is full a look is due anyway.
+func (op *Operator) Wake(name types.NamespacedName) {
+	if name.Name == "" {
+		return
+	}
+	cluster := &v1alpha1.MySQLCluster{}
+	cluster.Namespace, cluster.Name = name.Namespace, name.Name
+	select {
+	case op.wake <- event.GenericEvent{Object: cluster}:
+	default:
+	}
+}
+
+func newManager(config *rest.Config, o Options, lock *leader.Lock) (ctrl.Manager, error) {
+	// The rate limit of the client would hold up a thousand clusters; the API server's own fairness is the better judge.
+	config = rest.CopyConfig(config)
+	config.QPS, config.Burst = -1, -1
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme:                              newScheme(),
+		Metrics:                             metricsOptions(o),
+		HealthProbeBindAddress:              o.ProbeAddress,
+		LeaderElection:                      o.LeaderElection,
+		LeaderElectionResourceLockInterface: lock.Interface(),
+		LeaderElectionReleaseOnCancel:       true,
+		LeaseDuration:                       ptr.To(leaseDuration),
+		RenewDeadline:                       ptr.To(renewDeadline),
+		RetryPeriod:                         ptr.To(retryPeriod),
+		GracefulShutdownTimeout:             ptr.To(shutdownTimeout),
+		Cache:                               cacheOptions(o.Namespace),
+		WebhookServer:                       ctrlwebhook.NewServer(ctrlwebhook.Options{Port: 9443, CertDir: webhook.CertDir}),
+		Controller:                          ctrlconfig.Controller{SkipNameValidation: ptr.To(o.Surroundings.Shared)},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make the manager: %w", err)
+	}
+	return mgr, nil
+}
+
+func newScheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
+	utilruntime.Must(v1alpha1.AddToScheme(scheme))
+	return scheme
+}
+
+func metricsOptions(o Options) metricsserver.Options {
+	options := metricsserver.Options{BindAddress: o.MetricsAddress, SecureServing: o.SecureMetrics}
+	if o.SecureMetrics {
+		options.FilterProvider = filters.WithAuthenticationAndAuthorization
+	}
+	return options
+}

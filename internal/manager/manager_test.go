@@ -1,0 +1,184 @@
+package manager
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/webhook"
+)
+
+const patience = time.Minute
+
+// apiServer is as much of an API server as an operator needs to start: it has the kinds, and no objects. It notes what is
+// listed and watched.
+type apiServer struct {
+	mu     sync.Mutex
+	asked  map[string][]url.Values // by path
+	closed chan struct{}
+}
+
+// kinds are the resources by path of their group and version.
+var kinds = map[string][]metav1.APIResource{
+	"/api/v1": {
+		{Name: "services", Kind: "Service", Namespaced: true}, {Name: "secrets", Kind: "Secret", Namespaced: true},
+		{Name: "configmaps", Kind: "ConfigMap", Namespaced: true},
+	},
+	"/apis/discovery.k8s.io/v1":   {{Name: "endpointslices", Kind: "EndpointSlice", Namespaced: true}},
+	"/apis/mysql.alx.ke/v1alpha1": {{Name: "mysqlclusters", Kind: "MySQLCluster", Namespaced: true}},
+}
+
+func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	if resources, ok := kinds[r.URL.Path]; ok {
+		version := strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, "/apis/"), "/api/")
+		answer(w, metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: version, APIResources: resources})
+		return
+	}
+	s.mu.Lock()
+	s.asked[r.URL.Path] = append(s.asked[r.URL.Path], r.URL.Query())
+	s.mu.Unlock()
+	if r.URL.Query().Get("watch") == "" {
+		answer(w, map[string]any{"kind": "List", "apiVersion": "v1", "metadata": map[string]any{"resourceVersion": "1"}, "items": []any{}})
+		return
+	}
+	if r.URL.Query().Get("sendInitialEvents") != "" {
+		http.Error(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422}`, http.StatusUnprocessableEntity)
+		return
+	}
+	w.WriteHeader(http.StatusOK)
+	w.(http.Flusher).Flush()
+	select {
+	case <-r.Context().Done():
+	case <-s.closed:
+	}
+}
+
+func answer(w http.ResponseWriter, what any) { _ = json.NewEncoder(w).Encode(what) }
+
+// listed returns what was asked of a path, lists and watches alike.
+func (s *apiServer) listed(path string) []url.Values {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asked[path]
+}
+
+// operator puts an operator together for an API server of its own.
+func operator(t *testing.T) (*Operator, *apiServer) {
+	t.Helper()
+	ctrllog.SetLogger(logr.Discard())
+	s := &apiServer{asked: map[string][]url.Values{}, closed: make(chan struct{})}
+	server := httptest.NewServer(s)
+	t.Cleanup(server.Close)
+	t.Cleanup(func() { close(s.closed) })
+	op, err := New(&rest.Config{Host: server.URL}, Options{
+		Logger: logr.Discard(), Namespace: v1alpha1.SystemNamespace, ClusterDomain: "cluster.local", Workers: 1,
+		MetricsAddress: "0", ProbeAddress: "0", WebhookCertificates: webhook.CertificatesNone,
+		Surroundings: Surroundings{Registry: prometheus.NewRegistry(), Shared: true},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return op, s
+}
+
+// start runs an operator until the test ends.
+func start(t *testing.T) *apiServer {
+	t.Helper()
+	op, s := operator(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- op.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("the operator ended with %v", err)
+		}
+	})
+	return s
+}
+
+// TestUsersObjectsAreNotListed holds the caches to what is said of them: a Secret, ConfigMap, Service or EndpointSlice
+// that is not the operator's own never comes near its memory.
+func TestUsersObjectsAreNotListed(t *testing.T) {
+	s := start(t)
+	own := v1alpha1.LabelManagedBy + "=" + v1alpha1.FieldManager
+	for path, selector := range map[string]string{
+		"/api/v1/secrets": "labelSelector", "/api/v1/services": "labelSelector", "/api/v1/configmaps": "labelSelector",
+		"/apis/discovery.k8s.io/v1/endpointslices":                       "labelSelector",
+		"/api/v1/namespaces/" + v1alpha1.SystemNamespace + "/configmaps": "fieldSelector",
+		"/apis/mysql.alx.ke/v1alpha1/mysqlclusters":                      "",
+	} {
+		for began := time.Now(); len(s.listed(path)) == 0; time.Sleep(10 * time.Millisecond) {
+			if time.Since(began) > patience {
+				t.Fatalf("%s was never listed", path)
+			}
+		}
+		want := map[string]string{"labelSelector": own, "fieldSelector": "metadata.name=" + v1alpha1.PolicyConfigMap, "": ""}[selector]
+		for _, query := range s.listed(path) {
+			if selector != "" && query.Get(selector) != want {
+				t.Errorf("%s was asked for with %v", path, query)
+			}
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for path := range s.asked {
+		if strings.HasSuffix(path, "/secrets") && path != "/api/v1/secrets" {
+			t.Errorf("%s was listed", path)
+		}
+	}
+}
+
+// TestCallsEndBeforeTheLeaseDoes holds the timings to the rule that a leader's last write to AWS, begun just before it
+// finds that it cannot renew, is over when another may act.
+func TestCallsEndBeforeTheLeaseDoes(t *testing.T) {
+	if awsCallTimeout >= leaseDuration-renewDeadline {
+		t.Errorf("a call may take %s, the lease leaves %s", awsCallTimeout, leaseDuration-renewDeadline)
+	}
+	if retryPeriod >= renewDeadline {
+		t.Errorf("there is one try to renew in %s", renewDeadline)
+	}
+}
+
+func TestNotReadyBeforeTheCachesAreFilled(t *testing.T) {
+	c := &cachesSynced{}
+	if c.check(nil) == nil {
+		t.Error("ready before anything was read")
+	}
+	if c.NeedLeaderElection() {
+		t.Error("a follower would never be ready")
+	}
+	if err := c.Start(t.Context()); err != nil || c.check(nil) != nil {
+		t.Errorf("not ready although the caches are filled: %v, %v", err, c.check(nil))
+	}
+}
+
+// TestWakeNeverBlocks: the prober calls it from its own goroutine, for any number of clusters at once.
+func TestWakeNeverBlocks(t *testing.T) {
+	op, _ := operator(t)
+	op.Wake(types.NamespacedName{})
+	if n := len(op.wake); n != 0 {
+		t.Errorf("a cluster without a name is looked at %d times", n)
+	}
+	for range 2 * wakeLength {
+		op.Wake(types.NamespacedName{Namespace: "shop", Name: "orders"})
+	}
+	if n := len(op.wake); n != wakeLength {
+		t.Errorf("%d looks are due, want %d", n, wakeLength)
+	}
+}

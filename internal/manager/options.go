@@ -1,0 +1,120 @@
+package manager
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+)
+
+const (
+	// Timings of the lease. A write to AWS may take awsCallTimeout, less than the time between the moment at which a
+	// leader that cannot renew gives up and the one at which another may take over.
+	leaseDuration  = 15 * time.Second
+	renewDeadline  = 10 * time.Second
+	retryPeriod    = 1 * time.Second // a follower waits up to 2.2 of it: client-go adds jitter
+	awsCallTimeout = 4 * time.Second
+
+	sqlDialTimeout      = 2 * time.Second
+	sqlStatementTimeout = 5 * time.Second
+	shutdownTimeout     = 10 * time.Second
+
+	// wakeLength is how many clusters may wait to be looked at at once. What does not fit is looked at in its turn.
+	wakeLength = 1024
+)
+
+// Options are what an administrator chooses, by flags.
+type Options struct {
+	// Version is what AWS and the log are told.
+	Version string
+	Logger  logr.Logger
+
+	// Namespace is that of the operator, of its lease and of the administrator's policy.
+	Namespace string
+	// ClusterDomain is the DNS domain of Services.
+	ClusterDomain string
+	// ProbeThroughService lets the availability probe dial the primary Service, as clients do, instead of the primary's
+	// address.
+	ProbeThroughService bool
+	// Workers is how many clusters are reconciled side by side.
+	Workers int
+	// LeaderElection lets one of several replicas act at a time.
+	LeaderElection bool
+
+	// MetricsAddress and ProbeAddress are where metrics and /healthz, /readyz are served; "0" for nowhere.
+	MetricsAddress, ProbeAddress string
+	// SecureMetrics serves metrics over TLS to authenticated and authorised clients only.
+	SecureMetrics bool
+	// WebhookCertificates is one of the Certificates constants of internal/webhook.
+	WebhookCertificates string
+
+	// AWSRegion is that of the operator's own calls; AWSEndpoint takes all calls instead of AWS. Both may be empty.
+	AWSRegion, AWSEndpoint string
+
+	// Surroundings are for benchmarks. The zero value is the real world.
+	Surroundings Surroundings
+}
+
+// Surroundings replace, or listen to, what the operator talks to. Every field may be left empty.
+type Surroundings struct {
+	// Registry takes the operator's own metrics instead of the one that is served.
+	Registry prometheus.Registerer
+	// Clock is the reconciler's.
+	Clock clock.PassiveClock
+	// Client and Reader wrap the reconciler's ways to Kubernetes, AWS the transport of calls to AWS.
+	Client func(client.Client) client.Client
+	Reader func(client.Reader) client.Reader
+	AWS    func(http.RoundTripper) http.RoundTripper
+	// Dial makes the connections to members.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Statement is called before and after each changing statement.
+	Statement func(op, phase string) error
+	// Shared says that another operator runs in the same process.
+	Shared bool
+}
+
+// filled puts the real world where nothing else was given.
+func (s Surroundings) filled(registry prometheus.Registerer) Surroundings {
+	if s.Registry == nil {
+		s.Registry = registry
+	}
+	if s.Clock == nil {
+		s.Clock = clock.RealClock{}
+	}
+	if s.Client == nil {
+		s.Client = func(c client.Client) client.Client { return c }
+	}
+	if s.Reader == nil {
+		s.Reader = func(r client.Reader) client.Reader { return r }
+	}
+	return s
+}
+
+// cacheOptions keep only the operator's own objects in memory, and the administrator's policy. Users' Secrets are never
+// listed.
+func cacheOptions(namespace string) cache.Options {
+	own := labels.SelectorFromSet(labels.Set{v1alpha1.LabelManagedBy: v1alpha1.FieldManager})
+	return cache.Options{
+		ByObject: map[client.Object]cache.ByObject{
+			&corev1.Secret{}:             {Label: own},
+			&corev1.Service{}:            {Label: own},
+			&discoveryv1.EndpointSlice{}: {Label: own},
+			&corev1.ConfigMap{}: {Namespaces: map[string]cache.Config{
+				cache.AllNamespaces: {LabelSelector: own},
+				namespace:           {FieldSelector: fields.OneTermEqualSelector("metadata.name", v1alpha1.PolicyConfigMap)},
+			}},
+		},
+	}
+}

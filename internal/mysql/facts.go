@@ -1,0 +1,167 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	// diskReport is where the member's machine writes how full the data volume is: "<size> <free> <time>", in bytes and
+	// in seconds since 1970. Its folder is below the server's secure_file_priv, and only root can write there.
+	diskReport = exchangeDir + "machine/disk"
+	// diskStale is the age, by the member's clock, at which a report says nothing any more. One comes every ten seconds.
+	diskStale = 2 * time.Minute
+
+	// never stands for the age of what has not happened.
+	never = time.Duration(-1)
+)
+
+// statusVariables are the server's counters that Observe reads.
+var statusVariables = []string{
+	"Uptime",
+	"Rpl_semi_sync_replica_status",
+	"Rpl_semi_sync_source_clients",
+	"Rpl_semi_sync_source_wait_sessions",
+}
+
+// semiSyncVariables are read besides the pinned variables: they belong to a member's role.
+var semiSyncVariables = []string{
+	"rpl_semi_sync_replica_enabled",
+	"rpl_semi_sync_source_enabled",
+	"rpl_semi_sync_source_wait_for_replica_count",
+}
+
+// Kinds of what one statement reads.
+const (
+	factVariable  = "variable"
+	factPersisted = "persisted"
+	factStatus    = "status"
+	factTLS       = "tls"
+	factLink      = "link"
+	factMachine   = "machine"
+)
+
+// facts is everything about a server that is a name and a value, read in one statement, by kind and name.
+type facts struct {
+	values map[string]map[string]string
+	// middle is when the statement was half way, by the operator's clock.
+	middle time.Time
+}
+
+// readFacts reads everything that is a name and a value. Times are taken as seconds since 1970: performance_schema shows
+// the moment of a heartbeat in the server's time zone, not in the session's, and one that never was as year 0.
+func (m *Member) readFacts(ctx context.Context, s *session) (facts, error) {
+	wanted := slices.Concat(slices.Sorted(maps.Keys(PinnedSettings())), slices.Sorted(maps.Keys(ReadOnlyPins())), semiSyncVariables, m.e.watching())
+	query := `SELECT 'variable', VARIABLE_NAME, VARIABLE_VALUE FROM performance_schema.global_variables WHERE VARIABLE_NAME IN (` + marks(len(wanted)) + `)
+		UNION ALL SELECT 'persisted', VARIABLE_NAME, VARIABLE_VALUE FROM performance_schema.persisted_variables
+		UNION ALL SELECT 'status', VARIABLE_NAME, VARIABLE_VALUE FROM performance_schema.global_status WHERE VARIABLE_NAME IN (` + marks(len(statusVariables)) + `)
+		UNION ALL SELECT 'tls', PROPERTY, VALUE FROM performance_schema.tls_channel_status WHERE CHANNEL = 'mysql_main' AND PROPERTY = 'Ssl_server_not_after'
+		UNION ALL SELECT 'link', 'silence', UNIX_TIMESTAMP(NOW(6)) - NULLIF(GREATEST(UNIX_TIMESTAMP(LAST_HEARTBEAT_TIMESTAMP),
+			UNIX_TIMESTAMP(LAST_QUEUED_TRANSACTION_END_QUEUE_TIMESTAMP), UNIX_TIMESTAMP(QUEUEING_TRANSACTION_START_QUEUE_TIMESTAMP)), 0)
+			FROM performance_schema.replication_connection_status WHERE CHANNEL_NAME = ''
+		UNION ALL SELECT 'machine', 'clock', UNIX_TIMESTAMP(NOW(6))
+		UNION ALL SELECT 'machine', 'disk', CONVERT(LOAD_FILE('` + diskReport + `') USING utf8mb4)`
+	arguments := make([]any, 0, len(wanted)+len(statusVariables))
+	for _, name := range slices.Concat(wanted, statusVariables) {
+		arguments = append(arguments, name)
+	}
+	found := facts{values: map[string]map[string]string{
+		factVariable: {}, factPersisted: {}, factStatus: {}, factTLS: {}, factLink: {}, factMachine: {},
+	}}
+	began := m.pool.options.Clock.Now()
+	err := s.rows(ctx, query, arguments, func(rows *sql.Rows) error {
+		var kind, name, value sql.Null[string]
+		if err := rows.Scan(&kind, &name, &value); err != nil {
+			return err
+		}
+		if of := found.values[kind.V]; of != nil {
+			of[name.V] = value.V
+		}
+		return nil
+	})
+	found.middle = began.Add(m.pool.options.Clock.Now().Sub(began) / 2)
+	return found, err
+}
+
+// interpret puts into o what follows from the facts.
+func (m *Member) interpret(f facts, o *Observation) {
+	status := f.values[factStatus]
+	o.Settings, o.Persisted = f.values[factVariable], f.values[factPersisted]
+	// Empty when performance_schema is off. The handshake's certificate is used then.
+	if t, err := time.Parse("Jan _2 15:04:05 2006 MST", f.values[factTLS]["Ssl_server_not_after"]); err == nil {
+		o.CertNotAfter = t
+	}
+	o.StartedAt = m.pool.options.Clock.Now().Add(-time.Duration(number(status["Uptime"])) * time.Second).Truncate(time.Second)
+	o.PendingCommits = number(status["Rpl_semi_sync_source_wait_sessions"])
+	o.SemiSync = SemiSync{
+		SourceEnabled:  isOn(o.Settings["rpl_semi_sync_source_enabled"]),
+		ReplicaEnabled: isOn(o.Settings["rpl_semi_sync_replica_enabled"]),
+		ReplicaActive:  isOn(status["Rpl_semi_sync_replica_status"]),
+		WaitCount:      number(o.Settings["rpl_semi_sync_source_wait_for_replica_count"]),
+		Clients:        number(status["Rpl_semi_sync_source_clients"]),
+	}
+	if now, ok := f.clock(); ok {
+		o.ClockSkew = now.Sub(f.middle)
+		o.Disk = diskOf(f.values[factMachine]["disk"], now)
+	}
+}
+
+// clock is the member's time.
+func (f facts) clock() (now time.Time, ok bool) {
+	since, err := seconds(f.values[factMachine]["clock"])
+	return time.Unix(0, 0).Add(since), err == nil
+}
+
+// silence is the age of the last sign of life of the member's source, or never.
+func (f facts) silence() time.Duration {
+	age, err := seconds(f.values[factLink]["silence"])
+	if err != nil {
+		return never
+	}
+	// A clock that was set back makes the past lie ahead.
+	return max(age, 0)
+}
+
+// diskOf reads a report of the member's machine; nil when there is none, or none of this time.
+func diskOf(report string, now time.Time) *Disk {
+	var d Disk
+	var at int64
+	if n, err := fmt.Sscanf(report, "%d %d %d\n", &d.SizeBytes, &d.FreeBytes, &at); err != nil || n != 3 {
+		return nil
+	}
+	d.At = time.Unix(at, 0)
+	if age := now.Sub(d.At); age > diskStale || age < -diskStale || d.SizeBytes == 0 || d.FreeBytes > d.SizeBytes {
+		return nil
+	}
+	return &d
+}
+
+// seconds reads a number of seconds with a fraction. Of a time of this century a float keeps a quarter of a microsecond.
+func seconds(text string) (time.Duration, error) {
+	n, err := strconv.ParseFloat(text, 64)
+	return time.Duration(n * float64(time.Second)), err
+}
+
+// marks is n placeholders.
+func marks(n int) string {
+	return strings.TrimSuffix(strings.Repeat("?,", n), ",")
+}
+
+// number reads a count as MySQL prints it; what is no count is 0.
+func number(text string) int {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+func isOn(value string) bool {
+	return strings.EqualFold(value, "ON") || value == "1"
+}

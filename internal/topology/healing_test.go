@@ -1,0 +1,272 @@
+package topology
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+)
+
+// down makes a member's machine stopped, for a time.
+func (s *scene) down(since time.Duration, ordinals ...int) {
+	for _, i := range ordinals {
+		m := s.member(i)
+		m.SQL = SQL{}
+		m.Instances[0].State = stateStopped
+		m.DownSince = s.observed.Now.Add(-since)
+	}
+}
+
+// voters sets the membership that every member knows.
+func (s *scene) voters(row Membership) {
+	for _, m := range s.observed.Members {
+		if m.verified() {
+			m.SQL.Membership = &row
+		}
+	}
+}
+
+func TestLostVotersAndHealing(t *testing.T) {
+	for name, row := range map[string]struct {
+		happened func(*scene)
+		actions  string
+		says     string
+	}{
+		"a stopped replica loses its vote and is started": {
+			func(s *scene) { s.down(0, 2) }, "start instance i-2 of orders-2; remove orders-2 from the voters", ""},
+		"the last replica keeps its vote for a minute": {
+			func(s *scene) {
+				s.voters(Membership{Epoch: 6, Primary: "orders-0", Voters: []string{"orders-0", "orders-1"}, W: 1})
+				s.member(2).SQL.SemiSync = SemiSync{}
+				s.member(2).SQL.Replication.LagKnown = false
+				s.member(0).SQL.SemiSync.Clients = 1
+				s.down(30*time.Second, 1)
+			}, "start instance i-1 of orders-1", ""},
+		"then the primary goes on alone, and that is remembered": {
+			func(s *scene) {
+				s.voters(Membership{Epoch: 6, Primary: "orders-0", Voters: []string{"orders-0", "orders-1"}, W: 1})
+				s.member(2).SQL.SemiSync = SemiSync{}
+				s.member(2).SQL.Replication.LagKnown = false
+				s.member(0).SQL.SemiSync.Clients = 1
+				s.down(2*time.Minute, 1)
+			}, "start instance i-1 of orders-1; remove orders-1 from the voters", ""},
+		"a replica on a machine that runs keeps its vote: it may still acknowledge": {
+			func(s *scene) { s.lose(2) }, "", "orders-2"},
+		"a machine that has been silent for a minute is stopped": {
+			func(s *scene) { s.lose(2); s.member(2).DownSince = s.observed.Now.Add(-2 * time.Minute) }, "stop instance i-2 of orders-2", "stopped and started"},
+		"but not soon after its start": {
+			func(s *scene) {
+				s.lose(2)
+				s.member(2).DownSince = s.observed.Now.Add(-2 * time.Minute)
+				s.member(2).Instances[0].LaunchTime = s.observed.Now.Add(-3 * time.Minute)
+			}, "", ""},
+		"and not while nobody is primary and a voter still receives": {
+			func(s *scene) {
+				s.lose(0, 1)
+				s.member(0).DownSince, s.member(1).DownSince = s.observed.Now.Add(-time.Hour), s.observed.Now.Add(-time.Hour)
+			}, "", "orders-2 still receives from it"},
+		"an operator that reaches nobody powers nothing off": {
+			func(s *scene) {
+				s.lose(0, 1, 2)
+				for i := range 3 {
+					s.member(i).DownSince = s.observed.Now.Add(-time.Hour)
+				}
+			}, "", "none answers"},
+		"a machine that EC2 calls impaired is stopped": {
+			func(s *scene) {
+				s.lose(2)
+				s.member(2).SQL.Access = AccessRefused
+				s.member(2).Instances[0].Impaired = true
+				s.member(2).DownSince = s.observed.Now.Add(-4 * time.Minute)
+			}, "stop instance i-2 of orders-2", "impaired"},
+		"replication that an error stopped is started again": {
+			func(s *scene) {
+				s.member(2).SQL.Replication.SQLRunning, s.member(2).SQL.Replication.Error = false, "1062 duplicate key"
+				s.member(2).BrokenSince = s.observed.Now
+			}, "replicate orders-2 from orders-0", "1062"},
+		"after a minute the member stops acknowledging": {
+			func(s *scene) {
+				s.member(2).SQL.Replication.SQLRunning, s.member(2).SQL.Replication.Error = false, "1062 duplicate key"
+				s.member(2).BrokenSince = s.observed.Now.Add(-2 * time.Minute)
+			}, "switch the acknowledgements of orders-2 off", "1062"},
+		"without a vote its volume is kept as a snapshot": {
+			func(s *scene) {
+				two(s)
+				s.member(2).SQL.Replication.SQLRunning, s.member(2).SQL.Replication.Error = false, "1062 duplicate key"
+				s.member(2).BrokenSince = s.observed.Now.Add(-2 * time.Minute)
+			}, "take snapshot quarantine-", "1062"},
+		"a member behind what the binary logs hold is seeded anew": {
+			func(s *scene) { two(s); s.member(0).SQL.Purged = trx(0, 5); s.member(2).SQL.Executed = trx(0, 3) }, "clone orders-2 from orders-0", ""},
+		"a deposed primary's machine is stopped until it is": {
+			func(s *scene) {
+				s.lose(0)
+				s.observed.Records.Deposed = "i-0"
+				s.voters(Membership{Epoch: 6, Primary: "orders-1", Voters: []string{"orders-0", "orders-1", "orders-2"}, W: 1})
+				s.member(1).SQL.Writable, s.member(1).SQL.Replication = true, nil
+				s.member(1).SQL.SemiSync = SemiSync{SourceEnabled: true, WaitCount: 1, Clients: 1}
+				s.member(2).SQL.Replication.SourceHost = "10.0.0.1"
+			}, "stop instance i-0 of orders-0", ""},
+		"a full disk": {
+			func(s *scene) { s.member(0).SQL.Disk = &Disk{SizeBytes: 100 << 30, FreeBytes: 5 << 30} }, "purge the oldest binary logs of orders-0", "5% of its data volume"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene()
+			row.happened(s)
+			p, actions := s.plan()
+			if actions != row.actions && (row.actions == "" || !strings.HasSuffix(row.actions, "-") || !strings.HasPrefix(actions, row.actions)) {
+				t.Errorf("planned %q, want %q", actions, row.actions)
+			}
+			text := p.Waiting.Message
+			for _, f := range p.Degraded {
+				text += " " + f.Message
+			}
+			for _, v := range p.Members {
+				text += " " + v.Name + " " + v.Message
+			}
+			if !strings.Contains(text, row.says) {
+				t.Errorf("says %q, want %q in it", text, row.says)
+			}
+			alone := strings.Contains(name, "remembered")
+			if (p.Records.Alone == "orders-0" && p.Records.AloneSince == 7) != alone {
+				t.Errorf("records say that %q is alone since %d", p.Records.Alone, p.Records.AloneSince)
+			}
+		})
+	}
+}
+
+func TestTheOneWhoLeftIsNeverPromotedAlone(t *testing.T) {
+	s := newScene()
+	s.desired.Replicas = 2
+	delete(s.observed.Members, "orders-2")
+	s.voters(Membership{Epoch: 6, Primary: "orders-0", Voters: []string{"orders-0", "orders-1"}, W: 1})
+	s.lose(0)
+	s.io(ioOff, 1)
+	if _, actions := s.plan(); actions != "stop instance i-0 of orders-0; promote orders-1" {
+		t.Errorf("with both as voters: planned %q", actions)
+	}
+	s.observed.Records.Alone, s.observed.Records.AloneSince = "orders-0", 7
+	p, actions := s.plan()
+	if actions != "" || !strings.Contains(p.Degraded[0].Message, "orders-0 may have acknowledged commits by itself") {
+		t.Errorf("after orders-0 was alone: planned %q, says %v", actions, p.Degraded)
+	}
+	s.observed.Records.Alone, s.observed.Records.AloneSince = "", 0
+	s.observed.Records.RebuiltAt = s.observed.Now.Add(-time.Hour)
+	if _, actions := s.plan(); actions != "" {
+		t.Errorf("with lost records: planned %q", actions)
+	}
+}
+
+func TestPromotionWithoutItsRow(t *testing.T) {
+	for name, row := range map[string]struct {
+		happened func(*scene)
+		actions  string
+	}{
+		"is recorded":       {func(s *scene) {}, "record orders-1 as the primary; replicate orders-2 from orders-1"},
+		"waits for its row": {func(s *scene) { s.member(1).SQL.PendingCommits = 1 }, "replicate orders-2 from orders-1"},
+		"is fenced off from those who receive from another": {
+			func(s *scene) { s.io(ioConnecting, 2) }, "stop acknowledgements of orders-2"},
+		"is none when somebody opened a replica": {
+			func(s *scene) { s.member(1).SQL.Replication = &Replication{SourceHost: "10.0.0.0", IOState: ioOff} }, "demote orders-1"},
+		"is none when it lacks what may be acknowledged": {
+			func(s *scene) { s.member(1).SQL.Executed = trx(0, 9) }, "demote orders-1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene()
+			s.lose(0)
+			s.member(1).SQL.Writable, s.member(1).SQL.Replication = true, nil
+			s.member(1).SQL.SemiSync = SemiSync{SourceEnabled: true, WaitCount: 1}
+			s.io(ioOff, 2)
+			row.happened(s)
+			if _, actions := s.plan(); actions != row.actions {
+				t.Errorf("planned %q, want %q", actions, row.actions)
+			}
+		})
+	}
+}
+
+func TestSwitchover(t *testing.T) {
+	for name, row := range map[string]struct {
+		happened func(*scene)
+		actions  string
+		refused  string
+	}{
+		"as asked for":            {func(s *scene) { s.desired.SwitchoverTo = "orders-2" }, "switch over from orders-0 to orders-2: asked for by annotation", ""},
+		"to the primary itself":   {func(s *scene) { s.desired.SwitchoverTo = "orders-0" }, "", ""},
+		"to a stranger":           {func(s *scene) { s.desired.SwitchoverTo = "payments-1" }, "", "is no member of this cluster"},
+		"to one that is behind":   {func(s *scene) { s.desired.SwitchoverTo = "orders-2"; s.member(2).SQL.Replication.Lag = time.Minute }, "", ""},
+		"to one that is no voter": {func(s *scene) { s.desired.SwitchoverTo = "orders-2"; two(s) }, "admit orders-2 as a voter", ""},
+		"before a retirement": {
+			func(s *scene) {
+				s.member(0).Instances[0].Event, s.member(0).Instances[0].EventAt = "instance-retirement", s.observed.Now.Add(time.Hour)
+			}, "switch over from orders-0 to orders-1: EC2 announced instance-retirement", ""},
+		"not before one that is far off": {
+			func(s *scene) {
+				s.member(0).Instances[0].Event, s.member(0).Instances[0].EventAt = "instance-retirement", s.observed.Now.Add(48*time.Hour)
+			}, "", ""},
+		"not to a machine that is to be disturbed too": {
+			func(s *scene) {
+				for i := range 2 {
+					s.member(i).Instances[0].Event, s.member(i).Instances[0].EventAt = "system-reboot", s.observed.Now.Add(time.Hour)
+				}
+			}, "switch over from orders-0 to orders-2: EC2 announced system-reboot", ""},
+		"before the primary is restarted": {
+			func(s *scene) { s.member(0).SQL.RestartPending = true }, "switch over from orders-0 to orders-1: changed settings need a restart", ""},
+		"replicas are restarted as they are": {
+			func(s *scene) { s.member(0).SQL.RestartPending = true; s.member(2).SQL.RestartPending = true }, "restart mysqld of orders-2", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene()
+			for i := range 3 {
+				s.observed.InService[s.desired.MemberName(i)] = true
+			}
+			row.happened(s)
+			p, actions := s.plan()
+			if actions != row.actions || !strings.Contains(p.SwitchoverRefused, row.refused) || row.refused == "" && p.SwitchoverRefused != "" {
+				t.Errorf("planned %q, want %q; refused %q", actions, row.actions, p.SwitchoverRefused)
+			}
+		})
+	}
+}
+
+func TestCoolDown(t *testing.T) {
+	s := newScene()
+	s.observed.Records.PromotedAt = s.observed.Now.Add(-time.Minute).Unix()
+	s.lose(0)
+	s.io(ioConnecting, 1, 2)
+	s.member(0).SilentSince = s.observed.Now.Add(-5 * time.Second)
+	p, actions := s.plan()
+	if actions != "" || p.Waiting.Reason != v1alpha1.ReasonCoolDown {
+		t.Errorf("planned %q, waits for %v", actions, p.Waiting)
+	}
+	s.member(0).Instances[0].State = stateStopped
+	if _, actions := s.plan(); !strings.Contains(actions, "stop acknowledgements of orders-1") {
+		t.Errorf("with a machine that is stopped: planned %q", actions)
+	}
+}
+
+func TestHibernationAndWaking(t *testing.T) {
+	w := newWorld(t, 3)
+	w.settle(300)
+	w.desired.Hibernate = true
+	var plan Plan
+	for range 60 {
+		if plan = w.pass(-1); plan.Phase == v1alpha1.PhaseHibernated {
+			break
+		}
+	}
+	if plan.Phase != v1alpha1.PhaseHibernated || len(w.volumes) != 3 {
+		t.Fatalf("phase %s, %d volumes\n%s", plan.Phase, len(w.volumes), strings.Join(w.trace, "\n"))
+	}
+	for _, m := range w.machines {
+		if m.State != stateTerminated {
+			t.Errorf("%s is %s", m.ID, m.State)
+		}
+	}
+	launched := w.launches
+	w.desired.Hibernate = false
+	plan = w.settle(300)
+	if w.launches != launched+3 || len(w.volumes) != 3 || len(plan.Membership.Voters) != 3 {
+		t.Errorf("%d launches, %d volumes, voters %v", w.launches-launched, len(w.volumes), plan.Membership.Voters)
+	}
+}

@@ -1,0 +1,162 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/steps"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+)
+
+// detachWait is how long an action waits for a write that goes on by itself.
+const detachWait = second
+
+// takeInSQL gives an action on mysqld its effect. The sequences are the real ones.
+func (p *process) takeInSQL(action topology.Action, plan topology.Plan, o topology.Observed) error {
+	m, err := p.op.member(o, action.Target())
+	if err != nil {
+		return err
+	}
+	ctx := p.context()
+	switch a := action.(type) {
+	case topology.SignCertificate:
+		return p.sign(m, a)
+	case topology.Bootstrap:
+		return steps.Bootstrap(ctx, m, a)
+	case topology.Fence:
+		return m.StopIOThread(ctx)
+	case topology.Promote:
+		return steps.Promote(ctx, m, a, p.detach)
+	case topology.RecordPrimary:
+		return steps.RecordPrimary(ctx, m, a, p.detach)
+	case topology.Switchover:
+		target, err := p.op.member(o, a.To)
+		if err != nil {
+			return err
+		}
+		return steps.Switchover(ctx, m, target, a, p.detach)
+	case topology.Demote:
+		return m.Demote(ctx)
+	case topology.CloneFrom:
+		donor, err := p.op.member(o, a.Donor)
+		if err != nil {
+			return err
+		}
+		return m.CloneFrom(ctx, donor.in.Address)
+	case topology.ReplicateFrom:
+		return m.ReplicateFrom(ctx, a.SourceAddress)
+	case topology.AdmitVoter:
+		primary, err := p.op.member(o, a.Primary)
+		if err != nil {
+			return err
+		}
+		return steps.AdmitVoter(ctx, primary, m, a)
+	case topology.RemoveVoter:
+		return p.removeVoter(a, o)
+	case topology.SetAcknowledging:
+		return m.SetAcknowledging(ctx, a.On)
+	case topology.SetSourceWait:
+		return steps.SetSourceWait(ctx, m, a)
+	case topology.ApplySettings:
+		return p.applySettings(m, a)
+	case topology.Restart:
+		return p.restart(m, a, plan, o)
+	case topology.EnsureDatabase:
+		if err := m.EnsureDatabase(ctx); err != nil {
+			return err
+		}
+		return p.saveRecords(func(r *topology.Records) { r.Database = "made" })
+	case topology.PinSettings, topology.PurgeBinaryLogs:
+		return nil
+	}
+	return fmt.Errorf("nobody knows how to %s", action)
+}
+
+// member returns the handle of a member as it was observed.
+func (op *operator) member(o topology.Observed, name string) (*member, error) {
+	m := o.Members[name]
+	if m == nil || m.CurrentInstance() == nil {
+		return nil, fmt.Errorf("%s has no address", name)
+	}
+	return &member{op, op.w.instance(m.CurrentInstance().ID)}, nil
+}
+
+// detach runs a write in a thread of its own and waits for it for a moment only.
+func (p *process) detach(write func(context.Context) error) error {
+	var outcome error
+	over := false
+	p.w.spawn(p.op, nil, func(own *process) {
+		outcome = write(own.context())
+		over = true
+	})
+	for waited := int64(0); waited < detachWait; waited += 100 {
+		p.sleep(100)
+		if over {
+			return outcome
+		}
+	}
+	return nil
+}
+
+// sign gives an instance its certificate. Which key was signed is recorded first.
+func (p *process) sign(m *member, a topology.SignCertificate) error {
+	if err := p.saveRecords(func(r *topology.Records) {
+		rec := r.Members[a.Member]
+		rec.SignedInstance, rec.SignedKey = a.InstanceID, "key of "+a.InstanceID
+		r.Members[a.Member] = rec
+	}); err != nil {
+		return err
+	}
+	return m.exchange(p, func(*mysqld) error {
+		m.in.signed = true
+		return nil
+	})
+}
+
+func (p *process) removeVoter(a topology.RemoveVoter, o topology.Observed) error {
+	primary, err := p.op.member(o, a.Primary)
+	if err != nil {
+		return err
+	}
+	return steps.RemoveVoter(p.context(), primary, a)
+}
+
+func (p *process) applySettings(m *member, a topology.ApplySettings) error {
+	before := p.op.records.Members[a.Member].RestartDue
+	due := func(at int64) error {
+		return p.saveRecords(func(r *topology.Records) {
+			rec := r.Members[a.Member]
+			rec.RestartDue = at
+			r.Members[a.Member] = rec
+		})
+	}
+	if err := due(p.w.time().Unix()); err != nil {
+		return err
+	}
+	restart, err := m.ApplySettings(p.context(), a.Want, a.Drop)
+	if !restart {
+		if err := due(before); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+func (p *process) restart(m *member, a topology.Restart, plan topology.Plan, o topology.Observed) error {
+	var replicas []steps.Server
+	names := make([]string, 0, len(o.Members))
+	for name := range o.Members {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if name == a.Member || o.Members[name].SQL.Access != topology.AccessVerified {
+			continue
+		}
+		if replica, err := p.op.member(o, name); err == nil {
+			replicas = append(replicas, replica)
+		}
+	}
+	return steps.Restart(p.context(), m, a.Member == plan.Primary, replicas)
+}

@@ -1,0 +1,78 @@
+package simulation
+
+// client is an application's connection: it goes where the primary Service leads, and stays where it is while that works.
+type client struct {
+	w    *world
+	n    int
+	conn *mysqld
+	// turn counts the attempts, so that an answer that comes after the client gave up is not taken for another's.
+	turn int
+	// healthy is when the client last saw OK.
+	healthy int64
+}
+
+func (c *client) again(low, high int64) { c.w.after(c.w.between(low, high), c.act) }
+
+// act is one attempt to write a row.
+func (c *client) act() {
+	w := c.w
+	if w.gone || w.quiet || w.desired.Deleting {
+		return
+	}
+	if c.conn == nil || !c.conn.alive() {
+		c.conn = w.serverAt(w.kube.primary)
+	}
+	s := c.conn
+	switch {
+	case s == nil || !w.net.open(clientNode, s.on.node) || s.on.frozen:
+		// A broken connection is noticed after a while; the next goes wherever the Service leads then.
+		if w.chance(60) {
+			c.conn = nil
+		}
+		c.again(second/2, 4*second)
+		return
+	case !s.writable:
+		if w.chance(80) {
+			c.conn = nil
+		}
+		c.again(second/4, 2*second)
+		return
+	}
+	c.turn++
+	turn := c.turn
+	var made *commit
+	made = s.commit(transaction{client: c.n}, func(ok bool) { c.answer(s, turn, func() int { return made.id }, ok) })
+	// Time-outs of clients differ.
+	w.after(w.between(5*second, 40*second), func() {
+		if c.turn == turn {
+			c.turn++
+			c.conn = nil
+			c.act()
+		}
+	})
+}
+
+// answer brings the server's word to the client, if the network lets it.
+func (c *client) answer(s *mysqld, turn int, id func() int, ok bool) {
+	w := c.w
+	w.after(w.between(0, 10), func() {
+		if !w.net.passes(s.on.node, clientNode) || w.chance(0.3) {
+			return // nobody knows
+		}
+		if ok {
+			w.acked.add(id())
+			w.roles = true
+		}
+		if c.turn != turn {
+			return
+		}
+		c.turn++
+		if ok {
+			c.healthy = w.now
+			c.again(100, 3*second)
+			return
+		}
+		c.conn = nil
+		c.again(100, second)
+	})
+}

@@ -1,0 +1,312 @@
+package simulation
+
+import (
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+)
+
+// fault is something that goes wrong.
+type fault struct {
+	name   string
+	weight int
+	strike func(w *world)
+}
+
+// faults are drawn by their weights.
+var faults = []fault{
+	{"mysqld is killed", 10, func(w *world) {
+		if s := w.someServer(); s != nil {
+			s.end(false)
+			w.bootMySQL(s.on, w.between(second, 8*second))
+		}
+	}},
+	{"power is cut, EC2 says stopped", 8, func(w *world) {
+		if in := w.someMachine(); in != nil && in.State == running {
+			w.powerOff(in)
+			in.State = stopping
+			in.cycle++
+			w.noteInstance(in)
+			cycle := in.cycle
+			w.after(w.between(100, 20*second), func() {
+				if in.cycle == cycle {
+					in.State = stopped
+					w.noteInstance(in)
+				}
+			})
+		}
+	}},
+	{"the host fails", 4, func(w *world) {
+		if in := w.someMachine(); in != nil && in.State == running {
+			w.powerOff(in)
+			cycle := in.cycle
+			w.after(w.between(10*second, 60*second), func() {
+				if in.cycle == cycle && in.State == running {
+					in.Impaired = true
+					w.noteInstance(in)
+				}
+			})
+		}
+	}},
+	{"somebody stops an instance", 6, func(w *world) {
+		if in := w.someMachine(); in != nil {
+			w.stopMachine(in)
+		}
+	}},
+	{"somebody terminates an instance", 5, func(w *world) {
+		if in := w.someMachine(); in != nil {
+			w.endMachine(in, "Client.InstanceInitiatedShutdown")
+		}
+	}},
+	{"a machine freezes", 8, func(w *world) {
+		if in := w.someMachine(); in != nil && in.powered && !in.frozen {
+			in.frozen = true
+			w.after(w.between(second, 60*second), func() { w.thawMachine(in) })
+		}
+	}},
+	{"two members are parted", 8, func(w *world) {
+		a, b := w.rng.IntN(w.desired.Replicas), w.rng.IntN(w.desired.Replicas)
+		w.part(a, b, w.chance(60))
+	}},
+	{"a member is cut off from all", 8, func(w *world) {
+		n, both := w.someNode(), w.chance(70)
+		for other := range nodes {
+			if other < w.desired.Replicas || other >= operatorNode {
+				w.part(n, other, both)
+			}
+		}
+	}},
+	{"the operator is cut off from a member", 8, func(w *world) {
+		if w.chance(70) {
+			w.part(operatorNode, w.someNode(), true)
+		} else if w.chance(50) {
+			w.part(operatorNode, w.someNode(), false)
+		} else {
+			w.part(w.someNode(), operatorNode, false)
+		}
+	}},
+	{"a member is cut off from members and operator", 8, func(w *world) {
+		n := w.someNode()
+		for other := range nodes - 1 {
+			if other < w.desired.Replicas || other == operatorNode {
+				w.part(n, other, true)
+			}
+		}
+	}},
+	{"clients are cut off from a member", 3, func(w *world) {
+		if w.chance(50) {
+			w.part(clientNode, w.someNode(), true)
+		} else {
+			w.part(w.someNode(), clientNode, false)
+		}
+	}},
+	{"EC2 does not answer", 5, func(w *world) {
+		w.shape.weather.down = true
+		w.after(w.between(5*second, 90*second), func() { w.shape.weather.down = false })
+	}},
+	{"EC2 throttles", 4, func(w *world) {
+		w.shape.weather.throttled = true
+		w.after(w.between(5*second, 90*second), func() { w.shape.weather.throttled = false })
+	}},
+	{"EC2's lists are late", 5, func(w *world) { w.shape.weather.lag = w.between(second, 30*second) }},
+	{"EC2's answers get lost", 4, func(w *world) { w.shape.weather.loses = 20 }},
+	{"a zone has no room", 4, func(w *world) {
+		zone := w.desired.Subnets[w.rng.IntN(len(w.desired.Subnets))].Zone
+		w.cloud.noRoom[zone] = true
+		w.after(w.between(5*second, 180*second), func() { delete(w.cloud.noRoom, zone) })
+	}},
+	{"a volume is lost", 3, func(w *world) { w.loseSomeVolume() }},
+	{"an applier lags", 6, func(w *world) {
+		if s := w.someServer(); s != nil {
+			s.lagUntil = w.now + w.between(second, 60*second)
+			w.after(s.lagUntil-w.now, w.wake)
+		}
+	}},
+	{"an applier stops", 4, func(w *world) {
+		if s := w.someServer(); s != nil && s.sqlRunning {
+			s.stopOnError("error 1205: lock wait time-out")
+		}
+	}},
+	{"locks block the primary", 4, func(w *world) {
+		if s := w.someServer(); s != nil {
+			s.blockUntil = w.now + w.between(second, 40*second)
+		}
+	}},
+	{"binary logs are purged", 3, func(w *world) {
+		if s := w.someServer(); s != nil && s.st.committed > 0 {
+			keep := w.rng.IntN(s.st.committed)
+			s.purge(s.st.committed - keep)
+		}
+	}},
+	{"the operator is killed", 6, func(w *world) { w.leader.die("killed") }},
+	{"the operator is killed at a call", 14, func(w *world) { w.leader.cutIn = 1 + w.rng.IntN(60) }},
+	{"the operator freezes at a call", 14, func(w *world) {
+		w.leader.freezeIn, w.leader.freezeFor = 1+w.rng.IntN(60), w.between(second, 90*second)
+	}},
+	{"the records are lost", 2, func(w *world) {
+		w.kube.lost, w.kube.records = true, topology.Records{}
+		w.kube.version++
+	}},
+}
+
+// planFaults spreads the schedule's faults over its time. Some come in quick succession.
+func (w *world) planFaults() {
+	at := int64(0)
+	for range w.shape.faults {
+		if w.chance(50) {
+			at = w.between(0, w.shape.span)
+		} else {
+			at += w.between(0, 8*second)
+		}
+		w.after(at, w.strike)
+	}
+	if w.shape.growTo > 0 {
+		w.after(w.between(0, w.shape.span), func() { w.desired.Replicas = w.shape.growTo })
+	}
+	if w.shape.deleteAt > 0 {
+		w.after(w.shape.deleteAt, func() { w.desired.Deleting = true })
+	}
+}
+
+// strike lets one fault happen.
+func (w *world) strike() {
+	if w.healed > 0 {
+		return
+	}
+	total := 0
+	for _, f := range faults {
+		total += f.weight
+	}
+	x := w.rng.IntN(total)
+	for _, f := range faults {
+		if x -= f.weight; x < 0 {
+			w.say("FAULT: %s", f.name)
+			w.faults++
+			f.strike(w)
+			break
+		}
+	}
+	w.roles = true
+	w.wake()
+}
+
+// heal ends all faults that do not end by themselves.
+func (w *world) heal() {
+	w.healed = max(w.now, 1)
+	w.passes, w.plan = 0, topology.Plan{}
+	w.say("the faults stop")
+	w.net = network{}
+	w.shape.weather = weather{}
+	clear(w.cloud.noRoom)
+	for _, in := range w.cloud.instances {
+		w.thawMachine(in)
+		if in.powered && in.server == nil {
+			w.bootMySQL(in, w.between(second, 8*second))
+		}
+	}
+	for _, op := range w.every {
+		op.cutIn, op.freezeIn = 0, 0
+		op.thaw()
+	}
+	w.wake()
+}
+
+func (w *world) thawMachine(in *instance) {
+	if in.frozen {
+		in.frozen = false
+		w.say("%s: machine %s is thawed", in.member, in.ID)
+		w.roles = true
+		w.wake()
+	}
+}
+
+// part cuts the network between two nodes for a while.
+func (w *world) part(a, b int, both bool) {
+	if a == b {
+		return
+	}
+	w.say("%d -> %d is cut, both ways: %t", a, b, both)
+	w.net.cut[a][b] = true
+	if both {
+		w.net.cut[b][a] = true
+	}
+	w.after(w.between(second, 90*second), func() {
+		w.net.cut[a][b] = false
+		if both {
+			w.net.cut[b][a] = false
+		}
+		w.wake()
+	})
+}
+
+// someNode prefers the primary: most of what can go wrong goes wrong around it.
+func (w *world) someNode() int {
+	if s := w.serverAt(w.kube.primary); s != nil && w.chance(45) {
+		return s.on.node
+	}
+	return w.rng.IntN(w.desired.Replicas)
+}
+
+func (w *world) someServer() *mysqld { return w.serverOf(w.someNode()) }
+
+func (w *world) someMachine() *instance {
+	node := w.someNode()
+	for _, in := range w.cloud.instances {
+		if in.node == node && in.State != terminated && in.State != shuttingDown {
+			return in
+		}
+	}
+	return nil
+}
+
+// loseSomeVolume loses a volume that the cluster can do without: another one would be beyond what any operator can mend.
+func (w *world) loseSomeVolume() {
+	node := w.someNode()
+	for _, v := range w.cloud.volumes {
+		if w.ordinal(v.member) == node && v.State == inUse && w.canSpare(v) {
+			w.shape.volumesLost++
+			w.say("%s: volume %s is lost", v.member, v.ID)
+			w.loseVolume(v)
+			return
+		}
+	}
+}
+
+// canSpare says whether every row that any member has leaves enough voters without a volume's member.
+func (w *world) canSpare(v *volume) bool {
+	if v.st == nil {
+		return true
+	}
+	if w.shape.volumesLost > 0 || w.desired.DeletionPolicy != v1alpha1.DeletionPolicySnapshot {
+		return false
+	}
+	for _, other := range w.cloud.volumes {
+		if other.st != nil && other.st.row != nil && other.st.row.W == 0 {
+			return false
+		}
+		if other.st != nil && other.st.row == nil && w.desired.Replicas < 3 {
+			return false
+		}
+	}
+	return true
+}
+
+// purge removes the oldest transactions from a server's binary log.
+func (s *mysqld) purge(n int) {
+	st := s.st
+	for _, id := range st.binlog[:n] {
+		st.purged.add(id)
+	}
+	st.binlog = append([]int(nil), st.binlog[n:]...)
+	st.committed -= n
+	for _, c := range s.waiting {
+		c.at -= n
+	}
+	for in, upTo := range s.acks {
+		s.acks[in] = max(upTo-n, 0)
+	}
+	for _, in := range s.w.cloud.instances {
+		if in.server != nil && in.server.from == s {
+			in.server.cursor = max(in.server.cursor-n, 0)
+		}
+	}
+}

@@ -1,0 +1,259 @@
+package simulation
+
+import (
+	"slices"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+)
+
+// The invariants, by name.
+const (
+	lostCommit     = "no acknowledged commit is missing from a primary that acknowledges"
+	twoPrimaries   = "two members never both can acknowledge"
+	thinCommit     = "a commit is answered only when the row's voters hold it"
+	wildRow        = "the voters change one at a time, with W = N/2 and epochs that grow"
+	duplicated     = "no instance and no volume is duplicated"
+	leaked         = "nothing is leaked"
+	dataDeleted    = "no volume with data is deleted but by the deletion policy"
+	wrongStatus    = "the status never calls a member the primary that is not"
+	notConverged   = "when faults stop it converges"
+	silentDiverged = "replicas in service hold what was acknowledged"
+)
+
+// check holds the invariants that may break at any moment.
+func (w *world) check() {
+	if !w.roles || w.failure != nil {
+		return
+	}
+	w.roles = false
+	var able *mysqld
+	for _, in := range w.cloud.instances {
+		s := in.server
+		if s == nil || !s.canAcknowledge() {
+			continue
+		}
+		if able != nil {
+			w.fail(twoPrimaries, "%s on %s and %s on %s", able.on.member, able.on.ID, in.member, in.ID)
+			return
+		}
+		able = s
+		if !w.lossy && !s.st.content.contains(w.acked) {
+			w.fail(lostCommit, "%s lacks%s; %s", in.member, w.ledger.names(w.acked.without(s.st.content)), rowText(s.st.row))
+		}
+	}
+}
+
+// canAcknowledge says whether a commit on this server would be answered with OK, now or later, without anybody changing
+// anything on any server: it is writable, and waits for nobody or for replicas that may all come to acknowledge. Frozen
+// machines may thaw and networks may heal, so those count.
+func (s *mysqld) canAcknowledge() bool {
+	if !s.writable {
+		return false
+	}
+	if !s.sourceEnabled {
+		return true
+	}
+	able := 0
+	for _, in := range s.w.cloud.instances {
+		r := in.server
+		if r != nil && r != s && r.io != ioOff && r.acknowledges && r.st.source == s.on.Address {
+			able++
+		}
+	}
+	return able >= s.wait
+}
+
+// answered is told of every commit that a server is about to answer.
+func (w *world) answered(s *mysqld, c *commit) {
+	if w.lossy || w.ledger.all[c.id].client < 0 {
+		return
+	}
+	if !s.st.content.contains(w.acked) {
+		w.fail(lostCommit, "%s answers a commit and lacks%s", s.on.member, w.ledger.names(w.acked.without(s.st.content)))
+	}
+	row := s.st.row
+	if !s.sourceEnabled || row == nil {
+		return
+	}
+	holders := 0
+	for _, v := range w.cloud.volumes {
+		if v.st == nil || v.retired || !slices.Contains(row.Voters, v.member) {
+			continue
+		}
+		if v.st.content.has(c.id) || slices.Contains(v.st.relay, c.id) {
+			holders++
+		}
+	}
+	if holders < row.W+1 && !w.volumesLost() {
+		w.fail(thinCommit, "%s answers%s, which %d of its voters hold; %s", s.on.member, w.ledger.names([]int{c.id}), holders, rowText(row))
+	}
+}
+
+func (w *world) volumesLost() bool {
+	for _, v := range w.cloud.volumes {
+		if v.State == deleted {
+			return true
+		}
+	}
+	return false
+}
+
+// checkRow is told of every membership row that is about to be written.
+func (w *world) checkRow(s *mysqld, next *mysql.Membership) {
+	before := s.st.row
+	if before == nil {
+		return
+	}
+	changes := 0
+	for _, v := range next.Voters {
+		if !slices.Contains(before.Voters, v) {
+			changes++
+		}
+	}
+	for _, v := range before.Voters {
+		if !slices.Contains(next.Voters, v) {
+			changes++
+		}
+	}
+	if next.Epoch != before.Epoch+1 || changes > 1 || next.W != len(next.Voters)/2 {
+		w.fail(wildRow, "%s is to write %s after %s", s.on.member, rowText(next), rowText(before))
+	}
+}
+
+// checkDeletion is told of every volume that is about to be deleted.
+func (w *world) checkDeletion(v *volume) {
+	if v.st != nil && !w.desired.Deleting {
+		w.fail(dataDeleted, "volume %s of %s carries data", v.ID, v.member)
+	}
+	if v.st == nil || w.desired.DeletionPolicy != v1alpha1.DeletionPolicySnapshot || w.kube.records.Bootstrapped == "" {
+		return
+	}
+	for _, id := range w.kube.records.FinalVolumes {
+		done := slices.ContainsFunc(w.cloud.snapshots, func(s *snapshot) bool { return s.VolumeID == id && s.State == completed })
+		if alive := w.volume(id); !done && alive != nil && alive.State != deleted {
+			w.fail(dataDeleted, "volume %s goes before the final snapshot of %s is completed", v.ID, id)
+		}
+	}
+}
+
+// checkPlan holds what must be true of every plan.
+func (w *world) checkPlan(plan topology.Plan, o topology.Observed) {
+	primaries := 0
+	for _, v := range plan.Members {
+		m := o.Members[v.Name]
+		if v.Role == v1alpha1.RolePrimary {
+			primaries++
+			if v.Name != plan.Primary || m == nil || !m.SQL.Writable {
+				w.fail(wrongStatus, "%s is called the primary", v.Name)
+			}
+		}
+		if !v.InService {
+			continue
+		}
+		replicates := m.SQL.Replication != nil && m.SQL.Replication.IOState == ioOn && m.SQL.Replication.SQLRunning
+		if m.SQL.Access != topology.AccessVerified || v.Role != v1alpha1.RolePrimary && !replicates {
+			w.fail(wrongStatus, "%s is in service as %s", v.Name, v.Role)
+		}
+	}
+	if primaries > 1 {
+		w.fail(wrongStatus, "%d members are called the primary", primaries)
+	}
+	w.checkInventory(false)
+}
+
+// checkInventory looks for what EC2 holds twice, and at the end for what nobody needs.
+func (w *world) checkInventory(end bool) {
+	machines, volumes := map[string]int{}, map[string]int{}
+	for _, in := range w.cloud.instances {
+		if in.State != terminated && in.State != shuttingDown {
+			machines[in.member]++
+		}
+	}
+	for _, v := range w.cloud.volumes {
+		if v.State != deleted && v.State != deleting && !v.retired {
+			volumes[v.member]++
+		}
+	}
+	for member, n := range machines {
+		if n > 1 {
+			w.fail(duplicated, "%s has %d instances", member, n)
+		}
+	}
+	for member, n := range volumes {
+		if n > 1 {
+			w.fail(duplicated, "%s has %d volumes", member, n)
+		}
+	}
+	if end && (len(machines) != w.desired.Replicas || len(volumes) != w.desired.Replicas) {
+		w.fail(leaked, "%d members have %d instances and %d volumes", w.desired.Replicas, len(machines), len(volumes))
+	}
+}
+
+// converged says whether nothing is left to do, and every client writes again.
+func (w *world) converged() bool {
+	if w.desired.Deleting {
+		return w.gone
+	}
+	if w.plan.Phase != v1alpha1.PhaseReady || w.plan.Primary == "" || len(w.plan.Members) != w.desired.Replicas {
+		return false
+	}
+	for _, a := range w.plan.Actions {
+		if _, upkeep := a.(topology.EnsureSecurityGroup); !upkeep {
+			return false
+		}
+	}
+	for _, c := range w.clients {
+		if c.healthy <= w.healed {
+			return false
+		}
+	}
+	for n := range w.desired.Replicas {
+		if s := w.serverOf(n); s == nil || !s.writable && (s.io != ioOn || !s.sqlRunning || s.lagUntil > w.now) {
+			return false
+		}
+	}
+	return true
+}
+
+// checkEnd holds what must be true once everything is well again.
+func (w *world) checkEnd() {
+	if w.desired.Deleting {
+		w.checkGone()
+		return
+	}
+	w.checkInventory(true)
+	for _, v := range w.plan.Members {
+		s := w.serverOf(w.ordinal(v.Name))
+		if s == nil {
+			w.fail(notConverged, "%s does not run", v.Name)
+			return
+		}
+		if w.lossy || s.st.content.contains(w.acked) {
+			continue
+		}
+		invariant := silentDiverged
+		if v.Name == w.plan.Primary {
+			invariant = lostCommit
+		}
+		w.fail(invariant, "%s lacks%s", v.Name, w.ledger.names(w.acked.without(s.st.content)))
+	}
+}
+
+// checkGone looks for what a deletion left behind.
+func (w *world) checkGone() {
+	for _, in := range w.cloud.instances {
+		if in.State != terminated {
+			w.fail(leaked, "instance %s of %s is %s after the deletion", in.ID, in.member, in.State)
+		}
+	}
+	for _, v := range w.cloud.volumes {
+		if v.State != deleted && !v.retired && w.desired.DeletionPolicy != v1alpha1.DeletionPolicyRetain {
+			w.fail(leaked, "volume %s of %s is %s after the deletion", v.ID, v.member, v.State)
+		}
+	}
+	if w.cloud.group {
+		w.fail(leaked, "the security group is left after the deletion")
+	}
+}

@@ -1,0 +1,453 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/steps"
+)
+
+// The methods of a member are those of *mysql.Member, statement by statement, so that an operator can die between any two.
+var _ steps.Server = (*member)(nil)
+
+const (
+	applyWait = 5 * second
+	applyStep = second
+	// lockWait is how long a SET of read_only waits for open transactions.
+	lockWait = second
+)
+
+// Observe reads the member in two round trips, between which the world goes on.
+func (m *member) Observe(ctx context.Context) mysql.Observation {
+	p := processOf(ctx)
+	in, w := m.in, p.w
+	switch {
+	case in.server != nil && !in.signed && w.net.open(operatorNode, in.node) && !in.frozen:
+		return mysql.Observation{Access: mysql.AccessUnverified}
+	case in.powered && !in.frozen && in.server == nil && w.net.open(operatorNode, in.node):
+		return mysql.Observation{Access: mysql.AccessRefused, Reason: "connection refused"}
+	}
+	var first, second mysql.Observation
+	var run *mysqld
+	if m.exchange(p, func(s *mysqld) error { first, run = s.observation(), s; return nil }) != nil {
+		return m.unseen()
+	}
+	if m.exchange(p, func(s *mysqld) error {
+		if s != run {
+			return errHangUp
+		}
+		second = s.observation()
+		return nil
+	}) != nil {
+		return m.unseen()
+	}
+	second.Executed, second.Purged, second.ReadOnly, second.SuperReadOnly = first.Executed, first.Purged, first.ReadOnly, first.SuperReadOnly
+	return second
+}
+
+func (m *member) unseen() mysql.Observation {
+	if m.in.powered && !m.in.frozen && m.in.server == nil {
+		return mysql.Observation{Access: mysql.AccessRefused, Reason: "connection refused"}
+	}
+	return mysql.Observation{Access: mysql.AccessSilent, Reason: "no answer"}
+}
+
+// Claim takes the writing session.
+func (m *member) Claim(ctx context.Context) error {
+	return m.control(ctx, func(writer) error { return nil })
+}
+
+// StopIOThread is what *mysql.Member does.
+func (m *member) StopIOThread(ctx context.Context) error {
+	return m.control(ctx, func(c writer) error { return c.stopIO() })
+}
+
+func (c writer) stopIO() error {
+	slow := false
+	if err := c.do(func(s *mysqld) error { slow = s.io == ioConnecting; return nil }); err != nil {
+		return err
+	}
+	if slow && c.p.w.chance(30) {
+		c.p.sleep(2 * second) // fact 14
+	}
+	return c.do(func(s *mysqld) error { s.stopIO(); return nil })
+}
+
+func (c writer) stopReplica() error {
+	return c.do(func(s *mysqld) error { s.stopIO(); s.sqlRunning = false; return nil })
+}
+
+func (s *mysqld) allApplied() bool {
+	return s.st.source == "" || s.w.ledger.covers(&s.st.executed, s.w.ledger.print(&s.st.retrieved))
+}
+
+// ApplyReceived is what *mysql.Member does.
+func (m *member) ApplyReceived(ctx context.Context, gtids string, timeout time.Duration) error {
+	return m.control(ctx, func(c writer) error {
+		if err := c.do(func(s *mysqld) error {
+			if s.st.source != "" && !s.sqlRunning && !s.allApplied() {
+				s.startSQL()
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+		return c.waitApplied(gtids, timeout.Milliseconds())
+	})
+}
+
+// WaitApplied is what *mysql.Member does.
+func (m *member) WaitApplied(ctx context.Context, gtids string, timeout time.Duration) error {
+	return m.control(ctx, func(c writer) error { return c.waitApplied(gtids, timeout.Milliseconds()) })
+}
+
+func (c writer) waitApplied(gtids string, timeout int64) error {
+	deadline := c.p.w.now + timeout
+	for {
+		there, runs := false, false
+		if err := c.do(func(s *mysqld) error {
+			there, runs = s.w.ledger.covers(&s.st.executed, gtids), s.st.source == "" || s.sqlRunning
+			return nil
+		}); err != nil {
+			return err
+		}
+		switch {
+		case there:
+			return nil
+		case !runs:
+			return mysql.ErrApplierStopped
+		case c.p.w.now >= deadline:
+			return mysql.ErrNotApplied
+		}
+		c.p.sleep(min(applyStep/4, deadline-c.p.w.now))
+	}
+}
+
+// Promote is what *mysql.Member does.
+func (m *member) Promote(ctx context.Context, spec mysql.PromoteSpec) error {
+	if spec.SemiSync && spec.W < 1 {
+		return fmt.Errorf("%w: semi-sync with a wait for %d", mysql.ErrInvalidArgument, spec.W)
+	}
+	return m.control(ctx, func(c writer) error {
+		if err := c.dropChannel(); err != nil {
+			return err
+		}
+		if err := c.setSourceWait(spec.SemiSync, spec.W); err != nil {
+			return err
+		}
+		return c.open()
+	})
+}
+
+func (c writer) dropChannel() error {
+	none := false
+	if err := c.do(func(s *mysqld) error { none = s.st.source == ""; return nil }); err != nil || none {
+		return err
+	}
+	if err := c.stopIO(); err != nil {
+		return err
+	}
+	if err := c.do(func(s *mysqld) error {
+		if !s.allApplied() {
+			return mysql.ErrNotApplied
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	if err := c.stopReplica(); err != nil {
+		return err
+	}
+	return c.do(func(s *mysqld) error {
+		s.forgetRelay()
+		s.st.source = ""
+		return nil
+	})
+}
+
+func (c writer) setSourceWait(on bool, w int) error {
+	if err := c.do(func(s *mysqld) error {
+		if !on && s.sourceEnabled && len(s.waiting) > 0 {
+			return mysql.ErrCommitsPending
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	if on {
+		if err := c.do(func(s *mysqld) error { s.setWait(w); return nil }); err != nil {
+			return err
+		}
+	}
+	return c.do(func(s *mysqld) error {
+		if s.sourceEnabled != on {
+			s.setSource(on)
+		}
+		return nil
+	})
+}
+
+// open makes the server writable.
+func (c writer) open() error {
+	if err := c.do(func(s *mysqld) error { s.superReadOnly = false; return nil }); err != nil {
+		return err
+	}
+	return c.do(func(s *mysqld) error {
+		if !s.writable {
+			s.writable, s.w.roles = true, true
+			s.w.say("%s: %s is writable", c.m.op.name, s.on.member)
+		}
+		return nil
+	})
+}
+
+// shut makes the server read-only. It waits for open transactions, and in vain behind a commit that waits (fact 2).
+func (c writer) shut() error {
+	blocked := func() (bool, error) {
+		held := false
+		err := c.do(func(s *mysqld) error {
+			held = len(s.waiting) > 0 && s.sourceEnabled || s.blockUntil > s.w.now
+			if !held {
+				s.writable, s.superReadOnly, s.w.roles = false, true, true
+				s.w.say("%s: %s is read-only", c.m.op.name, s.on.member)
+			}
+			return nil
+		})
+		return held, err
+	}
+	held, err := blocked()
+	if err != nil || !held {
+		return err
+	}
+	c.p.sleep(lockWait)
+	if held, err = blocked(); err != nil || !held {
+		return err
+	}
+	return errors.Join(mysql.ErrBlocked, mysql.ErrCommitsPending)
+}
+
+// Demote is what *mysql.Member does.
+func (m *member) Demote(ctx context.Context) error {
+	return m.control(ctx, func(c writer) error {
+		done := false
+		if err := c.do(func(s *mysqld) error {
+			if s.sourceEnabled && len(s.waiting) > 0 {
+				return mysql.ErrCommitsPending
+			}
+			done = !s.writable && s.superReadOnly
+			return nil
+		}); err != nil || done {
+			return err
+		}
+		return c.shut()
+	})
+}
+
+// WriteMembership is what *mysql.Member does.
+func (m *member) WriteMembership(ctx context.Context, oldEpoch uint64, row mysql.Membership) error {
+	row.Voters = slices.Clone(row.Voters)
+	slices.Sort(row.Voters)
+	if row.Epoch <= oldEpoch || len(row.Voters) == 0 || row.W < 0 {
+		return mysql.ErrInvalidArgument
+	}
+	return m.transact(ctx, func(s *mysqld) (*transaction, error) {
+		var epoch uint64
+		if present := s.st.row; present != nil {
+			epoch = present.Epoch
+			if epoch == row.Epoch && present.Primary == row.Primary && present.W == row.W && slices.Equal(present.Voters, row.Voters) {
+				return nil, nil
+			}
+		}
+		if epoch != oldEpoch {
+			return nil, fmt.Errorf("%w: %d, not %d", mysql.ErrEpochChanged, epoch, oldEpoch)
+		}
+		s.w.say("%s: on %s: write the row %s", m.op.name, s.on.member, rowText(&row))
+		s.w.checkRow(s, &row)
+		return &transaction{row: &row}, nil
+	})
+}
+
+// SetSourceWait is what *mysql.Member does.
+func (m *member) SetSourceWait(ctx context.Context, enabled bool, w int) error {
+	if enabled && w < 1 {
+		return mysql.ErrInvalidArgument
+	}
+	return m.control(ctx, func(c writer) error { return c.setSourceWait(enabled, w) })
+}
+
+// ReleaseWaiting is what *mysql.Member does.
+func (m *member) ReleaseWaiting(ctx context.Context) error {
+	return m.control(ctx, func(c writer) error {
+		return c.do(func(s *mysqld) error {
+			s.w.say("%s: %s waits for nobody any more", m.op.name, s.on.member)
+			s.setSource(false)
+			return nil
+		})
+	})
+}
+
+// SetAcknowledging is what *mysql.Member does.
+func (m *member) SetAcknowledging(ctx context.Context, on bool) error {
+	return m.control(ctx, func(c writer) error {
+		if err := c.do(func(s *mysqld) error { s.replicaEnabled = on; return nil }); err != nil {
+			return err
+		}
+		done := false
+		if err := c.do(func(s *mysqld) error {
+			done = s.st.source == "" || s.io == ioOff || s.acknowledges == on && s.io == ioOn
+			return nil
+		}); err != nil || done {
+			return err
+		}
+		if err := c.stopIO(); err != nil {
+			return err
+		}
+		return c.do(func(s *mysqld) error { s.startIO(); return nil })
+	})
+}
+
+// ReplicateFrom is what *mysql.Member does.
+func (m *member) ReplicateFrom(ctx context.Context, host string) error {
+	return m.control(ctx, func(c writer) error {
+		if err := c.do(func(s *mysqld) error {
+			if s.writable {
+				return mysql.ErrWritable
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+		if err := c.setSourceWait(false, 0); err != nil {
+			return err
+		}
+		if err := c.changeSource(host); err != nil {
+			return err
+		}
+		return c.do(func(s *mysqld) error {
+			if !s.sqlRunning {
+				s.startSQL()
+			}
+			s.startIO()
+			return nil
+		})
+	})
+}
+
+// changeSource points the channel at another source, after everything received is applied.
+func (c writer) changeSource(host string) error {
+	same, fresh, received := false, false, ""
+	if err := c.do(func(s *mysqld) error {
+		same, fresh = s.st.source == host, s.st.source == ""
+		return nil
+	}); err != nil || same {
+		return err
+	}
+	if !fresh {
+		if err := c.stopIO(); err != nil {
+			return err
+		}
+		if err := c.do(func(s *mysqld) error {
+			if !s.sqlRunning && !s.allApplied() {
+				s.startSQL()
+			}
+			received = s.w.ledger.print(&s.st.retrieved)
+			return nil
+		}); err != nil {
+			return err
+		}
+		if err := c.waitApplied(received, applyWait); err != nil {
+			return err
+		}
+	}
+	return c.do(func(s *mysqld) error {
+		if s.io == ioOff && !s.sqlRunning {
+			s.forgetRelay() // fact 12: with both threads stopped the relay log is deleted
+		}
+		s.st.source, s.ioError = host, ""
+		s.w.roles = true
+		return nil
+	})
+}
+
+// CloneFrom is what *mysql.Member does.
+func (m *member) CloneFrom(ctx context.Context, donor string) error {
+	return m.control(ctx, func(c writer) error {
+		running := false
+		if err := c.do(func(s *mysqld) error {
+			if s.writable {
+				return mysql.ErrWritable
+			}
+			running = s.st.clone != nil && s.st.clone.State == mysql.CloneInProgress
+			return nil
+		}); err != nil || running {
+			return err
+		}
+		if err := c.stopReplica(); err != nil {
+			return err
+		}
+		if err := c.do(func(s *mysqld) error { s.superReadOnly = false; return nil }); err != nil {
+			return err
+		}
+		return c.do(func(s *mysqld) error {
+			source := s.w.serverAt(donor)
+			if !s.reachable(source) {
+				s.superReadOnly = true
+				return fmt.Errorf("error 3862: the donor %s does not answer", donor)
+			}
+			s.cloneFrom(donor)
+			return nil
+		})
+	})
+}
+
+// Restart is what *mysql.Member does.
+func (m *member) Restart(ctx context.Context) error {
+	return m.control(ctx, func(c writer) error {
+		if err := c.do(func(s *mysqld) error {
+			if s.writable {
+				return mysql.ErrWritable
+			}
+			if s.sourceEnabled && len(s.waiting) > 0 {
+				return mysql.ErrCommitsPending
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+		err := c.do(func(s *mysqld) error {
+			s.w.say("%s: mysqld restarts", s.on.member)
+			s.shutdown()
+			s.w.bootMySQL(s.on, s.w.between(second, 4*second))
+			return nil
+		})
+		c.slot.open = nil
+		return err
+	})
+}
+
+// EnsureDatabase makes the application's database: one transaction.
+func (m *member) EnsureDatabase(ctx context.Context) error {
+	return m.transact(ctx, func(*mysqld) (*transaction, error) { return &transaction{}, nil })
+}
+
+// ApplySettings persists settings; they count from the next restart on.
+func (m *member) ApplySettings(ctx context.Context, want map[string]string, drop []string) (restart bool, err error) {
+	err = m.control(ctx, func(c writer) error {
+		return c.do(func(s *mysqld) error {
+			for name, value := range want {
+				s.st.persisted[name] = value
+				restart = true
+			}
+			for _, name := range drop {
+				delete(s.st.persisted, name)
+				restart = true
+			}
+			return nil
+		})
+	})
+	return restart, err
+}

@@ -1,0 +1,391 @@
+package simulation
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+)
+
+const (
+	// leaseFor is how long a lease holds that nobody renews; renewEvery is how often its holder does.
+	leaseFor   = 15 * second
+	renewEvery = 2 * second
+	// probeEvery is how often the prober writes to the primary.
+	probeEvery = second
+)
+
+var errConflict = errors.New("the records were changed by somebody else")
+
+// operator is one process of the operator: the shell around the brain, which in production is controllers.
+type operator struct {
+	w         *world
+	name      string
+	dead      bool
+	frozen    bool
+	processes []*process
+	parked    []*process
+	// cutIn and freezeIn count the calls until this process dies or freezes; 0 for never.
+	cutIn, freezeIn int
+	freezeFor       int64
+	wake            func()
+
+	picture *picture
+	slots   map[*instance]*slot
+	claimed map[string]bool
+	// version is that of the records that this pass stands on.
+	version     int
+	records     topology.Records
+	silentSince map[string]int64
+	brokenSince map[string]int64
+	downSince   map[string]int64
+	refused     map[string]refusal
+	primary     *instance // what the prober watches
+	said        string    // the plan that was told last
+	failed      map[string]bool
+}
+
+type refusal struct {
+	zone  string
+	since int64
+}
+
+// lead starts an operator that holds the lease.
+func (w *world) lead() *operator {
+	op := &operator{
+		w: w, name: fmt.Sprintf("operator-%d", len(w.every)+1), picture: newPicture(), slots: map[*instance]*slot{}, claimed: map[string]bool{},
+		silentSince: map[string]int64{}, brokenSince: map[string]int64{}, downSince: map[string]int64{}, refused: map[string]refusal{}, failed: map[string]bool{},
+	}
+	w.every = append(w.every, op)
+	w.leader, w.kube.holder, w.kube.renewed = op, op, w.now
+	w.say("%s leads", op.name)
+	w.spawn(op, nil, op.run)
+	w.after(renewEvery, op.renew)
+	return op
+}
+
+// renew keeps the lease, or notices that it is somebody else's and ends the process.
+func (op *operator) renew() {
+	w := op.w
+	switch {
+	case op.dead:
+		return
+	case op.frozen:
+	case w.kube.holder == op:
+		w.kube.renewed = w.now
+	default:
+		op.die("it lost its lease")
+		return
+	}
+	w.after(renewEvery, op.renew)
+}
+
+// succeed starts another operator once the lease of the present one runs out.
+func (w *world) succeed() {
+	if w.kube.holder == w.leader && !w.leader.dead && !w.leader.frozen {
+		return
+	}
+	if left := w.kube.renewed + leaseFor - w.now; left > 0 {
+		w.after(left+w.between(0, 2*second), w.succeed)
+		return
+	}
+	w.lead()
+}
+
+func (w *world) holdsLease(op *operator) bool {
+	return w.kube.holder == op && w.now-w.kube.renewed < leaseFor
+}
+
+// die is kill -9 of the operator.
+func (op *operator) die(why string) {
+	if op.dead {
+		return
+	}
+	op.dead = true
+	op.w.say("%s is dead: %s", op.name, why)
+	op.w.after(0, func() {
+		for _, p := range op.processes {
+			if !p.over {
+				p.stop()
+			}
+		}
+	})
+	op.w.after(0, op.w.succeed)
+}
+
+// freeze stops a process of the operator in its tracks for a while. It does not know.
+func (op *operator) freeze(ms int64) {
+	if op.dead || op.frozen {
+		return
+	}
+	op.frozen = true
+	op.w.say("%s is frozen", op.name)
+	op.w.after(ms, op.thaw)
+	op.w.after(0, op.w.succeed)
+}
+
+func (op *operator) thaw() {
+	if !op.frozen {
+		return
+	}
+	op.frozen = false
+	op.w.say("%s is thawed", op.name)
+	parked := op.parked
+	op.parked = nil
+	for _, p := range parked {
+		op.w.after(op.w.between(0, 20), p.resume)
+	}
+}
+
+// point is a place between two calls: the operator may die or freeze here.
+func (op *operator) point(p *process) {
+	if op.cutIn > 0 {
+		if op.cutIn--; op.cutIn == 0 {
+			op.die("killed between two calls")
+			panic(killed{})
+		}
+	}
+	if op.freezeIn > 0 {
+		if op.freezeIn--; op.freezeIn == 0 {
+			op.freeze(op.freezeFor)
+			op.parked = append(op.parked, p)
+			p.pause()
+		}
+	}
+	if op.frozen { // by another of its threads
+		op.parked = append(op.parked, p)
+		p.pause()
+	}
+}
+
+// run is the reconcile loop.
+func (op *operator) run(p *process) {
+	for !op.w.gone {
+		again := op.reconcile(p)
+		op.nap(p, again)
+		if len(op.processes) > 50 {
+			op.processes = slices.DeleteFunc(op.processes, func(p *process) bool { return p.over })
+		}
+	}
+}
+
+// nap waits for the next pass, unless the prober finds the primary silent before.
+func (op *operator) nap(p *process, ms int64) {
+	w := op.w
+	awake := false
+	op.wake = func() {
+		if !awake {
+			awake = true
+			p.resume()
+		}
+	}
+	w.after(max(ms, 20), op.wake)
+	if ms > probeEvery {
+		op.probe(op.primary != nil && op.reaches(op.primary), func() bool { return awake }, op.wake)
+	}
+	p.pause()
+}
+
+// probe looks every second whether the primary still answers, and wakes the reconciler when that changed.
+func (op *operator) probe(before bool, over func() bool, wake func()) {
+	op.w.after(probeEvery, func() {
+		switch {
+		case op.dead || over():
+		case op.frozen || op.reaches(op.primary) == before:
+			op.probe(before, over, wake)
+		default:
+			wake()
+		}
+	})
+}
+
+func (op *operator) reaches(in *instance) bool {
+	return in != nil && in.server != nil && in.server.writable && !in.frozen && op.w.net.open(operatorNode, in.node)
+}
+
+// reconcile is one pass: observe, decide, remember, act, publish. It returns after how many milliseconds the next is due.
+func (op *operator) reconcile(p *process) int64 {
+	w := op.w
+	op.records, op.version = w.kube.records.Clone(), w.kube.version
+	lost := w.kube.lost
+	o, ok := op.observe(p, lost)
+	if !ok {
+		return second
+	}
+	d := w.desired
+	if !o.CloudReachable {
+		d.Subnets = nil
+	}
+	plan := topology.Next(d, o)
+	if w.tracing {
+		if text := planText(plan, o); text != op.said {
+			w.say("%s: %s", op.name, text)
+			op.said = text
+		}
+	}
+	w.checkPlan(plan, o)
+	if !lost || o.CloudReachable {
+		if err := p.saveRecords(func(r *topology.Records) { *r = plan.Records.Clone() }); err != nil {
+			w.say("%s: %v", op.name, err)
+			return second
+		}
+	}
+	failed := op.act(p, plan, o)
+	op.publish(p, plan, o)
+	if w.leader == op {
+		w.passes++
+		w.plan = plan
+		if plan.Gone {
+			w.gone = true
+		}
+	}
+	if failed {
+		return max(plan.RequeueAfter.Milliseconds(), 500)
+	}
+	return plan.RequeueAfter.Milliseconds()
+}
+
+// saveRecords writes the records by compare-and-swap.
+func (p *process) saveRecords(change func(*topology.Records)) error {
+	op, w := p.op, p.w
+	next := op.records.Clone()
+	change(&next)
+	if next.Equal(op.records) && !w.kube.lost {
+		return nil
+	}
+	op.point(p)
+	p.sleep(w.between(1, 20))
+	next = op.records.Clone() // another action of this pass may have saved meanwhile
+	change(&next)
+	if w.kube.version != op.version {
+		return errConflict
+	}
+	w.kube.records, w.kube.lost = next.Clone(), false
+	w.kube.version++
+	op.records, op.version = next, w.kube.version
+	op.point(p)
+	return nil
+}
+
+// act takes the planned actions: those of the cluster first, then those of the members side by side.
+func (op *operator) act(p *process, plan topology.Plan, o topology.Observed) (failed bool) {
+	var order []string
+	turns := map[string][]topology.Action{}
+	for _, a := range plan.Actions {
+		if _, ok := turns[a.Target()]; !ok {
+			order = append(order, a.Target())
+		}
+		turns[a.Target()] = append(turns[a.Target()], a)
+	}
+	turn := func(p *process, actions []topology.Action) {
+		for _, a := range actions {
+			if err := p.take(a, plan, o); err != nil {
+				if text := fmt.Sprintf("%s: %v", a, err); op.w.tracing && !op.failed[text] {
+					op.w.say("%s: %s", op.name, text)
+					op.failed[text] = true
+				}
+				failed = true
+				return
+			}
+		}
+	}
+	if actions, ok := turns[""]; ok {
+		turn(p, actions)
+		order = slices.DeleteFunc(order, func(target string) bool { return target == "" })
+	}
+	if len(order) == 1 {
+		turn(p, turns[order[0]])
+		return failed
+	}
+	op.w.rng.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+	for _, target := range order {
+		op.w.spawn(op, p, func(child *process) { turn(child, turns[target]) })
+	}
+	p.join()
+	return failed
+}
+
+func (p *process) take(a topology.Action, plan topology.Plan, o topology.Observed) error {
+	if handled, err := p.takeInCloud(a); handled {
+		return err
+	}
+	return p.takeInSQL(a, plan, o)
+}
+
+// publish shows the cluster to the clients: what was observed before this pass acted.
+func (op *operator) publish(p *process, plan topology.Plan, o topology.Observed) {
+	w := op.w
+	op.point(p)
+	op.primary = nil
+	if plan.Primary == "" || w.desired.Deleting {
+		return
+	}
+	if in := o.Members[plan.Primary].CurrentInstance(); in != nil {
+		op.primary = w.instance(in.ID)
+		if w.kube.primary != in.Address {
+			w.say("%s: the primary Service leads to %s", op.name, plan.Primary)
+		}
+		w.kube.primary = in.Address
+	}
+	clear(w.kube.inService)
+	for _, v := range plan.Members {
+		if v.InService && v.Role == v1alpha1.RoleReplica {
+			w.kube.inService[v.Name] = true
+		}
+	}
+}
+
+func (op *operator) noteCapacity(member, zone string) {
+	switch {
+	case zone == "":
+		delete(op.refused, member)
+	case op.refused[member].zone != zone:
+		op.refused[member] = refusal{zone, op.w.now}
+	}
+}
+
+// planText is a plan in one line.
+func planText(plan topology.Plan, o topology.Observed) string {
+	text := fmt.Sprintf("phase %s, primary %q,", plan.Phase, plan.Primary)
+	for _, name := range slices.Sorted(maps.Keys(o.Members)) {
+		m := o.Members[name]
+		text += " " + name + "=" + stateText(m)
+	}
+	for _, a := range plan.Actions {
+		if _, upkeep := a.(topology.EnsureSecurityGroup); !upkeep {
+			text += "; " + a.String()
+		}
+	}
+	if plan.Waiting.Message != "" {
+		text += " (" + plan.Waiting.Message + ")"
+	}
+	for _, f := range plan.Degraded {
+		text += " [" + f.Message + "]"
+	}
+	return text + fmt.Sprintf(" again in %s", plan.RequeueAfter.Round(time.Millisecond))
+}
+
+func stateText(m *topology.Member) string {
+	text := "-"
+	if in := m.CurrentInstance(); in != nil {
+		text = in.State
+	}
+	s := m.SQL
+	if s.Access != topology.AccessVerified {
+		return text + "/" + string(s.Access)
+	}
+	if s.Writable {
+		text += fmt.Sprintf("/writable W=%d on=%t pending=%d clients=%d", s.SemiSync.WaitCount, s.SemiSync.SourceEnabled, s.PendingCommits, s.SemiSync.Clients)
+	}
+	if r := s.Replication; r != nil {
+		text += fmt.Sprintf("/io=%s sql=%t ack=%t from=%s", r.IOState, r.SQLRunning, s.SemiSync.ReplicaActive, r.SourceHost)
+	}
+	if s.Membership != nil {
+		text += fmt.Sprintf("/e%d%v", s.Membership.Epoch, s.Membership.Voters)
+	}
+	return text
+}

@@ -1,0 +1,88 @@
+package simulation
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// The number of schedules of an ordinary run, and the seed that it begins with.
+const (
+	defaultSchedules = 20_000
+	defaultSeed      = 1
+)
+
+func number(t *testing.T, name string, otherwise uint64) uint64 {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n
+}
+
+// repeat is the command that plays a schedule again.
+func repeat(seed, schedule uint64) string {
+	return fmt.Sprintf("NAIROBI_SEED=%d NAIROBI_SCHEDULE=%d go test ./internal/topology/simulation -run TestSchedule$ -v", seed, schedule)
+}
+
+// TestSchedules plays NAIROBI_SCHEDULES random schedules (20,000 unless set) of NAIROBI_SEED.
+func TestSchedules(t *testing.T) {
+	seed, schedules := number(t, "NAIROBI_SEED", defaultSeed), number(t, "NAIROBI_SCHEDULES", defaultSchedules)
+	stopAfter := number(t, "NAIROBI_FAILURES", 3)
+	began := time.Now()
+	var next, events, acknowledged, failures atomic.Uint64
+	var mu sync.Mutex
+	var longest Result
+	broken := map[string]int{}
+	var wg sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for n := next.Add(1) - 1; n < schedules && failures.Load() < stopAfter; n = next.Add(1) - 1 {
+				r := Run(seed, n, false)
+				events.Add(uint64(r.Events))
+				acknowledged.Add(uint64(r.Acknowledged))
+				mu.Lock()
+				if r.HealTime > longest.HealTime {
+					longest = r
+				}
+				if r.Invariant != "" {
+					failures.Add(1)
+					broken[r.Invariant]++
+					t.Errorf("schedule %d: %s: %s\n%s", n, r.Invariant, r.Message, repeat(seed, n))
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	took := time.Since(began)
+	t.Logf("seed %d: %d schedules in %s (%s each), %d events, %d commits acknowledged; broken: %v; the longest recovery took %s in schedule %d",
+		seed, min(next.Load(), schedules), took.Round(time.Millisecond), (took / time.Duration(max(next.Load(), 1))).Round(time.Microsecond), events.Load(), acknowledged.Load(), broken,
+		longest.HealTime, longest.Schedule)
+}
+
+// TestSchedule plays one schedule, NAIROBI_SCHEDULE of NAIROBI_SEED, and tells its story. Twice the same schedule must
+// be twice the same story: else no failure could be repeated.
+func TestSchedule(t *testing.T) {
+	seed, schedule := number(t, "NAIROBI_SEED", defaultSeed), number(t, "NAIROBI_SCHEDULE", 7)
+	first, second := Run(seed, schedule, true), Run(seed, schedule, true)
+	if first.Trace != second.Trace {
+		t.Error("the same schedule went two different ways")
+	}
+	if first.Invariant != "" {
+		t.Errorf("%s: %s", first.Invariant, first.Message)
+	}
+	if os.Getenv("NAIROBI_SCHEDULE") != "" {
+		t.Log("\n" + first.Trace)
+	}
+}

@@ -1,0 +1,139 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/go-logr/zapr"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/manager"
+)
+
+// childVariable in the environment makes this program an operator and nothing else, so that what it uses is the
+// operator's alone. It says so on standard output, by the address of its figures, and ends with its standard input.
+const childVariable = "BENCH_OPERATOR"
+
+// surroundings are what a child is told on its standard input.
+type surroundings struct {
+	// Host, CA, Certificate and Key reach the API server.
+	Host                 string
+	CA, Certificate, Key []byte
+	// EC2 is the endpoint of the stub of EC2.
+	EC2 string
+	// Members says where the stub members listen, by the addresses that EC2 and Kubernetes show of them.
+	Members map[string]string
+}
+
+// figures are what a child knows of itself.
+type figures struct {
+	// Laps are the lengths of the reconciles that ended since figures were last asked for, sorted.
+	Laps []time.Duration
+	// Live is the heap that is in use after a collection; Held what the Go runtime holds of the machine's memory.
+	Live, Held uint64
+	Goroutines int
+}
+
+// runChild is the program of a child. It ends when in does.
+func runChild(ctx context.Context, in io.Reader, out io.Writer) error {
+	var s surroundings
+	decoder := json.NewDecoder(in)
+	if err := decoder.Decode(&s); err != nil {
+		return fmt.Errorf("read what there is around: %w", err)
+	}
+	logger, err := zap.NewProduction()
+	if err != nil {
+		return fmt.Errorf("make the log: %w", err)
+	}
+	ctrl.SetLogger(zapr.NewLogger(logger))
+	laps := &lapper{}
+	all := options()
+	all.Logger, all.AWSEndpoint = zapr.NewLogger(logger), s.EC2
+	all.Surroundings = manager.Surroundings{Registry: prometheus.NewRegistry(), Clock: laps, Dial: s.dial}
+	run, err := manager.New(&rest.Config{
+		Host: s.Host, TLSClientConfig: rest.TLSClientConfig{CAData: s.CA, CertData: s.Certificate, KeyData: s.Key},
+	}, all)
+	if err != nil {
+		return err
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	server := &http.Server{Handler: figuresHandler(laps), ReadHeaderTimeout: patience}
+	go func() { _ = server.Serve(listener) }() // until Close
+	defer server.Close()
+	if _, err := fmt.Fprintln(out, listener.Addr()); err != nil {
+		return fmt.Errorf("say where the figures are: %w", err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		_, _ = io.Copy(io.Discard, in)
+		cancel()
+	}()
+	return run.Run(ctx)
+}
+
+// dial connects to a stub member. It has the signature of mysql.Options.Dial.
+func (s *surroundings) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	at, ok := s.Members[address]
+	if !ok {
+		return nil, fmt.Errorf("%w: %s", errNobody, address)
+	}
+	return (&net.Dialer{}).DialContext(ctx, network, at)
+}
+
+// figuresHandler serves a child's figures and its profiles.
+func figuresHandler(laps *lapper) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/figures", func(w http.ResponseWriter, _ *http.Request) {
+		f := figures{Laps: laps.take(), Goroutines: runtime.NumGoroutine()}
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		f.Live, f.Held = m.HeapAlloc, m.Sys-m.HeapReleased
+		_ = json.NewEncoder(w).Encode(f) // a parent that is gone reads nothing
+	})
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	return mux
+}
+
+// lapper is the clock of an operator that takes down nothing but how long its reconciles take.
+type lapper struct {
+	clock.RealClock
+	mu   sync.Mutex
+	laps []lap
+}
+
+// Since implements clock.PassiveClock.
+func (l *lapper) Since(began time.Time) time.Duration {
+	now := l.Now()
+	if endsReconcile() {
+		l.mu.Lock()
+		l.laps = append(l.laps, lap{began, now})
+		l.mu.Unlock()
+	}
+	return now.Sub(began)
+}
+
+// take returns the lengths of the reconciles since it was last called.
+func (l *lapper) take() []time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := durations(l.laps)
+	l.laps = nil
+	return all
+}

@@ -1,0 +1,202 @@
+package chaos
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+)
+
+const (
+	// annotationSwitchover asks for another primary.
+	annotationSwitchover = v1alpha1.Prefix + "switchover"
+	// switchoverTimeout bounds the wait for a switchover, whichever way it ends.
+	switchoverTimeout = 2 * time.Minute
+	// secondTimeout bounds the wait for the first failover of two.
+	secondTimeout = 3 * time.Minute
+)
+
+// combinedFaults are several at once, or one in the middle of something.
+func combinedFaults() []Fault {
+	return []Fault{
+		{"several at once", severalAtOnce, short, long},
+		{"all members lose their power", func(ctx context.Context, s *Scene) error {
+			for _, m := range append([]v1alpha1.MemberStatus{s.Primary}, s.Replicas...) {
+				s.undo("poweron", m.InstanceID)
+				if err := s.do(ctx, "powercut", m.InstanceID); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, short, long},
+		{"a second failover right after the first", secondFailover, short, long},
+		{"switchover", func(ctx context.Context, s *Scene) error {
+			return s.switchover(ctx, s.Replicas[0].Name)
+		}, moment, short},
+		{"huge transaction in a switchover", hugeTransaction, moment, short},
+		{"global read lock in a switchover", readLock, moment, short},
+		{"power cut, primary, in a switchover", func(ctx context.Context, s *Scene) error {
+			if err := s.askSwitchover(ctx, s.Replicas[0].Name); err != nil {
+				return err
+			}
+			if err := pause(ctx, between(s.Random, 0, moment/2)); err != nil {
+				return err
+			}
+			return cutPrimary(ctx, s)
+		}, short, long},
+		{"power cut, target, in a switchover", func(ctx context.Context, s *Scene) error {
+			if err := s.askSwitchover(ctx, s.Replicas[0].Name); err != nil {
+				return err
+			}
+			if err := pause(ctx, between(s.Random, 0, moment/2)); err != nil {
+				return err
+			}
+			s.undo("poweron", s.Replicas[0].InstanceID)
+			return s.do(ctx, "powercut", s.Replicas[0].InstanceID)
+		}, short, long},
+	}
+}
+
+// severalAtOnce does two or three of the faults of machines and networks within seconds.
+func severalAtOnce(ctx context.Context, s *Scene) error {
+	kinds := slices.Concat(machineFaults(), networkFaults())
+	s.Random.Shuffle(len(kinds), func(a, b int) { kinds[a], kinds[b] = kinds[b], kinds[a] })
+	const least, more = 2, 2
+	for _, f := range kinds[:least+s.Random.IntN(more)] {
+		s.say("     and %s", f.Name)
+		// A machine that one of them took away cannot be hit by the next.
+		if err := f.Do(ctx, s); err != nil && !powerless(err) {
+			return err
+		}
+		if err := pause(ctx, between(s.Random, 0, moment)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// secondFailover takes the power of the new primary as soon as it has acknowledged a write.
+func secondFailover(ctx context.Context, s *Scene) error {
+	if err := cutPrimary(ctx, s); err != nil {
+		return err
+	}
+	old := s.ledger.lastServer()
+	ctx, cancel := context.WithTimeout(ctx, secondTimeout)
+	defer cancel()
+	for s.ledger.lastServer() == old {
+		if err := pause(ctx, lookEvery/10); err != nil {
+			return fmt.Errorf("nobody was promoted: %w", err)
+		}
+	}
+	for {
+		c, err := s.cluster(ctx)
+		if err != nil {
+			return err
+		}
+		for _, m := range c.Status.Members {
+			if m.Name == c.Status.Primary && m.Name != s.Primary.Name {
+				s.undo("poweron", m.InstanceID)
+				return s.do(ctx, "powercut", m.InstanceID)
+			}
+		}
+		if err := pause(ctx, lookEvery/10); err != nil {
+			return fmt.Errorf("the status names no new primary: %w", err)
+		}
+	}
+}
+
+// askSwitchover asks the operator for another primary.
+func (s *Scene) askSwitchover(ctx context.Context, member string) error {
+	c := &v1alpha1.MySQLCluster{}
+	c.Namespace, c.Name = s.key.Namespace, s.key.Name
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, annotationSwitchover, member)
+	return s.lab.Client.Patch(ctx, c, client.RawPatch(client.Merge.Type(), patch))
+}
+
+// switchover asks for another primary and waits until the operator is done with it: it removes the annotation.
+func (s *Scene) switchover(ctx context.Context, member string) error {
+	if err := s.askSwitchover(ctx, member); err != nil {
+		return err
+	}
+	return s.awaitSwitchover(ctx)
+}
+
+func (s *Scene) awaitSwitchover(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, switchoverTimeout)
+	defer cancel()
+	for {
+		c, err := s.cluster(ctx)
+		if err == nil && c.Annotations[annotationSwitchover] == "" {
+			return nil
+		}
+		if err := pause(ctx, lookEvery/10); err != nil {
+			return fmt.Errorf("the operator is not done with the switchover after %s: %w", switchoverTimeout, err)
+		}
+	}
+}
+
+// hugeTransaction writes many rows in one transaction, which is still open, or still under way, when a switchover is asked
+// for. Whether it is committed is its client's to know; the rows are not the ledger's.
+func hugeTransaction(ctx context.Context, s *Scene) error {
+	return s.duringSwitchover(ctx, func(ctx context.Context, db *sql.DB) error {
+		for _, statement := range []string{
+			"CREATE TABLE IF NOT EXISTS huge (id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY, text VARCHAR(255) NOT NULL)",
+			"BEGIN",
+			"INSERT INTO huge (text) SELECT REPEAT('x', 200) FROM (SELECT 1 FROM information_schema.columns a, information_schema.columns b LIMIT 200000) t",
+		} {
+			if _, err := db.ExecContext(ctx, statement); err != nil {
+				return err
+			}
+		}
+		if err := pause(ctx, between(s.Random, 0, short)); err != nil {
+			return err
+		}
+		_, err := db.ExecContext(ctx, "COMMIT")
+		return err
+	})
+}
+
+// readLock holds table locks while a switchover is asked for. The application's user may lock its own tables only, which
+// holds up read-only mode as the global lock does.
+func readLock(ctx context.Context, s *Scene) error {
+	return s.duringSwitchover(ctx, func(ctx context.Context, db *sql.DB) error {
+		for _, statement := range []string{
+			"CREATE TABLE IF NOT EXISTS huge (id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY, text VARCHAR(255) NOT NULL)",
+			"LOCK TABLES huge WRITE",
+		} {
+			if _, err := db.ExecContext(ctx, statement); err != nil {
+				return err
+			}
+		}
+		return pause(ctx, between(s.Random, moment, short))
+	})
+}
+
+// duringSwitchover lets a client do something at the primary, and asks for a switchover in the middle of it. The operator
+// may end the client's connection.
+func (s *Scene) duringSwitchover(ctx context.Context, client func(context.Context, *sql.DB) error) error {
+	db, err := s.open(s.load.theService())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = db.Close() }()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- client(ctx, db) }()
+	if err := pause(ctx, moment); err != nil {
+		return err
+	}
+	err = s.switchover(ctx, s.Replicas[0].Name)
+	cancel()
+	if ended := <-done; ended != nil && !errors.Is(ended, context.Canceled) {
+		s.say("     the client in the way was told: %v", ended)
+	}
+	return err
+}

@@ -1,0 +1,10 @@
+// Package chaos does to a cluster on the lab what machines, networks, EC2, Kubernetes and the operator itself do to it, while
+// clients write, and holds the outcome against a ledger that lives outside of MySQL.
+//
+// The clients write through the primary Service, from the network of the Kubernetes node, with the Secret that an
+// application would use. Each write carries an id that no other has. What they were told is in the ledger: acknowledged,
+// refused, or unknown. After each fault the cluster must become Ready again by itself; then the ledger is compared row by
+// row with the primary and with each replica. A row that was acknowledged must be there, once; one that is there must
+// have been acknowledged or be of unknown outcome. Every member is also written to directly all the time: no two of them
+// may acknowledge.
+package chaos

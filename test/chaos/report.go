@@ -1,0 +1,70 @@
+package chaos
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// line is a result as it is printed while the run goes on.
+func (r Result) line() string {
+	return fmt.Sprintf("     noticed %s, writable again after %s, Ready after %s; %d acknowledged, %d unknown, %d promoted, %d rebuilt, %d snapshots",
+		seconds(r.Detect), seconds(r.Gap), seconds(r.Ready), r.Acknowledged, r.Unknown, r.Promotions, r.Rebuilt, r.Snapshots)
+}
+
+func seconds(d time.Duration) string {
+	if d == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f", d.Seconds())
+}
+
+// quantile returns the value below which a share of the values lies; of few values it is the next larger one.
+func quantile(values []time.Duration, share float64) time.Duration {
+	if len(values) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[min(len(sorted)-1, int(share*float64(len(sorted))))]
+}
+
+// Table is the results by kind of fault, as Markdown.
+func Table(results []Result) string {
+	byFault := map[string][]Result{}
+	var names []string
+	for _, r := range results {
+		if byFault[r.Fault] == nil {
+			names = append(names, r.Fault)
+		}
+		byFault[r.Fault] = append(byFault[r.Fault], r)
+	}
+	slices.Sort(names)
+	var text strings.Builder
+	text.WriteString("| fault | times | noticed p50 | gap p50 | gap p95 | gap max | Ready p50 | Ready max | acknowledged | unknown | rebuilt | snapshots | lost |\n")
+	text.WriteString("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n")
+	for _, name := range names {
+		row(&text, name, byFault[name])
+	}
+	row(&text, "**all**", results)
+	return text.String()
+}
+
+func row(text *strings.Builder, name string, results []Result) {
+	var noticed, gaps, ready []time.Duration
+	var sum Result
+	for _, r := range results {
+		if r.Detect > 0 {
+			noticed = append(noticed, r.Detect)
+		}
+		gaps, ready = append(gaps, r.Gap), append(ready, r.Ready)
+		sum.Acknowledged += r.Acknowledged
+		sum.Unknown += r.Unknown
+		sum.Rebuilt += r.Rebuilt
+		sum.Snapshots += r.Snapshots
+		sum.Lost += r.Lost
+	}
+	fmt.Fprintf(text, "| %s | %d | %s | %s | %s | %s | %s | %s | %d | %d | %d | %d | %d |\n", name, len(results),
+		seconds(quantile(noticed, 0.5)), seconds(quantile(gaps, 0.5)), seconds(quantile(gaps, 0.95)), seconds(quantile(gaps, 1)),
+		seconds(quantile(ready, 0.5)), seconds(quantile(ready, 1)), sum.Acknowledged, sum.Unknown, sum.Rebuilt, sum.Snapshots, sum.Lost)
+}

@@ -1,0 +1,97 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+)
+
+// Scene is a Ready cluster as a fault finds it.
+type Scene struct {
+	*World
+	// Primary and Replicas are the members by role.
+	Primary  v1alpha1.MemberStatus
+	Replicas []v1alpha1.MemberStatus
+	Random   *rand.Rand
+	// heals undo what the fault did, in the order in which it was done.
+	heals []func(context.Context) error
+}
+
+// scene reads who is who.
+func (w *World) scene(ctx context.Context) (*Scene, error) {
+	c, err := w.cluster(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &Scene{World: w, Random: w.random}
+	for _, m := range c.Status.Members {
+		if m.Name == c.Status.Primary {
+			s.Primary = m
+		} else {
+			s.Replicas = append(s.Replicas, m)
+		}
+	}
+	if s.Primary.InstanceID == "" || len(s.Replicas) == 0 {
+		return nil, fmt.Errorf("the cluster has no primary, or no replicas: %s", statusLine(c))
+	}
+	s.Random.Shuffle(len(s.Replicas), func(a, b int) { s.Replicas[a], s.Replicas[b] = s.Replicas[b], s.Replicas[a] })
+	return s, nil
+}
+
+// later notes how to undo what was done.
+func (s *Scene) later(heal func(context.Context) error) { s.heals = append(s.heals, heal) }
+
+// heal undoes everything. It goes on after an error. What cannot be healed because it is not broken any more (a machine
+// that lost its power was stopped and started by the operator meanwhile) is well.
+func (s *Scene) heal(ctx context.Context) error {
+	var errs []error
+	for _, one := range s.heals {
+		errs = append(errs, one(ctx))
+	}
+	s.heals = nil
+	return errors.Join(errs...)
+}
+
+// undo does a fault of the control API later. The machine may be off, or gone for another: then there is nothing to undo.
+func (s *Scene) undo(fault string, parties ...string) {
+	s.later(func(ctx context.Context) error {
+		err := s.do(ctx, fault, parties...)
+		if powerless(err) {
+			return nil
+		}
+		return err
+	})
+}
+
+// powerless says that the lab could not do a fault to a machine because there is nothing left to do it to.
+func powerless(err error) bool {
+	if err == nil {
+		return false
+	}
+	for _, told := range []string{"has no power", "no instance", "no volume mounted", "does not run in", "No such file or directory", "no such file or directory"} {
+		if strings.Contains(err.Error(), told) {
+			return true
+		}
+	}
+	return false
+}
+
+// pause waits, unless ctx ends.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// between draws a time.
+func between(r *rand.Rand, low, high time.Duration) time.Duration {
+	return low + time.Duration(r.Int64N(int64(high-low)))
+}

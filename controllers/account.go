@@ -20,6 +20,10 @@ import (
 // cache, because the operator may not list the Secrets of others.
 const credentialsFor = time.Minute
 
+// accountPatience is how long a pass over a cluster whose account is known waits to hear that it is still the same. It
+// comes from memory but once in a while.
+const accountPatience = time.Second
+
 // Keys of a Secret with AWS credentials.
 const (
 	keyAccessKeyID     = "accessKeyID"
@@ -53,13 +57,13 @@ func (r *MySQLClusterReconciler) permit(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// connect finds the client of the cluster's AWS account. A cluster whose account may not be used goes on without EC2.
+// connect finds the client of the cluster's AWS account. A cluster whose account may not, or cannot, be used goes on
+// without EC2.
 func (r *MySQLClusterReconciler) connect(ctx context.Context, s *scope) error {
-	if s.accountRefused && s.deleting() && len(s.records.Members) == 0 && !s.recordsLost {
-		s.plan.Gone = true // nothing was ever made for it
-		return r.release(ctx, s)
-	}
-	if s.accountRefused && !s.deleting() {
+	switch {
+	case s.neverBegun():
+		return nil // there is nothing to ask EC2 about
+	case s.accountRefused && !s.deleting():
 		s.cloudProblem = &problem{reason: v1alpha1.ReasonNotPermitted, message: s.violations[0].Message, after: afterPerson}
 		return nil
 	}
@@ -68,25 +72,80 @@ func (r *MySQLClusterReconciler) connect(ctx context.Context, s *scope) error {
 		// The external id keeps one tenant from naming the role that another tenant's trust policy opens to us.
 		account.ExternalID = s.cluster.Namespace + "/" + s.cluster.Name
 	}
-	if ref := s.cluster.Spec.AWS.CredentialsSecretRef; ref != nil {
-		if account.Static, s.cloudProblem = r.credentials(ctx, s, ref.Name); account.Static == nil {
+	if name := credentialsSecret(s.cluster); name != "" {
+		if account.Static, s.cloudProblem = r.credentials(ctx, s, name); account.Static == nil {
 			return nil
 		}
 	}
-	var err error
-	if s.cloud, err = r.Clouds.Cloud(ctx, account); err != nil {
+	cloud, err := r.Clouds.Cloud(ctx, account)
+	if err != nil {
 		s.cloudProblem = cloudError(err)
+		return nil
+	}
+	if s.cloudProblem = r.recognise(ctx, s, cloud); s.cloudProblem == nil {
+		s.cloud = cloud
 	}
 	return nil
 }
 
-// credentials reads a user's Secret. The Secret gets our finalizer: without it the EC2 resources of a deleted
-// namespace could never be removed.
+// neverBegun says that a cluster which is to go has nothing in EC2, because nothing was ever made for it: the account is
+// written down before the first thing is.
+func (s *scope) neverBegun() bool {
+	return s.deleting() && !s.recordsLost && s.records.Account == "" && len(s.records.Members) == 0
+}
+
+// recognise finds out to which AWS account the client leads, and refuses one in which the cluster is not: there all of it
+// would seem to be gone, and would be made anew. Before anything is made the account must be known. Later STS may be
+// silent: what EC2 shows of the cluster tells as well, see readInventory.
+func (r *MySQLClusterReconciler) recognise(ctx context.Context, s *scope, cloud *ec2.Cloud) *problem {
+	if s.records.Account != "" {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, accountPatience)
+		defer cancel()
+	}
+	account, err := cloud.AccountID(ctx)
+	switch {
+	case err == nil && s.records.Account != "" && s.records.Account != account:
+		return wrongAccount(s, account)
+	case err == nil:
+		s.account = account
+	case s.records.Account == "" && len(s.records.Members) == 0 && !s.recordsLost:
+		return readingError(err)
+	default:
+		s.accountProblem = readingError(err)
+	}
+	return nil
+}
+
+// wrongAccount says which credentials lead to the wrong account, and what to change.
+func wrongAccount(s *scope, account string) *problem {
+	right := s.records.Account
+	who, cure := "the operator's own AWS identity", fmt.Sprintf("name a role or credentials of account %s in spec.aws.roleARN or spec.aws.credentialsSecretRef, or give the operator its old identity back", right)
+	if name := credentialsSecret(s.cluster); name != "" {
+		who, cure = fmt.Sprintf("Secret %s (spec.aws.credentialsSecretRef)", name), fmt.Sprintf("put an access key of account %s into it", right)
+	}
+	if role := s.cluster.Spec.AWS.RoleARN; role != "" {
+		who, cure = "spec.aws.roleARN", fmt.Sprintf("set it to a role of account %s", right)
+	}
+	return &problem{reason: v1alpha1.ReasonWrongAccount, after: afterPerson, message: fmt.Sprintf(
+		"the cluster's resources are in AWS account %s, but %s leads to account %s: %s. Until then nothing is made, changed or deleted in either; the databases go on", right, who, account, cure)}
+}
+
+// credentialsSecret is the name of the user's Secret with AWS credentials, empty when the spec names none.
+func credentialsSecret(c *v1alpha1.MySQLCluster) string {
+	if ref := c.Spec.AWS.CredentialsSecretRef; ref != nil {
+		return ref.Name
+	}
+	return ""
+}
+
+// credentials reads a user's Secret. One that is not held yet is not kept in memory: hold needs it as it is.
 func (r *MySQLClusterReconciler) credentials(ctx context.Context, s *scope, name string) (*ec2.StaticCredentials, *problem) {
 	n := s.notes
 	if n.credentials.secret == name && r.Clock.Since(n.credentialsAt) < credentialsFor {
 		return &n.credentials.static, nil
 	}
+	n.credentials = credentials{}
 	var secret corev1.Secret
 	err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: name}, &secret)
 	if apierrors.IsNotFound(err) {
@@ -105,11 +164,8 @@ func (r *MySQLClusterReconciler) credentials(ctx context.Context, s *scope, name
 			message: fmt.Sprintf("Secret %s lacks the keys %s and %s", name, keyAccessKeyID, keySecretAccessKey)}
 	}
 	if secret.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(&secret, v1alpha1.Finalizer) {
-		before := secret.DeepCopy()
-		controllerutil.AddFinalizer(&secret, v1alpha1.Finalizer)
-		if err := r.Client.Patch(ctx, &secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-			return nil, &problem{message: fmt.Sprintf("hold Secret %s: %v", name, err), cause: err}
-		}
+		s.unheld = &secret
+		return &static, nil
 	}
 	n.credentials, n.credentialsAt = credentials{secret: name, static: static}, r.Clock.Now()
 	return &n.credentials.static, nil

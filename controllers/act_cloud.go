@@ -40,6 +40,10 @@ func (r *MySQLClusterReconciler) takeInCloud(ctx context.Context, s *scope, acti
 		err = s.cloud.DeleteVolume(ctx, a.VolumeID)
 	case topology.TakeSnapshot:
 		_, err = s.cloud.CreateSnapshot(ctx, s.owner(), a.Member, a.VolumeID, a.Purpose)
+	case topology.DeleteSnapshot:
+		err = s.cloud.DeleteSnapshot(ctx, a.SnapshotID)
+	case topology.RetireVolume:
+		err = s.cloud.RetireVolume(ctx, a.VolumeID)
 	case topology.DeleteSecurityGroup:
 		err = s.cloud.DeleteSecurityGroup(ctx, a.ID)
 	default:

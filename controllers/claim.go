@@ -167,7 +167,12 @@ func (r *MySQLClusterReconciler) remember(ctx context.Context, s *scope) error {
 	if s.recordsLost && !s.observed.CloudReachable {
 		return nil
 	}
-	return r.saveRecords(ctx, s, func(records *topology.Records) { *records = s.plan.Records.Clone() })
+	next := s.plan.Records.Clone()
+	s.willHold(&next)
+	if next.Account == "" && s.observed.Launchable && (s.shown() || len(s.records.Members) == 0) {
+		next.Account = s.account // what is there, and what is about to be made, is in it
+	}
+	return r.saveRecords(ctx, s, func(records *topology.Records) { *records = next })
 }
 
 // recordsForNow returns the records to decide on: rebuilt from what EC2 shows when the saved ones are lost.

@@ -83,7 +83,7 @@ func (r *MySQLClusterReconciler) preflightSpec(s *scope) ec2.PreflightSpec {
 	return ec2.PreflightSpec{
 		Launch:    launch,
 		Volume:    r.volumeSpec(s, topology.CreateVolume{Member: s.desired.MemberName(0), Incarnation: 1, Zone: s.desired.Subnets[0].Zone}),
-		SubnetIDs: aws.SubnetIDs, ImageID: aws.ImageID, ImageSSMParameter: aws.ImageSSMParameter,
+		SubnetIDs: s.subnetIDs(), ImageID: aws.ImageID, ImageSSMParameter: aws.ImageSSMParameter,
 		SecurityGroupIDs: aws.SecurityGroupIDs, ClientSecurityGroupIDs: aws.ClientSecurityGroupIDs,
 	}
 }

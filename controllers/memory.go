@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 )
 
 // memory is what the operator remembers between passes and may forget at any time: a restart only makes it look again.
@@ -31,6 +32,8 @@ type notes struct {
 	stopping map[string]bool
 	// timeline is what is known of the present failure of a primary, or of the switchover under way.
 	timeline timeline
+	// inventory is what EC2 showed of the cluster last.
+	inventory ec2.Inventory
 	// refused says in which zone EC2 has no capacity for a member, and since when.
 	refused map[string]refusal
 	// stage is the last boot stage of each member's console, readAt when the console was read.

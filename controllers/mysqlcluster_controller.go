@@ -117,6 +117,7 @@ func (r *MySQLClusterReconciler) pass(ctx context.Context, s *scope) error {
 		{"check before launching", r.preflight},
 		{"decide", r.decide},
 		{"remember", r.remember},
+		{"hold the credentials", r.hold},
 		{"act", r.act},
 		{"publish", r.publish},
 		{"answer requests", r.answer},

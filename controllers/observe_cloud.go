@@ -20,8 +20,8 @@ const (
 	// inventoryAge is how old the sweep that a pass relies on may be. The background sweep is more frequent, so a pass
 	// finds it in the store; only the first pass over an account pays for a sweep of its own.
 	inventoryAge = 2 * time.Minute
-	// troubledAge is the same while a member does not answer: whether its machine stopped decides what to do next.
-	troubledAge = 5 * time.Second
+	// sweepPatience is how long a pass that has a silent member to deal with waits for a sweep, when it must.
+	sweepPatience = 2 * time.Second
 	// goneFor is how long EC2's word that a recorded volume does not exist is believed before it is asked again.
 	goneFor = 30 * time.Second
 	// consoleAfter is how long a machine may be up without mysqld before its console is read, and then how often.
@@ -34,8 +34,15 @@ func (r *MySQLClusterReconciler) observeCloud(ctx context.Context, s *scope) err
 	s.observed = topology.Observed{
 		Now: r.Clock.Now(), Members: map[string]*topology.Member{}, InService: map[string]bool{}, Records: s.records,
 	}
-	if s.cloud != nil {
+	switch {
+	case s.neverBegun():
+		s.observed.CloudReachable = true // that there is nothing is known without asking
+		return nil
+	case s.cloud != nil:
 		r.readInventory(ctx, s)
+	default:
+		// Where the members are is remembered, so that mysqld is looked after while EC2 is not to be used.
+		s.inventory, s.observed.CloudTaken = s.notes.inventory, s.notes.inventory.Taken
 	}
 	if s.cloudProblem != nil && s.inventory.Taken.IsZero() && !s.abandons() {
 		return s.cloudProblem // nothing is known: phases stay as they are
@@ -47,46 +54,90 @@ func (r *MySQLClusterReconciler) observeCloud(ctx context.Context, s *scope) err
 
 // readInventory fills in s.inventory. What EC2 said last is kept when it does not answer.
 func (r *MySQLClusterReconciler) readInventory(ctx context.Context, s *scope) {
-	age := inventoryAge
-	if len(s.notes.silentSince) > 0 {
-		age = troubledAge
+	inventory, err := r.askInventory(ctx, s)
+	if inventory.Taken.IsZero() {
+		inventory = s.notes.inventory // the client is new, because a key was exchanged, and has heard nothing yet
 	}
-	inventory, err := s.cloud.Observe(ctx, s.uid(), age)
+	s.inventory, s.observed.CloudTaken = inventory, inventory.Taken
 	if err == nil {
-		inventory, err = s.cloud.Refresh(ctx, s.uid())
+		err = r.findHidden(ctx, s)
 	}
+	switch {
+	case err != nil:
+		s.cloudProblem = readingError(err)
+	case s.accountProblem != nil && !s.shown():
+		s.cloudProblem = s.accountProblem // nothing of the cluster in an account that may be another one says nothing
+	}
+	s.observed.CloudReachable = s.cloudProblem == nil
+	if !s.observed.CloudReachable {
+		return
+	}
+	s.notes.inventory = s.inventory
+	if !s.deleting() {
+		r.readSubnets(ctx, s)
+	}
+}
+
+// askInventory asks the store, and for what moves EC2 itself. While a member does not answer EC2 is asked about all
+// machines of the cluster: somebody else may have stopped or ended one, and what is done next depends on it. Nobody waits
+// long for it then, as long as anything is known from before.
+func (r *MySQLClusterReconciler) askInventory(ctx context.Context, s *scope) (ec2.Inventory, error) {
+	troubled := len(s.notes.silentSince) > 0
+	sweep := ctx
+	if troubled && !s.notes.inventory.Taken.IsZero() {
+		var cancel context.CancelFunc
+		sweep, cancel = context.WithTimeout(ctx, sweepPatience)
+		defer cancel()
+	}
+	inventory, err := s.cloud.Observe(sweep, s.uid(), inventoryAge)
 	if err != nil {
-		s.cloudProblem = cloudError(err)
-		if ec2.Classify(err) == ec2.Transient {
-			s.cloudProblem.reason = v1alpha1.ReasonCloudSilent // an answer that is none
-		}
+		return inventory, err
 	}
-	s.inventory = inventory
-	s.observed.CloudReachable = err == nil
-	s.observed.CloudTaken = inventory.Taken
-	if err != nil {
-		return
+	look := s.cloud.Refresh
+	if troubled {
+		look = s.cloud.RefreshNow
 	}
-	if err := r.findHidden(ctx, s); err != nil {
-		s.cloudProblem, s.observed.CloudReachable = cloudError(err), false
-		return
+	inventory, err = look(ctx, s.uid())
+	if ec2.IsThrottled(err) {
+		err = nil // EC2 is there, and what it said in the last sweep still counts
 	}
-	if s.deleting() {
-		return
-	}
+	return inventory, err
+}
+
+// shown says whether EC2 shows anything of the cluster's members.
+func (s *scope) shown() bool { return len(s.inventory.Instances)+len(s.inventory.Volumes) > 0 }
+
+// readSubnets resolves the subnets of the spec. One that is missing holds up a cluster of which nothing was made yet, so
+// that its members are spread as the spec says; later the others go on to be used.
+func (r *MySQLClusterReconciler) readSubnets(ctx context.Context, s *scope) {
 	subnets, missing, err := s.cloud.Subnets(ctx, s.cluster.Spec.AWS.SubnetIDs)
-	if err != nil {
-		s.dependencyProblem = dependency("spec.aws.subnetIDs", err)
+	switch text := fmt.Sprintf("%s: EC2 knows no %s in %s", fieldSubnetIDs, strings.Join(missing, ", "), s.cloud.Region()); {
+	case err != nil:
+		s.dependencyProblem = dependency(fieldSubnetIDs, err)
 		return
-	}
-	if len(missing) > 0 {
-		s.dependencyProblem = &problem{reason: v1alpha1.ReasonWaitingForDependency, after: afterWaiting,
-			message: "spec.aws.subnetIDs: EC2 does not know " + strings.Join(missing, ", ") + "; no member is placed there"}
+	case len(missing) > 0 && (len(s.records.Members) == 0 || len(subnets) == 0):
+		s.dependencyProblem = &problem{reason: v1alpha1.ReasonWaitingForDependency, message: "waiting for a subnet; " + text, after: afterWaiting}
+		return
+	case len(missing) > 0:
+		s.missing = append(s.missing, topology.Finding{Reason: v1alpha1.ReasonWaitingForDependency,
+			Message: text + "; new volumes and instances are made in the other subnets. Create it again, or append one in the same zone"})
 	}
 	for _, subnet := range subnets {
 		s.desired.Subnets = append(s.desired.Subnets, topology.Subnet{ID: subnet.ID, Zone: subnet.Zone})
 		s.vpc = subnet.VPCID
 	}
+}
+
+// fieldSubnetIDs is the path of the field that names the subnets.
+const fieldSubnetIDs = "spec.aws.subnetIDs"
+
+// subnetIDs are the subnets that there are.
+func (s *scope) subnetIDs() []string {
+	var ids []string
+	for _, subnet := range s.desired.Subnets {
+		ids = append(ids, subnet.ID)
+	}
+	return ids
 }
 
 // findHidden looks by id for the recorded volumes that the inventory lacks: one that somebody took the cluster's tag from
@@ -131,10 +182,7 @@ func (r *MySQLClusterReconciler) memberise(s *scope) {
 	r.findUntagged(s)
 	for _, in := range s.inventory.Instances {
 		if m := member(in.Member); m != nil {
-			m.Instances = append(m.Instances, topology.Instance{
-				ID: in.ID, Incarnation: in.Incarnation, State: in.State, Zone: in.Zone, Address: in.PrivateIP,
-				TemplateHash: in.TemplateHash, LaunchTime: in.LaunchTime, Impaired: in.Impaired, StateReason: in.StateReason,
-			})
+			m.Instances = append(m.Instances, instanceOf(in))
 		}
 	}
 	for _, v := range s.inventory.Volumes {
@@ -146,7 +194,8 @@ func (r *MySQLClusterReconciler) memberise(s *scope) {
 	}
 	for _, snapshot := range s.inventory.Snapshots {
 		s.observed.Snapshots = append(s.observed.Snapshots, topology.Snapshot{
-			ID: snapshot.ID, VolumeID: snapshot.VolumeID, State: snapshot.State, Progress: snapshot.Progress, Purpose: snapshot.Tags[ec2.TagPurpose],
+			ID: snapshot.ID, Member: snapshot.Member, VolumeID: snapshot.VolumeID, State: snapshot.State, Progress: snapshot.Progress,
+			Purpose: snapshot.Tags[ec2.TagPurpose], StartedAt: snapshot.StartTime,
 		})
 	}
 	for _, group := range s.inventory.SecurityGroups {
@@ -158,6 +207,18 @@ func (r *MySQLClusterReconciler) memberise(s *scope) {
 	for name, m := range s.observed.Members {
 		m.CapacityRefused, m.CapacityRefusedAt = s.notes.refused[name].zone, s.notes.refused[name].since
 	}
+}
+
+// instanceOf translates an instance into the brain's words. Of what EC2 announced only the earliest matters.
+func instanceOf(in ec2.Instance) topology.Instance {
+	out := topology.Instance{
+		ID: in.ID, Incarnation: in.Incarnation, State: in.State, Zone: in.Zone, Address: in.PrivateIP,
+		TemplateHash: in.TemplateHash, LaunchTime: in.LaunchTime, Impaired: in.Impaired, StateReason: in.StateReason,
+	}
+	if len(in.Events) > 0 {
+		out.Event, out.EventAt = in.Events[0].Code, in.Events[0].NotBefore
+	}
+	return out
 }
 
 // findUntagged recognises what lost its member's tag: a volume by the records, an instance by its volume. The tag is put
@@ -198,6 +259,9 @@ func strangerMessage(id string) string {
 
 // untag notes that a resource lost its tags.
 func (s *scope) untag(id, member string, incarnation int) {
+	if s.cloud == nil {
+		return // nobody can put them back now
+	}
 	s.untagged = append(s.untagged, untagged{id: id, tags: map[string]string{
 		v1alpha1.TagMember: member, v1alpha1.TagIncarnation: strconv.Itoa(incarnation),
 	}})

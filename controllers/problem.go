@@ -72,6 +72,16 @@ func cloudError(err error) *problem {
 	return p
 }
 
+// readingError turns an error of reading EC2 into a problem. An answer that is none, such as an internal error, is as good
+// as no answer.
+func readingError(err error) *problem {
+	p := cloudError(err)
+	if ec2.Classify(err) == ec2.Transient {
+		p.reason = v1alpha1.ReasonCloudSilent
+	}
+	return p
+}
+
 // dependency turns an error about something that the spec names into a problem: what EC2 does not know yet may still
 // be on its way, so it is waited for, by name.
 func dependency(field string, err error) *problem {

@@ -157,10 +157,11 @@ func (r *MySQLClusterReconciler) release(ctx context.Context, s *scope) error {
 			}
 		}
 	}
-	if err := r.releaseRecords(ctx, s); err != nil {
+	// In this order: the records say which Secrets are held.
+	if err := r.releaseCredentials(ctx, s); err != nil {
 		return err
 	}
-	if err := r.releaseCredentials(ctx, s); err != nil {
+	if err := r.releaseRecords(ctx, s); err != nil {
 		return err
 	}
 	before := s.cluster.DeepCopy()
@@ -183,26 +184,4 @@ func (r *MySQLClusterReconciler) releaseRecords(ctx context.Context, s *scope) e
 		return nil
 	}
 	return r.dropFinalizer(ctx, &cm)
-}
-
-// releaseCredentials lets the user's Secret go when no other cluster of the namespace needs it.
-func (r *MySQLClusterReconciler) releaseCredentials(ctx context.Context, s *scope) error {
-	ref := s.cluster.Spec.AWS.CredentialsSecretRef
-	if ref == nil {
-		return nil
-	}
-	var list v1alpha1.MySQLClusterList
-	if err := r.Client.List(ctx, &list, client.InNamespace(s.cluster.Namespace)); err != nil {
-		return fmt.Errorf("list clusters: %w", err)
-	}
-	for _, other := range list.Items {
-		if other.UID != s.cluster.UID && other.Spec.AWS.CredentialsSecretRef != nil && other.Spec.AWS.CredentialsSecretRef.Name == ref.Name {
-			return nil
-		}
-	}
-	var secret corev1.Secret
-	if err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: ref.Name}, &secret); err != nil {
-		return client.IgnoreNotFound(err)
-	}
-	return r.dropFinalizer(ctx, &secret)
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
 
@@ -45,6 +46,11 @@ type scope struct {
 	accountRefused bool
 	// cloud is nil when the cluster's account may not or cannot be used; connect.
 	cloud *ec2.Cloud
+	// account is the AWS account that cloud leads to, empty while STS does not say; accountProblem is why; connect.
+	account        string
+	accountProblem *problem
+	// unheld is the user's Secret with the credentials when our finalizer is not on it yet; connect.
+	unheld *corev1.Secret
 	// cloudProblem says why EC2 was not reached or not usable; connect and observeCloud.
 	cloudProblem *problem
 	// inventory is what EC2 shows of this cluster; observeCloud.
@@ -54,6 +60,8 @@ type scope struct {
 	strangers []string
 	// vpc is the VPC of the subnets; observeCloud.
 	vpc string
+	// missing is what the spec names and EC2 does not show, while there is enough to go on with; observeCloud.
+	missing []topology.Finding
 	// dependencyProblem is what the spec names and EC2 does not show; observeCloud.
 	dependencyProblem *problem
 	// preflightProblem is what the preflight found; preflight.

@@ -56,7 +56,8 @@ func (r *MySQLClusterReconciler) next(s *scope, failure *problem) (ctrl.Result, 
 	if s.acted > 0 {
 		return ctrl.Result{RequeueAfter: after}, nil // something came of this pass; trouble elsewhere must not slow it down
 	}
-	for _, p := range append(slices.Clone(s.outcome), s.cloudProblem, s.dependencyProblem, s.preflightProblem) {
+	// Trouble with EC2 itself does not count: the plan knows of it, and asking too often is the cloud plane's own care.
+	for _, p := range append(slices.Clone(s.outcome), s.dependencyProblem, s.preflightProblem) {
 		switch {
 		case p == nil:
 		case p.after > 0:
@@ -237,6 +238,7 @@ func (s *scope) problems(failure *problem) []topology.Finding {
 		add(s.cloudProblem)
 	}
 	add(s.dependencyProblem)
+	all = append(all, s.missing...)
 	add(s.preflightProblem)
 	for _, p := range s.outcome {
 		add(p)

@@ -167,6 +167,8 @@ const (
 	ReasonMaintenance = "MaintenanceAnnounced"
 	// ReasonSwitchoverRefused: the member that the switchover annotation names cannot become the primary.
 	ReasonSwitchoverRefused = "SwitchoverRefused"
+	// ReasonWrongAccount: the cluster's AWS credentials lead to another account than the one that its resources are in.
+	ReasonWrongAccount = "WrongAccount"
 	// ReasonCALost: the Secret with the certificate authority is gone while members exist that trust it.
 	ReasonCALost = "CertificateAuthorityLost"
 	// ReasonChangePending: the spec asks for another machine or volume than a member has, and this release of the operator

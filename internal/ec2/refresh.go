@@ -17,6 +17,8 @@ const (
 	// the operator itself loses its network a thousand clusters fall silent at once; EC2's bucket of 100 list calls refills
 	// by 20 a second, and the sweeps and the fences must have their share of it.
 	urgentRate, urgentBurst = 4, 20
+	// urgentSweep is how old the last sweep may be for the clusters that get no look of their own.
+	urgentSweep = 5 * time.Second
 
 	// lookPatience is how long a reconcile waits for a look by ids. EC2 answers sooner. When it does not, a failover must
 	// not stand still for it: what it says later is in the store for the next pass.
@@ -42,13 +44,27 @@ func (c *Cloud) Refresh(ctx context.Context, clusterUID string) (Inventory, erro
 
 // RefreshNow is Refresh for a cluster whose members have fallen silent: it looks at all instances and volumes of it, so
 // that one which somebody else stopped or terminated is not taken for running until the next sweep. At most once in two
-// seconds for a cluster, and less often when many clusters ask; in between it is Refresh.
+// seconds for a cluster; in between it is Refresh. When many clusters ask, a sweep every few seconds serves them all.
 func (c *Cloud) RefreshNow(ctx context.Context, clusterUID string) (Inventory, error) {
 	all := everything(c.store.inventory(clusterUID))
-	if all.empty() || !c.due(c.urged, clusterUID, urgentFloor) || !c.urgent.TryAccept() {
+	if all.empty() || !c.due(c.urged, clusterUID, urgentFloor) {
+		return c.Refresh(ctx, clusterUID)
+	}
+	if !c.urgent.TryAccept() {
+		c.sweepSoon(ctx)
 		return c.Refresh(ctx, clusterUID)
 	}
 	return c.lookNow(ctx, clusterUID, "all of "+clusterUID, all)
+}
+
+// sweepSoon sweeps unless that was done a moment ago, and waits no longer than lookPatience for it.
+func (c *Cloud) sweepSoon(ctx context.Context) {
+	if c.sweptSince(c.clock.Now().Add(-urgentSweep)) || c.recentFailure(&c.swept, c.interval/retryPart) != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookPatience)
+	defer cancel()
+	_ = c.joinSweep(ctx) // how it went is remembered, and told to whoever observes next
 }
 
 // lookNow looks at some of a cluster's things, in a flight named flight, and waits no longer than lookPatience for the

@@ -72,30 +72,48 @@ func TestRefreshNowIsBounded(t *testing.T) {
 	}
 }
 
-// The operator's own network fails, and hundreds of clusters fall silent at once.
+// A zone or the operator's own network fails, and hundreds of clusters fall silent at once.
 func TestRefreshNowIsBoundedOverAllClusters(t *testing.T) {
 	l := newLab(t)
-	const clusters = 300
+	const clusters, seconds = 300, 20
 	for n := range clusters {
-		id := fmt.Sprintf("i-%017d", n)
-		owner := Ownership{ClusterUID: fmt.Sprintf("silent-%d", n), Namespace: "shop", Cluster: "orders"}
-		l.cloud.store.do(func() {
-			l.cloud.store.instances.put(id, Instance{ID: id, State: StateRunning, Tags: owner.member("orders-0", 1)}, l.clock.Now())
+		id, owner := fmt.Sprintf("i-%017d", n), Ownership{ClusterUID: fmt.Sprintf("silent-%d", n), Namespace: "shop", Cluster: "orders"}
+		l.cloud.store.do(func() { // fresh: they stay although the server does not know them
+			l.cloud.store.instances.bear(id, Instance{ID: id, State: StateRunning, Tags: owner.member("orders-0", 1)}, l.clock.Now())
 		})
 	}
-	for second := range 10 {
+	stopped := l.running("orders-0")
+	l.observe()
+	l.proxy.ResetCalls()
+	if _, err := l.sdk().StopInstances(t.Context(), &awsec2.StopInstancesInput{InstanceIds: []string{stopped.ID}}); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(3 * settleDelay)
+	for second := range seconds {
 		for n := range clusters {
 			if _, err := l.cloud.RefreshNow(t.Context(), fmt.Sprintf("silent-%d", n)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if n, most := l.proxy.Counts()["DescribeInstances"], urgentBurst+urgentRate*second; n > most {
-			t.Fatalf("after %d s %d looks were made, at most %d may be", second, n, most)
+		sweeps := l.proxy.Counts()["DescribeSecurityGroups"] // only sweeps list these
+		if most := 1 + second/int(urgentSweep.Seconds()); sweeps > most {
+			t.Fatalf("after %d s there were %d sweeps, at most %d may be", second, sweeps, most)
+		}
+		if looks, most := l.proxy.Counts()["DescribeInstances"]-2*sweeps, urgentBurst+urgentRate*second; looks > most {
+			t.Fatalf("after %d s %d looks were made, at most %d may be", second, looks, most)
 		}
 		l.pass(time.Second)
 	}
-	if n := l.proxy.Counts()["DescribeInstances"]; n < urgentBurst {
-		t.Errorf("only %d looks were made in ten seconds", n)
+	if n := l.proxy.Counts()["DescribeInstances"]; n < urgentBurst+urgentRate*seconds/2 {
+		t.Errorf("only %d looks were made in %d s", n, seconds)
+	}
+	// One that got no look of its own is served by the sweeps.
+	deadline := time.Now().Add(settleTime)
+	for !stateOf(stopped.ID, StateStopped)(l.cloud.store.inventory(l.owner.ClusterUID)) {
+		if time.Now().After(deadline) {
+			t.Fatal("the sweeps did not see the stopped machine")
+		}
+		time.Sleep(settleDelay)
 	}
 }
 

@@ -40,6 +40,10 @@ type Operator struct {
 // New puts the operator together for the API server of config. It makes no call to AWS or to a member.
 func New(config *rest.Config, o Options) (*Operator, error) {
 	around := o.Surroundings.filled(metrics.Registry)
+	// The rate limit of the client would hold up a thousand clusters, and the renewal of the lease behind the looks at it;
+	// the API server's own fairness is the better judge.
+	config = rest.CopyConfig(config)
+	config.QPS, config.Burst = -1, -1
 	lock, err := leader.New(config, o.Namespace, o.LeaderElection, clock.RealClock{})
 	if err != nil {
 		return nil, err
@@ -102,9 +106,6 @@ func (op *Operator) Wake(name types.NamespacedName) {
 }
 
 func newManager(config *rest.Config, o Options, lock *leader.Lock) (ctrl.Manager, error) {
-	// The rate limit of the client would hold up a thousand clusters; the API server's own fairness is the better judge.
-	config = rest.CopyConfig(config)
-	config.QPS, config.Burst = -1, -1
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                              newScheme(),
 		Metrics:                             metricsOptions(o),

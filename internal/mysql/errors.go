@@ -30,6 +30,8 @@ var (
 	ErrApplierStopped = errors.New("the applier stands still")
 	// ErrWritable: the member accepts writes, and the action is only for members that do not.
 	ErrWritable = errors.New("the member is writable")
+	// ErrReplicates: the member has a source, and the action is only for members that have none.
+	ErrReplicates = errors.New("the member has a source")
 	// ErrSettingRefused: MySQL does not know the variable, or does not take the value as it is.
 	ErrSettingRefused = errors.New("setting refused")
 	// ErrJoinNotReady: the member has not written its certificate request yet.
@@ -56,6 +58,7 @@ const (
 	erUnknownVariable        = 1193
 	erLockWaitTimeout        = 1205
 	erWrongTypeForVariable   = 1232
+	erQueryInterrupted       = 1317
 	erVariableReadOnly       = 1238
 	erAccessDeniedNoPassword = 1698
 	erRestartFailed          = 3707

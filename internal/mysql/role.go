@@ -12,14 +12,21 @@ type PromoteSpec struct {
 	W        int
 }
 
+func (spec PromoteSpec) check() error {
+	if spec.SemiSync && spec.W < 1 {
+		return fmt.Errorf("%w: semi-sync with a wait for %d", ErrInvalidArgument, spec.W)
+	}
+	return nil
+}
+
 // Promote makes the member the writable primary. It drops the channel, sets the wait for acknowledgements and only then
 // opens the member for writes, so that no commit can slip through unprotected (facts 6, 13).
 // It refuses with ErrNotApplied while received transactions are not applied: dropping the channel deletes them (fact 12).
 // On a writable primary it only puts the wait right.
 func (m *Member) Promote(ctx context.Context, spec PromoteSpec) (err error) {
 	defer m.annotate(&err, "promote")
-	if spec.SemiSync && spec.W < 1 {
-		return fmt.Errorf("%w: semi-sync with a wait for %d", ErrInvalidArgument, spec.W)
+	if err := spec.check(); err != nil {
+		return err
 	}
 	return m.control(ctx, func(s *session) error {
 		if err := dropChannel(ctx, s); err != nil {
@@ -57,24 +64,6 @@ func dropChannel(ctx context.Context, s *session) error {
 		err = fmt.Errorf("%w: the channel to %s is still there", ErrStepNotEffective, status.SourceHost)
 	}
 	return err
-}
-
-// Demote makes the member read-only for everybody. It fails with ErrCommitsPending while commits wait for their
-// acknowledgements, because it would hang behind them (fact 2), and with ErrBlocked when open transactions or table locks
-// of clients held it up. Either way nothing is changed. Afterwards no commit can be waiting. The source side of semi-sync
-// stays as it is: switching it off takes MySQL up to a second, in which the cluster would have no primary.
-// ReplicateFrom and StartReplica do that, before the applier could be stopped by it (fact 7).
-func (m *Member) Demote(ctx context.Context) (err error) {
-	defer m.annotate(&err, "demote")
-	return m.control(ctx, func(s *session) error {
-		if err := refuseWhilePending(ctx, s); err != nil {
-			return err
-		}
-		if err := setReadOnly(ctx, s, true); err != nil {
-			return pendingOr(ctx, s, err)
-		}
-		return nil
-	})
 }
 
 // setReadOnly sets super_read_only and read_only alike, each only if it differs, and reads both back.

@@ -37,6 +37,12 @@ type Records struct {
 	// because it was the last voter left. Under an older row nobody is promoted without it.
 	Alone      string `json:"alone,omitempty"`
 	AloneSince uint64 `json:"aloneSince,omitempty"`
+	// Account is the id of the AWS account in which everything of the cluster is; it is written down before the first of it
+	// is made. Empty while nothing was made, or by a release that did not ask for it.
+	Account string `json:"account,omitempty"`
+	// Held are the users' Secrets, by name, that carry our finalizer for this cluster's sake: the one with its AWS
+	// credentials, and those before it that were not let go yet.
+	Held []string `json:"held,omitempty"`
 	// FinalChosen is true once FinalVolumes was decided, also when it is empty.
 	FinalChosen bool `json:"finalChosen,omitempty"`
 }
@@ -65,7 +71,7 @@ func (r Records) Clone() Records {
 	if r.Members == nil {
 		r.Members = map[string]Record{}
 	}
-	r.FinalVolumes = slices.Clone(r.FinalVolumes)
+	r.FinalVolumes, r.Held = slices.Clone(r.FinalVolumes), slices.Clone(r.Held)
 	return r
 }
 
@@ -74,7 +80,8 @@ func (r Records) Equal(o Records) bool {
 	return maps.Equal(r.Members, o.Members) && r.Bootstrapped == o.Bootstrapped && r.RebuiltAt.Equal(o.RebuiltAt) &&
 		slices.Equal(r.FinalVolumes, o.FinalVolumes) && r.FinalChosen == o.FinalChosen && r.FinalAt == o.FinalAt &&
 		r.BootstrappedVolume == o.BootstrappedVolume && r.Database == o.Database &&
-		r.PromotedAt == o.PromotedAt && r.Deposed == o.Deposed && r.Alone == o.Alone && r.AloneSince == o.AloneSince
+		r.PromotedAt == o.PromotedAt && r.Deposed == o.Deposed && r.Alone == o.Alone && r.AloneSince == o.AloneSince &&
+		r.Account == o.Account && slices.Equal(r.Held, o.Held)
 }
 
 // Rebuild makes new records from what EC2's tags tell, after the old ones were lost.

@@ -40,7 +40,9 @@ const (
 
 const (
 	// patience bounds every wait for something that must come; nothing is judged by it.
-	patience = 5 * time.Minute
+	patience = 3 * time.Minute
+	// readyPoll is how often all clusters are read while they are waited for.
+	readyPoll = 500 * time.Millisecond
 	// quiet is for how long nothing may be written before the state counts as steady.
 	quiet = 5 * time.Second
 	// bursts is how often all clusters are forced at the same moment.
@@ -266,29 +268,25 @@ func (w *world) handOver(b *testing.B) {
 	b.ReportMetric(longest.Seconds(), "longest-s")
 }
 
-// awaitReady waits until every cluster's condition Ready is true.
+// awaitReady waits until every cluster's condition Ready is true; patience runs anew whenever one more is.
 func (w *world) awaitReady(b *testing.B) {
 	b.Helper()
-	deadline := time.Now().Add(patience)
+	last, since := -1, time.Now()
 	for {
 		var list v1alpha1.MySQLClusterList
 		if err := w.client.List(b.Context(), &list, client.InNamespace(namespace)); err != nil {
 			b.Fatal(err)
 		}
-		waiting := ""
-		for _, c := range list.Items {
-			if !isReady(c) {
-				waiting = describe(c)
-				break
-			}
-		}
-		if waiting == "" {
+		waiting := slices.DeleteFunc(list.Items, isReady)
+		switch {
+		case len(waiting) == 0:
 			return
+		case len(waiting) != last:
+			last, since = len(waiting), time.Now()
+		case time.Since(since) > patience:
+			b.Fatalf("%d clusters are not Ready within %s: %s", len(waiting), patience, describe(waiting[0]))
 		}
-		if time.Now().After(deadline) {
-			b.Fatalf("not Ready within %s: %s", patience, waiting)
-		}
-		time.Sleep(250 * time.Millisecond)
+		time.Sleep(readyPoll)
 	}
 }
 

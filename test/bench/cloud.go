@@ -21,7 +21,9 @@ const (
 	vpcID     = "vpc-0a0a0a0a0a0a0a0a0"
 	imageID   = "ami-0a0a0a0a0a0a0a0a0"
 	launched  = "2026-01-01T00:00:00.000Z"
+	accountID = "123456789012"
 	ec2Schema = "http://ec2.amazonaws.com/doc/2016-11-15/"
+	stsSchema = "https://sts.amazonaws.com/doc/2011-06-15/"
 	xmlType   = "text/xml;charset=UTF-8"
 )
 
@@ -122,6 +124,9 @@ func (a *account) answer(form url.Values) (status int, body string) {
 		set = "instanceStatusSet"
 	case "DescribeSubnets":
 		set, items = "subnetSet", describedSubnets()
+	case "GetCallerIdentity":
+		return http.StatusOK, `<GetCallerIdentityResponse xmlns="` + stsSchema + `"><GetCallerIdentityResult>` +
+			elements("Account", accountID) + `</GetCallerIdentityResult></GetCallerIdentityResponse>`
 	default:
 		return http.StatusBadRequest, `<Response><Errors><Error><Code>UnsupportedOperation</Code><Message>the stub only describes, it does not ` +
 			action + `</Message></Error></Errors></Response>`

@@ -110,7 +110,7 @@ func History(entries []Entry, rows []Row) (stale, newer Entry, found bool) {
 	}
 	var soonest Entry // the earliest acknowledgement in any later reign
 	var reign []Entry
-	close := func() {
+	end := func() {
 		for _, e := range reign {
 			if soonest.ID == 0 || e.Answered < soonest.Answered {
 				soonest = e
@@ -124,7 +124,7 @@ func History(entries []Entry, rows []Row) (stale, newer Entry, found bool) {
 			continue
 		}
 		if len(reign) > 0 && reign[0].Server != e.Server {
-			close()
+			end()
 		}
 		if soonest.ID != 0 && e.Sent > soonest.Answered {
 			return e, soonest, true

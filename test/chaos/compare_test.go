@@ -29,14 +29,14 @@ func TestTheLedgerIsHeldAgainstTheRows(t *testing.T) {
 		rows []Row
 		want Difference
 	}{
-		"as it should be":                 {rows: []Row{rowOf(a), rowOf(b)}},
-		"an unknown one is there":         {rows: []Row{rowOf(a), rowOf(b), rowOf(unknown)}},
-		"an acknowledged one is missing":  {rows: []Row{rowOf(a)}, want: Difference{Lost: []uint64{2}}},
-		"everything is missing":           {want: Difference{Lost: []uint64{1, 2}}},
-		"one is there twice":              {rows: []Row{rowOf(a), rowOf(b), rowOf(a)}, want: Difference{Duplicated: []uint64{1}}},
-		"an unknown one is there twice":   {rows: []Row{rowOf(a), rowOf(b), rowOf(unknown), rowOf(unknown)}, want: Difference{Duplicated: []uint64{3}}},
-		"a refused one is there":          {rows: []Row{rowOf(a), rowOf(b), rowOf(refused)}, want: Difference{Uncalled: []uint64{4}}},
-		"one is there that nobody sent":   {rows: []Row{rowOf(a), rowOf(b), {ID: 99}}, want: Difference{Uncalled: []uint64{99}}},
+		"as it should be":                  {rows: []Row{rowOf(a), rowOf(b)}},
+		"an unknown one is there":          {rows: []Row{rowOf(a), rowOf(b), rowOf(unknown)}},
+		"an acknowledged one is missing":   {rows: []Row{rowOf(a)}, want: Difference{Lost: []uint64{2}}},
+		"everything is missing":            {want: Difference{Lost: []uint64{1, 2}}},
+		"one is there twice":               {rows: []Row{rowOf(a), rowOf(b), rowOf(a)}, want: Difference{Duplicated: []uint64{1}}},
+		"an unknown one is there twice":    {rows: []Row{rowOf(a), rowOf(b), rowOf(unknown), rowOf(unknown)}, want: Difference{Duplicated: []uint64{3}}},
+		"a refused one is there":           {rows: []Row{rowOf(a), rowOf(b), rowOf(refused)}, want: Difference{Uncalled: []uint64{4}}},
+		"one is there that nobody sent":    {rows: []Row{rowOf(a), rowOf(b), {ID: 99}}, want: Difference{Uncalled: []uint64{99}}},
 		"one has other contents than sent": {rows: []Row{rowOf(a), changed}, want: Difference{Changed: []uint64{2}}},
 	} {
 		got := Compare(sent, c.rows)
@@ -81,9 +81,9 @@ func TestAStaleAcknowledgementIsFoundInTheHistory(t *testing.T) {
 		rows  []Entry
 		found bool
 	}{
-		"two reigns":                   {rows: []Entry{first, second}},
-		"there and back":               {rows: []Entry{first, second, third}},
-		"under way while it was over":  {rows: []Entry{first, overlap, second}},
+		"two reigns":                    {rows: []Entry{first, second}},
+		"there and back":                {rows: []Entry{first, second, third}},
+		"under way while it was over":   {rows: []Entry{first, overlap, second}},
 		"sent to the deposed, and kept": {rows: []Entry{first, third, second}, found: true},
 	} {
 		var rows []Row

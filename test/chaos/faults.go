@@ -75,7 +75,7 @@ func networkFaults() []Fault {
 	}
 	const members, node = cloud.PartyMembers, cloud.PartyNode
 	return []Fault{
-		{"partition, primary and a replica", cuts(func(p, r string) []way { return both(p, r) }), moment, long},
+		{"partition, primary and a replica", cuts(both), moment, long},
 		{"partition, two replicas", func(ctx context.Context, s *Scene) error {
 			return cutAll(ctx, s, both(s.Replicas[0].InstanceID, s.Replicas[1].InstanceID)...)
 		}, moment, long},

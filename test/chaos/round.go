@@ -83,8 +83,9 @@ func (w *World) Run(ctx context.Context, f Fault) (Result, error) {
 func (w *World) settle(ctx context.Context, since time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	told, waiting := time.Now(), "the status"
+	told := time.Now()
 	for {
+		var waiting string
 		c, err := w.cluster(ctx)
 		switch {
 		case err != nil:

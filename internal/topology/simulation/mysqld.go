@@ -69,9 +69,7 @@ type mysqld struct {
 	lagUntil    int64 // the applier stands still until then without an error
 	blockUntil  int64 // open transactions or locks hold up Demote until then (facts 13, 22)
 
-	control     *session // whoever holds the operator's lock
-	transaction *session // whoever runs a transaction of the operator's
-	cloning     bool
+	control *session // whoever holds the operator's lock
 }
 
 // commit is a transaction that waits to be answered.
@@ -85,7 +83,7 @@ type commit struct {
 
 // start runs mysqld on a volume. Crash recovery commits everything that is in the binary log (fact 1), and no role
 // survives: the server is read-only, its threads stand still (skip_replica_start), semi-sync is off.
-func (w *world) start(in *instance, st *store) *mysqld {
+func (w *world) start(in *instance, st *store) {
 	s := &mysqld{w: w, on: in, st: st, started: w.now, superReadOnly: true, wait: 1, acks: map[*instance]int{}, io: ioOff}
 	if st.clone != nil && st.clone.State == mysql.CloneInProgress {
 		st.clone = &mysql.CloneProgress{State: mysql.CloneInterrupted, Source: st.clone.Source}
@@ -98,7 +96,6 @@ func (w *world) start(in *instance, st *store) *mysqld {
 	in.server = s
 	w.roles = true
 	w.say("%s: mysqld is up on %s, executed %s, retrieved %s, %s", in.member, in.ID, w.ledger.print(&st.executed), w.ledger.print(&st.retrieved), rowText(st.row))
-	return s
 }
 
 // end is kill -9: whoever waits loses the connection, and nobody is answered (fact 1). A power cut also takes what was

@@ -25,6 +25,9 @@ func (op *operator) observe(p *process, recordsLost bool) (topology.Observed, bo
 	case op.inTransition():
 		err = p.sweep(true)
 	}
+	if err == nil {
+		err = op.findHidden(p)
+	}
 	if err != nil && pic.taken < 0 {
 		return topology.Observed{}, false
 	}
@@ -43,6 +46,30 @@ func (op *operator) observe(p *process, recordsLost bool) (topology.Observed, bo
 		return o, false
 	}
 	return o, true
+}
+
+// findHidden looks by id for the recorded volumes that the lists do not show, as controllers do.
+func (op *operator) findHidden(p *process) error {
+	w := op.w
+	for n := range maxMembers {
+		rec := op.records.Members[w.desired.MemberName(n)]
+		if rec.VolumeID == "" || op.picture.volumes[rec.VolumeID] != nil || op.goneAt[rec.VolumeID] > 0 && w.now-op.goneAt[rec.VolumeID] < goneFor {
+			continue
+		}
+		if err := p.call("look for "+rec.VolumeID, func() error {
+			v := w.volume(rec.VolumeID)
+			seen, there := asOf(v.past, w.now-w.between(0, w.shape.weather.lag))
+			if there && seen.State != deleted {
+				see(op.picture.volumes, v.ID, v.member, seen, w.now, false)
+			} else {
+				op.goneAt[v.ID] = w.now
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (op *operator) inTransition() bool {

@@ -44,6 +44,7 @@ type operator struct {
 	brokenSince map[string]int64
 	downSince   map[string]int64
 	refused     map[string]refusal
+	goneAt      map[string]int64
 	primary     *instance // what the prober watches
 	said        string    // the plan that was told last
 	failed      map[string]bool
@@ -55,17 +56,16 @@ type refusal struct {
 }
 
 // lead starts an operator that holds the lease.
-func (w *world) lead() *operator {
+func (w *world) lead() {
 	op := &operator{
 		w: w, name: fmt.Sprintf("operator-%d", len(w.every)+1), picture: newPicture(), slots: map[*instance]*slot{}, claimed: map[string]bool{},
-		silentSince: map[string]int64{}, brokenSince: map[string]int64{}, downSince: map[string]int64{}, refused: map[string]refusal{}, failed: map[string]bool{},
+		silentSince: map[string]int64{}, brokenSince: map[string]int64{}, downSince: map[string]int64{}, refused: map[string]refusal{}, goneAt: map[string]int64{}, failed: map[string]bool{},
 	}
 	w.every = append(w.every, op)
 	w.leader, w.kube.holder, w.kube.renewed = op, op, w.now
 	w.say("%s leads", op.name)
 	w.spawn(op, nil, op.run)
 	w.after(renewEvery, op.renew)
-	return op
 }
 
 // renew keeps the lease, or notices that it is somebody else's and ends the process.

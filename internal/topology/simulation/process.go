@@ -19,7 +19,7 @@ type process struct {
 type killed struct{}
 
 // spawn starts a process of an operator.
-func (w *world) spawn(op *operator, parent *process, run func(*process)) *process {
+func (w *world) spawn(op *operator, parent *process, run func(*process)) {
 	p := &process{w: w, op: op, parent: parent}
 	p.next, p.stop = iter.Pull(func(yield func(struct{}) bool) {
 		p.yield = yield
@@ -31,7 +31,6 @@ func (w *world) spawn(op *operator, parent *process, run func(*process)) *proces
 		parent.children++
 	}
 	w.after(0, p.resume)
-	return p
 }
 
 // finish ends a process, however it ended.

@@ -58,6 +58,9 @@ func TestCloudFaults(t *testing.T) {
 	do(l.Join(t.Context(), a, b))
 	l.eventually("joined", reaches)
 
+	oneWay(t, l, a, b, reaches)
+	full(t, l, b)
+
 	do(l.Isolate(t.Context(), b))
 	if err := l.dial(b); err == nil || !strings.Contains(err.Error(), "timeout") {
 		t.Errorf("an isolated machine: %v", err)
@@ -90,6 +93,7 @@ func TestCloudFaults(t *testing.T) {
 	if err := l.Freeze(t.Context(), b); err == nil {
 		t.Error("a machine without power was frozen")
 	}
+	powerOff(t, l, a)
 	do(l.Crash(t.Context(), a))
 	l.eventually("off", func() bool { return !l.power(a) })
 	t.Run("control API", func(t *testing.T) { controlAPI(t, l, a) })
@@ -129,4 +133,90 @@ func controlAPI(t *testing.T, l *lab, id string) {
 	if err := json.Unmarshal([]byte(call("GET", "/instances", http.StatusOK)), &states); err != nil || len(states) != 2 {
 		t.Errorf("instances %v: %v", states, err)
 	}
+}
+
+// oneWay: what one party sends is dropped, and nothing else. A ping is answered only when both ways are open, so the way
+// is told by what arrives: a connection's first packet is counted where it should get to.
+func oneWay(t *testing.T, l *lab, a, b string, reaches func() bool) {
+	do := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	address := aws.ToString(l.instance(b).PrivateIpAddress)
+	arrives := func() bool {
+		l.in(b, "nft add table ip seen; nft delete table ip seen; nft add table ip seen; "+
+			"nft 'add chain ip seen input { type filter hook input priority 0; }'; "+
+			"nft 'add rule ip seen input ip saddr "+aws.ToString(l.instance(a).PrivateIpAddress)+" tcp dport 3306 counter'")
+		l.in(a, "curl -s -m 1 -o /dev/null http://"+address+":3306/ || true")
+		return !strings.Contains(l.in(b, "nft list table ip seen"), "counter packets 0 ")
+	}
+	for _, c := range []struct {
+		from, to string
+		arrives  bool
+	}{
+		{a, b, false}, {a, cloud.PartyMembers, false}, {b, a, true}, {cloud.PartyMembers, a, true},
+	} {
+		do(l.Cut(t.Context(), c.from, c.to))
+		if reaches() {
+			t.Errorf("%s is cut from %s and answers come back", c.from, c.to)
+		}
+		if got := arrives(); got != c.arrives {
+			t.Errorf("cut from %s to %s: what a sends to b arrives is %t", c.from, c.to, got)
+		}
+		if l.dial(a) != nil || l.dial(b) != nil {
+			t.Errorf("cut from %s to %s: the host is cut off too", c.from, c.to)
+		}
+		do(l.Mend(t.Context(), c.from, c.to))
+		l.eventually("mended", reaches)
+	}
+	do(l.Cut(t.Context(), a, b))
+	do(l.MendAll(t.Context()))
+	l.eventually("all mended", reaches)
+	for _, wrong := range [][2]string{{a, "nobody"}, {a, "pod:here"}, {"pod:10.244.0.2", cloud.PartyNode}} {
+		if err := l.Cut(t.Context(), wrong[0], wrong[1]); err == nil {
+			t.Errorf("cut from %s to %s was taken", wrong[0], wrong[1])
+		}
+	}
+}
+
+// full: nothing more can be written to a volume, until there is room again.
+func full(t *testing.T, l *lab, id string) {
+	if err := l.Fill(t.Context(), id); err == nil {
+		t.Error("a machine without a volume was filled")
+	}
+	volume := l.volume(1, nil)
+	l.attach(volume, id, "/dev/sdf")
+	disk := byID(volume)
+	l.in(id, "mkfs.xfs -q "+disk+" && mkdir -p /data && mount "+disk+" /data")
+	write := func() string { return l.in(id, "dd if=/dev/zero of=/data/more bs=64k count=16 status=none 2>&1; sync; rm -f /data/more") }
+	if err := l.Fill(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	if said := write(); !strings.Contains(said, "No space left") {
+		t.Errorf("the volume is not full: %q", said)
+	}
+	for range 2 { // also when there is nothing left to drain
+		if err := l.Drain(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if said := write(); said != "" {
+		t.Errorf("the volume is still full: %q", said)
+	}
+	l.in(id, "umount /data")
+}
+
+// powerOff: a guest that shuts itself down is stopped in EC2's eyes, and can be started again.
+func powerOff(t *testing.T, l *lab, id string) {
+	if err := l.PowerOff(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	l.awaitState(id, "stopped")
+	if err := l.PowerOff(t.Context(), id); err == nil {
+		t.Error("a machine without power was shut down")
+	}
+	l.start(id)
+	l.eventually("on again", func() bool { return l.dial(id) == nil })
 }

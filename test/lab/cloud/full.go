@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -63,7 +64,7 @@ func fill(root string) error {
 		return err
 	}
 	defer file.Close()
-	end, err := file.Seek(0, os.SEEK_END)
+	end, err := file.Seek(0, io.SeekEnd)
 	if err != nil {
 		return err
 	}

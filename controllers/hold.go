@@ -1,0 +1,82 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+)
+
+// willHold adds the Secret with the cluster's credentials to the records. It is written down before the Secret gets the
+// finalizer: the operator may not list the Secrets of others, and would not find it again by itself.
+func (s *scope) willHold(records *topology.Records) {
+	if name := credentialsSecret(s.cluster); name != "" && s.cloud != nil && !slices.Contains(records.Held, name) {
+		records.Held = append(slices.Clone(records.Held), name)
+	}
+}
+
+// hold puts our finalizer on the Secret with the cluster's credentials: without it the EC2 resources of a deleted
+// namespace could never be removed. A Secret that the spec named before is let go once its successor works.
+func (r *MySQLClusterReconciler) hold(ctx context.Context, s *scope) error {
+	if s.cloud == nil || s.recordsLost {
+		return nil
+	}
+	if s.unheld != nil {
+		before := s.unheld.DeepCopy()
+		controllerutil.AddFinalizer(s.unheld, v1alpha1.Finalizer)
+		if err := r.Client.Patch(ctx, s.unheld, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+			return fmt.Errorf("hold Secret %s: %w", before.Name, err)
+		}
+	}
+	current := credentialsSecret(s.cluster)
+	earlier := func(name string) bool { return name != current }
+	if !s.observed.CloudReachable || !slices.ContainsFunc(s.records.Held, earlier) {
+		return nil
+	}
+	for _, name := range s.records.Held {
+		if earlier(name) {
+			if err := r.letGo(ctx, s, name); err != nil {
+				return err
+			}
+		}
+	}
+	return r.saveRecords(ctx, s, func(records *topology.Records) { records.Held = slices.DeleteFunc(records.Held, earlier) })
+}
+
+// letGo takes our finalizer off a user's Secret, unless another cluster of the namespace needs it.
+func (r *MySQLClusterReconciler) letGo(ctx context.Context, s *scope, name string) error {
+	var list v1alpha1.MySQLClusterList
+	if err := r.Client.List(ctx, &list, client.InNamespace(s.cluster.Namespace)); err != nil {
+		return fmt.Errorf("list clusters: %w", err)
+	}
+	for i := range list.Items {
+		if other := &list.Items[i]; other.UID != s.cluster.UID && credentialsSecret(other) == name {
+			return nil
+		}
+	}
+	var secret corev1.Secret
+	if err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: name}, &secret); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	return r.dropFinalizer(ctx, &secret)
+}
+
+// releaseCredentials lets every Secret go that was held for a cluster.
+func (r *MySQLClusterReconciler) releaseCredentials(ctx context.Context, s *scope) error {
+	names := slices.Clone(s.records.Held)
+	if name := credentialsSecret(s.cluster); name != "" && !slices.Contains(names, name) {
+		names = append(names, name)
+	}
+	for _, name := range names {
+		if err := r.letGo(ctx, s, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}

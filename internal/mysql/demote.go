@@ -1,0 +1,371 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+const (
+	// shortWrite is how long a statement may hold up a demotion without being worth a word: ordinary writes are over by
+	// then. It is also how long the first look at the server takes.
+	shortWrite = 100 * time.Millisecond
+	// demoteLook is the pause between two looks at what holds the demotion up.
+	demoteLook = 25 * time.Millisecond
+	// demoteTry bounds one attempt. While it waits, nobody on the server can begin to write; when it is given up, all go on.
+	demoteTry = 400 * time.Millisecond
+	// demoteTries: what may still fail an attempt began to write after the last look.
+	demoteTries = 3
+	// rollbackWait bounds the wait for killed sessions to let go. Undoing a statement takes about as long as it ran.
+	rollbackWait = 5 * time.Second
+)
+
+// DemoteSpec says how much consideration the clients of a primary get when it is demoted. The zero value demotes an idle
+// primary, or one with ordinary short writes.
+type DemoteSpec struct {
+	// Patience bounds the wait for transactions that were open at the beginning, for long statements and table locks.
+	// Everybody goes on writing meanwhile. Once it is over, open transactions no longer count: their COMMIT would fail.
+	Patience time.Duration
+	// Kill ends the sessions whose statements or table locks still stand in the way after that. Without it they fail the
+	// demotion.
+	Kill bool
+}
+
+// Demote is DemoteBounded without patience and without killing.
+func (m *Member) Demote(ctx context.Context) error { return m.DemoteBounded(ctx, DemoteSpec{}) }
+
+// DemoteBounded makes the member read-only for everybody, or leaves everything as it was. It waits for the clients as
+// spec says while writes go on, and asks for the lock only when it can be had at once: whoever begins to write behind
+// that request waits too, at most 0.4 s an attempt, three attempts at most.
+//
+// It fails with ErrCommitsPending while commits wait for acknowledgements that do not come: it would hang behind them
+// (fact 2), and they are never killed. It fails with ErrBlocked while clients stand in the way: running writes, DDL and
+// events, LOCK TABLES ... WRITE. Readers, idle transactions, FLUSH TABLES WITH READ LOCK and LOCK INSTANCE FOR BACKUP do not.
+//
+// Afterwards no commit can be waiting, and sessions with open changes or row locks are ended: they could not commit any
+// more but by XA PREPARE and XA COMMIT, which MySQL lets through on a read-only server, and their locks would stop the
+// applier later (fact 13). A transaction that was prepared before can still be committed here by anybody: whoever relies
+// on the executed set being final reads it again when no replica can acknowledge any more.
+//
+// The source side of semi-sync stays as it is, for Reopen, and because switching it off takes MySQL up to a second.
+func (m *Member) DemoteBounded(ctx context.Context, spec DemoteSpec) (err error) {
+	defer m.annotate(&err, "demote")
+	return m.control(ctx, func(s *session) error {
+		readOnly, superReadOnly, err := readOnlyState(ctx, s)
+		if err != nil || (readOnly && superReadOnly) {
+			return err
+		}
+		helper, err := m.pool.dial(ctx, m.e, verified)
+		if err != nil {
+			return unreachable(err)
+		}
+		defer helper.close()
+		d := &demotion{control: s, helper: helper, spec: spec, now: s.pool.options.Clock.Now}
+		if err := d.run(ctx); err != nil {
+			return err
+		}
+		return endOpenChanges(ctx, s)
+	})
+}
+
+// demotion is one attempt to make a primary read-only. control asks for the lock, and helper looks and kills meanwhile.
+type demotion struct {
+	control, helper *session
+	spec            DemoteSpec
+	now             func() time.Time
+}
+
+// blocker is a statement, or a LOCK TABLES, that keeps the server from becoming read-only.
+type blocker struct {
+	session   uint64
+	statement uint64 // MySQL's number of the event that took the lock
+}
+
+func (d *demotion) run(ctx context.Context) error {
+	deadline := d.now().Add(d.spec.Patience)
+	if err := refuseWhileStuck(ctx, d.helper); err != nil {
+		return err
+	}
+	if err := d.awaitOpenChanges(ctx, deadline); err != nil {
+		return err
+	}
+	var blocked error
+	for range demoteTries {
+		left, err := d.awaitQuiet(ctx, deadline)
+		if err != nil {
+			return err
+		}
+		if len(left) > 0 {
+			if !d.spec.Kill {
+				return fmt.Errorf("%w: %d sessions write or hold table locks", ErrBlocked, len(left))
+			}
+			// They may stand in the way only because they wait for a row of a commit that waits itself.
+			if err := refuseWhileStuck(ctx, d.helper); err != nil {
+				return err
+			}
+			// Before the lock is asked for: everybody else writes on while they are rolled back.
+			if err := d.end(ctx, left); err != nil {
+				return err
+			}
+		}
+		if blocked = d.try(ctx); !errors.Is(blocked, ErrBlocked) {
+			return blocked
+		}
+	}
+	return blocked
+}
+
+// awaitOpenChanges waits until the transactions are over that have changed something by now.
+func (d *demotion) awaitOpenChanges(ctx context.Context, deadline time.Time) error {
+	first, err := openChanges(ctx, d.helper)
+	for err == nil && len(first) > 0 && d.now().Before(deadline) {
+		if err = pause(ctx, demoteLook); err != nil {
+			return err
+		}
+		var still map[string]uint64
+		if still, err = openChanges(ctx, d.helper); err != nil {
+			return err
+		}
+		for trx := range first {
+			if _, ok := still[trx]; !ok {
+				delete(first, trx)
+			}
+		}
+	}
+	return err
+}
+
+// awaitQuiet waits until nothing that is longer than an ordinary write stands in the way, and returns what still does at
+// the deadline.
+func (d *demotion) awaitQuiet(ctx context.Context, deadline time.Time) ([]blocker, error) {
+	began, since := d.now(), map[blocker]time.Time{}
+	for {
+		now := d.now()
+		present, err := blockers(ctx, d.helper)
+		if err != nil {
+			return nil, err
+		}
+		var long []blocker
+		for _, b := range present {
+			if since[b].IsZero() {
+				since[b] = now
+			}
+			if now.Sub(since[b]) >= shortWrite {
+				long = append(long, b)
+			}
+		}
+		switch {
+		case len(present) == 0, len(long) == 0 && now.Sub(began) >= shortWrite:
+			return nil, nil
+		case len(long) > 0 && !now.Before(deadline):
+			return long, nil
+		}
+		if err := pause(ctx, demoteLook); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// end kills the blockers and waits until their locks are gone.
+func (d *demotion) end(ctx context.Context, killed []blocker) error {
+	for _, b := range killed {
+		if err := d.helper.kill(ctx, b.session); err != nil {
+			return err
+		}
+	}
+	for deadline := d.now().Add(rollbackWait); ; {
+		present, err := blockers(ctx, d.helper)
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(present, func(b blocker) bool { return slices.Contains(killed, b) }) {
+			return nil
+		}
+		if !d.now().Before(deadline) {
+			return fmt.Errorf("%w: what killed sessions wrote is still being undone", ErrBlocked)
+		}
+		if err := pause(ctx, demoteLook); err != nil {
+			return err
+		}
+	}
+}
+
+// try asks for the lock and gives up after demoteTry. A SET that is interrupted leaves nothing behind (fact 2).
+func (d *demotion) try(ctx context.Context) error {
+	done := make(chan error, 1)
+	// An end of ctx must not cut the connection: the server would go on waiting, and might get the lock when nobody
+	// expects it any more. The session's lock_wait_timeout ends it when the interruption does not get through.
+	whole := context.WithoutCancel(ctx)
+	go func() { done <- d.control.change(whole, "role/super-read-only", "SET GLOBAL super_read_only = ON") }()
+	timer := time.NewTimer(demoteTry)
+	defer timer.Stop()
+	var err error
+	select {
+	case err = <-done:
+	case <-timer.C:
+		err = errors.Join(d.interrupt(whole), <-done)
+	case <-ctx.Done():
+		err = errors.Join(contextError(ctx), d.interrupt(whole), <-done)
+	}
+	// Through the helper: an interruption that came too late may hit the next statement of the other session.
+	readOnly, superReadOnly, e := readOnlyState(whole, d.helper)
+	switch {
+	case e != nil:
+		return errors.Join(err, e)
+	case err != nil && !isServerError(err, erQueryInterrupted, erLockWaitTimeout):
+		return err
+	case readOnly && superReadOnly:
+		return nil
+	case err != nil:
+		if pending := refuseWhileStuck(ctx, d.helper); pending != nil {
+			return pending
+		}
+		return fmt.Errorf("%w: %w", ErrBlocked, err)
+	}
+	return fmt.Errorf("%w: read_only is %s, super_read_only is %s", ErrStepNotEffective, onOff(readOnly), onOff(superReadOnly))
+}
+
+func (d *demotion) interrupt(ctx context.Context) error {
+	_, err := d.helper.conn.ExecContext(ctx, "KILL QUERY ?", d.control.id)
+	return err
+}
+
+// theirs is the condition for sessions of clients. Ours, the replicas' and the server's own are not among them.
+const theirs = "PROCESSLIST_ID IS NOT NULL AND PROCESSLIST_USER NOT IN ('" + OperatorUser + "', '" + ReplicationUser + "', 'system user')"
+
+// blockers reads which clients' statements and table locks keep the server from becoming read-only. Commits that wait for
+// an acknowledgement are left out: they cannot be ended.
+func blockers(ctx context.Context, s *session) ([]blocker, error) {
+	var found []blocker
+	err := s.rows(ctx, `SELECT DISTINCT PROCESSLIST_ID, OWNER_EVENT_ID FROM performance_schema.metadata_locks JOIN performance_schema.threads ON THREAD_ID = OWNER_THREAD_ID
+		WHERE OBJECT_TYPE = 'GLOBAL' AND LOCK_TYPE = 'INTENTION_EXCLUSIVE' AND LOCK_STATUS = 'GRANTED' AND COALESCE(PROCESSLIST_STATE, '') NOT LIKE 'Waiting for semi-sync ACK%'
+		AND `+theirs, nil, func(rows *sql.Rows) error {
+		var b blocker
+		if err := rows.Scan(&b.session, &b.statement); err != nil {
+			return err
+		}
+		found = append(found, b)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look for what holds up the demotion: %w", err)
+	}
+	return found, nil
+}
+
+// openChanges reads the clients' transactions that have changed something, with the sessions that they are of.
+func openChanges(ctx context.Context, s *session) (map[string]uint64, error) {
+	return transactions(ctx, s, "trx_rows_modified > 0")
+}
+
+func transactions(ctx context.Context, s *session, condition string) (map[string]uint64, error) {
+	found := map[string]uint64{}
+	err := s.rows(ctx, `SELECT trx_id, trx_mysql_thread_id FROM information_schema.innodb_trx JOIN performance_schema.threads ON PROCESSLIST_ID = trx_mysql_thread_id
+		WHERE (`+condition+`) AND `+theirs, nil, func(rows *sql.Rows) error {
+		var trx string
+		var id uint64
+		if err := rows.Scan(&trx, &id); err != nil {
+			return err
+		}
+		found[trx] = id
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look for open transactions: %w", err)
+	}
+	return found, nil
+}
+
+// endOpenChanges ends the sessions of a read-only server whose transactions have changed or locked something.
+func endOpenChanges(ctx context.Context, s *session) error {
+	open, err := transactions(ctx, s, "trx_rows_modified > 0 OR trx_rows_locked > 0")
+	if err != nil {
+		return err
+	}
+	for _, id := range open {
+		if err := s.kill(ctx, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refuseWhileStuck fails with ErrCommitsPending when commits wait for acknowledgements and none comes in. Under load some
+// commit waits at every moment; that alone says nothing.
+func refuseWhileStuck(ctx context.Context, s *session) error {
+	var acknowledged [2]int
+	for i := range acknowledged {
+		if i > 0 {
+			if err := pause(ctx, shortWrite); err != nil {
+				return err
+			}
+		}
+		waiting, err := pendingCommits(ctx, s)
+		if err != nil || waiting == 0 {
+			return err
+		}
+		if err := s.row(ctx, `SELECT CAST(VARIABLE_VALUE AS UNSIGNED) FROM performance_schema.global_status
+			WHERE VARIABLE_NAME = 'Rpl_semi_sync_source_yes_tx'`, nil, &acknowledged[i]); err != nil {
+			return fmt.Errorf("count the acknowledged commits: %w", err)
+		}
+	}
+	if acknowledged[0] != acknowledged[1] {
+		return nil
+	}
+	return refuseWhilePending(ctx, s)
+}
+
+// Reopen makes a member writable again that was demoted and has got no source since, with its wait for acknowledgements
+// as spec says. It refuses with ErrReplicates when the member has a source: then somebody else may be the primary.
+func (m *Member) Reopen(ctx context.Context, spec PromoteSpec) (err error) {
+	defer m.annotate(&err, "reopen")
+	if err := spec.check(); err != nil {
+		return err
+	}
+	return m.control(ctx, func(s *session) error {
+		status, err := replicationStatus(ctx, s)
+		if err != nil {
+			return err
+		}
+		if status != nil {
+			return fmt.Errorf("%w: %s", ErrReplicates, status.SourceHost)
+		}
+		if err := setSourceWait(ctx, s, spec.SemiSync, spec.W); err != nil {
+			return err
+		}
+		return setReadOnly(ctx, s, false)
+	})
+}
+
+// DisconnectClients ends the sessions of all clients, so that they connect again and find the present primary: a session
+// that outlives a demotion gets errors for its writes and never comes upon the idea to look elsewhere. Sessions whose
+// commit waits for an acknowledgement stay: ending them would tell their client nothing. It returns how many it ended.
+func (m *Member) DisconnectClients(ctx context.Context) (ended int, err error) {
+	defer m.annotate(&err, "disconnect clients")
+	err = m.control(ctx, func(s *session) error {
+		var ids []uint64
+		err := s.rows(ctx, `SELECT PROCESSLIST_ID FROM performance_schema.threads WHERE TYPE = 'FOREGROUND' AND PROCESSLIST_COMMAND NOT IN ('Daemon', 'Binlog Dump', 'Binlog Dump GTID')
+			AND COALESCE(PROCESSLIST_STATE, '') NOT LIKE 'Waiting for semi-sync ACK%' AND `+theirs, nil, func(rows *sql.Rows) error {
+			var id uint64
+			if err := rows.Scan(&id); err != nil {
+				return err
+			}
+			ids = append(ids, id)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		for _, id := range ids {
+			if err := s.kill(ctx, id); err != nil {
+				return err
+			}
+			ended++
+		}
+		return nil
+	})
+	return ended, err
+}

@@ -1,0 +1,448 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/mysqld"
+)
+
+// holder is a client's session that stands in the way of a demotion, or seems to.
+type holder struct {
+	t    *testing.T
+	conn *sql.Conn
+	id   string
+	// ended gets the outcome of the last statement, if that runs in the background.
+	ended chan error
+}
+
+// hold opens a session and runs statements in it. One that begins with & goes on in the background.
+func hold(t *testing.T, s *mysqld.Server, statements ...string) *holder {
+	t.Helper()
+	ctx := t.Context()
+	conn, err := root(t, s).Conn(ctx)
+	must(t, err)
+	t.Cleanup(func() { conn.Close() })
+	h := &holder{t: t, conn: conn, ended: make(chan error, 1)}
+	must(t, conn.QueryRowContext(ctx, "SELECT CONNECTION_ID()").Scan(&h.id))
+	for _, statement := range statements {
+		if text, background := strings.CutPrefix(statement, "&"); background {
+			go func() {
+				_, err := conn.ExecContext(context.WithoutCancel(ctx), text)
+				h.ended <- err
+			}()
+			waitFor(t, text, func() bool {
+				return value(t, root(t, s), "SELECT COUNT(*) FROM performance_schema.processlist WHERE ID = "+h.id+" AND INFO IS NOT NULL") == "1"
+			})
+			continue
+		}
+		if _, err := conn.ExecContext(ctx, statement); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+	return h
+}
+
+// alive says whether the server still has the session.
+func (h *holder) alive(db *sql.DB) bool {
+	return value(h.t, db, "SELECT COUNT(*) FROM performance_schema.processlist WHERE ID = "+h.id+" AND COMMAND <> 'Killed'") == "1"
+}
+
+// TestDemoteBounded: what holds up a demotion, for how long, and what becomes of it.
+func TestDemoteBounded(t *testing.T) {
+	w, m := settle(t, newPool(t, nil))
+	ctx := t.Context()
+	db := root(t, w.servers[0])
+	exec(t, db, "CREATE DATABASE IF NOT EXISTS held")
+	exec(t, db, "CREATE TABLE IF NOT EXISTS held.t (id INT PRIMARY KEY AUTO_INCREMENT, v INT, pad CHAR(200))")
+	exec(t, db, "TRUNCATE held.t")
+	exec(t, db, "INSERT INTO held.t (v) VALUES (1), (2), (3)")
+	for range 12 {
+		exec(t, db, "INSERT INTO held.t (v, pad) SELECT v, REPEAT('x', 200) FROM held.t")
+	}
+	kill := DemoteSpec{Kill: true}
+	rows := []struct {
+		name       string
+		statements []string
+		spec       DemoteSpec
+		want       error
+		survives   bool
+		// meanwhile is run in the session while the demotion waits.
+		meanwhile string
+	}{
+		{name: "a reader's transaction", statements: []string{"BEGIN", "SELECT COUNT(*) FROM held.t"}, survives: true},
+		{name: "a long SELECT", statements: []string{"&SELECT SLEEP(3)"}, survives: true},
+		{name: "GET_LOCK", statements: []string{"DO GET_LOCK('x', 1)"}, survives: true},
+		{name: "LOCK TABLES READ", statements: []string{"LOCK TABLES held.t READ"}, survives: true},
+		{name: "FLUSH TABLES WITH READ LOCK", statements: []string{"FLUSH TABLES WITH READ LOCK"}, survives: true},
+		{name: "LOCK INSTANCE FOR BACKUP", statements: []string{"LOCK INSTANCE FOR BACKUP"}, survives: true},
+		{name: "an open transaction", statements: []string{"BEGIN", "INSERT INTO held.t (v) VALUES (4)"}},
+		{name: "row locks of a reader", statements: []string{"BEGIN", "SELECT * FROM held.t WHERE id = 1 FOR UPDATE"}},
+		{name: "an XA transaction", statements: []string{"XA START 'x'", "INSERT INTO held.t (v) VALUES (5)"}},
+		{name: "an open transaction that ends in time", statements: []string{"BEGIN", "INSERT INTO held.t (v) VALUES (6)"},
+			spec: DemoteSpec{Patience: 10 * time.Second}, survives: true, meanwhile: "COMMIT"},
+		{name: "an open transaction that does not end in time", statements: []string{"BEGIN", "INSERT INTO held.t (v) VALUES (7)"},
+			spec: DemoteSpec{Patience: 300 * time.Millisecond}},
+		{name: "LOCK TABLES WRITE", statements: []string{"LOCK TABLES held.t WRITE"}, want: ErrBlocked, survives: true},
+		{name: "LOCK TABLES WRITE that ends in time", statements: []string{"LOCK TABLES held.t WRITE"}, spec: DemoteSpec{Patience: 10 * time.Second},
+			survives: true, meanwhile: "UNLOCK TABLES"},
+		{name: "LOCK TABLES WRITE, ended", statements: []string{"LOCK TABLES held.t WRITE"}, spec: kill},
+		{name: "a long write", statements: []string{"&UPDATE held.t SET v = SLEEP(2) WHERE id < 3"}, want: ErrBlocked, survives: true},
+		{name: "a long write that ends in time", statements: []string{"&UPDATE held.t SET v = SLEEP(0.5) WHERE id < 3"},
+			spec: DemoteSpec{Patience: 10 * time.Second}, survives: true},
+		{name: "a long write, ended", statements: []string{"&UPDATE held.t SET v = SLEEP(3) WHERE id < 10"}, spec: kill},
+		{name: "a huge write, ended and undone", statements: []string{"&UPDATE held.t AS a JOIN held.t AS b ON a.v = b.v SET a.pad = REPEAT('y', 200), a.v = a.v + 10"}, spec: kill},
+		{name: "DDL", statements: []string{"&ALTER TABLE held.t ADD COLUMN w INT AS (SLEEP(1)) STORED"}, spec: kill},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			if strings.Contains(row.name, "DDL") {
+				// An ALTER TABLE that waits for a reader's transaction, and would do so for a year.
+				hold(t, w.servers[0], "BEGIN", "SELECT COUNT(*) FROM held.t")
+				row.statements = []string{"&ALTER TABLE held.t ADD COLUMN w INT"}
+			}
+			h := hold(t, w.servers[0], row.statements...)
+			gtids := value(t, db, "SELECT @@gtid_executed")
+			began := time.Now()
+			outcome := make(chan error, 1)
+			go func() { outcome <- m[0].DemoteBounded(ctx, row.spec) }()
+			if row.meanwhile != "" {
+				time.Sleep(300 * time.Millisecond)
+				exec(t, db, "INSERT INTO held.t (v) SELECT 8 FROM DUAL WHERE @@read_only = 0 AND '"+row.meanwhile+"' = 'COMMIT'") // others write on
+				if _, err := h.conn.ExecContext(ctx, row.meanwhile); err != nil {
+					t.Errorf("%s: %v", row.meanwhile, err)
+				}
+			}
+			err := <-outcome
+			t.Logf("took %s: %v", time.Since(began).Round(time.Millisecond), err)
+			if !errors.Is(err, row.want) {
+				t.Errorf("got error %v, want %v", err, row.want)
+			}
+			o := m[0].Observe(ctx)
+			if demoted := row.want == nil; o.ReadOnly != demoted || o.SuperReadOnly != demoted || !o.SemiSync.SourceEnabled {
+				t.Errorf("read_only %t, super_read_only %t, semi-sync source %t", o.ReadOnly, o.SuperReadOnly, o.SemiSync.SourceEnabled)
+			}
+			if !row.survives {
+				waitFor(t, "the end of the session", func() bool { return !h.alive(db) })
+			} else if !h.alive(db) {
+				t.Error("the session was ended")
+			}
+			if row.meanwhile == "" && row.want == nil && !strings.Contains(row.name, "in time") {
+				if now := value(t, db, "SELECT @@gtid_executed"); now != gtids {
+					t.Errorf("something was written: %s, before %s", now, gtids)
+				}
+			}
+			must(t, m[0].Reopen(ctx, PromoteSpec{SemiSync: true, W: 1}))
+			if row.survives && len(row.statements) == 1 && strings.HasPrefix(row.statements[0], "&") {
+				must(t, <-h.ended)
+			}
+			h.conn.Close()
+			exec(t, db, "INSERT INTO held.t (v) VALUES (9)")
+		})
+	}
+}
+
+// TestDemoteNeverEndsACommit: what waits for an acknowledgement is neither ended nor waited for, and neither is what
+// waits for its row locks, whatever the spec allows.
+func TestDemoteNeverEndsACommit(t *testing.T) {
+	w, m := settle(t, newPool(t, nil))
+	ctx := t.Context()
+	db := root(t, w.servers[0])
+	exec(t, db, "CREATE DATABASE IF NOT EXISTS shop")
+	exec(t, db, "CREATE TABLE IF NOT EXISTS shop.c (id INT PRIMARY KEY, v INT)")
+	exec(t, db, "REPLACE INTO shop.c VALUES (1, 0)")
+	must(t, m[1].StopIOThread(ctx))
+	must(t, m[2].StopIOThread(ctx))
+	waiting := hold(t, w.servers[0], "&UPDATE shop.c SET v = v + 1")
+	waitFor(t, "the commit waits", func() bool { return m[0].Observe(ctx).PendingCommits == 1 })
+	behind := hold(t, w.servers[0], "SET innodb_lock_wait_timeout = 60", "&UPDATE shop.c SET v = v + 1")
+	for _, spec := range []DemoteSpec{{}, {Patience: 300 * time.Millisecond}, {Kill: true}} {
+		wantError(t, m[0].DemoteBounded(ctx, spec), ErrCommitsPending)
+	}
+	if o := m[0].Observe(ctx); o.ReadOnly || o.SuperReadOnly {
+		t.Errorf("after demotions that failed: %+v", o)
+	}
+	if !waiting.alive(db) || !behind.alive(db) {
+		t.Error("a session was ended")
+	}
+	must(t, m[1].StartReplica(ctx))
+	must(t, m[2].StartReplica(ctx))
+	must(t, <-waiting.ended)
+	must(t, <-behind.ended)
+	must(t, m[0].DemoteBounded(ctx, DemoteSpec{}))
+	must(t, m[0].Reopen(ctx, PromoteSpec{SemiSync: true, W: 1}))
+}
+
+// TestDemoteIsBeatenToIt: what begins to stand in the way after the last look makes the attempt fail without a trace, or
+// be made again.
+func TestDemoteIsBeatenToIt(t *testing.T) {
+	w, m := settle(t, newPool(t, nil))
+	ctx := t.Context()
+	db := root(t, w.servers[0])
+	exec(t, db, "CREATE DATABASE IF NOT EXISTS shop")
+	exec(t, db, "CREATE TABLE IF NOT EXISTS shop.d (id INT PRIMARY KEY AUTO_INCREMENT)")
+	var before func() error
+	beaten := w.members(t, newPool(t, func(o *Options) {
+		o.Hook = func(op, phase string) error {
+			if op != "role/super-read-only" || phase != "before" || before == nil {
+				return nil
+			}
+			now := before
+			before = nil
+			return now()
+		}
+	}))[0]
+	lock := func() error { hold(t, w.servers[0], "LOCK TABLES shop.d WRITE"); return nil }
+
+	before = lock
+	wantError(t, beaten.Demote(ctx), ErrBlocked)
+	before = lock
+	must(t, beaten.DemoteBounded(ctx, DemoteSpec{Kill: true}))
+	must(t, beaten.Reopen(ctx, PromoteSpec{SemiSync: true, W: 1}))
+
+	before = func() error {
+		must(t, m[1].StopIOThread(ctx))
+		must(t, m[2].StopIOThread(ctx))
+		hold(t, w.servers[0], "&INSERT INTO shop.d VALUES ()")
+		return nil
+	}
+	wantError(t, beaten.DemoteBounded(ctx, DemoteSpec{Kill: true}), ErrCommitsPending)
+	if o := m[0].Observe(ctx); o.ReadOnly || o.SuperReadOnly || o.PendingCommits == 0 {
+		t.Errorf("read_only %t, %d commits wait", o.ReadOnly, o.PendingCommits)
+	}
+	must(t, m[1].StartReplica(ctx))
+	must(t, m[2].StartReplica(ctx))
+
+	// The caller gives up while the server still waits: it must not become read-only afterwards.
+	for range 2 {
+		short, cancel := context.WithCancel(ctx)
+		var holding *holder
+		before = func() error {
+			holding = hold(t, w.servers[0], "LOCK TABLES shop.d WRITE")
+			time.AfterFunc(100*time.Millisecond, cancel)
+			return nil
+		}
+		if err := beaten.Demote(short); err == nil {
+			t.Error("a demotion that was given up succeeded")
+		}
+		cancel()
+		holding.conn.Close()
+		time.Sleep(50 * time.Millisecond)
+		if o := m[0].Observe(ctx); o.ReadOnly || o.SuperReadOnly {
+			t.Error("read-only after its caller gave up")
+		}
+	}
+	crash := errors.New("crash")
+	before = func() error { return crash }
+	wantError(t, beaten.Demote(ctx), crash)
+}
+
+// TestXAOnAReadOnlyServer holds what MySQL does, because DemoteBounded relies on it and guards against it: a prepared
+// transaction can be committed on a read-only server, and leaves a transaction there that nobody else has.
+func TestXAOnAReadOnlyServer(t *testing.T) {
+	w, m := settle(t, newPool(t, nil))
+	ctx := t.Context()
+	db := root(t, w.servers[0])
+	exec(t, db, "CREATE DATABASE IF NOT EXISTS shop")
+	exec(t, db, "CREATE TABLE IF NOT EXISTS shop.x (id INT PRIMARY KEY AUTO_INCREMENT)")
+	hold(t, w.servers[0], "XA START 'prepared'", "INSERT INTO shop.x VALUES ()", "XA END 'prepared'", "XA PREPARE 'prepared'")
+	hold(t, w.servers[0], "XA START 'idle'", "INSERT INTO shop.x VALUES ()", "XA END 'idle'")
+	must(t, m[0].Demote(ctx))
+	executed := m[0].Observe(ctx).Executed
+	exec(t, db, "XA COMMIT 'prepared'")
+	if now := m[0].Observe(ctx).Executed; now == executed {
+		t.Error("MySQL refuses XA COMMIT on a read-only server now: simplify DemoteBounded's promise")
+	}
+	if _, err := db.ExecContext(ctx, "XA PREPARE 'idle'"); err == nil {
+		t.Error("a transaction that was open when the server became read-only can still be prepared")
+	}
+	must(t, m[0].Reopen(ctx, PromoteSpec{SemiSync: true, W: 1}))
+}
+
+// TestReopen: only what was demoted a moment ago is opened again, and never without its wait.
+func TestReopen(t *testing.T) {
+	w, m := settle(t, newPool(t, nil))
+	ctx := t.Context()
+	wantError(t, m[1].Reopen(ctx, PromoteSpec{SemiSync: true, W: 1}), ErrReplicates)
+	wantError(t, m[0].Reopen(ctx, PromoteSpec{SemiSync: true}), ErrInvalidArgument)
+	must(t, m[0].Demote(ctx))
+	// The server restarts in between: it has forgotten whom to wait for (fact 6).
+	w.servers[0].Kill()
+	must(t, w.servers[0].Boot(ctx))
+	must(t, m[0].Reopen(ctx, PromoteSpec{SemiSync: true, W: 1}))
+	if o := m[0].Observe(ctx); o.ReadOnly || o.SuperReadOnly || !o.SemiSync.SourceEnabled || o.SemiSync.WaitCount != 1 {
+		t.Errorf("reopened: %+v", o)
+	}
+	must(t, m[0].Reopen(ctx, PromoteSpec{SemiSync: true, W: 1}))
+}
+
+// TestDisconnectClients: clients go, replicas and the operator stay.
+func TestDisconnectClients(t *testing.T) {
+	w, m := settle(t, newPool(t, nil))
+	ctx := t.Context()
+	clients := []*holder{hold(t, w.servers[0]), hold(t, w.servers[0], "&SELECT SLEEP(60)")}
+	exec(t, root(t, w.servers[0]), "DO 1")
+	ended, err := m[0].DisconnectClients(ctx)
+	must(t, err)
+	if ended < len(clients) {
+		t.Errorf("%d clients ended", ended)
+	}
+	db := root(t, w.servers[0])
+	for _, client := range clients {
+		waitFor(t, "the end of a client", func() bool { return !client.alive(db) })
+	}
+	if n := value(t, db, "SELECT COUNT(*) FROM performance_schema.processlist WHERE COMMAND LIKE 'Binlog Dump%'"); n != "2" {
+		t.Errorf("%s replicas are left", n)
+	}
+	if o := m[0].Observe(ctx); o.Access != AccessVerified {
+		t.Errorf("%s %s", o.Access, o.Reason)
+	}
+	must(t, m[0].SetSourceWait(ctx, true, 1)) // the operator's session held its lock all the time
+}
+
+// fleet is a crowd of clients that insert numbers and note which were acknowledged.
+type fleet struct {
+	mu           sync.Mutex
+	primary      *mysqld.Server
+	acknowledged map[int]bool
+	last         time.Time
+	gap          time.Duration
+	refused      int
+}
+
+func (f *fleet) note(id int, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err != nil {
+		f.refused++
+		return
+	}
+	now := time.Now()
+	if !f.last.IsZero() {
+		f.gap = max(f.gap, now.Sub(f.last))
+	}
+	f.last = now
+	f.acknowledged[id] = true
+}
+
+func (f *fleet) target() *mysqld.Server {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.primary
+}
+
+func (f *fleet) moveTo(s *mysqld.Server) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.primary = s
+}
+
+// write inserts numbers until ctx ends. A client that is refused connects again, where the primary is by then.
+func (f *fleet) write(ctx context.Context, t *testing.T, client, clients int) {
+	var db *sql.DB
+	var at *mysqld.Server
+	for n := client; ctx.Err() == nil; n += clients {
+		if s := f.target(); s != at || db == nil {
+			db, at = root(t, s), s
+		}
+		_, err := db.ExecContext(ctx, "INSERT INTO load_test.t (id) VALUES (?)", n)
+		if ctx.Err() != nil {
+			return
+		}
+		f.note(n, err)
+		if err != nil {
+			time.Sleep(5 * time.Millisecond)
+		}
+	}
+}
+
+// TestSwitchoverUnderLoad hands the writes of a busy primary over and back, and finds every acknowledged row afterwards.
+func TestSwitchoverUnderLoad(t *testing.T) {
+	w, m := settle(t, newPool(t, nil))
+	ctx := t.Context()
+	exec(t, root(t, w.servers[0]), "DROP DATABASE IF EXISTS load_test")
+	exec(t, root(t, w.servers[0]), "CREATE DATABASE load_test")
+	exec(t, root(t, w.servers[0]), "CREATE TABLE load_test.t (id INT PRIMARY KEY)")
+	must(t, m[0].SetAcknowledging(ctx, true)) // counts once it is a replica
+
+	const clients = 8
+	f := &fleet{primary: w.servers[0], acknowledged: map[int]bool{}}
+	running, stop := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	for client := range clients {
+		group.Go(func() { f.write(running, t, client, clients) })
+	}
+	time.Sleep(time.Second)
+	for from, to := range []int{1, 0} {
+		f.mu.Lock()
+		f.gap = 0
+		f.mu.Unlock()
+		hand(t, w, m, from, to, 2, f)
+		time.Sleep(time.Second)
+		f.mu.Lock()
+		t.Logf("from %s to %s: longest time without an acknowledged write %s", w.servers[from].Name, w.servers[to].Name, f.gap.Round(time.Millisecond))
+		f.mu.Unlock()
+	}
+	stop()
+	group.Wait()
+	if f.refused == 0 || len(f.acknowledged) < 20 {
+		t.Errorf("%d acknowledged, %d refused: that was no load", len(f.acknowledged), f.refused)
+	}
+	db := root(t, w.servers[0])
+	rows, err := db.QueryContext(ctx, "SELECT id FROM load_test.t")
+	must(t, err)
+	defer rows.Close()
+	for rows.Next() {
+		var id int
+		must(t, rows.Scan(&id))
+		delete(f.acknowledged, id)
+	}
+	must(t, rows.Err())
+	if len(f.acknowledged) > 0 {
+		t.Errorf("%d acknowledged rows are lost", len(f.acknowledged))
+	}
+}
+
+// hand does what a switchover does, in its order.
+func hand(t *testing.T, w *world, m []*Member, from, to, other int, f *fleet) {
+	t.Helper()
+	ctx := t.Context()
+	began := time.Now()
+	step := func(name string) { t.Logf("%8s %s", time.Since(began).Round(time.Millisecond), name) }
+	must(t, m[from].DemoteBounded(ctx, DemoteSpec{Patience: time.Second, Kill: true}))
+	step("demoted")
+	for {
+		executed := m[from].Observe(ctx).Executed
+		must(t, m[to].WaitApplied(ctx, executed, 5*time.Second))
+		must(t, m[to].StopIOThread(ctx))
+		must(t, m[other].StopIOThread(ctx))
+		// A prepared XA transaction may have been committed until nobody could acknowledge it any more.
+		if m[from].Observe(ctx).Executed == executed {
+			break
+		}
+		must(t, m[to].StartReplica(ctx))
+		must(t, m[other].StartReplica(ctx))
+	}
+	step("applied and fenced")
+	must(t, m[to].Promote(ctx, PromoteSpec{SemiSync: true, W: 1}))
+	f.moveTo(w.servers[to])
+	step("promoted")
+	var group sync.WaitGroup
+	for _, i := range []int{from, other} {
+		group.Go(func() {
+			if err := m[i].ReplicateFrom(ctx, w.servers[to].IP(), mysqld.Port); err != nil {
+				t.Error(fmt.Errorf("%s: %w", w.servers[i].Name, err))
+			}
+			step(w.servers[i].Name + " replicates")
+		})
+	}
+	group.Wait()
+	_, err := m[from].DisconnectClients(ctx)
+	must(t, err)
+}

@@ -51,6 +51,10 @@ func (r *MySQLClusterReconciler) takeInSQL(ctx context.Context, s *scope, action
 		err = r.admitVoter(ctx, s, m, a)
 	case topology.RemoveVoter:
 		err = steps.RemoveVoter(ctx, m, a)
+	case topology.SettleVoters:
+		err = steps.SettleVoters(ctx, m, a)
+	case topology.StandAlone:
+		err = steps.StandAlone(ctx, m, a)
 	case topology.SetAcknowledging:
 		err = m.SetAcknowledging(ctx, a.On)
 	case topology.SetSourceWait:

@@ -54,6 +54,8 @@ func announced(a topology.Action) (reason string, ok bool) {
 		return "AdmitVoter", true
 	case topology.RemoveVoter:
 		return "RemoveVoter", true
+	case topology.StandAlone:
+		return "StandAlone", true
 	case topology.RetireVolume:
 		return "RetireVolume", true
 	case topology.DeleteSnapshot:

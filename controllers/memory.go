@@ -23,7 +23,7 @@ type notes struct {
 	uid string
 	// silentSince is when each member was first seen unreachable in a row.
 	silentSince map[string]time.Time
-	// downSince is when each member that had joined was first seen not to answer in a row, whether its machine runs or not;
+	// downSince is when each member was first seen not to answer in a row, whether its machine runs or not;
 	// brokenSince when its replication was first seen stopped by an error.
 	downSince, brokenSince map[string]time.Time
 	// sightings are the looks at mysqld, by instance, that no pass has taken yet.
@@ -45,6 +45,8 @@ type notes struct {
 	preflight        string
 	preflightAt      time.Time
 	preflightProblem *problem
+	// missingSince is when EC2 first did not know a member's recorded volume, in a row of such answers.
+	missingSince map[string]time.Time
 	// goneAt is when EC2 last said that a recorded volume does not exist.
 	goneAt map[string]time.Time
 	// expected are the settings that were applied to a member and not seen since; taken is what mysqld made of each.
@@ -84,7 +86,7 @@ func (m *memory) of(name types.NamespacedName, uid string) *notes {
 		n = &notes{
 			uid: uid, silentSince: map[string]time.Time{}, downSince: map[string]time.Time{}, brokenSince: map[string]time.Time{},
 			sightings: map[string]*sighting{}, stopping: map[string]bool{},
-			refused: map[string]refusal{}, claimed: map[string]bool{}, goneAt: map[string]time.Time{}, expected: map[string]map[string]string{}, taken: map[string]string{}, failed: map[string]string{},
+			refused: map[string]refusal{}, claimed: map[string]bool{}, goneAt: map[string]time.Time{}, missingSince: map[string]time.Time{}, expected: map[string]map[string]string{}, taken: map[string]string{}, failed: map[string]string{},
 			stage: map[string]string{}, readAt: map[string]time.Time{}, applied: map[string]applied{},
 		}
 		m.clusters[name] = n

@@ -204,9 +204,32 @@ func (r *MySQLClusterReconciler) memberise(s *scope) {
 		}
 	}
 	s.observed.Strangers = len(s.strangers)
+	for name, rec := range s.records.Members {
+		if rec.VolumeID != "" {
+			member(name) // although EC2 may show nothing of it
+		}
+	}
 	for name, m := range s.observed.Members {
+		r.trackVolume(s, m)
 		m.CapacityRefused, m.CapacityRefusedAt = s.notes.refused[name].zone, s.notes.refused[name].since
 	}
+}
+
+// trackVolume notes since when EC2 does not know the volume that carries a member's data.
+func (r *MySQLClusterReconciler) trackVolume(s *scope, m *topology.Member) {
+	missing := m.RecordedVolume != "" && s.observed.CloudReachable
+	for _, v := range m.Volumes {
+		if v.ID == m.RecordedVolume && v.State != ec2.VolumeDeleting && v.State != ec2.VolumeDeleted {
+			missing = false
+		}
+	}
+	switch since := s.notes.missingSince; {
+	case !missing:
+		delete(since, m.Name)
+	case since[m.Name].IsZero():
+		since[m.Name] = r.Clock.Now()
+	}
+	m.VolumeMissingSince = s.notes.missingSince[m.Name]
 }
 
 // instanceOf translates an instance into the brain's words. Of what EC2 announced only the earliest matters.

@@ -100,7 +100,7 @@ func (r *MySQLClusterReconciler) trackSilence(ctx context.Context, s *scope, m *
 	r.trackAbsence(s, m)
 }
 
-// trackAbsence notes since when a member that had joined does not answer, and since when its replication is broken.
+// trackAbsence notes since when a member does not answer, and since when its replication is broken.
 func (r *MySQLClusterReconciler) trackAbsence(s *scope, m *topology.Member) {
 	now := r.Clock.Now()
 	since := func(memory map[string]time.Time, is bool) time.Time {
@@ -112,7 +112,7 @@ func (r *MySQLClusterReconciler) trackAbsence(s *scope, m *topology.Member) {
 		}
 		return memory[m.Name]
 	}
-	m.DownSince = since(s.notes.downSince, m.SQL.Access != topology.AccessVerified && s.records.Members[m.Name].SignedInstance != "")
+	m.DownSince = since(s.notes.downSince, m.SQL.Access != topology.AccessVerified)
 	rep := m.SQL.Replication
 	m.BrokenSince = since(s.notes.brokenSince, rep != nil && rep.Error != "" && (rep.IOState == mysql.IOOff || !rep.SQLRunning))
 }
@@ -186,7 +186,7 @@ func sqlOf(o mysql.Observation) topology.SQL {
 		ReplicaActive: o.SemiSync.ReplicaActive, WaitCount: o.SemiSync.WaitCount, Clients: o.SemiSync.Clients}
 	sql.MembershipKnown = o.MembershipKnown
 	if o.Membership != nil {
-		sql.Membership = &topology.Membership{Epoch: o.Membership.Epoch, Primary: o.Membership.Primary, Voters: o.Membership.Voters, W: o.Membership.W}
+		sql.Membership = &topology.Membership{Epoch: o.Membership.Epoch, Primary: o.Membership.Primary, Voters: o.Membership.Voters, Previous: o.Membership.Previous, W: o.Membership.W}
 	}
 	if rep := o.Replication; rep != nil {
 		sql.Replication = &topology.Replication{

@@ -78,8 +78,8 @@ type demotion struct {
 	now             func() time.Time
 }
 
-// blocker is a statement, or a LOCK TABLES, that keeps the server from becoming read-only.
-type blocker struct {
+// hold is a lock that a client's session took with one of its statements.
+type hold struct {
 	session   uint64
 	statement uint64 // MySQL's number of the event that took the lock
 }
@@ -118,37 +118,31 @@ func (d *demotion) run(ctx context.Context) error {
 	return blocked
 }
 
-// awaitOpenChanges waits until the transactions are over that have changed something by now.
+// awaitOpenChanges waits until the transactions are over that have changed or locked something by now.
 func (d *demotion) awaitOpenChanges(ctx context.Context, deadline time.Time) error {
 	first, err := openChanges(ctx, d.helper)
 	for err == nil && len(first) > 0 && d.now().Before(deadline) {
 		if err = pause(ctx, demoteLook); err != nil {
 			return err
 		}
-		var still map[string]uint64
-		if still, err = openChanges(ctx, d.helper); err != nil {
-			return err
-		}
-		for trx := range first {
-			if _, ok := still[trx]; !ok {
-				delete(first, trx)
-			}
-		}
+		var still []hold
+		still, err = openChanges(ctx, d.helper)
+		first = slices.DeleteFunc(first, func(h hold) bool { return !slices.Contains(still, h) })
 	}
 	return err
 }
 
 // awaitQuiet waits until nothing that is longer than an ordinary write stands in the way, and returns what still does at
 // the deadline.
-func (d *demotion) awaitQuiet(ctx context.Context, deadline time.Time) ([]blocker, error) {
-	began, since := d.now(), map[blocker]time.Time{}
+func (d *demotion) awaitQuiet(ctx context.Context, deadline time.Time) ([]hold, error) {
+	began, since := d.now(), map[hold]time.Time{}
 	for {
 		now := d.now()
 		present, err := blockers(ctx, d.helper)
 		if err != nil {
 			return nil, err
 		}
-		var long []blocker
+		var long []hold
 		for _, b := range present {
 			if since[b].IsZero() {
 				since[b] = now
@@ -170,7 +164,7 @@ func (d *demotion) awaitQuiet(ctx context.Context, deadline time.Time) ([]blocke
 }
 
 // end kills the blockers and waits until their locks are gone.
-func (d *demotion) end(ctx context.Context, killed []blocker) error {
+func (d *demotion) end(ctx context.Context, killed []hold) error {
 	for _, b := range killed {
 		if err := d.helper.kill(ctx, b.session); err != nil {
 			return err
@@ -181,7 +175,7 @@ func (d *demotion) end(ctx context.Context, killed []blocker) error {
 		if err != nil {
 			return err
 		}
-		if !slices.ContainsFunc(present, func(b blocker) bool { return slices.Contains(killed, b) }) {
+		if !slices.ContainsFunc(present, func(b hold) bool { return slices.Contains(killed, b) }) {
 			return nil
 		}
 		if !d.now().Before(deadline) {
@@ -238,16 +232,27 @@ const theirs = "PROCESSLIST_ID IS NOT NULL AND PROCESSLIST_USER NOT IN ('" + Ope
 
 // blockers reads which clients' statements and table locks keep the server from becoming read-only. Commits that wait for
 // an acknowledgement are left out: they cannot be ended.
-func blockers(ctx context.Context, s *session) ([]blocker, error) {
-	var found []blocker
+func blockers(ctx context.Context, s *session) ([]hold, error) {
+	return holds(ctx, s, "OBJECT_TYPE = 'GLOBAL' AND LOCK_TYPE = 'INTENTION_EXCLUSIVE' AND COALESCE(PROCESSLIST_STATE, '') NOT LIKE 'Waiting for semi-sync ACK%'")
+}
+
+// openChanges reads which clients' transactions have changed something, or locked rows in order to. What they leave on a
+// table until they end says so at once; information_schema.innodb_trx shows an old picture to whoever asks more often
+// than ten times a second.
+func openChanges(ctx context.Context, s *session) ([]hold, error) {
+	return holds(ctx, s, "OBJECT_TYPE = 'TABLE' AND LOCK_TYPE LIKE 'SHARED_WRITE%' AND LOCK_DURATION = 'TRANSACTION'")
+}
+
+// holds reads the metadata locks of clients that meet a condition.
+func holds(ctx context.Context, s *session, condition string) ([]hold, error) {
+	var found []hold
 	err := s.rows(ctx, `SELECT DISTINCT PROCESSLIST_ID, OWNER_EVENT_ID FROM performance_schema.metadata_locks JOIN performance_schema.threads ON THREAD_ID = OWNER_THREAD_ID
-		WHERE OBJECT_TYPE = 'GLOBAL' AND LOCK_TYPE = 'INTENTION_EXCLUSIVE' AND LOCK_STATUS = 'GRANTED' AND COALESCE(PROCESSLIST_STATE, '') NOT LIKE 'Waiting for semi-sync ACK%'
-		AND `+theirs, nil, func(rows *sql.Rows) error {
-		var b blocker
-		if err := rows.Scan(&b.session, &b.statement); err != nil {
+		WHERE LOCK_STATUS = 'GRANTED' AND `+condition+` AND `+theirs, nil, func(rows *sql.Rows) error {
+		var h hold
+		if err := rows.Scan(&h.session, &h.statement); err != nil {
 			return err
 		}
-		found = append(found, b)
+		found = append(found, h)
 		return nil
 	})
 	if err != nil {
@@ -256,37 +261,14 @@ func blockers(ctx context.Context, s *session) ([]blocker, error) {
 	return found, nil
 }
 
-// openChanges reads the clients' transactions that have changed something, with the sessions that they are of.
-func openChanges(ctx context.Context, s *session) (map[string]uint64, error) {
-	return transactions(ctx, s, "trx_rows_modified > 0")
-}
-
-func transactions(ctx context.Context, s *session, condition string) (map[string]uint64, error) {
-	found := map[string]uint64{}
-	err := s.rows(ctx, `SELECT trx_id, trx_mysql_thread_id FROM information_schema.innodb_trx JOIN performance_schema.threads ON PROCESSLIST_ID = trx_mysql_thread_id
-		WHERE (`+condition+`) AND `+theirs, nil, func(rows *sql.Rows) error {
-		var trx string
-		var id uint64
-		if err := rows.Scan(&trx, &id); err != nil {
-			return err
-		}
-		found[trx] = id
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("look for open transactions: %w", err)
-	}
-	return found, nil
-}
-
 // endOpenChanges ends the sessions of a read-only server whose transactions have changed or locked something.
 func endOpenChanges(ctx context.Context, s *session) error {
-	open, err := transactions(ctx, s, "trx_rows_modified > 0 OR trx_rows_locked > 0")
+	open, err := openChanges(ctx, s)
 	if err != nil {
 		return err
 	}
-	for _, id := range open {
-		if err := s.kill(ctx, id); err != nil {
+	for _, h := range open {
+		if err := s.kill(ctx, h.session); err != nil {
 			return err
 		}
 	}

@@ -13,23 +13,25 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/mysqld"
 )
 
-// holder is a client's session that stands in the way of a demotion, or seems to.
-type holder struct {
+// client is a client's session that stands in the way of a demotion, or seems to.
+type client struct {
 	t    *testing.T
+	db   *sql.DB
 	conn *sql.Conn
 	id   string
 	// ended gets the outcome of the last statement, if that runs in the background.
 	ended chan error
 }
 
-// hold opens a session and runs statements in it. One that begins with & goes on in the background.
-func hold(t *testing.T, s *mysqld.Server, statements ...string) *holder {
+// connect opens a session and runs statements in it. One that begins with & goes on in the background.
+func connect(t *testing.T, s *mysqld.Server, statements ...string) *client {
 	t.Helper()
 	ctx := t.Context()
-	conn, err := root(t, s).Conn(ctx)
+	db := root(t, s)
+	conn, err := db.Conn(ctx)
 	must(t, err)
-	t.Cleanup(func() { conn.Close() })
-	h := &holder{t: t, conn: conn, ended: make(chan error, 1)}
+	h := &client{t: t, db: db, conn: conn, ended: make(chan error, 1)}
+	t.Cleanup(h.leave)
 	must(t, conn.QueryRowContext(ctx, "SELECT CONNECTION_ID()").Scan(&h.id))
 	for _, statement := range statements {
 		if text, background := strings.CutPrefix(statement, "&"); background {
@@ -38,7 +40,7 @@ func hold(t *testing.T, s *mysqld.Server, statements ...string) *holder {
 				h.ended <- err
 			}()
 			waitFor(t, text, func() bool {
-				return value(t, root(t, s), "SELECT COUNT(*) FROM performance_schema.processlist WHERE ID = "+h.id+" AND INFO IS NOT NULL") == "1"
+				return value(t, db, "SELECT COUNT(*) FROM performance_schema.processlist WHERE ID = "+h.id+" AND INFO IS NOT NULL") == "1"
 			})
 			continue
 		}
@@ -49,8 +51,14 @@ func hold(t *testing.T, s *mysqld.Server, statements ...string) *holder {
 	return h
 }
 
+// leave ends the session.
+func (h *client) leave() {
+	h.conn.Close()
+	h.db.Close()
+}
+
 // alive says whether the server still has the session.
-func (h *holder) alive(db *sql.DB) bool {
+func (h *client) alive(db *sql.DB) bool {
 	return value(h.t, db, "SELECT COUNT(*) FROM performance_schema.processlist WHERE ID = "+h.id+" AND COMMAND <> 'Killed'") == "1"
 }
 
@@ -61,6 +69,7 @@ func TestDemoteBounded(t *testing.T) {
 	db := root(t, w.servers[0])
 	exec(t, db, "CREATE DATABASE IF NOT EXISTS held")
 	exec(t, db, "CREATE TABLE IF NOT EXISTS held.t (id INT PRIMARY KEY AUTO_INCREMENT, v INT, pad CHAR(200))")
+	exec(t, db, "CREATE TABLE IF NOT EXISTS held.others (id INT PRIMARY KEY AUTO_INCREMENT)")
 	exec(t, db, "TRUNCATE held.t")
 	exec(t, db, "INSERT INTO held.t (v) VALUES (1), (2), (3)")
 	for range 12 {
@@ -104,17 +113,22 @@ func TestDemoteBounded(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			if strings.Contains(row.name, "DDL") {
 				// An ALTER TABLE that waits for a reader's transaction, and would do so for a year.
-				hold(t, w.servers[0], "BEGIN", "SELECT COUNT(*) FROM held.t")
+				connect(t, w.servers[0], "BEGIN", "SELECT COUNT(*) FROM held.t")
 				row.statements = []string{"&ALTER TABLE held.t ADD COLUMN w INT"}
 			}
-			h := hold(t, w.servers[0], row.statements...)
+			t.Cleanup(func() {
+				if err := m[0].Reopen(context.WithoutCancel(ctx), PromoteSpec{SemiSync: true, W: 1}); err != nil {
+					t.Error(err)
+				}
+			})
+			h := connect(t, w.servers[0], row.statements...)
 			gtids := value(t, db, "SELECT @@gtid_executed")
 			began := time.Now()
 			outcome := make(chan error, 1)
 			go func() { outcome <- m[0].DemoteBounded(ctx, row.spec) }()
 			if row.meanwhile != "" {
 				time.Sleep(300 * time.Millisecond)
-				exec(t, db, "INSERT INTO held.t (v) SELECT 8 FROM DUAL WHERE @@read_only = 0 AND '"+row.meanwhile+"' = 'COMMIT'") // others write on
+				exec(t, db, "INSERT INTO held.others VALUES ()") // while it waits, others write on
 				if _, err := h.conn.ExecContext(ctx, row.meanwhile); err != nil {
 					t.Errorf("%s: %v", row.meanwhile, err)
 				}
@@ -142,7 +156,7 @@ func TestDemoteBounded(t *testing.T) {
 			if row.survives && len(row.statements) == 1 && strings.HasPrefix(row.statements[0], "&") {
 				must(t, <-h.ended)
 			}
-			h.conn.Close()
+			h.leave()
 			exec(t, db, "INSERT INTO held.t (v) VALUES (9)")
 		})
 	}
@@ -159,9 +173,9 @@ func TestDemoteNeverEndsACommit(t *testing.T) {
 	exec(t, db, "REPLACE INTO shop.c VALUES (1, 0)")
 	must(t, m[1].StopIOThread(ctx))
 	must(t, m[2].StopIOThread(ctx))
-	waiting := hold(t, w.servers[0], "&UPDATE shop.c SET v = v + 1")
+	waiting := connect(t, w.servers[0], "&UPDATE shop.c SET v = v + 1")
 	waitFor(t, "the commit waits", func() bool { return m[0].Observe(ctx).PendingCommits == 1 })
-	behind := hold(t, w.servers[0], "SET innodb_lock_wait_timeout = 60", "&UPDATE shop.c SET v = v + 1")
+	behind := connect(t, w.servers[0], "SET innodb_lock_wait_timeout = 60", "&UPDATE shop.c SET v = v + 1")
 	for _, spec := range []DemoteSpec{{}, {Patience: 300 * time.Millisecond}, {Kill: true}} {
 		wantError(t, m[0].DemoteBounded(ctx, spec), ErrCommitsPending)
 	}
@@ -198,10 +212,12 @@ func TestDemoteIsBeatenToIt(t *testing.T) {
 			return now()
 		}
 	}))[0]
-	lock := func() error { hold(t, w.servers[0], "LOCK TABLES shop.d WRITE"); return nil }
+	var locking *client
+	lock := func() error { locking = connect(t, w.servers[0], "LOCK TABLES shop.d WRITE"); return nil }
 
 	before = lock
 	wantError(t, beaten.Demote(ctx), ErrBlocked)
+	locking.leave()
 	before = lock
 	must(t, beaten.DemoteBounded(ctx, DemoteSpec{Kill: true}))
 	must(t, beaten.Reopen(ctx, PromoteSpec{SemiSync: true, W: 1}))
@@ -209,7 +225,7 @@ func TestDemoteIsBeatenToIt(t *testing.T) {
 	before = func() error {
 		must(t, m[1].StopIOThread(ctx))
 		must(t, m[2].StopIOThread(ctx))
-		hold(t, w.servers[0], "&INSERT INTO shop.d VALUES ()")
+		connect(t, w.servers[0], "&INSERT INTO shop.d VALUES ()")
 		return nil
 	}
 	wantError(t, beaten.DemoteBounded(ctx, DemoteSpec{Kill: true}), ErrCommitsPending)
@@ -222,17 +238,15 @@ func TestDemoteIsBeatenToIt(t *testing.T) {
 	// The caller gives up while the server still waits: it must not become read-only afterwards.
 	for range 2 {
 		short, cancel := context.WithCancel(ctx)
-		var holding *holder
 		before = func() error {
-			holding = hold(t, w.servers[0], "LOCK TABLES shop.d WRITE")
 			time.AfterFunc(100*time.Millisecond, cancel)
-			return nil
+			return lock()
 		}
 		if err := beaten.Demote(short); err == nil {
 			t.Error("a demotion that was given up succeeded")
 		}
 		cancel()
-		holding.conn.Close()
+		locking.leave()
 		time.Sleep(50 * time.Millisecond)
 		if o := m[0].Observe(ctx); o.ReadOnly || o.SuperReadOnly {
 			t.Error("read-only after its caller gave up")
@@ -251,8 +265,8 @@ func TestXAOnAReadOnlyServer(t *testing.T) {
 	db := root(t, w.servers[0])
 	exec(t, db, "CREATE DATABASE IF NOT EXISTS shop")
 	exec(t, db, "CREATE TABLE IF NOT EXISTS shop.x (id INT PRIMARY KEY AUTO_INCREMENT)")
-	hold(t, w.servers[0], "XA START 'prepared'", "INSERT INTO shop.x VALUES ()", "XA END 'prepared'", "XA PREPARE 'prepared'")
-	hold(t, w.servers[0], "XA START 'idle'", "INSERT INTO shop.x VALUES ()", "XA END 'idle'")
+	connect(t, w.servers[0], "XA START 'prepared'", "INSERT INTO shop.x VALUES ()", "XA END 'prepared'", "XA PREPARE 'prepared'")
+	connect(t, w.servers[0], "XA START 'idle'", "INSERT INTO shop.x VALUES ()", "XA END 'idle'")
 	must(t, m[0].Demote(ctx))
 	executed := m[0].Observe(ctx).Executed
 	exec(t, db, "XA COMMIT 'prepared'")
@@ -286,7 +300,7 @@ func TestReopen(t *testing.T) {
 func TestDisconnectClients(t *testing.T) {
 	w, m := settle(t, newPool(t, nil))
 	ctx := t.Context()
-	clients := []*holder{hold(t, w.servers[0]), hold(t, w.servers[0], "&SELECT SLEEP(60)")}
+	clients := []*client{connect(t, w.servers[0]), connect(t, w.servers[0], "&SELECT SLEEP(60)")}
 	exec(t, root(t, w.servers[0]), "DO 1")
 	ended, err := m[0].DisconnectClients(ctx)
 	must(t, err)
@@ -294,8 +308,8 @@ func TestDisconnectClients(t *testing.T) {
 		t.Errorf("%d clients ended", ended)
 	}
 	db := root(t, w.servers[0])
-	for _, client := range clients {
-		waitFor(t, "the end of a client", func() bool { return !client.alive(db) })
+	for _, c := range clients {
+		waitFor(t, "the end of a client", func() bool { return !c.alive(db) })
 	}
 	if n := value(t, db, "SELECT COUNT(*) FROM performance_schema.processlist WHERE COMMAND LIKE 'Binlog Dump%'"); n != "2" {
 		t.Errorf("%s replicas are left", n)
@@ -413,15 +427,21 @@ func TestSwitchoverUnderLoad(t *testing.T) {
 func hand(t *testing.T, w *world, m []*Member, from, to, other int, f *fleet) {
 	t.Helper()
 	ctx := t.Context()
+	// What the new primary is behind by, writers would wait for: it catches up while they go on.
+	must(t, m[to].WaitApplied(ctx, m[from].Observe(ctx).Executed, 10*time.Second))
 	began := time.Now()
 	step := func(name string) { t.Logf("%8s %s", time.Since(began).Round(time.Millisecond), name) }
 	must(t, m[from].DemoteBounded(ctx, DemoteSpec{Patience: time.Second, Kill: true}))
 	step("demoted")
 	for {
 		executed := m[from].Observe(ctx).Executed
+		step("observed")
 		must(t, m[to].WaitApplied(ctx, executed, 5*time.Second))
+		step("applied")
 		must(t, m[to].StopIOThread(ctx))
+		step("fenced to")
 		must(t, m[other].StopIOThread(ctx))
+		step("fenced other")
 		// A prepared XA transaction may have been committed until nobody could acknowledge it any more.
 		if m[from].Observe(ctx).Executed == executed {
 			break

@@ -51,7 +51,6 @@ const (
 	erBadDatabase            = 1049
 	erServerShutdown         = 1053
 	erFileExists             = 1086
-	erDuplicateColumn        = 1060
 	erNoSuchThread           = 1094
 	erTooManyConnections     = 1040
 	erNoSuchTable            = 1146

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 	"unicode/utf8"
 )
 
@@ -14,9 +13,8 @@ import (
 const (
 	createDatabase   = "CREATE DATABASE IF NOT EXISTS nairobi_mysql"
 	createMembership = `CREATE TABLE IF NOT EXISTS nairobi_mysql.membership (
-		id TINYINT UNSIGNED NOT NULL PRIMARY KEY, epoch BIGINT UNSIGNED NOT NULL, leader VARCHAR(64) NOT NULL DEFAULT '', voters JSON NOT NULL,
-		w TINYINT UNSIGNED NOT NULL, CONSTRAINT one_row CHECK (id = 1)) ENGINE=InnoDB`
-	addLeader       = "ALTER TABLE nairobi_mysql.membership ADD COLUMN leader VARCHAR(64) NOT NULL DEFAULT ''"
+		id TINYINT UNSIGNED NOT NULL PRIMARY KEY, epoch BIGINT UNSIGNED NOT NULL, leader VARCHAR(64) NOT NULL,
+		voters JSON NOT NULL, previous JSON NOT NULL, w TINYINT UNSIGNED NOT NULL, CONSTRAINT one_row CHECK (id = 1)) ENGINE=InnoDB`
 	createHeartbeat = `CREATE TABLE IF NOT EXISTS nairobi_mysql.heartbeat (
 		id TINYINT UNSIGNED NOT NULL PRIMARY KEY, at TIMESTAMP(6) NOT NULL, CONSTRAINT one_beat CHECK (id = 1)) ENGINE=InnoDB`
 
@@ -28,17 +26,10 @@ const (
 // none yet: database and tables are made as needed. When the row is there as wanted already, it is a success.
 // ErrEpochChanged says that somebody else wrote; ErrCommitsPending that the commit waits for its acknowledgements, and may
 // yet be done.
-//
-// A table of a release that did not write the primary down gets the column for it first, unless too few replicas are
-// there to acknowledge that: then the row is written without, and its Primary reads as empty until the next one.
 func (m *Member) WriteMembership(ctx context.Context, oldEpoch uint64, row Membership) (err error) {
 	defer m.annotate(&err, fmt.Sprintf("write membership epoch %d", row.Epoch))
 	if row.Epoch <= oldEpoch || len(row.Voters) == 0 || row.W < 0 || utf8.RuneCountInString(row.Primary) > maxMemberName {
 		return fmt.Errorf("%w: epoch %d after %d, %d voters, W %d, primary %q", ErrInvalidArgument, row.Epoch, oldEpoch, len(row.Voters), row.W, row.Primary)
-	}
-	voters, err := json.Marshal(slices.Sorted(slices.Values(row.Voters)))
-	if err != nil {
-		return err
 	}
 	return m.transact(ctx, func(s *session) error {
 		present, known := readMembership(ctx, s)
@@ -53,14 +44,7 @@ func (m *Member) WriteMembership(ctx context.Context, oldEpoch uint64, row Membe
 				return err
 			}
 		}
-		withLeader, err := ensureLeader(ctx, s)
-		if err != nil {
-			return err
-		}
-		if !withLeader {
-			row.Primary = ""
-		}
-		return swapMembership(ctx, s, oldEpoch, row, string(voters), withLeader)
+		return swapMembership(ctx, s, oldEpoch, row)
 	})
 }
 
@@ -69,8 +53,8 @@ func compareEpoch(present *Membership, oldEpoch uint64, row Membership) (done bo
 	var epoch uint64
 	if present != nil {
 		epoch = present.Epoch
-		wanted, have := slices.Sorted(slices.Values(row.Voters)), slices.Sorted(slices.Values(present.Voters))
-		if epoch == row.Epoch && present.Primary == row.Primary && present.W == row.W && slices.Equal(wanted, have) {
+		if epoch == row.Epoch && present.Primary == row.Primary && present.W == row.W &&
+			namesJSON(present.Voters) == namesJSON(row.Voters) && namesJSON(present.Previous) == namesJSON(row.Previous) {
 			return true, nil
 		}
 	}
@@ -93,32 +77,19 @@ func createTables(ctx context.Context, s *session) error {
 	return nil
 }
 
-// ensureLeader adds the column for the primary's name to a table that lacks it, and says whether it is there now.
-// While an ALTER TABLE waits for its acknowledgement nobody can read the table, and without reading it the operator
-// would never point the replicas here that are to acknowledge. So it waits for a time at which they are connected.
-func ensureLeader(ctx context.Context, s *session) (bool, error) {
-	var there, acknowledged bool
-	err := s.row(ctx, `SELECT EXISTS(SELECT 1 FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = 'nairobi_mysql' AND TABLE_NAME = 'membership' AND COLUMN_NAME = 'leader'),
-		NOT @@GLOBAL.rpl_semi_sync_source_enabled OR @@GLOBAL.rpl_semi_sync_source_wait_for_replica_count <=
-		(SELECT CAST(VARIABLE_VALUE AS SIGNED) FROM performance_schema.global_status WHERE VARIABLE_NAME = 'Rpl_semi_sync_source_clients')`,
-		nil, &there, &acknowledged)
-	if err != nil || there || !acknowledged {
-		return there, err
+// namesJSON writes names in order, [] for none.
+func namesJSON(names []string) string {
+	text, err := json.Marshal(append([]string{}, slices.Sorted(slices.Values(names))...))
+	if err != nil {
+		return "[]" // strings always encode
 	}
-	err = s.change(ctx, "membership/add-leader", addLeader)
-	if isServerError(err, erDuplicateColumn) {
-		err = nil
-	}
-	return err == nil, err
+	return string(text)
 }
 
 // swapMembership is one statement and so one transaction: the comparison is in its WHERE, or in the primary key.
-// withLeader says that the table has the column.
-func swapMembership(ctx context.Context, s *session, oldEpoch uint64, row Membership, voters string, withLeader bool) error {
-	assignments, values := "epoch = ?, voters = ?, w = ?", []any{row.Epoch, voters, row.W}
-	if withLeader {
-		assignments, values = assignments+", leader = ?", append(values, row.Primary)
-	}
+func swapMembership(ctx context.Context, s *session, oldEpoch uint64, row Membership) error {
+	const assignments = "epoch = ?, leader = ?, voters = ?, previous = ?, w = ?"
+	values := []any{row.Epoch, row.Primary, namesJSON(row.Voters), namesJSON(row.Previous), row.W}
 	op, query := "membership/insert", "INSERT IGNORE INTO nairobi_mysql.membership SET id = 1, "+assignments
 	if oldEpoch != 0 {
 		op, query = "membership/update", "UPDATE nairobi_mysql.membership SET "+assignments+" WHERE id = 1 AND epoch = ?"
@@ -139,24 +110,19 @@ func swapMembership(ctx context.Context, s *session, oldEpoch uint64, row Member
 }
 
 // readMembership reads the membership row. known is false when it could not be read; a missing table, or an empty one,
-// is known to be no row. Columns are taken by name, because an earlier release made the table without one of them.
+// is known to be no row.
 func readMembership(ctx context.Context, s *session) (row *Membership, known bool) {
-	var columns map[string]sql.Null[string]
-	err := s.rows(ctx, "SELECT * FROM nairobi_mysql.membership WHERE id = 1", nil, func(rows *sql.Rows) (err error) {
-		columns, err = named(rows)
-		return err
-	})
+	row = &Membership{}
+	var voters, previous string
+	err := s.row(ctx, "SELECT epoch, leader, voters, previous, w FROM nairobi_mysql.membership WHERE id = 1", nil,
+		&row.Epoch, &row.Primary, &voters, &previous, &row.W)
 	switch {
-	case isServerError(err, erNoSuchTable, erBadDatabase), err == nil && columns == nil:
+	case isNoRows(err), isServerError(err, erNoSuchTable, erBadDatabase):
 		return nil, true
 	case err != nil:
 		return nil, false
 	}
-	row = &Membership{Primary: columns["leader"].V, W: number(columns["w"].V)}
-	if row.Epoch, err = strconv.ParseUint(columns["epoch"].V, 10, 64); err != nil {
-		return nil, false
-	}
-	if json.Unmarshal([]byte(columns["voters"].V), &row.Voters) != nil {
+	if json.Unmarshal([]byte(voters), &row.Voters) != nil || json.Unmarshal([]byte(previous), &row.Previous) != nil {
 		return nil, false
 	}
 	return row, true

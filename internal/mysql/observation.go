@@ -100,9 +100,11 @@ type SemiSync struct {
 // Membership is the one row that says who votes: its content at one epoch.
 type Membership struct {
 	Epoch uint64
-	// Primary is the member that was promoted last; empty in a row of a release that did not write it down.
+	// Primary is the member that was promoted last.
 	Primary string
 	Voters  []string
+	// Previous are the voters before the last change, until a second row confirms that the change is acknowledged.
+	Previous []string
 	// W is how many acknowledgements the primary waits for.
 	W int
 }

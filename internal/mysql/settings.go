@@ -30,11 +30,16 @@ func PinnedSettings() map[string]string {
 	}
 }
 
-// ReadOnlyPins are those that only my.cnf and a restart can change: Observe shows them, nothing can put them back.
+// ReadOnlyPins are those that only my.cnf and a restart can change: Observe shows them, nothing can put them back. A member
+// on which one differs was tampered with, and keeps none of the promises that a vote rests on.
 func ReadOnlyPins() map[string]string {
 	return map[string]string{
 		"relay_log_recovery":            "OFF", // ON throws away what was acknowledged but not applied (fact 10)
+		"log_bin":                       "ON",
 		"log_replica_updates":           "ON",
+		"gtid_mode":                     "ON",
+		"enforce_gtid_consistency":      "ON",
+		"performance_schema":            "ON", // half of what Observe reads comes from it
 		"skip_replica_start":            "ON",
 		"disabled_storage_engines":      "MyISAM,ARCHIVE,BLACKHOLE,CSV,FEDERATED,MERGE,MRG_MYISAM,EXAMPLE,MEMORY",
 		"replica_preserve_commit_order": "ON", // dynamic, but only while the applier stands still

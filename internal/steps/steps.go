@@ -50,7 +50,7 @@ type Detach func(write func(context.Context) error) error
 
 // row translates the brain's membership into the SQL plane's.
 func row(m topology.Membership) mysql.Membership {
-	return mysql.Membership{Epoch: m.Epoch, Primary: m.Primary, Voters: m.Voters, W: m.W}
+	return mysql.Membership{Epoch: m.Epoch, Primary: m.Primary, Voters: m.Voters, Previous: m.Previous, W: m.W}
 }
 
 // Bootstrap makes the first primary. Nobody else votes yet, so it waits for nobody.
@@ -69,38 +69,44 @@ func Promote(ctx context.Context, m Server, a topology.Promote, detach Detach) e
 	if err := m.ApplyReceived(ctx, a.MustHold, promoteWait); err != nil {
 		return err
 	}
-	if err := standsOn(ctx, m, a.Membership); err != nil {
+	own, err := ownRow(ctx, m)
+	if err != nil {
 		return err
 	}
-	if err := m.Promote(ctx, mysql.PromoteSpec{SemiSync: a.SemiSync, W: a.Membership.W}); err != nil {
+	if own.Epoch > a.Membership.Epoch {
+		return fmt.Errorf("%w: its membership row is of epoch %d, after %d", ErrNotAsPlanned, own.Epoch, a.Membership.Epoch)
+	}
+	if err := m.Promote(ctx, mysql.PromoteSpec{SemiSync: a.SemiSync, W: a.Membership.WaitCount()}); err != nil {
 		return err
 	}
-	return recordPrimary(ctx, m, a.Membership, a.Member, a.SemiSync, detach)
+	return recordPrimary(ctx, m, own.Epoch, a.Next, a.SemiSync, detach)
 }
 
-// standsOn fails when a member's own membership row is not the one that a decision stands on.
-func standsOn(ctx context.Context, m Server, planned topology.Membership) error {
+// ownRow reads the membership row that a member itself holds.
+func ownRow(ctx context.Context, m Server) (*mysql.Membership, error) {
 	o := m.Observe(ctx)
 	if o.Access != mysql.AccessVerified || !o.MembershipKnown || o.Membership == nil {
-		return fmt.Errorf("%w: its membership row cannot be read", ErrNotAsPlanned)
+		return nil, fmt.Errorf("%w: its membership row cannot be read", ErrNotAsPlanned)
 	}
-	if o.Membership.Epoch != planned.Epoch {
-		return fmt.Errorf("%w: its membership row is of epoch %d, not %d", ErrNotAsPlanned, o.Membership.Epoch, planned.Epoch)
-	}
-	return nil
+	return o.Membership, nil
 }
 
 // RecordPrimary names a promoted member in the membership row.
 func RecordPrimary(ctx context.Context, m Server, a topology.RecordPrimary, detach Detach) error {
-	return recordPrimary(ctx, m, a.From, a.Member, a.SemiSync, detach)
+	own, err := ownRow(ctx, m)
+	if err != nil {
+		return err
+	}
+	return recordPrimary(ctx, m, own.Epoch, a.Next, a.SemiSync, detach)
 }
 
 // recordPrimary writes the row that names the primary. With semi-synchronous replication that commit waits until voters
 // are pointed at the new primary, which the next pass does; waiting for it here would only delay that.
-func recordPrimary(ctx context.Context, m Server, from topology.Membership, primary string, semiSync bool, detach Detach) error {
-	write := func(ctx context.Context) error {
-		return m.WriteMembership(ctx, from.Epoch, row(from.LedBy(primary)))
+func recordPrimary(ctx context.Context, m Server, from uint64, next topology.Membership, semiSync bool, detach Detach) error {
+	if from >= next.Epoch {
+		return fmt.Errorf("%w: its membership row is of epoch %d, not before %d", ErrNotAsPlanned, from, next.Epoch)
 	}
+	write := func(ctx context.Context) error { return m.WriteMembership(ctx, from, row(next)) }
 	if !semiSync {
 		return write(ctx)
 	}

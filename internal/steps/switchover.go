@@ -21,15 +21,15 @@ func Switchover(ctx context.Context, old, target Server, a topology.Switchover, 
 		return fmt.Errorf("%s stays primary: %w", a.Member, err)
 	}
 	if err := handOver(ctx, old, target); err != nil {
-		if back := old.Promote(ctx, mysql.PromoteSpec{SemiSync: a.SemiSync, W: a.From.W}); back != nil {
+		if back := old.Promote(ctx, mysql.PromoteSpec{SemiSync: a.SemiSync, W: a.From.WaitCount()}); back != nil {
 			return fmt.Errorf("%s did not catch up, and %s was not opened again: %w", a.To, a.Member, errors.Join(err, back))
 		}
 		return fmt.Errorf("%s stays primary, %s did not catch up in time: %w", a.Member, a.To, err)
 	}
-	if err := target.Promote(ctx, mysql.PromoteSpec{SemiSync: a.SemiSync, W: a.From.W}); err != nil {
+	if err := target.Promote(ctx, mysql.PromoteSpec{SemiSync: a.SemiSync, W: a.From.WaitCount()}); err != nil {
 		return err
 	}
-	return recordPrimary(ctx, target, a.From, a.To, a.SemiSync, detach)
+	return recordPrimary(ctx, target, a.From.Epoch, a.Next, a.SemiSync, detach)
 }
 
 // readyToLead fails when the target is not a replica that follows, under the membership row that the plan stands on.

@@ -9,13 +9,13 @@ import (
 )
 
 // AdmitVoter makes a replica a voter, in the order that keeps every acknowledged commit within reach of a promotion:
-// it holds what the primary had executed; the wait count is raised; the row is written; only then it acknowledges.
-// With a single voter nobody's acknowledgement counts yet, so there the newcomer may, and must, acknowledge the row.
+// it holds what the primary had executed; the wait count is raised; the row is written; a second row confirms that the
+// first was acknowledged; only then the newcomer acknowledges.
+// With a single voter nobody's acknowledgement counts yet, so there the newcomer may, and must, acknowledge the rows.
 func AdmitVoter(ctx context.Context, primary, m Server, a topology.AdmitVoter) error {
-	next := a.From.With(a.Member)
 	alone := len(a.From.Voters) == 1
 	if a.SemiSync && !alone {
-		if err := primary.SetSourceWait(ctx, true, max(next.W, a.From.W)); err != nil {
+		if err := primary.SetSourceWait(ctx, true, a.Next.WaitCount()); err != nil {
 			return err
 		}
 	}
@@ -26,11 +26,14 @@ func AdmitVoter(ctx context.Context, primary, m Server, a topology.AdmitVoter) e
 		if err := m.SetAcknowledging(ctx, true); err != nil {
 			return err
 		}
-		if err := primary.SetSourceWait(ctx, true, next.W); err != nil {
+		if err := primary.SetSourceWait(ctx, true, a.Next.WaitCount()); err != nil {
 			return err
 		}
 	}
-	if err := primary.WriteMembership(ctx, a.From.Epoch, row(next)); err != nil || !a.SemiSync {
+	if err := primary.WriteMembership(ctx, a.From.Epoch, row(a.Next)); err != nil {
+		return err
+	}
+	if err := primary.WriteMembership(ctx, a.Next.Epoch, row(a.Settled)); err != nil || !a.SemiSync {
 		return err
 	}
 	return m.SetAcknowledging(ctx, true)
@@ -45,22 +48,46 @@ func holdsWhatPrimaryHad(ctx context.Context, primary, m Server, name string) er
 	return m.WaitApplied(ctx, o.Executed, admitWait)
 }
 
-// RemoveVoter takes the vote of a member that is known never to acknowledge again. The row is written under the old wait
-// count, so that whoever is promoted under the old row would hold it. Only when nobody would be left to acknowledge it,
-// the primary stops waiting first; then the operator's records, which the caller has written before, keep the one who
-// leaves from being promoted alone.
+// RemoveVoter takes the vote of a member that gives no acknowledgement any more. Both rows are written under the old wait
+// count, so that whoever is promoted under the old row would hold them; only then it is lowered.
 func RemoveVoter(ctx context.Context, primary Server, a topology.RemoveVoter) error {
-	next := a.From.Without(a.Member)
-	if a.SemiSync && next.W == 0 {
-		if err := standsOn(ctx, primary, a.From); err != nil {
-			return err
-		}
-		if err := primary.ReleaseWaiting(ctx); err != nil {
-			return err
-		}
+	if err := primary.WriteMembership(ctx, a.From.Epoch, row(a.Next)); err != nil {
+		return err
 	}
-	if err := primary.WriteMembership(ctx, a.From.Epoch, row(next)); err != nil || !a.SemiSync || next.W == 0 {
+	return settle(ctx, primary, a.Next, a.Settled, a.SemiSync)
+}
+
+// SettleVoters confirms a change of the voters that was acknowledged and then cut off.
+func SettleVoters(ctx context.Context, primary Server, a topology.SettleVoters) error {
+	return settle(ctx, primary, a.From, a.Next, a.SemiSync)
+}
+
+func settle(ctx context.Context, primary Server, from, next topology.Membership, semiSync bool) error {
+	if err := primary.WriteMembership(ctx, from.Epoch, row(next)); err != nil || !semiSync || next.W == 0 {
 		return err
 	}
 	return primary.SetSourceWait(ctx, true, next.W)
+}
+
+// StandAlone makes the primary the only voter, when nobody is left to acknowledge: it stops waiting, and so answers the
+// commits that wait, which its own disk holds. The operator's records, which the caller has written before, keep the
+// others from being promoted without it.
+func StandAlone(ctx context.Context, primary Server, a topology.StandAlone) error {
+	o := primary.Observe(ctx)
+	if o.Access != mysql.AccessVerified || o.ReadOnly || !o.MembershipKnown || o.Membership == nil {
+		return fmt.Errorf("%w: %s is not the primary", ErrNotAsPlanned, a.Member)
+	}
+	if o.Membership.Epoch >= a.Next.Epoch {
+		return fmt.Errorf("%w: its membership row is of epoch %d, not before %d", ErrNotAsPlanned, o.Membership.Epoch, a.Next.Epoch)
+	}
+	if a.SemiSync {
+		if err := primary.ReleaseWaiting(ctx); err != nil {
+			return err
+		}
+		// A row of its own may have been among the commits that waited.
+		if o = primary.Observe(ctx); o.Membership == nil {
+			return fmt.Errorf("%w: its membership row cannot be read", ErrNotAsPlanned)
+		}
+	}
+	return primary.WriteMembership(ctx, o.Membership.Epoch, row(a.Next))
 }

@@ -65,7 +65,8 @@ type (
 	// Promote makes a member the primary, with the next epoch of the membership.
 	Promote struct {
 		Member     string
-		Membership Membership // the row that is in force
+		Membership Membership // the row that the proof stands on
+		Next       Membership // the row that names the member
 		SemiSync   bool
 		// MustHold is the text of the GTID set that the member must have executed before it is promoted.
 		MustHold string
@@ -73,13 +74,27 @@ type (
 	// RecordPrimary writes the membership row that names a promoted member, after a promotion that was cut off before it.
 	RecordPrimary struct {
 		Member   string
+		Next     Membership
+		SemiSync bool
+	}
+	// SettleVoters writes the row that confirms a change of the voters, after the one that made it was acknowledged.
+	SettleVoters struct {
+		Member   string     // the primary
 		From     Membership // the row that is in force
+		Next     Membership
+		SemiSync bool
+	}
+	// StandAlone makes the primary the only voter, when nobody is left to acknowledge.
+	StandAlone struct {
+		Member   string
+		Next     Membership
 		SemiSync bool
 	}
 	// Switchover hands the writes of a primary that is well to another voter, or leaves everything as it was.
 	Switchover struct {
 		Member, To string
 		From       Membership // the row that is in force
+		Next       Membership
 		SemiSync   bool
 		Why        string
 	}
@@ -93,14 +108,15 @@ type (
 	AdmitVoter struct {
 		Member, Primary string
 		From            Membership // the row that is in force
+		Next, Settled   Membership // the row with the change, and the one that confirms it
 		SemiSync        bool
 	}
 	// RemoveVoter takes the vote of a member that can no longer acknowledge. It is an action on the primary: who leaves may
 	// not be there any more.
 	RemoveVoter struct {
-		Member, Primary string
-		From            Membership
-		SemiSync        bool
+		Member, Primary     string
+		From, Next, Settled Membership
+		SemiSync            bool
 	}
 	// SetAcknowledging switches a replica's acknowledgements on or off.
 	SetAcknowledging struct {
@@ -149,6 +165,8 @@ func (a SignCertificate) Target() string     { return a.Member }
 func (a Bootstrap) Target() string           { return a.Member }
 func (a Fence) Target() string               { return a.Member }
 func (a Promote) Target() string             { return a.Member }
+func (a SettleVoters) Target() string        { return a.Member }
+func (a StandAlone) Target() string          { return a.Member }
 func (a Demote) Target() string              { return a.Member }
 func (a CloneFrom) Target() string           { return a.Member }
 func (a ReplicateFrom) Target() string       { return a.Member }
@@ -207,8 +225,12 @@ func (a RetireVolume) String() string {
 	return fmt.Sprintf("retire volume %s of %s", a.VolumeID, a.Member)
 }
 func (a PurgeBinaryLogs) String() string { return "purge the oldest binary logs of " + a.Member }
-func (a Demote) String() string          { return "demote " + a.Member }
-func (a CloneFrom) String() string       { return fmt.Sprintf("clone %s from %s", a.Member, a.Donor) }
+func (a SettleVoters) String() string {
+	return "confirm the voters " + strings.Join(a.Next.Voters, ", ")
+}
+func (a StandAlone) String() string { return fmt.Sprintf("let %s go on alone", a.Member) }
+func (a Demote) String() string     { return "demote " + a.Member }
+func (a CloneFrom) String() string  { return fmt.Sprintf("clone %s from %s", a.Member, a.Donor) }
 func (a ReplicateFrom) String() string {
 	return fmt.Sprintf("replicate %s from %s", a.Member, a.Source)
 }

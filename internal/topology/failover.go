@@ -14,10 +14,12 @@ func (p *planner) choosePrimary() *Member {
 		p.bootstrap()
 		return nil
 	}
+	p.plan.Records.Established = true
 	p.plan.Membership = row
 	var current, outdated []*Member
 	for _, m := range p.primaries() {
-		if m.SQL.Membership != nil && m.SQL.Membership.Epoch == row.Epoch {
+		// Replicas may show a row before the primary that wrote it, which waits for their acknowledgement.
+		if own := m.SQL.Membership; own != nil && (own.Epoch == row.Epoch || row.Primary == m.Name) {
 			current = append(current, m)
 		} else {
 			outdated = append(outdated, m)
@@ -25,8 +27,8 @@ func (p *planner) choosePrimary() *Member {
 	}
 	p.unseat(outdated)
 	switch {
-	case len(current) == 1 && (row.Primary == current[0].Name || row.Primary == ""):
-		return current[0]
+	case len(current) == 1 && row.Primary == current[0].Name:
+		return p.lead(current[0], *row)
 	case len(current) == 1:
 		return p.confirm(current[0], *row)
 	case len(current) > 1:
@@ -37,12 +39,22 @@ func (p *planner) choosePrimary() *Member {
 	return nil
 }
 
+// lead makes the primary's own row the one that everything goes by: what it shows was acknowledged. While replicas show
+// a newer one, that waits for its acknowledgement, and nobody's vote is changed.
+func (p *planner) lead(m *Member, newest Membership) *Member {
+	p.plan.Records.PoweredOff = ""
+	p.plan.Membership = m.SQL.Membership
+	if m.SQL.Membership.Epoch != newest.Epoch || m.SQL.Membership.Primary != m.Name {
+		p.unconfirmed = true
+		p.waitAtMost(waitSuspect)
+	}
+	return m
+}
+
 // confirm deals with a single writable member that its own membership row does not name: its promotion was cut off, or
 // waits for an acknowledgement of the row. A member that somebody else opened for writes looks the same, so that it has
 // to be the one that the rule of promotion names.
 func (p *planner) confirm(m *Member, row Membership) *Member {
-	p.waitAtMost(waitSuspect)
-	p.unconfirmed = true
 	if p.fenceOthers(m) {
 		return nil
 	}
@@ -51,9 +63,9 @@ func (p *planner) confirm(m *Member, row Membership) *Member {
 		return nil
 	}
 	if m.SQL.PendingCommits == 0 {
-		p.retry(waitMySQL/4, RecordPrimary{Member: m.Name, From: row, SemiSync: p.Lossless && len(row.Voters) > 1})
+		p.retry(waitMySQL/4, RecordPrimary{Member: m.Name, Next: p.at(row.LedBy(m.Name)), SemiSync: p.Lossless && len(row.Voters) > 1})
 	}
-	return m
+	return p.lead(m, row)
 }
 
 // unseat takes the writable state from members that must not have it. A member whose clients still wait for an
@@ -89,8 +101,13 @@ func (p *planner) settleRivals(rivals []*Member, row Membership) {
 // bootstrap makes a virgin member the first primary of a cluster that never had one.
 func (p *planner) bootstrap() {
 	begun := p.plan.Records.Bootstrapped
+	if p.Records.Established {
+		p.waitAtMost(waitMySQL)
+		p.plan.Waiting = Finding{v1alpha1.ReasonNoPrimary, "no member that knows the voters answers"}
+		return
+	}
 	for _, m := range p.ordered() {
-		if !m.verified() || !m.SQL.MembershipKnown || m.Ordinal >= p.Replicas && m.Name != begun {
+		if !m.verified() || !m.SQL.MembershipKnown || m.SQL.Clone != nil || m.Ordinal >= p.Replicas && m.Name != begun {
 			continue
 		}
 		vol := m.volume()
@@ -112,7 +129,7 @@ func (p *planner) bootstrap() {
 	}
 	p.waitAtMost(waitMySQL)
 	if begun != "" {
-		p.plan.Waiting = Finding{v1alpha1.ReasonBootstrapping, "waiting for " + begun + ", on which the cluster began, or another member that knows the voters; none answers"}
+		p.plan.Waiting = Finding{v1alpha1.ReasonBootstrapping, "waiting for " + begun + ", on which the cluster began"}
 	}
 }
 
@@ -156,7 +173,7 @@ func (p *planner) promote(row Membership) {
 	}
 	p.depose(row, proof.Candidate)
 	semiSync := p.Lossless && len(row.Voters) > 1
-	p.do(Promote{Member: proof.Candidate, Membership: row, SemiSync: semiSync, MustHold: proof.MustHold.String()})
+	p.retry(waitSuspect, Promote{Member: proof.Candidate, Membership: row, Next: p.at(row.LedBy(proof.Candidate)), SemiSync: semiSync, MustHold: proof.MustHold.String()})
 }
 
 // patience says for whom a promotion waits a moment, and why: for the primary, on a machine that runs. mysqld restarts in
@@ -198,7 +215,7 @@ func (p *planner) depose(row Membership, successor string) {
 	if m == nil || m.verified() {
 		return
 	}
-	if in := m.CurrentInstance(); in != nil && in.State != stateStopped {
+	if in := m.CurrentInstance(); in != nil && in.State == stateRunning {
 		p.plan.Records.Deposed = in.ID
 		p.stop(m, in)
 	}
@@ -224,25 +241,29 @@ func (p *planner) finishDeposed() {
 	p.plan.Records.Deposed = "" // stopped, read-only, or no longer the machine of its volume
 }
 
-// machinesRun plans to power off the machines of voters that are not reached, and says whether any still runs. Without
-// semi-synchronous replication stopping the replicas' IO threads fences nobody: a primary that only we do not reach
-// goes on answering its clients.
+// machinesRun plans to power off the machine of the primary when it is not reached, and says whether it may still run.
+// Without semi-synchronous replication stopping the replicas' IO threads fences nobody: a primary that only we do not
+// reach goes on answering its clients. Once it was seen stopped it may be started again: it takes no writes then.
 func (p *planner) machinesRun(row Membership) bool {
-	running := false
-	for _, name := range row.Voters {
-		m := p.Members[name]
-		if m == nil || m.verified() {
-			continue
-		}
-		if in := m.CurrentInstance(); in != nil && in.State != stateStopped {
-			p.stop(m, in)
-			running = true
-		}
+	m := p.Members[row.Primary]
+	if m == nil || m.verified() {
+		return false
 	}
-	if running {
-		p.plan.Waiting = Finding{v1alpha1.ReasonNoPrimary, "the primary is gone; its machine is powered off before another member is promoted"}
+	in := m.CurrentInstance()
+	if in != nil && p.Records.PoweredOff == in.ID {
+		return false
 	}
-	return running || !p.CloudReachable
+	if p.CloudReachable && m.halted() {
+		if in != nil {
+			p.plan.Records.PoweredOff = in.ID
+		}
+		return false
+	}
+	if in != nil {
+		p.stop(m, in)
+	}
+	p.plan.Waiting = Finding{v1alpha1.ReasonNoPrimary, "the primary is gone; its machine is powered off before another member is promoted"}
+	return true
 }
 
 // sourceSeen returns a member that still receives from a source which the operator does not reach. Such a primary may

@@ -35,7 +35,7 @@ func newScene() *scene {
 		},
 		observed: Observed{
 			Now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), CloudReachable: true, Launchable: true, Members: map[string]*Member{}, InService: map[string]bool{},
-			Records: Records{Bootstrapped: "orders-0", BootstrappedVolume: "vol-0", Members: map[string]Record{}},
+			Records: Records{Established: true, Epoch: 5, Bootstrapped: "orders-0", BootstrappedVolume: "vol-0", Members: map[string]Record{}},
 		},
 	}
 	row := Membership{Epoch: 5, Primary: "orders-0", Voters: []string{"orders-0", "orders-1", "orders-2"}, W: 1}
@@ -195,6 +195,7 @@ func TestVotes(t *testing.T) {
 			func(s *scene) {
 				s.lose(2)
 				s.member(2).Volumes = nil
+				s.member(2).VolumeMissingSince = s.observed.Now.Add(-time.Hour)
 				s.member(2).Instances[0].State = stateStopped
 			}, "remove orders-2 from the voters"},
 	} {
@@ -222,6 +223,7 @@ func TestLostVolumeOfAVoterIsNeverReplacedByAnEmptyOne(t *testing.T) {
 	s := newScene()
 	s.lose(0, 1, 2)
 	s.member(0).Volumes, s.member(0).Instances = nil, nil
+	s.member(0).VolumeMissingSince = s.observed.Now.Add(-time.Hour)
 	p, actions := s.plan()
 	if strings.Contains(actions, "create volume") || len(p.Degraded) == 0 {
 		t.Errorf("planned %q, says %v", actions, p.Degraded)

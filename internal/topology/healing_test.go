@@ -50,7 +50,7 @@ func TestLostVotersAndHealing(t *testing.T) {
 				s.member(2).SQL.Replication.LagKnown = false
 				s.member(0).SQL.SemiSync.Clients = 1
 				s.down(2*time.Minute, 1)
-			}, "start instance i-1 of orders-1; remove orders-1 from the voters", ""},
+			}, "start instance i-1 of orders-1; let orders-0 go on alone", ""},
 		"a replica on a machine that runs keeps its vote: it may still acknowledge": {
 			func(s *scene) { s.lose(2) }, "", "orders-2"},
 		"a machine that has been silent for a minute is stopped": {
@@ -72,7 +72,7 @@ func TestLostVotersAndHealing(t *testing.T) {
 				for i := range 3 {
 					s.member(i).DownSince = s.observed.Now.Add(-time.Hour)
 				}
-			}, "", "none answers"},
+			}, "", "no member that knows the voters answers"},
 		"a machine that EC2 calls impaired is stopped": {
 			func(s *scene) {
 				s.lose(2)

@@ -39,6 +39,9 @@ type Member struct {
 	Ordinal int
 	// Instances are all instances that carry this member's tag, the terminated ones that EC2 still shows included.
 	Instances []Instance
+	// VolumeMissingSince is when EC2 was first seen not to know the recorded volume, in a row of such answers; zero when it
+	// does, or was not asked.
+	VolumeMissingSince time.Time
 	// RecordedVolume is the volume that carries the member's data according to the records; empty while none does.
 	RecordedVolume string
 	// Volumes are all volumes that carry this member's tag and are not retired.
@@ -47,8 +50,8 @@ type Member struct {
 	SQL SQL
 	// SilentSince is when the member was first seen unreachable in a row of such sightings; zero when it answers.
 	SilentSince time.Time
-	// DownSince is when a member that had answered before was first seen not to, in a row of such sightings, whether its
-	// machine runs or not; zero when it answers or never did.
+	// DownSince is when a member was first seen not to answer over verified TLS, in a row of such sightings, whether its
+	// machine runs or not; zero when it answers.
 	DownSince time.Time
 	// BrokenSince is when replication was first seen stopped by an error in a row of such sightings; zero when it is not.
 	BrokenSince time.Time
@@ -242,9 +245,24 @@ type Membership struct {
 	Primary string
 	// Voters are the members whose acknowledgements count, the primary included.
 	Voters []string
+	// Previous are the voters before the last change, until a second row confirms that the change was acknowledged: a row
+	// that only crash recovery committed must not be believed alone. Meanwhile whatever is proven is proven under both.
+	Previous []string
 	// W is how many replicas must acknowledge a commit before its client is answered.
 	W int
 }
+
+// Settled says whether no change of the voters is under way.
+func (m Membership) Settled() bool { return len(m.Previous) == 0 }
+
+// MayAcknowledge says whether a member's acknowledgements count under this row: it is a voter, and was one before a change
+// that is under way. The first replica of a primary that was alone has to acknowledge the very row that admits it.
+func (m Membership) MayAcknowledge(member string) bool {
+	return m.Has(member) && (len(m.Previous) < 2 || slices.Contains(m.Previous, member))
+}
+
+// WaitCount is how many acknowledgements the primary waits for under this row: enough for both sets of voters.
+func (m Membership) WaitCount() int { return max(m.W, WaitFor(len(m.Previous))) }
 
 // Has says whether a member is a voter.
 func (m Membership) Has(member string) bool { return slices.Contains(m.Voters, member) }
@@ -274,6 +292,17 @@ func (m *Member) broken() bool {
 
 // cloning says whether the member is being seeded at the moment.
 func (m *Member) cloning() bool { return m.SQL.Clone != nil && m.SQL.Clone.State == cloneInProgress }
+
+// halted says whether every machine of the member is confirmed off: stopped, or gone for good. One that is shutting down
+// still runs.
+func (m *Member) halted() bool {
+	for _, in := range m.Instances {
+		if in.State != stateStopped && in.State != stateTerminated {
+			return false
+		}
+	}
+	return true
+}
 
 // volume returns the member's volume: the recorded one, and only that, once it carries data; until then the newest one
 // that is not on its way out. A copy that carries the member's tags is not the member's volume.

@@ -50,6 +50,9 @@ const (
 	cyclePause    = 5 * time.Minute
 	// impairedPatience is how long EC2's status checks may call a silent machine impaired before it is stopped and started.
 	impairedPatience = 3 * time.Minute
+	// volumePatience is how long EC2 has to deny a volume with data before it is believed to be lost: longer than any
+	// answer of EC2's is known to be late.
+	volumePatience = 2 * time.Minute
 	// quarantine is how long the snapshot of a rebuilt member is kept.
 	quarantine = 7 * 24 * time.Hour
 	// zoneLossTimeout is how long a zone may refuse capacity before a member with data is seeded anew in another.
@@ -127,6 +130,8 @@ type planner struct {
 	views map[string]*View
 	// unconfirmed is true while the membership row does not name the primary: then nobody's vote is changed.
 	unconfirmed bool
+	// newestEpoch is the highest epoch of a membership row that was seen.
+	newestEpoch uint64
 	// wait is the shortest pause that anything asked for.
 	wait time.Duration
 }

@@ -121,6 +121,10 @@ func (p *planner) needVolume(m *Member) string {
 	}
 	rec := p.plan.Records.Members[m.Name]
 	if rec.VolumeID != "" {
+		if !p.volumeLost(m) {
+			p.waitAtMost(waitEC2)
+			return "volume " + rec.VolumeID + " is not shown by EC2; waiting until that is certain"
+		}
 		if why := p.mustKeepVote(m, rec.VolumeID); why != "" {
 			return why
 		}
@@ -160,7 +164,7 @@ func (p *planner) deadVolumeIncarnation(m *Member) int {
 // be taken first, see quorum.go; and without any membership row in sight nobody knows who votes.
 func (p *planner) mustKeepVote(m *Member, volumeID string) string {
 	row := p.newestMembership()
-	if row != nil && !row.Has(m.Name) || row == nil && p.Records.Bootstrapped == "" {
+	if row != nil && !row.Has(m.Name) || row == nil && p.Records.Bootstrapped == "" && !p.Records.Established {
 		return ""
 	}
 	p.waitAtMost(waitEC2)

@@ -10,31 +10,47 @@ import (
 // together hold every acknowledged commit at least once. W = ⌊N/2⌋.
 func WaitFor(voters int) int { return voters / 2 }
 
-// With returns the next membership with one more voter.
+// With returns the next membership with one more voter, to be settled by another row.
 func (m Membership) With(member string) Membership {
 	voters := append(slices.Clone(m.Voters), member)
 	slices.Sort(voters)
-	return Membership{Epoch: m.Epoch + 1, Primary: m.Primary, Voters: voters, W: WaitFor(len(voters))}
+	return Membership{Primary: m.Primary, Voters: voters, Previous: slices.Clone(m.Voters), W: WaitFor(len(voters))}
 }
 
-// Without returns the next membership with one voter less.
+// Without returns the next membership with one voter less, to be settled by another row.
 func (m Membership) Without(member string) Membership {
 	voters := slices.DeleteFunc(slices.Clone(m.Voters), func(v string) bool { return v == member })
-	return Membership{Epoch: m.Epoch + 1, Primary: m.Primary, Voters: voters, W: WaitFor(len(voters))}
+	return Membership{Primary: m.Primary, Voters: voters, Previous: slices.Clone(m.Voters), W: WaitFor(len(voters))}
 }
 
-// LedBy returns the next membership, with another primary.
+// Confirmed returns the next membership with the last change of the voters settled.
+func (m Membership) Confirmed() Membership {
+	return Membership{Primary: m.Primary, Voters: slices.Clone(m.Voters), W: m.W}
+}
+
+// LedBy returns the next membership, with another primary. A change that is under way stays so.
 func (m Membership) LedBy(member string) Membership {
-	return Membership{Epoch: m.Epoch + 1, Primary: member, Voters: slices.Clone(m.Voters), W: m.W}
+	return Membership{Primary: member, Voters: slices.Clone(m.Voters), Previous: slices.Clone(m.Previous), W: m.W}
 }
 
-// newestMembership returns the membership row of the highest epoch among the members that were reached.
+// at gives a membership the next epoch, and remembers it: rows planned later always have a higher one.
+func (p *planner) at(m Membership) Membership {
+	p.plan.Records.Epoch = max(p.plan.Records.Epoch, p.newestEpoch) + 1
+	m.Epoch = p.plan.Records.Epoch
+	return m
+}
+
+// newestMembership returns the membership row of the highest epoch among the members reached; of two with the same, which
+// lost records alone could bring about, that of the first member by ordinal.
 func (p *planner) newestMembership() *Membership {
 	var newest *Membership
-	for _, m := range p.Members {
+	for _, m := range p.ordered() {
 		if row := m.SQL.Membership; m.verified() && row != nil && (newest == nil || row.Epoch > newest.Epoch) {
 			newest = row
 		}
+	}
+	if newest != nil {
+		p.newestEpoch = max(p.newestEpoch, newest.Epoch)
 	}
 	return newest
 }
@@ -64,47 +80,39 @@ type Proof struct {
 	Needed int
 	// Needs is a member without which nothing can be proven, and that was not reached; empty when there is none.
 	Needs string
+	// reached is how many voters were.
+	reached int
 }
 
-// prove applies the rule of promotion to the voters of a membership. With h holders among the reached voters and u
-// unreached ones, a transaction may have been acknowledged only if h + u ≥ W + 1: its primary and W replicas held it.
-// The caller has made sure that no voter that was reached acknowledges any more.
+// prove applies the rule of promotion to the voters of a membership, and while a change of the voters is under way to
+// those before it as well. The caller has made sure that no voter that was reached acknowledges any more.
 //
 // The row of a cluster whose primary was left alone is known to that primary only. Under an older row the one who left
 // must not pass for a holder of everything: the records say so, and while they are lost nobody of two is left out.
 func prove(row Membership, members map[string]*Member, records Records) Proof {
-	proof := Proof{Needed: len(row.Voters) - row.W}
-	if len(row.Voters) == 2 && !records.RebuiltAt.IsZero() {
-		proof.Needed = 2
-	}
-	var reached []*Member
-	var positions []gtid.Set
-	for _, name := range row.Voters {
-		m := members[name]
-		if m == nil || !m.verified() || m.cloning() {
-			proof.Unreached = append(proof.Unreached, name)
-			continue
+	proof := count(row.Voters, row.W, members, records)
+	if !row.Settled() {
+		before := count(row.Previous, WaitFor(len(row.Previous)), members, records)
+		proof.MayBeAcknowledged = proof.MayBeAcknowledged.Union(before.MayBeAcknowledged)
+		if !before.enough() && proof.enough() {
+			proof.Unreached, proof.Needed, proof.reached = before.Unreached, before.Needed, before.reached
 		}
-		reached = append(reached, m)
-		positions = append(positions, m.position())
 	}
-	if len(reached) < proof.Needed {
+	if !proof.enough() {
 		return proof
 	}
-	holders := max(row.W+1-len(proof.Unreached), 1)
-	proof.MayBeAcknowledged = gtid.HeldByAtLeast(holders, positions)
 	if row.Epoch < records.AloneSince {
 		alone := members[records.Alone]
-		if alone == nil || !alone.verified() || !row.Has(alone.Name) {
+		if alone == nil || !alone.verified() {
 			proof.Needs = records.Alone
 			return proof
 		}
 		proof.MayBeAcknowledged = proof.MayBeAcknowledged.Union(alone.position())
 	}
-	slices.SortStableFunc(reached, func(a, b *Member) int { return a.Ordinal - b.Ordinal })
 	var best *Member
-	for _, m := range reached {
-		if m.attainable().Contains(proof.MayBeAcknowledged) && (best == nil || betterCandidate(m, best)) {
+	for _, name := range row.Voters {
+		m := members[name]
+		if counts(m) && m.attainable().Contains(proof.MayBeAcknowledged) && (best == nil || betterCandidate(m, best)) {
 			best = m
 		}
 	}
@@ -113,6 +121,35 @@ func prove(row Membership, members map[string]*Member, records Records) Proof {
 	}
 	return proof
 }
+
+// counts says whether a member's word counts in a proof.
+func counts(m *Member) bool { return m != nil && m.verified() && !m.cloning() && !m.cloneCutOff() }
+
+// count finds what may have been acknowledged under one set of voters. With h holders among the reached voters and u
+// unreached ones that is a transaction only if h + u ≥ W + 1: its primary and W replicas held it.
+func count(voters []string, w int, members map[string]*Member, records Records) Proof {
+	proof := Proof{Needed: len(voters) - w}
+	if len(voters) == 2 && !records.RebuiltAt.IsZero() {
+		proof.Needed = 2
+	}
+	var positions []gtid.Set
+	for _, name := range voters {
+		m := members[name]
+		if !counts(m) {
+			proof.Unreached = append(proof.Unreached, name)
+			continue
+		}
+		positions = append(positions, m.position())
+	}
+	proof.reached = len(positions)
+	if proof.enough() {
+		proof.MayBeAcknowledged = gtid.HeldByAtLeast(max(w+1-len(proof.Unreached), 1), positions)
+	}
+	return proof
+}
+
+// enough says whether enough voters were reached to know what may have been acknowledged.
+func (p Proof) enough() bool { return p.reached >= p.Needed }
 
 // attainable is what a member could have executed when it is promoted: its position without what lies in a relay log that its
 // applier cannot get through.

@@ -33,6 +33,14 @@ type Records struct {
 	PromotedAt int64 `json:"promotedAt,omitempty"`
 	// Deposed is the instance of a primary that was replaced without being reached. It is powered off, whatever it does.
 	Deposed string `json:"deposed,omitempty"`
+	// Epoch is the highest that was planned for a membership row. No two rows are ever written with the same one.
+	Epoch uint64 `json:"epoch,omitempty"`
+	// Established is true once a membership row was seen: from then on no member is made the first primary any more.
+	Established bool `json:"established,omitempty"`
+	// Leaving is the voter whose removal was begun. It acknowledges nothing until that is done.
+	Leaving string `json:"leaving,omitempty"`
+	// PoweredOff is the instance of an unreached primary that was seen stopped: started again it can do no harm.
+	PoweredOff string `json:"poweredOff,omitempty"`
 	// Alone is the member that may have acknowledged commits by itself from the membership row of epoch AloneSince on,
 	// because it was the last voter left. Under an older row nobody is promoted without it.
 	Alone      string `json:"alone,omitempty"`
@@ -81,6 +89,7 @@ func (r Records) Equal(o Records) bool {
 		slices.Equal(r.FinalVolumes, o.FinalVolumes) && r.FinalChosen == o.FinalChosen && r.FinalAt == o.FinalAt &&
 		r.BootstrappedVolume == o.BootstrappedVolume && r.Database == o.Database &&
 		r.PromotedAt == o.PromotedAt && r.Deposed == o.Deposed && r.Alone == o.Alone && r.AloneSince == o.AloneSince &&
+		r.Epoch == o.Epoch && r.Established == o.Established && r.Leaving == o.Leaving && r.PoweredOff == o.PoweredOff &&
 		r.Account == o.Account && slices.Equal(r.Held, o.Held)
 }
 

@@ -65,7 +65,8 @@ func (p *planner) seed(m, primary *Member) string {
 		// What a CLONE that was cut off leaves behind may say that it executed what it no longer holds (fact 19).
 		return p.rebuild(m, primary, "")
 	}
-	if errant := p.errant(m, primary); !errant.IsEmpty() {
+	// A primary whose row still waits may need the acknowledgement of a member that is to be rebuilt.
+	if errant := p.errant(m, primary); !errant.IsEmpty() && !(p.unconfirmed && row.Has(m.Name)) {
 		p.degraded(v1alpha1.ReasonMemberUntrusted, fmt.Sprintf("%s holds transactions that %s does not: %s; its volume is kept as a snapshot for 7 days and the member is rebuilt", m.Name, primary.Name, errant))
 		return p.rebuild(m, primary, errant.String())
 	}

@@ -50,10 +50,10 @@ func (p *planner) handOverTo(primary *Member, name string) {
 // switchover plans to hand over, unless something else is planned for one of the two.
 func (p *planner) switchover(primary, to *Member, why string) {
 	p.waitAtMost(waitMySQL)
-	if p.busy(primary.Name) || p.busy(to.Name) || p.changingVotes() {
+	if p.busy(primary.Name) || p.busy(to.Name) || p.changingVotes() || !p.plan.Membership.Settled() {
 		return
 	}
-	p.retry(waitNext, Switchover{Member: primary.Name, To: to.Name, From: *p.plan.Membership, SemiSync: p.Lossless && len(p.plan.Membership.Voters) > 1, Why: why})
+	p.retry(waitNext, Switchover{Member: primary.Name, To: to.Name, From: *p.plan.Membership, Next: p.at(p.plan.Membership.LedBy(to.Name)), SemiSync: p.Lossless && len(p.plan.Membership.Voters) > 1, Why: why})
 }
 
 // notReadyToLead says what a member still has to do before it can take over; empty when it is ready.

@@ -4,8 +4,9 @@ package topology
 func (p *planner) vote(m, primary *Member, admitting *bool) string {
 	row := *p.plan.Membership
 	if row.Has(m.Name) {
-		// A primary that waits needs its acknowledgements until it no longer does.
-		wants := len(row.Voters) > 1 && (p.Lossless || primary.SQL.SemiSync.SourceEnabled)
+		// A primary that waits needs its acknowledgements until it no longer does. One whose removal was begun gives none,
+		// also while the row that removes it is still waiting for others to acknowledge it.
+		wants := row.MayAcknowledge(m.Name) && m.Name != p.plan.Records.Leaving && len(row.Voters) > 1 && (p.Lossless || primary.SQL.SemiSync.SourceEnabled)
 		if m.acknowledgesOtherThan(wants) {
 			p.retry(waitMySQL/2, SetAcknowledging{m.Name, wants})
 			return "switching its acknowledgements " + onOff(wants)
@@ -19,7 +20,7 @@ func (p *planner) vote(m, primary *Member, admitting *bool) string {
 		return "switching its acknowledgements off until it is a voter"
 	case m.Ordinal >= p.Replicas:
 		return ""
-	case *admitting || p.changingVotes():
+	case *admitting || p.changingVotes() || !row.Settled() || p.plan.Records.Leaving != "":
 		p.waitAtMost(waitMySQL)
 		return "waiting to become a voter"
 	case !m.SQL.Replication.LagKnown || m.SQL.Replication.Lag > p.MaxLag:
@@ -30,8 +31,14 @@ func (p *planner) vote(m, primary *Member, admitting *bool) string {
 		p.waitAtMost(waitMySQL)
 		return "waiting until no member acknowledges that is not a voter"
 	}
+	next := row.With(m.Name)
+	if p.Lossless && len(row.Voters) > 1 && p.acknowledgers(primary, "") < next.WaitCount() {
+		p.waitAtMost(waitMySQL)
+		return "waiting until enough voters acknowledge"
+	}
 	*admitting = true
-	p.retry(waitMySQL/4, AdmitVoter{Member: m.Name, Primary: primary.Name, From: row, SemiSync: p.Lossless})
+	next = p.at(next)
+	p.retry(waitMySQL/4, AdmitVoter{Member: m.Name, Primary: primary.Name, From: row, Next: next, Settled: p.at(next.Confirmed()), SemiSync: p.Lossless})
 	return "becoming a voter"
 }
 
@@ -54,31 +61,68 @@ func (p *planner) strangerAcknowledges(newcomer, primary *Member) bool {
 	return primary.SQL.SemiSync.Clients > accounted
 }
 
-// keepWait keeps the primary's semi-synchronous settings in agreement with the membership row. While a voter is being
-// admitted the count may be higher on purpose.
+// acknowledgers counts the voters that acknowledge to the primary at the moment, but for one that is to leave.
+func (p *planner) acknowledgers(primary *Member, leaving string) int {
+	n := 0
+	for _, m := range p.Members {
+		if m != primary && m.Name != leaving && m.verified() && m.SQL.Replication != nil && m.SQL.Replication.IOState == ioOn && m.SQL.SemiSync.ReplicaActive &&
+			p.plan.Membership.MayAcknowledge(m.Name) && p.memberAt(m.SQL.Replication.SourceHost) == primary {
+			n++
+		}
+	}
+	return n
+}
+
+// keepWait keeps the primary's semi-synchronous settings in agreement with its membership row, and confirms a change of
+// the voters that was acknowledged. While a voter is being admitted the count may be higher on purpose.
 func (p *planner) keepWait(primary *Member, admitting bool) {
 	row := *p.plan.Membership
 	enabled := p.Lossless && len(row.Voters) > 1
 	s := primary.SQL.SemiSync
-	if admitting || p.busy(primary.Name) || p.changingVotes() {
+	if admitting || p.unconfirmed || p.busy(primary.Name) || p.changingVotes() {
 		return
 	}
-	if s.SourceEnabled != enabled || enabled && s.WaitCount != row.W {
-		p.retry(waitMySQL/2, SetSourceWait{Member: primary.Name, Enabled: enabled, W: row.W, Alone: len(row.Voters) == 1 || !p.Lossless})
+	if s.SourceEnabled != enabled || enabled && s.WaitCount != row.WaitCount() {
+		p.retry(waitMySQL/2, SetSourceWait{Member: primary.Name, Enabled: enabled, W: row.WaitCount(), Alone: len(row.Voters) == 1 || !p.Lossless})
+		return
+	}
+	if !row.Settled() && p.leaverIsSilent(row) {
+		p.retry(waitMySQL/4, SettleVoters{Member: primary.Name, From: row, Next: p.at(row.Confirmed()), SemiSync: p.Lossless})
 	}
 }
 
+// leaverIsSilent says whether the voter that leaves with a row gives no acknowledgement any more: what it acknowledged
+// would be counted on the strength of a row that does not ask it.
+func (p *planner) leaverIsSilent(row Membership) bool {
+	for _, name := range row.Previous {
+		if row.Has(name) {
+			continue
+		}
+		switch m := p.Members[name]; {
+		case m == nil || !m.verified() && p.CloudReachable && m.halted():
+		case !m.verified() || m.SQL.SemiSync.ReplicaActive || m.SQL.SemiSync.ReplicaEnabled:
+			p.waitAtMost(waitMySQL)
+			return false
+		}
+	}
+	return true
+}
+
 // expel takes the vote of a member that was reached and is to be rebuilt, and says whether it has none any more. First it
-// acknowledges no more.
+// acknowledges no more. While too few others acknowledge it has to stay: its disk is worth more than none.
 func (p *planner) expel(m, primary *Member) bool {
 	row := *p.plan.Membership
-	if !row.Has(m.Name) {
+	if !row.Has(m.Name) && row.Settled() {
 		return true
 	}
-	if p.unconfirmed || p.busy(primary.Name) || p.changingVotes() {
+	if p.unconfirmed || p.busy(primary.Name) || p.changingVotes() || !row.Settled() || p.plan.Records.Leaving != "" && p.plan.Records.Leaving != m.Name {
 		p.waitAtMost(waitMySQL)
 		return false
 	}
+	if !p.mayRemove(m, primary) {
+		return false
+	}
+	p.plan.Records.Leaving = m.Name
 	if m.SQL.SemiSync.ReplicaEnabled || m.SQL.SemiSync.ReplicaActive {
 		p.retry(waitMySQL/2, SetAcknowledging{m.Name, false})
 		return false
@@ -87,35 +131,60 @@ func (p *planner) expel(m, primary *Member) bool {
 	return false
 }
 
+// mayRemove says whether the row that takes a member's vote would be acknowledged at once by those who stay. The last one
+// may go in any case: then the primary stands alone.
+func (p *planner) mayRemove(m, primary *Member) bool {
+	row := *p.plan.Membership
+	if !p.Lossless || len(row.Voters) == 2 || p.acknowledgers(primary, m.Name) >= row.Without(m.Name).WaitCount() {
+		return true
+	}
+	p.waitAtMost(waitMySQL)
+	return false
+}
+
 // removeVote plans to take a vote. A primary that is left alone is remembered before: its row is known to nobody else.
 func (p *planner) removeVote(m, primary *Member) {
 	row := *p.plan.Membership
 	if len(row.Voters) == 2 {
-		p.plan.Records.Alone, p.plan.Records.AloneSince = primary.Name, row.Epoch+1
+		p.standAlone(primary)
+		return
 	}
-	p.retry(waitMySQL/4, RemoveVoter{Member: m.Name, Primary: primary.Name, From: row, SemiSync: p.Lossless})
+	p.plan.Records.Leaving = m.Name
+	next := p.at(row.Without(m.Name))
+	p.retry(waitMySQL/4, RemoveVoter{Member: m.Name, Primary: primary.Name, From: row, Next: next, Settled: p.at(next.Confirmed()), SemiSync: p.Lossless})
+}
+
+// standAlone makes the primary the only voter. The records remember it before anything is done, because the others know
+// only of a row under which they might be promoted.
+func (p *planner) standAlone(primary *Member) {
+	next := p.at(Membership{Primary: primary.Name, Voters: []string{primary.Name}, W: WaitFor(1)})
+	p.plan.Records.Alone, p.plan.Records.AloneSince, p.plan.Records.Leaving = primary.Name, next.Epoch, ""
+	p.retry(waitMySQL/4, StandAlone{Member: primary.Name, Next: next, SemiSync: p.Lossless})
 }
 
 // changingVotes says whether a voter is admitted or removed in this pass already: one a step.
 func (p *planner) changingVotes() bool {
 	for _, a := range p.plan.Actions {
 		switch a.(type) {
-		case AdmitVoter, RemoveVoter:
+		case AdmitVoter, RemoveVoter, SettleVoters, StandAlone, RecordPrimary:
 			return true
 		}
 	}
 	return false
 }
 
-// removeLostVoters takes the vote of members that can no longer acknowledge, one at a time: their machine is confirmed
-// stopped or gone, or EC2 no longer has their volume. So the loss of one after another can be survived. A machine that is
-// started again acknowledges nothing until the operator lets it. The last replica keeps its vote for a while, in which
-// writes wait for it, unless its volume is gone.
+// removeLostVoters takes the vote of members that can no longer acknowledge, one at a time: their machines are confirmed
+// stopped or gone. So the loss of one after another can be survived. A machine that is started again acknowledges nothing
+// until the operator lets it. When nobody is left who could acknowledge, writes wait for a minute; then the primary goes
+// on alone.
 func (p *planner) removeLostVoters(primary *Member) {
 	row := *p.plan.Membership
-	if p.unconfirmed || !p.CloudReachable || !row.Has(primary.Name) {
+	p.finishLeaving(primary)
+	if !p.CloudReachable || !row.Has(primary.Name) || len(row.Voters) == 1 {
 		return
 	}
+	var lost []*Member
+	down := 0
 	for _, name := range row.Voters {
 		m := p.Members[name]
 		if name == primary.Name || m != nil && m.verified() {
@@ -124,18 +193,49 @@ func (p *planner) removeLostVoters(primary *Member) {
 		if m == nil {
 			m = &Member{Name: name} // EC2 shows nothing of it
 		}
-		in, lost := m.CurrentInstance(), m.volume() == nil
-		if in != nil && in.State != stateStopped {
-			if lost {
+		if p.volumeLost(m) {
+			if in := m.CurrentInstance(); in != nil {
 				p.stop(m, in)
 			}
+		}
+		if !m.halted() {
 			continue
 		}
-		if len(row.Voters) == 2 && !lost && (m.DownSince.IsZero() || p.Now.Sub(m.DownSince) < lastVotePatience) {
-			p.waitAtMost(waitMySQL)
-			continue
+		lost = append(lost, m)
+		if p.volumeLost(m) || len(m.Instances) == 0 && m.volume() == nil || !m.DownSince.IsZero() && p.Now.Sub(m.DownSince) >= lastVotePatience {
+			down++
 		}
-		p.removeVote(m, primary)
+	}
+	switch {
+	case len(lost) == 0:
+	case down == len(row.Voters)-1:
+		p.standAlone(primary)
+	case len(row.Voters) == 2 || p.unconfirmed || !row.Settled():
+		p.waitAtMost(waitMySQL)
+	default:
+		for _, m := range lost {
+			if (p.plan.Records.Leaving == "" || p.plan.Records.Leaving == m.Name) && p.mayRemove(m, primary) {
+				p.removeVote(m, primary)
+				return
+			}
+		}
+	}
+}
+
+// finishLeaving forgets whose removal was begun once it is done, or once it is certain that it was not: the member answers,
+// is still a voter, and no commit of the primary's waits that could be the row which removes it.
+func (p *planner) finishLeaving(primary *Member) {
+	row, leaving := *p.plan.Membership, p.plan.Records.Leaving
+	if leaving == "" || p.unconfirmed || !row.Settled() {
 		return
 	}
+	m := p.Members[leaving]
+	if !row.Has(leaving) || m != nil && m.verified() && primary.SQL.PendingCommits == 0 {
+		p.plan.Records.Leaving = ""
+	}
+}
+
+// volumeLost says whether EC2 has denied a member's volume for so long that it is believed.
+func (p *planner) volumeLost(m *Member) bool {
+	return m.volume() == nil && !m.VolumeMissingSince.IsZero() && p.Now.Sub(m.VolumeMissingSince) >= volumePatience
 }

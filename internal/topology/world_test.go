@@ -281,12 +281,17 @@ func (w *world) takeSQL(action Action) {
 		}
 		d.source, d.ioOn = "", false
 		m.server.writable, m.server.semi.SourceEnabled, m.server.semi.WaitCount = true, a.SemiSync, a.Membership.W
-		next := a.Membership.LedBy(a.Member)
-		d.membership = &next
+		d.membership = &a.Next
 		w.commit(d)
 	case RecordPrimary:
-		next := a.From.LedBy(a.Member)
-		d.membership = &next
+		d.membership = &a.Next
+		w.commit(d)
+	case SettleVoters:
+		d.membership = &a.Next
+		w.commit(d)
+	case StandAlone:
+		d.membership = &a.Next
+		m.server.semi.SourceEnabled = false
 		w.commit(d)
 	case Demote:
 		m.server.writable = false
@@ -297,7 +302,7 @@ func (w *world) takeSQL(action Action) {
 		d.source, d.ioOn, m.server.sql = a.SourceAddress, true, true
 	case AdmitVoter:
 		primary := w.machineOf(a.Primary)
-		next := a.From.With(a.Member)
+		next := a.Settled
 		if !d.executed.Contains(w.dataOf(primary).executed) {
 			return
 		}
@@ -320,7 +325,7 @@ func (w *world) takeSQL(action Action) {
 // removeVoter works without the member that leaves.
 func (w *world) removeVoter(a RemoveVoter) {
 	primary := w.machineOf(a.Primary)
-	next := a.From.Without(a.Member)
+	next := a.Settled
 	w.dataOf(primary).membership = &next
 	w.commit(w.dataOf(primary))
 	primary.server.semi.SourceEnabled, primary.server.semi.WaitCount = a.SemiSync && next.W > 0, next.W

@@ -62,6 +62,8 @@ func newWorld(ctx context.Context, size int) (*world, error) {
 		CRDDirectoryPaths: []string{filepath.Join("..", "..", "config", "crd", "bases")}, ErrorIfCRDPathMissing: true,
 		BinaryAssetsDirectory: assets(),
 	}
+	// envtest's own range has room for 254 Services.
+	w.env.ControlPlane.GetAPIServer().Configure().Set("service-cluster-ip-range", "10.96.0.0/16")
 	var err error
 	if w.kube, err = w.env.Start(); err != nil {
 		return nil, fmt.Errorf("start the API server: %w", err)

@@ -210,7 +210,7 @@ func (w *world) converged() bool {
 		}
 	}
 	for n := range w.desired.Replicas {
-		if s := w.serverOf(n); s == nil || !s.writable && (s.io != ioOn || !s.sqlRunning || s.lagUntil > w.now) {
+		if s := w.serverOf(n); s == nil || s.on.State != running || !s.writable && (s.io != ioOn || !s.sqlRunning || s.lagUntil > w.now) {
 			return false
 		}
 	}

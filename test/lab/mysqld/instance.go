@@ -145,6 +145,19 @@ func (s *Server) SetSettings(settings map[string]string) error {
 	return s.write("launch.cnf", []byte(bootstrap.RenderLaunchSettings(bootstrap.Input{Settings: settings})))
 }
 
+// ReportDisk does what the instance's timer does: it tells the operator how full the data volume is, in bytes.
+func (s *Server) ReportDisk(size, free uint64, at time.Time) error {
+	if err := os.MkdirAll(filepath.Join(s.dir, "etc", "exchange", "machine"), 0o755); err != nil {
+		return err
+	}
+	report := fmt.Appendf(nil, "%d %d %d\n", size, free, at.Unix())
+	if err := s.write("exchange/machine/.new", report); err != nil {
+		return err
+	}
+	dir := filepath.Join(s.dir, "etc", "exchange", "machine")
+	return os.Rename(filepath.Join(dir, ".new"), filepath.Join(dir, "disk"))
+}
+
 func (s *Server) write(name string, content []byte) error {
 	return os.WriteFile(filepath.Join(s.dir, "etc", name), content, 0o600)
 }

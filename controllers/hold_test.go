@@ -1,0 +1,204 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+)
+
+func makeSubnet(t *testing.T, cidr string) string {
+	t.Helper()
+	made, err := awsec2.NewFromConfig(cloud.Config()).CreateSubnet(t.Context(), &awsec2.CreateSubnetInput{
+		VpcId: aws.String(seeded.VPC), CidrBlock: aws.String(cidr), AvailabilityZone: aws.String("us-east-1c")})
+	must(t, err)
+	return aws.ToString(made.Subnet.SubnetId)
+}
+
+func dropSubnet(t *testing.T, id string) {
+	t.Helper()
+	_, err := awsec2.NewFromConfig(cloud.Config()).DeleteSubnet(t.Context(), &awsec2.DeleteSubnetInput{SubnetId: aws.String(id)})
+	must(t, err)
+}
+
+// held says whether a Secret carries our finalizer; a Secret that is gone does not.
+func (w *world) held(name string) bool {
+	w.t.Helper()
+	var s corev1.Secret
+	err := w.client.Get(w.t.Context(), client.ObjectKey{Namespace: w.cluster.Namespace, Name: name}, &s)
+	if apierrors.IsNotFound(err) {
+		return false
+	}
+	must(w.t, err)
+	return controllerutil.ContainsFinalizer(&s, v1alpha1.Finalizer)
+}
+
+func (w *world) refer(name string) {
+	w.t.Helper()
+	w.change(func(c *v1alpha1.MySQLCluster) {
+		c.Spec.AWS.CredentialsSecretRef = nil
+		if name != "" {
+			c.Spec.AWS.CredentialsSecretRef = &v1alpha1.LocalSecretReference{Name: name}
+		}
+	})
+}
+
+// newHolder is a cluster whose credentials are in Secret one; Secret two is there too.
+func newHolder(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t, func(c *v1alpha1.MySQLCluster) {
+		c.Spec.AWS.CredentialsSecretRef = &v1alpha1.LocalSecretReference{Name: "one"}
+	})
+	w.secret("one", homeKeys())
+	w.secret("two", homeKeys())
+	return w
+}
+
+func TestSecretIsLetGoWhenItsSuccessorWorks(t *testing.T) {
+	for name, to := range map[string]string{"another Secret": "two", "the operator's own identity": ""} {
+		for _, restart := range []bool{false, true} {
+			t.Run(name, func(t *testing.T) {
+				w := newHolder(t)
+				o := w.newOperator(nil)
+				w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
+				if !w.held("one") || w.held("two") {
+					t.Fatal("not the right Secret is held")
+				}
+				w.refer(to)
+				if restart {
+					o = w.newOperator(nil) // the change was made while the operator was down
+				}
+				w.drive(o, patience, func() bool { return !w.held("one") })
+				if w.held("two") != (to == "two") {
+					t.Errorf("Secret two is held: %v", w.held("two"))
+				}
+				must(t, w.client.Delete(t.Context(), w.cluster))
+				w.drive(w.newOperator(nil), patience, w.gone)
+				w.nothing(0)
+				if w.held("one") || w.held("two") {
+					t.Error("a Secret is held for a cluster that is gone")
+				}
+			})
+		}
+	}
+}
+
+// A successor that does not exist, does not work or leads elsewhere leaves the Secret held that may have to be gone back to.
+func TestSecretIsHeldUntilItsSuccessorWorks(t *testing.T) {
+	for name, bad := range map[string]struct {
+		data map[string]string
+		says string
+	}{
+		"not there":       {nil, "CredentialsMissing"},
+		"incomplete":      {map[string]string{keyAccessKeyID: "x"}, "CredentialsMissing"},
+		"another account": {otherKeys(t), "WrongAccount"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newHolder(t)
+			w.drive(w.newOperator(nil), patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
+			if bad.data != nil {
+				w.secret("three", bad.data)
+			}
+			w.refer("three")
+			o := w.newOperator(nil)
+			w.drive(o, patience, w.conditionHas(v1alpha1.ConditionCloudReachable, "False/"+bad.says))
+			for range 5 {
+				_, _ = w.pass(o)
+			}
+			if !w.held("one") || w.held("three") {
+				t.Errorf("held: one %v, three %v; want one only", w.held("one"), w.held("three"))
+			}
+			w.refer("two")
+			w.drive(o, patience, func() bool { return !w.held("one") && w.held("two") })
+			// Given up, nothing stays held.
+			w.refer("three")
+			must(t, w.client.Delete(t.Context(), w.cluster))
+			w.change(func(c *v1alpha1.MySQLCluster) {
+				c.Annotations = map[string]string{v1alpha1.AnnotationAbandonCloudResources: "true"}
+			})
+			w.drive(w.newOperator(nil), patience, w.gone)
+			if w.held("one") || w.held("two") || w.held("three") {
+				t.Error("a Secret is held for a cluster that is gone")
+			}
+		})
+	}
+}
+
+func TestSecretOfTwoClustersIsHeldForBoth(t *testing.T) {
+	w := newHolder(t)
+	second := w.cluster.DeepCopy()
+	second.ObjectMeta = v1alpha1.MySQLCluster{}.ObjectMeta
+	second.Namespace, second.Name = w.cluster.Namespace, "stock"
+	must(t, w.client.Create(t.Context(), second))
+	other := *w
+	other.cluster = second
+	o := w.newOperator(nil)
+	w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
+	other.drive(o, patience, other.phaseIs(v1alpha1.PhaseEC2Ready))
+	w.refer("two")
+	w.drive(o, patience, func() bool { return w.held("two") })
+	for range 5 {
+		_, _ = w.pass(o)
+	}
+	if !w.held("one") {
+		t.Error("Secret one was let go although the second cluster needs it")
+	}
+	must(t, w.client.Delete(t.Context(), w.cluster))
+	w.drive(o, patience, w.gone)
+	if !w.held("one") || w.held("two") {
+		t.Errorf("held: one %v, two %v; want one only", w.held("one"), w.held("two"))
+	}
+	must(t, w.client.Delete(t.Context(), second))
+	other.drive(o, patience, other.gone)
+	if w.held("one") {
+		t.Error("Secret one is held for nobody")
+	}
+}
+
+// The operator dies, or is refused, between writing down that it will hold a Secret and holding it.
+func TestHoldingIsWrittenDownFirst(t *testing.T) {
+	w := newHolder(t)
+	o := w.newOperator(nil)
+	refused := &refusing{Client: o.Client, what: "one"}
+	refused.on.Store(true)
+	o.Client = refused
+	for range 5 {
+		_, _ = w.pass(o)
+	}
+	cm := &corev1.ConfigMap{}
+	must(t, w.client.Get(t.Context(), client.ObjectKey{Namespace: w.cluster.Namespace, Name: "orders-members"}, cm))
+	if !strings.Contains(cm.Data["members.json"], `"held":["one"]`) || w.held("one") {
+		t.Errorf("the Secret is held: %v; the records say %s", w.held("one"), cm.Data["members.json"])
+	}
+	w.nothing(0) // whose deletion would need the Secret
+	refused.on.Store(false)
+	w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
+	if !w.held("one") {
+		t.Error("the Secret is not held")
+	}
+}
+
+// refusing is a client that may not patch one object.
+type refusing struct {
+	client.Client
+	what string
+	on   atomic.Bool
+}
+
+// Patch implements client.Client.
+func (r *refusing) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+	if r.on.Load() && obj.GetName() == r.what {
+		return errors.New("refused")
+	}
+	return r.Client.Patch(ctx, obj, patch, opts...)
+}

@@ -1,0 +1,93 @@
+package mysql
+
+import (
+	"testing"
+	"time"
+)
+
+// TestPurgeBinaryLogs: what a replica lacks stays, and so do the newest logs; all else goes.
+func TestPurgeBinaryLogs(t *testing.T) {
+	w, m := settle(t, newPool(t, nil))
+	ctx := t.Context()
+	db := root(t, w.servers[0])
+	exec(t, db, "CREATE DATABASE IF NOT EXISTS purge")
+	exec(t, db, "CREATE TABLE IF NOT EXISTS purge.t (id INT PRIMARY KEY AUTO_INCREMENT)")
+	logs := func() (names []string) {
+		rows, err := db.QueryContext(ctx, "SHOW BINARY LOGS")
+		must(t, err)
+		defer rows.Close()
+		for rows.Next() {
+			var name, size, encrypted string
+			must(t, rows.Scan(&name, &size, &encrypted))
+			names = append(names, name)
+		}
+		must(t, rows.Err())
+		return names
+	}
+	fill := func(n int) {
+		for range n {
+			exec(t, db, "INSERT INTO purge.t VALUES ()")
+			exec(t, db, "FLUSH BINARY LOGS")
+		}
+	}
+	caughtUp := func(member int) string {
+		must(t, m[member].WaitApplied(ctx, m[0].Observe(ctx).Executed, 20*time.Second))
+		return m[member].Observe(ctx).Executed
+	}
+
+	fill(3)
+	caughtUp(2)
+	must(t, m[2].StopIOThread(ctx))
+	behind := m[2].Observe(ctx).Executed
+	needed := logs()[len(logs())-1] // the active one when the replica stopped
+	fill(6)
+	executed := caughtUp(1)
+
+	for name, sets := range map[string][]string{"nobody knows it": {executed, ""}, "not a position": {executed, "nonsense"}} {
+		before := len(logs())
+		removed, err := m[0].PurgeBinaryLogs(ctx, sets)
+		if removed != 0 || len(logs()) != before || (err == nil) != (sets[1] == "") {
+			t.Errorf("%s: %d removed, %v", name, removed, err)
+		}
+	}
+	before := logs()
+	removed, err := m[0].PurgeBinaryLogs(ctx, []string{executed, behind})
+	must(t, err)
+	left := logs()
+	if removed != len(before)-len(left) || removed == 0 || left[0] != needed {
+		t.Errorf("%d removed, left %v, needed %s", removed, left, needed)
+	}
+	must(t, m[2].StartReplica(ctx))
+	if caughtUp(2) != executed {
+		t.Error("the replica that was behind has not caught up")
+	}
+
+	if removed, err = m[0].PurgeBinaryLogs(ctx, []string{executed, executed}); err != nil || removed == 0 {
+		t.Errorf("%d removed, %v", removed, err)
+	}
+	if left = logs(); len(left) != keepBinaryLogs {
+		t.Errorf("left %v", left)
+	}
+	if removed, err = m[0].PurgeBinaryLogs(ctx, []string{executed, executed}); err != nil || removed != 0 {
+		t.Errorf("again: %d removed, %v", removed, err)
+	}
+	fill(2)
+	caughtUp(1)
+	caughtUp(2)
+	for i := range 2 {
+		if o := m[i+1].Observe(ctx); o.Replication.LastIOError != "" || o.Replication.IOState != IOOn {
+			t.Errorf("member %d: %s %s", i+1, o.Replication.IOState, o.Replication.LastIOError)
+		}
+	}
+
+	// Commits that wait: it says so, and does not hang.
+	must(t, m[1].StopIOThread(ctx))
+	must(t, m[2].StopIOThread(ctx))
+	waiting := connect(t, w.servers[0], "&INSERT INTO purge.t VALUES ()")
+	waitFor(t, "the commit waits", func() bool { return m[0].Observe(ctx).PendingCommits == 1 })
+	_, err = m[0].PurgeBinaryLogs(ctx, []string{executed, executed})
+	wantError(t, err, ErrCommitsPending)
+	must(t, m[1].StartReplica(ctx))
+	must(t, m[2].StartReplica(ctx))
+	must(t, <-waiting.ended)
+}

@@ -16,6 +16,9 @@ import (
 // the volume by its id.
 const dataDevice = "/dev/sdf"
 
+// codeNoCapacity is EC2's code for a zone that has none of an instance type left.
+const codeNoCapacity = "InsufficientInstanceCapacity"
+
 // takeInCloud gives an action on EC2 its effect, and says whether it was one.
 func (r *MySQLClusterReconciler) takeInCloud(ctx context.Context, s *scope, action topology.Action) (bool, error) {
 	var err error
@@ -31,7 +34,7 @@ func (r *MySQLClusterReconciler) takeInCloud(ctx context.Context, s *scope, acti
 	case topology.AttachVolume:
 		err = s.cloud.AttachVolume(ctx, a.VolumeID, a.InstanceID, dataDevice)
 	case topology.StartInstance:
-		err = s.cloud.StartInstance(ctx, a.InstanceID)
+		err = r.start(ctx, s, a)
 	case topology.StopInstance:
 		err = r.powerOff(ctx, s, a.InstanceID)
 	case topology.TerminateInstance:
@@ -74,6 +77,17 @@ func (r *MySQLClusterReconciler) launchSpec(s *scope, member string, incarnation
 	}
 }
 
+// start starts a member's stopped instance. A zone may be out of capacity for that as for a launch.
+func (r *MySQLClusterReconciler) start(ctx context.Context, s *scope, a topology.StartInstance) error {
+	err := s.cloud.StartInstance(ctx, a.InstanceID)
+	zone := ""
+	if m := s.observed.Members[a.Member]; ec2.Code(err) == codeNoCapacity && m != nil && m.CurrentInstance() != nil {
+		zone = m.CurrentInstance().Zone
+	}
+	r.memory.noteCapacity(s.notes, a.Member, zone, r.Clock.Now())
+	return err
+}
+
 // launch launches a member's instance. Capacity that EC2 refuses is noted, so that the brain can look elsewhere.
 func (r *MySQLClusterReconciler) launch(ctx context.Context, s *scope, a topology.LaunchInstance) error {
 	aws := s.cluster.Spec.AWS
@@ -92,7 +106,7 @@ func (r *MySQLClusterReconciler) launch(ctx context.Context, s *scope, a topolog
 	}
 	_, err = s.cloud.LaunchInstance(ctx, spec)
 	zone := ""
-	if ec2.Code(err) == "InsufficientInstanceCapacity" {
+	if ec2.Code(err) == codeNoCapacity {
 		zone = s.zoneOf(a.SubnetID)
 	}
 	r.memory.noteCapacity(s.notes, a.Member, zone, r.Clock.Now())

@@ -20,6 +20,10 @@ const (
 	// write is given in all. It holds the primary's one writing session meanwhile.
 	epochWait  = 100 * time.Millisecond
 	epochLimit = 5 * time.Second
+	// drainPatience is how long the clients of a primary may take to finish before it hands over.
+	drainPatience = 10 * time.Second
+	// purgeEvery is the least time between two attempts to make room on a primary's disk.
+	purgeEvery = time.Minute
 )
 
 // takeInSQL gives an action on mysqld its effect, and says whether it was one.
@@ -42,7 +46,9 @@ func (r *MySQLClusterReconciler) takeInSQL(ctx context.Context, s *scope, action
 	case topology.Switchover:
 		err = r.switchOver(ctx, s, m, a)
 	case topology.Demote:
-		err = m.Demote(ctx)
+		if err = m.Demote(ctx); err == nil {
+			r.turnAway(ctx, s, m, a.Member)
+		}
 	case topology.CloneFrom:
 		err = m.CloneFrom(ctx, a.DonorAddress)
 	case topology.ReplicateFrom:
@@ -65,6 +71,8 @@ func (r *MySQLClusterReconciler) takeInSQL(ctx context.Context, s *scope, action
 		err = r.applySettings(ctx, s, m, a)
 	case topology.Restart:
 		err = r.restart(ctx, s, m, a)
+	case topology.PurgeBinaryLogs:
+		err = r.purgeBinaryLogs(ctx, s, m)
 	case topology.EnsureDatabase:
 		err = r.ensureDatabase(ctx, s, m)
 	default:
@@ -154,11 +162,20 @@ func (r *MySQLClusterReconciler) switchOver(ctx context.Context, s *scope, m *my
 		return err
 	}
 	began := r.Clock.Now()
-	if err := steps.Switchover(ctx, m, target, a, detach(ctx)); err != nil {
+	if err := steps.Switchover(ctx, considerate{m}, target, a, detach(ctx)); err != nil {
 		return err
 	}
+	r.turnAway(ctx, s, m, a.Member)
 	s.notes.timeline = timeline{kind: promotionPlanned, from: a.Member, lastWrite: began, noticed: began, fenced: began, opened: r.Clock.Now()}
 	return nil
+}
+
+// turnAway ends the sessions of clients on a member that takes no writes any more, so that they find the present primary.
+// One that cannot be ended only gets errors.
+func (r *MySQLClusterReconciler) turnAway(ctx context.Context, s *scope, m *mysql.Member, name string) {
+	if _, err := m.DisconnectClients(ctx); err != nil {
+		s.log.V(1).Info("clients of a former primary stay connected", "member", name, "problem", err.Error())
+	}
 }
 
 // restart restarts mysqld, a primary's with its replicas hushed.
@@ -171,7 +188,41 @@ func (r *MySQLClusterReconciler) restart(ctx context.Context, s *scope, m *mysql
 			}
 		}
 	}
-	return steps.Restart(ctx, m, a.Member == s.plan.Primary, replicas)
+	return steps.Restart(ctx, considerate{m}, a.Member == s.plan.Primary, replicas)
+}
+
+// considerate is a primary whose clients get time to finish before it is demoted; what still stands in the way after that
+// is ended.
+type considerate struct{ *mysql.Member }
+
+// Demote implements steps.Server.
+func (c considerate) Demote(ctx context.Context) error {
+	return c.DemoteBounded(ctx, mysql.DemoteSpec{Patience: drainPatience, Kill: true})
+}
+
+// purgeBinaryLogs removes what every replica has executed from a primary whose disk fills up. While a
+// replica is not reached nothing is removed: nobody knows what it lacks.
+func (r *MySQLClusterReconciler) purgeBinaryLogs(ctx context.Context, s *scope, m *mysql.Member) error {
+	if r.Clock.Since(s.notes.purgedAt) < purgeEvery {
+		return nil
+	}
+	var executed []string
+	for _, v := range s.plan.Members {
+		if v.Name == s.plan.Primary {
+			continue
+		}
+		other := s.observed.Members[v.Name]
+		if other == nil || other.SQL.Access != topology.AccessVerified {
+			return fmt.Errorf("%s does not answer: what it lacks is kept", v.Name)
+		}
+		executed = append(executed, other.SQL.Executed.String())
+	}
+	s.notes.purgedAt = r.Clock.Now()
+	removed, err := m.PurgeBinaryLogs(ctx, executed)
+	if removed > 0 {
+		s.log.Info("removed binary logs that no replica needs", "member", s.plan.Primary, "logs", removed)
+	}
+	return err
 }
 
 // applySettings persists the user's settings. That a restart is due is recorded, so that an operator which restarts

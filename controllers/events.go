@@ -60,8 +60,6 @@ func announced(a topology.Action) (reason string, ok bool) {
 		return "RetireVolume", true
 	case topology.DeleteSnapshot:
 		return "DeleteSnapshot", true
-	case topology.PurgeBinaryLogs:
-		return "PurgeBinaryLogs", true
 	case topology.PinSettings:
 		return "PinSettings", true
 	case topology.ApplySettings:

@@ -28,6 +28,8 @@ type notes struct {
 	downSince, brokenSince map[string]time.Time
 	// sightings are the looks at mysqld, by instance, that no pass has taken yet.
 	sightings map[string]*sighting
+	// purgedAt is when binary logs were last removed to make room.
+	purgedAt time.Time
 	// stopping are the instances whose power-off is being asked for at the moment.
 	stopping map[string]bool
 	// timeline is what is known of the present failure of a primary, or of the switchover under way.
@@ -39,6 +41,10 @@ type notes struct {
 	// stage is the last boot stage of each member's console, readAt when the console was read.
 	stage  map[string]string
 	readAt map[string]time.Time
+	// consoles are the consoles' last stages that were asked for and not taken yet, by instance.
+	consoles map[string]<-chan string
+	// stoppingSince is when each instance was first seen stopping in a row of such sightings.
+	stoppingSince map[string]time.Time
 	// claimed are the instances whose writing session this process took.
 	claimed map[string]bool
 	// preflight is the specification that passed the preflight; preflightAt is when it was tried last.
@@ -87,7 +93,7 @@ func (m *memory) of(name types.NamespacedName, uid string) *notes {
 			uid: uid, silentSince: map[string]time.Time{}, downSince: map[string]time.Time{}, brokenSince: map[string]time.Time{},
 			sightings: map[string]*sighting{}, stopping: map[string]bool{},
 			refused: map[string]refusal{}, claimed: map[string]bool{}, goneAt: map[string]time.Time{}, missingSince: map[string]time.Time{}, expected: map[string]map[string]string{}, taken: map[string]string{}, failed: map[string]string{},
-			stage: map[string]string{}, readAt: map[string]time.Time{}, applied: map[string]applied{},
+			stage: map[string]string{}, readAt: map[string]time.Time{}, consoles: map[string]<-chan string{}, stoppingSince: map[string]time.Time{}, applied: map[string]applied{},
 		}
 		m.clusters[name] = n
 	}

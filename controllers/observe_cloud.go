@@ -20,7 +20,8 @@ const (
 	// inventoryAge is how old the sweep that a pass relies on may be. The background sweep is more frequent, so a pass
 	// finds it in the store; only the first pass over an account pays for a sweep of its own.
 	inventoryAge = 2 * time.Minute
-	// sweepPatience is how long a pass that has a silent member to deal with waits for a sweep, when it must.
+	// sweepPatience is how long a pass waits for a sweep of its own when it knows what EC2 showed before: a member may have
+	// failed, and what is done about it must not wait for an EC2 that fails as well.
 	sweepPatience = 2 * time.Second
 	// goneFor is how long EC2's word that a recorded volume does not exist is believed before it is asked again.
 	goneFor = 30 * time.Second
@@ -79,12 +80,10 @@ func (r *MySQLClusterReconciler) readInventory(ctx context.Context, s *scope) {
 }
 
 // askInventory asks the store, and for what moves EC2 itself. While a member does not answer EC2 is asked about all
-// machines of the cluster: somebody else may have stopped or ended one, and what is done next depends on it. Nobody waits
-// long for it then, as long as anything is known from before.
+// machines of the cluster: somebody else may have stopped or ended one, and what is done next depends on it.
 func (r *MySQLClusterReconciler) askInventory(ctx context.Context, s *scope) (ec2.Inventory, error) {
-	troubled := len(s.notes.silentSince) > 0
 	sweep := ctx
-	if troubled && !s.notes.inventory.Taken.IsZero() {
+	if !s.notes.inventory.Taken.IsZero() {
 		var cancel context.CancelFunc
 		sweep, cancel = context.WithTimeout(ctx, sweepPatience)
 		defer cancel()
@@ -94,7 +93,7 @@ func (r *MySQLClusterReconciler) askInventory(ctx context.Context, s *scope) (ec
 		return inventory, err
 	}
 	look := s.cloud.Refresh
-	if troubled {
+	if len(s.notes.silentSince) > 0 {
 		look = s.cloud.RefreshNow
 	}
 	inventory, err = look(ctx, s.uid())
@@ -182,7 +181,9 @@ func (r *MySQLClusterReconciler) memberise(s *scope) {
 	r.findUntagged(s)
 	for _, in := range s.inventory.Instances {
 		if m := member(in.Member); m != nil {
-			m.Instances = append(m.Instances, instanceOf(in))
+			instance := instanceOf(in)
+			instance.StoppingSince = r.stoppingSince(s.notes, in)
+			m.Instances = append(m.Instances, instance)
 		}
 	}
 	for _, v := range s.inventory.Volumes {
@@ -244,6 +245,17 @@ func instanceOf(in ec2.Instance) topology.Instance {
 	return out
 }
 
+// stoppingSince notes since when an instance is seen stopping, and returns that; zero when it is not.
+func (r *MySQLClusterReconciler) stoppingSince(n *notes, in ec2.Instance) time.Time {
+	switch {
+	case in.State != ec2.StateStopping:
+		delete(n.stoppingSince, in.ID)
+	case n.stoppingSince[in.ID].IsZero():
+		n.stoppingSince[in.ID] = r.Clock.Now()
+	}
+	return n.stoppingSince[in.ID]
+}
+
 // findUntagged recognises what lost its member's tag: a volume by the records, an instance by its volume. The tag is put
 // back when the pass acts. What is not recognised is left alone and reported.
 func (r *MySQLClusterReconciler) findUntagged(s *scope) {
@@ -291,19 +303,38 @@ func (s *scope) untag(id, member string, incarnation int) {
 }
 
 // readConsole reads the last boot stage of a member whose machine is up without mysqld, not more often than every
-// consoleAfter: EC2 refreshes the console's text rarely and the call is not free.
+// consoleAfter: EC2 refreshes the console's text rarely and the call is not free. No pass waits for it: a later one takes
+// the answer.
 func (r *MySQLClusterReconciler) readConsole(ctx context.Context, s *scope, m *topology.Member, instanceID string) {
 	n, now := s.notes, r.Clock.Now()
 	since := n.silentSince[m.Name]
 	if s.cloud != nil && s.observed.CloudReachable && now.Sub(since) > consoleAfter && now.Sub(n.readAt[m.Name]) > consoleAfter {
 		n.readAt[m.Name] = now
-		if text, err := s.cloud.ConsoleOutput(ctx, instanceID); err == nil {
-			if stage, ok := bootstrap.LastStage(text); ok {
-				n.stage[m.Name] = stage
-			}
+		n.consoles[instanceID] = askConsole(ctx, s.cloud, instanceID)
+	}
+	select {
+	case stage := <-n.consoles[instanceID]:
+		delete(n.consoles, instanceID)
+		if stage != "" {
+			n.stage[m.Name] = stage
 		}
+	default:
 	}
 	m.Stage = n.stage[m.Name]
+}
+
+// askConsole asks for the last stage that an instance printed, empty when there is none or EC2 does not say.
+func askConsole(ctx context.Context, cloud *ec2.Cloud, instanceID string) <-chan string {
+	answer := make(chan string, 1)
+	go func() {
+		text, err := cloud.ConsoleOutput(context.WithoutCancel(ctx), instanceID)
+		if err != nil {
+			text = ""
+		}
+		stage, _ := bootstrap.LastStage(text)
+		answer <- stage
+	}()
+	return answer
 }
 
 // desiredOf fills in what the spec leaves out.

@@ -220,10 +220,18 @@ func (r *MySQLClusterReconciler) judgeSettings(s *scope, m *topology.Member, o m
 	if m.SQL.Access != topology.AccessVerified {
 		return
 	}
-	m.SQL.Drifted, m.SQL.Persisted = map[string]string{}, map[string]string{}
+	m.SQL.Drifted, m.SQL.Misconfigured, m.SQL.Persisted = map[string]string{}, map[string]string{}, map[string]string{}
 	for name, pinned := range mysql.PinnedSettings() {
-		if have, ok := o.Settings[name]; ok && !mysql.EqualSetting(pinned, have) {
+		switch have, ok := o.Settings[name]; {
+		case !ok:
+			m.SQL.Misconfigured[name] = "" // of a plug-in that is not loaded: there is nothing to put back
+		case !mysql.EqualSetting(pinned, have):
 			m.SQL.Drifted[name] = pinned
+		}
+	}
+	for name, pinned := range mysql.ReadOnlyPins() {
+		if have := o.Settings[name]; !mysql.EqualSetting(pinned, have) {
+			m.SQL.Misconfigured[name] = have
 		}
 	}
 	for name, have := range o.Persisted {

@@ -3,6 +3,8 @@ package ec2
 import (
 	"context"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // Start sweeps every account in use, every sweep interval, until ctx ends: so reconciles find what they need in the
@@ -16,12 +18,23 @@ func (f *Factory) Start(ctx context.Context) error {
 			return nil
 		case <-ticker.C:
 		}
-		for _, cloud := range f.inUse() {
+		f.round(ctx)
+	}
+}
+
+// round sweeps the accounts in use, some side by side: one that does not answer must not make the others' view old.
+func (f *Factory) round(ctx context.Context) {
+	var sweeps errgroup.Group
+	sweeps.SetLimit(sweepsAtOnce)
+	for _, cloud := range f.inUse() {
+		sweeps.Go(func() error {
 			// Failures are remembered by the Cloud and told to whoever asks next.
 			_ = cloud.joinSweep(ctx)
 			cloud.refreshSubnets(ctx)
-		}
+			return nil
+		})
 	}
+	_ = sweeps.Wait()
 }
 
 // NeedLeaderElection implements controller-runtime's LeaderElectionRunnable: only the leader asks EC2.
@@ -40,6 +53,10 @@ func (f *Factory) inUse() []*Cloud {
 	}
 	return clouds
 }
+
+// sweepsAtOnce is how many accounts are swept side by side: with a dead one among them that takes four seconds, hundreds
+// of accounts still have their turn within a sweep interval.
+const sweepsAtOnce = 16
 
 // accountIdle is how long after its last use an account is still swept: several times the interval at which a Ready
 // cluster is looked at.

@@ -132,7 +132,7 @@ func (f facts) silence() time.Duration {
 func diskOf(report string, now time.Time) *Disk {
 	var d Disk
 	var at int64
-	if n, err := fmt.Sscanf(report, "%d %d %d\n", &d.SizeBytes, &d.FreeBytes, &at); err != nil || n != 3 {
+	if _, err := fmt.Sscanf(report, "%d %d %d", &d.SizeBytes, &d.FreeBytes, &at); err != nil || !strings.HasSuffix(report, "\n") {
 		return nil
 	}
 	d.At = time.Unix(at, 0)

@@ -78,6 +78,8 @@ type Instance struct {
 	// when it begins.
 	Event   string
 	EventAt time.Time
+	// StoppingSince is when the machine was first seen stopping in a row of such sightings; zero when it is not.
+	StoppingSince time.Time
 }
 
 // Volume is one EBS volume of a member.
@@ -166,6 +168,9 @@ type SQL struct {
 	MembershipKnown bool
 	// Drifted are the pinned variables that do not have their pinned value, with the value that they should have.
 	Drifted map[string]string
+	// Misconfigured are the variables that a vote rests on and that only a start of mysqld sets, where they are not as they
+	// must be, with the value that they have; also those of semi-sync, as empty, where its plug-in is gone.
+	Misconfigured map[string]string
 	// Persisted are the variables that were set by SET PERSIST or SET PERSIST_ONLY.
 	Persisted map[string]string
 	// RestartPending is true when a persisted value waits for a restart to take effect.

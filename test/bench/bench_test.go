@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/test/bench/report"
 )
 
 // Environment of the benchmark, with what `make bench` uses when it is not set.
@@ -72,12 +73,12 @@ func BenchmarkOperator(b *testing.B) {
 			b.Error(err)
 		}
 	})
-	r := &report{title: "The bench"}
-	r.note("clusters", "%d, %d members each; made in %s", w.size, membersEach, round(time.Since(began)))
-	r.note("machine", "%d CPUs for everything: operator, stubs, API server; load average %s", runtime.NumCPU(), load())
-	r.note("real", "API server and etcd, manager, caches, watches, lease, TLS on both sides, AWS SDK")
-	r.note("stubs, for scale only", "members (MySQL protocol) and EC2 (answers of the describe calls), both in this process")
-	r.print(os.Stdout)
+	r := &report.Table{Title: "The bench"}
+	r.Note("clusters", "%d, %d members each; made in %s", w.size, membersEach, report.Round(time.Since(began)))
+	r.Note("machine", "%d CPUs for everything: operator, stubs, API server; load average %s", runtime.NumCPU(), report.Load())
+	r.Note("real", "API server and etcd, manager, caches, watches, lease, TLS on both sides, AWS SDK")
+	r.Note("stubs, for scale only", "members (MySQL protocol) and EC2 (answers of the describe calls), both in this process")
+	r.Print(os.Stdout)
 	b.Run("steady", w.steady)
 	b.Run("hand-over", w.handOver)
 }
@@ -109,17 +110,17 @@ func (w *world) steady(b *testing.B) {
 		}
 	}()
 	w.awaitReady(b)
-	r := &report{title: "A start with nothing in memory, until every cluster is Ready"}
+	r := &report.Table{Title: "A start with nothing in memory, until every cluster is Ready"}
 	o.meter.read(func() {
-		r.note("until all are Ready", "%s, %d reconciles", round(time.Since(began)), len(o.meter.laps))
-		r.note("Kubernetes writes", "%d", total(o.meter.writes))
-		r.places(o.meter.writes)
-		r.note("AWS calls by reconciles", "%d", total(o.meter.calls))
-		r.places(o.meter.calls)
-		r.note("reads from Kubernetes past the caches", "%d of %d", total(o.meter.live), o.meter.reads)
-		r.places(o.meter.live)
+		r.Note("until all are Ready", "%s, %d reconciles", report.Round(time.Since(began)), len(o.meter.laps))
+		r.Note("Kubernetes writes", "%d", total(o.meter.writes))
+		r.Counts(o.meter.writes)
+		r.Note("AWS calls by reconciles", "%d", total(o.meter.calls))
+		r.Counts(o.meter.calls)
+		r.Note("reads from Kubernetes past the caches", "%d of %d", total(o.meter.live), o.meter.reads)
+		r.Counts(o.meter.live)
 	})
-	r.print(os.Stdout)
+	r.Print(os.Stdout)
 	o.settle(b)
 	w.measurePaced(b, o)
 	w.measureBursts(b, o)
@@ -139,7 +140,7 @@ func (w *world) measurePaced(b *testing.B, o *operator) {
 	}
 	took := time.Since(began)
 	used := cpuTime() - cpu
-	r := &report{title: fmt.Sprintf("Steady state: %d Ready clusters, %d reconciles forced in a second, for %s", w.size, rate, round(took))}
+	r := &report.Table{Title: fmt.Sprintf("Steady state: %d Ready clusters, %d reconciles forced in a second, for %s", w.size, rate, report.Round(took))}
 	o.meter.read(func() {
 		m := o.meter
 		all := durations(m.laps)
@@ -147,40 +148,40 @@ func (w *world) measurePaced(b *testing.B, o *operator) {
 			b.Error("no reconcile was seen")
 			return
 		}
-		b.ReportMetric(float64(quantile(all, .95).Microseconds())/1000, "p95-ms")
-		r.note("reconciles", "%d, %.1f a second", len(all), float64(len(all))/took.Seconds())
-		r.note("a reconcile, p50", "%s", round(quantile(all, .5)))
-		r.add("a reconcile, p95", round(quantile(all, .95)).String(), "< "+aimReconcile.String(), quantile(all, .95) < aimReconcile)
-		r.note("a reconcile, p99 / longest", "%s / %s", round(quantile(all, .99)), round(all[len(all)-1]))
-		r.add("Kubernetes writes by reconciles", strconv.Itoa(total(m.writes)), "0", total(m.writes) == 0)
-		r.places(m.writes)
-		r.add("AWS calls by reconciles", strconv.Itoa(total(m.calls)), "0", total(m.calls) == 0)
-		r.places(m.calls)
-		r.add("changing SQL statements by reconciles", strconv.Itoa(total(m.changes)), "0", total(m.changes) == 0)
-		r.places(m.changes)
-		r.note("  as the stubs saw it", "%d changes, %d locks taken, %d unknown", w.fleet.changes.Load()-changes, w.fleet.locks.Load()-locks, w.fleet.unknown.Load()-unknown)
+		b.ReportMetric(float64(report.Quantile(all, .95).Microseconds())/1000, "p95-ms")
+		r.Note("reconciles", "%d, %.1f a second", len(all), float64(len(all))/took.Seconds())
+		r.Note("a reconcile, p50", "%s", report.Round(report.Quantile(all, .5)))
+		r.Add("a reconcile, p95", report.Round(report.Quantile(all, .95)).String(), "< "+aimReconcile.String(), report.Quantile(all, .95) < aimReconcile)
+		r.Note("a reconcile, p99 / longest", "%s / %s", report.Round(report.Quantile(all, .99)), report.Round(all[len(all)-1]))
+		r.Add("Kubernetes writes by reconciles", strconv.Itoa(total(m.writes)), "0", total(m.writes) == 0)
+		r.Counts(m.writes)
+		r.Add("AWS calls by reconciles", strconv.Itoa(total(m.calls)), "0", total(m.calls) == 0)
+		r.Counts(m.calls)
+		r.Add("changing SQL statements by reconciles", strconv.Itoa(total(m.changes)), "0", total(m.changes) == 0)
+		r.Counts(m.changes)
+		r.Note("  as the stubs saw it", "%d changes, %d locks taken, %d unknown", w.fleet.changes.Load()-changes, w.fleet.locks.Load()-locks, w.fleet.unknown.Load()-unknown)
 		cached := 1 - float64(total(m.live))/float64(m.reads)
-		r.add("reads from Kubernetes served by caches", fmt.Sprintf("%.3f %% of %d", 100*cached, m.reads), fmt.Sprintf(">= %.1f %%", 100*aimCached), cached >= aimCached)
-		r.places(m.live)
-		r.note("beside: AWS calls of the background sweep", "%d", total(m.besideAWS))
-		r.places(m.besideAWS)
-		r.note("beside: requests to Kubernetes", "%d", total(m.besideKubernetes))
-		r.places(m.besideKubernetes)
+		r.Add("reads from Kubernetes served by caches", fmt.Sprintf("%.3f %% of %d", 100*cached, m.reads), fmt.Sprintf(">= %.1f %%", 100*aimCached), cached >= aimCached)
+		r.Counts(m.live)
+		r.Note("beside: AWS calls of the background sweep", "%d", total(m.besideAWS))
+		r.Counts(m.besideAWS)
+		r.Note("beside: requests to Kubernetes", "%d", total(m.besideKubernetes))
+		r.Counts(m.besideKubernetes)
 	})
-	r.note("reading SQL statements", "%d", w.fleet.reads.Load()-statements)
-	r.note("writes of the availability probe", "%d, %.1f a second", w.fleet.heartbeats.Load()-heartbeats, float64(w.fleet.heartbeats.Load()-heartbeats)/took.Seconds())
-	r.note("CPU, stubs included", "%.0f %% of one", 100*used.Seconds()/took.Seconds())
-	r.footprint(w)
-	r.note("load average", "%s", load())
-	r.print(os.Stdout)
+	r.Note("reading SQL statements", "%d", w.fleet.reads.Load()-statements)
+	r.Note("writes of the availability probe", "%d, %.1f a second", w.fleet.heartbeats.Load()-heartbeats, float64(w.fleet.heartbeats.Load()-heartbeats)/took.Seconds())
+	r.Note("CPU, stubs included", "%.0f %% of one", 100*used.Seconds()/took.Seconds())
+	w.footprint(r)
+	r.Note("load average", "%s", report.Load())
+	r.Print(os.Stdout)
 }
 
 // footprint adds what the process holds.
-func (r *report) footprint(w *world) {
+func (w *world) footprint(r *report.Table) {
 	operator, stubs := heaps()
 	ofStubs := int(w.fleet.goroutines.Load())
-	r.note("goroutines, without the stubs' / all", "%d / %d", runtime.NumGoroutine()-ofStubs, runtime.NumGoroutine())
-	r.note("live heap, without the stubs' / all", "%s / %s", mebibytes(operator), mebibytes(operator+stubs))
+	r.Note("goroutines, without the stubs' / all", "%d / %d", runtime.NumGoroutine()-ofStubs, runtime.NumGoroutine())
+	r.Note("live heap, without the stubs' / all", "%s / %s", report.Mebibytes(operator), report.Mebibytes(operator+stubs))
 }
 
 // measureBursts forces all clusters at once: what a takeover or a new policy does.
@@ -202,10 +203,10 @@ func (w *world) measureBursts(b *testing.B, o *operator) {
 	}
 	slices.Sort(all)
 	slices.Sort(rounds)
-	r := &report{title: fmt.Sprintf("All %d clusters at the same moment, %d times, %d workers", w.size, bursts, workers)}
-	r.note("a reconcile, p50 / p95 / longest", "%s / %s / %s", round(quantile(all, .5)), round(quantile(all, .95)), round(all[len(all)-1]))
-	r.note("until the last cluster is done, p50 / longest", "%s / %s", round(quantile(rounds, .5)), round(rounds[len(rounds)-1]))
-	r.print(os.Stdout)
+	r := &report.Table{Title: fmt.Sprintf("All %d clusters at the same moment, %d times, %d workers", w.size, bursts, workers)}
+	r.Note("a reconcile, p50 / p95 / longest", "%s / %s / %s", report.Round(report.Quantile(all, .5)), report.Round(report.Quantile(all, .95)), report.Round(all[len(all)-1]))
+	r.Note("until the last cluster is done, p50 / longest", "%s / %s", report.Round(report.Quantile(rounds, .5)), report.Round(rounds[len(rounds)-1]))
+	r.Print(os.Stdout)
 }
 
 // handOver measures how long the place is empty when a leader ends cleanly.
@@ -220,7 +221,7 @@ func (w *world) handOver(b *testing.B) {
 		}
 	}()
 	leads.await(b, func(m *meter) bool { return len(m.first) == w.size })
-	r := &report{title: "Hand-over on a clean exit, from the end's beginning on"}
+	r := &report.Table{Title: "Hand-over on a clean exit, from the end's beginning on"}
 	var firsts, passes []time.Duration
 	writes, flaps := map[string]int{}, 0
 	rounds := number(b, roundsVariable, roundsDefault)
@@ -244,8 +245,8 @@ func (w *world) handOver(b *testing.B) {
 			first := begins[0].Sub(began)
 			firsts = append(firsts, first)
 			passes = append(passes, durations(leads.meter.laps[:w.size])...)
-			r.note(fmt.Sprintf("round %d", n+1), "leader gone after %s; first reconcile begins after %s, ends after %s; all %d clusters taken up after %s",
-				round(released), round(first), round(leads.meter.laps[0].ended.Sub(began)), w.size, round(begins[len(begins)-1].Sub(began)))
+			r.Note(fmt.Sprintf("round %d", n+1), "leader gone after %s; first reconcile begins after %s, ends after %s; all %d clusters taken up after %s",
+				report.Round(released), report.Round(first), report.Round(leads.meter.laps[0].ended.Sub(began)), w.size, report.Round(begins[len(begins)-1].Sub(began)))
 		})
 		leads.settle(b)
 		leads.meter.read(func() {
@@ -256,15 +257,15 @@ func (w *world) handOver(b *testing.B) {
 		flaps += w.flapped(b, began)
 	}
 	slices.Sort(firsts)
-	r.note("until the first reconcile, p50", "%s", round(quantile(firsts, .5)))
+	r.Note("until the first reconcile, p50", "%s", report.Round(report.Quantile(firsts, .5)))
 	longest := firsts[len(firsts)-1]
-	r.add("until the first reconcile, longest", round(longest).String(), "< "+aimHandOver.String(), longest < aimHandOver)
+	r.Add("until the first reconcile, longest", report.Round(longest).String(), "< "+aimHandOver.String(), longest < aimHandOver)
 	slices.Sort(passes)
-	r.note("a reconcile of the new leader's first ones, p50 / p95", "%s / %s", round(quantile(passes, .5)), round(quantile(passes, .95)))
-	r.note("Kubernetes writes by the new leader, all rounds", "%d (%.1f for each cluster and round)", total(writes), float64(total(writes))/float64(w.size*rounds))
-	r.places(writes)
-	r.add("clusters that were shown as not Available meanwhile, all rounds", strconv.Itoa(flaps), "0", flaps == 0)
-	r.print(os.Stdout)
+	r.Note("a reconcile of the new leader's first ones, p50 / p95", "%s / %s", report.Round(report.Quantile(passes, .5)), report.Round(report.Quantile(passes, .95)))
+	r.Note("Kubernetes writes by the new leader, all rounds", "%d (%.1f for each cluster and round)", total(writes), float64(total(writes))/float64(w.size*rounds))
+	r.Counts(writes)
+	r.Add("clusters that were shown as not Available meanwhile, all rounds", strconv.Itoa(flaps), "0", flaps == 0)
+	r.Print(os.Stdout)
 	b.ReportMetric(longest.Seconds(), "longest-s")
 }
 

@@ -224,3 +224,13 @@ func place() string {
 		}
 	}
 }
+
+// durations are the lengths of laps, sorted.
+func durations(laps []lap) []time.Duration {
+	all := make([]time.Duration, len(laps))
+	for i, l := range laps {
+		all[i] = l.ended.Sub(l.began)
+	}
+	slices.Sort(all)
+	return all
+}

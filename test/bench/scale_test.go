@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/test/bench/report"
 )
 
 // Environment of the benchmark of many clusters, with what `make bench` uses when it is not set.
@@ -56,13 +57,13 @@ func BenchmarkScale(b *testing.B) {
 	})
 	server := httptest.NewServer(w.cloud)
 	b.Cleanup(server.Close)
-	r := &report{title: fmt.Sprintf("%d Ready clusters of %d members, and an operator in a process of its own", size, membersEach)}
-	r.note("made in", "%s", round(time.Since(began)))
+	r := &report.Table{Title: fmt.Sprintf("%d Ready clusters of %d members, and an operator in a process of its own", size, membersEach)}
+	r.Note("made in", "%s", report.Round(time.Since(began)))
 	began = time.Now()
 	c := w.scaledOperator(b, server.URL)
 	w.awaitReady(b)
-	r.note("from the operator's start until all are Ready", "%s", round(time.Since(began)))
-	r.print(os.Stdout)
+	r.Note("from the operator's start until all are Ready", "%s", report.Round(time.Since(began)))
+	r.Print(os.Stdout)
 	w.measureScale(b, c)
 	if folder := os.Getenv(profilesVariable); folder != "" {
 		if err := c.profile(b.Context(), folder); err != nil {
@@ -119,28 +120,28 @@ func (w *world) measureScale(b *testing.B, c *child) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	r := &report{title: fmt.Sprintf("Undisturbed for %s: %d Ready clusters", round(took), w.size)}
+	r := &report.Table{Title: fmt.Sprintf("Undisturbed for %s: %d Ready clusters", report.Round(took), w.size)}
 	slices.Sort(resident)
 	largest, cores := resident[len(resident)-1], (after.cpu-before.cpu).Seconds()/took.Seconds()
-	r.add("memory of the operator's process, largest", mebibytes(float64(largest)), "<= "+mebibytes(aimMemory), largest <= aimMemory)
-	r.note("  of it the program's own file / everything else", "%s / %s", mebibytes(float64(after.resident-after.anonymous)), mebibytes(float64(after.anonymous)))
-	r.note("  live heap / held by the Go runtime", "%s / %s", mebibytes(float64(f.Live)), mebibytes(float64(f.Held)))
-	r.note("  goroutines", "%d", f.Goroutines)
-	r.add("CPU of the operator's process, cores", fmt.Sprintf("%.3f", cores), fmt.Sprintf("<= %.1f", aimCPU), cores <= aimCPU)
-	r.note("reconciles", "%d, %.1f a second", len(f.Laps), float64(len(f.Laps))/took.Seconds())
-	r.note("a reconcile, p50 / p99 / longest", "%s / %s / %s", round(quantile(f.Laps, .5)), round(quantile(f.Laps, .99)), round(quantile(f.Laps, 1)))
-	r.add("a reconcile, p95", round(quantile(f.Laps, .95)).String(), "< "+aimReconcile.String(), quantile(f.Laps, .95) < aimReconcile)
+	r.Add("memory of the operator's process, largest", report.Mebibytes(float64(largest)), "<= "+report.Mebibytes(aimMemory), largest <= aimMemory)
+	r.Note("  of it the program's own file / everything else", "%s / %s", report.Mebibytes(float64(after.resident-after.anonymous)), report.Mebibytes(float64(after.anonymous)))
+	r.Note("  live heap / held by the Go runtime", "%s / %s", report.Mebibytes(float64(f.Live)), report.Mebibytes(float64(f.Held)))
+	r.Note("  goroutines", "%d", f.Goroutines)
+	r.Add("CPU of the operator's process, cores", fmt.Sprintf("%.3f", cores), fmt.Sprintf("<= %.1f", aimCPU), cores <= aimCPU)
+	r.Note("reconciles", "%d, %.1f a second", len(f.Laps), float64(len(f.Laps))/took.Seconds())
+	r.Note("a reconcile, p50 / p99 / longest", "%s / %s / %s", report.Round(report.Quantile(f.Laps, .5)), report.Round(report.Quantile(f.Laps, .99)), report.Round(report.Quantile(f.Laps, 1)))
+	r.Add("a reconcile, p95", report.Round(report.Quantile(f.Laps, .95)).String(), "< "+aimReconcile.String(), report.Quantile(f.Laps, .95) < aimReconcile)
 	minute := float64(total(made)) / took.Minutes()
 	most := w.sweepCalls() * (1 + int(took/sweepInterval))
-	r.add("AWS calls a minute, all clusters together", fmt.Sprintf("%.1f", minute),
+	r.Add("AWS calls a minute, all clusters together", fmt.Sprintf("%.1f", minute),
 		fmt.Sprintf("<= %d a sweep of %d machines", w.sweepCalls(), w.size*membersEach), total(made) <= most)
-	r.places(made)
-	r.add("clusters whose status was written meanwhile", strconv.Itoa(w.changed(b, versions)), "0", w.changed(b, versions) == 0)
-	r.note("connections to members", "%d", w.fleet.open())
-	r.note("SQL statements: reading / changing / of the probe", "%.0f / %.0f / %.0f a second", done.reads/took.Seconds(), done.changes/took.Seconds(), done.heartbeats/took.Seconds())
-	r.add("statements that the stub did not know", fmt.Sprintf("%.0f", done.unknown), "0", done.unknown == 0)
-	r.note("load average", "%s", load())
-	r.print(os.Stdout)
+	r.Counts(made)
+	r.Add("clusters whose status was written meanwhile", strconv.Itoa(w.changed(b, versions)), "0", w.changed(b, versions) == 0)
+	r.Note("connections to members", "%d", w.fleet.open())
+	r.Note("SQL statements: reading / changing / of the probe", "%.0f / %.0f / %.0f a second", done.reads/took.Seconds(), done.changes/took.Seconds(), done.heartbeats/took.Seconds())
+	r.Add("statements that the stub did not know", fmt.Sprintf("%.0f", done.unknown), "0", done.unknown == 0)
+	r.Note("load average", "%s", report.Load())
+	r.Print(os.Stdout)
 	b.ReportMetric(cores, "cores")
 	b.ReportMetric(float64(largest)/(1<<20), "MiB")
 }

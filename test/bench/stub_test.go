@@ -210,24 +210,6 @@ func TestPagesHoldEverythingOnce(t *testing.T) {
 	}
 }
 
-func TestQuantiles(t *testing.T) {
-	var ten []time.Duration
-	for i := range 10 {
-		ten = append(ten, time.Duration(i+1))
-	}
-	for _, c := range []struct {
-		share float64
-		want  time.Duration
-	}{{.5, 5}, {.95, 10}, {.9, 9}, {0, 1}, {1, 10}} {
-		if got := quantile(ten, c.share); got != c.want {
-			t.Errorf("quantile %v is %v, want %v", c.share, got, c.want)
-		}
-	}
-	if quantile(nil, .5) != 0 {
-		t.Error("there is a quantile of nothing")
-	}
-}
-
 func TestStopwatchTakesOnlyReconciles(t *testing.T) {
 	m := newMeter()
 	s := &stopwatch{meter: m}

@@ -43,6 +43,10 @@ const (
 	comQuery = 0x03
 	comPing  = 0x0e
 
+	// netBuffer is how much an answer may have before it is sent: MySQL's net_buffer_length. It decides how large a TLS
+	// record the operator has to take in at once.
+	netBuffer = 16 << 10
+
 	// largestPacket bounds what is read from a client. The operator's largest statement has a few KiB.
 	largestPacket = 1 << 20
 
@@ -94,7 +98,7 @@ func greet(ctx context.Context, raw net.Conn, id uint32, version string, config 
 	if err := secure.HandshakeContext(ctx); err != nil {
 		return nil, "", none, err
 	}
-	w.Conn, w.in, w.out = secure, bufio.NewReader(secure), bufio.NewWriter(secure)
+	w.Conn, w.in, w.out = secure, bufio.NewReader(secure), bufio.NewWriterSize(secure, netBuffer)
 	login, err := readPacket(w.in, &w.seq)
 	if err != nil {
 		return nil, "", none, err

@@ -190,7 +190,9 @@ func full(t *testing.T, l *lab, id string) {
 	l.attach(volume, id, "/dev/sdf")
 	disk := byID(volume)
 	l.in(id, "mkfs.xfs -q "+disk+" && mkdir -p /data && mount "+disk+" /data")
-	write := func() string { return l.in(id, "dd if=/dev/zero of=/data/more bs=64k count=16 status=none 2>&1; sync; rm -f /data/more") }
+	write := func() string {
+		return l.in(id, "dd if=/dev/zero of=/data/more bs=64k count=16 status=none 2>&1 || true; sync; rm -f /data/more")
+	}
 	if err := l.Fill(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}

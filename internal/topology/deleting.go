@@ -114,9 +114,9 @@ func (p *planner) finalSnapshots() bool {
 	return all
 }
 
-// stop powers a machine off, unless that is under way.
+// stop powers a machine off, unless that is under way and gets on.
 func (p *planner) stop(m *Member, in *Instance) {
-	if in.State == stateRunning || in.State == statePending {
+	if in.State == stateRunning || in.State == statePending || in.State == stateStopping && in.StopStuck {
 		p.retry(waitMySQL, StopInstance{m.Name, in.ID})
 	}
 }

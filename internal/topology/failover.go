@@ -3,6 +3,7 @@ package topology
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
@@ -157,7 +158,7 @@ func (p *planner) promote(row Membership) {
 		p.plan.Waiting = waiting
 		return
 	}
-	if witness := p.sourceSeen(); witness != "" {
+	if witness := p.sourceSeen(); witness != "" && !p.silentFor(row.Primary, witnessPatience) {
 		p.plan.Waiting = Finding{v1alpha1.ReasonNoPrimary, "the primary does not answer the operator, but " + witness + " still receives from it"}
 		return
 	}
@@ -267,7 +268,8 @@ func (p *planner) machinesRun(row Membership) bool {
 }
 
 // sourceSeen returns a member that still receives from a source which the operator does not reach. Such a primary may
-// still serve its clients; the operator's own network is then the likelier culprit.
+// still serve its clients; the operator's own network is then the likelier culprit. Not for ever: clients are where the
+// operator is more often than not.
 func (p *planner) sourceSeen() string {
 	for _, m := range p.ordered() {
 		r := m.SQL.Replication
@@ -279,6 +281,12 @@ func (p *planner) sourceSeen() string {
 		}
 	}
 	return ""
+}
+
+// silentFor says whether a member has not answered for a time.
+func (p *planner) silentFor(name string, d time.Duration) bool {
+	m := p.Members[name]
+	return m != nil && !m.SilentSince.IsZero() && p.Now.Sub(m.SilentSince) >= d
 }
 
 // memberAt returns the member whose instance has an address.

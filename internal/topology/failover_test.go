@@ -100,7 +100,13 @@ func TestWhoIsPromoted(t *testing.T) {
 		says     string // part of a finding, or of what is waited for
 	}{
 		"the primary is silent, a replica still receives from it": {
-			func(s *scene) { s.lose(0); s.io(ioConnecting, 2) }, "", "orders-1 still receives from it"},
+			func(s *scene) {
+				s.lose(0)
+				s.io(ioConnecting, 2)
+				s.member(0).SilentSince = s.observed.Now.Add(-10 * time.Second)
+			}, "", "orders-1 still receives from it"},
+		"but not for ever": {
+			func(s *scene) { s.lose(0); s.io(ioConnecting, 2) }, "stop acknowledgements of orders-1; stop acknowledgements of orders-2", ""},
 		"the primary has been silent for a moment only": {
 			func(s *scene) {
 				s.lose(0)

@@ -65,6 +65,7 @@ func TestLostVotersAndHealing(t *testing.T) {
 			func(s *scene) {
 				s.lose(0, 1)
 				s.member(0).DownSince, s.member(1).DownSince = s.observed.Now.Add(-time.Hour), s.observed.Now.Add(-time.Hour)
+				s.member(0).SilentSince = s.observed.Now.Add(-10 * time.Second)
 			}, "", "orders-2 still receives from it"},
 		"an operator that reaches nobody powers nothing off": {
 			func(s *scene) {

@@ -78,8 +78,8 @@ type Instance struct {
 	// when it begins.
 	Event   string
 	EventAt time.Time
-	// StoppingSince is when the machine was first seen stopping in a row of such sightings; zero when it is not.
-	StoppingSince time.Time
+	// StopStuck is true when the machine has been stopping for long. It is said once a minute: then the stop is asked for again.
+	StopStuck bool
 }
 
 // Volume is one EBS volume of a member.

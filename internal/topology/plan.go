@@ -35,6 +35,9 @@ const (
 	// sourceFresh is how old the last sign of life of a source may be at a replica that still counts as a witness for it:
 	// sources send a heartbeat every second.
 	sourceFresh = 2500 * time.Millisecond
+	// witnessPatience is how long a primary that does not answer the operator is left alone because a replica still
+	// receives from it.
+	witnessPatience = 20 * time.Second
 	// coolDown is how long after a promotion mere silence has to last coolPatience before the next: a network that comes
 	// and goes must not drive the primary around.
 	coolDown     = 2 * time.Minute

@@ -134,9 +134,16 @@ simulate: ## Play random schedules of faults against the brain: SCHEDULES=100000
 	  go test -count=1 -timeout 24h -run 'TestSchedules$$' -v $(TESTFLAGS) ./internal/topology/simulation
 
 .PHONY: bench
-bench: deps ## What 100 Ready clusters cost, and how long a hand-over takes. Members and EC2 are stubs. BENCH_SECONDS=60.
+bench: bench-operator bench-ready ## Figures: what Ready clusters cost, and what the operator adds to the way to Ready.
+
+.PHONY: bench-operator
+bench-operator: deps ## What 100 and 1,000 Ready clusters cost, and a hand-over. Members and EC2 are stubs. BENCH_SECONDS=60, BENCH_SCALE=1000.
 	@assets="$$($(LAB) envtest-assets)"; KUBEBUILDER_ASSETS="$$assets" \
 	  go test -count=1 -timeout 3h -run '^$$' -bench . -benchtime 1x $(TESTFLAGS) ./test/bench
+
+.PHONY: bench-ready
+bench-ready: deps ## In the lab: from apply to Ready, less the members' own time. BENCH_READY_ROUNDS=3.
+	@hack/with-lab.sh go test -count=1 -timeout 1h -run '^$$' -bench . -benchtime 1x $(TESTFLAGS) ./test/bench/ready
 
 ##@ Lab
 

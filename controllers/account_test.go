@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -231,76 +230,5 @@ func TestWhatWasNeverBegunGoesWithoutEC2(t *testing.T) {
 				t.Errorf("AWS was called: %v", w.proxy.Counts())
 			}
 		})
-	}
-}
-
-// Somebody ends a machine behind the operator's back. While its mysqld is silent that is not left to the next sweep.
-func TestMachineThatOthersEndedIsNoticedAtOnce(t *testing.T) {
-	w := newWorld(t, nil)
-	o := w.newOperator(nil)
-	w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
-	c, _ := w.get()
-	ended := c.Status.Members[1].InstanceID
-	direct, err := ec2.NewFactory(ec2.Options{Endpoint: cloud.Endpoint()}).Cloud(t.Context(), ec2.Account{Region: "us-east-1"})
-	must(t, err)
-	must(t, direct.TerminateInstance(t.Context(), ended))
-	w.proxy.ResetCalls()
-	w.drive(o, patience, func() bool {
-		c, _ := w.get()
-		return c.Status.Members[1].InstanceID != "" && c.Status.Members[1].InstanceID != ended
-	})
-	if sweeps := w.proxy.Counts()["DescribeSecurityGroups"]; sweeps != 0 {
-		t.Errorf("%d sweeps were made, want none: %v", sweeps, w.proxy.Counts())
-	}
-	w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
-	w.oneOfEach(3)
-}
-
-// What EC2 announces reaches the brain: the earliest of what is still to come.
-func TestAnnouncedDisruptions(t *testing.T) {
-	soon := time.Now().Add(time.Hour)
-	in := instanceOf(ec2.Instance{ID: "i-1", State: ec2.StateRunning, Impaired: true, Events: []ec2.Event{
-		{Code: "system-maintenance", NotBefore: soon}, {Code: "instance-retirement", NotBefore: soon.Add(time.Hour)},
-	}})
-	if in.Event != "system-maintenance" || !in.EventAt.Equal(soon) || !in.Impaired {
-		t.Errorf("the brain is told %+v", in)
-	}
-	if in := instanceOf(ec2.Instance{ID: "i-1"}); in.Event != "" || !in.EventAt.IsZero() || in.Impaired {
-		t.Errorf("of nothing the brain is told %+v", in)
-	}
-}
-
-// A vanished subnet is named, and nobody waits for it but who needs it.
-func TestVanishedSubnetHoldsUpNobodyElse(t *testing.T) {
-	vanishing := makeSubnet(t, "10.77.60.0/24")
-	w := newWorld(t, func(c *v1alpha1.MySQLCluster) { c.Spec.AWS.SubnetIDs = append(c.Spec.AWS.SubnetIDs, vanishing) })
-	w.drive(w.newOperator(nil), patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
-	dropSubnet(t, vanishing)
-	c, _ := w.get()
-	ended := c.Status.Members[0].InstanceID
-	direct, err := ec2.NewFactory(ec2.Options{Endpoint: cloud.Endpoint()}).Cloud(t.Context(), ec2.Account{Region: "us-east-1"})
-	must(t, err)
-	must(t, direct.TerminateInstance(t.Context(), ended))
-	o := w.newOperator(nil) // whose preflight has to pass again
-	w.drive(o, patience, w.conditionHas(v1alpha1.ConditionDegraded, vanishing))
-	w.drive(o, patience, func() bool {
-		c, _ := w.get()
-		return c.Status.Members[0].InstanceID != "" && c.Status.Members[0].InstanceID != ended && c.Status.Phase == v1alpha1.PhaseEC2Ready
-	})
-	w.oneOfEach(3)
-	result, err := w.pass(o)
-	if err != nil || result.RequeueAfter >= afterWaiting {
-		t.Errorf("the next look comes after %s (%v): a missing subnet slows the whole cluster down", result.RequeueAfter, err)
-	}
-	if text := w.condition(v1alpha1.ConditionDegraded); !strings.Contains(text, vanishing) {
-		t.Errorf("the vanished subnet is no longer named: %s", text)
-	}
-	w.proxy.ResetCalls()
-	w.hammer(o, 20)
-	if n := w.proxy.Counts()["DescribeSubnets"]; n > 2 {
-		t.Errorf("%d calls for subnets in 20 passes", n)
-	}
-	if slices.Contains(w.changes(), "RunInstances") {
-		t.Error("more instances were launched")
 	}
 }

@@ -161,12 +161,13 @@ func (r *MySQLClusterReconciler) switchOver(ctx context.Context, s *scope, m *my
 	if err != nil {
 		return err
 	}
-	began := r.Clock.Now()
-	if err := steps.Switchover(ctx, considerate{m}, target, a, detach(ctx)); err != nil {
+	var closed time.Time // clients write while they are given time to finish
+	demoted := func() { closed = r.Clock.Now() }
+	if err := steps.Switchover(ctx, considerate{m, demoted}, target, a, detach(ctx)); err != nil {
 		return err
 	}
+	s.notes.timeline = timeline{kind: promotionPlanned, from: a.Member, lastWrite: closed, noticed: closed, fenced: closed, opened: r.Clock.Now(), unseen: true}
 	r.turnAway(ctx, s, m, a.Member)
-	s.notes.timeline = timeline{kind: promotionPlanned, from: a.Member, lastWrite: began, noticed: began, fenced: began, opened: r.Clock.Now()}
 	return nil
 }
 
@@ -188,16 +189,23 @@ func (r *MySQLClusterReconciler) restart(ctx context.Context, s *scope, m *mysql
 			}
 		}
 	}
-	return steps.Restart(ctx, considerate{m}, a.Member == s.plan.Primary, replicas)
+	return steps.Restart(ctx, considerate{m, func() {}}, a.Member == s.plan.Primary, replicas)
 }
 
 // considerate is a primary whose clients get time to finish before it is demoted; what still stands in the way after that
-// is ended.
-type considerate struct{ *mysql.Member }
+// is ended. It calls demoted once it takes no writes any more.
+type considerate struct {
+	*mysql.Member
+	demoted func()
+}
 
 // Demote implements steps.Server.
 func (c considerate) Demote(ctx context.Context) error {
-	return c.DemoteBounded(ctx, mysql.DemoteSpec{Patience: drainPatience, Kill: true})
+	if err := c.DemoteBounded(ctx, mysql.DemoteSpec{Patience: drainPatience, Kill: true}); err != nil {
+		return err
+	}
+	c.demoted()
+	return nil
 }
 
 // purgeBinaryLogs removes what every replica has executed from a primary whose disk fills up. While a

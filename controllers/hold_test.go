@@ -7,8 +7,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -16,20 +14,6 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
-
-func makeSubnet(t *testing.T, cidr string) string {
-	t.Helper()
-	made, err := awsec2.NewFromConfig(cloud.Config()).CreateSubnet(t.Context(), &awsec2.CreateSubnetInput{
-		VpcId: aws.String(seeded.VPC), CidrBlock: aws.String(cidr), AvailabilityZone: aws.String("us-east-1c")})
-	must(t, err)
-	return aws.ToString(made.Subnet.SubnetId)
-}
-
-func dropSubnet(t *testing.T, id string) {
-	t.Helper()
-	_, err := awsec2.NewFromConfig(cloud.Config()).DeleteSubnet(t.Context(), &awsec2.DeleteSubnetInput{SubnetId: aws.String(id)})
-	must(t, err)
-}
 
 // held says whether a Secret carries our finalizer; a Secret that is gone does not.
 func (w *world) held(name string) bool {

@@ -50,8 +50,19 @@ func (r *MySQLClusterReconciler) identifyAuthority(ctx context.Context, s *scope
 			message: fmt.Sprintf("Secret %s does not hold this cluster's certificate authority (%v); restore it from a backup", name, err)}
 	}
 	if !secret.DeletionTimestamp.IsZero() && !s.deleting() {
-		return r.putBack(ctx, secret, resources.CASecret(s.cluster, s.authority.CertificatePEM(), s.authority.KeyPEM(), s.authority.JoinKey()))
+		err = r.putBack(ctx, secret, resources.CASecret(s.cluster, s.authority.CertificatePEM(), s.authority.KeyPEM(), s.authority.JoinKey()))
+		return s.unlessLeaving(err) // the finalizer keeps it
 	}
+	return nil
+}
+
+// unlessLeaving returns err, unless it only says that nothing can be made any more in a namespace that is being deleted.
+// A protected cluster goes on there with what it has.
+func (s *scope) unlessLeaving(err error) error {
+	if !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || s.deleting() {
+		return err
+	}
+	s.leaving = true
 	return nil
 }
 
@@ -85,7 +96,7 @@ func (r *MySQLClusterReconciler) identifyOperator(ctx context.Context, s *scope)
 	ca := s.authority.CertificatePEM()
 	if secret != nil && bytes.Equal(secret.Data[resources.KeyCA], ca) && !pki.NeedsRenewal(secret.Data[resources.KeyCertificate], r.Clock.Now()) {
 		s.identity = mysql.Identity{CAPEM: ca, CertPEM: secret.Data[resources.KeyCertificate], KeyPEM: secret.Data[resources.KeyPrivateKey]}
-		if !secret.DeletionTimestamp.IsZero() && !s.deleting() {
+		if !secret.DeletionTimestamp.IsZero() && !s.deleting() && !s.leaving {
 			return r.dropFinalizer(ctx, secret) // a new one is issued in the next pass
 		}
 		return nil
@@ -121,7 +132,7 @@ func (r *MySQLClusterReconciler) identifyApplication(ctx context.Context, s *sco
 	}
 	ac := resources.AppSecret(s.cluster, r.appCredentials(s))
 	if secret == nil {
-		return r.createSecret(ctx, ac)
+		return s.unlessLeaving(r.createSecret(ctx, ac))
 	}
 	if err := r.Client.Apply(ctx, ac, client.FieldOwner(v1alpha1.FieldManager), client.ForceOwnership); err != nil {
 		return fmt.Errorf("write the application's Secret: %w", err)

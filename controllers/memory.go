@@ -43,7 +43,7 @@ type notes struct {
 	readAt map[string]time.Time
 	// consoles are the consoles' last stages that were asked for and not taken yet, by instance.
 	consoles map[string]<-chan string
-	// stoppingSince is when each instance was first seen stopping in a row of such sightings.
+	// stoppingSince is when each instance was first seen stopping, or was told to stop again.
 	stoppingSince map[string]time.Time
 	// claimed are the instances whose writing session this process took.
 	claimed map[string]bool

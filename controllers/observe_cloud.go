@@ -25,6 +25,8 @@ const (
 	sweepPatience = 2 * time.Second
 	// goneFor is how long EC2's word that a recorded volume does not exist is believed before it is asked again.
 	goneFor = 30 * time.Second
+	// stopPatience is how long a stop may take before it is asked for again: a forced one waits for nothing in the machine.
+	stopPatience = time.Minute
 	// consoleAfter is how long a machine may be up without mysqld before its console is read, and then how often.
 	consoleAfter = 15 * time.Second
 )
@@ -56,20 +58,21 @@ func (r *MySQLClusterReconciler) observeCloud(ctx context.Context, s *scope) err
 // readInventory fills in s.inventory. What EC2 said last is kept when it does not answer.
 func (r *MySQLClusterReconciler) readInventory(ctx context.Context, s *scope) {
 	inventory, err := r.askInventory(ctx, s)
-	if inventory.Taken.IsZero() {
-		inventory = s.notes.inventory // the client is new, because a key was exchanged, and has heard nothing yet
-	}
-	s.inventory, s.observed.CloudTaken = inventory, inventory.Taken
-	if err == nil {
-		err = r.findHidden(ctx, s)
-	}
+	s.inventory = inventory
 	switch {
 	case err != nil:
 		s.cloudProblem = readingError(err)
 	case s.accountProblem != nil && !s.shown():
 		s.cloudProblem = s.accountProblem // nothing of the cluster in an account that may be another one says nothing
+	default:
+		if err := r.findHidden(ctx, s); err != nil {
+			s.cloudProblem = readingError(err)
+		}
 	}
-	s.observed.CloudReachable = s.cloudProblem == nil
+	if s.cloudProblem != nil && !s.shown() {
+		s.inventory = s.notes.inventory // a client that is new, because a key was exchanged, has heard nothing yet
+	}
+	s.observed.CloudReachable, s.observed.CloudTaken = s.cloudProblem == nil, s.inventory.Taken
 	if !s.observed.CloudReachable {
 		return
 	}
@@ -182,7 +185,7 @@ func (r *MySQLClusterReconciler) memberise(s *scope) {
 	for _, in := range s.inventory.Instances {
 		if m := member(in.Member); m != nil {
 			instance := instanceOf(in)
-			instance.StoppingSince = r.stoppingSince(s.notes, in)
+			instance.StopStuck = r.stopStuck(s.notes, in)
 			m.Instances = append(m.Instances, instance)
 		}
 	}
@@ -245,15 +248,19 @@ func instanceOf(in ec2.Instance) topology.Instance {
 	return out
 }
 
-// stoppingSince notes since when an instance is seen stopping, and returns that; zero when it is not.
-func (r *MySQLClusterReconciler) stoppingSince(n *notes, in ec2.Instance) time.Time {
+// stopStuck says once every stopPatience that an instance is still stopping.
+func (r *MySQLClusterReconciler) stopStuck(n *notes, in ec2.Instance) bool {
+	since, now := n.stoppingSince[in.ID], r.Clock.Now()
 	switch {
 	case in.State != ec2.StateStopping:
 		delete(n.stoppingSince, in.ID)
-	case n.stoppingSince[in.ID].IsZero():
-		n.stoppingSince[in.ID] = r.Clock.Now()
+	case since.IsZero():
+		n.stoppingSince[in.ID] = now
+	case now.Sub(since) >= stopPatience:
+		n.stoppingSince[in.ID] = now
+		return true
 	}
-	return n.stoppingSince[in.ID]
+	return false
 }
 
 // findUntagged recognises what lost its member's tag: a volume by the records, an instance by its volume. The tag is put

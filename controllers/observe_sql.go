@@ -62,7 +62,7 @@ func (r *MySQLClusterReconciler) observeSQL(ctx context.Context, s *scope) error
 		}
 		r.trackSilence(ctx, s, m, sg.started)
 	}
-	s.observed.DatabaseReady = s.records.Database == databaseKey(s)
+	s.observed.DatabaseReady = s.records.Database == databaseKey(s) || s.leaving // its password cannot be kept any more
 	return nil
 }
 

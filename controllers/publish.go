@@ -29,19 +29,19 @@ func (r *MySQLClusterReconciler) publish(ctx context.Context, s *scope) error {
 		return nil
 	}
 	for _, service := range resources.Services(s.cluster) {
-		if err := r.apply(ctx, s, service, *service.Name, &corev1.Service{}); err != nil {
+		if err := s.unlessLeaving(r.apply(ctx, s, service, *service.Name, &corev1.Service{})); err != nil {
 			return err
 		}
 	}
 	// What is published is what was observed before this pass acted; the next pass follows at once when it acted.
 	for _, slice := range resources.EndpointSlices(s.cluster, endpointMembers(s)) {
-		if err := r.applySlice(ctx, s, slice); err != nil {
+		if err := s.unlessLeaving(r.applySlice(ctx, s, slice)); err != nil {
 			return err
 		}
 	}
-	if s.cluster.Spec.Database != nil {
+	if s.cluster.Spec.Database != nil && !s.leaving {
 		secret := resources.AppSecret(s.cluster, r.appCredentials(s))
-		if err := r.apply(ctx, s, secret, *secret.Name, &corev1.Secret{}); err != nil {
+		if err := s.unlessLeaving(r.apply(ctx, s, secret, *secret.Name, &corev1.Secret{})); err != nil {
 			return err
 		}
 	}
@@ -87,7 +87,7 @@ func (r *MySQLClusterReconciler) aimProbe(s *scope) {
 	}
 	host := resources.PrimaryHost(s.cluster)
 	target := mysql.Target{ServerName: host, Identity: s.identity}
-	if r.Config.ProbeThroughService {
+	if r.Config.ProbeThroughService && !s.leaving {
 		target.Address = net.JoinHostPort(host+"."+r.Config.ClusterDomain, strconv.Itoa(v1alpha1.MySQLPort))
 	} else if m := s.observed.Members[s.plan.Primary]; m != nil && m.CurrentInstance() != nil {
 		target.Address = net.JoinHostPort(m.CurrentInstance().Address, strconv.Itoa(v1alpha1.MySQLPort))

@@ -39,6 +39,8 @@ type scope struct {
 	identity  mysql.Identity
 	// password is the application owner's; empty when there is no application database; identify.
 	password string
+	// leaving is true when the namespace is being deleted under a protected cluster; identify and publish.
+	leaving bool
 
 	// violations are what the administrator's policy does not allow; permit.
 	violations []topology.Finding

@@ -246,13 +246,18 @@ func (s *scope) problems(failure *problem) []topology.Finding {
 	for _, message := range s.strangers {
 		all = append(all, topology.Finding{Reason: v1alpha1.ReasonForeignResource, Message: message})
 	}
-	if s.protectedDeletion() {
+	switch {
+	case s.leaving:
+		all = append(all, topology.Finding{Reason: v1alpha1.ReasonDeletionProtected, Message: leavingMessage})
+	case s.protectedDeletion():
 		all = append(all, topology.Finding{Reason: v1alpha1.ReasonDeletionProtected, Message: protectedMessage})
 	}
 	return append(all, s.plan.Degraded...)
 }
 
 const protectedMessage = "the cluster was deleted but is protected; it keeps running and nothing in AWS is touched. To delete it for good set spec.deletionProtection to false"
+
+const leavingMessage = "the namespace is being deleted but the cluster is protected; it keeps running and nothing in AWS is touched. Its Services and Secrets in this namespace are gone and cannot be made again. To delete it for good set spec.deletionProtection to false"
 
 func (s *scope) protectedDeletion() bool {
 	return !s.cluster.DeletionTimestamp.IsZero() && s.cluster.IsProtected()

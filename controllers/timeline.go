@@ -25,6 +25,9 @@ type timeline struct {
 	// noticed is when the primary was missed, fenced when nobody could acknowledge for the old one any more, opened when
 	// the new one was.
 	noticed, fenced, opened time.Time
+	// unseen is true until a pass has looked at the members after a switchover: the plan that made it still names the old
+	// primary.
+	unseen bool
 }
 
 // fence and open note when a promotion began and succeeded. A promotion that had to be tried again counts as one.
@@ -41,6 +44,8 @@ func (t *timeline) open(now time.Time) { t.opened = now }
 func (r *MySQLClusterReconciler) trackPromotion(s *scope) {
 	t, now := &s.notes.timeline, r.Clock.Now()
 	switch {
+	case t.unseen:
+		t.unseen = false
 	case !s.planned || s.deleting() || s.cluster.Spec.Hibernate:
 		*t = timeline{}
 	case s.plan.Failing && t.noticed.IsZero():

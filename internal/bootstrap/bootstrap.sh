@@ -47,7 +47,7 @@ machine() {
 }
 
 # put writes its input to a file in one step, so that nobody ever reads half of it. A link in its place is replaced, not
-# followed: the exchange folder belongs to mysqld.
+# followed: mysqld can make files in the exchange folder.
 put() {
 	local new=$tls/.new.$$
 	cat >"$new"
@@ -84,6 +84,8 @@ END
 	# KillSignal=SIGKILL: a graceful shutdown answers "OK" to clients whose commits no replica has acknowledged, and a
 	# failover would then lose what they were told is safe. Killed, they get a lost connection, and InnoDB recovers at the
 	# next start. It is so for every member and not for the primary alone, because asking who is primary could hang.
+	# The limit on starts is off, so that systemd never gives the server up; after starts that failed, prepare waits longer
+	# each time (RestartSteps= would do that, but Amazon Linux 2023 has a systemd that does not know it yet).
 	# RESTART and CLONE end the server with status 16 and expect it to be started again (MYSQLD_PARENT_PID tells it so).
 	cat >$dir/nairobi-mysqld.service <<'END'
 [Unit]
@@ -101,6 +103,7 @@ ExecStartPre=+/usr/local/lib/nairobi-mysql/member prepare
 ExecStart=/bin/bash /run/nairobi-mysql/serve
 ExecStartPost=+/usr/local/lib/nairobi-mysql/member started
 Restart=on-failure
+RestartSec=100ms
 RestartForceExitStatus=16
 KillSignal=SIGKILL
 TimeoutSec=infinity
@@ -126,22 +129,24 @@ StartLimitIntervalSec=0
 Type=oneshot
 ExecStart=/usr/local/lib/nairobi-mysql/member certificate
 END
+	# LogLevelMax: the journal need not hold every ten seconds that nothing happened.
 	cat >$dir/nairobi-mysql-growfs.timer <<'END'
 [Unit]
-Description=Grow the MySQL member's file system with its volume
+Description=Watch the MySQL member's file system
 [Timer]
-OnBootSec=20s
-OnUnitInactiveSec=20s
+OnBootSec=10s
+OnUnitInactiveSec=10s
 AccuracySec=1s
 [Install]
 WantedBy=timers.target
 END
 	cat >$dir/nairobi-mysql-growfs.service <<'END'
 [Unit]
-Description=Grow the MySQL member's file system with its volume
+Description=Watch the MySQL member's file system
 StartLimitIntervalSec=0
 [Service]
 Type=oneshot
+LogLevelMax=notice
 ExecStart=/usr/local/lib/nairobi-mysql/member growfs
 END
 }
@@ -211,6 +216,15 @@ grow() {
 	if xfs_growfs -d "$root" >/dev/null; then echo "$size" >"$run/size"; fi
 }
 
+# report tells the operator, who reads it over SQL, how full the file system is: size and free bytes, and when that was.
+# The folder is below secure_file_priv and not in it, because the path unit for certificates watches that one.
+report() {
+	local block blocks free
+	mountpoint -q "$root" && [ -d "$exchange/machine" ] || return 0
+	read -r block blocks free < <(stat -f -c '%S %b %a' "$root")
+	echo "$((block * blocks)) $((block * free)) $(date +%s)" | put "$exchange/machine/disk" 0644 root:root
+}
+
 # find_mysqld sets mysqld to a server of exactly the wanted version.
 find_mysqld() {
 	local text
@@ -247,7 +261,9 @@ configure() {
 	say configure
 	id mysql >/dev/null 2>&1 || useradd --system --user-group --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin mysql
 	find_mysqld || download
-	install -d -o mysql -g mysql -m 0750 "$exchange" "$root/tmp"
+	# In the exchange folder the server may make files, and may not put anything in the place of root's.
+	install -d -o root -g mysql -m 1770 "$exchange"
+	install -d -o mysql -g mysql -m 0750 "$root/tmp"
 	put "$tls/ca.pem" 0644 root:root <<<"$ca"
 	put "$conf/my.cnf" 0644 root:root <<'END'
 #@config
@@ -287,6 +303,7 @@ keys() {
 	say keys
 	need openssl openssl
 	rm -rf "${tls:?}"/*.pem "$tls/member.key" "${exchange:?}"/*
+	mkdir "$exchange/machine"
 	put "$tls/ca.pem" 0644 root:root <<<"$ca"
 	openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 2>/dev/null | put "$tls/member.key" 0640 root:mysql
 	openssl req -x509 -new -key "$tls/member.key" -subj "/CN=$member" -days 3650 | put "$tls/bootstrap.pem" 0644 root:root
@@ -405,6 +422,7 @@ END
 started() {
 	mark
 	rm -f "$run/failures"
+	report || :
 	say started
 }
 
@@ -414,5 +432,5 @@ volume) mount_volume ;;
 prepare) prepare ;;
 started) started ;;
 certificate) certificate ;;
-growfs) grow && certificate ;;
+growfs) report || : && grow && certificate ;;
 esac

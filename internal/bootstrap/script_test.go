@@ -1,6 +1,7 @@
 package bootstrap
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -279,6 +280,38 @@ func TestVolumeIsRecognised(t *testing.T) {
 				t.Errorf("the next start adopts again: %s", serve)
 			}
 		})
+	}
+}
+
+// The report on the data volume is there from the first start on, and never of another file system.
+func TestDiskReport(t *testing.T) {
+	m := newMachine(t)
+	const report = ExchangeDir + "/machine/disk"
+	m.mustRun("report")
+	if got := m.read(report); got != "" {
+		t.Errorf("a report before anything is set up: %q", got)
+	}
+	m.mustRun("prepare; started")
+	var size, free, at int64
+	if n, err := fmt.Sscanf(m.read(report), "%d %d %d\n", &size, &free, &at); err != nil || n != 3 || size <= 0 || free > size ||
+		time.Since(time.Unix(at, 0)).Abs() > time.Minute {
+		t.Errorf("report %q: %v", m.read(report), err)
+	}
+	m.write(report, "old")
+	m.mustRun("report", "STUB_UNMOUNTED=1")
+	if got := m.read(report); got != "old" {
+		t.Errorf("with the volume away it says %q", got)
+	}
+	// The server's start does not fail over it.
+	m.mustRun("stat() { false; }; started")
+	m.mustRun("report")
+	if got := m.read(report); got == "old" || len(strings.Fields(got)) != 3 {
+		t.Errorf("report %q", got)
+	}
+	m.write("/var/lib/cloud/data/instance-id", "i-0aaaaaaaaaaaaaaaa\n")
+	m.mustRun("keys; report")
+	if got := m.read(report); len(strings.Fields(got)) != 3 {
+		t.Errorf("on another instance: %q", got)
 	}
 }
 

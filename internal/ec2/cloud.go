@@ -40,10 +40,10 @@ type Cloud struct {
 	flights      singleflight.Group
 
 	mu sync.Mutex
-	// swept and looked are how the last sweep, and the last look by ids, went.
-	swept, looked reading
-	refreshed     map[string]time.Time
-	urged         map[string]time.Time
+	// swept, looked and described are how the last sweep, the last look by ids and the last look at subnets went.
+	swept, looked, described reading
+	// refreshed and urged are when each cluster was last looked at by Refresh and by RefreshNow.
+	refreshed, urged map[string]time.Time
 	// urgent bounds RefreshNow over all clusters.
 	urgent flowcontrol.PassiveRateLimiter
 }

@@ -121,10 +121,14 @@ func (s *subnets) recall(ids []string) (exist []Subnet, missing, unknown []strin
 // memory, AvailableIPs included, which the background keeps at most ten minutes old, and half a minute where a subnet is
 // missing or pending. A call is made for ids that were never asked for, and where there is no background.
 //
-// The error is set when EC2 could not be asked for subnets of which nothing is known.
+// The error is set when EC2 could not be asked for subnets of which nothing is known; right after a failure it is returned
+// without a call.
 func (c *Cloud) Subnets(ctx context.Context, ids []string) (exist []Subnet, missing []string, err error) {
 	if ask := c.subnets.due(ids, c.clock.Now()); len(ask) > 0 {
-		_, err = c.askSubnets(ctx, ask)
+		if err = c.recentFailure(&c.described, c.interval/retryPart); err == nil {
+			_, err = c.askSubnets(ctx, ask)
+			c.noteReading(&c.described, err)
+		}
 	}
 	exist, missing, unknown := c.subnets.recall(ids)
 	if len(unknown) == 0 {

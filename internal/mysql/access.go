@@ -26,6 +26,8 @@ func classify(err error) (Access, string) {
 		return AccessDenied, "the member does not accept the operator's certificate: " + stable(err)
 	case isServerError(err, erServerShutdown):
 		return AccessRefused, "the server is shutting down"
+	case isServerError(err, erQueryInterrupted):
+		return AccessRefused, "the server ended the session" // as it does while it starts and ends
 	case isServerError(err, erTooManyConnections):
 		return AccessDenied, "too many connections"
 	case serverErrorNumber(err) != 0:

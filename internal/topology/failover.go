@@ -2,6 +2,7 @@ package topology
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,6 +27,11 @@ func (p *planner) choosePrimary() *Member {
 			outdated = append(outdated, m)
 		}
 	}
+	if named := p.Members[row.Primary]; len(current) == 0 && len(outdated) == 1 && named != nil && named.verified() {
+		// The member that the newest row names is back, and takes no writes: that row may never have been acknowledged, while
+		// the one that was promoted without it has a row of its own that waits for it.
+		return p.confirm(outdated[0], *row)
+	}
 	p.unseat(outdated)
 	switch {
 	case len(current) == 1 && row.Primary == current[0].Name:
@@ -43,13 +49,24 @@ func (p *planner) choosePrimary() *Member {
 // lead makes the primary's own row the one that everything goes by: what it shows was acknowledged. While replicas show
 // a newer one, that waits for its acknowledgement, and nobody's vote is changed.
 func (p *planner) lead(m *Member, newest Membership) *Member {
-	p.plan.Records.PoweredOff = ""
+	p.plan.Records.PoweredOff = nil
 	p.plan.Membership = m.SQL.Membership
 	if m.SQL.Membership.Epoch != newest.Epoch || m.SQL.Membership.Primary != m.Name {
 		p.unconfirmed = true
 		p.waitAtMost(waitSuspect)
+	} else if p.Records.AloneUnknown {
+		p.rememberAlone(m)
 	}
 	return m
+}
+
+// rememberAlone learns from a confirmed primary's own row what lost records knew: whether it is the only voter.
+func (p *planner) rememberAlone(primary *Member) {
+	rec, row := &p.plan.Records, primary.SQL.Membership
+	rec.AloneUnknown = false
+	if len(row.Voters) == 1 {
+		rec.Alone, rec.AloneSince = primary.Name, row.Epoch
+	}
 }
 
 // confirm deals with a single writable member that its own membership row does not name: its promotion was cut off, or
@@ -173,6 +190,7 @@ func (p *planner) promote(row Membership) {
 		return
 	}
 	p.depose(row, proof.Candidate)
+	p.plan.Records.Leader = proof.Candidate
 	semiSync := p.Lossless && len(row.Voters) > 1
 	p.retry(waitSuspect, Promote{Member: proof.Candidate, Membership: row, Next: p.at(row.LedBy(proof.Candidate)), SemiSync: semiSync, MustHold: proof.MustHold.String()})
 }
@@ -242,28 +260,41 @@ func (p *planner) finishDeposed() {
 	p.plan.Records.Deposed = "" // stopped, read-only, or no longer the machine of its volume
 }
 
-// machinesRun plans to power off the machine of the primary when it is not reached, and says whether it may still run.
-// Without semi-synchronous replication stopping the replicas' IO threads fences nobody: a primary that only we do not
-// reach goes on answering its clients. Once it was seen stopped it may be started again: it takes no writes then.
+// machinesRun plans to power off the machines of the members that may be the primary and are not reached, and says whether
+// one may still run. Without semi-synchronous replication stopping the replicas' IO threads fences nobody: a primary that
+// only we do not reach goes on answering its clients. Once it was seen stopped it may be started again: it takes no writes
+// then.
 func (p *planner) machinesRun(row Membership) bool {
-	m := p.Members[row.Primary]
+	runs := false
+	for _, name := range row.Voters {
+		// The last one to be promoted may be known to nobody but itself. Lost records may have forgotten even who it is.
+		if name == row.Primary || name == p.Records.Leader || p.Records.AloneUnknown {
+			runs = p.machineRuns(p.Members[name]) || runs
+		}
+	}
+	if runs {
+		p.plan.Waiting = Finding{v1alpha1.ReasonNoPrimary, "the primary is gone; its machine is powered off before another member is promoted"}
+	}
+	return runs
+}
+
+func (p *planner) machineRuns(m *Member) bool {
 	if m == nil || m.verified() {
 		return false
 	}
 	in := m.CurrentInstance()
-	if in != nil && p.Records.PoweredOff == in.ID {
+	if in != nil && slices.Contains(p.Records.PoweredOff, in.ID) {
 		return false
 	}
 	if p.CloudReachable && m.halted() {
 		if in != nil {
-			p.plan.Records.PoweredOff = in.ID
+			p.plan.Records.PoweredOff = append(p.plan.Records.PoweredOff, in.ID)
 		}
 		return false
 	}
 	if in != nil {
 		p.stop(m, in)
 	}
-	p.plan.Waiting = Finding{v1alpha1.ReasonNoPrimary, "the primary is gone; its machine is powered off before another member is promoted"}
 	return true
 }
 

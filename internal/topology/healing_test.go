@@ -153,6 +153,7 @@ func TestTheOneWhoLeftIsNeverPromotedAlone(t *testing.T) {
 	}
 	s.observed.Records.Alone, s.observed.Records.AloneSince = "", 0
 	s.observed.Records.RebuiltAt = s.observed.Now.Add(-time.Hour)
+	s.observed.Records.AloneUnknown = true
 	if _, actions := s.plan(); actions != "" {
 		t.Errorf("with lost records: planned %q", actions)
 	}
@@ -232,7 +233,7 @@ func TestSwitchover(t *testing.T) {
 
 func TestCoolDown(t *testing.T) {
 	s := newScene()
-	s.observed.Records.PromotedAt = s.observed.Now.Add(-time.Minute).Unix()
+	s.observed.Records.PromotedAt = s.observed.Now.Add(-30 * time.Second).Unix()
 	s.lose(0)
 	s.io(ioConnecting, 1, 2)
 	s.member(0).SilentSince = s.observed.Now.Add(-5 * time.Second)

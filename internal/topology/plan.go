@@ -40,8 +40,8 @@ const (
 	witnessPatience = 20 * time.Second
 	// coolDown is how long after a promotion mere silence has to last coolPatience before the next: a network that comes
 	// and goes must not drive the primary around.
-	coolDown     = 2 * time.Minute
-	coolPatience = 15 * time.Second
+	coolDown     = time.Minute
+	coolPatience = 10 * time.Second
 	// lastVotePatience is how long the last replica may be down before the primary goes on alone; writes wait meanwhile.
 	lastVotePatience = time.Minute
 	// brokenPatience is how long replication that stopped with an error is tried to be started again before the member is

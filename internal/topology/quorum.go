@@ -129,7 +129,7 @@ func counts(m *Member) bool { return m != nil && m.verified() && !m.cloning() &&
 // unreached ones that is a transaction only if h + u ≥ W + 1: its primary and W replicas held it.
 func count(voters []string, w int, members map[string]*Member, records Records) Proof {
 	proof := Proof{Needed: len(voters) - w}
-	if len(voters) == 2 && !records.RebuiltAt.IsZero() {
+	if len(voters) == 2 && records.AloneUnknown {
 		proof.Needed = 2
 	}
 	var positions []gtid.Set
@@ -160,11 +160,14 @@ func (m *Member) attainable() gtid.Set {
 	return m.position()
 }
 
-// betterCandidate prefers the member that holds more: what it has beyond the acknowledged set was committed on the
+// betterCandidate prefers a member that is writable already, so that two which were promoted without each other do not
+// unseat one another for ever, then the one that holds more: what it has beyond the acknowledged set was committed on the
 // old primary and would otherwise be errant on every member that holds it.
 func betterCandidate(a, b *Member) bool {
 	pa, pb := a.attainable(), b.attainable()
 	switch {
+	case a.SQL.Writable != b.SQL.Writable:
+		return a.SQL.Writable
 	case !pa.Contains(pb):
 		return false
 	case !pb.Contains(pa):

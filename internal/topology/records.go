@@ -39,12 +39,18 @@ type Records struct {
 	Established bool `json:"established,omitempty"`
 	// Leaving is the voter whose removal was begun. It acknowledges nothing until that is done.
 	Leaving string `json:"leaving,omitempty"`
-	// PoweredOff is the instance of an unreached primary that was seen stopped: started again it can do no harm.
-	PoweredOff string `json:"poweredOff,omitempty"`
+	// PoweredOff are the instances of unreached members that were seen stopped while a primary was looked for: started again
+	// they can do no harm.
+	PoweredOff []string `json:"poweredOff,omitempty"`
+	// Leader is the member that was to be promoted last. With asynchronous replication nobody else may know.
+	Leader string `json:"leader,omitempty"`
 	// Alone is the member that may have acknowledged commits by itself from the membership row of epoch AloneSince on,
 	// because it was the last voter left. Under an older row nobody is promoted without it.
 	Alone      string `json:"alone,omitempty"`
 	AloneSince uint64 `json:"aloneSince,omitempty"`
+	// AloneUnknown is true after the records were lost, until a primary's own row tells whether it is alone: a primary may
+	// have been, and only these records knew.
+	AloneUnknown bool `json:"aloneUnknown,omitempty"`
 	// Account is the id of the AWS account in which everything of the cluster is; it is written down before the first of it
 	// is made. Empty while nothing was made, or by a release that did not ask for it.
 	Account string `json:"account,omitempty"`
@@ -79,7 +85,7 @@ func (r Records) Clone() Records {
 	if r.Members == nil {
 		r.Members = map[string]Record{}
 	}
-	r.FinalVolumes, r.Held = slices.Clone(r.FinalVolumes), slices.Clone(r.Held)
+	r.FinalVolumes, r.Held, r.PoweredOff = slices.Clone(r.FinalVolumes), slices.Clone(r.Held), slices.Clone(r.PoweredOff)
 	return r
 }
 
@@ -88,14 +94,14 @@ func (r Records) Equal(o Records) bool {
 	return maps.Equal(r.Members, o.Members) && r.Bootstrapped == o.Bootstrapped && r.RebuiltAt.Equal(o.RebuiltAt) &&
 		slices.Equal(r.FinalVolumes, o.FinalVolumes) && r.FinalChosen == o.FinalChosen && r.FinalAt == o.FinalAt &&
 		r.BootstrappedVolume == o.BootstrappedVolume && r.Database == o.Database &&
-		r.PromotedAt == o.PromotedAt && r.Deposed == o.Deposed && r.Alone == o.Alone && r.AloneSince == o.AloneSince &&
-		r.Epoch == o.Epoch && r.Established == o.Established && r.Leaving == o.Leaving && r.PoweredOff == o.PoweredOff &&
+		r.PromotedAt == o.PromotedAt && r.Deposed == o.Deposed && r.Alone == o.Alone && r.AloneSince == o.AloneSince && r.AloneUnknown == o.AloneUnknown &&
+		r.Epoch == o.Epoch && r.Established == o.Established && r.Leaving == o.Leaving && slices.Equal(r.PoweredOff, o.PoweredOff) && r.Leader == o.Leader &&
 		r.Account == o.Account && slices.Equal(r.Held, o.Held)
 }
 
 // Rebuild makes new records from what EC2's tags tell, after the old ones were lost.
 func Rebuild(o Observed) Records {
-	r := Records{Members: map[string]Record{}, RebuiltAt: o.Now}
+	r := Records{Members: map[string]Record{}, RebuiltAt: o.Now, AloneUnknown: true}
 	for _, m := range o.Members {
 		var rec Record
 		for _, i := range m.Instances {

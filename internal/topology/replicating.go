@@ -65,12 +65,13 @@ func (p *planner) seed(m, primary *Member) string {
 		// What a CLONE that was cut off leaves behind may say that it executed what it no longer holds (fact 19).
 		return p.rebuild(m, primary, "")
 	}
-	// A primary whose row still waits may need the acknowledgement of a member that is to be rebuilt.
-	if errant := p.errant(m, primary); !errant.IsEmpty() && !(p.unconfirmed && row.Has(m.Name)) {
+	// A primary whose row still waits may need the acknowledgement of a member that is to be rebuilt, and so may one that has
+	// too few others.
+	if errant := p.errant(m, primary); !errant.IsEmpty() && !(row.Has(m.Name) && (p.unconfirmed || !p.mayRemove(m, primary))) {
 		p.degraded(v1alpha1.ReasonMemberUntrusted, fmt.Sprintf("%s holds transactions that %s does not: %s; its volume is kept as a snapshot for 7 days and the member is rebuilt", m.Name, primary.Name, errant))
 		return p.rebuild(m, primary, errant.String())
 	}
-	if !m.SQL.Executed.Contains(primary.SQL.Purged) && !m.position().Contains(primary.SQL.Purged) {
+	if outOfReach(m, primary) {
 		p.degraded(v1alpha1.ReasonReplicationBroken, m.Name+" lacks transactions that the binary logs no longer hold; it is seeded anew")
 		return p.rebuild(m, primary, "")
 	}
@@ -91,6 +92,17 @@ func (p *planner) seed(m, primary *Member) string {
 		return "connecting to " + primary.Name
 	}
 	return ""
+}
+
+// outOfReach says whether a replica lacks transactions that the primary's binary logs no longer hold.
+func outOfReach(m, primary *Member) bool {
+	return !m.SQL.Executed.Contains(primary.SQL.Purged) && !m.position().Contains(primary.SQL.Purged)
+}
+
+// ruined says whether a member that answers gives no acknowledgement, and will not before it is rebuilt.
+func (p *planner) ruined(m, primary *Member) bool {
+	return m.verified() && !m.SQL.SemiSync.ReplicaActive && (m.Name == p.plan.Records.Leaving || outOfReach(m, primary) ||
+		m.broken() && !m.BrokenSince.IsZero() && p.Now.Sub(m.BrokenSince) >= brokenPatience)
 }
 
 // mend tries for a while to start replication again that an error stopped, then has the member rebuilt.

@@ -187,7 +187,13 @@ func (p *planner) removeLostVoters(primary *Member) {
 	down := 0
 	for _, name := range row.Voters {
 		m := p.Members[name]
-		if name == primary.Name || m != nil && m.verified() {
+		if name == primary.Name {
+			continue
+		}
+		if m != nil && m.verified() {
+			if p.ruined(m, primary) {
+				down++
+			}
 			continue
 		}
 		if m == nil {
@@ -207,9 +213,9 @@ func (p *planner) removeLostVoters(primary *Member) {
 		}
 	}
 	switch {
-	case len(lost) == 0:
-	case down == len(row.Voters)-1:
+	case down == len(row.Voters)-1 && (len(lost) > 0 || down > 1):
 		p.standAlone(primary)
+	case len(lost) == 0:
 	case len(row.Voters) == 2 || p.unconfirmed || !row.Settled():
 		p.waitAtMost(waitMySQL)
 	default:

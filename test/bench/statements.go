@@ -26,11 +26,7 @@ var statements = []statement{
 	{"SELECT @@server_uuid, EXISTS(", func(m *member, _ uint32, _ string) rowset { return one(m.uuid, "0") }},
 	{"SELECT 'variable'", (*member).variables},
 	{"SHOW REPLICA STATUS", (*member).replicaStatus},
-	{"SELECT * FROM nairobi_mysql.membership", (*member).membership},
-	{"SELECT epoch, voters, w FROM nairobi_mysql.membership", func(m *member, id uint32, text string) rowset {
-		whole := m.membership(id, text)
-		return one(whole.rows[0][1].(string), whole.rows[0][3].(string), whole.rows[0][4].(string))
-	}},
+	{"SELECT epoch, ", (*member).membership},
 	{"SELECT s.STATE", func(*member, uint32, string) rowset { return rowset{columns: numbered(8)} }},
 	{"SELECT GET_LOCK(", (*member).getLock},
 	{"SELECT IS_USED_LOCK(", (*member).isUsedLock},
@@ -168,10 +164,18 @@ func (m *member) replicaStatus(uint32, string) rowset {
 	return answer
 }
 
-func (m *member) membership(uint32, string) rowset {
-	row := one("1", strconv.Itoa(membershipEpoch), m.trio.members[0].name, `["`+strings.Join(m.trio.voters, `","`)+`"]`, strconv.Itoa(len(m.trio.voters)/2))
-	row.columns = []string{"id", "epoch", "leader", "voters", "w"}
-	return row
+// membership answers with the columns that are asked for, by name.
+func (m *member) membership(_ uint32, text string) rowset {
+	row := map[string]string{
+		"epoch": strconv.Itoa(membershipEpoch), "leader": m.trio.members[0].name, "voters": `["` + strings.Join(m.trio.voters, `","`) + `"]`,
+		"previous": "[]", "w": strconv.Itoa(len(m.trio.voters) / 2),
+	}
+	columns, _, _ := strings.Cut(strings.TrimPrefix(text, "SELECT "), " FROM ")
+	var values []string
+	for column := range strings.SplitSeq(columns, ", ") {
+		values = append(values, row[column])
+	}
+	return one(values...)
 }
 
 func (m *member) getLock(id uint32, text string) rowset {

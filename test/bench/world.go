@@ -55,8 +55,9 @@ type world struct {
 	size   int
 }
 
-// newWorld starts the API server and makes size clusters of three members. What it started, close ends.
-func newWorld(ctx context.Context, size int) (*world, error) {
+// newWorld starts the API server and makes size clusters of three members. What it started, close ends. In haste, etcd
+// does not wait for the disk: many clusters take many writes to become Ready, and none to stay so.
+func newWorld(ctx context.Context, size int, haste bool) (*world, error) {
 	w := &world{cloud: newAccount(), fleet: &fleet{members: map[string]*member{}}, size: size}
 	w.env = &envtest.Environment{
 		CRDDirectoryPaths: []string{filepath.Join("..", "..", "config", "crd", "bases")}, ErrorIfCRDPathMissing: true,
@@ -64,6 +65,10 @@ func newWorld(ctx context.Context, size int) (*world, error) {
 	}
 	// envtest's own range has room for 254 Services.
 	w.env.ControlPlane.GetAPIServer().Configure().Set("service-cluster-ip-range", "10.96.0.0/16")
+	if haste {
+		w.env.ControlPlane.Etcd = &envtest.Etcd{}
+		w.env.ControlPlane.Etcd.Configure().Append("unsafe-no-fsync")
+	}
 	var err error
 	if w.kube, err = w.env.Start(); err != nil {
 		return nil, fmt.Errorf("start the API server: %w", err)

@@ -2,7 +2,6 @@ package chaos
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
@@ -10,8 +9,8 @@ import (
 	"time"
 )
 
-// between two repetitions of a figure: the operator gives a primary that it promoted a moment ago the benefit of the doubt.
-const coolDown = 2*time.Minute + 10*time.Second
+// coolDown is for how long the operator gives a primary that it promoted the benefit of the doubt, and a little.
+const coolDown = 2*time.Minute + 5*time.Second
 
 // Figure is one kind of interruption that is measured again and again.
 type Figure struct {
@@ -47,9 +46,9 @@ func Figures() []Figure {
 // nothing, and a loss of data ends it all the same.
 func (w *World) Measure(ctx context.Context, repeat int, cool bool) (string, error) {
 	var text strings.Builder
-	text.WriteString("| interruption | times | write gap p50 | p95 | max | aim (p95) | others say |\n| --- | ---: | ---: | ---: | ---: | ---: | --- |\n")
+	text.WriteString("| interruption | times | write gap p50 | p95 | max | aim (p95) | load average p50 | others say |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |\n")
 	for _, figure := range Figures() {
-		var gaps []time.Duration
+		var gaps, loads []time.Duration
 		for range repeat {
 			if cool {
 				if err := pause(ctx, figure.cool); err != nil {
@@ -60,10 +59,10 @@ func (w *World) Measure(ctx context.Context, repeat int, cool bool) (string, err
 			if err != nil {
 				return text.String(), err
 			}
-			gaps = append(gaps, result.Gap)
+			gaps, loads = append(gaps, result.Gap), append(loads, time.Duration(result.Load*float64(time.Second)))
 		}
-		fmt.Fprintf(&text, "| %s | %d | %s | %s | %s | %s | %s |\n", figure.fault.Name, len(gaps), precise(quantile(gaps, 0.5)),
-			precise(quantile(gaps, 0.95)), precise(quantile(gaps, 1)), precise(figure.aim), figure.quoted)
+		fmt.Fprintf(&text, "| %s | %d | %s | %s | %s | %s | %.1f | %s |\n", figure.fault.Name, len(gaps), precise(quantile(gaps, 0.5)),
+			precise(quantile(gaps, 0.95)), precise(quantile(gaps, 1)), precise(figure.aim), quantile(loads, 0.5).Seconds(), figure.quoted)
 	}
 	return text.String(), nil
 }
@@ -120,7 +119,7 @@ func (w *World) PriceOfSync(ctx context.Context) (text string, err error) {
 			return "", err
 		}
 	}
-	text = "| sync_relay_log | writes a second, of " + fmt.Sprint(priceClients) + " clients | median |\n| ---: | --- | ---: |\n"
+	text = fmt.Sprintf("| sync_relay_log | writes a second, of %d clients, each time %s (load average %.1f) | median |\n| ---: | --- | ---: |\n", priceClients, priceTime, loadAverage())
 	for _, value := range []int{1, 10000} {
 		text += fmt.Sprintf("| %d | %.0f | %.0f |\n", value, figures[value], median(figures[value]))
 	}
@@ -129,11 +128,10 @@ func (w *World) PriceOfSync(ctx context.Context) (text string, err error) {
 
 // set sets sync_relay_log, which has its effect with the next transaction that is received.
 func set(ctx context.Context, a access, where target, value int) error {
-	connector, err := a.connector(where.address, where.name, readTimeout)
+	db, err := a.openAt(where)
 	if err != nil {
 		return err
 	}
-	db := sql.OpenDB(connector)
 	defer func() { _ = db.Close() }()
 	_, err = db.ExecContext(ctx, fmt.Sprintf("SET GLOBAL sync_relay_log = %d", value))
 	return err

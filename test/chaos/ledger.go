@@ -118,6 +118,13 @@ func (l *Ledger) round(number int) []Entry {
 	return found
 }
 
+// before returns the entries of all rounds before one.
+func (l *Ledger) before(number int) []Entry {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(l.entries), func(e Entry) bool { return e.Round >= number })
+}
+
 // lastAck is when a client of the Service was last told that its write is done; 0 if never.
 func (l *Ledger) lastAck() time.Duration {
 	l.mu.Lock()

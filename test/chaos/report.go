@@ -9,8 +9,15 @@ import (
 
 // line is a result as it is printed while the run goes on.
 func (r Result) line() string {
-	return fmt.Sprintf("     noticed %s, writable again after %s, Ready after %s; %d acknowledged, %d unknown, %d promoted, %d rebuilt, %d snapshots",
-		seconds(r.Detect), seconds(r.Gap), seconds(r.Ready), r.Acknowledged, r.Unknown, r.Promotions, r.Rebuilt, r.Snapshots)
+	text := fmt.Sprintf("     noticed %s, writable again after %s, Ready after %s; %d acknowledged, %d unknown, %d promoted, %d rebuilt, %d snapshots; load %.0f",
+		seconds(r.Detect), seconds(r.Gap), seconds(r.Ready), r.Acknowledged, r.Unknown, r.Promotions, r.Rebuilt, r.Snapshots, r.Load)
+	if r.Cooling {
+		text += "; in the cool-down of the promotion before"
+	}
+	if r.Stuck {
+		text += "; NOT READY"
+	}
+	return text
 }
 
 func seconds(d time.Duration) string {
@@ -41,8 +48,8 @@ func Table(results []Result) string {
 	}
 	slices.Sort(names)
 	var text strings.Builder
-	text.WriteString("| fault | times | noticed p50 | gap p50 | gap p95 | gap max | Ready p50 | Ready max | acknowledged | unknown | rebuilt | snapshots | lost |\n")
-	text.WriteString("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n")
+	text.WriteString("| fault | times | noticed p50 | gap p50 | gap p95 | gap max | in cool-down | Ready p50 | Ready max | not Ready | acknowledged | unknown | rebuilt | snapshots | lost |\n")
+	text.WriteString("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n")
 	for _, name := range names {
 		row(&text, name, byFault[name])
 	}
@@ -53,18 +60,46 @@ func Table(results []Result) string {
 func row(text *strings.Builder, name string, results []Result) {
 	var noticed, gaps, ready []time.Duration
 	var sum Result
+	cooling, stuck := 0, 0
 	for _, r := range results {
 		if r.Detect > 0 {
 			noticed = append(noticed, r.Detect)
 		}
-		gaps, ready = append(gaps, r.Gap), append(ready, r.Ready)
+		gaps = append(gaps, r.Gap)
+		if r.Cooling {
+			cooling++
+		}
+		if r.Stuck {
+			stuck++
+		} else {
+			ready = append(ready, r.Ready)
+		}
 		sum.Acknowledged += r.Acknowledged
 		sum.Unknown += r.Unknown
 		sum.Rebuilt += r.Rebuilt
 		sum.Snapshots += r.Snapshots
 		sum.Lost += r.Lost
 	}
-	fmt.Fprintf(text, "| %s | %d | %s | %s | %s | %s | %s | %s | %d | %d | %d | %d | %d |\n", name, len(results),
-		seconds(quantile(noticed, 0.5)), seconds(quantile(gaps, 0.5)), seconds(quantile(gaps, 0.95)), seconds(quantile(gaps, 1)),
-		seconds(quantile(ready, 0.5)), seconds(quantile(ready, 1)), sum.Acknowledged, sum.Unknown, sum.Rebuilt, sum.Snapshots, sum.Lost)
+	fmt.Fprintf(text, "| %s | %d | %s | %s | %s | %s | %d | %s | %s | %d | %d | %d | %d | %d | %d |\n", name, len(results),
+		seconds(quantile(noticed, 0.5)), seconds(quantile(gaps, 0.5)), seconds(quantile(gaps, 0.95)), seconds(quantile(gaps, 1)), cooling,
+		seconds(quantile(ready, 0.5)), seconds(quantile(ready, 1)), stuck, sum.Acknowledged, sum.Unknown, sum.Rebuilt, sum.Snapshots, sum.Lost)
+}
+
+// Summary says in a few lines how a run went, when and where.
+func Summary(results []Result, seed uint64, began time.Time) string {
+	var loads []time.Duration // as times, for the quantile
+	incomplete := 0
+	for _, r := range results {
+		loads = append(loads, time.Duration(r.Load*float64(time.Second)))
+		if r.Incomplete != "" {
+			incomplete++
+		}
+	}
+	text := fmt.Sprintf("%s; %s; %d faults in %s, seed %d (`make chaos CHAOS_FAULTS=%d NAIROBI_SEED=%d`). Load average of a minute: p50 %.1f, max %.1f.",
+		began.UTC().Format("2006-01-02 15:04 UTC"), Machine(), len(results), time.Since(began).Round(time.Second), seed, len(results), seed,
+		quantile(loads, 0.5).Seconds(), quantile(loads, 1).Seconds())
+	if incomplete > 0 {
+		text += fmt.Sprintf(" Of %d faults not every part could be done, for example because the operator was quicker; they count all the same.", incomplete)
+	}
+	return text + " Times are in seconds.\n"
 }

@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
@@ -20,11 +17,17 @@ const (
 	// readyTimeout bounds the way back to Ready after a fault was healed. A member may have to be made anew, and a machine
 	// that only hangs is given minutes before it is taken for lost.
 	readyTimeout = 12 * time.Minute
+	// quiesceAfter is how long members may differ under load before the load is paused for them to become equal.
+	quiesceAfter = 20 * time.Second
 	// lookEvery is how often the cluster is asked whether it is Ready.
 	lookEvery = 250 * time.Millisecond
 	// tellEvery is how often a long wait says what it waits for.
 	tellEvery = 15 * time.Second
 )
+
+// ErrNotReady says that a cluster did not become Ready and equal in the time that it has. Nothing that was acknowledged is
+// known to be lost.
+var ErrNotReady = errors.New("the cluster is not Ready and equal")
 
 // Result is what one fault did.
 type Result struct {
@@ -41,11 +44,21 @@ type Result struct {
 	Acknowledged, Unknown, Refused, Lost int
 	// Promotions, Rebuilt and Snapshots count what the operator did.
 	Promotions, Rebuilt, Snapshots int
+	// Cooling is true when a member was promoted less than two minutes before: the operator is slower then, on purpose.
+	Cooling bool
+	// Incomplete says what of the fault could not be done; empty when all of it was.
+	Incomplete string
+	// Stuck is true when the cluster did not become Ready in its time.
+	Stuck bool
+	// Load is the machine's load average of the last minute, at the end.
+	Load float64
 }
 
-// Run makes one fault happen to a cluster that is Ready, heals it, and compares everything afterwards.
+// Run makes one fault happen to a cluster that is Ready, heals it, and compares everything afterwards. ErrNotReady in an
+// error says that the round could not be ended, and that the primary holds everything that was acknowledged; any other error
+// is a finding, or an end of ctx.
 func (w *World) Run(ctx context.Context, f Fault) (Result, error) {
-	r := Result{Number: w.round, Fault: f.Name}
+	r := Result{Number: w.round, Fault: f.Name, Cooling: time.Since(w.promoted()) < coolDown}
 	if err := pause(ctx, warmUp); err != nil {
 		return r, err
 	}
@@ -64,11 +77,22 @@ func (w *World) Run(ctx context.Context, f Fault) (Result, error) {
 		done = pause(ctx, time.Until(began.Add(hold)))
 	}
 	healed := s.heal(context.WithoutCancel(ctx))
+	if ctx.Err() != nil {
+		return r, errors.Join(ctx.Err(), healed)
+	}
+	// What could not be done is no finding about the operator. The members are compared all the same.
 	if err := errors.Join(done, healed); err != nil {
-		return r, fmt.Errorf("%s: %w", f.Name, err)
+		r.Incomplete = err.Error()
+		w.say("     not all of it was done: %v", err)
 	}
 	r.Held = time.Since(began)
 	err = w.settle(ctx, began)
+	if errors.Is(err, ErrNotReady) && ctx.Err() == nil {
+		r.Stuck = true
+		if found := w.salvage(ctx); found != nil {
+			err = fmt.Errorf("%w; %v", found, err) //nolint:errorlint // what was found is the error
+		}
+	}
 	w.measure(&r, began, at)
 	w.say("%s", r.line())
 	var loss *Loss
@@ -84,19 +108,23 @@ func (w *World) settle(ctx context.Context, since time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	told := time.Now()
+	var ready time.Time // since when it is, in a row
 	for {
 		var waiting string
 		c, err := w.cluster(ctx)
 		switch {
 		case err != nil:
-			waiting = err.Error()
+			waiting, ready = err.Error(), time.Time{}
 		case !deploy.IsReady(c):
-			waiting = statusLine(c)
+			waiting, ready = statusLine(c), time.Time{}
 		case w.ledger.lastAck() < w.ledger.now()-2*time.Second:
 			waiting = "a write through the Service"
 		default:
+			if ready.IsZero() {
+				ready = time.Now()
+			}
 			w.load.follow(ctx, w.members(c))
-			err := w.compare(ctx, c)
+			err := w.compare(ctx, c, time.Since(ready) > quiesceAfter)
 			if err == nil || !errors.Is(err, errNotComparable) {
 				return err
 			}
@@ -107,30 +135,43 @@ func (w *World) settle(ctx context.Context, since time.Time) error {
 			w.say("     %4.0fs  waiting for %s", time.Since(since).Seconds(), waiting)
 		}
 		if err := pause(ctx, lookEvery); err != nil {
-			return fmt.Errorf("the cluster is not Ready and equal after %s: %s: %w", readyTimeout, waiting, err)
+			return fmt.Errorf("%w after %s: %s: %w", ErrNotReady, readyTimeout, waiting, err)
 		}
 	}
 }
 
-// compare holds the ledger against the members of a Ready cluster, while nobody writes.
-func (w *World) compare(ctx context.Context, c *v1alpha1.MySQLCluster) error {
-	members := w.members(c)
-	primary := -1
+// primaryOf returns the ordinal of a status' primary, or -1.
+func primaryOf(c *v1alpha1.MySQLCluster, members map[int]target) int {
 	for ordinal := range maps.Keys(members) {
 		if fmt.Sprintf("%s-%d", c.Name, ordinal) == c.Status.Primary {
-			primary = ordinal
+			return ordinal
 		}
 	}
+	return -1
+}
+
+// compare holds the ledger against the members of a Ready cluster, while nobody writes. Quietly: nobody writes already
+// while the replicas catch up.
+func (w *World) compare(ctx context.Context, c *v1alpha1.MySQLCluster, quietly bool) error {
+	members := w.members(c)
+	primary := primaryOf(c, members)
 	if primary < 0 {
 		return fmt.Errorf("%w: no primary", errNotComparable)
 	}
-	if err := w.level(ctx, primary, members); err != nil {
-		return err
+	if !quietly {
+		if err := w.level(ctx, primary, members); err != nil {
+			return err
+		}
 	}
 	resume := w.load.Pause()
 	defer resume()
-	if a, b, found := Rivals(w.ledger.round(w.round)); found {
-		return fmt.Errorf("two members acknowledged side by side: server %d write %d, server %d write %d", a.Server, a.ID, b.Server, b.ID)
+	if quietly {
+		if err := w.level(ctx, primary, members); err != nil {
+			return err
+		}
+	}
+	if err := w.rivals(); err != nil {
+		return err
 	}
 	if err := w.verify(ctx, primary, members); err != nil {
 		return err
@@ -140,9 +181,40 @@ func (w *World) compare(ctx context.Context, c *v1alpha1.MySQLCluster) error {
 	return nil
 }
 
+// rivals fails when two members acknowledged side by side.
+func (w *World) rivals() error {
+	if a, b, found := Rivals(w.ledger.round(w.round)); found {
+		return fmt.Errorf("two members acknowledged side by side: server %d write %d, server %d write %d", a.Server, a.ID, b.Server, b.ID)
+	}
+	return nil
+}
+
+// salvage looks whether the primary of a cluster that does not become Ready holds what was acknowledged. It fails when it
+// does not, and also when nobody can tell.
+func (w *World) salvage(ctx context.Context) error {
+	c, err := w.cluster(ctx)
+	if err != nil {
+		return fmt.Errorf("nobody knows whether writes were lost: %w", err)
+	}
+	members := w.members(c)
+	primary := primaryOf(c, members)
+	if primary < 0 {
+		return errors.New("nobody knows whether writes were lost: there is no primary")
+	}
+	resume := w.load.Pause()
+	defer resume()
+	if err := w.rivals(); err != nil {
+		return err
+	}
+	if err := w.verify(ctx, primary, map[int]target{primary: members[primary]}); err != nil {
+		return fmt.Errorf("the primary of a cluster that is not Ready: %w", err)
+	}
+	return nil
+}
+
 // measure takes the figures of a fault from the ledger and from what was seen.
 func (w *World) measure(r *Result, began time.Time, at time.Duration) {
-	r.Ready = time.Since(began)
+	r.Ready, r.Load = time.Since(began), loadAverage()
 	entries := w.ledger.round(r.Number)
 	r.Gap = Gap(entries, w.ledger.pausesSince(at), at)
 	for _, e := range entries {
@@ -170,34 +242,13 @@ func (w *World) measure(r *Result, began time.Time, at time.Duration) {
 	}
 }
 
-// Story is what was seen since a time, line by line, with the seconds since.
-func (w *World) Story(since time.Time) string {
-	var text strings.Builder
-	for _, s := range w.watch.since(since) {
-		fmt.Fprintf(&text, "%8.3f  %-9s  %s\n", s.At.Sub(since).Seconds(), s.Kind, s.Text)
+// promoted is when a member was last promoted, as far as it was seen.
+func (w *World) promoted() time.Time {
+	var last time.Time
+	for _, sight := range w.watch.since(time.Now().Add(-coolDown)) {
+		if sight.Reason == "Promote" {
+			last = sight.At
+		}
 	}
-	return text.String()
-}
-
-// Explain writes what a person needs to look into a failure to files, and says where they are.
-func (w *World) Explain(ctx context.Context, since time.Time) {
-	if err := w.ledger.sync(); err != nil {
-		w.say("the ledger is not complete: %v", err)
-	}
-	path := filepath.Join(w.dir, fmt.Sprintf("failure-%d.txt", w.round))
-	file, err := os.Create(path)
-	if err != nil {
-		w.say("nothing is kept of the failure: %v", err)
-		return
-	}
-	defer func() { _ = file.Close() }()
-	_, _ = fmt.Fprintln(file, w.Story(since))
-	w.lab.Diagnose(ctx, file, w.key)
-	const logLines = 4000
-	logs, err := w.lab.OperatorLogs(ctx, logLines)
-	if err != nil {
-		logs += err.Error()
-	}
-	_, _ = fmt.Fprintln(file, logs)
-	w.say("what was seen is in %s, the ledger in %s", path, w.dir)
+	return last
 }

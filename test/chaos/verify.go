@@ -24,9 +24,12 @@ var errNotComparable = errors.New("the members cannot be compared")
 // digest is a fingerprint of rows.
 type digest struct{ count, sum uint64 }
 
-// open connects to a member or a Service.
-func (w *World) open(where target) (*sql.DB, error) {
-	connector, err := w.access.connector(where.address, where.name, readTimeout)
+// open connects to a member or a Service as an application does.
+func (w *World) open(where target) (*sql.DB, error) { return w.access.openAt(where) }
+
+// openAt connects to a member or a Service.
+func (a access) openAt(where target) (*sql.DB, error) {
+	connector, err := a.connector(where.address, where.name, readTimeout)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +92,9 @@ func (w *World) verify(ctx context.Context, primary int, members map[int]target)
 			return &Loss{Member: members[ordinal].name, Difference: d}
 		}
 		if found.before != w.settled {
-			return fmt.Errorf("%s: the rows of earlier faults are not what they were: %+v, not %+v", found.name, found.before, w.settled)
+			if err := w.verifyEarlier(ctx, members[ordinal]); err != nil {
+				return err
+			}
 		}
 		if stale, newer, bad := History(entries, found.rows); bad {
 			return fmt.Errorf("server %d acknowledged %d, sent after server %d had acknowledged %d", stale.Server, stale.ID, newer.Server, newer.ID)
@@ -105,6 +110,26 @@ func (w *World) verify(ctx context.Context, primary int, members map[int]target)
 		return err
 	}
 	w.settled = first
+	return nil
+}
+
+// verifyEarlier compares the rows of earlier rounds one by one. A write of unknown outcome may arrive late: what a client
+// sent before it gave up is sent again by its kernel when the network is back.
+func (w *World) verifyEarlier(ctx context.Context, where target) error {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	db, err := w.open(where)
+	if err != nil {
+		return fmt.Errorf("%w: %s: %w", errNotComparable, where.name, err)
+	}
+	defer func() { _ = db.Close() }()
+	rows, err := rowsOf(ctx, db, "round < ?", w.round)
+	if err != nil {
+		return fmt.Errorf("%w: %s: %w", errNotComparable, where.name, err)
+	}
+	if d := Compare(w.ledger.before(w.round), rows); !d.Empty() {
+		return &Loss{Member: where.name + ", earlier rounds", Difference: d}
+	}
 	return nil
 }
 
@@ -149,7 +174,7 @@ func (w *World) read(ctx context.Context, where target, primary bool, executed *
 		Scan(&c.before.count, &c.before.sum); err != nil {
 		return c, err
 	}
-	c.rows, err = rowsOf(ctx, db, w.round)
+	c.rows, err = rowsOf(ctx, db, "round = ?", w.round)
 	return c, err
 }
 
@@ -184,8 +209,9 @@ func caughtUp(ctx context.Context, db *sql.DB, executed string) error {
 	return nil
 }
 
-func rowsOf(ctx context.Context, db *sql.DB, round int) ([]Row, error) {
-	result, err := db.QueryContext(ctx, "SELECT id, round, worker, seq, server FROM writes WHERE round = ? ORDER BY pos", round)
+// rowsOf reads the rows that meet a condition, in the order of their making.
+func rowsOf(ctx context.Context, db *sql.DB, condition string, round int) ([]Row, error) {
+	result, err := db.QueryContext(ctx, "SELECT id, round, worker, seq, server FROM writes WHERE "+condition+" ORDER BY pos", round)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -128,7 +129,88 @@ func Test06OneMoreMember(t *testing.T) {
 	}
 }
 
-func Test07ProtectedClusterIsNotDeleted(t *testing.T) {
+func Test07AnnotationMovesThePrimary(t *testing.T) {
+	before := current(t)
+	sql(t, `sql orders-primary.shop.svc "INSERT INTO t VALUES (7, 'before the switchover')"`)
+	to := ""
+	for _, m := range before.Status.Members {
+		if m.Name != before.Status.Primary {
+			to = m.Name
+		}
+	}
+	annotate(t, to)
+	waitFor(t, "the switchover", func() bool {
+		c := current(t)
+		return c.Annotations[v1alpha1.AnnotationSwitchover] == "" && c.Status.Primary == to
+	})
+	c := ready(t)
+	if last := c.Status.LastPromotion; last == nil || last.Kind != "Switchover" || last.From != before.Status.Primary || last.To != to {
+		t.Errorf("the status tells of another promotion: %+v", last)
+	}
+	out := sql(t, `sql orders-primary.shop.svc "SELECT v FROM t WHERE id = 7; INSERT INTO t VALUES (8, 'after the switchover'); SELECT @@hostname"
+sql `+before.Status.Primary+`.orders.shop.svc "INSERT INTO t VALUES (9, 'no')" 2>&1 || echo refused`)
+	if !strings.Contains(out, "before the switchover") || !strings.Contains(out, "refused") || !strings.Contains(out, "read-only") {
+		t.Errorf("the client printed:\n%s", out)
+	}
+	annotate(t, "orders-99")
+	waitFor(t, "the refusal of a member that is none", func() bool { return current(t).Annotations[v1alpha1.AnnotationSwitchover] == "" })
+	if c := ready(t); c.Status.Primary != to {
+		t.Errorf("the primary is %s", c.Status.Primary)
+	}
+}
+
+// annotate asks for another primary.
+func annotate(t *testing.T, member string) {
+	t.Helper()
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.AnnotationSwitchover, member)
+	if err := lab.Client.Patch(t.Context(), current(t), client.RawPatch(client.Merge.Type(), []byte(patch))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func Test08HibernatedClusterWakesWithItsData(t *testing.T) {
+	sql(t, `sql orders-primary.shop.svc "INSERT INTO t VALUES (10, 'before the sleep')"`)
+	before := inventory(t, string(current(t).UID))
+	hibernate := func(yes bool) {
+		patch := fmt.Sprintf(`{"spec":{"hibernate":%t}}`, yes)
+		if err := lab.Client.Patch(t.Context(), current(t), client.RawPatch(client.Merge.Type(), []byte(patch))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hibernate(true)
+	waitFor(t, "the cluster to hibernate", func() bool { return current(t).Status.Phase == v1alpha1.PhaseHibernated })
+	asleep := inventory(t, string(current(t).UID))
+	for _, in := range asleep.Instances {
+		if in.State != ec2.StateTerminated {
+			t.Errorf("instance %s is %s", in.ID, in.State)
+		}
+	}
+	if !slices.Equal(volumes(asleep), volumes(before)) {
+		t.Errorf("volumes %v became %v", volumes(before), volumes(asleep))
+	}
+	hibernate(false)
+	waitFor(t, "the cluster to wake", func() bool { return current(t).Status.Phase != v1alpha1.PhaseHibernated })
+	ready(t)
+	out := sql(t, `sql orders-primary.shop.svc "SELECT v FROM t WHERE id = 10; INSERT INTO t VALUES (11, 'after the sleep')"`)
+	if !strings.Contains(out, "before the sleep") {
+		t.Errorf("an acknowledged commit is gone; the client printed:\n%s", out)
+	}
+	if awake := inventory(t, string(current(t).UID)); !slices.Equal(volumes(awake), volumes(before)) {
+		t.Errorf("volumes %v became %v", volumes(before), volumes(awake))
+	}
+}
+
+// volumes are the ids of an inventory's volumes, in order.
+func volumes(found ec2.Inventory) []string {
+	var ids []string
+	for _, v := range found.Volumes {
+		ids = append(ids, v.ID)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+func Test09ProtectedClusterIsNotDeleted(t *testing.T) {
 	c := current(t)
 	err := lab.Client.Delete(t.Context(), c)
 	if err == nil || !strings.Contains(err.Error(), "deletionProtection") {
@@ -136,7 +218,35 @@ func Test07ProtectedClusterIsNotDeleted(t *testing.T) {
 	}
 }
 
-func Test08DeletionLeavesNothingButTheFinalSnapshot(t *testing.T) {
+// Test10 ends with a cluster that is on its way out and waits for a person; Test11 is that person.
+func Test10ProtectedClusterSurvivesTheDeletionOfItsCRD(t *testing.T) {
+	c := current(t)
+	before := inventory(t, string(c.UID))
+	if _, err := lab.Kubectl(t.Context(), "", "delete", "crd", crd, "--wait=false"); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the condition that says how to go on", func() bool { return saysHowToGoOn(current(t)) })
+	sql(t, `sql orders-primary.shop.svc "INSERT INTO t VALUES (12, 'without a CRD')"`)
+	// Its primary is replaced as ever.
+	id := ""
+	for _, m := range current(t).Status.Members {
+		if m.Name == current(t).Status.Primary {
+			id = m.InstanceID
+		}
+	}
+	if err := aws(t).StopInstance(t.Context(), id, true); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "somebody to notice", func() bool { return current(t).Status.Phase != v1alpha1.PhaseReady })
+	ready(t)
+	out := sql(t, `sql orders-primary.shop.svc "SELECT v FROM t WHERE id = 12; INSERT INTO t VALUES (13, 'still without')"`)
+	if !strings.Contains(out, "without a CRD") {
+		t.Errorf("the client printed:\n%s", out)
+	}
+	untouched(t, before, string(c.UID))
+}
+
+func Test11DeletionLeavesNothingButTheFinalSnapshot(t *testing.T) {
 	c := current(t)
 	if err := lab.Delete(t.Context(), orders, changeTimeout); err != nil {
 		t.Fatal(err)

@@ -52,6 +52,13 @@ check "CLONE's certificate" "$(sql 'SELECT @@clone_ssl_cert')"
 check 'private key over SQL' "$(sql "SELECT LOAD_FILE('$tls/member.key')")"
 check 'request over SQL' "$(sql "SELECT LOAD_FILE('$exchange/member.csr') LIKE '-----BEGIN CERTIFICATE REQUEST-----%'")"
 check 'instance id over SQL' "$(sql "SELECT LOAD_FILE('$exchange/instance-id')")"
+check 'disk over SQL' "$(sql "SELECT LOAD_FILE('$exchange/machine/disk') = CONCAT('$(cat "$exchange/machine/disk")', CHAR(10))")"
+read -r size free at <"$exchange/machine/disk"
+if [ "$size" = "$(df -B1 --output=size "$root" | tail -1 | tr -d ' ')" ] && [ "$free" -le "$size" ] && [ $(($(date +%s) - at)) -lt 60 ]; then check 'disk seen by the operator' yes; fi
+check 'exchange folder' "$(stat -c '%U %G %a' "$exchange")"
+sql "SELECT 'x' INTO DUMPFILE '$exchange/cert-00.pem'" && check 'certificate over SQL' delivered
+setpriv --reuid mysql --regid mysql --init-groups mv "$exchange/machine" "$exchange/other" 2>/dev/null || setpriv --reuid mysql --regid mysql --init-groups rm -f "$exchange/member.csr" 2>/dev/null || check "root's files in the exchange" kept
+rm -f "$exchange/cert-00.pem"
 mysql --no-defaults -h 127.0.0.1 -u nairobi_operator -e 'SELECT 1' >/dev/null 2>&1 || check 'operator without certificate' denied
 mysql --no-defaults -S /run/mysqld/mysqld.sock -u root -e 'SELECT 1' >/dev/null 2>&1 || check root denied
 

@@ -84,6 +84,7 @@ ExecStartPre=+/usr/local/lib/nairobi-mysql/member prepare
 ExecStart=/bin/bash /run/nairobi-mysql/serve
 ExecStartPost=+/usr/local/lib/nairobi-mysql/member started
 Restart=on-failure
+RestartSec=100ms
 RestartForceExitStatus=16
 KillSignal=SIGKILL
 TimeoutSec=infinity
@@ -111,20 +112,21 @@ ExecStart=/usr/local/lib/nairobi-mysql/member certificate
 END
 cat >$dir/nairobi-mysql-growfs.timer <<'END'
 [Unit]
-Description=Grow the MySQL member's file system with its volume
+Description=Watch the MySQL member's file system
 [Timer]
-OnBootSec=20s
-OnUnitInactiveSec=20s
+OnBootSec=10s
+OnUnitInactiveSec=10s
 AccuracySec=1s
 [Install]
 WantedBy=timers.target
 END
 cat >$dir/nairobi-mysql-growfs.service <<'END'
 [Unit]
-Description=Grow the MySQL member's file system with its volume
+Description=Watch the MySQL member's file system
 StartLimitIntervalSec=0
 [Service]
 Type=oneshot
+LogLevelMax=notice
 ExecStart=/usr/local/lib/nairobi-mysql/member growfs
 END
 }
@@ -181,6 +183,12 @@ size=$(blockdev --getsize64 "$dev")
 [ "$size" != "$(cat "$run/size" 2>/dev/null)" ] || return 0
 if xfs_growfs -d "$root" >/dev/null; then echo "$size" >"$run/size"; fi
 }
+report() {
+local block blocks free
+mountpoint -q "$root" && [ -d "$exchange/machine" ] || return 0
+read -r block blocks free < <(stat -f -c '%S %b %a' "$root")
+echo "$((block * blocks)) $((block * free)) $(date +%s)" | put "$exchange/machine/disk" 0644 root:root
+}
 find_mysqld() {
 local text
 for mysqld in "/opt/mysql-$version/bin/mysqld" /usr/sbin/mysqld /usr/bin/mysqld /usr/libexec/mysqld; do
@@ -212,7 +220,8 @@ configure() {
 say configure
 id mysql >/dev/null 2>&1 || useradd --system --user-group --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin mysql
 find_mysqld || download
-install -d -o mysql -g mysql -m 0750 "$exchange" "$root/tmp"
+install -d -o root -g mysql -m 1770 "$exchange"
+install -d -o mysql -g mysql -m 0750 "$root/tmp"
 put "$tls/ca.pem" 0644 root:root <<<"$ca"
 put "$conf/my.cnf" 0644 root:root <<'END'
 [mysqld]
@@ -303,6 +312,7 @@ id=$(machine)
 say keys
 need openssl openssl
 rm -rf "${tls:?}"/*.pem "$tls/member.key" "${exchange:?}"/*
+mkdir "$exchange/machine"
 put "$tls/ca.pem" 0644 root:root <<<"$ca"
 openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 2>/dev/null | put "$tls/member.key" 0640 root:mysql
 openssl req -x509 -new -key "$tls/member.key" -subj "/CN=$member" -days 3650 | put "$tls/bootstrap.pem" 0644 root:root
@@ -398,6 +408,7 @@ say starting
 started() {
 mark
 rm -f "$run/failures"
+report || :
 say started
 }
 case ${1:-setup} in
@@ -406,5 +417,5 @@ volume) mount_volume ;;
 prepare) prepare ;;
 started) started ;;
 certificate) certificate ;;
-growfs) grow && certificate ;;
+growfs) report || : && grow && certificate ;;
 esac

@@ -33,7 +33,7 @@ func (p *process) takeInCloud(action topology.Action) (bool, error) {
 	case topology.StartInstance:
 		return true, p.startInstance(a)
 	case topology.StopInstance:
-		return true, p.onInstance(a.String(), a.InstanceID, w.stopMachine)
+		return true, p.powerOff(a)
 	case topology.TerminateInstance:
 		return true, p.onInstance(a.String(), a.InstanceID, func(in *instance) { w.endMachine(in, "Client.UserInitiatedShutdown") })
 	case topology.DeleteVolume:
@@ -121,7 +121,7 @@ func (p *process) launch(a topology.LaunchInstance) error {
 			return errCapacity
 		case in == nil:
 			if v := w.volume(a.VolumeID); v != nil && v.Zone != zone {
-				w.fail("zones", "%s is launched in zone %s, its volume is in %s", a.Member, zone, v.Zone)
+				w.fail(wrongZone, "%s is launched in zone %s, its volume is in %s", a.Member, zone, v.Zone)
 			}
 			in = w.makeInstance(a.Member, a.Incarnation, zone)
 			w.cloud.tokens[key] = in.ID
@@ -184,6 +184,29 @@ func (p *process) startInstance(a topology.StartInstance) error {
 		see(pic.instances, in.ID, in.member, in.Instance, w.now, false)
 		return nil
 	})
+}
+
+// stopWait is how long a pass waits for EC2 to take a request to power a machine off.
+const stopWait = 300
+
+// powerOff powers a machine off. After a moment the request goes on by itself, see controllers/act.go.
+func (p *process) powerOff(a topology.StopInstance) error {
+	w, op := p.w, p.op
+	if op.stopping[a.InstanceID] {
+		return nil
+	}
+	op.stopping[a.InstanceID] = true
+	var outcome error
+	over := false
+	w.spawn(op, nil, func(own *process) {
+		outcome = own.onInstance(a.String(), a.InstanceID, w.stopMachine)
+		over = true
+		delete(op.stopping, a.InstanceID)
+	})
+	for waited := int64(0); waited < stopWait && !over; waited += 50 {
+		p.sleep(50)
+	}
+	return outcome
 }
 
 // onInstance does something to a machine and takes over what became of it.

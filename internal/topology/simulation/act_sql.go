@@ -10,7 +10,7 @@ import (
 )
 
 // detachWait is how long an action waits for a write that goes on by itself.
-const detachWait = second
+const detachWait = second / 10
 
 // takeInSQL gives an action on mysqld its effect. The sequences are the real ones.
 func (p *process) takeInSQL(action topology.Action, plan topology.Plan, o topology.Observed) error {
@@ -53,7 +53,11 @@ func (p *process) takeInSQL(action topology.Action, plan topology.Plan, o topolo
 		}
 		return steps.AdmitVoter(ctx, primary, m, a)
 	case topology.RemoveVoter:
-		return p.removeVoter(a, o)
+		return steps.RemoveVoter(ctx, m, a)
+	case topology.SettleVoters:
+		return steps.SettleVoters(ctx, m, a)
+	case topology.StandAlone:
+		return steps.StandAlone(ctx, m, a)
 	case topology.SetAcknowledging:
 		return m.SetAcknowledging(ctx, a.On)
 	case topology.SetSourceWait:
@@ -90,8 +94,8 @@ func (p *process) detach(write func(context.Context) error) error {
 		outcome = write(own.context())
 		over = true
 	})
-	for waited := int64(0); waited < detachWait; waited += 100 {
-		p.sleep(100)
+	for waited := int64(0); waited < detachWait; waited += 20 {
+		p.sleep(20)
 		if over {
 			return outcome
 		}
@@ -112,14 +116,6 @@ func (p *process) sign(m *member, a topology.SignCertificate) error {
 		m.in.signed = true
 		return nil
 	})
-}
-
-func (p *process) removeVoter(a topology.RemoveVoter, o topology.Observed) error {
-	primary, err := p.op.member(o, a.Primary)
-	if err != nil {
-		return err
-	}
-	return steps.RemoveVoter(p.context(), primary, a)
 }
 
 func (p *process) applySettings(m *member, a topology.ApplySettings) error {

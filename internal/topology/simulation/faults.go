@@ -1,6 +1,8 @@
 package simulation
 
 import (
+	"slices"
+
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
@@ -143,7 +145,10 @@ var faults = []fault{
 		w.leader.freezeIn, w.leader.freezeFor = 1+w.rng.IntN(60), w.between(second, 90*second)
 	}},
 	{"the records are lost", 2, func(w *world) {
-		w.kube.lost, w.kube.records = true, topology.Records{}
+		if w.shape.volumesLost > 0 && w.votersAre(2) {
+			return
+		}
+		w.forgot, w.kube.lost, w.kube.records = true, true, topology.Records{}
 		w.kube.version++
 	}},
 }
@@ -271,23 +276,58 @@ func (w *world) loseSomeVolume() {
 	}
 }
 
-// canSpare says whether every row that any member has leaves enough voters without a volume's member.
+// canSpare says whether the cluster can be well again without a volume: every row that any member has leaves enough voters,
+// and one of the others holds whatever any of them holds.
 func (w *world) canSpare(v *volume) bool {
 	if v.st == nil {
 		return true
 	}
-	if w.shape.volumesLost > 0 || w.desired.DeletionPolicy != v1alpha1.DeletionPolicySnapshot {
+	if w.shape.volumesLost > 0 || w.desired.DeletionPolicy != v1alpha1.DeletionPolicySnapshot || w.pairForgotten() {
 		return false
 	}
+	var others []*store
 	for _, other := range w.cloud.volumes {
-		if other.st != nil && other.st.row != nil && other.st.row.W == 0 {
+		if other.st == nil {
+			continue
+		}
+		if other.st.row != nil && other.st.row.W == 0 || other.st.row == nil && w.desired.Replicas < 3 {
 			return false
 		}
-		if other.st != nil && other.st.row == nil && w.desired.Replicas < 3 {
-			return false
+		if other != v && !other.retired && other.st.row != nil && !other.st.hollow {
+			others = append(others, other.st)
 		}
 	}
-	return true
+	return slices.ContainsFunc(others, func(best *store) bool {
+		return !slices.ContainsFunc(others, func(o *store) bool { return !best.holds(o) })
+	})
+}
+
+// holds says whether a volume has whatever another has, in its relay log at least. What was prepared counts.
+func (st *store) holds(o *store) bool {
+	for _, set := range []bitset{o.executed.bitset, o.retrieved.bitset} {
+		for _, id := range set.without(st.executed.bitset) {
+			if !st.retrieved.has(id) {
+				return false
+			}
+		}
+	}
+	return !slices.ContainsFunc(o.binlog[o.committed:], func(id int) bool { return o != st && !st.executed.has(id) && !st.retrieved.has(id) })
+}
+
+// pairForgotten says whether the records are lost of a cluster of which two members vote: then neither can be spared, as
+// the other may have been left alone.
+func (w *world) pairForgotten() bool {
+	if !w.kube.lost && !w.kube.records.AloneUnknown {
+		return false
+	}
+	return w.votersAre(2)
+}
+
+// votersAre says whether any member has a row with so many voters.
+func (w *world) votersAre(n int) bool {
+	return slices.ContainsFunc(w.cloud.volumes, func(v *volume) bool {
+		return v.st != nil && v.st.row != nil && (len(v.st.row.Voters) == n || len(v.st.row.Previous) == n)
+	})
 }
 
 // purge removes the oldest transactions from a server's binary log.

@@ -13,13 +13,16 @@ const (
 	lostCommit     = "no acknowledged commit is missing from a primary that acknowledges"
 	twoPrimaries   = "two members never both can acknowledge"
 	thinCommit     = "a commit is answered only when the row's voters hold it"
-	wildRow        = "the voters change one at a time, with W = N/2 and epochs that grow"
+	wildRow        = "the voters change one at a time and in two rows, with W = N/2 and epochs of their own"
 	duplicated     = "no instance and no volume is duplicated"
 	leaked         = "nothing is leaked"
 	dataDeleted    = "no volume with data is deleted but by the deletion policy"
 	wrongStatus    = "the status never calls a member the primary that is not"
 	notConverged   = "when faults stop it converges"
-	silentDiverged = "replicas in service hold what was acknowledged"
+	silentDiverged = "replicas hold what was acknowledged, and nothing that the primary does not"
+	keptVote       = "a member that votes is never emptied"
+	droppedRelay   = "nothing that was received is thrown away before it is applied"
+	wrongZone      = "a machine is launched in the zone of its volume"
 )
 
 // check holds the invariants that may break at any moment.
@@ -74,20 +77,28 @@ func (w *world) answered(s *mysqld, c *commit) {
 		w.fail(lostCommit, "%s answers a commit and lacks%s", s.on.member, w.ledger.names(w.acked.without(s.st.content)))
 	}
 	row := s.st.row
-	if !s.sourceEnabled || row == nil {
+	if row == nil || w.volumesLost() || !s.sourceEnabled && w.kube.records.Alone == s.on.member && w.kube.records.AloneSince > row.Epoch {
 		return
 	}
+	w.checkHolders(s, c, row.Voters)
+	if len(row.Previous) > 0 {
+		w.checkHolders(s, c, row.Previous)
+	}
+}
+
+// checkHolders says whether so many of a set of voters hold a commit that no promotion under it can miss the commit.
+func (w *world) checkHolders(s *mysqld, c *commit, voters []string) {
 	holders := 0
 	for _, v := range w.cloud.volumes {
-		if v.st == nil || v.retired || !slices.Contains(row.Voters, v.member) {
+		if v.st == nil || v.retired || !slices.Contains(voters, v.member) {
 			continue
 		}
 		if v.st.content.has(c.id) || slices.Contains(v.st.relay, c.id) {
 			holders++
 		}
 	}
-	if holders < row.W+1 && !w.volumesLost() {
-		w.fail(thinCommit, "%s answers%s, which %d of its voters hold; %s", s.on.member, w.ledger.names([]int{c.id}), holders, rowText(row))
+	if holders < len(voters)/2+1 {
+		w.fail(thinCommit, "%s answers%s, which %d of %v hold; %s", s.on.member, w.ledger.names([]int{c.id}), holders, voters, rowText(s.st.row))
 	}
 }
 
@@ -102,9 +113,27 @@ func (w *world) volumesLost() bool {
 
 // checkRow is told of every membership row that is about to be written.
 func (w *world) checkRow(s *mysqld, next *mysql.Membership) {
+	if other := w.rows[next.Epoch]; other != "" && other != rowText(next) && !w.forgot {
+		w.fail(wildRow, "%s is to write %s, and %s was written", s.on.member, rowText(next), other)
+	}
+	w.rows[next.Epoch] = rowText(next)
 	before := s.st.row
 	if before == nil {
 		return
+	}
+	if next.Epoch <= before.Epoch || next.W != len(next.Voters)/2 || !follows(before, next) {
+		w.fail(wildRow, "%s is to write %s after %s", s.on.member, rowText(next), rowText(before))
+	}
+}
+
+// follows says whether a row's voters may follow those of another: they stay, a change of one is begun or confirmed, or
+// the primary is left alone.
+func follows(before, next *mysql.Membership) bool {
+	if slices.Equal(before.Voters, next.Voters) {
+		return len(next.Previous) == 0 || slices.Equal(next.Previous, before.Previous)
+	}
+	if len(next.Voters) == 1 && next.Voters[0] == next.Primary && next.W == 0 {
+		return true
 	}
 	changes := 0
 	for _, v := range next.Voters {
@@ -117,9 +146,7 @@ func (w *world) checkRow(s *mysqld, next *mysql.Membership) {
 			changes++
 		}
 	}
-	if next.Epoch != before.Epoch+1 || changes > 1 || next.W != len(next.Voters)/2 {
-		w.fail(wildRow, "%s is to write %s after %s", s.on.member, rowText(next), rowText(before))
-	}
+	return changes == 1 && len(before.Previous) == 0 && slices.Equal(next.Previous, before.Voters)
 }
 
 // checkDeletion is told of every volume that is about to be deleted.
@@ -230,6 +257,9 @@ func (w *world) checkEnd() {
 			w.fail(notConverged, "%s does not run", v.Name)
 			return
 		}
+		if primary := w.serverOf(w.ordinal(w.plan.Primary)); primary != nil && !primary.st.content.contains(s.st.content) {
+			w.fail(silentDiverged, "%s holds%s", v.Name, w.ledger.names(s.st.content.without(primary.st.content)))
+		}
 		if w.lossy || s.st.content.contains(w.acked) {
 			continue
 		}
@@ -238,6 +268,30 @@ func (w *world) checkEnd() {
 			invariant = lostCommit
 		}
 		w.fail(invariant, "%s lacks%s", v.Name, w.ledger.names(w.acked.without(s.st.content)))
+	}
+}
+
+// checkEmptied is told of every member whose data is about to be dropped. Of several that are writable the one with the
+// newest row counts.
+func (w *world) checkEmptied(s *mysqld) {
+	var row *mysql.Membership
+	for _, in := range w.cloud.instances {
+		if p := in.server; p != nil && p.writable && p.st.row != nil && (row == nil || p.st.row.Epoch > row.Epoch) {
+			row = p.st.row
+		}
+	}
+	if row != nil && (slices.Contains(row.Voters, s.on.member) || slices.Contains(row.Previous, s.on.member)) {
+		w.fail(keptVote, "%s is cloned, and votes: %s", s.on.member, rowText(row))
+	}
+}
+
+// checkRelay is told of every relay log that is about to be deleted by a statement.
+func (w *world) checkRelay(s *mysqld) {
+	for _, id := range s.st.relay {
+		if !w.ledger.knows(s.st.executed.bitset, id) {
+			w.fail(droppedRelay, "%s throws away%s", s.on.member, w.ledger.names([]int{id}))
+			return
+		}
 	}
 }
 

@@ -163,6 +163,7 @@ func (c writer) dropChannel() error {
 		return err
 	}
 	return c.do(func(s *mysqld) error {
+		s.w.checkRelay(s)
 		s.forgetRelay()
 		s.st.source = ""
 		return nil
@@ -249,8 +250,7 @@ func (m *member) Demote(ctx context.Context) error {
 
 // WriteMembership is what *mysql.Member does.
 func (m *member) WriteMembership(ctx context.Context, oldEpoch uint64, row mysql.Membership) error {
-	row.Voters = slices.Clone(row.Voters)
-	slices.Sort(row.Voters)
+	row.Voters, row.Previous = slices.Sorted(slices.Values(row.Voters)), slices.Sorted(slices.Values(row.Previous))
 	if row.Epoch <= oldEpoch || len(row.Voters) == 0 || row.W < 0 {
 		return mysql.ErrInvalidArgument
 	}
@@ -258,7 +258,7 @@ func (m *member) WriteMembership(ctx context.Context, oldEpoch uint64, row mysql
 		var epoch uint64
 		if present := s.st.row; present != nil {
 			epoch = present.Epoch
-			if epoch == row.Epoch && present.Primary == row.Primary && present.W == row.W && slices.Equal(present.Voters, row.Voters) {
+			if epoch == row.Epoch && present.Primary == row.Primary && present.W == row.W && slices.Equal(present.Voters, row.Voters) && slices.Equal(present.Previous, row.Previous) {
 				return nil, nil
 			}
 		}
@@ -310,16 +310,29 @@ func (m *member) SetAcknowledging(ctx context.Context, on bool) error {
 	})
 }
 
-// ReplicateFrom is what *mysql.Member does.
+// ReplicateFrom is what *mysql.Member does. A former primary receives before it ends its own wait for acknowledgements.
 func (m *member) ReplicateFrom(ctx context.Context, host string) error {
 	return m.control(ctx, func(c writer) error {
+		fresh, waits := false, false
 		if err := c.do(func(s *mysqld) error {
-			if s.writable {
+			fresh, waits = s.st.source == "", s.sourceEnabled
+			switch {
+			case s.writable:
 				return mysql.ErrWritable
+			case waits && len(s.waiting) > 0:
+				return mysql.ErrCommitsPending
 			}
 			return nil
 		}); err != nil {
 			return err
+		}
+		if fresh && waits {
+			if err := c.changeSource(host); err != nil {
+				return err
+			}
+			if err := c.do(func(s *mysqld) error { s.startIO(); return nil }); err != nil {
+				return err
+			}
 		}
 		if err := c.setSourceWait(false, 0); err != nil {
 			return err
@@ -365,6 +378,7 @@ func (c writer) changeSource(host string) error {
 	}
 	return c.do(func(s *mysqld) error {
 		if s.io == ioOff && !s.sqlRunning {
+			s.w.checkRelay(s)
 			s.forgetRelay() // fact 12: with both threads stopped the relay log is deleted
 		}
 		s.st.source, s.ioError = host, ""

@@ -3,6 +3,7 @@ package simulation
 import (
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 )
@@ -251,13 +252,17 @@ func (s *mysqld) observation() mysql.Observation {
 	}
 	if st.row != nil && !st.hollow {
 		row := *st.row
-		row.Voters = slices.Clone(row.Voters)
+		row.Voters, row.Previous = slices.Clone(row.Voters), slices.Clone(row.Previous)
 		o.Membership = &row
 	}
 	if st.source != "" {
 		o.Replication = &mysql.Replication{
 			SourceHost: st.source, SourcePort: 3306, IOState: s.io, SQLRunning: s.sqlRunning, Retrieved: l.print(&st.retrieved),
 			LastIOError: s.ioError, LastSQLError: s.sqlError, AutoPosition: true,
+			SourceSilence: -1,
+		}
+		if s.heard > 0 {
+			o.Replication.SourceSilence = time.Duration(s.w.now-s.heard) * time.Millisecond
 		}
 		if s.sqlRunning && s.io == ioOn {
 			lag := 0.0

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -116,6 +117,14 @@ func (op *operator) memberise(o *topology.Observed) {
 			m.Volumes = append(m.Volumes, r.value)
 		}
 	}
+	for name, rec := range op.records.Members {
+		if rec.VolumeID != "" {
+			member(name) // although EC2 may show nothing of it
+		}
+	}
+	for _, m := range o.Members {
+		op.trackVolume(m, o.CloudReachable)
+	}
 	for _, s := range w.cloud.snapshots {
 		if r := op.picture.snapshots[s.ID]; r != nil {
 			o.Snapshots = append(o.Snapshots, r.value)
@@ -123,67 +132,160 @@ func (op *operator) memberise(o *topology.Observed) {
 	}
 }
 
-// observeSQL asks every member whose machine is up. They answer at slightly different times, and those that are silent
-// hold up the pass, so that the others' answers are old when it goes on.
+// trackVolume notes since when EC2 does not know the volume that carries a member's data.
+func (op *operator) trackVolume(m *topology.Member, reachable bool) {
+	missing := m.RecordedVolume != "" && reachable
+	for _, v := range m.Volumes {
+		if v.ID == m.RecordedVolume && v.State != deleting && v.State != deleted {
+			missing = false
+		}
+	}
+	m.VolumeMissingSince = op.since(op.missingSince, m.Name, missing)
+}
+
+// since notes since when something is so; the zero time when it is not.
+func (op *operator) since(notes map[string]int64, member string, is bool) time.Time {
+	if !is {
+		delete(notes, member)
+		return time.Time{}
+	}
+	if _, ok := notes[member]; !ok {
+		notes[member] = op.w.now
+	}
+	return op.w.at(notes[member])
+}
+
+// look is one look at a member's mysqld, see controllers/sighting.go. It goes on when the pass that began it does not wait
+// any longer, and the next pass takes what came of it.
+type look struct {
+	observation mysql.Observation
+	over        bool
+	ended       int64
+	until       int64 // how long the present pass waits for it
+	claimed     bool
+	claim       error
+	heard       func()
+}
+
+const (
+	lookPatience   = 1500
+	silentPatience = 300
+	lookFresh      = second
+)
+
+// lookAt begins to look at a member, or returns the look that is under way or has just ended.
+func (op *operator) lookAt(in *instance) *look {
+	w := op.w
+	if lk := op.looks[in]; lk != nil && (!lk.over || w.now-lk.ended < lookFresh) {
+		return lk
+	}
+	lk := &look{}
+	op.looks[in] = lk
+	wantsClaim := !op.claimed[in.ID]
+	w.spawn(op, nil, func(own *process) {
+		handle := &member{op, in}
+		lk.observation = handle.Observe(own.context())
+		if wantsClaim && lk.observation.Access == mysql.AccessVerified {
+			lk.claimed, lk.claim = true, handle.Claim(own.context())
+		}
+		lk.over, lk.ended = true, w.now
+		if lk.heard != nil {
+			lk.heard()
+		}
+	})
+	return lk
+}
+
+// await waits until every look is over, or the patience with it.
+func (p *process) await(looks []*look) {
+	w := p.w
+	for {
+		waits := int64(-1)
+		for _, lk := range looks {
+			if !lk.over && lk.until > w.now && (waits < 0 || lk.until-w.now < waits) {
+				waits = lk.until - w.now
+			}
+		}
+		if waits < 0 {
+			return
+		}
+		awake := false
+		wake := func() {
+			if !awake {
+				awake = true
+				p.resume()
+			}
+		}
+		for _, lk := range looks {
+			lk.heard = func() { w.after(0, wake) }
+		}
+		w.after(waits, wake)
+		p.pause()
+	}
+}
+
+// observeSQL asks every member whose machine is up, side by side. They answer at slightly different times. It fails when
+// the lease turns out to be lost.
 func (op *operator) observeSQL(p *process, o *topology.Observed) bool {
 	w := op.w
 	names := slices.Sorted(maps.Keys(o.Members))
 	w.rng.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	looks, awaited := map[string]*look{}, []*look{}
 	for _, name := range names {
-		m := o.Members[name]
-		seen := m.CurrentInstance()
+		seen := o.Members[name].CurrentInstance()
 		if seen == nil || seen.State != running {
 			continue
 		}
-		in := w.instance(seen.ID)
-		w.spawn(op, p, func(child *process) {
-			handle := &member{op, in}
-			m.SQL = op.sqlOf(m, handle.Observe(child.context()), in)
-		})
+		lk, patience := op.lookAt(w.instance(seen.ID)), int64(lookPatience)
+		if _, silent := op.silentSince[name]; silent {
+			patience = silentPatience
+		}
+		lk.until = w.now + patience
+		looks[name] = lk
+		awaited = append(awaited, lk)
 	}
-	p.join()
+	p.await(awaited)
 	for _, name := range names {
 		m := o.Members[name]
-		seen := m.CurrentInstance()
-		if seen == nil || seen.State != running {
-			op.track(m)
-			continue
-		}
-		if m.SQL.Access == topology.AccessVerified && !op.claimed[seen.ID] {
-			switch err := (&member{op, w.instance(seen.ID)}).Claim(p.context()); {
-			case err == nil:
-				op.claimed[seen.ID] = true
-			case !w.holdsLease(op):
-				return false
-			default:
-				m.SQL = topology.SQL{Access: topology.AccessSilent, Reason: err.Error()}
-			}
+		if lk := looks[name]; lk != nil && !op.takeLook(m, lk) {
+			return false
 		}
 		op.track(m)
 	}
 	return true
 }
 
+// takeLook takes over what came of a look. It fails when the lease turned out to be lost.
+func (op *operator) takeLook(m *topology.Member, lk *look) bool {
+	if !lk.over {
+		m.SQL = topology.SQL{Access: topology.AccessSilent, Reason: "no answer yet"}
+		return true
+	}
+	in := op.w.instance(m.CurrentInstance().ID)
+	delete(op.looks, in)
+	m.SQL = op.sqlOf(m, lk.observation)
+	switch {
+	case !lk.claimed:
+	case lk.claim == nil:
+		op.claimed[in.ID] = true
+	case errors.Is(lk.claim, mysql.ErrLeaseRefused):
+		return false
+	default:
+		m.SQL = topology.SQL{Access: topology.AccessSilent, Reason: lk.claim.Error()}
+	}
+	return true
+}
+
 // track notes since when a member is not reached, or its replication is broken.
 func (op *operator) track(m *topology.Member) {
-	since := func(notes map[string]int64, is bool) time.Time {
-		if !is {
-			delete(notes, m.Name)
-			return time.Time{}
-		}
-		if _, ok := notes[m.Name]; !ok {
-			notes[m.Name] = op.w.now
-		}
-		return op.w.at(notes[m.Name])
-	}
-	m.SilentSince = since(op.silentSince, m.SQL.Access == topology.AccessSilent || m.SQL.Access == topology.AccessRefused)
+	m.SilentSince = op.since(op.silentSince, m.Name, m.SQL.Access == topology.AccessSilent || m.SQL.Access == topology.AccessRefused)
 	r := m.SQL.Replication
-	m.BrokenSince = since(op.brokenSince, r != nil && r.Error != "" && (r.IOState == ioOff || !r.SQLRunning))
-	m.DownSince = since(op.downSince, m.SQL.Access != topology.AccessVerified && op.records.Members[m.Name].SignedInstance != "")
+	m.BrokenSince = op.since(op.brokenSince, m.Name, r != nil && r.Error != "" && (r.IOState == ioOff || !r.SQLRunning))
+	m.DownSince = op.since(op.downSince, m.Name, m.SQL.Access != topology.AccessVerified)
 }
 
 // sqlOf translates what the SQL plane saw into the brain's words, as controllers do.
-func (op *operator) sqlOf(m *topology.Member, o mysql.Observation, in *instance) topology.SQL {
+func (op *operator) sqlOf(m *topology.Member, o mysql.Observation) topology.SQL {
 	s := topology.SQL{Access: topology.Access(o.Access), Reason: o.Reason}
 	if o.Access != mysql.AccessVerified {
 		return s
@@ -194,21 +296,18 @@ func (op *operator) sqlOf(m *topology.Member, o mysql.Observation, in *instance)
 	s.SemiSync = topology.SemiSync(o.SemiSync)
 	s.MembershipKnown, s.PendingCommits = o.MembershipKnown, o.PendingCommits
 	if row := o.Membership; row != nil {
-		s.Membership = &topology.Membership{Epoch: row.Epoch, Primary: row.Primary, Voters: row.Voters, W: row.W}
+		s.Membership = &topology.Membership{Epoch: row.Epoch, Primary: row.Primary, Voters: row.Voters, Previous: row.Previous, W: row.W}
 	}
 	if r := o.Replication; r != nil {
 		s.Replication = &topology.Replication{
 			SourceHost: r.SourceHost, IOState: r.IOState, SQLRunning: r.SQLRunning, Retrieved: l.parse(r.Retrieved), Error: r.LastSQLError,
-			SourceSilence: -1,
+			SourceSilence: r.SourceSilence,
 		}
 		if s.Replication.Error == "" {
 			s.Replication.Error = r.LastIOError
 		}
 		if r.LagSeconds != nil {
 			s.Replication.LagKnown, s.Replication.Lag = true, time.Duration(*r.LagSeconds*float64(time.Second))
-		}
-		if in.server != nil && in.server.heard > 0 {
-			s.Replication.SourceSilence = time.Duration(op.w.now-in.server.heard) * time.Millisecond
 		}
 	}
 	if c := o.Clone; c != nil {

@@ -37,17 +37,22 @@ type operator struct {
 	picture *picture
 	slots   map[*instance]*slot
 	claimed map[string]bool
+	looks   map[*instance]*look
+	// stopping are the machines about whose end EC2 is being asked.
+	stopping map[string]bool
 	// version is that of the records that this pass stands on.
 	version     int
 	records     topology.Records
 	silentSince map[string]int64
 	brokenSince map[string]int64
 	downSince   map[string]int64
-	refused     map[string]refusal
-	goneAt      map[string]int64
-	primary     *instance // what the prober watches
-	said        string    // the plan that was told last
-	failed      map[string]bool
+	// missingSince is since when EC2 does not know the volume with a member's data.
+	missingSince map[string]int64
+	refused      map[string]refusal
+	goneAt       map[string]int64
+	primary      *instance // what the prober watches
+	said         string    // the plan that was told last
+	failed       map[string]bool
 }
 
 type refusal struct {
@@ -58,8 +63,8 @@ type refusal struct {
 // lead starts an operator that holds the lease.
 func (w *world) lead() {
 	op := &operator{
-		w: w, name: fmt.Sprintf("operator-%d", len(w.every)+1), picture: newPicture(), slots: map[*instance]*slot{}, claimed: map[string]bool{},
-		silentSince: map[string]int64{}, brokenSince: map[string]int64{}, downSince: map[string]int64{}, refused: map[string]refusal{}, goneAt: map[string]int64{}, failed: map[string]bool{},
+		w: w, name: fmt.Sprintf("operator-%d", len(w.every)+1), picture: newPicture(), slots: map[*instance]*slot{}, claimed: map[string]bool{}, looks: map[*instance]*look{}, stopping: map[string]bool{},
+		silentSince: map[string]int64{}, brokenSince: map[string]int64{}, downSince: map[string]int64{}, missingSince: map[string]int64{}, refused: map[string]refusal{}, goneAt: map[string]int64{}, failed: map[string]bool{},
 	}
 	w.every = append(w.every, op)
 	w.leader, w.kube.holder, w.kube.renewed = op, op, w.now

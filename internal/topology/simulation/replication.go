@@ -230,6 +230,7 @@ func (s *mysqld) cloneLives(seeding int) bool {
 // cloneFrom begins a CLONE: the user data is dropped at once, the copy comes at the end.
 func (s *mysqld) cloneFrom(donorAddress string) {
 	w, st := s.w, s.st
+	w.checkEmptied(s)
 	st.seeding++
 	seeding := st.seeding
 	st.clone = &mysql.CloneProgress{State: mysql.CloneInProgress, Source: donorAddress + ":3306"}

@@ -70,7 +70,7 @@ func Run(seed, schedule uint64, trace bool) Result {
 func newWorld(seed, schedule uint64) *world {
 	w := &world{
 		rng: rand.New(rand.NewPCG(seed, schedule)), ledger: newLedger(),
-		cloud: &cloud{tokens: map[string]string{}, noRoom: map[string]bool{}}, kube: kube{inService: map[string]bool{}},
+		cloud: &cloud{tokens: map[string]string{}, noRoom: map[string]bool{}}, kube: kube{inService: map[string]bool{}}, rows: map[uint64]string{},
 	}
 	w.shape = w.drawShape()
 	w.lossy = !w.shape.lossless
@@ -175,7 +175,7 @@ func (w *world) preset() {
 	for n := range 3 + w.shape.size {
 		common = append(common, w.ledger.record(transaction{uuid: uuids[0], number: n + 1, row: row, client: -1}))
 	}
-	w.kube.records = topology.Records{Bootstrapped: voters[0], BootstrappedVolume: "vol-1", Database: "made", Members: map[string]topology.Record{}}
+	w.kube.records = topology.Records{Established: true, Epoch: row.Epoch, Bootstrapped: voters[0], BootstrappedVolume: "vol-1", Database: "made", Members: map[string]topology.Record{}}
 	w.cloud.group = true
 	for n, name := range voters {
 		st := &store{uuid: uuids[n], binlog: append([]int(nil), common...), committed: len(common), row: row, persisted: map[string]string{}}

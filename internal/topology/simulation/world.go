@@ -48,8 +48,11 @@ type world struct {
 	passes int
 	gone   bool // a deletion is finished
 	quiet  bool // the clients have stopped writing
-	lossy  bool // acknowledged commits may be lost: asynchronous replication
-	plan   topology.Plan
+	forgot bool // the records were lost
+	// rows are the membership rows that were written, as text, by epoch.
+	rows  map[uint64]string
+	lossy bool // acknowledged commits may be lost: asynchronous replication
+	plan  topology.Plan
 
 	tracing bool
 	trace   strings.Builder
@@ -187,5 +190,9 @@ func rowText(r *mysql.Membership) string {
 	if r == nil {
 		return "no row"
 	}
-	return fmt.Sprintf("epoch %d, primary %s, voters %s, W %d", r.Epoch, r.Primary, strings.Join(r.Voters, " "), r.W)
+	text := fmt.Sprintf("epoch %d, primary %s, voters %s, W %d", r.Epoch, r.Primary, strings.Join(r.Voters, " "), r.W)
+	if len(r.Previous) > 0 {
+		text += ", before " + strings.Join(r.Previous, " ")
+	}
+	return text
 }

@@ -82,20 +82,18 @@ var errNoDonor = errors.New("the donor is no member")
 func longestChain(members []member) (chain, error) {
 	up, served := map[string]chain{}, map[string]chain{} // by address: until it serves, until it may be a donor again
 	var seeded []member
+	var ends []chain
 	for _, m := range members {
 		own := chain{}.with(m.name+" boots", m.boot()).with(m.name+" initialises", m.initialised()).with(m.name+" starts mysqld", m.start())
 		up[m.address] = own
 		if m.clone == nil {
 			served[m.address] = own
+			ends = append(ends, own)
 		} else {
 			seeded = append(seeded, m)
 		}
 	}
 	slices.SortFunc(seeded, func(a, b member) int { return a.clone.began.Compare(b.clone.began) })
-	ends := make([]chain, 0, len(members))
-	for _, c := range served {
-		ends = append(ends, c)
-	}
 	for _, m := range seeded {
 		donor, ok := served[m.clone.donor]
 		if !ok {

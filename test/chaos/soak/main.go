@@ -30,7 +30,8 @@ type options struct {
 	not    *regexp.Regexp
 	story  bool
 	dir    string
-	table  string
+	// document gets the table of a whole run.
+	document string
 	// bench is how often each interruption is measured instead; 0: not at all.
 	bench int
 	cool  bool
@@ -46,9 +47,12 @@ func main() {
 	only := flag.String("only", "", "Only faults whose names match this expression.")
 	not := flag.String("not", "^$", "No faults whose names match this expression.")
 	flag.BoolVar(&o.story, "story", false, "Print what was seen in Kubernetes during each fault.")
-	flag.StringVar(&o.dir, "dir", filepath.Join(os.TempDir(), "nairobi-chaos"), "Where the ledger goes, and what is collected after a failure.")
-	flag.StringVar(&o.table, "table", "", "A file that the table is written to, as Markdown.")
+	flag.StringVar(&o.dir, "dir", "", "Where the ledger goes, and what is collected after a failure. Empty: a new folder.")
+	flag.StringVar(&o.document, "document", filepath.Join("docs", "reliability.md"), "The document that gets the table of a run of at least 100 faults, or of 10 repetitions. Empty: none.")
 	flag.Parse()
+	if o.dir == "" {
+		o.dir = filepath.Join(os.TempDir(), "nairobi-chaos", fmt.Sprintf("%s-%d", time.Now().UTC().Format("20060102-150405"), o.seed))
+	}
 	o.only, o.not = regexp.MustCompile(*only), regexp.MustCompile(*not)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, o)
@@ -57,6 +61,22 @@ func main() {
 		fmt.Fprintln(os.Stderr, "chaos:", err)
 		os.Exit(1)
 	}
+}
+
+const (
+	// wholeRun is how many faults, wholeBench how many repetitions a run must have for its table to go into the document.
+	wholeRun, wholeBench = 100, 10
+	// deleteTimeout bounds taking a cluster away that got stuck.
+	deleteTimeout = 5 * time.Minute
+)
+
+// soak is a run.
+type soak struct {
+	options
+	lab   *deploy.Lab
+	world *chaos.World
+	// clusters counts those that were made: one that got stuck is replaced.
+	clusters int
 }
 
 func run(ctx context.Context, o options) error {
@@ -71,53 +91,94 @@ func run(ctx context.Context, o options) error {
 	if err := lab.InstallOperator(ctx, image); err != nil {
 		return err
 	}
-	fmt.Printf("seed %d, operator %s\n", o.seed, image)
-	world, err := chaos.Open(ctx, chaos.Options{
-		Lab: lab, Key: client.ObjectKey{Namespace: "chaos", Name: "ledger"}, Seed: o.seed, Dir: o.dir, Out: os.Stdout,
-	})
-	if err != nil {
-		lab.Diagnose(ctx, os.Stderr, client.ObjectKey{Namespace: "chaos", Name: "ledger"})
+	fmt.Printf("seed %d, operator %s, %s, evidence goes to %s\n", o.seed, image, chaos.Machine(), o.dir)
+	s := &soak{options: o, lab: lab}
+	if err := s.open(ctx); err != nil {
 		return err
 	}
-	table, err := work(ctx, o, world)
-	fmt.Printf("\n%s", table)
-	if o.table != "" {
-		err = errors.Join(err, os.WriteFile(o.table, []byte(table), 0o644))
+	if o.bench > 0 {
+		err = s.measure(ctx)
+	} else {
+		err = s.faultAfterFault(ctx)
 	}
-	return errors.Join(err, world.Close())
+	return errors.Join(err, s.world.Close())
 }
 
-// work does what was asked for and returns its table.
-func work(ctx context.Context, o options, world *chaos.World) (string, error) {
-	if o.bench == 0 {
-		results, err := faults(ctx, o, world)
-		return chaos.Table(results), err
+func (s *soak) key() client.ObjectKey {
+	return client.ObjectKey{Namespace: "chaos", Name: fmt.Sprintf("ledger%d", s.clusters)}
+}
+
+// open makes the next cluster, under load.
+func (s *soak) open(ctx context.Context) error {
+	s.clusters++
+	world, err := chaos.Open(ctx, chaos.Options{
+		Lab: s.lab, Key: s.key(), Seed: s.seed + uint64(s.clusters-1), Out: os.Stdout, //nolint:gosec // a small number
+		Dir: filepath.Join(s.dir, fmt.Sprintf("cluster%d", s.clusters)),
+	})
+	if err != nil {
+		s.lab.Diagnose(ctx, os.Stderr, s.key())
+		return err
 	}
+	s.world = world
+	return nil
+}
+
+// measure measures the interruptions that are promised to be short.
+func (s *soak) measure(ctx context.Context) error {
 	began := time.Now()
-	table, err := world.Measure(ctx, o.bench, o.cool)
+	table, err := s.world.Measure(ctx, s.bench, s.cool)
 	if err == nil {
 		var price string
-		price, err = world.PriceOfSync(ctx)
+		price, err = s.world.PriceOfSync(ctx)
 		table += "\n" + price
 	}
+	fmt.Printf("\n%s", table)
 	if err != nil {
-		world.Explain(context.WithoutCancel(ctx), began)
+		s.world.Explain(context.WithoutCancel(ctx), began)
+		return err
 	}
-	return table, err
+	if s.bench < wholeBench || s.document == "" {
+		return nil
+	}
+	head := fmt.Sprintf("%s; %s; `make bench-failover BENCH_TIMES=%d`.", began.UTC().Format("2006-01-02 15:04 UTC"), chaos.Machine(), s.bench)
+	return chaos.Document(s.document, chaos.PartBench, head+"\n\n"+table)
 }
 
-// faults does them in a seeded order.
-func faults(ctx context.Context, o options, world *chaos.World) ([]chaos.Result, error) {
+// faultAfterFault does the faults in a seeded order, until all are done or something was found.
+func (s *soak) faultAfterFault(ctx context.Context) error {
+	began := time.Now()
+	results, err := s.all(ctx)
+	table := chaos.Summary(results, s.seed, began) + "\n" + chaos.Table(results)
+	fmt.Printf("\n%s", table)
+	if err == nil && len(results) >= wholeRun && s.document != "" {
+		err = chaos.Document(s.document, chaos.PartChaos, table)
+	}
+	return err
+}
+
+func (s *soak) all(ctx context.Context) ([]chaos.Result, error) {
 	var results []chaos.Result
-	for _, f := range world.Order(o.faults, func(f chaos.Fault) bool { return o.only.MatchString(f.Name) && !o.not.MatchString(f.Name) }) {
+	for _, f := range s.world.Order(s.faults, func(f chaos.Fault) bool { return s.only.MatchString(f.Name) && !s.not.MatchString(f.Name) }) {
 		began := time.Now()
-		result, err := world.Run(ctx, f)
+		result, err := s.world.Run(ctx, f)
+		result.Number = len(results) + 1
 		results = append(results, result)
-		if o.story {
-			fmt.Print(world.Story(began))
+		if s.story {
+			fmt.Print(s.world.Story(began))
 		}
-		if err != nil {
-			world.Explain(context.WithoutCancel(ctx), began)
+		if err == nil {
+			continue
+		}
+		s.world.Explain(context.WithoutCancel(ctx), began)
+		if ctx.Err() != nil || !errors.Is(err, chaos.ErrNotReady) {
+			return results, err
+		}
+		// Nothing is lost. What was seen is kept, and the rest goes on with a cluster of its own.
+		fmt.Printf("     %v; it is taken away, and a new one is made\n", err)
+		if err := errors.Join(s.world.Close(), s.lab.Delete(ctx, s.key(), deleteTimeout)); err != nil {
+			return results, err
+		}
+		if err := s.open(ctx); err != nil {
 			return results, err
 		}
 	}

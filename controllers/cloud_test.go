@@ -1,0 +1,208 @@
+package controllers
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto/proxy"
+)
+
+func makeSubnet(t *testing.T, cidr string) string {
+	t.Helper()
+	made, err := awsec2.NewFromConfig(cloud.Config()).CreateSubnet(t.Context(), &awsec2.CreateSubnetInput{
+		VpcId: aws.String(seeded.VPC), CidrBlock: aws.String(cidr), AvailabilityZone: aws.String("us-east-1c")})
+	must(t, err)
+	return aws.ToString(made.Subnet.SubnetId)
+}
+
+func dropSubnet(t *testing.T, id string) {
+	t.Helper()
+	_, err := awsec2.NewFromConfig(cloud.Config()).DeleteSubnet(t.Context(), &awsec2.DeleteSubnetInput{SubnetId: aws.String(id)})
+	must(t, err)
+}
+
+// direct is somebody else's way to EC2, past the proxy.
+func direct(t *testing.T) *ec2.Cloud {
+	t.Helper()
+	c, err := ec2.NewFactory(ec2.Options{Endpoint: cloud.Endpoint(), CallTimeout: 10 * time.Second}).Cloud(t.Context(), ec2.Account{Region: "us-east-1"})
+	must(t, err)
+	return c
+}
+
+// seen is the scope of a pass that has observed EC2 and goes no further.
+func (w *world) seen(o *operator) *scope {
+	w.t.Helper()
+	s, err := o.open(w.t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(w.cluster)})
+	must(w.t, err)
+	must(w.t, o.claim(w.t.Context(), s))
+	must(w.t, o.connect(w.t.Context(), s))
+	must(w.t, o.observeCloud(w.t.Context(), s))
+	return s
+}
+
+// Somebody ends a machine behind the operator's back. While its mysqld is silent that is not left to the next sweep.
+func TestMachineThatOthersEndedIsNoticedAtOnce(t *testing.T) {
+	w := newWorld(t, nil)
+	o := w.newOperator(nil)
+	w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
+	c, _ := w.get()
+	ended := c.Status.Members[1].InstanceID
+	must(t, direct(t).TerminateInstance(t.Context(), ended))
+	w.proxy.ResetCalls()
+	w.drive(o, patience, func() bool {
+		c, _ := w.get()
+		return strings.Contains(c.Status.Members[1].Message, ended+" ended soon after its launch")
+	})
+	if sweeps := w.proxy.Counts()["DescribeSecurityGroups"]; sweeps != 0 {
+		t.Errorf("%d sweeps were made, want none: %v", sweeps, w.proxy.Counts())
+	}
+}
+
+// What EC2 announces reaches the brain: the earliest of what is still to come.
+func TestAnnouncedDisruptions(t *testing.T) {
+	w := newWorld(t, nil)
+	o := w.newOperator(nil)
+	w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
+	c, _ := w.get()
+	soon := time.Now().Add(48 * time.Hour).UTC().Truncate(time.Second)
+	must(t, cloud.SetStatus(t.Context(), moto.Status{ID: c.Status.Members[0].InstanceID, Volumes: "impaired", Events: []moto.Event{
+		{Code: "instance-retirement", Description: "degraded hardware", NotBefore: soon.Add(time.Hour)},
+		{Code: "system-reboot", Description: "[Completed] scheduled reboot", NotBefore: soon.Add(-time.Hour)},
+		{Code: "system-maintenance", Description: "scheduled maintenance", NotBefore: soon},
+	}}))
+	for name, m := range w.seen(w.newOperator(nil)).observed.Members {
+		in := m.CurrentInstance()
+		if name == "orders-0" && (in.Event != "system-maintenance" || !in.EventAt.Equal(soon) || !in.Impaired) {
+			t.Errorf("of orders-0 the brain is told %+v", in)
+		}
+		if name != "orders-0" && (in.Event != "" || !in.EventAt.IsZero() || in.Impaired) {
+			t.Errorf("of %s the brain is told %+v", name, in)
+		}
+	}
+}
+
+// A vanished subnet is named, and nobody waits for it but who needs it.
+func TestVanishedSubnetHoldsUpNobodyElse(t *testing.T) {
+	vanishing := makeSubnet(t, "10.77.60.0/24")
+	w := newWorld(t, func(c *v1alpha1.MySQLCluster) { c.Spec.AWS.SubnetIDs = append(c.Spec.AWS.SubnetIDs, vanishing) })
+	w.drive(w.newOperator(nil), patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
+	dropSubnet(t, vanishing)
+	o := w.newOperator(nil) // whose preflight has to pass again
+	w.drive(o, patience, w.conditionHas(v1alpha1.ConditionDegraded, vanishing))
+	w.change(func(c *v1alpha1.MySQLCluster) { c.Spec.Replicas = ptr.To[int32](4) })
+	w.drive(o, patience, func() bool {
+		c, _ := w.get()
+		return len(c.Status.Members) == 4 && c.Status.Phase == v1alpha1.PhaseEC2Ready
+	})
+	w.oneOfEach(4)
+	result, err := w.pass(o)
+	if err != nil || result.RequeueAfter >= afterWaiting {
+		t.Errorf("the next look comes after %s (%v): a missing subnet slows the whole cluster down", result.RequeueAfter, err)
+	}
+	if text := w.condition(v1alpha1.ConditionDegraded); !strings.Contains(text, vanishing) {
+		t.Errorf("the vanished subnet is no longer named: %s", text)
+	}
+	w.proxy.ResetCalls()
+	w.hammer(o, 20)
+	if n := w.proxy.Counts()["DescribeSubnets"]; n > 2 {
+		t.Errorf("%d calls for subnets in 20 passes", n)
+	}
+	if slices.Contains(w.changes(), "RunInstances") {
+		t.Error("more instances were launched")
+	}
+}
+
+func TestStopThatDoesNotGetOnIsToldOnceAMinute(t *testing.T) {
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	r := &MySQLClusterReconciler{Clock: clock, memory: newMemory()}
+	n := r.memory.of(client.ObjectKey{Name: "orders"}, "uid")
+	stopping := ec2.Instance{ID: "i-1", State: ec2.StateStopping}
+	var told []int
+	for second := range 200 {
+		if r.stopStuck(n, stopping) {
+			told = append(told, second)
+		}
+		clock.SetTime(clock.Now().Add(time.Second))
+	}
+	if !slices.Equal(told, []int{60, 120, 180}) {
+		t.Errorf("told in the seconds %v", told)
+	}
+	if r.stopStuck(n, ec2.Instance{ID: "i-1", State: ec2.StateStopped}) || len(n.stoppingSince) != 0 {
+		t.Error("what is stopped is not stuck")
+	}
+	if r.stopStuck(n, stopping) {
+		t.Error("the next stop begins anew")
+	}
+}
+
+func TestStartWithoutCapacityIsNoted(t *testing.T) {
+	w := newWorld(t, nil)
+	o := w.newOperator(nil)
+	w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
+	c, _ := w.get()
+	id := c.Status.Members[1].InstanceID
+	rule, err := w.proxy.Add(proxy.Rule{Kind: proxy.Fail, Code: codeNoCapacity, Actions: []string{"StartInstances"}})
+	must(t, err)
+	must(t, direct(t).StopInstance(t.Context(), id, true))
+	w.drive(o, patience, w.conditionHas(v1alpha1.ConditionDegraded, "InsufficientCapacity", id, "us-east-1b"))
+	w.proxy.Remove(rule)
+	w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
+	if text := w.condition(v1alpha1.ConditionDegraded); strings.Contains(text, "InsufficientCapacity") {
+		t.Errorf("the machine runs, the condition says %s", text)
+	}
+	w.oneOfEach(3)
+}
+
+// Quarantine: a snapshot for a purpose is taken once, is seen with its age, and is deleted; a volume that was given up is no
+// longer its member's.
+func TestSnapshotsAndRetiredVolumes(t *testing.T) {
+	w := newWorld(t, nil)
+	o := w.newOperator(nil)
+	w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
+	c, _ := w.get()
+	member, volume := c.Status.Members[2].Name, c.Status.Members[2].VolumeID
+	take := func(a topology.Action) {
+		t.Helper()
+		if handled, err := o.takeInCloud(t.Context(), w.seen(o), a); !handled || err != nil {
+			t.Fatalf("%s: handled %v, %v", a, handled, err)
+		}
+	}
+	for range 2 {
+		take(topology.TakeSnapshot{Member: member, VolumeID: volume, Purpose: "errant-1a2b"})
+	}
+	take(topology.TakeSnapshot{Member: member, VolumeID: volume, Purpose: "errant-3c4d"})
+	var ids []string
+	w.drive(o, patience, func() bool { // a new process finds them by their tags
+		ids = nil
+		for _, s := range w.seen(w.newOperator(nil)).observed.Snapshots {
+			if s.Member == member && s.VolumeID == volume && strings.HasPrefix(s.Purpose, "errant-") && time.Since(s.StartedAt) < patience {
+				ids = append(ids, s.ID)
+			}
+		}
+		return len(ids) == 2
+	})
+	take(topology.DeleteSnapshot{Member: member, SnapshotID: ids[0]})
+	take(topology.DeleteSnapshot{Member: member, SnapshotID: ids[0]})
+	if left := w.seen(o).observed.Snapshots; len(left) != 1 || left[0].ID != ids[1] {
+		t.Errorf("left are %+v, want %s", left, ids[1])
+	}
+	take(topology.RetireVolume{Member: member, VolumeID: volume})
+	for name, operator := range map[string]*operator{"the same": o, "a new": w.newOperator(nil)} {
+		if m := w.seen(operator).observed.Members[member]; len(m.Volumes) != 0 {
+			t.Errorf("%s process still takes %+v for the member's", name, m.Volumes)
+		}
+	}
+}

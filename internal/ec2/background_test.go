@@ -1,0 +1,68 @@
+package ec2
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto"
+)
+
+// deaf never answers calls that are signed with certain keys.
+type deaf struct{ next http.RoundTripper }
+
+const deafKey = "AKIADEAF"
+
+// RoundTrip implements http.RoundTripper.
+func (d deaf) RoundTrip(r *http.Request) (*http.Response, error) {
+	if strings.Contains(r.Header.Get("Authorization"), "Credential="+deafKey) {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
+	return d.next.RoundTrip(r)
+}
+
+// One account that does not answer must not make the view of the others old.
+func TestDeadAccountsDoNotHoldUpTheOthers(t *testing.T) {
+	l := newLab(t)
+	i := l.running("orders-0")
+	f := NewFactory(Options{Endpoint: l.proxy.Endpoint(), Clock: l.clock, CallTimeout: settleTime,
+		Middleware: func(next http.RoundTripper) http.RoundTripper { return deaf{next} }})
+	cloud := func(key string) *Cloud {
+		t.Helper()
+		c, err := f.Cloud(t.Context(), Account{Region: moto.Region, Static: &StaticCredentials{AccessKeyID: key, SecretAccessKey: "x"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	for n := range sweepsAtOnce - 1 {
+		cloud(deafKey + string(rune('A'+n)))
+	}
+	live := cloud(moto.AccessKeyID)
+	if _, _, err := live.Subnets(t.Context(), l.seeded.SubnetIDs()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		f.round(ctx)
+	}()
+	deadline := time.Now().Add(settleTime / 2)
+	for !stateOf(i.ID, StateRunning)(live.store.inventory(l.owner.ClusterUID)) {
+		if time.Now().After(deadline) {
+			t.Fatal("the account that answers was not swept")
+		}
+		time.Sleep(settleDelay)
+	}
+	select {
+	case <-ended:
+		t.Error("nobody was deaf: the test shows nothing")
+	default:
+	}
+	cancel()
+	<-ended
+}

@@ -1,0 +1,193 @@
+package simulation
+
+// mutant is a broken operator: a piece of source, and what stands there instead. The simulation has to notice.
+type mutant struct {
+	name string
+	// file is what is patched, relative to the module. What lies in the simulation's own shell stands for controllers or for
+	// internal/mysql, and the mutant says so.
+	file     string
+	old, new string
+	// stands says for what a patch of the shell or of the model stands; empty when it is one of the real thing.
+	stands string
+	// breaks are the invariants of which one must be broken.
+	breaks []string
+}
+
+// losesCommits are the invariants that a brain which may lose commits breaks.
+var losesCommits = []string{lostCommit, thinCommit, twoPrimaries, silentDiverged}
+
+const (
+	quorumFile      = "internal/topology/quorum.go"
+	failoverFile    = "internal/topology/failover.go"
+	votersFile      = "internal/topology/voters.go"
+	healingFile     = "internal/topology/healing.go"
+	replicatingFile = "internal/topology/replicating.go"
+	observedFile    = "internal/topology/observed.go"
+	stepsFile       = "internal/steps/steps.go"
+	stepsVotersFile = "internal/steps/voters.go"
+	shell           = "internal/topology/simulation/"
+)
+
+var mutants = []mutant{
+	{
+		name: "the wait count is off by one",
+		file: observedFile,
+		old:  "return max(m.W, WaitFor(len(m.Previous)))",
+		new:  "return max(m.W-1, WaitFor(len(m.Previous))-1, 1)",
+	},
+	{
+		name: "what is executed counts, not what is received",
+		file: observedFile,
+		old:  "return m.SQL.Executed.Union(m.SQL.Replication.Retrieved)",
+		new:  "return m.SQL.Executed",
+	},
+	{
+		name: "no acknowledgement is fenced before the voters are counted",
+		file: failoverFile,
+		old:  "if p.fenceOthers(nil) || !p.Lossless && p.machinesRun(row) {",
+		new:  "if !p.Lossless && p.machinesRun(row) {",
+	},
+	{
+		name: "one voter fewer than needed is enough",
+		file: quorumFile,
+		old:  "proof := Proof{Needed: len(voters) - w}",
+		new:  "proof := Proof{Needed: len(voters) - w - 1}",
+	},
+	{
+		name: "the spec says who votes, not the membership row",
+		file: failoverFile,
+		old:  "	proof := prove(row, p.Members, p.Records)\n	if proof.Candidate == \"\" {",
+		new: `	spec := Membership{Epoch: row.Epoch, Primary: row.Primary, W: WaitFor(p.Replicas)}
+	for n := range p.Replicas {
+		spec.Voters = append(spec.Voters, p.MemberName(n))
+	}
+	proof := prove(spec, p.Members, p.Records)
+	if proof.Candidate == "" {`,
+	},
+	{
+		name: "a joiner acknowledges before it is a voter",
+		file: stepsVotersFile,
+		old:  "	if a.SemiSync && alone {\n		if err := m.SetAcknowledging",
+		new:  "	if a.SemiSync {\n		if err := m.SetAcknowledging",
+	},
+	{
+		name: "a member that is rebuilt keeps its vote",
+		file: healingFile,
+		old:  "if !p.expel(m, primary) {",
+		new:  "if false {", breaks: []string{keptVote},
+	},
+	{
+		name: "two voters are changed in one step",
+		file: votersFile,
+		old:  "	next := p.at(row.Without(m.Name))\n",
+		new: `	next := row.Without(m.Name)
+	for _, v := range next.Voters {
+		if v != primary.Name && len(next.Voters) > 2 {
+			next = next.Without(v)
+			break
+		}
+	}
+	next.Previous = row.Voters
+	next = p.at(next)
+`, breaks: []string{wildRow},
+	},
+	{
+		name: "a replica is pointed elsewhere before its relay log is applied",
+		file: shell + "member.go",
+		old: `		if err := c.waitApplied(received, applyWait); err != nil {
+			return err
+		}
+`,
+		new: `		if err := c.stopReplica(); err != nil {
+			return err
+		}
+`, stands: "internal/mysql", breaks: []string{droppedRelay},
+	},
+	{
+		name:   "a writable primary is shut down gracefully",
+		file:   shell + "ec2.go",
+		old:    "		w.powerOff(in)\n		w.after(w.between(100, 20*second), func() {\n			if in.cycle == cycle {\n				in.State = stopped\n				w.noteInstance(in)\n			}\n		})\n	})\n}\n\n// endMachine",
+		new:    "		if in.server != nil {\n			in.server.shutdown()\n		}\n		w.powerOff(in)\n		w.after(w.between(100, 20*second), func() {\n			if in.cycle == cycle {\n				in.State = stopped\n				w.noteInstance(in)\n			}\n		})\n	})\n}\n\n// endMachine",
+		stands: "internal/ec2: a stop that lets the guest shut down",
+	},
+	{
+		name: "errant transactions are overlooked",
+		file: replicatingFile,
+		old:  "return m.SQL.Executed.Subtract(primary.SQL.Executed).WithoutSource(primary.SQL.ServerUUID)",
+		new:  "return gtid.Set{}", breaks: []string{silentDiverged},
+	},
+	{
+		name:   "a client token does not change with the incarnation",
+		file:   shell + "act_cloud.go",
+		old:    `return fmt.Sprintf("%s %s %d", kind, member, incarnation)`,
+		new:    `return fmt.Sprintf("%s %s %d", kind, member, incarnation*0)`,
+		stands: "internal/ec2", breaks: []string{notConverged, leaked},
+	},
+	{
+		name:   "a throttled read is taken for fenced",
+		file:   shell + "observe.go",
+		old:    "	if err == nil {\n		err = op.findHidden(p)",
+		new:    "	if errors.Is(err, errThrottled) {\n		clear(pic.instances)\n		err = nil\n	}\n	if err == nil {\n		err = op.findHidden(p)",
+		stands: "controllers", breaks: append([]string{duplicated, leaked, wrongStatus}, losesCommits...),
+	},
+	{
+		name:   "a stale leader acts without the lock",
+		file:   shell + "session.go",
+		old:    "if c.slot.open == nil || s != c.slot.server || s.control != c.slot.open {",
+		new:    "if c.slot.open == nil || s != c.slot.server {",
+		stands: "internal/mysql", breaks: append([]string{wildRow, keptVote}, losesCommits...),
+	},
+	{
+		name: "of two that are writable the one that answers first wins",
+		file: failoverFile,
+		old:  "	var current, outdated []*Member\n	for _, m := range p.primaries() {",
+		new: `	if w := p.primaries(); len(w) > 1 {
+		p.unseat(w[1:])
+		return p.lead(w[0], *row)
+	}
+	var current, outdated []*Member
+	for _, m := range p.primaries() {`,
+	},
+	{
+		name: "a change of the voters counts before a second row confirms it",
+		file: quorumFile,
+		old:  "	if !row.Settled() {\n		before := count(",
+		new:  "	if false {\n		before := count(",
+	},
+	{
+		name: "it is not remembered that a primary was left alone",
+		file: votersFile,
+		old:  "p.plan.Records.Alone, p.plan.Records.AloneSince, p.plan.Records.Leaving = primary.Name, next.Epoch, \"\"",
+		new:  "p.plan.Records.Leaving = \"\"",
+	},
+	{
+		name: "the row is not looked at again after the relay log is applied",
+		file: stepsFile,
+		old:  "if own.Epoch > a.Membership.Epoch {",
+		new:  "if false {",
+	},
+	{
+		name: "a voter that leaves acknowledges again",
+		file: votersFile,
+		old:  "row.MayAcknowledge(m.Name) && m.Name != p.plan.Records.Leaving && ",
+		new:  "row.MayAcknowledge(m.Name) && ",
+	},
+	{
+		name: "a machine that is stopping counts as stopped",
+		file: observedFile,
+		old:  "if in.State != stateStopped && in.State != stateTerminated {",
+		new:  "if in.State == stateRunning || in.State == statePending {",
+	},
+	{
+		name: "a newcomer is admitted while a stranger acknowledges",
+		file: votersFile,
+		old:  "if p.strangerAcknowledges(m, primary) {",
+		new:  "if false {",
+	},
+	{
+		name: "records that were lost are believed about who was alone",
+		file: quorumFile,
+		old:  "if len(voters) == 2 && records.AloneUnknown {",
+		new:  "if false {",
+	},
+}

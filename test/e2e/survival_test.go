@@ -1,0 +1,178 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+)
+
+// crd is the name of the operator's CustomResourceDefinition.
+const crd = "mysqlclusters.mysql.alx.ke"
+
+// visitor is a client in a namespace of its own, with a copy of the Secret of the cluster lonely.
+var (
+	visitor = client.ObjectKey{Namespace: "visitors", Name: "lonely"}
+	lonely  = client.ObjectKey{Namespace: "condemned", Name: "lonely"}
+)
+
+// saysHowToGoOn looks for the condition of a protected cluster that somebody deleted.
+func saysHowToGoOn(c *v1alpha1.MySQLCluster) bool {
+	degraded := meta.FindStatusCondition(c.Status.Conditions, v1alpha1.ConditionDegraded)
+	return degraded != nil && degraded.Status == metav1.ConditionTrue &&
+		strings.Contains(degraded.Message, "set spec.deletionProtection to false") && strings.Contains(degraded.Message, "nothing in AWS is touched")
+}
+
+// untouched fails when instances or volumes are not those that were there before.
+func untouched(t *testing.T, before ec2.Inventory, uid string) {
+	t.Helper()
+	after := inventory(t, uid)
+	if len(after.Instances) != len(before.Instances) || len(after.Volumes) != len(before.Volumes) || len(after.Snapshots) != len(before.Snapshots) ||
+		len(after.SecurityGroups) != len(before.SecurityGroups) {
+		t.Errorf("AWS holds %+v, before %+v", after, before)
+		return
+	}
+	states := map[string]string{}
+	for _, in := range before.Instances {
+		states[in.ID] = string(in.State)
+	}
+	for _, in := range after.Instances {
+		if states[in.ID] != string(in.State) {
+			t.Errorf("instance %s is %s and was %q", in.ID, in.State, states[in.ID])
+		}
+	}
+}
+
+// Test12 goes on where the deletion of the CRD ended: the CRD is gone with the last cluster, and is installed again.
+func Test12OperatorServesAgainOnceTheCRDIsBack(t *testing.T) {
+	waitFor(t, "the end of the CRD", func() bool {
+		_, err := lab.Kubectl(t.Context(), "", "get", "crd", crd)
+		return err != nil && strings.Contains(err.Error(), "NotFound")
+	})
+	image, err := lab.PushOperatorImage(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := lab.InstallOperator(t.Context(), image); err != nil {
+		t.Fatal(err)
+	}
+	if err := lab.AllowLab(t.Context(), orders.Namespace, lonely.Namespace); err != nil {
+		t.Fatal(err)
+	}
+	cluster, err := lab.Sample()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster.Namespace, cluster.Name = lonely.Namespace, lonely.Name
+	cluster.Spec.Replicas = ptr.To[int32](1)
+	cluster.Spec.Database = &v1alpha1.DatabaseSpec{Name: "app"}
+	cluster.Spec.DeletionProtection = ptr.To(true)
+	if err := lab.Apply(t.Context(), cluster); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := lab.WaitReady(t.Context(), lonely, readyTimeout, nil); err != nil {
+		t.Fatalf("%v\n%s", err, conditions(c))
+	}
+}
+
+func Test13ProtectedClusterSurvivesTheDeletionOfItsNamespace(t *testing.T) {
+	get := func() *v1alpha1.MySQLCluster {
+		var c v1alpha1.MySQLCluster
+		if err := lab.Client.Get(t.Context(), lonely, &c); err != nil {
+			t.Fatal(err)
+		}
+		return &c
+	}
+	uid := string(get().UID)
+	before := inventory(t, uid)
+	invite(t)
+	write := func(what string) string {
+		out, err := lab.RunClient(t.Context(), visitor, `sql `+get().Status.Members[0].Address+` "CREATE TABLE IF NOT EXISTS t (v VARCHAR(40)); INSERT INTO t VALUES ('`+what+`'); SELECT v FROM t"`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	write("before")
+	if _, err := lab.Kubectl(t.Context(), "", "delete", "namespace", lonely.Namespace, "--wait=false"); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the condition that says how to go on", func() bool { return saysHowToGoOn(get()) })
+	write("namespace deleted")
+	// An operator that begins anew finds everything that it needs, and still heals.
+	if err := lab.Client.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace(v1alpha1.SystemNamespace), client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	if err := lab.WaitForOperator(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := aws(t).StopInstance(t.Context(), get().Status.Members[0].InstanceID, true); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "somebody to notice", func() bool { return !available(get()) })
+	waitFor(t, "writes after a stop", func() bool { return available(get()) })
+	if out := write("healed"); !strings.Contains(out, "before\nnamespace deleted\nhealed") {
+		t.Errorf("the client printed:\n%s", out)
+	}
+	if !saysHowToGoOn(get()) {
+		t.Errorf("nobody says how to go on:\n%s", conditions(get()))
+	}
+	untouched(t, before, uid)
+	finish(t, uid)
+}
+
+// invite gives a client in another namespace what it needs to connect. Nothing can be made in a namespace that goes.
+func invite(t *testing.T) {
+	t.Helper()
+	var secret corev1.Secret
+	if err := lab.Client.Get(t.Context(), client.ObjectKey{Namespace: lonely.Namespace, Name: lonely.Name + "-app"}, &secret); err != nil {
+		t.Fatal(err)
+	}
+	for _, obj := range []client.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: visitor.Namespace}},
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: visitor.Namespace, Name: visitor.Name + "-app"}, Data: secret.Data},
+	} {
+		if err := lab.Client.Create(t.Context(), obj); err != nil && !apierrors.IsAlreadyExists(err) {
+			t.Fatal(err)
+		}
+	}
+}
+
+func available(c *v1alpha1.MySQLCluster) bool {
+	return meta.IsStatusConditionTrue(c.Status.Conditions, v1alpha1.ConditionAvailable)
+}
+
+// finish does what the condition says, and waits for the end of the namespace.
+func finish(t *testing.T, uid string) {
+	t.Helper()
+	if err := lab.Delete(t.Context(), lonely, changeTimeout); err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.Now().Add(changeTimeout)
+	for {
+		var namespace corev1.Namespace
+		err := lab.Client.Get(t.Context(), client.ObjectKey{Name: lonely.Namespace}, &namespace)
+		if apierrors.IsNotFound(err) {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("namespace %s is still there: %+v %v", lonely.Namespace, namespace.Status, err)
+		}
+		time.Sleep(time.Second)
+	}
+	found := inventory(t, uid)
+	if len(found.Volumes) != 0 || len(found.SecurityGroups) != 0 || len(found.Snapshots) != 1 {
+		t.Errorf("left: %d volumes, %d security groups, %d snapshots", len(found.Volumes), len(found.SecurityGroups), len(found.Snapshots))
+	}
+}

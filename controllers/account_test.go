@@ -46,6 +46,11 @@ func homeKeys() map[string]string {
 	return map[string]string{keyAccessKeyID: moto.AccessKeyID, keySecretAccessKey: moto.SecretAccessKey}
 }
 
+// otherHomeKeys are another access key of the lab's own account.
+func otherHomeKeys() map[string]string {
+	return map[string]string{keyAccessKeyID: "AKIANAIROBILAB000001", keySecretAccessKey: moto.SecretAccessKey}
+}
+
 // change patches the cluster's spec.
 func (w *world) change(f func(*v1alpha1.MySQLCluster)) {
 	w.t.Helper()

@@ -74,7 +74,7 @@ func announced(a topology.Action) (reason string, ok bool) {
 
 // announce tells of an action that was taken.
 func (r *MySQLClusterReconciler) announce(s *scope, a topology.Action) {
-	if reason, ok := announced(a); ok {
+	if reason, ok := announced(a); ok && r.memory.news(s.notes, a.String(), r.Clock.Now()) {
 		// Events that differ in nothing but their note are folded into one; the member keeps them apart.
 		r.Events.Eventf(s.cluster, nil, corev1.EventTypeNormal, reason, strings.TrimSpace(actionAct+" "+a.Target()), "%s", capitalise(a.String()))
 		s.log.Info(a.String())

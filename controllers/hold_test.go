@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto/proxy"
 )
 
 // held says whether a Secret carries our finalizer; a Secret that is gone does not.
@@ -116,6 +117,26 @@ func TestSecretIsHeldUntilItsSuccessorWorks(t *testing.T) {
 			}
 		})
 	}
+}
+
+// STS knows the successor's key, but EC2 does not take it yet.
+func TestSecretIsHeldWhileEC2RefusesItsSuccessor(t *testing.T) {
+	w := newHolder(t)
+	o := w.newOperator(nil)
+	w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
+	_, err := w.proxy.Add(proxy.Rule{Kind: proxy.Fail, Code: "AuthFailure"})
+	must(t, err)
+	w.secret("two", otherHomeKeys())
+	w.refer("two")
+	w.drive(o, patience, w.conditionHas(v1alpha1.ConditionCloudReachable, "False/CredentialsInvalid"))
+	for range 5 {
+		_, _ = w.pass(o)
+	}
+	if !w.held("one") {
+		t.Error("Secret one was let go before its successor worked")
+	}
+	w.proxy.Clear()
+	w.drive(o, patience, func() bool { return !w.held("one") && w.held("two") })
 }
 
 func TestSecretOfTwoClustersIsHeldForBoth(t *testing.T) {

@@ -28,6 +28,8 @@ type notes struct {
 	downSince, brokenSince map[string]time.Time
 	// sightings are the looks at mysqld, by instance, that no pass has taken yet.
 	sightings map[string]*sighting
+	// announced is when each action was last told of.
+	announced map[string]time.Time
 	// purgedAt is when binary logs were last removed to make room.
 	purgedAt time.Time
 	// stopping are the instances whose power-off is being asked for at the moment.
@@ -91,7 +93,7 @@ func (m *memory) of(name types.NamespacedName, uid string) *notes {
 	if n == nil || n.uid != uid {
 		n = &notes{
 			uid: uid, silentSince: map[string]time.Time{}, downSince: map[string]time.Time{}, brokenSince: map[string]time.Time{},
-			sightings: map[string]*sighting{}, stopping: map[string]bool{},
+			announced: map[string]time.Time{}, sightings: map[string]*sighting{}, stopping: map[string]bool{},
 			refused: map[string]refusal{}, claimed: map[string]bool{}, goneAt: map[string]time.Time{}, missingSince: map[string]time.Time{}, expected: map[string]map[string]string{}, taken: map[string]string{}, failed: map[string]string{},
 			stage: map[string]string{}, readAt: map[string]time.Time{}, consoles: map[string]<-chan string{}, stoppingSince: map[string]time.Time{}, applied: map[string]applied{},
 		}
@@ -137,6 +139,25 @@ func (r *MySQLClusterReconciler) NameOf(uid string) types.NamespacedName {
 		}
 	}
 	return types.NamespacedName{}
+}
+
+// newsAfter is how long an action that is taken again and again is told of only once.
+const newsAfter = 30 * time.Second
+
+// news says whether an action is to be told of, and notes that it was. Several members are served at the same time.
+func (m *memory) news(n *notes, action string, now time.Time) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for told, at := range n.announced {
+		if now.Sub(at) > newsAfter {
+			delete(n.announced, told)
+		}
+	}
+	if _, told := n.announced[action]; told {
+		return false
+	}
+	n.announced[action] = now
+	return true
 }
 
 // begin notes in a set of a cluster's that something is under way, and says whether it was already. Several members are

@@ -157,6 +157,8 @@ const (
 	ReasonHibernated = "Hibernated"
 	// ReasonCoolDown: the primary does not answer, but another was replaced moments ago; it is given longer to return.
 	ReasonCoolDown = "CoolDown"
+	// ReasonAcknowledgementsMissing: fewer replicas acknowledge than a commit needs; writes wait.
+	ReasonAcknowledgementsMissing = "AcknowledgementsMissing"
 	// ReasonReplicationBroken: a member's replication stopped with an error; it is rebuilt.
 	ReasonReplicationBroken = "ReplicationBroken"
 	// ReasonDiskNearlyFull: a data volume has less than 15 % left.

@@ -191,7 +191,7 @@ func TestRemovedTagIsNotARemovedThing(t *testing.T) {
 }
 
 func TestSilentEC2(t *testing.T) {
-	l := newLab(t, func(o *Options) { o.CallTimeout = defaultCallTimeout })
+	l := newLab(t)
 	l.running("orders-0")
 	l.observe()
 	l.fault(proxy.Blackout())

@@ -10,7 +10,7 @@ import (
 // TestSourceSilence: a replica tells how long ago its source last gave a sign of life, long before its thread gives up,
 // whatever time zone somebody set.
 func TestSourceSilence(t *testing.T) {
-	w, m := settle(t, newPool(t, nil))
+	w, _ := settle(t, newPool(t, nil))
 	ctx := t.Context()
 	replica := root(t, w.servers[1])
 	exec(t, replica, "SET GLOBAL time_zone = '+05:30'")
@@ -20,7 +20,7 @@ func TestSourceSilence(t *testing.T) {
 		}
 	})
 	// Both of these read through sessions made after the change.
-	m = w.members(t, newPool(t, nil))
+	m := w.members(t, newPool(t, nil))
 	silence := func() time.Duration { return m[1].Observe(ctx).Replication.SourceSilence }
 
 	var longest time.Duration

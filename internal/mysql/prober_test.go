@@ -50,9 +50,7 @@ func TestProber(t *testing.T) {
 		t.Errorf("told only %s after the last success", since)
 	}
 	waitFor(t, "writes fail", failing)
-	if !told(3)() {
-		t.Error("nobody was told that writes cease to succeed")
-	}
+	waitFor(t, "somebody is told that writes cease to succeed", told(3))
 	time.Sleep(3 * time.Second)
 	if n := m[0].Observe(ctx).PendingCommits; n != 1 {
 		t.Errorf("%d commits of the prober wait, want 1", n)

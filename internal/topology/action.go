@@ -102,8 +102,12 @@ type (
 	Demote struct{ Member string }
 	// CloneFrom seeds a member from a donor, replacing whatever it holds.
 	CloneFrom struct{ Member, Donor, DonorAddress string }
-	// ReplicateFrom points a member at its source.
-	ReplicateFrom struct{ Member, Source, SourceAddress string }
+	// ReplicateFrom points a member at its source. Acknowledging says that it acknowledges from the first thing on that it
+	// receives there: what it received before would stay unacknowledged.
+	ReplicateFrom struct {
+		Member, Source, SourceAddress string
+		Acknowledging                 bool
+	}
 	// AdmitVoter makes a caught-up replica a voter.
 	AdmitVoter struct {
 		Member, Primary string
@@ -122,6 +126,8 @@ type (
 	SetAcknowledging struct {
 		Member string
 		On     bool
+		// Primary is the member whose commits may wait for what the replica received before it was switched on.
+		Primary string
 	}
 	// SetSourceWait sets for how many acknowledgements the primary waits.
 	SetSourceWait struct {

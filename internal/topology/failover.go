@@ -189,6 +189,9 @@ func (p *planner) promote(row Membership) {
 		p.cycle(p.silentVoter(row))
 		return
 	}
+	if m := p.Members[proof.Candidate]; m.broken() {
+		p.degraded(v1alpha1.ReasonReplicationBroken, fmt.Sprintf("%s is to be promoted once it has applied what it received; its applier stopped: %s", m.Name, m.SQL.Replication.Error))
+	}
 	p.depose(row, proof.Candidate)
 	p.plan.Records.Leader = proof.Candidate
 	semiSync := p.Lossless && len(row.Voters) > 1
@@ -204,8 +207,8 @@ func (p *planner) patience(row Membership) Finding {
 		return Finding{}
 	}
 	in := m.CurrentInstance()
-	if in == nil || in.State != stateRunning || in.Impaired {
-		return Finding{}
+	if in == nil || in.State != stateRunning || in.Impaired || in.LaunchTime.After(m.SilentSince) {
+		return Finding{} // off, broken, or started since: then it comes back read-only, and no sooner than others are ready
 	}
 	silent, limit := p.Now.Sub(m.SilentSince), silencePatience
 	finding := Finding{v1alpha1.ReasonNoPrimary, "the primary " + m.Name + " does not answer; waiting a moment for it"}
@@ -286,7 +289,7 @@ func (p *planner) machineRuns(m *Member) bool {
 	if in != nil && slices.Contains(p.Records.PoweredOff, in.ID) {
 		return false
 	}
-	if p.CloudReachable && m.halted() {
+	if p.off(m) {
 		if in != nil {
 			p.plan.Records.PoweredOff = append(p.plan.Records.PoweredOff, in.ID)
 		}

@@ -34,7 +34,7 @@ func newScene() *scene {
 			Subnets: []Subnet{{"subnet-a", "a"}, {"subnet-b", "b"}, {"subnet-c", "c"}},
 		},
 		observed: Observed{
-			Now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), CloudReachable: true, Launchable: true, Members: map[string]*Member{}, InService: map[string]bool{},
+			Now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), CloudReachable: true, CloudTaken: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Launchable: true, Members: map[string]*Member{}, InService: map[string]bool{},
 			Records: Records{Established: true, Epoch: 5, Bootstrapped: "orders-0", BootstrappedVolume: "vol-0", Members: map[string]Record{}},
 		},
 	}
@@ -67,6 +67,7 @@ func (s *scene) lose(ordinals ...int) {
 	for _, i := range ordinals {
 		s.member(i).SQL = SQL{Access: AccessSilent, Reason: "no answer"}
 		s.member(i).SilentSince = s.observed.Now.Add(-time.Minute)
+		s.member(i).DownSince = s.observed.Now.Add(-40 * time.Second)
 	}
 }
 
@@ -133,6 +134,14 @@ func TestWhoIsPromoted(t *testing.T) {
 				s.member(1).SQL.Executed = gtid.MustParse(uuidOf(0) + ":1-9:11")
 				s.member(2).SQL.Executed = trx(0, 10)
 			}, "", "no voter that was reached holds every transaction"},
+		"its applier stopped, and nobody else can take over: it is started again": {
+			func(s *scene) {
+				s.lose(0)
+				s.io(ioOff, 1, 2)
+				s.member(1).SQL.Executed = trx(0, 8)
+				s.member(1).SQL.Replication.Retrieved = trx(0, 12)
+				s.member(1).SQL.Replication.SQLRunning, s.member(1).SQL.Replication.Error = false, "error 1205"
+			}, "stop instance i-0 of orders-0; promote orders-1", "once it has applied what it received"},
 		"a replica that is being cloned proves nothing": {
 			func(s *scene) { s.lose(0); s.io(ioOff, 1, 2); s.member(2).SQL.Clone = &Clone{State: cloneInProgress} }, "", "not reached: orders-0, orders-2"},
 		"asynchronous: the machine is stopped first": {

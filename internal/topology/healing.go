@@ -93,6 +93,12 @@ func (p *planner) heal() {
 
 // watch reports what is not broken yet: disks that fill up, clocks that differ, disruptions that EC2 announced.
 func (p *planner) watch() {
+	if primary := p.Members[p.plan.Primary]; primary != nil && p.Lossless && primary.SQL.SemiSync.SourceEnabled {
+		if have, want := p.acknowledgers(primary, ""), p.plan.Membership.WaitCount(); have < want && primary.SQL.PendingCommits > 0 {
+			p.waitAtMost(waitMySQL)
+			p.degraded(v1alpha1.ReasonAcknowledgementsMissing, fmt.Sprintf("writes wait: a commit needs %d replicas to acknowledge it, and %d do at the moment", want, have))
+		}
+	}
 	for _, m := range p.ordered() {
 		if d := m.SQL.Disk; d != nil && d.SizeBytes > 0 && d.FreeBytes < d.SizeBytes/100*15 {
 			p.degraded(v1alpha1.ReasonDiskNearlyFull, fmt.Sprintf("%s: %d%% of its data volume (%d MiB) are left; raise spec.storage.size, or delete data", m.Name, d.FreeBytes*100/d.SizeBytes, d.FreeBytes>>20))

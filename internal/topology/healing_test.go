@@ -34,7 +34,14 @@ func TestLostVotersAndHealing(t *testing.T) {
 		says     string
 	}{
 		"a stopped replica loses its vote and is started": {
-			func(s *scene) { s.down(0, 2) }, "start instance i-2 of orders-2; remove orders-2 from the voters", ""},
+			func(s *scene) { s.down(lateAnswers, 2) }, "start instance i-2 of orders-2; remove orders-2 from the voters", ""},
+		"one that answered a moment ago may only be called stopped by an old answer": {
+			func(s *scene) { s.down(lateAnswers-time.Second, 2) }, "start instance i-2 of orders-2", ""},
+		"nor does time prove it without a new answer": {
+			func(s *scene) {
+				s.down(time.Minute, 2)
+				s.observed.CloudTaken = s.observed.Now.Add(-50 * time.Second)
+			}, "start instance i-2 of orders-2", ""},
 		"the last replica keeps its vote for a minute": {
 			func(s *scene) {
 				s.voters(Membership{Epoch: 6, Primary: "orders-0", Voters: []string{"orders-0", "orders-1"}, W: 1})
@@ -88,6 +95,12 @@ func TestLostVotersAndHealing(t *testing.T) {
 			}, "replicate orders-2 from orders-0", "1062"},
 		"after a minute the member stops acknowledging": {
 			func(s *scene) {
+				s.member(2).SQL.Replication.SQLRunning, s.member(2).SQL.Replication.Error = false, "1062 duplicate key"
+				s.member(2).BrokenSince = s.observed.Now.Add(-2 * time.Minute)
+			}, "switch the acknowledgements of orders-2 off", "1062"},
+		"so does one that cannot apply what the primary before sent": {
+			func(s *scene) {
+				s.member(2).SQL.Replication.SourceHost = "10.0.0.1"
 				s.member(2).SQL.Replication.SQLRunning, s.member(2).SQL.Replication.Error = false, "1062 duplicate key"
 				s.member(2).BrokenSince = s.observed.Now.Add(-2 * time.Minute)
 			}, "switch the acknowledgements of orders-2 off", "1062"},
@@ -159,12 +172,64 @@ func TestTheOneWhoLeftIsNeverPromotedAlone(t *testing.T) {
 	}
 }
 
+func TestLostRecordsAreLearntFromAConfirmedPrimary(t *testing.T) {
+	s := newScene()
+	s.observed.Records.AloneUnknown = true
+	if p, _ := s.plan(); p.Records.AloneUnknown || p.Records.Alone != "" {
+		t.Errorf("with three voters: %+v", p.Records)
+	}
+	s.voters(Membership{Epoch: 6, Primary: "orders-0", Voters: []string{"orders-0"}})
+	if p, _ := s.plan(); p.Records.AloneUnknown || p.Records.Alone != "orders-0" || p.Records.AloneSince != 6 {
+		t.Errorf("alone: %+v", p.Records)
+	}
+}
+
+func TestAdmissionThatWasCutOffOnALonePrimary(t *testing.T) {
+	s := newScene()
+	s.desired.Replicas = 2
+	delete(s.observed.Members, "orders-2")
+	s.lose(1)
+	s.voters(Membership{Epoch: 6, Primary: "orders-0", Voters: []string{"orders-0"}})
+	s.member(0).SQL.SemiSync = SemiSync{SourceEnabled: true, WaitCount: 1}
+	s.member(0).SQL.PendingCommits = 2
+	p, actions := s.plan()
+	if actions != "let orders-0 go on alone" || p.Records.Alone != "orders-0" || p.Records.AloneSince != 7 {
+		t.Errorf("planned %q, remembered %q since %d", actions, p.Records.Alone, p.Records.AloneSince)
+	}
+}
+
+// With asynchronous replication the member that was promoted last may be the only one that knows.
+func TestAsynchronousLeaderThatNobodyElseKnowsOf(t *testing.T) {
+	s := newScene()
+	s.desired.Lossless = false
+	s.member(0).SQL.Writable = false
+	s.lose(1)
+	s.io(ioOff, 2)
+	s.observed.Records.Leader = "orders-1"
+	if _, actions := s.plan(); actions != "stop instance i-1 of orders-1" {
+		t.Errorf("planned %q", actions)
+	}
+}
+
+func TestANewcomerIsNotPromotedBeforeItsAdmissionIsConfirmed(t *testing.T) {
+	s := newScene()
+	s.lose(0)
+	s.io(ioOff, 1, 2)
+	s.member(2).SQL.Executed = trx(0, 12)
+	s.member(1).SQL.Executed = trx(0, 12)
+	s.member(2).SQL.Executed = trx(0, 12).Union(trx(2, 1))
+	s.voters(Membership{Epoch: 6, Primary: "orders-0", Voters: []string{"orders-0", "orders-1", "orders-2"}, Previous: []string{"orders-0", "orders-1"}, W: 1})
+	if _, actions := s.plan(); strings.Contains(actions, "promote orders-2") {
+		t.Errorf("planned %q", actions)
+	}
+}
+
 func TestPromotionWithoutItsRow(t *testing.T) {
 	for name, row := range map[string]struct {
 		happened func(*scene)
 		actions  string
 	}{
-		"is recorded":       {func(s *scene) {}, "record orders-1 as the primary; replicate orders-2 from orders-1"},
+		"is recorded":       {func(*scene) {}, "record orders-1 as the primary; replicate orders-2 from orders-1"},
 		"waits for its row": {func(s *scene) { s.member(1).SQL.PendingCommits = 1 }, "replicate orders-2 from orders-1"},
 		"is fenced off from those who receive from another": {
 			func(s *scene) { s.io(ioConnecting, 2) }, "stop acknowledgements of orders-2"},

@@ -44,6 +44,8 @@ const (
 	coolPatience = 10 * time.Second
 	// lastVotePatience is how long the last replica may be down before the primary goes on alone; writes wait meanwhile.
 	lastVotePatience = time.Minute
+	// lateAnswers is how old EC2's word about a machine may be. One that answered since may run although EC2 calls it stopped.
+	lateAnswers = 30 * time.Second
 	// brokenPatience is how long replication that stopped with an error is tried to be started again before the member is
 	// rebuilt.
 	brokenPatience = time.Minute

@@ -109,17 +109,33 @@ func prove(row Membership, members map[string]*Member, records Records) Proof {
 		}
 		proof.MayBeAcknowledged = proof.MayBeAcknowledged.Union(alone.position())
 	}
+	best := candidate(row, members, proof.MayBeAcknowledged, (*Member).attainable)
+	if best == nil {
+		// An applier that stopped may well go on when it is started again, and nobody else can take over.
+		best = candidate(row, members, proof.MayBeAcknowledged, (*Member).position)
+	}
+	if best != nil {
+		proof.Candidate, proof.MustHold = best.Name, best.position()
+		if best.attainable().Contains(proof.MayBeAcknowledged) {
+			proof.MustHold = best.attainable()
+		}
+	}
+	return proof
+}
+
+// candidate returns the best voter that holds a set of transactions.
+func candidate(row Membership, members map[string]*Member, mustHold gtid.Set, holds func(*Member) gtid.Set) *Member {
 	var best *Member
 	for _, name := range row.Voters {
 		m := members[name]
-		if counts(m) && m.attainable().Contains(proof.MayBeAcknowledged) && (best == nil || betterCandidate(m, best)) {
+		if !row.Settled() && !slices.Contains(row.Previous, name) {
+			continue // as a primary it would need one acknowledgement more than the row says
+		}
+		if counts(m) && holds(m).Contains(mustHold) && (best == nil || betterCandidate(m, best)) {
 			best = m
 		}
 	}
-	if best != nil {
-		proof.Candidate, proof.MustHold = best.Name, best.attainable()
-	}
-	return proof
+	return best
 }
 
 // counts says whether a member's word counts in a proof.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
@@ -67,7 +68,7 @@ func (p *planner) seed(m, primary *Member) string {
 	}
 	// A primary whose row still waits may need the acknowledgement of a member that is to be rebuilt, and so may one that has
 	// too few others.
-	if errant := p.errant(m, primary); !errant.IsEmpty() && !(row.Has(m.Name) && (p.unconfirmed || !p.mayRemove(m, primary))) {
+	if errant := p.errant(m, primary); !errant.IsEmpty() && (!row.Has(m.Name) || !p.unconfirmed && p.mayRemove(m, primary)) {
 		p.degraded(v1alpha1.ReasonMemberUntrusted, fmt.Sprintf("%s holds transactions that %s does not: %s; its volume is kept as a snapshot for 7 days and the member is rebuilt", m.Name, primary.Name, errant))
 		return p.rebuild(m, primary, errant.String())
 	}
@@ -82,8 +83,10 @@ func (p *planner) seed(m, primary *Member) string {
 	}
 	r := m.SQL.Replication
 	switch {
+	case m.stuck(p.Now):
+		return p.mend(m, primary, source.Address)
 	case r == nil || r.SourceHost != source.Address || (r.IOState == ioOff || !r.SQLRunning) && r.Error == "":
-		p.do(ReplicateFrom{m.Name, primary.Name, source.Address})
+		p.do(ReplicateFrom{m.Name, primary.Name, source.Address, p.acknowledges(m, primary)})
 		return "starting replication from " + primary.Name
 	case m.broken():
 		return p.mend(m, primary, source.Address)
@@ -99,6 +102,12 @@ func outOfReach(m, primary *Member) bool {
 	return !m.SQL.Executed.Contains(primary.SQL.Purged) && !m.position().Contains(primary.SQL.Purged)
 }
 
+// stuck says whether an applier has been stopped by an error for so long that starting it again is of no use. Such a member
+// can follow no other source either: what it received has to be applied before.
+func (m *Member) stuck(now time.Time) bool {
+	return m.broken() && !m.SQL.Replication.SQLRunning && !m.BrokenSince.IsZero() && now.Sub(m.BrokenSince) >= brokenPatience
+}
+
 // ruined says whether a member that answers gives no acknowledgement, and will not before it is rebuilt.
 func (p *planner) ruined(m, primary *Member) bool {
 	return m.verified() && !m.SQL.SemiSync.ReplicaActive && (m.Name == p.plan.Records.Leaving || outOfReach(m, primary) ||
@@ -110,7 +119,7 @@ func (p *planner) mend(m, primary *Member, address string) string {
 	r := m.SQL.Replication
 	p.degraded(v1alpha1.ReasonReplicationBroken, fmt.Sprintf("%s: replication stopped: %s", m.Name, r.Error))
 	if m.BrokenSince.IsZero() || p.Now.Sub(m.BrokenSince) < brokenPatience {
-		p.retry(waitEC2, ReplicateFrom{m.Name, primary.Name, address})
+		p.retry(waitEC2, ReplicateFrom{m.Name, primary.Name, address, p.acknowledges(m, primary)})
 		return "replication stopped: " + r.Error
 	}
 	return p.rebuild(m, primary, m.SQL.Executed.String())

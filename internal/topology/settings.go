@@ -19,6 +19,9 @@ func (p *planner) configure() {
 		}
 		if want, drop := p.settingsDiff(m); len(want)+len(drop) > 0 {
 			p.retry(waitMySQL/4, ApplySettings{m.Name, want, drop})
+			if v := p.views[m.Name]; v != nil && v.Phase == v1alpha1.PhaseReady {
+				v.Phase, v.Message = v1alpha1.PhaseReplicating, "applying changed settings"
+			}
 		}
 	}
 	p.restartPending()

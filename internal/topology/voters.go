@@ -4,11 +4,9 @@ package topology
 func (p *planner) vote(m, primary *Member, admitting *bool) string {
 	row := *p.plan.Membership
 	if row.Has(m.Name) {
-		// A primary that waits needs its acknowledgements until it no longer does. One whose removal was begun gives none,
-		// also while the row that removes it is still waiting for others to acknowledge it.
-		wants := row.MayAcknowledge(m.Name) && m.Name != p.plan.Records.Leaving && len(row.Voters) > 1 && (p.Lossless || primary.SQL.SemiSync.SourceEnabled)
+		wants := p.acknowledges(m, primary)
 		if m.acknowledgesOtherThan(wants) {
-			p.retry(waitMySQL/2, SetAcknowledging{m.Name, wants})
+			p.retry(waitMySQL/2, SetAcknowledging{m.Name, wants, primary.Name})
 			return "switching its acknowledgements " + onOff(wants)
 		}
 		return ""
@@ -16,7 +14,7 @@ func (p *planner) vote(m, primary *Member, admitting *bool) string {
 	switch {
 	case (m.SQL.SemiSync.ReplicaEnabled || m.SQL.SemiSync.ReplicaActive) && len(row.Voters) > 1:
 		// Nobody may count on an acknowledgement of a member that a promotion would not ask.
-		p.retry(waitMySQL/2, SetAcknowledging{m.Name, false})
+		p.retry(waitMySQL/2, SetAcknowledging{m.Name, false, primary.Name})
 		return "switching its acknowledgements off until it is a voter"
 	case m.Ordinal >= p.Replicas:
 		return ""
@@ -61,6 +59,13 @@ func (p *planner) strangerAcknowledges(newcomer, primary *Member) bool {
 	return primary.SQL.SemiSync.Clients > accounted
 }
 
+// acknowledges says whether a voter is to acknowledge. A primary that waits needs its acknowledgements until it no longer
+// does. One whose removal was begun gives none, also while the row that removes it still waits for others.
+func (p *planner) acknowledges(m, primary *Member) bool {
+	row := p.plan.Membership
+	return row.MayAcknowledge(m.Name) && m.Name != p.plan.Records.Leaving && len(row.Voters) > 1 && (p.Lossless || primary.SQL.SemiSync.SourceEnabled)
+}
+
 // acknowledgers counts the voters that acknowledge to the primary at the moment, but for one that is to leave.
 func (p *planner) acknowledgers(primary *Member, leaving string) int {
 	n := 0
@@ -82,8 +87,13 @@ func (p *planner) keepWait(primary *Member, admitting bool) {
 	if admitting || p.unconfirmed || p.busy(primary.Name) || p.changingVotes() {
 		return
 	}
+	if p.Lossless && len(row.Voters) == 1 && s.SourceEnabled && primary.SQL.PendingCommits > 0 {
+		// An admission was cut off, and its row may be among the commits that wait. Released, it would count.
+		p.standAlone(primary)
+		return
+	}
 	if s.SourceEnabled != enabled || enabled && s.WaitCount != row.WaitCount() {
-		p.retry(waitMySQL/2, SetSourceWait{Member: primary.Name, Enabled: enabled, W: row.WaitCount(), Alone: len(row.Voters) == 1 || !p.Lossless})
+		p.retry(waitMySQL/2, SetSourceWait{Member: primary.Name, Enabled: enabled, W: row.WaitCount(), Alone: !p.Lossless})
 		return
 	}
 	if !row.Settled() && p.leaverIsSilent(row) {
@@ -99,7 +109,7 @@ func (p *planner) leaverIsSilent(row Membership) bool {
 			continue
 		}
 		switch m := p.Members[name]; {
-		case m == nil || !m.verified() && p.CloudReachable && m.halted():
+		case m == nil || !m.verified() && p.off(m):
 		case !m.verified() || m.SQL.SemiSync.ReplicaActive || m.SQL.SemiSync.ReplicaEnabled:
 			p.waitAtMost(waitMySQL)
 			return false
@@ -124,7 +134,7 @@ func (p *planner) expel(m, primary *Member) bool {
 	}
 	p.plan.Records.Leaving = m.Name
 	if m.SQL.SemiSync.ReplicaEnabled || m.SQL.SemiSync.ReplicaActive {
-		p.retry(waitMySQL/2, SetAcknowledging{m.Name, false})
+		p.retry(waitMySQL/2, SetAcknowledging{m.Name, false, primary.Name})
 		return false
 	}
 	p.removeVote(m, primary)
@@ -197,14 +207,15 @@ func (p *planner) removeLostVoters(primary *Member) {
 			continue
 		}
 		if m == nil {
-			m = &Member{Name: name} // EC2 shows nothing of it
+			m = &Member{Name: name, DownSince: p.CloudTaken.Add(-lateAnswers)} // neither EC2 nor the records know anything of it
 		}
 		if p.volumeLost(m) {
 			if in := m.CurrentInstance(); in != nil {
 				p.stop(m, in)
 			}
 		}
-		if !m.halted() {
+		if !p.off(m) {
+			p.waitAtMost(waitEC2)
 			continue
 		}
 		lost = append(lost, m)
@@ -239,6 +250,13 @@ func (p *planner) finishLeaving(primary *Member) {
 	if !row.Has(leaving) || m != nil && m.verified() && primary.SQL.PendingCommits == 0 {
 		p.plan.Records.Leaving = ""
 	}
+}
+
+// off says whether it is certain that no machine of a member runs mysqld as it was last seen: EC2 calls all of them off, in an
+// answer that cannot be from before the member was last reached. One that was started again acknowledges nothing, and takes
+// no writes.
+func (p *planner) off(m *Member) bool {
+	return p.CloudReachable && m.halted() && !m.DownSince.IsZero() && p.CloudTaken.Sub(m.DownSince) >= lateAnswers
 }
 
 // volumeLost says whether EC2 has denied a member's volume for so long that it is believed.

@@ -27,17 +27,23 @@ type child struct {
 	err     error
 }
 
+// surroundings are the world as a child has to know it.
+func (w *world) surroundings(ec2 string) surroundings {
+	s := surroundings{EC2: ec2, Members: map[string]string{}}
+	if w.kube != nil {
+		s.Host, s.CA, s.Certificate, s.Key = w.kube.Host, w.kube.CAData, w.kube.CertData, w.kube.KeyData
+	}
+	for address, m := range w.fleet.members {
+		s.Members[address] = m.listener.Addr().String()
+	}
+	return s
+}
+
 // startChild runs an operator in a process of its own. It logs to the file given, and ends with ctx or by stop.
 func (w *world) startChild(ctx context.Context, ec2 string, log *os.File) (*child, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
-	}
-	s := surroundings{
-		Host: w.kube.Host, CA: w.kube.CAData, Certificate: w.kube.CertData, Key: w.kube.KeyData, EC2: ec2, Members: map[string]string{},
-	}
-	for address, m := range w.fleet.members {
-		s.Members[address] = m.listener.Addr().String()
 	}
 	c := &child{command: exec.CommandContext(ctx, self), ended: make(chan struct{})}
 	c.command.Env = append(os.Environ(), childVariable+"=1")
@@ -54,7 +60,7 @@ func (w *world) startChild(ctx context.Context, ec2 string, log *os.File) (*chil
 	if err := c.command.Start(); err != nil {
 		return nil, fmt.Errorf("start the operator's process: %w", err)
 	}
-	err = json.NewEncoder(stdin).Encode(s)
+	err = json.NewEncoder(stdin).Encode(w.surroundings(ec2))
 	line, readErr := bufio.NewReader(stdout).ReadString('\n')
 	go func() {
 		defer close(c.ended)

@@ -159,7 +159,7 @@ func (w *world) mustUse(b *testing.B, pid int) usage {
 // sweepCalls is how many calls a sweep takes at least: each kind's pages.
 func (w *world) sweepCalls() int {
 	pages := func(n int) int { return max(1, (n+pageSize-1)/pageSize) }
-	const statusAndSnapshots = 3 + 1 // three questions about checks and events, one about snapshots: nothing is listed there in a steady state
+	const statusAndSnapshots = 4 + 1 // four questions about checks and events, one about snapshots: nothing is listed there in a steady state
 	machines := w.size * membersEach
 	return 2*pages(machines) + pages(w.size) + statusAndSnapshots
 }

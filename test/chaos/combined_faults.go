@@ -2,8 +2,6 @@ package chaos
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -26,21 +24,15 @@ const (
 func combinedFaults() []Fault {
 	return []Fault{
 		{"several at once", severalAtOnce, short, long},
-		{"all members lose their power", func(ctx context.Context, s *Scene) error {
-			for _, m := range append([]v1alpha1.MemberStatus{s.Primary}, s.Replicas...) {
-				s.undo("poweron", m.InstanceID)
-				if err := s.do(ctx, "powercut", m.InstanceID); err != nil {
-					return err
-				}
-			}
-			return nil
-		}, short, long},
+		{"all members lose their power", fullOutage, short, long},
 		{"a second failover right after the first", secondFailover, short, long},
 		{"switchover", func(ctx context.Context, s *Scene) error {
 			return s.switchover(ctx, s.Replicas[0].Name)
 		}, moment, short},
 		{"huge transaction in a switchover", hugeTransaction, moment, short},
-		{"global read lock in a switchover", readLock, moment, short},
+		{"locked tables in a switchover", tableLock, moment, short},
+		{"global read lock in a switchover", func(ctx context.Context, s *Scene) error { return readLock(ctx, s, s.Primary) }, moment, short},
+		{"global read lock on the target of a switchover", func(ctx context.Context, s *Scene) error { return readLock(ctx, s, s.Replicas[0]) }, moment, short},
 		{"power cut, primary, in a switchover", func(ctx context.Context, s *Scene) error {
 			if err := s.askSwitchover(ctx, s.Replicas[0].Name); err != nil {
 				return err
@@ -61,6 +53,23 @@ func combinedFaults() []Fault {
 			return s.do(ctx, "powercut", s.Replicas[0].InstanceID)
 		}, short, long},
 	}
+}
+
+// fullOutage takes the power of all machines, and gives it back in another order, one after another.
+func fullOutage(ctx context.Context, s *Scene) error {
+	all := append([]v1alpha1.MemberStatus{s.Primary}, s.Replicas...)
+	for _, m := range all {
+		if err := s.do(ctx, "powercut", m.InstanceID); err != nil {
+			return err
+		}
+	}
+	s.Random.Shuffle(len(all), func(a, b int) { all[a], all[b] = all[b], all[a] })
+	for _, m := range all {
+		rest := between(s.Random, 0, short)
+		s.undo("poweron", m.InstanceID)
+		s.later(func(ctx context.Context) error { return pause(ctx, rest) })
+	}
+	return nil
 }
 
 // severalAtOnce does two or three of the faults of machines and networks within seconds.
@@ -139,64 +148,4 @@ func (s *Scene) awaitSwitchover(ctx context.Context) error {
 			return fmt.Errorf("the operator is not done with the switchover after %s: %w", switchoverTimeout, err)
 		}
 	}
-}
-
-// hugeTransaction writes many rows in one transaction, which is still open, or still under way, when a switchover is asked
-// for. Whether it is committed is its client's to know; the rows are not the ledger's.
-func hugeTransaction(ctx context.Context, s *Scene) error {
-	return s.duringSwitchover(ctx, func(ctx context.Context, db *sql.DB) error {
-		for _, statement := range []string{
-			"CREATE TABLE IF NOT EXISTS huge (id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY, text VARCHAR(255) NOT NULL)",
-			"BEGIN",
-			"INSERT INTO huge (text) SELECT REPEAT('x', 200) FROM (SELECT 1 FROM information_schema.columns a, information_schema.columns b LIMIT 200000) t",
-		} {
-			if _, err := db.ExecContext(ctx, statement); err != nil {
-				return err
-			}
-		}
-		if err := pause(ctx, between(s.Random, 0, short)); err != nil {
-			return err
-		}
-		_, err := db.ExecContext(ctx, "COMMIT")
-		return err
-	})
-}
-
-// readLock holds table locks while a switchover is asked for. The application's user may lock its own tables only, which
-// holds up read-only mode as the global lock does.
-func readLock(ctx context.Context, s *Scene) error {
-	return s.duringSwitchover(ctx, func(ctx context.Context, db *sql.DB) error {
-		for _, statement := range []string{
-			"CREATE TABLE IF NOT EXISTS huge (id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY, text VARCHAR(255) NOT NULL)",
-			"LOCK TABLES huge WRITE",
-		} {
-			if _, err := db.ExecContext(ctx, statement); err != nil {
-				return err
-			}
-		}
-		return pause(ctx, between(s.Random, moment, short))
-	})
-}
-
-// duringSwitchover lets a client do something at the primary, and asks for a switchover in the middle of it. The operator
-// may end the client's connection.
-func (s *Scene) duringSwitchover(ctx context.Context, client func(context.Context, *sql.DB) error) error {
-	db, err := s.open(s.load.theService())
-	if err != nil {
-		return err
-	}
-	defer func() { _ = db.Close() }()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	done := make(chan error, 1)
-	go func() { done <- client(ctx, db) }()
-	if err := pause(ctx, moment); err != nil {
-		return err
-	}
-	err = s.switchover(ctx, s.Replicas[0].Name)
-	cancel()
-	if ended := <-done; ended != nil && !errors.Is(ended, context.Canceled) {
-		s.say("     the client in the way was told: %v", ended)
-	}
-	return err
 }

@@ -7,9 +7,6 @@ func Faults() []Fault {
 	return slices.Concat(machineFaults(), networkFaults(), cloudFaults(), operatorFaults(), combinedFaults())
 }
 
-// All wants every kind of fault.
-func All(Fault) bool { return true }
-
 // Order draws a number of faults: every kind in random order, then every kind again.
 func (w *World) Order(count int, wanted func(Fault) bool) []Fault {
 	kinds := slices.DeleteFunc(Faults(), func(f Fault) bool { return !wanted(f) })

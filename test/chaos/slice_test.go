@@ -23,6 +23,9 @@ const (
 	deleteTimeout = 3 * time.Minute
 )
 
+// quick leaves out what takes minutes by its nature: mysqld tries again to write to a full disk after a minute.
+func quick(f Fault) bool { return f.Name != "disk full, primary" }
+
 // TestChaosSlice does a few seeded faults of all that `make chaos` does. It runs on a lab that is up.
 func TestChaosSlice(t *testing.T) {
 	seed, err := strconv.ParseUint(os.Getenv("NAIROBI_SEED"), 10, 64)
@@ -53,7 +56,7 @@ func TestChaosSlice(t *testing.T) {
 		t.Fatal(err)
 	}
 	var results []Result
-	for _, f := range world.Order(sliceFaults, All) {
+	for _, f := range world.Order(sliceFaults, quick) {
 		began := time.Now()
 		result, err := world.Run(t.Context(), f)
 		results = append(results, result)

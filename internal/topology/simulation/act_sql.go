@@ -39,11 +39,7 @@ func (p *process) takeInSQL(action topology.Action, plan topology.Plan, o topolo
 	case topology.Demote:
 		return m.Demote(ctx)
 	case topology.CloneFrom:
-		donor, err := p.op.member(o, a.Donor)
-		if err != nil {
-			return err
-		}
-		return m.CloneFrom(ctx, donor.in.Address)
+		return p.cloneFrom(m, a, o)
 	case topology.ReplicateFrom:
 		return m.ReplicateFrom(ctx, a.SourceAddress)
 	case topology.AdmitVoter:
@@ -75,6 +71,14 @@ func (p *process) takeInSQL(action topology.Action, plan topology.Plan, o topolo
 		return nil
 	}
 	return fmt.Errorf("nobody knows how to %s", action)
+}
+
+func (p *process) cloneFrom(m *member, a topology.CloneFrom, o topology.Observed) error {
+	donor, err := p.op.member(o, a.Donor)
+	if err != nil {
+		return err
+	}
+	return m.CloneFrom(p.context(), donor.in.Address)
 }
 
 // member returns the handle of a member as it was observed.

@@ -2,6 +2,8 @@ package simulation
 
 import (
 	"slices"
+	"strconv"
+	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
@@ -144,6 +146,30 @@ var faults = []fault{
 	{"the operator freezes at a call", 14, func(w *world) {
 		w.leader.freezeIn, w.leader.freezeFor = 1+w.rng.IntN(60), w.between(second, 90*second)
 	}},
+	{"a person asks for a switchover", 8, func(w *world) { w.askForSwitchover() }},
+	{"settings are changed", 4, func(w *world) {
+		w.desired.Settings = map[string]string{"innodb_log_file_size": strconv.Itoa(w.rng.IntN(4))}
+	}},
+	{"the cluster is sent to sleep for a while", 3, func(w *world) {
+		w.desired.Hibernate = true
+		w.after(w.between(5*second, 120*second), func() { w.desired.Hibernate = false })
+	}},
+	{"EC2 announces a disruption", 4, func(w *world) {
+		if in := w.someMachine(); in != nil {
+			in.Event, in.EventAt = "system-reboot", w.time().Add(time.Duration(w.between(minute, 30*60*minute))*time.Millisecond)
+			w.noteInstance(in)
+		}
+	}},
+	{"a person writes to a replica", 3, func(w *world) {
+		if s := w.someServer(); s != nil && w.shape.volumesLost == 0 && !s.writable && s.st.committed == len(s.st.binlog) && !s.st.hollow {
+			s.writeByHand()
+		}
+	}},
+	{"a replica's data differs", 3, func(w *world) {
+		if s := w.someServer(); s != nil && w.canDiverge(s) {
+			s.st.diverged = true
+		}
+	}},
 	{"the records are lost", 2, func(w *world) {
 		if w.shape.volumesLost > 0 && w.votersAre(2) {
 			return
@@ -202,8 +228,13 @@ func (w *world) heal() {
 	w.net = network{}
 	w.shape.weather = weather{}
 	clear(w.cloud.noRoom)
+	w.desired.Hibernate = false
 	for _, in := range w.cloud.instances {
 		w.thawMachine(in)
+		if in.Event != "" {
+			in.Event, in.EventAt = "", time.Time{}
+			w.noteInstance(in)
+		}
 		if in.powered && in.server == nil {
 			w.bootMySQL(in, w.between(second, 8*second))
 		}
@@ -282,13 +313,16 @@ func (w *world) canSpare(v *volume) bool {
 	if v.st == nil {
 		return true
 	}
-	if w.shape.volumesLost > 0 || w.desired.DeletionPolicy != v1alpha1.DeletionPolicySnapshot || w.pairForgotten() {
+	if w.shape.volumesLost > 0 || w.desired.DeletionPolicy != v1alpha1.DeletionPolicySnapshot || w.pairForgotten() || w.changing() {
 		return false
 	}
 	var others []*store
 	for _, other := range w.cloud.volumes {
 		if other.st == nil {
 			continue
+		}
+		if other.st.diverged {
+			return false
 		}
 		if other.st.row != nil && other.st.row.W == 0 || other.st.row == nil && w.desired.Replicas < 3 {
 			return false
@@ -321,6 +355,43 @@ func (w *world) pairForgotten() bool {
 		return false
 	}
 	return w.votersAre(2)
+}
+
+// askForSwitchover names some member, or one that is none.
+func (w *world) askForSwitchover() {
+	w.desired.SwitchoverTo = w.desired.MemberName(w.rng.IntN(w.desired.Replicas + 1))
+	w.say("asked for %s as primary", w.desired.SwitchoverTo)
+}
+
+// canDiverge says whether a replica may come to hold other data than it should: another voter must be able to take over.
+func (w *world) canDiverge(s *mysqld) bool {
+	if s.writable || !s.sqlRunning || s.st.hollow || w.desired.Replicas < 3 || w.shape.volumesLost > 0 {
+		return false
+	}
+	return !slices.ContainsFunc(w.cloud.volumes, func(v *volume) bool { return v.st != nil && v.st.diverged })
+}
+
+// writeByHand commits a transaction that nobody else has.
+func (s *mysqld) writeByHand() {
+	l, st := s.w.ledger, s.st
+	id := l.record(transaction{uuid: st.uuid, number: l.next(st.uuid, st.executed.bitset), client: -1})
+	st.binlog = append(st.binlog, id)
+	st.committed = len(st.binlog)
+	s.execute(id)
+}
+
+// changing says whether a change of the voters is under way.
+func (w *world) changing() bool {
+	if w.kube.records.Leaving != "" {
+		return true
+	}
+	return slices.ContainsFunc(w.cloud.volumes, func(v *volume) bool {
+		if v.st == nil {
+			return false
+		}
+		return v.st.row != nil && len(v.st.row.Previous) > 0 ||
+			slices.ContainsFunc(v.st.binlog[v.st.committed:], func(id int) bool { return w.ledger.all[id].row != nil })
+	})
 }
 
 // votersAre says whether any member has a row with so many voters.

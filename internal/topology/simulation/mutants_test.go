@@ -98,7 +98,8 @@ var mutants = []mutant{
 			return err
 		}
 `,
-		new: `		if err := c.stopReplica(); err != nil {
+		new: `		_ = received
+		if err := c.stopReplica(); err != nil {
 			return err
 		}
 `, stands: "internal/mysql", breaks: []string{droppedRelay},

@@ -20,7 +20,7 @@ const (
 	// mutantSchedules is within how many schedules a mutant has to be noticed.
 	mutantSchedules = 4_000
 	// mutantTime is how long one may take, building included.
-	mutantTime = 5 * time.Minute
+	mutantTime = 15 * time.Minute
 )
 
 // verdict is how TestSchedules tells of a broken invariant.
@@ -53,16 +53,16 @@ func (m mutant) mustBeNoticed(t *testing.T, root string) {
 	out, err := run.CombinedOutput()
 	found := verdict.FindSubmatch(out)
 	if err == nil || found == nil {
-		t.Fatalf("%d schedules and nothing is broken (%v):\n%s", mutantSchedules, err, out)
+		t.Fatalf("%s: %d schedules and nothing is broken (%v):\n%s", m.name, mutantSchedules, err, out)
 	}
 	expected := m.breaks
 	if expected == nil {
 		expected = losesCommits
 	}
 	if invariant := string(found[2]); !slices.Contains(expected, invariant) {
-		t.Errorf("broken is %q, expected one of %q:\n%s", invariant, expected, out)
+		t.Errorf("%s: broken is %q, expected one of %q:\n%s", m.name, invariant, expected, out)
 	}
-	t.Logf("after %s schedules, %s: %s", found[1], time.Since(began).Round(time.Second), found[2])
+	t.Logf("%s: after %s schedules, %s: %s", m.name, found[1], time.Since(began).Round(time.Second), found[2])
 }
 
 // build compiles the simulation's tests with the patched file in the place of the real one, which stays as it is.

@@ -233,17 +233,22 @@ func (op *operator) reconcile(p *process) int64 {
 		}
 	}
 	w.checkPlan(plan, o)
-	if !lost || o.CloudReachable {
-		if err := p.saveRecords(func(r *topology.Records) { *r = plan.Records.Clone() }); err != nil {
-			w.say("%s: %v", op.name, err)
-			return second
-		}
+	if lost && !o.CloudReachable {
+		// Rebuilt records cannot be saved yet. An action that saves its part of them would make lost ones pass for whole.
+		return second
+	}
+	if err := p.saveRecords(func(r *topology.Records) { *r = plan.Records.Clone() }); err != nil {
+		w.say("%s: %v", op.name, err)
+		return second
 	}
 	failed := op.act(p, plan, o)
 	op.publish(p, plan, o)
 	if w.leader == op {
 		w.passes++
 		w.plan = plan
+		if to := d.SwitchoverTo; to != "" && (plan.Primary == to || plan.SwitchoverRefused != "") && w.desired.SwitchoverTo == to {
+			w.desired.SwitchoverTo = "" // done with, as controllers remove the annotation
+		}
 		if plan.Gone {
 			w.gone = true
 		}

@@ -1,0 +1,214 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/mysqld"
+)
+
+// TestFormerPrimaryAcknowledgesAtOnce: in a cluster of two, the former primary's acknowledgements are all there are. They
+// come before it has ended its own wait for some, which takes long.
+func TestFormerPrimaryAcknowledgesAtOnce(t *testing.T) {
+	w, m := settle(t, newPool(t, nil))
+	ctx := t.Context()
+	exec(t, root(t, w.servers[0]), "CREATE DATABASE IF NOT EXISTS shop")
+	exec(t, root(t, w.servers[0]), "CREATE TABLE IF NOT EXISTS shop.p (id INT PRIMARY KEY AUTO_INCREMENT)")
+	must(t, m[2].StopIOThread(ctx))
+	must(t, m[0].SetAcknowledging(ctx, true))
+	must(t, m[0].Demote(ctx))
+	must(t, m[1].WaitApplied(ctx, m[0].Observe(ctx).Executed, 20*time.Second))
+	must(t, m[1].Promote(ctx, PromoteSpec{SemiSync: true, W: 1}))
+	write := connect(t, w.servers[1], "&INSERT INTO shop.p VALUES ()")
+	acknowledged := false
+	former := w.members(t, newPool(t, func(o *Options) {
+		o.Hook = func(op, phase string) error {
+			if op == "role/source-enabled" && phase == "before" {
+				select {
+				case err := <-write.ended:
+					acknowledged = err == nil
+				case <-time.After(20 * time.Second):
+				}
+			}
+			return nil
+		}
+	}))[0]
+	must(t, former.ReplicateFrom(ctx, w.servers[1].IP(), mysqld.Port))
+	if !acknowledged {
+		t.Error("nobody acknowledged while the former primary still waited for acknowledgements")
+	}
+	o := former.Observe(ctx)
+	if o.SemiSync.SourceEnabled || !o.Replication.SQLRunning || o.Replication.IOState == IOOff {
+		t.Errorf("the former primary: %+v, %+v", o.SemiSync, o.Replication)
+	}
+	must(t, former.WaitApplied(ctx, m[1].Observe(ctx).Executed, 20*time.Second))
+
+	// Cut off after its thread was started, the next call goes on from there.
+	must(t, former.SetSourceWait(ctx, true, 1))
+	must(t, former.ReplicateFrom(ctx, w.servers[1].IP(), mysqld.Port))
+	if o = former.Observe(ctx); o.SemiSync.SourceEnabled || !o.Replication.SQLRunning {
+		t.Errorf("the former primary: %+v, %+v", o.SemiSync, o.Replication)
+	}
+	// Back to where every test begins.
+	must(t, m[1].Demote(ctx))
+	must(t, m[0].WaitApplied(ctx, m[1].Observe(ctx).Executed, 20*time.Second))
+	must(t, m[0].Promote(ctx, PromoteSpec{SemiSync: true, W: 1}))
+	must(t, m[1].ReplicateFrom(ctx, w.servers[0].IP(), mysqld.Port))
+}
+
+// fleet is a crowd of clients that insert numbers and note which were acknowledged.
+type fleet struct {
+	mu           sync.Mutex
+	primary      *mysqld.Server
+	acknowledged map[int]bool
+	last         time.Time
+	gap          time.Duration
+	refused      int
+}
+
+func (f *fleet) note(id int, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err != nil {
+		f.refused++
+		return
+	}
+	now := time.Now()
+	if !f.last.IsZero() {
+		f.gap = max(f.gap, now.Sub(f.last))
+	}
+	f.last = now
+	f.acknowledged[id] = true
+}
+
+func (f *fleet) target() *mysqld.Server {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.primary
+}
+
+func (f *fleet) moveTo(s *mysqld.Server) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.primary = s
+}
+
+// write inserts numbers until ctx ends. A client that is refused connects again, where the primary is by then.
+func (f *fleet) write(ctx context.Context, t *testing.T, client, clients int) {
+	var db *sql.DB
+	var at *mysqld.Server
+	for n := client; ctx.Err() == nil; n += clients {
+		if s := f.target(); s != at || db == nil {
+			db, at = root(t, s), s
+		}
+		_, err := db.ExecContext(ctx, "INSERT INTO load_test.t (id) VALUES (?)", n)
+		if ctx.Err() != nil {
+			return
+		}
+		f.note(n, err)
+		// Clients that never paused would leave the appliers no processor, and measure nothing but that.
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// TestSwitchoverUnderLoad hands the writes of a busy primary over and back, and finds every acknowledged row afterwards.
+func TestSwitchoverUnderLoad(t *testing.T) {
+	w, m := settle(t, newPool(t, nil))
+	ctx := t.Context()
+	exec(t, root(t, w.servers[0]), "DROP DATABASE IF EXISTS load_test")
+	exec(t, root(t, w.servers[0]), "CREATE DATABASE load_test")
+	exec(t, root(t, w.servers[0]), "CREATE TABLE load_test.t (id INT PRIMARY KEY)")
+	must(t, m[0].SetAcknowledging(ctx, true)) // counts once it is a replica
+
+	const clients = 8
+	f := &fleet{primary: w.servers[0], acknowledged: map[int]bool{}}
+	running, stop := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	for client := range clients {
+		group.Go(func() { f.write(running, t, client, clients) })
+	}
+	time.Sleep(time.Second)
+	for from, to := range []int{1, 0} {
+		f.mu.Lock()
+		f.gap = 0
+		f.mu.Unlock()
+		hand(t, w, m, from, to, 2, f)
+		time.Sleep(time.Second)
+		f.mu.Lock()
+		t.Logf("from %s to %s: longest time without an acknowledged write %s", w.servers[from].Name, w.servers[to].Name, f.gap.Round(time.Millisecond))
+		f.mu.Unlock()
+	}
+	stop()
+	group.Wait()
+	if f.refused == 0 || len(f.acknowledged) < 20 {
+		t.Errorf("%d acknowledged, %d refused: that was no load", len(f.acknowledged), f.refused)
+	}
+	db := root(t, w.servers[0])
+	rows, err := db.QueryContext(ctx, "SELECT id FROM load_test.t")
+	must(t, err)
+	defer rows.Close()
+	for rows.Next() {
+		var id int
+		must(t, rows.Scan(&id))
+		delete(f.acknowledged, id)
+	}
+	must(t, rows.Err())
+	if len(f.acknowledged) > 0 {
+		t.Errorf("%d acknowledged rows are lost", len(f.acknowledged))
+	}
+}
+
+// hand does what a switchover does, in its order.
+func hand(t *testing.T, w *world, m []*Member, from, to, other int, f *fleet) {
+	t.Helper()
+	ctx := t.Context()
+	// What the new primary is behind by, writers would wait for: it catches up while they go on.
+	for range 20 {
+		began := time.Now()
+		must(t, m[to].WaitApplied(ctx, m[from].Observe(ctx).Executed, 20*time.Second))
+		if time.Since(began) < 200*time.Millisecond {
+			break
+		}
+	}
+	began := time.Now()
+	step := func(name string) { t.Logf("%8s %s", time.Since(began).Round(time.Millisecond), name) }
+	must(t, m[from].DemoteBounded(ctx, DemoteSpec{Patience: time.Second, Kill: true}))
+	step("demoted")
+	for {
+		executed := m[from].Observe(ctx).Executed
+		must(t, m[to].WaitApplied(ctx, executed, 20*time.Second))
+		must(t, m[to].StopIOThread(ctx))
+		must(t, m[other].StopIOThread(ctx))
+		// A prepared XA transaction may have been committed until nobody could acknowledge it any more.
+		if m[from].Observe(ctx).Executed == executed {
+			break
+		}
+		must(t, m[to].StartReplica(ctx))
+		must(t, m[other].StartReplica(ctx))
+	}
+	step("applied and fenced")
+	must(t, m[to].Promote(ctx, PromoteSpec{SemiSync: true, W: 1}))
+	f.moveTo(w.servers[to])
+	step("promoted")
+	var group sync.WaitGroup
+	for _, i := range []int{from, other} {
+		group.Go(func() {
+			err := ErrNotApplied
+			for errors.Is(err, ErrNotApplied) { // a replica that is far behind
+				err = m[i].ReplicateFrom(ctx, w.servers[to].IP(), mysqld.Port)
+			}
+			if err != nil {
+				t.Error(fmt.Errorf("%s: %w", w.servers[i].Name, err))
+			}
+			step(w.servers[i].Name + " replicates")
+		})
+	}
+	group.Wait()
+	_, err := m[from].DisconnectClients(ctx)
+	must(t, err)
+}

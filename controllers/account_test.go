@@ -163,7 +163,7 @@ func TestClusterIsNotMadeAnewInAnotherAccount(t *testing.T) {
 			scenario.back(w)
 			w.drive(w.newOperator(nil), patience, w.conditionHas(v1alpha1.ConditionCloudReachable, "True/"))
 			must(t, w.client.Delete(t.Context(), w.cluster))
-			w.drive(o, patience, w.gone)
+			w.drive(w.newOperator(nil), patience, w.gone)
 			w.nothing(0)
 		})
 	}

@@ -162,9 +162,11 @@ func (s *scope) record(member string) topology.Record {
 }
 
 // remember saves the records that the plan needs before any action is taken. Lost records are rebuilt only from what EC2
-// shows, so while it is silent there is nothing to save.
+// shows: while it is silent there is nothing to save, and nothing is done either, because what an action saves would
+// pass for all there ever was.
 func (r *MySQLClusterReconciler) remember(ctx context.Context, s *scope) error {
 	if s.recordsLost && !s.observed.CloudReachable {
+		s.plan.Actions = nil
 		return nil
 	}
 	next := s.plan.Records.Clone()

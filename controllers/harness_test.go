@@ -159,7 +159,7 @@ func (w *world) newOperator(transport func(http.RoundTripper) http.RoundTripper)
 func (w *world) equip(o *operator, transport func(http.RoundTripper) http.RoundTripper, sql mysql.Options) *operator {
 	o.MySQLClusterReconciler = &MySQLClusterReconciler{
 		Client: mortal{w.client, o}, Reader: w.client,
-		Clouds: ec2.NewFactory(ec2.Options{Endpoint: w.proxy.Endpoint(), Middleware: transport, SweepInterval: time.Second, CallTimeout: 2 * time.Second}),
+		Clouds: ec2.NewFactory(ec2.Options{Endpoint: w.proxy.Endpoint(), Middleware: transport, SweepInterval: time.Second, CallTimeout: 10 * time.Second}),
 		SQL:    mysql.NewPool(sql), Prober: mysql.NewProber(mysql.ProberOptions{Pool: mysql.Options{Dial: sql.Dial}}),
 		Events: events.NewFakeRecorder(10000), Clock: clock.RealClock{}, Metrics: NewMetrics(prometheus.NewRegistry()),
 		Config: Config{SystemNamespace: w.system, ClusterDomain: "cluster.local"}, memory: newMemory(),

@@ -33,8 +33,14 @@ func (m Membership) LedBy(member string) Membership {
 	return Membership{Primary: member, Voters: slices.Clone(m.Voters), Previous: slices.Clone(m.Previous), W: m.W}
 }
 
+// unseenEpochs is how many epochs are skipped after the records were lost: rows with them may wait somewhere to be acknowledged.
+const unseenEpochs = 100
+
 // at gives a membership the next epoch, and remembers it: rows planned later always have a higher one.
 func (p *planner) at(m Membership) Membership {
+	if p.plan.Records.Epoch == 0 && p.Records.AloneUnknown {
+		p.plan.Records.Epoch = p.newestEpoch + unseenEpochs
+	}
 	p.plan.Records.Epoch = max(p.plan.Records.Epoch, p.newestEpoch) + 1
 	m.Epoch = p.plan.Records.Epoch
 	return m

@@ -11,6 +11,7 @@ var regressions = []struct {
 	{1, 9, "two members, each promoted without the other, unseated one another for ever"},
 	{1, 615, "after lost records two members never elected one of them again"},
 	{1, 863, "a volume that could not be spared was lost"},
+	{1, 3276, "after lost records a primary was left alone since an epoch that a waiting row had already"},
 	{2, 1019, "asynchronous: the member promoted last was known to nobody else, and another was opened beside it"},
 	{2, 1203, "an errant voter neither acknowledged nor could leave, as the other replica's volume was lost"},
 	{2, 1444, "asynchronous: as in 1019, after a frozen machine"},

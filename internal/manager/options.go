@@ -107,6 +107,8 @@ func (s Surroundings) filled(registry prometheus.Registerer) Surroundings {
 func cacheOptions(namespace string) cache.Options {
 	own := labels.SelectorFromSet(labels.Set{v1alpha1.LabelManagedBy: v1alpha1.FieldManager})
 	return cache.Options{
+		// Who set which field is nobody's business here, and would be a tenth of what is kept.
+		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
 			&corev1.Secret{}:             {Label: own},
 			&corev1.Service{}:            {Label: own},

@@ -23,6 +23,8 @@ func TestSourceSilence(t *testing.T) {
 	m := w.members(t, newPool(t, nil))
 	silence := func() time.Duration { return m[1].Observe(ctx).Replication.SourceSilence }
 
+	// A thread that has only just connected shows what came before, until the first heartbeat.
+	waitFor(t, "a heartbeat", func() bool { return silence() < time.Second })
 	var longest time.Duration
 	for range 15 { // heartbeats alone, one a second
 		longest = max(longest, silence())

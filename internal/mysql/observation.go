@@ -80,7 +80,8 @@ type Replication struct {
 	AutoPosition bool
 	// SourceSilence is how long ago the source last sent something, by the member's own clock: a heartbeat, which comes
 	// every second while there is nothing else, or a transaction. While one large transaction arrives it grows, and after
-	// a change of source it is that of the old one until the new one speaks. Negative: nothing since the server started.
+	// the thread has connected it shows what came before for up to a second, also what came from another source.
+	// Negative: nothing since the server started.
 	SourceSilence time.Duration
 }
 

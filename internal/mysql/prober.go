@@ -161,15 +161,18 @@ func (p *Prober) run(b *probe) {
 	defer p.pool.Forget(b.key)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	// Every second tick writes; those between look whether the write before has been answered.
-	ticker := p.options.Clock.NewTicker(p.options.Interval / 2)
+	ticker := p.options.Clock.NewTicker(p.options.Interval)
 	defer ticker.Stop()
+	// While a write is under way it is looked at in between, too. One that is answered at once wakes nobody for that.
+	overdue := p.options.Clock.NewTimer(p.options.Interval / 2)
+	defer overdue.Stop()
 	results := make(chan error, 1)
-	busy, due := false, false
+	busy := false
 	start := func() {
 		if !busy {
 			busy = true
 			b.began = p.options.Clock.Now()
+			overdue.Reset(p.options.Interval / 2)
 			go func() { results <- p.write(ctx, b) }()
 		}
 	}
@@ -184,11 +187,12 @@ func (p *Prober) run(b *probe) {
 			return
 		case err := <-results:
 			busy = false
+			overdue.Stop()
 			p.record(b, err)
+		case <-overdue.C():
+			overdue.Reset(p.options.Interval / 2)
 		case <-ticker.C():
-			if due = !due; !due {
-				start()
-			}
+			start()
 		}
 		p.judge(b, busy)
 	}

@@ -25,10 +25,11 @@ func TestFormerPrimaryAcknowledgesAtOnce(t *testing.T) {
 	must(t, m[1].WaitApplied(ctx, m[0].Observe(ctx).Executed, 20*time.Second))
 	must(t, m[1].Promote(ctx, PromoteSpec{SemiSync: true, W: 1}))
 	write := connect(t, w.servers[1], "&INSERT INTO shop.p VALUES ()")
-	acknowledged := false
+	acknowledged, looked := false, false
 	former := w.members(t, newPool(t, func(o *Options) {
 		o.Hook = func(op, phase string) error {
-			if op == "role/source-enabled" && phase == "before" {
+			if op == "role/source-enabled" && phase == "before" && !looked {
+				looked = true
 				select {
 				case err := <-write.ended:
 					acknowledged = err == nil

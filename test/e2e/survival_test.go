@@ -45,10 +45,10 @@ func untouched(t *testing.T, before ec2.Inventory, uid string) {
 	}
 	states := map[string]string{}
 	for _, in := range before.Instances {
-		states[in.ID] = string(in.State)
+		states[in.ID] = in.State
 	}
 	for _, in := range after.Instances {
-		if states[in.ID] != string(in.State) {
+		if states[in.ID] != in.State {
 			t.Errorf("instance %s is %s and was %q", in.ID, in.State, states[in.ID])
 		}
 	}

@@ -46,9 +46,6 @@ func (m member) boot() time.Duration { return m.initialise.Sub(m.power) - m.wait
 func (m member) initialised() time.Duration { return m.starting.Sub(m.initialise) }
 func (m member) start() time.Duration       { return m.started.Sub(m.starting) }
 
-// up is its own time from power until its own mysqld serves.
-func (m member) up() time.Duration { return m.boot() + m.initialised() + m.start() }
-
 // piece is a part of a chain.
 type piece struct {
 	what string

@@ -100,6 +100,7 @@ func (w *world) changes() []string {
 }
 
 func TestClusterIsNotMadeAnewInAnotherAccount(t *testing.T) {
+	t.Parallel()
 	for name, scenario := range map[string]struct {
 		begin, turn, back func(*world)
 		says              string
@@ -120,7 +121,8 @@ func TestClusterIsNotMadeAnewInAnotherAccount(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, func(c *v1alpha1.MySQLCluster) {
+			t.Parallel()
+			w := newHomeWorld(t, func(c *v1alpha1.MySQLCluster) {
 				if scenario.begin != nil {
 					c.Spec.AWS.CredentialsSecretRef = &v1alpha1.LocalSecretReference{Name: "aws"}
 				}
@@ -171,7 +173,8 @@ func TestClusterIsNotMadeAnewInAnotherAccount(t *testing.T) {
 
 // Before anything was made nobody is held to an account.
 func TestAccountMayChangeBeforeTheBeginning(t *testing.T) {
-	w := newWorld(t, func(c *v1alpha1.MySQLCluster) { c.Spec.AWS.RoleARN = otherRole })
+	t.Parallel()
+	w := newHomeWorld(t, func(c *v1alpha1.MySQLCluster) { c.Spec.AWS.RoleARN = otherRole })
 	w.policy(anyAccount)
 	o := w.newOperator(nil)
 	// The subnets are the home account's.
@@ -183,7 +186,8 @@ func TestAccountMayChangeBeforeTheBeginning(t *testing.T) {
 
 // STS is silent: nothing is begun, but what was begun goes on wherever EC2 shows it.
 func TestUnknownAccount(t *testing.T) {
-	w := newWorld(t, func(c *v1alpha1.MySQLCluster) {
+	t.Parallel()
+	w := newHomeWorld(t, func(c *v1alpha1.MySQLCluster) {
 		c.Spec.AWS.CredentialsSecretRef = &v1alpha1.LocalSecretReference{Name: "aws"}
 	})
 	w.secret("aws", homeKeys())
@@ -214,12 +218,14 @@ func TestUnknownAccount(t *testing.T) {
 
 // What was never begun has nothing in EC2, and EC2 is not asked.
 func TestWhatWasNeverBegunGoesWithoutEC2(t *testing.T) {
+	t.Parallel()
 	for name, change := range map[string]func(*world){
 		"not allowed":             func(w *world) { w.policy("namespaces: {}\n") },
 		"credentials never there": func(*world) {},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, func(c *v1alpha1.MySQLCluster) {
+			t.Parallel()
+			w := newHomeWorld(t, func(c *v1alpha1.MySQLCluster) {
 				if name == "credentials never there" {
 					c.Spec.AWS.CredentialsSecretRef = &v1alpha1.LocalSecretReference{Name: "aws"}
 				}

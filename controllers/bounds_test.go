@@ -1,6 +1,9 @@
 package controllers
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -8,71 +11,219 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto/proxy"
 )
 
+const (
+	// silentCallsAMinute is the most that a silent EC2 is called within a minute, however often watches wake the operator: a
+	// look every two seconds of two calls, later a sweep every five of five, each tried twice.
+	silentCallsAMinute = 120
+	// troubledCallsAMinute is the same for an EC2 that answers while the members do not: a look every two seconds of two calls,
+	// a sweep now and then of up to seven, and the consoles.
+	troubledCallsAMinute = 100
+	// busyCallsAMinute is the same for a cluster that is made, mended and deleted within the minute.
+	busyCallsAMinute = 150
+	// silence is how long EC2 says nothing.
+	silence = 10 * time.Minute
+)
+
 // total sums the calls that reached EC2's proxy.
-func (w *world) total() int {
-	n := 0
-	for _, calls := range w.proxy.Counts() {
-		n += calls
-	}
-	return n
-}
+func (w *world) total() int { return len(w.proxy.Calls()) }
 
 // hammer runs passes far more often than any plan asks for.
-func (w *world) hammer(o *operator, passes int) {
+func (w *world) hammer(o *operator, n int) {
 	w.proxy.ResetCalls()
-	for range passes {
-		_, _ = w.pass(o)
-	}
+	w.passes(o, n)
 }
 
-func TestPassesOverASettledClusterMakeNoCalls(t *testing.T) {
+// busiestMinute are the calls of the minute in which most reached EC2's proxy since its log was emptied.
+func (w *world) busiestMinute() []proxy.Call {
+	calls := w.proxy.Calls()
+	slices.SortStableFunc(calls, func(a, b proxy.Call) int { return a.Time.Compare(b.Time) })
+	var busiest []proxy.Call
+	from := 0
+	for to, c := range calls {
+		for c.Time.Sub(calls[from].Time) > time.Minute {
+			from++
+		}
+		if to-from >= len(busiest) {
+			busiest = calls[from : to+1]
+		}
+	}
+	return busiest
+}
+
+// bounded fails the test when AWS was called more often within a minute than limit.
+func (w *world) bounded(limit int) {
+	w.t.Helper()
+	busiest := w.busiestMinute()
+	if len(busiest) <= limit {
+		return
+	}
+	text := ""
+	for _, c := range busiest {
+		text += fmt.Sprintf("\n%6.2fs %s %d %s", c.Time.Sub(busiest[0].Time).Seconds(), c.Action, c.Status, c.Fault)
+	}
+	w.t.Errorf("%d calls to AWS within a minute, at most %d were due:%s", len(busiest), limit, text)
+}
+
+func TestSettledClusterCostsAFewCallsHoweverOftenItIsLookedAt(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, nil)
 	o := w.newOperator(nil)
 	w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
 	w.drive(o, patience, w.conditionHas(v1alpha1.ConditionProgressing, "waiting for mysqld"))
-	w.hammer(o, 100)
-	// While its members are silent EC2 is swept every troubledAge: five describes.
-	if n := w.total(); n > 15 {
+	w.wait(time.Minute)
+	w.hammer(o, 100) // in two seconds
+	// While its members are silent EC2 is asked about their machines every two seconds, in two calls, and about each console
+	// once; and a sweep may be due.
+	if n := w.total(); n > 2+members+7 {
 		t.Errorf("%d calls in 100 passes: %v", n, w.proxy.Counts())
 	}
+	w.proxy.ResetCalls()
+	for end := w.clock.Now().Add(time.Minute); w.clock.Now().Before(end); {
+		w.follow(o, 1)
+	}
+	w.bounded(troubledCallsAMinute)
 }
 
-func TestSilentEC2IsNotHammeredAndNothingIsMadeTwice(t *testing.T) {
-	for name, rule := range map[string]proxy.Rule{
-		"refuses connections": {Kind: proxy.Refuse, Service: "*"},
-		"answers 503":         {Kind: proxy.Fail, Service: "*", Code: "Unavailable", Status: 503},
+// muteness are the ways in which EC2 says nothing.
+var muteness = map[string]proxy.Rule{
+	"refuses connections": {Kind: proxy.Refuse, Service: "*"},
+	"hangs":               {Kind: proxy.Hang, Service: "*"},
+	"answers 503":         {Kind: proxy.Fail, Service: "*", Code: "Unavailable", Status: 503},
+}
+
+// TestEC2IsSilentForTenMinutes lets EC2 fall silent at different points of a cluster's life. Meanwhile nothing is believed
+// to be gone, the condition says what is wrong, and EC2 is not hammered; afterwards everything goes on where it stood.
+func TestEC2IsSilentForTenMinutes(t *testing.T) {
+	t.Parallel()
+	for _, stage := range []struct {
+		name    string
+		arrange func(*world, *operator)
+		phase   v1alpha1.Phase
+	}{
+		{"before anything is made", func(*world, *operator) {}, v1alpha1.PhaseProvisioning},
+		{"while machines come up", func(w *world, o *operator) {
+			w.drive(o, patience, func() bool { return len(w.left().instances) > 0 })
+		}, v1alpha1.PhaseProvisioning},
+		{"when machines are up", func(w *world, o *operator) { w.drive(o, patience, w.machinesUp) }, v1alpha1.PhaseEC2Ready},
+		{"while the cluster is deleted", func(w *world, o *operator) {
+			w.drive(o, patience, w.machinesUp)
+			w.initialised()
+			w.delete()
+			w.drive(o, patience, func() bool { return len(w.left().snapshots) > 0 })
+		}, v1alpha1.PhaseDeleting},
 	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, nil)
-			_, err := w.proxy.Add(rule)
-			must(t, err)
-			o := w.newOperator(nil)
-			w.drive(o, patience, w.conditionHas(v1alpha1.ConditionCloudReachable, "False/CloudSilent"))
-			started := time.Now()
-			w.hammer(o, 200)
-			// A failed sweep (five calls, each tried twice) is repeated after a sixth of the sweep interval at the soonest.
-			sweeps := int(time.Since(started)/(time.Second/6)) + 2
-			if n := w.total(); n > sweeps*10 {
-				t.Errorf("%d calls in 200 passes, %d sweeps were due", n, sweeps)
+		for how, rule := range muteness {
+			if rule.Kind == proxy.Fail && stage.phase != v1alpha1.PhaseEC2Ready {
+				continue // an answer that is none is the same to the operator as none
 			}
-			w.proxy.Clear()
-			w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
-			w.oneOfEach(3)
-			if text := w.condition(v1alpha1.ConditionCloudReachable); text[:4] != "True" {
-				t.Errorf("EC2 answers again, the condition says %s", text)
-			}
-		})
+			t.Run(stage.name+", it "+how, func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t, nil)
+				if rule.Kind == proxy.Hang {
+					w.callTimeout = 500 * time.Millisecond // each of the many calls takes it in full
+				}
+				o := w.newOperator(nil)
+				stage.arrange(w, o)
+				volumes := w.dataVolumes()
+				id, err := w.proxy.Add(rule)
+				must(t, err)
+				w.endure(o, stage.phase)
+				w.proxy.Remove(id)
+				w.recover(o, volumes)
+			})
+		}
 	}
 }
 
-func TestPhaseStaysWhenEC2FallsSilent(t *testing.T) {
-	w := newWorld(t, nil)
-	o := w.newOperator(nil)
-	w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
-	_, err := w.proxy.Add(proxy.Rule{Kind: proxy.Refuse, Service: "*"})
-	must(t, err)
-	w.drive(o, patience, w.conditionHas(v1alpha1.ConditionCloudReachable, "False/CloudSilent"))
-	if !w.phaseIs(v1alpha1.PhaseEC2Ready)() {
-		t.Errorf("the phase changed because EC2's API is silent:\n%s", w.describe())
+// endure runs passes while EC2 is silent: for a minute as often as they ask for, then now and then as fast as watches can
+// wake. The condition must say so as soon as what was read before is too old to be relied on, and in the same words until
+// the end.
+func (w *world) endure(o *operator, phase v1alpha1.Phase) {
+	w.t.Helper()
+	w.proxy.ResetCalls()
+	began, said := w.clock.Now(), ""
+	for passed := time.Duration(0); passed < silence; passed = w.clock.Now().Sub(began) {
+		if passed < time.Minute {
+			w.follow(o, 1)
+		} else {
+			w.passes(o, 3)
+			w.wait(silence / 12)
+		}
+		says := w.condition(v1alpha1.ConditionCloudReachable)
+		switch {
+		case said != "" && says != said:
+			w.t.Fatalf("EC2 is silent for %s, and the condition changed from %q to %q", passed, said, says)
+		case strings.HasPrefix(says, "False/"+v1alpha1.ReasonCloudSilent):
+			said = says
+		case passed > inventoryAge+silence/12:
+			w.t.Fatalf("EC2 is silent for %s, the condition says %q", passed, says)
+		}
+		if !w.phaseIs(phase)() {
+			w.t.Fatalf("the phase changed although EC2 says nothing:\n%s", w.describe())
+		}
+	}
+	w.bounded(silentCallsAMinute)
+}
+
+// recover runs passes once EC2 answers again, until the cluster is what it was to become: nothing is there twice.
+func (w *world) recover(o *operator, volumes []string) {
+	w.t.Helper()
+	c, _ := w.get()
+	if !c.DeletionTimestamp.IsZero() {
+		w.drive(o, patience, w.gone)
+		w.promised(v1alpha1.DeletionPolicySnapshot, volumes)
+		return
+	}
+	w.drive(o, patience, func() bool { return w.machinesUp() && w.conditionHas(v1alpha1.ConditionCloudReachable, "True/")() })
+	w.oneOfEach(members)
+	if now := w.dataVolumes(); len(volumes) == members && !slices.Equal(now, volumes) {
+		w.t.Errorf("the members had the volumes %v, and have %v", volumes, now)
+	}
+}
+
+// unknownFor is how long EC2 does not know an id that it has just handed out.
+const unknownFor = 30 * time.Second
+
+// TestFreshIDsAreUnknownForHalfAMinute leads clusters through their life in an EC2 that does not know what it has just
+// made: neither by its id nor in any list. Nothing is made twice, nothing is forgotten.
+func TestFreshIDsAreUnknownForHalfAMinute(t *testing.T) {
+	t.Parallel()
+	for _, policy := range []v1alpha1.DeletionPolicy{v1alpha1.DeletionPolicySnapshot, v1alpha1.DeletionPolicyRetain, v1alpha1.DeletionPolicyDelete} {
+		t.Run(string(policy), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, withPolicy(policy))
+			began := w.clock.Now()
+			_, err := w.proxy.Add(proxy.Rule{Kind: proxy.Absent, For: unknownFor})
+			must(t, err)
+			w.live(&scissors{}, policy)
+			if passed := w.clock.Now().Sub(began); passed < unknownFor {
+				t.Errorf("all of it took %s: nothing was unknown", passed)
+			}
+			w.bounded(busyCallsAMinute)
+		})
+	}
+	for _, n := range []int{1, 3, 5} {
+		t.Run(fmt.Sprintf("for an operator that takes over after %d passes", n), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, nil)
+			_, err := w.proxy.Add(proxy.Rule{Kind: proxy.Absent, For: unknownFor})
+			must(t, err)
+			w.follow(w.newOperator(nil), n)
+			w.drive(w.newOperator(nil), patience, w.machinesUp)
+			w.oneOfEach(members)
+			w.bounded(busyCallsAMinute)
+		})
+		t.Run(fmt.Sprintf("for an operator that takes over after %d passes and has to delete", n), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, nil)
+			_, err := w.proxy.Add(proxy.Rule{Kind: proxy.Absent, For: unknownFor})
+			must(t, err)
+			w.follow(w.newOperator(nil), n)
+			w.delete()
+			w.drive(w.newOperator(nil), patience, w.gone)
+			w.wait(unknownFor)
+			w.nothing(0)
+			w.bounded(busyCallsAMinute)
+		})
 	}
 }

@@ -55,7 +55,8 @@ func (w *world) seen(o *operator) *scope {
 
 // Somebody ends a machine behind the operator's back. While its mysqld is silent that is not left to the next sweep.
 func TestMachineThatOthersEndedIsNoticedAtOnce(t *testing.T) {
-	w := newWorld(t, nil)
+	t.Parallel()
+	w := newHomeWorld(t, nil)
 	o := w.newOperator(nil)
 	w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
 	c, _ := w.get()
@@ -73,7 +74,8 @@ func TestMachineThatOthersEndedIsNoticedAtOnce(t *testing.T) {
 
 // What EC2 announces reaches the brain: the earliest of what is still to come.
 func TestAnnouncedDisruptions(t *testing.T) {
-	w := newWorld(t, nil)
+	t.Parallel()
+	w := newHomeWorld(t, nil)
 	o := w.newOperator(nil)
 	w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
 	c, _ := w.get()
@@ -96,8 +98,9 @@ func TestAnnouncedDisruptions(t *testing.T) {
 
 // A vanished subnet is named, and nobody waits for it but who needs it.
 func TestVanishedSubnetHoldsUpNobodyElse(t *testing.T) {
+	t.Parallel()
 	vanishing := makeSubnet(t, "10.77.60.0/24")
-	w := newWorld(t, func(c *v1alpha1.MySQLCluster) { c.Spec.AWS.SubnetIDs = append(c.Spec.AWS.SubnetIDs, vanishing) })
+	w := newHomeWorld(t, func(c *v1alpha1.MySQLCluster) { c.Spec.AWS.SubnetIDs = append(c.Spec.AWS.SubnetIDs, vanishing) })
 	w.drive(w.newOperator(nil), patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
 	dropSubnet(t, vanishing)
 	o := w.newOperator(nil) // whose preflight has to pass again
@@ -127,6 +130,7 @@ func TestVanishedSubnetHoldsUpNobodyElse(t *testing.T) {
 }
 
 func TestStopThatDoesNotGetOnIsToldOnceAMinute(t *testing.T) {
+	t.Parallel()
 	clock := clocktesting.NewFakePassiveClock(time.Now())
 	r := &MySQLClusterReconciler{Clock: clock, memory: newMemory()}
 	n := r.memory.of(client.ObjectKey{Name: "orders"}, "uid")
@@ -150,7 +154,8 @@ func TestStopThatDoesNotGetOnIsToldOnceAMinute(t *testing.T) {
 }
 
 func TestStartWithoutCapacityIsNoted(t *testing.T) {
-	w := newWorld(t, nil)
+	t.Parallel()
+	w := newHomeWorld(t, nil)
 	o := w.newOperator(nil)
 	w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
 	c, _ := w.get()
@@ -170,7 +175,8 @@ func TestStartWithoutCapacityIsNoted(t *testing.T) {
 // Quarantine: a snapshot for a purpose is taken once, is seen with its age, and is deleted; a volume that was given up is no
 // longer its member's.
 func TestSnapshotsAndRetiredVolumes(t *testing.T) {
-	w := newWorld(t, nil)
+	t.Parallel()
+	w := newHomeWorld(t, nil)
 	o := w.newOperator(nil)
 	w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
 	c, _ := w.get()

@@ -41,7 +41,7 @@ func (w *world) refer(name string) {
 // newHolder is a cluster whose credentials are in Secret one; Secret two is there too.
 func newHolder(t *testing.T) *world {
 	t.Helper()
-	w := newWorld(t, func(c *v1alpha1.MySQLCluster) {
+	w := newHomeWorld(t, func(c *v1alpha1.MySQLCluster) {
 		c.Spec.AWS.CredentialsSecretRef = &v1alpha1.LocalSecretReference{Name: "one"}
 	})
 	w.secret("one", homeKeys())
@@ -50,9 +50,11 @@ func newHolder(t *testing.T) *world {
 }
 
 func TestSecretIsLetGoWhenItsSuccessorWorks(t *testing.T) {
+	t.Parallel()
 	for name, to := range map[string]string{"another Secret": "two", "the operator's own identity": ""} {
 		for _, restart := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {
+				t.Parallel()
 				w := newHolder(t)
 				o := w.newOperator(nil)
 				w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
@@ -80,6 +82,7 @@ func TestSecretIsLetGoWhenItsSuccessorWorks(t *testing.T) {
 
 // A successor that does not exist, does not work or leads elsewhere leaves the Secret held that may have to be gone back to.
 func TestSecretIsHeldUntilItsSuccessorWorks(t *testing.T) {
+	t.Parallel()
 	for name, bad := range map[string]struct {
 		data map[string]string
 		says string
@@ -89,6 +92,7 @@ func TestSecretIsHeldUntilItsSuccessorWorks(t *testing.T) {
 		"another account": {otherKeys(t), "WrongAccount"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			w := newHolder(t)
 			w.drive(w.newOperator(nil), patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
 			if bad.data != nil {
@@ -121,6 +125,7 @@ func TestSecretIsHeldUntilItsSuccessorWorks(t *testing.T) {
 
 // STS knows the successor's key, but EC2 does not take it yet.
 func TestSecretIsHeldWhileEC2RefusesItsSuccessor(t *testing.T) {
+	t.Parallel()
 	w := newHolder(t)
 	o := w.newOperator(nil)
 	w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
@@ -140,6 +145,7 @@ func TestSecretIsHeldWhileEC2RefusesItsSuccessor(t *testing.T) {
 }
 
 func TestSecretOfTwoClustersIsHeldForBoth(t *testing.T) {
+	t.Parallel()
 	w := newHolder(t)
 	second := w.cluster.DeepCopy()
 	second.ObjectMeta = v1alpha1.MySQLCluster{}.ObjectMeta
@@ -172,6 +178,7 @@ func TestSecretOfTwoClustersIsHeldForBoth(t *testing.T) {
 
 // The operator dies, or is refused, between writing down that it will hold a Secret and holding it.
 func TestHoldingIsWrittenDownFirst(t *testing.T) {
+	t.Parallel()
 	w := newHolder(t)
 	o := w.newOperator(nil)
 	refused := &refusing{Client: o.Client, what: "one"}

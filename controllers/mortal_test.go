@@ -47,3 +47,28 @@ func (m mortal) Apply(ctx context.Context, ac runtime.ApplyConfiguration, opts .
 	}
 	return m.Client.Apply(ctx, ac, opts...)
 }
+
+// Delete implements client.Client.
+func (m mortal) Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
+	if err := m.alive(); err != nil {
+		return err
+	}
+	return m.Client.Delete(ctx, obj, opts...)
+}
+
+// Status implements client.Client.
+func (m mortal) Status() client.SubResourceWriter { return mortalStatus{m.Client.Status(), m} }
+
+// mortalStatus is mortal for the status.
+type mortalStatus struct {
+	client.SubResourceWriter
+	of mortal
+}
+
+// Patch implements client.SubResourceWriter.
+func (m mortalStatus) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+	if err := m.of.alive(); err != nil {
+		return err
+	}
+	return m.SubResourceWriter.Patch(ctx, obj, patch, opts...)
+}

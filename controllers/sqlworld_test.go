@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -26,14 +27,21 @@ import (
 
 const (
 	// hypervisorInterval is how often the hypervisor looks for machines to boot, hypervisorRest how often when all are up.
-	hypervisorInterval, hypervisorRest = 200 * time.Millisecond, 2 * time.Second
+	hypervisorInterval, hypervisorRest = 200 * time.Millisecond, time.Second
+	// bootTries is how often a machine is booted until its server answers: a busy machine may need more than the minute that
+	// each gets.
+	bootTries = 3
 	// members is how many the cluster has.
 	members = 3
 	// sqlPatience bounds the way from nothing, or from a crash, to Ready: six to ten seconds on an idle machine.
-	sqlPatience = 2 * time.Minute
+	sqlPatience = 5 * time.Minute
 	// statementPatience bounds a statement of the test itself. A commit may wait for its acknowledgement.
 	statementPatience = 5 * time.Second
 )
+
+// sqlSlots bounds how many worlds with real servers there are at a time: each takes half a gigabyte, and starting its
+// servers all of this machine.
+var sqlSlots = make(chan struct{}, 3)
 
 // sqlWorld is a world in whose machines real mysqld servers run.
 type sqlWorld struct {
@@ -47,17 +55,27 @@ type sqlWorld struct {
 	persisted string
 
 	mu      sync.Mutex
-	known   map[string]bool           // instances that were looked at
-	servers map[string]*mysqld.Server // by instance id
+	servers map[string]*mysqld.Server // those that are powered on, by instance id
 	booting sync.WaitGroup
+
+	// What only the hypervisor uses: the instances that were booted, the volumes in use, and the servers that are off.
+	known, used map[string]bool
+	shelf       map[string]*mysqld.Server
 }
 
 // newSQLWorld is newWorld with a hypervisor behind EC2, and with an application that writes as soon as it can.
-func newSQLWorld(t *testing.T, farm *mysqld.Farm) *sqlWorld {
+func newSQLWorld(t *testing.T, farm *mysqld.Farm, change func(*v1alpha1.MySQLCluster)) *sqlWorld {
 	t.Helper()
-	w := &sqlWorld{world: newWorld(t, nil), farm: farm, known: map[string]bool{}, servers: map[string]*mysqld.Server{}}
+	sqlSlots <- struct{}{}
+	t.Cleanup(func() { <-sqlSlots })
+	w := &sqlWorld{
+		world: makeWorld(&world{t: t, client: kube}, change), farm: farm, servers: map[string]*mysqld.Server{},
+		known: map[string]bool{}, used: map[string]bool{}, shelf: map[string]*mysqld.Server{},
+	}
 	var err error
-	w.cloud, err = ec2.NewFactory(ec2.Options{Endpoint: cloud.Endpoint(), CallTimeout: 10 * time.Second}).Cloud(w.t.Context(), ec2.Account{Region: "us-east-1"})
+	w.cloud, err = ec2.NewFactory(ec2.Options{
+		Endpoint: cloud.Endpoint(), CallTimeout: 10 * time.Second, Middleware: func(next http.RoundTripper) http.RoundTripper { return ownAccount{w.account.id, next} },
+	}).Cloud(w.t.Context(), ec2.Account{Region: "us-east-1"})
 	must(t, err)
 	ctx, stop := context.WithCancel(w.t.Context())
 	var running sync.WaitGroup
@@ -74,52 +92,87 @@ func newSQLWorld(t *testing.T, farm *mysqld.Farm) *sqlWorld {
 	return w
 }
 
-// hypervise boots every machine of the cluster that runs and has its volume.
+// hypervise boots every machine of the cluster that runs and has its volume, and cuts the power of those that no longer run.
 func (w *sqlWorld) hypervise(ctx context.Context) {
-	for pause := hypervisorInterval; ctx.Err() == nil; time.Sleep(pause) {
-		if len(w.running()) == members {
-			pause = hypervisorRest
-		}
+	for ; ctx.Err() == nil; w.rest() {
 		seen, err := cloud.World(ctx)
 		if err != nil {
-			if ctx.Err() == nil {
-				w.t.Errorf("look for machines: %v", err)
-			}
-			return
+			continue // a busy machine; whoever waits for its members gives up in the end
 		}
-		volumeOf := map[string]bool{}
+		volumeOf := map[string]string{}
 		for _, v := range seen.Volumes {
 			if v.Attachment == "attached" {
-				volumeOf[v.Instance] = true
+				volumeOf[v.Instance] = v.ID
 			}
 		}
-		var fresh []string
+		on, fresh := map[string]bool{}, map[string]string{} // the fresh with their volumes
 		for _, in := range seen.Instances {
-			if in.State == ec2.StateRunning && volumeOf[in.ID] && !w.known[in.ID] {
-				w.known[in.ID] = true
-				fresh = append(fresh, in.ID)
+			if in.Account != w.account.id || in.State != ec2.StateRunning {
+				continue
+			}
+			on[in.ID] = true
+			if volume := volumeOf[in.ID]; volume != "" && !w.known[in.ID] {
+				fresh[in.ID] = volume
 			}
 		}
+		w.power(ctx, on)
 		if len(fresh) > 0 {
 			w.boot(ctx, fresh)
 		}
 	}
 }
 
-// boot starts a server on each of the given machines that belongs to the cluster: what their user data would have done,
-// with the key and the sealed request of a first boot.
-func (w *sqlWorld) boot(ctx context.Context, ids []string) {
-	inventory, err := w.cloud.Observe(ctx, string(w.cluster.UID), 0)
-	if err != nil {
-		if ctx.Err() == nil {
-			w.t.Errorf("read the machines to boot: %v", err)
-		}
+// rest is the pause between two looks of the hypervisor.
+func (w *sqlWorld) rest() {
+	if len(w.running()) == members {
+		time.Sleep(hypervisorRest)
 		return
 	}
+	time.Sleep(hypervisorInterval)
+}
+
+// power cuts the power of the servers whose machine is not on, and gives it back to those whose machine is on again.
+func (w *sqlWorld) power(ctx context.Context, on map[string]bool) {
+	for _, s := range w.running() {
+		if id := s.InstanceID(); !on[id] {
+			w.mu.Lock()
+			delete(w.servers, id)
+			w.mu.Unlock()
+			s.Kill()
+			w.shelf[id] = s
+		}
+	}
+	for id, s := range w.shelf {
+		if on[id] {
+			delete(w.shelf, id)
+			w.booting.Go(func() {
+				if err := s.Boot(ctx); err != nil && ctx.Err() == nil {
+					w.t.Errorf("boot %s again: %v", s.Name, err)
+				}
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				w.servers[id] = s
+			})
+		}
+	}
+}
+
+// boot starts a server on each of the given machines, named with their volumes: what their user data would have done,
+// with the key and the sealed request of a first boot.
+func (w *sqlWorld) boot(ctx context.Context, fresh map[string]string) {
+	inventory, err := w.cloud.Observe(ctx, string(w.cluster.UID), 0)
+	if err != nil {
+		return // a busy machine; the hypervisor comes again
+	}
 	for _, in := range inventory.Instances {
-		if !slices.Contains(ids, in.ID) {
+		volume := fresh[in.ID]
+		if volume == "" {
 			continue
 		}
+		if w.used[volume] {
+			w.t.Errorf("volume %s moved to instance %s: the servers here cannot follow", volume, in.ID)
+		}
+		w.known[in.ID], w.used[volume] = true, true
 		w.booting.Go(func() {
 			if err := w.bootOne(ctx, in); err != nil && ctx.Err() == nil {
 				w.t.Errorf("boot %s: %v", in.Member, err)
@@ -146,6 +199,9 @@ func (w *sqlWorld) bootOne(ctx context.Context, in ec2.Instance) error {
 		Name: in.Member, ServerID: bootstrap.ServerID(ordinal, in.Incarnation), Incarnation: in.Incarnation, Unjoined: true,
 		IP: in.PrivateIP, InstanceID: in.ID, Authority: authority,
 	})
+	for tries := 1; err != nil && server != nil && ctx.Err() == nil && tries < bootTries; tries++ {
+		err = server.Boot(ctx)
+	}
 	if server != nil {
 		w.mu.Lock()
 		w.servers[in.ID] = server
@@ -154,7 +210,7 @@ func (w *sqlWorld) bootOne(ctx context.Context, in ec2.Instance) error {
 	return err
 }
 
-// running are the servers that run, by name.
+// running are the servers whose machines run, by name.
 func (w *sqlWorld) running() []*mysqld.Server {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -166,32 +222,17 @@ func (w *sqlWorld) running() []*mysqld.Server {
 	return all
 }
 
-// scrap ends servers and machines, so that they cost the next world nothing.
+// scrap ends the servers. The machines are in an account that nobody looks into again.
 func (w *sqlWorld) scrap() {
 	var ending sync.WaitGroup
-	for _, s := range w.running() {
+	for _, s := range slices.AppendSeq(w.running(), maps.Values(w.shelf)) {
 		ending.Go(func() {
 			if err := w.farm.Discard(s); err != nil {
 				w.t.Error(err)
 			}
 		})
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	inventory, err := w.cloud.Observe(ctx, string(w.cluster.UID), 0)
-	if err != nil {
-		w.t.Errorf("read what is left: %v", err)
-	}
-	for _, in := range inventory.Instances {
-		if err := w.cloud.TerminateInstance(ctx, in.ID); err != nil {
-			w.t.Errorf("scrap %s: %v", in.ID, err)
-		}
-	}
 	ending.Wait()
-	for _, v := range inventory.Volumes {
-		// One that is not let go yet stays: it costs little.
-		_ = w.cloud.DeleteVolume(ctx, v.ID)
-	}
 }
 
 // newSQLOperator starts a life that can reach the servers. hook sees its changing statements.

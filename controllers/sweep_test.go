@@ -1,16 +1,23 @@
 package controllers
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
+	"net/url"
 	"os"
+	"reflect"
+	"slices"
 	"strconv"
-	"sync/atomic"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 )
 
 // Environment of the crash sweep: the share of the call sites that is tried (1 for all, 8 for an eighth, the default)
@@ -29,13 +36,17 @@ const (
 	losesReply cut = "loses the answer of"
 )
 
-// scissors count the calls to AWS and cut at one of them.
+var cuts = []cut{diesBefore, diesAfter, losesReply}
+
+// scissors note the calls to AWS and cut at one of them.
 type scissors struct {
 	next     http.RoundTripper
 	operator *operator
-	at       int64
+	at       int // counted from 1; 0 for none
 	how      cut
-	calls    atomic.Int64
+
+	mu    sync.Mutex
+	calls []string // the actions, in the order in which they were sent
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -43,7 +54,7 @@ func (s *scissors) RoundTrip(r *http.Request) (*http.Response, error) {
 	if s.operator.dead.Load() {
 		return nil, errDead
 	}
-	if s.calls.Add(1) != s.at {
+	if !s.note(r) {
 		return s.next.RoundTrip(r)
 	}
 	if s.how == diesBefore {
@@ -60,40 +71,151 @@ func (s *scissors) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, errDead
 }
 
-// life runs an operator until its machines are up or it is dead, and returns how many calls it made.
-func (w *world) life(at int64, how cut) int64 {
-	s := &scissors{at: at, how: how}
-	o := w.newOperator(func(next http.RoundTripper) http.RoundTripper { s.next = next; return s })
-	s.operator = o
-	w.drive(o, patience, func() bool { return o.dead.Load() || w.phaseIs(v1alpha1.PhaseEC2Ready)() })
-	return s.calls.Load()
+// note writes a call down and says whether it is the one to cut at.
+func (s *scissors) note(r *http.Request) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls = append(s.calls, actionOf(r))
+	return len(s.calls) == s.at
 }
 
+// made is how many calls were made so far.
+func (s *scissors) made() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.calls)
+}
+
+// cutCall is the action that was cut, empty when the operator made fewer calls.
+func (s *scissors) cutCall() string {
+	if s.at == 0 || s.made() < s.at {
+		return ""
+	}
+	return s.calls[s.at-1]
+}
+
+// actionOf is the action of a call of EC2's, or the target of one of another service.
+func actionOf(r *http.Request) string {
+	if r.Body == nil {
+		return r.Method
+	}
+	body, err := io.ReadAll(r.Body)
+	_ = r.Body.Close()
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	if form, formErr := url.ParseQuery(string(body)); err == nil && formErr == nil && form.Get("Action") != "" {
+		if form.Get("DryRun") == "true" {
+			return "a dry run of " + form.Get("Action")
+		}
+		return form.Get("Action")
+	}
+	return r.Header.Get("X-Amz-Target")
+}
+
+// TestCrashSweepOverAWSCalls kills the operator before and after each call to AWS that it makes in the life of a cluster,
+// and loses the answer of each. Whoever comes after must bring the cluster through the rest of its life: the same
+// machines and the same volumes at every stop, and at its end exactly what its deletion policy promises.
 func TestCrashSweepOverAWSCalls(t *testing.T) {
+	t.Parallel()
 	share, seed := intFrom(t, sweepShareVariable, 8), intFrom(t, sweepSeedVariable, int(time.Now().Unix()))
-	first := newWorld(t, nil)
-	calls := first.life(0, diesBefore)
 	random := rand.New(rand.NewPCG(uint64(seed), 0))
-	t.Logf("%d calls to AWS, one in %d of the cuts, seed %d (repeat with %s=%d)", calls, share, seed, sweepSeedVariable, seed)
-	tried := 0
-	for at := int64(1); at <= calls; at++ {
-		for _, how := range []cut{diesBefore, diesAfter, losesReply} {
-			if random.IntN(share) != 0 {
-				continue
+	tally := &tally{tried: map[string]int{}}
+	called := map[string]bool{}
+	for _, policy := range []v1alpha1.DeletionPolicy{v1alpha1.DeletionPolicySnapshot, v1alpha1.DeletionPolicyRetain, v1alpha1.DeletionPolicyDelete} {
+		whole, deletion := uncut(t, policy)
+		from := deletion // what comes before it is the same for all policies
+		if policy == v1alpha1.DeletionPolicySnapshot {
+			from = 1
+		}
+		for at := from; at <= len(whole); at++ {
+			called[whole[at-1]] = true
+			for _, how := range cuts {
+				if random.IntN(share) == 0 {
+					t.Run(fmt.Sprintf("%s %s call %d", policy, how, at), func(t *testing.T) {
+						t.Parallel()
+						s := &scissors{at: at, how: how}
+						newWorld(t, withPolicy(policy)).live(s, policy)
+						t.Logf("%s %s", how, s.cutCall())
+						tally.add(s.cutCall(), how)
+					})
+				}
 			}
-			tried++
-			t.Run(fmt.Sprintf("%s call %d", how, at), func(t *testing.T) {
-				w := newWorld(t, nil)
-				w.life(at, how)
-				w.life(0, diesBefore)
-				w.oneOfEach(3)
-			})
+		}
+		t.Logf("%s: %d calls to AWS, from call %d on one in %d of the cuts, seed %d (repeat with %s=%d)", policy, len(whole), from, share, seed, sweepSeedVariable, seed)
+	}
+	for _, action := range changingActions() {
+		if !called[action] && notInALife[action] == "" {
+			t.Errorf("%s is called nowhere in this life: extend it", action)
+		}
+		if called[action] && notInALife[action] != "" {
+			t.Errorf("%s is called: take it from the list of what is not", action)
 		}
 	}
-	t.Logf("%d cuts tried", tried)
-	if tried == 0 && share <= int(calls) {
+	t.Cleanup(func() { tally.report(t, share, called) })
+}
+
+// notInALife says why a changing call of the operator's is not made in the life that is swept.
+var notInALife = map[string]string{
+	"DetachVolume":   "no action of the brain detaches: volumes are let go by the end of their machine",
+	"DeleteSnapshot": "only snapshots of rebuilt members are deleted, and no server runs here",
+}
+
+// changingActions lists the calls of the EC2 plane that change something.
+func changingActions() []string {
+	var names []string
+	api := reflect.TypeFor[ec2.API]()
+	for i := range api.NumMethod() {
+		if name := api.Method(i).Name; !strings.HasPrefix(name, "Describe") && !strings.HasPrefix(name, "Get") {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// tally counts the cuts by action.
+type tally struct {
+	mu    sync.Mutex
+	tried map[string]int
+}
+
+func (c *tally) add(action string, how cut) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tried[string(how)+" "+action]++
+}
+
+// report logs what was tried. A whole sweep must have cut every changing action in every way.
+func (c *tally) report(t *testing.T, share int, called map[string]bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	total := 0
+	for _, n := range c.tried {
+		total += n
+	}
+	t.Logf("%d cuts tried: %v", total, c.tried)
+	for _, action := range changingActions() {
+		for _, how := range cuts {
+			if share == 1 && called[action] && c.tried[string(how)+" "+action] == 0 && !t.Failed() {
+				t.Errorf("no operator %s %s", how, action)
+			}
+		}
+	}
+	if total == 0 && share <= len(called) {
 		t.Error("no cut was tried")
 	}
+}
+
+func withPolicy(p v1alpha1.DeletionPolicy) func(*v1alpha1.MySQLCluster) {
+	return func(c *v1alpha1.MySQLCluster) { c.Spec.Storage.DeletionPolicy = p }
+}
+
+// uncut lives a life in which nothing goes wrong and returns its calls to AWS, and with which of them the deletion begins.
+func uncut(t *testing.T, policy v1alpha1.DeletionPolicy) (calls []string, deletion int) {
+	t.Run(string(policy), func(t *testing.T) {
+		s := &scissors{}
+		deletion = newWorld(t, withPolicy(policy)).live(s, policy)
+		calls = slices.Clone(s.calls)
+	})
+	return calls, deletion
 }
 
 func intFrom(t *testing.T, variable string, fallback int) int {

@@ -1,0 +1,39 @@
+package controllers
+
+import (
+	"testing"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/mysqld"
+)
+
+// TestDeletionOfAProtectedClusterWithData deletes a protected cluster, one while it replicates, another with its whole
+// namespace when it is Ready and an application writes to it. It goes on as if nothing had happened. Once the protection
+// is lifted, one snapshot of the primary's volume is all that is left.
+func TestDeletionOfAProtectedClusterWithData(t *testing.T) {
+	t.Parallel()
+	farm, err := mysqld.NewPrivateFarm(t.Context(), t.Output(), moto.VPCCIDR)
+	must(t, err)
+	t.Cleanup(func() { must(t, farm.Close()) })
+	for phase, way := range map[v1alpha1.Phase]string{v1alpha1.PhaseReplicating: "by name", v1alpha1.PhaseReady: "with its namespace"} {
+		t.Run(string(phase)+", "+way, func(t *testing.T) {
+			t.Parallel()
+			w := newSQLWorld(t, farm, protected)
+			o := w.newSQLOperator(&operator{}, nil)
+			w.drive(o, sqlPatience, func() bool { return w.phaseIs(phase)() && w.primaryVolume() != "" })
+			before := w.left()
+			w.proxy.ResetCalls()
+			again := ways[way](w.world)
+			w.drive(o, sqlPatience, func() bool { again(); return w.saysProtected() && w.phaseIs(v1alpha1.PhaseReady)() })
+			written := w.books.count()
+			w.drive(o, sqlPatience, func() bool { again(); return w.books.count() >= written+5 })
+			w.spared(before)
+			w.books.close()
+			volume := w.primaryVolume()
+			w.protect(false)
+			w.drive(o, sqlPatience, func() bool { again(); return w.gone() })
+			w.promised(v1alpha1.DeletionPolicySnapshot, []string{volume})
+		})
+	}
+}

@@ -33,12 +33,14 @@ func (r *MySQLClusterReconciler) act(ctx context.Context, s *scope) error {
 		for _, a := range actions {
 			if err := r.take(ctx, s, a); err != nil {
 				p := asProblem(err)
+				news := r.memory.fail(s.notes, a.String(), p, r.Clock.Now())
 				mu.Lock()
-				r.logFailure(s, a, p)
+				r.logFailure(s, a, p, news)
 				s.outcome = append(s.outcome, &problem{reason: p.reason, message: a.String() + ": " + p.message, after: p.after, cause: p})
 				mu.Unlock()
 				return
 			}
+			r.memory.succeed(s.notes, a.String())
 			r.announce(s, a)
 			if _, upkeep := a.(topology.EnsureSecurityGroup); !upkeep {
 				mu.Lock()
@@ -87,18 +89,21 @@ func (r *MySQLClusterReconciler) powerOff(ctx context.Context, s *scope, instanc
 }
 
 // logFailure logs an action that failed, once for the same failure: the next passes may well meet it again.
-func (r *MySQLClusterReconciler) logFailure(s *scope, a topology.Action, p *problem) {
+func (r *MySQLClusterReconciler) logFailure(s *scope, a topology.Action, p *problem, news bool) {
 	level := 0
-	if s.notes.failed[a.String()] == p.message {
+	if !news {
 		level = 1
 	}
-	s.notes.failed[a.String()] = p.message
 	s.log.V(level).Info("an action failed and is tried again", "action", a.String(), "reason", p.reason, "problem", p.message)
 }
 
-// take gives one action its effect.
+// take gives one action its effect. EC2 is not asked again for what it has just refused, however soon the next pass
+// comes; only the fence is.
 func (r *MySQLClusterReconciler) take(ctx context.Context, s *scope, action topology.Action) error {
 	if s.cloud != nil {
+		if p := r.memory.refusal(s.notes, action.String(), r.Clock.Now()); p != nil {
+			return p
+		}
 		if handled, err := r.takeInCloud(ctx, s, action); handled {
 			return err
 		}

@@ -52,10 +52,16 @@ func (r *MySQLClusterReconciler) takeInCloud(ctx context.Context, s *scope, acti
 	default:
 		return false, nil
 	}
-	if err != nil {
-		return true, cloudError(err)
+	if err == nil {
+		return true, nil
 	}
-	return true, nil
+	if class := ec2.Classify(err); class == ec2.Unreachable || class == ec2.Transient {
+		r.memory.doubt(s.notes, r.Clock.Now())
+	}
+	p := cloudError(err)
+	_, fence := action.(topology.StopInstance)
+	p.pauses = !fence
+	return true, p
 }
 
 func (r *MySQLClusterReconciler) volumeSpec(s *scope, a topology.CreateVolume) ec2.VolumeSpec {

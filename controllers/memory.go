@@ -64,8 +64,14 @@ type notes struct {
 	records recordsMemo
 	// applied is what was applied to each child object, and the version that came of it.
 	applied map[string]applied
-	// failed is the last failure of each action, to log it once.
-	failed map[string]string
+	// failed are the actions that failed when they were taken last.
+	failed map[string]failure
+	// watched is true from the first pass on; watchedSince is when that was, zero when nothing had been made for the
+	// cluster before.
+	watched      bool
+	watchedSince time.Time
+	// doubtAt is when EC2 last did not say what came of a request.
+	doubtAt time.Time
 	// told is the status that events were last derived from.
 	told *v1alpha1.MySQLClusterStatus
 	// credentials are the user's, as read last, and when.
@@ -94,7 +100,7 @@ func (m *memory) of(name types.NamespacedName, uid string) *notes {
 		n = &notes{
 			uid: uid, silentSince: map[string]time.Time{}, downSince: map[string]time.Time{}, brokenSince: map[string]time.Time{},
 			announced: map[string]time.Time{}, sightings: map[string]*sighting{}, stopping: map[string]bool{},
-			refused: map[string]refusal{}, claimed: map[string]bool{}, goneAt: map[string]time.Time{}, missingSince: map[string]time.Time{}, expected: map[string]map[string]string{}, taken: map[string]string{}, failed: map[string]string{},
+			refused: map[string]refusal{}, claimed: map[string]bool{}, goneAt: map[string]time.Time{}, missingSince: map[string]time.Time{}, expected: map[string]map[string]string{}, taken: map[string]string{}, failed: map[string]failure{},
 			stage: map[string]string{}, readAt: map[string]time.Time{}, consoles: map[string]<-chan string{}, stoppingSince: map[string]time.Time{}, applied: map[string]applied{},
 		}
 		m.clusters[name] = n

@@ -20,6 +20,8 @@ const (
 	// inventoryAge is how old the sweep that a pass relies on may be. The background sweep is more frequent, so a pass
 	// finds it in the store; only the first pass over an account pays for a sweep of its own.
 	inventoryAge = 2 * time.Minute
+	// endingAge is the same for a cluster that is to go, and of which nothing is shown any more.
+	endingAge = 15 * time.Second
 	// sweepPatience is how long a pass waits for a sweep of its own when it knows what EC2 showed before: a member may have
 	// failed, and what is done about it must not wait for an EC2 that fails as well.
 	sweepPatience = 2 * time.Second
@@ -37,6 +39,7 @@ func (r *MySQLClusterReconciler) observeCloud(ctx context.Context, s *scope) err
 	s.observed = topology.Observed{
 		Now: r.Clock.Now(), Members: map[string]*topology.Member{}, InService: map[string]bool{}, Records: s.records,
 	}
+	r.watch(s)
 	switch {
 	case s.neverBegun():
 		s.observed.CloudReachable = true // that there is nothing is known without asking
@@ -53,6 +56,18 @@ func (r *MySQLClusterReconciler) observeCloud(ctx context.Context, s *scope) err
 	r.memberise(s)
 	s.observed.Records = s.recordsForNow(s.observed, r.Clock.Now())
 	return nil
+}
+
+// watch notes since when what is made for the cluster is made by this process, and known to it.
+func (r *MySQLClusterReconciler) watch(s *scope) {
+	n := s.notes
+	if !n.watched {
+		n.watched = true
+		if s.recordsLost || s.records.Account != "" || len(s.records.Members) > 0 {
+			n.watchedSince = r.Clock.Now()
+		}
+	}
+	s.observed.WatchedSince, s.observed.DoubtAt = n.watchedSince, n.doubtAt
 }
 
 // readInventory fills in s.inventory. What EC2 said last is kept when it does not answer.
@@ -91,7 +106,11 @@ func (r *MySQLClusterReconciler) askInventory(ctx context.Context, s *scope) (ec
 		sweep, cancel = context.WithTimeout(ctx, sweepPatience)
 		defer cancel()
 	}
-	inventory, err := s.cloud.Observe(sweep, s.uid(), inventoryAge)
+	age := inventoryAge
+	if s.deleting() && !s.shown() && !s.notes.inventory.Taken.IsZero() {
+		age = endingAge
+	}
+	inventory, err := s.cloud.Observe(sweep, s.uid(), age)
 	if err != nil {
 		return inventory, err
 	}

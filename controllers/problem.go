@@ -27,7 +27,9 @@ type problem struct {
 	reason, message string
 	// after is when to try again; 0 leaves it to the work queue's back-off.
 	after time.Duration
-	cause error
+	// pauses says that the action which met the problem is not to be tried again at once, however soon the next pass comes.
+	pauses bool
+	cause  error
 }
 
 // Error implements error.

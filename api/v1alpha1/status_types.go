@@ -82,10 +82,11 @@ type PromotionStatus struct {
 	// Kind is Failover (the old primary failed) or Switchover (it was well).
 	// +kubebuilder:validation:Enum=Failover;Switchover
 	Kind string `json:"kind"`
-	// From and To are the old and the new primary.
+	// From is the old primary, empty when there was none that was known.
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	From string `json:"from,omitempty"`
+	// To is the new primary.
 	// +kubebuilder:validation:MaxLength=253
 	To string `json:"to"`
 	// At is when the new primary was published.

@@ -42,6 +42,9 @@ type Cloud struct {
 	mu sync.Mutex
 	// swept, looked and described are how the last sweep, the last look by ids and the last look at subnets went.
 	swept, looked, described reading
+	// trouble is why EC2 could not be read when that was tried last, nil after a good reading. As long as it goes on in the
+	// same way it is told in the words in which it began.
+	trouble error
 	// refreshed and urged are when each cluster was last looked at by Refresh and by RefreshNow.
 	refreshed, urged map[string]time.Time
 	// urgent bounds RefreshNow over all clusters.

@@ -2,7 +2,6 @@ package ec2
 
 import (
 	"context"
-	"fmt"
 	"time"
 )
 
@@ -33,8 +32,16 @@ const (
 //
 // It does not wait for a slow answer: the Inventory is then as it was, without an error, and what EC2 said, or that it
 // did not, is known to the next call.
+//
+// Once EC2 could not be read the error stays until it can: a sweep every few seconds, which nobody waits for, finds out.
 func (c *Cloud) Refresh(ctx context.Context, clusterUID string) (Inventory, error) {
 	before := c.store.inventory(clusterUID)
+	if err := c.troubled(); err != nil {
+		if c.recentFailure(&c.swept, c.interval/retryPart) == nil {
+			c.beginSweep(ctx)
+		}
+		return before, c.told(err)
+	}
 	moving := inTransition(before)
 	if moving.empty() || !c.due(c.refreshed, clusterUID, refreshFloor) {
 		return before, nil
@@ -47,7 +54,7 @@ func (c *Cloud) Refresh(ctx context.Context, clusterUID string) (Inventory, erro
 // seconds for a cluster; in between it is Refresh. When many clusters ask, a sweep every few seconds serves them all.
 func (c *Cloud) RefreshNow(ctx context.Context, clusterUID string) (Inventory, error) {
 	all := everything(c.store.inventory(clusterUID))
-	if all.empty() || !c.due(c.urged, clusterUID, urgentFloor) {
+	if all.empty() || c.troubled() != nil || !c.due(c.urged, clusterUID, urgentFloor) {
 		return c.Refresh(ctx, clusterUID)
 	}
 	if !c.urgent.TryAccept() {
@@ -74,7 +81,7 @@ func (c *Cloud) lookNow(ctx context.Context, clusterUID, flight string, at lost)
 	if err == nil {
 		done := c.flights.DoChan(flight, func() (any, error) {
 			err := c.lookAgain(context.WithoutCancel(ctx), at)
-			c.noteReading(&c.looked, err)
+			c.note(&c.looked, err)
 			return nil, err
 		})
 		patience := time.NewTimer(lookPatience)
@@ -88,7 +95,7 @@ func (c *Cloud) lookNow(ctx context.Context, clusterUID, flight string, at lost)
 		}
 	}
 	if err != nil {
-		err = fmt.Errorf("refresh the state of EC2 in %s: %w", c.region, err)
+		err = c.told(err)
 	}
 	return c.store.inventory(clusterUID), err
 }

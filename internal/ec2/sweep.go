@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/singleflight"
 )
 
 const (
@@ -39,7 +40,7 @@ func (c *Cloud) Observe(ctx context.Context, clusterUID string, maxAge time.Dura
 			err = c.joinSweep(ctx)
 		}
 		if err != nil {
-			return c.store.inventory(clusterUID), fmt.Errorf("read the state of EC2 in %s: %w", c.region, err)
+			return c.store.inventory(clusterUID), c.told(err)
 		}
 		if c.sweptSince(wanted) {
 			break
@@ -71,21 +72,55 @@ func (c *Cloud) noteReading(last *reading, err error) {
 	*last = reading{err: err, at: c.clock.Now()}
 }
 
+// note keeps the outcome of a sweep or a look: what it says of EC2 counts until the next one. That EC2 takes no more calls
+// just now says that it is there.
+func (c *Cloud) note(last *reading, err error) {
+	c.noteReading(last, err)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case err == nil:
+		c.trouble = nil
+	case IsThrottled(err):
+	case c.trouble == nil || Classify(c.trouble) != Classify(err):
+		c.trouble = err
+	}
+}
+
+// troubled is why EC2 could not be read when that was tried last, nil when it could.
+func (c *Cloud) troubled() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.trouble
+}
+
+// told is the error of a reading in the words of the trouble that it is a part of.
+func (c *Cloud) told(err error) error {
+	if first := c.troubled(); first != nil && Classify(first) == Classify(err) {
+		err = first
+	}
+	return fmt.Errorf("read the state of EC2 in %s: %w", c.region, err)
+}
+
 // joinSweep waits for the sweep under way, or for one that it starts. The sweep outlives a caller who gives up.
 func (c *Cloud) joinSweep(ctx context.Context) error {
-	done := c.flights.DoChan(sweepFlight, func() (any, error) {
-		own, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.sweepTimeout)
-		defer cancel()
-		err := c.sweep(own)
-		c.noteReading(&c.swept, err)
-		return nil, err
-	})
 	select {
-	case result := <-done:
+	case result := <-c.beginSweep(ctx):
 		return result.Err
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// beginSweep begins a sweep, unless one is under way, and tells how it went.
+func (c *Cloud) beginSweep(ctx context.Context) <-chan singleflight.Result {
+	return c.flights.DoChan(sweepFlight, func() (any, error) {
+		own, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.sweepTimeout)
+		defer cancel()
+		err := c.sweep(own)
+		c.note(&c.swept, err)
+		return nil, err
+	})
 }
 
 // sweep lists everything of ours in the account and takes it over into the store. It is all or nothing: half a picture

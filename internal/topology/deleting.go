@@ -3,6 +3,7 @@ package topology
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
@@ -36,7 +37,31 @@ func (p *planner) delete() {
 		p.plan.Waiting = Finding{v1alpha1.ReasonDeleting, "something carries this cluster's tag that is none of its members'; put its tags right or delete it"}
 		return
 	}
+	if at := p.shownBy(); p.Now.Before(at) || p.CloudTaken.Before(at) {
+		p.waitAtMost(waitEC2)
+		p.plan.Waiting = Finding{v1alpha1.ReasonDeleting, "EC2 shows nothing any more; waiting for what may have been made within the last two minutes and is not shown yet"}
+		return
+	}
 	p.plan.Gone = true
+}
+
+// settling is how long EC2's lists may not show what it has made. AWS promises "a few minutes at most" in its text on
+// eventual consistency and usually needs seconds.
+const settling = 2 * time.Minute
+
+// shownBy is when EC2 shows whatever was made for the cluster. Once it is to be deleted nothing more is made.
+func (p *planner) shownBy() time.Time {
+	made := p.WatchedSince
+	if last := time.Unix(p.plan.Records.FinalAt, 0); made.After(last) {
+		made = last
+	}
+	if p.DoubtAt.After(made) {
+		made = p.DoubtAt
+	}
+	if made.IsZero() {
+		return made
+	}
+	return made.Add(settling)
 }
 
 // chooseFinalVolumes decides once, while mysqld can still be asked, whose volume the final snapshot is taken of: the

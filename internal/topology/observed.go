@@ -15,6 +15,12 @@ type Observed struct {
 	CloudReachable bool
 	// CloudTaken is when EC2's side was read last.
 	CloudTaken time.Time
+	// WatchedSince is when this operator began to look at the cluster; zero when it has from the beginning on. What another
+	// one made shortly before may not be shown yet.
+	WatchedSince time.Time
+	// DoubtAt is when this operator last asked EC2 to make something and was not told what came of it; zero when it always
+	// was.
+	DoubtAt time.Time
 	// Records is the content of the cluster's members ConfigMap.
 	Records Records
 	// SecurityGroup is the id of the operator's own security group for this cluster, empty while there is none.

@@ -40,8 +40,6 @@ const (
 )
 
 const (
-	// patience bounds every wait for something that must come; nothing is judged by it.
-	patience = 3 * time.Minute
 	// readyPoll is how often all clusters are read while they are waited for, tellEvery how often whoever watches is told.
 	readyPoll, tellEvery = 500 * time.Millisecond, 20 * time.Second
 	// quiet is for how long nothing may be written before the state counts as steady.

@@ -22,6 +22,9 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/manager"
 )
 
+// patience bounds every wait for something that must come; nothing is judged by it.
+const patience = 3 * time.Minute
+
 // childVariable in the environment makes this program an operator and nothing else, so that what it uses is the
 // operator's alone. It says so on standard output, by the address of its figures, and ends with its standard input.
 const childVariable = "BENCH_OPERATOR"

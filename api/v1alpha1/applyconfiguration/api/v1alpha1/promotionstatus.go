@@ -13,9 +13,10 @@ import (
 type PromotionStatusApplyConfiguration struct {
 	// Kind is Failover (the old primary failed) or Switchover (it was well).
 	Kind *string `json:"kind,omitempty"`
-	// From and To are the old and the new primary.
+	// From is the old primary, empty when there was none that was known.
 	From *string `json:"from,omitempty"`
-	To   *string `json:"to,omitempty"`
+	// To is the new primary.
+	To *string `json:"to,omitempty"`
 	// At is when the new primary was published.
 	At *v1.Time `json:"at,omitempty"`
 	// Detect is the time from the last write that succeeded until the failure was noticed.

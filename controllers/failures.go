@@ -1,0 +1,64 @@
+package controllers
+
+import "time"
+
+const (
+	// firstPause is how long after its first failure an action on EC2 is not tried again; each further failure doubles it,
+	// up to longestPause. Between two passes that wait for something lies a second, so that the second try is in time.
+	firstPause   = 500 * time.Millisecond
+	longestPause = 5 * time.Second
+	// failureAge is after which time without a failure one is forgotten: the action is no longer planned.
+	failureAge = 10 * time.Minute
+)
+
+// failure is an action that failed when it was taken last.
+type failure struct {
+	problem *problem
+	at      time.Time
+	pause   time.Duration
+}
+
+// fail notes that an action failed, and says whether that is news. What only repeats an earlier refusal changes nothing.
+func (m *memory) fail(n *notes, action string, p *problem, now time.Time) (news bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	last, known := n.failed[action]
+	if known && last.problem == p {
+		return false
+	}
+	for other, f := range n.failed {
+		if now.Sub(f.at) > failureAge {
+			delete(n.failed, other)
+		}
+	}
+	next := failure{problem: p, at: now}
+	if p.pauses {
+		next.pause = min(max(firstPause, 2*last.pause), longestPause)
+	}
+	n.failed[action] = next
+	return !known || last.problem.message != p.message
+}
+
+// succeed forgets an action's failure.
+func (m *memory) succeed(n *notes, action string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(n.failed, action)
+}
+
+// refusal is what an action met so shortly before that it is not to be tried again yet; nil when it may be.
+func (m *memory) refusal(n *notes, action string, now time.Time) *problem {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if f, failed := n.failed[action]; failed && now.Sub(f.at) < f.pause {
+		return f.problem
+	}
+	return nil
+}
+
+// doubt notes that EC2 did not say what came of a request.
+func (m *memory) doubt(n *notes, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n.doubtAt = now
+}

@@ -120,11 +120,17 @@ func secondFailover(ctx context.Context, s *Scene) error {
 	}
 }
 
-// askSwitchover asks the operator for another primary.
+// askSwitchover asks the operator for another primary. A wish that is still open when the fault is healed is taken back, so
+// that it is not fulfilled in the middle of the next one.
 func (s *Scene) askSwitchover(ctx context.Context, member string) error {
+	s.later(func(ctx context.Context) error { return s.annotateSwitchover(ctx, "null") })
+	return s.annotateSwitchover(ctx, fmt.Sprintf("%q", member))
+}
+
+func (s *Scene) annotateSwitchover(ctx context.Context, to string) error {
 	c := &v1alpha1.MySQLCluster{}
 	c.Namespace, c.Name = s.key.Namespace, s.key.Name
-	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, annotationSwitchover, member)
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%s}}}`, annotationSwitchover, to)
 	return s.lab.Client.Patch(ctx, c, client.RawPatch(client.Merge.Type(), patch))
 }
 

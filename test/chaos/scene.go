@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/deploy"
 )
 
 // Scene is a Ready cluster as a fault finds it.
@@ -22,11 +23,16 @@ type Scene struct {
 	heals []func(context.Context) error
 }
 
-// scene reads who is who.
+// scene waits for a cluster that is Ready, which it may just have ceased to be for reasons of its own, and reads who is who.
 func (w *World) scene(ctx context.Context) (*Scene, error) {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
 	c, err := w.cluster(ctx)
-	if err != nil {
-		return nil, err
+	for err != nil || !deploy.IsReady(c) {
+		if pause(ctx, lookEvery) != nil {
+			return nil, errors.Join(err, ctx.Err())
+		}
+		c, err = w.cluster(ctx)
 	}
 	s := &Scene{World: w, Random: w.random}
 	for _, m := range c.Status.Members {

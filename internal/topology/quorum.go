@@ -38,7 +38,7 @@ const unseenEpochs = 100
 
 // at gives a membership the next epoch, and remembers it: rows planned later always have a higher one.
 func (p *planner) at(m Membership) Membership {
-	if p.plan.Records.Epoch == 0 && p.Records.AloneUnknown {
+	if p.plan.Records.Epoch == 0 && !p.Records.RebuiltAt.IsZero() {
 		p.plan.Records.Epoch = p.newestEpoch + unseenEpochs
 	}
 	p.plan.Records.Epoch = max(p.plan.Records.Epoch, p.newestEpoch) + 1

@@ -121,9 +121,21 @@ func (w *world) checkRow(s *mysqld, next *mysql.Membership) {
 	if before == nil {
 		return
 	}
-	if next.Epoch <= before.Epoch || next.W != len(next.Voters)/2 || !follows(before, next) {
+	if next.Epoch <= before.Epoch || next.W != len(next.Voters)/2 || !follows(before, next) && !(w.lossy && follows(w.rowBefore(next.Epoch), next)) {
 		w.fail(wildRow, "%s is to write %s after %s", s.on.member, rowText(next), rowText(before))
 	}
+}
+
+// rowBefore returns the newest row that was written before an epoch. With asynchronous replication who is promoted under it
+// may not have received it: rows are lost like other commits.
+func (w *world) rowBefore(epoch uint64) *mysql.Membership {
+	var newest *mysql.Membership
+	for _, t := range w.ledger.all {
+		if t.row != nil && t.row.Epoch < epoch && (newest == nil || t.row.Epoch > newest.Epoch) {
+			newest = t.row
+		}
+	}
+	return newest
 }
 
 // follows says whether a row's voters may follow those of another: they stay, a change of one is begun or confirmed, or
@@ -238,6 +250,23 @@ func (w *world) converged() bool {
 	}
 	for n := range w.desired.Replicas {
 		if s := w.serverOf(n); s == nil || s.on.State != running || !s.writable && (s.io != ioOn || !s.sqlRunning || s.lagUntil > w.now) {
+			return false
+		}
+	}
+	return true
+}
+
+// even says whether nothing is left to do, and all members hold the same.
+func (w *world) even() bool {
+	if w.desired.Deleting {
+		return true
+	}
+	primary := w.serverOf(w.ordinal(w.plan.Primary))
+	if w.plan.Phase != v1alpha1.PhaseReady || primary == nil {
+		return false
+	}
+	for n := range w.desired.Replicas {
+		if s := w.serverOf(n); s == nil || !s.st.content.contains(primary.st.content) || !primary.st.content.contains(s.st.content) {
 			return false
 		}
 	}

@@ -215,6 +215,7 @@ func (op *operator) reaches(in *instance) bool {
 // reconcile is one pass: observe, decide, remember, act, publish. It returns after how many milliseconds the next is due.
 func (op *operator) reconcile(p *process) int64 {
 	w := op.w
+	began := w.now
 	op.records, op.version = w.kube.records.Clone(), w.kube.version
 	lost := w.kube.lost
 	o, ok := op.observe(p, lost)
@@ -245,7 +246,9 @@ func (op *operator) reconcile(p *process) int64 {
 	op.publish(p, plan, o)
 	if w.leader == op {
 		w.passes++
-		w.plan = plan
+		if began >= w.healed {
+			w.plan = plan // what an operator that was frozen saw before says nothing of the end
+		}
 		if to := d.SwitchoverTo; to != "" && (plan.Primary == to || plan.SwitchoverRefused != "") && w.desired.SwitchoverTo == to {
 			w.desired.SwitchoverTo = "" // done with, as controllers remove the annotation
 		}

@@ -14,7 +14,7 @@ const (
 	// healPasses and healTime are within which a cluster must be well again after the faults stop.
 	healPasses = 1500
 	healTime   = 60 * minute
-	// calm is how long a cluster that is well is watched before the end.
+	// calm is how long a cluster that is well is watched before the end, at least.
 	calm = 10 * second
 	// eventLimit ends a schedule in which time does not go on.
 	eventLimit = 3_000_000
@@ -139,10 +139,9 @@ func (w *world) play() {
 		}
 	}
 	w.quiet = true // what is on its way arrives
-	if w.failure == nil {
-		for until := w.now + calm; w.now < until && w.step(); {
-			w.limit()
-		}
+	// A replica that is still found to be broken is mended, which takes its time.
+	for since := w.now; (w.now < since+calm || !w.even() && w.now < since+healTime) && w.step(); {
+		w.limit()
 	}
 	if w.failure == nil {
 		w.checkEnd()

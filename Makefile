@@ -97,7 +97,7 @@ run: ## Run the operator here, against the cluster of the current kubeconfig.
 
 .PHONY: test-unit
 test-unit: deps ## Tests that need little more than Go.
-	@packages=$(UNIT_PKGS); go test $(TESTFLAGS) $$packages
+	@packages=$(UNIT_PKGS); go test -timeout $(TEST_TIMEOUT) $(TESTFLAGS) $$packages
 
 .PHONY: test-envtest
 test-envtest: deps ## Tests against a real API server: CRD, CEL, webhooks, RBAC, the reconciler.

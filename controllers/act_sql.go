@@ -52,7 +52,9 @@ func (r *MySQLClusterReconciler) takeInSQL(ctx context.Context, s *scope, action
 	case topology.CloneFrom:
 		err = m.CloneFrom(ctx, a.DonorAddress)
 	case topology.ReplicateFrom:
-		err = r.replicateFrom(ctx, s, m, a)
+		err = steps.ReplicateFrom(ctx, m, a)
+	case topology.Nudge:
+		err = steps.Nudge(ctx, m)
 	case topology.AdmitVoter:
 		err = r.admitVoter(ctx, s, m, a)
 	case topology.RemoveVoter:
@@ -129,31 +131,13 @@ func (r *MySQLClusterReconciler) admitVoter(ctx context.Context, s *scope, m *my
 	return steps.AdmitVoter(ctx, primary, m, a)
 }
 
-// replicateFrom points a member at its source. One that receives nothing at the moment acknowledges from the start on.
-func (r *MySQLClusterReconciler) replicateFrom(ctx context.Context, s *scope, m *mysql.Member, a topology.ReplicateFrom) error {
-	before := s.observed.Members[a.Member].SQL.Replication
-	if a.Acknowledging && (before == nil || before.IOState == mysql.IOOff) {
-		if err := m.SetAcknowledging(ctx, true); err != nil {
-			return err
-		}
-	}
-	return m.ReplicateFrom(ctx, a.SourceAddress, v1alpha1.MySQLPort)
-}
-
-// setAcknowledging switches a replica's acknowledgements. Commits that the replica received before wait for something
-// newer to be acknowledged, which an idle primary is given.
+// setAcknowledging switches a replica's acknowledgements.
 func (r *MySQLClusterReconciler) setAcknowledging(ctx context.Context, s *scope, m *mysql.Member, a topology.SetAcknowledging) error {
-	if err := m.SetAcknowledging(ctx, a.On); err != nil || !a.On || s.observed.Members[a.Primary].SQL.PendingCommits == 0 {
-		return err
-	}
 	primary, err := r.member(ctx, s, a.Primary)
 	if err != nil {
 		return err
 	}
-	if err := primary.Nudge(ctx); err != nil && !errors.Is(err, mysql.ErrCommitsPending) {
-		return err
-	}
-	return nil
+	return steps.SetAcknowledging(ctx, m, primary, a)
 }
 
 // detach lets the row of a new primary wait for its acknowledgements by itself: the next pass points the voters there.

@@ -26,6 +26,9 @@ type notes struct {
 	// downSince is when each member was first seen not to answer in a row, whether its machine runs or not;
 	// brokenSince when its replication was first seen stopped by an error.
 	downSince, brokenSince map[string]time.Time
+	// stalledSince is when commits of a member were first seen to wait while none was answered, answered how many were.
+	stalledSince map[string]time.Time
+	answered     map[string]int
 	// sightings are the looks at mysqld, by instance, that no pass has taken yet.
 	sightings map[string]*sighting
 	// announced is when each action was last told of.
@@ -99,6 +102,7 @@ func (m *memory) of(name types.NamespacedName, uid string) *notes {
 	if n == nil || n.uid != uid {
 		n = &notes{
 			uid: uid, silentSince: map[string]time.Time{}, downSince: map[string]time.Time{}, brokenSince: map[string]time.Time{},
+			stalledSince: map[string]time.Time{}, answered: map[string]int{},
 			announced: map[string]time.Time{}, sightings: map[string]*sighting{}, stopping: map[string]bool{},
 			refused: map[string]refusal{}, claimed: map[string]bool{}, goneAt: map[string]time.Time{}, missingSince: map[string]time.Time{}, expected: map[string]map[string]string{}, taken: map[string]string{}, failed: map[string]failure{},
 			stage: map[string]string{}, readAt: map[string]time.Time{}, consoles: map[string]<-chan string{}, stoppingSince: map[string]time.Time{}, applied: map[string]applied{},

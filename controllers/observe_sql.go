@@ -100,7 +100,8 @@ func (r *MySQLClusterReconciler) trackSilence(ctx context.Context, s *scope, m *
 	r.trackAbsence(s, m)
 }
 
-// trackAbsence notes since when a member does not answer, and since when its replication is broken.
+// trackAbsence notes since when a member does not answer, since when its replication is broken, and since when commits
+// wait on it of which none is answered.
 func (r *MySQLClusterReconciler) trackAbsence(s *scope, m *topology.Member) {
 	now := r.Clock.Now()
 	since := func(memory map[string]time.Time, is bool) time.Time {
@@ -113,6 +114,11 @@ func (r *MySQLClusterReconciler) trackAbsence(s *scope, m *topology.Member) {
 		return memory[m.Name]
 	}
 	m.DownSince = since(s.notes.downSince, m.SQL.Access != topology.AccessVerified)
+	if m.SQL.Answered != s.notes.answered[m.Name] {
+		delete(s.notes.stalledSince, m.Name)
+		s.notes.answered[m.Name] = m.SQL.Answered
+	}
+	m.StalledSince = since(s.notes.stalledSince, m.SQL.PendingCommits > 0)
 	rep := m.SQL.Replication
 	m.BrokenSince = since(s.notes.brokenSince, rep != nil && rep.Error != "" && (rep.IOState == mysql.IOOff || !rep.SQLRunning))
 }
@@ -206,7 +212,7 @@ func sqlOf(o mysql.Observation) topology.SQL {
 		sql.Disk = &topology.Disk{SizeBytes: o.Disk.SizeBytes, FreeBytes: o.Disk.FreeBytes}
 	}
 	sql.ClockSkew = o.ClockSkew
-	sql.PendingCommits = o.PendingCommits
+	sql.PendingCommits, sql.Answered = o.PendingCommits, o.AnsweredCommits
 	if len(bad) > 0 {
 		// A position that cannot be read must never pass for an empty one.
 		return topology.SQL{Access: topology.AccessSilent, Reason: "unreadable " + strings.Join(bad, ", ")}

@@ -278,6 +278,36 @@ func TestXAOnAReadOnlyServer(t *testing.T) {
 	must(t, m[0].Reopen(ctx, PromoteSpec{SemiSync: true, W: 1}))
 }
 
+// TestNobodyIsAnsweredWhileTooManyAreWaitedFor holds what the hand-over relies on: with a wait count that cannot be met, a
+// read-only server answers no XA COMMIT, counts it as executed nowhere, and lets it go once the count is lowered.
+func TestNobodyIsAnsweredWhileTooManyAreWaitedFor(t *testing.T) {
+	w, m := settle(t, newPool(t, nil))
+	ctx := t.Context()
+	db := root(t, w.servers[0])
+	exec(t, db, "CREATE DATABASE IF NOT EXISTS shop")
+	exec(t, db, "CREATE TABLE IF NOT EXISTS shop.x (id INT PRIMARY KEY AUTO_INCREMENT)")
+	connect(t, w.servers[0], "XA START 'late'", "INSERT INTO shop.x VALUES ()", "XA END 'late'", "XA PREPARE 'late'")
+	must(t, m[0].Demote(ctx))
+	must(t, m[0].SetSourceWait(ctx, true, 1000))
+	executed := m[0].Observe(ctx).Executed
+	late := connect(t, w.servers[0], "&XA COMMIT 'late'")
+	waitFor(t, "the commit waits", func() bool { return m[0].Observe(ctx).PendingCommits == 1 })
+	time.Sleep(500 * time.Millisecond) // both replicas have received and acknowledged it by now
+	select {
+	case err := <-late.ended:
+		t.Errorf("the client was answered: %v", err)
+	default:
+	}
+	if now := m[0].Observe(ctx).Executed; now != executed {
+		t.Errorf("executed %s, before %s", now, executed)
+	}
+	must(t, m[0].Reopen(ctx, PromoteSpec{SemiSync: true, W: 1}))
+	must(t, <-late.ended)
+	if o := m[0].Observe(ctx); o.AnsweredCommits == 0 {
+		t.Error("no commit is counted as answered")
+	}
+}
+
 // TestReopen: only what was demoted a moment ago is opened again, and never without its wait.
 func TestReopen(t *testing.T) {
 	w, m := settle(t, newPool(t, nil))

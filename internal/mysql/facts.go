@@ -28,6 +28,7 @@ var statusVariables = []string{
 	"Rpl_semi_sync_replica_status",
 	"Rpl_semi_sync_source_clients",
 	"Rpl_semi_sync_source_wait_sessions",
+	"Rpl_semi_sync_source_yes_tx",
 }
 
 // semiSyncVariables are read besides the pinned variables: they belong to a member's role.
@@ -99,6 +100,7 @@ func (m *Member) interpret(f facts, o *Observation) {
 	}
 	o.StartedAt = m.pool.options.Clock.Now().Add(-time.Duration(number(status["Uptime"])) * time.Second).Truncate(time.Second)
 	o.PendingCommits = number(status["Rpl_semi_sync_source_wait_sessions"])
+	o.AnsweredCommits = number(status["Rpl_semi_sync_source_yes_tx"])
 	o.SemiSync = SemiSync{
 		SourceEnabled:  isOn(o.Settings["rpl_semi_sync_source_enabled"]),
 		ReplicaEnabled: isOn(o.Settings["rpl_semi_sync_replica_enabled"]),

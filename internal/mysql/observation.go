@@ -55,6 +55,8 @@ type Observation struct {
 	// PendingCommits counts the sessions that wait for a semi-sync acknowledgement. More may queue behind them uncounted:
 	// only zero and not zero mean something.
 	PendingCommits int
+	// AnsweredCommits counts the commits that got the acknowledgements which they waited for, since the server started.
+	AnsweredCommits int
 }
 
 // States of Replication.IOState.

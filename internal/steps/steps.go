@@ -23,6 +23,10 @@ const (
 	promoteWait = 20 * time.Second
 	// catchUpWait is how long clients wait in a switchover for the target to apply what the old primary had committed.
 	catchUpWait = 2 * time.Second
+	// catchUpStep is how far behind the target may be, in the time that it takes to apply, when clients begin to wait;
+	// catchUpRounds is how often it is asked before the switchover is given up for now.
+	catchUpStep   = 200 * time.Millisecond
+	catchUpRounds = 25
 )
 
 // ErrNotAsPlanned says that a member is no longer what it was when the action was planned. Nothing was changed; the next
@@ -35,11 +39,14 @@ type Server interface {
 	ApplyReceived(ctx context.Context, gtids string, timeout time.Duration) error
 	WaitApplied(ctx context.Context, gtids string, timeout time.Duration) error
 	Promote(ctx context.Context, spec mysql.PromoteSpec) error
+	Reopen(ctx context.Context, spec mysql.PromoteSpec) error
 	Demote(ctx context.Context) error
 	WriteMembership(ctx context.Context, oldEpoch uint64, row mysql.Membership) error
 	SetSourceWait(ctx context.Context, enabled bool, w int) error
 	ReleaseWaiting(ctx context.Context) error
 	SetAcknowledging(ctx context.Context, on bool) error
+	Nudge(ctx context.Context) error
+	ReplicateFrom(ctx context.Context, host string, port int) error
 	StopIOThread(ctx context.Context) error
 	Restart(ctx context.Context) error
 }

@@ -103,7 +103,8 @@ type (
 	// CloneFrom seeds a member from a donor, replacing whatever it holds.
 	CloneFrom struct{ Member, Donor, DonorAddress string }
 	// ReplicateFrom points a member at its source. Acknowledging says that it acknowledges from the first thing on that it
-	// receives there: what it received before would stay unacknowledged.
+	// receives there: what it received before would stay unacknowledged. It is said only of one that receives nothing yet:
+	// others would acknowledge to the source that they have.
 	ReplicateFrom struct {
 		Member, Source, SourceAddress string
 		Acknowledging                 bool
@@ -129,6 +130,9 @@ type (
 		// Primary is the member whose commits may wait for what the replica received before it was switched on.
 		Primary string
 	}
+	// Nudge commits an empty transaction on the primary: voters acknowledge only what they receive from now on, and that
+	// covers what they received before.
+	Nudge struct{ Member string }
 	// SetSourceWait sets for how many acknowledgements the primary waits.
 	SetSourceWait struct {
 		Member  string
@@ -180,6 +184,7 @@ func (a AdmitVoter) Target() string          { return a.Member }
 func (a RemoveVoter) Target() string         { return a.Primary }
 func (a SetAcknowledging) Target() string    { return a.Member }
 func (a SetSourceWait) Target() string       { return a.Member }
+func (a Nudge) Target() string               { return a.Member }
 func (a PinSettings) Target() string         { return a.Member }
 func (a ApplySettings) Target() string       { return a.Member }
 func (a Restart) Target() string             { return a.Member }
@@ -244,6 +249,9 @@ func (a AdmitVoter) String() string  { return fmt.Sprintf("admit %s as a voter",
 func (a RemoveVoter) String() string { return fmt.Sprintf("remove %s from the voters", a.Member) }
 func (a SetAcknowledging) String() string {
 	return fmt.Sprintf("switch the acknowledgements of %s %s", a.Member, onOff(a.On))
+}
+func (a Nudge) String() string {
+	return "commit an empty transaction on " + a.Member + ", which the commits that wait are acknowledged with"
 }
 func (a SetSourceWait) String() string {
 	return fmt.Sprintf("let %s wait for %d acknowledgements", a.Member, a.W)

@@ -91,8 +91,10 @@ func (p *planner) heal() {
 	}
 }
 
-// watch reports what is not broken yet: disks that fill up, clocks that differ, disruptions that EC2 announced.
+// watch reports what is not broken yet: settings that do not last, disks that fill up, clocks that differ, disruptions that
+// EC2 announced.
 func (p *planner) watch() {
+	p.reportUnsound()
 	if primary := p.Members[p.plan.Primary]; primary != nil && p.Lossless && primary.SQL.SemiSync.SourceEnabled {
 		if have, want := p.acknowledgers(primary, ""), p.plan.Membership.WaitCount(); have < want && primary.SQL.PendingCommits > 0 {
 			p.waitAtMost(waitMySQL)
@@ -110,7 +112,15 @@ func (p *planner) watch() {
 			p.degraded(v1alpha1.ReasonClockSkew, fmt.Sprintf("%s: its clock differs from the operator's by more than 5 seconds; time-outs, certificates and NOW() suffer: see that the machine reaches its time server", m.Name))
 		}
 		if in := m.CurrentInstance(); in != nil && in.Event != "" {
-			p.degraded(v1alpha1.ReasonMaintenance, fmt.Sprintf("%s: EC2 announced %s of instance %s for %s", m.Name, in.Event, in.ID, in.EventAt.UTC().Format(time.RFC3339)))
+			p.degraded(v1alpha1.ReasonMaintenance, fmt.Sprintf("%s: EC2 announced %s of instance %s%s", m.Name, in.Event, in.ID, announcedFor(in.EventAt)))
 		}
 	}
+}
+
+// announcedFor says for when something was announced, if EC2 said that.
+func announcedFor(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return " for " + at.UTC().Format(time.RFC3339)
 }

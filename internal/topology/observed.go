@@ -59,6 +59,8 @@ type Member struct {
 	// DownSince is when a member was first seen not to answer over verified TLS, in a row of such sightings, whether its
 	// machine runs or not; zero when it answers.
 	DownSince time.Time
+	// StalledSince is when commits were first seen to wait of which none was answered since; zero when none waits.
+	StalledSince time.Time
 	// BrokenSince is when replication was first seen stopped by an error in a row of such sightings; zero when it is not.
 	BrokenSince time.Time
 	// Stage is the last bootstrap stage that the instance printed to its console.
@@ -189,6 +191,8 @@ type SQL struct {
 	ClockSkew time.Duration
 	// PendingCommits counts the sessions that wait for a replica's acknowledgement.
 	PendingCommits int
+	// Answered counts the commits that got their acknowledgements since mysqld started.
+	Answered int
 	// CertificateRenewalDue is true when the member's certificate has less than a third of its life left.
 	CertificateRenewalDue bool
 }

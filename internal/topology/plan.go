@@ -20,6 +20,8 @@ const (
 	// eagerEC2 is how long after a launch EC2 is asked every second: most instances are running by then, and
 	// fifteen describes cost nothing of a bucket that refills by twenty a second.
 	eagerEC2 = 15 * time.Second
+	// eagerStop is how long a machine that stops is looked at every second, so that it is started again without delay.
+	eagerStop = time.Minute
 	// silenceAllowed is how long a member that EC2 calls healthy may say nothing on its port before it is reported.
 	silenceAllowed = 3 * time.Minute
 	// waitSuspect is the pause while a primary is suspected to be gone: short, because writes wait.
@@ -35,6 +37,8 @@ const (
 	// sourceFresh is how old the last sign of life of a source may be at a replica that still counts as a witness for it:
 	// sources send a heartbeat every second.
 	sourceFresh = 2500 * time.Millisecond
+	// stallPatience is how long commits may wait although enough voters acknowledge, before something newer is given to them.
+	stallPatience = time.Second
 	// witnessPatience is how long a primary that does not answer the operator is left alone because a replica still
 	// receives from it.
 	witnessPatience = 20 * time.Second

@@ -81,6 +81,10 @@ func (p *planner) provisionMember(m *Member) string {
 		p.waitForEC2(in)
 		return "instance " + in.ID + " is pending"
 	case stateStopping:
+		// A stop takes seconds, and the member is away meanwhile; one that takes longer is stuck.
+		if m.DownSince.IsZero() || p.Now.Sub(m.DownSince) < eagerStop {
+			p.waitAtMost(waitMySQL)
+		}
 		p.waitAtMost(waitEC2)
 		return "instance " + in.ID + " is stopping"
 	case stateStopped:

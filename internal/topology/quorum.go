@@ -145,7 +145,9 @@ func candidate(row Membership, members map[string]*Member, mustHold gtid.Set, ho
 }
 
 // counts says whether a member's word counts in a proof.
-func counts(m *Member) bool { return m != nil && m.verified() && !m.cloning() && !m.cloneCutOff() }
+func counts(m *Member) bool {
+	return m != nil && m.verified() && !m.cloning() && !m.cloneCutOff() && m.forgets() == ""
+}
 
 // count finds what may have been acknowledged under one set of voters. With h holders among the reached voters and u
 // unreached ones that is a transaction only if h + u ≥ W + 1: its primary and W replicas held it.
@@ -158,6 +160,9 @@ func count(voters []string, w int, members map[string]*Member, records Records) 
 	for _, name := range voters {
 		m := members[name]
 		if !counts(m) {
+			if m != nil && m.verified() && m.forgets() != "" {
+				name += " (reached, but what it holds cannot be relied on: its " + m.forgets() + ")"
+			}
 			proof.Unreached = append(proof.Unreached, name)
 			continue
 		}

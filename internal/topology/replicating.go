@@ -58,6 +58,14 @@ func (p *planner) replicate() {
 // seed plans a replica's next step until both its threads run, and returns what it waits for.
 func (p *planner) seed(m, primary *Member) string {
 	row := p.plan.Membership
+	if in := m.CurrentInstance(); m.SQL.SemiSync.SourceEnabled && m.SQL.PendingCommits > 0 && in != nil {
+		// Prepared transactions that were committed after it had been made read-only. Replicating would answer their clients.
+		if p.CloudReachable && !p.busy(m.Name) {
+			p.stop(m, in)
+		}
+		p.waitAtMost(waitMySQL)
+		return "powered off: commits wait on it that nobody may acknowledge any more"
+	}
 	switch {
 	case m.cloning():
 		p.waitAtMost(waitMySQL)
@@ -82,11 +90,12 @@ func (p *planner) seed(m, primary *Member) string {
 		return "waiting for the address of " + primary.Name
 	}
 	r := m.SQL.Replication
+	idle := r == nil || r.IOState == ioOff
 	switch {
 	case m.stuck(p.Now):
 		return p.mend(m, primary, source.Address)
-	case r == nil || r.SourceHost != source.Address || (r.IOState == ioOff || !r.SQLRunning) && r.Error == "":
-		p.do(ReplicateFrom{m.Name, primary.Name, source.Address, p.acknowledges(m, primary)})
+	case r == nil || r.SourceHost != source.Address || (idle || !r.SQLRunning) && r.Error == "":
+		p.do(ReplicateFrom{m.Name, primary.Name, source.Address, idle && p.acknowledges(m, primary)})
 		return "starting replication from " + primary.Name
 	case m.broken():
 		return p.mend(m, primary, source.Address)
@@ -119,7 +128,7 @@ func (p *planner) mend(m, primary *Member, address string) string {
 	r := m.SQL.Replication
 	p.degraded(v1alpha1.ReasonReplicationBroken, fmt.Sprintf("%s: replication stopped: %s", m.Name, r.Error))
 	if m.BrokenSince.IsZero() || p.Now.Sub(m.BrokenSince) < brokenPatience {
-		p.retry(waitEC2, ReplicateFrom{m.Name, primary.Name, address, p.acknowledges(m, primary)})
+		p.retry(waitEC2, ReplicateFrom{m.Name, primary.Name, address, r.IOState == ioOff && p.acknowledges(m, primary)})
 		return "replication stopped: " + r.Error
 	}
 	return p.rebuild(m, primary, m.SQL.Executed.String())

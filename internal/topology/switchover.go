@@ -66,6 +66,8 @@ func (p *planner) notReadyToLead(m *Member) string {
 		return "is a voter"
 	case m.SQL.Membership == nil || m.SQL.Membership.Epoch != p.plan.Membership.Epoch:
 		return "knows the present voters"
+	case m.unsound() != "":
+		return "has the settings that it must have: " + m.unsound()
 	case !m.following():
 		return "replicates"
 	case !m.SQL.Replication.LagKnown || m.SQL.Replication.Lag > time.Second:

@@ -2,6 +2,9 @@ package topology
 
 // vote plans to make a running replica a voter, one at a time, and returns what it waits for.
 func (p *planner) vote(m, primary *Member, admitting *bool) string {
+	if why := p.restore(m, primary); why != "" {
+		return why
+	}
 	row := *p.plan.Membership
 	if row.Has(m.Name) {
 		wants := p.acknowledges(m, primary)
@@ -94,6 +97,10 @@ func (p *planner) keepWait(primary *Member, admitting bool) {
 	}
 	if s.SourceEnabled != enabled || enabled && s.WaitCount != row.WaitCount() {
 		p.retry(waitMySQL/2, SetSourceWait{Member: primary.Name, Enabled: enabled, W: row.WaitCount(), Alone: !p.Lossless})
+		return
+	}
+	if !primary.StalledSince.IsZero() && p.Now.Sub(primary.StalledSince) >= stallPatience && p.acknowledgers(primary, "") >= row.WaitCount() {
+		p.retry(waitMySQL, Nudge{primary.Name})
 		return
 	}
 	if !row.Settled() && p.leaverIsSilent(row) {
@@ -224,7 +231,8 @@ func (p *planner) removeLostVoters(primary *Member) {
 		}
 	}
 	switch {
-	case down == len(row.Voters)-1 && (len(lost) > 0 || down > 1):
+	case down == len(row.Voters)-1 && (len(lost) > 0 || down > 1 || p.unconfirmed):
+		// A single one that is there and ruined leaves in the ordinary way, but not while the primary's own row waits for it.
 		p.standAlone(primary)
 	case len(lost) == 0:
 	case len(row.Voters) == 2 || p.unconfirmed || !row.Settled():

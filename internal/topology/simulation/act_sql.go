@@ -41,7 +41,9 @@ func (p *process) takeInSQL(action topology.Action, plan topology.Plan, o topolo
 	case topology.CloneFrom:
 		return p.cloneFrom(m, a, o)
 	case topology.ReplicateFrom:
-		return m.ReplicateFrom(ctx, a.SourceAddress)
+		return steps.ReplicateFrom(ctx, m, a)
+	case topology.Nudge:
+		return steps.Nudge(ctx, m)
 	case topology.AdmitVoter:
 		primary, err := p.op.member(o, a.Primary)
 		if err != nil {
@@ -55,7 +57,11 @@ func (p *process) takeInSQL(action topology.Action, plan topology.Plan, o topolo
 	case topology.StandAlone:
 		return steps.StandAlone(ctx, m, a)
 	case topology.SetAcknowledging:
-		return m.SetAcknowledging(ctx, a.On)
+		primary, err := p.op.member(o, a.Primary)
+		if err != nil {
+			return err
+		}
+		return steps.SetAcknowledging(ctx, m, primary, a)
 	case topology.SetSourceWait:
 		return steps.SetSourceWait(ctx, m, a)
 	case topology.ApplySettings:

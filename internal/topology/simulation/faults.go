@@ -171,17 +171,23 @@ var faults = []fault{
 			s.st.diverged = true
 		}
 	}},
-	{"the records are lost", 2, func(w *world) {
-		if w.shape.volumesLost > 0 && w.votersAre(2) {
-			return
-		}
-		w.forgot, w.kube.lost, w.kube.records = true, true, topology.Records{}
-		w.kube.version++
-	}},
+	{"the records are lost", 2, func(w *world) { w.loseRecords() }},
+}
+
+// loseRecords loses the records, unless a volume of two that vote was lost before.
+func (w *world) loseRecords() {
+	if w.shape.volumesLost > 0 && w.votersAre(2) {
+		return
+	}
+	w.forgot, w.kube.lost, w.kube.records = true, true, topology.Records{}
+	w.kube.version++
 }
 
 // planFaults spreads the schedule's faults over its time. Some come in quick succession.
 func (w *world) planFaults() {
+	if w.plot != nil {
+		w.plot.unfold(w, w.between(second, 15*second))
+	}
 	at := int64(0)
 	for range w.shape.faults {
 		if w.chance(50) {
@@ -418,7 +424,7 @@ func (s *mysqld) purge(n int) {
 	}
 	for _, in := range s.w.cloud.instances {
 		if in.server != nil && in.server.from == s {
-			in.server.cursor = max(in.server.cursor-n, 0)
+			in.server.cursor, in.server.reached = max(in.server.cursor-n, 0), max(in.server.reached-n, 0)
 		}
 	}
 }

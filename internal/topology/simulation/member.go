@@ -143,6 +143,24 @@ func (m *member) Promote(ctx context.Context, spec mysql.PromoteSpec) error {
 	})
 }
 
+// Reopen is what *mysql.Member does.
+func (m *member) Reopen(ctx context.Context, spec mysql.PromoteSpec) error {
+	return m.control(ctx, func(c writer) error {
+		if err := c.do(func(s *mysqld) error {
+			if s.st.source != "" {
+				return mysql.ErrReplicates
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+		if err := c.setSourceWait(spec.SemiSync, spec.W); err != nil {
+			return err
+		}
+		return c.open()
+	})
+}
+
 func (c writer) dropChannel() error {
 	none := false
 	if err := c.do(func(s *mysqld) error { none = s.st.source == ""; return nil }); err != nil || none {
@@ -311,7 +329,7 @@ func (m *member) SetAcknowledging(ctx context.Context, on bool) error {
 }
 
 // ReplicateFrom is what *mysql.Member does. A former primary receives before it ends its own wait for acknowledgements.
-func (m *member) ReplicateFrom(ctx context.Context, host string) error {
+func (m *member) ReplicateFrom(ctx context.Context, host string, _ int) error {
 	return m.control(ctx, func(c writer) error {
 		fresh, waits := false, false
 		if err := c.do(func(s *mysqld) error {
@@ -440,6 +458,16 @@ func (m *member) Restart(ctx context.Context) error {
 		})
 		c.slot.open = nil
 		return err
+	})
+}
+
+// Nudge is what *mysql.Member does: a transaction beside the one session, which may wait itself.
+func (m *member) Nudge(ctx context.Context) error {
+	return m.control(ctx, func(c writer) error {
+		if err := c.do(func(*mysqld) error { return nil }); err != nil {
+			return err
+		}
+		return m.commit(c.p, func(*mysqld) (*transaction, error) { return &transaction{}, nil })
 	})
 }
 

@@ -9,11 +9,21 @@ type mutant struct {
 	old, new string
 	// stands says for what a patch of the shell or of the model stands; empty when it is one of the real thing.
 	stands string
+	// and are more patches: a mutant of which another defence covers the first is broken together with that.
+	and []patch
 	// breaks are the invariants of which one must be broken.
 	breaks []string
+	// at is a schedule of seed 1 that notices it, found by search. It is played first, which saves time; when the story has
+	// become another one since, they are all played from the first on.
+	at uint64
 	// open says that the schedules of an ordinary run do not notice it: what would is still to be found.
 	open bool
 }
+
+// patch is one replacement in a file of the module.
+type patch struct{ file, old, new string }
+
+func (m mutant) patches() []patch { return append([]patch{{m.file, m.old, m.new}}, m.and...) }
 
 // losesCommits are the invariants that a brain which may lose commits breaks.
 var losesCommits = []string{lostCommit, thinCommit, twoPrimaries, silentDiverged}
@@ -130,11 +140,20 @@ var mutants = []mutant{
 		stands: "internal/ec2", breaks: []string{notConverged, leaked},
 	},
 	{
-		name:   "a throttled read is taken for fenced",
-		open:   true,
-		file:   shell + "observe.go",
-		old:    "	if err == nil {\n		err = op.findHidden(p)",
-		new:    "	if errors.Is(err, errThrottled) {\n		clear(pic.instances)\n		err = nil\n	}\n	if err == nil {\n		err = op.findHidden(p)",
+		name: "a throttled read is taken for fenced",
+		open: true,
+		file: shell + "observe.go",
+		old:  "	if err == nil {\n		err = op.findHidden(p)",
+		new: `	if errors.Is(err, errThrottled) {
+		for _, r := range pic.instances {
+			if op.silentSince[r.member] > 0 {
+				r.value.State = "stopped"
+			}
+		}
+		pic.taken, err = w.now, nil
+	}
+	if err == nil {
+		err = op.findHidden(p)`,
 		stands: "controllers", breaks: append([]string{duplicated, leaked, wrongStatus}, losesCommits...),
 	},
 	{
@@ -176,7 +195,7 @@ var mutants = []mutant{
 		open: true,
 		file: stepsFile,
 		old:  "if own.Epoch > a.Membership.Epoch {",
-		new:  "if false {",
+		new:  "if false {", breaks: append([]string{wildRow}, losesCommits...),
 	},
 	{
 		name: "a voter that leaves acknowledges again",
@@ -205,5 +224,12 @@ var mutants = []mutant{
 		file: quorumFile,
 		old:  "if len(voters) == 2 && records.AloneUnknown {",
 		new:  "if false {",
+	},
+	{
+		name: "what the old primary of a switchover can still commit is not fenced",
+		open: true,
+		file: "internal/steps/switchover.go",
+		old:  "	if a.SemiSync {\n		if err := old.SetSourceWait(ctx, true, outOfReach); err != nil {\n			return err\n		}\n	}\n",
+		new:  "",
 	},
 }

@@ -18,7 +18,7 @@ import (
 
 const (
 	// mutantSchedules is within how many schedules a mutant has to be noticed, unless NAIROBI_SCHEDULES says otherwise.
-	mutantSchedules = 1_000
+	mutantSchedules = 4_000
 	// mutantTime is how long one may take, building included.
 	mutantTime = 15 * time.Minute
 )
@@ -45,49 +45,73 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// mustBeNoticed builds the simulation with the patch and runs it.
+// mustBeNoticed builds the simulation with the patch and plays schedules. The one that notices the mutant must be clean
+// without the patch.
 func (m mutant) mustBeNoticed(t *testing.T, root string) {
 	began, schedules := time.Now(), number(t, "NAIROBI_SCHEDULES", mutantSchedules)
 	ctx, cancel := context.WithTimeout(t.Context(), mutantTime)
 	defer cancel()
 	binary := m.build(ctx, t, root)
-	run := exec.CommandContext(ctx, binary, "-test.run", "^TestSchedules$")
-	run.Dir = t.TempDir()
-	run.Env = append(os.Environ(), "GOMAXPROCS=1", "NAIROBI_SEED=1", "NAIROBI_FAILURES=1", "NAIROBI_SCHEDULES="+strconv.FormatUint(schedules, 10))
-	out, err := run.CombinedOutput()
-	found := verdict.FindSubmatch(out)
-	if err == nil || found == nil {
-		t.Fatalf("%s: %d schedules and nothing is broken (%v):\n%s", m.name, schedules, err, out)
+	play := func(first, count uint64) (invariant string, schedule uint64, out []byte) {
+		run := exec.CommandContext(ctx, binary, "-test.run", "^TestSchedules$", "-test.timeout", mutantTime.String())
+		run.Dir = t.TempDir()
+		run.Env = append(os.Environ(), "GOMAXPROCS=1", "NAIROBI_SEED=1", "NAIROBI_FAILURES=1",
+			"NAIROBI_FIRST="+strconv.FormatUint(first, 10), "NAIROBI_SCHEDULES="+strconv.FormatUint(count, 10))
+		out, err := run.CombinedOutput()
+		found := verdict.FindSubmatch(out)
+		if err == nil || found == nil {
+			return "", 0, out
+		}
+		schedule, _ = strconv.ParseUint(string(found[1]), 10, 64) // the pattern lets nothing but digits through
+		return string(found[2]), schedule, out
+	}
+	invariant, schedule, out := play(m.at, 1)
+	if invariant == "" {
+		invariant, schedule, out = play(0, schedules)
+	}
+	if invariant == "" {
+		t.Fatalf("%s: %d schedules and nothing is broken:\n%s", m.name, schedules, out)
 	}
 	expected := m.breaks
 	if expected == nil {
 		expected = losesCommits
 	}
-	if invariant := string(found[2]); !slices.Contains(expected, invariant) {
+	if !slices.Contains(expected, invariant) {
 		t.Errorf("%s: broken is %q, expected one of %q:\n%s", m.name, invariant, expected, out)
 	}
-	t.Logf("%s: after %s schedules, %s: %s", m.name, found[1], time.Since(began).Round(time.Second), found[2])
+	if clean := Run(1, schedule, false); clean.Invariant != "" {
+		t.Errorf("%s: schedule %d is broken without it, too: %s: %s", m.name, schedule, clean.Invariant, clean.Message)
+	}
+	t.Logf("%s: in schedule %d, %s: %s", m.name, schedule, time.Since(began).Round(time.Second), invariant)
 }
 
-// build compiles the simulation's tests with the patched file in the place of the real one, which stays as it is.
+// build compiles the simulation's tests with patched files in the place of the real ones, which stay as they are.
 func (m mutant) build(ctx context.Context, t *testing.T, root string) string {
-	dir, file := t.TempDir(), filepath.Join(root, m.file)
-	source, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := bytes.Count(source, []byte(m.old)); n != 1 {
-		t.Fatalf("the text to be patched is found %d times in %s", n, m.file)
-	}
-	patched := filepath.Join(dir, "patched.go")
-	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {file: patched}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, content := range map[string][]byte{patched: bytes.Replace(source, []byte(m.old), []byte(m.new), 1), filepath.Join(dir, "overlay.json"): overlay} {
-		if err := os.WriteFile(name, content, 0o600); err != nil {
+	dir, replaced := t.TempDir(), map[string]string{}
+	for n, p := range m.patches() {
+		file := filepath.Join(root, p.file)
+		present := file
+		if earlier, ok := replaced[file]; ok {
+			present = earlier
+		}
+		source, err := os.ReadFile(present)
+		if err != nil {
 			t.Fatal(err)
 		}
+		if found := bytes.Count(source, []byte(p.old)); found != 1 {
+			t.Fatalf("the text to be patched is found %d times in %s:\n%s", found, p.file, p.old)
+		}
+		replaced[file] = filepath.Join(dir, fmt.Sprintf("patched%d.go", n))
+		if err := os.WriteFile(replaced[file], bytes.Replace(source, []byte(p.old), []byte(p.new), 1), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	overlay, err := json.Marshal(map[string]map[string]string{"Replace": replaced})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o600); err != nil {
+		t.Fatal(err)
 	}
 	binary := filepath.Join(dir, "mutant.test")
 	compile := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-overlay", filepath.Join(dir, "overlay.json"), "-o", binary, "./internal/topology/simulation")

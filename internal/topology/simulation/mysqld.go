@@ -56,6 +56,7 @@ type mysqld struct {
 	sourceEnabled bool
 	wait          int
 	waiting       []*commit
+	answered      int               // how many commits got their acknowledgements
 	acks          map[*instance]int // how far each replica acknowledged, as an index into the binlog
 	// And the replica side: the setting, and what the running IO thread goes by (fact 8).
 	replicaEnabled, acknowledges bool
@@ -64,6 +65,7 @@ type mysqld struct {
 	from        *mysqld // the source that the IO thread is connected to
 	cursor      int     // in its binlog
 	unsent      bool    // something received was not acknowledged yet
+	reached     int     // how far in the source's binlog the newest thing goes that it received from this connection
 	heard       int64   // when the source was last heard of
 	sqlRunning  bool
 	sqlError    string
@@ -200,6 +202,7 @@ func (s *mysqld) finish() {
 	s.st.committed = c.at + 1
 	s.execute(c.id)
 	c.done = true
+	s.answered++
 	s.w.answered(s, c)
 	c.answer(true)
 }
@@ -245,7 +248,7 @@ func (s *mysqld) observation() mysql.Observation {
 			SourceEnabled: s.sourceEnabled, WaitCount: s.wait, ReplicaEnabled: s.replicaEnabled,
 			ReplicaActive: s.acknowledges && s.io == ioOn, Clients: s.counted(),
 		},
-		PendingCommits: len(s.waiting), Clone: st.clone, Persisted: st.persisted,
+		PendingCommits: len(s.waiting), AnsweredCommits: s.answered, Clone: st.clone, Persisted: st.persisted,
 	}
 	if !s.sourceEnabled {
 		o.PendingCommits = 0

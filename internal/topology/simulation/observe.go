@@ -281,6 +281,11 @@ func (op *operator) track(m *topology.Member) {
 	m.SilentSince = op.since(op.silentSince, m.Name, m.SQL.Access == topology.AccessSilent || m.SQL.Access == topology.AccessRefused)
 	r := m.SQL.Replication
 	m.BrokenSince = op.since(op.brokenSince, m.Name, r != nil && r.Error != "" && (r.IOState == ioOff || !r.SQLRunning))
+	if m.SQL.Answered != op.answered[m.Name] {
+		delete(op.stalledSince, m.Name)
+		op.answered[m.Name] = m.SQL.Answered
+	}
+	m.StalledSince = op.since(op.stalledSince, m.Name, m.SQL.PendingCommits > 0)
 	m.DownSince = op.since(op.downSince, m.Name, m.SQL.Access != topology.AccessVerified)
 }
 
@@ -294,7 +299,7 @@ func (op *operator) sqlOf(m *topology.Member, o mysql.Observation) topology.SQL 
 	s.Version, s.ServerUUID, s.Writable = o.Version, o.ServerUUID, !o.ReadOnly
 	s.Executed, s.Purged = l.parse(o.Executed), l.parse(o.Purged)
 	s.SemiSync = topology.SemiSync(o.SemiSync)
-	s.MembershipKnown, s.PendingCommits = o.MembershipKnown, o.PendingCommits
+	s.MembershipKnown, s.PendingCommits, s.Answered = o.MembershipKnown, o.PendingCommits, o.AnsweredCommits
 	if row := o.Membership; row != nil {
 		s.Membership = &topology.Membership{Epoch: row.Epoch, Primary: row.Primary, Voters: row.Voters, Previous: row.Previous, W: row.W}
 	}

@@ -46,6 +46,9 @@ type operator struct {
 	silentSince map[string]int64
 	brokenSince map[string]int64
 	downSince   map[string]int64
+	// stalledSince is since when commits wait of which none was answered meanwhile, answered how many were.
+	stalledSince map[string]int64
+	answered     map[string]int
 	// missingSince is since when EC2 does not know the volume with a member's data.
 	missingSince map[string]int64
 	refused      map[string]refusal
@@ -64,7 +67,7 @@ type refusal struct {
 func (w *world) lead() {
 	op := &operator{
 		w: w, name: fmt.Sprintf("operator-%d", len(w.every)+1), picture: newPicture(), slots: map[*instance]*slot{}, claimed: map[string]bool{}, looks: map[*instance]*look{}, stopping: map[string]bool{},
-		silentSince: map[string]int64{}, brokenSince: map[string]int64{}, downSince: map[string]int64{}, missingSince: map[string]int64{}, refused: map[string]refusal{}, goneAt: map[string]int64{}, failed: map[string]bool{},
+		silentSince: map[string]int64{}, brokenSince: map[string]int64{}, downSince: map[string]int64{}, stalledSince: map[string]int64{}, answered: map[string]int{}, missingSince: map[string]int64{}, refused: map[string]refusal{}, goneAt: map[string]int64{}, failed: map[string]bool{},
 	}
 	w.every = append(w.every, op)
 	w.leader, w.kube.holder, w.kube.renewed = op, op, w.now
@@ -323,6 +326,7 @@ func (op *operator) act(p *process, plan topology.Plan, o topology.Observed) (fa
 }
 
 func (p *process) take(a topology.Action, plan topology.Plan, o topology.Observed) error {
+	p.w.hit(p.op, a)
 	if handled, err := p.takeInCloud(a); handled {
 		return err
 	}

@@ -160,17 +160,16 @@ func (s *mysqld) fetch() {
 	if !s.from.alive() || s.from.on.frozen || !w.net.passes(s.from.on.node, s.on.node) {
 		return
 	}
-	for range burst {
-		if s.cursor >= len(s.from.st.binlog) {
-			return
-		}
+	for received := 0; received < burst && s.cursor < len(s.from.st.binlog); {
 		id := s.from.st.binlog[s.cursor]
 		s.cursor++
-		if !s.knows(id) {
-			st.relay = append(st.relay, id)
-			st.retrieved.add(id)
+		if s.knows(id) {
+			continue // by auto-position it is not sent again, and so not acknowledged
 		}
-		s.unsent = true
+		st.relay = append(st.relay, id)
+		st.retrieved.add(id)
+		s.unsent, s.reached = true, s.cursor
+		received++
 	}
 }
 
@@ -183,7 +182,7 @@ func (s *mysqld) acknowledge() {
 	}
 	s.unsent = false
 	if s.acknowledges && s.from.sourceEnabled {
-		s.from.acks[s.on] = max(s.from.acks[s.on], s.cursor)
+		s.from.acks[s.on] = max(s.from.acks[s.on], s.reached)
 		s.from.release()
 	}
 }

@@ -73,6 +73,7 @@ func newWorld(seed, schedule uint64) *world {
 		cloud: &cloud{tokens: map[string]string{}, noRoom: map[string]bool{}}, kube: kube{inService: map[string]bool{}}, rows: map[uint64]string{},
 	}
 	w.shape = w.drawShape()
+	w.drawPlot(seed, schedule)
 	w.lossy = !w.shape.lossless
 	w.desired = topology.Desired{
 		Cluster: "orders", Replicas: w.shape.size, Lossless: w.shape.lossless, MaxLag: 30 * time.Second, SizeGiB: 100, ManagedSecurityGroup: true, Database: true,
@@ -116,6 +117,9 @@ func (w *world) ordinal(member string) int {
 // play runs the schedule: faults for a while, then peace until all is well.
 func (w *world) play() {
 	w.say("schedule: %s", w.shape)
+	if w.plot != nil {
+		w.say("plot: %s", w.plot.name)
+	}
 	if !w.shape.fresh {
 		w.preset()
 	}

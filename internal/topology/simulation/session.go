@@ -146,7 +146,6 @@ func (s *mysqld) stranded() bool {
 // time stays where it is, and no other is begun until it is over.
 func (m *member) transact(ctx context.Context, prepare func(*mysqld) (*transaction, error)) error {
 	return m.control(ctx, func(c writer) error {
-		var pending *commit
 		err := c.do(func(s *mysqld) error {
 			if s.stranded() {
 				return fmt.Errorf("an earlier transaction of the operator is still waiting: %w", mysql.ErrCommitsPending)
@@ -156,29 +155,40 @@ func (m *member) transact(ctx context.Context, prepare func(*mysqld) (*transacti
 		if err != nil {
 			return err
 		}
-		if err := c.do(func(s *mysqld) error {
-			if s.superReadOnly {
-				return errReadOnly
+		return m.commit(c.p, func(s *mysqld) (*transaction, error) {
+			if s != c.slot.server || s.control != c.slot.open {
+				return nil, errHangUp
 			}
-			t, err := prepare(s)
-			if err != nil || t == nil {
-				return err
-			}
-			t.client = -1
-			pending = s.commit(*t, nil)
-			return nil
-		}); err != nil || pending == nil {
+			return prepare(s)
+		})
+	})
+}
+
+// commit commits a transaction and waits for its acknowledgements, for a while.
+func (m *member) commit(p *process, prepare func(*mysqld) (*transaction, error)) error {
+	var pending *commit
+	if err := m.exchange(p, func(s *mysqld) error {
+		if s.superReadOnly {
+			return errReadOnly
+		}
+		t, err := prepare(s)
+		if err != nil || t == nil {
 			return err
 		}
-		for waited := int64(0); !pending.done; waited += 100 {
-			switch {
-			case pending.lost:
-				return errHangUp
-			case waited >= statementTimeout:
-				return fmt.Errorf("%w (%d)", mysql.ErrCommitsPending, 1)
-			}
-			c.p.sleep(100)
+		t.client = -1
+		pending = s.commit(*t, nil)
+		return nil
+	}); err != nil || pending == nil {
+		return err
+	}
+	for waited := int64(0); !pending.done; waited += 100 {
+		switch {
+		case pending.lost:
+			return errHangUp
+		case waited >= statementTimeout:
+			return fmt.Errorf("%w (%d)", mysql.ErrCommitsPending, 1)
 		}
-		return c.do(func(*mysqld) error { return nil })
-	})
+		p.sleep(100)
+	}
+	return m.exchange(p, func(*mysqld) error { return nil })
 }

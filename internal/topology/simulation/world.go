@@ -28,6 +28,8 @@ type world struct {
 	events int
 
 	shape   shape
+	plot    *plot // nil for most
+	aimed   aim
 	desired topology.Desired
 	ledger  *ledger
 	cloud   *cloud

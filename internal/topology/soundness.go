@@ -1,0 +1,64 @@
+package topology
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+)
+
+// replacePause is how long after its launch, at the earliest, a machine is replaced because its mysqld was started with
+// other settings than it was made with: if that is what it was made with, replacing it would never end.
+const replacePause = time.Hour
+
+// remembering are the variables without which a server may lose what it has acknowledged when it starts, or never shows
+// it: relay_log_recovery throws away what was received and not applied (fact 10). While one of them is wrong nobody knows
+// what the server has lost already.
+var remembering = []string{"relay_log_recovery", "log_bin", "log_replica_updates", "gtid_mode", "enforce_gtid_consistency"}
+
+// forgets returns what makes a member's word about what it holds worthless, or "".
+func (m *Member) forgets() string {
+	for _, name := range remembering {
+		if value, wrong := m.SQL.Misconfigured[name]; wrong {
+			return name + " is " + orNone(value)
+		}
+	}
+	return ""
+}
+
+// unsound returns what keeps a member from being a voter, or "": a variable that only a start of mysqld can put right.
+func (m *Member) unsound() string {
+	for _, name := range sortedKeys(m.SQL.Misconfigured) {
+		return name + " is " + orNone(m.SQL.Misconfigured[name])
+	}
+	return ""
+}
+
+// restore brings a replica back to the settings that its machine was made with: first it loses its vote, then its machine is
+// replaced, which keeps its volume. It returns what the replica waits for, or "" when it is as it must be.
+func (p *planner) restore(m, primary *Member) string {
+	why := m.unsound()
+	if why == "" {
+		return ""
+	}
+	if !p.expel(m, primary) {
+		p.waitAtMost(waitMySQL)
+		return "losing its vote: " + why
+	}
+	in := m.CurrentInstance()
+	if in != nil && p.CloudReachable && !p.busy(m.Name) && m.Ordinal < p.Replicas && p.Now.Sub(in.LaunchTime) >= replacePause {
+		p.retry(waitEC2, TerminateInstance{m.Name, in.ID})
+		return "ending instance " + in.ID + ": " + why
+	}
+	p.waitAtMost(waitReady)
+	return "no voter: " + why
+}
+
+// reportUnsound says which members run with settings that the promise of no lost commit does not allow.
+func (p *planner) reportUnsound() {
+	for _, m := range p.ordered() {
+		if why := m.unsound(); why != "" {
+			p.degraded(v1alpha1.ReasonMemberUntrusted, fmt.Sprintf("%s: %s; that was changed on the machine or persisted. A replica loses its vote and its machine is replaced; a primary is put right by a switchover and the same", m.Name, why))
+		}
+	}
+}

@@ -60,25 +60,41 @@ func (r *MySQLClusterReconciler) act(ctx context.Context, s *scope) error {
 }
 
 const (
-	// stopWait is how long a pass waits for EC2 to take a request to power a machine off, stopLimit how long it may take.
-	stopWait  = 300 * time.Millisecond
-	stopLimit = 15 * time.Second
+	// callWait is how long a pass waits for EC2 to take a request that it does not depend on, callLimit how long that may take.
+	callWait  = 300 * time.Millisecond
+	callLimit = 15 * time.Second
+	// promotionSettles is how long after a promotion its voters are still being pointed at the new primary.
+	promotionSettles = 10 * time.Second
 )
 
-// powerOff powers a machine off. It is a fence, and nothing that follows from it may wait for an EC2 that answers slowly:
-// after a moment the request goes on by itself.
+// powerOff powers a machine off. It is a fence, and nothing that follows from it may wait for an EC2 that answers slowly.
 func (r *MySQLClusterReconciler) powerOff(ctx context.Context, s *scope, instanceID string) error {
-	if r.memory.begin(s.notes.stopping, instanceID) {
+	return r.detachCall(ctx, s, instanceID, func(ctx context.Context) error { return s.cloud.StopInstance(ctx, instanceID, true) })
+}
+
+// unhurried makes a call to EC2 for a member's machine. While the cluster has no primary, and just after it got one, the
+// voters wait to be pointed at it: then no pass waits for EC2 for long.
+func (r *MySQLClusterReconciler) unhurried(ctx context.Context, s *scope, a topology.Action, call func(context.Context) error) error {
+	promoted := time.Unix(s.plan.Records.PromotedAt, 0)
+	if !s.plan.Failing && r.Clock.Since(promoted) > promotionSettles {
+		return call(ctx)
+	}
+	return r.detachCall(ctx, s, a.String(), call)
+}
+
+// detachCall makes a call to EC2 that goes on by itself after a moment, and not twice at a time.
+func (r *MySQLClusterReconciler) detachCall(ctx context.Context, s *scope, key string, call func(context.Context) error) error {
+	if r.memory.begin(s.notes.underWay, key) {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopLimit)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callLimit)
 	outcome := make(chan error, 1)
 	go func() {
 		defer cancel()
-		outcome <- s.cloud.StopInstance(ctx, instanceID, true)
-		r.memory.end(s.notes.stopping, instanceID)
+		outcome <- call(ctx)
+		r.memory.end(s.notes.underWay, key)
 	}()
-	timer := time.NewTimer(stopWait)
+	timer := time.NewTimer(callWait)
 	defer timer.Stop()
 	select {
 	case err := <-outcome:

@@ -30,11 +30,13 @@ func (r *MySQLClusterReconciler) takeInCloud(ctx context.Context, s *scope, acti
 	case topology.CreateVolume:
 		_, err = s.cloud.CreateVolume(ctx, r.volumeSpec(s, a))
 	case topology.LaunchInstance:
-		err = r.launch(ctx, s, a)
+		err = r.unhurried(ctx, s, a, func(ctx context.Context) error { return r.launch(ctx, s, a) })
 	case topology.AttachVolume:
-		err = s.cloud.AttachVolume(ctx, a.VolumeID, a.InstanceID, dataDevice)
+		err = r.unhurried(ctx, s, a, func(ctx context.Context) error {
+			return s.cloud.AttachVolume(ctx, a.VolumeID, a.InstanceID, dataDevice)
+		})
 	case topology.StartInstance:
-		err = r.start(ctx, s, a)
+		err = r.unhurried(ctx, s, a, func(ctx context.Context) error { return r.start(ctx, s, a) })
 	case topology.StopInstance:
 		err = r.powerOff(ctx, s, a.InstanceID)
 	case topology.TerminateInstance:
@@ -163,4 +165,11 @@ func (m *memory) noteCapacity(n *notes, member, zone string, now time.Time) {
 	case n.refused[member].zone != zone:
 		n.refused[member] = refusal{zone: zone, since: now}
 	}
+}
+
+// capacityRefused returns in which zone EC2 refuses capacity for a member, and since when.
+func (m *memory) capacityRefused(n *notes, member string) (zone string, since time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return n.refused[member].zone, n.refused[member].since
 }

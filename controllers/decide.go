@@ -14,6 +14,10 @@ import (
 // preflightEvery is how often a preflight that found problems is tried again.
 const preflightEvery = 30 * time.Second
 
+// preflightYields is for how long a cluster without a primary looks for one before it asks EC2 what it could launch: the
+// preflight takes seconds, in which nobody can write.
+const preflightYields = 15 * time.Second
+
 // preflight asks EC2 whether the spec could be launched, before anything is: once for each spec, and only while
 // something has to be made.
 func (r *MySQLClusterReconciler) preflight(ctx context.Context, s *scope) error {
@@ -28,6 +32,10 @@ func (r *MySQLClusterReconciler) preflight(ctx context.Context, s *scope) error 
 		return nil
 	}
 	n, key := s.notes, preflightKey(s.cluster)
+	if !n.failingSince.IsZero() && r.Clock.Since(n.failingSince) < preflightYields {
+		s.observed.Launchable = n.preflight == key && n.preflightProblem == nil
+		return nil
+	}
 	if n.preflight == key && (n.preflightProblem == nil || r.Clock.Since(n.preflightAt) < preflightEvery) {
 		s.preflightProblem = n.preflightProblem
 		s.observed.Launchable = n.preflightProblem == nil
@@ -92,6 +100,12 @@ func (r *MySQLClusterReconciler) preflightSpec(s *scope) ec2.PreflightSpec {
 func (r *MySQLClusterReconciler) decide(_ context.Context, s *scope) error {
 	s.plan = topology.Next(s.desired, s.observed)
 	s.planned = true
+	switch {
+	case !s.plan.Failing:
+		s.notes.failingSince = time.Time{}
+	case s.notes.failingSince.IsZero():
+		s.notes.failingSince = r.Clock.Now()
+	}
 	for _, a := range s.plan.Actions {
 		s.log.V(1).Info("planned", "action", a.String())
 	}

@@ -35,8 +35,10 @@ type notes struct {
 	announced map[string]time.Time
 	// purgedAt is when binary logs were last removed to make room.
 	purgedAt time.Time
-	// stopping are the instances whose power-off is being asked for at the moment.
-	stopping map[string]bool
+	// underWay are the calls to EC2 that go on by themselves at the moment: instances to be powered off, and actions.
+	underWay map[string]bool
+	// failingSince is since when the cluster has had no primary; zero while it has one.
+	failingSince time.Time
 	// timeline is what is known of the present failure of a primary, or of the switchover under way.
 	timeline timeline
 	// inventory is what EC2 showed of the cluster last.
@@ -103,7 +105,7 @@ func (m *memory) of(name types.NamespacedName, uid string) *notes {
 		n = &notes{
 			uid: uid, silentSince: map[string]time.Time{}, downSince: map[string]time.Time{}, brokenSince: map[string]time.Time{},
 			stalledSince: map[string]time.Time{}, answered: map[string]int{},
-			announced: map[string]time.Time{}, sightings: map[string]*sighting{}, stopping: map[string]bool{},
+			announced: map[string]time.Time{}, sightings: map[string]*sighting{}, underWay: map[string]bool{},
 			refused: map[string]refusal{}, claimed: map[string]bool{}, goneAt: map[string]time.Time{}, missingSince: map[string]time.Time{}, expected: map[string]map[string]string{}, taken: map[string]string{}, failed: map[string]failure{},
 			stage: map[string]string{}, readAt: map[string]time.Time{}, consoles: map[string]<-chan string{}, stoppingSince: map[string]time.Time{}, applied: map[string]applied{},
 		}

@@ -234,7 +234,7 @@ func (r *MySQLClusterReconciler) memberise(s *scope) {
 	}
 	for name, m := range s.observed.Members {
 		r.trackVolume(s, m)
-		m.CapacityRefused, m.CapacityRefusedAt = s.notes.refused[name].zone, s.notes.refused[name].since
+		m.CapacityRefused, m.CapacityRefusedAt = r.memory.capacityRefused(s.notes, name)
 	}
 }
 

@@ -202,7 +202,11 @@ func (w *world) stopMachine(in *instance) {
 	in.cycle++
 	cycle := in.cycle
 	w.noteInstance(in)
-	w.after(w.between(100, 12*second), func() {
+	serves := w.between(100, 12*second)
+	if w.shape.slowStops {
+		serves += w.between(20, 70) * second
+	}
+	w.after(serves, func() {
 		if in.cycle != cycle {
 			return
 		}

@@ -22,24 +22,37 @@ type plot struct {
 
 var plots = []plot{
 	{"the primary is cut off and cannot be powered off", 6, sized(3, 3, 3, 5, 4, 2), func(w *world, at int64) {
+		w.shape.slowStops = w.chance(50)
 		w.later(at, "EC2 answers nothing", func() { w.silenceEC2(w.between(40, 100) * second) })
 		w.later(at+w.between(0, 3*second), "the primary is cut off", func() { w.isolate(w.primaryNode(), w.between(24, 75)*second, int(w.between(0, 2))) })
 	}},
 	{"the primary is lost while appliers lag", 6, sized(3, 3, 5, 4, 2), func(w *world, at int64) {
-		all := w.chance(50)
-		w.later(at, "appliers lag", func() { w.lag(all, w.between(15, 60)*second) })
-		if w.chance(60) {
+		all, lost := w.chance(50), at+w.between(second, 30*second)
+		node := -1
+		w.later(at, "appliers lag", func() { node = w.lag(all, w.between(30, 90)*second) })
+		switch w.rng.IntN(3) {
+		case 0:
+			lost += 30 * second // by then its vote is being taken
 			w.later(at+w.between(0, 3*second), "a replica is stopped", func() { w.stopMember(w.someReplica()) })
+		case 1:
+			w.later(at+w.between(0, second), "the other replicas receive nothing", func() {
+				for other := range w.desired.Replicas {
+					if primary := w.primaryNode(); other != primary && other != node {
+						w.separate(primary, other, lost-w.now)
+					}
+				}
+			})
 		}
-		w.later(at+w.between(second, 45*second), "the primary is lost", w.losePrimary)
+		w.later(lost, "the primary is lost", w.losePrimary)
 	}},
 	{"the operator ends in the middle of what it does", 10, sized(2, 2, 3, 3, 3, 4, 5), func(w *world, at int64) {
 		kinds := []string{"AdmitVoter", "RemoveVoter", "SettleVoters", "Promote", "RecordPrimary", "Switchover", "StandAlone", "Fence", "SetAcknowledging", "ReplicateFrom", "Demote", "CloneFrom"}
 		kind := kinds[w.rng.IntN(len(kinds))]
+		w.shape.span = max(w.shape.span, 150*second)
 		w.later(at, "the operator is to end while it plans to "+kind, func() {
-			w.aimed = aim{kind: kind, calls: int(w.between(1, 14)), loses: w.chance(60)}
+			w.aimed = aim{kind: kind, calls: int(w.between(1, 24)), loses: w.chance(60)}
 			if w.chance(60) {
-				w.aimed.freeze = w.between(16, 70) * second
+				w.aimed.freeze = w.between(16, 130) * second
 			}
 		})
 		w.later(at+w.between(0, 5*second), "something is to do", func() { w.provoke(kind) })
@@ -74,6 +87,7 @@ var plots = []plot{
 		})
 	}},
 	{"the primary is cut off and replication is asynchronous", 3, func(w *world, s *shape) { sized(2, 3, 3, 4)(w, s); s.lossless = false }, func(w *world, at int64) {
+		w.shape.slowStops = w.chance(70)
 		w.later(at, "the primary is cut off", func() { w.isolate(w.primaryNode(), w.between(10, 60)*second, int(w.between(0, 1))) })
 	}},
 }
@@ -161,8 +175,17 @@ func (w *world) silenceEC2(ms int64) {
 	w.after(ms, func() { w.shape.weather.throttled = false })
 }
 
-// lag holds up the applier of all replicas, or of one.
-func (w *world) lag(all bool, ms int64) {
+// separate cuts the network between two nodes for a while.
+func (w *world) separate(a, b int, ms int64) {
+	w.net.cut[a][b], w.net.cut[b][a] = true, true
+	w.after(ms, func() {
+		w.net.cut[a][b], w.net.cut[b][a] = false, false
+		w.wake()
+	})
+}
+
+// lag holds up the applier of all replicas, or of one, which it returns.
+func (w *world) lag(all bool, ms int64) int {
 	one := w.someReplica()
 	for node := range w.desired.Replicas {
 		if s := w.serverOf(node); s != nil && !s.writable && (all || node == one) {
@@ -170,6 +193,7 @@ func (w *world) lag(all bool, ms int64) {
 			w.after(ms, w.wake)
 		}
 	}
+	return one
 }
 
 func (w *world) machineOf(node int) *instance {
@@ -263,6 +287,10 @@ func (w *world) provoke(kind string) {
 		w.stopMember(w.someReplica())
 	case "RemoveVoter", "SettleVoters", "StandAlone", "SetAcknowledging":
 		node := w.someReplica()
+		if s := w.serverOf(node); kind != "StandAlone" && s != nil && w.chance(40) {
+			w.writeTo(s)
+			return
+		}
 		if w.chance(60) {
 			w.noRoom(node, w.between(40, 100)*second)
 		}
@@ -271,10 +299,17 @@ func (w *world) provoke(kind string) {
 		w.silenceEC2(w.between(30, 60) * second)
 		w.isolate(w.primaryNode(), w.between(24, 50)*second, int(w.between(0, 1)))
 	case "CloneFrom":
-		if s := w.serverOf(w.someReplica()); s != nil && !s.writable && s.st.committed == len(s.st.binlog) {
-			s.writeByHand()
+		if s := w.serverOf(w.someReplica()); s != nil {
+			w.writeTo(s)
 		}
 	default:
 		w.losePrimary()
+	}
+}
+
+// writeTo lets a person write to a replica. Before the first row is written nobody but the operator has an account.
+func (w *world) writeTo(s *mysqld) {
+	if s.st.row != nil && w.shape.volumesLost == 0 && !s.writable && s.st.committed == len(s.st.binlog) && !s.st.hollow {
+		s.writeByHand()
 	}
 }

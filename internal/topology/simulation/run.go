@@ -31,6 +31,8 @@ type shape struct {
 	deleteAt int64
 	policy   v1alpha1.DeletionPolicy
 	weather  weather
+	// slowStops lets machines that are being stopped serve on for long.
+	slowStops bool
 	// volumesLost counts the volumes that were lost, maySpare how many the cluster can do without.
 	volumesLost int
 }

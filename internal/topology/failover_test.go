@@ -142,6 +142,14 @@ func TestWhoIsPromoted(t *testing.T) {
 				s.member(1).SQL.Replication.Retrieved = trx(0, 12)
 				s.member(1).SQL.Replication.SQLRunning, s.member(1).SQL.Replication.Error = false, "error 1205"
 			}, "stop instance i-0 of orders-0; promote orders-1", "once it has applied what it received"},
+		"its applier stopped, and somebody else holds all that may be acknowledged": {
+			func(s *scene) {
+				s.observed.Members["orders-0"].SQL.Writable = false
+				s.io(ioOff, 1, 2)
+				s.member(0).SQL.Executed = trx(0, 9)
+				s.member(1).SQL.Executed, s.member(2).SQL.Executed = trx(0, 11), trx(0, 10)
+				s.member(1).SQL.Replication.SQLRunning, s.member(1).SQL.Replication.Error = false, "relay log read failure"
+			}, "promote orders-2", ""},
 		"a replica that is being cloned proves nothing": {
 			func(s *scene) { s.lose(0); s.io(ioOff, 1, 2); s.member(2).SQL.Clone = &Clone{State: cloneInProgress} }, "", "not reached: orders-0, orders-2"},
 		"asynchronous: the machine is stopped first": {

@@ -188,13 +188,16 @@ func (m *Member) attainable() gtid.Set {
 }
 
 // betterCandidate prefers a member that is writable already, so that two which were promoted without each other do not
-// unseat one another for ever, then the one that holds more: what it has beyond the acknowledged set was committed on the
+// unseat one another for ever, then one whose replication no error stopped, which may never get through what it received, then
+// the one that holds more: what it has beyond the acknowledged set was committed on the
 // old primary and would otherwise be errant on every member that holds it.
 func betterCandidate(a, b *Member) bool {
 	pa, pb := a.attainable(), b.attainable()
 	switch {
 	case a.SQL.Writable != b.SQL.Writable:
 		return a.SQL.Writable
+	case a.broken() != b.broken():
+		return b.broken()
 	case !pa.Contains(pb):
 		return false
 	case !pb.Contains(pa):

@@ -56,6 +56,25 @@ func (c *client) act() {
 	})
 }
 
+// commitPrepared lets clients commit what they had prepared on a server that has just become read-only, in a schedule that is
+// about that.
+func (w *world) commitPrepared(s *mysqld) {
+	if !w.shape.prepared {
+		return
+	}
+	for n := range 4 {
+		w.after(w.between(0, second), func() {
+			if !s.alive() || s.writable || !s.sourceEnabled || s.st.source != "" || s.on.frozen {
+				return
+			}
+			c := &client{w: w, n: n}
+			var made *commit
+			made = s.commit(transaction{client: n}, func(ok bool) { c.answer(s, -1, func() int { return made.id }, ok) })
+			w.say("%s: a prepared transaction is committed although it is read-only", s.on.member)
+		})
+	}
+}
+
 // answer brings the server's word to the client, if the network lets it.
 func (c *client) answer(s *mysqld, turn int, id func() int, ok bool) {
 	w := c.w

@@ -233,6 +233,7 @@ func (c writer) shut() error {
 			if !held {
 				s.writable, s.superReadOnly, s.w.roles = false, true, true
 				s.w.say("%s: %s is read-only", c.m.op.name, s.on.member)
+				s.w.commitPrepared(s)
 			}
 			return nil
 		})

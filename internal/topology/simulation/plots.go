@@ -86,6 +86,13 @@ var plots = []plot{
 			w.isolate(node, w.between(40, 80)*second, 0)
 		})
 	}},
+	{"transactions are prepared when the primary is handed over", 3, sized(3, 3, 4, 5, 2), func(w *world, at int64) {
+		w.shape.prepared = true
+		for range 3 {
+			w.later(at, "asked for another primary", func() { w.desired.SwitchoverTo = w.desired.MemberName(w.someReplica()) })
+			at += w.between(5, 25) * second
+		}
+	}},
 	{"the primary is cut off and replication is asynchronous", 3, func(w *world, s *shape) { sized(2, 3, 3, 4)(w, s); s.lossless = false }, func(w *world, at int64) {
 		w.shape.slowStops = w.chance(70)
 		w.later(at, "the primary is cut off", func() { w.isolate(w.primaryNode(), w.between(10, 60)*second, int(w.between(0, 1))) })

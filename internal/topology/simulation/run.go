@@ -33,6 +33,8 @@ type shape struct {
 	weather  weather
 	// slowStops lets machines that are being stopped serve on for long.
 	slowStops bool
+	// prepared lets clients commit prepared transactions on a primary that was made read-only.
+	prepared bool
 	// volumesLost counts the volumes that were lost, maySpare how many the cluster can do without.
 	volumesLost int
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 )
 
 // quarantinePrefix begins the purpose of the snapshots that are taken of a member before it is rebuilt.
@@ -34,7 +35,46 @@ func (p *planner) rebuild(m, primary *Member, evidence string) string {
 			return "taking a snapshot before it is rebuilt"
 		}
 	}
+	p.rememberTail(m, primary)
 	return p.clone(m, primary)
+}
+
+// rememberTail notes what a member that is about to be rebuilt has committed under its own UUID, and the primary has not. The
+// copy brings back none of it, and leaves the UUID as it is.
+func (p *planner) rememberTail(m, primary *Member) {
+	lost := m.SQL.Executed.Subtract(primary.SQL.Executed)
+	own := lost.Subtract(lost.WithoutSource(m.SQL.ServerUUID))
+	if own.IsEmpty() {
+		return
+	}
+	rec := p.plan.Records.Members[m.Name]
+	if before, err := gtid.Parse(rec.Tail); err == nil {
+		own = own.Union(before)
+	}
+	rec.Tail = own.String()
+	p.plan.Records.Members[m.Name] = rec
+}
+
+// tailIsHeld returns which member may hold transactions that a rebuilt one lost, or "" and forgets them. Until then it is
+// no voter, and so never primary: it would give their GTIDs to others, which whoever holds them would skip without a word.
+// Those who hold them are rebuilt as well.
+func (p *planner) tailIsHeld(m *Member) string {
+	rec := p.plan.Records.Members[m.Name]
+	if rec.Tail == "" {
+		return ""
+	}
+	tail, err := gtid.Parse(rec.Tail)
+	if err != nil {
+		return m.Name
+	}
+	for _, other := range p.ordered() {
+		if !other.verified() || other.cloning() || !other.position().Intersect(tail).IsEmpty() {
+			return other.Name
+		}
+	}
+	rec.Tail = ""
+	p.plan.Records.Members[m.Name] = rec
+	return ""
 }
 
 // expireQuarantine deletes the snapshots of rebuilt members that were kept long enough.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 )
 
 // down makes a member's machine stopped, for a time.
@@ -335,5 +336,38 @@ func TestHibernationAndWaking(t *testing.T) {
 	plan = w.settle(300)
 	if w.launches != launched+3 || len(w.volumes) != 3 || len(plan.Membership.Voters) != 3 {
 		t.Errorf("%d launches, %d volumes, voters %v", w.launches-launched, len(w.volumes), plan.Membership.Voters)
+	}
+}
+
+// A copy leaves a member its UUID, but not what it had committed under it. Whoever still holds that would skip what the
+// member commits under the same GTIDs as a primary.
+func TestRebuiltMemberIsNoVoterWhileOthersHoldWhatItLost(t *testing.T) {
+	s := newScene()
+	two(s)
+	s.observed.CloudReachable = true
+	m := s.member(2)
+	m.SQL.Executed = trx(0, 10).Union(trx(2, 5))
+	s.observed.Snapshots = nil
+	p, actions := s.plan()
+	if !strings.Contains(actions, "take snapshot") {
+		t.Fatalf("planned %q", actions)
+	}
+	for _, a := range p.Actions {
+		if snap, ok := a.(TakeSnapshot); ok {
+			s.observed.Snapshots = []Snapshot{{ID: "snap-1", Member: m.Name, VolumeID: snap.VolumeID, Purpose: snap.Purpose, State: snapshotCompleted}}
+		}
+	}
+	if p, actions = s.plan(); actions != "clone orders-2 from orders-0" || p.Records.Members[m.Name].Tail != trx(2, 5).String() {
+		t.Fatalf("planned %q, remembers %q", actions, p.Records.Members[m.Name].Tail)
+	}
+	s.observed.Records = p.Records
+	m.SQL.Executed = trx(0, 10)
+	s.member(1).SQL.Replication.Retrieved = trx(2, 3)
+	if p, actions = s.plan(); actions != "" || p.Records.Members[m.Name].Tail == "" {
+		t.Errorf("while another holds it: planned %q, remembers %q", actions, p.Records.Members[m.Name].Tail)
+	}
+	s.member(1).SQL.Replication.Retrieved = gtid.Set{}
+	if p, actions = s.plan(); actions != "admit orders-2 as a voter" || p.Records.Members[m.Name].Tail != "" {
+		t.Errorf("planned %q, remembers %q", actions, p.Records.Members[m.Name].Tail)
 	}
 }

@@ -75,6 +75,9 @@ type Record struct {
 	// RestartDue is when, in Unix seconds, a setting was persisted that needs a restart; 0 for never. A mysqld that
 	// started before still has to be restarted.
 	RestartDue int64 `json:"restartDue,omitempty"`
+	// Tail is the GTID set of the transactions that the member had committed under its own UUID and lost when it was rebuilt.
+	// Another member may hold some of them still; as a primary it would use their GTIDs for others.
+	Tail string `json:"tail,omitempty"`
 	// VolumeID is the volume that carries the member's data, once EC2 showed it.
 	VolumeID string `json:"volumeID,omitempty"`
 }

@@ -28,6 +28,10 @@ func (p *planner) vote(m, primary *Member, admitting *bool) string {
 		p.waitAtMost(waitMySQL)
 		return "catching up with " + primary.Name
 	}
+	if holder := p.tailIsHeld(m); holder != "" {
+		p.waitAtMost(waitMySQL)
+		return "no voter until it is certain that " + holder + " holds nothing of what it lost when it was rebuilt"
+	}
 	if p.strangerAcknowledges(m, primary) {
 		p.waitAtMost(waitMySQL)
 		return "waiting until no member acknowledges that is not a voter"

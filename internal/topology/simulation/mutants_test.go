@@ -232,4 +232,11 @@ var mutants = []mutant{
 		old:  "	if a.SemiSync {\n		if err := old.SetSourceWait(ctx, true, outOfReach); err != nil {\n			return err\n		}\n	}\n",
 		new:  "",
 	},
+	{
+		name: "a rebuilt member votes while another holds what it lost",
+		open: true,
+		file: votersFile,
+		old:  "if holder := p.tailIsHeld(m); holder != \"\" {",
+		new:  "if holder := p.tailIsHeld(m); holder == \"nobody\" {", breaks: []string{silentDiverged},
+	},
 }

@@ -28,12 +28,16 @@ var plots = []plot{
 	}},
 	{"the primary is lost while appliers lag", 6, sized(3, 3, 5, 4, 2), func(w *world, at int64) {
 		all, lost := w.chance(50), at+w.between(second, 30*second)
-		node := -1
-		w.later(at, "appliers lag", func() { node = w.lag(all, w.between(30, 90)*second) })
+		node, lags := -1, w.between(30, 90)*second
 		switch w.rng.IntN(3) {
 		case 0:
-			lost += 30 * second // by then its vote is being taken
-			w.later(at+w.between(0, 3*second), "a replica is stopped", func() { w.stopMember(w.someReplica()) })
+			lost, lags = lost+35*second, lags+60*second // by then its vote is being taken, and nobody has applied that
+			w.shape.span = max(w.shape.span, 170*second)
+			w.later(at+w.between(0, 3*second), "a replica is stopped", func() {
+				stopped := w.someReplica()
+				w.noRoom(stopped, lost-w.now+w.between(0, 5*second))
+				w.stopMember(stopped)
+			})
 		case 1:
 			w.later(at+w.between(0, second), "the other replicas receive nothing", func() {
 				for other := range w.desired.Replicas {
@@ -43,6 +47,7 @@ var plots = []plot{
 				}
 			})
 		}
+		w.later(at, "appliers lag", func() { node = w.lag(all, lags) })
 		w.later(lost, "the primary is lost", w.losePrimary)
 	}},
 	{"the operator ends in the middle of what it does", 10, sized(2, 2, 3, 3, 3, 4, 5), func(w *world, at int64) {
@@ -54,8 +59,27 @@ var plots = []plot{
 			if w.chance(60) {
 				w.aimed.freeze = w.between(16, 130) * second
 			}
+			if strings.HasSuffix(kind, "Voter") && w.chance(50) {
+				// One who stays is parted from the primary: the row waits. Sometimes the operator goes on.
+				w.aimed.also = func(topology.Action) { w.separate(w.primaryNode(), w.someReplica(), w.between(5, 40)*second) }
+				w.aimed.loses = w.chance(30)
+				if w.chance(50) {
+					w.aimed.calls = 0
+				}
+			}
 		})
 		w.later(at+w.between(0, 5*second), "something is to do", func() { w.provoke(kind) })
+	}},
+	{"the first to be admitted is cut off from the operator meanwhile", 3, func(w *world, s *shape) {
+		sized(3, 3, 4)(w, s)
+		s.fresh, s.span = true, max(s.span, 170*second)
+	}, func(w *world, _ int64) {
+		w.aimed = aim{kind: "AdmitVoter", calls: int(w.between(8, 40)), also: func(a topology.Action) {
+			w.isolate(w.ordinal(a.(topology.AdmitVoter).Member), w.between(25, 90)*second, 0)
+		}}
+		if w.chance(50) {
+			w.aimed.freeze = w.between(16, 60) * second
+		}
 	}},
 	{"the primary is left alone, lost, and the other returns", 4, sized(2, 2, 2, 3), func(w *world, at int64) {
 		w.shape.span = max(w.shape.span, 190*second)
@@ -264,6 +288,7 @@ type aim struct {
 	calls  int
 	freeze int64
 	loses  bool // and the primary is lost soon after
+	also   func(topology.Action)
 }
 
 // hit is told of every action that an operator takes.
@@ -273,8 +298,11 @@ func (w *world) hit(op *operator, a topology.Action) {
 	}
 	it := w.aimed
 	w.aimed = aim{}
-	if op.cutIn = it.calls; it.freeze > 0 {
+	if op.cutIn = it.calls; it.freeze > 0 && it.calls > 0 {
 		op.cutIn, op.freezeIn, op.freezeFor = 0, it.calls, it.freeze
+	}
+	if it.also != nil {
+		it.also(a)
 	}
 	if it.loses {
 		w.later(w.between(0, 25*second), "the primary is lost", w.losePrimary)

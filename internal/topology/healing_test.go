@@ -371,3 +371,36 @@ func TestRebuiltMemberIsNoVoterWhileOthersHoldWhatItLost(t *testing.T) {
 		t.Errorf("planned %q, remembers %q", actions, p.Records.Members[m.Name].Tail)
 	}
 }
+
+// Commits that wait on a member which takes no writes any more are prepared transactions that clients committed after it had
+// handed over. Made a replica it would answer them.
+func TestCommitsThatWaitOnAFormerPrimaryAreCutOff(t *testing.T) {
+	s := newScene()
+	m := s.member(2)
+	m.SQL.Replication, m.SQL.SemiSync, m.SQL.PendingCommits = nil, SemiSync{SourceEnabled: true, WaitCount: 1000}, 1
+	if _, actions := s.plan(); actions != "stop instance i-2 of orders-2" {
+		t.Errorf("planned %q", actions)
+	}
+}
+
+func TestCommitsThatWaitAlthoughEnoughAcknowledge(t *testing.T) {
+	for name, row := range map[string]struct {
+		happened func(*scene)
+		nudged   bool
+	}{
+		"are followed by another": {func(*scene) {}, true},
+		"not at once":             {func(s *scene) { s.member(0).StalledSince = s.observed.Now.Add(-stallPatience / 2) }, false},
+		"not while too few do":    {func(s *scene) { s.io(ioConnecting, 1, 2) }, false},
+		"not while they are answered": {
+			func(s *scene) { s.member(0).StalledSince = time.Time{} }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene()
+			s.member(0).SQL.PendingCommits, s.member(0).StalledSince = 1, s.observed.Now.Add(-2*time.Second)
+			row.happened(s)
+			if _, actions := s.plan(); strings.Contains(actions, "empty transaction") != row.nudged {
+				t.Errorf("planned %q", actions)
+			}
+		})
+	}
+}

@@ -59,8 +59,8 @@ func (c *client) act() {
 // commitPrepared lets clients commit what they had prepared on a server that has just become read-only, in a schedule that is
 // about that.
 func (w *world) commitPrepared(s *mysqld) {
-	if !w.shape.prepared {
-		return
+	if !w.shape.prepared || w.shape.volumesLost > 0 {
+		return // as above
 	}
 	for n := range 4 {
 		w.after(w.between(0, second), func() {

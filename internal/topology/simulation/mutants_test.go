@@ -43,6 +43,7 @@ const (
 var mutants = []mutant{
 	{
 		name: "the wait count is off by one",
+		at:   2,
 		file: observedFile,
 		old:  "return max(m.W, WaitFor(len(m.Previous)))",
 		new:  "return max(m.W-1, WaitFor(len(m.Previous))-1, 1)",
@@ -93,6 +94,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "two voters are changed in one step",
+		at:   2,
 		file: votersFile,
 		old:  "	next := p.at(row.Without(m.Name))\n",
 		new: `	next := row.Without(m.Name)
@@ -141,7 +143,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "a throttled read is taken for fenced",
-		open: true,
+		at:   49,
 		file: shell + "observe.go",
 		old:  "	if err == nil {\n		err = op.findHidden(p)",
 		new: `	if errors.Is(err, errThrottled) {
@@ -166,7 +168,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "of two that are writable the one that answers first wins",
-		open: true,
+		at:   80,
 		file: failoverFile,
 		old:  "	var current, outdated []*Member\n	for _, m := range p.primaries() {",
 		new: `	if w := p.primaries(); len(w) > 1 {
@@ -185,28 +187,28 @@ var mutants = []mutant{
 	},
 	{
 		name: "it is not remembered that a primary was left alone",
-		open: true,
+		at:   16,
 		file: votersFile,
 		old:  "p.plan.Records.Alone, p.plan.Records.AloneSince, p.plan.Records.Leaving = primary.Name, next.Epoch, \"\"",
 		new:  "p.plan.Records.Leaving = \"\"",
 	},
 	{
 		name: "the row is not looked at again after the relay log is applied",
-		open: true,
+		at:   2085,
 		file: stepsFile,
 		old:  "if own.Epoch > a.Membership.Epoch {",
 		new:  "if false {", breaks: append([]string{wildRow}, losesCommits...),
 	},
 	{
 		name: "a voter that leaves acknowledges again",
-		open: true,
+		at:   39,
 		file: votersFile,
 		old:  "row.MayAcknowledge(m.Name) && m.Name != p.plan.Records.Leaving && ",
 		new:  "row.MayAcknowledge(m.Name) && ",
 	},
 	{
 		name: "a machine that is stopping counts as stopped",
-		open: true,
+		at:   50,
 		file: observedFile,
 		old:  "if in.State != stateStopped && in.State != stateTerminated {",
 		new:  "if in.State == stateRunning || in.State == statePending {",
@@ -226,15 +228,17 @@ var mutants = []mutant{
 		new:  "if false {",
 	},
 	{
-		name: "what the old primary of a switchover can still commit is not fenced",
+		// Alone it is not noticed: the promotion is proven again, behind another fence, before its row counts, and taken back.
+		name: "what the old primary of a switchover can still commit is not fenced, nor looked for after the promotion",
 		open: true,
+		and:  []patch{{failoverFile, "if m.SQL.Replication != nil || prove(row, p.Members, p.Records).Candidate != m.Name {", "if m.SQL.Replication != nil {"}},
 		file: "internal/steps/switchover.go",
 		old:  "	if a.SemiSync {\n		if err := old.SetSourceWait(ctx, true, outOfReach); err != nil {\n			return err\n		}\n	}\n",
 		new:  "",
 	},
 	{
 		name: "a rebuilt member votes while another holds what it lost",
-		open: true,
+		at:   2228,
 		file: votersFile,
 		old:  "if holder := p.tailIsHeld(m); holder != \"\" {",
 		new:  "if holder := p.tailIsHeld(m); holder == \"nobody\" {", breaks: []string{silentDiverged},

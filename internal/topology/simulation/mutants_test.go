@@ -64,6 +64,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "one voter fewer than needed is enough",
+		at:   103,
 		file: quorumFile,
 		old:  "proof := Proof{Needed: len(voters) - w}",
 		new:  "proof := Proof{Needed: len(voters) - w - 1}",
@@ -81,13 +82,14 @@ var mutants = []mutant{
 	},
 	{
 		name: "a joiner acknowledges before it is a voter",
-		open: true,
+		at:   30,
 		file: stepsVotersFile,
 		old:  "	if a.SemiSync && alone {\n		if err := m.SetAcknowledging",
 		new:  "	if a.SemiSync {\n		if err := m.SetAcknowledging",
 	},
 	{
 		name: "a member that is rebuilt keeps its vote",
+		at:   2,
 		file: healingFile,
 		old:  "if !p.expel(m, primary) {",
 		new:  "if false {", breaks: []string{keptVote},
@@ -110,6 +112,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "a replica is pointed elsewhere before its relay log is applied",
+		at:   10,
 		file: shell + "member.go",
 		old: `		if err := c.waitApplied(received, applyWait); err != nil {
 			return err
@@ -123,6 +126,7 @@ var mutants = []mutant{
 	},
 	{
 		name:   "a writable primary is shut down gracefully",
+		at:     1,
 		file:   shell + "ec2.go",
 		old:    "		w.powerOff(in)\n		w.after(w.between(100, 20*second), func() {\n			if in.cycle == cycle {\n				in.State = stopped\n				w.noteInstance(in)\n			}\n		})\n	})\n}\n\n// endMachine",
 		new:    "		if in.server != nil {\n			in.server.shutdown()\n		}\n		w.powerOff(in)\n		w.after(w.between(100, 20*second), func() {\n			if in.cycle == cycle {\n				in.State = stopped\n				w.noteInstance(in)\n			}\n		})\n	})\n}\n\n// endMachine",
@@ -130,6 +134,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "errant transactions are overlooked",
+		at:   1,
 		file: replicatingFile,
 		old:  "return m.SQL.Executed.Subtract(primary.SQL.Executed).WithoutSource(primary.SQL.ServerUUID)",
 		new:  "return gtid.Set{}", breaks: []string{silentDiverged},
@@ -160,7 +165,7 @@ var mutants = []mutant{
 	},
 	{
 		name:   "a stale leader acts without the lock",
-		open:   true,
+		at:     731,
 		file:   shell + "session.go",
 		old:    "if c.slot.open == nil || s != c.slot.server || s.control != c.slot.open {",
 		new:    "if c.slot.open == nil || s != c.slot.server {",
@@ -230,7 +235,7 @@ var mutants = []mutant{
 	{
 		// Alone it is not noticed: the promotion is proven again, behind another fence, before its row counts, and taken back.
 		name: "what the old primary of a switchover can still commit is not fenced, nor looked for after the promotion",
-		open: true,
+		at:   37,
 		and:  []patch{{failoverFile, "if m.SQL.Replication != nil || prove(row, p.Members, p.Records).Candidate != m.Name {", "if m.SQL.Replication != nil {"}},
 		file: "internal/steps/switchover.go",
 		old:  "	if a.SemiSync {\n		if err := old.SetSourceWait(ctx, true, outOfReach); err != nil {\n			return err\n		}\n	}\n",

@@ -57,11 +57,7 @@ func (p *process) takeInSQL(action topology.Action, plan topology.Plan, o topolo
 	case topology.StandAlone:
 		return steps.StandAlone(ctx, m, a)
 	case topology.SetAcknowledging:
-		primary, err := p.op.member(o, a.Primary)
-		if err != nil {
-			return err
-		}
-		return steps.SetAcknowledging(ctx, m, primary, a)
+		return p.setAcknowledging(m, a, o)
 	case topology.SetSourceWait:
 		return steps.SetSourceWait(ctx, m, a)
 	case topology.ApplySettings:
@@ -77,6 +73,14 @@ func (p *process) takeInSQL(action topology.Action, plan topology.Plan, o topolo
 		return nil
 	}
 	return fmt.Errorf("nobody knows how to %s", action)
+}
+
+func (p *process) setAcknowledging(m *member, a topology.SetAcknowledging, o topology.Observed) error {
+	primary, err := p.op.member(o, a.Primary)
+	if err != nil {
+		return err
+	}
+	return steps.SetAcknowledging(p.context(), m, primary, a)
 }
 
 func (p *process) cloneFrom(m *member, a topology.CloneFrom, o topology.Observed) error {

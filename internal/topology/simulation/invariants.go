@@ -121,7 +121,8 @@ func (w *world) checkRow(s *mysqld, next *mysql.Membership) {
 	if before == nil {
 		return
 	}
-	if next.Epoch <= before.Epoch || next.W != len(next.Voters)/2 || !follows(before, next) && !(w.lossy && follows(w.rowBefore(next.Epoch), next)) {
+	fits := follows(before, next) || w.lossy && next.Epoch > before.Epoch && follows(w.rowBefore(next.Epoch), next)
+	if next.Epoch <= before.Epoch || next.W != len(next.Voters)/2 || !fits {
 		w.fail(wildRow, "%s is to write %s after %s", s.on.member, rowText(next), rowText(before))
 	}
 }

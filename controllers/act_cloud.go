@@ -132,7 +132,7 @@ func (r *MySQLClusterReconciler) launch(ctx context.Context, s *scope, a topolog
 func (r *MySQLClusterReconciler) bootstrapInput(s *scope, a topology.LaunchInstance) bootstrap.Input {
 	in := bootstrap.Input{
 		ClusterUID: s.uid(), Namespace: s.cluster.Namespace, Cluster: s.cluster.Name,
-		Member: a.Member, Ordinal: a.Ordinal, Incarnation: a.Incarnation,
+		Member: a.Member, Ordinal: a.Ordinal, Incarnation: a.Incarnation, VolumeIncarnation: a.VolumeIncarnation,
 		Version: s.cluster.Spec.Version, VolumeID: a.VolumeID,
 		CAPEM: s.authority.CertificatePEM(), JoinToken: s.authority.JoinToken(a.Member, a.Incarnation),
 		IssuerDN: s.authority.IssuerDN(), OperatorDN: s.authority.OperatorDN(),

@@ -58,6 +58,10 @@ type Input struct {
 	Ordinal int
 	// Incarnation counts the instances that the member has had, from 1 on.
 	Incarnation int
+	// VolumeIncarnation counts the data volumes that the member has had, from 1 on. server_id goes by it: a source counts
+	// acknowledgements by server_id, and another machine with the same disk must not count a second time. A copy of an older
+	// state is another volume, which would skip its own events under the same server_id.
+	VolumeIncarnation int
 	// Version of MySQL, x.y.z. An image that holds a mysqld of exactly this version needs no download.
 	Version string
 	// Download may be nil: then the image must hold the server, or the member's console says what to change.
@@ -76,7 +80,7 @@ type Input struct {
 	MemoryMax string
 }
 
-// ServerID returns the server_id of a member. It differs from incarnation to incarnation, because a server that comes
+// ServerID returns the server_id of a member. It differs from one incarnation of its volume to the next, because a server that comes
 // back from an older copy of itself silently skips events that carry its own id (MYSQL-FACTS 16).
 func ServerID(ordinal, incarnation int) uint32 {
 	return uint32(incarnation*membersPerIncarnation + ordinal + 1)

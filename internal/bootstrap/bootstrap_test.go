@@ -33,7 +33,7 @@ cmRlcnMtY2E=
 
 func testInput() Input {
 	return Input{
-		ClusterUID: testUID, Namespace: "shop", Cluster: "orders", Member: "orders-1", Ordinal: 1, Incarnation: 3,
+		ClusterUID: testUID, Namespace: "shop", Cluster: "orders", Member: "orders-1", Ordinal: 1, Incarnation: 3, VolumeIncarnation: 3,
 		Version:    "9.7.4",
 		Download:   &Download{URL: "https://mirror.example/mysql-9.7.4-linux-glibc2.28-x86_64.tar.xz", SHA256: strings.Repeat("0a", 32)},
 		VolumeID:   "vol-0123456789abcdef0",

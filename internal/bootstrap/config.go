@@ -20,7 +20,7 @@ func RenderConfig(in Input) string {
 			b.WriteString(line)
 		}
 	}
-	fmt.Fprintf(&b, "server_id=%d\nreport_host=%s\n", ServerID(in.Ordinal, in.Incarnation), in.Member)
+	fmt.Fprintf(&b, "server_id=%d\nreport_host=%s\n", ServerID(in.Ordinal, in.VolumeIncarnation), in.Member)
 	return b.String()
 }
 

@@ -57,6 +57,7 @@ func TestRenderRefusesHostileValues(t *testing.T) {
 		"a good CA and more":      func(in *Input) { in.CAPEM = append(in.CAPEM, "touch canary\n"...) },
 		"more before a good CA":   func(in *Input) { in.CAPEM = append([]byte("touch canary\n"), in.CAPEM...) },
 		"no incarnation":          func(in *Input) { in.Incarnation = 0 },
+		"no volume's incarnation": func(in *Input) { in.VolumeIncarnation = 0 },
 		"an ordinal too many":     func(in *Input) { in.Ordinal = 16 },
 		"a negative ordinal":      func(in *Input) { in.Ordinal = -1 },
 		"a setting of ours":       func(in *Input) { in.Settings = map[string]string{"super_read_only": "OFF"} },

@@ -66,7 +66,7 @@ func TestRealMySQLD(t *testing.T) {
 
 	want := map[string]string{
 		"configuration is valid":          "yes",
-		"server_id":                       strconv.Itoa(int(ServerID(in.Ordinal, in.Incarnation))),
+		"server_id":                       strconv.Itoa(int(ServerID(in.Ordinal, in.VolumeIncarnation))),
 		"gtid_executed of a new server":   "",
 		"super_read_only":                 "1",
 		"max_connections of the launch":   "61",

@@ -53,8 +53,8 @@ func (in Input) validate() error {
 	if !hashPattern.MatchString(in.JoinToken) {
 		return errors.New("the join token is not 64 lower-case hexadecimal digits")
 	}
-	if in.Ordinal < 0 || in.Ordinal >= membersPerIncarnation || in.Incarnation < 1 {
-		return fmt.Errorf("ordinal %d or incarnation %d is out of range", in.Ordinal, in.Incarnation)
+	if in.Ordinal < 0 || in.Ordinal >= membersPerIncarnation || in.Incarnation < 1 || in.VolumeIncarnation < 1 {
+		return fmt.Errorf("ordinal %d or incarnation %d or %d is out of range", in.Ordinal, in.Incarnation, in.VolumeIncarnation)
 	}
 	if d := in.Download; d != nil && (!urlPattern.MatchString(d.URL) || !hashPattern.MatchString(d.SHA256)) {
 		return fmt.Errorf("download %q with SHA-256 %q is not acceptable", d.URL, d.SHA256)

@@ -34,6 +34,8 @@ type (
 		Incarnation int
 		SubnetID    string
 		VolumeID    string
+		// VolumeIncarnation is that of the volume, from 1 on: what the source knows the member by.
+		VolumeIncarnation int
 	}
 	// StartInstance starts a stopped machine.
 	StartInstance struct{ Member, InstanceID string }

@@ -56,8 +56,8 @@ type mysqld struct {
 	sourceEnabled bool
 	wait          int
 	waiting       []*commit
-	answered      int               // how many commits got their acknowledgements
-	acks          map[*instance]int // how far each replica acknowledged, as an index into the binlog
+	answered      int            // how many commits got their acknowledgements
+	acks          map[*store]int // how far each replica acknowledged, as an index into the binlog; by server_id, which goes with the volume
 	// And the replica side: the setting, and what the running IO thread goes by (fact 8).
 	replicaEnabled, acknowledges bool
 
@@ -87,7 +87,7 @@ type commit struct {
 // start runs mysqld on a volume. Crash recovery commits everything that is in the binary log (fact 1), and no role
 // survives: the server is read-only, its threads stand still (skip_replica_start), semi-sync is off.
 func (w *world) start(in *instance, st *store) {
-	s := &mysqld{w: w, on: in, st: st, started: w.now, superReadOnly: true, wait: 1, acks: map[*instance]int{}, io: ioOff}
+	s := &mysqld{w: w, on: in, st: st, started: w.now, superReadOnly: true, wait: 1, acks: map[*store]int{}, io: ioOff}
 	if st.clone != nil && st.clone.State == mysql.CloneInProgress {
 		st.clone = &mysql.CloneProgress{State: mysql.CloneInterrupted, Source: st.clone.Source}
 		st.seeding++

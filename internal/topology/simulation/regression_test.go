@@ -17,6 +17,7 @@ var regressions = []struct {
 	{1, 15689, "somebody wrote to a server before the cluster had begun, which nobody has an account for"},
 	{71, 11411, "the only other voter lacked what was purged, and the row of the primary waited for its acknowledgement"},
 	{43, 611, "what an operator had seen before it was frozen passed for the end, by the model"},
+	{101, 6272, "a member whose machine was replaced on the same volume counted twice among those that had acknowledged"},
 	{1, 14938, "two former primaries each held what a lost volume may have held, too, by the model"},
 	{1, 2228, "a rebuilt member was promoted while another still held transactions that it had lost, and gave their GTIDs to others"},
 	{1, 14335, "what a member lacked that had the newest row was taken for unacknowledged, though nobody else had received that row and the primary before went on"},

@@ -182,7 +182,7 @@ func (s *mysqld) acknowledge() {
 	}
 	s.unsent = false
 	if s.acknowledges && s.from.sourceEnabled {
-		s.from.acks[s.on] = max(s.from.acks[s.on], s.reached)
+		s.from.acks[s.st] = max(s.from.acks[s.st], s.reached)
 		s.from.release()
 	}
 }

@@ -12,6 +12,11 @@ VERSION ?= 0.1.0
 COMMIT  ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 DATE    ?= $(shell git log -1 --format=%cI 2>/dev/null || echo unknown)
 IMAGE   ?= ghcr.io/alx-ke/nairobi-mysql-operator:v$(VERSION)
+# The images beside it, and the version that this one replaces in the catalog; empty for the first.
+BUNDLE_IMAGE    ?= ghcr.io/alx-ke/nairobi-mysql-operator-bundle:v$(VERSION)
+CATALOG_IMAGE   ?= ghcr.io/alx-ke/nairobi-mysql-operator-catalog:latest
+SCORECARD_IMAGE ?= ghcr.io/alx-ke/nairobi-mysql-operator-scorecard:v$(VERSION)
+REPLACES ?=
 PLATFORMS ?= linux/amd64,linux/arm64
 LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)
 
@@ -77,12 +82,16 @@ vet: ## go vet, with the scenarios of the lab.
 lint: ## golangci-lint, with the walls between the packages.
 	@"$$(hack/tool.sh golangci-lint)" run
 
+.PHONY: actionlint
+actionlint: ## Check the workflows of GitHub Actions.
+	@"$$(hack/tool.sh actionlint)" -color=false
+
 .PHONY: shellcheck
 shellcheck: deps ## shellcheck on every script. What an instance runs is checked as rendered, by the tests of internal/bootstrap.
 	@git ls-files -co --exclude-standard -- '*.sh' '.ci/run' ':!internal/bootstrap' | xargs -r shellcheck
 
 .PHONY: verify
-verify: ## Fail when generated files are not what the code says.
+verify: ## Fail when generated files are not what the code says: code, CRDs, RBAC, webhooks, bundle, catalog.
 	@hack/verify.sh
 
 .PHONY: build
@@ -163,6 +172,55 @@ lab-status: ## What runs in the local stack.
 lab-test: deps ## The lab leaves the machine as it was, however it ends (no lab may be up).
 	@go test -tags lab -count=1 -timeout 30m -v $(TESTFLAGS) ./test/lab
 
+##@ OLM
+
+.PHONY: bundle
+bundle: generate ## Write bundle/ and bundle.Dockerfile from config/ and the CRDs. REPLACES=x.y.z is the version before.
+	@hack/bundle.sh . "$(VERSION)" "$(IMAGE)" "$(REPLACES)"
+
+.PHONY: bundle-validate
+bundle-validate: ## Validate bundle/ as OperatorHub does. A warning fails it too.
+	@hack/bundle-validate.sh
+
+.PHONY: catalog
+catalog: ## Write the file-based catalog below catalog/ from its template and validate it.
+	@hack/catalog.sh catalog catalog/template.yaml "$(BUNDLE_IMAGE)=bundle"
+
+# The suites of scorecard tests, and where they run. aws makes a cluster in AWS: see docs/install.md.
+SUITES ?= basic,olm,default
+SCORECARD_NAMESPACE := nairobi-mysql-scorecard
+
+.PHONY: scorecard
+scorecard: ## operator-sdk scorecard on bundle/, in the cluster of the current kubeconfig. SUITES=basic,olm,default.
+	@$(KUBECTL_SH) apply -k config/scorecard/access
+	@"$$(hack/tool.sh operator-sdk)" scorecard bundle --selector='suite in ($(SUITES))' --wait-time=30m \
+	  --namespace=$(SCORECARD_NAMESPACE) --service-account=scorecard --pod-security=restricted $(SCORECARD_FLAGS)
+
+.PHONY: run-bundle
+run-bundle: ## operator-sdk run bundle with BUNDLE_IMAGE, in the cluster of the current kubeconfig. OLM must be installed.
+	@$(KUBECTL_SH) create namespace nairobi-mysql-system --dry-run=client -o yaml | $(KUBECTL_SH) apply -f -
+	@"$$(hack/tool.sh operator-sdk)" run bundle $(BUNDLE_IMAGE) --namespace=nairobi-mysql-system --install-mode=AllNamespaces --timeout=5m
+
+.PHONY: olm-install
+olm-install: ## Install OLM into the cluster of the current kubeconfig, from the internet.
+	@"$$(hack/tool.sh operator-sdk)" olm install
+
+.PHONY: olm-e2e
+olm-e2e: deps ## On the lab, with a real OLM: install from a catalog, scorecard, upgrade, uninstall, operator-sdk run bundle.
+	@hack/with-lab.sh go test -tags e2e -count=1 -timeout 45m -v $(TESTFLAGS) ./test/olm
+
+.PHONY: bundle-image
+bundle-image: ## Build the bundle's image. PUSH=--push publishes it.
+	docker buildx build --file bundle.Dockerfile --tag $(BUNDLE_IMAGE) $(PUSH) .
+
+.PHONY: catalog-image
+catalog-image: ## Build the catalog's image. PUSH=--push publishes it.
+	docker buildx build --platform $(PLATFORMS) --file catalog.Dockerfile --tag $(CATALOG_IMAGE) $(PUSH) .
+
+.PHONY: scorecard-image
+scorecard-image: ## Build the image of our own scorecard tests. PUSH=--push publishes it.
+	docker buildx build --platform $(PLATFORMS) --file test/scorecard/Dockerfile --tag $(SCORECARD_IMAGE) $(PUSH) .
+
 ##@ Release and installation
 
 .PHONY: image
@@ -171,10 +229,11 @@ image: ## Build the image for amd64 and arm64. PUSH=--push publishes it.
 	  --build-arg DATE=$(DATE) --tag $(IMAGE) $(PUSH) .
 
 .PHONY: dist
-dist: ## Write dist/crds.yaml and dist/install.yaml.
+dist: ## Write dist/crds.yaml, dist/install.yaml and dist/install-cert-manager.yaml.
 	@mkdir -p dist
 	@hack/render.sh config/crd > dist/crds.yaml
 	@hack/render.sh config/default "$(IMAGE)" > dist/install.yaml
+	@hack/render.sh config/overlays/with-certmanager "$(IMAGE)" > dist/install-cert-manager.yaml
 	@ls -l dist
 
 .PHONY: install

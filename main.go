@@ -17,6 +17,7 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/manager"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/olm"
 )
 
 // Set by the linker; see the Makefile.
@@ -46,7 +47,8 @@ func main() {
 		os.Exit(1)
 	}
 	ctrl.SetLogger(log)
-	f.operator.Version, f.operator.Logger = version, log
+	f.operator.Build, f.operator.Logger = manager.Build{Version: version, Commit: commit, Date: date}, log
+	f.operator.OperatorCondition = os.Getenv(olm.ConditionNameVariable)
 	if err := run(ctrl.SetupSignalHandler(), f.operator); err != nil {
 		log.Error(err, "the operator stops")
 		os.Exit(1)

@@ -68,6 +68,8 @@ type MySQLClusterReconciler struct {
 	// Wake carries the clusters that the prober wants looked at.
 	Wake    chan event.GenericEvent
 	Metrics *Metrics
+	// Upgradeable may be nil: without OLM nobody asks.
+	Upgradeable Upgradeable
 
 	memory *memory
 }
@@ -95,9 +97,13 @@ func (r *MySQLClusterReconciler) Reconcile(ctx context.Context, req ctrl.Request
 	started := r.Clock.Now()
 	s, err := r.open(ctx, req)
 	if s == nil {
+		if err == nil {
+			r.tellUnfinished(req, nil)
+		}
 		return ctrl.Result{}, err
 	}
 	result, err := r.conclude(ctx, s, r.pass(ctx, s))
+	r.tellUnfinished(req, s)
 	r.Metrics.reconciled(r.Clock.Since(started), err)
 	return result, err
 }

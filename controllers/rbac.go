@@ -15,10 +15,6 @@ package controllers
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;update;patch
 // +kubebuilder:rbac:groups="",resources=events,verbs=create;patch
 //
-// The self-managed webhook certificate: the CA is written into our own configuration; a list cannot be bound to a name.
-// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations,verbs=get;list;watch
-// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations,resourceNames=nairobi-mysql-validating-webhook-configuration,verbs=update;patch
-//
 // Whoever reads the metrics is authenticated and authorised by the API server.
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create

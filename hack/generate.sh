@@ -10,5 +10,6 @@ gen=$(hack/tool.sh controller-gen)
 rm -rf api/v1alpha1/applyconfiguration config/crd/bases
 "$gen" object:headerFile=hack/boilerplate.go.txt applyconfiguration:headerFile=hack/boilerplate.go.txt \
   crd:maxDescLen=2048 paths=./api/... output:crd:artifacts:config=config/crd/bases
-"$gen" rbac:roleName=nairobi-mysql-manager-role webhook paths="{./controllers/...,./internal/webhook/...,./}" \
-  output:rbac:artifacts:config=config/rbac output:webhook:artifacts:config=config/webhook
+"$gen" rbac:roleName=nairobi-mysql-manager-role paths="{./controllers/...,./}" output:rbac:artifacts:config=config/rbac
+"$gen" rbac:roleName=nairobi-mysql-webhook-certificates-role webhook paths=./internal/webhook/... \
+  output:rbac:artifacts:config=config/webhook-certificates output:webhook:artifacts:config=config/webhook

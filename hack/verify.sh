@@ -6,13 +6,14 @@ cd "$(dirname "$0")/.."
 
 before=$(mktemp -d)
 trap 'rm -rf "$before"' EXIT
-cp -a api config "$before"
+readonly generated=(api config bundle bundle.Dockerfile catalog)
+cp -a "${generated[@]}" "$before"
 
-hack/generate.sh
+make bundle catalog
 
 stale=
-for folder in api config; do
-  git --no-pager diff --no-index --exit-code -- "$before/$folder" "$folder" || stale=yes
+for path in "${generated[@]}"; do
+  git --no-pager diff --no-index --exit-code -- "$before/$path" "$path" || stale=yes
 done
 if [[ -n $stale ]]; then
   echo "verify: generated files were stale; they are up to date in the tree now, commit them" >&2

@@ -2,6 +2,7 @@ package v1alpha1_test
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -62,8 +63,8 @@ func TestManifests(t *testing.T) {
 	// Kinds of operators that are not installed here.
 	foreign := []string{"Issuer", "Certificate", "ServiceMonitor"}
 	for _, folder := range []string{
-		"crd", "rbac", "manager", "webhook", "certmanager", "network-policy", "prometheus", "samples", "default",
-		"overlays/with-certmanager", "overlays/lab",
+		"crd", "rbac", "manager", "webhook", "webhook-certificates", "network-policy", "prometheus", "samples", "default", "olm",
+		"overlays/with-certmanager", "overlays/lab", "overlays/custom",
 	} {
 		t.Run(folder, func(t *testing.T) {
 			for _, object := range build(t, folder) {
@@ -133,6 +134,63 @@ func TestOverlays(t *testing.T) {
 		secret := pod.Volumes[0].Secret != nil
 		if mounted := folder == "overlays/with-certmanager"; secret != mounted || pod.Containers[0].VolumeMounts[0].ReadOnly != mounted {
 			t.Errorf("%s: the certificate is mounted from a Secret: %v", folder, secret)
+		}
+	}
+}
+
+// TestValuesHaveAPlace reads what people change in an installation from the overlay that is made for it.
+func TestValuesHaveAPlace(t *testing.T) {
+	d := deployment(t, "overlays/custom")
+	c := d.Spec.Template.Spec.Containers[0]
+	if *d.Spec.Replicas != 2 || c.Resources.Limits.Memory().String() != "1Gi" || c.Resources.Requests.Cpu().String() != "200m" {
+		t.Errorf("%d replicas with %v", *d.Spec.Replicas, c.Resources)
+	}
+	if !slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == "AWS_REGION" && e.Value != "" }) {
+		t.Errorf("no region among %v", c.Env)
+	}
+	text, err := os.ReadFile(filepath.Join("..", "..", "config", "overlays", "custom", "kustomization.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, place := range []string{"\nimages:\n", "\nreplicas:\n", "components/without-webhook", "components/without-leader-election", "components/cert-manager"} {
+		if !strings.Contains(string(text), place) {
+			t.Errorf("the overlay does not show %q", place)
+		}
+	}
+}
+
+// TestComponents puts each component on the default, as the overlay custom invites to.
+func TestComponents(t *testing.T) {
+	webhookKinds := []string{"ValidatingWebhookConfiguration"}
+	for name, want := range map[string]struct {
+		args []string
+		gone []string
+	}{
+		"without-webhook":         {[]string{"--leader-elect", "--webhook-certs=none"}, append(webhookKinds, "Service nairobi-mysql-webhook-service", "ClusterRole nairobi-mysql-webhook-certificates-role")},
+		"without-leader-election": {[]string{"--leader-elect=false", "--webhook-certs=self"}, nil},
+		"external-certificates":   {[]string{"--leader-elect", "--webhook-certs=external"}, []string{"ClusterRole nairobi-mysql-webhook-certificates-role"}},
+	} {
+		folder, err := os.MkdirTemp(filepath.Join("..", "..", "config"), ".test-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = os.RemoveAll(folder) })
+		text := "resources: [../default]\ncomponents: [../components/" + name + "]\n"
+		if err := os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, object := range build(t, filepath.Base(folder)) {
+			for _, gone := range want.gone {
+				if object.GetKind() == gone || object.GetKind()+" "+object.GetName() == gone {
+					t.Errorf("%s leaves %s %s", name, object.GetKind(), object.GetName())
+				}
+			}
+		}
+		args := deployment(t, filepath.Base(folder)).Spec.Template.Spec.Containers[0].Args
+		for _, arg := range want.args {
+			if !slices.Contains(args, arg) {
+				t.Errorf("%s lacks %s: %v", name, arg, args)
+			}
 		}
 	}
 }

@@ -150,7 +150,7 @@ func install(t *testing.T, admin client.Client, port int32) {
 		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "localhost"},
 	}
 	objects := []client.Object{service}
-	for _, file := range []string{"rbac/role.yaml", "rbac/role_binding.yaml", "webhook/manifests.yaml"} {
+	for _, file := range []string{"rbac/role.yaml", "rbac/role_binding.yaml", "webhook-certificates/role.yaml", "webhook-certificates/role_binding.yaml", "webhook/manifests.yaml"} {
 		objects = append(objects, shipped(t, file)...)
 	}
 	for _, object := range objects {

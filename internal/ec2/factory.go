@@ -72,7 +72,7 @@ type Options struct {
 	Endpoint string
 	// Region is used for accounts that name none; empty for no such default.
 	Region string
-	// UserAgent is appended to the SDK's own, as name/version.
+	// UserAgent is appended to the SDK's own: pairs of name/value, with spaces between them.
 	UserAgent string
 	// CallTimeout bounds one call, retries included. It must stay below the leader lease's duration minus its renew
 	// deadline. 0 means 4 s.
@@ -206,9 +206,9 @@ func (f *Factory) wrapTransport(cfg *aws.Config) {
 
 func (f *Factory) stack() []func(*middleware.Stack) error {
 	out := []func(*middleware.Stack) error{f.metrics.count, f.deadline}
-	if f.options.UserAgent != "" {
-		name, version, _ := strings.Cut(f.options.UserAgent, "/")
-		out = append(out, awsmiddleware.AddUserAgentKeyValue(name, version))
+	for pair := range strings.FieldsSeq(f.options.UserAgent) {
+		name, value, _ := strings.Cut(pair, "/")
+		out = append(out, awsmiddleware.AddUserAgentKeyValue(name, value))
 	}
 	return out
 }

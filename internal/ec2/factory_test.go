@@ -70,7 +70,7 @@ func TestOneCloudPerAccount(t *testing.T) {
 func TestAssumedRole(t *testing.T) {
 	l := newLab(t)
 	var bodies bytes.Buffer
-	f := NewFactory(Options{Endpoint: l.proxy.Endpoint(), Clock: l.clock, UserAgent: "nairobi-mysql-operator/test",
+	f := NewFactory(Options{Endpoint: l.proxy.Endpoint(), Clock: l.clock, UserAgent: "nairobi-mysql-operator/test commit/abc",
 		Middleware: func(next http.RoundTripper) http.RoundTripper { return recording{next, &sync.Mutex{}, &bodies} }})
 	account := Account{Region: moto.Region, RoleARN: "arn:aws:iam::123456789012:role/tenant", ExternalID: "shop/orders",
 		Static: &StaticCredentials{AccessKeyID: moto.AccessKeyID, SecretAccessKey: moto.SecretAccessKey}}
@@ -88,7 +88,7 @@ func TestAssumedRole(t *testing.T) {
 	if _, err := cloud.Observe(t.Context(), "uid", 0); err != nil {
 		t.Errorf("with the role: %v", err)
 	}
-	for _, want := range []string{"Action=AssumeRole", "ExternalId=shop%2Forders", "role%2Ftenant", "nairobi-mysql-operator/test"} {
+	for _, want := range []string{"Action=AssumeRole", "ExternalId=shop%2Forders", "role%2Ftenant", "nairobi-mysql-operator/test", "commit/abc"} {
 		if !strings.Contains(bodies.String(), want) {
 			t.Errorf("no request says %s", want)
 		}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 
+	operatorsv2 "github.com/operator-framework/api/pkg/operators/v2"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -26,6 +27,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/leader"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/olm"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/webhook"
 )
 
@@ -53,9 +55,12 @@ func New(config *rest.Config, o Options) (*Operator, error) {
 		return nil, err
 	}
 	clouds := ec2.NewFactory(ec2.Options{
-		Endpoint: o.AWSEndpoint, Region: o.AWSRegion, UserAgent: "nairobi-mysql-operator/" + o.Version, CallTimeout: awsCallTimeout,
+		Endpoint: o.AWSEndpoint, Region: o.AWSRegion, UserAgent: o.Build.userAgent(), CallTimeout: awsCallTimeout,
 		Clock: clock.RealClock{}, Logger: o.Logger.WithName("ec2"), Metrics: around.Registry, Middleware: around.AWS,
 	})
+	if err := around.Registry.Register(o.Build.info()); err != nil {
+		return nil, fmt.Errorf("register the build's metric: %w", err)
+	}
 	op := &Operator{manager: mgr, wake: make(chan event.GenericEvent, wakeLength)}
 	op.pool = mysql.NewPool(mysql.Options{
 		Lease: lock.Check, DialTimeout: sqlDialTimeout, StatementTimeout: sqlStatementTimeout, Logger: o.Logger.WithName("mysql"),
@@ -73,6 +78,9 @@ func New(config *rest.Config, o Options) (*Operator, error) {
 		OnChange: func(uid string) { op.Wake(reconciler.NameOf(uid)) }, Pool: mysql.Options{Dial: around.Dial},
 	})
 	reconciler.Prober = op.prober
+	if err := tellOLM(mgr, reconciler, o); err != nil {
+		return nil, err
+	}
 	if err := reconciler.SetupWithManager(mgr); err != nil {
 		return nil, fmt.Errorf("set up the controller: %w", err)
 	}
@@ -127,10 +135,25 @@ func newManager(config *rest.Config, o Options, lock *leader.Lock) (ctrl.Manager
 	return mgr, nil
 }
 
+// tellOLM has OLM told what must not be interrupted, where there is an OLM.
+func tellOLM(mgr ctrl.Manager, reconciler *controllers.MySQLClusterReconciler, o Options) error {
+	if o.OperatorCondition == "" {
+		return nil
+	}
+	key := types.NamespacedName{Namespace: o.Namespace, Name: o.OperatorCondition}
+	condition := olm.New(mgr.GetClient(), mgr.GetAPIReader(), key, clock.RealClock{}, o.Logger.WithName("olm"))
+	reconciler.Upgradeable = condition
+	if err := mgr.Add(condition); err != nil {
+		return fmt.Errorf("set up the OperatorCondition: %w", err)
+	}
+	return nil
+}
+
 func newScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
 	utilruntime.Must(v1alpha1.AddToScheme(scheme))
+	utilruntime.Must(operatorsv2.AddToScheme(scheme))
 	return scheme
 }
 

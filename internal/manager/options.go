@@ -37,9 +37,9 @@ const (
 
 // Options are what an administrator chooses, by flags.
 type Options struct {
-	// Version is what AWS and the log are told.
-	Version string
-	Logger  logr.Logger
+	// Build is what AWS and the metrics are told.
+	Build  Build
+	Logger logr.Logger
 
 	// Namespace is that of the operator, of its lease and of the administrator's policy.
 	Namespace string
@@ -59,6 +59,9 @@ type Options struct {
 	SecureMetrics bool
 	// WebhookCertificates is one of the Certificates constants of internal/webhook.
 	WebhookCertificates string
+
+	// OperatorCondition names the object by which OLM is told when not to replace the operator; empty where there is no OLM.
+	OperatorCondition string
 
 	// AWSRegion is that of the operator's own calls; AWSEndpoint takes all calls instead of AWS. Both may be empty.
 	AWSRegion, AWSEndpoint string

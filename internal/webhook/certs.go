@@ -21,6 +21,12 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
 
+// What the operator may do besides, where it makes the certificate itself; generated into config/webhook-certificates. The CA
+// is written into our own configuration; a list cannot be bound to a name.
+//
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations,verbs=get;list;watch
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations,resourceNames=nairobi-mysql-validating-webhook-configuration,verbs=update;patch
+
 // Names of the objects under config/webhook, and of the Secret that the operator makes.
 const (
 	ServiceName       = "nairobi-mysql-webhook-service"

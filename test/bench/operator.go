@@ -21,7 +21,7 @@ const workers = 16
 // options are the operator's, with the defaults of its flags, but for the webhook and its servers.
 func options() manager.Options {
 	return manager.Options{
-		Version: "bench", Logger: logr.Discard(), Namespace: v1alpha1.SystemNamespace, ClusterDomain: clusterDomain,
+		Build: manager.Build{Version: "bench"}, Logger: logr.Discard(), Namespace: v1alpha1.SystemNamespace, ClusterDomain: clusterDomain,
 		ProbeThroughService: true, Workers: workers, LeaderElection: true,
 		MetricsAddress: "0", ProbeAddress: "0", WebhookCertificates: webhook.CertificatesNone,
 	}

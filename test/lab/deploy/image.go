@@ -37,21 +37,9 @@ const (
 // PushOperatorImage builds the operator from the tree, puts it into an image with the contents of the Dockerfile and
 // pushes that to the lab's registry. The returned name is what manifests say; its tag follows from the contents.
 func (l *Lab) PushOperatorImage(ctx context.Context) (string, error) {
-	dir, err := os.MkdirTemp("", "nairobi-image-")
+	image, err := l.buildOperatorImage(ctx, "lab")
 	if err != nil {
-		return "", fmt.Errorf("build the operator: %w", err)
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-
-	binary := filepath.Join(dir, "manager")
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w -X main.version=lab", "-o", binary, ".")
-	build.Dir, build.Env = l.Root, append(os.Environ(), "CGO_ENABLED=0")
-	if _, err := output(build); err != nil {
-		return "", fmt.Errorf("build the operator: %w", err)
-	}
-	image, err := operatorImage(map[string]string{manager: binary, certificates: certificates})
-	if err != nil {
-		return "", fmt.Errorf("make the operator's image: %w", err)
+		return "", err
 	}
 	digest, err := image.Digest()
 	if err != nil {
@@ -59,6 +47,35 @@ func (l *Lab) PushOperatorImage(ctx context.Context) (string, error) {
 	}
 	ref := imageName + ":lab-" + digest.Hex[:tagDigits]
 	return ref, kube.PushImage(ctx, ref, image)
+}
+
+// PushOperatorRelease does the same under the name that the manifests of a release say, for example for version 0.2.0.
+func (l *Lab) PushOperatorRelease(ctx context.Context, version string) error {
+	image, err := l.buildOperatorImage(ctx, version)
+	if err != nil {
+		return err
+	}
+	return kube.PushImage(ctx, imageName+":v"+version, image)
+}
+
+func (l *Lab) buildOperatorImage(ctx context.Context, version string) (v1.Image, error) {
+	dir, err := os.MkdirTemp("", "nairobi-image-")
+	if err != nil {
+		return nil, fmt.Errorf("build the operator: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+
+	binary := filepath.Join(dir, "manager")
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w -X main.version="+version, "-o", binary, ".")
+	build.Dir, build.Env = l.Root, append(os.Environ(), "CGO_ENABLED=0")
+	if _, err := output(build); err != nil {
+		return nil, fmt.Errorf("build the operator: %w", err)
+	}
+	image, err := operatorImage(map[string]string{manager: binary, certificates: certificates})
+	if err != nil {
+		return nil, fmt.Errorf("make the operator's image: %w", err)
+	}
+	return image, nil
 }
 
 // operatorImage makes the image of the Dockerfile of files: path in the image to path here.

@@ -39,6 +39,7 @@ func (c *Cluster) writeFiles(_ context.Context) error {
 		return err
 	}
 	for name, content := range map[string]document{
+		"audit.json":      auditPolicy(),
 		"kubelet.json":    c.kubeletConfig(),
 		"kube-proxy.json": c.proxyConfig(),
 		"net.d/10-lab.conflist": {

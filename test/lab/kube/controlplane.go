@@ -89,6 +89,7 @@ func (c *Cluster) apiServerArgs() []string {
 		"--proxy-client-key-file=" + c.pkiFile("front-proxy-client.key"),
 		// Webhooks and aggregated APIs are reached at their pods, whether or not kube-proxy is up yet.
 		"--enable-aggregator-routing=true",
+		"--audit-policy-file=" + c.configFile("audit.json"), "--audit-log-path=" + auditFolder + "/audit.log",
 	}
 }
 

@@ -7,12 +7,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/image"
 )
 
 // programTree returns a program of a root file system with the loader and all shared libraries that it needs, by
 // reading them instead of running the loader: the tree may be for another machine.
-func programTree(root, program string) (tree, error) {
-	content := tree{}
+func programTree(root, program string) (image.Tree, error) {
+	content := image.Tree{}
 	if err := addObject(content, root, program); err != nil {
 		return nil, fmt.Errorf("collect what %s needs: %w", program, err)
 	}
@@ -20,7 +22,7 @@ func programTree(root, program string) (tree, error) {
 }
 
 // addObject adds an ELF file under the name by which it is found, and then what it needs.
-func addObject(content tree, root, name string) error {
+func addObject(content image.Tree, root, name string) error {
 	if _, known := content[name]; known {
 		return nil
 	}
@@ -28,7 +30,7 @@ func addObject(content tree, root, name string) error {
 	if err != nil {
 		return err
 	}
-	content[name] = node{from: file, mode: 0o755}
+	content[name] = image.Node{From: file, Mode: 0o755}
 	object, err := elf.Open(file)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", name, err)

@@ -86,6 +86,7 @@ func (c *Cluster) machine() machine {
 			{From: in("containerd"), To: "/var/lib/containerd"},
 			{From: in("kubelet"), To: "/var/lib/kubelet"},
 			{From: in("pods"), To: "/var/log/pods"},
+			{From: in("audit"), To: auditFolder},
 		},
 		Sysctls: map[string]string{
 			"net/ipv4/ip_forward": "1",

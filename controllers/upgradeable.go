@@ -1,0 +1,64 @@
+package controllers
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/olm"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+)
+
+// Reasons of the OperatorCondition Upgradeable=False.
+const (
+	unfinishedFailover   = "FailoverInProgress"
+	unfinishedSwitchover = "SwitchoverInProgress"
+	unfinishedRollout    = "RollingChangeInProgress"
+)
+
+// Upgradeable is told, after each pass, what a hand-over to another operator had better not interrupt; nil for nothing. Any
+// hand-over is survived; this keeps a planned one from making an interruption of writes longer.
+type Upgradeable interface {
+	Set(cluster types.NamespacedName, work *olm.Unfinished)
+}
+
+// tellUnfinished tells what the plan leaves unfinished. A pass that did not come to a plan changes nothing, but for a cluster
+// that is gone.
+func (r *MySQLClusterReconciler) tellUnfinished(req ctrl.Request, s *scope) {
+	switch {
+	case r.Upgradeable == nil:
+	case s == nil || s.done:
+		r.Upgradeable.Set(req.NamespacedName, nil)
+	case s.planned:
+		r.Upgradeable.Set(req.NamespacedName, s.unfinished())
+	}
+}
+
+// unfinished names the failover, switchover or rolling change that is under way.
+func (s *scope) unfinished() *olm.Unfinished {
+	if s.deleting() {
+		return nil
+	}
+	if s.plan.Failing {
+		return &olm.Unfinished{Reason: unfinishedFailover, Message: "the cluster has lost its primary and has no new one yet"}
+	}
+	for _, action := range s.plan.Actions {
+		switch action.(type) {
+		case topology.Promote, topology.RecordPrimary, topology.Fence, topology.StandAlone:
+			return &olm.Unfinished{Reason: unfinishedFailover, Message: "a member is being made the primary"}
+		case topology.Switchover:
+			return &olm.Unfinished{Reason: unfinishedSwitchover, Message: "the primary hands over to another member"}
+		case topology.Restart:
+			return &olm.Unfinished{Reason: unfinishedRollout, Message: "members are being restarted one after the other"}
+		}
+	}
+	if wanted := s.cluster.Annotations[v1alpha1.AnnotationSwitchover]; wanted != "" && wanted != s.plan.Primary {
+		return &olm.Unfinished{Reason: unfinishedSwitchover, Message: "the primary is to hand over to " + wanted}
+	}
+	for _, m := range s.observed.Members {
+		if m != nil && m.SQL.RestartPending {
+			return &olm.Unfinished{Reason: unfinishedRollout, Message: "members are being restarted one after the other"}
+		}
+	}
+	return nil
+}

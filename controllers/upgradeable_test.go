@@ -1,0 +1,92 @@
+package controllers
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/olm"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+)
+
+// told notes what OLM would be told.
+type told map[types.NamespacedName]*olm.Unfinished
+
+func (t told) Set(cluster types.NamespacedName, work *olm.Unfinished) { t[cluster] = work }
+
+func TestWhatAHandOverMustNotInterrupt(t *testing.T) {
+	restarting := &topology.Member{}
+	restarting.SQL.RestartPending = true
+	for name, c := range map[string]struct {
+		scope scope
+		want  string
+	}{
+		"nothing":                      {scope{planned: true}, ""},
+		"no primary any more":          {scope{planned: true, plan: topology.Plan{Failing: true}}, unfinishedFailover},
+		"a promotion":                  {scope{planned: true, plan: topology.Plan{Actions: []topology.Action{topology.Promote{}}}}, unfinishedFailover},
+		"a promotion without its row":  {scope{planned: true, plan: topology.Plan{Actions: []topology.Action{topology.RecordPrimary{}}}}, unfinishedFailover},
+		"a switchover":                 {scope{planned: true, plan: topology.Plan{Actions: []topology.Action{topology.Switchover{}}}}, unfinishedSwitchover},
+		"a restart":                    {scope{planned: true, plan: topology.Plan{Actions: []topology.Action{topology.Restart{}}}}, unfinishedRollout},
+		"one that waits to be":         {scope{planned: true, observed: topology.Observed{Members: map[string]*topology.Member{"orders-0": restarting}}}, unfinishedRollout},
+		"a setting that needs none":    {scope{planned: true, plan: topology.Plan{Actions: []topology.Action{topology.ApplySettings{}}}}, ""},
+		"a member that is being added": {scope{planned: true, plan: topology.Plan{Actions: []topology.Action{topology.CloneFrom{}}}}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.scope.cluster = &v1alpha1.MySQLCluster{}
+			work := c.scope.unfinished()
+			if got := ptr.Deref(work, olm.Unfinished{}).Reason; got != c.want {
+				t.Errorf("OLM is told %q, want %q", got, c.want)
+			}
+			if work != nil && work.Message == "" {
+				t.Error("OLM is not told why")
+			}
+		})
+	}
+}
+
+func TestARequestedSwitchoverIsUnfinishedUntilItIsDone(t *testing.T) {
+	s := scope{cluster: &v1alpha1.MySQLCluster{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1alpha1.AnnotationSwitchover: "orders-1"}}}}
+	s.plan.Primary = "orders-0"
+	if work := s.unfinished(); work == nil || work.Reason != unfinishedSwitchover {
+		t.Errorf("OLM is told %+v", work)
+	}
+	s.plan.Primary = "orders-1"
+	if work := s.unfinished(); work != nil {
+		t.Errorf("OLM is told %+v", work)
+	}
+}
+
+func TestAClusterThatGoesHoldsNothingUp(t *testing.T) {
+	now := metav1.Now()
+	cluster := &v1alpha1.MySQLCluster{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &now}}
+	cluster.Spec.DeletionProtection = ptr.To(false)
+	s := scope{cluster: cluster, plan: topology.Plan{Failing: true}}
+	if work := s.unfinished(); work != nil {
+		t.Errorf("OLM is told %+v", work)
+	}
+}
+
+func TestOLMIsToldOfPlansAndEnds(t *testing.T) {
+	heard := told{}
+	r := &MySQLClusterReconciler{Upgradeable: heard}
+	key := types.NamespacedName{Namespace: "shop", Name: "orders"}
+	req := ctrl.Request{NamespacedName: key}
+	failing := &scope{planned: true, cluster: &v1alpha1.MySQLCluster{}, plan: topology.Plan{Failing: true}}
+	r.tellUnfinished(req, failing)
+	if heard[key] == nil {
+		t.Fatal("OLM is not told of a failover")
+	}
+	r.tellUnfinished(req, &scope{cluster: &v1alpha1.MySQLCluster{}})
+	if heard[key] == nil {
+		t.Error("a pass that came to no plan ended the failover")
+	}
+	r.tellUnfinished(req, nil)
+	if heard[key] != nil {
+		t.Error("a cluster that is gone holds OLM up")
+	}
+	(&MySQLClusterReconciler{}).tellUnfinished(req, failing)
+}

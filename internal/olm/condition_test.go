@@ -1,0 +1,140 @@
+package olm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	operatorsv2 "github.com/operator-framework/api/pkg/operators/v2"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+)
+
+var (
+	key    = types.NamespacedName{Namespace: "system", Name: "op.v1"}
+	orders = types.NamespacedName{Namespace: "shop", Name: "orders"}
+	bills  = types.NamespacedName{Namespace: "shop", Name: "bills"}
+	moving = &Unfinished{Reason: "SwitchoverInProgress", Message: "the primary moves"}
+)
+
+// stage runs a Condition on a clock of its own. refuse, when it is not nil, is asked before each write.
+func stage(t *testing.T, refuse func() error) (*Condition, *clocktesting.FakeClock, func() *metav1.Condition) {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := operatorsv2.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	object := &operatorsv2.OperatorCondition{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+	api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(object).WithInterceptorFuncs(interceptor.Funcs{
+		Update: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.UpdateOption) error {
+			if refuse != nil {
+				if err := refuse(); err != nil {
+					return err
+				}
+			}
+			return c.Update(ctx, o, options...)
+		},
+	}).Build()
+	clock := clocktesting.NewFakeClock(time.Now())
+	c := New(api, api, key, clock, logr.Discard())
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- c.Start(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return c, clock, func() *metav1.Condition {
+		var now operatorsv2.OperatorCondition
+		if err := api.Get(t.Context(), key, &now); err != nil {
+			t.Fatal(err)
+		}
+		return meta.FindStatusCondition(now.Spec.Conditions, operatorsv2.Upgradeable)
+	}
+}
+
+// eventually moves the clock on until the condition is as wanted.
+func eventually(t *testing.T, clock *clocktesting.FakeClock, step time.Duration, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !done(); {
+		if time.Now().After(deadline) {
+			t.Fatal("waited in vain")
+		}
+		if clock.HasWaiters() {
+			clock.Step(step)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func is(c *metav1.Condition, status metav1.ConditionStatus, reason, message string) bool {
+	return c != nil && c.Status == status && c.Reason == reason && c.Message == message
+}
+
+func TestUpgradeableFollowsWhatIsUnfinished(t *testing.T) {
+	c, clock, read := stage(t, nil)
+	c.Set(orders, moving)
+	eventually(t, clock, 0, func() bool {
+		return is(read(), metav1.ConditionFalse, "SwitchoverInProgress", "shop/orders: the primary moves")
+	})
+	c.Set(bills, &Unfinished{Reason: "FailoverInProgress", Message: "no primary"})
+	eventually(t, clock, 0, func() bool {
+		return is(read(), metav1.ConditionFalse, "FailoverInProgress", "shop/bills: no primary; shop/orders: the primary moves")
+	})
+	c.Set(orders, nil)
+	c.Set(bills, nil)
+	eventually(t, clock, time.Second, func() bool {
+		return is(read(), metav1.ConditionTrue, ReasonIdle, "No failover, rolling change or restore runs.")
+	})
+}
+
+func TestALeaderThatHasNotLookedYetDoesNotCallItselfIdle(t *testing.T) {
+	_, clock, read := stage(t, nil)
+	eventually(t, clock, 0, clock.HasWaiters)
+	clock.Step(settle - time.Second)
+	time.Sleep(20 * time.Millisecond)
+	if now := read(); now != nil {
+		t.Fatalf("it says %+v", now)
+	}
+	eventually(t, clock, time.Second, func() bool { return read() != nil })
+}
+
+func TestAWriteThatFailsIsTriedAgain(t *testing.T) {
+	tries := 0
+	c, clock, read := stage(t, func() error {
+		if tries++; tries < 3 {
+			return errors.New("not now")
+		}
+		return nil
+	})
+	c.Set(orders, moving)
+	eventually(t, clock, again, func() bool { return read() != nil })
+}
+
+func TestTheMessageStaysShort(t *testing.T) {
+	c := New(nil, nil, key, clocktesting.NewFakeClock(time.Now()), logr.Discard())
+	for i := range 8 {
+		c.Set(types.NamespacedName{Namespace: "n", Name: fmt.Sprint(i)}, moving)
+	}
+	condition, idle := c.wanted()
+	const want = "n/0: the primary moves; n/1: the primary moves; n/2: the primary moves; n/3: the primary moves; n/4: the primary moves; and 3 more"
+	if idle || condition.Message != want {
+		t.Errorf("it says %q", condition.Message)
+	}
+}
+
+func TestWithoutOLMNothingHappens(*testing.T) {
+	var none *Condition
+	none.Set(orders, moving)
+}

@@ -1,0 +1,217 @@
+// Package bundle_test judges the OLM bundle and the catalog as they are committed: by the validators of OLM and
+// OperatorHub, and by what nobody else checks.
+package bundle_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/operator-framework/api/pkg/manifests"
+	"github.com/operator-framework/api/pkg/validation"
+	"github.com/operator-framework/api/pkg/validation/errors"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/alx-ke/nairobi-mysql-operator/test/scorecard/check"
+)
+
+// root is the repository.
+const root = "../.."
+
+func bundle(t *testing.T) *manifests.Bundle {
+	t.Helper()
+	found, err := manifests.GetBundleFromDir(filepath.Join(root, "bundle"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found.CSV == nil {
+		t.Fatal("the bundle has no ClusterServiceVersion")
+	}
+	return found
+}
+
+// TestValidators runs what `operator-sdk bundle validate` runs. A warning is a failure.
+func TestValidators(t *testing.T) {
+	b := bundle(t)
+	for name, validator := range map[string]interface {
+		Validate(...any) []errors.ManifestResult
+	}{
+		"bundle": validation.BundleValidator, "csv": validation.ClusterServiceVersionValidator, "crd": validation.CustomResourceDefinitionValidator,
+		"operatorhub v2": validation.OperatorHubV2Validator, "capabilities": validation.StandardCapabilitiesValidator,
+		"categories": validation.StandardCategoriesValidator, "good practices": validation.GoodPracticesValidator,
+		"deprecated APIs": validation.AlphaDeprecatedAPIsValidator, "objects": validation.ObjectValidator,
+	} {
+		for _, result := range validator.Validate(b.ObjectsToValidate()...) {
+			for _, found := range append(result.Errors, result.Warnings...) {
+				t.Errorf("%s: %s", name, found.Error())
+			}
+		}
+	}
+}
+
+// TestEveryFieldIsDescribed compares the descriptors with the schema of each owned kind, both ways.
+func TestEveryFieldIsDescribed(t *testing.T) {
+	b := bundle(t)
+	for _, part := range []string{"spec", "status"} {
+		for _, wrong := range check.Described(b, part) {
+			t.Error(wrong)
+		}
+	}
+	for _, owned := range b.CSV.Spec.CustomResourceDefinitions.Owned {
+		if owned.DisplayName == "" || owned.Description == "" || len(owned.Resources) == 0 {
+			t.Errorf("%s lacks a name for people, a description or what belongs to it", owned.Name)
+		}
+	}
+}
+
+func TestListing(t *testing.T) {
+	csv := bundle(t).CSV
+	if len(csv.Spec.Icon) != 1 {
+		t.Fatalf("%d icons", len(csv.Spec.Icon))
+	}
+	icon, err := base64.StdEncoding.DecodeString(csv.Spec.Icon[0].Data)
+	drawn, readErr := os.ReadFile(filepath.Join(root, "config", "manifests", "icon.svg"))
+	if err != nil || readErr != nil || string(icon) != string(drawn) || csv.Spec.Icon[0].MediaType != "image/svg+xml" {
+		t.Errorf("the icon is not config/manifests/icon.svg: %v, %v", err, readErr)
+	}
+	for _, label := range []string{"operatorframework.io/arch.amd64", "operatorframework.io/arch.arm64", "operatorframework.io/os.linux"} {
+		if csv.Labels[label] != "supported" {
+			t.Errorf("label %s is %q", label, csv.Labels[label])
+		}
+	}
+	var examples []struct {
+		Kind string `json:"kind"`
+	}
+	if err := json.Unmarshal([]byte(csv.Annotations["alm-examples"]), &examples); err != nil {
+		t.Fatalf("alm-examples: %v", err)
+	}
+	for _, owned := range csv.Spec.CustomResourceDefinitions.Owned {
+		if !slices.ContainsFunc(examples, func(e struct {
+			Kind string `json:"kind"`
+		}) bool {
+			return e.Kind == owned.Kind
+		}) {
+			t.Errorf("no example of kind %s: add one to config/samples", owned.Kind)
+		}
+	}
+	listed := map[string]bool{}
+	for _, image := range csv.Spec.RelatedImages {
+		listed[image.Image] = true
+	}
+	for _, deployment := range csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs {
+		for _, c := range deployment.Spec.Template.Spec.Containers {
+			if !listed[c.Image] || csv.Annotations["containerImage"] != c.Image {
+				t.Errorf("image %s is not among the related images %v, or not the annotation's", c.Image, csv.Spec.RelatedImages)
+			}
+			if len(c.VolumeMounts) > 0 {
+				t.Error("the container mounts something: OLM mounts the webhook's certificates itself")
+			}
+		}
+	}
+}
+
+// TestLevelIsTheOneOfTheDocument: what is claimed to users is what docs/capability-levels.md says is shown.
+func TestLevelIsTheOneOfTheDocument(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "docs", "capability-levels.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if claimed := bundle(t).CSV.Annotations["capabilities"]; !strings.Contains(string(text), "today **"+claimed+"**") {
+		t.Errorf("the bundle claims %q, the document does not", claimed)
+	}
+}
+
+// TestPermissionsAreThoseOfTheMarkers fails when a marker changed without `make bundle`. It needs no operator-sdk, so it
+// runs with the unit tests; `make verify` compares everything.
+func TestPermissionsAreThoseOfTheMarkers(t *testing.T) {
+	strategy := bundle(t).CSV.Spec.InstallStrategy.StrategySpec
+	generated := map[string][]rbacv1.PolicyRule{}
+	text, err := os.ReadFile(filepath.Join(root, "config", "rbac", "role.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, document := range strings.Split(string(text), "\n---\n") {
+		var role rbacv1.ClusterRole
+		if err := yaml.Unmarshal([]byte(document), &role); err != nil {
+			t.Fatal(err)
+		}
+		generated[role.Kind] = append(generated[role.Kind], role.Rules...)
+	}
+	if len(strategy.ClusterPermissions) != 1 || !reflect.DeepEqual(strategy.ClusterPermissions[0].Rules, generated["ClusterRole"]) {
+		t.Error("the cluster permissions are not those of config/rbac/role.yaml: run `make bundle`")
+	}
+	if len(strategy.Permissions) != 1 || !reflect.DeepEqual(strategy.Permissions[0].Rules, generated["Role"]) {
+		t.Error("the permissions are not those of config/rbac/role.yaml: run `make bundle`")
+	}
+}
+
+func TestPermissionsHoldNoWildcard(t *testing.T) {
+	for _, wrong := range check.Narrow(bundle(t).CSV) {
+		t.Error(wrong)
+	}
+}
+
+func TestCRDsAreTheGeneratedOnes(t *testing.T) {
+	generated, err := filepath.Glob(filepath.Join(root, "config", "crd", "bases", "*.yaml"))
+	if err != nil || len(generated) == 0 {
+		t.Fatalf("%v, %v", generated, err)
+	}
+	in := map[string]apiextensionsv1.CustomResourceDefinitionSpec{}
+	for _, crd := range bundle(t).V1CRDs {
+		in[crd.Name] = crd.Spec
+	}
+	for _, file := range generated {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var crd apiextensionsv1.CustomResourceDefinition
+		if err := yaml.Unmarshal(text, &crd); err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(in[crd.Name], crd.Spec) {
+			t.Errorf("%s in the bundle is not that of %s: run `make bundle`", crd.Name, file)
+		}
+	}
+	if len(in) != len(generated) {
+		t.Errorf("the bundle has %d CRDs, config/crd has %d", len(in), len(generated))
+	}
+}
+
+// TestCatalogHasThisBundle compares the catalog with the bundle's version and the template's edges.
+func TestCatalogHasThisBundle(t *testing.T) {
+	csv := bundle(t).CSV
+	text, err := os.ReadFile(filepath.Join(root, "catalog", "nairobi-mysql-operator", "catalog.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, edges := map[string]bool{}, map[string]bool{}
+	for _, document := range strings.Split(string(text), "---\n") {
+		var blob struct {
+			Schema, Name string
+			Entries      []struct{ Name, Replaces string }
+		}
+		if err := yaml.Unmarshal([]byte(document), &blob); err != nil {
+			t.Fatal(err)
+		}
+		in[blob.Schema+" "+blob.Name] = true
+		for _, entry := range blob.Entries {
+			edges[entry.Name+" replaces "+entry.Replaces] = true
+		}
+	}
+	for _, want := range []string{"olm.package nairobi-mysql-operator", "olm.channel candidate-v0", "olm.bundle " + csv.Name} {
+		if !in[want] {
+			t.Errorf("the catalog lacks %s: run `make catalog`", want)
+		}
+	}
+	if !edges[csv.Name+" replaces "+csv.Spec.Replaces] {
+		t.Errorf("the channel's edges %v are not what %s says of itself: replaces %q", edges, csv.Name, csv.Spec.Replaces)
+	}
+}

@@ -1,0 +1,142 @@
+//go:build e2e
+
+package olm_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+)
+
+// current reads the shared cluster.
+func current(t *testing.T) *v1alpha1.MySQLCluster {
+	t.Helper()
+	var c v1alpha1.MySQLCluster
+	if err := lab.Client.Get(t.Context(), orders, &c); err != nil {
+		t.Fatal(err)
+	}
+	return &c
+}
+
+// sql runs a script in a client pod of the shared cluster.
+func sql(t *testing.T, script string) string {
+	t.Helper()
+	out, err := lab.RunClient(t.Context(), orders, script)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// waitFor polls until done or fails the test.
+func waitFor(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	if !eventually(t, done) {
+		t.Fatalf("waited in vain for %s", what)
+	}
+}
+
+// eventually polls until done, and says whether that came.
+func eventually(t *testing.T, done func() bool) bool {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), changeLimit)
+	defer cancel()
+	for !done() {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(time.Second):
+		}
+	}
+	return true
+}
+
+// scrape reads the operator's metrics as a scraper that may, and as one that may not.
+func scrape(t *testing.T) {
+	t.Helper()
+	namespace := v1alpha1.SystemNamespace
+	for _, args := range [][]string{
+		{"create", "serviceaccount", "scraper", "--namespace=" + namespace},
+		{"create", "clusterrolebinding", "nairobi-mysql-scraper", "--clusterrole=nairobi-mysql-metrics-reader", "--serviceaccount=" + namespace + ":scraper"},
+	} {
+		if _, err := lab.Kubectl(t.Context(), "", args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	token, err := lab.Kubectl(t.Context(), "", "create", "token", "scraper", "--namespace="+namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods, err := lab.OperatorPods(t.Context())
+	if err != nil || len(pods) == 0 {
+		t.Fatalf("%d pods, %v", len(pods), err)
+	}
+	address := forward(t, pods[0].Name)
+	status, metrics := get(t, address, strings.TrimSpace(token))
+	if status != http.StatusOK || !strings.Contains(metrics, "mysqlcluster_build_info{") || !strings.Contains(metrics, `version="`+second+`"`) {
+		t.Errorf("%d: the metrics do not say which version runs:\n%.2000s", status, metrics)
+	}
+	if status, _ := get(t, address, "nobody"); status != http.StatusUnauthorized {
+		t.Errorf("somebody unknown gets %d", status)
+	}
+	if _, err := lab.Kubectl(t.Context(), "", "delete", "clusterrolebinding", "nairobi-mysql-scraper"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// forward opens a way to the metrics of a pod and returns its address on this machine.
+func forward(t *testing.T, pod string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), lab.KubectlPath(), "port-forward", "--namespace="+v1alpha1.SystemNamespace, "pod/"+pod, ":8443")
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+lab.Kubeconfig)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	address, _, found := strings.Cut(strings.TrimPrefix(line, "Forwarding from "), " ")
+	if !found {
+		t.Fatalf("kubectl port-forward says %q", line)
+	}
+	return address
+}
+
+func get(t *testing.T, address, token string) (int, string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+address+"/metrics", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+token)
+	// The operator makes this certificate anew at each start; who asks is checked, who answers is not.
+	anybody := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // see above
+	answer, err := anybody.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode, string(text)
+}

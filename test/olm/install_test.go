@@ -1,0 +1,181 @@
+//go:build e2e
+
+package olm_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/operator-framework/api/pkg/apis/scorecard/v1alpha3"
+	operatorsv2 "github.com/operator-framework/api/pkg/operators/v2"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/olm"
+)
+
+func Test01CatalogAndSubscriptionInstallTheOperator(t *testing.T) {
+	subscribe(t)
+	csv, err := manager.WaitForCSV(t.Context(), client.ObjectKey{Namespace: subscription.Namespace, Name: olm.CSVName(first)}, installLimit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%s is %s", csv.Name, csv.Status.Phase)
+	var webhooks admissionregistrationv1.ValidatingWebhookConfigurationList
+	if err := manager.Client.List(t.Context(), &webhooks, client.MatchingLabels{"olm.owner": csv.Name}); err != nil {
+		t.Fatal(err)
+	}
+	if len(webhooks.Items) != len(csv.Spec.WebhookDefinitions) {
+		t.Errorf("OLM made %d webhook configurations of %d definitions", len(webhooks.Items), len(csv.Spec.WebhookDefinitions))
+	}
+	for _, configuration := range webhooks.Items {
+		for _, webhook := range configuration.Webhooks {
+			if len(webhook.ClientConfig.CABundle) == 0 {
+				t.Errorf("webhook %s has no CA of OLM's", webhook.Name)
+			}
+		}
+	}
+}
+
+func Test02ClusterReachesReadyUnderOLMsPermissions(t *testing.T) {
+	if err := lab.AllowLab(t.Context(), orders.Namespace, scorecardNamespace); err != nil {
+		t.Fatal(err)
+	}
+	cluster, err := lab.Sample()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster.Namespace, cluster.Name = orders.Namespace, orders.Name
+	cluster.Spec.Database = &v1alpha1.DatabaseSpec{Name: "app"}
+	if err := lab.Apply(t.Context(), cluster); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := lab.WaitReady(t.Context(), orders, readyLimit, nil); err != nil {
+		t.Fatal(err)
+	}
+	sql(t, `sql orders-primary.shop.svc "CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, v VARCHAR(40)); INSERT INTO t (v) VALUES ('under OLM')"`)
+}
+
+func Test03WebhookServesWithOLMsCertificate(t *testing.T) {
+	err := lab.Client.Delete(t.Context(), current(t))
+	if err == nil || !strings.Contains(err.Error(), "deletionProtection") {
+		t.Errorf("deleting a protected cluster: %v", err)
+	}
+	one := current(t).DeepCopy()
+	warned, err := lab.Kubectl(t.Context(), fmt.Sprintf(`{"apiVersion":"mysql.alx.ke/v1alpha1","kind":"MySQLCluster","metadata":{"name":"orders","namespace":"shop"},"spec":{"storage":{"deletionPolicy":"Delete"},"replicas":%d}}`, one.ReplicaCount()),
+		"apply", "--server-side", "--field-manager=somebody", "--dry-run=server", "--warnings-as-errors", "-f", "-")
+	if err == nil {
+		t.Errorf("nobody warned of a policy that keeps nothing: %s", warned)
+	}
+}
+
+// scorecardNamespace is that of config/scorecard/access.
+const scorecardNamespace = "nairobi-mysql-scorecard"
+
+func Test04Scorecard(t *testing.T) {
+	if _, err := lab.Kubectl(t.Context(), "", "apply", "--server-side", "-k", lab.Root+"/config/scorecard/access"); err != nil {
+		t.Fatal(err)
+	}
+	results := scorecard(t, "suite in (basic,olm,default)")
+	if len(results) != 11 {
+		t.Errorf("%d results of 6 built-in tests and 5 of our own", len(results))
+	}
+}
+
+// scorecard runs the tests of a selector on the first release's bundle and fails with each that does.
+func scorecard(t *testing.T, selector string) []v1alpha3.Test {
+	t.Helper()
+	out, err := manager.SDK(t.Context(), t.TempDir(), "scorecard", bundles[first], "--namespace="+scorecardNamespace, "--service-account=scorecard",
+		"--selector="+selector, "--wait-time=10m", "--output=json", "--pod-security=restricted", "--storage-image=busybox", "--untar-image=busybox")
+	begin := strings.Index(out, "{")
+	if begin < 0 {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	var list v1alpha3.TestList
+	if err := json.NewDecoder(strings.NewReader(out[begin:])).Decode(&list); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, test := range list.Items {
+		for _, result := range test.Status.Results {
+			t.Logf("%s: %s", result.Name, result.State)
+			if result.State != v1alpha3.PassState {
+				t.Errorf("%s: %s %v %v\n%s", result.Name, result.State, result.Errors, result.Suggestions, result.Log)
+			}
+		}
+		if len(test.Status.Results) == 0 {
+			t.Errorf("%v has no result", test.Spec)
+		}
+	}
+	return list.Items
+}
+
+func Test05ScorecardWalksAClusterThroughItsLife(t *testing.T) {
+	cluster, err := lab.Sample()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster.Namespace, cluster.Name = scorecardNamespace, "walker"
+	cluster.Spec.Replicas = ptr.To[int32](1)
+	manifest, err := json.Marshal(map[string]any{
+		"apiVersion": v1alpha1.GroupVersion.String(), "kind": "MySQLCluster", "metadata": map[string]any{"name": "walker"}, "spec": cluster.Spec,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := t.TempDir() + "/cluster.yaml"
+	if err := os.WriteFile(file, manifest, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := lab.Kubectl(t.Context(), "", "create", "configmap", scorecardNamespace, "--namespace="+scorecardNamespace, "--from-file="+file); err != nil {
+		t.Fatal(err)
+	}
+	if results := scorecard(t, "suite=aws"); len(results) != 1 {
+		t.Errorf("%d results", len(results))
+	}
+}
+
+// Test06UpgradeableIsFalseWhileThePrimaryMoves has the primary moved, and watches what OLM is told.
+func Test06UpgradeableIsFalseWhileThePrimaryMoves(t *testing.T) {
+	key := client.ObjectKey{Namespace: subscription.Namespace, Name: olm.CSVName(first)}
+	upgradeable := func() *metav1.Condition {
+		var condition operatorsv2.OperatorCondition
+		if err := manager.Client.Get(t.Context(), key, &condition); err != nil {
+			t.Fatal(err)
+		}
+		return meta.FindStatusCondition(condition.Spec.Conditions, operatorsv2.Upgradeable)
+	}
+	waitFor(t, "Upgradeable=True", func() bool { c := upgradeable(); return c != nil && c.Status == metav1.ConditionTrue })
+	to := ""
+	for _, m := range current(t).Status.Members {
+		if m.Name != current(t).Status.Primary {
+			to = m.Name
+		}
+	}
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.AnnotationSwitchover, to)
+	if err := lab.Client.Patch(t.Context(), current(t), client.RawPatch(client.Merge.Type(), []byte(patch))); err != nil {
+		t.Fatal(err)
+	}
+	var refusals []string
+	deadline := time.Now().Add(changeLimit)
+	for current(t).Status.Primary != to || upgradeable().Status != metav1.ConditionTrue {
+		if c := upgradeable(); c.Status == metav1.ConditionFalse {
+			refusals = append(refusals, c.Reason+": "+c.Message)
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the primary is %s, OLM is told %+v", current(t).Status.Primary, upgradeable())
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	if len(refusals) == 0 || !strings.Contains(refusals[0], "shop/orders") {
+		t.Errorf("OLM was told %v", refusals)
+	}
+	t.Logf("OLM was told %v", refusals)
+}

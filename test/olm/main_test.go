@@ -1,0 +1,188 @@
+//go:build e2e
+
+// Package olm_test installs, upgrades and removes the operator through a real OLM in the lab, and judges it as OperatorHub's
+// users do, with scorecard. The scenarios share one installation and run in the order of their names.
+package olm_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/cloud"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/deploy"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/kube"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/olm"
+)
+
+const (
+	// first is the release in the tree, second one that is made of the same tree for the tests.
+	first, second = "0.1.0", "0.2.0"
+
+	// installLimit bounds what OLM needs to install or replace an operator: it waits for pods, jobs and back-offs.
+	installLimit = 5 * time.Minute
+	// readyLimit bounds a cluster's way to Ready, changeLimit a change to it.
+	readyLimit, changeLimit = 5 * time.Minute, 3 * time.Minute
+)
+
+// What the scenarios share.
+var (
+	lab     *deploy.Lab
+	manager *olm.OLM
+	// bundles are the folders of the releases' bundles.
+	bundles = map[string]string{}
+
+	orders       = client.ObjectKey{Namespace: "shop", Name: "orders"}
+	catalog      = client.ObjectKey{Namespace: olm.Namespace, Name: "nairobi-mysql"}
+	subscription = client.ObjectKey{Namespace: v1alpha1.SystemNamespace, Name: olm.Package}
+)
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	ctx := context.Background()
+	work, err := os.MkdirTemp("", "nairobi-olm-")
+	if err == nil {
+		defer func() { _ = os.RemoveAll(work) }()
+		err = setUp(ctx, work)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "set up:", err)
+		diagnose(ctx)
+		return 1
+	}
+	code := m.Run()
+	if code != 0 {
+		diagnose(ctx)
+	}
+	return code
+}
+
+// setUp brings OLM into the lab, and what the two releases consist of into the lab's registry.
+func setUp(ctx context.Context, work string) (err error) {
+	if err := deploy.Up(ctx); err != nil {
+		return err
+	}
+	if lab, err = deploy.Open(ctx); err != nil {
+		return err
+	}
+	if manager, err = olm.Install(ctx, lab); err != nil {
+		return err
+	}
+	// The first release's bundle is the one that is committed.
+	bundles[first] = filepath.Join(lab.Root, "bundle")
+	if bundles[second], err = manager.MakeBundle(ctx, work, second, first); err != nil {
+		return err
+	}
+	if err := addField(bundles[second]); err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for version, folder := range bundles {
+		group.Go(func() error {
+			return errors.Join(lab.PushOperatorRelease(ctx, version), olm.PushBundle(ctx, olm.BundleImage(version), folder))
+		})
+	}
+	group.Go(func() error { return pushCatalogs(ctx, work) })
+	return group.Wait()
+}
+
+// pushCatalogs pushes the catalog as it is published first, and as it is after the second release.
+func pushCatalogs(ctx context.Context, work string) error {
+	releases := []olm.Release{
+		{Version: first, Bundle: bundles[first]}, {Version: second, Replaces: first, Bundle: bundles[second]},
+	}
+	for count := range releases {
+		folder := filepath.Join(work, "catalog-of-"+releases[count].Version)
+		if err := os.Mkdir(folder, 0o755); err != nil {
+			return err
+		}
+		if err := manager.MakeCatalog(ctx, folder, releases[:count+1]...); err != nil {
+			return err
+		}
+		if err := manager.PushCatalog(ctx, catalogImage(releases[count].Version), filepath.Join(folder, "catalog")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func catalogImage(newest string) string {
+	return "ghcr.io/alx-ke/nairobi-mysql-operator-catalog:with-" + newest
+}
+
+// subscribe is what an administrator applies: docs/install.md.
+func subscribe(t *testing.T) {
+	t.Helper()
+	for _, object := range []client.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: subscription.Namespace}},
+		&operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: subscription.Namespace, Name: olm.Package}},
+		&operatorsv1alpha1.CatalogSource{
+			ObjectMeta: metav1.ObjectMeta{Namespace: catalog.Namespace, Name: catalog.Name},
+			Spec: operatorsv1alpha1.CatalogSourceSpec{
+				SourceType: operatorsv1alpha1.SourceTypeGrpc, Image: catalogImage(first), DisplayName: "Nairobi MySQL Operator",
+				GrpcPodConfig: &operatorsv1alpha1.GrpcPodConfig{SecurityContextConfig: operatorsv1alpha1.Restricted},
+			},
+		},
+		&operatorsv1alpha1.Subscription{
+			ObjectMeta: metav1.ObjectMeta{Namespace: subscription.Namespace, Name: subscription.Name},
+			Spec: &operatorsv1alpha1.SubscriptionSpec{
+				CatalogSource: catalog.Name, CatalogSourceNamespace: catalog.Namespace, Package: olm.Package, Channel: olm.Channel,
+				InstallPlanApproval: operatorsv1alpha1.ApprovalAutomatic, Config: &operatorsv1alpha1.SubscriptionConfig{Env: labEnv()},
+			},
+		},
+	} {
+		if err := manager.Client.Create(t.Context(), object); err != nil && !apierrors.IsAlreadyExists(err) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// labEnv points the operator at the lab's EC2, as an administrator would at a private endpoint.
+func labEnv() []corev1.EnvVar {
+	return []corev1.EnvVar{
+		{Name: "AWS_REGION", Value: lab.Cloud.Region}, {Name: "AWS_ENDPOINT_URL", Value: "http://" + cloud.EndpointAddress},
+		{Name: "AWS_ACCESS_KEY_ID", Value: "lab"}, {Name: "AWS_SECRET_ACCESS_KEY", Value: "lab"}, {Name: "AWS_EC2_METADATA_DISABLED", Value: "true"},
+	}
+}
+
+// diagnose prints what a person would look at.
+func diagnose(ctx context.Context) {
+	if lab == nil {
+		return
+	}
+	for _, args := range [][]string{
+		{"get", "csv,subscription,installplan,operatorcondition,catalogsource", "--all-namespaces", "--output=wide"},
+		{"get", "pods", "--all-namespaces", "--output=wide"},
+		{"get", "events", "--namespace=" + olm.Namespace},
+		{"get", "events", "--namespace=" + v1alpha1.SystemNamespace},
+		{"get", "subscription", "--all-namespaces", "--output=jsonpath={.items[*].status.conditions}"},
+		{"logs", "--namespace=" + olm.Namespace, "deployment/catalog-operator", "--tail=30"},
+		{"logs", "--namespace=" + olm.Namespace, "deployment/olm-operator", "--tail=30"},
+	} {
+		out, err := lab.Kubectl(ctx, "", args...)
+		fmt.Fprintf(os.Stderr, "\n$ kubectl %v\n%s", args, out)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+	}
+	lab.Diagnose(ctx, os.Stderr, orders)
+}
+
+// operatorUser is who the operator is to the API server.
+const operatorUser = "system:serviceaccount:" + v1alpha1.SystemNamespace + ":" + deploy.Deployment
+
+func auditLog() string { return kube.AuditLog(lab.Dir) }

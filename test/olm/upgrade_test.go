@@ -1,0 +1,219 @@
+//go:build e2e
+
+package olm_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/deploy"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/olm"
+)
+
+// footing is what an upgrade of the operator must not touch.
+type footing struct {
+	// machines are the instances and volumes by member, uptimes when each mysqld was started, in seconds of its own clock.
+	machines map[string]string
+	started  map[string]string
+	primary  string
+	epoch    int64
+}
+
+// stand reads the footing of a cluster.
+func stand(t *testing.T, key client.ObjectKey) footing {
+	t.Helper()
+	var c v1alpha1.MySQLCluster
+	if err := lab.Client.Get(t.Context(), key, &c); err != nil {
+		t.Fatal(err)
+	}
+	f := footing{machines: map[string]string{}, started: map[string]string{}, primary: c.Status.Primary}
+	if c.Status.Voters != nil {
+		f.epoch = c.Status.Voters.Epoch
+	}
+	script := ""
+	for _, m := range c.Status.Members {
+		f.machines[m.Name] = m.InstanceID + " " + m.VolumeID
+		// Rounded to 10 seconds by the server's own clock: the difference of two readings is 0 or, at an edge, 10.
+		script += fmt.Sprintf("echo %s $(sql %s.%s.%s.svc \"SELECT ROUND((UNIX_TIMESTAMP(NOW(6)) - VARIABLE_VALUE) / 10) FROM performance_schema.global_status WHERE VARIABLE_NAME = 'Uptime'\")\n",
+			m.Name, m.Name, key.Name, key.Namespace)
+	}
+	out, err := lab.RunClient(t.Context(), key, script)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(out) {
+		if name, started, ok := strings.Cut(strings.TrimSpace(line), " "); ok {
+			f.started[name] = started
+		}
+	}
+	if len(f.started) != len(f.machines) {
+		t.Fatalf("not every member says when it was started: %s", out)
+	}
+	return f
+}
+
+// same fails when something was restarted, replaced, promoted or re-elected.
+func (f footing) same(t *testing.T, now footing) {
+	t.Helper()
+	if !maps.Equal(f.machines, now.machines) {
+		t.Errorf("instances or volumes %v became %v", f.machines, now.machines)
+	}
+	for name, started := range f.started {
+		var before, after int
+		fmt.Sscan(started, &before)
+		fmt.Sscan(now.started[name], &after)
+		if before == 0 || after-before > 1 || before-after > 1 {
+			t.Errorf("mysqld of %s was started anew: %s, then %s (in tens of seconds)", name, started, now.started[name])
+		}
+	}
+	if f.primary != now.primary || f.epoch != now.epoch {
+		t.Errorf("primary %s in epoch %d became %s in epoch %d", f.primary, f.epoch, now.primary, now.epoch)
+	}
+}
+
+// watcher notes every moment at which a cluster is not Ready.
+type watcher struct {
+	stop  context.CancelFunc
+	done  sync.WaitGroup
+	mu    sync.Mutex
+	seen  []string
+	looks int
+}
+
+func watch(t *testing.T, key client.ObjectKey) *watcher {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	w := &watcher{stop: stop}
+	w.done.Go(func() {
+		for ctx.Err() == nil {
+			var c v1alpha1.MySQLCluster
+			err := lab.Client.Get(ctx, key, &c)
+			w.mu.Lock()
+			w.looks++
+			if err == nil && !deploy.IsReady(&c) {
+				w.seen = append(w.seen, fmt.Sprintf("%s: phase %s, %s ready, %+v", time.Now().Format(time.TimeOnly), c.Status.Phase, c.Status.ReadyMembers, c.Status.Conditions))
+			}
+			w.mu.Unlock()
+			time.Sleep(250 * time.Millisecond)
+		}
+	})
+	return w
+}
+
+// end fails when the cluster was not Ready throughout.
+func (w *watcher) end(t *testing.T) {
+	t.Helper()
+	w.stop()
+	w.done.Wait()
+	if len(w.seen) > 0 {
+		t.Errorf("not Ready in %d of %d looks, first %s", len(w.seen), w.looks, w.seen[0])
+	}
+	t.Logf("Ready in %d looks", w.looks-len(w.seen))
+}
+
+// writeDuring writes through the primary's Service until the returned function is called, which tells how often and which failed.
+func writeDuring(t *testing.T, key client.ObjectKey, howLong time.Duration) func() {
+	t.Helper()
+	var out string
+	var err error
+	var done sync.WaitGroup
+	done.Go(func() {
+		out, err = lab.RunClient(t.Context(), key, fmt.Sprintf(`end=$(( $(date +%%s) + %d ))
+while [ $(date +%%s) -lt $end ]; do
+  sql %s-primary.%s.svc "INSERT INTO t (v) VALUES ('while the operator was replaced')" && echo ok || echo failed
+done`, int(howLong.Seconds()), key.Name, key.Namespace))
+	})
+	return func() {
+		done.Wait()
+		if err != nil {
+			t.Errorf("the writer: %v", err)
+		}
+		written, failed := strings.Count(out, "ok\n"), strings.Count(out, "failed\n")
+		if written == 0 || failed > 0 {
+			t.Errorf("%d writes went through, %d failed:\n%s", written, failed, out)
+		}
+		t.Logf("%d writes went through, none failed", written)
+	}
+}
+
+func Test07UpgradeThroughTheCatalogTouchesNoDatabase(t *testing.T) {
+	before := stand(t, orders)
+	w := watch(t, orders)
+	written := writeDuring(t, orders, 90*time.Second)
+
+	var source operatorsv1alpha1.CatalogSource
+	if err := manager.Client.Get(t.Context(), catalog, &source); err != nil {
+		t.Fatal(err)
+	}
+	source.Spec.Image = catalogImage(second)
+	if err := manager.Client.Update(t.Context(), &source); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	csv, err := manager.WaitForCSV(t.Context(), client.ObjectKey{Namespace: subscription.Namespace, Name: olm.CSVName(second)}, installLimit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%s is %s after %s", csv.Name, csv.Status.Phase, time.Since(began).Round(time.Second))
+	waitFor(t, "the end of the old release", func() bool {
+		var old operatorsv1alpha1.ClusterServiceVersion
+		return manager.Client.Get(t.Context(), client.ObjectKey{Namespace: subscription.Namespace, Name: olm.CSVName(first)}, &old) != nil
+	})
+	adopted(t, second)
+	written()
+	w.end(t)
+	before.same(t, stand(t, orders))
+}
+
+// adopted has the operator do what it alone can do, and looks at which release did it.
+func adopted(t *testing.T, version string) {
+	t.Helper()
+	pods, err := lab.OperatorPods(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pod := range pods {
+		if image := pod.Spec.Containers[0].Image; !strings.HasSuffix(image, ":v"+version) && pod.DeletionTimestamp.IsZero() {
+			t.Errorf("pod %s runs %s", pod.Name, image)
+		}
+	}
+	var crd apiextensionsv1.CustomResourceDefinition
+	text, err := lab.Kubectl(t.Context(), "", "get", "crd", "mysqlclusters.mysql.alx.ke", "--output=yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal([]byte(text), &crd); err != nil {
+		t.Fatal(err)
+	}
+	if _, there := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["status"].Properties[newField]; !there || len(crd.Status.StoredVersions) != 1 {
+		t.Errorf("the CRD is not the new release's, or stores %v", crd.Status.StoredVersions)
+	}
+	patch := client.RawPatch(client.Merge.Type(), []byte(`{"spec":{"mysqld":{"long_query_time":"3.5"}}}`))
+	if err := lab.Client.Patch(t.Context(), current(t), patch); err != nil {
+		t.Fatal(err)
+	}
+	members := []string{}
+	for _, m := range current(t).Status.Members {
+		members = append(members, m.Name)
+	}
+	slices.Sort(members)
+	waitFor(t, "a setting that only a working operator brings to every member", func() bool {
+		script := ""
+		for _, name := range members {
+			script += fmt.Sprintf("sql %s.%s.%s.svc \"SELECT @@global.long_query_time\"\n", name, orders.Name, orders.Namespace)
+		}
+		return strings.Count(sql(t, script), "3.500000") == len(members)
+	})
+}

@@ -1,0 +1,110 @@
+package check
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// Use is what a request does, in the terms of RBAC.
+type Use struct{ Group, Resource, Verb string }
+
+func (u Use) String() string {
+	if u.Group == "" {
+		return u.Verb + " " + u.Resource
+	}
+	return u.Verb + " " + u.Resource + "." + u.Group
+}
+
+// auditEvent is the part of an event of the API server's audit log (audit.k8s.io/v1) that is looked at.
+type auditEvent struct {
+	Verb string `json:"verb"`
+	User struct {
+		Username string `json:"username"`
+	} `json:"user"`
+	ObjectRef *struct {
+		Resource    string `json:"resource"`
+		Namespace   string `json:"namespace"`
+		Name        string `json:"name"`
+		APIGroup    string `json:"apiGroup"`
+		Subresource string `json:"subresource"`
+	} `json:"objectRef"`
+	ResponseStatus *struct {
+		Code int `json:"code"`
+	} `json:"responseStatus"`
+}
+
+// longestEvent bounds a line of the log.
+const longestEvent = 1 << 20
+
+// Audit is what a user did, as the API server wrote it down.
+type Audit struct {
+	// Used counts what was allowed.
+	Used map[Use]int
+	// Denied are requests that RBAC refused.
+	Denied []string
+}
+
+// ReadAudit reads an audit log for one user. What is in it twice, for the beginning and the end of a watch, counts twice.
+func ReadAudit(log io.Reader, user string) (Audit, error) {
+	audit := Audit{Used: map[Use]int{}}
+	lines := bufio.NewScanner(log)
+	lines.Buffer(nil, longestEvent)
+	for lines.Scan() {
+		var event auditEvent
+		if err := json.Unmarshal(lines.Bytes(), &event); err != nil {
+			return audit, fmt.Errorf("read the audit log: %w", err)
+		}
+		if event.User.Username != user || event.ObjectRef == nil {
+			continue
+		}
+		resource := event.ObjectRef.Resource
+		if event.ObjectRef.Subresource != "" {
+			resource += "/" + event.ObjectRef.Subresource
+		}
+		use := Use{Group: event.ObjectRef.APIGroup, Resource: resource, Verb: event.Verb}
+		if event.ResponseStatus != nil && event.ResponseStatus.Code == http.StatusForbidden {
+			audit.Denied = append(audit.Denied, fmt.Sprintf("%s in %s (%s)", use, event.ObjectRef.Namespace, event.ObjectRef.Name))
+			continue
+		}
+		audit.Used[use]++
+	}
+	return audit, lines.Err()
+}
+
+// LeastPrivilege compares what a user may do with what it did: what was never used, and what was denied, is wrong.
+func LeastPrivilege(granted []Granted, audit Audit) []string {
+	var wrong []string
+	for _, g := range granted {
+		for _, q := range g.Reviews("") {
+			resource := q.Resource
+			if q.Subresource != "" {
+				resource += "/" + q.Subresource
+			}
+			use := Use{Group: q.Group, Resource: resource, Verb: q.Verb}
+			if audit.Used[use] == 0 {
+				wrong = append(wrong, fmt.Sprintf("%s is granted and was never used: take it out of the +kubebuilder:rbac markers, or have the scenarios use it", use))
+			}
+		}
+	}
+	denied := map[string]bool{}
+	for _, request := range audit.Denied {
+		denied[request] = true
+	}
+	for _, request := range slices.Sorted(maps.Keys(denied)) {
+		wrong = append(wrong, "denied, and so needed or never to be asked: "+request)
+	}
+	slices.Sort(wrong)
+	return slices.Compact(wrong)
+}
+
+// splitResource cuts a rule's resource, for example mysqlclusters/status.
+func splitResource(resource string) (string, string) {
+	resource, subresource, _ := strings.Cut(resource, "/")
+	return resource, subresource
+}

@@ -6,18 +6,22 @@ package controllers
 // label, so the rule is wider than the use: only objects that carry the operator's own label are listed and cached;
 // a user's Secret is read by name, when his cluster names it, and gets a finalizer while the cluster's deletion needs it.
 // EndpointSlices hold the addresses of EC2 instances, never of pods, so endpointslices/restricted is not needed.
+// What is applied must also be allowed to be created. What is deleted with its cluster, the garbage collector deletes.
+// The right to update finalizers is what OwnerReferencesPermissionEnforcement asks for, where it is switched on (OpenShift).
+// A test compares all of this with what the API server was asked for (test/olm, Test08).
 //
-// +kubebuilder:rbac:groups=mysql.alx.ke,resources=mysqlclusters,verbs=get;list;watch;update;patch
-// +kubebuilder:rbac:groups=mysql.alx.ke,resources=mysqlclusters/status,verbs=get;update;patch
+// +kubebuilder:rbac:groups=mysql.alx.ke,resources=mysqlclusters,verbs=list;watch;patch
+// +kubebuilder:rbac:groups=mysql.alx.ke,resources=mysqlclusters/status,verbs=patch
 // +kubebuilder:rbac:groups=mysql.alx.ke,resources=mysqlclusters/finalizers,verbs=update
-// +kubebuilder:rbac:groups="",resources=secrets;configmaps;services,verbs=get;list;watch;create;update;patch;delete
-// +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,verbs=get;list;watch;create;update;patch;delete
-// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;update;patch
-// +kubebuilder:rbac:groups="",resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups="",resources=services,verbs=list;watch;create;patch
+// +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,verbs=list;watch;create;patch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 //
 // Whoever reads the metrics is authenticated and authorised by the API server.
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
 //
 // The lease of the leader.
-// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,namespace=nairobi-mysql-system,verbs=get;list;watch;create;update;patch
+// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,namespace=nairobi-mysql-system,verbs=get;create;update

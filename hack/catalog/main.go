@@ -42,8 +42,9 @@ func main() {
 		o.local[image] = folder
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	if err := o.render(ctx, os.Stdout); err != nil {
+	err := o.render(ctx, os.Stdout)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "catalog:", err)
 		os.Exit(1)
 	}

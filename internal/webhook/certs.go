@@ -22,8 +22,9 @@ import (
 )
 
 // What the operator may do besides, where it makes the certificate itself; generated into config/webhook-certificates. The CA
-// is written into our own configuration; a list cannot be bound to a name.
+// is written into our own configuration, and the certificate into our own Secret; a list cannot be bound to a name.
 //
+// +kubebuilder:rbac:groups="",resources=secrets,resourceNames=nairobi-mysql-webhook-cert,namespace=nairobi-mysql-system,verbs=update
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations,verbs=get;list;watch
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations,resourceNames=nairobi-mysql-validating-webhook-configuration,verbs=update;patch
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/operator-framework/api/pkg/apis/scorecard/v1alpha3"
 	operatorsv2 "github.com/operator-framework/api/pkg/operators/v2"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -140,6 +142,23 @@ func Test05ScorecardWalksAClusterThroughItsLife(t *testing.T) {
 	if results := scorecard(t, "suite=aws"); len(results) != 1 {
 		t.Errorf("%d results", len(results))
 	}
+}
+
+// Test05bAuthorityIsPutBack deletes the Secret that the cluster's identity rests on.
+func Test05bAuthorityIsPutBack(t *testing.T) {
+	key := client.ObjectKey{Namespace: orders.Namespace, Name: orders.Name + "-ca"}
+	var before corev1.Secret
+	if err := lab.Client.Get(t.Context(), key, &before); err != nil {
+		t.Fatal(err)
+	}
+	if err := lab.Client.Delete(t.Context(), before.DeepCopy()); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the authority to be back", func() bool {
+		var now corev1.Secret
+		err := lab.Client.Get(t.Context(), key, &now)
+		return err == nil && now.UID != before.UID && now.DeletionTimestamp.IsZero() && reflect.DeepEqual(now.Data, before.Data)
+	})
 }
 
 // Test06UpgradeableIsFalseWhileThePrimaryMoves has the primary moved, and watches what OLM is told.

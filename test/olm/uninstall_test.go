@@ -85,7 +85,10 @@ func Test08LeastPrivilege(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, wrong := range check.LeastPrivilege(check.Permissions(bundle.CSV), audit) {
+	unseen := map[check.Use]string{
+		{Group: "mysql.alx.ke", Resource: "mysqlclusters/finalizers", Verb: "update"}: "asked for by an admission plug-in that OpenShift has, not by a request",
+	}
+	for _, wrong := range check.LeastPrivilege(check.Permissions(bundle.CSV), audit, unseen) {
 		t.Error(wrong)
 	}
 	t.Logf("%d kinds of requests: %v", len(audit.Used), audit.Used)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -24,7 +25,7 @@ import (
 
 // footing is what an upgrade of the operator must not touch.
 type footing struct {
-	// machines are the instances and volumes by member, uptimes when each mysqld was started, in seconds of its own clock.
+	// machines are the instances and volumes by member, started when each mysqld was, in tens of seconds of its own clock.
 	machines map[string]string
 	started  map[string]string
 	primary  string
@@ -71,10 +72,9 @@ func (f footing) same(t *testing.T, now footing) {
 		t.Errorf("instances or volumes %v became %v", f.machines, now.machines)
 	}
 	for name, started := range f.started {
-		var before, after int
-		fmt.Sscan(started, &before)
-		fmt.Sscan(now.started[name], &after)
-		if before == 0 || after-before > 1 || before-after > 1 {
+		before, err := strconv.Atoi(started)
+		after, errNow := strconv.Atoi(now.started[name])
+		if err != nil || errNow != nil || after-before > 1 || before-after > 1 {
 			t.Errorf("mysqld of %s was started anew: %s, then %s (in tens of seconds)", name, started, now.started[name])
 		}
 	}

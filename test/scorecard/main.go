@@ -67,12 +67,13 @@ func (s *scene) say(format string, args ...any) { fmt.Fprintf(&s.log, format+"\n
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
 	name := ""
 	if len(os.Args) == 2 {
 		name = os.Args[1]
 	}
-	if err := report(os.Stdout, name, play(ctx, name)); err != nil {
+	err := report(os.Stdout, name, play(ctx, name))
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "scorecard:", err)
 		os.Exit(1)
 	}

@@ -84,24 +84,29 @@ const auditLog = `{"verb":"get","user":{"username":"op"},"objectRef":{"resource"
 {"verb":"update","user":{"username":"op"},"objectRef":{"resource":"things","subresource":"status","apiGroup":"example.com"},"responseStatus":{"code":200}}
 {"verb":"delete","user":{"username":"other"},"objectRef":{"resource":"secrets"},"responseStatus":{"code":200}}
 {"verb":"get","user":{"username":"op"},"responseStatus":{"code":200}}
+{"verb":"patch","user":{"username":"op"},"objectRef":{"resource":"services"},"responseStatus":{"code":201}}
+{"verb":"patch","user":{"username":"op"},"objectRef":{"resource":"configmaps"},"responseStatus":{"code":200}}
 `
 
 func TestLeastPrivilege(t *testing.T) {
 	secrets := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get", "delete"}}
+	services := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"services", "configmaps"}, Verbs: []string{"create", "patch"}}
+	unseen := map[Use]string{{Resource: "pods", Verb: "watch"}: "a plug-in asks"}
+	pods := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"watch"}}
 	status := rbacv1.PolicyRule{APIGroups: []string{"example.com"}, Resources: []string{"things/status"}, Verbs: []string{"update"}}
 	for name, c := range map[string]struct {
 		log  string
 		want []string
 	}{
-		"what somebody else did is no use":  {auditLog, []string{"delete secrets is granted and was never used"}},
-		"what was refused is told of, once": {auditLog + strings.Repeat(`{"verb":"list","user":{"username":"op"},"objectRef":{"resource":"pods"},"responseStatus":{"code":403}}`+"\n", 2), []string{"delete secrets", "list pods"}},
+		"what somebody else did is no use":  {auditLog, []string{"delete secrets is granted and was never used", "create configmaps is granted"}},
+		"what was refused is told of, once": {auditLog + strings.Repeat(`{"verb":"list","user":{"username":"op"},"objectRef":{"resource":"pods"},"responseStatus":{"code":403}}`+"\n", 2), []string{"delete secrets", "create configmaps", "list pods"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			audit, err := ReadAudit(strings.NewReader(c.log), "op")
 			if err != nil {
 				t.Fatal(err)
 			}
-			wrong := LeastPrivilege(Permissions(grant(secrets, status)), audit)
+			wrong := LeastPrivilege(Permissions(grant(secrets, status, services, pods)), audit, unseen)
 			if len(wrong) != len(c.want) {
 				t.Fatalf("it says %v", wrong)
 			}

@@ -39,6 +39,10 @@ func (s *scope) unfinished() *olm.Unfinished {
 	if s.deleting() {
 		return nil
 	}
+	wanted := s.cluster.Annotations[v1alpha1.AnnotationSwitchover]
+	if wanted != "" && wanted != s.plan.Primary {
+		return &olm.Unfinished{Reason: unfinishedSwitchover, Message: "the primary is to hand over to " + wanted}
+	}
 	if s.plan.Failing {
 		return &olm.Unfinished{Reason: unfinishedFailover, Message: "the cluster has lost its primary and has no new one yet"}
 	}
@@ -51,9 +55,6 @@ func (s *scope) unfinished() *olm.Unfinished {
 		case topology.Restart:
 			return &olm.Unfinished{Reason: unfinishedRollout, Message: "members are being restarted one after the other"}
 		}
-	}
-	if wanted := s.cluster.Annotations[v1alpha1.AnnotationSwitchover]; wanted != "" && wanted != s.plan.Primary {
-		return &olm.Unfinished{Reason: unfinishedSwitchover, Message: "the primary is to hand over to " + wanted}
 	}
 	for _, m := range s.observed.Members {
 		if m != nil && m.SQL.RestartPending {

@@ -88,6 +88,12 @@ func Test08LeastPrivilege(t *testing.T) {
 	unseen := map[check.Use]string{
 		{Group: "mysql.alx.ke", Resource: "mysqlclusters/finalizers", Verb: "update"}: "asked for by an admission plug-in that OpenShift has, not by a request",
 	}
+	// A watch begins with what there is where the API server can do that (WatchList); with older ones it takes a list before.
+	for use := range audit.Used {
+		if use.Verb == "watch" {
+			unseen[check.Use{Group: use.Group, Resource: use.Resource, Verb: "list"}] = "asked for with older API servers"
+		}
+	}
 	for _, wrong := range check.LeastPrivilege(check.Permissions(bundle.CSV), audit, unseen) {
 		t.Error(wrong)
 	}

@@ -19,6 +19,8 @@ const (
 	opmImage = "quay.io/operator-framework/opm:latest"
 	// decompressionImage is what `operator-sdk run bundle` unpacks catalogs with: any shell with gzip.
 	decompressionImage = "registry.access.redhat.com/ubi9/ubi:9.7"
+	// UnpackImage stands in for scorecard's own images that unpack the bundle: busybox as a user that is not root.
+	UnpackImage        = "quay.io/operator-framework/scorecard-untar:lab"
 	scorecardTestImage = "quay.io/operator-framework/scorecard-test:v1.42.2"
 	scorecardImage     = "ghcr.io/alx-ke/nairobi-mysql-operator-scorecard:v0.1.0"
 
@@ -48,6 +50,7 @@ func (o *OLM) pushImages(ctx context.Context) error {
 		return o.push(ctx, scorecardTestImage, image.Config{User: imageUser}, program{"operator-sdk", "scorecard-test", "bin/scorecard-test"})
 	})
 	group.Go(func() error { return o.pushScorecard(ctx) })
+	group.Go(func() error { return o.push(ctx, UnpackImage, image.Config{User: imageUser, Command: []string{"sh"}}) })
 	group.Go(func() error { return o.push(ctx, decompressionImage, image.Config{Command: []string{"sh"}}) })
 	return group.Wait()
 }

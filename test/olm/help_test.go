@@ -66,7 +66,8 @@ func scrape(t *testing.T) {
 	namespace := v1alpha1.SystemNamespace
 	for _, args := range [][]string{
 		{"create", "serviceaccount", "scraper", "--namespace=" + namespace},
-		{"create", "clusterrolebinding", "nairobi-mysql-scraper", "--clusterrole=nairobi-mysql-metrics-reader", "--serviceaccount=" + namespace + ":scraper"},
+		{"create", "clusterrole", "nairobi-mysql-scraper", "--verb=get", "--non-resource-url=/metrics"},
+		{"create", "clusterrolebinding", "nairobi-mysql-scraper", "--clusterrole=nairobi-mysql-scraper", "--serviceaccount=" + namespace + ":scraper"},
 	} {
 		if _, err := lab.Kubectl(t.Context(), "", args...); err != nil {
 			t.Fatal(err)
@@ -88,7 +89,7 @@ func scrape(t *testing.T) {
 	if status, text := get(t, address, "nobody"); status == http.StatusOK || strings.Contains(text, "mysqlcluster") {
 		t.Errorf("somebody unknown gets %d and %q", status, text)
 	}
-	if _, err := lab.Kubectl(t.Context(), "", "delete", "clusterrolebinding", "nairobi-mysql-scraper"); err != nil {
+	if _, err := lab.Kubectl(t.Context(), "", "delete", "clusterrolebinding,clusterrole", "nairobi-mysql-scraper"); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -173,9 +173,8 @@ const (
 	ReasonWrongAccount = "WrongAccount"
 	// ReasonCALost: the Secret with the certificate authority is gone while members exist that trust it.
 	ReasonCALost = "CertificateAuthorityLost"
-	// ReasonChangePending: the spec asks for another machine or volume than a member has, and this release of the operator
-	// does not replace running ones.
-	ReasonChangePending = "ChangePending"
+	// ReasonRolling: members are being replaced or taken away, one at a time, because the spec was changed.
+	ReasonRolling = "RollingChange"
 	// ReasonCAInvalid: the Secret with the certificate authority does not hold one.
 	ReasonCAInvalid = "CertificateAuthorityInvalid"
 )

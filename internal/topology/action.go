@@ -39,12 +39,20 @@ type (
 	}
 	// StartInstance starts a stopped machine.
 	StartInstance struct{ Member, InstanceID string }
-	// StopInstance powers a machine off.
-	StopInstance struct{ Member, InstanceID string }
+	// StopInstance powers a machine off: at once, or Gracefully by shutting it down, which only a machine may be of which
+	// nobody's commits wait for an acknowledgement.
+	StopInstance struct {
+		Member, InstanceID string
+		Gracefully         bool
+	}
 	// TerminateInstance ends a machine for good.
 	TerminateInstance struct{ Member, InstanceID string }
 	// AttachVolume gives a machine its data volume.
 	AttachVolume struct{ Member, VolumeID, InstanceID string }
+	// DetachVolume takes its data volume from a machine that is stopped.
+	DetachVolume struct{ Member, VolumeID, InstanceID string }
+	// ModifyVolume makes a volume's size, type and performance agree with the spec, while it is in use.
+	ModifyVolume struct{ Member, VolumeID string }
 	// TakeSnapshot takes a snapshot of a volume, once for each purpose.
 	TakeSnapshot struct{ Member, VolumeID, Purpose string }
 	// DeleteSnapshot deletes a snapshot that the operator took and that was kept long enough.
@@ -171,6 +179,8 @@ func (a StartInstance) Target() string       { return a.Member }
 func (a StopInstance) Target() string        { return a.Member }
 func (a TerminateInstance) Target() string   { return a.Member }
 func (a AttachVolume) Target() string        { return a.Member }
+func (a DetachVolume) Target() string        { return a.Member }
+func (a ModifyVolume) Target() string        { return a.Member }
 func (a TakeSnapshot) Target() string        { return a.Member }
 func (a DeleteSecurityGroup) Target() string { return "" }
 func (a SignCertificate) Target() string     { return a.Member }
@@ -218,6 +228,12 @@ func (a TerminateInstance) String() string {
 }
 func (a AttachVolume) String() string {
 	return fmt.Sprintf("attach volume %s to instance %s of %s", a.VolumeID, a.InstanceID, a.Member)
+}
+func (a DetachVolume) String() string {
+	return fmt.Sprintf("detach volume %s from instance %s of %s", a.VolumeID, a.InstanceID, a.Member)
+}
+func (a ModifyVolume) String() string {
+	return fmt.Sprintf("modify volume %s of %s", a.VolumeID, a.Member)
 }
 func (a TakeSnapshot) String() string {
 	return fmt.Sprintf("take snapshot %s of volume %s of %s", a.Purpose, a.VolumeID, a.Member)

@@ -142,7 +142,7 @@ func (p *planner) finalSnapshots() bool {
 // stop powers a machine off, unless that is under way and gets on.
 func (p *planner) stop(m *Member, in *Instance) {
 	if in.State == stateRunning || in.State == statePending || in.State == stateStopping && in.StopStuck {
-		p.retry(waitMySQL, StopInstance{m.Name, in.ID})
+		p.retry(waitMySQL, StopInstance{Member: m.Name, InstanceID: in.ID})
 	}
 }
 

@@ -21,8 +21,14 @@ type Desired struct {
 	MaxLag time.Duration
 	// TemplateHash says what an instance is built from, in the words of the spec.
 	TemplateHash string
+	// Version is the version of MySQL that every member is to run.
+	Version string
 	// SizeGiB is the size of each volume.
 	SizeGiB int32
+	// VolumeType, IOPS and Throughput (MiB/s) are the wanted kind and performance of each volume; empty or 0 for whatever
+	// EC2 chose.
+	VolumeType       string
+	IOPS, Throughput int32
 	// Subnets are the subnets of the spec in its order, with their zones. Empty while they are not resolved:
 	// then nothing is created.
 	Subnets []Subnet

@@ -99,6 +99,9 @@ type Volume struct {
 	AttachedTo  string
 	AttachState string
 	SizeGiB     int32
+	// Type, IOPS and Throughput are as EC2 shows them; empty or 0 while it does not.
+	Type             string
+	IOPS, Throughput int32
 }
 
 // Snapshot is one EBS snapshot of this cluster.

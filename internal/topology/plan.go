@@ -98,6 +98,8 @@ type Plan struct {
 	Degraded []Finding
 	// Waiting says what the cluster waits for, in words; empty when nothing is left to do.
 	Waiting Finding
+	// Rolling says which member is being changed because the spec was, and what that waits for; empty when none is.
+	Rolling Finding
 	// Failing is true while the cluster has no primary although it had one and is not hibernating.
 	Failing bool
 	// SwitchoverRefused says why the member that a person wants as primary cannot be it; empty when it can, or is.

@@ -15,6 +15,7 @@ func (p *planner) provision() {
 		}
 	}
 	p.rememberVolumes()
+	p.dropAbsent()
 	p.finishDeposed()
 	if p.ManagedSecurityGroup && p.Launchable && p.mayCreate() == "" {
 		// Idempotent and free of calls while it is as it should be, so that drift in its rules is put back too.
@@ -66,7 +67,7 @@ func (p *planner) mayCreate() string {
 
 // provisionMember plans a member's next step in EC2 and returns what it waits for, or "" when its machine is up.
 func (p *planner) provisionMember(m *Member) string {
-	vol, in := m.volume(), m.CurrentInstance()
+	vol, in := m.volume(), p.machineFor(m)
 	switch {
 	case m.Ordinal >= p.Replicas:
 		return "" // no longer wanted: it keeps what it has until it is scaled in
@@ -88,6 +89,9 @@ func (p *planner) provisionMember(m *Member) string {
 		p.waitAtMost(waitEC2)
 		return "instance " + in.ID + " is stopping"
 	case stateStopped:
+		if next := p.successorOf(m, in); next != nil && p.rolling(m) {
+			return fmt.Sprintf("instance %s is stopped; its volume moves to %s", in.ID, next.ID)
+		}
 		return p.needStart(m, vol, in)
 	case stateRunning:
 		return p.needAttachment(m, vol, in)
@@ -288,11 +292,24 @@ func (p *planner) needAttachment(m *Member, vol *Volume, in *Instance) string {
 	return fmt.Sprintf("volume %s is %s", vol.ID, vol.State)
 }
 
+// machineFor returns the machine that a member is to have its volume on: the one that has it, else the newest that was made
+// from the present spec, else the newest.
+func (p *planner) machineFor(m *Member) *Instance {
+	current, vol := m.CurrentInstance(), m.volume()
+	if current == nil || vol == nil || vol.AttachedTo != "" || current.TemplateHash == p.TemplateHash {
+		return current
+	}
+	if next := p.successorOf(m, current); next != nil {
+		return next
+	}
+	return current
+}
+
 // endSurplus ends the instances of a member that are not the one its volume is attached to.
 func (p *planner) endSurplus(m *Member, in *Instance) {
 	vol := m.volume()
-	if vol == nil || vol.AttachedTo != in.ID {
-		return // which one is the member's is not settled yet
+	if vol == nil || vol.AttachedTo != in.ID || p.Records.Rolling == m.Name {
+		return // which one is the member's is not settled yet, or is about to change
 	}
 	for _, other := range m.Instances {
 		if other.ID != in.ID && !other.gone() && p.CloudReachable {

@@ -6,17 +6,31 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
 
-// pendingChanges says which members are not what the spec would make of them today. Running machines and volumes are
-// left as they are: a new instance of the member will be right.
-func (p *planner) pendingChanges() {
-	for _, m := range p.ordered() {
-		if in := m.CurrentInstance(); in != nil && in.TemplateHash != "" && in.TemplateHash != p.TemplateHash {
-			p.degraded(v1alpha1.ReasonChangePending, fmt.Sprintf("%s: instance %s was made from an earlier version, instance type, image, profile or key of the spec; it is not replaced by this release of the operator", m.Name, in.ID))
-		}
-		if vol := m.volume(); vol != nil && vol.SizeGiB != 0 && vol.SizeGiB < p.SizeGiB {
-			p.degraded(v1alpha1.ReasonChangePending, fmt.Sprintf("%s: volume %s has %d GiB and the spec asks for %d; it is not grown by this release of the operator", m.Name, vol.ID, vol.SizeGiB, p.SizeGiB))
-		}
+// grow makes the members' volumes what the spec asks for, one at a time, while they are in use. What EC2 gives is never
+// more than it was asked for, but for a type's own least performance.
+func (p *planner) grow() {
+	if !p.CloudReachable || !p.Launchable && p.plan.Primary == "" {
+		return
 	}
+	for _, m := range p.ordered() {
+		vol := m.volume()
+		if vol == nil || m.Ordinal >= p.Replicas || p.busy(m.Name) || vol.State != volumeInUse && vol.State != volumeAvailable || !p.unlike(vol) {
+			continue
+		}
+		p.retry(waitEC2, ModifyVolume{m.Name, vol.ID})
+		if v := p.views[m.Name]; v.Message == "" {
+			v.Message = fmt.Sprintf("volume %s is being modified", vol.ID)
+		}
+		return
+	}
+}
+
+// unlike says whether a volume is not what the spec asks for.
+func (p *planner) unlike(vol *Volume) bool {
+	return vol.SizeGiB != 0 && vol.SizeGiB < p.SizeGiB ||
+		vol.Type != "" && p.VolumeType != "" && vol.Type != p.VolumeType ||
+		vol.IOPS != 0 && p.IOPS != 0 && vol.IOPS != p.IOPS ||
+		vol.Throughput != 0 && p.Throughput != 0 && vol.Throughput != p.Throughput
 }
 
 // finish plans what a cluster with a primary still needs: its application database, its settings.
@@ -31,13 +45,6 @@ func (p *planner) finish() {
 	p.heal()
 	p.watch()
 	p.expireQuarantine()
-	p.pendingChanges()
-	for _, m := range p.ordered() {
-		if m.Ordinal >= p.Replicas {
-			v := p.views[m.Name]
-			v.Phase = v1alpha1.PhaseReplicating
-			v.Message = "not wanted by spec.replicas; it keeps running, raise spec.replicas again"
-			p.degraded(v1alpha1.ReasonInvalidSpec, m.Name+" is "+v.Message)
-		}
-	}
+	p.grow()
+	p.roll()
 }

@@ -57,6 +57,8 @@ type Records struct {
 	// Held are the users' Secrets, by name, that carry our finalizer for this cluster's sake: the one with its AWS
 	// credentials, and those before it that were not let go yet.
 	Held []string `json:"held,omitempty"`
+	// Rolling is the member whose machine is being replaced, or that is being taken away: one at a time.
+	Rolling string `json:"rolling,omitempty"`
 	// FinalChosen is true once FinalVolumes was decided, also when it is empty.
 	FinalChosen bool `json:"finalChosen,omitempty"`
 }
@@ -99,7 +101,7 @@ func (r Records) Equal(o Records) bool {
 		r.BootstrappedVolume == o.BootstrappedVolume && r.Database == o.Database &&
 		r.PromotedAt == o.PromotedAt && r.Deposed == o.Deposed && r.Alone == o.Alone && r.AloneSince == o.AloneSince && r.AloneUnknown == o.AloneUnknown &&
 		r.Epoch == o.Epoch && r.Established == o.Established && r.Leaving == o.Leaving && slices.Equal(r.PoweredOff, o.PoweredOff) && r.Leader == o.Leader &&
-		r.Account == o.Account && slices.Equal(r.Held, o.Held)
+		r.Account == o.Account && r.Rolling == o.Rolling && slices.Equal(r.Held, o.Held)
 }
 
 // Rebuild makes new records from what EC2's tags tell, after the old ones were lost.

@@ -85,7 +85,7 @@ func (p *planner) successor(primary *Member) *Member {
 		if m == primary || in == nil || p.notReadyToLead(m) != "" || p.busy(m.Name) || m.Ordinal >= p.Replicas {
 			continue
 		}
-		if in.Event == "" && !in.Impaired && !m.SQL.RestartPending {
+		if in.Event == "" && !in.Impaired && !m.SQL.RestartPending && !p.outdated(m) {
 			return m
 		}
 		if second == nil && in.Event == "" {

@@ -1,0 +1,279 @@
+package topology
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+)
+
+// upgradePrefix begins the purpose of the snapshots that are taken of a member before its mysqld gets another version. They
+// are the way back, and are kept as long as those of rebuilt members.
+const upgradePrefix = "upgrade-"
+
+// roll changes members that are not what the spec asks for, one at a time, and only while everybody else is well: those
+// that are too many are taken away, those on a machine made from an earlier spec get a new one with the same volume.
+// Replicas come first, the primary last, after it has handed over. Whose turn it is is remembered, because in the middle of
+// it that member looks like one that needs help.
+func (p *planner) roll() {
+	primary := p.Members[p.plan.Primary]
+	p.tellSurplus()
+	p.keepTurn()
+	rec := &p.plan.Records
+	if rec.Rolling == "" && primary != nil && !p.unconfirmed && p.CloudReachable && p.allWell() {
+		if next := p.nextTurn(primary); next != nil {
+			rec.Rolling = next.Name
+			p.waitAtMost(waitNext)
+		}
+		return // it is remembered before anything is done
+	}
+	m := p.Members[rec.Rolling]
+	switch {
+	case m == nil:
+	case !p.CloudReachable:
+		p.waitAtMost(waitEC2)
+	case primary == nil && p.Replicas > 1:
+		p.waitAtMost(waitMySQL) // a primary comes first
+	case m == primary && (p.Replicas > 1 || m.Ordinal >= p.Replicas):
+		p.waitAtMost(waitMySQL)
+		p.rollNote(m, "waiting for a member that can take over")
+		if to := p.successor(primary); to != nil {
+			p.switchover(primary, to, "its machine is to be replaced")
+		}
+	case m.Ordinal >= p.Replicas:
+		p.rollNote(m, p.takeAway(m, primary))
+	default:
+		p.rollNote(m, p.replace(m, primary))
+	}
+}
+
+// rollNote tells what a member whose turn it is waits for. A message that it has for another reason is more important.
+func (p *planner) rollNote(m *Member, what string) {
+	v := p.views[m.Name]
+	if v == nil || what == "" {
+		return
+	}
+	if v.Message == "" {
+		v.Message = what
+	}
+	if p.plan.Rolling.Message == "" {
+		p.plan.Rolling = Finding{v1alpha1.ReasonRolling, m.Name + ": " + what}
+	}
+}
+
+// keepTurn ends a member's turn that is over: it is what the spec asks for and well, nothing is left of it, or the spec
+// asks for what it was before anything was done.
+func (p *planner) keepTurn() {
+	rec := &p.plan.Records
+	if rec.Rolling == "" {
+		return
+	}
+	m := p.Members[rec.Rolling]
+	switch {
+	case m == nil:
+		rec.Rolling = ""
+	case m.Ordinal >= p.Replicas: // see dropAbsent
+	case !p.outdated(m) && p.isWell(m):
+		rec.Rolling = ""
+		p.waitAtMost(waitNext) // the machine that it had is ended
+	}
+}
+
+// allWell says whether nothing else is going on that a change of a member would come on top of.
+func (p *planner) allWell() bool {
+	if p.plan.Membership == nil || !p.plan.Membership.Settled() || p.plan.Records.Leaving != "" || p.changingVotes() {
+		return false
+	}
+	for ordinal := range p.Replicas {
+		if m := p.Members[p.MemberName(ordinal)]; m == nil || !p.isWell(m) {
+			return false
+		}
+	}
+	return true
+}
+
+// isWell says whether a member is Ready and nothing is done about it.
+func (p *planner) isWell(m *Member) bool {
+	v := p.views[m.Name]
+	return v != nil && v.Phase == v1alpha1.PhaseReady && v.Message == "" && !p.busy(m.Name) && (v.Voter || v.Role == v1alpha1.RolePrimary)
+}
+
+// outdated says whether a member's machine was made from an earlier spec. A machine without the tag is left alone: nobody
+// knows what it was made from.
+func (p *planner) outdated(m *Member) bool {
+	in := m.CurrentInstance()
+	return in != nil && in.TemplateHash != "" && p.TemplateHash != "" && in.TemplateHash != p.TemplateHash
+}
+
+// nextTurn returns the member that is to be changed next, nil for none: the highest that is not wanted, then the outdated
+// replicas, then the primary.
+func (p *planner) nextTurn(primary *Member) *Member {
+	all := p.ordered()
+	slices.Reverse(all)
+	for _, m := range all {
+		if m.Ordinal >= p.Replicas && !p.nothingLeft(m) {
+			return m
+		}
+	}
+	if !p.Launchable || p.mayCreate() != "" {
+		return nil
+	}
+	for _, m := range all {
+		if m.Ordinal < p.Replicas && m != primary && p.outdated(m) {
+			return m
+		}
+	}
+	if p.outdated(primary) {
+		return primary
+	}
+	return nil
+}
+
+// rolling says whether it is a member's turn, so that it is given no vote that would only be taken again.
+func (p *planner) rolling(m *Member) bool {
+	return p.plan.Records.Rolling == m.Name && (m.Ordinal >= p.Replicas || p.outdated(m))
+}
+
+// replace gives a member a machine made from the present spec, with the volume that it has, and returns what it waits for.
+// The new machine runs before the old one is stopped, so that capacity which EC2 refuses costs nothing; the old one is
+// ended when the member is well again. Set back to what it was, the spec leads back to the old machine.
+func (p *planner) replace(m, primary *Member) string {
+	vol, current := m.volume(), m.CurrentInstance()
+	if vol == nil || current == nil || !p.outdated(m) {
+		return "" // provisioning brings it back
+	}
+	next := p.successorOf(m, current)
+	if next == nil {
+		return p.launchSuccessor(m, vol)
+	}
+	switch {
+	case next.State == statePending:
+		p.waitForEC2(next)
+		return fmt.Sprintf("waiting for its next machine, instance %s", next.ID)
+	case next.State == stateStopped:
+		p.retry(waitEC2, StartInstance{m.Name, next.ID})
+		return fmt.Sprintf("starting its next machine, instance %s", next.ID)
+	case next.State != stateRunning:
+		p.waitAtMost(waitEC2)
+		return fmt.Sprintf("its next machine, instance %s, is %s", next.ID, next.State)
+	}
+	if why := p.secureBeforeUpgrade(m, vol); why != "" {
+		return why
+	}
+	if current.State == stateRunning {
+		if why := p.relieve(m, primary); why != "" {
+			return why
+		}
+		if p.busy(m.Name) {
+			return "waiting until nothing else is done about it"
+		}
+	}
+	switch current.State {
+	case stateRunning:
+		p.views[m.Name].InService = false
+		if m.SQL.Writable {
+			p.retry(waitMySQL, Demote{m.Name}) // so that mysqld is shut down and not cut off, which a newer one might not forgive
+		}
+		p.retry(waitMySQL, StopInstance{Member: m.Name, InstanceID: current.ID, Gracefully: true})
+		return fmt.Sprintf("stopping instance %s, to go on on %s", current.ID, next.ID)
+	case stateStopped:
+		if vol.AttachedTo == current.ID && vol.AttachState == attachAttached {
+			p.retry(waitMySQL, DetachVolume{m.Name, vol.ID, current.ID})
+		}
+		p.waitAtMost(waitMySQL)
+		return fmt.Sprintf("moving volume %s to instance %s", vol.ID, next.ID)
+	}
+	p.waitAtMost(waitMySQL)
+	return fmt.Sprintf("instance %s is %s", current.ID, current.State)
+}
+
+// successorOf returns the machine of a member that was made from the present spec and waits for its volume; nil for none.
+func (p *planner) successorOf(m *Member, current *Instance) *Instance {
+	var best *Instance
+	for i := range m.Instances {
+		in := &m.Instances[i]
+		if in.ID != current.ID && !in.gone() && in.TemplateHash == p.TemplateHash && (best == nil || in.Incarnation > best.Incarnation) {
+			best = in
+		}
+	}
+	return best
+}
+
+// launchSuccessor plans the launch of a member's next machine. Its incarnation is remembered before, and used until EC2
+// shows a machine of it.
+func (p *planner) launchSuccessor(m *Member, vol *Volume) string {
+	if why := p.mayCreate(); why != "" {
+		p.waitAtMost(waitEC2)
+		return why
+	}
+	if !p.Launchable {
+		p.waitAtMost(waitEC2)
+		return "waiting for the preflight checks"
+	}
+	rec := p.plan.Records.Members[m.Name]
+	subnet, ok := p.subnetInZone(vol.Zone, m.Ordinal, rec.ZoneShift)
+	if !ok {
+		p.waitAtMost(waitReady)
+		p.degraded(v1alpha1.ReasonInvalidSpec, fmt.Sprintf("%s: no subnet of spec.aws.subnetIDs is in %s, where its volume %s is; append one", m.Name, vol.Zone, vol.ID))
+		return "no subnet in the zone of its volume"
+	}
+	used := 0
+	for _, in := range m.Instances {
+		used = max(used, in.Incarnation)
+	}
+	rec.Instance = max(rec.Instance, used+1)
+	p.plan.Records.Members[m.Name] = rec
+	launch := LaunchInstance{Member: m.Name, Ordinal: m.Ordinal, Incarnation: rec.Instance, SubnetID: subnet.ID, VolumeID: vol.ID}
+	if m.CapacityRefused == vol.Zone {
+		p.retry(waitEC2, launch)
+		p.degraded(v1alpha1.ReasonInsufficientCapacity, fmt.Sprintf("%s: EC2 has no capacity in %s for its next machine; the old one goes on meanwhile", m.Name, vol.Zone))
+		return "EC2 has no capacity in " + vol.Zone + " for its next machine"
+	}
+	p.retry(waitMySQL, launch)
+	return "launching its next machine"
+}
+
+// secureBeforeUpgrade has a snapshot taken of a member's volume before a newer mysqld opens it, which no older one can after
+// that. It returns what is waited for.
+func (p *planner) secureBeforeUpgrade(m *Member, vol *Volume) string {
+	if !m.verified() || m.SQL.Version == p.Version || p.Version == "" {
+		return ""
+	}
+	purpose := upgradePrefix + m.SQL.Version + "-" + p.Version
+	var taken *Snapshot
+	for i := range p.Snapshots {
+		if s := &p.Snapshots[i]; s.VolumeID == vol.ID && s.Purpose == purpose && s.State != snapshotError {
+			taken = s
+		}
+	}
+	switch {
+	case taken == nil:
+		p.retry(waitMySQL, TakeSnapshot{m.Name, vol.ID, purpose})
+		return "taking a snapshot before the upgrade to " + p.Version
+	case taken.State != snapshotCompleted:
+		p.waitAtMost(waitEC2)
+		return fmt.Sprintf("waiting for snapshot %s: %s", taken.ID, orNone(taken.Progress))
+	}
+	return ""
+}
+
+// relieve takes a replica's vote, which others rely on, and returns what is waited for. A member that is alone has nobody to
+// take it.
+func (p *planner) relieve(m, primary *Member) string {
+	switch {
+	case primary == nil || m == primary:
+		return ""
+	case m.SQL.Writable:
+		p.waitAtMost(waitMySQL)
+		return "waiting until it is read-only"
+	case !m.verified():
+		if p.plan.Membership.Has(m.Name) {
+			p.waitAtMost(waitMySQL)
+			return "waiting until it answers or has lost its vote"
+		}
+		return ""
+	case !p.expel(m, primary):
+		return "giving its vote back"
+	}
+	return ""
+}

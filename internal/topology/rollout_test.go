@@ -1,0 +1,225 @@
+package topology
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+)
+
+// withTemplate makes a cluster of a size whose machines are all made from one spec.
+func withTemplate(t *testing.T, replicas int) *world {
+	w := newWorld(t, replicas)
+	w.desired.TemplateHash, w.desired.SizeGiB = "old", 10
+	w.settle(300)
+	return w
+}
+
+// running counts the members whose mysqld runs.
+func (w *world) running() int {
+	n := 0
+	for _, m := range w.machines {
+		if w.dataOf(m) != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// roll settles, and fails the test when more than one of the members was away at once, or when a machine is left that was
+// not made from the present spec.
+func (w *world) roll(passes int) Plan {
+	w.t.Helper()
+	var plan Plan
+	for range passes {
+		plan = w.pass(-1)
+		if n := w.running(); n < w.desired.Replicas-1 {
+			w.t.Fatalf("%d of %d members run\n%s", n, w.desired.Replicas, strings.Join(w.trace, "\n"))
+		}
+		if plan.Phase == v1alpha1.PhaseReady && plan.Rolling.Message == "" && len(significant(plan.Actions)) == 0 && w.records.Rolling == "" && plan.RequeueAfter == waitReady {
+			w.allFrom(w.desired.TemplateHash)
+			return plan
+		}
+	}
+	w.t.Fatalf("not done within %d passes: %s, rolling %q, %q, waiting for %q\n%s", passes, plan.Phase, w.records.Rolling, plan.Rolling.Message, plan.Waiting.Message, strings.Join(w.trace, "\n"))
+	return plan
+}
+
+func (w *world) allFrom(hash string) {
+	w.t.Helper()
+	live := 0
+	for _, m := range w.machines {
+		if m.gone() {
+			continue
+		}
+		live++
+		if m.TemplateHash != hash {
+			w.t.Errorf("instance %s of %s was made from %q, the spec is %q", m.ID, m.member, m.TemplateHash, hash)
+		}
+	}
+	if live != w.desired.Replicas {
+		w.t.Errorf("%d machines for %d members", live, w.desired.Replicas)
+	}
+}
+
+func (w *world) volumeIDs() []string {
+	var ids []string
+	for id := range w.volumes {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+func TestChangedSpecReplacesEveryMachineReplicasFirst(t *testing.T) {
+	for replicas := 1; replicas <= 5; replicas++ {
+		w := withTemplate(t, replicas)
+		volumes, epoch := w.volumeIDs(), w.records.Epoch
+		primary := Next(w.desired, w.observe()).Primary
+		w.trace = nil
+		w.desired.TemplateHash = "new"
+		plan := w.roll(600)
+		if now := w.volumeIDs(); !slices.Equal(now, volumes) {
+			t.Errorf("%d members: volumes %v became %v", replicas, volumes, now)
+		}
+		if w.launches != 2*replicas {
+			t.Errorf("%d members: %d launches", replicas, w.launches)
+		}
+		if len(plan.Membership.Voters) != replicas {
+			t.Errorf("%d members: voters %v", replicas, plan.Membership.Voters)
+		}
+		if replicas > 1 && (plan.Primary == primary || plan.Membership.Epoch == epoch) {
+			t.Errorf("%d members: %s is still the primary, epoch %d", replicas, plan.Primary, plan.Membership.Epoch)
+		}
+		var order []string
+		for _, line := range w.trace {
+			if strings.HasPrefix(line, "launch ") {
+				order = append(order, line[len(line)-len(primary):])
+			}
+		}
+		if len(order) != replicas || order[replicas-1] != primary {
+			t.Errorf("%d members: replaced in the order %v, the primary was %s", replicas, order, primary)
+		}
+	}
+}
+
+func TestOperatorThatDiesInARollingChangeNeverDuplicates(t *testing.T) {
+	for seed := range uint64(300) {
+		random := rand.New(rand.NewPCG(seed, 3))
+		w := withTemplate(t, 1+random.IntN(5))
+		w.desired.TemplateHash = "new"
+		for range 150 {
+			w.pass(random.IntN(4))
+		}
+		w.roll(900)
+		if w.launches != 2*w.desired.Replicas {
+			t.Fatalf("seed %d: %d launches for %d members", seed, w.launches, w.desired.Replicas)
+		}
+	}
+}
+
+func TestSpecThatIsSetBackLeadsBackToTheOldMachines(t *testing.T) {
+	for passes := range 120 {
+		w := withTemplate(t, 3)
+		w.desired.TemplateHash = "new"
+		for range passes {
+			w.pass(-1)
+		}
+		w.desired.TemplateHash, w.changes = "old", 1
+		w.roll(900)
+	}
+}
+
+func TestCapacityThatIsRefusedCostsNothing(t *testing.T) {
+	w := withTemplate(t, 3)
+	w.desired.TemplateHash = "new"
+	w.noRoom["a"], w.noRoom["b"], w.noRoom["c"] = true, true, true
+	for range 400 {
+		plan := w.pass(-1)
+		if w.running() != 3 || plan.Phase != v1alpha1.PhaseReady {
+			t.Fatalf("%d members run, the cluster is %s", w.running(), plan.Phase)
+		}
+	}
+	if w.records.Rolling != "orders-2" {
+		t.Errorf("it is the turn of %q", w.records.Rolling)
+	}
+	clear(w.noRoom)
+	w.roll(600)
+}
+
+func TestMembersLeaveByTheDeletionPolicy(t *testing.T) {
+	for _, policy := range []v1alpha1.DeletionPolicy{v1alpha1.DeletionPolicySnapshot, v1alpha1.DeletionPolicyRetain, v1alpha1.DeletionPolicyDelete} {
+		for from := 2; from <= 5; from++ {
+			for to := 1; to < from; to++ {
+				name := fmt.Sprintf("%s, %d to %d", policy, from, to)
+				w := withTemplate(t, from)
+				w.desired.Replicas, w.desired.DeletionPolicy = to, policy
+				plan := w.roll(600)
+				if len(plan.Membership.Voters) != to || plan.Membership.W != to/2 || len(plan.Members) != to || len(w.volumes) != to {
+					t.Errorf("%s: voters %v, W %d, %d members, %d volumes", name, plan.Membership.Voters, plan.Membership.W, len(plan.Members), len(w.volumes))
+				}
+				snapshots, retired := 0, 0
+				switch policy {
+				case v1alpha1.DeletionPolicySnapshot:
+					snapshots = from - to
+				case v1alpha1.DeletionPolicyRetain:
+					retired = from - to
+				case v1alpha1.DeletionPolicyDelete:
+				}
+				if len(w.snapshots) != snapshots || len(w.retired) != retired {
+					t.Errorf("%s: %d snapshots, %d volumes retired", name, len(w.snapshots), len(w.retired))
+				}
+				w.desired.Replicas = from
+				if plan = w.settle(300); len(plan.Membership.Voters) != from {
+					t.Errorf("%s and back: voters %v", name, plan.Membership.Voters)
+				}
+			}
+		}
+	}
+}
+
+func TestPrimaryHandsOverBeforeItLeaves(t *testing.T) {
+	w := withTemplate(t, 3)
+	w.desired.SwitchoverTo = "orders-2"
+	for range 50 {
+		if plan := w.pass(-1); plan.Primary == "orders-2" {
+			break
+		}
+	}
+	w.desired.SwitchoverTo = ""
+	w.settle(100)
+	w.desired.Replicas = 2
+	if plan := w.roll(600); plan.Primary == "orders-2" || plan.Primary == "" {
+		t.Errorf("the primary is %q", plan.Primary)
+	}
+}
+
+func TestSnapshotIsTakenBeforeAnUpgrade(t *testing.T) {
+	w := withTemplate(t, 3)
+	w.desired.TemplateHash, w.desired.Version = "new", "9.8.0" // the model's servers say 9.7.4
+	for range 100 {
+		w.pass(-1)
+		for _, m := range w.machines {
+			if m.State == stateStopped && !slices.ContainsFunc(w.snapshots, func(s Snapshot) bool { return s.Purpose == "upgrade-9.7.4-9.8.0" }) {
+				t.Fatalf("%s was stopped before there was a snapshot of it", m.ID)
+			}
+		}
+	}
+	if len(w.snapshots) == 0 {
+		t.Error("no snapshot was taken")
+	}
+}
+
+func TestVolumesGrow(t *testing.T) {
+	w := withTemplate(t, 3)
+	w.desired.SizeGiB = 20
+	w.settle(100)
+	for _, v := range w.volumes {
+		if v.SizeGiB != 20 {
+			t.Errorf("volume %s has %d GiB", v.ID, v.SizeGiB)
+		}
+	}
+}

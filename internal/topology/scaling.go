@@ -1,0 +1,147 @@
+package topology
+
+import (
+	"fmt"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+)
+
+// scaleInPrefix begins the purpose of the snapshot that is kept of a member which was taken away.
+const scaleInPrefix = "scalein-"
+
+// tellSurplus says of the members that spec.replicas does not ask for that they are to leave.
+func (p *planner) tellSurplus() {
+	for _, m := range p.ordered() {
+		if v := p.views[m.Name]; m.Ordinal >= p.Replicas {
+			v.Phase = v1alpha1.PhaseReplicating
+			if p.plan.Records.Rolling != m.Name && v.Message == "" {
+				v.Message = "not wanted by spec.replicas; it leaves when all others are well"
+			}
+		}
+	}
+}
+
+// takeAway takes a member away that spec.replicas no longer asks for, and returns what it waits for: first its vote, then
+// its machine, then its volume as the deletion policy says.
+func (p *planner) takeAway(m, primary *Member) string {
+	p.views[m.Name].InService = false
+	if primary == nil {
+		p.waitAtMost(waitMySQL)
+		return "waiting for a primary, to leave"
+	}
+	in := m.CurrentInstance()
+	if p.plan.Membership.Has(m.Name) || !p.plan.Membership.Settled() {
+		if !m.verified() && in != nil && !in.gone() {
+			p.stop(m, in) // its vote is taken once it is certain that it gives none
+		}
+		if m.verified() {
+			p.expel(m, primary)
+		}
+		p.waitAtMost(waitMySQL)
+		return "leaving: giving its vote back"
+	}
+	if p.DeletionPolicy == v1alpha1.DeletionPolicySnapshot {
+		if why := p.lastSnapshot(m); why != "" {
+			return "leaving: " + why
+		}
+	}
+	for _, in := range m.Instances {
+		if in.State == stateTerminated {
+			continue
+		}
+		if in.State != stateShuttingDown {
+			p.retry(waitMySQL, TerminateInstance{m.Name, in.ID})
+		}
+		p.waitAtMost(waitEC2)
+		return fmt.Sprintf("leaving: instance %s is being terminated", in.ID)
+	}
+	for _, vol := range m.Volumes {
+		if vol.State != volumeAvailable {
+			p.waitAtMost(waitEC2)
+			continue
+		}
+		if p.DeletionPolicy == v1alpha1.DeletionPolicyRetain {
+			p.retry(waitMySQL, RetireVolume{m.Name, vol.ID})
+		} else {
+			p.retry(waitMySQL, DeleteVolume{m.Name, vol.ID})
+		}
+	}
+	p.waitAtMost(waitEC2)
+	return "leaving: its volume is being removed"
+}
+
+// lastSnapshot has the snapshot taken that is kept of a member's volume, with its machine stopped, and returns what is waited
+// for.
+func (p *planner) lastSnapshot(m *Member) string {
+	vol := m.volume()
+	if vol == nil || m.RecordedVolume == "" {
+		return "" // nothing was ever on it
+	}
+	var taken *Snapshot
+	for i := range p.Snapshots {
+		if s := &p.Snapshots[i]; s.VolumeID == vol.ID && s.Purpose == scaleInPrefix+vol.ID && s.State != snapshotError {
+			taken = s
+		}
+	}
+	in := m.CurrentInstance()
+	switch {
+	case taken != nil && taken.State == snapshotCompleted:
+		return ""
+	case taken != nil:
+		p.waitAtMost(waitEC2)
+		return fmt.Sprintf("waiting for snapshot %s: %s", taken.ID, orNone(taken.Progress))
+	case in != nil && in.State == stateRunning:
+		p.retry(waitMySQL, StopInstance{Member: m.Name, InstanceID: in.ID, Gracefully: true})
+		return "stopping"
+	case in != nil && in.State != stateStopped && in.State != stateTerminated:
+		p.waitAtMost(waitMySQL)
+		return "stopping"
+	}
+	p.retry(waitMySQL, TakeSnapshot{m.Name, vol.ID, scaleInPrefix + vol.ID})
+	return "taking the snapshot that is kept"
+}
+
+// nothingLeft says whether EC2 shows nothing of a member any more.
+func (p *planner) nothingLeft(m *Member) bool {
+	for _, in := range m.Instances {
+		if in.State != stateTerminated {
+			return false
+		}
+	}
+	for _, v := range m.Volumes {
+		if v.State != volumeDeleted {
+			return false
+		}
+	}
+	return true
+}
+
+// dropAbsent forgets the members that spec.replicas does not ask for and of which nothing is left but what EC2 still shows
+// of their end.
+func (p *planner) dropAbsent() {
+	for name, m := range p.Members {
+		if m.Ordinal < p.Replicas || !p.CloudReachable || !p.nothingLeft(m) {
+			continue
+		}
+		if p.plan.Records.Rolling == name {
+			p.forgetMember(m)
+			p.plan.Records.Rolling = ""
+		}
+		if p.plan.Records.Members[name].VolumeID == "" {
+			delete(p.Members, name)
+		}
+	}
+}
+
+// forgetMember makes the records of a member that was taken away ready for another of its name: the tokens of what it had
+// are used up.
+func (p *planner) forgetMember(m *Member) {
+	rec := p.plan.Records.Members[m.Name]
+	if rec == (Record{}) {
+		return
+	}
+	rec.VolumeID, rec.SignedInstance, rec.SignedKey, rec.RestartDue = "", "", "", 0
+	rec.Instance++
+	rec.Volume++
+	p.plan.Records.Members[m.Name] = rec
+}

@@ -67,9 +67,10 @@ const (
 	promotionSettles = 10 * time.Second
 )
 
-// powerOff powers a machine off. It is a fence, and nothing that follows from it may wait for an EC2 that answers slowly.
-func (r *MySQLClusterReconciler) powerOff(ctx context.Context, s *scope, instanceID string) error {
-	return r.detachCall(ctx, s, instanceID, func(ctx context.Context) error { return s.cloud.StopInstance(ctx, instanceID, true) })
+// powerOff powers a machine off, or shuts it down. It may be a fence, and nothing that follows from it may wait for an EC2
+// that answers slowly.
+func (r *MySQLClusterReconciler) powerOff(ctx context.Context, s *scope, instanceID string, gracefully bool) error {
+	return r.detachCall(ctx, s, instanceID, func(ctx context.Context) error { return s.cloud.StopInstance(ctx, instanceID, !gracefully) })
 }
 
 // unhurried makes a call to EC2 for a member's machine. While the cluster has no primary, and just after it got one, the

@@ -35,10 +35,14 @@ func (r *MySQLClusterReconciler) takeInCloud(ctx context.Context, s *scope, acti
 		err = r.unhurried(ctx, s, a, func(ctx context.Context) error {
 			return s.cloud.AttachVolume(ctx, a.VolumeID, a.InstanceID, dataDevice)
 		})
+	case topology.DetachVolume:
+		err = s.cloud.DetachVolume(ctx, a.VolumeID, a.InstanceID)
+	case topology.ModifyVolume:
+		err = s.cloud.ModifyVolume(ctx, a.VolumeID, r.volumeSpec(s, topology.CreateVolume{Member: a.Member}))
 	case topology.StartInstance:
 		err = r.unhurried(ctx, s, a, func(ctx context.Context) error { return r.start(ctx, s, a) })
 	case topology.StopInstance:
-		err = r.powerOff(ctx, s, a.InstanceID)
+		err = r.powerOff(ctx, s, a.InstanceID, a.Gracefully)
 	case topology.TerminateInstance:
 		err = s.cloud.TerminateInstance(ctx, a.InstanceID)
 	case topology.DeleteVolume:
@@ -61,8 +65,9 @@ func (r *MySQLClusterReconciler) takeInCloud(ctx context.Context, s *scope, acti
 		r.memory.doubt(s.notes, r.Clock.Now())
 	}
 	p := cloudError(err)
-	_, fence := action.(topology.StopInstance)
-	p.pauses = !fence
+	if _, fence := action.(topology.StopInstance); !fence {
+		p.pause = max(p.pause, longestPause)
+	}
 	return true, p
 }
 
@@ -118,8 +123,9 @@ func (r *MySQLClusterReconciler) launch(ctx context.Context, s *scope, a topolog
 		zone = s.zoneOf(a.SubnetID)
 	}
 	r.memory.noteCapacity(s.notes, a.Member, zone, r.Clock.Now())
-	if ec2.Code(err) == "IdempotentInstanceTerminated" {
-		// The token's instance ended so long ago that EC2 no longer shows it: the next incarnation has another token.
+	if code := ec2.Code(err); code == "IdempotentInstanceTerminated" || code == "IdempotentParameterMismatch" {
+		// The token's instance ended so long ago that EC2 no longer shows it, or was asked for from another spec and is not
+		// shown yet: the next incarnation has another token.
 		return errors.Join(err, r.saveRecords(ctx, s, func(records *topology.Records) {
 			rec := records.Members[a.Member]
 			rec.Instance = max(rec.Instance, a.Incarnation+1)

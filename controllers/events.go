@@ -32,6 +32,10 @@ func announced(a topology.Action) (reason string, ok bool) {
 		return "StopInstance", true
 	case topology.TerminateInstance:
 		return "TerminateInstance", true
+	case topology.DetachVolume:
+		return "DetachVolume", true
+	case topology.ModifyVolume:
+		return "ModifyVolume", true
 	case topology.DeleteVolume:
 		return "DeleteVolume", true
 	case topology.TakeSnapshot:

@@ -32,8 +32,11 @@ func (m *memory) fail(n *notes, action string, p *problem, now time.Time) (news 
 		}
 	}
 	next := failure{problem: p, at: now}
-	if p.pauses {
-		next.pause = min(max(firstPause, 2*last.pause), longestPause)
+	switch {
+	case p.pause > longestPause:
+		next.pause = p.pause
+	case p.pause > 0:
+		next.pause = min(max(firstPause, 2*last.pause), p.pause)
 	}
 	n.failed[action] = next
 	return !known || last.problem.message != p.message

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/utils/ptr"
+
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/bootstrap"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
@@ -35,7 +37,7 @@ const (
 
 // observeCloud reads what EC2 shows of the cluster, and resolves the names of the spec.
 func (r *MySQLClusterReconciler) observeCloud(ctx context.Context, s *scope) error {
-	s.desired = desiredOf(s.cluster, s.deleting())
+	s.desired = desiredOf(s.cluster, s.deleting(), r.Clock.Now())
 	s.observed = topology.Observed{
 		Now: r.Clock.Now(), Members: map[string]*topology.Member{}, InService: map[string]bool{}, Records: s.records,
 	}
@@ -211,7 +213,7 @@ func (r *MySQLClusterReconciler) memberise(s *scope) {
 	for _, v := range s.inventory.Volumes {
 		if m := member(v.Member); m != nil && !v.Retired {
 			m.Volumes = append(m.Volumes, topology.Volume{
-				ID: v.ID, Incarnation: v.Incarnation, State: v.State, Zone: v.Zone, AttachedTo: v.AttachedTo, AttachState: v.AttachState, SizeGiB: v.SizeGiB,
+				ID: v.ID, Incarnation: v.Incarnation, State: v.State, Zone: v.Zone, AttachedTo: v.AttachedTo, AttachState: v.AttachState, SizeGiB: v.SizeGiB, Type: v.Type, IOPS: v.IOPS, Throughput: v.Throughput,
 			})
 		}
 	}
@@ -364,18 +366,25 @@ func askConsole(ctx context.Context, cloud *ec2.Cloud, instanceID string) <-chan
 }
 
 // desiredOf fills in what the spec leaves out.
-func desiredOf(c *v1alpha1.MySQLCluster, deleting bool) topology.Desired {
+func desiredOf(c *v1alpha1.MySQLCluster, deleting bool, now time.Time) topology.Desired {
+	hold := holdsBack(c, now)
 	return topology.Desired{
 		Cluster:              c.Name,
 		Replicas:             int(c.ReplicaCount()),
 		Lossless:             c.Spec.Lossless(),
 		MaxLag:               c.EffectiveMaxLag(),
 		TemplateHash:         templateHash(c),
+		Version:              c.Spec.Version,
 		SizeGiB:              c.StorageGiB(),
+		VolumeType:           string(c.Spec.Storage.VolumeType()),
+		IOPS:                 ptr.Deref(c.Spec.Storage.IOPS, 0),
+		Throughput:           ptr.Deref(c.Spec.Storage.Throughput, 0),
 		ManagedSecurityGroup: len(c.Spec.AWS.SecurityGroupIDs) == 0,
 		Settings:             c.Spec.MySQLD,
 		Database:             c.Spec.Database != nil,
 		SwitchoverTo:         c.Annotations[v1alpha1.AnnotationSwitchover],
+		Hold:                 hold,
+		Soak:                 c.Soak(),
 		Hibernate:            c.Spec.Hibernate,
 		Deleting:             deleting,
 		DeletionPolicy:       c.Spec.Storage.EffectiveDeletionPolicy(),

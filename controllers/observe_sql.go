@@ -185,7 +185,7 @@ func sqlOf(o mysql.Observation) topology.SQL {
 		}
 		return set
 	}
-	sql.ServerUUID = o.ServerUUID
+	sql.ServerUUID, sql.StartedAt = o.ServerUUID, o.StartedAt
 	sql.Writable = !o.ReadOnly
 	sql.Executed, sql.Purged = parse("gtid_executed", o.Executed), parse("gtid_purged", o.Purged)
 	sql.SemiSync = topology.SemiSync{SourceEnabled: o.SemiSync.SourceEnabled, ReplicaEnabled: o.SemiSync.ReplicaEnabled,
@@ -255,6 +255,7 @@ func (r *MySQLClusterReconciler) judgeSettings(s *scope, m *topology.Member, o m
 	if due := s.records.Members[m.Name].RestartDue; due != 0 {
 		m.SQL.RestartPending = o.StartedAt.Unix() < due
 	}
+	m.SQL.RestartPending = m.SQL.RestartPending || r.restartAsked(s, o.StartedAt)
 	m.SQL.CertificateRenewalDue = o.CertNotAfter.Sub(r.Clock.Now()) < pki.MemberRenewalWindow
 }
 

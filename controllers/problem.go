@@ -17,6 +17,8 @@ const (
 	afterWaiting = 15 * time.Second
 	// afterRepair is for what the operator itself has just put right.
 	afterRepair = 100 * time.Millisecond
+	// afterModification is for a volume that EC2 does not modify again so soon.
+	afterModification = 10 * time.Minute
 	// afterPerson is for what a person must change. Watches usually tell sooner.
 	afterPerson = 2 * time.Minute
 )
@@ -27,9 +29,10 @@ type problem struct {
 	reason, message string
 	// after is when to try again; 0 leaves it to the work queue's back-off.
 	after time.Duration
-	// pauses says that the action which met the problem is not to be tried again at once, however soon the next pass comes.
-	pauses bool
-	cause  error
+	// pause is for how long at the most the action that met the problem is not tried again, however soon the next pass comes;
+	// 0 for not at all.
+	pause time.Duration
+	cause error
 }
 
 // Error implements error.
@@ -55,6 +58,9 @@ func cloudError(err error) *problem {
 			p.reason = v1alpha1.ReasonInsufficientCapacity
 		case "DependencyViolation", "OperationNotPermitted", "PendingVerification":
 			p.reason = v1alpha1.ReasonWaitingForDependency // may take long, and a person can often help
+		case "IncorrectModificationState", "VolumeModificationRateExceeded":
+			p.reason, p.pause = v1alpha1.ReasonVolumeModificationLimited, afterModification
+			p.message += "; EC2 takes four changes of a volume within 24 hours, and none while one is under way. It is tried again every ten minutes"
 		}
 		p.after = 5 * time.Second
 	case ec2.Unreachable:

@@ -289,6 +289,8 @@ func (c conditions) setProgressing(s *scope, failure *problem, problems []topolo
 		c.set(v1alpha1.ConditionProgressing, metav1.ConditionTrue, s.plan.Waiting.Reason, s.plan.Waiting.Message)
 	case s.planned && s.plan.Phase == v1alpha1.PhaseHibernated:
 		c.set(v1alpha1.ConditionProgressing, metav1.ConditionFalse, v1alpha1.ReasonHibernated, "the cluster hibernates")
+	case s.planned && s.plan.Rolling.Message != "":
+		c.set(v1alpha1.ConditionProgressing, metav1.ConditionTrue, s.plan.Rolling.Reason, s.plan.Rolling.Message)
 	case s.planned && s.plan.Phase == v1alpha1.PhaseReady:
 		c.set(v1alpha1.ConditionProgressing, metav1.ConditionFalse, v1alpha1.ReasonStable, "the cluster is as the spec wants it")
 	case failure != nil && !failure.quiet():

@@ -93,6 +93,14 @@ func (c *MySQLCluster) StorageGiB() int32 {
 	return c.Spec.Storage.SizeGiB()
 }
 
+// Soak is how long a member has to run on its new instance before the next is replaced.
+func (c *MySQLCluster) Soak() time.Duration {
+	if c == nil || c.Spec.Upgrade == nil || c.Spec.Upgrade.Soak == nil {
+		return 0
+	}
+	return c.Spec.Upgrade.Soak.Duration
+}
+
 // EffectiveMaxLag is how far a replica may be behind and still count as Ready.
 func (c *MySQLCluster) EffectiveMaxLag() time.Duration { return c.spec().EffectiveMaxLag() }
 

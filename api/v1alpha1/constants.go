@@ -24,6 +24,9 @@ const (
 	// AnnotationSwitchover names the member that is to become the primary, for example orders-1. It is removed when that
 	// is so, or when it cannot be; an event says which.
 	AnnotationSwitchover = Prefix + "switchover"
+	// AnnotationRestartedAt asks for a restart of every mysqld that started before the time that it names (RFC 3339), one
+	// after the other, the primary last and after a switchover.
+	AnnotationRestartedAt = Prefix + "restartedAt"
 )
 
 // Labels of the Kubernetes objects that the operator creates.
@@ -173,6 +176,8 @@ const (
 	ReasonWrongAccount = "WrongAccount"
 	// ReasonCALost: the Secret with the certificate authority is gone while members exist that trust it.
 	ReasonCALost = "CertificateAuthorityLost"
+	// ReasonVolumeModificationLimited: EC2 does not modify a volume again so soon after its last modifications.
+	ReasonVolumeModificationLimited = "VolumeModificationLimited"
 	// ReasonRolling: members are being replaced or taken away, one at a time, because the spec was changed.
 	ReasonRolling = "RollingChange"
 	// ReasonCAInvalid: the Secret with the certificate authority does not hold one.

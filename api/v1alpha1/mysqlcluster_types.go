@@ -11,8 +11,8 @@ type MySQLClusterSpec struct {
 	// Replicas is the number of members, the primary included: 1 to 9, 3 unless set.
 	// With one member nothing is highly available; with two, writes wait after the loss of one (Lossless) until it is
 	// replaced; an even number survives no more losses than the odd number below it.
-	// Raising it seeds new members by CLONE. After lowering it, members beyond the number keep running until they are
-	// scaled in.
+	// Raising it seeds new members by CLONE. After lowering it, the members with the highest ordinals leave, one at a time and
+	// when all others are well; what becomes of their volumes is decided by storage.deletionPolicy.
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=9
@@ -22,7 +22,8 @@ type MySQLClusterSpec struct {
 	// Version is the exact version of MySQL, x.y.z. Supported are the LTS series 8.4 and 9.7.
 	// It never goes down, because MySQL cannot read a newer data directory
 	// (MySQL Reference Manual, "Downgrading MySQL"); 8.4 to 9.7 is a supported step from one LTS series to the next.
-	// A change counts for instances that are launched from then on; the volumes stay.
+	// A change replaces the members' instances, one at a time, the replicas first and the primary after a switchover. Each
+	// keeps its volume, of which a snapshot is taken before (kept 7 days). See spec.upgrade and spec.maintenanceWindow.
 	// +kubebuilder:validation:MinLength=5
 	// +kubebuilder:validation:MaxLength=10
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(8[.]4|9[.]7)[.](0|[1-9][0-9]{0,2})$')",message="must be the exact version of a supported series, 8.4.z or 9.7.z; for example 9.7.1"
@@ -80,11 +81,58 @@ type MySQLClusterSpec struct {
 	// +optional
 	DeletionProtection *bool `json:"deletionProtection,omitempty"`
 
+	// Upgrade says how members are replaced and restarted one after the other when the spec changes.
+	// +optional
+	Upgrade *UpgradeSpec `json:"upgrade,omitempty"`
+
+	// MaintenanceWindow says when members may be replaced or restarted because the spec was changed; at any time unless set.
+	// Failover and healing wait for no window, nor does a member that is being replaced when it closes.
+	// +optional
+	MaintenanceWindow *MaintenanceWindow `json:"maintenanceWindow,omitempty"`
+
 	// Hibernate, false unless set, takes the cluster's machines away and keeps its volumes: writes are drained, the
 	// replicas catch up, then every instance is terminated. Set back to false, the members are launched on their volumes
 	// again, and the primary is found by proof.
 	// +optional
 	Hibernate bool `json:"hibernate,omitempty"`
+}
+
+// UpgradeSpec says how changes that disturb members are rolled through them.
+type UpgradeSpec struct {
+	// Paused, false unless set, holds back the next member. One that is being replaced is finished.
+	// +optional
+	Paused bool `json:"paused,omitempty"`
+
+	// Soak is how long a member has to run on its new instance before the next is replaced, from 0s (the default) to 24h.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=20
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,6}([.][0-9]{1,3})?(ms|s|m|h))+$') && duration(self) <= duration('24h')",message="must be a duration from 0s to 24h; for example 10m"
+	// +optional
+	Soak *metav1.Duration `json:"soak,omitempty"`
+}
+
+// MaintenanceWindow is a time that comes again and again.
+type MaintenanceWindow struct {
+	// Schedule is when it opens: five fields of cron (minute, hour, day of month, month, day of week), or @hourly, @daily,
+	// @weekly or @monthly; for example "0 3 * * SUN".
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(@(hourly|daily|midnight|weekly|monthly)|[0-9A-Za-z*,/?-]+( [0-9A-Za-z*,/?-]+){4})$')",message="must be five fields of cron with single spaces between them, or @hourly, @daily, @weekly or @monthly; for example 0 3 * * SUN"
+	Schedule string `json:"schedule"`
+
+	// Duration is how long it stays open, from 10m to 168h.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=20
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,6}([.][0-9]{1,3})?(ms|s|m|h))+$') && duration(self) >= duration('10m') && duration(self) <= duration('168h')",message="must be a duration from 10m to 168h; for example 2h"
+	Duration metav1.Duration `json:"duration"`
+
+	// TimeZone is the zone that Schedule is meant in, by its name in the IANA database; Etc/UTC unless set.
+	// +kubebuilder:default="Etc/UTC"
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z][A-Za-z0-9_+/-]*$')",message="must be the name of a time zone in the IANA database; for example Africa/Nairobi"
+	// +optional
+	TimeZone string `json:"timeZone,omitempty"`
 }
 
 // PlainValue is the value of a setting of mysqld or of a tag. Its length is bounded, so that the API server can estimate

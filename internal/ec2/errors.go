@@ -136,6 +136,7 @@ var classes = codesOf(map[Class][]string{
 		"InvalidSnapshot.InUse", "InvalidAMIID.Unavailable", "ConcurrentTagAccess", "OperationNotPermitted", "PendingVerification",
 		"PendingSnapshotLimitExceeded", "ConcurrentSnapshotLimitExceeded", "SnapshotCreationPerVolumeRateExceeded",
 		"IdempotentParameterMismatch", "ResourceNotReady", "IncorrectModificationState",
+		"VolumeModificationRateExceeded",
 	},
 	Denied: {
 		"UnauthorizedOperation", "AuthFailure", "AccessDenied", "AccessDeniedException", "InvalidClientTokenId", "ExpiredToken",

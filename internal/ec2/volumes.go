@@ -209,6 +209,58 @@ func (c *Cloud) volumeDetaching(volumeID, instanceID, state string) {
 	})
 }
 
+// ModifyVolume makes a volume's size, type and performance those of spec, while it is in use. The size never shrinks; IOPS
+// and Throughput that spec leaves open are left to EC2. It is no error when the volume is like that.
+//
+// Errors of class Waiting: EC2 is still busy with an earlier modification (IncorrectModificationState), or there were four
+// within 24 hours (VolumeModificationRateExceeded).
+func (c *Cloud) ModifyVolume(ctx context.Context, id string, spec VolumeSpec) error {
+	what := "modify volume " + id
+	v, err := c.ownedVolume(ctx, id)
+	if err != nil {
+		return wrap(what, err)
+	}
+	input := modification(v, spec)
+	if input == nil {
+		return nil
+	}
+	answer, err := c.api.ModifyVolume(ctx, input)
+	if err != nil {
+		return wrap(what, c.unlessFresh(err, id))
+	}
+	// The lists show the new values a moment later.
+	c.store.do(func() {
+		c.store.volumes.update(id, c.clock.Now(), func(v *Volume) {
+			if m := answer.VolumeModification; m != nil {
+				v.SizeGiB, v.Type = max(v.SizeGiB, aws.ToInt32(m.TargetSize)), string(m.TargetVolumeType)
+				v.IOPS, v.Throughput = aws.ToInt32(m.TargetIops), aws.ToInt32(m.TargetThroughput)
+			}
+		})
+	})
+	return nil
+}
+
+// modification is what has to be asked for to turn a volume into what spec says; nil for nothing.
+func modification(v Volume, spec VolumeSpec) *ec2.ModifyVolumeInput {
+	input, differs := &ec2.ModifyVolumeInput{VolumeId: aws.String(v.ID)}, false
+	if spec.SizeGiB > v.SizeGiB {
+		input.Size, differs = aws.Int32(spec.SizeGiB), true
+	}
+	if spec.Type != "" && spec.Type != v.Type {
+		input.VolumeType, differs = types.VolumeType(spec.Type), true
+	}
+	if spec.IOPS != nil && *spec.IOPS != v.IOPS {
+		input.Iops, differs = spec.IOPS, true
+	}
+	if spec.Throughput != nil && *spec.Throughput != v.Throughput {
+		input.Throughput, differs = spec.Throughput, true
+	}
+	if !differs {
+		return nil
+	}
+	return input
+}
+
 // DeleteVolume deletes a volume for good. One that does not exist any more is a success; one still attached is an error
 // of class Waiting.
 func (c *Cloud) DeleteVolume(ctx context.Context, id string) error {

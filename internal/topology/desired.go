@@ -40,6 +40,10 @@ type Desired struct {
 	Database bool
 	// SwitchoverTo is the member that a person wants as primary, empty for none.
 	SwitchoverTo string
+	// Hold says why no member may be disturbed at the moment because the spec was changed; empty when one may.
+	Hold string
+	// Soak is how long a member has to run on its new machine before the next is replaced.
+	Soak time.Duration
 	// Hibernate asks for a cluster without machines, whose volumes are kept.
 	Hibernate bool
 	// Deleting is true once the cluster is to go: it has a deletion timestamp and is not protected.

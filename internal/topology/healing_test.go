@@ -279,7 +279,7 @@ func TestSwitchover(t *testing.T) {
 				}
 			}, "switch over from orders-0 to orders-2: EC2 announced system-reboot", ""},
 		"before the primary is restarted": {
-			func(s *scene) { s.member(0).SQL.RestartPending = true }, "switch over from orders-0 to orders-1: changed settings need a restart", ""},
+			func(s *scene) { s.member(0).SQL.RestartPending = true }, "switch over from orders-0 to orders-1: its mysqld is to be restarted", ""},
 		"replicas are restarted as they are": {
 			func(s *scene) { s.member(0).SQL.RestartPending = true; s.member(2).SQL.RestartPending = true }, "restart mysqld of orders-2", ""},
 	} {

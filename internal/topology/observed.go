@@ -167,9 +167,11 @@ type SQL struct {
 	Reason     string
 	Version    string
 	ServerUUID string
-	Writable   bool
-	Executed   gtid.Set
-	Purged     gtid.Set
+	// StartedAt is when mysqld started, to the second; zero while unknown.
+	StartedAt time.Time
+	Writable  bool
+	Executed  gtid.Set
+	Purged    gtid.Set
 	// Replication is nil when no source is configured.
 	Replication *Replication
 	SemiSync    SemiSync

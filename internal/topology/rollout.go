@@ -3,6 +3,7 @@ package topology
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
@@ -115,18 +116,35 @@ func (p *planner) nextTurn(primary *Member) *Member {
 			return m
 		}
 	}
-	if !p.Launchable || p.mayCreate() != "" {
-		return nil
-	}
+	var next *Member
 	for _, m := range all {
-		if m.Ordinal < p.Replicas && m != primary && p.outdated(m) {
-			return m
+		if m.Ordinal < p.Replicas && p.outdated(m) && (next == nil || next == primary) {
+			next = m
 		}
 	}
-	if p.outdated(primary) {
-		return primary
+	if next == nil || !p.Launchable || p.mayCreate() != "" {
+		return nil
 	}
-	return nil
+	if why := p.holdsBack(); why != "" {
+		p.plan.Rolling = Finding{v1alpha1.ReasonRolling, fmt.Sprintf("%s is to be replaced next: %s", next.Name, why)}
+		return nil
+	}
+	return next
+}
+
+// holdsBack says why no further member is replaced at the moment, empty when one may be.
+func (p *planner) holdsBack() string {
+	if p.Hold != "" {
+		p.waitAtMost(waitReady)
+		return p.Hold
+	}
+	for _, m := range p.ordered() {
+		if over := m.SQL.StartedAt.Add(p.Soak); m.Ordinal < p.Replicas && !p.outdated(m) && p.Now.Before(over) {
+			p.waitAtMost(min(waitReady, over.Sub(p.Now)))
+			return fmt.Sprintf("%s runs on its new instance since %s, and spec.upgrade.soak asks for %s", m.Name, m.SQL.StartedAt.UTC().Format(time.TimeOnly), p.Soak)
+		}
+	}
+	return ""
 }
 
 // rolling says whether it is a member's turn, so that it is given no vote that would only be taken again.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
@@ -210,6 +211,48 @@ func TestSnapshotIsTakenBeforeAnUpgrade(t *testing.T) {
 	}
 	if len(w.snapshots) == 0 {
 		t.Error("no snapshot was taken")
+	}
+}
+
+func TestChangeIsHeldBack(t *testing.T) {
+	w := withTemplate(t, 3)
+	w.desired.TemplateHash, w.desired.Hold = "new", "not on a Friday"
+	for range 50 {
+		if plan := w.pass(-1); w.launches != 3 || !strings.Contains(plan.Rolling.Message, "orders-2 is to be replaced next: not on a Friday") {
+			t.Fatalf("%d launches, %q", w.launches, plan.Rolling.Message)
+		}
+	}
+	w.desired.Hold = ""
+	for w.launches == 3 {
+		w.pass(-1)
+	}
+	w.desired.Hold = "the window closed"
+	for range 100 {
+		w.pass(-1)
+	}
+	if w.launches != 4 || w.records.Rolling != "" || w.running() != 3 {
+		t.Fatalf("%d launches, %d members run, it is the turn of %q: what was begun is to be finished, and no more", w.launches, w.running(), w.records.Rolling)
+	}
+	w.desired.Hold = ""
+	w.roll(600)
+}
+
+func TestSoakLiesBetweenTwoReplacements(t *testing.T) {
+	w := withTemplate(t, 3)
+	w.now = w.now.Add(time.Hour)
+	w.desired.TemplateHash, w.desired.Soak = "new", 10*time.Minute
+	w.roll(2000)
+	var launched []time.Time
+	for _, m := range w.machines {
+		if m.TemplateHash == "new" {
+			launched = append(launched, m.LaunchTime)
+		}
+	}
+	slices.SortFunc(launched, time.Time.Compare)
+	for i := 1; i < len(launched); i++ {
+		if pause := launched[i].Sub(launched[i-1]); pause < 10*time.Minute {
+			t.Errorf("the next was launched %s after the one before", pause)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
@@ -63,11 +64,15 @@ func (p *planner) restartPending() {
 	if next == nil {
 		return
 	}
+	if p.Hold != "" {
+		p.plan.Rolling = Finding{v1alpha1.ReasonRolling, fmt.Sprintf("mysqld of %s is to be restarted next: %s", next.Name, p.Hold)}
+		return
+	}
 	if next.Name == p.plan.Primary {
 		p.restartPrimary(next)
 		return
 	}
 	p.retry(waitMySQL, Restart{next.Name})
-	p.views[next.Name].Message = "restarting mysqld so that changed settings take effect"
+	p.views[next.Name].Message = "restarting mysqld"
 	p.views[next.Name].Phase = v1alpha1.PhaseReplicating
 }

@@ -99,10 +99,10 @@ func (p *planner) successor(primary *Member) *Member {
 // that has nobody to hand over to is restarted in place.
 func (p *planner) restartPrimary(primary *Member) {
 	if to := p.successor(primary); to != nil {
-		p.switchover(primary, to, "changed settings need a restart")
+		p.switchover(primary, to, "its mysqld is to be restarted")
 		return
 	}
 	p.retry(waitMySQL, Restart{primary.Name})
-	p.views[primary.Name].Message = "restarting mysqld so that changed settings take effect"
+	p.views[primary.Name].Message = "restarting mysqld"
 	p.views[primary.Name].Phase = v1alpha1.PhaseReplicating
 }

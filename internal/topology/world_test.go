@@ -29,11 +29,11 @@ type world struct {
 	refusedIn map[string]string
 	retired   []string
 	// changes counts how often the spec was changed in the middle of a rolling change.
-	changes int
-	noRoom    map[string]bool // zones without capacity
-	serial    int
-	launches  int
-	trace     []string
+	changes  int
+	noRoom   map[string]bool // zones without capacity
+	serial   int
+	launches int
+	trace    []string
 }
 
 type machine struct {
@@ -133,7 +133,7 @@ func (w *world) sqlOf(m *machine) SQL {
 		return SQL{Access: AccessUnverified}
 	}
 	s := SQL{
-		Access: AccessVerified, Version: "9.7.4", ServerUUID: d.uuid, Writable: m.server.writable, Executed: d.executed,
+		Access: AccessVerified, Version: "9.7.4", StartedAt: m.booted, ServerUUID: d.uuid, Writable: m.server.writable, Executed: d.executed,
 		SemiSync: m.server.semi, Membership: d.membership, MembershipKnown: true,
 	}
 	if d.source != "" {

@@ -26,6 +26,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.EndpointsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("LocalSecretReference"):
 		return &apiv1alpha1.LocalSecretReferenceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("MaintenanceWindow"):
+		return &apiv1alpha1.MaintenanceWindowApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("MemberStatus"):
 		return &apiv1alpha1.MemberStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("MySQLCluster"):
@@ -40,6 +42,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.ReplicationSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("StorageSpec"):
 		return &apiv1alpha1.StorageSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("UpgradeSpec"):
+		return &apiv1alpha1.UpgradeSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("VotersStatus"):
 		return &apiv1alpha1.VotersStatusApplyConfiguration{}
 

@@ -120,6 +120,19 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: name
       type:
         scalar: string
+- name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.MaintenanceWindow
+  map:
+    fields:
+    - name: duration
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
+    - name: schedule
+      type:
+        scalar: string
+    - name: timeZone
+      type:
+        scalar: string
+      default: Etc/UTC
 - name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.MemberStatus
   map:
     fields:
@@ -190,6 +203,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: hibernate
       type:
         scalar: boolean
+    - name: maintenanceWindow
+      type:
+        namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.MaintenanceWindow
     - name: mysqld
       type:
         map:
@@ -213,6 +229,9 @@ var schemaYAML = typed.YAMLObject(`types:
         encrypted: true
         size: 20Gi
         type: gp3
+    - name: upgrade
+      type:
+        namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.UpgradeSpec
     - name: version
       type:
         scalar: string
@@ -352,6 +371,15 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.VolumeType
       default: gp3
+- name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.UpgradeSpec
+  map:
+    fields:
+    - name: paused
+      type:
+        scalar: boolean
+    - name: soak
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
 - name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.VolumeType
   scalar: string
 - name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.VotersStatus

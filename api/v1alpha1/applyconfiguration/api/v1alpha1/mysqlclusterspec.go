@@ -10,13 +10,14 @@ type MySQLClusterSpecApplyConfiguration struct {
 	// Replicas is the number of members, the primary included: 1 to 9, 3 unless set.
 	// With one member nothing is highly available; with two, writes wait after the loss of one (Lossless) until it is
 	// replaced; an even number survives no more losses than the odd number below it.
-	// Raising it seeds new members by CLONE. After lowering it, members beyond the number keep running until they are
-	// scaled in.
+	// Raising it seeds new members by CLONE. After lowering it, the members with the highest ordinals leave, one at a time and
+	// when all others are well; what becomes of their volumes is decided by storage.deletionPolicy.
 	Replicas *int32 `json:"replicas,omitempty"`
 	// Version is the exact version of MySQL, x.y.z. Supported are the LTS series 8.4 and 9.7.
 	// It never goes down, because MySQL cannot read a newer data directory
 	// (MySQL Reference Manual, "Downgrading MySQL"); 8.4 to 9.7 is a supported step from one LTS series to the next.
-	// A change counts for instances that are launched from then on; the volumes stay.
+	// A change replaces the members' instances, one at a time, the replicas first and the primary after a switchover. Each
+	// keeps its volume, of which a snapshot is taken before (kept 7 days). See spec.upgrade and spec.maintenanceWindow.
 	Version *string `json:"version,omitempty"`
 	// MySQLD holds settings of mysqld: a system variable's name, in lower case with underscores, and its value.
 	// At most 64 settings of together 4096 characters (they travel in an instance's user data, which EC2 limits to 16 KiB).
@@ -42,6 +43,11 @@ type MySQLClusterSpecApplyConfiguration struct {
 	// kubectl patch mysqlcluster <name> --type=merge -p '{"spec":{"deletionProtection":false}}'
 	// What becomes of the data then is decided by storage.deletionPolicy.
 	DeletionProtection *bool `json:"deletionProtection,omitempty"`
+	// Upgrade says how members are replaced and restarted one after the other when the spec changes.
+	Upgrade *UpgradeSpecApplyConfiguration `json:"upgrade,omitempty"`
+	// MaintenanceWindow says when members may be replaced or restarted because the spec was changed; at any time unless set.
+	// Failover and healing wait for no window, nor does a member that is being replaced when it closes.
+	MaintenanceWindow *MaintenanceWindowApplyConfiguration `json:"maintenanceWindow,omitempty"`
 	// Hibernate, false unless set, takes the cluster's machines away and keeps its volumes: writes are drained, the
 	// replicas catch up, then every instance is terminated. Set back to false, the members are launched on their volumes
 	// again, and the primary is found by proof.
@@ -121,6 +127,22 @@ func (b *MySQLClusterSpecApplyConfiguration) WithDatabase(value *DatabaseSpecApp
 // If called multiple times, the DeletionProtection field is set to the value of the last call.
 func (b *MySQLClusterSpecApplyConfiguration) WithDeletionProtection(value bool) *MySQLClusterSpecApplyConfiguration {
 	b.DeletionProtection = &value
+	return b
+}
+
+// WithUpgrade sets the Upgrade field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Upgrade field is set to the value of the last call.
+func (b *MySQLClusterSpecApplyConfiguration) WithUpgrade(value *UpgradeSpecApplyConfiguration) *MySQLClusterSpecApplyConfiguration {
+	b.Upgrade = value
+	return b
+}
+
+// WithMaintenanceWindow sets the MaintenanceWindow field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MaintenanceWindow field is set to the value of the last call.
+func (b *MySQLClusterSpecApplyConfiguration) WithMaintenanceWindow(value *MaintenanceWindowApplyConfiguration) *MySQLClusterSpecApplyConfiguration {
+	b.MaintenanceWindow = value
 	return b
 }
 

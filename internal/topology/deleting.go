@@ -209,14 +209,14 @@ func (p *planner) endVolumes() bool {
 	return left
 }
 
-// endQuarantine deletes the snapshots of rebuilt members, unless everything is to be kept, and says whether any is left.
+// endQuarantine deletes the snapshots of members that were rebuilt or upgraded, unless everything is to be kept, and says whether any is left.
 func (p *planner) endQuarantine() bool {
 	if p.DeletionPolicy == v1alpha1.DeletionPolicyRetain {
 		return false
 	}
 	left := false
 	for _, s := range p.Snapshots {
-		if strings.HasPrefix(s.Purpose, quarantinePrefix) {
+		if strings.HasPrefix(s.Purpose, quarantinePrefix) || strings.HasPrefix(s.Purpose, upgradePrefix) {
 			left = true
 			p.retry(waitMySQL, DeleteSnapshot{s.Member, s.ID})
 		}

@@ -77,13 +77,15 @@ func (p *planner) tailIsHeld(m *Member) string {
 	return ""
 }
 
-// expireQuarantine deletes the snapshots of rebuilt members that were kept long enough.
+// expireQuarantine deletes the snapshots of members that were rebuilt or upgraded, once they were kept long enough.
 func (p *planner) expireQuarantine() {
 	for _, s := range p.Snapshots {
-		if !strings.HasPrefix(s.Purpose, quarantinePrefix) {
+		switch {
+		case strings.HasPrefix(s.Purpose, quarantinePrefix):
+			p.plan.Quarantined++
+		case !strings.HasPrefix(s.Purpose, upgradePrefix):
 			continue
 		}
-		p.plan.Quarantined++
 		if p.CloudReachable && !s.StartedAt.IsZero() && p.Now.Sub(s.StartedAt) > quarantine {
 			p.retry(waitReady, DeleteSnapshot{s.Member, s.ID})
 		}

@@ -134,13 +134,13 @@ func (p *planner) dropAbsent() {
 }
 
 // forgetMember makes the records of a member that was taken away ready for another of its name: the tokens of what it had
-// are used up.
+// are used up, and no server goes on with the UUID that its volume had.
 func (p *planner) forgetMember(m *Member) {
 	rec := p.plan.Records.Members[m.Name]
 	if rec == (Record{}) {
 		return
 	}
-	rec.VolumeID, rec.SignedInstance, rec.SignedKey, rec.RestartDue = "", "", "", 0
+	rec.VolumeID, rec.SignedInstance, rec.SignedKey, rec.RestartDue, rec.Tail = "", "", "", 0, ""
 	rec.Instance++
 	rec.Volume++
 	p.plan.Records.Members[m.Name] = rec

@@ -6,11 +6,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -201,6 +203,77 @@ func Test08HibernatedClusterWakesWithItsData(t *testing.T) {
 	}
 }
 
+func Test09SpecChangesAreRolledThroughTheMembers(t *testing.T) {
+	sql(t, `sql orders-primary.shop.svc "INSERT INTO t VALUES (20, 'before the changes')"`)
+	uid := string(current(t).UID)
+	stable := func() bool {
+		c := current(t)
+		progressing := meta.FindStatusCondition(c.Status.Conditions, v1alpha1.ConditionProgressing)
+		return c.Status.ObservedGeneration == c.Generation && c.Status.Phase == v1alpha1.PhaseReady && progressing != nil && progressing.Reason == v1alpha1.ReasonStable
+	}
+	patch := func(text string) {
+		if err := lab.Client.Patch(t.Context(), current(t), client.RawPatch(client.Merge.Type(), []byte(text))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	running := func() (found []ec2.Instance) {
+		for _, in := range inventory(t, uid).Instances {
+			if in.State == ec2.StateRunning {
+				found = append(found, in)
+			}
+		}
+		return found
+	}
+
+	patch(`{"spec":{"replicas":3}}`)
+	waitFor(t, "the fourth member to leave", func() bool { return stable() && len(current(t).Status.Members) == 3 })
+	c := current(t)
+	if len(c.Status.Voters.Names) != 3 || c.Status.Voters.WaitFor != 1 || len(running()) != 3 {
+		t.Errorf("voters %+v, %d machines", c.Status.Voters, len(running()))
+	}
+	if found := inventory(t, uid); len(found.Snapshots) != 1 || len(found.Volumes) != 3 {
+		t.Errorf("%d snapshots of the member that left, %d volumes", len(found.Snapshots), len(found.Volumes))
+	}
+
+	size := c.StorageGiB() + 1
+	patch(fmt.Sprintf(`{"spec":{"storage":{"size":"%dGi"}}}`, size))
+	waitFor(t, "the volumes to grow", func() bool {
+		return stable() && !slices.ContainsFunc(inventory(t, uid).Volumes, func(v ec2.Volume) bool { return v.SizeGiB != size })
+	})
+
+	before, kept := running(), volumes(inventory(t, uid))
+	patch(`{"spec":{"aws":{"instanceType":"m6i.xlarge"}}}`)
+	waitFor(t, "every machine to be replaced", func() bool {
+		now := running()
+		return stable() && len(now) == 3 && !slices.ContainsFunc(now, func(in ec2.Instance) bool {
+			return slices.ContainsFunc(before, func(old ec2.Instance) bool { return old.ID == in.ID })
+		})
+	})
+	if now := volumes(inventory(t, uid)); !slices.Equal(now, kept) {
+		t.Errorf("volumes %v became %v", kept, now)
+	}
+	if last := current(t).Status.LastPromotion; last == nil || last.Kind != "Switchover" {
+		t.Errorf("the primary was not replaced after a switchover: %+v", last)
+	}
+
+	patch(fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.AnnotationRestartedAt, time.Now().UTC().Format(time.RFC3339)))
+	asked := time.Now()
+	waitFor(t, "every mysqld to be restarted", func() bool {
+		out := sql(t, `for m in orders-0 orders-1 orders-2; do sql $m.orders.shop.svc "SELECT VARIABLE_VALUE FROM performance_schema.global_status WHERE VARIABLE_NAME = 'Uptime'" || echo none; done`)
+		restarted := 0
+		for _, line := range strings.Fields(out) {
+			if up, err := strconv.Atoi(line); err == nil && time.Duration(up)*time.Second < time.Since(asked)+2*time.Second {
+				restarted++
+			}
+		}
+		return restarted == 3 && stable()
+	})
+	out := sql(t, `sql orders-primary.shop.svc "SELECT v FROM t WHERE id = 20; INSERT INTO t VALUES (21, 'after the changes')"`)
+	if !strings.Contains(out, "before the changes") {
+		t.Errorf("an acknowledged commit is gone; the client printed:\n%s", out)
+	}
+}
+
 // volumes are the ids of an inventory's volumes, in order.
 func volumes(found ec2.Inventory) []string {
 	var ids []string
@@ -211,7 +284,7 @@ func volumes(found ec2.Inventory) []string {
 	return ids
 }
 
-func Test09ProtectedClusterIsNotDeleted(t *testing.T) {
+func Test10ProtectedClusterIsNotDeleted(t *testing.T) {
 	c := current(t)
 	err := lab.Client.Delete(t.Context(), c)
 	if err == nil || !strings.Contains(err.Error(), "deletionProtection") {
@@ -219,8 +292,8 @@ func Test09ProtectedClusterIsNotDeleted(t *testing.T) {
 	}
 }
 
-// Test10 ends with a cluster that is on its way out and waits for a person; Test11 is that person.
-func Test10ProtectedClusterSurvivesTheDeletionOfItsCRD(t *testing.T) {
+// Test11 ends with a cluster that is on its way out and waits for a person; Test12 is that person.
+func Test11ProtectedClusterSurvivesTheDeletionOfItsCRD(t *testing.T) {
 	c := current(t)
 	before := inventory(t, string(c.UID))
 	if _, err := lab.Kubectl(t.Context(), "", "delete", "crd", crd, "--wait=false"); err != nil {
@@ -247,7 +320,8 @@ func Test10ProtectedClusterSurvivesTheDeletionOfItsCRD(t *testing.T) {
 	untouched(t, before, string(c.UID))
 }
 
-func Test11DeletionLeavesNothingButTheFinalSnapshot(t *testing.T) {
+// Test12 leaves two snapshots: the final one, and that of the member which left in Test09.
+func Test12DeletionLeavesNothingButTheFinalSnapshots(t *testing.T) {
 	c := current(t)
 	if err := lab.Delete(t.Context(), orders, changeTimeout); err != nil {
 		t.Fatal(err)
@@ -258,7 +332,7 @@ func Test11DeletionLeavesNothingButTheFinalSnapshot(t *testing.T) {
 			t.Errorf("instance %s is %s", in.ID, in.State)
 		}
 	}
-	if len(found.Volumes) != 0 || len(found.SecurityGroups) != 0 || len(found.Snapshots) != 1 {
+	if len(found.Volumes) != 0 || len(found.SecurityGroups) != 0 || len(found.Snapshots) != 2 {
 		t.Errorf("left: %d volumes, %d security groups, %d snapshots", len(found.Volumes), len(found.SecurityGroups), len(found.Snapshots))
 	}
 }

@@ -54,8 +54,8 @@ func untouched(t *testing.T, before ec2.Inventory, uid string) {
 	}
 }
 
-// Test12 goes on where the deletion of the CRD ended: the CRD is gone with the last cluster, and is installed again.
-func Test12OperatorServesAgainOnceTheCRDIsBack(t *testing.T) {
+// Test13 goes on where the deletion of the CRD ended: the CRD is gone with the last cluster, and is installed again.
+func Test13OperatorServesAgainOnceTheCRDIsBack(t *testing.T) {
 	waitFor(t, "the end of the CRD", func() bool {
 		_, err := lab.Kubectl(t.Context(), "", "get", "crd", crd)
 		return err != nil && strings.Contains(err.Error(), "NotFound")
@@ -86,7 +86,7 @@ func Test12OperatorServesAgainOnceTheCRDIsBack(t *testing.T) {
 	}
 }
 
-func Test13ProtectedClusterSurvivesTheDeletionOfItsNamespace(t *testing.T) {
+func Test14ProtectedClusterSurvivesTheDeletionOfItsNamespace(t *testing.T) {
 	get := func() *v1alpha1.MySQLCluster {
 		var c v1alpha1.MySQLCluster
 		if err := lab.Client.Get(t.Context(), lonely, &c); err != nil {

@@ -147,9 +147,20 @@ func (p *planner) holdsBack() string {
 	return ""
 }
 
-// rolling says whether it is a member's turn, so that it is given no vote that would only be taken again.
+// rolling says whether it is a member's turn to be changed, and was not yet.
 func (p *planner) rolling(m *Member) bool {
 	return p.plan.Records.Rolling == m.Name && (m.Ordinal >= p.Replicas || p.outdated(m))
+}
+
+// othersVote says whether every other member that the spec asks for is a voter. When one is lost while another gives its vote
+// back to be replaced, that one gets it back and waits.
+func (p *planner) othersVote(m *Member) bool {
+	for ordinal := range p.Replicas {
+		if name := p.MemberName(ordinal); name != m.Name && (p.plan.Membership == nil || !p.plan.Membership.Has(name)) {
+			return false
+		}
+	}
+	return true
 }
 
 // replace gives a member a machine made from the present spec, with the volume that it has, and returns what it waits for.
@@ -179,6 +190,10 @@ func (p *planner) replace(m, primary *Member) string {
 		return why
 	}
 	if current.State == stateRunning {
+		if !p.othersVote(m) {
+			p.waitAtMost(waitMySQL)
+			return "waiting until all others are well"
+		}
 		if why := p.relieve(m, primary); why != "" {
 			return why
 		}

@@ -19,7 +19,7 @@ func (p *planner) vote(m, primary *Member, admitting *bool) string {
 		// Nobody may count on an acknowledgement of a member that a promotion would not ask.
 		p.retry(waitMySQL/2, SetAcknowledging{m.Name, false, primary.Name})
 		return "switching its acknowledgements off until it is a voter"
-	case m.Ordinal >= p.Replicas || p.rolling(m):
+	case m.Ordinal >= p.Replicas || p.rolling(m) && p.othersVote(m):
 		return ""
 	case *admitting || p.changingVotes() || !row.Settled() || p.plan.Records.Leaving != "":
 		p.waitAtMost(waitMySQL)
@@ -259,7 +259,7 @@ func (p *planner) finishLeaving(primary *Member) {
 		return
 	}
 	m := p.Members[leaving]
-	if m != nil && row.Has(leaving) && p.rolling(m) {
+	if m != nil && row.Has(leaving) && p.rolling(m) && p.othersVote(m) {
 		return // it goes on giving its vote back
 	}
 	if !row.Has(leaving) || m != nil && m.verified() && primary.SQL.PendingCommits == 0 {

@@ -30,6 +30,19 @@ func (p *process) takeInCloud(action topology.Action) (bool, error) {
 		return true, p.launch(a)
 	case topology.AttachVolume:
 		return true, p.attach(a)
+	case topology.DetachVolume:
+		return true, p.detachVolume(a)
+	case topology.ModifyVolume:
+		return true, p.call(a.String(), func() error {
+			v := w.volume(a.VolumeID)
+			if v == nil || v.State == deleted {
+				return errNotFound
+			}
+			v.SizeGiB = max(v.SizeGiB, w.desired.SizeGiB)
+			w.noteVolume(v)
+			see(pic.volumes, v.ID, v.member, v.Volume, w.now, false)
+			return nil
+		})
 	case topology.StartInstance:
 		return true, p.startInstance(a)
 	case topology.StopInstance:
@@ -164,6 +177,32 @@ func (p *process) attach(a topology.AttachVolume) error {
 	})
 }
 
+// detachVolume takes a stopped machine's volume. From a running one the guest would have to let go.
+func (p *process) detachVolume(a topology.DetachVolume) error {
+	w, pic := p.w, p.op.picture
+	return p.call(a.String(), func() error {
+		v, in := w.volume(a.VolumeID), w.instance(a.InstanceID)
+		switch {
+		case v == nil || in == nil:
+			return errNotFound
+		case v.AttachedTo != in.ID:
+			return nil
+		case in.State != stopped:
+			return errState
+		}
+		in.volume = nil
+		v.AttachState = "detaching"
+		w.noteVolume(v)
+		see(pic.volumes, v.ID, v.member, v.Volume, w.now, false)
+		w.after(w.between(200, 5*second), func() {
+			if v.AttachedTo == in.ID && v.AttachState == "detaching" {
+				w.release(v)
+			}
+		})
+		return nil
+	})
+}
+
 func (p *process) startInstance(a topology.StartInstance) error {
 	w, pic := p.w, p.op.picture
 	return p.call(a.String(), func() error {
@@ -199,7 +238,11 @@ func (p *process) powerOff(a topology.StopInstance) error {
 	var outcome error
 	over := false
 	w.spawn(op, nil, func(own *process) {
-		outcome = own.onInstance(a.String(), a.InstanceID, w.stopMachine)
+		stop := w.stopMachine
+		if a.Gracefully {
+			stop = w.shutDown
+		}
+		outcome = own.onInstance(a.String(), a.InstanceID, stop)
 		over = true
 		delete(op.stopping, a.InstanceID)
 	})

@@ -44,12 +44,14 @@ type instance struct {
 	node   int
 	// powered is whether the machine runs, whatever EC2 says; frozen whether its kernel answers and nothing else happens.
 	powered, frozen bool
-	signed          bool
-	volume          *volume
-	server          *mysqld
-	boots           int // how often mysqld was told to start; an older start that comes late does nothing
-	cycle           int // the same for the machine's changes of state
-	past            []sighting[topology.Instance]
+	// version is that of the mysqld that the machine was set up with.
+	version string
+	signed  bool
+	volume  *volume
+	server  *mysqld
+	boots   int // how often mysqld was told to start; an older start that comes late does nothing
+	cycle   int // the same for the machine's changes of state
+	past    []sighting[topology.Instance]
 }
 
 type volume struct {
@@ -139,8 +141,9 @@ func (w *world) makeInstance(member string, incarnation int, zone string) *insta
 	in := &instance{
 		Instance: topology.Instance{
 			ID: fmt.Sprintf("i-%d", n), Incarnation: incarnation, State: pending, Zone: zone, Address: address(n), LaunchTime: w.time(),
+			TemplateHash: w.desired.TemplateHash,
 		},
-		member: member, node: node,
+		member: member, node: node, version: w.desired.Version,
 	}
 	w.cloud.instances = append(w.cloud.instances, in)
 	w.noteInstance(in)
@@ -194,7 +197,12 @@ func (w *world) powerOff(in *instance) {
 }
 
 // stopMachine powers a machine off. It serves on for a moment.
-func (w *world) stopMachine(in *instance) {
+func (w *world) stopMachine(in *instance) { w.halt(in, false) }
+
+// shutDown lets a machine shut its mysqld down before it is powered off.
+func (w *world) shutDown(in *instance) { w.halt(in, true) }
+
+func (w *world) halt(in *instance, gracefully bool) {
 	if in.State != running && in.State != pending {
 		return
 	}
@@ -209,6 +217,9 @@ func (w *world) stopMachine(in *instance) {
 	w.after(serves, func() {
 		if in.cycle != cycle {
 			return
+		}
+		if gracefully && in.server != nil {
+			in.server.shutdown()
 		}
 		w.powerOff(in)
 		w.after(w.between(100, 20*second), func() {

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -180,6 +181,23 @@ func (w *world) loseRecords() {
 	}
 	w.forgot, w.kube.lost, w.kube.records = true, true, topology.Records{}
 	w.kube.version++
+}
+
+// changeTemplate changes what the spec says of the machines, sometimes with the version of mysqld.
+func (w *world) changeTemplate() {
+	w.specChanges++
+	w.desired.TemplateHash = strconv.Itoa(w.specChanges)
+	if w.chance(40) {
+		w.desired.Version = fmt.Sprintf("9.7.%d", 4+w.specChanges)
+	}
+	w.say("the spec asks for machines of template %s with mysqld %s", w.desired.TemplateHash, w.desired.Version)
+}
+
+// changeSize asks for another number of members.
+func (w *world) changeSize() {
+	w.specChanges++
+	w.desired.Replicas = int(w.between(1, 5))
+	w.say("the spec asks for %d members", w.desired.Replicas)
 }
 
 // planFaults spreads the schedule's faults over its time. Some come in quick succession.

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
@@ -22,6 +23,7 @@ const (
 	silentDiverged = "replicas hold what was acknowledged, and nothing that the primary does not"
 	keptVote       = "a member that votes is never emptied"
 	droppedRelay   = "nothing that was received is thrown away before it is applied"
+	rolledRashly   = "a member is disturbed on purpose only when all others are well, and the primary last"
 	wrongZone      = "a machine is launched in the zone of its volume"
 )
 
@@ -164,6 +166,15 @@ func follows(before, next *mysql.Membership) bool {
 
 // checkDeletion is told of every volume that is about to be deleted.
 func (w *world) checkDeletion(v *volume) {
+	if v.st != nil && !w.desired.Deleting && w.specChanges > 0 {
+		kept := slices.ContainsFunc(w.cloud.snapshots, func(s *snapshot) bool {
+			return s.VolumeID == v.ID && s.State == completed && strings.HasPrefix(s.Purpose, "scalein-")
+		})
+		if w.shape.policy == v1alpha1.DeletionPolicyRetain || w.shape.policy == v1alpha1.DeletionPolicySnapshot && !kept || w.kube.records.Rolling != v.member {
+			w.fail(dataDeleted, "volume %s of %s carries data and is not kept", v.ID, v.member)
+		}
+		return
+	}
 	if v.st != nil && !w.desired.Deleting {
 		w.fail(dataDeleted, "volume %s of %s carries data", v.ID, v.member)
 	}
@@ -200,7 +211,36 @@ func (w *world) checkPlan(plan topology.Plan, o topology.Observed) {
 	if primaries > 1 {
 		w.fail(wrongStatus, "%d members are called the primary", primaries)
 	}
+	w.checkRolling(plan, o)
 	w.checkInventory(false)
+}
+
+// checkRolling holds what must be true of every disturbance on purpose: nobody else is away, it is not the primary's turn
+// while there is another who could be, and no replica gets a newer source.
+func (w *world) checkRolling(plan topology.Plan, o topology.Observed) {
+	for _, a := range plan.Actions {
+		switch a := a.(type) {
+		case topology.StopInstance:
+			if !a.Gracefully {
+				continue
+			}
+			if a.Member == plan.Primary && w.desired.Replicas > 1 {
+				w.fail(rolledRashly, "%s is shut down, and is the primary", a.Member)
+			}
+			for n := range w.desired.Replicas {
+				if name := w.desired.MemberName(n); w.ordinal(a.Member) < w.desired.Replicas && name != a.Member && plan.Membership != nil && !plan.Membership.Has(name) {
+					w.fail(rolledRashly, "%s is shut down while %s is no voter", a.Member, name)
+				}
+			}
+		case topology.Switchover:
+			for n := range w.desired.Replicas {
+				m, to := o.Members[w.desired.MemberName(n)], o.Members[a.To]
+				if m != nil && to != nil && w.desired.SwitchoverTo == "" && m.Name != a.Member && m.SQL.Access == topology.AccessVerified && m.SQL.Version < to.SQL.Version {
+					w.fail(rolledRashly, "%s with mysqld %s becomes the source of %s with %s", a.To, to.SQL.Version, m.Name, m.SQL.Version)
+				}
+			}
+		}
+	}
 }
 
 // checkInventory looks for what EC2 holds twice, and at the end for what nobody needs.
@@ -217,7 +257,7 @@ func (w *world) checkInventory(end bool) {
 		}
 	}
 	for member, n := range machines {
-		if n > 1 {
+		if n > 1 && (end || n > 2+w.specChanges || w.specChanges == 0) {
 			w.fail(duplicated, "%s has %d instances", member, n)
 		}
 	}
@@ -236,7 +276,7 @@ func (w *world) converged() bool {
 	if w.desired.Deleting {
 		return w.gone
 	}
-	if w.plan.Phase != v1alpha1.PhaseReady || w.plan.Primary == "" || len(w.plan.Members) != w.desired.Replicas {
+	if w.plan.Phase != v1alpha1.PhaseReady || w.plan.Primary == "" || len(w.plan.Members) != w.desired.Replicas || w.plan.Rolling.Message != "" || w.plan.Records.Rolling != "" {
 		return false
 	}
 	for _, a := range w.plan.Actions {

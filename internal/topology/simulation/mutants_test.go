@@ -135,7 +135,7 @@ var mutants = []mutant{
 		name:   "a writable primary is shut down gracefully",
 		at:     1,
 		file:   shell + "ec2.go",
-		old:    "		w.powerOff(in)\n		w.after(w.between(100, 20*second), func() {\n			if in.cycle == cycle {\n				in.State = stopped\n				w.noteInstance(in)\n			}\n		})\n	})\n}\n\n// endMachine",
+		old:    "		if gracefully && in.server != nil {\n			in.server.shutdown()\n		}\n		w.powerOff(in)\n		w.after(w.between(100, 20*second), func() {\n			if in.cycle == cycle {\n				in.State = stopped\n				w.noteInstance(in)\n			}\n		})\n	})\n}\n\n// endMachine",
 		new:    "		if in.server != nil {\n			in.server.shutdown()\n		}\n		w.powerOff(in)\n		w.after(w.between(100, 20*second), func() {\n			if in.cycle == cycle {\n				in.State = stopped\n				w.noteInstance(in)\n			}\n		})\n	})\n}\n\n// endMachine",
 		stands: "internal/ec2: a stop that lets the guest shut down",
 	},

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"strings"
 
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
@@ -115,6 +116,31 @@ var plots = []plot{
 		for range 3 {
 			w.later(at, "asked for another primary", func() { w.desired.SwitchoverTo = w.desired.MemberName(w.someReplica()) })
 			at += w.between(5, 25) * second
+		}
+	}},
+	{"the machines of the spec change", 8, func(w *world, s *shape) {
+		sized(3, 3, 3, 1, 2, 4, 5)(w, s)
+		s.volumesLost, s.faults, s.span = 1, int(w.between(0, 4)), max(s.span, 240*second)
+	}, func(w *world, at int64) {
+		for range w.between(1, 2) {
+			w.later(at, "the spec is changed", w.changeTemplate)
+			at += w.between(5, 90) * second
+			if w.chance(60) {
+				w.later(at, "the primary is lost", w.losePrimary)
+			}
+		}
+	}},
+	{"members come and go", 6, func(w *world, s *shape) {
+		sized(3, 3, 4, 5, 2, 1)(w, s)
+		s.volumesLost, s.faults, s.span = 1, int(w.between(0, 4)), max(s.span, 240*second)
+		s.policy = []v1alpha1.DeletionPolicy{v1alpha1.DeletionPolicySnapshot, v1alpha1.DeletionPolicyRetain, v1alpha1.DeletionPolicyDelete}[w.rng.IntN(3)]
+	}, func(w *world, at int64) {
+		for range w.between(1, 3) {
+			w.later(at, "the spec asks for another number of members", w.changeSize)
+			at += w.between(2, 100) * second
+			if w.chance(40) {
+				w.later(at, "the machines of the spec change as well", w.changeTemplate)
+			}
 		}
 	}},
 	{"the primary is cut off and replication is asynchronous", 3, func(w *world, s *shape) { sized(2, 3, 3, 4)(w, s); s.lossless = false }, func(w *world, at int64) {

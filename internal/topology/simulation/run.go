@@ -82,7 +82,7 @@ func newWorld(seed, schedule uint64) *world {
 	w.desired = topology.Desired{
 		Cluster: "orders", Replicas: w.shape.size, Lossless: w.shape.lossless, MaxLag: 30 * time.Second, SizeGiB: 100, ManagedSecurityGroup: true, Database: true,
 		Subnets:        []topology.Subnet{{ID: "subnet-a", Zone: "a"}, {ID: "subnet-b", Zone: "b"}, {ID: "subnet-c", Zone: "c"}},
-		DeletionPolicy: w.shape.policy,
+		DeletionPolicy: w.shape.policy, TemplateHash: "first", Version: "9.7.4",
 	}
 	return w
 }
@@ -202,7 +202,8 @@ func (w *world) presetMember(n int, name string, st *store) {
 	v := &volume{member: name, st: st, Volume: topology.Volume{
 		ID: fmt.Sprintf("vol-%d", n+1), Incarnation: 1, State: inUse, Zone: zone, AttachedTo: fmt.Sprintf("i-%d", n+1), AttachState: attached, SizeGiB: w.desired.SizeGiB}}
 	in := &instance{member: name, node: n, powered: true, signed: true, volume: v, Instance: topology.Instance{
-		ID: v.AttachedTo, Incarnation: 1, State: running, Zone: zone, Address: address(n + 1), LaunchTime: w.time().Add(-time.Hour)}}
+		ID: v.AttachedTo, Incarnation: 1, State: running, Zone: zone, Address: address(n + 1), LaunchTime: w.time().Add(-time.Hour), TemplateHash: w.desired.TemplateHash}}
+	in.version = w.desired.Version
 	w.cloud.volumes, w.cloud.instances = append(w.cloud.volumes, v), append(w.cloud.instances, in)
 	w.cloud.tokens[token("volume", name, 1)], w.cloud.tokens[token("instance", name, 1)] = v.ID, in.ID
 	v.past = []sighting[topology.Volume]{{-int64(time.Hour / time.Millisecond), v.Volume}}

@@ -34,7 +34,7 @@ ENVTEST_PKGS := ./api/... ./controllers/...
 PARTS_PKGS   := ./internal/ec2/... ./internal/mysql/... ./test/lab/...
 UNIT_PKGS     = $$(go list ./... | grep -vE '/(api|controllers|internal/ec2|internal/mysql|test/lab)(/|$$)')
 # The longest that one package's tests may take. The first run builds what the cache does not hold yet.
-TEST_TIMEOUT ?= 30m
+TEST_TIMEOUT ?= 45m
 # Arguments for every `go test`, for example TESTFLAGS='-run Promotion -v'.
 TESTFLAGS ?=
 

@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -11,6 +12,8 @@ import (
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
@@ -101,7 +104,7 @@ func (w *world) records() (*corev1.ConfigMap, topology.Records) {
 }
 
 // damage does to the cluster what people and machines do: one machine is stopped, one is terminated, a volume loses its
-// member's tag, and the security group lets in whom the spec does not name, and not whom it names. It returns the machine
+// member's tag, the spec asks for larger volumes, and the security group lets in whom the spec does not name, and not whom it names. It returns the machine
 // that is no more.
 func (w *world) damage() string {
 	w.t.Helper()
@@ -116,6 +119,10 @@ func (w *world) damage() string {
 	must(w.t, err)
 	_, err = api.DeleteTags(ctx, &awsec2.DeleteTagsInput{Resources: idsOf(l.volumes, "orders-2"), Tags: []types.Tag{{Key: aws.String(v1alpha1.TagMember)}}})
 	must(w.t, err)
+	before, _ := w.get()
+	wish := before.DeepCopy()
+	wish.Spec.Storage.Size = ptr.To(resource.MustParse(fmt.Sprintf("%dGi", before.StorageGiB()+1)))
+	must(w.t, w.client.Patch(ctx, wish, client.MergeFrom(before)))
 	id := w.group().GroupId
 	_, err = api.RevokeSecurityGroupIngress(ctx, &awsec2.RevokeSecurityGroupIngressInput{GroupId: id, IpPermissions: from("10.0.0.0/8")})
 	must(w.t, err)
@@ -154,6 +161,13 @@ func (w *world) mended(ended string) bool {
 	}
 	if !w.machinesUp() || len(idsOf(w.left().volumes, "orders-2")) != 1 {
 		return false
+	}
+	volumes, err := w.account.api.DescribeVolumes(w.t.Context(), &awsec2.DescribeVolumesInput{VolumeIds: idsOf(w.left().volumes, "")})
+	must(w.t, err)
+	for _, v := range volumes.Volumes {
+		if aws.ToInt32(v.Size) != c.StorageGiB() {
+			return false
+		}
 	}
 	var ranges []string
 	for _, p := range w.group().IpPermissions {

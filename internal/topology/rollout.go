@@ -74,6 +74,10 @@ func (p *planner) keepTurn() {
 	case m == nil:
 		rec.Rolling = ""
 	case m.Ordinal >= p.Replicas: // see dropAbsent
+	case m.Name == p.plan.Primary && p.outdated(m) && slices.ContainsFunc(p.ordered(), func(other *Member) bool {
+		return other != m && other.Ordinal < p.Replicas && p.outdated(other)
+	}):
+		rec.Rolling = "" // it was promoted meanwhile: the others come first
 	case !p.outdated(m) && p.isWell(m):
 		rec.Rolling = ""
 		p.waitAtMost(waitNext) // the machine that it had is ended
@@ -150,6 +154,11 @@ func (p *planner) holdsBack() string {
 // rolling says whether it is a member's turn to be changed, and was not yet.
 func (p *planner) rolling(m *Member) bool {
 	return p.plan.Records.Rolling == m.Name && (m.Ordinal >= p.Replicas || p.outdated(m))
+}
+
+// givesVoteBack says whether a member has no use for its vote: it is its turn, and either it leaves or all others have theirs.
+func (p *planner) givesVoteBack(m *Member) bool {
+	return p.rolling(m) && (m.Ordinal >= p.Replicas || p.othersVote(m))
 }
 
 // othersVote says whether every other member that the spec asks for is a voter. When one is lost while another gives its vote
@@ -256,7 +265,7 @@ func (p *planner) launchSuccessor(m *Member, vol *Volume) string {
 	}
 	rec.Instance = max(rec.Instance, used+1)
 	p.plan.Records.Members[m.Name] = rec
-	launch := LaunchInstance{Member: m.Name, Ordinal: m.Ordinal, Incarnation: rec.Instance, SubnetID: subnet.ID, VolumeID: vol.ID}
+	launch := LaunchInstance{Member: m.Name, Ordinal: m.Ordinal, Incarnation: rec.Instance, SubnetID: subnet.ID, VolumeID: vol.ID, VolumeIncarnation: max(vol.Incarnation, 1)}
 	if m.CapacityRefused == vol.Zone {
 		p.retry(waitEC2, launch)
 		p.degraded(v1alpha1.ReasonInsufficientCapacity, fmt.Sprintf("%s: EC2 has no capacity in %s for its next machine; the old one goes on meanwhile", m.Name, vol.Zone))

@@ -2,6 +2,9 @@ package topology
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
@@ -82,7 +85,7 @@ func (p *planner) successor(primary *Member) *Member {
 	var second *Member
 	for _, m := range p.ordered() {
 		in := m.CurrentInstance()
-		if m == primary || in == nil || p.notReadyToLead(m) != "" || p.busy(m.Name) || m.Ordinal >= p.Replicas {
+		if m == primary || in == nil || p.notReadyToLead(m) != "" || p.busy(m.Name) || m.Ordinal >= p.Replicas || p.tooNewToLead(m, primary) {
 			continue
 		}
 		if in.Event == "" && !in.Impaired && !m.SQL.RestartPending && !p.outdated(m) {
@@ -93,6 +96,26 @@ func (p *planner) successor(primary *Member) *Member {
 		}
 	}
 	return second
+}
+
+// tooNewToLead says whether another replica would get a source that is newer than itself: MySQL supports it the other way
+// round only.
+func (p *planner) tooNewToLead(m, primary *Member) bool {
+	return slices.ContainsFunc(p.ordered(), func(other *Member) bool {
+		return other != m && other != primary && other.Ordinal < p.Replicas && other.verified() && olderVersion(other.SQL.Version, m.SQL.Version)
+	})
+}
+
+// olderVersion says whether version a (x.y.z) is below b.
+func olderVersion(a, b string) bool {
+	numbers := func(version string) (out [3]int) {
+		for i, text := range strings.SplitN(version, ".", 3) {
+			out[i], _ = strconv.Atoi(text)
+		}
+		return out
+	}
+	x, y := numbers(a), numbers(b)
+	return slices.Compare(x[:], y[:]) < 0
 }
 
 // restartPrimary hands over before a primary is restarted, so that writes stop for a second and not for a restart. One

@@ -19,7 +19,7 @@ func (p *planner) vote(m, primary *Member, admitting *bool) string {
 		// Nobody may count on an acknowledgement of a member that a promotion would not ask.
 		p.retry(waitMySQL/2, SetAcknowledging{m.Name, false, primary.Name})
 		return "switching its acknowledgements off until it is a voter"
-	case m.Ordinal >= p.Replicas || p.rolling(m) && p.othersVote(m):
+	case m.Ordinal >= p.Replicas || p.givesVoteBack(m):
 		return ""
 	case *admitting || p.changingVotes() || !row.Settled() || p.plan.Records.Leaving != "":
 		p.waitAtMost(waitMySQL)
@@ -136,7 +136,12 @@ func (p *planner) expel(m, primary *Member) bool {
 	if !row.Has(m.Name) && row.Settled() {
 		return true
 	}
-	if p.unconfirmed || p.busy(primary.Name) || p.changingVotes() || !row.Settled() || p.plan.Records.Leaving != "" && p.plan.Records.Leaving != m.Name {
+	if !row.Has(m.Name) && len(row.Voters) > 1 && (m.SQL.SemiSync.ReplicaEnabled || m.SQL.SemiSync.ReplicaActive) {
+		// Its removal was begun by an operator that remembered it. As long as it acknowledges that is not confirmed.
+		p.retry(waitMySQL/2, SetAcknowledging{m.Name, false, primary.Name})
+		return false
+	}
+	if p.unconfirmed || p.busy(primary.Name) || p.busy(m.Name) || p.changingVotes() || !row.Settled() || p.plan.Records.Leaving != "" && p.plan.Records.Leaving != m.Name {
 		p.waitAtMost(waitMySQL)
 		return false
 	}
@@ -259,7 +264,7 @@ func (p *planner) finishLeaving(primary *Member) {
 		return
 	}
 	m := p.Members[leaving]
-	if m != nil && row.Has(leaving) && p.rolling(m) && p.othersVote(m) {
+	if m != nil && row.Has(leaving) && p.givesVoteBack(m) {
 		return // it goes on giving its vote back
 	}
 	if !row.Has(leaving) || m != nil && m.verified() && primary.SQL.PendingCommits == 0 {

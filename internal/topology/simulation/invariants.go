@@ -82,14 +82,18 @@ func (w *world) answered(s *mysqld, c *commit) {
 	if row == nil || w.volumesLost() || !s.sourceEnabled && w.kube.records.Alone == s.on.member && w.kube.records.AloneSince > row.Epoch {
 		return
 	}
-	w.checkHolders(s, c, row.Voters)
-	if len(row.Previous) > 0 {
-		w.checkHolders(s, c, row.Previous)
+	if w.forgot && len(row.Previous) > 0 && w.holders(c, row.Previous) > len(row.Previous)/2 {
+		return // the operator no longer knew who was leaving; a promotion is proven under the voters before as well
+	}
+	for _, voters := range [][]string{row.Voters, row.Previous} {
+		if n := w.holders(c, voters); len(voters) > 0 && n < len(voters)/2+1 {
+			w.fail(thinCommit, "%s answers%s, which %d of %v hold; %s", s.on.member, w.ledger.names([]int{c.id}), n, voters, rowText(row))
+		}
 	}
 }
 
-// checkHolders says whether so many of a set of voters hold a commit that no promotion under it can miss the commit.
-func (w *world) checkHolders(s *mysqld, c *commit, voters []string) {
+// holders counts how many of a set of voters hold a commit. No promotion under the set can miss one that more than half do.
+func (w *world) holders(c *commit, voters []string) int {
 	holders := 0
 	for _, v := range w.cloud.volumes {
 		if v.st == nil || v.retired || !slices.Contains(voters, v.member) {
@@ -99,9 +103,7 @@ func (w *world) checkHolders(s *mysqld, c *commit, voters []string) {
 			holders++
 		}
 	}
-	if holders < len(voters)/2+1 {
-		w.fail(thinCommit, "%s answers%s, which %d of %v hold; %s", s.on.member, w.ledger.names([]int{c.id}), holders, voters, rowText(s.st.row))
-	}
+	return holders
 }
 
 func (w *world) volumesLost() bool {

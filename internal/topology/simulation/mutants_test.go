@@ -34,6 +34,7 @@ const (
 	votersFile      = "internal/topology/voters.go"
 	healingFile     = "internal/topology/healing.go"
 	replicatingFile = "internal/topology/replicating.go"
+	rolloutFile     = "internal/topology/rollout.go"
 	observedFile    = "internal/topology/observed.go"
 	stepsFile       = "internal/steps/steps.go"
 	stepsVotersFile = "internal/steps/voters.go"
@@ -254,5 +255,53 @@ var mutants = []mutant{
 		file: votersFile,
 		old:  "if holder := p.tailIsHeld(m); holder != \"\" {",
 		new:  "if holder := p.tailIsHeld(m); holder == \"nobody\" {", breaks: []string{silentDiverged},
+	},
+	{
+		name: "the machine of the primary is replaced first",
+		at:   24,
+		file: rolloutFile,
+		old:  "(next == nil || next == primary)",
+		new:  "(next == nil || m == primary)", breaks: []string{rolledRashly},
+		and: []patch{
+			{rolloutFile, "	case m == primary && (p.Replicas > 1 || m.Ordinal >= p.Replicas):", "	case false:"},
+			{rolloutFile, "	case m.Name == p.plan.Primary && p.outdated(m) &&", "	case false &&"},
+		},
+	},
+	{
+		name: "the next member is replaced before the one before it votes again",
+		at:   509,
+		file: rolloutFile,
+		old:  "	case !p.outdated(m) && p.isWell(m):",
+		new:  "	case !p.outdated(m):", breaks: []string{rolledRashly},
+		and: []patch{
+			{rolloutFile, "p.CloudReachable && p.allWell() {", "p.CloudReachable {"},
+			{rolloutFile, "		if !p.othersVote(m) {", "		if false {"},
+		},
+	},
+	{
+		name: "a source becomes newer than its replicas",
+		at:   48,
+		file: rolloutFile,
+		old:  "(next == nil || next == primary)",
+		new:  "(next == nil || m == primary)", breaks: []string{rolledRashly},
+		and: []patch{
+			{rolloutFile, "	case m.Name == p.plan.Primary && p.outdated(m) &&", "	case false &&"},
+			{"internal/topology/switchover.go", " || p.tooNewToLead(m, primary) {", " {"},
+		},
+	},
+	{
+		name: "a member gets its acknowledgements back in the pass that takes its vote",
+		at:   482,
+		file: votersFile,
+		old:  " || p.busy(m.Name) || p.changingVotes() || !row.Settled() ||",
+		new:  " || p.changingVotes() || !row.Settled() ||", breaks: losesCommits,
+		and: []patch{{votersFile, "row.Has(leaving) && p.givesVoteBack(m) {", "row.Has(leaving) && false {"}},
+	},
+	{
+		name: "the wait count is lowered before the row that lowers it is acknowledged",
+		at:   669,
+		file: stepsVotersFile,
+		old:  "func RemoveVoter(ctx context.Context, primary Server, a topology.RemoveVoter) error {\n",
+		new:  "func RemoveVoter(ctx context.Context, primary Server, a topology.RemoveVoter) error {\n	if err := primary.SetSourceWait(ctx, a.SemiSync, max(a.Settled.W, 1)); err != nil {\n		return err\n	}\n",
 	},
 }

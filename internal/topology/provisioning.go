@@ -69,8 +69,8 @@ func (p *planner) mayCreate() string {
 func (p *planner) provisionMember(m *Member) string {
 	vol, in := m.volume(), p.machineFor(m)
 	switch {
-	case m.Ordinal >= p.Replicas:
-		return "" // no longer wanted: it keeps what it has until it is scaled in
+	case m.Ordinal >= p.Replicas && (vol == nil || !p.mayBeNeeded(m)):
+		return "" // it is about to be taken away
 	case vol == nil:
 		return p.needVolume(m)
 	case in == nil:

@@ -21,6 +21,11 @@ func (p *planner) roll() {
 	p.tellSurplus()
 	p.keepTurn()
 	rec := &p.plan.Records
+	if idle := p.idleSurplus(); rec.Rolling == "" && primary != nil && p.CloudReachable && idle != nil {
+		rec.Rolling = idle.Name
+		p.waitAtMost(waitNext)
+		return
+	}
 	if rec.Rolling == "" && primary != nil && !p.unconfirmed && p.CloudReachable && p.allWell() {
 		if next := p.nextTurn(primary); next != nil {
 			rec.Rolling = next.Name

@@ -2,12 +2,31 @@ package topology
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
 
 // scaleInPrefix begins the purpose of the snapshot that is kept of a member which was taken away.
 const scaleInPrefix = "scalein-"
+
+// mayBeNeeded says whether a member that spec.replicas does not ask for has to be kept running all the same: it has a vote, or
+// nobody knows whether it has one.
+func (p *planner) mayBeNeeded(m *Member) bool {
+	row := p.newestMembership()
+	return row == nil || row.Has(m.Name) || slices.Contains(row.Previous, m.Name)
+}
+
+// idleSurplus returns a member that spec.replicas does not ask for and that has no vote: nobody misses it, however the others
+// are. Nil when there is none.
+func (p *planner) idleSurplus() *Member {
+	for _, m := range p.ordered() {
+		if m.Ordinal >= p.Replicas && p.plan.Membership != nil && !p.mayBeNeeded(m) && !p.nothingLeft(m) {
+			return m
+		}
+	}
+	return nil
+}
 
 // tellSurplus says of the members that spec.replicas does not ask for that they are to leave.
 func (p *planner) tellSurplus() {
@@ -29,13 +48,9 @@ func (p *planner) takeAway(m, primary *Member) string {
 		p.waitAtMost(waitMySQL)
 		return "waiting for a primary, to leave"
 	}
-	in := m.CurrentInstance()
 	if p.plan.Membership.Has(m.Name) || !p.plan.Membership.Settled() {
-		if !m.verified() && in != nil && !in.gone() {
-			p.stop(m, in) // its vote is taken once it is certain that it gives none
-		}
 		if m.verified() {
-			p.expel(m, primary)
+			p.expel(m, primary) // that of one which does not answer is taken when its machine is off
 		}
 		p.waitAtMost(waitMySQL)
 		return "leaving: giving its vote back"

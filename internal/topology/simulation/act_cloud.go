@@ -33,16 +33,7 @@ func (p *process) takeInCloud(action topology.Action) (bool, error) {
 	case topology.DetachVolume:
 		return true, p.detachVolume(a)
 	case topology.ModifyVolume:
-		return true, p.call(a.String(), func() error {
-			v := w.volume(a.VolumeID)
-			if v == nil || v.State == deleted {
-				return errNotFound
-			}
-			v.SizeGiB = max(v.SizeGiB, w.desired.SizeGiB)
-			w.noteVolume(v)
-			see(pic.volumes, v.ID, v.member, v.Volume, w.now, false)
-			return nil
-		})
+		return true, p.modify(a)
 	case topology.StartInstance:
 		return true, p.startInstance(a)
 	case topology.StopInstance:
@@ -173,6 +164,20 @@ func (p *process) attach(a topology.AttachVolume) error {
 		}
 		w.attach(v, in)
 		see(pic.volumes, v.ID, v.member, v.Volume, w.now, false)
+		return nil
+	})
+}
+
+func (p *process) modify(a topology.ModifyVolume) error {
+	w := p.w
+	return p.call(a.String(), func() error {
+		v := w.volume(a.VolumeID)
+		if v == nil || v.State == deleted {
+			return errNotFound
+		}
+		v.SizeGiB = max(v.SizeGiB, w.desired.SizeGiB)
+		w.noteVolume(v)
+		see(p.op.picture.volumes, v.ID, v.member, v.Volume, w.now, false)
 		return nil
 	})
 }

@@ -197,13 +197,4 @@ func Test06UpgradeableIsFalseWhileThePrimaryMoves(t *testing.T) {
 		t.Errorf("OLM was told %v", refusals)
 	}
 	t.Logf("OLM was told %v", refusals)
-
-	// The same refusal twice is one event that is counted.
-	for range 2 {
-		patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:"orders-99"}}}`, v1alpha1.AnnotationSwitchover)
-		if err := lab.Client.Patch(t.Context(), current(t), client.RawPatch(client.Merge.Type(), []byte(patch))); err != nil {
-			t.Fatal(err)
-		}
-		waitFor(t, "the refusal of a member that is none", func() bool { return current(t).Annotations[v1alpha1.AnnotationSwitchover] == "" })
-	}
 }

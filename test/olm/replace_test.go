@@ -15,11 +15,11 @@ import (
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
-	"github.com/alx-ke/nairobi-mysql-operator/test/lab/deploy"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/olm"
 )
 
@@ -102,7 +102,7 @@ func watch(t *testing.T, key client.ObjectKey) *watcher {
 			err := lab.Client.Get(ctx, key, &c)
 			w.mu.Lock()
 			w.looks++
-			if err == nil && !deploy.IsReady(&c) {
+			if err == nil && !meta.IsStatusConditionTrue(c.Status.Conditions, v1alpha1.ConditionReady) {
 				w.seen = append(w.seen, fmt.Sprintf("%s: phase %s, %s ready, %+v", time.Now().Format(time.TimeOnly), c.Status.Phase, c.Status.ReadyMembers, c.Status.Conditions))
 			}
 			w.mu.Unlock()

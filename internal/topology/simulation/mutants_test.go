@@ -63,7 +63,7 @@ var mutants = []mutant{
 	{
 		// Without its second half it is not noticed, see the hand-over below.
 		name: "no acknowledgement is fenced before the voters are counted, nor when the promotion is looked at again",
-		at:   5,
+		at:   97,
 		and:  []patch{reproof},
 		file: failoverFile,
 		old:  "if p.fenceOthers(nil) || !p.Lossless && p.machinesRun(row) {",
@@ -78,7 +78,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "the spec says who votes, not the membership row",
-		at:   245,
+		at:   266,
 		file: failoverFile,
 		old:  "	proof := prove(row, p.Members, p.Records)\n	if proof.Candidate == \"\" {",
 		new: `	spec := Membership{Epoch: row.Epoch, Primary: row.Primary, W: WaitFor(p.Replicas)}
@@ -90,14 +90,14 @@ var mutants = []mutant{
 	},
 	{
 		name: "a joiner acknowledges before it is a voter",
-		at:   30,
+		at:   60,
 		file: stepsVotersFile,
 		old:  "	if a.SemiSync && alone {\n		if err := m.SetAcknowledging",
 		new:  "	if a.SemiSync {\n		if err := m.SetAcknowledging",
 	},
 	{
 		name: "a member that is rebuilt keeps its vote",
-		at:   2,
+		at:   8,
 		file: healingFile,
 		old:  "if !p.expel(m, primary) {",
 		new:  "if false {", breaks: []string{keptVote},
@@ -156,7 +156,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "a throttled read is taken for fenced",
-		at:   49,
+		at:   40,
 		file: shell + "observe.go",
 		old:  "	if err == nil {\n		err = op.findHidden(p)",
 		new: `	if errors.Is(err, errThrottled) {
@@ -200,14 +200,14 @@ var mutants = []mutant{
 	},
 	{
 		name: "it is not remembered that a primary was left alone",
-		at:   16,
+		at:   33,
 		file: votersFile,
 		old:  "p.plan.Records.Alone, p.plan.Records.AloneSince, p.plan.Records.Leaving = primary.Name, next.Epoch, \"\"",
 		new:  "p.plan.Records.Leaving = \"\"",
 	},
 	{
 		name: "the row is not looked at again after the relay log is applied",
-		at:   2085,
+		at:   3027,
 		file: stepsFile,
 		old:  "if own.Epoch > a.Membership.Epoch {",
 		new:  "if false {", breaks: append([]string{wildRow}, losesCommits...),
@@ -243,7 +243,7 @@ var mutants = []mutant{
 	{
 		// Alone it is not noticed: the promotion is proven again, behind another fence, before its row counts, and taken back.
 		name: "what the old primary of a switchover can still commit is not fenced, nor looked for after the promotion",
-		at:   37,
+		at:   30,
 		and:  []patch{reproof},
 		file: "internal/steps/switchover.go",
 		old:  "	if a.SemiSync {\n		if err := old.SetSourceWait(ctx, true, outOfReach); err != nil {\n			return err\n		}\n	}\n",

@@ -145,6 +145,7 @@ func (w *world) equip(o *operator, transport func(http.RoundTripper) http.RoundT
 		Events: events.NewFakeRecorder(10000), Clock: w.now(), Metrics: NewMetrics(prometheus.NewRegistry()),
 		Config: Config{SystemNamespace: w.system, ClusterDomain: "cluster.local"}, memory: newMemory(),
 	}
+	o.memory.hindsight = w.clock == nil // where time is real nobody waits for minutes
 	w.t.Cleanup(func() { o.SQL.Close(); o.Prober.Close() })
 	return o
 }

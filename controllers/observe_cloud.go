@@ -65,7 +65,7 @@ func (r *MySQLClusterReconciler) watch(s *scope) {
 	n := s.notes
 	if !n.watched {
 		n.watched = true
-		if s.recordsLost || s.records.Account != "" || len(s.records.Members) > 0 {
+		if !r.memory.hindsight && (s.recordsLost || s.records.Account != "" || len(s.records.Members) > 0) {
 			n.watchedSince = r.Clock.Now()
 		}
 	}

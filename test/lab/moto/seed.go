@@ -72,7 +72,7 @@ func Config(endpoint string) aws.Config {
 		Region:           Region,
 		BaseEndpoint:     aws.String(endpoint),
 		Credentials:      credentials.NewStaticCredentialsProvider(AccessKeyID, SecretAccessKey, ""),
-		RetryMaxAttempts: 3,
+		RetryMaxAttempts: 1,
 	}
 }
 

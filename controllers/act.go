@@ -80,7 +80,15 @@ func (r *MySQLClusterReconciler) unhurried(ctx context.Context, s *scope, a topo
 	if !s.plan.Failing && r.Clock.Since(promoted) > promotionSettles {
 		return call(ctx)
 	}
-	return r.detachCall(ctx, s, a.String(), call)
+	if _, makes := a.(topology.LaunchInstance); !makes {
+		return r.detachCall(ctx, s, a.String(), call)
+	}
+	r.memory.doubt(s.notes, r.Clock.Now()) // perhaps no pass is there any more to hear what came of it
+	return r.detachCall(ctx, s, a.String(), func(ctx context.Context) error {
+		err := call(ctx)
+		r.memory.doubtAfter(s.notes, err, r.Clock.Now())
+		return err
+	})
 }
 
 // detachCall makes a call to EC2 that goes on by itself after a moment, and not twice at a time.

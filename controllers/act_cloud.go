@@ -61,9 +61,7 @@ func (r *MySQLClusterReconciler) takeInCloud(ctx context.Context, s *scope, acti
 	if err == nil {
 		return true, nil
 	}
-	if class := ec2.Classify(err); class == ec2.Unreachable || class == ec2.Transient {
-		r.memory.doubt(s.notes, r.Clock.Now())
-	}
+	r.memory.doubtAfter(s.notes, err, r.Clock.Now())
 	p := cloudError(err)
 	if _, fence := action.(topology.StopInstance); !fence {
 		p.pause = max(p.pause, longestPause)

@@ -1,6 +1,10 @@
 package controllers
 
-import "time"
+import (
+	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+)
 
 const (
 	// firstPause is how long after its first failure an action on EC2 is not tried again; each further failure doubles it,
@@ -57,6 +61,13 @@ func (m *memory) refusal(n *notes, action string, now time.Time) *problem {
 		return f.problem
 	}
 	return nil
+}
+
+// doubtAfter notes that EC2 did not say what came of a request, when that is what its error means.
+func (m *memory) doubtAfter(n *notes, err error, now time.Time) {
+	if class := ec2.Classify(err); err != nil && (class == ec2.Unreachable || class == ec2.Transient) {
+		m.doubt(n, now)
+	}
 }
 
 // doubt notes that EC2 did not say what came of a request.

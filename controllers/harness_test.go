@@ -145,7 +145,9 @@ func (w *world) equip(o *operator, transport func(http.RoundTripper) http.RoundT
 		Events: events.NewFakeRecorder(10000), Clock: w.now(), Metrics: NewMetrics(prometheus.NewRegistry()),
 		Config: Config{SystemNamespace: w.system, ClusterDomain: "cluster.local"}, memory: newMemory(),
 	}
-	o.memory.hindsight = w.clock == nil // where time is real nobody waits for minutes
+	if w.clock == nil { // where time is real nobody waits for minutes: EC2 shows at once what an earlier operator made
+		o.memory.of(client.ObjectKeyFromObject(w.cluster), keyOf(w.cluster.UID)).watched = true
+	}
 	w.t.Cleanup(func() { o.SQL.Close(); o.Prober.Close() })
 	return o
 }

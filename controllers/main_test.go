@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/build"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto"
 
 	"github.com/go-logr/logr"
@@ -75,9 +76,13 @@ func runTests(m *testing.M) int {
 
 // startAPIServer starts an API server with our CRDs and returns the way to it, and what ends it.
 func startAPIServer() (client.Client, func(), error) {
+	assets, err := build.EnvtestAssets(context.Background())
+	if err != nil {
+		return nil, nil, fmt.Errorf("find the API server: %w", err)
+	}
 	env := &envtest.Environment{
 		CRDDirectoryPaths: []string{filepath.Join("..", "config", "crd", "bases")}, ErrorIfCRDPathMissing: true,
-		BinaryAssetsDirectory: assets(), ControlPlaneStartTimeout: startTimeout,
+		BinaryAssetsDirectory: assets, ControlPlaneStartTimeout: startTimeout,
 	}
 	config, err := env.Start()
 	if err != nil {
@@ -100,17 +105,6 @@ func runSideBySide() error {
 		return nil
 	}
 	return flag.Set("test.parallel", fmt.Sprint(sideBySide))
-}
-
-func assets() string {
-	if dir := os.Getenv("KUBEBUILDER_ASSETS"); dir != "" {
-		return dir
-	}
-	home, err := os.UserHomeDir()
-	if err != nil {
-		home = "/root"
-	}
-	return filepath.Join(home, ".cache", "nairobi-mysql", "envtest-1.36.3")
 }
 
 func testScheme() *runtime.Scheme {

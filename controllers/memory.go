@@ -15,8 +15,6 @@ import (
 type memory struct {
 	mu       sync.Mutex
 	clusters map[types.NamespacedName]*notes
-	// hindsight takes it that EC2 shows at once whatever an earlier process made. Only tests know that.
-	hindsight bool
 }
 
 // notes are the remembered observations of one cluster. Passes over one cluster never overlap, so only the map that

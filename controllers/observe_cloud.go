@@ -41,6 +41,7 @@ func (r *MySQLClusterReconciler) observeCloud(ctx context.Context, s *scope) err
 	s.observed = topology.Observed{
 		Now: r.Clock.Now(), Members: map[string]*topology.Member{}, InService: map[string]bool{}, Records: s.records,
 	}
+	s.readRestart()
 	r.watch(s)
 	switch {
 	case s.neverBegun():
@@ -65,7 +66,7 @@ func (r *MySQLClusterReconciler) watch(s *scope) {
 	n := s.notes
 	if !n.watched {
 		n.watched = true
-		if !r.memory.hindsight && (s.recordsLost || s.records.Account != "" || len(s.records.Members) > 0) {
+		if s.recordsLost || s.records.Account != "" || len(s.records.Members) > 0 {
 			n.watchedSince = r.Clock.Now()
 		}
 	}
@@ -142,7 +143,7 @@ func (r *MySQLClusterReconciler) readSubnets(ctx context.Context, s *scope) {
 		s.dependencyProblem = &problem{reason: v1alpha1.ReasonWaitingForDependency, message: "waiting for a subnet; " + text, after: afterWaiting}
 		return
 	case len(missing) > 0:
-		s.missing = append(s.missing, topology.Finding{Reason: v1alpha1.ReasonWaitingForDependency,
+		s.unmet = append(s.unmet, topology.Finding{Reason: v1alpha1.ReasonWaitingForDependency,
 			Message: text + "; new volumes and instances are made in the other subnets. Create it again, or append one in the same zone"})
 	}
 	for _, subnet := range subnets {

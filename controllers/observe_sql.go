@@ -255,7 +255,6 @@ func (r *MySQLClusterReconciler) judgeSettings(s *scope, m *topology.Member, o m
 	if due := s.records.Members[m.Name].RestartDue; due != 0 {
 		m.SQL.RestartPending = o.StartedAt.Unix() < due
 	}
-	m.SQL.RestartPending = m.SQL.RestartPending || r.restartAsked(s, o.StartedAt)
 	m.SQL.CertificateRenewalDue = o.CertNotAfter.Sub(r.Clock.Now()) < pki.MemberRenewalWindow
 }
 

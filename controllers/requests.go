@@ -9,13 +9,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
-// restartAsked says whether a person asked for a restart of every mysqld that started before a time, and this one did. A
-// time in the future asks for nothing yet.
-func (r *MySQLClusterReconciler) restartAsked(s *scope, started time.Time) bool {
-	at, err := time.Parse(time.RFC3339, s.cluster.Annotations[v1alpha1.AnnotationRestartedAt])
-	return err == nil && !at.After(r.Clock.Now()) && !started.IsZero() && started.Before(at.Truncate(time.Second))
+// readRestart reads since when a person wants every mysqld to have been restarted.
+func (s *scope) readRestart() {
+	text := s.cluster.Annotations[v1alpha1.AnnotationRestartedAt]
+	if text == "" {
+		return
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		s.unmet = append(s.unmet, topology.Finding{Reason: v1alpha1.ReasonInvalidSpec,
+			Message: fmt.Sprintf("the annotation %s is %q, which is no time as in RFC 3339: write it like 2006-01-02T15:04:05Z", v1alpha1.AnnotationRestartedAt, shorten(text))})
+		return
+	}
+	s.desired.RestartedAt = at
 }
 
 // answer takes the switchover annotation off once the member that it names is primary, or never can be.

@@ -62,8 +62,8 @@ type scope struct {
 	strangers []string
 	// vpc is the VPC of the subnets; observeCloud.
 	vpc string
-	// missing is what the spec names and EC2 does not show, while there is enough to go on with; observeCloud.
-	missing []topology.Finding
+	// unmet is what of the spec and the annotations cannot be followed, while there is enough to go on with; observeCloud.
+	unmet []topology.Finding
 	// dependencyProblem is what the spec names and EC2 does not show; observeCloud.
 	dependencyProblem *problem
 	// preflightProblem is what the preflight found; preflight.

@@ -238,7 +238,7 @@ func (s *scope) problems(failure *problem) []topology.Finding {
 		add(s.cloudProblem)
 	}
 	add(s.dependencyProblem)
-	all = append(all, s.missing...)
+	all = append(all, s.unmet...)
 	add(s.preflightProblem)
 	for _, p := range s.outcome {
 		add(p)

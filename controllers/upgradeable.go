@@ -57,7 +57,7 @@ func (s *scope) unfinished() *olm.Unfinished {
 		}
 	}
 	for _, m := range s.observed.Members {
-		if m != nil && m.SQL.RestartPending {
+		if m != nil && s.desired.RestartDue(m, s.observed.Now) {
 			return &olm.Unfinished{Reason: unfinishedRollout, Message: "members are being restarted one after the other"}
 		}
 	}

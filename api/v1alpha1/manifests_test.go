@@ -20,8 +20,8 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
 
-// build renders a folder of config/ as `kubectl kustomize` does for a user.
-func build(t *testing.T, folder string) []*unstructured.Unstructured {
+// kustomize renders a folder of config/ as `kubectl kustomize` does for a user.
+func kustomize(t *testing.T, folder string) []*unstructured.Unstructured {
 	t.Helper()
 	api(t)
 	kubectl := filepath.Join(server.env.ControlPlane.APIServer.Path, "..", "kubectl")
@@ -67,7 +67,7 @@ func TestManifests(t *testing.T) {
 		"overlays/with-certmanager", "overlays/lab", "overlays/custom",
 	} {
 		t.Run(folder, func(t *testing.T) {
-			for _, object := range build(t, folder) {
+			for _, object := range kustomize(t, folder) {
 				if slices.Contains(foreign, object.GetKind()) {
 					continue
 				}
@@ -85,7 +85,7 @@ func TestManifests(t *testing.T) {
 
 func deployment(t *testing.T, folder string) appsv1.Deployment {
 	t.Helper()
-	for _, object := range build(t, folder) {
+	for _, object := range kustomize(t, folder) {
 		if object.GetKind() == "Deployment" {
 			var d appsv1.Deployment
 			if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, &d, true); err != nil {
@@ -179,7 +179,7 @@ func TestComponents(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		for _, object := range build(t, filepath.Base(folder)) {
+		for _, object := range kustomize(t, filepath.Base(folder)) {
 			for _, gone := range want.gone {
 				if object.GetKind() == gone || object.GetKind()+" "+object.GetName() == gone {
 					t.Errorf("%s leaves %s %s", name, object.GetKind(), object.GetName())

@@ -1,6 +1,7 @@
 package v1alpha1_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,10 +19,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/build"
 )
-
-// assetsFolder is where kube-apiserver and etcd are when KUBEBUILDER_ASSETS does not say so: in the project's cache.
-const assetsFolder = "envtest-1.36.3"
 
 // apiServer is a real kube-apiserver with the CRD as it ships. It starts with the first test that asks for it.
 type apiServer struct {
@@ -62,12 +61,8 @@ func (s *apiServer) start() {
 			return
 		}
 	}
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		var cache string
-		if cache, s.err = cacheFolder(); s.err != nil {
-			return
-		}
-		s.env.BinaryAssetsDirectory = filepath.Join(cache, assetsFolder)
+	if s.env.BinaryAssetsDirectory, s.err = build.EnvtestAssets(context.Background()); s.err != nil {
+		return
 	}
 	s.env.Scheme = scheme
 	s.env.CRDDirectoryPaths = []string{filepath.Join("..", "..", "config", "crd", "bases")}
@@ -76,14 +71,6 @@ func (s *apiServer) start() {
 		return
 	}
 	s.client, s.err = client.New(s.config, client.Options{Scheme: scheme})
-}
-
-func cacheFolder() (string, error) {
-	if folder := os.Getenv("NAIROBI_CACHE"); folder != "" {
-		return folder, nil
-	}
-	home, err := os.UserHomeDir()
-	return filepath.Join(home, ".cache", "nairobi-mysql"), err
 }
 
 // valid is a spec that every test begins with: small, and with every optional part that the rules speak of left out.

@@ -47,8 +47,16 @@ type Cloud struct {
 	trouble error
 	// refreshed and urged are when each cluster was last looked at by Refresh and by RefreshNow.
 	refreshed, urged map[string]time.Time
+	// journeys are what of each cluster was on its way from one state to another at the last look.
+	journeys map[string]journey
 	// urgent bounds RefreshNow over all clusters.
 	urgent flowcontrol.PassiveRateLimiter
+}
+
+// journey is what of a cluster is on its way from one state to another, since when just that is, and when it was seen last.
+type journey struct {
+	what        string
+	since, seen time.Time
 }
 
 // reading is how a reading of EC2 went: err is nil after a good one.
@@ -75,7 +83,7 @@ func newCloud(of services, region string, o Options, m *metrics) *Cloud {
 		whose: &whose{sts: of.sts, credentials: of.credentials, clock: o.Clock, interval: o.SweepInterval},
 		store: newStore(), caches: newCaches(), subnets: newSubnets(o.SweepInterval), attempts: newAttempts(),
 		interval: o.SweepInterval, sweepTimeout: sweepPages * o.CallTimeout, page: pageSize,
-		refreshed: map[string]time.Time{}, urged: map[string]time.Time{},
+		refreshed: map[string]time.Time{}, urged: map[string]time.Time{}, journeys: map[string]journey{},
 		urgent: flowcontrol.NewTokenBucketPassiveRateLimiterWithClock(urgentRate, urgentBurst, o.Clock),
 	}
 }

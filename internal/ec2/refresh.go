@@ -9,6 +9,10 @@ const (
 	// refreshFloor is the shortest time between two refreshes of one cluster. Reconciles come as fast as Kubernetes' watches
 	// fire; EC2's states change in seconds.
 	refreshFloor = 500 * time.Millisecond
+	// refreshCeiling is the longest such time. In between a refresh waits for refreshPart of the time that the same things
+	// have been on their way: what takes minutes is seen a few seconds late, and costs few calls.
+	refreshCeiling = 5 * time.Second
+	refreshPart    = 8
 
 	// urgentFloor is the shortest time between two looks at all of one cluster, by RefreshNow.
 	urgentFloor = 2 * time.Second
@@ -27,8 +31,9 @@ const (
 )
 
 // Refresh looks by id at those of a cluster's things that are on their way from one state to another, and returns the
-// Inventory. When none is, or when the last refresh was less than half a second ago, it makes no call. As with Observe,
-// an error comes with the last known Inventory, and right after a failure it is returned without a call.
+// Inventory. When none is, or when the last refresh was less than half a second ago (five, when nothing changed in the last
+// forty), it makes no call. As with Observe, an error comes with the last known Inventory, and right after a failure it is
+// returned without a call.
 //
 // It does not wait for a slow answer: the Inventory is then as it was, without an error, and what EC2 said, or that it
 // did not, is known to the next call.
@@ -43,7 +48,7 @@ func (c *Cloud) Refresh(ctx context.Context, clusterUID string) (Inventory, erro
 		return before, c.told(err)
 	}
 	moving := inTransition(before)
-	if moving.empty() || !c.due(c.refreshed, clusterUID, refreshFloor) {
+	if moving.empty() || !c.due(c.refreshed, clusterUID, c.pace(clusterUID, moving)) {
 		return before, nil
 	}
 	return c.lookNow(ctx, clusterUID, "what moves of "+clusterUID, moving)
@@ -98,6 +103,25 @@ func (c *Cloud) lookNow(ctx context.Context, clusterUID, flight string, at lost)
 		err = c.told(err)
 	}
 	return c.store.inventory(clusterUID), err
+}
+
+// pace is how long after a cluster's last refresh the next is due, with these things of it on their way.
+func (c *Cloud) pace(clusterUID string, moving lost) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now, what := c.clock.Now(), moving.String()
+	for uid, j := range c.journeys {
+		if now.Sub(j.seen) > freshFor {
+			delete(c.journeys, uid)
+		}
+	}
+	j := c.journeys[clusterUID]
+	if j.what != what {
+		j = journey{what: what, since: now}
+	}
+	j.seen = now
+	c.journeys[clusterUID] = j
+	return min(max(refreshFloor, now.Sub(j.since)/refreshPart), refreshCeiling)
 }
 
 // due says whether the last time that a cluster's turn came is long enough ago, and if so takes the turn.

@@ -179,3 +179,37 @@ func TestNothingIsTakenForAbsence(t *testing.T) {
 		})
 	}
 }
+
+// TestWhatTakesLongIsAskedForLessAndLess hides a launched instance for a minute: EC2 is asked often at first, every five
+// seconds in the end, and never later than that once it shows the instance.
+func TestWhatTakesLongIsAskedForLessAndLess(t *testing.T) {
+	l := newLab(t)
+	l.fault(proxy.Rule{Kind: proxy.Absent, For: time.Minute})
+	in := l.launch("orders-0")
+	l.proxy.ResetCalls()
+	look := func(seconds int) int {
+		for range 2 * seconds {
+			l.pass(refreshFloor)
+			if _, err := l.cloud.Refresh(t.Context(), l.owner.ClusterUID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		n := l.proxy.Counts()["DescribeInstances"]
+		l.proxy.ResetCalls()
+		return n
+	}
+	if n := look(4); n < 7 || n > 8 {
+		t.Errorf("%d looks in the first 4 s, each half second one is due", n)
+	}
+	if n := look(36); n < 15 || n > 22 {
+		t.Errorf("%d looks in the next 36 s, about 20 are due", n)
+	}
+	if n := look(15); n < 3 || n > 4 {
+		t.Errorf("%d looks in the next 15 s, 3 are due", n)
+	}
+	time.Sleep(4 * settleDelay) // by the server's own clock
+	look(5 + 5)
+	if inv, err := l.cloud.Refresh(t.Context(), l.owner.ClusterUID); err != nil || !stateOf(in.ID, StateRunning)(inv) {
+		t.Errorf("5 s after EC2 shows it as running it is %+v (%v)", inv.Instances, err)
+	}
+}

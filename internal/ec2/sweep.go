@@ -3,6 +3,8 @@ package ec2
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -177,6 +179,11 @@ type lost struct{ instances, volumes, snapshots, groups []string }
 
 func (l lost) empty() bool {
 	return len(l.instances)+len(l.volumes)+len(l.snapshots)+len(l.groups) == 0
+}
+
+// String names all of them.
+func (l lost) String() string {
+	return strings.Join(slices.Sorted(slices.Values(slices.Concat(l.instances, l.volumes, l.snapshots, l.groups))), " ")
 }
 
 // lookAgain asks EC2 for ids and takes the answer over: what it does not know is dropped from the store unless it is

@@ -45,10 +45,6 @@ func (p *planner) delete() {
 	p.plan.Gone = true
 }
 
-// settling is how long EC2's lists may not show what it has made. AWS promises "a few minutes at most" in its text on
-// eventual consistency and usually needs seconds.
-const settling = 2 * time.Minute
-
 // shownBy is when EC2 shows whatever was made for the cluster. Once it is to be deleted nothing more is made.
 func (p *planner) shownBy() time.Time {
 	made := p.WatchedSince

@@ -40,6 +40,8 @@ type Desired struct {
 	Database bool
 	// SwitchoverTo is the member that a person wants as primary, empty for none.
 	SwitchoverTo string
+	// RestartedAt asks for a restart of every mysqld that started before; zero for none. In the future it asks for nothing yet.
+	RestartedAt time.Time
 	// Hold says why no member may be disturbed at the moment because the spec was changed; empty when one may.
 	Hold string
 	// Soak is how long a member has to run on its new machine before the next is replaced.

@@ -26,7 +26,7 @@ func (p *planner) rebuild(m, primary *Member, evidence string) string {
 	if evidence != "" && vol != nil {
 		sum := sha256.Sum256([]byte(m.Name + " " + evidence))
 		purpose := quarantinePrefix + hex.EncodeToString(sum[:8])
-		if !slices.ContainsFunc(p.Snapshots, func(s Snapshot) bool { return s.VolumeID == vol.ID && s.Purpose == purpose && s.State != snapshotError }) {
+		if p.snapshotFor(vol.ID, purpose) == nil {
 			if !p.CloudReachable {
 				p.waitAtMost(waitEC2)
 				return "waiting for EC2's API, to take a snapshot before it is rebuilt"
@@ -37,6 +37,17 @@ func (p *planner) rebuild(m, primary *Member, evidence string) string {
 	}
 	p.rememberTail(m, primary)
 	return p.clone(m, primary)
+}
+
+// snapshotFor returns the snapshot that was taken of a volume for a purpose, nil for none. One that failed is none.
+func (p *planner) snapshotFor(volumeID, purpose string) *Snapshot {
+	i := slices.IndexFunc(p.Snapshots, func(s Snapshot) bool {
+		return s.VolumeID == volumeID && s.Purpose == purpose && s.State != snapshotError
+	})
+	if i < 0 {
+		return nil
+	}
+	return &p.Snapshots[i]
 }
 
 // rememberTail notes what a member that is about to be rebuilt has committed under its own UUID, and the primary has not. The

@@ -280,6 +280,12 @@ func TestSwitchover(t *testing.T) {
 			}, "switch over from orders-0 to orders-2: EC2 announced system-reboot", ""},
 		"before the primary is restarted": {
 			func(s *scene) { s.member(0).SQL.RestartPending = true }, "switch over from orders-0 to orders-1: its mysqld is to be restarted", ""},
+		"before the primary is restarted because a person asked for it": {
+			func(s *scene) { s.desired.RestartedAt = s.startedBut(0) }, "switch over from orders-0 to orders-1: its mysqld is to be restarted", ""},
+		"replicas are restarted before, when a person asked for it": {
+			func(s *scene) { s.desired.RestartedAt = s.startedBut(0, 1, 2) }, "restart mysqld of orders-1", ""},
+		"not before the time that a person named": {
+			func(s *scene) { s.startedBut(0, 1, 2); s.desired.RestartedAt = s.observed.Now.Add(time.Minute) }, "", ""},
 		"replicas are restarted as they are": {
 			func(s *scene) { s.member(0).SQL.RestartPending = true; s.member(2).SQL.RestartPending = true }, "restart mysqld of orders-2", ""},
 	} {
@@ -295,6 +301,17 @@ func TestSwitchover(t *testing.T) {
 			}
 		})
 	}
+}
+
+// startedBut lets all mysqlds have started just now, but those of some members an hour before. It returns a time in between.
+func (s *scene) startedBut(ordinals ...int) time.Time {
+	for i := range s.desired.Replicas {
+		s.member(i).SQL.StartedAt = s.observed.Now
+	}
+	for _, i := range ordinals {
+		s.member(i).SQL.StartedAt = s.observed.Now.Add(-time.Hour)
+	}
+	return s.observed.Now.Add(-time.Minute)
 }
 
 func TestCoolDown(t *testing.T) {

@@ -59,7 +59,7 @@ func (p *planner) mayCreate() string {
 		return "waiting for EC2's API"
 	case len(p.Subnets) == 0:
 		return "waiting for the subnets of spec.aws.subnetIDs"
-	case !rebuilt.IsZero() && p.Now.Sub(rebuilt) < RebuildWait:
+	case !rebuilt.IsZero() && p.Now.Sub(rebuilt) < settling:
 		return "waiting two minutes before anything is created: the members' records were lost and rebuilt from EC2's tags"
 	}
 	return ""

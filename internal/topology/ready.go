@@ -6,10 +6,9 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
 
-// grow makes the members' volumes what the spec asks for, one at a time, while they are in use. What EC2 gives is never
-// more than it was asked for, but for a type's own least performance.
+// grow makes the members' volumes what the spec asks for, one at a time, while they are in use.
 func (p *planner) grow() {
-	if !p.CloudReachable || !p.Launchable && p.plan.Primary == "" {
+	if !p.CloudReachable {
 		return
 	}
 	for _, m := range p.ordered() {

@@ -6,9 +6,10 @@ import (
 	"time"
 )
 
-// RebuildWait is how long nothing is created after the records were lost and rebuilt from tags: longer than EC2
-// needs until a describe shows what was made just before.
-const RebuildWait = 2 * time.Minute
+// settling is how long EC2's lists may not show what it has made. AWS promises "a few minutes at most" in its text on
+// eventual consistency and usually needs seconds. For so long nothing is created after the records were lost and rebuilt
+// from tags, and no deletion is over.
+const settling = 2 * time.Minute
 
 // Records is what must be remembered and cannot be read from anywhere else. It is written by compare-and-swap
 // before the call that it is about.
@@ -59,6 +60,8 @@ type Records struct {
 	Held []string `json:"held,omitempty"`
 	// Rolling is the member whose machine is being replaced, or that is being taken away: one at a time.
 	Rolling string `json:"rolling,omitempty"`
+	// RollingAt is when its turn began, in Unix seconds: no older snapshot is the one that is taken for it.
+	RollingAt int64 `json:"rollingAt,omitempty"`
 	// FinalChosen is true once FinalVolumes was decided, also when it is empty.
 	FinalChosen bool `json:"finalChosen,omitempty"`
 }
@@ -101,7 +104,7 @@ func (r Records) Equal(o Records) bool {
 		r.BootstrappedVolume == o.BootstrappedVolume && r.Database == o.Database &&
 		r.PromotedAt == o.PromotedAt && r.Deposed == o.Deposed && r.Alone == o.Alone && r.AloneSince == o.AloneSince && r.AloneUnknown == o.AloneUnknown &&
 		r.Epoch == o.Epoch && r.Established == o.Established && r.Leaving == o.Leaving && slices.Equal(r.PoweredOff, o.PoweredOff) && r.Leader == o.Leader &&
-		r.Account == o.Account && r.Rolling == o.Rolling && slices.Equal(r.Held, o.Held)
+		r.Account == o.Account && r.Rolling == o.Rolling && r.RollingAt == o.RollingAt && slices.Equal(r.Held, o.Held)
 }
 
 // Rebuild makes new records from what EC2's tags tell, after the old ones were lost.

@@ -22,16 +22,14 @@ func (p *planner) roll() {
 	p.keepTurn()
 	rec := &p.plan.Records
 	if idle := p.idleSurplus(); rec.Rolling == "" && primary != nil && p.CloudReachable && idle != nil {
-		rec.Rolling = idle.Name
-		p.waitAtMost(waitNext)
+		p.beginTurn(idle)
 		return
 	}
 	if rec.Rolling == "" && primary != nil && !p.unconfirmed && p.CloudReachable && p.allWell() {
 		if next := p.nextTurn(primary); next != nil {
-			rec.Rolling = next.Name
-			p.waitAtMost(waitNext)
+			p.beginTurn(next)
 		}
-		return // it is remembered before anything is done
+		return
 	}
 	m := p.Members[rec.Rolling]
 	switch {
@@ -43,7 +41,9 @@ func (p *planner) roll() {
 	case m == primary && (p.Replicas > 1 || m.Ordinal >= p.Replicas):
 		p.waitAtMost(waitMySQL)
 		p.rollNote(m, "waiting for a member that can take over")
-		if to := p.successor(primary); to != nil {
+		if to := p.successor(primary); to != nil && m.Ordinal >= p.Replicas {
+			p.switchover(primary, to, "it leaves")
+		} else if to != nil {
 			p.switchover(primary, to, "its machine is to be replaced")
 		}
 	case m.Ordinal >= p.Replicas:
@@ -52,6 +52,14 @@ func (p *planner) roll() {
 		p.rollNote(m, p.replace(m, primary))
 	}
 }
+
+// beginTurn makes it a member's turn. That is remembered before anything is done.
+func (p *planner) beginTurn(m *Member) {
+	p.plan.Records.Rolling, p.plan.Records.RollingAt = m.Name, p.Now.Unix()
+	p.waitAtMost(waitNext)
+}
+
+func (p *planner) endTurn() { p.plan.Records.Rolling, p.plan.Records.RollingAt = "", 0 }
 
 // rollNote tells what a member whose turn it is waits for. A message that it has for another reason is more important.
 func (p *planner) rollNote(m *Member, what string) {
@@ -77,14 +85,14 @@ func (p *planner) keepTurn() {
 	m := p.Members[rec.Rolling]
 	switch {
 	case m == nil:
-		rec.Rolling = ""
+		p.endTurn()
 	case m.Ordinal >= p.Replicas: // see dropAbsent
 	case m.Name == p.plan.Primary && p.outdated(m) && slices.ContainsFunc(p.ordered(), func(other *Member) bool {
 		return other != m && other.Ordinal < p.Replicas && p.outdated(other)
 	}):
-		rec.Rolling = "" // it was promoted meanwhile: the others come first
+		p.endTurn() // it was promoted meanwhile: the others come first
 	case !p.outdated(m) && p.isWell(m):
-		rec.Rolling = ""
+		p.endTurn()
 		p.waitAtMost(waitNext) // the machine that it had is ended
 	}
 }
@@ -286,14 +294,8 @@ func (p *planner) secureBeforeUpgrade(m *Member, vol *Volume) string {
 	if !m.verified() || m.SQL.Version == p.Version || p.Version == "" {
 		return ""
 	}
-	purpose := upgradePrefix + m.SQL.Version + "-" + p.Version
-	var taken *Snapshot
-	for i := range p.Snapshots {
-		if s := &p.Snapshots[i]; s.VolumeID == vol.ID && s.Purpose == purpose && s.State != snapshotError {
-			taken = s
-		}
-	}
-	switch {
+	purpose := fmt.Sprintf("%s%s-%s-%d", upgradePrefix, m.SQL.Version, p.Version, p.plan.Records.RollingAt)
+	switch taken := p.snapshotFor(vol.ID, purpose); {
 	case taken == nil:
 		p.retry(waitMySQL, TakeSnapshot{m.Name, vol.ID, purpose})
 		return "taking a snapshot before the upgrade to " + p.Version

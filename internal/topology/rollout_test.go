@@ -182,6 +182,26 @@ func TestMembersLeaveByTheDeletionPolicy(t *testing.T) {
 	}
 }
 
+// What the operator did not make is not deleted with a member, and what was kept of an earlier turn, perhaps years ago, does
+// not stand for what the member holds now.
+func TestLeavingMemberKeepsWhatIsNotItsOwn(t *testing.T) {
+	for _, policy := range []v1alpha1.DeletionPolicy{v1alpha1.DeletionPolicySnapshot, v1alpha1.DeletionPolicyDelete} {
+		w := withTemplate(t, 3)
+		own := w.records.Members["orders-2"].VolumeID
+		w.volumes["vol-copy"] = &disk{Volume: Volume{ID: "vol-copy", Incarnation: 7, State: volumeAvailable, Zone: "a", SizeGiB: 10}, member: "orders-2", foreign: true}
+		old := Snapshot{ID: "snap-old", Member: "orders-2", VolumeID: own, State: snapshotCompleted, Purpose: fmt.Sprintf("%s%s-%d", scaleInPrefix, own, w.now.Add(-time.Hour).Unix())}
+		w.snapshots = append(w.snapshots, old)
+		w.desired.Replicas, w.desired.DeletionPolicy = 2, policy
+		w.roll(600)
+		if !slices.Equal(w.retired, []string{"vol-copy"}) || w.volumes[own] != nil {
+			t.Errorf("%s: retired %v, the member's own volume is %v", policy, w.retired, w.volumes[own])
+		}
+		if taken := len(w.snapshots) - 1; policy == v1alpha1.DeletionPolicySnapshot && taken != 1 {
+			t.Errorf("%d snapshots were taken of the member", taken)
+		}
+	}
+}
+
 func TestPrimaryHandsOverBeforeItLeaves(t *testing.T) {
 	w := withTemplate(t, 3)
 	w.desired.SwitchoverTo = "orders-2"
@@ -204,7 +224,7 @@ func TestSnapshotIsTakenBeforeAnUpgrade(t *testing.T) {
 	for range 100 {
 		w.pass(-1)
 		for _, m := range w.machines {
-			if m.State == stateStopped && !slices.ContainsFunc(w.snapshots, func(s Snapshot) bool { return s.Purpose == "upgrade-9.7.4-9.8.0" }) {
+			if m.State == stateStopped && !slices.ContainsFunc(w.snapshots, func(s Snapshot) bool { return strings.HasPrefix(s.Purpose, "upgrade-9.7.4-9.8.0-") }) {
 				t.Fatalf("%s was stopped before there was a snapshot of it", m.ID)
 			}
 		}

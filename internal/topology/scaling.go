@@ -75,8 +75,8 @@ func (p *planner) takeAway(m, primary *Member) string {
 			p.waitAtMost(waitEC2)
 			continue
 		}
-		if p.DeletionPolicy == v1alpha1.DeletionPolicyRetain {
-			p.retry(waitMySQL, RetireVolume{m.Name, vol.ID})
+		if p.DeletionPolicy == v1alpha1.DeletionPolicyRetain || m.RecordedVolume != "" && vol.ID != m.RecordedVolume {
+			p.retry(waitMySQL, RetireVolume{m.Name, vol.ID}) // it is not the one that the snapshot was taken of
 		} else {
 			p.retry(waitMySQL, DeleteVolume{m.Name, vol.ID})
 		}
@@ -92,12 +92,8 @@ func (p *planner) lastSnapshot(m *Member) string {
 	if vol == nil || m.RecordedVolume == "" {
 		return "" // nothing was ever on it
 	}
-	var taken *Snapshot
-	for i := range p.Snapshots {
-		if s := &p.Snapshots[i]; s.VolumeID == vol.ID && s.Purpose == scaleInPrefix+vol.ID && s.State != snapshotError {
-			taken = s
-		}
-	}
+	purpose := fmt.Sprintf("%s%s-%d", scaleInPrefix, vol.ID, p.plan.Records.RollingAt)
+	taken := p.snapshotFor(vol.ID, purpose)
 	in := m.CurrentInstance()
 	switch {
 	case taken != nil && taken.State == snapshotCompleted:
@@ -112,7 +108,7 @@ func (p *planner) lastSnapshot(m *Member) string {
 		p.waitAtMost(waitMySQL)
 		return "stopping"
 	}
-	p.retry(waitMySQL, TakeSnapshot{m.Name, vol.ID, scaleInPrefix + vol.ID})
+	p.retry(waitMySQL, TakeSnapshot{m.Name, vol.ID, purpose})
 	return "taking the snapshot that is kept"
 }
 
@@ -140,7 +136,7 @@ func (p *planner) dropAbsent() {
 		}
 		if p.plan.Records.Rolling == name {
 			p.forgetMember(m)
-			p.plan.Records.Rolling = ""
+			p.endTurn()
 		}
 		if p.plan.Records.Members[name].VolumeID == "" {
 			delete(p.Members, name)

@@ -3,6 +3,7 @@ package topology
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
@@ -45,7 +46,13 @@ func (p *planner) settingsDiff(m *Member) (want map[string]string, drop []string
 	return want, drop
 }
 
-// restartPending restarts one member whose persisted values wait for it, only while everybody else is well: replicas
+// RestartDue says whether a member's mysqld is to be restarted: persisted values wait for it, or a person asked for it.
+func (d Desired) RestartDue(m *Member, now time.Time) bool {
+	asked := d.RestartedAt.Truncate(time.Second) // mysqld tells its start to the second
+	return m.SQL.RestartPending || !d.RestartedAt.IsZero() && !d.RestartedAt.After(now) && !m.SQL.StartedAt.IsZero() && m.SQL.StartedAt.Before(asked)
+}
+
+// restartPending restarts one member that is due for it, only while everybody else is well: replicas
 // first by ordinal, the primary last.
 func (p *planner) restartPending() {
 	var next *Member
@@ -57,7 +64,7 @@ func (p *planner) restartPending() {
 		if v.Phase != v1alpha1.PhaseReady || v.Message != "" || p.busy(m.Name) {
 			return
 		}
-		if m.SQL.RestartPending && (next == nil || next.Name == p.plan.Primary) {
+		if p.RestartDue(m, p.Now) && (next == nil || next.Name == p.plan.Primary) {
 			next = m
 		}
 	}

@@ -88,7 +88,7 @@ func (p *planner) successor(primary *Member) *Member {
 		if m == primary || in == nil || p.notReadyToLead(m) != "" || p.busy(m.Name) || m.Ordinal >= p.Replicas || p.tooNewToLead(m, primary) {
 			continue
 		}
-		if in.Event == "" && !in.Impaired && !m.SQL.RestartPending && !p.outdated(m) {
+		if in.Event == "" && !in.Impaired && !p.RestartDue(m, p.Now) && !p.outdated(m) {
 			return m
 		}
 		if second == nil && in.Event == "" {

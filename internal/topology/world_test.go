@@ -48,6 +48,8 @@ type disk struct {
 	Volume
 	member string
 	data   *data
+	// foreign is true for one that a person made, with a member's tags.
+	foreign bool
 }
 
 // data is what lies on a volume: it outlives the machine.
@@ -368,7 +370,9 @@ func (w *world) removeVoter(a RemoveVoter) {
 func (w *world) check() {
 	perMember, live := map[string]int{}, map[string]int{}
 	for _, v := range w.volumes {
-		perMember[v.member]++
+		if !v.foreign {
+			perMember[v.member]++
+		}
 	}
 	for _, m := range w.machines {
 		if !m.gone() && (m.State != stateStopped || w.desired.TemplateHash == "") {

@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -31,6 +30,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/pki"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/build"
 )
 
 const (
@@ -58,10 +58,14 @@ type world struct {
 // newWorld starts the API server and makes size clusters of three members. What it started, close ends. In haste, etcd
 // does not wait for the disk: many clusters take many writes to become Ready, and none to stay so.
 func newWorld(ctx context.Context, size int, haste bool) (*world, error) {
+	assets, err := build.EnvtestAssets(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("find the API server: %w", err)
+	}
 	w := &world{cloud: newAccount(), fleet: &fleet{members: map[string]*member{}}, size: size}
 	w.env = &envtest.Environment{
 		CRDDirectoryPaths: []string{filepath.Join("..", "..", "config", "crd", "bases")}, ErrorIfCRDPathMissing: true,
-		BinaryAssetsDirectory: assets(),
+		BinaryAssetsDirectory: assets,
 	}
 	// envtest's own range has room for 254 Services.
 	w.env.ControlPlane.GetAPIServer().Configure().Set("service-cluster-ip-range", "10.96.0.0/16")
@@ -69,7 +73,6 @@ func newWorld(ctx context.Context, size int, haste bool) (*world, error) {
 		w.env.ControlPlane.Etcd = &envtest.Etcd{}
 		w.env.ControlPlane.Etcd.Configure().Append("unsafe-no-fsync")
 	}
-	var err error
 	if w.kube, err = w.env.Start(); err != nil {
 		return nil, fmt.Errorf("start the API server: %w", err)
 	}
@@ -83,18 +86,6 @@ func newWorld(ctx context.Context, size int, haste bool) (*world, error) {
 func (w *world) close() error {
 	w.fleet.close()
 	return w.env.Stop()
-}
-
-// assets is where the API server's binaries are.
-func assets() string {
-	if dir := os.Getenv("KUBEBUILDER_ASSETS"); dir != "" {
-		return dir
-	}
-	home, err := os.UserHomeDir()
-	if err != nil {
-		home = "/root"
-	}
-	return filepath.Join(home, ".cache", "nairobi-mysql", "envtest-1.36.3")
 }
 
 func scheme() *runtime.Scheme {

@@ -42,16 +42,37 @@ type Config struct {
 	Log io.Writer
 }
 
-// NewConfig takes the cache directory from $NAIROBI_CACHE (default ~/.cache/nairobi-mysql) and finds the
-// checkout above the working directory.
+// DefaultCacheDir is where everything that is slow to make is kept: $NAIROBI_CACHE, else ~/.cache/nairobi-mysql.
+func DefaultCacheDir() (string, error) {
+	if dir := os.Getenv("NAIROBI_CACHE"); dir != "" {
+		return dir, nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", fmt.Errorf("find the cache directory: %w", err)
+	}
+	return filepath.Join(home, ".cache", "nairobi-mysql"), nil
+}
+
+// EnvtestAssets returns the directory with kube-apiserver and etcd for tests: $KUBEBUILDER_ASSETS, else the cache's, which is
+// made when it is missing. That takes minutes; its progress goes to stderr.
+func EnvtestAssets(ctx context.Context) (string, error) {
+	if dir := os.Getenv("KUBEBUILDER_ASSETS"); dir != "" {
+		return dir, nil
+	}
+	cfg, err := NewConfig(os.Stderr)
+	if err != nil {
+		return "", err
+	}
+	paths, err := Ensure(ctx, cfg, Envtest)
+	return paths[Envtest], err
+}
+
+// NewConfig takes the default cache directory and finds the checkout above the working directory.
 func NewConfig(log io.Writer) (Config, error) {
-	cache := os.Getenv("NAIROBI_CACHE")
-	if cache == "" {
-		home, err := os.UserHomeDir()
-		if err != nil {
-			return Config{}, fmt.Errorf("find the cache directory: %w", err)
-		}
-		cache = filepath.Join(home, ".cache", "nairobi-mysql")
+	cache, err := DefaultCacheDir()
+	if err != nil {
+		return Config{}, err
 	}
 	repo, err := findRepo()
 	return Config{CacheDir: cache, RepoDir: repo, Log: log}, err

@@ -37,7 +37,7 @@ type Options struct {
 	// Dir holds the instances' and volumes' files. It is the caller's; what is
 	// made in it is entered in the ledger.
 	Dir string
-	// CacheDir of root file systems; empty means rootfs.DefaultCacheDir.
+	// CacheDir of root file systems; empty means build.DefaultCacheDir.
 	CacheDir string
 	Ledger   *host.Ledger
 	// Log receives the story line by line. Nil: it is thrown away.

@@ -15,23 +15,12 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/build"
 )
 
-// DefaultCacheDir is where the lab keeps what is slow to make: $NAIROBI_CACHE,
-// else ~/.cache/nairobi-mysql.
-func DefaultCacheDir() (string, error) {
-	if dir := os.Getenv("NAIROBI_CACHE"); dir != "" {
-		return dir, nil
-	}
-	home, err := os.UserHomeDir()
-	if err != nil {
-		return "", fmt.Errorf("find the cache directory: %w", err)
-	}
-	return filepath.Join(home, ".cache", "nairobi-mysql"), nil
-}
-
 // Ensure returns the directory of the named root file system in cacheDir
-// (empty: DefaultCacheDir) and builds it when it is not there, which takes
+// (empty: build.DefaultCacheDir) and builds it when it is not there, which takes
 // about a minute and needs root and a Debian mirror. The builders' output goes
 // to log. Callers must treat the directory as read-only: it is shared by all
 // labs of the machine. Safe against concurrent callers in any process, and
@@ -43,7 +32,7 @@ func Ensure(ctx context.Context, cacheDir string, log io.Writer, name string) (s
 	}
 	if cacheDir == "" {
 		var err error
-		if cacheDir, err = DefaultCacheDir(); err != nil {
+		if cacheDir, err = build.DefaultCacheDir(); err != nil {
 			return "", err
 		}
 	}
@@ -62,15 +51,15 @@ func Ensure(ctx context.Context, cacheDir string, log io.Writer, name string) (s
 	if exists(dir) { // built by whoever held the lock before us
 		return dir, nil
 	}
-	if err := build(ctx, log, r, dir); err != nil {
+	if err := assemble(ctx, log, r, dir); err != nil {
 		return "", fmt.Errorf("build root file system %s: %w", name, err)
 	}
 	return dir, nil
 }
 
-// build makes dir from r through a temporary directory beside it, so that dir
+// assemble makes dir from r through a temporary directory beside it, so that dir
 // is either absent or complete. The caller holds the lock.
-func build(ctx context.Context, log io.Writer, r recipe, dir string) error {
+func assemble(ctx context.Context, log io.Writer, r recipe, dir string) error {
 	if err := ensureMmdebstrap(ctx, log); err != nil {
 		return err
 	}

@@ -1,10 +1,8 @@
 package moto_test
 
 import (
-	"context"
 	"encoding/base64"
 	"errors"
-	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -31,26 +29,8 @@ var (
 	seeded moto.Seeded
 )
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) (code int) {
-	ctx := context.Background()
-	var err error
-	if server, err = moto.Start(ctx, moto.Options{Delay: testDelay, Log: os.Stderr}); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer func() {
-		if err := server.Stop(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-	}()
-	if seeded, err = server.Seed(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return m.Run()
+func TestMain(m *testing.M) {
+	os.Exit(moto.RunTests(m, moto.Options{Delay: testDelay, Log: os.Stderr}, func(s *moto.Server, network moto.Seeded) { server, seeded = s, network }))
 }
 
 func client() *ec2.Client { return ec2.NewFromConfig(server.Config()) }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -28,26 +27,8 @@ var (
 	seeded moto.Seeded
 )
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) (code int) {
-	ctx := context.Background()
-	var err error
-	if server, err = moto.Start(ctx, moto.Options{Delay: 50 * time.Millisecond, Log: os.Stderr}); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer func() {
-		if err := server.Stop(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-	}()
-	if seeded, err = server.Seed(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return m.Run()
+func TestMain(m *testing.M) {
+	os.Exit(moto.RunTests(m, moto.Options{Delay: 50 * time.Millisecond, Log: os.Stderr}, func(s *moto.Server, network moto.Seeded) { server, seeded = s, network }))
 }
 
 func start(t *testing.T) (*proxy.Proxy, *ec2.Client) {

@@ -12,6 +12,8 @@ VERSION ?= 0.1.0
 COMMIT  ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 DATE    ?= $(shell git log -1 --format=%cI 2>/dev/null || echo unknown)
 IMAGE   ?= ghcr.io/alx-ke/nairobi-mysql-operator:v$(VERSION)
+# What the bundle and dist/ call it: once a release was pushed, its name by digest (name@sha256:...).
+PUBLISHED_IMAGE ?= $(IMAGE)
 # The images beside it, and the version that this one replaces in the catalog; empty for the first.
 BUNDLE_IMAGE    ?= ghcr.io/alx-ke/nairobi-mysql-operator-bundle:v$(VERSION)
 CATALOG_IMAGE   ?= ghcr.io/alx-ke/nairobi-mysql-operator-catalog:latest
@@ -176,7 +178,7 @@ lab-test: deps ## The lab leaves the machine as it was, however it ends (no lab 
 
 .PHONY: bundle
 bundle: generate ## Write bundle/ and bundle.Dockerfile from config/ and the CRDs. REPLACES=x.y.z is the version before.
-	@hack/bundle.sh . "$(VERSION)" "$(IMAGE)" "$(REPLACES)"
+	@hack/bundle.sh . "$(VERSION)" "$(PUBLISHED_IMAGE)" "$(REPLACES)"
 
 .PHONY: bundle-validate
 bundle-validate: ## Validate bundle/ as OperatorHub does. A warning fails it too.
@@ -232,8 +234,8 @@ image: ## Build the image for amd64 and arm64. PUSH=--push publishes it.
 dist: ## Write dist/crds.yaml, dist/install.yaml and dist/install-cert-manager.yaml.
 	@mkdir -p dist
 	@hack/render.sh config/crd > dist/crds.yaml
-	@hack/render.sh config/default "$(IMAGE)" > dist/install.yaml
-	@hack/render.sh config/overlays/with-certmanager "$(IMAGE)" > dist/install-cert-manager.yaml
+	@hack/render.sh config/default "$(PUBLISHED_IMAGE)" > dist/install.yaml
+	@hack/render.sh config/overlays/with-certmanager "$(PUBLISHED_IMAGE)" > dist/install-cert-manager.yaml
 	@ls -l dist
 
 .PHONY: install

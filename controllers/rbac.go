@@ -8,7 +8,7 @@ package controllers
 // EndpointSlices hold the addresses of EC2 instances, never of pods, so endpointslices/restricted is not needed.
 // What is applied must also be allowed to be created. What is deleted with its cluster, the garbage collector deletes.
 // The right to update finalizers is what OwnerReferencesPermissionEnforcement asks for, where it is switched on (OpenShift).
-// A test compares all of this with what the API server was asked for (test/olm, Test08).
+// A test compares all of this with what the API server was asked for (test/olm, Test09).
 //
 // +kubebuilder:rbac:groups=mysql.alx.ke,resources=mysqlclusters,verbs=list;watch;patch
 // +kubebuilder:rbac:groups=mysql.alx.ke,resources=mysqlclusters/status,verbs=patch

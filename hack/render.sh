@@ -19,7 +19,13 @@ fi
 # An overlay of the folder, beside it, because kustomize accepts only relative paths.
 overlay=$(mktemp -d "$(dirname "$folder")/.render.XXXXXX")
 trap 'rm -rf "$overlay"' EXIT
-tag=${image##*:}
+# name@digest or name:tag, where the name may begin with host:port; a name alone is of the tag latest.
+name=${image%%@*} version="newTag: \"latest\""
+if [[ $image == *@* ]]; then
+  version="digest: \"${image#*@}\""
+elif [[ ${image##*/} == *:* ]]; then
+  name=${image%:*} version="newTag: \"${image##*:}\""
+fi
 cat >"$overlay/kustomization.yaml" <<YAML
 apiVersion: kustomize.config.k8s.io/v1beta1
 kind: Kustomization
@@ -27,7 +33,7 @@ resources:
   - ../$(basename "$folder")
 images:
   - name: $placeholder
-    newName: ${image%:"$tag"}
-    newTag: "$tag"
+    newName: $name
+    $version
 YAML
 hack/kubectl.sh kustomize "$overlay"

@@ -5,9 +5,11 @@ package bundle_test
 import (
 	"encoding/base64"
 	"encoding/json"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -125,6 +127,45 @@ func TestLevelIsTheOneOfTheDocument(t *testing.T) {
 	}
 	if claimed := bundle(t).CSV.Annotations["capabilities"]; !strings.Contains(string(text), "today **"+claimed+"**") {
 		t.Errorf("the bundle claims %q, the document does not", claimed)
+	}
+}
+
+// namedTest is a test as the documents name it, after the folder that it is in.
+var namedTest = regexp.MustCompile("`(Test\\w+)`")
+
+// TestNamedTestsExist: a test that a document cites as evidence is one, under that name.
+func TestNamedTestsExist(t *testing.T) {
+	var declared strings.Builder
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		declared.Write(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	documents, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cited := 0
+	for _, document := range append(documents, filepath.Join(root, "README.md")) {
+		text, err := os.ReadFile(document)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, match := range namedTest.FindAllSubmatch(text, -1) {
+			cited++
+			if !strings.Contains(declared.String(), "func "+string(match[1])+"(t *testing.T)") {
+				t.Errorf("%s names %s, which is no test", filepath.Base(document), match[1])
+			}
+		}
+	}
+	if cited == 0 {
+		t.Error("no document names a test")
 	}
 }
 

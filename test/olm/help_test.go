@@ -14,7 +14,13 @@ import (
 	"testing"
 	"time"
 
+	operatorsv2 "github.com/operator-framework/api/pkg/operators/v2"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/olm"
 )
 
 // current reads the shared cluster.
@@ -35,6 +41,16 @@ func sql(t *testing.T, script string) string {
 		t.Fatal(err)
 	}
 	return out
+}
+
+// upgradeable is what a release of the operator tells OLM; nil while it has told nothing.
+func upgradeable(t *testing.T, version string) *metav1.Condition {
+	t.Helper()
+	var condition operatorsv2.OperatorCondition
+	if err := manager.Client.Get(t.Context(), client.ObjectKey{Namespace: subscription.Namespace, Name: olm.CSVName(version)}, &condition); err != nil {
+		t.Fatal(err)
+	}
+	return meta.FindStatusCondition(condition.Spec.Conditions, operatorsv2.Upgradeable)
 }
 
 // waitFor polls until done or fails the test.

@@ -12,10 +12,8 @@ import (
 	"time"
 
 	"github.com/operator-framework/api/pkg/apis/scorecard/v1alpha3"
-	operatorsv2 "github.com/operator-framework/api/pkg/operators/v2"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -144,8 +142,8 @@ func Test05ScorecardWalksAClusterThroughItsLife(t *testing.T) {
 	}
 }
 
-// Test05bAuthorityIsPutBack deletes the Secret that the cluster's identity rests on.
-func Test05bAuthorityIsPutBack(t *testing.T) {
+// Test06AuthorityIsPutBack deletes the Secret that the cluster's identity rests on.
+func Test06AuthorityIsPutBack(t *testing.T) {
 	key := client.ObjectKey{Namespace: orders.Namespace, Name: orders.Name + "-ca"}
 	var before corev1.Secret
 	if err := lab.Client.Get(t.Context(), key, &before); err != nil {
@@ -161,17 +159,9 @@ func Test05bAuthorityIsPutBack(t *testing.T) {
 	})
 }
 
-// Test06UpgradeableIsFalseWhileThePrimaryMoves has the primary moved, and watches what OLM is told.
-func Test06UpgradeableIsFalseWhileThePrimaryMoves(t *testing.T) {
-	key := client.ObjectKey{Namespace: subscription.Namespace, Name: olm.CSVName(first)}
-	upgradeable := func() *metav1.Condition {
-		var condition operatorsv2.OperatorCondition
-		if err := manager.Client.Get(t.Context(), key, &condition); err != nil {
-			t.Fatal(err)
-		}
-		return meta.FindStatusCondition(condition.Spec.Conditions, operatorsv2.Upgradeable)
-	}
-	waitFor(t, "Upgradeable=True", func() bool { c := upgradeable(); return c != nil && c.Status == metav1.ConditionTrue })
+// Test07UpgradeableIsFalseWhileThePrimaryMoves has the primary moved, and watches what OLM is told.
+func Test07UpgradeableIsFalseWhileThePrimaryMoves(t *testing.T) {
+	hasLooked(t, first)
 	to := ""
 	for _, m := range current(t).Status.Members {
 		if m.Name != current(t).Status.Primary {
@@ -184,12 +174,12 @@ func Test06UpgradeableIsFalseWhileThePrimaryMoves(t *testing.T) {
 	}
 	refusals := map[string]int{}
 	deadline := time.Now().Add(changeLimit)
-	for current(t).Status.Primary != to || upgradeable().Status != metav1.ConditionTrue {
-		if c := upgradeable(); c.Status == metav1.ConditionFalse {
+	for current(t).Status.Primary != to || upgradeable(t, first).Status != metav1.ConditionTrue {
+		if c := upgradeable(t, first); c.Status == metav1.ConditionFalse {
 			refusals[c.Reason+": "+c.Message]++
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("the primary is %s, OLM is told %+v", current(t).Status.Primary, upgradeable())
+			t.Fatalf("the primary is %s, OLM is told %+v", current(t).Status.Primary, upgradeable(t, first))
 		}
 		time.Sleep(100 * time.Millisecond)
 	}

@@ -6,7 +6,6 @@ package olm_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -44,8 +43,8 @@ const (
 var (
 	lab     *deploy.Lab
 	manager *olm.OLM
-	// bundles are the folders of the releases' bundles.
-	bundles = map[string]string{}
+	// bundles are the folders of the releases' bundles, images the operator's image in each.
+	bundles, images = map[string]string{}, map[string]string{}
 
 	orders       = client.ObjectKey{Namespace: "shop", Name: "orders"}
 	catalog      = client.ObjectKey{Namespace: olm.Namespace, Name: "nairobi-mysql"}
@@ -85,22 +84,33 @@ func setUp(ctx context.Context, work string) (err error) {
 	if manager, err = olm.Install(ctx, lab); err != nil {
 		return err
 	}
-	// The first release's bundle is the one that is committed.
-	bundles[first] = filepath.Join(lab.Root, "bundle")
-	if bundles[second], err = manager.MakeBundle(ctx, work, second, first); err != nil {
-		return err
-	}
-	if err := addField(bundles[second]); err != nil {
+	if err := makeReleases(ctx, work); err != nil {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	for version, folder := range bundles {
-		group.Go(func() error {
-			return errors.Join(lab.PushOperatorRelease(ctx, version), olm.PushBundle(ctx, olm.BundleImage(version), folder))
-		})
+		group.Go(func() error { return olm.PushBundle(ctx, olm.BundleImage(version), folder) })
 	}
 	group.Go(func() error { return pushCatalogs(ctx, work) })
 	return group.Wait()
+}
+
+// makeReleases makes the two bundles and the images that they name: the first is the one that is committed, which goes by
+// its tag; the second goes by its digest, as a published one does.
+func makeReleases(ctx context.Context, work string) (err error) {
+	var byDigest string
+	if images[first], _, err = lab.PushOperatorRelease(ctx, first); err != nil {
+		return err
+	}
+	if _, byDigest, err = lab.PushOperatorRelease(ctx, second); err != nil {
+		return err
+	}
+	images[second] = byDigest
+	bundles[first] = filepath.Join(lab.Root, "bundle")
+	if bundles[second], err = manager.MakeBundle(ctx, work, second, byDigest, first); err != nil {
+		return err
+	}
+	return addField(bundles[second])
 }
 
 // pushCatalogs pushes the catalog as it is published first, and as it is after the second release.

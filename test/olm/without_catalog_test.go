@@ -3,14 +3,7 @@
 package olm_test
 
 import (
-	"crypto/tls"
-	"net"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
-	"strings"
 	"testing"
-	"time"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
@@ -19,42 +12,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
-	"github.com/alx-ke/nairobi-mysql-operator/test/lab/kube"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/olm"
 )
 
-// tlsRegistry serves the lab's registry over TLS, which operator-sdk insists on, and returns its host and port.
-func tlsRegistry(t *testing.T) string {
-	t.Helper()
-	target, err := url.Parse("http://" + kube.Registry)
-	if err != nil {
-		t.Fatal(err)
-	}
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", kube.HostAddress+":0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := httptest.NewUnstartedServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
-		r.SetURL(target)
-		r.SetXForwarded()
-	}})
-	server.Listener.Close()
-	server.Listener, server.TLS = listener, &tls.Config{MinVersion: tls.VersionTLS12}
-	server.Config.ReadHeaderTimeout = 10 * time.Second
-	server.StartTLS()
-	t.Cleanup(server.Close)
-	return listener.Addr().String()
-}
-
-// Test10OperatorSDKInstallsAndUpgrades does the same by operator-sdk's own commands, with a cluster of one member.
-func Test10OperatorSDKInstallsAndUpgrades(t *testing.T) {
-	registry := tlsRegistry(t)
-	image := func(version string) string { return registry + strings.TrimPrefix(olm.BundleImage(version), "ghcr.io") }
+// Test12OperatorSDKInstallsAndUpgrades does the same by operator-sdk's own commands, with a cluster of one member.
+func Test12OperatorSDKInstallsAndUpgrades(t *testing.T) {
+	internet(t)
 	if err := manager.Client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: subscription.Namespace}}); err != nil {
 		t.Fatal(err)
 	}
-	flags := []string{"--namespace=" + subscription.Namespace, "--skip-tls-verify", "--timeout=5m", "--security-context-config=restricted"}
-	out, err := manager.SDK(t.Context(), t.TempDir(), append([]string{"run", "bundle", image(first), "--install-mode=AllNamespaces"}, flags...)...)
+	flags := []string{"--namespace=" + subscription.Namespace, "--timeout=5m", "--security-context-config=restricted"}
+	out, err := manager.SDK(t.Context(), t.TempDir(), append([]string{"run", "bundle", olm.BundleImage(first), "--install-mode=AllNamespaces"}, flags...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,13 +45,14 @@ func Test10OperatorSDKInstallsAndUpgrades(t *testing.T) {
 		t.Fatal(err)
 	}
 	before, w := stand(t, orders), watch(t, orders)
-	out, err = manager.SDK(t.Context(), t.TempDir(), append([]string{"run", "bundle-upgrade", image(second)}, flags...)...)
+	out, err = manager.SDK(t.Context(), t.TempDir(), append([]string{"run", "bundle-upgrade", olm.BundleImage(second)}, flags...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Log(out)
-	adopted(t, second)
+	hasLooked(t, second)
 	w.end(t)
+	adopted(t, second)
 	before.same(t, stand(t, orders))
 	if err := lab.Delete(t.Context(), orders, changeLimit); err != nil {
 		t.Fatal(err)
@@ -92,9 +61,7 @@ func Test10OperatorSDKInstallsAndUpgrades(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Log(out)
-	if _, err := lab.Kubectl(t.Context(), "", "delete", "namespace", subscription.Namespace, "--timeout=2m"); err != nil {
-		t.Fatal(err)
-	}
+	kubectl(t, ofOLM...)
 	nothingIsLeft(t)
 }
 
@@ -105,9 +72,9 @@ func configure(t *testing.T) {
 	if err := manager.Client.List(t.Context(), &subscriptions, client.InNamespace(subscription.Namespace)); err != nil || len(subscriptions.Items) != 1 {
 		t.Fatalf("%d Subscriptions, %v", len(subscriptions.Items), err)
 	}
-	one := &subscriptions.Items[0]
+	one := subscriptions.Items[0].DeepCopy()
 	one.Spec.Config = &operatorsv1alpha1.SubscriptionConfig{Env: labEnv()}
-	if err := manager.Client.Update(t.Context(), one); err != nil {
+	if err := manager.Client.Patch(t.Context(), one, client.MergeFrom(&subscriptions.Items[0])); err != nil {
 		t.Fatal(err)
 	}
 	waitFor(t, "OLM to roll the configuration out", func() bool {

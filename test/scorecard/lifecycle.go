@@ -24,6 +24,8 @@ const (
 	// readyLimit and deletionLimit are generous: EC2 takes minutes, the final snapshot as long as the data is large.
 	readyLimit    = 20 * time.Minute
 	deletionLimit = 20 * time.Minute
+	// leavePatience bounds what is asked for after the test was told to end; its pod has 30 s then.
+	leavePatience = 20 * time.Second
 )
 
 // order is the way of a new cluster. A phase may be passed too quickly to be seen, but never walked back to.
@@ -44,19 +46,29 @@ func clusterLivesAndLeaves(ctx context.Context, s *scene) (wrong []string, err e
 		wrong = append(wrong, waitErr.Error())
 	}
 	wrong = append(wrong, outOfOrder(seen)...)
-
-	patch := []byte(`{"spec":{"deletionProtection":false}}`)
-	if err := s.client.Patch(ctx, cluster, client.RawPatch(client.Merge.Type(), patch)); err != nil {
-		return wrong, fmt.Errorf("lift the protection; the cluster %s is left behind: %w", cluster.Name, err)
-	}
-	if err := s.client.Delete(ctx, cluster); err != nil {
-		return wrong, fmt.Errorf("delete the cluster; %s is left behind: %w", cluster.Name, err)
+	if err := s.leave(ctx, cluster); err != nil {
+		return wrong, err
 	}
 	if err := s.waitGone(ctx, cluster, deletionLimit); err != nil {
 		return wrong, err
 	}
 	left, err := s.residue(ctx, cluster.Name)
 	return append(wrong, left...), err
+}
+
+// leave has the operator take the cluster away, also when the test itself is told to end: a cluster that stays behind costs
+// money, and keeps its namespace from being deleted.
+func (s *scene) leave(ctx context.Context, cluster *v1alpha1.MySQLCluster) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leavePatience)
+	defer cancel()
+	patch := []byte(`{"spec":{"deletionProtection":false}}`)
+	if err := s.client.Patch(ctx, cluster, client.RawPatch(client.Merge.Type(), patch)); err != nil {
+		return fmt.Errorf("lift the protection; the cluster %s is left behind: %w", cluster.Name, err)
+	}
+	if err := s.client.Delete(ctx, cluster); err != nil {
+		return fmt.Errorf("delete the cluster; %s is left behind: %w", cluster.Name, err)
+	}
+	return nil
 }
 
 func (s *scene) wantedCluster(ctx context.Context) (*v1alpha1.MySQLCluster, error) {

@@ -41,13 +41,19 @@ func (l *Lab) PushOperatorImage(ctx context.Context) (string, error) {
 	return ref, kube.PushImage(ctx, ref, made)
 }
 
-// PushOperatorRelease does the same under the name that the manifests of a release say, for example for version 0.2.0.
-func (l *Lab) PushOperatorRelease(ctx context.Context, version string) error {
+// PushOperatorRelease does the same under the name of a release, for example of version 0.2.0, and returns both names that
+// manifests may have for it: the one by its tag and the one by its digest.
+func (l *Lab) PushOperatorRelease(ctx context.Context, version string) (byTag, byDigest string, err error) {
 	made, err := l.buildOperatorImage(ctx, version)
 	if err != nil {
-		return err
+		return "", "", err
 	}
-	return kube.PushImage(ctx, imageName+":v"+version, made)
+	digest, err := made.Digest()
+	if err != nil {
+		return "", "", fmt.Errorf("make the operator's image: %w", err)
+	}
+	byTag = imageName + ":v" + version
+	return byTag, imageName + "@" + digest.String(), kube.PushImage(ctx, byTag, made)
 }
 
 func (l *Lab) buildOperatorImage(ctx context.Context, version string) (v1.Image, error) {

@@ -25,9 +25,9 @@ func BundleImage(version string) string {
 // CSVName is the name of a release's ClusterServiceVersion.
 func CSVName(version string) string { return Package + ".v" + version }
 
-// MakeBundle writes the bundle of a release below folder, as `make bundle` does, and returns the bundle's own folder.
-func (o *OLM) MakeBundle(ctx context.Context, folder, version, replaces string) (string, error) {
-	image := "ghcr.io/alx-ke/nairobi-mysql-operator:v" + version
+// MakeBundle writes the bundle of a release below folder, as `make bundle` does with the operator's image given, and returns
+// the bundle's own folder.
+func (o *OLM) MakeBundle(ctx context.Context, folder, version, image, replaces string) (string, error) {
 	if _, err := o.script(ctx, "bundle.sh", folder, version, image, replaces); err != nil {
 		return "", fmt.Errorf("make the bundle of %s: %w", version, err)
 	}

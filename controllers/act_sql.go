@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
@@ -73,6 +74,8 @@ func (r *MySQLClusterReconciler) takeInSQL(ctx context.Context, s *scope, action
 		err = r.applySettings(ctx, s, m, a)
 	case topology.Restart:
 		err = r.restart(ctx, s, m, a)
+	case topology.SetMaxConnections:
+		err = m.PinSettings(ctx, map[string]string{"max_connections": strconv.Itoa(a.Limit)})
 	case topology.PurgeBinaryLogs:
 		err = r.purgeBinaryLogs(ctx, s, m)
 	case topology.EnsureDatabase:
@@ -274,8 +277,15 @@ func (r *MySQLClusterReconciler) applySettings(ctx context.Context, s *scope, m 
 }
 
 func (r *MySQLClusterReconciler) ensureDatabase(ctx context.Context, s *scope, m *mysql.Member) error {
-	if _, err := m.EnsureDatabase(ctx, s.cluster.Spec.Database.Name, s.cluster.Spec.Database.OwnerName(), s.password); err != nil {
+	d := s.cluster.Spec.Database
+	outcome, err := m.EnsureDatabase(ctx, mysql.Database{Name: d.Name, Owner: d.OwnerName(), Password: s.password, Retain: d.PasswordRetention()})
+	if err != nil {
 		return err
 	}
-	return r.saveRecords(ctx, s, func(records *topology.Records) { records.Database = databaseKey(s) })
+	return r.saveRecords(ctx, s, func(records *topology.Records) {
+		records.Database, records.PasswordUntil = databaseKey(s), 0
+		if outcome.Retained > 0 {
+			records.PasswordUntil = r.Clock.Now().Add(outcome.Retained).Unix() + 1
+		}
+	})
 }

@@ -3,6 +3,7 @@ package controllers
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -68,6 +69,8 @@ func announced(a topology.Action) (reason string, ok bool) {
 		return "PinSettings", true
 	case topology.ApplySettings:
 		return "ApplySettings", true
+	case topology.SetMaxConnections:
+		return "SetMaxConnections", true
 	case topology.Restart:
 		return "Restart", true
 	case topology.EnsureDatabase:
@@ -98,7 +101,27 @@ func (r *MySQLClusterReconciler) announceChanges(s *scope, before *v1alpha1.MySQ
 	if was.Primary != is.Primary && is.Primary != "" {
 		r.Events.Eventf(s.cluster, nil, corev1.EventTypeNormal, "Primary", actionObserve, "The primary is %s", is.Primary)
 	}
+	r.announceRollout(s, was)
 	r.announceCondition(s, was, v1alpha1.ConditionDegraded)
+}
+
+// announceRollout tells that a change which goes from member to member began, and that it is done.
+func (r *MySQLClusterReconciler) announceRollout(s *scope, was v1alpha1.MySQLClusterStatus) {
+	before, now := was.Rollout, s.cluster.Status.Rollout
+	begun := func(st *v1alpha1.RolloutStatus) bool { return st != nil && st.Since != nil }
+	switch {
+	case s.deleting():
+	case begun(now) && !begun(before):
+		members := now.Next
+		if now.Current != "" {
+			members = append([]string{now.Current}, members...)
+		}
+		r.Events.Eventf(s.cluster, nil, corev1.EventTypeNormal, v1alpha1.ReasonRolling, actionAct, "Changing %d members, one after the other: %s", now.Total, strings.Join(members, ", "))
+	case begun(before) && now == nil:
+		took := r.Clock.Since(before.Since.Time).Round(time.Second)
+		r.Metrics.rolled(took)
+		r.Events.Eventf(s.cluster, nil, corev1.EventTypeNormal, v1alpha1.ReasonRollingDone, actionObserve, "All members are as the spec wants them, after %s", took)
+	}
 }
 
 // announceCondition tells of a problem once, when its condition turns or its reason changes.

@@ -1,7 +1,9 @@
 package controllers
 
 import (
+	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,15 +21,28 @@ type Metrics struct {
 	members    *prometheus.GaugeVec
 	lag        *prometheus.GaugeVec
 	promotion  *prometheus.HistogramVec
+	rollout    prometheus.Histogram
+	disk       *prometheus.GaugeVec
+
+	mu sync.Mutex
+	// known are the members of each cluster that have gauges.
+	known map[types.NamespacedName][]string
 }
 
 var (
 	clusterPhases = []v1alpha1.Phase{v1alpha1.PhaseProvisioning, v1alpha1.PhaseEC2Ready, v1alpha1.PhaseReplicating, v1alpha1.PhaseReady, v1alpha1.PhaseHibernated, v1alpha1.PhaseDeleting}
 )
 
+// The kinds of mysqlcluster_data_volume_bytes.
+const (
+	diskSize = "size"
+	diskFree = "free"
+)
+
 // NewMetrics makes and registers them.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
 	m := &Metrics{
+		known: map[types.NamespacedName][]string{},
 		reconciles: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "mysqlcluster_reconciles_total", Help: "Reconciles, by whether they ended with an error.",
 		}, []string{"error"}),
@@ -49,7 +64,14 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		Name: "mysqlcluster_promotion_duration_seconds", Help: "How long the steps of a failover or switchover took, from the last write of the probe that succeeded.",
 		Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120},
 	}, []string{"kind", "step"})
-	registry.MustRegister(m.reconciles, m.duration, m.phase, m.members, m.lag, m.promotion)
+	m.rollout = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "mysqlcluster_rollout_duration_seconds", Help: "How long a change of the spec took that goes from member to member, from the first member's turn to the end of the last one's.",
+		Buckets: []float64{10, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 43200, 86400},
+	})
+	m.disk = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "mysqlcluster_data_volume_bytes", Help: "The file system of a member's data volume, as its machine reports it: its size, and what is free.",
+	}, []string{"namespace", "cluster", "member", "kind"})
+	registry.MustRegister(m.reconciles, m.duration, m.phase, m.members, m.lag, m.promotion, m.rollout, m.disk)
 	return m
 }
 
@@ -62,8 +84,11 @@ func (m *Metrics) promoted(kind, step string, took time.Duration) {
 	m.promotion.WithLabelValues(kind, step).Observe(max(took, 0).Seconds())
 }
 
+func (m *Metrics) rolled(took time.Duration) { m.rollout.Observe(max(took, 0).Seconds()) }
+
 // observe sets a cluster's gauges.
 func (m *Metrics) observe(c *v1alpha1.MySQLCluster, plan topology.Plan) {
+	m.forgetMembers(c, plan)
 	count := map[v1alpha1.Phase]float64{}
 	for _, v := range plan.Members {
 		count[v.Phase]++
@@ -71,6 +96,12 @@ func (m *Metrics) observe(c *v1alpha1.MySQLCluster, plan topology.Plan) {
 			m.lag.WithLabelValues(c.Namespace, c.Name, v.Name).Set(v.Lag.Seconds())
 		} else {
 			m.lag.DeleteLabelValues(c.Namespace, c.Name, v.Name)
+		}
+		if v.Disk != nil {
+			m.disk.WithLabelValues(c.Namespace, c.Name, v.Name, diskSize).Set(float64(v.Disk.SizeBytes))
+			m.disk.WithLabelValues(c.Namespace, c.Name, v.Name, diskFree).Set(float64(v.Disk.FreeBytes))
+		} else {
+			m.forgetDisk(c.Namespace, c.Name, v.Name)
 		}
 	}
 	for _, phase := range clusterPhases {
@@ -83,10 +114,39 @@ func (m *Metrics) observe(c *v1alpha1.MySQLCluster, plan topology.Plan) {
 	}
 }
 
+// forgetMembers drops the gauges of members that were there the last time and no longer are.
+func (m *Metrics) forgetMembers(c *v1alpha1.MySQLCluster, plan topology.Plan) {
+	var names []string
+	for _, v := range plan.Members {
+		names = append(names, v.Name)
+	}
+	key := types.NamespacedName{Namespace: c.Namespace, Name: c.Name}
+	m.mu.Lock()
+	before := m.known[key]
+	m.known[key] = names
+	m.mu.Unlock()
+	for _, name := range before {
+		if !slices.Contains(names, name) {
+			m.lag.DeleteLabelValues(c.Namespace, c.Name, name)
+			m.forgetDisk(c.Namespace, c.Name, name)
+		}
+	}
+}
+
+func (m *Metrics) forgetDisk(namespace, cluster, member string) {
+	for _, kind := range []string{diskSize, diskFree} {
+		m.disk.DeleteLabelValues(namespace, cluster, member, kind)
+	}
+}
+
 // forget drops the gauges of a cluster that no longer exists.
 func (m *Metrics) forget(name types.NamespacedName) {
 	labels := prometheus.Labels{"namespace": name.Namespace, "cluster": name.Name}
 	m.phase.DeletePartialMatch(labels)
 	m.members.DeletePartialMatch(labels)
 	m.lag.DeletePartialMatch(labels)
+	m.disk.DeletePartialMatch(labels)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.known, name)
 }

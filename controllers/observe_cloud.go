@@ -41,7 +41,7 @@ func (r *MySQLClusterReconciler) observeCloud(ctx context.Context, s *scope) err
 	s.observed = topology.Observed{
 		Now: r.Clock.Now(), Members: map[string]*topology.Member{}, InService: map[string]bool{}, Records: s.records,
 	}
-	s.readRestart()
+	s.readRequests()
 	r.watch(s)
 	switch {
 	case s.neverBegun():

@@ -62,7 +62,7 @@ func (r *MySQLClusterReconciler) observeSQL(ctx context.Context, s *scope) error
 		}
 		r.trackSilence(ctx, s, m, sg.started)
 	}
-	s.observed.DatabaseReady = s.records.Database == databaseKey(s) || s.leaving // its password cannot be kept any more
+	s.observed.DatabaseReady = s.databaseReady(r.Clock.Now()) || s.leaving // its password cannot be kept any more
 	return nil
 }
 
@@ -167,8 +167,20 @@ func databaseKey(s *scope) string {
 	if s.cluster.Spec.Database == nil {
 		return ""
 	}
-	sum := sha256.Sum256([]byte(strings.Join([]string{s.cluster.Spec.Database.Name, s.cluster.Spec.Database.OwnerName(), s.password}, "\x00")))
+	d := s.cluster.Spec.Database
+	words := []string{d.Name, d.OwnerName(), s.password}
+	if kept := d.PasswordRetention(); kept != v1alpha1.DefaultPasswordRetention {
+		words = append(words, kept.String())
+	}
+	sum := sha256.Sum256([]byte(strings.Join(words, "\x00")))
 	return hex.EncodeToString(sum[:16])
+}
+
+// databaseReady says whether the application database is as it was wanted last, and no password of before has outlived its
+// time.
+func (s *scope) databaseReady(now time.Time) bool {
+	until := s.records.PasswordUntil
+	return s.records.Database == databaseKey(s) && (until == 0 || now.Before(time.Unix(until, 0)))
 }
 
 // sqlOf translates what the SQL plane saw into the brain's words.
@@ -198,7 +210,7 @@ func sqlOf(o mysql.Observation) topology.SQL {
 		sql.Replication = &topology.Replication{
 			SourceHost: rep.SourceHost, IOState: rep.IOState, SQLRunning: rep.SQLRunning,
 			Retrieved: parse("Retrieved_Gtid_Set", rep.Retrieved), Error: firstNonEmpty(rep.LastSQLError, rep.LastIOError),
-			SourceSilence: rep.SourceSilence,
+			SourceSilence: rep.SourceSilence, SourceIsFull: rep.SourceIsFull,
 		}
 		if rep.LagSeconds != nil {
 			sql.Replication.LagKnown = true
@@ -212,6 +224,7 @@ func sqlOf(o mysql.Observation) topology.SQL {
 		sql.Disk = &topology.Disk{SizeBytes: o.Disk.SizeBytes, FreeBytes: o.Disk.FreeBytes}
 	}
 	sql.ClockSkew = o.ClockSkew
+	sql.Connections, sql.MaxConnections = o.Connections, o.MaxConnections
 	sql.PendingCommits, sql.Answered = o.PendingCommits, o.AnsweredCommits
 	if len(bad) > 0 {
 		// A position that cannot be read must never pass for an empty one.
@@ -255,6 +268,7 @@ func (r *MySQLClusterReconciler) judgeSettings(s *scope, m *topology.Member, o m
 	if due := s.records.Members[m.Name].RestartDue; due != 0 {
 		m.SQL.RestartPending = o.StartedAt.Unix() < due
 	}
+	m.SQL.CertificateIssuedAt = pki.IssuedAt(o.CertNotBefore)
 	m.SQL.CertificateRenewalDue = o.CertNotAfter.Sub(r.Clock.Now()) < pki.MemberRenewalWindow
 }
 

@@ -12,19 +12,24 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
-// readRestart reads since when a person wants every mysqld to have been restarted.
-func (s *scope) readRestart() {
-	text := s.cluster.Annotations[v1alpha1.AnnotationRestartedAt]
+// readRequests reads since when a person wants every mysqld to have been restarted, and every certificate to be signed.
+func (s *scope) readRequests() {
+	s.desired.RestartedAt = s.requestedAt(v1alpha1.AnnotationRestartedAt)
+	s.desired.CertificatesRenewedAt = s.requestedAt(v1alpha1.AnnotationCertificatesRenewedAt)
+}
+
+// requestedAt reads an annotation that names a time; zero when there is none, or none that can be read.
+func (s *scope) requestedAt(annotation string) time.Time {
+	text := s.cluster.Annotations[annotation]
 	if text == "" {
-		return
+		return time.Time{}
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
 		s.unmet = append(s.unmet, topology.Finding{Reason: v1alpha1.ReasonInvalidSpec,
-			Message: fmt.Sprintf("the annotation %s is %q, which is no time as in RFC 3339: write it like 2006-01-02T15:04:05Z", v1alpha1.AnnotationRestartedAt, shorten(text))})
-		return
+			Message: fmt.Sprintf("the annotation %s is %q, which is no time as in RFC 3339: write it like 2006-01-02T15:04:05Z", annotation, shorten(text))})
 	}
-	s.desired.RestartedAt = at
+	return at
 }
 
 // answer takes the switchover annotation off once the member that it names is primary, or never can be.

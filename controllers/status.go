@@ -103,12 +103,28 @@ func (r *MySQLClusterReconciler) project(s *scope, failure *problem) {
 	}
 }
 
+// rolloutStatus tells how far a change has got, nil when none is under way.
+func rolloutStatus(rollout topology.Rollout) *v1alpha1.RolloutStatus {
+	if rollout.Total() == 0 {
+		return nil
+	}
+	st := &v1alpha1.RolloutStatus{
+		Done: int32(len(rollout.Done)), Total: int32(rollout.Total()), Current: rollout.Current, Step: shorten(rollout.Step), Next: rollout.Next,
+	}
+	if rollout.Since != 0 {
+		since := metav1.Unix(rollout.Since, 0)
+		st.Since = &since
+	}
+	return st
+}
+
 func projectMembers(s *scope, st *v1alpha1.MySQLClusterStatus) {
 	p := s.plan
 	st.Phase, st.Primary = p.Phase, p.Primary
 	if s.promotion != nil {
 		st.LastPromotion = s.promotion
 	}
+	st.Rollout = rolloutStatus(p.Rollout)
 	st.QuarantineSnapshots = int32(p.Quarantined)
 	st.Members, st.Replicas, st.ReadyReplicas, st.Version, st.Lag = nil, 0, 0, "", ""
 	worst := -1

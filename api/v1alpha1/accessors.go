@@ -8,13 +8,14 @@ import (
 // What a field means when it is not set: the defaults of the CRD, for objects that no API server has filled in.
 // A test holds the two together.
 const (
-	DefaultReplicas       int32          = 3
-	DefaultStorageGiB     int32          = 20
-	DefaultVolumeType     VolumeType     = VolumeTypeGP3
-	DefaultDeletionPolicy DeletionPolicy = DeletionPolicySnapshot
-	DefaultDurability     Durability     = DurabilityLossless
-	DefaultMaxLag                        = 30 * time.Second
-	DefaultDatabaseOwner                 = "app"
+	DefaultReplicas          int32          = 3
+	DefaultStorageGiB        int32          = 20
+	DefaultVolumeType        VolumeType     = VolumeTypeGP3
+	DefaultDeletionPolicy    DeletionPolicy = DeletionPolicySnapshot
+	DefaultDurability        Durability     = DurabilityLossless
+	DefaultMaxLag                           = 30 * time.Second
+	DefaultDatabaseOwner                    = "app"
+	DefaultPasswordRetention                = 24 * time.Hour
 )
 
 const bytesPerGiB = 1 << 30
@@ -80,6 +81,14 @@ func (d *DatabaseSpec) OwnerName() string {
 		return DefaultDatabaseOwner
 	}
 	return d.Owner
+}
+
+// PasswordRetention is how long the owner's password of before still logs in.
+func (d *DatabaseSpec) PasswordRetention() time.Duration {
+	if d == nil || d.RetainPassword == nil {
+		return DefaultPasswordRetention
+	}
+	return d.RetainPassword.Duration
 }
 
 // ReplicaCount is the number of members wanted.

@@ -27,6 +27,9 @@ const (
 	// AnnotationRestartedAt asks for a restart of every mysqld that started before the time that it names (RFC 3339), one
 	// after the other, the primary last and after a switchover.
 	AnnotationRestartedAt = Prefix + "restartedAt"
+	// AnnotationCertificatesRenewedAt asks for a new certificate in place of every member's that was signed before the time that
+	// it names (RFC 3339). It is put into use without a restart.
+	AnnotationCertificatesRenewedAt = Prefix + "certificatesRenewedAt"
 )
 
 // Labels of the Kubernetes objects that the operator creates.
@@ -178,8 +181,12 @@ const (
 	ReasonCALost = "CertificateAuthorityLost"
 	// ReasonVolumeModificationLimited: EC2 does not modify a volume again so soon after its last modifications.
 	ReasonVolumeModificationLimited = "VolumeModificationLimited"
+	// ReasonTooManyConnections: a server is full and refuses its replicas.
+	ReasonTooManyConnections = "TooManyConnections"
 	// ReasonRolling: members are being replaced or taken away, one at a time, because the spec was changed.
 	ReasonRolling = "RollingChange"
+	// ReasonRollingDone, of an event: all of them are as the spec wants them.
+	ReasonRollingDone = "RollingChangeDone"
 	// ReasonCAInvalid: the Secret with the certificate authority does not hold one.
 	ReasonCAInvalid = "CertificateAuthorityInvalid"
 )

@@ -92,6 +92,18 @@ func specRows() []row {
 		wrong("the operator as owner", "is an account that MySQL or the operator uses itself", set("database.name", "a"), set("database.owner", "nairobi_operator")),
 		wrong("an owner with a host", saysPattern, set("database.name", "a"), set("database.owner", "app@'%'")),
 		wrong("too long an owner", "Too long: may not be more than 32 bytes", set("database.name", "a"), set("database.owner", strings.Repeat("a", 33))),
+		fine("old passwords stop at once", set("database.name", "a"), set("database.retainPassword", "0s")),
+		wrong("old passwords for years", "must be a duration from 0s to 720h", set("database.name", "a"), set("database.retainPassword", "8760h")),
+		wrong("old passwords for days in words", "must be a duration from 0s to 720h", set("database.name", "a"), set("database.retainPassword", "2d")),
+
+		fine("a change with pauses", set("upgrade.soak", "24h"), set("upgrade.paused", true)),
+		wrong("too long a soak", "must be a duration from 0s to 24h", set("upgrade.soak", "25h")),
+		wrong("a negative soak", "must be a duration from 0s to 24h", set("upgrade.soak", "-1m")),
+		fine("a maintenance window", set("maintenanceWindow.schedule", "0 3 * * SUN"), set("maintenanceWindow.duration", "2h"), set("maintenanceWindow.timeZone", "Africa/Nairobi")),
+		wrong("a window without an end", "spec.maintenanceWindow.duration: Required value", set("maintenanceWindow.schedule", "@daily")),
+		wrong("a window in words", "must be five fields of cron", set("maintenanceWindow.schedule", "at night"), set("maintenanceWindow.duration", "2h")),
+		wrong("a window with seconds", "must be five fields of cron", set("maintenanceWindow.schedule", "0 0 3 * * SUN"), set("maintenanceWindow.duration", "2h")),
+		wrong("a window of a minute", "must be a duration from 10m to 168h", set("maintenanceWindow.schedule", "@daily"), set("maintenanceWindow.duration", "1m")),
 		wrong("protection in words", "must be of type boolean", set("deletionProtection", "no")),
 	}
 }

@@ -182,6 +182,15 @@ type DatabaseSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self != 'root' && self != 'mysql' && !self.startsWith('nairobi_')",message="is an account that MySQL or the operator uses itself (root, mysql, nairobi_…): choose another"
 	// +optional
 	Owner string `json:"owner,omitempty"`
+
+	// RetainPassword is how long the owner's password of before still logs in after the one in Secret <name>-app was changed,
+	// so that clients have time to read it again; from 0s (it stops at once, and so does one that is retained already) to
+	// 720h, 24h unless set. Only the one before is retained.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=20
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,6}([.][0-9]{1,3})?(ms|s|m|h))+$') && duration(self) <= duration('720h')",message="must be a duration from 0s to 720h; for example 24h"
+	// +optional
+	RetainPassword *metav1.Duration `json:"retainPassword,omitempty"`
 }
 
 // +kubebuilder:object:root=true

@@ -60,6 +60,10 @@ type MySQLClusterStatus struct {
 	// +optional
 	Voters *VotersStatus `json:"voters,omitempty"`
 
+	// Rollout says how far a change of the spec that goes from member to member has got; empty when none is under way.
+	// +optional
+	Rollout *RolloutStatus `json:"rollout,omitempty"`
+
 	// LastPromotion is how a member became primary last in place of another. Failed members and their times are in events.
 	// +optional
 	LastPromotion *PromotionStatus `json:"lastPromotion,omitempty"`
@@ -75,6 +79,32 @@ type MySQLClusterStatus struct {
 	// +listType=map
 	// +listMapKey=name
 	Members []MemberStatus `json:"members,omitempty"`
+}
+
+// RolloutStatus says how far a change that goes from member to member has got: new machines, another version, members that
+// leave. Restarts of mysqld are told in condition Progressing.
+type RolloutStatus struct {
+	// Done is how many members were changed.
+	Done int32 `json:"done"`
+	// Total is how many members the change is about.
+	Total int32 `json:"total"`
+	// Current is the member whose turn it is, empty between two turns.
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	Current string `json:"current,omitempty"`
+	// Step is what the current member waits for, or what holds back the next.
+	// +kubebuilder:validation:MaxLength=1024
+	// +optional
+	Step string `json:"step,omitempty"`
+	// Next are the members that wait for their turn, in their order. The primary comes last, after it has handed over.
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=253
+	// +optional
+	// +listType=atomic
+	Next []string `json:"next,omitempty"`
+	// Since is when the first member's turn began; empty before.
+	// +optional
+	Since *metav1.Time `json:"since,omitempty"`
 }
 
 // PromotionStatus is how a member became primary. Durations are in seconds, to the millisecond.

@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"database/sql"
@@ -8,9 +9,12 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	driver "github.com/go-sql-driver/mysql"
+	"github.com/pingcap/tidb/pkg/parser/auth"
+	parsermysql "github.com/pingcap/tidb/pkg/parser/mysql"
 )
 
 // loginProof remembers that a login with a password succeeded while the server held a given hash of it, so that a steady
@@ -25,26 +29,44 @@ const databasePrivileges = `Select_priv = 'Y' AND Insert_priv = 'Y' AND Update_p
 
 var reservedDatabases = []string{"mysql", "sys", "information_schema", "performance_schema", "nairobi_mysql"}
 
+// Database is an application's database with the account that owns it.
+type Database struct {
+	Name, Owner, Password string
+	// Retain is how long the owner's password of before logs in as well after it was changed; 0 for not at all.
+	Retain time.Duration
+}
+
+// DatabaseOutcome is what EnsureDatabase did.
+type DatabaseOutcome struct {
+	// Changed is true when anything was written.
+	Changed bool
+	// Retained is for how long the owner's password of before still logs in; 0 when it does not. EnsureDatabase has to be
+	// called again by then.
+	Retained time.Duration
+}
+
 // EnsureDatabase makes the database, its owner with that password, and the owner's privileges on it, each only when it is
-// not there as wanted. A password that does not log in is replaced. changed says whether anything was written.
+// not there as wanted. A password that does not log in is replaced; the one before is retained as the account's second
+// password, and discarded when it was retained long enough.
 // It runs on the primary; ErrCommitsPending says that what it wrote waits for acknowledgements.
-func (m *Member) EnsureDatabase(ctx context.Context, database, user, password string) (changed bool, err error) {
-	defer func() { err = redact(err, password) }()
-	defer m.annotate(&err, "set up database "+database)
-	if err := checkOwner(database, user, password); err != nil {
-		return false, err
+func (m *Member) EnsureDatabase(ctx context.Context, d Database) (outcome DatabaseOutcome, err error) {
+	defer func() { err = redact(err, d.Password) }()
+	defer m.annotate(&err, "set up database "+d.Name)
+	if err := checkOwner(d.Name, d.Owner, d.Password); err != nil {
+		return outcome, err
 	}
 	var missing ownership
 	if err := m.control(ctx, func(s *session) (err error) {
-		missing, err = m.missing(ctx, s, database, user, password)
+		missing, outcome.Retained, err = m.missing(ctx, s, d)
 		return err
 	}); err != nil || missing == (ownership{}) {
-		return false, err
+		return outcome, err
 	}
-	err = m.transact(ctx, func(s *session) error {
-		return missing.make(ctx, s, database, user, password)
-	})
-	return true, err
+	outcome.Changed = true
+	if missing.password {
+		outcome.Retained = d.Retain
+	}
+	return outcome, m.transact(ctx, func(s *session) error { return missing.make(ctx, s, d) })
 }
 
 func checkOwner(database, user, password string) error {
@@ -63,31 +85,39 @@ func checkOwner(database, user, password string) error {
 	return nil
 }
 
-// ownership says what of a database and its owner is missing.
+// ownership says what of a database and its owner is missing, and whether a second password has outlived its time.
 type ownership struct {
-	database, user, password, grants bool
+	database, user, password, grants, second bool
 }
 
-// missing compares the server with what is wanted.
-func (m *Member) missing(ctx context.Context, s *session, database, user, password string) (ownership, error) {
-	var hasDatabase, hasGrants bool
+// missing compares the server with what is wanted. retained is for how long a second password still counts.
+func (m *Member) missing(ctx context.Context, s *session, d Database) (missing ownership, retained time.Duration, err error) {
+	var hasDatabase, hasGrants, hasSecond bool
 	var hash []byte
-	err := s.row(ctx, `SELECT EXISTS(SELECT 1 FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = ?),
+	var age sql.NullInt64 // of the password, by the server's clock
+	err = s.row(ctx, `SELECT EXISTS(SELECT 1 FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = ?),
 		(SELECT authentication_string FROM mysql.user WHERE User = ? AND Host = '%'),
+		(SELECT TIMESTAMPDIFF(SECOND, password_last_changed, NOW()) FROM mysql.user WHERE User = ? AND Host = '%'),
+		EXISTS(SELECT 1 FROM mysql.user WHERE User = ? AND Host = '%' AND JSON_CONTAINS_PATH(User_attributes, 'one', '$.additional_password')),
 		EXISTS(SELECT 1 FROM mysql.db WHERE User = ? AND Host = '%' AND Db = ? AND `+databasePrivileges+`)`,
-		[]any{database, user, user, databasePattern(database)}, &hasDatabase, &hash, &hasGrants)
+		[]any{d.Name, d.Owner, d.Owner, d.Owner, d.Owner, databasePattern(d.Name)}, &hasDatabase, &hash, &age, &hasSecond, &hasGrants)
 	if err != nil {
-		return ownership{}, err
+		return ownership{}, 0, err
 	}
-	missing := ownership{database: !hasDatabase, user: hash == nil, grants: !hasGrants}
+	missing = ownership{database: !hasDatabase, user: hash == nil, grants: !hasGrants}
 	if !missing.user {
-		fits, err := m.passwordFits(ctx, hash, user, password)
+		fits, err := m.passwordFits(ctx, hash, d.Owner, d.Password)
 		if err != nil {
-			return ownership{}, err
+			return ownership{}, 0, err
 		}
-		missing.password = !fits
+		// A second password logs in as well, and will not for long.
+		missing.password = !fits || hasSecond && !isCurrent(hash, d.Password)
 	}
-	return missing, nil
+	if hasSecond {
+		retained = max(d.Retain-time.Duration(max(age.Int64, 0))*time.Second, 0)
+		missing.second = retained == 0
+	}
+	return missing, retained, nil
 }
 
 // passwordFits says whether the user can log in with the password. The answer "yes" is kept as long as the server's hash
@@ -112,6 +142,16 @@ func (m *Member) passwordFits(ctx context.Context, hash []byte, user, password s
 	default:
 		return false, fmt.Errorf("try the password of %s: %w", user, err)
 	}
+}
+
+// isCurrent says whether a password is the one that an account's authentication string was made of, and not its second one.
+// Of a plug-in other than caching_sha2_password, MySQL's own, nobody can tell: no.
+func isCurrent(hash []byte, password string) bool {
+	if parts := bytes.SplitN(hash, []byte("$"), 4); len(parts) != 4 || len(parts[3]) <= auth.SALT_LENGTH {
+		return false
+	}
+	is, err := auth.CheckHashingPassword(hash, password, parsermysql.AuthCachingSha2Password)
+	return is && err == nil
 }
 
 // login logs in once as a user with a password, over verified TLS.
@@ -140,24 +180,33 @@ func (m *Member) login(ctx context.Context, user, password string) error {
 }
 
 // make writes what is missing. Passwords reach the binary log only as hashes: MySQL rewrites these statements.
-func (o ownership) make(ctx context.Context, s *session, database, user, password string) error {
+func (o ownership) make(ctx context.Context, s *session, d Database) error {
 	if o.database {
-		if err := s.change(ctx, "database/create", "CREATE DATABASE IF NOT EXISTS "+quoteName(database)); err != nil {
+		if err := s.change(ctx, "database/create", "CREATE DATABASE IF NOT EXISTS "+quoteName(d.Name)); err != nil {
 			return err
 		}
 	}
 	if o.user {
-		if err := s.change(ctx, "database/create-user", "CREATE USER IF NOT EXISTS ?@'%' IDENTIFIED BY ? REQUIRE SSL", user, password); err != nil {
+		if err := s.change(ctx, "database/create-user", "CREATE USER IF NOT EXISTS ?@'%' IDENTIFIED BY ? REQUIRE SSL", d.Owner, d.Password); err != nil {
 			return err
 		}
 	}
 	if o.password {
-		if err := s.change(ctx, "database/set-password", "ALTER USER ?@'%' IDENTIFIED BY ? ACCOUNT UNLOCK", user, password); err != nil {
+		retain := ""
+		if d.Retain > 0 {
+			retain = " RETAIN CURRENT PASSWORD"
+		}
+		if err := s.change(ctx, "database/set-password", "ALTER USER ?@'%' IDENTIFIED BY ?"+retain+" ACCOUNT UNLOCK", d.Owner, d.Password); err != nil {
+			return err
+		}
+	}
+	if o.second && (!o.password || d.Retain == 0) {
+		if err := s.change(ctx, "database/discard-password", "ALTER USER ?@'%' DISCARD OLD PASSWORD", d.Owner); err != nil {
 			return err
 		}
 	}
 	if o.grants {
-		return s.change(ctx, "database/grant", "GRANT ALL ON "+quoteName(databasePattern(database))+".* TO ?@'%'", user)
+		return s.change(ctx, "database/grant", "GRANT ALL ON "+quoteName(databasePattern(d.Name))+".* TO ?@'%'", d.Owner)
 	}
 	return nil
 }

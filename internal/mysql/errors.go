@@ -52,7 +52,6 @@ const (
 	erServerShutdown         = 1053
 	erFileExists             = 1086
 	erNoSuchThread           = 1094
-	erTooManyConnections     = 1040
 	erNoSuchTable            = 1146
 	erUnknownVariable        = 1193
 	erLockWaitTimeout        = 1205
@@ -60,6 +59,7 @@ const (
 	erQueryInterrupted       = 1317
 	erVariableReadOnly       = 1238
 	erAccessDeniedNoPassword = 1698
+	erTooManyConnections     = 1040
 	erRestartFailed          = 3707
 )
 

@@ -24,6 +24,7 @@ const (
 
 // statusVariables are the server's counters that Observe reads.
 var statusVariables = []string{
+	"Threads_connected",
 	"Uptime",
 	"Rpl_semi_sync_replica_status",
 	"Rpl_semi_sync_source_clients",
@@ -31,8 +32,12 @@ var statusVariables = []string{
 	"Rpl_semi_sync_source_yes_tx",
 }
 
-// semiSyncVariables are read besides the pinned variables: they belong to a member's role.
-var semiSyncVariables = []string{
+// maxConnections is the variable that says how many connections a server takes.
+const maxConnections = "max_connections"
+
+// otherVariables are read besides the pinned variables: most belong to a member's role.
+var otherVariables = []string{
+	maxConnections,
 	"rpl_semi_sync_replica_enabled",
 	"rpl_semi_sync_source_enabled",
 	"rpl_semi_sync_source_wait_for_replica_count",
@@ -58,11 +63,11 @@ type facts struct {
 // readFacts reads everything that is a name and a value. Times are taken as seconds since 1970: performance_schema shows
 // the moment of a heartbeat in the server's time zone, not in the session's, and one that never was as year 0.
 func (m *Member) readFacts(ctx context.Context, s *session) (facts, error) {
-	wanted := slices.Concat(slices.Sorted(maps.Keys(PinnedSettings())), slices.Sorted(maps.Keys(ReadOnlyPins())), semiSyncVariables, m.e.watching())
+	wanted := slices.Concat(slices.Sorted(maps.Keys(PinnedSettings())), slices.Sorted(maps.Keys(ReadOnlyPins())), otherVariables, m.e.watching())
 	query := `SELECT 'variable', VARIABLE_NAME, VARIABLE_VALUE FROM performance_schema.global_variables WHERE VARIABLE_NAME IN (` + marks(len(wanted)) + `)
 		UNION ALL SELECT 'persisted', VARIABLE_NAME, VARIABLE_VALUE FROM performance_schema.persisted_variables
 		UNION ALL SELECT 'status', VARIABLE_NAME, VARIABLE_VALUE FROM performance_schema.global_status WHERE VARIABLE_NAME IN (` + marks(len(statusVariables)) + `)
-		UNION ALL SELECT 'tls', PROPERTY, VALUE FROM performance_schema.tls_channel_status WHERE CHANNEL = 'mysql_main' AND PROPERTY = 'Ssl_server_not_after'
+		UNION ALL SELECT 'tls', PROPERTY, VALUE FROM performance_schema.tls_channel_status WHERE CHANNEL = 'mysql_main' AND PROPERTY IN ('Ssl_server_not_after', 'Ssl_server_not_before')
 		UNION ALL SELECT 'link', 'silence', UNIX_TIMESTAMP(NOW(6)) - NULLIF(GREATEST(UNIX_TIMESTAMP(LAST_HEARTBEAT_TIMESTAMP),
 			UNIX_TIMESTAMP(LAST_QUEUED_TRANSACTION_END_QUEUE_TIMESTAMP), UNIX_TIMESTAMP(QUEUEING_TRANSACTION_START_QUEUE_TIMESTAMP)), 0)
 			FROM performance_schema.replication_connection_status WHERE CHANNEL_NAME = ''
@@ -95,10 +100,15 @@ func (m *Member) interpret(f facts, o *Observation) {
 	status := f.values[factStatus]
 	o.Settings, o.Persisted = f.values[factVariable], f.values[factPersisted]
 	// Empty when performance_schema is off. The handshake's certificate is used then.
-	if t, err := time.Parse("Jan _2 15:04:05 2006 MST", f.values[factTLS]["Ssl_server_not_after"]); err == nil {
+	const asOpenSSLPrints = "Jan _2 15:04:05 2006 MST"
+	if t, err := time.Parse(asOpenSSLPrints, f.values[factTLS]["Ssl_server_not_after"]); err == nil {
 		o.CertNotAfter = t
 	}
+	if t, err := time.Parse(asOpenSSLPrints, f.values[factTLS]["Ssl_server_not_before"]); err == nil {
+		o.CertNotBefore = t
+	}
 	o.StartedAt = m.pool.options.Clock.Now().Add(-time.Duration(number(status["Uptime"])) * time.Second).Truncate(time.Second)
+	o.Connections, o.MaxConnections = number(status["Threads_connected"]), number(o.Settings[maxConnections])
 	o.PendingCommits = number(status["Rpl_semi_sync_source_wait_sessions"])
 	o.AnsweredCommits = number(status["Rpl_semi_sync_source_yes_tx"])
 	o.SemiSync = SemiSync{

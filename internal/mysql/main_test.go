@@ -140,8 +140,14 @@ func settle(t *testing.T, p *Pool) (*world, []*Member) {
 // root is a session as root@localhost through the server's socket, past everything that is tested.
 func root(t *testing.T, s *mysqld.Server) *sql.DB {
 	t.Helper()
+	return local(t, s, "root", "")
+}
+
+// local connects over the server's socket.
+func local(t *testing.T, s *mysqld.Server, user, password string) *sql.DB {
+	t.Helper()
 	c := driver.NewConfig()
-	c.User, c.Net, c.Addr = "root", "unix", s.Socket()
+	c.User, c.Passwd, c.Net, c.Addr = user, password, "unix", s.Socket()
 	c.Logger = &driver.NopLogger{}
 	connector, err := driver.NewConnector(c)
 	must(t, err)

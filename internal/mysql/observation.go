@@ -50,11 +50,13 @@ type Observation struct {
 	// time that one statement takes.
 	ClockSkew time.Duration
 	// CertSerial is the serial of the certificate that the member presents, in lower-case hex without leading zeros.
-	CertSerial   string
-	CertNotAfter time.Time
+	CertSerial                  string
+	CertNotBefore, CertNotAfter time.Time
 	// PendingCommits counts the sessions that wait for a semi-sync acknowledgement. More may queue behind them uncounted:
 	// only zero and not zero mean something.
 	PendingCommits int
+	// Connections counts the clients of the server, ours included; MaxConnections is how many it takes.
+	Connections, MaxConnections int
 	// AnsweredCommits counts the commits that got the acknowledgements which they waited for, since the server started.
 	AnsweredCommits int
 }
@@ -77,6 +79,8 @@ type Replication struct {
 	// Retrieved is the GTID set received since the relay log was made. A member's position is Retrieved ∪ Executed (fact 24).
 	Retrieved                 string
 	LastIOError, LastSQLError string
+	// SourceIsFull is true when the source refused the last attempt to connect because all of its connections are taken.
+	SourceIsFull bool
 	// LagSeconds is nil when MySQL does not know: a thread is not running.
 	LagSeconds   *float64
 	AutoPosition bool

@@ -66,7 +66,7 @@ func (m *Member) observeOnce(ctx context.Context, slot *slot) (Observation, erro
 
 // read reads a member through an open session. What can mislead when it is missing fails the whole pass.
 func (m *Member) read(ctx context.Context, s *session) (Observation, error) {
-	o := Observation{Access: AccessVerified, CertSerial: serialText(s.cert.SerialNumber), CertNotAfter: s.cert.NotAfter}
+	o := Observation{Access: AccessVerified, CertSerial: serialText(s.cert.SerialNumber), CertNotBefore: s.cert.NotBefore, CertNotAfter: s.cert.NotAfter}
 	if err := s.row(ctx, `SELECT @@server_uuid, @@version, @@server_id, @@read_only, @@super_read_only, @@gtid_executed, @@gtid_purged`, nil,
 		&o.ServerUUID, &o.Version, &o.ServerID, &o.ReadOnly, &o.SuperReadOnly, &o.Executed, &o.Purged); err != nil {
 		return o, fmt.Errorf("read the server's identity: %w", err)
@@ -116,6 +116,7 @@ func replicationOf(row map[string]sql.Null[string]) *Replication {
 		SQLRunning:   row["Replica_SQL_Running"].V == "Yes",
 		Retrieved:    compact(row["Retrieved_Gtid_Set"].V),
 		LastIOError:  row["Last_IO_Error"].V,
+		SourceIsFull: number(row["Last_IO_Errno"].V) == erTooManyConnections,
 		LastSQLError: row["Last_SQL_Error"].V,
 		AutoPosition: row["Auto_Position"].V == "1",
 		IOState:      IOOff,

@@ -133,16 +133,16 @@ func TestDatabase(t *testing.T) {
 		{"база", "owner", strings.Repeat("x", 80)},
 	} {
 		for i := range 2 {
-			changed, err := m[0].EnsureDatabase(ctx, row.database, row.user, row.password)
+			out, err := m[0].EnsureDatabase(ctx, Database{Name: row.database, Owner: row.user, Password: row.password})
 			must(t, err)
-			if changed != (i == 0) {
-				t.Errorf("%q, round %d: changed is %t", row.database, i, changed)
+			if out.Changed != (i == 0) || out.Retained != 0 {
+				t.Errorf("%q, round %d: %+v", row.database, i, out)
 			}
 		}
 		must(t, m[0].login(ctx, row.user, row.password))
-		changed, err := m[0].EnsureDatabase(ctx, row.database, row.user, row.password+"2")
+		out, err := m[0].EnsureDatabase(ctx, Database{Name: row.database, Owner: row.user, Password: row.password + "2"})
 		must(t, err)
-		if !changed || m[0].login(ctx, row.user, row.password) == nil {
+		if !out.Changed || m[0].login(ctx, row.user, row.password) == nil {
 			t.Error("a new password was not taken")
 		}
 		must(t, m[0].login(ctx, row.user, row.password+"2"))
@@ -154,18 +154,18 @@ func TestDatabase(t *testing.T) {
 	}
 	// What somebody took away is given back.
 	exec(t, db, "REVOKE INSERT ON `shop\\_1`.* FROM shop@'%'")
-	if changed, err := m[0].EnsureDatabase(ctx, "shop_1", "shop", "pass-word-12"); err != nil || !changed {
-		t.Errorf("%t, %v", changed, err)
+	if out, err := m[0].EnsureDatabase(ctx, Database{Name: "shop_1", Owner: "shop", Password: "pass-word-12"}); err != nil || !out.Changed {
+		t.Errorf("%+v, %v", out, err)
 	}
 	for _, wrong := range [][3]string{
 		{"", "u", "p"}, {"mysql", "u", "p"}, {"Nairobi_MySQL", "u", "p"}, {"d", "", "p"}, {"d", "root", "p"}, {"d", "nairobi_operator", "p"},
 		{"d", "mysql.sys", "p"}, {"d", "u", ""}, {strings.Repeat("d", 65), "u", "p"}, {"d", strings.Repeat("u", 33), "p"}, {"d\x00", "u", "p"},
 	} {
-		if _, err := m[0].EnsureDatabase(ctx, wrong[0], wrong[1], wrong[2]); !errors.Is(err, ErrInvalidArgument) {
+		if _, err := m[0].EnsureDatabase(ctx, Database{Name: wrong[0], Owner: wrong[1], Password: wrong[2]}); !errors.Is(err, ErrInvalidArgument) {
 			t.Errorf("%q: %v", wrong, err)
 		}
 	}
-	_, err := m[1].EnsureDatabase(ctx, "other", "other", "hunter2hunter2")
+	_, err := m[1].EnsureDatabase(ctx, Database{Name: "other", Owner: "other", Password: "hunter2hunter2"})
 	if err == nil || strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("on a replica: %v", err)
 	}

@@ -1,5 +1,10 @@
 package pki
 
+import "time"
+
+// IssuedAt is when a certificate of the cluster's authority was signed that is valid from notBefore on.
+func IssuedAt(notBefore time.Time) time.Time { return notBefore.Add(backdate) }
+
 // MemberRenewalWindow is how long before its end a member's certificate is renewed: a third of its life, so that two
 // months of trouble do not cost a cluster its identity.
 const MemberRenewalWindow = memberLife / 3

@@ -165,6 +165,11 @@ type (
 	}
 	// Restart restarts a replica's mysqld, so that persisted values take effect.
 	Restart struct{ Member string }
+	// SetMaxConnections sets how many connections a server takes, until its next start.
+	SetMaxConnections struct {
+		Member string
+		Limit  int
+	}
 	// PurgeBinaryLogs removes the oldest binary logs of a primary whose disk fills up, none that a replica still needs.
 	PurgeBinaryLogs struct{ Member string }
 	// EnsureDatabase makes the application's database and its owner on the primary.
@@ -205,6 +210,7 @@ func (a Switchover) Target() string          { return a.Member }
 func (a DeleteSnapshot) Target() string      { return a.Member }
 func (a RetireVolume) Target() string        { return a.Member }
 func (a PurgeBinaryLogs) Target() string     { return a.Member }
+func (a SetMaxConnections) Target() string   { return a.Member }
 func (a EnsureDatabase) Target() string      { return a.Member }
 
 func (a EnsureSecurityGroup) String() string { return "ensure the security group" }
@@ -252,6 +258,9 @@ func (a DeleteSnapshot) String() string {
 }
 func (a RetireVolume) String() string {
 	return fmt.Sprintf("retire volume %s of %s", a.VolumeID, a.Member)
+}
+func (a SetMaxConnections) String() string {
+	return fmt.Sprintf("let %s take %d connections", a.Member, a.Limit)
 }
 func (a PurgeBinaryLogs) String() string { return "purge the oldest binary logs of " + a.Member }
 func (a SettleVoters) String() string {

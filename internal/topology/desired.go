@@ -42,6 +42,9 @@ type Desired struct {
 	SwitchoverTo string
 	// RestartedAt asks for a restart of every mysqld that started before; zero for none. In the future it asks for nothing yet.
 	RestartedAt time.Time
+	// CertificatesRenewedAt asks for a new certificate in place of every one that was signed before; zero for none. In the
+	// future it asks for nothing yet.
+	CertificatesRenewedAt time.Time
 	// Hold says why no member may be disturbed at the moment because the spec was changed; empty when one may.
 	Hold string
 	// Soak is how long a member has to run on its new machine before the next is replaced.

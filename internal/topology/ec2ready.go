@@ -33,8 +33,12 @@ func (p *planner) joinMember(m *Member) string {
 	in := m.CurrentInstance()
 	switch m.SQL.Access {
 	case AccessVerified:
-		if m.SQL.CertificateRenewalDue && in != nil {
+		wanted := asked(p.CertificatesRenewedAt, m.SQL.CertificateIssuedAt, p.Now)
+		if (m.SQL.CertificateRenewalDue || wanted) && in != nil {
 			p.retry(renewalPause, SignCertificate{m.Name, in.ID, in.Incarnation, in.Address})
+		}
+		if wanted {
+			p.plan.Rolling = Finding{v1alpha1.ReasonRolling, m.Name + ": its certificate is renewed"}
 		}
 		return ""
 	case AccessUnverified:

@@ -196,10 +196,14 @@ type SQL struct {
 	ClockSkew time.Duration
 	// PendingCommits counts the sessions that wait for a replica's acknowledgement.
 	PendingCommits int
+	// Connections counts the clients of the server, MaxConnections is how many it takes; 0 while unknown.
+	Connections, MaxConnections int
 	// Answered counts the commits that got their acknowledgements since mysqld started.
 	Answered int
 	// CertificateRenewalDue is true when the member's certificate has less than a third of its life left.
 	CertificateRenewalDue bool
+	// CertificateIssuedAt is when it was signed, to the second.
+	CertificateIssuedAt time.Time
 }
 
 // Disk is a file system as its machine reports it.
@@ -211,9 +215,11 @@ type Disk struct {
 type Replication struct {
 	SourceHost string
 	IOState    string // ON, CONNECTING or OFF
-	SQLRunning bool
-	Retrieved  gtid.Set
-	Error      string
+	// SourceIsFull is true when the source refused the replica because all of its connections are taken.
+	SourceIsFull bool
+	SQLRunning   bool
+	Retrieved    gtid.Set
+	Error        string
 	// SourceSilence is how long ago the last heartbeat or transaction came from the source, by the replica's own clock;
 	// negative while none ever came.
 	SourceSilence time.Duration

@@ -100,6 +100,8 @@ type Plan struct {
 	Waiting Finding
 	// Rolling says which member is being changed because the spec was, and what that waits for; empty when none is.
 	Rolling Finding
+	// Rollout says how far a change that goes from member to member has got.
+	Rollout Rollout
 	// Failing is true while the cluster has no primary although it had one and is not hibernating.
 	Failing bool
 	// SwitchoverRefused says why the member that a person wants as primary cannot be it; empty when it can, or is.
@@ -124,6 +126,8 @@ type View struct {
 	// Lag is how far a replica is behind; meaningless unless LagKnown.
 	Lag      time.Duration
 	LagKnown bool
+	// Disk is how full the data volume is, nil while that is unknown.
+	Disk *Disk
 	// InstanceID, VolumeID, Zone, Address and Version are empty while unknown.
 	InstanceID, VolumeID, Zone, Address, Version string
 }

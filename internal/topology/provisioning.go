@@ -38,6 +38,7 @@ func describe(m *Member, v *View) {
 	if in := m.CurrentInstance(); in != nil {
 		v.InstanceID, v.Address = in.ID, in.Address
 	}
+	v.Disk = m.SQL.Disk
 }
 
 // rememberVolumes notes which volume carries a member's data, so that a lost one is told from one that never was.

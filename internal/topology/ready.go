@@ -2,6 +2,7 @@ package topology
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
@@ -36,9 +37,16 @@ func (p *planner) unlike(vol *Volume) bool {
 func (p *planner) finish() {
 	if primary := p.views[p.plan.Primary]; primary != nil && p.Database && !p.DatabaseReady {
 		p.retry(waitMySQL/4, EnsureDatabase{p.plan.Primary})
-		primary.Message = "creating the application database"
-		primary.Phase = v1alpha1.PhaseReplicating
+		primary.Message = "changing the application database's owner"
+		p.plan.Rolling = Finding{v1alpha1.ReasonRolling, p.plan.Primary + ": " + primary.Message}
+		if p.Records.Database == "" {
+			primary.Message, primary.Phase = "creating the application database", v1alpha1.PhaseReplicating
+		}
 	}
+	if until := time.Unix(p.Records.PasswordUntil, 0); p.Records.PasswordUntil != 0 && until.After(p.Now) {
+		p.waitAtMost(until.Sub(p.Now))
+	}
+	p.letReplicasIn()
 	p.configure()
 	p.handOver()
 	p.heal()

@@ -29,6 +29,8 @@ type Records struct {
 	BootstrappedVolume string `json:"bootstrappedVolume,omitempty"`
 	// Database identifies the application database that was made; see the controller.
 	Database string `json:"database,omitempty"`
+	// PasswordUntil is when, in Unix seconds, the application's password of before stops to log in; 0 when none does.
+	PasswordUntil int64 `json:"passwordUntil,omitempty"`
 	// PromotedAt is when a member was last promoted in place of another that failed, in Unix seconds. Silence alone does
 	// not unseat the next one so soon after it.
 	PromotedAt int64 `json:"promotedAt,omitempty"`
@@ -62,6 +64,10 @@ type Records struct {
 	Rolling string `json:"rolling,omitempty"`
 	// RollingAt is when its turn began, in Unix seconds: no older snapshot is the one that is taken for it.
 	RollingAt int64 `json:"rollingAt,omitempty"`
+	// RollingDone are the members that were changed since RollingSince, in Unix seconds, when a change that goes from member to
+	// member began. They are there for people who follow it; nothing is decided by them.
+	RollingDone  []string `json:"rollingDone,omitempty"`
+	RollingSince int64    `json:"rollingSince,omitempty"`
 	// FinalChosen is true once FinalVolumes was decided, also when it is empty.
 	FinalChosen bool `json:"finalChosen,omitempty"`
 }
@@ -80,6 +86,8 @@ type Record struct {
 	// RestartDue is when, in Unix seconds, a setting was persisted that needs a restart; 0 for never. A mysqld that
 	// started before still has to be restarted.
 	RestartDue int64 `json:"restartDue,omitempty"`
+	// MaxConnections is the server's own limit of connections while a higher one lets its replicas in again; 0 otherwise.
+	MaxConnections int `json:"maxConnections,omitempty"`
 	// Tail is the GTID set of the transactions that the member had committed under its own UUID and lost when it was rebuilt.
 	// Another member may hold some of them still; as a primary it would use their GTIDs for others.
 	Tail string `json:"tail,omitempty"`
@@ -94,6 +102,7 @@ func (r Records) Clone() Records {
 		r.Members = map[string]Record{}
 	}
 	r.FinalVolumes, r.Held, r.PoweredOff = slices.Clone(r.FinalVolumes), slices.Clone(r.Held), slices.Clone(r.PoweredOff)
+	r.RollingDone = slices.Clone(r.RollingDone)
 	return r
 }
 
@@ -101,10 +110,11 @@ func (r Records) Clone() Records {
 func (r Records) Equal(o Records) bool {
 	return maps.Equal(r.Members, o.Members) && r.Bootstrapped == o.Bootstrapped && r.RebuiltAt.Equal(o.RebuiltAt) &&
 		slices.Equal(r.FinalVolumes, o.FinalVolumes) && r.FinalChosen == o.FinalChosen && r.FinalAt == o.FinalAt &&
-		r.BootstrappedVolume == o.BootstrappedVolume && r.Database == o.Database &&
+		r.BootstrappedVolume == o.BootstrappedVolume && r.Database == o.Database && r.PasswordUntil == o.PasswordUntil &&
 		r.PromotedAt == o.PromotedAt && r.Deposed == o.Deposed && r.Alone == o.Alone && r.AloneSince == o.AloneSince && r.AloneUnknown == o.AloneUnknown &&
 		r.Epoch == o.Epoch && r.Established == o.Established && r.Leaving == o.Leaving && slices.Equal(r.PoweredOff, o.PoweredOff) && r.Leader == o.Leader &&
-		r.Account == o.Account && r.Rolling == o.Rolling && r.RollingAt == o.RollingAt && slices.Equal(r.Held, o.Held)
+		r.Account == o.Account && r.Rolling == o.Rolling && r.RollingAt == o.RollingAt &&
+		slices.Equal(r.RollingDone, o.RollingDone) && r.RollingSince == o.RollingSince && slices.Equal(r.Held, o.Held)
 }
 
 // Rebuild makes new records from what EC2's tags tell, after the old ones were lost.

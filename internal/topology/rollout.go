@@ -20,6 +20,12 @@ func (p *planner) roll() {
 	primary := p.Members[p.plan.Primary]
 	p.tellSurplus()
 	p.keepTurn()
+	p.takeTurn(primary)
+	p.tellRollout(primary)
+}
+
+// takeTurn does the next thing for the member whose turn it is, or makes it the next one's turn.
+func (p *planner) takeTurn(primary *Member) {
 	rec := &p.plan.Records
 	if idle := p.idleSurplus(); rec.Rolling == "" && primary != nil && p.CloudReachable && idle != nil {
 		p.beginTurn(idle)
@@ -55,11 +61,22 @@ func (p *planner) roll() {
 
 // beginTurn makes it a member's turn. That is remembered before anything is done.
 func (p *planner) beginTurn(m *Member) {
-	p.plan.Records.Rolling, p.plan.Records.RollingAt = m.Name, p.Now.Unix()
+	rec := &p.plan.Records
+	rec.Rolling, rec.RollingAt = m.Name, p.Now.Unix()
+	if rec.RollingSince == 0 {
+		rec.RollingSince = rec.RollingAt
+	}
 	p.waitAtMost(waitNext)
 }
 
-func (p *planner) endTurn() { p.plan.Records.Rolling, p.plan.Records.RollingAt = "", 0 }
+// endTurn ends a member's turn. When it was changed, that is noted for those who follow the progress.
+func (p *planner) endTurn(changed bool) {
+	rec := &p.plan.Records
+	if changed && !slices.Contains(rec.RollingDone, rec.Rolling) {
+		rec.RollingDone = append(rec.RollingDone, rec.Rolling)
+	}
+	rec.Rolling, rec.RollingAt = "", 0
+}
 
 // rollNote tells what a member whose turn it is waits for. A message that it has for another reason is more important.
 func (p *planner) rollNote(m *Member, what string) {
@@ -85,14 +102,14 @@ func (p *planner) keepTurn() {
 	m := p.Members[rec.Rolling]
 	switch {
 	case m == nil:
-		p.endTurn()
+		p.endTurn(true)
 	case m.Ordinal >= p.Replicas: // see dropAbsent
 	case m.Name == p.plan.Primary && p.outdated(m) && slices.ContainsFunc(p.ordered(), func(other *Member) bool {
 		return other != m && other.Ordinal < p.Replicas && p.outdated(other)
 	}):
-		p.endTurn() // it was promoted meanwhile: the others come first
+		p.endTurn(false) // it was promoted meanwhile: the others come first
 	case !p.outdated(m) && p.isWell(m):
-		p.endTurn()
+		p.endTurn(true)
 		p.waitAtMost(waitNext) // the machine that it had is ended
 	}
 }
@@ -123,23 +140,17 @@ func (p *planner) outdated(m *Member) bool {
 	return in != nil && in.TemplateHash != "" && p.TemplateHash != "" && in.TemplateHash != p.TemplateHash
 }
 
-// nextTurn returns the member that is to be changed next, nil for none: the highest that is not wanted, then the outdated
-// replicas, then the primary.
+// nextTurn returns the member that is to be changed next, nil for none.
 func (p *planner) nextTurn(primary *Member) *Member {
-	all := p.ordered()
-	slices.Reverse(all)
-	for _, m := range all {
-		if m.Ordinal >= p.Replicas && !p.nothingLeft(m) {
-			return m
-		}
+	left := p.turnsLeft(primary)
+	if len(left) == 0 {
+		return nil
 	}
-	var next *Member
-	for _, m := range all {
-		if m.Ordinal < p.Replicas && p.outdated(m) && (next == nil || next == primary) {
-			next = m
-		}
+	next := left[0]
+	if next.Ordinal >= p.Replicas {
+		return next
 	}
-	if next == nil || !p.Launchable || p.mayCreate() != "" {
+	if !p.Launchable || p.mayCreate() != "" {
 		return nil
 	}
 	if why := p.holdsBack(); why != "" {

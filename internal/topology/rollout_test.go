@@ -286,3 +286,52 @@ func TestVolumesGrow(t *testing.T) {
 		}
 	}
 }
+
+// TestProgressOfAChangeIsTold follows what a person reads while every machine is replaced.
+func TestProgressOfAChangeIsTold(t *testing.T) {
+	w := withTemplate(t, 3)
+	w.desired.TemplateHash = "new"
+	var told []string
+	done := 0
+	for range 600 {
+		plan := w.pass(-1)
+		r := plan.Rollout
+		if r.Total() == 0 {
+			if done == 2 { // of three: the pass in which the last one is done has nothing left to tell
+				break
+			}
+			continue
+		}
+		if r.Total() != 3 || len(r.Done) < done || r.Step == "" {
+			t.Fatalf("%d of %d are done, they were %d: %+v", len(r.Done), r.Total(), done, r)
+		}
+		done = len(r.Done)
+		line, _, _ := strings.Cut(plan.Rolling.Message, ":")
+		_, next, _ := strings.Cut(plan.Rolling.Message, "; then ")
+		if line += " then " + next; r.Current != "" && !slices.Contains(told, line) {
+			told = append(told, line)
+		}
+	}
+	want := []string{"member 1 of 3, orders-2 then orders-1, orders-0", "member 2 of 3, orders-1 then orders-0", "member 3 of 3, orders-0 then "}
+	if !slices.Equal(told, want) {
+		t.Errorf("told %q, want %q", told, want)
+	}
+	w.settle(100)
+	if w.records.RollingDone != nil || w.records.RollingSince != 0 {
+		t.Errorf("what was done is still remembered: %+v", w.records)
+	}
+}
+
+// TestMemberOfAChangedChangeIsNotCalledDone: the spec is changed once more when one member has followed the first change.
+func TestMemberOfAChangedChangeIsNotCalledDone(t *testing.T) {
+	w := withTemplate(t, 3)
+	w.desired.TemplateHash = "new"
+	for len(w.records.RollingDone) == 0 {
+		w.pass(-1)
+	}
+	w.desired.TemplateHash = "newer"
+	w.changes++
+	if plan := w.pass(-1); len(plan.Rollout.Done) != 0 || plan.Rollout.Total() != 3 {
+		t.Errorf("%+v", plan.Rollout)
+	}
+}

@@ -136,7 +136,7 @@ func (p *planner) dropAbsent() {
 		}
 		if p.plan.Records.Rolling == name {
 			p.forgetMember(m)
-			p.endTurn()
+			p.endTurn(true)
 		}
 		if p.plan.Records.Members[name].VolumeID == "" {
 			delete(p.Members, name)

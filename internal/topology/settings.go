@@ -3,6 +3,7 @@ package topology
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
@@ -22,7 +23,8 @@ func (p *planner) configure() {
 		if want, drop := p.settingsDiff(m); len(want)+len(drop) > 0 {
 			p.retry(waitMySQL/4, ApplySettings{m.Name, want, drop})
 			if v := p.views[m.Name]; v != nil && v.Phase == v1alpha1.PhaseReady {
-				v.Phase, v.Message = v1alpha1.PhaseReplicating, "applying changed settings"
+				v.Message = "applying changed settings"
+				p.plan.Rolling = Finding{v1alpha1.ReasonRolling, m.Name + ": " + v.Message}
 			}
 		}
 	}
@@ -46,15 +48,34 @@ func (p *planner) settingsDiff(m *Member) (want map[string]string, drop []string
 	return want, drop
 }
 
+// asked says whether something that happened at a time is to be done again, because a person wants it to be younger than
+// wanted. Times are told to the second.
+func asked(wanted, happened, now time.Time) bool {
+	return !wanted.IsZero() && !wanted.After(now) && !happened.IsZero() && happened.Before(wanted.Truncate(time.Second))
+}
+
 // RestartDue says whether a member's mysqld is to be restarted: persisted values wait for it, or a person asked for it.
 func (d Desired) RestartDue(m *Member, now time.Time) bool {
-	asked := d.RestartedAt.Truncate(time.Second) // mysqld tells its start to the second
-	return m.SQL.RestartPending || !d.RestartedAt.IsZero() && !d.RestartedAt.After(now) && !m.SQL.StartedAt.IsZero() && m.SQL.StartedAt.Before(asked)
+	return m.SQL.RestartPending || asked(d.RestartedAt, m.SQL.StartedAt, now)
+}
+
+// tellRestarts says which mysqlds are still to be restarted.
+func (p *planner) tellRestarts() {
+	var due []string
+	for _, m := range p.ordered() {
+		if m.Ordinal < p.Replicas && p.RestartDue(m, p.Now) {
+			due = append(due, m.Name)
+		}
+	}
+	if len(due) > 0 {
+		p.plan.Rolling = Finding{v1alpha1.ReasonRolling, fmt.Sprintf("mysqld of %d of %d members restarted; still to be: %s", p.Replicas-len(due), p.Replicas, strings.Join(due, ", "))}
+	}
 }
 
 // restartPending restarts one member that is due for it, only while everybody else is well: replicas
 // first by ordinal, the primary last.
 func (p *planner) restartPending() {
+	p.tellRestarts()
 	var next *Member
 	for _, m := range p.ordered() {
 		v := p.views[m.Name]

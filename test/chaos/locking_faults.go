@@ -103,7 +103,7 @@ func (s *Scene) duringSwitchover(ctx context.Context, as access, where target, c
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	done := make(chan error, 1)
-	go func() { done <- client(ctx, db) }()
+	go func() { done <- errors.Join(client(ctx, db), db.Close()) }() // what it locked is free again, whatever the switchover does
 	if err := pause(ctx, moment); err != nil {
 		return err
 	}

@@ -69,7 +69,7 @@ func (p *process) takeInSQL(action topology.Action, plan topology.Plan, o topolo
 			return err
 		}
 		return p.saveRecords(func(r *topology.Records) { r.Database = "made" })
-	case topology.PinSettings, topology.PurgeBinaryLogs:
+	case topology.PinSettings, topology.PurgeBinaryLogs, topology.SetMaxConnections:
 		return nil
 	}
 	return fmt.Errorf("nobody knows how to %s", action)

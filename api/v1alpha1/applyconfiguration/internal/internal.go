@@ -92,6 +92,9 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
       default: app
+    - name: retainPassword
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
 - name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.DeletionPolicy
   scalar: string
 - name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.DownloadSpec
@@ -284,6 +287,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: replicas
       type:
         scalar: numeric
+    - name: rollout
+      type:
+        namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.RolloutStatus
     - name: selector
       type:
         scalar: string
@@ -343,6 +349,30 @@ var schemaYAML = typed.YAMLObject(`types:
       default: 30s
 - name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.Role
   scalar: string
+- name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.RolloutStatus
+  map:
+    fields:
+    - name: current
+      type:
+        scalar: string
+    - name: done
+      type:
+        scalar: numeric
+    - name: next
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+    - name: since
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: step
+      type:
+        scalar: string
+    - name: total
+      type:
+        scalar: numeric
 - name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.StorageSpec
   map:
     fields:

@@ -2,6 +2,10 @@
 
 package v1alpha1
 
+import (
+	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
 // DatabaseSpecApplyConfiguration represents a declarative configuration of the DatabaseSpec type for use
 // with apply.
 //
@@ -12,6 +16,10 @@ type DatabaseSpecApplyConfiguration struct {
 	// Owner is the account that has every privilege on the database; app unless set.
 	// 1 to 32 (MySQL's limit for account names) lower-case letters, digits and underscores, beginning with a letter.
 	Owner *string `json:"owner,omitempty"`
+	// RetainPassword is how long the owner's password of before still logs in after the one in Secret <name>-app was changed,
+	// so that clients have time to read it again; from 0s (it stops at once, and so does one that is retained already) to
+	// 720h, 24h unless set. Only the one before is retained.
+	RetainPassword *v1.Duration `json:"retainPassword,omitempty"`
 }
 
 // DatabaseSpecApplyConfiguration constructs a declarative configuration of the DatabaseSpec type for use with
@@ -33,5 +41,13 @@ func (b *DatabaseSpecApplyConfiguration) WithName(value string) *DatabaseSpecApp
 // If called multiple times, the Owner field is set to the value of the last call.
 func (b *DatabaseSpecApplyConfiguration) WithOwner(value string) *DatabaseSpecApplyConfiguration {
 	b.Owner = &value
+	return b
+}
+
+// WithRetainPassword sets the RetainPassword field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the RetainPassword field is set to the value of the last call.
+func (b *DatabaseSpecApplyConfiguration) WithRetainPassword(value v1.Duration) *DatabaseSpecApplyConfiguration {
+	b.RetainPassword = &value
 	return b
 }

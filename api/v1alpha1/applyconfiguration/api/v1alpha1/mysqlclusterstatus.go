@@ -36,6 +36,8 @@ type MySQLClusterStatusApplyConfiguration struct {
 	Endpoints *EndpointsApplyConfiguration `json:"endpoints,omitempty"`
 	// Voters is the membership row as the primary holds it.
 	Voters *VotersStatusApplyConfiguration `json:"voters,omitempty"`
+	// Rollout says how far a change of the spec that goes from member to member has got; empty when none is under way.
+	Rollout *RolloutStatusApplyConfiguration `json:"rollout,omitempty"`
 	// LastPromotion is how a member became primary last in place of another. Failed members and their times are in events.
 	LastPromotion *PromotionStatusApplyConfiguration `json:"lastPromotion,omitempty"`
 	// QuarantineSnapshots counts the snapshots of members that were rebuilt because they held transactions of their own
@@ -149,6 +151,14 @@ func (b *MySQLClusterStatusApplyConfiguration) WithEndpoints(value *EndpointsApp
 // If called multiple times, the Voters field is set to the value of the last call.
 func (b *MySQLClusterStatusApplyConfiguration) WithVoters(value *VotersStatusApplyConfiguration) *MySQLClusterStatusApplyConfiguration {
 	b.Voters = value
+	return b
+}
+
+// WithRollout sets the Rollout field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Rollout field is set to the value of the last call.
+func (b *MySQLClusterStatusApplyConfiguration) WithRollout(value *RolloutStatusApplyConfiguration) *MySQLClusterStatusApplyConfiguration {
+	b.Rollout = value
 	return b
 }
 

@@ -1,0 +1,52 @@
+package mysql
+
+import (
+	"testing"
+	"time"
+)
+
+// TestChangedPasswordLeavesTheOldOneForAWhile: clients that have not read the Secret again go on; then only the new one counts.
+func TestChangedPasswordLeavesTheOldOneForAWhile(t *testing.T) {
+	w, m := settle(t, newPool(t, nil))
+	ctx := t.Context()
+	db := root(t, w.servers[0])
+	ensure := func(what, password string, retain time.Duration, want DatabaseOutcome) {
+		t.Helper()
+		got, err := m[0].EnsureDatabase(ctx, Database{Name: "shop", Owner: "shop", Password: password, Retain: retain})
+		must(t, err)
+		if got.Changed != want.Changed || want.Retained-got.Retained > time.Minute || got.Retained > want.Retained {
+			t.Errorf("%s: %+v, want %+v", what, got, want)
+		}
+	}
+	opens := func(what string, want map[string]bool) {
+		t.Helper()
+		for password, is := range want {
+			if err := m[0].login(ctx, "shop", password); (err == nil) != is {
+				t.Errorf("%s: login with %s: %v", what, password, err)
+			}
+		}
+	}
+	const day = 24 * time.Hour
+	ensure("made", "first", day, DatabaseOutcome{Changed: true})
+	ensure("changed", "second", day, DatabaseOutcome{Changed: true, Retained: day})
+	opens("changed", map[string]bool{"first": true, "second": true})
+	ensure("looked at again", "second", day, DatabaseOutcome{Retained: day})
+
+	// Back to the password of before, which still logs in as the account's second one: it has to become the first again.
+	ensure("changed back", "first", day, DatabaseOutcome{Changed: true, Retained: day})
+	ensure("looked at again", "first", 0, DatabaseOutcome{Changed: true})
+	opens("changed back, and the time of the second one over", map[string]bool{"first": true, "second": false})
+
+	ensure("changed again", "third", day, DatabaseOutcome{Changed: true, Retained: day})
+	exec(t, db, "UPDATE mysql.user SET password_last_changed = NOW() - INTERVAL 25 HOUR WHERE User = 'shop'")
+	ensure("after a day", "third", day, DatabaseOutcome{Changed: true})
+	opens("after a day", map[string]bool{"first": false, "third": true})
+	ensure("settled", "third", day, DatabaseOutcome{})
+
+	ensure("changed because it leaked", "fourth", 0, DatabaseOutcome{Changed: true})
+	opens("changed because it leaked", map[string]bool{"third": false, "fourth": true})
+
+	ensure("changed before the time is over", "fifth", day, DatabaseOutcome{Changed: true, Retained: day})
+	ensure("and no time is given any more", "sixth", 0, DatabaseOutcome{Changed: true})
+	opens("and no time is given any more", map[string]bool{"fourth": false, "fifth": false, "sixth": true})
+}

@@ -1,0 +1,65 @@
+package topology
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+)
+
+const (
+	// connectionsRoom is by how many connections, at least, a full server's limit is raised at a time.
+	connectionsRoom = 100
+	// connectionsMost is the highest limit that MySQL takes.
+	connectionsMost = 100_000
+	// connectionsSpare is how many connections must be free below a server's own limit before that one counts again.
+	connectionsSpare = 10
+)
+
+// letReplicasIn raises the limit of connections of a server that refuses its replicas because it is full. While commits wait
+// for acknowledgements, clients give up and come back, and each leaves a connection behind that waits on; when the replicas
+// are back nothing is left for them, whose acknowledgements alone would end all that waiting. When they are connected and
+// the others have gone, the server's own limit counts again.
+func (p *planner) letReplicasIn() {
+	for _, m := range p.ordered() {
+		if !m.verified() || m.SQL.MaxConnections == 0 || p.busy(m.Name) {
+			continue
+		}
+		rec, refused := p.plan.Records.Members[m.Name], p.refusedBy(m)
+		own := rec.MaxConnections
+		switch {
+		case refused != "" && m.SQL.Connections+connectionsSpare >= m.SQL.MaxConnections:
+			if own == 0 {
+				rec.MaxConnections = m.SQL.MaxConnections
+				p.plan.Records.Members[m.Name] = rec
+			}
+			limit := min(m.SQL.MaxConnections+max(connectionsRoom, rec.MaxConnections/2), connectionsMost)
+			p.retry(waitMySQL, SetMaxConnections{m.Name, limit})
+			p.degraded(v1alpha1.ReasonTooManyConnections, fmt.Sprintf("%s: all of its %d connections are taken and it refuses %s, without whose acknowledgements writes may wait for ever; it takes %d until that one is back", m.Name, m.SQL.MaxConnections, refused, limit))
+		case own != 0 && m.SQL.MaxConnections <= p.ownLimit(own):
+			rec.MaxConnections = 0 // it was started again, or somebody put it back
+			p.plan.Records.Members[m.Name] = rec
+		case own != 0 && refused == "" && m.SQL.Connections+connectionsSpare < p.ownLimit(own):
+			p.retry(waitMySQL, SetMaxConnections{m.Name, p.ownLimit(own)})
+		}
+	}
+}
+
+// ownLimit is what a server's limit is without our doing: the user's, or what it was before.
+func (p *planner) ownLimit(before int) int {
+	if wanted, err := strconv.Atoi(p.Settings["max_connections"]); err == nil && wanted > 0 {
+		return wanted
+	}
+	return before
+}
+
+// refusedBy names a replica that a full server refuses, "" for none.
+func (p *planner) refusedBy(m *Member) string {
+	for _, other := range p.ordered() {
+		r := other.SQL.Replication
+		if other != m && other.verified() && r != nil && r.IOState != ioOn && r.SourceIsFull && p.memberAt(r.SourceHost) == m {
+			return other.Name
+		}
+	}
+	return ""
+}

@@ -1,0 +1,94 @@
+package topology
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+)
+
+// Rollout is how far a change that goes from member to member has got.
+type Rollout struct {
+	// Done are the members that were changed, Next those that wait for it, in their order. The primary comes last.
+	Done, Next []string
+	// Current is the member whose turn it is, empty between two turns; Step is what it waits for, or what the next one does.
+	Current, Step string
+	// Since is when the change began, in Unix seconds; 0 before it did.
+	Since int64
+}
+
+// Total is how many members the change is about.
+func (r Rollout) Total() int {
+	total := len(r.Done) + len(r.Next)
+	if r.Current != "" {
+		total++
+	}
+	return total
+}
+
+// under says whether anything is being changed, or is to be.
+func (r Rollout) under() bool { return r.Current != "" || len(r.Next) > 0 }
+
+// turnsLeft are the members that are to be changed, in their order: those that are not wanted, from the highest ordinal down,
+// then the outdated replicas in the same way, then the primary.
+func (p *planner) turnsLeft(primary *Member) []*Member {
+	var leave, replace, last []*Member
+	all := p.ordered()
+	slices.Reverse(all)
+	for _, m := range all {
+		switch {
+		case m.Ordinal >= p.Replicas && p.nothingLeft(m):
+		case m.Ordinal >= p.Replicas:
+			leave = append(leave, m)
+		case p.outdated(m) && m == primary:
+			last = append(last, m)
+		case p.outdated(m):
+			replace = append(replace, m)
+		}
+	}
+	return slices.Concat(leave, replace, last)
+}
+
+// tellRollout describes the change under way, and forgets what was done when nothing is left to do.
+func (p *planner) tellRollout(primary *Member) {
+	rec := &p.plan.Records
+	out := Rollout{Current: rec.Rolling, Since: rec.RollingSince}
+	for _, m := range p.turnsLeft(primary) {
+		if m.Name != rec.Rolling {
+			out.Next = append(out.Next, m.Name)
+		}
+	}
+	if !out.under() {
+		if p.CloudReachable {
+			rec.RollingDone, rec.RollingSince = nil, 0
+		}
+		return
+	}
+	for _, name := range rec.RollingDone {
+		if name != out.Current && !slices.Contains(out.Next, name) { // else the spec was changed once more
+			out.Done = append(out.Done, name)
+		}
+	}
+	rec.RollingDone = out.Done
+	if out.Step = p.plan.Rolling.Message; out.Step == "" {
+		out.Step = "waiting until all members are well"
+	}
+	if rest, ok := strings.CutPrefix(out.Step, out.Current+": "); ok && out.Current != "" {
+		out.Step = rest
+	}
+	p.plan.Rollout = out
+	p.plan.Rolling = Finding{v1alpha1.ReasonRolling, out.String()}
+}
+
+// String says it in a line: "member 2 of 3, orders-1: stopping instance i-0aa; then orders-0".
+func (r Rollout) String() string {
+	text := fmt.Sprintf("%d of %d members done: %s", len(r.Done), r.Total(), r.Step)
+	if r.Current != "" {
+		text = fmt.Sprintf("member %d of %d, %s: %s", len(r.Done)+1, r.Total(), r.Current, r.Step)
+	}
+	if len(r.Next) > 0 {
+		text += "; then " + strings.Join(r.Next, ", ")
+	}
+	return text
+}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"sync"
+
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/cloud"
 )
 
 // crowdSize is how many clients come: more than a server takes that nobody configured.
@@ -16,7 +18,7 @@ func crowd(ctx context.Context, s *Scene) error {
 	if err := s.settleCrowdTable(ctx); err != nil {
 		return err
 	}
-	if err := cutAll(ctx, s, both(s.Primary.InstanceID, members)...); err != nil {
+	if err := cutAll(ctx, s, both(s.Primary.InstanceID, cloud.PartyMembers)...); err != nil {
 		return err
 	}
 	var all sync.WaitGroup

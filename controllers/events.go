@@ -12,6 +12,9 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
+// eventRollingDone tells that all members are as the spec wants them.
+const eventRollingDone = "RollingChangeDone"
+
 // Actions of events, in the words of events.k8s.io: what the controller did or saw.
 const (
 	actionAct     = "Act"
@@ -120,7 +123,7 @@ func (r *MySQLClusterReconciler) announceRollout(s *scope, was v1alpha1.MySQLClu
 	case begun(before) && now == nil:
 		took := r.Clock.Since(before.Since.Time).Round(time.Second)
 		r.Metrics.rolled(took)
-		r.Events.Eventf(s.cluster, nil, corev1.EventTypeNormal, v1alpha1.ReasonRollingDone, actionObserve, "All members are as the spec wants them, after %s", took)
+		r.Events.Eventf(s.cluster, nil, corev1.EventTypeNormal, eventRollingDone, actionObserve, "All members are as the spec wants them, after %s", took)
 	}
 }
 

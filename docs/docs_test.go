@@ -96,32 +96,6 @@ func TestLinksBetweenDocumentsLead(t *testing.T) {
 	}
 }
 
-// TestScenariosOfTheCapabilityLevelsExist looks for the tests that the rows name, by their folder and number.
-func TestScenariosOfTheCapabilityLevelsExist(t *testing.T) {
-	named := 0
-	for line := range strings.Lines(read(t, "capability-levels.md")) {
-		for _, match := range regexp.MustCompile("`(test/[a-z0-9]+)` ((?:Test[0-9]+(?:, )?)+)").FindAllStringSubmatch(line, -1) {
-			files, err := filepath.Glob(filepath.Join("..", match[1], "*_test.go"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			text := ""
-			for _, file := range files {
-				text += read(t, file)
-			}
-			for _, test := range regexp.MustCompile("Test[0-9]+").FindAllString(match[2], -1) {
-				named++
-				if !strings.Contains(text, "\nfunc "+test) {
-					t.Errorf("%s has no %s, which capability-levels.md names", match[1], test)
-				}
-			}
-		}
-	}
-	if named == 0 {
-		t.Error("capability-levels.md names no scenario")
-	}
-}
-
 func TestMakeTargetsInTheDocumentsExist(t *testing.T) {
 	targets := map[string]bool{}
 	for _, match := range regexp.MustCompile(`(?m)^([a-z0-9-]+):`).FindAllStringSubmatch(read(t, "../Makefile"), -1) {

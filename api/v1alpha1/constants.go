@@ -185,8 +185,6 @@ const (
 	ReasonTooManyConnections = "TooManyConnections"
 	// ReasonRolling: members are being replaced or taken away, one at a time, because the spec was changed.
 	ReasonRolling = "RollingChange"
-	// ReasonRollingDone, of an event: all of them are as the spec wants them.
-	ReasonRollingDone = "RollingChangeDone"
 	// ReasonCAInvalid: the Secret with the certificate authority does not hold one.
 	ReasonCAInvalid = "CertificateAuthorityInvalid"
 )

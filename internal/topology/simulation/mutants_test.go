@@ -259,9 +259,9 @@ var mutants = []mutant{
 	{
 		name: "the machine of the primary is replaced first",
 		at:   24,
-		file: rolloutFile,
-		old:  "(next == nil || next == primary)",
-		new:  "(next == nil || m == primary)", breaks: []string{rolledRashly},
+		file: "internal/topology/progress.go",
+		old:  "slices.Concat(leave, replace, last)",
+		new:  "slices.Concat(leave, last, replace)", breaks: []string{rolledRashly},
 		and: []patch{
 			{rolloutFile, "	case m == primary && (p.Replicas > 1 || m.Ordinal >= p.Replicas):", "	case false:"},
 			{rolloutFile, "	case m.Name == p.plan.Primary && p.outdated(m) &&", "	case false &&"},
@@ -281,9 +281,9 @@ var mutants = []mutant{
 	{
 		name: "a source becomes newer than its replicas",
 		at:   48,
-		file: rolloutFile,
-		old:  "(next == nil || next == primary)",
-		new:  "(next == nil || m == primary)", breaks: []string{rolledRashly},
+		file: "internal/topology/progress.go",
+		old:  "slices.Concat(leave, replace, last)",
+		new:  "slices.Concat(leave, last, replace)", breaks: []string{rolledRashly},
 		and: []patch{
 			{rolloutFile, "	case m.Name == p.plan.Primary && p.outdated(m) &&", "	case false &&"},
 			{"internal/topology/switchover.go", " || p.tooNewToLead(m, primary) {", " {"},

@@ -113,7 +113,7 @@ func (r *MySQLClusterReconciler) announceRollout(s *scope, was v1alpha1.MySQLClu
 	before, now := was.Rollout, s.cluster.Status.Rollout
 	begun := func(st *v1alpha1.RolloutStatus) bool { return st != nil && st.Since != nil }
 	switch {
-	case s.deleting():
+	case s.deleting(), s.desired.Hibernate:
 	case begun(now) && !begun(before):
 		members := now.Next
 		if now.Current != "" {

@@ -70,6 +70,13 @@ func (m *memory) doubtAfter(n *notes, err error, now time.Time) {
 	}
 }
 
+// doubted is when EC2 last did not say what came of a request. A call that no pass waits for may note it meanwhile.
+func (m *memory) doubted(n *notes) time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return n.doubtAt
+}
+
 // doubt notes that EC2 did not say what came of a request.
 func (m *memory) doubt(n *notes, now time.Time) {
 	m.mu.Lock()

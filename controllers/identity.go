@@ -123,6 +123,12 @@ func (r *MySQLClusterReconciler) identifyApplication(ctx context.Context, s *sco
 	if err != nil {
 		return err
 	}
+	if secret != nil && len(secret.Data[resources.KeyPassword]) == 0 {
+		// A second new password would drop the one that clients have: the cache is not believed about its absence.
+		if err := r.Reader.Get(ctx, client.ObjectKeyFromObject(secret), secret); err != nil {
+			return fmt.Errorf("read the application's Secret: %w", err)
+		}
+	}
 	if secret != nil && len(secret.Data[resources.KeyPassword]) > 0 {
 		s.password = string(secret.Data[resources.KeyPassword])
 		return nil

@@ -70,7 +70,7 @@ func (r *MySQLClusterReconciler) watch(s *scope) {
 			n.watchedSince = r.Clock.Now()
 		}
 	}
-	s.observed.WatchedSince, s.observed.DoubtAt = n.watchedSince, n.doubtAt
+	s.observed.WatchedSince, s.observed.DoubtAt = n.watchedSince, r.memory.doubted(n)
 }
 
 // readInventory fills in s.inventory. What EC2 said last is kept when it does not answer.

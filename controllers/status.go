@@ -301,6 +301,8 @@ func (c conditions) setDegraded(s *scope, problems []topology.Finding) string {
 
 func (c conditions) setProgressing(s *scope, failure *problem, problems []topology.Finding) {
 	switch {
+	case s.planned && s.plan.Rollout.Total() > 0 && !s.plan.Failing:
+		c.set(v1alpha1.ConditionProgressing, metav1.ConditionTrue, s.plan.Rolling.Reason, s.plan.Rolling.Message)
 	case s.planned && s.plan.Waiting.Message != "":
 		c.set(v1alpha1.ConditionProgressing, metav1.ConditionTrue, s.plan.Waiting.Reason, s.plan.Waiting.Message)
 	case s.planned && s.plan.Phase == v1alpha1.PhaseHibernated:

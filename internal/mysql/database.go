@@ -63,7 +63,7 @@ func (m *Member) EnsureDatabase(ctx context.Context, d Database) (outcome Databa
 		return outcome, err
 	}
 	outcome.Changed = true
-	if missing.password {
+	if missing.password && !missing.cannotRetain {
 		outcome.Retained = d.Retain
 	}
 	return outcome, m.transact(ctx, func(s *session) error { return missing.make(ctx, s, d) })
@@ -88,6 +88,8 @@ func checkOwner(database, user, password string) error {
 // ownership says what of a database and its owner is missing, and whether a second password has outlived its time.
 type ownership struct {
 	database, user, password, grants, second bool
+	// cannotRetain is true when the account's password cannot become its second one: it is empty, or not of caching_sha2.
+	cannotRetain bool
 }
 
 // missing compares the server with what is wanted. retained is for how long a second password still counts.
@@ -113,6 +115,7 @@ func (m *Member) missing(ctx context.Context, s *session, d Database) (missing o
 		// A second password logs in as well, and will not for long.
 		missing.password = !fits || hasSecond && !isCurrent(hash, d.Password)
 	}
+	missing.cannotRetain = missing.password && !isSHA2(hash)
 	if hasSecond {
 		retained = max(d.Retain-time.Duration(max(age.Int64, 0))*time.Second, 0)
 		missing.second = retained == 0
@@ -147,11 +150,17 @@ func (m *Member) passwordFits(ctx context.Context, hash []byte, user, password s
 // isCurrent says whether a password is the one that an account's authentication string was made of, and not its second one.
 // Of a plug-in other than caching_sha2_password, MySQL's own, nobody can tell: no.
 func isCurrent(hash []byte, password string) bool {
-	if parts := bytes.SplitN(hash, []byte("$"), 4); len(parts) != 4 || len(parts[3]) <= auth.SALT_LENGTH {
+	if !isSHA2(hash) {
 		return false
 	}
 	is, err := auth.CheckHashingPassword(hash, password, parsermysql.AuthCachingSha2Password)
 	return is && err == nil
+}
+
+// isSHA2 says whether an authentication string is one of caching_sha2_password.
+func isSHA2(hash []byte) bool {
+	parts := bytes.SplitN(hash, []byte("$"), 4)
+	return len(parts) == 4 && len(parts[3]) > auth.SALT_LENGTH
 }
 
 // login logs in once as a user with a password, over verified TLS.
@@ -193,7 +202,7 @@ func (o ownership) make(ctx context.Context, s *session, d Database) error {
 	}
 	if o.password {
 		retain := ""
-		if d.Retain > 0 {
+		if d.Retain > 0 && !o.cannotRetain {
 			retain = " RETAIN CURRENT PASSWORD"
 		}
 		if err := s.change(ctx, "database/set-password", "ALTER USER ?@'%' IDENTIFIED BY ?"+retain+" ACCOUNT UNLOCK", d.Owner, d.Password); err != nil {

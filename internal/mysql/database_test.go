@@ -43,6 +43,10 @@ func TestChangedPasswordLeavesTheOldOneForAWhile(t *testing.T) {
 	opens("after a day", map[string]bool{"first": false, "third": true})
 	ensure("settled", "third", day, DatabaseOutcome{})
 
+	// An account whose password is empty has none to retain.
+	exec(t, db, "ALTER USER shop IDENTIFIED BY '' DISCARD OLD PASSWORD")
+	ensure("emptied by somebody", "third", day, DatabaseOutcome{Changed: true})
+
 	ensure("changed because it leaked", "fourth", 0, DatabaseOutcome{Changed: true})
 	opens("changed because it leaked", map[string]bool{"third": false, "fourth": true})
 

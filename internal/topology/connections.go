@@ -2,7 +2,9 @@ package topology
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
+	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
@@ -10,10 +12,10 @@ import (
 const (
 	// connectionsRoom is by how many connections, at least, a full server's limit is raised at a time.
 	connectionsRoom = 100
-	// connectionsMost is the highest limit that MySQL takes.
-	connectionsMost = 100_000
-	// connectionsSpare is how many connections must be free below a server's own limit before that one counts again.
-	connectionsSpare = 10
+	// connectionsTimes is how many times its own limit, and connectionsMost how many connections MySQL takes at the most.
+	connectionsTimes, connectionsMost = 4, 100_000
+	// connectionsShare of the limit must be free before a server is called full no more, and its own limit counts again.
+	connectionsShare = 16
 )
 
 // letReplicasIn raises the limit of connections of a server that refuses its replicas because it is full. While commits wait
@@ -22,28 +24,43 @@ const (
 // the others have gone, the server's own limit counts again.
 func (p *planner) letReplicasIn() {
 	for _, m := range p.ordered() {
-		if !m.verified() || m.SQL.MaxConnections == 0 || p.busy(m.Name) {
+		if !m.verified() || m.SQL.MaxConnections == 0 {
 			continue
 		}
 		rec, refused := p.plan.Records.Members[m.Name], p.refusedBy(m)
 		own := rec.MaxConnections
 		switch {
-		case refused != "" && m.SQL.Connections+connectionsSpare >= m.SQL.MaxConnections:
+		case refused != "" && isFull(m.SQL.Connections, m.SQL.MaxConnections):
 			if own == 0 {
 				rec.MaxConnections = m.SQL.MaxConnections
 				p.plan.Records.Members[m.Name] = rec
 			}
-			limit := min(m.SQL.MaxConnections+max(connectionsRoom, rec.MaxConnections/2), connectionsMost)
-			p.retry(waitMySQL, SetMaxConnections{m.Name, limit})
-			p.degraded(v1alpha1.ReasonTooManyConnections, fmt.Sprintf("%s: all of its %d connections are taken and it refuses %s, without whose acknowledgements writes may wait for ever; it takes %d until that one is back", m.Name, m.SQL.MaxConnections, refused, limit))
+			most := min(connectionsTimes*rec.MaxConnections+connectionsRoom, connectionsMost)
+			limit := min(m.SQL.MaxConnections+max(connectionsRoom, rec.MaxConnections/2), most)
+			text := fmt.Sprintf("%s: all of its %d connections are taken and it refuses %s, without whose acknowledgements writes may wait for ever", m.Name, m.SQL.MaxConnections, refused)
+			if limit <= m.SQL.MaxConnections {
+				p.degraded(v1alpha1.ReasonTooManyConnections, text+"; end some of them, or raise max_connections in spec.mysqld")
+				continue
+			}
+			p.first(waitMySQL, SetMaxConnections{m.Name, limit})
+			p.degraded(v1alpha1.ReasonTooManyConnections, fmt.Sprintf("%s; it takes %d until that one is back", text, limit))
 		case own != 0 && m.SQL.MaxConnections <= p.ownLimit(own):
 			rec.MaxConnections = 0 // it was started again, or somebody put it back
 			p.plan.Records.Members[m.Name] = rec
-		case own != 0 && refused == "" && m.SQL.Connections+connectionsSpare < p.ownLimit(own):
+		case own != 0 && refused == "" && !isFull(m.SQL.Connections, p.ownLimit(own)):
 			p.retry(waitMySQL, SetMaxConnections{m.Name, p.ownLimit(own)})
 		}
 	}
 }
+
+// first plans an action before all others, which may wait for what it does.
+func (p *planner) first(pause time.Duration, a Action) {
+	p.plan.Actions = slices.Insert(p.plan.Actions, 0, a)
+	p.waitAtMost(pause)
+}
+
+// isFull says whether hardly any connection of a server is left.
+func isFull(taken, limit int) bool { return taken+limit/connectionsShare >= limit }
 
 // ownLimit is what a server's limit is without our doing: the user's, or what it was before.
 func (p *planner) ownLimit(before int) int {

@@ -26,6 +26,9 @@ func TestFullServerLetsItsReplicasIn(t *testing.T) {
 		"full, but the replicas are there":     {func(s *scene) { full(s, 151, 151, 0) }, "", 0},
 		"a replica is refused":                 {func(s *scene) { full(s, 152, 151, 0, 2) }, "let orders-0 take 251 connections", 151},
 		"and again":                            {func(s *scene) { full(s, 251, 251, 151, 1, 2) }, "let orders-0 take 351 connections", 151},
+		"and for ever":                         {func(s *scene) { full(s, 704, 704, 151, 1, 2) }, "", 151},
+		"whatever else is to be done":          {func(s *scene) { full(s, 152, 151, 0, 2); s.observed.DatabaseReady = false }, "let orders-0 take 251 connections", 151},
+		"a small one that is not full":         {func(s *scene) { full(s, 6, 12, 0, 2) }, "", 0},
 		"a large server":                       {func(s *scene) { full(s, 4000, 4000, 0, 1) }, "let orders-0 take 6000 connections", 4000},
 		"not more than MySQL takes":            {func(s *scene) { full(s, 99_999, 99_999, 0, 1) }, "let orders-0 take 100000 connections", 99_999},
 		"refused a moment ago, and room now":   {func(s *scene) { full(s, 30, 151, 0, 1) }, "", 0},
@@ -41,8 +44,11 @@ func TestFullServerLetsItsReplicasIn(t *testing.T) {
 			row.happened(s)
 			plan := Next(s.desired, s.observed)
 			var planned []string
-			for _, a := range plan.Actions {
+			for i, a := range plan.Actions {
 				if limit, ok := a.(SetMaxConnections); ok {
+					if i > 0 && limit.Limit > s.member(0).SQL.MaxConnections {
+						t.Errorf("%s comes before it", plan.Actions[0])
+					}
 					planned = append(planned, limit.String())
 				}
 			}

@@ -11,6 +11,7 @@ import (
 func (p *planner) hibernate() {
 	p.rememberVolumes()
 	p.plan.Membership = p.newestMembership()
+	p.plan.Records.RollingDone, p.plan.Records.RollingSince = nil, 0 // a change goes on after the sleep, as if it began then
 	left := false
 	for _, m := range p.ordered() {
 		v := &View{Name: m.Name, Phase: v1alpha1.PhaseHibernated, Role: v1alpha1.RoleNone, Version: m.SQL.Version}

@@ -147,6 +147,8 @@ type planner struct {
 	unconfirmed bool
 	// newestEpoch is the highest epoch of a membership row that was seen.
 	newestEpoch uint64
+	// step is what the member waits for whose turn it is to be changed, or what holds back the next.
+	step string
 	// wait is the shortest pause that anything asked for.
 	wait time.Duration
 }

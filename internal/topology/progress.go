@@ -71,11 +71,8 @@ func (p *planner) tellRollout(primary *Member) {
 		}
 	}
 	rec.RollingDone = out.Done
-	if out.Step = p.plan.Rolling.Message; out.Step == "" {
+	if out.Step = p.step; out.Step == "" {
 		out.Step = "waiting until all members are well"
-	}
-	if rest, ok := strings.CutPrefix(out.Step, out.Current+": "); ok && out.Current != "" {
-		out.Step = rest
 	}
 	p.plan.Rollout = out
 	p.plan.Rolling = Finding{v1alpha1.ReasonRolling, out.String()}

@@ -87,9 +87,7 @@ func (p *planner) rollNote(m *Member, what string) {
 	if v.Message == "" {
 		v.Message = what
 	}
-	if p.plan.Rolling.Message == "" {
-		p.plan.Rolling = Finding{v1alpha1.ReasonRolling, m.Name + ": " + what}
-	}
+	p.step = what
 }
 
 // keepTurn ends a member's turn that is over: it is what the spec asks for and well, nothing is left of it, or the spec
@@ -154,7 +152,7 @@ func (p *planner) nextTurn(primary *Member) *Member {
 		return nil
 	}
 	if why := p.holdsBack(); why != "" {
-		p.plan.Rolling = Finding{v1alpha1.ReasonRolling, fmt.Sprintf("%s is to be replaced next: %s", next.Name, why)}
+		p.step = fmt.Sprintf("%s is to be replaced next: %s", next.Name, why)
 		return nil
 	}
 	return next

@@ -71,13 +71,14 @@ func (p *planner) takeAway(m, primary *Member) string {
 		return fmt.Sprintf("leaving: instance %s is being terminated", in.ID)
 	}
 	for _, vol := range m.Volumes {
-		if vol.State != volumeAvailable {
-			p.waitAtMost(waitEC2)
-			continue
-		}
-		if p.DeletionPolicy == v1alpha1.DeletionPolicyRetain || m.RecordedVolume != "" && vol.ID != m.RecordedVolume {
-			p.retry(waitMySQL, RetireVolume{m.Name, vol.ID}) // it is not the one that the snapshot was taken of
-		} else {
+		switch {
+		case vol.gone():
+		case m.RecordedVolume != "" && vol.ID != m.RecordedVolume:
+			p.retry(waitMySQL, RetireVolume{m.Name, vol.ID}) // a copy that somebody made, and may be using
+		case vol.State != volumeAvailable:
+		case p.DeletionPolicy == v1alpha1.DeletionPolicyRetain:
+			p.retry(waitMySQL, RetireVolume{m.Name, vol.ID})
+		default:
 			p.retry(waitMySQL, DeleteVolume{m.Name, vol.ID})
 		}
 	}

@@ -63,11 +63,11 @@ func (d Desired) RestartDue(m *Member, now time.Time) bool {
 func (p *planner) tellRestarts() {
 	var due []string
 	for _, m := range p.ordered() {
-		if m.Ordinal < p.Replicas && p.RestartDue(m, p.Now) {
+		if m.Ordinal < p.Replicas && (!m.verified() || p.RestartDue(m, p.Now)) {
 			due = append(due, m.Name)
 		}
 	}
-	if len(due) > 0 {
+	if slices.ContainsFunc(p.ordered(), func(m *Member) bool { return p.RestartDue(m, p.Now) }) {
 		p.plan.Rolling = Finding{v1alpha1.ReasonRolling, fmt.Sprintf("mysqld of %d of %d members restarted; still to be: %s", p.Replicas-len(due), p.Replicas, strings.Join(due, ", "))}
 	}
 }
@@ -76,6 +76,9 @@ func (p *planner) tellRestarts() {
 // first by ordinal, the primary last.
 func (p *planner) restartPending() {
 	p.tellRestarts()
+	if p.plan.Records.Rolling != "" {
+		return // one member at a time, whatever is done to it
+	}
 	var next *Member
 	for _, m := range p.ordered() {
 		v := p.views[m.Name]

@@ -2,14 +2,21 @@ package chaos
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
+
+	"github.com/go-sql-driver/mysql"
 
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/cloud"
 )
 
 // crowdSize is how many clients come: more than a server takes that nobody configured.
 const crowdSize = 170
+
+// tooManyConnections is what a full server tells a client.
+const tooManyConnections = 1040
 
 // crowd parts the primary from the other members, and lets more clients write to it than it takes connections. None is
 // answered, all give up, and what they leave behind waits on in the server. When the others come back there is no connection
@@ -22,6 +29,7 @@ func crowd(ctx context.Context, s *Scene) error {
 		return err
 	}
 	var all sync.WaitGroup
+	var refused atomic.Int64
 	for range crowdSize {
 		all.Go(func() {
 			connector, err := s.access.connector(s.load.theService().address, s.load.theService().name, answerTimeout)
@@ -30,7 +38,10 @@ func crowd(ctx context.Context, s *Scene) error {
 			}
 			conn, err := connector.Connect(ctx)
 			if err != nil {
-				return // full
+				if told := new(mysql.MySQLError); errors.As(err, &told) && told.Number == tooManyConnections {
+					refused.Add(1)
+				}
+				return
 			}
 			if statement, err := conn.Prepare("INSERT INTO crowd VALUES ()"); err == nil {
 				_, _ = statement.Exec(nil) //nolint:staticcheck // the driver's plainest way; it is not to be answered
@@ -39,6 +50,9 @@ func crowd(ctx context.Context, s *Scene) error {
 		})
 	}
 	all.Wait()
+	if refused.Load() == 0 {
+		return errors.New("the crowd found room: the primary was never full")
+	}
 	return nil
 }
 

@@ -1,0 +1,90 @@
+package controllers
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+// TestProgressOfARolloutIsTold follows a change from its first member's turn to its end, as a person and a dashboard see it.
+func TestProgressOfARolloutIsTold(t *testing.T) {
+	now := time.Now().Truncate(time.Second)
+	registry, recorder := prometheus.NewRegistry(), events.NewFakeRecorder(10)
+	r := &MySQLClusterReconciler{Clock: clocktesting.NewFakePassiveClock(now), Events: recorder, Metrics: NewMetrics(registry)}
+	s := &scope{cluster: &v1alpha1.MySQLCluster{}, notes: &notes{}, planned: true}
+	pass := func(rollout topology.Rollout, waiting string) string {
+		t.Helper()
+		before := s.cluster.DeepCopy()
+		s.plan = topology.Plan{Phase: v1alpha1.PhaseReady, Rollout: rollout, Waiting: topology.Finding{Reason: v1alpha1.ReasonReconciling, Message: waiting}}
+		if rollout.Total() > 0 {
+			s.plan.Rolling = topology.Finding{Reason: v1alpha1.ReasonRolling, Message: rollout.String()}
+		}
+		projectMembers(s, &s.cluster.Status)
+		conditions{cluster: s.cluster}.setProgressing(s, nil, nil)
+		r.announceRollout(s, before.Status)
+		select {
+		case told := <-recorder.Events:
+			return told
+		default:
+			return ""
+		}
+	}
+	progressing := func() string {
+		return meta.FindStatusCondition(s.cluster.Status.Conditions, v1alpha1.ConditionProgressing).Message
+	}
+
+	if told := pass(topology.Rollout{Next: []string{"orders-1", "orders-0"}, Step: "waiting for the window"}, ""); told != "" {
+		t.Errorf("before anybody's turn: %q", told)
+	}
+	if says := progressing(); says != "0 of 2 members done: waiting for the window; then orders-1, orders-0" {
+		t.Errorf("Progressing says %q", says)
+	}
+	begun := topology.Rollout{Current: "orders-1", Next: []string{"orders-0"}, Step: "launching its next machine", Since: now.Add(-90 * time.Second).Unix()}
+	if told := pass(begun, "orders-1: launching its next machine"); !strings.Contains(told, "Changing 2 members, one after the other: orders-1, orders-0") {
+		t.Errorf("at the first turn: %q", told)
+	}
+	if says := progressing(); says != "member 1 of 2, orders-1: launching its next machine; then orders-0" {
+		t.Errorf("Progressing says %q", says)
+	}
+	if st := s.cluster.Status.Rollout; st.Done != 0 || st.Total != 2 || st.Current != "orders-1" || len(st.Next) != 1 || !st.Since.Equal(ptrTime(now.Add(-90*time.Second))) {
+		t.Errorf("status says %+v", st)
+	}
+	if told := pass(begun, ""); told != "" {
+		t.Errorf("told again: %q", told)
+	}
+	if told := pass(topology.Rollout{}, ""); !strings.Contains(told, "All members are as the spec wants them, after 1m30s") {
+		t.Errorf("at the end: %q", told)
+	}
+	if s.cluster.Status.Rollout != nil {
+		t.Errorf("status still says %+v", s.cluster.Status.Rollout)
+	}
+	if n := testutil.CollectAndCount(registry, "mysqlcluster_rollout_duration_seconds"); n != 1 {
+		t.Errorf("%d histograms", n)
+	}
+}
+
+// TestNobodyIsToldOfTheEndOfARolloutThatSleeps: a cluster that goes to sleep in the middle is not as the spec wants it.
+func TestNobodyIsToldOfTheEndOfARolloutThatSleeps(t *testing.T) {
+	recorder := events.NewFakeRecorder(1)
+	r := &MySQLClusterReconciler{Clock: clocktesting.NewFakePassiveClock(time.Now()), Events: recorder, Metrics: NewMetrics(prometheus.NewRegistry())}
+	s := &scope{cluster: &v1alpha1.MySQLCluster{}, notes: &notes{}, planned: true}
+	s.desired.Hibernate = true
+	since := ptrTime(time.Now())
+	r.announceRollout(s, v1alpha1.MySQLClusterStatus{Rollout: &v1alpha1.RolloutStatus{Total: 2, Since: since}})
+	if len(recorder.Events) != 0 {
+		t.Errorf("told %q", <-recorder.Events)
+	}
+}
+
+func ptrTime(at time.Time) *metav1.Time { return &metav1.Time{Time: at} }

@@ -25,7 +25,7 @@ func TestCloudMember(t *testing.T) {
 	authority := must[*pki.Authority](t)(pki.NewAuthority(uid, "orders", time.Now()))
 	volume := l.volume(2, nil)
 	userData := must[[]byte](t)(bootstrap.Render(bootstrap.Input{
-		ClusterUID: uid, Namespace: "shop", Cluster: "orders", Member: "orders-0", Incarnation: 1,
+		ClusterUID: uid, Namespace: "shop", Cluster: "orders", Member: "orders-0", Incarnation: 1, VolumeIncarnation: 1,
 		Version: version, VolumeID: volume, CAPEM: authority.CertificatePEM(),
 		JoinToken: authority.JoinToken("orders-0", 1), IssuerDN: authority.IssuerDN(), OperatorDN: authority.OperatorDN(),
 		Settings: map[string]string{

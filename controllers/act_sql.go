@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strconv"
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
@@ -75,7 +74,7 @@ func (r *MySQLClusterReconciler) takeInSQL(ctx context.Context, s *scope, action
 	case topology.Restart:
 		err = r.restart(ctx, s, m, a)
 	case topology.SetMaxConnections:
-		err = m.PinSettings(ctx, map[string]string{"max_connections": strconv.Itoa(a.Limit)})
+		err = m.SetMaxConnections(ctx, a.Limit)
 	case topology.PurgeBinaryLogs:
 		err = r.purgeBinaryLogs(ctx, s, m)
 	case topology.EnsureDatabase:

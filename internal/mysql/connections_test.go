@@ -2,7 +2,6 @@ package mysql
 
 import (
 	"database/sql"
-	"fmt"
 	"testing"
 )
 
@@ -18,7 +17,7 @@ func TestFullSourceIsToldFromOneThatIsAway(t *testing.T) {
 		t.Fatalf("%d of %d connections", before.Connections, before.MaxConnections)
 	}
 	must(t, m[1].StopIOThread(ctx))
-	must(t, m[0].PinSettings(ctx, map[string]string{maxConnections: fmt.Sprint(before.Connections + 8)}))
+	must(t, m[0].SetMaxConnections(ctx, before.Connections+8))
 	var crowd []*sql.Conn
 	for {
 		conn, err := local(t, w.servers[0], "crowd", "crowd").Conn(ctx)
@@ -39,7 +38,7 @@ func TestFullSourceIsToldFromOneThatIsAway(t *testing.T) {
 	if o.Access != AccessVerified || o.Connections < o.MaxConnections {
 		t.Errorf("the full server shows %d of %d connections (%s)", o.Connections, o.MaxConnections, o.Access)
 	}
-	must(t, m[0].PinSettings(ctx, map[string]string{maxConnections: fmt.Sprint(o.MaxConnections + 100)}))
+	must(t, m[0].SetMaxConnections(ctx, o.MaxConnections+100))
 	waitFor(t, "the replica to be let in", func() bool {
 		r := m[1].Observe(ctx).Replication
 		return !r.SourceIsFull && r.IOState == IOOn
@@ -47,5 +46,5 @@ func TestFullSourceIsToldFromOneThatIsAway(t *testing.T) {
 	for _, conn := range crowd {
 		_ = conn.Close()
 	}
-	must(t, m[0].PinSettings(ctx, map[string]string{maxConnections: fmt.Sprint(before.MaxConnections)}))
+	must(t, m[0].SetMaxConnections(ctx, before.MaxConnections))
 }

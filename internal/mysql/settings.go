@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -65,6 +66,14 @@ func (m *Member) PinSettings(ctx context.Context, settings map[string]string) (e
 			}
 		}
 		return errors.Join(failures...)
+	})
+}
+
+// SetMaxConnections sets how many connections the server takes, 1 to 100,000, until its next start.
+func (m *Member) SetMaxConnections(ctx context.Context, limit int) (err error) {
+	defer m.annotate(&err, "set "+maxConnections)
+	return m.control(ctx, func(s *session) error {
+		return assign(ctx, s, "connections/limit", "SET GLOBAL "+maxConnections+" = ?", strconv.Itoa(limit))
 	})
 }
 

@@ -286,6 +286,19 @@ func TestSwitchover(t *testing.T) {
 			func(s *scene) { s.desired.RestartedAt = s.startedBut(0, 1, 2) }, "restart mysqld of orders-1", ""},
 		"not before the time that a person named": {
 			func(s *scene) { s.startedBut(0, 1, 2); s.desired.RestartedAt = s.observed.Now.Add(time.Minute) }, "", ""},
+		"nobody is restarted while another is replaced": {
+			func(s *scene) {
+				s.member(2).SQL.RestartPending = true
+				s.observed.Records.Rolling = "orders-1"
+				s.desired.TemplateHash, s.member(1).Instances[0].TemplateHash = "new", "old"
+				s.observed.Launchable = false
+			}, "", ""},
+		"certificates are renewed where a person asked for it": {
+			func(s *scene) {
+				s.desired.CertificatesRenewedAt = s.observed.Now.Add(-time.Minute)
+				s.member(1).SQL.CertificateIssuedAt = s.observed.Now.Add(-time.Hour)
+				s.member(2).SQL.CertificateIssuedAt = s.observed.Now
+			}, "sign the certificate of orders-1", ""},
 		"replicas are restarted as they are": {
 			func(s *scene) { s.member(0).SQL.RestartPending = true; s.member(2).SQL.RestartPending = true }, "restart mysqld of orders-2", ""},
 	} {

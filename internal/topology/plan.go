@@ -98,7 +98,8 @@ type Plan struct {
 	Degraded []Finding
 	// Waiting says what the cluster waits for, in words; empty when nothing is left to do.
 	Waiting Finding
-	// Rolling says which member is being changed because the spec was, and what that waits for; empty when none is.
+	// Rolling says what is being changed on members that run, because a person changed the spec or asked for it, and what
+	// that waits for; empty when nothing is.
 	Rolling Finding
 	// Rollout says how far a change that goes from member to member has got.
 	Rollout Rollout

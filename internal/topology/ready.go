@@ -33,7 +33,8 @@ func (p *planner) unlike(vol *Volume) bool {
 		vol.Throughput != 0 && p.Throughput != 0 && vol.Throughput != p.Throughput
 }
 
-// finish plans what a cluster with a primary still needs: its application database, its settings.
+// finish plans what comes after the members replicate: the application database, room for replicas, settings, a hand-over that
+// somebody wants or that EC2 makes necessary, healing, and what of the spec is still to be rolled through the members.
 func (p *planner) finish() {
 	if primary := p.views[p.plan.Primary]; primary != nil && p.Database && !p.DatabaseReady {
 		p.retry(waitMySQL/4, EnsureDatabase{p.plan.Primary})

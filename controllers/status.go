@@ -110,6 +110,7 @@ func rolloutStatus(rollout topology.Rollout) *v1alpha1.RolloutStatus {
 	}
 	st := &v1alpha1.RolloutStatus{
 		Done: int32(len(rollout.Done)), Total: int32(rollout.Total()), Current: rollout.Current, Step: shorten(rollout.Step), Next: rollout.Next,
+		PreviousVersion: rollout.PreviousVersion,
 	}
 	if rollout.Since != 0 {
 		since := metav1.Unix(rollout.Since, 0)

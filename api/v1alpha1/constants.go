@@ -185,6 +185,8 @@ const (
 	ReasonTooManyConnections = "TooManyConnections"
 	// ReasonRolling: members are being replaced or taken away, one at a time, because the spec was changed.
 	ReasonRolling = "RollingChange"
+	// ReasonRollingStopped: the member whose turn it was does not come up again; nobody else is changed.
+	ReasonRollingStopped = "RollingChangeStopped"
 	// ReasonCAInvalid: the Secret with the certificate authority does not hold one.
 	ReasonCAInvalid = "CertificateAuthorityInvalid"
 )

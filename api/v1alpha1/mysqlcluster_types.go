@@ -20,14 +20,15 @@ type MySQLClusterSpec struct {
 	Replicas *int32 `json:"replicas,omitempty"`
 
 	// Version is the exact version of MySQL, x.y.z. Supported are the LTS series 8.4 and 9.7.
-	// It never goes down, because MySQL cannot read a newer data directory
+	// It does not go down, because MySQL cannot read a newer data directory
 	// (MySQL Reference Manual, "Downgrading MySQL"); 8.4 to 9.7 is a supported step from one LTS series to the next.
+	// Only while an upgrade has not reached the primary it can be set back to what status.rollout.previousVersion says: members
+	// that went ahead are then seeded anew from the others.
 	// A change replaces the members' instances, one at a time, the replicas first and the primary after a switchover. Each
 	// keeps its volume, of which a snapshot is taken before (kept 7 days). See spec.upgrade and spec.maintenanceWindow.
 	// +kubebuilder:validation:MinLength=5
 	// +kubebuilder:validation:MaxLength=10
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(8[.]4|9[.]7)[.](0|[1-9][0-9]{0,2})$')",message="must be the exact version of a supported series, 8.4.z or 9.7.z; for example 9.7.1"
-	// +kubebuilder:validation:XValidation:rule="!self.matches('^[0-9]+[.][0-9]+[.][0-9]+$') || !oldSelf.matches('^[0-9]+[.][0-9]+[.][0-9]+$') || int(self.split('.')[0]) * 1000000 + int(self.split('.')[1]) * 1000 + int(self.split('.')[2]) >= int(oldSelf.split('.')[0]) * 1000000 + int(oldSelf.split('.')[1]) * 1000 + int(oldSelf.split('.')[2])",messageExpression="'must not go down from ' + oldSelf + ': MySQL cannot read the data of a newer version. Set ' + oldSelf + ' or a later one; to go back, restore a backup into a new cluster'"
 	Version string `json:"version"`
 
 	// MySQLD holds settings of mysqld: a system variable's name, in lower case with underscores, and its value.
@@ -208,6 +209,7 @@ type DatabaseSpec struct {
 // +kubebuilder:printcolumn:name=Lag,type=string,JSONPath=`.status.lag`,priority=1,description="The largest lag among the replicas, in steps"
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 40 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must be at most 40 characters, begin with a letter and hold lower-case letters, digits and inner hyphens only: the members' host names and the Services' names are derived from it"
 // +kubebuilder:validation:XValidation:rule="!self.metadata.name.endsWith('-primary') && !self.metadata.name.endsWith('-replicas')",message="metadata.name must not end in -primary or -replicas: the Services of another cluster could have that name"
+// +kubebuilder:validation:XValidation:rule="self.spec.version == oldSelf.spec.version || !self.spec.version.matches('^[0-9]+[.][0-9]+[.][0-9]+$') || !oldSelf.spec.version.matches('^[0-9]+[.][0-9]+[.][0-9]+$') || int(self.spec.version.split('.')[0]) * 1000000 + int(self.spec.version.split('.')[1]) * 1000 + int(self.spec.version.split('.')[2]) >= int(oldSelf.spec.version.split('.')[0]) * 1000000 + int(oldSelf.spec.version.split('.')[1]) * 1000 + int(oldSelf.spec.version.split('.')[2]) || has(oldSelf.status) && has(oldSelf.status.rollout) && has(oldSelf.status.rollout.previousVersion) && self.spec.version == oldSelf.status.rollout.previousVersion",fieldPath=".spec.version",messageExpression="'must not go down from ' + oldSelf.spec.version + ': MySQL cannot read the data of a newer version. Set ' + oldSelf.spec.version + ' or a later one; ' + (has(oldSelf.status) && has(oldSelf.status.rollout) && has(oldSelf.status.rollout.previousVersion) ? 'or ' + oldSelf.status.rollout.previousVersion + ', to call the upgrade off while the primary still runs that' : 'to go back, restore a backup into a new cluster')"
 
 // MySQLCluster is a highly available MySQL replication cluster on EC2 instances.
 type MySQLCluster struct {

@@ -105,6 +105,11 @@ type RolloutStatus struct {
 	// Since is when the first member's turn began; empty before.
 	// +optional
 	Since *metav1.Time `json:"since,omitempty"`
+	// PreviousVersion is the version of MySQL that the primary still runs while the spec asks for a newer one. As long as it is
+	// here, spec.version may be set back to it. Empty when there is no way back.
+	// +kubebuilder:validation:MaxLength=10
+	// +optional
+	PreviousVersion string `json:"previousVersion,omitempty"`
 }
 
 // PromotionStatus is how a member became primary. Durations are in seconds, to the millisecond.

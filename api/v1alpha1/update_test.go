@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -69,4 +70,41 @@ func TestUpdate(t *testing.T) {
 			judge(t, api.Update(t.Context(), sent, client.DryRunAll), r.says)
 		})
 	}
+}
+
+// TestUpgradeCanBeCalledOff: the version goes back to what status.rollout names, to nothing else, and only while it is named
+// there.
+func TestUpgradeCanBeCalledOff(t *testing.T) {
+	api := api(t)
+	object := cluster(t, "call-off", set("version", "9.7.5"))
+	if err := api.Create(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := api.Delete(context.Background(), object); client.IgnoreNotFound(err) != nil {
+			t.Error(err)
+		}
+	})
+	try := func(version, says string) {
+		t.Helper()
+		sent := object.DeepCopy()
+		apply(t, sent, set("version", version))
+		judge(t, api.Update(t.Context(), sent, client.DryRunAll), says)
+	}
+	try("9.7.4", "must not go down from 9.7.5: MySQL cannot read the data of a newer version. Set 9.7.5 or a later one; to go back, restore a backup into a new cluster")
+	rollout := map[string]any{"done": int64(0), "total": int64(3), "previousVersion": "9.7.4"}
+	if err := unstructured.SetNestedMap(object.Object, rollout, "status", "rollout"); err != nil {
+		t.Fatal(err)
+	}
+	if err := api.Status().Update(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	try("9.7.4", "")
+	try("9.7.6", "")
+	try("9.7.3", "must not go down from 9.7.5: MySQL cannot read the data of a newer version. Set 9.7.5 or a later one; or 9.7.4, to call the upgrade off while the primary still runs that")
+	unstructured.RemoveNestedField(object.Object, "status", "rollout")
+	if err := api.Status().Update(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	try("9.7.4", "to go back, restore a backup into a new cluster")
 }

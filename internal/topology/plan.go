@@ -148,6 +148,8 @@ type planner struct {
 	unconfirmed bool
 	// newestEpoch is the highest epoch of a membership row that was seen.
 	newestEpoch uint64
+	// unopened are the members that wait before a newer mysqld opens their volumes.
+	unopened []string
 	// step is what the member waits for whose turn it is to be changed, or what holds back the next.
 	step string
 	// wait is the shortest pause that anything asked for.

@@ -16,6 +16,8 @@ type Rollout struct {
 	Current, Step string
 	// Since is when the change began, in Unix seconds; 0 before it did.
 	Since int64
+	// PreviousVersion is what the primary runs while the spec asks for a newer version of MySQL: the way back leads there.
+	PreviousVersion string
 }
 
 // Total is how many members the change is about.
@@ -59,6 +61,11 @@ func (p *planner) tellRollout(primary *Member) {
 			out.Next = append(out.Next, m.Name)
 		}
 	}
+	for _, name := range p.unopened {
+		if name != rec.Rolling && !slices.Contains(out.Next, name) {
+			out.Next = append(out.Next, name)
+		}
+	}
 	if !out.under() {
 		if p.CloudReachable {
 			rec.RollingDone, rec.RollingSince = nil, 0
@@ -71,6 +78,7 @@ func (p *planner) tellRollout(primary *Member) {
 		}
 	}
 	rec.RollingDone = out.Done
+	out.PreviousVersion = p.wayBack(primary)
 	if out.Step = p.step; out.Step == "" {
 		out.Step = "waiting until all members are well"
 	}

@@ -15,7 +15,9 @@ func (p *planner) provision() {
 		}
 	}
 	p.rememberVolumes()
+	p.noteVersions()
 	p.dropAbsent()
+	p.takenAway()
 	p.finishDeposed()
 	if p.ManagedSecurityGroup && p.Launchable && p.mayCreate() == "" {
 		// Idempotent and free of calls while it is as it should be, so that drift in its rules is put back too.
@@ -72,6 +74,8 @@ func (p *planner) provisionMember(m *Member) string {
 	switch {
 	case m.Ordinal >= p.Replicas && (vol == nil || !p.mayBeNeeded(m)):
 		return "" // it is about to be taken away
+	case p.takenBack(m) && (vol == nil || !p.mayBeNeeded(m)):
+		return "being taken back to MySQL " + p.Version
 	case vol == nil:
 		return p.needVolume(m)
 	case in == nil:
@@ -90,7 +94,7 @@ func (p *planner) provisionMember(m *Member) string {
 		p.waitAtMost(waitEC2)
 		return "instance " + in.ID + " is stopping"
 	case stateStopped:
-		if next := p.successorOf(m, in); next != nil && p.rolling(m) {
+		if next := p.successorOf(m, in); next != nil && p.rolling(m) && !p.tooNew(m) {
 			return fmt.Sprintf("instance %s is stopped; its volume moves to %s", in.ID, next.ID)
 		}
 		return p.needStart(m, vol, in)
@@ -185,8 +189,8 @@ func (p *planner) mustKeepVote(m *Member, volumeID string) string {
 	return "volume " + volumeID + " is gone"
 }
 
-// needInstance plans a new instance in the zone of the member's volume.
-func (p *planner) needInstance(m *Member, vol *Volume) string {
+// mayLaunch returns why no instance may be launched at the moment, or "".
+func (p *planner) mayLaunch() string {
 	if why := p.mayCreate(); why != "" {
 		p.waitAtMost(waitEC2)
 		return why
@@ -199,6 +203,33 @@ func (p *planner) needInstance(m *Member, vol *Volume) string {
 		p.waitAtMost(waitNext)
 		return "waiting for the security group"
 	}
+	return ""
+}
+
+// launchOf returns the launch of a member's next instance in the zone of its volume, or why there can be none. Its incarnation
+// is remembered before, and used until EC2 shows an instance of it.
+func (p *planner) launchOf(m *Member, vol *Volume) (LaunchInstance, string) {
+	rec := p.plan.Records.Members[m.Name]
+	subnet, ok := p.subnetInZone(vol.Zone, m.Ordinal, rec.ZoneShift)
+	if !ok {
+		p.waitAtMost(waitReady)
+		p.degraded(v1alpha1.ReasonInvalidSpec, fmt.Sprintf("%s: no subnet of spec.aws.subnetIDs is in %s, where its volume %s is; append one", m.Name, vol.Zone, vol.ID))
+		return LaunchInstance{}, "no subnet in the zone of its volume"
+	}
+	used := 0
+	for _, in := range m.Instances {
+		used = max(used, in.Incarnation) // their tokens are used up
+	}
+	rec.noteLaunch(max(rec.Instance, used+1), p.Version)
+	p.plan.Records.Members[m.Name] = rec
+	return LaunchInstance{Member: m.Name, Ordinal: m.Ordinal, Incarnation: rec.Instance, SubnetID: subnet.ID, VolumeID: vol.ID, VolumeIncarnation: max(vol.Incarnation, 1)}, ""
+}
+
+// needInstance plans a new instance in the zone of the member's volume.
+func (p *planner) needInstance(m *Member, vol *Volume) string {
+	if why := p.mayLaunch(); why != "" {
+		return why
+	}
 	if vol.State != volumeAvailable && vol.State != volumeCreating {
 		p.waitAtMost(waitEC2)
 		return fmt.Sprintf("volume %s is still %s by an instance that is gone", vol.ID, vol.State)
@@ -208,24 +239,17 @@ func (p *planner) needInstance(m *Member, vol *Volume) string {
 		p.plan.Records.Members[m.Name] = rec
 		return "no capacity in " + vol.Zone + "; moving to another zone"
 	}
-	used := 0
 	for _, in := range m.Instances {
-		used = max(used, in.Incarnation) // all gone, else there would be an instance: their tokens are used up
 		if p.Now.Sub(in.LaunchTime) < relaunchPause {
 			p.waitAtMost(waitEC2)
 			p.degraded(v1alpha1.ReasonBootFailed, fmt.Sprintf("%s: instance %s ended soon after its launch: %s; the next is launched a minute after it", m.Name, in.ID, orNone(in.StateReason)))
 			return "instance " + in.ID + " ended soon after its launch"
 		}
 	}
-	rec.Instance = max(rec.Instance, used+1)
-	subnet, ok := p.subnetInZone(vol.Zone, m.Ordinal, rec.ZoneShift)
-	if !ok {
-		p.degraded(v1alpha1.ReasonInvalidSpec, fmt.Sprintf("%s: no subnet of spec.aws.subnetIDs is in %s, where its volume %s is; append one", m.Name, vol.Zone, vol.ID))
-		p.waitAtMost(waitReady)
-		return "no subnet in the zone of its volume"
+	launch, why := p.launchOf(m, vol)
+	if why != "" {
+		return why
 	}
-	p.plan.Records.Members[m.Name] = rec
-	launch := LaunchInstance{Member: m.Name, Ordinal: m.Ordinal, Incarnation: rec.Instance, SubnetID: subnet.ID, VolumeID: vol.ID, VolumeIncarnation: max(vol.Incarnation, 1)}
 	if m.CapacityRefused == vol.Zone {
 		p.retry(waitEC2, launch) // no hot loop against a zone that has nothing to give
 		p.degraded(v1alpha1.ReasonInsufficientCapacity, fmt.Sprintf("%s: EC2 has no capacity for it in %s at the moment", m.Name, vol.Zone))
@@ -285,6 +309,9 @@ func (p *planner) needAttachment(m *Member, vol *Volume, in *Instance) string {
 		return fmt.Sprintf("volume %s is being attached", vol.ID)
 	case vol.State == volumeAvailable:
 		if p.CloudReachable {
+			if why := p.mayOpen(m, vol, in); why != "" {
+				return why
+			}
 			p.do(AttachVolume{m.Name, vol.ID, in.ID})
 		}
 		return "attaching volume " + vol.ID

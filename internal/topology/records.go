@@ -91,6 +91,11 @@ type Record struct {
 	// Tail is the GTID set of the transactions that the member had committed under its own UUID and lost when it was rebuilt.
 	// Another member may hold some of them still; as a primary it would use their GTIDs for others.
 	Tail string `json:"tail,omitempty"`
+	// Opened is the newest version of MySQL that may have opened the member's volume; empty while none is known. No older one
+	// is ever started on it.
+	Opened string `json:"opened,omitempty"`
+	// Launched is the version that the newest instance was made for.
+	Launched string `json:"launched,omitempty"`
 	// VolumeID is the volume that carries the member's data, once EC2 showed it.
 	VolumeID string `json:"volumeID,omitempty"`
 }

@@ -21,6 +21,7 @@ func (p *planner) roll() {
 	p.tellSurplus()
 	p.keepTurn()
 	p.takeTurn(primary)
+	p.tellTooNew(primary)
 	p.tellRollout(primary)
 }
 
@@ -29,6 +30,10 @@ func (p *planner) takeTurn(primary *Member) {
 	rec := &p.plan.Records
 	if idle := p.idleSurplus(); rec.Rolling == "" && primary != nil && p.CloudReachable && idle != nil {
 		p.beginTurn(idle)
+		return
+	}
+	if failed := p.failedUpgrade(primary); rec.Rolling == "" && failed != nil {
+		p.beginTurn(failed)
 		return
 	}
 	if rec.Rolling == "" && primary != nil && !p.unconfirmed && p.CloudReachable && p.allWell() {
@@ -54,9 +59,34 @@ func (p *planner) takeTurn(primary *Member) {
 		}
 	case m.Ordinal >= p.Replicas:
 		p.rollNote(m, p.takeAway(m, primary))
+	case p.tooNew(m):
+		p.rollNote(m, p.takeBack(m, primary))
 	default:
 		p.rollNote(m, p.replace(m, primary))
+		p.tellStopped(m, primary)
 	}
+}
+
+// tellStopped says of a member that was given its new machine how it gets well there, and when it does not, what a person can
+// do.
+func (p *planner) tellStopped(m, primary *Member) {
+	in := m.CurrentInstance()
+	if in == nil || p.step != "" || in.TemplateHash != p.TemplateHash {
+		return
+	}
+	message := p.views[m.Name].Message
+	if message == "" {
+		message = "waiting until it is well"
+	}
+	p.step = fmt.Sprintf("on instance %s: %s", in.ID, message)
+	if m.verified() || m.SilentSince.IsZero() || p.Now.Sub(m.SilentSince) < silenceAllowed {
+		return
+	}
+	back := "Correct what was changed"
+	if primary != nil && olderVersion(primary.SQL.Version, p.Version) {
+		back += fmt.Sprintf(", or set spec.version back to %s to call the upgrade off", primary.SQL.Version)
+	}
+	p.degraded(v1alpha1.ReasonRollingStopped, fmt.Sprintf("%s does not come up on instance %s, and nobody else is changed meanwhile. %s", m.Name, in.ID, back))
 }
 
 // beginTurn makes it a member's turn. That is remembered before anything is done.
@@ -106,6 +136,8 @@ func (p *planner) keepTurn() {
 		return other != m && other.Ordinal < p.Replicas && p.outdated(other)
 	}):
 		p.endTurn(false) // it was promoted meanwhile: the others come first
+	case p.takenBack(m) && m.verified() && p.failedUpgrade(p.Members[p.plan.Primary]) != nil:
+		p.endTurn(false) // it waits for another, which does not get well before it is taken back as well
 	case !p.outdated(m) && p.isWell(m):
 		p.endTurn(true)
 		p.waitAtMost(waitNext) // the machine that it had is ended
@@ -131,9 +163,12 @@ func (p *planner) isWell(m *Member) bool {
 	return v != nil && v.Phase == v1alpha1.PhaseReady && v.Message == "" && !p.busy(m.Name) && (v.Voter || v.Role == v1alpha1.RolePrimary)
 }
 
-// outdated says whether a member's machine was made from an earlier spec. A machine without the tag is left alone: nobody
+// outdated says whether a member's machine was made from an earlier spec, or is newer than the present one asks for. A machine without the tag is left alone: nobody
 // knows what it was made from.
 func (p *planner) outdated(m *Member) bool {
+	if p.tooNew(m) {
+		return true
+	}
 	in := m.CurrentInstance()
 	return in != nil && in.TemplateHash != "" && p.TemplateHash != "" && in.TemplateHash != p.TemplateHash
 }
@@ -263,31 +298,15 @@ func (p *planner) successorOf(m *Member, current *Instance) *Instance {
 	return best
 }
 
-// launchSuccessor plans the launch of a member's next machine. Its incarnation is remembered before, and used until EC2
-// shows a machine of it.
+// launchSuccessor plans the launch of a member's next machine.
 func (p *planner) launchSuccessor(m *Member, vol *Volume) string {
-	if why := p.mayCreate(); why != "" {
-		p.waitAtMost(waitEC2)
+	if why := p.mayLaunch(); why != "" {
 		return why
 	}
-	if !p.Launchable {
-		p.waitAtMost(waitEC2)
-		return "waiting for the preflight checks"
+	launch, why := p.launchOf(m, vol)
+	if why != "" {
+		return why
 	}
-	rec := p.plan.Records.Members[m.Name]
-	subnet, ok := p.subnetInZone(vol.Zone, m.Ordinal, rec.ZoneShift)
-	if !ok {
-		p.waitAtMost(waitReady)
-		p.degraded(v1alpha1.ReasonInvalidSpec, fmt.Sprintf("%s: no subnet of spec.aws.subnetIDs is in %s, where its volume %s is; append one", m.Name, vol.Zone, vol.ID))
-		return "no subnet in the zone of its volume"
-	}
-	used := 0
-	for _, in := range m.Instances {
-		used = max(used, in.Incarnation)
-	}
-	rec.Instance = max(rec.Instance, used+1)
-	p.plan.Records.Members[m.Name] = rec
-	launch := LaunchInstance{Member: m.Name, Ordinal: m.Ordinal, Incarnation: rec.Instance, SubnetID: subnet.ID, VolumeID: vol.ID, VolumeIncarnation: max(vol.Incarnation, 1)}
 	if m.CapacityRefused == vol.Zone {
 		p.retry(waitEC2, launch)
 		p.degraded(v1alpha1.ReasonInsufficientCapacity, fmt.Sprintf("%s: EC2 has no capacity in %s for its next machine; the old one goes on meanwhile", m.Name, vol.Zone))
@@ -303,16 +322,7 @@ func (p *planner) secureBeforeUpgrade(m *Member, vol *Volume) string {
 	if !m.verified() || m.SQL.Version == p.Version || p.Version == "" {
 		return ""
 	}
-	purpose := fmt.Sprintf("%s%s-%s-%d", upgradePrefix, m.SQL.Version, p.Version, p.plan.Records.RollingAt)
-	switch taken := p.snapshotFor(vol.ID, purpose); {
-	case taken == nil:
-		p.retry(waitMySQL, TakeSnapshot{m.Name, vol.ID, purpose})
-		return "taking a snapshot before the upgrade to " + p.Version
-	case taken.State != snapshotCompleted:
-		p.waitAtMost(waitEC2)
-		return fmt.Sprintf("waiting for snapshot %s: %s", taken.ID, orNone(taken.Progress))
-	}
-	return ""
+	return p.secure(m, vol, m.SQL.Version, p.Version)
 }
 
 // relieve takes a replica's vote, which others rely on, and returns what is waited for. A member that is alone has nobody to

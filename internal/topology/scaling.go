@@ -43,21 +43,32 @@ func (p *planner) tellSurplus() {
 // takeAway takes a member away that spec.replicas no longer asks for, and returns what it waits for: first its vote, then
 // its machine, then its volume as the deletion policy says.
 func (p *planner) takeAway(m, primary *Member) string {
-	p.views[m.Name].InService = false
 	if primary == nil {
+		p.views[m.Name].InService = false
 		p.waitAtMost(waitMySQL)
 		return "waiting for a primary, to leave"
 	}
+	keep := ""
+	if p.DeletionPolicy == v1alpha1.DeletionPolicySnapshot {
+		keep = scaleInPrefix
+	}
+	return p.leave(m, primary, "leaving", keep)
+}
+
+// leave takes everything of a member away, and returns what it waits for, beginning with what happens to it. With keep, the
+// beginning of a purpose, a snapshot of its volume is left.
+func (p *planner) leave(m, primary *Member, what, keep string) string {
+	p.views[m.Name].InService = false
 	if p.plan.Membership.Has(m.Name) || !p.plan.Membership.Settled() {
 		if m.verified() {
 			p.expel(m, primary) // that of one which does not answer is taken when its machine is off
 		}
 		p.waitAtMost(waitMySQL)
-		return "leaving: giving its vote back"
+		return what + ": giving its vote back"
 	}
-	if p.DeletionPolicy == v1alpha1.DeletionPolicySnapshot {
-		if why := p.lastSnapshot(m); why != "" {
-			return "leaving: " + why
+	if keep != "" {
+		if why := p.lastSnapshot(m, keep); why != "" {
+			return what + ": " + why
 		}
 	}
 	for _, in := range m.Instances {
@@ -68,7 +79,7 @@ func (p *planner) takeAway(m, primary *Member) string {
 			p.retry(waitMySQL, TerminateInstance{m.Name, in.ID})
 		}
 		p.waitAtMost(waitEC2)
-		return fmt.Sprintf("leaving: instance %s is being terminated", in.ID)
+		return fmt.Sprintf("%s: instance %s is being terminated", what, in.ID)
 	}
 	for _, vol := range m.Volumes {
 		switch {
@@ -83,17 +94,17 @@ func (p *planner) takeAway(m, primary *Member) string {
 		}
 	}
 	p.waitAtMost(waitEC2)
-	return "leaving: its volume is being removed"
+	return what + ": its volume is being removed"
 }
 
 // lastSnapshot has the snapshot taken that is kept of a member's volume, with its machine stopped, and returns what is waited
 // for.
-func (p *planner) lastSnapshot(m *Member) string {
+func (p *planner) lastSnapshot(m *Member, prefix string) string {
 	vol := m.volume()
 	if vol == nil || m.RecordedVolume == "" {
 		return "" // nothing was ever on it
 	}
-	purpose := fmt.Sprintf("%s%s-%d", scaleInPrefix, vol.ID, p.plan.Records.RollingAt)
+	purpose := fmt.Sprintf("%s%s-%d", prefix, vol.ID, p.plan.Records.RollingAt)
 	taken := p.snapshotFor(vol.ID, purpose)
 	in := m.CurrentInstance()
 	switch {
@@ -103,7 +114,7 @@ func (p *planner) lastSnapshot(m *Member) string {
 		p.waitAtMost(waitEC2)
 		return fmt.Sprintf("waiting for snapshot %s: %s", taken.ID, orNone(taken.Progress))
 	case in != nil && in.State == stateRunning:
-		p.retry(waitMySQL, StopInstance{Member: m.Name, InstanceID: in.ID, Gracefully: true})
+		p.retry(waitMySQL, StopInstance{Member: m.Name, InstanceID: in.ID, Gracefully: m.verified() || m.Ordinal >= p.Replicas})
 		return "stopping"
 	case in != nil && in.State != stateStopped && in.State != stateTerminated:
 		p.waitAtMost(waitMySQL)
@@ -152,7 +163,7 @@ func (p *planner) forgetMember(m *Member) {
 	if rec == (Record{}) {
 		return
 	}
-	rec.VolumeID, rec.SignedInstance, rec.SignedKey, rec.RestartDue, rec.Tail = "", "", "", 0, ""
+	rec.VolumeID, rec.SignedInstance, rec.SignedKey, rec.RestartDue, rec.Tail, rec.Opened = "", "", "", 0, "", ""
 	rec.Instance++
 	rec.Volume++
 	p.plan.Records.Members[m.Name] = rec

@@ -267,7 +267,9 @@ func (p *planner) finishLeaving(primary *Member) {
 	if m != nil && row.Has(leaving) && p.givesVoteBack(m) {
 		return // it goes on giving its vote back
 	}
-	if !row.Has(leaving) || m != nil && m.verified() && primary.SQL.PendingCommits == 0 {
+	// With two voters no row removes one of them: the primary goes on alone, which forgets the leaver before. And what waits may
+	// wait for this very one.
+	if !row.Has(leaving) || m != nil && m.verified() && (primary.SQL.PendingCommits == 0 || len(row.Voters) == 2) {
 		p.plan.Records.Leaving = ""
 	}
 }

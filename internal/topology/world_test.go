@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -31,6 +32,7 @@ type world struct {
 	// changes counts how often the spec was changed in the middle of a rolling change.
 	changes  int
 	noRoom   map[string]bool // zones without capacity
+	broken   map[string]bool // versions of mysqld that do not start
 	serial   int
 	launches int
 	trace    []string
@@ -42,6 +44,8 @@ type machine struct {
 	booted time.Time
 	signed bool
 	server *server
+	// version is that of the mysqld that it was set up with.
+	version string
 }
 
 type disk struct {
@@ -59,6 +63,8 @@ type data struct {
 	membership *Membership
 	source     string
 	ioOn       bool
+	// opened is the newest version that opened it: no older one does.
+	opened string
 }
 
 type server struct {
@@ -75,16 +81,23 @@ func newWorld(t *testing.T, replicas int) *world {
 			Subnets:        []Subnet{{"subnet-a", "a"}, {"subnet-b", "b"}, {"subnet-c", "c"}},
 			DeletionPolicy: v1alpha1.DeletionPolicySnapshot,
 		},
-		machines: map[string]*machine{}, volumes: map[string]*disk{}, refused: map[string]time.Time{}, refusedIn: map[string]string{}, noRoom: map[string]bool{},
+		machines: map[string]*machine{}, volumes: map[string]*disk{}, refused: map[string]time.Time{}, refusedIn: map[string]string{}, noRoom: map[string]bool{}, broken: map[string]bool{},
 	}
 }
 
 // dataOf returns the data on the volume attached to a machine, nil when mysqld cannot run on it.
 func (w *world) dataOf(m *machine) *data {
 	for _, v := range w.volumes {
-		if v.AttachedTo == m.ID && m.State == stateRunning {
-			return v.data
+		if v.AttachedTo != m.ID || m.State != stateRunning {
+			continue
 		}
+		if olderVersion(v.data.opened, m.version) {
+			v.data.opened = m.version
+		}
+		if w.broken[m.version] || olderVersion(m.version, v.data.opened) {
+			return nil
+		}
+		return v.data
 	}
 	return nil
 }
@@ -135,7 +148,7 @@ func (w *world) sqlOf(m *machine) SQL {
 		return SQL{Access: AccessUnverified}
 	}
 	s := SQL{
-		Access: AccessVerified, Version: "9.7.4", StartedAt: m.booted, ServerUUID: d.uuid, Writable: m.server.writable, Executed: d.executed,
+		Access: AccessVerified, Version: m.version, StartedAt: m.booted, ServerUUID: d.uuid, Writable: m.server.writable, Executed: d.executed,
 		SemiSync: m.server.semi, Membership: d.membership, MembershipKnown: true,
 	}
 	if d.source != "" {
@@ -274,7 +287,7 @@ func (w *world) launch(a LaunchInstance) {
 	id := w.id("i")
 	w.machines[id] = &machine{
 		Instance: Instance{ID: id, Incarnation: a.Incarnation, State: stateRunning, Zone: zone, Address: fmt.Sprintf("10.0.0.%d", w.serial), LaunchTime: w.now, TemplateHash: w.desired.TemplateHash},
-		member:   a.Member, booted: w.now, server: &server{},
+		member:   a.Member, booted: w.now, server: &server{}, version: cmp.Or(w.desired.Version, "9.7.4"),
 	}
 }
 

@@ -169,9 +169,18 @@ func follows(before, next *mysql.Membership) bool {
 // checkDeletion is told of every volume that is about to be deleted.
 func (w *world) checkDeletion(v *volume) {
 	if v.st != nil && !w.desired.Deleting && w.specChanges > 0 {
-		kept := slices.ContainsFunc(w.cloud.snapshots, func(s *snapshot) bool {
-			return s.VolumeID == v.ID && s.State == completed && strings.HasPrefix(s.Purpose, "scalein-")
-		})
+		keptFor := func(prefix string) bool {
+			return slices.ContainsFunc(w.cloud.snapshots, func(s *snapshot) bool {
+				return s.VolumeID == v.ID && s.State == completed && strings.HasPrefix(s.Purpose, prefix)
+			})
+		}
+		if w.ordinal(v.member) < w.desired.Replicas {
+			if !keptFor("quarantine-takenback-") || w.kube.records.Rolling != v.member {
+				w.fail(dataDeleted, "volume %s of %s carries data, which mysqld %s has opened, and is not kept", v.ID, v.member, v.st.opened)
+			}
+			return
+		}
+		kept := keptFor("scalein-")
 		if w.shape.policy == v1alpha1.DeletionPolicyRetain || w.shape.policy == v1alpha1.DeletionPolicySnapshot && !kept || w.kube.records.Rolling != v.member {
 			w.fail(dataDeleted, "volume %s of %s carries data and is not kept", v.ID, v.member)
 		}
@@ -237,7 +246,7 @@ func (w *world) checkRolling(plan topology.Plan, o topology.Observed) {
 		case topology.Switchover:
 			for n := range w.desired.Replicas {
 				m, to := o.Members[w.desired.MemberName(n)], o.Members[a.To]
-				if m != nil && to != nil && w.desired.SwitchoverTo == "" && m.Name != a.Member && m.SQL.Access == topology.AccessVerified && m.SQL.Version < to.SQL.Version {
+				if m != nil && to != nil && w.desired.SwitchoverTo == "" && m.Name != a.Member && m.SQL.Access == topology.AccessVerified && versionBelow(m.SQL.Version, to.SQL.Version) {
 					w.fail(rolledRashly, "%s with mysqld %s becomes the source of %s with %s", a.To, to.SQL.Version, m.Name, m.SQL.Version)
 				}
 			}

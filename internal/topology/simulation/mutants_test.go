@@ -35,6 +35,7 @@ const (
 	healingFile     = "internal/topology/healing.go"
 	replicatingFile = "internal/topology/replicating.go"
 	rolloutFile     = "internal/topology/rollout.go"
+	takeBackFile    = "internal/topology/takeback.go"
 	observedFile    = "internal/topology/observed.go"
 	stepsFile       = "internal/steps/steps.go"
 	stepsVotersFile = "internal/steps/voters.go"
@@ -303,5 +304,26 @@ var mutants = []mutant{
 		file: stepsVotersFile,
 		old:  "func RemoveVoter(ctx context.Context, primary Server, a topology.RemoveVoter) error {\n",
 		new:  "func RemoveVoter(ctx context.Context, primary Server, a topology.RemoveVoter) error {\n	if err := primary.SetSourceWait(ctx, a.SemiSync, max(a.Settled.W, 1)); err != nil {\n		return err\n	}\n",
+	},
+	{
+		name: "an older mysqld is started on what a newer one has opened",
+		at:   136,
+		file: takeBackFile,
+		old:  "	return !m.verified() || olderVersion(p.Version, m.SQL.Version)\n",
+		new:  "	return false\n", breaks: []string{notConverged},
+	},
+	{
+		name: "all open their data with a version that nobody is up with",
+		at:   2838,
+		file: takeBackFile,
+		old:  "	if other := p.trying(m, version); other != nil {",
+		new:  "	if other := p.trying(m, version); false {", breaks: []string{notConverged},
+	},
+	{
+		name: "a voter of two that was to leave is never forgotten",
+		at:   2242,
+		file: votersFile,
+		old:  "(primary.SQL.PendingCommits == 0 || len(row.Voters) == 2)",
+		new:  "primary.SQL.PendingCommits == 0", breaks: []string{notConverged},
 	},
 }

@@ -11,6 +11,8 @@ import (
 // store is what lies on a data volume. It outlives mysqld and the machine.
 type store struct {
 	uuid int
+	// opened is the newest version of mysqld that opened it: no older one does.
+	opened string
 	// binlog holds the transactions in the order of their commits. Those from committed on are prepared and wait for
 	// acknowledgements: sent to replicas, not visible, and committed by crash recovery (fact 1).
 	binlog    []int
@@ -87,6 +89,9 @@ type commit struct {
 // start runs mysqld on a volume. Crash recovery commits everything that is in the binary log (fact 1), and no role
 // survives: the server is read-only, its threads stand still (skip_replica_start), semi-sync is off.
 func (w *world) start(in *instance, st *store) {
+	if !w.opens(in, st) {
+		return
+	}
 	s := &mysqld{w: w, on: in, st: st, started: w.now, superReadOnly: true, wait: 1, acks: map[*store]int{}, io: ioOff}
 	if st.clone != nil && st.clone.State == mysql.CloneInProgress {
 		st.clone = &mysql.CloneProgress{State: mysql.CloneInterrupted, Source: st.clone.Source}
@@ -99,6 +104,24 @@ func (w *world) start(in *instance, st *store) {
 	in.server = s
 	w.roles = true
 	w.say("%s: mysqld is up on %s, executed %s, retrieved %s, %s", in.member, in.ID, w.ledger.print(&st.executed), w.ledger.print(&st.retrieved), rowText(st.row))
+}
+
+// opens says whether a machine's mysqld comes up on a volume. A version that does not start may have changed the data all the
+// same, and what a newer one has opened no older one does.
+func (w *world) opens(in *instance, st *store) bool {
+	if versionBelow(st.opened, in.version) {
+		st.opened = in.version
+	}
+	if w.broken[in.version] || versionBelow(in.version, st.opened) {
+		w.say("%s: mysqld %s does not start on %s, which %s has opened", in.member, in.version, in.ID, st.opened)
+		return false
+	}
+	return true
+}
+
+// versionBelow says whether version a, 9.7.z, is below b. None is below all.
+func versionBelow(a, b string) bool {
+	return len(a) < len(b) || len(a) == len(b) && a < b
 }
 
 // end is kill -9: whoever waits loses the connection, and nobody is answered (fact 1). A power cut also takes what was

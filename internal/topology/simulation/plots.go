@@ -163,6 +163,10 @@ func sized(sizes ...int) func(w *world, s *shape) {
 func (w *world) drawPlot(seed, schedule uint64) {
 	rng := rand.New(rand.NewPCG(seed, ^schedule))
 	if rng.IntN(100) >= plotted {
+		if rng.IntN(100) < calledOff {
+			w.plot = &upgradeCalledOff
+			w.plot.shape(w, &w.shape)
+		}
 		return
 	}
 	total := 0

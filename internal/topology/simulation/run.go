@@ -74,7 +74,7 @@ func Run(seed, schedule uint64, trace bool) Result {
 func newWorld(seed, schedule uint64) *world {
 	w := &world{
 		rng: rand.New(rand.NewPCG(seed, schedule)), ledger: newLedger(),
-		cloud: &cloud{tokens: map[string]string{}, noRoom: map[string]bool{}}, kube: kube{inService: map[string]bool{}}, rows: map[uint64]string{},
+		cloud: &cloud{tokens: map[string]string{}, noRoom: map[string]bool{}}, kube: kube{inService: map[string]bool{}}, rows: map[uint64]string{}, broken: map[string]bool{},
 	}
 	w.shape = w.drawShape()
 	w.drawPlot(seed, schedule)

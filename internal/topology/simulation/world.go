@@ -30,16 +30,18 @@ type world struct {
 	shape shape
 	// specChanges counts the changes of the spec that replace machines or change the number of members.
 	specChanges int
-	plot        *plot // nil for most
-	aimed       aim
-	desired     topology.Desired
-	ledger      *ledger
-	cloud       *cloud
-	net         network
-	clients     []*client
-	kube        kube
-	leader      *operator
-	every       []*operator // all operator processes that were ever started
+	// broken are the versions of mysqld that do not start.
+	broken  map[string]bool
+	plot    *plot // nil for most
+	aimed   aim
+	desired topology.Desired
+	ledger  *ledger
+	cloud   *cloud
+	net     network
+	clients []*client
+	kube    kube
+	leader  *operator
+	every   []*operator // all operator processes that were ever started
 	// acked are the transactions whose clients saw OK.
 	acked bitset
 	// ticking is true while a turn of the replication threads is due.

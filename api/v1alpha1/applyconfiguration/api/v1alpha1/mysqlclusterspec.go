@@ -14,8 +14,10 @@ type MySQLClusterSpecApplyConfiguration struct {
 	// when all others are well; what becomes of their volumes is decided by storage.deletionPolicy.
 	Replicas *int32 `json:"replicas,omitempty"`
 	// Version is the exact version of MySQL, x.y.z. Supported are the LTS series 8.4 and 9.7.
-	// It never goes down, because MySQL cannot read a newer data directory
+	// It does not go down, because MySQL cannot read a newer data directory
 	// (MySQL Reference Manual, "Downgrading MySQL"); 8.4 to 9.7 is a supported step from one LTS series to the next.
+	// Only while an upgrade has not reached the primary it can be set back to what status.rollout.previousVersion says: members
+	// that went ahead are then seeded anew from the others.
 	// A change replaces the members' instances, one at a time, the replicas first and the primary after a switchover. Each
 	// keeps its volume, of which a snapshot is taken before (kept 7 days). See spec.upgrade and spec.maintenanceWindow.
 	Version *string `json:"version,omitempty"`

@@ -24,6 +24,9 @@ type RolloutStatusApplyConfiguration struct {
 	Next []string `json:"next,omitempty"`
 	// Since is when the first member's turn began; empty before.
 	Since *v1.Time `json:"since,omitempty"`
+	// PreviousVersion is the version of MySQL that the primary still runs while the spec asks for a newer one. As long as it is
+	// here, spec.version may be set back to it. Empty when there is no way back.
+	PreviousVersion *string `json:"previousVersion,omitempty"`
 }
 
 // RolloutStatusApplyConfiguration constructs a declarative configuration of the RolloutStatus type for use with
@@ -79,5 +82,13 @@ func (b *RolloutStatusApplyConfiguration) WithNext(values ...string) *RolloutSta
 // If called multiple times, the Since field is set to the value of the last call.
 func (b *RolloutStatusApplyConfiguration) WithSince(value v1.Time) *RolloutStatusApplyConfiguration {
 	b.Since = &value
+	return b
+}
+
+// WithPreviousVersion sets the PreviousVersion field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the PreviousVersion field is set to the value of the last call.
+func (b *RolloutStatusApplyConfiguration) WithPreviousVersion(value string) *RolloutStatusApplyConfiguration {
+	b.PreviousVersion = &value
 	return b
 }

@@ -1,0 +1,206 @@
+package topology
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+)
+
+// takenBackPrefix begins the purpose of the snapshot that is kept for a while of a member which is taken back to the version
+// of before. It is one of the quarantined ones.
+const takenBackPrefix = quarantinePrefix + "takenback-"
+
+// A version that was raised may be set back as long as the primary was not upgraded: it holds everything, in a form that the
+// version of before reads. What a newer mysqld has opened no older one opens again. So a member that went ahead does not
+// get an older mysqld on its volume: it is taken away, as one is that is not wanted any more, and seeded anew by CLONE.
+
+// noteOpened remembers which version opens a member's volume from now on, unless a newer one is remembered.
+func (p *planner) noteOpened(m *Member, version string) {
+	rec := p.plan.Records.Members[m.Name]
+	if version != "" && (rec.Opened == "" || olderVersion(rec.Opened, version)) {
+		rec.Opened = version
+		p.plan.Records.Members[m.Name] = rec
+	}
+}
+
+// noteVersions notes what the members that answer run, in case the records do not know. One that is newer than the spec asks for
+// on a machine of the present spec runs what its image has, whatever the spec says.
+func (p *planner) noteVersions() {
+	for _, m := range p.Members {
+		in := m.CurrentInstance()
+		if in == nil || !m.verified() || m.volume() == nil || p.Version == "" {
+			continue
+		}
+		if !olderVersion(p.Version, m.SQL.Version) || in.TemplateHash != "" && in.TemplateHash != p.TemplateHash {
+			p.noteOpened(m, m.SQL.Version)
+		}
+	}
+}
+
+// noteLaunch remembers for which version a member's next machine is made.
+func (rec *Record) noteLaunch(incarnation int, version string) {
+	if rec.Instance != incarnation || olderVersion(rec.Launched, version) {
+		rec.Instance, rec.Launched = incarnation, version
+	}
+}
+
+// versionOn is what a member's machine was made to run, as far as is known.
+func (p *planner) versionOn(m *Member, in *Instance) string {
+	if in.TemplateHash == p.TemplateHash {
+		return p.Version
+	}
+	return p.plan.Records.Members[m.Name].Launched
+}
+
+// mayOpen returns why a volume is not attached to a machine yet, or "". What a newer mysqld opens is secured before, and as long
+// as nobody is up with that version, one member at a time tries: a version that does not start must not have opened them all.
+func (p *planner) mayOpen(m *Member, vol *Volume, in *Instance) string {
+	version, opened := p.versionOn(m, in), p.plan.Records.Members[m.Name].Opened
+	if version != "" && olderVersion(p.Version, version) {
+		p.retry(waitMySQL, TerminateInstance{m.Name, in.ID})
+		return fmt.Sprintf("ending instance %s, which was made for MySQL %s", in.ID, version)
+	}
+	if opened == "" || !olderVersion(opened, version) {
+		p.noteOpened(m, version)
+		return ""
+	}
+	if other := p.trying(m, version); other != nil {
+		p.waitAtMost(waitMySQL)
+		p.unopened = append(p.unopened, m.Name)
+		return fmt.Sprintf("waiting until %s is up with MySQL %s, which nobody else opens data with before", other.Name, version)
+	}
+	if why := p.secure(m, vol, opened, version); why != "" {
+		return why
+	}
+	p.noteOpened(m, version)
+	return ""
+}
+
+// trying returns another member whose mysqld of a newer version has its volume and is not up, as long as no member is up with
+// that version; nil for none. A machine that is silent as a whole tells nothing about the version.
+func (p *planner) trying(m *Member, version string) *Member {
+	var first *Member
+	for _, other := range p.ordered() {
+		switch vol := other.volume(); {
+		case other == m || other.Ordinal >= p.Replicas:
+		case other.verified() && other.SQL.Version == version:
+			return nil
+		case first == nil && !other.verified() && vol != nil && vol.AttachedTo != "" && p.plan.Records.Members[other.Name].Opened == version &&
+			(other.SilentSince.IsZero() || other.SQL.Access == AccessRefused || p.Now.Sub(other.SilentSince) < silenceAllowed):
+			first = other
+		}
+	}
+	return first
+}
+
+// secure has a snapshot taken of a member's volume before a newer mysqld opens it, and returns what is waited for. It is the
+// last resort when the whole cluster is newer and wrong, see wayBack.
+func (p *planner) secure(m *Member, vol *Volume, from, to string) string {
+	turn := fmt.Sprintf("i%d", p.plan.Records.Members[m.Name].Instance)
+	if p.plan.Records.Rolling == m.Name {
+		turn = strconv.FormatInt(p.plan.Records.RollingAt, 10)
+	}
+	purpose := fmt.Sprintf("%s%s-%s-%s", upgradePrefix, from, to, turn)
+	switch taken := p.snapshotFor(vol.ID, purpose); {
+	case taken == nil:
+		p.retry(waitMySQL, TakeSnapshot{m.Name, vol.ID, purpose})
+		return "taking a snapshot before the upgrade to " + to
+	case taken.State != snapshotCompleted:
+		p.waitAtMost(waitEC2)
+		return fmt.Sprintf("waiting for snapshot %s: %s", taken.ID, orNone(taken.Progress))
+	}
+	return ""
+}
+
+// wayBack is the version that spec.version can be set back to: what the primary still runs. Without a primary, what those have
+// who wait for another to come up with the newer one. Empty when there is none.
+func (p *planner) wayBack(primary *Member) string {
+	if primary != nil {
+		if olderVersion(primary.SQL.Version, p.Version) {
+			return primary.SQL.Version
+		}
+		return ""
+	}
+	back := ""
+	for _, name := range p.unopened {
+		if opened := p.plan.Records.Members[name].Opened; back == "" || olderVersion(back, opened) {
+			back = opened
+		}
+	}
+	return back
+}
+
+// tooNew says whether a newer mysqld than the spec asks for has opened a member's volume.
+func (p *planner) tooNew(m *Member) bool {
+	opened := p.plan.Records.Members[m.Name].Opened
+	if p.Version == "" || opened == "" || !olderVersion(p.Version, opened) {
+		return false
+	}
+	return !m.verified() || olderVersion(p.Version, m.SQL.Version)
+}
+
+// takenBack says whether a member is being taken back to the version of before at the moment.
+func (p *planner) takenBack(m *Member) bool {
+	return m.Ordinal < p.Replicas && p.plan.Records.Rolling == m.Name && p.tooNew(m)
+}
+
+// failedUpgrade returns a member that is too new and does not answer: its turn comes although not all are well, because it will not
+// get well. Nil for none, and while the others cannot do without its vote.
+func (p *planner) failedUpgrade(primary *Member) *Member {
+	if primary == nil || !p.CloudReachable || p.tooNew(primary) {
+		return nil
+	}
+	for _, m := range slices.Backward(p.ordered()) {
+		if m != primary && m.Ordinal < p.Replicas && p.tooNew(m) && !m.verified() && (!p.plan.Membership.Has(m.Name) || p.mayRemove(m, primary)) {
+			return m
+		}
+	}
+	return nil
+}
+
+// takeBack takes away a member that is newer than the spec asks for, and returns what it waits for. It is made anew when
+// nothing is left of it, see takenAway. The primary's data must be readable by the version that is asked for: they are all
+// that the member gets back.
+func (p *planner) takeBack(m, primary *Member) string {
+	if primary == nil || primary == m {
+		p.waitAtMost(waitMySQL)
+		return "waiting for a primary, to be taken back to " + p.Version
+	}
+	if p.tooNew(primary) {
+		p.waitAtMost(waitReady)
+		return fmt.Sprintf("cannot be taken back to %s: the primary %s is newer as well", p.Version, primary.Name)
+	}
+	if in := m.CurrentInstance(); !m.verified() && p.mayBeNeeded(m) && in != nil && in.State == stateRunning {
+		// Its mysqld does not start any more, and only a machine that is off is known to acknowledge nothing. The primary's own row
+		// may be what waits for this one.
+		if (!p.plan.Membership.Has(m.Name) || p.mayRemove(m, primary)) && !p.busy(m.Name) {
+			p.stop(m, in)
+		}
+		p.waitAtMost(waitMySQL)
+		return fmt.Sprintf("being taken back to %s: stopping, to lose its vote", p.Version)
+	}
+	if p.unconfirmed || m.verified() && !p.othersVote(m) {
+		p.waitAtMost(waitMySQL)
+		return "waiting until all others are well"
+	}
+	return p.leave(m, primary, fmt.Sprintf("being taken back to %s", p.Version), takenBackPrefix)
+}
+
+// takenAway makes the records of members ready that were taken back, once nothing is left of what was too new: they are
+// provisioned like new ones.
+func (p *planner) takenAway() {
+	for _, m := range p.Members {
+		if p.takenBack(m) && p.CloudReachable && p.nothingLeft(m) && !p.mayBeNeeded(m) {
+			p.forgetMember(m)
+		}
+	}
+}
+
+// tellTooNew says what a person can do who set the version back too late.
+func (p *planner) tellTooNew(primary *Member) {
+	if primary != nil && p.tooNew(primary) {
+		p.degraded(v1alpha1.ReasonInvalidSpec, fmt.Sprintf("the primary %s runs MySQL %s already, whose data %s does not read: set spec.version to %s again. To go back, restore a backup into a new cluster", primary.Name, primary.SQL.Version, p.Version, primary.SQL.Version))
+	}
+}

@@ -78,16 +78,16 @@ func (p *planner) mayOpen(m *Member, vol *Volume, in *Instance) string {
 	return ""
 }
 
-// trying returns another member whose mysqld of a newer version has its volume and is not up, as long as no member is up with
+// trying returns another member whose mysqld of a newer version has its volume, or gets it in this pass, and is not up, as long as no member is up with
 // that version; nil for none. A machine that is silent as a whole tells nothing about the version.
 func (p *planner) trying(m *Member, version string) *Member {
 	var first *Member
 	for _, other := range p.ordered() {
-		switch vol := other.volume(); {
+		switch in := other.CurrentInstance(); {
 		case other == m || other.Ordinal >= p.Replicas:
 		case other.verified() && other.SQL.Version == version:
 			return nil
-		case first == nil && !other.verified() && vol != nil && vol.AttachedTo != "" && p.plan.Records.Members[other.Name].Opened == version &&
+		case first == nil && !other.verified() && in != nil && in.State == stateRunning && p.plan.Records.Members[other.Name].Opened == version &&
 			(other.SilentSince.IsZero() || other.SQL.Access == AccessRefused || p.Now.Sub(other.SilentSince) < silenceAllowed):
 			first = other
 		}

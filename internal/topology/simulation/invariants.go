@@ -75,7 +75,7 @@ func (w *world) answered(s *mysqld, c *commit) {
 	if w.lossy || w.ledger.all[c.id].client < 0 {
 		return
 	}
-	if !s.st.content.contains(w.acked) {
+	if !s.st.content.contains(w.acked) && !w.survives(c, s) {
 		w.fail(lostCommit, "%s answers a commit and lacks%s", s.on.member, w.ledger.names(w.acked.without(s.st.content)))
 	}
 	row := s.st.row
@@ -90,6 +90,19 @@ func (w *world) answered(s *mysqld, c *commit) {
 			w.fail(thinCommit, "%s answers%s, which %d of %v hold; %s", s.on.member, w.ledger.names([]int{c.id}), n, voters, rowText(row))
 		}
 	}
+}
+
+// survives says whether a commit that is answered late is in what others have gone on from: whoever took over holds it, and all
+// that was acknowledged. Acknowledgements that were given before the take-over, and one that comes after it, may together answer
+// a client of the old primary; nothing is lost by that, and nothing else can be answered there.
+func (w *world) survives(c *commit, old *mysqld) bool {
+	for _, in := range w.cloud.instances {
+		if s := in.server; s != nil && s != old && s.writable && s.st.row != nil && old.st.row != nil && s.st.row.Epoch > old.st.row.Epoch &&
+			s.st.content.has(c.id) && s.st.content.contains(w.acked) {
+			return true
+		}
+	}
+	return false
 }
 
 // holders counts how many of a set of voters hold a commit. No promotion under the set can miss one that more than half do.

@@ -130,6 +130,10 @@ BENCH_TIMES  ?= 20
 chaos: deps ## Faults on real parts under a write load, the ledger compared after each. CHAOS_FAULTS=100 NAIROBI_SEED=number.
 	@hack/with-lab.sh go run ./test/chaos/soak -faults $(CHAOS_FAULTS) $(if $(NAIROBI_SEED),-seed $(NAIROBI_SEED)) $(CHAOS_FLAGS)
 
+.PHONY: changes
+changes: deps ## Everything that people change on a running cluster, under a write load. CHANGES=plain, or cut: a power cut in each.
+	@hack/with-lab.sh go run ./test/chaos/soak -changes $(or $(CHANGES),plain) $(if $(NAIROBI_SEED),-seed $(NAIROBI_SEED)) $(CHAOS_FLAGS)
+
 .PHONY: bench-failover
 bench-failover: deps ## How long writes stop at a power cut, a crash of mysqld and a switchover, on the lab. BENCH_TIMES=20.
 	@hack/with-lab.sh go run ./test/chaos/soak -bench $(BENCH_TIMES) $(CHAOS_FLAGS)

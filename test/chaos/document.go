@@ -10,6 +10,8 @@ import (
 const (
 	PartChaos = "chaos"
 	PartBench = "bench-failover"
+	// PartChanges begins the names of the tables of changes: plain, and with power cuts.
+	PartChanges = "changes-"
 )
 
 // Document replaces a part of a document, which lies between two comments that name it.

@@ -43,6 +43,8 @@ type cloudStatus struct {
 	ImageID      string   `json:"imageID,omitempty"`
 	SSMParameter string   `json:"imageSSMParameter,omitempty"`
 	MySQLVersion string   `json:"mysqlVersion,omitempty"`
+	// NextMySQLVersion is what the image's second build of mysqld calls itself; empty when there is none.
+	NextMySQLVersion string `json:"nextMySQLVersion,omitempty"`
 	// ClientCIDR is where connections of pods come from.
 	ClientCIDR string `json:"clientCIDR,omitempty"`
 	// Control is the API of instances and their faults, FaultProxy that of the EC2 API's faults.
@@ -100,7 +102,7 @@ func (d *daemon) cloudStatus() cloudStatus {
 	seeded := d.cloud.Seeded()
 	return cloudStatus{
 		EC2Endpoint: d.cloud.Endpoint(), Region: moto.Region, VPCID: seeded.VPC, SubnetIDs: seeded.SubnetIDs(),
-		ImageID: seeded.Image, SSMParameter: seeded.SSMParameter, MySQLVersion: d.mysqlVersion,
+		ImageID: seeded.Image, SSMParameter: seeded.SSMParameter, MySQLVersion: d.mysqlVersion, NextMySQLVersion: cloud.NextVersion(d.mysqlVersion),
 		ClientCIDR: nodeFabricCIDR, Control: "http://" + cloud.ControlAddress,
 		FaultProxy: "http://" + cloud.ProxyControlAddress,
 	}

@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"syscall"
 	"time"
 
@@ -35,6 +36,9 @@ type options struct {
 	// bench is how often each interruption is measured instead; 0: not at all.
 	bench int
 	cool  bool
+	// changes is what is done instead of faults: changes of the spec, "plain", or "cut" with the primary's power cut in the
+	// middle of each; empty: faults.
+	changes string
 }
 
 func main() {
@@ -44,6 +48,7 @@ func main() {
 	flag.Uint64Var(&o.seed, "seed", uint64(time.Now().Unix()), "Seed of every choice.") //nolint:gosec // a time after 1970
 	flag.IntVar(&o.bench, "bench", 0, "Measure each interruption of the write service this often, instead of doing faults.")
 	flag.BoolVar(&o.cool, "cool", true, "With -bench: wait out the cool-down between two failovers.")
+	flag.StringVar(&o.changes, "changes", "", "Change the spec in every way instead of doing faults: plain, or cut (the primary loses its power in the middle of each).")
 	only := flag.String("only", "", "Only faults whose names match this expression.")
 	not := flag.String("not", "^$", "No faults whose names match this expression.")
 	flag.BoolVar(&o.story, "story", false, "Print what was seen in Kubernetes during each fault.")
@@ -52,6 +57,10 @@ func main() {
 	flag.Parse()
 	if o.dir == "" {
 		o.dir = filepath.Join(os.TempDir(), "nairobi-chaos", fmt.Sprintf("%s-%d", time.Now().UTC().Format("20060102-150405"), o.seed))
+	}
+	if o.changes != "" && o.changes != changesPlain && o.changes != changesCut {
+		fmt.Fprintf(os.Stderr, "chaos: -changes is %q; it is %s or %s\n", o.changes, changesPlain, changesCut)
+		os.Exit(2)
 	}
 	o.only, o.not = regexp.MustCompile(*only), regexp.MustCompile(*not)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -66,6 +75,8 @@ func main() {
 const (
 	// wholeRun is how many faults, wholeBench how many repetitions a run must have for its table to go into the document.
 	wholeRun, wholeBench = 100, 10
+	// changesPlain and changesCut are the values of -changes.
+	changesPlain, changesCut = "plain", "cut"
 	// deleteTimeout bounds taking a cluster away that got stuck.
 	deleteTimeout = 5 * time.Minute
 )
@@ -150,7 +161,11 @@ func (s *soak) faultAfterFault(ctx context.Context) error {
 	results, err := s.all(ctx)
 	table := chaos.Summary(results, s.seed, began) + "\n" + chaos.Table(results)
 	fmt.Printf("\n%s", table)
-	if err == nil && len(results) >= wholeRun && s.document != "" {
+	switch {
+	case err != nil || s.document == "":
+	case s.changes != "" && len(results) == len(chaos.Changes(false)):
+		err = chaos.Document(s.document, chaos.PartChanges+s.changes, table)
+	case s.changes == "" && len(results) >= wholeRun:
 		err = chaos.Document(s.document, chaos.PartChaos, table)
 	}
 	return err
@@ -158,7 +173,12 @@ func (s *soak) faultAfterFault(ctx context.Context) error {
 
 func (s *soak) all(ctx context.Context) ([]chaos.Result, error) {
 	var results []chaos.Result
-	for _, f := range s.world.Order(s.faults, func(f chaos.Fault) bool { return s.only.MatchString(f.Name) && !s.not.MatchString(f.Name) }) {
+	wanted := func(f chaos.Fault) bool { return s.only.MatchString(f.Name) && !s.not.MatchString(f.Name) }
+	order := s.world.Order(s.faults, wanted)
+	if s.changes != "" {
+		order = slices.DeleteFunc(chaos.Changes(s.changes == changesCut), func(f chaos.Fault) bool { return !wanted(f) })
+	}
+	for _, f := range order {
 		began := time.Now()
 		result, err := s.world.Run(ctx, f)
 		result.Number = len(results) + 1

@@ -101,6 +101,9 @@ func (c *Cloud) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := c.addOtherBuild(ctx, layer); err != nil {
+		return err
+	}
 	if c.fabric, err = c.startFabric(ctx); err != nil {
 		return fmt.Errorf("start the network: %w", err)
 	}
@@ -154,6 +157,18 @@ func (c *Cloud) prepareDirs() (layer string, err error) {
 	}
 	layer = filepath.Join(c.options.Dir, dirLayer)
 	return layer, writeLayer(layer)
+}
+
+// addOtherBuild puts the second build of mysqld into the image, if it can be made.
+func (c *Cloud) addOtherBuild(ctx context.Context, layer string) error {
+	version, err := c.MySQLVersion(ctx)
+	if err != nil {
+		return err
+	}
+	if next := NextVersion(version); next != "" {
+		return writeOtherBuild(layer, c.base, version, next)
+	}
+	return nil
 }
 
 // note enters a resource that lives as long as the cloud in the ledger.

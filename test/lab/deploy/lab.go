@@ -48,6 +48,9 @@ type Cloud struct {
 	SubnetIDs    []string `json:"subnetIDs"`
 	ImageID      string   `json:"imageID"`
 	MySQLVersion string   `json:"mysqlVersion"`
+	// NextMySQLVersion is that of the image's second build of mysqld, which differs in the text of its version alone. Empty
+	// when there is none.
+	NextMySQLVersion string `json:"nextMySQLVersion"`
 	ClientCIDR   string   `json:"clientCIDR"`
 }
 

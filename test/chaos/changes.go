@@ -1,0 +1,259 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/deploy"
+)
+
+// changeTimeout bounds a change of a running cluster, with whatever happens in its middle.
+const changeTimeout = 12 * time.Minute
+
+// change is something that people do to a running database by editing one thing.
+type change struct {
+	name string
+	make func(ctx context.Context, s *Scene) error
+	// members is how many the cluster has afterwards; 0: as many as before.
+	members int
+}
+
+// Changes are all that people do to a running database, in an order that ends where it began but for what cannot go back: the
+// version, and the volumes' size. cut says that the primary loses its power in the middle of each.
+func Changes(cut bool) []Fault {
+	var faults []Fault
+	for _, c := range changes() {
+		name, do := c.name, c.do
+		if cut {
+			name, do = name+", power cut, primary", c.doCut
+		}
+		faults = append(faults, Fault{Name: name, Do: do, Least: time.Millisecond, Most: 2 * time.Millisecond})
+	}
+	return faults
+}
+
+func changes() []change {
+	return []change{
+		{name: "dynamic setting", make: setting("max_connections", "70", "60")},
+		{name: "static setting", make: setting("back_log", "90", "80")},
+		{name: "restart on demand", make: request(v1alpha1.AnnotationRestartedAt)},
+		{name: "certificates renewed", make: request(v1alpha1.AnnotationCertificatesRenewedAt)},
+		{name: "application password", make: password},
+		{name: "volumes grow", make: grow},
+		{name: "instance type", make: instanceType},
+		{name: "version", make: version},
+		{name: "3 to 5 members", make: replicas(5), members: 5},
+		{name: "5 to 2 members", make: replicas(2), members: 2},
+		{name: "2 to 3 members", make: replicas(3), members: 3},
+	}
+}
+
+// do makes the change and waits until it has been carried out.
+func (c change) do(ctx context.Context, s *Scene) error {
+	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
+	defer cancel()
+	if err := c.make(ctx, s); err != nil {
+		return err
+	}
+	return c.await(ctx, s)
+}
+
+// doCut makes the change, cuts the power of whoever is primary in the middle of it, and waits until all is well.
+func (c change) doCut(ctx context.Context, s *Scene) error {
+	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
+	defer cancel()
+	if err := c.make(ctx, s); err != nil {
+		return err
+	}
+	if err := pause(ctx, between(s.Random, moment/4, short)); err != nil {
+		return err
+	}
+	if err := s.cutWhoeverLeads(ctx); err != nil {
+		return err
+	}
+	return c.await(ctx, s)
+}
+
+// cutWhoeverLeads cuts the power of the present primary's machine. Nobody gives it back: the operator starts it again.
+func (s *Scene) cutWhoeverLeads(ctx context.Context) error {
+	for {
+		c, err := s.cluster(ctx)
+		if err == nil {
+			for _, m := range c.Status.Members {
+				if m.Name != c.Status.Primary || m.InstanceID == "" {
+					continue
+				}
+				if err := s.do(ctx, "powercut", m.InstanceID); !powerless(err) {
+					return err
+				}
+			}
+		}
+		if pause(ctx, lookEvery/5) != nil {
+			return errors.Join(errors.New("there is no primary to cut the power of"), err)
+		}
+	}
+}
+
+// await returns when the operator says that the cluster is as the spec wants it.
+func (c change) await(ctx context.Context, s *Scene) error {
+	told := ""
+	for {
+		now, err := s.cluster(ctx)
+		if err == nil && settled(now) && (c.members == 0 || len(now.Status.Members) == c.members) {
+			return nil
+		}
+		if err == nil {
+			if is := meta.FindStatusCondition(now.Status.Conditions, v1alpha1.ConditionProgressing); is != nil && is.Reason == v1alpha1.ReasonRolling {
+				if step, _, _ := strings.Cut(is.Message, ":"); step != told {
+					told = step
+					s.say("     %s", is.Message)
+				}
+			}
+		}
+		if err := pause(ctx, lookEvery); err != nil {
+			return fmt.Errorf("%s: not carried out within %s: %w", c.name, changeTimeout, err)
+		}
+	}
+}
+
+// settled says whether a cluster is as its spec wants it.
+func settled(c *v1alpha1.MySQLCluster) bool {
+	is := meta.FindStatusCondition(c.Status.Conditions, v1alpha1.ConditionProgressing)
+	return deploy.IsReady(c) && is != nil && is.Reason == v1alpha1.ReasonStable && is.ObservedGeneration == c.Generation
+}
+
+// edit changes the cluster as a person does who edits it.
+func (s *Scene) edit(ctx context.Context, edit func(*v1alpha1.MySQLCluster)) error {
+	c, err := s.cluster(ctx)
+	if err != nil {
+		return err
+	}
+	before := c.DeepCopy()
+	edit(c)
+	return s.lab.Client.Patch(ctx, c, client.MergeFrom(before))
+}
+
+func setting(name, one, other string) func(context.Context, *Scene) error {
+	return func(ctx context.Context, s *Scene) error {
+		return s.edit(ctx, func(c *v1alpha1.MySQLCluster) {
+			value := one
+			if c.Spec.MySQLD[name] == one {
+				value = other
+			}
+			settings := map[string]string{name: value}
+			for key, was := range c.Spec.MySQLD {
+				if key != name {
+					settings[key] = was
+				}
+			}
+			c.Spec.MySQLD = settings
+		})
+	}
+}
+
+// request asks for something by an annotation that names a time. The second that it names is over, so that what comes next
+// is younger.
+func request(annotation string) func(context.Context, *Scene) error {
+	return func(ctx context.Context, s *Scene) error {
+		at := time.Now().UTC().Truncate(time.Second)
+		err := s.edit(ctx, func(c *v1alpha1.MySQLCluster) {
+			if c.Annotations == nil {
+				c.Annotations = map[string]string{}
+			}
+			c.Annotations[annotation] = at.Format(time.RFC3339)
+		})
+		if err != nil {
+			return err
+		}
+		return s.untilSeen(ctx)
+	}
+}
+
+// untilSeen waits until the operator has seen an annotation, which changes no generation: it works, or a few seconds are over
+// because it was quicker than our looks.
+func (s *Scene) untilSeen(ctx context.Context) error {
+	for deadline := time.Now().Add(2 * moment); time.Now().Before(deadline); {
+		if c, err := s.cluster(ctx); err == nil && !settled(c) {
+			return nil
+		}
+		if err := pause(ctx, lookEvery/5); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// password changes the application's password. The clients that write go on with the one that they have.
+func password(ctx context.Context, s *Scene) error {
+	var secret corev1.Secret
+	if err := s.lab.Client.Get(ctx, client.ObjectKey{Namespace: s.key.Namespace, Name: s.key.Name + "-app"}, &secret); err != nil {
+		return err
+	}
+	fresh := "fresh-" + strconv.FormatUint(s.Random.Uint64(), 36)
+	secret.Data["password"] = []byte(fresh)
+	if err := s.lab.Client.Update(ctx, &secret); err != nil {
+		return err
+	}
+	return s.untilLogin(ctx, fresh)
+}
+
+// untilLogin waits until a password logs in.
+func (s *Scene) untilLogin(ctx context.Context, password string) error {
+	as := s.access
+	as.password = password
+	for {
+		db, err := as.openAt(s.load.theService())
+		if err == nil {
+			err = errors.Join(db.PingContext(ctx), db.Close())
+		}
+		if err == nil {
+			return nil
+		}
+		if pause(ctx, lookEvery) != nil {
+			return fmt.Errorf("log in with the new password: %w", err)
+		}
+	}
+}
+
+func grow(ctx context.Context, s *Scene) error {
+	return s.edit(ctx, func(c *v1alpha1.MySQLCluster) {
+		c.Spec.Storage.Size = ptr.To(resource.MustParse(strconv.Itoa(int(c.StorageGiB())+1) + "Gi"))
+	})
+}
+
+func instanceType(ctx context.Context, s *Scene) error {
+	return s.edit(ctx, func(c *v1alpha1.MySQLCluster) {
+		if c.Spec.AWS.InstanceType == "m6i.large" {
+			c.Spec.AWS.InstanceType = "m6i.xlarge"
+		} else {
+			c.Spec.AWS.InstanceType = "m6i.large"
+		}
+	})
+}
+
+// version moves to the image's second build of mysqld, which differs in the text of its version alone: what is seen is the
+// order of the members, not what a newer server does to its data directory.
+func version(ctx context.Context, s *Scene) error {
+	next := s.lab.Cloud.NextMySQLVersion
+	if next == "" {
+		return errors.New("the lab's image has no second build of mysqld")
+	}
+	return s.edit(ctx, func(c *v1alpha1.MySQLCluster) { c.Spec.Version = next })
+}
+
+func replicas(n int32) func(context.Context, *Scene) error {
+	return func(ctx context.Context, s *Scene) error {
+		return s.edit(ctx, func(c *v1alpha1.MySQLCluster) { c.Spec.Replicas = &n })
+	}
+}

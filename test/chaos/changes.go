@@ -21,6 +21,9 @@ import (
 // changeTimeout bounds a change of a running cluster, with whatever happens in its middle.
 const changeTimeout = 12 * time.Minute
 
+// missingVersion is one that no image of the lab's has.
+const missingVersion = "9.7.199"
+
 // change is something that people do to a running database by editing one thing.
 type change struct {
 	name string
@@ -53,6 +56,7 @@ func changes() []change {
 		{name: "volumes grow", make: grow},
 		{name: "instance type", make: instanceType},
 		{name: "version", make: version},
+		{name: "version that does not start, called off", make: calledOff},
 		{name: "3 to 5 members", make: replicas(5), members: 5},
 		{name: "5 to 2 members", make: replicas(2), members: 2},
 		{name: "2 to 3 members", make: replicas(3), members: 3},
@@ -250,6 +254,34 @@ func version(ctx context.Context, s *Scene) error {
 		return errors.New("the lab's image has no second build of mysqld")
 	}
 	return s.edit(ctx, func(c *v1alpha1.MySQLCluster) { c.Spec.Version = next })
+}
+
+// calledOff asks for a version that the image does not have. The first member does not come up with it; the others stay as they
+// are, and status tells of the way back, which is then taken.
+func calledOff(ctx context.Context, s *Scene) error {
+	before, err := s.cluster(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.edit(ctx, func(c *v1alpha1.MySQLCluster) { c.Spec.Version = missingVersion }); err != nil {
+		return err
+	}
+	for moved := false; !moved; {
+		if err := pause(ctx, lookEvery); err != nil {
+			return fmt.Errorf("no member was moved to %s: %w", missingVersion, err)
+		}
+		now, err := s.cluster(ctx)
+		moved = err == nil && now.Status.Rollout != nil && strings.HasPrefix(now.Status.Rollout.Step, "on instance ") && now.Status.Rollout.PreviousVersion == before.Spec.Version
+	}
+	now, err := s.cluster(ctx)
+	if err != nil {
+		return err
+	}
+	s.say("     %s; back to %s", now.Status.Rollout.Step, now.Status.Rollout.PreviousVersion)
+	if ready := now.Status.ReadyReplicas; ready < int32(len(now.Status.Members))-1 { //nolint:gosec // at most 9
+		return fmt.Errorf("%d of %d members are Ready while one fails with %s", ready, len(now.Status.Members), missingVersion)
+	}
+	return s.edit(ctx, func(c *v1alpha1.MySQLCluster) { c.Spec.Version = now.Status.Rollout.PreviousVersion })
 }
 
 func replicas(n int32) func(context.Context, *Scene) error {

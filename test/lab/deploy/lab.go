@@ -51,7 +51,7 @@ type Cloud struct {
 	// NextMySQLVersion is that of the image's second build of mysqld, which differs in the text of its version alone. Empty
 	// when there is none.
 	NextMySQLVersion string `json:"nextMySQLVersion"`
-	ClientCIDR   string   `json:"clientCIDR"`
+	ClientCIDR       string `json:"clientCIDR"`
 }
 
 // Dir returns the lab's state folder: $NAIROBI_LAB, or the default.

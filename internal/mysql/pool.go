@@ -53,6 +53,8 @@ type Options struct {
 	Clock                                                     clock.PassiveClock
 	// Dial makes the TCP connections; nil means net.Dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// User is the account to log in with; OperatorUser unless set.
+	User string
 	// Hook is called before and after each changing statement, with its name. An error stops the action there,
 	// as a crash would. For tests.
 	Hook func(op, phase string) error
@@ -77,6 +79,9 @@ func NewPool(o Options) *Pool {
 	setDefault(&o.IdleTimeout, DefaultIdleTimeout)
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
+	}
+	if o.User == "" {
+		o.User = OperatorUser
 	}
 	if o.Dial == nil {
 		o.Dial = (&net.Dialer{}).DialContext

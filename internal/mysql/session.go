@@ -114,7 +114,7 @@ func (p *Pool) dial(ctx context.Context, e *entry, how trust) (*session, error) 
 		return nil
 	}
 	config := driver.NewConfig()
-	config.User = OperatorUser
+	config.User = p.options.User
 	config.Net = "tcp"
 	config.Addr = endpoint.Address
 	config.TLS = tlsConfig

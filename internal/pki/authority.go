@@ -38,6 +38,8 @@ const (
 
 	operatorName = "nairobi-mysql-operator"
 	operatorUnit = "operator"
+	backupName   = "nairobi-mysql-backup"
+	backupUnit   = "backup"
 	memberUnit   = "member"
 
 	pemCertificate = "CERTIFICATE"
@@ -144,9 +146,18 @@ func (a *Authority) Pool() *x509.CertPool {
 
 // IssueOperator makes a fresh P-256 key and a client certificate for the operator, valid for one year.
 func (a *Authority) IssueOperator(now time.Time) (certPEM, keyPEM []byte, err error) {
+	return a.issueClient(a.operatorSubject(), now)
+}
+
+// IssueBackup makes a fresh P-256 key and a client certificate for the backup pods, valid for one year.
+func (a *Authority) IssueBackup(now time.Time) (certPEM, keyPEM []byte, err error) {
+	return a.issueClient(a.backupSubject(), now)
+}
+
+func (a *Authority) issueClient(subject pkix.Name, now time.Time) (certPEM, keyPEM []byte, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, nil, fmt.Errorf("make operator's key: %w", err)
+		return nil, nil, fmt.Errorf("make key of %s: %w", subject.CommonName, err)
 	}
 	_, serial, err := newSerial()
 	if err != nil {
@@ -154,12 +165,12 @@ func (a *Authority) IssueOperator(now time.Time) (certPEM, keyPEM []byte, err er
 	}
 	certPEM, err = a.issue(&x509.Certificate{
 		SerialNumber: serial,
-		Subject:      a.operatorSubject(),
+		Subject:      subject,
 		NotAfter:     now.Add(operatorLife),
 		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}, key.Public(), now)
 	if err != nil {
-		return nil, nil, fmt.Errorf("issue operator's certificate: %w", err)
+		return nil, nil, fmt.Errorf("issue certificate of %s: %w", subject.CommonName, err)
 	}
 	keyPEM, err = encodeKey(key)
 	return certPEM, keyPEM, err
@@ -196,6 +207,17 @@ func (a *Authority) IssuerDN() string { return oneLine(a.cert.Subject) }
 
 // OperatorDN returns the operator's subject as MySQL's REQUIRE SUBJECT wants it.
 func (a *Authority) OperatorDN() string { return oneLine(a.operatorSubject()) }
+
+// BackupDN returns the subject of the backup pods' certificate in the same form.
+func (a *Authority) BackupDN() string { return oneLine(a.backupSubject()) }
+
+func (a *Authority) backupSubject() pkix.Name {
+	return pkix.Name{
+		Organization:       []string{a.uid},
+		OrganizationalUnit: []string{backupUnit},
+		CommonName:         backupName,
+	}
+}
 
 func (a *Authority) operatorSubject() pkix.Name {
 	return pkix.Name{

@@ -255,3 +255,19 @@ func (s *Server) SQLAs(ctx context.Context, user, statements string) (string, er
 	}
 	return strings.TrimSpace(string(out)), nil
 }
+
+// Program makes the command of a program of the root file system that sees what the server sees: its socket, and its
+// folder /etc/nairobi-mysql. A server that is down has none.
+func (s *Server) Program(ctx context.Context, name string, arguments ...string) *exec.Cmd {
+	s.mu.Lock()
+	process := s.process
+	s.mu.Unlock()
+	pid := 0
+	if process != nil {
+		pid = process.Pid
+	}
+	return exec.CommandContext(ctx, "chroot", append([]string{fmt.Sprintf("/proc/%d/root", pid), "/usr/bin/env", "-i", "PATH=/usr/bin:/bin", name}, arguments...)...)
+}
+
+// WriteFile puts a file into the server's folder /etc/nairobi-mysql.
+func (s *Server) WriteFile(name string, content []byte) error { return s.write(name, content) }

@@ -1,0 +1,543 @@
+package backup
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/store"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/mysqld"
+)
+
+// world is a real primary with a real replica, and a server that is empty.
+type world struct {
+	farm             *mysqld.Farm
+	primary, replica *mysqld.Server
+	operator, pods   mysql.Identity
+	pool             *mysql.Pool
+}
+
+var shared struct {
+	once  sync.Once
+	world *world
+	err   error
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if w := shared.world; w != nil {
+		if w.pool != nil {
+			w.pool.Close()
+		}
+		if err := w.farm.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+func theWorld(t *testing.T) *world {
+	t.Helper()
+	shared.once.Do(func() {
+		ctx := context.Background()
+		w := &world{}
+		if w.farm, shared.err = mysqld.NewFarm(ctx, os.Stderr); shared.err != nil {
+			return
+		}
+		shared.world = w
+		shared.err = w.begin(ctx)
+	})
+	if shared.err != nil {
+		t.Fatal(shared.err)
+	}
+	return shared.world
+}
+
+// begin makes a primary with awkward data in it and a replica of it.
+func (w *world) begin(ctx context.Context) (err error) {
+	if w.primary, err = w.farm.Start(ctx, mysqld.Options{}); err != nil {
+		return err
+	}
+	if w.replica, err = w.farm.Start(ctx, mysqld.Options{}); err != nil {
+		return err
+	}
+	ca, cert, key := w.farm.OperatorIdentity()
+	w.operator = mysql.Identity{CAPEM: ca, CertPEM: cert, KeyPEM: key}
+	cert, key, err = w.farm.Authority.IssueBackup(time.Now())
+	if err != nil {
+		return err
+	}
+	w.pods = mysql.Identity{CAPEM: ca, CertPEM: cert, KeyPEM: key}
+	w.pool = mysql.NewPool(mysql.Options{DialTimeout: time.Minute, StatementTimeout: time.Minute, ChangeTimeout: time.Minute})
+	p := w.pool.Member(ctx, endpoint(w.primary), w.operator)
+	if err := p.Promote(ctx, mysql.PromoteSpec{}); err != nil {
+		return err
+	}
+	if err := p.WriteMembership(ctx, 0, mysql.Membership{Epoch: 1, Primary: w.primary.Name, Voters: []string{w.primary.Name}}); err != nil {
+		return err
+	}
+	if changed, err := p.EnsureBackupAccount(ctx, w.farm.Authority.IssuerDN(), w.farm.Authority.BackupDN()); err != nil || !changed {
+		return fmt.Errorf("make the account: changed %v: %w", changed, err)
+	}
+	if changed, err := p.EnsureBackupAccount(ctx, w.farm.Authority.IssuerDN(), w.farm.Authority.BackupDN()); err != nil || changed {
+		return fmt.Errorf("make the account again: changed %v: %w", changed, err)
+	}
+	if _, err := w.primary.SQL(ctx, awkward); err != nil {
+		return err
+	}
+	r := w.pool.Member(ctx, endpoint(w.replica), w.operator)
+	if err := r.CloneFrom(ctx, w.primary.Address()); err != nil {
+		return err
+	}
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
+		if c := r.Observe(ctx).Clone; c != nil && c.State == mysql.CloneCompleted {
+			break
+		}
+		if time.Now().After(deadline) {
+			return errors.New("the clone takes too long")
+		}
+	}
+	return w.follow(ctx)
+}
+
+// follow has the replica replicate, and waits until it does.
+func (w *world) follow(ctx context.Context) error {
+	r := w.pool.Member(ctx, endpoint(w.replica), w.operator)
+	if err := r.ReplicateFrom(ctx, w.primary.IP(), mysqld.Port); err != nil {
+		return err
+	}
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
+		if o := r.Observe(ctx).Replication; o != nil && o.IOState == mysql.IOOn && o.SQLRunning && o.LagSeconds != nil {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return errors.New("the replica does not follow")
+		}
+	}
+}
+
+// awkward is data that a careless dump loses.
+const awkward = `
+CREATE DATABASE shop; CREATE DATABASE ` + "`--all-databases`" + `; CREATE DATABASE ` + "`we``ird\n'n\"ame;`" + `;
+CREATE TABLE shop.plain (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(100), b BLOB, f DOUBLE, d DECIMAL(20,10), j JSON, t TIMESTAMP(6) NULL, u BIT(7));
+INSERT INTO shop.plain (v, b, f, d, j, t, u) VALUES ('o''brien \\ "x" ; ) ( , --', 0x00ff27285c0a0d1a, 1e-300, 0.1234567890, '{"a": [1, "\\u0000", "''"]}', '2026-03-29 02:30:00.123456', b'1010101'),
+  (NULL, NULL, NULL, NULL, NULL, NULL, NULL), ('', '', -0.0, -1, 'null', '1970-01-01 00:00:01', 0), ('äöü€😀', 'ä', 3.14, 1, '"😀"', '2038-01-19 03:14:07', 1);
+CREATE TABLE shop.` + "`tab``le ) VALUES (1)`" + ` (` + "`co``l (`" + ` INT PRIMARY KEY, g INT GENERATED ALWAYS AS (` + "`co``l (`" + ` * 2) STORED);
+INSERT INTO shop.` + "`tab``le ) VALUES (1)`" + ` (` + "`co``l (`" + `) VALUES (1),(2),(3);
+CREATE TABLE shop.empty (id INT PRIMARY KEY);
+CREATE TABLE ` + "`--all-databases`.`--result-file=x`" + ` (id INT PRIMARY KEY); INSERT INTO ` + "`--all-databases`.`--result-file=x`" + ` VALUES (1);
+CREATE TABLE ` + "`we``ird\n'n\"ame;`" + `.t (id INT PRIMARY KEY); INSERT INTO ` + "`we``ird\n'n\"ame;`" + `.t VALUES (1),(2);
+CREATE VIEW shop.seen AS SELECT id, v FROM shop.plain;
+DELIMITER //
+CREATE TRIGGER shop.trg BEFORE INSERT ON shop.plain FOR EACH ROW BEGIN
+INSERT INTO ` + "`empty`" + ` VALUES (9999);
+DELETE FROM ` + "`empty`" + `;
+END//
+CREATE PROCEDURE shop.p() BEGIN SELECT 1; END//
+CREATE EVENT shop.e ON SCHEDULE EVERY 1 YEAR DISABLE DO SELECT 1//
+DELIMITER ;
+CREATE ROLE reader; GRANT SELECT ON shop.* TO reader;
+CREATE USER 'o''brien'@'10.%' IDENTIFIED BY 'p@ss "word\\' DEFAULT ROLE reader COMMENT 'x;
+y'; GRANT reader TO 'o''brien'@'10.%'; GRANT INSERT ON shop.plain TO 'o''brien'@'10.%' WITH GRANT OPTION;
+`
+
+func endpoint(s *mysqld.Server) mysql.Endpoint {
+	return mysql.Endpoint{Key: "uid/" + s.Name + "/" + s.InstanceID(), Address: s.Address(), ServerName: s.DNSName()}
+}
+
+// member is a server as a pod reaches it.
+func (w *world) member(s *mysqld.Server, user string) Member {
+	identity := w.pods
+	if user == mysql.OperatorUser {
+		identity = w.operator
+	}
+	return Member{Name: s.Name, Host: s.IP(), Connect: func(ctx context.Context) (*mysql.Visit, error) {
+		return mysql.OpenVisit(ctx, mysql.VisitOptions{Endpoint: endpoint(s), Identity: identity, User: user, Options: mysql.Options{DialTimeout: time.Minute, StatementTimeout: time.Minute}})
+	}}
+}
+
+// credentials puts an identity where the programs of a server see it.
+func credentials(t *testing.T, s *mysqld.Server, identity mysql.Identity) Credentials {
+	t.Helper()
+	for name, content := range map[string][]byte{"pod-ca.pem": identity.CAPEM, "pod-cert.pem": identity.CertPEM, "pod-key.pem": identity.KeyPEM} {
+		must(t, s.WriteFile(name, content))
+	}
+	const dir = "/etc/nairobi-mysql/"
+	return Credentials{CAFile: dir + "pod-ca.pem", CertFile: dir + "pod-cert.pem", KeyFile: dir + "pod-key.pem"}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *world) place(t *testing.T) Place {
+	t.Helper()
+	s, err := store.NewFolder(t.TempDir(), "pvc://backups")
+	must(t, err)
+	return Place{Store: s, Root: RootOf("shop", "orders", "uid")}
+}
+
+func (w *world) options(t *testing.T, s *mysqld.Server) DumpOptions {
+	return DumpOptions{
+		Place: w.place(t), Folder: FolderOf(time.Now(), "b"), Backup: "b", Schedule: "daily", Namespace: "shop", Cluster: "orders", ClusterUID: "uid",
+		Member: w.member(s, mysql.BackupUser), Credentials: credentials(t, s, w.pods), Program: s.Program, StallTimeout: time.Minute, Clock: clock.RealClock{},
+	}
+}
+
+// fresh is an empty server of a cluster that is being made.
+func (w *world) fresh(t *testing.T) *mysqld.Server {
+	t.Helper()
+	s, err := w.farm.Start(t.Context(), mysqld.Options{})
+	must(t, err)
+	t.Cleanup(func() { must(t, w.farm.Discard(s)) })
+	return s
+}
+
+func (w *world) restore(t *testing.T, o DumpOptions, to *mysqld.Server) RestoreOptions {
+	return RestoreOptions{
+		Place: o.Place, Folder: o.Folder, Recovery: "uid-of-the-new-cluster", Target: w.member(to, mysql.OperatorUser), User: mysql.OperatorUser,
+		Credentials: credentials(t, to, w.operator), Program: to.Program, StallTimeout: time.Minute, Clock: clock.RealClock{},
+	}
+}
+
+func sql(t *testing.T, s *mysqld.Server, statements string) string {
+	t.Helper()
+	out, err := s.SQL(t.Context(), statements)
+	must(t, err)
+	return out
+}
+
+// everything is what people would miss: all tables' checksums, all definitions, all accounts with their privileges.
+func everything(t *testing.T, s *mysqld.Server) string {
+	t.Helper()
+	var b strings.Builder
+	names := strings.Split(sql(t, s, "SELECT CONCAT(HEX(TABLE_SCHEMA), ' ', HEX(TABLE_NAME)) FROM information_schema.TABLES WHERE TABLE_TYPE = 'BASE TABLE' AND TABLE_SCHEMA NOT IN ('mysql','sys','information_schema','performance_schema','nairobi_mysql') ORDER BY 1"), "\n")
+	for _, name := range names {
+		schema, table, _ := strings.Cut(name, " ")
+		fmt.Fprintln(&b, name, sql(t, s, "CHECKSUM TABLE "+quoted(t, schema)+"."+quoted(t, table)), sql(t, s, "SHOW CREATE TABLE "+quoted(t, schema)+"."+quoted(t, table)))
+	}
+	for _, query := range []string{
+		"SHOW CREATE VIEW shop.seen", "SHOW CREATE TRIGGER shop.trg", "SHOW CREATE PROCEDURE shop.p", "SHOW CREATE EVENT shop.e",
+		"SET print_identified_with_as_hex = ON; SHOW CREATE USER 'o''brien'@'10.%'", "SHOW GRANTS FOR 'o''brien'@'10.%' USING reader", "SHOW GRANTS FOR reader",
+	} {
+		out := sql(t, s, query)
+		if strings.HasPrefix(query, "SHOW CREATE TRIGGER") {
+			out = out[:strings.LastIndexByte(out, '\t')] // when it was created
+		}
+		fmt.Fprintln(&b, out)
+	}
+	return b.String()
+}
+
+func quoted(t *testing.T, hexName string) string {
+	t.Helper()
+	name, err := hex.DecodeString(hexName)
+	must(t, err)
+	return "`" + strings.ReplaceAll(string(name), "`", "``") + "`"
+}
+
+// TestDumpAndRestore backs the replica up while the primary is written to, and restores that into an empty server.
+func TestDumpAndRestore(t *testing.T) {
+	w := theWorld(t)
+	writes, stop := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	group.Go(func() {
+		for i := 0; writes.Err() == nil; i++ {
+			_, _ = w.primary.SQL(t.Context(), fmt.Sprintf("CREATE TABLE IF NOT EXISTS shop.busy (id INT PRIMARY KEY); INSERT INTO shop.busy VALUES (%d)", i))
+		}
+	})
+	o := w.options(t, w.replica)
+	var seen []Progress
+	o.Progress = func(p Progress) { seen = append(seen, p) }
+	m, err := Dump(t.Context(), o)
+	stop()
+	group.Wait()
+	must(t, err)
+	if m.Member != w.replica.Name || m.GTIDSet == "" || m.BinlogFile == "" || m.BinlogPosition == 0 || m.Version == "" || m.Dump.Bytes == 0 || m.Dump.Stored() == 0 {
+		t.Errorf("the manifest says %+v", m)
+	}
+	if !slices.ContainsFunc(m.Samples, func(s Sample) bool { return s.Table == "tab`le ) VALUES (1)" && s.Rows == 3 }) {
+		t.Errorf("no sample of an awkward table: %+v", m.Samples)
+	}
+	read, err := o.Place.ReadManifest(t.Context(), o.Folder)
+	must(t, err)
+	if fmt.Sprint(read) != fmt.Sprint(withFormat(m)) {
+		t.Errorf("the manifest reads\n%+v\nand was\n%+v", read, m)
+	}
+
+	target := w.fresh(t)
+	r := w.restore(t, o, target)
+	_, err = Restore(t.Context(), r)
+	must(t, err)
+	// Writes went on, so the replica is no measure for the busy table; the manifest is, and Restore compared it.
+	want := without(everything(t, w.replica), hex.EncodeToString([]byte("busy")))
+	if got := without(everything(t, target), hex.EncodeToString([]byte("busy"))); got != want {
+		t.Errorf("restored was\n%s\nof\n%s", got, want)
+	}
+	if got := sql(t, target, "SELECT @@super_read_only, COUNT(*) FROM nairobi_mysql.membership"); got != "1\t0" {
+		t.Errorf("read-only and rows of membership: %s", got)
+	}
+	if got := strings.ReplaceAll(sql(t, target, "SELECT @@gtid_executed"), "\\n", ""); got != m.GTIDSet {
+		t.Errorf("GTIDs %s instead of %s", got, m.GTIDSet)
+	}
+	// Done is done: nothing is loaded again.
+	sql(t, target, "SET GLOBAL super_read_only = OFF; SET sql_log_bin = 0; DELETE FROM shop.plain; SET GLOBAL super_read_only = ON")
+	_, err = Restore(t.Context(), r)
+	must(t, err)
+	if got := sql(t, target, "SELECT COUNT(*) FROM shop.plain"); got != "0" {
+		t.Errorf("a recovery that was done was done again: %s rows", got)
+	}
+	// Another recovery does not overwrite it.
+	r.Recovery = "another"
+	if _, err := Restore(t.Context(), r); !errors.Is(err, mysql.ErrNotEmpty) {
+		t.Errorf("a server with data: %v", err)
+	}
+}
+
+func withFormat(m Manifest) Manifest { m.FormatVersion = formatVersion; return m }
+
+func without(text, hexName string) string {
+	var kept []string
+	for line := range strings.Lines(text) {
+		if !strings.Contains(strings.ToLower(line), hexName) {
+			kept = append(kept, line)
+		}
+	}
+	return strings.Join(kept, "")
+}
+
+// TestARestoreThatWasCutOffBeginsAgain: the first attempt ends in the middle of the data.
+func TestARestoreThatWasCutOffBeginsAgain(t *testing.T) {
+	w := theWorld(t)
+	o := w.options(t, w.replica)
+	_, err := Dump(t.Context(), o)
+	must(t, err)
+	target := w.fresh(t)
+	r := w.restore(t, o, target)
+	cut := r
+	cut.Program = func(ctx context.Context, name string, arguments ...string) *exec.Cmd {
+		return target.Program(ctx, "sh", append([]string{"-c", `head -c 5000 | "$0" "$@"; exit 1`, name}, arguments...)...)
+	}
+	if _, err := Restore(t.Context(), cut); !errors.Is(err, ErrLoad) {
+		t.Fatalf("it was not cut off: %v", err)
+	}
+	if got := sql(t, target, "SELECT COUNT(*) FROM information_schema.SCHEMATA WHERE SCHEMA_NAME IN ('shop', '--all-databases')"); got == "0" {
+		t.Fatal("nothing of it was there when it was cut off: this tries nothing")
+	}
+	_, err = Restore(t.Context(), r)
+	must(t, err)
+	if got, want := everything(t, target), everything(t, w.replica); got != want {
+		t.Errorf("restored was\n%s\nof\n%s", got, want)
+	}
+}
+
+// TestNothingIsOverwritten: a server that serves, and one that merely holds something, are refused and left as they are.
+func TestNothingIsOverwritten(t *testing.T) {
+	w := theWorld(t)
+	o := w.options(t, w.replica)
+	_, err := Dump(t.Context(), o)
+	must(t, err)
+	before := everything(t, w.primary)
+	if _, err := Restore(t.Context(), w.restore(t, o, w.primary)); !errors.Is(err, mysql.ErrServes) {
+		t.Errorf("the primary: %v", err)
+	}
+	if _, err := Restore(t.Context(), w.restore(t, o, w.replica)); !errors.Is(err, mysql.ErrNotEmpty) {
+		t.Errorf("the replica: %v", err)
+	}
+	if everything(t, w.primary) != before {
+		t.Error("the primary was changed")
+	}
+}
+
+// TestDamageIsNoticed flips, cuts and lengthens what is stored: each restore fails, says so, and does not count as done.
+func TestDamageIsNoticed(t *testing.T) {
+	w := theWorld(t)
+	o := w.options(t, w.replica)
+	_, err := Dump(t.Context(), o)
+	must(t, err)
+	target := w.fresh(t)
+	for _, object := range []string{"dump.sql.zst", "accounts.json.zst", manifestName} {
+		key := o.Place.Folder(o.Folder) + "/" + object
+		whole, err := store.ReadAll(t.Context(), o.Place.Store, key, 1<<30)
+		must(t, err)
+		for name, damaged := range map[string][]byte{
+			"a bit in the middle": flip(whole, len(whole)/2), "the first bit": flip(whole, 0), "the last bit": flip(whole, len(whole)-1),
+			"half of it": whole[:len(whole)/2], "nothing": {}, "one byte less": whole[:len(whole)-1], "one byte more": append(slices.Clone(whole), 'x'),
+		} {
+			t.Run(object+"/"+name, func(t *testing.T) {
+				_, err := o.Place.Store.Put(t.Context(), key, strings.NewReader(string(damaged)))
+				must(t, err)
+				_, err = Restore(t.Context(), w.restore(t, o, target))
+				if !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrLoad) {
+					t.Errorf("got %v", err)
+				}
+				if got := sql(t, target, "SELECT @@read_only, COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'nairobi_mysql' AND TABLE_NAME = 'recovery'"); got[0] != '1' {
+					t.Errorf("the server is open: %s", got)
+				}
+			})
+		}
+		_, err = o.Place.Store.Put(t.Context(), key, strings.NewReader(string(whole)))
+		must(t, err)
+	}
+	_, err = Restore(t.Context(), w.restore(t, o, target))
+	must(t, err)
+}
+
+func flip(b []byte, at int) []byte {
+	b = slices.Clone(b)
+	b[at] ^= 0x10
+	return b
+}
+
+// TestADumpThatFails leaves nothing that looks like a backup, and says why.
+func TestADumpThatFails(t *testing.T) {
+	w := theWorld(t)
+	script := func(s string) func(ctx context.Context, name string, arguments ...string) *exec.Cmd {
+		return func(ctx context.Context, name string, arguments ...string) *exec.Cmd {
+			if slices.Contains(arguments, "--version") {
+				return w.replica.Program(ctx, name, arguments...)
+			}
+			return w.replica.Program(ctx, "sh", append([]string{"-c", s, name}, arguments...)...)
+		}
+	}
+	for name, row := range map[string]struct {
+		program func(ctx context.Context, name string, arguments ...string) *exec.Cmd
+		stall   time.Duration
+		want    error
+	}{
+		"mysqldump is not there":       {script(`exec /is/not/there`), 0, ErrProgram},
+		"it fails in the middle":       {script(`"$0" "$@" | head -c 3000; echo lost >&2; exit 2`), 0, ErrProgram},
+		"it lies":                      {script(`"$0" "$@" | head -c 3000; exit 0`), 0, ErrIncomplete},
+		"it says nothing and succeeds": {script(`exit 0`), 0, ErrIncomplete},
+		"a table is missing":           {script(`"$0" "$@" | grep -v "^INSERT INTO .plain"`), 0, ErrIncomplete},
+		"it hangs":                     {script(`"$0" "$@" | head -c 3000; sleep 600`), 2 * time.Second, ErrStalled},
+		"it is of another series": {func(ctx context.Context, _ string, _ ...string) *exec.Cmd {
+			return exec.CommandContext(ctx, "echo", "mysqldump  Ver 8.4.3 for Linux")
+		}, 0, ErrProgram},
+		"it is another program": {func(ctx context.Context, _ string, _ ...string) *exec.Cmd { return exec.CommandContext(ctx, "true") }, 0, ErrProgram},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := w.options(t, w.replica)
+			o.Program = row.program
+			if row.stall > 0 {
+				o.StallTimeout = row.stall
+			}
+			_, err := Dump(t.Context(), o)
+			if !errors.Is(err, row.want) {
+				t.Errorf("got %v, want %v", err, row.want)
+			}
+			if _, err := o.Place.ReadManifest(t.Context(), o.Folder); !errors.Is(err, store.ErrNotFound) {
+				t.Errorf("there is a manifest: %v", err)
+			}
+			for object, err := range o.Place.Store.List(t.Context(), "") {
+				must(t, err)
+				if strings.Contains(object.Key, "dump.sql") {
+					t.Errorf("it left %s", object.Key)
+				}
+			}
+			if got := sql(t, w.replica, "SELECT COUNT(*) FROM information_schema.processlist WHERE USER = 'nairobi_backup'"); got != "0" {
+				time.Sleep(time.Second)
+				if got = sql(t, w.replica, "SELECT COUNT(*) FROM information_schema.processlist WHERE USER = 'nairobi_backup'"); got != "0" {
+					t.Errorf("%s sessions are left", got)
+				}
+			}
+		})
+	}
+}
+
+// TestTheServerGoesAwayMidDump kills mysqld after the dump began.
+func TestTheServerGoesAwayMidDump(t *testing.T) {
+	w := theWorld(t)
+	o := w.options(t, w.replica)
+	o.Place.Store = killing{o.Place.Store, w.replica.Kill}
+	_, err := Dump(t.Context(), o)
+	boot := w.replica.Boot(t.Context())
+	must(t, boot)
+	must(t, w.follow(t.Context()))
+	if err == nil {
+		t.Error("it succeeded without its server")
+	}
+	if _, err := o.Place.ReadManifest(t.Context(), o.Folder); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("there is a manifest: %v", err)
+	}
+}
+
+// killing is a store in the middle of whose first upload the server dies.
+type killing struct {
+	store.Store
+	kill func()
+}
+
+func (k killing) Put(ctx context.Context, key string, r io.Reader) (int64, error) {
+	k.kill()
+	return k.Store.Put(ctx, key, r)
+}
+
+func TestChoose(t *testing.T) {
+	w := theWorld(t)
+	primary, replica := w.member(w.primary, mysql.BackupUser), w.member(w.replica, mysql.BackupUser)
+	dead := Member{Name: "orders-9", Connect: func(context.Context) (*mysql.Visit, error) { return nil, mysql.ErrUnreachable }}
+	for name, row := range map[string]struct {
+		members []Member
+		want    string
+	}{
+		"a replica":            {[]Member{primary, replica, dead}, replica.Name},
+		"only the primary":     {[]Member{primary, dead}, primary.Name},
+		"nobody that answers":  {[]Member{dead}, ""},
+		"nobody":               {nil, ""},
+		"a stopped replica":    {[]Member{replica}, ""},
+		"the primary then too": {[]Member{primary, replica}, primary.Name},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if strings.Contains(name, "stopped") || strings.Contains(name, "then too") {
+				sql(t, w.replica, "STOP REPLICA SQL_THREAD")
+				defer func() { must(t, w.follow(t.Context())) }()
+			}
+			m, err := Choose(t.Context(), row.members)
+			if m.Name != row.want || (row.want == "") != errors.Is(err, ErrNoMember) {
+				t.Errorf("chose %q, %v", m.Name, err)
+			}
+		})
+	}
+}
+
+// TestTheBackupAccountCannotWrite: what the pods' certificate opens.
+func TestTheBackupAccountCannotWrite(t *testing.T) {
+	w := theWorld(t)
+	for _, statement := range []string{"DELETE FROM shop.plain", "CREATE DATABASE x", "DROP TABLE shop.empty", "CREATE USER x", "SET GLOBAL super_read_only = OFF", "STOP REPLICA", "SHUTDOWN"} {
+		cmd := w.primary.Program(t.Context(), "mysql", append(credentials(t, w.primary, w.pods).arguments(mysql.BackupUser, w.primary.IP()), "-e", statement)...)
+		if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "denied") {
+			t.Errorf("%s: %v: %s", statement, err, out)
+		}
+	}
+}
+
+func TestVersions(t *testing.T) {
+	for _, row := range []struct {
+		backup, server string
+		fine           bool
+	}{
+		{"9.7.1", "9.7.1", true}, {"9.7.1-2", "9.7.4-2", true}, {"8.4.9", "9.7.1", true}, {"8.4.9", "8.4.10", true},
+		{"9.7.4", "9.7.3", false}, {"9.7.1", "8.4.9", false}, {"9.7.10", "9.7.9", false}, {"8.4.1", "10.4.1", false}, {"", "9.7.1", false}, {"9.7", "9.7.1", false},
+	} {
+		if err := CheckVersion(row.backup, row.server); (err == nil) != row.fine || err != nil && !errors.Is(err, ErrVersion) {
+			t.Errorf("%s into %s: %v", row.backup, row.server, err)
+		}
+	}
+}

@@ -1,0 +1,306 @@
+package backup
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
+)
+
+// ErrIncomplete: mysqldump ended before it had said everything.
+var ErrIncomplete = errors.New("the dump is not complete")
+
+const (
+	// headLimit is how far into a dump the GTID set and the position may be, in bytes.
+	headLimit = 32 << 20
+	// tailLength holds the last line of a dump.
+	tailLength = 256
+	// nameLimit is how much of a statement is looked at to find the table: two quoted names of 64 characters of up to 3
+	// bytes, each of them possibly a doubled backquote.
+	nameLimit = 1024
+)
+
+// dumpReader reads what mysqldump says as it passes: where the server was, how many rows each table has, and whether the
+// end is an end. It understands no SQL but the few forms that mysqldump has (client/mysqldump.cc), quotes apart.
+type dumpReader struct {
+	head   []byte // until the position was found
+	tail   []byte
+	state  lexState
+	line   []byte // the beginning of the present line, while it is not clear what it is
+	inBody bool   // between DELIMITER ;; and DELIMITER ; are triggers and routines, which hold statements of their own
+
+	database string
+	current  *TableRows
+	index    map[string]int
+	tables   []TableRows
+	depth    int
+
+	found    bool
+	gtidSet  string
+	file     string
+	position int64
+	failure  error
+}
+
+type lexState int
+
+const (
+	lineStart lexState = iota // collecting a line's beginning
+	skipLine                  // to the end of the line
+	values                    // after INSERT INTO … VALUES, outside of quotes
+	inQuotes                  // inside '…'
+	escaped                   // after a backslash inside '…'
+)
+
+var (
+	insertInto = []byte("INSERT INTO `")
+	useStart   = []byte("USE `")
+	bodyStart  = []byte("DELIMITER ;;")
+	bodyEnd    = []byte("DELIMITER ;")
+	complete   = regexp.MustCompile(`(?m)^-- Dump completed( on .*)?\s*\z`)
+	purged     = regexp.MustCompile(`(?s)SET @@GLOBAL\.GTID_PURGED=/\*!80000 '\+'\*/ '([^']*)';`)
+	sourcePos  = regexp.MustCompile(`(?m)^-- CHANGE REPLICATION SOURCE TO SOURCE_LOG_FILE='([^']*)', SOURCE_LOG_POS=([0-9]+);`)
+)
+
+func newDumpReader() *dumpReader { return &dumpReader{index: map[string]int{}} }
+
+// Write implements io.Writer. It fails only when the dump is not one that it understands.
+func (d *dumpReader) Write(b []byte) (int, error) {
+	if d.failure != nil {
+		return 0, d.failure
+	}
+	d.readHead(b)
+	d.keepTail(b)
+	for rest := b; len(rest) > 0 && d.failure == nil; {
+		rest = d.step(rest)
+	}
+	return len(b), d.failure
+}
+
+// readHead looks for the GTID set and the position until both were seen.
+func (d *dumpReader) readHead(b []byte) {
+	if d.found {
+		return
+	}
+	d.head = append(d.head, b...)
+	if position := sourcePos.FindSubmatch(d.head); position != nil {
+		set := purged.FindSubmatch(d.head)
+		if set == nil {
+			// An empty set is not printed at all.
+			set = [][]byte{nil, nil}
+		}
+		parsed, err := gtid.Parse(string(set[1]))
+		if err != nil {
+			d.failure = fmt.Errorf("the GTID set of the dump: %w", err)
+			return
+		}
+		d.gtidSet, d.file = parsed.String(), string(position[1])
+		d.position, _ = strconv.ParseInt(string(position[2]), 10, 64) //nolint:errcheck // digits alone; too many are 0, which is no position
+		d.found, d.head = true, nil
+	} else if len(d.head) > headLimit {
+		d.failure = fmt.Errorf("%w: it does not say where the server was", ErrIncomplete)
+	}
+}
+
+func (d *dumpReader) keepTail(b []byte) {
+	if len(b) >= tailLength {
+		d.tail = append(d.tail[:0], b[len(b)-tailLength:]...)
+		return
+	}
+	d.tail = append(d.tail, b...)
+	if len(d.tail) > tailLength {
+		d.tail = append(d.tail[:0], d.tail[len(d.tail)-tailLength:]...)
+	}
+}
+
+// step consumes some of b and returns the rest.
+func (d *dumpReader) step(b []byte) []byte {
+	switch d.state {
+	case lineStart:
+		return d.beginLine(b)
+	case skipLine:
+		if i := bytes.IndexByte(b, '\n'); i >= 0 {
+			d.state = lineStart
+			return b[i+1:]
+		}
+		return nil
+	case escaped:
+		d.state = inQuotes
+		return b[1:]
+	case inQuotes:
+		end := bytes.IndexByte(b, '\'')
+		if end < 0 {
+			end = len(b)
+		}
+		if i := bytes.IndexByte(b[:end], '\\'); i >= 0 {
+			d.state = escaped
+			return b[i+1:]
+		}
+		if end == len(b) {
+			return nil
+		}
+		d.state = values
+		return b[end+1:]
+	case values:
+		return d.tuples(b)
+	}
+	return nil
+}
+
+// tuples counts the rows of an INSERT outside of quotes.
+func (d *dumpReader) tuples(b []byte) []byte {
+	for i, c := range b {
+		switch c {
+		case '\'':
+			d.state = inQuotes
+			return b[i+1:]
+		case '(':
+			if d.depth == 0 {
+				d.current.Rows++
+			}
+			d.depth++
+		case ')':
+			d.depth--
+		case ';':
+			if d.depth == 0 {
+				d.state = skipLine
+				return b[i+1:]
+			}
+		}
+	}
+	return nil
+}
+
+// beginLine collects a line until it is clear what it is.
+func (d *dumpReader) beginLine(b []byte) []byte {
+	i := bytes.IndexByte(b, '\n')
+	take := b
+	if i >= 0 {
+		take = b[:i]
+	}
+	room := nameLimit - len(d.line)
+	took := min(len(take), room)
+	d.line = append(d.line, take[:took]...)
+	whole := i >= 0 && took == len(take)
+	if !d.inBody && bytes.HasPrefix(d.line, insertInto) {
+		return d.beginInsert(b, took, whole)
+	}
+	if !whole && len(d.line) < nameLimit && couldMatter(d.line) {
+		return nil
+	}
+	line := d.line
+	if !d.inBody && whole && bytes.HasPrefix(line, useStart) && len(line) < nameLimit {
+		name, _, ok := identifier(line[len(useStart)-1:])
+		if !ok { // the name holds a line break
+			d.line = append(d.line, '\n')
+			return b[took+1:]
+		}
+		d.database = name
+	}
+	switch {
+	case whole && bytes.Equal(line, bodyStart):
+		d.inBody = true
+	case whole && bytes.Equal(line, bodyEnd):
+		d.inBody = false
+	}
+	d.line = d.line[:0]
+	if whole {
+		return b[took+1:]
+	}
+	d.state = skipLine
+	return b[took:]
+}
+
+// couldMatter says whether the beginning of a line may still become one of those that are looked at.
+func couldMatter(line []byte) bool {
+	for _, known := range [][]byte{insertInto, useStart, bodyStart} {
+		n := min(len(line), len(known))
+		if bytes.Equal(line[:n], known[:n]) {
+			return true
+		}
+	}
+	return false
+}
+
+// beginInsert finds the table of an INSERT. Names may hold line breaks.
+func (d *dumpReader) beginInsert(b []byte, took int, whole bool) []byte {
+	name, rest, ok := identifier(d.line[len(insertInto)-1:])
+	const verb = " VALUES "
+	if i := bytes.Index(rest, []byte(verb)); ok && i >= 0 && onlyColumns(rest[:i]) {
+		key := d.database + "\x00" + name
+		n, known := d.index[key]
+		if !known {
+			n = len(d.tables)
+			d.index[key] = n
+			d.tables = append(d.tables, TableRows{Database: d.database, Table: name})
+		}
+		d.current, d.depth, d.state = &d.tables[n], 0, values
+		// What was collected beyond VALUES is read again, as values.
+		beyond := len(rest) - i - len(verb)
+		d.line = d.line[:0]
+		return b[took-beyond:]
+	}
+	if len(d.line) >= nameLimit {
+		d.failure = fmt.Errorf("%w: an INSERT of the dump is not understood", ErrIncomplete)
+		return nil
+	}
+	if whole {
+		d.line = append(d.line, '\n')
+		return b[took+1:]
+	}
+	return nil
+}
+
+// onlyColumns says whether what is between a table's name and VALUES is nothing, or a list of columns.
+func onlyColumns(b []byte) bool {
+	b = bytes.TrimSpace(b)
+	return len(b) == 0 || b[0] == '('
+}
+
+// identifier reads a name in backquotes.
+func identifier(b []byte) (name string, rest []byte, ok bool) {
+	var s strings.Builder
+	for i := 1; i < len(b); i++ {
+		if b[i] != '`' {
+			s.WriteByte(b[i])
+			continue
+		}
+		if i+1 < len(b) && b[i+1] == '`' {
+			s.WriteByte('`')
+			i++
+			continue
+		}
+		if i+1 == len(b) {
+			return "", nil, false // the next byte decides
+		}
+		return s.String(), b[i+1:], true
+	}
+	return "", nil, false
+}
+
+// end says whether what was read is a whole dump.
+func (d *dumpReader) end() error {
+	switch {
+	case d.failure != nil:
+		return d.failure
+	case !d.found:
+		return fmt.Errorf("%w: it does not say where the server was", ErrIncomplete)
+	case d.state != lineStart && d.state != skipLine:
+		return fmt.Errorf("%w: it ends in the middle of %s.%s", ErrIncomplete, d.current.Database, d.current.Table)
+	case !complete.Match(d.tail):
+		return fmt.Errorf("%w: its last line is missing", ErrIncomplete)
+	}
+	return nil
+}
+
+// at names the table that is being read.
+func (d *dumpReader) at() string {
+	if d.current == nil {
+		return ""
+	}
+	return d.current.Database + "." + d.current.Table
+}

@@ -1,0 +1,73 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+
+	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+)
+
+// codes are the error codes of S3 (API reference, "Error responses") that mean something to a caller or to a person.
+var codes = map[string]error{
+	"NoSuchKey": ErrNotFound, "NotFound": ErrNotFound, "NoSuchUpload": ErrNotFound,
+	"PreconditionFailed": ErrExists, "ConditionalRequestConflict": ErrExists,
+	"NoSuchBucket": ErrNoBucket,
+	"AccessDenied": ErrDenied, "InvalidAccessKeyId": ErrDenied, "SignatureDoesNotMatch": ErrDenied, "ExpiredToken": ErrDenied,
+	"InvalidToken": ErrDenied, "AllAccessDisabled": ErrDenied, "AccountProblem": ErrDenied, "KMS.AccessDeniedException": ErrDenied,
+	"KMS.NotFoundException": ErrDenied, "KMS.DisabledException": ErrDenied, "PermanentRedirect": ErrDenied, "AuthorizationHeaderMalformed": ErrDenied,
+	// The last two are what stores other than AWS say.
+	"EntityTooLarge": ErrFull, "QuotaExceeded": ErrFull, "XMinioStorageFull": ErrFull,
+	"SlowDown": ErrUnavailable, "ServiceUnavailable": ErrUnavailable, "InternalError": ErrUnavailable, "RequestTimeout": ErrUnavailable,
+	"Throttling": ErrUnavailable, "ThrottlingException": ErrUnavailable, "OperationAborted": ErrUnavailable,
+}
+
+func classOf(code string) error {
+	if class, ok := codes[code]; ok {
+		return class
+	}
+	return errors.New("S3 refused it")
+}
+
+// explain gives an error of the SDK its meaning, without request ids, which would differ at every attempt.
+func (s *S3) explain(ctx context.Context, what, key string, err error) error {
+	if err == nil {
+		return nil
+	}
+	what += " " + s.URL(key)
+	if cause := context.Cause(ctx); cause != nil {
+		return fmt.Errorf("%s: %w", what, cause)
+	}
+	var (
+		coded    smithy.APIError
+		response *smithyhttp.ResponseError
+		network  net.Error
+	)
+	switch {
+	case errors.As(err, &coded) && codes[coded.ErrorCode()] != nil:
+		return fmt.Errorf("%s: %w (%s)", what, codes[coded.ErrorCode()], coded.ErrorCode())
+	case errors.As(err, &response):
+		status := response.HTTPStatusCode()
+		name := http.StatusText(status)
+		if coded != nil && coded.ErrorCode() != "" {
+			name = coded.ErrorCode() + ": " + coded.ErrorMessage()
+		}
+		switch {
+		case status == http.StatusForbidden, status == http.StatusUnauthorized, status == http.StatusMovedPermanently:
+			return fmt.Errorf("%s: %w (%s)", what, ErrDenied, name)
+		case status == http.StatusNotFound:
+			return fmt.Errorf("%s: %w (%s)", what, ErrNotFound, name)
+		case status == http.StatusInsufficientStorage:
+			return fmt.Errorf("%s: %w (%s)", what, ErrFull, name)
+		case status >= http.StatusInternalServerError, status == http.StatusTooManyRequests, status == 0:
+			return fmt.Errorf("%s: %w (%s)", what, ErrUnavailable, name)
+		}
+		return fmt.Errorf("%s: S3 refused it (%d %s)", what, status, name)
+	case errors.As(err, &network):
+		return fmt.Errorf("%s: %w: %w", what, ErrUnavailable, network)
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}

@@ -1,0 +1,521 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto"
+)
+
+var cloud struct {
+	once   sync.Once
+	server *moto.Server
+	err    error
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if cloud.server != nil {
+		if err := cloud.server.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// world is moto's S3 with a bucket of the test's own, and a proxy that misbehaves as it is told.
+type world struct {
+	t *testing.T
+	// fault answers a request instead of moto when it returns true.
+	fault    atomic.Pointer[func(http.ResponseWriter, *http.Request) bool]
+	endpoint string
+	bucket   string
+}
+
+var buckets atomic.Int64
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	cloud.once.Do(func() { cloud.server, cloud.err = moto.Start(context.Background(), moto.Options{}) })
+	if cloud.err != nil {
+		t.Fatal(cloud.err)
+	}
+	w := &world{t: t, bucket: fmt.Sprintf("backups-%d", buckets.Add(1))}
+	upstream, err := url.Parse(cloud.server.Endpoint())
+	must(t, err)
+	pass := httputil.NewSingleHostReverseProxy(upstream)
+	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if f := w.fault.Load(); f != nil && (*f)(rw, r) {
+			return
+		}
+		pass.ServeHTTP(rw, r)
+	}))
+	t.Cleanup(server.Close)
+	w.endpoint = server.URL
+	_, err = w.s3("").api.(*s3.Client).CreateBucket(t.Context(), &s3.CreateBucketInput{Bucket: &w.bucket})
+	must(t, err)
+	return w
+}
+
+func (w *world) s3(prefix string) *S3 {
+	w.t.Helper()
+	s, err := NewS3(w.t.Context(), S3Options{Bucket: w.bucket, Prefix: prefix, Region: "us-east-1", Endpoint: w.endpoint,
+		AccessKeyID: "lab", SecretAccessKey: "lab", Attempts: 4, MaxPause: 10 * time.Millisecond})
+	must(w.t, err)
+	return s
+}
+
+func (w *world) misbehave(f func(http.ResponseWriter, *http.Request) bool) { w.fault.Store(&f) }
+
+// refuse answers as S3 does.
+func refuse(rw http.ResponseWriter, r *http.Request, status int, code string) bool {
+	_, _ = io.Copy(io.Discard, r.Body)
+	rw.Header().Set("Content-Type", "application/xml")
+	rw.WriteHeader(status)
+	fmt.Fprintf(rw, `<?xml version="1.0"?><Error><Code>%s</Code><Message>as the test wants it</Message><RequestId>%d</RequestId></Error>`, code, time.Now().UnixNano())
+	return true
+}
+
+// orphans are the multipart uploads that nobody completed or aborted.
+func (w *world) orphans() int {
+	w.t.Helper()
+	list, err := w.s3("").api.ListMultipartUploads(w.t.Context(), &s3.ListMultipartUploadsInput{Bucket: &w.bucket})
+	must(w.t, err)
+	return len(list.Uploads)
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func keys(t *testing.T, s Store, prefix string) string {
+	t.Helper()
+	var found []string
+	for o, err := range s.List(t.Context(), prefix) {
+		must(t, err)
+		found = append(found, fmt.Sprintf("%s:%d", o.Key, o.Size))
+	}
+	return strings.Join(found, " ")
+}
+
+func read(t *testing.T, s Store, key string) []byte {
+	t.Helper()
+	r, err := s.Get(t.Context(), key)
+	must(t, err)
+	defer r.Close()
+	content, err := io.ReadAll(r)
+	must(t, err)
+	return content
+}
+
+// stores are the same tests on both kinds.
+func stores(t *testing.T, f func(t *testing.T, s Store)) {
+	t.Run("s3", func(t *testing.T) { f(t, newWorld(t).s3("")) })
+	t.Run("s3 with a prefix", func(t *testing.T) { f(t, newWorld(t).s3("team/a!_.*'()=+@:,-b")) })
+	t.Run("folder", func(t *testing.T) {
+		s, err := NewFolder(t.TempDir(), "pvc://backups")
+		must(t, err)
+		f(t, s)
+	})
+}
+
+func TestObjects(t *testing.T) {
+	stores(t, func(t *testing.T, s Store) {
+		ctx := t.Context()
+		if _, err := s.Get(ctx, "a/b"); !errors.Is(err, ErrNotFound) {
+			t.Errorf("what is not there: %v", err)
+		}
+		if got := keys(t, s, ""); got != "" {
+			t.Errorf("an empty store has %s", got)
+		}
+		for key, content := range map[string]string{"a/b": "one", "a/c/d": "", "a-b": "three", "ab": "four"} {
+			n, err := s.Put(ctx, key, strings.NewReader(content))
+			if err != nil || n != int64(len(content)) {
+				t.Fatalf("%s: %d, %v", key, n, err)
+			}
+		}
+		if got := keys(t, s, ""); got != "a-b:5 a/b:3 a/c/d:0 ab:4" {
+			t.Errorf("the list is %s", got)
+		}
+		if got := keys(t, s, "a/"); got != "a/b:3 a/c/d:0" {
+			t.Errorf("below a/ is %s", got)
+		}
+		if got := keys(t, s, "b/"); got != "" {
+			t.Errorf("below b/ is %s", got)
+		}
+		folders, err := Folders(ctx, s, "a/")
+		if err != nil || strings.Join(folders, " ") != "c" {
+			t.Errorf("the folders of a/ are %v, %v", folders, err)
+		}
+		if got := string(read(t, s, "a/b")); got != "one" {
+			t.Errorf("a/b holds %q", got)
+		}
+		_, err = s.Put(ctx, "a/b", strings.NewReader("another"))
+		must(t, err)
+		if got := string(read(t, s, "a/b")); got != "another" {
+			t.Errorf("a/b holds %q", got)
+		}
+		if err := s.Create(ctx, "a/b", []byte("x")); !errors.Is(err, ErrExists) {
+			t.Errorf("made again: %v", err)
+		}
+		must(t, s.Create(ctx, "n/e/w", []byte("new")))
+		if got := string(read(t, s, "n/e/w")) + string(read(t, s, "a/b")); got != "newanother" {
+			t.Errorf("the objects hold %q", got)
+		}
+		if _, err := ReadAll(ctx, s, "a/b", 3); err == nil {
+			t.Error("a large object was read as a small one")
+		}
+		must(t, s.Delete(ctx, "a/b", "a/c/d", "is/not/there", "n/e/w"))
+		if got := keys(t, s, ""); got != "a-b:5 ab:4" {
+			t.Errorf("left are %s", got)
+		}
+		if n, err := s.Sweep(ctx, ""); n != 0 || err != nil {
+			t.Errorf("swept %d, %v", n, err)
+		}
+	})
+}
+
+func TestOnlyOneCreates(t *testing.T) {
+	stores(t, func(t *testing.T, s Store) {
+		var made atomic.Int32
+		var group sync.WaitGroup
+		for i := range 8 {
+			group.Go(func() {
+				if err := s.Create(t.Context(), "one", []byte{byte(i)}); err == nil {
+					made.Add(1)
+				} else if !errors.Is(err, ErrExists) {
+					t.Error(err)
+				}
+			})
+		}
+		group.Wait()
+		if made.Load() != 1 {
+			t.Errorf("%d made it", made.Load())
+		}
+	})
+}
+
+// endless is a stream of n random bytes, hashed as it is read, that may end with an error.
+type endless struct {
+	left int64
+	sum  [32]byte
+	hash interface {
+		io.Writer
+		Sum([]byte) []byte
+	}
+	err   error
+	block []byte
+}
+
+func random(n int64, err error) *endless {
+	e := &endless{left: n, hash: sha256.New(), err: err, block: make([]byte, 64<<10)}
+	_, _ = rand.Read(e.block)
+	return e
+}
+
+func (e *endless) Read(p []byte) (int, error) {
+	if e.left == 0 {
+		return 0, e.err
+	}
+	n := copy(p[:min(int64(len(p)), e.left)], e.block)
+	e.hash.Write(p[:n])
+	e.left -= int64(n)
+	return n, nil
+}
+
+func TestALargeObjectTakesLittleMemory(t *testing.T) {
+	stores(t, func(t *testing.T, s Store) {
+		const size = 96 << 20
+		source := random(size, io.EOF)
+		runtime.GC()
+		var peak atomic.Uint64
+		stop := make(chan struct{})
+		go func() {
+			for {
+				select {
+				case <-stop:
+					return
+				case <-time.After(20 * time.Millisecond):
+					var m runtime.MemStats
+					runtime.ReadMemStats(&m)
+					peak.Store(max(peak.Load(), m.HeapInuse))
+				}
+			}
+		}()
+		n, err := s.Put(t.Context(), "large", source)
+		close(stop)
+		if err != nil || n != size {
+			t.Fatalf("%d, %v", n, err)
+		}
+		if peak.Load() > 90<<20 {
+			t.Errorf("%d MiB of memory", peak.Load()>>20)
+		}
+		r, err := s.Get(t.Context(), "large")
+		must(t, err)
+		defer r.Close()
+		sum := sha256.New()
+		if _, err := io.Copy(sum, r); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(sum.Sum(nil), source.hash.Sum(nil)) {
+			t.Error("it holds something else")
+		}
+	})
+}
+
+// TestWhatIsGivenUpIsNotThere: the source fails, or the context ends, before and after the first part was uploaded.
+func TestWhatIsGivenUpIsNotThere(t *testing.T) {
+	broken := errors.New("mysqldump ended")
+	for _, size := range []int64{0, 1000, 20 << 20} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			w := newWorld(t)
+			folder, err := NewFolder(t.TempDir(), "pvc://backups")
+			must(t, err)
+			for _, s := range []Store{w.s3("p"), folder} {
+				if _, err := s.Put(t.Context(), "a/b", random(size, broken)); !errors.Is(err, broken) {
+					t.Errorf("the reason is lost: %v", err)
+				}
+				ctx, cancel := context.WithCancelCause(t.Context())
+				cause := errors.New("stuck")
+				source := io.MultiReader(random(size, io.EOF), readerFunc(func([]byte) (int, error) { cancel(cause); return 0, nil }))
+				if _, err := s.Put(ctx, "a/b", source); !errors.Is(err, cause) {
+					t.Errorf("the reason is lost: %v", err)
+				}
+				if got := keys(t, s, ""); got != "" {
+					t.Errorf("it left %s", got)
+				}
+				if n, err := s.Sweep(t.Context(), ""); n != 0 || err != nil {
+					t.Errorf("it left %d uploads, %v", n, err)
+				}
+			}
+			if n := w.orphans(); n != 0 {
+				t.Errorf("%d orphans", n)
+			}
+		})
+	}
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+// TestFaults has S3 answer a multipart upload as it does on bad days.
+func TestFaults(t *testing.T) {
+	isPart := func(r *http.Request) bool { return r.Method == http.MethodPut && r.URL.Query().Has("partNumber") }
+	for name, row := range map[string]struct {
+		fault func(n int64, rw http.ResponseWriter, r *http.Request) bool
+		want  error // nil: it succeeds all the same
+	}{
+		"throttled for a while": {func(n int64, rw http.ResponseWriter, r *http.Request) bool {
+			return isPart(r) && n%2 == 1 && refuse(rw, r, http.StatusServiceUnavailable, "SlowDown")
+		}, nil},
+		"an internal error for a while": {func(n int64, rw http.ResponseWriter, r *http.Request) bool {
+			return isPart(r) && n%3 == 1 && refuse(rw, r, http.StatusInternalServerError, "InternalError")
+		}, nil},
+		"throttled for good": {func(_ int64, rw http.ResponseWriter, r *http.Request) bool {
+			return isPart(r) && refuse(rw, r, http.StatusServiceUnavailable, "SlowDown")
+		}, ErrUnavailable},
+		"an internal error at the third part": {func(_ int64, rw http.ResponseWriter, r *http.Request) bool {
+			return isPart(r) && r.URL.Query().Get("partNumber") == "3" && refuse(rw, r, http.StatusInternalServerError, "InternalError")
+		}, ErrUnavailable},
+		"an internal error at the end": {func(_ int64, rw http.ResponseWriter, r *http.Request) bool {
+			return r.Method == http.MethodPost && r.URL.Query().Has("uploadId") && refuse(rw, r, http.StatusInternalServerError, "InternalError")
+		}, ErrUnavailable},
+		"wrong keys": {func(_ int64, rw http.ResponseWriter, r *http.Request) bool {
+			return !isList(r) && refuse(rw, r, http.StatusForbidden, "InvalidAccessKeyId")
+		}, ErrDenied},
+		"a wrong signature": {func(_ int64, rw http.ResponseWriter, r *http.Request) bool {
+			return !isList(r) && refuse(rw, r, http.StatusForbidden, "SignatureDoesNotMatch")
+		}, ErrDenied},
+		"denied in the middle": {func(_ int64, rw http.ResponseWriter, r *http.Request) bool {
+			return isPart(r) && r.URL.Query().Get("partNumber") == "2" && refuse(rw, r, http.StatusForbidden, "AccessDenied")
+		}, ErrDenied},
+		"full": {func(_ int64, rw http.ResponseWriter, r *http.Request) bool {
+			return isPart(r) && refuse(rw, r, http.StatusInsufficientStorage, "XMinioStorageFull")
+		}, ErrFull},
+		"gone in the middle": {func(_ int64, rw http.ResponseWriter, r *http.Request) bool {
+			return isPart(r) && r.URL.Query().Get("partNumber") == "2" && refuse(rw, r, http.StatusNotFound, "NoSuchBucket")
+		}, ErrNoBucket},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			var n atomic.Int64
+			w.misbehave(func(rw http.ResponseWriter, r *http.Request) bool {
+				if isPart(r) {
+					n.Add(1)
+				}
+				return row.fault(n.Load(), rw, r)
+			})
+			s := w.s3("p")
+			source := random(40<<20, io.EOF)
+			_, err := s.Put(t.Context(), "a", source)
+			w.misbehave(func(http.ResponseWriter, *http.Request) bool { return false })
+			if !errors.Is(err, row.want) {
+				t.Fatalf("got %v, want %v", err, row.want)
+			}
+			if row.want == nil {
+				sum := sha256.Sum256(read(t, s, "a"))
+				if !bytes.Equal(sum[:], source.hash.Sum(nil)) {
+					t.Error("it holds something else")
+				}
+			} else if got := keys(t, s, ""); got != "" {
+				t.Errorf("it left %s", got)
+			}
+			if n := w.orphans(); n != 0 {
+				t.Errorf("%d orphans", n)
+			}
+			if err != nil && strings.Contains(err.Error(), "RequestID") {
+				t.Errorf("the message differs each time: %v", err)
+			}
+		})
+	}
+}
+
+func isList(r *http.Request) bool { return r.Method == http.MethodGet && r.URL.Query().Has("uploads") }
+
+func TestNoBucket(t *testing.T) {
+	w := newWorld(t)
+	w.bucket = "is-not-there"
+	s := w.s3("")
+	if _, err := s.Put(t.Context(), "a", random(20<<20, io.EOF)); !errors.Is(err, ErrNoBucket) {
+		t.Errorf("a large one: %v", err)
+	}
+	if _, err := s.Put(t.Context(), "a", strings.NewReader("x")); !errors.Is(err, ErrNoBucket) {
+		t.Errorf("a small one: %v", err)
+	}
+	if _, err := s.Get(t.Context(), "a"); !errors.Is(err, ErrNoBucket) {
+		t.Errorf("reading: %v", err)
+	}
+	for _, err := range s.List(t.Context(), "") {
+		if !errors.Is(err, ErrNoBucket) {
+			t.Errorf("listing: %v", err)
+		}
+	}
+	if _, err := NewFolder("/is/not/there", "pvc://x"); !errors.Is(err, ErrNoBucket) {
+		t.Errorf("no folder: %v", err)
+	}
+}
+
+// TestADownloadGoesOn cuts the connection twice in the middle of an object.
+func TestADownloadGoesOn(t *testing.T) {
+	w := newWorld(t)
+	s := w.s3("")
+	source := random(6<<20, io.EOF)
+	_, err := s.Put(t.Context(), "a", source)
+	must(t, err)
+	var gets atomic.Int64
+	w.misbehave(func(rw http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodGet || gets.Add(1) > 2 {
+			return false
+		}
+		request, err := http.NewRequestWithContext(r.Context(), http.MethodGet, cloud.server.Endpoint()+r.URL.RequestURI(), nil)
+		must(t, err)
+		request.Header = r.Header.Clone()
+		answer, err := http.DefaultClient.Do(request)
+		must(t, err)
+		defer answer.Body.Close()
+		for k, v := range answer.Header {
+			rw.Header()[k] = v
+		}
+		rw.WriteHeader(answer.StatusCode)
+		_, _ = io.CopyN(rw, answer.Body, 1<<20)
+		panic(http.ErrAbortHandler)
+	})
+	sum := sha256.Sum256(read(t, s, "a"))
+	if !bytes.Equal(sum[:], source.hash.Sum(nil)) {
+		t.Error("it read something else")
+	}
+	if gets.Load() != 3 {
+		t.Errorf("%d requests", gets.Load())
+	}
+}
+
+// TestSweepEndsWhatAKilledPodLeft: uploads below the prefix go, others stay.
+func TestSweepEndsWhatAKilledPodLeft(t *testing.T) {
+	w := newWorld(t)
+	s := w.s3("p")
+	for _, key := range []string{"p/a/1", "p/a/2", "p/b/1"} {
+		_, err := s.api.CreateMultipartUpload(t.Context(), &s3.CreateMultipartUploadInput{Bucket: &w.bucket, Key: aws.String(key)})
+		must(t, err)
+	}
+	if n, err := s.Sweep(t.Context(), "a/"); n != 2 || err != nil {
+		t.Errorf("swept %d, %v", n, err)
+	}
+	if n := w.orphans(); n != 1 {
+		t.Errorf("%d are left", n)
+	}
+	folder, err := NewFolder(t.TempDir(), "pvc://backups")
+	must(t, err)
+	for _, name := range []string{"a", "b"} {
+		must(t, os.MkdirAll(folder.root+"/"+name, 0o700))
+		must(t, os.WriteFile(folder.root+"/"+name+"/"+partial+"1", []byte("x"), 0o600))
+	}
+	if n, err := folder.Sweep(t.Context(), "a/"); n != 1 || err != nil {
+		t.Errorf("swept %d, %v", n, err)
+	}
+	if _, err := os.Stat(folder.root + "/b/" + partial + "1"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestKeysStayInside: no key leads out of a folder.
+func TestKeysStayInside(t *testing.T) {
+	folder, err := NewFolder(t.TempDir(), "pvc://backups")
+	must(t, err)
+	for _, key := range []string{"../x", "/etc/passwd", "a/../../x", "a//b", "", ".", "a/./b", "a\x00b"} {
+		if _, err := folder.Put(t.Context(), key, strings.NewReader("x")); err == nil {
+			t.Errorf("%q was taken", key)
+		}
+		if _, err := folder.Get(t.Context(), key); err == nil {
+			t.Errorf("%q was read", key)
+		}
+		if key != "" {
+			if err := folder.Delete(t.Context(), key); err == nil {
+				t.Errorf("%q was deleted", key)
+			}
+		}
+	}
+}
+
+// TestAFullVolume writes more than a small file system holds.
+func TestAFullVolume(t *testing.T) {
+	dir := t.TempDir()
+	mountSmall(t, dir, 1<<20)
+	folder, err := NewFolder(dir, "pvc://backups")
+	must(t, err)
+	if _, err := folder.Put(t.Context(), "a/b", random(4<<20, io.EOF)); !errors.Is(err, ErrFull) {
+		t.Errorf("got %v", err)
+	}
+	if got := keys(t, folder, ""); got != "" {
+		t.Errorf("it left %s", got)
+	}
+	if n, err := folder.Sweep(t.Context(), ""); n != 0 || err != nil {
+		t.Errorf("it left %d files, %v", n, err)
+	}
+	if _, err := folder.Put(t.Context(), "a/b", random(1<<19, io.EOF)); err != nil {
+		t.Errorf("there is room again: %v", err)
+	}
+}

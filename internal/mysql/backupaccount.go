@@ -1,0 +1,64 @@
+package mysql
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+// BackupUser is the account of the pods that back a cluster up: it reads everything, may hold the global read lock, and
+// follows the binary log. It cannot write.
+const BackupUser = "nairobi_backup"
+
+// backupPrivileges are what mysqldump (reference manual, "mysqldump", "Invocation"), the checks beside it and the archive
+// of binary logs need.
+const backupPrivileges = "SELECT, SHOW VIEW, TRIGGER, EVENT, LOCK TABLES, RELOAD, PROCESS, REPLICATION CLIENT, REPLICATION SLAVE, SHOW_ROUTINE"
+
+// EnsureBackupAccount makes the account of the backup pods on the primary, from where it comes to the others, bound to
+// the cluster's authority and to the subject of their certificate. It writes only what is not as it should be.
+func (m *Member) EnsureBackupAccount(ctx context.Context, issuerDN, subjectDN string) (changed bool, err error) {
+	defer m.annotate(&err, "set up the account of the backup pods")
+	if issuerDN == "" || subjectDN == "" {
+		return false, fmt.Errorf("%w: the authority or the subject is empty", ErrInvalidArgument)
+	}
+	var present bool
+	if err := m.control(ctx, func(s *session) error {
+		return s.row(ctx, `SELECT EXISTS(SELECT 1 FROM mysql.user WHERE User = ? AND Host = '%' AND ssl_type = 'SPECIFIED' AND x509_issuer = ? AND x509_subject = ?
+			AND account_locked = 'N' AND password_expired = 'N' AND Select_priv = 'Y' AND Show_view_priv = 'Y' AND Trigger_priv = 'Y' AND Event_priv = 'Y'
+			AND Lock_tables_priv = 'Y' AND Reload_priv = 'Y' AND Process_priv = 'Y' AND Repl_client_priv = 'Y' AND Repl_slave_priv = 'Y')
+			AND EXISTS(SELECT 1 FROM mysql.global_grants WHERE USER = ? AND HOST = '%' AND PRIV = 'SHOW_ROUTINE')`,
+			[]any{BackupUser, []byte(issuerDN), []byte(subjectDN), BackupUser}, &present)
+	}); err != nil || present {
+		return false, err
+	}
+	const name = "'" + BackupUser + "'@'%'"
+	err = m.transact(ctx, func(s *session) error {
+		for _, statement := range []struct {
+			op, query string
+			args      []any
+		}{
+			{"backup/create-user", "CREATE USER IF NOT EXISTS " + name + " IDENTIFIED WITH caching_sha2_password AS '' REQUIRE ISSUER ? AND SUBJECT ?", []any{issuerDN, subjectDN}},
+			{"backup/alter-user", "ALTER USER " + name + " IDENTIFIED WITH caching_sha2_password AS '' REQUIRE ISSUER ? AND SUBJECT ? PASSWORD EXPIRE NEVER ACCOUNT UNLOCK", []any{issuerDN, subjectDN}},
+			{"backup/grant", "GRANT " + backupPrivileges + " ON *.* TO " + name, nil},
+		} {
+			if err := s.change(ctx, statement.op, statement.query, statement.args...); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return true, err
+}
+
+// SameSeries says whether two versions belong to one series, for example 9.7.1 and 9.7.4.
+func SameSeries(a, b string) bool {
+	return series(a) != "" && series(a) == series(b)
+}
+
+func series(version string) string {
+	parts := strings.SplitN(version, ".", 3)
+	if len(parts) < 3 {
+		return ""
+	}
+	return parts[0] + "." + parts[1]
+}

@@ -1,0 +1,173 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Visit is one connection of a pod that backs a member up or restores into one. It is used by one goroutine at a time
+// and takes no part in what the operator does: it never holds the operator's lock. Close it.
+type Visit struct {
+	pool *Pool
+	s    *session
+}
+
+// VisitOptions say whom a pod visits, and as whom.
+type VisitOptions struct {
+	Endpoint Endpoint
+	Identity Identity
+	// User is BackupUser or OperatorUser.
+	User string
+	// Options are those of the pool; its User is not looked at.
+	Options Options
+}
+
+// OpenVisit connects over verified TLS. Its error wraps ErrUnreachable.
+func OpenVisit(ctx context.Context, o VisitOptions) (*Visit, error) {
+	o.Options.User = o.User
+	pool := NewPool(o.Options)
+	member := pool.Member(ctx, o.Endpoint, o.Identity)
+	s, err := pool.dial(ctx, member.e, verified)
+	if err != nil {
+		pool.Close()
+		return nil, fmt.Errorf("connect to %s: %w", o.Endpoint.ServerName, unreachable(err))
+	}
+	return &Visit{pool: pool, s: s}, nil
+}
+
+// Close ends the connection, and with it whatever it holds on the server.
+func (v *Visit) Close() {
+	v.s.close()
+	v.pool.Close()
+}
+
+// ServerState is what a pod has to know of a server.
+type ServerState struct {
+	ServerUUID, Version string
+	// Writable is true for the primary.
+	Writable bool
+	// Following is true for a replica both of whose threads run. Lag is meaningless unless LagKnown.
+	Following bool
+	Lag       time.Duration
+	LagKnown  bool
+	// Executed and Purged are GTID sets as text.
+	Executed, Purged string
+	// DataBytes is InnoDB's own estimate of how large all tables are.
+	DataBytes int64
+}
+
+// State reads a server's state.
+func (v *Visit) State(ctx context.Context) (ServerState, error) {
+	var state ServerState
+	var readOnly bool
+	if err := v.s.row(ctx, "SELECT @@server_uuid, @@version, @@GLOBAL.read_only, @@GLOBAL.gtid_executed, @@GLOBAL.gtid_purged", nil,
+		&state.ServerUUID, &state.Version, &readOnly, &state.Executed, &state.Purged); err != nil {
+		return state, fmt.Errorf("read the server's state: %w", err)
+	}
+	state.Executed, state.Purged, state.Writable = compact(state.Executed), compact(state.Purged), !readOnly
+	replication, err := replicationStatus(ctx, v.s)
+	if err != nil {
+		return state, fmt.Errorf("read the state of replication: %w", err)
+	}
+	if r := replication; r != nil {
+		state.Following = r.IOState == IOOn && r.SQLRunning
+		if r.LagSeconds != nil {
+			state.Lag, state.LagKnown = time.Duration(*r.LagSeconds*float64(time.Second)), true
+		}
+	}
+	var bytes sql.Null[int64]
+	if err := v.s.row(ctx, "SELECT CAST(SUM(DATA_LENGTH) AS SIGNED) FROM information_schema.TABLES WHERE TABLE_SCHEMA NOT IN "+systemSchemas, nil, &bytes); err != nil {
+		return state, fmt.Errorf("read the tables' sizes: %w", err)
+	}
+	state.DataBytes = bytes.V
+	return state, nil
+}
+
+// systemSchemas are MySQL's own, which no backup takes as they are.
+const systemSchemas = "('mysql', 'sys', 'information_schema', 'performance_schema', 'ndbinfo')"
+
+// Databases returns the databases that are backed up: all but MySQL's own.
+func (v *Visit) Databases(ctx context.Context) ([]string, error) {
+	var names []string
+	err := v.s.rows(ctx, "SELECT SCHEMA_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME NOT IN "+systemSchemas+" ORDER BY SCHEMA_NAME", nil, func(rows *sql.Rows) error {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return err
+		}
+		names = append(names, name)
+		return nil
+	})
+	return names, err
+}
+
+// Table is a base table, and how large InnoDB takes it for, in bytes.
+type Table struct {
+	Database, Name string
+	Bytes          int64
+}
+
+// Tables returns the base tables of the databases that are backed up, the smallest first.
+func (v *Visit) Tables(ctx context.Context) ([]Table, error) {
+	var tables []Table
+	err := v.s.rows(ctx, `SELECT TABLE_SCHEMA, TABLE_NAME, COALESCE(DATA_LENGTH, 0) FROM information_schema.TABLES
+		WHERE TABLE_TYPE = 'BASE TABLE' AND TABLE_SCHEMA NOT IN `+systemSchemas+` ORDER BY 3, 1, 2`, nil, func(rows *sql.Rows) error {
+		var t Table
+		if err := rows.Scan(&t.Database, &t.Name, &t.Bytes); err != nil {
+			return err
+		}
+		tables = append(tables, t)
+		return nil
+	})
+	return tables, err
+}
+
+// Count counts a table's rows, and Checksum returns what CHECKSUM TABLE says of it. Both read the session's snapshot when
+// it has one (tried on 9.7.4), and may take long: only ctx bounds them.
+func (v *Visit) Count(ctx context.Context, t Table) (uint64, error) {
+	var n uint64
+	err := v.long(ctx, "SELECT COUNT(*) FROM "+t.quoted(), &n)
+	return n, err
+}
+
+// Checksum returns what CHECKSUM TABLE says of a table, see Count.
+func (v *Visit) Checksum(ctx context.Context, t Table) (uint64, error) {
+	var name string
+	var sum sql.Null[uint64]
+	if err := v.long(ctx, "CHECKSUM TABLE "+t.quoted(), &name, &sum); err != nil {
+		return 0, err
+	}
+	if !sum.Valid {
+		return 0, fmt.Errorf("CHECKSUM TABLE %s.%s gives nothing", t.Database, t.Name)
+	}
+	return sum.V, nil
+}
+
+func (t Table) quoted() string { return quoteName(t.Database) + "." + quoteName(t.Name) }
+
+// long reads one row without a time-out of its own.
+func (v *Visit) long(ctx context.Context, query string, into ...any) error {
+	return v.s.note(ctx, v.s.conn.QueryRowContext(ctx, query).Scan(into...))
+}
+
+// exec runs a statement without a time-out of its own.
+func (v *Visit) exec(ctx context.Context, query string, args ...any) error {
+	_, err := v.s.conn.ExecContext(ctx, query, args...)
+	return v.s.note(ctx, err)
+}
+
+// Heartbeat returns when the operator's availability probe last wrote, as the session sees it; false when it never did.
+func (v *Visit) Heartbeat(ctx context.Context) (time.Time, bool, error) {
+	var at sql.Null[string]
+	err := v.s.row(ctx, "SELECT DATE_FORMAT(MAX(at), '%Y-%m-%dT%H:%i:%s.%fZ') FROM nairobi_mysql.heartbeat", nil, &at)
+	if isServerError(err, erNoSuchTable, erBadDatabase) || err == nil && !at.Valid {
+		return time.Time{}, false, nil
+	}
+	if err != nil {
+		return time.Time{}, false, err
+	}
+	moment, err := time.Parse(time.RFC3339Nano, strings.TrimSpace(at.V))
+	return moment, err == nil, err
+}

@@ -1,0 +1,95 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// account is a user or a role.
+type account struct{ user, host string }
+
+func (a account) quoted() string { return quoteName(a.user) + "@" + quoteName(a.host) }
+
+// reservedAccounts are those that every cluster makes itself, and that must not come from another: they are bound to its
+// own certificate authority.
+const reservedAccounts = "User NOT LIKE 'mysql.%' AND User NOT LIKE 'nairobi\\_%' AND NOT (User = 'root' AND Host = 'localhost') AND User <> ''"
+
+// Accounts returns the statements that make the users and roles of the server on another one of its version or later,
+// with their passwords (as hashes) and privileges. The operator's own accounts are left out.
+func (v *Visit) Accounts(ctx context.Context) ([]string, error) {
+	accounts, err := v.accounts(ctx, "SELECT User, Host FROM mysql.user WHERE "+reservedAccounts+" ORDER BY User, Host")
+	if err != nil {
+		return nil, fmt.Errorf("list the accounts: %w", err)
+	}
+	// Hashes hold every byte there is.
+	if err := v.exec(ctx, "SET SESSION print_identified_with_as_hex = ON"); err != nil {
+		return nil, fmt.Errorf("prepare to read the accounts: %w", err)
+	}
+	var create, grant, defaults []string
+	for _, a := range accounts {
+		roles, err := v.accounts(ctx, "SELECT DEFAULT_ROLE_USER, DEFAULT_ROLE_HOST FROM mysql.default_roles WHERE USER = ? AND HOST = ? ORDER BY 1, 2", a.user, a.host)
+		if err != nil {
+			return nil, fmt.Errorf("read the default roles of %s: %w", a.quoted(), err)
+		}
+		definition, err := v.lines(ctx, "SHOW CREATE USER "+a.quoted())
+		if err != nil || len(definition) != 1 {
+			return nil, fmt.Errorf("read account %s: %d answers: %w", a.quoted(), len(definition), err)
+		}
+		statement := definition[0]
+		if len(roles) > 0 {
+			// A role must exist before it can be somebody's default, so that comes last.
+			clause := "DEFAULT ROLE " + join(roles)
+			rest := strings.Replace(statement, " "+clause+" REQUIRE ", " REQUIRE ", 1)
+			if rest == statement {
+				return nil, fmt.Errorf("read account %s: its default roles are not where they should be", a.quoted())
+			}
+			statement = rest
+			defaults = append(defaults, "ALTER USER "+a.quoted()+" "+clause)
+		}
+		create = append(create, strings.Replace(statement, "CREATE USER ", "CREATE USER IF NOT EXISTS ", 1))
+		grants, err := v.lines(ctx, "SHOW GRANTS FOR "+a.quoted())
+		if err != nil {
+			return nil, fmt.Errorf("read the privileges of %s: %w", a.quoted(), err)
+		}
+		grant = append(grant, grants...)
+	}
+	return slices.Concat(create, grant, defaults), nil
+}
+
+func join(accounts []account) string {
+	quoted := make([]string, len(accounts))
+	for i, a := range accounts {
+		quoted[i] = a.quoted()
+	}
+	return strings.Join(quoted, ",")
+}
+
+func (v *Visit) accounts(ctx context.Context, query string, args ...any) ([]account, error) {
+	var found []account
+	err := v.s.rows(ctx, query, args, func(rows *sql.Rows) error {
+		var a account
+		if err := rows.Scan(&a.user, &a.host); err != nil {
+			return err
+		}
+		found = append(found, a)
+		return nil
+	})
+	return found, err
+}
+
+// lines reads rows of one column.
+func (v *Visit) lines(ctx context.Context, query string) ([]string, error) {
+	var lines []string
+	err := v.s.rows(ctx, query, nil, func(rows *sql.Rows) error {
+		var line string
+		if err := rows.Scan(&line); err != nil {
+			return err
+		}
+		lines = append(lines, line)
+		return nil
+	})
+	return lines, err
+}

@@ -1,0 +1,165 @@
+package mysql
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// ErrNotEmpty: the server holds something that a recovery would overwrite.
+var ErrNotEmpty = errors.New("the server is not empty; a recovery never overwrites anything")
+
+// ErrServes: the server takes writes from clients already.
+var ErrServes = errors.New("the server takes writes already; a recovery only goes into a new cluster")
+
+// The mark on a server that is being recovered. It is never in the binary log and never in a backup.
+const (
+	recoveryTable  = "nairobi_mysql.recovery"
+	createRecovery = `CREATE TABLE IF NOT EXISTS ` + recoveryTable + ` (
+		id TINYINT UNSIGNED NOT NULL PRIMARY KEY, recovery VARCHAR(128) NOT NULL, done BOOL NOT NULL, CONSTRAINT one_recovery CHECK (id = 1)) ENGINE=InnoDB`
+)
+
+// BeginRecovery makes a server ready to be recovered: empty, without any GTID, and open for statements of the operator
+// alone. A server that holds anything is refused with ErrNotEmpty, unless what it holds is what a recovery of the same
+// name left behind that was cut off: that is thrown away. done says that it was completed before; then nothing is changed.
+func (v *Visit) BeginRecovery(ctx context.Context, recovery string) (done bool, err error) {
+	marked, done, err := v.recoveryMark(ctx, recovery)
+	if err != nil || done {
+		return done, err
+	}
+	state, err := v.State(ctx)
+	switch {
+	case err != nil:
+		return false, err
+	case state.Writable:
+		return false, ErrServes
+	}
+	databases, err := v.Databases(ctx)
+	if err != nil {
+		return false, fmt.Errorf("list the databases: %w", err)
+	}
+	if !marked && (state.Executed != "" || len(databases) > 0) {
+		return false, fmt.Errorf("%w: it has executed %q and has the databases %s", ErrNotEmpty, state.Executed, strings.Join(databases, ", "))
+	}
+	if err := v.openUnlogged(ctx); err != nil {
+		return false, err
+	}
+	if err := v.mark(ctx, recovery, false); err != nil {
+		return false, err
+	}
+	return false, v.empty(ctx, databases)
+}
+
+// ResumeRecovery is BeginRecovery for a server whose volume was made from a snapshot: what it holds is what is recovered.
+func (v *Visit) ResumeRecovery(ctx context.Context, recovery string) (done bool, err error) {
+	_, done, err = v.recoveryMark(ctx, recovery)
+	if err != nil || done {
+		return done, err
+	}
+	state, err := v.State(ctx)
+	switch {
+	case err != nil:
+		return false, err
+	case state.Writable:
+		return false, ErrServes
+	case state.Executed == "":
+		return false, errors.New("the server holds nothing: its volume was not made from the snapshot")
+	}
+	if err := v.openUnlogged(ctx); err != nil {
+		return false, err
+	}
+	return false, v.mark(ctx, recovery, false)
+}
+
+// recoveryMark reads the mark. marked is true for that of the same recovery; one of another is no mark, because a volume
+// may come from a cluster that was recovered itself.
+func (v *Visit) recoveryMark(ctx context.Context, recovery string) (marked, done bool, err error) {
+	var name string
+	err = v.s.row(ctx, "SELECT recovery, done FROM "+recoveryTable, nil, &name, &done)
+	switch {
+	case isServerError(err, erNoSuchTable, erBadDatabase), isNoRows(err):
+		return false, false, nil
+	case err != nil:
+		return false, false, fmt.Errorf("read the mark of a recovery: %w", err)
+	}
+	return name == recovery, done && name == recovery, nil
+}
+
+// openUnlogged lets this account write, nobody else, and nothing into the binary log. read_only stays on.
+func (v *Visit) openUnlogged(ctx context.Context) error {
+	for _, statement := range []string{"SET GLOBAL super_read_only = OFF", "SET SESSION sql_log_bin = OFF", "SET SESSION lock_wait_timeout = 60"} {
+		if err := v.exec(ctx, statement); err != nil {
+			return fmt.Errorf("open the server for the recovery: %w", err)
+		}
+	}
+	return nil
+}
+
+func (v *Visit) mark(ctx context.Context, recovery string, done bool) error {
+	for _, s := range []struct {
+		query string
+		args  []any
+	}{
+		{createDatabase, nil}, {createRecovery, nil},
+		{"REPLACE INTO " + recoveryTable + " VALUES (1, ?, ?)", []any{recovery, done}},
+	} {
+		if err := v.exec(ctx, s.query, s.args...); err != nil {
+			return fmt.Errorf("mark the server: %w", err)
+		}
+	}
+	return nil
+}
+
+// empty drops what a recovery that was cut off left behind, but for its mark, and every trace of GTIDs.
+func (v *Visit) empty(ctx context.Context, databases []string) error {
+	if err := v.exec(ctx, "SET SESSION foreign_key_checks = OFF"); err != nil {
+		return fmt.Errorf("empty the server: %w", err)
+	}
+	for _, name := range databases {
+		if name == "nairobi_mysql" {
+			continue // its tables are dropped by the dump itself
+		}
+		if err := v.exec(ctx, "DROP DATABASE IF EXISTS "+quoteName(name)); err != nil {
+			return fmt.Errorf("empty the server: %w", err)
+		}
+	}
+	accounts, err := v.accounts(ctx, "SELECT User, Host FROM mysql.user WHERE "+reservedAccounts)
+	if err != nil {
+		return fmt.Errorf("list the accounts: %w", err)
+	}
+	for _, a := range accounts {
+		if err := v.exec(ctx, "DROP USER IF EXISTS "+a.quoted()); err != nil {
+			return fmt.Errorf("empty the server: %w", err)
+		}
+	}
+	if err := v.exec(ctx, "RESET BINARY LOGS AND GTIDS"); err != nil {
+		return fmt.Errorf("forget the server's GTIDs: %w", err)
+	}
+	return nil
+}
+
+// Import runs statements that Accounts gave, without the binary log.
+func (v *Visit) Import(ctx context.Context, statements []string) error {
+	for _, statement := range statements {
+		if err := v.exec(ctx, statement); err != nil {
+			verb, _, _ := strings.Cut(statement, " ")
+			return fmt.Errorf("make an account (%s …): %w", verb, err)
+		}
+	}
+	return nil
+}
+
+// FinishRecovery takes the membership of the old cluster out, marks the recovery as done, and closes the server again.
+func (v *Visit) FinishRecovery(ctx context.Context, recovery string) error {
+	if err := v.exec(ctx, "DELETE FROM nairobi_mysql.membership"); err != nil && !isServerError(err, erNoSuchTable) {
+		return fmt.Errorf("forget the old cluster's membership: %w", err)
+	}
+	if err := v.mark(ctx, recovery, true); err != nil {
+		return err
+	}
+	if err := v.exec(ctx, "SET GLOBAL super_read_only = ON"); err != nil {
+		return fmt.Errorf("close the server: %w", err)
+	}
+	return nil
+}

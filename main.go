@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	_ "time/tzdata" // schedules have time zones, and the image has no files
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/zapr"
@@ -16,6 +17,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/controllers"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/pod"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/manager"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/olm"
 )
@@ -36,6 +39,9 @@ type flags struct {
 }
 
 func main() {
+	if len(os.Args) > 1 && pod.IsCommand(os.Args[1]) {
+		os.Exit(runPod(os.Args[1:]))
+	}
 	f := parseFlags()
 	if f.showVersion {
 		fmt.Printf("nairobi-mysql-operator %s (commit %s, built %s)\n", version, commit, date)
@@ -53,6 +59,17 @@ func main() {
 		log.Error(err, "the operator stops")
 		os.Exit(1)
 	}
+}
+
+// runPod does the work of a backup pod. Its container has another image, so that its log is for people.
+func runPod(arguments []string) int {
+	log, err := newLogger(flags{})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "set up logging:", err)
+		return 1
+	}
+	ctrl.SetLogger(log)
+	return pod.Run(ctrl.SetupSignalHandler(), arguments, log, version)
 }
 
 // run runs the operator until ctx ends.
@@ -82,6 +99,9 @@ func parseFlags() flags {
 	flag.StringVar(&o.Namespace, "system-namespace", envOr("POD_NAMESPACE", v1alpha1.SystemNamespace), "Namespace of the operator, its lease and the administrator's policy.")
 	flag.StringVar(&o.ClusterDomain, "cluster-domain", "cluster.local", "DNS domain of Services.")
 	flag.BoolVar(&o.ProbeThroughService, "probe-through-service", true, "Probe availability through the primary Service, as clients do. Switch off for an operator outside of Kubernetes: it then dials the primary's address.")
+	flag.StringVar(&o.PodName, "pod-name", os.Getenv("POD_NAME"), "The operator's own pod, from which its image is read for backup pods.")
+	flag.StringVar(&o.PodImage, "pod-image", "", "The operator's image for backup pods, for an operator that does not run in a pod.")
+	flag.StringVar(&o.ClientImage, "client-image", envOr("RELATED_IMAGE_MYSQL_CLIENT", controllers.DefaultClientImage), "Image with MySQL's programs for backup pods where a spec names none; {version} stands for the cluster's version.")
 	flag.IntVar(&o.Workers, "workers", 16, "How many clusters are reconciled side by side.")
 	flag.BoolVar(&f.development, "development", false, "Log for people instead of machines.")
 	flag.IntVar(&f.verbosity, "v", 0, "Verbosity of the log: 0 what happens, 1 what is planned, 2 and more for debugging.")

@@ -35,6 +35,8 @@ func (r *MySQLClusterReconciler) takeInSQL(ctx context.Context, s *scope, action
 	switch a := action.(type) {
 	case topology.SignCertificate:
 		err = r.sign(ctx, s, m, a)
+	case topology.Recover:
+		err = r.recover(ctx, s, a)
 	case topology.Bootstrap:
 		err = steps.Bootstrap(ctx, m, a)
 	case topology.Fence:

@@ -67,6 +67,8 @@ type notes struct {
 	taken    map[string]string
 	// records are the newest records that this process wrote.
 	records recordsMemo
+	// backupAccount says for which primary, authority and subject the account of the backup pods was last seen right.
+	backupAccount string
 	// applied is what was applied to each child object, and the version that came of it.
 	applied map[string]applied
 	// failed are the actions that failed when they were taken last.

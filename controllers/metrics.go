@@ -15,6 +15,7 @@ import (
 
 // Metrics are the reconciler's own figures.
 type Metrics struct {
+	backupMetrics
 	reconciles *prometheus.CounterVec
 	duration   prometheus.Histogram
 	phase      *prometheus.GaugeVec
@@ -53,6 +54,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		phase: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "mysqlcluster_phase", Help: "1 for the phase that a cluster is in, 0 for the others.",
 		}, []string{"namespace", "cluster", "phase"}),
+		backupMetrics: newBackupMetrics(registry),
 		members: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "mysqlcluster_members", Help: "Members of a cluster, by phase.",
 		}, []string{"namespace", "cluster", "phase"}),
@@ -142,6 +144,7 @@ func (m *Metrics) forgetDisk(namespace, cluster, member string) {
 // forget drops the gauges of a cluster that no longer exists.
 func (m *Metrics) forget(name types.NamespacedName) {
 	labels := prometheus.Labels{"namespace": name.Namespace, "cluster": name.Name}
+	m.forgetBackups(labels)
 	m.phase.DeletePartialMatch(labels)
 	m.members.DeletePartialMatch(labels)
 	m.lag.DeletePartialMatch(labels)

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -65,6 +67,8 @@ type MySQLClusterReconciler struct {
 	Events events.EventRecorder
 	Clock  clock.PassiveClock
 	Config Config
+	// Images says what the pods of backups run.
+	Images *Images
 	// Wake carries the clusters that the prober wants looked at.
 	Wake    chan event.GenericEvent
 	Metrics *Metrics
@@ -86,6 +90,12 @@ func (r *MySQLClusterReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Owns(&corev1.Secret{}).
 		Owns(&corev1.ConfigMap{}, builder.WithPredicates(deletions)).
 		Owns(&discoveryv1.EndpointSlice{}).
+		Owns(&batchv1.CronJob{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Owns(&batchv1.Job{}).
+		Owns(&corev1.ServiceAccount{}, builder.WithPredicates(deletions)).
+		Owns(&rbacv1.Role{}).
+		Owns(&rbacv1.RoleBinding{}).
+		Watches(&v1alpha1.MySQLBackup{}, handler.EnqueueRequestsFromMapFunc(clusterOfBackup)).
 		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.affectedByPolicy)).
 		WatchesRawSource(source.Channel(r.Wake, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: max(r.Config.Workers, 1), ReconciliationTimeout: passTimeout}).
@@ -126,6 +136,7 @@ func (r *MySQLClusterReconciler) pass(ctx context.Context, s *scope) error {
 		{"hold the credentials", r.hold},
 		{"act", r.act},
 		{"publish", r.publish},
+		{"back up", r.backup},
 		{"answer requests", r.answer},
 		{"release", r.release},
 	} {
@@ -153,6 +164,15 @@ func (r *MySQLClusterReconciler) affectedByPolicy(ctx context.Context, obj clien
 		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
 	}
 	return requests
+}
+
+// clusterOfBackup names the cluster that a MySQLBackup is of.
+func clusterOfBackup(_ context.Context, obj client.Object) []reconcile.Request {
+	b, ok := obj.(*v1alpha1.MySQLBackup)
+	if !ok {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: b.Namespace, Name: b.Spec.ClusterName}}}
 }
 
 // finalizerChanged lets updates through that change finalizers or set the deletion timestamp: neither changes the

@@ -387,6 +387,7 @@ func desiredOf(c *v1alpha1.MySQLCluster, deleting bool, now time.Time) topology.
 		Hold:                 hold,
 		Soak:                 c.Soak(),
 		Hibernate:            c.Spec.Hibernate,
+		Recover:              c.Recovery() != nil,
 		Deleting:             deleting,
 		DeletionPolicy:       c.Spec.Storage.EffectiveDeletionPolicy(),
 	}

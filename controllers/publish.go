@@ -51,9 +51,10 @@ func (r *MySQLClusterReconciler) publish(ctx context.Context, s *scope) error {
 }
 
 // applySlice publishes endpoints. While no primary is known, those that were published last stay: an operator that
-// cannot see must not cut off a database that may well serve, and a primary that was replaced acknowledges nothing.
+// cannot see must not cut off a database that may well serve, and a primary that was replaced acknowledges nothing. A
+// cluster that is still being restored serves nobody, and the restoring pod finds its member by what is published here.
 func (r *MySQLClusterReconciler) applySlice(ctx context.Context, s *scope, slice *discoveryv1ac.EndpointSliceApplyConfiguration) error {
-	if s.plan.Primary == "" && !s.cluster.Spec.Hibernate {
+	if s.plan.Primary == "" && !s.cluster.Spec.Hibernate && !s.recovering() {
 		var current discoveryv1.EndpointSlice
 		err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: *slice.Name}, &current)
 		if !apierrors.IsNotFound(err) {

@@ -19,6 +19,18 @@ package controllers
 // +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,verbs=list;watch;create;patch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 //
+// Backups: the pods' identity, their Jobs and schedules. The operator may give the pods' Role only what it may do itself.
+// +kubebuilder:rbac:groups=mysql.alx.ke,resources=mysqlbackups,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=mysql.alx.ke,resources=mysqlbackups/status,verbs=patch
+// +kubebuilder:rbac:groups=mysql.alx.ke,resources=mysqlbackups/finalizers,verbs=update
+// +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=list;watch;create;patch
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=list;watch;create;patch
+// +kubebuilder:rbac:groups=batch,resources=cronjobs,verbs=list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;delete
+//
+// The operator's own image, which backup pods copy its binary from, is read from its own pod.
+// +kubebuilder:rbac:groups="",resources=pods,namespace=nairobi-mysql-system,verbs=get
+//
 // Whoever reads the metrics is authenticated and authorised by the API server.
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -80,6 +81,15 @@ type scope struct {
 	acted int
 	// published is true once endpoints agree with the plan; publish.
 	published bool
+	// backups are the cluster's MySQLBackups, the newest first; backup.
+	backups      []v1alpha1.MySQLBackup
+	backupsKnown bool
+	// schedules are when the CronJobs of the cluster were made, by name; backup.
+	schedules map[string]time.Time
+	// verification is what the pod that verified a backup last reported, nil for none; backup.
+	verification map[string]string
+	// recovery is what the restoring pod reported last; act.
+	recovery map[string]string
 	// promotion is the failover or switchover that this pass completed, nil for none; conclude.
 	promotion *v1alpha1.PromotionStatus
 }

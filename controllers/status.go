@@ -85,6 +85,8 @@ func (r *MySQLClusterReconciler) project(s *scope, failure *problem) {
 	available := r.setAvailable(s, c)
 	degraded := c.setDegraded(s, problems)
 	c.setProgressing(s, failure, problems)
+	c.setRecovered(s)
+	r.projectBackups(s, c)
 	switch {
 	case !s.planned && meta.FindStatusCondition(st.Conditions, v1alpha1.ConditionReady) != nil:
 		// Nothing new is known of the members.

@@ -160,3 +160,22 @@ func (c *MySQLCluster) spec() *MySQLClusterSpec {
 	}
 	return &c.Spec
 }
+
+// DefaultStallTimeout is how long a backup may make no progress.
+const DefaultStallTimeout = 10 * time.Minute
+
+// EffectiveStallTimeout is how long a backup may make no progress before it is failed.
+func (b *BackupSpec) EffectiveStallTimeout() time.Duration {
+	if b == nil || b.StallTimeout == nil {
+		return DefaultStallTimeout
+	}
+	return b.StallTimeout.Duration
+}
+
+// Recovery is what the cluster begins with, nil for an empty database.
+func (c *MySQLCluster) Recovery() *RecoverySpec {
+	if c == nil || c.Spec.Bootstrap == nil {
+		return nil
+	}
+	return c.Spec.Bootstrap.Recovery
+}

@@ -121,6 +121,10 @@ const (
 	ConditionProgressing = "Progressing"
 	// ConditionDegraded: something needs a person's attention, or a member is missing.
 	ConditionDegraded = "Degraded"
+	// ConditionBackupHealthy: the newest backup is good, and no schedule is overdue. It is there with spec.backup.
+	ConditionBackupHealthy = "BackupHealthy"
+	// ConditionRecovered: the cluster began with what spec.bootstrap.recovery names. It is there with that.
+	ConditionRecovered = "Recovered"
 	// ConditionCloudReachable: EC2's API answers for this cluster's account and region.
 	ConditionCloudReachable = "CloudReachable"
 )
@@ -159,6 +163,24 @@ const (
 	ReasonAbandoned            = "CloudResourcesAbandoned"
 	ReasonForeignResource      = "ForeignResource"
 	ReasonBootFailed           = "BootFailed"
+	// ReasonRecovering: what the cluster is to begin with is being restored into its first member.
+	ReasonRecovering = "Recovering"
+	// ReasonRecoveryFailed: that failed; the message says why, and the operator tries again where that can help.
+	ReasonRecoveryFailed = "RecoveryFailed"
+	// ReasonRecovered: the cluster began with what was restored.
+	ReasonRecovered = "Recovered"
+	// ReasonBackupSucceeded: the newest backup is good, and none is overdue.
+	ReasonBackupSucceeded = "BackupSucceeded"
+	// ReasonBackupFailed: the newest backup failed.
+	ReasonBackupFailed = "BackupFailed"
+	// ReasonBackupOverdue: a schedule has had no good backup for longer than it promises.
+	ReasonBackupOverdue = "BackupOverdue"
+	// ReasonVerificationFailed: the newest dump could not be restored, or was not what had been backed up.
+	ReasonVerificationFailed = "VerificationFailed"
+	// ReasonVerificationOverdue: the newest dump was not restored for longer than spec.backup.verification promises.
+	ReasonVerificationOverdue = "VerificationOverdue"
+	// ReasonNoBackupYet: no backup has been taken so far, and none is due.
+	ReasonNoBackupYet = "NoBackupYet"
 	// ReasonHibernated: spec.hibernate is set.
 	ReasonHibernated = "Hibernated"
 	// ReasonCoolDown: the primary does not answer, but another was replaced moments ago; it is given longer to return.

@@ -279,7 +279,7 @@ func settingRows() []row {
 // TestCreate sends every row to a real API server and looks for the words that a user sees.
 func TestCreate(t *testing.T) {
 	api := api(t)
-	for part, rows := range map[string][]row{"spec": specRows(), "aws": awsRows(), "storage": storageRows(), "mysqld": settingRows()} {
+	for part, rows := range map[string][]row{"spec": specRows(), "aws": awsRows(), "storage": storageRows(), "mysqld": settingRows(), "backup": backupRows()} {
 		for _, r := range rows {
 			t.Run(part+"/"+r.name, func(t *testing.T) {
 				err := api.Create(t.Context(), cluster(t, "orders", r.changes...), client.DryRunAll)

@@ -163,13 +163,15 @@ func TestTableShowsStatus(t *testing.T) {
 // TestEverythingIsBoundedAndExplained walks the schema: what has no bound costs the rules' budget and etcd's, and what
 // has no description leaves kubectl explain empty.
 func TestEverythingIsBoundedAndExplained(t *testing.T) {
-	var crd apiextensionsv1.CustomResourceDefinition
-	if err := api(t).Get(t.Context(), client.ObjectKey{Name: crdName}, &crd); err != nil {
-		t.Fatal(err)
-	}
-	schema := crd.Spec.Versions[0].Schema.OpenAPIV3Schema
-	for _, part := range []string{"spec", "status"} {
-		walk(t, part, schema.Properties[part])
+	for _, name := range []string{crdName, "mysqlbackups.mysql.alx.ke"} {
+		var crd apiextensionsv1.CustomResourceDefinition
+		if err := api(t).Get(t.Context(), client.ObjectKey{Name: name}, &crd); err != nil {
+			t.Fatal(err)
+		}
+		schema := crd.Spec.Versions[0].Schema.OpenAPIV3Schema
+		for _, part := range []string{"spec", "status"} {
+			walk(t, part, schema.Properties[part])
+		}
 	}
 }
 

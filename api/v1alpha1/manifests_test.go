@@ -71,7 +71,7 @@ func TestManifests(t *testing.T) {
 				if slices.Contains(foreign, object.GetKind()) {
 					continue
 				}
-				if object.GetKind() == "MySQLCluster" {
+				if object.GetKind() == "MySQLCluster" || object.GetKind() == "MySQLBackup" {
 					object.SetNamespace(metav1.NamespaceDefault)
 				}
 				apply := client.ApplyConfigurationFromUnstructured(object)

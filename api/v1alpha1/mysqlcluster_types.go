@@ -7,6 +7,7 @@ import (
 // MySQLClusterSpec says what a user wants.
 //
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.database) || has(self.database)",message="database cannot be taken out of the spec again: its data would stay on the members. Put it back; to give the database up, drop it with SQL"
+// +kubebuilder:validation:XValidation:rule="has(self.bootstrap) == has(oldSelf.bootstrap) && (!has(self.bootstrap) || self.bootstrap == oldSelf.bootstrap)",message="bootstrap cannot be changed: it counts when a cluster is made. To restore something else, make a new cluster"
 type MySQLClusterSpec struct {
 	// Replicas is the number of members, the primary included: 1 to 9, 3 unless set.
 	// With one member nothing is highly available; with two, writes wait after the loss of one (Lossless) until it is
@@ -96,6 +97,15 @@ type MySQLClusterSpec struct {
 	// again, and the primary is found by proof.
 	// +optional
 	Hibernate bool `json:"hibernate,omitempty"`
+
+	// Backup says when, how and to where the cluster is backed up. Without it nothing is.
+	// +optional
+	Backup *BackupSpec `json:"backup,omitempty"`
+
+	// Bootstrap says what a new cluster begins with: an empty database unless it is set. It counts once, and cannot be
+	// changed.
+	// +optional
+	Bootstrap *BootstrapSpec `json:"bootstrap,omitempty"`
 }
 
 // UpgradeSpec says how changes that disturb members are rolled through them.

@@ -12,7 +12,7 @@ type MySQLClusterStatus struct {
 	// +optional
 	Phase Phase `json:"phase,omitempty"`
 
-	// Conditions: Available, Ready, Progressing, Degraded, CloudReachable.
+	// Conditions: Available, Ready, Progressing, Degraded, CloudReachable, BackupHealthy, Recovered.
 	// +kubebuilder:validation:MaxItems=64
 	// +optional
 	// +listType=map
@@ -72,6 +72,10 @@ type MySQLClusterStatus struct {
 	// or could no longer replicate. Each is kept for 7 days.
 	// +optional
 	QuarantineSnapshots int32 `json:"quarantineSnapshots,omitempty"`
+
+	// Backup is what backups there are.
+	// +optional
+	Backup *BackupSummary `json:"backup,omitempty"`
 
 	// Members are the members, by name.
 	// +kubebuilder:validation:MaxItems=64

@@ -255,7 +255,7 @@ func (d *dump) look(ctx context.Context, packed chan error) error {
 	case err := <-packed: // it failed at once
 		packed <- err
 		if err != nil {
-			return nil
+			return nil //nolint:nilerr // finish takes it from the channel and says it
 		}
 	case <-time.After(frozenAtMost):
 		return fmt.Errorf("%w: mysqldump had no view of it after %s", mysql.ErrBlocked, frozenAtMost)

@@ -14,7 +14,6 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"strings"
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/store"
@@ -168,11 +167,4 @@ func (p Place) Folders(ctx context.Context) ([]string, error) {
 		return nil, fmt.Errorf("list the backups: %w", err)
 	}
 	return folders, nil
-}
-
-// startOf reads the time out of a folder's name.
-func startOf(folder string) (time.Time, bool) {
-	stamp, _, found := strings.Cut(folder, "-")
-	at, err := time.Parse(folderTime, stamp)
-	return at, found && err == nil
 }

@@ -99,7 +99,7 @@ func (d *dumpReader) readHead(b []byte) {
 			return
 		}
 		d.gtidSet, d.file = parsed.String(), string(position[1])
-		d.position, _ = strconv.ParseInt(string(position[2]), 10, 64) //nolint:errcheck // digits alone; too many are 0, which is no position
+		d.position, _ = strconv.ParseInt(string(position[2]), 10, 64) // digits alone; too many of them are no position
 		d.found, d.head = true, nil
 	} else if len(d.head) > headLimit {
 		d.failure = fmt.Errorf("%w: it does not say where the server was", ErrIncomplete)

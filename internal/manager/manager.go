@@ -66,7 +66,11 @@ func New(config *rest.Config, o Options) (*Operator, error) {
 		Lease: lock.Check, DialTimeout: sqlDialTimeout, StatementTimeout: sqlStatementTimeout, Logger: o.Logger.WithName("mysql"),
 		Dial: around.Dial, Hook: around.Statement,
 	})
+	images := &controllers.Images{
+		Reader: mgr.GetAPIReader(), PodNamespace: o.Namespace, PodName: o.PodName, Own: o.PodImage, Client: o.ClientImage,
+	}
 	reconciler := &controllers.MySQLClusterReconciler{
+		Images: images,
 		Client: around.Client(mgr.GetClient()), Reader: around.Reader(mgr.GetAPIReader()), Clouds: clouds, SQL: op.pool,
 		Events: mgr.GetEventRecorder("nairobi-mysql-operator"), Clock: around.Clock,
 		Config: controllers.Config{
@@ -83,6 +87,13 @@ func New(config *rest.Config, o Options) (*Operator, error) {
 	}
 	if err := reconciler.SetupWithManager(mgr); err != nil {
 		return nil, fmt.Errorf("set up the controller: %w", err)
+	}
+	backups := &controllers.MySQLBackupReconciler{
+		Client: around.Client(mgr.GetClient()), Reader: around.Reader(mgr.GetAPIReader()), Clock: around.Clock,
+		Events: mgr.GetEventRecorder("nairobi-mysql-operator"), Images: images, Workers: o.Workers,
+	}
+	if err := backups.SetupWithManager(mgr); err != nil {
+		return nil, fmt.Errorf("set up the controller of backups: %w", err)
 	}
 	if err := mgr.Add(clouds); err != nil {
 		return nil, fmt.Errorf("set up the sweeper: %w", err)

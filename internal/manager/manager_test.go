@@ -36,10 +36,12 @@ type apiServer struct {
 var kinds = map[string][]metav1.APIResource{
 	"/api/v1": {
 		{Name: "services", Kind: "Service", Namespaced: true}, {Name: "secrets", Kind: "Secret", Namespaced: true},
-		{Name: "configmaps", Kind: "ConfigMap", Namespaced: true},
+		{Name: "configmaps", Kind: "ConfigMap", Namespaced: true}, {Name: "serviceaccounts", Kind: "ServiceAccount", Namespaced: true},
 	},
-	"/apis/discovery.k8s.io/v1":   {{Name: "endpointslices", Kind: "EndpointSlice", Namespaced: true}},
-	"/apis/mysql.alx.ke/v1alpha1": {{Name: "mysqlclusters", Kind: "MySQLCluster", Namespaced: true}},
+	"/apis/batch/v1":                     {{Name: "jobs", Kind: "Job", Namespaced: true}, {Name: "cronjobs", Kind: "CronJob", Namespaced: true}},
+	"/apis/rbac.authorization.k8s.io/v1": {{Name: "roles", Kind: "Role", Namespaced: true}, {Name: "rolebindings", Kind: "RoleBinding", Namespaced: true}},
+	"/apis/discovery.k8s.io/v1":          {{Name: "endpointslices", Kind: "EndpointSlice", Namespaced: true}},
+	"/apis/mysql.alx.ke/v1alpha1":        {{Name: "mysqlclusters", Kind: "MySQLCluster", Namespaced: true}, {Name: "mysqlbackups", Kind: "MySQLBackup", Namespaced: true}},
 }
 
 func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -122,6 +124,12 @@ func TestUsersObjectsAreNotListed(t *testing.T) {
 		"/apis/discovery.k8s.io/v1/endpointslices":                       "labelSelector",
 		"/api/v1/namespaces/" + v1alpha1.SystemNamespace + "/configmaps": "fieldSelector",
 		"/apis/mysql.alx.ke/v1alpha1/mysqlclusters":                      "",
+		"/apis/mysql.alx.ke/v1alpha1/mysqlbackups":                       "",
+		"/apis/batch/v1/jobs":                                            "labelSelector",
+		"/apis/batch/v1/cronjobs":                                        "labelSelector",
+		"/api/v1/serviceaccounts":                                        "labelSelector",
+		"/apis/rbac.authorization.k8s.io/v1/roles":                       "labelSelector",
+		"/apis/rbac.authorization.k8s.io/v1/rolebindings":                "labelSelector",
 	} {
 		for began := time.Now(); len(s.listed(path)) == 0; time.Sleep(10 * time.Millisecond) {
 			if time.Since(began) > patience {

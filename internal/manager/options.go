@@ -8,8 +8,10 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/clock"
@@ -66,6 +68,11 @@ type Options struct {
 	// AWSRegion is that of the operator's own calls; AWSEndpoint takes all calls instead of AWS. Both may be empty.
 	AWSRegion, AWSEndpoint string
 
+	// PodName is the operator's own pod, from which its image is read. PodImage is that image for an operator that is none.
+	PodName, PodImage string
+	// ClientImage is what backup pods run where a spec names no image; {version} in it stands for the cluster's version.
+	ClientImage string
+
 	// Surroundings are for benchmarks. The zero value is the real world.
 	Surroundings Surroundings
 }
@@ -113,6 +120,11 @@ func cacheOptions(namespace string) cache.Options {
 		// Who set which field is nobody's business here, and would be a tenth of what is kept.
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
+			&corev1.ServiceAccount{}:     {Label: own},
+			&rbacv1.Role{}:               {Label: own},
+			&rbacv1.RoleBinding{}:        {Label: own},
+			&batchv1.Job{}:               {Label: own},
+			&batchv1.CronJob{}:           {Label: own},
 			&corev1.Secret{}:             {Label: own},
 			&corev1.Service{}:            {Label: own},
 			&discoveryv1.EndpointSlice{}: {Label: own},

@@ -97,11 +97,18 @@ func listener(t *testing.T, handle func(net.Conn)) string {
 	must(t, err)
 	t.Cleanup(func() { l.Close() })
 	go func() {
+		var kept []net.Conn // one that nobody holds any more is closed by the garbage collector
+		defer func() {
+			for _, c := range kept {
+				c.Close()
+			}
+		}()
 		for {
 			c, err := l.Accept()
 			if err != nil {
 				return
 			}
+			kept = append(kept, c)
 			handle(c)
 		}
 	}()

@@ -86,6 +86,8 @@ const (
 	// until the seal is checked, and a man in the middle cannot pass our client certificate on: its signature covers
 	// the handshake that it was made for.
 	joining
+	// bySocket: the server is a child of this process and listens on nothing but a socket in a folder of this process's own.
+	bySocket
 )
 
 // sessionSettings make a session independent of what users set globally: quoting rules, time zone, lock waits.
@@ -103,21 +105,24 @@ var sessionSettings = map[string]string{
 func (p *Pool) dial(ctx context.Context, e *entry, how trust) (*session, error) {
 	endpoint, identity := e.target()
 	s := &session{pool: p}
-	tlsConfig, err := clientTLS(endpoint, identity, how)
-	if err != nil {
-		return nil, err
-	}
-	tlsConfig.VerifyConnection = func(state tls.ConnectionState) error {
-		if len(state.PeerCertificates) > 0 {
-			s.cert = state.PeerCertificates[0]
-		}
-		return nil
-	}
 	config := driver.NewConfig()
 	config.User = p.options.User
-	config.Net = "tcp"
 	config.Addr = endpoint.Address
-	config.TLS = tlsConfig
+	if how == bySocket {
+		config.Net = "unix"
+	} else {
+		tlsConfig, err := clientTLS(endpoint, identity, how)
+		if err != nil {
+			return nil, err
+		}
+		tlsConfig.VerifyConnection = func(state tls.ConnectionState) error {
+			if len(state.PeerCertificates) > 0 {
+				s.cert = state.PeerCertificates[0]
+			}
+			return nil
+		}
+		config.Net, config.TLS = "tcp", tlsConfig
+	}
 	config.InterpolateParams = true // one round trip a statement; quoting is safe because sql_mode and charset are ours
 	config.Params = sessionSettings
 	config.ConnectionAttributes = "program_name:nairobi-mysql-operator"

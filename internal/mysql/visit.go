@@ -19,18 +19,25 @@ type Visit struct {
 type VisitOptions struct {
 	Endpoint Endpoint
 	Identity Identity
-	// User is BackupUser or OperatorUser.
+	// User is BackupUser or OperatorUser, or whoever a throw-away server knows.
 	User string
+	// Socket is the server's socket, for a throw-away server that this process started. Endpoint and Identity are not
+	// looked at then.
+	Socket string
 	// Options are those of the pool; its User is not looked at.
 	Options Options
 }
 
-// OpenVisit connects over verified TLS. Its error wraps ErrUnreachable.
+// OpenVisit connects over verified TLS, or over a socket of this process's own. Its error wraps ErrUnreachable.
 func OpenVisit(ctx context.Context, o VisitOptions) (*Visit, error) {
 	o.Options.User = o.User
 	pool := NewPool(o.Options)
+	how := verified
+	if o.Socket != "" {
+		how, o.Endpoint = bySocket, Endpoint{Key: o.Socket, Address: o.Socket, ServerName: o.Socket}
+	}
 	member := pool.Member(ctx, o.Endpoint, o.Identity)
-	s, err := pool.dial(ctx, member.e, verified)
+	s, err := pool.dial(ctx, member.e, how)
 	if err != nil {
 		pool.Close()
 		return nil, fmt.Errorf("connect to %s: %w", o.Endpoint.ServerName, unreachable(err))

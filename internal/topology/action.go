@@ -68,6 +68,8 @@ type (
 		Incarnation        int
 		Address            string
 	}
+	// Recover restores into a member what the cluster is to begin with. The member stays read-only meanwhile.
+	Recover struct{ Member string }
 	// Bootstrap makes a virgin member the first primary and writes the first membership row.
 	Bootstrap struct{ Member string }
 	// Fence stops the IO threads of the voters that are reached, so that a primary that is not can acknowledge no more.
@@ -189,6 +191,7 @@ func (a ModifyVolume) Target() string        { return a.Member }
 func (a TakeSnapshot) Target() string        { return a.Member }
 func (a DeleteSecurityGroup) Target() string { return "" }
 func (a SignCertificate) Target() string     { return a.Member }
+func (a Recover) Target() string             { return a.Member }
 func (a Bootstrap) Target() string           { return a.Member }
 func (a Fence) Target() string               { return a.Member }
 func (a Promote) Target() string             { return a.Member }
@@ -246,6 +249,7 @@ func (a TakeSnapshot) String() string {
 }
 func (a DeleteSecurityGroup) String() string { return "delete security group " + a.ID }
 func (a SignCertificate) String() string     { return "sign the certificate of " + a.Member }
+func (a Recover) String() string             { return "restore into " + a.Member }
 func (a Bootstrap) String() string           { return "bootstrap the cluster on " + a.Member }
 func (a Fence) String() string               { return "stop acknowledgements of " + a.Member }
 func (a Promote) String() string             { return "promote " + a.Member }

@@ -49,6 +49,8 @@ type Desired struct {
 	Hold string
 	// Soak is how long a member has to run on its new machine before the next is replaced.
 	Soak time.Duration
+	// Recover asks for a cluster that begins with what another left behind, restored into its first member.
+	Recover bool
 	// Hibernate asks for a cluster without machines, whose volumes are kept.
 	Hibernate bool
 	// Deleting is true once the cluster is to go: it has a deletion timestamp and is not protected.

@@ -11,6 +11,10 @@ import (
 
 // choosePrimary returns the member that takes writes, or plans to make one and returns nil.
 func (p *planner) choosePrimary() *Member {
+	if p.recovering() {
+		p.recover()
+		return nil
+	}
 	row := p.newestMembership()
 	if row == nil {
 		p.bootstrap()
@@ -132,7 +136,10 @@ func (p *planner) bootstrap() {
 		if vol == nil {
 			continue
 		}
-		if begun == "" && !m.SQL.Executed.IsEmpty() {
+		if begun == "" && p.plan.Records.Recovered && vol.ID != p.plan.Records.Recovering {
+			continue // the cluster begins where it was restored
+		}
+		if begun == "" && !m.SQL.Executed.IsEmpty() && !p.plan.Records.Recovered {
 			p.degraded(v1alpha1.ReasonForeignResource, fmt.Sprintf("%s holds transactions but no membership of this cluster; it is left alone", m.Name))
 			p.waitAtMost(waitReady)
 			return

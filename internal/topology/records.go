@@ -27,6 +27,10 @@ type Records struct {
 	FinalAt int64 `json:"finalAt,omitempty"`
 	// BootstrappedVolume is the volume on which the cluster began. An empty volume in its place is no place to begin again.
 	BootstrappedVolume string `json:"bootstrappedVolume,omitempty"`
+	// Recovering is the volume into which a recovery goes, and Recovered is true once it is done: from then on the member on
+	// it is the one that the cluster begins on.
+	Recovering string `json:"recovering,omitempty"`
+	Recovered  bool   `json:"recovered,omitempty"`
 	// Database identifies the application database that was made; see the controller.
 	Database string `json:"database,omitempty"`
 	// PasswordUntil is when, in Unix seconds, the application's password of before stops to log in; 0 when none does.
@@ -113,7 +117,7 @@ func (r Records) Clone() Records {
 
 // Equal says whether two records are the same.
 func (r Records) Equal(o Records) bool {
-	return maps.Equal(r.Members, o.Members) && r.Bootstrapped == o.Bootstrapped && r.RebuiltAt.Equal(o.RebuiltAt) &&
+	return maps.Equal(r.Members, o.Members) && r.Recovering == o.Recovering && r.Recovered == o.Recovered && r.Bootstrapped == o.Bootstrapped && r.RebuiltAt.Equal(o.RebuiltAt) &&
 		slices.Equal(r.FinalVolumes, o.FinalVolumes) && r.FinalChosen == o.FinalChosen && r.FinalAt == o.FinalAt &&
 		r.BootstrappedVolume == o.BootstrappedVolume && r.Database == o.Database && r.PasswordUntil == o.PasswordUntil &&
 		r.PromotedAt == o.PromotedAt && r.Deposed == o.Deposed && r.Alone == o.Alone && r.AloneSince == o.AloneSince && r.AloneUnknown == o.AloneUnknown &&

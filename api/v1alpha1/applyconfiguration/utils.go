@@ -18,6 +18,20 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 	// Group=mysql.alx.ke, Version=v1alpha1
 	case v1alpha1.SchemeGroupVersion.WithKind("AWSSpec"):
 		return &apiv1alpha1.AWSSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("BackupDestination"):
+		return &apiv1alpha1.BackupDestinationApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("BackupProgress"):
+		return &apiv1alpha1.BackupProgressApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("BackupSchedule"):
+		return &apiv1alpha1.BackupScheduleApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("BackupSpec"):
+		return &apiv1alpha1.BackupSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("BackupSummary"):
+		return &apiv1alpha1.BackupSummaryApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("BootstrapSpec"):
+		return &apiv1alpha1.BootstrapSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ClaimDestination"):
+		return &apiv1alpha1.ClaimDestinationApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("DatabaseSpec"):
 		return &apiv1alpha1.DatabaseSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("DownloadSpec"):
@@ -30,22 +44,40 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.MaintenanceWindowApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("MemberStatus"):
 		return &apiv1alpha1.MemberStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("MySQLBackup"):
+		return &apiv1alpha1.MySQLBackupApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("MySQLBackupSpec"):
+		return &apiv1alpha1.MySQLBackupSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("MySQLBackupStatus"):
+		return &apiv1alpha1.MySQLBackupStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("MySQLCluster"):
 		return &apiv1alpha1.MySQLClusterApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("MySQLClusterSpec"):
 		return &apiv1alpha1.MySQLClusterSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("MySQLClusterStatus"):
 		return &apiv1alpha1.MySQLClusterStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ObjectStoreSource"):
+		return &apiv1alpha1.ObjectStoreSourceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PromotionStatus"):
 		return &apiv1alpha1.PromotionStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("RecoverySpec"):
+		return &apiv1alpha1.RecoverySpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ReplicationSpec"):
 		return &apiv1alpha1.ReplicationSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("RetentionSpec"):
+		return &apiv1alpha1.RetentionSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RolloutStatus"):
 		return &apiv1alpha1.RolloutStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("S3Destination"):
+		return &apiv1alpha1.S3DestinationApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("StorageSpec"):
 		return &apiv1alpha1.StorageSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("UpgradeSpec"):
 		return &apiv1alpha1.UpgradeSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("VerificationSpec"):
+		return &apiv1alpha1.VerificationSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("VerificationStatus"):
+		return &apiv1alpha1.VerificationStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("VotersStatus"):
 		return &apiv1alpha1.VotersStatusApplyConfiguration{}
 

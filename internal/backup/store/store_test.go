@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -220,12 +221,8 @@ func TestOnlyOneCreates(t *testing.T) {
 
 // endless is a stream of n random bytes, hashed as it is read, that may end with an error.
 type endless struct {
-	left int64
-	sum  [32]byte
-	hash interface {
-		io.Writer
-		Sum([]byte) []byte
-	}
+	left  int64
+	hash  hash.Hash
 	err   error
 	block []byte
 }
@@ -241,7 +238,7 @@ func (e *endless) Read(p []byte) (int, error) {
 		return 0, e.err
 	}
 	n := copy(p[:min(int64(len(p)), e.left)], e.block)
-	e.hash.Write(p[:n])
+	_, _ = e.hash.Write(p[:n])
 	e.left -= int64(n)
 	return n, nil
 }

@@ -82,6 +82,120 @@ var schemaYAML = typed.YAMLObject(`types:
         map:
           elementType:
             namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.PlainValue
+- name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.BackupDeletionPolicy
+  scalar: string
+- name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.BackupDestination
+  map:
+    fields:
+    - name: persistentVolumeClaim
+      type:
+        namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.ClaimDestination
+    - name: s3
+      type:
+        namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.S3Destination
+- name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.BackupMethod
+  scalar: string
+- name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.BackupPhase
+  scalar: string
+- name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.BackupProgress
+  map:
+    fields:
+    - name: at
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: bytes
+      type:
+        scalar: numeric
+    - name: percent
+      type:
+        scalar: numeric
+    - name: table
+      type:
+        scalar: string
+- name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.BackupSchedule
+  map:
+    fields:
+    - name: cron
+      type:
+        namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.CronExpression
+    - name: method
+      type:
+        namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.BackupMethod
+      default: Dump
+    - name: name
+      type:
+        scalar: string
+    - name: retention
+      type:
+        namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.RetentionSpec
+      default:
+        count: 14
+    - name: timeZone
+      type:
+        namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.TimeZoneName
+      default: Etc/UTC
+- name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.BackupSpec
+  map:
+    fields:
+    - name: destination
+      type:
+        namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.BackupDestination
+    - name: image
+      type:
+        scalar: string
+    - name: schedules
+      type:
+        list:
+          elementType:
+            namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.BackupSchedule
+          elementRelationship: associative
+          keys:
+          - name
+    - name: stallTimeout
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
+      default: 10m
+    - name: suspend
+      type:
+        scalar: boolean
+    - name: verification
+      type:
+        namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.VerificationSpec
+- name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.BackupSummary
+  map:
+    fields:
+    - name: lastFailed
+      type:
+        scalar: string
+    - name: lastFailedAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: lastGood
+      type:
+        scalar: string
+    - name: lastGoodAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: lastVerified
+      type:
+        scalar: string
+    - name: lastVerifiedAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+- name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.BootstrapSpec
+  map:
+    fields:
+    - name: recovery
+      type:
+        namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.RecoverySpec
+- name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.ClaimDestination
+  map:
+    fields:
+    - name: claimName
+      type:
+        scalar: string
+- name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.CronExpression
+  scalar: string
 - name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.DatabaseSpec
   map:
     fields:
@@ -172,6 +286,125 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: zone
       type:
         scalar: string
+- name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.MySQLBackup
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+    - name: spec
+      type:
+        namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.MySQLBackupSpec
+    - name: status
+      type:
+        namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.MySQLBackupStatus
+- name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.MySQLBackupSpec
+  map:
+    fields:
+    - name: clusterName
+      type:
+        scalar: string
+    - name: deletionPolicy
+      type:
+        namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.BackupDeletionPolicy
+      default: Retain
+    - name: method
+      type:
+        namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.BackupMethod
+      default: Dump
+    - name: schedule
+      type:
+        scalar: string
+- name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.MySQLBackupStatus
+  map:
+    fields:
+    - name: binlogFile
+      type:
+        scalar: string
+    - name: binlogPosition
+      type:
+        scalar: numeric
+    - name: checksum
+      type:
+        scalar: string
+    - name: clusterUID
+      type:
+        scalar: string
+    - name: completedAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: dataBytes
+      type:
+        scalar: numeric
+    - name: destination
+      type:
+        namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.BackupDestination
+    - name: duration
+      type:
+        scalar: string
+    - name: gtidSet
+      type:
+        scalar: string
+    - name: location
+      type:
+        scalar: string
+    - name: member
+      type:
+        scalar: string
+    - name: message
+      type:
+        scalar: string
+    - name: path
+      type:
+        scalar: string
+    - name: phase
+      type:
+        namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.BackupPhase
+    - name: progress
+      type:
+        namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.BackupProgress
+    - name: pruned
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: reason
+      type:
+        scalar: string
+    - name: runner
+      type:
+        scalar: string
+    - name: size
+      type:
+        scalar: string
+    - name: snapshotID
+      type:
+        scalar: string
+    - name: startedAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: storedBytes
+      type:
+        scalar: numeric
+    - name: throughput
+      type:
+        scalar: string
+    - name: verification
+      type:
+        namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.VerificationStatus
+    - name: verifiedAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: version
+      type:
+        scalar: string
 - name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.MySQLCluster
   map:
     fields:
@@ -196,6 +429,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: aws
       type:
         namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.AWSSpec
+    - name: backup
+      type:
+        namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.BackupSpec
+    - name: bootstrap
+      type:
+        namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.BootstrapSpec
     - name: database
       type:
         namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.DatabaseSpec
@@ -241,6 +480,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.MySQLClusterStatus
   map:
     fields:
+    - name: backup
+      type:
+        namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.BackupSummary
     - name: conditions
       type:
         list:
@@ -299,6 +541,15 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: voters
       type:
         namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.VotersStatus
+- name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.ObjectStoreSource
+  map:
+    fields:
+    - name: destination
+      type:
+        namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.BackupDestination
+    - name: path
+      type:
+        scalar: string
 - name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.Phase
   scalar: string
 - name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.PlainValue
@@ -336,6 +587,18 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: total
       type:
         scalar: string
+- name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.RecoverySpec
+  map:
+    fields:
+    - name: backupName
+      type:
+        scalar: string
+    - name: image
+      type:
+        scalar: string
+    - name: objectStore
+      type:
+        namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.ObjectStoreSource
 - name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.ReplicationSpec
   map:
     fields:
@@ -347,6 +610,15 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
       default: 30s
+- name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.RetentionSpec
+  map:
+    fields:
+    - name: count
+      type:
+        scalar: numeric
+    - name: maxAge
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
 - name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.Role
   scalar: string
 - name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.RolloutStatus
@@ -376,6 +648,30 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: total
       type:
         scalar: numeric
+- name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.S3Destination
+  map:
+    fields:
+    - name: bucket
+      type:
+        scalar: string
+    - name: credentialsSecretRef
+      type:
+        namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.LocalSecretReference
+    - name: endpoint
+      type:
+        scalar: string
+    - name: kmsKeyID
+      type:
+        scalar: string
+    - name: prefix
+      type:
+        scalar: string
+    - name: region
+      type:
+        scalar: string
+    - name: roleARN
+      type:
+        scalar: string
 - name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.StorageSpec
   map:
     fields:
@@ -404,6 +700,8 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.VolumeType
       default: gp3
+- name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.TimeZoneName
+  scalar: string
 - name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.UpgradeSpec
   map:
     fields:
@@ -413,6 +711,49 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: soak
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
+- name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.VerificationResult
+  scalar: string
+- name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.VerificationSpec
+  map:
+    fields:
+    - name: cron
+      type:
+        namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.CronExpression
+    - name: maxAge
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
+      default: 26h
+    - name: storage
+      type:
+        namedType: io.k8s.apimachinery.pkg.api.resource.Quantity
+    - name: storageClassName
+      type:
+        scalar: string
+    - name: timeZone
+      type:
+        namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.TimeZoneName
+      default: Etc/UTC
+- name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.VerificationStatus
+  map:
+    fields:
+    - name: at
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: checksums
+      type:
+        scalar: numeric
+    - name: message
+      type:
+        scalar: string
+    - name: reason
+      type:
+        scalar: string
+    - name: result
+      type:
+        namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.VerificationResult
+    - name: tables
+      type:
+        scalar: numeric
 - name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.VolumeType
   scalar: string
 - name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.VotersStatus

@@ -54,6 +54,11 @@ type MySQLClusterSpecApplyConfiguration struct {
 	// replicas catch up, then every instance is terminated. Set back to false, the members are launched on their volumes
 	// again, and the primary is found by proof.
 	Hibernate *bool `json:"hibernate,omitempty"`
+	// Backup says when, how and to where the cluster is backed up. Without it nothing is.
+	Backup *BackupSpecApplyConfiguration `json:"backup,omitempty"`
+	// Bootstrap says what a new cluster begins with: an empty database unless it is set. It counts once, and cannot be
+	// changed.
+	Bootstrap *BootstrapSpecApplyConfiguration `json:"bootstrap,omitempty"`
 }
 
 // MySQLClusterSpecApplyConfiguration constructs a declarative configuration of the MySQLClusterSpec type for use with
@@ -153,5 +158,21 @@ func (b *MySQLClusterSpecApplyConfiguration) WithMaintenanceWindow(value *Mainte
 // If called multiple times, the Hibernate field is set to the value of the last call.
 func (b *MySQLClusterSpecApplyConfiguration) WithHibernate(value bool) *MySQLClusterSpecApplyConfiguration {
 	b.Hibernate = &value
+	return b
+}
+
+// WithBackup sets the Backup field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Backup field is set to the value of the last call.
+func (b *MySQLClusterSpecApplyConfiguration) WithBackup(value *BackupSpecApplyConfiguration) *MySQLClusterSpecApplyConfiguration {
+	b.Backup = value
+	return b
+}
+
+// WithBootstrap sets the Bootstrap field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Bootstrap field is set to the value of the last call.
+func (b *MySQLClusterSpecApplyConfiguration) WithBootstrap(value *BootstrapSpecApplyConfiguration) *MySQLClusterSpecApplyConfiguration {
+	b.Bootstrap = value
 	return b
 }

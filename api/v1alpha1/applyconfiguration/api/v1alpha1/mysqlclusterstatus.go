@@ -16,7 +16,7 @@ type MySQLClusterStatusApplyConfiguration struct {
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// Phase is the least advanced of the members' phases.
 	Phase *apiv1alpha1.Phase `json:"phase,omitempty"`
-	// Conditions: Available, Ready, Progressing, Degraded, CloudReachable.
+	// Conditions: Available, Ready, Progressing, Degraded, CloudReachable, BackupHealthy, Recovered.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// Primary is the name of the writable member; empty while there is none.
 	Primary *string `json:"primary,omitempty"`
@@ -43,6 +43,8 @@ type MySQLClusterStatusApplyConfiguration struct {
 	// QuarantineSnapshots counts the snapshots of members that were rebuilt because they held transactions of their own
 	// or could no longer replicate. Each is kept for 7 days.
 	QuarantineSnapshots *int32 `json:"quarantineSnapshots,omitempty"`
+	// Backup is what backups there are.
+	Backup *BackupSummaryApplyConfiguration `json:"backup,omitempty"`
 	// Members are the members, by name.
 	Members []MemberStatusApplyConfiguration `json:"members,omitempty"`
 }
@@ -175,6 +177,14 @@ func (b *MySQLClusterStatusApplyConfiguration) WithLastPromotion(value *Promotio
 // If called multiple times, the QuarantineSnapshots field is set to the value of the last call.
 func (b *MySQLClusterStatusApplyConfiguration) WithQuarantineSnapshots(value int32) *MySQLClusterStatusApplyConfiguration {
 	b.QuarantineSnapshots = &value
+	return b
+}
+
+// WithBackup sets the Backup field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Backup field is set to the value of the last call.
+func (b *MySQLClusterStatusApplyConfiguration) WithBackup(value *BackupSummaryApplyConfiguration) *MySQLClusterStatusApplyConfiguration {
+	b.Backup = value
 	return b
 }
 

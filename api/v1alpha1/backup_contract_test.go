@@ -1,0 +1,236 @@
+package v1alpha1_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+)
+
+const (
+	saysCron = "must be five fields of numbers as in crontab(5)"
+	saysZone = "spec.backup.schedules[0].timeZone"
+)
+
+// schedule makes the only schedule of a backup to a bucket.
+func schedule(fields ...any) change {
+	s := map[string]any{"name": "daily", "cron": "30 3 * * *"}
+	for i := 0; i < len(fields); i += 2 {
+		s[fields[i].(string)] = fields[i+1]
+	}
+	return set("backup", map[string]any{"schedules": []any{s}, "destination": map[string]any{"s3": map[string]any{"bucket": "my-backups"}}})
+}
+
+// bucket makes the destination of backups.
+func bucket(fields ...any) change {
+	s := map[string]any{"bucket": "my-backups"}
+	for i := 0; i < len(fields); i += 2 {
+		s[fields[i].(string)] = fields[i+1]
+	}
+	return set("backup", map[string]any{"destination": map[string]any{"s3": s}})
+}
+
+// verification makes a destination, and when its newest dump is verified.
+func verification(fields ...any) change {
+	v := map[string]any{}
+	for i := 0; i < len(fields); i += 2 {
+		v[fields[i].(string)] = fields[i+1]
+	}
+	return set("backup", map[string]any{"destination": map[string]any{"s3": map[string]any{"bucket": "my-backups"}}, "verification": v})
+}
+
+func backupRows() []row {
+	rows := []row{
+		fine("a daily dump", schedule()),
+		fine("a schedule with everything", schedule("timeZone", "Europe/Berlin", "method", "Dump", "retention", map[string]any{"count": int64(3), "maxAge": "720h"})),
+		fine("snapshots need no destination", set("backup", map[string]any{"schedules": []any{map[string]any{"name": "hourly", "cron": "0 * * * *", "method": "Snapshot"}}})),
+		wrong("a dump to nowhere", "backup.destination is required for schedules with method Dump", set("backup", map[string]any{"schedules": []any{map[string]any{"name": "daily", "cron": "30 3 * * *"}}})),
+		wrong("two destinations", "set either s3 or persistentVolumeClaim", set("backup", map[string]any{"destination": map[string]any{
+			"s3": map[string]any{"bucket": "my-backups"}, "persistentVolumeClaim": map[string]any{"claimName": "backups"}}})),
+		wrong("no destination in the destination", "set either s3 or persistentVolumeClaim", set("backup", map[string]any{"destination": map[string]any{}})),
+		fine("a claim", set("backup", map[string]any{"destination": map[string]any{"persistentVolumeClaim": map[string]any{"claimName": "backups"}}})),
+		wrong("two schedules of one name", "Duplicate value", set("backup", map[string]any{"schedules": []any{
+			map[string]any{"name": "a", "cron": "0 1 * * *", "method": "Snapshot"}, map[string]any{"name": "a", "cron": "0 2 * * *", "method": "Snapshot"}}})),
+		fine("two schedules at one minute", set("backup", map[string]any{"schedules": []any{
+			map[string]any{"name": "a", "cron": "0 1 * * *", "method": "Snapshot"}, map[string]any{"name": "b", "cron": "0 1 * * *", "method": "Snapshot"}}})),
+		wrong("a long name", "Too long: may not be more than 10 bytes", schedule("name", "every-second-day")),
+		wrong("an own name", "is a name that the operator uses itself", schedule("name", "verify")),
+		wrong("a command as name", saysPattern, schedule("name", "$(id)")),
+		wrong("retention of nothing", "set retention.count, retention.maxAge or both", schedule("retention", map[string]any{})),
+		wrong("no backup kept", "should be greater than or equal to 1", schedule("retention", map[string]any{"count": int64(0)})),
+		wrong("kept for a minute", "must be a duration from 1h to 87600h", schedule("retention", map[string]any{"maxAge": "1m"})),
+		wrong("an unknown method", `Unsupported value: "Xtra"`, schedule("method", "Xtra")),
+		wrong("verification of nothing", "backup.verification needs backup.destination", set("backup", map[string]any{"verification": map[string]any{"cron": "0 5 * * *"}})),
+		fine("a verification with everything", verification("cron", "0 5 * * 0", "timeZone", "Africa/Nairobi", "maxAge", "170h", "storage", "100Gi", "storageClassName", "gp3")),
+		wrong("a verification at no time", "spec.backup.verification.cron: Required value", verification()),
+		wrong("a verification of a second's age", "must be a duration from 1m to 8760h", verification("cron", "0 5 * * *", "maxAge", "1s")),
+		wrong("a verification on a floppy", "must be 1Gi to 64Ti", verification("cron", "0 5 * * *", "storage", "1440Ki")),
+		wrong("a short stall", "must be a duration from 1m to 24h", set("backup", map[string]any{"stallTimeout": "1s"})),
+		wrong("both ways to log in", "s3.roleARN and s3.credentialsSecretRef exclude each other", bucket("roleARN", "arn:aws:iam::111122223333:role/b", "credentialsSecretRef", map[string]any{"name": "s"})),
+		fine("a bucket with everything", bucket("prefix", "team/mysql!_.*'()=+@:,-", "region", "eu-west-1", "endpoint", "http://minio.store:9000", "kmsKeyID", "alias/b", "roleARN", "arn:aws:iam::111122223333:role/b")),
+		wrong("credentials elsewhere", saysPattern, bucket("credentialsSecretRef", map[string]any{"name": "../kube-system/s"})),
+		wrong("a command as image", saysPattern, set("backup", map[string]any{"image": "mysql;id"})),
+		wrong("an option as image", saysPattern, set("backup", map[string]any{"image": "--privileged"})),
+	}
+	for _, cron := range []string{"* * * * *", "*/5 * * * *", "0 0 1 1 0", "59 23 31 12 6", "0,15,30,45 8-18 * * 1-5", "0-59/2 */3 1-15,20 1,7 0,6", "05 03 01 01 0"} {
+		rows = append(rows, fine("cron "+cron, schedule("cron", cron)))
+	}
+	for _, cron := range []string{"60 * * * *", "* 24 * * *", "* * 0 * *", "* * 32 * *", "* * * 13 *", "* * * * 7", "* * * *", "* * * * * *", "@daily", "TZ=UTC 0 3 * * *", "*/0 * * * *",
+		"a * * * *", "* * * JAN *", "0  3 * * *", " 0 3 * * *", "0 3 * * * ", "0 3 * * *\n", "$(id) * * * *", "-1 * * * *", "0 3 * * ?"} {
+		rows = append(rows, wrong(fmt.Sprintf("cron %q", cron), "spec.backup.schedules[0].cron", schedule("cron", cron)))
+	}
+	rows = append(rows, wrong("words for fields", saysCron, schedule("cron", "every day at three")))
+	for _, zone := range []string{"Europe/Berlin", "Africa/Nairobi", "Etc/UTC", "UTC", "America/Argentina/Buenos_Aires", "Etc/GMT+3"} {
+		rows = append(rows, fine("zone "+zone, schedule("timeZone", zone)))
+	}
+	for _, zone := range []string{"Europe/Atlantis", "Local", "+03:00", "../etc/passwd", "Europe/Berlin\n", "$(id)", "X", strings.Repeat("A", 60)} {
+		rows = append(rows, wrong(fmt.Sprintf("zone %q", zone), saysZone, schedule("timeZone", zone)))
+	}
+	for _, name := range []string{"My-Backups", "ab", "a..b", "-ab", "ab-", "a_b", "10.0.0.1", "s3://bucket", "bucket/key", "$(id)", "b\x00b", "büro", strings.Repeat("b", 64)} {
+		rows = append(rows, wrong(fmt.Sprintf("bucket %q", name), "spec.backup.destination.s3.bucket", bucket("bucket", name)))
+	}
+	for _, prefix := range []string{"/a", "a/", "a//b", "a/../b", ".", "..", "a b", "a\nb", "$(id)", "a?b", "a#b", "a&b", "a%2fb", "é", strings.Repeat("p", 401)} {
+		rows = append(rows, wrong(fmt.Sprintf("prefix %.20q", prefix), "spec.backup.destination.s3.prefix", bucket("prefix", prefix)))
+	}
+	for _, endpoint := range []string{"minio:9000", "ftp://a.b", "https://a.b/path", "https://user:pw@a.b", "http://a.b;id", "http://[::1]:80"} {
+		rows = append(rows, wrong("endpoint "+endpoint, "spec.backup.destination.s3.endpoint", bucket("endpoint", endpoint)))
+	}
+	return append(rows, recoveryRows()...)
+}
+
+func recoveryRows() []row {
+	recovery := func(fields ...any) change {
+		r := map[string]any{}
+		for i := 0; i < len(fields); i += 2 {
+			r[fields[i].(string)] = fields[i+1]
+		}
+		return set("bootstrap", map[string]any{"recovery": r})
+	}
+	store := func(path string) map[string]any {
+		return map[string]any{"destination": map[string]any{"s3": map[string]any{"bucket": "my-backups"}}, "path": path}
+	}
+	const one = "set either backupName or objectStore"
+	rows := []row{
+		fine("from a backup", recovery("backupName", "orders-daily-29384756")),
+		fine("from a cluster's folder", recovery("objectStore", store("shop/orders/7d1c3e4f-aaaa-bbbb-cccc-0123456789ab"))),
+		fine("from a backup's folder", recovery("objectStore", store("shop/orders/7d1c3e4f-aaaa-bbbb-cccc-0123456789ab/backups/20260102T030405Z-orders-daily"))),
+		fine("an empty bootstrap", set("bootstrap", map[string]any{})),
+		wrong("from nothing", one, recovery("image", "mysql:9.7.1")),
+		wrong("from two things", one, recovery("backupName", "b", "objectStore", store("shop/orders/uid"))),
+		wrong("a backup of another namespace", saysPattern, recovery("backupName", "other/b")),
+	}
+	for _, path := range []string{"orders", "../orders/uid", "shop/orders/..", "shop/orders/uid/archive", "/shop/orders/uid", "shop/orders/uid/", "shop/orders/uid/backups/../..", "shop/$(id)/uid"} {
+		rows = append(rows, wrong("path "+path, "spec.bootstrap.recovery.objectStore.path", recovery("objectStore", store(path))))
+	}
+	return rows
+}
+
+// TestCreateBackup sends MySQLBackups to a real API server.
+func TestCreateBackup(t *testing.T) {
+	api := api(t)
+	for _, r := range []row{
+		fine("the least"),
+		fine("a snapshot", set("method", "Snapshot")),
+		fine("with its data", set("deletionPolicy", "Delete")),
+		wrong("of nobody", "spec.clusterName: Required value", set("clusterName", nil)),
+		wrong("of another namespace", saysPattern, set("clusterName", "other/orders")),
+		wrong("of a path", saysPattern, set("clusterName", "../orders")),
+		wrong("of a command", saysPattern, set("clusterName", "$(id)")),
+		wrong("an unknown method", `Unsupported value: "Full"`, set("method", "Full")),
+		wrong("an unknown policy", `Unsupported value: "Keep"`, set("deletionPolicy", "Keep")),
+		wrong("a long schedule", "Too long", set("schedule", "every-second-day")),
+	} {
+		t.Run(r.name, func(t *testing.T) {
+			judge(t, api.Create(t.Context(), backupOf(t, "orders-now", r.changes...), client.DryRunAll), r.says)
+		})
+	}
+	t.Run("a long name", func(t *testing.T) {
+		judge(t, api.Create(t.Context(), backupOf(t, strings.Repeat("b", 64)), client.DryRunAll), "metadata.name must be at most 63 characters")
+	})
+}
+
+func backupOf(t *testing.T, name string, changes ...change) *unstructured.Unstructured {
+	t.Helper()
+	object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"clusterName": "orders"}}}
+	object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("MySQLBackup"))
+	object.SetNamespace(metav1.NamespaceDefault)
+	object.SetName(name)
+	apply(t, object, changes...)
+	return object
+}
+
+// TestABackupStaysWhatItIs changes MySQLBackups that exist.
+func TestABackupStaysWhatItIs(t *testing.T) {
+	api := api(t)
+	for i, r := range []row{
+		wrong("another cluster", "a backup cannot be changed into another", set("clusterName", "other")),
+		wrong("another method", "a backup cannot be changed into another", set("method", "Snapshot")),
+		wrong("a schedule", "a backup cannot be changed into another", set("schedule", "daily")),
+		fine("another policy", set("deletionPolicy", "Delete")),
+	} {
+		t.Run(r.name, func(t *testing.T) {
+			object := backupOf(t, fmt.Sprintf("stays-%d", i))
+			if err := api.Create(t.Context(), object); err != nil {
+				t.Fatal(err)
+			}
+			apply(t, object, r.changes...)
+			judge(t, api.Update(t.Context(), object), r.says)
+		})
+	}
+}
+
+// TestTheBootstrapIsSetOnce: what a cluster began with cannot be changed later.
+func TestTheBootstrapIsSetOnce(t *testing.T) {
+	api := api(t)
+	recovery := func(name string) change {
+		return set("bootstrap", map[string]any{"recovery": map[string]any{"backupName": name}})
+	}
+	for i, r := range []struct {
+		name          string
+		before, after change
+	}{
+		{"added", set("replicas", int64(3)), recovery("a")},
+		{"changed", recovery("a"), recovery("b")},
+		{"taken out", recovery("a"), set("bootstrap", nil)},
+	} {
+		t.Run(r.name, func(t *testing.T) {
+			object := cluster(t, fmt.Sprintf("bootstrap-%d", i), r.before)
+			if err := api.Create(t.Context(), object); err != nil {
+				t.Fatal(err)
+			}
+			apply(t, object, r.after)
+			judge(t, api.Update(t.Context(), object), "bootstrap cannot be changed")
+			apply(t, object, r.before, set("replicas", int64(5)))
+			if r.name == "added" {
+				apply(t, object, set("bootstrap", nil))
+			}
+			judge(t, api.Update(t.Context(), object), "")
+		})
+	}
+}
+
+func TestBackupSample(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "config", "samples", "mysql_v1alpha1_mysqlbackup.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var typed v1alpha1.MySQLBackup
+	if err := yaml.UnmarshalStrict(text, &typed); err != nil {
+		t.Fatal(err)
+	}
+	typed.Namespace = metav1.NamespaceDefault
+	if err := api(t).Create(t.Context(), &typed, client.DryRunAll); err != nil {
+		t.Fatal(err)
+	}
+	if typed.Spec.Method != v1alpha1.BackupMethodDump || typed.Spec.DeletionPolicy != v1alpha1.BackupDeletionRetain {
+		t.Errorf("the sample became %+v", typed.Spec)
+	}
+}

@@ -1,0 +1,294 @@
+package controllers
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	batchv1ac "k8s.io/client-go/applyconfigurations/batch/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/pki"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+)
+
+// backup makes what backups need: the pods' certificate and account, who they are in Kubernetes, and a CronJob for each
+// schedule. Trouble with it is told, and holds nothing else up.
+func (r *MySQLClusterReconciler) backup(ctx context.Context, s *scope) error {
+	if s.deleting() || s.leaving || s.authority == nil {
+		return nil
+	}
+	var err error
+	if s.backups, err = r.backups(ctx, s); err == nil {
+		s.backupsKnown = true
+		err = r.ensureBackup(ctx, s)
+	}
+	if err == nil {
+		err = r.snapshots(ctx, s)
+	}
+	if err != nil {
+		p := asProblem(err)
+		s.outcome = append(s.outcome, &problem{reason: p.reason, message: "backup: " + p.message, after: p.after, cause: p})
+	}
+	return nil
+}
+
+func (r *MySQLClusterReconciler) ensureBackup(ctx context.Context, s *scope) error {
+	spec := s.cluster.Spec.Backup
+	if spec == nil && s.cluster.Recovery() == nil {
+		return r.dropSchedules(ctx, s, nil)
+	}
+	if err := r.ensurePodIdentity(ctx, s); err != nil {
+		return err
+	}
+	if spec == nil {
+		return r.dropSchedules(ctx, s, nil)
+	}
+	if err := r.ensureBackupCertificate(ctx, s); err != nil {
+		return err
+	}
+	if err := r.ensureBackupAccount(ctx, s); err != nil {
+		return err
+	}
+	images, err := r.images(ctx, s.cluster, spec.Image)
+	if err != nil {
+		return err
+	}
+	s.schedules = map[string]time.Time{}
+	for _, schedule := range spec.Schedules {
+		cron, err := resources.Schedule(s.cluster, schedule, scheduleTask(s.cluster, schedule), images)
+		if err != nil {
+			return err
+		}
+		if err := r.applySchedule(ctx, s, cron); err != nil {
+			return err
+		}
+	}
+	if spec.Verification != nil {
+		if err := r.ensureVerification(ctx, s, images); err != nil {
+			return err
+		}
+	}
+	if err := r.endStuck(ctx, s); err != nil {
+		return err
+	}
+	return r.dropSchedules(ctx, s, slices.Collect(maps.Keys(s.schedules)))
+}
+
+// applySchedule makes a CronJob, and notes since when it is there.
+func (r *MySQLClusterReconciler) applySchedule(ctx context.Context, s *scope, cron *batchv1ac.CronJobApplyConfiguration) error {
+	var current batchv1.CronJob
+	if err := s.unlessLeaving(r.apply(ctx, s, cron, *cron.Name, &current)); err != nil {
+		return err
+	}
+	since := current.CreationTimestamp.Time
+	if since.IsZero() {
+		since = r.Clock.Now()
+	}
+	s.schedules[*cron.Name] = since
+	return nil
+}
+
+// ensureVerification makes the CronJob that verifies backups, and reads what its pods reported last.
+func (r *MySQLClusterReconciler) ensureVerification(ctx context.Context, s *scope, images resources.Images) error {
+	report := resources.VerificationReport(s.cluster)
+	var current corev1.ConfigMap
+	if err := s.unlessLeaving(r.apply(ctx, s, report, *report.Name, &current)); err != nil {
+		return err
+	}
+	s.verification = current.Data
+	t := backupTask(s.cluster)
+	t.Members, t.MaxAge, t.Report = nil, s.cluster.Spec.Backup.Verification.EffectiveMaxAge(), *report.Name
+	cron, err := resources.Verification(s.cluster, t, images)
+	if err != nil {
+		return err
+	}
+	return r.applySchedule(ctx, s, cron)
+}
+
+// ensurePodIdentity makes the pods' service account and what it may do.
+func (r *MySQLClusterReconciler) ensurePodIdentity(ctx context.Context, s *scope) error {
+	role := ""
+	if d := podDestination(s.cluster); d != nil && d.S3 != nil {
+		role = d.S3.RoleARN
+	}
+	account := resources.BackupServiceAccount(s.cluster, role)
+	if err := s.unlessLeaving(r.apply(ctx, s, account, *account.Name, &corev1.ServiceAccount{})); err != nil {
+		return err
+	}
+	may := resources.BackupRole(s.cluster)
+	if err := s.unlessLeaving(r.apply(ctx, s, may, *may.Name, &rbacv1.Role{})); err != nil {
+		return err
+	}
+	binding := resources.BackupRoleBinding(s.cluster)
+	return s.unlessLeaving(r.apply(ctx, s, binding, *binding.Name, &rbacv1.RoleBinding{}))
+}
+
+// podDestination is where the cluster's pods keep backups, or, for one that only restores, read them from.
+func podDestination(c *v1alpha1.MySQLCluster) *v1alpha1.BackupDestination {
+	if c.Spec.Backup != nil && c.Spec.Backup.Destination != nil {
+		return c.Spec.Backup.Destination
+	}
+	if recovery := c.Recovery(); recovery != nil && recovery.ObjectStore != nil {
+		return &recovery.ObjectStore.Destination
+	}
+	return nil
+}
+
+// ensureBackupCertificate makes and renews the certificate of the backup pods.
+func (r *MySQLClusterReconciler) ensureBackupCertificate(ctx context.Context, s *scope) error {
+	_, name, _ := resources.BackupNames(s.cluster.Name)
+	secret, err := r.ownedSecret(ctx, s, name)
+	if err != nil {
+		return err
+	}
+	ca := s.authority.CertificatePEM()
+	if secret != nil && bytes.Equal(secret.Data[resources.KeyCA], ca) && !pki.NeedsRenewal(secret.Data[resources.KeyCertificate], r.Clock.Now()) {
+		return nil
+	}
+	cert, key, err := s.authority.IssueBackup(r.Clock.Now())
+	if err != nil {
+		return fmt.Errorf("issue the backup pods' certificate: %w", err)
+	}
+	ac := resources.BackupTLSSecret(s.cluster, cert, key, ca)
+	if secret == nil {
+		return s.unlessLeaving(r.createSecret(ctx, ac))
+	}
+	if err := r.Client.Apply(ctx, ac, client.FieldOwner(v1alpha1.FieldManager), client.ForceOwnership); err != nil {
+		return fmt.Errorf("renew the backup pods' certificate: %w", err)
+	}
+	return nil
+}
+
+// ensureBackupAccount makes the account of the backup pods, through the primary that was led by when this pass began.
+func (r *MySQLClusterReconciler) ensureBackupAccount(ctx context.Context, s *scope) error {
+	m := s.observed.Members[s.plan.Primary]
+	wanted := s.plan.Primary + s.authority.IssuerDN() + s.authority.BackupDN()
+	if m == nil || m.SQL.Access != topology.AccessVerified || !m.SQL.Writable || m.SQL.PendingCommits > 0 || s.notes.backupAccount == wanted {
+		return nil
+	}
+	handle, err := r.member(ctx, s, m.Name)
+	if err != nil {
+		return err
+	}
+	changed, err := handle.EnsureBackupAccount(ctx, s.authority.IssuerDN(), s.authority.BackupDN())
+	if err != nil {
+		return err
+	}
+	s.notes.backupAccount = wanted
+	if changed {
+		s.log.Info("made the account of the backup pods")
+	}
+	return nil
+}
+
+// images are what the cluster's backup pods run.
+func (r *MySQLClusterReconciler) images(ctx context.Context, c *v1alpha1.MySQLCluster, image string) (resources.Images, error) {
+	own, err := r.Images.Operator(ctx)
+	if err != nil {
+		return resources.Images{}, err
+	}
+	return resources.Images{Operator: own, MySQL: r.Images.MySQL(c, image)}, nil
+}
+
+// Images says which images pods run.
+type Images struct {
+	// Reader reads the operator's own pod. PodNamespace and PodName are that pod's.
+	Reader                client.Reader
+	PodNamespace, PodName string
+	// Own is the operator's image, for an operator that is no pod.
+	Own string
+	// Client is the image with MySQL's programs where a spec names none; {version} in it stands for the cluster's version.
+	Client string
+}
+
+// DefaultClientImage is what Client is unless an administrator chose another.
+const DefaultClientImage = "docker.io/library/mysql:{version}"
+
+// Operator returns the operator's own image, as its own pod says it.
+func (i *Images) Operator(ctx context.Context) (string, error) {
+	if i.Own != "" {
+		return i.Own, nil
+	}
+	if i.PodName == "" {
+		return "", &problem{reason: v1alpha1.ReasonWaitingForDependency, after: afterPerson,
+			message: "the operator does not run in a pod, so that nothing can be copied from its image; set --pod-image"}
+	}
+	var pod corev1.Pod
+	if err := i.Reader.Get(ctx, client.ObjectKey{Namespace: i.PodNamespace, Name: i.PodName}, &pod); err != nil {
+		return "", fmt.Errorf("read the operator's own pod: %w", err)
+	}
+	for _, container := range pod.Spec.Containers {
+		if container.Name == "manager" {
+			return container.Image, nil
+		}
+	}
+	return "", fmt.Errorf("pod %s has no container manager", i.PodName)
+}
+
+// MySQL returns the image with MySQL's programs.
+func (i *Images) MySQL(c *v1alpha1.MySQLCluster, image string) string {
+	if image != "" {
+		return image
+	}
+	return strings.ReplaceAll(i.Client, "{version}", c.Spec.Version)
+}
+
+// scheduleTask is what the pods of a schedule do.
+func scheduleTask(c *v1alpha1.MySQLCluster, s v1alpha1.BackupSchedule) task.Task {
+	t := backupTask(c)
+	t.Schedule, t.Method = s.Name, s.Method
+	if s.Retention.Count != nil {
+		t.Keep = int(*s.Retention.Count)
+	}
+	if s.Retention.MaxAge != nil {
+		t.KeepFor = s.Retention.MaxAge.Duration
+	}
+	return t
+}
+
+// backupTask is what all backup pods of a cluster know.
+func backupTask(c *v1alpha1.MySQLCluster) task.Task {
+	t := task.Task{
+		Namespace: c.Namespace, Cluster: c.Name, ClusterUID: string(c.UID), Region: c.Spec.AWS.Region,
+		StallTimeout: c.Spec.Backup.EffectiveStallTimeout(),
+	}
+	for ordinal := range c.ReplicaCount() {
+		t.Members = append(t.Members, c.Name+"-"+strconv.Itoa(int(ordinal)))
+	}
+	if c.Spec.Backup != nil {
+		t.Destination = c.Spec.Backup.Destination
+	}
+	return t
+}
+
+// dropSchedules deletes the CronJobs of schedules that are no longer in the spec. Their backups stay.
+func (r *MySQLClusterReconciler) dropSchedules(ctx context.Context, s *scope, wanted []string) error {
+	var list batchv1.CronJobList
+	if err := r.Client.List(ctx, &list, client.InNamespace(s.cluster.Namespace), client.MatchingLabels{v1alpha1.LabelCluster: s.cluster.Name}); err != nil {
+		return fmt.Errorf("list the schedules: %w", err)
+	}
+	for i := range list.Items {
+		cron := &list.Items[i]
+		if slices.Contains(wanted, cron.Name) || !ownedBy(cron, s.cluster) {
+			continue
+		}
+		// What runs at the moment is ended with it: nobody would wait for it any more.
+		if err := r.Client.Delete(ctx, cron, client.PropagationPolicy("Background")); client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+			return fmt.Errorf("delete schedule %s: %w", cron.Name, err)
+		}
+	}
+	return nil
+}

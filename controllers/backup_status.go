@@ -1,0 +1,149 @@
+package controllers
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/robfig/cron/v3"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
+)
+
+// overdueGrace is how much longer than its schedule a backup may take before it counts as overdue.
+const overdueGrace = 2 * time.Hour
+
+// projectBackups tells in the status what backups there are, and whether they are as the spec promises.
+func (r *MySQLClusterReconciler) projectBackups(s *scope, c conditions) {
+	st := &s.cluster.Status
+	if s.cluster.Spec.Backup == nil || s.deleting() {
+		meta.RemoveStatusCondition(&st.Conditions, v1alpha1.ConditionBackupHealthy)
+		if s.cluster.Spec.Backup == nil {
+			st.Backup = nil
+			r.Metrics.forgetBackups(prometheus.Labels{"namespace": s.cluster.Namespace, "cluster": s.cluster.Name})
+		}
+		return
+	}
+	if !s.backupsKnown {
+		return
+	}
+	summary, lastEnded := summarise(s.backups)
+	st.Backup = summary
+	verified := s.projectVerification(summary)
+	r.Metrics.backups(s.cluster, summary, verified == v1alpha1.VerificationFailed)
+	overdue, unverified := r.overdue(s), r.verificationOverdue(s)
+	switch {
+	case lastEnded != nil && lastEnded.Status.Phase == v1alpha1.BackupFailed:
+		c.set(v1alpha1.ConditionBackupHealthy, metav1.ConditionFalse, v1alpha1.ReasonBackupFailed,
+			fmt.Sprintf("%s failed: %s: %s", lastEnded.Name, lastEnded.Status.Reason, lastEnded.Status.Message))
+	case overdue != "":
+		c.set(v1alpha1.ConditionBackupHealthy, metav1.ConditionFalse, v1alpha1.ReasonBackupOverdue, overdue)
+	case verified == v1alpha1.VerificationFailed:
+		c.set(v1alpha1.ConditionBackupHealthy, metav1.ConditionFalse, v1alpha1.ReasonVerificationFailed, strings.TrimSpace(
+			fmt.Sprintf("verification of %s failed at %s: %s: %s", s.verifiedBackup(), s.verification[task.ReportAt], s.verification[task.ReportReason], s.verification[task.ReportMessage])))
+	case unverified != "":
+		c.set(v1alpha1.ConditionBackupHealthy, metav1.ConditionFalse, v1alpha1.ReasonVerificationOverdue, unverified)
+	case summary.LastGood == "":
+		c.set(v1alpha1.ConditionBackupHealthy, metav1.ConditionUnknown, v1alpha1.ReasonNoBackupYet, "no backup has been taken yet")
+	default:
+		c.set(v1alpha1.ConditionBackupHealthy, metav1.ConditionTrue, v1alpha1.ReasonBackupSucceeded, "the newest backup is "+summary.LastGood)
+	}
+}
+
+// projectVerification tells what the last verification found, "" when there was none.
+func (s *scope) projectVerification(summary *v1alpha1.BackupSummary) v1alpha1.VerificationResult {
+	if s.cluster.Spec.Backup.Verification == nil || s.verification[task.ReportAt] == "" {
+		return ""
+	}
+	if at, err := time.Parse(time.RFC3339, s.verification[task.ReportPassedAt]); err == nil {
+		moment := metav1.NewTime(at)
+		summary.LastVerified, summary.LastVerifiedAt = s.verification[task.ReportPassedBackup], &moment
+	}
+	return v1alpha1.VerificationResult(s.verification[task.ReportState])
+}
+
+// verifiedBackup names what was verified last.
+func (s *scope) verifiedBackup() string {
+	if name := s.verification[task.ReportBackup]; name != "" {
+		return name
+	}
+	return "the newest backup"
+}
+
+// verificationOverdue says that two verifications in a row did not end in any way, or returns "".
+func (r *MySQLClusterReconciler) verificationOverdue(s *scope) string {
+	v := s.cluster.Spec.Backup.Verification
+	since, known := s.schedules[resources.VerifyName(s.cluster.Name)]
+	if v == nil || !known || s.cluster.Spec.Backup.Suspend {
+		return ""
+	}
+	if at, err := time.Parse(time.RFC3339, s.verification[task.ReportAt]); err == nil && at.After(since) {
+		since = at
+	}
+	if r.missedTwo(v.Cron, v.TimeZone, since) {
+		return "no backup was verified since " + since.UTC().Format(time.RFC3339)
+	}
+	return ""
+}
+
+// missedTwo says whether what a schedule starts should have happened twice since a moment, and some time ago.
+func (r *MySQLClusterReconciler) missedTwo(when v1alpha1.CronExpression, zone v1alpha1.TimeZoneName, since time.Time) bool {
+	schedule, err := cron.ParseStandard("CRON_TZ=" + string(zone) + " " + string(when))
+	if err != nil {
+		return true // Kubernetes does not understand it either
+	}
+	due := schedule.Next(since)
+	if !due.IsZero() {
+		due = schedule.Next(due)
+	}
+	return due.IsZero() || r.Clock.Now().After(due.Add(overdueGrace))
+}
+
+// summarise finds the newest good and the newest failed backup, and the one that ended last. The list is newest first.
+func summarise(backups []v1alpha1.MySQLBackup) (*v1alpha1.BackupSummary, *v1alpha1.MySQLBackup) {
+	summary := &v1alpha1.BackupSummary{}
+	var lastEnded *v1alpha1.MySQLBackup
+	for i := range backups {
+		b := &backups[i]
+		if !b.Done() || !b.DeletionTimestamp.IsZero() {
+			continue
+		}
+		if lastEnded == nil {
+			lastEnded = b
+		}
+		switch {
+		case b.Status.Phase == v1alpha1.BackupFailed && summary.LastFailed == "":
+			summary.LastFailed, summary.LastFailedAt = b.Name, b.Status.CompletedAt
+		case b.Status.Phase == v1alpha1.BackupCompleted && summary.LastGood == "":
+			summary.LastGood, summary.LastGoodAt = b.Name, b.Status.CompletedAt
+		}
+	}
+	return summary, lastEnded
+}
+
+// overdue names the first schedule that has missed two backups in a row, or returns "".
+func (r *MySQLClusterReconciler) overdue(s *scope) string {
+	if s.cluster.Spec.Backup.Suspend {
+		return ""
+	}
+	for _, schedule := range s.cluster.Spec.Backup.Schedules {
+		since, known := s.schedules[resources.ScheduleName(s.cluster.Name, schedule.Name)]
+		if !known {
+			continue // the CronJob could not be made, which is told elsewhere
+		}
+		for _, b := range s.backups {
+			if b.Spec.Schedule == schedule.Name && b.Status.Phase == v1alpha1.BackupCompleted && b.CreationTimestamp.After(since) {
+				since = b.CreationTimestamp.Time
+			}
+		}
+		if r.missedTwo(schedule.Cron, schedule.TimeZone, since) {
+			return fmt.Sprintf("schedule %s has had no good backup since %s", schedule.Name, since.UTC().Format(time.RFC3339))
+		}
+	}
+	return ""
+}

@@ -1,0 +1,53 @@
+package controllers
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+)
+
+// backupMetrics are the figures of the clusters' backups. How old something is is for the query to say.
+type backupMetrics struct {
+	lastGood, lastFailed, lastVerified *prometheus.GaugeVec
+	verificationFailed                 *prometheus.GaugeVec
+}
+
+func newBackupMetrics(registry prometheus.Registerer) backupMetrics {
+	gauge := func(name, help string) *prometheus.GaugeVec {
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"namespace", "cluster"})
+	}
+	m := backupMetrics{
+		lastGood:           gauge("mysqlcluster_backup_last_good_timestamp_seconds", "When the newest good backup was complete, as a Unix time; 0 for never."),
+		lastFailed:         gauge("mysqlcluster_backup_last_failed_timestamp_seconds", "When a backup last failed, as a Unix time; 0 for never."),
+		lastVerified:       gauge("mysqlcluster_backup_last_verified_timestamp_seconds", "When a backup was last restored to try it and found whole, as a Unix time; 0 for never."),
+		verificationFailed: gauge("mysqlcluster_backup_verification_failed", "1 when the last verification of a backup failed, 0 otherwise."),
+	}
+	registry.MustRegister(m.lastGood, m.lastFailed, m.lastVerified, m.verificationFailed)
+	return m
+}
+
+// backups sets the gauges of a cluster.
+func (m *backupMetrics) backups(c *v1alpha1.MySQLCluster, summary *v1alpha1.BackupSummary, verificationFailed bool) {
+	for gauge, at := range map[*prometheus.GaugeVec]*metav1.Time{
+		m.lastGood: summary.LastGoodAt, m.lastFailed: summary.LastFailedAt, m.lastVerified: summary.LastVerifiedAt,
+	} {
+		value := 0.0
+		if at != nil {
+			value = float64(at.Unix())
+		}
+		gauge.WithLabelValues(c.Namespace, c.Name).Set(value)
+	}
+	failed := 0.0
+	if verificationFailed {
+		failed = 1
+	}
+	m.verificationFailed.WithLabelValues(c.Namespace, c.Name).Set(failed)
+}
+
+// forgetBackups drops the gauges of a cluster that no longer exists, or is no longer backed up.
+func (m *backupMetrics) forgetBackups(labels prometheus.Labels) {
+	for _, gauge := range []*prometheus.GaugeVec{m.lastGood, m.lastFailed, m.lastVerified, m.verificationFailed} {
+		gauge.DeletePartialMatch(labels)
+	}
+}

@@ -1,0 +1,149 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+)
+
+// recover keeps the Job going that restores into a member, and remembers when it is done. The Job itself makes sure that
+// nothing is overwritten, and begins an attempt again that was cut off.
+func (r *MySQLClusterReconciler) recover(ctx context.Context, s *scope, a topology.Recover) error {
+	t, err := r.recoveryTask(ctx, s, a.Member)
+	if err != nil {
+		return err
+	}
+	_, _, name := resources.BackupNames(s.cluster.Name)
+	var job batchv1.Job
+	err = r.Client.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: name}, &job)
+	if apierrors.IsNotFound(err) {
+		err = r.Reader.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: name}, &job)
+	}
+	switch {
+	case apierrors.IsNotFound(err):
+		return r.startRecovery(ctx, s, t)
+	case err != nil:
+		return fmt.Errorf("read Job %s: %w", name, err)
+	case !ownedBy(&job, s.cluster):
+		return &problem{reason: v1alpha1.ReasonForeignResource, message: "Job " + name + " exists and does not belong to this cluster; rename or delete it", after: afterPerson}
+	}
+	s.recovery = r.recoveryReport(ctx, s)
+	switch {
+	case jobSucceeded(&job):
+		return r.saveRecords(ctx, s, func(records *topology.Records) { records.Recovered = true })
+	case jobEnded(&job) != "":
+		message := s.recovery[task.ReportMessage]
+		if message == "" {
+			message = jobEnded(&job)
+		}
+		return &problem{reason: v1alpha1.ReasonRecoveryFailed, after: afterPerson,
+			message: fmt.Sprintf("%s; put that right and delete Job %s to try again", message, name)}
+	}
+	return nil
+}
+
+// recovering says whether the cluster has yet to be given what it begins with.
+func (s *scope) recovering() bool {
+	return s.cluster.Recovery() != nil && !s.records.Recovered && !s.records.Established && s.records.Bootstrapped == ""
+}
+
+// recoveryTask says what is restored from where.
+func (r *MySQLClusterReconciler) recoveryTask(ctx context.Context, s *scope, member string) (task.Task, error) {
+	recovery := s.cluster.Recovery()
+	t := task.Task{
+		Namespace: s.cluster.Namespace, Cluster: s.cluster.Name, ClusterUID: s.uid(), Region: s.cluster.Spec.AWS.Region, Target: member,
+		StallTimeout: s.cluster.Spec.Backup.EffectiveStallTimeout(),
+	}
+	_, _, t.Report = resources.BackupNames(s.cluster.Name)
+	if recovery.ObjectStore != nil {
+		t.Destination, t.Path = &recovery.ObjectStore.Destination, recovery.ObjectStore.Path
+		return t, nil
+	}
+	var b v1alpha1.MySQLBackup
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: recovery.BackupName}, &b)
+	switch {
+	case apierrors.IsNotFound(err):
+		return t, &problem{reason: v1alpha1.ReasonWaitingForDependency, message: "spec.bootstrap.recovery: there is no MySQLBackup " + recovery.BackupName + " in this namespace", after: afterWaiting}
+	case err != nil:
+		return t, fmt.Errorf("read MySQLBackup %s: %w", recovery.BackupName, err)
+	case b.Status.Phase != v1alpha1.BackupCompleted:
+		return t, &problem{reason: v1alpha1.ReasonWaitingForDependency, message: fmt.Sprintf("spec.bootstrap.recovery: MySQLBackup %s is %s and not Completed", b.Name, b.Status.Phase), after: afterWaiting}
+	case b.Spec.Method == v1alpha1.BackupMethodSnapshot:
+		return t, &problem{reason: v1alpha1.ReasonInvalidSpec, message: "MySQLBackup " + b.Name + " is a snapshot; a cluster is restored from dumps only", after: afterPerson}
+	case b.Status.Destination == nil || !strings.Contains(b.Status.Path, "/backups/"):
+		return t, &problem{reason: v1alpha1.ReasonInvalidSpec, message: "MySQLBackup " + b.Name + " does not say where its data are; use recovery.objectStore", after: afterPerson}
+	}
+	t.Destination, t.Path = b.Status.Destination, b.Status.Path
+	return t, nil
+}
+
+// startRecovery makes the Job and the ConfigMap in which it reports.
+func (r *MySQLClusterReconciler) startRecovery(ctx context.Context, s *scope, t task.Task) error {
+	recovery, image := s.cluster.Recovery(), ""
+	if image = recovery.Image; image == "" && s.cluster.Spec.Backup != nil {
+		image = s.cluster.Spec.Backup.Image
+	}
+	images, err := r.images(ctx, s.cluster, image)
+	if err != nil {
+		return err
+	}
+	if err := r.ensurePodIdentity(ctx, s); err != nil {
+		return err
+	}
+	report := resources.RecoveryReport(s.cluster)
+	if err := r.apply(ctx, s, report, *report.Name, &corev1.ConfigMap{}); err != nil {
+		return err
+	}
+	ac, err := resources.RecoveryJob(s.cluster, t, images)
+	if err != nil {
+		return err
+	}
+	var job batchv1.Job
+	if err := convert(ac, &job); err != nil {
+		return err
+	}
+	if err := r.Client.Create(ctx, &job, client.FieldOwner(v1alpha1.FieldManager)); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("make the Job that restores: %w", err)
+	}
+	return nil
+}
+
+// recoveryReport reads what the restoring pod said last.
+func (r *MySQLClusterReconciler) recoveryReport(ctx context.Context, s *scope) map[string]string {
+	_, _, name := resources.BackupNames(s.cluster.Name)
+	var cm corev1.ConfigMap
+	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: name}, &cm); err != nil {
+		return nil
+	}
+	return cm.Data
+}
+
+// setRecovered tells how the recovery goes.
+func (c conditions) setRecovered(s *scope) {
+	if s.cluster.Recovery() == nil || !s.planned {
+		return
+	}
+	message := s.recovery[task.ReportMessage]
+	switch {
+	case s.records.Recovered || s.plan.Records.Recovered:
+		c.set(v1alpha1.ConditionRecovered, metav1.ConditionTrue, v1alpha1.ReasonRecovered, "the cluster began with what spec.bootstrap.recovery names")
+	case s.recovery[task.ReportState] == "Failed":
+		c.set(v1alpha1.ConditionRecovered, metav1.ConditionFalse, v1alpha1.ReasonRecoveryFailed, message)
+	default:
+		if message == "" {
+			message = s.plan.Waiting.Message
+		}
+		c.set(v1alpha1.ConditionRecovered, metav1.ConditionFalse, v1alpha1.ReasonRecovering, message)
+	}
+}

@@ -1,0 +1,87 @@
+package pod
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/backup"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/store"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+)
+
+// States of a recovery in its report.
+const (
+	stateRunning = "Running"
+	stateDone    = "Done"
+	stateFailed  = "Failed"
+)
+
+// permanent are the failures of a restore that trying again cannot mend.
+var permanent = []error{
+	backup.ErrVersion, backup.ErrCorrupt, backup.ErrDiffers, backup.ErrTooOld, mysql.ErrNotEmpty, mysql.ErrServes, store.ErrNotFound, store.ErrDenied, store.ErrNoBucket,
+}
+
+// restore loads a backup into the first member of a new cluster.
+func (w *worker) restore(ctx context.Context) error {
+	err := w.restoreBackup(ctx)
+	if err == nil {
+		return w.tell(ctx, stateDone, "", "the backup is restored")
+	}
+	told := w.tell(context.WithoutCancel(ctx), stateFailed, reasonOf(err), err.Error())
+	if slices.ContainsFunc(permanent, func(p error) bool { return errors.Is(err, p) }) {
+		err = fmt.Errorf("%w: %w", ErrFailed, err)
+	}
+	return errors.Join(err, told)
+}
+
+func (w *worker) restoreBackup(ctx context.Context) error {
+	root, folder, found := strings.Cut(w.task.Path, "/backups/")
+	w.place.Root = root
+	if !found {
+		newest, err := w.place.Newest(ctx)
+		if err != nil {
+			return err
+		}
+		folder = newest
+	}
+	if err := w.tell(ctx, stateRunning, "", "restoring "+w.place.Store.URL(w.place.Folder(folder))); err != nil {
+		return err
+	}
+	told := w.clock.Now()
+	_, err := backup.Restore(ctx, backup.RestoreOptions{
+		Place: w.place, Folder: folder, Recovery: w.task.ClusterUID,
+		Target: w.member(w.task.Target, mysql.OperatorUser), User: mysql.OperatorUser, Credentials: credentials(),
+		StallTimeout: w.task.StallTimeout, Clock: w.clock,
+		Progress: func(p backup.Progress) {
+			if w.clock.Since(told) < progressEvery || p.Estimate == 0 {
+				return
+			}
+			told = w.clock.Now()
+			_ = w.tell(ctx, stateRunning, "", fmt.Sprintf("restoring %s: %d %% of %s", w.place.Store.URL(w.place.Folder(folder)), min(p.Bytes*100/p.Estimate, 100), human(p.Estimate)))
+		},
+	})
+	return err
+}
+
+// tell reports in the ConfigMap that the operator made for it.
+func (w *worker) tell(ctx context.Context, state, reason, message string) error {
+	w.log.Info(message, "state", state, "reason", reason)
+	if w.task.Report == "" {
+		return nil
+	}
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.task.Namespace, Name: w.task.Report}}
+	after := cm.DeepCopy()
+	after.Data = map[string]string{task.ReportState: state, task.ReportReason: reason, task.ReportMessage: cut(message, statusMessage)}
+	if err := w.client.Patch(ctx, after, client.MergeFrom(cm)); err != nil {
+		return fmt.Errorf("report in ConfigMap %s: %w", w.task.Report, err)
+	}
+	return nil
+}

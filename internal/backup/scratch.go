@@ -1,0 +1,128 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+)
+
+// ErrServer: the throw-away mysqld did not start, or ended by itself.
+var ErrServer = errors.New("the throw-away mysqld failed")
+
+const (
+	// scratchUser owns a server that was initialised without a password. Nobody else reaches its socket.
+	scratchUser = "root"
+	// scratchPatience bounds how long a new mysqld takes to answer; seconds on any machine.
+	scratchPatience = 5 * time.Minute
+	// scratchPoll is how often it is asked.
+	scratchPoll = 200 * time.Millisecond
+)
+
+// scratchSettings make a server that holds data for a while only: it need not survive a crash, and has a few hundred MiB
+// of memory at most. It is closed to writes as a new cluster's member is, so that the same code restores into it.
+var scratchSettings = []string{
+	"--skip-networking", "--mysqlx=OFF", "--read-only=ON", "--gtid-mode=ON", "--enforce-gtid-consistency=ON", "--disable-log-bin",
+	"--event-scheduler=OFF", "--innodb-doublewrite=OFF", "--innodb-flush-log-at-trx-commit=0", "--innodb-buffer-pool-size=256M",
+	"--performance-schema=OFF", "--max-connections=10", "--max-allowed-packet=1G", "--secure-file-priv=NULL",
+}
+
+// scratch is a mysqld of its own in a folder of its own, both of which end with it.
+type scratch struct {
+	dir, socket string
+	cmd         *exec.Cmd
+	ended       chan struct{}
+	said        *tail
+}
+
+// startScratch initialises and starts a server in a new folder below dir.
+func startScratch(ctx context.Context, dir string, program func(context.Context, string, ...string) *exec.Cmd) (*scratch, error) {
+	own, err := os.MkdirTemp(dir, "mysqld-")
+	if err != nil {
+		return nil, fmt.Errorf("make a folder for the throw-away mysqld: %w", err)
+	}
+	s := &scratch{dir: own, socket: filepath.Join(own, "s"), ended: make(chan struct{}), said: &tail{}}
+	if err := s.start(ctx, program); err != nil {
+		return nil, errors.Join(err, s.stop())
+	}
+	return s, nil
+}
+
+func (s *scratch) start(ctx context.Context, program func(context.Context, string, ...string) *exec.Cmd) error {
+	if err := os.Mkdir(filepath.Join(s.dir, "tmp"), 0o700); err != nil {
+		return fmt.Errorf("make a folder for the throw-away mysqld: %w", err)
+	}
+	common := []string{"--no-defaults", "--datadir=" + filepath.Join(s.dir, "data"), "--tmpdir=" + filepath.Join(s.dir, "tmp")}
+	if os.Geteuid() == 0 {
+		common = append(common, "--user=root") // which mysqld does not do unasked
+	}
+	initialise := program(ctx, "mysqld", append(common, "--initialize-insecure")...)
+	initialise.Stderr, initialise.WaitDelay = s.said, time.Second
+	if err := initialise.Run(); err != nil {
+		return s.failed("initialise it", err)
+	}
+	s.cmd = program(ctx, "mysqld", append(append(common, "--socket="+s.socket, "--pid-file="+filepath.Join(s.dir, "pid")), scratchSettings...)...)
+	s.cmd.Stderr, s.cmd.WaitDelay = s.said, time.Second
+	if err := s.cmd.Start(); err != nil {
+		s.cmd = nil
+		return s.failed("start it", err)
+	}
+	go func() {
+		defer close(s.ended)
+		_ = s.cmd.Wait()
+	}()
+	return s.await(ctx)
+}
+
+// await waits until the server answers.
+func (s *scratch) await(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, scratchPatience)
+	defer cancel()
+	for {
+		v, err := s.visit(ctx)
+		if err == nil {
+			v.Close()
+			return nil
+		}
+		select {
+		case <-s.ended:
+			return s.failed("start it", errors.New("it ended"))
+		case <-ctx.Done():
+			return s.failed("wait for its answer", err)
+		case <-time.After(scratchPoll):
+		}
+	}
+}
+
+// failed says what went wrong, with the last words of the server.
+func (s *scratch) failed(what string, err error) error {
+	if text := s.said.text(); text != "" {
+		return fmt.Errorf("%w: %s: %w: %s", ErrServer, what, err, text)
+	}
+	return fmt.Errorf("%w: %s: %w", ErrServer, what, err)
+}
+
+// visit connects to the server as its owner.
+func (s *scratch) visit(ctx context.Context) (*mysql.Visit, error) {
+	return mysql.OpenVisit(ctx, mysql.VisitOptions{
+		Socket: s.socket, User: scratchUser,
+		Options: mysql.Options{DialTimeout: scratchPatience, StatementTimeout: scratchPatience},
+	})
+}
+
+// stop kills the server and throws its folder away.
+func (s *scratch) stop() error {
+	if s.cmd != nil {
+		_ = s.cmd.Process.Kill()
+		<-s.ended
+	}
+	if err := os.RemoveAll(s.dir); err != nil {
+		return fmt.Errorf("throw the mysqld away: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,97 @@
+// Package task is what the operator tells a backup pod: one JSON document in the pod's environment, and where the pod
+// finds what it is given as files.
+package task
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+)
+
+// Variable is the environment variable with the task.
+const Variable = "NAIROBI_MYSQL_TASK"
+
+// RunnerVariable is the environment variable with the name of the pod's Job.
+const RunnerVariable = "NAIROBI_MYSQL_JOB"
+
+// Places in a pod.
+const (
+	// ToolsDir is where the init container puts our own binary.
+	ToolsDir = "/nairobi-mysql"
+	// Binary is that binary.
+	Binary = ToolsDir + "/manager"
+	// TLSDir holds ca.crt, tls.crt and tls.key.
+	TLSDir = "/var/run/nairobi-mysql/tls"
+	// S3Dir holds the keys of the user's Secret, when there is one.
+	S3Dir = "/var/run/nairobi-mysql/s3"
+	// ClaimDir is where the claim is mounted that backups are kept on.
+	ClaimDir = "/backups"
+	// WorkDir is for what has to be on a disk for a while.
+	WorkDir = "/work"
+)
+
+// Keys of the ConfigMap in which a pod reports that has no MySQLBackup to report in.
+const (
+	ReportState   = "state"
+	ReportReason  = "reason"
+	ReportMessage = "message"
+	// ReportBackup is the backup that was verified last, ReportAt when that ended; ReportPassedBackup and ReportPassedAt
+	// are the last that was found whole. Times are as RFC 3339 has them.
+	ReportBackup       = "backup"
+	ReportAt           = "at"
+	ReportPassedBackup = "passedBackup"
+	ReportPassedAt     = "passedAt"
+)
+
+// ExitFailed is the exit code of a task that failed for good: the Job must not try it again.
+const ExitFailed = 42
+
+// Task is what a pod is to do.
+type Task struct {
+	// Namespace, Cluster and ClusterUID name the cluster that the pod works for.
+	Namespace  string `json:"namespace"`
+	Cluster    string `json:"cluster"`
+	ClusterUID string `json:"clusterUID"`
+	// Members are the names of its members.
+	Members []string `json:"members,omitempty"`
+	// Destination is where backups are, Region that of its bucket.
+	Destination *v1alpha1.BackupDestination `json:"destination,omitempty"`
+	Region      string                      `json:"region,omitempty"`
+	// Backup is the MySQLBackup to work on; a pod of a schedule makes one itself.
+	Backup   string                `json:"backup,omitempty"`
+	Schedule string                `json:"schedule,omitempty"`
+	Method   v1alpha1.BackupMethod `json:"method,omitempty"`
+	// Keep and KeepFor are the schedule's retention; 0 is no limit.
+	Keep    int           `json:"keep,omitempty"`
+	KeepFor time.Duration `json:"keepFor,omitempty"`
+	// StallTimeout is how long no progress may be made.
+	StallTimeout time.Duration `json:"stallTimeout,omitempty"`
+	// Path is a folder below the destination's prefix: of the backup to remove, or of what is restored.
+	Path string `json:"path,omitempty"`
+	// Target is the member that is restored into.
+	Target string `json:"target,omitempty"`
+	// MaxAge is how old what the newest dump shows may be, for a verification.
+	MaxAge time.Duration `json:"maxAge,omitempty"`
+	// Report is the ConfigMap to report in.
+	Report string `json:"report,omitempty"`
+}
+
+// Encode writes a task.
+func (t Task) Encode() (string, error) {
+	text, err := json.Marshal(t)
+	if err != nil {
+		return "", fmt.Errorf("write the task: %w", err)
+	}
+	return string(text), nil
+}
+
+// Decode reads one.
+func Decode(text string) (Task, error) {
+	var t Task
+	if err := json.Unmarshal([]byte(text), &t); err != nil {
+		return Task{}, fmt.Errorf("read the task: %w", err)
+	}
+	return t, nil
+}

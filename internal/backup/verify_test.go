@@ -1,0 +1,132 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/store"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/rootfs"
+)
+
+// programs makes commands of the programs of the lab's instances that see this machine's file system, by way of their own
+// loader.
+func programs(t *testing.T) func(context.Context, string, ...string) *exec.Cmd {
+	t.Helper()
+	root, err := rootfs.Ensure(t.Context(), "", os.Stderr, rootfs.Instance)
+	must(t, err)
+	loaders, err := filepath.Glob(root + "/lib64/ld-linux*")
+	if arm, _ := filepath.Glob(root + "/lib/ld-linux-aarch64*"); len(loaders) == 0 {
+		loaders = arm
+	}
+	must(t, err)
+	libraries, err := filepath.Glob(root + "/usr/lib/*-linux-gnu")
+	must(t, err)
+	if len(loaders) == 0 || len(libraries) == 0 {
+		t.Fatalf("no loader or no libraries in %s", root)
+	}
+	return func(ctx context.Context, name string, arguments ...string) *exec.Cmd {
+		folder := "/usr/bin/"
+		if name == "mysqld" {
+			folder = "/usr/sbin/"
+			arguments = append(arguments, "--basedir="+root+"/usr", "--lc-messages-dir="+root+"/usr/share/mysql", "--character-sets-dir="+root+"/usr/share/mysql/charsets")
+		}
+		return exec.CommandContext(ctx, loaders[0], append([]string{"--library-path", strings.Join(libraries, ":"), root + folder + name}, arguments...)...)
+	}
+}
+
+// workshop is a folder whose name is short enough for a socket, and that must be empty in the end.
+func workshop(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "verify-")
+	must(t, err)
+	t.Cleanup(func() {
+		left, err := os.ReadDir(dir)
+		must(t, err)
+		if len(left) > 0 {
+			t.Errorf("the verification left %v", left)
+		}
+		must(t, os.RemoveAll(dir))
+	})
+	return dir
+}
+
+// TestVerify restores backups into a throw-away mysqld: what is whole passes, and what is not does not.
+func TestVerify(t *testing.T) {
+	w := theWorld(t)
+	sql(t, w.primary, "CREATE TABLE IF NOT EXISTS nairobi_mysql.heartbeat (id TINYINT UNSIGNED NOT NULL PRIMARY KEY, at TIMESTAMP(6) NOT NULL); REPLACE INTO nairobi_mysql.heartbeat VALUES (1, NOW(6))")
+	o := w.options(t, w.primary)
+	taken, err := Dump(t.Context(), o)
+	must(t, err)
+	key := o.Place.Folder(o.Folder) + "/"
+	document, err := store.ReadAll(t.Context(), o.Place.Store, key+manifestName, maxManifest)
+	must(t, err)
+	dump, err := store.ReadAll(t.Context(), o.Place.Store, key+"dump.sql.zst", 1<<30)
+	must(t, err)
+	put := func(name string, content []byte) {
+		t.Helper()
+		_, err := o.Place.Store.Put(t.Context(), key+name, strings.NewReader(string(content)))
+		must(t, err)
+	}
+	tomorrow := clocktesting.NewFakePassiveClock(time.Now().Add(27 * time.Hour))
+	for _, row := range []struct {
+		name   string
+		before func(*VerifyOptions)
+		want   error
+	}{
+		{"as it is", nil, nil},
+		{"too old", func(v *VerifyOptions) { v.Clock = tomorrow }, ErrTooOld},
+		{"of any age", func(v *VerifyOptions) { v.Clock, v.MaxAge = tomorrow, 0 }, nil},
+		{"a bit is another", func(*VerifyOptions) { put("dump.sql.zst", flip(dump, len(dump)/2)) }, ErrCorrupt},
+		{"half of it is gone", func(*VerifyOptions) { put("dump.sql.zst", dump[:len(dump)/2]) }, ErrCorrupt},
+		{"a row more was promised", func(*VerifyOptions) {
+			lie := taken
+			lie.Tables = append([]TableRows(nil), taken.Tables...)
+			lie.Tables[0].Rows++
+			must(t, o.Place.WriteManifest(t.Context(), o.Folder, lie))
+		}, ErrDiffers},
+		{"other contents were promised", func(*VerifyOptions) {
+			lie := taken
+			lie.Samples = append([]Sample(nil), taken.Samples...)
+			lie.Samples[0].Checksum++
+			must(t, o.Place.WriteManifest(t.Context(), o.Folder, lie))
+		}, ErrDiffers},
+		{"it is not there", func(v *VerifyOptions) { v.Folder = FolderOf(time.Now(), "another") }, store.ErrNotFound},
+		{"there is no mysqld", func(v *VerifyOptions) {
+			v.Program = func(ctx context.Context, name string, arguments ...string) *exec.Cmd {
+				return exec.CommandContext(ctx, "/no/such/"+name, arguments...)
+			}
+		}, ErrServer},
+		{"mysqld refuses to start", func(v *VerifyOptions) {
+			real := v.Program
+			v.Program = func(ctx context.Context, name string, arguments ...string) *exec.Cmd {
+				if name == "mysqld" && !strings.Contains(strings.Join(arguments, " "), "--initialize") {
+					arguments = append(arguments, "--no-such-option")
+				}
+				return real(ctx, name, arguments...)
+			}
+		}, ErrServer},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			v := VerifyOptions{Place: o.Place, Folder: o.Folder, Dir: workshop(t), Program: programs(t), MaxAge: 26 * time.Hour, StallTimeout: time.Minute, Clock: o.Clock}
+			if row.before != nil {
+				row.before(&v)
+			}
+			t.Cleanup(func() { put(manifestName, document); put("dump.sql.zst", dump) })
+			found, err := Verify(t.Context(), v)
+			if !errors.Is(err, row.want) || (err == nil) != (row.want == nil) {
+				t.Fatalf("got %v, want %v", err, row.want)
+			}
+			if err == nil && (found.Tables != len(taken.Tables) || found.Tables == 0 || found.Checksums != len(taken.Samples) || found.Checksums == 0 || found.Manifest.Backup != "b") {
+				t.Errorf("it looked at %d tables and %d contents of %s", found.Tables, found.Checksums, found.Manifest.Backup)
+			}
+		})
+	}
+}

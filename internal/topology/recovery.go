@@ -1,0 +1,35 @@
+package topology
+
+import "github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+
+// recovering says whether the cluster still has to be given what it begins with. One that has ever served, or whose
+// records were lost, is never restored into.
+func (p *planner) recovering() bool {
+	rec := p.Records
+	return p.Recover && !rec.Recovered && !rec.Established && rec.Bootstrapped == "" && rec.RebuiltAt.IsZero() && len(p.primaries()) == 0
+}
+
+// recover has the first member that answers restored into. The volume is remembered before: an attempt that was cut off
+// goes on there, and nowhere else.
+func (p *planner) recover() {
+	p.waitAtMost(waitMySQL)
+	p.plan.Waiting = Finding{v1alpha1.ReasonRecovering, "waiting for a member to restore into"}
+	for _, m := range p.ordered() {
+		vol := m.volume()
+		if !m.verified() || vol == nil || m.Ordinal >= p.Replicas || m.SQL.Replication != nil || m.SQL.Clone != nil {
+			continue
+		}
+		if p.plan.Records.Recovering == "" {
+			p.plan.Records.Recovering = vol.ID
+		}
+		if vol.ID != p.plan.Records.Recovering {
+			continue
+		}
+		p.plan.Waiting = Finding{v1alpha1.ReasonRecovering, m.Name + ": being restored into"}
+		p.retry(waitEC2, Recover{m.Name})
+		return
+	}
+	if lost := p.plan.Records.Recovering; lost != "" {
+		p.plan.Waiting.Message = "waiting for the member with volume " + lost + ", into which the recovery goes"
+	}
+}

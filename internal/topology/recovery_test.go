@@ -1,0 +1,108 @@
+package topology
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
+)
+
+func planned[A Action](p Plan) []A {
+	var found []A
+	for _, a := range p.Actions {
+		if wanted, ok := a.(A); ok {
+			found = append(found, wanted)
+		}
+	}
+	return found
+}
+
+// fresh is a cluster of three whose machines are up and whose servers answer, empty and without roles.
+func fresh() (Desired, Observed) {
+	d := Desired{Cluster: "orders", Replicas: 3, Lossless: true, MaxLag: 30 * time.Second, Recover: true,
+		Subnets: []Subnet{{"subnet-1", "a"}, {"subnet-2", "b"}, {"subnet-3", "c"}}}
+	o := Observed{Now: time.Unix(1000000, 0), CloudReachable: true, Launchable: true, Members: map[string]*Member{}, InService: map[string]bool{}}
+	o.Records.Members = map[string]Record{}
+	for ordinal := range 3 {
+		name := d.MemberName(ordinal)
+		vol, in := "vol-"+name, "i-"+name
+		o.Records.Members[name] = Record{Instance: 1, Volume: 1, SignedInstance: in, VolumeID: vol}
+		o.Members[name] = &Member{Name: name, Ordinal: ordinal, RecordedVolume: vol,
+			Instances: []Instance{{ID: in, Incarnation: 1, State: stateRunning, Address: "10.0.0.1" + name[len(name)-1:], Zone: d.Subnets[ordinal].Zone}},
+			Volumes:   []Volume{{ID: vol, Incarnation: 1, State: "in-use", AttachedTo: in, AttachState: attachAttached, Zone: d.Subnets[ordinal].Zone}},
+			SQL:       SQL{Access: AccessVerified, MembershipKnown: true, ServerUUID: "uuid-" + name},
+		}
+	}
+	return d, o
+}
+
+// TestARecoveryComesBeforeEverything: nobody is made a primary, and nobody seeded, before the restore is done; it goes into
+// one volume only; and what was restored is what the cluster then begins on.
+func TestARecoveryComesBeforeEverything(t *testing.T) {
+	d, o := fresh()
+	p := Next(d, o)
+	if r := planned[Recover](p); len(r) != 1 || r[0].Member != "orders-0" || len(planned[Bootstrap](p)) > 0 || len(planned[CloneFrom](p)) > 0 {
+		t.Fatalf("planned %v", p.Actions)
+	}
+	if p.Records.Recovering != "vol-orders-0" || p.Waiting.Reason != v1alpha1.ReasonRecovering || p.Phase == v1alpha1.PhaseReady {
+		t.Errorf("records %+v, waiting %+v, phase %s", p.Records, p.Waiting, p.Phase)
+	}
+	// Half restored, and gone for a moment: nobody else is taken.
+	o.Records = p.Records
+	o.Members["orders-0"].SQL.Executed = gtid.MustParse("3e11fa47-71ca-11e1-9e33-c80aa9429562:1-23")
+	o.Members["orders-0"].SQL.Access = AccessRefused
+	p = Next(d, o)
+	if len(planned[Recover](p)) > 0 || len(planned[Bootstrap](p)) > 0 {
+		t.Errorf("while the member is away: %v", p.Actions)
+	}
+	// Done.
+	o.Members["orders-0"].SQL.Access = AccessVerified
+	o.Records.Recovered = true
+	p = Next(d, o)
+	if b := planned[Bootstrap](p); len(planned[Recover](p)) > 0 || len(b) != 1 || b[0].Member != "orders-0" {
+		t.Fatalf("after it: %v", p.Actions)
+	}
+}
+
+// TestWhatWasRestoredIsWhereTheClusterBegins, also when an empty member comes first in order.
+func TestWhatWasRestoredIsWhereTheClusterBegins(t *testing.T) {
+	d, o := fresh()
+	o.Records.Recovering, o.Records.Recovered = "vol-orders-1", true
+	o.Members["orders-1"].SQL.Executed = gtid.MustParse("3e11fa47-71ca-11e1-9e33-c80aa9429562:1-23")
+	if b := planned[Bootstrap](Next(d, o)); len(b) != 1 || b[0].Member != "orders-1" {
+		t.Errorf("it begins on %v", b)
+	}
+}
+
+// TestNothingIsRestoredIntoAClusterThatServes, whatever the records have forgotten.
+func TestNothingIsRestoredIntoAClusterThatServes(t *testing.T) {
+	for name, change := range map[string]func(*Observed){
+		"it has served":           func(o *Observed) { o.Records.Established = true },
+		"it has begun":            func(o *Observed) { o.Records.Bootstrapped, o.Records.BootstrappedVolume = "orders-0", "vol-orders-0" },
+		"its records were lost":   func(o *Observed) { o.Records.RebuiltAt = o.Now.Add(-time.Hour) },
+		"somebody is writable":    func(o *Observed) { o.Members["orders-2"].SQL.Writable = true },
+		"it was restored already": func(o *Observed) { o.Records.Recovering, o.Records.Recovered = "vol-orders-0", true },
+		"the member clones somebody": func(o *Observed) {
+			for _, m := range o.Members {
+				m.SQL.Clone = &Clone{}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, o := fresh()
+			change(&o)
+			if p := Next(d, o); len(planned[Recover](p)) > 0 {
+				t.Errorf("planned %v", p.Actions)
+			}
+		})
+	}
+}
+
+func TestRecordsOfARecoveryAreCompared(t *testing.T) {
+	a := Records{Recovering: "vol-1"}
+	if a.Equal(Records{}) || (Records{Recovered: true}).Equal(Records{}) || !slices.Equal([]bool{a.Clone().Equal(a)}, []bool{true}) {
+		t.Error("the records of a recovery are not looked at")
+	}
+}

@@ -105,12 +105,12 @@ func TestVerify(t *testing.T) {
 			}
 		}, ErrServer},
 		{"mysqld refuses to start", func(v *VerifyOptions) {
-			real := v.Program
+			genuine := v.Program
 			v.Program = func(ctx context.Context, name string, arguments ...string) *exec.Cmd {
 				if name == "mysqld" && !strings.Contains(strings.Join(arguments, " "), "--initialize") {
 					arguments = append(arguments, "--no-such-option")
 				}
-				return real(ctx, name, arguments...)
+				return genuine(ctx, name, arguments...)
 			}
 		}, ErrServer},
 	} {

@@ -74,7 +74,7 @@ func checksums(t *testing.T, key client.ObjectKey) string {
 	return out
 }
 
-// Test15: the CronJob fires, the backup completes, the cluster is deleted, and another is restored from the bucket alone.
+// Test15: the CronJob fires, the backup completes and is verified, the cluster is deleted, and another is restored from the bucket alone.
 func Test15BackupOutlivesItsCluster(t *testing.T) {
 	ctx := t.Context()
 	if err := lab.AllowLab(ctx, lost.Namespace); err != nil {
@@ -87,6 +87,7 @@ func Test15BackupOutlivesItsCluster(t *testing.T) {
 		spec.Backup = &v1alpha1.BackupSpec{
 			Schedules:   []v1alpha1.BackupSchedule{{Name: "minutely", Cron: "* * * * *", TimeZone: "Africa/Nairobi", Retention: v1alpha1.RetentionSpec{Count: ptr.To(int32(2))}}},
 			Destination: destination(), Image: kube.MySQLClientImage, Suspend: true,
+			Verification: &v1alpha1.VerificationSpec{Cron: "0 5 * * 0"},
 		}
 	})
 	if err := lab.Client.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: lost.Namespace, Name: "s3"},
@@ -117,6 +118,26 @@ CREATE TABLE u (id INT PRIMARY KEY)"`, lost.Name, lost.Namespace)); err != nil {
 	waitFor(t, "BackupHealthy", func() bool {
 		var c v1alpha1.MySQLCluster
 		return lab.Client.Get(ctx, lost, &c) == nil && meta.IsStatusConditionTrue(c.Status.Conditions, v1alpha1.ConditionBackupHealthy)
+	})
+	// Nobody waits for Sunday.
+	if _, err := lab.Kubectl(ctx, "", "create", "job", "--namespace", lost.Namespace, "--from=cronjob/"+lost.Name+"-verify", "verify-now"); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the verification", func() bool {
+		var list v1alpha1.MySQLBackupList
+		if err := lab.Client.List(ctx, &list, client.InNamespace(lost.Namespace)); err != nil {
+			t.Fatal(err)
+		}
+		for i := range list.Items { // the newest backup then may be a newer one
+			if v := list.Items[i].Status.Verification; v != nil {
+				if v.Result != v1alpha1.VerificationPassed || v.Tables == 0 || v.Checksums == 0 || list.Items[i].Status.VerifiedAt == nil {
+					t.Fatalf("the verification found %+v", v)
+				}
+				t.Logf("%s: %s", list.Items[i].Name, v.Message)
+				return true
+			}
+		}
+		return false
 	})
 	path := fmt.Sprintf("%s/%s/%s", lost.Namespace, lost.Name, before.UID)
 	if err := lab.Delete(ctx, lost, changeTimeout); err != nil {

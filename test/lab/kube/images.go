@@ -21,7 +21,7 @@ const (
 	PauseImage = "registry.k8s.io/pause:3.10"
 	// BusyboxImage is a shell with the usual small tools.
 	BusyboxImage = "busybox"
-	// MySQLClientImage is busybox with mysql and mysqldump of the lab's instances.
+	// MySQLClientImage is busybox with mysql, mysqldump and mysqld of the lab's instances.
 	MySQLClientImage = "lab/mysql-client"
 
 	dnsImage = "registry.k8s.io/coredns/coredns:v" + build.CoreDNSVersion
@@ -78,12 +78,16 @@ func (c *Cluster) clientImage(ctx context.Context) (v1.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, program := range []string{"usr/bin/mysql", "usr/bin/mysqldump"} {
+	for _, program := range []string{"usr/bin/mysql", "usr/bin/mysqldump", "usr/sbin/mysqld"} {
 		libraries, err := programTree(root, program)
 		if err != nil {
 			return nil, err
 		}
 		maps.Copy(content, libraries)
+	}
+	// What mysqld says, and in which characters.
+	if err := content.AddFolder(filepath.Join(root, "usr/share/mysql"), "usr/share/mysql"); err != nil {
+		return nil, err
 	}
 	return image.Make(content, image.Config{Command: []string{"sh"}})
 }

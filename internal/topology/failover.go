@@ -128,6 +128,9 @@ func (p *planner) bootstrap() {
 		p.plan.Waiting = Finding{v1alpha1.ReasonNoPrimary, "no member that knows the voters answers"}
 		return
 	}
+	if p.recoveryForgotten() {
+		return
+	}
 	for _, m := range p.ordered() {
 		if !m.verified() || !m.SQL.MembershipKnown || m.SQL.Clone != nil || m.Ordinal >= p.Replicas && m.Name != begun {
 			continue

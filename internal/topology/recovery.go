@@ -9,6 +9,19 @@ func (p *planner) recovering() bool {
 	return p.Recover && !rec.Recovered && !rec.Established && rec.Bootstrapped == "" && rec.RebuiltAt.IsZero() && len(p.primaries()) == 0
 }
 
+// recoveryForgotten says whether a cluster that was to begin with a recovery has lost its records before it began. Nobody
+// knows then how far the recovery had got, and to begin empty would be a cluster without the data that it was made for.
+func (p *planner) recoveryForgotten() bool {
+	rec := p.Records
+	if !p.Recover || rec.Recovered || rec.Bootstrapped != "" || rec.RebuiltAt.IsZero() {
+		return false
+	}
+	p.waitAtMost(waitReady)
+	p.degraded(v1alpha1.ReasonRecoveryFailed, "the records of this cluster were lost before its recovery was done; it does not begin without its data. Delete the cluster and make it again, with the same spec.bootstrap.recovery")
+	p.plan.Waiting = Finding{v1alpha1.ReasonRecoveryFailed, "it is not known how far the recovery had got"}
+	return true
+}
+
 // recover has the first member that answers restored into. The volume is remembered before: an attempt that was cut off
 // goes on there, and nowhere else.
 func (p *planner) recover() {

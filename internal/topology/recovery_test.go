@@ -100,6 +100,24 @@ func TestNothingIsRestoredIntoAClusterThatServes(t *testing.T) {
 	}
 }
 
+// TestARecoveryThatWasForgottenIsNoBeginning: a cluster that was to be restored never begins empty because its records
+// were lost, and a person is told what to do. One whose members know each other is found again as ever.
+func TestARecoveryThatWasForgottenIsNoBeginning(t *testing.T) {
+	d, o := fresh()
+	o.Records.RebuiltAt = o.Now.Add(-time.Hour)
+	p := Next(d, o)
+	if len(planned[Bootstrap](p)) > 0 || len(planned[Recover](p)) > 0 || len(planned[CloneFrom](p)) > 0 {
+		t.Errorf("planned %v", p.Actions)
+	}
+	if p.Phase == v1alpha1.PhaseReady || !slices.ContainsFunc(p.Degraded, func(f Finding) bool { return f.Reason == v1alpha1.ReasonRecoveryFailed }) {
+		t.Errorf("phase %s, told %v", p.Phase, p.Degraded)
+	}
+	d.Recover = false
+	if b := planned[Bootstrap](Next(d, o)); len(b) != 1 {
+		t.Errorf("without a recovery an empty cluster begins: %v", b)
+	}
+}
+
 func TestRecordsOfARecoveryAreCompared(t *testing.T) {
 	a := Records{Recovering: "vol-1"}
 	if a.Equal(Records{}) || (Records{Recovered: true}).Equal(Records{}) || !slices.Equal([]bool{a.Clone().Equal(a)}, []bool{true}) {

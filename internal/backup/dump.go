@@ -79,7 +79,9 @@ type DumpOptions struct {
 	StallTimeout time.Duration
 	// Progress is told how far the dump is, about once a second. It must return soon.
 	Progress func(Progress)
-	Clock    clock.PassiveClock
+	// Confirm is asked when everything but the manifest is stored: with an error there is no backup. nil agrees.
+	Confirm func(ctx context.Context) error
+	Clock   clock.PassiveClock
 }
 
 // Progress is how far a dump is.
@@ -98,6 +100,12 @@ func Dump(ctx context.Context, o DumpOptions) (Manifest, error) {
 	}
 	d := &dump{o: o, reader: newDumpReader()}
 	m, err := d.run(ctx)
+	if err == nil && o.Confirm != nil {
+		err = o.Confirm(ctx)
+	}
+	if err == nil {
+		err = o.Place.WriteManifest(ctx, o.Folder, m)
+	}
 	if err != nil {
 		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 		defer cancel()
@@ -105,7 +113,7 @@ func Dump(ctx context.Context, o DumpOptions) (Manifest, error) {
 		_ = o.Place.Remove(cleanup, o.Folder)
 		return Manifest{}, fmt.Errorf("dump %s: %w", o.Member.Name, err)
 	}
-	return m, o.Place.WriteManifest(ctx, o.Folder, m)
+	return m, nil
 }
 
 // dump is one dump that is under way.

@@ -42,42 +42,73 @@ func (p Place) Remove(ctx context.Context, folder string) error {
 	return nil
 }
 
-// Prune deletes what the retention of a schedule no longer keeps, and returns the names of those backups. It is called
-// after a backup of that schedule succeeded. The newest good backup of the cluster stays whatever the retention says, and
-// a backup whose manifest cannot be read counts for nothing and is left alone, so that a person can look at it.
-func (p Place) Prune(ctx context.Context, schedule string, r Retention, now time.Time) ([]string, error) {
+// Surplus is a backup that a schedule's retention no longer keeps.
+type Surplus struct {
+	// Folder is where it is, Backup the name of its MySQLBackup.
+	Folder, Backup string
+}
+
+// Surplus lists what the retention of a schedule no longer keeps, the newest first. It is asked after a backup of that
+// schedule succeeded. Whatever the retention says, two backups of the cluster stay: the newest, and the newest of those
+// that passed says were restored and found whole. A folder whose manifest cannot be read, or whose objects are not as
+// large as its manifest says, counts for nothing and is left alone, so that a person can look at it.
+func (p Place) Surplus(ctx context.Context, schedule string, r Retention, now time.Time, passed func(context.Context, Surplus) (bool, error)) ([]Surplus, error) {
 	folders, err := p.Folders(ctx)
 	if err != nil {
 		return nil, err
 	}
 	slices.Reverse(folders) // the newest first
-	var pruned []string
-	newest, kept := true, 0
+	var surplus []Surplus
+	newest, found, kept := true, false, 0
 	for _, folder := range folders {
-		m, err := p.ReadManifest(ctx, folder)
+		m, err := p.Finished(ctx, folder)
 		if errors.Is(err, store.ErrNotFound) || errors.Is(err, ErrCorrupt) {
 			continue
 		}
 		if err != nil {
-			return pruned, err
+			return nil, err
 		}
-		isNewest := newest
+		this := Surplus{Folder: folder, Backup: m.Backup}
+		stays := newest
 		newest = false
+		if !found {
+			if found, err = passed(ctx, this); err != nil {
+				return nil, err
+			}
+			stays = stays || found
+		}
 		if m.Schedule != schedule || schedule == "" {
 			continue
 		}
 		kept++
 		old := r.MaxAge > 0 && now.Sub(m.CompletedAt) > r.MaxAge
-		surplus := r.Count > 0 && kept > r.Count
-		if isNewest || !old && !surplus {
-			continue
+		if tooMany := r.Count > 0 && kept > r.Count; !stays && (old || tooMany) {
+			surplus = append(surplus, this)
 		}
-		if err := p.Remove(ctx, folder); err != nil {
-			return pruned, err
-		}
-		pruned = append(pruned, m.Backup)
 	}
-	return pruned, nil
+	return surplus, nil
+}
+
+// Finished returns the manifest of a folder that is a backup, with everything in it as large as that says. Otherwise its
+// error wraps store.ErrNotFound or ErrCorrupt.
+func (p Place) Finished(ctx context.Context, folder string) (Manifest, error) {
+	m, err := p.ReadManifest(ctx, folder)
+	if err != nil {
+		return Manifest{}, err
+	}
+	prefix, sizes := p.Folder(folder)+"/", map[string]int64{}
+	for object, err := range p.Store.List(ctx, prefix) {
+		if err != nil {
+			return Manifest{}, fmt.Errorf("list %s: %w", folder, err)
+		}
+		sizes[object.Key] = object.Size
+	}
+	for _, o := range slices.Concat(m.Dump.Objects, m.Accounts.Objects) {
+		if size, there := sizes[prefix+o.Name]; !there || size != o.Bytes {
+			return Manifest{}, fmt.Errorf("%w: %s is not there, or has not the %d bytes that the manifest says", ErrCorrupt, o.Name, o.Bytes)
+		}
+	}
+	return m, nil
 }
 
 // Newest returns the folder of the newest backup whose manifest can be read. store.ErrNotFound says that there is none.

@@ -2,6 +2,7 @@ package backup
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"math/rand/v2"
@@ -119,45 +120,68 @@ type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
-// TestRetention keeps what it should, the newest good one whatever it says, and what it does not understand.
+// TestRetention keeps what it should, the newest good one and the last that was verified whatever it says, and what it
+// does not understand.
 func TestRetention(t *testing.T) {
 	p := shelf(t)
 	at := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
-	write := func(name, schedule string, age int) {
+	write := func(name, schedule string, age int) string {
 		m := Manifest{Backup: name, Schedule: schedule, CompletedAt: at.AddDate(0, 0, -age)}
-		must(t, p.WriteManifest(t.Context(), FolderOf(m.CompletedAt, name), m))
+		folder := FolderOf(m.CompletedAt, name)
+		var err error
+		m.Dump, err = p.Pack(t.Context(), folder, "dump.sql", strings.NewReader(name))
+		must(t, err)
+		must(t, p.WriteManifest(t.Context(), folder, m))
+		return p.Folder(folder) + "/"
 	}
 	for i, name := range []string{"d0", "d1", "d2", "d3"} {
 		write(name, "daily", i)
 	}
 	write("h9", "hourly", 9)
 	write("mine", "", 30)
-	_, err := p.Store.Put(t.Context(), p.Folder(FolderOf(at.AddDate(0, 0, -5), "torn"))+"/"+manifestName, strings.NewReader("{"))
-	must(t, err)
+	put := func(key, content string) {
+		_, err := p.Store.Put(t.Context(), key, strings.NewReader(content))
+		must(t, err)
+	}
+	put(p.Folder(FolderOf(at.AddDate(0, 0, -5), "torn"))+"/"+manifestName, "{")
+	// Two that are newer than any other, and no backups: what they hold is gone, or shorter than it was.
+	must(t, p.Store.Delete(t.Context(), write("hollow", "daily", -1)+"dump.sql.zst"))
+	put(write("short", "daily", -2)+"dump.sql.zst", "x")
 	for _, row := range []struct {
 		schedule string
 		r        Retention
+		verified string
 		want     string
 	}{
-		{"daily", Retention{}, ""},
-		{"", Retention{Count: 1}, ""},
-		{"weekly", Retention{Count: 1}, ""},
-		{"daily", Retention{Count: 3}, "d3"},
-		{"daily", Retention{MaxAge: 36 * 3600e9}, "d2"},
-		{"daily", Retention{Count: 1, MaxAge: 1}, "d1"},
-		{"daily", Retention{MaxAge: 1}, ""}, // the last good one
-		{"hourly", Retention{MaxAge: 1}, "h9"},
+		{"daily", Retention{}, "", ""},
+		{"", Retention{Count: 1}, "", ""},
+		{"weekly", Retention{Count: 1}, "", ""},
+		{"daily", Retention{Count: 4}, "", ""},
+		{"daily", Retention{Count: 3}, "", "d3"},
+		{"daily", Retention{Count: 3}, "d3", ""},
+		{"daily", Retention{Count: 1}, "d0", "d1 d2 d3"},
+		{"daily", Retention{Count: 1}, "d2 d3", "d1 d3"}, // the last that passed
+		{"daily", Retention{MaxAge: 36 * 3600e9}, "h9", "d2 d3"},
+		{"daily", Retention{Count: 1, MaxAge: 1}, "", "d1 d2 d3"},
+		{"daily", Retention{MaxAge: 1}, "d1", "d2 d3"}, // and the last good one
+		{"hourly", Retention{MaxAge: 1}, "", "h9"},
 	} {
-		pruned, err := p.Prune(t.Context(), row.schedule, row.r, at.Add(1))
-		if err != nil || strings.Join(pruned, " ") != row.want {
-			t.Errorf("%s %+v: pruned %v, %v, want %s", row.schedule, row.r, pruned, err, row.want)
+		surplus, err := p.Surplus(t.Context(), row.schedule, row.r, at.Add(1), func(_ context.Context, s Surplus) (bool, error) {
+			return slices.Contains(strings.Fields(row.verified), s.Backup), nil
+		})
+		var names []string
+		for _, s := range surplus {
+			names = append(names, s.Backup)
+			if !strings.HasSuffix(s.Folder, "-"+s.Backup) {
+				t.Errorf("%s is in %s", s.Backup, s.Folder)
+			}
+		}
+		if got := strings.Join(names, " "); err != nil || got != row.want {
+			t.Errorf("%+v: surplus are %q, %v", row, got, err)
 		}
 	}
-	folders, err := p.Folders(t.Context())
-	if err != nil || len(folders) != 3 {
-		t.Errorf("left are %v, %v", folders, err)
-	}
-	if newest, err := p.Newest(t.Context()); err != nil || !strings.HasSuffix(newest, "-d0") {
-		t.Errorf("the newest is %s, %v", newest, err)
+	lost := errors.New("the API server is away")
+	if _, err := p.Surplus(t.Context(), "daily", Retention{Count: 1}, at, func(context.Context, Surplus) (bool, error) { return false, lost }); !errors.Is(err, lost) {
+		t.Errorf("nobody knew which passed: %v", err)
 	}
 }

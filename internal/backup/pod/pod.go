@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -64,6 +65,11 @@ type worker struct {
 	clock  clock.PassiveClock
 	// runner is the Job that the pod belongs to.
 	runner string
+	// reach says how a member is reached as a user, and credentials are the pod's own for MySQL's programs.
+	reach       func(name, user string) backup.Member
+	credentials backup.Credentials
+	// program makes the command of one of them; nil means that it is in the path.
+	program func(ctx context.Context, name string, arguments ...string) *exec.Cmd
 }
 
 // Run does what a subcommand says and returns the process's exit code.
@@ -140,7 +146,8 @@ func newWorker(ctx context.Context, log logr.Logger, version string) (*worker, e
 	if err != nil {
 		return nil, fmt.Errorf("connect to the API server: %w", err)
 	}
-	w := &worker{task: t, client: c, log: log, clock: clock.RealClock{}, runner: os.Getenv(task.RunnerVariable)}
+	w := &worker{task: t, client: c, log: log, clock: clock.RealClock{}, runner: os.Getenv(task.RunnerVariable), credentials: credentials()}
+	w.reach = w.member
 	if t.Destination != nil {
 		s, err := openStore(ctx, *t.Destination, t.Region, version)
 		if err != nil {

@@ -58,7 +58,7 @@ func (w *worker) restoreBackup(ctx context.Context) error {
 	told := w.clock.Now()
 	_, err := backup.Restore(ctx, backup.RestoreOptions{
 		Place: w.place, Folder: folder, Recovery: w.task.ClusterUID,
-		Target: w.member(w.task.Target, mysql.OperatorUser), User: mysql.OperatorUser, Credentials: credentials(),
+		Target: w.reach(w.task.Target, mysql.OperatorUser), User: mysql.OperatorUser, Credentials: w.credentials, Program: w.program,
 		StallTimeout: w.task.StallTimeout, Clock: w.clock,
 		Progress: func(p backup.Progress) {
 			if w.clock.Since(told) < progressEvery || p.Estimate == 0 {

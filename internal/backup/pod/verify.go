@@ -66,12 +66,15 @@ func (w *worker) markVerified(ctx context.Context, name, folder string, v v1alph
 	if err != nil {
 		return fmt.Errorf("read MySQLBackup %s: %w", name, err)
 	}
-	return w.patch(ctx, &b, func(s *v1alpha1.MySQLBackupStatus) {
-		s.Verification = &v
-		if v.Result == v1alpha1.VerificationPassed {
-			s.VerifiedAt = &v.At
-		}
-	})
+	before := b.DeepCopy()
+	b.Status.Verification = &v
+	if v.Result == v1alpha1.VerificationPassed {
+		b.Status.VerifiedAt = &v.At
+	}
+	if err := w.client.Status().Patch(ctx, &b, client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("report in MySQLBackup %s: %w", b.Name, err)
+	}
+	return nil
 }
 
 // tellVerified reports in the ConfigMap that the operator made for it: also of a backup whose object is gone, and of a

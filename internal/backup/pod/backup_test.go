@@ -1,0 +1,333 @@
+package pod
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/store"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
+)
+
+// TestABackupThatAPersonAskedFor is taken and reported, though the object is written to meanwhile.
+func TestABackupThatAPersonAskedFor(t *testing.T) {
+	s := newScene(t)
+	s.make("now")
+	w := s.pod("now", task.Task{Backup: "now"})
+	during(w, func() {
+		b := s.read("now")
+		b.Annotations = map[string]string{"somebody": "was here"}
+		must(t, kube.Update(t.Context(), b))
+	})
+	must(t, w.backup(t.Context()))
+	b := s.read("now")
+	st := b.Status
+	if st.Phase != v1alpha1.BackupCompleted || st.Member != "orders-0" || st.GTIDSet == "" || st.StoredBytes == 0 || st.Runner != "now" || st.CompletedAt == nil || st.Progress != nil ||
+		!strings.HasPrefix(st.Checksum, "sha256:") || st.Location != s.store.URL(st.Path) {
+		t.Errorf("the status is %+v", st)
+	}
+	if got := s.stored(); got != wholeBackup {
+		t.Errorf("stored are %s", got)
+	}
+	if _, err := w.place.Finished(t.Context(), strings.TrimPrefix(st.Path, w.place.Folder(""))); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestABackupThatIsTakenFromItsPod: a pod that was given up, or whose place another one took, must not complete it after all.
+func TestABackupThatIsTakenFromItsPod(t *testing.T) {
+	giveUp := func(s *scene) {
+		s.report("b", func(st *v1alpha1.MySQLBackupStatus) {
+			st.Phase, st.Reason, st.Message, st.Progress = v1alpha1.BackupFailed, v1alpha1.BackupReasonStalled, "nothing was heard of it", nil
+		})
+	}
+	remake := func(s *scene) {
+		must(s.t, kube.Delete(s.t.Context(), s.read("b")))
+		s.make("b")
+	}
+	another := func(s *scene) {
+		s.report("b", func(st *v1alpha1.MySQLBackupStatus) {
+			later := metav1.NewTime(st.StartedAt.Add(time.Minute))
+			st.StartedAt, st.Path = &later, "another"
+		})
+	}
+	for name, row := range map[string]struct {
+		do      func(*scene)
+		phase   v1alpha1.BackupPhase
+		message string
+	}{
+		"the operator gave it up":      {giveUp, v1alpha1.BackupFailed, "nothing was heard of it"},
+		"another pod began it anew":    {another, v1alpha1.BackupRunning, "dumping orders-0"},
+		"it was deleted and made anew": {remake, "", ""},
+	} {
+		t.Run(name+" while it was dumped", func(t *testing.T) {
+			s := newScene(t)
+			s.make("b")
+			w := s.pod("b", task.Task{Backup: "b"})
+			watched := &watching{Store: s.store}
+			w.place.Store = watched
+			during(w, func() { row.do(s) })
+			err := w.backup(t.Context())
+			if !errors.Is(err, ErrFailed) || !errors.Is(err, errNotOurs) {
+				t.Errorf("it ended with %v", err)
+			}
+			if watched.manifests > 0 {
+				t.Error("it wrote a manifest")
+			}
+			if got := s.stored(); got != "" {
+				t.Errorf("it left %s", got)
+			}
+			if st := s.read("b").Status; st.Phase != row.phase || st.Message != row.message {
+				t.Errorf("the status is %+v", st)
+			}
+		})
+		t.Run(name+" when its manifest was written", func(t *testing.T) {
+			s := newScene(t)
+			s.make("b")
+			w := s.pod("b", task.Task{Backup: "b"})
+			w.place.Store = &watching{Store: s.store, after: func() { row.do(s) }}
+			if err := w.backup(t.Context()); !errors.Is(err, ErrFailed) || !errors.Is(err, errNotOurs) {
+				t.Errorf("it ended with %v", err)
+			}
+			if got := s.stored(); got != "" {
+				t.Errorf("it left %s", got)
+			}
+			if st := s.read("b").Status; st.Phase != row.phase || st.Message != row.message {
+				t.Errorf("the status is %+v", st)
+			}
+		})
+	}
+}
+
+// watching is a store that tells of manifests.
+type watching struct {
+	store.Store
+	manifests int
+	after     func()
+}
+
+func (w *watching) Put(ctx context.Context, key string, r io.Reader) (int64, error) {
+	n, err := w.Store.Put(ctx, key, r)
+	if strings.HasSuffix(key, "/manifest.json") {
+		if w.manifests++; w.after != nil {
+			w.after()
+		}
+	}
+	return n, err
+}
+
+// TestAPodThatWasLost: the next one of its Job goes on from what is there.
+func TestAPodThatWasLost(t *testing.T) {
+	t.Run("before it had reported", func(t *testing.T) {
+		s := newScene(t)
+		s.make("b")
+		w := s.pod("b", task.Task{Backup: "b"})
+		ctx, kill := context.WithCancel(t.Context())
+		w.place.Store = &watching{Store: s.store, after: kill}
+		if err := w.backup(ctx); err == nil || errors.Is(err, ErrFailed) {
+			t.Errorf("it ended with %v", err)
+		}
+		before := s.read("b").Status
+		if got := s.stored(); got != wholeBackup || before.Phase != v1alpha1.BackupRunning {
+			t.Fatalf("it left %q in %s: this tries nothing", got, before.Phase)
+		}
+		next := s.pod("b", task.Task{Backup: "b"})
+		during(next, func() { t.Error("it was dumped again") })
+		must(t, next.backup(t.Context()))
+		if st := s.read("b").Status; st.Phase != v1alpha1.BackupCompleted || st.Path != before.Path || st.GTIDSet == "" || st.CompletedAt == nil {
+			t.Errorf("the status is %+v", st)
+		}
+	})
+	t.Run("in the middle", func(t *testing.T) {
+		s := newScene(t)
+		s.make("b")
+		started := metav1.NewTime(time.Now().Add(-time.Hour)).Rfc3339Copy()
+		w := s.pod("b", task.Task{Backup: "b"})
+		s.report("b", func(st *v1alpha1.MySQLBackupStatus) {
+			st.Phase, st.Runner, st.StartedAt, st.Path = v1alpha1.BackupRunning, "b", &started, w.place.Folder("half")
+		})
+		_, err := s.store.Put(t.Context(), w.place.Folder("half")+"/dump.sql.zst", strings.NewReader("half"))
+		must(t, err)
+		_, err = s.store.Put(t.Context(), "of-somebody-else", strings.NewReader("x"))
+		must(t, err)
+		must(t, w.backup(t.Context()))
+		if st := s.read("b").Status; st.Phase != v1alpha1.BackupCompleted || st.Path == w.place.Folder("half") {
+			t.Errorf("the status is %+v", st)
+		}
+		if got := s.stored(); got != wholeBackup+" of-somebody-else" {
+			t.Errorf("stored are %s", got)
+		}
+	})
+	t.Run("with a path that is none of its own", func(t *testing.T) {
+		s := newScene(t)
+		s.make("b")
+		started := metav1.Now().Rfc3339Copy()
+		s.report("b", func(st *v1alpha1.MySQLBackupStatus) {
+			st.Phase, st.Runner, st.StartedAt, st.Path = v1alpha1.BackupRunning, "b", &started, "x"
+		})
+		_, err := s.store.Put(t.Context(), "x/kept", strings.NewReader("x"))
+		must(t, err)
+		must(t, s.pod("b", task.Task{Backup: "b"}).backup(t.Context()))
+		if got := s.stored(); got != "accounts.json.zst dump.sql.zst kept manifest.json" {
+			t.Errorf("stored are %s", got)
+		}
+	})
+	t.Run("and what it said was not heard", func(t *testing.T) {
+		s := newScene(t)
+		s.make("b")
+		w := s.pod("b", task.Task{Backup: "b"})
+		lost := 2
+		w.client = interceptor.NewClient(kube, interceptor.Funcs{SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+			b, _ := o.(*v1alpha1.MySQLBackup)
+			completes := b.Status.Phase == v1alpha1.BackupCompleted
+			if completes && lost == 2 {
+				lost--
+				return apierrors.NewServiceUnavailable("it restarts")
+			}
+			err := c.SubResource(sub).Patch(ctx, o, p, opts...)
+			if completes && lost == 1 && err == nil {
+				lost--
+				return apierrors.NewServiceUnavailable("it restarts")
+			}
+			return err
+		}})
+		must(t, w.backup(t.Context()))
+		if st := s.read("b").Status; st.Phase != v1alpha1.BackupCompleted || lost != 0 {
+			t.Errorf("the status is %+v, %d answers were heard", st, lost)
+		}
+	})
+}
+
+// TestABackupOfAnother is left alone.
+func TestABackupOfAnother(t *testing.T) {
+	s := newScene(t)
+	s.make("daily-1")
+	if err := s.pod("daily-1", task.Task{Schedule: "daily"}).backup(t.Context()); !errors.Is(err, ErrFailed) {
+		t.Errorf("one that a person made under the name of a schedule's: %v", err)
+	}
+	s.report("daily-1", func(st *v1alpha1.MySQLBackupStatus) { st.Phase, st.Runner = v1alpha1.BackupRunning, "another" })
+	if err := s.pod("mine", task.Task{Backup: "daily-1"}).backup(t.Context()); !errors.Is(err, ErrFailed) {
+		t.Errorf("one that another Job works on: %v", err)
+	}
+	if got := s.stored(); got != "" {
+		t.Errorf("stored are %s", got)
+	}
+}
+
+// TestASchedulesRetention: objects are named before their data go, and what was verified last stays.
+func TestASchedulesRetention(t *testing.T) {
+	s := newScene(t)
+	run := func(job string, look func(*worker)) v1alpha1.MySQLBackupStatus {
+		t.Helper()
+		w := s.pod(job, task.Task{Schedule: "daily", Keep: 2})
+		if look != nil {
+			look(w)
+		}
+		must(t, w.backup(t.Context()))
+		time.Sleep(time.Second) // folders are in the order of their seconds
+		return s.read(job).Status
+	}
+	for _, job := range []string{"d1", "d2"} {
+		if st := run(job, nil); st.Phase != v1alpha1.BackupCompleted || len(st.Pruned) > 0 {
+			t.Errorf("%s: %+v", job, st)
+		}
+	}
+	s.report("d1", func(st *v1alpha1.MySQLBackupStatus) {
+		st.Verification = &v1alpha1.VerificationStatus{Result: v1alpha1.VerificationPassed, At: metav1.Now()}
+	})
+	if st := run("d3", nil); len(st.Pruned) > 0 {
+		t.Errorf("the only one that was ever restored is gone: %+v", st)
+	}
+	st := run("d4", func(w *worker) {
+		w.place.Store = &deleting{s.store, func(keys []string) {
+			if named := s.read("d4").Status.Pruned; !slices.Contains(named, "d2") {
+				t.Errorf("%s is deleted and the operator knows of %v", keys, named)
+			}
+		}}
+	})
+	if !slices.Equal(st.Pruned, []string{"d2"}) || st.Message != "" {
+		t.Errorf("the status is %+v", st)
+	}
+	if got := strings.Count(s.stored(), "manifest.json"); got != 3 {
+		t.Errorf("%d backups are left", got)
+	}
+	// A pod that is lost in the middle of that leaves it to the next one.
+	ctx, kill := context.WithCancel(t.Context())
+	w := s.pod("d5", task.Task{Schedule: "daily", Keep: 2})
+	w.place.Store = &deleting{s.store, func([]string) { kill() }}
+	if err := w.backup(ctx); err == nil {
+		t.Error("it was not lost: this tries nothing")
+	}
+	if st := run("d5", nil); st.Phase != v1alpha1.BackupCompleted || !slices.Equal(st.Pruned, []string{"d3"}) {
+		t.Errorf("the status is %+v", st)
+	}
+	if got := strings.Count(s.stored(), "manifest.json"); got != 3 {
+		t.Errorf("%d backups are left", got)
+	}
+}
+
+// deleting tells of what is deleted.
+type deleting struct {
+	store.Store
+	before func(keys []string)
+}
+
+func (d *deleting) Delete(ctx context.Context, keys ...string) error {
+	d.before(keys)
+	return d.Store.Delete(ctx, keys...)
+}
+
+// TestABackupThatFails says why, and leaves nothing.
+func TestABackupThatFails(t *testing.T) {
+	for name, row := range map[string]struct {
+		change func(*scene, *worker)
+		reason string
+	}{
+		"no bucket": {func(s *scene, w *worker) {
+			var err error
+			w.place.Store, err = store.NewS3(s.t.Context(), store.S3Options{Bucket: "nowhere", Region: "us-east-1", Endpoint: cloud.Endpoint(), AccessKeyID: "lab", SecretAccessKey: "lab", Attempts: 1, MaxPause: time.Millisecond})
+			must(s.t, err)
+		}, v1alpha1.BackupReasonNoBucket},
+		"no store at all": {func(_ *scene, w *worker) { w.place.Store = broken{store.ErrDenied} }, v1alpha1.BackupReasonAccessDenied},
+		"mysqldump hangs": {func(_ *scene, w *worker) {
+			w.task.StallTimeout = time.Second
+			w.program = func(ctx context.Context, name string, arguments ...string) *exec.Cmd {
+				if slices.Contains(arguments, "--version") {
+					return primary.Program(ctx, name, arguments...)
+				}
+				return primary.Program(ctx, "sh", append([]string{"-c", `"$0" "$@" | head -c 3000; sleep 600`, name}, arguments...)...)
+			}
+		}, v1alpha1.BackupReasonStalled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			s.make("b")
+			w := s.pod("b", task.Task{Backup: "b"})
+			row.change(s, w)
+			if err := w.backup(t.Context()); !errors.Is(err, ErrFailed) {
+				t.Errorf("it ended with %v", err)
+			}
+			if st := s.read("b").Status; st.Phase != v1alpha1.BackupFailed || st.Reason != row.reason || st.Message == "" || st.CompletedAt == nil || st.Progress != nil {
+				t.Errorf("the status is %+v", st)
+			}
+			if got := s.stored(); got != "" {
+				t.Errorf("it left %s", got)
+			}
+			// The next pod of the Job leaves it at that.
+			if err := s.pod("b", task.Task{Backup: "b"}).backup(t.Context()); !errors.Is(err, ErrFailed) {
+				t.Errorf("the next pod ended with %v", err)
+			}
+		})
+	}
+}

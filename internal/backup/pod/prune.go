@@ -1,0 +1,65 @@
+package pod
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/backup"
+)
+
+// prune deletes what the schedule no longer keeps. That it could not is no failure of the backup.
+func (a *attempt) prune(ctx context.Context) error {
+	w := a.w
+	if a.b.Spec.Schedule == "" || w.task.Keep == 0 && w.task.KeepFor == 0 || a.b.Status.Phase != v1alpha1.BackupCompleted {
+		return nil
+	}
+	surplus, err := w.place.Surplus(ctx, a.b.Spec.Schedule, backup.Retention{Count: w.task.Keep, MaxAge: w.task.KeepFor}, w.clock.Now(), w.passed)
+	if len(surplus) > 0 && err == nil {
+		surplus = surplus[max(0, len(surplus)-statusPruned):] // the oldest first; the rest after the next backup
+		// The operator is told before: an object whose data are gone must never stay for a backup.
+		if err := a.write(ctx, v1alpha1.BackupCompleted, func(s *v1alpha1.MySQLBackupStatus) { s.Pruned = named(s.Pruned, surplus) }); err != nil {
+			return err
+		}
+		for _, s := range surplus {
+			err = errors.Join(err, w.place.Remove(ctx, s.Folder))
+		}
+	}
+	if err == nil {
+		return nil
+	}
+	w.log.Error(err, "old backups were not all deleted")
+	return a.write(ctx, v1alpha1.BackupCompleted, func(s *v1alpha1.MySQLBackupStatus) {
+		s.Message = cut("old backups were not all deleted: "+err.Error(), statusMessage)
+	})
+}
+
+// named adds the names of MySQLBackups to those that a pod before this one named.
+func named(names []string, surplus []backup.Surplus) []string {
+	names = slices.Clone(names)
+	for _, s := range surplus {
+		if !slices.Contains(names, s.Backup) {
+			names = append(names, s.Backup)
+		}
+	}
+	return names[max(0, len(names)-statusPruned):]
+}
+
+// passed says whether a backup was restored by a verification and found whole.
+func (w *worker) passed(ctx context.Context, s backup.Surplus) (bool, error) {
+	var b v1alpha1.MySQLBackup
+	err := w.client.Get(ctx, client.ObjectKey{Namespace: w.task.Namespace, Name: s.Backup}, &b)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read MySQLBackup %s: %w", s.Backup, err)
+	}
+	v := b.Status.Verification
+	return b.Status.Path == w.place.Folder(s.Folder) && v != nil && v.Result == v1alpha1.VerificationPassed, nil
+}

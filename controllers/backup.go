@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -31,37 +31,42 @@ func (r *MySQLClusterReconciler) backup(ctx context.Context, s *scope) error {
 		return nil
 	}
 	var err error
-	if s.backups, err = r.backups(ctx, s); err == nil {
-		s.backupsKnown = true
-		err = r.ensureBackup(ctx, s)
+	if s.backups, err = r.backups(ctx, s); err != nil {
+		s.tellBackup("", err)
+		return nil
 	}
-	if err == nil {
-		err = r.snapshots(ctx, s)
-	}
-	if err != nil {
-		p := asProblem(err)
-		s.outcome = append(s.outcome, &problem{reason: p.reason, message: "backup: " + p.message, after: p.after, cause: p})
-	}
+	s.backupsKnown = true
+	r.ensureBackup(ctx, s)
+	r.snapshots(ctx, s)
 	return nil
 }
 
-func (r *MySQLClusterReconciler) ensureBackup(ctx context.Context, s *scope) error {
+// tellBackup notes trouble with backups for the conditions, and for when to try again.
+func (s *scope) tellBackup(what string, err error) {
+	if p := asProblem(err); p != nil {
+		s.outcome = append(s.outcome, &problem{reason: p.reason, message: "backup: " + what + p.message, after: p.after, cause: p})
+	}
+}
+
+// ensureBackup makes what the pods need. What fails holds nothing else up: a schedule does not wait for a primary that
+// makes no account at the moment.
+func (r *MySQLClusterReconciler) ensureBackup(ctx context.Context, s *scope) {
 	spec := s.cluster.Spec.Backup
-	if spec == nil && s.cluster.Recovery() == nil {
-		return r.dropSchedules(ctx, s, nil)
+	if spec != nil || s.cluster.Recovery() != nil {
+		s.tellBackup("", r.ensurePodIdentity(ctx, s))
 	}
-	if err := r.ensurePodIdentity(ctx, s); err != nil {
-		return err
+	if spec != nil {
+		s.tellBackup("", r.ensureBackupCertificate(ctx, s))
+		s.tellBackup("", r.ensureSchedules(ctx, s))
+		s.tellBackup("", r.endStuck(ctx, s))
+		s.tellBackup("", r.ensureBackupAccount(ctx, s))
 	}
-	if spec == nil {
-		return r.dropSchedules(ctx, s, nil)
-	}
-	if err := r.ensureBackupCertificate(ctx, s); err != nil {
-		return err
-	}
-	if err := r.ensureBackupAccount(ctx, s); err != nil {
-		return err
-	}
+	s.tellBackup("", r.dropSchedules(ctx, s))
+}
+
+// ensureSchedules makes the CronJobs.
+func (r *MySQLClusterReconciler) ensureSchedules(ctx context.Context, s *scope) error {
+	spec := s.cluster.Spec.Backup
 	images, err := r.images(ctx, s.cluster, spec.Image)
 	if err != nil {
 		return err
@@ -76,15 +81,10 @@ func (r *MySQLClusterReconciler) ensureBackup(ctx context.Context, s *scope) err
 			return err
 		}
 	}
-	if spec.Verification != nil {
-		if err := r.ensureVerification(ctx, s, images); err != nil {
-			return err
-		}
+	if spec.Verification == nil {
+		return nil
 	}
-	if err := r.endStuck(ctx, s); err != nil {
-		return err
-	}
-	return r.dropSchedules(ctx, s, slices.Collect(maps.Keys(s.schedules)))
+	return r.ensureVerification(ctx, s, images)
 }
 
 // applySchedule makes a CronJob, and notes since when it is there.
@@ -121,7 +121,7 @@ func (r *MySQLClusterReconciler) ensureVerification(ctx context.Context, s *scop
 // ensurePodIdentity makes the pods' service account and what it may do.
 func (r *MySQLClusterReconciler) ensurePodIdentity(ctx context.Context, s *scope) error {
 	role := ""
-	if d := podDestination(s.cluster); d != nil && d.S3 != nil {
+	if d := r.podDestination(ctx, s); d != nil && d.S3 != nil {
 		role = d.S3.RoleARN
 	}
 	account := resources.BackupServiceAccount(s.cluster, role)
@@ -136,13 +136,15 @@ func (r *MySQLClusterReconciler) ensurePodIdentity(ctx context.Context, s *scope
 	return s.unlessLeaving(r.apply(ctx, s, binding, *binding.Name, &rbacv1.RoleBinding{}))
 }
 
-// podDestination is where the cluster's pods keep backups, or, for one that only restores, read them from.
-func podDestination(c *v1alpha1.MySQLCluster) *v1alpha1.BackupDestination {
-	if c.Spec.Backup != nil && c.Spec.Backup.Destination != nil {
-		return c.Spec.Backup.Destination
+// podDestination is where the cluster's pods keep backups, or, for one that is yet to be restored, read them from.
+func (r *MySQLClusterReconciler) podDestination(ctx context.Context, s *scope) *v1alpha1.BackupDestination {
+	if s.recovering() {
+		if t, err := r.recoveryTask(ctx, s, ""); err == nil {
+			return t.Destination
+		}
 	}
-	if recovery := c.Recovery(); recovery != nil && recovery.ObjectStore != nil {
-		return &recovery.ObjectStore.Destination
+	if s.cluster.Spec.Backup != nil {
+		return s.cluster.Spec.Backup.Destination
 	}
 	return nil
 }
@@ -212,6 +214,10 @@ type Images struct {
 	Own string
 	// Client is the image with MySQL's programs where a spec names none; {version} in it stands for the cluster's version.
 	Client string
+
+	// own is the operator's image once it is known: it stays the same as long as this process lives.
+	mu  sync.Mutex
+	own string
 }
 
 // DefaultClientImage is what Client is unless an administrator chose another.
@@ -226,13 +232,19 @@ func (i *Images) Operator(ctx context.Context) (string, error) {
 		return "", &problem{reason: v1alpha1.ReasonWaitingForDependency, after: afterPerson,
 			message: "the operator does not run in a pod, so that nothing can be copied from its image; set --pod-image"}
 	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.own != "" {
+		return i.own, nil
+	}
 	var pod corev1.Pod
 	if err := i.Reader.Get(ctx, client.ObjectKey{Namespace: i.PodNamespace, Name: i.PodName}, &pod); err != nil {
 		return "", fmt.Errorf("read the operator's own pod: %w", err)
 	}
 	for _, container := range pod.Spec.Containers {
 		if container.Name == "manager" {
-			return container.Image, nil
+			i.own = container.Image
+			return i.own, nil
 		}
 	}
 	return "", fmt.Errorf("pod %s has no container manager", i.PodName)
@@ -268,14 +280,26 @@ func backupTask(c *v1alpha1.MySQLCluster) task.Task {
 	for ordinal := range c.ReplicaCount() {
 		t.Members = append(t.Members, c.Name+"-"+strconv.Itoa(int(ordinal)))
 	}
-	if c.Spec.Backup != nil {
-		t.Destination = c.Spec.Backup.Destination
+	if c.Spec.Backup != nil && c.Spec.Backup.Destination != nil {
+		// With the region, so that what a status says of it leads there from everywhere.
+		if t.Destination = c.Spec.Backup.Destination.DeepCopy(); t.Destination.S3 != nil && t.Destination.S3.Region == "" {
+			t.Destination.S3.Region = c.Spec.AWS.Region
+		}
 	}
 	return t
 }
 
 // dropSchedules deletes the CronJobs of schedules that are no longer in the spec. Their backups stay.
-func (r *MySQLClusterReconciler) dropSchedules(ctx context.Context, s *scope, wanted []string) error {
+func (r *MySQLClusterReconciler) dropSchedules(ctx context.Context, s *scope) error {
+	var wanted []string
+	if spec := s.cluster.Spec.Backup; spec != nil {
+		for _, schedule := range spec.Schedules {
+			wanted = append(wanted, resources.ScheduleName(s.cluster.Name, schedule.Name))
+		}
+		if spec.Verification != nil {
+			wanted = append(wanted, resources.VerifyName(s.cluster.Name))
+		}
+	}
 	var list batchv1.CronJobList
 	if err := r.Client.List(ctx, &list, client.InNamespace(s.cluster.Namespace), client.MatchingLabels{v1alpha1.LabelCluster: s.cluster.Name}); err != nil {
 		return fmt.Errorf("list the schedules: %w", err)

@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,15 +33,15 @@ func (r *MySQLClusterReconciler) projectBackups(s *scope, c conditions) {
 	if !s.backupsKnown {
 		return
 	}
-	summary, lastEnded := summarise(s.backups)
+	summary := summarise(s.backups)
 	st.Backup = summary
 	verified := s.projectVerification(summary)
 	r.Metrics.backups(s.cluster, summary, verified == v1alpha1.VerificationFailed)
-	overdue, unverified := r.overdue(s), r.verificationOverdue(s)
+	failed, overdue, unverified := s.failedBackup(), r.overdue(s), r.verificationOverdue(s)
 	switch {
-	case lastEnded != nil && lastEnded.Status.Phase == v1alpha1.BackupFailed:
+	case failed != nil:
 		c.set(v1alpha1.ConditionBackupHealthy, metav1.ConditionFalse, v1alpha1.ReasonBackupFailed,
-			fmt.Sprintf("%s failed: %s: %s", lastEnded.Name, lastEnded.Status.Reason, lastEnded.Status.Message))
+			fmt.Sprintf("%s failed: %s: %s", failed.Name, failed.Status.Reason, failed.Status.Message))
 	case overdue != "":
 		c.set(v1alpha1.ConditionBackupHealthy, metav1.ConditionFalse, v1alpha1.ReasonBackupOverdue, overdue)
 	case verified == v1alpha1.VerificationFailed:
@@ -104,26 +105,45 @@ func (r *MySQLClusterReconciler) missedTwo(when v1alpha1.CronExpression, zone v1
 	return due.IsZero() || r.Clock.Now().After(due.Add(overdueGrace))
 }
 
-// summarise finds the newest good and the newest failed backup, and the one that ended last. The list is newest first.
-func summarise(backups []v1alpha1.MySQLBackup) (*v1alpha1.BackupSummary, *v1alpha1.MySQLBackup) {
+// ended says whether a backup has an outcome that counts.
+func ended(b *v1alpha1.MySQLBackup) bool { return b.Done() && b.DeletionTimestamp.IsZero() }
+
+// summarise finds the newest good and the newest failed backup. The list is newest first.
+func summarise(backups []v1alpha1.MySQLBackup) *v1alpha1.BackupSummary {
 	summary := &v1alpha1.BackupSummary{}
-	var lastEnded *v1alpha1.MySQLBackup
 	for i := range backups {
 		b := &backups[i]
-		if !b.Done() || !b.DeletionTimestamp.IsZero() {
-			continue
-		}
-		if lastEnded == nil {
-			lastEnded = b
-		}
 		switch {
+		case !ended(b):
 		case b.Status.Phase == v1alpha1.BackupFailed && summary.LastFailed == "":
 			summary.LastFailed, summary.LastFailedAt = b.Name, b.Status.CompletedAt
 		case b.Status.Phase == v1alpha1.BackupCompleted && summary.LastGood == "":
 			summary.LastGood, summary.LastGoodAt = b.Name, b.Status.CompletedAt
 		}
 	}
-	return summary, lastEnded
+	return summary
+}
+
+// failedBackup is the newest of a schedule, when that failed: what another schedule does well does not make it good. One
+// that a person asked for counts while it is the newest of all. It is nil when there is none.
+func (s *scope) failedBackup() *v1alpha1.MySQLBackup {
+	isOf := func(schedule string) func(v1alpha1.MySQLBackup) bool {
+		return func(b v1alpha1.MySQLBackup) bool { return ended(&b) && b.Spec.Schedule == schedule }
+	}
+	var newest []int
+	for _, schedule := range s.cluster.Spec.Backup.Schedules {
+		newest = append(newest, slices.IndexFunc(s.backups, isOf(schedule.Name)))
+	}
+	last := slices.IndexFunc(s.backups, func(b v1alpha1.MySQLBackup) bool { return ended(&b) })
+	if last >= 0 && s.backups[last].Spec.Schedule == "" {
+		newest = append(newest, last)
+	}
+	for _, i := range newest {
+		if i >= 0 && s.backups[i].Status.Phase == v1alpha1.BackupFailed {
+			return &s.backups[i]
+		}
+	}
+	return nil
 }
 
 // overdue names the first schedule that has missed two backups in a row, or returns "".

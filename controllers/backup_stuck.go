@@ -15,7 +15,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 )
 
-// startPatience is how long the pod of a schedule may take until it runs: pulling an image and waiting for a node take
+// startPatience is how long the pod of a Job may take until it runs: pulling an image and waiting for a node take
 // minutes.
 const startPatience = 30 * time.Minute
 
@@ -31,8 +31,8 @@ func (r *MySQLClusterReconciler) endStuck(ctx context.Context, s *scope) error {
 		if !r.neverBegan(s, job) {
 			continue
 		}
-		if err := r.Client.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationBackground)); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("end Job %s, whose pod never began: %w", job.Name, err)
+		if err := deleteJob(ctx, r.Client, job, metav1.DeletePropagationBackground); err != nil {
+			return err
 		}
 		r.Events.Eventf(s.cluster, nil, corev1.EventTypeWarning, "BackupNotStarted", actionAct,
 			"The pod of Job %s did not run within %s; the Job was deleted, so that it does not hold up the next", job.Name, startPatience)
@@ -43,10 +43,7 @@ func (r *MySQLClusterReconciler) endStuck(ctx context.Context, s *scope) error {
 // neverBegan says whether a Job is that of a schedule whose pod should long have run and never did.
 func (r *MySQLClusterReconciler) neverBegan(s *scope, job *batchv1.Job) bool {
 	by := metav1.GetControllerOf(job)
-	if by == nil || by.Kind != "CronJob" || s.schedules[by.Name].IsZero() || !job.DeletionTimestamp.IsZero() || jobEnded(job) != "" {
-		return false
-	}
-	if job.Status.Failed > 0 || job.Status.Ready != nil && *job.Status.Ready > 0 || r.Clock.Since(job.CreationTimestamp.Time) < startPatience {
+	if by == nil || by.Kind != "CronJob" || s.schedules[by.Name].IsZero() || !neverRan(job, r.Clock.Now()) {
 		return false
 	}
 	// A pod that began has made its MySQLBackup, and that is supervised. One that verifies makes none.

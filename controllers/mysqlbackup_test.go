@@ -8,9 +8,13 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -25,6 +29,7 @@ type shelf struct {
 	r         *MySQLBackupReconciler
 	clock     *clocktesting.FakePassiveClock
 	namespace string
+	cluster   *v1alpha1.MySQLCluster
 }
 
 func newShelf(t *testing.T) *shelf {
@@ -33,14 +38,15 @@ func newShelf(t *testing.T) *shelf {
 	must(t, kube.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}))
 	s.r = &MySQLBackupReconciler{Client: kube, Reader: kube, Events: events.NewFakeRecorder(1000), Clock: s.clock,
 		Images: &Images{Own: "operator:1", Client: DefaultClientImage}}
-	must(t, kube.Create(t.Context(), &v1alpha1.MySQLCluster{
+	s.cluster = &v1alpha1.MySQLCluster{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "orders"},
 		Spec: v1alpha1.MySQLClusterSpec{
 			Version: "9.7.4",
 			AWS:     v1alpha1.AWSSpec{Region: "us-east-1", InstanceType: "m6i.large", SubnetIDs: []string{"subnet-01234567"}, ClientCIDRs: []string{"10.0.0.0/8"}},
 			Backup:  &v1alpha1.BackupSpec{Destination: &v1alpha1.BackupDestination{S3: &v1alpha1.S3Destination{Bucket: "my-backups", CredentialsSecretRef: &v1alpha1.LocalSecretReference{Name: "s3"}}}},
 		},
-	}))
+	}
+	must(t, kube.Create(t.Context(), s.cluster))
 	return s
 }
 
@@ -81,6 +87,21 @@ func (s *shelf) report(name string, change func(*v1alpha1.MySQLBackupStatus)) {
 	must(s.t, kube.Status().Update(s.t.Context(), &b))
 }
 
+// get reads a backup that is there.
+func (s *shelf) get(name string) *v1alpha1.MySQLBackup {
+	s.t.Helper()
+	var b v1alpha1.MySQLBackup
+	must(s.t, kube.Get(s.t.Context(), client.ObjectKey{Namespace: s.namespace, Name: name}, &b))
+	return &b
+}
+
+// runner and remover are the Jobs of a backup, nil when there is none.
+func (s *shelf) runner(name string) *batchv1.Job { s.t.Helper(); return s.job(runnerOf(s.get(name))) }
+func (s *shelf) remover(name string) *batchv1.Job {
+	s.t.Helper()
+	return s.job(jobName(s.get(name), removing))
+}
+
 func (s *shelf) job(name string) *batchv1.Job {
 	s.t.Helper()
 	var job batchv1.Job
@@ -92,10 +113,46 @@ func (s *shelf) job(name string) *batchv1.Job {
 }
 
 // end writes what the Job controller does when a Job has ended.
-func (s *shelf) end(name string, how batchv1.JobConditionType) {
+func (s *shelf) end(job *batchv1.Job, how batchv1.JobConditionType) {
 	s.t.Helper()
-	endJob(s.t, s.namespace, name, how)
+	if job == nil {
+		s.t.Fatal("there is no Job")
+	}
+	endJob(s.t, s.namespace, job.Name, how)
 }
+
+// collect does what the garbage collector does when the pods of a deleted Job have ended.
+func collect(t *testing.T, job *batchv1.Job) {
+	t.Helper()
+	if job == nil || job.DeletionTimestamp.IsZero() {
+		t.Fatalf("it is not deleted, or not in the foreground: %+v", job)
+	}
+	job.Finalizers = nil
+	must(t, kube.Update(t.Context(), job))
+}
+
+// drop deletes a Job, as a person does or the TTL.
+func (s *shelf) drop(job *batchv1.Job) {
+	s.t.Helper()
+	must(s.t, client.IgnoreNotFound(kube.Delete(s.t.Context(), job, client.PropagationPolicy(metav1.DeletePropagationBackground))))
+}
+
+// dropCluster deletes the cluster.
+func (s *shelf) dropCluster() {
+	s.t.Helper()
+	must(s.t, kube.Delete(s.t.Context(), s.cluster.DeepCopy()))
+}
+
+// events are what was said of backups since the last call.
+func (s *shelf) events() string {
+	var all []string
+	for said := s.r.Events.(*events.FakeRecorder).Events; len(said) > 0; {
+		all = append(all, <-said)
+	}
+	return strings.Join(all, "\n")
+}
+
+func (s *shelf) later(d time.Duration) { s.clock.SetTime(s.clock.Now().Add(d)) }
 
 func endJob(t *testing.T, namespace, name string, how batchv1.JobConditionType) {
 	t.Helper()
@@ -103,7 +160,7 @@ func endJob(t *testing.T, namespace, name string, how batchv1.JobConditionType) 
 	must(t, kube.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, &job))
 	now := metav1.Now()
 	job.Status.StartTime = &now
-	job.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobSuccessCriteriaMet, Status: corev1.ConditionTrue}, {Type: how, Status: corev1.ConditionTrue, Reason: "Played", Message: "as the test wants it"}}
+	job.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobSuccessCriteriaMet, Status: corev1.ConditionTrue}, {Type: how, Status: corev1.ConditionTrue, LastTransitionTime: now, Reason: "Played", Message: "as the test wants it"}}
 	if how == batchv1.JobComplete {
 		job.Status.CompletionTime = &now
 	} else {
@@ -112,10 +169,16 @@ func endJob(t *testing.T, namespace, name string, how batchv1.JobConditionType) 
 	must(t, kube.Status().Update(t.Context(), &job))
 }
 
+// folder is where a pod writes a backup.
+func (s *shelf) folder(name string) string {
+	return fmt.Sprintf("%s/orders/%s/backups/20261121T033000Z-%s", s.namespace, s.cluster.UID, name)
+}
+
 func (s *shelf) running(name string) {
 	s.report(name, func(st *v1alpha1.MySQLBackupStatus) {
 		now := metav1.NewTime(s.clock.Now())
-		st.Phase, st.StartedAt, st.Path, st.Location = v1alpha1.BackupRunning, &now, "shop/orders/uid/backups/x-"+name, "s3://my-backups/x"
+		st.Phase, st.StartedAt, st.Path, st.Location = v1alpha1.BackupRunning, &now, s.folder(name), "s3://my-backups/x"
+		st.ClusterUID = string(s.cluster.UID)
 		st.Destination = &v1alpha1.BackupDestination{S3: &v1alpha1.S3Destination{Bucket: "my-backups"}}
 		st.Progress = &v1alpha1.BackupProgress{At: now}
 	})
@@ -134,7 +197,7 @@ func TestAPersonsBackupGetsAJob(t *testing.T) {
 	if b := s.look("now"); b.Status.Phase != v1alpha1.BackupPending {
 		t.Errorf("status %+v", b.Status)
 	}
-	job := s.job("now")
+	job := s.runner("now")
 	if job == nil {
 		t.Fatal("there is no Job")
 	}
@@ -168,7 +231,7 @@ func TestABackupOfNobody(t *testing.T) {
 	wantFailed(t, s.look("early"), v1alpha1.BackupReasonNoCluster)
 
 	other := newShelf(t) // a cluster of this name in another namespace is not meant
-	must(t, kube.Delete(t.Context(), &v1alpha1.MySQLCluster{ObjectMeta: metav1.ObjectMeta{Namespace: other.namespace, Name: "orders"}}))
+	other.dropCluster()
 	other.put("foreign", nil)
 	other.clock.SetTime(other.clock.Now().Add(clusterGrace + time.Second))
 	wantFailed(t, other.look("foreign"), v1alpha1.BackupReasonNoCluster)
@@ -176,44 +239,185 @@ func TestABackupOfNobody(t *testing.T) {
 
 func TestABackupToNowhere(t *testing.T) {
 	s := newShelf(t)
-	var c v1alpha1.MySQLCluster
-	must(t, kube.Get(t.Context(), client.ObjectKey{Namespace: s.namespace, Name: "orders"}, &c))
-	c.Spec.Backup = nil
-	must(t, kube.Update(t.Context(), &c))
+	s.cluster.Spec.Backup = nil
+	must(t, kube.Update(t.Context(), s.cluster))
 	s.put("now", nil)
 	wantFailed(t, s.look("now"), v1alpha1.BackupReasonNoDestination)
-	if s.job("now") != nil {
+	if s.runner("now") != nil {
 		t.Error("a pod is started")
 	}
 }
 
-// TestAStalledBackupIsFailed by its progress, however long it has been running, and its Job is ended.
+// TestAStalledBackupIsFailed by its progress, however long it has been running, and not before its pod is gone: until
+// then it may yet complete.
 func TestAStalledBackupIsFailed(t *testing.T) {
+	s := newShelf(t)
+	stall := func(name string) {
+		s.put(name, nil)
+		s.look(name)
+		s.running(name)
+		for range 10 {
+			s.later(9 * time.Minute)
+			s.report(name, func(st *v1alpha1.MySQLBackupStatus) { st.Progress.At = metav1.NewTime(s.clock.Now()) })
+			if b := s.look(name); b.Status.Phase != v1alpha1.BackupRunning {
+				t.Fatalf("it makes progress, and is %+v", b.Status)
+			}
+		}
+		s.later(10*time.Minute + reportGrace + time.Second)
+		if b := s.look(name); b.Status.Phase != v1alpha1.BackupRunning {
+			t.Fatalf("its pod may still write, and it is %+v", b.Status)
+		}
+	}
+	stall("now")
+	collect(t, s.runner("now"))
+	wantFailed(t, s.look("now"), v1alpha1.BackupReasonStalled)
+
+	stall("cut-off") // its node does not answer, and its pod does not end
+	s.later(endPatience)
+	wantFailed(t, s.look("cut-off"), v1alpha1.BackupReasonStalled)
+
+	stall("late")
+	s.report("late", func(st *v1alpha1.MySQLBackupStatus) { st.Phase = v1alpha1.BackupCompleted })
+	collect(t, s.runner("late"))
+	s.later(time.Hour)
+	if b := s.look("late"); b.Status.Phase != v1alpha1.BackupCompleted {
+		t.Errorf("it completed in its last moment, and is %+v", b.Status)
+	}
+}
+
+// TestADecisionOnOldNewsIsNone: what the pod wrote meanwhile is not overwritten.
+func TestADecisionOnOldNewsIsNone(t *testing.T) {
 	s := newShelf(t)
 	s.put("now", nil)
 	s.look("now")
 	s.running("now")
-	for range 10 {
-		s.clock.SetTime(s.clock.Now().Add(9 * time.Minute))
-		s.report("now", func(st *v1alpha1.MySQLBackupStatus) { st.Progress.At = metav1.NewTime(s.clock.Now()) })
-		if b := s.look("now"); b.Status.Phase != v1alpha1.BackupRunning {
-			t.Fatalf("it makes progress, and is %+v", b.Status)
-		}
+	old := s.get("now")
+	s.report("now", func(st *v1alpha1.MySQLBackupStatus) { st.Phase = v1alpha1.BackupCompleted })
+	if err := s.r.fail(t.Context(), old, v1alpha1.BackupReasonStalled, "from an old cache"); !apierrors.IsConflict(err) {
+		t.Errorf("it was written: %v", err)
 	}
-	s.clock.SetTime(s.clock.Now().Add(10*time.Minute + reportGrace + time.Second))
-	wantFailed(t, s.look("now"), v1alpha1.BackupReasonStalled)
-	if job := s.job("now"); job != nil && job.DeletionTimestamp.IsZero() {
+	if b := s.get("now"); b.Status.Phase != v1alpha1.BackupCompleted {
+		t.Errorf("status %+v", b.Status)
+	}
+}
+
+// TestAPodThatNeverRan fails its backup: no such image, no node with room.
+func TestAPodThatNeverRan(t *testing.T) {
+	s := newShelf(t)
+	for _, name := range []string{"stuck", "slow"} {
+		s.put(name, nil)
+		s.look(name)
+	}
+	ready := s.runner("slow")
+	ready.Status.Active, ready.Status.Ready = 1, ptr.To(int32(1))
+	must(t, kube.Status().Update(t.Context(), ready))
+	s.later(startPatience - time.Minute)
+	if b := s.look("stuck"); b.Status.Phase != v1alpha1.BackupPending {
+		t.Errorf("it may yet begin, and is %+v", b.Status)
+	}
+	s.later(2 * time.Minute)
+	wantFailed(t, s.look("stuck"), v1alpha1.BackupReasonNotStarted)
+	if job := s.runner("stuck"); job != nil && job.DeletionTimestamp.IsZero() {
 		t.Error("its Job goes on")
 	}
+	if b := s.look("slow"); b.Status.Phase != v1alpha1.BackupPending || !s.runner("slow").DeletionTimestamp.IsZero() {
+		t.Errorf("its pod runs, and it is %+v", b.Status)
+	}
+}
+
+// TestAJobOfSomebodyElse is neither believed nor deleted, whatever it is called and whatever an annotation says.
+func TestAJobOfSomebodyElse(t *testing.T) {
+	s := newShelf(t)
+	foreign := func(name string, owner *metav1.OwnerReference) *batchv1.Job {
+		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}, Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{
+			Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "c", Image: "i"}}}}}}
+		if owner != nil {
+			job.OwnerReferences = []metav1.OwnerReference{*owner}
+		}
+		must(t, kube.Create(t.Context(), job))
+		return job
+	}
+	cron := func(name string) *metav1.OwnerReference {
+		return &metav1.OwnerReference{APIVersion: "batch/v1", Kind: "CronJob", Name: name, UID: "1", Controller: ptr.To(true)}
+	}
+	annotated := func(b *v1alpha1.MySQLBackup) {
+		b.Spec.Schedule, b.Annotations = "daily", map[string]string{v1alpha1.AnnotationRunner: b.Name}
+	}
+	for name, owner := range map[string]*metav1.OwnerReference{"nobodys": nil, "anothers": cron("wares-daily"), "hourlys": cron("orders-hourly")} {
+		foreign(name, owner)
+		s.put(name, annotated)
+		s.running(name)
+	}
+	foreign("orders-daily-1", cron("orders-daily"))
+	s.put("orders-daily-1", annotated)
+	s.running("orders-daily-1")
+	s.later(runnerGrace + time.Second)
+	for _, name := range []string{"nobodys", "anothers", "hourlys"} {
+		wantFailed(t, s.look(name), v1alpha1.BackupReasonRunnerLost)
+		if job := s.job(name); job == nil || !job.DeletionTimestamp.IsZero() {
+			t.Errorf("the Job %s was deleted", name)
+		}
+	}
+	if b := s.look("orders-daily-1"); b.Status.Phase != v1alpha1.BackupRunning {
+		t.Errorf("its own schedule's Job is there, and it is %+v", b.Status)
+	}
+}
+
+// TestNamesOfJobsNeverMeet, however alike those of their backups are, and are names.
+func TestNamesOfJobsNeverMeet(t *testing.T) {
+	long := strings.Repeat("b", 63)
+	seen := map[string]string{}
+	for i, name := range []string{"x", "x-rm", "x-rm-rm", long, long[:61] + "-c", long[:51] + ".-.-.-.-.-.c"} {
+		b := &v1alpha1.MySQLBackup{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(fmt.Sprintf("%08d-2222-3333-4444-555555555555", i))}}
+		for _, what := range []string{"", removing} {
+			job := jobName(b, what)
+			if problems := validation.IsDNS1123Subdomain(job); len(problems) > 0 || len(job) > jobNameLimit || seen[job] != "" {
+				t.Errorf("%s of %s is %s (%v), as that of %s", what, name, job, problems, seen[job])
+			}
+			seen[job] = name
+		}
+	}
+}
+
+// TestASnapshotThatDoesNotGetOn fails: no member is fit for it, EC2 takes none, or EC2 copies without an end.
+func TestASnapshotThatDoesNotGetOn(t *testing.T) {
+	s := newShelf(t)
+	snap := func(b *v1alpha1.MySQLBackup) { b.Spec.Method = v1alpha1.BackupMethodSnapshot }
+	s.put("copies", snap)
+	s.put("waits", snap)
+	copied := func(percent int32) {
+		s.report("copies", func(st *v1alpha1.MySQLBackupStatus) {
+			now := metav1.NewTime(s.clock.Now())
+			st.Phase, st.ClusterUID, st.SnapshotID, st.Message = v1alpha1.BackupRunning, string(s.cluster.UID), "snap-1", "EC2 copies"
+			st.Progress = &v1alpha1.BackupProgress{Percent: percent, At: now}
+		})
+	}
+	copied(1)
+	s.later(13 * time.Minute)
+	wantFailed(t, s.look("waits"), v1alpha1.BackupReasonStalled)
+	for percent := range int32(3) {
+		copied(percent + 2)
+		s.later(snapshotPatience - time.Minute)
+		if b := s.look("copies"); b.Status.Phase != v1alpha1.BackupRunning {
+			t.Fatalf("it gets on, and is %+v", b.Status)
+		}
+	}
+	s.later(2 * time.Minute)
+	wantFailed(t, s.look("copies"), v1alpha1.BackupReasonStalled)
+	s.put("orphan", snap)
+	s.report("orphan", func(st *v1alpha1.MySQLBackupStatus) {
+		st.Phase, st.ClusterUID, st.SnapshotID = v1alpha1.BackupRunning, "another", "snap-2"
+	})
+	wantFailed(t, s.look("orphan"), v1alpha1.BackupReasonNoCluster)
 }
 
 // TestALostRunner: the Job ends without a word, or is gone. What it may have stored is removed.
 func TestALostRunner(t *testing.T) {
 	for name, lose := range map[string]func(*shelf){
-		"it failed without a word":    func(s *shelf) { s.end("now", batchv1.JobFailed) },
-		"it succeeded without a word": func(s *shelf) { s.end("now", batchv1.JobComplete) },
+		"it failed without a word":    func(s *shelf) { s.end(s.runner("now"), batchv1.JobFailed) },
+		"it succeeded without a word": func(s *shelf) { s.end(s.runner("now"), batchv1.JobComplete) },
 		"it is gone": func(s *shelf) {
-			must(s.t, kube.Delete(s.t.Context(), s.job("now"), client.PropagationPolicy(metav1.DeletePropagationBackground)))
+			must(s.t, kube.Delete(s.t.Context(), s.runner("now"), client.PropagationPolicy(metav1.DeletePropagationBackground)))
 			s.clock.SetTime(s.clock.Now().Add(runnerGrace + time.Second))
 		},
 	} {
@@ -224,13 +428,22 @@ func TestALostRunner(t *testing.T) {
 			s.running("now")
 			lose(s)
 			wantFailed(t, s.look("now"), v1alpha1.BackupReasonRunnerLost)
-			job := s.job("now" + removeSuffix)
+			job := s.remover("now")
 			if job == nil {
 				t.Fatal("nobody removes what it left")
 			}
 			told, err := task.Decode(job.Spec.Template.Spec.Containers[0].Env[0].Value)
-			if err != nil || told.Path != "shop/orders/uid/backups/x-now" || told.Destination == nil {
+			if err != nil || told.Path != s.folder("now") || told.Destination == nil || told.Destination.S3.Bucket != "my-backups" {
 				t.Errorf("the pod is told %+v, %v", told, err)
+			}
+			// Once that is done it is done: the Job's TTL does not bring another.
+			s.end(job, batchv1.JobComplete)
+			if b := s.look("now"); b.Status.Path != "" || b.Status.Phase != v1alpha1.BackupFailed {
+				t.Errorf("status %+v", b.Status)
+			}
+			s.drop(job)
+			if s.look("now"); s.remover("now") != nil {
+				t.Error("it is removed again")
 			}
 		})
 	}
@@ -243,7 +456,7 @@ func TestWhatThePodReportedStays(t *testing.T) {
 	s.look("now")
 	s.running("now")
 	s.report("now", func(st *v1alpha1.MySQLBackupStatus) { st.Phase = v1alpha1.BackupCompleted })
-	s.end("now", batchv1.JobComplete)
+	s.end(s.runner("now"), batchv1.JobComplete)
 	s.clock.SetTime(s.clock.Now().Add(24 * time.Hour))
 	if b := s.look("now"); b.Status.Phase != v1alpha1.BackupCompleted {
 		t.Errorf("status %+v", b.Status)
@@ -264,36 +477,110 @@ func TestAScheduledBackupHasItsRunner(t *testing.T) {
 	wantFailed(t, s.look("orders-daily-1"), v1alpha1.BackupReasonRunnerLost)
 }
 
+// completed makes a backup whose data go with it, and has it completed.
+func (s *shelf) completed(name string, policy v1alpha1.BackupDeletionPolicy) *v1alpha1.MySQLBackup {
+	s.t.Helper()
+	s.put(name, func(b *v1alpha1.MySQLBackup) { b.Spec.DeletionPolicy = policy })
+	s.look(name)
+	s.running(name)
+	s.report(name, func(st *v1alpha1.MySQLBackupStatus) { st.Phase = v1alpha1.BackupCompleted })
+	s.end(s.runner(name), batchv1.JobComplete)
+	return s.look(name)
+}
+
 // TestDeletion: data go only where the policy says so, and before the object.
 func TestDeletionOfABackup(t *testing.T) {
 	s := newShelf(t)
-	s.put("kept", nil)
-	s.put("gone", func(b *v1alpha1.MySQLBackup) { b.Spec.DeletionPolicy = v1alpha1.BackupDeletionDelete })
-	for _, name := range []string{"kept", "gone"} {
-		s.look(name)
-		s.running(name)
-		s.report(name, func(st *v1alpha1.MySQLBackupStatus) { st.Phase = v1alpha1.BackupCompleted })
-		s.end(name, batchv1.JobComplete)
-		b := s.look(name)
-		must(t, kube.Delete(t.Context(), b))
-	}
-	if s.look("kept") != nil || s.job("kept"+removeSuffix) != nil {
+	kept := s.completed("kept", v1alpha1.BackupDeletionRetain)
+	must(t, kube.Delete(t.Context(), kept))
+	if s.look("kept") != nil || s.job(jobName(kept, removing)) != nil {
 		t.Error("a kept backup's object stays, or its data are removed")
 	}
+	must(t, kube.Delete(t.Context(), s.completed("gone", v1alpha1.BackupDeletionDelete)))
 	if s.look("gone") == nil {
 		t.Fatal("the object went before its data")
 	}
-	s.end("gone"+removeSuffix, batchv1.JobFailed)
-	if s.look("gone") == nil {
-		t.Fatal("the object went although its data could not be removed")
+	first := s.remover("gone")
+	for _, v := range first.Spec.Template.Spec.Volumes {
+		if v.Secret != nil && v.Secret.SecretName == "orders-backup-tls" {
+			t.Error("its pod needs a certificate")
+		}
 	}
-	if job := s.job("gone" + removeSuffix); job != nil && jobEnded(job) != "" {
-		must(t, kube.Delete(t.Context(), job, client.PropagationPolicy(metav1.DeletePropagationBackground)))
-		s.look("gone")
+	if image := first.Spec.Template.Spec.Containers[0].Image; image != "operator:1" {
+		t.Errorf("it needs the image %s", image)
 	}
-	s.end("gone"+removeSuffix, batchv1.JobComplete)
+	s.end(first, batchv1.JobFailed)
+	s.look("gone")
+	if job := s.remover("gone"); job == nil || job.UID != first.UID || !strings.Contains(s.events(), "RemovalFailed") {
+		t.Fatal("it is tried again without a pause, or nobody is told")
+	}
+	s.later(removalPause + time.Second)
+	s.look("gone")
+	if job := s.remover("gone"); job == nil || job.UID == first.UID {
+		t.Fatal("it is not tried again, or the object went although its data could not be removed")
+	}
+	s.end(s.remover("gone"), batchv1.JobComplete)
 	if s.look("gone") != nil {
 		t.Error("the object stays although its data are gone")
+	}
+}
+
+// TestABackupIsLetGoWhenNobodyCanRemoveItsData, and nobody removes what a status only claims to be the backup's.
+func TestABackupIsLetGoWhenNobodyCanRemoveItsData(t *testing.T) {
+	for name, lose := range map[string]func(*shelf){
+		"the cluster is gone": (*shelf).dropCluster,
+		"another cluster has its name": func(s *shelf) {
+			s.dropCluster()
+			s.cluster.ResourceVersion, s.cluster.UID = "", ""
+			must(s.t, kube.Create(s.t.Context(), s.cluster))
+		},
+		"the namespace goes": func(s *shelf) {
+			must(s.t, kube.Delete(s.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}))
+		},
+		"backups are elsewhere by now": func(s *shelf) {
+			s.cluster.Spec.Backup.Destination.S3.Bucket = "another"
+			must(s.t, kube.Update(s.t.Context(), s.cluster))
+		},
+		"it says another bucket": func(s *shelf) {
+			s.report("gone", func(st *v1alpha1.MySQLBackupStatus) { st.Destination.S3.Bucket = "another" })
+		},
+		"it says the folder of another cluster": func(s *shelf) {
+			s.report("gone", func(st *v1alpha1.MySQLBackupStatus) { st.Path = "shop/wares/uid/backups/20261121T033000Z-gone" })
+		},
+		"it says the folder of another backup": func(s *shelf) {
+			s.report("gone", func(st *v1alpha1.MySQLBackupStatus) { st.Path = s.folder("other") })
+		},
+		"it says the folder of a backup whose name ends alike": func(s *shelf) {
+			s.report("gone", func(st *v1alpha1.MySQLBackupStatus) { st.Path = s.folder("all-gone") })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newShelf(t)
+			b := s.completed("gone", v1alpha1.BackupDeletionDelete)
+			lose(s)
+			must(t, client.IgnoreNotFound(kube.Delete(t.Context(), b)))
+			if s.look("gone") != nil {
+				t.Error("it stays for ever")
+			}
+			if s.job(jobName(b, removing)) != nil {
+				t.Error("a pod removes something")
+			}
+			if said := s.events(); !strings.Contains(said, "BackupDataLeft") || !strings.Contains(said, "s3://my-backups/x") {
+				t.Errorf("nobody is told what is left: %s", said)
+			}
+		})
+	}
+	s := newShelf(t) // a snapshot of an older cluster is no business of the one that has its name now
+	s.put("old", func(b *v1alpha1.MySQLBackup) {
+		b.Spec.Method, b.Spec.DeletionPolicy = v1alpha1.BackupMethodSnapshot, v1alpha1.BackupDeletionDelete
+	})
+	s.look("old")
+	s.report("old", func(st *v1alpha1.MySQLBackupStatus) {
+		st.Phase, st.ClusterUID, st.SnapshotID, st.Location = v1alpha1.BackupCompleted, "another", "snap-1", "ebs://snap-1"
+	})
+	must(t, kube.Delete(t.Context(), s.get("old")))
+	if s.look("old") != nil || !strings.Contains(s.events(), "ebs://snap-1 is left") {
+		t.Error("it stays for ever, or nobody is told what is left")
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -95,7 +96,7 @@ func (r *MySQLClusterReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Owns(&corev1.ServiceAccount{}, builder.WithPredicates(deletions)).
 		Owns(&rbacv1.Role{}).
 		Owns(&rbacv1.RoleBinding{}).
-		Watches(&v1alpha1.MySQLBackup{}, handler.EnqueueRequestsFromMapFunc(clusterOfBackup)).
+		Watches(&v1alpha1.MySQLBackup{}, handler.EnqueueRequestsFromMapFunc(clusterOfBackup), builder.WithPredicates(backupTurned{})).
 		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.affectedByPolicy)).
 		WatchesRawSource(source.Channel(r.Wake, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: max(r.Config.Workers, 1), ReconciliationTimeout: passTimeout}).
@@ -183,6 +184,18 @@ type finalizerChanged struct{ predicate.Funcs }
 func (finalizerChanged) Update(e event.UpdateEvent) bool {
 	return len(e.ObjectOld.GetFinalizers()) != len(e.ObjectNew.GetFinalizers()) ||
 		e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero()
+}
+
+// backupTurned lets updates of MySQLBackups through that matter to the cluster. Progress, written every few seconds, does
+// not.
+type backupTurned struct{ predicate.Funcs }
+
+// Update implements predicate.Predicate.
+func (backupTurned) Update(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*v1alpha1.MySQLBackup)
+	after, is := e.ObjectNew.(*v1alpha1.MySQLBackup)
+	return !ok || !is || before.Status.Phase != after.Status.Phase || finalizerChanged{}.Update(e) ||
+		!apiequality.Semantic.DeepEqual(before.Status.Verification, after.Status.Verification)
 }
 
 // keyOf is the key under which everything in memory is kept for a cluster.

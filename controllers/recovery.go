@@ -49,6 +49,13 @@ func (r *MySQLClusterReconciler) recover(ctx context.Context, s *scope, a topolo
 		}
 		return &problem{reason: v1alpha1.ReasonRecoveryFailed, after: afterPerson,
 			message: fmt.Sprintf("%s; put that right and delete Job %s to try again", message, name)}
+	case neverRan(&job, r.Clock.Now()):
+		// The next one is as the spec has it by then. There are never two: this one is gone when its pod is.
+		if err := deleteJob(ctx, r.Client, &job, metav1.DeletePropagationForeground); err != nil {
+			return err
+		}
+		r.Events.Eventf(s.cluster, nil, corev1.EventTypeWarning, "RecoveryNotStarted", actionAct,
+			"The pod of Job %s did not run within %s; it is tried again as the spec is by now", name, startPatience)
 	}
 	return nil
 }

@@ -2,8 +2,10 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
@@ -44,11 +47,11 @@ func (r *MySQLClusterReconciler) backups(ctx context.Context, s *scope) ([]v1alp
 	return own, nil
 }
 
-// snapshots works on the backups that are EBS snapshots: it begins one, looks how far it is, and keeps what the schedule
-// wants kept.
-func (r *MySQLClusterReconciler) snapshots(ctx context.Context, s *scope) error {
+// snapshots works on the backups that are EBS snapshots: it begins one, looks how far it is, takes away what failed, and
+// keeps what the schedules want kept. Trouble with one holds no other up.
+func (r *MySQLClusterReconciler) snapshots(ctx context.Context, s *scope) {
 	if s.cloud == nil || !s.observed.CloudReachable {
-		return nil
+		return
 	}
 	for i := range s.backups {
 		b := &s.backups[i]
@@ -59,66 +62,106 @@ func (r *MySQLClusterReconciler) snapshots(ctx context.Context, s *scope) error 
 		switch {
 		case !b.DeletionTimestamp.IsZero():
 			err = r.releaseSnapshot(ctx, s, b)
+		case b.Status.Phase == v1alpha1.BackupFailed:
+			err = r.discardSnapshot(ctx, s, b)
 		case !b.Done():
 			err = r.snapshot(ctx, s, b)
 		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", b.Name, err)
-		}
+		s.tellBackup(b.Name+": ", err)
 	}
-	return r.pruneSnapshots(ctx, s)
+	s.tellBackup("", r.pruneSnapshots(ctx, s))
+}
+
+// purposeOf is the purpose of a backup's snapshot. It is by the UID, because the name may come again; and by this and the
+// cluster's UID a snapshot is found in EC2, never by what a status says, which the backup pods may write.
+func purposeOf(b *v1alpha1.MySQLBackup) string { return backupPurpose + string(b.UID) }
+
+// snapshotOf is the snapshot of a backup as EC2 shows it.
+func (s *scope) snapshotOf(b *v1alpha1.MySQLBackup) (ec2.Snapshot, bool) {
+	i := slices.IndexFunc(s.inventory.Snapshots, func(x ec2.Snapshot) bool { return x.Tags[ec2.TagPurpose] == purposeOf(b) })
+	if i < 0 {
+		return ec2.Snapshot{}, false
+	}
+	return s.inventory.Snapshots[i], true
 }
 
 // snapshot begins the snapshot of a backup, or looks how far it is. The volume is crash-consistent at the call: data and
-// binary log are on the one volume, and MySQL recovers it as after a power cut.
+// binary log are on the one volume, and MySQL recovers it as after a power cut. One backup has one snapshot: whatever
+// becomes of the member and its volume, no second is asked for.
 func (r *MySQLClusterReconciler) snapshot(ctx context.Context, s *scope, b *v1alpha1.MySQLBackup) error {
-	member, volume := b.Status.Member, ""
-	if member == "" {
-		if member, volume = s.snapshotSource(); member == "" {
-			return nil // no member is fit at the moment
-		}
-	} else {
-		volume = s.volumeOf(member)
-	}
-	if volume == "" {
-		return nil // the member is being replaced; its volume will be there again
-	}
-	// By the UID, because the name may come again. It is safe to repeat: the snapshot is found by its tags.
-	snapshot, err := s.cloud.CreateSnapshot(ctx, s.owner(), member, volume, backupPurpose+string(b.UID))
-	if err != nil {
-		return cloudError(err)
-	}
-	now := metav1.NewTime(r.Clock.Now())
-	before := b.DeepCopy()
-	st := &b.Status
-	if m := s.observed.Members[member]; st.StartedAt == nil && m != nil {
-		st.StartedAt, st.Member, st.ClusterUID, st.Version = &now, member, s.uid(), m.SQL.Version
-		// What the member had executed just before: the volume holds at least that.
-		if text := m.SQL.Executed.String(); len(text) <= statusGTIDs {
-			st.GTIDSet = text
-		}
-	}
-	st.Phase, st.SnapshotID, st.Location = v1alpha1.BackupRunning, snapshot.ID, "ebs://"+snapshot.ID
-	st.Message = strings.TrimSpace("EC2 copies the volume " + snapshot.Progress)
-	switch snapshot.State {
-	case ec2.SnapshotCompleted:
-		st.Phase, st.Message, st.CompletedAt = v1alpha1.BackupCompleted, "", &now
-		st.Duration = now.Sub(st.StartedAt.Time).Round(time.Second).String()
-		st.DataBytes = int64(s.cluster.StorageGiB()) << 30
-	case ec2.SnapshotError:
-		st.Phase, st.Reason, st.Message, st.CompletedAt = v1alpha1.BackupFailed, v1alpha1.BackupReasonSnapshotFailed, "EC2 could not complete snapshot "+snapshot.ID, &now
-	}
-	if err := r.Client.Status().Patch(ctx, b, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("write status: %w", err)
-	}
 	if !b.Done() && s.plan.RequeueAfter > snapshotLook {
 		s.plan.RequeueAfter = snapshotLook
 	}
-	return nil
+	if taken, ok := s.snapshotOf(b); ok {
+		return r.tellSnapshot(ctx, s, b, taken)
+	}
+	if b.Status.SnapshotID != "" {
+		return nil // EC2 does not show it yet; of one that a person deleted nothing more is heard, and the backup fails
+	}
+	member, volume := s.snapshotSource(b)
+	if volume == "" {
+		return nil // no member is fit at the moment
+	}
+	if err := r.noteSource(ctx, s, b, member); err != nil {
+		return err
+	}
+	taken, err := s.cloud.CreateSnapshot(ctx, s.owner(), member, volume, purposeOf(b))
+	if err != nil {
+		p := cloudError(err)
+		return errors.Join(p, patchBackup(ctx, r.Client, b, func(st *v1alpha1.MySQLBackupStatus) { st.Message = p.message }))
+	}
+	return r.tellSnapshot(ctx, s, b, taken)
 }
 
-// snapshotSource is the member to snapshot: a replica in service that is least behind, or the primary when it is alone.
-func (s *scope) snapshotSource() (member, volume string) {
+// noteSource writes before the call what holds of the snapshot that it makes: its answer may be lost.
+func (r *MySQLClusterReconciler) noteSource(ctx context.Context, s *scope, b *v1alpha1.MySQLBackup, member string) error {
+	if b.Status.Phase == v1alpha1.BackupRunning && b.Status.Member == member {
+		return nil
+	}
+	now, sql := metav1.NewTime(r.Clock.Now()), s.observed.Members[member].SQL
+	return patchBackup(ctx, r.Client, b, func(st *v1alpha1.MySQLBackupStatus) {
+		st.Phase, st.Message = v1alpha1.BackupRunning, "asking EC2 for a snapshot"
+		st.StartedAt, st.Member, st.ClusterUID, st.Version, st.GTIDSet = &now, member, s.uid(), sql.Version, ""
+		// What the member had executed just before: the volume holds at least that.
+		if text := sql.Executed.String(); len(text) <= statusGTIDs {
+			st.GTIDSet = text
+		}
+	})
+}
+
+// tellSnapshot writes how far a snapshot is.
+func (r *MySQLClusterReconciler) tellSnapshot(ctx context.Context, s *scope, b *v1alpha1.MySQLBackup, taken ec2.Snapshot) error {
+	now := metav1.NewTime(r.Clock.Now())
+	return patchBackup(ctx, r.Client, b, func(st *v1alpha1.MySQLBackupStatus) {
+		st.Phase, st.SnapshotID, st.Location = v1alpha1.BackupRunning, taken.ID, "ebs://"+taken.ID
+		st.Message = strings.TrimSpace("EC2 copies the volume " + taken.Progress)
+		if st.StartedAt == nil {
+			st.StartedAt = &now
+		}
+		percent, _ := strconv.ParseInt(strings.TrimSuffix(taken.Progress, "%"), 10, 32) // EC2 says nothing at first
+		if percent = min(max(percent, 0), 100); st.Progress == nil || st.Progress.Percent != int32(percent) {
+			st.Progress = &v1alpha1.BackupProgress{Percent: int32(percent), At: now}
+		}
+		switch taken.State {
+		case ec2.SnapshotCompleted:
+			st.Phase, st.Message, st.Progress, st.CompletedAt = v1alpha1.BackupCompleted, "", nil, &now
+			st.Duration = now.Sub(st.StartedAt.Time).Round(time.Second).String()
+			st.DataBytes = int64(s.cluster.StorageGiB()) << 30
+		case ec2.SnapshotError:
+			st.Phase, st.Reason, st.Progress, st.CompletedAt = v1alpha1.BackupFailed, v1alpha1.BackupReasonSnapshotFailed, nil, &now
+			st.Message = "EC2 could not complete snapshot " + taken.ID
+		}
+	})
+}
+
+// snapshotSource is the member to snapshot: the one that was chosen before, as long as it holds what was noted of it; else
+// a replica in service that is least behind, or the primary when it is alone.
+func (s *scope) snapshotSource(b *v1alpha1.MySQLBackup) (member, volume string) {
+	if m := s.observed.Members[b.Status.Member]; m != nil && m.SQL.Access == topology.AccessVerified {
+		if noted, err := gtid.Parse(b.Status.GTIDSet); err == nil && m.SQL.Executed.Contains(noted) {
+			return b.Status.Member, s.volumeOf(b.Status.Member)
+		}
+	}
 	lag := time.Duration(-1)
 	primary := ""
 	for _, v := range s.plan.Members {
@@ -152,13 +195,26 @@ func (s *scope) volumeOf(member string) string {
 	return ""
 }
 
+// discardSnapshot deletes what is left of a snapshot that failed or was given up. One that EC2 has completed all the same
+// stays: what a status says must not cost anybody a whole one.
+func (r *MySQLClusterReconciler) discardSnapshot(ctx context.Context, s *scope, b *v1alpha1.MySQLBackup) error {
+	taken, ok := s.snapshotOf(b)
+	if !ok || taken.State == ec2.SnapshotCompleted {
+		return nil
+	}
+	if err := s.cloud.DeleteSnapshot(ctx, taken.ID); err != nil {
+		return cloudError(err)
+	}
+	return nil
+}
+
 // releaseSnapshot deletes the snapshot of a MySQLBackup that is deleted with its data.
 func (r *MySQLClusterReconciler) releaseSnapshot(ctx context.Context, s *scope, b *v1alpha1.MySQLBackup) error {
 	if !controllerutil.ContainsFinalizer(b, v1alpha1.Finalizer) {
 		return nil
 	}
-	if b.Status.SnapshotID != "" {
-		if err := s.cloud.DeleteSnapshot(ctx, b.Status.SnapshotID); err != nil {
+	if b.Spec.DeletionPolicy == v1alpha1.BackupDeletionDelete {
+		if err := s.cloud.DeleteSnapshotsFor(ctx, s.uid(), purposeOf(b)); err != nil {
 			return cloudError(err)
 		}
 	}
@@ -171,11 +227,12 @@ func (r *MySQLClusterReconciler) releaseSnapshot(ctx context.Context, s *scope, 
 }
 
 // pruneSnapshots deletes what the schedules' retention no longer keeps. The newest good backup of the cluster stays, and
-// nothing goes unless a newer one of the same schedule is good.
+// nothing goes unless a newer one of the same schedule is good. What EC2 does not show as completed counts for nothing.
 func (r *MySQLClusterReconciler) pruneSnapshots(ctx context.Context, s *scope) error {
 	if s.cluster.Spec.Backup == nil {
 		return nil
 	}
+	var errs error
 	for _, schedule := range s.cluster.Spec.Backup.Schedules {
 		kept := 0
 		newest := true
@@ -186,25 +243,27 @@ func (r *MySQLClusterReconciler) pruneSnapshots(ctx context.Context, s *scope) e
 			}
 			last := newest
 			newest = false
-			if b.Spec.Method != v1alpha1.BackupMethodSnapshot || b.Spec.Schedule != schedule.Name {
+			taken, ok := s.snapshotOf(b)
+			if !ok || taken.State != ec2.SnapshotCompleted || b.Spec.Method != v1alpha1.BackupMethodSnapshot || b.Spec.Schedule != schedule.Name {
 				continue
 			}
 			kept++
 			surplus := schedule.Retention.Count != nil && kept > int(*schedule.Retention.Count)
-			old := kept > 1 && schedule.Retention.MaxAge != nil && b.Status.CompletedAt != nil &&
-				r.Clock.Since(b.Status.CompletedAt.Time) > schedule.Retention.MaxAge.Duration
-			if last || !surplus && !old {
-				continue
-			}
-			if b.Status.SnapshotID != "" {
-				if err := s.cloud.DeleteSnapshot(ctx, b.Status.SnapshotID); err != nil {
-					return cloudError(err)
-				}
-			}
-			if err := r.Client.Delete(ctx, b); client.IgnoreNotFound(err) != nil {
-				return fmt.Errorf("delete MySQLBackup %s, whose snapshot is gone: %w", b.Name, err)
+			old := kept > 1 && schedule.Retention.MaxAge != nil && r.Clock.Since(taken.StartTime) > schedule.Retention.MaxAge.Duration
+			if !last && (surplus || old) {
+				errs = errors.Join(errs, r.pruneSnapshot(ctx, s, b))
 			}
 		}
+	}
+	return errs
+}
+
+func (r *MySQLClusterReconciler) pruneSnapshot(ctx context.Context, s *scope, b *v1alpha1.MySQLBackup) error {
+	if err := s.cloud.DeleteSnapshotsFor(ctx, s.uid(), purposeOf(b)); err != nil {
+		return cloudError(err)
+	}
+	if err := r.Client.Delete(ctx, b); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete MySQLBackup %s, whose snapshot is gone: %w", b.Name, err)
 	}
 	return nil
 }

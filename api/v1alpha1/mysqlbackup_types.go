@@ -315,6 +315,8 @@ const (
 	BackupReasonNoDestination = "NoDestination"
 	// BackupReasonRunnerLost: the Job ended, or was deleted, before it had reported anything.
 	BackupReasonRunnerLost = "RunnerLost"
+	// BackupReasonNotStarted: its pod did not run, for an image that is not there or no node with room.
+	BackupReasonNotStarted = "NotStarted"
 	// BackupReasonSnapshotFailed: EC2 says that the snapshot failed.
 	BackupReasonSnapshotFailed = "SnapshotFailed"
 	// BackupReasonTooOld: the newest backup shows what was longer ago than spec.backup.verification.maxAge.

@@ -340,6 +340,41 @@ func TestOnlyOurOwnSnapshotsAreDeleted(t *testing.T) {
 	}
 }
 
+// TestSnapshotsAreDeletedByWhatTheyWereTakenFor: of this cluster and this purpose, of whichever volume, and no others.
+func TestSnapshotsAreDeletedByWhatTheyWereTakenFor(t *testing.T) {
+	l := newLab(t)
+	ctx := t.Context()
+	other := l.owner
+	other.ClusterUID = "7d1c3e4f-0123-4567-89ab-0123456789ab"
+	take := func(owner Ownership, member, purpose string) string {
+		s, err := l.cloud.CreateSnapshot(ctx, owner, member, l.available(member).ID, purpose)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.ID
+	}
+	take(l.owner, "orders-0", "backup-1")
+	take(l.owner, "orders-1", "backup-1")
+	kept := []string{take(l.owner, "orders-0", "backup-2"), take(other, "orders-0", "backup-1")}
+	for _, cloud := range []*Cloud{l.cloud, l.newCloud()} {
+		if err := cloud.DeleteSnapshotsFor(ctx, l.owner.ClusterUID, "backup-1"); err != nil {
+			t.Error(err)
+		}
+		for _, nobody := range [][2]string{{"", "backup-1"}, {l.owner.ClusterUID, ""}} {
+			if err := cloud.DeleteSnapshotsFor(ctx, nobody[0], nobody[1]); !errors.Is(err, ErrForeign) {
+				t.Errorf("of %q: %v, want ErrForeign", nobody, err)
+			}
+		}
+	}
+	left, err := l.newCloud().snapshotsByID(ctx, kept)
+	if err != nil || len(left) != len(kept) {
+		t.Errorf("of those that were not meant %v are left (%v)", left, err)
+	}
+	if n := l.proxy.Counts()["DeleteSnapshot"]; n != 2 {
+		t.Errorf("%d snapshots were deleted, not 2", n)
+	}
+}
+
 func TestConsole(t *testing.T) {
 	l := newLab(t)
 	i := l.running("orders-0")

@@ -2,6 +2,7 @@ package ec2
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -134,4 +135,26 @@ func (c *Cloud) DeleteSnapshot(ctx context.Context, id string) error {
 	}
 	c.store.do(func() { c.store.snapshots.remove(id) })
 	return nil
+}
+
+// DeleteSnapshotsFor deletes every snapshot of a cluster that was taken for a purpose, whichever volume it is of and
+// whatever became of it. That there is none is a success.
+func (c *Cloud) DeleteSnapshotsFor(ctx context.Context, clusterUID, purpose string) error {
+	what := fmt.Sprintf("delete the snapshots of cluster %q for %q", clusterUID, purpose)
+	if clusterUID == "" || purpose == "" {
+		return wrap(what, ErrForeign)
+	}
+	found, err := c.listSnapshots(ctx, tagFilter(v1alpha1.TagClusterUID, clusterUID), tagFilter(TagPurpose, purpose))
+	if err != nil {
+		return wrap(what, err)
+	}
+	for _, s := range c.store.inventory(clusterUID).Snapshots { // it knows those that EC2 does not show yet
+		if s.Tags[TagPurpose] == purpose {
+			found[s.ID] = s
+		}
+	}
+	for id := range found {
+		err = errors.Join(err, c.DeleteSnapshot(ctx, id))
+	}
+	return err
 }

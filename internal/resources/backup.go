@@ -34,6 +34,9 @@ const (
 	history          int32 = 3
 	// retries is how often a pod is replaced that was lost. A task that failed for good is not tried again.
 	retries int32 = 2
+	// recoveryRetries is that of a recovery, which nobody but a person begins again. The pause between two grows from ten
+	// seconds to six minutes: together three quarters of an hour.
+	recoveryRetries int32 = 12
 	// keepJob, in seconds, is how long the Job of a backup is kept that a person asked for.
 	keepJob int32 = 24 * 3600
 	// grace, in seconds, is how long a pod may take to take back what it had begun.
@@ -195,7 +198,7 @@ func RecoveryJob(c *v1alpha1.MySQLCluster, t task.Task, images Images) (*batchv1
 	return batchv1ac.Job(name, c.Namespace).
 		WithLabels(Labels(c, ComponentRecovery)).
 		WithOwnerReferences(owner(c)).
-		WithSpec(spec), nil
+		WithSpec(spec.WithBackoffLimit(recoveryRetries)), nil
 }
 
 // RecoveryReport is where that Job reports. What the pod wrote into it is the pod's.
@@ -246,7 +249,7 @@ func jobSpec(c *v1alpha1.MySQLCluster, t task.Task, images Images, command strin
 		WithVolumes(
 			corev1ac.Volume().WithName(toolsVolume).WithEmptyDir(corev1ac.EmptyDirVolumeSource().WithSizeLimit(resource.MustParse("256Mi"))),
 			corev1ac.Volume().WithName(tmpVolume).WithEmptyDir(corev1ac.EmptyDirVolumeSource().WithSizeLimit(resource.MustParse("256Mi"))))
-	if command != "verify" { // which talks to no member
+	if command != "verify" && command != "remove-backup" { // which talk to no member
 		pod.Containers[0].WithVolumeMounts(corev1ac.VolumeMount().WithName(tlsVolume).WithMountPath(task.TLSDir).WithReadOnly(true))
 		pod.WithVolumes(corev1ac.Volume().WithName(tlsVolume).WithSecret(corev1ac.SecretVolumeSource().WithSecretName(tls).WithDefaultMode(0o440)))
 	}

@@ -146,7 +146,7 @@ func TestNoPodHasMoreThanItNeeds(t *testing.T) {
 			switch name {
 			case "restore":
 				want = "orders-operator-tls s3-keys"
-			case "verify":
+			case "verify", "remove-backup":
 				want = "s3-keys"
 			}
 			if got := strings.Join(secrets, " "); got != want {

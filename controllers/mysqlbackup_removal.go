@@ -1,0 +1,193 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/backup"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/pod"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
+)
+
+// removalPause is the pause before a removal that failed is tried again: what refused it is for a person to mend.
+const removalPause = 10 * time.Minute
+
+// tidy removes what a pod that was lost may have left in the store, and the objects of backups whose data are gone.
+func (r *MySQLBackupReconciler) tidy(ctx context.Context, b *v1alpha1.MySQLBackup) (ctrl.Result, error) {
+	var result ctrl.Result
+	if b.Status.Phase == v1alpha1.BackupFailed && b.Spec.Method == v1alpha1.BackupMethodDump && b.Status.Path != "" &&
+		(b.Status.Reason == v1alpha1.BackupReasonRunnerLost || b.Status.Reason == v1alpha1.BackupReasonStalled) {
+		again, left, err := r.remove(ctx, b)
+		if err != nil {
+			return ctrl.Result{}, err
+		}
+		result.RequeueAfter = again
+		if again == 0 && left == "" {
+			// It says that nothing is there any more, and so that this is done.
+			if err := r.patch(ctx, b, func(s *v1alpha1.MySQLBackupStatus) { s.Path, s.Location = "", "" }); err != nil {
+				return ctrl.Result{}, err
+			}
+		}
+	}
+	for _, name := range b.Status.Pruned {
+		var old v1alpha1.MySQLBackup
+		err := r.Client.Get(ctx, client.ObjectKey{Namespace: b.Namespace, Name: name}, &old)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return ctrl.Result{}, fmt.Errorf("read MySQLBackup %s: %w", name, err)
+		}
+		// Only what the same schedule of the same cluster made, whatever a status says.
+		if old.Spec.ClusterName != b.Spec.ClusterName || old.Spec.Schedule != b.Spec.Schedule || b.Spec.Schedule == "" || old.Name == b.Name {
+			continue
+		}
+		if err := r.Client.Delete(ctx, &old); client.IgnoreNotFound(err) != nil {
+			return ctrl.Result{}, fmt.Errorf("delete MySQLBackup %s, whose data are gone: %w", name, err)
+		}
+	}
+	return result, nil
+}
+
+// finalizerWrong says whether the finalizer is not as the deletion policy wants it.
+func (r *MySQLBackupReconciler) finalizerWrong(b *v1alpha1.MySQLBackup) bool {
+	return controllerutil.ContainsFinalizer(b, v1alpha1.Finalizer) != (b.Spec.DeletionPolicy == v1alpha1.BackupDeletionDelete)
+}
+
+func (r *MySQLBackupReconciler) setFinalizer(ctx context.Context, b *v1alpha1.MySQLBackup) error {
+	before := b.DeepCopy()
+	if b.Spec.DeletionPolicy == v1alpha1.BackupDeletionDelete {
+		controllerutil.AddFinalizer(b, v1alpha1.Finalizer)
+	} else {
+		controllerutil.RemoveFinalizer(b, v1alpha1.Finalizer)
+	}
+	if err := r.Client.Patch(ctx, b, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("set the finalizer: %w", err)
+	}
+	return nil
+}
+
+// release deletes the data of a deleted MySQLBackup, where its policy says so, and then lets it go. It also goes when
+// nobody is left who could delete them.
+func (r *MySQLBackupReconciler) release(ctx context.Context, b *v1alpha1.MySQLBackup) (ctrl.Result, error) {
+	if !controllerutil.ContainsFinalizer(b, v1alpha1.Finalizer) {
+		return ctrl.Result{}, nil
+	}
+	if b.Spec.DeletionPolicy == v1alpha1.BackupDeletionDelete {
+		again, left, err := r.removeData(ctx, b)
+		if err != nil || again > 0 {
+			return ctrl.Result{RequeueAfter: again}, err
+		}
+		if left != "" && b.Status.Location != "" {
+			r.Events.Eventf(b, nil, corev1.EventTypeWarning, "BackupDataLeft", actionAct, "%s is left: %s", b.Status.Location, left)
+			ctrl.LoggerFrom(ctx).Info("the data of a deleted backup are left", "location", b.Status.Location, "why", left)
+		}
+	}
+	before := b.DeepCopy()
+	controllerutil.RemoveFinalizer(b, v1alpha1.Finalizer)
+	if err := r.Client.Patch(ctx, b, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
+		return ctrl.Result{}, fmt.Errorf("remove the finalizer: %w", err)
+	}
+	return ctrl.Result{}, nil
+}
+
+// removeData removes what a backup consists of: see remove.
+func (r *MySQLBackupReconciler) removeData(ctx context.Context, b *v1alpha1.MySQLBackup) (again time.Duration, left string, err error) {
+	if b.Spec.Method != v1alpha1.BackupMethodSnapshot {
+		return r.remove(ctx, b)
+	}
+	cluster, err := r.cluster(ctx, b)
+	switch {
+	case err != nil:
+		return 0, "", err
+	case cluster == nil:
+		return 0, "the cluster is gone, and with it the way to its AWS account", nil
+	}
+	return superviseEvery, "", nil // the cluster's reconciler deletes it and lets the object go
+}
+
+// remove runs a Job that removes a backup's folder. It returns when to look again, 0 when that is over; left says why
+// data stay where they are.
+func (r *MySQLBackupReconciler) remove(ctx context.Context, b *v1alpha1.MySQLBackup) (again time.Duration, left string, err error) {
+	if b.Status.Path == "" {
+		return 0, "", nil
+	}
+	// Whoever still writes there must have ended.
+	runner, err := r.job(ctx, b, runnerOf(b))
+	if err != nil {
+		return 0, "", err
+	}
+	if runner != nil && jobEnded(runner) == "" {
+		return superviseEvery, "", r.endJob(ctx, runner)
+	}
+	cluster, err := r.cluster(ctx, b)
+	if err != nil {
+		return 0, "", err
+	}
+	t, left := removalTask(b, cluster)
+	if left != "" {
+		return 0, left, nil
+	}
+	name := jobName(b, removing)
+	job, err := r.job(ctx, b, name)
+	switch {
+	case err != nil:
+		return 0, "", err
+	case job == nil:
+		err := r.makeJob(ctx, b, cluster, name, pod.CommandRemove, t)
+		if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+			return 0, "the namespace is being deleted, so that no pod can delete it", nil
+		}
+		return superviseEvery, "", err
+	case jobSucceeded(job):
+		return 0, "", nil
+	case ending(job) == nil:
+		return superviseEvery, "", nil
+	}
+	r.Events.Eventf(b, nil, corev1.EventTypeWarning, "RemovalFailed", actionAct, "%s could not be removed; it is tried again after %s: %s", b.Status.Location, removalPause, jobEnded(job))
+	if rest := removalPause - r.Clock.Since(ending(job).LastTransitionTime.Time); rest > 0 {
+		return rest, "", nil
+	}
+	return superviseEvery, "", deleteJob(ctx, r.Client, job, metav1.DeletePropagationBackground)
+}
+
+// removalTask tells a pod which folder to remove, or says why none can. It goes by the cluster's spec: a status may be
+// written by every backup pod of the namespace, and leads to nothing but a folder of this backup's own name, in the
+// folder of its own cluster, at the cluster's destination.
+func removalTask(b *v1alpha1.MySQLBackup, cluster *v1alpha1.MySQLCluster) (t task.Task, left string) {
+	if cluster == nil {
+		return t, "the cluster is gone, and with it who may delete there"
+	}
+	t = backupTask(cluster)
+	t.Members, t.Path = nil, b.Status.Path
+	place := backup.Place{Root: backup.RootOf(cluster.Namespace, cluster.Name, string(cluster.UID))}
+	folder, found := strings.CutPrefix(b.Status.Path, place.Folder(""))
+	switch {
+	case t.Destination == nil || b.Status.Destination == nil || placeOf(t.Destination) != placeOf(b.Status.Destination):
+		return t, "it is not at the cluster's spec.backup.destination"
+	case !found || strings.Contains(folder, "/") || !strings.HasSuffix(folder, "-"+b.Name) || len(folder) != len(backup.FolderOf(time.Time{}, b.Name)):
+		return t, "its status.path is not where this backup's data would be"
+	}
+	return t, ""
+}
+
+// placeOf is where a destination is, whoever writes there.
+func placeOf(d *v1alpha1.BackupDestination) string {
+	if d.PersistentVolumeClaim != nil {
+		return "pvc://" + d.PersistentVolumeClaim.ClaimName
+	}
+	if d.S3 == nil {
+		return ""
+	}
+	return d.S3.Endpoint + "|" + d.S3.Bucket + "|" + d.S3.Prefix
+}

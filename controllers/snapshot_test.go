@@ -1,0 +1,283 @@
+package controllers
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto/proxy"
+)
+
+const executed = "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-%d"
+
+// gallery is a cluster with volumes in EC2 and members that answer, as the tests say they do.
+type gallery struct {
+	*world
+	o       *operator
+	volumes map[string]string // by member
+	count   int               // transactions that the members have executed
+}
+
+func newGallery(t *testing.T) *gallery {
+	t.Helper()
+	g := &gallery{world: newWorld(t, backedUp), volumes: map[string]string{}, count: 5}
+	g.o = g.newOperator(nil)
+	g.o.Images = &Images{Own: "operator:1", Client: DefaultClientImage}
+	g.drive(g.o, patience, g.phaseIs(v1alpha1.PhaseEC2Ready))
+	c, _ := g.get()
+	for _, m := range c.Status.Members {
+		g.volumes[m.Name] = m.VolumeID
+	}
+	return g
+}
+
+// take makes a MySQLBackup that is a snapshot.
+func (g *gallery) take(name, schedule string) *v1alpha1.MySQLBackup {
+	g.t.Helper()
+	b := &v1alpha1.MySQLBackup{ObjectMeta: metav1.ObjectMeta{Namespace: g.cluster.Namespace, Name: name, Finalizers: []string{v1alpha1.Finalizer}},
+		Spec: v1alpha1.MySQLBackupSpec{ClusterName: "orders", Method: v1alpha1.BackupMethodSnapshot, Schedule: schedule, DeletionPolicy: v1alpha1.BackupDeletionDelete}}
+	must(g.t, kube.Create(g.t.Context(), b))
+	return b
+}
+
+// backup reads one.
+func (g *gallery) backup(name string) *v1alpha1.MySQLBackup {
+	g.t.Helper()
+	var b v1alpha1.MySQLBackup
+	if err := kube.Get(g.t.Context(), client.ObjectKey{Namespace: g.cluster.Namespace, Name: name}, &b); err != nil {
+		must(g.t, client.IgnoreNotFound(err))
+		return nil
+	}
+	return &b
+}
+
+func (g *gallery) report(name string, change func(*v1alpha1.MySQLBackupStatus)) {
+	g.t.Helper()
+	b := g.backup(name)
+	change(&b.Status)
+	must(g.t, kube.Status().Update(g.t.Context(), b))
+}
+
+// look has the operator look at the snapshots once. change may change what it sees.
+func (g *gallery) look(change func(*scope)) *scope {
+	g.t.Helper()
+	s := g.seen(g.o)
+	var err error
+	s.backups, err = g.o.backups(g.t.Context(), s)
+	must(g.t, err)
+	s.observed.CloudReachable = true
+	s.observed.Members = map[string]*topology.Member{}
+	for member, volume := range g.volumes {
+		role := v1alpha1.RoleReplica
+		if member == "orders-0" {
+			role = v1alpha1.RolePrimary
+		}
+		s.plan.Members = append(s.plan.Members, topology.View{Name: member, Role: role, InService: true, VolumeID: volume})
+		s.observed.Members[member] = &topology.Member{SQL: topology.SQL{Access: topology.AccessVerified, Version: "9.7.4", Executed: gtid.MustParse(fmt.Sprintf(executed, g.count))}}
+	}
+	if change != nil {
+		change(s)
+	}
+	g.o.snapshots(g.t.Context(), s)
+	return s
+}
+
+// until looks until a backup has a phase.
+func (g *gallery) until(name string, phase v1alpha1.BackupPhase) *v1alpha1.MySQLBackup {
+	g.t.Helper()
+	for deadline := time.Now().Add(patience); ; g.wait(snapshotLook) {
+		g.look(nil)
+		if b := g.backup(name); b.Status.Phase == phase {
+			return b
+		}
+		if time.Now().After(deadline) {
+			g.t.Fatalf("%s does not become %s: %+v", name, phase, g.backup(name).Status)
+		}
+		time.Sleep(motoDelay)
+	}
+}
+
+// shows has EC2 show the snapshots of backups in a state.
+func shows(state, progress string) func(*scope) {
+	return func(s *scope) {
+		for i := range s.inventory.Snapshots {
+			s.inventory.Snapshots[i].State, s.inventory.Snapshots[i].Progress = state, progress
+		}
+	}
+}
+
+// ids are the snapshots of the account.
+func (g *gallery) ids() []string {
+	g.t.Helper()
+	var ids []string
+	for _, s := range g.left().snapshots {
+		ids = append(ids, s.id)
+	}
+	return ids
+}
+
+// TestABackupIsOneSnapshotOfOneVolume, whatever becomes of the member that it was taken of.
+func TestABackupIsOneSnapshotOfOneVolume(t *testing.T) {
+	t.Parallel()
+	g := newGallery(t)
+	g.take("now", "")
+	g.look(nil)
+	b := g.backup("now")
+	if b.Status.Phase != v1alpha1.BackupRunning || b.Status.SnapshotID == "" || b.Status.Member == "" || b.Status.GTIDSet != fmt.Sprintf(executed, 5) {
+		t.Fatalf("status %+v", b.Status)
+	}
+	first, member := b.Status.SnapshotID, b.Status.Member
+	other := "orders-1"
+	if member == other {
+		other = "orders-2"
+	}
+	// Its member gets another volume, is lost, and is another.
+	g.volumes[member], g.count = g.volumes[other], 9
+	g.look(shows(ec2.SnapshotPending, "40%"))
+	delete(g.volumes, member)
+	g.look(shows(ec2.SnapshotPending, "41%"))
+	if b = g.backup("now"); b.Status.SnapshotID != first || b.Status.Member != member || b.Status.Progress == nil || b.Status.Progress.Percent != 41 {
+		t.Errorf("status %+v", b.Status)
+	}
+	at := b.Status.Progress.At
+	g.wait(time.Minute)
+	g.look(shows(ec2.SnapshotPending, "41%"))
+	if now := g.backup("now").Status.Progress.At; !now.Equal(&at) {
+		t.Error("what does not move makes progress")
+	}
+	g.look(func(s *scope) { s.inventory.Snapshots = nil }) // EC2 does not show it for a moment
+	b = g.until("now", v1alpha1.BackupCompleted)
+	if b.Status.SnapshotID != first || b.Status.GTIDSet != fmt.Sprintf(executed, 5) || len(g.ids()) != 1 {
+		t.Errorf("status %+v; snapshots %v", b.Status, g.ids())
+	}
+}
+
+// TestWhatASnapshotHoldsIsNotedBeforeTheCall: its answer may be lost, and what is executed meanwhile is not in it.
+func TestWhatASnapshotHoldsIsNotedBeforeTheCall(t *testing.T) {
+	t.Parallel()
+	g := newGallery(t)
+	rule, err := g.proxy.Add(proxy.LoseAnswers(1, "CreateSnapshot"))
+	must(t, err)
+	g.take("now", "")
+	g.look(nil)
+	b := g.backup("now")
+	if b.Status.Phase != v1alpha1.BackupRunning || b.Status.Member == "" || b.Status.StartedAt == nil || b.Status.GTIDSet != fmt.Sprintf(executed, 5) || b.Status.SnapshotID != "" {
+		t.Errorf("status %+v", b.Status)
+	}
+	g.proxy.Remove(rule)
+	g.count = 9
+	b = g.until("now", v1alpha1.BackupCompleted)
+	if b.Status.GTIDSet != fmt.Sprintf(executed, 5) || len(g.ids()) != 1 || b.Status.SnapshotID != g.ids()[0] {
+		t.Errorf("status %+v; snapshots %v", b.Status, g.ids())
+	}
+}
+
+// TestASnapshotThatFailed fails its backup and is deleted. No other is made.
+func TestASnapshotThatFailed(t *testing.T) {
+	t.Parallel()
+	g := newGallery(t)
+	g.take("now", "")
+	g.look(nil)
+	g.look(shows(ec2.SnapshotError, ""))
+	b := g.backup("now")
+	wantFailed(t, b, v1alpha1.BackupReasonSnapshotFailed)
+	g.look(shows(ec2.SnapshotError, ""))
+	for range 3 {
+		g.look(nil)
+	}
+	if left := g.ids(); len(left) > 0 || g.backup("now").Status.Phase != v1alpha1.BackupFailed {
+		t.Errorf("left are %v", left)
+	}
+	// A status alone costs nobody a whole snapshot.
+	g.take("good", "")
+	g.until("good", v1alpha1.BackupCompleted)
+	g.report("good", func(s *v1alpha1.MySQLBackupStatus) { s.Phase = v1alpha1.BackupFailed })
+	g.look(nil)
+	if left := g.ids(); len(left) != 1 {
+		t.Errorf("left are %v", left)
+	}
+}
+
+// TestOnlyABackupsOwnSnapshotIsDeletedWithIt, whatever its status names: another backup's, one that was taken for another
+// purpose, another cluster's.
+func TestOnlyABackupsOwnSnapshotIsDeletedWithIt(t *testing.T) {
+	t.Parallel()
+	g := newGallery(t)
+	b := g.take("mine", "")
+	g.take("other", "")
+	g.until("mine", v1alpha1.BackupCompleted)
+	other := g.until("other", v1alpha1.BackupCompleted).Status.SnapshotID
+	volume := g.volumes["orders-0"]
+	kept := []string{
+		other,
+		g.snapshot(volume, map[string]string{v1alpha1.TagClusterUID: string(g.cluster.UID), ec2.TagPurpose: "errant-1a2b", v1alpha1.TagMember: "orders-0"}),
+		g.snapshot(volume, map[string]string{v1alpha1.TagClusterUID: "another", ec2.TagPurpose: purposeOf(b), v1alpha1.TagMember: "orders-0"}),
+	}
+	for _, id := range kept {
+		g.report("mine", func(s *v1alpha1.MySQLBackupStatus) { s.SnapshotID = id })
+		g.look(nil)
+	}
+	must(t, kube.Delete(t.Context(), g.backup("mine")))
+	g.look(nil)
+	if g.backup("mine") != nil {
+		t.Error("it stays")
+	}
+	for _, id := range kept {
+		if !g.snapshotExists(id) {
+			t.Errorf("%s was deleted", id)
+		}
+	}
+	if left := g.ids(); len(left) != len(kept) {
+		t.Errorf("left are %v, want %v", left, kept)
+	}
+}
+
+// TestTroubleWithOneSnapshotHoldsNoOtherUp, nor the retention.
+func TestTroubleWithOneSnapshotHoldsNoOtherUp(t *testing.T) {
+	t.Parallel()
+	g := newGallery(t)
+	for n := range 3 {
+		g.take(fmt.Sprintf("h%d", n), "hourly")
+		g.until(fmt.Sprintf("h%d", n), v1alpha1.BackupCompleted)
+		time.Sleep(1100 * time.Millisecond) // creation times have seconds
+	}
+	if g.look(nil); g.backup("h0") != nil && g.backup("h0").DeletionTimestamp.IsZero() {
+		t.Error("the retention keeps too much")
+	}
+	g.report("h1", func(s *v1alpha1.MySQLBackupStatus) { s.CompletedAt = ptr.To(metav1.NewTime(time.Unix(0, 0))) })
+	g.take("a", "")
+	g.take("b", "")
+	// EC2 takes no new one: two failures, each told with the name of its backup, and the finished ones still go.
+	rule, err := g.proxy.Add(proxy.Rule{Kind: proxy.Fail, Code: "UnauthorizedOperation", Status: http.StatusForbidden, Actions: []string{"CreateSnapshot"}})
+	must(t, err)
+	must(t, kube.Delete(t.Context(), g.backup("h2")))
+	said := ""
+	for _, p := range g.look(nil).outcome {
+		said += p.message + "\n"
+	}
+	if !strings.Contains(said, "backup: a: ") || !strings.Contains(said, "backup: b: ") {
+		t.Errorf("told is %s", said)
+	}
+	if b := g.backup("a"); !strings.Contains(b.Status.Message, "UnauthorizedOperation") {
+		t.Errorf("its status says %q", b.Status.Message)
+	}
+	if g.backup("h2") != nil {
+		t.Error("h2 is held up")
+	}
+	if g.backup("h1") == nil {
+		t.Error("h1 went by what its status says of its age")
+	}
+	g.proxy.Remove(rule)
+	g.until("a", v1alpha1.BackupCompleted)
+	g.until("b", v1alpha1.BackupCompleted)
+}

@@ -1,9 +1,11 @@
 package controllers
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,9 +34,25 @@ func TestBackupsWithServers(t *testing.T) {
 	t.Run("schedules and snapshots", func(t *testing.T) {
 		t.Parallel()
 		w := &shop{newSQLWorld(t, farm, backedUp), nil}
-		w.o = w.newSQLOperator(&operator{}, nil)
+		var accepts, asked atomic.Bool
+		w.o = w.newSQLOperator(&operator{}, func(op, phase string) error {
+			if strings.HasPrefix(op, "backup/") && phase == "before" && !accepts.Load() {
+				asked.Store(true)
+				return errors.New("as the test wants it")
+			}
+			return nil
+		})
 		w.o.Images = &Images{Own: "operator:1", Client: DefaultClientImage}
+		// A primary that makes no account at the moment holds no schedule up.
 		w.drive(w.o, sqlPatience, w.phaseIs(v1alpha1.PhaseReady))
+		w.drive(w.o, sqlPatience, asked.Load)
+		if !w.read("orders-daily", &batchv1.CronJob{}) || !w.read(resources.VerifyName("orders"), &batchv1.CronJob{}) {
+			t.Error("there are no CronJobs")
+		}
+		accepts.Store(true)
+		w.drive(w.o, sqlPatience, func() bool {
+			return w.o.memory.of(client.ObjectKeyFromObject(w.cluster), keyOf(w.cluster.UID)).backupAccount != ""
+		})
 		w.whatBackupsNeed()
 		w.health()
 		w.snapshots()
@@ -111,7 +129,10 @@ func (w *shop) report(name string, change func(*v1alpha1.MySQLBackupStatus)) {
 func (w *shop) whatBackupsNeed() {
 	t := w.t
 	var cron batchv1.CronJob
-	if !w.read("orders-daily", &cron) || cron.Spec.Schedule != "30 3 * * *" || *cron.Spec.TimeZone != "Africa/Nairobi" || *cron.Spec.Suspend {
+	if !w.read("orders-daily", &cron) {
+		t.Fatal("there is no CronJob")
+	}
+	if cron.Spec.Schedule != "30 3 * * *" || *cron.Spec.TimeZone != "Africa/Nairobi" || *cron.Spec.Suspend {
 		t.Errorf("CronJob %+v", cron.Spec)
 	}
 	told, err := task.Decode(cron.Spec.JobTemplate.Spec.Template.Spec.Containers[0].Env[0].Value)

@@ -1,0 +1,136 @@
+package controllers
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+)
+
+// TestARecoveryWhosePodNeverRan is made anew, as the spec is by then, and never twice at a time.
+func TestARecoveryWhosePodNeverRan(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, recovers)
+	o := w.newOperator(nil)
+	o.Images = &Images{Own: "operator:1", Client: DefaultClientImage}
+	_, _, name := resources.BackupNames("orders")
+	read := func() *batchv1.Job {
+		t.Helper()
+		var job batchv1.Job
+		must(t, kube.Get(t.Context(), client.ObjectKey{Namespace: w.cluster.Namespace, Name: name}, &job))
+		return &job
+	}
+	goOn := func() {
+		t.Helper()
+		must(t, o.recover(t.Context(), w.seen(o), topology.Recover{Member: "orders-0"}))
+	}
+	goOn()
+	first := read()
+	goOn()
+	if again := read(); again.UID != first.UID || !again.DeletionTimestamp.IsZero() {
+		t.Fatal("it was not given the time to begin")
+	}
+	w.wait(startPatience + time.Minute)
+	running := first.DeepCopy()
+	running.Status.Active, running.Status.Ready = 1, ptr.To(int32(1))
+	must(t, kube.Status().Update(t.Context(), running))
+	goOn()
+	if running = read(); !running.DeletionTimestamp.IsZero() {
+		t.Fatal("a Job whose pod runs was deleted")
+	}
+	running.Status.Ready = ptr.To(int32(0))
+	must(t, kube.Status().Update(t.Context(), running))
+	must(t, kube.Patch(t.Context(), w.cluster.DeepCopy(), client.RawPatch(client.Merge.Type(), []byte(`{"spec":{"backup":{"image":"mended:1"}}}`))))
+	goOn()
+	goOn()
+	if stuck := read(); stuck.UID != first.UID {
+		t.Fatal("there were two at a time")
+	}
+	collect(t, read())
+	goOn()
+	if second := read(); second.UID == first.UID || second.Spec.Template.Spec.Containers[0].Image != "mended:1" {
+		t.Errorf("the next one is %s with %s", second.UID, second.Spec.Template.Spec.Containers[0].Image)
+	}
+	said := ""
+	for all := o.Events.(*events.FakeRecorder).Events; len(all) > 0; {
+		said += <-all + "\n"
+	}
+	if strings.Count(said, "RecoveryNotStarted") != 1 {
+		t.Errorf("told is %s", said)
+	}
+}
+
+// TestARestoringPodReadsWhereTheBackupIs: with IRSA it is given the role of that place until it is done, and then the one
+// of the cluster's own backups.
+func TestARestoringPodReadsWhereTheBackupIs(t *testing.T) {
+	t.Parallel()
+	const from, own = "arn:aws:iam::111122223333:role/from", "arn:aws:iam::111122223333:role/own"
+	at := func(role string) *v1alpha1.BackupDestination {
+		return &v1alpha1.BackupDestination{S3: &v1alpha1.S3Destination{Bucket: "my-backups", RoleARN: role}}
+	}
+	for name, recovery := range map[string]*v1alpha1.RecoverySpec{
+		"by name":  {BackupName: "b"},
+		"by place": {ObjectStore: &v1alpha1.ObjectStoreSource{Destination: *at(from), Path: "shop/wares/7d1c3e4f"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, func(c *v1alpha1.MySQLCluster) {
+				c.Spec.Bootstrap = &v1alpha1.BootstrapSpec{Recovery: recovery}
+				c.Spec.Backup = &v1alpha1.BackupSpec{Destination: at(own)}
+			})
+			o := w.newOperator(nil)
+			b := &v1alpha1.MySQLBackup{ObjectMeta: metav1.ObjectMeta{Namespace: w.cluster.Namespace, Name: "b"}, Spec: v1alpha1.MySQLBackupSpec{ClusterName: "wares"}}
+			must(t, kube.Create(t.Context(), b))
+			b.Status = v1alpha1.MySQLBackupStatus{Phase: v1alpha1.BackupCompleted, Path: "shop/wares/7d1c3e4f/backups/x-b", Destination: at(from)}
+			must(t, kube.Status().Update(t.Context(), b))
+			role := func(s *scope) string {
+				t.Helper()
+				must(t, o.ensurePodIdentity(t.Context(), s))
+				account, _, _ := resources.BackupNames("orders")
+				var sa corev1.ServiceAccount
+				must(t, kube.Get(t.Context(), client.ObjectKey{Namespace: w.cluster.Namespace, Name: account}, &sa))
+				return sa.Annotations["eks.amazonaws.com/role-arn"]
+			}
+			s := w.seen(o)
+			if got := role(s); got != from {
+				t.Errorf("while it is restored: %s", got)
+			}
+			s.records.Recovered = true
+			if got := role(s); got != own {
+				t.Errorf("when it is restored: %s", got)
+			}
+			s.cluster.Spec.Backup = nil
+			if got := role(s); got != "" {
+				t.Errorf("when there is nothing left to reach: %s", got)
+			}
+		})
+	}
+}
+
+// TestTheOwnImageIsReadOnce: it stays the same as long as the process lives.
+func TestTheOwnImageIsReadOnce(t *testing.T) {
+	t.Parallel()
+	s := newShelf(t)
+	images := &Images{Reader: kube, PodNamespace: s.namespace, PodName: "operator-0"}
+	if image, err := images.Operator(t.Context()); err == nil {
+		t.Fatalf("%s is the image of no pod", image)
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "operator-0"},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "proxy", Image: "proxy:1"}, {Name: "manager", Image: "operator:2"}}}}
+	must(t, kube.Create(t.Context(), pod))
+	for range 2 {
+		if image, err := images.Operator(t.Context()); err != nil || image != "operator:2" {
+			t.Errorf("%s, %v", image, err)
+		}
+		must(t, client.IgnoreNotFound(kube.Delete(t.Context(), pod, client.GracePeriodSeconds(0))))
+	}
+}

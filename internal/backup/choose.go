@@ -25,8 +25,8 @@ type candidate struct {
 }
 
 // Choose returns the member to back up: the replica that is least behind, whose dump costs no client anything, or the
-// primary when no replica follows it. not are the names of members that were tried in vain; they come last.
-func Choose(ctx context.Context, members []Member, not ...string) (Member, error) {
+// primary when no replica follows it within maxLag. not are the names of members that were tried in vain; they come last.
+func Choose(ctx context.Context, members []Member, maxLag time.Duration, not ...string) (Member, error) {
 	var mu sync.Mutex
 	var group sync.WaitGroup
 	var replicas, primaries []candidate
@@ -41,6 +41,8 @@ func Choose(ctx context.Context, members []Member, not ...string) (Member, error
 				problems = append(problems, m.Name+": "+err.Error())
 			case state.Writable:
 				primaries = append(primaries, candidate{m, state})
+			case state.Following && state.LagKnown && state.Lag > maxLag:
+				problems = append(problems, fmt.Sprintf("%s: it is %s behind", m.Name, state.Lag.Round(time.Second)))
 			case state.Following && state.LagKnown:
 				replicas = append(replicas, candidate{m, state})
 			default:

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -33,14 +32,8 @@ var (
 const (
 	// frozenAtMost is how long a server's commits are held up until mysqldump has its view: milliseconds as a rule.
 	frozenAtMost = 20 * time.Second
-	// sampleBytes is how much data is read a second time to compare it with, by InnoDB's estimate.
-	sampleBytes = 256 << 20
-	// sampleTime bounds reading it.
-	sampleTime = 10 * time.Minute
 	// cleanupTimeout bounds taking back what a dump that failed has stored.
 	cleanupTimeout = 15 * time.Second
-	// stderrKept is how much of mysqldump's complaints is told.
-	stderrKept = 1 << 10
 )
 
 // Credentials are the files with which programs of MySQL prove who they are and whom they talk to.
@@ -122,7 +115,8 @@ type dump struct {
 	holder   *mysql.Visit // holds the lock
 	viewer   *mysql.Visit // has a snapshot of the moment of the dump
 	manifest Manifest
-	frozen   gtid.Set // what the server had executed while it stood still
+	frozen   gtid.Set             // what the server had executed while it stood still
+	tables   map[mysql.Table]bool // what it held then, by name
 
 	reader *dumpReader
 	mu     sync.Mutex // guards reader
@@ -152,16 +146,9 @@ func (d *dump) run(ctx context.Context) (Manifest, error) {
 	if err := d.checkProgram(ctx, state.Version); err != nil {
 		return Manifest{}, err
 	}
-	databases, err := d.holder.Databases(ctx)
-	if err != nil {
-		return Manifest{}, err
-	}
-	if len(databases) == 0 {
-		return Manifest{}, errors.New("the server has no database")
-	}
 	ctx, watch := d.watch(ctx, state.DataBytes)
 	defer watch()
-	if err := d.stream(ctx, databases); err != nil {
+	if err := d.stream(ctx); err != nil {
 		return Manifest{}, err
 	}
 	d.manifest.CompletedAt = d.o.Clock.Now().UTC()
@@ -219,24 +206,16 @@ func (d *dump) watch(ctx context.Context, estimate int64) (context.Context, func
 }
 
 // stream has mysqldump, our own snapshot and the GTID set show one and the same moment, and stores what mysqldump says.
-func (d *dump) stream(ctx context.Context, databases []string) error {
+func (d *dump) stream(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	var err error
 	if err := d.holder.Freeze(ctx); err != nil {
 		return err
 	}
-	state, err := d.holder.State(ctx)
-	if err == nil {
-		d.frozen, err = gtid.Parse(state.Executed)
-	}
-	if err == nil {
-		err = d.viewer.TakeSnapshot(ctx)
-	}
+	databases, err := d.still(ctx)
 	if err != nil {
 		return err // closing the connection lets the server go on
 	}
-	d.manifest.TakenAt = d.o.Clock.Now().UTC()
 	program, err := d.start(ctx, databases)
 	if err != nil {
 		return err
@@ -256,19 +235,45 @@ func (d *dump) stream(ctx context.Context, databases []string) error {
 	return errors.Join(err, d.finish(ctx, program, packed, err))
 }
 
-// look thaws the server once mysqldump has its view, and reads beside it what the dump is to be compared with.
-func (d *dump) look(ctx context.Context, packed chan error) error {
-	select {
-	case <-d.begun:
-	case err := <-packed: // it failed at once
-		packed <- err
-		if err != nil {
-			return nil //nolint:nilerr // finish takes it from the channel and says it
+// still notes what the server holds while nothing can change there, and returns the databases.
+func (d *dump) still(ctx context.Context) ([]string, error) {
+	state, err := d.holder.State(ctx)
+	if err == nil {
+		d.frozen, err = gtid.Parse(state.Executed)
+	}
+	if err == nil {
+		err = d.viewer.TakeSnapshot(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	d.manifest.TakenAt = d.o.Clock.Now().UTC()
+	tables, err := d.holder.TableNames(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list the tables: %w", err)
+	}
+	d.tables = map[mysql.Table]bool{}
+	for _, t := range tables {
+		if t.Database != ownDatabase || !ignored(t.Name) {
+			d.tables[t] = true
 		}
-	case <-time.After(frozenAtMost):
-		return fmt.Errorf("%w: mysqldump had no view of it after %s", mysql.ErrBlocked, frozenAtMost)
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	}
+	databases, err := d.holder.Databases(ctx)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("list the databases: %w", err)
+	case len(databases) == 0:
+		return nil, errors.New("the server has no database")
+	}
+	return databases, nil
+}
+
+// look reads the accounts, thaws the server once mysqldump has its view, and reads beside it what the dump is to be
+// compared with.
+func (d *dump) look(ctx context.Context, packed chan error) error {
+	accounts, err := d.await(ctx, packed)
+	if err != nil || accounts == nil {
+		return err // with neither the program has failed
 	}
 	if err := d.holder.Thaw(ctx); err != nil {
 		return err
@@ -280,51 +285,44 @@ func (d *dump) look(ctx context.Context, packed chan error) error {
 	if known {
 		d.manifest.Heartbeat = &heartbeat
 	}
-	if err := d.accounts(ctx); err != nil {
+	if d.manifest.Accounts, err = d.o.Place.Pack(ctx, d.o.Folder, "accounts.json", bytes.NewReader(accounts)); err != nil {
 		return err
 	}
-	return d.samples(ctx)
+	if err := d.samples(ctx); err != nil {
+		return err
+	}
+	// What the session has read nobody can alter until it ends, and mysqldump may take hours.
+	d.viewer.Close()
+	return nil
 }
 
-// accounts stores the statements that make the accounts.
-func (d *dump) accounts(ctx context.Context) error {
-	statements, err := d.holder.Accounts(ctx)
+// await waits until mysqldump has its view, and reads the accounts meanwhile: they are in no snapshot. It returns them as
+// they are stored, or nothing when the program has ended; finish says why.
+func (d *dump) await(ctx context.Context, packed chan error) ([]byte, error) {
+	frozen, cancel := context.WithTimeoutCause(ctx, frozenAtMost, fmt.Errorf("%w: mysqldump had no view of it, or the accounts were not read, after %s", mysql.ErrBlocked, frozenAtMost))
+	defer cancel()
+	statements, err := d.holder.Accounts(frozen)
 	if err != nil {
-		return err
+		if cause := context.Cause(frozen); cause != nil {
+			return nil, cause
+		}
+		return nil, err
 	}
 	text, err := json.Marshal(statements)
 	if err != nil {
-		return fmt.Errorf("write the accounts: %w", err)
+		return nil, fmt.Errorf("write the accounts: %w", err)
 	}
-	d.manifest.Accounts, err = d.o.Place.Pack(ctx, d.o.Folder, "accounts.json", bytes.NewReader(text))
-	return err
-}
-
-// samples reads tables a second time, on the server itself and in the very moment of the dump, the smallest first.
-func (d *dump) samples(ctx context.Context) error {
-	tables, err := d.viewer.Tables(ctx)
-	if err != nil {
-		return fmt.Errorf("list the tables: %w", err)
-	}
-	budget, end := int64(sampleBytes), d.o.Clock.Now().Add(sampleTime)
-	for _, t := range tables {
-		if budget -= t.Bytes; budget < 0 || d.o.Clock.Now().After(end) {
-			break
-		}
-		if t.Database == ownDatabase && ignored(t.Name) {
-			continue
-		}
-		rows, err := d.viewer.Count(ctx, t)
+	select {
+	case <-d.begun:
+	case err := <-packed: // it failed at once, or was done at once
+		packed <- err
 		if err != nil {
-			return fmt.Errorf("count %s.%s: %w", t.Database, t.Name, err)
+			text = nil
 		}
-		sum, err := d.viewer.Checksum(ctx, t)
-		if err != nil {
-			return fmt.Errorf("read %s.%s: %w", t.Database, t.Name, err)
-		}
-		d.manifest.Samples = append(d.manifest.Samples, Sample{TableRows: TableRows{Database: t.Database, Table: t.Name, Rows: rows}, Checksum: sum})
+	case <-frozen.Done():
+		return nil, context.Cause(frozen)
 	}
-	return nil
+	return text, nil
 }
 
 // finish waits for the upload and for mysqldump, and checks that the dump is what it should be.
@@ -352,136 +350,4 @@ func (d *dump) finish(ctx context.Context, program *running, packed chan error, 
 		return fmt.Errorf("%w: the dump has %s, the server had %s", ErrMoved, seen, d.frozen)
 	}
 	return d.compare()
-}
-
-// compare holds the rows that were counted in the dump against those that the server counted. Both saw the same moment.
-func (d *dump) compare() error {
-	for _, s := range d.manifest.Samples {
-		if rows := d.manifest.rows(s.Database, s.Table); rows != s.Rows {
-			return fmt.Errorf("%w: it has %d rows of %s.%s, the server has %d", ErrIncomplete, rows, s.Database, s.Table, s.Rows)
-		}
-	}
-	return nil
-}
-
-// rows is how many rows of a table the dump holds. A table without rows is not in the list.
-func (m *Manifest) rows(database, table string) uint64 {
-	for _, t := range m.Tables {
-		if t.Database == database && t.Table == table {
-			return t.Rows
-		}
-	}
-	return 0
-}
-
-// ownDatabase is the operator's, and ignored its tables that no backup holds.
-const ownDatabase = "nairobi_mysql"
-
-func ignored(table string) bool { return table == "recovery" }
-
-// start begins mysqldump.
-func (d *dump) start(ctx context.Context, databases []string) (*running, error) {
-	arguments := append(d.o.Credentials.arguments(mysql.BackupUser, d.o.Member.Host),
-		"--single-transaction", "--quick", "--source-data=2", "--set-gtid-purged=ON",
-		"--routines", "--events", "--triggers", "--hex-blob", "--no-tablespaces", "--default-character-set=utf8mb4",
-		"--max-allowed-packet=1G", "--net-buffer-length=1M",
-		// Its own look for a moment in which nothing commits must not hold the others up for long.
-		"--init-command=SET SESSION lock_wait_timeout = 10", "--ignore-table="+ownDatabase+".recovery",
-		"--databases", "--")
-	cmd := d.o.Program(ctx, "mysqldump", append(arguments, databases...)...)
-	r := &running{dump: d, cmd: cmd}
-	cmd.Stderr = &r.complaints
-	cmd.WaitDelay = 5 * time.Second
-	stdout, err := cmd.StdoutPipe()
-	if err == nil {
-		r.stdout, err = stdout, cmd.Start()
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrProgram, err)
-	}
-	return r, nil
-}
-
-// running is mysqldump as a reader: it ends with io.EOF only when the program said that all is well and the dump is whole.
-type running struct {
-	dump       *dump
-	cmd        *exec.Cmd
-	stdout     io.Reader
-	complaints tail
-	waited     bool
-}
-
-// Read implements io.Reader.
-func (r *running) Read(p []byte) (int, error) {
-	n, err := r.stdout.Read(p)
-	if n > 0 {
-		r.dump.read.Add(int64(n))
-		r.dump.mu.Lock()
-		_, parse := r.dump.reader.Write(p[:n])
-		found := r.dump.reader.found
-		r.dump.mu.Unlock()
-		if found {
-			r.dump.once()
-		}
-		if parse != nil {
-			return n, parse
-		}
-	}
-	if err == nil {
-		return n, nil
-	}
-	r.waited = true
-	if failed := r.cmd.Wait(); failed != nil {
-		return n, fmt.Errorf("%w: %w: %s", ErrProgram, failed, r.complaints.text())
-	}
-	if !errors.Is(err, io.EOF) {
-		return n, fmt.Errorf("%w: %w", ErrProgram, err)
-	}
-	r.dump.mu.Lock()
-	defer r.dump.mu.Unlock()
-	if err := r.dump.reader.end(); err != nil {
-		return n, err
-	}
-	return n, io.EOF
-}
-
-// once tells that mysqldump has its view.
-func (d *dump) once() {
-	select {
-	case <-d.begun:
-	default:
-		close(d.begun)
-	}
-}
-
-// kill ends the program if it still runs.
-func (r *running) kill() {
-	if r.waited {
-		return
-	}
-	_ = r.cmd.Process.Kill()
-	_ = r.cmd.Wait()
-}
-
-// tail keeps the end of what is written to it.
-type tail struct {
-	mu   sync.Mutex
-	kept []byte
-}
-
-// Write implements io.Writer.
-func (t *tail) Write(b []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.kept = append(t.kept, b...)
-	if len(t.kept) > stderrKept {
-		t.kept = t.kept[len(t.kept)-stderrKept:]
-	}
-	return len(b), nil
-}
-
-func (t *tail) text() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return strings.Join(strings.Fields(string(t.kept)), " ")
 }

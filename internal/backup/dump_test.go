@@ -3,6 +3,7 @@ package backup
 import (
 	"context"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -126,6 +127,15 @@ func (w *world) follow(ctx context.Context) error {
 		if time.Now().After(deadline) {
 			return errors.New("the replica does not follow")
 		}
+	}
+}
+
+// caughtUp waits until the replica has what the primary has.
+func (w *world) caughtUp(t *testing.T) {
+	t.Helper()
+	executed := strings.ReplaceAll(sql(t, w.primary, "SELECT @@gtid_executed"), "\\n", "")
+	if got := sql(t, w.replica, "SELECT WAIT_FOR_EXECUTED_GTID_SET('"+executed+"', 60)"); got != "0" {
+		t.Fatalf("the replica does not catch up: %s", got)
 	}
 }
 
@@ -255,11 +265,13 @@ func quoted(t *testing.T, hexName string) string {
 // TestDumpAndRestore backs the replica up while the primary is written to, and restores that into an empty server.
 func TestDumpAndRestore(t *testing.T) {
 	w := theWorld(t)
+	sql(t, w.primary, "CREATE TABLE shop.busy (id INT PRIMARY KEY)") // and not beside the dump, which DDL fails
+	w.caughtUp(t)
 	writes, stop := context.WithCancel(t.Context())
 	var group sync.WaitGroup
 	group.Go(func() {
 		for i := 0; writes.Err() == nil; i++ {
-			_, _ = w.primary.SQL(t.Context(), fmt.Sprintf("CREATE TABLE IF NOT EXISTS shop.busy (id INT PRIMARY KEY); INSERT INTO shop.busy VALUES (%d)", i))
+			_, _ = w.primary.SQL(t.Context(), fmt.Sprintf("INSERT INTO shop.busy VALUES (%d)", i))
 		}
 	})
 	o := w.options(t, w.replica)
@@ -277,8 +289,8 @@ func TestDumpAndRestore(t *testing.T) {
 	}
 	read, err := o.Place.ReadManifest(t.Context(), o.Folder)
 	must(t, err)
-	if fmt.Sprint(read) != fmt.Sprint(withFormat(m)) {
-		t.Errorf("the manifest reads\n%+v\nand was\n%+v", read, m)
+	if got, want := asJSON(t, read), asJSON(t, withFormat(m)); got != want {
+		t.Errorf("the manifest reads\n%s\nand was\n%s", got, want)
 	}
 
 	target := w.fresh(t)
@@ -308,6 +320,13 @@ func TestDumpAndRestore(t *testing.T) {
 	if _, err := Restore(t.Context(), r); !errors.Is(err, mysql.ErrNotEmpty) {
 		t.Errorf("a server with data: %v", err)
 	}
+}
+
+func asJSON(t *testing.T, m Manifest) string {
+	t.Helper()
+	text, err := json.Marshal(m)
+	must(t, err)
+	return string(text)
 }
 
 func withFormat(m Manifest) Manifest { m.FormatVersion = formatVersion; return m }
@@ -426,6 +445,7 @@ func TestADumpThatFails(t *testing.T) {
 		"it lies":                      {script(`"$0" "$@" | head -c 3000; exit 0`), 0, ErrIncomplete},
 		"it says nothing and succeeds": {script(`exit 0`), 0, ErrIncomplete},
 		"a table is missing":           {script(`"$0" "$@" | grep -v "^INSERT INTO .plain"`), 0, ErrIncomplete},
+		"a table without rows is too":  {script(`"$0" "$@" | sed "s/^CREATE TABLE .empty/CREATE TABLE IF NOT EXISTS \\x60empty/"`), 0, ErrIncomplete},
 		"it hangs":                     {script(`"$0" "$@" | head -c 3000; sleep 600`), 2 * time.Second, ErrStalled},
 		"it is of another series": {func(ctx context.Context, _ string, _ ...string) *exec.Cmd {
 			return exec.CommandContext(ctx, "echo", "mysqldump  Ver 8.4.3 for Linux")
@@ -509,7 +529,7 @@ func TestChoose(t *testing.T) {
 				sql(t, w.replica, "STOP REPLICA SQL_THREAD")
 				defer func() { must(t, w.follow(t.Context())) }()
 			}
-			m, err := Choose(t.Context(), row.members)
+			m, err := Choose(t.Context(), row.members, time.Hour)
 			if m.Name != row.want || (row.want == "") != errors.Is(err, ErrNoMember) {
 				t.Errorf("chose %q, %v", m.Name, err)
 			}
@@ -520,7 +540,7 @@ func TestChoose(t *testing.T) {
 // TestTheBackupAccountCannotWrite: what the pods' certificate opens.
 func TestTheBackupAccountCannotWrite(t *testing.T) {
 	w := theWorld(t)
-	for _, statement := range []string{"DELETE FROM shop.plain", "CREATE DATABASE x", "DROP TABLE shop.empty", "CREATE USER x", "SET GLOBAL super_read_only = OFF", "STOP REPLICA", "SHUTDOWN"} {
+	for _, statement := range []string{"DELETE FROM shop.plain", "CREATE DATABASE x", "DROP TABLE shop.empty", "CREATE USER x", "SET GLOBAL super_read_only = OFF", "STOP REPLICA", "SHUTDOWN", "RESET BINARY LOGS AND GTIDS", "FLUSH BINARY LOGS"} {
 		cmd := w.primary.Program(t.Context(), "mysql", append(credentials(t, w.primary, w.pods).arguments(mysql.BackupUser, w.primary.IP()), "-e", statement)...)
 		if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "denied") {
 			t.Errorf("%s: %v: %s", statement, err, out)

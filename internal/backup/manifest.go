@@ -78,8 +78,9 @@ type TableRows struct {
 // Sample is what the server said of a table.
 type Sample struct {
 	TableRows
-	// Checksum is that of CHECKSUM TABLE. It is comparable between servers of one series only.
-	Checksum uint64 `json:"checksum"`
+	// Checksum is that of CHECKSUM TABLE. It is comparable between servers of one series only. A table whose values mysqldump
+	// does not write exactly has none.
+	Checksum *uint64 `json:"checksum,omitempty"`
 }
 
 // sealed is how a manifest is stored: with the checksum of what it says, so that one flipped bit is noticed.

@@ -52,6 +52,8 @@ type RestoreOptions struct {
 	Clock    clock.PassiveClock
 	// Then goes on with the server before the recovery is marked as done, for a point in time.
 	Then func(ctx context.Context, v *mysql.Visit, m Manifest) error
+	// Skipped is told of privileges that were not granted, because what they are on was gone when the backup was taken.
+	Skipped func(statements []string)
 }
 
 // Restore loads a dump into an empty server and compares what it then holds with what was backed up. A server that holds
@@ -216,7 +218,11 @@ func (o RestoreOptions) accounts(ctx context.Context, v *mysql.Visit, m Manifest
 	if err := json.Unmarshal(text, &statements); err != nil {
 		return fmt.Errorf("%w: the accounts are not a list: %w", ErrCorrupt, err)
 	}
-	return v.Import(ctx, statements)
+	skipped, err := v.Import(ctx, statements)
+	if len(skipped) > 0 && o.Skipped != nil {
+		o.Skipped(skipped)
+	}
+	return err
 }
 
 // Compared is what Compare looked at.
@@ -255,11 +261,14 @@ func Compare(ctx context.Context, v *mysql.Visit, m Manifest) (Compared, error) 
 		return done, nil
 	}
 	for _, s := range m.Samples {
+		if s.Checksum == nil {
+			continue
+		}
 		sum, err := v.Checksum(ctx, mysql.Table{Database: s.Database, Name: s.Table})
 		if err != nil {
 			return done, fmt.Errorf("%w: read %s.%s: %w", ErrDiffers, s.Database, s.Table, err)
 		}
-		if sum != s.Checksum {
+		if sum != *s.Checksum {
 			return done, fmt.Errorf("%w: the contents of %s.%s are others", ErrDiffers, s.Database, s.Table)
 		}
 		done.Checksums++

@@ -37,6 +37,7 @@ type dumpReader struct {
 	current  *TableRows
 	index    map[string]int
 	tables   []TableRows
+	created  []TableRows // the tables that the dump makes; rows are counted above
 	depth    int
 
 	found    bool
@@ -59,6 +60,7 @@ const (
 var (
 	insertInto = []byte("INSERT INTO `")
 	useStart   = []byte("USE `")
+	makesTable = []byte("CREATE TABLE `")
 	bodyStart  = []byte("DELIMITER ;;")
 	bodyEnd    = []byte("DELIMITER ;")
 	complete   = regexp.MustCompile(`(?m)^-- Dump completed( on .*)?\s*\z`)
@@ -193,13 +195,20 @@ func (d *dumpReader) beginLine(b []byte) []byte {
 		return nil
 	}
 	line := d.line
-	if !d.inBody && whole && bytes.HasPrefix(line, useStart) && len(line) < nameLimit {
-		name, _, ok := identifier(line[len(useStart)-1:])
+	for _, verb := range [][]byte{useStart, makesTable} {
+		if d.inBody || !whole || !bytes.HasPrefix(line, verb) || len(line) >= nameLimit {
+			continue
+		}
+		name, _, ok := identifier(line[len(verb)-1:])
 		if !ok { // the name holds a line break
 			d.line = append(d.line, '\n')
 			return b[took+1:]
 		}
-		d.database = name
+		if &verb[0] == &useStart[0] {
+			d.database = name
+		} else {
+			d.created = append(d.created, TableRows{Database: d.database, Table: name})
+		}
 	}
 	switch {
 	case whole && bytes.Equal(line, bodyStart):
@@ -217,7 +226,7 @@ func (d *dumpReader) beginLine(b []byte) []byte {
 
 // couldMatter says whether the beginning of a line may still become one of those that are looked at.
 func couldMatter(line []byte) bool {
-	for _, known := range [][]byte{insertInto, useStart, bodyStart} {
+	for _, known := range [][]byte{insertInto, useStart, makesTable, bodyStart} {
 		n := min(len(line), len(known))
 		if bytes.Equal(line[:n], known[:n]) {
 			return true

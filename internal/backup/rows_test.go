@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -127,6 +128,26 @@ func TestAnUnfinishedDumpIsNone(t *testing.T) {
 				t.Fatalf("got %v", err)
 			}
 		})
+	}
+}
+
+// TestTheTablesOfADump: what it makes, whatever that is called, and not what a body says.
+func TestTheTablesOfADump(t *testing.T) {
+	text := dumpHead + "CREATE TABLE `t` (\n  `id` int\n);\nINSERT INTO `t` VALUES (1,'\\nCREATE TABLE `no` (');\nCREATE TABLE `a``b` (\n);\nUSE `e`;\nCREATE TABLE `c\nd` (\n);\n" +
+		"DELIMITER ;;\nCREATE TABLE `body` (\n;;\nDELIMITER ;\n/*!50001 CREATE VIEW `v` AS SELECT 1*/;\n" + dumpTail
+	for _, size := range []int{len(text), 1, 7} {
+		d := newDumpReader()
+		for rest := text; rest != ""; {
+			n := min(size, len(rest))
+			if _, err := d.Write([]byte(rest[:n])); err != nil {
+				t.Fatal(err)
+			}
+			rest = rest[n:]
+		}
+		want := []TableRows{{Database: "d", Table: "t"}, {Database: "d", Table: "a`b"}, {Database: "e", Table: "c\nd"}}
+		if err := d.end(); err != nil || !slices.Equal(d.created, want) {
+			t.Errorf("pieces of %d: %+v, %v", size, d.created, err)
+		}
 	}
 }
 

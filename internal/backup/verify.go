@@ -73,7 +73,11 @@ func (f *Verified) look(ctx context.Context, v *mysql.Visit, m Manifest, o Verif
 	}
 	f.Tables = len(m.Tables)
 	if mysql.SameSeries(m.Version, state.Version) {
-		f.Checksums = len(m.Samples)
+		for _, s := range m.Samples {
+			if s.Checksum != nil {
+				f.Checksums++
+			}
+		}
 	}
 	at, known, err := v.Heartbeat(ctx)
 	switch {

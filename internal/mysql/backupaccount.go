@@ -11,8 +11,9 @@ import (
 const BackupUser = "nairobi_backup"
 
 // backupPrivileges are what mysqldump (reference manual, "mysqldump", "Invocation"), the checks beside it and the archive
-// of binary logs need.
-const backupPrivileges = "SELECT, SHOW VIEW, TRIGGER, EVENT, LOCK TABLES, RELOAD, PROCESS, REPLICATION CLIENT, REPLICATION SLAVE, SHOW_ROUTINE"
+// of binary logs need. FLUSH_TABLES is enough for the global read lock, of mysqldump's too (tried on 9.7.4); RELOAD would
+// let a pod do RESET BINARY LOGS AND GTIDS, and so break replication.
+const backupPrivileges = "SELECT, SHOW VIEW, TRIGGER, EVENT, LOCK TABLES, FLUSH_TABLES, PROCESS, REPLICATION CLIENT, REPLICATION SLAVE, SHOW_ROUTINE"
 
 // EnsureBackupAccount makes the account of the backup pods on the primary, from where it comes to the others, bound to
 // the cluster's authority and to the subject of their certificate. It writes only what is not as it should be.
@@ -25,8 +26,8 @@ func (m *Member) EnsureBackupAccount(ctx context.Context, issuerDN, subjectDN st
 	if err := m.control(ctx, func(s *session) error {
 		return s.row(ctx, `SELECT EXISTS(SELECT 1 FROM mysql.user WHERE User = ? AND Host = '%' AND ssl_type = 'SPECIFIED' AND x509_issuer = ? AND x509_subject = ?
 			AND account_locked = 'N' AND password_expired = 'N' AND Select_priv = 'Y' AND Show_view_priv = 'Y' AND Trigger_priv = 'Y' AND Event_priv = 'Y'
-			AND Lock_tables_priv = 'Y' AND Reload_priv = 'Y' AND Process_priv = 'Y' AND Repl_client_priv = 'Y' AND Repl_slave_priv = 'Y')
-			AND EXISTS(SELECT 1 FROM mysql.global_grants WHERE USER = ? AND HOST = '%' AND PRIV = 'SHOW_ROUTINE')`,
+			AND Lock_tables_priv = 'Y' AND Reload_priv = 'N' AND Process_priv = 'Y' AND Repl_client_priv = 'Y' AND Repl_slave_priv = 'Y')
+			AND (SELECT COUNT(*) FROM mysql.global_grants WHERE USER = ? AND HOST = '%' AND PRIV IN ('FLUSH_TABLES', 'SHOW_ROUTINE')) = 2`,
 			[]any{BackupUser, []byte(issuerDN), []byte(subjectDN), BackupUser}, &present)
 	}); err != nil || present {
 		return false, err
@@ -40,6 +41,7 @@ func (m *Member) EnsureBackupAccount(ctx context.Context, issuerDN, subjectDN st
 			{"backup/create-user", "CREATE USER IF NOT EXISTS " + name + " IDENTIFIED WITH caching_sha2_password AS '' REQUIRE ISSUER ? AND SUBJECT ?", []any{issuerDN, subjectDN}},
 			{"backup/alter-user", "ALTER USER " + name + " IDENTIFIED WITH caching_sha2_password AS '' REQUIRE ISSUER ? AND SUBJECT ? PASSWORD EXPIRE NEVER ACCOUNT UNLOCK", []any{issuerDN, subjectDN}},
 			{"backup/grant", "GRANT " + backupPrivileges + " ON *.* TO " + name, nil},
+			{"backup/revoke", "REVOKE RELOAD ON *.* FROM " + name, nil},
 		} {
 			if err := s.change(ctx, statement.op, statement.query, statement.args...); err != nil {
 				return err

@@ -50,14 +50,17 @@ const (
 	erAccessDenied           = 1045
 	erBadDatabase            = 1049
 	erServerShutdown         = 1053
+	erBadField               = 1054
 	erFileExists             = 1086
 	erNoSuchThread           = 1094
 	erNoSuchTable            = 1146
 	erUnknownVariable        = 1193
 	erLockWaitTimeout        = 1205
 	erWrongTypeForVariable   = 1232
+	erNoSuchRoutine          = 1305
 	erQueryInterrupted       = 1317
 	erVariableReadOnly       = 1238
+	erTableDefChanged        = 1412
 	erAccessDeniedNoPassword = 1698
 	erTooManyConnections     = 1040
 	erRestartFailed          = 3707

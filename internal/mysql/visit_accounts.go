@@ -93,3 +93,48 @@ func (v *Visit) lines(ctx context.Context, query string) ([]string, error) {
 	})
 	return lines, err
 }
+
+// splitGrant makes one statement of each privilege, and of each column of one, in what SHOW GRANTS says: GRANT SELECT (`a`,
+// `b`), INSERT ON …. What it does not understand it returns as it is.
+func splitGrant(grant string) []string {
+	const verb = "GRANT "
+	if !strings.HasPrefix(grant, verb) {
+		return []string{grant}
+	}
+	var (
+		privileges []string
+		quoted     bool
+		begin      = len(verb)
+		columns    = -1 // where the list of columns begins, of a privilege that has one
+	)
+	for i := begin; i < len(grant); i++ {
+		switch c := grant[i]; {
+		case c == '`':
+			quoted = !quoted // a doubled one is the end and the beginning
+		case quoted:
+		case c == '(':
+			columns = i + 1
+			begin, privileges = i+1, append(privileges, grant[begin:i])
+		case c == ',' && columns >= 0:
+			last := len(privileges) - 1
+			privileges = append(privileges, privileges[last])
+			privileges[last] += "(" + strings.TrimSpace(grant[begin:i]) + ")"
+			begin = i + 1
+		case c == ')':
+			privileges[len(privileges)-1] += "(" + strings.TrimSpace(grant[begin:i]) + ")"
+			begin, columns = i+1, -1
+		case c == ',', strings.HasPrefix(grant[i:], " ON "):
+			if rest := strings.TrimSpace(grant[begin:i]); rest != "" {
+				privileges = append(privileges, rest)
+			}
+			begin = i + 1
+			if c != ',' {
+				for n, p := range privileges {
+					privileges[n] = verb + strings.TrimSpace(p) + grant[i:]
+				}
+				return privileges
+			}
+		}
+	}
+	return []string{grant}
+}

@@ -20,6 +20,8 @@ import (
 const (
 	// attempts is how often a dump is tried, each time from the member that suits best then.
 	attempts = 3
+	// maxLag is how far behind a replica may be that is dumped: a backup of what was long ago is not what its name says.
+	maxLag = time.Hour
 	// attemptPause is the pause between two.
 	attemptPause = 10 * time.Second
 	// progressEvery is how often progress is written to the object.
@@ -158,7 +160,7 @@ func worthAnother(err error) bool {
 
 func (a *attempt) dumpOnce(ctx context.Context, giveUp context.CancelCauseFunc, members []backup.Member, tried []string) (backup.Manifest, string, error) {
 	w := a.w
-	chosen, err := backup.Choose(ctx, members, tried...)
+	chosen, err := backup.Choose(ctx, members, maxLag, tried...)
 	if err != nil {
 		return backup.Manifest{}, "", err
 	}

@@ -31,9 +31,9 @@ var permanent = []error{
 
 // restore loads a backup into the first member of a new cluster.
 func (w *worker) restore(ctx context.Context) error {
-	err := w.restoreBackup(ctx)
+	message, err := w.restoreBackup(ctx)
 	if err == nil {
-		return w.tell(ctx, stateDone, "", "the backup is restored")
+		return w.tell(ctx, stateDone, "", message)
 	}
 	told := w.tell(context.WithoutCancel(ctx), stateFailed, reasonOf(err), err.Error())
 	if slices.ContainsFunc(permanent, func(p error) bool { return errors.Is(err, p) }) {
@@ -42,19 +42,21 @@ func (w *worker) restore(ctx context.Context) error {
 	return errors.Join(err, told)
 }
 
-func (w *worker) restoreBackup(ctx context.Context) error {
+// restoreBackup restores, and returns what there is to say about it.
+func (w *worker) restoreBackup(ctx context.Context) (string, error) {
 	root, folder, found := strings.Cut(w.task.Path, "/backups/")
 	w.place.Root = root
 	if !found {
 		newest, err := w.place.Newest(ctx)
 		if err != nil {
-			return err
+			return "", err
 		}
 		folder = newest
 	}
 	if err := w.tell(ctx, stateRunning, "", "restoring "+w.place.Store.URL(w.place.Folder(folder))); err != nil {
-		return err
+		return "", err
 	}
+	message := "the backup is restored"
 	told := w.clock.Now()
 	_, err := backup.Restore(ctx, backup.RestoreOptions{
 		Place: w.place, Folder: folder, Recovery: w.task.ClusterUID,
@@ -67,8 +69,11 @@ func (w *worker) restoreBackup(ctx context.Context) error {
 			told = w.clock.Now()
 			_ = w.tell(ctx, stateRunning, "", fmt.Sprintf("restoring %s: %d %% of %s", w.place.Store.URL(w.place.Folder(folder)), min(p.Bytes*100/p.Estimate, 100), human(p.Estimate)))
 		},
+		Skipped: func(statements []string) {
+			message += fmt.Sprintf("; %d privileges were left out, because what they are on was gone when it was taken: %s", len(statements), strings.Join(statements, "; "))
+		},
 	})
-	return err
+	return message, err
 }
 
 // tell reports in the ConfigMap that the operator made for it.

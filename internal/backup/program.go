@@ -1,0 +1,124 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+)
+
+// stderrKept is how much of a program's complaints is told, in bytes.
+const stderrKept = 1 << 10
+
+// start begins mysqldump.
+func (d *dump) start(ctx context.Context, databases []string) (*running, error) {
+	arguments := append(d.o.Credentials.arguments(mysql.BackupUser, d.o.Member.Host),
+		"--single-transaction", "--quick", "--source-data=2", "--set-gtid-purged=ON",
+		"--routines", "--events", "--triggers", "--hex-blob", "--no-tablespaces", "--default-character-set=utf8mb4",
+		"--max-allowed-packet=1G", "--net-buffer-length=1M",
+		// Its own look for a moment in which nothing commits must not hold the others up for long.
+		"--init-command=SET SESSION lock_wait_timeout = 10", "--ignore-table="+ownDatabase+".recovery",
+		"--databases", "--")
+	cmd := d.o.Program(ctx, "mysqldump", append(arguments, databases...)...)
+	r := &running{dump: d, cmd: cmd}
+	cmd.Stderr = &r.complaints
+	cmd.WaitDelay = 5 * time.Second
+	stdout, err := cmd.StdoutPipe()
+	if err == nil {
+		r.stdout, err = stdout, cmd.Start()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrProgram, err)
+	}
+	return r, nil
+}
+
+// running is mysqldump as a reader: it ends with io.EOF only when the program said that all is well and the dump is whole.
+type running struct {
+	dump       *dump
+	cmd        *exec.Cmd
+	stdout     io.Reader
+	complaints tail
+	waited     bool
+}
+
+// Read implements io.Reader.
+func (r *running) Read(p []byte) (int, error) {
+	n, err := r.stdout.Read(p)
+	if n > 0 {
+		r.dump.read.Add(int64(n))
+		r.dump.mu.Lock()
+		_, parse := r.dump.reader.Write(p[:n])
+		found := r.dump.reader.found
+		r.dump.mu.Unlock()
+		if found {
+			r.dump.once()
+		}
+		if parse != nil {
+			return n, parse
+		}
+	}
+	if err == nil {
+		return n, nil
+	}
+	r.waited = true
+	if failed := r.cmd.Wait(); failed != nil {
+		return n, fmt.Errorf("%w: %w: %s", ErrProgram, failed, r.complaints.text())
+	}
+	if !errors.Is(err, io.EOF) {
+		return n, fmt.Errorf("%w: %w", ErrProgram, err)
+	}
+	r.dump.mu.Lock()
+	defer r.dump.mu.Unlock()
+	if err := r.dump.reader.end(); err != nil {
+		return n, err
+	}
+	return n, io.EOF
+}
+
+// once tells that mysqldump has its view.
+func (d *dump) once() {
+	select {
+	case <-d.begun:
+	default:
+		close(d.begun)
+	}
+}
+
+// kill ends the program if it still runs.
+func (r *running) kill() {
+	if r.waited {
+		return
+	}
+	_ = r.cmd.Process.Kill()
+	_ = r.cmd.Wait()
+}
+
+// tail keeps the end of what is written to it.
+type tail struct {
+	mu   sync.Mutex
+	kept []byte
+}
+
+// Write implements io.Writer.
+func (t *tail) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.kept = append(t.kept, b...)
+	if len(t.kept) > stderrKept {
+		t.kept = t.kept[len(t.kept)-stderrKept:]
+	}
+	return len(b), nil
+}
+
+func (t *tail) text() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.Join(strings.Fields(string(t.kept)), " ")
+}

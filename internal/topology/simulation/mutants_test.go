@@ -218,7 +218,7 @@ var mutants = []mutant{
 		at:   39,
 		file: votersFile,
 		old:  "row.MayAcknowledge(m.Name) && m.Name != p.plan.Records.Leaving && ",
-		new:  "row.MayAcknowledge(m.Name) && ",
+		new:  "row.MayAcknowledge(m.Name) && ", breaks: append([]string{notConverged}, losesCommits...),
 	},
 	{
 		name: "a machine that is stopping counts as stopped",

@@ -340,12 +340,22 @@ func Test12DeletionLeavesNothingButTheFinalSnapshots(t *testing.T) {
 // waitFor polls until done or fails the test.
 func waitFor(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), changeTimeout)
+	waitUpTo(t, changeTimeout, orders, what, done)
+}
+
+// waitUpTo waits until something is done, and says how a cluster is when it is not done in time.
+func waitUpTo(t *testing.T, limit time.Duration, cluster client.ObjectKey, what string, done func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	for !done() {
 		select {
 		case <-ctx.Done():
-			t.Fatalf("waited in vain for %s\n%s", what, conditions(current(t)))
+			var c v1alpha1.MySQLCluster
+			if err := lab.Client.Get(t.Context(), cluster, &c); err != nil {
+				t.Errorf("read %s: %v", cluster, err)
+			}
+			t.Fatalf("waited in vain for %s\n%s", what, conditions(&c))
 		case <-time.After(time.Second):
 		}
 	}

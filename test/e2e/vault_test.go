@@ -115,7 +115,7 @@ CREATE TABLE u (id INT PRIMARY KEY)"`, lost.Name, lost.Namespace)); err != nil {
 	if b.Spec.Schedule != "minutely" || b.Status.GTIDSet == "" || !strings.HasPrefix(b.Status.Checksum, "sha256:") || b.Status.Member == before.Status.Primary {
 		t.Errorf("status %+v", b.Status)
 	}
-	waitFor(t, "BackupHealthy", func() bool {
+	waitUpTo(t, readyTimeout, lost, "BackupHealthy", func() bool {
 		var c v1alpha1.MySQLCluster
 		return lab.Client.Get(ctx, lost, &c) == nil && meta.IsStatusConditionTrue(c.Status.Conditions, v1alpha1.ConditionBackupHealthy)
 	})
@@ -123,7 +123,7 @@ CREATE TABLE u (id INT PRIMARY KEY)"`, lost.Name, lost.Namespace)); err != nil {
 	if _, err := lab.Kubectl(ctx, "", "create", "job", "--namespace", lost.Namespace, "--from=cronjob/"+lost.Name+"-verify", "verify-now"); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "the verification", func() bool {
+	waitUpTo(t, readyTimeout, lost, "the verification", func() bool {
 		var list v1alpha1.MySQLBackupList
 		if err := lab.Client.List(ctx, &list, client.InNamespace(lost.Namespace)); err != nil {
 			t.Fatal(err)

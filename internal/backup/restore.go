@@ -50,7 +50,10 @@ type RestoreOptions struct {
 	// Progress is told how far the restore is, about once a second.
 	Progress func(Progress)
 	Clock    clock.PassiveClock
-	// Then goes on with the server before the recovery is marked as done, for a point in time.
+	// NewestVersion is the newest MySQL that anything restored is of, where Then brings more than the backup.
+	NewestVersion string
+	// Then goes on with the server that the backup was loaded into, for a point in time. A recovery that is cut off in it
+	// is taken up again with it.
 	Then func(ctx context.Context, v *mysql.Visit, m Manifest) error
 	// Skipped is told of privileges that were not granted, because what they are on was gone when the backup was taken.
 	Skipped func(statements []string)
@@ -75,8 +78,18 @@ func Restore(ctx context.Context, o RestoreOptions) (Manifest, error) {
 	if err != nil {
 		return Manifest{}, err
 	}
-	if err := CheckVersion(m.Version, state.Version); err != nil {
-		return Manifest{}, err
+	for _, version := range []string{m.Version, o.NewestVersion} {
+		if version == "" {
+			continue
+		}
+		if err := CheckVersion(version, state.Version); err != nil {
+			return Manifest{}, err
+		}
+	}
+	if o.Then != nil {
+		if loaded, err := v.ResumeLoaded(ctx, o.Recovery); err != nil || loaded {
+			return m, o.finish(ctx, v, m, err)
+		}
 	}
 	done, err := v.BeginRecovery(ctx, o.Recovery)
 	if err != nil || done {
@@ -92,11 +105,20 @@ func Restore(ctx context.Context, o RestoreOptions) (Manifest, error) {
 		return Manifest{}, err
 	}
 	if o.Then != nil {
-		if err := o.Then(ctx, v, m); err != nil {
-			return Manifest{}, err
-		}
+		err = v.MarkLoaded(ctx, o.Recovery)
 	}
-	return m, v.FinishRecovery(ctx, o.Recovery)
+	return m, o.finish(ctx, v, m, err)
+}
+
+// finish goes on from the loaded backup, unless something failed before.
+func (o RestoreOptions) finish(ctx context.Context, v *mysql.Visit, m Manifest, err error) error {
+	if err == nil && o.Then != nil {
+		err = o.Then(ctx, v, m)
+	}
+	if err != nil {
+		return err
+	}
+	return v.FinishRecovery(ctx, o.Recovery)
 }
 
 // load pipes the dump through the mysql client.

@@ -71,6 +71,9 @@ func (l *driverLog) explain(err error) error {
 	return err
 }
 
+// maxPacket is the largest statement that MySQL can be made to take, in bytes. The server's own limit decides.
+const maxPacket = 1 << 30
+
 // errNotAccepted is a peer that proved itself and then closed the connection without a word. In TLS 1.3 that is how a
 // server turns a client's certificate down: its alert comes after our side of the handshake, and may be lost when we
 // write at the same time.
@@ -125,6 +128,7 @@ func (p *Pool) dial(ctx context.Context, e *entry, how trust) (*session, error) 
 	}
 	config.InterpolateParams = true // one round trip a statement; quoting is safe because sql_mode and charset are ours
 	config.Params = sessionSettings
+	config.MaxAllowedPacket = maxPacket
 	config.ConnectionAttributes = "program_name:nairobi-mysql-operator"
 	log := &driverLog{}
 	config.Logger = log

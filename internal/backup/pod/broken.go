@@ -12,7 +12,7 @@ import (
 type broken struct{ err error }
 
 func (b broken) Put(context.Context, string, io.Reader) (int64, error) { return 0, b.err }
-func (b broken) Create(context.Context, string, []byte) error          { return b.err }
+func (b broken) Create(context.Context, string, io.Reader) error       { return b.err }
 func (b broken) Get(context.Context, string) (io.ReadCloser, error)    { return nil, b.err }
 func (b broken) Delete(context.Context, ...string) error               { return b.err }
 func (b broken) Sweep(context.Context, string) (int, error)            { return 0, b.err }

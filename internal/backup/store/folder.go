@@ -69,12 +69,12 @@ func (f *Folder) Put(ctx context.Context, key string, r io.Reader) (int64, error
 }
 
 // Create implements Store: a hard link fails where its name is taken.
-func (f *Folder) Create(ctx context.Context, key string, content []byte) error {
+func (f *Folder) Create(ctx context.Context, key string, r io.Reader) error {
 	to, err := f.path(key)
 	if err != nil {
 		return err
 	}
-	_, temporary, err := f.write(ctx, to, strings.NewReader(string(content)))
+	_, temporary, err := f.write(ctx, to, r)
 	if err == nil {
 		err = os.Link(temporary, to)
 		os.Remove(temporary)

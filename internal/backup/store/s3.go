@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -130,13 +129,23 @@ func (s *S3) URL(key string) string { return "s3://" + s.o.Bucket + "/" + s.key(
 // Put implements Store. Up to one part it is one call; more is a multipart upload, which S3 shows only once it is
 // complete, and which is taken back when it is given up.
 func (s *S3) Put(ctx context.Context, key string, r io.Reader) (int64, error) {
+	return s.upload(ctx, "store", key, r, nil)
+}
+
+// Create implements Store by a conditional write (user guide, "Conditional writes"): S3 decides when the upload completes.
+func (s *S3) Create(ctx context.Context, key string, r io.Reader) error {
+	_, err := s.upload(ctx, "create", key, r, aws.String("*"))
+	return err
+}
+
+func (s *S3) upload(ctx context.Context, what, key string, r io.Reader, ifNoneMatch *string) (int64, error) {
 	counted := &counter{r: ending{ctx, r}}
-	input := &transfermanager.UploadObjectInput{Bucket: &s.o.Bucket, Key: aws.String(s.key(key)), Body: counted}
+	input := &transfermanager.UploadObjectInput{Bucket: &s.o.Bucket, Key: aws.String(s.key(key)), Body: counted, IfNoneMatch: ifNoneMatch}
 	if s.o.KMSKeyID != "" {
 		input.ServerSideEncryption, input.SSEKMSKeyID = transfertypes.ServerSideEncryptionAwsKms, &s.o.KMSKeyID
 	}
 	if _, err := s.transfer.UploadObject(ctx, input); err != nil {
-		return 0, s.explain(ctx, "store", key, errors.Join(err, counted.err))
+		return 0, s.explain(ctx, what, key, errors.Join(err, counted.err))
 	}
 	return counted.n, nil
 }
@@ -156,16 +165,6 @@ func (c *counter) Read(p []byte) (int, error) {
 		c.err = err
 	}
 	return n, err
-}
-
-// Create implements Store by a conditional write (user guide, "Conditional writes").
-func (s *S3) Create(ctx context.Context, key string, content []byte) error {
-	input := &s3.PutObjectInput{Bucket: &s.o.Bucket, Key: aws.String(s.key(key)), Body: bytes.NewReader(content), IfNoneMatch: aws.String("*")}
-	if s.o.KMSKeyID != "" {
-		input.ServerSideEncryption, input.SSEKMSKeyId = types.ServerSideEncryptionAwsKms, &s.o.KMSKeyID
-	}
-	_, err := s.api.PutObject(ctx, input)
-	return s.explain(ctx, "create", key, err)
 }
 
 // Get implements Store.

@@ -41,8 +41,8 @@ type Store interface {
 	// Put stores what r gives until io.EOF, in place of what was there. With any other error of r, or a ctx that ends,
 	// nothing is stored. It returns how many bytes were.
 	Put(ctx context.Context, key string, r io.Reader) (int64, error)
-	// Create stores content unless the object exists: then it fails with ErrExists.
-	Create(ctx context.Context, key string, content []byte) error
+	// Create is Put unless the object exists: then it fails with ErrExists, and what is there stays as it is.
+	Create(ctx context.Context, key string, r io.Reader) error
 	// Get opens an object; ErrNotFound says that it is not there. A connection that breaks is taken up again.
 	Get(ctx context.Context, key string) (io.ReadCloser, error)
 	// List gives the objects whose keys begin with prefix, in the order of their keys.

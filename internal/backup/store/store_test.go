@@ -179,10 +179,10 @@ func TestObjects(t *testing.T) {
 		if got := string(read(t, s, "a/b")); got != "another" {
 			t.Errorf("a/b holds %q", got)
 		}
-		if err := s.Create(ctx, "a/b", []byte("x")); !errors.Is(err, ErrExists) {
+		if err := s.Create(ctx, "a/b", strings.NewReader("x")); !errors.Is(err, ErrExists) {
 			t.Errorf("made again: %v", err)
 		}
-		must(t, s.Create(ctx, "n/e/w", []byte("new")))
+		must(t, s.Create(ctx, "n/e/w", strings.NewReader("new")))
 		if got := string(read(t, s, "n/e/w")) + string(read(t, s, "a/b")); got != "newanother" {
 			t.Errorf("the objects hold %q", got)
 		}
@@ -199,22 +199,33 @@ func TestObjects(t *testing.T) {
 	})
 }
 
+// TestOnlyOneCreates has several create the same object at the same time, in one call and in parts.
 func TestOnlyOneCreates(t *testing.T) {
 	stores(t, func(t *testing.T, s Store) {
-		var made atomic.Int32
-		var group sync.WaitGroup
-		for i := range 8 {
-			group.Go(func() {
-				if err := s.Create(t.Context(), "one", []byte{byte(i)}); err == nil {
-					made.Add(1)
-				} else if !errors.Is(err, ErrExists) {
-					t.Error(err)
-				}
-			})
-		}
-		group.Wait()
-		if made.Load() != 1 {
-			t.Errorf("%d made it", made.Load())
+		for name, size := range map[string]int{"small": 1, "large": partSize + 1} {
+			var made atomic.Int32
+			var winner byte
+			var group sync.WaitGroup
+			for i := range byte(8) {
+				group.Go(func() {
+					if err := s.Create(t.Context(), name, bytes.NewReader(bytes.Repeat([]byte{i}, size))); err == nil {
+						made.Add(1)
+						winner = i
+					} else if !errors.Is(err, ErrExists) {
+						t.Error(err)
+					}
+				})
+			}
+			group.Wait()
+			if made.Load() != 1 {
+				t.Fatalf("%d made %s", made.Load(), name)
+			}
+			if err := s.Create(t.Context(), name, bytes.NewReader(make([]byte, size))); !errors.Is(err, ErrExists) {
+				t.Errorf("%s was made again: %v", name, err)
+			}
+			if got := read(t, s, name); !bytes.Equal(got, bytes.Repeat([]byte{winner}, size)) {
+				t.Errorf("%s is not what was made", name)
+			}
 		}
 	})
 }

@@ -1,0 +1,154 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	"github.com/go-mysql-org/go-mysql/replication"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/binlog"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+)
+
+// errSpoolFull: the spool's volume has no room for a segment.
+var errSpoolFull = errors.New("the spool's volume is full")
+
+// reading is a stream on its way into segments.
+type reading struct {
+	a      *Archiver
+	next   Header // how the next segment begins
+	format *binlog.Format
+	track  binlog.Tracker
+	w      *writer
+}
+
+// read writes what a server sends into segments, until something ends it.
+func (a *Archiver) read(ctx context.Context, stream *mysql.BinlogStream, next Header) error {
+	r := &reading{a: a, next: next}
+	defer r.abandon()
+	for {
+		event, err := stream.Next(ctx)
+		if err != nil {
+			return err
+		}
+		if err := r.take(ctx, event); err != nil {
+			if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+				err = fmt.Errorf("%w: %w; a transaction larger than it needs a larger spec.backup.binlogArchive.storage", errSpoolFull, err)
+			}
+			return err
+		}
+	}
+}
+
+func (r *reading) abandon() {
+	if r.w != nil {
+		r.w.abandon()
+		r.w = nil
+	}
+}
+
+// take takes the next event.
+func (r *reading) take(ctx context.Context, event binlog.Event) error {
+	if err := event.Check(); err != nil {
+		return err
+	}
+	if event.Type() == replication.FORMAT_DESCRIPTION_EVENT {
+		return r.takeFormat(ctx, event)
+	}
+	if event.Recorded() {
+		if err := r.record(event); err != nil {
+			return err
+		}
+	}
+	// A heartbeat comes every second, so that time is looked at often enough.
+	if r.w == nil || r.track.Open() || r.w.header.Transactions == 0 {
+		return nil
+	}
+	if r.w.header.Bytes < r.a.o.SegmentBytes && r.a.o.Clock.Since(r.w.began) < r.a.o.SegmentAge {
+		return nil
+	}
+	return r.close(ctx)
+}
+
+// takeFormat begins with another file of the server, or with its first. A segment holds events of one format.
+func (r *reading) takeFormat(ctx context.Context, event binlog.Event) error {
+	format, err := binlog.ParseFormat(event)
+	if err != nil {
+		return err
+	}
+	if r.track.Open() {
+		return fmt.Errorf("%w: a file ends in the middle of a transaction", binlog.ErrDamaged)
+	}
+	same := r.format != nil && format.Version == r.format.Version && format.Checksums == r.format.Checksums
+	if !same && r.w != nil {
+		if err := r.close(ctx); err != nil {
+			return err
+		}
+	}
+	r.format = format
+	return nil
+}
+
+// record writes an event that belongs to a transaction.
+func (r *reading) record(event binlog.Event) error {
+	if r.format == nil {
+		return fmt.Errorf("%w: the stream does not begin with its format", binlog.ErrDamaged)
+	}
+	if err := r.format.Verify(event); err != nil {
+		return err
+	}
+	step, err := r.track.Add(r.format, event)
+	if err != nil || step.Transaction == nil {
+		return err
+	}
+	if r.w == nil {
+		if r.w, err = r.a.o.Spool.begin(r.next, r.format, r.a.o.Clock.Now()); err != nil {
+			return err
+		}
+	}
+	if err := r.w.write(event); err != nil {
+		return err
+	}
+	if step.Ends {
+		r.w.committed(step.Transaction)
+	}
+	return nil
+}
+
+// close completes the segment, and waits where too much waits for the bucket already.
+func (r *reading) close(ctx context.Context) error {
+	h, err := r.w.finish(r.a.o.Clock.Now())
+	r.w = nil
+	if err != nil {
+		return err
+	}
+	r.next.Number, r.next.Before, r.next.Reaches = h.Number+1, h.Cumulative, h.Reaches
+	r.next.Gap, r.next.Lost = "", ""
+	for {
+		changed := r.a.o.Spool.Changed()
+		if r.a.o.Spool.Bytes() < r.a.o.SpoolBytes {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-changed:
+		}
+	}
+}
+
+// pace is a ticker for what has to be looked at again and again.
+func pace(ctx context.Context, every time.Duration, changed <-chan struct{}) error {
+	timer := time.NewTimer(every)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+	case <-changed:
+	}
+	return nil
+}

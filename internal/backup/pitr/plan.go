@@ -1,0 +1,359 @@
+// Package pitr restores a cluster to a point in its history: a backup, and from the archive of binary logs every
+// transaction after it up to that point, under its own identifier. It refuses what it cannot do exactly.
+package pitr
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/backup"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/archive"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/binlog"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/store"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
+)
+
+// Errors that a person is told by name.
+var (
+	// ErrGap: transactions that are needed are not there.
+	ErrGap = errors.New("transactions that are needed are missing")
+	// ErrBeyond: the archive does not reach that point.
+	ErrBeyond = errors.New("the archive does not reach that point")
+	// ErrBefore: the point lies before what the backup holds.
+	ErrBefore = errors.New("the point lies before the backup")
+)
+
+// verifyAtOnce is how many segments are looked through at once.
+const verifyAtOnce = 8
+
+// Point is how far to go: one of the two is set.
+type Point struct {
+	// Time: all that was committed until then, in the order of the binary log, up to the first commit that came later.
+	Time time.Time
+	// GTID: all up to and including this transaction.
+	GTID string
+}
+
+// String implements fmt.Stringer.
+func (p Point) String() string {
+	if p.GTID != "" {
+		return p.GTID
+	}
+	return p.Time.UTC().Format("2006-01-02T15:04:05.000000Z")
+}
+
+// after says whether a transaction comes after the point, when those before it did not; and whether it is the last that
+// does not.
+func (p Point) after(t binlog.Transaction) (after, last bool) {
+	if p.GTID != "" {
+		return false, strings.EqualFold(t.GTID(), p.GTID)
+	}
+	return t.Committed.After(p.Time), false
+}
+
+// Plan is how a point is reached.
+type Plan struct {
+	// Backup is the folder of the backup to begin with.
+	Backup   string
+	Manifest backup.Manifest
+	// Segments follow it, the last of which is cut at the point.
+	Segments []uint64
+	// Result is what the server has executed in the end.
+	Result gtid.Set
+	// Version is the newest MySQL that wrote any of it.
+	Version string
+
+	folder archive.Folder
+	point  Point
+	base   gtid.Set
+	// anchor is the first segment of those without a gap; nil where it was deleted because all backups hold it.
+	anchor *archive.Header
+}
+
+// NewPlan finds out how a point is reached: from the backup in a folder, or from the newest that suits. It reads every
+// segment that is needed from beginning to end, so that what is damaged is refused before anything is restored.
+func NewPlan(ctx context.Context, f archive.Folder, backupFolder string, point Point) (*Plan, error) {
+	numbers, err := f.Numbers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(numbers) == 0 {
+		return nil, fmt.Errorf("%w: there is no archive in %s", ErrBeyond, f.Store.URL(f.Root))
+	}
+	p := &Plan{folder: f, point: point}
+	cut, err := p.findCut(ctx, numbers)
+	if err != nil {
+		return nil, err
+	}
+	if p.anchor, err = p.folder.Header(ctx, cut.AnchorNumber); err != nil && !errors.Is(err, backup.ErrCorrupt) && !errors.Is(err, store.ErrNotFound) {
+		return nil, err
+	}
+	upTo, err := p.upTo(ctx, cut)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.choose(ctx, backupFolder, cut, upTo); err != nil {
+		return nil, err
+	}
+	if err := p.chain(ctx, numbers, cut); err != nil {
+		return nil, err
+	}
+	p.Result = upTo.Union(p.base)
+	return p, nil
+}
+
+// header reads the header of numbers[i], or of the next one after it that can be read.
+func (p *Plan) header(ctx context.Context, numbers []uint64, i int) (*archive.Header, error) {
+	for ; i < len(numbers); i++ {
+		h, err := p.folder.Header(ctx, numbers[i])
+		if err == nil || !errors.Is(err, backup.ErrCorrupt) && !errors.Is(err, store.ErrNotFound) {
+			return h, err
+		}
+	}
+	return nil, nil //nolint:nilnil // none of the rest can be read
+}
+
+// findCut finds the segment in which the point lies. What a segment says of all up to itself only grows.
+func (p *Plan) findCut(ctx context.Context, numbers []uint64) (*archive.Header, error) {
+	var wanted gtid.Set
+	if p.point.GTID != "" {
+		var err error
+		if wanted, err = gtid.Parse(p.point.GTID); err != nil || wanted.Count() != 1 {
+			return nil, fmt.Errorf("%q is not one transaction", p.point.GTID)
+		}
+	}
+	var failure error
+	var newest *archive.Header
+	at := sort.Search(len(numbers), func(i int) bool {
+		h, err := p.header(ctx, numbers, i)
+		if err != nil {
+			failure = err
+		}
+		if err != nil || h == nil {
+			return true
+		}
+		if newest == nil || h.Number > newest.Number {
+			newest = h
+		}
+		if p.point.GTID != "" {
+			return h.All().Contains(wanted)
+		}
+		return h.Reaches.After(p.point.Time)
+	})
+	if failure != nil {
+		return nil, failure
+	}
+	h, err := p.header(ctx, numbers, at)
+	switch {
+	case err != nil:
+		return nil, err
+	case h == nil && newest == nil:
+		return nil, fmt.Errorf("%w: no segment of the archive can be read", backup.ErrCorrupt)
+	case h == nil:
+		return nil, fmt.Errorf("%w: it is %s, and the archive reaches to %s with the transactions %s", ErrBeyond, p.point, newest.Reaches.UTC().Format(time.RFC3339Nano), newest.Cumulative)
+	case p.point.GTID != "" && h.Preceding().Contains(wanted):
+		if at > 0 {
+			return nil, fmt.Errorf("%w: %s, which should be in a segment before %d", ErrGap, p.point.GTID, h.Number)
+		}
+		return nil, fmt.Errorf("%w: %s is older than the archive", ErrGap, p.point.GTID)
+	}
+	return h, nil
+}
+
+// upTo reads the segment in which the point lies and returns all transactions of the cluster's history up to the point.
+func (p *Plan) upTo(ctx context.Context, cut *archive.Header) (gtid.Set, error) {
+	s, err := p.folder.Open(ctx, cut.Number)
+	if err != nil {
+		return gtid.Set{}, err
+	}
+	defer s.Close()
+	damaged := func(err error) error {
+		if errors.Is(err, binlog.ErrDamaged) {
+			err = fmt.Errorf("%w: %w", backup.ErrCorrupt, err)
+		}
+		return fmt.Errorf("segment %d, which holds the transactions %s: %w", cut.Number, cut.GTIDSet, err)
+	}
+	log, err := binlog.NewReader(s)
+	if err != nil {
+		return gtid.Set{}, damaged(err)
+	}
+	var upTo binlog.Collector
+	var track binlog.Tracker
+	over := false
+	for {
+		e, err := log.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return gtid.Set{}, damaged(err)
+		}
+		step, err := track.Add(log.Format, e)
+		if err != nil {
+			return gtid.Set{}, damaged(err)
+		}
+		if over || !step.Begins {
+			continue
+		}
+		after, last := p.point.after(*step.Transaction)
+		if !after {
+			upTo.Add(*step.Transaction)
+		}
+		over = after || last
+	}
+	return cut.Preceding().Union(upTo.Set()), nil
+}
+
+// choose takes the given backup, or the newest that is a base for the point.
+func (p *Plan) choose(ctx context.Context, folder string, cut *archive.Header, upTo gtid.Set) error {
+	candidates := []string{folder}
+	if folder == "" {
+		all, err := p.folder.Folders(ctx)
+		if err != nil {
+			return err
+		}
+		slices.Reverse(all)
+		candidates = all
+	}
+	var refusal error
+	for _, candidate := range candidates {
+		m, err := p.folder.ReadManifest(ctx, candidate)
+		if err != nil && (folder != "" || !errors.Is(err, store.ErrNotFound) && !errors.Is(err, backup.ErrCorrupt)) {
+			return err
+		}
+		if err != nil {
+			continue
+		}
+		if err := p.suits(m, cut, upTo); err != nil {
+			// Of backups that are all too new the oldest says most, of those that are too old the newest.
+			if refusal == nil || errors.Is(refusal, ErrBefore) {
+				refusal = fmt.Errorf("backup %s: %w", candidate, err)
+			}
+			continue
+		}
+		p.Backup, p.Manifest, p.Version = candidate, m, m.Version
+		return nil
+	}
+	if refusal == nil {
+		return fmt.Errorf("look for a backup in %s: %w", p.folder.Store.URL(p.folder.Root), store.ErrNotFound)
+	}
+	return refusal
+}
+
+func (p *Plan) suits(m backup.Manifest, cut *archive.Header, upTo gtid.Set) error {
+	var err error
+	if p.base, err = gtid.Parse(m.GTIDSet); err != nil {
+		return fmt.Errorf("%w: its GTID set: %w", backup.ErrCorrupt, err)
+	}
+	if later := p.base.Subtract(upTo); !later.IsEmpty() {
+		return fmt.Errorf("%w: it holds %s, which came after %s", ErrBefore, later, p.point)
+	}
+	if missing := cut.Base().Subtract(p.base); !missing.IsEmpty() {
+		return fmt.Errorf("%w: %s", ErrGap, p.broken(missing, cut))
+	}
+	if p.point.GTID == "" && p.point.Time.Before(cut.AnchorTime) && p.point.Time.Before(m.TakenAt) {
+		return fmt.Errorf("%w: it was taken at %s, and the archive, which begins with it, does not say what was committed when before that", ErrBefore, m.TakenAt.UTC().Format(time.RFC3339Nano))
+	}
+	return nil
+}
+
+// broken names what no segment holds, or what the cluster lost, between a backup and the segment in which the point lies.
+func (p *Plan) broken(missing gtid.Set, cut *archive.Header) string {
+	if h := p.anchor; h != nil && h.Number == cut.AnchorNumber {
+		gap := gtid.MustParse(h.Gap).Subtract(p.base)
+		switch {
+		case !gap.IsEmpty():
+			return fmt.Sprintf("%s, which the servers had purged before segment %d could hold them", gap, h.Number)
+		case h.Lost != "":
+			return fmt.Sprintf("%s, which segments before %d hold, but so they do %s, which the cluster has lost", missing, h.Number, h.Lost)
+		}
+	}
+	return fmt.Sprintf("%s, which were committed before segment %d, the first that follows without a gap", missing, cut.AnchorNumber)
+}
+
+// found is what was seen of a segment.
+type found struct {
+	header *archive.Header
+	err    error
+}
+
+// chain collects the segments from the backup to the point and makes sure that nothing is missing between them.
+func (p *Plan) chain(ctx context.Context, numbers []uint64, cut *archive.Header) error {
+	numbers = slices.DeleteFunc(slices.Clone(numbers), func(n uint64) bool { return n < cut.AnchorNumber || n > cut.Number })
+	var failure error
+	first := sort.Search(len(numbers), func(i int) bool {
+		h, err := p.header(ctx, numbers, i)
+		if err != nil {
+			failure = err
+		}
+		return err != nil || h == nil || !p.base.Contains(h.All())
+	})
+	if failure != nil {
+		return failure
+	}
+	// Of segments that cannot be read, those right before the first needed one may be needed.
+	for first > 0 {
+		if _, err := p.folder.Header(ctx, numbers[first-1]); !errors.Is(err, backup.ErrCorrupt) {
+			break
+		}
+		first--
+	}
+	numbers = numbers[first:]
+	seen := p.base
+	var damaged []string
+	for i, f := range p.verify(ctx, numbers) {
+		switch {
+		case errors.Is(f.err, backup.ErrCorrupt), errors.Is(f.err, store.ErrNotFound):
+			damaged = append(damaged, f.err.Error())
+			if f.header != nil && f.header.Number == cut.Number {
+				return p.missing(f.header.Own().Subtract(seen), damaged)
+			}
+			continue
+		case f.err != nil:
+			return f.err
+		}
+		if missing := f.header.Preceding().Subtract(seen); !missing.IsEmpty() {
+			if i > 0 && numbers[i-1]+1 != numbers[i] || i == 0 && numbers[i] != cut.AnchorNumber {
+				damaged = append(damaged, fmt.Sprintf("segment %d is not there", numbers[i]-1))
+			}
+			return p.missing(missing, damaged)
+		}
+		if backup.CheckVersion(f.header.Version, p.Version) != nil {
+			p.Version = f.header.Version
+		}
+		if own := f.header.Own(); !seen.Contains(own) {
+			p.Segments, seen = append(p.Segments, f.header.Number), seen.Union(own)
+		}
+	}
+	return nil
+}
+
+func (p *Plan) missing(set gtid.Set, why []string) error {
+	if len(why) == 0 {
+		return fmt.Errorf("%w: %s", ErrGap, set)
+	}
+	return fmt.Errorf("%w: %s (%s)", ErrGap, set, strings.Join(why, "; "))
+}
+
+// verify reads segments to their ends, several at once.
+func (p *Plan) verify(ctx context.Context, numbers []uint64) []found {
+	all := make([]found, len(numbers))
+	slots := make(chan struct{}, verifyAtOnce)
+	var group sync.WaitGroup
+	for i, number := range numbers {
+		slots <- struct{}{}
+		group.Go(func() {
+			defer func() { <-slots }()
+			all[i].header, all[i].err = p.folder.Verify(ctx, number)
+		})
+	}
+	group.Wait()
+	return all
+}

@@ -1,0 +1,149 @@
+package mysql
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	goclient "github.com/go-mysql-org/go-mysql/client"
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
+)
+
+const (
+	// streamHeartbeat is how often a source with nothing to say says so.
+	streamHeartbeat = time.Second
+	// streamSilence is when a source that says nothing at all is given up.
+	streamSilence = 15 * time.Second
+	// comBinlogDumpGTID and its payload: MySQL internals manual, "COM_BINLOG_DUMP_GTID".
+	comBinlogDumpGTID = 0x1e
+)
+
+// BinlogStream follows the binary log of a server as a replica does. It acknowledges nothing. Close it.
+type BinlogStream struct {
+	// ServerUUID and Version are the server's.
+	ServerUUID, Version string
+
+	conn *goclient.Conn
+}
+
+// Follower is who follows a binary log. A server ends the stream of an older follower with the same UUID.
+type Follower struct {
+	ServerID uint32
+	UUID     string
+}
+
+// OpenBinlogStream asks a server for every transaction that is not in have. Its error wraps ErrUnreachable when there is no
+// connection. That transactions of it are no longer there is told by the first Next, with ErrPurged.
+func OpenBinlogStream(ctx context.Context, o VisitOptions, who Follower, have gtid.Set) (*BinlogStream, error) {
+	config, err := clientTLS(o.Endpoint, o.Identity, verified)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.Options.DialTimeout)
+	defer cancel()
+	dial := o.Options.Dial
+	if dial == nil {
+		dial = (&net.Dialer{}).DialContext
+	}
+	bounded := func(ctx context.Context, network, address string) (net.Conn, error) {
+		connection, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return connection, connection.SetDeadline(time.Now().Add(o.Options.DialTimeout)) //nolint:forbidigo // the kernel's own clock
+	}
+	conn, err := goclient.ConnectWithDialer(ctx, "tcp", o.Endpoint.Address, o.User, "", "", bounded, func(c *goclient.Conn) error {
+		c.SetTLSConfig(config)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("follow the binary log of %s: %w", o.Endpoint.ServerName, unreachable(err))
+	}
+	s := &BinlogStream{conn: conn}
+	if err := s.begin(who, have); err != nil {
+		s.Close()
+		return nil, fmt.Errorf("follow the binary log of %s: %w", o.Endpoint.ServerName, unreachable(err))
+	}
+	return s, nil
+}
+
+func (s *BinlogStream) begin(who Follower, have gtid.Set) error {
+	result, err := s.conn.Execute("SELECT @@server_uuid, @@version")
+	if err != nil {
+		return err
+	}
+	if s.ServerUUID, err = result.GetString(0, 0); err != nil {
+		return err
+	}
+	if s.Version, err = result.GetString(0, 1); err != nil {
+		return err
+	}
+	for _, statement := range []string{
+		"SET @source_binlog_checksum = @@GLOBAL.binlog_checksum, @master_binlog_checksum = @@GLOBAL.binlog_checksum",
+		fmt.Sprintf("SET @source_heartbeat_period = %d, @master_heartbeat_period = %[1]d", streamHeartbeat.Nanoseconds()),
+		fmt.Sprintf("SET @replica_uuid = '%s', @slave_uuid = '%[1]s'", who.UUID),
+	} {
+		if _, err := s.conn.Execute(statement); err != nil {
+			return err
+		}
+	}
+	set, err := gomysql.ParseMysqlGTIDSet(have.String())
+	if err != nil {
+		return fmt.Errorf("encode the GTID set: %w", err)
+	}
+	encoded := set.Encode()
+	// After the four bytes of the packet's header, which the connection fills in.
+	packet := make([]byte, 4, 64+len(encoded))
+	packet = append(packet, comBinlogDumpGTID)
+	packet = binary.LittleEndian.AppendUint16(packet, 0) // flags: wait for what comes
+	packet = binary.LittleEndian.AppendUint32(packet, who.ServerID)
+	packet = binary.LittleEndian.AppendUint32(packet, 0) // no file's name
+	packet = binary.LittleEndian.AppendUint64(packet, 4) // its beginning
+	packet = binary.LittleEndian.AppendUint32(packet, uint32(len(encoded)))
+	s.conn.ResetSequence()
+	return s.conn.WritePacket(append(packet, encoded...))
+}
+
+// ErrPurged: transactions that are asked for are no longer in the server's binary logs.
+var ErrPurged = errors.New("the server has purged transactions that are asked for")
+
+// errSourceFatal is what a source answers to a replica that it cannot serve (ER_SOURCE_FATAL_ERROR_READING_BINLOG).
+const errSourceFatal = 1236
+
+// Next returns the next event as it was sent, with its checksum where the server writes them. One comes every second, if
+// only a heartbeat. It belongs to the caller.
+func (s *BinlogStream) Next(ctx context.Context) ([]byte, error) {
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.conn.SetDeadline(time.Now().Add(streamSilence)); err != nil { //nolint:forbidigo // the kernel's own clock
+		return nil, fmt.Errorf("read the binary log: %w", unreachable(err))
+	}
+	stop := context.AfterFunc(ctx, func() { _ = s.conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	packet, err := s.conn.ReadPacket()
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case err != nil:
+		return nil, fmt.Errorf("read the binary log: %w", unreachable(err))
+	case len(packet) > 0 && packet[0] == gomysql.OK_HEADER:
+		return packet[1:], nil
+	case len(packet) > 0 && packet[0] == gomysql.ERR_HEADER:
+		err := s.conn.HandleErrorPacket(packet)
+		var answer *gomysql.MyError
+		if errors.As(err, &answer) && answer.Code == errSourceFatal {
+			err = fmt.Errorf("%w: %s", ErrPurged, answer.Message)
+		}
+		return nil, fmt.Errorf("read the binary log: %w", err)
+	}
+	return nil, fmt.Errorf("read the binary log: %w: the server ended the stream", ErrUnreachable)
+}
+
+// Close ends the stream.
+func (s *BinlogStream) Close() { _ = s.conn.Conn.Close() }

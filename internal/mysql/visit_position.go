@@ -1,0 +1,35 @@
+package mysql
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Position is how far a server's history goes.
+type Position struct {
+	ServerUUID, Version string
+	// Writable is true for the primary.
+	Writable bool
+	// Executed and Purged are GTID sets as text: of what is committed, and of what is no longer in its binary logs.
+	Executed, Purged string
+	// At is the server's clock.
+	At time.Time
+}
+
+// Position reads how far the server's history goes. It is cheap.
+func (v *Visit) Position(ctx context.Context) (Position, error) {
+	var p Position
+	var readOnly bool
+	var at string
+	if err := v.s.row(ctx, "SELECT @@server_uuid, @@version, @@GLOBAL.read_only, @@GLOBAL.gtid_executed, @@GLOBAL.gtid_purged, DATE_FORMAT(UTC_TIMESTAMP(6), '%Y-%m-%dT%H:%i:%s.%fZ')", nil,
+		&p.ServerUUID, &p.Version, &readOnly, &p.Executed, &p.Purged, &at); err != nil {
+		return p, fmt.Errorf("read the server's position: %w", err)
+	}
+	var err error
+	p.Executed, p.Purged, p.Writable = compact(p.Executed), compact(p.Purged), !readOnly
+	if p.At, err = time.Parse(time.RFC3339Nano, at); err != nil {
+		return p, fmt.Errorf("read the server's clock: %w", err)
+	}
+	return p, nil
+}

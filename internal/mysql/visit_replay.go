@@ -1,0 +1,60 @@
+package mysql
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// ReplayGround is a server made ready to have transactions replayed: it takes the largest statements there are, and none
+// of its scheduled events runs meanwhile.
+type ReplayGround struct {
+	v         *Visit
+	packet    int64
+	scheduler string
+}
+
+// PrepareReplay makes a server ready that BeginRecovery has opened. Sessions that are to replay are opened after it.
+func (v *Visit) PrepareReplay(ctx context.Context) (*ReplayGround, error) {
+	g := &ReplayGround{v: v}
+	if err := v.s.row(ctx, "SELECT @@GLOBAL.max_allowed_packet, @@GLOBAL.event_scheduler", nil, &g.packet, &g.scheduler); err != nil {
+		return nil, fmt.Errorf("prepare the replay: %w", err)
+	}
+	if err := v.exec(ctx, fmt.Sprintf("SET GLOBAL max_allowed_packet = %d, GLOBAL super_read_only = OFF", maxPacket)); err != nil {
+		return nil, fmt.Errorf("prepare the replay: %w", err)
+	}
+	if g.scheduler == "ON" {
+		if err := v.exec(ctx, "SET GLOBAL event_scheduler = OFF"); err != nil {
+			return nil, fmt.Errorf("prepare the replay: %w", err)
+		}
+	}
+	return g, nil
+}
+
+// End puts back what PrepareReplay changed.
+func (g *ReplayGround) End(ctx context.Context) error {
+	err := g.v.exec(ctx, "SET GLOBAL max_allowed_packet = ?", g.packet)
+	if g.scheduler == "ON" {
+		err = errors.Join(err, g.v.exec(ctx, "SET GLOBAL event_scheduler = ON"))
+	}
+	if err != nil {
+		return fmt.Errorf("end the replay: %w", err)
+	}
+	return nil
+}
+
+// BeginReplay makes this session one that replays transactions: under their own GTIDs, into the binary log.
+func (v *Visit) BeginReplay(ctx context.Context) error {
+	for _, statement := range []string{"SET SESSION sql_log_bin = ON", "SET SESSION lock_wait_timeout = 60", "SET SESSION pseudo_replica_mode = ON"} {
+		if err := v.exec(ctx, statement); err != nil {
+			return fmt.Errorf("begin the replay: %w", err)
+		}
+	}
+	return nil
+}
+
+// Replay runs one statement of a transaction that is replayed, as it is and however long it takes.
+func (v *Visit) Replay(ctx context.Context, statement string) error { return v.exec(ctx, statement) }
+
+// IsUnknownDatabase says whether a statement failed because there is no such database.
+func IsUnknownDatabase(err error) bool { return isServerError(err, erBadDatabase) }

@@ -38,6 +38,7 @@ func (r *MySQLClusterReconciler) backup(ctx context.Context, s *scope) error {
 	s.backupsKnown = true
 	r.ensureBackup(ctx, s)
 	r.snapshots(ctx, s)
+	s.tellBackup("archive: ", r.archive(ctx, s))
 	return nil
 }
 

@@ -22,6 +22,7 @@ const overdueGrace = 2 * time.Hour
 // projectBackups tells in the status what backups there are, and whether they are as the spec promises.
 func (r *MySQLClusterReconciler) projectBackups(s *scope, c conditions) {
 	st := &s.cluster.Status
+	defer r.projectArchive(s, c)
 	if s.cluster.Spec.Backup == nil || s.deleting() {
 		meta.RemoveStatusCondition(&st.Conditions, v1alpha1.ConditionBackupHealthy)
 		if s.cluster.Spec.Backup == nil {

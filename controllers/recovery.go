@@ -73,6 +73,11 @@ func (r *MySQLClusterReconciler) recoveryTask(ctx context.Context, s *scope, mem
 		StallTimeout: s.cluster.Spec.Backup.EffectiveStallTimeout(),
 	}
 	_, _, t.Report = resources.BackupNames(s.cluster.Name)
+	if point := recovery.PointInTime; point != nil {
+		if t.UntilGTID = point.GTID; point.Time != nil {
+			t.UntilTime = &point.Time.Time
+		}
+	}
 	if recovery.ObjectStore != nil {
 		t.Destination, t.Path = &recovery.ObjectStore.Destination, recovery.ObjectStore.Path
 		return t, nil

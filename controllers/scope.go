@@ -81,6 +81,8 @@ type scope struct {
 	acted int
 	// published is true once endpoints agree with the plan; publish.
 	published bool
+	// archived is what the archive's pod reported, nil before it did; archive.
+	archived *archiveReport
 	// backups are the cluster's MySQLBackups, the newest first; backup.
 	backups      []v1alpha1.MySQLBackup
 	backupsKnown bool

@@ -164,6 +164,15 @@ func (c *MySQLCluster) spec() *MySQLClusterSpec {
 // DefaultStallTimeout is how long a backup may make no progress.
 const DefaultStallTimeout = 10 * time.Minute
 
+// DefaultArchiveStorage is the size of the archive's claim.
+const DefaultArchiveStorage = "5Gi"
+
+// Archives says whether the cluster is to have an archive of binary logs.
+func (c *MySQLCluster) Archives() bool {
+	b := c.Spec.Backup
+	return b != nil && b.BinlogArchive != nil && b.BinlogArchive.Enabled && b.Destination != nil && b.Destination.S3 != nil
+}
+
 // EffectiveStallTimeout is how long a backup may make no progress before it is failed.
 func (b *BackupSpec) EffectiveStallTimeout() time.Duration {
 	if b == nil || b.StallTimeout == nil {

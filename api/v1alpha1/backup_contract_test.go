@@ -29,6 +29,15 @@ func schedule(fields ...any) change {
 	return set("backup", map[string]any{"schedules": []any{s}, "destination": map[string]any{"s3": map[string]any{"bucket": "my-backups"}}})
 }
 
+// archive makes an archive of binary logs in a bucket.
+func archive(fields ...any) change {
+	a := map[string]any{}
+	for i := 0; i < len(fields); i += 2 {
+		a[fields[i].(string)] = fields[i+1]
+	}
+	return set("backup", map[string]any{"destination": map[string]any{"s3": map[string]any{"bucket": "my-backups"}}, "binlogArchive": a})
+}
+
 // bucket makes the destination of backups.
 func bucket(fields ...any) change {
 	s := map[string]any{"bucket": "my-backups"}
@@ -57,6 +66,18 @@ func backupRows() []row {
 			"s3": map[string]any{"bucket": "my-backups"}, "persistentVolumeClaim": map[string]any{"claimName": "backups"}}})),
 		wrong("no destination in the destination", "set either s3 or persistentVolumeClaim", set("backup", map[string]any{"destination": map[string]any{}})),
 		fine("a claim", set("backup", map[string]any{"destination": map[string]any{"persistentVolumeClaim": map[string]any{"claimName": "backups"}}})),
+		wrong("an archive on a claim", "backup.binlogArchive needs backup.destination.s3", set("backup", map[string]any{
+			"destination": map[string]any{"persistentVolumeClaim": map[string]any{"claimName": "backups"}}, "binlogArchive": map[string]any{"enabled": true}})),
+		wrong("an archive by default on a claim", "backup.binlogArchive needs backup.destination.s3", set("backup", map[string]any{
+			"destination": map[string]any{"persistentVolumeClaim": map[string]any{"claimName": "backups"}}, "binlogArchive": map[string]any{}})),
+		wrong("an archive to nowhere", "backup.binlogArchive needs backup.destination.s3", set("backup", map[string]any{"binlogArchive": map[string]any{}})),
+		fine("no archive to nowhere", set("backup", map[string]any{"binlogArchive": map[string]any{"enabled": false}})),
+		fine("an archive", archive()),
+		fine("an archive with everything", archive("storage", "20Gi", "storageClassName", "gp3")),
+		wrong("a small archive", "must be 1Gi to 16Ti", archive("storage", "512Mi")),
+		wrong("a huge archive", "must be 1Gi to 16Ti", archive("storage", "17Ti")),
+		wrong("an archive of words", "storage", archive("storage", "much")),
+		wrong("an archive on a command", saysPattern, archive("storageClassName", "$(id)")),
 		wrong("two schedules of one name", "Duplicate value", set("backup", map[string]any{"schedules": []any{
 			map[string]any{"name": "a", "cron": "0 1 * * *", "method": "Snapshot"}, map[string]any{"name": "a", "cron": "0 2 * * *", "method": "Snapshot"}}})),
 		fine("two schedules at one minute", set("backup", map[string]any{"schedules": []any{
@@ -117,11 +138,25 @@ func recoveryRows() []row {
 	store := func(path string) map[string]any {
 		return map[string]any{"destination": map[string]any{"s3": map[string]any{"bucket": "my-backups"}}, "path": path}
 	}
-	const one = "set either backupName or objectStore"
+	const one, gtid = "set either backupName or objectStore", "3e11fa47-71ca-11e1-9e33-c80aa9429562:23"
 	rows := []row{
 		fine("from a backup", recovery("backupName", "orders-daily-29384756")),
 		fine("from a cluster's folder", recovery("objectStore", store("shop/orders/7d1c3e4f-aaaa-bbbb-cccc-0123456789ab"))),
 		fine("from a backup's folder", recovery("objectStore", store("shop/orders/7d1c3e4f-aaaa-bbbb-cccc-0123456789ab/backups/20260102T030405Z-orders-daily"))),
+		fine("to a moment", recovery("backupName", "b", "pointInTime", map[string]any{"time": "2026-01-02T03:04:05.678901Z"})),
+		fine("to a whole second", recovery("backupName", "b", "pointInTime", map[string]any{"time": "2026-01-02T03:04:05Z"})),
+		fine("to a moment elsewhere", recovery("objectStore", store("shop/orders/uid"), "pointInTime", map[string]any{"time": "2026-01-02T03:04:05.6+05:30"})),
+		fine("to a transaction", recovery("backupName", "b", "pointInTime", map[string]any{"gtid": gtid})),
+		fine("to a tagged transaction", recovery("backupName", "b", "pointInTime", map[string]any{"gtid": "3E11FA47-71ca-11e1-9e33-c80aa9429562:Tag_1:7"})),
+		wrong("to a moment and a transaction", "set either pointInTime.time or pointInTime.gtid", recovery("backupName", "b", "pointInTime", map[string]any{"gtid": gtid, "time": "2026-01-02T03:04:05Z"})),
+		wrong("to no point", "set either pointInTime.time or pointInTime.gtid", recovery("backupName", "b", "pointInTime", map[string]any{})),
+		wrong("to a range of transactions", saysPattern, recovery("backupName", "b", "pointInTime", map[string]any{"gtid": gtid + "-25"})),
+		wrong("to a set of transactions", saysPattern, recovery("backupName", "b", "pointInTime", map[string]any{"gtid": gtid + "," + gtid})),
+		wrong("to transaction zero", saysPattern, recovery("backupName", "b", "pointInTime", map[string]any{"gtid": "3e11fa47-71ca-11e1-9e33-c80aa9429562:0"})),
+		wrong("to no such moment", "spec.bootstrap.recovery.pointInTime.time", recovery("backupName", "b", "pointInTime", map[string]any{"time": "yesterday"})),
+		wrong("to a moment without a zone", "spec.bootstrap.recovery.pointInTime.time", recovery("backupName", "b", "pointInTime", map[string]any{"time": "2026-01-02T03:04:05"})),
+		wrong("to a nanosecond", "spec.bootstrap.recovery.pointInTime.time", recovery("backupName", "b", "pointInTime", map[string]any{"time": "2026-01-02T03:04:05.123456789Z"})),
+		wrong("to the 32nd", "spec.bootstrap.recovery.pointInTime.time", recovery("backupName", "b", "pointInTime", map[string]any{"time": "2026-01-32T03:04:05Z"})),
 		fine("an empty bootstrap", set("bootstrap", map[string]any{})),
 		wrong("from nothing", one, recovery("image", "mysql:9.7.1")),
 		wrong("from two things", one, recovery("backupName", "b", "objectStore", store("shop/orders/uid"))),
@@ -232,5 +267,32 @@ func TestBackupSample(t *testing.T) {
 	}
 	if typed.Spec.Method != v1alpha1.BackupMethodDump || typed.Spec.DeletionPolicy != v1alpha1.BackupDeletionRetain {
 		t.Errorf("the sample became %+v", typed.Spec)
+	}
+}
+
+// TestTheArchivesClaimStaysAsItIs: a StatefulSet's claims cannot be changed. Taken out and put in again, it is another.
+func TestTheArchivesClaimStaysAsItIs(t *testing.T) {
+	api := api(t)
+	object := cluster(t, "archive-claim", archive("storage", "5Gi", "storageClassName", "gp3"))
+	if err := api.Create(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range []row{
+		wrong("larger", "binlogArchive.storage cannot be changed", archive("storage", "6Gi", "storageClassName", "gp3")),
+		wrong("elsewhere", "binlogArchive.storageClassName cannot be changed", archive("storage", "5Gi", "storageClassName", "io2")),
+		fine("the same in other words", archive("storage", "5120Mi", "storageClassName", "gp3")),
+		fine("off", archive("storage", "5120Mi", "storageClassName", "gp3", "enabled", false)),
+		fine("without", set("backup", nil)),
+		fine("another", archive("storage", "7Gi")),
+	} {
+		t.Run(r.name, func(t *testing.T) {
+			changed := object.DeepCopy()
+			apply(t, changed, r.changes...)
+			err := api.Update(t.Context(), changed)
+			judge(t, err, r.says)
+			if err == nil {
+				object = changed
+			}
+		})
 	}
 }

@@ -1,12 +1,16 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // BackupSpec says when, how and to where a cluster is backed up. It needs no AWS rights of the operator, but for
 // snapshots: pods of the cluster's own service account <name>-backup talk to the bucket.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.destination) || !has(self.schedules) || self.schedules.all(s, s.method == 'Snapshot')",message="backup.destination is required for schedules with method Dump: set destination.s3 or destination.persistentVolumeClaim"
 // +kubebuilder:validation:XValidation:rule="!has(self.verification) || has(self.destination)",message="backup.verification needs backup.destination: it restores the newest dump from there"
+// +kubebuilder:validation:XValidation:rule="!has(self.binlogArchive) || !self.binlogArchive.enabled || has(self.destination) && has(self.destination.s3)",message="backup.binlogArchive needs backup.destination.s3: binary logs are archived to a bucket only"
 type BackupSpec struct {
 	// Schedules are when backups are taken, each with its own method; at most 8. Each is a CronJob <name>-<schedule>.
 	// Two that fall on the same minute run side by side, from the same or from different members.
@@ -16,7 +20,7 @@ type BackupSpec struct {
 	// +optional
 	Schedules []BackupSchedule `json:"schedules,omitempty"`
 
-	// Destination is where dumps are kept. Snapshots stay in EBS.
+	// Destination is where dumps and binary logs are kept. Snapshots stay in EBS.
 	// +optional
 	Destination *BackupDestination `json:"destination,omitempty"`
 
@@ -27,7 +31,8 @@ type BackupSpec struct {
 	// +optional
 	Image string `json:"image,omitempty"`
 
-	// Suspend, false unless set, lets no schedule start a backup or a verification. What runs goes on.
+	// Suspend, false unless set, lets no schedule start a backup or a verification. What runs goes on, and so does the
+	// archive of binary logs.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
 
@@ -44,6 +49,10 @@ type BackupSpec struct {
 	// was noted when it was taken. Without it nothing is restored by itself.
 	// +optional
 	Verification *VerificationSpec `json:"verification,omitempty"`
+	// BinlogArchive copies the binary logs to the bucket as they are written, for point-in-time recovery. Without it
+	// nothing is archived.
+	// +optional
+	BinlogArchive *BinlogArchiveSpec `json:"binlogArchive,omitempty"`
 }
 
 // BackupSchedule is one schedule of backups.
@@ -191,4 +200,28 @@ type ClaimDestination struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	ClaimName string `json:"claimName"`
+}
+
+// BinlogArchiveSpec describes the archive of binary logs: a StatefulSet <name>-archive of one pod, which follows the
+// primary as a replica does and uploads what it receives every 10 seconds.
+type BinlogArchiveSpec struct {
+	// Enabled, true unless set, switches the archive on.
+	// +kubebuilder:default=true
+	// +optional
+	Enabled bool `json:"enabled"`
+
+	// Storage is the size of the claim on which binary logs wait for their upload, 1Gi to 16Ti; 5Gi unless set.
+	// It cannot be changed.
+	// +kubebuilder:default="5Gi"
+	// +kubebuilder:validation:XValidation:rule="isQuantity(string(self)) && quantity(string(self)).isInteger() && quantity(string(self)).compareTo(quantity('1Gi')) >= 0 && quantity(string(self)).compareTo(quantity('16Ti')) <= 0",message="must be 1Gi to 16Ti; for example 5Gi"
+	// +kubebuilder:validation:XValidation:rule="!isQuantity(string(self)) || !isQuantity(string(oldSelf)) || quantity(string(self)).compareTo(quantity(string(oldSelf))) == 0",message="binlogArchive.storage cannot be changed: a StatefulSet's claims stay as they are"
+	// +optional
+	Storage *resource.Quantity `json:"storage,omitempty"`
+
+	// StorageClassName of the claim; the cluster's default unless set. It cannot be changed.
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="binlogArchive.storageClassName cannot be changed: a StatefulSet's claims stay as they are"
+	// +optional
+	StorageClassName string `json:"storageClassName,omitempty"`
 }

@@ -121,6 +121,9 @@ const (
 	ConditionProgressing = "Progressing"
 	// ConditionDegraded: something needs a person's attention, or a member is missing.
 	ConditionDegraded = "Degraded"
+	// ConditionArchiveHealthy: the archive of binary logs follows the primary, and a backup is its base. It is there with
+	// spec.backup.binlogArchive.
+	ConditionArchiveHealthy = "ArchiveHealthy"
 	// ConditionBackupHealthy: the newest backup is good, and no schedule is overdue. It is there with spec.backup.
 	ConditionBackupHealthy = "BackupHealthy"
 	// ConditionRecovered: the cluster began with what spec.bootstrap.recovery names. It is there with that.
@@ -169,6 +172,16 @@ const (
 	ReasonRecoveryFailed = "RecoveryFailed"
 	// ReasonRecovered: the cluster began with what was restored.
 	ReasonRecovered = "Recovered"
+	// ReasonArchiving: everything but what was written in the last moments is in the archive.
+	ReasonArchiving = "Archiving"
+	// ReasonArchiveStarting: the archive's pod has not reported yet.
+	ReasonArchiveStarting = "ArchiveStarting"
+	// ReasonArchiveBehind: what was written some time ago is not in the archive yet.
+	ReasonArchiveBehind = "ArchiveBehind"
+	// ReasonArchiveGap: the archive has a break, and no backup bridges it yet.
+	ReasonArchiveGap = "ArchiveGap"
+	// ReasonArchiveBaseNeeded: the archive has no backup to begin with yet.
+	ReasonArchiveBaseNeeded = "ArchiveBaseNeeded"
 	// ReasonBackupSucceeded: the newest backup is good, and none is overdue.
 	ReasonBackupSucceeded = "BackupSucceeded"
 	// ReasonBackupFailed: the newest backup failed.

@@ -270,6 +270,9 @@ type BackupSummary struct {
 	// LastVerifiedAt is when that was.
 	// +optional
 	LastVerifiedAt *metav1.Time `json:"lastVerifiedAt,omitempty"`
+	// FirstRecoverablePoint is the earliest moment that can be restored: from there on the archive of binary logs has no gap.
+	// +optional
+	FirstRecoverablePoint *metav1.Time `json:"firstRecoverablePoint,omitempty"`
 }
 
 // AnnotationRunner names the Job that works on a MySQLBackup, on those that a schedule's pod made for itself.
@@ -323,6 +326,12 @@ const (
 	BackupReasonTooOld = "TooOld"
 	// BackupReasonServerFailed: the throw-away mysqld of a verification did not start or did not answer.
 	BackupReasonServerFailed = "ServerFailed"
+	// BackupReasonArchiveGap: transactions that are needed for the point in time are not in the archive.
+	BackupReasonArchiveGap = "ArchiveGap"
+	// BackupReasonOutOfReach: the archive does not reach the point in time, or the backup holds what came after it.
+	BackupReasonOutOfReach = "OutOfReach"
+	// BackupReasonReplayFailed: the server refused a transaction of the archive.
+	BackupReasonReplayFailed = "ReplayFailed"
 	// BackupReasonError: something else; the message says what.
 	BackupReasonError = "Error"
 )

@@ -1,5 +1,7 @@
 package v1alpha1
 
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 // BootstrapSpec says what a new cluster begins with.
 type BootstrapSpec struct {
 	// Recovery has the cluster begin with what another left behind. Nothing is ever restored into a cluster that has data.
@@ -23,6 +25,11 @@ type RecoverySpec struct {
 	// +optional
 	ObjectStore *ObjectStoreSource `json:"objectStore,omitempty"`
 
+	// PointInTime is how far the source's history is restored, from its backup and its archive of binary logs; as far as the
+	// backup reaches unless it is set. What cannot be restored exactly is refused.
+	// +optional
+	PointInTime *PointInTimeSpec `json:"pointInTime,omitempty"`
+
 	// Image holds the mysql client that the restoring pod runs; that of spec.backup.image unless set.
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,511}$`
@@ -35,10 +42,29 @@ type ObjectStoreSource struct {
 	// Destination is the bucket or the claim.
 	Destination BackupDestination `json:"destination"`
 
-	// Path below the destination's prefix: <namespace>/<cluster>/<uid>, whose newest good backup is taken, or
-	// <namespace>/<cluster>/<uid>/backups/<backup>.
+	// Path below the destination's prefix: <namespace>/<cluster>/<uid>, whose newest good backup is taken (with
+	// pointInTime the newest before that), or <namespace>/<cluster>/<uid>/backups/<backup>.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:Pattern=`^[a-z0-9][a-z0-9.-]*/[a-z0-9-]+/[A-Za-z0-9-]+(/backups/[A-Za-z0-9.-]+)?$`
 	Path string `json:"path"`
+}
+
+// PointInTimeSpec is a point in the source's history.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.time) != has(self.gtid)",message="set either pointInTime.time or pointInTime.gtid"
+type PointInTimeSpec struct {
+	// Time is a moment, to the microsecond; for example 2026-01-02T03:04:05.678901Z. Every transaction that was committed
+	// until then is restored, and none from the first on that was committed later.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Format=date-time
+	// +kubebuilder:validation:Pattern=`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})$`
+	// +optional
+	Time *metav1.Time `json:"time,omitempty"`
+
+	// GTID is a transaction, <uuid>:<number> or <uuid>:<tag>:<number>; it and all before it are restored, and none after it.
+	// +kubebuilder:validation:MaxLength=93
+	// +kubebuilder:validation:Pattern=`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(:[A-Za-z_][A-Za-z0-9_]{0,31})?:[1-9][0-9]{0,18}$`
+	// +optional
+	GTID string `json:"gtid,omitempty"`
 }

@@ -12,7 +12,7 @@ type MySQLClusterStatus struct {
 	// +optional
 	Phase Phase `json:"phase,omitempty"`
 
-	// Conditions: Available, Ready, Progressing, Degraded, CloudReachable, BackupHealthy, Recovered.
+	// Conditions: Available, Ready, Progressing, Degraded, CloudReachable, BackupHealthy, ArchiveHealthy, Recovered.
 	// +kubebuilder:validation:MaxItems=64
 	// +optional
 	// +listType=map

@@ -39,6 +39,7 @@ var kinds = map[string][]metav1.APIResource{
 		{Name: "configmaps", Kind: "ConfigMap", Namespaced: true}, {Name: "serviceaccounts", Kind: "ServiceAccount", Namespaced: true},
 	},
 	"/apis/batch/v1":                     {{Name: "jobs", Kind: "Job", Namespaced: true}, {Name: "cronjobs", Kind: "CronJob", Namespaced: true}},
+	"/apis/apps/v1":                      {{Name: "statefulsets", Kind: "StatefulSet", Namespaced: true}},
 	"/apis/rbac.authorization.k8s.io/v1": {{Name: "roles", Kind: "Role", Namespaced: true}, {Name: "rolebindings", Kind: "RoleBinding", Namespaced: true}},
 	"/apis/discovery.k8s.io/v1":          {{Name: "endpointslices", Kind: "EndpointSlice", Namespaced: true}},
 	"/apis/mysql.alx.ke/v1alpha1":        {{Name: "mysqlclusters", Kind: "MySQLCluster", Namespaced: true}, {Name: "mysqlbackups", Kind: "MySQLBackup", Namespaced: true}},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -125,6 +126,7 @@ func cacheOptions(namespace string) cache.Options {
 			&rbacv1.RoleBinding{}:        {Label: own},
 			&batchv1.Job{}:               {Label: own},
 			&batchv1.CronJob{}:           {Label: own},
+			&appsv1.StatefulSet{}:        {Label: own},
 			&corev1.Secret{}:             {Label: own},
 			&corev1.Service{}:            {Label: own},
 			&discoveryv1.EndpointSlice{}: {Label: own},

@@ -85,8 +85,8 @@ func BackupServiceAccount(c *v1alpha1.MySQLCluster, roleARN string) *corev1ac.Se
 	return account
 }
 
-// BackupRole is what they may do in Kubernetes: make MySQLBackups and report in them, and report how a recovery goes
-// and what a verification found.
+// BackupRole is what they may do in Kubernetes: make MySQLBackups and report in them, and report how a recovery and the
+// archive go and what a verification found.
 // RBAC cannot bind making an object to a name, nor reporting to the objects of one cluster.
 func BackupRole(c *v1alpha1.MySQLCluster) *rbacv1ac.RoleApplyConfiguration {
 	name, _, recovery := BackupNames(c.Name)
@@ -96,7 +96,7 @@ func BackupRole(c *v1alpha1.MySQLCluster) *rbacv1ac.RoleApplyConfiguration {
 		WithRules(
 			rbacv1ac.PolicyRule().WithAPIGroups(v1alpha1.GroupVersion.Group).WithResources("mysqlbackups").WithVerbs("get", "create"),
 			rbacv1ac.PolicyRule().WithAPIGroups(v1alpha1.GroupVersion.Group).WithResources("mysqlbackups/status").WithVerbs("patch"),
-			rbacv1ac.PolicyRule().WithAPIGroups("").WithResources("configmaps").WithResourceNames(recovery, VerifyName(c.Name)).WithVerbs("patch"),
+			rbacv1ac.PolicyRule().WithAPIGroups("").WithResources("configmaps").WithResourceNames(recovery, VerifyName(c.Name), ArchiveName(c.Name)).WithVerbs("patch"),
 		)
 }
 
@@ -225,10 +225,7 @@ func jobSpec(c *v1alpha1.MySQLCluster, t task.Task, images Images, command strin
 		WithServiceAccountName(account).
 		WithRestartPolicy(corev1.RestartPolicyNever).
 		WithTerminationGracePeriodSeconds(grace).
-		WithSecurityContext(corev1ac.PodSecurityContext().
-			WithRunAsNonRoot(true).WithRunAsUser(podUser).WithRunAsGroup(podUser).WithFSGroup(podUser).
-			WithFSGroupChangePolicy(corev1.FSGroupChangeOnRootMismatch).
-			WithSeccompProfile(corev1ac.SeccompProfile().WithType(corev1.SeccompProfileTypeRuntimeDefault))).
+		WithSecurityContext(podSecurity()).
 		WithInitContainers(hardened(corev1ac.Container().
 			WithName("install").
 			WithImage(images.Operator).
@@ -278,6 +275,14 @@ func mountDestination(pod *corev1ac.PodSpecApplyConfiguration, d *v1alpha1.Backu
 		pod.WithVolumes(corev1ac.Volume().WithName(s3Volume).
 			WithSecret(corev1ac.SecretVolumeSource().WithSecretName(d.S3.CredentialsSecretRef.Name).WithDefaultMode(0o440)))
 	}
+}
+
+// podSecurity makes a pod's processes run as a user that is not root and owns what is mounted.
+func podSecurity() *corev1ac.PodSecurityContextApplyConfiguration {
+	return corev1ac.PodSecurityContext().
+		WithRunAsNonRoot(true).WithRunAsUser(podUser).WithRunAsGroup(podUser).WithFSGroup(podUser).
+		WithFSGroupChangePolicy(corev1.FSGroupChangeOnRootMismatch).
+		WithSeccompProfile(corev1ac.SeccompProfile().WithType(corev1.SeccompProfileTypeRuntimeDefault))
 }
 
 // hardened gives a container what it needs to run and takes everything else away.

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	batchv1ac "k8s.io/client-go/applyconfigurations/batch/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
@@ -84,9 +85,22 @@ func TestGoldenBackup(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, "recovery-job.yaml", recovery)
+	golden[any](t, "archive.yaml", ArchiveReport(c), testArchive(t, bucketDestination(), ""), testArchive(t, bucketDestination(), "gp3"))
 }
 
-// pods are those of every kind of Job, by name.
+func testArchive(t *testing.T, d *v1alpha1.BackupDestination, class string) *appsv1ac.StatefulSetApplyConfiguration {
+	t.Helper()
+	c, _, told := backedUp(d)
+	told.Schedule, told.Method, told.Keep, told.Members = "", "", 0, nil
+	told.Primary, told.Report, told.SpoolBytes = PrimaryHost(c), ArchiveName(c.Name), 5<<30
+	set, err := Archive(c, told, testImages.Operator, resource.MustParse("5Gi"), class)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+// pods are those of every kind of Job, and of the archive, by name.
 func pods(t *testing.T, d *v1alpha1.BackupDestination) map[string]*corev1ac.PodSpecApplyConfiguration {
 	t.Helper()
 	c, schedule, told := backedUp(d)
@@ -112,7 +126,7 @@ func pods(t *testing.T, d *v1alpha1.BackupDestination) map[string]*corev1ac.PodS
 		t.Fatal(err)
 	}
 	specs["verify"] = verification.Spec.JobTemplate.Spec
-	found := map[string]*corev1ac.PodSpecApplyConfiguration{}
+	found := map[string]*corev1ac.PodSpecApplyConfiguration{"archive": testArchive(t, d, "").Spec.Template.Spec}
 	for name, spec := range specs {
 		found[name] = spec.Template.Spec
 	}
@@ -200,7 +214,7 @@ func TestNamesOfBackupsFitTheLongestCluster(t *testing.T) {
 		t.Errorf("CronJob %s", name)
 	}
 	account, tls, recovery := BackupNames(c.Name)
-	for _, name := range []string{account, tls, recovery} {
+	for _, name := range []string{account, tls, recovery, ArchiveName(c.Name) + "-0", ArchiveName(c.Name) + "-0123456789"} {
 		if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
 			t.Errorf("%s: %v", name, problems)
 		}

@@ -20,6 +20,7 @@ func ofBackups() map[check.Use]string {
 		{Group: "rbac.authorization.k8s.io", Resource: "rolebindings"}: {"create", "patch"},
 		{Group: "batch", Resource: "cronjobs"}:                         {"create", "patch", "delete"},
 		{Group: "batch", Resource: "jobs"}:                             {"get", "create", "delete"},
+		{Group: "apps", Resource: "statefulsets"}:                      {"create", "patch", "delete"},
 	} {
 		for _, verb := range verbs {
 			unseen[check.Use{Group: resource.Group, Resource: resource.Resource, Verb: verb}] = why

@@ -28,6 +28,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.BackupSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("BackupSummary"):
 		return &apiv1alpha1.BackupSummaryApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("BinlogArchiveSpec"):
+		return &apiv1alpha1.BinlogArchiveSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("BootstrapSpec"):
 		return &apiv1alpha1.BootstrapSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ClaimDestination"):
@@ -58,6 +60,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.MySQLClusterStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ObjectStoreSource"):
 		return &apiv1alpha1.ObjectStoreSourceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PointInTimeSpec"):
+		return &apiv1alpha1.PointInTimeSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PromotionStatus"):
 		return &apiv1alpha1.PromotionStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RecoverySpec"):

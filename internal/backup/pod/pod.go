@@ -21,6 +21,7 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/pitr"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/store"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
@@ -33,6 +34,7 @@ const (
 	CommandRemove  = "remove-backup"
 	CommandRestore = "restore"
 	CommandVerify  = "verify"
+	CommandArchive = "archive"
 )
 
 const (
@@ -50,7 +52,7 @@ var ErrFailed = errors.New("the task failed")
 // IsCommand says whether the first argument of the binary is one of a pod.
 func IsCommand(name string) bool {
 	switch name {
-	case CommandInstall, CommandBackup, CommandRemove, CommandRestore, CommandVerify:
+	case CommandInstall, CommandBackup, CommandRemove, CommandRestore, CommandVerify, CommandArchive:
 		return true
 	}
 	return false
@@ -106,6 +108,8 @@ func run(ctx context.Context, arguments []string, log logr.Logger, version strin
 		return w.restore(ctx)
 	case CommandVerify:
 		return w.verify(ctx)
+	case CommandArchive:
+		return w.archive(ctx)
 	}
 	return fmt.Errorf("there is no subcommand %q", arguments[0])
 }
@@ -197,16 +201,22 @@ func key(name string) (string, error) {
 func (w *worker) member(name, user string) backup.Member {
 	host := name + "." + w.task.Cluster + "." + w.task.Namespace + ".svc"
 	return backup.Member{Name: name, Host: host, Connect: func(ctx context.Context) (*mysql.Visit, error) {
-		identity, err := readIdentity()
+		o, err := visit(host, user)
 		if err != nil {
 			return nil, err
 		}
-		return mysql.OpenVisit(ctx, mysql.VisitOptions{
-			Endpoint: mysql.Endpoint{Key: name, Address: fmt.Sprintf("%s:%d", host, v1alpha1.MySQLPort), ServerName: host},
-			Identity: identity, User: user,
-			Options: mysql.Options{DialTimeout: dialTimeout, StatementTimeout: statementTimeout},
-		})
+		return mysql.OpenVisit(ctx, o)
 	}}
+}
+
+// visit is how a host is reached, with the pod's identity as it is now.
+func visit(host, user string) (mysql.VisitOptions, error) {
+	identity, err := readIdentity()
+	return mysql.VisitOptions{
+		Endpoint: mysql.Endpoint{Key: host, Address: fmt.Sprintf("%s:%d", host, v1alpha1.MySQLPort), ServerName: host},
+		Identity: identity, User: user,
+		Options: mysql.Options{DialTimeout: dialTimeout, StatementTimeout: statementTimeout},
+	}, err
 }
 
 // credentials are the pod's own, as files.
@@ -256,7 +266,11 @@ var reasons = []struct {
 	{backup.ErrTooOld, v1alpha1.BackupReasonTooOld},
 	{backup.ErrServer, v1alpha1.BackupReasonServerFailed},
 	{backup.ErrLoad, v1alpha1.BackupReasonLoadFailed},
+	{pitr.ErrGap, v1alpha1.BackupReasonArchiveGap},
+	{pitr.ErrBeyond, v1alpha1.BackupReasonOutOfReach},
+	{pitr.ErrBefore, v1alpha1.BackupReasonOutOfReach},
 	{mysql.ErrUnreachable, v1alpha1.BackupReasonMemberLost},
+	{pitr.ErrReplay, v1alpha1.BackupReasonReplayFailed},
 	{store.ErrNotFound, v1alpha1.BackupReasonNotFound},
 }
 

@@ -12,6 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/archive"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/pitr"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/store"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
@@ -27,6 +29,7 @@ const (
 // permanent are the failures of a restore that trying again cannot mend.
 var permanent = []error{
 	backup.ErrVersion, backup.ErrCorrupt, backup.ErrDiffers, backup.ErrTooOld, mysql.ErrNotEmpty, mysql.ErrServes, store.ErrNotFound, store.ErrDenied, store.ErrNoBucket,
+	pitr.ErrGap, pitr.ErrBeyond, pitr.ErrBefore,
 }
 
 // restore loads a backup into the first member of a new cluster.
@@ -44,36 +47,70 @@ func (w *worker) restore(ctx context.Context) error {
 
 // restoreBackup restores, and returns what there is to say about it.
 func (w *worker) restoreBackup(ctx context.Context) (string, error) {
-	root, folder, found := strings.Cut(w.task.Path, "/backups/")
+	root, folder, _ := strings.Cut(w.task.Path, "/backups/")
 	w.place.Root = root
-	if !found {
-		newest, err := w.place.Newest(ctx)
-		if err != nil {
-			return "", err
-		}
-		folder = newest
-	}
-	if err := w.tell(ctx, stateRunning, "", "restoring "+w.place.Store.URL(w.place.Folder(folder))); err != nil {
+	plan, folder, err := w.choose(ctx, folder)
+	if err != nil {
 		return "", err
 	}
+	what := w.place.Store.URL(w.place.Folder(folder))
+	if err := w.tell(ctx, stateRunning, "", "restoring "+what); err != nil {
+		return "", err
+	}
+	target := w.reach(w.task.Target, mysql.OperatorUser)
 	message := "the backup is restored"
-	told := w.clock.Now()
-	_, err := backup.Restore(ctx, backup.RestoreOptions{
-		Place: w.place, Folder: folder, Recovery: w.task.ClusterUID,
-		Target: w.reach(w.task.Target, mysql.OperatorUser), User: mysql.OperatorUser, Credentials: w.credentials, Program: w.program,
-		StallTimeout: w.task.StallTimeout, Clock: w.clock,
-		Progress: func(p backup.Progress) {
-			if w.clock.Since(told) < progressEvery || p.Estimate == 0 {
-				return
-			}
-			told = w.clock.Now()
-			_ = w.tell(ctx, stateRunning, "", fmt.Sprintf("restoring %s: %d %% of %s", w.place.Store.URL(w.place.Folder(folder)), min(p.Bytes*100/p.Estimate, 100), human(p.Estimate)))
-		},
+	o := backup.RestoreOptions{
+		Place: w.place, Folder: folder, Recovery: w.task.ClusterUID, Target: target, User: mysql.OperatorUser,
+		Credentials: w.credentials, Program: w.program, StallTimeout: w.task.StallTimeout, Clock: w.clock,
 		Skipped: func(statements []string) {
 			message += fmt.Sprintf("; %d privileges were left out, because what they are on was gone when it was taken: %s", len(statements), strings.Join(statements, "; "))
 		},
-	})
+	}
+	told := w.clock.Now()
+	tell := func(message string) {
+		if w.clock.Since(told) >= progressEvery {
+			told = w.clock.Now()
+			_ = w.tell(ctx, stateRunning, "", message)
+		}
+	}
+	o.Progress = func(p backup.Progress) {
+		if p.Estimate > 0 {
+			tell(fmt.Sprintf("restoring %s: %d %% of %s", what, min(p.Bytes*100/p.Estimate, 100), human(p.Estimate)))
+		}
+	}
+	if plan != nil {
+		o.NewestVersion = plan.Version
+		o.Then = func(ctx context.Context, v *mysql.Visit, _ backup.Manifest) error {
+			return plan.Replay(ctx, v, target.Connect, func(p pitr.Progress) {
+				tell(fmt.Sprintf("restored %s; replaying the binary log: %d of %d segments, at %s", what, p.Segments, p.Of, p.GTID))
+			})
+		}
+	}
+	_, err = backup.Restore(ctx, o)
 	return message, err
+}
+
+// choose says which backup is restored, and how it goes on from there to a point in time.
+func (w *worker) choose(ctx context.Context, folder string) (*pitr.Plan, string, error) {
+	point := pitr.Point{GTID: w.task.UntilGTID}
+	if w.task.UntilTime != nil {
+		point.Time = *w.task.UntilTime
+	}
+	switch {
+	case point != pitr.Point{}:
+		if err := w.tell(ctx, stateRunning, "", "looking through the archive of binary logs up to "+point.String()); err != nil {
+			return nil, "", err
+		}
+		plan, err := pitr.NewPlan(ctx, archive.Folder{Place: w.place}, folder, point)
+		if err != nil {
+			return nil, "", err
+		}
+		return plan, plan.Backup, nil
+	case folder == "":
+		newest, err := w.place.Newest(ctx)
+		return nil, newest, err
+	}
+	return nil, folder, nil
 }
 
 // tell reports in the ConfigMap that the operator made for it.

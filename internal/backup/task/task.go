@@ -30,6 +30,8 @@ const (
 	ClaimDir = "/backups"
 	// WorkDir is for what has to be on a disk for a while.
 	WorkDir = "/work"
+	// SpoolDir is where the archive's claim is mounted.
+	SpoolDir = "/spool"
 )
 
 // Keys of the ConfigMap in which a pod reports that has no MySQLBackup to report in.
@@ -43,6 +45,8 @@ const (
 	ReportAt           = "at"
 	ReportPassedBackup = "passedBackup"
 	ReportPassedAt     = "passedAt"
+	// ReportArchive is how the archive is, in JSON.
+	ReportArchive = "archive"
 )
 
 // ExitFailed is the exit code of a task that failed for good: the Job must not try it again.
@@ -56,6 +60,8 @@ type Task struct {
 	ClusterUID string `json:"clusterUID"`
 	// Members are the names of its members.
 	Members []string `json:"members,omitempty"`
+	// Primary is the host name under which the primary takes connections.
+	Primary string `json:"primary,omitempty"`
 	// Destination is where backups are, Region that of its bucket.
 	Destination *v1alpha1.BackupDestination `json:"destination,omitempty"`
 	Region      string                      `json:"region,omitempty"`
@@ -74,6 +80,11 @@ type Task struct {
 	Target string `json:"target,omitempty"`
 	// MaxAge is how old what the newest dump shows may be, for a verification.
 	MaxAge time.Duration `json:"maxAge,omitempty"`
+	// UntilTime and UntilGTID are how far the source's history is restored; as far as its backup reaches without them.
+	UntilTime *time.Time `json:"untilTime,omitempty"`
+	UntilGTID string     `json:"untilGTID,omitempty"`
+	// SpoolBytes is how large the claim is on which binary logs wait for their upload.
+	SpoolBytes int64 `json:"spoolBytes,omitempty"`
 	// Report is the ConfigMap to report in.
 	Report string `json:"report,omitempty"`
 }

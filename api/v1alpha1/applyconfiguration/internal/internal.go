@@ -137,6 +137,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.BackupSpec
   map:
     fields:
+    - name: binlogArchive
+      type:
+        namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.BinlogArchiveSpec
     - name: destination
       type:
         namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.BackupDestination
@@ -164,6 +167,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.BackupSummary
   map:
     fields:
+    - name: firstRecoverablePoint
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
     - name: lastFailed
       type:
         scalar: string
@@ -182,6 +188,20 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: lastVerifiedAt
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+- name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.BinlogArchiveSpec
+  map:
+    fields:
+    - name: enabled
+      type:
+        scalar: boolean
+      default: true
+    - name: storage
+      type:
+        namedType: io.k8s.apimachinery.pkg.api.resource.Quantity
+      default: 5Gi
+    - name: storageClassName
+      type:
+        scalar: string
 - name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.BootstrapSpec
   map:
     fields:
@@ -554,6 +574,15 @@ var schemaYAML = typed.YAMLObject(`types:
   scalar: string
 - name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.PlainValue
   scalar: string
+- name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.PointInTimeSpec
+  map:
+    fields:
+    - name: gtid
+      type:
+        scalar: string
+    - name: time
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
 - name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.PromotionStatus
   map:
     fields:
@@ -599,6 +628,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: objectStore
       type:
         namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.ObjectStoreSource
+    - name: pointInTime
+      type:
+        namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.PointInTimeSpec
 - name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.ReplicationSpec
   map:
     fields:

@@ -15,12 +15,13 @@ type BackupSpecApplyConfiguration struct {
 	// Schedules are when backups are taken, each with its own method; at most 8. Each is a CronJob <name>-<schedule>.
 	// Two that fall on the same minute run side by side, from the same or from different members.
 	Schedules []BackupScheduleApplyConfiguration `json:"schedules,omitempty"`
-	// Destination is where dumps are kept. Snapshots stay in EBS.
+	// Destination is where dumps and binary logs are kept. Snapshots stay in EBS.
 	Destination *BackupDestinationApplyConfiguration `json:"destination,omitempty"`
 	// Image holds the programs of MySQL that the backup pods run: mysqldump and mysql, and mysqld for verification, all of
 	// the cluster's series; docker.io/library/mysql:<spec.version> unless set.
 	Image *string `json:"image,omitempty"`
-	// Suspend, false unless set, lets no schedule start a backup or a verification. What runs goes on.
+	// Suspend, false unless set, lets no schedule start a backup or a verification. What runs goes on, and so does the
+	// archive of binary logs.
 	Suspend *bool `json:"suspend,omitempty"`
 	// StallTimeout is how long a backup may make no progress before it is failed, from 1m to 24h; 10m unless set.
 	// How long a backup takes as a whole does not matter.
@@ -28,6 +29,9 @@ type BackupSpecApplyConfiguration struct {
 	// Verification restores the newest dump into a throw-away mysqld, on a schedule of its own, and compares it with what
 	// was noted when it was taken. Without it nothing is restored by itself.
 	Verification *VerificationSpecApplyConfiguration `json:"verification,omitempty"`
+	// BinlogArchive copies the binary logs to the bucket as they are written, for point-in-time recovery. Without it
+	// nothing is archived.
+	BinlogArchive *BinlogArchiveSpecApplyConfiguration `json:"binlogArchive,omitempty"`
 }
 
 // BackupSpecApplyConfiguration constructs a declarative configuration of the BackupSpec type for use with
@@ -86,5 +90,13 @@ func (b *BackupSpecApplyConfiguration) WithStallTimeout(value v1.Duration) *Back
 // If called multiple times, the Verification field is set to the value of the last call.
 func (b *BackupSpecApplyConfiguration) WithVerification(value *VerificationSpecApplyConfiguration) *BackupSpecApplyConfiguration {
 	b.Verification = value
+	return b
+}
+
+// WithBinlogArchive sets the BinlogArchive field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the BinlogArchive field is set to the value of the last call.
+func (b *BackupSpecApplyConfiguration) WithBinlogArchive(value *BinlogArchiveSpecApplyConfiguration) *BackupSpecApplyConfiguration {
+	b.BinlogArchive = value
 	return b
 }

@@ -23,6 +23,8 @@ type BackupSummaryApplyConfiguration struct {
 	LastVerified *string `json:"lastVerified,omitempty"`
 	// LastVerifiedAt is when that was.
 	LastVerifiedAt *v1.Time `json:"lastVerifiedAt,omitempty"`
+	// FirstRecoverablePoint is the earliest moment that can be restored: from there on the archive of binary logs has no gap.
+	FirstRecoverablePoint *v1.Time `json:"firstRecoverablePoint,omitempty"`
 }
 
 // BackupSummaryApplyConfiguration constructs a declarative configuration of the BackupSummary type for use with
@@ -76,5 +78,13 @@ func (b *BackupSummaryApplyConfiguration) WithLastVerified(value string) *Backup
 // If called multiple times, the LastVerifiedAt field is set to the value of the last call.
 func (b *BackupSummaryApplyConfiguration) WithLastVerifiedAt(value v1.Time) *BackupSummaryApplyConfiguration {
 	b.LastVerifiedAt = &value
+	return b
+}
+
+// WithFirstRecoverablePoint sets the FirstRecoverablePoint field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the FirstRecoverablePoint field is set to the value of the last call.
+func (b *BackupSummaryApplyConfiguration) WithFirstRecoverablePoint(value v1.Time) *BackupSummaryApplyConfiguration {
+	b.FirstRecoverablePoint = &value
 	return b
 }

@@ -16,7 +16,7 @@ type MySQLClusterStatusApplyConfiguration struct {
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// Phase is the least advanced of the members' phases.
 	Phase *apiv1alpha1.Phase `json:"phase,omitempty"`
-	// Conditions: Available, Ready, Progressing, Degraded, CloudReachable, BackupHealthy, Recovered.
+	// Conditions: Available, Ready, Progressing, Degraded, CloudReachable, BackupHealthy, ArchiveHealthy, Recovered.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// Primary is the name of the writable member; empty while there is none.
 	Primary *string `json:"primary,omitempty"`

@@ -9,8 +9,8 @@ package v1alpha1
 type ObjectStoreSourceApplyConfiguration struct {
 	// Destination is the bucket or the claim.
 	Destination *BackupDestinationApplyConfiguration `json:"destination,omitempty"`
-	// Path below the destination's prefix: <namespace>/<cluster>/<uid>, whose newest good backup is taken, or
-	// <namespace>/<cluster>/<uid>/backups/<backup>.
+	// Path below the destination's prefix: <namespace>/<cluster>/<uid>, whose newest good backup is taken (with
+	// pointInTime the newest before that), or <namespace>/<cluster>/<uid>/backups/<backup>.
 	Path *string `json:"path,omitempty"`
 }
 

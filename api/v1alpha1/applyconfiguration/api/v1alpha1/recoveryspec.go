@@ -12,6 +12,9 @@ type RecoverySpecApplyConfiguration struct {
 	BackupName *string `json:"backupName,omitempty"`
 	// ObjectStore is a place that backups were written to, for a cluster whose objects are gone.
 	ObjectStore *ObjectStoreSourceApplyConfiguration `json:"objectStore,omitempty"`
+	// PointInTime is how far the source's history is restored, from its backup and its archive of binary logs; as far as the
+	// backup reaches unless it is set. What cannot be restored exactly is refused.
+	PointInTime *PointInTimeSpecApplyConfiguration `json:"pointInTime,omitempty"`
 	// Image holds the mysql client that the restoring pod runs; that of spec.backup.image unless set.
 	Image *string `json:"image,omitempty"`
 }
@@ -35,6 +38,14 @@ func (b *RecoverySpecApplyConfiguration) WithBackupName(value string) *RecoveryS
 // If called multiple times, the ObjectStore field is set to the value of the last call.
 func (b *RecoverySpecApplyConfiguration) WithObjectStore(value *ObjectStoreSourceApplyConfiguration) *RecoverySpecApplyConfiguration {
 	b.ObjectStore = value
+	return b
+}
+
+// WithPointInTime sets the PointInTime field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the PointInTime field is set to the value of the last call.
+func (b *RecoverySpecApplyConfiguration) WithPointInTime(value *PointInTimeSpecApplyConfiguration) *RecoverySpecApplyConfiguration {
+	b.PointInTime = value
 	return b
 }
 

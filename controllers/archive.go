@@ -1,0 +1,201 @@
+package controllers
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
+)
+
+const (
+	// archiveLate is how far the archive may be behind before it counts as unhealthy. Its pod reports twice a minute.
+	archiveLate = 5 * time.Minute
+	// basePause is the time between two attempts at a base of the archive, and baseFresh how long after a backup the
+	// archive's pod is waited for to take note of it.
+	basePause = 30 * time.Minute
+	baseFresh = 5 * time.Minute
+	// baseInfix is in the names of the backups that the operator takes as bases.
+	baseInfix = "-base-"
+)
+
+// archiveReport is what the archive's pod reports (archive.Report).
+type archiveReport struct {
+	At               time.Time `json:"at"`
+	Segments         uint64    `json:"segments"`
+	CoveredUntil     time.Time `json:"coveredUntil"`
+	BaseNeeded       bool      `json:"baseNeeded"`
+	FirstRecoverable time.Time `json:"firstRecoverable"`
+	Gap              string    `json:"gap"`
+	Lost             string    `json:"lost"`
+	Error            string    `json:"error"`
+	Reason           string    `json:"reason"`
+}
+
+// archive keeps the archive of binary logs going, and gives it a backup to begin with where it has none.
+func (r *MySQLClusterReconciler) archive(ctx context.Context, s *scope) error {
+	if !s.cluster.Archives() {
+		return r.dropArchive(ctx, s)
+	}
+	report := resources.ArchiveReport(s.cluster)
+	if err := s.unlessLeaving(r.apply(ctx, s, report, *report.Name, &corev1.ConfigMap{})); err != nil {
+		return err
+	}
+	image, err := r.Images.Operator(ctx)
+	if err != nil {
+		return err
+	}
+	spec := s.cluster.Spec.Backup.BinlogArchive
+	storage := resource.MustParse(v1alpha1.DefaultArchiveStorage)
+	if spec.Storage != nil {
+		storage = *spec.Storage
+	}
+	ac, err := resources.Archive(s.cluster, archiveTask(s.cluster, storage), image, storage, spec.StorageClassName)
+	if err != nil {
+		return err
+	}
+	if err := s.unlessLeaving(r.apply(ctx, s, ac, *ac.Name, &appsv1.StatefulSet{})); err != nil {
+		return err
+	}
+	if s.archived, err = r.archiveReport(ctx, s); err != nil {
+		return err
+	}
+	return r.ensureBase(ctx, s)
+}
+
+// archiveTask is what the archive's pod does.
+func archiveTask(c *v1alpha1.MySQLCluster, storage resource.Quantity) task.Task {
+	t := backupTask(c)
+	t.Members = nil // their number may change, and the pod need not begin again for that
+	t.Primary, t.Report, t.SpoolBytes = resources.PrimaryHost(c), resources.ArchiveName(c.Name), storage.Value()
+	return t
+}
+
+// dropArchive ends the archive of a cluster that is no longer to have one. What is in the bucket stays.
+func (r *MySQLClusterReconciler) dropArchive(ctx context.Context, s *scope) error {
+	var set appsv1.StatefulSet
+	key := client.ObjectKey{Namespace: s.cluster.Namespace, Name: resources.ArchiveName(s.cluster.Name)}
+	if err := r.Client.Get(ctx, key, &set); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("read StatefulSet %s: %w", key.Name, err)
+	}
+	if !ownedBy(&set, s.cluster) || !set.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	if err := r.Client.Delete(ctx, &set); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete StatefulSet %s: %w", key.Name, err)
+	}
+	return nil
+}
+
+// archiveReport reads what the archive's pod said last; nil before it said anything.
+func (r *MySQLClusterReconciler) archiveReport(ctx context.Context, s *scope) (*archiveReport, error) {
+	var cm corev1.ConfigMap
+	key := client.ObjectKey{Namespace: s.cluster.Namespace, Name: resources.ArchiveName(s.cluster.Name)}
+	if err := r.Client.Get(ctx, key, &cm); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	text := cm.Data[task.ReportArchive]
+	if text == "" {
+		return nil, nil //nolint:nilnil // there is none yet
+	}
+	var report archiveReport
+	if err := json.Unmarshal([]byte(text), &report); err != nil {
+		return nil, fmt.Errorf("read ConfigMap %s: %w", key.Name, err)
+	}
+	return &report, nil
+}
+
+// ensureBase takes a backup for an archive that has none to begin with: at its start, and after a gap.
+func (r *MySQLClusterReconciler) ensureBase(ctx context.Context, s *scope) error {
+	if s.archived == nil || !s.archived.BaseNeeded || s.archived.Error != "" || s.plan.Primary == "" {
+		return nil
+	}
+	now := r.Clock.Now()
+	for i := range s.backups {
+		b := &s.backups[i]
+		switch {
+		case b.Spec.Method != v1alpha1.BackupMethodDump || !b.DeletionTimestamp.IsZero():
+		case !b.Done(): // it may become the base
+			return nil
+		case strings.Contains(b.Name, baseInfix) && now.Sub(b.CreationTimestamp.Time) < basePause,
+			b.Status.Phase == v1alpha1.BackupCompleted && b.Status.CompletedAt != nil && now.Sub(b.Status.CompletedAt.Time) < baseFresh:
+			return nil
+		}
+	}
+	b := &v1alpha1.MySQLBackup{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: s.cluster.Namespace, Name: s.cluster.Name + baseInfix + now.UTC().Format("20060102-150405"),
+			Labels: resources.Labels(s.cluster, resources.ComponentArchive),
+		},
+		Spec: v1alpha1.MySQLBackupSpec{ClusterName: s.cluster.Name, Method: v1alpha1.BackupMethodDump, DeletionPolicy: v1alpha1.BackupDeletionRetain},
+	}
+	if err := r.Client.Create(ctx, b, client.FieldOwner(v1alpha1.FieldManager)); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("take a backup as the base of the archive: %w", err)
+	}
+	s.log.Info("the archive of binary logs has no base: taking a backup", "backup", b.Name)
+	return nil
+}
+
+// projectArchive tells in the status how the archive is.
+func (r *MySQLClusterReconciler) projectArchive(s *scope, c conditions) {
+	st := &s.cluster.Status
+	if !s.cluster.Archives() || s.deleting() {
+		meta.RemoveStatusCondition(&st.Conditions, v1alpha1.ConditionArchiveHealthy)
+		r.Metrics.archive(s.cluster, nil)
+		return
+	}
+	report := s.archived
+	r.Metrics.archive(s.cluster, report)
+	if report != nil && st.Backup != nil && !report.FirstRecoverable.IsZero() {
+		at := metav1.NewTime(report.FirstRecoverable.Truncate(time.Second).Add(time.Second))
+		st.Backup.FirstRecoverablePoint = &at
+	}
+	status, reason, message := r.judgeArchive(report)
+	if s.cluster.Spec.Hibernate {
+		status, reason, message = metav1.ConditionUnknown, v1alpha1.ReasonHibernated, "the cluster hibernates: nothing is written that could be archived"
+	}
+	c.set(v1alpha1.ConditionArchiveHealthy, status, reason, message)
+}
+
+// judgeArchive says in the condition's words how an archive is.
+func (r *MySQLClusterReconciler) judgeArchive(report *archiveReport) (metav1.ConditionStatus, string, string) {
+	if report == nil {
+		return metav1.ConditionUnknown, v1alpha1.ReasonArchiveStarting, "the archive's pod has not reported yet"
+	}
+	now := r.Clock.Now()
+	missing := ""
+	if report.Gap != "" {
+		missing += "; purged before they were archived: " + report.Gap
+	}
+	if report.Lost != "" {
+		missing += "; archived, and lost by the cluster: " + report.Lost
+	}
+	switch {
+	case now.Sub(report.At) > archiveLate:
+		return metav1.ConditionFalse, v1alpha1.ReasonArchiveBehind, "the archive's pod has not reported since " + report.At.UTC().Format(time.RFC3339)
+	case now.Sub(report.CoveredUntil) > archiveLate && report.Error != "":
+		return metav1.ConditionFalse, v1alpha1.ReasonArchiveBehind, fmt.Sprintf("what was written after %s is not archived: %s: %s", report.CoveredUntil.UTC().Format(time.RFC3339), report.Reason, report.Error)
+	case report.BaseNeeded && missing != "":
+		return metav1.ConditionFalse, v1alpha1.ReasonArchiveGap, "the archive has a break, over which nothing can be restored until the next backup" + missing
+	case report.BaseNeeded:
+		return metav1.ConditionFalse, v1alpha1.ReasonArchiveBaseNeeded, "the archive has no backup to begin with yet"
+	case now.Sub(report.CoveredUntil) > archiveLate:
+		return metav1.ConditionFalse, v1alpha1.ReasonArchiveBehind, "what was written after " + report.CoveredUntil.UTC().Format(time.RFC3339) + " is not archived yet"
+	}
+	return metav1.ConditionTrue, v1alpha1.ReasonArchiving, "any moment from " + report.FirstRecoverable.UTC().Format(time.RFC3339) + " on can be restored"
+}

@@ -1,0 +1,249 @@
+package controllers
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
+)
+
+// annals is a cluster with an archive on a real API server. No pod runs: the tests play what it reports.
+type annals struct {
+	*shelf
+	r       *MySQLClusterReconciler
+	cluster *v1alpha1.MySQLCluster
+	notes   *notes
+}
+
+func newAnnals(t *testing.T) *annals {
+	t.Helper()
+	a := &annals{shelf: newShelf(t)}
+	a.r = &MySQLClusterReconciler{
+		Client: kube, Reader: kube, Clock: a.clock, Metrics: NewMetrics(prometheus.NewRegistry()), memory: newMemory(),
+		Images: &Images{Own: "operator:1", Client: DefaultClientImage},
+	}
+	a.change(func(c *v1alpha1.MySQLCluster) {
+		c.Spec.Backup.BinlogArchive = &v1alpha1.BinlogArchiveSpec{Enabled: true}
+	})
+	a.notes = a.r.memory.of(client.ObjectKeyFromObject(a.cluster), keyOf(a.cluster.UID))
+	return a
+}
+
+// change changes the cluster's spec.
+func (a *annals) change(change func(*v1alpha1.MySQLCluster)) {
+	a.t.Helper()
+	a.cluster = &v1alpha1.MySQLCluster{}
+	must(a.t, kube.Get(a.t.Context(), client.ObjectKey{Namespace: a.namespace, Name: "orders"}, a.cluster))
+	change(a.cluster)
+	must(a.t, kube.Update(a.t.Context(), a.cluster))
+}
+
+// pass does what a pass does about the archive, and returns the condition.
+func (a *annals) pass() *metav1.Condition {
+	a.t.Helper()
+	s := &scope{cluster: a.cluster, log: logr.Discard(), notes: a.notes}
+	s.plan.Primary = "orders-0"
+	var err error
+	s.backups, err = a.r.backups(a.t.Context(), s)
+	must(a.t, err)
+	s.backupsKnown = true
+	must(a.t, a.r.archive(a.t.Context(), s))
+	a.r.projectBackups(s, conditions{a.cluster})
+	for i := range a.cluster.Status.Conditions {
+		if a.cluster.Status.Conditions[i].Type == v1alpha1.ConditionArchiveHealthy {
+			return &a.cluster.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+func (a *annals) set() *appsv1.StatefulSet {
+	a.t.Helper()
+	var set appsv1.StatefulSet
+	if err := kube.Get(a.t.Context(), client.ObjectKey{Namespace: a.namespace, Name: "orders-archive"}, &set); err != nil {
+		must(a.t, client.IgnoreNotFound(err))
+		return nil
+	}
+	return &set
+}
+
+// reports writes what the pod says.
+func (a *annals) reports(report archiveReport) {
+	a.t.Helper()
+	text, err := json.Marshal(report)
+	must(a.t, err)
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: "orders-archive"}}
+	after := cm.DeepCopy()
+	after.Data = map[string]string{task.ReportArchive: string(text)}
+	must(a.t, kube.Patch(a.t.Context(), after, client.MergeFrom(cm)))
+}
+
+func (a *annals) bases() []v1alpha1.MySQLBackup {
+	a.t.Helper()
+	var list v1alpha1.MySQLBackupList
+	must(a.t, kube.List(a.t.Context(), &list, client.InNamespace(a.namespace)))
+	return list.Items
+}
+
+func TestTheArchiveHasItsPod(t *testing.T) {
+	a := newAnnals(t)
+	if c := a.pass(); c == nil || c.Status != metav1.ConditionUnknown || c.Reason != v1alpha1.ReasonArchiveStarting {
+		t.Errorf("before the pod reports: %+v", c)
+	}
+	set := a.set()
+	if set == nil || !metav1.IsControlledBy(set, a.cluster) {
+		t.Fatalf("the StatefulSet is %+v", set)
+	}
+	told, err := task.Decode(set.Spec.Template.Spec.Containers[0].Env[0].Value)
+	must(t, err)
+	if told.Primary != "orders-primary."+a.namespace+".svc" || told.Report != "orders-archive" || told.SpoolBytes != 5<<30 || told.ClusterUID != string(a.cluster.UID) || told.Destination == nil {
+		t.Errorf("the pod is told %+v", told)
+	}
+	claim := set.Spec.VolumeClaimTemplates[0]
+	if size := claim.Spec.Resources.Requests[corev1.ResourceStorage]; size.String() != "5Gi" || set.Spec.PersistentVolumeClaimRetentionPolicy.WhenDeleted != appsv1.DeletePersistentVolumeClaimRetentionPolicyType {
+		t.Errorf("the claim is %+v", claim)
+	}
+	// Drift is put back, and what the pod reported stays.
+	a.reports(archiveReport{At: a.clock.Now(), CoveredUntil: a.clock.Now()})
+	set.Spec.Replicas = ptr.To[int32](0)
+	must(t, kube.Update(t.Context(), set))
+	a.pass()
+	if got := a.set(); *got.Spec.Replicas != 1 {
+		t.Errorf("%d replicas after a person's change", *got.Spec.Replicas)
+	}
+	a.change(func(c *v1alpha1.MySQLCluster) { c.Spec.Backup.BinlogArchive.Enabled = false })
+	if c := a.pass(); c != nil {
+		t.Errorf("switched off, the condition says %+v", c)
+	}
+	if got := a.set(); got != nil && got.DeletionTimestamp.IsZero() {
+		t.Error("switched off, the StatefulSet is still there")
+	}
+}
+
+// TestTheArchivesNameMayBeTaken: what is not ours is not touched.
+func TestTheArchivesNameMayBeTaken(t *testing.T) {
+	a := newAnnals(t)
+	must(t, kube.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: "orders-archive"}, Data: map[string]string{"mine": "yes"}}))
+	s := &scope{cluster: a.cluster, log: logr.Discard(), notes: a.notes}
+	if err := a.r.archive(t.Context(), s); err == nil || !strings.Contains(err.Error(), "does not belong to this cluster") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestWhatTheConditionSaysOfTheArchive(t *testing.T) {
+	a := newAnnals(t)
+	a.pass()
+	now := a.clock.Now()
+	for name, row := range map[string]struct {
+		report archiveReport
+		status metav1.ConditionStatus
+		reason string
+		says   string
+	}{
+		"all is well":               {archiveReport{At: now, CoveredUntil: now.Add(-11 * time.Second), FirstRecoverable: now.Add(-time.Hour)}, metav1.ConditionTrue, v1alpha1.ReasonArchiving, "can be restored"},
+		"a failover for a moment":   {archiveReport{At: now, CoveredUntil: now.Add(-time.Minute), Error: "the primary does not take writes", Reason: "NoPrimary"}, metav1.ConditionTrue, v1alpha1.ReasonArchiving, "can be restored"},
+		"a bucket that is not open": {archiveReport{At: now, CoveredUntil: now.Add(-time.Hour), Error: "access is denied", Reason: "AccessDenied"}, metav1.ConditionFalse, v1alpha1.ReasonArchiveBehind, "AccessDenied: access is denied"},
+		"behind without an error":   {archiveReport{At: now, CoveredUntil: now.Add(-time.Hour)}, metav1.ConditionFalse, v1alpha1.ReasonArchiveBehind, "not archived yet"},
+		"a pod that is silent":      {archiveReport{At: now.Add(-time.Hour), CoveredUntil: now.Add(-time.Hour)}, metav1.ConditionFalse, v1alpha1.ReasonArchiveBehind, "has not reported"},
+		"no base yet":               {archiveReport{At: now, CoveredUntil: now, BaseNeeded: true}, metav1.ConditionFalse, v1alpha1.ReasonArchiveBaseNeeded, "no backup to begin with"},
+		"a gap":                     {archiveReport{At: now, CoveredUntil: now, BaseNeeded: true, Gap: "uuid:7-9"}, metav1.ConditionFalse, v1alpha1.ReasonArchiveGap, "purged before they were archived: uuid:7-9"},
+		"a loss":                    {archiveReport{At: now, CoveredUntil: now, BaseNeeded: true, Lost: "uuid:5"}, metav1.ConditionFalse, v1alpha1.ReasonArchiveGap, "lost by the cluster: uuid:5"},
+		"a gap with its bridge":     {archiveReport{At: now, CoveredUntil: now, Gap: "uuid:7-9", FirstRecoverable: now}, metav1.ConditionTrue, v1alpha1.ReasonArchiving, "can be restored"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a.reports(row.report)
+			c := a.pass()
+			if c == nil || c.Status != row.status || c.Reason != row.reason || !strings.Contains(c.Message, row.says) {
+				t.Errorf("the condition is %+v", c)
+			}
+			if got, want := testutil.ToFloat64(a.r.Metrics.archived.WithLabelValues(a.namespace, "orders")), float64(row.report.CoveredUntil.UnixMilli())/1000; got != want {
+				t.Errorf("the metric says %f instead of %f", got, want)
+			}
+			first := a.cluster.Status.Backup.FirstRecoverablePoint
+			if want := row.report.FirstRecoverable; want.IsZero() != (first == nil) || first != nil && (first.Time.Before(want) || first.Sub(want) > time.Second) {
+				t.Errorf("the first recoverable point is %v instead of %v", first, want)
+			}
+		})
+	}
+}
+
+// TestAnArchiveGetsItsBase: one backup is taken, not two, and another only when that was in vain.
+func TestAnArchiveGetsItsBase(t *testing.T) {
+	a := newAnnals(t)
+	a.clock = clocktesting.NewFakePassiveClock(time.Now())
+	a.r.Clock = a.clock
+	a.pass()
+	a.reports(archiveReport{At: a.clock.Now(), BaseNeeded: true, Error: "the bucket does not exist", Reason: "NoBucket"})
+	a.pass()
+	if got := a.bases(); len(got) != 0 {
+		t.Fatalf("with a bucket that does not exist: %v", got)
+	}
+	want := func(what string, n int) {
+		t.Helper()
+		a.reports(archiveReport{At: a.clock.Now(), BaseNeeded: true})
+		a.pass()
+		a.pass()
+		if got := a.bases(); len(got) != n {
+			t.Fatalf("%s: %d backups", what, len(got))
+		}
+	}
+	want("needed", 1)
+	b := a.bases()[0]
+	if b.Spec.ClusterName != "orders" || b.Spec.Method != v1alpha1.BackupMethodDump || b.Spec.Schedule != "" || b.Labels[v1alpha1.LabelComponent] != resources.ComponentArchive || !strings.HasPrefix(b.Name, "orders-base-") {
+		t.Errorf("the base is %+v", b)
+	}
+	a.clock.SetTime(a.clock.Now().Add(2 * time.Hour))
+	want("while it runs, however long", 1)
+	finish := func(phase v1alpha1.BackupPhase) {
+		for _, b := range a.bases() {
+			if !b.Done() {
+				a.report(b.Name, func(st *v1alpha1.MySQLBackupStatus) {
+					at := metav1.NewTime(a.clock.Now())
+					st.Phase, st.CompletedAt = phase, &at
+				})
+			}
+		}
+	}
+	finish(v1alpha1.BackupFailed)
+	want("after a failed one", 2)
+	finish(v1alpha1.BackupCompleted)
+	want("right after a good one: the pod has not seen it yet", 2)
+	a.put("snapshot", func(b *v1alpha1.MySQLBackup) { b.Spec.Method = v1alpha1.BackupMethodSnapshot })
+	a.put("by-hand", nil)
+	a.clock.SetTime(a.clock.Now().Add(2 * time.Hour))
+	want("while a person's dump runs", 4)
+}
+
+// TestARestoreIsToldItsPoint: spec.bootstrap.recovery.pointInTime reaches the restoring pod as it was written.
+func TestARestoreIsToldItsPoint(t *testing.T) {
+	a := newAnnals(t)
+	at := time.Date(2026, 1, 2, 3, 4, 5, 678_901_000, time.UTC)
+	for i, point := range []v1alpha1.PointInTimeSpec{{Time: &metav1.Time{Time: at}}, {GTID: "3e11fa47-71ca-11e1-9e33-c80aa9429562:tag:23"}} {
+		c := a.cluster.DeepCopy()
+		c.Spec.Bootstrap = &v1alpha1.BootstrapSpec{Recovery: &v1alpha1.RecoverySpec{PointInTime: &point, ObjectStore: &v1alpha1.ObjectStoreSource{
+			Destination: *c.Spec.Backup.Destination, Path: "shop/orders/uid"}}}
+		told, err := a.r.recoveryTask(t.Context(), &scope{cluster: c}, "orders-0")
+		must(t, err)
+		text, err := told.Encode()
+		must(t, err)
+		told, err = task.Decode(text)
+		must(t, err)
+		if i == 0 && (told.UntilTime == nil || !told.UntilTime.Equal(at) || told.UntilGTID != "") || i == 1 && (told.UntilGTID != point.GTID || told.UntilTime != nil) {
+			t.Errorf("told is %s", text)
+		}
+	}
+}

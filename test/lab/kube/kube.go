@@ -133,7 +133,7 @@ func (c *Cluster) startAll(ctx context.Context) error {
 	for _, step := range []struct {
 		name string
 		run  func(context.Context) error
-	}{{"node", c.startNode}, {"cluster DNS", c.startDNS}} {
+	}{{"node", c.startNode}, {"volumes", c.makeVolumes}, {"cluster DNS", c.startDNS}} {
 		if err := c.opts.Step(step.name, func() error { return step.run(ctx) }); err != nil {
 			return fmt.Errorf("%s: %w", step.name, err)
 		}

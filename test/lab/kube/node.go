@@ -87,6 +87,7 @@ func (c *Cluster) machine() machine {
 			{From: in("kubelet"), To: "/var/lib/kubelet"},
 			{From: in("pods"), To: "/var/log/pods"},
 			{From: in("audit"), To: auditFolder},
+			{From: in("volumes"), To: volumesFolder},
 		},
 		Sysctls: map[string]string{
 			"net/ipv4/ip_forward": "1",

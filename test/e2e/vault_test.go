@@ -57,6 +57,28 @@ func vaultCluster(t *testing.T, key client.ObjectKey, change func(*v1alpha1.MySQ
 	}
 }
 
+// stageVault makes the namespace, the bucket and the Secret for it, unless an earlier scenario has made them.
+func stageVault(t *testing.T) {
+	t.Helper()
+	ctx := t.Context()
+	if err := lab.AllowLab(ctx, lost.Namespace); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s3Client().HeadBucket(ctx, &s3.HeadBucketInput{Bucket: awssdk.String(bucket)}); err != nil {
+		if _, err := s3Client().CreateBucket(ctx, &s3.CreateBucketInput{Bucket: awssdk.String(bucket)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, obj := range []client.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: lost.Namespace}},
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: lost.Namespace, Name: "s3"}, StringData: map[string]string{"accessKeyID": "lab", "secretAccessKey": "lab"}},
+	} {
+		if err := lab.Client.Create(ctx, obj); client.IgnoreAlreadyExists(err) != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func destination() *v1alpha1.BackupDestination {
 	return &v1alpha1.BackupDestination{S3: &v1alpha1.S3Destination{
 		Bucket: bucket, Prefix: "team/mysql", Endpoint: "http://" + cloud.EndpointAddress,
@@ -77,12 +99,7 @@ func checksums(t *testing.T, key client.ObjectKey) string {
 // Test15: the CronJob fires, the backup completes and is verified, the cluster is deleted, and another is restored from the bucket alone.
 func Test15BackupOutlivesItsCluster(t *testing.T) {
 	ctx := t.Context()
-	if err := lab.AllowLab(ctx, lost.Namespace); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s3Client().CreateBucket(ctx, &s3.CreateBucketInput{Bucket: awssdk.String(bucket)}); err != nil {
-		t.Fatal(err)
-	}
+	stageVault(t)
 	vaultCluster(t, lost, func(spec *v1alpha1.MySQLClusterSpec) {
 		spec.Backup = &v1alpha1.BackupSpec{
 			Schedules:   []v1alpha1.BackupSchedule{{Name: "minutely", Cron: "* * * * *", TimeZone: "Africa/Nairobi", Retention: v1alpha1.RetentionSpec{Count: ptr.To(int32(2))}}},
@@ -90,10 +107,6 @@ func Test15BackupOutlivesItsCluster(t *testing.T) {
 			Verification: &v1alpha1.VerificationSpec{Cron: "0 5 * * 0"},
 		}
 	})
-	if err := lab.Client.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: lost.Namespace, Name: "s3"},
-		StringData: map[string]string{"accessKeyID": "lab", "secretAccessKey": "lab"}}); err != nil {
-		t.Fatal(err)
-	}
 	before, err := lab.WaitReady(ctx, lost, readyTimeout, nil)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, conditions(before))

@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -27,8 +27,9 @@ const (
 	// archive's pod is waited for to take note of it.
 	basePause = 30 * time.Minute
 	baseFresh = 5 * time.Minute
-	// baseInfix is in the names of the backups that the operator takes as bases.
-	baseInfix = "-base-"
+	// baseInfix is in the names of the backups that the operator takes as bases. With the time after it, the longest name
+	// of a cluster leaves room for what the names of Jobs have behind it.
+	baseInfix, baseTime = "-base-", "20060102150405"
 )
 
 // archiveReport is what the archive's pod reports (archive.Report).
@@ -40,6 +41,7 @@ type archiveReport struct {
 	FirstRecoverable time.Time `json:"firstRecoverable"`
 	Gap              string    `json:"gap"`
 	Lost             string    `json:"lost"`
+	Missing          string    `json:"missing"`
 	Error            string    `json:"error"`
 	Reason           string    `json:"reason"`
 }
@@ -66,9 +68,11 @@ func (r *MySQLClusterReconciler) archive(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	if err := s.unlessLeaving(r.apply(ctx, s, ac, *ac.Name, &appsv1.StatefulSet{})); err != nil {
-		return err
+	var set appsv1.StatefulSet
+	if err := s.unlessLeaving(r.apply(ctx, s, ac, *ac.Name, &set)); err != nil {
+		return r.replaceArchive(ctx, s, &set, err)
 	}
+	s.archiveSince = set.CreationTimestamp.Time
 	if s.archived, err = r.archiveReport(ctx, s); err != nil {
 		return err
 	}
@@ -81,6 +85,19 @@ func archiveTask(c *v1alpha1.MySQLCluster, storage resource.Quantity) task.Task 
 	t.Members = nil // their number may change, and the pod need not begin again for that
 	t.Primary, t.Report, t.SpoolBytes = resources.PrimaryHost(c), resources.ArchiveName(c.Name), storage.Value()
 	return t
+}
+
+// replaceArchive makes room for a StatefulSet that this one cannot be changed into, because claims stay as they are. Nothing
+// of it is needed: what waits on its volume is read from the servers again.
+func (r *MySQLClusterReconciler) replaceArchive(ctx context.Context, s *scope, set *appsv1.StatefulSet, failure error) error {
+	if !apierrors.IsInvalid(failure) || set.UID == "" || !set.DeletionTimestamp.IsZero() {
+		return failure
+	}
+	if err := r.Client.Delete(ctx, set, client.Preconditions{UID: &set.UID}); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("replace StatefulSet %s: %w", set.Name, err)
+	}
+	s.log.Info("replacing the archive's StatefulSet, which cannot be changed", "because", failure.Error())
+	return nil
 }
 
 // dropArchive ends the archive of a cluster that is no longer to have one. What is in the bucket stays.
@@ -96,7 +113,7 @@ func (r *MySQLClusterReconciler) dropArchive(ctx context.Context, s *scope) erro
 	if !ownedBy(&set, s.cluster) || !set.DeletionTimestamp.IsZero() {
 		return nil
 	}
-	if err := r.Client.Delete(ctx, &set); client.IgnoreNotFound(err) != nil {
+	if err := r.Client.Delete(ctx, &set, client.Preconditions{UID: &set.UID}); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete StatefulSet %s: %w", key.Name, err)
 	}
 	return nil
@@ -117,10 +134,14 @@ func (r *MySQLClusterReconciler) archiveReport(ctx context.Context, s *scope) (*
 	if err := json.Unmarshal([]byte(text), &report); err != nil {
 		return nil, fmt.Errorf("read ConfigMap %s: %w", key.Name, err)
 	}
+	if report.At.Before(s.archiveSince) {
+		return nil, nil //nolint:nilnil // it is of an archive that was switched off since
+	}
 	return &report, nil
 }
 
-// ensureBase takes a backup for an archive that has none to begin with: at its start, and after a gap.
+// ensureBase takes a backup for an archive that has none to begin with: at its start, and after a gap. The first schedule
+// of dumps keeps it and deletes it like its own: kept for ever, it would have all segments kept for ever.
 func (r *MySQLClusterReconciler) ensureBase(ctx context.Context, s *scope) error {
 	if s.archived == nil || !s.archived.BaseNeeded || s.archived.Error != "" || s.plan.Primary == "" {
 		return nil
@@ -132,17 +153,23 @@ func (r *MySQLClusterReconciler) ensureBase(ctx context.Context, s *scope) error
 		case b.Spec.Method != v1alpha1.BackupMethodDump || !b.DeletionTimestamp.IsZero():
 		case !b.Done(): // it may become the base
 			return nil
-		case strings.Contains(b.Name, baseInfix) && now.Sub(b.CreationTimestamp.Time) < basePause,
+		case b.Labels[v1alpha1.LabelComponent] == resources.ComponentArchive && now.Sub(b.CreationTimestamp.Time) < basePause,
 			b.Status.Phase == v1alpha1.BackupCompleted && b.Status.CompletedAt != nil && now.Sub(b.Status.CompletedAt.Time) < baseFresh:
 			return nil
 		}
 	}
+	keeper := ""
+	if i := slices.IndexFunc(s.cluster.Spec.Backup.Schedules, func(s v1alpha1.BackupSchedule) bool { return s.Method == v1alpha1.BackupMethodDump }); i >= 0 {
+		keeper = s.cluster.Spec.Backup.Schedules[i].Name
+	}
 	b := &v1alpha1.MySQLBackup{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: s.cluster.Namespace, Name: s.cluster.Name + baseInfix + now.UTC().Format("20060102-150405"),
+			Namespace: s.cluster.Namespace, Name: s.cluster.Name + baseInfix + now.UTC().Format(baseTime),
 			Labels: resources.Labels(s.cluster, resources.ComponentArchive),
 		},
-		Spec: v1alpha1.MySQLBackupSpec{ClusterName: s.cluster.Name, Method: v1alpha1.BackupMethodDump, DeletionPolicy: v1alpha1.BackupDeletionRetain},
+		Spec: v1alpha1.MySQLBackupSpec{
+			ClusterName: s.cluster.Name, Method: v1alpha1.BackupMethodDump, DeletionPolicy: v1alpha1.BackupDeletionRetain, Schedule: keeper,
+		},
 	}
 	if err := r.Client.Create(ctx, b, client.FieldOwner(v1alpha1.FieldManager)); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("take a backup as the base of the archive: %w", err)
@@ -156,16 +183,20 @@ func (r *MySQLClusterReconciler) projectArchive(s *scope, c conditions) {
 	st := &s.cluster.Status
 	if !s.cluster.Archives() || s.deleting() {
 		meta.RemoveStatusCondition(&st.Conditions, v1alpha1.ConditionArchiveHealthy)
-		r.Metrics.archive(s.cluster, nil)
+		r.Metrics.forgetArchive(s.cluster)
 		return
 	}
 	report := s.archived
-	r.Metrics.archive(s.cluster, report)
+	if s.cluster.Spec.Hibernate {
+		r.Metrics.forgetArchive(s.cluster)
+	} else {
+		r.Metrics.archive(s.cluster, report)
+	}
 	if report != nil && st.Backup != nil && !report.FirstRecoverable.IsZero() {
 		at := metav1.NewTime(report.FirstRecoverable.Truncate(time.Second).Add(time.Second))
 		st.Backup.FirstRecoverablePoint = &at
 	}
-	status, reason, message := r.judgeArchive(report)
+	status, reason, message := r.judgeArchive(report, s.archiveSince)
 	if s.cluster.Spec.Hibernate {
 		status, reason, message = metav1.ConditionUnknown, v1alpha1.ReasonHibernated, "the cluster hibernates: nothing is written that could be archived"
 	}
@@ -173,17 +204,25 @@ func (r *MySQLClusterReconciler) projectArchive(s *scope, c conditions) {
 }
 
 // judgeArchive says in the condition's words how an archive is.
-func (r *MySQLClusterReconciler) judgeArchive(report *archiveReport) (metav1.ConditionStatus, string, string) {
-	if report == nil {
-		return metav1.ConditionUnknown, v1alpha1.ReasonArchiveStarting, "the archive's pod has not reported yet"
-	}
+func (r *MySQLClusterReconciler) judgeArchive(report *archiveReport, since time.Time) (metav1.ConditionStatus, string, string) {
 	now := r.Clock.Now()
+	switch {
+	case report == nil && !since.IsZero() && now.Sub(since) > archiveLate:
+		return metav1.ConditionFalse, v1alpha1.ReasonArchiveBehind, "the archive's pod has not reported since its StatefulSet was made at " + since.UTC().Format(time.RFC3339)
+	case report == nil:
+		return metav1.ConditionUnknown, v1alpha1.ReasonArchiveStarting, "the archive's pod has not reported yet"
+	case report.CoveredUntil.IsZero() && report.Error != "":
+		return metav1.ConditionFalse, v1alpha1.ReasonArchiveBehind, fmt.Sprintf("nothing is archived yet: %s: %s", report.Reason, report.Error)
+	}
 	missing := ""
 	if report.Gap != "" {
 		missing += "; purged before they were archived: " + report.Gap
 	}
 	if report.Lost != "" {
 		missing += "; archived, and lost by the cluster: " + report.Lost
+	}
+	if report.Missing != "" {
+		missing += "; archived, and no longer in the bucket: " + report.Missing
 	}
 	switch {
 	case now.Sub(report.At) > archiveLate:

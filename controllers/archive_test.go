@@ -134,6 +134,46 @@ func TestTheArchiveHasItsPod(t *testing.T) {
 	}
 }
 
+// TestAnArchiveThatNeverReports is not waited for silently, and what an earlier one reported does not speak for it.
+func TestAnArchiveThatNeverReports(t *testing.T) {
+	a := newAnnals(t)
+	a.clock = clocktesting.NewFakePassiveClock(time.Now())
+	a.r.Clock = a.clock
+	a.pass()
+	a.reports(archiveReport{At: a.clock.Now().Add(-time.Hour), CoveredUntil: a.clock.Now().Add(-time.Hour), FirstRecoverable: a.clock.Now().Add(-2 * time.Hour)})
+	if c := a.pass(); c.Reason != v1alpha1.ReasonArchiveStarting || a.cluster.Status.Backup.FirstRecoverablePoint != nil {
+		t.Errorf("an old report counts: %+v, %v", c, a.cluster.Status.Backup.FirstRecoverablePoint)
+	}
+	if got := testutil.ToFloat64(a.r.Metrics.archived.WithLabelValues(a.namespace, "orders")); got != 0 {
+		t.Errorf("the metric says %f", got)
+	}
+	a.clock.SetTime(a.clock.Now().Add(archiveLate + time.Minute))
+	if c := a.pass(); c.Status != metav1.ConditionFalse || c.Reason != v1alpha1.ReasonArchiveBehind || !strings.Contains(c.Message, "has not reported since its StatefulSet was made") {
+		t.Errorf("after minutes of silence: %+v", c)
+	}
+}
+
+// TestAStatefulSetThatCannotBeChangedIsReplaced: the API lets a storage class be named later, and Kubernetes does not.
+func TestAStatefulSetThatCannotBeChangedIsReplaced(t *testing.T) {
+	a := newAnnals(t)
+	a.pass()
+	before := a.set()
+	a.change(func(c *v1alpha1.MySQLCluster) { c.Spec.Backup.BinlogArchive.StorageClassName = "fast" })
+	a.pass()
+	if got := a.set(); got != nil && got.DeletionTimestamp.IsZero() {
+		t.Fatal("the StatefulSet with the old claim is still there")
+	}
+	// Nobody collects garbage here.
+	if got := a.set(); got != nil {
+		got.Finalizers = nil
+		must(t, kube.Update(t.Context(), got))
+	}
+	a.pass()
+	if got := a.set(); got == nil || got.UID == before.UID || *got.Spec.VolumeClaimTemplates[0].Spec.StorageClassName != "fast" {
+		t.Errorf("the StatefulSet is %+v", got)
+	}
+}
+
 // TestTheArchivesNameMayBeTaken: what is not ours is not touched.
 func TestTheArchivesNameMayBeTaken(t *testing.T) {
 	a := newAnnals(t)
@@ -147,13 +187,17 @@ func TestTheArchivesNameMayBeTaken(t *testing.T) {
 func TestWhatTheConditionSaysOfTheArchive(t *testing.T) {
 	a := newAnnals(t)
 	a.pass()
-	now := a.clock.Now()
+	now := time.Now().Add(2 * time.Hour) // the archive has been there for some time
+	a.clock = clocktesting.NewFakePassiveClock(now)
+	a.r.Clock = a.clock
 	for name, row := range map[string]struct {
 		report archiveReport
 		status metav1.ConditionStatus
 		reason string
 		says   string
 	}{
+		"a gap after the fact":      {archiveReport{At: now, CoveredUntil: now, BaseNeeded: true, Missing: "uuid:5"}, metav1.ConditionFalse, v1alpha1.ReasonArchiveGap, "no longer in the bucket: uuid:5"},
+		"nothing but trouble":       {archiveReport{At: now, Error: "access is denied", Reason: "AccessDenied"}, metav1.ConditionFalse, v1alpha1.ReasonArchiveBehind, "nothing is archived yet: AccessDenied: access is denied"},
 		"all is well":               {archiveReport{At: now, CoveredUntil: now.Add(-11 * time.Second), FirstRecoverable: now.Add(-time.Hour)}, metav1.ConditionTrue, v1alpha1.ReasonArchiving, "can be restored"},
 		"a failover for a moment":   {archiveReport{At: now, CoveredUntil: now.Add(-time.Minute), Error: "the primary does not take writes", Reason: "NoPrimary"}, metav1.ConditionTrue, v1alpha1.ReasonArchiving, "can be restored"},
 		"a bucket that is not open": {archiveReport{At: now, CoveredUntil: now.Add(-time.Hour), Error: "access is denied", Reason: "AccessDenied"}, metav1.ConditionFalse, v1alpha1.ReasonArchiveBehind, "AccessDenied: access is denied"},
@@ -170,8 +214,12 @@ func TestWhatTheConditionSaysOfTheArchive(t *testing.T) {
 			if c == nil || c.Status != row.status || c.Reason != row.reason || !strings.Contains(c.Message, row.says) {
 				t.Errorf("the condition is %+v", c)
 			}
-			if got, want := testutil.ToFloat64(a.r.Metrics.archived.WithLabelValues(a.namespace, "orders")), float64(row.report.CoveredUntil.UnixMilli())/1000; got != want {
-				t.Errorf("the metric says %f instead of %f", got, want)
+			covered := 0.0
+			if !row.report.CoveredUntil.IsZero() {
+				covered = float64(row.report.CoveredUntil.UnixMilli()) / 1000
+			}
+			if got := testutil.ToFloat64(a.r.Metrics.archived.WithLabelValues(a.namespace, "orders")); got != covered {
+				t.Errorf("the metric says %f instead of %f", got, covered)
 			}
 			first := a.cluster.Status.Backup.FirstRecoverablePoint
 			if want := row.report.FirstRecoverable; want.IsZero() != (first == nil) || first != nil && (first.Time.Before(want) || first.Sub(want) > time.Second) {
@@ -186,6 +234,9 @@ func TestAnArchiveGetsItsBase(t *testing.T) {
 	a := newAnnals(t)
 	a.clock = clocktesting.NewFakePassiveClock(time.Now())
 	a.r.Clock = a.clock
+	a.change(func(c *v1alpha1.MySQLCluster) {
+		c.Spec.Backup.Schedules = []v1alpha1.BackupSchedule{{Name: "hourly", Cron: "0 * * * *", Method: v1alpha1.BackupMethodSnapshot}, {Name: "daily", Cron: "30 3 * * *"}}
+	})
 	a.pass()
 	a.reports(archiveReport{At: a.clock.Now(), BaseNeeded: true, Error: "the bucket does not exist", Reason: "NoBucket"})
 	a.pass()
@@ -203,7 +254,7 @@ func TestAnArchiveGetsItsBase(t *testing.T) {
 	}
 	want("needed", 1)
 	b := a.bases()[0]
-	if b.Spec.ClusterName != "orders" || b.Spec.Method != v1alpha1.BackupMethodDump || b.Spec.Schedule != "" || b.Labels[v1alpha1.LabelComponent] != resources.ComponentArchive || !strings.HasPrefix(b.Name, "orders-base-") {
+	if b.Spec.ClusterName != "orders" || b.Spec.Method != v1alpha1.BackupMethodDump || b.Spec.Schedule != "daily" || b.Labels[v1alpha1.LabelComponent] != resources.ComponentArchive || !strings.HasPrefix(b.Name, "orders-base-") {
 		t.Errorf("the base is %+v", b)
 	}
 	a.clock.SetTime(a.clock.Now().Add(2 * time.Hour))
@@ -232,7 +283,7 @@ func TestAnArchiveGetsItsBase(t *testing.T) {
 func TestARestoreIsToldItsPoint(t *testing.T) {
 	a := newAnnals(t)
 	at := time.Date(2026, 1, 2, 3, 4, 5, 678_901_000, time.UTC)
-	for i, point := range []v1alpha1.PointInTimeSpec{{Time: &metav1.Time{Time: at}}, {GTID: "3e11fa47-71ca-11e1-9e33-c80aa9429562:tag:23"}} {
+	for i, point := range []v1alpha1.PointInTimeSpec{{Time: "2026-01-02T08:34:05.678901+05:30"}, {GTID: "3e11fa47-71ca-11e1-9e33-c80aa9429562:tag:23"}} {
 		c := a.cluster.DeepCopy()
 		c.Spec.Bootstrap = &v1alpha1.BootstrapSpec{Recovery: &v1alpha1.RecoverySpec{PointInTime: &point, ObjectStore: &v1alpha1.ObjectStoreSource{
 			Destination: *c.Spec.Backup.Destination, Path: "shop/orders/uid"}}}

@@ -23,7 +23,7 @@ func newBackupMetrics(registry prometheus.Registerer) backupMetrics {
 		lastFailed:         gauge("mysqlcluster_backup_last_failed_timestamp_seconds", "When a backup last failed, as a Unix time; 0 for never."),
 		lastVerified:       gauge("mysqlcluster_backup_last_verified_timestamp_seconds", "When a backup was last restored to try it and found whole, as a Unix time; 0 for never."),
 		verificationFailed: gauge("mysqlcluster_backup_verification_failed", "1 when the last verification of a backup failed, 0 otherwise."),
-		archived:           gauge("mysqlcluster_archive_covered_until_timestamp_seconds", "Until when everything that was committed is in the archive of binary logs, as a Unix time."),
+		archived:           gauge("mysqlcluster_archive_covered_until_timestamp_seconds", "Until when everything that was committed is in the archive of binary logs, as a Unix time; 0 for nothing yet."),
 		segments:           gauge("mysqlcluster_archive_segments", "How many segments the archive of binary logs has had."),
 	}
 	registry.MustRegister(m.lastGood, m.lastFailed, m.lastVerified, m.verificationFailed, m.archived, m.segments)
@@ -48,15 +48,24 @@ func (m *backupMetrics) backups(c *v1alpha1.MySQLCluster, summary *v1alpha1.Back
 	m.verificationFailed.WithLabelValues(c.Namespace, c.Name).Set(failed)
 }
 
-// archive sets the gauges of a cluster's archive of binary logs; nil when there is none, or nothing is known of it.
+// archive sets the gauges of a cluster's archive of binary logs. An archive of which nothing was heard yet has none of
+// its time, so that an alert on its age fires.
 func (m *backupMetrics) archive(c *v1alpha1.MySQLCluster, report *archiveReport) {
-	if report == nil || report.CoveredUntil.IsZero() {
-		m.archived.DeleteLabelValues(c.Namespace, c.Name)
-		m.segments.DeleteLabelValues(c.Namespace, c.Name)
-		return
+	covered, segments := 0.0, 0.0
+	if report != nil {
+		segments = float64(report.Segments)
+		if !report.CoveredUntil.IsZero() {
+			covered = float64(report.CoveredUntil.UnixMilli()) / 1000
+		}
 	}
-	m.archived.WithLabelValues(c.Namespace, c.Name).Set(float64(report.CoveredUntil.UnixMilli()) / 1000)
-	m.segments.WithLabelValues(c.Namespace, c.Name).Set(float64(report.Segments))
+	m.archived.WithLabelValues(c.Namespace, c.Name).Set(covered)
+	m.segments.WithLabelValues(c.Namespace, c.Name).Set(segments)
+}
+
+// forgetArchive drops the gauges of an archive that is no more.
+func (m *backupMetrics) forgetArchive(c *v1alpha1.MySQLCluster) {
+	m.archived.DeleteLabelValues(c.Namespace, c.Name)
+	m.segments.DeleteLabelValues(c.Namespace, c.Name)
 }
 
 // forgetBackups drops the gauges of a cluster that no longer exists, or is no longer backed up.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -74,8 +75,13 @@ func (r *MySQLClusterReconciler) recoveryTask(ctx context.Context, s *scope, mem
 	}
 	_, _, t.Report = resources.BackupNames(s.cluster.Name)
 	if point := recovery.PointInTime; point != nil {
-		if t.UntilGTID = point.GTID; point.Time != nil {
-			t.UntilTime = &point.Time.Time
+		t.UntilGTID = point.GTID
+		if point.Time != "" {
+			at, err := time.Parse(time.RFC3339Nano, point.Time)
+			if err != nil {
+				return t, &problem{reason: v1alpha1.ReasonInvalidSpec, after: afterPerson, message: "spec.bootstrap.recovery.pointInTime.time: " + err.Error()}
+			}
+			t.UntilTime = &at
 		}
 	}
 	if recovery.ObjectStore != nil {

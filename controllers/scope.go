@@ -83,6 +83,8 @@ type scope struct {
 	published bool
 	// archived is what the archive's pod reported, nil before it did; archive.
 	archived *archiveReport
+	// archiveSince is when its StatefulSet was made; archive.
+	archiveSince time.Time
 	// backups are the cluster's MySQLBackups, the newest first; backup.
 	backups      []v1alpha1.MySQLBackup
 	backupsKnown bool

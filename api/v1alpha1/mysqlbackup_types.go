@@ -23,7 +23,7 @@ type MySQLBackupSpec struct {
 	// +optional
 	DeletionPolicy BackupDeletionPolicy `json:"deletionPolicy,omitempty"`
 
-	// Schedule is the schedule that made the backup; empty for one that a person made.
+	// Schedule is the schedule that made the backup, and whose retention keeps it; empty for one that a person made.
 	// +kubebuilder:validation:MaxLength=10
 	// +kubebuilder:validation:Pattern=`^[a-z]([a-z0-9-]*[a-z0-9])?$`
 	// +optional

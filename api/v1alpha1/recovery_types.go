@@ -1,7 +1,5 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 // BootstrapSpec says what a new cluster begins with.
 type BootstrapSpec struct {
 	// Recovery has the cluster begin with what another left behind. Nothing is ever restored into a cluster that has data.
@@ -55,12 +53,13 @@ type ObjectStoreSource struct {
 // +kubebuilder:validation:XValidation:rule="has(self.time) != has(self.gtid)",message="set either pointInTime.time or pointInTime.gtid"
 type PointInTimeSpec struct {
 	// Time is a moment, to the microsecond; for example 2026-01-02T03:04:05.678901Z. Every transaction that was committed
-	// until then is restored, and none from the first on that was committed later.
-	// +kubebuilder:validation:Type=string
+	// until then is restored, and none from the first on that was committed later. It is a string because Kubernetes' own
+	// type of a time loses what is below a second as soon as a client writes back what it has read.
+	// +kubebuilder:validation:MaxLength=35
 	// +kubebuilder:validation:Format=date-time
 	// +kubebuilder:validation:Pattern=`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})$`
 	// +optional
-	Time *metav1.Time `json:"time,omitempty"`
+	Time string `json:"time,omitempty"`
 
 	// GTID is a transaction, <uuid>:<number> or <uuid>:<tag>:<number>; it and all before it are restored, and none after it.
 	// +kubebuilder:validation:MaxLength=93

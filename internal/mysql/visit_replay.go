@@ -14,12 +14,19 @@ type ReplayGround struct {
 	scheduler string
 }
 
+// schedulerQuery reads what PrepareReplay changes, and whether the scheduler is stopped by a statement or for good.
+const schedulerQuery = `SELECT @@GLOBAL.max_allowed_packet, @@GLOBAL.event_scheduler,
+	IFNULL((SELECT VARIABLE_SOURCE FROM performance_schema.variables_info WHERE VARIABLE_NAME = 'event_scheduler'), ''),
+	IFNULL((SELECT VARIABLE_VALUE FROM performance_schema.persisted_variables WHERE VARIABLE_NAME = 'event_scheduler'), '')`
+
 // PrepareReplay makes a server ready that BeginRecovery has opened. Sessions that are to replay are opened after it.
 func (v *Visit) PrepareReplay(ctx context.Context) (*ReplayGround, error) {
 	g := &ReplayGround{v: v}
-	if err := v.s.row(ctx, "SELECT @@GLOBAL.max_allowed_packet, @@GLOBAL.event_scheduler", nil, &g.packet, &g.scheduler); err != nil {
+	var source, persisted string
+	if err := v.s.row(ctx, schedulerQuery, nil, &g.packet, &g.scheduler, &source, &persisted); err != nil {
 		return nil, fmt.Errorf("prepare the replay: %w", err)
 	}
+	stopped := g.scheduler == "OFF" && source == "DYNAMIC" && persisted != "OFF"
 	if err := v.exec(ctx, fmt.Sprintf("SET GLOBAL max_allowed_packet = %d, GLOBAL super_read_only = OFF", maxPacket)); err != nil {
 		return nil, fmt.Errorf("prepare the replay: %w", err)
 	}
@@ -27,6 +34,9 @@ func (v *Visit) PrepareReplay(ctx context.Context) (*ReplayGround, error) {
 		if err := v.exec(ctx, "SET GLOBAL event_scheduler = OFF"); err != nil {
 			return nil, fmt.Errorf("prepare the replay: %w", err)
 		}
+	}
+	if stopped { // by a replay that was cut off
+		g.scheduler = "ON"
 	}
 	return g, nil
 }

@@ -26,8 +26,8 @@ const (
 	// lookEvery is how often the primary is looked at and the report renewed, basesEvery how often the backups are listed.
 	lookEvery  = 5 * time.Second
 	basesEvery = time.Minute
-	// pruneEvery is how often segments are deleted that no backup needs.
-	pruneEvery = time.Hour
+	// tidyEvery is how often all segments are listed: to see that none is missing, and to delete those that no backup needs.
+	tidyEvery = time.Hour
 	// retryPause is the first pause after a failure; it doubles up to maxRetryPause.
 	retryPause    = time.Second
 	maxRetryPause = 30 * time.Second
@@ -76,6 +76,8 @@ type Report struct {
 	// Gap and Lost are those of the newest break in the archive.
 	Gap  string `json:"gap,omitempty"`
 	Lost string `json:"lost,omitempty"`
+	// Missing are transactions that were archived, and whose segments are no longer in the bucket.
+	Missing string `json:"missing,omitempty"`
 	// Error is why archiving stands still; empty while it does not.
 	Error string `json:"error,omitempty"`
 	// Reason is Error in one word.
@@ -95,8 +97,12 @@ type Archiver struct {
 
 	mu     sync.Mutex
 	report Report
-	// Only Run uses what follows: when the archive was last pruned and the backups last listed.
-	pruned, based time.Time
+	// Only Run uses what follows: when the archive was last tidied up and the backups last listed, and the hole that was
+	// found then.
+	tidied, based time.Time
+	hole          hole
+	// needy is true while no backup is a base.
+	needy bool
 }
 
 // New returns an archiver that has done nothing yet.
@@ -267,8 +273,8 @@ func (a *Archiver) resume(ctx context.Context, at server) (Header, error) {
 func (a *Archiver) note(head *Header, at server) {
 	a.tell(func(r *Report) {
 		r.Segments, r.Archived, r.Anchor, r.At = head.Number, head.Cumulative, head.Anchor, at.at
-		if head.Reaches.After(r.CoveredUntil) {
-			r.CoveredUntil = head.Reaches
+		if reaches := earlier(head.Reaches, head.ClosedAt); reaches.After(r.CoveredUntil) {
+			r.CoveredUntil = reaches
 		}
 		if head.Gap != "" || head.Lost != "" {
 			r.Gap, r.Lost = head.Gap, head.Lost
@@ -276,6 +282,15 @@ func (a *Archiver) note(head *Header, at server) {
 	})
 }
 
+// earlier keeps a server whose clock is ahead from making the archive look better than it is, for long after its end.
+func earlier(server, own time.Time) time.Time {
+	if own.Before(server) {
+		return own
+	}
+	return server
+}
+
+// resumeSpool keeps what waits in the spool as far as it follows the archive's end.
 func (a *Archiver) resumeSpool(head *Header, have gtid.Set, next Header, at server) (gtid.Set, Header, error) {
 	kept := 0
 	for _, h := range a.o.Spool.Pending() {

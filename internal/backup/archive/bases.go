@@ -83,19 +83,32 @@ func (r *Report) sets() (archived, anchor gtid.Set, err error) {
 	return archived, anchor, errors.Join(errArchived, errAnchor)
 }
 
+// tidy sees to it that no segment is missing, and deletes those that no backup needs.
+func (a *Archiver) tidy(ctx context.Context) error {
+	numbers, err := a.o.Folder.Numbers(ctx)
+	if err != nil {
+		return err
+	}
+	if a.hole, err = a.o.Folder.findHole(ctx, numbers); err != nil {
+		return err
+	}
+	missing := a.hole.missing.String()
+	if missing != "" {
+		a.o.Log.Error(nil, "THE ARCHIVE HAS A HOLE: segments are no longer in the bucket, and a new backup is needed for what follows", "transactions", missing)
+	}
+	a.tell(func(r *Report) { r.Missing = missing })
+	return a.prune(ctx, numbers)
+}
+
 // prune deletes the segments from the oldest on that are wholly contained in the oldest backup, and so in all of them.
 // The newest segment always stays: it is what the archive remembers itself by. Without a backup nothing is deleted.
-func (a *Archiver) prune(ctx context.Context) error {
-	if len(a.base.order) == 0 {
+func (a *Archiver) prune(ctx context.Context, numbers []uint64) error {
+	if len(a.base.order) == 0 || len(numbers) == 0 {
 		return nil
 	}
 	floor := a.base.known[a.base.order[0]].set
 	for _, folder := range a.base.order {
 		floor = floor.Intersect(a.base.known[folder].set)
-	}
-	numbers, err := a.o.Folder.Numbers(ctx)
-	if err != nil || len(numbers) == 0 {
-		return err
 	}
 	var needless []string
 	for _, number := range numbers[:len(numbers)-1] {

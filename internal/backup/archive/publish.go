@@ -87,8 +87,19 @@ func (a *Archiver) publishCommitted(ctx context.Context, pending []*Header, at s
 
 // look brings the report up to date, and now and then deletes what nobody needs.
 func (a *Archiver) look(ctx context.Context, at server) error {
-	if err := a.lookAtBases(ctx, basesEvery); err != nil {
+	every := basesEvery
+	if a.needy {
+		every = lookEvery // one is being taken
+	}
+	if err := a.lookAtBases(ctx, every); err != nil {
 		return err
+	}
+	now := a.o.Clock.Now().UTC()
+	if now.Sub(a.tidied) >= tidyEvery {
+		if err := a.tidy(ctx); err != nil {
+			return err
+		}
+		a.tidied = now
 	}
 	a.mu.Lock()
 	report := a.report
@@ -97,17 +108,14 @@ func (a *Archiver) look(ctx context.Context, at server) error {
 	if err != nil {
 		return err
 	}
-	first, found := a.base.firstRecoverable(anchor)
+	first, found := a.base.firstRecoverable(anchor.Union(a.hole.after))
+	a.needy = !found
 	a.tell(func(r *Report) {
 		r.At, r.Error, r.Reason = at.at, "", ""
 		if r.Archived != "" && archived.Contains(at.executed) {
-			r.CoveredUntil = at.at
+			r.CoveredUntil = earlier(at.at, now)
 		}
 		r.BaseNeeded, r.FirstRecoverable = !found, first
 	})
-	if now := a.o.Clock.Now(); now.Sub(a.pruned) >= pruneEvery {
-		a.pruned = now
-		return a.prune(ctx)
-	}
 	return nil
 }

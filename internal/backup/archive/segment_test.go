@@ -16,6 +16,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/binlog"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/store"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 )
 
 const uuid = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
@@ -260,12 +261,64 @@ func TestPrune(t *testing.T) {
 			}
 			a := New(Options{Folder: f})
 			must(t, a.base.look(t.Context()))
-			must(t, a.prune(t.Context()))
+			must(t, a.tidy(t.Context()))
 			numbers, err := f.Numbers(t.Context())
 			must(t, err)
 			if len(numbers) != row.left || numbers[len(numbers)-1] != 6 {
 				t.Errorf("left are %v", numbers)
 			}
 		})
+	}
+}
+
+// TestSegmentsThatAreGoneAreMissed: a person or a rule of the bucket deletes segments, and a backup of before is no base
+// for what follows any more.
+func TestSegmentsThatAreGoneAreMissed(t *testing.T) {
+	for name, row := range map[string]struct {
+		gone    []uint64
+		damaged uint64
+		missing string
+		after   string
+	}{
+		"none":                         {nil, 0, "", ""},
+		"one in the middle":            {[]uint64{3}, 0, uuid + ":5-6", uuid + ":1-6"},
+		"two apart: the newest counts": {[]uint64{2, 5}, 0, uuid + ":9-10", uuid + ":1-10"},
+		"two in a row":                 {[]uint64{3, 4}, 0, uuid + ":5-8", uuid + ":1-8"},
+		"the oldest":                   {[]uint64{1, 2}, 0, "", uuid + ":1-4"},
+		"all but the newest":           {[]uint64{1, 2, 3, 4, 5}, 0, "", uuid + ":1-10"},
+		"the next one cannot be read":  {[]uint64{3}, 4, uuid + ":5-8", uuid + ":1-8"},
+		"the one before cannot either": {[]uint64{3}, 2, uuid + ":1-6", uuid + ":1-6"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, s := newFolder(t), newSpool(t)
+			before := ""
+			for n := range int64(6) {
+				before = spoolSegment(t, s, Header{Number: uint64(n) + 1, Before: before}, 2*n+1, 2*n+2, began).Cumulative //nolint:gosec // small
+			}
+			storePending(t, s, f)
+			for _, number := range row.gone {
+				must(t, f.Store.Delete(t.Context(), f.key(number)))
+			}
+			if row.damaged > 0 {
+				_, err := f.Store.Put(t.Context(), f.key(row.damaged), bytes.NewReader([]byte("x")))
+				must(t, err)
+			}
+			var told Report
+			a := New(Options{Folder: f, Report: func(r Report) { told = r }})
+			must(t, a.tidy(t.Context()))
+			if told.Missing != row.missing || a.hole.after.String() != row.after {
+				t.Errorf("missing are %q, and a base must hold %q", told.Missing, a.hole.after)
+			}
+			for set, good := range map[string]bool{row.after: true, uuid + ":1-12": true, uuid + ":2": row.after == ""} {
+				a.base = &bases{order: []string{"b"}, known: map[string]base{"b": {"b", began, gtid.MustParse(set)}}}
+				if _, found := a.base.firstRecoverable(a.hole.after); found != good {
+					t.Errorf("a backup with %q: %v", set, found)
+				}
+			}
+		})
+	}
+	numbers, err := newFolder(t).findHole(t.Context(), nil)
+	if err != nil || !numbers.after.IsEmpty() || !numbers.missing.IsEmpty() {
+		t.Errorf("an empty archive: %+v, %v", numbers, err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"slices"
 	"testing"
 	"time"
 
@@ -38,9 +39,10 @@ func gtidEvent(n int64, length uint64) Event {
 	body[25] = 2
 	committed := uint64(time.Date(2026, 1, 2, 3, 4, 5, 678_901_000, time.UTC).UnixMicro()) //nolint:gosec // positive
 	stamp := binary.LittleEndian.AppendUint64(nil, committed)
-	body = append(append(body, stamp[:7]...), 0xfe)
-	body = binary.LittleEndian.AppendUint64(body, length)
-	return event(replication.GTID_EVENT, 0, binary.LittleEndian.AppendUint32(body, 90704))
+	tail := slices.Concat(stamp[:7], []byte{0xfe})
+	tail = binary.LittleEndian.AppendUint64(tail, length)
+	tail = binary.LittleEndian.AppendUint32(tail, 90704)
+	return event(replication.GTID_EVENT, 0, slices.Concat(body, tail))
 }
 
 func must(t *testing.T, err error) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand"
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,7 +30,7 @@ func queryBody(variables []byte, database, text string) []byte {
 	b := make([]byte, 13)
 	b[8] = byte(len(database))
 	binary.LittleEndian.PutUint16(b[11:], uint16(len(variables))) //nolint:gosec // small
-	return append(append(append(append(b, variables...), database...), 0), text...)
+	return slices.Concat(b, variables, []byte(database), []byte{0}, []byte(text))
 }
 
 // everyVariable is what a statement can tell of its session.

@@ -582,7 +582,7 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: string
     - name: time
       type:
-        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+        scalar: untyped
 - name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.PromotionStatus
   map:
     fields:

@@ -18,7 +18,7 @@ type MySQLBackupSpecApplyConfiguration struct {
 	// DeletionPolicy says what becomes of the backup's data when this object is deleted. Retain, unless set, keeps it: it
 	// can be restored by its location as long as it is there. Delete deletes it first.
 	DeletionPolicy *apiv1alpha1.BackupDeletionPolicy `json:"deletionPolicy,omitempty"`
-	// Schedule is the schedule that made the backup; empty for one that a person made.
+	// Schedule is the schedule that made the backup, and whose retention keeps it; empty for one that a person made.
 	Schedule *string `json:"schedule,omitempty"`
 }
 

@@ -2,18 +2,15 @@
 
 package v1alpha1
 
-import (
-	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-)
-
 // PointInTimeSpecApplyConfiguration represents a declarative configuration of the PointInTimeSpec type for use
 // with apply.
 //
 // PointInTimeSpec is a point in the source's history.
 type PointInTimeSpecApplyConfiguration struct {
 	// Time is a moment, to the microsecond; for example 2026-01-02T03:04:05.678901Z. Every transaction that was committed
-	// until then is restored, and none from the first on that was committed later.
-	Time *v1.Time `json:"time,omitempty"`
+	// until then is restored, and none from the first on that was committed later. It is a string because Kubernetes' own
+	// type of a time loses what is below a second as soon as a client writes back what it has read.
+	Time *string `json:"time,omitempty"`
 	// GTID is a transaction, <uuid>:<number> or <uuid>:<tag>:<number>; it and all before it are restored, and none after it.
 	GTID *string `json:"gtid,omitempty"`
 }
@@ -27,7 +24,7 @@ func PointInTimeSpec() *PointInTimeSpecApplyConfiguration {
 // WithTime sets the Time field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Time field is set to the value of the last call.
-func (b *PointInTimeSpecApplyConfiguration) WithTime(value v1.Time) *PointInTimeSpecApplyConfiguration {
+func (b *PointInTimeSpecApplyConfiguration) WithTime(value string) *PointInTimeSpecApplyConfiguration {
 	b.Time = &value
 	return b
 }

@@ -51,6 +51,9 @@ func (r *MySQLClusterReconciler) archive(ctx context.Context, s *scope) error {
 	if !s.cluster.Archives() {
 		return r.dropArchive(ctx, s)
 	}
+	if s.recovering() {
+		return nil // the pods' identity is that of the restore until then, and a pod keeps the one that it began with
+	}
 	report := resources.ArchiveReport(s.cluster)
 	if err := s.unlessLeaving(r.apply(ctx, s, report, *report.Name, &corev1.ConfigMap{})); err != nil {
 		return err

@@ -21,18 +21,18 @@ import (
 // recover keeps the Job going that restores into a member, and remembers when it is done. The Job itself makes sure that
 // nothing is overwritten, and begins an attempt again that was cut off.
 func (r *MySQLClusterReconciler) recover(ctx context.Context, s *scope, a topology.Recover) error {
-	t, err := r.recoveryTask(ctx, s, a.Member)
-	if err != nil {
-		return err
-	}
 	_, _, name := resources.BackupNames(s.cluster.Name)
 	var job batchv1.Job
-	err = r.Client.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: name}, &job)
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: name}, &job)
 	if apierrors.IsNotFound(err) {
 		err = r.Reader.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: name}, &job)
 	}
 	switch {
-	case apierrors.IsNotFound(err):
+	case apierrors.IsNotFound(err): // a Job that was begun knows itself what it restores, also when the MySQLBackup is gone
+		t, err := r.recoveryTask(ctx, s, a.Member)
+		if err != nil {
+			return err
+		}
 		return r.startRecovery(ctx, s, t)
 	case err != nil:
 		return fmt.Errorf("read Job %s: %w", name, err)
@@ -99,7 +99,7 @@ func (r *MySQLClusterReconciler) recoveryTask(ctx context.Context, s *scope, mem
 		return t, &problem{reason: v1alpha1.ReasonWaitingForDependency, message: fmt.Sprintf("spec.bootstrap.recovery: MySQLBackup %s is %s and not Completed", b.Name, b.Status.Phase), after: afterWaiting}
 	case b.Spec.Method == v1alpha1.BackupMethodSnapshot:
 		return t, &problem{reason: v1alpha1.ReasonInvalidSpec, message: "MySQLBackup " + b.Name + " is a snapshot; a cluster is restored from dumps only", after: afterPerson}
-	case b.Status.Destination == nil || !strings.Contains(b.Status.Path, "/backups/"):
+	case b.Status.Destination == nil || !strings.HasPrefix(b.Status.Path, b.Namespace+"/"+b.Spec.ClusterName+"/") || !strings.Contains(b.Status.Path, "/backups/"):
 		return t, &problem{reason: v1alpha1.ReasonInvalidSpec, message: "MySQLBackup " + b.Name + " does not say where its data are; use recovery.objectStore", after: afterPerson}
 	}
 	t.Destination, t.Path = b.Status.Destination, b.Status.Path

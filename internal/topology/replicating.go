@@ -36,6 +36,9 @@ func (p *planner) replicate() {
 		if !m.verified() {
 			continue // restarting; join said so
 		}
+		if p.plan.Records.Rolling == m.Name && (m.Ordinal >= p.Replicas || p.tooNew(m)) && !p.mayBeNeeded(m) {
+			continue // it is being taken away, and what it cannot do any more must not hold that up
+		}
 		if m.SQL.Writable {
 			// Being unseated. Replicating would switch off its wait for acknowledgements, and so answer commits that
 			// nobody else holds (fact 4).

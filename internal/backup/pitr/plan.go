@@ -73,6 +73,9 @@ type Plan struct {
 	folder archive.Folder
 	point  Point
 	base   gtid.Set
+	// seen says that the archive shows all that was committed before the segment in which the point lies to be of before the
+	// point: something in that segment is, or the one before it can be read and ends before the point.
+	seen bool
 	// anchor is the first segment of those without a gap; nil where it was deleted because all backups hold it.
 	anchor *archive.Header
 }
@@ -96,6 +99,9 @@ func NewPlan(ctx context.Context, f archive.Folder, backupFolder string, point P
 		return nil, err
 	}
 	upTo, err := p.upTo(ctx, cut)
+	if err == nil {
+		p.seen, err = p.seesUntil(ctx, cut, upTo)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -156,6 +162,8 @@ func (p *Plan) findCut(ctx context.Context, numbers []uint64) (*archive.Header, 
 		return nil, err
 	case h == nil && newest == nil:
 		return nil, fmt.Errorf("%w: no segment of the archive can be read", backup.ErrCorrupt)
+	case h == nil && p.point.GTID == "" && newest.Number == numbers[len(numbers)-1] && newest.Reaches.Equal(p.point.Time):
+		return newest, nil // the very moment to which the archive reaches
 	case h == nil:
 		return nil, fmt.Errorf("%w: it is %s, and the archive reaches to %s with the transactions %s", ErrBeyond, p.point, newest.Reaches.UTC().Format(time.RFC3339Nano), newest.Cumulative)
 	case p.point.GTID != "" && h.Preceding().Contains(wanted):
@@ -211,6 +219,22 @@ func (p *Plan) upTo(ctx context.Context, cut *archive.Header) (gtid.Set, error) 
 	return cut.Preceding().Union(upTo.Set()), nil
 }
 
+// seesUntil says whether it is certain that all of before the cut was committed before the point. When segments before it are
+// gone, deleted because the oldest backup holds them, they may have been committed at any time since the archive began.
+func (p *Plan) seesUntil(ctx context.Context, cut *archive.Header, upTo gtid.Set) (bool, error) {
+	if p.point.GTID != "" || !upTo.Subtract(cut.Preceding()).IsEmpty() {
+		return true, nil
+	}
+	if cut.Number == cut.AnchorNumber {
+		return !p.point.Time.Before(cut.AnchorTime), nil
+	}
+	before, err := p.folder.Header(ctx, cut.Number-1)
+	if errors.Is(err, backup.ErrCorrupt) || errors.Is(err, store.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil && !before.Reaches.After(p.point.Time), err
+}
+
 // choose takes the given backup, or the newest that is a base for the point.
 func (p *Plan) choose(ctx context.Context, folder string, cut *archive.Header, upTo gtid.Set) error {
 	candidates := []string{folder}
@@ -258,8 +282,8 @@ func (p *Plan) suits(m backup.Manifest, cut *archive.Header, upTo gtid.Set) erro
 	if missing := cut.Base().Subtract(p.base); !missing.IsEmpty() {
 		return fmt.Errorf("%w: %s", ErrGap, p.broken(missing, cut))
 	}
-	if p.point.GTID == "" && p.point.Time.Before(cut.AnchorTime) && p.point.Time.Before(m.TakenAt) {
-		return fmt.Errorf("%w: it was taken at %s, and the archive, which begins with it, does not say what was committed when before that", ErrBefore, m.TakenAt.UTC().Format(time.RFC3339Nano))
+	if p.point.GTID == "" && (p.point.Time.Before(cut.AnchorTime) || !p.seen) && p.point.Time.Before(m.TakenAt) {
+		return fmt.Errorf("%w: it was taken at %s, and the archive does not say what was committed when before that", ErrBefore, m.TakenAt.UTC().Format(time.RFC3339Nano))
 	}
 	return nil
 }

@@ -36,13 +36,11 @@ func writeOtherBuild(dir, base, version, next string) error {
 		return fmt.Errorf("mysqld does not hold the text of its version %s", version)
 	}
 	home := filepath.Join(dir, "opt", "mysql-"+next)
-	for _, d := range []string{"bin", "lib"} {
-		if err := os.MkdirAll(filepath.Join(home, d), 0o755); err != nil {
-			return fmt.Errorf("make a place for the second build: %w", err)
-		}
+	if err := os.MkdirAll(filepath.Join(home, "bin"), 0o755); err != nil {
+		return fmt.Errorf("make a place for the second build: %w", err)
 	}
-	for link, to := range map[string]string{"lib/plugin": "/usr/lib/mysql/plugin", "share": "/usr/share/mysql"} {
-		if err := os.Symlink(to, filepath.Join(home, link)); err != nil {
+	for _, link := range []string{"lib", "share"} { // plug-ins and messages, which mysqld looks for beside its own place
+		if err := os.Symlink(filepath.Join("/usr", link), filepath.Join(home, link)); err != nil {
 			return fmt.Errorf("link the second build's files: %w", err)
 		}
 	}

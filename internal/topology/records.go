@@ -98,8 +98,9 @@ type Record struct {
 	// Opened is the newest version of MySQL that may have opened the member's volume; empty while none is known. No older one
 	// is ever started on it.
 	Opened string `json:"opened,omitempty"`
-	// Launched is the version that the newest instance was made for.
-	Launched string `json:"launched,omitempty"`
+	// Launched is the version that the newest instance was made for, and LaunchedAs that instance's incarnation.
+	Launched   string `json:"launched,omitempty"`
+	LaunchedAs int    `json:"launchedAs,omitempty"`
 	// VolumeID is the volume that carries the member's data, once EC2 showed it.
 	VolumeID string `json:"volumeID,omitempty"`
 }

@@ -16,9 +16,19 @@ func (p *planner) recoveryForgotten() bool {
 	if !p.Recover || rec.Recovered || rec.Bootstrapped != "" || rec.RebuiltAt.IsZero() {
 		return false
 	}
+	p.waitAtMost(waitMySQL)
+	p.plan.Waiting = Finding{v1alpha1.ReasonRecoveryFailed, "the records of this cluster were lost, and it is not known whether its recovery was done; waiting until all members answer"}
+	if len(rec.Members) == 0 {
+		return true
+	}
+	for name := range rec.Members {
+		if m := p.Members[name]; m == nil || !m.verified() || !m.SQL.MembershipKnown {
+			return true // it may know the voters: then the cluster has begun, and goes on
+		}
+	}
 	p.waitAtMost(waitReady)
-	p.degraded(v1alpha1.ReasonRecoveryFailed, "the records of this cluster were lost before its recovery was done; it does not begin without its data. Delete the cluster and make it again, with the same spec.bootstrap.recovery")
-	p.plan.Waiting = Finding{v1alpha1.ReasonRecoveryFailed, "it is not known how far the recovery had got"}
+	p.degraded(v1alpha1.ReasonRecoveryFailed, "the records of this cluster were lost before its recovery was done, and no member knows of a beginning; it does not begin without its data. Delete the cluster and make it again, with the same spec.bootstrap.recovery")
+	p.plan.Waiting.Message = "it is not known how far the recovery had got"
 	return true
 }
 

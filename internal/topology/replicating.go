@@ -166,7 +166,7 @@ func (p *planner) donorFor(m, primary *Member) *Member {
 	}
 	donors := []*Member{primary}
 	for _, other := range p.ordered() {
-		if other != primary && other != m && p.plan.Membership.Has(other.Name) && other.following() && !p.busy(other.Name) {
+		if other != primary && other != m && p.plan.Membership.Has(other.Name) && other.following() && !p.busy(other.Name) && !olderVersion(m.SQL.Version, other.SQL.Version) {
 			donors = append(donors, other)
 		}
 	}

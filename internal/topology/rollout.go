@@ -136,8 +136,8 @@ func (p *planner) keepTurn() {
 		return other != m && other.Ordinal < p.Replicas && p.outdated(other)
 	}):
 		p.endTurn(false) // it was promoted meanwhile: the others come first
-	case p.takenBack(m) && m.verified() && p.failedUpgrade(p.Members[p.plan.Primary]) != nil:
-		p.endTurn(false) // it waits for another, which does not get well before it is taken back as well
+	case m.verified() && p.blockedBy(m):
+		p.endTurn(false) // it waits for another, which does not get well before it is taken back
 	case !p.outdated(m) && p.isWell(m):
 		p.endTurn(true)
 		p.waitAtMost(waitNext) // the machine that it had is ended

@@ -30,7 +30,13 @@ func (p *planner) noteOpened(m *Member, version string) {
 func (p *planner) noteVersions() {
 	for _, m := range p.Members {
 		in := m.CurrentInstance()
-		if in == nil || !m.verified() || m.volume() == nil || p.Version == "" {
+		if in == nil || m.volume() == nil || p.Version == "" {
+			continue
+		}
+		if !m.verified() {
+			if vol := m.volume(); vol.AttachedTo == in.ID && in.TemplateHash != "" && in.TemplateHash == p.TemplateHash {
+				p.noteOpened(m, p.Version) // it was attached by somebody whose records are lost
+			}
 			continue
 		}
 		if !olderVersion(p.Version, m.SQL.Version) || in.TemplateHash != "" && in.TemplateHash != p.TemplateHash {
@@ -41,9 +47,10 @@ func (p *planner) noteVersions() {
 
 // noteLaunch remembers for which version a member's next machine is made.
 func (rec *Record) noteLaunch(incarnation int, version string) {
-	if rec.Instance != incarnation || olderVersion(rec.Launched, version) {
-		rec.Instance, rec.Launched = incarnation, version
+	if rec.LaunchedAs != incarnation || olderVersion(rec.Launched, version) {
+		rec.Launched, rec.LaunchedAs = version, incarnation
 	}
+	rec.Instance = incarnation
 }
 
 // versionOn is what a member's machine was made to run, as far as is known.
@@ -153,11 +160,22 @@ func (p *planner) failedUpgrade(primary *Member) *Member {
 		return nil
 	}
 	for _, m := range slices.Backward(p.ordered()) {
-		if m != primary && m.Ordinal < p.Replicas && p.tooNew(m) && !m.verified() && (!p.plan.Membership.Has(m.Name) || p.mayRemove(m, primary)) {
+		if m != primary && m.Ordinal < p.Replicas && p.tooNew(m) && p.silentLong(m) && (!p.plan.Membership.Has(m.Name) || p.mayRemove(m, primary)) {
 			return m
 		}
 	}
 	return nil
+}
+
+// silentLong says whether a member has not answered for longer than a restart takes.
+func (p *planner) silentLong(m *Member) bool {
+	return !m.verified() && !m.DownSince.IsZero() && p.Now.Sub(m.DownSince) >= restartPatience
+}
+
+// blockedBy says whether another member than the one whose turn it is has to be taken back first.
+func (p *planner) blockedBy(m *Member) bool {
+	failed := p.failedUpgrade(p.Members[p.plan.Primary])
+	return failed != nil && failed != m
 }
 
 // takeBack takes away a member that is newer than the spec asks for, and returns what it waits for. It is made anew when
@@ -172,7 +190,7 @@ func (p *planner) takeBack(m, primary *Member) string {
 		p.waitAtMost(waitReady)
 		return fmt.Sprintf("cannot be taken back to %s: the primary %s is newer as well", p.Version, primary.Name)
 	}
-	if in := m.CurrentInstance(); !m.verified() && p.mayBeNeeded(m) && in != nil && in.State == stateRunning {
+	if in := m.CurrentInstance(); p.silentLong(m) && p.mayBeNeeded(m) && in != nil && in.State == stateRunning {
 		// Its mysqld does not start any more, and only a machine that is off is known to acknowledge nothing. The primary's own row
 		// may be what waits for this one.
 		if (!p.plan.Membership.Has(m.Name) || p.mayRemove(m, primary)) && !p.busy(m.Name) {
@@ -192,7 +210,7 @@ func (p *planner) takeBack(m, primary *Member) string {
 // provisioned like new ones.
 func (p *planner) takenAway() {
 	for _, m := range p.Members {
-		if p.takenBack(m) && p.CloudReachable && p.nothingLeft(m) && !p.mayBeNeeded(m) {
+		if p.takenBack(m) && p.CloudReachable && p.nothingLeft(m) && !p.mayBeNeeded(m) && (m.RecordedVolume == "" || len(m.Volumes) > 0 || p.volumeLost(m)) {
 			p.forgetMember(m)
 		}
 	}

@@ -31,8 +31,9 @@ type world struct {
 	retired   []string
 	// changes counts how often the spec was changed in the middle of a rolling change.
 	changes  int
-	noRoom   map[string]bool // zones without capacity
-	broken   map[string]bool // versions of mysqld that do not start
+	noRoom   map[string]bool      // zones without capacity
+	broken   map[string]bool      // versions of mysqld that do not start
+	missing  map[string]time.Time // recorded volumes, since when EC2 does not know them
 	serial   int
 	launches int
 	trace    []string
@@ -81,7 +82,7 @@ func newWorld(t *testing.T, replicas int) *world {
 			Subnets:        []Subnet{{"subnet-a", "a"}, {"subnet-b", "b"}, {"subnet-c", "c"}},
 			DeletionPolicy: v1alpha1.DeletionPolicySnapshot,
 		},
-		machines: map[string]*machine{}, volumes: map[string]*disk{}, refused: map[string]time.Time{}, refusedIn: map[string]string{}, noRoom: map[string]bool{}, broken: map[string]bool{},
+		machines: map[string]*machine{}, volumes: map[string]*disk{}, refused: map[string]time.Time{}, refusedIn: map[string]string{}, noRoom: map[string]bool{}, broken: map[string]bool{}, missing: map[string]time.Time{},
 	}
 }
 
@@ -126,6 +127,12 @@ func (w *world) observe() Observed {
 		m.Instances = append(m.Instances, in.Instance)
 	}
 	for name, m := range o.Members {
+		if id := m.RecordedVolume; id != "" && w.volumes[id] == nil {
+			if w.missing[id].IsZero() {
+				w.missing[id] = w.now
+			}
+			m.VolumeMissingSince = w.missing[id]
+		}
 		if in := m.CurrentInstance(); in != nil {
 			m.SQL = w.sqlOf(w.machines[in.ID])
 			if m.SQL.Access != AccessVerified && m.SQL.Access != AccessUnverified {

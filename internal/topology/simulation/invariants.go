@@ -97,7 +97,7 @@ func (w *world) answered(s *mysqld, c *commit) {
 // a client of the old primary; nothing is lost by that, and nothing else can be answered there.
 func (w *world) survives(c *commit, old *mysqld) bool {
 	for _, in := range w.cloud.instances {
-		if s := in.server; s != nil && s != old && s.writable && s.st.row != nil && old.st.row != nil && s.st.row.Epoch > old.st.row.Epoch &&
+		if s := in.server; s != nil && s != old && s.canAcknowledge() && s.st.row != nil && old.st.row != nil && s.st.row.Epoch > old.st.row.Epoch &&
 			s.st.content.has(c.id) && s.st.content.contains(w.acked) {
 			return true
 		}

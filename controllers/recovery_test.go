@@ -90,7 +90,7 @@ func TestARestoringPodReadsWhereTheBackupIs(t *testing.T) {
 			o := w.newOperator(nil)
 			b := &v1alpha1.MySQLBackup{ObjectMeta: metav1.ObjectMeta{Namespace: w.cluster.Namespace, Name: "b"}, Spec: v1alpha1.MySQLBackupSpec{ClusterName: "wares"}}
 			must(t, kube.Create(t.Context(), b))
-			b.Status = v1alpha1.MySQLBackupStatus{Phase: v1alpha1.BackupCompleted, Path: "shop/wares/7d1c3e4f/backups/x-b", Destination: at(from)}
+			b.Status = v1alpha1.MySQLBackupStatus{Phase: v1alpha1.BackupCompleted, Path: w.cluster.Namespace + "/wares/7d1c3e4f/backups/x-b", Destination: at(from)}
 			must(t, kube.Status().Update(t.Context(), b))
 			role := func(s *scope) string {
 				t.Helper()

@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -135,10 +136,19 @@ func (l *Lab) Delete(ctx context.Context, key client.ObjectKey, timeout time.Dur
 	if err := l.Client.Patch(ctx, cluster, unprotect); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	if err := l.Client.Delete(ctx, cluster); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("delete cluster %s: %w", key, err)
-	}
+	// An operator that was just killed has no webhook for a moment, and without it nothing is deleted.
+	var refused error
 	err := wait.PollUntilContextTimeout(ctx, pollInterval, timeout, true, func(ctx context.Context) (bool, error) {
+		refused = client.IgnoreNotFound(l.Client.Delete(ctx, cluster))
+		if refused != nil && !apierrors.IsInternalError(refused) {
+			return false, refused
+		}
+		return refused == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("delete cluster %s: %w", key, errors.Join(err, refused))
+	}
+	err = wait.PollUntilContextTimeout(ctx, pollInterval, timeout, true, func(ctx context.Context) (bool, error) {
 		err := l.Client.Get(ctx, key, cluster)
 		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 	})

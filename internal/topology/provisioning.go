@@ -247,11 +247,9 @@ func (p *planner) needInstance(m *Member, vol *Volume) string {
 		}
 	}
 	if opened := p.plan.Records.Members[m.Name].Opened; opened != "" && olderVersion(opened, p.Version) {
-		if other := p.trying(m, p.Version); other != nil {
-			// Without a machine it is known to acknowledge nothing, so that the others can go on without it.
-			p.waitAtMost(waitEC2)
-			p.unopened = append(p.unopened, m.Name)
-			return fmt.Sprintf("waiting until %s is up with MySQL %s, which nobody else opens data with before", other.Name, p.Version)
+		// Without a machine it is known to acknowledge nothing, so that the others can go on without it.
+		if why := p.waitForTrial(m, p.Version); why != "" {
+			return why
 		}
 	}
 	launch, why := p.launchOf(m, vol)

@@ -73,16 +73,25 @@ func (p *planner) mayOpen(m *Member, vol *Volume, in *Instance) string {
 		p.noteOpened(m, version)
 		return ""
 	}
-	if other := p.trying(m, version); other != nil {
-		p.waitAtMost(waitMySQL)
-		p.unopened = append(p.unopened, m.Name)
-		return fmt.Sprintf("waiting until %s is up with MySQL %s, which nobody else opens data with before", other.Name, version)
+	if why := p.waitForTrial(m, version); why != "" {
+		return why
 	}
 	if why := p.secure(m, vol, opened, version); why != "" {
 		return why
 	}
 	p.noteOpened(m, version)
 	return ""
+}
+
+// waitForTrial returns what a member waits for whose data a newer mysqld is to open while another member tries that, or "".
+func (p *planner) waitForTrial(m *Member, version string) string {
+	other := p.trying(m, version)
+	if other == nil {
+		return ""
+	}
+	p.waitAtMost(waitMySQL)
+	p.unopened = append(p.unopened, m.Name)
+	return fmt.Sprintf("waiting until %s is up with MySQL %s, which nobody else opens data with before", other.Name, version)
 }
 
 // trying returns another member whose mysqld of a newer version has its volume, or gets it in this pass, and is not up, as long as no member is up with
@@ -103,7 +112,7 @@ func (p *planner) trying(m *Member, version string) *Member {
 }
 
 // secure has a snapshot taken of a member's volume before a newer mysqld opens it, and returns what is waited for. It is the
-// last resort when the whole cluster is newer and wrong, see wayBack.
+// last resort when the whole cluster is newer and wrong: then nothing else is left of the version of before.
 func (p *planner) secure(m *Member, vol *Volume, from, to string) string {
 	turn := fmt.Sprintf("i%d", p.plan.Records.Members[m.Name].Instance)
 	if p.plan.Records.Rolling == m.Name {

@@ -316,8 +316,8 @@ var mutants = []mutant{
 		name: "all open their data with a version that nobody is up with",
 		at:   2838,
 		file: takeBackFile,
-		old:  "	if other := p.trying(m, version); other != nil {",
-		new:  "	if other := p.trying(m, version); false {", breaks: []string{notConverged},
+		old:  "	if other == nil {\n		return \"\"\n	}\n	p.waitAtMost(waitMySQL)",
+		new:  "	if other != nil || true {\n		return \"\"\n	}\n	p.waitAtMost(waitMySQL)", breaks: []string{notConverged},
 	},
 	{
 		name: "a voter of two that was to leave is never forgotten",

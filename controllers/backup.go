@@ -27,6 +27,7 @@ import (
 // backup makes what backups need: the pods' certificate and account, who they are in Kubernetes, and a CronJob for each
 // schedule. Trouble with it is told, and holds nothing else up.
 func (r *MySQLClusterReconciler) backup(ctx context.Context, s *scope) error {
+	r.lookAtRecovery(ctx, s)
 	if s.deleting() || s.leaving || s.authority == nil {
 		return nil
 	}

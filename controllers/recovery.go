@@ -50,7 +50,7 @@ func (r *MySQLClusterReconciler) recover(ctx context.Context, s *scope, a topolo
 		}
 		return &problem{reason: v1alpha1.ReasonRecoveryFailed, after: afterPerson,
 			message: fmt.Sprintf("%s; put that right and delete Job %s to try again", message, name)}
-	case neverRan(&job, r.Clock.Now()):
+	case neverRan(&job, r.Clock.Now()) && !s.reportedBy(&job):
 		// The next one is as the spec has it by then. There are never two: this one is gone when its pod is.
 		if err := deleteJob(ctx, r.Client, &job, metav1.DeletePropagationForeground); err != nil {
 			return err
@@ -155,7 +155,7 @@ func (c conditions) setRecovered(s *scope) {
 	message := s.recovery[task.ReportMessage]
 	switch {
 	case s.records.Recovered || s.plan.Records.Recovered:
-		c.set(v1alpha1.ConditionRecovered, metav1.ConditionTrue, v1alpha1.ReasonRecovered, "the cluster began with what spec.bootstrap.recovery names")
+		c.set(v1alpha1.ConditionRecovered, metav1.ConditionTrue, v1alpha1.ReasonRecovered, "the cluster began with what spec.bootstrap.recovery names"+s.leftOut())
 	case s.recovery[task.ReportState] == "Failed":
 		c.set(v1alpha1.ConditionRecovered, metav1.ConditionFalse, v1alpha1.ReasonRecoveryFailed, message)
 	default:

@@ -20,6 +20,9 @@ const (
 
 const bytesPerGiB = 1 << 30
 
+// MaxReplicas is the most members that a cluster can have.
+const MaxReplicas = 9
+
 // ReplicaCount is the number of members wanted.
 func (s *MySQLClusterSpec) ReplicaCount() int32 {
 	if s == nil || s.Replicas == nil {

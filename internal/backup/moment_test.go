@@ -173,6 +173,29 @@ func TestPrivilegesOnWhatIsGone(t *testing.T) {
 	}
 }
 
+// TestAccountsOfAboutTheOperatorsNames: the operator's own accounts are left out, with every host, and no other.
+func TestAccountsOfAboutTheOperatorsNames(t *testing.T) {
+	w := theWorld(t)
+	sql(t, w.primary, "CREATE USER nairobi_office IDENTIFIED BY 'x'; CREATE USER nairobi_operator_of_trams; CREATE USER nairobi_operator@'10.1.2.3'; GRANT SELECT ON shop.* TO nairobi_office")
+	defer func() {
+		sql(t, w.primary, "DROP USER nairobi_office, nairobi_operator_of_trams, nairobi_operator@'10.1.2.3'")
+		w.caughtUp(t)
+	}()
+	o := w.options(t, w.primary)
+	_, err := Dump(t.Context(), o)
+	must(t, err)
+	target := w.fresh(t)
+	_, err = Restore(t.Context(), w.restore(t, o, target))
+	must(t, err)
+	if got := sql(t, target, "SELECT GROUP_CONCAT(User, '@', Host ORDER BY 1) FROM mysql.user WHERE User LIKE 'nairobi%'"); !strings.Contains(got, "nairobi_office@%") ||
+		!strings.Contains(got, "nairobi_operator_of_trams@%") || strings.Contains(got, "10.1.2.3") {
+		t.Errorf("restored are %s", got)
+	}
+	if got := sql(t, target, "SHOW GRANTS FOR nairobi_office"); !strings.Contains(got, "SELECT ON `shop`.*") {
+		t.Errorf("it may do %s", got)
+	}
+}
+
 // TestAReplicaThatIsFarBehind is not dumped.
 func TestAReplicaThatIsFarBehind(t *testing.T) {
 	w := theWorld(t)

@@ -14,8 +14,9 @@ type account struct{ user, host string }
 func (a account) quoted() string { return quoteName(a.user) + "@" + quoteName(a.host) }
 
 // reservedAccounts are those that every cluster makes itself, and that must not come from another: they are bound to its
-// own certificate authority.
-const reservedAccounts = "User NOT LIKE 'mysql.%' AND User NOT LIKE 'nairobi\\_%' AND NOT (User = 'root' AND Host = 'localhost') AND User <> ''"
+// own certificate authority. Of ours these are exactly three, with every host: MySQL would take one with a host of its own
+// for the operator's. What else begins with nairobi_ is somebody's.
+const reservedAccounts = "User NOT LIKE 'mysql.%' AND User NOT IN ('" + OperatorUser + "', '" + ReplicationUser + "', '" + BackupUser + "') AND NOT (User = 'root' AND Host = 'localhost') AND User <> ''"
 
 // Accounts returns the statements that make the users and roles of the server on another one of its version or later,
 // with their passwords (as hashes) and privileges. The operator's own accounts are left out.

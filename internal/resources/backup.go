@@ -239,7 +239,9 @@ func jobSpec(c *v1alpha1.MySQLCluster, t task.Task, images Images, command strin
 				corev1ac.EnvVar().WithName(task.Variable).WithValue(text),
 				corev1ac.EnvVar().WithName("HOME").WithValue("/tmp"),
 				corev1ac.EnvVar().WithName(task.RunnerVariable).WithValueFrom(corev1ac.EnvVarSource().
-					WithFieldRef(corev1ac.ObjectFieldSelector().WithFieldPath(fmt.Sprintf("metadata.labels['%s']", batchv1.JobNameLabel))))).
+					WithFieldRef(corev1ac.ObjectFieldSelector().WithFieldPath(fmt.Sprintf("metadata.labels['%s']", batchv1.JobNameLabel)))),
+				corev1ac.EnvVar().WithName(task.JobUIDVariable).WithValueFrom(corev1ac.EnvVarSource().
+					WithFieldRef(corev1ac.ObjectFieldSelector().WithFieldPath(fmt.Sprintf("metadata.labels['%s']", batchv1.ControllerUidLabel))))).
 			WithVolumeMounts(
 				corev1ac.VolumeMount().WithName(toolsVolume).WithMountPath(task.ToolsDir).WithReadOnly(true),
 				corev1ac.VolumeMount().WithName(tmpVolume).WithMountPath("/tmp")))).
@@ -272,9 +274,20 @@ func mountDestination(pod *corev1ac.PodSpecApplyConfiguration, d *v1alpha1.Backu
 			WithPersistentVolumeClaim(corev1ac.PersistentVolumeClaimVolumeSource().WithClaimName(d.PersistentVolumeClaim.ClaimName)))
 	case d.S3 != nil && d.S3.CredentialsSecretRef != nil:
 		main.WithVolumeMounts(corev1ac.VolumeMount().WithName(s3Volume).WithMountPath(task.S3Dir).WithReadOnly(true))
-		pod.WithVolumes(corev1ac.Volume().WithName(s3Volume).
-			WithSecret(corev1ac.SecretVolumeSource().WithSecretName(d.S3.CredentialsSecretRef.Name).WithDefaultMode(0o440)))
+		pod.WithVolumes(corev1ac.Volume().WithName(s3Volume).WithProjected(s3Keys(d.S3.CredentialsSecretRef.Name)))
 	}
+}
+
+// s3Keys is of a user's Secret what logs in to S3, and nothing else that may be in it. The session's token is optional.
+func s3Keys(secret string) *corev1ac.ProjectedVolumeSourceApplyConfiguration {
+	item := func(key string) *corev1ac.KeyToPathApplyConfiguration {
+		return corev1ac.KeyToPath().WithKey(key).WithPath(key)
+	}
+	return corev1ac.ProjectedVolumeSource().WithDefaultMode(0o440).WithSources(
+		corev1ac.VolumeProjection().WithSecret(corev1ac.SecretProjection().WithName(secret).
+			WithItems(item(task.KeyAccessKeyID), item(task.KeySecretAccessKey))),
+		corev1ac.VolumeProjection().WithSecret(corev1ac.SecretProjection().WithName(secret).
+			WithItems(item(task.KeySessionToken)).WithOptional(true)))
 }
 
 // podSecurity makes a pod's processes run as a user that is not root and owns what is mounted.

@@ -154,14 +154,18 @@ func TestNoPodHasMoreThanItNeeds(t *testing.T) {
 				if v.Secret != nil {
 					secrets = append(secrets, *v.Secret.SecretName)
 				}
+				if v.Projected != nil {
+					secrets = append(secrets, projected(t, v.Projected)...)
+				}
 			}
 			slices.Sort(secrets)
-			want := "orders-backup-tls s3-keys"
+			const keys = "s3-keys/accessKeyID s3-keys/secretAccessKey s3-keys/sessionToken?"
+			want := "orders-backup-tls " + keys
 			switch name {
 			case "restore":
-				want = "orders-operator-tls s3-keys"
+				want = "orders-operator-tls " + keys
 			case "verify", "remove-backup":
-				want = "s3-keys"
+				want = keys
 			}
 			if got := strings.Join(secrets, " "); got != want {
 				t.Errorf("it mounts %s, not %s", got, want)
@@ -182,6 +186,25 @@ func TestNoPodHasMoreThanItNeeds(t *testing.T) {
 			t.Errorf("%s does not mount the claim", name)
 		}
 	}
+}
+
+// projected names what of Secrets a volume shows, with a mark where it need not be there.
+func projected(t *testing.T, v *corev1ac.ProjectedVolumeSourceApplyConfiguration) []string {
+	t.Helper()
+	var names []string
+	for _, source := range v.Sources {
+		if source.Secret == nil || len(source.Secret.Items) == 0 {
+			t.Fatalf("a volume shows all of something: %+v", source)
+		}
+		for _, item := range source.Secret.Items {
+			name := *source.Secret.Name + "/" + *item.Key
+			if source.Secret.Optional != nil && *source.Secret.Optional {
+				name += "?"
+			}
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // TestWhatAPodIsToldComesBack, with every awkward character that a bucket's prefix may have.

@@ -37,8 +37,10 @@ const (
 var (
 	// ErrNotPrimary: who answers as the primary does not take writes at the moment.
 	ErrNotPrimary = errors.New("the primary does not take writes")
-	// errAnother: the stream and the session reached different servers, or another pod archives too.
+	// errAnother: the stream and the session reached different servers.
 	errAnother = errors.New("the connection reached another server")
+	// errTaken: another pod archives too, and was faster.
+	errTaken = errors.New("another pod archives too")
 )
 
 // Options say what is archived to where.
@@ -49,6 +51,8 @@ type Options struct {
 	// Connect opens a session on the primary as the backup pods' account, Stream follows the same server.
 	Connect func(ctx context.Context) (*mysql.Visit, error)
 	Stream  func(ctx context.Context, have gtid.Set) (*mysql.BinlogStream, error)
+	// Others gives the cluster's other members, which are asked for what the primary has purged. It may be nil.
+	Others func(ctx context.Context) []Source
 	// Report is told how the archive is, after each change and every few seconds. It must return soon.
 	Report func(Report)
 	Clock  clock.PassiveClock
@@ -56,6 +60,9 @@ type Options struct {
 	// SegmentBytes, SegmentAge and SpoolBytes default to the constants above.
 	SegmentBytes, SpoolBytes int64
 	SegmentAge               time.Duration
+	// MemberPatience is how long a silent member is waited for before a gap is declared that it may fill, FlushTimeout how
+	// long an archiver that is ended may take to store what is committed. They default to ten minutes and 20 seconds.
+	MemberPatience, FlushTimeout time.Duration
 }
 
 // Report is how an archive is.
@@ -78,6 +85,8 @@ type Report struct {
 	Lost string `json:"lost,omitempty"`
 	// Missing are transactions that were archived, and whose segments are no longer in the bucket.
 	Missing string `json:"missing,omitempty"`
+	// Kept is why segments are still there that no backup needs.
+	Kept string `json:"kept,omitempty"`
 	// Error is why archiving stands still; empty while it does not.
 	Error string `json:"error,omitempty"`
 	// Reason is Error in one word.
@@ -97,12 +106,17 @@ type Archiver struct {
 
 	mu     sync.Mutex
 	report Report
-	// Only Run uses what follows: when the archive was last tidied up and the backups last listed, and the hole that was
+	// Only Run uses what follows: when the archive was last looked through and the backups last listed, and the hole that was
 	// found then.
 	tidied, based time.Time
+	tidyDue       time.Time
 	hole          hole
 	// needy is true while no backup is a base.
 	needy bool
+	// gapSince is since when a gap is known for which a silent member is waited.
+	gapSince time.Time
+	// ending is closed when the archiver is told to end.
+	ending chan struct{}
 }
 
 // New returns an archiver that has done nothing yet.
@@ -116,21 +130,39 @@ func New(o Options) *Archiver {
 	if o.SpoolBytes == 0 {
 		o.SpoolBytes = DefaultSpoolBytes
 	}
+	if o.MemberPatience == 0 {
+		o.MemberPatience = memberPatience
+	}
+	if o.FlushTimeout == 0 {
+		o.FlushTimeout = flushTimeout
+	}
 	if o.Report == nil {
 		o.Report = func(Report) {}
 	}
-	return &Archiver{o: o, base: &bases{place: o.Folder.Place}}
+	return &Archiver{o: o, base: &bases{place: o.Folder.Place}, ending: make(chan struct{})}
 }
 
-// Run archives until ctx ends. It begins again after every failure: what it goes by is what the archive and the primary
-// say then, so that it may be cut off anywhere.
+// Run archives until ctx ends, and then stores what is committed by then, within FlushTimeout. It begins again after every
+// failure: what it goes by is what the archive and the primary say then, so that it may be cut off anywhere. It is called once.
 func (a *Archiver) Run(ctx context.Context) error {
+	work, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer end(nil)
+	stop := context.AfterFunc(ctx, func() {
+		close(a.ending)
+		time.AfterFunc(a.o.FlushTimeout, func() { end(context.Cause(ctx)) })
+	})
+	defer stop()
 	pause := retryPause
 	for {
 		began := a.o.Clock.Now()
-		err := a.session(ctx)
-		if ctx.Err() != nil {
+		last := ctx.Err() != nil
+		err := a.session(work)
+		if last || ctx.Err() != nil {
+			a.o.Log.Info("the archive ends", "because", err.Error())
 			return context.Cause(ctx)
+		}
+		if errors.Is(err, errCaughtUp) {
+			continue
 		}
 		if a.o.Clock.Since(began) > maxRetryPause {
 			pause = retryPause
@@ -139,7 +171,6 @@ func (a *Archiver) Run(ctx context.Context) error {
 		a.tell(func(r *Report) { r.Error, r.Reason, r.At = err.Error(), reasonOf(err), a.o.Clock.Now().UTC() })
 		select {
 		case <-ctx.Done():
-			return context.Cause(ctx)
 		case <-time.After(pause):
 		}
 		pause = min(2*pause, maxRetryPause)
@@ -152,7 +183,7 @@ var reasons = []struct {
 	word string
 }{
 	{store.ErrDenied, "AccessDenied"}, {store.ErrNoBucket, "NoBucket"}, {store.ErrFull, "StoreFull"}, {store.ErrUnavailable, "StoreUnavailable"},
-	{ErrNotPrimary, "NoPrimary"}, {mysql.ErrUnreachable, "NoPrimary"}, {errAnother, "NoPrimary"}, {mysql.ErrPurged, "Purged"}, {errSpoolFull, "SpoolFull"},
+	{ErrNotPrimary, "NoPrimary"}, {mysql.ErrUnreachable, "NoPrimary"}, {errAnother, "NoPrimary"}, {errTaken, "SegmentExists"}, {mysql.ErrPurged, "Purged"}, {errWaiting, "Purged"}, {errForeign, "Purged"}, {errSpoolFull, "SpoolFull"},
 }
 
 func reasonOf(err error) string {
@@ -183,159 +214,30 @@ func (a *Archiver) session(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	next, err := a.resume(ctx, at)
+	next, source, err := a.resume(ctx, v, at)
 	if err != nil {
 		return err
 	}
-	stream, err := a.o.Stream(ctx, next.Preceding())
+	stream, err := source.stream(ctx, next.Preceding())
 	if err != nil {
 		return err
 	}
 	defer stream.Close()
-	if stream.ServerUUID != at.uuid {
+	if stream.ServerUUID != source.uuid {
 		return errAnother
 	}
-	a.o.Log.Info("archiving", "from", at.uuid, "segment", next.Number, "after", next.Before)
+	a.o.Log.Info("archiving", "from", source.uuid, "segment", next.Number, "after", next.Before)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var group sync.WaitGroup
 	defer group.Wait()
 	defer stream.Close()
 	group.Go(func() {
-		if err := a.read(ctx, stream, next); err != nil {
+		if err := a.read(ctx, stream, next, source); err != nil {
 			cancel(err)
 		}
 	})
-	err = a.publish(ctx, v, at.uuid)
+	err = a.publish(ctx, v, at.uuid, source)
 	cancel(err)
 	return err
-}
-
-// server is what was seen of the primary.
-type server struct {
-	uuid             string
-	version          string
-	executed, purged gtid.Set
-	at               time.Time
-}
-
-// position looks at the primary.
-func (a *Archiver) position(ctx context.Context, v *mysql.Visit) (server, error) {
-	p, err := v.Position(ctx)
-	if err != nil {
-		return server{}, err
-	}
-	if !p.Writable {
-		return server{}, ErrNotPrimary
-	}
-	s := server{uuid: p.ServerUUID, version: p.Version, at: p.At}
-	var errExecuted, errPurged error
-	s.executed, errExecuted = gtid.Parse(p.Executed)
-	s.purged, errPurged = gtid.Parse(p.Purged)
-	return s, errors.Join(errExecuted, errPurged)
-}
-
-// resume finds out where the archive ends and how the next segment begins. What waits in the spool is kept as far as it
-// follows that, and as far as the primary has committed it; the rest is read again.
-func (a *Archiver) resume(ctx context.Context, at server) (Header, error) {
-	head, newest, err := a.o.Folder.Head(ctx, a.o.Spool.Hint())
-	if err != nil {
-		return Header{}, err
-	}
-	next := Header{Number: newest + 1, ClusterUID: a.o.ClusterUID, ServerUUID: at.uuid, Version: at.version}
-	if head == nil {
-		if err := a.o.Spool.Keep(0); err != nil {
-			return Header{}, err
-		}
-		return next, a.start(ctx, &next, at)
-	}
-	have := head.All()
-	next.Anchor, next.AnchorNumber, next.AnchorTime, next.Reaches = head.Anchor, head.AnchorNumber, head.AnchorTime, head.Reaches
-	a.note(head, at)
-	if have, next, err = a.resumeSpool(head, have, next, at); err != nil {
-		return Header{}, err
-	}
-	lost, gap := have.Subtract(at.executed), at.purged.Subtract(have)
-	have = have.Subtract(lost).Union(gap)
-	next.Before = have.String()
-	if !lost.IsEmpty() || !gap.IsEmpty() {
-		// What was archived before is of no use for what follows, unless a backup bridges it.
-		next.Gap, next.Lost = gap.String(), lost.String()
-		next.Anchor, next.AnchorNumber, next.AnchorTime = next.Before, next.Number, at.at
-		a.o.Log.Error(nil, "THE ARCHIVE HAS A BREAK: what precedes it can be restored up to it, and a new backup is needed for what follows",
-			"purged before they were archived", next.Gap, "archived but not in the cluster", next.Lost)
-		a.tell(func(r *Report) { r.Gap, r.Lost, r.Anchor = next.Gap, next.Lost, next.Anchor })
-	}
-	return next, nil
-}
-
-// note takes into the report what the archive's newest segment says.
-func (a *Archiver) note(head *Header, at server) {
-	a.tell(func(r *Report) {
-		r.Segments, r.Archived, r.Anchor, r.At = head.Number, head.Cumulative, head.Anchor, at.at
-		if reaches := earlier(head.Reaches, head.ClosedAt); reaches.After(r.CoveredUntil) {
-			r.CoveredUntil = reaches
-		}
-		if head.Gap != "" || head.Lost != "" {
-			r.Gap, r.Lost = head.Gap, head.Lost
-		}
-	})
-}
-
-// earlier keeps a server whose clock is ahead from making the archive look better than it is, for long after its end.
-func earlier(server, own time.Time) time.Time {
-	if own.Before(server) {
-		return own
-	}
-	return server
-}
-
-// resumeSpool keeps what waits in the spool as far as it follows the archive's end.
-func (a *Archiver) resumeSpool(head *Header, have gtid.Set, next Header, at server) (gtid.Set, Header, error) {
-	kept := 0
-	for _, h := range a.o.Spool.Pending() {
-		own, before, cumulative, err := h.sets()
-		if err != nil || h.Number != next.Number || h.ClusterUID != a.o.ClusterUID || !before.Equal(have) || h.Anchor != next.Anchor && h.AnchorNumber != h.Number ||
-			!at.executed.Contains(own) {
-			break
-		}
-		kept++
-		have, next.Number, next.Reaches = cumulative, h.Number+1, h.Reaches
-		next.Anchor, next.AnchorNumber, next.AnchorTime = h.Anchor, h.AnchorNumber, h.AnchorTime
-	}
-	if dropped := len(a.o.Spool.Pending()) - kept; dropped > 0 {
-		a.o.Log.Info("reading again what waited to be archived: the archive or the primary went another way", "segments", dropped, "after", head.Number)
-	}
-	return have, next, a.o.Spool.Keep(kept)
-}
-
-// start begins an archive: after the newest backup if all that follows it is still there, else now.
-func (a *Archiver) start(ctx context.Context, next *Header, at server) error {
-	have, since := at.executed, at.at
-	if err := a.lookAtBases(ctx, 0); err != nil {
-		return err
-	}
-	for _, b := range a.base.newestFirst() {
-		if b.set.Contains(at.purged) && at.executed.Contains(b.set) {
-			have, since = b.set, b.taken
-			break
-		}
-	}
-	next.Before = have.String()
-	next.Anchor, next.AnchorNumber, next.AnchorTime = next.Before, next.Number, since.UTC()
-	a.tell(func(r *Report) { r.Anchor, r.Archived, r.At = next.Anchor, next.Before, at.at })
-	return nil
-}
-
-// lookAtBases lists the backups unless that was done a short time ago.
-func (a *Archiver) lookAtBases(ctx context.Context, every time.Duration) error {
-	now := a.o.Clock.Now()
-	if now.Sub(a.based) < every {
-		return nil
-	}
-	if err := a.base.look(ctx); err != nil {
-		return err
-	}
-	a.based = now
-	return nil
 }

@@ -3,7 +3,6 @@ package archive
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -65,6 +64,12 @@ func (b *bases) newestFirst() []base {
 	return list
 }
 
+func (b *bases) oldestFirst() []base {
+	list := b.newestFirst()
+	slices.Reverse(list)
+	return list
+}
+
 // firstRecoverable is when the oldest backup was taken from which the archive goes on without a gap.
 func (b *bases) firstRecoverable(anchor gtid.Set) (time.Time, bool) {
 	for _, folder := range b.order {
@@ -81,55 +86,4 @@ func (r *Report) sets() (archived, anchor gtid.Set, err error) {
 	archived, errArchived := gtid.Parse(r.Archived)
 	anchor, errAnchor := gtid.Parse(r.Anchor)
 	return archived, anchor, errors.Join(errArchived, errAnchor)
-}
-
-// tidy sees to it that no segment is missing, and deletes those that no backup needs.
-func (a *Archiver) tidy(ctx context.Context) error {
-	numbers, err := a.o.Folder.Numbers(ctx)
-	if err != nil {
-		return err
-	}
-	if a.hole, err = a.o.Folder.findHole(ctx, numbers); err != nil {
-		return err
-	}
-	missing := a.hole.missing.String()
-	if missing != "" {
-		a.o.Log.Error(nil, "THE ARCHIVE HAS A HOLE: segments are no longer in the bucket, and a new backup is needed for what follows", "transactions", missing)
-	}
-	a.tell(func(r *Report) { r.Missing = missing })
-	return a.prune(ctx, numbers)
-}
-
-// prune deletes the segments from the oldest on that are wholly contained in the oldest backup, and so in all of them.
-// The newest segment always stays: it is what the archive remembers itself by. Without a backup nothing is deleted.
-func (a *Archiver) prune(ctx context.Context, numbers []uint64) error {
-	if len(a.base.order) == 0 || len(numbers) == 0 {
-		return nil
-	}
-	floor := a.base.known[a.base.order[0]].set
-	for _, folder := range a.base.order {
-		floor = floor.Intersect(a.base.known[folder].set)
-	}
-	var needless []string
-	for _, number := range numbers[:len(numbers)-1] {
-		h, err := a.o.Folder.Header(ctx, number)
-		if errors.Is(err, store.ErrNotFound) || errors.Is(err, backup.ErrCorrupt) {
-			break // a person may want to look at it
-		}
-		if err != nil {
-			return err
-		}
-		if !floor.Contains(h.All()) {
-			break
-		}
-		needless = append(needless, a.o.Folder.key(number))
-	}
-	if len(needless) == 0 {
-		return nil
-	}
-	if err := a.o.Folder.Store.Delete(ctx, needless...); err != nil {
-		return fmt.Errorf("delete segments that no backup needs: %w", err)
-	}
-	a.o.Log.Info("deleted segments that no backup needs", "segments", len(needless))
-	return nil
 }

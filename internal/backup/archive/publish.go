@@ -1,22 +1,46 @@
 package archive
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/store"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 )
 
+// flushTimeout bounds what an archiver does that is told to end. A pod has 30 seconds.
+const flushTimeout = 20 * time.Second
+
+// errFlushed: everything is archived that was committed when the archiver was told to end.
+var errFlushed = errors.New("everything is archived")
+
+// isEnding says whether the archiver was told to end.
+func (a *Archiver) isEnding() bool {
+	select {
+	case <-a.ending:
+		return true
+	default:
+		return false
+	}
+}
+
 // publish puts what waits into the archive, in order, each segment once the primary has committed all of it: what a server
 // sends before it is acknowledged may never come to be. It ends with an error.
-func (a *Archiver) publish(ctx context.Context, v *mysql.Visit, uuid string) error {
-	looked := a.o.Clock.Now().Add(-lookEvery)
+func (a *Archiver) publish(ctx context.Context, v *mysql.Visit, uuid string, source from) error {
+	ctx, cancel := context.WithCancel(ctx)
+	tidying := newTidier()
+	defer tidying.group.Wait()
+	defer cancel()
+	looked, stored := a.o.Clock.Now().Add(-lookEvery), a.o.Clock.Now()
+	var flush *gtid.Set
 	for {
-		changed := a.o.Spool.Changed()
+		changed, ending := a.o.Spool.Changed(), a.isEnding()
 		pending := a.o.Spool.Pending()
-		if len(pending) > 0 || a.o.Clock.Since(looked) >= lookEvery {
+		if len(pending) > 0 || ending || a.o.Clock.Since(looked) >= lookEvery {
 			at, err := a.position(ctx, v)
 			if err != nil {
 				return a.because(ctx, err)
@@ -30,22 +54,63 @@ func (a *Archiver) publish(ctx context.Context, v *mysql.Visit, uuid string) err
 			}
 			if published || a.o.Clock.Since(looked) >= lookEvery {
 				looked = a.o.Clock.Now()
-				if err := a.look(ctx, at); err != nil {
+				if err := a.look(ctx, at, tidying); err != nil {
 					return a.because(ctx, err)
 				}
 			}
+			if ending {
+				if flush == nil {
+					flush = &at.executed
+				}
+				if a.holds(*flush) {
+					return errFlushed
+				}
+			}
 			if published {
+				stored = looked
 				continue
 			}
 		}
+		if len(pending) == 0 {
+			stored = a.o.Clock.Now()
+		} else if !source.until.IsEmpty() && a.o.Clock.Since(stored) > uncommittedPatience {
+			return fmt.Errorf("%w: %s, after %s", errForeign, source.name, pending[0].Before)
+		}
 		every := lookEvery
-		if len(pending) > 0 {
+		if len(pending) > 0 || ending {
 			every, changed = acknowledgementPoll, nil
 		}
-		if err := pace(ctx, every, changed); err != nil {
+		if err := a.pace(ctx, every, changed, ending); err != nil {
 			return err
 		}
 	}
+}
+
+// holds says whether the archive holds, or presupposes, a set.
+func (a *Archiver) holds(set gtid.Set) bool {
+	a.mu.Lock()
+	report := a.report
+	a.mu.Unlock()
+	archived, _, err := report.sets()
+	return err == nil && archived.Contains(set)
+}
+
+// pace waits until there may be something to do.
+func (a *Archiver) pace(ctx context.Context, every time.Duration, changed <-chan struct{}, ending bool) error {
+	var end <-chan struct{}
+	if !ending {
+		end = a.ending
+	}
+	timer := time.NewTimer(every)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+	case <-changed:
+	case <-end:
+	}
+	return nil
 }
 
 // because prefers the reason for which the session ends to what followed from it.
@@ -72,8 +137,9 @@ func (a *Archiver) publishCommitted(ctx context.Context, pending []*Header, at s
 		case errors.Is(err, errSpool):
 			return i > 0, errors.Join(err, a.o.Spool.Keep(0))
 		case errors.Is(err, store.ErrExists):
-			// It is ours, stored before the answer was lost, or another pod's: the archive itself says how to go on.
-			return i > 0, fmt.Errorf("%w: segment %d is there already", errAnother, h.Number)
+			if err := a.ours(ctx, h); err != nil {
+				return i > 0, err
+			}
 		case err != nil:
 			return i > 0, err
 		}
@@ -85,8 +151,29 @@ func (a *Archiver) publishCommitted(ctx context.Context, pending []*Header, at s
 	return len(pending) > 0, nil
 }
 
-// look brings the report up to date, and now and then deletes what nobody needs.
-func (a *Archiver) look(ctx context.Context, at server) error {
+// ours says whether the segment that is in the archive already is the one that was to be stored: the answer to an upload was
+// lost. It may be another pod's: then the archive itself says how to go on.
+func (a *Archiver) ours(ctx context.Context, h *Header) error {
+	there, err := a.o.Folder.Header(ctx, h.Number)
+	if err != nil {
+		return err
+	}
+	one, err := encodeHeader(h)
+	if err != nil {
+		return err
+	}
+	other, err := encodeHeader(there)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(one, other) {
+		return fmt.Errorf("%w: segment %d is there already", errTaken, h.Number)
+	}
+	return nil
+}
+
+// look brings the report up to date, and now and then has the archive looked through.
+func (a *Archiver) look(ctx context.Context, at server, tidying *tidier) error {
 	every := basesEvery
 	if a.needy {
 		every = lookEvery // one is being taken
@@ -95,12 +182,7 @@ func (a *Archiver) look(ctx context.Context, at server) error {
 		return err
 	}
 	now := a.o.Clock.Now().UTC()
-	if now.Sub(a.tidied) >= tidyEvery {
-		if err := a.tidy(ctx); err != nil {
-			return err
-		}
-		a.tidied = now
-	}
+	a.tidy(ctx, tidying)
 	a.mu.Lock()
 	report := a.report
 	a.mu.Unlock()
@@ -115,7 +197,10 @@ func (a *Archiver) look(ctx context.Context, at server) error {
 		if r.Archived != "" && archived.Contains(at.executed) {
 			r.CoveredUntil = earlier(at.at, now)
 		}
-		r.BaseNeeded, r.FirstRecoverable = !found, first
+		// Before the archive was looked through it is not known whether a hole is in it.
+		if !a.tidied.IsZero() {
+			r.BaseNeeded, r.FirstRecoverable = !found, first
+		}
 	})
 	return nil
 }

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"syscall"
-	"time"
 
 	"github.com/go-mysql-org/go-mysql/replication"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/binlog"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 )
 
@@ -23,11 +23,13 @@ type reading struct {
 	format *binlog.Format
 	track  binlog.Tracker
 	w      *writer
+	// until ends the reading, when it is not empty.
+	until gtid.Set
 }
 
 // read writes what a server sends into segments, until something ends it.
-func (a *Archiver) read(ctx context.Context, stream *mysql.BinlogStream, next Header) error {
-	r := &reading{a: a, next: next}
+func (a *Archiver) read(ctx context.Context, stream *mysql.BinlogStream, next Header, source from) error {
+	r := &reading{a: a, next: next, until: source.until}
 	defer r.abandon()
 	for {
 		event, err := stream.Next(ctx)
@@ -67,7 +69,7 @@ func (r *reading) take(ctx context.Context, event binlog.Event) error {
 	if r.w == nil || r.track.Open() || r.w.header.Transactions == 0 {
 		return nil
 	}
-	if r.w.header.Bytes < r.a.o.SegmentBytes && r.a.o.Clock.Since(r.w.began) < r.a.o.SegmentAge {
+	if r.w.header.Bytes < r.a.o.SegmentBytes && r.a.o.Clock.Since(r.w.began) < r.a.o.SegmentAge && !r.a.isEnding() {
 		return nil
 	}
 	return r.close(ctx)
@@ -127,6 +129,9 @@ func (r *reading) close(ctx context.Context) error {
 	}
 	r.next.Number, r.next.Before, r.next.Reaches = h.Number+1, h.Cumulative, h.Reaches
 	r.next.Gap, r.next.Lost = "", ""
+	if !r.until.IsEmpty() && h.All().Contains(r.until) {
+		return errCaughtUp
+	}
 	for {
 		changed := r.a.o.Spool.Changed()
 		if r.a.o.Spool.Bytes() < r.a.o.SpoolBytes {
@@ -138,17 +143,4 @@ func (r *reading) close(ctx context.Context) error {
 		case <-changed:
 		}
 	}
-}
-
-// pace is a ticker for what has to be looked at again and again.
-func pace(ctx context.Context, every time.Duration, changed <-chan struct{}) error {
-	timer := time.NewTimer(every)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-timer.C:
-	case <-changed:
-	}
-	return nil
 }

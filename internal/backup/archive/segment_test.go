@@ -60,14 +60,20 @@ func format(t *testing.T) *binlog.Format {
 	return f
 }
 
-// spool writes a segment of transactions into a spool.
+// spoolSegment writes a segment of transactions into a spool.
 func spoolSegment(t *testing.T, s *Spool, next Header, first, last int64, at time.Time) *Header {
+	t.Helper()
+	return spoolSegmentOf(t, s, uuid, next, first, last, at)
+}
+
+// spoolSegmentOf writes one of the transactions of a server.
+func spoolSegmentOf(t *testing.T, s *Spool, server string, next Header, first, last int64, at time.Time) *Header {
 	t.Helper()
 	w, err := s.begin(next, format(t), at)
 	must(t, err)
 	for n := first; n <= last; n++ {
 		must(t, w.write(event(2, fmt.Appendf(nil, "transaction %d", n))))
-		w.committed(&binlog.Transaction{UUID: uuid, Number: n, Committed: at.Add(time.Duration(n) * time.Second)})
+		w.committed(&binlog.Transaction{UUID: server, Number: n, Committed: at.Add(time.Duration(n) * time.Second)})
 	}
 	h, err := w.finish(at.Add(time.Hour))
 	must(t, err)
@@ -261,7 +267,7 @@ func TestPrune(t *testing.T) {
 			}
 			a := New(Options{Folder: f})
 			must(t, a.base.look(t.Context()))
-			must(t, a.tidy(t.Context()))
+			tidyNow(t, a)
 			numbers, err := f.Numbers(t.Context())
 			must(t, err)
 			if len(numbers) != row.left || numbers[len(numbers)-1] != 6 {
@@ -305,7 +311,7 @@ func TestSegmentsThatAreGoneAreMissed(t *testing.T) {
 			}
 			var told Report
 			a := New(Options{Folder: f, Report: func(r Report) { told = r }})
-			must(t, a.tidy(t.Context()))
+			tidyNow(t, a)
 			if told.Missing != row.missing || a.hole.after.String() != row.after {
 				t.Errorf("missing are %q, and a base must hold %q", told.Missing, a.hole.after)
 			}

@@ -196,13 +196,13 @@ func (c *cluster) dump(s *mysqld.Server, name string) string {
 	return folder
 }
 
-// archiver runs an archiver until stop is called. change may change its options.
+// archiver runs an archiver until stop is called, which cuts it off in the midst of its work. change may change its options.
 func (c *cluster) archiver(spool string, change func(*archive.Options)) (stop func()) {
 	c.t.Helper()
 	s, err := archive.OpenSpool(spool)
 	must(c.t, err)
 	o := archive.Options{
-		Folder: c.folder, ClusterUID: "uid", Spool: s, Clock: clock.RealClock{}, SegmentAge: 300 * time.Millisecond, Log: logs(c.t),
+		Folder: c.folder, ClusterUID: "uid", Spool: s, Clock: clock.RealClock{}, SegmentAge: 300 * time.Millisecond, FlushTimeout: time.Nanosecond, Log: logs(c.t),
 		Connect: func(ctx context.Context) (*mysql.Visit, error) {
 			return mysql.OpenVisit(ctx, c.visit(c.serving.Load(), mysql.BackupUser))
 		},

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/archive"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
@@ -23,6 +25,8 @@ const (
 	archiveServerID = 1<<32 - 2
 	// archiveReportEvery is how often a report is written in which only times and counts changed.
 	archiveReportEvery = 30 * time.Second
+	// lastReportTimeout bounds the report of a pod that ends.
+	lastReportTimeout = 5 * time.Second
 	// spoolShare of the claim may wait for the bucket; the rest is for the segment that is being written.
 	spoolShare = 2
 )
@@ -34,13 +38,28 @@ func (w *worker) archive(ctx context.Context) error {
 		return err
 	}
 	reporter := &archiveReporter{w: w, changed: make(chan struct{}, 1)}
+	// What is stored last, when the pod is ended, is told too.
+	reporting, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var group sync.WaitGroup
-	group.Go(func() { reporter.run(ctx) })
+	group.Go(func() { reporter.run(reporting) })
 	defer group.Wait()
-	host := w.task.Primary
+	defer stop()
+	primary := source("the primary", w.task.Primary, w.task.ClusterUID)
 	err = archive.New(archive.Options{
 		Folder: archive.Folder{Place: w.place}, ClusterUID: w.task.ClusterUID, Spool: spool, SpoolBytes: w.task.SpoolBytes / spoolShare,
 		Clock: w.clock, Log: w.log, Report: reporter.tell,
+		Connect: primary.Connect, Stream: primary.Stream, Others: w.others,
+	}).Run(ctx)
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// source is a host whose binary log is followed.
+func source(name, host, uid string) archive.Source {
+	return archive.Source{
+		Name: name,
 		Connect: func(ctx context.Context) (*mysql.Visit, error) {
 			o, err := visit(host, mysql.BackupUser)
 			if err != nil {
@@ -53,13 +72,26 @@ func (w *worker) archive(ctx context.Context) error {
 			if err != nil {
 				return nil, err
 			}
-			return mysql.OpenBinlogStream(ctx, o, mysql.Follower{ServerID: archiveServerID, UUID: w.task.ClusterUID}, have)
+			return mysql.OpenBinlogStream(ctx, o, mysql.Follower{ServerID: archiveServerID, UUID: uid}, have)
 		},
-	}).Run(ctx)
-	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
-		return nil
 	}
-	return err
+}
+
+// others are the cluster's members by the names that they can have, as far as DNS knows them. The pod is not told their number:
+// it need not begin again when that changes.
+func (w *worker) others(ctx context.Context) []archive.Source {
+	var found []archive.Source
+	for ordinal := range v1alpha1.MaxReplicas {
+		name := fmt.Sprintf("%s-%d", w.task.Cluster, ordinal)
+		host := w.host(name)
+		_, err := net.DefaultResolver.LookupHost(ctx, host)
+		var answer *net.DNSError
+		if errors.As(err, &answer) && answer.IsNotFound {
+			continue
+		}
+		found = append(found, source(name, host, w.task.ClusterUID))
+	}
+	return found
 }
 
 // archiveReporter writes reports into the archive's ConfigMap, in its own time: archiving does not wait for the API server.
@@ -87,13 +119,12 @@ func (r *archiveReporter) run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
+			r.last(context.WithoutCancel(ctx), written)
 			return
 		case <-r.changed:
 		case <-time.After(archiveReportEvery):
 		}
-		r.mu.Lock()
-		report := r.report
-		r.mu.Unlock()
+		report := r.newest()
 		if report == written || report.News() == written.News() && r.w.clock.Since(at) < archiveReportEvery {
 			continue
 		}
@@ -102,6 +133,23 @@ func (r *archiveReporter) run(ctx context.Context) {
 			continue
 		}
 		written, at = report, r.w.clock.Now()
+	}
+}
+
+func (r *archiveReporter) newest() archive.Report {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.report
+}
+
+// last writes what was not written yet when the archive ended.
+func (r *archiveReporter) last(ctx context.Context, written archive.Report) {
+	ctx, cancel := context.WithTimeout(ctx, lastReportTimeout)
+	defer cancel()
+	if report := r.newest(); report != written {
+		if err := r.w.tellArchive(ctx, report); err != nil {
+			r.w.log.Info("the last report was not written", "error", err.Error())
+		}
 	}
 }
 

@@ -65,8 +65,10 @@ type worker struct {
 	place  backup.Place
 	log    logr.Logger
 	clock  clock.PassiveClock
-	// runner is the Job that the pod belongs to.
-	runner string
+	// runner is the Job that the pod belongs to, jobUID its UID.
+	runner, jobUID string
+	// skipped is what a restore left out.
+	skipped string
 	// reach says how a member is reached as a user, and credentials are the pod's own for MySQL's programs.
 	reach       func(name, user string) backup.Member
 	credentials backup.Credentials
@@ -150,7 +152,7 @@ func newWorker(ctx context.Context, log logr.Logger, version string) (*worker, e
 	if err != nil {
 		return nil, fmt.Errorf("connect to the API server: %w", err)
 	}
-	w := &worker{task: t, client: c, log: log, clock: clock.RealClock{}, runner: os.Getenv(task.RunnerVariable), credentials: credentials()}
+	w := &worker{task: t, client: c, log: log, clock: clock.RealClock{}, runner: os.Getenv(task.RunnerVariable), jobUID: os.Getenv(task.JobUIDVariable), credentials: credentials()}
 	w.reach = w.member
 	if t.Destination != nil {
 		s, err := openStore(ctx, *t.Destination, t.Region, version)
@@ -177,13 +179,13 @@ func openStore(ctx context.Context, d v1alpha1.BackupDestination, region, versio
 	}
 	if d.S3.CredentialsSecretRef != nil {
 		var err error
-		if o.AccessKeyID, err = key("accessKeyID"); err == nil {
-			o.SecretAccessKey, err = key("secretAccessKey")
+		if o.AccessKeyID, err = key(task.KeyAccessKeyID); err == nil {
+			o.SecretAccessKey, err = key(task.KeySecretAccessKey)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%w: Secret %s: %w", store.ErrDenied, d.S3.CredentialsSecretRef.Name, err)
 		}
-		o.SessionToken, _ = key("sessionToken") // it is optional
+		o.SessionToken, _ = key(task.KeySessionToken) // it is optional
 	}
 	return store.NewS3(ctx, o)
 }
@@ -197,9 +199,14 @@ func key(name string) (string, error) {
 	return strings.TrimRight(string(text), "\r\n"), nil
 }
 
+// host is a member's name under the headless Service.
+func (w *worker) host(name string) string {
+	return name + "." + w.task.Cluster + "." + w.task.Namespace + ".svc"
+}
+
 // member is a member as this pod reaches it: by its own DNS name under the headless Service.
 func (w *worker) member(name, user string) backup.Member {
-	host := name + "." + w.task.Cluster + "." + w.task.Namespace + ".svc"
+	host := w.host(name)
 	return backup.Member{Name: name, Host: host, Connect: func(ctx context.Context) (*mysql.Visit, error) {
 		o, err := visit(host, user)
 		if err != nil {

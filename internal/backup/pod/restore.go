@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -36,7 +37,7 @@ var permanent = []error{
 func (w *worker) restore(ctx context.Context) error {
 	message, err := w.restoreBackup(ctx)
 	if err == nil {
-		return w.tell(ctx, stateDone, "", message)
+		return w.tellRestored(ctx, message)
 	}
 	told := w.tell(context.WithoutCancel(ctx), stateFailed, reasonOf(err), err.Error())
 	if slices.ContainsFunc(permanent, func(p error) bool { return errors.Is(err, p) }) {
@@ -63,7 +64,9 @@ func (w *worker) restoreBackup(ctx context.Context) (string, error) {
 		Place: w.place, Folder: folder, Recovery: w.task.ClusterUID, Target: target, User: mysql.OperatorUser,
 		Credentials: w.credentials, Program: w.program, StallTimeout: w.task.StallTimeout, Clock: w.clock,
 		Skipped: func(statements []string) {
-			message += fmt.Sprintf("; %d privileges were left out, because what they are on was gone when it was taken: %s", len(statements), strings.Join(statements, "; "))
+			w.skipped = fmt.Sprintf("%d privileges were left out, because what they are on was gone when the backup was taken: %s", len(statements), strings.Join(statements, "; "))
+			// At once: what follows may be cut off, and the pod that goes on does not come by here.
+			_ = w.tell(ctx, stateRunning, "", "the backup is loaded; "+w.skipped)
 		},
 	}
 	told := w.clock.Now()
@@ -116,14 +119,39 @@ func (w *worker) choose(ctx context.Context, folder string) (*pitr.Plan, string,
 // tell reports in the ConfigMap that the operator made for it.
 func (w *worker) tell(ctx context.Context, state, reason, message string) error {
 	w.log.Info(message, "state", state, "reason", reason)
+	_, err := w.patchReport(ctx, map[string]string{task.ReportState: state, task.ReportReason: reason, task.ReportMessage: cut(message, statusMessage)})
+	return err
+}
+
+// tellRestored says that the restore is done, and what was left out: also by a pod before this one of the same Job.
+func (w *worker) tellRestored(ctx context.Context, message string) error {
+	if err := w.tell(ctx, stateRunning, "", message); err != nil {
+		return err
+	}
+	report, err := w.patchReport(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if skipped := report[task.ReportSkipped]; skipped != "" {
+		message += "; " + skipped
+	}
+	return w.tell(ctx, stateDone, "", message)
+}
+
+// patchReport writes into the report, and returns all that it says then. The pod may not read it otherwise.
+func (w *worker) patchReport(ctx context.Context, data map[string]string) (map[string]string, error) {
 	if w.task.Report == "" {
-		return nil
+		return nil, nil
 	}
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.task.Namespace, Name: w.task.Report}}
 	after := cm.DeepCopy()
-	after.Data = map[string]string{task.ReportState: state, task.ReportReason: reason, task.ReportMessage: cut(message, statusMessage)}
-	if err := w.client.Patch(ctx, after, client.MergeFrom(cm)); err != nil {
-		return fmt.Errorf("report in ConfigMap %s: %w", w.task.Report, err)
+	after.Data = map[string]string{task.ReportJob: w.jobUID}
+	maps.Copy(after.Data, data)
+	if w.skipped != "" {
+		after.Data[task.ReportSkipped] = cut(w.skipped, statusMessage)
 	}
-	return nil
+	if err := w.client.Patch(ctx, after, client.MergeFrom(cm)); err != nil {
+		return nil, fmt.Errorf("report in ConfigMap %s: %w", w.task.Report, err)
+	}
+	return after.Data, nil
 }

@@ -16,6 +16,9 @@ const Variable = "NAIROBI_MYSQL_TASK"
 // RunnerVariable is the environment variable with the name of the pod's Job.
 const RunnerVariable = "NAIROBI_MYSQL_JOB"
 
+// JobUIDVariable is the environment variable with the UID of the pod's Job.
+const JobUIDVariable = "NAIROBI_MYSQL_JOB_UID"
+
 // Places in a pod.
 const (
 	// ToolsDir is where the init container puts our own binary.
@@ -24,7 +27,7 @@ const (
 	Binary = ToolsDir + "/manager"
 	// TLSDir holds ca.crt, tls.crt and tls.key.
 	TLSDir = "/var/run/nairobi-mysql/tls"
-	// S3Dir holds the keys of the user's Secret, when there is one.
+	// S3Dir holds the keys below of the user's Secret, when there is one.
 	S3Dir = "/var/run/nairobi-mysql/s3"
 	// ClaimDir is where the claim is mounted that backups are kept on.
 	ClaimDir = "/backups"
@@ -45,8 +48,19 @@ const (
 	ReportAt           = "at"
 	ReportPassedBackup = "passedBackup"
 	ReportPassedAt     = "passedAt"
+	// ReportSkipped says what a restore left out. It stays when another pod goes on.
+	ReportSkipped = "skipped"
+	// ReportJob is the UID of the Job whose pod reported.
+	ReportJob = "job"
 	// ReportArchive is how the archive is, in JSON.
 	ReportArchive = "archive"
+)
+
+// Keys of a user's Secret with credentials for S3, and the names of their files in S3Dir.
+const (
+	KeyAccessKeyID     = "accessKeyID"
+	KeySecretAccessKey = "secretAccessKey"
+	KeySessionToken    = "sessionToken"
 )
 
 // ExitFailed is the exit code of a task that failed for good: the Job must not try it again.

@@ -1,0 +1,161 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+)
+
+// server is what was seen of the primary.
+type server struct {
+	uuid             string
+	version          string
+	executed, purged gtid.Set
+	at               time.Time
+}
+
+// position looks at the primary.
+func (a *Archiver) position(ctx context.Context, v *mysql.Visit) (server, error) {
+	p, err := v.Position(ctx)
+	if err != nil {
+		return server{}, err
+	}
+	if !p.Writable {
+		return server{}, ErrNotPrimary
+	}
+	return seen(p)
+}
+
+func seen(p mysql.Position) (server, error) {
+	s := server{uuid: p.ServerUUID, version: p.Version, at: p.At}
+	var errExecuted, errPurged error
+	s.executed, errExecuted = gtid.Parse(p.Executed)
+	s.purged, errPurged = gtid.Parse(p.Purged)
+	return s, errors.Join(errExecuted, errPurged)
+}
+
+// resume finds out where the archive ends, how the next segment begins, and from which server it is read. What waits in the
+// spool is kept as far as it follows that, and as far as the primary has committed it; the rest is read again.
+func (a *Archiver) resume(ctx context.Context, v *mysql.Visit, at server) (Header, from, error) {
+	primary := from{name: "the primary", uuid: at.uuid, stream: a.o.Stream}
+	head, newest, err := a.o.Folder.Head(ctx, a.o.Spool.Hint())
+	if err != nil {
+		return Header{}, primary, err
+	}
+	next := Header{Number: newest + 1, ClusterUID: a.o.ClusterUID, ServerUUID: at.uuid, Version: at.version}
+	if head == nil {
+		if err := a.o.Spool.Keep(0); err != nil {
+			return Header{}, primary, err
+		}
+		return next, primary, a.start(ctx, &next, at)
+	}
+	have := head.All()
+	next.Anchor, next.AnchorNumber, next.AnchorTime, next.Reaches = head.Anchor, head.AnchorNumber, head.AnchorTime, head.Reaches
+	a.note(head, at)
+	if have, next, err = a.resumeSpool(head, have, next, at); err != nil {
+		return Header{}, primary, err
+	}
+	lost, gap := have.Subtract(at.executed), at.purged.Subtract(have)
+	have = have.Subtract(lost)
+	source := primary
+	if !gap.IsEmpty() {
+		other, err := a.elsewhere(ctx, v, have, gap, at)
+		if err != nil {
+			return Header{}, primary, err
+		}
+		if other != nil {
+			source, gap = *other, gtid.Set{}
+			next.ServerUUID, next.Version = other.uuid, other.version
+		}
+	}
+	have = have.Union(gap)
+	next.Before = have.String()
+	if !lost.IsEmpty() || !gap.IsEmpty() {
+		a.breaks(&next, gap, lost, at)
+	}
+	return next, source, nil
+}
+
+// breaks notes a break before the next segment: what was archived before is of no use for what follows, unless a backup
+// bridges it.
+func (a *Archiver) breaks(next *Header, gap, lost gtid.Set, at server) {
+	next.Gap, next.Lost = gap.String(), lost.String()
+	next.Anchor, next.AnchorNumber, next.AnchorTime = next.Before, next.Number, at.at
+	a.o.Log.Error(nil, "THE ARCHIVE HAS A BREAK: what precedes it can be restored up to it, and a new backup is needed for what follows",
+		"purged before they were archived", next.Gap, "archived but not in the cluster", next.Lost)
+	a.tell(func(r *Report) { r.Gap, r.Lost, r.Anchor = next.Gap, next.Lost, next.Anchor })
+}
+
+// note takes into the report what the archive's newest segment says.
+func (a *Archiver) note(head *Header, at server) {
+	a.tell(func(r *Report) {
+		r.Segments, r.Archived, r.Anchor, r.At = head.Number, head.Cumulative, head.Anchor, at.at
+		if reaches := earlier(head.Reaches, head.ClosedAt); reaches.After(r.CoveredUntil) {
+			r.CoveredUntil = reaches
+		}
+		if head.Gap != "" || head.Lost != "" {
+			r.Gap, r.Lost = head.Gap, head.Lost
+		}
+	})
+}
+
+// earlier keeps a server whose clock is ahead from making the archive look better than it is, for long after its end.
+func earlier(server, own time.Time) time.Time {
+	if own.Before(server) {
+		return own
+	}
+	return server
+}
+
+// resumeSpool keeps what waits in the spool as far as it follows the archive's end.
+func (a *Archiver) resumeSpool(head *Header, have gtid.Set, next Header, at server) (gtid.Set, Header, error) {
+	kept := 0
+	for _, h := range a.o.Spool.Pending() {
+		own, before, cumulative, err := h.sets()
+		if err != nil || h.Number != next.Number || h.ClusterUID != a.o.ClusterUID || !before.Equal(have) || h.Anchor != next.Anchor && h.AnchorNumber != h.Number ||
+			!at.executed.Contains(own) {
+			break
+		}
+		kept++
+		have, next.Number, next.Reaches = cumulative, h.Number+1, h.Reaches
+		next.Anchor, next.AnchorNumber, next.AnchorTime = h.Anchor, h.AnchorNumber, h.AnchorTime
+	}
+	if dropped := len(a.o.Spool.Pending()) - kept; dropped > 0 {
+		a.o.Log.Info("reading again what waited to be archived: the archive or the primary went another way", "segments", dropped, "after", head.Number)
+	}
+	return have, next, a.o.Spool.Keep(kept)
+}
+
+// start begins an archive: after the newest backup if all that follows it is still there, else now.
+func (a *Archiver) start(ctx context.Context, next *Header, at server) error {
+	have, since := at.executed, at.at
+	if err := a.lookAtBases(ctx, 0); err != nil {
+		return err
+	}
+	for _, b := range a.base.newestFirst() {
+		if b.set.Contains(at.purged) && at.executed.Contains(b.set) {
+			have, since = b.set, b.taken
+			break
+		}
+	}
+	next.Before = have.String()
+	next.Anchor, next.AnchorNumber, next.AnchorTime = next.Before, next.Number, since.UTC()
+	a.tell(func(r *Report) { r.Anchor, r.Archived, r.At = next.Anchor, next.Before, at.at })
+	return nil
+}
+
+// lookAtBases lists the backups unless that was done a short time ago.
+func (a *Archiver) lookAtBases(ctx context.Context, every time.Duration) error {
+	now := a.o.Clock.Now()
+	if now.Sub(a.based) < every {
+		return nil
+	}
+	if err := a.base.look(ctx); err != nil {
+		return err
+	}
+	a.based = now
+	return nil
+}

@@ -334,14 +334,15 @@ func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 func TestFaults(t *testing.T) {
 	isPart := func(r *http.Request) bool { return r.Method == http.MethodPut && r.URL.Query().Has("partNumber") }
 	for name, row := range map[string]struct {
+		// fault answers the n-th try of a part.
 		fault func(n int64, rw http.ResponseWriter, r *http.Request) bool
 		want  error // nil: it succeeds all the same
 	}{
 		"throttled for a while": {func(n int64, rw http.ResponseWriter, r *http.Request) bool {
-			return isPart(r) && n%2 == 1 && refuse(rw, r, http.StatusServiceUnavailable, "SlowDown")
+			return isPart(r) && n <= 2 && refuse(rw, r, http.StatusServiceUnavailable, "SlowDown")
 		}, nil},
 		"an internal error for a while": {func(n int64, rw http.ResponseWriter, r *http.Request) bool {
-			return isPart(r) && n%3 == 1 && refuse(rw, r, http.StatusInternalServerError, "InternalError")
+			return isPart(r) && n == 1 && refuse(rw, r, http.StatusInternalServerError, "InternalError")
 		}, nil},
 		"throttled for good": {func(_ int64, rw http.ResponseWriter, r *http.Request) bool {
 			return isPart(r) && refuse(rw, r, http.StatusServiceUnavailable, "SlowDown")
@@ -370,12 +371,15 @@ func TestFaults(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			var n atomic.Int64
+			var mu sync.Mutex
+			tried := map[string]int64{} // by part: several are on their way at a time
 			w.misbehave(func(rw http.ResponseWriter, r *http.Request) bool {
-				if isPart(r) {
-					n.Add(1)
-				}
-				return row.fault(n.Load(), rw, r)
+				mu.Lock()
+				part := r.URL.Query().Get("partNumber")
+				tried[part]++
+				n := tried[part]
+				mu.Unlock()
+				return row.fault(n, rw, r)
 			})
 			s := w.s3("p")
 			source := random(40<<20, io.EOF)

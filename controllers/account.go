@@ -50,6 +50,7 @@ func (r *MySQLClusterReconciler) permit(ctx context.Context, s *scope) error {
 		return &problem{reason: v1alpha1.ReasonNotPermitted, after: afterPerson, cause: err,
 			message: fmt.Sprintf("the administrator's policy (ConfigMap %s/%s) cannot be read: %v", r.Config.SystemNamespace, v1alpha1.PolicyConfigMap, err)}
 	}
+	s.policy = rules
 	for _, v := range rules.Check(s.cluster.Namespace, s.cluster.Spec) {
 		s.violations = append(s.violations, topology.Finding{Reason: v1alpha1.ReasonNotPermitted, Message: v.Field + ": " + v.Message})
 		s.accountRefused = s.accountRefused || v.Account

@@ -24,6 +24,7 @@ func (r *MySQLClusterReconciler) act(ctx context.Context, s *scope) error {
 		}
 		r.announceTags(s, u)
 	}
+	r.noteVersions(ctx, s)
 	turns := map[string][]topology.Action{}
 	for _, a := range s.plan.Actions {
 		turns[a.Target()] = append(turns[a.Target()], a)
@@ -59,7 +60,31 @@ func (r *MySQLClusterReconciler) act(ctx context.Context, s *scope) error {
 	return nil
 }
 
+// noteVersions tags volumes with the version that opened them. Nothing waits for it: least of all a failover.
+func (r *MySQLClusterReconciler) noteVersions(ctx context.Context, s *scope) {
+	if s.plan.Failing {
+		return
+	}
+	for id, version := range s.outdated {
+		key, now := "note the version on "+id, r.Clock.Now()
+		p := r.memory.refusal(s.notes, key, now)
+		if p == nil {
+			err := r.detachCall(ctx, s, key, func(ctx context.Context) error { return s.cloud.NoteVersion(ctx, id, version) })
+			if err == nil {
+				r.memory.succeed(s.notes, key)
+				continue
+			}
+			p = cloudError(err)
+			p.pause = versionPause
+			r.memory.fail(s.notes, key, p, now)
+		}
+		s.outcome = append(s.outcome, p)
+	}
+}
+
 const (
+	// versionPause is how long a volume's version is not noted again after that failed.
+	versionPause = 5 * time.Minute
 	// callWait is how long a pass waits for EC2 to take a request that it does not depend on, callLimit how long that may take.
 	callWait  = 300 * time.Millisecond
 	callLimit = 15 * time.Second

@@ -48,7 +48,11 @@ func (r *MySQLClusterReconciler) takeInCloud(ctx context.Context, s *scope, acti
 	case topology.DeleteVolume:
 		err = s.cloud.DeleteVolume(ctx, a.VolumeID)
 	case topology.TakeSnapshot:
-		_, err = s.cloud.CreateSnapshot(ctx, s.owner(), a.Member, a.VolumeID, a.Purpose)
+		_, err = s.cloud.CreateSnapshot(ctx, ec2.SnapshotSpec{
+			Owner: s.owner(), Member: a.Member, VolumeID: a.VolumeID, Purpose: a.Purpose, MySQLVersion: s.openedBy(a.Member),
+		})
+	case topology.CopyVolume:
+		_, err = s.cloud.CopyVolume(ctx, ec2.SnapshotSpec{Owner: s.owner(), Member: a.Member, VolumeID: a.VolumeID, Purpose: a.Purpose})
 	case topology.DeleteSnapshot:
 		err = s.cloud.DeleteSnapshot(ctx, a.SnapshotID)
 	case topology.RetireVolume:
@@ -75,6 +79,7 @@ func (r *MySQLClusterReconciler) volumeSpec(s *scope, a topology.CreateVolume) e
 		Owner: s.owner(), Member: a.Member, Incarnation: a.Incarnation, Zone: a.Zone,
 		SizeGiB: s.cluster.StorageGiB(), Type: string(storage.VolumeType()), IOPS: storage.IOPS, Throughput: storage.Throughput,
 		Encrypted: s.cluster.Spec.Storage.IsEncrypted(), KMSKeyID: storage.KMSKeyID,
+		SnapshotID: a.SnapshotID, MySQLVersion: s.cluster.Spec.Version,
 	}
 }
 

@@ -37,6 +37,8 @@ func (r *MySQLClusterReconciler) takeInSQL(ctx context.Context, s *scope, action
 		err = r.sign(ctx, s, m, a)
 	case topology.Recover:
 		err = r.recover(ctx, s, a)
+	case topology.Adopt:
+		err = r.adopt(ctx, s, m, a)
 	case topology.Bootstrap:
 		err = steps.Bootstrap(ctx, m, a)
 	case topology.Fence:

@@ -54,7 +54,7 @@ func (s *scope) tellBackup(what string, err error) {
 // makes no account at the moment.
 func (r *MySQLClusterReconciler) ensureBackup(ctx context.Context, s *scope) {
 	spec := s.cluster.Spec.Backup
-	if spec != nil || s.cluster.Recovery() != nil {
+	if spec != nil || s.cluster.Recovery() != nil && !s.recoversCopy() {
 		s.tellBackup("", r.ensurePodIdentity(ctx, s))
 	}
 	if spec != nil {

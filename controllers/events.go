@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
@@ -42,8 +43,10 @@ func announced(a topology.Action) (reason string, ok bool) {
 		return "ModifyVolume", true
 	case topology.DeleteVolume:
 		return "DeleteVolume", true
-	case topology.TakeSnapshot:
+	case topology.TakeSnapshot, topology.CopyVolume:
 		return "TakeSnapshot", true
+	case topology.Adopt:
+		return "Adopt", true
 	case topology.DeleteSecurityGroup:
 		return "DeleteSecurityGroup", true
 	case topology.SignCertificate:
@@ -103,6 +106,9 @@ func (r *MySQLClusterReconciler) announceChanges(s *scope, before *v1alpha1.MySQ
 	}
 	if was.Primary != is.Primary && is.Primary != "" {
 		r.Events.Eventf(s.cluster, nil, corev1.EventTypeNormal, "Primary", actionObserve, "The primary is %s", is.Primary)
+	}
+	if recovered := v1alpha1.ConditionRecovered; meta.IsStatusConditionTrue(is.Conditions, recovered) && !meta.IsStatusConditionTrue(was.Conditions, recovered) {
+		r.Events.Eventf(s.cluster, nil, corev1.EventTypeNormal, v1alpha1.ReasonRecovered, actionObserve, "The cluster begins with what spec.bootstrap.recovery names")
 	}
 	r.announceRollout(s, was)
 	r.announceCondition(s, was, v1alpha1.ConditionDegraded)

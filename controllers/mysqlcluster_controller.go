@@ -132,6 +132,7 @@ func (r *MySQLClusterReconciler) pass(ctx context.Context, s *scope) error {
 		{"check the tenancy policy", r.permit},
 		{"connect to EC2", r.connect},
 		{"observe EC2", r.observeCloud},
+		{"find what is restored from", r.findSource},
 		{"observe mysqld", r.observeSQL},
 		{"check before launching", r.preflight},
 		{"decide", r.decide},

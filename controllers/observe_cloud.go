@@ -215,7 +215,9 @@ func (r *MySQLClusterReconciler) memberise(s *scope) {
 		if m := member(v.Member); m != nil && !v.Retired {
 			m.Volumes = append(m.Volumes, topology.Volume{
 				ID: v.ID, Incarnation: v.Incarnation, State: v.State, Zone: v.Zone, AttachedTo: v.AttachedTo, AttachState: v.AttachState, SizeGiB: v.SizeGiB, Type: v.Type, IOPS: v.IOPS, Throughput: v.Throughput,
+				Foreign: v.Tags[v1alpha1.TagRecovery] == v1alpha1.RecoveryPending,
 			})
+			s.noteOutdated(v)
 		}
 	}
 	for _, snapshot := range s.inventory.Snapshots {
@@ -239,6 +241,19 @@ func (r *MySQLClusterReconciler) memberise(s *scope) {
 		r.trackVolume(s, m)
 		m.CapacityRefused, m.CapacityRefusedAt = r.memory.capacityRefused(s.notes, name)
 	}
+}
+
+// noteOutdated notes a volume whose tag does not tell yet which version may have opened it: whoever restores it later goes by
+// that.
+func (s *scope) noteOutdated(v ec2.Volume) {
+	rec := s.records.Members[v.Member]
+	if s.cloud == nil || rec.VolumeID != v.ID || rec.Opened == "" || v.Tags[v1alpha1.TagMySQLVersion] == rec.Opened || v.Tags[v1alpha1.TagClusterUID] != s.uid() {
+		return
+	}
+	if s.outdated == nil {
+		s.outdated = map[string]string{}
+	}
+	s.outdated[v.ID] = rec.Opened
 }
 
 // trackVolume notes since when EC2 does not know the volume that carries a member's data.

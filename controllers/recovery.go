@@ -88,22 +88,33 @@ func (r *MySQLClusterReconciler) recoveryTask(ctx context.Context, s *scope, mem
 		t.Destination, t.Path = &recovery.ObjectStore.Destination, recovery.ObjectStore.Path
 		return t, nil
 	}
-	var b v1alpha1.MySQLBackup
-	err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: recovery.BackupName}, &b)
+	b, err := r.backupToRestore(ctx, s)
 	switch {
-	case apierrors.IsNotFound(err):
-		return t, &problem{reason: v1alpha1.ReasonWaitingForDependency, message: "spec.bootstrap.recovery: there is no MySQLBackup " + recovery.BackupName + " in this namespace", after: afterWaiting}
 	case err != nil:
-		return t, fmt.Errorf("read MySQLBackup %s: %w", recovery.BackupName, err)
-	case b.Status.Phase != v1alpha1.BackupCompleted:
-		return t, &problem{reason: v1alpha1.ReasonWaitingForDependency, message: fmt.Sprintf("spec.bootstrap.recovery: MySQLBackup %s is %s and not Completed", b.Name, b.Status.Phase), after: afterWaiting}
+		return t, err
 	case b.Spec.Method == v1alpha1.BackupMethodSnapshot:
-		return t, &problem{reason: v1alpha1.ReasonInvalidSpec, message: "MySQLBackup " + b.Name + " is a snapshot; a cluster is restored from dumps only", after: afterPerson}
+		return t, &problem{reason: v1alpha1.ReasonInvalidSpec, message: "MySQLBackup " + b.Name + " is a snapshot, and no pod restores one", after: afterPerson}
 	case b.Status.Destination == nil || !strings.HasPrefix(b.Status.Path, b.Namespace+"/"+b.Spec.ClusterName+"/") || !strings.Contains(b.Status.Path, "/backups/"):
 		return t, &problem{reason: v1alpha1.ReasonInvalidSpec, message: "MySQLBackup " + b.Name + " does not say where its data are; use recovery.objectStore", after: afterPerson}
 	}
 	t.Destination, t.Path = b.Status.Destination, b.Status.Path
 	return t, nil
+}
+
+// backupToRestore reads the MySQLBackup that the spec names, and makes sure that it is complete.
+func (r *MySQLClusterReconciler) backupToRestore(ctx context.Context, s *scope) (*v1alpha1.MySQLBackup, error) {
+	name := s.cluster.Recovery().BackupName
+	var b v1alpha1.MySQLBackup
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: name}, &b)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, &problem{reason: v1alpha1.ReasonWaitingForDependency, message: "spec.bootstrap.recovery: there is no MySQLBackup " + name + " in this namespace", after: afterWaiting}
+	case err != nil:
+		return nil, fmt.Errorf("read MySQLBackup %s: %w", name, err)
+	case b.Status.Phase != v1alpha1.BackupCompleted:
+		return nil, &problem{reason: v1alpha1.ReasonWaitingForDependency, message: fmt.Sprintf("spec.bootstrap.recovery: MySQLBackup %s is %s and not Completed", b.Name, b.Status.Phase), after: afterWaiting}
+	}
+	return &b, nil
 }
 
 // startRecovery makes the Job and the ConfigMap in which it reports.
@@ -158,6 +169,10 @@ func (c conditions) setRecovered(s *scope) {
 		c.set(v1alpha1.ConditionRecovered, metav1.ConditionTrue, v1alpha1.ReasonRecovered, "the cluster began with what spec.bootstrap.recovery names"+s.leftOut())
 	case s.recovery[task.ReportState] == "Failed":
 		c.set(v1alpha1.ConditionRecovered, metav1.ConditionFalse, v1alpha1.ReasonRecoveryFailed, message)
+	case s.unadoptable != "":
+		c.set(v1alpha1.ConditionRecovered, metav1.ConditionFalse, v1alpha1.ReasonRecoveryFailed, s.unadoptable)
+	case s.observed.Source.Final:
+		c.set(v1alpha1.ConditionRecovered, metav1.ConditionFalse, v1alpha1.ReasonRecoveryFailed, s.observed.Source.Why.Message)
 	default:
 		if message == "" {
 			message = s.plan.Waiting.Message

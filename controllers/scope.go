@@ -16,6 +16,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/pki"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/policy"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
@@ -43,6 +44,8 @@ type scope struct {
 	// leaving is true when the namespace is being deleted under a protected cluster; identify and publish.
 	leaving bool
 
+	// policy is the administrator's; permit.
+	policy policy.Policy
 	// violations are what the administrator's policy does not allow; permit.
 	violations []topology.Finding
 	// accountRefused is true when the policy does not let the cluster use its AWS account at all; permit.
@@ -61,6 +64,8 @@ type scope struct {
 	// untagged are resources that lost a tag by which their member is known; strangers tells of those that only a person can put right; observeCloud.
 	untagged  []untagged
 	strangers []string
+	// outdated are volumes whose tag does not tell the newest version that opened them, with that version; observeCloud.
+	outdated map[string]string
 	// vpc is the VPC of the subnets; observeCloud.
 	vpc string
 	// unmet is what of the spec and the annotations cannot be followed, while there is enough to go on with; observeCloud.
@@ -94,6 +99,8 @@ type scope struct {
 	verification map[string]string
 	// recovery is what the restoring pod reported last; act.
 	recovery map[string]string
+	// unadoptable is why the copy of a volume cannot be what the cluster begins with, empty while it can; act.
+	unadoptable string
 	// promotion is the failover or switchover that this pass completed, nil for none; conclude.
 	promotion *v1alpha1.PromotionStatus
 }
@@ -137,6 +144,14 @@ func (s *scope) abandons() bool {
 // owner returns the identity under which EC2 resources are made.
 func (s *scope) owner() ec2.Ownership {
 	return ec2.Ownership{ClusterUID: s.uid(), Namespace: s.cluster.Namespace, Cluster: s.cluster.Name, UserTags: s.cluster.Spec.AWS.Tags}
+}
+
+// openedBy is the newest version of MySQL that may have opened a member's volume.
+func (s *scope) openedBy(member string) string {
+	if opened := s.record(member).Opened; opened != "" {
+		return opened
+	}
+	return s.cluster.Spec.Version
 }
 
 // settingNames are the variables of the spec, in order.

@@ -105,7 +105,9 @@ func (r *MySQLClusterReconciler) snapshot(ctx context.Context, s *scope, b *v1al
 	if err := r.noteSource(ctx, s, b, member); err != nil {
 		return err
 	}
-	taken, err := s.cloud.CreateSnapshot(ctx, s.owner(), member, volume, purposeOf(b))
+	taken, err := s.cloud.CreateSnapshot(ctx, ec2.SnapshotSpec{
+		Owner: s.owner(), Member: member, VolumeID: volume, Purpose: purposeOf(b), MySQLVersion: s.openedBy(member),
+	})
 	if err != nil {
 		p := cloudError(err)
 		return errors.Join(p, patchBackup(ctx, r.Client, b, func(st *v1alpha1.MySQLBackupStatus) { st.Message = p.message }))

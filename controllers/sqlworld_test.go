@@ -58,6 +58,9 @@ type sqlWorld struct {
 	servers map[string]*mysqld.Server // those that are powered on, by instance id
 	booting sync.WaitGroup
 
+	// furnish, unless nil, puts what a new volume was made from onto a server that has just come up for the first time.
+	furnish func(context.Context, ec2.Instance, *mysqld.Server) error
+
 	// What only the hypervisor uses: the instances that were booted, the volumes in use, and the servers that are off.
 	known, used map[string]bool
 	shelf       map[string]*mysqld.Server
@@ -66,10 +69,17 @@ type sqlWorld struct {
 // newSQLWorld is newWorld with a hypervisor behind EC2, and with an application that writes as soon as it can.
 func newSQLWorld(t *testing.T, farm *mysqld.Farm, change func(*v1alpha1.MySQLCluster)) *sqlWorld {
 	t.Helper()
+	return newSQLWorldIn(&world{t: t, client: kube}, farm, nil, change)
+}
+
+// newSQLWorldIn is newSQLWorld in a world of which something is there already, with servers that are furnished.
+func newSQLWorldIn(in *world, farm *mysqld.Farm, furnish func(context.Context, ec2.Instance, *mysqld.Server) error, change func(*v1alpha1.MySQLCluster)) *sqlWorld {
+	t := in.t
+	t.Helper()
 	sqlSlots <- struct{}{}
 	t.Cleanup(func() { <-sqlSlots })
 	w := &sqlWorld{
-		world: makeWorld(&world{t: t, client: kube}, change), farm: farm, servers: map[string]*mysqld.Server{},
+		world: makeWorld(in, change), farm: farm, furnish: furnish, servers: map[string]*mysqld.Server{},
 		known: map[string]bool{}, used: map[string]bool{}, shelf: map[string]*mysqld.Server{},
 	}
 	var err error
@@ -201,6 +211,9 @@ func (w *sqlWorld) bootOne(ctx context.Context, in ec2.Instance) error {
 	})
 	for tries := 1; err != nil && server != nil && ctx.Err() == nil && tries < bootTries; tries++ {
 		err = server.Boot(ctx)
+	}
+	if err == nil && w.furnish != nil {
+		err = w.furnish(ctx, in, server)
 	}
 	if server != nil {
 		w.mu.Lock()

@@ -138,7 +138,8 @@ func recoveryRows() []row {
 	store := func(path string) map[string]any {
 		return map[string]any{"destination": map[string]any{"s3": map[string]any{"bucket": "my-backups"}}, "path": path}
 	}
-	const one, gtid = "set either backupName or objectStore", "3e11fa47-71ca-11e1-9e33-c80aa9429562:23"
+	const one, gtid = "set exactly one of backupName, objectStore, snapshotID and volumeID", "3e11fa47-71ca-11e1-9e33-c80aa9429562:23"
+	moment := map[string]any{"time": "2026-01-02T03:04:05Z"}
 	rows := []row{
 		fine("from a backup", recovery("backupName", "orders-daily-29384756")),
 		fine("from a cluster's folder", recovery("objectStore", store("shop/orders/7d1c3e4f-aaaa-bbbb-cccc-0123456789ab"))),
@@ -161,6 +162,18 @@ func recoveryRows() []row {
 		wrong("from nothing", one, recovery("image", "mysql:9.7.1")),
 		wrong("from two things", one, recovery("backupName", "b", "objectStore", store("shop/orders/uid"))),
 		wrong("a backup of another namespace", saysPattern, recovery("backupName", "other/b")),
+		fine("from a snapshot", recovery("snapshotID", "snap-0a1b2c3d4e5f60718")),
+		fine("from an old snapshot", recovery("snapshotID", "snap-0a1b2c3d")),
+		fine("from a volume", recovery("volumeID", "vol-0a1b2c3d4e5f60718")),
+		wrong("from a snapshot and a backup", one, recovery("snapshotID", "snap-0a1b2c3d", "backupName", "b")),
+		wrong("from a snapshot and a volume", one, recovery("snapshotID", "snap-0a1b2c3d", "volumeID", "vol-0a1b2c3d")),
+		wrong("a snapshot to a moment", "a copy of a volume holds one moment only", recovery("snapshotID", "snap-0a1b2c3d", "pointInTime", moment)),
+		wrong("a volume to a moment", "a copy of a volume holds one moment only", recovery("volumeID", "vol-0a1b2c3d", "pointInTime", moment)),
+		wrong("a snapshot with an image", "no pod restores a copy of a volume: remove image", recovery("snapshotID", "snap-0a1b2c3d", "image", "mysql:9.7.1")),
+	}
+	for _, id := range []string{"", "0a1b2c3d", "vol-0a1b2c3d", "snap-", "snap-0A1B2C3D", "snap-0a1b2c3", "snap-0a1b2c3d4", "snap-0a1b2c3d4e5f607189", "snap-0a1b2c3d\n", "snap-$(id)aaaa", "arn:aws:ec2:::snapshot/snap-0a1b2c3d"} {
+		rows = append(rows, wrong(fmt.Sprintf("snapshot %q", id), "spec.bootstrap.recovery", recovery("snapshotID", id)),
+			wrong(fmt.Sprintf("volume %q", id), "spec.bootstrap.recovery", recovery("volumeID", strings.Replace(strings.Replace(id, "vol-", "i-", 1), "snap-", "vol-", 1))))
 	}
 	for _, path := range []string{"orders", "../orders/uid", "shop/orders/..", "shop/orders/uid/archive", "/shop/orders/uid", "shop/orders/uid/", "shop/orders/uid/backups/../..", "shop/$(id)/uid"} {
 		rows = append(rows, wrong("path "+path, "spec.bootstrap.recovery.objectStore.path", recovery("objectStore", store(path))))

@@ -51,7 +51,18 @@ const (
 	TagTemplateHash = Prefix + "template-hash"
 	TagImage        = Prefix + "image"
 	TagRetired      = Prefix + "retired"
-	TagName         = "Name"
+	// TagMySQLVersion is, on a volume, the newest version of MySQL that may have opened it, and on a snapshot that of its volume.
+	TagMySQLVersion = Prefix + "mysql-version"
+	// TagRecovery is on a volume that was made to begin a cluster with: RecoveryPending while it holds another cluster's
+	// identity, RecoveryDone afterwards.
+	TagRecovery = Prefix + "recovery"
+	TagName     = "Name"
+)
+
+// Values of TagRecovery.
+const (
+	RecoveryPending = "pending"
+	RecoveryDone    = "done"
 )
 
 // MySQLPort is the TCP port of every member and of every Service that leads to them.

@@ -7,12 +7,14 @@ type BootstrapSpec struct {
 	Recovery *RecoverySpec `json:"recovery,omitempty"`
 }
 
-// RecoverySpec names the dump that a cluster begins with. MySQL's version may be the same or newer (within the supported
-// steps), never older. What is restored from is only read.
+// RecoverySpec names what a cluster begins with: a dump, or a copy of a data volume. MySQL's version may be the same or newer
+// (within the supported steps), never older. What is restored from is only read.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.backupName) != has(self.objectStore)",message="set either backupName or objectStore"
+// +kubebuilder:validation:XValidation:rule="[has(self.backupName), has(self.objectStore), has(self.snapshotID), has(self.volumeID)].filter(x, x).size() == 1",message="set exactly one of backupName, objectStore, snapshotID and volumeID"
+// +kubebuilder:validation:XValidation:rule="!has(self.pointInTime) || !(has(self.snapshotID) || has(self.volumeID))",message="a copy of a volume holds one moment only: for pointInTime name a dump, by backupName or objectStore"
+// +kubebuilder:validation:XValidation:rule="!has(self.image) || !(has(self.snapshotID) || has(self.volumeID))",message="no pod restores a copy of a volume: remove image"
 type RecoverySpec struct {
-	// BackupName is a MySQLBackup of the same namespace.
+	// BackupName is a MySQLBackup of the same namespace, a dump or a snapshot.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
@@ -23,8 +25,24 @@ type RecoverySpec struct {
 	// +optional
 	ObjectStore *ObjectStoreSource `json:"objectStore,omitempty"`
 
+	// SnapshotID is an EBS snapshot of a data volume, in the cluster's account and region. It must carry the tag of the cluster's
+	// namespace that the operator gives its snapshots, or be allowed by the administrator's policy. The members' volumes must
+	// not be smaller than the volume that it was taken of.
+	// +kubebuilder:validation:Pattern=`^snap-([0-9a-f]{8}|[0-9a-f]{17})$`
+	// +kubebuilder:validation:MaxLength=22
+	// +optional
+	SnapshotID string `json:"snapshotID,omitempty"`
+
+	// VolumeID is a data volume that a cluster left behind, such as one that storage.deletionPolicy Retain kept. It must not be
+	// attached to an instance; what holds of snapshotID holds of its tags and its size. A snapshot of it is taken, and deleted
+	// once the cluster has begun; the volume itself is neither attached nor changed.
+	// +kubebuilder:validation:Pattern=`^vol-([0-9a-f]{8}|[0-9a-f]{17})$`
+	// +kubebuilder:validation:MaxLength=21
+	// +optional
+	VolumeID string `json:"volumeID,omitempty"`
+
 	// PointInTime is how far the source's history is restored, from its backup and its archive of binary logs; as far as the
-	// backup reaches unless it is set. What cannot be restored exactly is refused.
+	// backup reaches unless it is set. What cannot be restored exactly is refused. It needs a dump.
 	// +optional
 	PointInTime *PointInTimeSpec `json:"pointInTime,omitempty"`
 

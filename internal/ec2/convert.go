@@ -73,7 +73,7 @@ func toSnapshot(s types.Snapshot) Snapshot {
 	tags := fromTags(s.Tags)
 	return Snapshot{
 		ID: aws.ToString(s.SnapshotId), VolumeID: aws.ToString(s.VolumeId), Member: tags[v1alpha1.TagMember],
-		State: string(s.State), Progress: aws.ToString(s.Progress), StartTime: aws.ToTime(s.StartTime), Tags: tags,
+		State: string(s.State), Progress: aws.ToString(s.Progress), SizeGiB: aws.ToInt32(s.VolumeSize), StartTime: aws.ToTime(s.StartTime), Tags: tags,
 	}
 }
 

@@ -119,7 +119,7 @@ func (p *preflight) tryDisk(ctx context.Context, v Volume) []func() error {
 	tries := []func() error{
 		func() error {
 			_, err := api.CreateSnapshot(ctx, &ec2.CreateSnapshotInput{VolumeId: id, DryRun: dry,
-				TagSpecifications: snapshotTags(p.spec.Launch.Owner, v.Member, "preflight")})
+				TagSpecifications: snapshotTags(SnapshotSpec{Owner: p.spec.Launch.Owner, Member: v.Member, Purpose: "preflight"})})
 			return err
 		},
 		func() error {

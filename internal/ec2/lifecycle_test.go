@@ -207,7 +207,7 @@ func TestForeignResourcesAreNeverTouched(t *testing.T) {
 		"delete group":   func() error { return l.cloud.DeleteSecurityGroup(ctx, g) },
 		"claim by tags":  func() error { return l.cloud.RestoreTags(ctx, v, l.owner.member("orders-0", 1)) },
 		"snapshot": func() error {
-			_, err := l.cloud.CreateSnapshot(ctx, l.owner, "orders-0", v, "final")
+			_, err := l.cloud.CreateSnapshot(ctx, SnapshotSpec{Owner: l.owner, Member: "orders-0", VolumeID: v, Purpose: "final"})
 			return err
 		},
 		"use a group of our name": func() error {
@@ -247,7 +247,7 @@ func TestSnapshots(t *testing.T) {
 	l := newLab(t)
 	ctx := t.Context()
 	v := l.available("orders-0")
-	first, err := l.cloud.CreateSnapshot(ctx, l.owner, "orders-0", v.ID, "final")
+	first, err := l.cloud.CreateSnapshot(ctx, SnapshotSpec{Owner: l.owner, Member: "orders-0", VolumeID: v.ID, Purpose: "final"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,12 +255,12 @@ func TestSnapshots(t *testing.T) {
 		t.Errorf("%+v", first)
 	}
 	for _, cloud := range []*Cloud{l.cloud, l.newCloud()} {
-		again, err := cloud.CreateSnapshot(ctx, l.owner, "orders-0", v.ID, "final")
+		again, err := cloud.CreateSnapshot(ctx, SnapshotSpec{Owner: l.owner, Member: "orders-0", VolumeID: v.ID, Purpose: "final"})
 		if err != nil || again.ID != first.ID {
 			t.Errorf("again: %s, %v", again.ID, err)
 		}
 	}
-	if other, err := l.cloud.CreateSnapshot(ctx, l.owner, "orders-0", v.ID, "errant"); err != nil || other.ID == first.ID {
+	if other, err := l.cloud.CreateSnapshot(ctx, SnapshotSpec{Owner: l.owner, Member: "orders-0", VolumeID: v.ID, Purpose: "errant"}); err != nil || other.ID == first.ID {
 		t.Errorf("for another purpose: %s, %v", other.ID, err)
 	}
 	l.until("completed", func(inv Inventory) bool {
@@ -275,18 +275,18 @@ func TestLostSnapshotIsNotMadeTwice(t *testing.T) {
 	v := l.available("orders-0")
 	l.fault(proxy.Rule{Kind: proxy.Absent, For: 20 * time.Second, Actions: []string{"CreateSnapshot"}})
 	l.fault(proxy.LoseAnswers(1, "CreateSnapshot"))
-	if _, err := l.cloud.CreateSnapshot(ctx, l.owner, "orders-0", v.ID, "final"); !IsUnreachable(err) {
+	if _, err := l.cloud.CreateSnapshot(ctx, SnapshotSpec{Owner: l.owner, Member: "orders-0", VolumeID: v.ID, Purpose: "final"}); !IsUnreachable(err) {
 		t.Errorf("lost answer: %v", err)
 	}
-	if _, err := l.cloud.CreateSnapshot(ctx, l.owner, "orders-0", v.ID, "final"); !IsWaiting(err) {
+	if _, err := l.cloud.CreateSnapshot(ctx, SnapshotSpec{Owner: l.owner, Member: "orders-0", VolumeID: v.ID, Purpose: "final"}); !IsWaiting(err) {
 		t.Errorf("right after: %v, want Waiting", err)
 	}
 	l.pass(21 * time.Second)
-	if _, err := l.cloud.CreateSnapshot(ctx, l.owner, "orders-0", v.ID, "final"); err != nil {
+	if _, err := l.cloud.CreateSnapshot(ctx, SnapshotSpec{Owner: l.owner, Member: "orders-0", VolumeID: v.ID, Purpose: "final"}); err != nil {
 		t.Errorf("once shown: %v", err)
 	}
 	l.pass(unknownFor)
-	if _, err := l.cloud.CreateSnapshot(ctx, l.owner, "orders-0", v.ID, "final"); err != nil {
+	if _, err := l.cloud.CreateSnapshot(ctx, SnapshotSpec{Owner: l.owner, Member: "orders-0", VolumeID: v.ID, Purpose: "final"}); err != nil {
 		t.Error(err)
 	}
 	if n := len(l.observe().Snapshots); n != 1 {
@@ -299,7 +299,7 @@ func TestOnlyOurOwnSnapshotsAreDeleted(t *testing.T) {
 	l := newLab(t)
 	ctx := t.Context()
 	v := l.available("orders-0")
-	ours, err := l.cloud.CreateSnapshot(ctx, l.owner, "orders-0", v.ID, "errant-1a2b")
+	ours, err := l.cloud.CreateSnapshot(ctx, SnapshotSpec{Owner: l.owner, Member: "orders-0", VolumeID: v.ID, Purpose: "errant-1a2b"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -347,7 +347,7 @@ func TestSnapshotsAreDeletedByWhatTheyWereTakenFor(t *testing.T) {
 	other := l.owner
 	other.ClusterUID = "7d1c3e4f-0123-4567-89ab-0123456789ab"
 	take := func(owner Ownership, member, purpose string) string {
-		s, err := l.cloud.CreateSnapshot(ctx, owner, member, l.available(member).ID, purpose)
+		s, err := l.cloud.CreateSnapshot(ctx, SnapshotSpec{Owner: owner, Member: member, VolumeID: l.available(member).ID, Purpose: purpose})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -44,45 +44,61 @@ func (a *attempts) lost(key string, now time.Time) {
 	a.at[key] = now
 }
 
-// CreateSnapshot snapshots a member's volume for a purpose (a short word, kept in the tag TagPurpose), or returns the
-// snapshot of that volume and purpose that was made before; one that failed is made anew. The snapshot is pending at
-// first; what it holds is the volume as of now.
-func (c *Cloud) CreateSnapshot(ctx context.Context, owner Ownership, member, volumeID, purpose string) (Snapshot, error) {
-	what := fmt.Sprintf("snapshot volume %s of %s (%s)", volumeID, member, purpose)
-	if _, err := c.ownedVolume(ctx, volumeID); err != nil {
-		return Snapshot{}, wrap(what, err)
+// CreateSnapshot snapshots a member's volume for a purpose, or returns the snapshot of that volume and purpose that was made
+// before; one that failed is made anew. The snapshot is pending at first; what it holds is the volume as of now.
+func (c *Cloud) CreateSnapshot(ctx context.Context, spec SnapshotSpec) (Snapshot, error) {
+	if _, err := c.ownedVolume(ctx, spec.VolumeID); err != nil {
+		return Snapshot{}, wrap(spec.what(), err)
 	}
-	found, ok, err := c.findSnapshot(ctx, owner.ClusterUID, volumeID, purpose)
+	return c.createSnapshot(ctx, spec)
+}
+
+// CopyVolume is CreateSnapshot for a volume that is not the owner's, and that may carry no tag of the operator's at all:
+// whether it may be read is the caller's to find out. It is only read.
+func (c *Cloud) CopyVolume(ctx context.Context, spec SnapshotSpec) (Snapshot, error) {
+	return c.createSnapshot(ctx, spec)
+}
+
+func (s SnapshotSpec) what() string {
+	return fmt.Sprintf("snapshot volume %s of %s (%s)", s.VolumeID, s.Member, s.Purpose)
+}
+
+func (c *Cloud) createSnapshot(ctx context.Context, spec SnapshotSpec) (Snapshot, error) {
+	what, uid := spec.what(), spec.Owner.ClusterUID
+	found, ok, err := c.findSnapshot(ctx, uid, spec.VolumeID, spec.Purpose)
 	if err != nil || ok {
 		return found, wrap(what, err)
 	}
-	key := owner.ClusterUID + "|" + volumeID + "|" + purpose
+	key := uid + "|" + spec.VolumeID + "|" + spec.Purpose
 	if c.attempts.unknown(key, c.clock.Now()) {
 		return Snapshot{}, wrap(what, waiting("the answer to the last try was lost; looking whether it took effect"))
 	}
-	specifications := snapshotTags(owner, member, purpose)
+	specifications := snapshotTags(spec)
 	answer, err := c.api.CreateSnapshot(ctx, &ec2.CreateSnapshotInput{
-		VolumeId:          aws.String(volumeID),
-		Description:       aws.String(fmt.Sprintf("%s/%s: %s", owner.Namespace, member, purpose)),
+		VolumeId:          aws.String(spec.VolumeID),
+		Description:       aws.String(fmt.Sprintf("%s/%s: %s", spec.Owner.Namespace, spec.Member, spec.Purpose)),
 		TagSpecifications: specifications,
 	}, once)
 	if err != nil {
 		if class := Classify(err); class == Unreachable || class == Transient {
 			c.attempts.lost(key, c.clock.Now())
 		}
-		return Snapshot{}, wrap(what, c.unlessFresh(err, volumeID))
+		return Snapshot{}, wrap(what, c.unlessFresh(err, spec.VolumeID))
 	}
 	s := Snapshot{
-		ID: aws.ToString(answer.SnapshotId), VolumeID: volumeID, Member: member, State: string(answer.State),
+		ID: aws.ToString(answer.SnapshotId), VolumeID: spec.VolumeID, Member: spec.Member, State: string(answer.State), SizeGiB: aws.ToInt32(answer.VolumeSize),
 		Progress: aws.ToString(answer.Progress), StartTime: aws.ToTime(answer.StartTime), Tags: fromTags(specifications[0].Tags),
 	}
 	c.store.do(func() { c.store.snapshots.bear(s.ID, s, c.clock.Now()) })
 	return s, nil
 }
 
-func snapshotTags(owner Ownership, member, purpose string) []types.TagSpecification {
-	tags := with(owner.base(owner.Namespace+"/"+member), v1alpha1.TagMember, member)
-	tags[TagPurpose] = purpose
+func snapshotTags(spec SnapshotSpec) []types.TagSpecification {
+	tags := with(spec.Owner.base(spec.Owner.Namespace+"/"+spec.Member), v1alpha1.TagMember, spec.Member)
+	tags[TagPurpose] = spec.Purpose
+	if spec.MySQLVersion != "" {
+		tags[v1alpha1.TagMySQLVersion] = spec.MySQLVersion
+	}
 	return []types.TagSpecification{tagSpec(types.ResourceTypeSnapshot, tags)}
 }
 

@@ -62,9 +62,11 @@ type Volume struct {
 	Tags                    map[string]string
 }
 
-// Snapshot is one EBS snapshot. State is pending, completed, error or recoverable; Progress is text such as "42%".
+// Snapshot is one EBS snapshot. State is pending, completed, error or recoverable; Progress is text such as "42%". SizeGiB
+// is that of the volume that it was taken of; no smaller volume can be made from it.
 type Snapshot struct {
 	ID, VolumeID, Member, State, Progress string
+	SizeGiB                               int32
 	StartTime                             time.Time
 	Tags                                  map[string]string
 }
@@ -143,8 +145,22 @@ type VolumeSpec struct {
 	IOPS, Throughput *int32
 	Encrypted        bool
 	KMSKeyID         string
-	// SnapshotID fills the new volume from a snapshot; empty for an empty volume.
+	// SnapshotID fills the new volume from a snapshot; empty for an empty volume. Such a volume is tagged as one that a
+	// cluster is yet to begin with.
 	SnapshotID string
+	// MySQLVersion is the version that is to open the volume, for a tag; empty for none.
+	MySQLVersion string
+}
+
+// SnapshotSpec describes a snapshot of a data volume.
+type SnapshotSpec struct {
+	Owner Ownership
+	// Member is whose it is.
+	Member, VolumeID string
+	// Purpose is a short word, kept in the tag TagPurpose.
+	Purpose string
+	// MySQLVersion is the newest version that may have opened the volume, for a tag; empty for none.
+	MySQLVersion string
 }
 
 // SecurityGroupSpec describes who may reach the members on MySQL's port, besides the members themselves.

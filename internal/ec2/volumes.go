@@ -51,6 +51,12 @@ func (c *Cloud) CreateVolume(ctx context.Context, spec VolumeSpec) (Volume, erro
 
 func volumeInput(spec VolumeSpec) *ec2.CreateVolumeInput {
 	tags := spec.Owner.member(spec.Member, spec.Incarnation)
+	if spec.MySQLVersion != "" {
+		tags[v1alpha1.TagMySQLVersion] = spec.MySQLVersion
+	}
+	if spec.SnapshotID != "" {
+		tags[v1alpha1.TagRecovery] = v1alpha1.RecoveryPending
+	}
 	return &ec2.CreateVolumeInput{
 		ClientToken:       aws.String(clientToken(tokenVolume, spec.Owner.ClusterUID, spec.Member, spec.Incarnation)),
 		AvailabilityZone:  aws.String(spec.Zone),
@@ -291,4 +297,14 @@ func (c *Cloud) DeleteVolume(ctx context.Context, id string) error {
 // RetireVolume marks a volume as given up: kept, tagged, and never used again.
 func (c *Cloud) RetireVolume(ctx context.Context, id string) error {
 	return c.tag(ctx, id, map[string]string{v1alpha1.TagRetired: retiredValue}, "retire volume "+id)
+}
+
+// NoteVersion tags a volume with the version of MySQL that opens it from now on.
+func (c *Cloud) NoteVersion(ctx context.Context, id, version string) error {
+	return c.tag(ctx, id, map[string]string{v1alpha1.TagMySQLVersion: version}, "note the version of MySQL on volume "+id)
+}
+
+// NoteRecovered tags a volume that was made from a snapshot as one that its cluster has begun with.
+func (c *Cloud) NoteRecovered(ctx context.Context, id string) error {
+	return c.tag(ctx, id, map[string]string{v1alpha1.TagRecovery: v1alpha1.RecoveryDone}, "note that volume "+id+" is recovered")
 }

@@ -18,7 +18,8 @@
 //	    keyNames: []
 //	    kmsKeys: ["alias/shop-*"]
 //	    downloads: ["https://mirror.example.com/mysql/*"]
-//	    snapshots: []                  # of another namespace, to restore from
+//	    snapshots: []                  # to restore from, that do not carry the namespace's tag
+//	    volumes: []                    # the same of volumes
 //
 // In a pattern * stands for any run of characters, slashes and colons included; everything else stands for itself.
 // A value is compared as the spec spells it. What several entries allow adds up; nothing is ever taken away.
@@ -87,6 +88,7 @@ const (
 	listKMSKeys        = "kmsKeys"
 	listDownloads      = "downloads"
 	listSnapshots      = "snapshots"
+	listVolumes        = "volumes"
 )
 
 type document struct {
@@ -104,6 +106,7 @@ type rules struct {
 	KMSKeys             []string `json:"kmsKeys,omitempty"`
 	Downloads           []string `json:"downloads,omitempty"`
 	Snapshots           []string `json:"snapshots,omitempty"`
+	Volumes             []string `json:"volumes,omitempty"`
 }
 
 // Parse reads the data of the policy's ConfigMap. No data, which is what a missing ConfigMap has, is the policy that
@@ -141,7 +144,7 @@ func newGrant(namespaces string, r rules) (grant, error) {
 	for name, patterns := range map[string][]string{
 		listRoles: r.RoleARNs, listProfiles: r.InstanceProfiles, listImages: r.Images, listKeys: r.KeyNames,
 		listSubnets: r.Subnets, listSecurityGroups: r.SecurityGroups, listKMSKeys: r.KMSKeys,
-		listDownloads: r.Downloads, listSnapshots: r.Snapshots,
+		listDownloads: r.Downloads, listSnapshots: r.Snapshots, listVolumes: r.Volumes,
 	} {
 		for _, pattern := range patterns {
 			compiled, err := compile(pattern)
@@ -183,9 +186,19 @@ func (p Policy) Check(namespace string, spec v1alpha1.MySQLClusterSpec) []Violat
 	return c.found
 }
 
-// AllowsSnapshot tells whether a namespace may restore from a snapshot that does not carry its own namespace's tag.
-func (p Policy) AllowsSnapshot(namespace, snapshotID string) bool {
-	return p.allows(namespace, listSnapshots, snapshotID)
+// CheckSource tells whether a namespace may restore from a snapshot or a volume, which EC2 shows with these tags: one of its
+// own, one that the policy lists, or whatever credentials of its own reach. Nil means that it may.
+func (p Policy) CheckSource(namespace string, spec v1alpha1.MySQLClusterSpec, id string, tags map[string]string) *Violation {
+	list, field := listSnapshots, "spec.bootstrap.recovery.snapshotID"
+	if strings.HasPrefix(id, "vol-") {
+		list, field = listVolumes, "spec.bootstrap.recovery.volumeID"
+	}
+	if spec.AWS.CredentialsSecretRef != nil || tags[v1alpha1.TagNamespace] == namespace || p.allows(namespace, list, id) {
+		return nil
+	}
+	c := checker{policy: p, namespace: namespace}
+	c.add(field, false, fmt.Sprintf("%s does not carry the tag %s=%s, and namespace %s may not use it", id, v1alpha1.TagNamespace, namespace, namespace), list, id)
+	return &c.found[0]
 }
 
 func (p Policy) allows(namespace, list, value string) bool {

@@ -157,10 +157,40 @@ func TestWhatIsNotUnderstoodAllowsNothing(t *testing.T) {
 	}
 }
 
-func TestSnapshots(t *testing.T) {
-	p := parse(t, `namespaces: {shop: {snapshots: ["snap-0a*"]}}`)
-	if !p.AllowsSnapshot("shop", "snap-0a1b2c3d") || p.AllowsSnapshot("shop", "snap-0b1b2c3d") || p.AllowsSnapshot("other", "snap-0a1b2c3d") {
-		t.Error("a snapshot of another namespace is for those only for whom it is listed")
+// TestSources: a cluster is restored from what its own namespace left behind, from what the administrator lists, and with
+// credentials of its own from whatever those reach.
+func TestSources(t *testing.T) {
+	p := parse(t, `namespaces: {shop: {snapshots: ["snap-0a*"], volumes: ["vol-0c*"]}}`)
+	of := func(namespace string) map[string]string { return map[string]string{v1alpha1.TagNamespace: namespace} }
+	own := spec(func(s *v1alpha1.MySQLClusterSpec) {
+		s.AWS.CredentialsSecretRef = &v1alpha1.LocalSecretReference{Name: "aws"}
+	})
+	for name, r := range map[string]struct {
+		namespace, id string
+		tags          map[string]string
+		spec          v1alpha1.MySQLClusterSpec
+		fine          bool
+	}{
+		"its own snapshot":            {"other", "snap-0b1b2c3d", of("other"), spec(nil), true},
+		"its own volume":              {"other", "vol-0b1b2c3d", of("other"), spec(nil), true},
+		"a listed snapshot":           {"shop", "snap-0a1b2c3d", of("other"), spec(nil), true},
+		"a listed volume":             {"shop", "vol-0c1b2c3d", nil, spec(nil), true},
+		"another's snapshot":          {"shop", "snap-0b1b2c3d", of("other"), spec(nil), false},
+		"another's volume":            {"shop", "vol-0b1b2c3d", of("other"), spec(nil), false},
+		"nobody's snapshot":           {"shop", "snap-0b1b2c3d", nil, spec(nil), false},
+		"listed for somebody else":    {"other", "snap-0a1b2c3d", nil, spec(nil), false},
+		"a volume listed elsewhere":   {"shop", "vol-0a1b2c3d", nil, spec(nil), false},
+		"with credentials of its own": {"other", "snap-0b1b2c3d", nil, own, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := p.CheckSource(r.namespace, r.spec, r.id, r.tags)
+			if (v == nil) != r.fine {
+				t.Fatalf("violation %+v", v)
+			}
+			if v != nil && (v.Account || !strings.Contains(v.Message, r.id) || !strings.HasPrefix(v.Field, "spec.bootstrap.recovery.")) {
+				t.Errorf("violation %+v", v)
+			}
+		})
 	}
 }
 

@@ -19,11 +19,12 @@ type (
 	// EnsureSecurityGroup makes the cluster's own security group and its rules agree with the spec.
 	EnsureSecurityGroup struct{}
 
-	// CreateVolume makes a member's data volume, of the incarnation that the records hold.
+	// CreateVolume makes a member's data volume, of the incarnation that the records hold: from a snapshot, or empty.
 	CreateVolume struct {
 		Member      string
 		Incarnation int
 		Zone        string
+		SnapshotID  string
 	}
 	// DeleteVolume deletes a volume that carries no data, or whose data the deletion policy gives up.
 	DeleteVolume struct{ Member, VolumeID string }
@@ -55,6 +56,8 @@ type (
 	ModifyVolume struct{ Member, VolumeID string }
 	// TakeSnapshot takes a snapshot of a volume, once for each purpose.
 	TakeSnapshot struct{ Member, VolumeID, Purpose string }
+	// CopyVolume takes a snapshot of a volume that another cluster left behind, for a member that is to begin with its data.
+	CopyVolume struct{ Member, VolumeID, Purpose string }
 	// DeleteSnapshot deletes a snapshot that the operator took and that was kept long enough.
 	DeleteSnapshot struct{ Member, SnapshotID string }
 	// RetireVolume tags a volume as no longer its member's, and keeps it.
@@ -70,6 +73,8 @@ type (
 	}
 	// Recover restores into a member what the cluster is to begin with. The member stays read-only meanwhile.
 	Recover struct{ Member string }
+	// Adopt makes the data on a member's volume, a copy, this cluster's own. The member stays read-only.
+	Adopt struct{ Member, VolumeID string }
 	// Bootstrap makes a virgin member the first primary and writes the first membership row.
 	Bootstrap struct{ Member string }
 	// Fence stops the IO threads of the voters that are reached, so that a primary that is not can acknowledge no more.
@@ -192,6 +197,8 @@ func (a TakeSnapshot) Target() string        { return a.Member }
 func (a DeleteSecurityGroup) Target() string { return "" }
 func (a SignCertificate) Target() string     { return a.Member }
 func (a Recover) Target() string             { return a.Member }
+func (a CopyVolume) Target() string          { return a.Member }
+func (a Adopt) Target() string               { return a.Member }
 func (a Bootstrap) Target() string           { return a.Member }
 func (a Fence) Target() string               { return a.Member }
 func (a Promote) Target() string             { return a.Member }
@@ -218,6 +225,9 @@ func (a EnsureDatabase) Target() string      { return a.Member }
 
 func (a EnsureSecurityGroup) String() string { return "ensure the security group" }
 func (a CreateVolume) String() string {
+	if a.SnapshotID != "" {
+		return fmt.Sprintf("create volume %d of %s in %s from %s", a.Incarnation, a.Member, a.Zone, a.SnapshotID)
+	}
 	return fmt.Sprintf("create volume %d of %s in %s", a.Incarnation, a.Member, a.Zone)
 }
 func (a DeleteVolume) String() string {
@@ -250,10 +260,16 @@ func (a TakeSnapshot) String() string {
 func (a DeleteSecurityGroup) String() string { return "delete security group " + a.ID }
 func (a SignCertificate) String() string     { return "sign the certificate of " + a.Member }
 func (a Recover) String() string             { return "restore into " + a.Member }
-func (a Bootstrap) String() string           { return "bootstrap the cluster on " + a.Member }
-func (a Fence) String() string               { return "stop acknowledgements of " + a.Member }
-func (a Promote) String() string             { return "promote " + a.Member }
-func (a RecordPrimary) String() string       { return fmt.Sprintf("record %s as the primary", a.Member) }
+func (a CopyVolume) String() string {
+	return fmt.Sprintf("take a snapshot of volume %s for %s to begin with", a.VolumeID, a.Member)
+}
+func (a Adopt) String() string {
+	return fmt.Sprintf("adopt the data on volume %s of %s", a.VolumeID, a.Member)
+}
+func (a Bootstrap) String() string     { return "bootstrap the cluster on " + a.Member }
+func (a Fence) String() string         { return "stop acknowledgements of " + a.Member }
+func (a Promote) String() string       { return "promote " + a.Member }
+func (a RecordPrimary) String() string { return fmt.Sprintf("record %s as the primary", a.Member) }
 func (a Switchover) String() string {
 	return fmt.Sprintf("switch over from %s to %s: %s", a.Member, a.To, a.Why)
 }

@@ -23,7 +23,7 @@ func (p *planner) delete() {
 	}
 	p.chooseFinalVolumes()
 	snapshotsDone := p.finalSnapshots()
-	if !snapshotsDone || p.endInstances() || p.endVolumes() || p.endQuarantine() {
+	if !snapshotsDone || p.endInstances() || p.endVolumes() || p.endQuarantine() || p.dropSourceCopies() {
 		p.waitAtMost(waitEC2)
 		return
 	}

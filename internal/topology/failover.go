@@ -12,7 +12,11 @@ import (
 // choosePrimary returns the member that takes writes, or plans to make one and returns nil.
 func (p *planner) choosePrimary() *Member {
 	if p.recovering() {
-		p.recover()
+		if p.copying() {
+			p.recoverCopy()
+		} else {
+			p.recover()
+		}
 		return nil
 	}
 	row := p.newestMembership()
@@ -132,12 +136,12 @@ func (p *planner) bootstrap() {
 		return
 	}
 	for _, m := range p.ordered() {
-		if !m.verified() || !m.SQL.MembershipKnown || m.SQL.Clone != nil || m.Ordinal >= p.Replicas && m.Name != begun {
+		vol := m.volume()
+		if !m.verified() || !m.SQL.MembershipKnown || vol == nil || m.Ordinal >= p.Replicas && m.Name != begun {
 			continue
 		}
-		vol := m.volume()
-		if vol == nil {
-			continue
+		if m.SQL.Clone != nil && (!p.plan.Records.Recovered || vol.ID != p.plan.Records.Recovering) {
+			continue // it was seeded; on a copy that says only how the volume's first owner came by its data
 		}
 		if begun == "" && p.plan.Records.Recovered && vol.ID != p.plan.Records.Recovering {
 			continue // the cluster begins where it was restored

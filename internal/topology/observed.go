@@ -29,6 +29,8 @@ type Observed struct {
 	Strangers int
 	// Snapshots are the EBS snapshots that carry the cluster's UID.
 	Snapshots []Snapshot
+	// Source is what a cluster is to begin with that is yet to be given it.
+	Source Source
 	// Members are the members that the spec wants or of which EC2 shows something, by name.
 	Members map[string]*Member
 	// Launchable is false while the preflight has not passed: then no volume is made and no instance launched.
@@ -102,6 +104,22 @@ type Volume struct {
 	// Type, IOPS and Throughput are as EC2 shows them; empty or 0 while it does not.
 	Type             string
 	IOPS, Throughput int32
+	// Foreign is true while the volume, made from a snapshot, holds another cluster's identity: what it says of voters is
+	// said of that one's.
+	Foreign bool
+}
+
+// Source is what a recovery is made from, as far as it can be found.
+type Source struct {
+	// Copied is true when the cluster begins with a copy of a volume, and false for a dump.
+	Copied bool
+	// SnapshotID is the snapshot that the copy is made from, whole and allowed; empty while there is none.
+	SnapshotID string
+	// VolumeID is a volume of which a snapshot has to be taken before; empty for none.
+	VolumeID string
+	// Why says what stands in the way; its reason is empty when nothing does. Final says that only a person can change it.
+	Why   Finding
+	Final bool
 }
 
 // Snapshot is one EBS snapshot of this cluster.

@@ -150,6 +150,8 @@ type planner struct {
 	newestEpoch uint64
 	// unopened are the members that wait before a newer mysqld opens their volumes.
 	unopened []string
+	// unsourced is what the cluster waits for before anything is made, because what it is to begin with is not there; see findSource.
+	unsourced string
 	// step is what the member waits for whose turn it is to be changed, or what holds back the next.
 	step string
 	// wait is the shortest pause that anything asked for.

@@ -19,6 +19,7 @@ func (p *planner) provision() {
 	p.dropAbsent()
 	p.takenAway()
 	p.finishDeposed()
+	p.findSource()
 	if p.ManagedSecurityGroup && p.Launchable && p.mayCreate() == "" {
 		// Idempotent and free of calls while it is as it should be, so that drift in its rules is put back too.
 		p.plan.Actions = append(p.plan.Actions, EnsureSecurityGroup{})
@@ -62,6 +63,8 @@ func (p *planner) mayCreate() string {
 		return "waiting for EC2's API"
 	case len(p.Subnets) == 0:
 		return "waiting for the subnets of spec.aws.subnetIDs"
+	case p.unsourced != "":
+		return p.unsourced
 	case !rebuilt.IsZero() && p.Now.Sub(rebuilt) < settling:
 		return "waiting two minutes before anything is created: the members' records were lost and rebuilt from EC2's tags"
 	}
@@ -156,7 +159,11 @@ func (p *planner) needVolume(m *Member) string {
 	rec.Volume = max(rec.Volume, 1, p.deadVolumeIncarnation(m)+1)
 	p.plan.Records.Members[m.Name] = rec
 	zone := p.subnetFor(m.Ordinal, rec.ZoneShift).Zone
-	p.do(CreateVolume{Member: m.Name, Incarnation: rec.Volume, Zone: zone})
+	create := CreateVolume{Member: m.Name, Incarnation: rec.Volume, Zone: zone, SnapshotID: p.snapshotToBeginWith(m)}
+	p.do(create)
+	if create.SnapshotID != "" {
+		return "creating the data volume from " + create.SnapshotID
+	}
 	return "creating the data volume"
 }
 

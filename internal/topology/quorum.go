@@ -51,7 +51,7 @@ func (p *planner) at(m Membership) Membership {
 func (p *planner) newestMembership() *Membership {
 	var newest *Membership
 	for _, m := range p.ordered() {
-		if row := m.SQL.Membership; m.verified() && row != nil && (newest == nil || row.Epoch > newest.Epoch) {
+		if row := m.SQL.Membership; m.verified() && row != nil && !p.foreign(m) && (newest == nil || row.Epoch > newest.Epoch) {
 			newest = row
 		}
 	}

@@ -31,6 +31,9 @@ type Records struct {
 	// it is the one that the cluster begins on.
 	Recovering string `json:"recovering,omitempty"`
 	Recovered  bool   `json:"recovered,omitempty"`
+	// Source is the snapshot that the first member's volume is made from, in a cluster that begins with a copy of a volume. Once
+	// it is chosen no other is.
+	Source string `json:"source,omitempty"`
 	// Database identifies the application database that was made; see the controller.
 	Database string `json:"database,omitempty"`
 	// PasswordUntil is when, in Unix seconds, the application's password of before stops to log in; 0 when none does.
@@ -118,7 +121,7 @@ func (r Records) Clone() Records {
 
 // Equal says whether two records are the same.
 func (r Records) Equal(o Records) bool {
-	return maps.Equal(r.Members, o.Members) && r.Recovering == o.Recovering && r.Recovered == o.Recovered && r.Bootstrapped == o.Bootstrapped && r.RebuiltAt.Equal(o.RebuiltAt) &&
+	return maps.Equal(r.Members, o.Members) && r.Recovering == o.Recovering && r.Recovered == o.Recovered && r.Source == o.Source && r.Bootstrapped == o.Bootstrapped && r.RebuiltAt.Equal(o.RebuiltAt) &&
 		slices.Equal(r.FinalVolumes, o.FinalVolumes) && r.FinalChosen == o.FinalChosen && r.FinalAt == o.FinalAt &&
 		r.BootstrappedVolume == o.BootstrappedVolume && r.Database == o.Database && r.PasswordUntil == o.PasswordUntil &&
 		r.PromotedAt == o.PromotedAt && r.Deposed == o.Deposed && r.Alone == o.Alone && r.AloneSince == o.AloneSince && r.AloneUnknown == o.AloneUnknown &&

@@ -13,8 +13,15 @@ func (p *planner) recovering() bool {
 // knows then how far the recovery had got, and to begin empty would be a cluster without the data that it was made for.
 func (p *planner) recoveryForgotten() bool {
 	rec := p.Records
-	if !p.Recover || rec.Recovered || rec.Bootstrapped != "" || rec.RebuiltAt.IsZero() {
+	if !p.Recover || rec.Recovered || rec.Bootstrapped != "" {
 		return false
+	}
+	if rec.RebuiltAt.IsZero() {
+		// A member is writable although nothing was restored. The cluster does not begin on it, nor with another.
+		p.plan.Waiting = Finding{v1alpha1.ReasonRecovering, "waiting until no member takes writes, to be restored into"}
+		p.waitAtMost(waitMySQL)
+		p.unseat(p.primaries())
+		return true
 	}
 	p.waitAtMost(waitMySQL)
 	p.plan.Waiting = Finding{v1alpha1.ReasonRecoveryFailed, "the records of this cluster were lost, and it is not known whether its recovery was done; waiting until all members answer"}
@@ -37,6 +44,10 @@ func (p *planner) recoveryForgotten() bool {
 func (p *planner) recover() {
 	p.waitAtMost(waitMySQL)
 	p.plan.Waiting = Finding{v1alpha1.ReasonRecovering, "waiting for a member to restore into"}
+	if p.unsourced != "" {
+		p.plan.Waiting.Message = p.unsourced
+		return
+	}
 	for _, m := range p.ordered() {
 		vol := m.volume()
 		if !m.verified() || vol == nil || m.Ordinal >= p.Replicas || m.SQL.Replication != nil || m.SQL.Clone != nil {

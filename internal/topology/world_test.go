@@ -37,6 +37,10 @@ type world struct {
 	serial   int
 	launches int
 	trace    []string
+	// source is what the cluster is to begin with, inherited the data that is in it; copies are the volumes made from it.
+	source    Source
+	inherited *data
+	copies    []string
 }
 
 type machine struct {
@@ -106,7 +110,13 @@ func (w *world) dataOf(m *machine) *data {
 func (w *world) observe() Observed {
 	o := Observed{
 		Now: w.now, CloudReachable: w.reach, CloudTaken: w.now, Records: w.records.Clone(), SecurityGroup: w.group,
-		Snapshots: slices.Clone(w.snapshots), Members: map[string]*Member{}, Launchable: true, DatabaseReady: w.database, InService: map[string]bool{},
+		Snapshots: slices.Clone(w.snapshots), Members: map[string]*Member{}, Launchable: true, DatabaseReady: w.database, InService: map[string]bool{}, Source: w.source,
+	}
+	for i := range w.snapshots {
+		if s := &w.snapshots[i]; s.State == "pending" && w.now.Sub(s.StartedAt) > 30*time.Second {
+			s.State = snapshotCompleted
+			o.Snapshots[i].State = snapshotCompleted
+		}
 	}
 	member := func(name string) *Member {
 		if o.Members[name] == nil {
@@ -211,6 +221,9 @@ func (w *world) take(action Action) {
 		}
 		id := w.id("vol")
 		w.volumes[id] = &disk{Volume: Volume{ID: id, Incarnation: a.Incarnation, State: volumeAvailable, Zone: a.Zone, SizeGiB: w.desired.SizeGiB}, member: a.Member}
+		if a.SnapshotID != "" {
+			w.copyInto(w.volumes[id])
+		}
 	case DeleteVolume:
 		if w.volumes[a.VolumeID].AttachedTo != "" {
 			w.t.Errorf("deletes the attached volume %s", a.VolumeID)
@@ -260,6 +273,15 @@ func (w *world) take(action Action) {
 		}
 		v.data.ioOn = false
 		w.machines[a.InstanceID].booted = w.now
+	case CopyVolume:
+		for _, s := range w.snapshots {
+			if s.VolumeID == a.VolumeID && s.Purpose == a.Purpose && s.State != snapshotError {
+				return
+			}
+		}
+		w.snapshots = append(w.snapshots, Snapshot{ID: w.id("snap"), Member: a.Member, VolumeID: a.VolumeID, State: "pending", Progress: "40%", Purpose: a.Purpose, StartedAt: w.now})
+	case DeleteSnapshot:
+		w.snapshots = slices.DeleteFunc(w.snapshots, func(s Snapshot) bool { return s.ID == a.SnapshotID })
 	case TakeSnapshot:
 		w.snapshots = append(w.snapshots, Snapshot{ID: w.id("snap"), VolumeID: a.VolumeID, State: snapshotCompleted, Purpose: a.Purpose})
 	default:
@@ -314,12 +336,14 @@ func (w *world) takeSQL(action Action) {
 	case SignCertificate:
 		m.signed = true
 	case Bootstrap:
-		if !d.executed.IsEmpty() {
+		if !d.executed.IsEmpty() && !w.records.Recovered {
 			w.t.Errorf("bootstraps on %s, which holds %s", a.Member, d.executed)
 		}
 		m.server.writable = true
 		d.membership = &Membership{Epoch: 1, Primary: a.Member, Voters: []string{a.Member}}
 		w.commit(d)
+	case Adopt:
+		w.adopt(a, d)
 	case Fence:
 		d.ioOn = false
 	case Promote:

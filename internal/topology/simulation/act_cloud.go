@@ -89,6 +89,9 @@ func (p *process) createVolume(a topology.CreateVolume) error {
 		if v == nil {
 			v = &volume{member: a.Member, Volume: topology.Volume{
 				ID: fmt.Sprintf("vol-%d", len(w.cloud.volumes)+1), Incarnation: a.Incarnation, State: creating, Zone: a.Zone, SizeGiB: w.desired.SizeGiB}}
+			if a.SnapshotID != "" {
+				w.inherit(v)
+			}
 			w.cloud.volumes = append(w.cloud.volumes, v)
 			w.cloud.tokens[key] = v.ID
 			w.noteVolume(v)

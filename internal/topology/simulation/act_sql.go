@@ -22,6 +22,8 @@ func (p *process) takeInSQL(action topology.Action, plan topology.Plan, o topolo
 	switch a := action.(type) {
 	case topology.SignCertificate:
 		return p.sign(m, a)
+	case topology.Adopt:
+		return p.adopt(m, a)
 	case topology.Bootstrap:
 		return steps.Bootstrap(ctx, m, a)
 	case topology.Fence:
@@ -65,14 +67,18 @@ func (p *process) takeInSQL(action topology.Action, plan topology.Plan, o topolo
 	case topology.Restart:
 		return p.restart(m, a, plan, o)
 	case topology.EnsureDatabase:
-		if err := m.EnsureDatabase(ctx); err != nil {
-			return err
-		}
-		return p.saveRecords(func(r *topology.Records) { r.Database = "made" })
+		return p.ensureDatabase(m)
 	case topology.PinSettings, topology.PurgeBinaryLogs, topology.SetMaxConnections:
 		return nil
 	}
 	return fmt.Errorf("nobody knows how to %s", action)
+}
+
+func (p *process) ensureDatabase(m *member) error {
+	if err := m.EnsureDatabase(p.context()); err != nil {
+		return err
+	}
+	return p.saveRecords(func(r *topology.Records) { r.Database = "made" })
 }
 
 func (p *process) setAcknowledging(m *member, a topology.SetAcknowledging, o topology.Observed) error {

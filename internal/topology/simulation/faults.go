@@ -174,9 +174,10 @@ var faults = []fault{
 	{"the records are lost", 2, func(w *world) { w.loseRecords() }},
 }
 
-// loseRecords loses the records, unless a volume of two that vote was lost before.
+// loseRecords loses the records, unless a volume of two that vote was lost before, or a cluster that is to begin with a copy has
+// not: a person has to make that one again.
 func (w *world) loseRecords() {
-	if w.shape.volumesLost > 0 && w.votersAre(2) {
+	if w.shape.volumesLost > 0 && w.votersAre(2) || w.heirloom != nil && w.kube.records.Bootstrapped == "" {
 		return
 	}
 	w.forgot, w.kube.lost, w.kube.records = true, true, topology.Records{}
@@ -334,6 +335,9 @@ func (w *world) loseSomeVolume() {
 // canSpare says whether the cluster can be well again without a volume: every row that any member has leaves enough voters,
 // and one of the others holds whatever any of them holds.
 func (w *world) canSpare(v *volume) bool {
+	if v.Foreign {
+		return true // it is made anew
+	}
 	if v.st == nil {
 		return true
 	}

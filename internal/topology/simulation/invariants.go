@@ -181,6 +181,9 @@ func follows(before, next *mysql.Membership) bool {
 
 // checkDeletion is told of every volume that is about to be deleted.
 func (w *world) checkDeletion(v *volume) {
+	if v.Foreign {
+		return // nothing was ever written to it
+	}
 	if v.st != nil && !w.desired.Deleting && w.specChanges > 0 {
 		keptFor := func(prefix string) bool {
 			return slices.ContainsFunc(w.cloud.snapshots, func(s *snapshot) bool {

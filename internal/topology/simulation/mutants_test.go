@@ -37,6 +37,7 @@ const (
 	rolloutFile     = "internal/topology/rollout.go"
 	takeBackFile    = "internal/topology/takeback.go"
 	observedFile    = "internal/topology/observed.go"
+	copyFile        = "internal/topology/volumecopy.go"
 	stepsFile       = "internal/steps/steps.go"
 	stepsVotersFile = "internal/steps/voters.go"
 	shell           = "internal/topology/simulation/"
@@ -325,5 +326,12 @@ var mutants = []mutant{
 		file: votersFile,
 		old:  "(primary.SQL.PendingCommits == 0 || len(row.Voters) == 2)",
 		new:  "primary.SQL.PendingCommits == 0", breaks: []string{notConverged},
+	},
+	{
+		name:   "a volume that is lost later is made from what the cluster began with",
+		file:   copyFile,
+		old:    `return p.Recover && !rec.Recovered && !rec.Established && rec.Bootstrapped == ""`,
+		new:    "return p.Recover && rec.RebuiltAt.IsZero()",
+		breaks: []string{duplicated},
 	},
 }

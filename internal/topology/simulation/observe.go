@@ -34,7 +34,7 @@ func (op *operator) observe(p *process, recordsLost bool) (topology.Observed, bo
 	}
 	o := topology.Observed{
 		Now: w.time(), CloudReachable: err == nil, CloudTaken: w.at(pic.taken), Records: op.records, Members: map[string]*topology.Member{},
-		Launchable: true, DatabaseReady: op.records.Database != "", InService: maps.Clone(w.kube.inService),
+		Launchable: true, DatabaseReady: op.records.Database != "", InService: maps.Clone(w.kube.inService), Source: w.source(),
 	}
 	if pic.group {
 		o.SecurityGroup = "sg-1"

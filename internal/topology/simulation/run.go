@@ -84,6 +84,7 @@ func newWorld(seed, schedule uint64) *world {
 		Subnets:        []topology.Subnet{{ID: "subnet-a", Zone: "a"}, {ID: "subnet-b", Zone: "b"}, {ID: "subnet-c", Zone: "c"}},
 		DeletionPolicy: w.shape.policy, TemplateHash: "first", Version: "9.7.4",
 	}
+	w.drawHeirloom(seed, schedule)
 	return w
 }
 

@@ -59,6 +59,8 @@ type world struct {
 	rows  map[uint64]string
 	lossy bool // acknowledged commits may be lost: asynchronous replication
 	plan  topology.Plan
+	// heirloom is what the cluster begins with, nil for nothing.
+	heirloom *store
 
 	tracing bool
 	trace   strings.Builder

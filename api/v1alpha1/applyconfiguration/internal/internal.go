@@ -631,6 +631,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: pointInTime
       type:
         namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.PointInTimeSpec
+    - name: snapshotID
+      type:
+        scalar: string
+    - name: volumeID
+      type:
+        scalar: string
 - name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.ReplicationSpec
   map:
     fields:

@@ -5,15 +5,23 @@ package v1alpha1
 // RecoverySpecApplyConfiguration represents a declarative configuration of the RecoverySpec type for use
 // with apply.
 //
-// RecoverySpec names the dump that a cluster begins with. MySQL's version may be the same or newer (within the supported
-// steps), never older. What is restored from is only read.
+// RecoverySpec names what a cluster begins with: a dump, or a copy of a data volume. MySQL's version may be the same or newer
+// (within the supported steps), never older. What is restored from is only read.
 type RecoverySpecApplyConfiguration struct {
-	// BackupName is a MySQLBackup of the same namespace.
+	// BackupName is a MySQLBackup of the same namespace, a dump or a snapshot.
 	BackupName *string `json:"backupName,omitempty"`
 	// ObjectStore is a place that backups were written to, for a cluster whose objects are gone.
 	ObjectStore *ObjectStoreSourceApplyConfiguration `json:"objectStore,omitempty"`
+	// SnapshotID is an EBS snapshot of a data volume, in the cluster's account and region. It must carry the tag of the cluster's
+	// namespace that the operator gives its snapshots, or be allowed by the administrator's policy. The members' volumes must
+	// not be smaller than the volume that it was taken of.
+	SnapshotID *string `json:"snapshotID,omitempty"`
+	// VolumeID is a data volume that a cluster left behind, such as one that storage.deletionPolicy Retain kept. It must not be
+	// attached to an instance; what holds of snapshotID holds of its tags and its size. A snapshot of it is taken, and deleted
+	// once the cluster has begun; the volume itself is neither attached nor changed.
+	VolumeID *string `json:"volumeID,omitempty"`
 	// PointInTime is how far the source's history is restored, from its backup and its archive of binary logs; as far as the
-	// backup reaches unless it is set. What cannot be restored exactly is refused.
+	// backup reaches unless it is set. What cannot be restored exactly is refused. It needs a dump.
 	PointInTime *PointInTimeSpecApplyConfiguration `json:"pointInTime,omitempty"`
 	// Image holds the mysql client that the restoring pod runs; that of spec.backup.image unless set.
 	Image *string `json:"image,omitempty"`
@@ -38,6 +46,22 @@ func (b *RecoverySpecApplyConfiguration) WithBackupName(value string) *RecoveryS
 // If called multiple times, the ObjectStore field is set to the value of the last call.
 func (b *RecoverySpecApplyConfiguration) WithObjectStore(value *ObjectStoreSourceApplyConfiguration) *RecoverySpecApplyConfiguration {
 	b.ObjectStore = value
+	return b
+}
+
+// WithSnapshotID sets the SnapshotID field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SnapshotID field is set to the value of the last call.
+func (b *RecoverySpecApplyConfiguration) WithSnapshotID(value string) *RecoverySpecApplyConfiguration {
+	b.SnapshotID = &value
+	return b
+}
+
+// WithVolumeID sets the VolumeID field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the VolumeID field is set to the value of the last call.
+func (b *RecoverySpecApplyConfiguration) WithVolumeID(value string) *RecoverySpecApplyConfiguration {
+	b.VolumeID = &value
 	return b
 }
 

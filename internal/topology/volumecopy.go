@@ -1,0 +1,138 @@
+package topology
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+)
+
+// A cluster may begin with a copy of a data volume: the first member gets its first volume from a snapshot, its mysqld
+// recovers as after a power cut, and what of the old cluster's identity is in the data is taken out over SQL before anything
+// else. From then on everything goes as after a restored dump. Nothing is written to what was copied.
+
+// RecoveryPurpose begins the purpose of the snapshot that is taken of a volume which the cluster is to begin with. It goes when
+// that is done.
+const RecoveryPurpose = "recovery"
+
+// yetToBegin says whether a cluster that is to begin with a recovery has not, as far as the records know.
+func (p *planner) yetToBegin() bool {
+	rec := p.Records
+	return p.Recover && !rec.Recovered && !rec.Established && rec.Bootstrapped == ""
+}
+
+// copying says whether the cluster has yet to begin with the copy of a volume. What was chosen once stays chosen, also when
+// the MySQLBackup that named it is gone.
+func (p *planner) copying() bool {
+	return p.yetToBegin() && (p.Source.Copied || p.plan.Records.Source != "")
+}
+
+// foreign says whether what a member's volume holds is another cluster's still: its voters are not ours.
+func (p *planner) foreign(m *Member) bool {
+	vol := m.volume()
+	return p.yetToBegin() && vol != nil && vol.Foreign
+}
+
+// firstMember is the one that gets the copy: always the same, so that there is never a second one.
+func (p *planner) firstMember() *Member { return p.Members[p.MemberName(0)] }
+
+// findSource finds the snapshot that the first volume is made from, and has it taken of a volume that is to be copied. Until it
+// is there nothing is made at all: machines would only wait, and cost. What was made before goes on without it.
+func (p *planner) findSource() {
+	if !p.yetToBegin() {
+		p.dropSourceCopies()
+		return
+	}
+	if p.firstMember().volume() != nil || !p.CloudReachable {
+		return
+	}
+	rec := &p.plan.Records
+	switch source := p.Source; {
+	case source.Why.Reason != "":
+		p.unsourced = source.Why.Message
+		if source.Final {
+			p.waitAtMost(waitReady)
+			p.degraded(source.Why.Reason, source.Why.Message)
+		}
+	case !p.copying():
+		return
+	case !rec.RebuiltAt.IsZero():
+		// Perhaps it had begun, and has lost its first volume since: a second copy would be a second beginning.
+		p.unsourced = "the records of this cluster were lost, and it is not known whether its recovery was done"
+		p.degraded(v1alpha1.ReasonRecoveryFailed, p.unsourced+"; no volume is made from the snapshot again. If no member answers, delete the cluster and make it again, with the same spec.bootstrap.recovery")
+	case rec.Source != "":
+	case source.SnapshotID != "":
+		rec.Source = source.SnapshotID
+	default:
+		rec.Source, p.unsourced = p.snapshotOfSource(source.VolumeID)
+	}
+	p.waitAtMost(waitEC2)
+}
+
+// snapshotOfSource returns the snapshot of the volume that is to be copied, or what it waits for.
+func (p *planner) snapshotOfSource(volumeID string) (snapshotID, why string) {
+	taken := p.snapshotFor(volumeID, RecoveryPurpose)
+	switch {
+	case taken != nil && taken.State == snapshotCompleted:
+		return taken.ID, ""
+	case taken != nil:
+		return "", fmt.Sprintf("snapshot %s of volume %s, to begin with: %s", taken.ID, volumeID, orNone(taken.Progress))
+	}
+	for _, s := range p.Snapshots {
+		if s.VolumeID == volumeID && s.Purpose == RecoveryPurpose && p.Now.Sub(s.StartedAt) < snapshotPause {
+			p.degraded(v1alpha1.ReasonRecoveryFailed, fmt.Sprintf("EC2 could not complete snapshot %s of volume %s; it is taken again after some minutes", s.ID, volumeID))
+			return "", "snapshot " + s.ID + " of volume " + volumeID + " failed"
+		}
+	}
+	if !p.Launchable {
+		return "", "waiting for the preflight checks"
+	}
+	p.retry(waitMySQL, CopyVolume{p.MemberName(0), volumeID, RecoveryPurpose})
+	return "", "taking a snapshot of volume " + volumeID + ", to begin with"
+}
+
+// snapshotToBeginWith is the snapshot that a new volume of a member is made from; empty for an empty one.
+func (p *planner) snapshotToBeginWith(m *Member) string {
+	if m != p.firstMember() || !p.copying() {
+		return ""
+	}
+	return p.plan.Records.Source
+}
+
+// dropSourceCopies deletes the snapshots that were taken to begin with, and says whether any is left.
+func (p *planner) dropSourceCopies() bool {
+	left := false
+	for _, s := range p.Snapshots {
+		if strings.HasPrefix(s.Purpose, RecoveryPurpose) && p.CloudReachable {
+			left = true
+			p.retry(waitEC2, DeleteSnapshot{s.Member, s.ID})
+		}
+	}
+	return left
+}
+
+// recoverCopy has the data on the copy made this cluster's own, once its mysqld answers.
+func (p *planner) recoverCopy() {
+	p.waitAtMost(waitMySQL)
+	m := p.firstMember()
+	vol := m.volume()
+	wait := func(message string) { p.plan.Waiting = Finding{v1alpha1.ReasonRecovering, message} }
+	switch {
+	case vol == nil && p.unsourced != "":
+		wait(p.unsourced)
+	case vol == nil:
+		wait(m.Name + ": " + orNone(p.views[m.Name].Message))
+	case !m.verified():
+		wait(fmt.Sprintf("%s has volume %s, made from %s: %s", m.Name, vol.ID, p.plan.Records.Source, orNone(p.views[m.Name].Message)))
+	case m.cloning() || m.cloneCutOff():
+		wait(m.Name + " holds what a CLONE that was cut off has left behind")
+		p.degraded(v1alpha1.ReasonRecoveryFailed, fmt.Sprintf("%s was taken while its member was being seeded: it does not hold what it says. Delete the cluster and restore from another", p.plan.Records.Source))
+		p.waitAtMost(waitReady)
+	case m.SQL.Replication != nil:
+		wait(m.Name + " still has the source of its volume's first owner")
+	default:
+		p.plan.Records.Recovering = vol.ID
+		wait(m.Name + ": its data is being made this cluster's own")
+		p.retry(waitMySQL, Adopt{m.Name, vol.ID})
+	}
+}

@@ -1,0 +1,290 @@
+package topology
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
+)
+
+const (
+	history = "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-23"
+	oldSnap = "snap-old"
+	oldVol  = "vol-old"
+)
+
+// newHeir is a world whose cluster begins with what another of the same name left behind: rows, and a membership.
+func newHeir(t *testing.T, replicas int, source Source) *world {
+	w := newWorld(t, replicas)
+	w.desired.Recover, w.source = true, source
+	w.inherited = &data{executed: gtid.MustParse(history), membership: &Membership{Epoch: 7, Primary: "orders-1", Voters: []string{"orders-0", "orders-1", "orders-2"}, W: 1}}
+	return w
+}
+
+// copyInto fills a new volume with what was inherited, as a mysqld finds it: under a UUID of its own.
+func (w *world) copyInto(v *disk) {
+	w.serial++
+	v.Foreign = true
+	v.data = &data{uuid: fmt.Sprintf("00000000-0000-0000-0000-%012d", w.serial), executed: w.inherited.executed, membership: w.inherited.membership}
+	w.copies = append(w.copies, v.ID)
+}
+
+// adopt is what the executor does: over SQL, by a tag, and then in the records.
+func (w *world) adopt(a Adopt, d *data) {
+	if w.records.Bootstrapped != "" || w.records.Recovered {
+		w.t.Errorf("adopts %s on %s again", a.VolumeID, a.Member)
+	}
+	d.membership = nil
+	w.volumes[a.VolumeID].Foreign = false
+	w.records.Recovered = true
+}
+
+// begun makes sure that the cluster lives on with what was inherited, and with nothing else of it.
+func (w *world) begun(plan Plan) {
+	w.t.Helper()
+	if len(plan.Membership.Voters) != w.desired.Replicas {
+		w.t.Errorf("the voters are %v", plan.Membership.Voters)
+	}
+	for _, v := range w.volumes {
+		if !v.data.executed.Contains(gtid.MustParse(history)) || v.Foreign {
+			w.t.Errorf("%s holds %s, foreign is %t", v.member, v.data.executed, v.Foreign)
+		}
+	}
+	if w.desired.Replicas != len(w.volumes) {
+		w.t.Errorf("%d volumes", len(w.volumes))
+	}
+}
+
+func TestAClusterBeginsWithACopyOfASnapshot(t *testing.T) {
+	for replicas := 1; replicas <= 5; replicas++ {
+		w := newHeir(t, replicas, Source{Copied: true, SnapshotID: oldSnap})
+		w.begun(w.settle(300))
+		if len(w.copies) != 1 || w.volumes[w.copies[0]].member != "orders-0" {
+			t.Errorf("the copies are %v", w.copies)
+		}
+	}
+}
+
+// TestACopyIsMadeOnceWhereverTheOperatorDies: also when the first volume is lost, and EC2 has the operator wait for its word.
+func TestACopyIsMadeOnceWhereverTheOperatorDies(t *testing.T) {
+	for seed := range uint64(300) {
+		random := rand.New(rand.NewPCG(seed, 5))
+		source := Source{Copied: true, SnapshotID: oldSnap}
+		if random.IntN(2) == 0 {
+			source = Source{Copied: true, VolumeID: oldVol}
+		}
+		w := newHeir(t, 1+random.IntN(4), source)
+		lost := 0
+		for range 60 {
+			w.pass(random.IntN(4))
+			if v := w.volumes[w.records.Members["orders-0"].VolumeID]; v != nil && random.IntN(12) == 0 && !w.records.Recovered {
+				delete(w.volumes, v.ID)
+				lost++
+			}
+			if w.records.Recovered && random.IntN(3) == 0 && w.records.Bootstrapped == "" {
+				w.records.Recovered = false // it died before it wrote that down
+				w.records.Recovering = ""
+			}
+			if w.records.Source != "" && random.IntN(4) == 0 {
+				w.source = Source{} // the MySQLBackup that named it is gone
+			}
+		}
+		w.begun(w.settle(600))
+		if len(w.copies) != 1+lost {
+			t.Fatalf("seed %d: %d copies were made, %d were lost\n%s", seed, len(w.copies), lost, strings.Join(w.trace, "\n"))
+		}
+		if len(w.snapshots) > 0 {
+			t.Fatalf("seed %d: snapshots are left: %v", seed, w.snapshots)
+		}
+	}
+}
+
+// TestNothingIsMadeBeforeTheSnapshotIsWhole, of a volume that was left behind; and the snapshot goes when it has served.
+func TestNothingIsMadeBeforeTheSnapshotIsWhole(t *testing.T) {
+	w := newHeir(t, 3, Source{Copied: true, VolumeID: oldVol})
+	plan := w.pass(-1)
+	if made := planned[CopyVolume](plan); len(made) != 1 || made[0].VolumeID != oldVol || len(plan.Actions) != 1 {
+		t.Fatalf("planned %v", plan.Actions)
+	}
+	plan = w.pass(-1)
+	if len(plan.Actions) > 0 || !strings.Contains(plan.Waiting.Message, "40%") || plan.Waiting.Reason != v1alpha1.ReasonRecovering {
+		t.Errorf("planned %v, waiting %+v", plan.Actions, plan.Waiting)
+	}
+	w.begun(w.settle(300))
+	if len(w.snapshots) > 0 {
+		t.Errorf("left are %v", w.snapshots)
+	}
+}
+
+// TestASnapshotThatFailsIsTakenAgain, not at once.
+func TestASnapshotThatFailsIsTakenAgain(t *testing.T) {
+	w := newHeir(t, 1, Source{Copied: true, VolumeID: oldVol})
+	w.pass(-1)
+	w.snapshots[0].State = snapshotError
+	plan := w.pass(-1)
+	if len(plan.Actions) > 0 || len(plan.Degraded) != 1 || plan.Degraded[0].Reason != v1alpha1.ReasonRecoveryFailed {
+		t.Errorf("planned %v, told %v", plan.Actions, plan.Degraded)
+	}
+	w.begun(w.settle(600))
+	if len(w.snapshots) > 0 {
+		t.Errorf("left are %v", w.snapshots)
+	}
+}
+
+// TestWhatMayNotBeUsedMakesNothing, and is told.
+func TestWhatMayNotBeUsedMakesNothing(t *testing.T) {
+	why := Finding{v1alpha1.ReasonInvalidSpec, "spec.storage.size: too small"}
+	for name, source := range map[string]Source{
+		"a copy":                {Copied: true, Why: why, Final: true},
+		"a backup of no method": {Why: why, Final: true},
+		"not yet":               {Copied: true, Why: why},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newHeir(t, 3, source)
+			for range 20 {
+				plan := w.pass(-1)
+				if len(plan.Actions) > 0 || plan.Waiting != (Finding{v1alpha1.ReasonRecovering, why.Message}) {
+					t.Fatalf("planned %v, waiting %+v", plan.Actions, plan.Waiting)
+				}
+				if told := slices.Contains(plan.Degraded, why); told != source.Final {
+					t.Fatalf("told %v", plan.Degraded)
+				}
+			}
+			w.source = Source{Copied: true, SnapshotID: oldSnap}
+			w.begun(w.settle(300))
+		})
+	}
+}
+
+// copied is fresh with a first member whose volume is a copy that holds another cluster's row.
+func copied() (Desired, Observed) {
+	d, o := fresh()
+	m := o.Members["orders-0"]
+	o.Source.Copied, o.Records.Source = true, oldSnap
+	m.Volumes[0].Foreign = true
+	m.SQL.Executed = gtid.MustParse(history)
+	m.SQL.Membership = &Membership{Epoch: 7, Primary: "orders-0", Voters: []string{"orders-0", "orders-1", "orders-2"}, W: 1}
+	m.SQL.Clone = &Clone{State: "Completed"} // its volume's first owner was seeded
+	return d, o
+}
+
+// TestTheOldClustersVotersAreNotOurs: whatever the row on the copy says, and also when the records are lost.
+func TestTheOldClustersVotersAreNotOurs(t *testing.T) {
+	d, o := copied()
+	p := Next(d, o)
+	if a := planned[Adopt](p); len(a) != 1 || a[0] != (Adopt{"orders-0", "vol-orders-0"}) || len(planned[Recover](p)) > 0 {
+		t.Fatalf("planned %v", p.Actions)
+	}
+	if p.Records.Established || p.Membership != nil || p.Records.Recovering != "vol-orders-0" {
+		t.Errorf("records %+v, membership %+v", p.Records, p.Membership)
+	}
+	d, o = copied()
+	o.Records = Rebuild(o)
+	o.Records.RebuiltAt = o.Now.Add(-time.Hour)
+	p = Next(d, o)
+	if len(planned[Adopt](p))+len(planned[Bootstrap](p))+len(planned[Promote](p))+len(planned[CloneFrom](p)) > 0 || p.Records.Established {
+		t.Errorf("with lost records: planned %v, records %+v", p.Actions, p.Records)
+	}
+	if !slices.ContainsFunc(p.Degraded, func(f Finding) bool { return f.Reason == v1alpha1.ReasonRecoveryFailed }) {
+		t.Errorf("told %v", p.Degraded)
+	}
+	// Lost after it had begun: the row is of this cluster.
+	o.Members["orders-0"].Volumes[0].Foreign = false
+	if p = Next(d, o); !p.Records.Established {
+		t.Errorf("a cluster that has begun is not found again: %v", p.Degraded)
+	}
+}
+
+// TestACopyIsWhatTheClusterBeginsOn, whatever its volume's first owner was seeded with.
+func TestACopyIsWhatTheClusterBeginsOn(t *testing.T) {
+	d, o := copied()
+	o.Records.Recovered, o.Records.Recovering = true, "vol-orders-0"
+	o.Members["orders-0"].SQL.Membership, o.Members["orders-0"].Volumes[0].Foreign = nil, false
+	if b := planned[Bootstrap](Next(d, o)); len(b) != 1 || b[0].Member != "orders-0" {
+		t.Errorf("it begins on %v", b)
+	}
+}
+
+func TestACopyThatMayNotBeAdopted(t *testing.T) {
+	for name, change := range map[string]func(*Member){
+		"it does not answer":           func(m *Member) { m.SQL.Access = AccessRefused },
+		"it has a source":              func(m *Member) { m.SQL.Replication = &Replication{} },
+		"its seeding was cut off":      func(m *Member) { m.SQL.Clone = &Clone{State: cloneFailed} },
+		"it is being seeded":           func(m *Member) { m.SQL.Clone = &Clone{State: cloneInProgress} },
+		"a person made it writable":    func(m *Member) { m.SQL.Writable = true },
+		"another takes writes by hand": func(m *Member) { m.SQL.Access = AccessSilent },
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, o := copied()
+			change(o.Members["orders-0"])
+			if strings.HasPrefix(name, "another") {
+				o.Members["orders-1"].SQL.Writable = true
+			}
+			p := Next(d, o)
+			if len(planned[Adopt](p))+len(planned[Bootstrap](p))+len(planned[CloneFrom](p)) > 0 || p.Waiting.Message == "" {
+				t.Errorf("planned %v, waiting %+v", p.Actions, p.Waiting)
+			}
+			if wants := strings.Contains(name, "writ"); wants != (len(planned[Demote](p)) == 1) {
+				t.Errorf("planned %v", p.Actions)
+			}
+		})
+	}
+}
+
+// TestTheSourceIsNeverUsedTwice: a volume that is lost after the cluster was given what it begins with is not made from it again.
+func TestTheSourceIsNeverUsedTwice(t *testing.T) {
+	for name, change := range map[string]func(*Records){
+		"recovered":   func(r *Records) { r.Recovered, r.Recovering = true, "vol-orders-0" },
+		"begun":       func(r *Records) { r.Bootstrapped, r.BootstrappedVolume = "orders-0", "vol-orders-0" },
+		"established": func(r *Records) { r.Established = true },
+		"forgotten":   func(r *Records) { r.RebuiltAt = time.Unix(1, 0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, o := copied()
+			o.Source.SnapshotID = oldSnap
+			change(&o.Records)
+			m := o.Members["orders-0"]
+			m.Volumes, m.Instances, m.SQL, m.VolumeMissingSince = nil, nil, SQL{}, o.Now.Add(-time.Hour)
+			p := Next(d, o)
+			if len(planned[Bootstrap](p)) > 0 {
+				t.Errorf("planned %v", p.Actions)
+			}
+			for _, v := range planned[CreateVolume](p) {
+				if v.SnapshotID != "" {
+					t.Errorf("planned %v", p.Actions)
+				}
+			}
+		})
+	}
+	// Lost before: it is made anew.
+	d, o := copied()
+	m := o.Members["orders-0"]
+	m.Volumes, m.Instances, m.SQL, m.VolumeMissingSince = nil, nil, SQL{}, o.Now.Add(-time.Hour)
+	if v := planned[CreateVolume](Next(d, o)); len(v) != 1 || v[0].SnapshotID != oldSnap || v[0].Incarnation != 2 {
+		t.Errorf("planned %v", v)
+	}
+}
+
+// TestADeletionTakesTheCopyOfASourceAlong, whatever becomes of the volumes.
+func TestADeletionTakesTheCopyOfASourceAlong(t *testing.T) {
+	for _, policy := range []v1alpha1.DeletionPolicy{v1alpha1.DeletionPolicySnapshot, v1alpha1.DeletionPolicyRetain, v1alpha1.DeletionPolicyDelete} {
+		for passes := range 30 {
+			w := newHeir(t, 2, Source{Copied: true, VolumeID: oldVol})
+			for range passes {
+				w.pass(-1)
+			}
+			w.desired.Deleting, w.desired.DeletionPolicy = true, policy
+			w.settle(100)
+			for _, s := range w.snapshots {
+				if s.Purpose == RecoveryPurpose {
+					t.Errorf("%s after %d passes: %v is left", policy, passes, s)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,75 @@
+package ec2
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto/proxy"
+)
+
+// TestCopiesOfWhatIsNotOurs: somebody else's volume is copied once, whatever answers are lost, and never marked; what is made
+// from the copy says so until it is told otherwise.
+func TestCopiesOfWhatIsNotOurs(t *testing.T) {
+	l := newLab(t)
+	ctx := t.Context()
+	foreign, err := l.sdk().CreateVolume(ctx, &awsec2.CreateVolumeInput{AvailabilityZone: aws.String(zoneA), Size: aws.Int32(3)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := aws.ToString(foreign.VolumeId)
+	spec := SnapshotSpec{Owner: l.owner, Member: "orders-0", VolumeID: id, Purpose: "recovery", MySQLVersion: "9.7.4"}
+	l.until("there", func(Inventory) bool {
+		v, ok, err := l.cloud.VolumeByID(ctx, id)
+		return err == nil && ok && v.State == VolumeAvailable
+	})
+	if _, err := l.cloud.CreateSnapshot(ctx, spec); !errors.Is(err, ErrForeign) {
+		t.Errorf("as if it were ours: %v, want ErrForeign", err)
+	}
+	l.fault(proxy.LoseAnswers(1, "CreateSnapshot"))
+	if _, err := l.cloud.CopyVolume(ctx, spec); !IsUnreachable(err) {
+		t.Errorf("lost answer: %v", err)
+	}
+	l.pass(unknownFor)
+	var taken Snapshot
+	for _, cloud := range []*Cloud{l.cloud, l.newCloud()} {
+		if taken, err = cloud.CopyVolume(ctx, spec); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(l.observe().Snapshots); n != 1 || taken.VolumeID != id || taken.Tags[v1alpha1.TagMySQLVersion] != "9.7.4" {
+		t.Errorf("%d snapshots, %+v", n, taken)
+	}
+	l.until("whole", func(Inventory) bool {
+		s, ok, err := l.cloud.SnapshotByID(ctx, taken.ID)
+		return err == nil && ok && s.State == SnapshotCompleted
+	})
+	if s, ok, err := l.cloud.SnapshotOf(ctx, l.owner.Namespace, "recovery"); err != nil || !ok || s.ID != taken.ID || s.SizeGiB != 3 {
+		t.Errorf("%+v, %t, %v", s, ok, err)
+	}
+	if s, ok, err := l.cloud.SnapshotOf(ctx, "other", "recovery"); err != nil || ok {
+		t.Errorf("for another namespace: %+v, %v", s, err)
+	}
+	if _, ok, err := l.cloud.SnapshotByID(ctx, "snap-0a1b2c3d4e5f60718"); err != nil || ok {
+		t.Errorf("one that there is not: %t, %v", ok, err)
+	}
+	v, err := l.cloud.CreateVolume(ctx, VolumeSpec{Owner: l.owner, Member: "orders-0", Incarnation: 1, Zone: zoneA, SizeGiB: 5, Type: "gp3", SnapshotID: taken.ID, MySQLVersion: "9.7.5"})
+	if err != nil || v.SizeGiB != 5 || v.Tags[v1alpha1.TagRecovery] != v1alpha1.RecoveryPending || v.Tags[v1alpha1.TagMySQLVersion] != "9.7.5" {
+		t.Fatalf("%+v, %v", v, err)
+	}
+	if err := errors.Join(l.cloud.NoteRecovered(ctx, v.ID), l.cloud.NoteVersion(ctx, v.ID, "9.7.6")); err != nil {
+		t.Fatal(err)
+	}
+	for _, cloud := range []*Cloud{l.cloud, l.newCloud()} {
+		inv, err := cloud.Observe(ctx, l.owner.ClusterUID, 0)
+		if err != nil || len(inv.Volumes) != 1 || inv.Volumes[0].Tags[v1alpha1.TagRecovery] != v1alpha1.RecoveryDone || inv.Volumes[0].Tags[v1alpha1.TagMySQLVersion] != "9.7.6" {
+			t.Errorf("%+v (%v)", inv.Volumes, err)
+		}
+	}
+	if err := l.cloud.NoteRecovered(ctx, id); !errors.Is(err, ErrForeign) {
+		t.Errorf("marking what is not ours: %v, want ErrForeign", err)
+	}
+}

@@ -329,6 +329,7 @@ var mutants = []mutant{
 	},
 	{
 		name:   "a volume that is lost later is made from what the cluster began with",
+		at:     1355,
 		file:   copyFile,
 		old:    `return p.Recover && !rec.Recovered && !rec.Established && rec.Bootstrapped == ""`,
 		new:    "return p.Recover && rec.RebuiltAt.IsZero()",

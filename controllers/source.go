@@ -32,6 +32,9 @@ func (r *MySQLClusterReconciler) findSource(ctx context.Context, s *scope) error
 	chosen := s.observed.Records.Source
 	var of *v1alpha1.MySQLBackup
 	if recovery.BackupName != "" && chosen == "" {
+		if s.firstVolumeMade() {
+			return nil // an empty one: what is copied is written down before. A dump is restored, also when its MySQLBackup is gone
+		}
 		b, p := r.backupNamed(ctx, s)
 		if p != nil {
 			source.Why = topology.Finding{Reason: v1alpha1.ReasonWaitingForDependency, Message: p.message}

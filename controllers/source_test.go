@@ -277,6 +277,30 @@ func TestTheSourceIsLookedAtAgain(t *testing.T) {
 	}
 }
 
+// TestADumpIsRestoredWithoutItsBackup: once a restore of a dump has a server to go into, nobody asks for the MySQLBackup any
+// more; before, nothing is made.
+func TestADumpIsRestoredWithoutItsBackup(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *v1alpha1.MySQLCluster) {
+		c.Spec.Bootstrap = &v1alpha1.BootstrapSpec{Recovery: &v1alpha1.RecoverySpec{BackupName: "nightly"}}
+	})
+	o := w.newOperator(nil)
+	w.drive(o, patience, w.conditionHas(v1alpha1.ConditionRecovered, "False/RecoveryFailed", "there is no MySQLBackup nightly"))
+	if l := w.left(); len(l.volumes) > 0 {
+		t.Errorf("made are %+v", l)
+	}
+	b := &v1alpha1.MySQLBackup{ObjectMeta: metav1.ObjectMeta{Namespace: w.cluster.Namespace, Name: "nightly"}, Spec: v1alpha1.MySQLBackupSpec{ClusterName: "gone"}}
+	must(t, kube.Create(t.Context(), b))
+	b.Status.Phase = v1alpha1.BackupCompleted
+	must(t, kube.Status().Update(t.Context(), b))
+	w.drive(o, patience, w.machinesUp)
+	must(t, kube.Delete(t.Context(), b))
+	w.follow(o, 3)
+	if text := w.condition(v1alpha1.ConditionRecovered); !strings.HasPrefix(text, "False/Recovering: ") {
+		t.Errorf("it is told: %s", text)
+	}
+}
+
 // TestCrashSweepOverACopy kills the operator before and after each call to AWS by which a cluster is given the copy of a volume,
 // and loses the answer of each: one snapshot is taken of it, and one volume made from that.
 func TestCrashSweepOverACopy(t *testing.T) {

@@ -28,6 +28,12 @@ import (
 // schedule. Trouble with it is told, and holds nothing else up.
 func (r *MySQLClusterReconciler) backup(ctx context.Context, s *scope) error {
 	r.lookAtRecovery(ctx, s)
+	if s.deleting() && !s.leaving {
+		if err := r.settleSnapshots(ctx, s); err != nil {
+			s.unsettled = true
+			s.tellBackup("", err)
+		}
+	}
 	if s.deleting() || s.leaving || s.authority == nil {
 		return nil
 	}
@@ -39,6 +45,7 @@ func (r *MySQLClusterReconciler) backup(ctx context.Context, s *scope) error {
 	s.backupsKnown = true
 	r.ensureBackup(ctx, s)
 	r.snapshots(ctx, s)
+	s.tellBackup("", r.pruneFailed(ctx, s))
 	s.tellBackup("archive: ", r.archive(ctx, s))
 	return nil
 }

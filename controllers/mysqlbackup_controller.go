@@ -151,6 +151,9 @@ func (r *MySQLBackupReconciler) superviseSnapshot(ctx context.Context, b *v1alph
 		limit = max(limit, snapshotPatience)
 	}
 	if silent := r.Clock.Since(lastSign(b)); silent > limit {
+		if err := giveUpSnapshot(ctx, r.Client, b, v1alpha1.BackupReasonStalled); err != nil {
+			return ctrl.Result{}, err
+		}
 		return ctrl.Result{}, r.fail(ctx, b, v1alpha1.BackupReasonStalled,
 			fmt.Sprintf("the snapshot made no progress for %s; the last was: %s", silent.Round(time.Second), b.Status.Message))
 	}

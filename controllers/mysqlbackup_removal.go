@@ -17,6 +17,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/pod"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 )
 
 // removalPause is the pause before a removal that failed is tried again: what refused it is for a person to mend.
@@ -25,8 +26,7 @@ const removalPause = 10 * time.Minute
 // tidy removes what a pod that was lost may have left in the store, and the objects of backups whose data are gone.
 func (r *MySQLBackupReconciler) tidy(ctx context.Context, b *v1alpha1.MySQLBackup) (ctrl.Result, error) {
 	var result ctrl.Result
-	if b.Status.Phase == v1alpha1.BackupFailed && b.Spec.Method == v1alpha1.BackupMethodDump && b.Status.Path != "" &&
-		(b.Status.Reason == v1alpha1.BackupReasonRunnerLost || b.Status.Reason == v1alpha1.BackupReasonStalled) {
+	if b.Status.Phase == v1alpha1.BackupFailed && leavesData(b) {
 		again, left, err := r.remove(ctx, b)
 		if err != nil {
 			return ctrl.Result{}, err
@@ -59,14 +59,19 @@ func (r *MySQLBackupReconciler) tidy(ctx context.Context, b *v1alpha1.MySQLBacku
 	return result, nil
 }
 
+// held says whether a MySQLBackup has our finalizer: its data are to go with it, or what of a snapshot is none.
+func held(b *v1alpha1.MySQLBackup) bool {
+	return b.Spec.DeletionPolicy == v1alpha1.BackupDeletionDelete || b.Spec.Method == v1alpha1.BackupMethodSnapshot
+}
+
 // finalizerWrong says whether the finalizer is not as the deletion policy wants it.
 func (r *MySQLBackupReconciler) finalizerWrong(b *v1alpha1.MySQLBackup) bool {
-	return controllerutil.ContainsFinalizer(b, v1alpha1.Finalizer) != (b.Spec.DeletionPolicy == v1alpha1.BackupDeletionDelete)
+	return controllerutil.ContainsFinalizer(b, v1alpha1.Finalizer) != held(b)
 }
 
 func (r *MySQLBackupReconciler) setFinalizer(ctx context.Context, b *v1alpha1.MySQLBackup) error {
 	before := b.DeepCopy()
-	if b.Spec.DeletionPolicy == v1alpha1.BackupDeletionDelete {
+	if held(b) {
 		controllerutil.AddFinalizer(b, v1alpha1.Finalizer)
 	} else {
 		controllerutil.RemoveFinalizer(b, v1alpha1.Finalizer)
@@ -83,14 +88,14 @@ func (r *MySQLBackupReconciler) release(ctx context.Context, b *v1alpha1.MySQLBa
 	if !controllerutil.ContainsFinalizer(b, v1alpha1.Finalizer) {
 		return ctrl.Result{}, nil
 	}
-	if b.Spec.DeletionPolicy == v1alpha1.BackupDeletionDelete {
+	if held(b) {
 		again, left, err := r.removeData(ctx, b)
 		if err != nil || again > 0 {
 			return ctrl.Result{RequeueAfter: again}, err
 		}
-		if left != "" && b.Status.Location != "" {
-			r.Events.Eventf(b, nil, corev1.EventTypeWarning, "BackupDataLeft", actionAct, "%s is left: %s", b.Status.Location, left)
-			ctrl.LoggerFrom(ctx).Info("the data of a deleted backup are left", "location", b.Status.Location, "why", left)
+		if what := whereabouts(b); left != "" && what != "" {
+			r.Events.Eventf(b, nil, corev1.EventTypeWarning, "BackupDataLeft", actionAct, "%s is left: %s", what, left)
+			ctrl.LoggerFrom(ctx).Info("the data of a deleted backup are left", "location", what, "why", left)
 		}
 	}
 	before := b.DeepCopy()
@@ -99,6 +104,14 @@ func (r *MySQLBackupReconciler) release(ctx context.Context, b *v1alpha1.MySQLBa
 		return ctrl.Result{}, fmt.Errorf("remove the finalizer: %w", err)
 	}
 	return ctrl.Result{}, nil
+}
+
+// whereabouts names what a backup consists of, as far as anything was made of it.
+func whereabouts(b *v1alpha1.MySQLBackup) string {
+	if b.Spec.Method == v1alpha1.BackupMethodSnapshot && b.Status.Location == "" && b.Status.StartedAt != nil {
+		return fmt.Sprintf("what EC2 has made of it (a snapshot with the tag %s=%s)", ec2.TagPurpose, purposeOf(b))
+	}
+	return b.Status.Location
 }
 
 // removeData removes what a backup consists of: see remove.
@@ -110,6 +123,8 @@ func (r *MySQLBackupReconciler) removeData(ctx context.Context, b *v1alpha1.MySQ
 	switch {
 	case err != nil:
 		return 0, "", err
+	case cluster == nil && b.Spec.DeletionPolicy != v1alpha1.BackupDeletionDelete && b.Status.Phase == v1alpha1.BackupCompleted:
+		return 0, "", nil // it is kept
 	case cluster == nil:
 		return 0, "the cluster is gone, and with it the way to its AWS account", nil
 	}

@@ -93,6 +93,8 @@ type scope struct {
 	// backups are the cluster's MySQLBackups, the newest first; backup.
 	backups      []v1alpha1.MySQLBackup
 	backupsKnown bool
+	// unsettled is true while snapshots of a cluster that goes are not as they should be; backup.
+	unsettled bool
 	// schedules are when the CronJobs of the cluster were made, by name; backup.
 	schedules map[string]time.Time
 	// verification is what the pod that verified a backup last reported, nil for none; backup.

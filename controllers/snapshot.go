@@ -11,7 +11,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
@@ -64,7 +63,7 @@ func (r *MySQLClusterReconciler) snapshots(ctx context.Context, s *scope) {
 			err = r.releaseSnapshot(ctx, s, b)
 		case b.Status.Phase == v1alpha1.BackupFailed:
 			err = r.discardSnapshot(ctx, s, b)
-		case !b.Done():
+		case !b.Done() && !givenUp(b):
 			err = r.snapshot(ctx, s, b)
 		}
 		s.tellBackup(b.Name+": ", err)
@@ -101,6 +100,9 @@ func (r *MySQLClusterReconciler) snapshot(ctx context.Context, s *scope, b *v1al
 	member, volume := s.snapshotSource(b)
 	if volume == "" {
 		return nil // no member is fit at the moment
+	}
+	if err := holdSnapshot(ctx, r.Client, b); err != nil {
+		return err
 	}
 	if err := r.noteSource(ctx, s, b, member); err != nil {
 		return err
@@ -195,37 +197,6 @@ func (s *scope) volumeOf(member string) string {
 		}
 	}
 	return ""
-}
-
-// discardSnapshot deletes what is left of a snapshot that failed or was given up. One that EC2 has completed all the same
-// stays: what a status says must not cost anybody a whole one.
-func (r *MySQLClusterReconciler) discardSnapshot(ctx context.Context, s *scope, b *v1alpha1.MySQLBackup) error {
-	taken, ok := s.snapshotOf(b)
-	if !ok || taken.State == ec2.SnapshotCompleted {
-		return nil
-	}
-	if err := s.cloud.DeleteSnapshot(ctx, taken.ID); err != nil {
-		return cloudError(err)
-	}
-	return nil
-}
-
-// releaseSnapshot deletes the snapshot of a MySQLBackup that is deleted with its data.
-func (r *MySQLClusterReconciler) releaseSnapshot(ctx context.Context, s *scope, b *v1alpha1.MySQLBackup) error {
-	if !controllerutil.ContainsFinalizer(b, v1alpha1.Finalizer) {
-		return nil
-	}
-	if b.Spec.DeletionPolicy == v1alpha1.BackupDeletionDelete {
-		if err := s.cloud.DeleteSnapshotsFor(ctx, s.uid(), purposeOf(b)); err != nil {
-			return cloudError(err)
-		}
-	}
-	before := b.DeepCopy()
-	controllerutil.RemoveFinalizer(b, v1alpha1.Finalizer)
-	if err := r.Client.Patch(ctx, b, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("remove the finalizer: %w", err)
-	}
-	return nil
 }
 
 // pruneSnapshots deletes what the schedules' retention no longer keeps. The newest good backup of the cluster stays, and

@@ -164,6 +164,9 @@ func (c *MySQLCluster) spec() *MySQLClusterSpec {
 	return &c.Spec
 }
 
+// DefaultFailedHistory is how many MySQLBackups that failed are kept of each schedule.
+const DefaultFailedHistory = 3
+
 // DefaultStallTimeout is how long a backup may make no progress.
 const DefaultStallTimeout = 10 * time.Minute
 
@@ -174,6 +177,14 @@ const DefaultArchiveStorage = "5Gi"
 func (c *MySQLCluster) Archives() bool {
 	b := c.Spec.Backup
 	return b != nil && b.BinlogArchive != nil && b.BinlogArchive.Enabled && b.Destination != nil && b.Destination.S3 != nil
+}
+
+// EffectiveFailedHistory is how many MySQLBackups that failed are kept of each schedule, at least 1.
+func (b *BackupSpec) EffectiveFailedHistory() int {
+	if b == nil || b.FailedHistoryLimit == nil {
+		return DefaultFailedHistory
+	}
+	return int(*b.FailedHistoryLimit)
 }
 
 // EffectiveStallTimeout is how long a backup may make no progress before it is failed.

@@ -36,6 +36,14 @@ type BackupSpec struct {
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
 
+	// FailedHistoryLimit is how many MySQLBackups that failed are kept of each schedule, the newest ones, 1 to 100; 3 unless
+	// set. One whose data could not be removed yet, and those that a person made, stay until somebody deletes them.
+	// +kubebuilder:default=3
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	// +optional
+	FailedHistoryLimit *int32 `json:"failedHistoryLimit,omitempty"`
+
 	// StallTimeout is how long a backup may make no progress before it is failed, from 1m to 24h; 10m unless set.
 	// How long a backup takes as a whole does not matter.
 	// +kubebuilder:default="10m"

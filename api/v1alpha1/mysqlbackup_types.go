@@ -278,6 +278,10 @@ type BackupSummary struct {
 // AnnotationRunner names the Job that works on a MySQLBackup, on those that a schedule's pod made for itself.
 const AnnotationRunner = Prefix + "runner"
 
+// AnnotationGivenUp says why the operator gave a snapshot up. With it a snapshot that EC2 completes all the same is deleted. It
+// is no part of the status, because the backup pods may write that.
+const AnnotationGivenUp = Prefix + "given-up"
+
 // Reasons of a MySQLBackup that failed, and of a recovery.
 const (
 	// BackupReasonStalled: no byte was read for longer than spec.backup.stallTimeout.

@@ -133,6 +133,11 @@ func (in *BackupSpec) DeepCopyInto(out *BackupSpec) {
 		*out = new(BackupDestination)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.FailedHistoryLimit != nil {
+		in, out := &in.FailedHistoryLimit, &out.FailedHistoryLimit
+		*out = new(int32)
+		**out = **in
+	}
 	if in.StallTimeout != nil {
 		in, out := &in.StallTimeout, &out.StallTimeout
 		*out = new(v1.Duration)

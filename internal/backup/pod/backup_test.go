@@ -306,7 +306,7 @@ func TestABackupThatFails(t *testing.T) {
 				if slices.Contains(arguments, "--version") {
 					return primary.Program(ctx, name, arguments...)
 				}
-				return primary.Program(ctx, "sh", append([]string{"-c", `"$0" "$@" | head -c 3000; sleep 600`, name}, arguments...)...)
+				return primary.Program(ctx, "sh", append([]string{"-c", `"$0" "$@" | head -c 3000; exec sleep 30`, name}, arguments...)...)
 			}
 		}, v1alpha1.BackupReasonStalled},
 	} {

@@ -143,6 +143,10 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: destination
       type:
         namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.BackupDestination
+    - name: failedHistoryLimit
+      type:
+        scalar: numeric
+      default: 3
     - name: image
       type:
         scalar: string

@@ -23,6 +23,9 @@ type BackupSpecApplyConfiguration struct {
 	// Suspend, false unless set, lets no schedule start a backup or a verification. What runs goes on, and so does the
 	// archive of binary logs.
 	Suspend *bool `json:"suspend,omitempty"`
+	// FailedHistoryLimit is how many MySQLBackups that failed are kept of each schedule, the newest ones, 1 to 100; 3 unless
+	// set. One whose data could not be removed yet, and those that a person made, stay until somebody deletes them.
+	FailedHistoryLimit *int32 `json:"failedHistoryLimit,omitempty"`
 	// StallTimeout is how long a backup may make no progress before it is failed, from 1m to 24h; 10m unless set.
 	// How long a backup takes as a whole does not matter.
 	StallTimeout *v1.Duration `json:"stallTimeout,omitempty"`
@@ -74,6 +77,14 @@ func (b *BackupSpecApplyConfiguration) WithImage(value string) *BackupSpecApplyC
 // If called multiple times, the Suspend field is set to the value of the last call.
 func (b *BackupSpecApplyConfiguration) WithSuspend(value bool) *BackupSpecApplyConfiguration {
 	b.Suspend = &value
+	return b
+}
+
+// WithFailedHistoryLimit sets the FailedHistoryLimit field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the FailedHistoryLimit field is set to the value of the last call.
+func (b *BackupSpecApplyConfiguration) WithFailedHistoryLimit(value int32) *BackupSpecApplyConfiguration {
+	b.FailedHistoryLimit = &value
 	return b
 }
 

@@ -1,0 +1,49 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
+)
+
+// pruneFailed deletes MySQLBackups that failed, but for the newest of each schedule: a schedule that fails every hour would
+// otherwise fill the namespace. They hold no data.
+func (r *MySQLClusterReconciler) pruneFailed(ctx context.Context, s *scope) error {
+	limit := s.cluster.Spec.Backup.EffectiveFailedHistory()
+	kept := map[string]int{}
+	var errs error
+	for i := range s.backups { // the newest first
+		b := &s.backups[i]
+		maker := makerOf(b)
+		if b.Status.Phase != v1alpha1.BackupFailed || !b.DeletionTimestamp.IsZero() || maker == "" {
+			continue
+		}
+		if kept[maker]++; kept[maker] <= limit || leavesData(b) {
+			continue
+		}
+		if err := r.Client.Delete(ctx, b, client.Preconditions{UID: &b.UID, ResourceVersion: &b.ResourceVersion}); client.IgnoreNotFound(err) != nil {
+			errs = errors.Join(errs, fmt.Errorf("delete MySQLBackup %s, which failed: %w", b.Name, err))
+		}
+	}
+	return errs
+}
+
+// makerOf is what made a backup: a schedule, or the archive of binary logs; "" for a person.
+func makerOf(b *v1alpha1.MySQLBackup) string {
+	if b.Spec.Schedule == "" && b.Labels[v1alpha1.LabelComponent] == resources.ComponentArchive {
+		return resources.ComponentArchive + "/" // no schedule can have that name
+	}
+	return b.Spec.Schedule
+}
+
+// leavesData says whether a backup that failed may have left something in the store that is not removed yet. A pod that ended
+// by itself has removed what it wrote.
+func leavesData(b *v1alpha1.MySQLBackup) bool {
+	return b.Spec.Method == v1alpha1.BackupMethodDump && b.Status.Path != "" &&
+		(b.Status.Reason == v1alpha1.BackupReasonRunnerLost || b.Status.Reason == v1alpha1.BackupReasonStalled)
+}

@@ -1,0 +1,128 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+)
+
+// holdSnapshot keeps a MySQLBackup until nothing of its snapshot is left that should go: before there is one.
+func holdSnapshot(ctx context.Context, c client.Client, b *v1alpha1.MySQLBackup) error {
+	before := b.DeepCopy()
+	if !controllerutil.AddFinalizer(b, v1alpha1.Finalizer) {
+		return nil
+	}
+	if err := c.Patch(ctx, b, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("set the finalizer: %w", err)
+	}
+	return nil
+}
+
+// givenUp says whether the operator gave a snapshot up.
+func givenUp(b *v1alpha1.MySQLBackup) bool { return b.Annotations[v1alpha1.AnnotationGivenUp] != "" }
+
+// giveUpSnapshot notes that the operator gives a snapshot up, before its status says so: whatever EC2 makes of it is deleted.
+func giveUpSnapshot(ctx context.Context, c client.Client, b *v1alpha1.MySQLBackup, reason string) error {
+	if givenUp(b) {
+		return nil
+	}
+	before := b.DeepCopy()
+	metav1.SetMetaDataAnnotation(&b.ObjectMeta, v1alpha1.AnnotationGivenUp, reason)
+	if err := c.Patch(ctx, b, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("give the snapshot of MySQLBackup %s up: %w", b.Name, err)
+	}
+	return nil
+}
+
+// superfluous says whether the snapshot of a backup that failed, or goes, is to be deleted. One that EC2 has completed stays
+// unless the operator itself gave it up: what a status says must not cost anybody a whole one.
+func superfluous(b *v1alpha1.MySQLBackup, taken ec2.Snapshot) bool {
+	return taken.State != ec2.SnapshotCompleted || givenUp(b) && b.Status.Phase == v1alpha1.BackupFailed
+}
+
+// discardSnapshot deletes what is left of a snapshot that failed or was given up, also when EC2 completes it after that.
+func (r *MySQLClusterReconciler) discardSnapshot(ctx context.Context, s *scope, b *v1alpha1.MySQLBackup) error {
+	taken, ok := s.snapshotOf(b)
+	if !ok || !superfluous(b, taken) {
+		return nil
+	}
+	if err := s.cloud.DeleteSnapshot(ctx, taken.ID); err != nil {
+		return cloudError(err)
+	}
+	return nil
+}
+
+// releaseSnapshot lets a MySQLBackup go that was deleted. Its snapshot goes with it where its policy says so, and where it is
+// none: nobody would know of it any more.
+func (r *MySQLClusterReconciler) releaseSnapshot(ctx context.Context, s *scope, b *v1alpha1.MySQLBackup) error {
+	if !controllerutil.ContainsFinalizer(b, v1alpha1.Finalizer) {
+		return nil
+	}
+	taken, ok := s.snapshotOf(b)
+	if b.Spec.DeletionPolicy == v1alpha1.BackupDeletionDelete || b.Status.Phase != v1alpha1.BackupCompleted && (!ok || superfluous(b, taken)) {
+		if err := s.cloud.DeleteSnapshotsFor(ctx, s.uid(), purposeOf(b)); err != nil {
+			return cloudError(err)
+		}
+	}
+	before := b.DeepCopy()
+	controllerutil.RemoveFinalizer(b, v1alpha1.Finalizer)
+	if err := r.Client.Patch(ctx, b, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("remove the finalizer: %w", err)
+	}
+	return nil
+}
+
+// settleSnapshots ends what is under way of a cluster that goes, and deletes the snapshots of MySQLBackups that go with it: once
+// the cluster is gone nobody has its way to EC2. The cluster waits for it.
+func (r *MySQLClusterReconciler) settleSnapshots(ctx context.Context, s *scope) error {
+	if s.cloud == nil || s.abandons() {
+		return nil
+	}
+	backups, err := r.backups(ctx, s)
+	if err != nil {
+		return err
+	}
+	for i := range backups {
+		b := &backups[i]
+		if b.Spec.Method != v1alpha1.BackupMethodSnapshot {
+			continue
+		}
+		var failure error
+		switch {
+		case !b.DeletionTimestamp.IsZero():
+			failure = r.releaseSnapshot(ctx, s, b)
+		case b.Status.Phase == v1alpha1.BackupFailed:
+			failure = r.discardSnapshot(ctx, s, b)
+		case !b.Done():
+			failure = r.endSnapshot(ctx, s, b)
+		}
+		if failure != nil {
+			p := *asProblem(failure)
+			p.message = b.Name + ": " + p.message
+			err = errors.Join(err, &p)
+		}
+	}
+	return err
+}
+
+// endSnapshot gives up a snapshot whose cluster goes.
+func (r *MySQLClusterReconciler) endSnapshot(ctx context.Context, s *scope, b *v1alpha1.MySQLBackup) error {
+	if err := giveUpSnapshot(ctx, r.Client, b, v1alpha1.BackupReasonNoCluster); err != nil {
+		return err
+	}
+	if err := s.cloud.DeleteSnapshotsFor(ctx, s.uid(), purposeOf(b)); err != nil {
+		return cloudError(err)
+	}
+	now := metav1.NewTime(r.Clock.Now())
+	return patchBackup(ctx, r.Client, b, func(st *v1alpha1.MySQLBackupStatus) {
+		st.Phase, st.Reason, st.Message, st.Progress, st.CompletedAt = v1alpha1.BackupFailed, v1alpha1.BackupReasonNoCluster, "its cluster was deleted before the snapshot was complete", nil, &now
+		st.SnapshotID, st.Location = "", ""
+	})
+}

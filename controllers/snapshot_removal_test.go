@@ -1,0 +1,138 @@
+package controllers
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+)
+
+// supervise has the reconciler of MySQLBackups look at one.
+func (g *gallery) supervise(name string) *v1alpha1.MySQLBackup {
+	g.t.Helper()
+	r := &MySQLBackupReconciler{Client: kube, Reader: kube, Events: events.NewFakeRecorder(1000), Clock: g.clock, Images: g.o.Images}
+	for range 3 {
+		_, err := r.Reconcile(g.t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: g.cluster.Namespace, Name: name}})
+		must(g.t, err)
+	}
+	return g.backup(name)
+}
+
+// retained makes a MySQLBackup whose snapshot is to stay when it is deleted. Nobody has put our finalizer on it.
+func (g *gallery) retained(name string) *v1alpha1.MySQLBackup {
+	g.t.Helper()
+	b := &v1alpha1.MySQLBackup{ObjectMeta: metav1.ObjectMeta{Namespace: g.cluster.Namespace, Name: name},
+		Spec: v1alpha1.MySQLBackupSpec{ClusterName: "orders", Method: v1alpha1.BackupMethodSnapshot, DeletionPolicy: v1alpha1.BackupDeletionRetain}}
+	must(g.t, kube.Create(g.t.Context(), b))
+	return b
+}
+
+// TestASnapshotThatIsCompletedTooLate: its backup was failed for want of progress. It is deleted, also by an operator that has
+// just begun; and what only a status calls failed stays.
+func TestASnapshotThatIsCompletedTooLate(t *testing.T) {
+	t.Parallel()
+	g := newGallery(t)
+	g.retained("late")
+	g.look(shows("pending", "40%"))
+	if b := g.backup("late"); !controllerutil.ContainsFinalizer(b, v1alpha1.Finalizer) || len(g.ids()) != 1 {
+		t.Fatalf("nothing holds it while it is taken: %+v; snapshots %v", b.ObjectMeta, g.ids())
+	}
+	g.wait(snapshotPatience + time.Hour)
+	wantFailed(t, g.supervise("late"), v1alpha1.BackupReasonStalled)
+	again := g.newOperator(nil)
+	again.Images, g.o = g.o.Images, again
+	g.look(shows(ec2.SnapshotCompleted, "100%"))
+	if left := g.ids(); len(left) > 0 {
+		t.Errorf("left are %v", left)
+	}
+	g.look(nil) // once more costs nothing
+	wantFailed(t, g.backup("late"), v1alpha1.BackupReasonStalled)
+}
+
+// TestASnapshotThatNobodyWouldKnowOf: a MySQLBackup that is deleted before it is complete takes with it what EC2 has of it; a
+// complete one stays, as its policy says.
+func TestASnapshotThatNobodyWouldKnowOf(t *testing.T) {
+	t.Parallel()
+	g := newGallery(t)
+	g.retained("half")
+	g.look(shows("pending", "40%"))
+	g.retained("whole")
+	whole := g.until("whole", v1alpha1.BackupCompleted).Status.SnapshotID
+	g.report("half", func(s *v1alpha1.MySQLBackupStatus) { s.Phase, s.CompletedAt = v1alpha1.BackupRunning, nil })
+	for _, name := range []string{"half", "whole"} {
+		must(t, kube.Delete(t.Context(), g.backup(name)))
+	}
+	g.look(func(s *scope) {
+		for i := range s.inventory.Snapshots {
+			if s.inventory.Snapshots[i].ID != whole {
+				s.inventory.Snapshots[i].State = "pending"
+			}
+		}
+	})
+	if left := g.ids(); !slices.Equal(left, []string{whole}) {
+		t.Errorf("left are %v, want %s", left, whole)
+	}
+	if g.backup("half") != nil || g.backup("whole") != nil {
+		t.Error("they are held up")
+	}
+}
+
+// TestSnapshotsGoWithTheirCluster: what is deleted together with the cluster, as with its namespace, goes while the cluster's way
+// to EC2 is there; what is under way is given up; what is to stay stays.
+func TestSnapshotsGoWithTheirCluster(t *testing.T) {
+	t.Parallel()
+	g := newGallery(t)
+	g.take("deleted", "")
+	g.until("deleted", v1alpha1.BackupCompleted)
+	g.retained("kept")
+	kept := g.until("kept", v1alpha1.BackupCompleted).Status.SnapshotID
+	g.retained("running")
+	g.look(shows("pending", "40%"))
+	g.report("running", func(s *v1alpha1.MySQLBackupStatus) { s.Phase, s.CompletedAt = v1alpha1.BackupRunning, nil })
+	running := g.backup("running").Status.SnapshotID
+	if running == "" || len(g.ids()) != 3 {
+		t.Fatalf("it is not running: %+v; %v", g.backup("running").Status, g.ids())
+	}
+	must(t, kube.Delete(t.Context(), g.backup("deleted")))
+	g.delete()
+	g.drive(g.o, patience, g.gone)
+	if g.backup("deleted") != nil {
+		t.Error("the one that was deleted with its data is held up")
+	}
+	wantFailed(t, g.backup("running"), v1alpha1.BackupReasonNoCluster)
+	var backups []string
+	for _, s := range g.left().snapshots {
+		if s.id == kept || s.id == running {
+			backups = append(backups, s.id)
+		}
+	}
+	if !slices.Equal(backups, []string{kept}) {
+		t.Errorf("of %s and %s are left %v", kept, running, backups)
+	}
+	for _, s := range g.snapshotsOf(backupPurpose) {
+		if s != kept {
+			t.Errorf("%s is left", s)
+		}
+	}
+}
+
+// snapshotsOf are the account's snapshots for purposes that begin so.
+func (g *gallery) snapshotsOf(purpose string) []string {
+	g.t.Helper()
+	var ids []string
+	for _, s := range g.seen(g.o).inventory.Snapshots {
+		if strings.HasPrefix(s.Tags[ec2.TagPurpose], purpose) {
+			ids = append(ids, s.ID)
+		}
+	}
+	return ids
+}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"time"
 
@@ -40,6 +41,21 @@ type Follower struct {
 // OpenBinlogStream asks a server for every transaction that is not in have. Its error wraps ErrUnreachable when there is no
 // connection. That transactions of it are no longer there is told by the first Next, with ErrPurged.
 func OpenBinlogStream(ctx context.Context, o VisitOptions, who Follower, have gtid.Set) (*BinlogStream, error) {
+	conn, err := packets(ctx, o)
+	if err != nil {
+		return nil, fmt.Errorf("follow the binary log of %s: %w", o.Endpoint.ServerName, err)
+	}
+	s := &BinlogStream{conn: conn}
+	if err := s.begin(who, have); err != nil {
+		s.Close()
+		return nil, fmt.Errorf("follow the binary log of %s: %w", o.Endpoint.ServerName, unreachable(err))
+	}
+	return s, nil
+}
+
+// packets opens a connection on which packets are read and written as they are. What is done on it must be over before
+// DialTimeout, unless its deadline is moved.
+func packets(ctx context.Context, o VisitOptions) (*goclient.Conn, error) {
 	config, err := clientTLS(o.Endpoint, o.Identity, verified)
 	if err != nil {
 		return nil, err
@@ -59,17 +75,14 @@ func OpenBinlogStream(ctx context.Context, o VisitOptions, who Follower, have gt
 	}
 	conn, err := goclient.ConnectWithDialer(ctx, "tcp", o.Endpoint.Address, o.User, "", "", bounded, func(c *goclient.Conn) error {
 		c.SetTLSConfig(config)
+		// Without them a statement's packet holds the statement and nothing else.
+		c.UnsetCapability(gomysql.CLIENT_QUERY_ATTRIBUTES)
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("follow the binary log of %s: %w", o.Endpoint.ServerName, unreachable(err))
+		return nil, unreachable(err)
 	}
-	s := &BinlogStream{conn: conn}
-	if err := s.begin(who, have); err != nil {
-		s.Close()
-		return nil, fmt.Errorf("follow the binary log of %s: %w", o.Endpoint.ServerName, unreachable(err))
-	}
-	return s, nil
+	return conn, nil
 }
 
 func (s *BinlogStream) begin(who Follower, have gtid.Set) error {
@@ -115,34 +128,81 @@ var ErrPurged = errors.New("the server has purged transactions that are asked fo
 // errSourceFatal is what a source answers to a replica that it cannot serve (ER_SOURCE_FATAL_ERROR_READING_BINLOG).
 const errSourceFatal = 1236
 
-// Next returns the next event as it was sent, with its checksum where the server writes them. One comes every second, if
-// only a heartbeat. It belongs to the caller.
-func (s *BinlogStream) Next(ctx context.Context) ([]byte, error) {
+// Next writes the next event as it was sent, with its checksum where the server writes them, in as many pieces as it comes. An
+// event comes every second, if only a heartbeat. With an error of to's the stream is of no use any more.
+func (s *BinlogStream) Next(ctx context.Context, to io.Writer) error {
 	if err := context.Cause(ctx); err != nil {
-		return nil, err
-	}
-	if err := s.conn.SetDeadline(time.Now().Add(streamSilence)); err != nil { //nolint:forbidigo // the kernel's own clock
-		return nil, fmt.Errorf("read the binary log: %w", unreachable(err))
+		return err
 	}
 	stop := context.AfterFunc(ctx, func() { _ = s.conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	packet, err := s.conn.ReadPacket()
+	p := &packet{to: to, heard: func() error { return s.heard(ctx) }}
+	err := p.heard()
+	if err == nil {
+		err = s.conn.ReadPacketTo(p)
+	}
 	switch {
-	case err != nil && ctx.Err() != nil:
-		return nil, context.Cause(ctx)
+	case ctx.Err() != nil && err != nil:
+		return context.Cause(ctx)
+	case p.failure != nil:
+		return p.failure
 	case err != nil:
-		return nil, fmt.Errorf("read the binary log: %w", unreachable(err))
-	case len(packet) > 0 && packet[0] == gomysql.OK_HEADER:
-		return packet[1:], nil
-	case len(packet) > 0 && packet[0] == gomysql.ERR_HEADER:
-		err := s.conn.HandleErrorPacket(packet)
+		return fmt.Errorf("read the binary log: %w", unreachable(err))
+	case p.kind == gomysql.OK_HEADER && p.begun:
+		return nil
+	case p.kind == gomysql.ERR_HEADER && p.begun:
+		err := s.conn.HandleErrorPacket(append([]byte{p.kind}, p.rest...))
 		var answer *gomysql.MyError
 		if errors.As(err, &answer) && answer.Code == errSourceFatal {
 			err = fmt.Errorf("%w: %s", ErrPurged, answer.Message)
 		}
-		return nil, fmt.Errorf("read the binary log: %w", err)
+		return fmt.Errorf("read the binary log: %w", err)
 	}
-	return nil, fmt.Errorf("read the binary log: %w: the server ended the stream", ErrUnreachable)
+	return fmt.Errorf("read the binary log: %w: the server ended the stream", ErrUnreachable)
+}
+
+// heard gives the source its time again: a large event takes longer.
+func (s *BinlogStream) heard(ctx context.Context) error {
+	if err := s.conn.SetDeadline(time.Now().Add(streamSilence)); err != nil { //nolint:forbidigo // the kernel's own clock
+		return err
+	}
+	// The end of ctx may have been overruled just now.
+	return context.Cause(ctx)
+}
+
+// packet passes an event on, and keeps everything else.
+type packet struct {
+	to      io.Writer
+	heard   func() error
+	begun   bool
+	kind    byte
+	rest    []byte
+	failure error // of to
+}
+
+// maxAnswer bounds an answer that is no event, in bytes.
+const maxAnswer = 64 << 10
+
+// Write implements io.Writer.
+func (p *packet) Write(b []byte) (int, error) {
+	all := len(b)
+	if err := p.heard(); err != nil {
+		return 0, err
+	}
+	if !p.begun && len(b) > 0 {
+		p.begun, p.kind, b = true, b[0], b[1:]
+	}
+	if p.kind != gomysql.OK_HEADER {
+		p.rest = append(p.rest, b[:min(len(b), maxAnswer-len(p.rest))]...)
+		return all, nil
+	}
+	if len(b) > 0 {
+		if _, err := p.to.Write(b); err != nil {
+			p.failure = err
+			return 0, err
+		}
+	}
+	return all, nil
 }
 
 // Close ends the stream.

@@ -7,6 +7,7 @@ import (
 	"net"
 	"strings"
 
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 	driver "github.com/go-sql-driver/mysql"
 )
 
@@ -71,6 +72,10 @@ func serverErrorNumber(err error) uint16 {
 	var serverError *driver.MySQLError
 	if errors.As(err, &serverError) {
 		return serverError.Number
+	}
+	var answer *gomysql.MyError // of the connections that are not the driver's
+	if errors.As(err, &answer) {
+		return answer.Code
 	}
 	return 0
 }

@@ -12,6 +12,7 @@ import (
 // Visit is one connection of a pod that backs a member up or restores into one. It is used by one goroutine at a time
 // and takes no part in what the operator does: it never holds the operator's lock. Close it.
 type Visit struct {
+	o    VisitOptions
 	pool *Pool
 	s    *session
 }
@@ -43,7 +44,7 @@ func OpenVisit(ctx context.Context, o VisitOptions) (*Visit, error) {
 		pool.Close()
 		return nil, fmt.Errorf("connect to %s: %w", o.Endpoint.ServerName, unreachable(err))
 	}
-	return &Visit{pool: pool, s: s}, nil
+	return &Visit{o: o, pool: pool, s: s}, nil
 }
 
 // Close ends the connection, and with it whatever it holds on the server.

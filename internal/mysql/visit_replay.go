@@ -53,18 +53,5 @@ func (g *ReplayGround) End(ctx context.Context) error {
 	return nil
 }
 
-// BeginReplay makes this session one that replays transactions: under their own GTIDs, into the binary log.
-func (v *Visit) BeginReplay(ctx context.Context) error {
-	for _, statement := range []string{"SET SESSION sql_log_bin = ON", "SET SESSION lock_wait_timeout = 60", "SET SESSION pseudo_replica_mode = ON"} {
-		if err := v.exec(ctx, statement); err != nil {
-			return fmt.Errorf("begin the replay: %w", err)
-		}
-	}
-	return nil
-}
-
-// Replay runs one statement of a transaction that is replayed, as it is and however long it takes.
-func (v *Visit) Replay(ctx context.Context, statement string) error { return v.exec(ctx, statement) }
-
 // IsUnknownDatabase says whether a statement failed because there is no such database.
 func IsUnknownDatabase(err error) bool { return isServerError(err, erBadDatabase) }

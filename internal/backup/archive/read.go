@@ -31,12 +31,14 @@ type reading struct {
 func (a *Archiver) read(ctx context.Context, stream *mysql.BinlogStream, next Header, source from) error {
 	r := &reading{a: a, next: next, until: source.until}
 	defer r.abandon()
+	in := &incoming{r: r}
 	for {
-		event, err := stream.Next(ctx)
-		if err != nil {
-			return err
+		in.begin()
+		err := stream.Next(ctx, in)
+		if err == nil {
+			err = in.end(ctx)
 		}
-		if err := r.take(ctx, event); err != nil {
+		if err != nil {
 			if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 				err = fmt.Errorf("%w: %w; a transaction larger than it needs a larger spec.backup.binlogArchive.storage", errSpoolFull, err)
 			}
@@ -65,7 +67,12 @@ func (r *reading) take(ctx context.Context, event binlog.Event) error {
 			return err
 		}
 	}
-	// A heartbeat comes every second, so that time is looked at often enough.
+	return r.closeInTime(ctx)
+}
+
+// closeInTime completes the segment when it is large or old enough. A heartbeat comes every second, so that this is asked often
+// enough.
+func (r *reading) closeInTime(ctx context.Context) error {
 	if r.w == nil || r.track.Open() || r.w.header.Transactions == 0 {
 		return nil
 	}
@@ -102,14 +109,9 @@ func (r *reading) record(event binlog.Event) error {
 	if err := r.format.Verify(event); err != nil {
 		return err
 	}
-	step, err := r.track.Add(r.format, event)
+	step, err := r.step(event)
 	if err != nil || step.Transaction == nil {
 		return err
-	}
-	if r.w == nil {
-		if r.w, err = r.a.o.Spool.begin(r.next, r.format, r.a.o.Clock.Now()); err != nil {
-			return err
-		}
 	}
 	if err := r.w.write(event); err != nil {
 		return err
@@ -118,6 +120,16 @@ func (r *reading) record(event binlog.Event) error {
 		r.w.committed(step.Transaction)
 	}
 	return nil
+}
+
+// step says what an event is to its transaction, and opens a segment for it.
+func (r *reading) step(event binlog.Event) (binlog.Step, error) {
+	step, err := r.track.Add(r.format, event)
+	if err != nil || step.Transaction == nil || r.w != nil {
+		return step, err
+	}
+	r.w, err = r.a.o.Spool.begin(r.next, r.format, r.a.o.Clock.Now())
+	return step, err
 }
 
 // close completes the segment, and waits where too much waits for the bucket already.

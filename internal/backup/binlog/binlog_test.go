@@ -185,31 +185,6 @@ func TestWithoutChecksums(t *testing.T) {
 	}
 }
 
-func TestCompressedTransactionsAreTakenApart(t *testing.T) {
-	one, two := event(replication.QUERY_EVENT, 0, []byte("one")), event(replication.XID_EVENT, 0, make([]byte, 8))
-	events, err := Split(append(bytes.Clone(one), two...))
-	must(t, err)
-	if len(events) != 2 || !bytes.Equal(events[0], one) || !bytes.Equal(events[1], two) {
-		t.Errorf("split into %v", events)
-	}
-	for n := 1; n < len(one); n++ {
-		if _, err := Split(one[:n]); !errors.Is(err, ErrDamaged) {
-			t.Errorf("%d bytes: %v", n, err)
-		}
-	}
-	body := []byte{1, 3, 0xfc, 3, 0, 2, 1, 0, 3, 1, 200, 0, 'x', 'y', 'z'}
-	p, err := ParsePayload(body)
-	must(t, err)
-	if p.Compression != 0 || p.Size != 200 || string(p.Data) != "xyz" {
-		t.Errorf("it is %+v", p)
-	}
-	for n := range 11 {
-		if _, err := ParsePayload(body[:n]); !errors.Is(err, ErrDamaged) {
-			t.Errorf("%d bytes: %v", n, err)
-		}
-	}
-}
-
 func TestOnlyWhatWasWrittenIsRecorded(t *testing.T) {
 	for name, row := range map[string]struct {
 		e    Event

@@ -59,9 +59,18 @@ func (e Event) Recorded() bool {
 	return e.Flags()&flagArtificial == 0
 }
 
+// Size returns how long the event is, in bytes, its header and checksum included.
+func (e Event) Size() uint32 { return binary.LittleEndian.Uint32(e[sizeOffset:]) }
+
+// SetSize says how long the event is.
+func (e Event) SetSize(size uint32) { binary.LittleEndian.PutUint32(e[sizeOffset:], size) }
+
+// Whole says whether these are all bytes of the event, and not its header alone.
+func (e Event) Whole() bool { return int64(e.Size()) == int64(len(e)) }
+
 // Check makes sure that the header fits the bytes.
 func (e Event) Check() error {
-	if len(e) < headerSize || int(binary.LittleEndian.Uint32(e[sizeOffset:])) != len(e) {
+	if len(e) < headerSize || !e.Whole() {
 		return fmt.Errorf("%w: an event of %d bytes does not say so itself", ErrDamaged, len(e))
 	}
 	return nil

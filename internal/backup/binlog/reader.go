@@ -2,7 +2,6 @@ package binlog
 
 import (
 	"bufio"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -13,12 +12,22 @@ import (
 // maxEvent bounds an event, in bytes: the largest packet that a source sends.
 const maxEvent = 1<<30 + 1<<20
 
+// WholeEvent is the largest event that is read as a whole, in bytes. Of a larger one, and of a compressed transaction, which is
+// one event, the header is read, and the rest as it is needed: so the memory of reading does not grow with what is read.
+const WholeEvent = 16 << 20
+
+// Large says whether an event with this header is read in parts.
+func (e Event) Large() bool {
+	return e.Size() > WholeEvent || e.Type() == replication.TRANSACTION_PAYLOAD_EVENT
+}
+
 // Reader reads a binary log file.
 type Reader struct {
 	// Format is the log's.
 	Format *Format
 
-	r *bufio.Reader
+	r    *bufio.Reader
+	open *Body
 }
 
 // NewReader reads the beginning of a log.
@@ -49,91 +58,59 @@ func cutShort(err error) error {
 	return err
 }
 
-// Next returns the next event; io.EOF after the last. The event belongs to the caller.
+// Next returns the next event; io.EOF after the last. The event belongs to the caller. Of a large one it is the header, and
+// Body reads on.
 func (b *Reader) Next() (Event, error) {
-	e, err := b.read()
+	if b.open != nil {
+		if _, err := io.Copy(io.Discard, b.open); err != nil {
+			return nil, err
+		}
+		b.open = nil
+	}
+	header, err := b.header()
+	if err != nil {
+		return nil, err
+	}
+	if header.Large() {
+		b.open, err = newBody(b.r, b.Format, header)
+		return header, err
+	}
+	e, err := b.rest(header)
 	if err != nil {
 		return nil, err
 	}
 	return e, b.Format.Verify(e)
 }
 
+// Body reads what follows the header that Next returned last, of a large event. It is good until Next is called again.
+func (b *Reader) Body() *Body { return b.open }
+
 func (b *Reader) read() (Event, error) {
-	header := make([]byte, headerSize)
+	header, err := b.header()
+	if err != nil {
+		return nil, err
+	}
+	return b.rest(header)
+}
+
+func (b *Reader) header() (Event, error) {
+	header := make(Event, headerSize)
 	if _, err := io.ReadFull(b.r, header); err != nil {
 		if errors.Is(err, io.EOF) {
 			return nil, io.EOF
 		}
 		return nil, cutShort(err)
 	}
-	size := binary.LittleEndian.Uint32(header[sizeOffset:])
-	if size < headerSize || size > maxEvent {
+	if size := header.Size(); size < headerSize || size > maxEvent {
 		return nil, fmt.Errorf("%w: an event of %d bytes", ErrDamaged, size)
 	}
-	e := append(make(Event, 0, size), header...)[:size]
+	return header, nil
+}
+
+func (b *Reader) rest(header Event) (Event, error) {
+	e := append(make(Event, 0, header.Size()), header...)[:header.Size()]
 	if _, err := io.ReadFull(b.r, e[headerSize:]); err != nil {
 		return nil, cutShort(err)
 	}
 	return e, nil
-}
-
-// Split takes apart what a compressed transaction holds after decompression: events without checksums.
-func Split(payload []byte) ([]Event, error) {
-	var events []Event
-	for len(payload) > 0 {
-		if len(payload) < headerSize {
-			return nil, fmt.Errorf("%w: a compressed transaction ends in the middle", ErrDamaged)
-		}
-		size := binary.LittleEndian.Uint32(payload[sizeOffset:])
-		if size < headerSize || uint64(size) > uint64(len(payload)) {
-			return nil, fmt.Errorf("%w: an event of %d bytes in a compressed transaction", ErrDamaged, size)
-		}
-		events, payload = append(events, Event(payload[:size])), payload[size:]
-	}
-	return events, nil
-}
-
-// Payload is a compressed transaction (TRANSACTION_PAYLOAD event): its fields, and what is compressed.
-type Payload struct {
-	Compression, Size uint64
-	Data              []byte
-}
-
-// ParsePayload reads a TRANSACTION_PAYLOAD event's body. Numbers are length-encoded (internals manual, "Transaction_payload").
-func ParsePayload(body []byte) (p Payload, err error) {
-	defer func() {
-		if r := recover(); r != nil { // an index out of range: the body is cut short
-			err = fmt.Errorf("%w: a compressed transaction cannot be read", ErrDamaged)
-		}
-	}()
-	for {
-		field, n := lengthEncoded(body)
-		body = body[n:]
-		if field == replication.OTW_PAYLOAD_HEADER_END_MARK {
-			p.Data = body
-			return p, nil
-		}
-		length, n := lengthEncoded(body)
-		body = body[n:]
-		value, _ := lengthEncoded(body[:length])
-		switch field {
-		case replication.OTW_PAYLOAD_COMPRESSION_TYPE_FIELD:
-			p.Compression = value
-		case replication.OTW_PAYLOAD_UNCOMPRESSED_SIZE_FIELD:
-			p.Size = value
-		}
-		body = body[length:]
-	}
-}
-
-func lengthEncoded(b []byte) (value uint64, size int) {
-	switch b[0] {
-	case 0xfc:
-		return uint64(binary.LittleEndian.Uint16(b[1:])), 3
-	case 0xfd:
-		return uint64(b[1]) | uint64(b[2])<<8 | uint64(b[3])<<16, 4
-	case 0xfe:
-		return binary.LittleEndian.Uint64(b[1:]), 9
-	}
-	return uint64(b[0]), 1
 }

@@ -22,7 +22,7 @@ type Step struct {
 	Begins, Ends bool
 }
 
-// Add takes the next event that was recorded.
+// Add takes the next event that was recorded. Of one that does not begin a transaction the header is enough.
 func (t *Tracker) Add(f *Format, e Event) (Step, error) {
 	begins := e.Begins()
 	switch {
@@ -37,10 +37,11 @@ func (t *Tracker) Add(f *Format, e Event) (Step, error) {
 	case !t.open:
 		return Step{}, nil
 	}
-	if uint64(len(e)) > t.left {
+	size := uint64(e.Size())
+	if size > t.left {
 		return Step{}, fmt.Errorf("%w: %s is longer than it says", ErrDamaged, t.at.GTID())
 	}
-	t.left -= uint64(len(e))
+	t.left -= size
 	t.open = t.left > 0
 	return Step{Transaction: &t.at, Begins: begins, Ends: !t.open}, nil
 }

@@ -6,12 +6,11 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
-	"math"
+	"io"
 	"slices"
 	"strings"
 
 	"github.com/go-mysql-org/go-mysql/replication"
-	"github.com/klauspost/compress/zstd"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/binlog"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
@@ -26,13 +25,13 @@ const (
 	// one that says that the statement ends with it (STMT_END_F).
 	rowFlags = 6
 	stmtEnd  = 1
-	// maxPayload bounds a compressed transaction after decompression, in bytes.
-	maxPayload = 2 << 30
 )
 
 // session is where transactions are replayed.
 type session interface {
 	Replay(ctx context.Context, statement string) error
+	// ReplayFrom runs a statement that no memory need hold.
+	ReplayFrom(ctx context.Context, statement io.Reader) error
 }
 
 // applier replays transactions: row events in BINLOG statements, everything else as the statements that it is, each in the
@@ -78,8 +77,11 @@ func (a *applier) end(ctx context.Context) error {
 	return a.to.Replay(ctx, "SET @@SESSION.GTID_NEXT = 'AUTOMATIC'")
 }
 
-// event replays one event of the transaction; it comes with its checksum.
-func (a *applier) event(ctx context.Context, e binlog.Event) error {
+// event replays one event of the transaction. It comes with its checksum; of a large one body is what follows the header.
+func (a *applier) event(ctx context.Context, e binlog.Event, body *binlog.Body) error {
+	if body != nil {
+		return a.large(ctx, e, body)
+	}
 	return a.plain(ctx, a.format.Plain(e))
 }
 
@@ -102,8 +104,6 @@ func (a *applier) plain(ctx context.Context, e binlog.Event) error {
 		return a.to.Replay(ctx, "COMMIT")
 	case replication.XA_PREPARE_LOG_EVENT:
 		return a.prepare(ctx, body)
-	case replication.TRANSACTION_PAYLOAD_EVENT:
-		return a.payload(ctx, body)
 	case replication.INTVAR_EVENT:
 		return a.intvar(ctx, body)
 	case replication.RAND_EVENT:
@@ -132,14 +132,23 @@ func (a *applier) rows(ctx context.Context, e binlog.Event) error {
 	if !ends && a.bytes < batchBytes {
 		return nil
 	}
-	last := slices.Clone(e)
-	binary.LittleEndian.PutUint16(last[bodyOffset+rowFlags:], flags|stmtEnd)
-	a.batch[len(a.batch)-1] = last
-	err := a.send(ctx, slices.Concat(a.tables, a.batch))
-	a.batch, a.bytes = nil, 0
+	err := a.sendBatch(ctx)
 	if ends {
 		a.tables = nil
 	}
+	return err
+}
+
+// sendBatch sends what waits, as a statement of its own.
+func (a *applier) sendBatch(ctx context.Context) error {
+	if len(a.batch) == 0 {
+		return nil
+	}
+	last := slices.Clone(a.batch[len(a.batch)-1])
+	binary.LittleEndian.PutUint16(last[bodyOffset+rowFlags:], binary.LittleEndian.Uint16(last[bodyOffset+rowFlags:])|stmtEnd)
+	a.batch[len(a.batch)-1] = last
+	err := a.send(ctx, slices.Concat(a.tables, a.batch))
+	a.batch, a.bytes = nil, 0
 	return err
 }
 
@@ -244,40 +253,4 @@ func (a *applier) intvar(ctx context.Context, body []byte) error {
 		name = "INSERT_ID"
 	}
 	return a.to.Replay(ctx, fmt.Sprintf("SET %s = %d", name, binary.LittleEndian.Uint64(body[1:])))
-}
-
-// payload replays a compressed transaction.
-func (a *applier) payload(ctx context.Context, body []byte) error {
-	p, err := binlog.ParsePayload(body)
-	if err != nil {
-		return err
-	}
-	content := p.Data
-	switch p.Compression {
-	case replication.ZSTD:
-		if p.Size > maxPayload {
-			return fmt.Errorf("a compressed transaction of %d bytes is too large", p.Size)
-		}
-		decoder, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxPayload))
-		if err != nil {
-			return fmt.Errorf("set up decompression: %w", err)
-		}
-		defer decoder.Close()
-		if content, err = decoder.DecodeAll(p.Data, make([]byte, 0, min(p.Size, math.MaxInt32))); err != nil {
-			return fmt.Errorf("%w: a compressed transaction: %w", binlog.ErrDamaged, err)
-		}
-	case replication.NONE:
-	default:
-		return fmt.Errorf("a transaction is compressed in a way that this release of the operator does not know (%d)", p.Compression)
-	}
-	events, err := binlog.Split(content)
-	if err != nil {
-		return err
-	}
-	for _, e := range events {
-		if err := a.plain(ctx, e); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand"
 	"slices"
 	"strings"
@@ -98,6 +99,12 @@ type recorder []string
 func (r *recorder) Replay(_ context.Context, statement string) error {
 	*r = append(*r, statement)
 	return nil
+}
+
+func (r *recorder) ReplayFrom(_ context.Context, statement io.Reader) error {
+	text, err := io.ReadAll(statement)
+	*r = append(*r, string(text))
+	return err
 }
 
 // TestNoEventBringsTheReplayDown cuts every kind of event short and fills it with noise: it is refused or replayed.

@@ -57,10 +57,12 @@ func (p *Plan) replay(ctx context.Context, connect func(context.Context) (*mysql
 	if !executed.Contains(p.base) || !p.Result.Contains(executed) {
 		return fmt.Errorf("%w: it has the GTIDs %s, which are not on the way from the backup to the point", backup.ErrDiffers, executed)
 	}
-	if err := v.BeginReplay(ctx); err != nil {
+	to, err := v.OpenReplay(ctx)
+	if err != nil {
 		return err
 	}
-	r := &replayer{plan: p, apply: newApplier(v), executed: executed, progress: progress}
+	defer to.Close()
+	r := &replayer{plan: p, apply: newApplier(to), executed: executed, progress: progress}
 	if err := r.run(ctx); err != nil {
 		return err
 	}
@@ -172,7 +174,7 @@ func (r *replayer) segment(ctx context.Context, s *archive.Segment, done int) er
 				err = r.apply.transaction(ctx, *step.Transaction)
 			}
 		} else if wanted {
-			err = r.apply.event(ctx, e)
+			err = r.apply.event(ctx, e, log.Body())
 		}
 		if err != nil {
 			return fmt.Errorf("%w: %s: %w", ErrReplay, step.Transaction.GTID(), err)

@@ -17,6 +17,13 @@ const actTimeout = 60 * time.Second
 func (r *MySQLClusterReconciler) act(ctx context.Context, s *scope) error {
 	ctx, cancel := context.WithTimeout(ctx, actTimeout)
 	defer cancel()
+	switch wait, err := r.endArchive(ctx, s); {
+	case err != nil:
+		s.tellBackup("archive: ", err) // which holds no deletion up
+	case wait:
+		s.plan.RequeueAfter = archiveEndsLook
+		return nil
+	}
 	for _, u := range s.untagged {
 		if err := s.cloud.RestoreTags(ctx, u.id, u.tags); err != nil {
 			s.outcome = append(s.outcome, cloudError(err))

@@ -73,7 +73,7 @@ func (r *MySQLClusterReconciler) archive(ctx context.Context, s *scope) error {
 	}
 	var set appsv1.StatefulSet
 	if err := s.unlessLeaving(r.apply(ctx, s, ac, *ac.Name, &set)); err != nil {
-		return r.replaceArchive(ctx, s, &set, err)
+		return r.replaceArchive(ctx, s, &set, storage, err)
 	}
 	s.archiveSince = set.CreationTimestamp.Time
 	if s.archived, err = r.archiveReport(ctx, s); err != nil {
@@ -88,19 +88,6 @@ func archiveTask(c *v1alpha1.MySQLCluster, storage resource.Quantity) task.Task 
 	t.Members = nil // their number may change, and the pod need not begin again for that
 	t.Primary, t.Report, t.SpoolBytes = resources.PrimaryHost(c), resources.ArchiveName(c.Name), storage.Value()
 	return t
-}
-
-// replaceArchive makes room for a StatefulSet that this one cannot be changed into, because claims stay as they are. Nothing
-// of it is needed: what waits on its volume is read from the servers again.
-func (r *MySQLClusterReconciler) replaceArchive(ctx context.Context, s *scope, set *appsv1.StatefulSet, failure error) error {
-	if !apierrors.IsInvalid(failure) || set.UID == "" || !set.DeletionTimestamp.IsZero() {
-		return failure
-	}
-	if err := r.Client.Delete(ctx, set, client.Preconditions{UID: &set.UID}); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("replace StatefulSet %s: %w", set.Name, err)
-	}
-	s.log.Info("replacing the archive's StatefulSet, which cannot be changed", "because", failure.Error())
-	return nil
 }
 
 // dropArchive ends the archive of a cluster that is no longer to have one. What is in the bucket stays.

@@ -28,6 +28,8 @@ package controllers
 // +kubebuilder:rbac:groups=batch,resources=cronjobs,verbs=list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;delete
 // +kubebuilder:rbac:groups=apps,resources=statefulsets,verbs=list;watch;create;patch;delete
+// The claim of the archive's pod grows.
+// +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get;patch
 //
 // The operator's own image, which backup pods copy its binary from, is read from its own pod.
 // +kubebuilder:rbac:groups="",resources=pods,namespace=nairobi-mysql-system,verbs=get

@@ -291,7 +291,8 @@ func TestTheArchivesClaimStaysAsItIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range []row{
-		wrong("larger", "binlogArchive.storage cannot be changed", archive("storage", "6Gi", "storageClassName", "gp3")),
+		fine("larger", archive("storage", "6Gi", "storageClassName", "gp3")),
+		wrong("smaller", "binlogArchive.storage can only grow", archive("storage", "4Gi", "storageClassName", "gp3")),
 		wrong("elsewhere", "binlogArchive.storageClassName cannot be changed", archive("storage", "5Gi", "storageClassName", "io2")),
 		fine("the same in other words", archive("storage", "5120Mi", "storageClassName", "gp3")),
 		fine("off", archive("storage", "5120Mi", "storageClassName", "gp3", "enabled", false)),

@@ -219,10 +219,11 @@ type BinlogArchiveSpec struct {
 	Enabled bool `json:"enabled"`
 
 	// Storage is the size of the claim on which binary logs wait for their upload, 1Gi to 16Ti; 5Gi unless set.
-	// It cannot be changed.
+	// It can grow: the claim is expanded where its StorageClass allows that, and made anew where not. One transaction must fit
+	// on it.
 	// +kubebuilder:default="5Gi"
 	// +kubebuilder:validation:XValidation:rule="isQuantity(string(self)) && quantity(string(self)).isInteger() && quantity(string(self)).compareTo(quantity('1Gi')) >= 0 && quantity(string(self)).compareTo(quantity('16Ti')) <= 0",message="must be 1Gi to 16Ti; for example 5Gi"
-	// +kubebuilder:validation:XValidation:rule="!isQuantity(string(self)) || !isQuantity(string(oldSelf)) || quantity(string(self)).compareTo(quantity(string(oldSelf))) == 0",message="binlogArchive.storage cannot be changed: a StatefulSet's claims stay as they are"
+	// +kubebuilder:validation:XValidation:rule="!isQuantity(string(self)) || !isQuantity(string(oldSelf)) || quantity(string(self)).compareTo(quantity(string(oldSelf))) >= 0",message="binlogArchive.storage can only grow: claims cannot shrink"
 	// +optional
 	Storage *resource.Quantity `json:"storage,omitempty"`
 

@@ -21,6 +21,9 @@ const spoolVolume = "spool"
 // ArchiveName returns the name of the archive's StatefulSet, and of the ConfigMap that its pod reports in.
 func ArchiveName(cluster string) string { return cluster + "-archive" }
 
+// ArchiveClaim returns the name of the claim of the archive's pod, as a StatefulSet names it.
+func ArchiveClaim(cluster string) string { return spoolVolume + "-" + ArchiveName(cluster) + "-0" }
+
 // ArchiveReport is where the archive's pod reports. What the pod wrote into it is the pod's.
 func ArchiveReport(c *v1alpha1.MySQLCluster) *corev1ac.ConfigMapApplyConfiguration {
 	return corev1ac.ConfigMap(ArchiveName(c.Name), c.Namespace).

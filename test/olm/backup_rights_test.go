@@ -21,6 +21,7 @@ func ofBackups() map[check.Use]string {
 		{Group: "batch", Resource: "cronjobs"}:                         {"create", "patch", "delete"},
 		{Group: "batch", Resource: "jobs"}:                             {"get", "create", "delete"},
 		{Group: "apps", Resource: "statefulsets"}:                      {"create", "patch", "delete"},
+		{Resource: "persistentvolumeclaims"}:                           {"get", "patch"},
 	} {
 		for _, verb := range verbs {
 			unseen[check.Use{Group: resource.Group, Resource: resource.Resource, Verb: verb}] = why

@@ -40,7 +40,7 @@ func (a *Archiver) read(ctx context.Context, stream *mysql.BinlogStream, next He
 		}
 		if err != nil {
 			if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-				err = fmt.Errorf("%w: %w; a transaction larger than it needs a larger spec.backup.binlogArchive.storage", errSpoolFull, err)
+				err = fmt.Errorf("%w: %w; a transaction must fit on it: raise spec.backup.binlogArchive.storage", errSpoolFull, err)
 			}
 			return err
 		}

@@ -1,0 +1,114 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
+)
+
+const (
+	// archiveEnds is how long a cluster that goes waits for its archive's pod to store what is committed: the pod has 30
+	// seconds, and its node may be away.
+	archiveEnds = 45 * time.Second
+	// archiveEndsLook is how often it is looked whether the pod has ended.
+	archiveEndsLook = 2 * time.Second
+)
+
+// replaceArchive makes room for a StatefulSet that this one cannot be changed into, because the templates of claims stay as they
+// are. A claim that can grow is kept, with its pod; otherwise both go: what waits on it is read from the servers again.
+func (r *MySQLClusterReconciler) replaceArchive(ctx context.Context, s *scope, set *appsv1.StatefulSet, storage resource.Quantity, failure error) error {
+	if !apierrors.IsInvalid(failure) || set.UID == "" || !set.DeletionTimestamp.IsZero() {
+		return failure
+	}
+	how := metav1.DeletePropagationBackground
+	grown, err := r.growClaim(ctx, s, set, storage)
+	if err != nil {
+		return err
+	}
+	if grown {
+		how = metav1.DeletePropagationOrphan
+	}
+	if err := r.Client.Delete(ctx, set, client.Preconditions{UID: &set.UID}, client.PropagationPolicy(how)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("replace StatefulSet %s: %w", set.Name, err)
+	}
+	s.log.Info("replacing the archive's StatefulSet, which cannot be changed", "because", failure.Error(), "claim kept", grown)
+	return nil
+}
+
+// growClaim expands the claim of the archive's pod. false says that another is needed: its class does not let it grow, or the
+// spec wants another class.
+func (r *MySQLClusterReconciler) growClaim(ctx context.Context, s *scope, set *appsv1.StatefulSet, storage resource.Quantity) (bool, error) {
+	if len(set.Spec.VolumeClaimTemplates) != 1 {
+		return false, nil
+	}
+	was, class := set.Spec.VolumeClaimTemplates[0].Spec, ""
+	if was.StorageClassName != nil {
+		class = *was.StorageClassName
+	}
+	if before := was.Resources.Requests[corev1.ResourceStorage]; storage.Cmp(before) <= 0 || class != s.cluster.Spec.Backup.BinlogArchive.StorageClassName {
+		return false, nil
+	}
+	var claim corev1.PersistentVolumeClaim
+	key := client.ObjectKey{Namespace: set.Namespace, Name: resources.ArchiveClaim(s.cluster.Name)}
+	if err := r.Reader.Get(ctx, key, &claim); err != nil {
+		if apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		return false, fmt.Errorf("read PersistentVolumeClaim %s: %w", key.Name, err)
+	}
+	if !claim.DeletionTimestamp.IsZero() {
+		return false, nil
+	}
+	if has := claim.Spec.Resources.Requests[corev1.ResourceStorage]; has.Cmp(storage) >= 0 {
+		return true, nil
+	}
+	before := claim.DeepCopy()
+	claim.Spec.Resources.Requests[corev1.ResourceStorage] = storage
+	err := r.Client.Patch(ctx, &claim, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	switch {
+	case apierrors.IsForbidden(err), apierrors.IsInvalid(err):
+		s.log.Info("the archive's claim cannot grow and is made anew", "claim", key.Name, "because", err.Error())
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("grow PersistentVolumeClaim %s: %w", key.Name, err)
+	}
+	return true, nil
+}
+
+// endArchive ends the archive's pod of a cluster that goes, while its servers are still there: the pod stores what is committed.
+// It says whether to wait for that.
+func (r *MySQLClusterReconciler) endArchive(ctx context.Context, s *scope) (wait bool, err error) {
+	if !s.deleting() || !s.cluster.Archives() {
+		return false, nil
+	}
+	var set appsv1.StatefulSet
+	key := client.ObjectKey{Namespace: s.cluster.Namespace, Name: resources.ArchiveName(s.cluster.Name)}
+	if err := r.Client.Get(ctx, key, &set); err != nil {
+		if apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		return false, fmt.Errorf("read StatefulSet %s: %w", key.Name, err)
+	}
+	if !ownedBy(&set, s.cluster) {
+		return false, nil
+	}
+	if !set.DeletionTimestamp.IsZero() {
+		return r.Clock.Since(set.DeletionTimestamp.Time) < archiveEnds, nil
+	}
+	// In the foreground: it is gone when its pod is.
+	err = r.Client.Delete(ctx, &set, client.Preconditions{UID: &set.UID}, client.PropagationPolicy(metav1.DeletePropagationForeground))
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("delete StatefulSet %s: %w", key.Name, err)
+	}
+	s.log.Info("ending the archive before the servers")
+	return true, nil
+}

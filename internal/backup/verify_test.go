@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -14,34 +13,8 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/store"
-	"github.com/alx-ke/nairobi-mysql-operator/test/lab/rootfs"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/mysqld"
 )
-
-// programs makes commands of the programs of the lab's instances that see this machine's file system, by way of their own
-// loader.
-func programs(t *testing.T) func(context.Context, string, ...string) *exec.Cmd {
-	t.Helper()
-	root, err := rootfs.Ensure(t.Context(), "", os.Stderr, rootfs.Instance)
-	must(t, err)
-	loaders, err := filepath.Glob(root + "/lib64/ld-linux*")
-	if arm, _ := filepath.Glob(root + "/lib/ld-linux-aarch64*"); len(loaders) == 0 {
-		loaders = arm
-	}
-	must(t, err)
-	libraries, err := filepath.Glob(root + "/usr/lib/*-linux-gnu")
-	must(t, err)
-	if len(loaders) == 0 || len(libraries) == 0 {
-		t.Fatalf("no loader or no libraries in %s", root)
-	}
-	return func(ctx context.Context, name string, arguments ...string) *exec.Cmd {
-		folder := "/usr/bin/"
-		if name == "mysqld" {
-			folder = "/usr/sbin/"
-			arguments = append(arguments, "--basedir="+root+"/usr", "--lc-messages-dir="+root+"/usr/share/mysql", "--character-sets-dir="+root+"/usr/share/mysql/charsets")
-		}
-		return exec.CommandContext(ctx, loaders[0], append([]string{"--library-path", strings.Join(libraries, ":"), root + folder + name}, arguments...)...)
-	}
-}
 
 // workshop is a folder whose name is short enough for a socket, and that must be empty in the end.
 func workshop(t *testing.T) string {
@@ -62,6 +35,8 @@ func workshop(t *testing.T) string {
 // TestVerify restores backups into a throw-away mysqld: what is whole passes, and what is not does not.
 func TestVerify(t *testing.T) {
 	w := theWorld(t)
+	programs, err := mysqld.HostPrograms(t.Context())
+	must(t, err)
 	sql(t, w.primary, "CREATE TABLE IF NOT EXISTS nairobi_mysql.heartbeat (id TINYINT UNSIGNED NOT NULL PRIMARY KEY, at TIMESTAMP(6) NOT NULL); REPLACE INTO nairobi_mysql.heartbeat VALUES (1, NOW(6))")
 	o := w.options(t, w.primary)
 	taken, err := Dump(t.Context(), o)
@@ -124,7 +99,7 @@ func TestVerify(t *testing.T) {
 		}, ErrServer},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			v := VerifyOptions{Place: o.Place, Folder: o.Folder, Dir: workshop(t), Program: programs(t), MaxAge: 26 * time.Hour, StallTimeout: time.Minute, Clock: o.Clock}
+			v := VerifyOptions{Place: o.Place, Folder: o.Folder, Dir: workshop(t), Program: programs, MaxAge: 26 * time.Hour, StallTimeout: time.Minute, Clock: o.Clock}
 			if row.before != nil {
 				row.before(&v)
 			}

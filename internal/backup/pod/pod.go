@@ -67,6 +67,8 @@ type worker struct {
 	clock  clock.PassiveClock
 	// runner is the Job that the pod belongs to, jobUID its UID.
 	runner, jobUID string
+	// workDir is where a verification may keep a whole data set.
+	workDir string
 	// skipped is what a restore left out.
 	skipped string
 	// reach says how a member is reached as a user, and credentials are the pod's own for MySQL's programs.
@@ -152,7 +154,7 @@ func newWorker(ctx context.Context, log logr.Logger, version string) (*worker, e
 	if err != nil {
 		return nil, fmt.Errorf("connect to the API server: %w", err)
 	}
-	w := &worker{task: t, client: c, log: log, clock: clock.RealClock{}, runner: os.Getenv(task.RunnerVariable), jobUID: os.Getenv(task.JobUIDVariable), credentials: credentials()}
+	w := &worker{task: t, client: c, log: log, clock: clock.RealClock{}, runner: os.Getenv(task.RunnerVariable), jobUID: os.Getenv(task.JobUIDVariable), credentials: credentials(), workDir: task.WorkDir}
 	w.reach = w.member
 	if t.Destination != nil {
 		s, err := openStore(ctx, *t.Destination, t.Region, version)

@@ -48,7 +48,7 @@ func (w *worker) verifyNewest(ctx context.Context) (backup.Verified, string, err
 	}
 	w.log.Info("verifying", "backup", w.place.Store.URL(w.place.Folder(folder)))
 	found, err := backup.Verify(ctx, backup.VerifyOptions{
-		Place: w.place, Folder: folder, Dir: task.WorkDir, MaxAge: w.task.MaxAge, StallTimeout: w.task.StallTimeout, Clock: w.clock,
+		Place: w.place, Folder: folder, Dir: w.workDir, Program: w.program, MaxAge: w.task.MaxAge, StallTimeout: w.task.StallTimeout, Clock: w.clock,
 	})
 	return found, folder, err
 }

@@ -1,0 +1,81 @@
+package pod
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/mysqld"
+)
+
+// short is a folder whose name is short enough for a socket, and that must be empty in the end.
+func short(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "verify-")
+	must(t, err)
+	t.Cleanup(func() { must(t, os.Remove(dir)) })
+	return dir
+}
+
+// TestAVerificationReports on the MySQLBackup and in the ConfigMap: what is whole passes, and nothing else.
+func TestAVerificationReports(t *testing.T) {
+	programs, err := mysqld.HostPrograms(t.Context())
+	must(t, err)
+	for name, row := range map[string]struct {
+		change func(*scene, *worker, string)
+		result v1alpha1.VerificationResult
+		reason string
+		silent bool // on the MySQLBackup
+	}{
+		"whole":             {nil, v1alpha1.VerificationPassed, "", false},
+		"a bit of the dump": {func(s *scene, _ *worker, path string) { s.damage(path, "dump.sql.zst", flipped) }, v1alpha1.VerificationFailed, v1alpha1.BackupReasonDamaged, false},
+		"half of the dump":  {func(s *scene, _ *worker, path string) { s.damage(path, "dump.sql.zst", halved) }, v1alpha1.VerificationFailed, v1alpha1.BackupReasonDamaged, false},
+		"no heartbeat":      {func(_ *scene, w *worker, _ string) { w.task.MaxAge = time.Hour }, v1alpha1.VerificationFailed, v1alpha1.BackupReasonTooOld, false},
+		"the bucket is gone": {func(s *scene, w *worker, _ string) { w.place.Store = denying(s.t, "NoSuchBucket", http.StatusNotFound) },
+			v1alpha1.VerificationFailed, v1alpha1.BackupReasonNoBucket, true},
+		"wrong credentials": {func(s *scene, w *worker, _ string) {
+			w.place.Store = denying(s.t, "SignatureDoesNotMatch", http.StatusForbidden)
+		},
+			v1alpha1.VerificationFailed, v1alpha1.BackupReasonAccessDenied, true},
+		"no backup": {func(s *scene, w *worker, path string) {
+			_, folder, _ := strings.Cut(path, "/backups/")
+			must(s.t, w.place.Remove(s.t.Context(), folder))
+		}, v1alpha1.VerificationFailed, v1alpha1.BackupReasonNotFound, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			path := s.taken("b")
+			s.reportIn("orders-verify")
+			w := s.pod("orders-verify-1", task.Task{Report: "orders-verify"})
+			w.program, w.workDir = programs, short(t)
+			if row.change != nil {
+				row.change(s, w, path)
+			}
+			err := w.verify(t.Context())
+			if (err == nil) != (row.result == v1alpha1.VerificationPassed) {
+				t.Errorf("it ended with %v", err)
+			}
+			said, v := s.said("orders-verify"), s.read("b").Status.Verification
+			if said[task.ReportState] != string(row.result) || said[task.ReportReason] != row.reason || said[task.ReportAt] == "" || (said[task.ReportPassedBackup] == "b") != (err == nil) {
+				t.Errorf("it said %v", said)
+			}
+			switch {
+			case row.silent:
+				if v != nil {
+					t.Errorf("the MySQLBackup says %+v", v)
+				}
+			case v == nil || v.Result != row.result || v.Reason != row.reason:
+				text, _ := json.Marshal(v)
+				t.Errorf("the MySQLBackup says %s", text)
+			}
+			if st := s.read("b").Status; st.Phase != v1alpha1.BackupCompleted || (st.VerifiedAt != nil) != (err == nil) {
+				t.Errorf("the status is %+v", st)
+			}
+		})
+	}
+}

@@ -42,6 +42,7 @@ type archiveReport struct {
 	Gap              string    `json:"gap"`
 	Lost             string    `json:"lost"`
 	Missing          string    `json:"missing"`
+	Kept             string    `json:"kept"`
 	Error            string    `json:"error"`
 	Reason           string    `json:"reason"`
 }
@@ -226,5 +227,12 @@ func (r *MySQLClusterReconciler) judgeArchive(report *archiveReport, since time.
 	case now.Sub(report.CoveredUntil) > archiveLate:
 		return metav1.ConditionFalse, v1alpha1.ReasonArchiveBehind, "what was written after " + report.CoveredUntil.UTC().Format(time.RFC3339) + " is not archived yet"
 	}
-	return metav1.ConditionTrue, v1alpha1.ReasonArchiving, "any moment from " + report.FirstRecoverable.UTC().Format(time.RFC3339) + " on can be restored"
+	if report.FirstRecoverable.IsZero() {
+		return metav1.ConditionUnknown, v1alpha1.ReasonArchiveStarting, "the archive is being looked through"
+	}
+	message := "any moment from " + report.FirstRecoverable.UTC().Format(time.RFC3339) + " on can be restored"
+	if report.Kept != "" {
+		message += "; old segments stay: " + report.Kept
+	}
+	return metav1.ConditionTrue, v1alpha1.ReasonArchiving, message
 }

@@ -334,6 +334,8 @@ const (
 	BackupReasonArchiveGap = "ArchiveGap"
 	// BackupReasonOutOfReach: the archive does not reach the point in time, or the backup holds what came after it.
 	BackupReasonOutOfReach = "OutOfReach"
+	// BackupReasonTransactionTooLarge: a transaction of the archive holds a row that no statement can bring to a server.
+	BackupReasonTransactionTooLarge = "TransactionTooLarge"
 	// BackupReasonReplayFailed: the server refused a transaction of the archive.
 	BackupReasonReplayFailed = "ReplayFailed"
 	// BackupReasonError: something else; the message says what.

@@ -31,7 +31,8 @@ func (v *Visit) OpenReplay(ctx context.Context) (*ReplaySession, error) {
 		return nil, fmt.Errorf("begin the replay on %s: %w", v.o.Endpoint.ServerName, err)
 	}
 	r := &ReplaySession{conn: conn}
-	settings := []string{"SESSION sql_log_bin = ON", "SESSION pseudo_replica_mode = ON"}
+	// A statement that is read from a bucket may come slowly.
+	settings := []string{"SESSION sql_log_bin = ON", "SESSION pseudo_replica_mode = ON", "SESSION net_read_timeout = 600"}
 	for name, value := range sessionSettings {
 		if name == "lock_wait_timeout" {
 			value = "60"

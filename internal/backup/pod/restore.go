@@ -30,7 +30,7 @@ const (
 // permanent are the failures of a restore that trying again cannot mend.
 var permanent = []error{
 	backup.ErrVersion, backup.ErrCorrupt, backup.ErrDiffers, backup.ErrTooOld, mysql.ErrNotEmpty, mysql.ErrServes, store.ErrNotFound, store.ErrDenied, store.ErrNoBucket,
-	pitr.ErrGap, pitr.ErrBeyond, pitr.ErrBefore,
+	pitr.ErrGap, pitr.ErrBeyond, pitr.ErrBefore, pitr.ErrTooLarge,
 }
 
 // restore loads a backup into the first member of a new cluster.

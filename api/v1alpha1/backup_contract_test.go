@@ -283,8 +283,8 @@ func TestBackupSample(t *testing.T) {
 	}
 }
 
-// TestTheArchivesClaimStaysAsItIs: a StatefulSet's claims cannot be changed. Taken out and put in again, it is another.
-func TestTheArchivesClaimStaysAsItIs(t *testing.T) {
+// TestTheArchivesClaimOnlyGrows: claims cannot shrink, nor move. Taken out and put in again, it is another.
+func TestTheArchivesClaimOnlyGrows(t *testing.T) {
 	api := api(t)
 	object := cluster(t, "archive-claim", archive("storage", "5Gi", "storageClassName", "gp3"))
 	if err := api.Create(t.Context(), object); err != nil {
@@ -294,8 +294,8 @@ func TestTheArchivesClaimStaysAsItIs(t *testing.T) {
 		fine("larger", archive("storage", "6Gi", "storageClassName", "gp3")),
 		wrong("smaller", "binlogArchive.storage can only grow", archive("storage", "4Gi", "storageClassName", "gp3")),
 		wrong("elsewhere", "binlogArchive.storageClassName cannot be changed", archive("storage", "5Gi", "storageClassName", "io2")),
-		fine("the same in other words", archive("storage", "5120Mi", "storageClassName", "gp3")),
-		fine("off", archive("storage", "5120Mi", "storageClassName", "gp3", "enabled", false)),
+		fine("the same in other words", archive("storage", "6144Mi", "storageClassName", "gp3")),
+		fine("off", archive("storage", "6144Mi", "storageClassName", "gp3", "enabled", false)),
 		fine("without", set("backup", nil)),
 		fine("another", archive("storage", "7Gi")),
 	} {

@@ -125,9 +125,6 @@ func (w *worker) tell(ctx context.Context, state, reason, message string) error 
 
 // tellRestored says that the restore is done, and what was left out: also by a pod before this one of the same Job.
 func (w *worker) tellRestored(ctx context.Context, message string) error {
-	if err := w.tell(ctx, stateRunning, "", message); err != nil {
-		return err
-	}
 	report, err := w.patchReport(ctx, nil)
 	if err != nil {
 		return err

@@ -15,7 +15,8 @@ type BinlogArchiveSpecApplyConfiguration struct {
 	// Enabled, true unless set, switches the archive on.
 	Enabled *bool `json:"enabled,omitempty"`
 	// Storage is the size of the claim on which binary logs wait for their upload, 1Gi to 16Ti; 5Gi unless set.
-	// It cannot be changed.
+	// It can grow: the claim is expanded where its StorageClass allows that, and made anew where not. One transaction must fit
+	// on it.
 	Storage *resource.Quantity `json:"storage,omitempty"`
 	// StorageClassName of the claim; the cluster's default unless set. It cannot be changed.
 	StorageClassName *string `json:"storageClassName,omitempty"`

@@ -21,7 +21,7 @@ import (
 // enormous are transactions that a pod's memory would not hold: compressed, of rows of many megabytes between small ones, and
 // both.
 var enormous = []string{
-	"SET binlog_transaction_compression = ON; BEGIN; INSERT INTO shop.big SELECT seq.n, REPEAT(CHAR(65 + seq.n % 26), 1048576) FROM (SELECT ROW_NUMBER() OVER () AS n FROM information_schema.COLLATIONS LIMIT 200) seq; UPDATE shop.big SET v = CONCAT(v, 'x') WHERE n < 100; COMMIT",
+	"SET binlog_transaction_compression = ON; BEGIN; INSERT INTO shop.big SELECT seq.n, REPEAT(CHAR(65 + seq.n % 26), 1048576) FROM (SELECT ROW_NUMBER() OVER () AS n FROM information_schema.COLLATIONS LIMIT 100) seq; UPDATE shop.big SET v = CONCAT(v, 'x') WHERE n < 50; COMMIT",
 	"INSERT INTO shop.big VALUES (1001, 'before'), (1002, REPEAT('large', 8000000)), (1003, 'between'), (1004, REPEAT('r', 30000000)), (1005, 'after')",
 	"UPDATE shop.big SET v = CONCAT('u', v) WHERE n IN (1002, 1003)",
 	"SET binlog_transaction_compression = ON; INSERT INTO shop.big VALUES (2001, 'before'), (2002, REPEAT('large', 8000000)), (2003, 'after')",

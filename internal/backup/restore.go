@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -172,7 +173,7 @@ func (o RestoreOptions) client(ctx context.Context, feed func(io.Writer) error) 
 	if text := complaints.text(); ended != nil && text != "" {
 		return fmt.Errorf("%w: %s", ErrLoad, text)
 	}
-	if fed != nil {
+	if fed != nil && (ended == nil || !errors.Is(fed, syscall.EPIPE)) {
 		return fed
 	}
 	if ended != nil {

@@ -8,6 +8,10 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/mysqld"
@@ -26,6 +30,10 @@ func short(t *testing.T) string {
 func TestAVerificationReports(t *testing.T) {
 	programs, err := mysqld.HostPrograms(t.Context())
 	must(t, err)
+	s := newScene(t)
+	path := s.taken("b")
+	whole := s.contents(path)
+	s.reportIn("orders-verify")
 	for name, row := range map[string]struct {
 		change func(*scene, *worker, string)
 		result v1alpha1.VerificationResult
@@ -48,9 +56,10 @@ func TestAVerificationReports(t *testing.T) {
 		}, v1alpha1.VerificationFailed, v1alpha1.BackupReasonNotFound, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newScene(t)
-			path := s.taken("b")
-			s.reportIn("orders-verify")
+			s.t = t
+			defer s.put(path, whole)
+			s.report("b", func(st *v1alpha1.MySQLBackupStatus) { st.Verification, st.VerifiedAt = nil, nil })
+			must(t, kube.Patch(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "orders-verify"}}, client.RawPatch(client.Merge.Type(), []byte(`{"data":null}`))))
 			w := s.pod("orders-verify-1", task.Task{Report: "orders-verify"})
 			w.program, w.workDir = programs, short(t)
 			if row.change != nil {

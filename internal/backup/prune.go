@@ -111,6 +111,24 @@ func (p Place) Finished(ctx context.Context, folder string) (Manifest, error) {
 	return m, nil
 }
 
+// Latest returns the folder of the newest backup that was finished, whether its manifest can be read or not: ErrCorrupt says
+// that it cannot, and store.ErrNotFound that there is none.
+func (p Place) Latest(ctx context.Context) (string, error) {
+	folders, err := p.Folders(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, folder := range slices.Backward(folders) {
+		switch _, err := p.ReadManifest(ctx, folder); {
+		case err == nil:
+			return folder, nil
+		case !errors.Is(err, store.ErrNotFound):
+			return folder, fmt.Errorf("%s: %w", p.Folder(folder), err)
+		}
+	}
+	return "", fmt.Errorf("look for a backup in %s: %w", p.Store.URL(p.Root), store.ErrNotFound)
+}
+
 // Newest returns the folder of the newest backup whose manifest can be read. store.ErrNotFound says that there is none.
 func (p Place) Newest(ctx context.Context) (string, error) {
 	folders, err := p.Folders(ctx)

@@ -2,6 +2,7 @@ package topology
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
@@ -99,6 +100,10 @@ func (p *planner) provisionMember(m *Member) string {
 	case stateStopped:
 		if next := p.successorOf(m, in); next != nil && p.rolling(m) && !p.tooNew(m) {
 			return fmt.Sprintf("instance %s is stopped; its volume moves to %s", in.ID, next.ID)
+		}
+		if primaries := p.primaries(); len(primaries) == 1 && p.tooNew(m) && p.silentLong(m) && slices.Contains(p.failedVoters(primaries[0]), m) && p.outvoted(primaries[0]) {
+			p.waitAtMost(waitMySQL)
+			return "instance " + in.ID + " is stopped until it has lost its vote"
 		}
 		return p.needStart(m, vol, in)
 	case stateRunning:

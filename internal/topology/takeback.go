@@ -169,11 +169,45 @@ func (p *planner) failedUpgrade(primary *Member) *Member {
 		return nil
 	}
 	for _, m := range slices.Backward(p.ordered()) {
-		if m != primary && m.Ordinal < p.Replicas && p.tooNew(m) && p.silentLong(m) && (!p.plan.Membership.Has(m.Name) || p.mayRemove(m, primary)) {
+		if m != primary && m.Ordinal < p.Replicas && p.tooNew(m) && p.silentLong(m) && (!p.plan.Membership.Has(m.Name) || p.mayRemove(m, primary) || p.outvoted(primary)) {
 			return m
 		}
 	}
 	return nil
+}
+
+// failedVoters are the voters that a version which was set back keeps from starting.
+func (p *planner) failedVoters(primary *Member) []*Member {
+	row := p.presentMembership()
+	if row == nil {
+		return nil
+	}
+	var failed []*Member
+	for _, m := range p.ordered() {
+		if m != primary && p.tooNew(m) && p.silentLong(m) && row.Has(m.Name) {
+			failed = append(failed, m)
+		}
+	}
+	return failed
+}
+
+// outvoted says whether so many voters fail with a version that was set back that the others cannot acknowledge without them.
+// They never will again; the primary, which holds everything, goes on alone once they are off.
+func (p *planner) outvoted(primary *Member) bool {
+	row := p.presentMembership()
+	if !p.Lossless || row == nil || len(row.Voters) < 3 || len(p.failedVoters(primary)) == 0 || p.tooNew(primary) {
+		return false
+	}
+	s := primary.SQL.SemiSync
+	return s.SourceEnabled && s.Clients < row.WaitCount()
+}
+
+// presentMembership is the row that the pass goes by, or before that is settled the newest that was seen.
+func (p *planner) presentMembership() *Membership {
+	if p.plan.Membership != nil {
+		return p.plan.Membership
+	}
+	return p.newestMembership()
 }
 
 // silentLong says whether a member has not answered for longer than a restart takes.
@@ -202,7 +236,14 @@ func (p *planner) takeBack(m, primary *Member) string {
 	if in := m.CurrentInstance(); p.silentLong(m) && p.mayBeNeeded(m) && in != nil && in.State == stateRunning {
 		// Its mysqld does not start any more, and only a machine that is off is known to acknowledge nothing. The primary's own row
 		// may be what waits for this one.
-		if (!p.plan.Membership.Has(m.Name) || p.mayRemove(m, primary)) && !p.busy(m.Name) {
+		switch {
+		case p.outvoted(primary):
+			for _, failed := range p.failedVoters(primary) {
+				if in := failed.CurrentInstance(); in != nil && in.State == stateRunning && !p.busy(failed.Name) {
+					p.stop(failed, in)
+				}
+			}
+		case (!p.plan.Membership.Has(m.Name) || p.mayRemove(m, primary)) && !p.busy(m.Name):
 			p.stop(m, in)
 		}
 		p.waitAtMost(waitMySQL)

@@ -1,5 +1,7 @@
 package topology
 
+import "slices"
+
 // vote plans to make a running replica a voter, one at a time, and returns what it waits for.
 func (p *planner) vote(m, primary *Member, admitting *bool) string {
 	if why := p.restore(m, primary); why != "" {
@@ -240,6 +242,8 @@ func (p *planner) removeLostVoters(primary *Member) {
 		}
 	}
 	switch {
+	case p.outvoted(primary) && !slices.ContainsFunc(p.failedVoters(primary), func(m *Member) bool { return !p.off(m) }):
+		p.standAlone(primary)
 	case down == len(row.Voters)-1 && (len(lost) > 0 || down > 1 || p.unconfirmed):
 		// A single one that is there and ruined leaves in the ordinary way, but not while the primary's own row waits for it.
 		p.standAlone(primary)

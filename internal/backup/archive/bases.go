@@ -70,10 +70,18 @@ func (b *bases) oldestFirst() []base {
 	return list
 }
 
-// firstRecoverable is when the oldest backup was taken from which the archive goes on without a gap.
-func (b *bases) firstRecoverable(anchor gtid.Set) (time.Time, bool) {
+// baseSettles is how long after its dump a backup is looked for in what the primary has: what was heard of the primary may be
+// a little older than the backup.
+const baseSettles = time.Minute
+
+// firstRecoverable is when the oldest backup was taken from which the archive goes on without a gap. One that holds what the
+// cluster has lost since, at a failover, is no base: executed is what the primary had at a time.
+func (b *bases) firstRecoverable(anchor, executed gtid.Set, at time.Time) (time.Time, bool) {
 	for _, folder := range b.order {
 		found := b.known[folder]
+		if at.Sub(found.taken) > baseSettles && !executed.Contains(found.set) {
+			continue
+		}
 		// One that was taken after the newest segment is fine too: the next segment will close up with it.
 		if found.set.Contains(anchor) {
 			return found.taken, true

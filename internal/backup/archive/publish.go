@@ -190,7 +190,7 @@ func (a *Archiver) look(ctx context.Context, at server, tidying *tidier) error {
 	if err != nil {
 		return err
 	}
-	first, found := a.base.firstRecoverable(anchor.Union(a.hole.after))
+	first, found := a.base.firstRecoverable(anchor.Union(a.hole.after), at.executed, at.at)
 	a.needy = !found
 	a.tell(func(r *Report) {
 		r.At, r.Error, r.Reason = at.at, "", ""

@@ -317,7 +317,7 @@ func TestSegmentsThatAreGoneAreMissed(t *testing.T) {
 			}
 			for set, good := range map[string]bool{row.after: true, uuid + ":1-12": true, uuid + ":2": row.after == ""} {
 				a.base = &bases{order: []string{"b"}, known: map[string]base{"b": {"b", began, gtid.MustParse(set)}}}
-				if _, found := a.base.firstRecoverable(a.hole.after); found != good {
+				if _, found := a.base.firstRecoverable(a.hole.after, gtid.MustParse(uuid+":1-12"), began); found != good {
 					t.Errorf("a backup with %q: %v", set, found)
 				}
 			}
@@ -326,5 +326,22 @@ func TestSegmentsThatAreGoneAreMissed(t *testing.T) {
 	numbers, err := newFolder(t).findHole(t.Context(), nil)
 	if err != nil || !numbers.after.IsEmpty() || !numbers.missing.IsEmpty() {
 		t.Errorf("an empty archive: %+v, %v", numbers, err)
+	}
+}
+
+// TestABackupOfWhatWasLostIsNoBase: it holds a transaction that the cluster lost at a failover. Only one that has just been taken
+// may be ahead of what was heard of the primary.
+func TestABackupOfWhatWasLostIsNoBase(t *testing.T) {
+	taken := time.Unix(1000000, 0)
+	b := &bases{order: []string{"b"}, known: map[string]base{"b": {"b", taken, gtid.MustParse(uuid + ":1-9")}}}
+	anchor, executed := gtid.MustParse(uuid+":1-5"), gtid.MustParse(uuid+":1-8")
+	if _, found := b.firstRecoverable(anchor, executed, taken.Add(2*baseSettles)); found {
+		t.Error("a backup with a transaction that was lost counts as a base")
+	}
+	if _, found := b.firstRecoverable(anchor, executed, taken.Add(baseSettles/2)); !found {
+		t.Error("a backup of this minute does not count")
+	}
+	if _, found := b.firstRecoverable(anchor, gtid.MustParse(uuid+":1-20"), taken.Add(time.Hour)); !found {
+		t.Error("a backup of what the primary holds does not count")
 	}
 }

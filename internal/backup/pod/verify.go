@@ -40,9 +40,9 @@ func (w *worker) verify(ctx context.Context) error {
 	return errors.Join(err, told)
 }
 
-// verifyNewest verifies the newest backup, and returns its folder.
+// verifyNewest verifies the newest backup, and returns its folder. One that is damaged fails; the one before does not stand for it.
 func (w *worker) verifyNewest(ctx context.Context) (backup.Verified, string, error) {
-	folder, err := w.place.Newest(ctx)
+	folder, err := w.place.Latest(ctx)
 	if err != nil {
 		return backup.Verified{}, "", err
 	}

@@ -19,15 +19,33 @@ var upgradeCalledOff = plot{"an upgrade is called off", 0, func(w *world, s *sha
 		before := w.desired
 		w.specChanges++
 		w.desired.TemplateHash, w.desired.Version = strconv.Itoa(w.specChanges), fmt.Sprintf("9.7.%d", 4+w.specChanges)
-		w.broken[w.desired.Version] = w.chance(60)
+		w.broken[w.desired.Version] = w.chance(50)
 		after := w.desired
 		w.say("it asks for mysqld %s, which starts: %t", after.Version, !w.broken[after.Version])
 		w.after(w.between(second, 150*second), func() { w.callOff(before.TemplateHash, before.Version, after.TemplateHash, after.Version) })
+		if !w.broken[after.Version] && w.chance(50) {
+			w.later(w.between(20*second, 150*second), "the newer version no longer starts", func() { w.breakVersion(before.Version, after.Version) })
+		}
 		if w.chance(30) {
 			w.later(w.between(20*second, 120*second), "the primary is lost", w.losePrimary)
 		}
 	})
 }}
+
+// breakVersion lets every mysqld of the newer version crash, and none start again, as long as the primary still runs the one of
+// before: else there is no way back.
+func (w *world) breakVersion(oldVersion, newVersion string) {
+	s := w.serverAt(w.kube.primary)
+	if s == nil || !s.writable || s.on.version != oldVersion {
+		return
+	}
+	w.broken[newVersion] = true
+	for _, in := range w.cloud.instances {
+		if in.server != nil && in.version == newVersion {
+			in.server.end(false)
+		}
+	}
+}
 
 // callOff sets the version back as soon as the API server admits it, which is when the status tells of a way back. A person who
 // was too late, or whose cluster has failed over to a newer member, does as the operator says and asks for the newer version

@@ -155,7 +155,7 @@ func (p *planner) needVolume(m *Member) string {
 			return "ending instance " + in.ID + ", whose volume is gone"
 		}
 		rec.Volume++
-		rec.VolumeID = ""
+		rec.VolumeID, rec.Opened = "", ""
 	}
 	if !p.Launchable {
 		p.waitAtMost(waitEC2)
@@ -301,6 +301,7 @@ func (p *planner) moveZone(m *Member, vol *Volume, rec *Record) bool {
 		rec.ZoneShift = shift
 		rec.Volume++
 		rec.Instance++
+		rec.Opened = ""
 		if withData {
 			rec.VolumeID = ""
 			p.do(RetireVolume{m.Name, vol.ID})

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
@@ -140,6 +141,12 @@ func (p *planner) mend(m, primary *Member, address string) string {
 // clone plans the seeding of a member from a donor that is free: a server serves one CLONE at a time (error 3634).
 func (p *planner) clone(m, primary *Member) string {
 	donor := p.donorFor(m, primary)
+	if donor == nil && !sameSeries(m.SQL.Version, primary.SQL.Version) {
+		p.waitAtMost(waitReady)
+		p.degraded(v1alpha1.ReasonMemberMissing, fmt.Sprintf("%s: MySQL %s has nobody to be cloned from: CLONE does not go from %s, which %s runs, to %s. To have it rebuilt, set spec.version back to %s as long as status.rollout.previousVersion says so, and raise it again when all members are well",
+			m.Name, m.SQL.Version, primary.SQL.Version, primary.Name, m.SQL.Version, primary.SQL.Version))
+		return "nobody runs a version that it can be cloned from"
+	}
 	if donor == nil {
 		p.waitAtMost(waitMySQL)
 		return "waiting for its turn to be cloned"
@@ -151,7 +158,8 @@ func (p *planner) clone(m, primary *Member) string {
 	return "seeding by CLONE from " + donor.Name
 }
 
-// donorFor returns the primary, or a voter that replicates well, whichever serves no other CLONE.
+// donorFor returns the primary, or a voter that replicates well, whichever serves no other CLONE. CLONE goes between versions
+// of one series only (Reference Manual, "Clone Plugin Limitations").
 func (p *planner) donorFor(m, primary *Member) *Member {
 	busy := map[string]bool{}
 	for _, other := range p.Members {
@@ -171,11 +179,16 @@ func (p *planner) donorFor(m, primary *Member) *Member {
 		}
 	}
 	for _, d := range donors {
-		if address := mysqlAddress(d); address != "" && !busy[address] {
+		if address := mysqlAddress(d); address != "" && !busy[address] && sameSeries(m.SQL.Version, d.SQL.Version) {
 			return d
 		}
 	}
 	return nil
+}
+
+// sameSeries says whether two versions, x.y.z, are of one series, x.y.
+func sameSeries(a, b string) bool {
+	return a[:max(strings.LastIndexByte(a, '.'), 0)] == b[:max(strings.LastIndexByte(b, '.'), 0)]
 }
 
 // mysqlAddress returns host:port of a member's mysqld, "" while its machine has no address.

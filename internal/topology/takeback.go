@@ -69,6 +69,13 @@ func (p *planner) mayOpen(m *Member, vol *Volume, in *Instance) string {
 		p.retry(waitMySQL, TerminateInstance{m.Name, in.ID})
 		return fmt.Sprintf("ending instance %s, which was made for MySQL %s", in.ID, version)
 	}
+	if version != "" && opened != "" && olderVersion(version, opened) {
+		p.waitAtMost(waitMySQL)
+		if len(p.primaries()) == 0 {
+			p.degraded(v1alpha1.ReasonInvalidSpec, fmt.Sprintf("%s: MySQL %s has opened its data, which %s does not read; should the others not suffice for a primary, set spec.version to %s again", m.Name, opened, version, opened))
+		}
+		return fmt.Sprintf("volume %s stays apart: MySQL %s has opened it, which %s does not read", vol.ID, opened, version)
+	}
 	if opened == "" || !olderVersion(opened, version) {
 		p.noteOpened(m, version)
 		return ""
@@ -162,14 +169,18 @@ func (p *planner) takenBack(m *Member) bool {
 	return m.Ordinal < p.Replicas && p.plan.Records.Rolling == m.Name && p.tooNew(m)
 }
 
-// failedUpgrade returns a member that is too new and does not answer: its turn comes although not all are well, because it will not
+// failedUpgrade returns a member that is too new and does not answer, or cannot be seeded: its turn comes although not all are well, because it will not
 // get well. Nil for none, and while the others cannot do without its vote.
 func (p *planner) failedUpgrade(primary *Member) *Member {
 	if primary == nil || !p.CloudReachable || p.tooNew(primary) {
 		return nil
 	}
 	for _, m := range slices.Backward(p.ordered()) {
-		if m != primary && m.Ordinal < p.Replicas && p.tooNew(m) && p.silentLong(m) && (!p.plan.Membership.Has(m.Name) || p.mayRemove(m, primary) || p.outvoted(primary)) {
+		switch {
+		case m == primary || m.Ordinal >= p.Replicas || !p.tooNew(m):
+		case m.verified() && !p.mayBeNeeded(m) && !sameSeries(m.SQL.Version, primary.SQL.Version):
+			return m // it is up, and has nobody to be cloned from
+		case p.silentLong(m) && (!p.plan.Membership.Has(m.Name) || p.mayRemove(m, primary) || p.outvoted(primary)):
 			return m
 		}
 	}

@@ -158,3 +158,49 @@ func TestImageWithANewerVersionIsNotTakenBack(t *testing.T) {
 		t.Errorf("%d launches, %d snapshots", w.launches-launches, len(w.snapshots))
 	}
 }
+
+// TestMemberLostAmidAnUpgradeOfTheSeries: it comes back with the newer series, and is cloned from the member that has it already,
+// because CLONE does not go from one series to another. With nobody who has it a person is told how it can be rebuilt.
+func TestMemberLostAmidAnUpgradeOfTheSeries(t *testing.T) {
+	for _, upgradedFirst := range []bool{true, false} {
+		w := newWorld(t, 3)
+		w.desired.TemplateHash, w.desired.Version, w.desired.SizeGiB = "old", "8.4.9", 10
+		primary := w.settle(300).Primary
+		w.desired.TemplateHash, w.desired.Version = "new", "9.7.5"
+		for upgradedFirst && w.versions()[2] != "9.7.5" {
+			w.pass(-1)
+		}
+		w.loseVolume("orders-1")
+		if upgradedFirst {
+			w.roll(900)
+			if got := w.versions(); !slices.Equal(got, []string{"9.7.5", "9.7.5", "9.7.5"}) {
+				t.Errorf("versions %v", got)
+			}
+			continue
+		}
+		var plan Plan
+		for range 600 {
+			plan = w.pass(-1)
+		}
+		if plan.Primary != primary || plan.Rollout.PreviousVersion != "8.4.9" || !slices.ContainsFunc(plan.Degraded, func(f Finding) bool {
+			return f.Reason == v1alpha1.ReasonMemberMissing && strings.Contains(f.Message, "set spec.version back to 8.4.9")
+		}) {
+			t.Errorf("primary %s, told: %v, %+v", plan.Primary, plan.Degraded, plan.Rollout)
+		}
+		w.changes++
+		w.desired.TemplateHash, w.desired.Version = "old", "8.4.9"
+		w.roll(900)
+		if got := w.versions(); !slices.Equal(got, []string{"8.4.9", "8.4.9", "8.4.9"}) {
+			t.Errorf("set back, versions %v", got)
+		}
+	}
+}
+
+// loseVolume takes a member's volume away for good, and its machine.
+func (w *world) loseVolume(member string) {
+	m := w.machineOf(member)
+	vol := w.records.Members[member].VolumeID
+	delete(w.volumes, vol)
+	m.State, m.server = stateTerminated, nil
+	w.missing[vol] = w.now
+}

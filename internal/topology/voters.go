@@ -232,7 +232,7 @@ func (p *planner) removeLostVoters(primary *Member) {
 				p.stop(m, in)
 			}
 		}
-		if !p.off(m) {
+		if !p.off(m) && !p.apart(m) {
 			p.waitAtMost(waitEC2)
 			continue
 		}
@@ -283,6 +283,13 @@ func (p *planner) finishLeaving(primary *Member) {
 // no writes.
 func (p *planner) off(m *Member) bool {
 	return p.CloudReachable && m.halted() && !m.DownSince.IsZero() && p.CloudTaken.Sub(m.DownSince) >= lateAnswers
+}
+
+// apart says whether it is certain that a member's data are in no machine, in an answer of EC2 that cannot be from before the
+// member was last reached: its volume waits to be attached. Nobody can write to it, so nobody acknowledges with it.
+func (p *planner) apart(m *Member) bool {
+	vol := m.volume()
+	return p.CloudReachable && !m.verified() && vol != nil && vol.State == volumeAvailable && !m.DownSince.IsZero() && p.CloudTaken.Sub(m.DownSince) >= lateAnswers
 }
 
 // volumeLost says whether EC2 has denied a member's volume for so long that it is believed.

@@ -34,6 +34,7 @@ type world struct {
 	noRoom   map[string]bool      // zones without capacity
 	broken   map[string]bool      // versions of mysqld that do not start
 	missing  map[string]time.Time // recorded volumes, since when EC2 does not know them
+	down     map[string]time.Time // members that do not answer, since when
 	serial   int
 	launches int
 	trace    []string
@@ -86,7 +87,7 @@ func newWorld(t *testing.T, replicas int) *world {
 			Subnets:        []Subnet{{"subnet-a", "a"}, {"subnet-b", "b"}, {"subnet-c", "c"}},
 			DeletionPolicy: v1alpha1.DeletionPolicySnapshot,
 		},
-		machines: map[string]*machine{}, volumes: map[string]*disk{}, refused: map[string]time.Time{}, refusedIn: map[string]string{}, noRoom: map[string]bool{}, broken: map[string]bool{}, missing: map[string]time.Time{},
+		machines: map[string]*machine{}, volumes: map[string]*disk{}, refused: map[string]time.Time{}, refusedIn: map[string]string{}, noRoom: map[string]bool{}, broken: map[string]bool{}, missing: map[string]time.Time{}, down: map[string]time.Time{},
 	}
 }
 
@@ -149,7 +150,14 @@ func (w *world) observe() Observed {
 				m.SilentSince = w.now
 			}
 		}
-		_ = name
+		switch down, known := w.down[name]; {
+		case m.verified():
+			delete(w.down, name)
+		case known:
+			m.DownSince = down
+		default:
+			w.down[name] = w.now
+		}
 	}
 	return o
 }
@@ -376,6 +384,9 @@ func (w *world) takeSQL(action Action) {
 		d.source, d.ioOn, m.server.sql = to.Address, true, true
 	case CloneFrom:
 		donor := w.dataOf(w.machineOf(a.Donor))
+		if from := w.machineOf(a.Donor).version; !sameSeries(from, m.version) {
+			w.t.Errorf("%s of %s is cloned from %s of %s", a.Member, m.version, a.Donor, from)
+		}
 		d.executed, d.membership, d.source = donor.executed, donor.membership, ""
 	case ReplicateFrom:
 		d.source, d.ioOn, m.server.sql = a.SourceAddress, true, true

@@ -24,6 +24,7 @@ const (
 	keptVote       = "a member that votes is never emptied"
 	droppedRelay   = "nothing that was received is thrown away before it is applied"
 	rolledRashly   = "a member is disturbed on purpose only when all others are well, and the primary last"
+	tooOld         = "no older mysqld is started on what a newer one has opened"
 	wrongZone      = "a machine is launched in the zone of its volume"
 )
 

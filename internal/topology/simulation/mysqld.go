@@ -112,6 +112,9 @@ func (w *world) opens(in *instance, st *store) bool {
 	if versionBelow(st.opened, in.version) {
 		st.opened = in.version
 	}
+	if versionBelow(in.version, st.opened) {
+		w.fail(tooOld, "%s: mysqld %s is started on what %s has opened", in.member, in.version, st.opened)
+	}
 	if w.broken[in.version] || versionBelow(in.version, st.opened) {
 		w.say("%s: mysqld %s does not start on %s, which %s has opened", in.member, in.version, in.ID, st.opened)
 		return false

@@ -169,7 +169,7 @@ func (r *MySQLBackupReconciler) remove(ctx context.Context, b *v1alpha1.MySQLBac
 	case neverRan(job, r.Clock.Now()):
 		// Its Secret, its volume or its node may be gone. The next one is as the spec is by then.
 		r.Events.Eventf(b, nil, corev1.EventTypeWarning, "RemovalFailed", actionAct, "The pod that removes %s did not run within %s; it is made anew", b.Status.Location, startPatience)
-		return superviseEvery, "", deleteJob(ctx, r.Client, job, metav1.DeletePropagationForeground)
+		return superviseEvery, "", deleteJob(ctx, r.Client, job, metav1.DeletePropagationBackground)
 	case ending(job) == nil:
 		return superviseEvery, "", nil
 	}

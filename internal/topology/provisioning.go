@@ -2,7 +2,6 @@ package topology
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
@@ -101,7 +100,7 @@ func (p *planner) provisionMember(m *Member) string {
 		if next := p.successorOf(m, in); next != nil && p.rolling(m) && !p.tooNew(m) {
 			return fmt.Sprintf("instance %s is stopped; its volume moves to %s", in.ID, next.ID)
 		}
-		if primaries := p.primaries(); len(primaries) == 1 && p.tooNew(m) && p.silentLong(m) && slices.Contains(p.failedVoters(primaries[0]), m) && p.outvoted(primaries[0]) {
+		if primaries := p.primaries(); len(primaries) == 1 && p.tooNew(m) && p.onlyFailed(primaries[0]) {
 			p.waitAtMost(waitMySQL)
 			return "instance " + in.ID + " is stopped until it has lost its vote"
 		}

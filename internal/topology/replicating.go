@@ -3,6 +3,7 @@ package topology
 import (
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -141,10 +142,14 @@ func (p *planner) mend(m, primary *Member, address string) string {
 // clone plans the seeding of a member from a donor that is free: a server serves one CLONE at a time (error 3634).
 func (p *planner) clone(m, primary *Member) string {
 	donor := p.donorFor(m, primary)
-	if donor == nil && !sameSeries(m.SQL.Version, primary.SQL.Version) {
-		p.waitAtMost(waitReady)
-		p.degraded(v1alpha1.ReasonMemberMissing, fmt.Sprintf("%s: MySQL %s has nobody to be cloned from: CLONE does not go from %s, which %s runs, to %s. To have it rebuilt, set spec.version back to %s as long as status.rollout.previousVersion says so, and raise it again when all members are well",
-			m.Name, m.SQL.Version, primary.SQL.Version, primary.Name, m.SQL.Version, primary.SQL.Version))
+	if donor == nil && p.unseedable(m, primary) {
+		p.waitAtMost(waitMySQL)
+		advice := ""
+		if olderVersion(primary.SQL.Version, m.SQL.Version) && !p.tooNew(m) {
+			advice = fmt.Sprintf(". To have it made anew, set spec.version back to %s, and raise it again when all members are well", primary.SQL.Version)
+		}
+		p.degraded(v1alpha1.ReasonMemberMissing, fmt.Sprintf("%s runs MySQL %s and has to be cloned, but CLONE does not go from one series to another, and %s runs %s%s",
+			m.Name, m.SQL.Version, primary.Name, primary.SQL.Version, advice))
 		return "nobody runs a version that it can be cloned from"
 	}
 	if donor == nil {
@@ -184,6 +189,19 @@ func (p *planner) donorFor(m, primary *Member) *Member {
 		}
 	}
 	return nil
+}
+
+// unseedable says whether a member without a vote has to be cloned, and all that it could be cloned from run another series.
+func (p *planner) unseedable(m, primary *Member) bool {
+	if !m.verified() || p.mayBeNeeded(m) || sameSeries(m.SQL.Version, primary.SQL.Version) {
+		return false
+	}
+	if !m.SQL.Executed.IsEmpty() && !m.cloneCutOff() && p.errant(m, primary).IsEmpty() && !outOfReach(m, primary) {
+		return false
+	}
+	return !slices.ContainsFunc(p.ordered(), func(d *Member) bool {
+		return d != m && p.plan.Membership.Has(d.Name) && d.verified() && sameSeries(m.SQL.Version, d.SQL.Version) && !olderVersion(m.SQL.Version, d.SQL.Version)
+	})
 }
 
 // sameSeries says whether two versions, x.y.z, are of one series, x.y.

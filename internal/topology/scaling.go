@@ -62,6 +62,8 @@ func (p *planner) leave(m, primary *Member, what, keep string) string {
 	if p.plan.Membership.Has(m.Name) || !p.plan.Membership.Settled() {
 		if m.verified() {
 			p.expel(m, primary) // that of one which does not answer is taken when its machine is off
+		} else if in := m.CurrentInstance(); in != nil && in.State == stateRunning && p.silentLong(m) && !p.busy(m.Name) && p.mayRemove(m, primary) {
+			p.stop(m, in)
 		}
 		p.waitAtMost(waitMySQL)
 		return what + ": giving its vote back"

@@ -53,23 +53,28 @@ func (rec *Record) noteLaunch(incarnation int, version string) {
 	rec.Instance = incarnation
 }
 
-// versionOn is what a member's machine was made to run, as far as is known.
+// versionOn is what a member's machine was made to run; empty when that is not known.
 func (p *planner) versionOn(m *Member, in *Instance) string {
-	if in.TemplateHash == p.TemplateHash {
+	rec := p.plan.Records.Members[m.Name]
+	switch {
+	case in.TemplateHash == p.TemplateHash:
 		return p.Version
+	case rec.LaunchedAs == in.Incarnation:
+		return rec.Launched
 	}
-	return p.plan.Records.Members[m.Name].Launched
+	return ""
 }
 
 // mayOpen returns why a volume is not attached to a machine yet, or "". What a newer mysqld opens is secured before, and as long
 // as nobody is up with that version, one member at a time tries: a version that does not start must not have opened them all.
 func (p *planner) mayOpen(m *Member, vol *Volume, in *Instance) string {
 	version, opened := p.versionOn(m, in), p.plan.Records.Members[m.Name].Opened
-	if version != "" && olderVersion(p.Version, version) {
+	tooOld := opened != "" && olderVersion(version, opened) // also when it is not known
+	if version != "" && olderVersion(p.Version, version) || tooOld && in.TemplateHash != p.TemplateHash {
 		p.retry(waitMySQL, TerminateInstance{m.Name, in.ID})
-		return fmt.Sprintf("ending instance %s, which was made for MySQL %s", in.ID, version)
+		return fmt.Sprintf("ending instance %s, which was made for another version of MySQL", in.ID)
 	}
-	if version != "" && opened != "" && olderVersion(version, opened) {
+	if tooOld {
 		p.waitAtMost(waitMySQL)
 		if len(p.primaries()) == 0 {
 			p.degraded(v1alpha1.ReasonInvalidSpec, fmt.Sprintf("%s: MySQL %s has opened its data, which %s does not read; should the others not suffice for a primary, set spec.version to %s again", m.Name, opened, version, opened))
@@ -169,48 +174,56 @@ func (p *planner) takenBack(m *Member) bool {
 	return m.Ordinal < p.Replicas && p.plan.Records.Rolling == m.Name && p.tooNew(m)
 }
 
-// failedUpgrade returns a member that is too new and does not answer, or cannot be seeded: its turn comes although not all are well, because it will not
-// get well. Nil for none, and while the others cannot do without its vote.
+// failedUpgrade returns a member whose turn comes although not all are well, because it will not get well before: one that is
+// too new and does not answer, or one of another series than all that it could be cloned from. Nil for none, and while the
+// others cannot do without its vote.
 func (p *planner) failedUpgrade(primary *Member) *Member {
 	if primary == nil || !p.CloudReachable || p.tooNew(primary) {
 		return nil
 	}
 	for _, m := range slices.Backward(p.ordered()) {
 		switch {
-		case m == primary || m.Ordinal >= p.Replicas || !p.tooNew(m):
-		case m.verified() && !p.mayBeNeeded(m) && !sameSeries(m.SQL.Version, primary.SQL.Version):
-			return m // it is up, and has nobody to be cloned from
-		case p.silentLong(m) && (!p.plan.Membership.Has(m.Name) || p.mayRemove(m, primary) || p.outvoted(primary)):
+		case m == primary || m.Ordinal >= p.Replicas || !p.outdated(m):
+		case p.unseedable(m, primary):
+			return m
+		case p.tooNew(m) && p.silentLong(m) && (!p.plan.Membership.Has(m.Name) || p.mayRemove(m, primary)):
 			return m
 		}
 	}
 	return nil
 }
 
-// failedVoters are the voters that a version which was set back keeps from starting.
-func (p *planner) failedVoters(primary *Member) []*Member {
+// onlyFailed says whether every voter but the primary is off, or is kept from starting by a version that was set back. None of
+// them acknowledges again before it is made anew.
+func (p *planner) onlyFailed(primary *Member) bool {
 	row := p.presentMembership()
-	if row == nil {
-		return nil
-	}
-	var failed []*Member
-	for _, m := range p.ordered() {
-		if m != primary && p.tooNew(m) && p.silentLong(m) && row.Has(m.Name) {
-			failed = append(failed, m)
-		}
-	}
-	return failed
-}
-
-// outvoted says whether so many voters fail with a version that was set back that the others cannot acknowledge without them.
-// They never will again; the primary, which holds everything, goes on alone once they are off.
-func (p *planner) outvoted(primary *Member) bool {
-	row := p.presentMembership()
-	if !p.Lossless || row == nil || len(row.Voters) < 3 || len(p.failedVoters(primary)) == 0 || p.tooNew(primary) {
+	if row == nil || p.tooNew(primary) {
 		return false
 	}
-	s := primary.SQL.SemiSync
-	return s.SourceEnabled && s.Clients < row.WaitCount()
+	for _, name := range append(slices.Clone(row.Voters), row.Previous...) {
+		m := p.Members[name]
+		if name != primary.Name && m != nil && (m.verified() || !p.off(m) && !(p.tooNew(m) && p.silentLong(m))) {
+			return false
+		}
+	}
+	return true
+}
+
+// stopFailed powers the voters off that a version which was set back keeps from starting, when there are no others: only of a
+// machine that is off it is known that it acknowledges nothing, so that the primary may go on alone.
+func (p *planner) stopFailed(primary *Member) {
+	if !p.onlyFailed(primary) {
+		return
+	}
+	for _, name := range p.plan.Membership.Voters {
+		m := p.Members[name]
+		if m == nil || m == primary || !p.tooNew(m) || p.busy(name) {
+			continue
+		}
+		if in := m.CurrentInstance(); in != nil && in.State == stateRunning {
+			p.stop(m, in)
+		}
+	}
 }
 
 // presentMembership is the row that the pass goes by, or before that is settled the newest that was seen.
@@ -247,20 +260,13 @@ func (p *planner) takeBack(m, primary *Member) string {
 	if in := m.CurrentInstance(); p.silentLong(m) && p.mayBeNeeded(m) && in != nil && in.State == stateRunning {
 		// Its mysqld does not start any more, and only a machine that is off is known to acknowledge nothing. The primary's own row
 		// may be what waits for this one.
-		switch {
-		case p.outvoted(primary):
-			for _, failed := range p.failedVoters(primary) {
-				if in := failed.CurrentInstance(); in != nil && in.State == stateRunning && !p.busy(failed.Name) {
-					p.stop(failed, in)
-				}
-			}
-		case (!p.plan.Membership.Has(m.Name) || p.mayRemove(m, primary)) && !p.busy(m.Name):
+		if (!p.plan.Membership.Has(m.Name) || p.mayRemove(m, primary)) && !p.busy(m.Name) {
 			p.stop(m, in)
 		}
 		p.waitAtMost(waitMySQL)
 		return fmt.Sprintf("being taken back to %s: stopping, to lose its vote", p.Version)
 	}
-	if p.unconfirmed || m.verified() && !p.othersVote(m) {
+	if p.unconfirmed || m.verified() && p.mayBeNeeded(m) && !p.othersVote(m) {
 		p.waitAtMost(waitMySQL)
 		return "waiting until all others are well"
 	}

@@ -1,7 +1,5 @@
 package topology
 
-import "slices"
-
 // vote plans to make a running replica a voter, one at a time, and returns what it waits for.
 func (p *planner) vote(m, primary *Member, admitting *bool) string {
 	if why := p.restore(m, primary); why != "" {
@@ -211,6 +209,7 @@ func (p *planner) removeLostVoters(primary *Member) {
 	if !p.CloudReachable || !row.Has(primary.Name) || len(row.Voters) == 1 {
 		return
 	}
+	p.stopFailed(primary)
 	var lost []*Member
 	down := 0
 	for _, name := range row.Voters {
@@ -232,7 +231,7 @@ func (p *planner) removeLostVoters(primary *Member) {
 				p.stop(m, in)
 			}
 		}
-		if !p.off(m) && !p.apart(m) {
+		if !p.off(m) {
 			p.waitAtMost(waitEC2)
 			continue
 		}
@@ -242,8 +241,6 @@ func (p *planner) removeLostVoters(primary *Member) {
 		}
 	}
 	switch {
-	case p.outvoted(primary) && !slices.ContainsFunc(p.failedVoters(primary), func(m *Member) bool { return !p.off(m) }):
-		p.standAlone(primary)
 	case down == len(row.Voters)-1 && (len(lost) > 0 || down > 1 || p.unconfirmed):
 		// A single one that is there and ruined leaves in the ordinary way, but not while the primary's own row waits for it.
 		p.standAlone(primary)
@@ -283,13 +280,6 @@ func (p *planner) finishLeaving(primary *Member) {
 // no writes.
 func (p *planner) off(m *Member) bool {
 	return p.CloudReachable && m.halted() && !m.DownSince.IsZero() && p.CloudTaken.Sub(m.DownSince) >= lateAnswers
-}
-
-// apart says whether it is certain that a member's data are in no machine, in an answer of EC2 that cannot be from before the
-// member was last reached: its volume waits to be attached. Nobody can write to it, so nobody acknowledges with it.
-func (p *planner) apart(m *Member) bool {
-	vol := m.volume()
-	return p.CloudReachable && !m.verified() && vol != nil && vol.State == volumeAvailable && !m.DownSince.IsZero() && p.CloudTaken.Sub(m.DownSince) >= lateAnswers
 }
 
 // volumeLost says whether EC2 has denied a member's volume for so long that it is believed.

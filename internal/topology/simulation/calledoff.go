@@ -2,7 +2,12 @@ package simulation
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
 // calledOff is how many of a hundred of the schedules without a plot follow the one of an upgrade that is called off. It is
@@ -24,7 +29,8 @@ var upgradeCalledOff = plot{"an upgrade is called off", 0, func(w *world, s *sha
 		w.say("it asks for mysqld %s, which starts: %t", after.Version, !w.broken[after.Version])
 		w.after(w.between(second, 150*second), func() { w.callOff(before.TemplateHash, before.Version, after.TemplateHash, after.Version) })
 		if !w.broken[after.Version] && w.chance(50) {
-			w.later(w.between(20*second, 150*second), "the newer version no longer starts", func() { w.breakVersion(before.Version, after.Version) })
+			ahead := 1 + w.rng.IntN(max(w.desired.Replicas-1, 1))
+			w.after(second, func() { w.breakVersion(before.Version, after.Version, ahead) })
 		}
 		if w.chance(30) {
 			w.later(w.between(20*second, 120*second), "the primary is lost", w.losePrimary)
@@ -32,13 +38,24 @@ var upgradeCalledOff = plot{"an upgrade is called off", 0, func(w *world, s *sha
 	})
 }}
 
-// breakVersion lets every mysqld of the newer version crash, and none start again, as long as the primary still runs the one of
-// before: else there is no way back.
-func (w *world) breakVersion(oldVersion, newVersion string) {
+// breakVersion lets every mysqld of the newer version crash as soon as so many members run it, and none start again. With a
+// primary that runs it there is no way back, so then nothing happens any more.
+func (w *world) breakVersion(oldVersion, newVersion string, ahead int) {
 	s := w.serverAt(w.kube.primary)
-	if s == nil || !s.writable || s.on.version != oldVersion {
+	newer := 0
+	for _, in := range w.cloud.instances {
+		if in.server != nil && in.version == newVersion {
+			newer++
+		}
+	}
+	switch {
+	case w.quiet || s != nil && s.writable && s.on.version != oldVersion:
+		return
+	case newer < ahead || s == nil || !s.writable:
+		w.after(second, func() { w.breakVersion(oldVersion, newVersion, ahead) })
 		return
 	}
+	w.say("mysqld %s crashes everywhere, and no longer starts", newVersion)
 	w.broken[newVersion] = true
 	for _, in := range w.cloud.instances {
 		if in.server != nil && in.version == newVersion {
@@ -48,21 +65,29 @@ func (w *world) breakVersion(oldVersion, newVersion string) {
 }
 
 // callOff sets the version back as soon as the API server admits it, which is when the status tells of a way back. A person who
-// was too late, or whose cluster has failed over to a newer member, does as the operator says and asks for the newer version
-// again.
+// was too late, whose cluster has failed over to a newer member, or who is told for half a minute that only the newer version
+// reads what is needed, does as the operator says and asks for it again, in a build that starts.
 func (w *world) callOff(oldTemplate, oldVersion, newTemplate, newVersion string) {
 	if w.quiet {
 		return
 	}
 	s := w.serverAt(w.kube.primary)
 	newer := s != nil && s.writable && s.on.version == newVersion
+	w.told++
+	if !slices.ContainsFunc(w.plan.Degraded, func(f topology.Finding) bool {
+		return f.Reason == v1alpha1.ReasonInvalidSpec && strings.Contains(f.Message, "set spec.version to "+newVersion)
+	}) {
+		w.told = 0
+	}
 	switch back := w.desired.Version == oldVersion; {
 	case !back && w.plan.Rollout.PreviousVersion == oldVersion:
 		w.say("the person sets the version back to %s", oldVersion)
 		w.desired.TemplateHash, w.desired.Version = oldTemplate, oldVersion
 		w.wake()
-	case back && newer:
+	case back && (newer || w.told >= 6):
 		w.say("the person asks for %s again", newVersion)
+		w.told = 0
+		delete(w.broken, newVersion)
 		w.desired.TemplateHash, w.desired.Version = newTemplate, newVersion
 		w.wake()
 		return

@@ -314,6 +314,20 @@ var mutants = []mutant{
 		new:  "	return false\n", breaks: []string{notConverged},
 	},
 	{
+		name: "a volume that a newer mysqld opened goes to an older one when nobody answers",
+		at:   2918,
+		file: takeBackFile,
+		old:  "	tooOld := opened != \"\" && olderVersion(version, opened) // also when it is not known",
+		new:  "	tooOld := false", breaks: []string{tooOld},
+	},
+	{
+		name: "voters that a version keeps from starting are not powered off, and writes wait for ever",
+		at:   0,
+		file: takeBackFile,
+		old:  "	if !p.onlyFailed(primary) {",
+		new:  "	if true || !p.onlyFailed(primary) {", breaks: []string{notConverged},
+	},
+	{
 		name: "all open their data with a version that nobody is up with",
 		at:   2838,
 		file: takeBackFile,

@@ -31,7 +31,9 @@ type world struct {
 	// specChanges counts the changes of the spec that replace machines or change the number of members.
 	specChanges int
 	// broken are the versions of mysqld that do not start.
-	broken  map[string]bool
+	broken map[string]bool
+	// told is how often in a row a person was told that the cluster needs the newer version.
+	told    int
 	plot    *plot // nil for most
 	aimed   aim
 	desired topology.Desired

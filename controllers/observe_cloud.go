@@ -215,7 +215,7 @@ func (r *MySQLClusterReconciler) memberise(s *scope) {
 		if m := member(v.Member); m != nil && !v.Retired {
 			m.Volumes = append(m.Volumes, topology.Volume{
 				ID: v.ID, Incarnation: v.Incarnation, State: v.State, Zone: v.Zone, AttachedTo: v.AttachedTo, AttachState: v.AttachState, SizeGiB: v.SizeGiB, Type: v.Type, IOPS: v.IOPS, Throughput: v.Throughput,
-				Foreign: v.Tags[v1alpha1.TagRecovery] == v1alpha1.RecoveryPending,
+				Opened: v.Tags[v1alpha1.TagMySQLVersion], Foreign: v.Tags[v1alpha1.TagRecovery] == v1alpha1.RecoveryPending,
 			})
 			s.noteOutdated(v)
 		}

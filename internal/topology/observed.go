@@ -101,6 +101,8 @@ type Volume struct {
 	AttachedTo  string
 	AttachState string
 	SizeGiB     int32
+	// Opened is the newest version of MySQL that may have opened it, as its tag says; empty while that is not noted.
+	Opened string
 	// Type, IOPS and Throughput are as EC2 shows them; empty or 0 while it does not.
 	Type             string
 	IOPS, Throughput int32

@@ -49,6 +49,8 @@ type Records struct {
 	Established bool `json:"established,omitempty"`
 	// Leaving is the voter whose removal was begun. It acknowledges nothing until that is done.
 	Leaving string `json:"leaving,omitempty"`
+	// Removing is the voter whose removal may have been written into a row that waits to be acknowledged.
+	Removing string `json:"removing,omitempty"`
 	// PoweredOff are the instances of unreached members that were seen stopped while a primary was looked for: started again
 	// they can do no harm.
 	PoweredOff []string `json:"poweredOff,omitempty"`
@@ -125,7 +127,7 @@ func (r Records) Equal(o Records) bool {
 		slices.Equal(r.FinalVolumes, o.FinalVolumes) && r.FinalChosen == o.FinalChosen && r.FinalAt == o.FinalAt &&
 		r.BootstrappedVolume == o.BootstrappedVolume && r.Database == o.Database && r.PasswordUntil == o.PasswordUntil &&
 		r.PromotedAt == o.PromotedAt && r.Deposed == o.Deposed && r.Alone == o.Alone && r.AloneSince == o.AloneSince && r.AloneUnknown == o.AloneUnknown &&
-		r.Epoch == o.Epoch && r.Established == o.Established && r.Leaving == o.Leaving && slices.Equal(r.PoweredOff, o.PoweredOff) && r.Leader == o.Leader &&
+		r.Epoch == o.Epoch && r.Established == o.Established && r.Leaving == o.Leaving && r.Removing == o.Removing && slices.Equal(r.PoweredOff, o.PoweredOff) && r.Leader == o.Leader &&
 		r.Account == o.Account && r.Rolling == o.Rolling && r.RollingAt == o.RollingAt &&
 		slices.Equal(r.RollingDone, o.RollingDone) && r.RollingSince == o.RollingSince && slices.Equal(r.Held, o.Held)
 }
@@ -142,7 +144,7 @@ func Rebuild(o Observed) Records {
 			rec.Volume = max(rec.Volume, v.Incarnation)
 		}
 		if v := m.volume(); v != nil {
-			rec.VolumeID = v.ID
+			rec.VolumeID, rec.Opened = v.ID, v.Opened
 		}
 		if rec != (Record{}) {
 			r.Members[m.Name] = rec

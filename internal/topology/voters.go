@@ -157,11 +157,12 @@ func (p *planner) expel(m, primary *Member) bool {
 	return false
 }
 
-// mayRemove says whether the row that takes a member's vote would be acknowledged at once by those who stay. The last one
+// mayRemove says whether the row that takes a member's vote would be acknowledged at once by those who stay, as many as the row
+// before asks for. The last one
 // may go in any case: then the primary stands alone.
 func (p *planner) mayRemove(m, primary *Member) bool {
 	row := *p.plan.Membership
-	if !p.Lossless || len(row.Voters) == 2 || p.acknowledgers(primary, m.Name) >= row.Without(m.Name).WaitCount() {
+	if !p.Lossless || len(row.Voters) == 2 || p.acknowledgers(primary, m.Name) >= row.WaitCount() {
 		return true
 	}
 	p.waitAtMost(waitMySQL)
@@ -175,7 +176,7 @@ func (p *planner) removeVote(m, primary *Member) {
 		p.standAlone(primary)
 		return
 	}
-	p.plan.Records.Leaving = m.Name
+	p.plan.Records.Leaving, p.plan.Records.Removing = m.Name, m.Name
 	next := p.at(row.Without(m.Name))
 	p.retry(waitMySQL/4, RemoveVoter{Member: m.Name, Primary: primary.Name, From: row, Next: next, Settled: p.at(next.Confirmed()), SemiSync: p.Lossless})
 }
@@ -184,7 +185,7 @@ func (p *planner) removeVote(m, primary *Member) {
 // only of a row under which they might be promoted.
 func (p *planner) standAlone(primary *Member) {
 	next := p.at(Membership{Primary: primary.Name, Voters: []string{primary.Name}, W: WaitFor(1)})
-	p.plan.Records.Alone, p.plan.Records.AloneSince, p.plan.Records.Leaving = primary.Name, next.Epoch, ""
+	p.plan.Records.Alone, p.plan.Records.AloneSince, p.plan.Records.Leaving, p.plan.Records.Removing = primary.Name, next.Epoch, "", ""
 	p.retry(waitMySQL/4, StandAlone{Member: primary.Name, Next: next, SemiSync: p.Lossless})
 }
 
@@ -261,17 +262,20 @@ func (p *planner) removeLostVoters(primary *Member) {
 // is still a voter, and no commit of the primary's waits that could be the row which removes it.
 func (p *planner) finishLeaving(primary *Member) {
 	row, leaving := *p.plan.Membership, p.plan.Records.Leaving
-	if leaving == "" || p.unconfirmed || !row.Settled() {
+	m := p.Members[leaving]
+	if m != nil && m.verified() && row.Has(leaving) && p.plan.Records.Removing != leaving && !p.mayRemove(m, primary) {
+		p.plan.Records.Leaving = "" // others were lost after it fell silent, and no row was written yet: it is needed again
+	}
+	if p.plan.Records.Leaving == "" || p.unconfirmed || !row.Settled() {
 		return
 	}
-	m := p.Members[leaving]
 	if m != nil && row.Has(leaving) && p.givesVoteBack(m) {
 		return // it goes on giving its vote back
 	}
 	// With two voters no row removes one of them: the primary goes on alone, which forgets the leaver before. And what waits may
 	// wait for this very one.
 	if !row.Has(leaving) || m != nil && m.verified() && (primary.SQL.PendingCommits == 0 || len(row.Voters) == 2) {
-		p.plan.Records.Leaving = ""
+		p.plan.Records.Leaving, p.plan.Records.Removing = "", ""
 	}
 }
 

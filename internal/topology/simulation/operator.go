@@ -283,8 +283,25 @@ func (p *process) saveRecords(change func(*topology.Records)) error {
 	w.kube.records, w.kube.lost = next.Clone(), false
 	w.kube.version++
 	op.records, op.version = next, w.kube.version
+	op.tagOpened()
 	op.point(p)
 	return nil
+}
+
+// tagOpened notes on the volumes which version opens them, as far as the records know. Nothing waits for it.
+func (op *operator) tagOpened() {
+	w := op.w
+	for _, name := range slices.Sorted(maps.Keys(op.records.Members)) {
+		rec := op.records.Members[name]
+		if v := w.volume(rec.VolumeID); v != nil && rec.Opened != "" && v.Opened != rec.Opened {
+			w.after(second, func() {
+				if v.State != deleted && versionBelow(v.Opened, rec.Opened) {
+					v.Opened = rec.Opened
+					w.noteVolume(v)
+				}
+			})
+		}
+	}
 }
 
 // act takes the planned actions: those of the cluster first, then those of the members side by side.

@@ -34,6 +34,8 @@ var regressions = []struct {
 	{13, 1678, "EC2 called a machine stopped that had been started since, and its vote was taken while it acknowledged"},
 	{41, 101, "while EC2 was silent a part of lost records was saved, and a cluster was begun over a living one"},
 	{31, 471, "a replica whose applier could not go on was pointed at the new primary for ever"},
+	{1, 16529, "a voter that had fallen silent to leave was not heard again when another was lost, and writes waited for ever"},
+	{1, 19786, "with the records it was forgotten that a newer mysqld had opened a volume, and nobody took its member back"},
 	{21, 323, "the only candidate's applier had stopped, and nobody started it"},
 }
 

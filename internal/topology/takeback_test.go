@@ -204,3 +204,29 @@ func (w *world) loseVolume(member string) {
 	m.State, m.server = stateTerminated, nil
 	w.missing[vol] = w.now
 }
+
+// TestAllReplicasFailWithAVersionThatIsSetBack: nobody is left to acknowledge. They are powered off, the primary goes on alone, and
+// they are made anew from it.
+func TestAllReplicasFailWithAVersionThatIsSetBack(t *testing.T) {
+	w := upgraded(t, 3)
+	for range 400 {
+		plan := w.pass(-1)
+		if v := w.versions(); v[1] == "9.7.5" && v[2] == "9.7.5" && len(plan.Membership.Voters) == 3 {
+			break
+		}
+	}
+	if v := w.versions(); v[0] != "9.7.4" || v[1] != "9.7.5" {
+		t.Fatalf("versions %v", v)
+	}
+	w.broken["9.7.5"] = true
+	w.callOff()
+	alone := false
+	for range 900 {
+		plan := w.pass(-1)
+		alone = alone || len(plan.Membership.Voters) == 1
+	}
+	plan := w.roll(300)
+	if got := w.versions(); !alone || !slices.Equal(got, []string{"9.7.4", "9.7.4", "9.7.4"}) || len(plan.Membership.Voters) != 3 {
+		t.Errorf("versions %v, voters %v, alone %t", got, plan.Membership.Voters, alone)
+	}
+}

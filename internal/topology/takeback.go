@@ -202,7 +202,7 @@ func (p *planner) onlyFailed(primary *Member) bool {
 	}
 	for _, name := range append(slices.Clone(row.Voters), row.Previous...) {
 		m := p.Members[name]
-		if name != primary.Name && m != nil && (m.verified() || !p.off(m) && !(p.tooNew(m) && p.silentLong(m))) {
+		if name != primary.Name && m != nil && (m.verified() || !p.off(m) && (!p.tooNew(m) || !p.silentLong(m))) {
 			return false
 		}
 	}

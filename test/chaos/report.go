@@ -85,8 +85,8 @@ func row(text *strings.Builder, name string, results []Result) {
 		seconds(quantile(ready, 0.5)), seconds(quantile(ready, 1)), stuck, sum.Acknowledged, sum.Unknown, sum.Rebuilt, sum.Snapshots, sum.Lost)
 }
 
-// Summary says in a few lines how a run went, when and where.
-func Summary(results []Result, seed uint64, began time.Time) string {
+// Summary says in a few lines how a run went, when and where, and with which command.
+func Summary(results []Result, command string, seed uint64, began time.Time) string {
 	var loads []time.Duration // as times, for the quantile
 	incomplete := 0
 	for _, r := range results {
@@ -95,11 +95,11 @@ func Summary(results []Result, seed uint64, began time.Time) string {
 			incomplete++
 		}
 	}
-	text := fmt.Sprintf("%s; %s; %d faults in %s, seed %d (`make chaos CHAOS_FAULTS=%d NAIROBI_SEED=%d`). Load average of a minute: p50 %.1f, max %.1f.",
-		began.UTC().Format("2006-01-02 15:04 UTC"), Machine(), len(results), time.Since(began).Round(time.Second), seed, len(results), seed,
+	text := fmt.Sprintf("%s; %s; %d in %s (`%s NAIROBI_SEED=%d`). Load average of a minute: p50 %.1f, max %.1f.",
+		began.UTC().Format("2006-01-02 15:04 UTC"), Machine(), len(results), time.Since(began).Round(time.Second), command, seed,
 		quantile(loads, 0.5).Seconds(), quantile(loads, 1).Seconds())
 	if incomplete > 0 {
-		text += fmt.Sprintf(" Of %d faults not every part could be done, for example because the operator was quicker; they count all the same.", incomplete)
+		text += fmt.Sprintf(" Of %d not every part could be done, for example because the operator was quicker; they count all the same.", incomplete)
 	}
 	return text + " Times are in seconds.\n"
 }

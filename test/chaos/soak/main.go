@@ -159,7 +159,11 @@ func (s *soak) measure(ctx context.Context) error {
 func (s *soak) faultAfterFault(ctx context.Context) error {
 	began := time.Now()
 	results, err := s.all(ctx)
-	table := chaos.Summary(results, s.seed, began) + "\n" + chaos.Table(results)
+	command := fmt.Sprintf("make chaos CHAOS_FAULTS=%d", len(results))
+	if s.changes != "" {
+		command = "make changes CHANGES=" + s.changes
+	}
+	table := chaos.Summary(results, command, s.seed, began) + "\n" + chaos.Table(results)
 	fmt.Printf("\n%s", table)
 	switch {
 	case err != nil || s.document == "":

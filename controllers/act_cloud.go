@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
@@ -28,6 +29,9 @@ func (r *MySQLClusterReconciler) takeInCloud(ctx context.Context, s *scope, acti
 			Owner: s.owner(), VPCID: s.vpc, ClientCIDRs: s.cluster.Spec.AWS.ClientCIDRs, ClientSecurityGroupIDs: s.cluster.Spec.AWS.ClientSecurityGroupIDs,
 		})
 	case topology.CreateVolume:
+		if !s.mayCopy(a.SnapshotID) {
+			return true, &problem{reason: v1alpha1.ReasonNotPermitted, message: "snapshot " + a.SnapshotID + " is not what spec.bootstrap.recovery names; no volume is made from it", after: afterPerson}
+		}
 		_, err = s.cloud.CreateVolume(ctx, r.volumeSpec(s, a))
 	case topology.LaunchInstance:
 		err = r.unhurried(ctx, s, a, func(ctx context.Context) error { return r.launch(ctx, s, a) })
@@ -71,6 +75,20 @@ func (r *MySQLClusterReconciler) takeInCloud(ctx context.Context, s *scope, acti
 		p.pause = max(p.pause, longestPause)
 	}
 	return true, p
+}
+
+// mayCopy says whether a snapshot is the one that was judged in this pass, or the cluster's own of the volume that was. The
+// records alone do not decide: whoever may edit ConfigMaps could name another namespace's.
+func (s *scope) mayCopy(snapshotID string) bool {
+	if snapshotID == "" || snapshotID == s.observed.Source.SnapshotID {
+		return true
+	}
+	for _, snapshot := range s.inventory.Snapshots {
+		if snapshot.ID == snapshotID {
+			return strings.HasPrefix(snapshot.Tags[ec2.TagPurpose], topology.RecoveryPurpose)
+		}
+	}
+	return false
 }
 
 func (r *MySQLClusterReconciler) volumeSpec(s *scope, a topology.CreateVolume) ec2.VolumeSpec {

@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -75,7 +76,7 @@ func (r *MySQLClusterReconciler) growClaim(ctx context.Context, s *scope, set *a
 	claim.Spec.Resources.Requests[corev1.ResourceStorage] = storage
 	err := r.Client.Patch(ctx, &claim, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	switch {
-	case apierrors.IsForbidden(err), apierrors.IsInvalid(err):
+	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "must support resize"), apierrors.IsInvalid(err): // not a quota's refusal
 		s.log.Info("the archive's claim cannot grow and is made anew", "claim", key.Name, "because", err.Error())
 		return false, nil
 	case err != nil:

@@ -84,6 +84,8 @@ func startAPIServer() (client.Client, func(), error) {
 		CRDDirectoryPaths: []string{filepath.Join("..", "config", "crd", "bases")}, ErrorIfCRDPathMissing: true,
 		BinaryAssetsDirectory: assets, ControlPlaneStartTimeout: startTimeout,
 	}
+	// Every cluster has three Services and an address for each: those of all tests do not fit into envtest's /24.
+	env.ControlPlane.GetAPIServer().Configure().Set("service-cluster-ip-range", "10.0.0.0/16")
 	config, err := env.Start()
 	if err != nil {
 		return nil, nil, fmt.Errorf("start the API server: %w", err)

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -48,10 +49,14 @@ type MySQLBackupReconciler struct {
 	Images *Images
 	// Workers is how many backups are looked at side by side.
 	Workers int
+
+	// began is when it was set up with its manager.
+	began time.Time
 }
 
 // SetupWithManager registers the reconciler and its watches.
 func (r *MySQLBackupReconciler) SetupWithManager(mgr ctrl.Manager) error {
+	r.began = r.Clock.Now()
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("mysqlbackup").
 		For(&v1alpha1.MySQLBackup{}).
@@ -150,9 +155,14 @@ func (r *MySQLBackupReconciler) superviseSnapshot(ctx context.Context, b *v1alph
 	if b.Status.SnapshotID != "" {
 		limit = max(limit, snapshotPatience)
 	}
-	if silent := r.Clock.Since(lastSign(b)); silent > limit {
-		if err := giveUpSnapshot(ctx, r.Client, b, v1alpha1.BackupReasonStalled); err != nil {
-			return ctrl.Result{}, err
+	// After a start nobody has asked EC2 yet.
+	if silent := r.Clock.Since(lastSign(b)); silent > limit && r.Clock.Since(r.began) > reportGrace {
+		// What EC2 makes of it in the end is deleted only when it was EC2 that showed no progress. While it is out of reach it may
+		// have completed the snapshot long ago.
+		if !meta.IsStatusConditionFalse(cluster.Status.Conditions, v1alpha1.ConditionCloudReachable) {
+			if err := giveUpSnapshot(ctx, r.Client, b, v1alpha1.BackupReasonStalled); err != nil {
+				return ctrl.Result{}, err
+			}
 		}
 		return ctrl.Result{}, r.fail(ctx, b, v1alpha1.BackupReasonStalled,
 			fmt.Sprintf("the snapshot made no progress for %s; the last was: %s", silent.Round(time.Second), b.Status.Message))

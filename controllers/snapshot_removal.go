@@ -112,8 +112,11 @@ func (r *MySQLClusterReconciler) settleSnapshots(ctx context.Context, s *scope) 
 	return err
 }
 
-// endSnapshot gives up a snapshot whose cluster goes.
+// endSnapshot gives up a snapshot whose cluster goes, unless EC2 has completed it and only its status does not say so yet.
 func (r *MySQLClusterReconciler) endSnapshot(ctx context.Context, s *scope, b *v1alpha1.MySQLBackup) error {
+	if taken, ok := s.snapshotOf(b); ok && taken.State == ec2.SnapshotCompleted && !givenUp(b) {
+		return r.tellSnapshot(ctx, s, b, taken)
+	}
 	if err := giveUpSnapshot(ctx, r.Client, b, v1alpha1.BackupReasonNoCluster); err != nil {
 		return err
 	}

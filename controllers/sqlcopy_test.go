@@ -114,7 +114,10 @@ func TestCrashSweepOverACopysStatements(t *testing.T) {
 		if how == diesBefore {
 			done = whole.began
 		}
-		for at, op := range done {
+		seen := map[string]int{}
+		for _, op := range done {
+			seen[op]++
+			at := seen[op]
 			if !strings.HasPrefix(op, "adopt/") || random.IntN(share) != 0 {
 				continue
 			}
@@ -122,7 +125,11 @@ func TestCrashSweepOverACopysStatements(t *testing.T) {
 			t.Run(fmt.Sprintf("%s %s", how, op), func(t *testing.T) {
 				t.Parallel()
 				w := newHeirs(t, farm, inherit)
-				w.sweep(at+1, how)
+				k := w.lifeOf(op, at, how)
+				if k.cut == "" {
+					t.Errorf("%s was never said a %d. time", op, at)
+				}
+				w.survive(k)
 				w.holdsTheHeirloom()
 			})
 		}

@@ -25,6 +25,8 @@ type knife struct {
 	operator *operator
 	at       int
 	how      cut
+	// only counts the statements of this name alone; empty for all of them.
+	only string
 
 	mu           sync.Mutex
 	began, ended []string
@@ -37,6 +39,9 @@ func (k *knife) hook(op, phase string) error {
 	defer k.mu.Unlock()
 	if k.operator.dead.Load() {
 		return errDead
+	}
+	if k.only != "" && op != k.only {
+		return nil
 	}
 	count := &k.began
 	if phase == "after" {
@@ -55,8 +60,11 @@ func (k *knife) hook(op, phase string) error {
 }
 
 // life runs an operator until the cluster is as it must be or the operator is dead, and returns what it did.
-func (w *sqlWorld) life(at int, how cut) *knife {
-	k := &knife{operator: &operator{}, at: at, how: how}
+func (w *sqlWorld) life(at int, how cut) *knife { return w.lifeOf("", at, how) }
+
+// lifeOf does the same, and is cut at the at-th statement of one name.
+func (w *sqlWorld) lifeOf(only string, at int, how cut) *knife {
+	k := &knife{operator: &operator{}, at: at, how: how, only: only}
 	w.newSQLOperator(k.operator, k.hook)
 	w.drive(k.operator, sqlPatience, func() bool { return k.operator.dead.Load() || w.unsettled() == "" })
 	return k
@@ -182,8 +190,13 @@ func (k *knife) sites(share, seed int, try func(at int, how cut)) int {
 // sweep tries one cut.
 func (w *sqlWorld) sweep(at int, how cut) {
 	w.t.Helper()
-	k := w.life(at, how)
-	w.t.Logf("%s %q, with %d rows committed", how, k.cut, w.books.count())
+	w.survive(w.life(at, how))
+}
+
+// survive brings the cluster to Ready after a life, by the same operator or by the next.
+func (w *sqlWorld) survive(k *knife) {
+	w.t.Helper()
+	w.t.Logf("%s %q, with %d rows committed", k.how, k.cut, w.books.count())
 	o := k.operator
 	if o.dead.Load() {
 		o = w.newSQLOperator(&operator{}, nil)

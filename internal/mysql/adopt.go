@@ -26,6 +26,7 @@ func (m *Member) Adopt(ctx context.Context) (err error) {
 		for _, step := range []struct{ op, query string }{
 			{"adopt/unlogged", "SET SESSION sql_log_bin = OFF"},
 			{"adopt/open", "SET GLOBAL super_read_only = OFF"},
+			{"adopt/no-foreign-keys", "SET SESSION foreign_key_checks = OFF"}, // one of somebody's tables may refer to ours
 			{"adopt/drop-database", "DROP DATABASE IF EXISTS nairobi_mysql"},
 		} {
 			if err := s.change(ctx, step.op, step.query); err != nil {
@@ -65,7 +66,7 @@ func refuseUnadoptable(ctx context.Context, s *session) error {
 // made again when it is needed.
 func dropForeignAccounts(ctx context.Context, s *session) error {
 	var accounts []account
-	err := s.rows(ctx, `SELECT User, Host FROM mysql.user WHERE User LIKE 'nairobi\\_%' AND NOT (Host = '%' AND User IN ('nairobi_operator', 'nairobi_replication'))`, nil, func(rows *sql.Rows) error {
+	err := s.rows(ctx, `SELECT User, Host FROM mysql.user WHERE User IN ('nairobi_operator', 'nairobi_replication', 'nairobi_backup') AND NOT (Host = '%' AND User IN ('nairobi_operator', 'nairobi_replication'))`, nil, func(rows *sql.Rows) error {
 		var a account
 		if err := rows.Scan(&a.user, &a.host); err != nil {
 			return err

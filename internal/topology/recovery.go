@@ -42,12 +42,12 @@ func (p *planner) recoveryForgotten() bool {
 // recover has the first member that answers restored into. The volume is remembered before: an attempt that was cut off
 // goes on there, and nowhere else.
 func (p *planner) recover() {
-	p.waitAtMost(waitMySQL)
-	p.plan.Waiting = Finding{v1alpha1.ReasonRecovering, "waiting for a member to restore into"}
 	if p.unsourced != "" {
-		p.plan.Waiting.Message = p.unsourced
+		p.plan.Waiting = Finding{v1alpha1.ReasonRecovering, p.unsourced} // findSource says when to look again
 		return
 	}
+	p.waitAtMost(waitMySQL)
+	p.plan.Waiting = Finding{v1alpha1.ReasonRecovering, "waiting for a member to restore into"}
 	for _, m := range p.ordered() {
 		vol := m.volume()
 		if !m.verified() || vol == nil || m.Ordinal >= p.Replicas || m.SQL.Replication != nil || m.SQL.Clone != nil {

@@ -53,6 +53,7 @@ func (p *planner) findSource() {
 		if source.Final {
 			p.waitAtMost(waitReady)
 			p.degraded(source.Why.Reason, source.Why.Message)
+			return
 		}
 	case !p.copying():
 		return
@@ -113,13 +114,15 @@ func (p *planner) dropSourceCopies() bool {
 
 // recoverCopy has the data on the copy made this cluster's own, once its mysqld answers.
 func (p *planner) recoverCopy() {
-	p.waitAtMost(waitMySQL)
 	m := p.firstMember()
 	vol := m.volume()
 	wait := func(message string) { p.plan.Waiting = Finding{v1alpha1.ReasonRecovering, message} }
+	if vol == nil && p.unsourced != "" {
+		wait(p.unsourced) // findSource says when to look again
+		return
+	}
+	p.waitAtMost(waitMySQL)
 	switch {
-	case vol == nil && p.unsourced != "":
-		wait(p.unsourced)
 	case vol == nil:
 		wait(m.Name + ": " + orNone(p.views[m.Name].Message))
 	case !m.verified():

@@ -61,7 +61,9 @@ func (a *Archiver) resume(ctx context.Context, v *mysql.Visit, at server) (Heade
 	lost, gap := have.Subtract(at.executed), at.purged.Subtract(have)
 	have = have.Subtract(lost)
 	source := primary
-	if !gap.IsEmpty() {
+	if gap.IsEmpty() {
+		a.gapSince = time.Time{}
+	} else {
 		other, err := a.elsewhere(ctx, v, have, gap, at)
 		if err != nil {
 			return Header{}, primary, err

@@ -202,7 +202,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "it is not remembered that a primary was left alone",
-		at:   33,
+		at:   23,
 		file: votersFile,
 		old:  "p.plan.Records.Alone, p.plan.Records.AloneSince, p.plan.Records.Leaving, p.plan.Records.Removing = primary.Name, next.Epoch, \"\", \"\"",
 		new:  "p.plan.Records.Leaving = \"\"",

@@ -85,24 +85,39 @@ func (m mutant) mustBeNoticed(t *testing.T, root string) {
 	t.Logf("%s: in schedule %d, %s: %s", m.name, schedule, time.Since(began).Round(time.Second), invariant)
 }
 
-// build compiles the simulation's tests with patched files in the place of the real ones, which stay as they are.
-func (m mutant) build(ctx context.Context, t *testing.T, root string) string {
-	dir, replaced := t.TempDir(), map[string]string{}
-	for n, p := range m.patches() {
+// TestMutantsFitTheCode tells in a moment, and not after minutes, that code has changed which a mutant patches.
+func TestMutantsFitTheCode(t *testing.T) {
+	for _, m := range mutants {
+		t.Run(strings.ReplaceAll(m.name, " ", "_"), func(t *testing.T) { m.patched(t, "../../..") })
+	}
+}
+
+// patched returns the files that a mutant changes, by their paths, as it makes them.
+func (m mutant) patched(t *testing.T, root string) map[string][]byte {
+	files := map[string][]byte{}
+	for _, p := range m.patches() {
 		file := filepath.Join(root, p.file)
-		present := file
-		if earlier, ok := replaced[file]; ok {
-			present = earlier
-		}
-		source, err := os.ReadFile(present)
-		if err != nil {
-			t.Fatal(err)
+		source, ok := files[file]
+		if !ok {
+			var err error
+			if source, err = os.ReadFile(file); err != nil {
+				t.Fatal(err)
+			}
 		}
 		if found := bytes.Count(source, []byte(p.old)); found != 1 {
 			t.Fatalf("the text to be patched is found %d times in %s:\n%s", found, p.file, p.old)
 		}
-		replaced[file] = filepath.Join(dir, fmt.Sprintf("patched%d.go", n))
-		if err := os.WriteFile(replaced[file], bytes.Replace(source, []byte(p.old), []byte(p.new), 1), 0o600); err != nil {
+		files[file] = bytes.Replace(source, []byte(p.old), []byte(p.new), 1)
+	}
+	return files
+}
+
+// build compiles the simulation's tests with patched files in the place of the real ones, which stay as they are.
+func (m mutant) build(ctx context.Context, t *testing.T, root string) string {
+	dir, replaced := t.TempDir(), map[string]string{}
+	for file, source := range m.patched(t, root) {
+		replaced[file] = filepath.Join(dir, fmt.Sprintf("patched%d.go", len(replaced)))
+		if err := os.WriteFile(replaced[file], source, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -162,6 +162,11 @@ func (a *Archiver) Run(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 		if errors.Is(err, errCaughtUp) {
+			// What was read waits in the spool. Should the archive take it no further, that is tried once a second.
+			select {
+			case <-ctx.Done():
+			case <-time.After(retryPause - a.o.Clock.Since(began)):
+			}
 			continue
 		}
 		if a.o.Clock.Since(began) > maxRetryPause {

@@ -117,7 +117,7 @@ func (a *Archiver) resumeSpool(head *Header, have gtid.Set, next Header, at serv
 	kept := 0
 	for _, h := range a.o.Spool.Pending() {
 		own, before, cumulative, err := h.sets()
-		if err != nil || h.Number != next.Number || h.ClusterUID != a.o.ClusterUID || !before.Equal(have) || h.Anchor != next.Anchor && h.AnchorNumber != h.Number ||
+		if err != nil || h.Number != next.Number || h.ClusterUID != a.o.ClusterUID || !before.Equal(h.after(have, at)) || h.Anchor != next.Anchor && h.AnchorNumber != h.Number ||
 			!at.executed.Contains(own) {
 			break
 		}
@@ -129,6 +129,17 @@ func (a *Archiver) resumeSpool(head *Header, have gtid.Set, next Header, at serv
 		a.o.Log.Info("reading again what waited to be archived: the archive or the primary went another way", "segments", dropped, "after", head.Number)
 	}
 	return have, next, a.o.Spool.Keep(kept)
+}
+
+// after is what precedes a segment that follows have: with a break, what was lost is gone and the gap is passed over. What was
+// lost and is there again breaks nothing, so that the segment does not follow.
+func (h *Header) after(have gtid.Set, at server) gtid.Set {
+	lost, errLost := gtid.Parse(h.Lost)
+	gap, errGap := gtid.Parse(h.Gap)
+	if errLost != nil || errGap != nil || !lost.Subtract(at.executed).Equal(lost) {
+		return have
+	}
+	return have.Subtract(lost).Union(gap)
 }
 
 // start begins an archive: after the newest backup if all that follows it is still there, else now.

@@ -64,7 +64,13 @@ func (a *Archiver) elsewhere(ctx context.Context, v *mysql.Visit, have, gap gtid
 		if err != nil {
 			return nil, err
 		}
-		if errant := found.executed.Subtract(now.executed); !errant.IsEmpty() {
+		errant := found.executed.Subtract(now.executed)
+		if !errant.IsEmpty() && errant.WithoutSource(at.uuid).IsEmpty() {
+			// The primary's own, which it has sent and waits to be acknowledged: it commits or loses them in a while.
+			silent = append(silent, other.Name+" is ahead of the primary")
+			continue
+		}
+		if !errant.IsEmpty() {
 			a.o.Log.Info("not read from a member that has what the primary has not", "member", other.Name, "transactions", errant)
 			continue
 		}

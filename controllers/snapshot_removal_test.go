@@ -86,7 +86,7 @@ func TestASnapshotThatNobodyWouldKnowOf(t *testing.T) {
 }
 
 // TestSnapshotsGoWithTheirCluster: what is deleted together with the cluster, as with its namespace, goes while the cluster's way
-// to EC2 is there; what is under way is given up; what is to stay stays.
+// to EC2 is there; what is under way is given up; what is to stay stays, also when EC2 has completed it a moment before.
 func TestSnapshotsGoWithTheirCluster(t *testing.T) {
 	t.Parallel()
 	g := newGallery(t)
@@ -96,25 +96,39 @@ func TestSnapshotsGoWithTheirCluster(t *testing.T) {
 	kept := g.until("kept", v1alpha1.BackupCompleted).Status.SnapshotID
 	g.retained("running")
 	g.look(shows("pending", "40%"))
-	g.report("running", func(s *v1alpha1.MySQLBackupStatus) { s.Phase, s.CompletedAt = v1alpha1.BackupRunning, nil })
-	running := g.backup("running").Status.SnapshotID
-	if running == "" || len(g.ids()) != 3 {
+	g.retained("late")
+	g.until("late", v1alpha1.BackupCompleted)
+	for _, name := range []string{"running", "late"} {
+		g.report(name, func(s *v1alpha1.MySQLBackupStatus) { s.Phase, s.CompletedAt = v1alpha1.BackupRunning, nil })
+	}
+	running, late := g.backup("running").Status.SnapshotID, g.backup("late").Status.SnapshotID
+	if running == "" || late == "" || len(g.ids()) != 4 {
 		t.Fatalf("it is not running: %+v; %v", g.backup("running").Status, g.ids())
 	}
 	must(t, kube.Delete(t.Context(), g.backup("deleted")))
 	g.delete()
+	s := g.seen(g.o)
+	for i := range s.inventory.Snapshots {
+		if s.inventory.Snapshots[i].ID == running {
+			s.inventory.Snapshots[i].State = ec2.SnapshotPending
+		}
+	}
+	must(t, g.o.settleSnapshots(t.Context(), s))
 	g.drive(g.o, patience, g.gone)
 	if g.backup("deleted") != nil {
 		t.Error("the one that was deleted with its data is held up")
 	}
 	wantFailed(t, g.backup("running"), v1alpha1.BackupReasonNoCluster)
+	if b := g.backup("late"); b.Status.Phase != v1alpha1.BackupCompleted {
+		t.Errorf("what EC2 had completed is %+v", b.Status)
+	}
 	var backups []string
 	for _, s := range g.left().snapshots {
-		if s.id == kept || s.id == running || s.id == deleted {
+		if s.id == kept || s.id == late || s.id == running || s.id == deleted {
 			backups = append(backups, s.id)
 		}
 	}
-	if !slices.Equal(backups, []string{kept}) {
-		t.Errorf("of %s, %s and %s are left %v", deleted, kept, running, backups)
+	if want := []string{kept, late}; len(backups) != 2 || !slices.Contains(backups, kept) || !slices.Contains(backups, late) {
+		t.Errorf("of %s, %s, %s and %s are left %v, want %v", deleted, kept, late, running, backups, want)
 	}
 }

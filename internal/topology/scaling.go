@@ -62,8 +62,8 @@ func (p *planner) leave(m, primary *Member, what, keep string) string {
 	if p.plan.Membership.Has(m.Name) || !p.plan.Membership.Settled() {
 		if m.verified() {
 			p.expel(m, primary) // that of one which does not answer is taken when its machine is off
-		} else if in := m.CurrentInstance(); in != nil && in.State == stateRunning && p.silentLong(m) && !p.busy(m.Name) && p.mayRemove(m, primary) {
-			p.stop(m, in)
+		} else {
+			p.stopSilent(m, primary)
 		}
 		p.waitAtMost(waitMySQL)
 		return what + ": giving its vote back"
@@ -97,6 +97,19 @@ func (p *planner) leave(m, primary *Member, what, keep string) string {
 	}
 	p.waitAtMost(waitEC2)
 	return what + ": its volume is being removed"
+}
+
+// stopSilent powers a member off that leaves and has not answered for long, and says whether it has a machine that runs: only one
+// that is off is known to acknowledge nothing. While the others cannot do without its vote it stays on.
+func (p *planner) stopSilent(m, primary *Member) bool {
+	in := m.CurrentInstance()
+	if in == nil || in.State != stateRunning || !p.silentLong(m) {
+		return false
+	}
+	if !p.busy(m.Name) && (!p.plan.Membership.Has(m.Name) || p.mayRemove(m, primary)) {
+		p.stop(m, in)
+	}
+	return true
 }
 
 // lastSnapshot has the snapshot taken that is kept of a member's volume, with its machine stopped, and returns what is waited

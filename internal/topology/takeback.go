@@ -257,12 +257,7 @@ func (p *planner) takeBack(m, primary *Member) string {
 		p.waitAtMost(waitReady)
 		return fmt.Sprintf("cannot be taken back to %s: the primary %s is newer as well", p.Version, primary.Name)
 	}
-	if in := m.CurrentInstance(); p.silentLong(m) && p.mayBeNeeded(m) && in != nil && in.State == stateRunning {
-		// Its mysqld does not start any more, and only a machine that is off is known to acknowledge nothing. The primary's own row
-		// may be what waits for this one.
-		if (!p.plan.Membership.Has(m.Name) || p.mayRemove(m, primary)) && !p.busy(m.Name) {
-			p.stop(m, in)
-		}
+	if p.mayBeNeeded(m) && p.stopSilent(m, primary) { // before anything is settled: the primary's own row may wait for this one
 		p.waitAtMost(waitMySQL)
 		return fmt.Sprintf("being taken back to %s: stopping, to lose its vote", p.Version)
 	}

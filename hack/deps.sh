@@ -17,6 +17,7 @@ needs=(
   losetup:mount               # volumes are files behind loop devices
   nsenter:util-linux
   dpkg-deb:dpkg
+  zstd:zstd                   # the dump by hand that ours is compared with
 )
 
 missing=()

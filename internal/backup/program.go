@@ -16,16 +16,21 @@ import (
 // stderrKept is how much of a program's complaints is told, in bytes.
 const stderrKept = 1 << 10
 
-// start begins mysqldump.
-func (d *dump) start(ctx context.Context, databases []string) (*running, error) {
-	arguments := append(d.o.Credentials.arguments(mysql.BackupUser, d.o.Member.Host),
+// DumpArguments are those of mysqldump for databases of a host, as the backup pods' account. They are known outside so that
+// a dump by hand can be compared with ours.
+func (c Credentials) DumpArguments(host string, databases []string) []string {
+	return append(append(c.arguments(mysql.BackupUser, host),
 		"--single-transaction", "--quick", "--source-data=2", "--set-gtid-purged=ON",
 		"--routines", "--events", "--triggers", "--hex-blob", "--no-tablespaces", "--default-character-set=utf8mb4",
 		"--max-allowed-packet=1G", "--net-buffer-length=1M",
 		// Its own look for a moment in which nothing commits must not hold the others up for long.
 		"--init-command=SET SESSION lock_wait_timeout = 10", "--ignore-table="+ownDatabase+".recovery",
-		"--databases", "--")
-	cmd := d.o.Program(ctx, "mysqldump", append(arguments, databases...)...)
+		"--databases", "--"), databases...)
+}
+
+// start begins mysqldump.
+func (d *dump) start(ctx context.Context, databases []string) (*running, error) {
+	cmd := d.o.Program(ctx, "mysqldump", d.o.Credentials.DumpArguments(d.o.Member.Host, databases)...)
 	r := &running{dump: d, cmd: cmd}
 	cmd.Stderr = &r.complaints
 	cmd.WaitDelay = 5 * time.Second

@@ -22,6 +22,8 @@ const (
 	// nameLimit is how much of a statement is looked at to find the table: two quoted names of 64 characters of up to 3
 	// bytes, each of them possibly a doubled backquote.
 	nameLimit = 1024
+	// lookAhead is how far the end of a quoted value is looked for at a time, in bytes.
+	lookAhead = 256
 )
 
 // dumpReader reads what mysqldump says as it passes: where the server was, how many rows each table has, and whether the
@@ -134,23 +136,30 @@ func (d *dumpReader) step(b []byte) []byte {
 		d.state = inQuotes
 		return b[1:]
 	case inQuotes:
-		end := bytes.IndexByte(b, '\'')
-		if end < 0 {
-			end = len(b)
-		}
-		if i := bytes.IndexByte(b[:end], '\\'); i >= 0 {
-			d.state = escaped
-			return b[i+1:]
-		}
-		if end == len(b) {
-			return nil
-		}
-		d.state = values
-		return b[end+1:]
+		return d.quoted(b)
 	case values:
 		return d.tuples(b)
 	}
 	return nil
+}
+
+// quoted goes on to the end of a quoted value or to a backslash in it, whichever comes first. It looks a little ahead at a
+// time: for the end of a long value that is full of backslashes it would look as often as there are any.
+func (d *dumpReader) quoted(b []byte) []byte {
+	ahead := b[:min(len(b), lookAhead)]
+	end := bytes.IndexByte(ahead, '\'')
+	if end < 0 {
+		end = len(ahead)
+	}
+	if i := bytes.IndexByte(ahead[:end], '\\'); i >= 0 {
+		d.state = escaped
+		return b[i+1:]
+	}
+	if end < len(ahead) {
+		d.state = values
+		end++
+	}
+	return b[end:]
 }
 
 // tuples counts the rows of an INSERT outside of quotes.

@@ -86,7 +86,7 @@ func TestRandomRows(t *testing.T) {
 				b.WriteByte(',')
 			}
 			var text strings.Builder
-			for range r.IntN(30) {
+			for range r.IntN(30) << r.IntN(6) {
 				text.WriteByte(alphabet[r.IntN(len(alphabet))])
 			}
 			fmt.Fprintf(&b, "(%d,'%s')", i, escape.Replace(text.String()))
@@ -94,7 +94,7 @@ func TestRandomRows(t *testing.T) {
 		b.WriteString(";\n" + dumpTail)
 		d := newDumpReader()
 		for rest := b.String(); rest != ""; {
-			n := min(1+r.IntN(50), len(rest))
+			n := min(1+r.IntN(50)<<r.IntN(7), len(rest))
 			if _, err := d.Write([]byte(rest[:n])); err != nil {
 				t.Fatal(err)
 			}
@@ -151,13 +151,20 @@ func TestTheTablesOfADump(t *testing.T) {
 	}
 }
 
-// BenchmarkRows says how much of a core counting takes at the speed of a dump.
+// BenchmarkRows says how much of a core counting takes at the speed of a dump, also of long values full of backslashes.
 func BenchmarkRows(b *testing.B) {
-	text := []byte(strings.Repeat("(123456,'"+strings.Repeat("some text ", 12)+"',1.5,NULL),", 8000))
-	b.SetBytes(int64(len(text)))
-	for b.Loop() {
-		d := newDumpReader()
-		_, _ = d.Write([]byte(dumpHead + "INSERT INTO `t` VALUES "))
-		_, _ = d.Write(text)
+	for name, row := range map[string]string{
+		"short values": "(123456,'" + strings.Repeat("some text ", 12) + "',1.5,NULL),",
+		"documents":    "(123456,'" + strings.Repeat(`{\"some\": \"text\"}, `, 5000) + "',1.5,NULL),",
+	} {
+		b.Run(name, func(b *testing.B) {
+			text := []byte(strings.Repeat(row, 1<<20/len(row)))
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				d := newDumpReader()
+				_, _ = d.Write([]byte(dumpHead + "INSERT INTO `t` VALUES "))
+				_, _ = d.Write(text)
+			}
+		})
 	}
 }

@@ -17,9 +17,10 @@ import (
 const (
 	// volumeSize is where a stream goes on in another object, in bytes: below what a multipart upload of unknown length
 	// can hold, see the store's part size.
-	volumeSize = 64 << 30
-	// zstdWindow bounds the memory of compressing and of decompressing, in bytes.
-	zstdWindow = 4 << 20
+	volumeSize = 48 << 30
+	// zstdWindow bounds the memory of compressing, in bytes: it is that of zstd's own default level. zstdWindowMost bounds
+	// that of decompressing: there are backups with a larger window.
+	zstdWindow, zstdWindowMost = 2 << 20, 8 << 20
 )
 
 // Stream is a compressed stream of bytes, in one object or several.
@@ -93,8 +94,9 @@ func (p Place) pack(ctx context.Context, folder, name string, src io.Reader, lim
 
 func (w *packer) run(ctx context.Context, src io.Reader) error {
 	sink := writerFunc(func(b []byte) (int, error) { return w.write(ctx, b) })
-	// One goroutine beside ours: mysqldump is slower than zstd, and needs the other core itself.
-	compressor, err := zstd.NewWriter(sink, zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithWindowSize(zstdWindow), zstd.WithEncoderConcurrency(2))
+	// One goroutine beside ours, and the fastest level: it stores about 3 % more than the next one and takes a third less
+	// time, in which mysqldump and the server can work where cores are few (make bench-backup).
+	compressor, err := zstd.NewWriter(sink, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(zstdWindow), zstd.WithEncoderConcurrency(2))
 	if err != nil {
 		return fmt.Errorf("set up compression: %w", err)
 	}
@@ -188,7 +190,7 @@ func (w *packer) abandon(err error) {
 // longer ends with ErrCorrupt, at the latest in place of io.EOF: whoever uses what he reads before must take it back then.
 func (p Place) Unpack(ctx context.Context, folder string, s Stream) (io.ReadCloser, error) {
 	source := &objects{ctx: ctx, place: p, folder: folder, left: s.Objects, whole: sha256.New(), want: s.SHA256}
-	decoder, err := zstd.NewReader(source, zstd.WithDecoderMaxWindow(2*zstdWindow), zstd.WithDecoderConcurrency(1))
+	decoder, err := zstd.NewReader(source, zstd.WithDecoderMaxWindow(zstdWindowMost), zstd.WithDecoderConcurrency(1))
 	if err != nil {
 		source.Close()
 		return nil, fmt.Errorf("set up decompression: %w", err)

@@ -55,11 +55,12 @@ func newAccount() *account { return &account{calls: map[string]int{}} }
 // add makes what a Ready member and its cluster look like in EC2: an instance, its data volume.
 func (a *account) add(owner ec2.Ownership, name, ip string, ordinal, serial int) (instanceID string) {
 	instanceID, volumeID := fmt.Sprintf("i-%017x", serial), fmt.Sprintf("vol-%017x", serial)
-	tags := tagSet(owner, v1alpha1.TagMember, name, v1alpha1.TagIncarnation, "1", v1alpha1.TagName, owner.Namespace+"/"+name)
+	tags := []string{v1alpha1.TagMember, name, v1alpha1.TagIncarnation, "1", v1alpha1.TagName, owner.Namespace + "/" + name}
 	fill := strings.NewReplacer(
 		"{instance}", instanceID, "{volume}", volumeID, "{serial}", fmt.Sprintf("%017x", serial), "{image}", imageID, "{ip}", ip,
 		"{host}", strings.ReplaceAll(ip, ".", "-"), "{subnet}", subnetID(ordinal%len(zones)), "{vpc}", vpcID,
-		"{zone}", zones[ordinal%len(zones)], "{launched}", launched, "{tags}", tags)
+		"{zone}", zones[ordinal%len(zones)], "{launched}", launched, "{tags}", tagSet(owner, tags...),
+		"{version}", tagSet(owner, append(tags, v1alpha1.TagMySQLVersion, serverVersion)...))
 	a.instances = append(a.instances, fill.Replace(instanceItem))
 	a.volumes = append(a.volumes, fill.Replace(volumeItem))
 	return instanceID

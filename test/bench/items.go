@@ -39,7 +39,7 @@ const (
 	volumeItem = `<item><volumeId>{volume}</volumeId><size>20</size><snapshotId/><availabilityZone>{zone}</availabilityZone>` +
 		`<availabilityZoneId>use1-az1</availabilityZoneId><status>in-use</status><createTime>{launched}</createTime><attachmentSet><item>` +
 		`<volumeId>{volume}</volumeId><instanceId>{instance}</instanceId><device>/dev/sdf</device><status>attached</status><attachTime>{launched}</attachTime>` +
-		`<deleteOnTermination>false</deleteOnTermination></item></attachmentSet>{tags}<volumeType>gp3</volumeType><iops>3000</iops><throughput>125</throughput>` +
+		`<deleteOnTermination>false</deleteOnTermination></item></attachmentSet>{version}<volumeType>gp3</volumeType><iops>3000</iops><throughput>125</throughput>` +
 		`<encrypted>true</encrypted><kmsKeyId>arn:aws:kms:us-east-1:123456789012:key/8b1f0c1e-6f0a-5d3f-9b8e-0a1b2c3d4e5f</kmsKeyId>` +
 		`<multiAttachEnabled>false</multiAttachEnabled><operator><managed>false</managed></operator></item>`
 )

@@ -9,11 +9,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/test/bench/report"
@@ -34,6 +36,7 @@ const (
 
 // BenchmarkReady makes clusters in the lab, which must be up, and prints what the operator adds to their own time.
 func BenchmarkReady(b *testing.B) {
+	ctrllog.SetLogger(logr.Discard()) // it would tell of warnings of the API server, which are tested elsewhere
 	ctx := b.Context()
 	lab, err := deploy.Open(ctx)
 	if err != nil {

@@ -65,7 +65,12 @@ type Farm struct {
 // NewFarm prepares a farm in a new temporary directory, in memory where there is plenty, on this machine's loopback
 // network. What mysqld and the builders say goes to log. Close it.
 func NewFarm(ctx context.Context, log io.Writer) (*Farm, error) {
-	return newFarm(ctx, log, nil)
+	return newFarm(ctx, log, nil, workDir())
+}
+
+// NewDiskFarm is NewFarm where temporary files go: for servers with more data than memory should hold.
+func NewDiskFarm(ctx context.Context, log io.Writer) (*Farm, error) {
+	return newFarm(ctx, log, nil, os.TempDir())
 }
 
 // NewPrivateFarm is NewFarm in a network namespace of its own, in which every address of cidr is a local one: so servers
@@ -75,14 +80,14 @@ func NewPrivateFarm(ctx context.Context, log io.Writer, cidr string) (*Farm, err
 	if err != nil {
 		return nil, err
 	}
-	f, err := newFarm(ctx, log, private)
+	f, err := newFarm(ctx, log, private, workDir())
 	if err != nil {
 		return nil, errors.Join(err, private.close())
 	}
 	return f, nil
 }
 
-func newFarm(ctx context.Context, log io.Writer, private *network) (*Farm, error) {
+func newFarm(ctx context.Context, log io.Writer, private *network, parent string) (*Farm, error) {
 	if os.Geteuid() != 0 {
 		return nil, errors.New("real servers need root: namespaces and mounts")
 	}
@@ -92,7 +97,7 @@ func newFarm(ctx context.Context, log io.Writer, private *network) (*Farm, error
 	}
 	removeLeftovers()
 	// Short: a socket's path has at most 107 bytes.
-	dir, err := os.MkdirTemp(workDir(), fmt.Sprintf("%s%d-", dirPrefix, os.Getpid()))
+	dir, err := os.MkdirTemp(parent, fmt.Sprintf("%s%d-", dirPrefix, os.Getpid()))
 	if err != nil {
 		return nil, err
 	}

@@ -36,6 +36,8 @@ type Options struct {
 	Unjoined bool
 	// Settings are what spec.mysqld says.
 	Settings map[string]string
+	// Arguments are what mysqld is started with in addition, as the machine's script does for a volume that it adopts.
+	Arguments []string
 	// IP and InstanceID default to those of the farm's own counting. IP must be an address of the farm's network.
 	IP, InstanceID string
 	// Authority is the CA of the server's cluster; default the farm's. Another one is for servers that begin Unjoined.
@@ -156,7 +158,7 @@ func (s *Server) supervise(ctx context.Context, done chan struct{}, failed chan<
 		}
 	}()
 	for ctx.Err() == nil {
-		cmd := s.command(ctx)
+		cmd := s.command(ctx, s.options.Arguments...)
 		if err := cmd.Start(); err != nil {
 			failed <- err
 			return

@@ -125,6 +125,7 @@ func newLogger(f flags) (logr.Logger, error) {
 	if f.development {
 		config = zap.NewDevelopmentConfig()
 	}
+	config.DisableStacktrace = f.verbosity < 2                       // those of the libraries say nothing to people who run this
 	config.Level = zap.NewAtomicLevelAt(zapcore.Level(-f.verbosity)) //nolint:gosec // a small flag
 	logger, err := config.Build()
 	if err != nil {

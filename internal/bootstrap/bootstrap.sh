@@ -19,6 +19,8 @@ root=/var/lib/nairobi-mysql
 data=$root/data
 marker=$root/nairobi-mysql.volume
 run=/run/nairobi-mysql
+# Nothing on the data volume is ever executed, whoever filled it, and no file there is a device.
+mounted=noatime,nosuid,nodev,noexec
 self=/usr/local/lib/nairobi-mysql/member
 
 # say prints a stage where a person, or the operator through GetConsoleOutput, can see it without logging in.
@@ -194,10 +196,10 @@ mount_volume() {
 			: >"$formatting"
 			sync -f "$formatting"
 		fi
-		if [ -e "$formatting" ] && ! mount -o noatime "$dev" "$root" 2>/dev/null; then
+		if [ -e "$formatting" ] && ! mount -o "$mounted" "$dev" "$root" 2>/dev/null; then
 			mkfs.xfs -q -f -L mysqldata "$dev" || :
 		fi
-		mountpoint -q "$root" || mount -o noatime "$dev" "$root" || {
+		mountpoint -q "$root" || mount -o "$mounted" "$dev" "$root" || {
 			say "failed: $dev has something on it that cannot be mounted; it is not formatted, look at volume $volume"
 			sleep 10
 		}
@@ -353,10 +355,15 @@ initialise() {
 	mark
 }
 
+# ours says whether the volume carries this member's mark.
+ours() {
+	[ -f "$marker" ] && [ ! -L "$marker" ] && [ "$(cat "$marker")" = "$identity" ]
+}
+
 # mark says on the volume whose it is. Whoever reads half of it would take the volume for another's and drop its relay
 # log, which may hold what nobody else has: so it is written at one go, and only when it is not there yet.
 mark() {
-	[ "$(cat "$marker" 2>/dev/null)" != "$identity" ] || return 0
+	! ours || return 0
 	echo "$identity" >"$marker.new"
 	sync -f "$marker.new"
 	mv -fT "$marker.new" "$marker"
@@ -368,13 +375,52 @@ errors() {
 	journalctl -q -u nairobi-mysqld -o cat -n 100 2>/dev/null | tac | sed '/\] MySQL Server.* - start\./q' | tac | grep -m 1 -F '[ERROR]' | cut -c1-300
 }
 
+# sift refuses a volume with files on it that no mysqld makes, and that would lead root or mysqld out of it: links, devices,
+# pipes, and logs that are said to lie elsewhere. The volume's own folder becomes root's. Whatever else a file has, such as
+# set-user-id bits, counts for nothing on a file system that is mounted like this one.
+sift() {
+	local odd
+	odd=$(find "$root" -xdev ! -type f ! -type d -print -quit | LC_ALL=C tr -dc '[:print:]')
+	[ -z "$odd" ] || fail "volume $volume holds $odd, a link, device or pipe; it is not opened"
+	for odd in "$data"/*.index; do
+		[ ! -f "$odd" ] || ! grep -aEqv '^(\./)?[^/]*$' "$odd" || fail "volume $volume: $odd leads out of it; it is not opened"
+	done
+	install -d -o root -g root -m 0755 "$root"
+}
+
 # adopt takes over a volume that was made from a snapshot or belonged to another member. It keeps the data and nothing
-# of who wrote it: not the server's UUID, not the settings persisted for another machine, and, once the server runs, not
-# the source that it replicated from. The relay log goes with that: the volume stands for what was executed on it.
+# of who wrote it: not the server's UUID, not the settings persisted for another machine, no keys and no manifest of
+# components, and, once the server runs, not the source that it replicated from. The relay log goes with that: the volume
+# stands for what was executed on it.
 adopt() {
-	rm -f "$data/auto.cnf" "$data"/mysqld-auto.cnf*
+	rm -rf "$data"/*.cnf "$data"/mysqld-auto.cnf* "$data"/*.pem "$data"/mysqld.my
 	{ cat "$conf/init.sql"; echo 'RESET REPLICA ALL;'; } | put "$conf/adopt.sql" 0644 root:root
 	extra+=(--init-file="$conf/adopt.sql")
+	: >"$conf/adopted"
+}
+
+# hold keeps the scheduled events of adopted data from running on this machine before the operator has made the data its own and
+# the member writable. What the settings say against events stays said by them, and the operator lets none run.
+hold() {
+	[ ! -e "$conf/adopted" ] || grep -Eqis '^event[-_]scheduler *= *"?(off|0|disabled)' "$conf/launch.cnf" || extra+=(--event-scheduler=OFF)
+}
+
+# cleanse takes out of an adopted volume, while nobody can log in and nothing of it runs, what would run inside the server
+# from its start on: plug-ins, components and loadable functions; and the operator's accounts with all that hangs on them,
+# such as second factors, limits, roles and proxies, so that the next start makes them from nothing. A server without grant
+# tables loads none of that; what an upgrade does to the system tables is left to the real start. The tables themselves are written, because no statement drops accounts whose hosts are unknown.
+cleanse() {
+	say adopt
+	{
+		echo 'SET sql_log_bin=0;'
+		printf 'DELETE FROM mysql.%s;\n' plugin component func
+		printf "DELETE FROM mysql.%s WHERE LEFT(%s,8)='nairobi_';\n" user user db user tables_priv user columns_priv user \
+			procs_priv user global_grants user password_history user proxies_priv user proxies_priv proxied_user \
+			role_edges from_user role_edges to_user default_roles user default_roles default_role_user
+		echo 'SHUTDOWN;'
+	} | put "$conf/cleanse.sql" 0644 root:root
+	env -u NOTIFY_SOCKET "$mysqld" --defaults-file="$conf/my.cnf" "${extra[@]}" --init-file="$conf/cleanse.sql" \
+		--skip-grant-tables --upgrade=MINIMAL --super-read-only=OFF --read-only=OFF || fail "adopt: $(errors)"
 }
 
 prepare() {
@@ -382,14 +428,15 @@ prepare() {
 	mountpoint -q "$root" || fail "volume $volume is not mounted"
 	mkdir -p "$run"
 	failures=$(cat "$run/failures" 2>/dev/null || echo 0)
+	ours || sift
 	configure
 	keys
 	if [ ! -d "$data" ]; then
-		[ ! -e "$marker" ] || [ "$(cat "$marker")" != "$identity" ] || fail "volume $volume is this member's, but its data directory is gone"
+		! ours || fail "volume $volume is this member's, but its data directory is gone"
 		initialise
 	fi
 	[ "$(stat -c %U "$data")" = mysql ] || chown -R mysql:mysql "$data"
-	[ "$(cat "$marker" 2>/dev/null)" = "$identity" ] || adopt
+	ours || adopt
 	# Once the operator has persisted the user's settings over SQL, those count alone: a setting that is taken out of the
 	# specification must not come back from here.
 	[ ! -s "$data/mysqld-auto.cnf" ] || : >"$conf/launched"
@@ -397,6 +444,7 @@ prepare() {
 #@launch
 END
 	[ ! -e "$conf/launched" ] || : >"$conf/launch.cnf"
+	hold
 	if [ "$failures" -gt 0 ]; then
 		say "failed: mysqld did not start: $(errors)"
 		sleep $((failures < 10 ? failures : 10))
@@ -410,9 +458,11 @@ END
 	if [ $((failures % 3)) = 2 ]; then
 		say "failed: starting once without the persisted settings"
 		: >"$conf/launch.cnf"
+		hold
 		extra+=(--persisted-globals-load=OFF --innodb-dedicated-server=OFF)
 	fi
 	echo $((failures + 1)) >"$run/failures"
+	ours || cleanse
 	printf '%q ' exec "$mysqld" --defaults-file="$conf/my.cnf" "${extra[@]}" >"$run/serve"
 	echo >>"$run/serve"
 	say starting

@@ -14,6 +14,7 @@ const (
 	StageDownload   = "download"
 	StageKeys       = "keys"
 	StageInitialise = "initialise"
+	StageAdopt      = "adopt"
 	StageStarting   = "starting"
 	StageStarted    = "started"
 	StageFailed     = "failed"

@@ -1,12 +1,14 @@
 package bootstrap
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -59,6 +61,7 @@ for arg; do
 	case $arg in
 	--datadir=*) data=${arg#*=} ;;
 	--initialize-insecure) initialize=1 ;;
+	--skip-grant-tables) echo "$*" >>"${0%/opt/*}/cleansed"; exit "${STUB_UNREADABLE:-0}" ;;
 	esac
 done
 [ -z "$initialize" ] || { [ -z "$STUB_BROKEN" ] || exit 1; echo "[auto]" >"$data/auto.cnf"; }
@@ -238,6 +241,8 @@ func TestVolumeIsRecognised(t *testing.T) {
 			if tc.data {
 				m.write(DataDir+"/auto.cnf", "old")
 				m.write(DataDir+"/mysqld-auto.cnf", `{"Version": 2}`)
+				m.write(DataDir+"/private_key.pem", "known to others")
+				m.write(DataDir+"/mysqld.my", `{"components": "file://component_keyring_file"}`)
 				m.write(DataDir+"/ibdata1", "precious")
 			}
 			if tc.marker != "" {
@@ -264,7 +269,10 @@ func TestVolumeIsRecognised(t *testing.T) {
 			if !tc.ok {
 				return
 			}
-			if tc.adopted && (m.read(DataDir+"/auto.cnf")+m.read(DataDir+"/mysqld-auto.cnf") != "" ||
+			if got := strings.Contains(m.read("/cleansed"), "cleanse.sql --skip-grant-tables"); got != tc.adopted {
+				t.Errorf("cleansed: %t", got)
+			}
+			if tc.adopted && (m.read(DataDir+"/auto.cnf")+m.read(DataDir+"/mysqld-auto.cnf")+m.read(DataDir+"/private_key.pem")+m.read(DataDir+"/mysqld.my") != "" ||
 				!strings.HasSuffix(m.read(ConfigDir+"/adopt.sql"), "\nRESET REPLICA ALL;\n")) {
 				t.Error("an adopted volume kept its identity")
 			}
@@ -275,11 +283,105 @@ func TestVolumeIsRecognised(t *testing.T) {
 			if m.read(marker) != own+"\n" {
 				t.Errorf("the marker is %q", m.read(marker))
 			}
+			before := m.read("/cleansed")
 			m.mustRun("prepare")
-			if serve := m.read("/run/nairobi-mysql/serve"); strings.Contains(serve, "adopt") {
+			if serve := m.read("/run/nairobi-mysql/serve"); strings.Contains(serve, "adopt") || strings.Contains(serve, "--event-scheduler=OFF") != tc.adopted || m.read("/cleansed") != before {
 				t.Errorf("the next start adopts again: %s", serve)
 			}
 		})
+	}
+}
+
+// The events of adopted data are held back by an argument of mysqld, which the operator takes back when it makes the member
+// writable: what the settings say against events must not be taken for that.
+func TestEventsOfAdoptedDataAreHeldBack(t *testing.T) {
+	for setting, held := range map[string]bool{"": true, "ON": true, "OFF": false, "disabled": false, "0": false} {
+		m := newMachine(t)
+		if setting != "" {
+			m.input.Settings = map[string]string{"event_scheduler": setting}
+		}
+		m.write(DataDir+"/ibdata1", "precious")
+		m.mustRun("prepare")
+		if serve := m.read("/run/nairobi-mysql/serve"); strings.Contains(serve, "--event-scheduler=OFF") != held {
+			t.Errorf("with event_scheduler %q: %s", setting, serve)
+		}
+	}
+}
+
+// What only a stranger could have put onto a volume keeps it from being opened, before anything is written to it. On the member's
+// own volume nobody looks: a start must not take long there.
+func TestAVolumeThatLeadsOutIsNotOpened(t *testing.T) {
+	for name, plant := range map[string]func(*machine) error{
+		"a link to a key": func(m *machine) error { return os.Symlink("/etc/passwd", m.path(DataDir+"/t.CSV")) },
+		"a link deep in it": func(m *machine) error {
+			m.write(DataDir+"/shop/db/t.ibd", "")
+			return os.Symlink("/", m.path(DataDir+"/shop/db/root"))
+		},
+		"a link for the folder that root makes": func(m *machine) error { return os.Symlink(m.path(TLSDir), m.path(DataRoot+"/tmp")) },
+		"a link for the mark": func(m *machine) error {
+			return os.Symlink(m.path(ConfigDir+"/mark"), m.path(DataRoot+"/nairobi-mysql.volume"))
+		},
+		"a link for the data": func(m *machine) error {
+			return errors.Join(os.Rename(m.path(DataDir), m.path("/elsewhere")), os.Symlink(m.path("/elsewhere"), m.path(DataDir)))
+		},
+		"a pipe":              func(m *machine) error { return syscall.Mkfifo(m.path(DataDir+"/ibdata2"), 0o600) },
+		"a pipe for the mark": func(m *machine) error { return syscall.Mkfifo(m.path(DataRoot+"/nairobi-mysql.volume"), 0o600) },
+		"a socket": func(m *machine) error {
+			fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+			if err != nil {
+				return err
+			}
+			t.Chdir(m.path(DataDir)) // a socket's path is short
+			return errors.Join(syscall.Bind(fd, &syscall.SockaddrUnix{Name: "s"}), syscall.Close(fd))
+		},
+		"a binary log elsewhere": func(m *machine) error {
+			m.write(DataDir+"/binlog.index", "./binlog.000001\n/etc/nairobi-mysql/tls/member.key\n")
+			return nil
+		},
+		"a relay log above it": func(m *machine) error { m.write(DataDir+"/relay.index", "../nairobi-mysql.volume\n"); return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t)
+			m.write(DataDir+"/ibdata1", "precious")
+			m.write(DataDir+"/auto.cnf", "old")
+			m.write(ConfigDir+"/mark", testUID+" orders-1\n")
+			if err := plant(m); err != nil {
+				t.Fatal(err)
+			}
+			out, ok := m.run("prepare")
+			if ok || !strings.Contains(out, "failed: volume vol-0123456789abcdef0") || !strings.Contains(out, "it is not opened") {
+				t.Errorf("succeeded: %t\n%s", ok, out)
+			}
+			if m.read(DataDir+"/auto.cnf") != "old" || m.read("/run/nairobi-mysql/serve") != "" {
+				t.Error("it went on all the same")
+			}
+		})
+	}
+	m := newMachine(t)
+	m.write(DataDir+"/binlog.index", "./binlog.000001\n./binlog.000002\n")
+	m.write(DataDir+"/relay.index", "relay.000001\n")
+	m.mustRun("prepare; started")
+	if err := os.Symlink("/etc/passwd", m.path(DataDir+"/link")); err != nil {
+		t.Fatal(err)
+	}
+	m.mustRun("prepare")
+}
+
+// A data volume is mounted so that nothing on it can be run, whoever filled it.
+func TestNothingRunsFromTheVolume(t *testing.T) {
+	m := newMachine(t)
+	out := m.mustRun(`volume_mounted=
+mountpoint() { [ "$volume_mounted" ]; }
+device() { echo "` + m.path("/device") + `"; }
+blank() { false; }
+mount() { echo "mount $*"; volume_mounted=1; }
+need() { :; }
+grow() { :; }
+machine() { cat "$conf/instance"; }
+echo i-1 >"$conf/instance"
+mount_volume`)
+	if !strings.Contains(out, "mount -o noatime,nosuid,nodev,noexec "+m.path("/device")+" "+m.path(DataRoot)) {
+		t.Errorf("it is mounted by\n%s", out)
 	}
 }
 
@@ -333,6 +435,24 @@ func TestMissingToolsAreNamed(t *testing.T) {
 	m.mustRun(none + "need bash bash")
 	m.mustRun("dnf() { [ \"$*\" = '-y -q install some-package' ]; }; need no-such-command some-package")
 	m.mustRun("dnf() { false; }; apt-get() { :; }; need no-such-command some-package")
+}
+
+// A volume that mysqld cannot read is told as what it is, and the third try is without the user's settings.
+func TestAVolumeThatCannotBeReadIsTold(t *testing.T) {
+	m := newMachine(t)
+	m.write(DataDir+"/ibdata1", "of a newer MySQL")
+	for n := range 3 {
+		out, ok := m.run("prepare", "STUB_UNREADABLE=1")
+		if ok || !strings.Contains(out, "failed: adopt: T 0 [ERROR] [MY-000067]") {
+			t.Errorf("succeeded: %t\n%s", ok, out)
+		}
+		if without := m.read(ConfigDir+"/launch.cnf") == ""; without != (n == 2) {
+			t.Errorf("try %d without the user's settings: %t", n+1, without)
+		}
+	}
+	if m.read("/run/nairobi-mysql/serve") != "" || m.read(DataRoot+"/nairobi-mysql.volume") != "" {
+		t.Error("it went on all the same")
+	}
 }
 
 func TestInitialiseThatFailsLeavesNoDataDirectory(t *testing.T) {

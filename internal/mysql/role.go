@@ -22,7 +22,7 @@ func (spec PromoteSpec) check() error {
 // Promote makes the member the writable primary. It drops the channel, sets the wait for acknowledgements and only then
 // opens the member for writes, so that no commit can slip through unprotected (facts 6, 13).
 // It refuses with ErrNotApplied while received transactions are not applied: dropping the channel deletes them (fact 12).
-// On a writable primary it only puts the wait right.
+// On a writable primary it only puts the wait right, and lets events run that were held back.
 func (m *Member) Promote(ctx context.Context, spec PromoteSpec) (err error) {
 	defer m.annotate(&err, "promote")
 	if err := spec.check(); err != nil {
@@ -35,8 +35,24 @@ func (m *Member) Promote(ctx context.Context, spec PromoteSpec) (err error) {
 		if err := setSourceWait(ctx, s, spec.SemiSync, spec.W); err != nil {
 			return err
 		}
-		return setReadOnly(ctx, s, false)
+		if err := setReadOnly(ctx, s, false); err != nil {
+			return err
+		}
+		return resumeEvents(ctx, s)
 	})
+}
+
+// resumeEvents starts the scheduler of events on a server whose data came from elsewhere: its machine has started it without
+// one, by an argument of mysqld, so that nobody's events ran before the data was the cluster's own. Whatever a setting says of
+// the scheduler since then stays.
+func resumeEvents(ctx context.Context, s *session) error {
+	var held bool
+	const query = `SELECT @@GLOBAL.event_scheduler = 'OFF' AND
+		EXISTS (SELECT 1 FROM performance_schema.variables_info WHERE VARIABLE_NAME = 'event_scheduler' AND VARIABLE_SOURCE = 'COMMAND_LINE')`
+	if err := s.row(ctx, query, nil, &held); err != nil || !held {
+		return err
+	}
+	return s.change(ctx, "promote/events", "SET GLOBAL event_scheduler = ON")
 }
 
 // dropChannel ends replication for good, after everything received is applied.

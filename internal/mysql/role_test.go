@@ -274,3 +274,26 @@ func TestTakeOverMidway(t *testing.T) {
 		t.Error("the old leader's transaction still holds its lock")
 	}
 }
+
+// TestEventsThatWereHeldBackRun from the promotion on, but not against what somebody has set since.
+func TestEventsThatWereHeldBackRun(t *testing.T) {
+	w, _ := settle(t, newPool(t, nil))
+	ctx := t.Context()
+	s, err := w.farm.Start(ctx, mysqld.Options{Arguments: []string{"--event-scheduler=OFF"}})
+	must(t, err)
+	m, db := newPool(t, nil).Member(ctx, endpointOf(s), w.identity()), root(t, s)
+	scheduler := func() string { return value(t, db, "SELECT @@GLOBAL.event_scheduler") }
+	if got := scheduler(); got != "OFF" {
+		t.Errorf("before: %s", got)
+	}
+	must(t, m.Promote(ctx, PromoteSpec{}))
+	if got := scheduler(); got != "ON" {
+		t.Errorf("promoted: %s", got)
+	}
+	exec(t, db, "SET GLOBAL event_scheduler = OFF")
+	must(t, m.Promote(ctx, PromoteSpec{}))
+	if got := scheduler(); got != "OFF" {
+		t.Errorf("against a setting: %s", got)
+	}
+	must(t, w.farm.Discard(s))
+}

@@ -4,7 +4,7 @@ export PATH=/usr/sbin:/usr/bin:/sbin:/bin
 mkdir -p /var/lib/cloud/data /run/mysqld
 echo i-0123456789abcdef0 >/var/lib/cloud/data/instance-id
 chown mysql /run/mysqld
-sed '/^case \${1:-setup} in/,$d' user-data.sh >functions.sh
+zcat -f user-data.sh | sed '/^case \${1:-setup} in/,$d' >functions.sh
 # shellcheck source=/dev/null
 . ./functions.sh
 set +e +o pipefail
@@ -77,8 +77,35 @@ start
 grep -q -e 'init_file' -e '\[ERROR\]' /tmp/mysqld.log || check 'accounts under a password rule' usable
 stop
 
-echo 'another-cluster orders-0' >"$marker"
+# A stranger's data: what would run inside the server, and what would get at the operator's accounts.
 start
+sql "SET sql_log_bin = 0; SET GLOBAL super_read_only = OFF;
+	INSTALL PLUGIN mysql_no_login SONAME 'mysql_no_login.so';
+	CREATE USER friend IDENTIFIED BY 'Long-enough-1'; CREATE USER nairobi_other@'10.%' IDENTIFIED BY 'Long-enough-1' ACCOUNT LOCK; CREATE USER r IDENTIFIED BY 'Long-enough-1';
+	GRANT 'nairobi_operator'@'%' TO friend; GRANT r TO nairobi_operator; SET DEFAULT ROLE r TO nairobi_operator;
+	INSERT INTO mysql.proxies_priv (Host, User, Proxied_host, Proxied_user, With_grant, Grantor) VALUES ('%', 'friend', '%', 'nairobi_operator', 0, '');
+	ALTER USER nairobi_operator WITH MAX_QUERIES_PER_HOUR 100000 FAILED_LOGIN_ATTEMPTS 1 PASSWORD_LOCK_TIME UNBOUNDED COMMENT 'mine';
+	CREATE DEFINER = root@localhost EVENT x.e ON SCHEDULE EVERY 1 SECOND DO SET GLOBAL max_connections = 77" || cat /tmp/sql.log
+sleep 3
+check 'events of the old server' "$(sql 'SELECT @@max_connections')"
+executed=$(sql 'SELECT @@gtid_executed')
+stop
+printf '[mysqld]\ninit_file=/tmp/evil.sql\n' >"$data/my.cnf"
+touch "$data/private_key.pem" "$data/mysqld.my"
+ln -s "$tls/member.key" "$data/x/t.CSV"
+echo 'another-cluster orders-0' >"$marker"
+start >/tmp/start.log && cat /tmp/mysqld.log
+grep -q "holds $data/x/t.CSV, a link" /tmp/start.log && check 'adopted: a link out of the directory' refused
+rm "$data/x/t.CSV"
+start || cat /tmp/mysqld.log
+# shellcheck disable=SC2012
+check 'adopted: files' "$(cd "$data" && ls my.cnf private_key.pem mysqld.my 2>/dev/null | wc -l)"
+check 'adopted: plug-ins' "$(sql "SELECT (SELECT COUNT(*) FROM mysql.plugin) + (SELECT COUNT(*) FROM mysql.component) + (SELECT COUNT(*) FROM information_schema.plugins WHERE plugin_name = 'mysql_no_login')")"
+check 'adopted: accounts' "$(sql "SELECT GROUP_CONCAT(CONCAT(User, '@', Host, ' ', max_questions, ' ', User_attributes IS NULL) ORDER BY User) FROM mysql.user WHERE User LIKE 'nairobi%' OR User = 'friend'")"
+check 'adopted: roles and proxies' "$(sql "SELECT (SELECT COUNT(*) FROM mysql.role_edges) + (SELECT COUNT(*) FROM mysql.default_roles) + (SELECT COUNT(*) FROM mysql.proxies_priv WHERE Proxied_user LIKE 'nairobi%')")"
+sleep 3
+check 'adopted: events' "$(sql "SELECT CONCAT(@@event_scheduler, ' ', @@max_connections)")"
+sql "SET sql_log_bin = 0; SET GLOBAL super_read_only = OFF; DROP EVENT x.e; SET GLOBAL super_read_only = ON" || cat /tmp/sql.log
 [ "$(sql 'SELECT @@server_uuid')" = "$uuid" ] || check 'adopted: server_uuid changed' yes
 [ "$(sql 'SELECT @@gtid_executed')" != "$executed" ] || check 'adopted: gtid_executed kept' yes
 check 'adopted: replication channels' "$(sql 'SELECT COUNT(*) FROM performance_schema.replication_connection_configuration')"

@@ -20,6 +20,7 @@ root=/var/lib/nairobi-mysql
 data=$root/data
 marker=$root/nairobi-mysql.volume
 run=/run/nairobi-mysql
+mounted=noatime,nosuid,nodev,noexec
 self=/usr/local/lib/nairobi-mysql/member
 say() {
 printf 'nairobi-mysql: %s\n' "$*"
@@ -164,10 +165,10 @@ if blank "$dev"; then
 : >"$formatting"
 sync -f "$formatting"
 fi
-if [ -e "$formatting" ] && ! mount -o noatime "$dev" "$root" 2>/dev/null; then
+if [ -e "$formatting" ] && ! mount -o "$mounted" "$dev" "$root" 2>/dev/null; then
 mkfs.xfs -q -f -L mysqldata "$dev" || :
 fi
-mountpoint -q "$root" || mount -o noatime "$dev" "$root" || {
+mountpoint -q "$root" || mount -o "$mounted" "$dev" "$root" || {
 say "failed: $dev has something on it that cannot be mounted; it is not formatted, look at volume $volume"
 sleep 10
 }
@@ -353,8 +354,11 @@ sync -f "$data.new"
 mv -T "$data.new" "$data"
 mark
 }
+ours() {
+[ -f "$marker" ] && [ ! -L "$marker" ] && [ "$(cat "$marker")" = "$identity" ]
+}
 mark() {
-[ "$(cat "$marker" 2>/dev/null)" != "$identity" ] || return 0
+! ours || return 0
 echo "$identity" >"$marker.new"
 sync -f "$marker.new"
 mv -fT "$marker.new" "$marker"
@@ -363,24 +367,51 @@ sync -f "$marker"
 errors() {
 journalctl -q -u nairobi-mysqld -o cat -n 100 2>/dev/null | tac | sed '/\] MySQL Server.* - start\./q' | tac | grep -m 1 -F '[ERROR]' | cut -c1-300
 }
+sift() {
+local odd
+odd=$(find "$root" -xdev ! -type f ! -type d -print -quit | LC_ALL=C tr -dc '[:print:]')
+[ -z "$odd" ] || fail "volume $volume holds $odd, a link, device or pipe; it is not opened"
+for odd in "$data"/*.index; do
+[ ! -f "$odd" ] || ! grep -aEqv '^(\./)?[^/]*$' "$odd" || fail "volume $volume: $odd leads out of it; it is not opened"
+done
+install -d -o root -g root -m 0755 "$root"
+}
 adopt() {
-rm -f "$data/auto.cnf" "$data"/mysqld-auto.cnf*
+rm -rf "$data"/*.cnf "$data"/mysqld-auto.cnf* "$data"/*.pem "$data"/mysqld.my
 { cat "$conf/init.sql"; echo 'RESET REPLICA ALL;'; } | put "$conf/adopt.sql" 0644 root:root
 extra+=(--init-file="$conf/adopt.sql")
+: >"$conf/adopted"
+}
+hold() {
+[ ! -e "$conf/adopted" ] || grep -Eqis '^event[-_]scheduler *= *"?(off|0|disabled)' "$conf/launch.cnf" || extra+=(--event-scheduler=OFF)
+}
+cleanse() {
+say adopt
+{
+echo 'SET sql_log_bin=0;'
+printf 'DELETE FROM mysql.%s;\n' plugin component func
+printf "DELETE FROM mysql.%s WHERE LEFT(%s,8)='nairobi_';\n" user user db user tables_priv user columns_priv user \
+procs_priv user global_grants user password_history user proxies_priv user proxies_priv proxied_user \
+role_edges from_user role_edges to_user default_roles user default_roles default_role_user
+echo 'SHUTDOWN;'
+} | put "$conf/cleanse.sql" 0644 root:root
+env -u NOTIFY_SOCKET "$mysqld" --defaults-file="$conf/my.cnf" "${extra[@]}" --init-file="$conf/cleanse.sql" \
+--skip-grant-tables --upgrade=MINIMAL --super-read-only=OFF --read-only=OFF || fail "adopt: $(errors)"
 }
 prepare() {
 local extra=() failures
 mountpoint -q "$root" || fail "volume $volume is not mounted"
 mkdir -p "$run"
 failures=$(cat "$run/failures" 2>/dev/null || echo 0)
+ours || sift
 configure
 keys
 if [ ! -d "$data" ]; then
-[ ! -e "$marker" ] || [ "$(cat "$marker")" != "$identity" ] || fail "volume $volume is this member's, but its data directory is gone"
+! ours || fail "volume $volume is this member's, but its data directory is gone"
 initialise
 fi
 [ "$(stat -c %U "$data")" = mysql ] || chown -R mysql:mysql "$data"
-[ "$(cat "$marker" 2>/dev/null)" = "$identity" ] || adopt
+ours || adopt
 [ ! -s "$data/mysqld-auto.cnf" ] || : >"$conf/launched"
 put "$conf/launch.cnf" 0644 root:root <<'END'
 [mysqld]
@@ -388,6 +419,7 @@ max_connections="500"
 sql_mode="ANSI_QUOTES,STRICT_ALL_TABLES"
 END
 [ ! -e "$conf/launched" ] || : >"$conf/launch.cnf"
+hold
 if [ "$failures" -gt 0 ]; then
 say "failed: mysqld did not start: $(errors)"
 sleep $((failures < 10 ? failures : 10))
@@ -398,9 +430,11 @@ fi
 if [ $((failures % 3)) = 2 ]; then
 say "failed: starting once without the persisted settings"
 : >"$conf/launch.cnf"
+hold
 extra+=(--persisted-globals-load=OFF --innodb-dedicated-server=OFF)
 fi
 echo $((failures + 1)) >"$run/failures"
+ours || cleanse
 printf '%q ' exec "$mysqld" --defaults-file="$conf/my.cnf" "${extra[@]}" >"$run/serve"
 echo >>"$run/serve"
 say starting

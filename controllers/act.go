@@ -21,7 +21,7 @@ func (r *MySQLClusterReconciler) act(ctx context.Context, s *scope) error {
 	case err != nil:
 		s.tellBackup("archive: ", err) // which holds no deletion up
 	case wait:
-		s.plan.RequeueAfter = archiveEndsLook
+		s.plan.RequeueAfter, s.archiveEnds = archiveEndsLook, true
 		return nil
 	}
 	for _, u := range s.untagged {

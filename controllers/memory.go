@@ -60,6 +60,8 @@ type notes struct {
 	preflightProblem *problem
 	// missingSince is when EC2 first did not know a member's recorded volume, in a row of such answers.
 	missingSince map[string]time.Time
+	// unmadeSince is when EC2 first did not know the volume that it was making for a member, likewise.
+	unmadeSince map[string]time.Time
 	// goneAt is when EC2 last said that a recorded volume does not exist.
 	goneAt map[string]time.Time
 	// expected are the settings that were applied to a member and not seen since; taken is what mysqld made of each.
@@ -84,6 +86,13 @@ type notes struct {
 	// credentials are the user's, as read last, and when.
 	credentials   credentials
 	credentialsAt time.Time
+	// bucketKeys says what of the Secret of the backups' destination is missing, as seen at bucketKeysAt.
+	bucketKeys   string
+	bucketKeysAt time.Time
+	// orphansSought is true once it was seen that an archive that was switched off has left nothing behind.
+	orphansSought bool
+	// archiveEnding is true while the archive's pod of a cluster that goes is waited for.
+	archiveEnding bool
 }
 
 // refusal is a zone without capacity.
@@ -108,7 +117,7 @@ func (m *memory) of(name types.NamespacedName, uid string) *notes {
 			uid: uid, silentSince: map[string]time.Time{}, downSince: map[string]time.Time{}, brokenSince: map[string]time.Time{},
 			stalledSince: map[string]time.Time{}, answered: map[string]int{},
 			announced: map[string]time.Time{}, sightings: map[string]*sighting{}, underWay: map[string]bool{},
-			refused: map[string]refusal{}, claimed: map[string]bool{}, goneAt: map[string]time.Time{}, missingSince: map[string]time.Time{}, expected: map[string]map[string]string{}, taken: map[string]string{}, failed: map[string]failure{},
+			refused: map[string]refusal{}, claimed: map[string]bool{}, goneAt: map[string]time.Time{}, missingSince: map[string]time.Time{}, unmadeSince: map[string]time.Time{}, expected: map[string]map[string]string{}, taken: map[string]string{}, failed: map[string]failure{},
 			stage: map[string]string{}, readAt: map[string]time.Time{}, consoles: map[string]<-chan string{}, stoppingSince: map[string]time.Time{}, applied: map[string]applied{},
 		}
 		m.clusters[name] = n

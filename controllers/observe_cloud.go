@@ -233,7 +233,7 @@ func (r *MySQLClusterReconciler) memberise(s *scope) {
 	}
 	s.observed.Strangers = len(s.strangers)
 	for name, rec := range s.records.Members {
-		if rec.VolumeID != "" {
+		if rec.VolumeID != "" || rec.Made != "" {
 			member(name) // although EC2 may show nothing of it
 		}
 	}
@@ -256,21 +256,26 @@ func (s *scope) noteOutdated(v ec2.Volume) {
 	s.outdated[v.ID] = rec.Opened
 }
 
-// trackVolume notes since when EC2 does not know the volume that carries a member's data.
+// trackVolume notes since when EC2 does not know the volume that carries a member's data, or that it was making for it.
 func (r *MySQLClusterReconciler) trackVolume(s *scope, m *topology.Member) {
-	missing := m.RecordedVolume != "" && s.observed.CloudReachable
+	m.VolumeMissingSince = r.missingSince(s, m, m.RecordedVolume, s.notes.missingSince)
+	m.UnmadeSince = r.missingSince(s, m, s.records.Members[m.Name].Made, s.notes.unmadeSince)
+}
+
+func (r *MySQLClusterReconciler) missingSince(s *scope, m *topology.Member, volumeID string, since map[string]time.Time) time.Time {
+	missing := volumeID != "" && s.observed.CloudReachable
 	for _, v := range m.Volumes {
-		if v.ID == m.RecordedVolume && v.State != ec2.VolumeDeleting && v.State != ec2.VolumeDeleted {
+		if v.ID == volumeID && v.State != ec2.VolumeDeleting && v.State != ec2.VolumeDeleted {
 			missing = false
 		}
 	}
-	switch since := s.notes.missingSince; {
+	switch {
 	case !missing:
 		delete(since, m.Name)
 	case since[m.Name].IsZero():
 		since[m.Name] = r.Clock.Now()
 	}
-	m.VolumeMissingSince = s.notes.missingSince[m.Name]
+	return since[m.Name]
 }
 
 // instanceOf translates an instance into the brain's words. Of what EC2 announced only the earliest matters.

@@ -140,7 +140,7 @@ func resourceVersionOf(ac runtime.ApplyConfiguration) string {
 // release lets a deleted cluster's objects go once EC2 shows nothing of it any more, or a person gave up on that.
 func (r *MySQLClusterReconciler) release(ctx context.Context, s *scope) error {
 	abandoned := s.abandons() && (s.cloudProblem != nil || len(s.outcome) > 0)
-	if (!s.plan.Gone || s.unsettled) && !abandoned {
+	if (!s.plan.Gone || s.unsettled || s.archiveEnds) && !abandoned {
 		return nil
 	}
 	if abandoned {

@@ -95,6 +95,10 @@ type scope struct {
 	backupsKnown bool
 	// unsettled is true while snapshots of a cluster that goes are not as they should be; backup.
 	unsettled bool
+	// archiveEnds is true while the archive of a cluster that goes is waited for.
+	archiveEnds bool
+	// credentialsMissing says what the Secret of the backups' destination lacks, so that no pod can begin; backup.
+	credentialsMissing string
 	// schedules are when the CronJobs of the cluster were made, by name; backup.
 	schedules map[string]time.Time
 	// verification is what the pod that verified a backup last reported, nil for none; backup.
@@ -145,7 +149,9 @@ func (s *scope) abandons() bool {
 
 // owner returns the identity under which EC2 resources are made.
 func (s *scope) owner() ec2.Ownership {
-	return ec2.Ownership{ClusterUID: s.uid(), Namespace: s.cluster.Namespace, Cluster: s.cluster.Name, UserTags: s.cluster.Spec.AWS.Tags}
+	return ec2.Ownership{
+		ClusterUID: s.uid(), Namespace: s.cluster.Namespace, Cluster: s.cluster.Name, UserTags: s.cluster.Spec.AWS.Tags, CountedSince: s.records.RebuiltAt,
+	}
 }
 
 // openedBy is the newest version of MySQL that may have opened a member's volume.

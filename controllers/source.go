@@ -96,10 +96,10 @@ func turnDown(source *topology.Source, reason, format string, args ...any) {
 	source.Why, source.Final = topology.Finding{Reason: reason, Message: fmt.Sprintf(format, args...)}, true
 }
 
-// lookAtBackup looks for the snapshot of a MySQLBackup by the tags that only the operator gives, never by what a status says,
-// which the backup pods may write.
+// lookAtBackup looks for the snapshot of a MySQLBackup by the tags that only the operator gives. What the status says, which the
+// backup pods may write, has to agree with them: neither alone leads to a snapshot.
 func (s *scope) lookAtBackup(ctx context.Context, b *v1alpha1.MySQLBackup) error {
-	snapshot, found, err := s.cloud.SnapshotOf(ctx, b.Namespace, purposeOf(b))
+	snapshot, found, err := s.cloud.SnapshotOf(ctx, ec2.SnapshotQuery{Namespace: b.Namespace, Purpose: purposeOf(b), ClusterUID: b.Status.ClusterUID, ID: b.Status.SnapshotID})
 	if err != nil {
 		return err
 	}

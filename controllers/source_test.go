@@ -113,7 +113,7 @@ func backupName(e *estate, c *v1alpha1.MySQLCluster, change func(*v1alpha1.MySQL
 	must(e.t, kube.Create(e.t.Context(), b))
 	_, err := e.account.api.CreateTags(e.t.Context(), &awsec2.CreateTagsInput{Resources: []string{e.snapshot}, Tags: []types.Tag{{Key: aws.String(ec2.TagPurpose), Value: aws.String(purposeOf(b))}}})
 	must(e.t, err)
-	b.Status = v1alpha1.MySQLBackupStatus{Phase: v1alpha1.BackupCompleted, Version: "9.7.3", SnapshotID: "snap-00000000"} // whatever it says
+	b.Status = v1alpha1.MySQLBackupStatus{Phase: v1alpha1.BackupCompleted, Version: "9.7.3", ClusterUID: "gone", SnapshotID: e.snapshot}
 	if change != nil {
 		change(b)
 	}
@@ -205,6 +205,12 @@ func TestWhatAClusterMayNotBeginWith(t *testing.T) {
 			c.Spec.Bootstrap.Recovery.PointInTime = &v1alpha1.PointInTimeSpec{Time: "2026-01-02T03:04:05Z"}
 		}, says: "name a dump"},
 		"a backup of another's snapshot": {tags: map[string]string{v1alpha1.TagNamespace: "other"}, change: func(e *estate, c *v1alpha1.MySQLCluster) { backupName(e, c, nil) }, says: "no snapshot of MySQLBackup nightly"},
+		"a backup that names another snapshot": {change: func(e *estate, c *v1alpha1.MySQLCluster) {
+			backupName(e, c, func(b *v1alpha1.MySQLBackup) { b.Status.SnapshotID = "snap-0a1b2c3d4e5f60718" })
+		}, says: "no snapshot of MySQLBackup nightly"},
+		"a backup of another cluster": {change: func(e *estate, c *v1alpha1.MySQLCluster) {
+			backupName(e, c, func(b *v1alpha1.MySQLBackup) { b.Status.ClusterUID = "another" })
+		}, says: "no snapshot of MySQLBackup nightly"},
 		"a volume in use": {change: func(e *estate, c *v1alpha1.MySQLCluster) {
 			run, err := e.account.api.RunInstances(e.t.Context(), &awsec2.RunInstancesInput{ImageId: aws.String(e.account.image), InstanceType: "m6i.large", MinCount: aws.Int32(1), MaxCount: aws.Int32(1), SubnetId: aws.String(e.account.subnets[0])})
 			must(e.t, err)

@@ -193,6 +193,8 @@ const (
 	ReasonArchiveGap = "ArchiveGap"
 	// ReasonArchiveBaseNeeded: the archive has no backup to begin with yet.
 	ReasonArchiveBaseNeeded = "ArchiveBaseNeeded"
+	// ReasonArchiveUnread: the archive could not be looked through for some time, so that segments may be missing.
+	ReasonArchiveUnread = "ArchiveUnread"
 	// ReasonBackupSucceeded: the newest backup is good, and none is overdue.
 	ReasonBackupSucceeded = "BackupSucceeded"
 	// ReasonBackupFailed: the newest backup failed.
@@ -227,6 +229,8 @@ const (
 	ReasonCALost = "CertificateAuthorityLost"
 	// ReasonVolumeModificationLimited: EC2 does not modify a volume again so soon after its last modifications.
 	ReasonVolumeModificationLimited = "VolumeModificationLimited"
+	// ReasonVolumeNotMade: EC2 accepted the order for a volume and did not make it, as with a KMS key that may not be used.
+	ReasonVolumeNotMade = "VolumeNotMade"
 	// ReasonTooManyConnections: a server is full and refuses its replicas.
 	ReasonTooManyConnections = "TooManyConnections"
 	// ReasonRolling: members are being replaced or taken away, one at a time, because the spec was changed.

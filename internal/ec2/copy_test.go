@@ -47,11 +47,23 @@ func TestCopiesOfWhatIsNotOurs(t *testing.T) {
 		s, ok, err := l.cloud.SnapshotByID(ctx, taken.ID)
 		return err == nil && ok && s.State == SnapshotCompleted
 	})
-	if s, ok, err := l.cloud.SnapshotOf(ctx, l.owner.Namespace, "recovery"); err != nil || !ok || s.ID != taken.ID || s.SizeGiB != 3 {
-		t.Errorf("%+v, %t, %v", s, ok, err)
+	all := SnapshotQuery{Namespace: l.owner.Namespace, Purpose: "recovery", ClusterUID: l.owner.ClusterUID, ID: taken.ID}
+	for _, q := range []SnapshotQuery{all, {Namespace: all.Namespace, Purpose: all.Purpose}} {
+		if s, ok, err := l.cloud.SnapshotOf(ctx, q); err != nil || !ok || s.ID != taken.ID || s.SizeGiB != 3 {
+			t.Errorf("%+v, %t, %v", s, ok, err)
+		}
 	}
-	if s, ok, err := l.cloud.SnapshotOf(ctx, "other", "recovery"); err != nil || ok {
-		t.Errorf("for another namespace: %+v, %v", s, err)
+	for what, change := range map[string]func(*SnapshotQuery){
+		"another namespace": func(q *SnapshotQuery) { q.Namespace = "other" },
+		"another cluster":   func(q *SnapshotQuery) { q.ClusterUID = "other" },
+		"another purpose":   func(q *SnapshotQuery) { q.Purpose = "other" },
+		"another snapshot":  func(q *SnapshotQuery) { q.ID = "snap-0a1b2c3d4e5f60718" },
+	} {
+		q := all
+		change(&q)
+		if s, ok, err := l.cloud.SnapshotOf(ctx, q); err != nil || ok {
+			t.Errorf("for %s: %+v, %v", what, s, err)
+		}
 	}
 	if _, ok, err := l.cloud.SnapshotByID(ctx, "snap-0a1b2c3d4e5f60718"); err != nil || ok {
 		t.Errorf("one that there is not: %t, %v", ok, err)

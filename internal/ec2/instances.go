@@ -135,7 +135,7 @@ func (c *Cloud) runInput(ctx context.Context, spec LaunchSpec) (*ec2.RunInstance
 		root.KmsKeyId = optional(spec.KMSKeyID)
 	}
 	return &ec2.RunInstancesInput{
-		ClientToken:  aws.String(clientToken(tokenInstance, spec.Owner.ClusterUID, spec.Member, spec.Incarnation)),
+		ClientToken:  aws.String(clientToken(tokenInstance, spec.Owner, spec.Member, spec.Incarnation)),
 		MinCount:     aws.Int32(1),
 		MaxCount:     aws.Int32(1),
 		ImageId:      aws.String(spec.ImageID),

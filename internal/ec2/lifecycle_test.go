@@ -241,6 +241,18 @@ func TestRetiredVolume(t *testing.T) {
 			t.Errorf("%+v (%v)", inv.Volumes, err)
 		}
 	}
+	// The incarnations were forgotten: the member's next volume has the same one, and is another.
+	again := l.volumeSpec("orders-0", 1)
+	again.Owner.CountedSince = time.Now()
+	for _, cloud := range []*Cloud{l.cloud, l.newCloud()} {
+		next, err := cloud.CreateVolume(t.Context(), again)
+		if err != nil || next.ID == v.ID || next.Retired {
+			t.Errorf("created %+v (%v)", next, err)
+		}
+	}
+	if n := len(l.realVolumes()); n != 2 {
+		t.Errorf("%d volumes, want the retired one and one more", n)
+	}
 }
 
 func TestSnapshots(t *testing.T) {

@@ -3,6 +3,8 @@ package ec2
 import (
 	"context"
 
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
 
@@ -27,15 +29,30 @@ func (c *Cloud) SnapshotByID(ctx context.Context, id string) (Snapshot, bool, er
 	return s, ok, nil
 }
 
+// SnapshotQuery is what a snapshot must carry, and be, to be taken for the one that is looked for.
+type SnapshotQuery struct {
+	Namespace, Purpose string
+	// ClusterUID is the UID of the cluster that took it, and ID its id; empty where nothing is known of them.
+	ClusterUID, ID string
+}
+
 // SnapshotOf asks EC2 for the snapshot of this account that a cluster of a namespace took for a purpose, and says whether there
-// is one: of several, which a lost answer could leave behind, the oldest that did not fail.
-func (c *Cloud) SnapshotOf(ctx context.Context, namespace, purpose string) (Snapshot, bool, error) {
-	found, err := c.listSnapshots(ctx, tagFilter(v1alpha1.TagNamespace, namespace), tagFilter(TagPurpose, purpose))
+// is one: of several, which a lost answer could leave behind, the oldest that did not fail. Each thing that is known of it
+// narrows the choice, and none widens it.
+func (c *Cloud) SnapshotOf(ctx context.Context, q SnapshotQuery) (Snapshot, bool, error) {
+	filters := []types.Filter{tagFilter(v1alpha1.TagNamespace, q.Namespace), tagFilter(TagPurpose, q.Purpose)}
+	if q.ClusterUID != "" {
+		filters = append(filters, tagFilter(v1alpha1.TagClusterUID, q.ClusterUID))
+	}
+	found, err := c.listSnapshots(ctx, filters...)
 	if err != nil {
-		return Snapshot{}, false, wrap("look for the snapshot for "+purpose, err)
+		return Snapshot{}, false, wrap("look for the snapshot for "+q.Purpose, err)
 	}
 	best, ok := Snapshot{}, false
 	for _, s := range found {
+		if q.ID != "" && s.ID != q.ID {
+			continue
+		}
 		better := !ok || best.State == SnapshotError && s.State != SnapshotError || s.State != SnapshotError && s.StartTime.Before(best.StartTime)
 		if better {
 			best, ok = s, true

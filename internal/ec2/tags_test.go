@@ -2,6 +2,7 @@ package ec2
 
 import (
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 
@@ -13,13 +14,18 @@ func TestClientTokens(t *testing.T) {
 	for _, c := range []struct {
 		kind, uid, member string
 		incarnation       int
+		since             int64
 	}{
-		{tokenInstance, "uid", "orders-0", 1}, {tokenVolume, "uid", "orders-0", 1}, {tokenInstance, "uid", "orders-0", 2},
-		{tokenInstance, "uid", "orders-1", 1}, {tokenInstance, "uie", "orders-0", 1}, {tokenInstance, "uid", "orders-0", 11},
-		{tokenInstance, "uid", "orders-01", 1},
+		{tokenInstance, "uid", "orders-0", 1, 0}, {tokenVolume, "uid", "orders-0", 1, 0}, {tokenInstance, "uid", "orders-0", 2, 0},
+		{tokenInstance, "uid", "orders-1", 1, 0}, {tokenInstance, "uie", "orders-0", 1, 0}, {tokenInstance, "uid", "orders-0", 11, 0},
+		{tokenInstance, "uid", "orders-01", 1, 0}, {tokenVolume, "uid", "orders-0", 1, 1_790_000_000}, {tokenVolume, "uid", "orders-0", 1, 1_790_000_001},
 	} {
-		token := clientToken(c.kind, c.uid, c.member, c.incarnation)
-		if len(token) != 64 || token != clientToken(c.kind, c.uid, c.member, c.incarnation) {
+		o := Ownership{ClusterUID: c.uid}
+		if c.since > 0 {
+			o.CountedSince = time.Unix(c.since, 0)
+		}
+		token := clientToken(c.kind, o, c.member, c.incarnation)
+		if len(token) != 64 || token != clientToken(c.kind, o, c.member, c.incarnation) {
 			t.Errorf("%+v: token %q", c, token)
 		}
 		if other, ok := seen[token]; ok {
@@ -28,7 +34,7 @@ func TestClientTokens(t *testing.T) {
 		seen[token] = c.member
 	}
 	// A token must never change between releases: an upgrade in the middle of a launch would launch twice.
-	if got := clientToken(tokenInstance, "uid", "orders-0", 1); got != "7e35cda67dff8c58cff1ab8620bf2e37a312dff8dd56ea8aa3690834e2976e83" {
+	if got := clientToken(tokenInstance, Ownership{ClusterUID: "uid"}, "orders-0", 1); got != "7e35cda67dff8c58cff1ab8620bf2e37a312dff8dd56ea8aa3690834e2976e83" {
 		t.Errorf("the token's recipe has changed: %s", got)
 	}
 }

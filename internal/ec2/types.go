@@ -111,6 +111,9 @@ const (
 type Ownership struct {
 	ClusterUID, Namespace, Cluster string
 	UserTags                       map[string]string
+	// CountedSince is since when, in whole seconds, the incarnations of the cluster's members are counted: zero from its
+	// beginning, else since its records were lost.
+	CountedSince time.Time
 }
 
 // LaunchSpec describes the instance of one incarnation of one member.

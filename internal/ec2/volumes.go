@@ -58,7 +58,7 @@ func volumeInput(spec VolumeSpec) *ec2.CreateVolumeInput {
 		tags[v1alpha1.TagRecovery] = v1alpha1.RecoveryPending
 	}
 	return &ec2.CreateVolumeInput{
-		ClientToken:       aws.String(clientToken(tokenVolume, spec.Owner.ClusterUID, spec.Member, spec.Incarnation)),
+		ClientToken:       aws.String(clientToken(tokenVolume, spec.Owner, spec.Member, spec.Incarnation)),
 		AvailabilityZone:  aws.String(spec.Zone),
 		Size:              aws.Int32(spec.SizeGiB),
 		VolumeType:        types.VolumeType(spec.Type),
@@ -74,7 +74,7 @@ func volumeInput(spec VolumeSpec) *ec2.CreateVolumeInput {
 // knownVolume looks into the store, which also knows what EC2's lists do not show yet.
 func (c *Cloud) knownVolume(spec VolumeSpec) (Volume, bool) {
 	for _, v := range c.store.inventory(spec.Owner.ClusterUID).Volumes {
-		if v.Member == spec.Member && v.Incarnation == spec.Incarnation {
+		if v.Member == spec.Member && v.Incarnation == spec.Incarnation && !v.Retired {
 			return v, true
 		}
 	}
@@ -89,7 +89,8 @@ func (c *Cloud) findVolume(ctx context.Context, filters ...types.Filter) (Volume
 	best, ok := Volume{}, false
 	for _, v := range found {
 		// Only a hand-made copy of our tags can bring a second one; the oldest is the one that our token made.
-		if !ok || v.CreateTime.Before(best.CreateTime) {
+		// One that was given up may have the same incarnation, when they were counted anew since.
+		if !v.Retired && (!ok || v.CreateTime.Before(best.CreateTime)) {
 			best, ok = v, true
 		}
 	}

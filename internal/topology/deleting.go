@@ -197,7 +197,8 @@ func (p *planner) endVolumes() bool {
 			}
 			left = true
 			p.views[m.Name].Message = fmt.Sprintf("volume %s is being deleted", vol.ID)
-			if vol.State == volumeAvailable {
+			if vol.State == volumeAvailable || vol.State == volumeError {
+				p.forgetMade(m.Name)
 				p.retry(waitMySQL, DeleteVolume{m.Name, vol.ID})
 			}
 		}

@@ -78,6 +78,7 @@ func (p *planner) tailIsHeld(m *Member) string {
 	if err != nil {
 		return m.Name
 	}
+	tail = tail.Subtract(m.SQL.Executed) // what another primary had after all came back with the copy
 	for _, other := range p.ordered() {
 		if !other.verified() || other.cloning() || !other.position().Intersect(tail).IsEmpty() {
 			return other.Name

@@ -10,6 +10,7 @@ import (
 // instance is terminated. What the volumes hold then is the same, so that any of them proves a primary when it wakes.
 func (p *planner) hibernate() {
 	p.rememberVolumes()
+	p.noteVersions() // the spec may ask for a newer one when it wakes
 	p.plan.Membership = p.newestMembership()
 	p.plan.Records.RollingDone, p.plan.Records.RollingSince = nil, 0 // a change goes on after the sleep, as if it began then
 	left := false

@@ -50,6 +50,9 @@ type Member struct {
 	// VolumeMissingSince is when EC2 was first seen not to know the recorded volume, in a row of such answers; zero when it
 	// does, or was not asked.
 	VolumeMissingSince time.Time
+	// UnmadeSince is when EC2 was first seen not to know the volume that it was making according to the records, in a row of such
+	// answers; zero when it does, or was not asked.
+	UnmadeSince time.Time
 	// RecordedVolume is the volume that carries the member's data according to the records; empty while none does.
 	RecordedVolume string
 	// Volumes are all volumes that carry this member's tag and are not retired.
@@ -147,6 +150,7 @@ const (
 	volumeInUse     = "in-use"
 	volumeDeleting  = "deleting"
 	volumeDeleted   = "deleted"
+	volumeError     = "error"
 
 	attachAttached = "attached"
 

@@ -46,14 +46,25 @@ func describe(m *Member, v *View) {
 
 // rememberVolumes notes which volume carries a member's data, so that a lost one is told from one that never was.
 func (p *planner) rememberVolumes() {
-	for name, m := range p.Members {
-		if vol := m.volume(); vol != nil && vol.AttachedTo != "" {
-			rec := p.plan.Records.Members[name]
-			rec.VolumeID = vol.ID
-			rec.Volume = max(rec.Volume, vol.Incarnation)
-			p.plan.Records.Members[name] = rec
+	for _, m := range p.Members {
+		vol := m.volume()
+		if vol == nil {
+			continue
 		}
+		if vol.AttachedTo != "" {
+			p.noteVolume(m, vol)
+		}
+		p.noteMade(m, vol)
 	}
+}
+
+func (p *planner) noteVolume(m *Member, vol *Volume) {
+	rec := p.plan.Records.Members[m.Name]
+	rec.VolumeID, rec.Volume = vol.ID, max(rec.Volume, vol.Incarnation)
+	if rec.Unmade == vol.ID {
+		rec.Unmade, rec.UnmadeAt = "", 0 // it came to be after all
+	}
+	p.plan.Records.Members[m.Name] = rec
 }
 
 // mayCreate returns why nothing may be created at the moment, or "".
@@ -63,7 +74,7 @@ func (p *planner) mayCreate() string {
 		return "waiting for EC2's API"
 	case len(p.Subnets) == 0:
 		return "waiting for the subnets of spec.aws.subnetIDs"
-	case p.unsourced != "":
+	case p.unsourced != "" && !p.holdsVolumes():
 		return p.unsourced
 	case !rebuilt.IsZero() && p.Now.Sub(rebuilt) < settling:
 		return "waiting two minutes before anything is created: the members' records were lost and rebuilt from EC2's tags"
@@ -74,6 +85,7 @@ func (p *planner) mayCreate() string {
 // provisionMember plans a member's next step in EC2 and returns what it waits for, or "" when its machine is up.
 func (p *planner) provisionMember(m *Member) string {
 	vol, in := m.volume(), p.machineFor(m)
+	p.endUnmade(m)
 	switch {
 	case m.Ordinal >= p.Replicas && (vol == nil || !p.mayBeNeeded(m)):
 		return "" // it is about to be taken away
@@ -81,6 +93,11 @@ func (p *planner) provisionMember(m *Member) string {
 		return "being taken back to MySQL " + p.Version
 	case vol == nil:
 		return p.needVolume(m)
+	case vol.State == volumeError && vol.AttachedTo == "":
+		return p.failedVolume(m, vol)
+	case in == nil && vol.State == volumeCreating && p.plan.Records.Members[m.Name].UnmadeAt != 0:
+		p.waitAtMost(waitEC2)
+		return "creating the data volume once more" // what EC2 could not make before is no reason for a machine yet
 	case in == nil:
 		return p.needInstance(m, vol)
 	}
@@ -139,11 +156,20 @@ func (p *planner) needVolume(m *Member) string {
 		p.waitAtMost(waitEC2)
 		return why
 	}
+	if m == p.firstMember() && p.unsourced != "" {
+		return p.unsourced // findSource says when to look again
+	}
+	if why := p.unmade(m); why != "" {
+		return why
+	}
 	rec := p.plan.Records.Members[m.Name]
 	if rec.VolumeID != "" {
 		if !p.volumeLost(m) {
 			p.waitAtMost(waitEC2)
 			return "volume " + rec.VolumeID + " is not shown by EC2; waiting until that is certain"
+		}
+		if why := p.recoveredInVain(rec.VolumeID); why != "" {
+			return why
 		}
 		if why := p.mustKeepVote(m, rec.VolumeID); why != "" {
 			return why
@@ -283,7 +309,7 @@ func (p *planner) moveZone(m *Member, vol *Volume, rec *Record) bool {
 	if m.CapacityRefused != vol.Zone {
 		return false
 	}
-	patience, withData := capacityPatience, rec.VolumeID != "" || len(m.Instances) > 0
+	patience, withData := capacityPatience, rec.VolumeID != "" || len(m.Instances) > 0 || vol.Incarnation < rec.Volume // given up, but not retired yet
 	if withData {
 		patience = zoneLossTimeout
 	}
@@ -305,6 +331,7 @@ func (p *planner) moveZone(m *Member, vol *Volume, rec *Record) bool {
 			rec.VolumeID = ""
 			p.do(RetireVolume{m.Name, vol.ID})
 		} else {
+			rec.Made = ""
 			p.do(DeleteVolume{m.Name, vol.ID})
 		}
 		return true
@@ -330,6 +357,7 @@ func (p *planner) needAttachment(m *Member, vol *Volume, in *Instance) string {
 			if why := p.mayOpen(m, vol, in); why != "" {
 				return why
 			}
+			p.noteVolume(m, vol) // whatever EC2 shows of it later
 			p.do(AttachVolume{m.Name, vol.ID, in.ID})
 		}
 		return "attaching volume " + vol.ID

@@ -108,6 +108,11 @@ type Record struct {
 	LaunchedAs int    `json:"launchedAs,omitempty"`
 	// VolumeID is the volume that carries the member's data, once EC2 showed it.
 	VolumeID string `json:"volumeID,omitempty"`
+	// Made is the volume that EC2 shows for the newest incarnation, until a machine has it. Unmade is the last one that EC2 took
+	// the order for and did not make, and UnmadeAt, in Unix seconds, when that was known; 0 once there is a volume again.
+	Made     string `json:"made,omitempty"`
+	Unmade   string `json:"unmade,omitempty"`
+	UnmadeAt int64  `json:"unmadeAt,omitempty"`
 }
 
 // Clone returns a deep copy.

@@ -1,6 +1,10 @@
 package topology
 
-import "github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+import (
+	"fmt"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+)
 
 // recovering says whether the cluster still has to be given what it begins with. One that has ever served, or whose
 // records were lost, is never restored into.
@@ -66,4 +70,18 @@ func (p *planner) recover() {
 	if lost := p.plan.Records.Recovering; lost != "" {
 		p.plan.Waiting.Message = "waiting for the member with volume " + lost + ", into which the recovery goes"
 	}
+}
+
+// recoveredInVain returns what the cluster waits for when the volume that it was to begin on is lost after it was given the
+// data, or while a dump was restored into it: then nobody has them, and an empty volume in its place would be no beginning. A
+// copy that is not the cluster's own yet is made once more instead.
+func (p *planner) recoveredInVain(volumeID string) string {
+	rec := p.plan.Records
+	if !p.Recover || rec.Bootstrapped != "" || rec.Established || rec.Recovering != volumeID || p.copying() {
+		return ""
+	}
+	p.waitAtMost(waitEC2)
+	p.degraded(v1alpha1.ReasonRecoveryFailed, fmt.Sprintf("volume %s, which was given what the cluster is to begin with, was lost before the cluster began on it; nothing is made in its place, because what it held cannot be told from here. Delete the cluster and make it again, with the same spec.bootstrap.recovery", volumeID))
+	p.plan.Waiting = Finding{v1alpha1.ReasonRecoveryFailed, "volume " + volumeID + ", on which the cluster was to begin, is gone"}
+	return "volume " + volumeID + " is gone"
 }

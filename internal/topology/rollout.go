@@ -47,7 +47,7 @@ func (p *planner) takeTurn(primary *Member) {
 	case m == nil:
 	case !p.CloudReachable:
 		p.waitAtMost(waitEC2)
-	case primary == nil && p.Replicas > 1:
+	case primary == nil && p.Replicas > 1 && !p.between(m):
 		p.waitAtMost(waitMySQL) // a primary comes first
 	case m == primary && (p.Replicas > 1 || m.Ordinal >= p.Replicas):
 		p.waitAtMost(waitMySQL)
@@ -87,6 +87,12 @@ func (p *planner) tellStopped(m, primary *Member) {
 		back += fmt.Sprintf(", or set spec.version back to %s to call the upgrade off", primary.SQL.Version)
 	}
 	p.degraded(v1alpha1.ReasonRollingStopped, fmt.Sprintf("%s does not come up on instance %s, and nobody else is changed meanwhile. %s", m.Name, in.ID, back))
+}
+
+// between says whether a member is off, on its way from one machine to the next. It may be the only one that knows the voters.
+func (p *planner) between(m *Member) bool {
+	current := m.CurrentInstance()
+	return current != nil && current.State == stateStopped && p.rolling(m) && !p.tooNew(m) && p.successorOf(m, current) != nil
 }
 
 // beginTurn makes it a member's turn. That is remembered before anything is done.

@@ -88,10 +88,11 @@ func (p *planner) leave(m, primary *Member, what, keep string) string {
 		case vol.gone():
 		case m.RecordedVolume != "" && vol.ID != m.RecordedVolume:
 			p.retry(waitMySQL, RetireVolume{m.Name, vol.ID}) // a copy that somebody made, and may be using
-		case vol.State != volumeAvailable:
+		case vol.State != volumeAvailable && vol.State != volumeError:
 		case p.DeletionPolicy == v1alpha1.DeletionPolicyRetain:
 			p.retry(waitMySQL, RetireVolume{m.Name, vol.ID})
 		default:
+			p.forgetMade(m.Name)
 			p.retry(waitMySQL, DeleteVolume{m.Name, vol.ID})
 		}
 	}
@@ -161,9 +162,12 @@ func (p *planner) dropAbsent() {
 		if m.Ordinal < p.Replicas || !p.CloudReachable || !p.nothingLeft(m) {
 			continue
 		}
-		if p.plan.Records.Rolling == name {
+		switch {
+		case p.plan.Records.Rolling == name:
 			p.forgetMember(m)
 			p.endTurn(true)
+		case p.volumeLost(m) && !p.mayBeNeeded(m):
+			p.forgetMember(m) // lost, or noted once more by an operator that saw it late
 		}
 		if p.plan.Records.Members[name].VolumeID == "" {
 			delete(p.Members, name)
@@ -178,6 +182,7 @@ func (p *planner) forgetMember(m *Member) {
 	if rec == (Record{}) {
 		return
 	}
+	rec.Made, rec.Unmade, rec.UnmadeAt = "", "", 0
 	rec.VolumeID, rec.SignedInstance, rec.SignedKey, rec.RestartDue, rec.Tail, rec.Opened = "", "", "", 0, "", ""
 	rec.Instance++
 	rec.Volume++

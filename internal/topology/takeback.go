@@ -261,7 +261,7 @@ func (p *planner) takeBack(m, primary *Member) string {
 		p.waitAtMost(waitMySQL)
 		return fmt.Sprintf("being taken back to %s: stopping, to lose its vote", p.Version)
 	}
-	if p.unconfirmed || m.verified() && p.mayBeNeeded(m) && !p.othersVote(m) {
+	if p.unconfirmed || m.verified() && !p.othersVote(m) && !p.unseedable(m, primary) {
 		p.waitAtMost(waitMySQL)
 		return "waiting until all others are well"
 	}

@@ -60,7 +60,11 @@ func (p *planner) findSource() {
 	case !rec.RebuiltAt.IsZero():
 		// Perhaps it had begun, and has lost its first volume since: a second copy would be a second beginning.
 		p.unsourced = "the records of this cluster were lost, and it is not known whether its recovery was done"
-		p.degraded(v1alpha1.ReasonRecoveryFailed, p.unsourced+"; no volume is made from the snapshot again. If no member answers, delete the cluster and make it again, with the same spec.bootstrap.recovery")
+		advice := "delete the cluster and make it again, with the same spec.bootstrap.recovery"
+		if p.holdsVolumes() {
+			advice = "wait for the other members, whose volumes may hold everything"
+		}
+		p.degraded(v1alpha1.ReasonRecoveryFailed, p.unsourced+"; no volume is made from the snapshot again: "+advice)
 	case rec.Source != "":
 	case source.SnapshotID != "":
 		rec.Source = source.SnapshotID
@@ -68,6 +72,16 @@ func (p *planner) findSource() {
 		rec.Source, p.unsourced = p.snapshotOfSource(source.VolumeID)
 	}
 	p.waitAtMost(waitEC2)
+}
+
+// holdsVolumes says whether any member has a volume that is not a copy yet to be adopted. It may hold the cluster's data.
+func (p *planner) holdsVolumes() bool {
+	for _, m := range p.Members {
+		if vol := m.volume(); vol != nil && !vol.Foreign {
+			return true
+		}
+	}
+	return false
 }
 
 // snapshotOfSource returns the snapshot of the volume that is to be copied, or what it waits for.

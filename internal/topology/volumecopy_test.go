@@ -236,6 +236,27 @@ func TestACopyThatMayNotBeAdopted(t *testing.T) {
 	}
 }
 
+// TestForgottenRecordsKeepNobodyFromItsData: the records and the first member's volume are lost while nobody has a machine. The
+// others get machines for what they hold, nothing is made in the place of the lost one, and nobody is told to delete anything.
+func TestForgottenRecordsKeepNobodyFromItsData(t *testing.T) {
+	d, o := copied()
+	o.Source.SnapshotID = oldSnap
+	for _, m := range o.Members {
+		m.Instances, m.SQL = nil, SQL{}
+		m.Volumes[0].State, m.Volumes[0].AttachedTo, m.Volumes[0].AttachState = volumeAvailable, "", ""
+	}
+	o.Members["orders-0"].Volumes = nil
+	o.Records = Rebuild(o)
+	o.Records.RebuiltAt = o.Now.Add(-time.Hour)
+	p := Next(d, o)
+	if len(planned[LaunchInstance](p)) != len(o.Members)-1 || len(planned[CreateVolume](p)) > 0 {
+		t.Errorf("planned %v; %v", p.Actions, p.Members)
+	}
+	if slices.ContainsFunc(p.Degraded, func(f Finding) bool { return strings.Contains(f.Message, "delete") }) {
+		t.Errorf("told %v", p.Degraded)
+	}
+}
+
 // TestTheSourceIsNeverUsedTwice: a volume that is lost after the cluster was given what it begins with is not made from it again.
 func TestTheSourceIsNeverUsedTwice(t *testing.T) {
 	for name, change := range map[string]func(*Records){

@@ -42,6 +42,10 @@ type world struct {
 	source    Source
 	inherited *data
 	copies    []string
+	// dud says what becomes of volumes that EC2 takes the order for and cannot make: gone, or the state error. spent are the
+	// client tokens of those.
+	dud   string
+	spent map[string]bool
 }
 
 type machine struct {
@@ -60,6 +64,8 @@ type disk struct {
 	data   *data
 	// foreign is true for one that a person made, with a member's tags.
 	foreign bool
+	// shown is true once EC2 has shown one that it cannot make.
+	shown bool
 }
 
 // data is what lies on a volume: it outlives the machine.
@@ -87,7 +93,7 @@ func newWorld(t *testing.T, replicas int) *world {
 			Subnets:        []Subnet{{"subnet-a", "a"}, {"subnet-b", "b"}, {"subnet-c", "c"}},
 			DeletionPolicy: v1alpha1.DeletionPolicySnapshot,
 		},
-		machines: map[string]*machine{}, volumes: map[string]*disk{}, refused: map[string]time.Time{}, refusedIn: map[string]string{}, noRoom: map[string]bool{}, broken: map[string]bool{}, missing: map[string]time.Time{}, down: map[string]time.Time{},
+		machines: map[string]*machine{}, volumes: map[string]*disk{}, refused: map[string]time.Time{}, refusedIn: map[string]string{}, noRoom: map[string]bool{}, broken: map[string]bool{}, missing: map[string]time.Time{}, down: map[string]time.Time{}, spent: map[string]bool{},
 	}
 }
 
@@ -129,7 +135,12 @@ func (w *world) observe() Observed {
 		}
 		return o.Members[name]
 	}
-	for _, v := range w.volumes {
+	for id, v := range w.volumes {
+		if v.State == volumeCreating && v.shown {
+			delete(w.volumes, id)
+			continue
+		}
+		v.shown = true
 		m := member(v.member)
 		m.Volumes = append(m.Volumes, v.Volume)
 	}
@@ -143,6 +154,12 @@ func (w *world) observe() Observed {
 				w.missing[id] = w.now
 			}
 			m.VolumeMissingSince = w.missing[id]
+		}
+		if id := w.records.Members[name].Made; id != "" && w.volumes[id] == nil {
+			if w.missing[id].IsZero() {
+				w.missing[id] = w.now
+			}
+			m.UnmadeSince = w.missing[id]
 		}
 		if in := m.CurrentInstance(); in != nil {
 			m.SQL = w.sqlOf(w.machines[in.ID])
@@ -222,15 +239,23 @@ func (w *world) take(action Action) {
 	case DeleteSecurityGroup:
 		w.group = ""
 	case CreateVolume:
+		token := fmt.Sprint(a.Member, a.Incarnation)
 		for _, v := range w.volumes {
 			if v.member == a.Member && v.Incarnation == a.Incarnation {
 				return
 			}
 		}
+		if w.spent[token] {
+			return
+		}
 		id := w.id("vol")
 		w.volumes[id] = &disk{Volume: Volume{ID: id, Incarnation: a.Incarnation, State: volumeAvailable, Zone: a.Zone, SizeGiB: w.desired.SizeGiB}, member: a.Member}
 		if a.SnapshotID != "" {
 			w.copyInto(w.volumes[id])
+		}
+		if w.dud != "" {
+			w.spent[token] = true
+			w.volumes[id].State = map[string]string{"gone": volumeCreating, "error": volumeError}[w.dud]
 		}
 	case DeleteVolume:
 		if w.volumes[a.VolumeID].AttachedTo != "" {

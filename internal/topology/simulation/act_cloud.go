@@ -3,6 +3,7 @@ package simulation
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
@@ -71,20 +72,20 @@ func (p *process) takeInCloud(action topology.Action) (bool, error) {
 	return false, nil
 }
 
-// token is the client token of one incarnation.
-func token(kind, member string, incarnation int) string {
-	return fmt.Sprintf("%s %s %d", kind, member, incarnation)
+// token is the client token of one incarnation, which are counted anew when the records were lost.
+func token(kind, member string, incarnation int, rebuilt time.Time) string {
+	return fmt.Sprintf("%s %s %d %d", kind, member, incarnation, rebuilt.Unix())
 }
 
 func (p *process) createVolume(a topology.CreateVolume) error {
 	w, pic := p.w, p.op.picture
 	for _, r := range pic.volumes {
-		if r.member == a.Member && r.value.Incarnation == a.Incarnation {
+		if r.member == a.Member && r.value.Incarnation == a.Incarnation && !r.retired {
 			return nil
 		}
 	}
 	return p.call(a.String(), func() error {
-		key := token("volume", a.Member, a.Incarnation)
+		key := token("volume", a.Member, a.Incarnation, p.op.records.RebuiltAt)
 		v := w.volume(w.cloud.tokens[key])
 		if v == nil {
 			v = &volume{member: a.Member, Volume: topology.Volume{
@@ -121,7 +122,7 @@ func (p *process) launch(a topology.LaunchInstance) error {
 		}
 	}
 	err := p.call(a.String(), func() error {
-		key := token("instance", a.Member, a.Incarnation)
+		key := token("instance", a.Member, a.Incarnation, p.op.records.RebuiltAt)
 		in := w.instance(w.cloud.tokens[key])
 		switch {
 		case in == nil && w.cloud.noRoom[zone]:
@@ -284,7 +285,7 @@ func (p *process) deleteVolume(a topology.DeleteVolume) error {
 		case v.AttachedTo != "":
 			return errState
 		}
-		w.checkDeletion(v)
+		w.checkDeletion(v, p.op.desired)
 		v.State = deleting
 		w.noteVolume(v)
 		w.after(w.between(100, 8*second), func() {

@@ -139,7 +139,9 @@ var faults = []fault{
 	{"binary logs are purged", 3, func(w *world) {
 		if s := w.someServer(); s != nil && s.st.committed > 0 {
 			keep := w.rng.IntN(s.st.committed)
-			s.purge(s.st.committed - keep)
+			if w.shape.volumesLost == 0 {
+				s.purge(s.st.committed - keep)
+			}
 		}
 	}},
 	{"the operator is killed", 6, func(w *world) { w.leader.die("killed") }},
@@ -174,10 +176,10 @@ var faults = []fault{
 	{"the records are lost", 2, func(w *world) { w.loseRecords() }},
 }
 
-// loseRecords loses the records, unless a volume of two that vote was lost before, or a cluster that is to begin with a copy has
-// not: a person has to make that one again.
+// loseRecords loses the records, unless a volume of two that vote was lost before, or a cluster that is to begin with a copy is
+// not known to have: a person has to make that one again.
 func (w *world) loseRecords() {
-	if w.shape.volumesLost > 0 && w.votersAre(2) || w.heirloom != nil && w.kube.records.Bootstrapped == "" {
+	if w.shape.volumesLost > 0 && w.votersAre(2) || w.heirloom != nil && !w.kube.records.Established {
 		return
 	}
 	w.forgot, w.kube.lost, w.kube.records = true, true, topology.Records{}
@@ -359,9 +361,24 @@ func (w *world) canSpare(v *volume) bool {
 			others = append(others, other.st)
 		}
 	}
+	for _, o := range others {
+		if slices.ContainsFunc(others, func(source *store) bool { return source.outOfReach(o) }) {
+			return false // it is to be seeded anew, which it gives its vote back for
+		}
+	}
 	return slices.ContainsFunc(others, func(best *store) bool {
 		return !slices.ContainsFunc(others, func(o *store) bool { return !best.holds(o) })
 	})
+}
+
+// outOfReach says whether a server's binary log no longer holds what another lacks.
+func (st *store) outOfReach(o *store) bool {
+	for _, id := range st.purged.without(o.executed.bitset) {
+		if !o.retrieved.has(id) {
+			return true
+		}
+	}
+	return false
 }
 
 // holds says whether a volume has whatever another has, in its relay log at least. What was prepared counts.

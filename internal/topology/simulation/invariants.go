@@ -180,8 +180,8 @@ func follows(before, next *mysql.Membership) bool {
 	return changes == 1 && len(before.Previous) == 0 && slices.Equal(next.Previous, before.Voters)
 }
 
-// checkDeletion is told of every volume that is about to be deleted.
-func (w *world) checkDeletion(v *volume) {
+// checkDeletion is told of every volume that is about to be deleted, and by which spec: a person may have changed it a moment ago.
+func (w *world) checkDeletion(v *volume, d topology.Desired) {
 	if v.Foreign {
 		return // nothing was ever written to it
 	}
@@ -191,7 +191,7 @@ func (w *world) checkDeletion(v *volume) {
 				return s.VolumeID == v.ID && s.State == completed && strings.HasPrefix(s.Purpose, prefix)
 			})
 		}
-		if w.ordinal(v.member) < w.desired.Replicas {
+		if w.ordinal(v.member) < d.Replicas {
 			if !keptFor("quarantine-takenback-") || w.kube.records.Rolling != v.member {
 				w.fail(dataDeleted, "volume %s of %s carries data, which mysqld %s has opened, and is not kept", v.ID, v.member, v.st.opened)
 			}

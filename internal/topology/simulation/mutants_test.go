@@ -152,7 +152,7 @@ var mutants = []mutant{
 	{
 		name:   "a client token does not change with the incarnation",
 		file:   shell + "act_cloud.go",
-		old:    `return fmt.Sprintf("%s %s %d", kind, member, incarnation)`,
+		old:    `return fmt.Sprintf("%s %s %d %d", kind, member, incarnation, rebuilt.Unix())`,
 		new:    `return fmt.Sprintf("%s %s %d", kind, member, incarnation*0)`,
 		stands: "internal/ec2", breaks: []string{notConverged, leaked},
 	},

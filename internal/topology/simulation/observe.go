@@ -118,7 +118,7 @@ func (op *operator) memberise(o *topology.Observed) {
 		}
 	}
 	for name, rec := range op.records.Members {
-		if rec.VolumeID != "" {
+		if rec.VolumeID != "" || rec.Made != "" {
 			member(name) // although EC2 may show nothing of it
 		}
 	}
@@ -132,15 +132,15 @@ func (op *operator) memberise(o *topology.Observed) {
 	}
 }
 
-// trackVolume notes since when EC2 does not know the volume that carries a member's data.
+// trackVolume notes since when EC2 does not know the volume that carries a member's data, or that it was making for it.
 func (op *operator) trackVolume(m *topology.Member, reachable bool) {
-	missing := m.RecordedVolume != "" && reachable
-	for _, v := range m.Volumes {
-		if v.ID == m.RecordedVolume && v.State != deleting && v.State != deleted {
-			missing = false
-		}
+	missing := func(id string) bool {
+		return id != "" && reachable && !slices.ContainsFunc(m.Volumes, func(v topology.Volume) bool {
+			return v.ID == id && v.State != deleting && v.State != deleted
+		})
 	}
-	m.VolumeMissingSince = op.since(op.missingSince, m.Name, missing)
+	m.VolumeMissingSince = op.since(op.missingSince, m.Name, missing(m.RecordedVolume))
+	m.UnmadeSince = op.since(op.unmadeSince, m.Name, missing(op.records.Members[m.Name].Made))
 }
 
 // since notes since when something is so; the zero time when it is not.

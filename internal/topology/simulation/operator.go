@@ -41,8 +41,10 @@ type operator struct {
 	// stopping are the machines about whose end EC2 is being asked.
 	stopping map[string]bool
 	// version is that of the records that this pass stands on.
-	version     int
-	records     topology.Records
+	version int
+	records topology.Records
+	// desired is the spec that this pass stands on.
+	desired     topology.Desired
 	silentSince map[string]int64
 	brokenSince map[string]int64
 	downSince   map[string]int64
@@ -51,11 +53,13 @@ type operator struct {
 	answered     map[string]int
 	// missingSince is since when EC2 does not know the volume with a member's data.
 	missingSince map[string]int64
-	refused      map[string]refusal
-	goneAt       map[string]int64
-	primary      *instance // what the prober watches
-	said         string    // the plan that was told last
-	failed       map[string]bool
+	// unmadeSince is since when EC2 does not know the volume that it was making for a member.
+	unmadeSince map[string]int64
+	refused     map[string]refusal
+	goneAt      map[string]int64
+	primary     *instance // what the prober watches
+	said        string    // the plan that was told last
+	failed      map[string]bool
 }
 
 type refusal struct {
@@ -67,7 +71,7 @@ type refusal struct {
 func (w *world) lead() {
 	op := &operator{
 		w: w, name: fmt.Sprintf("operator-%d", len(w.every)+1), picture: newPicture(), slots: map[*instance]*slot{}, claimed: map[string]bool{}, looks: map[*instance]*look{}, stopping: map[string]bool{},
-		silentSince: map[string]int64{}, brokenSince: map[string]int64{}, downSince: map[string]int64{}, stalledSince: map[string]int64{}, answered: map[string]int{}, missingSince: map[string]int64{}, refused: map[string]refusal{}, goneAt: map[string]int64{}, failed: map[string]bool{},
+		silentSince: map[string]int64{}, brokenSince: map[string]int64{}, downSince: map[string]int64{}, stalledSince: map[string]int64{}, answered: map[string]int{}, missingSince: map[string]int64{}, unmadeSince: map[string]int64{}, refused: map[string]refusal{}, goneAt: map[string]int64{}, failed: map[string]bool{},
 	}
 	w.every = append(w.every, op)
 	w.leader, w.kube.holder, w.kube.renewed = op, op, w.now
@@ -226,6 +230,7 @@ func (op *operator) reconcile(p *process) int64 {
 		return second
 	}
 	d := w.desired
+	op.desired = d
 	if !o.CloudReachable {
 		d.Subnets = nil
 	}

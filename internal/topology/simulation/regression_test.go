@@ -36,6 +36,16 @@ var regressions = []struct {
 	{31, 471, "a replica whose applier could not go on was pointed at the new primary for ever"},
 	{1, 16529, "a voter that had fallen silent to leave was not heard again when another was lost, and writes waited for ever"},
 	{1, 19786, "with the records it was forgotten that a newer mysqld had opened a volume, and nobody took its member back"},
+	{1, 26289, "the spec that asked for a member to go was changed while its volume was being deleted, by the model"},
+	{1, 30037, "what EC2 never showed attached passed for empty, and was deleted without the snapshot that is kept"},
+	{1, 30428, "a cluster was sent to sleep before it was noted which version had opened its volumes, and all awoke with one that does not start"},
+	{1, 29156, "a volume that was gone was noted once more by an operator which had been frozen, and its member stayed for ever"},
+	{1, 37458, "what a rebuilt member had lost came back with a later primary, and it waited for ever for nobody to hold it"},
+	{1, 68309, "the records of a cluster were lost in the middle of its beginning with a copy, which a person has to repeat, by the model"},
+	{1, 76290, "with the records it was forgotten which client tokens were used up, and a member's volume was never made again"},
+	{1, 41391, "a replica that was taken back was shut down while another was lost"},
+	{1, 51959, "a volume was lost while the members that the binary logs had left behind still voted, by the model"},
+	{1, 54060, "a lone primary, between two machines when it was to get company, was never started again"},
 	{21, 323, "the only candidate's applier had stopped, and nobody started it"},
 }
 

@@ -206,7 +206,7 @@ func (w *world) presetMember(n int, name string, st *store) {
 		ID: v.AttachedTo, Incarnation: 1, State: running, Zone: zone, Address: address(n + 1), LaunchTime: w.time().Add(-time.Hour), TemplateHash: w.desired.TemplateHash}}
 	in.version = w.desired.Version
 	w.cloud.volumes, w.cloud.instances = append(w.cloud.volumes, v), append(w.cloud.instances, in)
-	w.cloud.tokens[token("volume", name, 1)], w.cloud.tokens[token("instance", name, 1)] = v.ID, in.ID
+	w.cloud.tokens[token("volume", name, 1, time.Time{})], w.cloud.tokens[token("instance", name, 1, time.Time{})] = v.ID, in.ID
 	v.past = []sighting[topology.Volume]{{-int64(time.Hour / time.Millisecond), v.Volume}}
 	in.past = []sighting[topology.Instance]{{-int64(time.Hour / time.Millisecond), in.Instance}}
 	w.start(in, st)

@@ -69,11 +69,37 @@ func TestSchedules(t *testing.T) {
 			}
 		})
 	}
+	stop := tellEvery(time.Minute, func() {
+		t.Logf("%d of %d schedules in %s", min(next.Load()-first, schedules), schedules, time.Since(began).Round(time.Second))
+	})
 	wg.Wait()
+	stop()
 	took, played := time.Since(began), min(next.Load()-first, schedules)
 	t.Logf("seed %d: %d schedules in %s (%s each), %d events, %d commits acknowledged; broken: %v; the longest recovery took %s in schedule %d",
 		seed, played, took.Round(time.Millisecond), (took / time.Duration(max(played, 1))).Round(time.Microsecond), events.Load(), acknowledged.Load(), broken,
 		longest.HealTime, longest.Schedule)
+}
+
+// tellEvery tells again and again how far a long run is, until it is stopped.
+func tellEvery(interval time.Duration, tell func()) (stop func()) {
+	done, over := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(over)
+		ticker := time.NewTicker(interval)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-ticker.C:
+				tell()
+			}
+		}
+	}()
+	return func() {
+		close(done)
+		<-over
+	}
 }
 
 // TestSchedule plays one schedule, NAIROBI_SCHEDULE of NAIROBI_SEED, and tells its story. Twice the same schedule must

@@ -1,0 +1,126 @@
+package topology
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+)
+
+// EC2 answers CreateVolume at once and makes the volume later, when it may find that it cannot: with a KMS key that it may not
+// use, the order is accepted and the volume is then gone, or in the state error (EBS User Guide, "Create an Amazon EBS volume").
+// The client token of such an order is used up: asked again, EC2 answers with the volume that never came to be. So a person is
+// told, and the next try is another incarnation, with a token of its own, after a pause.
+
+// noteMade remembers what EC2 makes for a member until a machine has it. A volume of an older incarnation was given up, and one
+// whose story is not known, because the records were lost, is recorded as one that carries data.
+func (p *planner) noteMade(m *Member, vol *Volume) {
+	rec := p.plan.Records.Members[m.Name]
+	switch {
+	case rec.VolumeID != "":
+		rec.Made, rec.UnmadeAt = "", 0
+	case vol.Incarnation < rec.Volume:
+		return
+	default:
+		rec.Made = vol.ID
+		if vol.State == volumeAvailable {
+			rec.UnmadeAt = 0
+		}
+	}
+	p.plan.Records.Members[m.Name] = rec
+}
+
+// forgetMade is said before a member's volume is deleted on purpose: that it is gone then is no failure of EC2's.
+func (p *planner) forgetMade(member string) {
+	rec := p.plan.Records.Members[member]
+	if rec.Made != "" {
+		rec.Made = ""
+		p.plan.Records.Members[member] = rec
+	}
+}
+
+// noteUnmade remembers that EC2 could not make a member's volume. The next has another token.
+func (p *planner) noteUnmade(m *Member, volumeID string, incarnation int) {
+	rec := p.plan.Records.Members[m.Name]
+	rec.Made = ""
+	if rec.Unmade != volumeID {
+		rec.Unmade, rec.UnmadeAt = volumeID, p.Now.Unix()
+		rec.Volume = max(rec.Volume, incarnation) + 1
+	}
+	p.plan.Records.Members[m.Name] = rec
+}
+
+// unmade returns what a member without a volume waits for because EC2 could not make it one, or "". EC2's lists are late, so
+// that it has to deny the volume for long before it is believed.
+func (p *planner) unmade(m *Member) string {
+	rec := p.plan.Records.Members[m.Name]
+	if rec.VolumeID == "" && rec.Made != "" {
+		if m.UnmadeSince.IsZero() || p.Now.Sub(m.UnmadeSince) < volumePatience {
+			p.waitAtMost(waitEC2)
+			if rec.UnmadeAt != 0 {
+				p.adviseUnmade(m)
+			}
+			return "volume " + rec.Made + ", which EC2 was making, is not shown any more; waiting until that is certain"
+		}
+		p.noteUnmade(m, rec.Made, rec.Volume)
+		rec = p.plan.Records.Members[m.Name]
+	}
+	if rec.UnmadeAt == 0 {
+		return ""
+	}
+	p.adviseUnmade(m)
+	p.waitAtMost(waitEC2)
+	if in := m.CurrentInstance(); in != nil {
+		// It was told to look for that volume, and would never find another.
+		if p.CloudReachable {
+			p.retry(waitEC2, TerminateInstance{m.Name, in.ID})
+		}
+		return "ending instance " + in.ID + ", whose volume EC2 could not make"
+	}
+	if p.Now.Sub(time.Unix(rec.UnmadeAt, 0)) >= unmadePause {
+		return ""
+	}
+	return "EC2 could not make volume " + rec.Unmade
+}
+
+// failedVolume plans the end of a volume that EC2 calls failed, if it is certain that nothing was ever on it.
+func (p *planner) failedVolume(m *Member, vol *Volume) string {
+	p.waitAtMost(waitEC2)
+	if rec := p.plan.Records.Members[m.Name]; rec.VolumeID != "" || rec.Made != vol.ID && rec.Unmade != vol.ID {
+		p.degraded(v1alpha1.ReasonMemberMissing, fmt.Sprintf("%s: EC2 calls volume %s failed (state error), and what is on it cannot be read. It is left alone; delete it, and the member gets another when it is no longer a voter", m.Name, vol.ID))
+		return "volume " + vol.ID + " has failed"
+	}
+	p.noteUnmade(m, vol.ID, vol.Incarnation)
+	p.adviseUnmade(m)
+	if p.CloudReachable {
+		p.retry(waitEC2, DeleteVolume{m.Name, vol.ID})
+	}
+	return "EC2 could not make volume " + vol.ID
+}
+
+// endUnmade tells of a volume that is being made once more, and deletes one that came to be after all when the member has
+// another already. It was never attached to anything.
+func (p *planner) endUnmade(m *Member) {
+	rec, vol := p.plan.Records.Members[m.Name], m.volume()
+	if vol == nil {
+		return
+	}
+	if rec.UnmadeAt != 0 && vol.State == volumeCreating {
+		p.adviseUnmade(m)
+	}
+	for _, late := range m.Volumes {
+		if late.ID == rec.Unmade && late.ID != vol.ID && vol.ID == rec.VolumeID && late.AttachedTo == "" && !late.gone() && p.CloudReachable {
+			p.retry(waitEC2, DeleteVolume{m.Name, late.ID})
+		}
+	}
+}
+
+// adviseUnmade says what a person can do.
+func (p *planner) adviseUnmade(m *Member) {
+	rec, keys := p.plan.Records.Members[m.Name], "the KMS key of spec.storage.kmsKeyID, or the account's default for EBS,"
+	if source := p.snapshotToBeginWith(m); source != "" {
+		keys += " and that of " + source
+	}
+	p.degraded(v1alpha1.ReasonVolumeNotMade, fmt.Sprintf("%s: EC2 accepted the order for volume %s and then did not make it. Most often a key may not be used: %s must be enabled, and the key's policy must allow the operator's role kms:CreateGrant, kms:Decrypt, kms:DescribeKey, kms:GenerateDataKeyWithoutPlaintext and kms:ReEncrypt*. It is tried again every 5 minutes",
+		m.Name, rec.Unmade, keys))
+}

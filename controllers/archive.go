@@ -23,6 +23,8 @@ import (
 const (
 	// archiveLate is how far the archive may be behind before it counts as unhealthy. Its pod reports twice a minute.
 	archiveLate = 5 * time.Minute
+	// archiveUnread is how long it may not be looked through: its pod tries that every five minutes.
+	archiveUnread = 15 * time.Minute
 	// basePause is the time between two attempts at a base of the archive, and baseFresh how long after a backup the
 	// archive's pod is waited for to take note of it.
 	basePause = 30 * time.Minute
@@ -43,8 +45,11 @@ type archiveReport struct {
 	Lost             string    `json:"lost"`
 	Missing          string    `json:"missing"`
 	Kept             string    `json:"kept"`
+	Unread           string    `json:"unread"`
+	UnreadSince      time.Time `json:"unreadSince"`
 	Error            string    `json:"error"`
 	Reason           string    `json:"reason"`
+	Ended            bool      `json:"ended"`
 }
 
 // archive keeps the archive of binary logs going, and gives it a backup to begin with where it has none.
@@ -73,12 +78,14 @@ func (r *MySQLClusterReconciler) archive(ctx context.Context, s *scope) error {
 		return err
 	}
 	var set appsv1.StatefulSet
-	if err := s.unlessLeaving(r.apply(ctx, s, ac, *ac.Name, &set)); err != nil {
-		return r.replaceArchive(ctx, s, &set, storage, err)
-	}
+	failure := s.unlessLeaving(r.apply(ctx, s, ac, *ac.Name, &set))
+	s.notes.orphansSought = false
 	s.archiveSince = set.CreationTimestamp.Time
 	if s.archived, err = r.archiveReport(ctx, s); err != nil {
 		return err
+	}
+	if failure != nil {
+		return r.replaceArchive(ctx, s, &set, storage, failure)
 	}
 	return r.ensureBase(ctx, s)
 }
@@ -97,12 +104,16 @@ func (r *MySQLClusterReconciler) dropArchive(ctx context.Context, s *scope) erro
 	key := client.ObjectKey{Namespace: s.cluster.Namespace, Name: resources.ArchiveName(s.cluster.Name)}
 	if err := r.Client.Get(ctx, key, &set); err != nil {
 		if apierrors.IsNotFound(err) {
-			return nil
+			_, err := r.gatherOrphans(ctx, s)
+			return err
 		}
 		return fmt.Errorf("read StatefulSet %s: %w", key.Name, err)
 	}
 	if !ownedBy(&set, s.cluster) || !set.DeletionTimestamp.IsZero() {
 		return nil
+	}
+	if gathered, err := r.hasGathered(ctx, s, &set); err != nil || !gathered {
+		return err
 	}
 	if err := r.Client.Delete(ctx, &set, client.Preconditions{UID: &set.UID}); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete StatefulSet %s: %w", key.Name, err)
@@ -188,6 +199,9 @@ func (r *MySQLClusterReconciler) projectArchive(s *scope, c conditions) {
 		st.Backup.FirstRecoverablePoint = &at
 	}
 	status, reason, message := r.judgeArchive(report, s.archiveSince)
+	if s.credentialsMissing != "" && (report == nil || reason == v1alpha1.ReasonArchiveBehind) {
+		status, reason, message = metav1.ConditionFalse, v1alpha1.ReasonArchiveBehind, message+"; "+s.credentialsMissing
+	}
 	if s.cluster.Spec.Hibernate {
 		status, reason, message = metav1.ConditionUnknown, v1alpha1.ReasonHibernated, "the cluster hibernates: nothing is written that could be archived"
 	}
@@ -226,6 +240,9 @@ func (r *MySQLClusterReconciler) judgeArchive(report *archiveReport, since time.
 		return metav1.ConditionFalse, v1alpha1.ReasonArchiveBaseNeeded, "the archive has no backup to begin with yet"
 	case now.Sub(report.CoveredUntil) > archiveLate:
 		return metav1.ConditionFalse, v1alpha1.ReasonArchiveBehind, "what was written after " + report.CoveredUntil.UTC().Format(time.RFC3339) + " is not archived yet"
+	}
+	if report.Unread != "" && now.Sub(report.UnreadSince) > archiveUnread {
+		return metav1.ConditionFalse, v1alpha1.ReasonArchiveUnread, fmt.Sprintf("whether segments are missing is not known since %s: %s", report.UnreadSince.UTC().Format(time.RFC3339), report.Unread)
 	}
 	if report.FirstRecoverable.IsZero() {
 		return metav1.ConditionUnknown, v1alpha1.ReasonArchiveStarting, "the archive is being looked through"

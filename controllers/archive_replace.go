@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -13,15 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
-)
-
-const (
-	// archiveEnds is how long a cluster that goes waits for its archive's pod to store what is committed: the pod has 30
-	// seconds, and its node may be away.
-	archiveEnds = 45 * time.Second
-	// archiveEndsLook is how often it is looked whether the pod has ended.
-	archiveEndsLook = 2 * time.Second
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
 
 // replaceArchive makes room for a StatefulSet that this one cannot be changed into, because the templates of claims stay as they
@@ -58,58 +49,26 @@ func (r *MySQLClusterReconciler) growClaim(ctx context.Context, s *scope, set *a
 	if before := was.Resources.Requests[corev1.ResourceStorage]; storage.Cmp(before) <= 0 || class != s.cluster.Spec.Backup.BinlogArchive.StorageClassName {
 		return false, nil
 	}
-	var claim corev1.PersistentVolumeClaim
-	key := client.ObjectKey{Namespace: set.Namespace, Name: resources.ArchiveClaim(s.cluster.Name)}
-	if err := r.Reader.Get(ctx, key, &claim); err != nil {
-		if apierrors.IsNotFound(err) {
-			return false, nil
-		}
-		return false, fmt.Errorf("read PersistentVolumeClaim %s: %w", key.Name, err)
+	claim, err := r.archiveClaim(ctx, s)
+	if err != nil || claim == nil || !claim.DeletionTimestamp.IsZero() {
+		return false, err
 	}
-	if !claim.DeletionTimestamp.IsZero() {
-		return false, nil
+	if !isArchiveClaim(claim, s.cluster) {
+		return false, &problem{reason: v1alpha1.ReasonForeignResource, after: afterPerson,
+			message: fmt.Sprintf("PersistentVolumeClaim %s exists and does not belong to this cluster; rename or delete it", claim.Name)}
 	}
 	if has := claim.Spec.Resources.Requests[corev1.ResourceStorage]; has.Cmp(storage) >= 0 {
 		return true, nil
 	}
 	before := claim.DeepCopy()
 	claim.Spec.Resources.Requests[corev1.ResourceStorage] = storage
-	err := r.Client.Patch(ctx, &claim, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	err = r.Client.Patch(ctx, claim, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	switch {
 	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "must support resize"), apierrors.IsInvalid(err): // not a quota's refusal
-		s.log.Info("the archive's claim cannot grow and is made anew", "claim", key.Name, "because", err.Error())
+		s.log.Info("the archive's claim cannot grow and is made anew", "claim", claim.Name, "because", err.Error())
 		return false, nil
 	case err != nil:
-		return false, fmt.Errorf("grow PersistentVolumeClaim %s: %w", key.Name, err)
+		return false, fmt.Errorf("grow PersistentVolumeClaim %s: %w", claim.Name, err)
 	}
-	return true, nil
-}
-
-// endArchive ends the archive's pod of a cluster that goes, while its servers are still there: the pod stores what is committed.
-// It says whether to wait for that.
-func (r *MySQLClusterReconciler) endArchive(ctx context.Context, s *scope) (wait bool, err error) {
-	if !s.deleting() || !s.cluster.Archives() {
-		return false, nil
-	}
-	var set appsv1.StatefulSet
-	key := client.ObjectKey{Namespace: s.cluster.Namespace, Name: resources.ArchiveName(s.cluster.Name)}
-	if err := r.Client.Get(ctx, key, &set); err != nil {
-		if apierrors.IsNotFound(err) {
-			return false, nil
-		}
-		return false, fmt.Errorf("read StatefulSet %s: %w", key.Name, err)
-	}
-	if !ownedBy(&set, s.cluster) {
-		return false, nil
-	}
-	if !set.DeletionTimestamp.IsZero() {
-		return r.Clock.Since(set.DeletionTimestamp.Time) < archiveEnds, nil
-	}
-	// In the foreground: it is gone when its pod is.
-	err = r.Client.Delete(ctx, &set, client.Preconditions{UID: &set.UID}, client.PropagationPolicy(metav1.DeletePropagationForeground))
-	if client.IgnoreNotFound(err) != nil {
-		return false, fmt.Errorf("delete StatefulSet %s: %w", key.Name, err)
-	}
-	s.log.Info("ending the archive before the servers")
 	return true, nil
 }

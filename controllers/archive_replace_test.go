@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,7 +25,7 @@ func (a *annals) claim(grows bool) *corev1.PersistentVolumeClaim {
 	must(a.t, kube.Create(a.t.Context(), class))
 	a.t.Cleanup(func() { must(a.t, kube.Delete(context.Background(), class)) })
 	claim := &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: "spool-orders-archive-0"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: "spool-orders-archive-0", Labels: a.set().Spec.Selector.MatchLabels},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: &class.Name, VolumeName: "pv-1",
 			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("5Gi")}},
@@ -73,6 +74,100 @@ func TestTheArchivesVolumeGrows(t *testing.T) {
 	}
 }
 
+// TestAClaimOfSomebodyElseDoesNotGrow: what has the name of the archive's claim, and was not made for it.
+func TestAClaimOfSomebodyElseDoesNotGrow(t *testing.T) {
+	for name, change := range map[string]func(*corev1.PersistentVolumeClaim){
+		"without labels":    func(c *corev1.PersistentVolumeClaim) { c.Labels = nil },
+		"another cluster's": func(c *corev1.PersistentVolumeClaim) { c.Labels[v1alpha1.LabelCluster] = "wares" },
+		"owned by another": func(c *corev1.PersistentVolumeClaim) {
+			c.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "orders-archive-0", UID: "x"}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAnnals(t)
+			a.pass()
+			before := a.set()
+			claim := a.claim(true)
+			change(claim)
+			must(t, kube.Update(t.Context(), claim))
+			a.change(func(c *v1alpha1.MySQLCluster) {
+				c.Spec.Backup.BinlogArchive.Storage = ptr.To(resource.MustParse("8Gi"))
+			})
+			s := &scope{cluster: a.cluster, log: logr.Discard(), notes: a.notes}
+			if err := a.r.archive(t.Context(), s); err == nil || !strings.Contains(err.Error(), "does not belong to this cluster") {
+				t.Errorf("got %v", err)
+			}
+			must(t, kube.Get(t.Context(), client.ObjectKeyFromObject(claim), claim))
+			if size := claim.Spec.Resources.Requests[corev1.ResourceStorage]; size.String() != "5Gi" {
+				t.Errorf("the claim asks for %s", size.String())
+			}
+			if set := a.set(); set == nil || set.UID != before.UID || !set.DeletionTimestamp.IsZero() {
+				t.Errorf("the StatefulSet is %+v", set)
+			}
+		})
+	}
+}
+
+// TestWhatAReplacementLeftBehindGoes: the pod and the claim were kept for the next StatefulSet, which then was not wanted any more.
+func TestWhatAReplacementLeftBehindGoes(t *testing.T) {
+	for name, deleted := range map[string]bool{"switched off": false, "the cluster goes": true} {
+		t.Run(name, func(t *testing.T) {
+			a := newAnnals(t)
+			a.pass()
+			claim := a.claim(true)
+			a.change(func(c *v1alpha1.MySQLCluster) {
+				c.Spec.Backup.BinlogArchive.Storage = ptr.To(resource.MustParse("8Gi"))
+			})
+			a.pass()
+			before := a.set()
+			if len(before.Finalizers) != 1 || before.Finalizers[0] != metav1.FinalizerOrphanDependents {
+				t.Fatalf("it is not being replaced: %+v", before)
+			}
+			step := a.pass
+			if deleted {
+				now := metav1.Now()
+				a.cluster.DeletionTimestamp, a.cluster.Spec.DeletionProtection = &now, ptr.To(false)
+				step = func() *metav1.Condition {
+					_, err := a.r.endArchive(t.Context(), &scope{cluster: a.cluster, log: logr.Discard(), notes: a.notes})
+					must(t, err)
+					return nil
+				}
+			} else {
+				a.change(func(c *v1alpha1.MySQLCluster) { c.Spec.Backup.BinlogArchive.Enabled = false })
+			}
+			step()
+			before.Finalizers = nil // as the garbage collector does it
+			must(t, kube.Update(t.Context(), before))
+			step()
+			set := a.set()
+			if set == nil || set.UID == before.UID || *set.Spec.Replicas != 1 {
+				t.Fatalf("nobody takes over what was left: %+v", set)
+			}
+			step()
+			if set = a.set(); set == nil || !set.DeletionTimestamp.IsZero() {
+				t.Fatal("it goes before it has taken the claim over")
+			}
+			must(t, kube.Get(t.Context(), client.ObjectKeyFromObject(claim), claim))
+			claim.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: set.Name, UID: set.UID}}
+			must(t, kube.Update(t.Context(), claim)) // as its controller does it
+			step()
+			if set = a.set(); set != nil && set.DeletionTimestamp.IsZero() {
+				t.Fatal("it does not go")
+			}
+			if set != nil {
+				set.Finalizers = nil
+				must(t, kube.Update(t.Context(), set))
+			}
+			for range 2 {
+				step()
+			}
+			if set = a.set(); set != nil {
+				t.Errorf("it comes back: %+v", set)
+			}
+		})
+	}
+}
+
 // TestTheArchiveEndsBeforeTheServers of a cluster that goes: its pod is asked to end and given the time to store what is
 // committed, and no more.
 func TestTheArchiveEndsBeforeTheServers(t *testing.T) {
@@ -101,15 +196,31 @@ func TestTheArchiveEndsBeforeTheServers(t *testing.T) {
 	if !end() {
 		t.Error("its pod is not waited for")
 	}
+	a.events()
 	a.later(2 * time.Second)
 	if end() {
 		t.Error("it is waited for too long")
+	}
+	if said := a.events(); !strings.Contains(said, "ArchiveIncomplete") || end() || a.events() != "" {
+		t.Errorf("that it may lack something is told with %q, or more than once", said)
 	}
 	set := a.set()
 	set.Finalizers = nil
 	must(t, kube.Update(t.Context(), set))
 	if end() {
 		t.Error("it is gone, and waited for")
+	}
+	// What its pod did not say to be stored may be missing.
+	for _, row := range []struct {
+		report archiveReport
+		told   bool
+	}{{archiveReport{}, true}, {archiveReport{At: time.Now(), Error: "no bucket"}, true}, {archiveReport{At: time.Now()}, true}, {archiveReport{At: time.Now(), Ended: true}, false}} {
+		a.reports(row.report)
+		a.notes.archiveEnding = true
+		a.r.tellEnded(t.Context(), s, "")
+		if said := a.events(); strings.Contains(said, "ArchiveIncomplete") != row.told {
+			t.Errorf("of %+v is told %q", row.report, said)
+		}
 	}
 	var sets appsv1.StatefulSetList
 	must(t, kube.List(t.Context(), &sets, client.InNamespace(a.namespace)))

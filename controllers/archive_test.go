@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
@@ -34,7 +35,7 @@ func newAnnals(t *testing.T) *annals {
 	a := &annals{shelf: newShelf(t)}
 	a.r = &MySQLClusterReconciler{
 		Client: kube, Reader: kube, Clock: a.clock, Metrics: NewMetrics(prometheus.NewRegistry()), memory: newMemory(),
-		Images: &Images{Own: "operator:1", Client: DefaultClientImage},
+		Images: &Images{Own: "operator:1", Client: DefaultClientImage}, Events: a.shelf.r.Events,
 	}
 	a.change(func(c *v1alpha1.MySQLCluster) {
 		c.Spec.Backup.BinlogArchive = &v1alpha1.BinlogArchiveSpec{Enabled: true}
@@ -61,6 +62,7 @@ func (a *annals) pass() *metav1.Condition {
 	s.backups, err = a.r.backups(a.t.Context(), s)
 	must(a.t, err)
 	s.backupsKnown = true
+	must(a.t, a.r.lookAtBucketKeys(a.t.Context(), s))
 	must(a.t, a.r.archive(a.t.Context(), s))
 	a.r.projectBackups(s, conditions{a.cluster})
 	for i := range a.cluster.Status.Conditions {
@@ -208,6 +210,9 @@ func TestWhatTheConditionSaysOfTheArchive(t *testing.T) {
 		"a loss":                          {archiveReport{At: now, CoveredUntil: now, BaseNeeded: true, Lost: "uuid:5"}, metav1.ConditionFalse, v1alpha1.ReasonArchiveGap, "lost by the cluster: uuid:5"},
 		"a pod that has just begun":       {archiveReport{At: now, CoveredUntil: now}, metav1.ConditionUnknown, v1alpha1.ReasonArchiveStarting, "looked through"},
 		"a bucket that refuses to delete": {archiveReport{At: now, CoveredUntil: now, FirstRecoverable: now, Kept: "access is denied"}, metav1.ConditionTrue, v1alpha1.ReasonArchiving, "old segments stay: access is denied"},
+		"not looked through for a moment": {archiveReport{At: now, CoveredUntil: now, FirstRecoverable: now, Unread: "the store is not available", UnreadSince: now.Add(-6 * time.Minute)}, metav1.ConditionTrue, v1alpha1.ReasonArchiving, "can be restored"},
+		"not looked through for long":     {archiveReport{At: now, CoveredUntil: now, FirstRecoverable: now, Unread: "the store is not available", UnreadSince: now.Add(-time.Hour)}, metav1.ConditionFalse, v1alpha1.ReasonArchiveUnread, "whether segments are missing is not known"},
+		"never looked through":            {archiveReport{At: now, CoveredUntil: now, Unread: "access is denied", UnreadSince: now.Add(-time.Hour)}, metav1.ConditionFalse, v1alpha1.ReasonArchiveUnread, "access is denied"},
 		"a gap with its bridge":           {archiveReport{At: now, CoveredUntil: now, Gap: "uuid:7-9", FirstRecoverable: now}, metav1.ConditionTrue, v1alpha1.ReasonArchiving, "can be restored"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -228,6 +233,27 @@ func TestWhatTheConditionSaysOfTheArchive(t *testing.T) {
 				t.Errorf("the first recoverable point is %v instead of %v", first, want)
 			}
 		})
+	}
+}
+
+// TestTheBucketsKeysAreMissed: without them no pod starts, and what is told is not only that it is silent.
+func TestTheBucketsKeysAreMissed(t *testing.T) {
+	a := newAnnals(t)
+	a.pass()
+	a.secret(map[string]string{"accessKeyID": "AKIA"})
+	a.later(bucketKeysFor)
+	health := func() *metav1.Condition {
+		return meta.FindStatusCondition(a.cluster.Status.Conditions, v1alpha1.ConditionBackupHealthy)
+	}
+	if c := a.pass(); c.Status != metav1.ConditionFalse || c.Reason != v1alpha1.ReasonArchiveBehind || !strings.Contains(c.Message, "has no key secretAccessKey") {
+		t.Errorf("of the archive: %+v", c)
+	}
+	if c := health(); c.Status != metav1.ConditionFalse || c.Reason != v1alpha1.ReasonCredentialsMissing || !strings.Contains(c.Message, "Secret s3 has no key secretAccessKey") {
+		t.Errorf("of the backups: %+v", c)
+	}
+	a.secret(map[string]string{"accessKeyID": "AKIA", "secretAccessKey": "x"})
+	if c := a.pass(); c.Reason != v1alpha1.ReasonArchiveStarting || health().Reason != v1alpha1.ReasonNoBackupYet {
+		t.Errorf("they are there: %+v, %+v", c, health())
 	}
 }
 

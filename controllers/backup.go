@@ -65,6 +65,7 @@ func (r *MySQLClusterReconciler) ensureBackup(ctx context.Context, s *scope) {
 		s.tellBackup("", r.ensurePodIdentity(ctx, s))
 	}
 	if spec != nil {
+		s.tellBackup("", r.lookAtBucketKeys(ctx, s))
 		s.tellBackup("", r.ensureBackupCertificate(ctx, s))
 		s.tellBackup("", r.ensureSchedules(ctx, s))
 		s.tellBackup("", r.endStuck(ctx, s))

@@ -12,7 +12,7 @@ import (
 )
 
 // pruneFailed deletes MySQLBackups that failed, but for the newest of each schedule: a schedule that fails every hour would
-// otherwise fill the namespace. They hold no data.
+// otherwise fill the namespace. One that may have left data stays until those are removed.
 func (r *MySQLClusterReconciler) pruneFailed(ctx context.Context, s *scope) error {
 	limit := s.cluster.Spec.Backup.EffectiveFailedHistory()
 	kept := map[string]int{}
@@ -41,9 +41,8 @@ func makerOf(b *v1alpha1.MySQLBackup) string {
 	return b.Spec.Schedule
 }
 
-// leavesData says whether a backup that failed may have left something in the store that is not removed yet. A pod that ended
-// by itself has removed what it wrote.
+// leavesData says whether a backup that failed may have left something in the store that is not removed yet. A pod that ended by
+// itself has taken back what it wrote and says so by an empty path, unless the store did not let it.
 func leavesData(b *v1alpha1.MySQLBackup) bool {
-	return b.Spec.Method == v1alpha1.BackupMethodDump && b.Status.Path != "" &&
-		(b.Status.Reason == v1alpha1.BackupReasonRunnerLost || b.Status.Reason == v1alpha1.BackupReasonStalled)
+	return b.Spec.Method == v1alpha1.BackupMethodDump && b.Status.Path != ""
 }

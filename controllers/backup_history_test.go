@@ -37,6 +37,9 @@ func TestBackupsThatFailedAreNotKeptForEver(t *testing.T) {
 	}
 	// In the order of their names where they are of the same second.
 	failed("a1-left", of("daily"), func(st *v1alpha1.MySQLBackupStatus) { st.Reason, st.Path = v1alpha1.BackupReasonStalled, "x" })
+	failed("a2-left", of("daily"), func(st *v1alpha1.MySQLBackupStatus) {
+		st.Reason, st.Path = v1alpha1.BackupReasonStoreUnavailable, "x"
+	})
 	for n := range 5 {
 		failed(fmt.Sprintf("daily-%d", n), of("daily"), nil)
 		failed(fmt.Sprintf("person-%d", n), nil, nil)
@@ -67,10 +70,10 @@ func TestBackupsThatFailedAreNotKeptForEver(t *testing.T) {
 		return strings.Join(left, " ")
 	}
 	const persons = " hourly-0 person-0 person-1 person-2 person-3 person-4"
-	if got, want := names(nil), "a0-good a1-left base-2 base-3 base-4 daily-2 daily-3 daily-4"+persons; got != want {
+	if got, want := names(nil), "a0-good a1-left a2-left base-2 base-3 base-4 daily-2 daily-3 daily-4"+persons; got != want {
 		t.Errorf("left are\n%s, not\n%s", got, want)
 	}
-	if got, want := names(ptr.To(int32(1))), "a0-good a1-left base-4 daily-4"+persons; got != want {
+	if got, want := names(ptr.To(int32(1))), "a0-good a1-left a2-left base-4 daily-4"+persons; got != want {
 		t.Errorf("with a limit of 1 left are\n%s, not\n%s", got, want)
 	}
 }

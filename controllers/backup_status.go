@@ -40,6 +40,8 @@ func (r *MySQLClusterReconciler) projectBackups(s *scope, c conditions) {
 	r.Metrics.backups(s.cluster, summary, verified == v1alpha1.VerificationFailed)
 	failed, overdue, unverified := s.failedBackup(), r.overdue(s), r.verificationOverdue(s)
 	switch {
+	case s.credentialsMissing != "":
+		c.set(v1alpha1.ConditionBackupHealthy, metav1.ConditionFalse, v1alpha1.ReasonCredentialsMissing, s.credentialsMissing)
 	case failed != nil:
 		c.set(v1alpha1.ConditionBackupHealthy, metav1.ConditionFalse, v1alpha1.ReasonBackupFailed,
 			fmt.Sprintf("%s failed: %s: %s", failed.Name, failed.Status.Reason, failed.Status.Message))

@@ -37,6 +37,8 @@ const (
 	// snapshotPatience is how long EC2 may show no progress of a snapshot, unless spec.backup.stallTimeout is longer: it tells
 	// whole percents, of volumes up to 64 TiB, and stays at some of them for long.
 	snapshotPatience = 6 * time.Hour
+	// starting is the message of a backup whose pod is on its way.
+	starting = "its pod is being started"
 )
 
 // MySQLBackupReconciler has MySQLBackups worked on, supervises who does, and takes their data away where that is wanted.
@@ -194,16 +196,35 @@ func (r *MySQLBackupReconciler) supervise(ctx context.Context, b *v1alpha1.MySQL
 		if err := r.start(ctx, b, cluster); err != nil {
 			return ctrl.Result{}, err
 		}
-		return ctrl.Result{RequeueAfter: superviseEvery}, r.wait(ctx, b, "its pod is being started")
+		return ctrl.Result{RequeueAfter: superviseEvery}, r.tellStart(ctx, b, cluster)
 	case job == nil && silent > runnerGrace:
 		return ctrl.Result{}, r.fail(ctx, b, v1alpha1.BackupReasonRunnerLost, "the Job that worked on it is gone")
 	case job != nil && !running && neverRan(job, r.Clock.Now()):
 		if err := r.endJob(ctx, job); err != nil {
 			return ctrl.Result{}, err
 		}
-		return ctrl.Result{}, r.fail(ctx, b, v1alpha1.BackupReasonNotStarted, fmt.Sprintf("the pod of Job %s did not run within %s", job.Name, startPatience))
+		message := fmt.Sprintf("the pod of Job %s did not run within %s", job.Name, startPatience)
+		if b.Status.Message != starting {
+			message += ": " + b.Status.Message
+		}
+		return ctrl.Result{}, r.fail(ctx, b, v1alpha1.BackupReasonNotStarted, message)
+	case job != nil && !running:
+		return ctrl.Result{RequeueAfter: superviseEvery}, r.tellStart(ctx, b, cluster)
 	}
 	return ctrl.Result{RequeueAfter: superviseEvery}, nil
+}
+
+// tellStart says that the pod of a backup is on its way, or what keeps it from starting.
+func (r *MySQLBackupReconciler) tellStart(ctx context.Context, b *v1alpha1.MySQLBackup, cluster *v1alpha1.MySQLCluster) error {
+	missing, err := keysMissing(ctx, r.Reader, b.Namespace, cluster.Spec.Backup.Destination)
+	if err != nil {
+		return err
+	}
+	message := starting
+	if missing != "" {
+		message = missing
+	}
+	return r.patch(ctx, b, func(s *v1alpha1.MySQLBackupStatus) { s.Phase, s.Message = v1alpha1.BackupPending, message })
 }
 
 // lastSign is when something was last heard of a backup.

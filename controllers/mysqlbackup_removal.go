@@ -23,6 +23,18 @@ import (
 // removalPause is the pause before a removal that failed is tried again: what refused it is for a person to mend.
 const removalPause = 10 * time.Minute
 
+// removalShare of a failed backup's age is the pause before what it left is tried again: a bucket that is out of reach for days
+// leaves many of them, and each attempt is a pod.
+const removalShare = 4
+
+// pauseOf is the pause before a removal that failed is tried again. What a person deleted does not wait for longer with time.
+func (r *MySQLBackupReconciler) pauseOf(b *v1alpha1.MySQLBackup) time.Duration {
+	if !b.DeletionTimestamp.IsZero() || b.Status.CompletedAt == nil {
+		return removalPause
+	}
+	return max(removalPause, (r.Clock.Since(b.Status.CompletedAt.Time) / removalShare).Round(time.Minute))
+}
+
 // tidy removes what a pod that was lost may have left in the store, and the objects of backups whose data are gone.
 func (r *MySQLBackupReconciler) tidy(ctx context.Context, b *v1alpha1.MySQLBackup) (ctrl.Result, error) {
 	var result ctrl.Result
@@ -32,9 +44,16 @@ func (r *MySQLBackupReconciler) tidy(ctx context.Context, b *v1alpha1.MySQLBacku
 			return ctrl.Result{}, err
 		}
 		result.RequeueAfter = again
-		if again == 0 && left == "" {
-			// It says that nothing is there any more, and so that this is done.
-			if err := r.patch(ctx, b, func(s *v1alpha1.MySQLBackupStatus) { s.Path, s.Location = "", "" }); err != nil {
+		if again == 0 {
+			if left != "" {
+				r.tellLeft(ctx, b, left)
+			}
+			// The empty path says that this is done, and an empty location that nothing is there any more.
+			if err := r.patch(ctx, b, func(s *v1alpha1.MySQLBackupStatus) {
+				if s.Path = ""; left == "" {
+					s.Location = ""
+				}
+			}); err != nil {
 				return ctrl.Result{}, err
 			}
 		}
@@ -93,9 +112,8 @@ func (r *MySQLBackupReconciler) release(ctx context.Context, b *v1alpha1.MySQLBa
 		if err != nil || again > 0 {
 			return ctrl.Result{RequeueAfter: again}, err
 		}
-		if what := whereabouts(b); left != "" && what != "" {
-			r.Events.Eventf(b, nil, corev1.EventTypeWarning, "BackupDataLeft", actionAct, "%s is left: %s", what, left)
-			ctrl.LoggerFrom(ctx).Info("the data of a deleted backup are left", "location", what, "why", left)
+		if left != "" {
+			r.tellLeft(ctx, b, left)
 		}
 	}
 	before := b.DeepCopy()
@@ -104,6 +122,16 @@ func (r *MySQLBackupReconciler) release(ctx context.Context, b *v1alpha1.MySQLBa
 		return ctrl.Result{}, fmt.Errorf("remove the finalizer: %w", err)
 	}
 	return ctrl.Result{}, nil
+}
+
+// tellLeft tells of data that nobody can remove any more.
+func (r *MySQLBackupReconciler) tellLeft(ctx context.Context, b *v1alpha1.MySQLBackup, why string) {
+	what := whereabouts(b)
+	if what == "" {
+		return
+	}
+	r.Events.Eventf(b, nil, corev1.EventTypeWarning, "BackupDataLeft", actionAct, "%s is left: %s", what, why)
+	ctrl.LoggerFrom(ctx).Info("the data of a backup are left", "location", what, "why", why)
 }
 
 // whereabouts names what a backup consists of, as far as anything was made of it.
@@ -119,12 +147,13 @@ func (r *MySQLBackupReconciler) removeData(ctx context.Context, b *v1alpha1.MySQ
 	if b.Spec.Method != v1alpha1.BackupMethodSnapshot {
 		return r.remove(ctx, b)
 	}
+	if b.Spec.DeletionPolicy != v1alpha1.BackupDeletionDelete && b.Status.Phase == v1alpha1.BackupCompleted {
+		return 0, "", nil // it is kept, for which nobody needs to ask EC2
+	}
 	cluster, err := r.cluster(ctx, b)
 	switch {
 	case err != nil:
 		return 0, "", err
-	case cluster == nil && b.Spec.DeletionPolicy != v1alpha1.BackupDeletionDelete && b.Status.Phase == v1alpha1.BackupCompleted:
-		return 0, "", nil // it is kept
 	case cluster == nil:
 		return 0, "the cluster is gone, and with it the way to its AWS account", nil
 	}
@@ -173,8 +202,8 @@ func (r *MySQLBackupReconciler) remove(ctx context.Context, b *v1alpha1.MySQLBac
 	case ending(job) == nil:
 		return superviseEvery, "", nil
 	}
-	r.Events.Eventf(b, nil, corev1.EventTypeWarning, "RemovalFailed", actionAct, "%s could not be removed; it is tried again after %s: %s", b.Status.Location, removalPause, jobEnded(job))
-	if rest := removalPause - r.Clock.Since(ending(job).LastTransitionTime.Time); rest > 0 {
+	r.Events.Eventf(b, nil, corev1.EventTypeWarning, "RemovalFailed", actionAct, "%s could not be removed; it is tried again after %s: %s", b.Status.Location, r.pauseOf(b), jobEnded(job))
+	if rest := r.pauseOf(b) - r.Clock.Since(ending(job).LastTransitionTime.Time); rest > 0 {
 		return rest, "", nil
 	}
 	return superviseEvery, "", deleteJob(ctx, r.Client, job, metav1.DeletePropagationBackground)

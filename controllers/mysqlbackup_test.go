@@ -47,7 +47,18 @@ func newShelf(t *testing.T) *shelf {
 		},
 	}
 	must(t, kube.Create(t.Context(), s.cluster))
+	s.secret(map[string]string{"accessKeyID": "AKIA", "secretAccessKey": "x"})
 	return s
+}
+
+// secret makes the Secret of the destination anew, nil for none.
+func (s *shelf) secret(keys map[string]string) {
+	s.t.Helper()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "s3"}, StringData: keys}
+	must(s.t, client.IgnoreNotFound(kube.Delete(s.t.Context(), secret.DeepCopy())))
+	if keys != nil {
+		must(s.t, kube.Create(s.t.Context(), secret))
+	}
 }
 
 // put makes a MySQLBackup.
@@ -325,6 +336,72 @@ func TestAPodThatNeverRan(t *testing.T) {
 	}
 }
 
+// TestAPodWithoutItsKeys does not start, which is said at once, and taken back when the Secret is there.
+func TestAPodWithoutItsKeys(t *testing.T) {
+	s := newShelf(t)
+	says := func(text string) {
+		t.Helper()
+		if b := s.look("now"); b.Status.Phase != v1alpha1.BackupPending || !strings.Contains(b.Status.Message, text) {
+			t.Errorf("it is %s: %s; not %s", b.Status.Phase, b.Status.Message, text)
+		}
+	}
+	s.put("now", nil)
+	s.secret(nil)
+	says("no Secret s3")
+	if s.runner("now") == nil {
+		t.Error("it has no Job that would go on by itself")
+	}
+	s.secret(map[string]string{"accessKeyID": "AKIA", "secret_access_key": "x"})
+	says("Secret s3 has no key secretAccessKey")
+	s.secret(map[string]string{"accessKeyID": "AKIA", "secretAccessKey": "x"})
+	says(starting)
+	s.secret(map[string]string{"accessKeyID": "", "secretAccessKey": "x"})
+	says("no key accessKeyID")
+	s.later(startPatience + time.Minute)
+	b := s.look("now")
+	wantFailed(t, b, v1alpha1.BackupReasonNotStarted)
+	if !strings.Contains(b.Status.Message, "no key accessKeyID") {
+		t.Errorf("it failed with %s", b.Status.Message)
+	}
+}
+
+// TestWhatAFailedBackupLeftIsRemoved, also when its pod ended by itself and the store did not let it take that back; and the longer
+// that goes on the less often it is tried.
+func TestWhatAFailedBackupLeftIsRemoved(t *testing.T) {
+	s := newShelf(t)
+	for name, left := range map[string]bool{"left": true, "clean": false} {
+		s.put(name, nil)
+		s.look(name)
+		s.running(name)
+		s.report(name, func(st *v1alpha1.MySQLBackupStatus) {
+			at := metav1.NewTime(s.clock.Now())
+			st.Phase, st.Reason, st.Message, st.CompletedAt = v1alpha1.BackupFailed, v1alpha1.BackupReasonStoreUnavailable, "x", &at
+			if !left {
+				st.Path, st.Location = "", ""
+			}
+		})
+		s.end(s.runner(name), batchv1.JobFailed)
+		s.look(name)
+	}
+	if s.remover("clean") != nil {
+		t.Error("a pod removes what is not there")
+	}
+	s.end(s.remover("left"), batchv1.JobFailed)
+	first := s.remover("left").UID
+	s.later(removalPause + time.Minute)
+	if s.look("left"); s.remover("left").UID == first {
+		t.Error("it is not tried again")
+	}
+	s.later(24 * time.Hour)
+	if pause := s.r.pauseOf(s.get("left")); pause < 5*time.Hour {
+		t.Errorf("after a day it is tried again every %s", pause)
+	}
+	s.end(s.remover("left"), batchv1.JobComplete)
+	if b := s.look("left"); b.Status.Path != "" {
+		t.Errorf("it is not known to be gone: %+v", b.Status)
+	}
+}
+
 // TestAJobOfSomebodyElse is neither believed nor deleted, whatever it is called and whatever an annotation says.
 func TestAJobOfSomebodyElse(t *testing.T) {
 	s := newShelf(t)
@@ -514,7 +591,7 @@ func TestDeletionOfABackup(t *testing.T) {
 	if job := s.remover("gone"); job == nil || job.UID != first.UID || !strings.Contains(s.events(), "RemovalFailed") {
 		t.Fatal("it is tried again without a pause, or nobody is told")
 	}
-	s.later(removalPause + time.Second)
+	s.later(removalPause + time.Minute)
 	s.look("gone")
 	if job := s.remover("gone"); job == nil || job.UID == first.UID {
 		t.Fatal("it is not tried again, or the object went although its data could not be removed")
@@ -570,7 +647,18 @@ func TestABackupIsLetGoWhenNobodyCanRemoveItsData(t *testing.T) {
 			}
 		})
 	}
-	s := newShelf(t) // a snapshot of an older cluster is no business of the one that has its name now
+	s := newShelf(t) // what a failed one left is told as well, and keeps it no longer than others that failed
+	s.completed("gone", v1alpha1.BackupDeletionRetain)
+	s.report("gone", func(st *v1alpha1.MySQLBackupStatus) { st.Phase = v1alpha1.BackupFailed })
+	s.cluster.Spec.Backup.Destination.S3.Bucket = "another"
+	must(t, kube.Update(t.Context(), s.cluster))
+	if b := s.look("gone"); b.Status.Path != "" || b.Status.Location == "" || leavesData(b) || !strings.Contains(s.events(), "BackupDataLeft") {
+		t.Errorf("nobody is told what a failed backup left, or it is tried for ever: %+v", b.Status)
+	}
+	if s.look("gone"); strings.Contains(s.events(), "BackupDataLeft") {
+		t.Error("that is told again")
+	}
+	s = newShelf(t) // a snapshot of an older cluster is no business of the one that has its name now
 	s.put("old", func(b *v1alpha1.MySQLBackup) {
 		b.Spec.Method, b.Spec.DeletionPolicy = v1alpha1.BackupMethodSnapshot, v1alpha1.BackupDeletionDelete
 	})

@@ -85,6 +85,29 @@ func TestASnapshotThatNobodyWouldKnowOf(t *testing.T) {
 	}
 }
 
+// TestASnapshotThatStaysNeedsNoCloud: a MySQLBackup whose snapshot is to stay can be deleted while nothing leads to EC2; one whose
+// snapshot is to go, or is not complete, waits.
+func TestASnapshotThatStaysNeedsNoCloud(t *testing.T) {
+	t.Parallel()
+	g := newGallery(t)
+	g.retained("kept")
+	kept := g.until("kept", v1alpha1.BackupCompleted).Status.SnapshotID
+	g.take("deleted", "")
+	g.until("deleted", v1alpha1.BackupCompleted)
+	g.retained("half")
+	g.look(shows("pending", "40%"))
+	for _, name := range []string{"kept", "deleted", "half"} {
+		must(t, kube.Delete(t.Context(), g.backup(name)))
+		g.look(func(s *scope) { s.observed.CloudReachable = false })
+		if b := g.supervise(name); (b == nil) != (name == "kept") {
+			t.Errorf("%s: %+v", name, b)
+		}
+	}
+	if !slices.Contains(g.ids(), kept) {
+		t.Errorf("the snapshot is gone: left are %v", g.ids())
+	}
+}
+
 // TestSnapshotsGoWithTheirCluster: what is deleted together with the cluster, as with its namespace, goes while the cluster's way
 // to EC2 is there; what is under way is given up; what is to stay stays, also when EC2 has completed it a moment before.
 func TestSnapshotsGoWithTheirCluster(t *testing.T) {

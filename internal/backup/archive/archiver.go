@@ -87,10 +87,15 @@ type Report struct {
 	Missing string `json:"missing,omitempty"`
 	// Kept is why segments are still there that no backup needs.
 	Kept string `json:"kept,omitempty"`
+	// Unread is why the archive could not be looked through, UnreadSince since when: segments may be missing. Empty while it can.
+	Unread      string    `json:"unread,omitempty"`
+	UnreadSince time.Time `json:"unreadSince"`
 	// Error is why archiving stands still; empty while it does not.
 	Error string `json:"error,omitempty"`
 	// Reason is Error in one word.
 	Reason string `json:"reason,omitempty"`
+	// Ended is true when the archiver was told to end and has stored everything that was committed by then.
+	Ended bool `json:"ended,omitempty"`
 }
 
 // News is the report without what changes all the time.
@@ -115,6 +120,10 @@ type Archiver struct {
 	needy bool
 	// gapSince is since when a gap is known for which a silent member is waited.
 	gapSince time.Time
+	// unproven is what the report said of breaks before it told one that is in no segment yet.
+	unproven *breakage
+	// executed is what the primary had when it was looked at last, target what of that is stored before an archiver ends.
+	executed, target gtid.Set
 	// ending is closed when the archiver is told to end.
 	ending chan struct{}
 }
@@ -153,32 +162,41 @@ func (a *Archiver) Run(ctx context.Context) error {
 	})
 	defer stop()
 	pause := retryPause
-	for {
+	for failure := error(nil); ; {
 		began := a.o.Clock.Now()
-		last := ctx.Err() != nil
 		err := a.session(work)
-		if last || ctx.Err() != nil {
-			a.o.Log.Info("the archive ends", "because", err.Error())
+		if errors.Is(err, errFlushed) || work.Err() != nil {
+			a.ended(err, failure)
 			return context.Cause(ctx)
 		}
 		if errors.Is(err, errCaughtUp) {
 			// What was read waits in the spool. Should the archive take it no further, that is tried once a second.
-			select {
-			case <-ctx.Done():
-			case <-time.After(retryPause - a.o.Clock.Since(began)):
-			}
+			a.rest(work, retryPause-a.o.Clock.Since(began))
 			continue
 		}
 		if a.o.Clock.Since(began) > maxRetryPause {
 			pause = retryPause
 		}
+		if a.isEnding() {
+			failure, pause = err, min(pause, maxFlushPause)
+		}
 		a.o.Log.Info("the archive begins again", "because", err.Error())
 		a.tell(func(r *Report) { r.Error, r.Reason, r.At = err.Error(), reasonOf(err), a.o.Clock.Now().UTC() })
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
+		a.rest(work, pause)
 		pause = min(2*pause, maxRetryPause)
+	}
+}
+
+// rest pauses, but for the moment in which the archiver is told to end: what is left to be stored is tried at once.
+func (a *Archiver) rest(work context.Context, pause time.Duration) {
+	var ending <-chan struct{}
+	if !a.isEnding() {
+		ending = a.ending
+	}
+	select {
+	case <-work.Done():
+	case <-ending:
+	case <-time.After(pause):
 	}
 }
 
@@ -215,11 +233,16 @@ func (a *Archiver) session(ctx context.Context) error {
 		return err
 	}
 	defer v.Close()
+	// Where the archive ends is read first: another pod may take it further meanwhile, and the primary has that then.
+	head, newest, err := a.o.Folder.Head(ctx, a.o.Spool.Hint())
+	if err != nil {
+		return err
+	}
 	at, err := a.position(ctx, v)
 	if err != nil {
 		return err
 	}
-	next, source, err := a.resume(ctx, v, at)
+	next, source, err := a.resume(ctx, v, tail{head, newest}, at)
 	if err != nil {
 		return err
 	}

@@ -12,11 +12,21 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 )
 
-// flushTimeout bounds what an archiver does that is told to end. A pod has 30 seconds.
-const flushTimeout = 20 * time.Second
+const (
+	// flushTimeout bounds what an archiver does that is told to end. A pod has 30 seconds.
+	flushTimeout = 20 * time.Second
+	// maxFlushPause is the longest pause after a failure meanwhile.
+	maxFlushPause = 2 * time.Second
+	// flushAge is when a segment is closed meanwhile although it is small: soon, and not after each transaction, of which there
+	// may be thousands to catch up with.
+	flushAge = 500 * time.Millisecond
+)
 
 // errFlushed: everything is archived that was committed when the archiver was told to end.
 var errFlushed = errors.New("everything is archived")
+
+// errNoTime: an archiver that was told to end had no time to store everything.
+var errNoTime = errors.New("there was not enough time")
 
 // isEnding says whether the archiver was told to end.
 func (a *Archiver) isEnding() bool {
@@ -36,7 +46,6 @@ func (a *Archiver) publish(ctx context.Context, v *mysql.Visit, uuid string, sou
 	defer tidying.group.Wait()
 	defer cancel()
 	looked, stored := a.o.Clock.Now().Add(-lookEvery), a.o.Clock.Now()
-	var flush *gtid.Set
 	for {
 		changed, ending := a.o.Spool.Changed(), a.isEnding()
 		pending := a.o.Spool.Pending()
@@ -52,22 +61,17 @@ func (a *Archiver) publish(ctx context.Context, v *mysql.Visit, uuid string, sou
 			if err != nil {
 				return a.because(ctx, err)
 			}
-			if published || a.o.Clock.Since(looked) >= lookEvery {
+			if ending && a.flushed(at) {
+				return errFlushed
+			}
+			if !ending && (published || a.o.Clock.Since(looked) >= lookEvery) {
 				looked = a.o.Clock.Now()
 				if err := a.look(ctx, at, tidying); err != nil {
 					return a.because(ctx, err)
 				}
 			}
-			if ending {
-				if flush == nil {
-					flush = &at.executed
-				}
-				if a.holds(*flush) {
-					return errFlushed
-				}
-			}
 			if published {
-				stored = looked
+				stored = a.o.Clock.Now()
 				continue
 			}
 		}
@@ -84,6 +88,45 @@ func (a *Archiver) publish(ctx context.Context, v *mysql.Visit, uuid string, sou
 			return err
 		}
 	}
+}
+
+// flushed says whether the archive holds what was committed when the archiver was told to end. What a failover has lost since is
+// not waited for.
+func (a *Archiver) flushed(at server) bool {
+	if a.target.IsEmpty() {
+		a.target = at.executed
+	}
+	a.target = a.target.Intersect(at.executed)
+	return a.holds(a.target)
+}
+
+// ended tells how an archiver ended: with everything stored, or without what. failure is what went wrong last, nil for nothing.
+func (a *Archiver) ended(err, failure error) {
+	if errors.Is(err, errFlushed) {
+		a.o.Log.Info("the archive ends", "because", err.Error())
+		a.tell(func(r *Report) { r.Error, r.Reason, r.Ended = "", "", true })
+		return
+	}
+	if failure == nil {
+		failure = errNoTime
+	}
+	a.mu.Lock()
+	report := a.report
+	a.mu.Unlock()
+	known := a.target
+	if known.IsEmpty() {
+		known = a.executed
+	}
+	what := "what the primary committed last"
+	if archived, _, err := report.sets(); err == nil {
+		if left := known.Subtract(archived); !left.IsEmpty() {
+			what = left.String()
+		}
+	}
+	a.o.Log.Error(failure, "the archive ends before everything is stored", "left", what)
+	a.tell(func(r *Report) {
+		r.Error, r.Reason = fmt.Sprintf("the archive's pod ended before it had stored %s: %s", what, failure), reasonOf(failure)
+	})
 }
 
 // holds says whether the archive holds, or presupposes, a set.

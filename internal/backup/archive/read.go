@@ -76,7 +76,11 @@ func (r *reading) closeInTime(ctx context.Context) error {
 	if r.w == nil || r.track.Open() || r.w.header.Transactions == 0 {
 		return nil
 	}
-	if r.w.header.Bytes < r.a.o.SegmentBytes && r.a.o.Clock.Since(r.w.began) < r.a.o.SegmentAge && !r.a.isEnding() {
+	age := r.a.o.SegmentAge
+	if r.a.isEnding() {
+		age = min(age, flushAge)
+	}
+	if r.w.header.Bytes < r.a.o.SegmentBytes && r.a.o.Clock.Since(r.w.began) < age {
 		return nil
 	}
 	return r.close(ctx)

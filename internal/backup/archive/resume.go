@@ -3,6 +3,7 @@ package archive
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
@@ -17,6 +18,16 @@ type server struct {
 	at               time.Time
 }
 
+// tail is where the archive ends: the header of the newest segment that can be read, nil for an empty archive, and the number of
+// the newest that is there.
+type tail struct {
+	head   *Header
+	newest uint64
+}
+
+// breakage is what a report says of the newest break.
+type breakage struct{ gap, lost string }
+
 // position looks at the primary.
 func (a *Archiver) position(ctx context.Context, v *mysql.Visit) (server, error) {
 	p, err := v.Position(ctx)
@@ -26,7 +37,11 @@ func (a *Archiver) position(ctx context.Context, v *mysql.Visit) (server, error)
 	if !p.Writable {
 		return server{}, ErrNotPrimary
 	}
-	return seen(p)
+	at, err := seen(p)
+	if err == nil {
+		a.executed = at.executed
+	}
+	return at, err
 }
 
 func seen(p mysql.Position) (server, error) {
@@ -37,25 +52,24 @@ func seen(p mysql.Position) (server, error) {
 	return s, errors.Join(errExecuted, errPurged)
 }
 
-// resume finds out where the archive ends, how the next segment begins, and from which server it is read. What waits in the
+// resume finds out how the next segment begins after the archive's end, and from which server it is read. What waits in the
 // spool is kept as far as it follows that, and as far as the primary has committed it; the rest is read again.
-func (a *Archiver) resume(ctx context.Context, v *mysql.Visit, at server) (Header, from, error) {
+func (a *Archiver) resume(ctx context.Context, v *mysql.Visit, archived tail, at server) (Header, from, error) {
 	primary := from{name: "the primary", uuid: at.uuid, stream: a.o.Stream}
-	head, newest, err := a.o.Folder.Head(ctx, a.o.Spool.Hint())
-	if err != nil {
-		return Header{}, primary, err
-	}
-	next := Header{Number: newest + 1, ClusterUID: a.o.ClusterUID, ServerUUID: at.uuid, Version: at.version}
+	head := archived.head
+	next := Header{Number: archived.newest + 1, ClusterUID: a.o.ClusterUID, ServerUUID: at.uuid, Version: at.version}
 	if head == nil {
 		if err := a.o.Spool.Keep(0); err != nil {
 			return Header{}, primary, err
 		}
 		return next, primary, a.start(ctx, &next, at)
 	}
+	a.takeBack()
 	have := head.All()
 	next.Anchor, next.AnchorNumber, next.AnchorTime, next.Reaches = head.Anchor, head.AnchorNumber, head.AnchorTime, head.Reaches
 	a.note(head, at)
-	if have, next, err = a.resumeSpool(head, have, next, at); err != nil {
+	have, next, err := a.resumeSpool(head, have, next, at)
+	if err != nil {
 		return Header{}, primary, err
 	}
 	lost, gap := have.Subtract(at.executed), at.purged.Subtract(have)
@@ -76,9 +90,24 @@ func (a *Archiver) resume(ctx context.Context, v *mysql.Visit, at server) (Heade
 	have = have.Union(gap)
 	next.Before = have.String()
 	if !lost.IsEmpty() || !gap.IsEmpty() {
+		if err := a.unmoved(ctx, archived.newest); err != nil {
+			return Header{}, primary, err
+		}
 		a.breaks(&next, gap, lost, at)
 	}
 	return next, source, nil
+}
+
+// unmoved makes sure that the archive still ends where it did: else another pod has stored meanwhile what seems to be missing.
+func (a *Archiver) unmoved(ctx context.Context, newest uint64) error {
+	_, now, err := a.o.Folder.Head(ctx, newest)
+	if err != nil {
+		return err
+	}
+	if now != newest {
+		return fmt.Errorf("%w: it went on from segment %d to %d", errTaken, newest, now)
+	}
+	return nil
 }
 
 // breaks notes a break before the next segment: what was archived before is of no use for what follows, unless a backup
@@ -88,7 +117,18 @@ func (a *Archiver) breaks(next *Header, gap, lost gtid.Set, at server) {
 	next.Anchor, next.AnchorNumber, next.AnchorTime = next.Before, next.Number, at.at
 	a.o.Log.Error(nil, "THE ARCHIVE HAS A BREAK: what precedes it can be restored up to it, and a new backup is needed for what follows",
 		"purged before they were archived", next.Gap, "archived but not in the cluster", next.Lost)
-	a.tell(func(r *Report) { r.Gap, r.Lost, r.Anchor = next.Gap, next.Lost, next.Anchor })
+	a.tell(func(r *Report) {
+		a.unproven = &breakage{r.Gap, r.Lost}
+		r.Gap, r.Lost, r.Anchor = next.Gap, next.Lost, next.Anchor
+	})
+}
+
+// takeBack takes a break out of the report that was told and never stored: whether there is one is found out again.
+func (a *Archiver) takeBack() {
+	if was := a.unproven; was != nil {
+		a.unproven = nil
+		a.tell(func(r *Report) { r.Gap, r.Lost = was.gap, was.lost })
+	}
 }
 
 // note takes into the report what the archive's newest segment says.
@@ -99,7 +139,7 @@ func (a *Archiver) note(head *Header, at server) {
 			r.CoveredUntil = reaches
 		}
 		if head.Gap != "" || head.Lost != "" {
-			r.Gap, r.Lost = head.Gap, head.Lost
+			r.Gap, r.Lost, a.unproven = head.Gap, head.Lost, nil
 		}
 	})
 }

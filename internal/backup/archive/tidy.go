@@ -44,6 +44,12 @@ func (a *Archiver) tidy(ctx context.Context, t *tidier) {
 		a.tidyDue = now.Add(tidyAgain)
 		if found.err != nil {
 			a.o.Log.Error(found.err, "the archive was not looked through", "again after", tidyAgain)
+			a.tell(func(r *Report) {
+				r.Unread = found.err.Error()
+				if r.UnreadSince.IsZero() {
+					r.UnreadSince = now.UTC()
+				}
+			})
 			break
 		}
 		a.noteTidied(found, now)
@@ -71,7 +77,7 @@ func (a *Archiver) noteTidied(found tidied, now time.Time) {
 		kept = found.kept.Error()
 		a.o.Log.Error(found.kept, "segments that no backup needs were not all deleted")
 	}
-	a.tell(func(r *Report) { r.Missing, r.Kept = missing, kept })
+	a.tell(func(r *Report) { r.Missing, r.Kept, r.Unread, r.UnreadSince = missing, kept, "", time.Time{} })
 }
 
 // tidy sees to it that no segment is missing, and deletes those that no backup needs.

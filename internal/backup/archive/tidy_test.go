@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"iter"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -194,4 +195,63 @@ func (s *stuck) Delete(ctx context.Context, keys ...string) error {
 		return store.ErrDenied
 	}
 	return s.Store.Delete(ctx, keys...)
+}
+
+// TestAnArchiveThatCannotBeLookedThrough is told, since when and why, until it can be: nobody knows whether anything is missing.
+func TestAnArchiveThatCannotBeLookedThrough(t *testing.T) {
+	for name, refuses := range map[string]func(*closed){
+		"a bucket that is not listed":  func(c *closed) { c.list = true },
+		"segments that cannot be read": func(c *closed) { c.get = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, s := newFolder(t), newSpool(t)
+			spoolSegment(t, s, Header{Number: 1, AnchorNumber: 1}, 1, 2, began)
+			storePending(t, s, f)
+			bucket := &closed{Store: f.Store}
+			var told Report
+			a := New(Options{Folder: Folder{backup.Place{Store: bucket, Root: f.Root}}, Clock: clock.RealClock{}, Report: func(r Report) { told = r }})
+			look := func() {
+				tidying := newTidier()
+				a.tidyDue = time.Time{}
+				a.tidy(t.Context(), tidying)
+				tidying.group.Wait()
+				a.tidy(t.Context(), tidying)
+			}
+			refuses(bucket)
+			look()
+			since := told.UnreadSince
+			if told.Unread == "" || since.IsZero() {
+				t.Fatalf("told is %+v", told)
+			}
+			look()
+			if !told.UnreadSince.Equal(since) {
+				t.Errorf("since %s, and not %s", told.UnreadSince, since)
+			}
+			bucket.list, bucket.get = false, false
+			look()
+			if told.Unread != "" || !told.UnreadSince.IsZero() || a.tidied.IsZero() {
+				t.Errorf("it was looked through, and told is %+v", told)
+			}
+		})
+	}
+}
+
+// closed is a store that does not let itself be listed, or read.
+type closed struct {
+	store.Store
+	list, get bool
+}
+
+func (c *closed) List(ctx context.Context, prefix string) iter.Seq2[store.Object, error] {
+	if c.list {
+		return func(yield func(store.Object, error) bool) { yield(store.Object{}, store.ErrDenied) }
+	}
+	return c.Store.List(ctx, prefix)
+}
+
+func (c *closed) Get(ctx context.Context, key string) (io.ReadCloser, error) {
+	if c.get {
+		return nil, store.ErrDenied
+	}
+	return c.Store.Get(ctx, key)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -46,6 +47,8 @@ type attempt struct {
 	uid       types.UID
 	startedAt metav1.Time
 	folder    string
+	// stored is true once something may have been written, by this pod or by one before it.
+	stored atomic.Bool
 }
 
 // resume is the attempt that an object tells of.
@@ -85,6 +88,7 @@ func (w *worker) begin(ctx context.Context, b *v1alpha1.MySQLBackup) (*attempt, 
 	a.startedAt = now
 	// From here on a pod that wrote there cannot make a backup of it any more.
 	if left != "" {
+		a.stored.Store(true)
 		if err := w.place.Remove(ctx, left); err != nil {
 			return nil, nil, a.fail(ctx, err)
 		}
@@ -234,11 +238,7 @@ func (a *attempt) fail(ctx context.Context, failure error) error {
 	ended := ctx.Err() != nil
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()
-	if a.folder != "" {
-		if err := a.w.place.Remove(ctx, a.folder); err != nil {
-			a.w.log.Info("what was written could not be removed", "error", err.Error())
-		}
-	}
+	left := a.leaves(ctx, failure)
 	if ended {
 		return failure
 	}
@@ -246,6 +246,9 @@ func (a *attempt) fail(ctx context.Context, failure error) error {
 	if !errors.Is(failure, errNotOurs) {
 		told = a.write(ctx, v1alpha1.BackupRunning, func(s *v1alpha1.MySQLBackupStatus) {
 			s.Phase, s.Reason, s.Message, s.Progress = v1alpha1.BackupFailed, reasonOf(failure), cut(failure.Error(), statusMessage), nil
+			if !left {
+				s.Path, s.Location = "", "" // else the operator removes what is there, when that can be done
+			}
 			at := metav1.NewTime(a.w.clock.Now())
 			s.CompletedAt = &at
 		})
@@ -254,6 +257,26 @@ func (a *attempt) fail(ctx context.Context, failure error) error {
 		return errors.Join(failure, told)
 	}
 	return fmt.Errorf("%w: %w", ErrFailed, failure)
+}
+
+// leaves takes back what was written, and says whether anything may be left of it.
+func (a *attempt) leaves(ctx context.Context, failure error) bool {
+	if a.folder == "" {
+		return a.b.Status.Path != ""
+	}
+	err := a.w.place.Remove(ctx, a.folder)
+	if err == nil {
+		return false
+	}
+	a.w.log.Info("what was written could not be removed", "error", err.Error())
+	// A store that let nobody in from the beginning holds nothing.
+	begun := a.stored.Load() || a.b.Status.Progress != nil && a.b.Status.Progress.Bytes > 0
+	return begun || !refused(failure) || !refused(err)
+}
+
+// refused says whether a store let nobody in.
+func refused(err error) bool {
+	return errors.Is(err, store.ErrDenied) || errors.Is(err, store.ErrNoBucket)
 }
 
 func cut(text string, length int) string {

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -277,6 +278,38 @@ func TestASchedulesRetention(t *testing.T) {
 	}
 }
 
+// TestTwoSchedulesOfTheSameMinute: both back up at once, each into a folder of its own, and neither's retention touches the other's.
+func TestTwoSchedulesOfTheSameMinute(t *testing.T) {
+	s := newScene(t)
+	for _, minute := range []string{"1", "2"} {
+		var group sync.WaitGroup
+		failures := make(chan error, 2)
+		for _, schedule := range []string{"daily", "hourly"} {
+			w := s.pod("orders-"+schedule+"-"+minute, task.Task{Schedule: schedule, Keep: 1})
+			group.Go(func() { failures <- w.backup(t.Context()) })
+		}
+		group.Wait()
+		must(t, errors.Join(<-failures, <-failures))
+		time.Sleep(time.Second) // folders are in the order of their seconds
+	}
+	place, paths := s.pod("x", task.Task{}).place, map[string]bool{}
+	for _, schedule := range []string{"daily", "hourly"} {
+		name := "orders-" + schedule + "-2"
+		st := s.read(name).Status
+		m, err := place.Finished(t.Context(), strings.TrimPrefix(st.Path, place.Folder("")))
+		if err != nil || st.Phase != v1alpha1.BackupCompleted || m.Backup != name || m.Schedule != schedule || paths[st.Path] {
+			t.Errorf("%s: %+v in %+v, %v", name, m, st, err)
+		}
+		paths[st.Path] = true
+		if !slices.Equal(st.Pruned, []string{"orders-" + schedule + "-1"}) {
+			t.Errorf("%s made %v superfluous", name, st.Pruned)
+		}
+	}
+	if got := strings.Count(s.stored(), "manifest.json"); got != 2 {
+		t.Errorf("%d backups are left", got)
+	}
+}
+
 // deleting tells of what is deleted.
 type deleting struct {
 	store.Store
@@ -293,13 +326,14 @@ func TestABackupThatFails(t *testing.T) {
 	for name, row := range map[string]struct {
 		change func(*scene, *worker)
 		reason string
+		left   string
 	}{
 		"no bucket": {func(s *scene, w *worker) {
 			var err error
 			w.place.Store, err = store.NewS3(s.t.Context(), store.S3Options{Bucket: "nowhere", Region: "us-east-1", Endpoint: cloud.Endpoint(), AccessKeyID: "lab", SecretAccessKey: "lab", Attempts: 1, MaxPause: time.Millisecond})
 			must(s.t, err)
-		}, v1alpha1.BackupReasonNoBucket},
-		"no store at all": {func(_ *scene, w *worker) { w.place.Store = broken{store.ErrDenied} }, v1alpha1.BackupReasonAccessDenied},
+		}, v1alpha1.BackupReasonNoBucket, ""},
+		"no store at all": {func(_ *scene, w *worker) { w.place.Store = broken{store.ErrDenied} }, v1alpha1.BackupReasonAccessDenied, ""},
 		"mysqldump hangs": {func(_ *scene, w *worker) {
 			w.task.StallTimeout = time.Second
 			w.program = func(ctx context.Context, name string, arguments ...string) *exec.Cmd {
@@ -308,7 +342,13 @@ func TestABackupThatFails(t *testing.T) {
 				}
 				return primary.Program(ctx, "sh", append([]string{"-c", `"$0" "$@" | head -c 3000; exec sleep 30`, name}, arguments...)...)
 			}
-		}, v1alpha1.BackupReasonStalled},
+		}, v1alpha1.BackupReasonStalled, ""},
+		"no manifest, and nothing may be deleted": {func(_ *scene, w *worker) {
+			w.place.Store = stubborn{w.place.Store, store.ErrUnavailable}
+		}, v1alpha1.BackupReasonStoreUnavailable, "accounts.json.zst dump.sql.zst"},
+		"nothing more is allowed after the dump, and nothing may be deleted": {func(_ *scene, w *worker) {
+			w.place.Store = stubborn{w.place.Store, store.ErrDenied}
+		}, v1alpha1.BackupReasonAccessDenied, "accounts.json.zst dump.sql.zst"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t)
@@ -321,8 +361,12 @@ func TestABackupThatFails(t *testing.T) {
 			if st := s.read("b").Status; st.Phase != v1alpha1.BackupFailed || st.Reason != row.reason || st.Message == "" || st.CompletedAt == nil || st.Progress != nil {
 				t.Errorf("the status is %+v", st)
 			}
-			if got := s.stored(); got != "" {
+			if got := s.stored(); got != row.left {
 				t.Errorf("it left %s", got)
+			}
+			// Where that is stays known, and what is not there is not pointed at.
+			if st := s.read("b").Status; (st.Path != "") != (row.left != "") || (st.Location != "") != (row.left != "") {
+				t.Errorf("it left %q, and points at %q, %q", row.left, st.Path, st.Location)
 			}
 			// The next pod of the Job leaves it at that.
 			if err := s.pod("b", task.Task{Backup: "b"}).backup(t.Context()); !errors.Is(err, ErrFailed) {
@@ -331,3 +375,18 @@ func TestABackupThatFails(t *testing.T) {
 		})
 	}
 }
+
+// stubborn is a store that takes no manifest and deletes nothing.
+type stubborn struct {
+	store.Store
+	refusal error
+}
+
+func (s stubborn) Put(ctx context.Context, key string, r io.Reader) (int64, error) {
+	if strings.HasSuffix(key, "/manifest.json") {
+		return 0, s.refusal
+	}
+	return s.Store.Put(ctx, key, r)
+}
+
+func (s stubborn) Delete(context.Context, ...string) error { return s.refusal }

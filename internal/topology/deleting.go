@@ -62,14 +62,17 @@ func (p *planner) shownBy() time.Time {
 
 // chooseFinalVolumes decides once, while mysqld can still be asked, whose volume the final snapshot is taken of: the
 // primary's. When no primary is known every voter's, or every volume with data, is taken: too much rather than the
-// wrong one.
+// wrong one. It decides again when a snapshot is wanted and none was chosen: then the policy was changed on the way.
 func (p *planner) chooseFinalVolumes() {
 	rec := &p.plan.Records
-	if rec.FinalChosen {
+	wanted := p.DeletionPolicy == v1alpha1.DeletionPolicySnapshot && (rec.Bootstrapped != "" || !rec.RebuiltAt.IsZero())
+	if rec.FinalChosen && (!wanted || len(rec.FinalVolumes) > 0) {
 		return
 	}
-	rec.FinalChosen, rec.FinalAt = true, p.Now.Unix()
-	if p.DeletionPolicy != v1alpha1.DeletionPolicySnapshot || rec.Bootstrapped == "" && rec.RebuiltAt.IsZero() {
+	if !rec.FinalChosen {
+		rec.FinalChosen, rec.FinalAt = true, p.Now.Unix()
+	}
+	if !wanted {
 		return
 	}
 	if primary := p.certainPrimary(); primary != nil {

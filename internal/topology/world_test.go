@@ -619,3 +619,27 @@ func TestDeletionLeavesNothingButTheFinalSnapshot(t *testing.T) {
 		}
 	}
 }
+
+// TestDeletionTakesTheSnapshotThatIsWantedLate: somebody who sees a deletion under way and wants the data kept after all
+// must not lose what is still there.
+func TestDeletionTakesTheSnapshotThatIsWantedLate(t *testing.T) {
+	for _, policy := range []v1alpha1.DeletionPolicy{v1alpha1.DeletionPolicyRetain, v1alpha1.DeletionPolicyDelete} {
+		for passes := range 30 {
+			w := newWorld(t, 3)
+			w.settle(300)
+			w.desired.Deleting, w.desired.DeletionPolicy = true, policy
+			for range passes {
+				w.pass(-1)
+			}
+			w.desired.DeletionPolicy = v1alpha1.DeletionPolicySnapshot
+			there := len(w.volumes)
+			w.settle(100)
+			if there > 0 && len(w.snapshots) == 0 {
+				t.Errorf("%s, and Snapshot after %d passes: %d volumes with data are gone without a snapshot", policy, passes, there)
+			}
+			if len(w.volumes) > 0 {
+				t.Errorf("%s, and Snapshot after %d passes: %d volumes are left", policy, passes, len(w.volumes))
+			}
+		}
+	}
+}

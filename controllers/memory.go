@@ -31,6 +31,8 @@ type notes struct {
 	answered     map[string]int
 	// sightings are the looks at mysqld, by instance, that no pass has taken yet.
 	sightings map[string]*sighting
+	// knocks are closed when an instance's port is no longer tried.
+	knocks map[string]<-chan struct{}
 	// announced is when each action was last told of.
 	announced map[string]time.Time
 	// purgedAt is when binary logs were last removed to make room.
@@ -116,7 +118,7 @@ func (m *memory) of(name types.NamespacedName, uid string) *notes {
 		n = &notes{
 			uid: uid, silentSince: map[string]time.Time{}, downSince: map[string]time.Time{}, brokenSince: map[string]time.Time{},
 			stalledSince: map[string]time.Time{}, answered: map[string]int{},
-			announced: map[string]time.Time{}, sightings: map[string]*sighting{}, underWay: map[string]bool{},
+			announced: map[string]time.Time{}, sightings: map[string]*sighting{}, knocks: map[string]<-chan struct{}{}, underWay: map[string]bool{},
 			refused: map[string]refusal{}, claimed: map[string]bool{}, goneAt: map[string]time.Time{}, missingSince: map[string]time.Time{}, unmadeSince: map[string]time.Time{}, expected: map[string]map[string]string{}, taken: map[string]string{}, failed: map[string]failure{},
 			stage: map[string]string{}, readAt: map[string]time.Time{}, consoles: map[string]<-chan string{}, stoppingSince: map[string]time.Time{}, applied: map[string]applied{},
 		}

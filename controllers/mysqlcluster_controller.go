@@ -71,7 +71,7 @@ type MySQLClusterReconciler struct {
 	Config Config
 	// Images says what the pods of backups run.
 	Images *Images
-	// Wake carries the clusters that the prober wants looked at.
+	// Wake carries the clusters that are to be looked at now, as the prober wants and who knocks at a silent member.
 	Wake    chan event.GenericEvent
 	Metrics *Metrics
 	// Upgradeable may be nil: without OLM nobody asks.

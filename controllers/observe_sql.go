@@ -83,8 +83,8 @@ func (s *scope) takeClaim(m *topology.Member, sg *sighting) error {
 	return nil
 }
 
-// trackSilence notes since when a member is not reached, or since when its replication is stopped by an error, and reads
-// the console of one that should answer.
+// trackSilence notes since when a member is not reached, or since when its replication is stopped by an error; it has the
+// port of one that should answer tried, and reads its console.
 func (r *MySQLClusterReconciler) trackSilence(ctx context.Context, s *scope, m *topology.Member, asked time.Time) {
 	switch m.SQL.Access {
 	case topology.AccessSilent, topology.AccessRefused:
@@ -92,10 +92,12 @@ func (r *MySQLClusterReconciler) trackSilence(ctx context.Context, s *scope, m *
 			s.notes.silentSince[m.Name] = asked
 		}
 		m.SilentSince = s.notes.silentSince[m.Name]
+		r.knock(ctx, s, m)
 		r.readConsole(ctx, s, m, m.CurrentInstance().ID)
 	case topology.AccessNone, topology.AccessUnverified, topology.AccessDenied, topology.AccessVerified:
 		delete(s.notes.silentSince, m.Name)
 		delete(s.notes.stage, m.Name)
+		delete(s.notes.knocks, m.CurrentInstance().ID)
 	}
 	r.trackAbsence(s, m)
 }

@@ -37,6 +37,7 @@ func (r *MySQLClusterReconciler) conclude(ctx context.Context, s *scope, failed 
 		}
 		r.announceChanges(s, before)
 	}
+	r.tellOfPromotion(s)
 	if s.planned {
 		r.Metrics.observe(s.cluster, s.plan)
 	}

@@ -23,8 +23,8 @@ type timeline struct {
 	// lastWrite is the last write of the probe that succeeded; zero when unknown.
 	lastWrite time.Time
 	// noticed is when the primary was missed, fenced when nobody could acknowledge for the old one any more, opened when
-	// the new one was.
-	noticed, fenced, opened time.Time
+	// the new one was, published when clients were shown it.
+	noticed, fenced, opened, published time.Time
 	// unseen is true until a pass has looked at the members after a switchover: the plan that made it still names the old
 	// primary.
 	unseen bool
@@ -39,7 +39,7 @@ func (t *timeline) fence(now time.Time) {
 
 func (t *timeline) open(now time.Time) { t.opened = now }
 
-// trackPromotion follows a failure of the primary through the passes, and tells of the promotion once the new primary is
+// trackPromotion follows a failure of the primary through the passes, and reports the promotion once the new primary is
 // published.
 func (r *MySQLClusterReconciler) trackPromotion(s *scope) {
 	t, now := &s.notes.timeline, r.Clock.Now()
@@ -54,16 +54,17 @@ func (r *MySQLClusterReconciler) trackPromotion(s *scope) {
 			t.from = s.plan.Membership.Primary
 		}
 	case s.plan.Primary != "" && s.published && !t.opened.IsZero():
-		s.promotion = t.report(s.plan.Primary, now)
-		r.tellOfPromotion(s, t, now)
-		*t = timeline{}
+		if t.published.IsZero() {
+			t.published = now
+		}
+		s.promotion = t.report(s.plan.Primary)
 	case s.plan.Primary != "" && t.opened.IsZero():
 		*t = timeline{} // it came back, or somebody else took care
 	}
 }
 
 // report is the timeline as status shows it.
-func (t *timeline) report(to string, published time.Time) *v1alpha1.PromotionStatus {
+func (t *timeline) report(to string) *v1alpha1.PromotionStatus {
 	span := func(from, until time.Time) string {
 		if from.IsZero() || until.Before(from) {
 			return ""
@@ -71,9 +72,9 @@ func (t *timeline) report(to string, published time.Time) *v1alpha1.PromotionSta
 		return seconds(until.Sub(from))
 	}
 	return &v1alpha1.PromotionStatus{
-		Kind: t.kind, From: t.from, To: to, At: metav1.NewTime(published),
-		Detect: span(t.lastWrite, t.noticed), Fence: span(t.noticed, t.fenced), Promote: span(t.fenced, t.opened), Publish: span(t.opened, published),
-		Total: seconds(published.Sub(t.began())),
+		Kind: t.kind, From: t.from, To: to, At: metav1.NewTime(t.published),
+		Detect: span(t.lastWrite, t.noticed), Fence: span(t.noticed, t.fenced), Promote: span(t.fenced, t.opened), Publish: span(t.opened, t.published),
+		Total: seconds(t.published.Sub(t.began())),
 	}
 }
 
@@ -87,17 +88,26 @@ func (t *timeline) began() time.Time {
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.3fs", d.Seconds()) }
 
-// tellOfPromotion tells of it in an event and in the histogram.
-func (r *MySQLClusterReconciler) tellOfPromotion(s *scope, t *timeline, published time.Time) {
-	p := s.promotion
+// tellOfPromotion tells of a promotion in an event and in the histogram, once status holds it.
+func (r *MySQLClusterReconciler) tellOfPromotion(s *scope) {
+	p, t := s.promotion, s.notes.timeline
+	if p == nil {
+		return
+	}
+	s.notes.timeline = timeline{}
 	kind, words := corev1.EventTypeNormal, "Switched over"
 	if t.kind == promotionUnplanned {
 		kind, words = corev1.EventTypeWarning, "Failed over"
 	}
-	r.Events.Eventf(s.cluster, nil, kind, t.kind, actionAct, "%s from %s to %s in %s (detect %s, fence %s, promote %s, publish %s); no acknowledged transaction was lost",
-		words, orDash(p.From), p.To, p.Total, orDash(p.Detect), orDash(p.Fence), orDash(p.Promote), orDash(p.Publish))
+	kept := "no acknowledged transaction was lost"
+	if t.kind == promotionUnplanned && !s.cluster.Spec.Lossless() {
+		kept = "with durability Async, what the old primary acknowledged last may be lost"
+	}
+	r.Events.Eventf(s.cluster, nil, kind, t.kind, actionAct, "%s from %s to %s in %s (detect %s, fence %s, promote %s, publish %s); %s",
+		words, orDash(p.From), p.To, p.Total, orDash(p.Detect), orDash(p.Fence), orDash(p.Promote), orDash(p.Publish), kept)
 	for step, span := range map[string]time.Duration{
-		"detect": t.noticed.Sub(t.began()), "fence": t.fenced.Sub(t.noticed), "promote": t.opened.Sub(t.fenced), "publish": published.Sub(t.opened), "total": published.Sub(t.began()),
+		"detect": t.noticed.Sub(t.began()), "fence": t.fenced.Sub(t.noticed), "promote": t.opened.Sub(t.fenced),
+		"publish": t.published.Sub(t.opened), "total": t.published.Sub(t.began()),
 	} {
 		r.Metrics.promoted(t.kind, step, span)
 	}

@@ -53,7 +53,7 @@ func (r *MySQLClusterReconciler) backup(ctx context.Context, s *scope) error {
 // tellBackup notes trouble with backups for the conditions, and for when to try again.
 func (s *scope) tellBackup(what string, err error) {
 	if p := asProblem(err); p != nil {
-		s.outcome = append(s.outcome, &problem{reason: p.reason, message: "backup: " + what + p.message, after: p.after, cause: p})
+		s.outcome = append(s.outcome, &problem{reason: p.reason, message: "backup: " + what + p.message, after: p.after, aside: true, cause: p})
 	}
 }
 

@@ -158,8 +158,8 @@ func (r *MySQLClusterReconciler) announceTags(s *scope, u untagged) {
 	r.Events.Eventf(s.cluster, nil, corev1.EventTypeNormal, "RestoreTags", actionAct, "Put the tags of %s back: somebody had removed them", u.id)
 }
 
-// announceAbandoned lists what a deletion with dead credentials leaves behind.
-func (r *MySQLClusterReconciler) announceAbandoned(s *scope) {
+// announceAbandoned lists what a deletion leaves behind that was given up.
+func (r *MySQLClusterReconciler) announceAbandoned(s *scope, why *problem) {
 	var left []string
 	for _, m := range s.plan.Members {
 		for _, id := range []string{m.InstanceID, m.VolumeID} {
@@ -174,7 +174,7 @@ func (r *MySQLClusterReconciler) announceAbandoned(s *scope) {
 	note := fmt.Sprintf("Left behind in %s, to be deleted by hand: everything with the tag %s=%s; known: %s",
 		s.cluster.Spec.AWS.Region, v1alpha1.TagClusterUID, s.uid(), orDash(strings.Join(left, ", ")))
 	r.Events.Eventf(s.cluster, nil, corev1.EventTypeWarning, v1alpha1.ReasonAbandoned, actionAct, "%s", shorten(note))
-	s.log.Info("abandoned cloud resources", "left", left, "problem", s.cloudProblem.message)
+	s.log.Info("abandoned cloud resources", "left", left, "problem", why.message)
 }
 
 // longestNote is what events.k8s.io accepts as a note, in bytes.

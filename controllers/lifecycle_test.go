@@ -225,6 +225,47 @@ func TestDeadCredentialsCanBeAbandoned(t *testing.T) {
 	}
 }
 
+// TestDeniedDeletionCanBeAbandoned: EC2 answers, and denies one call.
+func TestDeniedDeletionCanBeAbandoned(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.drive(w.newOperator(nil), patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
+	_, err := w.proxy.Add(proxy.Deny("DeleteVolume"))
+	must(t, err)
+	w.delete()
+	o := w.newOperator(nil)
+	w.drive(o, patience, w.conditionHas(v1alpha1.ConditionDegraded, "ec2:DeleteVolume"))
+	w.change(func(c *v1alpha1.MySQLCluster) {
+		c.Annotations = map[string]string{v1alpha1.AnnotationAbandonCloudResources: "true"}
+	})
+	w.drive(o, patience, w.gone)
+	w.proxy.Clear()
+	if l := w.left(); len(l.volumes) != 3 {
+		t.Errorf("abandoned volumes were touched: %+v", l)
+	}
+}
+
+// TestThrottledDeletionIsNotAbandoned at once: what ends by itself leaks nothing.
+func TestThrottledDeletionIsNotAbandoned(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.drive(w.newOperator(nil), patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
+	w.change(func(c *v1alpha1.MySQLCluster) {
+		c.Annotations = map[string]string{v1alpha1.AnnotationAbandonCloudResources: "true"}
+	})
+	_, err := w.proxy.Add(proxy.Rule{Actions: []string{"TerminateInstances"}, Kind: proxy.Fail, Code: "RequestLimitExceeded"})
+	must(t, err)
+	w.delete()
+	o := w.newOperator(nil)
+	w.passes(o, 20)
+	if w.gone() {
+		t.Fatal("the cluster was let go with everything that is in EC2, because of a throttled call")
+	}
+	w.proxy.Clear()
+	w.drive(o, patience, w.gone)
+	w.nothing(0)
+}
+
 func TestVolumeWithoutItsTagIsNeitherReplacedNorForgotten(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)

@@ -32,6 +32,8 @@ type problem struct {
 	// pause is for how long at the most the action that met the problem is not tried again, however soon the next pass comes;
 	// 0 for not at all.
 	pause time.Duration
+	// aside is true for what holds no deletion up.
+	aside bool
 	cause error
 }
 

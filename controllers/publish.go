@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -21,6 +22,9 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 )
+
+// abandonPatience is how long a deletion that a person gave up goes on against trouble that may end by itself.
+const abandonPatience = 5 * time.Minute
 
 // publish makes Kubernetes show the cluster: Services, their endpoints, the application's Secret, the probe's target.
 func (r *MySQLClusterReconciler) publish(ctx context.Context, s *scope) error {
@@ -139,12 +143,12 @@ func resourceVersionOf(ac runtime.ApplyConfiguration) string {
 
 // release lets a deleted cluster's objects go once EC2 shows nothing of it any more, or a person gave up on that.
 func (r *MySQLClusterReconciler) release(ctx context.Context, s *scope) error {
-	abandoned := s.abandons() && (s.cloudProblem != nil || len(s.outcome) > 0)
-	if (!s.plan.Gone || s.unsettled || s.archiveEnds) && !abandoned {
+	trouble := s.giveUpFor(r.Clock.Now())
+	if (!s.plan.Gone || s.unsettled || s.archiveEnds) && trouble == nil {
 		return nil
 	}
-	if abandoned {
-		r.announceAbandoned(s)
+	if trouble != nil {
+		r.announceAbandoned(s, trouble)
 	}
 	_, _, _, ca, operatorTLS, _, _ := resources.Names(s.cluster.Name)
 	for _, name := range []string{ca, keptName(ca), operatorTLS} {
@@ -171,6 +175,25 @@ func (r *MySQLClusterReconciler) release(ctx context.Context, s *scope) error {
 		return fmt.Errorf("remove the finalizer: %w", err)
 	}
 	s.done = true
+	return nil
+}
+
+// giveUpFor returns the trouble for which a deletion is given up, nil when it is not: nobody asked for that, or nothing
+// stands in its way, or it may be over soon.
+func (s *scope) giveUpFor(now time.Time) *problem {
+	if !s.abandons() {
+		return nil
+	}
+	began := s.cluster.DeletionTimestamp.Time
+	if chosen := time.Unix(s.plan.Records.FinalAt, 0); chosen.After(began) {
+		began = chosen // it had been protected until then
+	}
+	long := now.Sub(began) >= abandonPatience
+	for _, p := range append([]*problem{s.cloudProblem}, s.outcome...) {
+		if p != nil && !p.aside && (long || p.after >= afterPerson) {
+			return p
+		}
+	}
 	return nil
 }
 

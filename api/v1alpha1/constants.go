@@ -166,7 +166,6 @@ const (
 	ReasonCredentialsInvalid   = "CredentialsInvalid"
 	ReasonNotPermitted         = "NotPermitted"
 	ReasonInvalidSpec          = "InvalidSpec"
-	ReasonPreflightFailed      = "PreflightFailed"
 	ReasonInsufficientCapacity = "InsufficientCapacity"
 	ReasonQuotaExceeded        = "QuotaExceeded"
 	ReasonWaitingForDependency = "WaitingForDependency"

@@ -19,7 +19,7 @@ const (
 // advice tells what is permitted in a spec, but is better known before it happens.
 func advice(cluster *v1alpha1.MySQLCluster) admission.Warnings {
 	var warnings admission.Warnings
-	for _, part := range []func(*v1alpha1.MySQLCluster) []string{members, zones, clients, data, marks} {
+	for _, part := range []func(*v1alpha1.MySQLCluster) []string{members, image, zones, clients, data, marks} {
 		warnings = append(warnings, part(cluster)...)
 	}
 	return warnings
@@ -40,6 +40,15 @@ func members(cluster *v1alpha1.MySQLCluster) []string {
 		warnings = append(warnings, "replication.durability: Async: a failover may lose the newest commits, although they were acknowledged")
 	}
 	return warnings
+}
+
+// image warns of members that find no MySQL: the default image has none.
+func image(cluster *v1alpha1.MySQLCluster) []string {
+	aws := cluster.Spec.AWS
+	if aws.ImageID != "" || aws.ImageSSMParameter != "" || aws.Download != nil {
+		return nil
+	}
+	return []string{"aws: the default image, Amazon Linux 2023, has no MySQL; name the tarball by download, or an image that contains MySQL by imageID"}
 }
 
 func zones(cluster *v1alpha1.MySQLCluster) []string {

@@ -17,7 +17,7 @@ import (
 // quiet is a cluster that there is nothing to warn of.
 func quiet(changes ...func(*v1alpha1.MySQLCluster)) *v1alpha1.MySQLCluster {
 	c := &v1alpha1.MySQLCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "orders"}, Spec: v1alpha1.MySQLClusterSpec{
-		AWS: v1alpha1.AWSSpec{SubnetIDs: []string{"subnet-1", "subnet-2", "subnet-3"}, ClientCIDRs: []string{"10.0.0.0/8"}},
+		AWS: v1alpha1.AWSSpec{ImageID: "ami-1", SubnetIDs: []string{"subnet-1", "subnet-2", "subnet-3"}, ClientCIDRs: []string{"10.0.0.0/8"}},
 	}}
 	for _, change := range changes {
 		change(c)
@@ -51,7 +51,9 @@ func TestWarnings(t *testing.T) {
 	}{
 		{"three members in three zones", quiet(), nil},
 		{"no object", nil, nil},
-		{"an empty object", &v1alpha1.MySQLCluster{}, nil},
+		{"an empty object", &v1alpha1.MySQLCluster{}, []string{"the default image, Amazon Linux 2023, has no MySQL"}},
+		{"the default image", quiet(func(c *v1alpha1.MySQLCluster) { c.Spec.AWS.ImageID = "" }), []string{"the default image, Amazon Linux 2023, has no MySQL"}},
+		{"a download", quiet(func(c *v1alpha1.MySQLCluster) { c.Spec.AWS.ImageID, c.Spec.AWS.Download = "", &v1alpha1.DownloadSpec{} }), nil},
 		{"one member", quiet(replicas(1), subnets("subnet-1")), []string{"replicas: 1 is not highly available"}},
 		{"two members", quiet(replicas(2)), []string{"after the loss of one member writes wait"}},
 		{"two members, Async", quiet(replicas(2), async), []string{"a failover may lose the newest commits"}},
@@ -144,8 +146,8 @@ func TestPolicyIsWarnedOf(t *testing.T) {
 		err    error
 		want   int
 	}{
-		"nothing is allowed":         {want: 4},
-		"the account is allowed":     {policy: rules, want: 3},
+		"nothing is allowed":         {want: 5},
+		"the account is allowed":     {policy: rules, want: 4},
 		"the policy cannot be read":  {err: errors.New("no answer")},
 		"own credentials, no policy": {want: 0},
 	} {

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"net/http"
 	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/feature/s3/transfermanager"
@@ -30,6 +32,9 @@ const (
 	// attempts of a call, and the longest pause between two: a throttled bucket gets two minutes to recover.
 	attempts = 10
 	maxPause = 20 * time.Second
+	// silence is how long an answer may take to begin once the request is sent, before the call is tried again. Putting a
+	// large object together takes some stores minutes.
+	silence = 5 * time.Minute
 	// abortTimeout bounds taking an upload back that is given up.
 	abortTimeout = 30 * time.Second
 	// deleteAtOnce is how many objects one call deletes (API reference, DeleteObjects).
@@ -49,9 +54,10 @@ type S3Options struct {
 	KMSKeyID string
 	// AccessKeyID, SecretAccessKey and SessionToken; without them the SDK's default chain is used (IRSA, Pod Identity).
 	AccessKeyID, SecretAccessKey, SessionToken string
-	// Attempts of a call and the longest pause between two, unless the defaults. For tests.
-	Attempts int
-	MaxPause time.Duration
+	// Attempts of a call, the longest pause between two, and how long an answer may take to begin, unless the defaults. For
+	// tests.
+	Attempts          int
+	MaxPause, Silence time.Duration
 	// UserAgent tells AWS who asks.
 	UserAgent string
 }
@@ -75,8 +81,12 @@ func NewS3(ctx context.Context, o S3Options) (*S3, error) {
 	if o.Attempts == 0 {
 		o.Attempts, o.MaxPause = attempts, maxPause
 	}
+	if o.Silence == 0 {
+		o.Silence = silence
+	}
 	load := []func(*config.LoadOptions) error{
 		config.WithRegion(o.Region),
+		config.WithHTTPClient(awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) { t.ResponseHeaderTimeout = o.Silence })),
 		config.WithRetryer(func() aws.Retryer {
 			return retry.NewStandard(func(r *retry.StandardOptions) {
 				r.MaxAttempts, r.MaxBackoff = o.Attempts, o.MaxPause

@@ -432,6 +432,32 @@ func TestNoBucket(t *testing.T) {
 }
 
 // TestADownloadGoesOn cuts the connection twice in the middle of an object.
+// TestASilentBucket takes connections and requests, and never answers: whoever waits must not wait for ever.
+func TestASilentBucket(t *testing.T) {
+	over := make(chan struct{})
+	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		<-over
+	}))
+	t.Cleanup(silent.Close)
+	t.Cleanup(func() { close(over) })
+	s, err := NewS3(t.Context(), S3Options{Bucket: "b", Region: "us-east-1", Endpoint: silent.URL, AccessKeyID: "a", SecretAccessKey: "b",
+		Attempts: 2, MaxPause: time.Millisecond, Silence: 100 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- s.Create(t.Context(), "segment", strings.NewReader("x")) }()
+	select {
+	case err := <-ended:
+		if err == nil {
+			t.Error("what nobody acknowledged counts as stored")
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("a bucket that never answers is waited for without an end")
+	}
+}
+
 func TestADownloadGoesOn(t *testing.T) {
 	w := newWorld(t)
 	s := w.s3("")

@@ -73,8 +73,7 @@ func (r *MySQLClusterReconciler) readRecords(ctx context.Context, s *scope) (boo
 	case err != nil:
 		return false, fmt.Errorf("read the records: %w", err)
 	case !ownedBy(&cm, s.cluster):
-		return false, &problem{reason: v1alpha1.ReasonForeignResource, after: afterPerson,
-			message: fmt.Sprintf("ConfigMap %s exists and does not belong to this cluster; rename or delete it", name)}
+		return false, r.foreign(ctx, s, "ConfigMap", &cm)
 	}
 	memo := &s.notes.records
 	memo.mu.Lock()

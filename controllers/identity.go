@@ -168,8 +168,7 @@ func (r *MySQLClusterReconciler) ownedSecret(ctx context.Context, s *scope, name
 	case err != nil:
 		return nil, fmt.Errorf("read Secret %s: %w", name, err)
 	case !ownedBy(&secret, s.cluster):
-		return nil, &problem{reason: v1alpha1.ReasonForeignResource, after: afterPerson,
-			message: fmt.Sprintf("Secret %s exists and does not belong to this cluster; rename or delete it", name)}
+		return nil, r.foreign(ctx, s, "Secret", &secret)
 	}
 	return &secret, nil
 }

@@ -68,14 +68,11 @@ func cloudError(err error) *problem {
 	case ec2.Unreachable:
 		p.reason = v1alpha1.ReasonCloudSilent
 	case ec2.Denied:
-		p.reason, p.after = v1alpha1.ReasonCredentialsInvalid, afterPerson
-		if ec2.Code(err) == "UnauthorizedOperation" {
-			p.reason = v1alpha1.ReasonNotPermitted
-		}
+		p.reason, p.after = told.Reason, afterPerson
 	case ec2.Quota:
 		p.reason, p.after = v1alpha1.ReasonQuotaExceeded, afterPerson
 	case ec2.Invalid:
-		p.reason, p.after = v1alpha1.ReasonInvalidSpec, afterPerson
+		p.reason, p.after = told.Reason, afterPerson
 	default:
 		p.after = 0
 	}

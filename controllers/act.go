@@ -25,7 +25,7 @@ func (r *MySQLClusterReconciler) act(ctx context.Context, s *scope) error {
 		return nil
 	}
 	for _, u := range s.untagged {
-		if err := s.cloud.RestoreTags(ctx, u.id, u.tags); err != nil {
+		if err := s.cloud.RestoreTags(ctx, s.uid(), u.id, u.tags); err != nil {
 			s.outcome = append(s.outcome, cloudError(err))
 			continue
 		}
@@ -76,7 +76,7 @@ func (r *MySQLClusterReconciler) noteVersions(ctx context.Context, s *scope) {
 		key, now := "note the version on "+id, r.Clock.Now()
 		p := r.memory.refusal(s.notes, key, now)
 		if p == nil {
-			err := r.detachCall(ctx, s, key, func(ctx context.Context) error { return s.cloud.NoteVersion(ctx, id, version) })
+			err := r.detachCall(ctx, s, key, func(ctx context.Context) error { return s.cloud.NoteVersion(ctx, s.uid(), id, version) })
 			if err == nil {
 				r.memory.succeed(s.notes, key)
 				continue
@@ -102,7 +102,7 @@ const (
 // powerOff powers a machine off, or shuts it down. It may be a fence, and nothing that follows from it may wait for an EC2
 // that answers slowly.
 func (r *MySQLClusterReconciler) powerOff(ctx context.Context, s *scope, instanceID string, gracefully bool) error {
-	return r.detachCall(ctx, s, instanceID, func(ctx context.Context) error { return s.cloud.StopInstance(ctx, instanceID, !gracefully) })
+	return r.detachCall(ctx, s, instanceID, func(ctx context.Context) error { return s.cloud.StopInstance(ctx, s.uid(), instanceID, !gracefully) })
 }
 
 // unhurried makes a call to EC2 for a member's machine. While the cluster has no primary, and just after it got one, the

@@ -37,10 +37,10 @@ func (r *MySQLClusterReconciler) takeInCloud(ctx context.Context, s *scope, acti
 		err = r.unhurried(ctx, s, a, func(ctx context.Context) error { return r.launch(ctx, s, a) })
 	case topology.AttachVolume:
 		err = r.unhurried(ctx, s, a, func(ctx context.Context) error {
-			return s.cloud.AttachVolume(ctx, a.VolumeID, a.InstanceID, dataDevice)
+			return s.cloud.AttachVolume(ctx, s.uid(), a.VolumeID, a.InstanceID, dataDevice)
 		})
 	case topology.DetachVolume:
-		err = s.cloud.DetachVolume(ctx, a.VolumeID, a.InstanceID)
+		err = s.cloud.DetachVolume(ctx, s.uid(), a.VolumeID, a.InstanceID)
 	case topology.ModifyVolume:
 		err = s.cloud.ModifyVolume(ctx, a.VolumeID, r.volumeSpec(s, topology.CreateVolume{Member: a.Member}))
 	case topology.StartInstance:
@@ -48,9 +48,9 @@ func (r *MySQLClusterReconciler) takeInCloud(ctx context.Context, s *scope, acti
 	case topology.StopInstance:
 		err = r.powerOff(ctx, s, a.InstanceID, a.Gracefully)
 	case topology.TerminateInstance:
-		err = s.cloud.TerminateInstance(ctx, a.InstanceID)
+		err = s.cloud.TerminateInstance(ctx, s.uid(), a.InstanceID)
 	case topology.DeleteVolume:
-		err = s.cloud.DeleteVolume(ctx, a.VolumeID)
+		err = s.cloud.DeleteVolume(ctx, s.uid(), a.VolumeID)
 	case topology.TakeSnapshot:
 		_, err = s.cloud.CreateSnapshot(ctx, ec2.SnapshotSpec{
 			Owner: s.owner(), Member: a.Member, VolumeID: a.VolumeID, Purpose: a.Purpose, MySQLVersion: s.openedBy(a.Member),
@@ -58,11 +58,11 @@ func (r *MySQLClusterReconciler) takeInCloud(ctx context.Context, s *scope, acti
 	case topology.CopyVolume:
 		_, err = s.cloud.CopyVolume(ctx, ec2.SnapshotSpec{Owner: s.owner(), Member: a.Member, VolumeID: a.VolumeID, Purpose: a.Purpose})
 	case topology.DeleteSnapshot:
-		err = s.cloud.DeleteSnapshot(ctx, a.SnapshotID)
+		err = s.cloud.DeleteSnapshot(ctx, s.uid(), a.SnapshotID)
 	case topology.RetireVolume:
-		err = s.cloud.RetireVolume(ctx, a.VolumeID)
+		err = s.cloud.RetireVolume(ctx, s.uid(), a.VolumeID)
 	case topology.DeleteSecurityGroup:
-		err = s.cloud.DeleteSecurityGroup(ctx, a.ID)
+		err = s.cloud.DeleteSecurityGroup(ctx, s.uid(), a.ID)
 	default:
 		return false, nil
 	}
@@ -113,7 +113,7 @@ func (r *MySQLClusterReconciler) launchSpec(s *scope, member string, incarnation
 
 // start starts a member's stopped instance. A zone may be out of capacity for that as for a launch.
 func (r *MySQLClusterReconciler) start(ctx context.Context, s *scope, a topology.StartInstance) error {
-	err := s.cloud.StartInstance(ctx, a.InstanceID)
+	err := s.cloud.StartInstance(ctx, s.uid(), a.InstanceID)
 	zone := ""
 	if m := s.observed.Members[a.Member]; ec2.Code(err) == codeNoCapacity && m != nil && m.CurrentInstance() != nil {
 		zone = m.CurrentInstance().Zone

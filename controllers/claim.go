@@ -83,10 +83,14 @@ func (r *MySQLClusterReconciler) readRecords(ctx context.Context, s *scope) (boo
 		return true, nil
 	}
 	var records topology.Records
-	if err := json.Unmarshal([]byte(cm.Data[resources.KeyMembers]), &records); err != nil {
+	text := cm.Data[resources.KeyMembers]
+	if err := json.Unmarshal([]byte(text), &records); err != nil {
 		// Unreadable records are lost records: they are rebuilt from tags.
 		s.recordsVersion, s.recordsLost = cm.ResourceVersion, true
 		return true, nil
+	}
+	if p := s.plausible(name, len(text), &records); p != nil {
+		return false, p
 	}
 	s.records, s.recordsVersion = records.Clone(), cm.ResourceVersion
 	memo.superseded = nil

@@ -61,7 +61,7 @@ func TestMachineThatOthersEndedIsNoticedAtOnce(t *testing.T) {
 	w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
 	c, _ := w.get()
 	ended := c.Status.Members[1].InstanceID
-	must(t, direct(t).TerminateInstance(t.Context(), ended))
+	must(t, direct(t).TerminateInstance(t.Context(), string(w.cluster.UID), ended))
 	w.proxy.ResetCalls()
 	w.drive(o, patience, func() bool {
 		c, _ := w.get()
@@ -162,7 +162,7 @@ func TestStartWithoutCapacityIsNoted(t *testing.T) {
 	id := c.Status.Members[1].InstanceID
 	rule, err := w.proxy.Add(proxy.Rule{Kind: proxy.Fail, Code: codeNoCapacity, Actions: []string{"StartInstances"}})
 	must(t, err)
-	must(t, direct(t).StopInstance(t.Context(), id, true))
+	must(t, direct(t).StopInstance(t.Context(), string(w.cluster.UID), id, true))
 	w.drive(o, patience, w.conditionHas(v1alpha1.ConditionDegraded, "InsufficientCapacity", id, "us-east-1b"))
 	w.proxy.Remove(rule)
 	w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))

@@ -27,8 +27,6 @@ const (
 	// sweepPatience is how long a pass waits for a sweep of its own when it knows what EC2 showed before: a member may have
 	// failed, and what is done about it must not wait for an EC2 that fails as well.
 	sweepPatience = 2 * time.Second
-	// goneFor is how long EC2's word that a recorded volume does not exist is believed before it is asked again.
-	goneFor = 30 * time.Second
 	// stopPatience is how long a stop may take before it is asked for again: a forced one waits for nothing in the machine.
 	stopPatience = time.Minute
 	// consoleAfter is how long a machine may be up without mysqld before its console is read, and then how often.
@@ -164,33 +162,6 @@ func (s *scope) subnetIDs() []string {
 	return ids
 }
 
-// findHidden looks by id for the recorded volumes that the inventory lacks: one that somebody took the cluster's tag from
-// is still there, with all its data. It counts as its member's, and is reported.
-func (r *MySQLClusterReconciler) findHidden(ctx context.Context, s *scope) error {
-	known := map[string]bool{}
-	for _, v := range s.inventory.Volumes {
-		known[v.ID] = true
-	}
-	for name, rec := range s.records.Members {
-		if rec.VolumeID == "" || known[rec.VolumeID] || r.Clock.Since(s.notes.goneAt[rec.VolumeID]) < goneFor {
-			continue
-		}
-		v, ok, err := s.cloud.VolumeByID(ctx, rec.VolumeID)
-		if err != nil {
-			return err
-		}
-		if !ok {
-			s.notes.goneAt[rec.VolumeID] = r.Clock.Now()
-			continue
-		}
-		v.Member, v.Incarnation = name, rec.Volume
-		s.inventory.Volumes = append(s.inventory.Volumes, v)
-		s.strangers = append(s.strangers, fmt.Sprintf("volume %s of %s has lost the tag %s=%s; it is used, but cannot be detached or deleted until somebody puts the tag back",
-			v.ID, name, v1alpha1.TagClusterUID, s.uid()))
-	}
-	return nil
-}
-
 // memberise sorts EC2's inventory by member.
 func (r *MySQLClusterReconciler) memberise(s *scope) {
 	member := func(name string) *topology.Member {
@@ -319,6 +290,8 @@ func (r *MySQLClusterReconciler) findUntagged(s *scope) {
 		}
 		if _, ok := s.desired.Ordinal(v.Member); !ok {
 			s.strangers = append(s.strangers, strangerMessage(v.ID))
+		} else if v.Tags[v1alpha1.TagClusterUID] == "" {
+			s.strangers = append(s.strangers, s.lostTag("volume "+v.ID+" of "+v.Member, "detached or deleted"))
 		}
 		memberOf[v.ID] = v.Member
 	}
@@ -330,8 +303,12 @@ func (r *MySQLClusterReconciler) findUntagged(s *scope) {
 				s.untag(in.ID, name, in.Incarnation)
 			}
 		}
-		if in.Member == "" && in.State != ec2.StateTerminated {
+		switch {
+		case in.State == ec2.StateTerminated: // of which EC2 may forget the tags
+		case in.Member == "":
 			s.strangers = append(s.strangers, strangerMessage(in.ID))
+		case in.Tags[v1alpha1.TagClusterUID] == "":
+			s.strangers = append(s.strangers, s.lostTag("instance "+in.ID+" of "+in.Member, "stopped or terminated"))
 		}
 	}
 }
@@ -339,6 +316,12 @@ func (r *MySQLClusterReconciler) findUntagged(s *scope) {
 // strangerMessage tells of a resource that is ours and no member's.
 func strangerMessage(id string) string {
 	return fmt.Sprintf("%s carries this cluster's tag %s but %s names no member; it is left alone: put the tag right or delete it", id, v1alpha1.TagClusterUID, v1alpha1.TagMember)
+}
+
+// lostTag tells of a resource that is the cluster's and no longer says so. The operator's own policy in IAM does not let it tag
+// what carries no cluster's tag: nobody could make anything his own that way.
+func (s *scope) lostTag(what, cannot string) string {
+	return fmt.Sprintf("%s has lost the tag %s=%s; it is used, but cannot be %s until somebody puts the tag back", what, v1alpha1.TagClusterUID, s.uid(), cannot)
 }
 
 // untag notes that a resource lost its tags.

@@ -53,7 +53,7 @@ func (r *MySQLClusterReconciler) discardSnapshot(ctx context.Context, s *scope, 
 	if !ok || !superfluous(b, taken) {
 		return nil
 	}
-	if err := s.cloud.DeleteSnapshot(ctx, taken.ID); err != nil {
+	if err := s.cloud.DeleteSnapshot(ctx, s.uid(), taken.ID); err != nil {
 		return cloudError(err)
 	}
 	return nil

@@ -213,7 +213,7 @@ func (r *MySQLClusterReconciler) adopt(ctx context.Context, s *scope, m *mysql.M
 	if err != nil {
 		return err
 	}
-	if err := s.cloud.NoteRecovered(ctx, a.VolumeID); err != nil {
+	if err := s.cloud.NoteRecovered(ctx, s.uid(), a.VolumeID); err != nil {
 		return cloudError(err)
 	}
 	return r.saveRecords(ctx, s, func(records *topology.Records) { records.Recovered = true })

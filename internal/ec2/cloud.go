@@ -91,17 +91,21 @@ func newCloud(of services, region string, o Options, m *metrics) *Cloud {
 // Region is the region that this Cloud serves.
 func (c *Cloud) Region() string { return c.region }
 
-// requireOwned refuses what carries no cluster's tag. Every destructive call passes here first.
-func requireOwned(kind, id string, tags map[string]string) error {
-	if tags[v1alpha1.TagClusterUID] == "" {
+// requireOwned refuses what does not carry a cluster's own tag. Every call that changes or copies something for that
+// cluster passes here first: where the id came from does not matter then.
+func requireOwned(clusterUID, kind, id string, tags map[string]string) error {
+	switch tags[v1alpha1.TagClusterUID] {
+	case "":
 		return fmt.Errorf("%s %s has no tag %s: %w", kind, id, v1alpha1.TagClusterUID, ErrForeign)
+	case clusterUID:
+		return nil
 	}
-	return nil
+	return fmt.Errorf("%s %s carries the tag %s of another cluster: %w", kind, id, v1alpha1.TagClusterUID, ErrForeign)
 }
 
-// ownedInstance is the instance as the store (else EC2) knows it; an error of class NotFound when neither does, and
-// ErrForeign when it is not ours.
-func (c *Cloud) ownedInstance(ctx context.Context, id string) (Instance, error) {
+// ownedInstance is a cluster's instance as the store (else EC2) knows it; an error of class NotFound when neither does, and
+// ErrForeign when it is not that cluster's.
+func (c *Cloud) ownedInstance(ctx context.Context, clusterUID, id string) (Instance, error) {
 	var i Instance
 	var ok bool
 	c.store.read(func() { i, ok = c.store.instances.get(id) })
@@ -114,11 +118,11 @@ func (c *Cloud) ownedInstance(ctx context.Context, id string) (Instance, error) 
 			return Instance{}, gone("instance", id)
 		}
 	}
-	return i, requireOwned("instance", id, i.Tags)
+	return i, requireOwned(clusterUID, "instance", id, i.Tags)
 }
 
 // ownedVolume is ownedInstance for volumes. A root volume counts as foreign: nothing here has business with it.
-func (c *Cloud) ownedVolume(ctx context.Context, id string) (Volume, error) {
+func (c *Cloud) ownedVolume(ctx context.Context, clusterUID, id string) (Volume, error) {
 	var v Volume
 	var ok bool
 	c.store.read(func() { v, ok = c.store.volumes.get(id) })
@@ -131,11 +135,11 @@ func (c *Cloud) ownedVolume(ctx context.Context, id string) (Volume, error) {
 			return Volume{}, gone("volume", id)
 		}
 	}
-	return v, requireOwned("volume", id, v.Tags)
+	return v, requireOwned(clusterUID, "volume", id, v.Tags)
 }
 
 // ownedSnapshot is ownedInstance for snapshots.
-func (c *Cloud) ownedSnapshot(ctx context.Context, id string) (Snapshot, error) {
+func (c *Cloud) ownedSnapshot(ctx context.Context, clusterUID, id string) (Snapshot, error) {
 	var s Snapshot
 	var ok bool
 	c.store.read(func() { s, ok = c.store.snapshots.get(id) })
@@ -148,11 +152,11 @@ func (c *Cloud) ownedSnapshot(ctx context.Context, id string) (Snapshot, error) 
 			return Snapshot{}, gone("snapshot", id)
 		}
 	}
-	return s, requireOwned("snapshot", id, s.Tags)
+	return s, requireOwned(clusterUID, "snapshot", id, s.Tags)
 }
 
 // ownedGroup is ownedInstance for security groups.
-func (c *Cloud) ownedGroup(ctx context.Context, id string) (group, error) {
+func (c *Cloud) ownedGroup(ctx context.Context, clusterUID, id string) (group, error) {
 	var g group
 	var ok bool
 	c.store.read(func() { g, ok = c.store.groups.get(id) })
@@ -165,7 +169,7 @@ func (c *Cloud) ownedGroup(ctx context.Context, id string) (group, error) {
 			return group{}, gone("security group", id)
 		}
 	}
-	return g, requireOwned("security group", id, g.Tags)
+	return g, requireOwned(clusterUID, "security group", id, g.Tags)
 }
 
 func gone(kind, id string) error {

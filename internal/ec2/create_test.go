@@ -158,7 +158,7 @@ func TestChangedParametersOnAUsedToken(t *testing.T) {
 func TestTokenOfATerminatedInstance(t *testing.T) {
 	l := newLab(t)
 	i := l.running("orders-0")
-	if err := l.cloud.TerminateInstance(t.Context(), i.ID); err != nil {
+	if err := l.cloud.TerminateInstance(t.Context(), l.owner.ClusterUID, i.ID); err != nil {
 		t.Fatal(err)
 	}
 	l.until("terminated", func(inv Inventory) bool { return len(inv.Instances) == 1 && inv.Instances[0].State == StateTerminated })

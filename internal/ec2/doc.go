@@ -8,7 +8,8 @@
 //     therefore never make a second instance or volume.
 //   - Unknown is not gone. An error is never read as a state, and an id that EC2 handed out less than two minutes ago
 //     stays in the store even when EC2, being eventually consistent, says that it never heard of it.
-//   - Ownership is the tag mysql.alx.ke/cluster-uid. What does not carry it is never stopped, detached, deleted or
-//     retagged; ErrForeign is returned instead.
+//   - Ownership is the tag mysql.alx.ke/cluster-uid. Every method that changes something is told for which cluster, and what
+//     does not carry the UID of that one is never started, stopped, attached, detached, modified, copied, deleted or
+//     retagged; ErrForeign is returned instead. CopyVolume alone reads what is another's, once the caller knows that it may.
 //   - Nothing waits. A method makes its calls and returns; what takes longer shows as a state in the Inventory.
 package ec2

@@ -45,8 +45,9 @@ func (c Class) String() string {
 }
 
 var (
-	// ErrForeign: the resource does not carry a cluster's tag, so the operator will not touch it. Its class is Invalid.
-	ErrForeign = errors.New("the resource does not carry the tag of a cluster of this operator")
+	// ErrForeign: the resource does not carry the tag of the cluster for which something was to be done with it, so the
+	// operator will not touch it. Its class is Invalid.
+	ErrForeign = errors.New("the resource is not this cluster's by its tag, and is left alone")
 
 	// ErrUserDataTooLarge: user data above MaxUserData. Its class is Invalid.
 	ErrUserDataTooLarge = errors.New("user data is larger than EC2 accepts")

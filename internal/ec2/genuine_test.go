@@ -82,7 +82,7 @@ func TestWhatIsNotEC2sAnswerIsNoAnswer(t *testing.T) {
 			if _, ok, err := l.cloud.VolumeByID(t.Context(), v.ID); !IsUnreachable(err) || ok {
 				t.Errorf("looking for the volume: %v, %v, want Unreachable", ok, err)
 			}
-			if err := l.cloud.StopInstance(t.Context(), i.ID, true); !IsUnreachable(err) {
+			if err := l.cloud.StopInstance(t.Context(), l.owner.ClusterUID, i.ID, true); !IsUnreachable(err) {
 				t.Errorf("the fence: %v, want Unreachable", err)
 			}
 			meddles.Store(false)

@@ -75,11 +75,11 @@ func TestHealthEndsWithTheHost(t *testing.T) {
 	if seen := l.observe().Instances[0]; !seen.Impaired || len(seen.Events) != 1 {
 		t.Fatalf("before: %+v", seen)
 	}
-	if err := l.cloud.StopInstance(t.Context(), i.ID, true); err != nil {
+	if err := l.cloud.StopInstance(t.Context(), l.owner.ClusterUID, i.ID, true); err != nil {
 		t.Fatal(err)
 	}
 	l.until("stopped", stateOf(i.ID, StateStopped))
-	if err := l.cloud.StartInstance(t.Context(), i.ID); err != nil {
+	if err := l.cloud.StartInstance(t.Context(), l.owner.ClusterUID, i.ID); err != nil {
 		t.Fatal(err)
 	}
 	if seen := l.until("running", stateOf(i.ID, StateRunning)).Instances[0]; seen.Impaired || len(seen.Events) != 0 {

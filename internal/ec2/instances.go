@@ -188,9 +188,9 @@ func optional(s string) *string {
 }
 
 // StartInstance starts a stopped instance. It is no error when it runs already.
-func (c *Cloud) StartInstance(ctx context.Context, id string) error {
+func (c *Cloud) StartInstance(ctx context.Context, clusterUID, id string) error {
 	what := "start instance " + id
-	if _, err := c.ownedInstance(ctx, id); err != nil {
+	if _, err := c.ownedInstance(ctx, clusterUID, id); err != nil {
 		return wrap(what, err)
 	}
 	answer, err := c.api.StartInstances(ctx, &ec2.StartInstancesInput{InstanceIds: []string{id}})
@@ -207,9 +207,9 @@ func (c *Cloud) StartInstance(ctx context.Context, id string) error {
 // It may be called again while the instance is stopping; with force that is what AWS advises for one that does not get on.
 // An instance that is stopped, on its way to be, or gone is a success. One that is pending cannot be stopped: an error of
 // class Waiting.
-func (c *Cloud) StopInstance(ctx context.Context, id string, force bool) error {
+func (c *Cloud) StopInstance(ctx context.Context, clusterUID, id string, force bool) error {
 	what := "stop instance " + id
-	switch _, err := c.ownedInstance(ctx, id); {
+	switch _, err := c.ownedInstance(ctx, clusterUID, id); {
 	case IsNotFound(err):
 		return nil
 	case err != nil:
@@ -257,9 +257,9 @@ func (c *Cloud) unlessStopped(ctx context.Context, id string, refusal error) err
 
 // TerminateInstance clears the termination protection and terminates. An instance that does not exist any more is a
 // success; one that EC2 created moments ago and does not find yet is an error of class Waiting.
-func (c *Cloud) TerminateInstance(ctx context.Context, id string) error {
+func (c *Cloud) TerminateInstance(ctx context.Context, clusterUID, id string) error {
 	what := "terminate instance " + id
-	i, err := c.ownedInstance(ctx, id)
+	i, err := c.ownedInstance(ctx, clusterUID, id)
 	switch {
 	case IsNotFound(err):
 		return nil

@@ -33,8 +33,8 @@ func TestMemberLife(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	must(l.cloud.AttachVolume(ctx, v.ID, old.ID, device))
-	must(l.cloud.AttachVolume(ctx, v.ID, old.ID, device))
+	must(l.cloud.AttachVolume(ctx, l.owner.ClusterUID, v.ID, old.ID, device))
+	must(l.cloud.AttachVolume(ctx, l.owner.ClusterUID, v.ID, old.ID, device))
 	inv := l.until("attached", attached(v.ID))
 	if got := inv.Volumes[0]; got.AttachedTo != old.ID || got.State != VolumeInUse {
 		t.Errorf("the volume is %+v", got)
@@ -48,26 +48,26 @@ func TestMemberLife(t *testing.T) {
 	l.until("running", func(inv Inventory) bool {
 		return find(inv.Instances, func(i Instance) bool { return i.ID == next.ID && i.State == StateRunning }) != nil
 	})
-	if err := l.cloud.AttachVolume(ctx, v.ID, next.ID, device); !IsWaiting(err) {
+	if err := l.cloud.AttachVolume(ctx, l.owner.ClusterUID, v.ID, next.ID, device); !IsWaiting(err) {
 		t.Errorf("attaching what is attached elsewhere: %v (%s), want Waiting", err, Classify(err))
 	}
-	must(l.cloud.StopInstance(ctx, old.ID, true))
+	must(l.cloud.StopInstance(ctx, l.owner.ClusterUID, old.ID, true))
 	l.until("stopped", func(inv Inventory) bool {
 		return find(inv.Instances, func(i Instance) bool { return i.ID == old.ID && i.State == StateStopped }) != nil
 	})
-	must(l.cloud.DetachVolume(ctx, v.ID, old.ID))
-	must(l.cloud.DetachVolume(ctx, v.ID, old.ID))
+	must(l.cloud.DetachVolume(ctx, l.owner.ClusterUID, v.ID, old.ID))
+	must(l.cloud.DetachVolume(ctx, l.owner.ClusterUID, v.ID, old.ID))
 	l.until("detached", func(inv Inventory) bool { return inv.Volumes[0].State == VolumeAvailable })
-	must(l.cloud.DetachVolume(ctx, v.ID, old.ID))
-	must(l.cloud.AttachVolume(ctx, v.ID, next.ID, device))
+	must(l.cloud.DetachVolume(ctx, l.owner.ClusterUID, v.ID, old.ID))
+	must(l.cloud.AttachVolume(ctx, l.owner.ClusterUID, v.ID, next.ID, device))
 	l.until("attached", attached(v.ID))
-	if err := l.cloud.DeleteVolume(ctx, v.ID); !IsWaiting(err) {
+	if err := l.cloud.DeleteVolume(ctx, l.owner.ClusterUID, v.ID); !IsWaiting(err) {
 		t.Errorf("deleting an attached volume: %v, want Waiting", err)
 	}
 
 	for _, id := range []string{old.ID, next.ID} {
-		must(l.cloud.TerminateInstance(ctx, id))
-		must(l.cloud.TerminateInstance(ctx, id))
+		must(l.cloud.TerminateInstance(ctx, l.owner.ClusterUID, id))
+		must(l.cloud.TerminateInstance(ctx, l.owner.ClusterUID, id))
 	}
 	l.until("terminated", func(inv Inventory) bool {
 		return find(inv.Instances, func(i Instance) bool { return i.State != StateTerminated }) == nil
@@ -75,9 +75,9 @@ func TestMemberLife(t *testing.T) {
 	l.until("free", func(inv Inventory) bool {
 		return inv.Volumes[0].State == VolumeAvailable && inv.Volumes[0].AttachedTo == ""
 	})
-	must(l.cloud.DeleteVolume(ctx, v.ID))
+	must(l.cloud.DeleteVolume(ctx, l.owner.ClusterUID, v.ID))
 	l.until("deleted", func(inv Inventory) bool { return len(inv.Volumes) == 0 })
-	must(l.cloud.DeleteVolume(ctx, v.ID))
+	must(l.cloud.DeleteVolume(ctx, l.owner.ClusterUID, v.ID))
 	if inv := l.observe(); len(inv.Volumes) != 0 {
 		t.Errorf("the deleted volume shows: %v", inv.Volumes)
 	}
@@ -88,7 +88,7 @@ func TestStopTellsTheServerHowHard(t *testing.T) {
 	for _, force := range []bool{false, true} {
 		member := map[bool]string{false: "orders-0", true: "orders-1"}[force]
 		i := l.running(member)
-		if err := l.cloud.StopInstance(t.Context(), i.ID, force); err != nil {
+		if err := l.cloud.StopInstance(t.Context(), l.owner.ClusterUID, i.ID, force); err != nil {
 			t.Fatal(err)
 		}
 		world, err := server.moto.World(t.Context())
@@ -102,10 +102,10 @@ func TestStopTellsTheServerHowHard(t *testing.T) {
 		l.until("stopped", func(inv Inventory) bool {
 			return find(inv.Instances, func(x Instance) bool { return x.ID == i.ID && x.State == StateStopped }) != nil
 		})
-		if err := l.cloud.StartInstance(t.Context(), i.ID); err != nil {
+		if err := l.cloud.StartInstance(t.Context(), l.owner.ClusterUID, i.ID); err != nil {
 			t.Error(err)
 		}
-		if err := l.cloud.StartInstance(t.Context(), i.ID); err != nil {
+		if err := l.cloud.StartInstance(t.Context(), l.owner.ClusterUID, i.ID); err != nil {
 			t.Errorf("starting twice: %v", err)
 		}
 	}
@@ -117,7 +117,7 @@ func TestLostAnswersOfWrites(t *testing.T) {
 	i, v := l.running("orders-0"), l.available("orders-0")
 	// Only the first answer is lost: the SDK's own second try meets a call that took effect.
 	l.fault(proxy.LoseAnswers(1, "AttachVolume"))
-	if err := l.cloud.AttachVolume(ctx, v.ID, i.ID, device); err != nil {
+	if err := l.cloud.AttachVolume(ctx, l.owner.ClusterUID, v.ID, i.ID, device); err != nil {
 		t.Errorf("attach: %v", err)
 	}
 	l.until("attached", attached(v.ID))
@@ -133,24 +133,24 @@ func TestLostAnswersOfWrites(t *testing.T) {
 			t.Errorf("%s again: %v", what, err)
 		}
 	}
-	twice("stop", func() error { return l.cloud.StopInstance(ctx, i.ID, true) })
+	twice("stop", func() error { return l.cloud.StopInstance(ctx, l.owner.ClusterUID, i.ID, true) })
 	l.until("stopped", func(inv Inventory) bool { return inv.Instances[0].State == StateStopped })
-	twice("detach", func() error { return l.cloud.DetachVolume(ctx, v.ID, i.ID) })
-	twice("terminate", func() error { return l.cloud.TerminateInstance(ctx, i.ID) })
+	twice("detach", func() error { return l.cloud.DetachVolume(ctx, l.owner.ClusterUID, v.ID, i.ID) })
+	twice("terminate", func() error { return l.cloud.TerminateInstance(ctx, l.owner.ClusterUID, i.ID) })
 	l.pass(time.Second)
 	l.observe()
-	twice("delete", func() error { return l.cloud.DeleteVolume(ctx, v.ID) })
+	twice("delete", func() error { return l.cloud.DeleteVolume(ctx, l.owner.ClusterUID, v.ID) })
 }
 
 func TestWhatDoesNotExistIsDeleted(t *testing.T) {
 	l := newLab(t)
 	for what, err := range map[string]error{
-		"instance":                  l.cloud.TerminateInstance(t.Context(), "i-0123456789abcdef0"),
-		"instance to be stopped":    l.cloud.StopInstance(t.Context(), "i-0123456789abcdef0", true),
-		"snapshot":                  l.cloud.DeleteSnapshot(t.Context(), "snap-0123456789abcdef0"),
-		"volume":                    l.cloud.DeleteVolume(t.Context(), "vol-0123456789abcdef0"),
-		"group":                     l.cloud.DeleteSecurityGroup(t.Context(), "sg-0123456789abcdef0"),
-		"attachment of a lost disk": l.cloud.DetachVolume(t.Context(), "vol-0123456789abcdef0", "i-0123456789abcdef0"),
+		"instance":                  l.cloud.TerminateInstance(t.Context(), l.owner.ClusterUID, "i-0123456789abcdef0"),
+		"instance to be stopped":    l.cloud.StopInstance(t.Context(), l.owner.ClusterUID, "i-0123456789abcdef0", true),
+		"snapshot":                  l.cloud.DeleteSnapshot(t.Context(), l.owner.ClusterUID, "snap-0123456789abcdef0"),
+		"volume":                    l.cloud.DeleteVolume(t.Context(), l.owner.ClusterUID, "vol-0123456789abcdef0"),
+		"group":                     l.cloud.DeleteSecurityGroup(t.Context(), l.owner.ClusterUID, "sg-0123456789abcdef0"),
+		"attachment of a lost disk": l.cloud.DetachVolume(t.Context(), l.owner.ClusterUID, "vol-0123456789abcdef0", "i-0123456789abcdef0"),
 	} {
 		if err != nil {
 			t.Errorf("%s: %v", what, err)
@@ -162,12 +162,12 @@ func TestWhatDoesNotExistIsDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.pass(freshFor + time.Second)
-	if err := l.cloud.DeleteVolume(t.Context(), v.ID); err != nil {
+	if err := l.cloud.DeleteVolume(t.Context(), l.owner.ClusterUID, v.ID); err != nil {
 		t.Error(err)
 	}
 	for what, err := range map[string]error{
-		"start":  l.cloud.StartInstance(t.Context(), "i-0123456789abcdef0"),
-		"attach": l.cloud.AttachVolume(t.Context(), "vol-0123456789abcdef0", "i-0123456789abcdef0", device),
+		"start":  l.cloud.StartInstance(t.Context(), l.owner.ClusterUID, "i-0123456789abcdef0"),
+		"attach": l.cloud.AttachVolume(t.Context(), l.owner.ClusterUID, "vol-0123456789abcdef0", "i-0123456789abcdef0", device),
 	} {
 		if !IsNotFound(err) {
 			t.Errorf("%s: %v, want NotFound", what, err)
@@ -196,16 +196,16 @@ func TestForeignResourcesAreNeverTouched(t *testing.T) {
 	ours := l.volume("orders-0")
 	l.proxy.ResetCalls()
 	for what, do := range map[string]func() error{
-		"start":          func() error { return l.cloud.StartInstance(ctx, i) },
-		"stop":           func() error { return l.cloud.StopInstance(ctx, i, true) },
-		"terminate":      func() error { return l.cloud.TerminateInstance(ctx, i) },
-		"delete":         func() error { return l.cloud.DeleteVolume(ctx, v) },
-		"retire":         func() error { return l.cloud.RetireVolume(ctx, v) },
-		"detach":         func() error { return l.cloud.DetachVolume(ctx, v, i) },
-		"attach theirs":  func() error { return l.cloud.AttachVolume(ctx, v, i, device) },
-		"attach to them": func() error { return l.cloud.AttachVolume(ctx, ours.ID, i, device) },
-		"delete group":   func() error { return l.cloud.DeleteSecurityGroup(ctx, g) },
-		"claim by tags":  func() error { return l.cloud.RestoreTags(ctx, v, l.owner.member("orders-0", 1)) },
+		"start":          func() error { return l.cloud.StartInstance(ctx, l.owner.ClusterUID, i) },
+		"stop":           func() error { return l.cloud.StopInstance(ctx, l.owner.ClusterUID, i, true) },
+		"terminate":      func() error { return l.cloud.TerminateInstance(ctx, l.owner.ClusterUID, i) },
+		"delete":         func() error { return l.cloud.DeleteVolume(ctx, l.owner.ClusterUID, v) },
+		"retire":         func() error { return l.cloud.RetireVolume(ctx, l.owner.ClusterUID, v) },
+		"detach":         func() error { return l.cloud.DetachVolume(ctx, l.owner.ClusterUID, v, i) },
+		"attach theirs":  func() error { return l.cloud.AttachVolume(ctx, l.owner.ClusterUID, v, i, device) },
+		"attach to them": func() error { return l.cloud.AttachVolume(ctx, l.owner.ClusterUID, ours.ID, i, device) },
+		"delete group":   func() error { return l.cloud.DeleteSecurityGroup(ctx, l.owner.ClusterUID, g) },
+		"claim by tags":  func() error { return l.cloud.RestoreTags(ctx, l.owner.ClusterUID, v, l.owner.member("orders-0", 1)) },
 		"snapshot": func() error {
 			_, err := l.cloud.CreateSnapshot(ctx, SnapshotSpec{Owner: l.owner, Member: "orders-0", VolumeID: v, Purpose: "final"})
 			return err
@@ -224,7 +224,7 @@ func TestForeignResourcesAreNeverTouched(t *testing.T) {
 			t.Errorf("%s was called", call.Action)
 		}
 	}
-	if err := l.cloud.RestoreTags(ctx, ours.ID, map[string]string{v1alpha1.TagClusterUID: "another"}); !errors.Is(err, ErrForeign) {
+	if err := l.cloud.RestoreTags(ctx, l.owner.ClusterUID, ours.ID, map[string]string{v1alpha1.TagClusterUID: "another"}); !errors.Is(err, ErrForeign) {
 		t.Errorf("handing a volume to another cluster: %v, want ErrForeign", err)
 	}
 }
@@ -232,7 +232,7 @@ func TestForeignResourcesAreNeverTouched(t *testing.T) {
 func TestRetiredVolume(t *testing.T) {
 	l := newLab(t)
 	v := l.available("orders-0")
-	if err := l.cloud.RetireVolume(t.Context(), v.ID); err != nil {
+	if err := l.cloud.RetireVolume(t.Context(), l.owner.ClusterUID, v.ID); err != nil {
 		t.Fatal(err)
 	}
 	for _, cloud := range []*Cloud{l.cloud, l.newCloud()} {
@@ -330,7 +330,7 @@ func TestOnlyOurOwnSnapshotsAreDeleted(t *testing.T) {
 	})
 	for _, cloud := range []*Cloud{l.cloud, l.newCloud()} {
 		for _, id := range []string{*plan.SnapshotId, *foreign.SnapshotId} {
-			if err := cloud.DeleteSnapshot(ctx, id); !errors.Is(err, ErrForeign) {
+			if err := cloud.DeleteSnapshot(ctx, l.owner.ClusterUID, id); !errors.Is(err, ErrForeign) {
 				t.Errorf("deleting a snapshot of somebody else's: %v, want ErrForeign", err)
 			}
 		}
@@ -339,11 +339,11 @@ func TestOnlyOurOwnSnapshotsAreDeleted(t *testing.T) {
 		t.Errorf("%d calls of DeleteSnapshot", n)
 	}
 	l.fault(proxy.LoseAnswers(2, "DeleteSnapshot"))
-	if err := l.cloud.DeleteSnapshot(ctx, ours.ID); err != nil && !IsUnreachable(err) {
+	if err := l.cloud.DeleteSnapshot(ctx, l.owner.ClusterUID, ours.ID); err != nil && !IsUnreachable(err) {
 		t.Error(err)
 	}
 	for range 2 {
-		if err := l.cloud.DeleteSnapshot(ctx, ours.ID); err != nil {
+		if err := l.cloud.DeleteSnapshot(ctx, l.owner.ClusterUID, ours.ID); err != nil {
 			t.Errorf("again: %v", err)
 		}
 	}
@@ -359,6 +359,9 @@ func TestSnapshotsAreDeletedByWhatTheyWereTakenFor(t *testing.T) {
 	other := l.owner
 	other.ClusterUID = "7d1c3e4f-0123-4567-89ab-0123456789ab"
 	take := func(owner Ownership, member, purpose string) string {
+		was := l.owner
+		defer func() { l.owner = was }()
+		l.owner = owner // whose volume it is as well
 		s, err := l.cloud.CreateSnapshot(ctx, SnapshotSpec{Owner: owner, Member: member, VolumeID: l.available(member).ID, Purpose: purpose})
 		if err != nil {
 			t.Fatal(err)
@@ -411,11 +414,11 @@ func TestTerminationProtectionStandsUntilWeClearIt(t *testing.T) {
 		t.Errorf("somebody else's termination: %v, want OperationNotPermitted", err)
 	}
 	l.fault(proxy.Deny("TerminateInstances"))
-	if err := l.cloud.TerminateInstance(t.Context(), i.ID); !IsDenied(err) || RefusedAction(err) != "ec2:TerminateInstances" {
+	if err := l.cloud.TerminateInstance(t.Context(), l.owner.ClusterUID, i.ID); !IsDenied(err) || RefusedAction(err) != "ec2:TerminateInstances" {
 		t.Errorf("%v", err)
 	}
 	l.proxy.Clear()
-	if err := l.cloud.TerminateInstance(t.Context(), i.ID); err != nil {
+	if err := l.cloud.TerminateInstance(t.Context(), l.owner.ClusterUID, i.ID); err != nil {
 		t.Error(err)
 	}
 	if state := l.observe().Instances[0].State; state != StateShuttingDown && state != string(types.InstanceStateNameTerminated) {

@@ -19,6 +19,12 @@ func (c *Cloud) VolumeByID(ctx context.Context, id string) (Volume, bool, error)
 	return v, ok, nil
 }
 
+// VolumesByID is VolumeByID for several volumes, in one call for each 200 of them. Those that EC2 does not know are absent.
+func (c *Cloud) VolumesByID(ctx context.Context, ids []string) (map[string]Volume, error) {
+	found, err := c.volumesByID(ctx, ids)
+	return found, wrap("look for volumes by their ids", err)
+}
+
 // SnapshotByID asks EC2 for one snapshot of this account, whichever cluster's it is, and says whether it exists.
 func (c *Cloud) SnapshotByID(ctx context.Context, id string) (Snapshot, bool, error) {
 	found, err := c.snapshotsByID(ctx, []string{id})

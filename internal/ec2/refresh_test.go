@@ -19,7 +19,7 @@ func (l *lab) now() (Inventory, error) {
 func TestRefreshNowSeesWhatOthersDid(t *testing.T) {
 	l := newLab(t)
 	stopped, ended, v := l.running("orders-0"), l.running("orders-1"), l.available("orders-1")
-	if err := l.cloud.AttachVolume(t.Context(), v.ID, ended.ID, device); err != nil {
+	if err := l.cloud.AttachVolume(t.Context(), l.owner.ClusterUID, v.ID, ended.ID, device); err != nil {
 		t.Fatal(err)
 	}
 	l.until("attached", attached(v.ID))
@@ -28,7 +28,7 @@ func TestRefreshNowSeesWhatOthersDid(t *testing.T) {
 	if _, err := l.sdk().StopInstances(t.Context(), &awsec2.StopInstancesInput{InstanceIds: []string{stopped.ID}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.newCloud().TerminateInstance(t.Context(), ended.ID); err != nil {
+	if err := l.newCloud().TerminateInstance(t.Context(), l.owner.ClusterUID, ended.ID); err != nil {
 		t.Fatal(err)
 	}
 	time.Sleep(4 * settleDelay)

@@ -111,7 +111,7 @@ func (c *Cloud) reconcileRules(ctx context.Context, g group, spec SecurityGroupS
 	if len(missing)+len(extra) == 0 {
 		return nil
 	}
-	if err := requireOwned("security group", g.ID, g.Tags); err != nil {
+	if err := requireOwned(spec.Owner.ClusterUID, "security group", g.ID, g.Tags); err != nil {
 		return err
 	}
 	if len(missing) > 0 {
@@ -183,9 +183,9 @@ func union(a, b ruleSet) ruleSet {
 
 // DeleteSecurityGroup deletes a cluster's group. One that does not exist any more is a success; while a network interface
 // or another group's rule still uses it, EC2 answers DependencyViolation, which is an error of class Waiting.
-func (c *Cloud) DeleteSecurityGroup(ctx context.Context, id string) error {
+func (c *Cloud) DeleteSecurityGroup(ctx context.Context, clusterUID, id string) error {
 	what := "delete security group " + id
-	if _, err := c.ownedGroup(ctx, id); err != nil {
+	if _, err := c.ownedGroup(ctx, clusterUID, id); err != nil {
 		return wrap(what, IgnoreNotFound(err))
 	}
 	_, err := c.api.DeleteSecurityGroup(ctx, &ec2.DeleteSecurityGroupInput{GroupId: aws.String(id)})

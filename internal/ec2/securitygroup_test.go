@@ -164,20 +164,20 @@ func TestDeletingASecurityGroupInUse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := l.cloud.DeleteSecurityGroup(t.Context(), id); !IsWaiting(err) || Code(err) != "DependencyViolation" {
+	if err := l.cloud.DeleteSecurityGroup(t.Context(), l.owner.ClusterUID, id); !IsWaiting(err) || Code(err) != "DependencyViolation" {
 		t.Errorf("in use: %v (%s), want Waiting", err, Classify(err))
 	}
-	if err := l.cloud.TerminateInstance(t.Context(), i.ID); err != nil {
+	if err := l.cloud.TerminateInstance(t.Context(), l.owner.ClusterUID, i.ID); err != nil {
 		t.Fatal(err)
 	}
 	l.until("terminated", func(inv Inventory) bool { return inv.Instances[0].State == StateTerminated })
-	if err := l.cloud.DeleteSecurityGroup(t.Context(), id); err != nil {
+	if err := l.cloud.DeleteSecurityGroup(t.Context(), l.owner.ClusterUID, id); err != nil {
 		t.Error(err)
 	}
 	if inv := l.observe(); len(inv.SecurityGroups) != 0 {
 		t.Errorf("it still shows: %v", inv.SecurityGroups)
 	}
-	if err := l.newCloud().DeleteSecurityGroup(t.Context(), id); err != nil {
+	if err := l.newCloud().DeleteSecurityGroup(t.Context(), l.owner.ClusterUID, id); err != nil {
 		t.Errorf("again: %v", err)
 	}
 }

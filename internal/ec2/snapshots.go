@@ -47,7 +47,7 @@ func (a *attempts) lost(key string, now time.Time) {
 // CreateSnapshot snapshots a member's volume for a purpose, or returns the snapshot of that volume and purpose that was made
 // before; one that failed is made anew. The snapshot is pending at first; what it holds is the volume as of now.
 func (c *Cloud) CreateSnapshot(ctx context.Context, spec SnapshotSpec) (Snapshot, error) {
-	if _, err := c.ownedVolume(ctx, spec.VolumeID); err != nil {
+	if _, err := c.ownedVolume(ctx, spec.Owner.ClusterUID, spec.VolumeID); err != nil {
 		return Snapshot{}, wrap(spec.what(), err)
 	}
 	return c.createSnapshot(ctx, spec)
@@ -134,9 +134,9 @@ func (c *Cloud) findSnapshot(ctx context.Context, uid, volumeID, purpose string)
 // DeleteSnapshot deletes a snapshot that the operator took. One that does not exist any more is a success. A snapshot
 // that carries the cluster's tag but no TagPurpose was taken by somebody else, whose tool copied the volume's tags (a
 // backup plan, a lifecycle policy): it is ErrForeign.
-func (c *Cloud) DeleteSnapshot(ctx context.Context, id string) error {
+func (c *Cloud) DeleteSnapshot(ctx context.Context, clusterUID, id string) error {
 	what := "delete snapshot " + id
-	s, err := c.ownedSnapshot(ctx, id)
+	s, err := c.ownedSnapshot(ctx, clusterUID, id)
 	switch purpose := s.Tags[TagPurpose]; {
 	case IsNotFound(err):
 		return nil
@@ -170,7 +170,7 @@ func (c *Cloud) DeleteSnapshotsFor(ctx context.Context, clusterUID, purpose stri
 		}
 	}
 	for id := range found {
-		err = errors.Join(err, c.DeleteSnapshot(ctx, id))
+		err = errors.Join(err, c.DeleteSnapshot(ctx, clusterUID, id))
 	}
 	return err
 }

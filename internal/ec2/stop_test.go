@@ -21,7 +21,7 @@ func TestStopOfAPendingInstanceWaits(t *testing.T) {
 			t.Fatal("no instance was ever met pending")
 		}
 		i = l.launch(fmt.Sprintf("orders-%d", member))
-		err = l.cloud.StopInstance(t.Context(), i.ID, true)
+		err = l.cloud.StopInstance(t.Context(), l.owner.ClusterUID, i.ID, true)
 	}
 	if !IsWaiting(err) {
 		t.Fatalf("stopping a pending instance: %v (%s), want Waiting", err, Classify(err))
@@ -30,7 +30,7 @@ func TestStopOfAPendingInstanceWaits(t *testing.T) {
 		t.Errorf("the user is told %q", text)
 	}
 	l.until("running", stateOf(i.ID, StateRunning))
-	if err := l.cloud.StopInstance(t.Context(), i.ID, true); err != nil {
+	if err := l.cloud.StopInstance(t.Context(), l.owner.ClusterUID, i.ID, true); err != nil {
 		t.Fatal(err)
 	}
 	l.until("stopped", stateOf(i.ID, StateStopped))
@@ -42,7 +42,7 @@ func TestStuckStopIsForcedAgain(t *testing.T) {
 	i := l.running("orders-0")
 	l.status(moto.Status{ID: i.ID, Stuck: 1})
 	for _, force := range []bool{true, false} {
-		if err := l.cloud.StopInstance(t.Context(), i.ID, force); err != nil {
+		if err := l.cloud.StopInstance(t.Context(), l.owner.ClusterUID, i.ID, force); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -53,7 +53,7 @@ func TestStuckStopIsForcedAgain(t *testing.T) {
 			t.Fatalf("the stuck instance is %+v (%v), want stopping", inv.Instances, err)
 		}
 	}
-	if err := l.cloud.StopInstance(t.Context(), i.ID, true); err != nil {
+	if err := l.cloud.StopInstance(t.Context(), l.owner.ClusterUID, i.ID, true); err != nil {
 		t.Fatal(err)
 	}
 	l.until("stopped", stateOf(i.ID, StateStopped))
@@ -68,7 +68,7 @@ func TestStopOfWhatIsNotRunning(t *testing.T) {
 			return err
 		},
 		StateTerminated: func(l *lab, id string) error {
-			return l.newCloud().TerminateInstance(l.t.Context(), id)
+			return l.newCloud().TerminateInstance(l.t.Context(), l.owner.ClusterUID, id)
 		},
 	} {
 		t.Run(want, func(t *testing.T) {
@@ -81,7 +81,7 @@ func TestStopOfWhatIsNotRunning(t *testing.T) {
 			if inv := l.cloud.store.inventory(l.owner.ClusterUID); !stateOf(i.ID, StateRunning)(inv) {
 				t.Fatalf("the store should not know yet: %+v", inv.Instances)
 			}
-			if err := l.cloud.StopInstance(t.Context(), i.ID, true); err != nil {
+			if err := l.cloud.StopInstance(t.Context(), l.owner.ClusterUID, i.ID, true); err != nil {
 				t.Errorf("stopping what is %s: %v", want, err)
 			}
 			if inv := l.cloud.store.inventory(l.owner.ClusterUID); !stateOf(i.ID, want)(inv) {
@@ -107,7 +107,7 @@ func TestRefusedStopIsNoFence(t *testing.T) {
 			if look != nil {
 				l.fault(*look)
 			}
-			if err := l.cloud.StopInstance(t.Context(), i.ID, true); err == nil {
+			if err := l.cloud.StopInstance(t.Context(), l.owner.ClusterUID, i.ID, true); err == nil {
 				t.Error("the fence counts as done")
 			}
 			if inv := l.cloud.store.inventory(l.owner.ClusterUID); !stateOf(i.ID, StateRunning)(inv) {
@@ -119,7 +119,7 @@ func TestRefusedStopIsNoFence(t *testing.T) {
 	i := l.running("orders-0")
 	for _, code := range []string{"UnauthorizedOperation", "RequestLimitExceeded", "InternalError", "OperationNotPermitted"} {
 		remove := l.fault(proxy.Rule{Kind: proxy.Fail, Code: code, Actions: []string{"StopInstances"}})
-		if err := l.cloud.StopInstance(t.Context(), i.ID, true); Code(err) != code {
+		if err := l.cloud.StopInstance(t.Context(), l.owner.ClusterUID, i.ID, true); Code(err) != code {
 			t.Errorf("%s: the fence says %v", code, err)
 		}
 		remove()

@@ -127,10 +127,10 @@ func TestFreshThingsDoNotVanish(t *testing.T) {
 		t.Errorf("while hidden a refresh shows %+v (%v)", inv, err)
 	}
 	for what, do := range map[string]func() error{
-		"terminate": func() error { return l.cloud.TerminateInstance(t.Context(), i.ID) },
-		"stop":      func() error { return l.cloud.StopInstance(t.Context(), i.ID, true) },
-		"delete":    func() error { return l.cloud.DeleteVolume(t.Context(), v.ID) },
-		"attach":    func() error { return l.cloud.AttachVolume(t.Context(), v.ID, i.ID, "/dev/sdf") },
+		"terminate": func() error { return l.cloud.TerminateInstance(t.Context(), l.owner.ClusterUID, i.ID) },
+		"stop":      func() error { return l.cloud.StopInstance(t.Context(), l.owner.ClusterUID, i.ID, true) },
+		"delete":    func() error { return l.cloud.DeleteVolume(t.Context(), l.owner.ClusterUID, v.ID) },
+		"attach":    func() error { return l.cloud.AttachVolume(t.Context(), l.owner.ClusterUID, v.ID, i.ID, "/dev/sdf") },
 	} {
 		if err := do(); !IsWaiting(err) {
 			t.Errorf("%s while hidden: %v, want Waiting", what, err)
@@ -178,7 +178,7 @@ func TestRemovedTagIsNotARemovedThing(t *testing.T) {
 		t.Fatalf("the inventory shows %+v, want both without their tag", inv)
 	}
 	for id, tags := range want {
-		if err := l.cloud.RestoreTags(t.Context(), id, tags); err != nil {
+		if err := l.cloud.RestoreTags(t.Context(), l.owner.ClusterUID, id, tags); err != nil {
 			t.Error(err)
 		}
 	}

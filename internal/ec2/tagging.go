@@ -10,20 +10,20 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
 
-// RestoreTags puts tags back on a resource that is known to be ours: by the tag that it still carries, or because this
-// process saw it with the tag before somebody removed it. Anything else is ErrForeign: a tag must not be a way to take
+// RestoreTags puts tags back on a resource that is known to be the cluster's: by the tag that it still carries, or because
+// this process saw it with the tag before somebody removed it. Anything else is ErrForeign: a tag must not be a way to take
 // what belongs to someone else.
-func (c *Cloud) RestoreTags(ctx context.Context, id string, tags map[string]string) error {
-	return c.tag(ctx, id, tags, "restore the tags of "+id)
+func (c *Cloud) RestoreTags(ctx context.Context, clusterUID, id string, tags map[string]string) error {
+	return c.tag(ctx, clusterUID, id, tags, "restore the tags of "+id)
 }
 
-func (c *Cloud) tag(ctx context.Context, id string, tags map[string]string, what string) error {
+func (c *Cloud) tag(ctx context.Context, clusterUID, id string, tags map[string]string, what string) error {
 	owner, err := c.ownerOf(ctx, id)
 	if err != nil {
 		return wrap(what, err)
 	}
-	if uid, ok := tags[v1alpha1.TagClusterUID]; ok && uid != owner {
-		return fmt.Errorf("%s: it belongs to the cluster with UID %s: %w", what, owner, ErrForeign)
+	if uid, ok := tags[v1alpha1.TagClusterUID]; owner != clusterUID || ok && uid != owner {
+		return fmt.Errorf("%s: it belongs to another cluster: %w", what, ErrForeign)
 	}
 	if _, err := c.api.CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{id}, Tags: toTags(tags)}); err != nil {
 		return wrap(what, c.unlessFresh(err, id))

@@ -102,13 +102,13 @@ func (c *Cloud) findVolume(ctx context.Context, filters ...types.Filter) (Volume
 
 // AttachVolume attaches a volume to an instance as device. It is no error when it is attached there already; a volume
 // that is still attached elsewhere, or an instance in the wrong state, is an error of class Waiting.
-func (c *Cloud) AttachVolume(ctx context.Context, volumeID, instanceID, device string) error {
+func (c *Cloud) AttachVolume(ctx context.Context, clusterUID, volumeID, instanceID, device string) error {
 	what := fmt.Sprintf("attach volume %s to instance %s", volumeID, instanceID)
-	v, err := c.ownedVolume(ctx, volumeID)
+	v, err := c.ownedVolume(ctx, clusterUID, volumeID)
 	if err != nil {
 		return wrap(what, err)
 	}
-	if _, err := c.ownedInstance(ctx, instanceID); err != nil {
+	if _, err := c.ownedInstance(ctx, clusterUID, instanceID); err != nil {
 		return wrap(what, err)
 	}
 	if v.AttachedTo == instanceID && v.AttachState != AttachDetaching {
@@ -168,9 +168,9 @@ func attachmentsWithout(attachments []Attachment, volumeID string) []Attachment 
 // DetachVolume detaches a volume from an instance, never by force: a forced detachment can lose what the guest's cache
 // holds. It is no error when it is not attached there. From a running instance EC2 detaches only once the guest lets go;
 // stop it first.
-func (c *Cloud) DetachVolume(ctx context.Context, volumeID, instanceID string) error {
+func (c *Cloud) DetachVolume(ctx context.Context, clusterUID, volumeID, instanceID string) error {
 	what := fmt.Sprintf("detach volume %s from instance %s", volumeID, instanceID)
-	v, err := c.ownedVolume(ctx, volumeID)
+	v, err := c.ownedVolume(ctx, clusterUID, volumeID)
 	switch {
 	case IsNotFound(err):
 		return nil
@@ -223,7 +223,7 @@ func (c *Cloud) volumeDetaching(volumeID, instanceID, state string) {
 // within 24 hours (VolumeModificationRateExceeded).
 func (c *Cloud) ModifyVolume(ctx context.Context, id string, spec VolumeSpec) error {
 	what := "modify volume " + id
-	v, err := c.ownedVolume(ctx, id)
+	v, err := c.ownedVolume(ctx, spec.Owner.ClusterUID, id)
 	if err != nil {
 		return wrap(what, err)
 	}
@@ -270,9 +270,9 @@ func modification(v Volume, spec VolumeSpec) *ec2.ModifyVolumeInput {
 
 // DeleteVolume deletes a volume for good. One that does not exist any more is a success; one still attached is an error
 // of class Waiting.
-func (c *Cloud) DeleteVolume(ctx context.Context, id string) error {
+func (c *Cloud) DeleteVolume(ctx context.Context, clusterUID, id string) error {
 	what := "delete volume " + id
-	v, err := c.ownedVolume(ctx, id)
+	v, err := c.ownedVolume(ctx, clusterUID, id)
 	switch {
 	case IsNotFound(err):
 		return nil
@@ -296,16 +296,16 @@ func (c *Cloud) DeleteVolume(ctx context.Context, id string) error {
 }
 
 // RetireVolume marks a volume as given up: kept, tagged, and never used again.
-func (c *Cloud) RetireVolume(ctx context.Context, id string) error {
-	return c.tag(ctx, id, map[string]string{v1alpha1.TagRetired: retiredValue}, "retire volume "+id)
+func (c *Cloud) RetireVolume(ctx context.Context, clusterUID, id string) error {
+	return c.tag(ctx, clusterUID, id, map[string]string{v1alpha1.TagRetired: retiredValue}, "retire volume "+id)
 }
 
 // NoteVersion tags a volume with the version of MySQL that opens it from now on.
-func (c *Cloud) NoteVersion(ctx context.Context, id, version string) error {
-	return c.tag(ctx, id, map[string]string{v1alpha1.TagMySQLVersion: version}, "note the version of MySQL on volume "+id)
+func (c *Cloud) NoteVersion(ctx context.Context, clusterUID, id, version string) error {
+	return c.tag(ctx, clusterUID, id, map[string]string{v1alpha1.TagMySQLVersion: version}, "note the version of MySQL on volume "+id)
 }
 
 // NoteRecovered tags a volume that was made from a snapshot as one that its cluster has begun with.
-func (c *Cloud) NoteRecovered(ctx context.Context, id string) error {
-	return c.tag(ctx, id, map[string]string{v1alpha1.TagRecovery: v1alpha1.RecoveryDone}, "note that volume "+id+" is recovered")
+func (c *Cloud) NoteRecovered(ctx context.Context, clusterUID, id string) error {
+	return c.tag(ctx, clusterUID, id, map[string]string{v1alpha1.TagRecovery: v1alpha1.RecoveryDone}, "note that volume "+id+" is recovered")
 }

@@ -76,7 +76,7 @@ func (d Desired) Ordinal(member string) (int, bool) {
 		return 0, false
 	}
 	n, err := strconv.Atoi(rest)
-	if err != nil || n < 0 || strconv.Itoa(n) != rest {
+	if err != nil || n < 0 || n >= v1alpha1.MaxReplicas || strconv.Itoa(n) != rest {
 		return 0, false
 	}
 	return n, true

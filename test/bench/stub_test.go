@@ -189,7 +189,7 @@ func TestCloudShowsMachinesAndRefusesChanges(t *testing.T) {
 	if after := total(meter.besideAWS); after != before {
 		t.Errorf("a security group that is as it should be took %d calls", after-before)
 	}
-	if err := cloud.StartInstance(t.Context(), inventory.Instances[0].ID); err == nil || !strings.Contains(err.Error(), "StartInstances") {
+	if err := cloud.StartInstance(t.Context(), string(c.UID), inventory.Instances[0].ID); err == nil || !strings.Contains(err.Error(), "StartInstances") {
 		t.Errorf("a change to EC2 was answered with %v", err)
 	}
 }

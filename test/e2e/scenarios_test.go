@@ -108,7 +108,7 @@ func Test05StoppedPrimaryComesBackWithItsData(t *testing.T) {
 			id = m.InstanceID
 		}
 	}
-	if err := aws(t).StopInstance(t.Context(), id, true); err != nil {
+	if err := aws(t).StopInstance(t.Context(), string(c.UID), id, true); err != nil {
 		t.Fatal(err)
 	}
 	waitFor(t, "somebody to notice", func() bool {
@@ -308,7 +308,7 @@ func Test11ProtectedClusterSurvivesTheDeletionOfItsCRD(t *testing.T) {
 			id = m.InstanceID
 		}
 	}
-	if err := aws(t).StopInstance(t.Context(), id, true); err != nil {
+	if err := aws(t).StopInstance(t.Context(), string(current(t).UID), id, true); err != nil {
 		t.Fatal(err)
 	}
 	waitFor(t, "somebody to notice", func() bool { return current(t).Status.Phase != v1alpha1.PhaseReady })

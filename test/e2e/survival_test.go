@@ -117,7 +117,7 @@ func Test14ProtectedClusterSurvivesTheDeletionOfItsNamespace(t *testing.T) {
 	if err := lab.WaitForOperator(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := aws(t).StopInstance(t.Context(), get().Status.Members[0].InstanceID, true); err != nil {
+	if err := aws(t).StopInstance(t.Context(), string(get().UID), get().Status.Members[0].InstanceID, true); err != nil {
 		t.Fatal(err)
 	}
 	waitFor(t, "somebody to notice", func() bool { return !available(get()) })

@@ -136,11 +136,11 @@ func (r remains) check(t *testing.T, c *v1alpha1.MySQLCluster, b *v1alpha1.MySQL
 		t.Errorf("of the sources are left %+v, %+v", found.Volumes, found.Snapshots)
 	}
 	for _, id := range r.volumes {
-		if err := aws(t).DeleteVolume(t.Context(), id); err != nil {
+		if err := aws(t).DeleteVolume(t.Context(), string(c.UID), id); err != nil {
 			t.Error(err)
 		}
 	}
-	if err := aws(t).DeleteSnapshot(t.Context(), b.Status.SnapshotID); err != nil {
+	if err := aws(t).DeleteSnapshot(t.Context(), string(c.UID), b.Status.SnapshotID); err != nil {
 		t.Error(err)
 	}
 	if err := lab.Client.Delete(t.Context(), b); err != nil {

@@ -1,0 +1,198 @@
+package controllers
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+)
+
+// forge does what a tenant who may edit ConfigMaps can do to the records.
+func (w *world) forge(change func(*topology.Records)) {
+	w.t.Helper()
+	cm, records := w.records()
+	records = records.Clone()
+	change(&records)
+	text, err := json.Marshal(records)
+	must(w.t, err)
+	cm.Data[resources.KeyMembers] = string(text)
+	must(w.t, w.client.Update(w.t.Context(), cm))
+}
+
+// someVolume makes a volume in the account that everybody shares, past the operator.
+func someVolume(t *testing.T, tags map[string]string) string {
+	t.Helper()
+	input := &awsec2.CreateVolumeInput{AvailabilityZone: aws.String("us-east-1a"), Size: aws.Int32(10), VolumeType: types.VolumeTypeGp3}
+	if len(tags) > 0 {
+		spec := types.TagSpecification{ResourceType: types.ResourceTypeVolume}
+		for k, v := range tags {
+			spec.Tags = append(spec.Tags, types.Tag{Key: aws.String(k), Value: aws.String(v)})
+		}
+		input.TagSpecifications = []types.TagSpecification{spec}
+	}
+	made, err := sharedAccount().api.CreateVolume(t.Context(), input)
+	must(t, err)
+	return aws.ToString(made.VolumeId)
+}
+
+// Two tenants share the operator's identity. One writes the id of the other's volume into the records of his own cluster.
+func TestForgedRecordsReachNoOtherClustersVolume(t *testing.T) {
+	t.Parallel()
+	tags := map[string]string{
+		v1alpha1.TagClusterUID: "00000000-0000-4000-8000-00000000beef", v1alpha1.TagNamespace: "bank", v1alpha1.TagCluster: "orders",
+		v1alpha1.TagMember: "orders-0", v1alpha1.TagIncarnation: "1",
+	}
+	victim := someVolume(t, tags)
+	w := newHomeWorld(t, func(c *v1alpha1.MySQLCluster) { c.Spec.Replicas = ptr.To[int32](1) })
+	o := w.newOperator(nil)
+	_, _ = w.pass(o)
+	w.forge(func(r *topology.Records) {
+		r.Account, r.Bootstrapped, r.BootstrappedVolume = homeAccount, "orders-0", victim
+		r.Members["orders-0"] = topology.Record{Instance: 1, Volume: 1, VolumeID: victim}
+	})
+	w.drive(w.newOperator(nil), patience, w.conditionHas(v1alpha1.ConditionDegraded, v1alpha1.ReasonForeignResource, victim, "is not used"))
+	w.forge(func(r *topology.Records) {
+		r.FinalChosen, r.FinalAt, r.FinalVolumes = true, w.clock.Now().Unix(), []string{victim}
+		r.Members["orders-0"] = topology.Record{Instance: 1, Volume: 1, VolumeID: victim}
+	})
+	w.delete()
+	w.drive(w.newOperator(nil), patience, w.gone)
+	api := sharedAccount().api
+	copies, err := api.DescribeSnapshots(t.Context(), &awsec2.DescribeSnapshotsInput{
+		OwnerIds: []string{"self"}, Filters: []types.Filter{{Name: aws.String("volume-id"), Values: []string{victim}}}})
+	must(t, err)
+	if len(copies.Snapshots) != 0 {
+		t.Errorf("the victim's data was copied: %+v", copies.Snapshots)
+	}
+	left, err := api.DescribeVolumes(t.Context(), &awsec2.DescribeVolumesInput{VolumeIds: []string{victim}})
+	must(t, err)
+	have := map[string]string{}
+	for _, tag := range left.Volumes[0].Tags {
+		have[aws.ToString(tag.Key)] = aws.ToString(tag.Value)
+	}
+	if !maps.Equal(have, tags) || aws.ToInt32(left.Volumes[0].Size) != 10 || left.Volumes[0].State != types.VolumeStateAvailable {
+		t.Errorf("the victim's volume is now %+v", left.Volumes[0])
+	}
+}
+
+// A recorded volume that lacks the cluster's tag is its member's as long as nothing on it says otherwise, and is never touched.
+func TestRecordedVolumesAreJudgedByTheirTags(t *testing.T) {
+	t.Parallel()
+	w := newHomeWorld(t, nil)
+	_, _ = w.pass(w.newOperator(nil))
+	own := map[string]string{v1alpha1.TagNamespace: w.cluster.Namespace, v1alpha1.TagCluster: "orders", v1alpha1.TagMember: "orders-1"}
+	with := func(key, value string) map[string]string {
+		tags := maps.Clone(own)
+		tags[key] = value
+		return tags
+	}
+	for name, scenario := range map[string]struct {
+		tags map[string]string
+		used bool
+	}{
+		"no tag is left":             {nil, true},
+		"only the UID is lost":       {own, true},
+		"tags of a person's":         {map[string]string{"team": "payments"}, true},
+		"another cluster's":          {with(v1alpha1.TagClusterUID, "00000000-0000-4000-8000-00000000beef"), false},
+		"another namespace's":        {with(v1alpha1.TagNamespace, "bank"), false},
+		"another name's":             {with(v1alpha1.TagCluster, "invoices"), false},
+		"another member's":           {with(v1alpha1.TagMember, "orders-2"), false},
+		"our UID, and the member's":  {with(v1alpha1.TagClusterUID, string(w.cluster.UID)), true},
+		"another's, only by its UID": {map[string]string{v1alpha1.TagClusterUID: "00000000-0000-4000-8000-00000000beef"}, false},
+		"an instance's root disk":    {map[string]string{ec2.TagPurpose: "root"}, false},
+	} {
+		id := someVolume(t, scenario.tags)
+		w.forge(func(r *topology.Records) {
+			r.Account, r.Members = homeAccount, map[string]topology.Record{"orders-1": {Instance: 1, Volume: 1, VolumeID: id}}
+		})
+		s := w.seen(w.newOperator(nil))
+		m := s.observed.Members["orders-1"]
+		used := m != nil && slices.ContainsFunc(m.Volumes, func(v topology.Volume) bool { return v.ID == id })
+		if used != scenario.used {
+			t.Errorf("%s: used %v, want %v", name, used, scenario.used)
+		}
+		text := fmt.Sprint(s.unmet, s.strangers)
+		if silent := scenario.tags[v1alpha1.TagClusterUID] == string(w.cluster.UID) || scenario.tags[ec2.TagPurpose] != ""; !silent && !strings.Contains(text, id) {
+			t.Errorf("%s: it is not told of: %s", name, text)
+		}
+		if !used || scenario.tags[v1alpha1.TagClusterUID] != "" {
+			continue
+		}
+		err := s.cloud.DeleteVolume(t.Context(), s.uid(), id)
+		if ec2.Explain(err).Reason != v1alpha1.ReasonForeignResource {
+			t.Errorf("%s: deleting it: %v", name, err)
+		}
+	}
+}
+
+// Whoever may edit the records costs the account one call, however much he writes there.
+func TestForgedRecordsCostOneCall(t *testing.T) {
+	t.Parallel()
+	w := newHomeWorld(t, nil)
+	o := w.newOperator(nil)
+	_, _ = w.pass(o)
+	w.forge(func(r *topology.Records) {
+		r.Account = homeAccount
+		for i := range 2000 {
+			r.Members[fmt.Sprintf("orders-%d", i)] = topology.Record{VolumeID: fmt.Sprintf("vol-%017x", i)}
+		}
+	})
+	w.seen(o) // and with that a sweep
+	w.proxy.ResetCalls()
+	s := w.seen(o)
+	if n := w.proxy.Counts()["DescribeVolumes"]; n != 0 {
+		t.Errorf("EC2 was asked %d times for what it has just denied", n)
+	}
+	if n := len(s.notes.goneAt); n > v1alpha1.MaxReplicas || len(s.records.Members) != v1alpha1.MaxReplicas {
+		t.Errorf("%d denials are remembered, of %d members", n, len(s.records.Members))
+	}
+	w.wait(goneFor)
+	w.proxy.ResetCalls()
+	s = w.seen(o)
+	if n := w.proxy.Counts()["DescribeVolumes"]; n != 1 {
+		t.Errorf("EC2 was asked %d times, want once for all", n)
+	}
+	if text := fmt.Sprint(s.unmet); !strings.Contains(text, "1991 members") {
+		t.Errorf("it is not told of: %s", text)
+	}
+	w.forge(func(r *topology.Records) { r.Members = nil })
+	w.wait(goneFor)
+	if s = w.seen(o); len(s.notes.goneAt) != 0 {
+		t.Errorf("%d denials are remembered of what nobody asks for any more", len(s.notes.goneAt))
+	}
+}
+
+func TestRecordsBeyondMeasureAreRefused(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*topology.Records){
+		"too long": func(r *topology.Records) {
+			r.Members["orders-0"] = topology.Record{Tail: strings.Repeat("x", maxRecords)}
+		},
+		"too many held": func(r *topology.Records) { r.Held = make([]string, maxListed+1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newHomeWorld(t, nil)
+			_, _ = w.pass(w.newOperator(nil))
+			w.forge(change)
+			o := w.newOperator(nil)
+			w.drive(o, patience, w.conditionHas(v1alpha1.ConditionDegraded, v1alpha1.ReasonForeignResource, "orders-members", "Empty its key"))
+			cm, _ := w.records()
+			cm.Data[resources.KeyMembers] = ""
+			must(t, w.client.Update(t.Context(), cm))
+			w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
+		})
+	}
+}

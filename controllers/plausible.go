@@ -1,0 +1,45 @@
+package controllers
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+)
+
+// The records are a ConfigMap of the cluster's namespace, and for each thing in them the operator may ask AWS or the API server.
+// What it writes itself stays far below these bounds.
+const (
+	// maxRecords is how long the records may be, in bytes: some hundred for each of nine members, and the GTID sets of members
+	// that were rebuilt. A ConfigMap holds four times as much.
+	maxRecords = 256 << 10
+	// maxListed is how many volumes, instances, members or Secrets any list of the records may hold.
+	maxListed = 64
+)
+
+// plausible refuses records that the operator cannot have written, and takes out of the others what names no member.
+func (s *scope) plausible(configMap string, size int, records *topology.Records) *problem {
+	longest := max(len(records.FinalVolumes), len(records.Held), len(records.PoweredOff), len(records.RollingDone))
+	if size > maxRecords || longest > maxListed {
+		return &problem{reason: v1alpha1.ReasonForeignResource, after: afterPerson, message: fmt.Sprintf(
+			"ConfigMap %s holds more than the operator ever writes (%d bytes, of at most %d; %d entries in a list, of at most %d): somebody else has changed it, and it is not used. Empty its key %s, and the records are made again from the tags in EC2",
+			configMap, size, maxRecords, longest, maxListed, resources.KeyMembers)}
+	}
+	names := topology.Desired{Cluster: s.cluster.Name}
+	var strange []string
+	for _, name := range slices.Sorted(maps.Keys(records.Members)) {
+		if _, ok := names.Ordinal(name); !ok {
+			strange = append(strange, name)
+			delete(records.Members, name)
+		}
+	}
+	if len(strange) > 0 {
+		s.unmet = append(s.unmet, topology.Finding{Reason: v1alpha1.ReasonForeignResource, Message: fmt.Sprintf(
+			"ConfigMap %s names %d members that this cluster cannot have, the first %q: they are ignored. Take out what somebody else has written there",
+			configMap, len(strange), strange[0])})
+	}
+	return nil
+}

@@ -61,12 +61,14 @@ func (r *MySQLClusterReconciler) permit(ctx context.Context, s *scope) error {
 // connect finds the client of the cluster's AWS account. A cluster whose account may not, or cannot, be used goes on
 // without EC2.
 func (r *MySQLClusterReconciler) connect(ctx context.Context, s *scope) error {
-	switch {
-	case s.neverBegun():
+	if s.neverBegun() {
 		return nil // there is nothing to ask EC2 about
-	case s.accountRefused && !s.deleting():
-		s.cloudProblem = &problem{reason: v1alpha1.ReasonNotPermitted, message: s.violations[0].Message, after: afterPerson}
-		return nil
+	}
+	if s.accountRefused {
+		refusal, err := r.unlessServed(ctx, s)
+		if s.cloudProblem = refusal; refusal != nil || err != nil {
+			return err
+		}
 	}
 	account := ec2.Account{Region: s.cluster.Spec.AWS.Region, RoleARN: s.cluster.Spec.AWS.RoleARN}
 	if account.RoleARN != "" {
@@ -86,7 +88,7 @@ func (r *MySQLClusterReconciler) connect(ctx context.Context, s *scope) error {
 	if s.cloudProblem = r.recognise(ctx, s, cloud); s.cloudProblem == nil {
 		s.cloud = cloud
 	}
-	return nil
+	return r.noteServed(ctx, s)
 }
 
 // neverBegun says that a cluster which is to go has nothing in EC2, because nothing was ever made for it: the account is

@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	"regexp"
 	"strconv"
 	"time"
 )
@@ -22,6 +23,14 @@ const bytesPerGiB = 1 << 30
 
 // MaxReplicas is the most members that a cluster can have.
 const MaxReplicas = 9
+
+// climbing is a path segment . or .., also when it or a slash beside it is spelt in percent: whoever resolves it is elsewhere
+// then. The CRD has the same expression for spec.aws.download.url.
+var climbing = regexp.MustCompile(`(?i)%2e|(/|%2f|%5c)[.]{1,2}(/|%2f|%5c|$)`)
+
+// ClimbingURL tells whether a URL does not lead to where it seems to: curl, or the server, takes the segments . and .. out of
+// it, and what a pattern of the administrator's policy has allowed is then another address.
+func ClimbingURL(url string) bool { return climbing.MatchString(url) }
 
 // ReplicaCount is the number of members wanted.
 func (s *MySQLClusterSpec) ReplicaCount() int32 {

@@ -140,11 +140,12 @@ type LocalSecretReference struct {
 
 // DownloadSpec names the MySQL tarball and its checksum.
 type DownloadSpec struct {
-	// URL of the generic Linux tarball of exactly spec.version, http or https, without query. The checksum is what is
-	// trusted, so a plain http mirror inside the VPC will do.
+	// URL of the generic Linux tarball of exactly spec.version, http or https, without query and without the path segments .
+	// and .. in any spelling. The checksum is what is trusted, so a plain http mirror inside the VPC will do.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern=`^https?://[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[0-9]{1,5})?(/[A-Za-z0-9._~%+@=-]+)+$`
+	// +kubebuilder:validation:XValidation:rule="!self.matches('(?i)%2e|(/|%2f|%5c)[.]{1,2}(/|%2f|%5c|$)')",message="the path may have no . or .. in it, nor %2e: write the path that is meant"
 	URL string `json:"url"`
 
 	// SHA256 of the tarball: 64 lower-case hexadecimal digits.

@@ -168,6 +168,9 @@ func awsRows() []row {
 		wrong("a short checksum", saysPattern, set("aws.download", map[string]any{"url": "https://a.b/c", "sha256": "0a"})),
 		wrong("a file for a mirror", saysPattern, set("aws.download", map[string]any{"url": "file:///etc/shadow", "sha256": strings.Repeat("0a", 32)})),
 		wrong("a mirror with a command", saysPattern, set("aws.download", map[string]any{"url": "https://a.b/$(id)", "sha256": strings.Repeat("0a", 32)})),
+		wrong("a mirror that climbs", "no . or ..", set("aws.download", map[string]any{"url": "https://a.b/mysql/../other/x", "sha256": strings.Repeat("0a", 32)})),
+		wrong("a mirror that climbs in percent", "no . or ..", set("aws.download", map[string]any{"url": "https://a.b/mysql/%2E%2e/x", "sha256": strings.Repeat("0a", 32)})),
+		fine("a mirror with dots in its names", set("aws.download", map[string]any{"url": "https://a.b/.mysql/9.7..1/...x", "sha256": strings.Repeat("0a", 32)})),
 		wrong("too long a mirror", "Too long", set("aws.download", map[string]any{"url": "https://a.b/" + strings.Repeat("c", 2000), "sha256": strings.Repeat("0a", 32)})),
 	}
 	return append(rows, shellRows()...)

@@ -544,7 +544,7 @@ func TestDownloadIsCheckedBeforeItIsUnpacked(t *testing.T) {
 	m.write("/tree/mysql-9.7.4-linux/bin/mysqld", stubMySQLD)
 	m.mustRun(`tar -cJf "` + m.path("/tarball") + `" -C "` + m.path("/tree") + `" mysql-9.7.4-linux`)
 	sum := strings.Fields(m.mustRun(`sha256sum "` + m.path("/tarball") + `"`))[0]
-	curl := `curl() { cp "` + m.path("/tarball") + `" "$7"; }; dnf() { :; }; `
+	curl := `curl() { cp "` + m.path("/tarball") + `" "$8"; }; dnf() { :; }; `
 
 	out, ok := m.run(curl + "prepare")
 	if ok || !strings.Contains(out, "failed: the checksum of https://mirror.example/") {

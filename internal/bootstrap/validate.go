@@ -56,7 +56,7 @@ func (in Input) validate() error {
 	if in.Ordinal < 0 || in.Ordinal >= membersPerIncarnation || in.Incarnation < 1 || in.VolumeIncarnation < 1 {
 		return fmt.Errorf("ordinal %d or incarnation %d or %d is out of range", in.Ordinal, in.Incarnation, in.VolumeIncarnation)
 	}
-	if d := in.Download; d != nil && (!urlPattern.MatchString(d.URL) || !hashPattern.MatchString(d.SHA256)) {
+	if d := in.Download; d != nil && (!urlPattern.MatchString(d.URL) || v1alpha1.ClimbingURL(d.URL) || !hashPattern.MatchString(d.SHA256)) {
 		return fmt.Errorf("download %q with SHA-256 %q is not acceptable", d.URL, d.SHA256)
 	}
 	if err := validateCertificate(in.CAPEM); err != nil {

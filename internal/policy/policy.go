@@ -22,7 +22,8 @@
 //	    volumes: []                    # the same of volumes
 //
 // In a pattern * stands for any run of characters, slashes and colons included; everything else stands for itself.
-// A value is compared as the spec spells it. What several entries allow adds up; nothing is ever taken away.
+// A value is compared as the spec spells it; a download's URL with . or .. in its path is refused whatever the patterns are.
+// What several entries allow adds up; nothing is ever taken away.
 //
 // Which voice speaks decides what is looked at:
 //   - credentialsSecretRef: the namespace's own credentials (a role assumed from them included). They can reach only what
@@ -90,6 +91,9 @@ const (
 	listSnapshots      = "snapshots"
 	listVolumes        = "volumes"
 )
+
+// fieldDownload is the path of the field that says where MySQL is downloaded from.
+const fieldDownload = "spec.aws.download.url"
 
 type document struct {
 	Namespaces map[string]rules `json:"namespaces"`
@@ -180,8 +184,13 @@ func (p Policy) Check(namespace string, spec v1alpha1.MySQLClusterSpec) []Violat
 	c.each("spec.aws.iamInstanceProfile", listProfiles, aws.IAMInstanceProfile)
 	c.each("spec.aws.keyName", listKeys, aws.KeyName)
 	c.each("spec.storage.kmsKeyID", listKMSKeys, spec.Storage.KMSKeyID)
-	if aws.Download != nil {
-		c.each("spec.aws.download.url", listDownloads, aws.Download.URL)
+	switch {
+	case aws.Download == nil:
+	case v1alpha1.ClimbingURL(aws.Download.URL): // before the CRD refused it, or past it
+		c.found = append(c.found, Violation{Field: fieldDownload,
+			Message: aws.Download.URL + " has . or .. or %2e in its path, and leads elsewhere than a pattern can tell. Write the path that is meant"})
+	default:
+		c.each(fieldDownload, listDownloads, aws.Download.URL)
 	}
 	return c.found
 }

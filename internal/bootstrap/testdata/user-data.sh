@@ -208,7 +208,7 @@ need curl curl
 need xz xz-utils
 rm -rf "$to.new"
 mkdir -p "$to.new"
-curl -fsSL --retry 5 --connect-timeout 10 -o "$to.new/tarball" "$url" || fail "cannot download $url"
+curl -fsSL --path-as-is --retry 5 --connect-timeout 10 -o "$to.new/tarball" "$url" || fail "cannot download $url"
 echo "$sha256  $to.new/tarball" | sha256sum -c --status || fail "the checksum of $url is not the expected one"
 tar -xf "$to.new/tarball" -C "$to.new" --strip-components=1 --no-same-owner || fail "cannot unpack $url"
 rm -rf "$to" "$to.new/tarball"

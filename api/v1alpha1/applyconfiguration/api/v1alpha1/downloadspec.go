@@ -7,8 +7,8 @@ package v1alpha1
 //
 // DownloadSpec names the MySQL tarball and its checksum.
 type DownloadSpecApplyConfiguration struct {
-	// URL of the generic Linux tarball of exactly spec.version, http or https, without query. The checksum is what is
-	// trusted, so a plain http mirror inside the VPC will do.
+	// URL of the generic Linux tarball of exactly spec.version, http or https, without query and without the path segments .
+	// and .. in any spelling. The checksum is what is trusted, so a plain http mirror inside the VPC will do.
 	URL *string `json:"url,omitempty"`
 	// SHA256 of the tarball: 64 lower-case hexadecimal digits.
 	SHA256 *string `json:"sha256,omitempty"`

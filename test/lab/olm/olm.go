@@ -4,6 +4,7 @@ package olm
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -91,18 +92,19 @@ func (o *OLM) connect(ctx context.Context) error {
 	return err
 }
 
-// findSources asks Go where the module is that hack/tools/olm pins.
+// findSources has Go fetch the module that hack/tools/olm pins, unless it is there, and say where it is.
 func (o *OLM) findSources(ctx context.Context) error {
-	cmd := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Version}} {{.Dir}}", "github.com/operator-framework/operator-lifecycle-manager")
+	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", "github.com/operator-framework/operator-lifecycle-manager")
 	cmd.Dir = filepath.Join(o.Root, "hack", "tools", "olm")
 	out, err := run(cmd)
 	if err != nil {
 		return err
 	}
-	var found bool
-	if o.version, o.source, found = strings.Cut(strings.TrimSpace(out), " "); !found {
-		return fmt.Errorf("go list says %q", out)
+	var module struct{ Version, Dir string }
+	if err := json.Unmarshal([]byte(out), &module); err != nil || module.Dir == "" {
+		return fmt.Errorf("go mod download says %q", out)
 	}
+	o.version, o.source = module.Version, module.Dir
 	return nil
 }
 

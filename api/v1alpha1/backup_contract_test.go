@@ -85,6 +85,7 @@ func backupRows() []row {
 		wrong("a long name", "Too long: may not be more than 10 bytes", schedule("name", "every-second-day")),
 		wrong("an own name", "is a name that the operator uses itself", schedule("name", "verify")),
 		wrong("a command as name", saysPattern, schedule("name", "$(id)")),
+		wrong("a name that another cluster's could be", saysPattern, schedule("name", "b-x")),
 		wrong("retention of nothing", "set retention.count, retention.maxAge or both", schedule("retention", map[string]any{})),
 		wrong("no backup kept", "should be greater than or equal to 1", schedule("retention", map[string]any{"count": int64(0)})),
 		wrong("kept for a minute", "must be a duration from 1h to 87600h", schedule("retention", map[string]any{"maxAge": "1m"})),
@@ -107,6 +108,9 @@ func backupRows() []row {
 	for _, cron := range []string{"60 * * * *", "* 24 * * *", "* * 0 * *", "* * 32 * *", "* * * 13 *", "* * * * 7", "* * * *", "* * * * * *", "@daily", "TZ=UTC 0 3 * * *", "*/0 * * * *",
 		"a * * * *", "* * * JAN *", "0  3 * * *", " 0 3 * * *", "0 3 * * * ", "0 3 * * *\n", "$(id) * * * *", "-1 * * * *", "0 3 * * ?"} {
 		rows = append(rows, wrong(fmt.Sprintf("cron %q", cron), "spec.backup.schedules[0].cron", schedule("cron", cron)))
+	}
+	for _, cron := range []string{"5-1 0 * * *", "0 23-5 * * *", "0 0 28-3 * *", "0 0 1 11-2 *", "0 0 * * 6-0", "0,7,9-10,8-2/3 0 * * *", "0 0 * * 1-5,05-04"} {
+		rows = append(rows, wrong("cron "+cron, "has a range that ends before it begins", schedule("cron", cron)))
 	}
 	rows = append(rows, wrong("words for fields", saysCron, schedule("cron", "every day at three")))
 	for _, zone := range []string{"Europe/Berlin", "Africa/Nairobi", "Etc/UTC", "UTC", "America/Argentina/Buenos_Aires", "Etc/GMT+3"} {

@@ -65,11 +65,11 @@ type BackupSpec struct {
 
 // BackupSchedule is one schedule of backups.
 type BackupSchedule struct {
-	// Name of the schedule, 1 to 10 lower-case letters, digits and inner hyphens, beginning with a letter; for example
-	// daily. The CronJob is called <cluster>-<schedule>.
+	// Name of the schedule, 1 to 10 lower-case letters and digits, beginning with a letter; for example daily. The CronJob
+	// is called <cluster>-<schedule>: with a hyphen in it, it could be that of another cluster.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=10
-	// +kubebuilder:validation:Pattern=`^[a-z]([a-z0-9-]*[a-z0-9])?$`
+	// +kubebuilder:validation:Pattern=`^[a-z][a-z0-9]*$`
 	// +kubebuilder:validation:XValidation:rule="!(self in ['verify', 'archive', 'backup', 'restore'])",message="is a name that the operator uses itself (verify, archive, backup, restore): choose another, for example daily"
 	Name string `json:"name"`
 
@@ -98,6 +98,7 @@ type BackupSchedule struct {
 // +kubebuilder:validation:MinLength=9
 // +kubebuilder:validation:MaxLength=100
 // +kubebuilder:validation:XValidation:rule="self.matches('^((\\\\*|[0-5]?[0-9](-[0-5]?[0-9])?)(/[1-9][0-9]?)?)(,(\\\\*|[0-5]?[0-9](-[0-5]?[0-9])?)(/[1-9][0-9]?)?)* ((\\\\*|([01]?[0-9]|2[0-3])(-([01]?[0-9]|2[0-3]))?)(/[1-9][0-9]?)?)(,(\\\\*|([01]?[0-9]|2[0-3])(-([01]?[0-9]|2[0-3]))?)(/[1-9][0-9]?)?)* ((\\\\*|(0?[1-9]|[12][0-9]|3[01])(-(0?[1-9]|[12][0-9]|3[01]))?)(/[1-9][0-9]?)?)(,(\\\\*|(0?[1-9]|[12][0-9]|3[01])(-(0?[1-9]|[12][0-9]|3[01]))?)(/[1-9][0-9]?)?)* ((\\\\*|(0?[1-9]|1[0-2])(-(0?[1-9]|1[0-2]))?)(/[1-9][0-9]?)?)(,(\\\\*|(0?[1-9]|1[0-2])(-(0?[1-9]|1[0-2]))?)(/[1-9][0-9]?)?)* ((\\\\*|[0-6](-[0-6])?)(/[1-6])?)(,(\\\\*|[0-6](-[0-6])?)(/[1-6])?)*$')",message="must be five fields of numbers as in crontab(5), apart by one space: minute (0-59), hour (0-23), day of the month (1-31), month (1-12), day of the week (0-6, 0 is Sunday), each *, a number, a range, a step or a list; for example 30 3 * * *"
+// +kubebuilder:validation:XValidation:rule="self.findAll('[0-9]+-[0-9]+').all(r, int(r.split('-')[0]) <= int(r.split('-')[1]))",message="has a range that ends before it begins; write a list of two ranges, for example 22-23,0-5"
 type CronExpression string
 
 // TimeZoneName is a time zone by its name in the IANA database.

@@ -93,10 +93,14 @@ type MySQLBackupStatus struct {
 	Member string `json:"member,omitempty"`
 
 	// StartedAt and CompletedAt are when it began and when it was in its place.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z$`
 	// +optional
 	StartedAt *metav1.Time `json:"startedAt,omitempty"`
 
 	// CompletedAt is when it was in its place.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z$`
 	// +optional
 	CompletedAt *metav1.Time `json:"completedAt,omitempty"`
 
@@ -167,6 +171,8 @@ type MySQLBackupStatus struct {
 	SnapshotID string `json:"snapshotID,omitempty"`
 
 	// VerifiedAt is when it was last restored to try it and found whole.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z$`
 	// +optional
 	VerifiedAt *metav1.Time `json:"verifiedAt,omitempty"`
 
@@ -201,6 +207,8 @@ type BackupProgress struct {
 	Percent int32 `json:"percent,omitempty"`
 
 	// At is when progress was last made.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z$`
 	At metav1.Time `json:"at"`
 }
 
@@ -254,6 +262,8 @@ type BackupSummary struct {
 	// +optional
 	LastGood string `json:"lastGood,omitempty"`
 	// LastGoodAt is when it was taken.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z$`
 	// +optional
 	LastGoodAt *metav1.Time `json:"lastGoodAt,omitempty"`
 	// LastFailed is the newest MySQLBackup that failed.
@@ -261,6 +271,8 @@ type BackupSummary struct {
 	// +optional
 	LastFailed string `json:"lastFailed,omitempty"`
 	// LastFailedAt is when it failed.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z$`
 	// +optional
 	LastFailedAt *metav1.Time `json:"lastFailedAt,omitempty"`
 	// LastVerified is the backup that was last restored to try it and found whole.
@@ -268,9 +280,13 @@ type BackupSummary struct {
 	// +optional
 	LastVerified string `json:"lastVerified,omitempty"`
 	// LastVerifiedAt is when that was.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z$`
 	// +optional
 	LastVerifiedAt *metav1.Time `json:"lastVerifiedAt,omitempty"`
 	// FirstRecoverablePoint is the earliest moment that can be restored: from there on the archive of binary logs has no gap.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z$`
 	// +optional
 	FirstRecoverablePoint *metav1.Time `json:"firstRecoverablePoint,omitempty"`
 }

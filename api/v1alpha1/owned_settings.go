@@ -33,7 +33,8 @@ func replicatedGroups() []ownedGroup {
 				"server_id", "server_id_bits", "server_uuid", "enforce_gtid_consistency", "log_bin", "log_bin_basename",
 				"log_bin_index", "log_bin_use_v1_row_events", "sql_log_bin", "binlog_format", "binlog_gtid_simple_recovery",
 				"binlog_do_db", "binlog_ignore_db", "binlog_order_commits", "log_replica_updates", "log_slave_updates",
-				"max_relay_log_size", "sync_source_info", "sync_master_info",
+				"max_relay_log_size", "sync_source_info", "sync_master_info", "rbr_exec_mode", "sql_replica_skip_counter",
+				"sql_slave_skip_counter",
 			},
 			families: []string{
 				"gtid_", "relay_log", "sync_relay_log", "replica_", "slave_", "replicate_", "rpl_", "source_", "master_", "report_",
@@ -50,8 +51,8 @@ func replicatedGroups() []ownedGroup {
 		{
 			reason: "what makes a commit durable is fixed by the operator; spec.replication.durability: Async is the faster promise",
 			names: []string{
-				"sync_binlog", "innodb_flush_log_at_trx_commit", "innodb_flush_method", "innodb_force_recovery",
-				"disabled_storage_engines", "default_storage_engine", "default_tmp_storage_engine",
+				"sync_binlog", "binlog_error_action", "innodb_flush_log_at_trx_commit", "innodb_flush_method", "innodb_force_recovery",
+				"innodb_force_load_corrupted", "innodb_checksum_algorithm", "innodb_log_checksums", "disabled_storage_engines", "default_storage_engine", "default_tmp_storage_engine",
 			},
 			families: []string{"innodb_doublewrite"},
 		},
@@ -90,6 +91,10 @@ func serverGroups() []ownedGroup {
 		{
 			reason: "this is fixed when a data directory is made and could only stop the server from starting; leave it out",
 			names:  []string{"lower_case_table_names", "innodb_page_size", "innodb_data_file_path", "innodb_log_files_in_group"},
+		},
+		{
+			reason: "it cuts what every session reads, those that copy the data too; set it in the session that needs it",
+			names:  []string{"sql_select_limit", "sql_big_selects"},
 		},
 		{
 			reason:   "write the variable itself: beginnings that change the meaning of an option (loose, skip, enable, disable, maximum) are not taken",

@@ -14,6 +14,7 @@ type MySQLClusterStatus struct {
 
 	// Conditions: Available, Ready, Progressing, Degraded, CloudReachable, BackupHealthy, ArchiveHealthy, Recovered.
 	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:XValidation:rule="self.all(c, string(c.lastTransitionTime).size() == 20)",message="lastTransitionTime must be a moment in UTC to the second; for example 2026-01-02T03:04:05Z"
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -30,10 +31,14 @@ type MySQLClusterStatus struct {
 	Version string `json:"version,omitempty"`
 
 	// Replicas is the number of members that exist.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
 	// +optional
 	Replicas int32 `json:"replicas,omitempty"`
 
 	// ReadyReplicas is the number of members in phase Ready.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas,omitempty"`
 
@@ -70,6 +75,8 @@ type MySQLClusterStatus struct {
 
 	// QuarantineSnapshots counts the snapshots of members that were rebuilt because they held transactions of their own
 	// or could no longer replicate. Each is kept for 7 days.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
 	// +optional
 	QuarantineSnapshots int32 `json:"quarantineSnapshots,omitempty"`
 
@@ -89,8 +96,12 @@ type MySQLClusterStatus struct {
 // leave. Restarts of mysqld are told in condition Progressing.
 type RolloutStatus struct {
 	// Done is how many members were changed.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
 	Done int32 `json:"done"`
 	// Total is how many members the change is about.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
 	Total int32 `json:"total"`
 	// Current is the member whose turn it is, empty between two turns.
 	// +kubebuilder:validation:MaxLength=253
@@ -107,6 +118,8 @@ type RolloutStatus struct {
 	// +listType=atomic
 	Next []string `json:"next,omitempty"`
 	// Since is when the first member's turn began; empty before.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z$`
 	// +optional
 	Since *metav1.Time `json:"since,omitempty"`
 	// PreviousVersion is the version of MySQL that the primary still runs while the spec asks for a newer one. As long as it is
@@ -129,6 +142,8 @@ type PromotionStatus struct {
 	// +kubebuilder:validation:MaxLength=253
 	To string `json:"to"`
 	// At is when the new primary was published.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z$`
 	At metav1.Time `json:"at"`
 	// Detect is the time from the last write that succeeded until the failure was noticed.
 	// +kubebuilder:validation:MaxLength=16
@@ -180,6 +195,8 @@ type VotersStatus struct {
 	Names []string `json:"names,omitempty"`
 
 	// WaitFor is W: how many replicas must acknowledge a commit before its client is answered.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
 	WaitFor int32 `json:"waitFor"`
 }
 

@@ -65,6 +65,8 @@ const (
 // VerificationStatus is what an attempt to restore a backup found.
 type VerificationStatus struct {
 	// At is when.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z$`
 	At metav1.Time `json:"at"`
 
 	// Result is Passed or Failed.
@@ -76,10 +78,14 @@ type VerificationStatus struct {
 	Reason string `json:"reason,omitempty"`
 
 	// Tables is how many tables' rows were counted.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
 	// +optional
 	Tables int32 `json:"tables,omitempty"`
 
 	// Checksums is how many tables' contents were compared.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
 	// +optional
 	Checksums int32 `json:"checksums,omitempty"`
 

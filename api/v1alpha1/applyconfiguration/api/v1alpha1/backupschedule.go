@@ -11,8 +11,8 @@ import (
 //
 // BackupSchedule is one schedule of backups.
 type BackupScheduleApplyConfiguration struct {
-	// Name of the schedule, 1 to 10 lower-case letters, digits and inner hyphens, beginning with a letter; for example
-	// daily. The CronJob is called <cluster>-<schedule>.
+	// Name of the schedule, 1 to 10 lower-case letters and digits, beginning with a letter; for example daily. The CronJob
+	// is called <cluster>-<schedule>: with a hyphen in it, it could be that of another cluster.
 	Name *string `json:"name,omitempty"`
 	// Cron says when: minute, hour, day of the month, month and day of the week, as crontab(5) has it; for example
 	// "30 3 * * *".

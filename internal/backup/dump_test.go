@@ -561,3 +561,21 @@ func TestVersions(t *testing.T) {
 		}
 	}
 }
+
+// TestLimitsDoNotCutADump: somebody limits every session that begins from now on. The dump has every row all the same.
+func TestLimitsDoNotCutADump(t *testing.T) {
+	w := theWorld(t)
+	w.caughtUp(t)
+	whole, err := Dump(t.Context(), w.options(t, w.replica))
+	must(t, err)
+	sql(t, w.replica, "SET GLOBAL sql_select_limit = 1, GLOBAL max_join_size = 1, GLOBAL sql_big_selects = 0, GLOBAL sql_safe_updates = 1, GLOBAL max_execution_time = 1")
+	t.Cleanup(func() {
+		_, err := w.replica.SQL(context.Background(), "SET GLOBAL sql_select_limit = DEFAULT, GLOBAL max_join_size = DEFAULT, GLOBAL sql_big_selects = DEFAULT, GLOBAL sql_safe_updates = DEFAULT, GLOBAL max_execution_time = DEFAULT")
+		must(t, err)
+	})
+	limited, err := Dump(t.Context(), w.options(t, w.replica))
+	must(t, err)
+	if limited.Dump.Bytes != whole.Dump.Bytes || asJSON(t, Manifest{Samples: limited.Samples}) != asJSON(t, Manifest{Samples: whole.Samples}) {
+		t.Errorf("with limits %d bytes were dumped instead of %d, with the samples\n%+v\ninstead of\n%+v", limited.Dump.Bytes, whole.Dump.Bytes, limited.Samples, whole.Samples)
+	}
+}

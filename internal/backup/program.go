@@ -24,7 +24,7 @@ func (c Credentials) DumpArguments(host string, databases []string) []string {
 		"--routines", "--events", "--triggers", "--hex-blob", "--no-tablespaces", "--default-character-set=utf8mb4",
 		"--max-allowed-packet=1G", "--net-buffer-length=1M",
 		// Its own look for a moment in which nothing commits must not hold the others up for long.
-		"--init-command=SET SESSION lock_wait_timeout = 10", "--ignore-table="+ownDatabase+".recovery",
+		"--init-command="+mysql.WholeReads+", SESSION lock_wait_timeout = 10", "--ignore-table="+ownDatabase+".recovery",
 		"--databases", "--"), databases...)
 }
 

@@ -153,7 +153,8 @@ func (o RestoreOptions) client(ctx context.Context, feed func(io.Writer) error) 
 	if o.Socket != "" {
 		arguments = []string{"--no-defaults", "--user=" + o.User, "--socket=" + o.Socket}
 	}
-	cmd := o.Program(ctx, "mysql", append(arguments, "--batch", "--binary-mode", "--max-allowed-packet=1G", "--default-character-set=utf8mb4")...)
+	cmd := o.Program(ctx, "mysql", append(arguments, "--batch", "--binary-mode", "--max-allowed-packet=1G", "--default-character-set=utf8mb4",
+		"--init-command="+mysql.WholeReads)...)
 	complaints := &tail{}
 	cmd.Stderr, cmd.WaitDelay = complaints, 5*time.Second
 	stdin, err := cmd.StdinPipe()

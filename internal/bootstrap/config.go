@@ -46,7 +46,8 @@ func RenderInitSQL(in Input) string {
 	const account = "IDENTIFIED WITH caching_sha2_password AS '' "
 	operator := account + "REQUIRE ISSUER " + sqlQuote(in.IssuerDN) + " AND SUBJECT " + sqlQuote(in.OperatorDN)
 	replication := account + "REQUIRE ISSUER " + sqlQuote(in.IssuerDN)
-	const usable = " PASSWORD EXPIRE NEVER ACCOUNT UNLOCK"
+	// A limit of their own keeps max_user_connections from them: a server takes it for those who have none.
+	const usable = " WITH MAX_USER_CONNECTIONS 1000 PASSWORD EXPIRE NEVER ACCOUNT UNLOCK"
 	return strings.Join([]string{
 		"SET sql_log_bin=0;",
 		"CREATE USER IF NOT EXISTS " + OperatorAccount + " " + operator + ";",

@@ -16,7 +16,8 @@ const BackupUser = "nairobi_backup"
 const backupPrivileges = "SELECT, SHOW VIEW, TRIGGER, EVENT, LOCK TABLES, FLUSH_TABLES, PROCESS, REPLICATION CLIENT, REPLICATION SLAVE, SHOW_ROUTINE"
 
 // EnsureBackupAccount makes the account of the backup pods on the primary, from where it comes to the others, bound to
-// the cluster's authority and to the subject of their certificate. It writes only what is not as it should be.
+// the cluster's authority and to the subject of their certificate. Its limit of connections, which it never reaches, keeps the
+// global max_user_connections from it. It writes only what is not as it should be.
 func (m *Member) EnsureBackupAccount(ctx context.Context, issuerDN, subjectDN string) (changed bool, err error) {
 	defer m.annotate(&err, "set up the account of the backup pods")
 	if issuerDN == "" || subjectDN == "" {
@@ -25,7 +26,7 @@ func (m *Member) EnsureBackupAccount(ctx context.Context, issuerDN, subjectDN st
 	var present bool
 	if err := m.control(ctx, func(s *session) error {
 		return s.row(ctx, `SELECT EXISTS(SELECT 1 FROM mysql.user WHERE User = ? AND Host = '%' AND ssl_type = 'SPECIFIED' AND x509_issuer = ? AND x509_subject = ?
-			AND account_locked = 'N' AND password_expired = 'N' AND Select_priv = 'Y' AND Show_view_priv = 'Y' AND Trigger_priv = 'Y' AND Event_priv = 'Y'
+			AND account_locked = 'N' AND password_expired = 'N' AND max_user_connections = 1000 AND Select_priv = 'Y' AND Show_view_priv = 'Y' AND Trigger_priv = 'Y' AND Event_priv = 'Y'
 			AND Lock_tables_priv = 'Y' AND Reload_priv = 'N' AND Process_priv = 'Y' AND Repl_client_priv = 'Y' AND Repl_slave_priv = 'Y')
 			AND (SELECT COUNT(*) FROM mysql.global_grants WHERE USER = ? AND HOST = '%' AND PRIV IN ('FLUSH_TABLES', 'SHOW_ROUTINE')) = 2`,
 			[]any{BackupUser, []byte(issuerDN), []byte(subjectDN), BackupUser}, &present)
@@ -39,7 +40,7 @@ func (m *Member) EnsureBackupAccount(ctx context.Context, issuerDN, subjectDN st
 			args      []any
 		}{
 			{"backup/create-user", "CREATE USER IF NOT EXISTS " + name + " IDENTIFIED WITH caching_sha2_password AS '' REQUIRE ISSUER ? AND SUBJECT ?", []any{issuerDN, subjectDN}},
-			{"backup/alter-user", "ALTER USER " + name + " IDENTIFIED WITH caching_sha2_password AS '' REQUIRE ISSUER ? AND SUBJECT ? PASSWORD EXPIRE NEVER ACCOUNT UNLOCK", []any{issuerDN, subjectDN}},
+			{"backup/alter-user", "ALTER USER " + name + " IDENTIFIED WITH caching_sha2_password AS '' REQUIRE ISSUER ? AND SUBJECT ? WITH MAX_USER_CONNECTIONS 1000 PASSWORD EXPIRE NEVER ACCOUNT UNLOCK", []any{issuerDN, subjectDN}},
 			{"backup/grant", "GRANT " + backupPrivileges + " ON *.* TO " + name, nil},
 			{"backup/revoke", "REVOKE RELOAD ON *.* FROM " + name, nil},
 		} {

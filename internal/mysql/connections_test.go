@@ -1,8 +1,10 @@
 package mysql
 
 import (
+	"context"
 	"database/sql"
 	"testing"
+	"time"
 )
 
 // TestFullSourceIsToldFromOneThatIsAway: clients that wait take every connection of a source, so that its replicas, which come
@@ -47,4 +49,48 @@ func TestFullSourceIsToldFromOneThatIsAway(t *testing.T) {
 		_ = conn.Close()
 	}
 	must(t, m[0].SetMaxConnections(ctx, before.MaxConnections))
+}
+
+// TestLimitsOfOthersDoNotCountForUs: whoever may set global variables, or the one who was here before the operator, limits every
+// session that begins after that. The operator still sees everything, and its replicas come in.
+func TestLimitsOfOthersDoNotCountForUs(t *testing.T) {
+	w, m := settle(t, newPool(t, nil))
+	ctx := t.Context()
+	limits := map[string]string{"sql_select_limit": "1", "max_join_size": "1", "sql_big_selects": "0", "sql_safe_updates": "1", "max_execution_time": "1", "max_error_count": "0"}
+	want := m[1].Observe(ctx)
+	db := root(t, w.servers[1])
+	for name, value := range limits {
+		exec(t, db, "SET GLOBAL "+name+" = "+value)
+		t.Cleanup(func() { _, _ = db.ExecContext(context.Background(), "SET GLOBAL "+name+" = DEFAULT") })
+	}
+	limited := w.members(t, newPool(t, nil))[1]
+	got := limited.Observe(ctx)
+	if got.Access != AccessVerified || len(got.Settings) != len(want.Settings) || !got.MembershipKnown || got.Membership == nil || got.Replication == nil {
+		t.Errorf("with limits the operator sees %s (%s), %d of %d settings, membership %v", got.Access, got.Reason, len(got.Settings), len(want.Settings), got.Membership)
+	}
+	// A value that the server would change is told by a warning alone.
+	_, err := limited.ApplySettings(ctx, map[string]string{"max_connections": "10000000"}, nil)
+	wantError(t, err, ErrSettingRefused)
+	v, err := OpenVisit(ctx, VisitOptions{Endpoint: endpointOf(w.servers[1]), Identity: w.identity(), User: OperatorUser, Options: Options{DialTimeout: time.Minute, StatementTimeout: time.Minute}})
+	must(t, err)
+	defer v.Close()
+	r, err := v.OpenReplay(ctx)
+	must(t, err)
+	r.Close()
+
+	primary := root(t, w.servers[0])
+	t.Cleanup(func() { _, _ = primary.ExecContext(context.Background(), "SET GLOBAL max_user_connections = 0") })
+	exec(t, primary, "SET GLOBAL max_user_connections = 1")
+	for _, i := range []int{1, 2} {
+		exec(t, root(t, w.servers[i]), "STOP REPLICA IO_THREAD")
+		exec(t, root(t, w.servers[i]), "START REPLICA IO_THREAD")
+	}
+	waitFor(t, "both replicas to be let in", func() bool {
+		return m[1].Observe(ctx).Replication.IOState == IOOn && m[2].Observe(ctx).Replication.IOState == IOOn
+	})
+	for range 3 {
+		if o := newPool(t, nil).Member(ctx, endpointOf(w.servers[0]), w.identity()).Observe(ctx); o.Access != AccessVerified {
+			t.Errorf("one more session of the operator: %s: %s", o.Access, o.Reason)
+		}
+	}
 }

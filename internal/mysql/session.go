@@ -93,7 +93,15 @@ const (
 	bySocket
 )
 
-// sessionSettings make a session independent of what users set globally: quoting rules, time zone, lock waits.
+// unlimited is the greatest limit, which means none. DEFAULT would be the global value.
+const unlimited = "18446744073709551615"
+
+// WholeReads is the statement that keeps limits which were set globally from cutting what a program of MySQL's reads, or from
+// refusing it: the program's first.
+const WholeReads = "SET SESSION sql_select_limit = " + unlimited + ", SESSION max_join_size = " + unlimited +
+	", SESSION sql_big_selects = 1, SESSION sql_safe_updates = 0, SESSION max_execution_time = 0"
+
+// sessionSettings make a session independent of what users set globally: quoting rules, time zone, lock waits, limits.
 var sessionSettings = map[string]string{
 	"sql_mode":                 "'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'",
 	"time_zone":                "'+00:00'",
@@ -102,6 +110,10 @@ var sessionSettings = map[string]string{
 	"innodb_lock_wait_timeout": "5", // seconds
 	"wait_timeout":             "31536000",
 	"max_execution_time":       "0",
+	"sql_select_limit":         unlimited,
+	"max_join_size":            unlimited,
+	"sql_big_selects":          "1",
+	"sql_safe_updates":         "0",
 }
 
 // dial opens a session to the entry's endpoint.

@@ -21,6 +21,7 @@ const SourceTimeout = "4294967295"
 func PinnedSettings() map[string]string {
 	return map[string]string{
 		"sync_binlog":                          "1",
+		"binlog_error_action":                  "ABORT_SERVER", // else a full disk ends the log, and commits go on without it
 		"innodb_flush_log_at_trx_commit":       "1",
 		"innodb_doublewrite":                   "ON",
 		"sync_relay_log":                       "1", // else a power cut loses what was acknowledged (fact 11)
@@ -177,6 +178,10 @@ func applySetting(ctx context.Context, s *session, name, value string, is settin
 	}
 	if !is.known {
 		return false, fmt.Errorf("%w: %s: this server has no such variable", ErrSettingRefused, name)
+	}
+	// With a global max_error_count of 0 a session has no warnings: see adjustment.
+	if err := s.change(ctx, "settings/warnings", "SET SESSION max_error_count = 64"); err != nil {
+		return false, err
 	}
 	err = assign(ctx, s, "settings/persist-"+name, "SET PERSIST "+name+" = ?", value)
 	if isServerError(err, erVariableReadOnly) {

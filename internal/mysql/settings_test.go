@@ -24,7 +24,7 @@ func TestPins(t *testing.T) {
 		}
 	}
 	drift := map[string]string{
-		"sync_binlog": "1000", "innodb_flush_log_at_trx_commit": "2", "innodb_doublewrite": "'DETECT_ONLY'", "sync_relay_log": "10000",
+		"sync_binlog": "1000", "binlog_error_action": "'IGNORE_ERROR'", "innodb_flush_log_at_trx_commit": "2", "innodb_doublewrite": "'DETECT_ONLY'", "sync_relay_log": "10000",
 		"rpl_semi_sync_source_wait_point": "'AFTER_COMMIT'", "rpl_semi_sync_source_wait_no_replica": "0",
 		"rpl_semi_sync_source_timeout": "10000", "replica_net_timeout": "60",
 	}

@@ -258,6 +258,7 @@ auto_generate_certs=OFF
 caching_sha2_password_auto_generate_rsa_keys=OFF
 sha256_password_auto_generate_rsa_keys=OFF
 sync_binlog=1
+binlog_error_action=ABORT_SERVER
 innodb_flush_log_at_trx_commit=1
 innodb_doublewrite=ON
 sync_relay_log=1
@@ -282,10 +283,10 @@ END
 put "$conf/init.sql" 0644 root:root <<'END'
 SET sql_log_bin=0;
 CREATE USER IF NOT EXISTS 'nairobi_operator'@'%' IDENTIFIED WITH caching_sha2_password AS '' REQUIRE ISSUER '/O=7d9f6c1e-3c54-4f0a-9d1c-0a1b2c3d4e5f/CN=orders-ca' AND SUBJECT '/O=7d9f6c1e-3c54-4f0a-9d1c-0a1b2c3d4e5f/OU=operator/CN=nairobi-mysql-operator';
-ALTER USER 'nairobi_operator'@'%' IDENTIFIED WITH caching_sha2_password AS '' REQUIRE ISSUER '/O=7d9f6c1e-3c54-4f0a-9d1c-0a1b2c3d4e5f/CN=orders-ca' AND SUBJECT '/O=7d9f6c1e-3c54-4f0a-9d1c-0a1b2c3d4e5f/OU=operator/CN=nairobi-mysql-operator' PASSWORD EXPIRE NEVER ACCOUNT UNLOCK;
+ALTER USER 'nairobi_operator'@'%' IDENTIFIED WITH caching_sha2_password AS '' REQUIRE ISSUER '/O=7d9f6c1e-3c54-4f0a-9d1c-0a1b2c3d4e5f/CN=orders-ca' AND SUBJECT '/O=7d9f6c1e-3c54-4f0a-9d1c-0a1b2c3d4e5f/OU=operator/CN=nairobi-mysql-operator' WITH MAX_USER_CONNECTIONS 1000 PASSWORD EXPIRE NEVER ACCOUNT UNLOCK;
 GRANT ALL ON *.* TO 'nairobi_operator'@'%' WITH GRANT OPTION;
 CREATE USER IF NOT EXISTS 'nairobi_replication'@'%' IDENTIFIED WITH caching_sha2_password AS '' REQUIRE ISSUER '/O=7d9f6c1e-3c54-4f0a-9d1c-0a1b2c3d4e5f/CN=orders-ca';
-ALTER USER 'nairobi_replication'@'%' IDENTIFIED WITH caching_sha2_password AS '' REQUIRE ISSUER '/O=7d9f6c1e-3c54-4f0a-9d1c-0a1b2c3d4e5f/CN=orders-ca' PASSWORD EXPIRE NEVER ACCOUNT UNLOCK;
+ALTER USER 'nairobi_replication'@'%' IDENTIFIED WITH caching_sha2_password AS '' REQUIRE ISSUER '/O=7d9f6c1e-3c54-4f0a-9d1c-0a1b2c3d4e5f/CN=orders-ca' WITH MAX_USER_CONNECTIONS 1000 PASSWORD EXPIRE NEVER ACCOUNT UNLOCK;
 GRANT REPLICATION SLAVE, BACKUP_ADMIN ON *.* TO 'nairobi_replication'@'%';
 ALTER USER IF EXISTS root@localhost ACCOUNT LOCK;
 END

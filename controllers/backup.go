@@ -74,7 +74,7 @@ func (r *MySQLClusterReconciler) ensureBackup(ctx context.Context, s *scope) {
 	s.tellBackup("", r.dropSchedules(ctx, s))
 }
 
-// ensureSchedules makes the CronJobs.
+// ensureSchedules makes the CronJobs. Trouble with one holds no other up, nor the verification.
 func (r *MySQLClusterReconciler) ensureSchedules(ctx context.Context, s *scope) error {
 	spec := s.cluster.Spec.Backup
 	images, err := r.images(ctx, s.cluster, spec.Image)
@@ -83,18 +83,20 @@ func (r *MySQLClusterReconciler) ensureSchedules(ctx context.Context, s *scope) 
 	}
 	s.schedules = map[string]time.Time{}
 	for _, schedule := range spec.Schedules {
-		cron, err := resources.Schedule(s.cluster, schedule, scheduleTask(s.cluster, schedule), images)
-		if err != nil {
-			return err
-		}
-		if err := r.applySchedule(ctx, s, cron); err != nil {
-			return err
-		}
+		s.tellBackup("schedule "+schedule.Name+": ", r.ensureSchedule(ctx, s, schedule, images))
 	}
 	if spec.Verification == nil {
 		return nil
 	}
 	return r.ensureVerification(ctx, s, images)
+}
+
+func (r *MySQLClusterReconciler) ensureSchedule(ctx context.Context, s *scope, schedule v1alpha1.BackupSchedule, images resources.Images) error {
+	cron, err := resources.Schedule(s.cluster, schedule, scheduleTask(s.cluster, schedule), images)
+	if err != nil {
+		return err
+	}
+	return r.applySchedule(ctx, s, cron)
 }
 
 // applySchedule makes a CronJob, and notes since when it is there.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"time"
+	"unicode/utf8"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -37,6 +38,10 @@ const (
 	// snapshotPatience is how long EC2 may show no progress of a snapshot, unless spec.backup.stallTimeout is longer: it tells
 	// whole percents, of volumes up to 64 TiB, and stays at some of them for long.
 	snapshotPatience = 6 * time.Hour
+	// queuePatience is how long a snapshot may wait for its turn behind others of its cluster.
+	queuePatience = 24 * time.Hour
+	// messageLimit is how long status.message may be, in characters.
+	messageLimit = 4096
 	// starting is the message of a backup whose pod is on its way.
 	starting = "its pod is being started"
 )
@@ -131,6 +136,7 @@ func (r *MySQLBackupReconciler) patch(ctx context.Context, b *v1alpha1.MySQLBack
 func patchBackup(ctx context.Context, c client.Client, b *v1alpha1.MySQLBackup, change func(*v1alpha1.MySQLBackupStatus)) error {
 	before := b.DeepCopy()
 	change(&b.Status)
+	b.Status.Message = within(b.Status.Message, messageLimit)
 	if apiequality.Semantic.DeepEqual(before.Status, b.Status) {
 		return nil
 	}
@@ -140,6 +146,14 @@ func patchBackup(ctx context.Context, c client.Client, b *v1alpha1.MySQLBackup, 
 	return nil
 }
 
+// within shortens a text to a number of characters, as the API server counts them.
+func within(text string, limit int) string {
+	if utf8.RuneCountInString(text) <= limit {
+		return text
+	}
+	return string([]rune(text)[:limit-1]) + "…"
+}
+
 func (r *MySQLBackupReconciler) fail(ctx context.Context, b *v1alpha1.MySQLBackup, reason, message string) error {
 	at := metav1.NewTime(r.Clock.Now())
 	if err := r.patch(ctx, b, func(s *v1alpha1.MySQLBackupStatus) {
@@ -147,7 +161,7 @@ func (r *MySQLBackupReconciler) fail(ctx context.Context, b *v1alpha1.MySQLBacku
 	}); err != nil {
 		return err
 	}
-	r.Events.Eventf(b, nil, corev1.EventTypeWarning, "BackupFailed", actionObserve, "%s: %s", reason, message)
+	r.Events.Eventf(b, nil, corev1.EventTypeWarning, "BackupFailed", actionObserve, "%s", shorten(reason+": "+message))
 	return nil
 }
 
@@ -156,6 +170,9 @@ func (r *MySQLBackupReconciler) superviseSnapshot(ctx context.Context, b *v1alph
 	limit := stallOf(cluster) + reportGrace
 	if b.Status.SnapshotID != "" {
 		limit = max(limit, snapshotPatience)
+	}
+	if b.Status.Phase == v1alpha1.BackupPending && b.Status.Message == queued {
+		limit = queuePatience
 	}
 	// After a start nobody has asked EC2 yet.
 	if silent := r.Clock.Since(lastSign(b)); silent > limit && r.Clock.Since(r.began) > reportGrace {

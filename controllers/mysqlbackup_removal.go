@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,6 +23,9 @@ import (
 
 // removalPause is the pause before a removal that failed is tried again: what refused it is for a person to mend.
 const removalPause = 10 * time.Minute
+
+// heldGrace is how long a deleted snapshot waits for its cluster's next pass before its status says so.
+const heldGrace = 2 * superviseEvery
 
 // removalShare of a failed backup's age is the pause before what it left is tried again: a bucket that is out of reach for days
 // leaves many of them, and each attempt is a pod.
@@ -157,7 +161,22 @@ func (r *MySQLBackupReconciler) removeData(ctx context.Context, b *v1alpha1.MySQ
 	case cluster == nil:
 		return 0, "the cluster is gone, and with it the way to its AWS account", nil
 	}
-	return superviseEvery, "", nil // the cluster's reconciler deletes it and lets the object go
+	return superviseEvery, "", r.tellHeld(ctx, b, cluster) // the cluster's reconciler deletes it and lets the object go
+}
+
+// tellHeld says what a deleted snapshot waits for, when that takes longer than a pass of its cluster.
+func (r *MySQLBackupReconciler) tellHeld(ctx context.Context, b *v1alpha1.MySQLBackup, cluster *v1alpha1.MySQLCluster) error {
+	if r.Clock.Since(b.DeletionTimestamp.Time) < heldGrace {
+		return nil
+	}
+	message := "deleted; waiting until the operator has looked after MySQLCluster " + cluster.Name + " in EC2, which deletes the snapshot"
+	for _, kind := range []string{v1alpha1.ConditionCloudReachable, v1alpha1.ConditionReady} {
+		if c := meta.FindStatusCondition(cluster.Status.Conditions, kind); c != nil && c.Status != metav1.ConditionTrue {
+			message += fmt.Sprintf("; its condition %s is %s: %s: %s", kind, c.Status, c.Reason, c.Message)
+			break
+		}
+	}
+	return r.patch(ctx, b, func(s *v1alpha1.MySQLBackupStatus) { s.Message = message })
 }
 
 // remove runs a Job that removes a backup's folder. It returns when to look again, 0 when that is over; left says why

@@ -698,3 +698,52 @@ func TestPrunedBackupsGo(t *testing.T) {
 		t.Errorf("left are %v", names)
 	}
 }
+
+// TestALongMessageKeepsNoBackupFromFailing: what was said before is as long as a message may be, and is said again.
+func TestALongMessageKeepsNoBackupFromFailing(t *testing.T) {
+	s := newShelf(t)
+	s.put("long", func(b *v1alpha1.MySQLBackup) { b.Spec.Method = v1alpha1.BackupMethodSnapshot })
+	s.report("long", func(st *v1alpha1.MySQLBackupStatus) {
+		st.Phase, st.Message = v1alpha1.BackupPending, strings.Repeat("ö", messageLimit)
+	})
+	s.later(13 * time.Minute)
+	b := s.look("long")
+	wantFailed(t, b, v1alpha1.BackupReasonStalled)
+	if !strings.HasPrefix(b.Status.Message, "the snapshot made no progress") || !strings.HasSuffix(b.Status.Message, "ö…") {
+		t.Errorf("the message is %.60s", b.Status.Message)
+	}
+}
+
+// TestASnapshotDoesNotWaitForItsTurnForEver.
+func TestASnapshotDoesNotWaitForItsTurnForEver(t *testing.T) {
+	s := newShelf(t)
+	s.put("queued", func(b *v1alpha1.MySQLBackup) { b.Spec.Method = v1alpha1.BackupMethodSnapshot })
+	s.report("queued", func(st *v1alpha1.MySQLBackupStatus) { st.Phase, st.Message = v1alpha1.BackupPending, queued })
+	s.later(queuePatience - time.Minute)
+	if b := s.look("queued"); b.Status.Phase != v1alpha1.BackupPending {
+		t.Fatalf("it is %+v", b.Status)
+	}
+	s.later(2 * time.Minute)
+	wantFailed(t, s.look("queued"), v1alpha1.BackupReasonStalled)
+}
+
+// TestADeletedSnapshotSaysWhatItWaitsFor, when its cluster does not get to it.
+func TestADeletedSnapshotSaysWhatItWaitsFor(t *testing.T) {
+	s := newShelf(t)
+	s.put("held", func(b *v1alpha1.MySQLBackup) {
+		b.Spec.Method, b.Spec.DeletionPolicy, b.Finalizers = v1alpha1.BackupMethodSnapshot, v1alpha1.BackupDeletionDelete, []string{v1alpha1.Finalizer}
+	})
+	must(t, kube.Delete(t.Context(), s.get("held")))
+	if b := s.look("held"); b == nil || b.Status.Message != "" {
+		t.Fatalf("at once it is %+v", b)
+	}
+	s.later(heldGrace + time.Minute)
+	if b := s.look("held"); !strings.Contains(b.Status.Message, "waiting until the operator has looked after MySQLCluster orders in EC2") {
+		t.Errorf("its message is %q", b.Status.Message)
+	}
+	s.cluster.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionCloudReachable, Status: metav1.ConditionFalse, Reason: "CredentialsInvalid", Message: "no such key", LastTransitionTime: metav1.Now()}}
+	must(t, kube.Status().Update(t.Context(), s.cluster.DeepCopy()))
+	if b := s.look("held"); !strings.HasSuffix(b.Status.Message, "; its condition CloudReachable is False: CredentialsInvalid: no such key") {
+		t.Errorf("its message is %q", b.Status.Message)
+	}
+}

@@ -11,6 +11,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
@@ -25,6 +26,13 @@ const (
 	statusGTIDs = 16384
 	// snapshotLook is how often a snapshot is asked for that EC2 still copies.
 	snapshotLook = 15 * time.Second
+	// snapshotsAtOnce is how many snapshots of a cluster are under way side by side, so that many MySQLBackups made at once use
+	// up nothing that other clusters of the account need. EBS takes five at once of one volume.
+	snapshotsAtOnce = 2
+	// snapshotRemovals is how many backups' snapshots are deleted in a pass: each is one or two calls, and the cluster waits.
+	snapshotRemovals = 10
+	// queued is the message of a snapshot that waits for its turn.
+	queued = "waiting for its turn: other snapshots of this cluster are under way"
 )
 
 // backups reads the cluster's MySQLBackups, the newest first.
@@ -46,30 +54,74 @@ func (r *MySQLClusterReconciler) backups(ctx context.Context, s *scope) ([]v1alp
 	return own, nil
 }
 
-// snapshots works on the backups that are EBS snapshots: it begins one, looks how far it is, takes away what failed, and
-// keeps what the schedules want kept. Trouble with one holds no other up.
+// snapshots works on the backups that are EBS snapshots: it begins the oldest, looks how far they are, takes away what failed,
+// and keeps what the schedules want kept. Trouble with one holds no other up.
 func (r *MySQLClusterReconciler) snapshots(ctx context.Context, s *scope) {
 	if s.cloud == nil || !s.observed.CloudReachable {
 		return
 	}
+	underWay, removals := 0, 0
 	for i := range s.backups {
+		if s.begun(&s.backups[i]) {
+			underWay++
+		}
+	}
+	for i := range slices.Backward(s.backups) {
 		b := &s.backups[i]
 		if b.Spec.Method != v1alpha1.BackupMethodSnapshot {
 			continue
 		}
 		var err error
 		switch {
-		case !b.DeletionTimestamp.IsZero():
-			err = r.releaseSnapshot(ctx, s, b)
-		case b.Status.Phase == v1alpha1.BackupFailed:
-			err = r.discardSnapshot(ctx, s, b)
-		case !b.Done() && !givenUp(b):
+		case s.leavesSnapshot(b):
+			if removals++; removals > snapshotRemovals {
+				s.lookSoon()
+				continue
+			}
+			err = r.endOrDiscard(ctx, s, b)
+		case b.Done() || givenUp(b):
+		case s.begun(b):
 			err = r.snapshot(ctx, s, b)
+		case underWay < snapshotsAtOnce:
+			underWay++
+			err = r.snapshot(ctx, s, b)
+		default:
+			s.lookSoon()
+			err = patchBackup(ctx, r.Client, b, func(st *v1alpha1.MySQLBackupStatus) { st.Phase, st.Message = v1alpha1.BackupPending, queued })
 		}
 		s.tellBackup(b.Name+": ", err)
 	}
 	s.tellBackup("", r.pruneSnapshots(ctx, s))
 }
+
+// begun says whether EC2 was asked for a backup's snapshot, and has not completed it as far as is known.
+func (s *scope) begun(b *v1alpha1.MySQLBackup) bool {
+	if b.Spec.Method != v1alpha1.BackupMethodSnapshot || b.Done() || givenUp(b) || !b.DeletionTimestamp.IsZero() {
+		return false
+	}
+	_, shown := s.snapshotOf(b)
+	return shown || b.Status.Phase == v1alpha1.BackupRunning
+}
+
+// leavesSnapshot says whether a backup was deleted or failed, so that what EC2 has of it may have to go.
+func (s *scope) leavesSnapshot(b *v1alpha1.MySQLBackup) bool {
+	if !b.DeletionTimestamp.IsZero() {
+		return controllerutil.ContainsFinalizer(b, v1alpha1.Finalizer)
+	}
+	taken, shown := s.snapshotOf(b)
+	return b.Status.Phase == v1alpha1.BackupFailed && shown && superfluous(b, taken)
+}
+
+// endOrDiscard takes away what is left of a backup that was deleted or failed.
+func (r *MySQLClusterReconciler) endOrDiscard(ctx context.Context, s *scope, b *v1alpha1.MySQLBackup) error {
+	if !b.DeletionTimestamp.IsZero() {
+		return r.releaseSnapshot(ctx, s, b)
+	}
+	return r.discardSnapshot(ctx, s, b)
+}
+
+// lookSoon has the next pass come within snapshotLook.
+func (s *scope) lookSoon() { s.plan.RequeueAfter = min(s.plan.RequeueAfter, snapshotLook) }
 
 // purposeOf is the purpose of a backup's snapshot. It is by the UID, because the name may come again; and by this and the
 // cluster's UID a snapshot is found in EC2, never by what a status says, which the backup pods may write.
@@ -88,8 +140,8 @@ func (s *scope) snapshotOf(b *v1alpha1.MySQLBackup) (ec2.Snapshot, bool) {
 // binary log are on the one volume, and MySQL recovers it as after a power cut. One backup has one snapshot: whatever
 // becomes of the member and its volume, no second is asked for.
 func (r *MySQLClusterReconciler) snapshot(ctx context.Context, s *scope, b *v1alpha1.MySQLBackup) error {
-	if !b.Done() && s.plan.RequeueAfter > snapshotLook {
-		s.plan.RequeueAfter = snapshotLook
+	if !b.Done() {
+		s.lookSoon()
 	}
 	if taken, ok := s.snapshotOf(b); ok {
 		return r.tellSnapshot(ctx, s, b, taken)

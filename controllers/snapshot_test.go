@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -280,4 +282,55 @@ func TestTroubleWithOneSnapshotHoldsNoOtherUp(t *testing.T) {
 	g.proxy.Remove(rule)
 	g.until("a", v1alpha1.BackupCompleted)
 	g.until("b", v1alpha1.BackupCompleted)
+}
+
+// TestManySnapshotsWaitForTheirTurn: two are taken at a time, the oldest first; the others wait and say so.
+func TestManySnapshotsWaitForTheirTurn(t *testing.T) {
+	t.Parallel()
+	g := newGallery(t)
+	names := []string{"q0", "q1", "q2", "q3", "q4"}
+	for _, name := range names {
+		g.take(name, "")
+		time.Sleep(1100 * time.Millisecond) // creation times have seconds
+	}
+	g.proxy.ResetCalls()
+	for range 3 {
+		g.look(shows(ec2.SnapshotPending, "40%"))
+	}
+	if n := g.proxy.Counts()["CreateSnapshot"]; n != snapshotsAtOnce || len(g.ids()) != snapshotsAtOnce {
+		t.Errorf("EC2 was asked for %d snapshots, and has %v", n, g.ids())
+	}
+	for i, name := range names {
+		b := g.backup(name)
+		if i < snapshotsAtOnce && b.Status.Phase != v1alpha1.BackupRunning || i >= snapshotsAtOnce && (b.Status.Phase != v1alpha1.BackupPending || b.Status.Message != queued) {
+			t.Errorf("%s is %+v", name, b.Status)
+		}
+	}
+	g.wait(time.Hour)
+	if b := g.supervise("q4"); b.Status.Phase != v1alpha1.BackupPending {
+		t.Errorf("one that waits is failed: %+v", b.Status)
+	}
+	for _, name := range names {
+		g.until(name, v1alpha1.BackupCompleted)
+	}
+}
+
+// TestOneScheduleHoldsNoOtherUp: a CronJob that is somebody else's is told, and the schedules after it and the verification are
+// there all the same.
+func TestOneScheduleHoldsNoOtherUp(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, backedUp)
+	o := w.newOperator(nil)
+	o.Images = &Images{Own: "operator:1", Client: DefaultClientImage}
+	foreign := &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Namespace: w.cluster.Namespace, Name: "orders-daily"}, Spec: batchv1.CronJobSpec{Schedule: "0 0 * * *",
+		JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "c", Image: "i"}}}}}}}}
+	must(t, kube.Create(t.Context(), foreign))
+	s := w.seen(o)
+	must(t, o.ensureSchedules(t.Context(), s))
+	if len(s.outcome) != 1 || s.outcome[0].reason != v1alpha1.ReasonForeignResource || !strings.Contains(s.outcome[0].message, "backup: schedule daily: ") {
+		t.Errorf("told is %v", s.outcome)
+	}
+	for _, name := range []string{"orders-hourly", "orders-verify"} {
+		must(t, kube.Get(t.Context(), client.ObjectKey{Namespace: w.cluster.Namespace, Name: name}, &batchv1.CronJob{}))
+	}
 }

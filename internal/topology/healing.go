@@ -157,7 +157,7 @@ func (p *planner) watch() {
 	}
 	for _, m := range p.ordered() {
 		if d := m.SQL.Disk; d != nil && d.SizeBytes > 0 && d.FreeBytes < d.SizeBytes/100*15 {
-			p.degraded(v1alpha1.ReasonDiskNearlyFull, fmt.Sprintf("%s: %d%% of its data volume (%d MiB) are left; raise spec.storage.size, or delete data", m.Name, d.FreeBytes*100/d.SizeBytes, d.FreeBytes>>20))
+			p.degraded(v1alpha1.ReasonDiskNearlyFull, fmt.Sprintf("%s: less than %d%% of its data volume is left; raise spec.storage.size, or delete data", m.Name, leftBelow(*d)))
 			if m.Name == p.plan.Primary && !p.busy(m.Name) {
 				p.retry(purgePause, PurgeBinaryLogs{m.Name})
 			}
@@ -170,6 +170,10 @@ func (p *planner) watch() {
 		}
 	}
 }
+
+// leftBelow is what of a disk is free in percent, rounded up to the next multiple of five: how much it is to the byte, which
+// changes with every look, is for metrics.
+func leftBelow(d Disk) uint64 { return d.FreeBytes*100/d.SizeBytes/5*5 + 5 }
 
 // announcedFor says for when something was announced, if EC2 said that.
 func announcedFor(at time.Time) string {

@@ -123,7 +123,11 @@ func TestLostVotersAndHealing(t *testing.T) {
 				s.member(2).SQL.Replication.SourceHost = "10.0.0.1"
 			}, "stop instance i-0 of orders-0", ""},
 		"a full disk": {
-			func(s *scene) { s.member(0).SQL.Disk = &Disk{SizeBytes: 100 << 30, FreeBytes: 5 << 30} }, "purge the oldest binary logs of orders-0", "5% of its data volume"},
+			func(s *scene) { s.member(0).SQL.Disk = &Disk{SizeBytes: 100 << 30, FreeBytes: 5 << 30} }, "purge the oldest binary logs of orders-0", "less than 10% of its data volume"},
+		"a fuller one, in the same words for a while": {
+			func(s *scene) { s.member(1).SQL.Disk = &Disk{SizeBytes: 100 << 30, FreeBytes: 9<<30 + 12345} }, "", "less than 10% of its data volume"},
+		"one that is full": {
+			func(s *scene) { s.member(1).SQL.Disk = &Disk{SizeBytes: 100 << 30, FreeBytes: 12345} }, "", "less than 5% of its data volume"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene()

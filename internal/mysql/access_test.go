@@ -9,7 +9,9 @@ import (
 	"encoding/pem"
 	"errors"
 	"net"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -113,6 +115,35 @@ func listener(t *testing.T, handle func(net.Conn)) string {
 		}
 	}()
 	return l.Addr().String()
+}
+
+// TestAnswerWithoutEnd: a server that was taken over sends one packet after the other, which the driver joins.
+func TestAnswerWithoutEnd(t *testing.T) {
+	part := append([]byte{0xff, 0xff, 0xff, 0}, make([]byte, 1<<24-1)...)
+	var sent atomic.Int64
+	address := listener(t, func(c net.Conn) {
+		go func() {
+			for n := 0; ; n++ {
+				part := slices.Clone(part)
+				part[3] = byte(n)
+				if _, err := c.Write(part); err != nil {
+					return
+				}
+				sent.Add(int64(len(part)))
+			}
+		}()
+	})
+	p := newPool(t, func(o *Options) { o.DialTimeout = time.Minute })
+	w := theWorld(t)
+	endpoint := endpointOf(w.servers[2])
+	endpoint.Address = address
+	o := p.Member(t.Context(), endpoint, w.identity()).Observe(t.Context())
+	if o.Access == AccessVerified || !strings.Contains(o.Reason, "larger than 64 MiB") {
+		t.Errorf("%+v", o)
+	}
+	if sent.Load() > 2*maxStatementAnswer {
+		t.Errorf("%d MiB were taken", sent.Load()>>20)
+	}
 }
 
 // TestConnections checks how kept connections end: by the server, by silence, by Forget, by idleness, by a new address.

@@ -36,7 +36,8 @@ type session struct {
 	db   *sql.DB
 	conn *sql.Conn
 	pool *Pool
-	id   uint64 // the server's id of this connection
+	wire *trackedConn // below TLS; nil before the dial
+	id   uint64       // the server's id of this connection
 	cert *x509.Certificate
 	// broken: the connection is of no use any more. timedOut: because a statement gave no answer, and may still run.
 	broken, timedOut bool
@@ -149,7 +150,12 @@ func (p *Pool) dial(ctx context.Context, e *entry, how trust) (*session, error) 
 		if err != nil {
 			return nil, err
 		}
-		return e.track(connection)
+		wire, err := e.track(connection)
+		if err != nil {
+			return nil, err
+		}
+		s.wire = wire
+		return wire, nil
 	}
 	connector, err := driver.NewConnector(config)
 	if err != nil {
@@ -161,7 +167,7 @@ func (p *Pool) dial(ctx context.Context, e *entry, how trust) (*session, error) 
 	s.db.SetMaxOpenConns(1)
 	if s.conn, err = s.db.Conn(ctx); err != nil {
 		s.db.Close()
-		err = translate(ctx, log.explain(err))
+		err = s.wire.explain(translate(ctx, log.explain(err)))
 		if s.cert != nil && isHangUp(err) {
 			err = fmt.Errorf("%w: %w", errNotAccepted, err)
 		}
@@ -207,7 +213,7 @@ func translate(ctx context.Context, err error) error {
 
 // note marks the session broken when err is anything but an answer of the server.
 func (s *session) note(ctx context.Context, err error) error {
-	err = translate(ctx, err)
+	err = s.wire.explain(translate(ctx, err))
 	if err != nil && !errors.Is(err, sql.ErrNoRows) && serverErrorNumber(err) == 0 {
 		s.broken, s.failure = true, err
 		s.timedOut = s.timedOut || isTimeout(err) || ctx.Err() != nil
@@ -219,6 +225,7 @@ func (s *session) note(ctx context.Context, err error) error {
 func (s *session) row(ctx context.Context, query string, args []any, into ...any) error {
 	ctx, cancel := context.WithTimeout(ctx, s.pool.options.StatementTimeout)
 	defer cancel()
+	s.wire.begin()
 	return s.note(ctx, s.conn.QueryRowContext(ctx, query, args...).Scan(into...))
 }
 
@@ -226,6 +233,7 @@ func (s *session) row(ctx context.Context, query string, args []any, into ...any
 func (s *session) rows(ctx context.Context, query string, args []any, scan func(*sql.Rows) error) error {
 	ctx, cancel := context.WithTimeout(ctx, s.pool.options.StatementTimeout)
 	defer cancel()
+	s.wire.begin()
 	rows, err := s.conn.QueryContext(ctx, query, args...)
 	if err != nil {
 		return s.note(ctx, err)
@@ -250,6 +258,7 @@ func (s *session) changeWithin(ctx context.Context, limit time.Duration, op, que
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	s.wire.begin()
 	if _, err := s.conn.ExecContext(ctx, query, args...); err != nil {
 		return fmt.Errorf("%s: %w", op, s.note(ctx, err))
 	}
@@ -279,6 +288,7 @@ func (s *session) close() {
 func (s *session) kill(ctx context.Context, id uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, s.pool.options.StatementTimeout)
 	defer cancel()
+	s.wire.begin()
 	_, err := s.conn.ExecContext(ctx, "KILL ?", id)
 	if isServerError(err, erNoSuchThread) {
 		return nil

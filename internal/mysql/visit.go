@@ -193,6 +193,7 @@ func (t Table) quoted() string { return quoteName(t.Database) + "." + quoteName(
 
 // long reads one row without a time-out of its own.
 func (v *Visit) long(ctx context.Context, query string, into ...any) error {
+	v.s.wire.begin()
 	err := v.s.note(ctx, v.s.conn.QueryRowContext(ctx, query).Scan(into...))
 	if isServerError(err, erNoSuchTable, erTableDefChanged) {
 		err = fmt.Errorf("%w: %w", ErrTableGone, err)
@@ -202,6 +203,7 @@ func (v *Visit) long(ctx context.Context, query string, into ...any) error {
 
 // exec runs a statement without a time-out of its own.
 func (v *Visit) exec(ctx context.Context, query string, args ...any) error {
+	v.s.wire.begin()
 	_, err := v.s.conn.ExecContext(ctx, query, args...)
 	return v.s.note(ctx, err)
 }

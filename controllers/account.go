@@ -46,9 +46,10 @@ func (r *MySQLClusterReconciler) permit(ctx context.Context, s *scope) error {
 		return fmt.Errorf("read the policy: %w", err)
 	}
 	rules, err := policy.Parse(cm.Data)
-	if err != nil {
-		return &problem{reason: v1alpha1.ReasonNotPermitted, after: afterPerson, cause: err,
-			message: fmt.Sprintf("the administrator's policy (ConfigMap %s/%s) cannot be read: %v", r.Config.SystemNamespace, v1alpha1.PolicyConfigMap, err)}
+	if err == nil {
+		r.memory.keepPolicy(rules)
+	} else if !r.permitWithout(s, &rules, err) {
+		return nil
 	}
 	s.policy = rules
 	for _, v := range rules.Check(s.cluster.Namespace, s.cluster.Spec) {
@@ -56,6 +57,28 @@ func (r *MySQLClusterReconciler) permit(ctx context.Context, s *scope) error {
 		s.accountRefused = s.accountRefused || v.Account
 	}
 	return nil
+}
+
+// permitWithout tells that the policy cannot be read, and says whether there is one to go by until it can: the last that could
+// be. Where this process has seen none nothing is made, and no account is lent to who has none yet. The machines of a cluster
+// that was served before are looked after, see unlessServed.
+func (r *MySQLClusterReconciler) permitWithout(s *scope, rules *policy.Policy, err error) bool {
+	if credentialsSecret(s.cluster) != "" {
+		return true // what it may use is not the policy's business
+	}
+	last, known := r.memory.lastPolicy()
+	until := "Until then no instance and no volume is made"
+	if known {
+		until = "Until then what it said before holds"
+	}
+	told := topology.Finding{Reason: v1alpha1.ReasonNotPermitted, Message: fmt.Sprintf("the administrator's policy, key %s of ConfigMap %s/%s, cannot be read (%v); have the administrator correct it. %s",
+		policy.Key, r.Config.SystemNamespace, v1alpha1.PolicyConfigMap, err, until)}
+	if known {
+		s.unmet, *rules = append(s.unmet, told), last
+		return true
+	}
+	s.violations, s.accountRefused, s.policyUnread = append(s.violations, told), true, true
+	return false
 }
 
 // connect finds the client of the cluster's AWS account. A cluster whose account may not, or cannot, be used goes on

@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -17,6 +18,7 @@ const actTimeout = 60 * time.Second
 func (r *MySQLClusterReconciler) act(ctx context.Context, s *scope) error {
 	ctx, cancel := context.WithTimeout(ctx, actTimeout)
 	defer cancel()
+	r.takeAnswers(ctx, s)
 	switch wait, err := r.endArchive(ctx, s); {
 	case err != nil:
 		s.tellBackup("archive: ", err) // which holds no deletion up
@@ -39,21 +41,21 @@ func (r *MySQLClusterReconciler) act(ctx context.Context, s *scope) error {
 	var mu sync.Mutex
 	turn := func(actions []topology.Action) {
 		for _, a := range actions {
-			if err := r.take(ctx, s, a); err != nil {
-				p := asProblem(err)
-				news := r.memory.fail(s.notes, a.String(), p, r.Clock.Now())
-				mu.Lock()
-				r.logFailure(s, a, p, news)
-				s.outcome = append(s.outcome, &problem{reason: p.reason, message: a.String() + ": " + p.message, after: p.after, cause: p})
-				mu.Unlock()
-				return
+			err := r.take(ctx, s, a)
+			mu.Lock()
+			switch p := asProblem(err); {
+			case p == nil:
+				r.settle(s, a)
+			case !errors.Is(err, errUnderWay):
+				r.refuse(s, a, p)
+			default:
+				if last := r.memory.lastFailure(s.notes, attempt(a)); last != nil {
+					s.suffer(a, last) // it stands until there is an answer
+				}
 			}
-			r.memory.succeed(s.notes, a.String())
-			r.announce(s, a)
-			if _, upkeep := a.(topology.EnsureSecurityGroup); !upkeep {
-				mu.Lock()
-				s.acted++
-				mu.Unlock()
+			mu.Unlock()
+			if err != nil && !errors.Is(err, errUnderWay) {
+				return
 			}
 		}
 	}
@@ -73,76 +75,50 @@ func (r *MySQLClusterReconciler) noteVersions(ctx context.Context, s *scope) {
 		return
 	}
 	for id, version := range s.outdated {
-		key, now := "note the version on "+id, r.Clock.Now()
-		p := r.memory.refusal(s.notes, key, now)
-		if p == nil {
-			err := r.detachCall(ctx, s, key, func(ctx context.Context) error { return s.cloud.NoteVersion(ctx, s.uid(), id, version) })
-			if err == nil {
-				r.memory.succeed(s.notes, key)
-				continue
-			}
-			p = cloudError(err)
-			p.pause = versionPause
-			r.memory.fail(s.notes, key, p, now)
+		key, cloud, uid := "note the version on "+id, s.cloud, s.uid()
+		if p := r.memory.refusal(s.notes, key, r.Clock.Now()); p != nil {
+			s.outcome = append(s.outcome, p)
+			continue
 		}
-		s.outcome = append(s.outcome, p)
+		err := r.detachCall(ctx, s, key, &call{finish: asItIs}, func(ctx context.Context) error { return cloud.NoteVersion(ctx, uid, id, version) })
+		switch {
+		case err == nil:
+			r.memory.succeed(s.notes, key)
+		case !errors.Is(err, errUnderWay):
+			s.outcome = append(s.outcome, r.upkeepFailed(s, key, err))
+		}
 	}
 }
 
-const (
-	// versionPause is how long a volume's version is not noted again after that failed.
-	versionPause = 5 * time.Minute
-	// callWait is how long a pass waits for EC2 to take a request that it does not depend on, callLimit how long that may take.
-	callWait  = 300 * time.Millisecond
-	callLimit = 15 * time.Second
-	// promotionSettles is how long after a promotion its voters are still being pointed at the new primary.
-	promotionSettles = 10 * time.Second
-)
+// versionPause is how long a volume's version is not noted again after that failed.
+const versionPause = 5 * time.Minute
 
-// powerOff powers a machine off, or shuts it down. It may be a fence, and nothing that follows from it may wait for an EC2
-// that answers slowly.
-func (r *MySQLClusterReconciler) powerOff(ctx context.Context, s *scope, instanceID string, gracefully bool) error {
-	return r.detachCall(ctx, s, instanceID, func(ctx context.Context) error { return s.cloud.StopInstance(ctx, s.uid(), instanceID, !gracefully) })
+// upkeepFailed notes that something failed on which nothing depends.
+func (r *MySQLClusterReconciler) upkeepFailed(s *scope, key string, err error) *problem {
+	p := cloudError(err)
+	p.pause = versionPause
+	r.memory.fail(s.notes, key, p, r.Clock.Now())
+	return p
 }
 
-// unhurried makes a call to EC2 for a member's machine. While the cluster has no primary, and just after it got one, the
-// voters wait to be pointed at it: then no pass waits for EC2 for long.
-func (r *MySQLClusterReconciler) unhurried(ctx context.Context, s *scope, a topology.Action, call func(context.Context) error) error {
-	promoted := time.Unix(s.plan.Records.PromotedAt, 0)
-	if !s.plan.Failing && r.Clock.Since(promoted) > promotionSettles {
-		return call(ctx)
+// settle notes that an action succeeded, and tells of it.
+func (r *MySQLClusterReconciler) settle(s *scope, a topology.Action) {
+	r.memory.succeed(s.notes, attempt(a))
+	r.announce(s, a)
+	if _, upkeep := a.(topology.EnsureSecurityGroup); !upkeep {
+		s.acted++
 	}
-	if _, makes := a.(topology.LaunchInstance); !makes {
-		return r.detachCall(ctx, s, a.String(), call)
-	}
-	r.memory.doubt(s.notes, r.Clock.Now()) // perhaps no pass is there any more to hear what came of it
-	return r.detachCall(ctx, s, a.String(), func(ctx context.Context) error {
-		err := call(ctx)
-		r.memory.doubtAfter(s.notes, err, r.Clock.Now())
-		return err
-	})
 }
 
-// detachCall makes a call to EC2 that goes on by itself after a moment, and not twice at a time.
-func (r *MySQLClusterReconciler) detachCall(ctx context.Context, s *scope, key string, call func(context.Context) error) error {
-	if r.memory.begin(s.notes.underWay, key) {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callLimit)
-	outcome := make(chan error, 1)
-	go func() {
-		defer cancel()
-		outcome <- call(ctx)
-		r.memory.end(s.notes.underWay, key)
-	}()
-	timer := time.NewTimer(callWait)
-	defer timer.Stop()
-	select {
-	case err := <-outcome:
-		return err
-	case <-timer.C:
-		return nil
-	}
+// refuse notes that an action failed, and tells of it.
+func (r *MySQLClusterReconciler) refuse(s *scope, a topology.Action, p *problem) {
+	r.logFailure(s, a, p, r.memory.fail(s.notes, attempt(a), p, r.Clock.Now()))
+	s.suffer(a, p)
+}
+
+// suffer has a problem told that an action met.
+func (s *scope) suffer(a topology.Action, p *problem) {
+	s.outcome = append(s.outcome, &problem{reason: p.reason, message: a.String() + ": " + p.message, after: p.after, cause: p})
 }
 
 // logFailure logs an action that failed, once for the same failure: the next passes may well meet it again.
@@ -154,13 +130,20 @@ func (r *MySQLClusterReconciler) logFailure(s *scope, a topology.Action, p *prob
 	s.log.V(level).Info("an action failed and is tried again", "action", a.String(), "reason", p.reason, "problem", p.message)
 }
 
-// take gives one action its effect. EC2 is not asked again for what it has just refused, however soon the next pass
-// comes; only the fence is.
+// attempt names what an action tries: other values for the same settings are another attempt.
+func attempt(action topology.Action) string {
+	if a, ok := action.(topology.ApplySettings); ok {
+		return fmt.Sprint(a, a.Want)
+	}
+	return action.String()
+}
+
+// take gives one action its effect. Nobody is asked again for what was just refused, however soon the next pass comes.
 func (r *MySQLClusterReconciler) take(ctx context.Context, s *scope, action topology.Action) error {
+	if p := r.memory.refusal(s.notes, attempt(action), r.Clock.Now()); p != nil {
+		return p
+	}
 	if s.cloud != nil {
-		if p := r.memory.refusal(s.notes, action.String(), r.Clock.Now()); p != nil {
-			return p
-		}
 		if handled, err := r.takeInCloud(ctx, s, action); handled {
 			return err
 		}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,6 +22,16 @@ const dataDevice = "/dev/sdf"
 // codeNoCapacity is EC2's code for a zone that has none of an instance type left.
 const codeNoCapacity = "InsufficientInstanceCapacity"
 
+// EC2's codes for a client token that it has served before: with an instance that ended, or for a request that differed.
+const (
+	codeTokenEnded    = "IdempotentInstanceTerminated"
+	codeTokenMismatch = "IdempotentParameterMismatch"
+)
+
+// tokenPatience is how long the instance of a token that EC2 knows from another request is waited for. What is made shows
+// within seconds, at the worst within minutes; after an hour EC2 shows none that ended.
+const tokenPatience = 10 * time.Minute
+
 // takeInCloud gives an action on EC2 its effect, and says whether it was one.
 func (r *MySQLClusterReconciler) takeInCloud(ctx context.Context, s *scope, action topology.Action) (bool, error) {
 	var err error
@@ -34,19 +46,20 @@ func (r *MySQLClusterReconciler) takeInCloud(ctx context.Context, s *scope, acti
 		}
 		_, err = s.cloud.CreateVolume(ctx, r.volumeSpec(s, a))
 	case topology.LaunchInstance:
-		err = r.unhurried(ctx, s, a, func(ctx context.Context) error { return r.launch(ctx, s, a) })
+		err = r.launch(ctx, s, a)
 	case topology.AttachVolume:
-		err = r.unhurried(ctx, s, a, func(ctx context.Context) error {
-			return s.cloud.AttachVolume(ctx, s.uid(), a.VolumeID, a.InstanceID, dataDevice)
+		cloud, uid := s.cloud, s.uid()
+		err = r.unhurried(ctx, s, &call{action: a, finish: asItIs}, func(ctx context.Context) error {
+			return cloud.AttachVolume(ctx, uid, a.VolumeID, a.InstanceID, dataDevice)
 		})
 	case topology.DetachVolume:
 		err = s.cloud.DetachVolume(ctx, s.uid(), a.VolumeID, a.InstanceID)
 	case topology.ModifyVolume:
 		err = s.cloud.ModifyVolume(ctx, a.VolumeID, r.volumeSpec(s, topology.CreateVolume{Member: a.Member}))
 	case topology.StartInstance:
-		err = r.unhurried(ctx, s, a, func(ctx context.Context) error { return r.start(ctx, s, a) })
+		err = r.start(ctx, s, a)
 	case topology.StopInstance:
-		err = r.powerOff(ctx, s, a.InstanceID, a.Gracefully)
+		err = r.powerOff(ctx, s, a)
 	case topology.TerminateInstance:
 		err = s.cloud.TerminateInstance(ctx, s.uid(), a.InstanceID)
 	case topology.DeleteVolume:
@@ -66,15 +79,12 @@ func (r *MySQLClusterReconciler) takeInCloud(ctx context.Context, s *scope, acti
 	default:
 		return false, nil
 	}
-	if err == nil {
-		return true, nil
+	var p *problem
+	switch {
+	case err == nil, errors.Is(err, errUnderWay), errors.As(err, &p):
+		return true, err
 	}
-	r.memory.doubtAfter(s.notes, err, r.Clock.Now())
-	p := cloudError(err)
-	if _, fence := action.(topology.StopInstance); !fence {
-		p.pause = max(p.pause, longestPause)
-	}
-	return true, p
+	return true, r.cloudFailure(s, action, err)
 }
 
 // mayCopy says whether a snapshot is the one that was judged in this pass, or the cluster's own of the volume that was. The
@@ -113,47 +123,56 @@ func (r *MySQLClusterReconciler) launchSpec(s *scope, member string, incarnation
 
 // start starts a member's stopped instance. A zone may be out of capacity for that as for a launch.
 func (r *MySQLClusterReconciler) start(ctx context.Context, s *scope, a topology.StartInstance) error {
-	err := s.cloud.StartInstance(ctx, s.uid(), a.InstanceID)
-	zone := ""
-	if m := s.observed.Members[a.Member]; ec2.Code(err) == codeNoCapacity && m != nil && m.CurrentInstance() != nil {
-		zone = m.CurrentInstance().Zone
+	cloud, uid := s.cloud, s.uid()
+	finish := func(_ context.Context, s *scope, err error) error {
+		zone := ""
+		if m := s.observed.Members[a.Member]; m != nil && m.CurrentInstance() != nil {
+			zone = m.CurrentInstance().Zone
+		}
+		r.memory.noteCapacity(s.notes, a.Member, zone, err, r.Clock.Now())
+		return err
 	}
-	r.memory.noteCapacity(s.notes, a.Member, zone, r.Clock.Now())
-	return err
+	return r.unhurried(ctx, s, &call{action: a, finish: finish}, func(ctx context.Context) error { return cloud.StartInstance(ctx, uid, a.InstanceID) })
 }
 
-// launch launches a member's instance. Capacity that EC2 refuses is noted, so that the brain can look elsewhere.
+// launch launches a member's instance. What that needs of the cluster is copied before: the request may go on while the pass
+// writes the object.
 func (r *MySQLClusterReconciler) launch(ctx context.Context, s *scope, a topology.LaunchInstance) error {
-	aws := s.cluster.Spec.AWS
-	image, err := s.cloud.ResolveImage(ctx, aws.ImageID, aws.ImageSSMParameter, aws.InstanceType)
-	if err != nil {
-		return fmt.Errorf("resolve the image: %w", err)
-	}
 	userData, err := bootstrap.Render(r.bootstrapInput(s, a))
 	if err != nil {
 		return &problem{reason: v1alpha1.ReasonInvalidSpec, message: err.Error(), after: afterPerson, cause: err}
 	}
-	spec := r.launchSpec(s, a.Member, a.Incarnation)
-	spec.ImageID, spec.SubnetID, spec.UserData = image.ID, a.SubnetID, userData
-	if spec.SecurityGroupIDs = aws.SecurityGroupIDs; len(spec.SecurityGroupIDs) == 0 {
+	aws, spec := s.cluster.Spec.AWS, r.launchSpec(s, a.Member, a.Incarnation)
+	spec.SubnetID, spec.UserData = a.SubnetID, userData
+	spec.Owner.UserTags = maps.Clone(spec.Owner.UserTags)
+	if spec.SecurityGroupIDs = slices.Clone(aws.SecurityGroupIDs); len(spec.SecurityGroupIDs) == 0 {
 		spec.SecurityGroupIDs = []string{s.observed.SecurityGroup}
 	}
-	_, err = s.cloud.LaunchInstance(ctx, spec)
-	zone := ""
-	if ec2.Code(err) == codeNoCapacity {
-		zone = s.zoneOf(a.SubnetID)
+	cloud := s.cloud
+	finish := func(ctx context.Context, s *scope, err error) error { return r.launched(ctx, s, a, err) }
+	return r.unhurried(ctx, s, &call{action: a, finish: finish}, func(ctx context.Context) error {
+		image, err := cloud.ResolveImage(ctx, aws.ImageID, aws.ImageSSMParameter, spec.InstanceType)
+		if err != nil {
+			return fmt.Errorf("resolve the image: %w", err)
+		}
+		spec.ImageID = image.ID
+		_, err = cloud.LaunchInstance(ctx, spec)
+		return err
+	})
+}
+
+// launched takes what came of a launch. Capacity that EC2 refuses is noted, so that the brain can look elsewhere. A client
+// token is spent when its instance ended so long ago that EC2 no longer shows it: then the next incarnation has another.
+func (r *MySQLClusterReconciler) launched(ctx context.Context, s *scope, a topology.LaunchInstance, err error) error {
+	r.memory.noteCapacity(s.notes, a.Member, s.zoneOf(a.SubnetID), err, r.Clock.Now())
+	if !r.memory.tokenSpent(s.notes, a, err, r.Clock.Now()) && ec2.Code(err) != codeTokenEnded {
+		return err
 	}
-	r.memory.noteCapacity(s.notes, a.Member, zone, r.Clock.Now())
-	if code := ec2.Code(err); code == "IdempotentInstanceTerminated" || code == "IdempotentParameterMismatch" {
-		// The token's instance ended so long ago that EC2 no longer shows it, or was asked for from another spec and is not
-		// shown yet: the next incarnation has another token.
-		return errors.Join(err, r.saveRecords(ctx, s, func(records *topology.Records) {
-			rec := records.Members[a.Member]
-			rec.Instance = max(rec.Instance, a.Incarnation+1)
-			records.Members[a.Member] = rec
-		}))
-	}
-	return err
+	return errors.Join(err, r.saveRecords(ctx, s, func(records *topology.Records) {
+		rec := records.Members[a.Member]
+		rec.Instance = max(rec.Instance, a.Incarnation+1)
+		records.Members[a.Member] = rec
+	}))
 }
 
 func (r *MySQLClusterReconciler) bootstrapInput(s *scope, a topology.LaunchInstance) bootstrap.Input {
@@ -181,15 +200,15 @@ func (s *scope) zoneOf(subnetID string) string {
 	return ""
 }
 
-// noteCapacity notes in which zone, and since when, EC2 refuses capacity for a member, or with an empty zone that it
-// does not. Several members are launched at the same time.
-func (m *memory) noteCapacity(n *notes, member, zone string, now time.Time) {
+// noteCapacity notes in which zone, and since when, EC2 refuses capacity for a member, or that it does not. Any other error
+// says nothing about that. Several members are launched at the same time.
+func (m *memory) noteCapacity(n *notes, member, zone string, err error, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
-	case zone == "":
+	case err == nil:
 		delete(n.refused, member)
-	case n.refused[member].zone != zone:
+	case ec2.Code(err) == codeNoCapacity && zone != "" && n.refused[member].zone != zone:
 		n.refused[member] = refusal{zone: zone, since: now}
 	}
 }

@@ -24,6 +24,10 @@ const (
 	drainPatience = 10 * time.Second
 	// purgeEvery is the least time between two attempts to make room on a primary's disk.
 	purgeEvery = time.Minute
+	// settingPause is how long a setting that mysqld refused is not tried again; each further refusal doubles it, up to
+	// settingPauseMost. Another value is tried at once.
+	settingPause     = 30 * time.Second
+	settingPauseMost = 5 * time.Minute
 )
 
 // takeInSQL gives an action on mysqld its effect, and says whether it was one.
@@ -170,6 +174,7 @@ func (r *MySQLClusterReconciler) promote(ctx context.Context, s *scope, m *mysql
 		return err
 	}
 	s.notes.timeline.open(r.Clock.Now())
+	s.promoted = true
 	return nil
 }
 
@@ -250,33 +255,35 @@ func (r *MySQLClusterReconciler) purgeBinaryLogs(ctx context.Context, s *scope, 
 	return err
 }
 
-// applySettings persists the user's settings. That a restart is due is recorded, so that an operator which restarts
-// meanwhile neither forgets it nor restarts a server twice.
+// applySettings persists the user's settings. That a restart is due is recorded before anything waits for one, so that an
+// operator which restarts meanwhile neither forgets it nor restarts a server twice. What mysqld refuses is not tried again
+// for a while: it would be set and taken back, or asked for in vain, in every pass.
 func (r *MySQLClusterReconciler) applySettings(ctx context.Context, s *scope, m *mysql.Member, a topology.ApplySettings) error {
-	due := func(at int64) error {
+	note := func(ctx context.Context, at int64) error {
 		return r.saveRecords(ctx, s, func(records *topology.Records) {
 			rec := records.Members[a.Member]
 			rec.RestartDue = at
 			records.Members[a.Member] = rec
 		})
 	}
-	before := s.record(a.Member).RestartDue
-	if err := due(r.Clock.Now().Unix()); err != nil {
-		return err
-	}
-	restart, err := m.ApplySettings(ctx, a.Want, a.Drop)
+	before, noted := s.record(a.Member).RestartDue, false
+	restart, err := m.ApplySettings(ctx, a.Want, a.Drop, func(ctx context.Context) error {
+		noted = true
+		return note(ctx, r.Clock.Now().Unix())
+	})
 	if err == nil {
 		r.memory.expect(s.notes, a.Member, a.Want)
 	}
-	if !restart {
-		if err := due(before); err != nil {
+	if !errors.Is(err, mysql.ErrSettingRefused) {
+		return err // a restart that was noted stays so: of what was not answered nobody knows whether it counts
+	}
+	if noted && !restart {
+		if err := note(ctx, before); err != nil {
 			return err
 		}
 	}
-	if errors.Is(err, mysql.ErrSettingRefused) {
-		return &problem{reason: v1alpha1.ReasonSettingRefused, message: err.Error() + "; change it in spec.mysqld", after: afterPerson, cause: err}
-	}
-	return err
+	return &problem{reason: v1alpha1.ReasonSettingRefused, message: err.Error() + "; change it in spec.mysqld", after: afterPerson,
+		pauseFrom: settingPause, pause: settingPauseMost, cause: err}
 }
 
 func (r *MySQLClusterReconciler) ensureDatabase(ctx context.Context, s *scope, m *mysql.Member) error {

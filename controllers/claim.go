@@ -4,13 +4,18 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
@@ -56,6 +61,58 @@ type recordsMemo struct {
 	superseded map[string]bool
 	version    string
 	records    topology.Records
+}
+
+// ownWrites recognises what this process wrote into the members ConfigMap when the watch tells of it.
+type ownWrites struct {
+	mu sync.Mutex
+	// text is what is being written or was written last: the watch may be faster than the API server's answer.
+	text string
+	// versions are the newest that came of it.
+	versions []string
+}
+
+// ownVersions is how many versions are kept: as many as may be written before the watch tells of the first.
+const ownVersions = 16
+
+func (w *ownWrites) begin(text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.text = text
+}
+
+func (w *ownWrites) end(version string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.versions = append(w.versions, version)
+	w.versions = w.versions[max(0, len(w.versions)-ownVersions):]
+}
+
+func (w *ownWrites) made(cm *corev1.ConfigMap) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return cm.Data[resources.KeyMembers] == w.text || slices.Contains(w.versions, cm.ResourceVersion)
+}
+
+// othersWrites lets updates of ConfigMaps through but for those that this process made: a pass that changes the records is
+// not its own reason for another. What a person or a pod writes is looked at at once.
+type othersWrites struct {
+	predicate.Funcs
+	memory *memory
+}
+
+// Create implements predicate.Predicate.
+func (othersWrites) Create(event.CreateEvent) bool { return false }
+
+// Update implements predicate.Predicate.
+func (o othersWrites) Update(e event.UpdateEvent) bool {
+	cm, ok := e.ObjectNew.(*corev1.ConfigMap)
+	owner := metav1.GetControllerOf(e.ObjectNew)
+	if !ok || owner == nil || len(cm.Data[resources.KeyMembers]) == 0 {
+		return true
+	}
+	n := o.memory.known(types.NamespacedName{Namespace: cm.Namespace, Name: owner.Name})
+	return n == nil || n.uid != string(owner.UID) || !n.written.made(cm)
 }
 
 // readRecords reads the members ConfigMap and says whether there is one. The cache is not believed about its absence.
@@ -142,6 +199,7 @@ func (r *MySQLClusterReconciler) saveRecords(ctx context.Context, s *scope, chan
 		return fmt.Errorf("encode the records: %w", err)
 	}
 	ac := resources.MembersConfigMap(s.cluster, text).WithResourceVersion(s.recordsVersion)
+	s.notes.written.begin(string(text))
 	if err := r.Client.Apply(ctx, ac, client.FieldOwner(v1alpha1.FieldManager), client.ForceOwnership); err != nil {
 		return fmt.Errorf("save the records: %w", err)
 	}
@@ -152,6 +210,7 @@ func (r *MySQLClusterReconciler) saveRecords(ctx context.Context, s *scope, chan
 	s.records, s.recordsLost = next, false
 	if ac.ResourceVersion != nil {
 		s.recordsVersion = *ac.ResourceVersion
+		s.notes.written.end(s.recordsVersion)
 	}
 	memo.records, memo.version = next.Clone(), s.recordsVersion
 	return nil
@@ -177,7 +236,15 @@ func (r *MySQLClusterReconciler) remember(ctx context.Context, s *scope) error {
 	if next.Account == "" && s.observed.Launchable && (s.shown() || len(s.records.Members) == 0) {
 		next.Account = s.account // what is there, and what is about to be made, is in it
 	}
+	s.moved = !sameButForEpoch(next, s.records)
 	return r.saveRecords(ctx, s, func(records *topology.Records) { *records = next })
+}
+
+// sameButForEpoch compares records. An epoch is taken whenever a row is to be written, also in vain: it says nothing of what
+// came of it.
+func sameButForEpoch(a, b topology.Records) bool {
+	a.Epoch = b.Epoch
+	return a.Equal(b)
 }
 
 // recordsForNow returns the records to decide on: rebuilt from what EC2 shows when the saved ones are lost.

@@ -14,6 +14,13 @@ import (
 // preflightEvery is how often a preflight that found problems is tried again.
 const preflightEvery = 30 * time.Second
 
+// preflightPause is how long it is not tried again after EC2 did not answer it; each further failure doubles that, up to
+// preflightEvery. preflightAttempt is its name in memory.
+const (
+	preflightPause   = 2 * time.Second
+	preflightAttempt = "check before launching"
+)
+
 // preflightYields is for how long a cluster without a primary looks for one before it asks EC2 what it could launch: the
 // preflight takes seconds, in which nobody can write.
 const preflightYields = 15 * time.Second
@@ -41,11 +48,32 @@ func (r *MySQLClusterReconciler) preflight(ctx context.Context, s *scope) error 
 		s.observed.Launchable = n.preflightProblem == nil
 		return nil
 	}
+	problems, silent := r.askPreflight(ctx, s)
+	if s.cloudProblem = silent; silent == nil {
+		r.notePreflight(s, key, problems)
+	}
+	return nil
+}
+
+// askPreflight has EC2 check the spec. What it does not answer costs a dozen calls, and is not asked in every pass.
+func (r *MySQLClusterReconciler) askPreflight(ctx context.Context, s *scope) ([]ec2.Problem, *problem) {
+	if p := r.memory.refusal(s.notes, preflightAttempt, r.Clock.Now()); p != nil {
+		return nil, p
+	}
 	problems, err := s.cloud.Preflight(ctx, r.preflightSpec(s))
 	if err != nil {
-		s.cloudProblem = cloudError(err)
-		return nil
+		p := cloudError(err)
+		p.pauseFrom, p.pause = preflightPause, preflightEvery
+		r.memory.fail(s.notes, preflightAttempt, p, r.Clock.Now())
+		return nil, p
 	}
+	r.memory.succeed(s.notes, preflightAttempt)
+	return problems, nil
+}
+
+// notePreflight notes what a preflight found.
+func (r *MySQLClusterReconciler) notePreflight(s *scope, key string, problems []ec2.Problem) {
+	n := s.notes
 	n.preflight, n.preflightAt, n.preflightProblem = key, r.Clock.Now(), nil
 	for _, p := range problems {
 		if p.Reason == v1alpha1.ReasonInsufficientCapacity {
@@ -60,7 +88,6 @@ func (r *MySQLClusterReconciler) preflight(ctx context.Context, s *scope) error 
 	}
 	s.preflightProblem = n.preflightProblem
 	s.observed.Launchable = n.preflightProblem == nil
-	return nil
 }
 
 // somethingToMake says whether a wanted member lacks its volume or its instance.

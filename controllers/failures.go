@@ -11,6 +11,8 @@ const (
 	// up to longestPause. Between two passes that wait for something lies a second, so that the second try is in time.
 	firstPause   = 500 * time.Millisecond
 	longestPause = 5 * time.Second
+	// fencePause is the same for what powers a machine off.
+	fencePause = time.Second
 	// failureAge is after which time without a failure one is forgotten: the action is no longer planned.
 	failureAge = 10 * time.Minute
 )
@@ -35,14 +37,15 @@ func (m *memory) fail(n *notes, action string, p *problem, now time.Time) (news 
 			delete(n.failed, other)
 		}
 	}
-	next := failure{problem: p, at: now}
+	first := p.pauseFrom
 	switch {
+	case first > 0:
 	case p.pause > longestPause:
-		next.pause = p.pause
-	case p.pause > 0:
-		next.pause = min(max(firstPause, 2*last.pause), p.pause)
+		first = p.pause
+	default:
+		first = firstPause
 	}
-	n.failed[action] = next
+	n.failed[action] = failure{problem: p, at: now, pause: min(max(first, 2*last.pause), p.pause)}
 	return !known || last.problem.message != p.message
 }
 
@@ -61,6 +64,13 @@ func (m *memory) refusal(n *notes, action string, now time.Time) *problem {
 		return f.problem
 	}
 	return nil
+}
+
+// lastFailure is what an action met when it was last heard of; nil when it did not fail.
+func (m *memory) lastFailure(n *notes, action string) *problem {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return n.failed[action].problem
 }
 
 // doubtAfter notes that EC2 did not say what came of a request, when that is what its error means.

@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -26,9 +27,11 @@ import (
 // manager: so a test can stop it between any two calls. All of them share one API server and one moto; each has
 // namespaces, an AWS account and a clock of its own, so they run side by side.
 var (
-	kube   client.Client
-	cloud  *moto.Server
-	seeded moto.Seeded
+	kube client.Client
+	// kubeConfig leads a manager to the same API server.
+	kubeConfig *rest.Config
+	cloud      *moto.Server
+	seeded     moto.Seeded
 )
 
 const (
@@ -90,6 +93,7 @@ func startAPIServer() (client.Client, func(), error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("start the API server: %w", err)
 	}
+	kubeConfig = config
 	stop := func() { _ = env.Stop() }
 	c, err := client.New(config, client.Options{Scheme: testScheme()})
 	if err != nil {

@@ -9,12 +9,15 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/policy"
 )
 
 // memory is what the operator remembers between passes and may forget at any time: a restart only makes it look again.
 type memory struct {
 	mu       sync.Mutex
 	clusters map[types.NamespacedName]*notes
+	// policy is the administrator's as it could be read last, nil before.
+	policy *policy.Policy
 }
 
 // notes are the remembered observations of one cluster. Passes over one cluster never overlap, so only the map that
@@ -37,8 +40,10 @@ type notes struct {
 	announced map[string]time.Time
 	// purgedAt is when binary logs were last removed to make room.
 	purgedAt time.Time
-	// underWay are the calls to EC2 that go on by themselves at the moment: instances to be powered off, and actions.
-	underWay map[string]bool
+	// calls are the requests to EC2 that go on by themselves, or whose outcome no pass has taken yet, by what they are for.
+	calls map[string]*call
+	// mismatched is since when EC2 has known a launch's client token from another request, and shown no instance.
+	mismatched map[string]time.Time
 	// failingSince is since when the cluster has had no primary; zero while it has one.
 	failingSince time.Time
 	// timeline is what is known of the present failure of a primary, or of the switchover under way.
@@ -69,8 +74,9 @@ type notes struct {
 	// expected are the settings that were applied to a member and not seen since; taken is what mysqld made of each.
 	expected map[string]map[string]string
 	taken    map[string]string
-	// records are the newest records that this process wrote.
+	// records are the newest records that this process wrote; written tells its writes from others'.
 	records recordsMemo
+	written ownWrites
 	// backupAccount says for which primary, authority and subject the account of the backup pods was last seen right.
 	backupAccount string
 	// applied is what was applied to each child object, and the version that came of it.
@@ -118,13 +124,20 @@ func (m *memory) of(name types.NamespacedName, uid string) *notes {
 		n = &notes{
 			uid: uid, silentSince: map[string]time.Time{}, downSince: map[string]time.Time{}, brokenSince: map[string]time.Time{},
 			stalledSince: map[string]time.Time{}, answered: map[string]int{},
-			announced: map[string]time.Time{}, sightings: map[string]*sighting{}, knocks: map[string]<-chan struct{}{}, underWay: map[string]bool{},
+			announced: map[string]time.Time{}, sightings: map[string]*sighting{}, knocks: map[string]<-chan struct{}{}, calls: map[string]*call{}, mismatched: map[string]time.Time{},
 			refused: map[string]refusal{}, claimed: map[string]bool{}, goneAt: map[string]time.Time{}, missingSince: map[string]time.Time{}, unmadeSince: map[string]time.Time{}, expected: map[string]map[string]string{}, taken: map[string]string{}, failed: map[string]failure{},
 			stage: map[string]string{}, readAt: map[string]time.Time{}, consoles: map[string]<-chan string{}, stoppingSince: map[string]time.Time{}, applied: map[string]applied{},
 		}
 		m.clusters[name] = n
 	}
 	return n
+}
+
+// known returns the notes of a cluster, nil when there are none.
+func (m *memory) known(name types.NamespacedName) *notes {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.clusters[name]
 }
 
 // expect notes what was applied to a member; several members are served at the same time.
@@ -144,6 +157,23 @@ func (m *memory) drop(name types.NamespacedName) string {
 		return ""
 	}
 	return n.uid
+}
+
+// keepPolicy remembers the administrator's policy.
+func (m *memory) keepPolicy(p policy.Policy) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.policy = &p
+}
+
+// lastPolicy is the administrator's policy as it could be read last, and whether it ever could.
+func (m *memory) lastPolicy() (policy.Policy, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.policy == nil {
+		return policy.Policy{}, false
+	}
+	return *m.policy, true
 }
 
 // forget lets go of everything held for a cluster that no longer exists.
@@ -183,21 +213,4 @@ func (m *memory) news(n *notes, action string, now time.Time) bool {
 	}
 	n.announced[action] = now
 	return true
-}
-
-// begin notes in a set of a cluster's that something is under way, and says whether it was already. Several members are
-// served at the same time.
-func (m *memory) begin(underWay map[string]bool, key string) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	was := underWay[key]
-	underWay[key] = true
-	return was
-}
-
-// end notes that it is over.
-func (m *memory) end(underWay map[string]bool, key string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(underWay, key)
 }

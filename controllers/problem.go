@@ -17,6 +17,11 @@ const (
 	afterWaiting = 15 * time.Second
 	// afterRepair is for what the operator itself has just put right.
 	afterRepair = 100 * time.Millisecond
+	// afterProgress is for what the pass has just brought about: voters that are to be pointed at a new primary, a step that
+	// the next one follows on.
+	afterProgress = 50 * time.Millisecond
+	// afterFailing is for what fails while a cluster has no primary.
+	afterFailing = 250 * time.Millisecond
 	// afterModification is for a volume that EC2 does not modify again so soon.
 	afterModification = 10 * time.Minute
 	// afterPerson is for what a person must change. Watches usually tell sooner.
@@ -30,8 +35,8 @@ type problem struct {
 	// after is when to try again; 0 leaves it to the work queue's back-off.
 	after time.Duration
 	// pause is for how long at the most the action that met the problem is not tried again, however soon the next pass comes;
-	// 0 for not at all.
-	pause time.Duration
+	// 0 for not at all. pauseFrom is for how long after the first time, each further one doubling it; 0 leaves that to fail.
+	pause, pauseFrom time.Duration
 	// aside is true for what holds no deletion up.
 	aside bool
 	cause error

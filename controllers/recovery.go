@@ -18,6 +18,9 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
+// restoreFailed is what a restoring pod reports as its state once it has given up.
+const restoreFailed = "Failed"
+
 // recover keeps the Job going that restores into a member, and remembers when it is done. The Job itself makes sure that
 // nothing is overwritten, and begins an attempt again that was cut off.
 func (r *MySQLClusterReconciler) recover(ctx context.Context, s *scope, a topology.Recover) error {
@@ -167,7 +170,7 @@ func (c conditions) setRecovered(s *scope) {
 	switch {
 	case s.records.Recovered || s.plan.Records.Recovered:
 		c.set(v1alpha1.ConditionRecovered, metav1.ConditionTrue, v1alpha1.ReasonRecovered, "the cluster began with what spec.bootstrap.recovery names"+s.leftOut())
-	case s.recovery[task.ReportState] == "Failed":
+	case s.recovery[task.ReportState] == restoreFailed:
 		c.set(v1alpha1.ConditionRecovered, metav1.ConditionFalse, v1alpha1.ReasonRecoveryFailed, message)
 	case s.unadoptable != "":
 		c.set(v1alpha1.ConditionRecovered, metav1.ConditionFalse, v1alpha1.ReasonRecoveryFailed, s.unadoptable)

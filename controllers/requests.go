@@ -42,9 +42,10 @@ func (r *MySQLClusterReconciler) answer(ctx context.Context, s *scope) error {
 	if s.plan.Primary != wanted && refused == "" {
 		return nil
 	}
-	before := s.cluster.DeepCopy()
-	delete(s.cluster.Annotations, v1alpha1.AnnotationSwitchover)
-	if err := r.Client.Patch(ctx, s.cluster, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	before, answered := s.cluster, s.cluster.DeepCopy()
+	delete(answered.Annotations, v1alpha1.AnnotationSwitchover)
+	s.cluster = answered
+	if err := r.Client.Patch(ctx, answered, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("remove the switchover annotation: %w", err)
 	}
 	if refused != "" {

@@ -50,6 +50,8 @@ type scope struct {
 	violations []topology.Finding
 	// accountRefused is true when the policy does not let the cluster use its AWS account at all; permit.
 	accountRefused bool
+	// policyUnread is true when the policy cannot be read and this process never could; permit.
+	policyUnread bool
 	// cloud is nil when the cluster's account may not or cannot be used; connect.
 	cloud *ec2.Cloud
 	// account is the AWS account that cloud leads to, empty while STS does not say; accountProblem is why; connect.
@@ -80,6 +82,10 @@ type scope struct {
 	// plan is what was decided; decide. planned is true from then on.
 	plan    topology.Plan
 	planned bool
+	// moved is true when the plan changed what is remembered of the cluster; remember.
+	moved bool
+	// promoted is true once this pass made a member the primary; act.
+	promoted bool
 	// outcome are the problems that actions ran into; act.
 	outcome []*problem
 	// acted counts the actions of the plan that succeeded, but for upkeep; act.

@@ -28,11 +28,11 @@ const (
 )
 
 // unlessServed returns why a cluster whose account the policy does not allow may not go on with it, or nil when it may: to be
-// taken down. The operator's own identity is lent to nobody by that: all that is asked of it is what carries the cluster's UID,
+// taken down, or because nobody can tell what the policy allows at the moment. The operator's own identity is lent to nobody by that: all that is asked of it is what carries the cluster's UID,
 // and nothing else is changed.
 func (r *MySQLClusterReconciler) unlessServed(ctx context.Context, s *scope) (*problem, error) {
 	role := s.cluster.Spec.AWS.RoleARN
-	if !s.deleting() {
+	if !s.deleting() && (!s.policyUnread || s.records.Account == "") {
 		return &problem{reason: v1alpha1.ReasonNotPermitted, message: s.violations[0].Message, after: afterPerson}, nil
 	}
 	if role == "" {

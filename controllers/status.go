@@ -32,7 +32,8 @@ func (r *MySQLClusterReconciler) conclude(ctx context.Context, s *scope, failed 
 	r.trackPromotion(s)
 	r.project(s, failure)
 	if !apiequality.Semantic.DeepEqual(before.Status, s.cluster.Status) {
-		if err := r.Client.Status().Patch(ctx, s.cluster, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+		written := s.cluster.DeepCopy() // the answer is decoded into it
+		if err := r.Client.Status().Patch(ctx, written, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
 			return ctrl.Result{}, fmt.Errorf("write status: %w", err)
 		}
 		r.announceChanges(s, before)
@@ -54,6 +55,9 @@ func (r *MySQLClusterReconciler) next(s *scope, failure *problem) (ctrl.Result, 
 		return ctrl.Result{}, failure
 	}
 	after := s.plan.RequeueAfter
+	if s.promoted || s.moved && len(s.outcome) == 0 {
+		after = min(after, afterProgress)
+	}
 	if s.acted > 0 {
 		return ctrl.Result{RequeueAfter: after}, nil // something came of this pass; trouble elsewhere must not slow it down
 	}
@@ -63,6 +67,8 @@ func (r *MySQLClusterReconciler) next(s *scope, failure *problem) (ctrl.Result, 
 		case p == nil:
 		case p.after > 0:
 			after = max(after, min(p.after, afterWaiting))
+		case s.plan.Failing:
+			after = max(after, afterFailing)
 		default:
 			after = max(after, time.Second)
 		}
@@ -254,7 +260,7 @@ func (s *scope) problems(failure *problem) []topology.Finding {
 	}
 	add(failure)
 	all = append(all, s.violations...)
-	if !s.accountRefused {
+	if !s.accountRefused || s.policyUnread && s.records.Account != "" {
 		add(s.cloudProblem)
 	}
 	add(s.dependencyProblem)

@@ -5,6 +5,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/olm"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
@@ -14,6 +15,7 @@ const (
 	unfinishedFailover   = "FailoverInProgress"
 	unfinishedSwitchover = "SwitchoverInProgress"
 	unfinishedRollout    = "RollingChangeInProgress"
+	unfinishedRestore    = "RestoreInProgress"
 )
 
 // Upgradeable is told, after each pass, what a hand-over to another operator had better not interrupt; nil for nothing. Any
@@ -34,7 +36,8 @@ func (r *MySQLClusterReconciler) tellUnfinished(req ctrl.Request, s *scope) {
 	}
 }
 
-// unfinished names the failover, switchover or rolling change that is under way.
+// unfinished names the failover, switchover, rolling change or restore that is under way. One that was given up until a person
+// does something is not: perhaps another release of the operator is what helps.
 func (s *scope) unfinished() *olm.Unfinished {
 	if s.deleting() {
 		return nil
@@ -55,6 +58,12 @@ func (s *scope) unfinished() *olm.Unfinished {
 		case topology.Restart:
 			return &olm.Unfinished{Reason: unfinishedRollout, Message: "members are being restarted one after the other"}
 		}
+	}
+	if s.plan.Rollout.Current != "" {
+		return &olm.Unfinished{Reason: unfinishedRollout, Message: "members are being replaced one after the other"}
+	}
+	if s.recovering() && s.recovery[task.ReportState] != restoreFailed && s.unadoptable == "" && !s.observed.Source.Final {
+		return &olm.Unfinished{Reason: unfinishedRestore, Message: "the data of the cluster are being restored"}
 	}
 	for _, m := range s.observed.Members {
 		if m != nil && s.desired.RestartDue(m, s.observed.Now) {

@@ -9,6 +9,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/olm"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
@@ -32,6 +33,8 @@ func TestWhatAHandOverMustNotInterrupt(t *testing.T) {
 		"a switchover":                 {scope{planned: true, plan: topology.Plan{Actions: []topology.Action{topology.Switchover{}}}}, unfinishedSwitchover},
 		"a restart":                    {scope{planned: true, plan: topology.Plan{Actions: []topology.Action{topology.Restart{}}}}, unfinishedRollout},
 		"one that waits to be":         {scope{planned: true, observed: topology.Observed{Members: map[string]*topology.Member{"orders-0": restarting}}}, unfinishedRollout},
+		"a member that is replaced":    {scope{planned: true, plan: topology.Plan{Rollout: topology.Rollout{Current: "orders-2"}}}, unfinishedRollout},
+		"one that is to be":            {scope{planned: true, plan: topology.Plan{Rollout: topology.Rollout{Next: []string{"orders-2"}}}}, ""},
 		"a setting that needs none":    {scope{planned: true, plan: topology.Plan{Actions: []topology.Action{topology.ApplySettings{}}}}, ""},
 		"a member that is being added": {scope{planned: true, plan: topology.Plan{Actions: []topology.Action{topology.CloneFrom{}}}}, ""},
 	} {
@@ -45,6 +48,28 @@ func TestWhatAHandOverMustNotInterrupt(t *testing.T) {
 				t.Error("OLM is not told why")
 			}
 		})
+	}
+}
+
+func TestARestoreIsUnfinishedUntilItIsDoneOrGivenUp(t *testing.T) {
+	cluster := &v1alpha1.MySQLCluster{}
+	cluster.Spec.Bootstrap = &v1alpha1.BootstrapSpec{Recovery: &v1alpha1.RecoverySpec{BackupName: "nightly"}}
+	for name, row := range map[string]struct {
+		change func(*scope)
+		want   string
+	}{
+		"it runs":                    {func(*scope) {}, unfinishedRestore},
+		"it is done":                 {func(s *scope) { s.records.Recovered = true }, ""},
+		"the cluster has begun":      {func(s *scope) { s.records.Established = true }, ""},
+		"its pod gave up":            {func(s *scope) { s.recovery = map[string]string{task.ReportState: restoreFailed} }, ""},
+		"a copy that cannot be used": {func(s *scope) { s.unadoptable = "it is another's" }, ""},
+		"a source that cannot be":    {func(s *scope) { s.observed.Source.Final = true }, ""},
+	} {
+		s := scope{planned: true, cluster: cluster}
+		row.change(&s)
+		if got := ptr.Deref(s.unfinished(), olm.Unfinished{}).Reason; got != row.want {
+			t.Errorf("%s: OLM is told %q, want %q", name, got, row.want)
+		}
 	}
 }
 

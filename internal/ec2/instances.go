@@ -51,7 +51,7 @@ func (c *Cloud) LaunchInstance(ctx context.Context, spec LaunchSpec) (Instance, 
 	answer, err := c.api.RunInstances(ctx, input)
 	switch {
 	case Code(err) == codeTokenMismatch:
-		found, err := c.instanceOfToken(ctx, aws.ToString(input.ClientToken), byTags)
+		found, err := c.instanceOfToken(ctx, aws.ToString(input.ClientToken), byTags, err)
 		return found, wrap(what, err)
 	case err != nil:
 		return Instance{}, wrap(what, explainLaunch(err, spec))
@@ -101,14 +101,15 @@ func (c *Cloud) findInstance(ctx context.Context, filters ...types.Filter) (Inst
 	return best, ok, nil
 }
 
-// instanceOfToken finds the instance that a client token made.
-func (c *Cloud) instanceOfToken(ctx context.Context, token string, byTags []types.Filter) (Instance, error) {
+// instanceOfToken finds the instance that a client token made. mismatch is EC2's word that it made one; it stays the cause
+// while none is shown, so that the caller can tell how long it has been.
+func (c *Cloud) instanceOfToken(ctx context.Context, token string, byTags []types.Filter, mismatch error) (Instance, error) {
 	for _, filters := range [][]types.Filter{{filter("client-token", token)}, byTags} {
 		if found, ok, err := c.findInstance(ctx, filters...); err != nil || ok {
 			return found, err
 		}
 	}
-	return Instance{}, waiting("EC2 has launched this instance before but does not show it yet")
+	return Instance{}, &Error{Class: Waiting, Text: "EC2 has launched this instance before but does not show it yet", Err: mismatch}
 }
 
 // bearInstance keeps what RunInstances answered. The answer to a repeated token can be as old as the first one.

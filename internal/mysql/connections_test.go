@@ -69,7 +69,7 @@ func TestLimitsOfOthersDoNotCountForUs(t *testing.T) {
 		t.Errorf("with limits the operator sees %s (%s), %d of %d settings, membership %v", got.Access, got.Reason, len(got.Settings), len(want.Settings), got.Membership)
 	}
 	// A value that the server would change is told by a warning alone.
-	_, err := limited.ApplySettings(ctx, map[string]string{"max_connections": "10000000"}, nil)
+	_, err := limited.ApplySettings(ctx, map[string]string{"max_connections": "10000000"}, nil, nil)
 	wantError(t, err, ErrSettingRefused)
 	v, err := OpenVisit(ctx, VisitOptions{Endpoint: endpointOf(w.servers[1]), Identity: w.identity(), User: OperatorUser, Options: Options{DialTimeout: time.Minute, StatementTimeout: time.Minute}})
 	must(t, err)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // SourceTimeout is the semi-sync time-out of a source in milliseconds: 49 days, the largest value that MySQL takes, so
@@ -101,8 +102,9 @@ type setting struct {
 // once; read-only ones, and dropped ones, from the next restart on: restartNeeded says so. What is as wanted is not touched.
 // A setting that MySQL does not know, does not take, or would change to another value is left as it was, and makes the
 // error ErrSettingRefused, with one line for each; the others are applied. MySQL checks no size against the machine's
-// memory (fact 25): the caller does.
-func (m *Member) ApplySettings(ctx context.Context, want map[string]string, drop []string) (restartNeeded bool, err error) {
+// memory (fact 25): the caller does. due, unless nil, is called once before the first change that counts only from a restart
+// on: its error ends it all.
+func (m *Member) ApplySettings(ctx context.Context, want map[string]string, drop []string, due func(context.Context) error) (restartNeeded bool, err error) {
 	defer m.annotate(&err, "apply settings")
 	names := slices.Sorted(maps.Keys(want))
 	for _, name := range slices.Concat(names, drop) {
@@ -115,9 +117,15 @@ func (m *Member) ApplySettings(ctx context.Context, want map[string]string, drop
 		if err != nil {
 			return err
 		}
+		announce := sync.OnceValue(func() error {
+			if due == nil {
+				return nil
+			}
+			return due(ctx)
+		})
 		var refused []error
 		for _, name := range names {
-			restart, err := applySetting(ctx, s, name, want[name], present[name])
+			restart, err := applySetting(ctx, s, name, want[name], present[name], announce)
 			restartNeeded = restartNeeded || restart
 			if err != nil && !errors.Is(err, ErrSettingRefused) {
 				return err
@@ -127,6 +135,9 @@ func (m *Member) ApplySettings(ctx context.Context, want map[string]string, drop
 		for _, name := range drop {
 			if _, wanted := want[name]; wanted || !present[name].isPersisted {
 				continue
+			}
+			if err := announce(); err != nil {
+				return err
 			}
 			if err := s.change(ctx, "settings/reset-"+name, "RESET PERSIST IF EXISTS "+name); err != nil {
 				return err
@@ -171,10 +182,13 @@ func readSettings(ctx context.Context, s *session, names []string) (map[string]s
 	return present, err
 }
 
-// applySetting persists one setting. restart says that it counts only after one.
-func applySetting(ctx context.Context, s *session, name, value string, is setting) (restart bool, err error) {
+// applySetting persists one setting. restart says that it counts only after one, which due is told before.
+func applySetting(ctx context.Context, s *session, name, value string, is setting, due func() error) (restart bool, err error) {
 	if is.isPersisted && EqualSetting(value, is.persisted) {
-		return !EqualSetting(value, is.current), nil
+		if EqualSetting(value, is.current) {
+			return false, nil
+		}
+		return true, due()
 	}
 	if !is.known {
 		return false, fmt.Errorf("%w: %s: this server has no such variable", ErrSettingRefused, name)
@@ -184,8 +198,13 @@ func applySetting(ctx context.Context, s *session, name, value string, is settin
 		return false, err
 	}
 	err = assign(ctx, s, "settings/persist-"+name, "SET PERSIST "+name+" = ?", value)
-	if isServerError(err, erVariableReadOnly) {
-		restart = !EqualSetting(value, is.current)
+	static := isServerError(err, erVariableReadOnly)
+	if static {
+		if restart = !EqualSetting(value, is.current); restart {
+			if err := due(); err != nil {
+				return false, err
+			}
+		}
 		err = assign(ctx, s, "settings/persist-only-"+name, "SET PERSIST_ONLY "+name+" = ?", value)
 	}
 	if err != nil {
@@ -198,7 +217,7 @@ func applySetting(ctx context.Context, s *session, name, value string, is settin
 	if err != nil || adjusted == "" {
 		return restart, err
 	}
-	if err := takeBack(ctx, s, name, is); err != nil {
+	if err := takeBack(ctx, s, name, is, static); err != nil {
 		return false, err
 	}
 	return false, fmt.Errorf("%w: %s=%s: %s", ErrSettingRefused, name, value, adjusted)
@@ -221,12 +240,15 @@ func adjustment(ctx context.Context, s *session) (message string, err error) {
 	return message, err
 }
 
-// takeBack restores a dynamic variable to what it was, persisted and present.
-func takeBack(ctx context.Context, s *session, name string, was setting) error {
-	if was.isPersisted {
+// takeBack restores a variable to what it was, persisted and, unless it is static and was not touched, present.
+func takeBack(ctx context.Context, s *session, name string, was setting, static bool) error {
+	switch {
+	case was.isPersisted && static:
+		return assign(ctx, s, "settings/restore-"+name, "SET PERSIST_ONLY "+name+" = ?", was.persisted)
+	case was.isPersisted:
 		return assign(ctx, s, "settings/restore-"+name, "SET PERSIST "+name+" = ?", was.persisted)
 	}
-	if err := s.change(ctx, "settings/unpersist-"+name, "RESET PERSIST IF EXISTS "+name); err != nil {
+	if err := s.change(ctx, "settings/unpersist-"+name, "RESET PERSIST IF EXISTS "+name); err != nil || static {
 		return err
 	}
 	return assign(ctx, s, "settings/restore-"+name, "SET GLOBAL "+name+" = ?", was.current)

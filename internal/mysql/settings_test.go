@@ -62,7 +62,7 @@ func TestApplySettings(t *testing.T) {
 	replica.WatchSettings([]string{"max_connections", "max_heap_table_size", "sql_mode", "innodb_ft_min_token_size", "Not A Name"})
 
 	dynamic := map[string]string{"max_connections": "77", "max_heap_table_size": "32M", "sql_mode": "ANSI_QUOTES", "long_query_time": "0.5", "innodb_adaptive_flushing": "off"}
-	restart, err := replica.ApplySettings(ctx, dynamic, nil)
+	restart, err := replica.ApplySettings(ctx, dynamic, nil, nil)
 	must(t, err)
 	if restart {
 		t.Error("dynamic settings want a restart")
@@ -84,7 +84,7 @@ func TestApplySettings(t *testing.T) {
 		"sort_buffer_size":      "1M; SHUTDOWN", // injection
 	}
 	for name, wrong := range wrongs {
-		_, err := replica.ApplySettings(ctx, map[string]string{name: wrong, "read_buffer_size": "16384"}, nil)
+		_, err := replica.ApplySettings(ctx, map[string]string{name: wrong, "read_buffer_size": "16384"}, nil, nil)
 		if !errors.Is(err, ErrSettingRefused) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s=%s: %v", name, wrong, err)
 		}
@@ -93,13 +93,13 @@ func TestApplySettings(t *testing.T) {
 	if o.Settings["max_connections"] != "77" || o.Persisted["max_connections"] != "77" || o.Persisted["read_buffer_size"] != "16384" {
 		t.Errorf("after refusals: %v, persisted %v", o.Settings, o.Persisted)
 	}
-	if _, err := replica.ApplySettings(ctx, map[string]string{"x; DROP": "1"}, nil); !errors.Is(err, ErrSettingRefused) {
+	if _, err := replica.ApplySettings(ctx, map[string]string{"x; DROP": "1"}, nil, nil); !errors.Is(err, ErrSettingRefused) {
 		t.Error(err)
 	}
 
 	static := map[string]string{"innodb_ft_min_token_size": "2"}
 	for range 2 { // the second time nothing is written, and the restart is still due
-		restart, err = replica.ApplySettings(ctx, static, slices.Sorted(maps.Keys(dynamic)))
+		restart, err = replica.ApplySettings(ctx, static, slices.Sorted(maps.Keys(dynamic)), nil)
 		must(t, err)
 		if !restart {
 			t.Error("a read-only setting wants no restart")
@@ -113,7 +113,7 @@ func TestApplySettings(t *testing.T) {
 	if o.Settings["max_connections"] != before || !o.SuperReadOnly || o.Replication.SQLRunning || len(o.Persisted) != 2 {
 		t.Errorf("after the restart: %v, persisted %v", o.Settings, o.Persisted)
 	}
-	restart, err = replica.ApplySettings(ctx, static, []string{"read_buffer_size"})
+	restart, err = replica.ApplySettings(ctx, static, []string{"read_buffer_size"}, nil)
 	must(t, err)
 	if !restart {
 		t.Error("a dropped setting wants no restart")

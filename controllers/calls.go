@@ -1,0 +1,201 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+)
+
+const (
+	// callWait is how long a pass waits for EC2 to take a request that it does not depend on, callLimit how long that may take.
+	callWait  = 300 * time.Millisecond
+	callLimit = 15 * time.Second
+	// promotionSettles is how long after a promotion its voters are still being pointed at the new primary.
+	promotionSettles = 10 * time.Second
+)
+
+// errUnderWay says that a request to EC2 goes on by itself: what comes of it is not known yet, and a later pass takes it.
+var errUnderWay = errors.New("EC2 has not answered yet")
+
+// call is a request to EC2 that may outlast the pass that made it. It works on values of its own: the scope belongs to the
+// pass.
+type call struct {
+	// action is what the request is for, nil for upkeep.
+	action topology.Action
+	// finish takes its outcome within a pass, that which made it or a later one, and returns what is left of the error.
+	finish func(context.Context, *scope, error) error
+	// late is true once no pass waits for it any more.
+	late atomic.Bool
+	// err is written before done is closed and read only after.
+	done chan struct{}
+	err  error
+}
+
+func (c *call) ended() bool {
+	select {
+	case <-c.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// asItIs is the finish of a request whose outcome changes nothing that is remembered.
+func asItIs(_ context.Context, _ *scope, err error) error { return err }
+
+// powerOff powers a machine off, or shuts it down. It may be a fence, and nothing that follows from it may wait for an EC2
+// that answers slowly.
+func (r *MySQLClusterReconciler) powerOff(ctx context.Context, s *scope, a topology.StopInstance) error {
+	cloud, uid := s.cloud, s.uid()
+	return r.detachCall(ctx, s, a.String(), &call{action: a, finish: asItIs}, func(ctx context.Context) error {
+		return cloud.StopInstance(ctx, uid, a.InstanceID, !a.Gracefully)
+	})
+}
+
+// unhurried makes a call to EC2 for a member's machine. While the cluster has no primary, and just after it got one, the
+// voters wait to be pointed at it: then no pass waits for EC2 for long.
+func (r *MySQLClusterReconciler) unhurried(ctx context.Context, s *scope, c *call, request func(context.Context) error) error {
+	promoted := time.Unix(s.plan.Records.PromotedAt, 0)
+	if !s.plan.Failing && r.Clock.Since(promoted) > promotionSettles {
+		return c.finish(ctx, s, request(ctx))
+	}
+	if _, makes := c.action.(topology.LaunchInstance); !makes {
+		return r.detachCall(ctx, s, c.action.String(), c, request)
+	}
+	n := s.notes
+	r.memory.doubt(n, r.Clock.Now()) // perhaps no pass is there any more to hear what came of it
+	return r.detachCall(ctx, s, c.action.String(), c, func(ctx context.Context) error {
+		err := request(ctx)
+		r.memory.doubtAfter(n, err, r.Clock.Now())
+		return err
+	})
+}
+
+// detachCall makes a call to EC2 that goes on by itself after a moment, and not twice at a time. errUnderWay says that it
+// does; the cluster is looked at again as soon as it ends.
+func (r *MySQLClusterReconciler) detachCall(ctx context.Context, s *scope, key string, c *call, request func(context.Context) error) error {
+	c.done = make(chan struct{})
+	if !r.memory.begin(s.notes, key, c) {
+		return errUnderWay
+	}
+	name := client.ObjectKeyFromObject(s.cluster)
+	detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), callLimit)
+	go func() {
+		defer cancel()
+		c.err = request(detached)
+		close(c.done)
+		if c.late.Load() {
+			r.wake(name)
+		}
+	}()
+	timer := time.NewTimer(callWait)
+	defer timer.Stop()
+	select {
+	case <-c.done:
+	case <-timer.C:
+		c.late.Store(true)
+		if !c.ended() {
+			return errUnderWay
+		}
+	}
+	r.memory.end(s.notes, key)
+	return c.finish(ctx, s, c.err)
+}
+
+// takeAnswers takes what came of the requests that had outlasted their passes. Only now are they announced, or told of.
+func (r *MySQLClusterReconciler) takeAnswers(ctx context.Context, s *scope) {
+	for key, c := range r.memory.answers(s.notes) {
+		err := c.finish(ctx, s, c.err)
+		switch {
+		case err == nil && c.action != nil:
+			r.settle(s, c.action)
+		case err == nil:
+			r.memory.succeed(s.notes, key)
+		case c.action != nil:
+			r.refuse(s, c.action, r.cloudFailure(s, c.action, err))
+		default:
+			s.outcome = append(s.outcome, r.upkeepFailed(s, key, err))
+		}
+	}
+}
+
+// cloudFailure turns what EC2 answered to an action into a problem. EC2 is not asked again for a while for what it has just
+// refused; the fence is tried more often than the rest.
+func (r *MySQLClusterReconciler) cloudFailure(s *scope, action topology.Action, err error) *problem {
+	r.memory.doubtAfter(s.notes, err, r.Clock.Now())
+	p := cloudError(err)
+	longest := longestPause
+	if _, fence := action.(topology.StopInstance); fence {
+		longest = fencePause
+	}
+	p.pause = max(p.pause, longest)
+	return p
+}
+
+// wake has a cluster looked at now. When so many wait there that there is no room, a look is due anyway.
+func (r *MySQLClusterReconciler) wake(name types.NamespacedName) {
+	cluster := &v1alpha1.MySQLCluster{}
+	cluster.Namespace, cluster.Name = name.Namespace, name.Name
+	select {
+	case r.Wake <- event.GenericEvent{Object: cluster}:
+	default:
+	}
+}
+
+// begin notes a request that goes out, unless one of the same name is under way or has not been taken yet. Several members
+// are served at the same time.
+func (m *memory) begin(n *notes, key string, c *call) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if n.calls[key] != nil {
+		return false
+	}
+	n.calls[key] = c
+	return true
+}
+
+// end notes that a request's outcome is taken.
+func (m *memory) end(n *notes, key string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(n.calls, key)
+}
+
+// answers takes the requests that have ended.
+func (m *memory) answers(n *notes) map[string]*call {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	ended := map[string]*call{}
+	for key, c := range n.calls {
+		if c.ended() {
+			ended[key] = c
+			delete(n.calls, key)
+		}
+	}
+	return ended
+}
+
+// tokenSpent says whether EC2 has said for so long that it knows a launch's client token from another request, without
+// showing an instance of it, that there is none any more.
+func (m *memory) tokenSpent(n *notes, a topology.LaunchInstance, err error, now time.Time) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	key := a.String()
+	if ec2.Code(err) != codeTokenMismatch {
+		delete(n.mismatched, key)
+		return false
+	}
+	if n.mismatched[key].IsZero() {
+		n.mismatched[key] = now
+	}
+	return now.Sub(n.mismatched[key]) >= tokenPatience
+}

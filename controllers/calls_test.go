@@ -1,0 +1,197 @@
+package controllers
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/smithy-go"
+	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto/proxy"
+)
+
+// slow is longer than a pass waits for EC2.
+const slow = 3 * callWait
+
+// told drains the events of an operator that begin with a word.
+func (o *operator) told(word string) []string {
+	var all []string
+	recorder, _ := o.Events.(*events.FakeRecorder)
+	for {
+		select {
+		case text := <-recorder.Events:
+			if strings.Contains(text, word) {
+				all = append(all, text)
+			}
+		default:
+			return all
+		}
+	}
+}
+
+// EC2 takes its time to say that a machine may not be stopped. That is what the condition says in the end, pass for pass, and
+// nobody is told that it was stopped.
+func TestStopThatIsDeniedSlowlyIsTold(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	o := w.newOperator(nil)
+	o.Wake = make(chan event.GenericEvent, 16)
+	w.drive(o, patience, w.machinesUp)
+	w.initialised()
+	late, err := w.proxy.Add(proxy.Rule{Kind: proxy.Delay, Delay: slow, Actions: []string{"StopInstances"}})
+	must(t, err)
+	denied, err := w.proxy.Add(proxy.Rule{Kind: proxy.Fail, Code: "UnauthorizedOperation", Actions: []string{"StopInstances"}})
+	must(t, err)
+	w.delete()
+	w.drive(o, patience, func() bool { return w.proxy.Counts()["StopInstances"] > 0 })
+	select {
+	case <-o.Wake:
+	case <-time.After(patience):
+		t.Fatal("nobody is woken when EC2 has answered")
+	}
+	w.drive(o, patience, w.conditionHas(v1alpha1.ConditionDegraded, "NotPermitted", "stop instance"))
+	for range 10 {
+		time.Sleep(callWait / 3) // of EC2's time
+		w.follow(o, 1)
+		if text := w.condition(v1alpha1.ConditionDegraded); !strings.Contains(text, "stop instance") {
+			t.Fatalf("while it is asked again the condition says %q", text)
+		}
+	}
+	if said := o.told("Normal StopInstance"); len(said) > 0 {
+		t.Errorf("nothing was stopped, and it was told: %v", said)
+	}
+	w.proxy.Remove(denied)
+	w.drive(o, patience, w.gone)
+	w.proxy.Remove(late)
+	if said := o.told("Normal StopInstance"); len(said) < members {
+		t.Errorf("of the machines that were stopped it was told: %v", said)
+	}
+}
+
+// A launch that outlasts its pass works on what it was given, whatever is written into the cluster meanwhile; run it with the
+// race detector.
+func TestSlowLaunchSharesNothingWithThePass(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *v1alpha1.MySQLCluster) {
+		c.Spec.AWS.Tags = map[string]v1alpha1.PlainValue{"team": "shop"}
+		c.Spec.MySQLD = map[string]v1alpha1.PlainValue{"max_connections": "77"}
+	})
+	o := w.newOperator(nil)
+	w.drive(o, patience, w.machinesUp)
+	rule, err := w.proxy.Add(proxy.Rule{Kind: proxy.Delay, Delay: slow, Actions: []string{"Describe*", "RunInstances"}})
+	must(t, err)
+	t.Cleanup(func() { w.proxy.Remove(rule) })
+	s, err := o.open(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(w.cluster)})
+	must(t, err)
+	for _, step := range []func() error{
+		func() error { return o.claim(t.Context(), s) }, func() error { return o.identify(t.Context(), s) },
+		func() error { return o.connect(t.Context(), s) }, func() error { return o.observeCloud(t.Context(), s) },
+	} {
+		must(t, step())
+	}
+	s.plan.Failing = true
+	launch := topology.LaunchInstance{
+		Member: "orders-1", Ordinal: 1, Incarnation: 7, VolumeIncarnation: 1, SubnetID: w.account.subnets[0], VolumeID: s.observed.Members["orders-1"].Volumes[0].ID,
+	}
+	if handled, err := o.takeInCloud(t.Context(), s, launch); !handled || !errors.Is(err, errUnderWay) {
+		t.Fatalf("handled %v, %v", handled, err)
+	}
+	if handled, err := o.takeInCloud(t.Context(), s, launch); !handled || !errors.Is(err, errUnderWay) {
+		t.Fatalf("while it is under way: handled %v, %v", handled, err)
+	}
+	s.cluster.Status.Selector = "another"
+	_, err = o.conclude(t.Context(), s, nil)
+	must(t, err)
+	for range 50 { // as a decoder does
+		s.cluster.Spec.AWS.Tags["team"], s.cluster.Spec.MySQLD["max_connections"] = "other", "78"
+		s.cluster.Spec.AWS.SecurityGroupIDs = nil
+		time.Sleep(slow / 10)
+	}
+	c := s.notes.calls[launch.String()]
+	<-c.done
+	must(t, c.err)
+	if !slices.ContainsFunc(w.left().instances, func(in thing) bool { return in.member == "orders-1" }) {
+		t.Error("nothing was launched")
+	}
+	o.takeAnswers(t.Context(), s)
+	if s.acted != 1 || len(s.notes.calls) != 0 {
+		t.Errorf("the launch that succeeded in the end counts %d times; left are %v", s.acted, s.notes.calls)
+	}
+}
+
+// EC2 knows the client token of a launch from a request that differed, and shows no instance of it. For a while it may still
+// come; then it is long gone, and the next incarnation has another token.
+func TestTokenWhoseInstanceIsLongGone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	o := w.newOperator(nil)
+	w.drive(o, patience, func() bool { return len(w.left().volumes) > 0 }) // what goes before a launch is checked
+	rule, err := w.proxy.Add(proxy.Rule{Kind: proxy.Fail, Code: codeTokenMismatch, Actions: []string{"RunInstances"}})
+	must(t, err)
+	launched := func() (n int) {
+		_, records := w.records()
+		for _, m := range records.Members {
+			n = max(n, m.Instance)
+		}
+		return n
+	}
+	began := w.clock.Now()
+	w.drive(o, patience, func() bool { return launched() > 1 })
+	if took := w.clock.Now().Sub(began); took < tokenPatience-time.Minute {
+		t.Errorf("the instance was given up after %s", took)
+	}
+	w.proxy.Remove(rule)
+	w.drive(o, patience, w.machinesUp)
+	w.oneOfEach(members)
+}
+
+// Since when a zone has no capacity is known until it has: not until something else goes wrong.
+func TestOnlyALaunchEndsALackOfCapacity(t *testing.T) {
+	t.Parallel()
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	m := newMemory()
+	n := m.of(client.ObjectKey{Name: "orders"}, "uid")
+	began := clock.Now()
+	refused := &smithy.GenericAPIError{Code: codeNoCapacity}
+	m.noteCapacity(n, "orders-1", "us-east-1b", refused, began)
+	for i, err := range []error{&smithy.GenericAPIError{Code: "RequestLimitExceeded"}, errors.New("no answer"), refused, &smithy.GenericAPIError{Code: "UnauthorizedOperation"}} {
+		clock.SetTime(began.Add(time.Duration(i+1) * time.Minute))
+		m.noteCapacity(n, "orders-1", "us-east-1b", err, clock.Now())
+		if zone, since := m.capacityRefused(n, "orders-1"); zone != "us-east-1b" || !since.Equal(began) {
+			t.Errorf("after %v capacity lacks in %q since %s", err, zone, since.Sub(began))
+		}
+	}
+	m.noteCapacity(n, "orders-1", "us-east-1c", refused, clock.Now())
+	if zone, since := m.capacityRefused(n, "orders-1"); zone != "us-east-1c" || !since.Equal(clock.Now()) {
+		t.Errorf("in another zone: %q, %s", zone, since)
+	}
+	m.noteCapacity(n, "orders-1", "us-east-1c", nil, clock.Now())
+	if zone, _ := m.capacityRefused(n, "orders-1"); zone != "" {
+		t.Errorf("after a launch capacity lacks in %q", zone)
+	}
+}
+
+// A preflight that EC2 does not answer costs many calls, and is not made in every pass.
+func TestPreflightThatIsNotAnsweredIsPaced(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	o := w.newOperator(nil)
+	rule, err := w.proxy.Add(proxy.Rule{Kind: proxy.Fail, Code: "RequestLimitExceeded", Actions: []string{"RunInstances"}})
+	must(t, err)
+	w.drive(o, patience, func() bool { return w.proxy.Counts()["RunInstances"] > 0 })
+	w.hammer(o, 40) // in less than a second
+	if n := w.total(); n > 12 {
+		t.Errorf("%d calls in 40 passes: %v", n, w.proxy.Counts())
+	}
+	w.proxy.Remove(rule)
+	w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
+}

@@ -1,0 +1,209 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/mysqld"
+)
+
+// manage lets a manager with its caches and watches drive an operator until the test ends, and returns how often it has
+// passed over a cluster.
+func (w *world) manage(o *operator) func() int {
+	w.t.Helper()
+	mgr, err := ctrl.NewManager(kubeConfig, ctrl.Options{
+		Scheme: testScheme(), Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: ptr.To(true)},
+		Cache: cache.Options{DefaultTransform: cache.TransformStripManagedFields(), DefaultNamespaces: map[string]cache.Config{w.cluster.Namespace: {}, w.system: {}}},
+	})
+	must(w.t, err)
+	registry := prometheus.NewRegistry()
+	o.Client, o.Reader, o.Metrics, o.Wake = mgr.GetClient(), mgr.GetAPIReader(), NewMetrics(registry), make(chan event.GenericEvent, 16)
+	must(w.t, o.SetupWithManager(mgr))
+	ctx, stop := context.WithCancel(w.t.Context())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := mgr.Start(ctx); err != nil {
+			w.t.Error(err)
+		}
+	})
+	w.t.Cleanup(func() { stop(); running.Wait() })
+	return func() int {
+		families, err := registry.Gather()
+		must(w.t, err)
+		total := 0.0
+		for _, f := range families {
+			if f.GetName() == "mysqlcluster_reconciles_total" {
+				for _, m := range f.GetMetric() {
+					total += m.GetCounter().GetValue()
+				}
+			}
+		}
+		return int(total)
+	}
+}
+
+// await waits, in real time, for what a manager brings about.
+func (w *world) await(limit time.Duration, what string, done func() bool) {
+	w.t.Helper()
+	for deadline := time.Now().Add(limit); !done(); time.Sleep(200 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			w.t.Fatalf("%s: not within %s; status:\n%s", what, limit, w.describe())
+		}
+	}
+}
+
+// A value that mysqld refuses, or would change to another, is told, and tried again after a while: not at full speed. What a
+// person does to the records is looked at at once all the same.
+func TestRefusedSettingsAreTriedWithPauses(t *testing.T) {
+	t.Parallel()
+	farm, err := mysqld.NewPrivateFarm(t.Context(), t.Output(), moto.VPCCIDR)
+	must(t, err)
+	t.Cleanup(func() { must(t, farm.Close()) })
+	w := newSQLWorld(t, farm, func(c *v1alpha1.MySQLCluster) { c.Spec.Replicas = ptr.To[int32](1) })
+	var statements atomic.Int64
+	o := w.newSQLOperator(&operator{}, func(op, phase string) error {
+		if strings.HasPrefix(op, "settings/") && phase == "before" {
+			statements.Add(1)
+		}
+		return nil
+	})
+	passes := w.manage(o)
+	w.await(sqlPatience, "the cluster comes up", w.phaseIs(v1alpha1.PhaseReady))
+
+	w.world.change(func(c *v1alpha1.MySQLCluster) {
+		c.Spec.MySQLD = map[string]v1alpha1.PlainValue{"max_connections": "200000", "no_such_variable": "1"}
+	})
+	w.await(patience, "the refusal is told", w.conditionHas(v1alpha1.ConditionDegraded, "SettingRefused", "max_connections=200000", "no_such_variable"))
+	before, tried, records := passes(), statements.Load(), w.recordsVersion()
+	const watched = 12 * time.Second
+	time.Sleep(watched)
+	// A look every 15 s, and what may have been under way.
+	if n := passes() - before; n > 5 {
+		t.Errorf("%d passes within %s over a member that refuses its settings", n, watched)
+	}
+	if n := statements.Load() - tried; n != 0 {
+		t.Errorf("the refused settings were tried again with %d statements within %s", n, watched)
+	}
+	if now := w.recordsVersion(); now != records {
+		t.Error("the records were written although nothing happened")
+	}
+
+	before = passes()
+	w.changeRecords(func(records *topology.Records) { records.RollingDone = []string{"orders-0"} })
+	w.await(10*time.Second, "a hand in the records is noticed", func() bool { return passes() > before })
+	w.world.change(func(c *v1alpha1.MySQLCluster) {
+		c.Spec.MySQLD = map[string]v1alpha1.PlainValue{"max_connections": "200"}
+	})
+	w.await(patience, "the right value is applied at once", w.conditionHas(v1alpha1.ConditionDegraded, "False/"))
+}
+
+func (w *world) recordsVersion() string {
+	cm, _ := w.records()
+	return cm.ResourceVersion
+}
+
+func TestOwnWritesWakeNobody(t *testing.T) {
+	t.Parallel()
+	m := newMemory()
+	cluster := client.ObjectKey{Namespace: "shop", Name: "orders"}
+	n := m.of(cluster, "uid-1")
+	n.written.begin("first")
+	n.written.end("1")
+	n.written.begin("second")
+	object := func(version, text string) *corev1.ConfigMap {
+		return &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "orders-members", ResourceVersion: version,
+				OwnerReferences: []metav1.OwnerReference{{Name: "orders", UID: "uid-1", Controller: ptr.To(true)}}},
+			Data: map[string]string{resources.KeyMembers: text},
+		}
+	}
+	report := object("1", "")
+	report.Data = map[string]string{"state": "Failed"}
+	foreign := object("1", "first")
+	foreign.OwnerReferences[0].UID = "uid-2"
+	for name, row := range map[string]struct {
+		now  *corev1.ConfigMap
+		want bool
+	}{
+		"what was written":                         {object("1", "first"), false},
+		"what is being written":                    {object("2", "second"), false},
+		"a hand edit":                              {object("3", "third"), true},
+		"a pod's report":                           {report, true},
+		"of a cluster of before, of the same name": {foreign, true},
+		"emptied by hand":                          {object("4", ""), true},
+	} {
+		if got := (othersWrites{memory: m}).Update(event.UpdateEvent{ObjectOld: row.now, ObjectNew: row.now}); got != row.want {
+			t.Errorf("%s: let through %v, want %v", name, got, row.want)
+		}
+	}
+	if !(othersWrites{memory: m}).Delete(event.DeleteEvent{Object: object("1", "first")}) || (othersWrites{memory: m}).Create(event.CreateEvent{}) {
+		t.Error("a deletion is to be noticed, a creation is our own")
+	}
+}
+
+func TestPausesGrow(t *testing.T) {
+	t.Parallel()
+	m, now := newMemory(), time.Now()
+	n := m.of(client.ObjectKey{Name: "orders"}, "uid")
+	refuse := func() *problem { return &problem{message: "no", pauseFrom: settingPause, pause: settingPauseMost} }
+	for i, want := range []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 5 * time.Minute, 5 * time.Minute} {
+		m.fail(n, "apply", refuse(), now)
+		if m.refusal(n, "apply", now.Add(want-time.Millisecond)) == nil || m.refusal(n, "apply", now.Add(want)) != nil {
+			t.Errorf("after failure %d it is not paused for %s", i+1, want)
+		}
+		now = now.Add(want)
+	}
+	m.fail(n, "modify", &problem{pause: afterModification}, now)
+	if m.refusal(n, "modify", now.Add(afterModification-time.Second)) == nil {
+		t.Error("a long pause counts in full from the first time on")
+	}
+	a, b := topology.ApplySettings{Member: "orders-0", Want: map[string]string{"back_log": "1"}}, topology.ApplySettings{Member: "orders-0", Want: map[string]string{"back_log": "2"}}
+	if attempt(a) == attempt(b) {
+		t.Error("another value waits for the pause of the refused one")
+	}
+}
+
+func TestWhenToLookAgain(t *testing.T) {
+	t.Parallel()
+	r := &MySQLClusterReconciler{}
+	failed := []*problem{{reason: "Any", message: "of mysqld"}}
+	for name, row := range map[string]struct {
+		s    scope
+		want time.Duration
+	}{
+		"as planned":                          {scope{plan: topology.Plan{RequeueAfter: 5 * time.Second}}, 5 * time.Second},
+		"a step that others follow on":        {scope{moved: true, plan: topology.Plan{RequeueAfter: 5 * time.Second}}, afterProgress},
+		"a step, and something failed":        {scope{moved: true, outcome: failed, plan: topology.Plan{RequeueAfter: 5 * time.Second}}, 5 * time.Second},
+		"a promotion":                         {scope{promoted: true, acted: 1, plan: topology.Plan{RequeueAfter: 250 * time.Millisecond}}, afterProgress},
+		"a failure":                           {scope{outcome: failed, plan: topology.Plan{RequeueAfter: 50 * time.Millisecond}}, time.Second},
+		"a failure while nobody can write":    {scope{outcome: failed, plan: topology.Plan{Failing: true, RequeueAfter: 50 * time.Millisecond}}, afterFailing},
+		"a failure that only a person undoes": {scope{outcome: []*problem{{after: afterPerson}}, plan: topology.Plan{RequeueAfter: 50 * time.Millisecond}}, afterWaiting},
+	} {
+		if result, err := r.next(&row.s, nil); err != nil || result.RequeueAfter != row.want {
+			t.Errorf("%s: looked at again after %s (%v), want %s", name, result.RequeueAfter, err, row.want)
+		}
+	}
+	if _, err := r.next(&scope{}, &problem{message: "x", cause: errors.New("x")}); err == nil {
+		t.Error("what failed as a whole is left to the work queue's back-off")
+	}
+}

@@ -108,7 +108,7 @@ func (othersWrites) Create(event.CreateEvent) bool { return false }
 func (o othersWrites) Update(e event.UpdateEvent) bool {
 	cm, ok := e.ObjectNew.(*corev1.ConfigMap)
 	owner := metav1.GetControllerOf(e.ObjectNew)
-	if !ok || owner == nil || len(cm.Data[resources.KeyMembers]) == 0 {
+	if !ok || owner == nil || len(cm.Data[resources.KeyMembers]) == 0 || !cm.DeletionTimestamp.IsZero() {
 		return true
 	}
 	n := o.memory.known(types.NamespacedName{Namespace: cm.Namespace, Name: owner.Name})

@@ -141,10 +141,13 @@ func TestOwnWritesWakeNobody(t *testing.T) {
 	report.Data = map[string]string{"state": "Failed"}
 	foreign := object("1", "first")
 	foreign.OwnerReferences[0].UID = "uid-2"
+	deleted := object("5", "second")
+	deleted.DeletionTimestamp = ptr.To(metav1.Now())
 	for name, row := range map[string]struct {
 		now  *corev1.ConfigMap
 		want bool
 	}{
+		"deleted, and kept by its finalizer":       {deleted, true},
 		"what was written":                         {object("1", "first"), false},
 		"what is being written":                    {object("2", "second"), false},
 		"a hand edit":                              {object("3", "third"), true},

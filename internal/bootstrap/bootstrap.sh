@@ -402,7 +402,7 @@ adopt() {
 # hold keeps the scheduled events of adopted data from running on this machine before the operator has made the data its own and
 # the member writable. What the settings say against events stays said by them, and the operator lets none run.
 hold() {
-	[ ! -e "$conf/adopted" ] || grep -Eqis '^event[-_]scheduler *= *"?(off|0|disabled)' "$conf/launch.cnf" || extra+=(--event-scheduler=OFF)
+	[ ! -e "$conf/adopted" ] || grep -Eqis '^loose_event_scheduler *= *"?(off|0|disabled)' "$conf/launch.cnf" || extra+=(--event-scheduler=OFF)
 }
 
 # cleanse takes out of an adopted volume, while nobody can log in and nothing of it runs, what would run inside the server

@@ -24,13 +24,15 @@ func RenderConfig(in Input) string {
 	return b.String()
 }
 
-// RenderLaunchSettings returns the user's settings as an option file, sorted by name.
+// RenderLaunchSettings returns the user's settings as an option file, sorted by name. Some variables, as time_zone, are no
+// options: mysqld would not start with them, so it is told to pass over what it does not know. The operator sets those over
+// SQL, and there mysqld says what it thinks of a name.
 func RenderLaunchSettings(in Input) string {
 	var b strings.Builder
 	b.WriteString("[mysqld]\n")
 	for _, name := range slices.Sorted(maps.Keys(in.Settings)) {
 		// Quoted, the value keeps its spaces, and a # begins no comment.
-		fmt.Fprintf(&b, "%s=\"%s\"\n", name, in.Settings[name])
+		fmt.Fprintf(&b, "loose_%s=\"%s\"\n", name, in.Settings[name])
 	}
 	return b.String()
 }

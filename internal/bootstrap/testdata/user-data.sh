@@ -384,7 +384,7 @@ extra+=(--init-file="$conf/adopt.sql")
 : >"$conf/adopted"
 }
 hold() {
-[ ! -e "$conf/adopted" ] || grep -Eqis '^event[-_]scheduler *= *"?(off|0|disabled)' "$conf/launch.cnf" || extra+=(--event-scheduler=OFF)
+[ ! -e "$conf/adopted" ] || grep -Eqis '^loose_event_scheduler *= *"?(off|0|disabled)' "$conf/launch.cnf" || extra+=(--event-scheduler=OFF)
 }
 cleanse() {
 say adopt
@@ -416,8 +416,8 @@ ours || adopt
 [ ! -s "$data/mysqld-auto.cnf" ] || : >"$conf/launched"
 put "$conf/launch.cnf" 0644 root:root <<'END'
 [mysqld]
-max_connections="500"
-sql_mode="ANSI_QUOTES,STRICT_ALL_TABLES"
+loose_max_connections="500"
+loose_sql_mode="ANSI_QUOTES,STRICT_ALL_TABLES"
 END
 [ ! -e "$conf/launched" ] || : >"$conf/launch.cnf"
 hold

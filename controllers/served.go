@@ -28,8 +28,8 @@ const (
 )
 
 // unlessServed returns why a cluster whose account the policy does not allow may not go on with it, or nil when it may: to be
-// taken down, or because nobody can tell what the policy allows at the moment. The operator's own identity is lent to nobody by that: all that is asked of it is what carries the cluster's UID,
-// and nothing else is changed.
+// taken down, or because nobody can tell what the policy allows at the moment. The operator's own identity is lent to nobody
+// by that: all that is asked of it is what carries the cluster's UID, and nothing else is changed.
 func (r *MySQLClusterReconciler) unlessServed(ctx context.Context, s *scope) (*problem, error) {
 	role := s.cluster.Spec.AWS.RoleARN
 	if !s.deleting() && (!s.policyUnread || s.records.Account == "") {

@@ -155,6 +155,10 @@ done`, key.Name, key.Namespace, theEnd))
 }
 
 func Test08UpgradeThroughTheCatalogTouchesNoDatabase(t *testing.T) {
+	// After a switchover the new primary's voters are confirmed, which takes an epoch of its own.
+	if _, err := lab.WaitReady(t.Context(), orders, readyLimit, nil); err != nil {
+		t.Fatal(err)
+	}
 	before := stand(t, orders)
 	w := watch(t, orders)
 	written := write(t, orders)

@@ -22,11 +22,8 @@ const dataDevice = "/dev/sdf"
 // codeNoCapacity is EC2's code for a zone that has none of an instance type left.
 const codeNoCapacity = "InsufficientInstanceCapacity"
 
-// EC2's codes for a client token that it has served before: with an instance that ended, or for a request that differed.
-const (
-	codeTokenEnded    = "IdempotentInstanceTerminated"
-	codeTokenMismatch = "IdempotentParameterMismatch"
-)
+// codeTokenEnded is EC2's code for a client token whose instance ended.
+const codeTokenEnded = "IdempotentInstanceTerminated"
 
 // tokenPatience is how long the instance of a token that EC2 knows from another request is waited for. What is made shows
 // within seconds, at the worst within minutes; after an hour EC2 shows none that ended.

@@ -190,7 +190,7 @@ func (m *memory) tokenSpent(n *notes, a topology.LaunchInstance, err error, now 
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	key := a.String()
-	if ec2.Code(err) != codeTokenMismatch {
+	if ec2.Code(err) != ec2.CodeTokenMismatch {
 		delete(n.mismatched, key)
 		return false
 	}

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto/proxy"
 )
@@ -135,7 +136,7 @@ func TestTokenWhoseInstanceIsLongGone(t *testing.T) {
 	w := newWorld(t, nil)
 	o := w.newOperator(nil)
 	w.drive(o, patience, func() bool { return len(w.left().volumes) > 0 }) // what goes before a launch is checked
-	rule, err := w.proxy.Add(proxy.Rule{Kind: proxy.Fail, Code: codeTokenMismatch, Actions: []string{"RunInstances"}})
+	rule, err := w.proxy.Add(proxy.Rule{Kind: proxy.Fail, Code: ec2.CodeTokenMismatch, Actions: []string{"RunInstances"}})
 	must(t, err)
 	launched := func() (n int) {
 		_, records := w.records()

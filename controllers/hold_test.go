@@ -112,9 +112,7 @@ func TestSecretIsHeldUntilItsSuccessorWorks(t *testing.T) {
 			// Given up, nothing stays held.
 			w.refer("three")
 			must(t, w.client.Delete(t.Context(), w.cluster))
-			w.change(func(c *v1alpha1.MySQLCluster) {
-				c.Annotations = map[string]string{v1alpha1.AnnotationAbandonCloudResources: "true"}
-			})
+			w.abandon()
 			w.drive(w.newOperator(nil), patience, w.gone)
 			if w.held("one") || w.held("two") || w.held("three") {
 				t.Error("a Secret is held for a cluster that is gone")

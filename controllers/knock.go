@@ -4,9 +4,8 @@ import (
 	"context"
 	"time"
 
-	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
@@ -37,18 +36,13 @@ func (r *MySQLClusterReconciler) knock(ctx context.Context, s *scope, m *topolog
 	ended := make(chan struct{})
 	s.notes.knocks[in.ID] = ended
 	member := r.handle(ctx, s, m.Name, in.ID, in.Address)
-	cluster := &v1alpha1.MySQLCluster{}
-	cluster.Namespace, cluster.Name = s.cluster.Namespace, s.cluster.Name
+	cluster := client.ObjectKeyFromObject(s.cluster)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), knockFor)
 	go func() {
 		defer cancel()
 		defer close(ended)
-		if !member.Opens(ctx, knockPause) {
-			return
-		}
-		select {
-		case r.Wake <- event.GenericEvent{Object: cluster}:
-		default: // so many wait there that a look is due anyway
+		if member.AwaitOpen(ctx, knockPause) {
+			r.wake(cluster)
 		}
 	}()
 }

@@ -205,6 +205,14 @@ func TestDeniedActionIsNamed(t *testing.T) {
 	w.nothing(0)
 }
 
+// abandon gives up on deleting what the cluster has in EC2.
+func (w *world) abandon() {
+	w.t.Helper()
+	w.change(func(c *v1alpha1.MySQLCluster) {
+		c.Annotations = map[string]string{v1alpha1.AnnotationAbandonCloudResources: "true"}
+	})
+}
+
 func TestDeadCredentialsCanBeAbandoned(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -215,9 +223,7 @@ func TestDeadCredentialsCanBeAbandoned(t *testing.T) {
 	w.delete()
 	dead := w.newOperator(nil)
 	w.drive(dead, patience, w.conditionHas(v1alpha1.ConditionCloudReachable, "CredentialsInvalid"))
-	w.change(func(c *v1alpha1.MySQLCluster) {
-		c.Annotations = map[string]string{v1alpha1.AnnotationAbandonCloudResources: "true"}
-	})
+	w.abandon()
 	w.drive(dead, patience, w.gone)
 	w.proxy.Clear()
 	if l := w.left(); len(l.instances) != 3 {
@@ -235,9 +241,7 @@ func TestDeniedDeletionCanBeAbandoned(t *testing.T) {
 	w.delete()
 	o := w.newOperator(nil)
 	w.drive(o, patience, w.conditionHas(v1alpha1.ConditionDegraded, "ec2:DeleteVolume"))
-	w.change(func(c *v1alpha1.MySQLCluster) {
-		c.Annotations = map[string]string{v1alpha1.AnnotationAbandonCloudResources: "true"}
-	})
+	w.abandon()
 	w.drive(o, patience, w.gone)
 	w.proxy.Clear()
 	if l := w.left(); len(l.volumes) != 3 {
@@ -250,9 +254,7 @@ func TestThrottledDeletionIsNotAbandoned(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	w.drive(w.newOperator(nil), patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
-	w.change(func(c *v1alpha1.MySQLCluster) {
-		c.Annotations = map[string]string{v1alpha1.AnnotationAbandonCloudResources: "true"}
-	})
+	w.abandon()
 	_, err := w.proxy.Add(proxy.Rule{Actions: []string{"TerminateInstances"}, Kind: proxy.Fail, Code: "RequestLimitExceeded"})
 	must(t, err)
 	w.delete()

@@ -70,7 +70,8 @@ type scope struct {
 	outdated map[string]string
 	// vpc is the VPC of the subnets; observeCloud.
 	vpc string
-	// unmet is what of the spec, the annotations and the records cannot be followed, while there is enough to go on with; claim and observeCloud.
+	// unmet is what of the spec, the annotations and the records cannot be followed, while there is enough to go on with;
+	// claim and observeCloud.
 	unmet []topology.Finding
 	// dependencyProblem is what the spec names and EC2 does not show; observeCloud.
 	dependencyProblem *problem

@@ -19,9 +19,6 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
-// availableFor is how old the last successful write of the probe may be while the cluster counts as available.
-const availableFor = 5 * time.Second
-
 // conclude writes what the pass found into status and decides when to look again. It runs also when a step failed.
 func (r *MySQLClusterReconciler) conclude(ctx context.Context, s *scope, failed error) (ctrl.Result, error) {
 	if s.done {
@@ -215,7 +212,7 @@ func (r *MySQLClusterReconciler) setAvailable(s *scope, c conditions) bool {
 	switch {
 	case s.cluster.Spec.Hibernate && !s.deleting():
 		c.set(v1alpha1.ConditionAvailable, metav1.ConditionFalse, v1alpha1.ReasonHibernated, "the cluster hibernates; set spec.hibernate to false to wake it")
-	case result.Probed && r.Clock.Since(result.LastSuccess) <= availableFor && !s.deleting():
+	case result.Probed && r.Clock.Since(result.LastSuccess) <= mysql.ProbeFresh && !s.deleting():
 		c.set(v1alpha1.ConditionAvailable, metav1.ConditionTrue, v1alpha1.ReasonWriteSucceeded, "a write through the primary Service succeeds")
 		return true
 	case s.planned && s.plan.Primary == "":

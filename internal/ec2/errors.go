@@ -136,7 +136,7 @@ var classes = codesOf(map[Class][]string{
 		"IncorrectState", "IncorrectInstanceState", "InvalidState", "VolumeInUse", "DependencyViolation", "InvalidGroup.InUse",
 		"InvalidSnapshot.InUse", "InvalidAMIID.Unavailable", "ConcurrentTagAccess", "OperationNotPermitted", "PendingVerification",
 		"PendingSnapshotLimitExceeded", "ConcurrentSnapshotLimitExceeded", "SnapshotCreationPerVolumeRateExceeded",
-		"IdempotentParameterMismatch", "ResourceNotReady", "IncorrectModificationState",
+		CodeTokenMismatch, "ResourceNotReady", "IncorrectModificationState",
 		"VolumeModificationRateExceeded",
 	},
 	Denied: {

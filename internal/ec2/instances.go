@@ -50,7 +50,7 @@ func (c *Cloud) LaunchInstance(ctx context.Context, spec LaunchSpec) (Instance, 
 	}
 	answer, err := c.api.RunInstances(ctx, input)
 	switch {
-	case Code(err) == codeTokenMismatch:
+	case Code(err) == CodeTokenMismatch:
 		found, err := c.instanceOfToken(ctx, aws.ToString(input.ClientToken), byTags, err)
 		return found, wrap(what, err)
 	case err != nil:
@@ -61,9 +61,9 @@ func (c *Cloud) LaunchInstance(ctx context.Context, spec LaunchSpec) (Instance, 
 	return c.bearInstance(toInstance(answer.Instances[0])), nil
 }
 
-// codeTokenMismatch: EC2 has served this client token before, for a request that differed from this one (the image's
+// CodeTokenMismatch: EC2 has served this client token before, for a request that differed from this one (the image's
 // alias moved on, a tag was added). What it was served with exists.
-const codeTokenMismatch = "IdempotentParameterMismatch"
+const CodeTokenMismatch = "IdempotentParameterMismatch"
 
 func wrap(what string, err error) error {
 	if err == nil {

@@ -30,7 +30,7 @@ func (c *Cloud) CreateVolume(ctx context.Context, spec VolumeSpec) (Volume, erro
 		return found, wrap(what, err)
 	}
 	answer, err := c.api.CreateVolume(ctx, volumeInput(spec))
-	if Code(err) == codeTokenMismatch {
+	if Code(err) == CodeTokenMismatch {
 		found, ok, err := c.findVolume(ctx, filters...)
 		if err == nil && !ok {
 			err = waiting("EC2 has created this volume before but does not show it yet")

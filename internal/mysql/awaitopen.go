@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// Opens waits until something takes connections at the member's address where nothing did, trying once in every pause,
+// AwaitOpen waits until something takes connections at the member's address where nothing did, trying once in every pause,
 // which also bounds each try. It returns false when the first try succeeds already, so that nobody waits for what is no
 // news, and when ctx ends. Who took the connection it does not ask: it is closed without a word.
-func (m *Member) Opens(ctx context.Context, pause time.Duration) bool {
+func (m *Member) AwaitOpen(ctx context.Context, pause time.Duration) bool {
 	ticker := time.NewTicker(pause)
 	defer ticker.Stop()
 	for closed := false; ; closed = true {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestOpens: a port that begins to take connections is noticed, one that always did is no news.
-func TestOpens(t *testing.T) {
+// TestAwaitOpen: a port that begins to take connections is noticed, one that always did is no news.
+func TestAwaitOpen(t *testing.T) {
 	const pause = 20 * time.Millisecond
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -17,7 +17,7 @@ func TestOpens(t *testing.T) {
 	pool := NewPool(Options{})
 	t.Cleanup(pool.Close)
 	member := pool.Member(t.Context(), Endpoint{Key: "x", Address: listener.Addr().String()}, Identity{})
-	if member.Opens(t.Context(), pause) {
+	if member.AwaitOpen(t.Context(), pause) {
 		t.Error("a port that was open at the first try is said to have opened")
 	}
 	if err := listener.Close(); err != nil {
@@ -26,12 +26,12 @@ func TestOpens(t *testing.T) {
 
 	short, cancel := context.WithTimeout(t.Context(), 3*pause)
 	defer cancel()
-	if member.Opens(short, pause) {
+	if member.AwaitOpen(short, pause) {
 		t.Error("a closed port is said to have opened")
 	}
 
 	opened := make(chan bool, 1)
-	go func() { opened <- member.Opens(t.Context(), pause) }()
+	go func() { opened <- member.AwaitOpen(t.Context(), pause) }()
 	time.Sleep(3 * pause)
 	again, err := net.Listen("tcp", listener.Addr().String())
 	if err != nil {

@@ -94,8 +94,14 @@ func inventory(t *testing.T, uid string) ec2.Inventory {
 // current reads the shared cluster.
 func current(t *testing.T) *v1alpha1.MySQLCluster {
 	t.Helper()
+	return read(t, orders)
+}
+
+// read reads a cluster.
+func read(t *testing.T, key client.ObjectKey) *v1alpha1.MySQLCluster {
+	t.Helper()
 	var c v1alpha1.MySQLCluster
-	if err := lab.Client.Get(t.Context(), orders, &c); err != nil {
+	if err := lab.Client.Get(t.Context(), key, &c); err != nil {
 		t.Fatal(err)
 	}
 	return &c

@@ -38,18 +38,12 @@ func Test17CopiesOfVolumesBeginNewClusters(t *testing.T) {
 		t.Fatalf("%v\n%s", err, conditions(before))
 	}
 	lap("the cluster is Ready")
-	write := func(statements string) {
-		t.Helper()
-		if _, err := lab.RunClient(ctx, estate, fmt.Sprintf(`sql %s-primary.%s.svc "%s"`, estate.Name, estate.Namespace, statements)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write(`CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(200)); CREATE TABLE u (id INT PRIMARY KEY);
+	write(t, estate, `CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(200)); CREATE TABLE u (id INT PRIMARY KEY);
 INSERT INTO t (v) VALUES (REPEAT('x', 200)), ('o''brien'); INSERT INTO t (v) SELECT v FROM t; INSERT INTO t (v) SELECT v FROM t`)
 	inSnapshot := checksums(t, estate)
 	backup := takeSnapshot(t)
 	lap("snapshot " + backup.Status.SnapshotID + " is complete")
-	write("INSERT INTO u VALUES (1), (2), (3)")
+	write(t, estate, "INSERT INTO u VALUES (1), (2), (3)")
 	inVolume := checksums(t, estate)
 	left := leaveBehind(t, before)
 	lap("the cluster is gone; left is " + strings.Join(left.volumes, ", "))

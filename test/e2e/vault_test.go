@@ -86,6 +86,14 @@ func destination() *v1alpha1.BackupDestination {
 	}}
 }
 
+// write runs statements on a cluster's primary.
+func write(t *testing.T, key client.ObjectKey, statements string) {
+	t.Helper()
+	if _, err := lab.RunClient(t.Context(), key, fmt.Sprintf(`sql %s-primary.%s.svc "%s"`, key.Name, key.Namespace, statements)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // checksums are those of every table of the application, as its client sees them.
 func checksums(t *testing.T, key client.ObjectKey) string {
 	t.Helper()

@@ -39,7 +39,7 @@ var upgradeCalledOff = plot{"an upgrade is called off", 0, func(w *world, s *sha
 }}
 
 // breakVersion lets every mysqld of the newer version crash as soon as so many members run it, and none start again. With a
-// primary that runs it there is no way back, so then nothing happens any more.
+// primary that runs it there is no way back, so then nothing happens any more; nor once it is asked for in a build that starts.
 func (w *world) breakVersion(oldVersion, newVersion string, ahead int) {
 	s := w.serverAt(w.kube.primary)
 	newer := 0
@@ -49,7 +49,7 @@ func (w *world) breakVersion(oldVersion, newVersion string, ahead int) {
 		}
 	}
 	switch {
-	case w.quiet || s != nil && s.writable && s.on.version != oldVersion:
+	case w.quiet || w.rebuilt || s != nil && s.writable && s.on.version != oldVersion:
 		return
 	case newer < ahead || s == nil || !s.writable:
 		w.after(second, func() { w.breakVersion(oldVersion, newVersion, ahead) })
@@ -86,7 +86,7 @@ func (w *world) callOff(oldTemplate, oldVersion, newTemplate, newVersion string)
 		w.wake()
 	case back && (newer || w.told >= 6):
 		w.say("the person asks for %s again", newVersion)
-		w.told = 0
+		w.told, w.rebuilt = 0, true
 		delete(w.broken, newVersion)
 		w.desired.TemplateHash, w.desired.Version = newTemplate, newVersion
 		w.wake()

@@ -33,7 +33,9 @@ type world struct {
 	// broken are the versions of mysqld that do not start.
 	broken map[string]bool
 	// told is how often in a row a person was told that the cluster needs the newer version.
-	told    int
+	told int
+	// rebuilt says that a person asked for the newer version again, in a build that starts.
+	rebuilt bool
 	plot    *plot // nil for most
 	aimed   aim
 	desired topology.Desired

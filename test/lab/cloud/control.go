@@ -49,6 +49,7 @@ func (c *Cloud) faults() []fault {
 		{"poweroff", "let the guest shut itself down", one(c.PowerOff)},
 		{"fill", "leave no room on the data volume", one(c.Fill)},
 		{"drain", "end fill", one(c.Drain)},
+		{"spoil", "put something that fails in the place of a program (other is its path in the guest)", c.Spoil},
 	}
 	for _, f := range c.options.Faults {
 		known = append(known, fault{f.Name, f.Help, func(ctx context.Context, target, _ string) error { return f.Do(ctx, target) }})
@@ -61,7 +62,7 @@ func (c *Cloud) faults() []fault {
 //	GET  /instances                             State of each
 //	GET  /instances/{id}/console                its console, as text
 //	GET  /faults                                names and what they do
-//	POST /faults/{name}?instance=i-…[&other=…]  do one; other is an instance, a party of a cut or a unit
+//	POST /faults/{name}?instance=i-…[&other=…]  do one; other is an instance, a party of a cut, a unit or a program
 //	POST /status                                status checks and events of an instance (JSON of moto.Status)
 func (c *Cloud) startControl(ctx context.Context) (*http.Server, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", ControlAddress)

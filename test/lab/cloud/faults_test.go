@@ -83,6 +83,13 @@ func TestCloudFaults(t *testing.T) {
 	if err := l.KillUnit(t.Context(), b, "nothing.service"); err == nil {
 		t.Error("a unit that does not run was killed")
 	}
+	do(l.Spoil(t.Context(), b, "/usr/bin/true"))
+	if out := l.in(b, "/usr/bin/true 2>&1 || echo $?"); !strings.Contains(out, "damaged") || !strings.HasSuffix(out, "1") {
+		t.Errorf("a spoilt program says %q", out)
+	}
+	if err := l.Spoil(t.Context(), b, "/usr/bin/nothing"); err == nil {
+		t.Error("a program that is not there was spoilt")
+	}
 
 	// A frozen guest cannot shut down; without its consent it goes at once.
 	do(l.Freeze(t.Context(), b))

@@ -228,7 +228,7 @@ func TestOneHand(t *testing.T) {
 	}))[0]
 	must(t, old.SetSourceWait(ctx, true, 2))
 	must(t, old.SetSourceWait(ctx, true, 1))
-	if asked != 1 {
+	if asked != 2 { // before the lock was taken, and after
 		t.Errorf("the lease was asked %d times for one session", asked)
 	}
 	oldLease = lost
@@ -246,6 +246,31 @@ func TestOneHand(t *testing.T) {
 		t.Error("the old leader may still look")
 	}
 	must(t, fresh.SetSourceWait(ctx, true, 1))
+}
+
+// TestFrozenBeforeTheLock: an old leader asks for the lease, stands still until another leads and has claimed the member, and
+// takes the lock from it. It does nothing with it.
+func TestFrozenBeforeTheLock(t *testing.T) {
+	w, _ := settle(t, newPool(t, nil))
+	ctx := t.Context()
+	fresh := w.members(t, newPool(t, nil))[0]
+	asked := 0
+	old := w.members(t, newPool(t, func(o *Options) {
+		o.Lease = func(context.Context) error {
+			asked++
+			if asked == 1 {
+				return nil // and then it stands still
+			}
+			return errors.New("somebody else leads")
+		}
+	}))[0]
+	must(t, fresh.Claim(ctx))
+	wantError(t, old.SetSourceWait(ctx, true, 2), ErrLeaseRefused)
+	wantError(t, old.CloneFrom(ctx, w.servers[1].Address()), ErrLeaseRefused)
+	must(t, fresh.SetSourceWait(ctx, true, 1))
+	if o := fresh.Observe(ctx); o.SemiSync.WaitCount != 1 {
+		t.Errorf("the old leader's write came through: %+v", o.SemiSync)
+	}
 }
 
 // TestTakeOverMidway: a leader that is replaced in the middle of an action does not finish it.

@@ -21,8 +21,8 @@ const (
 	takeOverPause = 100 * time.Millisecond
 )
 
-// Claim opens the writing session, if it is not open: it asks for the lease, takes the lock on the member and kills
-// a holder that is not us. A new leader claims every member that it reaches before it decides anything.
+// Claim opens the writing session, if it is not open: it asks for the lease, takes the lock on the member, killing a holder
+// that is not us, and asks for the lease once more. A new leader claims every member that it reaches before it decides anything.
 // It fails with ErrLeaseRefused, ErrUnreachable or ErrLockHeld.
 func (m *Member) Claim(ctx context.Context) (err error) {
 	defer m.annotate(&err, "claim the writing session")
@@ -57,20 +57,33 @@ func holdsControl(ctx context.Context, s *session) (bool, error) {
 	return holder.Valid && holder.V == s.id, err
 }
 
-// openControl opens a session that holds the lock.
+// openControl opens a session that holds the lock. The lease is asked for again when the lock is held: we may have stood still
+// in between, for as long as it takes another to become leader, and to claim this member before us. From then on a new leader's
+// claim kills the session, whenever it comes.
 func (m *Member) openControl(ctx context.Context) (*session, error) {
-	if err := m.pool.options.Lease(ctx); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrLeaseRefused, err)
+	if err := m.askLease(ctx); err != nil {
+		return nil, err
 	}
 	s, err := m.pool.dial(ctx, m.e, verified)
 	if err != nil {
 		return nil, unreachable(err)
 	}
-	if err := takeControl(ctx, s); err != nil {
+	err = takeControl(ctx, s)
+	if err == nil {
+		err = m.askLease(ctx)
+	}
+	if err != nil {
 		s.close()
 		return nil, err
 	}
 	return s, nil
+}
+
+func (m *Member) askLease(ctx context.Context) error {
+	if err := m.pool.options.Lease(ctx); err != nil {
+		return fmt.Errorf("%w: %w", ErrLeaseRefused, err)
+	}
+	return nil
 }
 
 // takeControl takes the lock for s, killing whoever holds it, and ends a transaction that another hand left running.

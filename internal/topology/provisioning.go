@@ -386,8 +386,12 @@ func (p *planner) endSurplus(m *Member, in *Instance) {
 		return // which one is the member's is not settled yet, or is about to change
 	}
 	for _, other := range m.Instances {
-		if other.ID != in.ID && !other.gone() && p.CloudReachable {
+		switch {
+		case other.ID == in.ID || other.gone():
+		case p.CloudReachable:
 			p.retry(waitEC2, TerminateInstance{m.Name, other.ID})
+		default:
+			p.waitAtMost(waitEC2) // a machine that nobody needs costs money until EC2 answers again
 		}
 	}
 }

@@ -182,6 +182,14 @@ var mutants = []mutant{
 		stands: "internal/mysql", breaks: append([]string{wildRow, keptVote}, losesCommits...),
 	},
 	{
+		name:   "a leader that stood still before it took the lock goes on",
+		at:     36996,
+		file:   shell + "session.go",
+		old:    "if err == nil && !w.holdsLease(op) {",
+		new:    "if err == nil && false {",
+		stands: "internal/mysql", breaks: append([]string{wildRow, keptVote}, losesCommits...),
+	},
+	{
 		name: "of two that are writable the one that answers first wins",
 		at:   80,
 		file: failoverFile,

@@ -87,8 +87,8 @@ func (c writer) do(f func(*mysqld) error) error {
 	})
 }
 
-// control runs f with the writing session, opening it when it is not: the lease is asked for, and whoever holds the lock
-// on the member is killed. See internal/mysql/writer.go.
+// control runs f with the writing session, opening it when it is not: the lease is asked for, whoever holds the lock on the
+// member is killed, and the lease is asked for once more. See internal/mysql/writer.go.
 func (m *member) control(ctx context.Context, f func(writer) error) error {
 	p := processOf(ctx)
 	turn := m.op.slots[m.in]
@@ -125,11 +125,16 @@ func (c writer) take() error {
 	if !w.holdsLease(op) {
 		return fmt.Errorf("%w: %s", mysql.ErrLeaseRefused, op.name)
 	}
-	return c.m.exchange(c.p, func(s *mysqld) error {
+	err := c.m.exchange(c.p, func(s *mysqld) error {
 		c.slot.open, c.slot.server = &session{op}, s
 		s.control = c.slot.open
 		return nil
 	})
+	if err == nil && !w.holdsLease(op) { // it was frozen since it asked, and another leads
+		c.slot.open = nil
+		return fmt.Errorf("%w: %s", mysql.ErrLeaseRefused, op.name)
+	}
+	return err
 }
 
 // stranded says whether an earlier transaction of an operator still waits on the server.

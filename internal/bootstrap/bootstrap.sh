@@ -370,9 +370,13 @@ mark() {
 	sync -f "$marker"
 }
 
-# errors prints the first error of those that ended mysqld: what follows it is its consequence.
+# errors prints the first error of those that ended mysqld: what follows it is its consequence. One that does not get as far
+# as its log, such as a program without its libraries, ends with the last words of the unit's processes.
 errors() {
-	journalctl -q -u nairobi-mysqld -o cat -n 100 2>/dev/null | tac | sed '/\] MySQL Server.* - start\./q' | tac | grep -m 1 -F '[ERROR]' | cut -c1-300
+	{
+		journalctl -q -u nairobi-mysqld -o cat -n 100 2>/dev/null | tac | sed '/\] MySQL Server.* - start\./q' | tac | grep -m 1 -F '[ERROR]' ||
+			journalctl -q _SYSTEMD_UNIT=nairobi-mysqld.service -o cat -n 50 2>/dev/null | grep -v '^nairobi-mysql: ' | tail -n 1
+	} | cut -c1-300
 }
 
 # sift refuses a volume with files on it that no mysqld makes, and that would lead root or mysqld out of it: links, devices,

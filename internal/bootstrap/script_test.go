@@ -36,6 +36,10 @@ id() { :; }
 chown() { :; }
 mountpoint() { [ -z "${STUB_UNMOUNTED:-}" ]; }
 journalctl() {
+	if [ -n "${STUB_SPEECHLESS:-}" ]; then
+		case "$*" in *_SYSTEMD_UNIT=*) echo 'mysqld: error while loading shared libraries' && echo 'nairobi-mysql: failed' ;; esac
+		return
+	fi
 	echo 'T 0 [ERROR] [MY-1] [Server] of an older start'
 	echo 'T 0 [System] [MY-015015] [Server] MySQL Server - start.'
 	echo 'T 0 [ERROR] [MY-000067] [Server] unknown variable'
@@ -490,6 +494,16 @@ func TestBadSettingsCanBeUndone(t *testing.T) {
 	m.mustRun("started; prepare")
 	if serve := m.read("/run/nairobi-mysql/serve"); strings.Contains(serve, "OFF") {
 		t.Errorf("a start after one that succeeded: %s", serve)
+	}
+}
+
+// A mysqld that never got as far as its log is told by its last words.
+func TestProgramThatDoesNotRunIsTold(t *testing.T) {
+	m := newMachine(t)
+	m.mustRun("prepare; started")
+	m.mustRun("prepare")
+	if out := m.mustRun("prepare", "STUB_SPEECHLESS=1"); !strings.Contains(out, "failed: mysqld did not start: mysqld: error while loading shared libraries\n") {
+		t.Errorf("it said:\n%s", out)
 	}
 }
 

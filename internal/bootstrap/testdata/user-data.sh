@@ -366,7 +366,10 @@ mv -fT "$marker.new" "$marker"
 sync -f "$marker"
 }
 errors() {
-journalctl -q -u nairobi-mysqld -o cat -n 100 2>/dev/null | tac | sed '/\] MySQL Server.* - start\./q' | tac | grep -m 1 -F '[ERROR]' | cut -c1-300
+{
+journalctl -q -u nairobi-mysqld -o cat -n 100 2>/dev/null | tac | sed '/\] MySQL Server.* - start\./q' | tac | grep -m 1 -F '[ERROR]' ||
+journalctl -q _SYSTEMD_UNIT=nairobi-mysqld.service -o cat -n 50 2>/dev/null | grep -v '^nairobi-mysql: ' | tail -n 1
+} | cut -c1-300
 }
 sift() {
 local odd

@@ -9,11 +9,15 @@ import (
 	"strings"
 )
 
-// spoilt stands where a program was.
-const spoilt = "#!/bin/sh\necho \"$0: this program is damaged\" >&2\nexit 1\n"
+const (
+	// intact is what the name of a spoilt program ends with.
+	intact = ".intact"
+	// spoilt stands where a program was.
+	spoilt = "#!/bin/sh\n[ \"$*\" = --version ] && exec \"$0" + intact + "\" --version\necho \"$0: this program is damaged\" >&2\nexit 1\n"
+)
 
-// Spoil puts something that fails in the place of a program on an instance's own disk. program is its absolute path there. It
-// lasts as long as the disk does; whoever runs the program already goes on.
+// Spoil puts something that fails in the place of a program on an instance's own disk; all that it still does is to tell its
+// version. program is its absolute path there. It lasts as long as the disk does; whoever runs the program already goes on.
 func (c *Cloud) Spoil(_ context.Context, id, program string) error {
 	_, v, err := c.powered(id)
 	if err != nil {
@@ -36,7 +40,7 @@ func (c *Cloud) Spoil(_ context.Context, id, program string) error {
 		return fmt.Errorf("instance %s has not entered its disk yet", id)
 	}
 	name := strings.TrimPrefix(program, "/")
-	if err := disk.Remove(name); err != nil {
+	if err := disk.Rename(name, name+intact); err != nil {
 		return fmt.Errorf("spoil %s of %s: %w", program, id, err)
 	}
 	const executable = 0o755

@@ -88,6 +88,7 @@ func (p *planner) confirm(m *Member, row Membership) *Member {
 		p.unseat([]*Member{m})
 		return nil
 	}
+	p.plan.Records.Leader = m.Name
 	if m.SQL.PendingCommits == 0 {
 		p.retry(waitMySQL/4, RecordPrimary{Member: m.Name, Next: p.at(row.LedBy(m.Name)), SemiSync: p.Lossless && len(row.Voters) > 1})
 	}

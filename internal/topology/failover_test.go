@@ -156,6 +156,50 @@ func TestWhoIsPromoted(t *testing.T) {
 			func(s *scene) { s.desired.Lossless = false; s.lose(0); s.io(ioOff, 1, 2) }, "stop instance i-0 of orders-0", "powered off before"},
 		"all restarted: the former primary is primary again": {
 			func(s *scene) { s.member(0).SQL.Writable = false; s.io(ioOff, 1, 2) }, "promote orders-0", ""},
+		"what its primary never committed was acknowledged to nobody": {
+			func(s *scene) {
+				s.member(0).SQL.Writable = false
+				s.member(0).SQL.Executed = trx(0, 11)
+				s.io(ioOff, 1)
+				s.lose(2)
+				s.member(1).SQL.Executed = trx(0, 10).Union(trx(1, 1))
+			}, "promote orders-0", ""},
+		"but somebody else may have been opened for writes since": {
+			func(s *scene) {
+				s.observed.Records.Leader = "orders-2"
+				s.member(0).SQL.Writable = false
+				s.member(0).SQL.Executed = trx(0, 11)
+				s.io(ioOff, 1)
+				s.lose(2)
+				s.member(1).SQL.Executed = trx(0, 10).Union(trx(1, 1))
+			}, "", "no voter that was reached holds every transaction"},
+		"and with the records that is forgotten": {
+			func(s *scene) {
+				s.observed.Records.RebuiltAt = s.observed.Now
+				s.member(0).SQL.Writable = false
+				s.member(0).SQL.Executed = trx(0, 11)
+				s.io(ioOff, 1)
+				s.lose(2)
+				s.member(1).SQL.Executed = trx(0, 10).Union(trx(1, 1))
+			}, "", "no voter that was reached holds every transaction"},
+		"but when it lacks its own commits, it has lost them": {
+			func(s *scene) {
+				s.member(0).SQL.Writable = false
+				s.member(0).SQL.Executed = trx(0, 10).Union(trx(9, 1))
+				s.io(ioOff, 1)
+				s.lose(2)
+				s.member(1).SQL.Executed = trx(0, 11)
+			}, "", "no voter that was reached holds every transaction"},
+		"one that was made anew knows nothing of before": {
+			func(s *scene) {
+				older := *s.member(0).SQL.Membership
+				older.Epoch--
+				s.member(0).SQL.Writable, s.member(0).SQL.Membership = false, &older
+				s.member(0).SQL.Executed = trx(0, 11)
+				s.io(ioOff, 1)
+				s.lose(2)
+				s.member(1).SQL.Executed = trx(0, 10).Union(trx(1, 1))
+			}, "", "no voter that was reached holds every transaction"},
 		"an old primary is back and writable": {
 			func(s *scene) {
 				newer := Membership{Epoch: 6, Primary: "orders-1", Voters: []string{"orders-0", "orders-1", "orders-2"}, W: 1}

@@ -120,6 +120,10 @@ func prove(row Membership, members map[string]*Member, records Records) Proof {
 		// An applier that stopped may well go on when it is started again, and nobody else can take over.
 		best = candidate(row, members, proof.MayBeAcknowledged, (*Member).position)
 	}
+	if best == nil && row.Epoch >= records.AloneSince && records.ledLast(row.Primary) {
+		proof.MayBeAcknowledged = proof.MayBeAcknowledged.Subtract(unknownTo(members[row.Primary], row, proof.MayBeAcknowledged))
+		best = candidate(row, members, proof.MayBeAcknowledged, (*Member).position)
+	}
 	if best != nil {
 		proof.Candidate, proof.MustHold = best.Name, best.position()
 		if best.attainable().Contains(proof.MayBeAcknowledged) {
@@ -127,6 +131,19 @@ func prove(row Membership, members map[string]*Member, records Records) Proof {
 		}
 	}
 	return proof
+}
+
+// unknownTo is what of a set the primary that the newest row names shows to be errant, if nobody was opened for writes since it
+// was. All that was acknowledged since then it had committed first, and all of before it held when it was promoted. What it lacks
+// was therefore acknowledged to nobody: the former primary's last commits, or what somebody wrote on a replica. Its own commits
+// are no such thing: lacking those, it has lost what it had. A member that is not reached, that was made anew, or whose own row
+// is older, shows nothing.
+func unknownTo(primary *Member, row Membership, set gtid.Set) gtid.Set {
+	if !counts(primary) || primary.SQL.ServerUUID == "" || primary.SQL.Membership == nil ||
+		primary.SQL.Membership.Epoch != row.Epoch || primary.SQL.Membership.Primary != primary.Name {
+		return gtid.Set{}
+	}
+	return set.Subtract(primary.position()).WithoutSource(primary.SQL.ServerUUID)
 }
 
 // candidate returns the best voter that holds a set of transactions.

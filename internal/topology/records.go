@@ -54,7 +54,8 @@ type Records struct {
 	// PoweredOff are the instances of unreached members that were seen stopped while a primary was looked for: started again
 	// they can do no harm.
 	PoweredOff []string `json:"poweredOff,omitempty"`
-	// Leader is the member that was to be promoted last. With asynchronous replication nobody else may know.
+	// Leader is the member that was to be promoted last, noted before it is opened for writes. Empty when nobody ever was, or
+	// when that was forgotten.
 	Leader string `json:"leader,omitempty"`
 	// Alone is the member that may have acknowledged commits by itself from the membership row of epoch AloneSince on,
 	// because it was the last voter left. Under an older row nobody is promoted without it.
@@ -124,6 +125,12 @@ func (r Records) Clone() Records {
 	r.FinalVolumes, r.Held, r.PoweredOff = slices.Clone(r.FinalVolumes), slices.Clone(r.Held), slices.Clone(r.PoweredOff)
 	r.RollingDone = slices.Clone(r.RollingDone)
 	return r
+}
+
+// ledLast says whether a member is the last that was opened for writes: the one that was promoted last, or the only primary that
+// there ever was.
+func (r Records) ledLast(member string) bool {
+	return r.Leader == member || r.Leader == "" && r.RebuiltAt.IsZero()
 }
 
 // Equal says whether two records are the same.

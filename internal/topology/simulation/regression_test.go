@@ -48,6 +48,8 @@ var regressions = []struct {
 	{1, 54060, "a lone primary, between two machines when it was to get company, was never started again"},
 	{1, 36996, "a leader that stood still between asking for its lease and taking the lock emptied a member that had become a voter"},
 	{1, 34461, "EC2 gave no answer when a member was well on its new machine, and the old one stayed for half a minute more"},
+	{1, 203838, "what a person had written on a replica kept the primary from being primary again while the third member was gone"},
+	{1, 224154, "so did what a former primary had committed last, after a failover"},
 	{1, 302380, "a version broke after a person had asked for it again in a build that starts, and nobody set it back any more, by the model"},
 	{21, 323, "the only candidate's applier had stopped, and nobody started it"},
 }

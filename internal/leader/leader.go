@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/uuid"
@@ -24,17 +25,15 @@ const LeaseName = "nairobi-mysql-operator"
 // ErrNotLeader: the lease belongs to somebody else, or ran out.
 var ErrNotLeader = errors.New("this process does not hold the operator's lease")
 
-// sharedLook is for how long one look at the lease answers others: about what a look takes anyway. A thousand members
-// that are claimed after a hand-over do not ask a thousand times.
-const sharedLook = 200 * time.Millisecond
-
 // Lock is the operator's lease.
 type Lock struct {
 	lock  resourcelock.Interface
 	clock clock.PassiveClock
 
-	mu   sync.Mutex
-	held time.Time // when the lease was last asked for and found to be ours
+	begun atomic.Uint64 // looks at the lease, so far
+
+	mu   sync.Mutex // held during a look
+	held uint64     // the last look that found the lease to be ours
 }
 
 // New prepares the lease of this process. When elect is false there is none, and Check always agrees.
@@ -66,22 +65,24 @@ func New(config *rest.Config, namespace string, elect bool, clock clock.PassiveC
 // Interface is what the manager elects with, nil without election.
 func (l *Lock) Interface() resourcelock.Interface { return l.lock }
 
-// Check reads the lease from the API server and returns ErrNotLeader unless this process holds it now. Those who ask at
-// the same time share one look.
+// Check reads the lease from the API server and returns ErrNotLeader unless this process holds it now. A look that began after
+// somebody asked answers him as well: a thousand members that are claimed after a hand-over do not ask a thousand times. One that
+// began before does not, however short ago, because a process that was paused does not know for how long.
 func (l *Lock) Check(ctx context.Context) error {
 	if l.lock == nil {
 		return nil
 	}
+	asked := l.begun.Load()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if now := l.clock.Now(); now.Sub(l.held) < sharedLook {
+	if l.held > asked {
 		return nil
 	}
-	asked := l.clock.Now()
+	look := l.begun.Add(1)
 	if err := l.look(ctx); err != nil {
 		return err
 	}
-	l.held = asked
+	l.held = look
 	return nil
 }
 

@@ -58,6 +58,7 @@ func (p *planner) choosePrimary() *Member {
 // a newer one, that waits for its acknowledgement, and nobody's vote is changed.
 func (p *planner) lead(m *Member, newest Membership) *Member {
 	p.plan.Records.PoweredOff = nil
+	p.noteLed(m, newest)
 	p.plan.Membership = m.SQL.Membership
 	if m.SQL.Membership.Epoch != newest.Epoch || m.SQL.Membership.Primary != m.Name {
 		p.unconfirmed = true
@@ -66,6 +67,25 @@ func (p *planner) lead(m *Member, newest Membership) *Member {
 		p.rememberAlone(m)
 	}
 	return m
+}
+
+// noteLed remembers that a member is led on that is not the last one that was to be opened for writes, which proves nothing; unless
+// every voter is reached and shows that it holds whatever was acknowledged.
+func (p *planner) noteLed(m *Member, newest Membership) {
+	rec := &p.plan.Records
+	if rec.ledLast(m.Name) {
+		return
+	}
+	rec.LeaderDoubted = true
+	if !p.Lossless || m.SQL.Membership.Epoch != newest.Epoch || m.SQL.Membership.Primary != m.Name || !newest.Settled() {
+		return
+	}
+	for _, name := range newest.Voters {
+		if v := p.Members[name]; !counts(v) || !v.position().Subtract(m.position()).WithoutSource(m.SQL.ServerUUID).IsEmpty() {
+			return
+		}
+	}
+	rec.noteLeader(m.Name)
 }
 
 // rememberAlone learns from a confirmed primary's own row what lost records knew: whether it is the only voter.
@@ -88,7 +108,7 @@ func (p *planner) confirm(m *Member, row Membership) *Member {
 		p.unseat([]*Member{m})
 		return nil
 	}
-	p.plan.Records.Leader = m.Name
+	p.plan.Records.noteLeader(m.Name)
 	if m.SQL.PendingCommits == 0 {
 		p.retry(waitMySQL/4, RecordPrimary{Member: m.Name, Next: p.at(row.LedBy(m.Name)), SemiSync: p.Lossless && len(row.Voters) > 1})
 	}
@@ -208,7 +228,7 @@ func (p *planner) promote(row Membership) {
 		p.degraded(v1alpha1.ReasonReplicationBroken, fmt.Sprintf("%s is to be promoted once it has applied what it received; its applier stopped: %s", m.Name, m.SQL.Replication.Error))
 	}
 	p.depose(row, proof.Candidate)
-	p.plan.Records.Leader = proof.Candidate
+	p.plan.Records.noteLeader(proof.Candidate)
 	semiSync := p.Lossless && len(row.Voters) > 1
 	p.retry(waitSuspect, Promote{Member: proof.Candidate, Membership: row, Next: p.at(row.LedBy(proof.Candidate)), SemiSync: semiSync, MustHold: proof.MustHold.String()})
 }

@@ -173,6 +173,15 @@ func TestWhoIsPromoted(t *testing.T) {
 				s.lose(2)
 				s.member(1).SQL.Executed = trx(0, 10).Union(trx(1, 1))
 			}, "", "no voter that was reached holds every transaction"},
+		"or led on": {
+			func(s *scene) {
+				s.observed.Records.LeaderDoubted = true
+				s.member(0).SQL.Writable = false
+				s.member(0).SQL.Executed = trx(0, 11)
+				s.io(ioOff, 1)
+				s.lose(2)
+				s.member(1).SQL.Executed = trx(0, 10).Union(trx(1, 1))
+			}, "", "no voter that was reached holds every transaction"},
 		"and with the records that is forgotten": {
 			func(s *scene) {
 				s.observed.Records.RebuiltAt = s.observed.Now
@@ -231,6 +240,40 @@ func TestWhoIsPromoted(t *testing.T) {
 			}
 			if text := fmt.Sprint(p.Degraded, p.Waiting); !strings.Contains(text, row.says) {
 				t.Errorf("says %s, want %q in it", text, row.says)
+			}
+		})
+	}
+}
+
+// TestLeaderIsDoubted: who was to be promoted last is believed as long as nobody else is led on, and again when every voter shows
+// that it may be.
+func TestLeaderIsDoubted(t *testing.T) {
+	for name, row := range map[string]struct {
+		happened func(*scene)
+		leader   string
+		doubted  bool
+	}{
+		"the cluster began on it":                  {func(*scene) {}, "", false},
+		"another was to be promoted":               {func(s *scene) { s.observed.Records.Leader = "orders-1"; s.lose(1) }, "orders-1", true},
+		"but all voters show that nothing is lost": {func(s *scene) { s.observed.Records.Leader = "orders-1" }, "orders-0", false},
+		"and one holds what the primary lacks": {func(s *scene) {
+			s.observed.Records.Leader = "orders-1"
+			s.member(2).SQL.Executed = trx(0, 10).Union(trx(1, 1))
+		}, "orders-1", true},
+		"after its records were lost": {func(s *scene) {
+			s.observed.Records.RebuiltAt = s.observed.Now
+			s.lose(2)
+		}, "", true},
+		"asynchronous": {func(s *scene) {
+			s.desired.Lossless, s.observed.Records.Leader = false, "orders-1"
+		}, "orders-1", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene()
+			row.happened(s)
+			p, _ := s.plan()
+			if r := p.Records; r.Leader != row.leader || r.LeaderDoubted != row.doubted {
+				t.Errorf("leader %q, doubted %t", r.Leader, r.LeaderDoubted)
 			}
 		})
 	}

@@ -382,7 +382,7 @@ func (p *planner) machineFor(m *Member) *Instance {
 // endSurplus ends the instances of a member that are not the one its volume is attached to.
 func (p *planner) endSurplus(m *Member, in *Instance) {
 	vol := m.volume()
-	if vol == nil || vol.AttachedTo != in.ID || p.Records.Rolling == m.Name {
+	if vol == nil || vol.AttachedTo != in.ID || p.Records.Rolling == m.Name && m.Ordinal < p.Replicas {
 		return // which one is the member's is not settled yet, or is about to change
 	}
 	for _, other := range m.Instances {

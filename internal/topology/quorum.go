@@ -133,8 +133,8 @@ func prove(row Membership, members map[string]*Member, records Records) Proof {
 	return proof
 }
 
-// unknownTo is what of a set the primary that the newest row names shows to be errant, if nobody was opened for writes since it
-// was. All that was acknowledged since then it had committed first, and all of before it held when it was promoted. What it lacks
+// unknownTo is what of a set the primary that the newest row names shows to be errant, if nobody was opened for writes or led on
+// since it was (Records.ledLast). All that was acknowledged since then it had committed first, and all of before it held when it was promoted. What it lacks
 // was therefore acknowledged to nobody: the former primary's last commits, or what somebody wrote on a replica. Its own commits
 // are no such thing: lacking those, it has lost what it had. A member that is not reached, that was made anew, or whose own row
 // is older, shows nothing.
@@ -161,9 +161,10 @@ func candidate(row Membership, members map[string]*Member, mustHold gtid.Set, ho
 	return best
 }
 
-// counts says whether a member's word counts in a proof.
+// counts says whether a member's word counts in a proof. Every voter holds a membership row, that of its admission or a later one:
+// one without was made anew, and knows nothing of what it once acknowledged.
 func counts(m *Member) bool {
-	return m != nil && m.verified() && !m.cloning() && !m.cloneCutOff() && m.forgets() == ""
+	return m != nil && m.verified() && !m.cloning() && !m.cloneCutOff() && m.forgets() == "" && m.SQL.Membership != nil
 }
 
 // count finds what may have been acknowledged under one set of voters. With h holders among the reached voters and u

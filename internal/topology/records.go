@@ -57,6 +57,9 @@ type Records struct {
 	// Leader is the member that was to be promoted last, noted before it is opened for writes. Empty when nobody ever was, or
 	// when that was forgotten.
 	Leader string `json:"leader,omitempty"`
+	// LeaderDoubted says that another member was found writable and led on since Leader was noted: commits may have been
+	// acknowledged that Leader lacks. It ends with the next proof.
+	LeaderDoubted bool `json:"leaderDoubted,omitempty"`
 	// Alone is the member that may have acknowledged commits by itself from the membership row of epoch AloneSince on,
 	// because it was the last voter left. Under an older row nobody is promoted without it.
 	Alone      string `json:"alone,omitempty"`
@@ -127,11 +130,14 @@ func (r Records) Clone() Records {
 	return r
 }
 
-// ledLast says whether a member is the last that was opened for writes: the one that was promoted last, or the only primary that
-// there ever was.
+// ledLast says whether nobody was opened for writes, or led on, since a member was: it is the one that was promoted last, or the
+// one that the cluster began on and nobody ever was promoted.
 func (r Records) ledLast(member string) bool {
-	return r.Leader == member || r.Leader == "" && r.RebuiltAt.IsZero()
+	return !r.LeaderDoubted && (r.Leader == member || r.Leader == "" && r.RebuiltAt.IsZero() && r.Bootstrapped == member)
 }
+
+// noteLeader notes who is about to be opened for writes, by a proof.
+func (r *Records) noteLeader(member string) { r.Leader, r.LeaderDoubted = member, false }
 
 // Equal says whether two records are the same.
 func (r Records) Equal(o Records) bool {
@@ -139,7 +145,7 @@ func (r Records) Equal(o Records) bool {
 		slices.Equal(r.FinalVolumes, o.FinalVolumes) && r.FinalChosen == o.FinalChosen && r.FinalAt == o.FinalAt &&
 		r.BootstrappedVolume == o.BootstrappedVolume && r.Database == o.Database && r.PasswordUntil == o.PasswordUntil &&
 		r.PromotedAt == o.PromotedAt && r.Deposed == o.Deposed && r.Alone == o.Alone && r.AloneSince == o.AloneSince && r.AloneUnknown == o.AloneUnknown &&
-		r.Epoch == o.Epoch && r.Established == o.Established && r.Leaving == o.Leaving && r.Removing == o.Removing && slices.Equal(r.PoweredOff, o.PoweredOff) && r.Leader == o.Leader &&
+		r.Epoch == o.Epoch && r.Established == o.Established && r.Leaving == o.Leaving && r.Removing == o.Removing && slices.Equal(r.PoweredOff, o.PoweredOff) && r.Leader == o.Leader && r.LeaderDoubted == o.LeaderDoubted &&
 		r.Account == o.Account && r.Rolling == o.Rolling && r.RollingAt == o.RollingAt &&
 		slices.Equal(r.RollingDone, o.RollingDone) && r.RollingSince == o.RollingSince && slices.Equal(r.Held, o.Held)
 }

@@ -53,7 +53,7 @@ func (p *planner) handOverTo(primary *Member, name string) {
 // switchover plans to hand over, unless something else is planned for one of the two.
 func (p *planner) switchover(primary, to *Member, why string) {
 	p.waitAtMost(waitMySQL)
-	if p.busy(primary.Name) || p.busy(to.Name) || p.changingVotes() || !p.plan.Membership.Settled() {
+	if p.unconfirmed || p.busy(primary.Name) || p.busy(to.Name) || p.changingVotes() || !p.plan.Membership.Settled() {
 		return
 	}
 	p.plan.Records.Leader = to.Name

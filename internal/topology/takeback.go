@@ -261,7 +261,11 @@ func (p *planner) takeBack(m, primary *Member) string {
 		p.waitAtMost(waitMySQL)
 		return fmt.Sprintf("being taken back to %s: stopping, to lose its vote", p.Version)
 	}
-	if p.unconfirmed || m.verified() && !p.othersVote(m) && !p.unseedable(m, primary) {
+	stays := m.verified() && !p.othersVote(m) && !p.unseedable(m, primary)
+	if stays && !p.plan.Membership.Has(m.Name) && !p.errant(m, primary).IsEmpty() {
+		stays = false // it is of use to nobody, and those who were rebuilt get no vote as long as it holds what they lost
+	}
+	if p.unconfirmed || stays {
 		p.waitAtMost(waitMySQL)
 		return "waiting until all others are well"
 	}

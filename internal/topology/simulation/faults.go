@@ -139,7 +139,7 @@ var faults = []fault{
 	{"binary logs are purged", 3, func(w *world) {
 		if s := w.someServer(); s != nil && s.st.committed > 0 {
 			keep := w.rng.IntN(s.st.committed)
-			if w.shape.volumesLost == 0 {
+			if w.shape.volumesLost == 0 && w.canPurge(s, s.st.committed-keep) {
 				s.purge(s.st.committed - keep)
 			}
 		}
@@ -444,6 +444,21 @@ func (w *world) votersAre(n int) bool {
 	return slices.ContainsFunc(w.cloud.volumes, func(v *volume) bool {
 		return v.st != nil && v.st.row != nil && (len(v.st.row.Voters) == n || len(v.st.row.Previous) == n)
 	})
+}
+
+// canPurge says whether enough others keep up with a server that loses the oldest n transactions of its binary log. A person who
+// takes from several voters what they still need, and leaves others too few to acknowledge, has to bring it back.
+func (w *world) canPurge(s *mysqld, n int) bool {
+	if s.st.row == nil || len(s.st.row.Voters) < 4 {
+		return true
+	}
+	behind := 0
+	for _, v := range w.cloud.volumes {
+		if v.st != nil && v.st != s.st && slices.ContainsFunc(s.st.binlog[:n], func(id int) bool { return !v.st.executed.has(id) }) {
+			behind++
+		}
+	}
+	return behind <= len(s.st.row.Voters)-1-topology.WaitFor(len(s.st.row.Voters))
 }
 
 // purge removes the oldest transactions from a server's binary log.

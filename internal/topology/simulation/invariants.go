@@ -80,8 +80,11 @@ func (w *world) answered(s *mysqld, c *commit) {
 		w.fail(lostCommit, "%s answers a commit and lacks%s", s.on.member, w.ledger.names(w.acked.without(s.st.content)))
 	}
 	row := s.st.row
-	if row == nil || w.volumesLost() || !s.sourceEnabled && w.kube.records.Alone == s.on.member && w.kube.records.AloneSince > row.Epoch {
+	if row == nil || w.volumesLost() {
 		return
+	}
+	if !s.sourceEnabled && (w.kube.records.Alone == s.on.member && w.kube.records.AloneSince > row.Epoch || w.pairForgotten()) {
+		return // the other is not promoted without it
 	}
 	if w.forgot && len(row.Previous) > 0 && w.holders(c, row.Previous) > len(row.Previous)/2 {
 		return // the operator no longer knew who was leaving; a promotion is proven under the voters before as well
@@ -254,6 +257,9 @@ func (w *world) checkRolling(plan topology.Plan, o topology.Observed) {
 			}
 			if a.Member == plan.Primary && w.desired.Replicas > 1 {
 				w.fail(rolledRashly, "%s is shut down, and is the primary", a.Member)
+			}
+			if r := o.Members[a.Member].SQL.Replication; plan.Membership != nil && !plan.Membership.Has(a.Member) && r != nil && r.IOState == ioOff {
+				continue // neither a voter nor a replica that works: nobody misses it
 			}
 			for n := range w.desired.Replicas {
 				if name := w.desired.MemberName(n); w.ordinal(a.Member) < w.desired.Replicas && name != a.Member && plan.Membership != nil && !plan.Membership.Has(name) {

@@ -50,6 +50,11 @@ var regressions = []struct {
 	{1, 34461, "EC2 gave no answer when a member was well on its new machine, and the old one stayed for half a minute more"},
 	{1, 203838, "what a person had written on a replica kept the primary from being primary again while the third member was gone"},
 	{1, 224154, "so did what a former primary had committed last, after a failover"},
+	{1, 269860, "a person purged what two of four voters needed, and none of them could be spared, by the model"},
+	{1, 271330, "the records were lost while a primary was being left alone, by the model"},
+	{1, 280662, "a member that was to be taken back kept a rebuilt one from its vote, and waited for that"},
+	{1, 285551, "a member that was to leave in the middle of its turn kept its vote because its next machine ran"},
+	{1, 366940, "records were lost with a volume: a voter with an empty one passed for reached"},
 	{1, 302380, "a version broke after a person had asked for it again in a build that starts, and nobody set it back any more, by the model"},
 	{21, 323, "the only candidate's applier had stopped, and nobody started it"},
 }

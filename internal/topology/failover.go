@@ -42,7 +42,7 @@ func (p *planner) choosePrimary() *Member {
 	}
 	p.unseat(outdated)
 	switch {
-	case len(current) == 1 && row.Primary == current[0].Name:
+	case len(current) == 1 && row.Primary == current[0].Name && !p.anotherMayLead(current[0]):
 		return p.lead(current[0], *row)
 	case len(current) == 1:
 		return p.confirm(current[0], *row)
@@ -52,6 +52,17 @@ func (p *planner) choosePrimary() *Member {
 		p.promote(*row)
 	}
 	return nil
+}
+
+// anotherMayLead says whether another member than the primary was to be opened for writes last, and nothing shows that it was not:
+// with it gone, members that replicated from it may hold what it had acknowledged before it wrote a row of its own.
+func (p *planner) anotherMayLead(primary *Member) bool {
+	name := p.Records.Leader
+	if name == "" || name == primary.Name {
+		return false
+	}
+	m := p.Members[name]
+	return m == nil || !m.verified() || m.SQL.Replication == nil
 }
 
 // lead makes the primary's own row the one that everything goes by: what it shows was acknowledged. While replicas show
@@ -99,7 +110,7 @@ func (p *planner) rememberAlone(primary *Member) {
 
 // confirm deals with a single writable member that its own membership row does not name: its promotion was cut off, or
 // waits for an acknowledgement of the row. A member that somebody else opened for writes looks the same, so that it has
-// to be the one that the rule of promotion names.
+// to be the one that the rule of promotion names. So has the one that the row names when another may have led since.
 func (p *planner) confirm(m *Member, row Membership) *Member {
 	if p.fenceOthers(m) {
 		return nil

@@ -98,10 +98,11 @@ func (w *world) answered(s *mysqld, c *commit) {
 
 // survives says whether a commit that is answered late is in what others have gone on from: whoever took over holds it, and all
 // that was acknowledged. Acknowledgements that were given before the take-over, and one that comes after it, may together answer
-// a client of the old primary; nothing is lost by that, and nothing else can be answered there.
+// a client of the old primary; nothing is lost by that, and nothing else can be answered there. Whether enough answer the new one
+// at the moment does not matter.
 func (w *world) survives(c *commit, old *mysqld) bool {
 	for _, in := range w.cloud.instances {
-		if s := in.server; s != nil && s != old && s.canAcknowledge() && s.st.row != nil && old.st.row != nil && s.st.row.Epoch > old.st.row.Epoch &&
+		if s := in.server; s != nil && s != old && s.writable && s.st.row != nil && old.st.row != nil && s.st.row.Epoch > old.st.row.Epoch &&
 			s.st.content.has(c.id) && s.st.content.contains(w.acked) {
 			return true
 		}

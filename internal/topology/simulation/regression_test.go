@@ -56,6 +56,7 @@ var regressions = []struct {
 	{1, 285551, "a member that was to leave in the middle of its turn kept its vote because its next machine ran"},
 	{1, 366940, "records were lost with a volume: a voter with an empty one passed for reached"},
 	{1, 302380, "a version broke after a person had asked for it again in a build that starts, and nobody set it back any more, by the model"},
+	{1, 403523, "a former primary answered its last commit, which the new one held, while that one waited for acknowledgements, by the model"},
 	{21, 323, "the only candidate's applier had stopped, and nobody started it"},
 }
 

@@ -290,6 +290,10 @@ func TestVotes(t *testing.T) {
 		happened func(*scene)
 		actions  string
 	}{
+		"an operator died after it had let go of the others": {
+			func(s *scene) { s.member(0).SQL.SemiSync.SourceEnabled = false; s.lose(1, 2) }, "let orders-0 go on alone"},
+		"somebody switched it off, and the others are there": {
+			func(s *scene) { s.member(0).SQL.SemiSync.SourceEnabled = false }, "let orders-0 wait for 1 acknowledgements"},
 		"an errant voter first stops acknowledging": {
 			func(s *scene) { s.member(2).SQL.Executed = trx(0, 10).Union(trx(2, 1)) }, "switch the acknowledgements of orders-2 off"},
 		"then loses its vote": {

@@ -85,6 +85,18 @@ func (p *planner) acknowledgers(primary *Member, leaving string) int {
 	return n
 }
 
+// connected counts the other voters that receive from the primary.
+func (p *planner) connected(primary *Member) int {
+	n := 0
+	for _, name := range p.plan.Membership.Voters {
+		m := p.Members[name]
+		if m != nil && m != primary && m.verified() && m.SQL.Replication != nil && m.SQL.Replication.IOState == ioOn && p.memberAt(m.SQL.Replication.SourceHost) == primary {
+			n++
+		}
+	}
+	return n
+}
+
 // keepWait keeps the primary's semi-synchronous settings in agreement with its membership row, and confirms a change of
 // the voters that was acknowledged. While a voter is being admitted the count may be higher on purpose.
 func (p *planner) keepWait(primary *Member, admitting bool) {
@@ -96,6 +108,12 @@ func (p *planner) keepWait(primary *Member, admitting bool) {
 	}
 	if p.Lossless && len(row.Voters) == 1 && s.SourceEnabled && primary.SQL.PendingCommits > 0 {
 		// An admission was cut off, and its row may be among the commits that wait. Released, it would count.
+		p.standAlone(primary)
+		return
+	}
+	if enabled && !s.SourceEnabled && p.connected(primary) < row.WaitCount() {
+		// An operator that got no further had let go of the others. What was answered since nobody else holds, and nobody is there
+		// to get it: so it is alone, and has to be remembered as that.
 		p.standAlone(primary)
 		return
 	}

@@ -343,7 +343,8 @@ func (w *world) canSpare(v *volume) bool {
 	if v.st == nil {
 		return true
 	}
-	if w.shape.volumesLost > 0 || w.desired.DeletionPolicy != v1alpha1.DeletionPolicySnapshot || w.pairForgotten() || w.changing() {
+	alone := w.kube.records.Alone == v.member && v.st.row != nil && w.kube.records.AloneSince > v.st.row.Epoch // what it answers nobody else has
+	if alone || w.shape.volumesLost > 0 || w.desired.DeletionPolicy != v1alpha1.DeletionPolicySnapshot || w.pairForgotten() || w.changing() {
 		return false
 	}
 	var others []*store

@@ -80,7 +80,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "the spec says who votes, not the membership row",
-		at:   266,
+		at:   134,
 		file: failoverFile,
 		old:  "	proof := prove(row, p.Members, p.Records)\n	if proof.Candidate == \"\" {",
 		new: `	spec := Membership{Epoch: row.Epoch, Primary: row.Primary, W: WaitFor(p.Replicas)}

@@ -57,6 +57,8 @@ var regressions = []struct {
 	{1, 366940, "records were lost with a volume: a voter with an empty one passed for reached"},
 	{1, 302380, "a version broke after a person had asked for it again in a build that starts, and nobody set it back any more, by the model"},
 	{1, 403523, "a former primary answered its last commit, which the new one held, while that one waited for acknowledgements, by the model"},
+	{1, 445803, "the volume of a primary was lost that was just being left alone, by the model"},
+	{1, 448414, "an operator died after it had let go of the other voter and before the row said so, and the records were lost"},
 	{21, 323, "the only candidate's applier had stopped, and nobody started it"},
 }
 

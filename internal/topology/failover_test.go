@@ -71,6 +71,15 @@ func (s *scene) lose(ordinals ...int) {
 	}
 }
 
+// restartApart has the primary come back read-only, with a commit that nobody else has; the one replica left holds one as well.
+func (s *scene) restartApart() {
+	s.member(0).SQL.Writable = false
+	s.member(0).SQL.Executed = trx(0, 11)
+	s.io(ioOff, 1)
+	s.lose(2)
+	s.member(1).SQL.Executed = trx(0, 10).Union(trx(1, 1))
+}
+
 // io sets the state of a replica's IO thread.
 func (s *scene) io(state string, ordinals ...int) {
 	for _, i := range ordinals {
@@ -163,57 +172,30 @@ func TestWhoIsPromoted(t *testing.T) {
 				s.member(1).SQL.Executed = trx(0, 10).Union(trx(2, 1))
 			}, "demote orders-0", "must not be"},
 		"what its primary never committed was acknowledged to nobody": {
-			func(s *scene) {
-				s.member(0).SQL.Writable = false
-				s.member(0).SQL.Executed = trx(0, 11)
-				s.io(ioOff, 1)
-				s.lose(2)
-				s.member(1).SQL.Executed = trx(0, 10).Union(trx(1, 1))
-			}, "promote orders-0", ""},
+			(*scene).restartApart, "promote orders-0", ""},
 		"but somebody else may have been opened for writes since": {
-			func(s *scene) {
-				s.observed.Records.Leader = "orders-2"
-				s.member(0).SQL.Writable = false
-				s.member(0).SQL.Executed = trx(0, 11)
-				s.io(ioOff, 1)
-				s.lose(2)
-				s.member(1).SQL.Executed = trx(0, 10).Union(trx(1, 1))
-			}, "", "no voter that was reached holds every transaction"},
+			func(s *scene) { s.restartApart(); s.observed.Records.Leader = "orders-2" }, "", "no voter that was reached holds every transaction"},
 		"or led on": {
-			func(s *scene) {
-				s.observed.Records.LeaderDoubted = true
-				s.member(0).SQL.Writable = false
-				s.member(0).SQL.Executed = trx(0, 11)
-				s.io(ioOff, 1)
-				s.lose(2)
-				s.member(1).SQL.Executed = trx(0, 10).Union(trx(1, 1))
-			}, "", "no voter that was reached holds every transaction"},
+			func(s *scene) { s.restartApart(); s.observed.Records.LeaderDoubted = true }, "", "no voter that was reached holds every transaction"},
 		"and with the records that is forgotten": {
-			func(s *scene) {
-				s.observed.Records.RebuiltAt = s.observed.Now
-				s.member(0).SQL.Writable = false
-				s.member(0).SQL.Executed = trx(0, 11)
-				s.io(ioOff, 1)
-				s.lose(2)
-				s.member(1).SQL.Executed = trx(0, 10).Union(trx(1, 1))
-			}, "", "no voter that was reached holds every transaction"},
+			func(s *scene) { s.restartApart(); s.observed.Records.RebuiltAt = s.observed.Now }, "", "no voter that was reached holds every transaction"},
 		"but when it lacks its own commits, it has lost them": {
 			func(s *scene) {
-				s.member(0).SQL.Writable = false
-				s.member(0).SQL.Executed = trx(0, 10).Union(trx(9, 1))
-				s.io(ioOff, 1)
-				s.lose(2)
-				s.member(1).SQL.Executed = trx(0, 11)
+				s.restartApart()
+				s.member(0).SQL.Executed, s.member(1).SQL.Executed = trx(0, 10).Union(trx(9, 1)), trx(0, 11)
 			}, "", "no voter that was reached holds every transaction"},
-		"one that was made anew knows nothing of before": {
+		"a voter on an empty volume does not count as reached": {
 			func(s *scene) {
+				s.lose(0)
+				s.io(ioOff, 1)
+				s.member(2).SQL.Membership, s.member(2).SQL.Executed, s.member(2).SQL.Replication = nil, gtid.Set{}, nil
+			}, "", "not reached: orders-0, orders-2 (reached, but it shows no membership row)"},
+		"one whose own row is older shows nothing": {
+			func(s *scene) {
+				s.restartApart()
 				older := *s.member(0).SQL.Membership
 				older.Epoch--
-				s.member(0).SQL.Writable, s.member(0).SQL.Membership = false, &older
-				s.member(0).SQL.Executed = trx(0, 11)
-				s.io(ioOff, 1)
-				s.lose(2)
-				s.member(1).SQL.Executed = trx(0, 10).Union(trx(1, 1))
+				s.member(0).SQL.Membership = &older
 			}, "", "no voter that was reached holds every transaction"},
 		"an old primary is back and writable": {
 			func(s *scene) {

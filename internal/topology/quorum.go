@@ -134,13 +134,12 @@ func prove(row Membership, members map[string]*Member, records Records) Proof {
 }
 
 // unknownTo is what of a set the primary that the newest row names shows to be errant, if nobody was opened for writes or led on
-// since it was (Records.ledLast). All that was acknowledged since then it had committed first, and all of before it held when it was promoted. What it lacks
-// was therefore acknowledged to nobody: the former primary's last commits, or what somebody wrote on a replica. Its own commits
-// are no such thing: lacking those, it has lost what it had. A member that is not reached, that was made anew, or whose own row
-// is older, shows nothing.
+// since it was (Records.ledLast). All that was acknowledged since then it had committed first, and all of before it held when it
+// was promoted. What it lacks was therefore acknowledged to nobody: the former primary's last commits, or what somebody wrote on a
+// replica. Its own commits are no such thing: lacking those, it has lost what it had. A member that is not reached, that was made
+// anew, or whose own row is older, shows nothing.
 func unknownTo(primary *Member, row Membership, set gtid.Set) gtid.Set {
-	if !counts(primary) || primary.SQL.ServerUUID == "" || primary.SQL.Membership == nil ||
-		primary.SQL.Membership.Epoch != row.Epoch || primary.SQL.Membership.Primary != primary.Name {
+	if !counts(primary) || primary.SQL.ServerUUID == "" || primary.SQL.Membership.Epoch != row.Epoch || primary.SQL.Membership.Primary != primary.Name {
 		return gtid.Set{}
 	}
 	return set.Subtract(primary.position()).WithoutSource(primary.SQL.ServerUUID)
@@ -178,8 +177,12 @@ func count(voters []string, w int, members map[string]*Member, records Records) 
 	for _, name := range voters {
 		m := members[name]
 		if !counts(m) {
-			if m != nil && m.verified() && m.forgets() != "" {
+			switch {
+			case m == nil || !m.verified():
+			case m.forgets() != "":
 				name += " (reached, but what it holds cannot be relied on: its " + m.forgets() + ")"
+			case m.SQL.Membership == nil && !m.cloning() && !m.cloneCutOff():
+				name += " (reached, but it shows no membership row)"
 			}
 			proof.Unreached = append(proof.Unreached, name)
 			continue

@@ -54,8 +54,8 @@ type Records struct {
 	// PoweredOff are the instances of unreached members that were seen stopped while a primary was looked for: started again
 	// they can do no harm.
 	PoweredOff []string `json:"poweredOff,omitempty"`
-	// Leader is the member that was to be promoted last, noted before it is opened for writes. Empty when nobody ever was, or
-	// when that was forgotten.
+	// Leader is the member that was to be promoted last, noted before it is opened for writes, or a later primary of which every
+	// voter showed that it lacks nothing. Empty when nobody ever was, or when that was forgotten.
 	Leader string `json:"leader,omitempty"`
 	// LeaderDoubted says that another member was found writable and led on since Leader was noted: commits may have been
 	// acknowledged that Leader lacks. It ends with the next proof.
@@ -136,7 +136,7 @@ func (r Records) ledLast(member string) bool {
 	return !r.LeaderDoubted && (r.Leader == member || r.Leader == "" && r.RebuiltAt.IsZero() && r.Bootstrapped == member)
 }
 
-// noteLeader notes who is about to be opened for writes, by a proof.
+// noteLeader notes the member that a proof, or every voter, names as the one that writes go to.
 func (r *Records) noteLeader(member string) { r.Leader, r.LeaderDoubted = member, false }
 
 // Equal says whether two records are the same.

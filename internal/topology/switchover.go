@@ -56,7 +56,7 @@ func (p *planner) switchover(primary, to *Member, why string) {
 	if p.unconfirmed || p.busy(primary.Name) || p.busy(to.Name) || p.changingVotes() || !p.plan.Membership.Settled() {
 		return
 	}
-	p.plan.Records.Leader = to.Name
+	p.plan.Records.Leader = to.Name // which proves nothing, so that a doubt stays
 	p.retry(waitNext, Switchover{Member: primary.Name, To: to.Name, From: *p.plan.Membership, Next: p.at(p.plan.Membership.LedBy(to.Name)), SemiSync: p.Lossless && len(p.plan.Membership.Voters) > 1, Why: why})
 }
 

@@ -77,12 +77,16 @@ func (p *planner) acknowledges(m, primary *Member) bool {
 func (p *planner) acknowledgers(primary *Member, leaving string) int {
 	n := 0
 	for _, m := range p.Members {
-		if m != primary && m.Name != leaving && m.verified() && m.SQL.Replication != nil && m.SQL.Replication.IOState == ioOn && m.SQL.SemiSync.ReplicaActive &&
-			p.plan.Membership.MayAcknowledge(m.Name) && p.memberAt(m.SQL.Replication.SourceHost) == primary {
+		if m != primary && m.Name != leaving && p.receives(m, primary) && m.SQL.SemiSync.ReplicaActive && p.plan.Membership.MayAcknowledge(m.Name) {
 			n++
 		}
 	}
 	return n
+}
+
+// receives says whether a member is connected to the primary as its replica.
+func (p *planner) receives(m, primary *Member) bool {
+	return m.verified() && m.SQL.Replication != nil && m.SQL.Replication.IOState == ioOn && p.memberAt(m.SQL.Replication.SourceHost) == primary
 }
 
 // connected counts the other voters that receive from the primary.
@@ -90,7 +94,7 @@ func (p *planner) connected(primary *Member) int {
 	n := 0
 	for _, name := range p.plan.Membership.Voters {
 		m := p.Members[name]
-		if m != nil && m != primary && m.verified() && m.SQL.Replication != nil && m.SQL.Replication.IOState == ioOn && p.memberAt(m.SQL.Replication.SourceHost) == primary {
+		if m != nil && m != primary && p.receives(m, primary) {
 			n++
 		}
 	}

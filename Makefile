@@ -156,7 +156,7 @@ simulate: ## Play random schedules of faults against the brain: SCHEDULES=100000
 	  go test -count=1 -timeout 24h -run 'TestSchedules$$' -v $(TESTFLAGS) ./internal/topology/simulation
 
 .PHONY: bench
-bench: bench-operator bench-backup bench-ready ## Figures: what Ready clusters cost, backups beside the same by hand, and what the operator adds to the way to Ready.
+bench: bench-operator bench-backup bench-snapshot bench-ready ## Figures: what Ready clusters cost, backups beside the same by hand, snapshots, and what the operator adds to the way to Ready.
 
 .PHONY: bench-operator
 bench-operator: deps ## What 100 and 1,000 Ready clusters cost, and a hand-over. Members and EC2 are stubs. BENCH_SECONDS=60, BENCH_SCALE=1000.
@@ -167,6 +167,10 @@ bench-operator: deps ## What 100 and 1,000 Ready clusters cost, and a hand-over.
 bench-backup: deps ## Dump beside mysqldump | zstd by hand, and restore, with their memory. BENCH_BACKUP_GIB=5 (room for 3 times that), BENCH_BACKUP_ROUNDS=3.
 	@assets="$$($(LAB) envtest-assets)"; KUBEBUILDER_ASSETS="$$assets" \
 	  go test -count=1 -timeout 3h -run '^$$' -bench . -benchtime 1x $(TESTFLAGS) ./test/bench/dump
+
+.PHONY: bench-snapshot
+bench-snapshot: deps ## In the lab: a snapshot and a new cluster from it, small beside large. BENCH_SNAPSHOT_GIB=1,5 (room for 5 times that).
+	@hack/with-lab.sh go test -count=1 -timeout 2h -run '^$$' -bench . -benchtime 1x $(TESTFLAGS) ./test/bench/snapshot
 
 .PHONY: bench-ready
 bench-ready: deps ## In the lab: from apply to Ready, less the members' own time. BENCH_READY_ROUNDS=3.

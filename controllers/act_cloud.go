@@ -34,9 +34,13 @@ func (r *MySQLClusterReconciler) takeInCloud(ctx context.Context, s *scope, acti
 	var err error
 	switch a := action.(type) {
 	case topology.EnsureSecurityGroup:
-		_, err = s.cloud.EnsureSecurityGroup(ctx, ec2.SecurityGroupSpec{
+		var id string
+		id, err = s.cloud.EnsureSecurityGroup(ctx, ec2.SecurityGroupSpec{
 			Owner: s.owner(), VPCID: s.vpc, ClientCIDRs: s.cluster.Spec.AWS.ClientCIDRs, ClientSecurityGroupIDs: s.cluster.Spec.AWS.ClientSecurityGroupIDs,
 		})
+		if err == nil && s.observed.SecurityGroup == "" {
+			r.announceGroup(s, id)
+		}
 	case topology.CreateVolume:
 		if !s.mayCopy(a.SnapshotID) {
 			return true, &problem{reason: v1alpha1.ReasonNotPermitted, message: "snapshot " + a.SnapshotID + " is not what spec.bootstrap.recovery names; no volume is made from it", after: afterPerson}
@@ -99,22 +103,26 @@ func (s *scope) mayCopy(snapshotID string) bool {
 }
 
 func (r *MySQLClusterReconciler) volumeSpec(s *scope, a topology.CreateVolume) ec2.VolumeSpec {
-	storage := s.cluster.Spec.Storage
+	storage, version := s.cluster.Spec.Storage, s.cluster.Spec.Version
+	if s.desired.Before.Version != "" && a.SnapshotID == "" {
+		version = "" // which one opens it is known, and noted, when a machine gets it
+	}
 	return ec2.VolumeSpec{
 		Owner: s.owner(), Member: a.Member, Incarnation: a.Incarnation, Zone: a.Zone,
 		SizeGiB: s.cluster.StorageGiB(), Type: string(storage.VolumeType()), IOPS: storage.IOPS, Throughput: storage.Throughput,
 		Encrypted: s.cluster.Spec.Storage.IsEncrypted(), KMSKeyID: storage.KMSKeyID,
-		SnapshotID: a.SnapshotID, MySQLVersion: s.cluster.Spec.Version,
+		SnapshotID: a.SnapshotID, MySQLVersion: version,
 	}
 }
 
 // launchSpec describes a member's instance but for what is resolved at the last moment: image, subnet, user data.
-func (r *MySQLClusterReconciler) launchSpec(s *scope, member string, incarnation int) ec2.LaunchSpec {
-	aws := s.cluster.Spec.AWS
+func (r *MySQLClusterReconciler) launchSpec(s *scope, a topology.LaunchInstance) ec2.LaunchSpec {
+	c := s.launchedFrom(a)
+	aws := c.Spec.AWS
 	return ec2.LaunchSpec{
-		Owner: s.owner(), Member: member, Incarnation: incarnation, TemplateHash: s.desired.TemplateHash,
+		Owner: s.owner(), Member: a.Member, Incarnation: a.Incarnation, TemplateHash: templateOf(c).hash(),
 		InstanceType: aws.InstanceType, IAMInstanceProfile: aws.IAMInstanceProfile, KeyName: aws.KeyName,
-		RootEncrypted: s.cluster.Spec.Storage.IsEncrypted(), KMSKeyID: s.cluster.Spec.Storage.KMSKeyID,
+		RootEncrypted: c.Spec.Storage.IsEncrypted(), KMSKeyID: c.Spec.Storage.KMSKeyID,
 	}
 }
 
@@ -139,18 +147,23 @@ func (r *MySQLClusterReconciler) launch(ctx context.Context, s *scope, a topolog
 	if err != nil {
 		return &problem{reason: v1alpha1.ReasonInvalidSpec, message: err.Error(), after: afterPerson, cause: err}
 	}
-	aws, spec := s.cluster.Spec.AWS, r.launchSpec(s, a.Member, a.Incarnation)
+	aws, spec := s.launchedFrom(a).Spec.AWS, r.launchSpec(s, a)
 	spec.SubnetID, spec.UserData = a.SubnetID, userData
 	spec.Owner.UserTags = maps.Clone(spec.Owner.UserTags)
 	if spec.SecurityGroupIDs = slices.Clone(aws.SecurityGroupIDs); len(spec.SecurityGroupIDs) == 0 {
 		spec.SecurityGroupIDs = []string{s.observed.SecurityGroup}
 	}
-	cloud := s.cloud
-	finish := func(ctx context.Context, s *scope, err error) error { return r.launched(ctx, s, a, err) }
+	cloud, before := s.cloud, s.desired.Before.Hash
+	finish := func(ctx context.Context, s *scope, err error) error {
+		if a.Before {
+			r.memory.noteBefore(s.notes, before, err, r.Clock.Now())
+		}
+		return r.launched(ctx, s, a, err)
+	}
 	return r.unhurried(ctx, s, &call{action: a, finish: finish}, func(ctx context.Context) error {
 		image, err := cloud.ResolveImage(ctx, aws.ImageID, aws.ImageSSMParameter, spec.InstanceType)
 		if err != nil {
-			return fmt.Errorf("resolve the image: %w", err)
+			return fmt.Errorf("%w: %w", errNoImage, err)
 		}
 		spec.ImageID = image.ID
 		_, err = cloud.LaunchInstance(ctx, spec)
@@ -173,15 +186,16 @@ func (r *MySQLClusterReconciler) launched(ctx context.Context, s *scope, a topol
 }
 
 func (r *MySQLClusterReconciler) bootstrapInput(s *scope, a topology.LaunchInstance) bootstrap.Input {
+	c := s.launchedFrom(a)
 	in := bootstrap.Input{
-		ClusterUID: s.uid(), Namespace: s.cluster.Namespace, Cluster: s.cluster.Name,
+		ClusterUID: s.uid(), Namespace: c.Namespace, Cluster: c.Name,
 		Member: a.Member, Ordinal: a.Ordinal, Incarnation: a.Incarnation, VolumeIncarnation: a.VolumeIncarnation,
-		Version: s.cluster.Spec.Version, VolumeID: a.VolumeID,
+		Version: c.Spec.Version, VolumeID: a.VolumeID,
 		CAPEM: s.authority.CertificatePEM(), JoinToken: s.authority.JoinToken(a.Member, a.Incarnation),
 		IssuerDN: s.authority.IssuerDN(), OperatorDN: s.authority.OperatorDN(),
-		Settings: s.cluster.Spec.MySQLD,
+		Settings: c.Spec.MySQLD,
 	}
-	if d := s.cluster.Spec.AWS.Download; d != nil {
+	if d := c.Spec.AWS.Download; d != nil {
 		in.Download = &bootstrap.Download{URL: d.URL, SHA256: d.SHA256}
 	}
 	return in

@@ -76,7 +76,7 @@ func (r *MySQLClusterReconciler) takeInSQL(ctx context.Context, s *scope, action
 	case topology.SetSourceWait:
 		err = steps.SetSourceWait(ctx, m, a)
 	case topology.PinSettings:
-		err = m.PinSettings(ctx, a.Settings)
+		err = r.pinSettings(ctx, s, m, a)
 	case topology.ApplySettings:
 		err = r.applySettings(ctx, s, m, a)
 	case topology.Restart:
@@ -255,21 +255,30 @@ func (r *MySQLClusterReconciler) purgeBinaryLogs(ctx context.Context, s *scope, 
 	return err
 }
 
+// pinSettings puts variables back, and remembers to what: one that does not stay so is left at that.
+func (r *MySQLClusterReconciler) pinSettings(ctx context.Context, s *scope, m *mysql.Member, a topology.PinSettings) error {
+	if err := m.PinSettings(ctx, a.Settings); err != nil {
+		return err
+	}
+	r.memory.putBack(s.notes, a.Member, a.Settings)
+	return nil
+}
+
 // applySettings persists the user's settings. That a restart is due is recorded before anything waits for one, so that an
 // operator which restarts meanwhile neither forgets it nor restarts a server twice. What mysqld refuses is not tried again
 // for a while: it would be set and taken back, or asked for in vain, in every pass.
 func (r *MySQLClusterReconciler) applySettings(ctx context.Context, s *scope, m *mysql.Member, a topology.ApplySettings) error {
-	note := func(ctx context.Context, at int64) error {
+	note := func(ctx context.Context, at int64, of string) error {
 		return r.saveRecords(ctx, s, func(records *topology.Records) {
 			rec := records.Members[a.Member]
-			rec.RestartDue = at
+			rec.RestartDue, rec.RestartFor = at, of
 			records.Members[a.Member] = rec
 		})
 	}
-	before, noted := s.record(a.Member).RestartDue, false
+	before, noted := s.record(a.Member), false
 	restart, err := m.ApplySettings(ctx, a.Want, a.Drop, func(ctx context.Context) error {
 		noted = true
-		return note(ctx, r.Clock.Now().Unix())
+		return note(ctx, topology.RestartDueAt(r.Clock.Now(), s.observed.Members[a.Member].SQL.StartedAt), topology.RestartAlsoFor(before, a.Want))
 	})
 	if err == nil {
 		r.memory.expect(s.notes, a.Member, a.Want)
@@ -278,7 +287,7 @@ func (r *MySQLClusterReconciler) applySettings(ctx context.Context, s *scope, m 
 		return err // a restart that was noted stays so: of what was not answered nobody knows whether it counts
 	}
 	if noted && !restart {
-		if err := note(ctx, before); err != nil {
+		if err := note(ctx, before.RestartDue, before.RestartFor); err != nil {
 			return err
 		}
 	}

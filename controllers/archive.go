@@ -142,8 +142,8 @@ func (r *MySQLClusterReconciler) archiveReport(ctx context.Context, s *scope) (*
 	return &report, nil
 }
 
-// ensureBase takes a backup for an archive that has none to begin with: at its start, and after a gap. The first schedule
-// of dumps keeps it and deletes it like its own: kept for ever, it would have all segments kept for ever.
+// ensureBase takes a backup for an archive that has none to begin with: at its start, and after a gap. The first schedule of
+// dumps deletes it once it is older than all that it keeps: kept for ever, it would have all segments kept for ever.
 func (r *MySQLClusterReconciler) ensureBase(ctx context.Context, s *scope) error {
 	if s.archived == nil || !s.archived.BaseNeeded || s.archived.Error != "" || s.plan.Primary == "" {
 		return nil
@@ -155,7 +155,7 @@ func (r *MySQLClusterReconciler) ensureBase(ctx context.Context, s *scope) error
 		case b.Spec.Method != v1alpha1.BackupMethodDump || !b.DeletionTimestamp.IsZero():
 		case !b.Done(): // it may become the base
 			return nil
-		case b.Labels[v1alpha1.LabelComponent] == resources.ComponentArchive && now.Sub(b.CreationTimestamp.Time) < basePause,
+		case isBase(b) && now.Sub(b.CreationTimestamp.Time) < basePause,
 			b.Status.Phase == v1alpha1.BackupCompleted && b.Status.CompletedAt != nil && now.Sub(b.Status.CompletedAt.Time) < baseFresh:
 			return nil
 		}

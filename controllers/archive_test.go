@@ -266,6 +266,7 @@ func TestAnArchiveGetsItsBase(t *testing.T) {
 		c.Spec.Backup.Schedules = []v1alpha1.BackupSchedule{{Name: "hourly", Cron: "0 * * * *", Method: v1alpha1.BackupMethodSnapshot}, {Name: "daily", Cron: "30 3 * * *"}}
 	})
 	a.pass()
+	a.clock.SetTime(a.clock.Now().Add(time.Minute)) // the StatefulSet is as old as the API server says: what is reported is younger
 	a.reports(archiveReport{At: a.clock.Now(), BaseNeeded: true, Error: "the bucket does not exist", Reason: "NoBucket"})
 	a.pass()
 	if got := a.bases(); len(got) != 0 {

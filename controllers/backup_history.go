@@ -35,10 +35,15 @@ func (r *MySQLClusterReconciler) pruneFailed(ctx context.Context, s *scope) erro
 
 // makerOf is what made a backup: a schedule, or the archive of binary logs; "" for a person.
 func makerOf(b *v1alpha1.MySQLBackup) string {
-	if b.Spec.Schedule == "" && b.Labels[v1alpha1.LabelComponent] == resources.ComponentArchive {
+	if isBase(b) {
 		return resources.ComponentArchive + "/" // no schedule can have that name
 	}
 	return b.Spec.Schedule
+}
+
+// isBase says whether the operator took a backup for the archive of binary logs to begin with.
+func isBase(b *v1alpha1.MySQLBackup) bool {
+	return b.Labels[v1alpha1.LabelComponent] == resources.ComponentArchive
 }
 
 // leavesData says whether a backup that failed may have left something in the store that is not removed yet. A pod that ended by

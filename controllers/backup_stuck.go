@@ -9,43 +9,79 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 )
 
-// startPatience is how long the pod of a Job may take until it runs: pulling an image and waiting for a node take
-// minutes.
-const startPatience = 30 * time.Minute
+const (
+	// startPatience is how long the pod of a Job may take until it runs: pulling an image and waiting for a node take
+	// minutes.
+	startPatience = 30 * time.Minute
+	// leavePatience is how long a pod may go on once its MySQLBackup has an outcome: it deletes what its schedule no longer
+	// keeps, and what is left of that is the next one's.
+	leavePatience = 30 * time.Minute
+)
 
-// endStuck deletes the Jobs of schedules whose pods never began: for an image that is not there, or no node with room.
-// While such a Job is there its schedule starts no other, for days if need be; the next one sees a spec that may be mended.
+// endStuck deletes the Jobs of schedules of which nothing comes any more. While one is there its schedule starts no other, for
+// days if need be; the next one sees a spec that may be mended.
 func (r *MySQLClusterReconciler) endStuck(ctx context.Context, s *scope) error {
 	var jobs batchv1.JobList
 	if err := r.Client.List(ctx, &jobs, client.InNamespace(s.cluster.Namespace), client.MatchingLabels{v1alpha1.LabelCluster: s.cluster.Name}); err != nil {
 		return fmt.Errorf("list the Jobs of schedules: %w", err)
 	}
+	fading := map[types.UID]time.Time{}
 	for i := range jobs.Items {
 		job := &jobs.Items[i]
-		if !r.neverBegan(s, job) {
+		by := metav1.GetControllerOf(job)
+		if by == nil || by.Kind != "CronJob" || s.schedules[by.Name].IsZero() {
+			continue
+		}
+		if since, fades := r.fades(s, job); fades {
+			fading[job.UID] = since
+		}
+		reason, why := r.stuck(job, by.Name == resources.VerifyName(s.cluster.Name), fading[job.UID], s.backups)
+		if why == "" {
 			continue
 		}
 		if err := deleteJob(ctx, r.Client, job, metav1.DeletePropagationBackground); err != nil {
 			return err
 		}
-		r.Events.Eventf(s.cluster, nil, corev1.EventTypeWarning, "BackupNotStarted", actionAct,
-			"The pod of Job %s did not run within %s; the Job was deleted, so that it does not hold up the next", job.Name, startPatience)
+		r.Events.Eventf(s.cluster, nil, corev1.EventTypeWarning, reason, actionAct, "%s; the Job was deleted, so that it does not hold up the next", why)
 	}
+	s.notes.fading = fading
 	return nil
 }
 
-// neverBegan says whether a Job is that of a schedule whose pod should long have run and never did.
-func (r *MySQLClusterReconciler) neverBegan(s *scope, job *batchv1.Job) bool {
-	by := metav1.GetControllerOf(job)
-	if by == nil || by.Kind != "CronJob" || s.schedules[by.Name].IsZero() || !neverRan(job, r.Clock.Now()) {
-		return false
+// fades says whether the last pod of a Job is to end and does not, as on a node that is cut off, and since when that was seen.
+func (r *MySQLClusterReconciler) fades(s *scope, job *batchv1.Job) (time.Time, bool) {
+	if jobEnded(job) != "" || job.Status.Active > 0 || ptr.Deref(job.Status.Terminating, 0) == 0 {
+		return time.Time{}, false
 	}
-	// A pod that began has made its MySQLBackup, and that is supervised. One that verifies makes none.
-	return by.Name == resources.VerifyName(s.cluster.Name) || !slices.ContainsFunc(s.backups, func(b v1alpha1.MySQLBackup) bool { return b.Name == job.Name })
+	if since, known := s.notes.fading[job.UID]; known {
+		return since, true
+	}
+	return r.Clock.Now(), true
+}
+
+// stuck says why nothing comes of a schedule's Job any more, with the reason of the event; "" while something may. A pod that
+// began has made its MySQLBackup, and that is supervised until it has an outcome. One that verifies makes none.
+func (r *MySQLClusterReconciler) stuck(job *batchv1.Job, verifies bool, fading time.Time, backups []v1alpha1.MySQLBackup) (reason, why string) {
+	now := r.Clock.Now()
+	i := slices.IndexFunc(backups, func(b v1alpha1.MySQLBackup) bool { return b.Name == job.Name })
+	switch {
+	case endsInVain(job, now):
+		return "BackupJobStuck", fmt.Sprintf("The pods of Job %s, which was deleted, did not end within %s", job.Name, endPatience)
+	case !job.DeletionTimestamp.IsZero() || jobEnded(job) != "":
+	case neverRan(job, now) && (verifies || i < 0):
+		return "BackupNotStarted", fmt.Sprintf("The pod of Job %s did not run within %s", job.Name, startPatience)
+	case verifies && !fading.IsZero() && now.Sub(fading) >= endPatience:
+		return "BackupJobStuck", fmt.Sprintf("The last pod of Job %s was to end and did not within %s", job.Name, endPatience)
+	case i >= 0 && backups[i].Done() && backups[i].Status.CompletedAt != nil && now.Sub(backups[i].Status.CompletedAt.Time) >= leavePatience:
+		return "BackupJobStuck", fmt.Sprintf("The pod of Job %s did not end within %s after its backup", job.Name, leavePatience)
+	}
+	return "", ""
 }

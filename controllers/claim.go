@@ -237,7 +237,14 @@ func (r *MySQLClusterReconciler) remember(ctx context.Context, s *scope) error {
 		next.Account = s.account // what is there, and what is about to be made, is in it
 	}
 	s.moved = !sameButForEpoch(next, s.records)
-	return r.saveRecords(ctx, s, func(records *topology.Records) { *records = next })
+	err := r.saveRecords(ctx, s, func(records *topology.Records) { *records = next })
+	if p := asProblem(err); p != nil && p.inTheWay() && !s.deleting() {
+		// Nothing is done that could not be remembered. What is there is published all the same.
+		s.plan.Actions, s.moved = nil, false
+		s.inTheWay = append(s.inTheWay, p)
+		return nil
+	}
+	return err
 }
 
 // sameButForEpoch compares records. An epoch is taken whenever a row is to be written, also in vain: it says nothing of what

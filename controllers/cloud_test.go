@@ -48,6 +48,7 @@ func (w *world) seen(o *operator) *scope {
 	s, err := o.open(w.t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(w.cluster)})
 	must(w.t, err)
 	must(w.t, o.claim(w.t.Context(), s))
+	must(w.t, o.identify(w.t.Context(), s))
 	must(w.t, o.connect(w.t.Context(), s))
 	must(w.t, o.observeCloud(w.t.Context(), s))
 	return s

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/bootstrap"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
@@ -25,6 +26,9 @@ const (
 // preflight takes seconds, in which nobody can write.
 const preflightYields = 15 * time.Second
 
+// lacksMySQL is told of a cluster whose machines would come up without a server.
+const lacksMySQL = "spec.aws: the default image, Amazon Linux 2023, has no MySQL, so no machine is launched: name MySQL's tarball in spec.aws.download, or an image that contains MySQL in spec.aws.imageID"
+
 // preflight asks EC2 whether the spec could be launched, before anything is: once for each spec, and only while
 // something has to be made.
 func (r *MySQLClusterReconciler) preflight(ctx context.Context, s *scope) error {
@@ -32,6 +36,10 @@ func (r *MySQLClusterReconciler) preflight(ctx context.Context, s *scope) error 
 		return nil
 	}
 	if len(s.violations) > 0 {
+		return nil
+	}
+	if s.cluster.LacksMySQL() {
+		s.preflightProblem = &problem{reason: v1alpha1.ReasonInvalidSpec, message: lacksMySQL}
 		return nil
 	}
 	if !r.somethingToMake(s) {
@@ -43,51 +51,63 @@ func (r *MySQLClusterReconciler) preflight(ctx context.Context, s *scope) error 
 		s.observed.Launchable = n.preflight == key && n.preflightProblem == nil
 		return nil
 	}
-	if n.preflight == key && (n.preflightProblem == nil || r.Clock.Since(n.preflightAt) < preflightEvery) {
-		s.preflightProblem = n.preflightProblem
-		s.observed.Launchable = n.preflightProblem == nil
-		return nil
+	clean := n.preflightProblem == nil && n.preflightShortage == nil
+	if n.preflight != key || !clean && r.Clock.Since(n.preflightAt) >= preflightEvery {
+		s.cloudProblem = r.askPreflight(ctx, s, key)
 	}
-	problems, silent := r.askPreflight(ctx, s)
-	if s.cloudProblem = silent; silent == nil {
-		r.notePreflight(s, key, problems)
+	if s.cloudProblem == nil {
+		s.takePreflight()
 	}
 	return nil
 }
 
-// askPreflight has EC2 check the spec. What it does not answer costs a dozen calls, and is not asked in every pass.
-func (r *MySQLClusterReconciler) askPreflight(ctx context.Context, s *scope) ([]ec2.Problem, *problem) {
-	if p := r.memory.refusal(s.notes, preflightAttempt, r.Clock.Now()); p != nil {
-		return nil, p
+// takePreflight has the pass go by what the preflight found last.
+func (s *scope) takePreflight() {
+	n := s.notes
+	s.preflightProblem, s.observed.Launchable = n.preflightProblem, n.preflightProblem == nil
+	if short := n.preflightShortage; short != nil {
+		s.unmet = append(s.unmet, topology.Finding{Reason: short.reason, Message: short.message})
 	}
-	problems, err := s.cloud.Preflight(ctx, r.preflightSpec(s))
+}
+
+// askPreflight has EC2 check the spec, and notes what it finds. What EC2 does not answer costs a dozen calls, and is not asked in
+// every pass.
+func (r *MySQLClusterReconciler) askPreflight(ctx context.Context, s *scope, key string) (silent *problem) {
+	if p := r.memory.refusal(s.notes, preflightAttempt, r.Clock.Now()); p != nil {
+		return p
+	}
+	spec, err := r.preflightSpec(s)
+	if err != nil {
+		r.notePreflight(s.notes, key, []ec2.Problem{{Field: "spec", Message: err.Error(), Reason: v1alpha1.ReasonInvalidSpec}})
+		return nil //nolint:nilerr // it is what was found
+	}
+	problems, err := s.cloud.Preflight(ctx, spec)
 	if err != nil {
 		p := cloudError(err)
 		p.pauseFrom, p.pause = preflightPause, preflightEvery
 		r.memory.fail(s.notes, preflightAttempt, p, r.Clock.Now())
-		return nil, p
+		return p
 	}
 	r.memory.succeed(s.notes, preflightAttempt)
-	return problems, nil
+	r.notePreflight(s.notes, key, problems)
+	return nil
 }
 
-// notePreflight notes what a preflight found.
-func (r *MySQLClusterReconciler) notePreflight(s *scope, key string, problems []ec2.Problem) {
-	n := s.notes
-	n.preflight, n.preflightAt, n.preflightProblem = key, r.Clock.Now(), nil
+// notePreflight notes what a preflight found. One zone's shortage does not hold up the members of the others: it is only told.
+func (r *MySQLClusterReconciler) notePreflight(n *notes, key string, problems []ec2.Problem) {
+	n.preflight, n.preflightAt, n.preflightProblem, n.preflightShortage = key, r.Clock.Now(), nil, nil
 	for _, p := range problems {
+		found := &n.preflightProblem
 		if p.Reason == v1alpha1.ReasonInsufficientCapacity {
-			continue // one zone's shortage does not hold up the members of the others
+			found = &n.preflightShortage
 		}
-		found := &problem{reason: p.Reason, message: p.Field + ": " + p.Message, after: preflightEvery}
-		if n.preflightProblem == nil {
-			n.preflightProblem = found
+		message := p.Field + ": " + p.Message
+		if *found == nil {
+			*found = &problem{reason: p.Reason, message: message, after: preflightEvery}
 		} else {
-			n.preflightProblem.message += "; " + found.message
+			(*found).message += "; " + message
 		}
 	}
-	s.preflightProblem = n.preflightProblem
-	s.observed.Launchable = n.preflightProblem == nil
 }
 
 // somethingToMake says whether a wanted member lacks its volume or its instance.
@@ -103,24 +123,34 @@ func (r *MySQLClusterReconciler) somethingToMake(s *scope) bool {
 
 // preflightKey identifies what a preflight is about.
 func preflightKey(c *v1alpha1.MySQLCluster) string {
-	text, err := json.Marshal([]any{c.Spec.AWS, c.Spec.Storage, c.Spec.Version})
+	text, err := json.Marshal([]any{c.Spec.AWS, c.Spec.Storage, c.Spec.Version, c.Spec.MySQLD, c.ReplicaCount()})
 	if err != nil {
 		return fmt.Sprintf("generation %d", c.Generation)
 	}
 	return string(text)
 }
 
-func (r *MySQLClusterReconciler) preflightSpec(s *scope) ec2.PreflightSpec {
+// anyVolume stands for the id of a volume that is not made yet.
+const anyVolume = "vol-0123456789abcdef0"
+
+// preflightSpec is what is asked about: all members, and the first one's machine with the user data that it would get.
+func (r *MySQLClusterReconciler) preflightSpec(s *scope) (ec2.PreflightSpec, error) {
 	aws := s.cluster.Spec.AWS
-	launch := r.launchSpec(s, s.desired.MemberName(0), 1)
+	first := topology.LaunchInstance{Member: s.desired.MemberName(0), Incarnation: 1, VolumeIncarnation: 1, VolumeID: anyVolume}
+	userData, err := bootstrap.Render(r.bootstrapInput(s, first))
+	if err != nil {
+		return ec2.PreflightSpec{}, err
+	}
+	launch := r.launchSpec(s, first)
+	launch.UserData = userData
 	launch.SubnetID = aws.SubnetIDs[0]
 	launch.SecurityGroupIDs = aws.SecurityGroupIDs
 	return ec2.PreflightSpec{
 		Launch:    launch,
 		Volume:    r.volumeSpec(s, topology.CreateVolume{Member: s.desired.MemberName(0), Incarnation: 1, Zone: s.desired.Subnets[0].Zone}),
 		SubnetIDs: s.subnetIDs(), ImageID: aws.ImageID, ImageSSMParameter: aws.ImageSSMParameter,
-		SecurityGroupIDs: aws.SecurityGroupIDs, ClientSecurityGroupIDs: aws.ClientSecurityGroupIDs,
-	}
+		SecurityGroupIDs: aws.SecurityGroupIDs, ClientSecurityGroupIDs: aws.ClientSecurityGroupIDs, Replicas: int(s.cluster.ReplicaCount()),
+	}, nil
 }
 
 // decide lets the brain plan.

@@ -126,7 +126,7 @@ func (w *world) stillServed(again func()) {
 // TestDeletedCRDDeletesNoDatabase deletes the CRD, and with it every cluster, on an API server of its own.
 func TestDeletedCRDDeletesNoDatabase(t *testing.T) {
 	t.Parallel()
-	kube, stop, err := startAPIServer()
+	kube, _, stop, err := startAPIServer()
 	must(t, err)
 	t.Cleanup(stop)
 	w := makeWorld(&world{t: t, client: kube, clock: clocktesting.NewFakePassiveClock(time.Now())}, protected)

@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 	"time"
 
@@ -25,62 +26,19 @@ const (
 // announced are the actions that a person wants to know of, with the reason of their event. The others are upkeep.
 func announced(a topology.Action) (reason string, ok bool) {
 	switch a.(type) {
-	case topology.CreateVolume:
-		return "CreateVolume", true
-	case topology.LaunchInstance:
-		return "LaunchInstance", true
-	case topology.AttachVolume:
-		return "AttachVolume", true
-	case topology.StartInstance:
-		return "StartInstance", true
-	case topology.StopInstance:
-		return "StopInstance", true
-	case topology.TerminateInstance:
-		return "TerminateInstance", true
-	case topology.DetachVolume:
-		return "DetachVolume", true
-	case topology.ModifyVolume:
-		return "ModifyVolume", true
-	case topology.DeleteVolume:
-		return "DeleteVolume", true
-	case topology.TakeSnapshot, topology.CopyVolume:
+	case topology.CopyVolume:
 		return "TakeSnapshot", true
-	case topology.Adopt:
-		return "Adopt", true
-	case topology.DeleteSecurityGroup:
-		return "DeleteSecurityGroup", true
-	case topology.SignCertificate:
-		return "SignCertificate", true
-	case topology.Bootstrap:
-		return "Bootstrap", true
-	case topology.Promote:
-		return "Promote", true
-	case topology.Demote:
-		return "Demote", true
 	case topology.CloneFrom:
 		return "Clone", true
 	case topology.ReplicateFrom:
 		return "Replicate", true
-	case topology.AdmitVoter:
-		return "AdmitVoter", true
-	case topology.RemoveVoter:
-		return "RemoveVoter", true
-	case topology.StandAlone:
-		return "StandAlone", true
-	case topology.RetireVolume:
-		return "RetireVolume", true
-	case topology.DeleteSnapshot:
-		return "DeleteSnapshot", true
-	case topology.PinSettings:
-		return "PinSettings", true
-	case topology.ApplySettings:
-		return "ApplySettings", true
-	case topology.SetMaxConnections:
-		return "SetMaxConnections", true
-	case topology.Restart:
-		return "Restart", true
-	case topology.EnsureDatabase:
-		return "EnsureDatabase", true
+	case topology.CreateVolume, topology.AttachVolume, topology.DetachVolume, topology.ModifyVolume, topology.RetireVolume, topology.DeleteVolume,
+		topology.LaunchInstance, topology.StartInstance, topology.StopInstance, topology.TerminateInstance,
+		topology.TakeSnapshot, topology.DeleteSnapshot, topology.DeleteSecurityGroup,
+		topology.SignCertificate, topology.Adopt, topology.Bootstrap, topology.Fence, topology.Promote, topology.Demote,
+		topology.AdmitVoter, topology.RemoveVoter, topology.StandAlone,
+		topology.PinSettings, topology.ApplySettings, topology.SetMaxConnections, topology.Restart, topology.EnsureDatabase:
+		return reflect.TypeOf(a).Name(), true
 	}
 	return "", false
 }
@@ -91,6 +49,14 @@ func (r *MySQLClusterReconciler) announce(s *scope, a topology.Action) {
 		// Events that differ in nothing but their note are folded into one; the member keeps them apart.
 		r.Events.Eventf(s.cluster, nil, corev1.EventTypeNormal, reason, strings.TrimSpace(actionAct+" "+a.Target()), "%s", capitalise(a.String()))
 		s.log.Info(a.String())
+	}
+}
+
+// announceGroup tells of the security group once it is made. The action that makes it also keeps its rules, in every pass.
+func (r *MySQLClusterReconciler) announceGroup(s *scope, id string) {
+	if r.memory.news(s.notes, id, r.Clock.Now()) {
+		r.Events.Eventf(s.cluster, nil, corev1.EventTypeNormal, "CreateSecurityGroup", actionAct, "Create security group %s in %s", id, s.vpc)
+		s.log.Info("create security group "+id, "vpc", s.vpc)
 	}
 }
 

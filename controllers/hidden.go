@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
@@ -15,13 +17,30 @@ import (
 // goneFor is how long EC2's word that a recorded volume does not exist is believed before it is asked again.
 const goneFor = 30 * time.Second
 
-// findHidden looks by id, in one call, for the recorded volumes that the inventory lacks: one that somebody took the cluster's
+// endedFor is the same for an instance: one that ended does not come back.
+const endedFor = 10 * time.Minute
+
+// findHidden looks for what the inventory lacks because somebody took the cluster's tag from it: the sweep goes by that.
+func (r *MySQLClusterReconciler) findHidden(ctx context.Context, s *scope) error {
+	now := r.Clock.Now()
+	maps.DeleteFunc(s.notes.goneAt, func(id string, at time.Time) bool {
+		if strings.HasPrefix(id, "i-") {
+			return now.Sub(at) >= endedFor
+		}
+		return now.Sub(at) >= goneFor
+	})
+	if err := r.findVolumes(ctx, s); err != nil {
+		return err
+	}
+	return r.findInstances(ctx, s)
+}
+
+// findVolumes looks by id, in one call, for the recorded volumes that the inventory lacks: one that somebody took the cluster's
 // tag from is still there, with all its data. It counts as its member's, and is reported. The records are a ConfigMap of the
 // cluster's namespace, to which others may be able to write: what a volume's own tags give to another cluster they cannot make
 // this one's.
-func (r *MySQLClusterReconciler) findHidden(ctx context.Context, s *scope) error {
+func (r *MySQLClusterReconciler) findVolumes(ctx context.Context, s *scope) error {
 	n, now := s.notes, r.Clock.Now()
-	maps.DeleteFunc(n.goneAt, func(_ string, at time.Time) bool { return now.Sub(at) >= goneFor })
 	members := s.hiddenVolumes()
 	if len(members) == 0 {
 		return nil
@@ -68,7 +87,55 @@ func (s *scope) hiddenVolumes() map[string]string {
 	return hidden
 }
 
-// mayBeOurs says whether the tags of a volume that the records give to a member do not say otherwise. Without the cluster's UID
+// findInstances looks by id, in one call, for machines that the inventory lacks: those that have a member's volume, and those
+// that were given a certificate. Such an id proves nothing: a person may have the volume in another machine, and the records
+// can be forged. What was launched with the client token of one of the member's incarnations is its machine, and is reported.
+func (r *MySQLClusterReconciler) findInstances(ctx context.Context, s *scope) error {
+	members := s.hiddenInstances()
+	if len(members) == 0 {
+		return nil
+	}
+	ids := slices.Sorted(maps.Keys(members))
+	found, err := s.cloud.InstancesByID(ctx, ids)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		in, member := found[id], members[id]
+		incarnation, ours := in.LaunchedFor(s.owner(), member, s.records.Members[member].Instance)
+		if !ours || in.State == ec2.StateTerminated || !s.mayBeOurs(member, in.Tags) {
+			s.notes.goneAt[id] = r.Clock.Now()
+			continue
+		}
+		in.Member, in.Incarnation = member, incarnation
+		s.inventory.Instances = append(s.inventory.Instances, in)
+	}
+	return nil
+}
+
+// hiddenInstances are the instances that the inventory lacks, with the members whose they may be.
+func (s *scope) hiddenInstances() map[string]string {
+	known := map[string]bool{"": true}
+	for _, in := range s.inventory.Instances {
+		known[in.ID] = true
+	}
+	hidden := map[string]string{}
+	add := func(id, member string) {
+		_, gone := s.notes.goneAt[id]
+		if _, ok := s.desired.Ordinal(member); ok && !known[id] && !gone {
+			hidden[id], known[id] = member, true
+		}
+	}
+	for _, v := range s.inventory.Volumes {
+		add(v.AttachedTo, v.Member)
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.records.Members)) {
+		add(s.records.Members[name].SignedInstance, name)
+	}
+	return hidden
+}
+
+// mayBeOurs says whether the tags of a resource that the records give to a member do not say otherwise. Without the cluster's UID
 // nothing is ever done to it, whatever the other tags say.
 func (s *scope) mayBeOurs(member string, tags map[string]string) bool {
 	if uid := tags[v1alpha1.TagClusterUID]; uid != "" {

@@ -196,3 +196,70 @@ func TestRecordsBeyondMeasureAreRefused(t *testing.T) {
 		})
 	}
 }
+
+// Somebody takes tags off a machine, and the operator restarts: the sweep does not show the machine any more. It is still its
+// member's, no other is launched, and a deletion neither forgets it nor is stuck without a word.
+func TestMachineThatLostItsTags(t *testing.T) {
+	t.Parallel()
+	for name, lost := range map[string]func(tags map[string]string) []types.Tag{
+		"the UID": func(map[string]string) []types.Tag {
+			return []types.Tag{{Key: aws.String(v1alpha1.TagClusterUID)}}
+		},
+		"all of them": func(tags map[string]string) (all []types.Tag) {
+			for key := range tags {
+				all = append(all, types.Tag{Key: aws.String(key)})
+			}
+			return all
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, nil)
+			w.drive(w.newOperator(nil), patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
+			id := idsOf(w.left().instances, "orders-1")[0]
+			shown, err := w.account.api.DescribeInstances(t.Context(), &awsec2.DescribeInstancesInput{InstanceIds: []string{id}})
+			must(t, err)
+			tags := map[string]string{}
+			for _, tag := range shown.Reservations[0].Instances[0].Tags {
+				tags[aws.ToString(tag.Key)] = aws.ToString(tag.Value)
+			}
+			_, err = w.account.api.DeleteTags(t.Context(), &awsec2.DeleteTagsInput{Resources: []string{id}, Tags: lost(tags)})
+			must(t, err)
+			o := w.newOperator(nil)
+			w.proxy.ResetCalls()
+			w.drive(o, patience, w.conditionHas(v1alpha1.ConditionDegraded, "instance "+id+" of orders-1 has lost the tag"))
+			w.follow(o, 20)
+			c, _ := w.get()
+			if n := w.proxy.Counts()["RunInstances"]; n != 0 || c.Status.Members[1].InstanceID != id {
+				t.Errorf("%d launches, and orders-1 is %s, want %s", n, c.Status.Members[1].InstanceID, id)
+			}
+			w.delete()
+			o = w.newOperator(nil)
+			w.drive(o, patience, func() bool { return len(w.left().instances) < members })
+			w.follow(o, 30)
+			if w.gone() || !w.conditionHas(v1alpha1.ConditionDegraded, id)() {
+				t.Fatalf("gone %v, Degraded is %s", w.gone(), w.condition(v1alpha1.ConditionDegraded))
+			}
+			back := &awsec2.CreateTagsInput{Resources: []string{id}}
+			for key, value := range tags {
+				back.Tags = append(back.Tags, types.Tag{Key: aws.String(key), Value: aws.String(value)})
+			}
+			_, err = w.account.api.CreateTags(t.Context(), back)
+			must(t, err)
+			w.drive(o, patience, w.gone)
+			w.nothing(0)
+		})
+	}
+}
+
+// A person puts a member's volume into a machine of his own: that is not the member's.
+func TestRescueMachineIsNoMembers(t *testing.T) {
+	t.Parallel()
+	owner := ec2.Ownership{ClusterUID: "uid"}
+	if _, ours := (ec2.Instance{ID: "i-1"}).LaunchedFor(owner, "orders-0", 3); ours {
+		t.Error("an instance without a token is taken for a member's")
+	}
+	if _, ours := (ec2.Instance{ID: "i-1", Token: "3f1c0b9e"}).LaunchedFor(owner, "orders-0", 3); ours {
+		t.Error("an instance with another's token is taken for a member's")
+	}
+}

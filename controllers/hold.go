@@ -28,10 +28,8 @@ func (r *MySQLClusterReconciler) hold(ctx context.Context, s *scope) error {
 		return nil
 	}
 	if s.unheld != nil {
-		before := s.unheld.DeepCopy()
-		controllerutil.AddFinalizer(s.unheld, v1alpha1.Finalizer)
-		if err := r.Client.Patch(ctx, s.unheld, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-			return fmt.Errorf("hold Secret %s: %w", before.Name, err)
+		if err := r.holdNow(ctx, s); err != nil {
+			return err
 		}
 	}
 	current := credentialsSecret(s.cluster)
@@ -47,6 +45,24 @@ func (r *MySQLClusterReconciler) hold(ctx context.Context, s *scope) error {
 		}
 	}
 	return r.saveRecords(ctx, s, func(records *topology.Records) { records.Held = slices.DeleteFunc(records.Held, earlier) })
+}
+
+// holdNow puts the finalizer on. Once there are machines to look after, nothing waits for it.
+func (r *MySQLClusterReconciler) holdNow(ctx context.Context, s *scope) error {
+	name := s.unheld.Name
+	write := func() error {
+		before := s.unheld.DeepCopy()
+		controllerutil.AddFinalizer(s.unheld, v1alpha1.Finalizer)
+		if err := r.Client.Patch(ctx, s.unheld, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+			return fmt.Errorf("hold Secret %s: %w", name, err)
+		}
+		return nil
+	}
+	if !s.shown() {
+		return write()
+	}
+	_, err := r.aside(s, "Secret "+name, "held", write)
+	return err
 }
 
 // letGo takes our finalizer off a user's Secret, unless another cluster of the namespace needs it.

@@ -50,8 +50,10 @@ func (r *MySQLClusterReconciler) identifyAuthority(ctx context.Context, s *scope
 			message: fmt.Sprintf("Secret %s does not hold this cluster's certificate authority (%v); restore it from a backup", name, err)}
 	}
 	if !secret.DeletionTimestamp.IsZero() && !s.deleting() {
-		err = r.putBack(ctx, secret, resources.CASecret(s.cluster, s.authority.CertificatePEM(), s.authority.KeyPEM(), s.authority.JoinKey()))
-		return s.unlessLeaving(err) // the finalizer keeps it
+		_, err = r.aside(s, "Secret "+name, "again", func() error { // the finalizer keeps it
+			return r.putBack(ctx, secret, resources.CASecret(s.cluster, s.authority.CertificatePEM(), s.authority.KeyPEM(), s.authority.JoinKey()))
+		})
+		return err
 	}
 	return nil
 }
@@ -110,15 +112,34 @@ func (r *MySQLClusterReconciler) identifyOperator(ctx context.Context, s *scope)
 	if secret == nil {
 		return r.createSecret(ctx, ac)
 	}
-	if err := r.Client.Apply(ctx, ac, client.FieldOwner(v1alpha1.FieldManager), client.ForceOwnership); err != nil {
-		return fmt.Errorf("renew the operator's certificate: %w", err)
+	renew := func() error {
+		if err := r.Client.Apply(ctx, ac, client.FieldOwner(v1alpha1.FieldManager), client.ForceOwnership); err != nil {
+			return fmt.Errorf("renew the operator's certificate: %w", err)
+		}
+		return nil
 	}
-	return nil
+	if !bytes.Equal(secret.Data[resources.KeyCA], ca) {
+		return renew()
+	}
+	refused, err := r.aside(s, "Secret "+name, "renewed", renew)
+	if refused != nil { // the old one serves until it expires
+		s.identity = mysql.Identity{CAPEM: ca, CertPEM: secret.Data[resources.KeyCertificate], KeyPEM: secret.Data[resources.KeyPrivateKey]}
+	}
+	return err
 }
 
-// identifyApplication reads the application's password, or makes one. What else the Secret says is put back by publish.
+// identifyApplication reads the application's password, or makes one. What else the Secret says is put back by publish. Where
+// none can be kept there is none, and the members are looked after without.
 func (r *MySQLClusterReconciler) identifyApplication(ctx context.Context, s *scope) error {
 	_, _, _, _, _, name, _ := resources.Names(s.cluster.Name)
+	refused, err := r.aside(s, "Secret "+name, "password", func() error { return r.keepPassword(ctx, s, name) })
+	if refused != nil {
+		s.password = ""
+	}
+	return err
+}
+
+func (r *MySQLClusterReconciler) keepPassword(ctx context.Context, s *scope, name string) error {
 	secret, err := r.ownedSecret(ctx, s, name)
 	if err != nil {
 		return err
@@ -138,7 +159,7 @@ func (r *MySQLClusterReconciler) identifyApplication(ctx context.Context, s *sco
 	}
 	ac := resources.AppSecret(s.cluster, r.appCredentials(s))
 	if secret == nil {
-		return s.unlessLeaving(r.createSecret(ctx, ac))
+		return r.createSecret(ctx, ac)
 	}
 	if err := r.Client.Apply(ctx, ac, client.FieldOwner(v1alpha1.FieldManager), client.ForceOwnership); err != nil {
 		return fmt.Errorf("write the application's Secret: %w", err)

@@ -50,6 +50,11 @@ func (w *world) live(s *scissors, policy v1alpha1.DeletionPolicy) (deletion int)
 		if now := w.dataVolumes(); !slices.Equal(now, volumes) {
 			w.t.Errorf("the members had the volumes %v, and have %v", volumes, now)
 		}
+		// That of a member that was rebuilt, which goes with the cluster.
+		w.snapshot(volumes[0], map[string]string{
+			v1alpha1.TagClusterUID: string(w.cluster.UID), v1alpha1.TagMember: "orders-0", ec2.TagPurpose: "quarantine-1",
+		})
+		w.wait(time.Hour) // so that a sweep shows what another made
 	}
 	deletion = s.made() + 1
 	w.delete()

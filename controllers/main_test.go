@@ -54,7 +54,7 @@ func runTests(m *testing.M) int {
 	ctrl.SetLogger(logr.Discard())
 	var stop func()
 	var err error
-	if kube, stop, err = startAPIServer(); err != nil {
+	if kube, kubeConfig, stop, err = startAPIServer(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -77,11 +77,11 @@ func runTests(m *testing.M) int {
 	return m.Run()
 }
 
-// startAPIServer starts an API server with our CRDs and returns the way to it, and what ends it.
-func startAPIServer() (client.Client, func(), error) {
+// startAPIServer starts an API server with our CRDs and returns a client of it, what leads others to it, and what ends it.
+func startAPIServer() (client.Client, *rest.Config, func(), error) {
 	assets, err := build.EnvtestAssets(context.Background())
 	if err != nil {
-		return nil, nil, fmt.Errorf("find the API server: %w", err)
+		return nil, nil, nil, fmt.Errorf("find the API server: %w", err)
 	}
 	env := &envtest.Environment{
 		CRDDirectoryPaths: []string{filepath.Join("..", "config", "crd", "bases")}, ErrorIfCRDPathMissing: true,
@@ -91,16 +91,15 @@ func startAPIServer() (client.Client, func(), error) {
 	env.ControlPlane.GetAPIServer().Configure().Set("service-cluster-ip-range", "10.0.0.0/16")
 	config, err := env.Start()
 	if err != nil {
-		return nil, nil, fmt.Errorf("start the API server: %w", err)
+		return nil, nil, nil, fmt.Errorf("start the API server: %w", err)
 	}
-	kubeConfig = config
 	stop := func() { _ = env.Stop() }
 	c, err := client.New(config, client.Options{Scheme: testScheme()})
 	if err != nil {
 		stop()
-		return nil, nil, fmt.Errorf("reach the API server: %w", err)
+		return nil, nil, nil, fmt.Errorf("reach the API server: %w", err)
 	}
-	return c, stop, nil
+	return c, config, stop, nil
 }
 
 // runSideBySide sets how many tests run at the same time, if nobody else did.

@@ -42,8 +42,13 @@ type notes struct {
 	purgedAt time.Time
 	// calls are the requests to EC2 that go on by themselves, or whose outcome no pass has taken yet, by what they are for.
 	calls map[string]*call
+	// fading is since when each Job of a schedule has had no pod but one that does not end.
+	fading map[types.UID]time.Time
 	// mismatched is since when EC2 has known a launch's client token from another request, and shown no instance.
 	mismatched map[string]time.Time
+	// beforeRefused is the hash of a template of before of which EC2 took no order, and beforeRefusedAt when that was.
+	beforeRefused   string
+	beforeRefusedAt time.Time
 	// failingSince is since when the cluster has had no primary; zero while it has one.
 	failingSince time.Time
 	// timeline is what is known of the present failure of a primary, or of the switchover under way.
@@ -55,7 +60,7 @@ type notes struct {
 	// stage is the last boot stage of each member's console, readAt when the console was read.
 	stage  map[string]string
 	readAt map[string]time.Time
-	// consoles are the consoles' last stages that were asked for and not taken yet, by instance.
+	// consoles are what consoles were asked for and not taken yet, by instance and by what it is.
 	consoles map[string]<-chan string
 	// stoppingSince is when each instance was first seen stopping, or was told to stop again.
 	stoppingSince map[string]time.Time
@@ -65,11 +70,13 @@ type notes struct {
 	preflight        string
 	preflightAt      time.Time
 	preflightProblem *problem
+	// preflightShortage is what the preflight found that is only told.
+	preflightShortage *problem
 	// missingSince is when EC2 first did not know a member's recorded volume, in a row of such answers.
 	missingSince map[string]time.Time
 	// unmadeSince is when EC2 first did not know the volume that it was making for a member, likewise.
 	unmadeSince map[string]time.Time
-	// goneAt is when EC2 last said that a recorded volume does not exist.
+	// goneAt is when EC2 last said that a recorded volume does not exist, or that an instance is none of the cluster's any more.
 	goneAt map[string]time.Time
 	// expected are the settings that were applied to a member and not seen since; taken is what mysqld made of each.
 	expected map[string]map[string]string
@@ -81,6 +88,10 @@ type notes struct {
 	backupAccount string
 	// applied is what was applied to each child object, and the version that came of it.
 	applied map[string]applied
+	// kept is what became of a setting of a member that was put back and did not stay: it is not put back again.
+	kept map[string]string
+	// startErrors are what mysqld said when it did not start, of members that run without their persisted settings.
+	startErrors map[string]string
 	// failed are the actions that failed when they were taken last.
 	failed map[string]failure
 	// watched is true from the first pass on; watchedSince is when that was, zero when nothing had been made for the
@@ -125,7 +136,7 @@ func (m *memory) of(name types.NamespacedName, uid string) *notes {
 			uid: uid, silentSince: map[string]time.Time{}, downSince: map[string]time.Time{}, brokenSince: map[string]time.Time{},
 			stalledSince: map[string]time.Time{}, answered: map[string]int{},
 			announced: map[string]time.Time{}, sightings: map[string]*sighting{}, knocks: map[string]<-chan struct{}{}, calls: map[string]*call{}, mismatched: map[string]time.Time{},
-			refused: map[string]refusal{}, claimed: map[string]bool{}, goneAt: map[string]time.Time{}, missingSince: map[string]time.Time{}, unmadeSince: map[string]time.Time{}, expected: map[string]map[string]string{}, taken: map[string]string{}, failed: map[string]failure{},
+			refused: map[string]refusal{}, claimed: map[string]bool{}, goneAt: map[string]time.Time{}, missingSince: map[string]time.Time{}, unmadeSince: map[string]time.Time{}, expected: map[string]map[string]string{}, taken: map[string]string{}, failed: map[string]failure{}, kept: map[string]string{}, startErrors: map[string]string{},
 			stage: map[string]string{}, readAt: map[string]time.Time{}, consoles: map[string]<-chan string{}, stoppingSince: map[string]time.Time{}, applied: map[string]applied{},
 		}
 		m.clusters[name] = n
@@ -145,6 +156,15 @@ func (m *memory) expect(n *notes, member string, settings map[string]string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	n.expected[member] = maps.Clone(settings)
+}
+
+// putBack notes the values that variables of a member were put back to.
+func (m *memory) putBack(n *notes, member string, settings map[string]string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for name, value := range settings {
+		n.kept[member+" "+name] = value + "\x00"
+	}
 }
 
 // drop forgets a cluster and returns the UID that it had.

@@ -16,7 +16,6 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
@@ -68,7 +67,7 @@ func (r *MySQLBackupReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Named("mysqlbackup").
 		For(&v1alpha1.MySQLBackup{}).
 		Watches(&batchv1.Job{}, handler.EnqueueRequestsFromMapFunc(backupOfJob)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: max(r.Workers, 1), ReconciliationTimeout: passTimeout}).
+		WithOptions(options(r.Workers)).
 		Complete(r)
 }
 
@@ -208,9 +207,18 @@ func (r *MySQLBackupReconciler) supervise(ctx context.Context, b *v1alpha1.MySQL
 		if job != nil && silent <= limit+endPatience {
 			return ctrl.Result{RequeueAfter: superviseEvery}, r.endJob(ctx, job)
 		}
+		if job != nil {
+			if err := r.dropJob(ctx, job); err != nil {
+				return ctrl.Result{}, err
+			}
+		}
 		return ctrl.Result{}, r.fail(ctx, b, v1alpha1.BackupReasonStalled, fmt.Sprintf("nothing was heard of it for %s", silent.Round(time.Second)))
 	case job == nil && !running && !scheduled(b):
-		if err := r.start(ctx, b, cluster); err != nil {
+		err := r.start(ctx, b, cluster)
+		if p := asProblem(err); p != nil && p.inTheWay() {
+			return ctrl.Result{RequeueAfter: superviseEvery}, r.patch(ctx, b, func(s *v1alpha1.MySQLBackupStatus) { s.Phase, s.Message = v1alpha1.BackupPending, p.message })
+		}
+		if err != nil {
 			return ctrl.Result{}, err
 		}
 		return ctrl.Result{RequeueAfter: superviseEvery}, r.tellStart(ctx, b, cluster)

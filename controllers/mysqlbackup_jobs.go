@@ -91,7 +91,7 @@ func (r *MySQLBackupReconciler) job(ctx context.Context, b *v1alpha1.MySQLBackup
 // start makes the Job of a backup.
 func (r *MySQLBackupReconciler) start(ctx context.Context, b *v1alpha1.MySQLBackup, cluster *v1alpha1.MySQLCluster) error {
 	t := backupTask(cluster)
-	t.Backup, t.Method = b.Name, b.Spec.Method
+	t.Backup, t.Method, t.Base = b.Name, b.Spec.Method, isBase(b)
 	return r.makeJob(ctx, b, cluster, runnerOf(b), pod.CommandBackup, t)
 }
 
@@ -128,8 +128,20 @@ func (r *MySQLBackupReconciler) endJob(ctx context.Context, job *batchv1.Job) er
 	return deleteJob(ctx, r.Client, job, metav1.DeletePropagationForeground)
 }
 
+// dropJob deletes a Job whose pods do not end. It is gone at once, and what waits for it goes on.
+func (r *MySQLBackupReconciler) dropJob(ctx context.Context, job *batchv1.Job) error {
+	return deleteJob(ctx, r.Client, job, metav1.DeletePropagationBackground)
+}
+
+// endsInVain says whether a deleted Job waits for pods that do not end, as on a node that is cut off.
+func endsInVain(job *batchv1.Job, now time.Time) bool {
+	return !job.DeletionTimestamp.IsZero() && now.Sub(job.DeletionTimestamp.Time) >= endPatience
+}
+
+// deleteJob deletes a Job. In the background it is gone at once, also when it was deleted in the foreground before: a second
+// deletion takes the finalizer off that waits for its pods.
 func deleteJob(ctx context.Context, c client.Client, job *batchv1.Job, how metav1.DeletionPropagation) error {
-	if !job.DeletionTimestamp.IsZero() {
+	if !job.DeletionTimestamp.IsZero() && how == metav1.DeletePropagationForeground {
 		return nil
 	}
 	err := c.Delete(ctx, job, client.PropagationPolicy(how), client.Preconditions{UID: &job.UID})

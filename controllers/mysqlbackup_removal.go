@@ -190,6 +190,9 @@ func (r *MySQLBackupReconciler) remove(ctx context.Context, b *v1alpha1.MySQLBac
 	if err != nil {
 		return 0, "", err
 	}
+	if runner != nil && endsInVain(runner, r.Clock.Now()) {
+		return superviseEvery, "", r.dropJob(ctx, runner)
+	}
 	if runner != nil && jobEnded(runner) == "" {
 		return superviseEvery, "", r.endJob(ctx, runner)
 	}

@@ -9,6 +9,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -232,6 +233,29 @@ func TestAPersonsBackupGetsAJob(t *testing.T) {
 	}
 }
 
+// A quota leaves no room for its Job: the backup waits, and says for what.
+func TestAJobThatIsRefused(t *testing.T) {
+	s := newShelf(t)
+	none := corev1.ResourceList{"count/jobs.batch": resource.MustParse("0")}
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "small"}, Spec: corev1.ResourceQuotaSpec{Hard: none}}
+	must(t, kube.Create(t.Context(), quota))
+	quota.Status = corev1.ResourceQuotaStatus{Hard: none, Used: none}
+	must(t, kube.Status().Update(t.Context(), quota))
+	s.put("now", nil)
+	if b := s.look("now"); b.Status.Phase != v1alpha1.BackupPending || !strings.Contains(b.Status.Message, "exceeded quota: small") {
+		t.Errorf("status %+v", b.Status)
+	}
+	must(t, kube.Delete(t.Context(), quota))
+	for deadline := time.Now().Add(patience); s.runner("now") == nil; time.Sleep(watchPause) {
+		if s.look("now"); time.Now().After(deadline) {
+			t.Fatal("there is no Job")
+		}
+	}
+	if b := s.look("now"); strings.Contains(b.Status.Message, "quota") {
+		t.Errorf("status %+v", b.Status)
+	}
+}
+
 func TestABackupOfNobody(t *testing.T) {
 	s := newShelf(t)
 	s.put("early", func(b *v1alpha1.MySQLBackup) { b.Spec.ClusterName = "missing" })
@@ -286,6 +310,9 @@ func TestAStalledBackupIsFailed(t *testing.T) {
 	stall("cut-off") // its node does not answer, and its pod does not end
 	s.later(endPatience)
 	wantFailed(t, s.look("cut-off"), v1alpha1.BackupReasonStalled)
+	if s.runner("cut-off") != nil {
+		t.Error("its Job waits for a pod that does not end")
+	}
 
 	stall("late")
 	s.report("late", func(st *v1alpha1.MySQLBackupStatus) { st.Phase = v1alpha1.BackupCompleted })

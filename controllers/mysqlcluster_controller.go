@@ -15,6 +15,7 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -37,7 +38,19 @@ const (
 	// passTimeout bounds one reconcile. It is longer than the longest action (waiting for a replica to apply what it
 	// holds) and short enough that a hung pass does not hold a worker for long.
 	passTimeout = 90 * time.Second
+	// firstRetry and longestRetry are how long after a pass that failed the next one follows; each further failure doubles it.
+	// controller-runtime's own 1000 s would leave a cluster alone for a quarter of an hour after the trouble is over.
+	firstRetry   = 5 * time.Millisecond
+	longestRetry = time.Minute
 )
+
+// options are how a controller works.
+func options(workers int) controller.Options {
+	return controller.Options{
+		MaxConcurrentReconciles: max(workers, 1), ReconciliationTimeout: passTimeout,
+		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, longestRetry),
+	}
+}
 
 // Config is what an administrator chose by flags.
 type Config struct {
@@ -101,7 +114,7 @@ func (r *MySQLClusterReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&v1alpha1.MySQLBackup{}, handler.EnqueueRequestsFromMapFunc(clusterOfBackup), builder.WithPredicates(backupTurned{})).
 		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.affectedByPolicy)).
 		WatchesRawSource(source.Channel(r.Wake, &handler.EnqueueRequestForObject{})).
-		WithOptions(controller.Options{MaxConcurrentReconciles: max(r.Config.Workers, 1), ReconciliationTimeout: passTimeout}).
+		WithOptions(options(r.Config.Workers)).
 		Complete(r)
 }
 

@@ -2,9 +2,6 @@ package controllers
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -40,6 +37,7 @@ func (r *MySQLClusterReconciler) observeCloud(ctx context.Context, s *scope) err
 		Now: r.Clock.Now(), Members: map[string]*topology.Member{}, InService: map[string]bool{}, Records: s.records,
 	}
 	s.readRequests()
+	r.readBefore(s)
 	r.watch(s)
 	switch {
 	case s.neverBegun():
@@ -211,6 +209,9 @@ func (r *MySQLClusterReconciler) memberise(s *scope) {
 	for name, m := range s.observed.Members {
 		r.trackVolume(s, m)
 		m.CapacityRefused, m.CapacityRefusedAt = r.memory.capacityRefused(s.notes, name)
+		if id := s.records.Members[name].VolumeID; id != "" {
+			m.ModificationRefused = r.memory.lastFailure(s.notes, attempt(topology.ModifyVolume{Member: name, VolumeID: id})) != nil
+		}
 	}
 }
 
@@ -342,7 +343,7 @@ func (r *MySQLClusterReconciler) readConsole(ctx context.Context, s *scope, m *t
 	since := n.silentSince[m.Name]
 	if s.cloud != nil && s.observed.CloudReachable && now.Sub(since) > consoleAfter && now.Sub(n.readAt[m.Name]) > consoleAfter {
 		n.readAt[m.Name] = now
-		n.consoles[instanceID] = askConsole(ctx, s.cloud, instanceID)
+		n.consoles[instanceID] = askConsole(ctx, s.cloud, instanceID, bootstrap.LastStage)
 	}
 	select {
 	case stage := <-n.consoles[instanceID]:
@@ -355,16 +356,36 @@ func (r *MySQLClusterReconciler) readConsole(ctx context.Context, s *scope, m *t
 	m.Stage = n.stage[m.Name]
 }
 
-// askConsole asks for the last stage that an instance printed, empty when there is none or EC2 does not say.
-func askConsole(ctx context.Context, cloud *ec2.Cloud, instanceID string) <-chan string {
+// readStartError asks the console why mysqld did not start, of a member that had to leave its persisted settings out to do so.
+func (r *MySQLClusterReconciler) readStartError(ctx context.Context, s *scope, m *topology.Member, instanceID string) {
+	n, now, key := s.notes, r.Clock.Now(), instanceID+" start"
+	if !m.SQL.PersistedIgnored {
+		delete(n.startErrors, m.Name)
+		return
+	}
+	if s.cloud != nil && s.observed.CloudReachable && n.startErrors[m.Name] == "" && now.Sub(n.readAt[m.Name]) > consoleAfter {
+		n.readAt[m.Name] = now
+		n.consoles[key] = askConsole(ctx, s.cloud, instanceID, bootstrap.LastStartError)
+	}
+	select {
+	case message := <-n.consoles[key]:
+		delete(n.consoles, key)
+		n.startErrors[m.Name] = message
+	default:
+	}
+	m.StartError = n.startErrors[m.Name]
+}
+
+// askConsole asks for what an instance printed last of some kind, empty when there is none or EC2 does not say.
+func askConsole(ctx context.Context, cloud *ec2.Cloud, instanceID string, find func(console string) (string, bool)) <-chan string {
 	answer := make(chan string, 1)
 	go func() {
 		text, err := cloud.ConsoleOutput(context.WithoutCancel(ctx), instanceID)
 		if err != nil {
 			text = ""
 		}
-		stage, _ := bootstrap.LastStage(text)
-		answer <- stage
+		found, _ := find(text)
+		answer <- found
 	}()
 	return answer
 }
@@ -377,7 +398,7 @@ func desiredOf(c *v1alpha1.MySQLCluster, deleting bool, now time.Time) topology.
 		Replicas:             int(c.ReplicaCount()),
 		Lossless:             c.Spec.Lossless(),
 		MaxLag:               c.EffectiveMaxLag(),
-		TemplateHash:         templateHash(c),
+		TemplateHash:         templateOf(c).hash(),
 		Version:              c.Spec.Version,
 		SizeGiB:              c.StorageGiB(),
 		VolumeType:           string(c.Spec.Storage.VolumeType()),
@@ -394,22 +415,4 @@ func desiredOf(c *v1alpha1.MySQLCluster, deleting bool, now time.Time) topology.
 		Deleting:             deleting,
 		DeletionPolicy:       c.Spec.Storage.EffectiveDeletionPolicy(),
 	}
-}
-
-// templateHash says what an instance is built from: the words of the spec, never what an alias resolved to, so that a
-// new operator or a new image behind the same alias does not replace instances by itself. Field names are part of it
-// and must not change.
-func templateHash(c *v1alpha1.MySQLCluster) string {
-	aws := c.Spec.AWS
-	words := struct {
-		Version, InstanceType, ImageID, ImageSSMParameter, IAMInstanceProfile, KeyName string
-		SecurityGroupIDs                                                               []string               `json:",omitempty"`
-		Download                                                                       *v1alpha1.DownloadSpec `json:",omitempty"`
-	}{c.Spec.Version, aws.InstanceType, aws.ImageID, aws.ImageSSMParameter, aws.IAMInstanceProfile, aws.KeyName, aws.SecurityGroupIDs, aws.Download}
-	text, err := json.Marshal(words)
-	if err != nil {
-		panic("a struct of strings cannot be encoded: " + err.Error())
-	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:8])
 }

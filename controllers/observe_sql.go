@@ -62,7 +62,7 @@ func (r *MySQLClusterReconciler) observeSQL(ctx context.Context, s *scope) error
 		}
 		r.trackSilence(ctx, s, m, sg.started)
 	}
-	s.observed.DatabaseReady = s.databaseReady(r.Clock.Now()) || s.leaving // its password cannot be kept any more
+	s.observed.DatabaseReady = s.databaseReady(r.Clock.Now()) || s.leaving || s.password == "" // its password cannot be kept
 	return nil
 }
 
@@ -98,6 +98,7 @@ func (r *MySQLClusterReconciler) trackSilence(ctx context.Context, s *scope, m *
 		delete(s.notes.silentSince, m.Name)
 		delete(s.notes.stage, m.Name)
 		delete(s.notes.knocks, m.CurrentInstance().ID)
+		r.readStartError(ctx, s, m, m.CurrentInstance().ID)
 	}
 	r.trackAbsence(s, m)
 }
@@ -227,6 +228,7 @@ func sqlOf(o mysql.Observation) topology.SQL {
 	}
 	sql.ClockSkew = o.ClockSkew
 	sql.Connections, sql.MaxConnections = o.Connections, o.MaxConnections
+	sql.PersistedIgnored = o.PersistedIgnored
 	sql.PendingCommits, sql.Answered = o.PendingCommits, o.AnsweredCommits
 	if len(bad) > 0 {
 		// A position that cannot be read must never pass for an empty one.
@@ -270,8 +272,32 @@ func (r *MySQLClusterReconciler) judgeSettings(s *scope, m *topology.Member, o m
 	if due := s.records.Members[m.Name].RestartDue; due != 0 {
 		m.SQL.RestartPending = o.StartedAt.Unix() < due
 	}
+	if !m.SQL.RestartPending && !m.SQL.PersistedIgnored && !s.recovering() { // what restores sets some for itself
+		s.judgeDrift(m, o)
+	}
 	m.SQL.CertificateIssuedAt = pki.IssuedAt(o.CertNotBefore)
 	m.SQL.CertificateRenewalDue = o.CertNotAfter.Sub(r.Clock.Now()) < pki.MemberRenewalWindow
+}
+
+// judgeDrift finds the settings of the spec that are persisted and were changed on the running server. What does not stay as
+// it was put back, because mysqld makes another value of it or takes none before a restart, is left at that, and so are a
+// limit of connections that was raised to let replicas in, and a variable whose component is no longer there.
+func (s *scope) judgeDrift(m *topology.Member, o mysql.Observation) {
+	for name, want := range s.desired.Settings {
+		key, persisted := m.Name+" "+name, o.Persisted[name]
+		have, known := o.Settings[name]
+		ours := name == mysql.MaxConnections && s.records.Members[m.Name].MaxConnections != 0
+		if m.SQL.Persisted[name] != want || !known || mysql.EqualSetting(persisted, have) || ours {
+			delete(s.notes.kept, key)
+			continue
+		}
+		if s.notes.kept[key] == persisted+"\x00" {
+			s.notes.kept[key] += have
+		}
+		if s.notes.kept[key] != persisted+"\x00"+have {
+			m.SQL.Drifted[name] = persisted
+		}
+	}
 }
 
 // release is the x.y.z of a version such as 9.7.4-2 or 8.4.6-commercial.

@@ -3,6 +3,8 @@ package controllers
 import (
 	"context"
 	"errors"
+	"net/http"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,6 +26,8 @@ const (
 	afterFailing = 250 * time.Millisecond
 	// afterModification is for a volume that EC2 does not modify again so soon.
 	afterModification = 10 * time.Minute
+	// afterRefusal is for a pass that the API server of Kubernetes ended by refusing an object.
+	afterRefusal = 15 * time.Second
 	// afterPerson is for what a person must change. Watches usually tell sooner.
 	afterPerson = 2 * time.Minute
 )
@@ -50,6 +54,11 @@ func (p *problem) Unwrap() error { return p.cause }
 
 // quiet says whether the problem is nobody's business: it goes away by trying again.
 func (p *problem) quiet() bool { return p.reason == "" }
+
+// inTheWay says whether the problem is with one object in Kubernetes: the API server refuses it, or it is somebody else's.
+func (p *problem) inTheWay() bool {
+	return p.reason == v1alpha1.ReasonObjectRefused || p.reason == v1alpha1.ReasonForeignResource
+}
 
 // cloudError turns an error of the cloud plane into a problem.
 func cloudError(err error) *problem {
@@ -117,6 +126,27 @@ func asProblem(err error) *problem {
 		return p
 	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), errors.Is(err, context.Canceled):
 		return &problem{message: err.Error(), after: 200 * time.Millisecond, cause: err}
+	case refusedObject(err):
+		return &problem{reason: v1alpha1.ReasonObjectRefused, message: err.Error(), after: afterRefusal, cause: err}
 	}
 	return &problem{message: err.Error(), cause: err}
+}
+
+// refusedObject says whether the API server turned a request down for what it is: by RBAC, a quota, an admission webhook or
+// policy, or because Kubernetes itself holds the object invalid. It answers 500 for a webhook that it does not reach, and also
+// when it is itself in trouble, which passes. What is not there, what changed meanwhile, what is asked for too often and an
+// operator that it does not know at the moment are none of that.
+func refusedObject(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return false
+	}
+	switch code := status.Status().Code; code {
+	case http.StatusInternalServerError:
+		return strings.Contains(status.Status().Message, "failed calling webhook")
+	case http.StatusUnauthorized, http.StatusNotFound, http.StatusRequestTimeout, http.StatusConflict, http.StatusGone, http.StatusTooManyRequests:
+		return false
+	default:
+		return code >= http.StatusBadRequest && code < http.StatusInternalServerError
+	}
 }

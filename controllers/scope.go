@@ -52,6 +52,9 @@ type scope struct {
 	accountRefused bool
 	// policyUnread is true when the policy cannot be read and this process never could; permit.
 	policyUnread bool
+	// before is cluster with the spec that machines are made from which are not to have the present version yet, nil for none;
+	// observeCloud.
+	before *v1alpha1.MySQLCluster
 	// cloud is nil when the cluster's account may not or cannot be used; connect.
 	cloud *ec2.Cloud
 	// account is the AWS account that cloud leads to, empty while STS does not say; accountProblem is why; connect.
@@ -89,6 +92,8 @@ type scope struct {
 	promoted bool
 	// outcome are the problems that actions ran into; act.
 	outcome []*problem
+	// inTheWay are objects that could not be written, for which nothing waits; identify, hold and publish.
+	inTheWay []*problem
 	// acted counts the actions of the plan that succeeded, but for upkeep; act.
 	acted int
 	// published is true once endpoints agree with the plan; publish.

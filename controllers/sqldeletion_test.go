@@ -37,3 +37,29 @@ func TestDeletionOfAProtectedClusterWithData(t *testing.T) {
 		})
 	}
 }
+
+// TestDeletionWhileMembersJoin deletes a cluster whose primary takes writes while its replicas are still being seeded. Nothing
+// of the replicas is left, and of the primary what the policy promises, also when the operator dies in the middle of it.
+func TestDeletionWhileMembersJoin(t *testing.T) {
+	t.Parallel()
+	farm, err := mysqld.NewPrivateFarm(t.Context(), t.Output(), moto.VPCCIDR)
+	must(t, err)
+	t.Cleanup(func() { must(t, farm.Close()) })
+	for _, policy := range []v1alpha1.DeletionPolicy{v1alpha1.DeletionPolicySnapshot, v1alpha1.DeletionPolicyDelete} {
+		t.Run(string(policy), func(t *testing.T) {
+			t.Parallel()
+			w := newSQLWorld(t, farm, withPolicy(policy))
+			o := w.newSQLOperator(&operator{}, nil)
+			w.drive(o, sqlPatience, func() bool {
+				return w.phaseIs(v1alpha1.PhaseReplicating)() && w.primaryVolume() != "" && w.books.count() > 0
+			})
+			w.books.close()
+			volume := w.primaryVolume()
+			w.delete()
+			w.drive(o, sqlPatience, w.phaseIs(v1alpha1.PhaseDeleting))
+			o.kill()
+			w.drive(w.newSQLOperator(&operator{}, nil), sqlPatience, w.gone)
+			w.promised(policy, []string{volume})
+		})
+	}
+}

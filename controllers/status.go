@@ -58,11 +58,12 @@ func (r *MySQLClusterReconciler) next(s *scope, failure *problem) (ctrl.Result, 
 	if s.acted > 0 {
 		return ctrl.Result{RequeueAfter: after}, nil // something came of this pass; trouble elsewhere must not slow it down
 	}
-	// Trouble with EC2 itself does not count: the plan knows of it, and asking too often is the cloud plane's own care.
+	// Trouble with EC2 itself does not count: the plan knows of it, and asking too often is the cloud plane's own care. Nor does
+	// an object that is in the way: it has a pace of its own.
 	for _, p := range append(slices.Clone(s.outcome), s.dependencyProblem, s.preflightProblem) {
 		switch {
 		case p == nil:
-		case p.after > 0:
+		case p.after > 0 && (!p.aside || !s.plan.Failing):
 			after = max(after, min(p.after, afterWaiting))
 		case s.plan.Failing:
 			after = max(after, afterFailing)
@@ -264,6 +265,9 @@ func (s *scope) problems(failure *problem) []topology.Finding {
 	all = append(all, s.unmet...)
 	add(s.preflightProblem)
 	for _, p := range s.outcome {
+		add(p)
+	}
+	for _, p := range s.inTheWay {
 		add(p)
 	}
 	for _, message := range s.strangers {

@@ -24,7 +24,7 @@ type AWSSpec struct {
 	InstanceType string `json:"instanceType"`
 
 	// ImageID is the AMI of every member. Unless it or imageSSMParameter is set, it is the newest Amazon Linux 2023 for
-	// the instance type's architecture at the time of an instance's launch.
+	// the instance type's architecture at the time of an instance's launch; that has no MySQL, and needs download.
 	// A change counts for instances that are launched from then on. Needs the administrator's leave (policy: images), unless
 	// credentialsSecretRef is set.
 	// +kubebuilder:validation:MaxLength=21
@@ -123,8 +123,9 @@ type AWSSpec struct {
 	// +optional
 	RoleARN string `json:"roleARN,omitempty"`
 
-	// Download says where an instance gets MySQL from when its image has none of the wanted version, instead of MySQL's
-	// own site: a mirror for networks without egress, or for a version whose checksum the operator does not know.
+	// Download says where an instance gets MySQL from when its image has none of the wanted version: MySQL's own site, or a
+	// mirror that the subnets reach. There is no default. With the default image, which has no MySQL, nothing is launched
+	// without it. Needs the administrator's leave (policy: downloads), unless credentialsSecretRef is set.
 	// +optional
 	Download *DownloadSpec `json:"download,omitempty"`
 }

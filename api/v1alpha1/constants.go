@@ -236,6 +236,8 @@ const (
 	ReasonRolling = "RollingChange"
 	// ReasonRollingStopped: the member whose turn it was does not come up again; nobody else is changed.
 	ReasonRollingStopped = "RollingChangeStopped"
+	// ReasonObjectRefused: the API server of Kubernetes refuses an object that the operator writes.
+	ReasonObjectRefused = "ObjectRefused"
 	// ReasonCAInvalid: the Secret with the certificate authority does not hold one.
 	ReasonCAInvalid = "CertificateAuthorityInvalid"
 )

@@ -89,7 +89,8 @@ type MySQLClusterSpec struct {
 	Upgrade *UpgradeSpec `json:"upgrade,omitempty"`
 
 	// MaintenanceWindow says when members may be replaced or restarted because the spec was changed; at any time unless set.
-	// Failover and healing wait for no window, nor does a member that is being replaced when it closes.
+	// Failover and healing wait for no window. A member whose turn has begun when it closes goes on with the instance that it
+	// has until the next one opens.
 	// +optional
 	MaintenanceWindow *MaintenanceWindow `json:"maintenanceWindow,omitempty"`
 
@@ -111,7 +112,8 @@ type MySQLClusterSpec struct {
 
 // UpgradeSpec says how changes that disturb members are rolled through them.
 type UpgradeSpec struct {
-	// Paused, false unless set, holds back the next member. One that is being replaced is finished.
+	// Paused, false unless set, stops a change of the spec where it is: nobody who works is disturbed for it. A member that is
+	// off its old instance is brought back on the new one.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 

@@ -8,7 +8,8 @@ type BootstrapSpec struct {
 }
 
 // RecoverySpec names what a cluster begins with: a dump, or a copy of a data volume. MySQL's version may be the same or newer
-// (within the supported steps), never older. What is restored from is only read.
+// (within the supported steps), never older. What is restored from is only read, but for a mark beside a
+// dump that it is in use.
 //
 // +kubebuilder:validation:XValidation:rule="[has(self.backupName), has(self.objectStore), has(self.snapshotID), has(self.volumeID)].filter(x, x).size() == 1",message="set exactly one of backupName, objectStore, snapshotID and volumeID"
 // +kubebuilder:validation:XValidation:rule="!has(self.pointInTime) || !(has(self.snapshotID) || has(self.volumeID))",message="a copy of a volume holds one moment only: for pointInTime name a dump, by backupName or objectStore"

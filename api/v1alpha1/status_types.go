@@ -25,7 +25,7 @@ type MySQLClusterStatus struct {
 	// +optional
 	Primary string `json:"primary,omitempty"`
 
-	// Version of MySQL that runs, the lowest among the members.
+	// Version of MySQL that the primary runs; while there is none, that of the first member.
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	Version string `json:"version,omitempty"`

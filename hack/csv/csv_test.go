@@ -20,7 +20,9 @@ func TestTitle(t *testing.T) {
 }
 
 const csv = `kind: ClusterServiceVersion
-metadata: {name: a.v0.0.0}
+metadata:
+  name: a.v0.0.0
+  annotations: {alm-examples: '[{"spec": {"version": "9.7.4"}}, {"spec": {"version": "9.7.4"}}, {"spec": {}}]'}
 spec:
   customresourcedefinitions: {owned: [OWNED]}
   install:
@@ -31,7 +33,7 @@ spec:
             template:
               spec:
                 containers:
-                  - {name: manager, image: "example.com/a:1", env: [{name: RELATED_IMAGE_TOOL, value: "example.com/tool:2"}, {name: OTHER, value: x}]}
+                  - {name: manager, image: "example.com/a:1", env: [{name: RELATED_IMAGE_TOOL, value: "example.com/tool:2"}, {name: RELATED_IMAGE_CLIENT, value: "example.com/client:{version}"}, {name: OTHER, value: x}]}
 `
 
 const crd = `kind: CustomResourceDefinition
@@ -95,6 +97,7 @@ func TestEveryFieldGetsADescriptor(t *testing.T) {
 	for _, want := range []string{
 		"path: size", "path: parts\n", "path: parts[0].name", "path: conditions", "io.kubernetes.conditions", "com.tectonic.ui:number",
 		"description: A thing.", "base64data: PHN2Zy8+", "replaces: a.v0.0.1", "containerImage: example.com/a:1", "image: example.com/tool:2",
+		"image: example.com/client:9.7.4\n", "name: client_9_7_4",
 		"image: ghcr.io/alx-ke/nairobi-mysql-operator-scorecard:v0.0.2", "image: example.com/other:1",
 	} {
 		if !strings.Contains(text, want) {

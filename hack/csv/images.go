@@ -14,12 +14,20 @@ import (
 // OLM's convention for installations without access to the internet.
 const relatedImagePrefix = "RELATED_IMAGE_"
 
-// relatedImages lists every image of the operator's Deployments and those that their variables name, and returns the image
-// of the operator besides. OLM's mirroring tools copy what is listed here and nothing else.
+// versionPlace stands for MySQL's version in the image that such a variable holds.
+const versionPlace = "{version}"
+
+// relatedImages lists every image of the operator's Deployments and those that their variables name, with the versions of the
+// examples where they hold a place for one, and returns the image of the operator besides. OLM's mirroring tools copy what is
+// listed here and nothing else.
 func relatedImages(csv object) (related []any, manager string, err error) {
 	var typed operatorsv1alpha1.ClusterServiceVersion
 	if err := convert(csv, &typed); err != nil {
 		return nil, "", fmt.Errorf("read the ClusterServiceVersion: %w", err)
+	}
+	versions, err := exampleVersions(typed.Annotations["alm-examples"])
+	if err != nil {
+		return nil, "", err
 	}
 	seen := map[string]bool{}
 	add := func(name, image string) {
@@ -36,8 +44,16 @@ func relatedImages(csv object) (related []any, manager string, err error) {
 				manager = c.Image
 			}
 			for _, variable := range c.Env {
-				if name, is := strings.CutPrefix(variable.Name, relatedImagePrefix); is {
-					add(strings.ToLower(name), variable.Value)
+				name, is := strings.CutPrefix(variable.Name, relatedImagePrefix)
+				name = strings.ToLower(name)
+				switch {
+				case !is:
+				case !strings.Contains(variable.Value, versionPlace):
+					add(name, variable.Value)
+				default:
+					for _, version := range versions {
+						add(name+"_"+strings.ReplaceAll(version, ".", "_"), strings.ReplaceAll(variable.Value, versionPlace, version))
+					}
 				}
 			}
 		}
@@ -46,6 +62,28 @@ func relatedImages(csv object) (related []any, manager string, err error) {
 		return nil, "", errors.New("no Deployment has a container manager")
 	}
 	return related, manager, nil
+}
+
+// exampleVersions are the versions of MySQL that the examples run, each once.
+func exampleVersions(examples string) ([]string, error) {
+	if examples == "" {
+		return nil, nil
+	}
+	var list []struct {
+		Spec struct {
+			Version string `json:"version"`
+		} `json:"spec"`
+	}
+	if err := json.Unmarshal([]byte(examples), &list); err != nil {
+		return nil, fmt.Errorf("read alm-examples: %w", err)
+	}
+	var versions []string
+	for _, example := range list {
+		if v := example.Spec.Version; v != "" && !slices.Contains(versions, v) {
+			versions = append(versions, v)
+		}
+	}
+	return versions, nil
 }
 
 // convert reads an object into its Go type.

@@ -30,8 +30,9 @@ var (
 )
 
 const (
-	// frozenAtMost is how long a server's commits are held up until mysqldump has its view: milliseconds as a rule.
-	frozenAtMost = 20 * time.Second
+	// frozenAtMost is how long a server's commits are held up until mysqldump has its view, milliseconds as a rule, and
+	// frozenServing that of a server that clients write to.
+	frozenAtMost, frozenServing = 20 * time.Second, 5 * time.Second
 	// cleanupTimeout bounds taking back what a dump that failed has stored.
 	cleanupTimeout = 15 * time.Second
 )
@@ -63,6 +64,7 @@ type DumpOptions struct {
 	Folder string
 	// Backup, Schedule, Namespace, Cluster and ClusterUID go into the manifest.
 	Backup, Schedule, Namespace, Cluster, ClusterUID string
+	Base                                             bool
 
 	Member      Member
 	Credentials Credentials
@@ -115,6 +117,8 @@ type dump struct {
 	holder   *mysql.Visit // holds the lock
 	viewer   *mysql.Visit // has a snapshot of the moment of the dump
 	manifest Manifest
+	serving  bool                 // clients write to the server
+	early    accounts             // as they were before it stood still
 	frozen   gtid.Set             // what the server had executed while it stood still
 	tables   map[mysql.Table]bool // what it held then, by name
 
@@ -126,7 +130,7 @@ type dump struct {
 
 func (d *dump) run(ctx context.Context) (Manifest, error) {
 	d.manifest = Manifest{
-		Backup: d.o.Backup, Schedule: d.o.Schedule, Namespace: d.o.Namespace, Cluster: d.o.Cluster, ClusterUID: d.o.ClusterUID,
+		Backup: d.o.Backup, Schedule: d.o.Schedule, Base: d.o.Base, Namespace: d.o.Namespace, Cluster: d.o.Cluster, ClusterUID: d.o.ClusterUID,
 		Member: d.o.Member.Name, StartedAt: d.o.Clock.Now().UTC(),
 	}
 	var err error
@@ -142,7 +146,7 @@ func (d *dump) run(ctx context.Context) (Manifest, error) {
 	if err != nil {
 		return Manifest{}, err
 	}
-	d.manifest.ServerUUID, d.manifest.Version = state.ServerUUID, state.Version
+	d.manifest.ServerUUID, d.manifest.Version, d.serving = state.ServerUUID, state.Version, state.Writable
 	if err := d.checkProgram(ctx, state.Version); err != nil {
 		return Manifest{}, err
 	}
@@ -209,7 +213,8 @@ func (d *dump) watch(ctx context.Context, estimate int64) (context.Context, func
 func (d *dump) stream(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	if err := d.holder.Freeze(ctx); err != nil {
+	d.early = d.accounts(ctx)
+	if err := d.holder.Freeze(ctx, d.serving); err != nil {
 		return err
 	}
 	databases, err := d.still(ctx)
@@ -296,12 +301,48 @@ func (d *dump) look(ctx context.Context, packed chan error) error {
 	return nil
 }
 
-// await waits until mysqldump has its view, and reads the accounts meanwhile: they are in no snapshot. It returns them as
-// they are stored, or nothing when the program has ended; finish says why.
+// accounts are the statements that make the accounts, and a sum of what they were read from.
+type accounts struct {
+	statements []string
+	sum        string
+}
+
+// accounts reads the accounts before the server stands still: thousands of them take seconds. They are in no snapshot, so that a
+// sum of their tables says later whether they are still the same. Where they cannot be read there are none.
+func (d *dump) accounts(ctx context.Context) accounts {
+	sum, err := d.holder.AccountsSum(ctx)
+	if err != nil {
+		return accounts{}
+	}
+	statements, err := d.holder.Accounts(ctx)
+	if err != nil {
+		return accounts{}
+	}
+	return accounts{statements, sum}
+}
+
+// accountsNow are the accounts of the moment in which the server stands still.
+func (d *dump) accountsNow(ctx context.Context) ([]string, error) {
+	sum, err := d.holder.AccountsSum(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if sum == d.early.sum {
+		return d.early.statements, nil
+	}
+	return d.holder.Accounts(ctx)
+}
+
+// await waits until mysqldump has its view, and reads the accounts meanwhile where they are others than before. It returns
+// them as they are stored, or nothing when the program has ended; finish says why.
 func (d *dump) await(ctx context.Context, packed chan error) ([]byte, error) {
-	frozen, cancel := context.WithTimeoutCause(ctx, frozenAtMost, fmt.Errorf("%w: mysqldump had no view of it, or the accounts were not read, after %s", mysql.ErrBlocked, frozenAtMost))
+	limit := frozenAtMost
+	if d.serving {
+		limit = frozenServing
+	}
+	frozen, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w: mysqldump had no view of it, or the accounts were not read, after %s", mysql.ErrBlocked, limit))
 	defer cancel()
-	statements, err := d.holder.Accounts(frozen)
+	statements, err := d.accountsNow(frozen)
 	if err != nil {
 		if cause := context.Cause(frozen); cause != nil {
 			return nil, cause

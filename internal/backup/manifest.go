@@ -40,6 +40,8 @@ type Manifest struct {
 	// Backup is the name of the MySQLBackup, Schedule of the schedule that made it.
 	Backup   string `json:"backup"`
 	Schedule string `json:"schedule,omitempty"`
+	// Base is true for one that the archive of binary logs begins with. Schedule is then whose retention deletes it.
+	Base bool `json:"base,omitempty"`
 	// Namespace, Cluster and ClusterUID name the cluster, Member and ServerUUID the server that was dumped.
 	Namespace  string `json:"namespace"`
 	Cluster    string `json:"cluster"`

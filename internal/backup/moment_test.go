@@ -107,8 +107,8 @@ func TestADatabaseOfTheLastMoment(t *testing.T) {
 	defer func() { sql(t, w.primary, "DROP DATABASE IF EXISTS late"); w.caughtUp(t) }()
 	locks := make(chan error, 1)
 	go func() {
-		// Longer than the lock is waited for at once, so that the pause before the second attempt is free for others.
-		_, err := w.primary.SQL(t.Context(), "LOCK TABLES shop.empty WRITE; DO SLEEP(13); UNLOCK TABLES; CREATE DATABASE late; CREATE TABLE late.t (id INT PRIMARY KEY); INSERT INTO late.t VALUES (1)")
+		// Longer than the lock is waited for at once, and ended in the pause before the second attempt, which is free for others.
+		_, err := w.primary.SQL(t.Context(), "LOCK TABLES shop.empty WRITE; DO SLEEP(6); UNLOCK TABLES; CREATE DATABASE late; CREATE TABLE late.t (id INT PRIMARY KEY); INSERT INTO late.t VALUES (1)")
 		locks <- err
 	}()
 	time.Sleep(time.Second)

@@ -49,9 +49,10 @@ type Surplus struct {
 }
 
 // Surplus lists what the retention of a schedule no longer keeps, the newest first. It is asked after a backup of that
-// schedule succeeded. Whatever the retention says, two backups of the cluster stay: the newest, and the newest of those
-// that passed says were restored and found whole. A folder whose manifest cannot be read, or whose objects are not as
-// large as its manifest says, counts for nothing and is left alone, so that a person can look at it.
+// schedule succeeded. A base of the archive takes nobody's place: it goes once it is older than all that the schedule keeps.
+// Whatever the retention says, two backups of the cluster stay: the newest, and the newest of those that passed says were
+// restored and found whole. A folder whose manifest cannot be read, or whose objects are not as large as its manifest says,
+// counts for nothing and is left alone, so that a person can look at it.
 func (p Place) Surplus(ctx context.Context, schedule string, r Retention, now time.Time, passed func(context.Context, Surplus) (bool, error)) ([]Surplus, error) {
 	folders, err := p.Folders(ctx)
 	if err != nil {
@@ -80,9 +81,12 @@ func (p Place) Surplus(ctx context.Context, schedule string, r Retention, now ti
 		if m.Schedule != schedule || schedule == "" {
 			continue
 		}
-		kept++
+		if !m.Base {
+			kept++
+		}
 		old := r.MaxAge > 0 && now.Sub(m.CompletedAt) > r.MaxAge
-		if tooMany := r.Count > 0 && kept > r.Count; !stays && (old || tooMany) {
+		tooMany := r.Count > 0 && (kept > r.Count || m.Base && kept == r.Count)
+		if !stays && (old || tooMany) {
 			surplus = append(surplus, this)
 		}
 	}

@@ -62,11 +62,16 @@ type RestoreOptions struct {
 
 // Restore loads a dump into an empty server and compares what it then holds with what was backed up. A server that holds
 // anything is refused (mysql.ErrNotEmpty). It may be cut off anywhere and run again.
-func Restore(ctx context.Context, o RestoreOptions) (Manifest, error) {
+func Restore(ctx context.Context, o RestoreOptions) (_ Manifest, err error) {
 	if o.Program == nil {
 		o.Program = exec.CommandContext
 	}
-	m, err := o.Place.ReadManifest(ctx, o.Folder)
+	if _, err := o.Place.ReadManifest(ctx, o.Folder); err != nil {
+		return Manifest{}, err
+	}
+	end := o.Place.use(ctx, o.Folder, o.Recovery)
+	defer func() { end(err) }()
+	m, err := o.Place.ReadManifest(ctx, o.Folder) // it may have been removed before the mark was there
 	if err != nil {
 		return Manifest{}, err
 	}
@@ -87,39 +92,59 @@ func Restore(ctx context.Context, o RestoreOptions) (Manifest, error) {
 			return Manifest{}, err
 		}
 	}
-	if o.Then != nil {
-		if loaded, err := v.ResumeLoaded(ctx, o.Recovery); err != nil || loaded {
-			return m, o.finish(ctx, v, m, err)
-		}
-	}
-	done, err := v.BeginRecovery(ctx, o.Recovery)
+	loaded, done, err := o.begin(ctx, v)
 	if err != nil || done {
 		return m, err
 	}
-	if err := load(ctx, o, m); err != nil {
-		return Manifest{}, err
+	// One that fails leaves the server as it is made ready here: no event is to run on half of the data.
+	ground, err := v.PrepareGround(ctx)
+	if err != nil {
+		return m, err
 	}
-	if err := o.accounts(ctx, v, m); err != nil {
-		return Manifest{}, err
-	}
-	if _, err := Compare(ctx, v, m); err != nil {
-		return Manifest{}, err
+	if !loaded {
+		if err := o.fill(ctx, v, m); err != nil {
+			return Manifest{}, err
+		}
 	}
 	if o.Then != nil {
-		err = v.MarkLoaded(ctx, o.Recovery)
+		if err := o.Then(ctx, v, m); err != nil {
+			return m, err
+		}
 	}
-	return m, o.finish(ctx, v, m, err)
+	if err := v.FinishRecovery(ctx, o.Recovery); err != nil {
+		return m, err
+	}
+	return m, ground.End(ctx)
 }
 
-// finish goes on from the loaded backup, unless something failed before.
-func (o RestoreOptions) finish(ctx context.Context, v *mysql.Visit, m Manifest, err error) error {
-	if err == nil && o.Then != nil {
-		err = o.Then(ctx, v, m)
+// begin opens the server. loaded says that it holds the backup already, done that nothing is left to do.
+func (o RestoreOptions) begin(ctx context.Context, v *mysql.Visit) (loaded, done bool, err error) {
+	if o.Then != nil {
+		if loaded, err = v.ResumeLoaded(ctx, o.Recovery); err != nil || loaded {
+			return loaded, false, err
+		}
 	}
-	if err != nil {
+	if done, err = v.BeginRecovery(ctx, o.Recovery); err == nil && done {
+		err = v.EndGround(ctx)
+	}
+	return false, done, err
+}
+
+// fill loads the dump and the accounts, and compares what the server then holds with the manifest.
+func (o RestoreOptions) fill(ctx context.Context, v *mysql.Visit, m Manifest) error {
+	if err := load(ctx, o, m); err != nil {
 		return err
 	}
-	return v.FinishRecovery(ctx, o.Recovery)
+	if err := o.accounts(ctx, v, m); err != nil {
+		return err
+	}
+	if _, err := Compare(ctx, v, m); err != nil {
+		return err
+	}
+	if o.Then == nil {
+		return nil
+	}
+	return v.MarkLoaded(ctx, o.Recovery)
 }
 
 // load pipes the dump through the mysql client.

@@ -65,8 +65,9 @@ type packer struct {
 type volume struct {
 	name    string
 	written int64
-	sum     hash.Hash
-	pipe    *io.PipeWriter
+	// sum is the stream's own for the first object, which is the whole stream as a rule: it is read at its end, and goes on.
+	sum  hash.Hash
+	pipe *io.PipeWriter
 	// err is what the upload ended with; it is set once done is closed.
 	err  error
 	done chan struct{}
@@ -130,8 +131,10 @@ func (w *packer) write(ctx context.Context, b []byte) (int, error) {
 			<-w.part.done // the reader at the other end gave up: its own error says why
 			return written, errors.Join(w.part.err, err)
 		}
-		w.part.sum.Write(piece)
 		w.whole.Write(piece)
+		if w.part.sum != w.whole {
+			w.part.sum.Write(piece)
+		}
 		w.part.written += int64(n)
 		written += n
 		if w.part.written == w.limit {
@@ -144,12 +147,12 @@ func (w *packer) write(ctx context.Context, b []byte) (int, error) {
 }
 
 func (w *packer) begin(ctx context.Context) {
-	name := w.name + ".zst"
+	name, sum := w.name+".zst", w.whole
 	if n := len(w.stream.Objects); n > 0 {
-		name = fmt.Sprintf("%s.zst.%03d", w.name, n)
+		name, sum = fmt.Sprintf("%s.zst.%03d", w.name, n), sha256.New()
 	}
 	r, pipe := io.Pipe()
-	w.part = &volume{name: name, sum: sha256.New(), pipe: pipe, done: make(chan struct{})}
+	w.part = &volume{name: name, sum: sum, pipe: pipe, done: make(chan struct{})}
 	go func(v *volume) {
 		defer close(v.done)
 		_, v.err = w.place.Store.Put(ctx, w.place.Folder(w.folder)+"/"+name, r)

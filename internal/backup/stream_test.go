@@ -185,3 +185,31 @@ func TestRetention(t *testing.T) {
 		t.Errorf("nobody knew which passed: %v", err)
 	}
 }
+
+// TestABaseTakesNobodysPlace: what the archive begins with is not counted by the schedule whose retention deletes it, and goes once
+// it is older than all that this keeps.
+func TestABaseTakesNobodysPlace(t *testing.T) {
+	p := shelf(t)
+	at := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+	for name, age := range map[string]int{"d0": 0, "d1": 1, "base1": 1, "d2": 2, "d3": 3, "base9": 9} {
+		m := Manifest{Backup: name, Schedule: "daily", Base: strings.HasPrefix(name, "base"), CompletedAt: at.AddDate(0, 0, -age)}
+		if m.Base {
+			m.CompletedAt = m.CompletedAt.Add(time.Hour)
+		}
+		must(t, p.WriteManifest(t.Context(), FolderOf(m.CompletedAt, name), m))
+	}
+	for r, want := range map[Retention]string{
+		{Count: 5}: "", {Count: 4}: "base9", {Count: 2}: "d2 d3 base9", {Count: 1}: "base1 d1 d2 d3 base9",
+		{MaxAge: 30 * time.Hour}: "d2 d3 base9",
+	} {
+		surplus, err := p.Surplus(t.Context(), "daily", r, at, func(context.Context, Surplus) (bool, error) { return false, nil })
+		must(t, err)
+		var names []string
+		for _, s := range surplus {
+			names = append(names, s.Backup)
+		}
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("%+v: surplus are %q, not %q", r, got, want)
+		}
+	}
+}

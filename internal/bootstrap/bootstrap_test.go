@@ -223,6 +223,24 @@ func TestConfigHasThePinnedSettings(t *testing.T) {
 	}
 }
 
+func TestLastStartError(t *testing.T) {
+	const before = "nairobi-mysql: failed: mysqld did not start: first\r\nnairobi-mysql: starting\r\n"
+	for name, tc := range map[string]struct {
+		console, want string
+		ok            bool
+	}{
+		"nothing":         {"", "", false},
+		"it did start":    {"nairobi-mysql: starting\nnairobi-mysql: started\n", "", false},
+		"the last of two": {before + "kernel: nairobi-mysql: failed: mysqld did not start: [ERROR] second\r\nnairobi-mysql: failed: starting once without the persisted settings\r\nnairobi-mysql: started\r\n", "[ERROR] second", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if message, ok := LastStartError(tc.console); message != tc.want || ok != tc.ok {
+				t.Errorf("%q, %v; want %q", message, ok, tc.want)
+			}
+		})
+	}
+}
+
 func TestLastStage(t *testing.T) {
 	for name, tc := range map[string]struct {
 		console, want string

@@ -26,11 +26,24 @@ const (
 	maxStageLength = 300
 )
 
+// startFailed begins the stage that says why mysqld did not start.
+const startFailed = "failed: mysqld did not start: "
+
 // LastStage returns the last stage that a console output holds, without the prefix, for example "volume" or
 // "failed: cannot download …"; ok is false when there is none. Kernel and systemd may have written on the same line
 // before it. Characters that cannot be printed are left out.
-func LastStage(console string) (stage string, ok bool) {
-	at := strings.LastIndex(console, consolePrefix)
+func LastStage(console string) (stage string, ok bool) { return lastStage(console, "") }
+
+// LastStartError returns what mysqld said when it did not start last, as far as a console output tells; ok is false when it
+// does not.
+func LastStartError(console string) (message string, ok bool) {
+	message, ok = lastStage(console, startFailed)
+	return strings.TrimPrefix(message, startFailed), ok
+}
+
+// lastStage returns the last stage of those that begin with something.
+func lastStage(console, beginning string) (stage string, ok bool) {
+	at := strings.LastIndex(console, consolePrefix+beginning)
 	if at < 0 {
 		return "", false
 	}

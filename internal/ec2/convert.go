@@ -25,6 +25,7 @@ func toInstance(i types.Instance) Instance {
 		Architecture: string(i.Architecture),
 		LaunchTime:   aws.ToTime(i.LaunchTime),
 		Tags:         tags,
+		Token:        aws.ToString(i.ClientToken),
 	}
 	if i.State != nil {
 		out.State = string(i.State.Name)

@@ -2,6 +2,7 @@ package ec2
 
 import (
 	"context"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
@@ -23,6 +24,28 @@ func (c *Cloud) VolumeByID(ctx context.Context, id string) (Volume, bool, error)
 func (c *Cloud) VolumesByID(ctx context.Context, ids []string) (map[string]Volume, error) {
 	found, err := c.volumesByID(ctx, ids)
 	return found, wrap("look for volumes by their ids", err)
+}
+
+// InstancesByID is VolumesByID for instances.
+func (c *Cloud) InstancesByID(ctx context.Context, ids []string) (map[string]Instance, error) {
+	found, err := c.instancesByID(ctx, ids)
+	return found, wrap("look for instances by their ids", err)
+}
+
+// rememberedIncarnations is how many incarnations of a member, back from the newest, are looked through.
+const rememberedIncarnations = 100
+
+// LaunchedFor says as which incarnation, newest or an earlier one, an instance was launched for an owner's member. Its client
+// token proves that: nobody can change it, and nobody else's launch has it.
+func (i Instance) LaunchedFor(o Ownership, member string, newest int) (incarnation int, ok bool) {
+	first := o
+	first.CountedSince = time.Time{}
+	for n := newest; n > max(0, newest-rememberedIncarnations); n-- {
+		if i.Token != "" && (i.Token == clientToken(tokenInstance, o, member, n) || i.Token == clientToken(tokenInstance, first, member, n)) {
+			return n, true
+		}
+	}
+	return 0, false
 }
 
 // SnapshotByID asks EC2 for one snapshot of this account, whichever cluster's it is, and says whether it exists.

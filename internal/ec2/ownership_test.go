@@ -4,6 +4,11 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
@@ -69,5 +74,39 @@ func TestAnotherClustersResourcesAreNeverTouched(t *testing.T) {
 	}
 	if err := l.cloud.RetireVolume(ctx, was.ClusterUID, v.ID); err != nil {
 		t.Errorf("its own cluster: %v", err)
+	}
+}
+
+// TestWhoseAnInstanceIsItsTokenProves: its tags are gone, and still it is the member's for which it was launched, and nobody else's.
+func TestWhoseAnInstanceIsItsTokenProves(t *testing.T) {
+	l := newLab(t)
+	i := l.running("orders-0")
+	lost := []types.Tag{{Key: aws.String(v1alpha1.TagClusterUID)}, {Key: aws.String(v1alpha1.TagMember)}}
+	if _, err := l.sdk().DeleteTags(t.Context(), &awsec2.DeleteTagsInput{Resources: []string{i.ID}, Tags: lost}); err != nil {
+		t.Fatal(err)
+	}
+	found, err := l.newCloud().InstancesByID(t.Context(), []string{i.ID, "i-0123456789abcdef0"})
+	if err != nil || len(found) != 1 || found[i.ID].Tags[v1alpha1.TagClusterUID] != "" {
+		t.Fatalf("%+v, %v", found, err)
+	}
+	other, rebuilt := l.owner, l.owner
+	other.ClusterUID = "uid-of-another"
+	rebuilt.CountedSince = time.Now()
+	for name, row := range map[string]struct {
+		owner  Ownership
+		member string
+		newest int
+		want   bool
+	}{
+		"its member":                          {l.owner, "orders-0", 1, true},
+		"its member, three machines later":    {l.owner, "orders-0", 4, true},
+		"its member, after records were lost": {rebuilt, "orders-0", 1, true},
+		"a member that never had one":         {l.owner, "orders-0", 0, false},
+		"another member":                      {l.owner, "orders-1", 1, false},
+		"another cluster":                     {other, "orders-0", 1, false},
+	} {
+		if n, ok := found[i.ID].LaunchedFor(row.owner, row.member, row.newest); ok != row.want || ok && n != 1 {
+			t.Errorf("%s: %v as incarnation %d, want %v", name, ok, n, row.want)
+		}
 	}
 }

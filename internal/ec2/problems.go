@@ -60,6 +60,18 @@ func Explain(err error) Problem {
 	}
 }
 
+// RefusesMachine says whether EC2 will never launch what was asked for because of its image or its instance type.
+func RefusesMachine(err error) bool {
+	if err == nil || Classify(err) != Invalid {
+		return false
+	}
+	switch fieldOf(err) {
+	case fieldImageID, fieldImageAlias, fieldInstanceType:
+		return true
+	}
+	return Code(err) == "InvalidParameterValue" && names(err, "instancetype")
+}
+
 func reasonOf(err error, class Class) string {
 	switch class {
 	case Denied:

@@ -32,6 +32,8 @@ type Instance struct {
 	Events      []Event
 	Attachments []Attachment
 	Tags        map[string]string
+	// Token is the client token that it was launched with.
+	Token string
 }
 
 // Event is a disruption that EC2 announces for an instance.

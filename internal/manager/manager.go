@@ -5,6 +5,8 @@ package manager
 import (
 	"context"
 	"fmt"
+	"os"
+	"runtime/debug"
 
 	operatorsv2 "github.com/operator-framework/api/pkg/operators/v2"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -30,6 +32,11 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/olm"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/webhook"
 )
+
+// garbagePercent is by how much the heap may grow before garbage is collected, in percent, unless GOGC says something else. Most
+// of the operator's heap are caches and connections, which stay, and little garbage is made: at Go's own 100 the process would
+// take twice the memory to save hardly a hundredth of a core.
+const garbagePercent = 30
 
 // Operator is the operator, put together. Nothing runs before Run.
 type Operator struct {
@@ -106,6 +113,9 @@ func New(config *rest.Config, o Options) (*Operator, error) {
 
 // Run runs the operator until ctx ends, and then lets go of the lease and of every connection. It can be called once.
 func (op *Operator) Run(ctx context.Context) error {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(garbagePercent)
+	}
 	defer op.pool.Close()
 	defer op.prober.Close()
 	return op.manager.Start(ctx)

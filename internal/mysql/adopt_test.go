@@ -43,11 +43,14 @@ func TestAdopt(t *testing.T) {
 		count, cut := 0, false
 		knife := newPool(t, func(o *Options) {
 			o.Hook = func(op, _ string) error {
-				if count++; count == n && strings.HasPrefix(op, "adopt/") {
-					cut = true
-					return errors.New("cut")
+				if !strings.HasPrefix(op, "adopt/") {
+					return nil
 				}
-				return nil
+				if count++; count != n {
+					return nil
+				}
+				cut = true
+				return errors.New("cut")
 			}
 		})
 		err := w.members(t, knife)[2].Adopt(ctx)

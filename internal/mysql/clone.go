@@ -11,8 +11,9 @@ import (
 )
 
 const (
-	// cloneRuns counts the CLONE statements that run as a recipient, whether or not their client is still there.
-	cloneRuns = "(SELECT COUNT(*) > 0 FROM performance_schema.processlist WHERE INFO LIKE 'CLONE INSTANCE%')"
+	// cloneRuns says whether a CLONE statement runs as a recipient, whether or not its client is still there. Its INFO is empty now
+	// and then; a session of ours that runs it holds cloneLock.
+	cloneRuns = "(SELECT COUNT(*) > 0 FROM performance_schema.processlist WHERE INFO LIKE 'CLONE INSTANCE%' OR ID = IS_USED_LOCK('" + cloneLock + "') AND COMMAND <> 'Sleep')"
 
 	// cloneOutlived says whether the server that answers was started after the CLONE began. Until then a CLONE that no
 	// longer runs is one that is done and whose server is about to restart into it.
@@ -46,7 +47,7 @@ func (m *Member) CloneFrom(ctx context.Context, donorAddress string) (err error)
 		if err != nil {
 			return err
 		}
-		result, err := m.startClone(ctx, host, port)
+		result, err := m.startClone(ctx, s, host, port)
 		if err != nil {
 			return errors.Join(err, setReadOnly(ctx, s, true))
 		}
@@ -98,11 +99,19 @@ func prepareClone(ctx context.Context, s *session, donor string) (before string,
 	return began.V, nil
 }
 
-// startClone sends CLONE on a connection of its own. The channel gets its outcome, unless nobody is there to see it.
-func (m *Member) startClone(ctx context.Context, host string, port int) (<-chan error, error) {
+// startClone sends CLONE on a connection of its own, which a new leader ends as long as CLONE does not run on it. The channel
+// gets its outcome, unless nobody is there to see it.
+func (m *Member) startClone(ctx context.Context, control *session, host string, port int) (<-chan error, error) {
 	s, err := m.pool.dial(ctx, m.e, verified)
 	if err != nil {
 		return nil, unreachable(err)
+	}
+	if err := underControl(ctx, s, control, cloneLock); err != nil {
+		s.close()
+		if errors.Is(err, errLockTaken) {
+			err = errors.Join(err, killIdle(ctx, control, cloneLock)) // of an attempt that we gave up
+		}
+		return nil, err
 	}
 	result := make(chan error, 1)
 	m.pool.running.Add(1)

@@ -57,6 +57,46 @@ func TestClone(t *testing.T) {
 	must(t, recipient.ReplicateFrom(ctx, w.servers[0].IP(), mysqld.Port))
 }
 
+// TestCloneOfAnEarlierLeader: an operator that stood still before it sent CLONE, while another took the member over, clones nothing,
+// wherever it stood. A CLONE that runs is left alone by the other.
+func TestCloneOfAnEarlierLeader(t *testing.T) {
+	w, m := settle(t, newPool(t, nil))
+	ctx := t.Context()
+	began := func() string {
+		return value(t, root(t, w.servers[2]), "SELECT COALESCE(MAX(BEGIN_TIME), '') FROM performance_schema.clone_status")
+	}
+	for _, stands := range []struct{ op, phase string }{{"clone/super_read_only", "after"}, {"clone/clone", "before"}} {
+		t.Run(stands.phase+" "+stands.op, func(t *testing.T) {
+			before, stood := began(), false
+			earlier := w.members(t, newPool(t, func(o *Options) {
+				o.Hook = func(op, phase string) error {
+					if op == stands.op && phase == stands.phase {
+						stood = true
+						must(t, m[2].Claim(ctx))
+					}
+					return nil
+				}
+			}))
+			err := earlier[2].CloneFrom(ctx, w.servers[1].Address())
+			if now := began(); !stood || now != before {
+				t.Fatalf("it stood: %t; the last CLONE began %q, before %q; %v", stood, now, before, err)
+			}
+		})
+	}
+	must(t, m[2].CloneFrom(ctx, w.servers[1].Address()))
+	must(t, w.members(t, newPool(t, nil))[2].Claim(ctx))
+	defer func() {
+		o := m[2].Observe(ctx)
+		t.Logf("%s %s %+v ro %t", o.Access, o.Reason, o.Clone, o.SuperReadOnly)
+	}()
+	waitFor(t, "the copy", func() bool {
+		o := m[2].Observe(ctx)
+		return o.Clone != nil && o.Clone.State == CloneCompleted && o.SuperReadOnly
+	})
+	must(t, m[2].ReplicateFrom(ctx, w.servers[0].IP(), mysqld.Port))
+	must(t, m[2].SetAcknowledging(ctx, true))
+}
+
 // TestCutOff cuts a switchover off before and after every statement, as a crash of the operator does, and has another
 // hand start over: always one writable primary with two replicas. The primary goes to and fro between two members.
 func TestCutOff(t *testing.T) {

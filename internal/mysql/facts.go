@@ -32,12 +32,16 @@ var statusVariables = []string{
 	"Rpl_semi_sync_source_yes_tx",
 }
 
-// maxConnections is the variable that says how many connections a server takes.
-const maxConnections = "max_connections"
+// MaxConnections is the variable that says how many connections a server takes.
+const MaxConnections = "max_connections"
+
+// persistedLoad is OFF on a server that was started without what is persisted.
+const persistedLoad = "persisted_globals_load"
 
 // otherVariables are read besides the pinned variables: most belong to a member's role.
 var otherVariables = []string{
-	maxConnections,
+	MaxConnections,
+	persistedLoad,
 	"rpl_semi_sync_replica_enabled",
 	"rpl_semi_sync_source_enabled",
 	"rpl_semi_sync_source_wait_for_replica_count",
@@ -99,6 +103,7 @@ func (m *Member) readFacts(ctx context.Context, s *session) (facts, error) {
 func (m *Member) interpret(f facts, o *Observation) {
 	status := f.values[factStatus]
 	o.Settings, o.Persisted = f.values[factVariable], f.values[factPersisted]
+	o.PersistedIgnored = o.Settings[persistedLoad] == "OFF"
 	// Empty when performance_schema is off. The handshake's certificate is used then.
 	const asOpenSSLPrints = "Jan _2 15:04:05 2006 MST"
 	if t, err := time.Parse(asOpenSSLPrints, f.values[factTLS]["Ssl_server_not_after"]); err == nil {
@@ -108,7 +113,7 @@ func (m *Member) interpret(f facts, o *Observation) {
 		o.CertNotBefore = t
 	}
 	o.StartedAt = m.pool.options.Clock.Now().Add(-time.Duration(number(status["Uptime"])) * time.Second).Truncate(time.Second)
-	o.Connections, o.MaxConnections = number(status["Threads_connected"]), number(o.Settings[maxConnections])
+	o.Connections, o.MaxConnections = number(status["Threads_connected"]), number(o.Settings[MaxConnections])
 	o.PendingCommits = number(status["Rpl_semi_sync_source_wait_sessions"])
 	o.AnsweredCommits = number(status["Rpl_semi_sync_source_yes_tx"])
 	o.SemiSync = SemiSync{

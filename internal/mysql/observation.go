@@ -42,6 +42,8 @@ type Observation struct {
 	Settings map[string]string
 	// Persisted is everything in mysqld-auto.cnf: what SET PERSIST and SET PERSIST_ONLY left there.
 	Persisted map[string]string
+	// PersistedIgnored is true when the server was started without what is persisted.
+	PersistedIgnored bool
 	// Clone is nil when the member was never a recipient.
 	Clone *CloneProgress
 	// Disk is nil while it is unknown: the machine has not reported yet, or not for two minutes.

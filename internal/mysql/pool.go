@@ -7,9 +7,11 @@ package mysql
 
 import (
 	"context"
+	"crypto/sha256"
 	"net"
 	"sync"
 	"time"
+	"weak"
 
 	"github.com/go-logr/logr"
 	"k8s.io/utils/clock"
@@ -66,6 +68,7 @@ type Pool struct {
 
 	mu        sync.Mutex
 	entries   map[string]*entry
+	shown     map[[sha256.Size]byte]weak.Pointer[credentials] // by Identity.digest
 	nextSweep time.Time
 	closed    bool
 	running   sync.WaitGroup // detached CLONE statements
@@ -92,7 +95,7 @@ func NewPool(o Options) *Pool {
 	if o.Lease == nil {
 		o.Lease = func(context.Context) error { return nil }
 	}
-	return &Pool{options: o, entries: map[string]*entry{}}
+	return &Pool{options: o, entries: map[string]*entry{}, shown: map[[sha256.Size]byte]weak.Pointer[credentials]{}}
 }
 
 func setDefault(d *time.Duration, value time.Duration) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -16,6 +17,9 @@ const (
 	DefaultProbeTimeout = 4 * time.Second
 	// suspectAfter is how long a write may take before somebody should look: most take milliseconds.
 	suspectAfter = 500 * time.Millisecond
+	// workerRest is how long a goroutine that makes writes waits for another, mostResting how many of them wait at most.
+	workerRest  = 5 * time.Second
+	mostResting = 16
 	// ProbeFresh is how long a success counts: a cluster is available if a write succeeded within it.
 	ProbeFresh = 5 * time.Second
 
@@ -62,6 +66,10 @@ type Prober struct {
 	probes  map[string]*probe
 	running sync.WaitGroup
 	closed  bool
+	// jobs hands a write to a goroutine that has done one before and waits: a new one for each would grow its stack each time.
+	jobs    chan func()
+	resting atomic.Int32  // goroutines that wait
+	done    chan struct{} // closed by Close
 }
 
 // probe is the state for one cluster. Its goroutine ends when stop is closed.
@@ -97,7 +105,7 @@ func NewProber(o ProberOptions) *Prober {
 	}
 	o.Pool.StatementTimeout = o.Timeout
 	o.Pool.ChangeTimeout = o.Timeout
-	return &Prober{options: o, pool: NewPool(o.Pool), probes: map[string]*probe{}}
+	return &Prober{options: o, pool: NewPool(o.Pool), probes: map[string]*probe{}, jobs: make(chan func()), done: make(chan struct{})}
 }
 
 // Set says where the cluster key takes writes, and begins to probe it. Calling it again with the same target is free.
@@ -145,6 +153,9 @@ func (p *Prober) Status(key string) ProbeResult {
 // Close stops everything and waits for it.
 func (p *Prober) Close() {
 	p.mu.Lock()
+	if !p.closed {
+		close(p.done)
+	}
 	p.closed = true
 	for key, present := range p.probes {
 		close(present.stop)
@@ -173,7 +184,7 @@ func (p *Prober) run(b *probe) {
 			busy = true
 			b.began = p.options.Clock.Now()
 			overdue.Reset(p.options.Interval / 2)
-			go func() { results <- p.write(ctx, b) }()
+			p.do(func() { results <- p.write(ctx, b) })
 		}
 	}
 	start()
@@ -196,6 +207,39 @@ func (p *Prober) run(b *probe) {
 		}
 		p.judge(b, busy)
 	}
+}
+
+// do has a job done by a goroutine that waits for one, or by another.
+func (p *Prober) do(job func()) {
+	select {
+	case p.jobs <- job:
+	default:
+		p.running.Go(func() { p.work(job) })
+	}
+}
+
+// work does jobs until there is none for a while, or enough others wait for one.
+func (p *Prober) work(job func()) {
+	for job != nil {
+		job()
+		job = p.nextJob()
+	}
+}
+
+func (p *Prober) nextJob() func() {
+	defer p.resting.Add(-1)
+	if p.resting.Add(1) > mostResting {
+		return nil
+	}
+	rest := p.options.Clock.NewTimer(workerRest)
+	defer rest.Stop()
+	select {
+	case job := <-p.jobs:
+		return job
+	case <-rest.C():
+	case <-p.done:
+	}
+	return nil
 }
 
 // record keeps the outcome of one write.

@@ -10,7 +10,8 @@ import (
 )
 
 var (
-	variableName = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
+	// variableName is that of a system variable; a component's or plug-in's begins with its own name and a dot.
+	variableName = regexp.MustCompile(`^[a-z][a-z0-9_]*([.][a-z0-9_]+)?$`)
 	serialNumber = regexp.MustCompile(`^[0-9a-f]{1,40}$`)
 	hostName     = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$`)
 	wholeNumber  = regexp.MustCompile(`^-?[0-9]{1,20}$`)

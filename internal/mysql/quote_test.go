@@ -65,9 +65,14 @@ func TestNames(t *testing.T) {
 	if got := databasePattern(`my_d%b\`); got != `my\_d\%b\\` {
 		t.Error(got)
 	}
-	for _, name := range []string{"", "Max", "a b", "a=1", "9a", "a.b", "@@a", "a;"} {
+	for _, name := range []string{"", "Max", "a b", "a=1", "9a", "a.b.c", "a.", ".a", "a..b", "@@a", "a;", "a.b;"} {
 		if checkVariable(name) == nil {
 			t.Errorf("%q is taken for a variable", name)
+		}
+	}
+	for _, name := range []string{"max_connections", "validate_password.length", "mysqlx_port"} {
+		if err := checkVariable(name); err != nil {
+			t.Error(err)
 		}
 	}
 	for _, host := range []string{"", "a b", "a'", "-a", "a/b", "a:1"} {

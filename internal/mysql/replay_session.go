@@ -24,7 +24,7 @@ type ReplaySession struct {
 	piece []byte
 }
 
-// OpenReplay opens a session beside the visit's own, on the same server as the same user. PrepareReplay comes before it.
+// OpenReplay opens a session beside the visit's own, on the same server as the same user. PrepareGround comes before it.
 func (v *Visit) OpenReplay(ctx context.Context) (*ReplaySession, error) {
 	conn, err := packets(ctx, v.o)
 	if err != nil {

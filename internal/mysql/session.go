@@ -39,6 +39,8 @@ type session struct {
 	wire *trackedConn // below TLS; nil before the dial
 	id   uint64       // the server's id of this connection
 	cert *x509.Certificate
+	// shown is what the connection was made with. It is kept for other connections to share.
+	shown *credentials
 	// broken: the connection is of no use any more. timedOut: because a statement gave no answer, and may still run.
 	broken, timedOut bool
 	failure          error // what broke it
@@ -126,18 +128,8 @@ func (p *Pool) dial(ctx context.Context, e *entry, how trust) (*session, error) 
 	config.Addr = endpoint.Address
 	if how == bySocket {
 		config.Net = "unix"
-	} else {
-		tlsConfig, err := clientTLS(endpoint, identity, how)
-		if err != nil {
-			return nil, err
-		}
-		tlsConfig.VerifyConnection = func(state tls.ConnectionState) error {
-			if len(state.PeerCertificates) > 0 {
-				s.cert = state.PeerCertificates[0]
-			}
-			return nil
-		}
-		config.Net, config.TLS = "tcp", tlsConfig
+	} else if err := s.secure(config, endpoint, identity, how); err != nil {
+		return nil, err
 	}
 	config.InterpolateParams = true // one round trip a statement; quoting is safe because sql_mode and charset are ours
 	config.Params = sessionSettings
@@ -180,27 +172,24 @@ func (p *Pool) dial(ctx context.Context, e *entry, how trust) (*session, error) 
 	return s, nil
 }
 
-// clientTLS builds the TLS side of a connection: TLS 1.2 or newer, our certificate shown, the cluster CA as the only root.
-func clientTLS(endpoint Endpoint, identity Identity, how trust) (*tls.Config, error) {
-	certificate, err := tls.X509KeyPair(identity.CertPEM, identity.KeyPEM)
+// secure gives a connection its TLS side, and notes the certificate that the peer shows.
+func (s *session) secure(config *driver.Config, endpoint Endpoint, identity Identity, how trust) error {
+	shown, err := s.pool.credentialsOf(identity)
 	if err != nil {
-		// The text of a parse error can hold nothing of the key, but nothing in it helps either.
-		return nil, fmt.Errorf("%w: the operator's certificate or key cannot be used", ErrInvalidArgument)
+		return err
 	}
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(identity.CAPEM) {
-		return nil, fmt.Errorf("%w: the cluster CA's certificate cannot be used", ErrInvalidArgument)
+	tlsConfig, err := shown.tls(endpoint, how)
+	if err != nil {
+		return err
 	}
-	if endpoint.ServerName == "" && how == verified {
-		return nil, fmt.Errorf("%w: no server name to verify", ErrInvalidArgument)
+	tlsConfig.VerifyConnection = func(state tls.ConnectionState) error {
+		if len(state.PeerCertificates) > 0 {
+			s.cert = state.PeerCertificates[0]
+		}
+		return nil
 	}
-	return &tls.Config{
-		MinVersion:         tls.VersionTLS12,
-		RootCAs:            roots,
-		ServerName:         endpoint.ServerName,
-		Certificates:       []tls.Certificate{certificate},
-		InsecureSkipVerify: how == joining, //nolint:gosec // see joining
-	}, nil
+	s.shown, config.Net, config.TLS = shown, "tcp", tlsConfig
+	return nil
 }
 
 // translate gives an error of the driver the meaning that the deadline has for us.
@@ -284,14 +273,14 @@ func (s *session) close() {
 	s.db.Close()
 }
 
+// opKill is the name of the statement that ends another session.
+const opKill = "session/kill"
+
 // kill ends another session of the same server. One that is gone already is a success.
 func (s *session) kill(ctx context.Context, id uint64) error {
-	ctx, cancel := context.WithTimeout(ctx, s.pool.options.StatementTimeout)
-	defer cancel()
-	s.wire.begin()
-	_, err := s.conn.ExecContext(ctx, "KILL ?", id)
+	err := s.changeWithin(ctx, s.pool.options.StatementTimeout, opKill, "KILL ?", id)
 	if isServerError(err, erNoSuchThread) {
 		return nil
 	}
-	return s.note(ctx, err)
+	return err
 }

@@ -49,7 +49,8 @@ func ReadOnlyPins() map[string]string {
 	}
 }
 
-// PinSettings puts global variables back to the given values. They are not persisted: my.cnf has them.
+// PinSettings puts global variables back to the given values. They are not persisted: they are in my.cnf, or persisted
+// already. What only a restart can change is left as it is.
 func (m *Member) PinSettings(ctx context.Context, settings map[string]string) (err error) {
 	defer m.annotate(&err, "put pinned settings back")
 	for name := range settings {
@@ -60,7 +61,7 @@ func (m *Member) PinSettings(ctx context.Context, settings map[string]string) (e
 	return m.control(ctx, func(s *session) error {
 		var failures []error
 		for _, name := range slices.Sorted(maps.Keys(settings)) {
-			if err := assign(ctx, s, "pin/"+name, "SET GLOBAL "+name+" = ?", settings[name]); err != nil {
+			if err := assign(ctx, s, "pin/"+name, "SET GLOBAL "+name+" = ?", settings[name]); err != nil && !isServerError(err, erVariableReadOnly) {
 				failures = append(failures, fmt.Errorf("%s: %w", name, err))
 				if s.broken {
 					break
@@ -73,9 +74,9 @@ func (m *Member) PinSettings(ctx context.Context, settings map[string]string) (e
 
 // SetMaxConnections sets how many connections the server takes, 1 to 100,000, until its next start.
 func (m *Member) SetMaxConnections(ctx context.Context, limit int) (err error) {
-	defer m.annotate(&err, "set "+maxConnections)
+	defer m.annotate(&err, "set "+MaxConnections)
 	return m.control(ctx, func(s *session) error {
-		return assign(ctx, s, "connections/limit", "SET GLOBAL "+maxConnections+" = ?", strconv.Itoa(limit))
+		return assign(ctx, s, "connections/limit", "SET GLOBAL "+MaxConnections+" = ?", strconv.Itoa(limit))
 	})
 }
 
@@ -106,12 +107,14 @@ type setting struct {
 // on: its error ends it all.
 func (m *Member) ApplySettings(ctx context.Context, want map[string]string, drop []string, due func(context.Context) error) (restartNeeded bool, err error) {
 	defer m.annotate(&err, "apply settings")
-	names := slices.Sorted(maps.Keys(want))
-	for _, name := range slices.Concat(names, drop) {
-		if err := checkVariable(name); err != nil {
-			return false, err
-		}
+	var misnamed []error
+	isName := func(name string) bool {
+		err := checkVariable(name)
+		misnamed = append(misnamed, err)
+		return err == nil
 	}
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(want)), func(name string) bool { return !isName(name) })
+	drop = slices.DeleteFunc(slices.Clone(drop), func(name string) bool { return !isName(name) })
 	err = m.control(ctx, func(s *session) error {
 		present, err := readSettings(ctx, s, slices.Concat(names, drop))
 		if err != nil {
@@ -123,7 +126,7 @@ func (m *Member) ApplySettings(ctx context.Context, want map[string]string, drop
 			}
 			return due(ctx)
 		})
-		var refused []error
+		refused := misnamed
 		for _, name := range names {
 			restart, err := applySetting(ctx, s, name, want[name], present[name], announce)
 			restartNeeded = restartNeeded || restart

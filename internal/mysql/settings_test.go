@@ -50,6 +50,49 @@ func TestPins(t *testing.T) {
 		t.Errorf("persisted: %v", persisted)
 	}
 	wantError(t, m[1].PinSettings(ctx, map[string]string{"sync_binlog = 1, GLOBAL max_connections": "5"}), ErrSettingRefused)
+
+	// What only a restart changes stays, and keeps nothing else from being put back.
+	m[1].WatchSettings([]string{"back_log"})
+	before := m[1].Observe(ctx).Settings["back_log"]
+	exec(t, db, "SET GLOBAL sync_binlog = 1000")
+	must(t, m[1].PinSettings(ctx, map[string]string{"back_log": "7", "sync_binlog": "1"}))
+	if o := m[1].Observe(ctx); o.Settings["back_log"] != before || o.Settings["sync_binlog"] != "1" {
+		t.Errorf("back_log %q, sync_binlog %q", o.Settings["back_log"], o.Settings["sync_binlog"])
+	}
+}
+
+// TestStartWithoutPersistedSettings: a server that had to leave them out says so, and what is persisted can be taken out there.
+func TestStartWithoutPersistedSettings(t *testing.T) {
+	w, m := settle(t, newPool(t, nil))
+	ctx := t.Context()
+	s, replica := w.servers[2], m[2]
+	exec(t, root(t, s), "RESET PERSIST")
+	_, err := replica.ApplySettings(ctx, map[string]string{MaxConnections: "78", "back_log": "77"}, nil, nil)
+	must(t, err)
+	restarted := func(ignored bool) (o Observation) {
+		t.Helper()
+		must(t, replica.Restart(ctx))
+		waitFor(t, "the restart", func() bool {
+			o = replica.Observe(ctx)
+			return o.Access == AccessVerified && o.PersistedIgnored == ignored
+		})
+		return o
+	}
+	must(t, s.SetSettings(map[string]string{persistedLoad: "OFF"}))
+	if o := restarted(true); o.MaxConnections == 78 || o.Persisted[MaxConnections] != "78" || o.Persisted["back_log"] != "77" {
+		t.Errorf("%d connections, persisted %v", o.MaxConnections, o.Persisted)
+	}
+	restart, err := replica.ApplySettings(ctx, nil, []string{"back_log"}, nil)
+	must(t, err)
+	if !restart {
+		t.Error("a dropped setting wants no restart")
+	}
+	must(t, s.SetSettings(nil))
+	if o := restarted(false); o.MaxConnections != 78 || len(o.Persisted) != 1 {
+		t.Errorf("%d connections, persisted %v", o.MaxConnections, o.Persisted)
+	}
+	exec(t, root(t, s), "RESET PERSIST")
+	restarted(false)
 }
 
 // TestApplySettings: dynamic, read-only, refused and dropped settings on a replica, then the restart that some need.
@@ -93,8 +136,11 @@ func TestApplySettings(t *testing.T) {
 	if o.Settings["max_connections"] != "77" || o.Persisted["max_connections"] != "77" || o.Persisted["read_buffer_size"] != "16384" {
 		t.Errorf("after refusals: %v, persisted %v", o.Settings, o.Persisted)
 	}
-	if _, err := replica.ApplySettings(ctx, map[string]string{"x; DROP": "1"}, nil, nil); !errors.Is(err, ErrSettingRefused) {
+	if _, err := replica.ApplySettings(ctx, map[string]string{"x; DROP": "1", "read_rnd_buffer_size": "16384"}, []string{"y; DROP"}, nil); !errors.Is(err, ErrSettingRefused) {
 		t.Error(err)
+	}
+	if o = replica.Observe(ctx); o.Persisted["read_rnd_buffer_size"] != "16384" {
+		t.Errorf("a name that is none keeps others from being applied: persisted %v", o.Persisted)
 	}
 
 	static := map[string]string{"innodb_ft_min_token_size": "2"}
@@ -110,7 +156,7 @@ func TestApplySettings(t *testing.T) {
 		o = replica.Observe(ctx)
 		return o.Access == AccessVerified && o.Settings["innodb_ft_min_token_size"] == "2"
 	})
-	if o.Settings["max_connections"] != before || !o.SuperReadOnly || o.Replication.SQLRunning || len(o.Persisted) != 2 {
+	if o.Settings["max_connections"] != before || !o.SuperReadOnly || o.Replication.SQLRunning || len(o.Persisted) != 3 {
 		t.Errorf("after the restart: %v, persisted %v", o.Settings, o.Persisted)
 	}
 	restart, err = replica.ApplySettings(ctx, static, []string{"read_buffer_size"}, nil)
@@ -120,6 +166,40 @@ func TestApplySettings(t *testing.T) {
 	}
 	exec(t, root(t, w.servers[2]), "RESET PERSIST")
 	wantError(t, m[0].Restart(ctx), ErrWritable)
+}
+
+// TestSettingsOfComponents: a component's variables have a dot in their names. Where it is not installed, they alone are refused.
+func TestSettingsOfComponents(t *testing.T) {
+	w, m := settle(t, newPool(t, nil))
+	ctx, db := t.Context(), root(t, w.servers[0])
+	const length = "validate_password.length"
+	m[0].WatchSettings([]string{length})
+	exec(t, db, "RESET PERSIST")
+	defer exec(t, db, "RESET PERSIST")
+
+	_, err := m[0].ApplySettings(ctx, map[string]string{length: "12", "max_connections": "78", "sort_buffer_size": "65536"}, nil, nil)
+	if !errors.Is(err, ErrSettingRefused) || !strings.Contains(err.Error(), length) || strings.Contains(err.Error(), "max_connections") {
+		t.Errorf("without the component: %v", err)
+	}
+	if o := m[0].Observe(ctx); o.Persisted["max_connections"] != "78" || o.Persisted["sort_buffer_size"] != "65536" || len(o.Persisted) != 2 {
+		t.Errorf("without the component: persisted %v", o.Persisted)
+	}
+
+	exec(t, db, "INSTALL COMPONENT 'file://component_validate_password'")
+	defer exec(t, db, "UNINSTALL COMPONENT 'file://component_validate_password'")
+	restart, err := m[0].ApplySettings(ctx, map[string]string{length: "12"}, []string{"max_connections"}, nil)
+	must(t, err)
+	if o := m[0].Observe(ctx); o.Settings[length] != "12" || o.Persisted[length] != "12" || !restart {
+		t.Errorf("%s is %q, persisted %v, restart %v", length, o.Settings[length], o.Persisted, restart)
+	}
+	if _, err := m[0].ApplySettings(ctx, map[string]string{length: "long"}, nil, nil); !errors.Is(err, ErrSettingRefused) {
+		t.Errorf("a value that is none: %v", err)
+	}
+	_, err = m[0].ApplySettings(ctx, nil, []string{length}, nil)
+	must(t, err)
+	if o := m[0].Observe(ctx); o.Persisted[length] != "" {
+		t.Errorf("dropped, and persisted %v", o.Persisted)
+	}
 }
 
 // TestDatabase: database, owner and password, with names that were chosen to hurt.

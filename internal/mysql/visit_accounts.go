@@ -60,6 +60,28 @@ func (v *Visit) Accounts(ctx context.Context) ([]string, error) {
 	return slices.Concat(create, grant, defaults), nil
 }
 
+// AccountsSum sums up what the accounts are made of. As long as it is the same, so are they.
+func (v *Visit) AccountsSum(ctx context.Context) (string, error) {
+	const query = "CHECKSUM TABLE mysql.user, mysql.db, mysql.tables_priv, mysql.columns_priv, mysql.procs_priv, mysql.proxies_priv, mysql.global_grants, mysql.role_edges, mysql.default_roles"
+	var all strings.Builder
+	err := v.s.rows(ctx, query, nil, func(rows *sql.Rows) error {
+		var table string
+		var sum sql.Null[uint64]
+		if err := rows.Scan(&table, &sum); err != nil {
+			return err
+		}
+		if !sum.Valid {
+			return fmt.Errorf("CHECKSUM TABLE %s gives nothing", table)
+		}
+		_, err := fmt.Fprintln(&all, table, sum.V)
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("sum up the accounts: %w", err)
+	}
+	return all.String(), nil
+}
+
 func join(accounts []account) string {
 	quoted := make([]string, len(accounts))
 	for i, a := range accounts {

@@ -8,10 +8,11 @@ import (
 )
 
 const (
-	// freezeWait, in seconds, is how long the global read lock may wait for statements that write. While it waits, nothing
-	// else commits on the member either: a replica's applier stands still, and nobody's acknowledgement waits for that.
-	freezeWait = 10
-	// freezeAttempts and freezePause: a statement that writes for longer is waited for without holding anybody up.
+	// freezeWait and freezeWaitServing, in seconds, are how long the global read lock may wait for statements that run: on a
+	// replica, where nothing else commits meanwhile and nobody's acknowledgement waits for that, and on a server that clients
+	// write to, whose writes wait behind it: well below what the operator's probe takes for an outage.
+	freezeWait, freezeWaitServing = 10, 2
+	// freezeAttempts and freezePause: a statement that runs for longer is waited for without holding anybody up.
 	freezeAttempts = 6
 	freezePause    = 10 * time.Second
 	// freezeLife, in seconds, is how long the server keeps the lock of a pod that is no longer there.
@@ -20,13 +21,21 @@ const (
 
 // Freeze lets nothing commit on the server until Thaw. What else wants a view of this very moment takes it meanwhile:
 // mysqldump, which takes the same lock for a moment (both hold it at the same time, tried on 9.7.4), and the session of
-// TakeSnapshot. The lock does not outlive the connection.
-func (v *Visit) Freeze(ctx context.Context) error {
-	if err := v.exec(ctx, "SET SESSION lock_wait_timeout = ?, SESSION wait_timeout = ?", freezeWait, freezeLife); err != nil {
+// TakeSnapshot. The lock does not outlive the connection. serving says that clients write to the server.
+func (v *Visit) Freeze(ctx context.Context, serving bool) error {
+	limit := freezeWait
+	if serving {
+		limit = freezeWaitServing
+	}
+	if err := v.exec(ctx, "SET SESSION lock_wait_timeout = ?, SESSION wait_timeout = ?", limit, freezeLife); err != nil {
 		return fmt.Errorf("prepare the lock: %w", err)
 	}
 	for attempt := 1; ; attempt++ {
-		err := v.exec(ctx, "FLUSH TABLES WITH READ LOCK")
+		// Whatever runs long is waited for by the first, which holds up nobody but who wants the same tables.
+		err := v.exec(ctx, "FLUSH LOCAL TABLES")
+		if err == nil {
+			err = v.exec(ctx, "FLUSH TABLES WITH READ LOCK")
+		}
 		if err == nil {
 			return nil
 		}

@@ -15,6 +15,8 @@ const (
 	// commit that waits for its acknowledgement cannot be killed (fact 2): it must not lock out the repair of the very
 	// settings that it waits for. It also bounds us to one waiting transaction a member.
 	transactionLock = "nairobi-mysql-operator-transaction"
+	// cloneLock is held by the session that is about to run CLONE, and goes on to hold it while that runs.
+	cloneLock = "nairobi-mysql-operator-clone"
 
 	// takeOverTries and takeOverPause bound the wait for a killed holder to let go: two seconds in all.
 	takeOverTries = 20
@@ -86,7 +88,8 @@ func (m *Member) askLease(ctx context.Context) error {
 	return nil
 }
 
-// takeControl takes the lock for s, killing whoever holds it, and ends a transaction that another hand left running.
+// takeControl takes the lock for s, killing whoever holds it, and ends what another hand left behind: a transaction that runs, and
+// a CLONE that has not begun.
 func takeControl(ctx context.Context, s *session) error {
 	for range takeOverTries {
 		var got sql.Null[int64]
@@ -94,7 +97,7 @@ func takeControl(ctx context.Context, s *session) error {
 			return err
 		}
 		if got.V == 1 {
-			return killHolder(ctx, s, transactionLock)
+			return errors.Join(killHolder(ctx, s, transactionLock), killIdle(ctx, s, cloneLock))
 		}
 		if err := killHolder(ctx, s, controlLock); err != nil {
 			return err
@@ -118,6 +121,17 @@ func killHolder(ctx context.Context, s *session, lock string) error {
 	return s.kill(ctx, holder.V)
 }
 
+// killIdle kills the session that holds the lock, if there is one and it runs no statement.
+func killIdle(ctx context.Context, s *session, lock string) error {
+	var idle sql.Null[uint64]
+	// Not by INFO, which is empty now and then while CLONE runs.
+	err := s.row(ctx, "SELECT MAX(ID) FROM performance_schema.processlist WHERE ID = IS_USED_LOCK(?) AND COMMAND = 'Sleep'", []any{lock}, &idle)
+	if err != nil || !idle.Valid {
+		return err
+	}
+	return s.kill(ctx, idle.V)
+}
+
 // transact runs f in a session of its own, while the writing session proves that we are the one hand.
 // A commit in f may wait for acknowledgements without end: then the error is ErrCommitsPending, the commit stays
 // where it is (fact 2), and transact refuses to start another until it is over.
@@ -128,21 +142,11 @@ func (m *Member) transact(ctx context.Context, f func(*session) error) error {
 			return unreachable(err)
 		}
 		defer s.close()
-		var got sql.Null[int64]
-		var holder sql.Null[uint64]
-		// The lock first, then the look at who is in control: a new leader takes control first and then kills the
-		// holder of this lock, so that one of the two always sees the other.
-		if err := s.row(ctx, "SELECT GET_LOCK(?, 0)", []any{transactionLock}, &got); err != nil {
-			return err
-		}
-		if got.V != 1 {
+		switch err := underControl(ctx, s, control, transactionLock); {
+		case errors.Is(err, errLockTaken):
 			return fmt.Errorf("an earlier transaction of the operator is still waiting: %w", ErrCommitsPending)
-		}
-		if err := s.row(ctx, "SELECT IS_USED_LOCK(?)", []any{controlLock}, &holder); err != nil {
+		case err != nil:
 			return err
-		}
-		if holder.V != control.id {
-			return ErrLockHeld
 		}
 		if err := f(s); err != nil {
 			// A lock wait that timed out is most likely for the row of a commit that waits itself.
@@ -153,6 +157,30 @@ func (m *Member) transact(ctx context.Context, f func(*session) error) error {
 		}
 		return nil
 	})
+}
+
+// errLockTaken is a lock of ours that another session of ours has.
+var errLockTaken = errors.New("another session of the operator has the lock")
+
+// underControl takes the lock of a session that changes something beside the writing session, and sees that that one is still in
+// control. The lock comes first, then the look: a new leader takes control first and then kills the holder of this lock, so that
+// one of the two always sees the other.
+func underControl(ctx context.Context, s, control *session, lock string) error {
+	var got sql.Null[int64]
+	var holder sql.Null[uint64]
+	if err := s.row(ctx, "SELECT GET_LOCK(?, 0)", []any{lock}, &got); err != nil {
+		return err
+	}
+	if got.V != 1 {
+		return errLockTaken
+	}
+	if err := s.row(ctx, "SELECT IS_USED_LOCK(?)", []any{controlLock}, &holder); err != nil {
+		return err
+	}
+	if holder.V != control.id {
+		return ErrLockHeld
+	}
+	return nil
 }
 
 // pendingOr makes err an ErrCommitsPending when sessions wait for acknowledgements.

@@ -202,6 +202,14 @@ func (a *Authority) JoinToken(member string, incarnation int) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
+// Mark returns what proves that a text is the operator's own when it is read back from where others may write: 64 lower-case
+// hexadecimal digits, derived from the join key. No text has the mark of another cluster's, nor a join token for one.
+func (a *Authority) Mark(text string) string {
+	mac := hmac.New(sha256.New, a.joinKey)
+	mac.Write([]byte(a.uid + "\x00" + text))
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
 // IssuerDN returns the authority's subject as MySQL's REQUIRE ISSUER wants it.
 func (a *Authority) IssuerDN() string { return oneLine(a.cert.Subject) }
 

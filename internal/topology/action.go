@@ -37,6 +37,8 @@ type (
 		VolumeID    string
 		// VolumeIncarnation is that of the volume, from 1 on: what the source knows the member by.
 		VolumeIncarnation int
+		// Before asks for one made from Desired.Before and not from the present spec.
+		Before bool
 	}
 	// StartInstance starts a stopped machine.
 	StartInstance struct{ Member, InstanceID string }
@@ -234,6 +236,9 @@ func (a DeleteVolume) String() string {
 	return fmt.Sprintf("delete volume %s of %s", a.VolumeID, a.Member)
 }
 func (a LaunchInstance) String() string {
+	if a.Before {
+		return fmt.Sprintf("launch instance %d of %s with the version of before", a.Incarnation, a.Member)
+	}
 	return fmt.Sprintf("launch instance %d of %s", a.Incarnation, a.Member)
 }
 func (a StartInstance) String() string {

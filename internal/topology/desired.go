@@ -21,6 +21,11 @@ type Desired struct {
 	MaxLag time.Duration
 	// TemplateHash says what an instance is built from, in the words of the spec.
 	TemplateHash string
+	// Template is what TemplateHash is the hash of.
+	Template string
+	// Before is what a machine is made from that is not to have Version yet: the spec as it is, with the version, image and type
+	// of the machines on which all members were last well. Zero when that is not known, or EC2 takes no order for it.
+	Before Template
 	// Version is the version of MySQL that every member is to run.
 	Version string
 	// SizeGiB is the size of each volume.

@@ -286,6 +286,19 @@ func TestSwitchover(t *testing.T) {
 			func(s *scene) { s.member(0).SQL.RestartPending = true }, "switch over from orders-0 to orders-1: its mysqld is to be restarted", ""},
 		"before the primary is restarted because a person asked for it": {
 			func(s *scene) { s.desired.RestartedAt = s.startedBut(0) }, "switch over from orders-0 to orders-1: its mysqld is to be restarted", ""},
+		"a primary is not restarted while nobody can take over": {
+			func(s *scene) {
+				s.member(0).SQL.RestartPending = true
+				for i := range 2 {
+					s.member(i + 1).SQL.Replication.Lag = 5 * time.Second
+				}
+			}, "", ""},
+		"not to a newer version than another member has": {
+			func(s *scene) { s.desired.SwitchoverTo = "orders-2"; s.versions("8.4.6", "8.4.6", "9.7.4") }, "", "orders-2 runs MySQL 9.7.4, and orders-1, which runs 8.4.6, would have to replicate from it"},
+		"not to a newer version than the primary, which stays a replica": {
+			func(s *scene) { s.desired.SwitchoverTo = "orders-2"; s.versions("9.7.4", "9.7.5", "9.7.5") }, "", "and orders-0, which runs 9.7.4"},
+		"to an older version": {
+			func(s *scene) { s.desired.SwitchoverTo = "orders-2"; s.versions("9.7.5", "9.7.4", "9.7.4") }, "switch over from orders-0 to orders-2: asked for by annotation", ""},
 		"replicas are restarted before, when a person asked for it": {
 			func(s *scene) { s.desired.RestartedAt = s.startedBut(0, 1, 2) }, "restart mysqld of orders-1", ""},
 		"not before the time that a person named": {
@@ -317,6 +330,13 @@ func TestSwitchover(t *testing.T) {
 				t.Errorf("planned %q, want %q; refused %q", actions, row.actions, p.SwitchoverRefused)
 			}
 		})
+	}
+}
+
+// versions sets what the members run.
+func (s *scene) versions(versions ...string) {
+	for i, version := range versions {
+		s.member(i).SQL.Version = version
 	}
 }
 

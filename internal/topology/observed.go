@@ -68,6 +68,10 @@ type Member struct {
 	StalledSince time.Time
 	// BrokenSince is when replication was first seen stopped by an error in a row of such sightings; zero when it is not.
 	BrokenSince time.Time
+	// StartError is what mysqld said when it did not start last, while the operator ran; empty when that was not seen.
+	StartError string
+	// ModificationRefused is true while EC2 does not take the change of the member's volume that the spec asks for.
+	ModificationRefused bool
 	// Stage is the last bootstrap stage that the instance printed to its console.
 	Stage string
 	// CapacityRefused is the zone in which EC2 has had no capacity for the member since CapacityRefusedAt; empty when it
@@ -203,13 +207,17 @@ type SQL struct {
 	// when MembershipKnown is true.
 	Membership      *Membership
 	MembershipKnown bool
-	// Drifted are the pinned variables that do not have their pinned value, with the value that they should have.
+	// Drifted are the variables, pinned or of the spec, that were changed on the running server, with the value that they
+	// should have.
 	Drifted map[string]string
 	// Misconfigured are the variables that a vote rests on and that only a start of mysqld sets, where they are not as they
 	// must be, with the value that they have; also those of semi-sync, as empty, where its plug-in is gone.
 	Misconfigured map[string]string
 	// Persisted are the variables that were set by SET PERSIST or SET PERSIST_ONLY.
 	Persisted map[string]string
+	// PersistedIgnored is true when mysqld was started without what is persisted, as the machine does after two starts that
+	// failed.
+	PersistedIgnored bool
 	// RestartPending is true when a persisted value waits for a restart to take effect.
 	RestartPending bool
 	// Clone is the last CLONE operation of this server, nil when it never was a recipient.

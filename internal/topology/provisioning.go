@@ -16,6 +16,7 @@ func (p *planner) provision() {
 	}
 	p.rememberVolumes()
 	p.noteVersions()
+	p.forgetAnew()
 	p.dropAbsent()
 	p.takenAway()
 	p.finishDeposed()
@@ -90,7 +91,7 @@ func (p *planner) provisionMember(m *Member) string {
 	case m.Ordinal >= p.Replicas && (vol == nil || !p.mayBeNeeded(m)):
 		return "" // it is about to be taken away
 	case p.takenBack(m) && (vol == nil || !p.mayBeNeeded(m)):
-		return "being taken back to MySQL " + p.Version
+		return "being taken back to MySQL " + p.takenBackTo(m)
 	case vol == nil:
 		return p.needVolume(m)
 	case vol.State == volumeError && vol.AttachedTo == "":
@@ -180,7 +181,7 @@ func (p *planner) needVolume(m *Member) string {
 			return "ending instance " + in.ID + ", whose volume is gone"
 		}
 		rec.Volume++
-		rec.VolumeID, rec.Opened = "", ""
+		rec.VolumeID, rec.Opened, rec.Anew = "", "", false
 	}
 	if !p.Launchable {
 		p.waitAtMost(waitEC2)
@@ -243,9 +244,9 @@ func (p *planner) mayLaunch() string {
 	return ""
 }
 
-// launchOf returns the launch of a member's next instance in the zone of its volume, or why there can be none. Its incarnation
-// is remembered before, and used until EC2 shows an instance of it.
-func (p *planner) launchOf(m *Member, vol *Volume) (LaunchInstance, string) {
+// launchOf returns the launch of a member's next instance in the zone of its volume, made from the present spec or as before, or
+// why there can be none. Its incarnation is remembered first, and used until EC2 shows an instance of it.
+func (p *planner) launchOf(m *Member, vol *Volume, before bool) (LaunchInstance, string) {
 	rec := p.plan.Records.Members[m.Name]
 	subnet, ok := p.subnetInZone(vol.Zone, m.Ordinal, rec.ZoneShift)
 	if !ok {
@@ -257,9 +258,19 @@ func (p *planner) launchOf(m *Member, vol *Volume) (LaunchInstance, string) {
 	for _, in := range m.Instances {
 		used = max(used, in.Incarnation) // their tokens are used up
 	}
-	rec.noteLaunch(max(rec.Instance, used+1), p.Version)
+	version := p.Version
+	if before {
+		version = p.Before.Version
+	}
+	rec.noteLaunch(max(rec.Instance, used+1), version)
+	switch {
+	case before && p.toSeed(m):
+		rec.ToSeed = rec.Instance
+	case rec.ToSeed == rec.Instance:
+		rec.ToSeed = 0 // ordered once more, from the present spec
+	}
 	p.plan.Records.Members[m.Name] = rec
-	return LaunchInstance{Member: m.Name, Ordinal: m.Ordinal, Incarnation: rec.Instance, SubnetID: subnet.ID, VolumeID: vol.ID, VolumeIncarnation: max(vol.Incarnation, 1)}, ""
+	return LaunchInstance{Member: m.Name, Ordinal: m.Ordinal, Incarnation: rec.Instance, SubnetID: subnet.ID, VolumeID: vol.ID, VolumeIncarnation: max(vol.Incarnation, 1), Before: before}, ""
 }
 
 // needInstance plans a new instance in the zone of the member's volume.
@@ -276,22 +287,25 @@ func (p *planner) needInstance(m *Member, vol *Volume) string {
 		p.plan.Records.Members[m.Name] = rec
 		return "no capacity in " + vol.Zone + "; moving to another zone"
 	}
-	for _, in := range m.Instances {
-		if p.Now.Sub(in.LaunchTime) < relaunchPause {
-			p.waitAtMost(waitEC2)
-			p.degraded(v1alpha1.ReasonBootFailed, fmt.Sprintf("%s: instance %s ended soon after its launch: %s; the next is launched a minute after it", m.Name, in.ID, orNone(in.StateReason)))
-			return "instance " + in.ID + " ended soon after its launch"
-		}
+	if why := p.endedSoon(m); why != "" {
+		return why
 	}
-	if opened := p.plan.Records.Members[m.Name].Opened; opened != "" && olderVersion(opened, p.Version) {
+	if why := p.unknownDonors(m); why != "" {
+		return why
+	}
+	before := p.launchesAsBefore(m)
+	if opened := p.plan.Records.Members[m.Name].Opened; !before && opened != "" && olderVersion(opened, p.Version) {
 		// Without a machine it is known to acknowledge nothing, so that the others can go on without it.
 		if why := p.waitForTrial(m, p.Version); why != "" {
 			return why
 		}
 	}
-	launch, why := p.launchOf(m, vol)
+	launch, why := p.launchOf(m, vol, before)
 	if why != "" {
 		return why
+	}
+	if before && p.plan.Records.Rolling == m.Name {
+		p.endTurn(false) // it gets what it was to have in a later one
 	}
 	if m.CapacityRefused == vol.Zone {
 		p.retry(waitEC2, launch) // no hot loop against a zone that has nothing to give
@@ -299,7 +313,22 @@ func (p *planner) needInstance(m *Member, vol *Volume) string {
 		return "EC2 has no capacity in " + vol.Zone + " at the moment"
 	}
 	p.do(launch)
+	if before {
+		return fmt.Sprintf("launching an instance with MySQL %s; %s comes in its turn", p.Before.Version, p.Version)
+	}
 	return "launching an instance"
+}
+
+// endedSoon returns what a member waits for of whose machines one ended soon after its launch, or "".
+func (p *planner) endedSoon(m *Member) string {
+	for _, in := range m.Instances {
+		if in.gone() && p.Now.Sub(in.LaunchTime) < relaunchPause {
+			p.waitAtMost(waitEC2)
+			p.degraded(v1alpha1.ReasonBootFailed, fmt.Sprintf("%s: instance %s ended soon after its launch: %s; the next is launched a minute after it", m.Name, in.ID, orNone(in.StateReason)))
+			return "instance " + in.ID + " ended soon after its launch"
+		}
+	}
+	return ""
 }
 
 // moveZone gives up a zone without capacity: soon for a member whose volume never carried data. A volume with data is
@@ -326,7 +355,7 @@ func (p *planner) moveZone(m *Member, vol *Volume, rec *Record) bool {
 		rec.ZoneShift = shift
 		rec.Volume++
 		rec.Instance++
-		rec.Opened = ""
+		rec.Opened, rec.Anew = "", false
 		if withData {
 			rec.VolumeID = ""
 			p.do(RetireVolume{m.Name, vol.ID})
@@ -382,8 +411,8 @@ func (p *planner) machineFor(m *Member) *Instance {
 // endSurplus ends the instances of a member that are not the one its volume is attached to.
 func (p *planner) endSurplus(m *Member, in *Instance) {
 	vol := m.volume()
-	if vol == nil || vol.AttachedTo != in.ID || p.Records.Rolling == m.Name && m.Ordinal < p.Replicas {
-		return // which one is the member's is not settled yet, or is about to change
+	if vol == nil || vol.AttachedTo != in.ID || p.Records.Rolling == m.Name && m.Ordinal < p.Replicas && !p.tooNew(m) {
+		return // which one is the member's is not settled yet, or is about to change; one that is taken back gets none of them
 	}
 	for _, other := range m.Instances {
 		switch {

@@ -7,17 +7,21 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
 
-// grow makes the members' volumes what the spec asks for, one at a time, while they are in use.
-func (p *planner) grow() {
+// grow makes the members' volumes what the spec asks for, one at a time, while they are in use. A change that EC2 refused is
+// asked for again, and nothing else waits for it.
+func (p *planner) grow(refused bool) {
 	if !p.CloudReachable {
 		return
 	}
 	for _, m := range p.ordered() {
 		vol := m.volume()
-		if vol == nil || m.Ordinal >= p.Replicas || p.busy(m.Name) || vol.State != volumeInUse && vol.State != volumeAvailable || !p.unlike(vol) {
+		if vol == nil || m.Ordinal >= p.Replicas || p.busy(m.Name) || m.ModificationRefused != refused || vol.State != volumeInUse && vol.State != volumeAvailable || !p.unlike(vol) {
 			continue
 		}
 		p.retry(waitEC2, ModifyVolume{m.Name, vol.ID})
+		if refused {
+			continue
+		}
 		if v := p.views[m.Name]; v.Message == "" {
 			v.Message = fmt.Sprintf("volume %s is being modified", vol.ID)
 		}
@@ -53,6 +57,7 @@ func (p *planner) finish() {
 	p.heal()
 	p.watch()
 	p.expireQuarantine()
-	p.grow()
+	p.grow(false)
 	p.roll()
+	p.grow(true)
 }

@@ -81,6 +81,8 @@ type Records struct {
 	// member began. They are there for people who follow it; nothing is decided by them.
 	RollingDone  []string `json:"rollingDone,omitempty"`
 	RollingSince int64    `json:"rollingSince,omitempty"`
+	// Template is Desired.Template of when all members were last well on machines made from it.
+	Template string `json:"template,omitempty"`
 	// FinalChosen is true once FinalVolumes was decided, also when it is empty.
 	FinalChosen bool `json:"finalChosen,omitempty"`
 }
@@ -99,6 +101,12 @@ type Record struct {
 	// RestartDue is when, in Unix seconds, a setting was persisted that needs a restart; 0 for never. A mysqld that
 	// started before still has to be restarted.
 	RestartDue int64 `json:"restartDue,omitempty"`
+	// RestartFor are the settings, separated by commas, that were persisted since mysqld last started with all that is
+	// persisted; "*" when it started without them and nobody knows why. Undone are those with which it did not start, a line
+	// name=value for each, and UndoneWhy is what mysqld said. They are persisted nowhere until the spec says something else.
+	RestartFor string `json:"restartFor,omitempty"`
+	Undone     string `json:"undone,omitempty"`
+	UndoneWhy  string `json:"undoneWhy,omitempty"`
 	// MaxConnections is the server's own limit of connections while a higher one lets its replicas in again; 0 otherwise.
 	MaxConnections int `json:"maxConnections,omitempty"`
 	// Tail is the GTID set of the transactions that the member had committed under its own UUID and lost when it was rebuilt.
@@ -110,6 +118,14 @@ type Record struct {
 	// Launched is the version that the newest instance was made for, and LaunchedAs that instance's incarnation.
 	Launched   string `json:"launched,omitempty"`
 	LaunchedAs int    `json:"launchedAs,omitempty"`
+	// ToSeed is the incarnation of the newest instance that was launched with the version of before because those run it that the
+	// member is to be seeded from; 0 for none.
+	ToSeed int `json:"toSeed,omitempty"`
+	// Anew is true while the member is taken away because it can only be seeded with an older version than it has.
+	Anew bool `json:"anew,omitempty"`
+	// AnewFor is the version for which that happened last, and AnewTimes how often in a row.
+	AnewFor   string `json:"anewFor,omitempty"`
+	AnewTimes int    `json:"anewTimes,omitempty"`
 	// VolumeID is the volume that carries the member's data, once EC2 showed it.
 	VolumeID string `json:"volumeID,omitempty"`
 	// Made is the volume that EC2 shows for the newest incarnation, until a machine has it. Unmade is the last one that EC2 took
@@ -146,7 +162,7 @@ func (r Records) Equal(o Records) bool {
 		r.BootstrappedVolume == o.BootstrappedVolume && r.Database == o.Database && r.PasswordUntil == o.PasswordUntil &&
 		r.PromotedAt == o.PromotedAt && r.Deposed == o.Deposed && r.Alone == o.Alone && r.AloneSince == o.AloneSince && r.AloneUnknown == o.AloneUnknown &&
 		r.Epoch == o.Epoch && r.Established == o.Established && r.Leaving == o.Leaving && r.Removing == o.Removing && slices.Equal(r.PoweredOff, o.PoweredOff) && r.Leader == o.Leader && r.LeaderDoubted == o.LeaderDoubted &&
-		r.Account == o.Account && r.Rolling == o.Rolling && r.RollingAt == o.RollingAt &&
+		r.Account == o.Account && r.Rolling == o.Rolling && r.RollingAt == o.RollingAt && r.Template == o.Template &&
 		slices.Equal(r.RollingDone, o.RollingDone) && r.RollingSince == o.RollingSince && slices.Equal(r.Held, o.Held)
 }
 

@@ -124,7 +124,7 @@ func (m *Member) stuck(now time.Time) bool {
 
 // ruined says whether a member that answers gives no acknowledgement, and will not before it is rebuilt.
 func (p *planner) ruined(m, primary *Member) bool {
-	return m.verified() && !m.SQL.SemiSync.ReplicaActive && (m.Name == p.plan.Records.Leaving || outOfReach(m, primary) ||
+	return m.verified() && !m.SQL.SemiSync.ReplicaActive && (m.Name == p.plan.Records.Leaving || m.SQL.Executed.IsEmpty() && !p.leaderDoubted() || outOfReach(m, primary) ||
 		m.broken() && !m.BrokenSince.IsZero() && p.Now.Sub(m.BrokenSince) >= brokenPatience)
 }
 
@@ -142,6 +142,10 @@ func (p *planner) mend(m, primary *Member, address string) string {
 // clone plans the seeding of a member from a donor that is free: a server serves one CLONE at a time (error 3634).
 func (p *planner) clone(m, primary *Member) string {
 	donor := p.donorFor(m, primary)
+	if donor == nil && p.madeAnewAsBefore(m, primary) {
+		p.waitAtMost(waitMySQL)
+		return fmt.Sprintf("to be made anew with MySQL %s: CLONE does not go from there to %s", primary.SQL.Version, m.SQL.Version)
+	}
 	if donor == nil && p.unseedable(m, primary) {
 		p.waitAtMost(waitMySQL)
 		advice := ""
@@ -196,7 +200,7 @@ func (p *planner) unseedable(m, primary *Member) bool {
 	if !m.verified() || p.mayBeNeeded(m) || sameSeries(m.SQL.Version, primary.SQL.Version) {
 		return false
 	}
-	if !m.SQL.Executed.IsEmpty() && !m.cloneCutOff() && p.errant(m, primary).IsEmpty() && !outOfReach(m, primary) {
+	if !m.SQL.Executed.IsEmpty() && !m.cloneCutOff() && p.errant(m, primary).IsEmpty() && !outOfReach(m, primary) && !m.stuck(p.Now) {
 		return false
 	}
 	return !slices.ContainsFunc(p.ordered(), func(d *Member) bool {

@@ -20,21 +20,33 @@ func (p *planner) roll() {
 	primary := p.Members[p.plan.Primary]
 	p.tellSurplus()
 	p.keepTurn()
+	p.noteTemplate()
+	p.renewBefore()
 	p.takeTurn(primary)
 	p.tellTooNew(primary)
+	p.tellBefore()
 	p.tellRollout(primary)
 }
 
 // takeTurn does the next thing for the member whose turn it is, or makes it the next one's turn.
 func (p *planner) takeTurn(primary *Member) {
 	rec := &p.plan.Records
+	if failed := p.failedMachine(); rec.Rolling == "" && failed != nil {
+		p.beginTurn(failed)
+		return
+	}
 	if idle := p.idleSurplus(); rec.Rolling == "" && primary != nil && p.CloudReachable && idle != nil {
 		p.beginTurn(idle)
 		return
 	}
-	if failed := p.failedUpgrade(primary); rec.Rolling == "" && failed != nil {
-		p.beginTurn(failed)
-		return
+	if failed := p.failedUpgrade(primary); failed != nil && (rec.Rolling == "" || rec.Rolling == failed.Name) {
+		if !p.outdated(failed) {
+			p.makeAnew(failed)
+		}
+		if rec.Rolling == "" {
+			p.beginTurn(failed)
+			return
+		}
 	}
 	if rec.Rolling == "" && primary != nil && !p.unconfirmed && p.CloudReachable && p.allWell() {
 		if next := p.nextTurn(primary); next != nil {
@@ -47,10 +59,14 @@ func (p *planner) takeTurn(primary *Member) {
 	case m == nil:
 	case !p.CloudReachable:
 		p.waitAtMost(waitEC2)
-	case primary == nil && p.Replicas > 1 && !p.between(m):
+	case primary == nil && p.Replicas > 1 && !p.between(m) && !p.startFails(m):
 		p.waitAtMost(waitMySQL) // a primary comes first
 	case m == primary && (p.Replicas > 1 || m.Ordinal >= p.Replicas):
 		p.waitAtMost(waitMySQL)
+		if why := p.Hold; why != "" {
+			p.rollNote(m, "hands over next: "+why)
+			break
+		}
 		p.rollNote(m, "waiting for a member that can take over")
 		if to := p.successor(primary); to != nil && m.Ordinal >= p.Replicas {
 			p.switchover(primary, to, "it leaves")
@@ -89,6 +105,50 @@ func (p *planner) tellStopped(m, primary *Member) {
 	p.degraded(v1alpha1.ReasonRollingStopped, fmt.Sprintf("%s does not come up on instance %s, and nobody else is changed meanwhile. %s", m.Name, in.ID, back))
 }
 
+// failedMachine returns a member whose turn comes although not all are well, and without a primary, because it does not get well
+// before: mysqld does not start on its machine, and what that was made from has been changed since. Nil for none.
+func (p *planner) failedMachine() *Member {
+	if !p.CloudReachable || !p.Launchable {
+		return nil
+	}
+	for _, m := range slices.Backward(p.ordered()) {
+		if m.Ordinal < p.Replicas && p.outdated(m) && !p.tooNew(m) && p.startFails(m) && !p.suitsAsBefore(m, m.CurrentInstance()) && !p.renewsAsBefore(m, m.CurrentInstance()) {
+			return m
+		}
+	}
+	return nil
+}
+
+// startFails says whether a machine is up for long on which mysqld does not start. Nobody misses it. One on which it did start once
+// may only be out of our sight: there something else has to answer us, and to hear nothing of it; and a newer mysqld may not open
+// what was not shut down.
+func (p *planner) startFails(m *Member) bool {
+	in, rec := m.CurrentInstance(), p.Records.Members[m.Name]
+	if in == nil || in.State != stateRunning || m.verified() || m.SQL.Access == AccessUnverified || m.SQL.Access == AccessDenied {
+		return false
+	}
+	mayHaveStarted := rec.SignedInstance == in.ID || rec.SignedInstance == "" && !p.Records.RebuiltAt.IsZero() // the records forgot
+	if mayHaveStarted && (m.SQL.Access != AccessRefused || !p.deafTo(m) || rec.Opened != "" && olderVersion(rec.Opened, p.Version)) {
+		return false
+	}
+	return !m.DownSince.IsZero() && p.Now.Sub(m.DownSince) >= silenceAllowed && p.Now.Sub(in.LaunchTime) >= silenceAllowed
+}
+
+// deafTo says whether another member answers us, and none of those that do receives from this one.
+func (p *planner) deafTo(m *Member) bool {
+	heard := false
+	for _, other := range p.Members {
+		if other == m || !other.verified() {
+			continue
+		}
+		if p.receives(other, m) {
+			return false
+		}
+		heard = true
+	}
+	return heard
+}
+
 // between says whether a member is off, on its way from one machine to the next. It may be the only one that knows the voters.
 func (p *planner) between(m *Member) bool {
 	current := m.CurrentInstance()
@@ -110,6 +170,10 @@ func (p *planner) endTurn(changed bool) {
 	rec := &p.plan.Records
 	if changed && !slices.Contains(rec.RollingDone, rec.Rolling) {
 		rec.RollingDone = append(rec.RollingDone, rec.Rolling)
+	}
+	if m, known := rec.Members[rec.Rolling]; known && m.Anew {
+		m.Anew = false // it is found out once more
+		rec.Members[rec.Rolling] = m
 	}
 	rec.Rolling, rec.RollingAt = "", 0
 }
@@ -137,6 +201,8 @@ func (p *planner) keepTurn() {
 	switch {
 	case m == nil:
 		p.endTurn(true)
+	case m.verified() && p.failedMachine() != nil:
+		p.endTurn(m.Ordinal < p.Replicas && !p.outdated(m)) // it may wait for that one, which does not get well before its own turn
 	case m.Ordinal >= p.Replicas: // see dropAbsent
 	case m.Name == p.plan.Primary && p.outdated(m) && slices.ContainsFunc(p.ordered(), func(other *Member) bool {
 		return other != m && other.Ordinal < p.Replicas && p.outdated(other)
@@ -187,9 +253,18 @@ func (p *planner) nextTurn(primary *Member) *Member {
 	}
 	next := left[0]
 	if next.Ordinal >= p.Replicas {
+		if p.Hold != "" && next.verified() {
+			p.waitAtMost(waitReady)
+			p.step = fmt.Sprintf("%s is to leave next: %s", next.Name, p.Hold)
+			return nil
+		}
 		return next
 	}
 	if !p.Launchable || p.mayCreate() != "" {
+		return nil
+	}
+	if why := p.anewTooOften(next); why != "" {
+		p.step = fmt.Sprintf("%s is not replaced: %s", next.Name, why)
 		return nil
 	}
 	if why := p.holdsBack(); why != "" {
@@ -261,8 +336,19 @@ func (p *planner) replace(m, primary *Member) string {
 	if why := p.secureBeforeUpgrade(m, vol); why != "" {
 		return why
 	}
+	if p.startFails(m) {
+		if !p.busy(m.Name) {
+			p.stop(m, current)
+		}
+		p.waitAtMost(waitMySQL)
+		return fmt.Sprintf("stopping instance %s, on which mysqld does not start, to go on on %s", current.ID, next.ID)
+	}
 	if current.State == stateRunning {
-		if !p.othersVote(m) {
+		if p.Hold != "" && m.verified() && (m == primary || p.plan.Membership.Has(m.Name)) {
+			p.waitAtMost(waitReady)
+			return fmt.Sprintf("goes on on instance %s next: %s", next.ID, p.Hold)
+		}
+		if !p.othersVote(m) && (primary == nil || !p.unseedable(m, primary)) { // the others may wait for such a machine as well
 			p.waitAtMost(waitMySQL)
 			return "waiting until all others are well"
 		}
@@ -309,7 +395,10 @@ func (p *planner) launchSuccessor(m *Member, vol *Volume) string {
 	if why := p.mayLaunch(); why != "" {
 		return why
 	}
-	launch, why := p.launchOf(m, vol)
+	if why := p.endedSoon(m); why != "" {
+		return why
+	}
+	launch, why := p.launchOf(m, vol, false)
 	if why != "" {
 		return why
 	}

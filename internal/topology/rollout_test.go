@@ -107,6 +107,62 @@ func TestChangedSpecReplacesEveryMachineReplicasFirst(t *testing.T) {
 	}
 }
 
+// TestCorrectedImageIsTaken: machines on which mysqld never comes up are replaced once what they were made from is corrected, at
+// the very beginning, for a member that was lost meanwhile, and for one that the primary is elected with. Their volumes stay.
+func TestCorrectedImageIsTaken(t *testing.T) {
+	lose := func(names ...string) func(*world) {
+		return func(w *world) {
+			for _, name := range names {
+				in := w.machineOf(name)
+				in.State = stateTerminated
+				for _, v := range w.volumes {
+					if v.AttachedTo == in.ID {
+						v.AttachedTo, v.AttachState, v.State = "", "", volumeAvailable
+					}
+				}
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		made   bool
+		happen func(*world)
+	}{
+		"at the beginning":      {false, func(*world) {}},
+		"a replica that is new": {true, lose("orders-2")},
+		"the primary":           {true, lose("orders-0")},
+		"two of three":          {true, lose("orders-0", "orders-2")},
+		"all":                   {true, lose("orders-0", "orders-1", "orders-2")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 3)
+			w.desired.SizeGiB = 10
+			if c.made {
+				w.desired.TemplateHash = "old"
+				w.settle(300)
+			}
+			w.desired.TemplateHash, w.lame = "wrong", "wrong"
+			c.happen(w)
+			told := false
+			for since := w.now; w.now.Sub(since) < 5*time.Minute; {
+				told = slices.ContainsFunc(w.pass(-1).Degraded, func(f Finding) bool { return f.Reason == v1alpha1.ReasonBootFailed })
+			}
+			if !told {
+				t.Fatal("it is not told that mysqld does not come up")
+			}
+			volumes := w.volumeIDs()
+			w.desired.TemplateHash = "right"
+			w.settle(600)
+			for range 300 {
+				w.pass(-1)
+			}
+			w.allFrom("right")
+			if after := w.volumeIDs(); !slices.Equal(volumes, after) {
+				t.Errorf("volumes %v, before %v", after, volumes)
+			}
+		})
+	}
+}
+
 func TestOperatorThatDiesInARollingChangeNeverDuplicates(t *testing.T) {
 	for seed := range uint64(300) {
 		random := rand.New(rand.NewPCG(seed, 3))
@@ -248,13 +304,107 @@ func TestChangeIsHeldBack(t *testing.T) {
 	}
 	w.desired.Hold = "the window closed"
 	for range 100 {
+		plan := w.pass(-1)
+		if w.launches != 4 || w.records.Rolling != "orders-2" || w.running() != 3 || !plan.Membership.Has("orders-2") {
+			t.Fatalf("%d launches, %d members run, voters %v, it is the turn of %q: what was begun is to disturb nobody", w.launches, w.running(), plan.Membership.Voters, w.records.Rolling)
+		}
+	}
+	if plan := w.pass(-1); !strings.Contains(plan.Rolling.Message, "next: the window closed") {
+		t.Errorf("it says %q", plan.Rolling.Message)
+	}
+	w.desired.Hold = ""
+	for w.running() == 3 {
+		w.pass(-1)
+	}
+	w.desired.Hold = "the window closed"
+	for range 100 {
 		w.pass(-1)
 	}
 	if w.launches != 4 || w.records.Rolling != "" || w.running() != 3 {
-		t.Fatalf("%d launches, %d members run, it is the turn of %q: what was begun is to be finished, and no more", w.launches, w.running(), w.records.Rolling)
+		t.Fatalf("%d launches, %d members run, it is the turn of %q: who was off is to come back, and no more is to be done", w.launches, w.running(), w.records.Rolling)
 	}
 	w.desired.Hold = ""
 	w.roll(600)
+}
+
+// TestPrimaryHandsOverInTheWindow closes the window when only the primary is left to be replaced, or to leave.
+func TestPrimaryHandsOverInTheWindow(t *testing.T) {
+	for name, change := range map[string]func(w *world){
+		"replaced": func(w *world) { w.desired.TemplateHash = "new" },
+		"leaves":   func(w *world) { w.desired.Replicas = 2 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := withTemplate(t, 3)
+			w.desired.SwitchoverTo = "orders-2"
+			w.settle(100)
+			w.desired.SwitchoverTo = ""
+			change(w)
+			for w.records.Rolling != "orders-2" {
+				w.pass(-1)
+			}
+			w.desired.Hold = "not at noon"
+			for range 50 {
+				if plan := w.pass(-1); plan.Primary != "orders-2" || !strings.Contains(plan.Rolling.Message, "not at noon") {
+					t.Fatalf("the primary is %s, rolling %q", plan.Primary, plan.Rolling.Message)
+				}
+			}
+			w.desired.Hold = ""
+			w.roll(600)
+		})
+	}
+}
+
+// TestNobodyLeavesOutsideTheWindow: a member that works is taken away when members may be disturbed.
+func TestNobodyLeavesOutsideTheWindow(t *testing.T) {
+	w := withTemplate(t, 3)
+	w.desired.Replicas, w.desired.Hold = 2, "not at noon"
+	for range 50 {
+		if plan := w.pass(-1); w.running() != 3 || len(plan.Membership.Voters) != 3 || !strings.Contains(plan.Rolling.Message, "orders-2 is to leave next: not at noon") {
+			t.Fatalf("%d run, voters %v, rolling %q", w.running(), plan.Membership.Voters, plan.Rolling.Message)
+		}
+	}
+	w.desired.Hold = ""
+	w.roll(600)
+}
+
+// TestRefusedModificationHoldsNothingUp: EC2 does not take the change of one volume. The others grow, and machines are replaced.
+func TestRefusedModificationHoldsNothingUp(t *testing.T) {
+	w := withTemplate(t, 3)
+	w.desired.SizeGiB, w.desired.TemplateHash = 20, "new"
+	w.unmodifiable = "orders-0"
+	asked := 0
+	for range 600 {
+		plan := w.pass(-1)
+		for _, a := range plan.Actions {
+			if m, ok := a.(ModifyVolume); ok && m.Member == w.unmodifiable {
+				asked++
+			}
+		}
+	}
+	w.allFrom("new")
+	for _, v := range w.volumes {
+		if want := map[bool]int32{true: 10, false: 20}[v.member == w.unmodifiable]; v.SizeGiB != want {
+			t.Errorf("the volume of %s has %d GiB, want %d", v.member, v.SizeGiB, want)
+		}
+	}
+	if asked < 2 {
+		t.Errorf("it was asked for %d times", asked)
+	}
+}
+
+// TestVolumeLostInTheMiddleOfATurn: its member has two machines then, and both have to be off before its vote is taken.
+func TestVolumeLostInTheMiddleOfATurn(t *testing.T) {
+	w := withTemplate(t, 3)
+	w.desired.TemplateHash = "new"
+	for w.launches < 4 {
+		w.pass(-1)
+	}
+	for id, v := range w.volumes {
+		if v.member == "orders-2" {
+			delete(w.volumes, id)
+		}
+	}
+	w.roll(900)
 }
 
 func TestSoakLiesBetweenTwoReplacements(t *testing.T) {

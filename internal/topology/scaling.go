@@ -183,6 +183,13 @@ func (p *planner) forgetMember(m *Member) {
 		return
 	}
 	rec.Made, rec.Unmade, rec.UnmadeAt = "", "", 0
+	rec.RestartFor, rec.Undone, rec.UndoneWhy = "", "", ""
+	if rec.Anew {
+		rec.countAnew(p.Version)
+	}
+	if rec.Anew = false; m.Ordinal >= p.Replicas {
+		rec.AnewFor, rec.AnewTimes = "", 0
+	}
 	rec.VolumeID, rec.SignedInstance, rec.SignedKey, rec.RestartDue, rec.Tail, rec.Opened = "", "", "", 0, "", ""
 	rec.Instance++
 	rec.Volume++

@@ -2,6 +2,7 @@ package topology
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -20,6 +21,7 @@ func (p *planner) configure() {
 			p.retry(waitMySQL, PinSettings{m.Name, m.SQL.Drifted})
 			continue
 		}
+		p.judgeStart(m)
 		if want, drop := p.settingsDiff(m); len(want)+len(drop) > 0 {
 			p.retry(waitMySQL/4, ApplySettings{m.Name, want, drop})
 			if v := p.views[m.Name]; v != nil && v.Phase == v1alpha1.PhaseReady {
@@ -28,19 +30,122 @@ func (p *planner) configure() {
 			}
 		}
 	}
+	p.tellUndone()
 	p.restartPending()
+}
+
+// everySetting is in the place of names when any setting may be the one that keeps mysqld from starting.
+const everySetting = "*"
+
+// RestartDueAt is what a member's record says of a restart that is due from now on: a server that started in this same second,
+// by which its start is known, is to be restarted too.
+func RestartDueAt(now, started time.Time) int64 {
+	return max(now.Unix(), started.Unix()+1)
+}
+
+// RestartAlsoFor is what a member's record says of a restart that is due for some more settings.
+func RestartAlsoFor(rec Record, want map[string]string) string {
+	if rec.RestartFor == everySetting {
+		return everySetting
+	}
+	names := sortedKeys(want)
+	if rec.RestartFor != "" {
+		names = append(names, strings.Split(rec.RestartFor, ",")...)
+	}
+	slices.Sort(names)
+	return strings.Join(slices.Compact(names), ",")
+}
+
+// judgeStart looks at how a member's mysqld has started. One that started without what is persisted did not start with it
+// twice: what was persisted since it last did is undone, and what else there is counts again from the next restart on. When
+// nothing was, something else may have kept it from starting, and it is restarted once to see; the next time everything is undone.
+// One that started blind right after settings were changed is no better.
+func (p *planner) judgeStart(m *Member) {
+	rec := p.plan.Records.Members[m.Name]
+	before := rec
+	if rec.Undone != "" && rec.UndoneWhy == "" {
+		rec.UndoneWhy = m.StartError
+	}
+	switch {
+	case m.SQL.RestartPending: // how it starts then says more
+	case !m.SQL.PersistedIgnored && (!m.blind() || rec.RestartFor == ""):
+		rec.RestartFor = ""
+	case rec.RestartFor == "":
+		rec.RestartFor, rec.RestartDue = everySetting, RestartDueAt(p.Now, m.SQL.StartedAt)
+		p.waitAtMost(waitNext)
+	default:
+		var lines []string
+		for _, name := range sortedKeys(p.Settings) {
+			suspect := rec.RestartFor == everySetting || slices.Contains(strings.Split(rec.RestartFor, ","), name)
+			if suspect && m.SQL.Persisted[name] == p.Settings[name] {
+				lines = append(lines, name+"="+p.Settings[name])
+			}
+		}
+		if len(lines) == 0 {
+			break // of the spec's settings none is left to undo
+		}
+		rec.RestartFor, rec.Undone, rec.UndoneWhy = "", strings.Join(lines, "\n"), m.StartError
+		if m.blind() && !m.SQL.PersistedIgnored {
+			rec.UndoneWhy = "performance_schema, without which nobody can look after it, is off"
+		}
+		p.waitAtMost(waitNext)
+	}
+	if rec != before {
+		p.plan.Records.Members[m.Name] = rec
+	}
+}
+
+// undone says whether a setting is one with which some member did not start. The others do without it too, before they meet the
+// same.
+func (p *planner) undone(name string) bool {
+	for _, rec := range p.plan.Records.Members {
+		if rec.Undone != "" && slices.Contains(strings.Split(rec.Undone, "\n"), name+"="+p.Settings[name]) {
+			return true
+		}
+	}
+	return false
+}
+
+// tellUndone says which settings were undone. Once the spec says something else of one of them, the others, which may have been
+// innocent, are tried again.
+func (p *planner) tellUndone() {
+	for _, name := range slices.Sorted(maps.Keys(p.plan.Records.Members)) {
+		rec := p.plan.Records.Members[name]
+		if rec.Undone == "" {
+			continue
+		}
+		lines := strings.Split(rec.Undone, "\n")
+		if slices.ContainsFunc(lines, func(line string) bool {
+			setting, value, _ := strings.Cut(line, "=")
+			wanted, ok := p.Settings[setting]
+			return !ok || wanted != value
+		}) {
+			rec.Undone, rec.UndoneWhy = "", ""
+			p.plan.Records.Members[name] = rec
+			p.waitAtMost(waitNext)
+			continue
+		}
+		why, advice := "", "Change it in spec.mysqld"
+		if rec.UndoneWhy != "" {
+			why = ": " + strings.TrimRight(rec.UndoneWhy, ".")
+		}
+		if len(lines) > 1 {
+			advice = "Change one of them in spec.mysqld, and the others are tried again"
+		}
+		p.degraded(v1alpha1.ReasonSettingRefused, fmt.Sprintf("mysqld of %s did not start well with %s, which no member has now%s. %s", name, strings.Join(lines, ", "), why, advice))
+	}
 }
 
 // settingsDiff returns what of the user's settings is not persisted yet, and what is persisted and no longer wanted.
 func (p *planner) settingsDiff(m *Member) (want map[string]string, drop []string) {
 	want = map[string]string{}
 	for name, value := range p.Settings {
-		if got, ok := m.SQL.Persisted[name]; !ok || got != value {
+		if got, ok := m.SQL.Persisted[name]; (!ok || got != value) && !p.undone(name) {
 			want[name] = value
 		}
 	}
 	for name := range m.SQL.Persisted {
-		if _, ok := p.Settings[name]; !ok {
+		if _, ok := p.Settings[name]; !ok || p.undone(name) {
 			drop = append(drop, name)
 		}
 	}

@@ -34,8 +34,16 @@ func (m *Member) unsound() string {
 	return ""
 }
 
-// restore brings a replica back to the settings that its machine was made with: first it loses its vote, then its machine is
-// replaced, which keeps its volume. It returns what the replica waits for, or "" when it is as it must be.
+// blind says whether a member's mysqld shows little of itself: it starts so when the settings for performance_schema ask for
+// more memory than there is.
+func (m *Member) blind() bool {
+	_, wrong := m.SQL.Misconfigured["performance_schema"]
+	return wrong
+}
+
+// restore brings a replica back to the settings that its machine was made with: first it loses its vote, then it is restarted if
+// settings of its were taken out, or its machine is replaced, which keeps its volume. It returns what the replica waits for, or
+// "" when it is as it must be.
 func (p *planner) restore(m, primary *Member) string {
 	why := m.unsound()
 	if why == "" {
@@ -44,6 +52,14 @@ func (p *planner) restore(m, primary *Member) string {
 	if !p.expel(m, primary) {
 		p.waitAtMost(waitMySQL)
 		return "losing its vote: " + why
+	}
+	if m.SQL.RestartPending && !p.busy(m.Name) {
+		p.retry(waitMySQL, Restart{m.Name}) // what made it so may be what was taken out
+		return "restarting mysqld: " + why
+	}
+	if _, drop := p.settingsDiff(m); m.blind() && (len(drop) > 0 || p.plan.Records.Members[m.Name].RestartFor != "") {
+		p.waitAtMost(waitMySQL)
+		return "settings are taken out: " + why
 	}
 	in := m.CurrentInstance()
 	if in != nil && p.CloudReachable && !p.busy(m.Name) && m.Ordinal < p.Replicas && p.Now.Sub(in.LaunchTime) >= replacePause {

@@ -40,6 +40,11 @@ func (p *planner) handOverTo(primary *Member, name string) {
 		return
 	}
 	to := p.Members[name]
+	if older := p.olderThan(to, primary); older != nil {
+		p.plan.SwitchoverRefused = fmt.Sprintf("%s runs MySQL %s, and %s, which runs %s, would have to replicate from it: MySQL supports that only the other way round. Ask again when every member runs the same version",
+			name, to.SQL.Version, older.Name, older.SQL.Version)
+		return
+	}
 	if why := p.notReadyToLead(to); why != "" {
 		p.waitAtMost(waitMySQL)
 		if v := p.views[primary.Name]; v.Message == "" {
@@ -99,11 +104,25 @@ func (p *planner) successor(primary *Member) *Member {
 }
 
 // tooNewToLead says whether another replica would get a source that is newer than itself: MySQL supports it the other way
-// round only.
+// round only. The primary that hands over in the course of an upgrade is replaced right after.
 func (p *planner) tooNewToLead(m, primary *Member) bool {
-	return slices.ContainsFunc(p.ordered(), func(other *Member) bool {
-		return other != m && other != primary && other.Ordinal < p.Replicas && other.verified() && olderVersion(other.SQL.Version, m.SQL.Version)
-	})
+	older := p.olderThan(m, primary)
+	return older != nil && older != primary
+}
+
+// olderThan returns a member that runs an older version than the one that is to lead; one that stays a replica before the
+// primary. Nil for none.
+func (p *planner) olderThan(to, primary *Member) *Member {
+	if to == nil || !to.verified() {
+		return nil
+	}
+	var found *Member
+	for _, other := range p.ordered() {
+		if other != to && other.Ordinal < p.Replicas && other.verified() && olderVersion(other.SQL.Version, to.SQL.Version) && (found == nil || found == primary) {
+			found = other
+		}
+	}
+	return found
 }
 
 // olderVersion says whether version a (x.y.z) is below b.
@@ -118,11 +137,16 @@ func olderVersion(a, b string) bool {
 	return slices.Compare(x[:], y[:]) < 0
 }
 
-// restartPrimary hands over before a primary is restarted, so that writes stop for a second and not for a restart. One
-// that has nobody to hand over to is restarted in place.
+// restartPrimary hands over before a primary is restarted, so that writes stop for a second and not for a restart, and waits
+// until somebody can take over. Only one that is alone by the spec is restarted in place.
 func (p *planner) restartPrimary(primary *Member) {
 	if to := p.successor(primary); to != nil {
 		p.switchover(primary, to, "its mysqld is to be restarted")
+		return
+	}
+	if p.Replicas > 1 {
+		p.waitAtMost(waitMySQL)
+		p.plan.Rolling = Finding{v1alpha1.ReasonRolling, fmt.Sprintf("mysqld of %s is to be restarted last, and waits for a member that can take over", primary.Name)}
 		return
 	}
 	p.retry(waitMySQL, Restart{primary.Name})

@@ -59,6 +59,8 @@ func (p *planner) versionOn(m *Member, in *Instance) string {
 	switch {
 	case in.TemplateHash == p.TemplateHash:
 		return p.Version
+	case p.Before.Hash != "" && in.TemplateHash == p.Before.Hash:
+		return p.Before.Version // the same incarnation may have been ordered for either
 	case rec.LaunchedAs == in.Incarnation:
 		return rec.Launched
 	}
@@ -160,9 +162,14 @@ func (p *planner) wayBack(primary *Member) string {
 	return back
 }
 
-// tooNew says whether a newer mysqld than the spec asks for has opened a member's volume.
+// tooNew says whether a newer mysqld than the spec asks for has opened a member's volume, or one that is newer than all that it
+// could be seeded from.
 func (p *planner) tooNew(m *Member) bool {
-	opened := p.plan.Records.Members[m.Name].Opened
+	rec := p.plan.Records.Members[m.Name]
+	if rec.Anew {
+		return true
+	}
+	opened := rec.Opened
 	if p.Version == "" || opened == "" || !olderVersion(p.Version, opened) {
 		return false
 	}
@@ -183,7 +190,7 @@ func (p *planner) failedUpgrade(primary *Member) *Member {
 	}
 	for _, m := range slices.Backward(p.ordered()) {
 		switch {
-		case m == primary || m.Ordinal >= p.Replicas || !p.outdated(m):
+		case m == primary || m.Ordinal >= p.Replicas || !p.outdated(m) && !p.madeAnewAsBefore(m, primary):
 		case p.unseedable(m, primary):
 			return m
 		case p.tooNew(m) && p.silentLong(m) && (!p.plan.Membership.Has(m.Name) || p.mayRemove(m, primary)):
@@ -197,7 +204,7 @@ func (p *planner) failedUpgrade(primary *Member) *Member {
 // them acknowledges again before it is made anew.
 func (p *planner) onlyFailed(primary *Member) bool {
 	row := p.presentMembership()
-	if row == nil || p.tooNew(primary) {
+	if row == nil || p.tooNew(primary) || p.leaderDoubted() {
 		return false
 	}
 	for _, name := range append(slices.Clone(row.Voters), row.Previous...) {
@@ -251,7 +258,7 @@ func (p *planner) blockedBy(m *Member) bool {
 func (p *planner) takeBack(m, primary *Member) string {
 	if primary == nil || primary == m {
 		p.waitAtMost(waitMySQL)
-		return "waiting for a primary, to be taken back to " + p.Version
+		return "waiting for a primary, to be taken back to " + p.takenBackTo(m)
 	}
 	if p.tooNew(primary) {
 		p.waitAtMost(waitReady)
@@ -259,7 +266,7 @@ func (p *planner) takeBack(m, primary *Member) string {
 	}
 	if p.mayBeNeeded(m) && p.stopSilent(m, primary) { // before anything is settled: the primary's own row may wait for this one
 		p.waitAtMost(waitMySQL)
-		return fmt.Sprintf("being taken back to %s: stopping, to lose its vote", p.Version)
+		return fmt.Sprintf("being taken back to %s: stopping, to lose its vote", p.takenBackTo(m))
 	}
 	stays := m.verified() && !p.othersVote(m) && !p.unseedable(m, primary)
 	if stays && !p.plan.Membership.Has(m.Name) && !p.errant(m, primary).IsEmpty() {
@@ -269,7 +276,7 @@ func (p *planner) takeBack(m, primary *Member) string {
 		p.waitAtMost(waitMySQL)
 		return "waiting until all others are well"
 	}
-	return p.leave(m, primary, fmt.Sprintf("being taken back to %s", p.Version), takenBackPrefix)
+	return p.leave(m, primary, fmt.Sprintf("being taken back to %s", p.takenBackTo(m)), takenBackPrefix)
 }
 
 // takenAway makes the records of members ready that were taken back, once nothing is left of what was too new: they are
@@ -282,9 +289,20 @@ func (p *planner) takenAway() {
 	}
 }
 
-// tellTooNew says what a person can do who set the version back too late.
+// tellTooNew says what a person can do who set the version back too late, or whose voters that went ahead are needed for a commit:
+// as long as others are well, the primary does not go on alone.
 func (p *planner) tellTooNew(primary *Member) {
-	if primary != nil && p.tooNew(primary) {
+	if primary == nil {
+		return
+	}
+	waits := p.Lossless && primary.SQL.SemiSync.SourceEnabled && primary.SQL.PendingCommits > 0
+	for _, m := range p.ordered() {
+		if waits && !p.tooNew(primary) && p.tooNew(m) && p.silentLong(m) && p.plan.Membership.Has(m.Name) && !p.onlyFailed(primary) && p.acknowledgers(primary, "") < p.plan.Membership.WaitCount() {
+			opened := p.plan.Records.Members[m.Name].Opened
+			p.degraded(v1alpha1.ReasonInvalidSpec, fmt.Sprintf("%s: MySQL %s has opened its data and is not up, and writes wait for its acknowledgement: set spec.version to %s again, with an image on which that starts", m.Name, opened, opened))
+		}
+	}
+	if p.tooNew(primary) {
 		p.degraded(v1alpha1.ReasonInvalidSpec, fmt.Sprintf("the primary %s runs MySQL %s already, whose data %s does not read: set spec.version to %s again. To go back, restore a backup into a new cluster", primary.Name, primary.SQL.Version, p.Version, primary.SQL.Version))
 	}
 }

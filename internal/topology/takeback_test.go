@@ -1,12 +1,14 @@
 package topology
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 )
 
 // upgraded makes a cluster of 9.7.4 whose spec asks for 9.7.5.
@@ -159,40 +161,214 @@ func TestImageWithANewerVersionIsNotTakenBack(t *testing.T) {
 	}
 }
 
-// TestMemberLostAmidAnUpgradeOfTheSeries: it comes back with the newer series, and is cloned from the member that has it already,
-// because CLONE does not go from one series to another. With nobody who has it a person is told how it can be rebuilt.
+// TestMemberLostAmidAnUpgradeOfTheSeries: it comes back with the version of those that it can be cloned from, because CLONE does not
+// go from one series to another, and gets the newer one in its turn. Where the records do not know what was asked for before, a
+// person is told how it can be rebuilt.
 func TestMemberLostAmidAnUpgradeOfTheSeries(t *testing.T) {
 	for _, upgradedFirst := range []bool{true, false} {
-		w := newWorld(t, 3)
-		w.desired.TemplateHash, w.desired.Version, w.desired.SizeGiB = "old", "8.4.9", 10
-		primary := w.settle(300).Primary
-		w.desired.TemplateHash, w.desired.Version = "new", "9.7.5"
+		w := ofTheSeriesBefore(t, false)
 		for upgradedFirst && w.versions()[2] != "9.7.5" {
 			w.pass(-1)
 		}
 		w.loseVolume("orders-1")
-		if upgradedFirst {
-			w.roll(900)
-			if got := w.versions(); !slices.Equal(got, []string{"9.7.5", "9.7.5", "9.7.5"}) {
-				t.Errorf("versions %v", got)
+		was := ""
+		for range 300 {
+			if plan := w.pass(-1); was == "" && plan.Membership != nil && len(plan.Membership.Voters) == 3 {
+				was = w.versions()[1]
 			}
-			continue
 		}
-		var plan Plan
-		for range 600 {
-			plan = w.pass(-1)
-		}
-		if plan.Primary != primary || plan.Rollout.PreviousVersion != "8.4.9" || !slices.ContainsFunc(plan.Degraded, func(f Finding) bool {
-			return f.Reason == v1alpha1.ReasonMemberMissing && strings.Contains(f.Message, "set spec.version back to 8.4.9")
-		}) {
-			t.Errorf("primary %s, told: %v, %+v", plan.Primary, plan.Degraded, plan.Rollout)
-		}
-		w.changes++
-		w.desired.TemplateHash, w.desired.Version = "old", "8.4.9"
 		w.roll(900)
-		if got := w.versions(); !slices.Equal(got, []string{"8.4.9", "8.4.9", "8.4.9"}) {
-			t.Errorf("set back, versions %v", got)
+		if got, want := was, map[bool]string{true: "9.7.5", false: "8.4.9"}[upgradedFirst]; got != want {
+			t.Errorf("another upgraded before: %t; it is rebuilt with %s", upgradedFirst, got)
 		}
+		if got := w.versions(); !slices.Equal(got, []string{"9.7.5", "9.7.5", "9.7.5"}) {
+			t.Errorf("versions %v", got)
+		}
+	}
+	w := ofTheSeriesBefore(t, true)
+	primary := w.pass(-1).Primary
+	w.loseVolume("orders-1")
+	var plan Plan
+	for range 600 {
+		plan = w.pass(-1)
+	}
+	if plan.Primary != primary || plan.Rollout.PreviousVersion != "8.4.9" || !slices.ContainsFunc(plan.Degraded, func(f Finding) bool {
+		return f.Reason == v1alpha1.ReasonMemberMissing && strings.Contains(f.Message, "set spec.version back to 8.4.9")
+	}) {
+		t.Errorf("primary %s, told: %v, %+v", plan.Primary, plan.Degraded, plan.Rollout)
+	}
+	w.changes++
+	w.desired.TemplateHash, w.desired.Version = "old", "8.4.9"
+	w.roll(900)
+	if got := w.versions(); !slices.Equal(got, []string{"8.4.9", "8.4.9", "8.4.9"}) {
+		t.Errorf("set back, versions %v", got)
+	}
+}
+
+// ofTheSeriesBefore makes a cluster of 8.4.9 whose spec asks for 9.7.5.
+func ofTheSeriesBefore(t *testing.T, forgetful bool) *world {
+	w := newWorld(t, 3)
+	w.desired.TemplateHash, w.desired.Version, w.desired.SizeGiB, w.forgetful = "old", "8.4.9", 10, forgetful
+	w.settle(300)
+	w.desired.TemplateHash, w.desired.Version = "new", "9.7.5"
+	return w
+}
+
+// TestCalledOffWithTheNextMachineLaunched: the upgrade failed, another version was asked for, and the machine for that runs already when
+// a person gives up. As long as it ran, the member passed for one that may acknowledge, and kept its vote for ever.
+func TestCalledOffWithTheNextMachineLaunched(t *testing.T) {
+	w := upgraded(t, 3)
+	for w.versions()[2] != "9.7.5" || len(w.dataOf(w.machineOf("orders-0")).membership.Voters) < 3 {
+		w.pass(-1)
+	}
+	w.broken["9.7.5"] = true // it votes, and its turn is not over
+	w.pass(-1)
+	if w.records.Rolling != "orders-2" {
+		t.Fatalf("it is the turn of %q", w.records.Rolling)
+	}
+	w.desired.TemplateHash, w.desired.Version = "newer", "9.7.6"
+	for launches := w.launches; w.launches == launches; {
+		w.pass(-1)
+	}
+	w.callOff()
+	w.roll(900)
+	if got := w.versions(); !slices.Equal(got, []string{"9.7.4", "9.7.4", "9.7.4"}) {
+		t.Errorf("versions %v", got)
+	}
+}
+
+// TestMemberThatWentAheadHasToBeCloned: nobody else has its series yet, so it is made anew with the one of before.
+func TestMemberThatWentAheadHasToBeCloned(t *testing.T) {
+	w := ofTheSeriesBefore(t, false)
+	for w.versions()[2] != "9.7.5" || len(w.pass(-1).Membership.Voters) < 3 {
+		w.pass(-1)
+	}
+	w.desired.Hold = "the upgrade is paused"
+	old := w.records.Members["orders-2"].VolumeID
+	w.changes++ // the turn that has begun meanwhile ends
+	d := w.dataOf(w.machineOf("orders-2"))
+	d.executed = d.executed.Union(gtid.MustParse("99999999-9999-9999-9999-999999999999:1")) // what a person wrote on it
+	for range 600 {
+		w.pass(-1)
+	}
+	if got := w.versions(); got[2] != "8.4.9" || w.records.Members["orders-2"].VolumeID == old || w.records.Members["orders-2"].Anew {
+		t.Errorf("versions %v, %+v", got, w.records.Members["orders-2"])
+	}
+	w.desired.Hold = ""
+	w.roll(900)
+	if got := w.versions(); !slices.Equal(got, []string{"9.7.5", "9.7.5", "9.7.5"}) {
+		t.Errorf("versions %v", got)
+	}
+}
+
+// TestMemberThatGoesAheadInVain is made anew a few times and then left, and a person is told.
+func TestMemberThatGoesAheadInVain(t *testing.T) {
+	w := ofTheSeriesBefore(t, false)
+	w.changes = 1
+	var plan Plan
+	for n := range 3000 {
+		plan = w.pass(-1)
+		for _, m := range w.machines {
+			if d := w.dataOf(m); m.member == "orders-2" && m.version == "9.7.5" && d != nil && !d.executed.IsEmpty() {
+				d.executed = d.executed.Union(gtid.MustParse(fmt.Sprintf("99999999-9999-9999-9999-999999999999:%d", n+1)))
+			}
+		}
+	}
+	rec := w.records.Members["orders-2"]
+	if got := w.versions(); rec.AnewTimes != 3 || !slices.Equal(got, []string{"8.4.9", "8.4.9", "8.4.9"}) || plan.Primary == "" || len(plan.Membership.Voters) != 3 {
+		t.Errorf("%+v, versions %v, voters %v", rec, got, plan.Membership)
+	}
+	if !slices.ContainsFunc(plan.Degraded, func(f Finding) bool {
+		return f.Reason == v1alpha1.ReasonRollingStopped && strings.Contains(f.Message, "orders-2 had to be made anew 3 times")
+	}) {
+		t.Errorf("told: %v", plan.Degraded)
+	}
+	w.changes++
+	w.desired.TemplateHash, w.desired.Version = "old", "8.4.9"
+	w.roll(300)
+}
+
+// TestLaunchOrderedForEitherVersion: one order of a machine is refused, and under the same number one with the version of before is
+// made, because the upgrade was paused meanwhile. What it opens was opened by that version.
+func TestLaunchOrderedForEitherVersion(t *testing.T) {
+	w := upgraded(t, 3)
+	w.desired.Hold = "not yet"
+	w.pass(-1)
+	w.endMachine("orders-1")
+	w.desired.Hold, w.changes = "", 1
+	w.noRoom["b"] = true
+	for w.records.Members["orders-1"].Launched != "9.7.5" {
+		w.pass(-1)
+	}
+	w.desired.Hold, w.noRoom["b"] = "the upgrade is paused", false
+	for range 200 {
+		w.pass(-1)
+	}
+	if got := w.versions(); got[1] != "9.7.4" || w.records.Members["orders-1"].Opened != "9.7.4" {
+		t.Errorf("versions %v, %+v", got, w.records.Members["orders-1"])
+	}
+}
+
+// TestPausedUpgradeWaitsForMachinesOfBefore however long mysqld takes to start on them.
+func TestPausedUpgradeWaitsForMachinesOfBefore(t *testing.T) {
+	w := upgraded(t, 3)
+	w.desired.Hold = "the upgrade is paused"
+	w.pass(-1)
+	w.endMachine("orders-1")
+	for launches := w.launches; w.launches == launches; {
+		w.pass(-1)
+	}
+	w.pass(-1)
+	o := w.observe()
+	m := o.Members["orders-1"]
+	m.DownSince, m.SQL = o.Now.Add(-2*silenceAllowed), SQL{Access: AccessRefused}
+	for i := range m.Instances {
+		m.Instances[i].LaunchTime = m.DownSince
+	}
+	plan := Next(w.wish(), o)
+	if plan.Records.Rolling != "" || !slices.ContainsFunc(plan.Degraded, func(f Finding) bool {
+		return f.Reason == v1alpha1.ReasonRollingStopped && strings.Contains(f.Message, "orders-1 does not come up with MySQL 9.7.4")
+	}) {
+		t.Errorf("it is the turn of %q, told %v", plan.Records.Rolling, plan.Degraded)
+	}
+	// A person corrects something else that it is made from: another one, still with the version of before, takes its place.
+	d := w.wish()
+	d.Before.Hash = "old, corrected"
+	id := m.CurrentInstance().ID
+	plan = Next(d, o)
+	if !slices.ContainsFunc(plan.Actions, func(a Action) bool { return a == TerminateInstance{"orders-1", id} }) || plan.Records.Rolling != "" {
+		t.Errorf("it does %v, and it is the turn of %q", plan.Actions, plan.Records.Rolling)
+	}
+}
+
+// endMachine ends a member's machine; its volume stays.
+func (w *world) endMachine(member string) {
+	m := w.machineOf(member)
+	m.State, m.server = stateTerminated, nil
+	for _, v := range w.volumes {
+		if v.AttachedTo == m.ID {
+			v.State, v.AttachedTo, v.AttachState = volumeAvailable, "", ""
+		}
+	}
+}
+
+// TestPausedUpgradeOpensNoData: a member whose machine ends meanwhile gets one with the version that its data has.
+func TestPausedUpgradeOpensNoData(t *testing.T) {
+	w := upgraded(t, 3)
+	w.desired.Hold = "the upgrade is paused"
+	w.pass(-1)
+	w.endMachine("orders-1")
+	w.changes++
+	for range 200 {
+		w.pass(-1)
+	}
+	if got := w.versions(); !slices.Equal(got, []string{"9.7.4", "9.7.4", "9.7.4"}) || len(w.snapshots) > 0 {
+		t.Errorf("versions %v, snapshots %v", got, w.snapshots)
+	}
+	w.desired.Hold = ""
+	w.roll(900)
+	if got := w.versions(); !slices.Equal(got, []string{"9.7.5", "9.7.5", "9.7.5"}) {
+		t.Errorf("versions %v", got)
 	}
 }
 

@@ -1,5 +1,11 @@
 package topology
 
+import (
+	"fmt"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+)
+
 // vote plans to make a running replica a voter, one at a time, and returns what it waits for.
 func (p *planner) vote(m, primary *Member, admitting *bool) string {
 	if why := p.restore(m, primary); why != "" {
@@ -225,7 +231,7 @@ func (p *planner) changingVotes() bool {
 // removeLostVoters takes the vote of members that can no longer acknowledge, one at a time: their machines are confirmed
 // stopped or gone. So the loss of one after another can be survived. A machine that is started again acknowledges nothing
 // until the operator lets it. When nobody is left who could acknowledge, writes wait for a minute; then the primary goes
-// on alone.
+// on alone, unless it is doubted.
 func (p *planner) removeLostVoters(primary *Member) {
 	row := *p.plan.Membership
 	p.finishLeaving(primary)
@@ -250,8 +256,8 @@ func (p *planner) removeLostVoters(primary *Member) {
 			m = &Member{Name: name, DownSince: p.CloudTaken.Add(-lateAnswers)} // neither EC2 nor the records know anything of it
 		}
 		if p.volumeLost(m) {
-			if in := m.CurrentInstance(); in != nil {
-				p.stop(m, in)
+			for i := range m.Instances {
+				p.stop(m, &m.Instances[i]) // in the middle of its turn it has two
 			}
 		}
 		if !p.off(m) {
@@ -259,8 +265,11 @@ func (p *planner) removeLostVoters(primary *Member) {
 			continue
 		}
 		lost = append(lost, m)
-		if p.volumeLost(m) || len(m.Instances) == 0 && m.volume() == nil || !m.DownSince.IsZero() && p.Now.Sub(m.DownSince) >= lastVotePatience {
+		switch long := !m.DownSince.IsZero() && p.Now.Sub(m.DownSince) >= lastVotePatience; {
+		case p.volumeLost(m) || len(m.Instances) == 0 && m.volume() == nil || long && !p.leaderDoubted():
 			down++
+		case long && primary.SQL.PendingCommits > 0:
+			p.degraded(v1alpha1.ReasonAcknowledgementsMissing, fmt.Sprintf("%s is off, and writes wait for it: the records were lost or another primary was on its way, so that it may hold what was acknowledged; see that its machine starts", m.Name))
 		}
 	}
 	switch {
@@ -279,6 +288,10 @@ func (p *planner) removeLostVoters(primary *Member) {
 		}
 	}
 }
+
+// leaderDoubted says whether another member may have been the primary after this one, because the records were lost or it was to be
+// opened for writes: then a voter that is off, but has its volume, is waited for. It may hold what was acknowledged since.
+func (p *planner) leaderDoubted() bool { return p.Lossless && p.plan.Records.LeaderDoubted }
 
 // finishLeaving forgets whose removal was begun once it is done, or once it is certain that it was not: the member answers,
 // is still a voter, and no commit of the primary's waits that could be the row which removes it.

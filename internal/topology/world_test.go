@@ -33,6 +33,7 @@ type world struct {
 	changes  int
 	noRoom   map[string]bool      // zones without capacity
 	broken   map[string]bool      // versions of mysqld that do not start
+	lame     string               // the template of machines on which mysqld never comes up
 	missing  map[string]time.Time // recorded volumes, since when EC2 does not know them
 	down     map[string]time.Time // members that do not answer, since when
 	serial   int
@@ -44,8 +45,14 @@ type world struct {
 	copies    []string
 	// dud says what becomes of volumes that EC2 takes the order for and cannot make: gone, or the state error. spent are the
 	// client tokens of those.
-	dud   string
-	spent map[string]bool
+	dud string
+	// unmodifiable is a member whose volume EC2 does not modify, which is known once it refused.
+	unmodifiable        string
+	modificationRefused bool
+	spent               map[string]bool
+	// before is what machines are made from that are not to have the present version; a forgetful world's records do not know it.
+	before    Template
+	forgetful bool
 }
 
 type machine struct {
@@ -131,7 +138,8 @@ func (w *world) observe() Observed {
 			if !ok {
 				w.t.Fatalf("%q is no member", name)
 			}
-			o.Members[name] = &Member{Name: name, Ordinal: ordinal, RecordedVolume: w.records.Members[name].VolumeID, CapacityRefusedAt: w.refused[name], CapacityRefused: w.refusedIn[name]}
+			o.Members[name] = &Member{Name: name, Ordinal: ordinal, RecordedVolume: w.records.Members[name].VolumeID, CapacityRefusedAt: w.refused[name], CapacityRefused: w.refusedIn[name],
+				ModificationRefused: name == w.unmodifiable && w.modificationRefused}
 		}
 		return o.Members[name]
 	}
@@ -165,6 +173,9 @@ func (w *world) observe() Observed {
 			m.SQL = w.sqlOf(w.machines[in.ID])
 			if m.SQL.Access != AccessVerified && m.SQL.Access != AccessUnverified {
 				m.SilentSince = w.now
+				if down, known := w.down[name]; known {
+					m.SilentSince = down
+				}
 			}
 		}
 		switch down, known := w.down[name]; {
@@ -184,7 +195,7 @@ func (w *world) sqlOf(m *machine) SQL {
 	switch {
 	case m.State != stateRunning:
 		return SQL{}
-	case d == nil || w.now.Sub(m.booted) < 2*time.Second:
+	case d == nil || w.now.Sub(m.booted) < 2*time.Second || w.lame != "" && m.TemplateHash == w.lame:
 		return SQL{Access: AccessRefused}
 	case !m.signed:
 		return SQL{Access: AccessUnverified}
@@ -286,6 +297,10 @@ func (w *world) take(action Action) {
 		v.AttachedTo, v.AttachState, v.State = "", "", volumeAvailable
 	case ModifyVolume:
 		v := w.volumes[a.VolumeID]
+		if v.member == w.unmodifiable {
+			w.modificationRefused = true
+			return
+		}
 		v.SizeGiB, v.Type, v.IOPS, v.Throughput = w.desired.SizeGiB, w.desired.VolumeType, w.desired.IOPS, w.desired.Throughput
 	case RetireVolume:
 		w.retired = append(w.retired, a.VolumeID)
@@ -350,6 +365,10 @@ func (w *world) launch(a LaunchInstance) {
 	w.machines[id] = &machine{
 		Instance: Instance{ID: id, Incarnation: a.Incarnation, State: stateRunning, Zone: zone, Address: fmt.Sprintf("10.0.0.%d", w.serial), LaunchTime: w.now, TemplateHash: w.desired.TemplateHash},
 		member:   a.Member, booted: w.now, server: &server{}, version: cmp.Or(w.desired.Version, "9.7.4"),
+	}
+	if a.Before {
+		m := w.machines[id]
+		m.TemplateHash, m.version = w.before.Hash, w.before.Version
 	}
 }
 
@@ -482,7 +501,9 @@ func (w *world) check() {
 
 // pass does one reconcile. cut is how many actions are taken before the operator dies; -1 for all.
 func (w *world) pass(cut int) Plan {
-	plan := Next(w.desired, w.observe())
+	d := w.wish()
+	w.before = d.Before
+	plan := Next(d, w.observe())
 	w.records = plan.Records
 	for i, a := range plan.Actions {
 		if cut >= 0 && i >= cut {
@@ -493,6 +514,18 @@ func (w *world) pass(cut int) Plan {
 	}
 	w.now = w.now.Add(max(plan.RequeueAfter, 100*time.Millisecond))
 	return plan
+}
+
+// wish is what is desired, as the operator reads it together with its records.
+func (w *world) wish() Desired {
+	d := w.desired
+	if d.Version != "" && !w.forgetful {
+		d.Template = d.TemplateHash + " " + d.Version
+	}
+	if hash, version, known := strings.Cut(w.records.Template, " "); known && version != d.Version {
+		d.Before = Template{hash, version}
+	}
+	return d
 }
 
 // settle runs passes until nothing is left to do.

@@ -44,11 +44,10 @@ func members(cluster *v1alpha1.MySQLCluster) []string {
 
 // image warns of members that find no MySQL: the default image has none.
 func image(cluster *v1alpha1.MySQLCluster) []string {
-	aws := cluster.Spec.AWS
-	if aws.ImageID != "" || aws.ImageSSMParameter != "" || aws.Download != nil {
+	if !cluster.LacksMySQL() {
 		return nil
 	}
-	return []string{"aws: the default image, Amazon Linux 2023, has no MySQL; name the tarball by download, or an image that contains MySQL by imageID"}
+	return []string{"aws: the default image, Amazon Linux 2023, has no MySQL, so no machine is launched; name the tarball by download, or an image that contains MySQL by imageID"}
 }
 
 func zones(cluster *v1alpha1.MySQLCluster) []string {

@@ -29,6 +29,7 @@ var statements = []statement{
 	{"SELECT epoch, ", (*member).membership},
 	{"SELECT s.STATE", func(*member, uint32, string) rowset { return rowset{columns: numbered(8)} }},
 	{"SELECT GET_LOCK(", (*member).getLock},
+	{"SELECT MAX(ID) FROM performance_schema.processlist", func(*member, uint32, string) rowset { return rowset{columns: numbered(1), rows: [][]any{{nil}}} }},
 	{"SELECT IS_USED_LOCK(", (*member).isUsedLock},
 	{"SELECT EXISTS(SELECT 1 FROM information_schema.SCHEMATA", func(*member, uint32, string) rowset { return one("1", "*hash", "3600", "0", "1") }},
 	{"SET ", func(m *member, _ uint32, _ string) rowset { m.count.sessions.Add(1); return rowset{} }},

@@ -17,10 +17,12 @@ import (
 	"github.com/operator-framework/api/pkg/manifests"
 	"github.com/operator-framework/api/pkg/validation"
 	"github.com/operator-framework/api/pkg/validation/errors"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/alx-ke/nairobi-mysql-operator/controllers"
 	"github.com/alx-ke/nairobi-mysql-operator/test/scorecard/check"
 )
 
@@ -88,18 +90,18 @@ func TestListing(t *testing.T) {
 			t.Errorf("label %s is %q", label, csv.Labels[label])
 		}
 	}
-	var examples []struct {
+	type example struct {
 		Kind string `json:"kind"`
+		Spec struct {
+			Version string `json:"version"`
+		} `json:"spec"`
 	}
+	var examples []example
 	if err := json.Unmarshal([]byte(csv.Annotations["alm-examples"]), &examples); err != nil {
 		t.Fatalf("alm-examples: %v", err)
 	}
 	for _, owned := range csv.Spec.CustomResourceDefinitions.Owned {
-		if !slices.ContainsFunc(examples, func(e struct {
-			Kind string `json:"kind"`
-		}) bool {
-			return e.Kind == owned.Kind
-		}) {
+		if !slices.ContainsFunc(examples, func(e example) bool { return e.Kind == owned.Kind }) {
 			t.Errorf("no example of kind %s: add one to config/samples", owned.Kind)
 		}
 	}
@@ -111,6 +113,17 @@ func TestListing(t *testing.T) {
 		for _, c := range deployment.Spec.Template.Spec.Containers {
 			if !listed[c.Image] || csv.Annotations["containerImage"] != c.Image {
 				t.Errorf("image %s is not among the related images %v, or not the annotation's", c.Image, csv.Spec.RelatedImages)
+			}
+			// What the operator starts besides itself, for the examples: OLM's mirroring tools copy nothing else.
+			if !slices.ContainsFunc(c.Env, func(v corev1.EnvVar) bool {
+				return v.Name == "RELATED_IMAGE_MYSQL_CLIENT" && v.Value == controllers.DefaultClientImage
+			}) {
+				t.Errorf("the Deployment does not name the image of backup pods, %s", controllers.DefaultClientImage)
+			}
+			for _, e := range examples {
+				if client := strings.ReplaceAll(controllers.DefaultClientImage, "{version}", e.Spec.Version); e.Spec.Version != "" && !listed[client] {
+					t.Errorf("image %s, which an example runs, is not among the related images %v", client, csv.Spec.RelatedImages)
+				}
 			}
 			if len(c.VolumeMounts) > 0 {
 				t.Error("the container mounts something: OLM mounts the webhook's certificates itself")

@@ -21,6 +21,9 @@ import (
 // changeTimeout bounds a change of a running cluster, with whatever happens in its middle.
 const changeTimeout = 12 * time.Minute
 
+// loginEvery is the pause between two logins while they are watched.
+const loginEvery = moment / 4
+
 // missingVersion is one that no image of the lab's has.
 const missingVersion = "9.7.199"
 
@@ -30,6 +33,8 @@ type change struct {
 	make func(ctx context.Context, s *Scene) error
 	// members is how many the cluster has afterwards; 0: as many as before.
 	members int
+	// logins says that whoever logs in meanwhile, with the password of before, must get in.
+	logins bool
 }
 
 // Changes are all that people do to a running database, in an order that ends where it began but for what cannot go back: the
@@ -51,8 +56,8 @@ func changes() []change {
 		{name: "dynamic setting", make: setting("max_connections", "70", "60")},
 		{name: "static setting", make: setting("back_log", "90", "80")},
 		{name: "restart on demand", make: request(v1alpha1.AnnotationRestartedAt)},
-		{name: "certificates renewed", make: request(v1alpha1.AnnotationCertificatesRenewedAt)},
-		{name: "application password", make: password},
+		{name: "certificates renewed", make: request(v1alpha1.AnnotationCertificatesRenewedAt), logins: true},
+		{name: "application password", make: password, logins: true},
 		{name: "volumes grow", make: grow},
 		{name: "instance type", make: instanceType},
 		{name: "version", make: version},
@@ -67,10 +72,44 @@ func changes() []change {
 func (c change) do(ctx context.Context, s *Scene) error {
 	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
 	defer cancel()
-	if err := c.make(ctx, s); err != nil {
-		return err
+	count := func() error { return nil }
+	if c.logins {
+		count = s.watchLogins(ctx)
 	}
-	return c.await(ctx, s)
+	if err := c.make(ctx, s); err != nil {
+		return errors.Join(err, count())
+	}
+	err := c.await(ctx, s)
+	return errors.Join(err, count())
+}
+
+// watchLogins logs in anew again and again until the returned function is called, which says how many did not get in.
+func (s *Scene) watchLogins(ctx context.Context) (count func() error) {
+	ctx, stop := context.WithCancel(ctx)
+	result := make(chan error, 1)
+	go func() {
+		tried, failed := 0, 0
+		var last error
+		for pause(ctx, loginEvery) == nil {
+			tried++
+			if err := s.access.login(ctx, s.load.theService()); err != nil && ctx.Err() == nil {
+				failed, last = failed+1, err
+			}
+		}
+		s.say("     %d logins meanwhile, %d failed", tried, failed)
+		switch {
+		case failed > 0:
+			result <- fmt.Errorf("%d of %d logins failed, the last with: %w", failed, tried, last)
+		case tried == 0:
+			result <- errors.New("nobody logged in meanwhile")
+		default:
+			result <- nil
+		}
+	}()
+	return func() error {
+		stop()
+		return <-result
+	}
 }
 
 // doCut makes the change, cuts the power of whoever is primary in the middle of it, and waits until all is well.
@@ -212,15 +251,21 @@ func password(ctx context.Context, s *Scene) error {
 	return s.untilLogin(ctx, fresh)
 }
 
+// login logs in and out again.
+func (a access) login(ctx context.Context, at target) error {
+	db, err := a.openAt(at)
+	if err != nil {
+		return err
+	}
+	return errors.Join(db.PingContext(ctx), db.Close())
+}
+
 // untilLogin waits until a password logs in.
 func (s *Scene) untilLogin(ctx context.Context, password string) error {
 	as := s.access
 	as.password = password
 	for {
-		db, err := as.openAt(s.load.theService())
-		if err == nil {
-			err = errors.Join(db.PingContext(ctx), db.Close())
-		}
+		err := as.login(ctx, s.load.theService())
 		if err == nil {
 			return nil
 		}

@@ -11,7 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
@@ -38,6 +40,7 @@ func TestMain(m *testing.M) {
 
 func run(m *testing.M) int {
 	ctx := context.Background()
+	ctrllog.SetLogger(logr.Discard()) // it would tell of warnings of the API server, which are tested elsewhere
 	if err := setUp(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "set up:", err)
 		if lab != nil {
@@ -59,14 +62,7 @@ func setUp(ctx context.Context) (err error) {
 	if lab, err = deploy.Open(ctx); err != nil {
 		return err
 	}
-	image, err := lab.PushOperatorImage(ctx)
-	if err != nil {
-		return err
-	}
-	if err := lab.InstallOperator(ctx, image); err != nil {
-		return err
-	}
-	return lab.AllowLab(ctx, orders.Namespace)
+	return lab.Deploy(ctx, orders.Namespace)
 }
 
 // aws connects to the lab's EC2, as a person with other tools would.

@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -96,6 +97,20 @@ func Test04SettingsTakeEffect(t *testing.T) {
 		// One that is being restarted gives no answer.
 		out := sql(t, `for m in orders-0 orders-1 orders-2; do sql $m.orders.shop.svc "SELECT @@global.long_query_time, @@global.back_log" || echo none; done`)
 		return strings.Count(out, "2.500000\t77") == 3
+	})
+	change(t, `{"spec":{"mysqld":{"thread_stack":"140737488355328","back_log":"78"}}}`)
+	degraded := func() *metav1.Condition {
+		return meta.FindStatusCondition(current(t).Status.Conditions, v1alpha1.ConditionDegraded)
+	}
+	waitFor(t, "settings with which mysqld does not start to be told", func() bool {
+		is := degraded()
+		return is.Reason == v1alpha1.ReasonSettingRefused && strings.Contains(is.Message, "thread_stack=140737488355328")
+	})
+	t.Logf("told: %s", degraded().Message)
+	change(t, `{"spec":{"mysqld":{"thread_stack":null}}}`)
+	waitFor(t, "the others to be as the spec says", func() bool {
+		out := sql(t, `for m in orders-0 orders-1 orders-2; do sql $m.orders.shop.svc "SELECT @@global.long_query_time, @@global.back_log, @@global.thread_stack" || echo none; done`)
+		return strings.Count(out, "2.500000\t78\t1048576") == 3 && degraded().Status == metav1.ConditionFalse
 	})
 }
 

@@ -60,14 +60,7 @@ func Test13OperatorServesAgainOnceTheCRDIsBack(t *testing.T) {
 		_, err := lab.Kubectl(t.Context(), "", "get", "crd", crd)
 		return err != nil && strings.Contains(err.Error(), "NotFound")
 	})
-	image, err := lab.PushOperatorImage(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := lab.InstallOperator(t.Context(), image); err != nil {
-		t.Fatal(err)
-	}
-	if err := lab.AllowLab(t.Context(), orders.Namespace, lonely.Namespace); err != nil {
+	if err := lab.Deploy(t.Context(), orders.Namespace, lonely.Namespace); err != nil {
 		t.Fatal(err)
 	}
 	cluster, err := lab.Sample()

@@ -262,8 +262,8 @@ func (c *cluster) resumes(plan *Plan, last mark) {
 				loads++
 				return to.Program(ctx, name, arguments...)
 			},
-			Then: func(ctx context.Context, v *mysql.Visit, _ backup.Manifest) error {
-				return plan.Replay(ctx, v, target.Connect, func(Progress) {
+			Then: func(ctx context.Context, _ *mysql.Visit, _ backup.Manifest) error {
+				return plan.Replay(ctx, target.Connect, func(Progress) {
 					if transactions--; transactions == 0 {
 						cancel(errStopped)
 					}

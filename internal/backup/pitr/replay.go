@@ -26,21 +26,10 @@ type Progress struct {
 	GTID         string
 }
 
-// Replay brings a server that holds the plan's backup to the plan's point. What it has executed already is left out, so
-// that it may be cut off anywhere and run again. connect opens another session as the account that owns the server.
-func (p *Plan) Replay(ctx context.Context, v *mysql.Visit, connect func(context.Context) (*mysql.Visit, error), progress func(Progress)) error {
-	ground, err := v.PrepareReplay(ctx)
-	if err != nil {
-		return err
-	}
-	err = p.replay(ctx, connect, progress)
-	if ended := ground.End(context.WithoutCancel(ctx)); err == nil {
-		err = ended
-	}
-	return err
-}
-
-func (p *Plan) replay(ctx context.Context, connect func(context.Context) (*mysql.Visit, error), progress func(Progress)) error {
+// Replay brings a server that holds the plan's backup, as backup.Restore made it ready, to the plan's point. What it has
+// executed already is left out, so that it may be cut off anywhere and run again. connect opens another session as the
+// account that owns the server.
+func (p *Plan) Replay(ctx context.Context, connect func(context.Context) (*mysql.Visit, error), progress func(Progress)) error {
 	v, err := connect(ctx)
 	if err != nil {
 		return err

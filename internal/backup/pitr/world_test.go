@@ -270,8 +270,8 @@ func (c *cluster) restore(p *Plan, to *mysqld.Server) error {
 	_, err := backup.Restore(c.t.Context(), backup.RestoreOptions{
 		Place: c.folder.Place, Folder: p.Backup, Recovery: "uid-of-the-new-cluster", Target: target, User: mysql.OperatorUser,
 		Credentials: credentials(c.t, to, c.operator), Program: to.Program, StallTimeout: timeout, Clock: clock.RealClock{},
-		Then: func(ctx context.Context, v *mysql.Visit, _ backup.Manifest) error {
-			return p.Replay(ctx, v, target.Connect, nil)
+		Then: func(ctx context.Context, _ *mysql.Visit, _ backup.Manifest) error {
+			return p.Replay(ctx, target.Connect, nil)
 		},
 	})
 	return err

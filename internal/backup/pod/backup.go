@@ -202,7 +202,7 @@ func (a *attempt) dumpOnce(ctx context.Context, giveUp context.CancelCauseFunc, 
 	told, place := w.clock.Now(), w.place
 	place.Store = noting{place.Store, &a.stored}
 	m, err := backup.Dump(ctx, backup.DumpOptions{
-		Place: place, Folder: a.folder, Backup: a.b.Name, Schedule: a.b.Spec.Schedule,
+		Place: place, Folder: a.folder, Backup: a.b.Name, Schedule: a.b.Spec.Schedule, Base: w.task.Base,
 		Namespace: w.task.Namespace, Cluster: w.task.Cluster, ClusterUID: w.task.ClusterUID,
 		Member: chosen, Credentials: w.credentials, Program: w.program, StallTimeout: w.task.StallTimeout, Clock: w.clock,
 		Progress: func(p backup.Progress) {

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/backup"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/store"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
 )
@@ -275,6 +276,35 @@ func TestASchedulesRetention(t *testing.T) {
 	}
 	if got := strings.Count(s.stored(), "manifest.json"); got != 3 {
 		t.Errorf("%d backups are left", got)
+	}
+}
+
+// TestWhatIsInUseIsKept: retention passes over a backup that somebody restores from, until that has ended, and so does the pod that
+// removes one.
+func TestWhatIsInUseIsKept(t *testing.T) {
+	s := newScene(t)
+	run := func(job string) v1alpha1.MySQLBackupStatus {
+		t.Helper()
+		must(t, s.pod(job, task.Task{Schedule: "daily", Keep: 1}).backup(t.Context()))
+		time.Sleep(time.Second) // folders are in the order of their seconds
+		return s.read(job).Status
+	}
+	path := run("d1").Path
+	mark := path + "/used-by/another-cluster"
+	_, err := s.store.Put(t.Context(), mark, strings.NewReader("x"))
+	must(t, err)
+	if st := run("d2"); len(st.Pruned) > 0 || st.Message != "" || s.read("d2").Status.Phase != v1alpha1.BackupCompleted {
+		t.Errorf("while it is used: %+v", st)
+	}
+	if err := s.pod("rm", task.Task{Path: path}).remove(t.Context()); !errors.Is(err, backup.ErrInUse) || errors.Is(err, ErrFailed) {
+		t.Errorf("its removal: %v", err)
+	}
+	if got := strings.Count(s.stored(), "manifest.json"); got != 2 {
+		t.Errorf("%d backups are left", got)
+	}
+	must(t, s.store.Delete(t.Context(), mark))
+	if st := run("d3"); len(st.Pruned) != 2 {
+		t.Errorf("afterwards: %+v", st)
 	}
 }
 

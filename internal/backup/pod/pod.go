@@ -157,7 +157,7 @@ func newWorker(ctx context.Context, log logr.Logger, version string) (*worker, e
 	w := &worker{task: t, client: c, log: log, clock: clock.RealClock{}, runner: os.Getenv(task.RunnerVariable), jobUID: os.Getenv(task.JobUIDVariable), credentials: credentials(), workDir: task.WorkDir}
 	w.reach = w.member
 	if t.Destination != nil {
-		s, err := openStore(ctx, *t.Destination, t.Region, version)
+		s, err := openStore(ctx, *t.Destination, task.S3Dir, t.Region, version)
 		if err != nil {
 			// It is reported by whoever needs the store, like any other trouble with it.
 			s = broken{err}
@@ -167,8 +167,9 @@ func newWorker(ctx context.Context, log logr.Logger, version string) (*worker, e
 	return w, nil
 }
 
-// openStore opens a destination with the credentials that the pod was given.
-func openStore(ctx context.Context, d v1alpha1.BackupDestination, region, version string) (store.Store, error) {
+// openStore opens a destination, with the credentials in a directory where it names a Secret, and with those only: nobody else's
+// take the place of keys that are missing.
+func openStore(ctx context.Context, d v1alpha1.BackupDestination, keys, region, version string) (store.Store, error) {
 	if d.PersistentVolumeClaim != nil {
 		return store.NewFolder(task.ClaimDir, "pvc://"+d.PersistentVolumeClaim.ClaimName)
 	}
@@ -181,24 +182,25 @@ func openStore(ctx context.Context, d v1alpha1.BackupDestination, region, versio
 	}
 	if d.S3.CredentialsSecretRef != nil {
 		var err error
-		if o.AccessKeyID, err = key(task.KeyAccessKeyID); err == nil {
-			o.SecretAccessKey, err = key(task.KeySecretAccessKey)
+		if o.AccessKeyID, err = key(keys, task.KeyAccessKeyID); err == nil {
+			o.SecretAccessKey, err = key(keys, task.KeySecretAccessKey)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%w: Secret %s: %w", store.ErrDenied, d.S3.CredentialsSecretRef.Name, err)
 		}
-		o.SessionToken, _ = key(task.KeySessionToken) // it is optional
+		o.SessionToken, _ = key(keys, task.KeySessionToken) // it is optional
 	}
 	return store.NewS3(ctx, o)
 }
 
 // key reads a key of the user's Secret. A line break at its end is how it was made, not what it says.
-func key(name string) (string, error) {
-	text, err := os.ReadFile(filepath.Join(task.S3Dir, name))
-	if err != nil {
+func key(dir, name string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(dir, name))
+	value := strings.TrimRight(string(text), "\r\n")
+	if err != nil || value == "" {
 		return "", fmt.Errorf("it has no key %s", name)
 	}
-	return strings.TrimRight(string(text), "\r\n"), nil
+	return value, nil
 }
 
 // host is a member's name under the headless Service.
@@ -294,12 +296,12 @@ func reasonOf(err error) string {
 	return v1alpha1.BackupReasonError
 }
 
-// remove deletes a backup's folder.
+// remove deletes a backup's folder. One that is in use is tried again later.
 func (w *worker) remove(ctx context.Context) error {
 	root, folder, found := strings.Cut(w.task.Path, "/backups/")
 	if !found || folder == "" || strings.Contains(folder, "/") {
 		return fmt.Errorf("%w: %q is no backup's folder", ErrFailed, w.task.Path)
 	}
 	w.place.Root = root
-	return w.place.Remove(ctx, folder)
+	return w.place.RemoveUnused(ctx, folder, w.clock.Now())
 }

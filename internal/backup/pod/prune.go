@@ -20,6 +20,9 @@ func (a *attempt) prune(ctx context.Context) error {
 		return nil
 	}
 	surplus, err := w.place.Surplus(ctx, a.b.Spec.Schedule, backup.Retention{Count: w.task.Keep, MaxAge: w.task.KeepFor}, w.clock.Now(), w.passed)
+	if err == nil {
+		surplus, err = w.unused(ctx, surplus)
+	}
 	if len(surplus) > 0 && err == nil {
 		surplus = surplus[max(0, len(surplus)-statusPruned):] // the oldest first; the rest after the next backup
 		// The operator is told before: an object whose data are gone must never stay for a backup.
@@ -27,7 +30,7 @@ func (a *attempt) prune(ctx context.Context) error {
 			return err
 		}
 		for _, s := range surplus {
-			err = errors.Join(err, w.place.Remove(ctx, s.Folder))
+			err = errors.Join(err, w.place.RemoveUnused(ctx, s.Folder, w.clock.Now()))
 		}
 	}
 	if err == nil {
@@ -37,6 +40,22 @@ func (a *attempt) prune(ctx context.Context) error {
 	return a.write(ctx, v1alpha1.BackupCompleted, func(s *v1alpha1.MySQLBackupStatus) {
 		s.Message = cut("old backups were not all deleted: "+err.Error(), statusMessage)
 	})
+}
+
+// unused leaves out what somebody restores from, or verifies: its turn comes after the next backup.
+func (w *worker) unused(ctx context.Context, surplus []backup.Surplus) ([]backup.Surplus, error) {
+	var free []backup.Surplus
+	for _, s := range surplus {
+		switch err := w.place.Unused(ctx, s.Folder, w.clock.Now()); {
+		case errors.Is(err, backup.ErrInUse):
+			w.log.Info("an old backup is kept, because it is in use", "backup", s.Backup)
+		case err != nil:
+			return nil, err
+		default:
+			free = append(free, s)
+		}
+	}
+	return free, nil
 }
 
 // named adds the names of MySQLBackups to those that a pod before this one named.

@@ -83,8 +83,8 @@ func (w *worker) restoreBackup(ctx context.Context) (string, error) {
 	}
 	if plan != nil {
 		o.NewestVersion = plan.Version
-		o.Then = func(ctx context.Context, v *mysql.Visit, _ backup.Manifest) error {
-			return plan.Replay(ctx, v, target.Connect, func(p pitr.Progress) {
+		o.Then = func(ctx context.Context, _ *mysql.Visit, _ backup.Manifest) error {
+			return plan.Replay(ctx, target.Connect, func(p pitr.Progress) {
 				tell(fmt.Sprintf("restored %s; replaying the binary log: %d of %d segments, at %s", what, p.Segments, p.Of, p.GTID))
 			})
 		}

@@ -54,10 +54,10 @@ type S3Options struct {
 	KMSKeyID string
 	// AccessKeyID, SecretAccessKey and SessionToken; without them the SDK's default chain is used (IRSA, Pod Identity).
 	AccessKeyID, SecretAccessKey, SessionToken string
-	// Attempts of a call, the longest pause between two, and how long an answer may take to begin, unless the defaults. For
-	// tests.
-	Attempts          int
-	MaxPause, Silence time.Duration
+	// Attempts of a call, the longest pause between two, how long an answer may take to begin, and how long it may pause, unless
+	// the defaults. For tests.
+	Attempts                int
+	MaxPause, Silence, Idle time.Duration
 	// UserAgent tells AWS who asks.
 	UserAgent string
 }
@@ -84,6 +84,9 @@ func NewS3(ctx context.Context, o S3Options) (*S3, error) {
 	if o.Silence == 0 {
 		o.Silence = silence
 	}
+	if o.Idle == 0 {
+		o.Idle = idle
+	}
 	load := []func(*config.LoadOptions) error{
 		config.WithRegion(o.Region),
 		config.WithHTTPClient(awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) { t.ResponseHeaderTimeout = o.Silence })),
@@ -107,6 +110,7 @@ func NewS3(ctx context.Context, o S3Options) (*S3, error) {
 	api := s3.NewFromConfig(configuration, func(so *s3.Options) {
 		// What is read carries checksums of our own; that S3 has none of its own for a range of it is no news.
 		so.DisableLogOutputChecksumValidationSkipped = true
+		so.HTTPClient = impatient{so.HTTPClient, o.Idle}
 		if o.Endpoint != "" {
 			so.BaseEndpoint, so.UsePathStyle = aws.String(o.Endpoint), true
 		}

@@ -458,6 +458,58 @@ func TestASilentBucket(t *testing.T) {
 	}
 }
 
+// TestADownloadThatStalls: connections that stop in the middle and stay open. It is taken up where it stopped, as long as that
+// brings anything, and fails otherwise.
+func TestADownloadThatStalls(t *testing.T) {
+	const content, piece = "0123456789", 3
+	var gets atomic.Int64
+	over := make(chan struct{})
+	stalling := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		gets.Add(1)
+		from := 0
+		if _, err := fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-", &from); err == nil {
+			rw.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", from, len(content)-1, len(content)))
+		}
+		rw.Header().Set("Content-Length", fmt.Sprint(len(content)-from))
+		rw.Header().Set("ETag", `"e"`)
+		if from > 0 {
+			rw.WriteHeader(http.StatusPartialContent)
+		}
+		send := min(piece, len(content)-from)
+		if strings.HasSuffix(r.URL.Path, "/nothing") {
+			send = 0
+		}
+		_, _ = io.WriteString(rw, content[from:from+send])
+		rw.(http.Flusher).Flush()
+		if from+send < len(content) {
+			select {
+			case <-over:
+			case <-r.Context().Done():
+			}
+		}
+	}))
+	t.Cleanup(stalling.Close)
+	t.Cleanup(func() { close(over) })
+	s, err := NewS3(t.Context(), S3Options{Bucket: "b", Region: "us-east-1", Endpoint: stalling.URL, AccessKeyID: "a", SecretAccessKey: "b",
+		Attempts: 2, MaxPause: time.Millisecond, Idle: 100 * time.Millisecond})
+	must(t, err)
+	if got := read(t, s, "some"); string(got) != content || gets.Load() != 4 {
+		t.Errorf("it read %q in %d requests", got, gets.Load())
+	}
+	gets.Store(0)
+	if _, err := ReadAll(t.Context(), s, "nothing", 1<<20); !errors.Is(err, ErrUnavailable) || gets.Load() != resumes+1 {
+		t.Errorf("where nothing comes: %v after %d requests", err, gets.Load())
+	}
+	// Who reads slowly is not late.
+	body, err := s.Get(t.Context(), "slowly")
+	must(t, err)
+	defer body.Close()
+	time.Sleep(300 * time.Millisecond)
+	if n, err := body.Read(make([]byte, 1)); n != 1 || err != nil {
+		t.Errorf("after a pause of the reader: %d, %v", n, err)
+	}
+}
+
 func TestADownloadGoesOn(t *testing.T) {
 	w := newWorld(t)
 	s := w.s3("")

@@ -83,6 +83,8 @@ type Task struct {
 	Backup   string                `json:"backup,omitempty"`
 	Schedule string                `json:"schedule,omitempty"`
 	Method   v1alpha1.BackupMethod `json:"method,omitempty"`
+	// Base is true for a backup that the archive of binary logs begins with.
+	Base bool `json:"base,omitempty"`
 	// Keep and KeepFor are the schedule's retention; 0 is no limit.
 	Keep    int           `json:"keep,omitempty"`
 	KeepFor time.Duration `json:"keepFor,omitempty"`

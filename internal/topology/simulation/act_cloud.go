@@ -131,7 +131,11 @@ func (p *process) launch(a topology.LaunchInstance) error {
 			if v := w.volume(a.VolumeID); v != nil && v.Zone != zone {
 				w.fail(wrongZone, "%s is launched in zone %s, its volume is in %s", a.Member, zone, v.Zone)
 			}
-			in = w.makeInstance(a.Member, a.Incarnation, zone)
+			from := topology.Template{Hash: w.desired.TemplateHash, Version: w.desired.Version}
+			if a.Before {
+				from = p.op.desired.Before
+			}
+			in = w.makeInstance(a.Member, a.Incarnation, zone, from)
 			w.cloud.tokens[key] = in.ID
 		case in.State == terminated && w.now-in.past[len(in.past)-1].since > 30*minute:
 			return errUsedUp
@@ -174,16 +178,21 @@ func (p *process) attach(a topology.AttachVolume) error {
 
 func (p *process) modify(a topology.ModifyVolume) error {
 	w := p.w
-	return p.call(a.String(), func() error {
+	err := p.call(a.String(), func() error {
 		v := w.volume(a.VolumeID)
 		if v == nil || v.State == deleted {
 			return errNotFound
+		}
+		if w.people != nil && v.member == w.people.stubborn {
+			return errState
 		}
 		v.SizeGiB = max(v.SizeGiB, w.desired.SizeGiB)
 		w.noteVolume(v)
 		see(p.op.picture.volumes, v.ID, v.member, v.Volume, w.now, false)
 		return nil
 	})
+	p.op.unmodified[a.Member] = errors.Is(err, errState)
+	return err
 }
 
 // detachVolume takes a stopped machine's volume. From a running one the guest would have to let go.

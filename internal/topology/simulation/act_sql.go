@@ -63,7 +63,7 @@ func (p *process) takeInSQL(action topology.Action, plan topology.Plan, o topolo
 	case topology.SetSourceWait:
 		return steps.SetSourceWait(ctx, m, a)
 	case topology.ApplySettings:
-		return p.applySettings(m, a)
+		return p.applySettings(m, a, o)
 	case topology.Restart:
 		return p.restart(m, a, plan, o)
 	case topology.EnsureDatabase:
@@ -133,26 +133,26 @@ func (p *process) sign(m *member, a topology.SignCertificate) error {
 		return err
 	}
 	return m.exchange(p, func(*mysqld) error {
-		m.in.signed = true
+		m.in.signed, m.in.signedAt = true, p.w.now
 		return nil
 	})
 }
 
-func (p *process) applySettings(m *member, a topology.ApplySettings) error {
-	before := p.op.records.Members[a.Member].RestartDue
-	due := func(at int64) error {
+func (p *process) applySettings(m *member, a topology.ApplySettings, o topology.Observed) error {
+	before := p.op.records.Members[a.Member]
+	due := func(at int64, of string) error {
 		return p.saveRecords(func(r *topology.Records) {
 			rec := r.Members[a.Member]
-			rec.RestartDue = at
+			rec.RestartDue, rec.RestartFor = at, of
 			r.Members[a.Member] = rec
 		})
 	}
-	if err := due(p.w.time().Unix()); err != nil {
+	if err := due(topology.RestartDueAt(p.w.time(), o.Members[a.Member].SQL.StartedAt), topology.RestartAlsoFor(before, a.Want)); err != nil {
 		return err
 	}
 	restart, err := m.ApplySettings(p.context(), a.Want, a.Drop)
 	if !restart {
-		if err := due(before); err != nil {
+		if err := due(before.RestartDue, before.RestartFor); err != nil {
 			return err
 		}
 	}
@@ -160,6 +160,7 @@ func (p *process) applySettings(m *member, a topology.ApplySettings) error {
 }
 
 func (p *process) restart(m *member, a topology.Restart, plan topology.Plan, o topology.Observed) error {
+	p.w.checkDisturbed(p.op, a)
 	var replicas []steps.Server
 	names := make([]string, 0, len(o.Members))
 	for name := range o.Members {

@@ -24,6 +24,8 @@ const (
 	// sweepEvery is how old a sweep may be when all members answer, troubledAge when one does not.
 	sweepEvery  = 30 * second
 	troubledAge = 5 * second
+	// endingAge is how old a sweep may be when the cluster is to go.
+	endingAge = 15 * second
 	// goneFor is how long EC2's word that a recorded volume does not exist is believed.
 	goneFor = 30 * second
 )

@@ -1,7 +1,6 @@
 package simulation
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,11 +22,11 @@ var upgradeCalledOff = plot{"an upgrade is called off", 0, func(w *world, s *sha
 	w.later(at, "the spec asks for a newer version", func() {
 		before := w.desired
 		w.specChanges++
-		w.desired.TemplateHash, w.desired.Version = strconv.Itoa(w.specChanges), fmt.Sprintf("9.7.%d", 4+w.specChanges)
+		w.desired.TemplateHash, w.desired.Version = strconv.Itoa(w.specChanges), w.nextVersion()
 		w.broken[w.desired.Version] = w.chance(50)
 		after := w.desired
 		w.say("it asks for mysqld %s, which starts: %t", after.Version, !w.broken[after.Version])
-		w.after(w.between(second, 150*second), func() { w.callOff(before.TemplateHash, before.Version, after.TemplateHash, after.Version) })
+		w.after(w.between(second, 150*second), func() { w.callOff(before.TemplateHash, before.Version, after.Version) })
 		if !w.broken[after.Version] && w.chance(50) {
 			ahead := 1 + w.rng.IntN(max(w.desired.Replicas-1, 1))
 			w.after(second, func() { w.breakVersion(before.Version, after.Version, ahead) })
@@ -66,33 +65,42 @@ func (w *world) breakVersion(oldVersion, newVersion string, ahead int) {
 
 // callOff sets the version back as soon as the API server admits it, which is when the status tells of a way back. A person who
 // was too late, whose cluster has failed over to a newer member, or who is told for half a minute that only the newer version
-// reads what is needed, does as the operator says and asks for it again, in a build that starts.
-func (w *world) callOff(oldTemplate, oldVersion, newTemplate, newVersion string) {
+// reads what is needed, does as the operator says and asks for it again, in a build that starts. So does one who cannot go back
+// and is told for as long that there is no primary, and a machine on which mysqld does not come up; that it came to more of them
+// is what the operator has to see to.
+func (w *world) callOff(oldTemplate, oldVersion, newVersion string) {
 	if w.quiet {
 		return
 	}
 	s := w.serverAt(w.kube.primary)
 	newer := s != nil && s.writable && s.on.version == newVersion
-	w.told++
-	if !slices.ContainsFunc(w.plan.Degraded, func(f topology.Finding) bool {
+	back := w.desired.Version == oldVersion
+	failed := 0
+	again := slices.ContainsFunc(w.plan.Degraded, func(f topology.Finding) bool {
+		if f.Reason == v1alpha1.ReasonBootFailed {
+			failed++
+		}
 		return f.Reason == v1alpha1.ReasonInvalidSpec && strings.Contains(f.Message, "set spec.version to "+newVersion)
-	}) {
+	})
+	stuck := !back && w.broken[newVersion] && w.plan.Primary == "" && w.plan.Rollout.PreviousVersion == "" && failed == 1
+	if w.told++; !again && !stuck {
 		w.told = 0
 	}
-	switch back := w.desired.Version == oldVersion; {
+	switch {
 	case !back && w.plan.Rollout.PreviousVersion == oldVersion:
 		w.say("the person sets the version back to %s", oldVersion)
 		w.desired.TemplateHash, w.desired.Version = oldTemplate, oldVersion
 		w.wake()
-	case back && (newer || w.told >= 6):
-		w.say("the person asks for %s again", newVersion)
+	case back && newer || w.told >= 6:
+		w.say("the person asks for %s in a build that starts", newVersion)
 		w.told, w.rebuilt = 0, true
 		delete(w.broken, newVersion)
-		w.desired.TemplateHash, w.desired.Version = newTemplate, newVersion
+		w.specChanges++
+		w.desired.TemplateHash, w.desired.Version = strconv.Itoa(w.specChanges), newVersion
 		w.wake()
 		return
 	case newer:
 		return
 	}
-	w.after(5*second, func() { w.callOff(oldTemplate, oldVersion, newTemplate, newVersion) })
+	w.after(5*second, func() { w.callOff(oldTemplate, oldVersion, newVersion) })
 }

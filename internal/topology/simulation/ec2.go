@@ -47,11 +47,15 @@ type instance struct {
 	// version is that of the mysqld that the machine was set up with.
 	version string
 	signed  bool
-	volume  *volume
-	server  *mysqld
-	boots   int // how often mysqld was told to start; an older start that comes late does nothing
-	cycle   int // the same for the machine's changes of state
-	past    []sighting[topology.Instance]
+	// signedAt is when its certificate was signed last.
+	signedAt int64
+	// failures counts the starts of mysqld in a row that failed because of what is persisted.
+	failures int
+	volume   *volume
+	server   *mysqld
+	boots    int // how often mysqld was told to start; an older start that comes late does nothing
+	cycle    int // the same for the machine's changes of state
+	past     []sighting[topology.Instance]
 }
 
 type volume struct {
@@ -135,15 +139,15 @@ func (w *world) serverOf(node int) *mysqld {
 }
 
 // makeInstance makes a machine that is about to run.
-func (w *world) makeInstance(member string, incarnation int, zone string) *instance {
+func (w *world) makeInstance(member string, incarnation int, zone string, t topology.Template) *instance {
 	node, _ := w.desired.Ordinal(member)
 	n := len(w.cloud.instances) + 1
 	in := &instance{
 		Instance: topology.Instance{
 			ID: fmt.Sprintf("i-%d", n), Incarnation: incarnation, State: pending, Zone: zone, Address: address(n), LaunchTime: w.time(),
-			TemplateHash: w.desired.TemplateHash,
+			TemplateHash: t.Hash,
 		},
-		member: member, node: node, version: w.desired.Version,
+		member: member, node: node, version: t.Version,
 	}
 	w.cloud.instances = append(w.cloud.instances, in)
 	w.noteInstance(in)

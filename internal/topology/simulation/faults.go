@@ -1,7 +1,6 @@
 package simulation
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -191,7 +190,7 @@ func (w *world) changeTemplate() {
 	w.specChanges++
 	w.desired.TemplateHash = strconv.Itoa(w.specChanges)
 	if w.chance(40) {
-		w.desired.Version = fmt.Sprintf("9.7.%d", 4+w.specChanges)
+		w.desired.Version = w.nextVersion()
 	}
 	w.say("the spec asks for machines of template %s with mysqld %s", w.desired.TemplateHash, w.desired.Version)
 }
@@ -256,6 +255,7 @@ func (w *world) heal() {
 	w.shape.weather = weather{}
 	clear(w.cloud.noRoom)
 	w.desired.Hibernate = false
+	w.seeOff()
 	for _, in := range w.cloud.instances {
 		w.thawMachine(in)
 		if in.Event != "" {

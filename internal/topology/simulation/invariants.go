@@ -25,6 +25,8 @@ const (
 	droppedRelay   = "nothing that was received is thrown away before it is applied"
 	rolledRashly   = "a member is disturbed on purpose only when all others are well, and the primary last"
 	tooOld         = "no older mysqld is started on what a newer one has opened"
+	heldBack       = "nobody is disturbed while that is held back"
+	undone         = "what people asked for is done"
 	wrongZone      = "a machine is launched in the zone of its volume"
 )
 
@@ -247,6 +249,13 @@ func (w *world) checkPlan(plan topology.Plan, o topology.Observed) {
 	w.checkInventory(false)
 }
 
+// useless says whether a member neither follows the primary nor could: it has no source, or holds what the primary does not.
+func useless(m, primary *topology.Member) bool {
+	r := m.SQL.Replication
+	return r == nil || r.IOState == ioOff ||
+		primary != nil && !m.SQL.Executed.Subtract(primary.SQL.Executed).WithoutSource(primary.SQL.ServerUUID).IsEmpty()
+}
+
 // checkRolling holds what must be true of every disturbance on purpose: nobody else is away, it is not the primary's turn
 // while there is another who could be, and no replica gets a newer source.
 func (w *world) checkRolling(plan topology.Plan, o topology.Observed) {
@@ -259,7 +268,7 @@ func (w *world) checkRolling(plan topology.Plan, o topology.Observed) {
 			if a.Member == plan.Primary && w.desired.Replicas > 1 {
 				w.fail(rolledRashly, "%s is shut down, and is the primary", a.Member)
 			}
-			if r := o.Members[a.Member].SQL.Replication; plan.Membership != nil && !plan.Membership.Has(a.Member) && r != nil && r.IOState == ioOff {
+			if plan.Membership != nil && !plan.Membership.Has(a.Member) && useless(o.Members[a.Member], o.Members[plan.Primary]) {
 				continue // neither a voter nor a replica that works: nobody misses it
 			}
 			for n := range w.desired.Replicas {
@@ -332,13 +341,13 @@ func (w *world) converged() bool {
 	return true
 }
 
-// even says whether nothing is left to do, and all members hold the same.
+// even says whether nothing is left to do, all members hold the same, and what people asked for is done.
 func (w *world) even() bool {
 	if w.desired.Deleting {
 		return true
 	}
 	primary := w.serverOf(w.ordinal(w.plan.Primary))
-	if w.plan.Phase != v1alpha1.PhaseReady || primary == nil {
+	if w.plan.Phase != v1alpha1.PhaseReady || primary == nil || w.notDone() != "" {
 		return false
 	}
 	for n := range w.desired.Replicas {
@@ -356,6 +365,9 @@ func (w *world) checkEnd() {
 		return
 	}
 	w.checkInventory(true)
+	if what := w.notDone(); what != "" {
+		w.fail(undone, "%s", what)
+	}
 	for _, v := range w.plan.Members {
 		s := w.serverOf(w.ordinal(v.Name))
 		if s == nil {

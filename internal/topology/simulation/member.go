@@ -431,6 +431,10 @@ func (m *member) CloneFrom(ctx context.Context, donor string) error {
 				s.superReadOnly = true
 				return fmt.Errorf("error 3862: the donor %s does not answer", donor)
 			}
+			if !seedable(s, source) {
+				s.superReadOnly = true
+				return fmt.Errorf("error 3864: the donor's version %s is another than the recipient's %s", source.on.version, s.on.version)
+			}
 			s.cloneFrom(donor)
 			return nil
 		})

@@ -36,6 +36,8 @@ const (
 	replicatingFile = "internal/topology/replicating.go"
 	rolloutFile     = "internal/topology/rollout.go"
 	takeBackFile    = "internal/topology/takeback.go"
+	beforeFile      = "internal/topology/before.go"
+	settingsFile    = "internal/topology/settings.go"
 	observedFile    = "internal/topology/observed.go"
 	copyFile        = "internal/topology/volumecopy.go"
 	stepsFile       = "internal/steps/steps.go"
@@ -285,7 +287,7 @@ var mutants = []mutant{
 		new:  "	case !p.outdated(m):", breaks: []string{rolledRashly},
 		and: []patch{
 			{rolloutFile, "p.CloudReachable && p.allWell() {", "p.CloudReachable {"},
-			{rolloutFile, "		if !p.othersVote(m) {", "		if false {"},
+			{rolloutFile, "		if !p.othersVote(m) && (", "		if false && ("},
 		},
 	},
 	{
@@ -334,6 +336,28 @@ var mutants = []mutant{
 		file: takeBackFile,
 		old:  "	if other == nil {\n		return \"\"\n	}\n	p.waitAtMost(waitMySQL)",
 		new:  "	if other != nil || true {\n		return \"\"\n	}\n	p.waitAtMost(waitMySQL)", breaks: []string{notConverged},
+	},
+	{
+		name: "a member is rebuilt in the middle of an upgrade with a series that nobody has",
+		at:   16,
+		file: beforeFile,
+		old:  "		return p.seededAsBefore(m)\n",
+		new:  "		return false\n", breaks: []string{notConverged},
+		and: []patch{{beforeFile, "primary.SQL.Version == p.Before.Version && p.unseedable(m, primary)", "false"}},
+	},
+	{
+		name: "a mysqld is restarted for a setting while that is held back",
+		at:   40,
+		file: settingsFile,
+		old:  "	if p.Hold != \"\" {\n		p.plan.Rolling = Finding",
+		new:  "	if p.Hold != \"\" && false {\n		p.plan.Rolling = Finding", breaks: []string{heldBack},
+	},
+	{
+		name: "settings with which mysqld does not start stay where they are",
+		at:   8,
+		file: settingsFile,
+		old:  "	for _, rec := range p.plan.Records.Members {\n		if rec.Undone != \"\" &&",
+		new:  "	for _, rec := range p.plan.Records.Members {\n		if false &&", breaks: []string{notConverged, undone},
 	},
 	{
 		name: "a voter of two that was to leave is never forgotten",

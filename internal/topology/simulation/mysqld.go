@@ -74,6 +74,7 @@ type mysqld struct {
 	lagUntil    int64 // the applier stands still until then without an error
 	blockUntil  int64 // open transactions or locks hold up Demote until then (facts 13, 22)
 
+	ignored bool     // what is persisted was left out
 	control *session // whoever holds the operator's lock
 }
 
@@ -92,7 +93,13 @@ func (w *world) start(in *instance, st *store) {
 	if !w.opens(in, st) {
 		return
 	}
-	s := &mysqld{w: w, on: in, st: st, started: w.now, superReadOnly: true, wait: 1, acks: map[*store]int{}, io: ioOff}
+	persisted, now := in.startsWith(st)
+	if !now {
+		w.say("%s: mysqld does not start with what is persisted", in.member)
+		w.bootMySQL(in, w.between(2*second, 5*second))
+		return
+	}
+	s := &mysqld{w: w, ignored: !persisted, on: in, st: st, started: w.now, superReadOnly: true, wait: 1, acks: map[*store]int{}, io: ioOff}
 	if st.clone != nil && st.clone.State == mysql.CloneInProgress {
 		st.clone = &mysql.CloneProgress{State: mysql.CloneInterrupted, Source: st.clone.Source}
 		st.seeding++
@@ -275,6 +282,7 @@ func (s *mysqld) observation() mysql.Observation {
 			ReplicaActive: s.acknowledges && s.io == ioOn, Clients: s.counted(),
 		},
 		PendingCommits: len(s.waiting), AnsweredCommits: s.answered, Clone: st.clone, Persisted: st.persisted,
+		PersistedIgnored: s.ignored,
 	}
 	if !s.sourceEnabled {
 		o.PendingCommits = 0

@@ -13,9 +13,13 @@ import (
 // observe reads what a pass decides on, in controllers' order: EC2, then every member, then the claims.
 func (op *operator) observe(p *process, recordsLost bool) (topology.Observed, bool) {
 	w, pic := op.w, op.picture
+	op.watch(recordsLost)
 	age := sweepEvery
-	if len(op.silentSince) > 0 {
+	switch {
+	case len(op.silentSince) > 0:
 		age = troubledAge
+	case w.desired.Deleting:
+		age = endingAge
 	}
 	var err error
 	switch {
@@ -35,6 +39,7 @@ func (op *operator) observe(p *process, recordsLost bool) (topology.Observed, bo
 	o := topology.Observed{
 		Now: w.time(), CloudReachable: err == nil, CloudTaken: w.at(pic.taken), Records: op.records, Members: map[string]*topology.Member{},
 		Launchable: true, DatabaseReady: op.records.Database != "", InService: maps.Clone(w.kube.inService), Source: w.source(),
+		WatchedSince: *op.watchedSince, DoubtAt: op.doubtAt,
 	}
 	if pic.group {
 		o.SecurityGroup = "sg-1"
@@ -47,6 +52,17 @@ func (op *operator) observe(p *process, recordsLost bool) (topology.Observed, bo
 		return o, false
 	}
 	return o, true
+}
+
+// watch notes since when what is made for the cluster is made by this process, and known to it.
+func (op *operator) watch(recordsLost bool) {
+	if op.watchedSince != nil {
+		return
+	}
+	op.watchedSince = &time.Time{}
+	if recordsLost || len(op.records.Members) > 0 {
+		*op.watchedSince = op.w.time()
+	}
 }
 
 // findHidden looks by id for the recorded volumes that the lists do not show, as controllers do.
@@ -100,7 +116,7 @@ func (op *operator) memberise(o *topology.Observed) {
 			ordinal, _ := w.desired.Ordinal(name)
 			o.Members[name] = &topology.Member{
 				Name: name, Ordinal: ordinal, RecordedVolume: op.records.Members[name].VolumeID,
-				CapacityRefused: op.refused[name].zone, CapacityRefusedAt: w.at(op.refused[name].since),
+				CapacityRefused: op.refused[name].zone, CapacityRefusedAt: w.at(op.refused[name].since), ModificationRefused: op.unmodified[name],
 			}
 		}
 		return o.Members[name]
@@ -296,7 +312,10 @@ func (op *operator) sqlOf(m *topology.Member, o mysql.Observation) topology.SQL 
 		return s
 	}
 	l := op.w.ledger
-	s.Version, s.ServerUUID, s.Writable = o.Version, o.ServerUUID, !o.ReadOnly
+	s.Version, s.ServerUUID, s.Writable, s.StartedAt = o.Version, o.ServerUUID, !o.ReadOnly, o.StartedAt
+	if in := op.w.instance(m.CurrentInstance().ID); in != nil {
+		s.CertificateIssuedAt = op.w.at(in.signedAt)
+	}
 	s.Executed, s.Purged = l.parse(o.Executed), l.parse(o.Purged)
 	s.SemiSync = topology.SemiSync(o.SemiSync)
 	s.MembershipKnown, s.PendingCommits, s.Answered = o.MembershipKnown, o.PendingCommits, o.AnsweredCommits
@@ -318,7 +337,7 @@ func (op *operator) sqlOf(m *topology.Member, o mysql.Observation) topology.SQL 
 	if c := o.Clone; c != nil {
 		s.Clone = &topology.Clone{State: c.State, Message: c.Error, Source: c.Source}
 	}
-	s.Drifted, s.Persisted = map[string]string{}, maps.Clone(o.Persisted)
+	s.Drifted, s.Persisted, s.PersistedIgnored = map[string]string{}, maps.Clone(o.Persisted), o.PersistedIgnored
 	if due := op.records.Members[m.Name].RestartDue; due != 0 {
 		s.RestartPending = o.StartedAt.Unix() < due
 	}

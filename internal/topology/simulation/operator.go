@@ -57,9 +57,15 @@ type operator struct {
 	unmadeSince map[string]int64
 	refused     map[string]refusal
 	goneAt      map[string]int64
-	primary     *instance // what the prober watches
-	said        string    // the plan that was told last
-	failed      map[string]bool
+	// watchedSince is when this process first looked, nil before; the zero time when nothing had been made for the cluster then.
+	watchedSince *time.Time
+	// doubtAt is when EC2 last did not say what came of a request.
+	doubtAt time.Time
+	primary *instance // what the prober watches
+	said    string    // the plan that was told last
+	failed  map[string]bool
+	// unmodified are the members whose volume EC2 did not modify when it was asked to last.
+	unmodified map[string]bool
 }
 
 type refusal struct {
@@ -71,7 +77,7 @@ type refusal struct {
 func (w *world) lead() {
 	op := &operator{
 		w: w, name: fmt.Sprintf("operator-%d", len(w.every)+1), picture: newPicture(), slots: map[*instance]*slot{}, claimed: map[string]bool{}, looks: map[*instance]*look{}, stopping: map[string]bool{},
-		silentSince: map[string]int64{}, brokenSince: map[string]int64{}, downSince: map[string]int64{}, stalledSince: map[string]int64{}, answered: map[string]int{}, missingSince: map[string]int64{}, unmadeSince: map[string]int64{}, refused: map[string]refusal{}, goneAt: map[string]int64{}, failed: map[string]bool{},
+		silentSince: map[string]int64{}, brokenSince: map[string]int64{}, downSince: map[string]int64{}, stalledSince: map[string]int64{}, answered: map[string]int{}, missingSince: map[string]int64{}, unmadeSince: map[string]int64{}, refused: map[string]refusal{}, goneAt: map[string]int64{}, failed: map[string]bool{}, unmodified: map[string]bool{},
 	}
 	w.every = append(w.every, op)
 	w.leader, w.kube.holder, w.kube.renewed = op, op, w.now
@@ -230,6 +236,7 @@ func (op *operator) reconcile(p *process) int64 {
 		return second
 	}
 	d := w.desired
+	d.Template, d.Before = templateText(d), beforeOf(op.records, d.Version)
 	op.desired = d
 	if !o.CloudReachable {
 		d.Subnets = nil
@@ -350,6 +357,9 @@ func (op *operator) act(p *process, plan topology.Plan, o topology.Observed) (fa
 func (p *process) take(a topology.Action, plan topology.Plan, o topology.Observed) error {
 	p.w.hit(p.op, a)
 	if handled, err := p.takeInCloud(a); handled {
+		if errors.Is(err, errSilent) {
+			p.op.doubtAt = p.w.time()
+		}
 		return err
 	}
 	return p.takeInSQL(a, plan, o)

@@ -59,6 +59,12 @@ var regressions = []struct {
 	{1, 403523, "a former primary answered its last commit, which the new one held, while that one waited for acknowledgements, by the model"},
 	{1, 445803, "the volume of a primary was lost that was just being left alone, by the model"},
 	{1, 448414, "an operator died after it had let go of the other voter and before the row said so, and the records were lost"},
+	{1, 515836, "the primary's own row waited for a voter whose applier had stopped for good and for one with an empty volume"},
+	{1, 516306, "a new operator believed a deletion to be done before EC2 had shown what the one before had made, by the model"},
+	{1, 604272, "two of four voters ran a version that failed and was set back; writes waited, and nobody was told what to do"},
+	{1, 616869, "the machine of the last primary was made with a version that does not start, and stayed when that was corrected"},
+	{1, 613154, "as in 616869, for a machine on which mysqld had started once"},
+	{1, 618245, "a person's build that starts did not reach the machines that were there, by the model"},
 	{21, 323, "the only candidate's applier had stopped, and nobody started it"},
 }
 

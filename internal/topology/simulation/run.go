@@ -85,6 +85,8 @@ func newWorld(seed, schedule uint64) *world {
 		DeletionPolicy: w.shape.policy, TemplateHash: "first", Version: "9.7.4",
 	}
 	w.drawHeirloom(seed, schedule)
+	w.drawPeople(seed, schedule)
+	w.drawSeries(seed, schedule)
 	return w
 }
 

@@ -32,11 +32,14 @@ type world struct {
 	specChanges int
 	// broken are the versions of mysqld that do not start.
 	broken map[string]bool
+	// crossing says that newer versions are of another series.
+	crossing bool
 	// told is how often in a row a person was told that the cluster needs the newer version.
 	told int
 	// rebuilt says that a person asked for the newer version again, in a build that starts.
 	rebuilt bool
-	plot    *plot // nil for most
+	plot    *plot   // nil for most
+	people  *people // nil for most
 	aimed   aim
 	desired topology.Desired
 	ledger  *ledger

@@ -2,6 +2,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -182,11 +183,15 @@ func (s *soak) all(ctx context.Context) ([]chaos.Result, error) {
 	if s.changes != "" {
 		order = slices.DeleteFunc(chaos.Changes(s.changes == changesCut), func(f chaos.Fault) bool { return !wanted(f) })
 	}
+	var undone []error // unlike of a fault, all of a change must be done
 	for _, f := range order {
 		began := time.Now()
 		result, err := s.world.Run(ctx, f)
 		result.Number = len(results) + 1
 		results = append(results, result)
+		if s.changes != "" && (result.Incomplete != "" || result.Stuck) {
+			undone = append(undone, fmt.Errorf("%s: %s", f.Name, cmp.Or(result.Incomplete, "the cluster was not Ready afterwards")))
+		}
 		if s.story {
 			fmt.Print(s.world.Story(began))
 		}
@@ -206,5 +211,5 @@ func (s *soak) all(ctx context.Context) ([]chaos.Result, error) {
 			return results, err
 		}
 	}
-	return results, nil
+	return results, errors.Join(undone...)
 }

@@ -31,6 +31,18 @@ const (
 	operatorTimeout = 2 * time.Minute
 )
 
+// Deploy puts the operator of this tree into the lab and lets namespaces (patterns) use what the lab has.
+func (l *Lab) Deploy(ctx context.Context, namespaces ...string) error {
+	image, err := l.PushOperatorImage(ctx)
+	if err != nil {
+		return err
+	}
+	if err := l.InstallOperator(ctx, image); err != nil {
+		return err
+	}
+	return l.AllowLab(ctx, namespaces...)
+}
+
 // InstallOperator applies the CRDs and the operator as shipped, with the image given, and waits until it is ready.
 // Doing it again with another image is an upgrade.
 func (l *Lab) InstallOperator(ctx context.Context, image string) error {

@@ -48,7 +48,8 @@ type MySQLClusterSpecApplyConfiguration struct {
 	// Upgrade says how members are replaced and restarted one after the other when the spec changes.
 	Upgrade *UpgradeSpecApplyConfiguration `json:"upgrade,omitempty"`
 	// MaintenanceWindow says when members may be replaced or restarted because the spec was changed; at any time unless set.
-	// Failover and healing wait for no window, nor does a member that is being replaced when it closes.
+	// Failover and healing wait for no window. A member whose turn has begun when it closes goes on with the instance that it
+	// has until the next one opens.
 	MaintenanceWindow *MaintenanceWindowApplyConfiguration `json:"maintenanceWindow,omitempty"`
 	// Hibernate, false unless set, takes the cluster's machines away and keeps its volumes: writes are drained, the
 	// replicas catch up, then every instance is terminated. Set back to false, the members are launched on their volumes

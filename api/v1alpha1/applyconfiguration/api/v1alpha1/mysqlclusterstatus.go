@@ -20,7 +20,7 @@ type MySQLClusterStatusApplyConfiguration struct {
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// Primary is the name of the writable member; empty while there is none.
 	Primary *string `json:"primary,omitempty"`
-	// Version of MySQL that runs, the lowest among the members.
+	// Version of MySQL that the primary runs; while there is none, that of the first member.
 	Version *string `json:"version,omitempty"`
 	// Replicas is the number of members that exist.
 	Replicas *int32 `json:"replicas,omitempty"`

@@ -6,7 +6,8 @@ package v1alpha1
 // with apply.
 //
 // RecoverySpec names what a cluster begins with: a dump, or a copy of a data volume. MySQL's version may be the same or newer
-// (within the supported steps), never older. What is restored from is only read.
+// (within the supported steps), never older. What is restored from is only read, but for a mark beside a
+// dump that it is in use.
 type RecoverySpecApplyConfiguration struct {
 	// BackupName is a MySQLBackup of the same namespace, a dump or a snapshot.
 	BackupName *string `json:"backupName,omitempty"`

@@ -11,7 +11,8 @@ import (
 //
 // UpgradeSpec says how changes that disturb members are rolled through them.
 type UpgradeSpecApplyConfiguration struct {
-	// Paused, false unless set, holds back the next member. One that is being replaced is finished.
+	// Paused, false unless set, stops a change of the spec where it is: nobody who works is disturbed for it. A member that is
+	// off its old instance is brought back on the new one.
 	Paused *bool `json:"paused,omitempty"`
 	// Soak is how long a member has to run on its new instance before the next is replaced, from 0s (the default) to 24h.
 	Soak *v1.Duration `json:"soak,omitempty"`

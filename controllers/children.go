@@ -1,0 +1,168 @@
+package controllers
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	discoveryv1ac "k8s.io/client-go/applyconfigurations/discovery/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
+)
+
+// refusalPause is how long an object is not written again that the API server refused, or in whose place is somebody else's;
+// each further time doubles that, up to refusalPauseMost. Other content is written at once.
+const (
+	refusalPause     = 5 * time.Second
+	refusalPauseMost = time.Minute
+)
+
+// show writes what clients see of the cluster. No object waits for another: endpoints follow a failover whatever becomes of
+// the rest. What is shown was observed before this pass acted; the next pass follows at once when it acted.
+func (r *MySQLClusterReconciler) show(ctx context.Context, s *scope) error {
+	var failed []error
+	foreign := map[string]bool{}
+	for _, service := range resources.Services(s.cluster) {
+		p, err := r.aside(s, "Service "+*service.Name, service, func() error { return r.apply(ctx, s, service, *service.Name, &corev1.Service{}) })
+		failed = append(failed, err)
+		foreign[*service.Name] = p != nil && p.reason == v1alpha1.ReasonForeignResource
+	}
+	s.published = true
+	for _, slice := range resources.EndpointSlices(s.cluster, endpointMembers(s)) {
+		p, err := r.aside(s, "EndpointSlice "+*slice.Name, slice, func() error { return r.applySlice(ctx, s, slice, foreign[*slice.Name]) })
+		failed = append(failed, err)
+		s.published = s.published && p == nil && err == nil
+	}
+	if s.cluster.Spec.Database != nil && !s.leaving && s.password != "" {
+		secret := resources.AppSecret(s.cluster, r.appCredentials(s))
+		_, err := r.aside(s, "Secret "+*secret.Name, secret, func() error { return r.apply(ctx, s, secret, *secret.Name, &corev1.Secret{}) })
+		failed = append(failed, err)
+	}
+	return errors.Join(failed...)
+}
+
+// applySlice publishes endpoints. While no primary is known, those that were published last stay: an operator that
+// cannot see must not cut off a database that may well serve, and a primary that was replaced acknowledges nothing. A
+// cluster that is still being restored serves nobody, and the restoring pod finds its member by what is published here.
+// A foreign Service is given no endpoints of ours; those that it has, because it took the place of ours, go on to be right.
+func (r *MySQLClusterReconciler) applySlice(ctx context.Context, s *scope, slice *discoveryv1ac.EndpointSliceApplyConfiguration, foreign bool) error {
+	unknown := s.plan.Primary == "" && !s.cluster.Spec.Hibernate && !s.recovering()
+	if unknown || foreign {
+		var current discoveryv1.EndpointSlice
+		err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: *slice.Name}, &current)
+		switch there := err == nil; {
+		case client.IgnoreNotFound(err) != nil, there && unknown, !there && foreign:
+			return client.IgnoreNotFound(err)
+		}
+	}
+	return r.apply(ctx, s, slice, *slice.Name, &discoveryv1.EndpointSlice{})
+}
+
+// aside does a write that nothing else waits for. An object that is in the way is told of and returned, other errors are
+// returned as they are. content is what is to be written.
+func (r *MySQLClusterReconciler) aside(s *scope, object string, content any, write func() error) (*problem, error) {
+	attempt := "write " + object + " " + hashOf(content)
+	p := r.memory.refusal(s.notes, attempt, r.Clock.Now())
+	if p == nil {
+		err := s.unlessLeaving(write())
+		if p = asProblem(err); p == nil {
+			r.memory.succeed(s.notes, attempt)
+			return nil, nil
+		}
+		if !p.inTheWay() {
+			return nil, err
+		}
+		p.pauseFrom, p.pause = refusalPause, refusalPauseMost
+		if r.memory.fail(s.notes, attempt, p, r.Clock.Now()) {
+			s.log.Info("an object is in the way and is tried again", "object", object, "reason", p.reason, "problem", p.message)
+		}
+	}
+	s.inTheWay = append(s.inTheWay, p)
+	return p, nil
+}
+
+// apply writes a child object by server-side apply, unless it is as this process left it: the same configuration was
+// applied before, and the object's version has not changed since.
+func (r *MySQLClusterReconciler) apply(ctx context.Context, s *scope, ac runtime.ApplyConfiguration, name string, current client.Object) error {
+	kind, exists, err := r.find(ctx, s, name, current)
+	if err != nil {
+		return fmt.Errorf("read %s %s: %w", kind, name, err)
+	}
+	if exists && !ownedBy(current, s.cluster) {
+		return r.foreign(ctx, s, kind, current)
+	}
+	key, hash := kind+"/"+name, hashOf(ac)
+	if before := s.notes.applied[key]; exists && before.hash == hash && before.resourceVersion == current.GetResourceVersion() {
+		return nil
+	}
+	if err := r.Client.Apply(ctx, ac, client.FieldOwner(v1alpha1.FieldManager), client.ForceOwnership); err != nil {
+		return fmt.Errorf("apply %s %s: %w", kind, name, err)
+	}
+	s.notes.applied[key] = applied{hash: hash, resourceVersion: resourceVersionOf(ac)}
+	return nil
+}
+
+// find reads a child object into current, and says of which kind it is and whether it exists. The cache holds only what
+// carries the operator's label. What it does not show may be somebody else's, which an apply would make ours: of that the
+// metadata are read past it.
+func (r *MySQLClusterReconciler) find(ctx context.Context, s *scope, name string, current client.Object) (kind string, exists bool, err error) {
+	gvk, err := apiutil.GVKForObject(current, r.Client.Scheme())
+	if err != nil {
+		return "", false, err
+	}
+	err = r.Client.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: name}, current)
+	if !apierrors.IsNotFound(err) {
+		return gvk.Kind, err == nil, err
+	}
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	err = r.Reader.List(ctx, list, client.InNamespace(s.cluster.Namespace), client.MatchingFields{metav1.ObjectNameField: name})
+	if err != nil || len(list.Items) == 0 {
+		return gvk.Kind, false, err
+	}
+	found := &list.Items[0]
+	current.SetName(found.Name)
+	current.SetNamespace(found.Namespace)
+	current.SetOwnerReferences(found.OwnerReferences)
+	current.SetFinalizers(found.Finalizers)
+	current.SetResourceVersion(found.ResourceVersion)
+	current.SetCreationTimestamp(found.CreationTimestamp)
+	current.SetDeletionTimestamp(found.DeletionTimestamp)
+	return gvk.Kind, true, nil
+}
+
+// hashOf identifies what is to be written.
+func hashOf(content any) string {
+	text, err := json.Marshal(content)
+	if err != nil {
+		text = fmt.Appendf(nil, "%+v", content)
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+// resourceVersionOf reads the version that the API server answered with into the apply configuration.
+func resourceVersionOf(ac runtime.ApplyConfiguration) string {
+	var meta struct {
+		Metadata struct {
+			ResourceVersion string `json:"resourceVersion"`
+		} `json:"metadata"`
+	}
+	text, err := json.Marshal(ac)
+	if err != nil || json.Unmarshal(text, &meta) != nil {
+		return ""
+	}
+	return meta.Metadata.ResourceVersion
+}

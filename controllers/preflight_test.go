@@ -1,0 +1,101 @@
+package controllers
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+)
+
+// Machines that would come up without a server are not launched: what to change is told instead.
+func TestNothingIsLaunchedWithoutMySQL(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *v1alpha1.MySQLCluster) { c.Spec.AWS.ImageID = "" })
+	o := w.newOperator(nil)
+	w.drive(o, patience, w.conditionHas(v1alpha1.ConditionDegraded, "True/InvalidSpec", "has no MySQL", "spec.aws.download", "spec.aws.imageID"))
+	w.follow(o, 5)
+	if l := w.left(); len(l.instances)+len(l.volumes) != 0 {
+		t.Errorf("made all the same: %+v", l)
+	}
+	w.change(func(c *v1alpha1.MySQLCluster) { c.Spec.AWS.ImageID = w.account.image })
+	w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
+	if text := w.condition(v1alpha1.ConditionDegraded); strings.Contains(text, "no MySQL") {
+		t.Errorf("Degraded still says %s", text)
+	}
+}
+
+// A subnet without room for its members is told of before anything is launched, and holds up nobody.
+func TestSubnetTooSmallForItsMembers(t *testing.T) {
+	t.Parallel()
+	api := awsec2.NewFromConfig(cloud.Config())
+	subnet := makeSubnet(t, "10.77.230.0/28")
+	var taken []string
+	for range 10 { // of 11
+		made, err := api.CreateNetworkInterface(t.Context(), &awsec2.CreateNetworkInterfaceInput{SubnetId: aws.String(subnet)})
+		must(t, err)
+		taken = append(taken, aws.ToString(made.NetworkInterface.NetworkInterfaceId))
+	}
+	w := newHomeWorld(t, func(c *v1alpha1.MySQLCluster) { c.Spec.AWS.SubnetIDs = []string{subnet} })
+	o := w.newOperator(nil)
+	w.drive(o, patience, w.conditionHas(v1alpha1.ConditionDegraded, "True/InsufficientCapacity", "has 1 free addresses and needs 3"))
+	if n := w.proxy.Counts()["RunInstances"]; n > 1+members {
+		t.Errorf("told after %d launches", n)
+	}
+	for _, id := range taken {
+		_, err := api.DeleteNetworkInterface(t.Context(), &awsec2.DeleteNetworkInterfaceInput{NetworkInterfaceId: aws.String(id)})
+		must(t, err)
+	}
+	w.drive(o, patience, func() bool { return w.machinesUp() && w.conditionHas(v1alpha1.ConditionDegraded, "False/")() })
+	w.delete()
+	w.drive(o, patience, w.gone)
+	dropSubnet(t, subnet)
+}
+
+// The preflight asks about what would be made: all members, with their user data.
+func TestWhatThePreflightAsksAbout(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	o := w.newOperator(nil)
+	s := w.seen(o)
+	must(t, o.identify(t.Context(), s))
+	spec, err := o.preflightSpec(s)
+	must(t, err)
+	if spec.Replicas != members || len(spec.Launch.UserData) < 1000 || len(spec.SubnetIDs) == 0 {
+		t.Errorf("%d members with %d bytes of user data in %v", spec.Replicas, len(spec.Launch.UserData), spec.SubnetIDs)
+	}
+	key := preflightKey(s.cluster)
+	s.cluster.Spec.MySQLD = map[string]v1alpha1.PlainValue{"back_log": "100"}
+	if preflightKey(s.cluster) == key {
+		t.Error("other settings are other user data, and are not asked about again")
+	}
+	s.cluster.Spec.MySQLD = map[string]v1alpha1.PlainValue{}
+	for i := range 64 {
+		s.cluster.Spec.MySQLD[fmt.Sprintf("back_log_%02d", i)] = "0123456789abcdefghijklmnopqrstuvwxyz"
+	}
+	if _, err := o.preflightSpec(s); err != nil {
+		t.Errorf("settings that fit: %v", err)
+	}
+}
+
+// A shortage is only told, everything else holds the launches up.
+func TestWhatThePreflightFound(t *testing.T) {
+	t.Parallel()
+	w := &MySQLClusterReconciler{Clock: (&world{}).now()}
+	n := &notes{}
+	w.notePreflight(n, "spec", []ec2.Problem{
+		{Field: "spec.aws.subnetIDs[0]", Reason: v1alpha1.ReasonInsufficientCapacity, Message: "full"},
+		{Field: "spec.aws.subnetIDs[1]", Reason: v1alpha1.ReasonInsufficientCapacity, Message: "full"},
+	})
+	if n.preflightProblem != nil || n.preflightShortage == nil || n.preflightShortage.message != "spec.aws.subnetIDs[0]: full; spec.aws.subnetIDs[1]: full" {
+		t.Errorf("problem %v, shortage %v", n.preflightProblem, n.preflightShortage)
+	}
+	w.notePreflight(n, "spec", []ec2.Problem{{Field: "spec.aws.imageID", Reason: v1alpha1.ReasonInvalidSpec, Message: "no image"}})
+	if n.preflightProblem == nil || n.preflightShortage != nil {
+		t.Errorf("problem %v, shortage %v", n.preflightProblem, n.preflightShortage)
+	}
+}

@@ -1,0 +1,95 @@
+package mysql
+
+import (
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"runtime"
+	"weak"
+)
+
+// credentials are an Identity in the form that TLS takes. Parsed they are larger than the rest of a connection, so that all
+// connections with one identity share them.
+type credentials struct {
+	certificate tls.Certificate
+	roots       *x509.CertPool
+}
+
+func newCredentials(identity Identity) (*credentials, error) {
+	certificate, err := tls.X509KeyPair(identity.CertPEM, identity.KeyPEM)
+	if err != nil {
+		// The text of a parse error can hold nothing of the key, but nothing in it helps either.
+		return nil, fmt.Errorf("%w: the operator's certificate or key cannot be used", ErrInvalidArgument)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(identity.CAPEM) {
+		return nil, fmt.Errorf("%w: the cluster CA's certificate cannot be used", ErrInvalidArgument)
+	}
+	return &credentials{certificate: certificate, roots: roots}, nil
+}
+
+// credentialsOf returns the credentials of an identity: those that an open session holds, or new ones. The pool itself keeps
+// none: with the last session of an identity they go.
+func (p *Pool) credentialsOf(identity Identity) (*credentials, error) {
+	key := identity.digest()
+	p.mu.Lock()
+	shared := p.shown[key].Value()
+	p.mu.Unlock()
+	if shared != nil {
+		return shared, nil
+	}
+	made, err := newCredentials(identity)
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if shared := p.shown[key].Value(); shared != nil {
+		return shared, nil // another session was faster
+	}
+	p.shown[key] = weak.Make(made)
+	runtime.AddCleanup(made, p.dropShown, key)
+	return made, nil
+}
+
+// dropShown forgets credentials that no session holds any more, unless there are others by now.
+func (p *Pool) dropShown(key [sha256.Size]byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.shown[key].Value() == nil {
+		delete(p.shown, key)
+	}
+}
+
+func (i Identity) digest() [sha256.Size]byte {
+	h := sha256.New()
+	for _, part := range [][]byte{i.CAPEM, i.CertPEM, i.KeyPEM} {
+		sum := sha256.Sum256(part)
+		h.Write(sum[:])
+	}
+	return [sha256.Size]byte(h.Sum(nil))
+}
+
+// tls returns the TLS side of a connection: TLS 1.2 or newer, our certificate shown, the cluster CA as the only root.
+func (c *credentials) tls(endpoint Endpoint, how trust) (*tls.Config, error) {
+	if endpoint.ServerName == "" && how == verified {
+		return nil, fmt.Errorf("%w: no server name to verify", ErrInvalidArgument)
+	}
+	return &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		RootCAs:            c.roots,
+		ServerName:         endpoint.ServerName,
+		Certificates:       []tls.Certificate{c.certificate},
+		InsecureSkipVerify: how == joining, //nolint:gosec // see joining
+	}, nil
+}
+
+// clientTLS returns the TLS side of a connection that shares its credentials with no other.
+func clientTLS(endpoint Endpoint, identity Identity) (*tls.Config, error) {
+	c, err := newCredentials(identity)
+	if err != nil {
+		return nil, err
+	}
+	return c.tls(endpoint, verified)
+}

@@ -1,0 +1,190 @@
+package topology
+
+import (
+	"fmt"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+)
+
+// Template is what machines are made from, as far as decisions depend on it.
+type Template struct {
+	// Hash identifies it; Version is that of the mysqld which it brings, x.y.z.
+	Hash, Version string
+}
+
+// While a newer version is on its way through the cluster, a machine that has to be launched out of turn is made from the present
+// spec (see mayOpen for what is done before it opens data), but as before the version was raised where that would not do: for a
+// member that is to be seeded, as long as all that it can be seeded from run the version of before, because CLONE does
+// not go from one series to another; and for one with data, as long as nobody is to be disturbed, because opening the data
+// is the upgrade.
+
+// mixed says whether a newer version than that of before is on its way.
+func (p *planner) mixed() bool {
+	return p.Before.Version != "" && olderVersion(p.Before.Version, p.Version)
+}
+
+// launchesAsBefore says whether a member's next machine is made with the version of before.
+func (p *planner) launchesAsBefore(m *Member) bool {
+	switch {
+	case !p.mixed():
+		return false
+	case p.toSeed(m):
+		return p.seededAsBefore(m)
+	}
+	return p.opensAsBefore(m)
+}
+
+// toSeed says whether a member has nothing that it needs: it never had a volume with data, or was launched to be seeded with the
+// version of before and has no vote yet.
+func (p *planner) toSeed(m *Member) bool {
+	rec, row := p.plan.Records.Members[m.Name], p.presentMembership()
+	if rec.Opened == "" && rec.VolumeID == "" {
+		return true
+	}
+	return rec.ToSeed != 0 && rec.ToSeed == rec.Instance && rec.Opened == p.Before.Version && row != nil && !row.Has(m.Name)
+}
+
+// opensAsBefore says whether a member's data is left to the version of before, because nobody is to be disturbed.
+func (p *planner) opensAsBefore(m *Member) bool {
+	return p.mixed() && p.Hold != "" && p.plan.Records.Members[m.Name].Opened == p.Before.Version
+}
+
+// unknownDonors returns why no machine is made yet for a member that is to be seeded, or "": nobody who knows the voters answers, and
+// so it is not known with which version it could be.
+func (p *planner) unknownDonors(m *Member) string {
+	if !p.mixed() || !p.Records.Established || !p.toSeed(m) || p.presentMembership() != nil {
+		return ""
+	}
+	p.waitAtMost(waitMySQL)
+	return "waiting until it is known which version it can be seeded with"
+}
+
+// suitsAsBefore says whether the present spec offers a member nothing better than the machine of before that it has, however long
+// mysqld takes to start there: it could be seeded with no newer one, or its data is not to be opened by a newer one yet.
+func (p *planner) suitsAsBefore(m *Member, in *Instance) bool {
+	if !p.mixed() || in.TemplateHash != p.Before.Hash {
+		return false
+	}
+	toSeed := p.plan.Records.Members[m.Name].ToSeed == in.Incarnation && !sameSeries(p.Before.Version, p.Version)
+	return p.opensAsBefore(m) || toSeed && (p.presentMembership() == nil || p.seededAsBefore(m))
+}
+
+// renewsAsBefore says whether a machine with the version of before on which mysqld does not start is to give way to another such,
+// because something else that it was made from was corrected since.
+func (p *planner) renewsAsBefore(m *Member, in *Instance) bool {
+	return in.TemplateHash != "" && in.TemplateHash != p.TemplateHash && in.TemplateHash != p.Before.Hash && p.launchesAsBefore(m)
+}
+
+// renewBefore ends such machines. Their volumes stay.
+func (p *planner) renewBefore() {
+	if !p.CloudReachable || !p.Launchable {
+		return
+	}
+	for _, m := range p.ordered() {
+		if in := m.CurrentInstance(); m.Ordinal < p.Replicas && p.startFails(m) && p.renewsAsBefore(m, in) && !p.busy(m.Name) {
+			p.retry(waitEC2, TerminateInstance{m.Name, in.ID})
+		}
+	}
+}
+
+// tellBefore says what a person can do about machines with the version of before on which mysqld does not start.
+func (p *planner) tellBefore() {
+	for _, m := range p.ordered() {
+		if in := m.CurrentInstance(); m.Ordinal < p.Replicas && p.startFails(m) && p.suitsAsBefore(m, in) {
+			p.degraded(v1alpha1.ReasonRollingStopped, fmt.Sprintf("%s does not come up with MySQL %s on instance %s, made as before the version was raised: set spec.version back to %s, with an image or a download that has it, and raise it again when all members are well",
+				m.Name, p.Before.Version, in.ID, p.Before.Version))
+		}
+	}
+}
+
+// seededAsBefore says whether all that a member can be seeded from run the version of before. A primary that is not heard counts
+// as what has opened its data.
+func (p *planner) seededAsBefore(m *Member) bool {
+	row := p.presentMembership()
+	if row == nil {
+		return false
+	}
+	for _, other := range p.Members {
+		version := other.SQL.Version
+		if !other.verified() {
+			version = ""
+			if other.Name == row.Primary {
+				version = p.plan.Records.Members[other.Name].Opened
+			}
+		}
+		if other != m && row.Has(other.Name) && version != "" && version != p.Before.Version {
+			return false
+		}
+	}
+	return true
+}
+
+// anewAtMost is how often a member is made anew for one version that it went ahead to.
+const anewAtMost = 3
+
+// madeAnewAsBefore says whether a member that cannot be seeded with the version that it has is to be made anew with the one of
+// before, which all others run.
+func (p *planner) madeAnewAsBefore(m, primary *Member) bool {
+	rec := p.plan.Records.Members[m.Name]
+	return p.mixed() && (rec.AnewFor != p.Version || rec.AnewTimes < anewAtMost) &&
+		primary.SQL.Version == p.Before.Version && p.unseedable(m, primary) && p.seededAsBefore(m)
+}
+
+// makeAnew remembers that a member is being taken away to be made anew with the version of before.
+func (p *planner) makeAnew(m *Member) {
+	rec := p.plan.Records.Members[m.Name]
+	rec.Anew = true
+	p.plan.Records.Members[m.Name] = rec
+}
+
+// countAnew counts that a member was made anew for a version.
+func (rec *Record) countAnew(version string) {
+	if rec.AnewFor != version {
+		rec.AnewFor, rec.AnewTimes = version, 0
+	}
+	rec.AnewTimes++
+}
+
+// forgetAnew forgets how often members were made anew for a version that is asked for no more.
+func (p *planner) forgetAnew() {
+	for name, rec := range p.plan.Records.Members {
+		if rec.AnewFor != "" && rec.AnewFor != p.Version {
+			rec.AnewFor, rec.AnewTimes = "", 0
+			p.plan.Records.Members[name] = rec
+		}
+	}
+}
+
+// anewTooOften returns why a member is not upgraded any more, or "": every time that it was, it had to be made anew.
+func (p *planner) anewTooOften(m *Member) string {
+	rec := p.plan.Records.Members[m.Name]
+	if rec.AnewFor != p.Version || rec.AnewTimes < anewAtMost || m.SQL.Version == p.Version {
+		return ""
+	}
+	p.waitAtMost(waitReady)
+	p.degraded(v1alpha1.ReasonRollingStopped, fmt.Sprintf("%s had to be made anew %d times after it was upgraded to MySQL %s, and is left as it is: what stopped its replication is in the events. Set spec.version back; raise it again when that is mended",
+		m.Name, rec.AnewTimes, p.Version))
+	return "upgraded in vain before"
+}
+
+// takenBackTo is the version with which a member is made anew that is newer than its cluster.
+func (p *planner) takenBackTo(m *Member) string {
+	if p.plan.Records.Members[m.Name].Anew && p.Before.Version != "" {
+		return p.Before.Version
+	}
+	return p.Version
+}
+
+// noteTemplate remembers what the machines are made from once all members are well on such ones.
+func (p *planner) noteTemplate() {
+	if p.Template == "" || p.plan.Records.Template == p.Template || p.plan.Records.Rolling != "" || !p.CloudReachable || !p.allWell() {
+		return
+	}
+	for _, m := range p.ordered() {
+		in := m.CurrentInstance()
+		if m.Ordinal < p.Replicas && (in == nil || in.TemplateHash != p.TemplateHash || m.SQL.Version != p.Version) {
+			return
+		}
+	}
+	p.plan.Records.Template = p.Template
+}

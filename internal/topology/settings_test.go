@@ -1,0 +1,134 @@
+package topology
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+)
+
+// settingsScene is a cluster that is well and has all that the spec asks for.
+func settingsScene(settings map[string]string) *scene {
+	s := newScene()
+	s.desired.Settings = settings
+	for i := range s.desired.Replicas {
+		m := s.member(i)
+		m.SQL.Persisted = map[string]string{}
+		for name, value := range settings {
+			m.SQL.Persisted[name] = value
+		}
+	}
+	return s
+}
+
+// next plans, and takes the records over.
+func (s *scene) next() (Plan, string) {
+	p, actions := s.plan()
+	s.observed.Records = p.Records
+	return p, actions
+}
+
+// TestSettingThatKeepsMysqldFromStarting is undone where mysqld did not start with it, and nobody else is restarted with it.
+func TestSettingThatKeepsMysqldFromStarting(t *testing.T) {
+	s := settingsScene(map[string]string{"back_log": "9", "max_connections": "200", "table_open_cache_instances": "4"})
+	m := s.member(2)
+	m.SQL.PersistedIgnored, m.StartError = true, "Cannot allocate memory"
+	s.observed.Records.Members = map[string]Record{"orders-2": {RestartFor: "back_log,table_open_cache_instances"}}
+	s.next()
+	p, actions := s.next()
+	want := "apply back_log, table_open_cache_instances to orders-0; apply back_log, table_open_cache_instances to orders-1; apply back_log, table_open_cache_instances to orders-2"
+	if got := onlyWords(actions, "apply"); got != want {
+		t.Errorf("planned %q, want %q", actions, want)
+	}
+	for _, a := range p.Actions {
+		if set, ok := a.(ApplySettings); ok && (len(set.Want) > 0 || strings.Join(set.Drop, ",") != "back_log,table_open_cache_instances") {
+			t.Errorf("%s: want %v, drop %v", set.Member, set.Want, set.Drop)
+		}
+	}
+	told := ""
+	for _, f := range p.Degraded {
+		if f.Reason == v1alpha1.ReasonSettingRefused {
+			told = f.Message
+		}
+	}
+	if !strings.Contains(told, "mysqld of orders-2 did not start well with back_log=9, table_open_cache_instances=4") || !strings.Contains(told, "Cannot allocate memory") {
+		t.Errorf("it is told %q", told)
+	}
+
+	for i := range s.desired.Replicas {
+		s.member(i).SQL.Persisted = map[string]string{"max_connections": "200"}
+	}
+	m.SQL.PersistedIgnored = false
+	if _, actions = s.next(); actions != "" {
+		t.Errorf("planned %q once it is undone", actions)
+	}
+	s.desired.Settings["back_log"] = "80"
+	s.next()
+	if p, actions = s.next(); len(p.Degraded) > 0 || !strings.HasPrefix(onlyWords(actions, "apply"), "apply back_log, table_open_cache_instances to orders-0; ") || p.Records.Members["orders-2"].Undone != "" {
+		t.Errorf("planned %q for what the spec says now; told %v, remembered %+v", actions, p.Degraded, p.Records.Members["orders-2"])
+	}
+}
+
+// TestSettingsThatMakeMysqldBlind: it starts, but performance_schema is off, and it is no voter then.
+func TestSettingsThatMakeMysqldBlind(t *testing.T) {
+	s := settingsScene(map[string]string{"performance_schema_digests_size": "1048576"})
+	m := s.member(2)
+	m.SQL.Misconfigured = map[string]string{"performance_schema": "OFF"}
+	m.SQL.SemiSync = SemiSync{}
+	rec := s.observed.Records.Members["orders-2"]
+	rec.RestartFor = "performance_schema_digests_size"
+	s.observed.Records.Members["orders-2"] = rec
+	for i := range s.desired.Replicas {
+		s.member(i).SQL.Membership = &Membership{Epoch: 9, Primary: "orders-0", Voters: []string{"orders-0", "orders-1"}, W: 1}
+	}
+	s.next()
+	p, actions := s.next()
+	if !strings.Contains(onlyWords(actions, "apply"), "to orders-2") || !strings.Contains(p.Records.Members["orders-2"].UndoneWhy, "performance_schema") {
+		t.Errorf("planned %q, remembered %+v", actions, p.Records.Members["orders-2"])
+	}
+	for i := range s.desired.Replicas {
+		s.member(i).SQL.Persisted = map[string]string{}
+	}
+	m.SQL.RestartPending = true
+	if _, actions = s.next(); !strings.Contains(actions, "restart mysqld of orders-2") {
+		t.Errorf("planned %q once they are taken out", actions)
+	}
+}
+
+// TestStartWithoutSettingsForNoKnownReason is tried once more with them, and then undoes them all.
+func TestStartWithoutSettingsForNoKnownReason(t *testing.T) {
+	s := settingsScene(map[string]string{"back_log": "9", "max_connections": "200"})
+	m := s.member(2)
+	m.SQL.PersistedIgnored = true
+	p, _ := s.next()
+	due := p.Records.Members["orders-2"].RestartDue
+	if due != s.observed.Now.Unix() {
+		t.Fatalf("a restart is due at %d, now is %d", due, s.observed.Now.Unix())
+	}
+	m.SQL.RestartPending = true
+	if _, actions := s.next(); actions != "restart mysqld of orders-2" {
+		t.Errorf("planned %q", actions)
+	}
+	m.SQL.RestartPending = false // it has started, once more without them
+	p, _ = s.next()
+	if got := p.Records.Members["orders-2"].Undone; got != "back_log=9\nmax_connections=200" {
+		t.Errorf("undone is %q", got)
+	}
+
+	s = settingsScene(map[string]string{"back_log": "9"})
+	s.observed.Records.Members = map[string]Record{"orders-1": {RestartFor: "back_log"}, "orders-2": {RestartFor: everySetting}}
+	if p, actions := s.next(); actions != "" || p.Records.Members["orders-1"].RestartFor != "" || p.Records.Members["orders-2"].RestartFor != "" {
+		t.Errorf("those that started with everything have proven it: planned %q, remembered %+v", actions, p.Records.Members)
+	}
+}
+
+// onlyWords keeps the actions of one kind.
+func onlyWords(actions, kind string) string {
+	var kept []string
+	for a := range strings.SplitSeq(actions, "; ") {
+		if strings.HasPrefix(a, kind) {
+			kept = append(kept, a)
+		}
+	}
+	return strings.Join(kept, "; ")
+}

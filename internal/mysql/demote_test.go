@@ -224,6 +224,8 @@ func TestDemoteIsBeatenToIt(t *testing.T) {
 		must(t, m[1].StopIOThread(ctx))
 		must(t, m[2].StopIOThread(ctx))
 		connect(t, w.servers[0], "&INSERT INTO shop.d VALUES ()")
+		// A statement that has only been received is refused by what comes next, and nothing would wait.
+		waitFor(t, "the commit waits", func() bool { return m[0].Observe(ctx).PendingCommits == 1 })
 		return nil
 	}
 	wantError(t, beaten.DemoteBounded(ctx, DemoteSpec{Kill: true}), ErrCommitsPending)

@@ -112,11 +112,11 @@ test-unit: deps ## Tests that need little more than Go.
 
 .PHONY: test-envtest
 test-envtest: deps ## Tests against a real API server: CRD, CEL, webhooks, RBAC, the reconciler.
-	@assets="$$($(LAB) envtest-assets)"; KUBEBUILDER_ASSETS="$$assets" go test -timeout $(TEST_TIMEOUT) $(TESTFLAGS) $(ENVTEST_PKGS)
+	@assets="$$($(LAB) envtest-assets)"; KUBEBUILDER_ASSETS="$$assets" hack/test-servers.sh "$(ENVTEST_PKGS)" -timeout $(TEST_TIMEOUT) $(TESTFLAGS)
 
 .PHONY: test-parts
 test-parts: deps ## Tests against parts of the lab: EC2 API, mysqld, its own machinery (root). Not beside a lab that is up.
-	@go test -p 1 -timeout $(TEST_TIMEOUT) $(TESTFLAGS) $(PARTS_PKGS)
+	@hack/test-servers.sh "$(PARTS_PKGS)" -p 1 -timeout $(TEST_TIMEOUT) $(TESTFLAGS)
 
 .PHONY: e2e
 e2e: deps ## The scenarios on the lab and a few seeded faults: real API server, real instances, real mysqld.

@@ -21,6 +21,10 @@ import (
 // changeTimeout bounds a change of a running cluster, with whatever happens in its middle.
 const changeTimeout = 12 * time.Minute
 
+// following is what clients may take to follow a promotion, or a machine on which everything else runs, too, to let one write
+// through: one answer that does not come, and one connection that is not made.
+const following = answerTimeout + dialTimeout
+
 // loginEvery is the pause between two logins while they are watched.
 const loginEvery = moment / 4
 
@@ -66,6 +70,15 @@ func changes() []change {
 		{name: "5 to 2 members", make: replicas(2), members: 2},
 		{name: "2 to 3 members", make: replicas(3), members: 3},
 	}
+}
+
+// Interruption is what a change of a cluster that is well costs its clients beyond the switchovers that belong to it: an error
+// when nobody had a write acknowledged for longer than the longest of them took.
+func Interruption(r Result) error {
+	if r.Gap <= r.Promoting+following {
+		return nil
+	}
+	return fmt.Errorf("no write was acknowledged for %s s, and the longest switchover took %s s", seconds(r.Gap), seconds(r.Promoting))
 }
 
 // do makes the change and waits until it has been carried out.

@@ -11,6 +11,9 @@ import (
 func (r Result) line() string {
 	text := fmt.Sprintf("     noticed %s, writable again after %s, Ready after %s; %d acknowledged, %d unknown, %d promoted, %d rebuilt, %d snapshots; load %.0f",
 		seconds(r.Detect), seconds(r.Gap), seconds(r.Ready), r.Acknowledged, r.Unknown, r.Promotions, r.Rebuilt, r.Snapshots, r.Load)
+	if r.Promoting > 0 {
+		text += fmt.Sprintf("; promotion in %s", seconds(r.Promoting))
+	}
 	if r.Cooling {
 		text += "; in the cool-down of the promotion before"
 	}
@@ -48,8 +51,8 @@ func Table(results []Result) string {
 	}
 	slices.Sort(names)
 	var text strings.Builder
-	text.WriteString("| fault | times | noticed p50 | gap p50 | gap p95 | gap max | in cool-down | Ready p50 | Ready max | not Ready | acknowledged | unknown | rebuilt | snapshots | lost |\n")
-	text.WriteString("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n")
+	text.WriteString("| fault | times | noticed p50 | gap p50 | gap p95 | gap max | promotion max | in cool-down | Ready p50 | Ready max | not Ready | acknowledged | unknown | rebuilt | snapshots | lost |\n")
+	text.WriteString("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n")
 	for _, name := range names {
 		row(&text, name, byFault[name])
 	}
@@ -58,14 +61,14 @@ func Table(results []Result) string {
 }
 
 func row(text *strings.Builder, name string, results []Result) {
-	var noticed, gaps, ready []time.Duration
+	var noticed, gaps, promotions, ready []time.Duration
 	var sum Result
 	cooling, stuck := 0, 0
 	for _, r := range results {
 		if r.Detect > 0 {
 			noticed = append(noticed, r.Detect)
 		}
-		gaps = append(gaps, r.Gap)
+		gaps, promotions = append(gaps, r.Gap), append(promotions, r.Promoting)
 		if r.Cooling {
 			cooling++
 		}
@@ -80,8 +83,8 @@ func row(text *strings.Builder, name string, results []Result) {
 		sum.Snapshots += r.Snapshots
 		sum.Lost += r.Lost
 	}
-	fmt.Fprintf(text, "| %s | %d | %s | %s | %s | %s | %d | %s | %s | %d | %d | %d | %d | %d | %d |\n", name, len(results),
-		seconds(quantile(noticed, 0.5)), seconds(quantile(gaps, 0.5)), seconds(quantile(gaps, 0.95)), seconds(quantile(gaps, 1)), cooling,
+	fmt.Fprintf(text, "| %s | %d | %s | %s | %s | %s | %s | %d | %s | %s | %d | %d | %d | %d | %d | %d |\n", name, len(results),
+		seconds(quantile(noticed, 0.5)), seconds(quantile(gaps, 0.5)), seconds(quantile(gaps, 0.95)), seconds(quantile(gaps, 1)), seconds(quantile(promotions, 1)), cooling,
 		seconds(quantile(ready, 0.5)), seconds(quantile(ready, 1)), stuck, sum.Acknowledged, sum.Unknown, sum.Rebuilt, sum.Snapshots, sum.Lost)
 }
 

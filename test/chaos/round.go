@@ -40,6 +40,9 @@ type Result struct {
 	// Gap is the longest time in which no client of the Service had a write acknowledged; Ready is when the cluster was
 	// Ready again and all members equal, from the fault on.
 	Gap, Ready time.Duration
+	// Promoting is how long the longest promotion took by the operator's account, from the last write that succeeded until
+	// the new primary was published; 0 without any.
+	Promoting time.Duration
 	// What clients were told, and what was found to be lost.
 	Acknowledged, Unknown, Refused, Lost int
 	// Promotions, Rebuilt and Snapshots count what the operator did.
@@ -231,6 +234,7 @@ func (w *World) measure(r *Result, began time.Time, at time.Duration) {
 		if r.Detect == 0 {
 			r.Detect = sight.At.Sub(began)
 		}
+		r.Promoting = max(r.Promoting, sight.Took)
 		switch sight.Reason {
 		case "Promote":
 			r.Promotions++

@@ -25,10 +25,12 @@ const rewatch = 200 * time.Millisecond
 // Sight is one thing that the operator let be seen in Kubernetes.
 type Sight struct {
 	At time.Time
-	// Kind is event, status or endpoints.
+	// Kind is event, status, promotion or endpoints.
 	Kind, Text string
 	// Reason of an event.
 	Reason string
+	// Took is how long a promotion took, by the operator's account.
+	Took time.Duration
 }
 
 // watcher collects what the operator lets be seen of a cluster, with the time at which a client sees it.
@@ -42,6 +44,7 @@ type watcher struct {
 	sights []Sight
 	// what was seen last
 	status, endpoints string
+	promotion         *v1alpha1.PromotionStatus
 	events            map[types.UID]int32
 }
 
@@ -83,14 +86,22 @@ func (w *watcher) see(object any) {
 	defer w.mu.Unlock()
 	switch o := object.(type) {
 	case *v1alpha1.MySQLCluster:
-		if text := statusLine(o); o.Name == w.key.Name && text != w.status {
+		if o.Name != w.key.Name {
+			return
+		}
+		if text := statusLine(o); text != w.status {
 			w.status = text
-			w.note("status", "", text)
+			w.note(Sight{Kind: "status", Text: text})
+		}
+		if p := o.Status.LastPromotion; p != nil && (w.promotion == nil || *p != *w.promotion) {
+			w.promotion = p
+			took, _ := time.ParseDuration(p.Total) // one that cannot be read took no time, and excuses nothing
+			w.note(Sight{Kind: "promotion", Text: fmt.Sprintf("%s from %s to %s in %s", p.Kind, dash(p.From), p.To, p.Total), Took: took})
 		}
 	case *discoveryv1.EndpointSlice:
 		if text := endpointsLine(o); o.Labels[discoveryv1.LabelServiceName] == w.key.Name+"-primary" && text != w.endpoints {
 			w.endpoints = text
-			w.note("endpoints", "", text)
+			w.note(Sight{Kind: "endpoints", Text: text})
 		}
 	case *eventsv1.Event:
 		times := int32(1)
@@ -99,13 +110,14 @@ func (w *watcher) see(object any) {
 		}
 		if o.Regarding.Name == w.key.Name && w.events[o.UID] < times {
 			w.events[o.UID] = times
-			w.note("event", o.Reason, o.Reason+": "+o.Note)
+			w.note(Sight{Kind: "event", Reason: o.Reason, Text: o.Reason + ": " + o.Note})
 		}
 	}
 }
 
-func (w *watcher) note(kind, reason, text string) {
-	w.sights = append(w.sights, Sight{At: time.Now(), Kind: kind, Reason: reason, Text: text})
+func (w *watcher) note(s Sight) {
+	s.At = time.Now()
+	w.sights = append(w.sights, s)
 }
 
 // since returns what was seen at or after a time.

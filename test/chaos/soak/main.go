@@ -192,6 +192,9 @@ func (s *soak) all(ctx context.Context) ([]chaos.Result, error) {
 		if s.changes != "" && (result.Incomplete != "" || result.Stuck) {
 			undone = append(undone, fmt.Errorf("%s: %s", f.Name, cmp.Or(result.Incomplete, "the cluster was not Ready afterwards")))
 		}
+		if interrupted := chaos.Interruption(result); s.changes == changesPlain && interrupted != nil {
+			undone = append(undone, fmt.Errorf("%s: %w", f.Name, interrupted))
+		}
 		if s.story {
 			fmt.Print(s.world.Story(began))
 		}

@@ -150,6 +150,10 @@ sweep: deps ## Kill the operator before and after every call to AWS, and lose ev
 	@assets="$$($(LAB) envtest-assets)"; KUBEBUILDER_ASSETS="$$assets" NAIROBI_SWEEP_SHARE=1 \
 	  go test -count=1 -timeout 3h -run TestCrashSweep -v $(TESTFLAGS) ./controllers
 
+.PHONY: points
+points: deps ## Restore to 20 random points of a history with a failover in it, and compare row by row. POINTS=20 NAIROBI_SEED=number.
+	@NAIROBI_PITR_POINTS=$(or $(POINTS),20) go test -count=1 -timeout 1h -run TestAnyPointInHistory -v $(TESTFLAGS) ./internal/backup/pitr
+
 .PHONY: simulate
 simulate: ## Play random schedules of faults against the brain: SCHEDULES=1000000 SEED=1. A failing one says how to repeat it.
 	@NAIROBI_SEED=$(or $(SEED),1) NAIROBI_SCHEDULES=$(or $(SCHEDULES),1000000) \

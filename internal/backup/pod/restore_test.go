@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/backup"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/store"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/mysqld"
@@ -152,6 +153,16 @@ func (s *scene) put(path string, contents map[string][]byte) {
 	}
 }
 
+// promise makes a backup's manifest promise something else.
+func (s *scene) promise(w *worker, path string, change func(*backup.Manifest)) {
+	s.t.Helper()
+	_, folder, _ := strings.Cut(path, "/backups/")
+	m, err := w.place.ReadManifest(s.t.Context(), folder)
+	must(s.t, err)
+	change(&m)
+	must(s.t, w.place.WriteManifest(s.t.Context(), folder, m))
+}
+
 func flipped(b []byte) []byte { b[len(b)/2] ^= 1; return b }
 func halved(b []byte) []byte  { return b[:len(b)/2] }
 
@@ -180,6 +191,10 @@ func TestARestoreThatFails(t *testing.T) {
 		"the mysql client ends": {func(_ *scene, w *worker) {
 			w.program = func(ctx context.Context, _ string, _ ...string) *exec.Cmd { return exec.CommandContext(ctx, "false") }
 		}, v1alpha1.BackupReasonLoadFailed, true},
+		"a dump of a newer MySQL": {func(s *scene, w *worker) {
+			s.promise(w, w.task.Path, func(m *backup.Manifest) { m.Version = "9.99.0" })
+		}, v1alpha1.BackupReasonWrongVersion, false},
+		"a row less than promised": {func(s *scene, w *worker) { s.promise(w, w.task.Path, func(m *backup.Manifest) { m.Tables[0].Rows++ }) }, v1alpha1.BackupReasonDiffers, false},
 		"a point that nobody kept": {func(_ *scene, w *worker) { at := time.Now(); w.task.UntilTime = &at }, v1alpha1.BackupReasonOutOfReach, false},
 	} {
 		t.Run(name, func(t *testing.T) {

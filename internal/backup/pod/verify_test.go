@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/backup"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/mysqld"
 )
@@ -43,7 +44,10 @@ func TestAVerificationReports(t *testing.T) {
 		"whole":             {nil, v1alpha1.VerificationPassed, "", false},
 		"a bit of the dump": {func(s *scene, _ *worker, path string) { s.damage(path, "dump.sql.zst", flipped) }, v1alpha1.VerificationFailed, v1alpha1.BackupReasonDamaged, false},
 		"half of the dump":  {func(s *scene, _ *worker, path string) { s.damage(path, "dump.sql.zst", halved) }, v1alpha1.VerificationFailed, v1alpha1.BackupReasonDamaged, false},
-		"no heartbeat":      {func(_ *scene, w *worker, _ string) { w.task.MaxAge = time.Hour }, v1alpha1.VerificationFailed, v1alpha1.BackupReasonTooOld, false},
+		"a row less than promised": {func(s *scene, w *worker, path string) {
+			s.promise(w, path, func(m *backup.Manifest) { m.Tables[0].Rows++ })
+		}, v1alpha1.VerificationFailed, v1alpha1.BackupReasonDiffers, false},
+		"no heartbeat": {func(_ *scene, w *worker, _ string) { w.task.MaxAge = time.Hour }, v1alpha1.VerificationFailed, v1alpha1.BackupReasonTooOld, false},
 		"the bucket is gone": {func(s *scene, w *worker, _ string) { w.place.Store = denying(s.t, "NoSuchBucket", http.StatusNotFound) },
 			v1alpha1.VerificationFailed, v1alpha1.BackupReasonNoBucket, true},
 		"wrong credentials": {func(s *scene, w *worker, _ string) {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -141,7 +142,12 @@ func Test05StoppedPrimaryComesBackWithItsData(t *testing.T) {
 }
 
 func Test06OneMoreMember(t *testing.T) {
-	c := change(t, `{"spec":{"replicas":4}}`)
+	// As kubectl scale does it.
+	four := autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: 4}}
+	if err := lab.Client.SubResource("scale").Update(t.Context(), current(t), client.WithSubResourceBody(&four)); err != nil {
+		t.Fatal(err)
+	}
+	c := ready(t)
 	if len(c.Status.Voters.Names) != 4 || c.Status.Voters.WaitFor != 2 {
 		t.Errorf("voters %+v", c.Status.Voters)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +22,10 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/build"
 )
+
+// startTimeout bounds the start of the API server, four seconds on an idle machine, its end, and how long it takes to serve the
+// CRDs. The defaults of envtest, 20 and 10 seconds, are too short where everything else is built and tested meanwhile.
+const startTimeout = 3 * time.Minute
 
 // apiServer is a real kube-apiserver with the CRD as it ships. It starts with the first test that asks for it.
 type apiServer struct {
@@ -67,6 +72,8 @@ func (s *apiServer) start() {
 	s.env.Scheme = scheme
 	s.env.CRDDirectoryPaths = []string{filepath.Join("..", "..", "config", "crd", "bases")}
 	s.env.ErrorIfCRDPathMissing = true
+	s.env.ControlPlaneStartTimeout, s.env.ControlPlaneStopTimeout = startTimeout, startTimeout
+	s.env.CRDInstallOptions.MaxTime = startTimeout
 	if s.config, s.err = s.env.Start(); s.err != nil {
 		return
 	}

@@ -77,6 +77,17 @@ func TestWebhookAsShipped(t *testing.T) {
 	operator := rest.CopyConfig(config)
 	operator.Impersonate = rest.ImpersonationConfig{UserName: operatorUser, Groups: []string{"system:serviceaccounts", "system:authenticated"}}
 	run(t, operator, scheme, port, t.TempDir(), webhook.CertificatesSelf)
+	// It learns of the certificate by a watch, and until then it passes over a webhook that may be passed over.
+	eventually(t, "the API server calls the webhook", func() error {
+		heard.forget()
+		if err := admin.Create(t.Context(), cluster(t, "called", set("replicas", int64(2))), client.DryRunAll); err != nil {
+			return err
+		}
+		if !heard.has("replicas: 2") {
+			return fmt.Errorf("warned of nothing but: %s", heard)
+		}
+		return nil
+	})
 
 	t.Run("what is unwise is warned of", func(t *testing.T) {
 		heard.forget()

@@ -65,16 +65,37 @@ func (w *world) exists(name string, obj client.Object) bool {
 	return err == nil
 }
 
+// admits waits until the API server would make an object, or refuse it: its admission learns of quotas by a watch, some time after
+// they were written.
+func admits(t *testing.T, object client.Object, want bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(watchPause) {
+		probe, _ := object.DeepCopyObject().(client.Object)
+		err := kube.Create(t.Context(), probe, client.DryRunAll)
+		if err == nil && want || apierrors.IsForbidden(err) && !want {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the API server's answer to %s %s is still: %v", object.GetNamespace(), object.GetName(), err)
+		}
+	}
+}
+
 // A quota of the namespace leaves no room for Services. That is told in the API server's words, machines are launched all the
 // same, and once there is room the Services are made soon.
 func TestObjectsThatTheAPIServerRefuses(t *testing.T) {
 	t.Parallel()
+	var service *corev1.Service
 	w := newWorld(t, func(c *v1alpha1.MySQLCluster) {
 		none := corev1.ResourceList{corev1.ResourceServices: resource.MustParse("0")}
 		quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: "small"}, Spec: corev1.ResourceQuotaSpec{Hard: none}}
 		must(t, kube.Create(t.Context(), quota))
 		quota.Status = corev1.ResourceQuotaStatus{Hard: none, Used: none} // the quota controller is not part of this API server
 		must(t, kube.Status().Update(t.Context(), quota))
+		service = &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: "probe"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
+		}
+		admits(t, service, false)
 	})
 	o := w.newOperator(nil)
 	w.drive(o, patience, w.conditionHas(v1alpha1.ConditionDegraded, "True/ObjectRefused", "Service orders-primary", "exceeded quota: small"))
@@ -83,6 +104,7 @@ func TestObjectsThatTheAPIServerRefuses(t *testing.T) {
 		t.Error("what the API server takes waits for what it refuses")
 	}
 	must(t, kube.Delete(t.Context(), &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: w.cluster.Namespace, Name: "small"}}))
+	admits(t, service, true)
 	began := w.clock.Now()
 	w.drive(o, patience, func() bool {
 		return w.exists("orders-primary", &corev1.Service{}) && w.conditionHas(v1alpha1.ConditionDegraded, "False/")()

@@ -57,7 +57,7 @@ func TestForgedRecordsReachNoOtherClustersVolume(t *testing.T) {
 	victim := someVolume(t, tags)
 	w := newHomeWorld(t, func(c *v1alpha1.MySQLCluster) { c.Spec.Replicas = ptr.To[int32](1) })
 	o := w.newOperator(nil)
-	_, _ = w.pass(o)
+	w.remembered(o)
 	w.forge(func(r *topology.Records) {
 		r.Account, r.Bootstrapped, r.BootstrappedVolume = homeAccount, "orders-0", victim
 		r.Members["orders-0"] = topology.Record{Instance: 1, Volume: 1, VolumeID: victim}
@@ -91,7 +91,7 @@ func TestForgedRecordsReachNoOtherClustersVolume(t *testing.T) {
 func TestRecordedVolumesAreJudgedByTheirTags(t *testing.T) {
 	t.Parallel()
 	w := newHomeWorld(t, nil)
-	_, _ = w.pass(w.newOperator(nil))
+	w.remembered(w.newOperator(nil))
 	own := map[string]string{v1alpha1.TagNamespace: w.cluster.Namespace, v1alpha1.TagCluster: "orders", v1alpha1.TagMember: "orders-1"}
 	with := func(key, value string) map[string]string {
 		tags := maps.Clone(own)
@@ -142,7 +142,7 @@ func TestForgedRecordsCostOneCall(t *testing.T) {
 	t.Parallel()
 	w := newHomeWorld(t, nil)
 	o := w.newOperator(nil)
-	_, _ = w.pass(o)
+	w.remembered(o)
 	w.forge(func(r *topology.Records) {
 		r.Account = homeAccount
 		for i := range 2000 {
@@ -185,7 +185,7 @@ func TestRecordsBeyondMeasureAreRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newHomeWorld(t, nil)
-			_, _ = w.pass(w.newOperator(nil))
+			w.remembered(w.newOperator(nil))
 			w.forge(change)
 			o := w.newOperator(nil)
 			w.drive(o, patience, w.conditionHas(v1alpha1.ConditionDegraded, v1alpha1.ReasonForeignResource, "orders-members", "Empty its key"))

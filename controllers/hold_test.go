@@ -182,12 +182,12 @@ func TestHoldingIsWrittenDownFirst(t *testing.T) {
 	refused := &refusing{Client: o.Client, what: "one"}
 	refused.on.Store(true)
 	o.Client = refused
-	for range 5 {
-		_, _ = w.pass(o)
-	}
 	cm := &corev1.ConfigMap{}
-	must(t, w.client.Get(t.Context(), client.ObjectKey{Namespace: w.cluster.Namespace, Name: "orders-members"}, cm))
-	if !strings.Contains(cm.Data["members.json"], `"held":["one"]`) || w.held("one") {
+	w.drive(o, patience, func() bool {
+		return w.exists("orders-members", cm) && strings.Contains(cm.Data["members.json"], `"held":["one"]`)
+	})
+	w.passes(o, 5)
+	if !w.exists("orders-members", cm) || !strings.Contains(cm.Data["members.json"], `"held":["one"]`) || w.held("one") {
 		t.Errorf("the Secret is held: %v; the records say %s", w.held("one"), cm.Data["members.json"])
 	}
 	w.nothing(0) // whose deletion would need the Secret

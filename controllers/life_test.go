@@ -98,6 +98,12 @@ func (w *world) changeRecords(change func(*topology.Records)) {
 	must(w.t, w.client.Patch(w.t.Context(), cm, client.MergeFrom(before)))
 }
 
+// remembered runs passes until the cluster has its records: the first pass makes them, unless EC2 does not answer it.
+func (w *world) remembered(o *operator) {
+	w.t.Helper()
+	w.drive(o, patience, func() bool { return w.exists("orders-members", &corev1.ConfigMap{}) })
+}
+
 // records reads the members ConfigMap.
 func (w *world) records() (*corev1.ConfigMap, topology.Records) {
 	w.t.Helper()

@@ -79,19 +79,23 @@ func (s *scissors) note(r *http.Request) bool {
 	return len(s.calls) == s.at
 }
 
-// made is how many calls were made so far.
-func (s *scissors) made() int {
+// sent are the calls that were made so far. The operator may have more under way, which no pass waits for.
+func (s *scissors) sent() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.calls)
+	return slices.Clone(s.calls)
 }
+
+// made is how many those are.
+func (s *scissors) made() int { return len(s.sent()) }
 
 // cutCall is the action that was cut, empty when the operator made fewer calls.
 func (s *scissors) cutCall() string {
-	if s.at == 0 || s.made() < s.at {
+	sent := s.sent()
+	if s.at == 0 || len(sent) < s.at {
 		return ""
 	}
-	return s.calls[s.at-1]
+	return sent[s.at-1]
 }
 
 // actionOf is the action of a call of EC2's, or the target of one of another service.
@@ -212,7 +216,7 @@ func uncut(t *testing.T, policy v1alpha1.DeletionPolicy) (calls []string, deleti
 	t.Run(string(policy), func(t *testing.T) {
 		s := &scissors{}
 		deletion = newWorld(t, withPolicy(policy)).live(s, policy)
-		calls = slices.Clone(s.calls)
+		calls = s.sent()
 	})
 	return calls, deletion
 }

@@ -1,11 +1,16 @@
 package controllers
 
 import (
+	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/aws/smithy-go"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto/proxy"
@@ -84,6 +89,30 @@ func TestSettledClusterCostsAFewCallsHoweverOftenItIsLookedAt(t *testing.T) {
 	w.bounded(troubledCallsAMinute)
 }
 
+// hangLimit is when a call that hangs is given up: each of the many takes it in full.
+const hangLimit = 500 * time.Millisecond
+
+// hurry is a transport that gives calls up before their time-out while it is on, as that does. A time-out as short for all of
+// them would also end calls that a busy moto answers.
+type hurry struct {
+	next http.RoundTripper
+	on   atomic.Bool
+}
+
+// RoundTrip implements http.RoundTripper.
+func (h *hurry) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !h.on.Load() {
+		return h.next.RoundTrip(r)
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), hangLimit)
+	defer cancel()
+	response, err := h.next.RoundTrip(r.WithContext(ctx))
+	if err == nil {
+		_ = response.Body.Close() // it came too late
+	}
+	return nil, &smithy.CanceledError{Err: context.DeadlineExceeded}
+}
+
 // muteness are the ways in which EC2 says nothing.
 var muteness = map[string]proxy.Rule{
 	"refuses connections": {Kind: proxy.Refuse, Service: "*"},
@@ -119,15 +148,15 @@ func TestEC2IsSilentForTenMinutes(t *testing.T) {
 			t.Run(stage.name+", it "+how, func(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t, nil)
-				if rule.Kind == proxy.Hang {
-					w.callTimeout = 500 * time.Millisecond // each of the many calls takes it in full
-				}
-				o := w.newOperator(nil)
+				hurry := &hurry{}
+				o := w.newOperator(func(next http.RoundTripper) http.RoundTripper { hurry.next = next; return hurry })
 				stage.arrange(w, o)
 				volumes := w.dataVolumes()
 				id, err := w.proxy.Add(rule)
 				must(t, err)
+				hurry.on.Store(rule.Kind == proxy.Hang)
 				w.endure(o, stage.phase)
+				hurry.on.Store(false)
 				w.proxy.Remove(id)
 				w.recover(o, volumes)
 			})

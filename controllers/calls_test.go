@@ -54,11 +54,8 @@ func TestStopThatIsDeniedSlowlyIsTold(t *testing.T) {
 	must(t, err)
 	w.delete()
 	w.drive(o, patience, func() bool { return w.proxy.Counts()["StopInstances"] > 0 })
-	select {
-	case <-o.Wake:
-	case <-time.After(patience):
-		t.Fatal("nobody is woken when EC2 has answered")
-	}
+	// That none of the answers outlasts its pass, so that none wakes anybody, may happen once: where the machine stood still meanwhile.
+	w.drive(o, patience, func() bool { return len(o.Wake) > 0 })
 	w.drive(o, patience, w.conditionHas(v1alpha1.ConditionDegraded, "NotPermitted", "stop instance"))
 	for range 10 {
 		time.Sleep(callWait / 3) // of EC2's time

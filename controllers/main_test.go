@@ -37,7 +37,8 @@ var (
 const (
 	// motoDelay is how long moto's things take from one state to the next, in real time.
 	motoDelay = 30 * time.Millisecond
-	// startTimeout bounds the start of the API server, four seconds on an idle machine.
+	// startTimeout bounds the start of the API server, four seconds on an idle machine, its end, and how long it takes to
+	// serve our CRDs.
 	startTimeout = 3 * time.Minute
 	// sideBySide is how many tests run at the same time unless -parallel says otherwise. Most of their time they wait.
 	sideBySide = 4
@@ -85,7 +86,8 @@ func startAPIServer() (client.Client, *rest.Config, func(), error) {
 	}
 	env := &envtest.Environment{
 		CRDDirectoryPaths: []string{filepath.Join("..", "config", "crd", "bases")}, ErrorIfCRDPathMissing: true,
-		BinaryAssetsDirectory: assets, ControlPlaneStartTimeout: startTimeout,
+		BinaryAssetsDirectory: assets, ControlPlaneStartTimeout: startTimeout, ControlPlaneStopTimeout: startTimeout,
+		CRDInstallOptions: envtest.CRDInstallOptions{MaxTime: startTimeout},
 	}
 	// Every cluster has three Services and an address for each: those of all tests do not fit into envtest's /24.
 	env.ControlPlane.GetAPIServer().Configure().Set("service-cluster-ip-range", "10.0.0.0/16")

@@ -30,7 +30,7 @@ func TestDeletionOfAProtectedClusterWithData(t *testing.T) {
 			w.drive(o, sqlPatience, func() bool { again(); return w.books.count() >= written+5 })
 			w.spared(before)
 			w.books.close()
-			volume := w.primaryVolume()
+			volume := w.volumeOfPrimary()
 			w.protect(false)
 			w.drive(o, sqlPatience, func() bool { again(); return w.gone() })
 			w.promised(v1alpha1.DeletionPolicySnapshot, []string{volume})
@@ -54,7 +54,7 @@ func TestDeletionWhileMembersJoin(t *testing.T) {
 				return w.phaseIs(v1alpha1.PhaseReplicating)() && w.primaryVolume() != "" && w.books.count() > 0
 			})
 			w.books.close()
-			volume := w.primaryVolume()
+			volume := w.volumeOfPrimary()
 			w.delete()
 			w.drive(o, sqlPatience, w.phaseIs(v1alpha1.PhaseDeleting))
 			o.kill()

@@ -207,11 +207,18 @@ func (w *sqlWorld) survive(k *knife) {
 // end deletes a cluster that is Ready: of all that it had one snapshot is left, that of the primary's volume.
 func (w *sqlWorld) end() {
 	w.t.Helper()
-	volume := w.primaryVolume()
+	volume := w.volumeOfPrimary()
 	o := w.newSQLOperator(&operator{}, nil)
 	w.delete()
 	w.drive(o, sqlPatience, w.gone)
 	w.promised(v1alpha1.DeletionPolicySnapshot, []string{volume})
+}
+
+// volumeOfPrimary is that volume where there is one: a member that is busy may not answer at once.
+func (w *sqlWorld) volumeOfPrimary() (volume string) {
+	w.t.Helper()
+	w.await(patience, "a member is writable", func() bool { volume = w.primaryVolume(); return volume != "" })
+	return volume
 }
 
 // primaryVolume is the volume of the one member that is writable, empty while there is none.

@@ -156,7 +156,7 @@ func (w *sqlWorld) power(ctx context.Context, on map[string]bool) {
 		if on[id] {
 			delete(w.shelf, id)
 			w.booting.Go(func() {
-				if err := s.Boot(ctx); err != nil && ctx.Err() == nil {
+				if err := bootAgain(ctx, s, s.Boot(ctx)); err != nil && ctx.Err() == nil {
 					w.t.Errorf("boot %s again: %v", s.Name, err)
 				}
 				w.mu.Lock()
@@ -209,8 +209,8 @@ func (w *sqlWorld) bootOne(ctx context.Context, in ec2.Instance) error {
 		Name: in.Member, ServerID: bootstrap.ServerID(ordinal, in.Incarnation), Incarnation: in.Incarnation, Unjoined: true,
 		IP: in.PrivateIP, InstanceID: in.ID, Authority: authority,
 	})
-	for tries := 1; err != nil && server != nil && ctx.Err() == nil && tries < bootTries; tries++ {
-		err = server.Boot(ctx)
+	if server != nil {
+		err = bootAgain(ctx, server, err)
 	}
 	if err == nil && w.furnish != nil {
 		err = w.furnish(ctx, in, server)
@@ -219,6 +219,14 @@ func (w *sqlWorld) bootOne(ctx context.Context, in ec2.Instance) error {
 		w.mu.Lock()
 		w.servers[in.ID] = server
 		w.mu.Unlock()
+	}
+	return err
+}
+
+// bootAgain boots a server whose first boot ended as err says until it answers, or was booted bootTries times.
+func bootAgain(ctx context.Context, s *mysqld.Server, err error) error {
+	for tries := 1; err != nil && ctx.Err() == nil && tries < bootTries; tries++ {
+		err = s.Boot(ctx)
 	}
 	return err
 }
@@ -353,7 +361,7 @@ func (w *sqlWorld) settle(o *operator) {
 	w.books.close()
 	o.kill()
 	o.Prober.Close()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
 		if why = w.differ(); why == "" {
 			return
 		}

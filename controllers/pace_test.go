@@ -121,9 +121,12 @@ func TestRefusedSettingsAreTriedWithPauses(t *testing.T) {
 		t.Error(why)
 	}
 
+	// Right after a look, so that it is not the next one that notices it.
 	before := passes()
+	w.await(patience, "the next look", func() bool { return passes() > before })
+	before = passes()
 	w.changeRecords(func(records *topology.Records) { records.RollingDone = []string{"orders-0"} })
-	w.await(10*time.Second, "a hand in the records is noticed", func() bool { return passes() > before })
+	w.await(afterWaiting-time.Second, "a hand in the records is noticed", func() bool { return passes() > before })
 	w.world.change(func(c *v1alpha1.MySQLCluster) {
 		c.Spec.MySQLD = map[string]v1alpha1.PlainValue{"max_connections": "200"}
 	})

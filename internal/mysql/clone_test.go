@@ -34,7 +34,7 @@ func TestClone(t *testing.T) {
 		t.Errorf("%+v, %+v", o, o.Clone)
 	}
 	// The donor's channel came with the copy, without its relay log.
-	must(t, recipient.ReplicateFrom(ctx, w.servers[0].IP(), mysqld.Port))
+	replicate(t, recipient, w.servers[0])
 	must(t, recipient.SetAcknowledging(ctx, true))
 	waitFor(t, "replication", func() bool {
 		r := recipient.Observe(ctx).Replication
@@ -54,7 +54,7 @@ func TestClone(t *testing.T) {
 		o := recipient.Observe(ctx)
 		return o.Clone != nil && o.Clone.State == CloneCompleted && o.SuperReadOnly
 	})
-	must(t, recipient.ReplicateFrom(ctx, w.servers[0].IP(), mysqld.Port))
+	replicate(t, recipient, w.servers[0])
 }
 
 // TestCloneOfAnEarlierLeader: an operator that stood still before it sent CLONE, while another took the member over, clones nothing,
@@ -83,8 +83,12 @@ func TestCloneOfAnEarlierLeader(t *testing.T) {
 			}
 		})
 	}
+	// The donor stands still as soon as the copy has begun, so that it cannot be done before the other comes.
 	must(t, m[2].CloneFrom(ctx, w.servers[1].Address()))
-	must(t, w.members(t, newPool(t, nil))[2].Claim(ctx))
+	must(t, w.servers[1].Freeze())
+	claimed := w.members(t, newPool(t, nil))[2].Claim(ctx)
+	must(t, w.servers[1].Thaw())
+	must(t, claimed)
 	defer func() {
 		o := m[2].Observe(ctx)
 		t.Logf("%s %s %+v ro %t", o.Access, o.Reason, o.Clone, o.SuperReadOnly)
@@ -93,7 +97,7 @@ func TestCloneOfAnEarlierLeader(t *testing.T) {
 		o := m[2].Observe(ctx)
 		return o.Clone != nil && o.Clone.State == CloneCompleted && o.SuperReadOnly
 	})
-	must(t, m[2].ReplicateFrom(ctx, w.servers[0].IP(), mysqld.Port))
+	replicate(t, m[2], w.servers[0])
 	must(t, m[2].SetAcknowledging(ctx, true))
 }
 
@@ -148,7 +152,7 @@ func switchOver(t *testing.T, w *world, m []*Member, from, to int) error {
 		}
 	}
 	if m[to].Observe(ctx).Replication != nil {
-		if err := m[to].WaitApplied(ctx, m[from].Observe(ctx).Executed, applyWait); err != nil {
+		if err := m[to].WaitApplied(ctx, m[from].Observe(ctx).Executed, patience); err != nil {
 			return err
 		}
 	}
@@ -159,7 +163,12 @@ func switchOver(t *testing.T, w *world, m []*Member, from, to int) error {
 		if i == to {
 			continue
 		}
-		if err := m[i].ReplicateFrom(ctx, w.servers[to].IP(), mysqld.Port); err != nil {
+		var err error
+		waitFor(t, "what was received is applied", func() bool {
+			err = m[i].ReplicateFrom(ctx, w.servers[to].IP(), mysqld.Port)
+			return !errors.Is(err, ErrNotApplied)
+		})
+		if err != nil {
 			return err
 		}
 		if err := m[i].SetAcknowledging(ctx, true); err != nil {

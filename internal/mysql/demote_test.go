@@ -21,6 +21,13 @@ type client struct {
 	ended chan error
 }
 
+// underWay asks whether the statement of a session has begun in earnest: it sleeps, it has the lock that all have who write, or it
+// waits for its acknowledgement. One that has only been received stands in nobody's way, and is refused on a server that
+// becomes read-only before it gets on.
+const underWay = `SELECT COUNT(*) FROM performance_schema.threads t WHERE (PROCESSLIST_STATE = 'User sleep' OR PROCESSLIST_STATE LIKE 'Waiting for semi-sync ACK%'
+	OR EXISTS (SELECT 1 FROM performance_schema.metadata_locks l WHERE l.OWNER_THREAD_ID = t.THREAD_ID AND l.OBJECT_TYPE IN ('GLOBAL', 'COMMIT')
+		AND l.LOCK_TYPE = 'INTENTION_EXCLUSIVE' AND l.LOCK_STATUS = 'GRANTED')) AND PROCESSLIST_ID = `
+
 // connect opens a session and runs statements in it. One that begins with & goes on in the background.
 func connect(t *testing.T, s *mysqld.Server, statements ...string) *client {
 	t.Helper()
@@ -37,9 +44,7 @@ func connect(t *testing.T, s *mysqld.Server, statements ...string) *client {
 				_, err := conn.ExecContext(context.WithoutCancel(ctx), text)
 				h.ended <- err
 			}()
-			waitFor(t, text, func() bool {
-				return value(t, db, "SELECT COUNT(*) FROM performance_schema.processlist WHERE ID = "+h.id+" AND INFO IS NOT NULL") == "1"
-			})
+			waitFor(t, text, func() bool { return len(h.ended) > 0 || value(t, db, underWay+h.id) == "1" })
 			continue
 		}
 		if _, err := conn.ExecContext(ctx, statement); err != nil {
@@ -93,17 +98,17 @@ func TestDemoteBounded(t *testing.T) {
 		{name: "row locks of a reader", statements: []string{"BEGIN", "SELECT * FROM held.t WHERE id = 1 FOR UPDATE"}},
 		{name: "an XA transaction", statements: []string{"XA START 'x'", "INSERT INTO held.t (v) VALUES (5)"}},
 		{name: "an open transaction that ends in time", statements: []string{"BEGIN", "INSERT INTO held.t (v) VALUES (6)"},
-			spec: DemoteSpec{Patience: 10 * time.Second}, survives: true, meanwhile: "COMMIT"},
+			spec: DemoteSpec{Patience: patience}, survives: true, meanwhile: "COMMIT"},
 		{name: "an open transaction that does not end in time", statements: []string{"BEGIN", "INSERT INTO held.t (v) VALUES (7)"},
 			spec: DemoteSpec{Patience: 300 * time.Millisecond}},
 		{name: "LOCK TABLES WRITE", statements: []string{"LOCK TABLES held.t WRITE"}, want: ErrBlocked, survives: true},
-		{name: "LOCK TABLES WRITE that ends in time", statements: []string{"LOCK TABLES held.t WRITE"}, spec: DemoteSpec{Patience: 10 * time.Second},
+		{name: "LOCK TABLES WRITE that ends in time", statements: []string{"LOCK TABLES held.t WRITE"}, spec: DemoteSpec{Patience: patience},
 			survives: true, meanwhile: "UNLOCK TABLES"},
 		{name: "LOCK TABLES WRITE, ended", statements: []string{"LOCK TABLES held.t WRITE"}, spec: kill},
-		{name: "a long write", statements: []string{"&UPDATE held.t SET v = SLEEP(2) WHERE id < 3"}, want: ErrBlocked, survives: true},
+		{name: "a long write", statements: []string{"&UPDATE held.t SET v = SLEEP(4) WHERE id < 3"}, want: ErrBlocked, survives: true},
 		{name: "a long write that ends in time", statements: []string{"&UPDATE held.t SET v = SLEEP(0.5) WHERE id < 3"},
-			spec: DemoteSpec{Patience: 10 * time.Second}, survives: true},
-		{name: "a long write, ended", statements: []string{"&UPDATE held.t SET v = SLEEP(3) WHERE id < 10"}, spec: kill},
+			spec: DemoteSpec{Patience: patience}, survives: true},
+		{name: "a long write, ended", statements: []string{"&UPDATE held.t SET v = SLEEP(10) WHERE id < 10"}, spec: kill},
 		{name: "a huge write, ended and undone", statements: []string{"&UPDATE held.t AS a JOIN held.t AS b ON a.v = b.v SET a.pad = REPEAT('y', 200), a.v = a.v + 10"}, spec: kill},
 		{name: "DDL", statements: []string{"&ALTER TABLE held.t ADD COLUMN w INT AS (SLEEP(1)) STORED"}, spec: kill},
 	}

@@ -3,6 +3,7 @@ package mysql
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 )
@@ -23,53 +24,57 @@ func TestSourceSilence(t *testing.T) {
 	m := w.members(t, newPool(t, nil))
 	silence := func() time.Duration { return m[1].Observe(ctx).Replication.SourceSilence }
 
+	// longest is the longest silence within three seconds.
+	longest := func() (most time.Duration) {
+		for range 15 {
+			most = max(most, silence())
+			time.Sleep(200 * time.Millisecond)
+		}
+		return most
+	}
+
 	// A thread that has only just connected shows what came before, until the first heartbeat.
 	waitFor(t, "a heartbeat", func() bool { return silence() < time.Second })
-	var longest time.Duration
-	for range 15 { // heartbeats alone, one a second
-		longest = max(longest, silence())
-		time.Sleep(200 * time.Millisecond)
-	}
-	if longest <= 200*time.Millisecond || longest > 2500*time.Millisecond {
-		t.Errorf("an idle source was silent for up to %s", longest)
-	}
-	must(t, w.servers[0].Freeze())
-	frozen := time.Now()
-	waitFor(t, "the silence shows", func() bool { return silence() > 2500*time.Millisecond })
-	if o := m[1].Observe(ctx); o.Replication.IOState != IOOn || time.Since(frozen) > 3900*time.Millisecond {
-		t.Errorf("%s after %s of silence: the thread's state alone would have told it", o.Replication.IOState, time.Since(frozen))
-	}
-	must(t, w.servers[0].Thaw())
-	waitFor(t, "the source is heard again", func() bool { return silence() < time.Second })
+	// Heartbeats alone, one a second. On a busy machine one may come late, but not in every three seconds.
+	waitFor(t, "an idle source that is heard every other second", func() bool {
+		most := longest()
+		t.Logf("an idle source was silent for up to %s", most)
+		return most > 200*time.Millisecond && most <= 2500*time.Millisecond
+	})
+	waitFor(t, "a silence that shows before the thread's state alone would tell it", func() bool {
+		must(t, w.servers[0].Freeze())
+		frozen := time.Now()
+		waitFor(t, "the silence shows", func() bool { return silence() > 2500*time.Millisecond })
+		o, since := m[1].Observe(ctx), time.Since(frozen)
+		must(t, w.servers[0].Thaw())
+		waitFor(t, "the source is heard again", func() bool { return silence() < time.Second })
+		t.Logf("%s after %s of silence", o.Replication.IOState, since)
+		return o.Replication.IOState == IOOn && since <= 3900*time.Millisecond
+	})
 
 	// A transaction is a sign of life, too, though no heartbeat comes while there are others.
-	stop := make(chan struct{})
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		db := root(t, w.servers[0])
-		for n := 0; ; n++ {
-			select {
-			case <-stop:
-				return
-			default:
-			}
-			if _, err := db.ExecContext(context.WithoutCancel(ctx), fmt.Sprintf("REPLACE INTO nairobi_mysql.heartbeat VALUES (1, NOW(6) + INTERVAL %d SECOND)", n)); err != nil {
+	writing, stop := context.WithCancel(ctx)
+	var writer sync.WaitGroup
+	defer writer.Wait()
+	defer stop()
+	db := root(t, w.servers[0])
+	writer.Go(func() {
+		for n := 0; writing.Err() == nil; n++ {
+			_, err := db.ExecContext(writing, fmt.Sprintf("REPLACE INTO nairobi_mysql.heartbeat VALUES (1, NOW(6) + INTERVAL %d SECOND)", n))
+			if err != nil && writing.Err() == nil {
 				t.Error(err)
 				return
 			}
 		}
-	}()
-	longest = 0
-	for range 15 {
-		time.Sleep(200 * time.Millisecond)
-		longest = max(longest, silence())
-	}
-	close(stop)
-	<-ended
-	if longest > 2*time.Second {
-		t.Errorf("a writing source was silent for up to %s", longest)
-	}
+	})
+	time.Sleep(200 * time.Millisecond)
+	waitFor(t, "a writing source that is heard every other second", func() bool {
+		most := longest()
+		t.Logf("a writing source was silent for up to %s", most)
+		return most <= 2*time.Second
+	})
+	stop()
+	writer.Wait()
 
 	w.servers[1].Kill()
 	must(t, w.servers[1].Boot(ctx))
@@ -86,22 +91,18 @@ func TestDiskReport(t *testing.T) {
 	w := theWorld(t)
 	ctx := t.Context()
 	s := w.servers[2]
-	if !s.Running() {
-		must(t, s.Boot(ctx))
-	}
+	up(t, s)
 	m := newPool(t, nil).Member(ctx, endpointOf(s), w.identity())
-	must(t, s.ReportDisk(100<<30, 7<<30, time.Now().Add(-time.Minute)))
-	if d := m.Observe(ctx).Disk; d == nil || d.SizeBytes != 100<<30 || d.FreeBytes != 7<<30 || time.Since(d.At).Round(10*time.Second) != time.Minute {
+	recently := time.Now().Add(-time.Minute)
+	must(t, s.ReportDisk(100<<30, 7<<30, recently))
+	if d := m.Observe(ctx).Disk; d == nil || d.SizeBytes != 100<<30 || d.FreeBytes != 7<<30 || d.At.Unix() != recently.Unix() {
 		t.Errorf("got %+v", d)
 	}
 	for name, at := range map[string]time.Time{"an old report": time.Now().Add(-3 * time.Minute), "one of tomorrow": time.Now().Add(24 * time.Hour)} {
 		must(t, s.ReportDisk(100<<30, 7<<30, at))
-		if d := m.Observe(ctx).Disk; d != nil {
-			t.Errorf("%s is believed: %+v", name, d)
+		if o := m.Observe(ctx); o.Access != AccessVerified || o.Disk != nil {
+			t.Errorf("%s (%s %s) is believed: %+v", name, o.Access, o.Reason, o.Disk)
 		}
-	}
-	if o := m.Observe(ctx); o.Access != AccessVerified || o.ClockSkew > 2*time.Second || o.ClockSkew < -2*time.Second {
-		t.Errorf("%s %s, clock skew %s", o.Access, o.Reason, o.ClockSkew)
 	}
 }
 
@@ -132,14 +133,19 @@ func TestClockSkew(t *testing.T) {
 	w := theWorld(t)
 	ctx := t.Context()
 	s := w.servers[2]
-	if !s.Running() {
-		must(t, s.Boot(ctx))
-	}
+	up(t, s)
 	for _, off := range []time.Duration{-time.Hour, -6 * time.Second, 0, 6 * time.Second, time.Hour} {
 		p := newPool(t, func(o *Options) { o.Clock = offClock{off} })
-		if got := p.Member(ctx, endpointOf(s), w.identity()).Observe(ctx).ClockSkew; (got + off).Abs() > time.Second {
-			t.Errorf("the operator's clock is %s ahead, and the member's skew %s", off, got)
-		}
+		m := p.Member(ctx, endpointOf(s), w.identity())
+		// While the answer is on its way to a busy machine, the clock goes on.
+		waitFor(t, fmt.Sprintf("a skew that tells that the operator's clock is %s ahead", off), func() bool {
+			o := m.Observe(ctx)
+			near := o.Access == AccessVerified && (o.ClockSkew+off).Abs() <= time.Second
+			if !near {
+				t.Logf("the operator's clock is %s ahead, and the member's skew %s (%s)", off, o.ClockSkew, o.Access)
+			}
+			return near
+		})
 	}
 }
 

@@ -15,6 +15,14 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/mysqld"
 )
 
+const (
+	// patience bounds every wait for something that has to happen. It only has to be longer than any stall of a busy machine:
+	// what goes wrong does not come right by waiting.
+	patience = 90 * time.Second
+	// slowAnswer bounds each answer of a server for the same reason. Tests of servers that give none choose a time of their own.
+	slowAnswer = 20 * time.Second
+)
+
 // world is what the tests of this package share: three real servers, of which the first is made the primary.
 // Tests bring it into the state they need with settle and leave it however they like.
 type world struct {
@@ -73,10 +81,10 @@ func endpointOf(s *mysqld.Server) Endpoint {
 	return Endpoint{Key: "uid/" + s.Name + "/" + s.InstanceID(), Address: s.Address(), ServerName: s.DNSName()}
 }
 
-// newPool is a pool with short time-outs that the test closes.
+// newPool is a pool that the test closes.
 func newPool(t *testing.T, change func(*Options)) *Pool {
 	t.Helper()
-	o := Options{DialTimeout: 2 * time.Second, StatementTimeout: 2 * time.Second}
+	o := Options{DialTimeout: slowAnswer, StatementTimeout: slowAnswer}
 	if change != nil {
 		change(&o)
 	}
@@ -99,17 +107,18 @@ func settle(t *testing.T, p *Pool) (*world, []*Member) {
 	t.Helper()
 	w := theWorld(t)
 	ctx := t.Context()
-	for _, s := range w.servers {
-		if !s.Running() {
-			must(t, s.Boot(ctx))
-		}
-		must(t, s.Thaw())
-	}
 	m := w.members(t, p)
-	o := m[0].Observe(ctx)
-	if o.Access != AccessVerified {
-		t.Fatalf("primary: %s: %s", o.Access, o.Reason)
+	for i, s := range w.servers {
+		up(t, s)
+		var o Observation
+		waitFor(t, s.Name+" answers", func() bool {
+			if o = m[i].Observe(ctx); o.Access != AccessVerified {
+				t.Logf("%s: %s: %s", s.Name, o.Access, o.Reason)
+			}
+			return o.Access == AccessVerified
+		})
 	}
+	o := m[0].Observe(ctx)
 	must(t, m[0].Promote(ctx, PromoteSpec{SemiSync: o.SemiSync.SourceEnabled, W: max(1, o.SemiSync.WaitCount)}))
 	if o.Membership == nil {
 		must(t, m[0].WriteMembership(ctx, 0, Membership{Epoch: 1, Primary: "orders-0", Voters: []string{"orders-0", "orders-1", "orders-2"}, W: 1}))
@@ -123,7 +132,7 @@ func settle(t *testing.T, p *Pool) (*world, []*Member) {
 				return c != nil && c.State == CloneCompleted
 			})
 		}
-		must(t, replica.ReplicateFrom(ctx, w.servers[0].IP(), mysqld.Port))
+		replicate(t, replica, w.servers[0])
 		must(t, replica.SetAcknowledging(ctx, true))
 	}
 	must(t, m[0].SetSourceWait(ctx, true, 1))
@@ -135,6 +144,39 @@ func settle(t *testing.T, p *Pool) (*world, []*Member) {
 	}
 	waitFor(t, "no commit waits", func() bool { return m[0].Observe(ctx).PendingCommits == 0 })
 	return w, m
+}
+
+// up has a server's process run, whatever the test before left: killed, frozen, or on its way through a restart.
+func up(t *testing.T, s *mysqld.Server) {
+	t.Helper()
+	if !s.Booted() {
+		must(t, s.Boot(t.Context()))
+	}
+	waitFor(t, "the process of "+s.Name, func() bool { return s.Thaw() == nil })
+}
+
+// replicate makes a member the replica of a server. What it has received before is applied first, for which one call may not
+// be enough on a busy machine.
+func replicate(t *testing.T, m *Member, source *mysqld.Server) {
+	t.Helper()
+	var err error
+	waitFor(t, "what was received is applied", func() bool {
+		err = m.ReplicateFrom(t.Context(), source.IP(), mysqld.Port)
+		return !errors.Is(err, ErrNotApplied)
+	})
+	must(t, err)
+}
+
+// catchUp waits until a replica has executed what its source has by now.
+func catchUp(t *testing.T, replica, source *Member) {
+	t.Helper()
+	must(t, replica.WaitApplied(t.Context(), source.Observe(t.Context()).Executed, patience))
+}
+
+// contains says whether a set of GTIDs holds all of another.
+func contains(t *testing.T, db *sql.DB, set, all string) bool {
+	t.Helper()
+	return value(t, db, fmt.Sprintf("SELECT GTID_SUBSET('%s', '%s')", all, set)) == "1"
 }
 
 // root is a session as root@localhost through the server's socket, past everything that is tested.
@@ -158,7 +200,7 @@ func local(t *testing.T, s *mysqld.Server, user, password string) *sql.DB {
 
 func exec(t *testing.T, db *sql.DB, query string, args ...any) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if _, err := db.ExecContext(ctx, query, args...); err != nil {
 		t.Fatalf("%s: %v", query, err)
@@ -190,7 +232,7 @@ func wantError(t *testing.T, err, want error) {
 
 func waitFor(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(90 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		if done() {
 			return
 		}

@@ -11,6 +11,9 @@ func TestNudge(t *testing.T) {
 	}
 	waitFor(t, "nobody acknowledges", func() bool { return m[0].Observe(ctx).SemiSync.Clients == 0 })
 	db := root(t, w.servers[0])
+	// Else one that lags would look like one that is ahead of its source.
+	catchUp(t, m[1], m[0])
+	catchUp(t, m[2], m[0])
 	done := make(chan error, 1)
 	go func() {
 		_, err := db.ExecContext(ctx, "CREATE DATABASE IF NOT EXISTS nudged")
@@ -19,7 +22,8 @@ func TestNudge(t *testing.T) {
 	waitFor(t, "a commit that waits", func() bool { return m[0].Observe(ctx).PendingCommits == 1 })
 	waitFor(t, "the replicas to have executed it before its source", func() bool {
 		have := m[0].Observe(ctx).Executed
-		return m[1].Observe(ctx).Executed != have && m[2].Observe(ctx).Executed != have
+		ahead := func(o Observation) bool { return o.Executed != have && contains(t, db, o.Executed, have) }
+		return ahead(m[1].Observe(ctx)) && ahead(m[2].Observe(ctx))
 	})
 	for _, replica := range m[1:] {
 		must(t, replica.SetAcknowledging(ctx, true))

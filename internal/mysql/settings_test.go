@@ -71,8 +71,13 @@ func TestStartWithoutPersistedSettings(t *testing.T) {
 	must(t, err)
 	restarted := func(ignored bool) (o Observation) {
 		t.Helper()
+		first := s.PID()
 		must(t, replica.Restart(ctx))
+		// The order is taken before the server goes down, and until then it answers.
 		waitFor(t, "the restart", func() bool {
+			if pid := s.PID(); pid == 0 || pid == first {
+				return false
+			}
 			o = replica.Observe(ctx)
 			return o.Access == AccessVerified && o.PersistedIgnored == ignored
 		})

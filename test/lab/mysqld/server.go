@@ -231,6 +231,23 @@ func (s *Server) Running() bool {
 	return s.process != nil
 }
 
+// Booted says whether the server was booted and not killed since. Its process may be about to be started again.
+func (s *Server) Booted() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stop != nil
+}
+
+// PID is the number of mysqld's process, 0 while there is none. Another one says that the server has restarted.
+func (s *Server) PID() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.process == nil {
+		return 0
+	}
+	return s.process.Pid
+}
+
 // SQL runs statements as root@localhost with the command line client of the root file system and returns what it prints:
 // rows without a header, columns apart by tabs.
 func (s *Server) SQL(ctx context.Context, statements string) (string, error) {

@@ -47,10 +47,11 @@ func TestServer(t *testing.T) {
 	if err := s.Thaw(); err != nil {
 		t.Fatal(err)
 	}
+	first := s.PID()
 	if _, err := s.SQL(ctx, "RESTART"); err != nil {
 		t.Fatal(err)
 	}
-	for !s.answers(ctx) {
+	for s.PID() == first || !s.answers(ctx) {
 		if ctx.Err() != nil {
 			t.Fatal("it did not come back from RESTART")
 		}

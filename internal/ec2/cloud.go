@@ -37,7 +37,9 @@ type Cloud struct {
 	// sweepTimeout bounds a whole sweep, which no single caller's deadline may cut short for the others.
 	sweepTimeout time.Duration
 	page         int32
-	flights      singleflight.Group
+	// patience is how long a reconcile waits for a look by ids.
+	patience time.Duration
+	flights  singleflight.Group
 
 	mu sync.Mutex
 	// swept, looked and described are how the last sweep, the last look by ids and the last look at subnets went.
@@ -82,7 +84,7 @@ func newCloud(of services, region string, o Options, m *metrics) *Cloud {
 		clock: o.Clock, log: o.Logger.WithValues("region", region), metrics: m,
 		whose: &whose{sts: of.sts, credentials: of.credentials, clock: o.Clock, interval: o.SweepInterval},
 		store: newStore(), caches: newCaches(), subnets: newSubnets(o.SweepInterval), attempts: newAttempts(),
-		interval: o.SweepInterval, sweepTimeout: sweepPages * o.CallTimeout, page: pageSize,
+		interval: o.SweepInterval, sweepTimeout: sweepPages * o.CallTimeout, page: pageSize, patience: lookPatience,
 		refreshed: map[string]time.Time{}, urged: map[string]time.Time{}, journeys: map[string]journey{},
 		urgent: flowcontrol.NewTokenBucketPassiveRateLimiterWithClock(urgentRate, urgentBurst, o.Clock),
 	}

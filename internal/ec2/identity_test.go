@@ -115,6 +115,7 @@ func turning(t *testing.T) (*lab, *turncoat) {
 	o := NewFactory(Options{Clock: l.clock}).options
 	l.cloud = newCloud(services{ec2: awsec2.NewFromConfig(cfg), ssm: ssm.NewFromConfig(cfg), sts: sts.NewFromConfig(cfg), credentials: credentials},
 		moto.Region, o, newMetrics(nil, l.clock))
+	l.cloud.patience = settleTime
 	return l, credentials
 }
 
@@ -156,9 +157,21 @@ func TestSweepAcrossAChangeOfAccountIsThrownAway(t *testing.T) {
 	}
 	l.observe()
 	l.pass(freshFor + time.Minute)
-	l.fault(proxy.Rule{Kind: proxy.Delay, Delay: 300 * time.Millisecond, Actions: []string{"DescribeVolumes"}})
-	time.AfterFunc(100*time.Millisecond, func() { credentials.gone.Store(true) })
+	// The credentials turn while the sweep waits for an answer.
+	answer := l.fault(proxy.Rule{Kind: proxy.Hang, Actions: []string{"DescribeVolumes"}})
+	l.proxy.ResetCalls()
+	turned := make(chan struct{})
+	go func() {
+		defer close(turned)
+		// The other lists of the same sweep: it knows by now whose account it reads.
+		for deadline := time.Now().Add(settleTime); l.proxy.Counts()["DescribeSnapshots"] == 0 && time.Now().Before(deadline); {
+			time.Sleep(settleDelay / 10)
+		}
+		credentials.gone.Store(true)
+		answer()
+	}()
 	inv, err := l.cloud.Observe(t.Context(), l.owner.ClusterUID, time.Second)
+	<-turned
 	if Classify(err) != Transient || err == nil || len(inv.Instances) != 1 {
 		t.Errorf("%+v (%v), want an error and what was known", inv, err)
 	}

@@ -26,7 +26,7 @@ const (
 	zoneB = "us-east-1b"
 
 	// settleTime bounds the waiting for one of the server's transitions, which take 50 ms by its clock.
-	settleTime  = 20 * time.Second
+	settleTime  = time.Minute
 	settleDelay = 50 * time.Millisecond
 )
 
@@ -93,7 +93,7 @@ func newLab(t *testing.T, change ...func(*Options)) *lab {
 func (l *lab) newCloud(change ...func(*Options)) *Cloud {
 	l.t.Helper()
 	o := Options{Endpoint: l.proxy.Endpoint(), UserAgent: "nairobi-mysql-operator/test", Clock: l.clock, Logger: testr.New(l.t),
-		CallTimeout: 10 * time.Second} // the server is Python, and shares its processors with other tests
+		CallTimeout: settleTime / 2} // the server is Python, and shares its processors with other tests
 	for _, f := range change {
 		f(&o)
 	}
@@ -102,6 +102,7 @@ func (l *lab) newCloud(change ...func(*Options)) *Cloud {
 	if err != nil {
 		l.t.Fatal(err)
 	}
+	cloud.patience = settleTime // what a look finds is asserted, and not how soon
 	return cloud
 }
 
@@ -112,6 +113,19 @@ func (l *lab) fault(r proxy.Rule) (remove func()) {
 		l.t.Fatal(err)
 	}
 	return func() { l.proxy.Remove(id) }
+}
+
+// hold keeps the server's states as they are until goOn is called, or the test ends.
+func (l *lab) hold() (goOn func()) {
+	l.t.Helper()
+	set := func(ctx context.Context, held bool) {
+		if err := server.moto.Hold(ctx, held); err != nil {
+			l.t.Error(err)
+		}
+	}
+	set(l.t.Context(), true)
+	l.t.Cleanup(func() { set(context.WithoutCancel(l.t.Context()), false) })
+	return func() { set(l.t.Context(), false) }
 }
 
 func (l *lab) pass(d time.Duration) { l.clock.SetTime(l.clock.Now().Add(d)) }
@@ -208,6 +222,20 @@ func (l *lab) realInstances() []types.Instance {
 		all = append(all, r.Instances...)
 	}
 	return all
+}
+
+// really waits until the server itself has an instance of the cluster in a state.
+func (l *lab) really(id, state string) {
+	l.t.Helper()
+	for deadline := time.Now().Add(settleTime); ; time.Sleep(settleDelay / 2) {
+		all := l.realInstances()
+		if find(all, func(i types.Instance) bool { return aws.ToString(i.InstanceId) == id && string(i.State.Name) == state }) != nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			l.t.Fatalf("%s is not %s within %s: %+v", id, state, settleTime, all)
+		}
+	}
 }
 
 // realVolumes are the cluster's data volumes that the server itself has.

@@ -74,7 +74,7 @@ func (c *Cloud) sweepSoon(ctx context.Context) {
 	if c.sweptSince(c.clock.Now().Add(-urgentSweep)) || c.recentFailure(&c.swept, c.interval/retryPart) != nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, lookPatience)
+	ctx, cancel := context.WithTimeout(ctx, c.patience)
 	defer cancel()
 	_ = c.joinSweep(ctx) // how it went is remembered, and told to whoever observes next
 }
@@ -89,7 +89,7 @@ func (c *Cloud) lookNow(ctx context.Context, clusterUID, flight string, at lost)
 			c.note(&c.looked, err)
 			return nil, err
 		})
-		patience := time.NewTimer(lookPatience)
+		patience := time.NewTimer(c.patience)
 		defer patience.Stop()
 		select {
 		case result := <-done:

@@ -31,7 +31,8 @@ func TestRefreshNowSeesWhatOthersDid(t *testing.T) {
 	if err := l.newCloud().TerminateInstance(t.Context(), l.owner.ClusterUID, ended.ID); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(4 * settleDelay)
+	l.really(stopped.ID, StateStopped)
+	l.really(ended.ID, StateTerminated)
 	if inv, err := l.cloud.Refresh(t.Context(), l.owner.ClusterUID); err != nil || !stateOf(stopped.ID, StateRunning)(inv) {
 		t.Fatalf("by itself nothing seems to move: %+v (%v)", inv.Instances, err)
 	}
@@ -88,7 +89,7 @@ func TestRefreshNowIsBoundedOverAllClusters(t *testing.T) {
 	if _, err := l.sdk().StopInstances(t.Context(), &awsec2.StopInstancesInput{InstanceIds: []string{stopped.ID}}); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(3 * settleDelay)
+	l.really(stopped.ID, StateStopped)
 	for second := range seconds {
 		for n := range clusters {
 			if _, err := l.cloud.RefreshNow(t.Context(), fmt.Sprintf("silent-%d", n)); err != nil {
@@ -126,13 +127,13 @@ func TestLooksDoNotWaitForASlowEC2(t *testing.T) {
 	if _, err := l.sdk().StopInstances(t.Context(), &awsec2.StopInstancesInput{InstanceIds: []string{i.ID}}); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(3 * settleDelay)
-	l.fault(proxy.Rule{Kind: proxy.Delay, Delay: 3 * lookPatience, Actions: []string{"DescribeInstances"}})
-	began := time.Now()
-	inv, err := l.now()
-	if took := time.Since(began); err != nil || took > 2*lookPatience || !stateOf(i.ID, StateRunning)(inv) {
-		t.Errorf("after %s: %+v (%v), want what was known before", took, inv.Instances, err)
+	l.really(i.ID, StateStopped)
+	l.cloud.patience = lookPatience
+	answer := l.fault(proxy.Rule{Kind: proxy.Hang, Actions: []string{"DescribeInstances"}})
+	if inv, err := l.now(); err != nil || !stateOf(i.ID, StateRunning)(inv) {
+		t.Errorf("while EC2 does not answer: %+v (%v), want what was known before", inv.Instances, err)
 	}
+	answer()
 	deadline := time.Now().Add(settleTime)
 	for !stateOf(i.ID, StateStopped)(l.cloud.store.inventory(l.owner.ClusterUID)) {
 		if time.Now().After(deadline) {
@@ -207,7 +208,7 @@ func TestWhatTakesLongIsAskedForLessAndLess(t *testing.T) {
 	if n := look(15); n < 3 || n > 4 {
 		t.Errorf("%d looks in the next 15 s, 3 are due", n)
 	}
-	time.Sleep(4 * settleDelay) // by the server's own clock
+	l.really(in.ID, StateRunning) // by the server's own clock
 	look(5 + 5)
 	if inv, err := l.cloud.Refresh(t.Context(), l.owner.ClusterUID); err != nil || !stateOf(in.ID, StateRunning)(inv) {
 		t.Errorf("5 s after EC2 shows it as running it is %+v (%v)", inv.Instances, err)

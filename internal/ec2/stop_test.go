@@ -1,7 +1,6 @@
 package ec2
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -14,21 +13,16 @@ import (
 // A machine that has just been launched cannot be stopped; the fence has to come back a moment later.
 func TestStopOfAPendingInstanceWaits(t *testing.T) {
 	l := newLab(t)
-	var i Instance
-	var err error
-	for member := 0; err == nil; member++ { // on a slow machine the first may run before it is asked to stop
-		if member == 20 {
-			t.Fatal("no instance was ever met pending")
-		}
-		i = l.launch(fmt.Sprintf("orders-%d", member))
-		err = l.cloud.StopInstance(t.Context(), l.owner.ClusterUID, i.ID, true)
-	}
+	goOn := l.hold()
+	i := l.launch("orders-0")
+	err := l.cloud.StopInstance(t.Context(), l.owner.ClusterUID, i.ID, true)
 	if !IsWaiting(err) {
 		t.Fatalf("stopping a pending instance: %v (%s), want Waiting", err, Classify(err))
 	}
 	if text := Message(err); text == "" || Explain(err).Retry != true {
 		t.Errorf("the user is told %q", text)
 	}
+	goOn()
 	l.until("running", stateOf(i.ID, StateRunning))
 	if err := l.cloud.StopInstance(t.Context(), l.owner.ClusterUID, i.ID, true); err != nil {
 		t.Fatal(err)
@@ -77,7 +71,7 @@ func TestStopOfWhatIsNotRunning(t *testing.T) {
 			if err := do(l, i.ID); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(3 * settleDelay)
+			l.really(i.ID, want)
 			if inv := l.cloud.store.inventory(l.owner.ClusterUID); !stateOf(i.ID, StateRunning)(inv) {
 				t.Fatalf("the store should not know yet: %+v", inv.Instances)
 			}

@@ -193,6 +193,7 @@ func TestRemovedTagIsNotARemovedThing(t *testing.T) {
 func TestSilentEC2(t *testing.T) {
 	l := newLab(t)
 	l.running("orders-0")
+	l.cloud = l.newCloud(func(o *Options) { o.CallTimeout = settleTime / 6 }) // which the silence is waited for
 	l.observe()
 	l.fault(proxy.Blackout())
 	l.pass(time.Minute)
@@ -229,12 +230,13 @@ func TestThrottledSweep(t *testing.T) {
 // A caller that gives up does not take the sweep of the others with it.
 func TestSweepOutlivesItsStarter(t *testing.T) {
 	l := newLab(t)
-	l.fault(proxy.Rule{Kind: proxy.Delay, Delay: 300 * time.Millisecond, Actions: []string{"DescribeVolumes"}})
+	answer := l.fault(proxy.Rule{Kind: proxy.Hang, Actions: []string{"DescribeVolumes"}})
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if _, err := l.cloud.Observe(ctx, l.owner.ClusterUID, time.Second); !IsUnreachable(err) {
 		t.Errorf("the impatient caller got %v", err)
 	}
+	answer()
 	if _, err := l.cloud.Observe(t.Context(), l.owner.ClusterUID, time.Second); err != nil {
 		t.Errorf("the patient caller got %v", err)
 	}

@@ -1,6 +1,7 @@
 package moto_test
 
 import (
+	"context"
 	"encoding/base64"
 	"errors"
 	"os"
@@ -19,7 +20,8 @@ import (
 
 const (
 	testDelay = 300 * time.Millisecond
-	settle    = 10 * time.Second
+	// settle bounds the waiting for a change of state on a machine that is busy.
+	settle = time.Minute
 )
 
 // One server that changes states by itself serves most tests; each makes its
@@ -71,6 +73,19 @@ func mustVolume(t *testing.T, zone string) string {
 	id := aws.ToString(out.VolumeId)
 	eventually(t, "volume available", func() bool { return volumeState(t, id) == types.VolumeStateAvailable })
 	return id
+}
+
+// hold keeps every state as it is until go on is called, or the test ends.
+func hold(t *testing.T) (goOn func()) {
+	t.Helper()
+	set := func(ctx context.Context, held bool) {
+		if err := server.Hold(ctx, held); err != nil {
+			t.Error(err)
+		}
+	}
+	set(t.Context(), true)
+	t.Cleanup(func() { set(context.WithoutCancel(t.Context()), false) })
+	return func() { set(t.Context(), false) }
 }
 
 func instance(t *testing.T, id string) types.Instance {
@@ -173,6 +188,7 @@ func TestLaunchStatesAndTags(t *testing.T) {
 			return err
 		}, "terminated"},
 	} {
+		goOn := hold(t)
 		if err := step.call(); err != nil {
 			t.Fatal(err)
 		}
@@ -180,6 +196,7 @@ func TestLaunchStatesAndTags(t *testing.T) {
 			_, err := c.StartInstances(t.Context(), &ec2.StartInstancesInput{InstanceIds: []string{id}})
 			wantCode(t, err, "IncorrectInstanceState")
 		}
+		goOn()
 		awaitState(t, id, step.want)
 	}
 	if dead := instance(t, id); dead.PrivateIpAddress != nil || len(dead.NetworkInterfaces) != 0 {

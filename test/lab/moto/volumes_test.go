@@ -30,8 +30,10 @@ func TestAttachChecks(t *testing.T) {
 		in.SubnetId = aws.String(seeded.Subnets["us-east-1b"])
 	})
 	v, other := mustVolume(t, "us-east-1a"), mustVolume(t, "us-east-1a")
+	goOn := hold(t)
 	pending := mustLaunch(t)
 	wantCode(t, attach(t, v, pending, "/dev/sdf"), "IncorrectState")
+	goOn()
 	awaitState(t, here, "running")
 	awaitState(t, there, "running")
 
@@ -44,10 +46,12 @@ func TestAttachChecks(t *testing.T) {
 	})
 	wantCode(t, err, "DryRunOperation")
 
+	goOn = hold(t)
 	wantCode(t, attach(t, v, here, "/dev/sdf"), "")
 	if got := attachmentState(t, v); got != "attaching" {
 		t.Errorf("just attached: %s", got)
 	}
+	goOn()
 	eventually(t, "attached", func() bool { return attachmentState(t, v) == "attached" })
 	wantCode(t, attach(t, v, here, "/dev/sdg"), "VolumeInUse")
 	wantCode(t, attach(t, other, here, "/dev/sdf"), "InvalidParameterValue")
@@ -70,12 +74,14 @@ func TestAttachedVolumeSurvivesItsInstance(t *testing.T) {
 	id, v := mustLaunch(t), mustVolume(t, "us-east-1a")
 	awaitState(t, id, "running")
 	wantCode(t, attach(t, v, id, "/dev/sdf"), "")
+	goOn := hold(t)
 	if _, err := client().TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{id}}); err != nil {
 		t.Fatal(err)
 	}
 	if got := volumeState(t, v); got != "in-use" {
 		t.Errorf("while its instance shuts down the volume is %s", got)
 	}
+	goOn()
 	awaitState(t, id, "terminated")
 	if got := volumeState(t, v); got != "available" {
 		t.Errorf("afterwards it is %s", got)
@@ -85,6 +91,7 @@ func TestAttachedVolumeSurvivesItsInstance(t *testing.T) {
 func TestSnapshots(t *testing.T) {
 	c := client()
 	v := mustVolume(t, "us-east-1a")
+	goOn := hold(t)
 	out, err := c.CreateSnapshot(t.Context(), &ec2.CreateSnapshotInput{VolumeId: aws.String(v)})
 	if err != nil {
 		t.Fatal(err)
@@ -100,6 +107,7 @@ func TestSnapshots(t *testing.T) {
 		return err
 	}
 	wantCode(t, restore(10), "IncorrectState")
+	goOn()
 	eventually(t, "completed", func() bool {
 		d, err := c.DescribeSnapshots(t.Context(), &ec2.DescribeSnapshotsInput{SnapshotIds: []string{id}})
 		return err == nil && d.Snapshots[0].State == "completed" && aws.ToString(d.Snapshots[0].Progress) == "100%"
@@ -129,8 +137,10 @@ func TestVolumeGrowth(t *testing.T) {
 		return true
 	}
 	wantCode(t, grow(9), "InvalidParameterValue")
+	goOn := hold(t)
 	wantCode(t, grow(11), "")
 	wantCode(t, grow(12), "IncorrectModificationState")
+	goOn()
 	for _, size := range []int32{12, 13, 14} {
 		eventually(t, "modified", done)
 		wantCode(t, grow(size), "")
@@ -266,10 +276,12 @@ func TestSecurityGroupInUse(t *testing.T) {
 		return err
 	}
 	wantCode(t, remove(), "DependencyViolation")
+	goOn := hold(t)
 	if _, err := c.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{id}}); err != nil {
 		t.Fatal(err)
 	}
 	wantCode(t, remove(), "DependencyViolation")
+	goOn()
 	awaitState(t, id, "terminated")
 	// Another group's rule holds it, too.
 	other, err := c.CreateSecurityGroup(t.Context(), &ec2.CreateSecurityGroupInput{

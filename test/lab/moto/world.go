@@ -152,6 +152,16 @@ func (s *Server) SetStatus(ctx context.Context, st Status) error {
 	return nil
 }
 
+// Hold says whether states that change by themselves are held as they are. What came due meanwhile happens as soon as they
+// are not. So a test sees what lasts moments, however slow its machine.
+func (s *Server) Hold(ctx context.Context, held bool) error {
+	body := map[string]bool{"held": held}
+	if err := s.call(ctx, http.MethodPost, "/lab/hold", body, nil); err != nil {
+		return fmt.Errorf("hold the states: %w", err)
+	}
+	return nil
+}
+
 // setParameters makes public SSM parameters, which PutParameter refuses.
 func (s *Server) setParameters(ctx context.Context, region string, values map[string]string) error {
 	body := map[string]any{"region": region, "values": values}

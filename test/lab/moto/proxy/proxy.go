@@ -141,7 +141,12 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	entry := Call{Time: p.clock.Now(), Service: c.service, Action: c.action, DryRun: c.dryRun}
-	defer func() { p.log(entry) }() // also when the handler aborts
+	logged := false
+	defer func() { // also when the handler aborts
+		if !logged {
+			p.log(entry)
+		}
+	}()
 	for _, s := range p.choose(c, Fail, NoCapacity, Delay, Hang, Refuse) {
 		entry.Fault = s.Kind
 		switch s.Kind {
@@ -185,6 +190,9 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	entry.Status = status
+	// Before the client has the answer, and may ask for the log.
+	p.log(entry)
+	logged = true
 	answer(w, status, header, body)
 }
 

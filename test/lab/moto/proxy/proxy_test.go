@@ -17,6 +17,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go"
+	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto/proxy"
@@ -33,7 +35,13 @@ func TestMain(m *testing.M) {
 
 func start(t *testing.T) (*proxy.Proxy, *ec2.Client) {
 	t.Helper()
-	p, err := proxy.Start(t.Context(), proxy.Options{Upstream: server.Endpoint(), Seed: 1})
+	return startAt(t, nil)
+}
+
+// startAt is start with a clock for the rules' times; nil means the real one.
+func startAt(t *testing.T, clock clock.PassiveClock) (*proxy.Proxy, *ec2.Client) {
+	t.Helper()
+	p, err := proxy.Start(t.Context(), proxy.Options{Upstream: server.Endpoint(), Seed: 1, Clock: clock})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,8 +180,9 @@ func TestLostAnswer(t *testing.T) {
 }
 
 func TestFreshThingsAreAbsent(t *testing.T) {
-	p, c := start(t)
-	const hidden = 1500 * time.Millisecond
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	p, c := startAt(t, clock)
+	const hidden = 30 * time.Second
 	add(t, p, proxy.Rule{Kind: proxy.Absent, For: hidden})
 	count := func() (instances, volumes int) {
 		t.Helper()
@@ -194,7 +203,6 @@ func TestFreshThingsAreAbsent(t *testing.T) {
 		return instances, len(v.Volumes)
 	}
 	i0, v0 := count()
-	begin := time.Now()
 	out, err := c.RunInstances(t.Context(), launch("us-east-1a", "m6i.large", ""))
 	if err != nil {
 		t.Fatal(err)
@@ -207,17 +215,16 @@ func TestFreshThingsAreAbsent(t *testing.T) {
 		_, err := c.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{InstanceIds: []string{aws.ToString(out.Instances[0].InstanceId)}})
 		return err
 	}
+	clock.SetTime(clock.Now().Add(hidden - time.Second))
 	i1, v1 := count()
-	if time.Since(begin) < hidden {
-		wantCode(t, byID(), "InvalidInstanceID.NotFound")
-		_, err = c.DeleteVolume(t.Context(), &ec2.DeleteVolumeInput{VolumeId: vol.VolumeId})
-		wantCode(t, err, "InvalidVolume.NotFound")
-		// The root volume is visible: only what the caller named is hidden.
-		if i1 != i0 || v1 != v0+1 {
-			t.Errorf("instances %d, volumes %d; before %d and %d", i1, v1, i0, v0)
-		}
+	wantCode(t, byID(), "InvalidInstanceID.NotFound")
+	_, err = c.DeleteVolume(t.Context(), &ec2.DeleteVolumeInput{VolumeId: vol.VolumeId})
+	wantCode(t, err, "InvalidVolume.NotFound")
+	// The root volume is visible: only what the caller named is hidden.
+	if i1 != i0 || v1 != v0+1 {
+		t.Errorf("instances %d, volumes %d; before %d and %d", i1, v1, i0, v0)
 	}
-	time.Sleep(time.Until(begin.Add(hidden + 200*time.Millisecond)))
+	clock.SetTime(clock.Now().Add(2 * time.Second))
 	wantCode(t, byID(), "")
 	if i2, v2 := count(); i2 != i0+1 || v2 != v0+2 {
 		t.Errorf("in the end instances %d, volumes %d; before %d and %d", i2, v2, i0, v0)
@@ -225,7 +232,8 @@ func TestFreshThingsAreAbsent(t *testing.T) {
 }
 
 func TestSilence(t *testing.T) {
-	p, c := start(t)
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	p, c := startAt(t, clock)
 	id := add(t, p, proxy.Blackout())
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
@@ -241,10 +249,10 @@ func TestSilence(t *testing.T) {
 	p.Remove(id)
 	wantCode(t, <-answered, "")
 
-	add(t, p, proxy.Rule{Kind: proxy.Refuse, For: 300 * time.Millisecond})
+	add(t, p, proxy.Rule{Kind: proxy.Refuse, For: time.Minute})
 	_, err = c.DescribeInstances(t.Context(), nil)
 	wantCode(t, err, "no answer")
-	time.Sleep(350 * time.Millisecond)
+	clock.SetTime(clock.Now().Add(time.Minute + time.Second))
 	add(t, p, proxy.Rule{Kind: proxy.Delay, Delay: 200 * time.Millisecond})
 	begin := time.Now()
 	_, err = c.DescribeInstances(t.Context(), nil)

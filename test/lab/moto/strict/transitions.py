@@ -20,6 +20,7 @@ class Transitions:
     def __init__(self):
         self.hypervisor = False
         self.delay = 0.0  # seconds
+        self.held = False  # nothing that is due is done
         self._queue = []
         self._order = itertools.count()
 
@@ -32,7 +33,7 @@ class Transitions:
     def settle(self):
         """Does what is due. Called before each request."""
         now = time.monotonic()
-        while self._queue and self._queue[0][0] <= now:
+        while not self.held and self._queue and self._queue[0][0] <= now:
             heapq.heappop(self._queue)[2]()
 
 

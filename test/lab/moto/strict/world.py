@@ -3,6 +3,7 @@
 GET  /lab/world       what should exist
 POST /lab/report      what has happened to it
 POST /lab/status      status checks and scheduled events of an instance
+POST /lab/hold        whether changes that come by themselves are held back
 POST /lab/parameters  public SSM parameters (AWS refuses PutParameter under /aws/)
 """
 
@@ -16,6 +17,7 @@ from werkzeug.wrappers import Request, Response
 
 import instances
 import volumes
+from transitions import TRANSITIONS
 
 ACCOUNT = "123456789012"
 
@@ -159,7 +161,11 @@ def set_parameters(said):
         )
 
 
-POSTS = {"/lab/report": report, "/lab/status": set_status, "/lab/parameters": set_parameters}
+def hold(said):
+    TRANSITIONS.held = said["held"]
+
+
+POSTS = {"/lab/report": report, "/lab/status": set_status, "/lab/hold": hold, "/lab/parameters": set_parameters}
 
 
 def application(environ, start_response):

@@ -126,6 +126,7 @@ func (m *Member) startClone(ctx context.Context, control *session, host string, 
 			// The server is up and refused, or gave up. It must not stay open to a hand of ours that errs.
 			err = errors.Join(err, setReadOnly(detached, s, true))
 		}
+		s.release(detached, cloneLock)
 		result <- err
 	}()
 	return result, nil

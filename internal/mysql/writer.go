@@ -142,6 +142,7 @@ func (m *Member) transact(ctx context.Context, f func(*session) error) error {
 			return unreachable(err)
 		}
 		defer s.close()
+		defer s.release(ctx, transactionLock)
 		switch err := underControl(ctx, s, control, transactionLock); {
 		case errors.Is(err, errLockTaken):
 			return fmt.Errorf("an earlier transaction of the operator is still waiting: %w", ErrCommitsPending)
@@ -181,6 +182,16 @@ func underControl(ctx context.Context, s, control *session, lock string) error {
 		return ErrLockHeld
 	}
 	return nil
+}
+
+// release gives a lock back that the session may hold, before it is closed: a server that is busy notices the end of a session
+// some time later, and until then the next one would take it for one that still waits.
+func (s *session) release(ctx context.Context, lock string) {
+	if s.broken {
+		return
+	}
+	var had sql.Null[int64]
+	_ = s.row(context.WithoutCancel(ctx), "SELECT RELEASE_LOCK(?)", []any{lock}, &had) // the end of the session does the same
 }
 
 // pendingOr makes err an ErrCommitsPending when sessions wait for acknowledgements.

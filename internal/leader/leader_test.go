@@ -3,6 +3,8 @@ package leader
 import (
 	"context"
 	"errors"
+	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -12,12 +14,13 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// lease answers when it is told to, if it is to be told.
+// lease tells of each look that begins and answers when it is told to, if it is to be told.
 type lease struct {
 	resourcelock.Interface
 	holder string
 	renew  time.Time
 	looks  int
+	begun  chan struct{}
 	took   chan struct{}
 }
 
@@ -27,6 +30,7 @@ func (l *lease) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte
 	l.looks++
 	record := &resourcelock.LeaderElectionRecord{HolderIdentity: l.holder, LeaseDurationSeconds: 15, RenewTime: metav1.NewTime(l.renew)}
 	if l.took != nil {
+		l.begun <- struct{}{}
 		<-l.took
 	}
 	return record, nil, nil
@@ -34,7 +38,8 @@ func (l *lease) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte
 
 // TestLooksAreShared among those who asked before they began, and with nobody else.
 func TestLooksAreShared(t *testing.T) {
-	api := &lease{holder: "us", renew: time.Now(), took: make(chan struct{})}
+	const many = 100
+	api := &lease{holder: "us", renew: time.Now(), begun: make(chan struct{}, 1+many), took: make(chan struct{})}
 	lock := &Lock{lock: api, clock: clock.RealClock{}}
 	var all sync.WaitGroup
 	ask := func(n int) {
@@ -47,18 +52,34 @@ func TestLooksAreShared(t *testing.T) {
 		}
 	}
 	ask(1)
-	api.took <- struct{}{} // a look has begun
-	ask(100)
-	time.Sleep(100 * time.Millisecond) // for them to ask; those who come later look themselves
+	<-api.begun
+	ask(many)
+	// Who comes later looks himself.
+	for deadline := time.Now().Add(time.Minute); waiting() < many; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d of %d wait for the look that has begun", waiting(), many)
+		}
+	}
 	close(api.took)
 	all.Wait()
-	if api.looks < 2 || api.looks > 50 {
+	if api.looks != 2 {
 		t.Errorf("a hundred who asked during a look had %d in all", api.looks)
 	}
 	api.holder = "another"
 	if err := lock.Check(t.Context()); !errors.Is(err, ErrNotLeader) {
 		t.Errorf("right after a look that agreed, and the lease went: %v", err)
 	}
+}
+
+// waiting is how many wait for their turn in Check, having asked.
+func waiting() (n int) {
+	stacks := make([]byte, 4<<20)
+	for stack := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
+		if strings.Contains(stack, "[sync.Mutex.Lock") && strings.Contains(stack, "(*Lock).Check(") {
+			n++
+		}
+	}
+	return n
 }
 
 // TestLeaseRunsOut: nobody took it, and it is ours no more.

@@ -86,7 +86,10 @@ sql "SET sql_log_bin = 0; SET GLOBAL super_read_only = OFF;
 	INSERT INTO mysql.proxies_priv (Host, User, Proxied_host, Proxied_user, With_grant, Grantor) VALUES ('%', 'friend', '%', 'nairobi_operator', 0, '');
 	ALTER USER nairobi_operator WITH MAX_QUERIES_PER_HOUR 100000 FAILED_LOGIN_ATTEMPTS 1 PASSWORD_LOCK_TIME UNBOUNDED COMMENT 'mine';
 	CREATE DEFINER = root@localhost EVENT x.e ON SCHEDULE EVERY 1 SECOND DO SET GLOBAL max_connections = 77" || cat /tmp/sql.log
-sleep 3
+for _ in $(seq 600); do
+	[ "$(sql 'SELECT @@max_connections')" != 77 ] || break
+	sleep 0.1
+done
 check 'events of the old server' "$(sql 'SELECT @@max_connections')"
 executed=$(sql 'SELECT @@gtid_executed')
 stop

@@ -2,6 +2,7 @@ package pitr
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"strings"
 	"sync/atomic"
@@ -81,10 +82,18 @@ func TestTroubleInTheEndIsPassed(t *testing.T) {
 	stop()
 	first := c.endsWhole()
 
-	write(20)
+	const many = 100
+	var statements strings.Builder
+	for range many {
+		row++
+		fmt.Fprintf(&statements, "INSERT INTO shop.diary VALUES (%d); ", row)
+	}
+	sql(t, c.primary, statements.String())
+	began := time.Now()
 	run(time.Minute)()
-	if last := c.endsWhole(); last.Number > first.Number+3 {
-		t.Errorf("it stored %d segments", last.Number-first.Number)
+	// One for each half a second, and not one for each transaction.
+	if last, most := c.endsWhole(), 3+uint64(time.Since(began)/(500*time.Millisecond)); last.Number > first.Number+most {
+		t.Errorf("it stored %d transactions in %d segments", many, last.Number-first.Number)
 	}
 
 	write(2)
@@ -92,7 +101,7 @@ func TestTroubleInTheEndIsPassed(t *testing.T) {
 	head, _, err := c.folder.Head(t.Context(), 0)
 	must(t, err)
 	left := executed(t, c.primary).Subtract(head.All())
-	run(4 * time.Second)()
+	run(15 * time.Second)()
 	if r := c.reported(); left.IsEmpty() || !strings.Contains(r.Error, left.String()) || r.Reason != "StoreUnavailable" {
 		t.Errorf("left is %s, and told %s: %s", left, r.Reason, r.Error)
 	}

@@ -184,9 +184,10 @@ func credentials(t *testing.T, s *mysqld.Server, identity mysql.Identity) backup
 	return backup.Credentials{CAFile: dir + "pod-ca.pem", CertFile: dir + "pod-cert.pem", KeyFile: dir + "pod-key.pem"}
 }
 
-// dump takes a backup of a server and returns its folder.
+// dump takes a backup of a server, as soon as that has all that the primary has, and returns its folder.
 func (c *cluster) dump(s *mysqld.Server, name string) string {
 	c.t.Helper()
+	must(c.t, c.member(s).WaitApplied(c.t.Context(), executed(c.t, c.serving.Load()).String(), timeout))
 	folder := backup.FolderOf(time.Now(), name)
 	_, err := backup.Dump(c.t.Context(), backup.DumpOptions{
 		Place: c.folder.Place, Folder: folder, Backup: name, Namespace: "shop", Cluster: "orders", ClusterUID: "uid",
@@ -260,7 +261,12 @@ func (c *cluster) archived() {
 func (c *cluster) failover() {
 	c.t.Helper()
 	c.primary.Kill()
-	must(c.t, c.member(c.replica).Promote(c.t.Context(), mysql.PromoteSpec{}))
+	var err error
+	await(c.t, "the replica has applied what it received", func() bool {
+		err = c.member(c.replica).Promote(c.t.Context(), mysql.PromoteSpec{})
+		return !errors.Is(err, mysql.ErrNotApplied)
+	})
+	must(c.t, err)
 	c.serving.Store(c.replica)
 }
 

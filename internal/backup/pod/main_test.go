@@ -58,7 +58,7 @@ func runTests(m *testing.M) (code int) {
 	fail("find the API server:", err)
 	env := &envtest.Environment{
 		CRDDirectoryPaths: []string{filepath.Join("..", "..", "..", "config", "crd", "bases")}, ErrorIfCRDPathMissing: true,
-		BinaryAssetsDirectory: assets, ControlPlaneStartTimeout: 3 * time.Minute,
+		BinaryAssetsDirectory: assets, ControlPlaneStartTimeout: 3 * time.Minute, ControlPlaneStopTimeout: 3 * time.Minute,
 	}
 	config, err := env.Start()
 	fail("start the API server:", err)

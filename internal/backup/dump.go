@@ -153,6 +153,9 @@ func (d *dump) run(ctx context.Context) (Manifest, error) {
 	ctx, watch := d.watch(ctx, state.DataBytes)
 	defer watch()
 	if err := d.stream(ctx); err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			return Manifest{}, cause // whatever was cut off by it
+		}
 		return Manifest{}, err
 	}
 	d.manifest.CompletedAt = d.o.Clock.Now().UTC()

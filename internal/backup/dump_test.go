@@ -134,7 +134,7 @@ func (w *world) follow(ctx context.Context) error {
 func (w *world) caughtUp(t *testing.T) {
 	t.Helper()
 	executed := strings.ReplaceAll(sql(t, w.primary, "SELECT @@gtid_executed"), "\\n", "")
-	if got := sql(t, w.replica, "SELECT WAIT_FOR_EXECUTED_GTID_SET('"+executed+"', 60)"); got != "0" {
+	if got := sql(t, w.replica, "SELECT WAIT_FOR_EXECUTED_GTID_SET('"+executed+"', 120)"); got != "0" {
 		t.Fatalf("the replica does not catch up: %s", got)
 	}
 }
@@ -208,6 +208,18 @@ func (w *world) options(t *testing.T, s *mysqld.Server) DumpOptions {
 		Place: w.place(t), Folder: FolderOf(time.Now(), "b"), Backup: "b", Schedule: "daily", Namespace: "shop", Cluster: "orders", ClusterUID: "uid",
 		Member: w.member(s, mysql.BackupUser), Credentials: credentials(t, s, w.pods), Program: s.Program, StallTimeout: time.Minute, Clock: clock.RealClock{},
 	}
+}
+
+// patiently dumps a primary as a pod does: where a busy machine takes longer than writes may be held up, it is tried again.
+func patiently(t *testing.T, o DumpOptions) (m Manifest, err error) {
+	t.Helper()
+	for range 3 {
+		if m, err = Dump(t.Context(), o); !errors.Is(err, mysql.ErrBlocked) {
+			break
+		}
+		t.Logf("once more: %v", err)
+	}
+	return m, err
 }
 
 // fresh is an empty server of a cluster that is being made.
@@ -471,12 +483,7 @@ func TestADumpThatFails(t *testing.T) {
 					t.Errorf("it left %s", object.Key)
 				}
 			}
-			if got := sql(t, w.replica, "SELECT COUNT(*) FROM information_schema.processlist WHERE USER = 'nairobi_backup'"); got != "0" {
-				time.Sleep(time.Second)
-				if got = sql(t, w.replica, "SELECT COUNT(*) FROM information_schema.processlist WHERE USER = 'nairobi_backup'"); got != "0" {
-					t.Errorf("%s sessions are left", got)
-				}
-			}
+			ended(t, w.replica)
 		})
 	}
 }

@@ -21,7 +21,7 @@ func TestARowOfManyMegabytes(t *testing.T) {
 	sql(t, w.primary, "CREATE DATABASE large; CREATE TABLE large.t (id INT PRIMARY KEY, b LONGBLOB); INSERT INTO large.t VALUES (1, REPEAT(0x00FF2701, 10 << 20))")
 	defer func() { sql(t, w.primary, "DROP DATABASE large"); w.caughtUp(t) }()
 	o := w.options(t, w.primary)
-	_, err := Dump(t.Context(), o)
+	_, err := patiently(t, o)
 	must(t, err)
 	target := w.fresh(t)
 	r := w.restore(t, o, target)
@@ -68,7 +68,7 @@ func TestEventsWaitForTheRestore(t *testing.T) {
 		}
 	}
 	o := w.options(t, w.primary)
-	m, err := Dump(t.Context(), o)
+	m, err := patiently(t, o)
 	must(t, err)
 	for name, row := range map[string]struct{ before, scheduler string }{
 		"a scheduler that is on":     {"DO 0", "ON"},

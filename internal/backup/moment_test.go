@@ -105,17 +105,23 @@ func TestTheAccountsAreOfTheMoment(t *testing.T) {
 func TestADatabaseOfTheLastMoment(t *testing.T) {
 	w := theWorld(t)
 	defer func() { sql(t, w.primary, "DROP DATABASE IF EXISTS late"); w.caughtUp(t) }()
-	locks := make(chan error, 1)
+	holder, watcher := open(t, w.primary), open(t, w.primary)
+	_, err := holder.do("LOCK TABLES shop.empty WRITE")
+	must(t, err)
+	made := make(chan error, 1)
 	go func() {
-		// Longer than the lock is waited for at once, and ended in the pause before the second attempt, which is free for others.
-		_, err := w.primary.SQL(t.Context(), "LOCK TABLES shop.empty WRITE; DO SLEEP(6); UNLOCK TABLES; CREATE DATABASE late; CREATE TABLE late.t (id INT PRIMARY KEY); INSERT INTO late.t VALUES (1)")
-		locks <- err
+		// In the pause after an attempt that was in vain, which is free for others.
+		const waiting = "SELECT COUNT(*) FROM information_schema.processlist WHERE INFO LIKE 'FLUSH LOCAL TABLES%'"
+		err := watcher.await(waiting, "1")
+		if err == nil {
+			err = watcher.await(waiting, "0")
+		}
+		_, then := holder.do("UNLOCK TABLES; CREATE DATABASE late; CREATE TABLE late.t (id INT PRIMARY KEY); INSERT INTO late.t VALUES (1)")
+		made <- errors.Join(err, then)
 	}()
-	time.Sleep(time.Second)
 	o := w.options(t, w.primary)
 	m, err := Dump(t.Context(), o)
-	must(t, err)
-	must(t, <-locks)
+	must(t, errors.Join(err, <-made))
 	if m.rows("late", "t") != 1 {
 		t.Errorf("the dump has the tables %+v", m.Tables)
 	}
@@ -129,7 +135,7 @@ func TestWhatMysqldumpRounds(t *testing.T) {
 		"CREATE TABLE rounds.d (id INT PRIMARY KEY, d DOUBLE, v VECTOR(2)); INSERT INTO rounds.d VALUES (1, 1e0/3, TO_VECTOR('[1.23456789,3]'))")
 	defer func() { sql(t, w.primary, "DROP DATABASE rounds"); w.caughtUp(t) }()
 	o := w.options(t, w.primary)
-	m, err := Dump(t.Context(), o)
+	m, err := patiently(t, o)
 	must(t, err)
 	for table, compared := range map[string]bool{"f": false, "j": false, "d": true} {
 		at := slices.IndexFunc(m.Samples, func(s Sample) bool { return s.Database == "rounds" && s.Table == table })
@@ -153,7 +159,7 @@ func TestPrivilegesOnWhatIsGone(t *testing.T) {
 		"ALTER TABLE gone.`a, b ON c` DROP COLUMN `b``, (c`; DROP TABLE gone.t")
 	defer func() { sql(t, w.primary, "DROP DATABASE gone; DROP USER heir"); w.caughtUp(t) }()
 	o := w.options(t, w.primary)
-	_, err := Dump(t.Context(), o)
+	_, err := patiently(t, o)
 	must(t, err)
 	target := w.fresh(t)
 	r := w.restore(t, o, target)
@@ -182,7 +188,7 @@ func TestAccountsOfAboutTheOperatorsNames(t *testing.T) {
 		w.caughtUp(t)
 	}()
 	o := w.options(t, w.primary)
-	_, err := Dump(t.Context(), o)
+	_, err := patiently(t, o)
 	must(t, err)
 	target := w.fresh(t)
 	_, err = Restore(t.Context(), w.restore(t, o, target))

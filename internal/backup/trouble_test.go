@@ -98,7 +98,7 @@ func TestTheVolumeIsFullMidDump(t *testing.T) {
 	var err error
 	o.Place.Store, err = store.NewFolder(dir, "pvc://backups")
 	must(t, err)
-	if _, err := Dump(t.Context(), o); !errors.Is(err, store.ErrFull) {
+	if _, err := patiently(t, o); !errors.Is(err, store.ErrFull) {
 		t.Errorf("got %v", err)
 	}
 	must(t, filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
@@ -108,15 +108,7 @@ func TestTheVolumeIsFullMidDump(t *testing.T) {
 		return err
 	}))
 	sql(t, w.primary, "INSERT INTO bulk.t (b) VALUES ('x')")
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(100 * time.Millisecond) {
-		got := sql(t, w.primary, "SELECT COUNT(*) FROM information_schema.processlist WHERE USER = 'nairobi_backup'")
-		if got == "0" {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s sessions are left", got)
-		}
-	}
+	ended(t, w.primary)
 }
 
 // TestTheWorkVolumeIsFullMidVerification: the throw-away server has no room for the dump. That is told, and nothing is left.
@@ -124,7 +116,7 @@ func TestTheWorkVolumeIsFullMidVerification(t *testing.T) {
 	w := theWorld(t)
 	w.bulk(t)
 	o := w.options(t, w.primary)
-	_, err := Dump(t.Context(), o)
+	_, err := patiently(t, o)
 	must(t, err)
 	programs, err := mysqld.HostPrograms(t.Context())
 	must(t, err)

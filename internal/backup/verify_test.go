@@ -39,7 +39,7 @@ func TestVerify(t *testing.T) {
 	must(t, err)
 	sql(t, w.primary, "CREATE TABLE IF NOT EXISTS nairobi_mysql.heartbeat (id TINYINT UNSIGNED NOT NULL PRIMARY KEY, at TIMESTAMP(6) NOT NULL); REPLACE INTO nairobi_mysql.heartbeat VALUES (1, NOW(6))")
 	o := w.options(t, w.primary)
-	taken, err := Dump(t.Context(), o)
+	taken, err := patiently(t, o)
 	must(t, err)
 	key := o.Place.Folder(o.Folder) + "/"
 	document, err := store.ReadAll(t.Context(), o.Place.Store, key+manifestName, maxManifest)

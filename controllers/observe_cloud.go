@@ -210,7 +210,9 @@ func (r *MySQLClusterReconciler) memberise(s *scope) {
 		r.trackVolume(s, m)
 		m.CapacityRefused, m.CapacityRefusedAt = r.memory.capacityRefused(s.notes, name)
 		if id := s.records.Members[name].VolumeID; id != "" {
-			m.ModificationRefused = r.memory.lastFailure(s.notes, attempt(topology.ModifyVolume{Member: name, VolumeID: id})) != nil
+			if last := r.memory.lastFailure(s.notes, attempt(topology.ModifyVolume{Member: name, VolumeID: id})); last != nil {
+				m.ModificationRefused = last.message
+			}
 		}
 	}
 }

@@ -70,8 +70,9 @@ type Member struct {
 	BrokenSince time.Time
 	// StartError is what mysqld said when it did not start last, while the operator ran; empty when that was not seen.
 	StartError string
-	// ModificationRefused is true while EC2 does not take the change of the member's volume that the spec asks for.
-	ModificationRefused bool
+	// ModificationRefused is what EC2 said while it does not take the change of the member's volume that the spec asks for; empty
+	// when it did not refuse it.
+	ModificationRefused string
 	// Stage is the last bootstrap stage that the instance printed to its console.
 	Stage string
 	// CapacityRefused is the zone in which EC2 has had no capacity for the member since CapacityRefusedAt; empty when it

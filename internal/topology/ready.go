@@ -15,7 +15,7 @@ func (p *planner) grow(refused bool) {
 	}
 	for _, m := range p.ordered() {
 		vol := m.volume()
-		if vol == nil || m.Ordinal >= p.Replicas || p.busy(m.Name) || m.ModificationRefused != refused || vol.State != volumeInUse && vol.State != volumeAvailable || !p.unlike(vol) {
+		if vol == nil || m.Ordinal >= p.Replicas || p.busy(m.Name) || (m.ModificationRefused != "") != refused || vol.State != volumeInUse && vol.State != volumeAvailable || !p.unlike(vol) {
 			continue
 		}
 		p.retry(waitEC2, ModifyVolume{m.Name, vol.ID})
@@ -26,6 +26,25 @@ func (p *planner) grow(refused bool) {
 			v.Message = fmt.Sprintf("volume %s is being modified", vol.ID)
 		}
 		return
+	}
+}
+
+// tellUnlike says of the volumes that are not what the spec asks for what their change waits for. It comes last: nothing else
+// waits for it.
+func (p *planner) tellUnlike() {
+	for _, m := range p.ordered() {
+		vol, v := m.volume(), p.views[m.Name]
+		if vol == nil || v == nil || v.Message != "" || m.Ordinal >= p.Replicas || !p.unlike(vol) {
+			continue
+		}
+		switch {
+		case m.ModificationRefused != "":
+			v.Message = fmt.Sprintf("volume %s is not modified yet: %s", vol.ID, m.ModificationRefused)
+		case !p.CloudReachable:
+			v.Message = fmt.Sprintf("volume %s is to be modified once EC2 answers", vol.ID)
+		default:
+			v.Message = fmt.Sprintf("volume %s is to be modified", vol.ID)
+		}
 	}
 }
 
@@ -60,4 +79,5 @@ func (p *planner) finish() {
 	p.grow(false)
 	p.roll()
 	p.grow(true)
+	p.tellUnlike()
 }

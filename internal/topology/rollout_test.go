@@ -372,9 +372,9 @@ func TestRefusedModificationHoldsNothingUp(t *testing.T) {
 	w := withTemplate(t, 3)
 	w.desired.SizeGiB, w.desired.TemplateHash = 20, "new"
 	w.unmodifiable = "orders-0"
-	asked := 0
+	asked, plan := 0, Plan{}
 	for range 600 {
-		plan := w.pass(-1)
+		plan = w.pass(-1)
 		for _, a := range plan.Actions {
 			if m, ok := a.(ModifyVolume); ok && m.Member == w.unmodifiable {
 				asked++
@@ -389,6 +389,37 @@ func TestRefusedModificationHoldsNothingUp(t *testing.T) {
 	}
 	if asked < 2 {
 		t.Errorf("it was asked for %d times", asked)
+	}
+	if plan.Phase != v1alpha1.PhaseReady || !strings.HasPrefix(plan.Waiting.Message, "orders-0: volume vol-") || !strings.HasSuffix(plan.Waiting.Message, "is not modified yet: one is under way") {
+		t.Errorf("all are %s, and what is waited for is %q", plan.Phase, plan.Waiting.Message)
+	}
+	w.desired.SizeGiB = 10
+	if plan = w.pass(-1); plan.Waiting.Message != "" {
+		t.Errorf("nothing is asked for any more, and what is waited for is %q", plan.Waiting.Message)
+	}
+}
+
+// TestModificationThatIsNotAskedForYetIsTold: EC2 does not answer, or another volume's turn is first.
+func TestModificationThatIsNotAskedForYetIsTold(t *testing.T) {
+	w := withTemplate(t, 3)
+	w.desired.SizeGiB, w.reach = 20, false
+	plan := w.pass(-1)
+	for _, v := range plan.Members {
+		if !strings.HasSuffix(v.Message, " is to be modified once EC2 answers") {
+			t.Errorf("EC2 is silent: %s: %q", v.Name, v.Message)
+		}
+	}
+	w.reach = true
+	var told []string
+	for _, v := range w.pass(-1).Members {
+		_, what, _ := strings.Cut(v.Message, " is ")
+		told = append(told, what)
+	}
+	if want := []string{"being modified", "to be modified", "to be modified"}; !slices.Equal(told, want) {
+		t.Errorf("told %q, want %q", told, want)
+	}
+	if plan := w.roll(200); plan.Waiting.Message != "" {
+		t.Errorf("at the end what is waited for is %q", plan.Waiting.Message)
 	}
 }
 

@@ -46,9 +46,9 @@ type world struct {
 	// dud says what becomes of volumes that EC2 takes the order for and cannot make: gone, or the state error. spent are the
 	// client tokens of those.
 	dud string
-	// unmodifiable is a member whose volume EC2 does not modify, which is known once it refused.
+	// unmodifiable is a member whose volume EC2 does not modify, modificationRefused what it said when it was asked to.
 	unmodifiable        string
-	modificationRefused bool
+	modificationRefused string
 	spent               map[string]bool
 	// before is what machines are made from that are not to have the present version; a forgetful world's records do not know it.
 	before    Template
@@ -138,8 +138,10 @@ func (w *world) observe() Observed {
 			if !ok {
 				w.t.Fatalf("%q is no member", name)
 			}
-			o.Members[name] = &Member{Name: name, Ordinal: ordinal, RecordedVolume: w.records.Members[name].VolumeID, CapacityRefusedAt: w.refused[name], CapacityRefused: w.refusedIn[name],
-				ModificationRefused: name == w.unmodifiable && w.modificationRefused}
+			o.Members[name] = &Member{Name: name, Ordinal: ordinal, RecordedVolume: w.records.Members[name].VolumeID, CapacityRefusedAt: w.refused[name], CapacityRefused: w.refusedIn[name]}
+			if name == w.unmodifiable {
+				o.Members[name].ModificationRefused = w.modificationRefused
+			}
 		}
 		return o.Members[name]
 	}
@@ -298,7 +300,7 @@ func (w *world) take(action Action) {
 	case ModifyVolume:
 		v := w.volumes[a.VolumeID]
 		if v.member == w.unmodifiable {
-			w.modificationRefused = true
+			w.modificationRefused = "one is under way"
 			return
 		}
 		v.SizeGiB, v.Type, v.IOPS, v.Throughput = w.desired.SizeGiB, w.desired.VolumeType, w.desired.IOPS, w.desired.Throughput

@@ -191,7 +191,10 @@ func (p *process) modify(a topology.ModifyVolume) error {
 		see(p.op.picture.volumes, v.ID, v.member, v.Volume, w.now, false)
 		return nil
 	})
-	p.op.unmodified[a.Member] = errors.Is(err, errState)
+	delete(p.op.unmodified, a.Member)
+	if errors.Is(err, errState) {
+		p.op.unmodified[a.Member] = err.Error()
+	}
 	return err
 }
 

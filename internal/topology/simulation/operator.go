@@ -64,8 +64,8 @@ type operator struct {
 	primary *instance // what the prober watches
 	said    string    // the plan that was told last
 	failed  map[string]bool
-	// unmodified are the members whose volume EC2 did not modify when it was asked to last.
-	unmodified map[string]bool
+	// unmodified is what EC2 said of the members whose volume it did not modify when it was asked to last.
+	unmodified map[string]string
 }
 
 type refusal struct {
@@ -77,7 +77,7 @@ type refusal struct {
 func (w *world) lead() {
 	op := &operator{
 		w: w, name: fmt.Sprintf("operator-%d", len(w.every)+1), picture: newPicture(), slots: map[*instance]*slot{}, claimed: map[string]bool{}, looks: map[*instance]*look{}, stopping: map[string]bool{},
-		silentSince: map[string]int64{}, brokenSince: map[string]int64{}, downSince: map[string]int64{}, stalledSince: map[string]int64{}, answered: map[string]int{}, missingSince: map[string]int64{}, unmadeSince: map[string]int64{}, refused: map[string]refusal{}, goneAt: map[string]int64{}, failed: map[string]bool{}, unmodified: map[string]bool{},
+		silentSince: map[string]int64{}, brokenSince: map[string]int64{}, downSince: map[string]int64{}, stalledSince: map[string]int64{}, answered: map[string]int{}, missingSince: map[string]int64{}, unmadeSince: map[string]int64{}, refused: map[string]refusal{}, goneAt: map[string]int64{}, failed: map[string]bool{}, unmodified: map[string]string{},
 	}
 	w.every = append(w.every, op)
 	w.leader, w.kube.holder, w.kube.renewed = op, op, w.now

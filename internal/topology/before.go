@@ -157,14 +157,19 @@ func (p *planner) forgetAnew() {
 
 // anewTooOften returns why a member is not upgraded any more, or "": every time that it was, it had to be made anew.
 func (p *planner) anewTooOften(m *Member) string {
-	rec := p.plan.Records.Members[m.Name]
-	if rec.AnewFor != p.Version || rec.AnewTimes < anewAtMost || m.SQL.Version == p.Version {
+	if !p.upgradedInVain(m) {
 		return ""
 	}
 	p.waitAtMost(waitReady)
 	p.degraded(v1alpha1.ReasonRollingStopped, fmt.Sprintf("%s had to be made anew %d times after it was upgraded to MySQL %s, and is left as it is: what stopped its replication is in the events. Set spec.version back; raise it again when that is mended",
-		m.Name, rec.AnewTimes, p.Version))
+		m.Name, p.plan.Records.Members[m.Name].AnewTimes, p.Version))
 	return "upgraded in vain before"
+}
+
+// upgradedInVain says whether a member had to be made anew each time that it was upgraded to the version asked for.
+func (p *planner) upgradedInVain(m *Member) bool {
+	rec := p.plan.Records.Members[m.Name]
+	return rec.AnewFor == p.Version && rec.AnewTimes >= anewAtMost && m.SQL.Version != p.Version
 }
 
 // takenBackTo is the version with which a member is made anew that is newer than its cluster.

@@ -423,6 +423,39 @@ func TestModificationThatIsNotAskedForYetIsTold(t *testing.T) {
 	}
 }
 
+// TestNewMachineMakesARestartUnnecessary: both are asked for, and each member is disturbed once.
+func TestNewMachineMakesARestartUnnecessary(t *testing.T) {
+	for _, members := range []int{1, 3} {
+		w := withTemplate(t, members)
+		w.desired.TemplateHash, w.desired.RestartedAt = "new", w.now
+		began := len(w.trace)
+		w.roll(600)
+		for _, m := range w.machines {
+			if m.State == stateRunning && m.booted.Before(w.desired.RestartedAt) {
+				t.Errorf("mysqld of %s runs since %s, and a restart was asked for at %s", m.member, m.booted, w.desired.RestartedAt)
+			}
+		}
+		if trace := strings.Join(w.trace[began:], "; "); strings.Contains(trace, "restart mysqld") {
+			t.Errorf("of %d members: %s", members, trace)
+		}
+	}
+}
+
+// TestRestartInTheMiddleOfAChange comes to those that have their new machine already.
+func TestRestartInTheMiddleOfAChange(t *testing.T) {
+	w := withTemplate(t, 3)
+	w.desired.TemplateHash = "new"
+	for len(w.records.RollingDone) == 0 {
+		w.pass(-1)
+	}
+	w.desired.RestartedAt = w.now
+	began := len(w.trace)
+	w.roll(600)
+	if got := onlyWords(strings.Join(w.trace[began:], "; "), "restart"); got != "restart mysqld of orders-2" {
+		t.Errorf("restarted: %q", got)
+	}
+}
+
 // TestVolumeLostInTheMiddleOfATurn: its member has two machines then, and both have to be off before its vote is taken.
 func TestVolumeLostInTheMiddleOfATurn(t *testing.T) {
 	w := withTemplate(t, 3)

@@ -177,7 +177,20 @@ func (p *planner) tellRestarts() {
 	}
 }
 
-// restartPending restarts one member that is due for it, only while everybody else is well: replicas
+// replacedSoon says whether a member is about to get a new machine, on which its mysqld starts anyway: it is not restarted before
+// that, and so disturbed once and not twice. Where the turns do not begin, because EC2 is not asked for machines, an upgrade was
+// in vain too often, or somebody has no vote, the restart does not wait for them: it may be what helps.
+func (p *planner) replacedSoon(m *Member) bool {
+	if !p.outdated(m) || !p.Launchable || p.unconfirmed || p.mayCreate() != "" {
+		return false
+	}
+	return !slices.ContainsFunc(p.ordered(), func(other *Member) bool {
+		v := p.views[other.Name]
+		return other.Ordinal < p.Replicas && (v == nil || !v.Voter && v.Role != v1alpha1.RolePrimary || p.outdated(other) && p.upgradedInVain(other))
+	})
+}
+
+// restartPending restarts one member that is due for it and not replaced soon, only while everybody else is well: replicas
 // first by ordinal, the primary last.
 func (p *planner) restartPending() {
 	p.tellRestarts()
@@ -193,7 +206,7 @@ func (p *planner) restartPending() {
 		if v.Phase != v1alpha1.PhaseReady || v.Message != "" || p.busy(m.Name) {
 			return
 		}
-		if p.RestartDue(m, p.Now) && (next == nil || next.Name == p.plan.Primary) {
+		if p.RestartDue(m, p.Now) && !p.replacedSoon(m) && (next == nil || next.Name == p.plan.Primary) {
 			next = m
 		}
 	}

@@ -122,6 +122,44 @@ func TestStartWithoutSettingsForNoKnownReason(t *testing.T) {
 	}
 }
 
+// TestRestartWaitsForNoMachineThatDoesNotCome: a restart may be what helps where no member gets a new one.
+func TestRestartWaitsForNoMachineThatDoesNotCome(t *testing.T) {
+	for name, row := range map[string]struct {
+		change  func(*scene)
+		restart string
+	}{
+		"all get a new one": {func(*scene) {}, ""},
+		"none is launched":  {func(s *scene) { s.observed.Launchable = false }, "restart mysqld of orders-1"},
+		"EC2 is silent":     {func(s *scene) { s.observed.CloudReachable = false }, "restart mysqld of orders-1"},
+		"upgraded in vain": {func(s *scene) {
+			s.desired.Version = "9.7.5"
+			s.observed.Records.Members["orders-2"] = Record{Instance: 1, Volume: 1, VolumeID: "vol-2", AnewFor: "9.7.5", AnewTimes: anewAtMost}
+		}, "restart mysqld of orders-1"},
+		"one has no vote, because it is blind": {func(s *scene) {
+			s.member(2).SQL.Misconfigured = map[string]string{"performance_schema": "OFF"}
+			s.member(2).SQL.SemiSync = SemiSync{}
+			for i := range s.desired.Replicas {
+				s.member(i).SQL.Membership = &Membership{Epoch: 9, Primary: "orders-0", Voters: []string{"orders-0", "orders-1"}, W: 1}
+			}
+		}, "restart mysqld of orders-2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene()
+			for i := range s.desired.Replicas {
+				s.member(i).Instances[0].TemplateHash, s.member(i).SQL.RestartPending = "earlier", true
+			}
+			row.change(s)
+			p, actions := s.next()
+			if got := onlyWords(actions, "restart"); got != row.restart {
+				t.Errorf("planned %q, want %q", actions, row.restart)
+			}
+			if row.restart == "" && p.Records.Rolling != "orders-2" {
+				t.Errorf("it is the turn of %q", p.Records.Rolling)
+			}
+		})
+	}
+}
+
 // onlyWords keeps the actions of one kind.
 func onlyWords(actions, kind string) string {
 	var kept []string

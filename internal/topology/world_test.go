@@ -420,6 +420,8 @@ func (w *world) takeSQL(action Action) {
 		w.commit(d)
 	case Demote:
 		m.server.writable = false
+	case Restart:
+		m.booted, m.server, d.ioOn = w.now, &server{}, false
 	case Switchover:
 		to := w.machineOf(a.To)
 		toData := w.dataOf(to)

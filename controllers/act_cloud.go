@@ -56,7 +56,7 @@ func (r *MySQLClusterReconciler) takeInCloud(ctx context.Context, s *scope, acti
 	case topology.DetachVolume:
 		err = s.cloud.DetachVolume(ctx, s.uid(), a.VolumeID, a.InstanceID)
 	case topology.ModifyVolume:
-		err = s.cloud.ModifyVolume(ctx, a.VolumeID, r.volumeSpec(s, topology.CreateVolume{Member: a.Member}))
+		err = r.modify(ctx, s, a)
 	case topology.StartInstance:
 		err = r.start(ctx, s, a)
 	case topology.StopInstance:
@@ -113,6 +113,22 @@ func (r *MySQLClusterReconciler) volumeSpec(s *scope, a topology.CreateVolume) e
 		Encrypted: s.cluster.Spec.Storage.IsEncrypted(), KMSKeyID: storage.KMSKeyID,
 		SnapshotID: a.SnapshotID, MySQLVersion: version,
 	}
+}
+
+// modify makes a volume what the spec asks for, and counts what EC2 takes of that.
+func (r *MySQLClusterReconciler) modify(ctx context.Context, s *scope, a topology.ModifyVolume) error {
+	modified, err := s.cloud.ModifyVolume(ctx, a.VolumeID, r.volumeSpec(s, topology.CreateVolume{Member: a.Member}))
+	if err != nil || !modified {
+		return err
+	}
+	if err := r.saveRecords(ctx, s, func(records *topology.Records) {
+		rec := records.Members[a.Member]
+		rec.NoteModified(a.VolumeID, r.Clock.Now())
+		records.Members[a.Member] = rec
+	}); err != nil {
+		return asProblem(err) // which is none of EC2's
+	}
+	return nil
 }
 
 // launchSpec describes a member's instance but for what is resolved at the last moment: image, subnet, user data.

@@ -255,6 +255,22 @@ func TestRetiredVolume(t *testing.T) {
 	}
 }
 
+// TestModifyVolumeSaysWhatCounts: only what EC2 took does.
+func TestModifyVolumeSaysWhatCounts(t *testing.T) {
+	l := newLab(t)
+	v := l.available("orders-0")
+	spec := l.volumeSpec("orders-0", 1)
+	for _, row := range []struct {
+		more int32
+		want bool
+	}{{0, false}, {10, true}} {
+		spec.SizeGiB = v.SizeGiB + row.more
+		if modified, err := l.cloud.ModifyVolume(t.Context(), v.ID, spec); err != nil || modified != row.want {
+			t.Errorf("to %d GiB: %t (%v), want %t", spec.SizeGiB, modified, err, row.want)
+		}
+	}
+}
+
 func TestSnapshots(t *testing.T) {
 	l := newLab(t)
 	ctx := t.Context()

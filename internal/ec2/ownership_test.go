@@ -55,7 +55,8 @@ func TestAnotherClustersResourcesAreNeverTouched(t *testing.T) {
 			},
 			"by no cluster": func() error { return cloud.DeleteVolume(ctx, "", v.ID) },
 			"grow": func() error {
-				return cloud.ModifyVolume(ctx, v.ID, VolumeSpec{Owner: other, Member: "orders-0", SizeGiB: 100})
+				_, err := cloud.ModifyVolume(ctx, v.ID, VolumeSpec{Owner: other, Member: "orders-0", SizeGiB: 100})
+				return err
 			},
 			"snapshot": func() error {
 				_, err := cloud.CreateSnapshot(ctx, SnapshotSpec{Owner: other, Member: "orders-0", VolumeID: v.ID, Purpose: "final"})

@@ -217,23 +217,24 @@ func (c *Cloud) volumeDetaching(volumeID, instanceID, state string) {
 }
 
 // ModifyVolume makes a volume's size, type and performance those of spec, while it is in use. The size never shrinks; IOPS
-// and Throughput that spec leaves open are left to EC2. It is no error when the volume is like that.
+// and Throughput that spec leaves open are left to EC2. It is no error when the volume is like that; modified says whether EC2
+// took a modification, which counts against the four.
 //
 // Errors of class Waiting: EC2 is still busy with an earlier modification (IncorrectModificationState), or there were four
 // within 24 hours (VolumeModificationRateExceeded).
-func (c *Cloud) ModifyVolume(ctx context.Context, id string, spec VolumeSpec) error {
+func (c *Cloud) ModifyVolume(ctx context.Context, id string, spec VolumeSpec) (modified bool, err error) {
 	what := "modify volume " + id
 	v, err := c.ownedVolume(ctx, spec.Owner.ClusterUID, id)
 	if err != nil {
-		return wrap(what, err)
+		return false, wrap(what, err)
 	}
 	input := modification(v, spec)
 	if input == nil {
-		return nil
+		return false, nil
 	}
 	answer, err := c.api.ModifyVolume(ctx, input)
 	if err != nil {
-		return wrap(what, c.unlessFresh(err, id))
+		return false, wrap(what, c.unlessFresh(err, id))
 	}
 	// The lists show the new values a moment later.
 	c.store.do(func() {
@@ -244,7 +245,7 @@ func (c *Cloud) ModifyVolume(ctx context.Context, id string, spec VolumeSpec) er
 			}
 		})
 	})
-	return nil
+	return true, nil
 }
 
 // modification is what has to be asked for to turn a volume into what spec says; nil for nothing.

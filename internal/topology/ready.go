@@ -8,14 +8,18 @@ import (
 )
 
 // grow makes the members' volumes what the spec asks for, one at a time, while they are in use. A change that EC2 refused is
-// asked for again, and nothing else waits for it.
+// asked for again, one for which it has no budget left when it has; nothing else waits for these.
 func (p *planner) grow(refused bool) {
 	if !p.CloudReachable {
 		return
 	}
 	for _, m := range p.ordered() {
 		vol := m.volume()
-		if vol == nil || m.Ordinal >= p.Replicas || p.busy(m.Name) || (m.ModificationRefused != "") != refused || vol.State != volumeInUse && vol.State != volumeAvailable || !p.unlike(vol) {
+		if vol == nil || m.Ordinal >= p.Replicas || p.busy(m.Name) || (p.whyUnmodified(m, vol) != "") != refused || vol.State != volumeInUse && vol.State != volumeAvailable || !p.unlike(vol) {
+			continue
+		}
+		if from := p.modifiableFrom(m, vol); !from.IsZero() {
+			p.waitAtMost(from.Sub(p.Now))
 			continue
 		}
 		p.retry(waitEC2, ModifyVolume{m.Name, vol.ID})
@@ -34,12 +38,17 @@ func (p *planner) grow(refused bool) {
 func (p *planner) tellUnlike() {
 	for _, m := range p.ordered() {
 		vol, v := m.volume(), p.views[m.Name]
-		if vol == nil || v == nil || v.Message != "" || m.Ordinal >= p.Replicas || !p.unlike(vol) {
+		if vol == nil || v == nil || m.Ordinal >= p.Replicas || !p.unlike(vol) {
 			continue
 		}
+		why := p.whyUnmodified(m, vol)
+		if !p.modifiableFrom(m, vol).IsZero() {
+			p.degraded(v1alpha1.ReasonVolumeModificationLimited, fmt.Sprintf("%s: volume %s is not modified yet: %s", m.Name, vol.ID, why))
+		}
 		switch {
-		case m.ModificationRefused != "":
-			v.Message = fmt.Sprintf("volume %s is not modified yet: %s", vol.ID, m.ModificationRefused)
+		case v.Message != "":
+		case why != "":
+			v.Message = fmt.Sprintf("volume %s is not modified yet: %s", vol.ID, why)
 		case !p.CloudReachable:
 			v.Message = fmt.Sprintf("volume %s is to be modified once EC2 answers", vol.ID)
 		default:

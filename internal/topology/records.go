@@ -133,6 +133,8 @@ type Record struct {
 	Made     string `json:"made,omitempty"`
 	Unmade   string `json:"unmade,omitempty"`
 	UnmadeAt int64  `json:"unmadeAt,omitempty"`
+	// Modified are the last modifications of the member's volume.
+	Modified Modifications `json:"modified,omitzero"`
 }
 
 // Clone returns a deep copy.

@@ -303,6 +303,12 @@ func (w *world) take(action Action) {
 			w.modificationRefused = "one is under way"
 			return
 		}
+		rec := w.records.Members[a.Member]
+		if first := rec.Modified.At[0]; rec.Modified.Volume == a.VolumeID && first != 0 && w.now.Sub(time.Unix(first, 0)) < 24*time.Hour {
+			w.t.Errorf("modifies %s a fifth time within 24 hours", a.VolumeID)
+		}
+		rec.NoteModified(a.VolumeID, w.now)
+		w.records.Members[a.Member] = rec
 		v.SizeGiB, v.Type, v.IOPS, v.Throughput = w.desired.SizeGiB, w.desired.VolumeType, w.desired.IOPS, w.desired.Throughput
 	case RetireVolume:
 		w.retired = append(w.retired, a.VolumeID)

@@ -177,7 +177,7 @@ func (p *process) attach(a topology.AttachVolume) error {
 }
 
 func (p *process) modify(a topology.ModifyVolume) error {
-	w := p.w
+	w, modified := p.w, false
 	err := p.call(a.String(), func() error {
 		v := w.volume(a.VolumeID)
 		if v == nil || v.State == deleted {
@@ -186,6 +186,7 @@ func (p *process) modify(a topology.ModifyVolume) error {
 		if w.people != nil && v.member == w.people.stubborn {
 			return errState
 		}
+		modified = v.SizeGiB < w.desired.SizeGiB
 		v.SizeGiB = max(v.SizeGiB, w.desired.SizeGiB)
 		w.noteVolume(v)
 		see(p.op.picture.volumes, v.ID, v.member, v.Volume, w.now, false)
@@ -195,7 +196,14 @@ func (p *process) modify(a topology.ModifyVolume) error {
 	if errors.Is(err, errState) {
 		p.op.unmodified[a.Member] = err.Error()
 	}
-	return err
+	if err != nil || !modified {
+		return err
+	}
+	return p.saveRecords(func(r *topology.Records) {
+		rec := r.Members[a.Member]
+		rec.NoteModified(a.VolumeID, w.time())
+		r.Members[a.Member] = rec
+	})
 }
 
 // detachVolume takes a stopped machine's volume. From a running one the guest would have to let go.

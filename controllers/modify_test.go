@@ -1,0 +1,58 @@
+package controllers
+
+import (
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+)
+
+// TestModificationsOfVolumesAreCounted: what EC2 took is remembered, and it is not asked in vain once it has no more to give.
+func TestModificationsOfVolumesAreCounted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	o := w.newOperator(nil)
+	w.drive(o, patience, w.machinesUp)
+	w.initialised()
+	grow := func(to string) {
+		w.change(func(c *v1alpha1.MySQLCluster) { c.Spec.Storage.Size = ptr.To(resource.MustParse(to)) })
+	}
+	counted := func() bool {
+		_, records := w.records()
+		n := 0
+		for _, rec := range records.Members {
+			if at := rec.Modified.At; rec.Modified.Volume != "" && rec.Modified.Volume == rec.VolumeID && at[len(at)-1] != 0 && at[len(at)-2] == 0 {
+				n++
+			}
+		}
+		return n == members
+	}
+	grow("60Gi")
+	w.drive(o, patience, counted)
+	w.follow(o, 20)
+	if asked := w.proxy.Counts()["ModifyVolume"]; asked != members || !counted() {
+		t.Errorf("EC2 was asked %d times to modify %d volumes", asked, members)
+	}
+
+	w.changeRecords(func(records *topology.Records) {
+		for name, rec := range records.Members {
+			for range 3 {
+				rec.NoteModified(rec.VolumeID, o.Clock.Now())
+			}
+			records.Members[name] = rec
+		}
+	})
+	w.proxy.ResetCalls()
+	grow("70Gi")
+	w.drive(o, patience, w.conditionHas(v1alpha1.ConditionDegraded, v1alpha1.ReasonVolumeModificationLimited, "EC2 takes 4 modifications of a volume within 24 hours"))
+	w.follow(o, 20)
+	if asked := w.proxy.Counts()["ModifyVolume"]; asked != 0 {
+		t.Errorf("EC2 was asked %d times although it takes no more", asked)
+	}
+	w.wait(24 * time.Hour)
+	w.drive(o, patience, func() bool { return w.proxy.Counts()["ModifyVolume"] >= members })
+}

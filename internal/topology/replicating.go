@@ -245,7 +245,7 @@ func (p *planner) serve(m *Member, v *View) {
 	case v.Message != "":
 	case !v.InService:
 		p.waitAtMost(waitMySQL)
-		v.Message = "catching up"
+		v.Message = "catching up" + m.behind()
 	default:
 		v.Phase = v1alpha1.PhaseReady
 	}

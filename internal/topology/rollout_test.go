@@ -441,6 +441,41 @@ func TestNewMachineMakesARestartUnnecessary(t *testing.T) {
 	}
 }
 
+// TestLagIsToldWhileAMemberCatchesUp after it was changed, beside whose turn it is.
+func TestLagIsToldWhileAMemberCatchesUp(t *testing.T) {
+	for lag, want := range map[time.Duration]string{
+		500 * time.Millisecond: "catching up with orders-0", 45*time.Second + 900*time.Millisecond: "catching up with orders-0, 45 s behind",
+		90 * time.Second: "catching up with orders-0, 1 min behind", 50 * time.Hour: "catching up with orders-0, 50 h behind",
+	} {
+		s := newScene()
+		m := s.member(2)
+		s.desired.MaxLag = 100 * time.Millisecond
+		s.observed.Records.Rolling = "orders-2"
+		m.Instances[0].TemplateHash, m.SQL.Replication.Lag = "t", lag
+		for i := range s.desired.Replicas {
+			s.member(i).SQL.Membership = &Membership{Epoch: 9, Primary: "orders-0", Voters: []string{"orders-0", "orders-1"}, W: 1}
+		}
+		m.SQL.SemiSync = SemiSync{}
+		p, _ := s.plan()
+		if got := p.Rolling.Message; got != "member 1 of 1, orders-2: on instance i-2: "+want {
+			t.Errorf("%s behind: %q, want %q", lag, got, want)
+		}
+	}
+}
+
+// TestReplicaOutOfServiceTellsItsLag: it is a voter, and too far behind to serve reads.
+func TestReplicaOutOfServiceTellsItsLag(t *testing.T) {
+	s := newScene()
+	s.member(1).SQL.Replication.Lag = 75 * time.Second
+	if p, _ := s.plan(); p.Waiting.Message != "orders-1: catching up, 1 min behind" {
+		t.Errorf("what is waited for is %q", p.Waiting.Message)
+	}
+	s.member(1).SQL.Replication.LagKnown = false
+	if p, _ := s.plan(); p.Waiting.Message != "orders-1: catching up" {
+		t.Errorf("what is waited for is %q", p.Waiting.Message)
+	}
+}
+
 // TestRestartInTheMiddleOfAChange comes to those that have their new machine already.
 func TestRestartInTheMiddleOfAChange(t *testing.T) {
 	w := withTemplate(t, 3)

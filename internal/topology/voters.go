@@ -32,7 +32,7 @@ func (p *planner) vote(m, primary *Member, admitting *bool) string {
 		return "waiting to become a voter"
 	case !m.SQL.Replication.LagKnown || m.SQL.Replication.Lag > p.MaxLag:
 		p.waitAtMost(waitMySQL)
-		return "catching up with " + primary.Name
+		return "catching up with " + primary.Name + m.behind()
 	}
 	if holder := p.tailIsHeld(m); holder != "" {
 		p.waitAtMost(waitMySQL)

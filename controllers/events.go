@@ -1,8 +1,10 @@
 package controllers
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -80,22 +82,39 @@ func (r *MySQLClusterReconciler) announceChanges(s *scope, before *v1alpha1.MySQ
 	r.announceCondition(s, was, v1alpha1.ConditionDegraded)
 }
 
-// announceRollout tells that a change which goes from member to member began, and that it is done.
+// rolloutWords are what events say of a change that goes from member to member: when it begins, and when it is done.
+var rolloutWords = map[v1alpha1.RolloutKind]struct{ begun, done string }{
+	v1alpha1.RolloutMachines: {"Changing one member after the other: %s", "All members are as the spec wants them, after %s"},
+	v1alpha1.RolloutRestarts: {"Restarting one mysqld after the other, of %s", "The mysqlds of all members are restarted, after %s"},
+	v1alpha1.RolloutVolumes:  {"Modifying one volume after the other, of %s", "All volumes are as the spec wants them, after %s"},
+}
+
+// announceRollout tells that a change which goes from member to member began, and that it is done. Of several, the one is told
+// that status shows.
 func (r *MySQLClusterReconciler) announceRollout(s *scope, was v1alpha1.MySQLClusterStatus) {
-	before, now := was.Rollout, s.cluster.Status.Rollout
-	begun := func(st *v1alpha1.RolloutStatus) bool { return st != nil && st.Since != nil }
-	switch {
-	case s.deleting(), s.desired.Hibernate:
-	case begun(now) && !begun(before):
-		members := now.Next
-		if now.Current != "" {
-			members = append([]string{now.Current}, members...)
+	kind := func(st *v1alpha1.RolloutStatus) v1alpha1.RolloutKind {
+		if st == nil || st.Since == nil {
+			return ""
 		}
-		r.Events.Eventf(s.cluster, nil, corev1.EventTypeNormal, v1alpha1.ReasonRolling, actionAct, "Changing %d members, one after the other: %s", now.Total, strings.Join(members, ", "))
-	case begun(before) && now == nil:
-		took := r.Clock.Since(before.Since.Time).Round(time.Second)
-		r.Metrics.rolled(took)
-		r.Events.Eventf(s.cluster, nil, corev1.EventTypeNormal, eventRollingDone, actionObserve, "All members are as the spec wants them, after %s", took)
+		return cmp.Or(st.Kind, v1alpha1.RolloutMachines) // the status may be of a release that had no others
+	}
+	before, now := kind(was.Rollout), kind(s.cluster.Status.Rollout)
+	if s.deleting() || s.desired.Hibernate || before == now {
+		return
+	}
+	goesOn := slices.ContainsFunc(s.plan.Rollouts, func(rollout topology.Rollout) bool { return rollout.Kind == before })
+	if before != "" && !goesOn {
+		took := r.Clock.Since(was.Rollout.Since.Time).Round(time.Second)
+		r.Metrics.rolled(before, took)
+		r.Events.Eventf(s.cluster, nil, corev1.EventTypeNormal, eventRollingDone, actionObserve, rolloutWords[before].done, took)
+	}
+	if now != "" {
+		st := s.cluster.Status.Rollout
+		members := st.Next
+		if st.Current != "" {
+			members = append([]string{st.Current}, members...)
+		}
+		r.Events.Eventf(s.cluster, nil, corev1.EventTypeNormal, v1alpha1.ReasonRolling, actionAct, rolloutWords[now].begun, strings.Join(members, ", "))
 	}
 }
 

@@ -22,7 +22,7 @@ type Metrics struct {
 	members    *prometheus.GaugeVec
 	lag        *prometheus.GaugeVec
 	promotion  *prometheus.HistogramVec
-	rollout    prometheus.Histogram
+	rollout    *prometheus.HistogramVec
 	disk       *prometheus.GaugeVec
 
 	mu sync.Mutex
@@ -66,10 +66,10 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		Name: "mysqlcluster_promotion_duration_seconds", Help: "How long the steps of a failover or switchover took, from the last write of the probe that succeeded.",
 		Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120},
 	}, []string{"kind", "step"})
-	m.rollout = prometheus.NewHistogram(prometheus.HistogramOpts{
+	m.rollout = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "mysqlcluster_rollout_duration_seconds", Help: "How long a change of the spec took that goes from member to member, from the first member's turn to the end of the last one's.",
 		Buckets: []float64{10, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 43200, 86400},
-	})
+	}, []string{"kind"})
 	m.disk = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "mysqlcluster_data_volume_bytes", Help: "The file system of a member's data volume, as its machine reports it: its size, and what is free.",
 	}, []string{"namespace", "cluster", "member", "kind"})
@@ -86,7 +86,9 @@ func (m *Metrics) promoted(kind, step string, took time.Duration) {
 	m.promotion.WithLabelValues(kind, step).Observe(max(took, 0).Seconds())
 }
 
-func (m *Metrics) rolled(took time.Duration) { m.rollout.Observe(max(took, 0).Seconds()) }
+func (m *Metrics) rolled(kind v1alpha1.RolloutKind, took time.Duration) {
+	m.rollout.WithLabelValues(string(kind)).Observe(max(took, 0).Seconds())
+}
 
 // observe sets a cluster's gauges.
 func (m *Metrics) observe(c *v1alpha1.MySQLCluster, plan topology.Plan) {

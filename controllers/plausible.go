@@ -22,7 +22,7 @@ const (
 
 // plausible refuses records that the operator cannot have written, and takes out of the others what names no member.
 func (s *scope) plausible(configMap string, size int, records *topology.Records) *problem {
-	longest := max(len(records.FinalVolumes), len(records.Held), len(records.PoweredOff), len(records.RollingDone))
+	longest := max(len(records.FinalVolumes), len(records.Held), len(records.PoweredOff), len(records.RollingDone), len(records.Restarts.Members), len(records.Volumes.Members))
 	if size > maxRecords || longest > maxListed {
 		return &problem{reason: v1alpha1.ReasonForeignResource, after: afterPerson, message: fmt.Sprintf(
 			"ConfigMap %s holds more than the operator ever writes (%d bytes, of at most %d; %d entries in a list, of at most %d): somebody else has changed it, and it is not used. Empty its key %s, and the records are made again from the tags in EC2",

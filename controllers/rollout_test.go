@@ -28,6 +28,7 @@ func TestProgressOfARolloutIsTold(t *testing.T) {
 		before := s.cluster.DeepCopy()
 		s.plan = topology.Plan{Phase: v1alpha1.PhaseReady, Rollout: rollout, Waiting: topology.Finding{Reason: v1alpha1.ReasonReconciling, Message: waiting}}
 		if rollout.Total() > 0 {
+			s.plan.Rollouts = []topology.Rollout{rollout}
 			s.plan.Rolling = topology.Finding{Reason: v1alpha1.ReasonRolling, Message: rollout.String()}
 		}
 		projectMembers(s, &s.cluster.Status)
@@ -44,14 +45,14 @@ func TestProgressOfARolloutIsTold(t *testing.T) {
 		return meta.FindStatusCondition(s.cluster.Status.Conditions, v1alpha1.ConditionProgressing).Message
 	}
 
-	if told := pass(topology.Rollout{Next: []string{"orders-1", "orders-0"}, Step: "waiting for the window"}, ""); told != "" {
+	if told := pass(topology.Rollout{Kind: v1alpha1.RolloutMachines, Next: []string{"orders-1", "orders-0"}, Step: "waiting for the window"}, ""); told != "" {
 		t.Errorf("before anybody's turn: %q", told)
 	}
 	if says := progressing(); says != "0 of 2 members done: waiting for the window; then orders-1, orders-0" {
 		t.Errorf("Progressing says %q", says)
 	}
-	begun := topology.Rollout{Current: "orders-1", Next: []string{"orders-0"}, Step: "launching its next machine", Since: now.Add(-90 * time.Second).Unix()}
-	if told := pass(begun, "orders-1: launching its next machine"); !strings.Contains(told, "Changing 2 members, one after the other: orders-1, orders-0") {
+	begun := topology.Rollout{Kind: v1alpha1.RolloutMachines, Current: "orders-1", Next: []string{"orders-0"}, Step: "launching its next machine", Since: now.Add(-90 * time.Second).Unix()}
+	if told := pass(begun, "orders-1: launching its next machine"); !strings.Contains(told, "Changing one member after the other: orders-1, orders-0") {
 		t.Errorf("at the first turn: %q", told)
 	}
 	if says := progressing(); says != "member 1 of 2, orders-1: launching its next machine; then orders-0" {
@@ -69,7 +70,26 @@ func TestProgressOfARolloutIsTold(t *testing.T) {
 	if s.cluster.Status.Rollout != nil {
 		t.Errorf("status still says %+v", s.cluster.Status.Rollout)
 	}
-	if n := testutil.CollectAndCount(registry, "mysqlcluster_rollout_duration_seconds"); n != 1 {
+	// Volumes are modified, and in the middle of that a setting asks for restarts, which are told first.
+	volumes := topology.Rollout{Kind: v1alpha1.RolloutVolumes, Current: "orders-0", Next: []string{"orders-1"}, Plan: []string{"orders-0: larger", "orders-1: larger"}, Step: "volume vol-1 is being modified", Since: now.Unix()}
+	if told := pass(volumes, ""); !strings.Contains(told, "Modifying one volume after the other, of orders-0, orders-1") {
+		t.Errorf("of volumes: %q", told)
+	}
+	if st := s.cluster.Status.Rollout; st.Kind != v1alpha1.RolloutVolumes || len(st.Plan) != 2 {
+		t.Errorf("status says %+v", st)
+	}
+	restarts := topology.Rollout{Kind: v1alpha1.RolloutRestarts, Current: "orders-1", Step: "restarting mysqld", Since: now.Add(-20 * time.Second).Unix()}
+	before := s.cluster.DeepCopy()
+	s.plan = topology.Plan{Rollout: restarts, Rollouts: []topology.Rollout{restarts, volumes}}
+	projectMembers(s, &s.cluster.Status)
+	r.announceRollout(s, before.Status)
+	if told := <-recorder.Events; !strings.Contains(told, "Restarting one mysqld after the other, of orders-1") || len(recorder.Events) != 0 {
+		t.Errorf("told %q, and %d more", told, len(recorder.Events))
+	}
+	if told := pass(topology.Rollout{}, ""); !strings.Contains(told, "The mysqlds of all members are restarted, after 20s") {
+		t.Errorf("at the end of the restarts: %q", told)
+	}
+	if n := testutil.CollectAndCount(registry, "mysqlcluster_rollout_duration_seconds"); n != 2 {
 		t.Errorf("%d histograms", n)
 	}
 }

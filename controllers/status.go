@@ -116,7 +116,7 @@ func rolloutStatus(rollout topology.Rollout) *v1alpha1.RolloutStatus {
 		return nil
 	}
 	st := &v1alpha1.RolloutStatus{
-		Done: int32(len(rollout.Done)), Total: int32(rollout.Total()), Current: rollout.Current, Step: shorten(rollout.Step), Next: rollout.Next,
+		Kind: rollout.Kind, Plan: rollout.Plan, Done: int32(len(rollout.Done)), Total: int32(rollout.Total()), Current: rollout.Current, Step: shorten(rollout.Step), Next: rollout.Next,
 		PreviousVersion: rollout.PreviousVersion,
 	}
 	if rollout.Since != 0 {

@@ -92,9 +92,23 @@ type MySQLClusterStatus struct {
 	Members []MemberStatus `json:"members,omitempty"`
 }
 
-// RolloutStatus says how far a change that goes from member to member has got: new machines, another version, members that
-// leave. Restarts of mysqld are told in condition Progressing.
+// RolloutKind is what is done to the members, one after the other: Machines (new machines, another version, members that leave),
+// Restarts (of mysqld), or Volumes (a larger size, another type, IOPS or throughput).
+// +kubebuilder:validation:Enum=Machines;Restarts;Volumes
+type RolloutKind string
+
+// The kinds, in the order in which they are told when several are under way.
+const (
+	RolloutMachines RolloutKind = "Machines"
+	RolloutRestarts RolloutKind = "Restarts"
+	RolloutVolumes  RolloutKind = "Volumes"
+)
+
+// RolloutStatus says how far a change that goes from member to member has got.
 type RolloutStatus struct {
+	// Kind is what is done to the members: Machines, Restarts or Volumes. Of several that are under way the first of these is told.
+	// +optional
+	Kind RolloutKind `json:"kind,omitempty"`
 	// Done is how many members were changed.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2147483647
@@ -117,6 +131,12 @@ type RolloutStatus struct {
 	// +optional
 	// +listType=atomic
 	Next []string `json:"next,omitempty"`
+	// Plan says of each member that is left, in their order, what is done to it.
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=512
+	// +optional
+	// +listType=atomic
+	Plan []string `json:"plan,omitempty"`
 	// Since is when the first member's turn began; empty before.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z$`

@@ -12,6 +12,7 @@ func (p *planner) hibernate() {
 	p.rememberVolumes()
 	p.noteVersions() // the spec may ask for a newer one when it wakes
 	p.plan.Membership = p.newestMembership()
+	p.plan.Records.Restarts, p.plan.Records.Volumes = Course{}, Course{}
 	p.plan.Records.RollingDone, p.plan.Records.RollingSince = nil, 0 // a change goes on after the sleep, as if it began then
 	left := false
 	for _, m := range p.ordered() {

@@ -103,8 +103,10 @@ type Plan struct {
 	// Rolling says what is being changed on members that run, because a person changed the spec or asked for it, and what
 	// that waits for; empty when nothing is.
 	Rolling Finding
-	// Rollout says how far a change that goes from member to member has got.
-	Rollout Rollout
+	// Rollout says how far a change that goes from member to member has got: the first of Rollouts, which are all that are under
+	// way.
+	Rollout  Rollout
+	Rollouts []Rollout
 	// Failing is true while the cluster has no primary although it had one and is not hibernating.
 	Failing bool
 	// SwitchoverRefused says why the member that a person wants as primary cannot be it; empty when it can, or is.
@@ -156,6 +158,8 @@ type planner struct {
 	unsourced string
 	// step is what the member waits for whose turn it is to be changed, or what holds back the next.
 	step string
+	// restartStep is what the next restart of a mysqld waits for.
+	restartStep string
 	// wait is the shortest pause that anything asked for.
 	wait time.Duration
 }

@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,10 +11,14 @@ import (
 
 // Rollout is how far a change that goes from member to member has got.
 type Rollout struct {
+	// Kind is what is done to the members.
+	Kind v1alpha1.RolloutKind
 	// Done are the members that were changed, Next those that wait for it, in their order. The primary comes last.
 	Done, Next []string
 	// Current is the member whose turn it is, empty between two turns; Step is what it waits for, or what the next one does.
 	Current, Step string
+	// Plan says of the members that are left, the current one included, what is done to them.
+	Plan []string
 	// Since is when the change began, in Unix seconds; 0 before it did.
 	Since int64
 	// PreviousVersion is what the primary runs while the spec asks for a newer version of MySQL: the way back leads there.
@@ -55,11 +60,21 @@ func (p *planner) turnsLeft(primary *Member) []*Member {
 // tellRollout describes the change under way, and forgets what was done when nothing is left to do.
 func (p *planner) tellRollout(primary *Member) {
 	rec := &p.plan.Records
-	out := Rollout{Current: rec.Rolling, Since: rec.RollingSince}
-	for _, m := range p.turnsLeft(primary) {
+	out := Rollout{Kind: v1alpha1.RolloutMachines, Current: rec.Rolling, Since: rec.RollingSince}
+	left := p.turnsLeft(primary)
+	for _, m := range left {
 		if m.Name != rec.Rolling {
 			out.Next = append(out.Next, m.Name)
 		}
+	}
+	if m := p.Members[rec.Rolling]; m != nil && !slices.Contains(left, m) {
+		left = append(left, m)
+	}
+	slices.SortStableFunc(left, func(a, b *Member) int { // whose turn it is comes first
+		return cmp.Compare(last(b, p.Members[rec.Rolling]), last(a, p.Members[rec.Rolling]))
+	})
+	for _, m := range left {
+		out.Plan = append(out.Plan, m.Name+": "+p.turnPlan(m, primary))
 	}
 	for _, name := range p.unopened {
 		if name != rec.Rolling && !slices.Contains(out.Next, name) {
@@ -79,11 +94,8 @@ func (p *planner) tellRollout(primary *Member) {
 	}
 	rec.RollingDone = out.Done
 	out.PreviousVersion = p.wayBack(primary)
-	if out.Step = p.step; out.Step == "" {
-		out.Step = "waiting until all members are well"
-	}
-	p.plan.Rollout = out
-	p.plan.Rolling = Finding{v1alpha1.ReasonRolling, out.String()}
+	out.Step = cmp.Or(p.step, waitingForAll)
+	p.plan.Rollouts = append(p.plan.Rollouts, out)
 }
 
 // String says it in a line: "member 2 of 3, orders-1: stopping instance i-0aa; then orders-0".

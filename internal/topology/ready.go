@@ -89,4 +89,5 @@ func (p *planner) finish() {
 	p.roll()
 	p.grow(true)
 	p.tellUnlike()
+	p.tellCourses(p.Members[p.plan.Primary])
 }

@@ -81,6 +81,9 @@ type Records struct {
 	// member began. They are there for people who follow it; nothing is decided by them.
 	RollingDone  []string `json:"rollingDone,omitempty"`
 	RollingSince int64    `json:"rollingSince,omitempty"`
+	// Restarts and Volumes are the restarts of mysqld, and the changes of volumes, that are under way.
+	Restarts Course `json:"restarts,omitzero"`
+	Volumes  Course `json:"volumes,omitzero"`
 	// Template is Desired.Template of when all members were last well on machines made from it.
 	Template string `json:"template,omitempty"`
 	// FinalChosen is true once FinalVolumes was decided, also when it is empty.
@@ -144,7 +147,7 @@ func (r Records) Clone() Records {
 		r.Members = map[string]Record{}
 	}
 	r.FinalVolumes, r.Held, r.PoweredOff = slices.Clone(r.FinalVolumes), slices.Clone(r.Held), slices.Clone(r.PoweredOff)
-	r.RollingDone = slices.Clone(r.RollingDone)
+	r.RollingDone, r.Restarts, r.Volumes = slices.Clone(r.RollingDone), r.Restarts.clone(), r.Volumes.clone()
 	return r
 }
 
@@ -165,6 +168,7 @@ func (r Records) Equal(o Records) bool {
 		r.PromotedAt == o.PromotedAt && r.Deposed == o.Deposed && r.Alone == o.Alone && r.AloneSince == o.AloneSince && r.AloneUnknown == o.AloneUnknown &&
 		r.Epoch == o.Epoch && r.Established == o.Established && r.Leaving == o.Leaving && r.Removing == o.Removing && slices.Equal(r.PoweredOff, o.PoweredOff) && r.Leader == o.Leader && r.LeaderDoubted == o.LeaderDoubted &&
 		r.Account == o.Account && r.Rolling == o.Rolling && r.RollingAt == o.RollingAt && r.Template == o.Template &&
+		r.Restarts.equal(o.Restarts) && r.Volumes.equal(o.Volumes) &&
 		slices.Equal(r.RollingDone, o.RollingDone) && r.RollingSince == o.RollingSince && slices.Equal(r.Held, o.Held)
 }
 

@@ -164,18 +164,8 @@ func (d Desired) RestartDue(m *Member, now time.Time) bool {
 	return m.SQL.RestartPending || asked(d.RestartedAt, m.SQL.StartedAt, now)
 }
 
-// tellRestarts says which mysqlds are still to be restarted.
-func (p *planner) tellRestarts() {
-	var due []string
-	for _, m := range p.ordered() {
-		if m.Ordinal < p.Replicas && (!m.verified() || p.RestartDue(m, p.Now)) {
-			due = append(due, m.Name)
-		}
-	}
-	if slices.ContainsFunc(p.ordered(), func(m *Member) bool { return p.RestartDue(m, p.Now) }) {
-		p.plan.Rolling = Finding{v1alpha1.ReasonRolling, fmt.Sprintf("mysqld of %d of %d members restarted; still to be: %s", p.Replicas-len(due), p.Replicas, strings.Join(due, ", "))}
-	}
-}
+// restarting is what is said of a member whose mysqld is being restarted.
+const restarting = "restarting mysqld"
 
 // replacedSoon says whether a member is about to get a new machine, on which its mysqld starts anyway: it is not restarted before
 // that, and so disturbed once and not twice. Where the turns do not begin, because EC2 is not asked for machines, an upgrade was
@@ -193,7 +183,6 @@ func (p *planner) replacedSoon(m *Member) bool {
 // restartPending restarts one member that is due for it and not replaced soon, only while everybody else is well: replicas
 // first by ordinal, the primary last.
 func (p *planner) restartPending() {
-	p.tellRestarts()
 	if p.plan.Records.Rolling != "" {
 		return // one member at a time, whatever is done to it
 	}
@@ -214,7 +203,7 @@ func (p *planner) restartPending() {
 		return
 	}
 	if p.Hold != "" {
-		p.plan.Rolling = Finding{v1alpha1.ReasonRolling, fmt.Sprintf("mysqld of %s is to be restarted next: %s", next.Name, p.Hold)}
+		p.restartStep = fmt.Sprintf("%s is to be restarted next: %s", next.Name, p.Hold)
 		return
 	}
 	if next.Name == p.plan.Primary {
@@ -222,6 +211,6 @@ func (p *planner) restartPending() {
 		return
 	}
 	p.retry(waitMySQL, Restart{next.Name})
-	p.views[next.Name].Message = "restarting mysqld"
+	p.views[next.Name].Message = restarting
 	p.views[next.Name].Phase = v1alpha1.PhaseReplicating
 }

@@ -146,10 +146,10 @@ func (p *planner) restartPrimary(primary *Member) {
 	}
 	if p.Replicas > 1 {
 		p.waitAtMost(waitMySQL)
-		p.plan.Rolling = Finding{v1alpha1.ReasonRolling, fmt.Sprintf("mysqld of %s is to be restarted last, and waits for a member that can take over", primary.Name)}
+		p.restartStep = primary.Name + " is to be restarted last, and waits for a member that can take over"
 		return
 	}
 	p.retry(waitMySQL, Restart{primary.Name})
-	p.views[primary.Name].Message = "restarting mysqld"
+	p.views[primary.Name].Message = restarting
 	p.views[primary.Name].Phase = v1alpha1.PhaseReplicating
 }

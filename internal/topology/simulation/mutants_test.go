@@ -349,8 +349,8 @@ var mutants = []mutant{
 		name: "a mysqld is restarted for a setting while that is held back",
 		at:   40,
 		file: settingsFile,
-		old:  "	if p.Hold != \"\" {\n		p.plan.Rolling = Finding",
-		new:  "	if p.Hold != \"\" && false {\n		p.plan.Rolling = Finding", breaks: []string{heldBack},
+		old:  "	if p.Hold != \"\" {\n		p.restartStep = ",
+		new:  "	if p.Hold != \"\" && false {\n		p.restartStep = ", breaks: []string{heldBack},
 	},
 	{
 		name: "settings with which mysqld does not start stay where they are",

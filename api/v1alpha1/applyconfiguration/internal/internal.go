@@ -663,6 +663,8 @@ var schemaYAML = typed.YAMLObject(`types:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
 - name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.Role
   scalar: string
+- name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.RolloutKind
+  scalar: string
 - name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.RolloutStatus
   map:
     fields:
@@ -672,7 +674,16 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: done
       type:
         scalar: numeric
+    - name: kind
+      type:
+        namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.RolloutKind
     - name: next
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+    - name: plan
       type:
         list:
           elementType:

@@ -3,15 +3,17 @@
 package v1alpha1
 
 import (
+	apiv1alpha1 "github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // RolloutStatusApplyConfiguration represents a declarative configuration of the RolloutStatus type for use
 // with apply.
 //
-// RolloutStatus says how far a change that goes from member to member has got: new machines, another version, members that
-// leave. Restarts of mysqld are told in condition Progressing.
+// RolloutStatus says how far a change that goes from member to member has got.
 type RolloutStatusApplyConfiguration struct {
+	// Kind is what is done to the members: Machines, Restarts or Volumes. Of several that are under way the first of these is told.
+	Kind *apiv1alpha1.RolloutKind `json:"kind,omitempty"`
 	// Done is how many members were changed.
 	Done *int32 `json:"done,omitempty"`
 	// Total is how many members the change is about.
@@ -22,6 +24,8 @@ type RolloutStatusApplyConfiguration struct {
 	Step *string `json:"step,omitempty"`
 	// Next are the members that wait for their turn, in their order. The primary comes last, after it has handed over.
 	Next []string `json:"next,omitempty"`
+	// Plan says of each member that is left, in their order, what is done to it.
+	Plan []string `json:"plan,omitempty"`
 	// Since is when the first member's turn began; empty before.
 	Since *v1.Time `json:"since,omitempty"`
 	// PreviousVersion is the version of MySQL that the primary still runs while the spec asks for a newer one. As long as it is
@@ -33,6 +37,14 @@ type RolloutStatusApplyConfiguration struct {
 // apply.
 func RolloutStatus() *RolloutStatusApplyConfiguration {
 	return &RolloutStatusApplyConfiguration{}
+}
+
+// WithKind sets the Kind field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Kind field is set to the value of the last call.
+func (b *RolloutStatusApplyConfiguration) WithKind(value apiv1alpha1.RolloutKind) *RolloutStatusApplyConfiguration {
+	b.Kind = &value
+	return b
 }
 
 // WithDone sets the Done field in the declarative configuration to the given value
@@ -73,6 +85,16 @@ func (b *RolloutStatusApplyConfiguration) WithStep(value string) *RolloutStatusA
 func (b *RolloutStatusApplyConfiguration) WithNext(values ...string) *RolloutStatusApplyConfiguration {
 	for i := range values {
 		b.Next = append(b.Next, values[i])
+	}
+	return b
+}
+
+// WithPlan adds the given value to the Plan field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Plan field.
+func (b *RolloutStatusApplyConfiguration) WithPlan(values ...string) *RolloutStatusApplyConfiguration {
+	for i := range values {
+		b.Plan = append(b.Plan, values[i])
 	}
 	return b
 }

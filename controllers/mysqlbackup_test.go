@@ -168,8 +168,8 @@ func (s *shelf) events() string {
 // made just now may be seconds younger than the shelf.
 func (s *shelf) later(d time.Duration) {
 	now := s.clock.Now()
-	if real := time.Now(); real.After(now) {
-		now = real
+	if actual := time.Now(); actual.After(now) {
+		now = actual
 	}
 	s.clock.SetTime(now.Add(d))
 }

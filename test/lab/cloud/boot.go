@@ -20,7 +20,7 @@ const (
 	// bootFD is where the machine's settings are read from.
 	bootFD = 3
 	// networkTimeout bounds setting up the machine's one interface.
-	networkTimeout = 20 * time.Second
+	networkTimeout = time.Minute
 )
 
 // bootSettings tell a machine what it is.

@@ -110,7 +110,5 @@ func TestCloudKilled(t *testing.T) {
 			t.Errorf("nothing of kind %s was cleaned: %v", k, removed)
 		}
 	}
-	if after := hostState(t); after != before {
-		t.Errorf("the host is not as before:\n--- before\n%s\n--- after\n%s", before, after)
-	}
+	asBefore(t, before)
 }

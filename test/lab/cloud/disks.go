@@ -21,7 +21,7 @@ const (
 	gib = int64(1) << 30
 	// loopTimeout bounds the wait for the kernel to let a device go: the mounts
 	// of a dead machine are undone after its last process.
-	loopTimeout = 20 * time.Second
+	loopTimeout = time.Minute
 	loopPoll    = 20 * time.Millisecond
 	// ioctlShutdown is XFS_IOC_GOINGDOWN and EXT4_IOC_SHUTDOWN: _IOR('X', 125, __u32).
 	ioctlShutdown = 0x8004587d

@@ -25,7 +25,10 @@ import (
 )
 
 const (
-	patience = 60 * time.Second
+	// patience bounds every wait for something that has to happen, on a machine that may be busy with other things.
+	patience = 4 * time.Minute
+	// dialTimeout is how long a silent machine is waited for. One that is there answers in a moment, or on a busy host in some.
+	dialTimeout = 5 * time.Second
 	// turn is how long a test waits for other labs of this machine to end.
 	turn = 10 * time.Minute
 )
@@ -102,9 +105,7 @@ func startLab(t *testing.T) *lab {
 		if err := ledger.Close(); err != nil {
 			t.Error(err)
 		}
-		if after := hostState(t); after != before {
-			t.Errorf("the host is not as before:\n--- before\n%s\n--- after\n%s", before, after)
-		}
+		asBefore(t, before)
 	})
 	return &lab{Cloud: c, t: t, client: ec2.NewFromConfig(moto.Config(c.Endpoint()))}
 }
@@ -157,6 +158,18 @@ func hostState(t *testing.T) string {
 	}
 	slices.Sort(lines)
 	return strings.Join(lines, "")
+}
+
+// asBefore waits until the host is as it was: what is killed is gone as soon as the kernel gets round to it.
+func asBefore(t *testing.T, before string) {
+	t.Helper()
+	after := hostState(t)
+	for begin := time.Now(); after != before && time.Since(begin) < patience/4; after = hostState(t) {
+		time.Sleep(200 * time.Millisecond)
+	}
+	if after != before {
+		t.Errorf("the host is not as before:\n--- before\n%s\n--- after\n%s", before, after)
+	}
 }
 
 func (l *lab) eventually(what string, holds func() bool) {
@@ -223,18 +236,26 @@ func (l *lab) awaitConsole(id, mark string) {
 // in runs a shell script inside an instance.
 func (l *lab) in(id, script string) string {
 	l.t.Helper()
+	out, err := l.try(id, script)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return out
+}
+
+// try is in for a machine that may be going down.
+func (l *lab) try(id, script string) (string, error) {
 	for _, i := range l.Instances() {
 		if i.ID == id && i.Power {
 			out, err := exec.CommandContext(l.t.Context(), "nsenter", "-t", fmt.Sprint(i.PID),
 				"-m", "-p", "-n", "-u", "--", "/bin/sh", "-ec", script).CombinedOutput()
 			if err != nil {
-				l.t.Fatalf("in %s: %v: %s", id, err, out)
+				return "", fmt.Errorf("in %s: %w: %s", id, err, out)
 			}
-			return strings.TrimSpace(string(out))
+			return strings.TrimSpace(string(out)), nil
 		}
 	}
-	l.t.Fatalf("%s has no power", id)
-	return ""
+	return "", fmt.Errorf("%s has no power", id)
 }
 
 // power says whether an instance is on.
@@ -244,7 +265,7 @@ func (l *lab) power(id string) bool {
 
 // dial returns nil when port 3306 of an instance accepts a connection.
 func (l *lab) dial(id string) error {
-	dialer := net.Dialer{Timeout: time.Second}
+	dialer := net.Dialer{Timeout: dialTimeout}
 	connection, err := dialer.DialContext(l.t.Context(), "tcp", aws.ToString(l.instance(id).PrivateIpAddress)+":3306")
 	if err != nil {
 		return err

@@ -130,13 +130,16 @@ func (s *life) snapshotAndGrow(t *testing.T) {
 // rebootTwice: reboots by the API and by the guest.
 func (s *life) rebootTwice(t *testing.T) {
 	l, id := s.lab.with(t), s.id
-	booted := l.in(id, "stat -c %Z /proc/1")
+	const since = "cut -d ' ' -f 22 /proc/1/stat" // when its first process began, in ticks
+	booted := l.in(id, since)
 	must[*ec2.RebootInstancesOutput](t)(l.client.RebootInstances(t.Context(), &ec2.RebootInstancesInput{InstanceIds: []string{id}}))
 	rebooted := func(was string) string {
 		now := was
 		l.eventually("rebooted", func() bool {
 			if l.power(id) && l.dial(id) == nil {
-				now = l.in(id, "stat -c %Z /proc/1")
+				if said, err := l.try(id, since); err == nil { // it may just be going down
+					now = said
+				}
 			}
 			return now != was
 		})

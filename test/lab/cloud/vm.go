@@ -25,9 +25,9 @@ const (
 	// instanceMemory caps all processes of an instance together (bytes).
 	instanceMemory = 1 << 30
 	// initTimeout bounds the wait for a machine's first process.
-	initTimeout = 10 * time.Second
+	initTimeout = time.Minute
 	// killTimeout bounds the wait for the end of a killed machine.
-	killTimeout = 20 * time.Second
+	killTimeout = time.Minute
 	// Signals by which systemd powers off or reboots: SIGRTMIN+4 and +5.
 	signalPowerOff = syscall.Signal(38)
 	signalReboot   = syscall.Signal(39)

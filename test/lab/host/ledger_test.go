@@ -52,7 +52,7 @@ func TestCleanByAnotherOwner(t *testing.T) {
 	}
 	select {
 	case <-process.Done():
-	case <-time.After(5 * time.Second):
+	case <-time.After(killGrace):
 		t.Error("the process is still there")
 	}
 	for _, gone := range []string{"a/b", "f"} {

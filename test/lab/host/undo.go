@@ -16,7 +16,7 @@ const (
 	// processGrace is how long a process has between SIGTERM and SIGKILL.
 	processGrace = 5 * time.Second
 	// killGrace bounds the wait for the kernel to bury what got SIGKILL.
-	killGrace = 10 * time.Second
+	killGrace = time.Minute
 	// pollEvery is the pause between two looks at something that is about to vanish.
 	pollEvery = 20 * time.Millisecond
 	// netNSDir is where iproute2 keeps the names of network namespaces.

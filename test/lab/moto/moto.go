@@ -184,9 +184,16 @@ func (s *Server) awaitReady(ctx context.Context) error {
 	defer cancel()
 	answered := make(chan error, 1)
 	go func() {
-		// Connections queue in the socket's backlog until moto accepts.
-		_, err := s.World(ctx)
-		answered <- err
+		// Connections queue in the socket's backlog until moto accepts. On a busy machine that may be later than one call waits.
+		for {
+			_, err := s.World(ctx)
+			var late net.Error
+			if errors.As(err, &late) && late.Timeout() && ctx.Err() == nil {
+				continue
+			}
+			answered <- err
+			return
+		}
 	}()
 	select {
 	case err := <-answered:

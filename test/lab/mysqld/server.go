@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	bootTimeout = time.Minute
+	bootTimeout = 2 * time.Minute
 	// restartExitCode is how mysqld asks its supervisor to start it again, after RESTART and at the end of CLONE.
 	restartExitCode = 16
 )

@@ -15,6 +15,7 @@ import (
 // from the copy says so until it is told otherwise.
 func TestCopiesOfWhatIsNotOurs(t *testing.T) {
 	l := newLab(t)
+	l.owner.Namespace = l.owner.ClusterUID // snapshots are looked for in the whole of one
 	ctx := t.Context()
 	foreign, err := l.sdk().CreateVolume(ctx, &awsec2.CreateVolumeInput{AvailabilityZone: aws.String(zoneA), Size: aws.Int32(3)})
 	if err != nil {

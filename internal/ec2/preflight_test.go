@@ -1,6 +1,7 @@
 package ec2
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -81,11 +82,16 @@ func TestPreflight(t *testing.T) {
 		{"image of another architecture", func(l *lab, s *PreflightSpec) { s.ImageID = l.armImage() },
 			[]wantedProblem{{"spec.aws.imageID", invalid, false, "built for arm64, but m6i.large is x86_64"}}},
 		{"type that a zone does not have", func(l *lab, s *PreflightSpec) {
-			out, err := l.sdk().CreateSubnet(t.Context(), &awsec2.CreateSubnetInput{
+			out, err := l.sdk().CreateSubnet(l.t.Context(), &awsec2.CreateSubnetInput{
 				VpcId: aws.String(l.seeded.VPC), CidrBlock: aws.String("10.77.200.0/24"), AvailabilityZone: aws.String("us-east-1e")})
 			if err != nil {
-				t.Fatal(err)
+				l.t.Fatal(err)
 			}
+			l.t.Cleanup(func() {
+				if _, err := l.sdk().DeleteSubnet(context.WithoutCancel(l.t.Context()), &awsec2.DeleteSubnetInput{SubnetId: out.Subnet.SubnetId}); err != nil {
+					l.t.Error(err)
+				}
+			})
 			s.SubnetIDs[2] = aws.ToString(out.Subnet.SubnetId)
 		}, []wantedProblem{{"spec.aws.subnetIDs[2]", invalid, false, "does not offer m6i.large in us-east-1e"}}},
 		{"unknown image", func(_ *lab, s *PreflightSpec) { s.ImageID = unknownImage },

@@ -20,7 +20,7 @@ const (
 	// briefly is how long a fault lasts at the most, so that each is over in about half a minute.
 	briefly = 12 * time.Second
 	// deleteTimeout bounds taking the cluster away.
-	deleteTimeout = 3 * time.Minute
+	deleteTimeout = 5 * time.Minute
 )
 
 // quick leaves out what takes minutes by its nature: mysqld tries again to write to a full disk after a minute.

@@ -25,9 +25,9 @@ import (
 
 const (
 	// provisionTimeout bounds a new cluster's way to Ready.
-	provisionTimeout = 5 * time.Minute
-	// setupTimeout bounds a statement of the preparation.
-	setupTimeout = 30 * time.Second
+	provisionTimeout = 8 * time.Minute
+	// setupTimeout bounds the preparation.
+	setupTimeout = time.Minute
 )
 
 // Options of a run.
@@ -186,6 +186,12 @@ func (w *World) prepare(ctx context.Context, service target) error {
 	defer func() { _ = db.Close() }()
 	ctx, cancel := context.WithTimeout(ctx, setupTimeout)
 	defer cancel()
+	// What its clients take for a server that is gone may on a busy machine be one that is late.
+	for err = db.PingContext(ctx); err != nil; err = db.PingContext(ctx) {
+		if pause(ctx, redialPace) != nil {
+			return err
+		}
+	}
 	for _, statement := range []string{
 		"DROP TABLE IF EXISTS writes",
 		`CREATE TABLE writes (pos BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY, id BIGINT UNSIGNED NOT NULL,

@@ -23,9 +23,9 @@ import (
 
 const (
 	// readyTimeout bounds a whole cluster's way to Ready; it takes well under a minute on two quiet cores.
-	readyTimeout = 5 * time.Minute
+	readyTimeout = 8 * time.Minute
 	// changeTimeout bounds one change to a running cluster.
-	changeTimeout = 3 * time.Minute
+	changeTimeout = 5 * time.Minute
 )
 
 // lab and orders are the stack and the cluster that the scenarios share.
@@ -68,7 +68,7 @@ func setUp(ctx context.Context) (err error) {
 // aws connects to the lab's EC2, as a person with other tools would.
 func aws(t *testing.T) *ec2.Cloud {
 	t.Helper()
-	c, err := ec2.NewFactory(ec2.Options{Endpoint: "http://" + cloud.EndpointAddress, CallTimeout: 10 * time.Second}).Cloud(t.Context(), ec2.Account{
+	c, err := ec2.NewFactory(ec2.Options{Endpoint: "http://" + cloud.EndpointAddress, CallTimeout: time.Minute}).Cloud(t.Context(), ec2.Account{
 		Region: lab.Cloud.Region, Static: &ec2.StaticCredentials{AccessKeyID: "lab", SecretAccessKey: "lab"},
 	})
 	if err != nil {
@@ -96,11 +96,11 @@ func current(t *testing.T) *v1alpha1.MySQLCluster {
 // read reads a cluster.
 func read(t *testing.T, key client.ObjectKey) *v1alpha1.MySQLCluster {
 	t.Helper()
-	var c v1alpha1.MySQLCluster
-	if err := lab.Client.Get(t.Context(), key, &c); err != nil {
+	c, err := lab.Read(t.Context(), key, changeTimeout)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return &c
+	return c
 }
 
 // change patches the shared cluster's spec and waits until it is Ready with it, or fails.

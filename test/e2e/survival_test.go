@@ -81,11 +81,7 @@ func Test13OperatorServesAgainOnceTheCRDIsBack(t *testing.T) {
 
 func Test14ProtectedClusterSurvivesTheDeletionOfItsNamespace(t *testing.T) {
 	get := func() *v1alpha1.MySQLCluster {
-		var c v1alpha1.MySQLCluster
-		if err := lab.Client.Get(t.Context(), lonely, &c); err != nil {
-			t.Fatal(err)
-		}
-		return &c
+		return read(t, lonely)
 	}
 	uid := string(get().UID)
 	before := inventory(t, uid)
@@ -104,10 +100,7 @@ func Test14ProtectedClusterSurvivesTheDeletionOfItsNamespace(t *testing.T) {
 	waitFor(t, "the condition that says how to go on", func() bool { return saysHowToGoOn(get()) })
 	write("namespace deleted")
 	// An operator that begins anew finds everything that it needs, and still heals.
-	if err := lab.Client.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace(v1alpha1.SystemNamespace), client.GracePeriodSeconds(0)); err != nil {
-		t.Fatal(err)
-	}
-	if err := lab.WaitForOperator(t.Context()); err != nil {
+	if err := lab.RestartOperator(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := aws(t).StopInstance(t.Context(), string(get().UID), get().Status.Members[0].InstanceID, true); err != nil {

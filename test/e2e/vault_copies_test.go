@@ -157,7 +157,7 @@ func heldByAll(t *testing.T, c *v1alpha1.MySQLCluster, want string) {
 		t.Errorf("%s holds\n%s\nand was to hold\n%s", c.Name, got, want)
 	}
 	out, err := lab.RunClient(t.Context(), key, fmt.Sprintf(`sql %s-primary.%s.svc "INSERT INTO u VALUES (99)"
-for try in 1 2 3 4 5 6 7 8 9 10; do
+for try in $(seq 120); do
   sql %s-replicas.%s.svc "SELECT 'on the replica', COUNT(*) FROM u WHERE id = 99 HAVING COUNT(*) = 1" | grep replica && break
   sleep 0.5
 done

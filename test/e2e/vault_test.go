@@ -195,7 +195,7 @@ CREATE TABLE u (id INT PRIMARY KEY)"`, lost.Name, lost.Namespace)); err != nil {
 // awaitBackup waits until a schedule's backup is complete. One that fails says why.
 func awaitBackup(t *testing.T) *v1alpha1.MySQLBackup {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), readyTimeout)
 	defer cancel()
 	for ; ; time.Sleep(time.Second) {
 		var list v1alpha1.MySQLBackupList

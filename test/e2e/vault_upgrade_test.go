@@ -109,7 +109,8 @@ INSERT INTO t (v) VALUES (REPEAT('x', 200)), ('before'); INSERT INTO u VALUES (1
 func spoilSecond(t *testing.T, version string) string {
 	t.Helper()
 	member, machine := "", ""
-	waitUpTo(t, readyTimeout, climb, "the second member's next machine", func() bool {
+	const often = 100 * time.Millisecond
+	waitEvery(t, often, readyTimeout, climb, "the second member's next machine", func() bool {
 		c := read(t, climb)
 		if c.Status.Rollout == nil || c.Status.Rollout.Done != 1 || c.Status.Rollout.Current == "" {
 			return false
@@ -117,13 +118,13 @@ func spoilSecond(t *testing.T, version string) string {
 		member = c.Status.Rollout.Current
 		at := slices.IndexFunc(c.Status.Members, func(m v1alpha1.MemberStatus) bool { return m.Name == member })
 		for _, in := range inventory(t, string(c.UID)).Instances {
-			if in.Member == member && in.State == ec2.StateRunning && in.ID != c.Status.Members[at].InstanceID {
+			if in.Member == member && (in.State == ec2.StatePending || in.State == ec2.StateRunning) && in.ID != c.Status.Members[at].InstanceID {
 				machine = in.ID
 			}
 		}
 		return machine != ""
 	})
-	waitUpTo(t, changeTimeout, climb, "its mysqld to be damaged", func() bool {
+	waitEvery(t, often, changeTimeout, climb, "its mysqld to be damaged", func() bool {
 		ask := url.Values{"instance": {machine}, "other": {"/opt/mysql-" + version + "/bin/mysqld"}}
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+cloud.ControlAddress+"/faults/spoil?"+ask.Encode(), nil)
 		if err != nil {

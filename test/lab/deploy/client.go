@@ -16,7 +16,7 @@ import (
 
 const (
 	// clientTimeout bounds a pod of RunClient: start, run, end.
-	clientTimeout = 2 * time.Minute
+	clientTimeout = 4 * time.Minute
 	// clientUser is an arbitrary user that is not root.
 	clientUser int64 = 65532
 )
@@ -28,7 +28,7 @@ const clientPrelude = `set -eu
 umask 077
 printf '[client]\nuser="%s"\npassword="%s"\n' "$(cat /app/username)" "$(cat /app/password)" >/tmp/my.cnf
 sql() {
-  mysql --defaults-extra-file=/tmp/my.cnf --ssl-mode=VERIFY_IDENTITY --ssl-ca=/app/ca.crt --connect-timeout=5 \
+  mysql --defaults-extra-file=/tmp/my.cnf --ssl-mode=VERIFY_IDENTITY --ssl-ca=/app/ca.crt --connect-timeout=15 \
     --host="$1" --port="$(cat /app/port)" --batch --skip-column-names "$(cat /app/database)" --execute="$2"
 }
 `
@@ -45,8 +45,10 @@ func (l *Lab) RunClient(ctx context.Context, cluster client.ObjectKey, script st
 	}()
 
 	err := wait.PollUntilContextTimeout(ctx, pollInterval, clientTimeout, true, func(ctx context.Context) (bool, error) {
-		err := l.Client.Get(ctx, client.ObjectKeyFromObject(pod), pod)
-		return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed, err
+		if err := l.Client.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
+			return false, unlessItPasses(err)
+		}
+		return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed, nil
 	})
 	if err != nil {
 		return "", fmt.Errorf("wait for client pod %s in phase %s: %w", pod.Name, pod.Status.Phase, err)

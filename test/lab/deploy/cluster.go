@@ -111,16 +111,34 @@ func (l *Lab) WaitReady(ctx context.Context, key client.ObjectKey, timeout time.
 func (l *Lab) WaitFor(ctx context.Context, key client.ObjectKey, timeout time.Duration,
 	done func(*v1alpha1.MySQLCluster) (bool, error)) (*v1alpha1.MySQLCluster, error) {
 	cluster := &v1alpha1.MySQLCluster{}
+	var unread error
 	err := wait.PollUntilContextTimeout(ctx, pollInterval, timeout, true, func(ctx context.Context) (bool, error) {
-		if err := l.Client.Get(ctx, key, cluster); err != nil {
-			return false, err
+		unread = l.Client.Get(ctx, key, cluster)
+		if unread != nil {
+			return false, unlessItPasses(unread)
 		}
 		return done(cluster)
 	})
 	if err != nil {
-		return cluster, fmt.Errorf("wait for cluster %s in phase %q: %w", key, cluster.Status.Phase, err)
+		return cluster, fmt.Errorf("wait for cluster %s in phase %q: %w", key, cluster.Status.Phase, errors.Join(err, unread))
 	}
 	return cluster, nil
+}
+
+// unlessItPasses drops an error that is no answer to the question: a busy API server, or its etcd, may give none in time, and
+// whoever asks again may get one.
+func unlessItPasses(err error) error {
+	var answer apierrors.APIStatus
+	if !errors.As(err, &answer) || apierrors.IsInternalError(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) ||
+		apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err) {
+		return nil
+	}
+	return err
+}
+
+// Read reads a cluster, again and again while the API server gives no answer, within a time.
+func (l *Lab) Read(ctx context.Context, key client.ObjectKey, timeout time.Duration) (*v1alpha1.MySQLCluster, error) {
+	return l.WaitFor(ctx, key, timeout, func(*v1alpha1.MySQLCluster) (bool, error) { return true, nil })
 }
 
 // IsReady says whether the status speaks of the present spec and says Ready.
@@ -140,17 +158,14 @@ func (l *Lab) Delete(ctx context.Context, key client.ObjectKey, timeout time.Dur
 	var refused error
 	err := wait.PollUntilContextTimeout(ctx, pollInterval, timeout, true, func(ctx context.Context) (bool, error) {
 		refused = client.IgnoreNotFound(l.Client.Delete(ctx, cluster))
-		if refused != nil && !apierrors.IsInternalError(refused) {
-			return false, refused
-		}
-		return refused == nil, nil
+		return refused == nil, unlessItPasses(refused)
 	})
 	if err != nil {
 		return fmt.Errorf("delete cluster %s: %w", key, errors.Join(err, refused))
 	}
 	err = wait.PollUntilContextTimeout(ctx, pollInterval, timeout, true, func(ctx context.Context) (bool, error) {
 		err := l.Client.Get(ctx, key, cluster)
-		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+		return apierrors.IsNotFound(err), unlessItPasses(client.IgnoreNotFound(err))
 	})
 	if err != nil {
 		return fmt.Errorf("wait until cluster %s is gone: %w", key, err)

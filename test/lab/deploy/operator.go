@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -28,7 +29,7 @@ const (
 	// pollInterval is how often a state is read that nothing can be watched for cheaply.
 	pollInterval = 250 * time.Millisecond
 	// operatorTimeout bounds the wait for the operator's pod: pulling the image and winning the lease take seconds.
-	operatorTimeout = 2 * time.Minute
+	operatorTimeout = 4 * time.Minute
 )
 
 // Deploy puts the operator of this tree into the lab and lets namespaces (patterns) use what the lab has.
@@ -91,6 +92,40 @@ func (l *Lab) WaitForOperator(ctx context.Context) error {
 		return fmt.Errorf("deployment %s: %s: %w", Deployment, last, err)
 	}
 	return nil
+}
+
+// RestartOperator kills the pods of the operator without a word, and waits until others run in their place.
+func (l *Lab) RestartOperator(ctx context.Context) error {
+	before, err := l.OperatorPods(ctx)
+	if err != nil {
+		return err
+	}
+	old := map[types.UID]bool{}
+	for _, pod := range before {
+		old[pod.UID] = true
+		if err := l.Client.Delete(ctx, &pod, client.GracePeriodSeconds(0)); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("kill pod %s: %w", pod.Name, err)
+		}
+	}
+	// The Deployment's status tells of the old ones for a moment.
+	err = wait.PollUntilContextTimeout(ctx, pollInterval, operatorTimeout, true, func(ctx context.Context) (bool, error) {
+		now, err := l.OperatorPods(ctx)
+		if err != nil {
+			return false, unlessItPasses(err)
+		}
+		return len(now) > 0 && !slices.ContainsFunc(now, func(pod corev1.Pod) bool { return old[pod.UID] || !ready(&pod) }), nil
+	})
+	if err != nil {
+		return fmt.Errorf("wait for other pods of the operator: %w", err)
+	}
+	return l.WaitForOperator(ctx)
+}
+
+// ready says whether a pod is.
+func ready(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
 }
 
 // OperatorPods lists the pods of the operator.

@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,8 +26,9 @@ type candidate struct {
 }
 
 // Choose returns the member to back up: the replica that is least behind, whose dump costs no client anything, or the
-// primary when no replica follows it within maxLag. not are the names of members that were tried in vain; they come last.
-func Choose(ctx context.Context, members []Member, maxLag time.Duration, not ...string) (Member, error) {
+// primary when no replica follows it within maxLag. tried has members that were tried in vain, by name, with what came of it: they
+// come after the other replicas, and those that were sick after the primary too.
+func Choose(ctx context.Context, members []Member, maxLag time.Duration, tried map[string]error) (Member, error) {
 	var mu sync.Mutex
 	var group sync.WaitGroup
 	var replicas, primaries []candidate
@@ -51,29 +53,32 @@ func Choose(ctx context.Context, members []Member, maxLag time.Duration, not ...
 		})
 	}
 	group.Wait()
-	slices.SortFunc(replicas, func(a, b candidate) int {
-		tried := func(c candidate) int {
-			if slices.Contains(not, c.member.Name) {
-				return 1
-			}
-			return 0
-		}
-		if d := tried(a) - tried(b); d != 0 {
-			return d
-		}
-		if a.state.Lag != b.state.Lag {
-			return int(a.state.Lag - b.state.Lag)
-		}
-		return strings.Compare(a.member.Name, b.member.Name)
-	})
-	switch {
-	case len(replicas) > 0:
-		return replicas[0].member, nil
-	case len(primaries) == 1:
-		return primaries[0].member, nil
+	candidates := replicas
+	if len(primaries) == 1 { // of two nobody knows which is one
+		candidates = append(candidates, primaries[0])
+	}
+	if len(candidates) > 0 {
+		return slices.MinFunc(candidates, func(a, b candidate) int {
+			return cmp.Or(cmp.Compare(a.rank(tried), b.rank(tried)), cmp.Compare(a.state.Lag, b.state.Lag), cmp.Compare(a.member.Name, b.member.Name))
+		}).member, nil
 	}
 	slices.Sort(problems)
 	return Member{}, fmt.Errorf("%w: %s", ErrNoMember, strings.Join(problems, "; "))
+}
+
+// rank is lower for who is tried sooner: replicas before the primary, the sick after everybody.
+func (c candidate) rank(tried map[string]error) int {
+	rank := 0
+	if c.state.Writable {
+		rank = 2
+	}
+	switch err := tried[c.member.Name]; {
+	case err == nil:
+		return rank
+	case Sick(err):
+		return rank + 4
+	}
+	return rank + 1
 }
 
 func look(ctx context.Context, m Member) (mysql.ServerState, error) {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -23,6 +24,10 @@ import (
 var (
 	// ErrStalled: no byte was read for longer than a backup may stand still.
 	ErrStalled = errors.New("the backup made no progress")
+	// ErrSilent is an ErrStalled for which the member is to blame: what was asked of it did not come.
+	ErrSilent = fmt.Errorf("%w: the member gave nothing", ErrStalled)
+	// ErrLost: the connection to the member broke, or a statement had no answer.
+	ErrLost = errors.New("the member was lost")
 	// ErrProgram: mysqldump is missing, is of another series, or failed.
 	ErrProgram = errors.New("mysqldump failed")
 	// ErrMoved: the server went on although it was locked, so that what was read does not belong together.
@@ -111,6 +116,11 @@ func Dump(ctx context.Context, o DumpOptions) (Manifest, error) {
 	return m, nil
 }
 
+// Sick says whether a dump failed for the member that was dumped, so that another may give what that one cannot.
+func Sick(err error) bool {
+	return errors.Is(err, ErrSilent) || errors.Is(err, ErrLost) || errors.Is(err, mysql.ErrUnreachable)
+}
+
 // dump is one dump that is under way.
 type dump struct {
 	o        DumpOptions
@@ -126,6 +136,9 @@ type dump struct {
 	mu     sync.Mutex // guards reader
 	read   atomic.Int64
 	begun  chan struct{} // closed once mysqldump has its view
+	// packing is how many streams are being stored, and waiting is true while the dump's is not because mysqldump says nothing.
+	packing atomic.Int32
+	waiting atomic.Bool
 }
 
 func (d *dump) run(ctx context.Context) (Manifest, error) {
@@ -144,7 +157,7 @@ func (d *dump) run(ctx context.Context) (Manifest, error) {
 	defer d.viewer.Close()
 	state, err := d.holder.State(ctx)
 	if err != nil {
-		return Manifest{}, err
+		return Manifest{}, d.blame(err)
 	}
 	d.manifest.ServerUUID, d.manifest.Version, d.serving = state.ServerUUID, state.Version, state.Writable
 	if err := d.checkProgram(ctx, state.Version); err != nil {
@@ -154,7 +167,7 @@ func (d *dump) run(ctx context.Context) (Manifest, error) {
 	defer watch()
 	if err := d.stream(ctx); err != nil {
 		if cause := context.Cause(ctx); cause != nil {
-			return Manifest{}, cause // whatever was cut off by it
+			return Manifest{}, cause // what was cut off by it says less
 		}
 		return Manifest{}, err
 	}
@@ -204,12 +217,36 @@ func (d *dump) watch(ctx context.Context, estimate int64) (context.Context, func
 					d.o.Progress(Progress{Bytes: now, Estimate: estimate, Table: table})
 				}
 			case d.o.StallTimeout > 0 && d.o.Clock.Since(since) >= d.o.StallTimeout:
-				cancel(fmt.Errorf("%w for %s", ErrStalled, d.o.StallTimeout))
+				cancel(d.stalled())
 				return
 			}
 		}
 	})
 	return ctx, func() { close(done); group.Wait(); cancel(nil) }
+}
+
+// stalled says who kept the dump from going on: the member, unless what it gave waits for the store.
+func (d *dump) stalled() error {
+	if d.waiting.Load() || d.packing.Load() == 0 {
+		return fmt.Errorf("%w for %s", ErrSilent, d.o.StallTimeout)
+	}
+	return fmt.Errorf("%w: the store took nothing for %s", ErrStalled, d.o.StallTimeout)
+}
+
+// blame marks an error of a call to the member that was no answer of the server's. It is asked about the first error only: what
+// follows from that breaks connections too.
+func (d *dump) blame(err error) error {
+	if !errors.Is(err, mysql.ErrBlocked) && (d.holder.Lost() || d.viewer.Lost()) {
+		return fmt.Errorf("%w: %w", ErrLost, err)
+	}
+	return err
+}
+
+// pack stores a stream in the backup's folder.
+func (d *dump) pack(ctx context.Context, name string, src io.Reader) (Stream, error) {
+	d.packing.Add(1)
+	defer d.packing.Add(-1)
+	return d.o.Place.Pack(ctx, d.o.Folder, name, src)
 }
 
 // stream has mysqldump, our own snapshot and the GTID set show one and the same moment, and stores what mysqldump says.
@@ -218,11 +255,11 @@ func (d *dump) stream(ctx context.Context) error {
 	defer cancel(nil)
 	d.early = d.accounts(ctx)
 	if err := d.holder.Freeze(ctx, d.serving); err != nil {
-		return err
+		return d.blame(err)
 	}
 	databases, err := d.still(ctx)
 	if err != nil {
-		return err // closing the connection lets the server go on
+		return d.blame(err) // closing the connection lets the server go on
 	}
 	program, err := d.start(ctx, databases)
 	if err != nil {
@@ -232,15 +269,15 @@ func (d *dump) stream(ctx context.Context) error {
 	packed := make(chan error, 1)
 	go func() {
 		var err error
-		d.manifest.Dump, err = d.o.Place.Pack(ctx, d.o.Folder, "dump.sql", program)
+		if d.manifest.Dump, err = d.pack(ctx, "dump.sql", program); err != nil {
+			cancel(err) // nobody needs samples of it any more
+		}
 		packed <- err
 	}()
-	err = d.look(ctx, packed)
-	if err != nil {
-		cancel(err)
+	if err := d.look(ctx, packed); err != nil {
+		cancel(d.blame(err))
 	}
-	// The program is waited for whatever happened, so that none is left.
-	return errors.Join(err, d.finish(ctx, program, packed, err))
+	return d.finish(ctx, program, packed)
 }
 
 // still notes what the server holds while nothing can change there, and returns the databases.
@@ -293,7 +330,7 @@ func (d *dump) look(ctx context.Context, packed chan error) error {
 	if known {
 		d.manifest.Heartbeat = &heartbeat
 	}
-	if d.manifest.Accounts, err = d.o.Place.Pack(ctx, d.o.Folder, "accounts.json", bytes.NewReader(accounts)); err != nil {
+	if d.manifest.Accounts, err = d.pack(ctx, "accounts.json", bytes.NewReader(accounts)); err != nil {
 		return err
 	}
 	if err := d.samples(ctx); err != nil {
@@ -369,17 +406,15 @@ func (d *dump) await(ctx context.Context, packed chan error) ([]byte, error) {
 	return text, nil
 }
 
-// finish waits for the upload and for mysqldump, and checks that the dump is what it should be.
-func (d *dump) finish(ctx context.Context, program *running, packed chan error, before error) error {
+// finish waits for the upload and for mysqldump, so that none is left whatever happened, and checks that the dump is what it
+// should be. What went wrong first is its error: the rest follows from that.
+func (d *dump) finish(ctx context.Context, program *running, packed chan error) error {
 	err := <-packed
 	program.kill()
-	if before != nil {
-		return nil // what follows from it says nothing
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
 	}
 	if err != nil {
-		if cause := context.Cause(ctx); cause != nil {
-			return cause
-		}
 		return err
 	}
 	d.mu.Lock()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -44,6 +45,11 @@ func (d *dump) start(ctx context.Context, databases []string) (*running, error) 
 	return r, nil
 }
 
+// lostConnection finds in mysqldump's words that the server went away: no connection could be made (2002, 2003), it broke (2006,
+// 2013, 2026, 2055), or the server was shut down (1053). The number comes before what it found or behind it, as in "Error 2013: Lost
+// connection to MySQL server during query when dumping table" and "Couldn't execute 'SHOW TABLES': Lost connection … (2013)".
+var lostConnection = regexp.MustCompile(`[Ee]rror:? (?:20(?:02|03|06|13|26|55)|1053):|\((?:20(?:02|03|06|13|26|55)|1053)\)`)
+
 // running is mysqldump as a reader: it ends with io.EOF only when the program said that all is well and the dump is whole.
 type running struct {
 	dump       *dump
@@ -55,7 +61,9 @@ type running struct {
 
 // Read implements io.Reader.
 func (r *running) Read(p []byte) (int, error) {
+	r.dump.waiting.Store(true)
 	n, err := r.stdout.Read(p)
+	r.dump.waiting.Store(false)
 	if n > 0 {
 		r.dump.read.Add(int64(n))
 		r.dump.mu.Lock()
@@ -74,7 +82,11 @@ func (r *running) Read(p []byte) (int, error) {
 	}
 	r.waited = true
 	if failed := r.cmd.Wait(); failed != nil {
-		return n, fmt.Errorf("%w: %w: %s", ErrProgram, failed, r.complaints.text())
+		text, class := r.complaints.text(), ErrProgram
+		if lostConnection.MatchString(text) {
+			class = ErrLost
+		}
+		return n, fmt.Errorf("%w: mysqldump: %w: %s", class, failed, text)
 	}
 	if !errors.Is(err, io.EOF) {
 		return n, fmt.Errorf("%w: %w", ErrProgram, err)

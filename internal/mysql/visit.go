@@ -53,6 +53,9 @@ func (v *Visit) Close() {
 	v.pool.Close()
 }
 
+// Lost says whether the connection is of no use any more: the server gave no answer, or the call was ended before it came.
+func (v *Visit) Lost() bool { return v.s.broken }
+
 // ServerState is what a pod has to know of a server.
 type ServerState struct {
 	ServerUUID, Version string

@@ -25,7 +25,7 @@ const (
 	attempts = 3
 	// maxLag is how far behind a replica may be that is dumped: a backup of what was long ago is not what its name says.
 	maxLag = time.Hour
-	// attemptPause is the pause between two.
+	// attemptPause is the pause between two: what made a member restart may pass meanwhile.
 	attemptPause = 10 * time.Second
 	// progressEvery is how often progress is written to the object.
 	progressEvery = 5 * time.Second
@@ -122,7 +122,8 @@ func (w *worker) awaitOperator(ctx context.Context, b *v1alpha1.MySQLBackup) err
 	return outcome(b)
 }
 
-// dump tries members until one was dumped. Trouble with the store, and with the program, is the same from everywhere.
+// dump tries members until one was dumped: what one that is sick does not give, another may. Trouble with the store is the same
+// from everywhere.
 func (a *attempt) dump(ctx context.Context) (backup.Manifest, error) {
 	defer debug.SetGCPercent(debug.SetGCPercent(garbagePercent))
 	ctx, giveUp := context.WithCancelCause(ctx)
@@ -131,7 +132,8 @@ func (a *attempt) dump(ctx context.Context) (backup.Manifest, error) {
 	for _, name := range a.w.task.Members {
 		members = append(members, a.w.reach(name, mysql.BackupUser))
 	}
-	var tried []string
+	tried := map[string]error{}
+	var before error // what came of the last attempt that had a member
 	for try := 1; ; try++ {
 		m, member, err := a.dumpOnce(ctx, giveUp, members, tried)
 		if err == nil {
@@ -140,18 +142,27 @@ func (a *attempt) dump(ctx context.Context) (backup.Manifest, error) {
 		if cause := context.Cause(ctx); cause != nil {
 			return backup.Manifest{}, cause
 		}
+		switch {
+		case !errors.Is(err, backup.ErrNoMember):
+			before = err
+		case before != nil:
+			err = fmt.Errorf("%w; the attempt before: %w", err, before)
+		}
 		a.w.log.Error(err, "the dump failed", "attempt", try, "member", member)
 		if try == attempts || !worthAnother(err) {
 			return backup.Manifest{}, err
 		}
-		tried = append(tried, member)
+		tried[member] = err
+		if err := a.again(ctx, member, err); err != nil {
+			return backup.Manifest{}, err
+		}
 		if err := a.w.place.Remove(ctx, a.folder); err != nil {
 			return backup.Manifest{}, err
 		}
 		select {
 		case <-ctx.Done():
 			return backup.Manifest{}, context.Cause(ctx)
-		case <-time.After(attemptPause):
+		case <-time.After(a.w.attemptPause):
 		}
 	}
 }
@@ -178,7 +189,27 @@ func (n noting) Create(ctx context.Context, key string, r io.Reader) error {
 	return err
 }
 
+// again says that another attempt follows. It is a sign of life too: one that stood still was silent for as long as it may be.
+func (a *attempt) again(ctx context.Context, member string, failure error) error {
+	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
+	defer cancel()
+	err := a.write(ctx, v1alpha1.BackupRunning, func(s *v1alpha1.MySQLBackupStatus) {
+		s.Message = cut(fmt.Sprintf("it is tried again: %v", failure), statusMessage)
+		s.Progress = &v1alpha1.BackupProgress{At: metav1.NewTime(a.w.clock.Now())}
+	})
+	if errors.Is(err, errNotOurs) {
+		return err
+	}
+	if err != nil {
+		a.w.log.Info("that it is tried again was not reported", "member", member, "error", err.Error())
+	}
+	return nil
+}
+
 func worthAnother(err error) bool {
+	if backup.Sick(err) {
+		return true
+	}
 	for _, final := range []error{errNotOurs, store.ErrDenied, store.ErrNoBucket, store.ErrFull, store.ErrUnavailable, backup.ErrStalled} {
 		if errors.Is(err, final) {
 			return false
@@ -187,9 +218,9 @@ func worthAnother(err error) bool {
 	return true
 }
 
-func (a *attempt) dumpOnce(ctx context.Context, giveUp context.CancelCauseFunc, members []backup.Member, tried []string) (backup.Manifest, string, error) {
+func (a *attempt) dumpOnce(ctx context.Context, giveUp context.CancelCauseFunc, members []backup.Member, tried map[string]error) (backup.Manifest, string, error) {
 	w := a.w
-	chosen, err := backup.Choose(ctx, members, maxLag, tried...)
+	chosen, err := backup.Choose(ctx, members, maxLag, tried)
 	if err != nil {
 		return backup.Manifest{}, "", err
 	}

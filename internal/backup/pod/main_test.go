@@ -127,16 +127,20 @@ func newScene(t *testing.T) *scene {
 	t.Helper()
 	s := &scene{t: t, namespace: fmt.Sprintf("backups-%d", scenes.Add(1))}
 	must(t, kube.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}))
-	api := s3.New(s3.Options{
-		Region: "us-east-1", BaseEndpoint: aws.String(cloud.Endpoint()), UsePathStyle: true, Credentials: awscredentials.NewStaticCredentialsProvider("lab", "lab", ""),
-	})
-	_, err := api.CreateBucket(t.Context(), &s3.CreateBucketInput{Bucket: &s.namespace})
+	_, err := bucketAPI().CreateBucket(t.Context(), &s3.CreateBucketInput{Bucket: &s.namespace})
 	must(t, err)
 	s.store, err = store.NewS3(t.Context(), store.S3Options{
 		Bucket: s.namespace, Prefix: "mysql", Region: "us-east-1", Endpoint: cloud.Endpoint(), AccessKeyID: "lab", SecretAccessKey: "lab", Attempts: 2, MaxPause: time.Millisecond,
 	})
 	must(t, err)
 	return s
+}
+
+// bucketAPI is S3 beside the store, for what that does not tell.
+func bucketAPI() *s3.Client {
+	return s3.New(s3.Options{
+		Region: "us-east-1", BaseEndpoint: aws.String(cloud.Endpoint()), UsePathStyle: true, Credentials: awscredentials.NewStaticCredentialsProvider("lab", "lab", ""),
+	})
 }
 
 // pod is a pod of a Job. Of a schedule's, whose task names no backup, the Job's name is the backup's.
@@ -147,7 +151,7 @@ func (s *scene) pod(job string, t task.Task) *worker {
 	t.Destination = &v1alpha1.BackupDestination{S3: &v1alpha1.S3Destination{Bucket: s.namespace, Prefix: "mysql"}}
 	return &worker{
 		task: t, client: kube, place: backup.Place{Store: s.store, Root: backup.RootOf(s.namespace, "orders", "uid")}, log: testr.New(s.t),
-		clock: clock.RealClock{}, runner: job, reach: reach(primary), credentials: files(s.t, primary, pods), program: primary.Program,
+		clock: clock.RealClock{}, runner: job, attemptPause: 100 * time.Millisecond, reach: reach(primary), credentials: files(s.t, primary, pods), program: primary.Program,
 	}
 }
 

@@ -67,6 +67,8 @@ type worker struct {
 	clock  clock.PassiveClock
 	// runner is the Job that the pod belongs to, jobUID its UID.
 	runner, jobUID string
+	// attemptPause is the pause between two attempts to dump a member.
+	attemptPause time.Duration
 	// workDir is where a verification may keep a whole data set.
 	workDir string
 	// skipped is what a restore left out.
@@ -154,7 +156,7 @@ func newWorker(ctx context.Context, log logr.Logger, version string) (*worker, e
 	if err != nil {
 		return nil, fmt.Errorf("connect to the API server: %w", err)
 	}
-	w := &worker{task: t, client: c, log: log, clock: clock.RealClock{}, runner: os.Getenv(task.RunnerVariable), jobUID: os.Getenv(task.JobUIDVariable), credentials: credentials(), workDir: task.WorkDir}
+	w := &worker{task: t, client: c, log: log, clock: clock.RealClock{}, runner: os.Getenv(task.RunnerVariable), jobUID: os.Getenv(task.JobUIDVariable), credentials: credentials(), attemptPause: attemptPause, workDir: task.WorkDir}
 	w.reach = w.member
 	if t.Destination != nil {
 		s, err := openStore(ctx, *t.Destination, task.S3Dir, t.Region, version)
@@ -265,6 +267,7 @@ var reasons = []struct {
 	{store.ErrFull, v1alpha1.BackupReasonStoreFull},
 	{store.ErrUnavailable, v1alpha1.BackupReasonStoreUnavailable},
 	{backup.ErrNoMember, v1alpha1.BackupReasonNoMember},
+	{backup.ErrLost, v1alpha1.BackupReasonMemberLost},
 	{backup.ErrProgram, v1alpha1.BackupReasonDumpFailed},
 	{backup.ErrIncomplete, v1alpha1.BackupReasonDumpIncomplete},
 	{backup.ErrMoved, v1alpha1.BackupReasonDumpIncomplete},

@@ -2,6 +2,7 @@ package pod
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -20,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -36,15 +38,26 @@ import (
 
 // The tests of this package play pods beside a real API server, moto's S3 and a real primary.
 var (
-	kube    client.WithWatch
-	cloud   *moto.Server
-	farm    *mysqld.Farm
-	primary *mysqld.Server
+	kube       client.WithWatch
+	kubeConfig *rest.Config
+	cloud      *moto.Server
+	farm       *mysqld.Farm
+	primary    *mysqld.Server
 	// operator and pods are who connects to it.
 	operator, pods mysql.Identity
 )
 
-func TestMain(m *testing.M) { os.Exit(runTests(m)) }
+func TestMain(m *testing.M) {
+	if file := os.Getenv(playedPod); file != "" {
+		os.Exit(playPod(file))
+	}
+	os.Exit(runTests(m))
+}
+
+func newScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	return scheme, errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme))
+}
 
 func runTests(m *testing.M) (code int) {
 	ctx := context.Background()
@@ -60,16 +73,15 @@ func runTests(m *testing.M) (code int) {
 		CRDDirectoryPaths: []string{filepath.Join("..", "..", "..", "config", "crd", "bases")}, ErrorIfCRDPathMissing: true,
 		BinaryAssetsDirectory: assets, ControlPlaneStartTimeout: 3 * time.Minute, ControlPlaneStopTimeout: 3 * time.Minute,
 	}
-	config, err := env.Start()
+	kubeConfig, err = env.Start()
 	fail("start the API server:", err)
 	if code != 0 {
 		return code
 	}
 	defer func() { fail("stop the API server:", env.Stop()) }()
-	scheme := runtime.NewScheme()
-	fail("build the scheme:", clientgoscheme.AddToScheme(scheme))
-	fail("build the scheme:", v1alpha1.AddToScheme(scheme))
-	kube, err = client.NewWithWatch(config, client.Options{Scheme: scheme})
+	scheme, err := newScheme()
+	fail("build the scheme:", err)
+	kube, err = client.NewWithWatch(kubeConfig, client.Options{Scheme: scheme})
 	fail("reach the API server:", err)
 	cloud, err = moto.Start(ctx, moto.Options{})
 	if fail("start moto:", err); err == nil {

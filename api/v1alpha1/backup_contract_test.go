@@ -119,11 +119,27 @@ func backupRows() []row {
 	for _, zone := range []string{"Europe/Atlantis", "Local", "+03:00", "../etc/passwd", "Europe/Berlin\n", "$(id)", "X", strings.Repeat("A", 60)} {
 		rows = append(rows, wrong(fmt.Sprintf("zone %q", zone), saysZone, schedule("timeZone", zone)))
 	}
-	for _, name := range []string{"My-Backups", "ab", "a..b", "-ab", "ab-", "a_b", "10.0.0.1", "s3://bucket", "bucket/key", "$(id)", "b\x00b", "büro", strings.Repeat("b", 64)} {
+	// What S3's naming rules allow, and what they do not (user guide, "General purpose bucket naming rules").
+	for _, name := range []string{"abc", "0-0", "a.b", "a--b", "3.14", "1.2.3.4.5", "10.0.0.1a", "b-10.0.0.1", "my.own-backups.2026", "0." + strings.Repeat("z", 59) + ".9"} {
+		rows = append(rows, fine("bucket "+name, bucket("bucket", name)))
+	}
+	for _, name := range []string{"My-Backups", "", "b", "ab", "a..b", "...", "a.-b", "a-.b", "-ab", "ab-", ".ab", "ab.", "a_b", "10.0.0.1", "255.255.255.255", "999.0.0.1", "s3://bucket", "arn:aws:s3:::bucket", "bucket/key",
+		"bucket:80", "b@c", "$(id)", "b;id", "b|b", "b&b", "b?b", "b#b", "b%2fb", "b'b", "b\"b", "b`b", "b\\b", "b b", " my-backups", "my-backups\n", "my\tbackups", "b\x00b", "büro", "b\u200bb", "ｂｂｂ", strings.Repeat("b", 64)} {
 		rows = append(rows, wrong(fmt.Sprintf("bucket %q", name), "spec.backup.destination.s3.bucket", bucket("bucket", name)))
+	}
+	for _, prefix := range []string{"!", "_", "a.b", "...", "*", "'", "()", "=", "+", "@", ":", ",", "-", "a/!/b", "A", strings.Repeat("p", 400)} {
+		rows = append(rows, fine(fmt.Sprintf("prefix %.20q", prefix), bucket("prefix", prefix)))
 	}
 	for _, prefix := range []string{"/a", "a/", "a//b", "a/../b", ".", "..", "a b", "a\nb", "$(id)", "a?b", "a#b", "a&b", "a%2fb", "é", strings.Repeat("p", 401)} {
 		rows = append(rows, wrong(fmt.Sprintf("prefix %.20q", prefix), "spec.backup.destination.s3.prefix", bucket("prefix", prefix)))
+	}
+	const keyID = "1234abcd-12ab-34cd-56ef-1234567890ab"
+	for _, key := range []string{keyID, "mrk-1234abcd12ab34cd56ef1234567890ab", "alias/b", "alias/aws/s3", "alias/Team_A/backups-1", "arn:aws:kms:eu-west-1:111122223333:key/" + keyID,
+		"arn:aws:kms:eu-west-1:111122223333:alias/b", "arn:aws-us-gov:kms:us-gov-west-1:111122223333:key/mrk-1234abcd12ab34cd56ef1234567890ab", "arn:aws-cn:kms:cn-north-1:111122223333:alias/b"} {
+		rows = append(rows, fine("key "+key, bucket("kmsKeyID", key)))
+	}
+	for _, key := range []string{"b", "alias/", "alias/a b", "alias/a\n", "key/" + keyID, keyID + "\n", " " + keyID, "arn:aws:kms:eu-west-1:1111:key/" + keyID, "arn:aws:s3:::b", "arn:aws:iam::111122223333:role/b", "$(id)", "alias/ä"} {
+		rows = append(rows, wrong(fmt.Sprintf("key %q", key), "spec.backup.destination.s3.kmsKeyID", bucket("kmsKeyID", key)))
 	}
 	for _, endpoint := range []string{"minio:9000", "ftp://a.b", "https://a.b/path", "https://user:pw@a.b", "http://a.b;id", "http://[::1]:80"} {
 		rows = append(rows, wrong("endpoint "+endpoint, "spec.backup.destination.s3.endpoint", bucket("endpoint", endpoint)))

@@ -24,6 +24,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto"
 )
@@ -434,6 +435,69 @@ func TestNoBucket(t *testing.T) {
 
 // TestADownloadGoesOn cuts the connection twice in the middle of an object.
 // TestASilentBucket takes connections and requests, and never answers: whoever waits must not wait for ever.
+// TestEncryption: every object is stored with the key that the destination names, however it is uploaded, and without one as the
+// bucket has it by default.
+func TestEncryption(t *testing.T) {
+	const id = "1234abcd-12ab-34cd-56ef-1234567890ab"
+	for _, key := range []string{"", id, "mrk-1234abcd12ab34cd56ef1234567890ab", "alias/backups", "arn:aws:kms:us-east-1:111122223333:key/" + id, "arn:aws:kms:us-east-1:111122223333:alias/backups"} {
+		t.Run(key, func(t *testing.T) {
+			w := newWorld(t)
+			s, err := NewS3(t.Context(), S3Options{Bucket: w.bucket, Prefix: "p", Region: "us-east-1", Endpoint: w.endpoint, AccessKeyID: "lab", SecretAccessKey: "lab", KMSKeyID: key})
+			must(t, err)
+			for name, store := range map[string]func(key string, r io.Reader) error{
+				"put":    func(key string, r io.Reader) error { _, err := s.Put(t.Context(), key, r); return err },
+				"create": func(key string, r io.Reader) error { return s.Create(t.Context(), key, r) },
+			} {
+				for _, size := range []int64{0, 1000, 2*partSize + 1} {
+					object := fmt.Sprintf("%s-%d", name, size)
+					must(t, store(object, random(size, io.EOF)))
+					head, err := s.api.HeadObject(t.Context(), &s3.HeadObjectInput{Bucket: &w.bucket, Key: aws.String("p/" + object)})
+					must(t, err)
+					if kms := head.ServerSideEncryption == types.ServerSideEncryptionAwsKms; aws.ToString(head.SSEKMSKeyId) != key || kms != (key != "") || aws.ToInt64(head.ContentLength) != size {
+						t.Errorf("%s has %d bytes, encrypted by %q with %q", object, aws.ToInt64(head.ContentLength), head.ServerSideEncryption, aws.ToString(head.SSEKMSKeyId))
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestBucketNames: those that S3 allows are found, also where a name has dots, for which no certificate of *.s3.….amazonaws.com stands.
+func TestBucketNames(t *testing.T) {
+	for _, name := range []string{"a-b", "0-0", "a--b", "a.b", "3.14", "1.2.3.4.5", "b-10.0.0.1", "my.own-backups.2026", "0." + strings.Repeat("z", 59) + ".9"} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.bucket = name
+			s := w.s3("p")
+			_, err := s.api.(*s3.Client).CreateBucket(t.Context(), &s3.CreateBucketInput{Bucket: &name})
+			must(t, err)
+			_, err = s.Put(t.Context(), "small", strings.NewReader("x"))
+			must(t, err)
+			_, err = s.Put(t.Context(), "large", random(partSize+1, io.EOF))
+			must(t, err)
+			if got := keys(t, s, ""); got != fmt.Sprintf("large:%d small:1", partSize+1) || string(read(t, s, "small")) != "x" {
+				t.Errorf("it holds %s", got)
+			}
+			must(t, s.Delete(t.Context(), "small", "large"))
+			if n, err := s.Sweep(t.Context(), ""); n != 0 || err != nil || keys(t, s, "") != "" {
+				t.Errorf("swept %d, %v, left %s", n, err, keys(t, s, ""))
+			}
+
+			aws, err := NewS3(t.Context(), S3Options{Bucket: name, Prefix: "p", Region: "eu-west-1", AccessKeyID: "lab", SecretAccessKey: "lab"})
+			must(t, err)
+			asked, err := s3.NewPresignClient(aws.api.(*s3.Client)).PresignGetObject(t.Context(), &s3.GetObjectInput{Bucket: &name, Key: new("p/x")})
+			must(t, err)
+			where := "https://" + name + ".s3.eu-west-1.amazonaws.com/p/x"
+			if strings.Contains(name, ".") {
+				where = "https://s3.eu-west-1.amazonaws.com/" + name + "/p/x"
+			}
+			if got, _, _ := strings.Cut(asked.URL, "?"); got != where {
+				t.Errorf("it is asked for at %s, not %s", got, where)
+			}
+		})
+	}
+}
+
 func TestASilentBucket(t *testing.T) {
 	over := make(chan struct{})
 	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

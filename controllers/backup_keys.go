@@ -3,7 +3,6 @@ package controllers
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -34,7 +33,7 @@ func keysMissing(ctx context.Context, reader client.Reader, namespace string, d 
 		return "", fmt.Errorf("read Secret %s: %w", name, err)
 	}
 	for _, key := range []string{task.KeyAccessKeyID, task.KeySecretAccessKey} {
-		if strings.TrimRight(string(secret.Data[key]), "\r\n") == "" {
+		if task.ValueOf(secret.Data[key]) == "" {
 			return fmt.Sprintf("Secret %s has no key %s, without which no pod can reach the bucket", name, key), nil
 		}
 	}

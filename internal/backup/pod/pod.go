@@ -198,7 +198,7 @@ func openStore(ctx context.Context, d v1alpha1.BackupDestination, keys, region, 
 // key reads a key of the user's Secret. A line break at its end is how it was made, not what it says.
 func key(dir, name string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(dir, name))
-	value := strings.TrimRight(string(text), "\r\n")
+	value := task.ValueOf(text)
 	if err != nil || value == "" {
 		return "", fmt.Errorf("it has no key %s", name)
 	}

@@ -5,6 +5,7 @@ package task
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
@@ -62,6 +63,9 @@ const (
 	KeySecretAccessKey = "secretAccessKey"
 	KeySessionToken    = "sessionToken"
 )
+
+// ValueOf is what a key of a user's Secret says: without the line ends that editors, and echo, put behind it. Empty is none.
+func ValueOf(content []byte) string { return strings.TrimRight(string(content), "\r\n") }
 
 // ExitFailed is the exit code of a task that failed for good: the Job must not try it again.
 const ExitFailed = 42

@@ -37,6 +37,7 @@ func (r *MySQLClusterReconciler) observeCloud(ctx context.Context, s *scope) err
 		Now: r.Clock.Now(), Members: map[string]*topology.Member{}, InService: map[string]bool{}, Records: s.records,
 	}
 	s.readRequests()
+	s.readWindow()
 	r.readBefore(s)
 	r.watch(s)
 	switch {

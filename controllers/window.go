@@ -1,13 +1,11 @@
 package controllers
 
 import (
-	"fmt"
 	"time"
-	_ "time/tzdata" // the operator's image holds no time zones
-
-	"github.com/robfig/cron/v3"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/window"
 )
 
 // holdsBack says why no member may be replaced or restarted at the moment because the spec was changed, empty when one may
@@ -16,33 +14,31 @@ func holdsBack(c *v1alpha1.MySQLCluster, now time.Time) string {
 	if c.Spec.Upgrade != nil && c.Spec.Upgrade.Paused {
 		return "spec.upgrade.paused holds it back"
 	}
-	w := c.Spec.MaintenanceWindow
-	if w == nil {
+	if c.Spec.MaintenanceWindow == nil {
 		return ""
 	}
-	schedule, zone, err := window(w)
+	w, err := window.Read(c.Spec.MaintenanceWindow)
 	if err != nil {
 		return err.Error()
 	}
-	opened, next := schedule.Next(now.In(zone).Add(-w.Duration.Duration)), schedule.Next(now.In(zone))
-	switch {
-	case next.IsZero():
-		return "spec.maintenanceWindow.schedule names no day that ever comes"
-	case !opened.After(now):
+	switch open, next := w.Open(now); {
+	case open:
 		return ""
+	case next.IsZero():
+		return "the next maintenance window opens in more than five years"
+	default:
+		return "the next maintenance window opens at " + next.Format(time.RFC3339)
 	}
-	return "the next maintenance window opens at " + next.UTC().Format(time.RFC3339)
 }
 
-// window reads a maintenance window.
-func window(w *v1alpha1.MaintenanceWindow) (cron.Schedule, *time.Location, error) {
-	zone, err := time.LoadLocation(w.TimeZone)
-	if err != nil || w.TimeZone == "Local" {
-		return nil, nil, fmt.Errorf("spec.maintenanceWindow.timeZone: %q is no time zone of the IANA database; name one, for example Africa/Nairobi", w.TimeZone)
+// readWindow tells of a maintenance window that never opens, or cannot be read, at once: when something is to wait for it, it may
+// be an upgrade that is urgent.
+func (s *scope) readWindow() {
+	w := s.cluster.Spec.MaintenanceWindow
+	if w == nil || s.deleting() {
+		return
 	}
-	schedule, err := cron.ParseStandard(w.Schedule)
-	if err != nil {
-		return nil, nil, fmt.Errorf("spec.maintenanceWindow.schedule cannot be read: %w; write five fields of cron, for example 0 3 * * SUN", err)
+	if _, err := window.Read(w); err != nil {
+		s.unmet = append(s.unmet, topology.Finding{Reason: v1alpha1.ReasonInvalidSpec, Message: err.Error()})
 	}
-	return schedule, zone, nil
 }

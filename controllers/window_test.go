@@ -37,11 +37,26 @@ func TestMaintenanceWindow(t *testing.T) {
 		{"no such minute", "2026-11-22T00:30:00Z", &v1alpha1.MaintenanceWindow{Schedule: "61 3 * * *", TimeZone: "Etc/UTC"}, false,
 			"spec.maintenanceWindow.schedule cannot be read: end of range (61) above maximum (59): 61; write five fields of cron, for example 0 3 * * SUN"},
 		{"no such day", "2026-11-22T00:30:00Z", &v1alpha1.MaintenanceWindow{Schedule: "0 3 30 2 *", Duration: metav1.Duration{Duration: time.Hour}, TimeZone: "Etc/UTC"}, false,
-			"spec.maintenanceWindow.schedule names no day that ever comes"},
+			"spec.maintenanceWindow.schedule names no day that ever comes; write one that does, for example 0 3 * * SUN"},
+		{"a day in eight years", "2096-03-01T00:00:00Z", &v1alpha1.MaintenanceWindow{Schedule: "0 3 29 2 *", Duration: metav1.Duration{Duration: time.Hour}, TimeZone: "Etc/UTC"}, false,
+			"the next maintenance window opens in more than five years"},
 	} {
 		c := &v1alpha1.MySQLCluster{Spec: v1alpha1.MySQLClusterSpec{MaintenanceWindow: row.window, Upgrade: &v1alpha1.UpgradeSpec{Paused: row.pause}}}
 		if got := holdsBack(c, at(row.now)); got != row.want {
 			t.Errorf("%s: %q, want %q", row.name, got, row.want)
 		}
 	}
+}
+
+// TestWindowThatNeverOpensIsToldAtOnce, although nothing waits for it yet.
+func TestWindowThatNeverOpensIsToldAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *v1alpha1.MySQLCluster) {
+		c.Spec.MaintenanceWindow = &v1alpha1.MaintenanceWindow{Schedule: "0 3 30 2 *", Duration: metav1.Duration{Duration: time.Hour}}
+	})
+	o := w.newOperator(nil)
+	_, _ = w.pass(o)
+	w.drive(o, patience, w.conditionHas(v1alpha1.ConditionDegraded, v1alpha1.ReasonInvalidSpec, "spec.maintenanceWindow.schedule names no day that ever comes"))
+	w.change(func(c *v1alpha1.MySQLCluster) { c.Spec.MaintenanceWindow.Schedule = "0 3 28 2 *" })
+	w.drive(o, patience, func() bool { return !w.conditionHas(v1alpha1.ConditionDegraded, "maintenanceWindow")() })
 }

@@ -7,6 +7,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/window"
 )
 
 const (
@@ -19,7 +20,7 @@ const (
 // advice tells what is permitted in a spec, but is better known before it happens.
 func advice(cluster *v1alpha1.MySQLCluster) admission.Warnings {
 	var warnings admission.Warnings
-	for _, part := range []func(*v1alpha1.MySQLCluster) []string{members, image, zones, clients, data, marks} {
+	for _, part := range []func(*v1alpha1.MySQLCluster) []string{members, image, zones, clients, data, upkeep, marks} {
 		warnings = append(warnings, part(cluster)...)
 	}
 	return warnings
@@ -88,6 +89,17 @@ func data(cluster *v1alpha1.MySQLCluster) []string {
 		warnings = append(warnings, "deletionProtection: false: deleting the object, or its namespace, deletes the database")
 	}
 	return warnings
+}
+
+// upkeep warns of a maintenance window that never opens: what is to wait for it would for ever.
+func upkeep(cluster *v1alpha1.MySQLCluster) []string {
+	if cluster.Spec.MaintenanceWindow == nil {
+		return nil
+	}
+	if _, err := window.Read(cluster.Spec.MaintenanceWindow); err != nil {
+		return []string{err.Error()}
+	}
+	return nil
 }
 
 func marks(cluster *v1alpha1.MySQLCluster) []string {

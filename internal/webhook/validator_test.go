@@ -43,6 +43,12 @@ func abandon(value string) func(*v1alpha1.MySQLCluster) {
 	}
 }
 
+func window(schedule, zone string) func(*v1alpha1.MySQLCluster) {
+	return func(c *v1alpha1.MySQLCluster) {
+		c.Spec.MaintenanceWindow = &v1alpha1.MaintenanceWindow{Schedule: schedule, TimeZone: zone}
+	}
+}
+
 func TestWarnings(t *testing.T) {
 	for _, r := range []struct {
 		name    string
@@ -54,6 +60,9 @@ func TestWarnings(t *testing.T) {
 		{"an empty object", &v1alpha1.MySQLCluster{}, []string{"the default image, Amazon Linux 2023, has no MySQL"}},
 		{"the default image", quiet(func(c *v1alpha1.MySQLCluster) { c.Spec.AWS.ImageID = "" }), []string{"the default image, Amazon Linux 2023, has no MySQL"}},
 		{"a download", quiet(func(c *v1alpha1.MySQLCluster) { c.Spec.AWS.ImageID, c.Spec.AWS.Download = "", &v1alpha1.DownloadSpec{} }), nil},
+		{"a window that never opens", quiet(window("0 3 30 2 *", "Etc/UTC")), []string{"spec.maintenanceWindow.schedule names no day that ever comes"}},
+		{"a window on another planet", quiet(window("@daily", "Mars/Olympus")), []string{"is no time zone of the IANA database"}},
+		{"a window at night", quiet(window("0 3 29 2 *", "")), nil},
 		{"one member", quiet(replicas(1), subnets("subnet-1")), []string{"replicas: 1 is not highly available"}},
 		{"two members", quiet(replicas(2)), []string{"after the loss of one member writes wait"}},
 		{"two members, Async", quiet(replicas(2), async), []string{"a failover may lose the newest commits"}},

@@ -55,6 +55,7 @@ func (c *console) do(statements string) (string, error) {
 	for {
 		line, err := c.out.ReadString('\n')
 		if err != nil {
+			_ = c.cmd.Wait() // for what it complains of
 			return "", fmt.Errorf("%s: %w: %s", statements, err, c.complaints.text())
 		}
 		if line = strings.TrimSuffix(line, "\n"); line == answered {

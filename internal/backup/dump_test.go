@@ -488,6 +488,29 @@ func TestADumpThatFails(t *testing.T) {
 	}
 }
 
+// TestADumpThatStandsStillBeforeItBegins is told as one that does: behind a query that is waited for longer than that.
+func TestADumpThatStandsStillBeforeItBegins(t *testing.T) {
+	w := theWorld(t)
+	w.caughtUp(t)
+	reader, watcher := open(t, w.replica), open(t, w.replica)
+	id, err := reader.do("SELECT CONNECTION_ID()")
+	must(t, err)
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		_, _ = reader.do("SELECT SLEEP(300) FROM shop.plain LIMIT 1")
+	}()
+	must(t, watcher.await("SELECT COUNT(*) FROM information_schema.processlist WHERE STATE = 'User sleep'", "1"))
+	o := w.options(t, w.replica)
+	o.StallTimeout = 2 * time.Second
+	if _, err := Dump(t.Context(), o); !errors.Is(err, ErrStalled) {
+		t.Errorf("got %v", err)
+	}
+	sql(t, w.replica, "KILL "+id)
+	<-read
+	ended(t, w.replica)
+}
+
 // TestTheServerGoesAwayMidDump kills mysqld after the dump began.
 func TestTheServerGoesAwayMidDump(t *testing.T) {
 	w := theWorld(t)

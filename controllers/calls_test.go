@@ -54,7 +54,8 @@ func TestStopThatIsDeniedSlowlyIsTold(t *testing.T) {
 	must(t, err)
 	w.delete()
 	w.drive(o, patience, func() bool { return w.proxy.Counts()["StopInstances"] > 0 })
-	// That none of the answers outlasts its pass, so that none wakes anybody, may happen once: where the machine stood still meanwhile.
+	// When the machine stands still, time-out and answer come together, and the answer may be taken by its own pass, which wakes
+	// nobody: passes go on until one is outlasted.
 	w.drive(o, patience, func() bool { return len(o.Wake) > 0 })
 	w.drive(o, patience, w.conditionHas(v1alpha1.ConditionDegraded, "NotPermitted", "stop instance"))
 	for range 10 {

@@ -168,8 +168,8 @@ func (s *shelf) events() string {
 // made just now may be seconds younger than the shelf.
 func (s *shelf) later(d time.Duration) {
 	now := s.clock.Now()
-	if actual := time.Now(); actual.After(now) {
-		now = actual
+	if stamp := time.Now(); stamp.After(now) {
+		now = stamp
 	}
 	s.clock.SetTime(now.Add(d))
 }

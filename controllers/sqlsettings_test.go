@@ -64,6 +64,15 @@ func TestSettingsOfARunningServerArePutBack(t *testing.T) {
 	if restarts, tries := count("restart"), count("pin/open_files_limit"); restarts > 0 || tries > members {
 		t.Errorf("%d restarts, open_files_limit was set %d times: %v", restarts, tries, k.began)
 	}
+
+	// A dynamic one that is taken out returns to its default without a restart.
+	w.world.change(func(c *v1alpha1.MySQLCluster) { delete(c.Spec.MySQLD, "max_heap_table_size") })
+	w.persisted = "back_log,open_files_limit"
+	w.drive(k.operator, sqlPatience, func() bool { return answers("SELECT @@max_heap_table_size") == "16777216 16777216 16777216" })
+	w.drive(k.operator, sqlPatience, func() bool { return w.unsettled() == "" })
+	if restarts := count("restart"); restarts > 0 {
+		t.Errorf("%d restarts: %v", restarts, k.began)
+	}
 	w.settle(k.operator)
 	w.end()
 }

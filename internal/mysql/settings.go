@@ -99,8 +99,9 @@ type setting struct {
 	known, isPersisted bool
 }
 
-// ApplySettings persists the wanted settings and drops persisted ones that are wanted no more. Dynamic variables count at
-// once; read-only ones, and dropped ones, from the next restart on: restartNeeded says so. What is as wanted is not touched.
+// ApplySettings persists the wanted settings and drops persisted ones that are wanted no more, which return to their default.
+// Dynamic variables count at once; read-only ones, and dropped ones of which MySQL does not know what it would start with (see
+// startsAtOther), from the next restart on: restartNeeded says so. What is as wanted is not touched.
 // A setting that MySQL does not know, does not take, or would change to another value is left as it was, and makes the
 // error ErrSettingRefused, with one line for each; the others are applied. MySQL checks no size against the machine's
 // memory (fact 25): the caller does. due, unless nil, is called once before the first change that counts only from a restart
@@ -116,7 +117,7 @@ func (m *Member) ApplySettings(ctx context.Context, want map[string]string, drop
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(want)), func(name string) bool { return !isName(name) })
 	drop = slices.DeleteFunc(slices.Clone(drop), func(name string) bool { return !isName(name) })
 	err = m.control(ctx, func(s *session) error {
-		present, err := readSettings(ctx, s, slices.Concat(names, drop))
+		present, err := readSettings(ctx, s, slices.Concat(names, drop, []string{persistedLoad}))
 		if err != nil {
 			return err
 		}
@@ -139,13 +140,12 @@ func (m *Member) ApplySettings(ctx context.Context, want map[string]string, drop
 			if _, wanted := want[name]; wanted || !present[name].isPersisted {
 				continue
 			}
-			if err := announce(); err != nil {
+			blind := present[persistedLoad].current == "OFF" // all that is persisted waits for a restart then
+			restart, err := dropSetting(ctx, s, name, !blind && present[name].known, announce)
+			if err != nil {
 				return err
 			}
-			if err := s.change(ctx, "settings/reset-"+name, "RESET PERSIST IF EXISTS "+name); err != nil {
-				return err
-			}
-			restartNeeded = true
+			restartNeeded = restartNeeded || restart
 		}
 		return errors.Join(refused...)
 	})
@@ -224,6 +224,38 @@ func applySetting(ctx context.Context, s *session, name, value string, is settin
 		return false, err
 	}
 	return false, fmt.Errorf("%w: %s=%s: %s", ErrSettingRefused, name, value, adjusted)
+}
+
+// startsAtOther says whether a server starts with another value of a variable than MySQL's default: my.cnf sets it, or mysqld works
+// it out from the machine, its limits or other variables. Only a restart brings such a value back.
+func startsAtOther(name string) bool {
+	switch name {
+	case "binlog_expire_logs_seconds", // my.cnf
+		"innodb_buffer_pool_size", "innodb_redo_log_capacity", // innodb_dedicated_server
+		"host_cache_size", "innodb_io_capacity_max", "innodb_log_writer_threads", "innodb_parallel_read_threads", "sql_big_selects",
+		"table_definition_cache", "table_open_cache", "temptable_max_ram", "thread_cache_size":
+		return true
+	}
+	return false
+}
+
+// dropSetting takes a persisted setting out. A dynamic one returns to its default at once, before it is taken out: should that
+// fail in between, it is still there to be dropped again. Any other counts from the next restart on, which due is told before.
+func dropSetting(ctx context.Context, s *session, name string, running bool, due func() error) (restart bool, err error) {
+	restart = !running || startsAtOther(name)
+	if !restart {
+		err := s.change(ctx, "settings/default-"+name, "SET GLOBAL "+name+" = DEFAULT")
+		if err != nil && serverErrorNumber(err) == 0 {
+			return false, err
+		}
+		restart = err != nil // it is read-only, or has no default
+	}
+	if restart {
+		if err := due(); err != nil {
+			return false, err
+		}
+	}
+	return restart, s.change(ctx, "settings/reset-"+name, "RESET PERSIST IF EXISTS "+name)
 }
 
 // adjustment is what the server says when it took another value than it was given: a warning, not an error.

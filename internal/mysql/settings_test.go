@@ -1,11 +1,14 @@
 package mysql
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/mysqld"
 )
 
 // TestPins: every pinned variable that somebody changed is put back, and the others are not touched.
@@ -164,13 +167,59 @@ func TestApplySettings(t *testing.T) {
 	if o.Settings["max_connections"] != before || !o.SuperReadOnly || o.Replication.SQLRunning || len(o.Persisted) != 3 {
 		t.Errorf("after the restart: %v, persisted %v", o.Settings, o.Persisted)
 	}
-	restart, err = replica.ApplySettings(ctx, static, []string{"read_buffer_size"}, nil)
+	db, due := root(t, w.servers[2]), 0
+	noted := func(context.Context) error { due++; return nil }
+	restart, err = replica.ApplySettings(ctx, static, []string{"read_buffer_size", "no_such_variable"}, noted)
 	must(t, err)
-	if !restart {
-		t.Error("a dropped setting wants no restart")
+	if is := value(t, db, "SELECT @@GLOBAL.read_buffer_size"); restart || due > 0 || is != "131072" || len(replica.Observe(ctx).Persisted) != 2 {
+		t.Errorf("a dynamic setting was dropped: it is %s, restart %t, noted %d times", is, restart, due)
+	}
+	_, err = replica.ApplySettings(ctx, map[string]string{"thread_cache_size": "3"}, nil, nil)
+	must(t, err)
+	for i, name := range []string{"thread_cache_size", "innodb_ft_min_token_size"} {
+		restart, err = replica.ApplySettings(ctx, nil, []string{name}, noted)
+		must(t, err)
+		if persisted := replica.Observe(ctx).Persisted[name]; !restart || due != i+1 || persisted != "" {
+			t.Errorf("%s was dropped: persisted %q, restart %t, noted %d times", name, persisted, restart, due)
+		}
+	}
+	if is := value(t, db, "SELECT @@GLOBAL.thread_cache_size"); is != "3" {
+		t.Errorf("thread_cache_size is %s before the restart that gives it its size", is)
 	}
 	exec(t, root(t, w.servers[2]), "RESET PERSIST")
 	wantError(t, m[0].Restart(ctx), ErrWritable)
+}
+
+// TestDefaultsOfDynamicVariables: on a server of its own, that nobody has set anything on, the default of every dynamic variable is
+// what it started with, but for those that are known for it.
+func TestDefaultsOfDynamicVariables(t *testing.T) {
+	w, _ := settle(t, newPool(t, nil))
+	s, err := w.farm.Start(t.Context(), mysqld.Options{})
+	must(t, err)
+	t.Cleanup(func() { must(t, w.farm.Discard(s)) })
+	db := root(t, s)
+	rows, err := db.QueryContext(t.Context(), "SELECT VARIABLE_NAME, VARIABLE_VALUE FROM performance_schema.global_variables JOIN performance_schema.variables_info USING (VARIABLE_NAME) WHERE VARIABLE_SOURCE = 'COMPILED'")
+	must(t, err)
+	started := map[string]string{}
+	for rows.Next() {
+		var name, value string
+		must(t, rows.Scan(&name, &value))
+		started[name] = value
+	}
+	must(t, errors.Join(rows.Err(), rows.Close()))
+	dynamic := 0
+	for _, name := range slices.Sorted(maps.Keys(started)) {
+		if _, err := db.ExecContext(t.Context(), "SET GLOBAL "+name+" = DEFAULT"); err != nil {
+			continue // read-only, or without a default
+		}
+		dynamic++
+		if is := value(t, db, "SELECT VARIABLE_VALUE FROM performance_schema.global_variables WHERE VARIABLE_NAME = '"+name+"'"); is != started[name] && !startsAtOther(name) {
+			t.Errorf("%s started with %q, and its default is %q", name, started[name], is)
+		}
+	}
+	if dynamic < 200 {
+		t.Errorf("%d dynamic variables of %d", dynamic, len(started))
+	}
 }
 
 // TestSettingsOfComponents: a component's variables have a dot in their names. Where it is not installed, they alone are refused.
@@ -192,18 +241,18 @@ func TestSettingsOfComponents(t *testing.T) {
 
 	exec(t, db, "INSTALL COMPONENT 'file://component_validate_password'")
 	defer exec(t, db, "UNINSTALL COMPONENT 'file://component_validate_password'")
-	restart, err := m[0].ApplySettings(ctx, map[string]string{length: "12"}, []string{"max_connections"}, nil)
+	restart, err := m[0].ApplySettings(ctx, map[string]string{length: "12"}, []string{"sort_buffer_size"}, nil)
 	must(t, err)
-	if o := m[0].Observe(ctx); o.Settings[length] != "12" || o.Persisted[length] != "12" || !restart {
+	if o := m[0].Observe(ctx); o.Settings[length] != "12" || o.Persisted[length] != "12" || restart {
 		t.Errorf("%s is %q, persisted %v, restart %v", length, o.Settings[length], o.Persisted, restart)
 	}
 	if _, err := m[0].ApplySettings(ctx, map[string]string{length: "long"}, nil, nil); !errors.Is(err, ErrSettingRefused) {
 		t.Errorf("a value that is none: %v", err)
 	}
-	_, err = m[0].ApplySettings(ctx, nil, []string{length}, nil)
+	restart, err = m[0].ApplySettings(ctx, nil, []string{length}, nil)
 	must(t, err)
-	if o := m[0].Observe(ctx); o.Persisted[length] != "" {
-		t.Errorf("dropped, and persisted %v", o.Persisted)
+	if o := m[0].Observe(ctx); o.Persisted[length] != "" || o.Settings[length] != "8" || restart {
+		t.Errorf("dropped, it is %s, persisted %v, restart %t", o.Settings[length], o.Persisted, restart)
 	}
 }
 

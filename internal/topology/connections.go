@@ -62,9 +62,12 @@ func (p *planner) first(pause time.Duration, a Action) {
 // isFull says whether hardly any connection of a server is left.
 func isFull(taken, limit int) bool { return taken+limit/connectionsShare >= limit }
 
+// maxConnections is the setting that limits a server's connections.
+const maxConnections = "max_connections"
+
 // ownLimit is what a server's limit is without our doing: the user's, or what it was before.
 func (p *planner) ownLimit(before int) int {
-	if wanted, err := strconv.Atoi(p.Settings["max_connections"]); err == nil && wanted > 0 {
+	if wanted, err := strconv.Atoi(p.Settings[maxConnections]); err == nil && wanted > 0 {
 		return wanted
 	}
 	return before

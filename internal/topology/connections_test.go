@@ -66,3 +66,21 @@ func (s *scene) wants(name, value string) {
 		s.member(i).SQL.Persisted = map[string]string{name: value}
 	}
 }
+
+// TestLimitThatIsTakenOutWhileItIsRaised: its default would shut the replicas out again, so that it waits until they are in.
+func TestLimitThatIsTakenOutWhileItIsRaised(t *testing.T) {
+	s := settingsScene(map[string]string{"max_connections": "300"})
+	s.desired.Settings = nil
+	s.member(0).SQL.Connections, s.member(0).SQL.MaxConnections = 299, 450
+	rec := s.observed.Records.Members["orders-0"]
+	rec.MaxConnections = 300
+	s.observed.Records.Members["orders-0"] = rec
+	if _, actions := s.next(); actions != "apply max_connections to orders-1; apply max_connections to orders-2" {
+		t.Errorf("planned %q while it is raised", actions)
+	}
+	s.member(0).SQL.MaxConnections = 300
+	s.next()
+	if _, actions := s.next(); !strings.Contains(actions, "apply max_connections to orders-0") {
+		t.Errorf("planned %q once it is put back", actions)
+	}
+}

@@ -145,6 +145,9 @@ func (p *planner) settingsDiff(m *Member) (want map[string]string, drop []string
 		}
 	}
 	for name := range m.SQL.Persisted {
+		if name == maxConnections && p.plan.Records.Members[m.Name].MaxConnections != 0 {
+			continue // it is raised to let replicas in, which its default might shut out again
+		}
 		if _, ok := p.Settings[name]; !ok || p.undone(name) {
 			drop = append(drop, name)
 		}

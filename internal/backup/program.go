@@ -82,11 +82,11 @@ func (r *running) Read(p []byte) (int, error) {
 	}
 	r.waited = true
 	if failed := r.cmd.Wait(); failed != nil {
-		text, class := r.complaints.text(), ErrProgram
+		text := r.complaints.text()
 		if lostConnection.MatchString(text) {
-			class = ErrLost
+			return n, fmt.Errorf("%w: mysqldump: %w: %s", ErrLost, failed, text)
 		}
-		return n, fmt.Errorf("%w: mysqldump: %w: %s", class, failed, text)
+		return n, fmt.Errorf("%w: %w: %s", ErrProgram, failed, text)
 	}
 	if !errors.Is(err, io.EOF) {
 		return n, fmt.Errorf("%w: %w", ErrProgram, err)

@@ -84,9 +84,9 @@ func (r *MySQLClusterReconciler) announceChanges(s *scope, before *v1alpha1.MySQ
 
 // rolloutWords are what events say of a change that goes from member to member: when it begins, and when it is done.
 var rolloutWords = map[v1alpha1.RolloutKind]struct{ begun, done string }{
-	v1alpha1.RolloutMachines: {"Changing one member after the other: %s", "All members are as the spec wants them, after %s"},
-	v1alpha1.RolloutRestarts: {"Restarting one mysqld after the other, of %s", "The mysqlds of all members are restarted, after %s"},
-	v1alpha1.RolloutVolumes:  {"Modifying one volume after the other, of %s", "All volumes are as the spec wants them, after %s"},
+	v1alpha1.RolloutMachines: {"Changing one member after the other: %s", "The machines of all members are as the spec wants them, after %s"},
+	v1alpha1.RolloutRestarts: {"Restarting one mysqld after the other, of %s", "No mysqld is left to be restarted, after %s"},
+	v1alpha1.RolloutVolumes:  {"Modifying one volume after the other, of %s", "No volume is left to be modified, after %s"},
 }
 
 // announceRollout tells that a change which goes from member to member began, and that it is done. Of several, the one is told

@@ -73,6 +73,16 @@ func (m *memory) lastFailure(n *notes, action string) *problem {
 	return n.failed[action].problem
 }
 
+// recentFailure is lastFailure of an action that has been planned lately; nil when that is too long ago to say anything.
+func (m *memory) recentFailure(n *notes, action string, now time.Time) *problem {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if f := n.failed[action]; now.Sub(f.at) <= failureAge+f.pause {
+		return f.problem
+	}
+	return nil
+}
+
 // doubtAfter notes that EC2 did not say what came of a request, when that is what its error means.
 func (m *memory) doubtAfter(n *notes, err error, now time.Time) {
 	if class := ec2.Classify(err); err != nil && (class == ec2.Unreachable || class == ec2.Transient) {

@@ -211,7 +211,7 @@ func (r *MySQLClusterReconciler) memberise(s *scope) {
 		r.trackVolume(s, m)
 		m.CapacityRefused, m.CapacityRefusedAt = r.memory.capacityRefused(s.notes, name)
 		if id := s.records.Members[name].VolumeID; id != "" {
-			if last := r.memory.lastFailure(s.notes, attempt(topology.ModifyVolume{Member: name, VolumeID: id})); last != nil {
+			if last := r.memory.recentFailure(s.notes, attempt(topology.ModifyVolume{Member: name, VolumeID: id}), r.Clock.Now()); last != nil {
 				m.ModificationRefused = last.message
 			}
 		}

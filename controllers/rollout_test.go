@@ -64,7 +64,7 @@ func TestProgressOfARolloutIsTold(t *testing.T) {
 	if told := pass(begun, ""); told != "" {
 		t.Errorf("told again: %q", told)
 	}
-	if told := pass(topology.Rollout{}, ""); !strings.Contains(told, "All members are as the spec wants them, after 1m30s") {
+	if told := pass(topology.Rollout{}, ""); !strings.Contains(told, "The machines of all members are as the spec wants them, after 1m30s") {
 		t.Errorf("at the end: %q", told)
 	}
 	if s.cluster.Status.Rollout != nil {
@@ -86,7 +86,7 @@ func TestProgressOfARolloutIsTold(t *testing.T) {
 	if told := <-recorder.Events; !strings.Contains(told, "Restarting one mysqld after the other, of orders-1") || len(recorder.Events) != 0 {
 		t.Errorf("told %q, and %d more", told, len(recorder.Events))
 	}
-	if told := pass(topology.Rollout{}, ""); !strings.Contains(told, "The mysqlds of all members are restarted, after 20s") {
+	if told := pass(topology.Rollout{}, ""); !strings.Contains(told, "No mysqld is left to be restarted, after 20s") {
 		t.Errorf("at the end of the restarts: %q", told)
 	}
 	if n := testutil.CollectAndCount(registry, "mysqlcluster_rollout_duration_seconds"); n != 2 {

@@ -59,7 +59,7 @@ func (s *scope) unfinished() *olm.Unfinished {
 			return &olm.Unfinished{Reason: unfinishedRollout, Message: "members are being restarted one after the other"}
 		}
 	}
-	if s.plan.Rollout.Kind == v1alpha1.RolloutMachines && s.plan.Rollout.Current != "" {
+	if s.plan.Rollout.Kind != v1alpha1.RolloutVolumes && s.plan.Rollout.Current != "" {
 		return &olm.Unfinished{Reason: unfinishedRollout, Message: "members are being replaced one after the other"}
 	}
 	if s.recovering() && s.recovery[task.ReportState] != restoreFailed && s.unadoptable == "" && !s.observed.Source.Final {

@@ -106,7 +106,8 @@ const (
 
 // RolloutStatus says how far a change that goes from member to member has got.
 type RolloutStatus struct {
-	// Kind is what is done to the members: Machines, Restarts or Volumes. Of several that are under way the first of these is told.
+	// Kind is what is done to the members: Machines, Restarts or Volumes. Of several, the first of these
+	// that has begun is told.
 	// +optional
 	Kind RolloutKind `json:"kind,omitempty"`
 	// Done is how many members were changed.

@@ -72,6 +72,7 @@ func New(config *rest.Config, o Options) (*Operator, error) {
 	op.pool = mysql.NewPool(mysql.Options{
 		Lease: lock.Check, DialTimeout: sqlDialTimeout, StatementTimeout: sqlStatementTimeout, Logger: o.Logger.WithName("mysql"),
 		Dial: around.Dial, Hook: around.Statement,
+		Owned: func(variable string) bool { _, owned := v1alpha1.OwnedSetting(variable); return owned },
 	})
 	images := &controllers.Images{
 		Reader: mgr.GetAPIReader(), PodNamespace: o.Namespace, PodName: o.PodName, Own: o.PodImage, Client: o.ClientImage,

@@ -55,6 +55,9 @@ type Options struct {
 	Clock                                                     clock.PassiveClock
 	// Dial makes the TCP connections; nil means net.Dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Owned says of a variable that the operator has a value of its own for it. On a running server such a one never gets MySQL's
+	// default, whoever persisted it. Nil: there is none.
+	Owned func(variable string) bool
 	// User is the account to log in with; OperatorUser unless set.
 	User string
 	// Hook is called before and after each changing statement, with its name. An error stops the action there,
@@ -91,6 +94,9 @@ func NewPool(o Options) *Pool {
 	}
 	if o.Hook == nil {
 		o.Hook = func(string, string) error { return nil }
+	}
+	if o.Owned == nil {
+		o.Owned = func(string) bool { return false }
 	}
 	if o.Lease == nil {
 		o.Lease = func(context.Context) error { return nil }

@@ -240,9 +240,10 @@ func startsAtOther(name string) bool {
 }
 
 // dropSetting takes a persisted setting out. A dynamic one returns to its default at once, before it is taken out: should that
-// fail in between, it is still there to be dropped again. Any other counts from the next restart on, which due is told before.
+// fail in between, it is still there to be dropped again. Any other counts from the next restart on, which due is told before; so
+// does one of the operator's own that somebody persisted by hand: its default may be what loses commits.
 func dropSetting(ctx context.Context, s *session, name string, running bool, due func() error) (restart bool, err error) {
-	restart = !running || startsAtOther(name)
+	restart = !running || startsAtOther(name) || s.pool.options.Owned(name)
 	if !restart {
 		err := s.change(ctx, "settings/default-"+name, "SET GLOBAL "+name+" = DEFAULT")
 		if err != nil && serverErrorNumber(err) == 0 {

@@ -190,6 +190,21 @@ func TestApplySettings(t *testing.T) {
 	wantError(t, m[0].Restart(ctx), ErrWritable)
 }
 
+// TestSettingOfTheOperatorsOwn: one that somebody persisted by hand is taken out, and counts on; its default would open a replica.
+func TestSettingOfTheOperatorsOwn(t *testing.T) {
+	w, _ := settle(t, newPool(t, nil))
+	replica := w.members(t, newPool(t, func(o *Options) {
+		o.Owned = func(variable string) bool { return variable == "read_only" }
+	}))[2]
+	exec(t, root(t, w.servers[2]), "SET PERSIST read_only = ON")
+	exec(t, root(t, w.servers[2]), "SET GLOBAL super_read_only = ON")
+	restart, err := replica.ApplySettings(t.Context(), nil, []string{"read_only"}, nil)
+	must(t, err)
+	if o := replica.Observe(t.Context()); !restart || !o.ReadOnly || !o.SuperReadOnly || o.Persisted["read_only"] != "" {
+		t.Errorf("restart %t, read_only %t, super_read_only %t, persisted %v", restart, o.ReadOnly, o.SuperReadOnly, o.Persisted)
+	}
+}
+
 // TestDefaultsOfDynamicVariables: on a server of its own, that nobody has set anything on, the default of every dynamic variable is
 // what it started with, but for those that are known for it.
 func TestDefaultsOfDynamicVariables(t *testing.T) {

@@ -27,7 +27,8 @@ func (c Course) equal(o Course) bool { return c.Since == o.Since && slices.Equal
 func (c Course) IsZero() bool { return c.Since == 0 && len(c.Members) == 0 }
 
 // tellCourses describes the restarts and the changes of volumes that are under way, after the change of machines if there is
-// one. The first of all is what a person is told of in a line.
+// one. The first that has begun is what a
+// person is told of in a line; before any has, the first.
 func (p *planner) tellCourses(primary *Member) {
 	rec := &p.plan.Records
 	p.tellCourse(v1alpha1.RolloutRestarts, &rec.Restarts, p.restartsLeft(primary, rec.Restarts), func(m *Member) bool {
@@ -39,7 +40,7 @@ func (p *planner) tellCourses(primary *Member) {
 		return slices.ContainsFunc(p.plan.Actions, func(a Action) bool { modify, ok := a.(ModifyVolume); return ok && modify.Member == m.Name })
 	}, "", p.volumePlan)
 	if len(p.plan.Rollouts) > 0 {
-		p.plan.Rollout = p.plan.Rollouts[0]
+		p.plan.Rollout = p.plan.Rollouts[max(0, slices.IndexFunc(p.plan.Rollouts, func(r Rollout) bool { return r.Since != 0 }))]
 		p.plan.Rolling = Finding{v1alpha1.ReasonRolling, p.plan.Rollout.String()}
 	}
 }

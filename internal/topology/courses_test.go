@@ -143,3 +143,19 @@ func TestRestartsAreToldAfterMachines(t *testing.T) {
 		t.Errorf("told are %v, first %s", kinds, plan.Rollout.Kind)
 	}
 }
+
+// TestWhatHasBegunIsToldFirst: restarts that are under way, and not the machines that are held back.
+func TestWhatHasBegunIsToldFirst(t *testing.T) {
+	s := newScene()
+	wanted := s.startedBut(0, 1, 2)
+	s.desired.RestartedAt = wanted
+	plan, _ := s.plan()
+	s.observed.Records = plan.Records
+	for i := range 3 {
+		s.member(i).Instances[0].TemplateHash = "old"
+	}
+	s.desired.Hold = "spec.upgrade.paused holds it back"
+	if plan, _ = s.plan(); plan.Rollout.Kind != v1alpha1.RolloutRestarts || len(plan.Rollouts) != 2 {
+		t.Errorf("told is %s of %d", plan.Rollout.Kind, len(plan.Rollouts))
+	}
+}

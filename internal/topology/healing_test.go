@@ -124,6 +124,11 @@ func TestLostVotersAndHealing(t *testing.T) {
 			}, "stop instance i-0 of orders-0", ""},
 		"a full disk": {
 			func(s *scene) { s.member(0).SQL.Disk = &Disk{SizeBytes: 100 << 30, FreeBytes: 5 << 30} }, "purge the oldest binary logs of orders-0", "less than 10% of its data volume"},
+		"a full disk, and larger volumes that were asked for": {
+			func(s *scene) {
+				s.member(0).SQL.Disk = &Disk{SizeBytes: 100 << 30, FreeBytes: 5 << 30}
+				s.desired.SizeGiB, s.member(0).Volumes[0].SizeGiB = 200, 100
+			}, "purge the oldest binary logs of orders-0; modify volume vol-0 of orders-0", "less than 10% of its data volume"},
 		"a fuller one, in the same words for a while": {
 			func(s *scene) { s.member(1).SQL.Disk = &Disk{SizeBytes: 100 << 30, FreeBytes: 9<<30 + 12345} }, "", "less than 10% of its data volume"},
 		"one that is full": {
@@ -306,7 +311,7 @@ func TestSwitchover(t *testing.T) {
 		"nobody is restarted while another is replaced": {
 			func(s *scene) {
 				s.member(2).SQL.RestartPending = true
-				s.observed.Records.Rolling = "orders-1"
+				s.observed.Records.Rolling, s.observed.Records.RollingAt = "orders-1", s.observed.Now.Unix()
 				s.desired.TemplateHash, s.member(1).Instances[0].TemplateHash = "new", "old"
 				s.observed.Launchable = false
 			}, "", ""},

@@ -103,8 +103,7 @@ type Plan struct {
 	// Rolling says what is being changed on members that run, because a person changed the spec or asked for it, and what
 	// that waits for; empty when nothing is.
 	Rolling Finding
-	// Rollout says how far a change that goes from member to member has got: the first of Rollouts, which are all that are under
-	// way.
+	// Rollout says how far a change that goes from member to member has got: the first of Rollouts that has begun, or the first.
 	Rollout  Rollout
 	Rollouts []Rollout
 	// Failing is true while the cluster has no primary although it had one and is not hibernating.
@@ -205,9 +204,14 @@ func (p *planner) degraded(reason, message string) {
 	p.plan.Degraded = append(p.plan.Degraded, Finding{reason, message})
 }
 
-// busy says whether an action for a member is planned already in this pass.
+// busy says whether an action for a member is planned already in this pass that something else would have to wait for. Room that is
+// made by throwing away what nobody needs is no such thing: it may be made in every pass.
 func (p *planner) busy(member string) bool {
 	for _, a := range p.plan.Actions {
+		switch a.(type) {
+		case PurgeBinaryLogs, DeleteSnapshot:
+			continue
+		}
 		if a.Target() == member {
 			return true
 		}

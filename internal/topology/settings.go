@@ -174,7 +174,7 @@ const restarting = "restarting mysqld"
 // that, and so disturbed once and not twice. Where the turns do not begin, because EC2 is not asked for machines, an upgrade was
 // in vain too often, or somebody has no vote, the restart does not wait for them: it may be what helps.
 func (p *planner) replacedSoon(m *Member) bool {
-	if !p.outdated(m) || !p.Launchable || p.unconfirmed || p.mayCreate() != "" {
+	if !p.outdated(m) || !p.Launchable || p.unconfirmed || p.mayCreate() != "" || p.standsStill() {
 		return false
 	}
 	return !slices.ContainsFunc(p.ordered(), func(other *Member) bool {
@@ -183,10 +183,26 @@ func (p *planner) replacedSoon(m *Member) bool {
 	})
 }
 
+// turnPatience is how long a member's turn may be begun without a machine before a restart no longer waits for it.
+const turnPatience = 10 * time.Minute
+
+// standsStill says whether the member whose turn it is goes on as it was, because it gets no machine: nothing was done to it yet.
+func (p *planner) standsStill() bool {
+	m := p.Members[p.plan.Records.Rolling]
+	if m == nil || !m.verified() || m.Ordinal >= p.Replicas {
+		return false
+	}
+	in, v := m.CurrentInstance(), p.views[m.Name]
+	if in == nil || v == nil || !v.Voter && v.Role != v1alpha1.RolePrimary || p.successorOf(m, in) != nil {
+		return false
+	}
+	return m.CapacityRefused != "" || p.Now.Sub(time.Unix(p.plan.Records.RollingAt, 0)) > turnPatience
+}
+
 // restartPending restarts one member that is due for it and not replaced soon, only while everybody else is well: replicas
 // first by ordinal, the primary last.
 func (p *planner) restartPending() {
-	if p.plan.Records.Rolling != "" {
+	if p.plan.Records.Rolling != "" && !p.standsStill() {
 		return // one member at a time, whatever is done to it
 	}
 	var next *Member
@@ -198,7 +214,7 @@ func (p *planner) restartPending() {
 		if v.Phase != v1alpha1.PhaseReady || v.Message != "" || p.busy(m.Name) {
 			return
 		}
-		if p.RestartDue(m, p.Now) && !p.replacedSoon(m) && (next == nil || next.Name == p.plan.Primary) {
+		if m.Ordinal < p.Replicas && p.RestartDue(m, p.Now) && !p.replacedSoon(m) && (next == nil || next.Name == p.plan.Primary) {
 			next = m
 		}
 	}

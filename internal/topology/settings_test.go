@@ -3,6 +3,7 @@ package topology
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
@@ -135,6 +136,16 @@ func TestRestartWaitsForNoMachineThatDoesNotCome(t *testing.T) {
 			s.desired.Version = "9.7.5"
 			s.observed.Records.Members["orders-2"] = Record{Instance: 1, Volume: 1, VolumeID: "vol-2", AnewFor: "9.7.5", AnewTimes: anewAtMost}
 		}, "restart mysqld of orders-1"},
+		"EC2 has no capacity for the one whose turn it is": {func(s *scene) {
+			s.observed.Records.Rolling, s.observed.Records.RollingAt = "orders-2", s.observed.Now.Unix()
+			s.member(2).CapacityRefused = "c"
+		}, "restart mysqld of orders-1"},
+		"EC2 launches nothing for the one whose turn it is": {func(s *scene) {
+			s.observed.Records.Rolling, s.observed.Records.RollingAt = "orders-2", s.observed.Now.Add(-turnPatience-time.Second).Unix()
+		}, "restart mysqld of orders-1"},
+		"a turn has just begun": {func(s *scene) {
+			s.observed.Records.Rolling, s.observed.Records.RollingAt = "orders-2", s.observed.Now.Unix()
+		}, ""},
 		"one has no vote, because it is blind": {func(s *scene) {
 			s.member(2).SQL.Misconfigured = map[string]string{"performance_schema": "OFF"}
 			s.member(2).SQL.SemiSync = SemiSync{}

@@ -26,6 +26,8 @@ var (
 	ErrStalled = errors.New("the backup made no progress")
 	// ErrSilent is an ErrStalled for which the member is to blame: what was asked of it did not come.
 	ErrSilent = fmt.Errorf("%w: the member gave nothing", ErrStalled)
+	// errNoMoment is an ErrStalled and an ErrBlocked: statements that run left no moment for a consistent view.
+	errNoMoment = fmt.Errorf("%w: %w", ErrStalled, mysql.ErrBlocked)
 	// ErrLost: the connection to the member broke, or a statement had no answer.
 	ErrLost = errors.New("the member was lost")
 	// ErrProgram: mysqldump is missing, is of another series, or failed.
@@ -116,9 +118,10 @@ func Dump(ctx context.Context, o DumpOptions) (Manifest, error) {
 	return m, nil
 }
 
-// Sick says whether a dump failed for the member that was dumped, so that another may give what that one cannot.
+// Sick says whether a dump failed for the member that was dumped, so that another may give what that one cannot. One to which no
+// connection could be made, because it has none left or is down, is no such: when it answers again it is as good as before.
 func Sick(err error) bool {
-	return errors.Is(err, ErrSilent) || errors.Is(err, ErrLost) || errors.Is(err, mysql.ErrUnreachable)
+	return errors.Is(err, ErrSilent) || errors.Is(err, ErrLost)
 }
 
 // dump is one dump that is under way.
@@ -139,6 +142,8 @@ type dump struct {
 	// packing is how many streams are being stored, and waiting is true while the dump's is not because mysqldump says nothing.
 	packing atomic.Int32
 	waiting atomic.Bool
+	// freezing is true until the server stands still: statements that run long are waited for.
+	freezing atomic.Bool
 }
 
 func (d *dump) run(ctx context.Context) (Manifest, error) {
@@ -225,10 +230,16 @@ func (d *dump) watch(ctx context.Context, estimate int64) (context.Context, func
 	return ctx, func() { close(done); group.Wait(); cancel(nil) }
 }
 
-// stalled says who kept the dump from going on: the member, unless what it gave waits for the store.
+// stalled says who kept the dump from going on: the member, when mysqldump waits for it; whoever holds it up, while it is to stand
+// still; the store, when what the member gave waits for that; or a table that is read for its samples.
 func (d *dump) stalled() error {
-	if d.waiting.Load() || d.packing.Load() == 0 {
+	switch {
+	case d.waiting.Load():
 		return fmt.Errorf("%w for %s", ErrSilent, d.o.StallTimeout)
+	case d.freezing.Load():
+		return fmt.Errorf("%w, for %s", errNoMoment, d.o.StallTimeout)
+	case d.packing.Load() == 0:
+		return fmt.Errorf("%w for %s, between what was dumped and what was looked at beside it", ErrStalled, d.o.StallTimeout)
 	}
 	return fmt.Errorf("%w: the store took nothing for %s", ErrStalled, d.o.StallTimeout)
 }
@@ -253,10 +264,12 @@ func (d *dump) pack(ctx context.Context, name string, src io.Reader) (Stream, er
 func (d *dump) stream(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	d.freezing.Store(true)
 	d.early = d.accounts(ctx)
 	if err := d.holder.Freeze(ctx, d.serving); err != nil {
 		return d.blame(err)
 	}
+	d.freezing.Store(false)
 	databases, err := d.still(ctx)
 	if err != nil {
 		return d.blame(err) // closing the connection lets the server go on

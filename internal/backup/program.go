@@ -48,7 +48,8 @@ func (d *dump) start(ctx context.Context, databases []string) (*running, error) 
 // lostConnection finds in mysqldump's words that the server went away: no connection could be made (2002, 2003), it broke (2006,
 // 2013, 2026, 2055), or the server was shut down (1053). The number comes before what it found or behind it, as in "Error 2013: Lost
 // connection to MySQL server during query when dumping table" and "Couldn't execute 'SHOW TABLES': Lost connection … (2013)".
-var lostConnection = regexp.MustCompile(`[Ee]rror:? (?:20(?:02|03|06|13|26|55)|1053):|\((?:20(?:02|03|06|13|26|55)|1053)\)`)
+// Numbers in the names of tables say nothing.
+var lostConnection = regexp.MustCompile(`mysqldump: (?:Got error|Error):? (?:20(?:02|03|06|13|26|55)|1053):|\((?:20(?:02|03|06|13|26|55)|1053)\)(?: mysqldump:|$)`)
 
 // running is mysqldump as a reader: it ends with io.EOF only when the program said that all is well and the dump is whole.
 type running struct {

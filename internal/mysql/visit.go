@@ -53,8 +53,8 @@ func (v *Visit) Close() {
 	v.pool.Close()
 }
 
-// Lost says whether the connection is of no use any more: the server gave no answer, or the call was ended before it came.
-func (v *Visit) Lost() bool { return v.s.broken }
+// Lost says whether the connection broke. A statement that had no answer in its time has not lost it: it may have been too long.
+func (v *Visit) Lost() bool { return v.s.broken && !v.s.timedOut }
 
 // ServerState is what a pod has to know of a server.
 type ServerState struct {

@@ -135,7 +135,7 @@ func (a *attempt) dump(ctx context.Context) (backup.Manifest, error) {
 	tried := map[string]error{}
 	var before error // what came of the last attempt that had a member
 	for try := 1; ; try++ {
-		m, member, err := a.dumpOnce(ctx, giveUp, members, tried)
+		m, member, err := a.dumpOnce(ctx, giveUp, members, tried, before)
 		if err == nil {
 			return m, nil
 		}
@@ -207,7 +207,7 @@ func (a *attempt) again(ctx context.Context, member string, failure error) error
 }
 
 func worthAnother(err error) bool {
-	if backup.Sick(err) {
+	if backup.Sick(err) || errors.Is(err, mysql.ErrBlocked) {
 		return true
 	}
 	for _, final := range []error{errNotOurs, store.ErrDenied, store.ErrNoBucket, store.ErrFull, store.ErrUnavailable, backup.ErrStalled} {
@@ -218,7 +218,7 @@ func worthAnother(err error) bool {
 	return true
 }
 
-func (a *attempt) dumpOnce(ctx context.Context, giveUp context.CancelCauseFunc, members []backup.Member, tried map[string]error) (backup.Manifest, string, error) {
+func (a *attempt) dumpOnce(ctx context.Context, giveUp context.CancelCauseFunc, members []backup.Member, tried map[string]error, before error) (backup.Manifest, string, error) {
 	w := a.w
 	chosen, err := backup.Choose(ctx, members, maxLag, tried)
 	if err != nil {
@@ -227,6 +227,9 @@ func (a *attempt) dumpOnce(ctx context.Context, giveUp context.CancelCauseFunc, 
 	w.log.Info("dumping", "member", chosen.Name, "to", a.b.Status.Location)
 	if err := a.write(ctx, v1alpha1.BackupRunning, func(s *v1alpha1.MySQLBackupStatus) {
 		s.Member, s.Message = chosen.Name, "dumping "+chosen.Name
+		if before != nil {
+			s.Message = cut(fmt.Sprintf("%s, because an attempt before failed: %v", s.Message, before), statusMessage)
+		}
 	}); err != nil {
 		return backup.Manifest{}, chosen.Name, err
 	}

@@ -261,6 +261,7 @@ var reasons = []struct {
 	err  error
 	word string
 }{
+	{mysql.ErrBlocked, v1alpha1.BackupReasonBlocked}, // also one that was given up for being blocked too long
 	{backup.ErrStalled, v1alpha1.BackupReasonStalled},
 	{store.ErrDenied, v1alpha1.BackupReasonAccessDenied},
 	{store.ErrNoBucket, v1alpha1.BackupReasonNoBucket},
@@ -271,7 +272,6 @@ var reasons = []struct {
 	{backup.ErrProgram, v1alpha1.BackupReasonDumpFailed},
 	{backup.ErrIncomplete, v1alpha1.BackupReasonDumpIncomplete},
 	{backup.ErrMoved, v1alpha1.BackupReasonDumpIncomplete},
-	{mysql.ErrBlocked, v1alpha1.BackupReasonBlocked},
 	{backup.ErrCorrupt, v1alpha1.BackupReasonDamaged},
 	{backup.ErrVersion, v1alpha1.BackupReasonWrongVersion},
 	{mysql.ErrNotEmpty, v1alpha1.BackupReasonNotEmpty},

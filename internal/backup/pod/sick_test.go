@@ -164,7 +164,7 @@ func TestAMemberThatIsSickMidDump(t *testing.T) {
 			s := newScene(t)
 			s.make("b")
 			w := s.pod("b", task.Task{Backup: "b"})
-			w.task.Members, w.task.StallTimeout = row.members, 30*time.Second
+			w.task.Members, w.task.StallTimeout = row.members, time.Minute
 			w.reach = func(name, user string) backup.Member { return reach(servers[name])(name, user) }
 			half := newMidway(s.store)
 			w.place.Store = half

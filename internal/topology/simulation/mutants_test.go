@@ -59,7 +59,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "what is executed counts, not what is received",
-		at:   146,
+		at:   348,
 		file: observedFile,
 		old:  "return m.SQL.Executed.Union(m.SQL.Replication.Retrieved)",
 		new:  "return m.SQL.Executed",
@@ -75,7 +75,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "one voter fewer than needed is enough",
-		at:   103,
+		at:   11,
 		file: quorumFile,
 		old:  "proof := Proof{Needed: len(voters) - w}",
 		new:  "proof := Proof{Needed: len(voters) - w - 1}",
@@ -94,14 +94,14 @@ var mutants = []mutant{
 	},
 	{
 		name: "a joiner acknowledges before it is a voter",
-		at:   60,
+		at:   596,
 		file: stepsVotersFile,
 		old:  "	if a.SemiSync && alone {\n		if err := m.SetAcknowledging",
 		new:  "	if a.SemiSync {\n		if err := m.SetAcknowledging",
 	},
 	{
 		name: "a member that is rebuilt keeps its vote",
-		at:   8,
+		at:   1,
 		file: healingFile,
 		old:  "if !p.expel(m, primary) {",
 		new:  "if false {", breaks: []string{keptVote},
@@ -124,7 +124,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "a replica is pointed elsewhere before its relay log is applied",
-		at:   10,
+		at:   87,
 		file: shell + "member.go",
 		old: `		if err := c.waitApplied(received, applyWait); err != nil {
 			return err
@@ -160,7 +160,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "a throttled read is taken for fenced",
-		at:   40,
+		at:   117,
 		file: shell + "observe.go",
 		old:  "	if err == nil {\n		err = op.findHidden(p)",
 		new: `	if errors.Is(err, errThrottled) {
@@ -177,7 +177,7 @@ var mutants = []mutant{
 	},
 	{
 		name:   "a stale leader acts without the lock",
-		at:     731,
+		at:     297,
 		file:   shell + "session.go",
 		old:    "if c.slot.open == nil || s != c.slot.server || s.control != c.slot.open {",
 		new:    "if c.slot.open == nil || s != c.slot.server {",
@@ -193,7 +193,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "of two that are writable the one that answers first wins",
-		at:   80,
+		at:   97,
 		file: failoverFile,
 		old:  "	var current, outdated []*Member\n	for _, m := range p.primaries() {",
 		new: `	if w := p.primaries(); len(w) > 1 {
@@ -219,7 +219,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "the row is not looked at again after the relay log is applied",
-		at:   3027,
+		at:   2760,
 		file: stepsFile,
 		old:  "if own.Epoch > a.Membership.Epoch {",
 		new:  "if false {", breaks: append([]string{wildRow}, losesCommits...),
@@ -303,7 +303,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "a member gets its acknowledgements back in the pass that takes its vote",
-		at:   482,
+		at:   32,
 		file: votersFile,
 		old:  " || p.busy(m.Name) || p.changingVotes() || !row.Settled() ||",
 		new:  " || p.changingVotes() || !row.Settled() ||", breaks: losesCommits,
@@ -311,7 +311,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "the wait count is lowered before the row that lowers it is acknowledged",
-		at:   669,
+		at:   787,
 		file: stepsVotersFile,
 		old:  "func RemoveVoter(ctx context.Context, primary Server, a topology.RemoveVoter) error {\n",
 		new:  "func RemoveVoter(ctx context.Context, primary Server, a topology.RemoveVoter) error {\n	if err := primary.SetSourceWait(ctx, a.SemiSync, max(a.Settled.W, 1)); err != nil {\n		return err\n	}\n",
@@ -339,7 +339,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "a member is rebuilt in the middle of an upgrade with a series that nobody has",
-		at:   16,
+		at:   4,
 		file: beforeFile,
 		old:  "		return p.seededAsBefore(m)\n",
 		new:  "		return false\n", breaks: []string{notConverged},
@@ -347,7 +347,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "a mysqld is restarted for a setting while that is held back",
-		at:   40,
+		at:   56,
 		file: settingsFile,
 		old:  "	if p.Hold != \"\" {\n		p.restartStep = ",
 		new:  "	if p.Hold != \"\" && false {\n		p.restartStep = ", breaks: []string{heldBack},

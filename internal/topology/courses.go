@@ -27,8 +27,7 @@ func (c Course) equal(o Course) bool { return c.Since == o.Since && slices.Equal
 func (c Course) IsZero() bool { return c.Since == 0 && len(c.Members) == 0 }
 
 // tellCourses describes the restarts and the changes of volumes that are under way, after the change of machines if there is
-// one. The first that has begun is what a
-// person is told of in a line; before any has, the first.
+// one. The first that has begun is what a person is told of in a line; before any has, the first.
 func (p *planner) tellCourses(primary *Member) {
 	rec := &p.plan.Records
 	p.tellCourse(v1alpha1.RolloutRestarts, &rec.Restarts, p.restartsLeft(primary, rec.Restarts), func(m *Member) bool {

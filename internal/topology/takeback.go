@@ -109,7 +109,7 @@ func (p *planner) waitForTrial(m *Member, version string) string {
 }
 
 // trying returns another member whose mysqld of a newer version has its volume, or gets it in this pass, and is not up, as long as no member is up with
-// that version; nil for none. A machine that is silent as a whole tells nothing about the version.
+// that version; nil for none. A machine that is silent as a whole tells nothing about the version, nor does one whose volume is gone.
 func (p *planner) trying(m *Member, version string) *Member {
 	var first *Member
 	for _, other := range p.ordered() {
@@ -117,6 +117,7 @@ func (p *planner) trying(m *Member, version string) *Member {
 		case other == m || other.Ordinal >= p.Replicas:
 		case other.verified() && other.SQL.Version == version:
 			return nil
+		case other.volume() == nil:
 		case first == nil && !other.verified() && in != nil && in.State == stateRunning && p.plan.Records.Members[other.Name].Opened == version &&
 			(other.SilentSince.IsZero() || other.SQL.Access == AccessRefused || p.Now.Sub(other.SilentSince) < silenceAllowed):
 			first = other

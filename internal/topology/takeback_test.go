@@ -406,3 +406,30 @@ func TestAllReplicasFailWithAVersionThatIsSetBack(t *testing.T) {
 		t.Errorf("versions %v, voters %v, alone %t", got, plan.Membership.Voters, alone)
 	}
 }
+
+// TestTheOneThatTriesANewerVersionIsLost: all machines are gone and one member is to open its data with a newer version first. When
+// its volume is lost the next one tries.
+func TestTheOneThatTriesANewerVersionIsLost(t *testing.T) {
+	w := newWorld(t, 3)
+	w.desired.TemplateHash, w.desired.Version, w.desired.SizeGiB = "old", "9.7.4", 10
+	w.settle(300)
+	w.desired.Hibernate = true
+	for w.pass(-1).Phase != v1alpha1.PhaseHibernated {
+	}
+	w.desired.Hibernate, w.desired.TemplateHash, w.desired.Version = false, "new", "9.7.5"
+	trying := ""
+	for trying == "" {
+		for _, v := range w.pass(-1).Members {
+			if why, waits := strings.CutPrefix(v.Message, "waiting until "); waits {
+				trying, _, _ = strings.Cut(why, " is up")
+			}
+		}
+	}
+	m := w.machineOf(trying)
+	w.loseVolume(trying)
+	m.State = stateRunning // it looks for its volume, in vain
+	w.settle(900)
+	if got := w.versions(); !slices.Equal(got, []string{"9.7.5", "9.7.5", "9.7.5"}) {
+		t.Errorf("versions %v", got)
+	}
+}

@@ -65,6 +65,9 @@ var regressions = []struct {
 	{1, 616869, "the machine of the last primary was made with a version that does not start, and stayed when that was corrected"},
 	{1, 613154, "as in 616869, for a machine on which mysqld had started once"},
 	{1, 618245, "a person's build that starts did not reach the machines that were there, by the model"},
+	{1, 131743, "the volume was lost of the member that was to try a newer version first when the cluster awoke, and the others waited for it for ever"},
+	{1, 174735, "so did they after all machines were replaced"},
+	{1, 176564, "a promoted member was lost for good, and commits of the one before it that nobody had acknowledged kept the third from being promoted"},
 	{21, 323, "the only candidate's applier had stopped, and nobody started it"},
 }
 

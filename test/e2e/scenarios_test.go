@@ -248,8 +248,11 @@ func Test09SpecChangesAreRolledThroughTheMembers(t *testing.T) {
 	if len(c.Status.Voters.Names) != 3 || c.Status.Voters.WaitFor != 1 || len(running()) != 3 {
 		t.Errorf("voters %+v, %d machines", c.Status.Voters, len(running()))
 	}
-	if found := inventory(t, uid); len(found.Snapshots) != 1 || len(found.Volumes) != 3 {
-		t.Errorf("%d snapshots of the member that left, %d volumes", len(found.Snapshots), len(found.Volumes))
+	// Test05's primary may have been rebuilt, for a commit that nobody acknowledged: a snapshot is kept of that, too.
+	found := inventory(t, uid)
+	left := slices.DeleteFunc(slices.Clone(found.Snapshots), func(s ec2.Snapshot) bool { return !strings.HasPrefix(s.Tags[ec2.TagPurpose], "scalein-") })
+	if len(left) != 1 || left[0].Member != "orders-3" || len(found.Volumes) != 3 {
+		t.Errorf("%+v are left of the member that left, and %d volumes", left, len(found.Volumes))
 	}
 
 	size := c.StorageGiB() + 1

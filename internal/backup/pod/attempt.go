@@ -76,7 +76,10 @@ func (w *worker) begin(ctx context.Context, b *v1alpha1.MySQLBackup) (*attempt, 
 			return nil, nil, err // it may be whole: the next pod looks again
 		}
 	}
-	now := metav1.NewTime(w.clock.Now()).Rfc3339Copy() // as it comes back
+	now, err := w.beginning(ctx, b.Status.StartedAt)
+	if err != nil {
+		return nil, nil, err
+	}
 	if err := a.change(ctx, a.beginnable, func(s *v1alpha1.MySQLBackupStatus) {
 		*s = v1alpha1.MySQLBackupStatus{
 			Phase: v1alpha1.BackupRunning, Message: "choosing a member", Runner: w.runner, ClusterUID: w.task.ClusterUID, StartedAt: &now,
@@ -97,6 +100,22 @@ func (w *worker) begin(ctx context.Context, b *v1alpha1.MySQLBackup) (*attempt, 
 	return a, nil, a.write(ctx, v1alpha1.BackupRunning, func(s *v1alpha1.MySQLBackupStatus) {
 		s.Path, s.Location = w.place.Folder(a.folder), w.place.Store.URL(w.place.Folder(a.folder))
 	})
+}
+
+// beginning is the time of a new attempt, in the whole seconds in which it is kept. It is another than that of the attempt before:
+// that is what tells the two apart, and their folders.
+func (w *worker) beginning(ctx context.Context, before *metav1.Time) (metav1.Time, error) {
+	for {
+		now := metav1.NewTime(w.clock.Now()).Rfc3339Copy()
+		if before == nil || !now.Equal(before) {
+			return now, nil
+		}
+		select {
+		case <-ctx.Done():
+			return now, ctx.Err()
+		case <-w.clock.After(now.Add(time.Second).Sub(w.clock.Now())):
+		}
+	}
 }
 
 // beginnable says whether work on the object may begin.

@@ -23,8 +23,10 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/go-logr/logr/funcr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
+	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
@@ -404,4 +406,41 @@ func playPod(file string) int {
 		return fail(err)
 	}
 	return 0
+}
+
+// TestAnAttemptInTheSecondOfTheOneBefore: an object keeps whole seconds, and by them two attempts and their folders are told apart.
+func TestAnAttemptInTheSecondOfTheOneBefore(t *testing.T) {
+	second := time.Date(2026, 11, 23, 8, 32, 31, 0, time.UTC)
+	clock := testclock.NewFakeClock(second.Add(300 * time.Millisecond))
+	w := &worker{clock: clock}
+	first, err := w.beginning(t.Context(), nil)
+	must(t, err)
+	if !first.Time.Equal(second) {
+		t.Errorf("it begins at %s", first)
+	}
+	type answer struct {
+		at  metav1.Time
+		err error
+	}
+	begin := func(ctx context.Context) <-chan answer {
+		began := make(chan answer, 1)
+		go func() {
+			at, err := w.beginning(ctx, &first)
+			began <- answer{at, err}
+		}()
+		await(t, "it to wait", clock.HasWaiters)
+		return began
+	}
+	began := begin(t.Context())
+	clock.Step(700 * time.Millisecond)
+	if a := <-began; a.err != nil || !a.at.Time.Equal(second.Add(time.Second)) {
+		t.Errorf("the next begins at %s: %v", a.at, a.err)
+	}
+	clock.SetTime(second)
+	ctx, cancel := context.WithCancel(t.Context())
+	began = begin(ctx)
+	cancel()
+	if a := <-began; !errors.Is(a.err, context.Canceled) {
+		t.Errorf("it ends with %v", a.err)
+	}
 }

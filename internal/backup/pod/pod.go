@@ -64,7 +64,7 @@ type worker struct {
 	client client.Client
 	place  backup.Place
 	log    logr.Logger
-	clock  clock.PassiveClock
+	clock  clock.Clock
 	// runner is the Job that the pod belongs to, jobUID its UID.
 	runner, jobUID string
 	// attemptPause is the pause between two attempts to dump a member.

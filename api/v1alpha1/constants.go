@@ -234,7 +234,7 @@ const (
 	ReasonTooManyConnections = "TooManyConnections"
 	// ReasonRolling: members are being replaced or taken away, one at a time, because the spec was changed.
 	ReasonRolling = "RollingChange"
-	// ReasonRollingStopped: the member whose turn it was does not come up again; nobody else is changed.
+	// ReasonRollingStopped: the member whose turn it was does not come up again, or does not catch up; nobody else is changed.
 	ReasonRollingStopped = "RollingChangeStopped"
 	// ReasonObjectRefused: the API server of Kubernetes refuses an object that the operator writes.
 	ReasonObjectRefused = "ObjectRefused"

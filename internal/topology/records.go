@@ -77,6 +77,9 @@ type Records struct {
 	Rolling string `json:"rolling,omitempty"`
 	// RollingAt is when its turn began, in Unix seconds: no older snapshot is the one that is taken for it.
 	RollingAt int64 `json:"rollingAt,omitempty"`
+	// Nearest is by how many seconds it was behind when it was least so on its new machine, and NearestAt since when, in Unix seconds.
+	Nearest   int64 `json:"nearest,omitempty"`
+	NearestAt int64 `json:"nearestAt,omitempty"`
 	// RollingDone are the members that were changed since RollingSince, in Unix seconds, when a change that goes from member to
 	// member began. They are there for people who follow it; nothing is decided by them.
 	RollingDone  []string `json:"rollingDone,omitempty"`
@@ -167,7 +170,7 @@ func (r Records) Equal(o Records) bool {
 		r.BootstrappedVolume == o.BootstrappedVolume && r.Database == o.Database && r.PasswordUntil == o.PasswordUntil &&
 		r.PromotedAt == o.PromotedAt && r.Deposed == o.Deposed && r.Alone == o.Alone && r.AloneSince == o.AloneSince && r.AloneUnknown == o.AloneUnknown &&
 		r.Epoch == o.Epoch && r.Established == o.Established && r.Leaving == o.Leaving && r.Removing == o.Removing && slices.Equal(r.PoweredOff, o.PoweredOff) && r.Leader == o.Leader && r.LeaderDoubted == o.LeaderDoubted &&
-		r.Account == o.Account && r.Rolling == o.Rolling && r.RollingAt == o.RollingAt && r.Template == o.Template &&
+		r.Account == o.Account && r.Rolling == o.Rolling && r.RollingAt == o.RollingAt && r.Nearest == o.Nearest && r.NearestAt == o.NearestAt && r.Template == o.Template &&
 		r.Restarts.equal(o.Restarts) && r.Volumes.equal(o.Volumes) &&
 		slices.Equal(r.RollingDone, o.RollingDone) && r.RollingSince == o.RollingSince && slices.Equal(r.Held, o.Held)
 }

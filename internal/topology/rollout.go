@@ -95,6 +95,10 @@ func (p *planner) tellStopped(m, primary *Member) {
 		message = "waiting until it is well"
 	}
 	p.step = fmt.Sprintf("on instance %s: %s", in.ID, message)
+	if since := p.comesNoNearer(m); since >= catchUpPatience {
+		p.degraded(v1alpha1.ReasonRollingStopped, fmt.Sprintf("%s answers on instance %s and has come no nearer to being well since %s: %s. Nobody else is changed meanwhile. Give it time with fewer writes, or correct what was changed",
+			m.Name, in.ID, p.Now.Add(-since).UTC().Format(time.TimeOnly), message))
+	}
 	if m.verified() || m.SilentSince.IsZero() || p.Now.Sub(m.SilentSince) < silenceAllowed {
 		return
 	}
@@ -159,6 +163,7 @@ func (p *planner) between(m *Member) bool {
 func (p *planner) beginTurn(m *Member) {
 	rec := &p.plan.Records
 	rec.Rolling, rec.RollingAt = m.Name, p.Now.Unix()
+	rec.Nearest, rec.NearestAt = 0, 0
 	if rec.RollingSince == 0 {
 		rec.RollingSince = rec.RollingAt
 	}
@@ -176,6 +181,7 @@ func (p *planner) endTurn(changed bool) {
 		rec.Members[rec.Rolling] = m
 	}
 	rec.Rolling, rec.RollingAt = "", 0
+	rec.Nearest, rec.NearestAt = 0, 0
 }
 
 // rollNote tells what a member whose turn it is waits for. A message that it has for another reason is more important.

@@ -463,6 +463,55 @@ func TestLagIsToldWhileAMemberCatchesUp(t *testing.T) {
 	}
 }
 
+// TestMemberThatNeverCatchesUpIsTold: it answers, so that nothing seems to be wrong, and nobody else is changed meanwhile.
+func TestMemberThatNeverCatchesUpIsTold(t *testing.T) {
+	const told = "orders-2 answers on instance i-2 and has come no nearer to being well since "
+	for name, row := range map[string]struct {
+		lag  func(minute int) time.Duration // negative: not known
+		does func(minute int, m *Member)
+		want int // minutes after which it is told, -1 for never
+	}{
+		"it stays where it is":            {lag: func(int) time.Duration { return time.Hour }, want: 10},
+		"it falls behind":                 {lag: func(i int) time.Duration { return time.Duration(i) * time.Minute }, want: 10},
+		"it comes nearer":                 {lag: func(i int) time.Duration { return time.Hour - time.Duration(i)*time.Second }, want: -1},
+		"it comes nearer, and then stops": {lag: func(i int) time.Duration { return time.Hour - time.Duration(min(i, 5))*time.Minute }, want: 15},
+		"it receives nothing":             {lag: func(int) time.Duration { return -1 }, want: 10},
+		"it is away in between": {lag: func(int) time.Duration { return time.Hour }, does: func(i int, m *Member) {
+			if i == 7 {
+				m.SQL.Access = AccessRefused
+			}
+		}, want: 18},
+		"it is being copied": {lag: func(int) time.Duration { return -1 }, does: func(_ int, m *Member) { m.SQL.Clone = &Clone{State: cloneInProgress} }, want: -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene()
+			for i := range s.desired.Replicas {
+				s.member(i).SQL.Membership = &Membership{Epoch: 9, Primary: "orders-0", Voters: []string{"orders-0", "orders-1"}, W: 1}
+			}
+			m := s.member(2)
+			s.observed.Records.Rolling = "orders-2"
+			m.Instances[0].TemplateHash, m.SQL.SemiSync = "t", SemiSync{}
+			first := -1
+			for i := range 25 {
+				lag := row.lag(i)
+				m.SQL.Access, m.SQL.Replication.Lag, m.SQL.Replication.LagKnown = AccessVerified, max(lag, 0), lag >= 0
+				if row.does != nil {
+					row.does(i, m)
+				}
+				p, _ := s.plan()
+				if first < 0 && strings.Contains(fmt.Sprint(p.Degraded), told) {
+					first = i
+				}
+				s.observed.Records = p.Records
+				s.observed.Now = s.observed.Now.Add(time.Minute)
+			}
+			if first != row.want {
+				t.Errorf("told after %d minutes, want %d", first, row.want)
+			}
+		})
+	}
+}
+
 // TestReplicaOutOfServiceTellsItsLag: it is a voter, and too far behind to serve reads.
 func TestReplicaOutOfServiceTellsItsLag(t *testing.T) {
 	s := newScene()

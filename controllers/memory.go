@@ -53,6 +53,8 @@ type notes struct {
 	failingSince time.Time
 	// timeline is what is known of the present failure of a primary, or of the switchover under way.
 	timeline timeline
+	// shown is the primary that clients were shown last, and where; empty when that is not known.
+	shown string
 	// inventory is what EC2 showed of the cluster last.
 	inventory ec2.Inventory
 	// refused says in which zone EC2 has no capacity for a member, and since when.

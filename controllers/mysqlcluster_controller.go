@@ -151,6 +151,7 @@ func (r *MySQLClusterReconciler) pass(ctx context.Context, s *scope) error {
 		{"decide", r.decide},
 		{"remember", r.remember},
 		{"hold the credentials", r.hold},
+		{"show the primary", r.showPrimary},
 		{"act", r.act},
 		{"publish", r.publish},
 		{"back up", r.backup},

@@ -19,6 +19,9 @@ import (
 // abandonPatience is how long a deletion that a person gave up goes on against trouble that may end by itself.
 const abandonPatience = 5 * time.Minute
 
+// showLimit bounds how long what a pass has to do waits for Kubernetes to take a new primary's address.
+const showLimit = 2 * time.Second
+
 // publish makes Kubernetes show the cluster: Services, their endpoints, the application's Secret, the probe's target.
 func (r *MySQLClusterReconciler) publish(ctx context.Context, s *scope) error {
 	if s.deleting() {
@@ -26,8 +29,36 @@ func (r *MySQLClusterReconciler) publish(ctx context.Context, s *scope) error {
 		return nil
 	}
 	err := r.show(ctx, s)
+	if s.published && s.plan.Primary != "" {
+		s.notes.shown = s.primaryShown()
+	}
 	r.aimProbe(s)
 	return err
+}
+
+// showPrimary lets clients find a primary that they were not shown before without waiting for what this pass does: MySQL takes up
+// to a second to point the former primary at it. Trouble is publish's to report, after that.
+func (r *MySQLClusterReconciler) showPrimary(ctx context.Context, s *scope) error {
+	if s.deleting() || s.plan.Primary == "" || s.notes.shown == s.primaryShown() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, showLimit)
+	defer cancel()
+	told := s.inTheWay
+	if err := r.show(ctx, s); err != nil {
+		s.log.V(1).Info("the primary is shown later", "primary", s.plan.Primary, "problem", err.Error())
+	}
+	s.inTheWay = told // publish tells of what is in the way
+	s.notes.timeline.show(s, r.Clock.Now())
+	return nil
+}
+
+// primaryShown identifies what clients that look for the primary are shown.
+func (s *scope) primaryShown() string {
+	if m := s.observed.Members[s.plan.Primary]; m != nil && m.CurrentInstance() != nil {
+		return s.plan.Primary + " at " + m.CurrentInstance().Address
+	}
+	return ""
 }
 
 // endpointMembers are the members as clients may be sent to them.

@@ -39,6 +39,13 @@ func (t *timeline) fence(now time.Time) {
 
 func (t *timeline) open(now time.Time) { t.opened = now }
 
+// show notes when clients were first shown the new primary.
+func (t *timeline) show(s *scope, now time.Time) {
+	if s.published && !t.opened.IsZero() && t.published.IsZero() {
+		t.published = now
+	}
+}
+
 // trackPromotion follows a failure of the primary through the passes, and reports the promotion once the new primary is
 // published.
 func (r *MySQLClusterReconciler) trackPromotion(s *scope) {
@@ -54,9 +61,7 @@ func (r *MySQLClusterReconciler) trackPromotion(s *scope) {
 			t.from = s.plan.Membership.Primary
 		}
 	case s.plan.Primary != "" && s.published && !t.opened.IsZero():
-		if t.published.IsZero() {
-			t.published = now
-		}
+		t.show(s, now)
 		s.promotion = t.report(s.plan.Primary)
 	case s.plan.Primary != "" && t.opened.IsZero():
 		*t = timeline{} // it came back, or somebody else took care

@@ -365,7 +365,8 @@ func (p *process) take(a topology.Action, plan topology.Plan, o topology.Observe
 	return p.takeInSQL(a, plan, o)
 }
 
-// publish shows the cluster to the clients: what was observed before this pass acted.
+// publish shows the cluster to the clients: what was observed before this pass acted. The operator shows a new primary before it
+// acts, too, as long as Kubernetes takes that; no proof stands on where clients are led, and here they come late.
 func (op *operator) publish(p *process, plan topology.Plan, o topology.Observed) {
 	w := op.w
 	op.point(p)

@@ -348,6 +348,7 @@ func (w *world) canSpare(v *volume) bool {
 		return false
 	}
 	var others []*store
+	members := map[string]bool{} // whose they are
 	for _, other := range w.cloud.volumes {
 		if other.st == nil {
 			continue
@@ -360,9 +361,13 @@ func (w *world) canSpare(v *volume) bool {
 		}
 		if other != v && !other.retired && other.st.row != nil && !other.st.hollow {
 			others = append(others, other.st)
+			members[other.member] = true
 		}
 	}
 	for _, o := range others {
+		if !enoughOf(o.row.Voters, members) || !enoughOf(o.row.Previous, members) {
+			return false
+		}
 		if slices.ContainsFunc(others, func(source *store) bool { return source.outOfReach(o) }) {
 			return false // it is to be seeded anew, which it gives its vote back for
 		}
@@ -370,6 +375,17 @@ func (w *world) canSpare(v *volume) bool {
 	return slices.ContainsFunc(others, func(best *store) bool {
 		return !slices.ContainsFunc(others, func(o *store) bool { return !best.holds(o) })
 	})
+}
+
+// enoughOf says whether so many of some voters are there that a primary can be proven. One that is being made anew is not.
+func enoughOf(voters []string, there map[string]bool) bool {
+	n := 0
+	for _, name := range voters {
+		if there[name] {
+			n++
+		}
+	}
+	return n >= len(voters)-topology.WaitFor(len(voters))
 }
 
 // outOfReach says whether a server's binary log no longer holds what another lacks.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,6 +26,9 @@ const changeTimeout = 12 * time.Minute
 // through: one answer that does not come, and one connection that is not made.
 const following = answerTimeout + dialTimeout
 
+// plainSwitchovers is how many switchovers the changes are measured by.
+const plainSwitchovers = 3
+
 // loginEvery is the pause between two logins while they are watched.
 const loginEvery = moment / 4
 
@@ -43,9 +47,15 @@ type change struct {
 
 // Changes are all that people do to a running database, in an order that ends where it began but for what cannot go back: the
 // version, and the volumes' size. cut says that the primary loses its power in the middle of each.
+//
+// Without cuts it begins with what the others are measured by: switchovers that somebody asked for.
 func Changes(cut bool) []Fault {
 	var faults []Fault
-	for _, c := range changes() {
+	all := changes()
+	if !cut {
+		all = append(slices.Repeat([]change{{name: "switchover", make: func(ctx context.Context, s *Scene) error { return s.switchover(ctx, s.Replicas[0].Name) }}}, plainSwitchovers), all...)
+	}
+	for _, c := range all {
 		name, do := c.name, c.do
 		if cut {
 			name, do = name+", power cut, primary", c.doCut

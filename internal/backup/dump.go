@@ -37,8 +37,8 @@ var (
 )
 
 const (
-	// frozenAtMost is how long a server's commits are held up until mysqldump has its view, milliseconds as a rule, and
-	// frozenServing that of a server that clients write to.
+	// frozenAtMost is how long a server's commits are held up, from when the lock is asked for until mysqldump has its view,
+	// milliseconds as a rule, and frozenServing that of a server that clients write to.
 	frozenAtMost, frozenServing = 20 * time.Second, 5 * time.Second
 	// cleanupTimeout bounds taking back what a dump that failed has stored.
 	cleanupTimeout = 15 * time.Second
@@ -100,7 +100,7 @@ func Dump(ctx context.Context, o DumpOptions) (Manifest, error) {
 	if o.Program == nil {
 		o.Program = exec.CommandContext
 	}
-	d := &dump{o: o, reader: newDumpReader()}
+	d := newDump(o)
 	m, err := d.run(ctx)
 	if err == nil && o.Confirm != nil {
 		err = o.Confirm(ctx)
@@ -124,16 +124,23 @@ func Sick(err error) bool {
 	return errors.Is(err, ErrSilent) || errors.Is(err, ErrLost)
 }
 
+func newDump(o DumpOptions) *dump {
+	return &dump{o: o, reader: newDumpReader(), sampleEach: sampleEach}
+}
+
 // dump is one dump that is under way.
 type dump struct {
 	o        DumpOptions
-	holder   *mysql.Visit // holds the lock
-	viewer   *mysql.Visit // has a snapshot of the moment of the dump
+	holder   *mysql.Visit // holds the lock, and is asked nothing else meanwhile
+	viewer   *mysql.Visit // is asked everything else, and has a snapshot of the moment of the dump
 	manifest Manifest
 	serving  bool                 // clients write to the server
+	sizes    []mysql.Table        // shortly before it stood still, the smallest first; none where reading them took too long
 	early    accounts             // as they were before it stood still
 	frozen   gtid.Set             // what the server had executed while it stood still
 	tables   map[mysql.Table]bool // what it held then, by name
+	// sampleEach is how long reading the samples of one table may take.
+	sampleEach time.Duration
 
 	reader *dumpReader
 	mu     sync.Mutex // guards reader
@@ -168,7 +175,11 @@ func (d *dump) run(ctx context.Context) (Manifest, error) {
 	if err := d.checkProgram(ctx, state.Version); err != nil {
 		return Manifest{}, err
 	}
-	ctx, watch := d.watch(ctx, state.DataBytes)
+	estimate, err := d.size(ctx)
+	if err != nil {
+		return Manifest{}, err
+	}
+	ctx, watch := d.watch(ctx, estimate)
 	defer watch()
 	if err := d.stream(ctx); err != nil {
 		if cause := context.Cause(ctx); cause != nil {
@@ -266,13 +277,16 @@ func (d *dump) stream(ctx context.Context) error {
 	defer cancel(nil)
 	d.freezing.Store(true)
 	d.early = d.accounts(ctx)
-	if err := d.holder.Freeze(ctx, d.serving); err != nil {
+	var since time.Time
+	if err := d.holder.Freeze(ctx, d.serving, func() { since = d.o.Clock.Now() }); err != nil {
 		return d.blame(err)
 	}
 	d.freezing.Store(false)
-	databases, err := d.still(ctx)
+	frozen, thaw := d.hold(ctx, since)
+	defer thaw()
+	databases, err := d.still(frozen)
 	if err != nil {
-		return d.blame(err) // closing the connection lets the server go on
+		return d.blame(overdue(frozen, err))
 	}
 	program, err := d.start(ctx, databases)
 	if err != nil {
@@ -287,36 +301,57 @@ func (d *dump) stream(ctx context.Context) error {
 		}
 		packed <- err
 	}()
-	if err := d.look(ctx, packed); err != nil {
+	accounts, err := d.await(frozen, packed)
+	if err == nil && accounts != nil {
+		err = d.holder.Thaw(frozen)
+	}
+	err = overdue(frozen, err)
+	thaw() // whatever has happened, and before anything is waited for
+
+	if err == nil && accounts != nil { // without them the program has failed
+		err = d.look(ctx, accounts)
+	}
+	if err != nil {
 		cancel(d.blame(err))
 	}
 	return d.finish(ctx, program, packed)
 }
 
-// still notes what the server holds while nothing can change there, and returns the databases.
-func (d *dump) still(ctx context.Context) ([]string, error) {
-	state, err := d.holder.State(ctx)
-	if err == nil {
-		d.frozen, err = gtid.Parse(state.Executed)
+// hold bounds what is done while the server stands still since a time. When that ends, by thaw or because it takes too long, the
+// holder's connection is closed, and so the lock is given back: whatever is being waited for then, on the server or here.
+func (d *dump) hold(ctx context.Context, since time.Time) (frozen context.Context, thaw func()) {
+	limit := frozenAtMost
+	if d.serving {
+		limit = frozenServing
 	}
+	frozen, cancel := context.WithTimeoutCause(ctx, limit-d.o.Clock.Since(since), fmt.Errorf("%w: mysqldump had no view of it, or the accounts were not read, after %s", mysql.ErrBlocked, limit))
+	closed := make(chan struct{})
+	context.AfterFunc(frozen, func() {
+		d.holder.Close()
+		close(closed)
+	})
+	return frozen, func() { cancel(); <-closed }
+}
+
+// overdue is why what is done while the server stands still was cut off, or else err.
+func overdue(frozen context.Context, err error) error {
+	if cause := context.Cause(frozen); err != nil && cause != nil {
+		return cause
+	}
+	return err
+}
+
+// still reads where the server stands, and which databases mysqldump is to dump.
+func (d *dump) still(ctx context.Context) ([]string, error) {
+	position, err := d.viewer.Position(ctx)
 	if err == nil {
-		err = d.viewer.TakeSnapshot(ctx)
+		d.frozen, err = gtid.Parse(position.Executed)
 	}
 	if err != nil {
 		return nil, err
 	}
 	d.manifest.TakenAt = d.o.Clock.Now().UTC()
-	tables, err := d.holder.TableNames(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("list the tables: %w", err)
-	}
-	d.tables = map[mysql.Table]bool{}
-	for _, t := range tables {
-		if t.Database != ownDatabase || !ignored(t.Name) {
-			d.tables[t] = true
-		}
-	}
-	databases, err := d.holder.Databases(ctx)
+	databases, err := d.viewer.Databases(ctx)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("list the databases: %w", err)
@@ -326,15 +361,17 @@ func (d *dump) still(ctx context.Context) ([]string, error) {
 	return databases, nil
 }
 
-// look reads the accounts, thaws the server once mysqldump has its view, and reads beside it what the dump is to be
-// compared with.
-func (d *dump) look(ctx context.Context, packed chan error) error {
-	accounts, err := d.await(ctx, packed)
-	if err != nil || accounts == nil {
-		return err // with neither the program has failed
+// look reads, beside mysqldump and in the snapshot of the same moment, what the dump is to be compared with.
+func (d *dump) look(ctx context.Context, accounts []byte) error {
+	tables, err := d.viewer.TableNames(ctx)
+	if err != nil {
+		return fmt.Errorf("list the tables: %w", err)
 	}
-	if err := d.holder.Thaw(ctx); err != nil {
-		return err
+	d.tables = map[mysql.Table]bool{}
+	for _, t := range tables {
+		if t.Database != ownDatabase || !ignored(t.Name) {
+			d.tables[t] = true
+		}
 	}
 	heartbeat, known, err := d.viewer.Heartbeat(ctx)
 	if err != nil {
@@ -363,11 +400,11 @@ type accounts struct {
 // accounts reads the accounts before the server stands still: thousands of them take seconds. They are in no snapshot, so that a
 // sum of their tables says later whether they are still the same. Where they cannot be read there are none.
 func (d *dump) accounts(ctx context.Context) accounts {
-	sum, err := d.holder.AccountsSum(ctx)
+	sum, err := d.viewer.AccountsSum(ctx)
 	if err != nil {
 		return accounts{}
 	}
-	statements, err := d.holder.Accounts(ctx)
+	statements, err := d.viewer.Accounts(ctx)
 	if err != nil {
 		return accounts{}
 	}
@@ -376,30 +413,24 @@ func (d *dump) accounts(ctx context.Context) accounts {
 
 // accountsNow are the accounts of the moment in which the server stands still.
 func (d *dump) accountsNow(ctx context.Context) ([]string, error) {
-	sum, err := d.holder.AccountsSum(ctx)
+	sum, err := d.viewer.AccountsSum(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if sum == d.early.sum {
 		return d.early.statements, nil
 	}
-	return d.holder.Accounts(ctx)
+	return d.viewer.Accounts(ctx)
 }
 
-// await waits until mysqldump has its view, and reads the accounts meanwhile where they are others than before. It returns
-// them as they are stored, or nothing when the program has ended; finish says why.
-func (d *dump) await(ctx context.Context, packed chan error) ([]byte, error) {
-	limit := frozenAtMost
-	if d.serving {
-		limit = frozenServing
-	}
-	frozen, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w: mysqldump had no view of it, or the accounts were not read, after %s", mysql.ErrBlocked, limit))
-	defer cancel()
+// await takes our own snapshot and waits until mysqldump has its view, and reads the accounts meanwhile where they are others than
+// before. It returns them as they are stored, or nothing when the program has ended; finish says why.
+func (d *dump) await(frozen context.Context, packed chan error) ([]byte, error) {
 	statements, err := d.accountsNow(frozen)
+	if err == nil {
+		err = d.viewer.TakeSnapshot(frozen)
+	}
 	if err != nil {
-		if cause := context.Cause(frozen); cause != nil {
-			return nil, cause
-		}
 		return nil, err
 	}
 	text, err := json.Marshal(statements)

@@ -12,8 +12,10 @@ import (
 const (
 	// sampleBytes is how much data is read a second time to compare it with, by InnoDB's estimate.
 	sampleBytes = 256 << 20
-	// sampleTime bounds reading it.
-	sampleTime = 10 * time.Minute
+	// sampleTime bounds reading it, and sampleEach reading one table: the estimate may be far from what it takes.
+	sampleTime, sampleEach = 10 * time.Minute, time.Minute
+	// sizeTime bounds reading how large the tables are.
+	sizeTime = time.Minute
 	// ownDatabase is the operator's.
 	ownDatabase = "nairobi_mysql"
 )
@@ -21,22 +23,39 @@ const (
 // ignored are the tables of ownDatabase that no backup holds.
 func ignored(table string) bool { return table == "recovery" }
 
+// size reads how large the tables are, and returns how large they are together; 0 where that takes too long. Then there are no
+// samples either.
+func (d *dump) size(ctx context.Context) (int64, error) {
+	err := d.viewer.Within(ctx, sizeTime, func(ctx context.Context) (err error) {
+		d.sizes, err = d.viewer.Tables(ctx)
+		return err
+	})
+	switch {
+	case errors.Is(err, mysql.ErrTooLong) && d.viewer.Usable():
+		d.sizes = nil
+	case err != nil:
+		return 0, d.blame(fmt.Errorf("read the tables' sizes: %w", err))
+	}
+	var sum int64
+	for _, t := range d.sizes {
+		sum += t.Bytes
+	}
+	return sum, nil
+}
+
 // samples reads tables a second time, on the server itself and in the very moment of the dump, the smallest first.
 func (d *dump) samples(ctx context.Context) error {
-	tables, err := d.viewer.Tables(ctx)
-	if err != nil {
-		return fmt.Errorf("list the tables: %w", err)
-	}
 	budget, end := int64(sampleBytes), d.o.Clock.Now().Add(sampleTime)
-	for _, t := range tables {
-		if budget -= t.Bytes; budget < 0 || d.o.Clock.Now().After(end) {
+	for _, t := range d.sizes {
+		left := end.Sub(d.o.Clock.Now())
+		if budget -= t.Bytes; budget < 0 || left <= 0 || !d.viewer.Usable() {
 			break
 		}
 		if !d.tables[mysql.Table{Database: t.Database, Name: t.Name}] {
-			continue // it is of later
+			continue // it was dropped before the server stood still
 		}
-		sample, err := d.sample(ctx, t)
-		if errors.Is(err, mysql.ErrTableGone) {
+		sample, err := d.sample(ctx, t, min(left, d.sampleEach))
+		if errors.Is(err, mysql.ErrTableGone) || errors.Is(err, mysql.ErrTooLong) {
 			continue // if mysqldump has it, it has it from before; if not, compare says so
 		}
 		if err != nil {
@@ -47,22 +66,29 @@ func (d *dump) samples(ctx context.Context) error {
 	return nil
 }
 
-// sample reads one table.
-func (d *dump) sample(ctx context.Context, t mysql.Table) (Sample, error) {
+// sample reads one table, for limit at most. One that is counted by then and not summed up has no checksum.
+func (d *dump) sample(ctx context.Context, t mysql.Table, limit time.Duration) (Sample, error) {
 	s := Sample{TableRows: TableRows{Database: t.Database, Table: t.Name}}
-	var err error
-	if s.Rows, err = d.viewer.Count(ctx, t); err != nil {
-		return s, fmt.Errorf("count %s.%s: %w", t.Database, t.Name, err)
+	counted := false
+	err := d.viewer.Within(ctx, limit, func(ctx context.Context) (err error) {
+		if s.Rows, err = d.viewer.Count(ctx, t); err != nil {
+			return fmt.Errorf("count %s.%s: %w", t.Database, t.Name, err)
+		}
+		counted = true
+		if t.Inexact {
+			return nil
+		}
+		sum, err := d.viewer.Checksum(ctx, t)
+		if err != nil {
+			return fmt.Errorf("read %s.%s: %w", t.Database, t.Name, err)
+		}
+		s.Checksum = &sum
+		return nil
+	})
+	if counted && errors.Is(err, mysql.ErrTooLong) {
+		err = nil
 	}
-	if t.Inexact {
-		return s, nil
-	}
-	sum, err := d.viewer.Checksum(ctx, t)
-	if err != nil {
-		return s, fmt.Errorf("read %s.%s: %w", t.Database, t.Name, err)
-	}
-	s.Checksum = &sum
-	return s, nil
+	return s, err
 }
 
 // compare holds the dump against what the server said of the same moment: the tables that it held, and the rows of some.

@@ -222,6 +222,11 @@ func (s *session) row(ctx context.Context, query string, args []any, into ...any
 func (s *session) rows(ctx context.Context, query string, args []any, scan func(*sql.Rows) error) error {
 	ctx, cancel := context.WithTimeout(ctx, s.pool.options.StatementTimeout)
 	defer cancel()
+	return s.allRows(ctx, query, args, scan)
+}
+
+// allRows is rows without a time-out of its own.
+func (s *session) allRows(ctx context.Context, query string, args []any, scan func(*sql.Rows) error) error {
 	s.wire.begin()
 	rows, err := s.conn.QueryContext(ctx, query, args...)
 	if err != nil {

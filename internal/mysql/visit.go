@@ -67,11 +67,9 @@ type ServerState struct {
 	LagKnown  bool
 	// Executed and Purged are GTID sets as text.
 	Executed, Purged string
-	// DataBytes is InnoDB's own estimate of how large all tables are.
-	DataBytes int64
 }
 
-// State reads a server's state.
+// State reads a server's state. It is cheap however much the server holds.
 func (v *Visit) State(ctx context.Context) (ServerState, error) {
 	var state ServerState
 	var readOnly bool
@@ -90,11 +88,6 @@ func (v *Visit) State(ctx context.Context) (ServerState, error) {
 			state.Lag, state.LagKnown = time.Duration(*r.LagSeconds*float64(time.Second)), true
 		}
 	}
-	var bytes sql.Null[int64]
-	if err := v.s.row(ctx, "SELECT CAST(SUM(DATA_LENGTH) AS SIGNED) FROM information_schema.TABLES WHERE TABLE_SCHEMA NOT IN "+systemSchemas, nil, &bytes); err != nil {
-		return state, fmt.Errorf("read the tables' sizes: %w", err)
-	}
-	state.DataBytes = bytes.V
 	return state, nil
 }
 
@@ -126,14 +119,17 @@ type Table struct {
 }
 
 // TableNames returns the base tables of the databases that are backed up, by their names alone: thousands of them in a
-// moment.
+// moment. It reads the session's snapshot when it has one, and so do Databases and AccountsSum (tried on 9.7.4).
 func (v *Visit) TableNames(ctx context.Context) ([]Table, error) {
-	return v.tableNames(ctx, "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_TYPE = 'BASE TABLE' AND TABLE_SCHEMA NOT IN "+systemSchemas)
+	return v.tableNames(ctx, v.s.rows, "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_TYPE = 'BASE TABLE' AND TABLE_SCHEMA NOT IN "+systemSchemas)
 }
 
-func (v *Visit) tableNames(ctx context.Context, query string) ([]Table, error) {
+// reading is how rows are read: within the time of a short statement, or in any.
+type reading func(ctx context.Context, query string, args []any, scan func(*sql.Rows) error) error
+
+func (v *Visit) tableNames(ctx context.Context, read reading, query string) ([]Table, error) {
 	var tables []Table
-	err := v.s.rows(ctx, query, nil, func(rows *sql.Rows) error {
+	err := read(ctx, query, nil, func(rows *sql.Rows) error {
 		var t Table
 		if err := rows.Scan(&t.Database, &t.Name); err != nil {
 			return err
@@ -144,9 +140,15 @@ func (v *Visit) tableNames(ctx context.Context, query string) ([]Table, error) {
 	return tables, err
 }
 
-// Tables returns the base tables of the databases that are backed up, the smallest first.
+// Tables returns the base tables of the databases that are backed up, the smallest first, by their sizes of now. Each of them is
+// opened for that: of very many it takes long, and only ctx bounds it. Ask before the session has a snapshot: what was dropped since
+// has a size that means nothing (tried on 9.7.4).
 func (v *Visit) Tables(ctx context.Context) ([]Table, error) {
-	found, err := v.tableNames(ctx, "SELECT DISTINCT TABLE_SCHEMA, TABLE_NAME FROM information_schema.COLUMNS WHERE DATA_TYPE IN ('float', 'json') AND TABLE_SCHEMA NOT IN "+systemSchemas)
+	// What is kept of sizes is up to a day old.
+	if err := v.exec(ctx, "SET SESSION information_schema_stats_expiry = 0"); err != nil {
+		return nil, fmt.Errorf("ask for the tables' present sizes: %w", err)
+	}
+	found, err := v.tableNames(ctx, v.s.allRows, "SELECT DISTINCT TABLE_SCHEMA, TABLE_NAME FROM information_schema.COLUMNS WHERE DATA_TYPE IN ('float', 'json') AND TABLE_SCHEMA NOT IN "+systemSchemas)
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +157,7 @@ func (v *Visit) Tables(ctx context.Context) ([]Table, error) {
 		inexact[t] = true
 	}
 	var tables []Table
-	err = v.s.rows(ctx, `SELECT TABLE_SCHEMA, TABLE_NAME, COALESCE(DATA_LENGTH, 0) FROM information_schema.TABLES
+	err = v.s.allRows(ctx, `SELECT TABLE_SCHEMA, TABLE_NAME, COALESCE(DATA_LENGTH, 0) FROM information_schema.TABLES
 		WHERE TABLE_TYPE = 'BASE TABLE' AND TABLE_SCHEMA NOT IN `+systemSchemas+` ORDER BY 3, 1, 2`, nil, func(rows *sql.Rows) error {
 		var t Table
 		if err := rows.Scan(&t.Database, &t.Name, &t.Bytes); err != nil {
@@ -172,7 +174,7 @@ func (v *Visit) Tables(ctx context.Context) ([]Table, error) {
 var ErrTableGone = errors.New("the table is not what it was when the snapshot was taken")
 
 // Count counts a table's rows, and Checksum returns what CHECKSUM TABLE says of it. Both read the session's snapshot when
-// it has one (tried on 9.7.4), and may take long: only ctx bounds them.
+// it has one (tried on 9.7.4), and may take long: only ctx bounds them. Behind a lock of the table they end with ErrTooLong.
 func (v *Visit) Count(ctx context.Context, t Table) (uint64, error) {
 	var n uint64
 	err := v.long(ctx, "SELECT COUNT(*) FROM "+t.quoted(), &n)
@@ -200,6 +202,9 @@ func (v *Visit) long(ctx context.Context, query string, into ...any) error {
 	err := v.s.note(ctx, v.s.conn.QueryRowContext(ctx, query).Scan(into...))
 	if isServerError(err, erNoSuchTable, erTableDefChanged) {
 		err = fmt.Errorf("%w: %w", ErrTableGone, err)
+	}
+	if isServerError(err, erLockWaitTimeout) {
+		err = fmt.Errorf("%w: %w", ErrTooLong, err)
 	}
 	return err
 }

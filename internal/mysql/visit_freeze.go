@@ -21,8 +21,10 @@ const (
 
 // Freeze lets nothing commit on the server until Thaw. What else wants a view of this very moment takes it meanwhile:
 // mysqldump, which takes the same lock for a moment (both hold it at the same time, tried on 9.7.4), and the session of
-// TakeSnapshot. The lock does not outlive the connection. serving says that clients write to the server.
-func (v *Visit) Freeze(ctx context.Context, serving bool) error {
+// TakeSnapshot. The lock does not outlive the connection; nothing else should be asked on that, so that closing it gives the lock
+// back at once. serving says that clients write to the server. asking is called right before each attempt at the lock: from then on
+// whoever writes waits, until the attempt is in vain or the lock is given back.
+func (v *Visit) Freeze(ctx context.Context, serving bool, asking func()) error {
 	limit := freezeWait
 	if serving {
 		limit = freezeWaitServing
@@ -34,6 +36,7 @@ func (v *Visit) Freeze(ctx context.Context, serving bool) error {
 		// Whatever runs long is waited for by the first, which holds up nobody but who wants the same tables.
 		err := v.exec(ctx, "FLUSH LOCAL TABLES")
 		if err == nil {
+			asking()
 			err = v.exec(ctx, "FLUSH TABLES WITH READ LOCK")
 		}
 		if err == nil {

@@ -18,7 +18,12 @@ import (
 const (
 	saysCron = "must be five fields of numbers as in crontab(5)"
 	saysZone = "spec.backup.schedules[0].timeZone"
+
+	saysReserved = "no general purpose bucket can have such a name, S3 reserves them"
 )
+
+// reservedBuckets are names with a prefix or suffix that S3 reserves.
+var reservedBuckets = []string{"xn--backups", "sthree-backups", "sthree-configurator", "sthree-configurator-b", "amzn-s3-demo-backups", "backups-s3alias", "backups--ol-s3", "backups--euw1-az1--x-s3", "backups--table-s3", "backups.mrap"}
 
 // schedule makes the only schedule of a backup to a bucket.
 func schedule(fields ...any) change {
@@ -127,6 +132,14 @@ func backupRows() []row {
 		"bucket:80", "b@c", "$(id)", "b;id", "b|b", "b&b", "b?b", "b#b", "b%2fb", "b'b", "b\"b", "b`b", "b\\b", "b b", " my-backups", "my-backups\n", "my\tbackups", "b\x00b", "büro", "b\u200bb", "ｂｂｂ", strings.Repeat("b", 64)} {
 		rows = append(rows, wrong(fmt.Sprintf("bucket %q", name), "spec.backup.destination.s3.bucket", bucket("bucket", name)))
 	}
+	// What S3 reserves, and what only looks like that.
+	for _, name := range []string{"sthree", "amzn-s3-demo", "xn-backups", "my-xn--backups", "my-sthree-backups", "my-amzn-s3-demo-backups", "s3alias", "my-s3alias-backups", "my-ol-s3", "my--ol-s3.b", "my-x-s3", "my-table-s3", "mrap", "my-mrap",
+		"my.mrap.b", "my-backups-111122223333-eu-west-1-an"} {
+		rows = append(rows, fine("bucket "+name, bucket("bucket", name)))
+	}
+	for _, name := range reservedBuckets {
+		rows = append(rows, wrong("reserved bucket "+name, saysReserved, bucket("bucket", name)))
+	}
 	for _, prefix := range []string{"!", "_", "a.b", "...", "*", "'", "()", "=", "+", "@", ":", ",", "-", "a/!/b", "A", strings.Repeat("p", 400)} {
 		rows = append(rows, fine(fmt.Sprintf("prefix %.20q", prefix), bucket("prefix", prefix)))
 	}
@@ -197,6 +210,10 @@ func recoveryRows() []row {
 	}
 	for _, path := range []string{"orders", "../orders/uid", "shop/orders/..", "shop/orders/uid/archive", "/shop/orders/uid", "shop/orders/uid/", "shop/orders/uid/backups/../..", "shop/$(id)/uid"} {
 		rows = append(rows, wrong("path "+path, "spec.bootstrap.recovery.objectStore.path", recovery("objectStore", store(path))))
+	}
+	for _, name := range reservedBuckets {
+		rows = append(rows, wrong("from reserved bucket "+name, fmt.Sprintf("spec.bootstrap.recovery.objectStore.destination.s3.bucket: Invalid value: %q: must not begin with xn--", name), recovery("objectStore", map[string]any{
+			"destination": map[string]any{"s3": map[string]any{"bucket": name}}, "path": "shop/orders/uid"})))
 	}
 	return rows
 }

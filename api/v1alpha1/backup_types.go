@@ -160,6 +160,7 @@ type S3Destination struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9-]*[a-z0-9])?([.][a-z0-9]([a-z0-9-]*[a-z0-9])?)*$`
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^[0-9]+[.][0-9]+[.][0-9]+[.][0-9]+$')",message="must not look like an IP address"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^(xn--|sthree-|amzn-s3-demo-)') && !self.matches('(-s3alias|--ol-s3|--x-s3|--table-s3|[.]mrap)$')",message="must not begin with xn--, sthree- or amzn-s3-demo-, or end with -s3alias, --ol-s3, --x-s3, --table-s3 or .mrap: no general purpose bucket can have such a name, S3 reserves them"
 	Bucket string `json:"bucket"`
 
 	// Prefix is put before every object's key; <prefix>/<namespace>/<cluster>/<uid>/… Empty unless set.

@@ -47,7 +47,7 @@ func (r *MySQLClusterReconciler) recover(ctx context.Context, s *scope, a topolo
 	case jobSucceeded(&job):
 		return r.saveRecords(ctx, s, func(records *topology.Records) { records.Recovered = true })
 	case jobEnded(&job) != "":
-		message := s.recovery[task.ReportMessage]
+		message := s.restorer()
 		if message == "" {
 			message = jobEnded(&job)
 		}
@@ -161,12 +161,22 @@ func (r *MySQLClusterReconciler) recoveryReport(ctx context.Context, s *scope) m
 	return cm.Data
 }
 
+// restorer is what the restoring pod says: how far it is, or the reason for which it failed, by its name in the documentation, and
+// what happened.
+func (s *scope) restorer() string {
+	message := s.recovery[task.ReportMessage]
+	if reason := s.recovery[task.ReportReason]; reason != "" {
+		return reason + ": " + message
+	}
+	return message
+}
+
 // setRecovered tells how the recovery goes.
 func (c conditions) setRecovered(s *scope) {
 	if s.cluster.Recovery() == nil || !s.planned {
 		return
 	}
-	message := s.recovery[task.ReportMessage]
+	message := s.restorer()
 	switch {
 	case s.records.Recovered || s.plan.Records.Recovered:
 		c.set(v1alpha1.ConditionRecovered, metav1.ConditionTrue, v1alpha1.ReasonRecovered, "the cluster began with what spec.bootstrap.recovery names"+s.leftOut())

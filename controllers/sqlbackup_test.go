@@ -320,15 +320,23 @@ func (w *shop) recovery() {
 	if !w.read(name, &report) {
 		t.Fatal("there is nothing to report in")
 	}
-	tell := func(state, message string) {
-		report.Data = map[string]string{task.ReportState: state, task.ReportMessage: message}
+	tell := func(state, reason, message string) {
+		report.Data = map[string]string{task.ReportState: state, task.ReportReason: reason, task.ReportMessage: message}
 		must(t, kube.Update(t.Context(), &report))
 	}
-	tell("Running", "restoring: 40 %")
-	w.settle(v1alpha1.ConditionRecovered, "False/Recovering", "40 %")
-	tell("Failed", "the backup is damaged")
+	tell("Running", "", "restoring: 40 %")
+	w.settle(v1alpha1.ConditionRecovered, "False/Recovering: restoring: 40 %")
+	tell("Failed", v1alpha1.BackupReasonDamaged, "the backup is damaged")
 	endJob(t, w.cluster.Namespace, name, batchv1.JobFailed)
-	w.settle(v1alpha1.ConditionRecovered, "False/RecoveryFailed", "the backup is damaged")
+	w.settle(v1alpha1.ConditionRecovered, "False/RecoveryFailed: Damaged: the backup is damaged")
+	w.settle(v1alpha1.ConditionDegraded, "True/RecoveryFailed", "Damaged: the backup is damaged; put that right and delete Job "+name)
+	for reason, message := range map[string]string{
+		v1alpha1.BackupReasonArchiveGap: "transactions that are needed are missing: uuid:7", v1alpha1.BackupReasonReplayFailed: "replaying the binary log failed: uuid:8",
+	} {
+		tell("Failed", reason, message)
+		w.settle(v1alpha1.ConditionRecovered, "False/RecoveryFailed: "+reason+": "+message)
+		w.settle(v1alpha1.ConditionDegraded, "True/RecoveryFailed", reason+": "+message+"; put that right")
+	}
 	w.follow(w.o, 5)
 	if c, _ := w.get(); c.Status.Primary != "" {
 		t.Errorf("%s serves after a recovery that failed", c.Status.Primary)
@@ -336,7 +344,7 @@ func (w *shop) recovery() {
 	first := job.UID
 	must(t, kube.Delete(t.Context(), &job, client.PropagationPolicy(metav1.DeletePropagationBackground)))
 	w.drive(w.o, sqlPatience, func() bool { return w.read(name, &job) && job.UID != first })
-	tell("Done", "the backup is restored")
+	tell("Done", "", "the backup is restored")
 	endJob(t, w.cluster.Namespace, name, batchv1.JobComplete)
 	w.settle(v1alpha1.ConditionRecovered, "True/Recovered")
 	w.drive(w.o, sqlPatience, w.phaseIs(v1alpha1.PhaseReady))

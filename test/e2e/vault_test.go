@@ -15,6 +15,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,7 +25,8 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/kube"
 )
 
-const bucket = "lab-backups"
+// bucket is where backups go, and claim a volume of their namespace.
+const bucket, claim = "lab-backups", "backups"
 
 // vault is the namespace of a cluster that is backed up and lost, and of the one that is restored.
 var (
@@ -104,13 +106,17 @@ func checksums(t *testing.T, key client.ObjectKey) string {
 	return out
 }
 
-// Test15: the CronJob fires, the backup completes and is verified, the cluster is deleted, and another is restored from the bucket alone.
+// Test15: two CronJobs fire in the same minute, the backups of both complete, one is verified, the cluster is deleted, and another is
+// restored from the bucket alone. That one is backed up onto a claim, and this is verified too.
 func Test15BackupOutlivesItsCluster(t *testing.T) {
 	ctx := t.Context()
 	stageVault(t)
 	vaultCluster(t, lost, func(spec *v1alpha1.MySQLClusterSpec) {
 		spec.Backup = &v1alpha1.BackupSpec{
-			Schedules:   []v1alpha1.BackupSchedule{{Name: "minutely", Cron: "* * * * *", TimeZone: "Africa/Nairobi", Retention: v1alpha1.RetentionSpec{Count: ptr.To(int32(2))}}},
+			Schedules: []v1alpha1.BackupSchedule{
+				{Name: "minutely", Cron: "* * * * *", TimeZone: "Africa/Nairobi", Retention: v1alpha1.RetentionSpec{Count: ptr.To(int32(2))}},
+				{Name: "beside", Cron: "* * * * *", Retention: v1alpha1.RetentionSpec{Count: ptr.To(int32(2))}},
+			},
 			Destination: destination(), Image: kube.MySQLClientImage, Suspend: true,
 			Verification: &v1alpha1.VerificationSpec{Cron: "0 5 * * 0"},
 		}
@@ -131,35 +137,25 @@ CREATE TABLE u (id INT PRIMARY KEY)"`, lost.Name, lost.Namespace)); err != nil {
 	if err := lab.Client.Patch(ctx, &v1alpha1.MySQLCluster{ObjectMeta: metav1.ObjectMeta{Namespace: lost.Namespace, Name: lost.Name}}, unsuspend); err != nil {
 		t.Fatal(err)
 	}
-	b := awaitBackup(t)
-	t.Logf("%s of %s: %s of %d bytes in %s from %s at %s", b.Name, b.Spec.ClusterName, b.Status.Size, b.Status.DataBytes, b.Status.Duration, b.Status.Member, b.Status.Location)
-	if b.Spec.Schedule != "minutely" || b.Status.GTIDSet == "" || !strings.HasPrefix(b.Status.Checksum, "sha256:") || b.Status.Member == before.Status.Primary {
-		t.Errorf("status %+v", b.Status)
+	pair := awaitPair(t, "minutely", "beside")
+	for _, b := range pair {
+		logBackup(t, b)
+		if b.Status.GTIDSet == "" || !strings.HasPrefix(b.Status.Checksum, "sha256:") || b.Status.Member == before.Status.Primary {
+			t.Errorf("status %+v", b.Status)
+		}
+		manifest := destination().S3.Prefix + "/" + b.Status.Path + "/manifest.json"
+		if _, err := s3Client().HeadObject(ctx, &s3.HeadObjectInput{Bucket: awssdk.String(bucket), Key: &manifest}); err != nil {
+			t.Errorf("%s is not in the bucket: %v", manifest, err)
+		}
+	}
+	if pair[0].Status.Path == pair[1].Status.Path {
+		t.Errorf("two backups share %s", pair[0].Status.Path)
 	}
 	waitUpTo(t, readyTimeout, lost, "BackupHealthy", func() bool {
 		var c v1alpha1.MySQLCluster
 		return lab.Client.Get(ctx, lost, &c) == nil && meta.IsStatusConditionTrue(c.Status.Conditions, v1alpha1.ConditionBackupHealthy)
 	})
-	// Nobody waits for Sunday.
-	if _, err := lab.Kubectl(ctx, "", "create", "job", "--namespace", lost.Namespace, "--from=cronjob/"+lost.Name+"-verify", "verify-now"); err != nil {
-		t.Fatal(err)
-	}
-	waitUpTo(t, readyTimeout, lost, "the verification", func() bool {
-		var list v1alpha1.MySQLBackupList
-		if err := lab.Client.List(ctx, &list, client.InNamespace(lost.Namespace)); err != nil {
-			t.Fatal(err)
-		}
-		for i := range list.Items { // the newest backup then may be a newer one
-			if v := list.Items[i].Status.Verification; v != nil {
-				if v.Result != v1alpha1.VerificationPassed || v.Tables == 0 || v.Checksums == 0 || list.Items[i].Status.VerifiedAt == nil {
-					t.Fatalf("the verification found %+v", v)
-				}
-				t.Logf("%s: %s", list.Items[i].Name, v.Message)
-				return true
-			}
-		}
-		return false
-	})
+	verifyNow(t, lost)
 	path := fmt.Sprintf("%s/%s/%s", lost.Namespace, lost.Name, before.UID)
 	if err := lab.Delete(ctx, lost, changeTimeout); err != nil {
 		t.Fatal(err)
@@ -172,6 +168,10 @@ CREATE TABLE u (id INT PRIMARY KEY)"`, lost.Name, lost.Namespace)); err != nil {
 		spec.Bootstrap = &v1alpha1.BootstrapSpec{Recovery: &v1alpha1.RecoverySpec{
 			ObjectStore: &v1alpha1.ObjectStoreSource{Destination: *destination(), Path: path}, Image: kube.MySQLClientImage,
 		}}
+		spec.Backup = &v1alpha1.BackupSpec{
+			Destination: &v1alpha1.BackupDestination{PersistentVolumeClaim: &v1alpha1.ClaimDestination{ClaimName: claim}}, Image: kube.MySQLClientImage,
+			Verification: &v1alpha1.VerificationSpec{Cron: "0 5 * * 0"},
+		}
 	})
 	c, err := lab.WaitReady(ctx, restored, readyTimeout, nil)
 	if err != nil {
@@ -183,6 +183,7 @@ CREATE TABLE u (id INT PRIMARY KEY)"`, lost.Name, lost.Namespace)); err != nil {
 	if got := checksums(t, restored); got != want {
 		t.Errorf("restored is\n%s\nand was\n%s", got, want)
 	}
+	backUpOntoClaim(t)
 	if err := lab.Delete(ctx, restored, changeTimeout); err != nil {
 		t.Fatal(err)
 	}
@@ -192,29 +193,121 @@ CREATE TABLE u (id INT PRIMARY KEY)"`, lost.Name, lost.Namespace)); err != nil {
 	}
 }
 
-// awaitBackup waits until a schedule's backup is complete. One that fails says why.
-func awaitBackup(t *testing.T) *v1alpha1.MySQLBackup {
+// backUpOntoClaim takes a backup of the restored cluster by hand, onto a claim of its namespace, and has it verified.
+func backUpOntoClaim(t *testing.T) {
+	t.Helper()
+	ctx := t.Context()
+	volume := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: restored.Namespace, Name: claim},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+		},
+	}
+	if err := lab.Client.Create(ctx, volume); err != nil {
+		t.Fatal(err)
+	}
+	b := &v1alpha1.MySQLBackup{ObjectMeta: metav1.ObjectMeta{Namespace: restored.Namespace, Name: "onto-a-claim"}, Spec: v1alpha1.MySQLBackupSpec{ClusterName: restored.Name}}
+	if err := lab.Client.Create(ctx, b); err != nil {
+		t.Fatal(err)
+	}
+	waitUpTo(t, readyTimeout, restored, "the backup onto the claim", func() bool {
+		if err := lab.Client.Get(ctx, client.ObjectKeyFromObject(b), b); err != nil {
+			t.Fatal(err)
+		}
+		if b.Status.Phase == v1alpha1.BackupFailed {
+			t.Fatalf("%s failed: %s: %s", b.Name, b.Status.Reason, b.Status.Message)
+		}
+		return b.Status.Phase == v1alpha1.BackupCompleted
+	})
+	logBackup(t, b)
+	if want := "pvc://" + claim + "/" + b.Status.Path; b.Status.Location != want || b.Status.StoredBytes == 0 || b.Status.GTIDSet == "" {
+		t.Errorf("it is at %s and not at %s: %+v", b.Status.Location, want, b.Status)
+	}
+	if verified := verifyNow(t, restored); verified != b.Name {
+		t.Errorf("verified was %s", verified)
+	}
+	for _, object := range []client.Object{b, volume} { // the claim goes with the last pod that uses it
+		if err := lab.Client.Delete(ctx, object); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// verifyNow has the newest backup of a cluster verified, because nobody waits for Sunday, and returns its name.
+func verifyNow(t *testing.T, cluster client.ObjectKey) string {
+	t.Helper()
+	ctx := t.Context()
+	if _, err := lab.Kubectl(ctx, "", "create", "job", "--namespace", cluster.Namespace, "--from=cronjob/"+cluster.Name+"-verify", cluster.Name+"-verify-now"); err != nil {
+		t.Fatal(err)
+	}
+	name := ""
+	waitUpTo(t, readyTimeout, cluster, "the verification", func() bool {
+		for _, b := range backupsOf(t, cluster) {
+			if v := b.Status.Verification; v != nil {
+				if v.Result != v1alpha1.VerificationPassed || v.Tables == 0 || v.Checksums == 0 || b.Status.VerifiedAt == nil {
+					t.Fatalf("the verification found %+v", v)
+				}
+				t.Logf("%s: %s", b.Name, v.Message)
+				name = b.Name
+			}
+		}
+		return name != ""
+	})
+	return name
+}
+
+func backupsOf(t *testing.T, cluster client.ObjectKey) []*v1alpha1.MySQLBackup {
+	t.Helper()
+	var list v1alpha1.MySQLBackupList
+	if err := lab.Client.List(t.Context(), &list, client.InNamespace(cluster.Namespace)); err != nil {
+		t.Fatal(err)
+	}
+	var found []*v1alpha1.MySQLBackup
+	for i := range list.Items {
+		if b := &list.Items[i]; b.Spec.ClusterName == cluster.Name {
+			found = append(found, b)
+		}
+	}
+	return found
+}
+
+func logBackup(t *testing.T, b *v1alpha1.MySQLBackup) {
+	t.Helper()
+	t.Logf("%s of %s: %s of %d bytes in %s from %s at %s", b.Name, b.Spec.ClusterName, b.Status.Size, b.Status.DataBytes, b.Status.Duration, b.Status.Member, b.Status.Location)
+}
+
+// awaitPair waits until two schedules have each completed the backup of one and the same minute, by which their Jobs are named. One
+// that fails says why.
+func awaitPair(t *testing.T, one, other string) [2]*v1alpha1.MySQLBackup {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), readyTimeout)
 	defer cancel()
 	for ; ; time.Sleep(time.Second) {
-		var list v1alpha1.MySQLBackupList
-		if err := lab.Client.List(ctx, &list, client.InNamespace(lost.Namespace)); err != nil {
-			t.Fatal(err)
-		}
-		for i := range list.Items {
-			switch b := &list.Items[i]; b.Status.Phase {
+		all := backupsOf(t, lost)
+		completed := map[string]*v1alpha1.MySQLBackup{}
+		for _, b := range all {
+			switch b.Status.Phase {
 			case v1alpha1.BackupCompleted:
-				return b
+				completed[b.Name] = b
 			case v1alpha1.BackupFailed:
 				t.Fatalf("%s failed: %s: %s", b.Name, b.Status.Reason, b.Status.Message)
 			case v1alpha1.BackupPending, v1alpha1.BackupRunning:
 			}
 		}
+		for name, b := range completed {
+			minute, is := strings.CutPrefix(name, lost.Name+"-"+one+"-")
+			if second := completed[lost.Name+"-"+other+"-"+minute]; is && second != nil {
+				if b.Spec.Schedule != one || second.Spec.Schedule != other {
+					t.Errorf("%s is of schedule %s, %s of %s", b.Name, b.Spec.Schedule, second.Name, second.Spec.Schedule)
+				}
+				return [2]*v1alpha1.MySQLBackup{b, second}
+			}
+		}
 		if ctx.Err() != nil {
 			var jobs batchv1.JobList
 			_ = lab.Client.List(t.Context(), &jobs, client.InNamespace(lost.Namespace))
-			t.Fatalf("no backup was completed; Jobs: %+v; backups: %+v", jobs.Items, list.Items)
+			t.Fatalf("no backups of one minute were completed; Jobs: %+v; backups: %+v", jobs.Items, all)
 		}
 	}
 }

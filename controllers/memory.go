@@ -10,6 +10,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/policy"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
 // memory is what the operator remembers between passes and may forget at any time: a restart only makes it look again.
@@ -53,6 +54,8 @@ type notes struct {
 	failingSince time.Time
 	// timeline is what is known of the present failure of a primary, or of the switchover under way.
 	timeline timeline
+	// pursuit is who receives at once what the primary commits.
+	pursuit topology.Pursuit
 	// shown is the primary that clients were shown last, and where; empty when that is not known.
 	shown string
 	// inventory is what EC2 showed of the cluster last.

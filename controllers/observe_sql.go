@@ -62,6 +62,7 @@ func (r *MySQLClusterReconciler) observeSQL(ctx context.Context, s *scope) error
 		}
 		r.trackSilence(ctx, s, m, sg.started)
 	}
+	s.notes.pursuit.Note(&s.observed)
 	s.observed.DatabaseReady = s.databaseReady(r.Clock.Now()) || s.leaving || s.password == "" // its password cannot be kept
 	return nil
 }

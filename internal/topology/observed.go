@@ -259,6 +259,8 @@ type Replication struct {
 	// Lag is how far the applier is behind; meaningless unless LagKnown.
 	Lag      time.Duration
 	LagKnown bool
+	// Prompt is true for a replica that holds, received at least, what the primary had executed a moment before; see Pursuit.
+	Prompt bool
 }
 
 // Replication.IOState as performance_schema spells it.

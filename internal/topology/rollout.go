@@ -442,6 +442,9 @@ func (p *planner) relieve(m, primary *Member) string {
 		}
 		return ""
 	case !p.expel(m, primary):
+		if p.holdsUp(m, primary) {
+			return awaitsOthers
+		}
 		return "giving its vote back"
 	}
 	return ""

@@ -229,6 +229,10 @@ func (p *planner) restartPending() {
 		p.restartPrimary(next)
 		return
 	}
+	if p.holdsUp(next, p.Members[p.plan.Primary]) {
+		p.restartStep = fmt.Sprintf("%s is to be restarted next: %s", next.Name, awaitsOthers)
+		return
+	}
 	p.retry(waitMySQL, Restart{next.Name})
 	p.views[next.Name].Message = restarting
 	p.views[next.Name].Phase = v1alpha1.PhaseReplicating

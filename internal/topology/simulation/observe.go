@@ -268,6 +268,7 @@ func (op *operator) observeSQL(p *process, o *topology.Observed) bool {
 		}
 		op.track(m)
 	}
+	op.pursuit.Note(o)
 	return true
 }
 

@@ -48,6 +48,8 @@ type operator struct {
 	silentSince map[string]int64
 	brokenSince map[string]int64
 	downSince   map[string]int64
+	// pursuit is who receives at once what the primary commits.
+	pursuit topology.Pursuit
 	// stalledSince is since when commits wait of which none was answered meanwhile, answered how many were.
 	stalledSince map[string]int64
 	answered     map[string]int

@@ -1,0 +1,94 @@
+package topology
+
+import (
+	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
+)
+
+const (
+	// promptSince is how old a look at the primary is at least by which its replicas are judged: one of the same moment would
+	// find what is on its way to them missing. promptWithin is how old it may be.
+	promptSince  = 200 * time.Millisecond
+	promptWithin = 5 * time.Second
+)
+
+// Pursuit remembers what the primary had executed when it was looked at last, so that replicas that receive what it commits at once
+// are told from those that still receive what it committed long ago: these acknowledge nothing new before they have it all. The
+// zero value knows of no primary. It is not safe for concurrent use.
+type Pursuit struct {
+	server string
+	looks  [2]glimpse // the older one first
+}
+
+type glimpse struct {
+	at       time.Time
+	executed gtid.Set
+}
+
+// Note sets Replication.Prompt of every replica in an observation, and remembers what it says of the primary.
+func (u *Pursuit) Note(o *Observed) {
+	var primary *Member
+	for _, m := range o.Members {
+		if !m.verified() || !m.SQL.Writable {
+			continue
+		}
+		if primary != nil {
+			*u = Pursuit{} // two: nobody knows whom to follow
+			return
+		}
+		primary = m
+	}
+	if primary == nil || primary.SQL.ServerUUID != u.server {
+		*u = Pursuit{}
+	}
+	if primary == nil {
+		return
+	}
+	u.server = primary.SQL.ServerUUID
+	look, known := u.usable(o.Now)
+	for _, m := range o.Members {
+		if known && m.verified() && m.SQL.Replication != nil {
+			m.SQL.Replication.Prompt = m.position().Contains(look.executed)
+		}
+	}
+	if o.Now.Sub(u.looks[1].at) >= promptSince {
+		u.looks = [2]glimpse{u.looks[1], {o.Now, primary.SQL.Executed}}
+	}
+}
+
+// usable is the newest look that is old enough, unless it is too old.
+func (u *Pursuit) usable(now time.Time) (glimpse, bool) {
+	look := u.looks[1]
+	if now.Sub(look.at) < promptSince {
+		look = u.looks[0]
+	}
+	return look, !look.at.IsZero() && now.Sub(look.at) <= promptWithin
+}
+
+// holdsUp says whether commits would wait if a voter went away that acknowledges: those of the others that are needed then still
+// receive what was committed long ago. Where too few others acknowledge at all, waiting for them does not help.
+func (p *planner) holdsUp(m, primary *Member) bool {
+	row := p.plan.Membership
+	if !p.Lossless || primary == nil || row == nil || !row.Has(m.Name) || !p.receives(m, primary) || !m.SQL.SemiSync.ReplicaActive {
+		return false
+	}
+	others, prompt := 0, 0
+	for _, other := range p.Members {
+		if other == primary || other == m || !p.receives(other, primary) || !other.SQL.SemiSync.ReplicaActive || !row.MayAcknowledge(other.Name) {
+			continue
+		}
+		others++
+		if other.SQL.Replication.Prompt {
+			prompt++
+		}
+	}
+	if others < row.WaitCount() || prompt >= row.WaitCount() {
+		return false
+	}
+	p.waitAtMost(waitMySQL)
+	return true
+}
+
+// awaitsOthers is what a member waits for that nobody can do without yet.
+const awaitsOthers = "waiting until another has received what was committed"

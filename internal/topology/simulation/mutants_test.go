@@ -226,10 +226,10 @@ var mutants = []mutant{
 	},
 	{
 		name: "a voter that leaves acknowledges again",
-		at:   2912,
+		at:   2,
 		file: votersFile,
 		old:  "row.MayAcknowledge(m.Name) && m.Name != p.plan.Records.Leaving && ",
-		new:  "row.MayAcknowledge(m.Name) && ",
+		new:  "row.MayAcknowledge(m.Name) && ", breaks: append([]string{notConverged}, losesCommits...),
 	},
 	{
 		name: "a machine that is stopping counts as stopped",
@@ -325,7 +325,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "a volume that a newer mysqld opened goes to an older one when nobody answers",
-		at:   2918,
+		at:   4217,
 		file: takeBackFile,
 		old:  "	tooOld := opened != \"\" && olderVersion(version, opened) // also when it is not known",
 		new:  "	tooOld := false", breaks: []string{tooOld},

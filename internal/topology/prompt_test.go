@@ -1,0 +1,103 @@
+package topology
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestPursuit: a replica is judged by what the primary had executed a moment before, not in the same moment and not long ago.
+func TestPursuit(t *testing.T) {
+	began := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	type look struct {
+		after     time.Duration
+		committed int // by the primary
+		received  int // by the replica
+		prompt    bool
+	}
+	for name, looks := range map[string][]look{
+		"nothing is known at first":            {{0, 10, 10, false}},
+		"it holds what there was":              {{0, 10, 10, false}, {time.Second, 500, 10, true}},
+		"it lacks some of it":                  {{0, 10, 5, false}, {time.Second, 500, 9, false}},
+		"looks one after the other":            {{0, 10, 0, false}, {50 * time.Millisecond, 20, 10, false}, {250 * time.Millisecond, 30, 10, true}},
+		"by the newest that is old enough":     {{0, 10, 0, false}, {time.Second, 20, 0, false}, {2 * time.Second, 30, 15, false}, {3 * time.Second, 40, 30, true}},
+		"the newest is too young, not the old": {{0, 10, 0, false}, {time.Second, 20, 0, false}, {1100 * time.Millisecond, 30, 10, true}},
+		"too long ago":                         {{0, 10, 10, false}, {6 * time.Second, 500, 10, false}, {7 * time.Second, 500, 500, true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var u Pursuit
+			for i, l := range looks {
+				s := newScene()
+				s.observed.Now = began.Add(l.after)
+				s.member(0).SQL.Executed = trx(0, l.committed)
+				r := s.member(1).SQL.Replication
+				s.member(1).SQL.Executed, r.Retrieved, r.Prompt = trx(0, max(l.received-3, 0)), trx(0, l.received), false
+				u.Note(&s.observed)
+				if r.Prompt != l.prompt {
+					t.Errorf("look %d: prompt is %t", i, r.Prompt)
+				}
+			}
+		})
+	}
+}
+
+// TestPursuitOfAnother: what one primary had executed says nothing of those who follow another, or none.
+func TestPursuitOfAnother(t *testing.T) {
+	for name, changed := range map[string]func(*scene){
+		"another server": func(s *scene) { s.member(0).SQL.ServerUUID = uuidOf(7) },
+		"none":           func(s *scene) { s.member(0).SQL.Writable = false },
+		"two":            func(s *scene) { s.member(2).SQL.Writable = true },
+		"not reached":    func(s *scene) { s.lose(0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var u Pursuit
+			look := func(after time.Duration, change func(*scene)) bool {
+				s := newScene()
+				s.observed.Now = s.observed.Now.Add(after)
+				s.member(1).SQL.Replication.Prompt = false
+				change(s)
+				u.Note(&s.observed)
+				return s.member(1).SQL.Replication.Prompt
+			}
+			nothing := func(*scene) {}
+			if look(0, nothing) || !look(time.Second, nothing) || look(2*time.Second, changed) || look(3*time.Second, nothing) || !look(4*time.Second, nothing) {
+				t.Error("it was judged by what it does not follow, or not judged at all")
+			}
+		})
+	}
+}
+
+// TestNobodyIsTakenAwayWhileTheOtherIsLate: writes would wait until that one has received what was committed long ago.
+func TestNobodyIsTakenAwayWhileTheOtherIsLate(t *testing.T) {
+	for name, row := range map[string]struct {
+		happened func(*scene)
+		goesOn   bool
+	}{
+		"both receive at once":       {func(*scene) {}, true},
+		"the other is late":          {func(s *scene) { s.member(2).SQL.Replication.Prompt = false }, false},
+		"it is late itself":          {func(s *scene) { s.member(1).SQL.Replication.Prompt = false }, true},
+		"nobody waits for either":    {func(s *scene) { s.desired.Lossless = false; s.member(2).SQL.Replication.Prompt = false }, true},
+		"the other does not receive": {func(s *scene) { s.io(ioConnecting, 2); s.member(2).SQL.Replication.Prompt = false }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene()
+			row.happened(s)
+			p := planner{Desired: s.desired, Observed: s.observed}
+			p.plan.Membership = s.member(0).SQL.Membership
+			if got := p.holdsUp(s.member(1), s.member(0)); got == row.goesOn {
+				t.Errorf("it is waited for: %t", got)
+			}
+		})
+	}
+	s := newScene()
+	s.member(1).SQL.RestartPending = true
+	s.member(2).SQL.Replication.Prompt = false
+	p, actions := s.plan()
+	if strings.Contains(actions, "restart") || !strings.Contains(p.Rolling.Message, awaitsOthers) || p.RequeueAfter > waitMySQL {
+		t.Errorf("planned %q, told %q, again after %s", actions, p.Rolling.Message, p.RequeueAfter)
+	}
+	s.member(2).SQL.Replication.Prompt = true
+	if _, actions := s.plan(); !strings.Contains(actions, "restart mysqld of orders-1") {
+		t.Errorf("planned %q", actions)
+	}
+}

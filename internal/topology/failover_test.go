@@ -211,6 +211,15 @@ func TestWhoIsPromoted(t *testing.T) {
 				s.member(0).SQL.Executed = s.member(0).SQL.Executed.Union(trx(2, 4))
 				s.member(1).SQL.Executed = trx(0, 10).Union(gtid.MustParse(uuidOf(2) + ":1-3:5"))
 			}, "", "no voter that was reached holds every transaction"},
+		"two hold the same acknowledged commits, and each a last one that nobody has: the one with the newer row": {
+			func(s *scene) {
+				newest := Membership{Epoch: 6, Primary: "orders-2", Voters: []string{"orders-0", "orders-1", "orders-2"}, W: 1}
+				s.member(0).SQL.Writable = false
+				s.member(0).SQL.Executed = trx(0, 12)
+				s.member(2).SQL.Executed, s.member(2).SQL.Membership = trx(0, 10).Union(trx(2, 1)), &newest
+				s.io(ioOff, 1, 2)
+				s.observed.Records.Leader = "orders-2"
+			}, "promote orders-2", ""},
 		"a voter on an empty volume does not count as reached": {
 			func(s *scene) {
 				s.lose(0)

@@ -303,7 +303,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "a member gets its acknowledgements back in the pass that takes its vote",
-		at:   32,
+		at:   82,
 		file: votersFile,
 		old:  " || p.busy(m.Name) || p.changingVotes() || !row.Settled() ||",
 		new:  " || p.changingVotes() || !row.Settled() ||", breaks: losesCommits,

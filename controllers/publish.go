@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
 // abandonPatience is how long a deletion that a person gave up goes on against trouble that may end by itself.
@@ -39,7 +41,7 @@ func (r *MySQLClusterReconciler) publish(ctx context.Context, s *scope) error {
 // showPrimary lets clients find a primary that they were not shown before without waiting for what this pass does: MySQL takes up
 // to a second to point the former primary at it. Trouble is publish's to report, after that.
 func (r *MySQLClusterReconciler) showPrimary(ctx context.Context, s *scope) error {
-	if s.deleting() || s.plan.Primary == "" || s.notes.shown == s.primaryShown() {
+	if s.deleting() || s.plan.Primary == "" || s.notes.shown == s.primaryShown() || slices.ContainsFunc(s.plan.Actions, comesFirst) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, showLimit)
@@ -51,6 +53,15 @@ func (r *MySQLClusterReconciler) showPrimary(ctx context.Context, s *scope) erro
 	s.inTheWay = told // publish tells of what is in the way
 	s.notes.timeline.show(s, r.Clock.Now())
 	return nil
+}
+
+// comesFirst says of an action that nothing is shown before it: it settles who takes writes, or ends what acknowledges them.
+func comesFirst(a topology.Action) bool {
+	switch a.(type) {
+	case topology.RecordPrimary, topology.Demote, topology.StopInstance, topology.StandAlone, topology.SetSourceWait:
+		return true
+	}
+	return false
 }
 
 // primaryShown identifies what clients that look for the primary are shown.

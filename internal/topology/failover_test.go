@@ -80,18 +80,6 @@ func (s *scene) restartApart() {
 	s.member(1).SQL.Executed = trx(0, 10).Union(trx(1, 1))
 }
 
-// loseSuccessor: orders-2 was promoted after orders-0, whose last commit nobody has, and is gone. orders-1 has followed it.
-func (s *scene) loseSuccessor() {
-	newest := Membership{Epoch: 6, Primary: "orders-2", Voters: []string{"orders-0", "orders-1", "orders-2"}, W: 1}
-	s.member(0).SQL.Writable = false
-	s.member(0).SQL.Executed = trx(0, 11)
-	s.member(1).SQL.Executed = trx(0, 10).Union(trx(2, 3))
-	s.member(1).SQL.Membership = &newest
-	s.io(ioOff, 1)
-	s.lose(2)
-	s.observed.Records.Leader = "orders-2"
-}
-
 // io sets the state of a replica's IO thread.
 func (s *scene) io(state string, ordinals ...int) {
 	for _, i := range ordinals {
@@ -195,21 +183,6 @@ func TestWhoIsPromoted(t *testing.T) {
 			func(s *scene) {
 				s.restartApart()
 				s.member(0).SQL.Executed, s.member(1).SQL.Executed = trx(0, 10).Union(trx(9, 1)), trx(0, 11)
-			}, "", "no voter that was reached holds every transaction"},
-		"the primary is lost for good, and one that was primary before has commits that nobody acknowledged": {
-			(*scene).loseSuccessor, "stop instance i-2 of orders-2; promote orders-1", ""},
-		"but whoever does not show the newest row does not know what was acknowledged before it": {
-			func(s *scene) {
-				s.loseSuccessor()
-				s.member(1).SQL.Membership = s.member(0).SQL.Membership
-			}, "", "no voter that was reached holds every transaction"},
-		"or another may have been opened for writes since then": {
-			func(s *scene) { s.loseSuccessor(); s.observed.Records.LeaderDoubted = true }, "", "no voter that was reached holds every transaction"},
-		"and the lost one's own commits may have been acknowledged by either": {
-			func(s *scene) {
-				s.loseSuccessor()
-				s.member(0).SQL.Executed = s.member(0).SQL.Executed.Union(trx(2, 4))
-				s.member(1).SQL.Executed = trx(0, 10).Union(gtid.MustParse(uuidOf(2) + ":1-3:5"))
 			}, "", "no voter that was reached holds every transaction"},
 		"two hold the same acknowledged commits, and each a last one that nobody has: the one with the newer row": {
 			func(s *scene) {

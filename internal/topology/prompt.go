@@ -6,12 +6,9 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 )
 
-const (
-	// promptSince is how old a look at the primary is at least by which its replicas are judged: one of the same moment would
-	// find what is on its way to them missing. promptWithin is how old it may be.
-	promptSince  = 200 * time.Millisecond
-	promptWithin = 5 * time.Second
-)
+// promptSince is how old a look at the primary is at least by which its replicas are judged: one of the same moment would find what
+// is on its way to them missing. An older one asks for less.
+const promptSince = 200 * time.Millisecond
 
 // Pursuit remembers what the primary had executed when it was looked at last, so that replicas that receive what it commits at once
 // are told from those that still receive what it committed long ago: these acknowledge nothing new before they have it all. The
@@ -57,13 +54,13 @@ func (u *Pursuit) Note(o *Observed) {
 	}
 }
 
-// usable is the newest look that is old enough, unless it is too old.
+// usable is the newest look that is old enough.
 func (u *Pursuit) usable(now time.Time) (glimpse, bool) {
 	look := u.looks[1]
 	if now.Sub(look.at) < promptSince {
 		look = u.looks[0]
 	}
-	return look, !look.at.IsZero() && now.Sub(look.at) <= promptWithin
+	return look, !look.at.IsZero()
 }
 
 // holdsUp says whether commits would wait if a voter went away that acknowledges: those of the others that are needed then still

@@ -122,7 +122,6 @@ func prove(row Membership, members map[string]*Member, records Records) Proof {
 	}
 	if best == nil && row.Epoch >= records.AloneSince && records.ledLast(row.Primary) {
 		proof.MayBeAcknowledged = proof.MayBeAcknowledged.Subtract(unknownTo(members[row.Primary], row, proof.MayBeAcknowledged))
-		proof.MayBeAcknowledged = proof.MayBeAcknowledged.Subtract(overtaken(members, row, proof.MayBeAcknowledged))
 		best = candidate(row, members, proof.MayBeAcknowledged, (*Member).position)
 	}
 	if best != nil {
@@ -144,32 +143,6 @@ func unknownTo(primary *Member, row Membership, set gtid.Set) gtid.Set {
 		return gtid.Set{}
 	}
 	return set.Subtract(primary.position()).WithoutSource(primary.SQL.ServerUUID)
-}
-
-// overtaken is what of a set the members that were reached had committed themselves before the primary of the newest row was
-// promoted, and nobody acknowledged, if nobody was opened for writes or led on since (Records.ledLast). It takes a witness that
-// shows that row: it has executed all that the primary had executed before it wrote the row, because replicas commit in the order
-// of their source, and that is all that had been acknowledged until then. What others have committed and a witness lacks was
-// acknowledged to nobody, then or later: they were fenced by then. The primary's own commits are no such thing, reached or not.
-func overtaken(members map[string]*Member, row Membership, set gtid.Set) gtid.Set {
-	var own gtid.Set
-	var witnesses []gtid.Set
-	for _, name := range row.Voters {
-		m := members[name]
-		if !counts(m) || m.SQL.ServerUUID == "" {
-			continue
-		}
-		if name != row.Primary {
-			own = own.Union(set.Subtract(set.WithoutSource(m.SQL.ServerUUID)))
-		}
-		if m.SQL.Membership.Epoch == row.Epoch && m.SQL.Membership.Primary == row.Primary {
-			witnesses = append(witnesses, m.position())
-		}
-	}
-	if len(witnesses) == 0 {
-		return gtid.Set{}
-	}
-	return own.Subtract(gtid.HeldByAtLeast(len(witnesses), witnesses))
 }
 
 // candidate returns the best voter that holds a set of transactions.

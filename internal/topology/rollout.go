@@ -441,10 +441,9 @@ func (p *planner) relieve(m, primary *Member) string {
 			return "waiting until it answers or has lost its vote"
 		}
 		return ""
+	case p.plan.Records.Leaving == "" && p.holdsUp(m, primary):
+		return awaitsOthers
 	case !p.expel(m, primary):
-		if p.holdsUp(m, primary) {
-			return awaitsOthers
-		}
 		return "giving its vote back"
 	}
 	return ""

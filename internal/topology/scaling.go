@@ -60,6 +60,9 @@ func (p *planner) takeAway(m, primary *Member) string {
 func (p *planner) leave(m, primary *Member, what, keep string) string {
 	p.views[m.Name].InService = false
 	if p.plan.Membership.Has(m.Name) || !p.plan.Membership.Settled() {
+		if p.plan.Records.Leaving == "" && p.holdsUp(m, primary) {
+			return what + ": " + awaitsOthers
+		}
 		if m.verified() {
 			p.expel(m, primary) // that of one which does not answer is taken when its machine is off
 		} else {

@@ -173,7 +173,7 @@ func (p *planner) expel(m, primary *Member) bool {
 		p.waitAtMost(waitMySQL)
 		return false
 	}
-	if !p.mayRemove(m, primary) || p.plan.Records.Leaving == "" && p.holdsUp(m, primary) {
+	if !p.mayRemove(m, primary) {
 		return false
 	}
 	p.plan.Records.Leaving = m.Name

@@ -70,16 +70,7 @@ func (p *planner) holdsUp(m, primary *Member) bool {
 	if !p.Lossless || primary == nil || row == nil || !row.Has(m.Name) || !p.receives(m, primary) || !m.SQL.SemiSync.ReplicaActive {
 		return false
 	}
-	others, prompt := 0, 0
-	for _, other := range p.Members {
-		if other == primary || other == m || !p.receives(other, primary) || !other.SQL.SemiSync.ReplicaActive || !row.MayAcknowledge(other.Name) {
-			continue
-		}
-		others++
-		if other.SQL.Replication.Prompt {
-			prompt++
-		}
-	}
+	others, prompt := p.acknowledging(primary, m.Name)
 	if others < row.WaitCount() || prompt >= row.WaitCount() {
 		return false
 	}

@@ -81,13 +81,21 @@ func (p *planner) acknowledges(m, primary *Member) bool {
 
 // acknowledgers counts the voters that acknowledge to the primary at the moment, but for one that is to leave.
 func (p *planner) acknowledgers(primary *Member, leaving string) int {
-	n := 0
+	n, _ := p.acknowledging(primary, leaving)
+	return n
+}
+
+// acknowledging counts the acknowledgers, and those of them that receive at once what is committed.
+func (p *planner) acknowledging(primary *Member, leaving string) (all, prompt int) {
 	for _, m := range p.Members {
 		if m != primary && m.Name != leaving && p.receives(m, primary) && m.SQL.SemiSync.ReplicaActive && p.plan.Membership.MayAcknowledge(m.Name) {
-			n++
+			all++
+			if m.SQL.Replication.Prompt {
+				prompt++
+			}
 		}
 	}
-	return n
+	return all, prompt
 }
 
 // receives says whether a member is connected to the primary as its replica.

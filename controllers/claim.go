@@ -248,9 +248,9 @@ func (r *MySQLClusterReconciler) remember(ctx context.Context, s *scope) error {
 }
 
 // sameButForEpoch compares records. An epoch is taken whenever a row is to be written, also in vain: it says nothing of what
-// came of it.
+// came of it. Nor does the one with which a term is to begin.
 func sameButForEpoch(a, b topology.Records) bool {
-	a.Epoch = b.Epoch
+	a.Epoch, a.LeaderEpoch = b.Epoch, b.LeaderEpoch
 	return a.Equal(b)
 }
 

@@ -85,6 +85,9 @@ func (p *planner) lead(m *Member, newest Membership) *Member {
 func (p *planner) noteLed(m *Member, newest Membership) {
 	rec := &p.plan.Records
 	if rec.ledLast(m.Name) {
+		if rec.LeaderServer != m.SQL.ServerUUID {
+			rec.LeaderEpoch = 0 // it writes under another UUID than the one that was noted
+		}
 		return
 	}
 	rec.LeaderDoubted = true
@@ -96,7 +99,7 @@ func (p *planner) noteLed(m *Member, newest Membership) {
 			return
 		}
 	}
-	rec.noteLeader(m.Name)
+	rec.noteLeader(m, p.nextEpoch())
 }
 
 // rememberAlone learns from a confirmed primary's own row what lost records knew: whether it is the only voter.
@@ -115,11 +118,12 @@ func (p *planner) confirm(m *Member, row Membership) *Member {
 	if p.fenceOthers(m) {
 		return nil
 	}
-	if m.SQL.Replication != nil || prove(row, p.Members, p.Records).Candidate != m.Name {
+	proof := prove(row, p.Members, p.Records)
+	if m.SQL.Replication != nil || proof.Candidate != m.Name {
 		p.unseat([]*Member{m})
 		return nil
 	}
-	p.plan.Records.noteLeader(m.Name)
+	p.plan.Records.noteProven(m, p.nextEpoch(), proof)
 	if m.SQL.PendingCommits == 0 {
 		p.retry(waitMySQL/4, RecordPrimary{Member: m.Name, Next: p.at(row.LedBy(m.Name)), SemiSync: p.Lossless && len(row.Voters) > 1})
 	}
@@ -235,13 +239,15 @@ func (p *planner) promote(row Membership) {
 		p.cycle(p.silentVoter(row))
 		return
 	}
-	if m := p.Members[proof.Candidate]; m.broken() {
+	m := p.Members[proof.Candidate]
+	if m.broken() {
 		p.degraded(v1alpha1.ReasonReplicationBroken, fmt.Sprintf("%s is to be promoted once it has applied what it received; its applier stopped: %s", m.Name, m.SQL.Replication.Error))
 	}
 	p.depose(row, proof.Candidate)
-	p.plan.Records.noteLeader(proof.Candidate)
+	next := p.at(row.LedBy(m.Name))
+	p.plan.Records.noteProven(m, next.Epoch, proof)
 	semiSync := p.Lossless && len(row.Voters) > 1
-	p.retry(waitSuspect, Promote{Member: proof.Candidate, Membership: row, Next: p.at(row.LedBy(proof.Candidate)), SemiSync: semiSync, MustHold: proof.MustHold.String()})
+	p.retry(waitSuspect, Promote{Member: m.Name, Membership: row, Next: next, SemiSync: semiSync, MustHold: proof.MustHold.String()})
 }
 
 // patience says for whom a promotion waits a moment, and why: for the primary, on a machine that runs. mysqld restarts in

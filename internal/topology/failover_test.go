@@ -80,6 +80,18 @@ func (s *scene) restartApart() {
 	s.member(1).SQL.Executed = trx(0, 10).Union(trx(1, 1))
 }
 
+// loseSuccessor: orders-2 was promoted after orders-0, whose last commit nobody has, and is gone. orders-1 has followed it.
+func (s *scene) loseSuccessor() {
+	newest := Membership{Epoch: 6, Primary: "orders-2", Voters: []string{"orders-0", "orders-1", "orders-2"}, W: 1}
+	s.member(0).SQL.Writable = false
+	s.member(0).SQL.Executed = trx(0, 11)
+	s.member(1).SQL.Executed = trx(0, 10).Union(trx(2, 3))
+	s.member(1).SQL.Membership = &newest
+	s.io(ioOff, 1)
+	s.lose(2)
+	s.observed.Records.Leader, s.observed.Records.LeaderServer, s.observed.Records.LeaderEpoch = "orders-2", uuidOf(2), 6
+}
+
 // io sets the state of a replica's IO thread.
 func (s *scene) io(state string, ordinals ...int) {
 	for _, i := range ordinals {
@@ -184,6 +196,40 @@ func TestWhoIsPromoted(t *testing.T) {
 				s.restartApart()
 				s.member(0).SQL.Executed, s.member(1).SQL.Executed = trx(0, 10).Union(trx(9, 1)), trx(0, 11)
 			}, "", "no voter that was reached holds every transaction"},
+		"the primary is lost for good, and one that was primary before has commits that nobody acknowledged": {
+			(*scene).loseSuccessor, "stop instance i-2 of orders-2; promote orders-1", ""},
+		"but whoever does not show its row does not know what was acknowledged before it": {
+			func(s *scene) {
+				s.loseSuccessor()
+				s.member(1).SQL.Membership = s.member(0).SQL.Membership
+			}, "", "no voter that was reached holds every transaction"},
+		"nor does a row of a term before its last one, between which others may have led": {
+			func(s *scene) { s.loseSuccessor(); s.observed.Records.LeaderEpoch = 8 }, "", "no voter that was reached holds every transaction"},
+		"or of nobody knows which term": {
+			func(s *scene) { s.loseSuccessor(); s.observed.Records.LeaderEpoch = 0 }, "", "no voter that was reached holds every transaction"},
+		"or another may have been opened for writes since then": {
+			func(s *scene) { s.loseSuccessor(); s.observed.Records.LeaderDoubted = true }, "", "no voter that was reached holds every transaction"},
+		"and the lost one's own commits may have been acknowledged by either": {
+			func(s *scene) {
+				s.loseSuccessor()
+				s.member(0).SQL.Executed = s.member(0).SQL.Executed.Union(trx(2, 4))
+				s.member(1).SQL.Executed = trx(0, 10).Union(gtid.MustParse(uuidOf(2) + ":1-3:5"))
+			}, "", "no voter that was reached holds every transaction"},
+		"and so may what a person had it commit under another UUID, when two hold what the other lacks": {
+			func(s *scene) {
+				s.loseSuccessor()
+				s.member(0).SQL.Membership = s.member(1).SQL.Membership
+				s.member(0).SQL.Executed = trx(0, 11).Union(trx(2, 3))
+				s.member(1).SQL.Executed = trx(0, 10).Union(trx(2, 3)).Union(trx(9, 5))
+			}, "", "no voter that was reached holds every transaction"},
+		"or had received and not executed": {
+			func(s *scene) {
+				s.loseSuccessor()
+				s.member(0).SQL.Executed = trx(0, 10)
+				s.member(0).SQL.Replication = &Replication{IOState: ioOff, SQLRunning: true, SourceHost: "10.0.0.2", Retrieved: trx(9, 5)}
+			}, "", "no voter that was reached holds every transaction"},
+		"so they may when it had the other's UUID": {
+			func(s *scene) { s.loseSuccessor(); s.observed.Records.LeaderServer = uuidOf(0) }, "", "no voter that was reached holds every transaction"},
 		"two hold the same acknowledged commits, and each a last one that nobody has: the one with the newer row": {
 			func(s *scene) {
 				newest := Membership{Epoch: 6, Primary: "orders-2", Voters: []string{"orders-0", "orders-1", "orders-2"}, W: 1}
@@ -271,6 +317,78 @@ func TestLeaderIsDoubted(t *testing.T) {
 			p, _ := s.plan()
 			if r := p.Records; r.Leader != row.leader || r.LeaderDoubted != row.doubted {
 				t.Errorf("leader %q, doubted %t", r.Leader, r.LeaderDoubted)
+			}
+		})
+	}
+}
+
+// TestPromotionThatRestsOnAWitnessGoesOn: what a proof found to be acknowledged to nobody stays so while it is carried out, although
+// from the moment on that it is noted another is the last leader than the row says.
+func TestPromotionThatRestsOnAWitnessGoesOn(t *testing.T) {
+	s := newScene()
+	s.loseSuccessor()
+	p, actions := s.plan()
+	if want := uuidOf(0) + ":11"; p.Records.Leader != "orders-1" || p.Records.LeaderVoid != want {
+		t.Fatalf("planned %q, noted %s without %q, want %q", actions, p.Records.Leader, p.Records.LeaderVoid, want)
+	}
+	noted := p.Records
+	again := func(change func(*scene)) string {
+		s := newScene()
+		s.loseSuccessor()
+		s.observed.Records = noted
+		change(s)
+		_, actions := s.plan()
+		return actions
+	}
+	opened := func(s *scene) {
+		s.member(1).SQL.Writable, s.member(1).SQL.Replication = true, nil
+		s.member(1).SQL.SemiSync = SemiSync{SourceEnabled: true, WaitCount: 1}
+	}
+	if actions := again(func(*scene) {}); !strings.Contains(actions, "promote orders-1") {
+		t.Errorf("it was cut off before it began: planned %q", actions)
+	}
+	if actions := again(opened); strings.Contains(actions, "demote orders-1") || !strings.Contains(actions, "record orders-1 as the primary") {
+		t.Errorf("it was cut off before the row was written: planned %q", actions)
+	}
+	if actions := again(func(s *scene) { opened(s); s.member(1).SQL.PendingCommits = 1 }); strings.Contains(actions, "instance i-1") || strings.Contains(actions, "demote orders-1") {
+		t.Errorf("its row waits to be acknowledged: planned %q", actions)
+	}
+	if actions := again(func(s *scene) { s.observed.Records.LeaderDoubted = true }); strings.Contains(actions, "promote") {
+		t.Errorf("another was led on since: planned %q", actions)
+	}
+	s = newScene()
+	s.loseSuccessor()
+	s.lose(0)
+	s.member(2).SQL = SQL{Access: AccessVerified, ServerUUID: uuidOf(2), Executed: trx(0, 10).Union(trx(2, 3)), Membership: s.member(1).SQL.Membership, MembershipKnown: true, StartedAt: s.observed.Now}
+	s.observed.Records = noted
+	if p, actions := s.plan(); p.Records.LeaderVoid != "" && p.Records.Leader != "orders-1" {
+		t.Errorf("planned %q; what counts no more for one counts no more for %s", actions, p.Records.Leader)
+	}
+}
+
+// TestTerm: a leader's term begins with the first row that it can write once it is noted. Noted again with nobody in between it goes on;
+// after another, after a doubt, or as another server a new one begins.
+func TestTerm(t *testing.T) {
+	first, other, anew := &Member{Name: "orders-0", SQL: SQL{ServerUUID: uuidOf(0)}}, &Member{Name: "orders-1", SQL: SQL{ServerUUID: uuidOf(1)}}, &Member{Name: "orders-0", SQL: SQL{ServerUUID: uuidOf(7)}}
+	for name, row := range map[string]struct {
+		then  func(*Records)
+		epoch uint64
+	}{
+		"noted again":                               {func(r *Records) { r.noteLeader(first, 9) }, 5},
+		"opened again":                              {func(r *Records) { r.noteOpened(first, 9) }, 5},
+		"after another was opened":                  {func(r *Records) { r.noteOpened(other, 7); r.noteLeader(first, 9) }, 9},
+		"after a doubt":                             {func(r *Records) { r.LeaderDoubted = true; r.noteLeader(first, 9) }, 9},
+		"opened in doubt":                           {func(r *Records) { r.LeaderDoubted = true; r.noteOpened(first, 9) }, 9},
+		"its data were lost":                        {func(r *Records) { r.noteLeader(anew, 9) }, 9},
+		"noted by a release before terms":           {func(r *Records) { r.LeaderEpoch = 0; r.noteLeader(first, 9) }, 9},
+		"a doubt about it, and then a proof, twice": {func(r *Records) { r.LeaderDoubted = true; r.noteLeader(first, 9); r.noteLeader(first, 11) }, 9},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var r Records
+			r.noteLeader(first, 5)
+			row.then(&r)
+			if r.Leader != "orders-0" || r.LeaderEpoch != row.epoch {
+				t.Errorf("the term of %s begins with %d, want %d", r.Leader, r.LeaderEpoch, row.epoch)
 			}
 		})
 	}

@@ -26,6 +26,9 @@ func (p *planner) comesNoNearer(m *Member) time.Duration {
 		lag = int64(r.Lag.Seconds())
 	}
 	since := p.Now.Sub(time.Unix(rec.NearestAt, 0))
+	if !p.WatchedSince.IsZero() {
+		since = min(since, p.Now.Sub(p.WatchedSince)) // nobody looked before
+	}
 	if rec.NearestAt != 0 && (lag >= rec.Nearest || since < catchUpNoted) {
 		return since
 	}

@@ -261,6 +261,8 @@ type Replication struct {
 	LagKnown bool
 	// Prompt is true for a replica that holds, received at least, what the primary had executed a moment before; see Pursuit.
 	Prompt bool
+	// LateSince is since when a replica has not been; zero while it is, and while that is not known.
+	LateSince time.Time
 }
 
 // Replication.IOState as performance_schema spells it.

@@ -1,8 +1,10 @@
 package topology
 
 import (
+	"fmt"
 	"time"
 
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 )
 
@@ -15,7 +17,8 @@ const promptSince = 200 * time.Millisecond
 // zero value knows of no primary. It is not safe for concurrent use.
 type Pursuit struct {
 	server string
-	looks  [2]glimpse // the older one first
+	looks  [2]glimpse           // the older one first
+	late   map[string]time.Time // since when a replica lacks what there was, by member
 }
 
 type glimpse struct {
@@ -45,12 +48,33 @@ func (u *Pursuit) Note(o *Observed) {
 	u.server = primary.SQL.ServerUUID
 	look, known := u.usable(o.Now)
 	for _, m := range o.Members {
-		if known && m.verified() && m.SQL.Replication != nil {
-			m.SQL.Replication.Prompt = m.position().Contains(look.executed)
+		switch {
+		case !m.verified() || m.SQL.Replication == nil || m.SQL.Replication.IOState != ioOn:
+			delete(u.late, m.Name) // it receives nothing
+		case known:
+			u.judge(m, look, o.Now)
 		}
 	}
 	if o.Now.Sub(u.looks[1].at) >= promptSince {
 		u.looks = [2]glimpse{u.looks[1], {o.Now, primary.SQL.Executed}}
+	}
+}
+
+// judge says whether a replica holds what the primary had executed at a look, and since when it does not.
+func (u *Pursuit) judge(m *Member, look glimpse, now time.Time) {
+	r := m.SQL.Replication
+	r.Prompt = m.position().Contains(look.executed)
+	since, late := u.late[m.Name]
+	switch {
+	case r.Prompt:
+		delete(u.late, m.Name)
+	case late:
+		r.LateSince = since
+	default:
+		if u.late == nil {
+			u.late = map[string]time.Time{}
+		}
+		u.late[m.Name], r.LateSince = now, now
 	}
 }
 
@@ -70,11 +94,17 @@ func (p *planner) holdsUp(m, primary *Member) bool {
 	if !p.Lossless || primary == nil || row == nil || !row.Has(m.Name) || !p.receives(m, primary) || !m.SQL.SemiSync.ReplicaActive {
 		return false
 	}
-	others, prompt := p.acknowledging(primary, m.Name)
-	if others < row.WaitCount() || prompt >= row.WaitCount() {
+	others, late := p.acknowledging(primary, m.Name)
+	if len(others) < row.WaitCount() || len(others)-len(late) >= row.WaitCount() {
 		return false
 	}
 	p.waitAtMost(waitMySQL)
+	for _, other := range late {
+		if since := other.SQL.Replication.LateSince; !since.IsZero() && p.Now.Sub(since) >= catchUpPatience {
+			p.degraded(v1alpha1.ReasonRollingStopped, fmt.Sprintf("%s has received late since %s what %s commits, and without %s every commit would wait for it: nobody is restarted, replaced or taken away meanwhile. See to its network, or give it time with fewer writes",
+				other.Name, since.UTC().Format(time.TimeOnly), primary.Name, m.Name))
+		}
+	}
 	return true
 }
 

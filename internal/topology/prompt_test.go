@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -99,5 +100,56 @@ func TestNobodyIsTakenAwayWhileTheOtherIsLate(t *testing.T) {
 	s.member(2).SQL.Replication.Prompt = true
 	if _, actions := s.plan(); !strings.Contains(actions, "restart mysqld of orders-1") {
 		t.Errorf("planned %q", actions)
+	}
+}
+
+// TestWritesAreNotHandedOverWhileTheThirdIsLate: until the former primary follows, only that one acknowledges to the new one.
+func TestWritesAreNotHandedOverWhileTheThirdIsLate(t *testing.T) {
+	for name, due := range map[string]func(*scene){
+		"to be restarted": func(s *scene) { s.member(0).SQL.RestartPending = true },
+		"to get a new machine": func(s *scene) {
+			s.member(0).Instances[0].TemplateHash = "old"
+			s.observed.Records.Rolling = "orders-0"
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene()
+			due(s)
+			s.member(2).SQL.Replication.Prompt = false
+			p, actions := s.plan()
+			if strings.Contains(actions, "switch over") || !strings.Contains(p.Rolling.Message, awaitsOthers) || p.RequeueAfter > waitMySQL {
+				t.Errorf("planned %q, told %q, again after %s", actions, p.Rolling.Message, p.RequeueAfter)
+			}
+			s.member(2).SQL.Replication.Prompt = true
+			if p, actions := s.plan(); !strings.Contains(actions, "switch over") {
+				t.Errorf("planned %q, told %q", actions, p.Rolling.Message)
+			}
+		})
+	}
+}
+
+// TestWhoReceivesLateForLongIsTold: nobody can be restarted meanwhile, which a person should know.
+func TestWhoReceivesLateForLongIsTold(t *testing.T) {
+	var u Pursuit
+	look := func(after time.Duration, received int) Plan {
+		s := newScene()
+		s.observed.Now = s.observed.Now.Add(after)
+		s.member(0).SQL.Executed = trx(0, 10+int(after.Seconds()))
+		s.member(1).SQL.Executed, s.member(1).SQL.RestartPending = s.member(0).SQL.Executed, true
+		s.member(2).SQL.Executed = trx(0, received)
+		u.Note(&s.observed)
+		p, _ := s.plan()
+		return p
+	}
+	look(0, 9)
+	for _, l := range []struct {
+		after    time.Duration
+		received int
+		told     bool
+	}{{time.Minute, 9, false}, {10 * time.Minute, 9, false}, {12 * time.Minute, 9, true}, {13 * time.Minute, 800, false}, {15 * time.Minute, 800, false}, {16 * time.Minute, 800, false}, {27 * time.Minute, 800, true}} {
+		p := look(l.after, l.received)
+		if told := strings.Contains(fmt.Sprint(p.Degraded), "orders-2 has received late since"); told != l.told {
+			t.Errorf("after %s: told is %t: %v", l.after, told, p.Degraded)
+		}
 	}
 }

@@ -41,9 +41,14 @@ func (p *planner) at(m Membership) Membership {
 	if p.plan.Records.Epoch == 0 && !p.Records.RebuiltAt.IsZero() {
 		p.plan.Records.Epoch = p.newestEpoch + unseenEpochs
 	}
-	p.plan.Records.Epoch = max(p.plan.Records.Epoch, p.newestEpoch) + 1
+	p.plan.Records.Epoch = p.nextEpoch()
 	m.Epoch = p.plan.Records.Epoch
 	return m
+}
+
+// nextEpoch is the lowest epoch that a row planned from now on can have.
+func (p *planner) nextEpoch() uint64 {
+	return max(p.plan.Records.Epoch, p.newestEpoch) + 1
 }
 
 // newestMembership returns the membership row of the highest epoch among the members reached; of two with the same, which
@@ -80,6 +85,8 @@ type Proof struct {
 	MustHold gtid.Set
 	// MayBeAcknowledged is the set of transactions that a client may have been told are committed.
 	MayBeAcknowledged gtid.Set
+	// Void is what is not in that set only because members that hold everything acknowledged lack it.
+	Void gtid.Set
 	// Unreached are the voters that were not reached.
 	Unreached []string
 	// Needed is how many voters must be reached.
@@ -120,8 +127,12 @@ func prove(row Membership, members map[string]*Member, records Records) Proof {
 		// An applier that stopped may well go on when it is started again, and nobody else can take over.
 		best = candidate(row, members, proof.MayBeAcknowledged, (*Member).position)
 	}
-	if best == nil && row.Epoch >= records.AloneSince && records.ledLast(row.Primary) {
-		proof.MayBeAcknowledged = proof.MayBeAcknowledged.Subtract(unknownTo(members[row.Primary], row, proof.MayBeAcknowledged))
+	if best == nil && row.Epoch >= records.AloneSince {
+		void := proof.MayBeAcknowledged.Intersect(records.void())
+		if records.ledLast(row.Primary) {
+			void = void.Union(unknownTo(members[row.Primary], row, proof.MayBeAcknowledged)).Union(unknownToFollowers(row, members, records, proof.MayBeAcknowledged))
+		}
+		proof.MayBeAcknowledged, proof.Void = proof.MayBeAcknowledged.Subtract(void), void
 		best = candidate(row, members, proof.MayBeAcknowledged, (*Member).position)
 	}
 	if best != nil {
@@ -143,6 +154,35 @@ func unknownTo(primary *Member, row Membership, set gtid.Set) gtid.Set {
 		return gtid.Set{}
 	}
 	return set.Subtract(primary.position()).WithoutSource(primary.SQL.ServerUUID)
+}
+
+// unknownToFollowers is what of a set the other voters show to be errant in the same way when that primary is not reached, or shows
+// nothing. Whoever has executed a row that it wrote in its present term (Records.LeaderEpoch) holds all that it had committed before,
+// which is all that was acknowledged before the term; in the term nothing is acknowledged but what that one server commits. A row of a
+// term before says nothing: others may have led in between. Only what those have executed is looked at who have not executed such a
+// row: what they got from that primary after it, they have not either. So this holds for what a person has it commit under another UUID.
+func unknownToFollowers(row Membership, members map[string]*Member, records Records, set gtid.Set) gtid.Set {
+	if records.LeaderEpoch == 0 || records.LeaderServer == "" || records.Leader != row.Primary {
+		return gtid.Set{}
+	}
+	var known, unknown gtid.Set
+	witnesses := 0
+	for _, name := range row.Voters {
+		m := members[name]
+		switch {
+		case name == row.Primary || !counts(m):
+		case m.SQL.Membership.Primary == row.Primary && m.SQL.Membership.Epoch >= records.LeaderEpoch:
+			witnesses++
+			known = known.Union(m.position())
+		default:
+			unknown = unknown.Union(m.SQL.Executed)
+			known = known.Union(m.position().Subtract(m.SQL.Executed))
+		}
+	}
+	if witnesses == 0 {
+		return gtid.Set{}
+	}
+	return set.Intersect(unknown).Subtract(known).WithoutSource(records.LeaderServer)
 }
 
 // candidate returns the best voter that holds a set of transactions.

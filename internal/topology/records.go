@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 )
 
 // settling is how long EC2's lists may not show what it has made. AWS promises "a few minutes at most" in its text on
@@ -60,6 +62,13 @@ type Records struct {
 	// LeaderDoubted says that another member was found writable and led on since Leader was noted: commits may have been
 	// acknowledged that Leader lacks. It ends with the next proof.
 	LeaderDoubted bool `json:"leaderDoubted,omitempty"`
+	// LeaderEpoch is the lowest epoch of a row that Leader can have written since it is noted, and LeaderServer the UUID of its server.
+	// Both are empty when nobody is noted, or by a release that did not know them.
+	LeaderEpoch  uint64 `json:"leaderEpoch,omitempty"`
+	LeaderServer string `json:"leaderServer,omitempty"`
+	// LeaderVoid is the GTID set of the transactions that count no more as acknowledged as long as nobody but Leader is opened for
+	// writes: a proof for it found that nobody acknowledged them, and Leader lacks them.
+	LeaderVoid string `json:"leaderVoid,omitempty"`
 	// Alone is the member that may have acknowledged commits by itself from the membership row of epoch AloneSince on,
 	// because it was the last voter left. Under an older row nobody is promoted without it.
 	Alone      string `json:"alone,omitempty"`
@@ -160,8 +169,40 @@ func (r Records) ledLast(member string) bool {
 	return !r.LeaderDoubted && (r.Leader == member || r.Leader == "" && r.RebuiltAt.IsZero() && r.Bootstrapped == member)
 }
 
-// noteLeader notes the member that a proof, or every voter, names as the one that writes go to.
-func (r *Records) noteLeader(member string) { r.Leader, r.LeaderDoubted = member, false }
+// noteLeader notes the member that a proof, or every voter, names as the one that writes go to. The next row that it writes has at
+// least the given epoch.
+func (r *Records) noteLeader(m *Member, epoch uint64) {
+	if r.LeaderDoubted {
+		r.Leader, r.LeaderDoubted = "", false // what was noted of it before counts no more
+	}
+	r.noteOpened(m, epoch)
+}
+
+// noteOpened notes a member that is to be opened for writes. A doubt stays. One that is noted again, with nobody opened in between,
+// goes on as it was: all of its rows since the first time are of the one term.
+func (r *Records) noteOpened(m *Member, epoch uint64) {
+	if r.Leader != m.Name || r.LeaderServer != m.SQL.ServerUUID || r.LeaderEpoch == 0 || r.LeaderDoubted {
+		r.Leader, r.LeaderServer, r.LeaderEpoch, r.LeaderVoid = m.Name, m.SQL.ServerUUID, epoch, ""
+	}
+}
+
+// noteProven notes the member that a proof names; see noteLeader. On what the proof has stood its repetition can stand.
+func (r *Records) noteProven(m *Member, epoch uint64, proof Proof) {
+	r.noteLeader(m, epoch)
+	r.LeaderVoid = r.void().Union(proof.Void).Subtract(m.position()).String()
+}
+
+// void is what counts no more as acknowledged. A text that is no GTID set, which nobody wrote, voids nothing.
+func (r Records) void() gtid.Set {
+	if r.LeaderVoid == "" || r.LeaderDoubted {
+		return gtid.Set{}
+	}
+	set, err := gtid.Parse(r.LeaderVoid)
+	if err != nil {
+		return gtid.Set{}
+	}
+	return set
+}
 
 // Equal says whether two records are the same.
 func (r Records) Equal(o Records) bool {
@@ -169,7 +210,7 @@ func (r Records) Equal(o Records) bool {
 		slices.Equal(r.FinalVolumes, o.FinalVolumes) && r.FinalChosen == o.FinalChosen && r.FinalAt == o.FinalAt &&
 		r.BootstrappedVolume == o.BootstrappedVolume && r.Database == o.Database && r.PasswordUntil == o.PasswordUntil &&
 		r.PromotedAt == o.PromotedAt && r.Deposed == o.Deposed && r.Alone == o.Alone && r.AloneSince == o.AloneSince && r.AloneUnknown == o.AloneUnknown &&
-		r.Epoch == o.Epoch && r.Established == o.Established && r.Leaving == o.Leaving && r.Removing == o.Removing && slices.Equal(r.PoweredOff, o.PoweredOff) && r.Leader == o.Leader && r.LeaderDoubted == o.LeaderDoubted &&
+		r.Epoch == o.Epoch && r.Established == o.Established && r.Leaving == o.Leaving && r.Removing == o.Removing && slices.Equal(r.PoweredOff, o.PoweredOff) && r.Leader == o.Leader && r.LeaderDoubted == o.LeaderDoubted && r.LeaderEpoch == o.LeaderEpoch && r.LeaderServer == o.LeaderServer && r.LeaderVoid == o.LeaderVoid &&
 		r.Account == o.Account && r.Rolling == o.Rolling && r.RollingAt == o.RollingAt && r.Nearest == o.Nearest && r.NearestAt == o.NearestAt && r.Template == o.Template &&
 		r.Restarts.equal(o.Restarts) && r.Volumes.equal(o.Volumes) &&
 		slices.Equal(r.RollingDone, o.RollingDone) && r.RollingSince == o.RollingSince && slices.Equal(r.Held, o.Held)

@@ -67,10 +67,17 @@ func (p *planner) takeTurn(primary *Member) {
 			p.rollNote(m, "hands over next: "+why)
 			break
 		}
-		p.rollNote(m, "waiting for a member that can take over")
-		if to := p.successor(primary); to != nil && m.Ordinal >= p.Replicas {
+		to := p.successor(primary)
+		switch {
+		case to == nil:
+			p.rollNote(m, "waiting for a member that can take over")
+		case p.holdsUp(to, primary):
+			p.rollNote(m, fmt.Sprintf("hands over to %s next: %s", to.Name, awaitsOthers))
+		case m.Ordinal >= p.Replicas:
+			p.rollNote(m, "handing over to "+to.Name)
 			p.switchover(primary, to, "it leaves")
-		} else if to != nil {
+		default:
+			p.rollNote(m, "handing over to "+to.Name)
 			p.switchover(primary, to, "its machine is to be replaced")
 		}
 	case m.Ordinal >= p.Replicas:

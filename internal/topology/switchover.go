@@ -61,8 +61,9 @@ func (p *planner) switchover(primary, to *Member, why string) {
 	if p.unconfirmed || p.busy(primary.Name) || p.busy(to.Name) || p.changingVotes() || !p.plan.Membership.Settled() {
 		return
 	}
-	p.plan.Records.Leader = to.Name // which proves nothing, so that a doubt stays
-	p.retry(waitNext, Switchover{Member: primary.Name, To: to.Name, From: *p.plan.Membership, Next: p.at(p.plan.Membership.LedBy(to.Name)), SemiSync: p.Lossless && len(p.plan.Membership.Voters) > 1, Why: why})
+	next := p.at(p.plan.Membership.LedBy(to.Name))
+	p.plan.Records.noteOpened(to, next.Epoch) // which proves nothing, so that a doubt stays
+	p.retry(waitNext, Switchover{Member: primary.Name, To: to.Name, From: *p.plan.Membership, Next: next, SemiSync: p.Lossless && len(p.plan.Membership.Voters) > 1, Why: why})
 }
 
 // notReadyToLead says what a member still has to do before it can take over; empty when it is ready.
@@ -141,6 +142,10 @@ func olderVersion(a, b string) bool {
 // until somebody can take over. Only one that is alone by the spec is restarted in place.
 func (p *planner) restartPrimary(primary *Member) {
 	if to := p.successor(primary); to != nil {
+		if p.holdsUp(to, primary) {
+			p.restartStep = fmt.Sprintf("%s is to be restarted last, and hands over to %s before: %s", primary.Name, to.Name, awaitsOthers)
+			return
+		}
 		p.switchover(primary, to, "its mysqld is to be restarted")
 		return
 	}

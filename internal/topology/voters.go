@@ -81,21 +81,21 @@ func (p *planner) acknowledges(m, primary *Member) bool {
 
 // acknowledgers counts the voters that acknowledge to the primary at the moment, but for one that is to leave.
 func (p *planner) acknowledgers(primary *Member, leaving string) int {
-	n, _ := p.acknowledging(primary, leaving)
-	return n
+	all, _ := p.acknowledging(primary, leaving)
+	return len(all)
 }
 
-// acknowledging counts the acknowledgers, and those of them that receive at once what is committed.
-func (p *planner) acknowledging(primary *Member, leaving string) (all, prompt int) {
-	for _, m := range p.Members {
+// acknowledging returns the acknowledgers, and those of them that do not receive at once what is committed.
+func (p *planner) acknowledging(primary *Member, leaving string) (all, late []*Member) {
+	for _, m := range p.ordered() {
 		if m != primary && m.Name != leaving && p.receives(m, primary) && m.SQL.SemiSync.ReplicaActive && p.plan.Membership.MayAcknowledge(m.Name) {
-			all++
-			if m.SQL.Replication.Prompt {
-				prompt++
+			all = append(all, m)
+			if !m.SQL.Replication.Prompt {
+				late = append(late, m)
 			}
 		}
 	}
-	return all, prompt
+	return all, late
 }
 
 // receives says whether a member is connected to the primary as its replica.

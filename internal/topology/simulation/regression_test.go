@@ -67,6 +67,7 @@ var regressions = []struct {
 	{1, 618245, "a person's build that starts did not reach the machines that were there, by the model"},
 	{1, 131743, "the volume was lost of the member that was to try a newer version first when the cluster awoke, and the others waited for it for ever"},
 	{1, 174735, "so did they after all machines were replaced"},
+	{1, 176564, "a promoted member was lost for good, and commits of the one before it that nobody had acknowledged kept the third from being promoted"},
 	{1, 280418, "with asynchronous replication the last primary lost its volume while another member was being made anew from it, by the model"},
 	{1, 6155, "all were back, and a former primary whose last row nobody had acknowledged was preferred to the one with the newest"},
 	{21, 323, "the only candidate's applier had stopped, and nobody started it"},

@@ -47,7 +47,7 @@ const (
 
 // reproof takes away the second defence of every promotion: that it is proven once more, behind the fence of everybody else,
 // before its row counts.
-var reproof = patch{failoverFile, "if m.SQL.Replication != nil || prove(row, p.Members, p.Records).Candidate != m.Name {", "if m.SQL.Replication != nil {"}
+var reproof = patch{failoverFile, "if m.SQL.Replication != nil || proof.Candidate != m.Name {", "if m.SQL.Replication != nil {"}
 
 var mutants = []mutant{
 	{

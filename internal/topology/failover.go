@@ -74,7 +74,10 @@ func (p *planner) lead(m *Member, newest Membership) *Member {
 	if m.SQL.Membership.Epoch != newest.Epoch || m.SQL.Membership.Primary != m.Name {
 		p.unconfirmed = true
 		p.waitAtMost(waitSuspect)
-	} else if p.Records.AloneUnknown {
+		return m
+	}
+	p.plan.Records.LeaderVoid = "" // its row is there
+	if p.Records.AloneUnknown {
 		p.rememberAlone(m)
 	}
 	return m
@@ -86,7 +89,7 @@ func (p *planner) noteLed(m *Member, newest Membership) {
 	rec := &p.plan.Records
 	if rec.ledLast(m.Name) {
 		if rec.LeaderServer != m.SQL.ServerUUID {
-			rec.LeaderEpoch = 0 // it writes under another UUID than the one that was noted
+			rec.LeaderEpoch, rec.LeaderVoid = 0, "" // it writes under another UUID than the one that was noted
 		}
 		return
 	}

@@ -228,6 +228,8 @@ func TestWhoIsPromoted(t *testing.T) {
 				s.member(0).SQL.Executed = trx(0, 10)
 				s.member(0).SQL.Replication = &Replication{IOState: ioOff, SQLRunning: true, SourceHost: "10.0.0.2", Retrieved: trx(9, 5)}
 			}, "", "no voter that was reached holds every transaction"},
+		"and whoever would use a GTID of its own once more is not promoted": {
+			func(s *scene) { s.loseSuccessor(); s.member(0).SQL.Executed = trx(0, 10).Union(trx(1, 1)) }, "", "no voter that was reached holds every transaction"},
 		"so they may when it had the other's UUID": {
 			func(s *scene) { s.loseSuccessor(); s.observed.Records.LeaderServer = uuidOf(0) }, "", "no voter that was reached holds every transaction"},
 		"two hold the same acknowledged commits, and each a last one that nobody has: the one with the newer row": {
@@ -355,6 +357,21 @@ func TestPromotionThatRestsOnAWitnessGoesOn(t *testing.T) {
 	}
 	if actions := again(func(s *scene) { s.observed.Records.LeaderDoubted = true }); strings.Contains(actions, "promote") {
 		t.Errorf("another was led on since: planned %q", actions)
+	}
+	if actions := again(func(s *scene) {
+		row := Membership{Epoch: noted.LeaderEpoch, Primary: "orders-1", Voters: []string{"orders-0", "orders-1", "orders-2"}, W: 1}
+		all := trx(0, 10).Union(trx(1, 3)).Union(trx(2, 3))
+		s.member(2).SQL = SQL{Access: AccessVerified, ServerUUID: uuidOf(2), Executed: all.Union(trx(0, 11)), Membership: &row, MembershipKnown: true, StartedAt: s.observed.Now}
+		s.member(0).SQL.Executed, s.member(0).SQL.Membership = all.Union(trx(9, 1)), &row
+		s.lose(1)
+	}); strings.Contains(actions, "promote") {
+		t.Errorf("it wrote its row, and had a person's commits of before acknowledged: planned %q", actions)
+	}
+	if actions := again(func(s *scene) {
+		s.member(0).SQL.Executed = trx(0, 10)
+		s.member(0).SQL.Replication = &Replication{IOState: ioOff, SQLRunning: true, Retrieved: trx(0, 11)}
+	}); strings.Contains(actions, "promote orders-1") {
+		t.Errorf("somebody may have received it from the leader: planned %q", actions)
 	}
 	s = newScene()
 	s.loseSuccessor()

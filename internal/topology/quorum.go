@@ -38,9 +38,6 @@ const unseenEpochs = 100
 
 // at gives a membership the next epoch, and remembers it: rows planned later always have a higher one.
 func (p *planner) at(m Membership) Membership {
-	if p.plan.Records.Epoch == 0 && !p.Records.RebuiltAt.IsZero() {
-		p.plan.Records.Epoch = p.newestEpoch + unseenEpochs
-	}
 	p.plan.Records.Epoch = p.nextEpoch()
 	m.Epoch = p.plan.Records.Epoch
 	return m
@@ -48,6 +45,9 @@ func (p *planner) at(m Membership) Membership {
 
 // nextEpoch is the lowest epoch that a row planned from now on can have.
 func (p *planner) nextEpoch() uint64 {
+	if p.plan.Records.Epoch == 0 && !p.Records.RebuiltAt.IsZero() {
+		return p.newestEpoch + unseenEpochs + 1
+	}
 	return max(p.plan.Records.Epoch, p.newestEpoch) + 1
 }
 
@@ -128,12 +128,12 @@ func prove(row Membership, members map[string]*Member, records Records) Proof {
 		best = candidate(row, members, proof.MayBeAcknowledged, (*Member).position)
 	}
 	if best == nil && row.Epoch >= records.AloneSince {
-		void := proof.MayBeAcknowledged.Intersect(records.void())
-		if records.ledLast(row.Primary) {
-			void = void.Union(unknownTo(members[row.Primary], row, proof.MayBeAcknowledged)).Union(unknownToFollowers(row, members, records, proof.MayBeAcknowledged))
-		}
-		proof.MayBeAcknowledged, proof.Void = proof.MayBeAcknowledged.Subtract(void), void
+		proof.Void = void(row, members, records, proof.MayBeAcknowledged)
+		proof.MayBeAcknowledged = proof.MayBeAcknowledged.Subtract(proof.Void)
 		best = candidate(row, members, proof.MayBeAcknowledged, (*Member).position)
+		if best != nil && wouldReuse(best, proof.Void) {
+			best = nil
+		}
 	}
 	if best != nil {
 		proof.Candidate, proof.MustHold = best.Name, best.position()
@@ -142,6 +142,32 @@ func prove(row Membership, members map[string]*Member, records Records) Proof {
 		}
 	}
 	return proof
+}
+
+// void is what of a set was acknowledged to nobody although enough voters hold it.
+func void(row Membership, members map[string]*Member, records Records, set gtid.Set) gtid.Set {
+	var found gtid.Set
+	if records.LeaderEpoch != 0 && !records.inTerm(row) {
+		// The leader that was noted has not written a row yet: what the proof for it stood on still holds. What somebody has
+		// received and not executed may come from it.
+		found = records.void()
+		for _, name := range row.Voters {
+			if m := members[name]; counts(m) {
+				found = found.Subtract(m.position().Subtract(m.SQL.Executed))
+			}
+		}
+	}
+	if records.ledLast(row.Primary) {
+		found = found.Union(unknownTo(members[row.Primary], row, set)).Union(unknownToFollowers(row, members, records, set))
+	}
+	return set.Intersect(found)
+}
+
+// wouldReuse says whether a member lacks transactions of a set that it had committed itself: as a primary it would use their GTIDs
+// for others.
+func wouldReuse(m *Member, set gtid.Set) bool {
+	lacks := set.Subtract(m.position())
+	return !lacks.Equal(lacks.WithoutSource(m.SQL.ServerUUID))
 }
 
 // unknownTo is what of a set the primary that the newest row names shows to be errant, if nobody was opened for writes or led on
@@ -162,7 +188,7 @@ func unknownTo(primary *Member, row Membership, set gtid.Set) gtid.Set {
 // term before says nothing: others may have led in between. Only what those have executed is looked at who have not executed such a
 // row: what they got from that primary after it, they have not either. So this holds for what a person has it commit under another UUID.
 func unknownToFollowers(row Membership, members map[string]*Member, records Records, set gtid.Set) gtid.Set {
-	if records.LeaderEpoch == 0 || records.LeaderServer == "" || records.Leader != row.Primary {
+	if records.LeaderServer == "" {
 		return gtid.Set{}
 	}
 	var known, unknown gtid.Set
@@ -170,8 +196,10 @@ func unknownToFollowers(row Membership, members map[string]*Member, records Reco
 	for _, name := range row.Voters {
 		m := members[name]
 		switch {
-		case name == row.Primary || !counts(m):
-		case m.SQL.Membership.Primary == row.Primary && m.SQL.Membership.Epoch >= records.LeaderEpoch:
+		case !counts(m):
+		case name == row.Primary:
+			known = known.Union(m.position())
+		case records.inTerm(*m.SQL.Membership):
 			witnesses++
 			known = known.Union(m.position())
 		default:

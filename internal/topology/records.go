@@ -66,8 +66,8 @@ type Records struct {
 	// Both are empty when nobody is noted, or by a release that did not know them.
 	LeaderEpoch  uint64 `json:"leaderEpoch,omitempty"`
 	LeaderServer string `json:"leaderServer,omitempty"`
-	// LeaderVoid is the GTID set of the transactions that count no more as acknowledged as long as nobody but Leader is opened for
-	// writes: a proof for it found that nobody acknowledged them, and Leader lacks them.
+	// LeaderVoid is the GTID set of the transactions that count no more as acknowledged until Leader has written a row, as long as
+	// nobody else is opened for writes: a proof for it found that nobody acknowledged them, and Leader lacks them.
 	LeaderVoid string `json:"leaderVoid,omitempty"`
 	// Alone is the member that may have acknowledged commits by itself from the membership row of epoch AloneSince on,
 	// because it was the last voter left. Under an older row nobody is promoted without it.
@@ -192,7 +192,7 @@ func (r *Records) noteProven(m *Member, epoch uint64, proof Proof) {
 	r.LeaderVoid = r.void().Union(proof.Void).Subtract(m.position()).String()
 }
 
-// void is what counts no more as acknowledged. A text that is no GTID set, which nobody wrote, voids nothing.
+// void is LeaderVoid. In doubt, and by a text that is no GTID set, which nobody wrote, nothing is void.
 func (r Records) void() gtid.Set {
 	if r.LeaderVoid == "" || r.LeaderDoubted {
 		return gtid.Set{}
@@ -202,6 +202,11 @@ func (r Records) void() gtid.Set {
 		return gtid.Set{}
 	}
 	return set
+}
+
+// inTerm says whether a row is one that Leader wrote since it is noted.
+func (r Records) inTerm(row Membership) bool {
+	return r.LeaderEpoch != 0 && row.Primary == r.Leader && row.Epoch >= r.LeaderEpoch
 }
 
 // Equal says whether two records are the same.

@@ -54,7 +54,8 @@ type archiveReport struct {
 
 // archive keeps the archive of binary logs going, and gives it a backup to begin with where it has none.
 func (r *MySQLClusterReconciler) archive(ctx context.Context, s *scope) error {
-	if !s.cluster.Archives() {
+	want := s.cluster.EffectiveArchive()
+	if want == nil {
 		return r.dropArchive(ctx, s)
 	}
 	if s.recovering() {
@@ -68,12 +69,7 @@ func (r *MySQLClusterReconciler) archive(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	spec := s.cluster.Spec.Backup.BinlogArchive
-	storage := resource.MustParse(v1alpha1.DefaultArchiveStorage)
-	if spec.Storage != nil {
-		storage = *spec.Storage
-	}
-	ac, err := resources.Archive(s.cluster, archiveTask(s.cluster, storage), image, storage, spec.StorageClassName)
+	ac, err := resources.Archive(s.cluster, archiveTask(s.cluster, *want.Storage), image, *want.Storage, want.StorageClassName)
 	if err != nil {
 		return err
 	}
@@ -85,7 +81,7 @@ func (r *MySQLClusterReconciler) archive(ctx context.Context, s *scope) error {
 		return err
 	}
 	if failure != nil {
-		return r.replaceArchive(ctx, s, &set, storage, failure)
+		return r.replaceArchive(ctx, s, &set, want, failure)
 	}
 	return r.ensureBase(ctx, s)
 }

@@ -8,7 +8,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -17,12 +16,12 @@ import (
 
 // replaceArchive makes room for a StatefulSet that this one cannot be changed into, because the templates of claims stay as they
 // are. A claim that can grow is kept, with its pod; otherwise both go: what waits on it is read from the servers again.
-func (r *MySQLClusterReconciler) replaceArchive(ctx context.Context, s *scope, set *appsv1.StatefulSet, storage resource.Quantity, failure error) error {
+func (r *MySQLClusterReconciler) replaceArchive(ctx context.Context, s *scope, set *appsv1.StatefulSet, want *v1alpha1.BinlogArchiveSpec, failure error) error {
 	if !apierrors.IsInvalid(failure) || set.UID == "" || !set.DeletionTimestamp.IsZero() {
 		return failure
 	}
 	how := metav1.DeletePropagationBackground
-	grown, err := r.growClaim(ctx, s, set, storage)
+	grown, err := r.growClaim(ctx, s, set, want)
 	if err != nil {
 		return err
 	}
@@ -38,15 +37,16 @@ func (r *MySQLClusterReconciler) replaceArchive(ctx context.Context, s *scope, s
 
 // growClaim expands the claim of the archive's pod. false says that another is needed: its class does not let it grow, or the
 // spec wants another class.
-func (r *MySQLClusterReconciler) growClaim(ctx context.Context, s *scope, set *appsv1.StatefulSet, storage resource.Quantity) (bool, error) {
+func (r *MySQLClusterReconciler) growClaim(ctx context.Context, s *scope, set *appsv1.StatefulSet, want *v1alpha1.BinlogArchiveSpec) (bool, error) {
 	if len(set.Spec.VolumeClaimTemplates) != 1 {
 		return false, nil
 	}
+	storage := *want.Storage
 	was, class := set.Spec.VolumeClaimTemplates[0].Spec, ""
 	if was.StorageClassName != nil {
 		class = *was.StorageClassName
 	}
-	if before := was.Resources.Requests[corev1.ResourceStorage]; storage.Cmp(before) <= 0 || class != s.cluster.Spec.Backup.BinlogArchive.StorageClassName {
+	if before := was.Resources.Requests[corev1.ResourceStorage]; storage.Cmp(before) <= 0 || class != want.StorageClassName {
 		return false, nil
 	}
 	claim, err := r.archiveClaim(ctx, s)

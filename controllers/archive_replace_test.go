@@ -46,9 +46,7 @@ func TestTheArchivesVolumeGrows(t *testing.T) {
 			a.pass()
 			before := a.set()
 			claim := a.claim(grows)
-			a.change(func(c *v1alpha1.MySQLCluster) {
-				c.Spec.Backup.BinlogArchive.Storage = ptr.To(resource.MustParse("8Gi"))
-			})
+			a.wants(&v1alpha1.BinlogArchiveSpec{Enabled: true, Storage: ptr.To(resource.MustParse("8Gi"))})
 			a.pass()
 			must(t, kube.Get(t.Context(), client.ObjectKeyFromObject(claim), claim))
 			want := map[bool]string{true: "8Gi", false: "5Gi"}[grows]
@@ -58,10 +56,7 @@ func TestTheArchivesVolumeGrows(t *testing.T) {
 			if old := a.set(); grows != (old != nil && len(old.Finalizers) == 1 && old.Finalizers[0] == metav1.FinalizerOrphanDependents) {
 				t.Errorf("what the StatefulSet owned: %+v", old)
 			}
-			if old := a.set(); old != nil { // nobody collects garbage here
-				old.Finalizers = nil
-				must(t, kube.Update(t.Context(), old))
-			}
+			a.collect()
 			a.pass()
 			set := a.set()
 			if set == nil || set.UID == before.UID {
@@ -90,9 +85,7 @@ func TestAClaimOfSomebodyElseDoesNotGrow(t *testing.T) {
 			claim := a.claim(true)
 			change(claim)
 			must(t, kube.Update(t.Context(), claim))
-			a.change(func(c *v1alpha1.MySQLCluster) {
-				c.Spec.Backup.BinlogArchive.Storage = ptr.To(resource.MustParse("8Gi"))
-			})
+			a.wants(&v1alpha1.BinlogArchiveSpec{Enabled: true, Storage: ptr.To(resource.MustParse("8Gi"))})
 			s := &scope{cluster: a.cluster, log: logr.Discard(), notes: a.notes}
 			if err := a.r.archive(t.Context(), s); err == nil || !strings.Contains(err.Error(), "does not belong to this cluster") {
 				t.Errorf("got %v", err)
@@ -115,9 +108,7 @@ func TestWhatAReplacementLeftBehindGoes(t *testing.T) {
 			a := newAnnals(t)
 			a.pass()
 			claim := a.claim(true)
-			a.change(func(c *v1alpha1.MySQLCluster) {
-				c.Spec.Backup.BinlogArchive.Storage = ptr.To(resource.MustParse("8Gi"))
-			})
+			a.wants(&v1alpha1.BinlogArchiveSpec{Enabled: true, Storage: ptr.To(resource.MustParse("8Gi"))})
 			a.pass()
 			before := a.set()
 			if len(before.Finalizers) != 1 || before.Finalizers[0] != metav1.FinalizerOrphanDependents {
@@ -133,7 +124,7 @@ func TestWhatAReplacementLeftBehindGoes(t *testing.T) {
 					return nil
 				}
 			} else {
-				a.change(func(c *v1alpha1.MySQLCluster) { c.Spec.Backup.BinlogArchive.Enabled = false })
+				a.wants(&v1alpha1.BinlogArchiveSpec{Enabled: false, Storage: ptr.To(resource.MustParse("8Gi"))})
 			}
 			step()
 			before.Finalizers = nil // as the garbage collector does it

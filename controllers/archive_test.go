@@ -12,6 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
@@ -22,7 +23,8 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 )
 
-// annals is a cluster with an archive on a real API server. No pod runs: the tests play what it reports.
+// annals is a cluster with an archive on a real API server, which it has because its backups go to a bucket. No pod runs: the
+// tests play what it reports.
 type annals struct {
 	*shelf
 	r       *MySQLClusterReconciler
@@ -37,9 +39,7 @@ func newAnnals(t *testing.T) *annals {
 		Client: kube, Reader: kube, Clock: a.clock, Metrics: NewMetrics(prometheus.NewRegistry()), memory: newMemory(),
 		Images: &Images{Own: "operator:1", Client: DefaultClientImage}, Events: a.shelf.r.Events,
 	}
-	a.change(func(c *v1alpha1.MySQLCluster) {
-		c.Spec.Backup.BinlogArchive = &v1alpha1.BinlogArchiveSpec{Enabled: true}
-	})
+	a.cluster = a.shelf.cluster
 	a.notes = a.r.memory.of(client.ObjectKeyFromObject(a.cluster), keyOf(a.cluster.UID))
 	return a
 }
@@ -51,6 +51,21 @@ func (a *annals) change(change func(*v1alpha1.MySQLCluster)) {
 	must(a.t, kube.Get(a.t.Context(), client.ObjectKey{Namespace: a.namespace, Name: "orders"}, a.cluster))
 	change(a.cluster)
 	must(a.t, kube.Update(a.t.Context(), a.cluster))
+}
+
+// wants says what the cluster is to have for an archive; nil takes what it says of it out.
+func (a *annals) wants(archive *v1alpha1.BinlogArchiveSpec) {
+	a.t.Helper()
+	a.change(func(c *v1alpha1.MySQLCluster) { c.Spec.Backup.BinlogArchive = archive })
+}
+
+// collect does what the garbage collector does with a StatefulSet that is deleted: nobody does it here.
+func (a *annals) collect() {
+	a.t.Helper()
+	if set := a.set(); set != nil && !set.DeletionTimestamp.IsZero() {
+		set.Finalizers = nil
+		must(a.t, kube.Update(a.t.Context(), set))
+	}
 }
 
 // pass does what a pass does about the archive, and returns the condition.
@@ -127,7 +142,7 @@ func TestTheArchiveHasItsPod(t *testing.T) {
 	if got := a.set(); *got.Spec.Replicas != 1 {
 		t.Errorf("%d replicas after a person's change", *got.Spec.Replicas)
 	}
-	a.change(func(c *v1alpha1.MySQLCluster) { c.Spec.Backup.BinlogArchive.Enabled = false })
+	a.wants(&v1alpha1.BinlogArchiveSpec{Enabled: false})
 	if c := a.pass(); c != nil {
 		t.Errorf("switched off, the condition says %+v", c)
 	}
@@ -155,24 +170,89 @@ func TestAnArchiveThatNeverReports(t *testing.T) {
 	}
 }
 
-// TestAStatefulSetThatCannotBeChangedIsReplaced: the API lets a storage class be named later, and Kubernetes does not.
-func TestAStatefulSetThatCannotBeChangedIsReplaced(t *testing.T) {
+// TestWhoHasAnArchive: a bucket has one unless it is switched off, and what the spec leaves out is what it would fill in.
+func TestWhoHasAnArchive(t *testing.T) {
 	a := newAnnals(t)
 	a.pass()
 	before := a.set()
-	a.change(func(c *v1alpha1.MySQLCluster) { c.Spec.Backup.BinlogArchive.StorageClassName = "fast" })
-	a.pass()
-	if got := a.set(); got != nil && got.DeletionTimestamp.IsZero() {
-		t.Fatal("the StatefulSet with the old claim is still there")
+	if before == nil {
+		t.Fatal("a bucket has no archive")
 	}
-	// Nobody collects garbage here.
+	same := func(what string) {
+		t.Helper()
+		for range 2 {
+			a.pass()
+		}
+		if got := a.set(); got == nil || got.UID != before.UID || got.Generation != before.Generation {
+			t.Errorf("%s: the StatefulSet is now %+v", what, got)
+		}
+	}
+	a.wants(&v1alpha1.BinlogArchiveSpec{Enabled: true})
+	same("asked for by name")
+	a.wants(nil)
+	same("left out again")
+	a.change(func(c *v1alpha1.MySQLCluster) { c.Spec.Backup.Suspend = true })
+	same("schedules are suspended")
+	a.change(func(c *v1alpha1.MySQLCluster) { c.Spec.Hibernate = true })
+	same("the cluster hibernates")
+	if c := a.pass(); c.Status != metav1.ConditionUnknown || c.Reason != v1alpha1.ReasonHibernated {
+		t.Errorf("the cluster hibernates: %+v", c)
+	}
+	a.change(func(c *v1alpha1.MySQLCluster) {
+		c.Spec.Hibernate = false
+		c.Spec.Backup.Destination = &v1alpha1.BackupDestination{PersistentVolumeClaim: &v1alpha1.ClaimDestination{ClaimName: "backups"}}
+	})
+	if c := a.pass(); c != nil {
+		t.Errorf("on a claim, the condition says %+v", c)
+	}
+	a.collect()
 	if got := a.set(); got != nil {
-		got.Finalizers = nil
-		must(t, kube.Update(t.Context(), got))
+		t.Errorf("on a claim, there is %+v", got)
 	}
-	a.pass()
-	if got := a.set(); got == nil || got.UID == before.UID || *got.Spec.VolumeClaimTemplates[0].Spec.StorageClassName != "fast" {
-		t.Errorf("the StatefulSet is %+v", got)
+}
+
+// TestAStatefulSetThatCannotBeChangedIsReplaced, once: the API lets a storage class be named later, and a claim be smaller that was
+// off between two passes, and Kubernetes does not.
+func TestAStatefulSetThatCannotBeChangedIsReplaced(t *testing.T) {
+	fast := &v1alpha1.BinlogArchiveSpec{Enabled: true, StorageClassName: "fast"}
+	small := &v1alpha1.BinlogArchiveSpec{Enabled: true, StorageClassName: "fast", Storage: ptr.To(resource.MustParse("1Gi"))}
+	for name, row := range map[string]struct {
+		before *v1alpha1.BinlogArchiveSpec
+		then   []*v1alpha1.BinlogArchiveSpec
+		size   string
+	}{
+		"a class, where nothing was said":          {nil, []*v1alpha1.BinlogArchiveSpec{fast}, "5Gi"},
+		"a class, where the default was asked for": {&v1alpha1.BinlogArchiveSpec{Enabled: true}, []*v1alpha1.BinlogArchiveSpec{fast}, "5Gi"},
+		"smaller, and nobody saw that it was off":  {nil, []*v1alpha1.BinlogArchiveSpec{{Enabled: false}, small}, "1Gi"},
+		"a class of before, and nobody saw it go":  {&v1alpha1.BinlogArchiveSpec{Enabled: true, StorageClassName: "slow"}, []*v1alpha1.BinlogArchiveSpec{{Enabled: false}, fast}, "5Gi"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAnnals(t)
+			a.wants(row.before)
+			a.pass()
+			first := a.set()
+			for _, archive := range row.then {
+				a.wants(archive.DeepCopy())
+			}
+			a.pass()
+			if got := a.set(); got != nil && got.DeletionTimestamp.IsZero() {
+				t.Fatal("the StatefulSet with the old claim is still there")
+			}
+			a.collect()
+			a.pass()
+			second := a.set()
+			if second == nil || second.UID == first.UID {
+				t.Fatalf("the StatefulSet is %+v", second)
+			}
+			claim := second.Spec.VolumeClaimTemplates[0].Spec
+			if size := claim.Resources.Requests[corev1.ResourceStorage]; *claim.StorageClassName != "fast" || size.String() != row.size {
+				t.Errorf("the claim is %+v", claim)
+			}
+			a.pass()
+			if got := a.set(); got == nil || got.UID != second.UID {
+				t.Errorf("it is replaced again: %+v", got)
+			}
+		})
 	}
 }
 

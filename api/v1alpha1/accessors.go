@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"strconv"
 	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // What a field means when it is not set: the defaults of the CRD, for objects that no API server has filled in.
@@ -179,14 +181,33 @@ const DefaultFailedHistory = 3
 // DefaultStallTimeout is how long a backup may make no progress.
 const DefaultStallTimeout = 10 * time.Minute
 
-// DefaultArchiveStorage is the size of the archive's claim.
+// DefaultArchiveStorage is the size of the archive's claim. The CRD has it as a default, which is not filled in where
+// spec.backup.binlogArchive is absent, and in the rules of BackupSpec for that case.
 const DefaultArchiveStorage = "5Gi"
 
-// Archives says whether the cluster is to have an archive of binary logs.
-func (c *MySQLCluster) Archives() bool {
-	b := c.Spec.Backup
-	return b != nil && b.BinlogArchive != nil && b.BinlogArchive.Enabled && b.Destination != nil && b.Destination.S3 != nil
+// EffectiveArchive is the archive of binary logs that the cluster is to have, with the defaults filled in; nil for none.
+// A bucket has one unless it is switched off. The CRD does not fill that in: it does not know there whether the destination is
+// a bucket.
+func (c *MySQLCluster) EffectiveArchive() *BinlogArchiveSpec {
+	if c == nil || c.Spec.Backup == nil || c.Spec.Backup.Destination == nil || c.Spec.Backup.Destination.S3 == nil {
+		return nil
+	}
+	archive := &BinlogArchiveSpec{Enabled: true}
+	if asked := c.Spec.Backup.BinlogArchive; asked != nil {
+		archive = asked.DeepCopy()
+	}
+	if !archive.Enabled {
+		return nil
+	}
+	if archive.Storage == nil {
+		storage := resource.MustParse(DefaultArchiveStorage)
+		archive.Storage = &storage
+	}
+	return archive
 }
+
+// Archives says whether the cluster is to have an archive of binary logs.
+func (c *MySQLCluster) Archives() bool { return c.EffectiveArchive() != nil }
 
 // EffectiveFailedHistory is how many MySQLBackups that failed are kept of each schedule, at least 1.
 func (b *BackupSpec) EffectiveFailedHistory() int {

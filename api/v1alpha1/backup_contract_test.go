@@ -1,14 +1,18 @@
 package v1alpha1_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -78,6 +82,7 @@ func backupRows() []row {
 		wrong("an archive to nowhere", "backup.binlogArchive needs backup.destination.s3", set("backup", map[string]any{"binlogArchive": map[string]any{}})),
 		fine("no archive to nowhere", set("backup", map[string]any{"binlogArchive": map[string]any{"enabled": false}})),
 		fine("an archive", archive()),
+		fine("no archive in a bucket", archive("enabled", false)),
 		fine("an archive with everything", archive("storage", "20Gi", "storageClassName", "gp3")),
 		wrong("a small archive", "must be 1Gi to 16Ti", archive("storage", "512Mi")),
 		wrong("a huge archive", "must be 1Gi to 16Ti", archive("storage", "17Ti")),
@@ -320,7 +325,8 @@ func TestBackupSample(t *testing.T) {
 	}
 }
 
-// TestTheArchivesClaimOnlyGrows: claims cannot shrink, nor move. Taken out and put in again, it is another.
+// TestTheArchivesClaimOnlyGrows: claims cannot shrink, nor move. Switched off, or taken out with its bucket, and on again it is
+// another.
 func TestTheArchivesClaimOnlyGrows(t *testing.T) {
 	api := api(t)
 	object := cluster(t, "archive-claim", archive("storage", "5Gi", "storageClassName", "gp3"))
@@ -329,10 +335,14 @@ func TestTheArchivesClaimOnlyGrows(t *testing.T) {
 	}
 	for _, r := range []row{
 		fine("larger", archive("storage", "6Gi", "storageClassName", "gp3")),
-		wrong("smaller", "binlogArchive.storage can only grow", archive("storage", "4Gi", "storageClassName", "gp3")),
+		wrong("smaller", "binlogArchive.storage can only grow: claims cannot shrink; for less, apply enabled: false first", archive("storage", "4Gi", "storageClassName", "gp3")),
 		wrong("elsewhere", "binlogArchive.storageClassName cannot be changed", archive("storage", "5Gi", "storageClassName", "io2")),
 		fine("the same in other words", archive("storage", "6144Mi", "storageClassName", "gp3")),
 		fine("off", archive("storage", "6144Mi", "storageClassName", "gp3", "enabled", false)),
+		fine("smaller while it is off", archive("storage", "2Gi", "storageClassName", "gp3", "enabled", false)),
+		fine("on again, smaller and elsewhere", archive("storage", "1Gi", "storageClassName", "io2")),
+		wrong("back", "binlogArchive.storageClassName cannot be changed", archive("storage", "1Gi", "storageClassName", "gp3")),
+		fine("off, smaller and elsewhere at once", archive("storage", "1Gi", "storageClassName", "gp3", "enabled", false)),
 		fine("without", set("backup", nil)),
 		fine("another", archive("storage", "7Gi")),
 	} {
@@ -345,5 +355,125 @@ func TestTheArchivesClaimOnlyGrows(t *testing.T) {
 				object = changed
 			}
 		})
+	}
+}
+
+// TestTheArchivesClaimOnlyGrowsByDefaultToo: where the spec says nothing of the archive there is one of the default's size, and
+// the next word of it is a change of that. What is off has no claim.
+func TestTheArchivesClaimOnlyGrowsByDefaultToo(t *testing.T) {
+	const grows = "backup.binlogArchive.storage can only grow: without backup.binlogArchive the archive is on with " + v1alpha1.DefaultArchiveStorage
+	less := resource.MustParse(v1alpha1.DefaultArchiveStorage)
+	less.Sub(resource.MustParse("1Ki"))
+	onClaim := set("backup", map[string]any{"destination": map[string]any{"persistentVolumeClaim": map[string]any{"claimName": "backups"}}})
+	for i, r := range []struct {
+		name          string
+		before, after change
+		says          string
+	}{
+		{"the default by name", bucket(), archive(), ""},
+		{"the default's size", bucket(), archive("storage", v1alpha1.DefaultArchiveStorage), ""},
+		{"larger", bucket(), archive("storage", "6Gi"), ""},
+		{"smaller", bucket(), archive("storage", less.String()), grows},
+		{"much smaller", bucket(), archive("storage", "1Gi"), grows + "; for less, apply enabled: false first"},
+		{"smaller, as a number", bucket(), archive("storage", int64(1<<30)), grows},
+		{"no size", bucket(), archive("storage", "much"), "must be 1Gi to 16Ti"},
+		{"of a class", bucket(), archive("storageClassName", "gp3"), ""},
+		{"off", bucket(), archive("enabled", false), ""},
+		{"off, and smaller", bucket(), archive("enabled", false, "storage", "1Gi"), ""},
+		{"on again, and smaller", archive("enabled", false), archive("storage", "1Gi"), ""},
+		{"the default by silence", archive(), bucket(), ""},
+		{"larger by silence", archive("storage", "4Gi"), bucket(), ""},
+		{"smaller by silence", archive("storage", "6Gi"), bucket(), grows + "; keep binlogArchive.storage, or set enabled: false"},
+		{"a class given up", archive("storageClassName", "gp3"), bucket(), ""},
+		{"on by silence", archive("enabled", false, "storage", "6Gi"), bucket(), ""},
+		{"moved to a claim", archive("storage", "6Gi"), onClaim, ""},
+		{"moved to a bucket, and small", onClaim, archive("storage", "1Gi"), ""},
+		{"a bucket, and small", set("backup", map[string]any{}), archive("storage", "1Gi"), ""},
+		{"a first backup, and small", set("backup", nil), archive("storage", "1Gi"), ""},
+		{"something else", bucket(), bucket("prefix", "mysql"), ""},
+	} {
+		t.Run(r.name, func(t *testing.T) {
+			object := cluster(t, fmt.Sprintf("archive-default-%d", i), r.before)
+			if err := api(t).Create(t.Context(), object); err != nil {
+				t.Fatal(err)
+			}
+			apply(t, object, r.after)
+			judge(t, api(t).Update(t.Context(), object, client.DryRunAll), r.says)
+		})
+	}
+}
+
+// TestTheArchiveThatNobodyAskedFor is the one that the API server makes of {}.
+func TestTheArchiveThatNobodyAskedFor(t *testing.T) {
+	told := func(c change) *v1alpha1.MySQLCluster {
+		object := cluster(t, "archive-left-out", c)
+		if err := api(t).Create(t.Context(), object, client.DryRunAll); err != nil {
+			t.Fatal(err)
+		}
+		var typed v1alpha1.MySQLCluster
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &typed); err != nil {
+			t.Fatal(err)
+		}
+		return &typed
+	}
+	asked, silent := told(archive()), told(bucket())
+	if asked.Spec.Backup.BinlogArchive == nil || silent.Spec.Backup.BinlogArchive != nil {
+		t.Fatalf("the API server makes %+v of {}, and %+v of nothing", asked.Spec.Backup.BinlogArchive, silent.Spec.Backup.BinlogArchive)
+	}
+	if got, want := silent.EffectiveArchive(), asked.Spec.Backup.BinlogArchive; !equality.Semantic.DeepEqual(got, want) {
+		t.Errorf("left out it is %+v (%s), and {} is %+v (%s)", got, got.Storage, want, want.Storage)
+	}
+}
+
+// TestOffIsSent: enabled is true where it is missing, so Go must send its false.
+func TestOffIsSent(t *testing.T) {
+	text, err := json.Marshal(v1alpha1.BinlogArchiveSpec{})
+	if err != nil || string(text) != `{"enabled":false}` {
+		t.Errorf("%s, %v", text, err)
+	}
+}
+
+func TestEffectiveArchive(t *testing.T) {
+	s3 := &v1alpha1.BackupDestination{S3: &v1alpha1.S3Destination{Bucket: "my-backups"}}
+	volume := &v1alpha1.BackupDestination{PersistentVolumeClaim: &v1alpha1.ClaimDestination{ClaimName: "backups"}}
+	size := func(text string) *resource.Quantity {
+		q := resource.MustParse(text)
+		return &q
+	}
+	byDefault := &v1alpha1.BinlogArchiveSpec{Enabled: true, Storage: size(v1alpha1.DefaultArchiveStorage)}
+	whole := &v1alpha1.BinlogArchiveSpec{Enabled: true, Storage: size("20Gi"), StorageClassName: "gp3"}
+	for name, r := range map[string]struct {
+		backup *v1alpha1.BackupSpec
+		want   *v1alpha1.BinlogArchiveSpec
+	}{
+		"no backups":             {nil, nil},
+		"nowhere":                {&v1alpha1.BackupSpec{}, nil},
+		"on a claim":             {&v1alpha1.BackupSpec{Destination: volume}, nil},
+		"on a claim, asked for":  {&v1alpha1.BackupSpec{Destination: volume, BinlogArchive: whole}, nil},
+		"in a bucket":            {&v1alpha1.BackupSpec{Destination: s3}, byDefault},
+		"in a bucket, suspended": {&v1alpha1.BackupSpec{Destination: s3, Suspend: true}, byDefault},
+		"asked for":              {&v1alpha1.BackupSpec{Destination: s3, BinlogArchive: &v1alpha1.BinlogArchiveSpec{Enabled: true}}, byDefault},
+		"with everything":        {&v1alpha1.BackupSpec{Destination: s3, BinlogArchive: whole}, whole},
+		"switched off":           {&v1alpha1.BackupSpec{Destination: s3, BinlogArchive: &v1alpha1.BinlogArchiveSpec{Storage: size("20Gi")}}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := &v1alpha1.MySQLCluster{Spec: v1alpha1.MySQLClusterSpec{Backup: r.backup}}
+			before := c.DeepCopy()
+			got := c.EffectiveArchive()
+			if !equality.Semantic.DeepEqual(got, r.want) || c.Archives() != (r.want != nil) {
+				t.Errorf("it is %+v instead of %+v", got, r.want)
+			}
+			if got != nil {
+				got.Storage.Add(resource.MustParse("1Gi"))
+				got.StorageClassName = "another"
+			}
+			if !equality.Semantic.DeepEqual(c, before) {
+				t.Error("whoever changes it changes the spec")
+			}
+		})
+	}
+	var none *v1alpha1.MySQLCluster
+	if none.EffectiveArchive() != nil || none.Archives() {
+		t.Error("an absent cluster has an archive")
 	}
 }

@@ -11,6 +11,8 @@ import (
 // +kubebuilder:validation:XValidation:rule="has(self.destination) || !has(self.schedules) || self.schedules.all(s, s.method == 'Snapshot')",message="backup.destination is required for schedules with method Dump: set destination.s3 or destination.persistentVolumeClaim"
 // +kubebuilder:validation:XValidation:rule="!has(self.verification) || has(self.destination)",message="backup.verification needs backup.destination: it restores the newest dump from there"
 // +kubebuilder:validation:XValidation:rule="!has(self.binlogArchive) || !self.binlogArchive.enabled || has(self.destination) && has(self.destination.s3)",message="backup.binlogArchive needs backup.destination.s3: binary logs are archived to a bucket only"
+// +kubebuilder:validation:XValidation:rule="has(oldSelf.binlogArchive) || !has(oldSelf.destination) || !has(oldSelf.destination.s3) || !has(self.binlogArchive) || !self.binlogArchive.enabled || !isQuantity(string(self.binlogArchive.storage)) || quantity(string(self.binlogArchive.storage)).compareTo(quantity('5Gi')) >= 0",message="backup.binlogArchive.storage can only grow: without backup.binlogArchive the archive is on with 5Gi; for less, apply enabled: false first"
+// +kubebuilder:validation:XValidation:rule="has(self.binlogArchive) || !has(self.destination) || !has(self.destination.s3) || !has(oldSelf.binlogArchive) || !oldSelf.binlogArchive.enabled || !isQuantity(string(oldSelf.binlogArchive.storage)) || quantity(string(oldSelf.binlogArchive.storage)).compareTo(quantity('5Gi')) <= 0",message="backup.binlogArchive.storage can only grow: without backup.binlogArchive the archive is on with 5Gi; keep binlogArchive.storage, or set enabled: false"
 type BackupSpec struct {
 	// Schedules are when backups are taken, each with its own method; at most 8. Each is a CronJob <name>-<schedule>.
 	// Two that fall on the same minute run side by side, from the same or from different members.
@@ -57,8 +59,9 @@ type BackupSpec struct {
 	// was noted when it was taken. Without it nothing is restored by itself.
 	// +optional
 	Verification *VerificationSpec `json:"verification,omitempty"`
-	// BinlogArchive copies the binary logs to the bucket as they are written, for point-in-time recovery. Without it
-	// nothing is archived.
+
+	// BinlogArchive copies the binary logs to the bucket as they are written, for point-in-time recovery. With
+	// destination.s3 it is on unless it says enabled: false, also when it is left out; without a bucket nothing is archived.
 	// +optional
 	BinlogArchive *BinlogArchiveSpec `json:"binlogArchive,omitempty"`
 }
@@ -214,25 +217,28 @@ type ClaimDestination struct {
 
 // BinlogArchiveSpec describes the archive of binary logs: a StatefulSet <name>-archive of one pod, which follows the
 // primary as a replica does and uploads what it receives every 10 seconds.
+//
+// +kubebuilder:validation:XValidation:rule="!self.enabled || !oldSelf.enabled || !isQuantity(string(self.storage)) || !isQuantity(string(oldSelf.storage)) || quantity(string(self.storage)).compareTo(quantity(string(oldSelf.storage))) >= 0",message="binlogArchive.storage can only grow: claims cannot shrink; for less, apply enabled: false first"
+// +kubebuilder:validation:XValidation:rule="!self.enabled || !oldSelf.enabled || !has(self.storageClassName) || !has(oldSelf.storageClassName) || self.storageClassName == oldSelf.storageClassName",message="binlogArchive.storageClassName cannot be changed: a StatefulSet's claims stay as they are; for another, apply enabled: false first"
 type BinlogArchiveSpec struct {
-	// Enabled, true unless set, switches the archive on.
+	// Enabled, true unless set, switches the archive on; it is on as well where binlogArchive is left out and
+	// destination.s3 is set. Only false switches it off.
 	// +kubebuilder:default=true
 	// +optional
 	Enabled bool `json:"enabled"`
 
 	// Storage is the size of the claim on which binary logs wait for their upload, 1Gi to 16Ti; 5Gi unless set.
-	// It can grow: the claim is expanded where its StorageClass allows that, and made anew where not. One transaction must fit
-	// on it.
+	// While the archive is on it can only grow: the claim is expanded where its StorageClass allows that, and made anew where
+	// not. One transaction must fit on it.
 	// +kubebuilder:default="5Gi"
 	// +kubebuilder:validation:XValidation:rule="isQuantity(string(self)) && quantity(string(self)).isInteger() && quantity(string(self)).compareTo(quantity('1Gi')) >= 0 && quantity(string(self)).compareTo(quantity('16Ti')) <= 0",message="must be 1Gi to 16Ti; for example 5Gi"
-	// +kubebuilder:validation:XValidation:rule="!isQuantity(string(self)) || !isQuantity(string(oldSelf)) || quantity(string(self)).compareTo(quantity(string(oldSelf))) >= 0",message="binlogArchive.storage can only grow: claims cannot shrink"
 	// +optional
 	Storage *resource.Quantity `json:"storage,omitempty"`
 
-	// StorageClassName of the claim; the cluster's default unless set. It cannot be changed.
+	// StorageClassName of the claim; the cluster's default unless set. While the archive is on it cannot be changed into
+	// another; where none was named the claim is made anew.
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="binlogArchive.storageClassName cannot be changed: a StatefulSet's claims stay as they are"
 	// +optional
 	StorageClassName string `json:"storageClassName,omitempty"`
 }

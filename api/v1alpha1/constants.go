@@ -133,7 +133,7 @@ const (
 	// ConditionDegraded: something needs a person's attention, or a member is missing.
 	ConditionDegraded = "Degraded"
 	// ConditionArchiveHealthy: the archive of binary logs follows the primary, and a backup is its base. It is there with
-	// spec.backup.binlogArchive.
+	// spec.backup.destination.s3, unless spec.backup.binlogArchive is switched off.
 	ConditionArchiveHealthy = "ArchiveHealthy"
 	// ConditionBackupHealthy: the newest backup is good, and no schedule is overdue. It is there with spec.backup.
 	ConditionBackupHealthy = "BackupHealthy"

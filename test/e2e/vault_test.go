@@ -118,7 +118,8 @@ func Test15BackupOutlivesItsCluster(t *testing.T) {
 				{Name: "beside", Cron: "* * * * *", Retention: v1alpha1.RetentionSpec{Count: ptr.To(int32(2))}},
 			},
 			Destination: destination(), Image: kube.MySQLClientImage, Suspend: true,
-			Verification: &v1alpha1.VerificationSpec{Cron: "0 5 * * 0"},
+			Verification:  &v1alpha1.VerificationSpec{Cron: "0 5 * * 0"},
+			BinlogArchive: &v1alpha1.BinlogArchiveSpec{Enabled: false}, // Test16 is about it
 		}
 	})
 	before, err := lab.WaitReady(ctx, lost, readyTimeout, nil)

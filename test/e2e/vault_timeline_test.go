@@ -45,7 +45,7 @@ func Test16ArchiveReachesTheMomentBeforeTheMistake(t *testing.T) {
 	ctx := t.Context()
 	stageVault(t)
 	vaultCluster(t, annals, func(spec *v1alpha1.MySQLClusterSpec) {
-		spec.Backup = &v1alpha1.BackupSpec{Destination: destination(), Image: kube.MySQLClientImage, BinlogArchive: &v1alpha1.BinlogArchiveSpec{Enabled: true}}
+		spec.Backup = &v1alpha1.BackupSpec{Destination: destination(), Image: kube.MySQLClientImage} // a bucket has an archive by default
 	})
 	defer func() {
 		if t.Failed() {

@@ -32,8 +32,8 @@ type BackupSpecApplyConfiguration struct {
 	// Verification restores the newest dump into a throw-away mysqld, on a schedule of its own, and compares it with what
 	// was noted when it was taken. Without it nothing is restored by itself.
 	Verification *VerificationSpecApplyConfiguration `json:"verification,omitempty"`
-	// BinlogArchive copies the binary logs to the bucket as they are written, for point-in-time recovery. Without it
-	// nothing is archived.
+	// BinlogArchive copies the binary logs to the bucket as they are written, for point-in-time recovery. With
+	// destination.s3 it is on unless it says enabled: false, also when it is left out; without a bucket nothing is archived.
 	BinlogArchive *BinlogArchiveSpecApplyConfiguration `json:"binlogArchive,omitempty"`
 }
 

@@ -12,13 +12,15 @@ import (
 // BinlogArchiveSpec describes the archive of binary logs: a StatefulSet <name>-archive of one pod, which follows the
 // primary as a replica does and uploads what it receives every 10 seconds.
 type BinlogArchiveSpecApplyConfiguration struct {
-	// Enabled, true unless set, switches the archive on.
+	// Enabled, true unless set, switches the archive on; it is on as well where binlogArchive is left out and
+	// destination.s3 is set. Only false switches it off.
 	Enabled *bool `json:"enabled,omitempty"`
 	// Storage is the size of the claim on which binary logs wait for their upload, 1Gi to 16Ti; 5Gi unless set.
-	// It can grow: the claim is expanded where its StorageClass allows that, and made anew where not. One transaction must fit
-	// on it.
+	// While the archive is on it can only grow: the claim is expanded where its StorageClass allows that, and made anew where
+	// not. One transaction must fit on it.
 	Storage *resource.Quantity `json:"storage,omitempty"`
-	// StorageClassName of the claim; the cluster's default unless set. It cannot be changed.
+	// StorageClassName of the claim; the cluster's default unless set. While the archive is on it cannot be changed into
+	// another; where none was named the claim is made anew.
 	StorageClassName *string `json:"storageClassName,omitempty"`
 }
 

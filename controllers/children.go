@@ -40,10 +40,14 @@ func (r *MySQLClusterReconciler) show(ctx context.Context, s *scope) error {
 		foreign[*service.Name] = p != nil && p.reason == v1alpha1.ReasonForeignResource
 	}
 	s.published = true
-	for _, slice := range resources.EndpointSlices(s.cluster, endpointMembers(s)) {
+	members := endpointMembers(s)
+	for _, slice := range resources.EndpointSlices(s.cluster, members) {
 		p, err := r.aside(s, "EndpointSlice "+*slice.Name, slice, func() error { return r.applySlice(ctx, s, slice, foreign[*slice.Name]) })
 		failed = append(failed, err)
 		s.published = s.published && p == nil && err == nil
+	}
+	if s.published {
+		s.notes.show(members, r.Clock.Now())
 	}
 	if s.cluster.Spec.Database != nil && !s.leaving && s.password != "" {
 		secret := resources.AppSecret(s.cluster, r.appCredentials(s))

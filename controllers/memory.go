@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/policy"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
@@ -58,6 +60,9 @@ type notes struct {
 	pursuit topology.Pursuit
 	// shown is the primary that clients were shown last, and where; empty when that is not known.
 	shown string
+	// endpoints are the members that clients were shown last, and shownAt is when they were others before.
+	endpoints []resources.Member
+	shownAt   time.Time
 	// inventory is what EC2 showed of the cluster last.
 	inventory ec2.Inventory
 	// refused says in which zone EC2 has no capacity for a member, and since when.
@@ -123,6 +128,14 @@ type notes struct {
 type refusal struct {
 	zone  string
 	since time.Time
+}
+
+// show remembers which members clients are shown. What an operator shows first is nothing new to them, for all that it knows.
+func (n *notes) show(members []resources.Member, now time.Time) {
+	if n.endpoints != nil && !slices.Equal(n.endpoints, members) {
+		n.shownAt = now
+	}
+	n.endpoints = members
 }
 
 type applied struct{ hash, resourceVersion string }

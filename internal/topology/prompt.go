@@ -108,5 +108,22 @@ func (p *planner) holdsUp(m, primary *Member) bool {
 	return true
 }
 
+// proxyPause is how long a proxy of Kubernetes may take after a change of the endpoints until it takes up the next one at once:
+// kube-proxy does so once a second at most by default (minSyncPeriod).
+const proxyPause = 1500 * time.Millisecond
+
+// handsOverLater says why a primary that is to be restarted or replaced does not hand over to a member yet although that is ready:
+// writes would stop for longer than the hand-over itself takes. Empty when it can.
+func (p *planner) handsOverLater(primary, to *Member) string {
+	if p.holdsUp(to, primary) {
+		return awaitsOthers
+	}
+	if left := p.ShownAt.Add(proxyPause).Sub(p.Now); !p.ShownAt.IsZero() && left > 0 {
+		p.waitAtMost(left)
+		return "waiting a moment until clients have been shown the last change"
+	}
+	return ""
+}
+
 // awaitsOthers is what a member waits for that nobody can do without yet.
 const awaitsOthers = "waiting until another has received what was committed"

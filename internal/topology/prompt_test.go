@@ -121,6 +121,12 @@ func TestWritesAreNotHandedOverWhileTheThirdIsLate(t *testing.T) {
 				t.Errorf("planned %q, told %q, again after %s", actions, p.Rolling.Message, p.RequeueAfter)
 			}
 			s.member(2).SQL.Replication.Prompt = true
+			s.observed.ShownAt = s.observed.Now.Add(-time.Second)
+			p, actions = s.plan()
+			if strings.Contains(actions, "switch over") || !strings.Contains(p.Rolling.Message, "shown the last change") || p.RequeueAfter > proxyPause-time.Second {
+				t.Errorf("planned %q, told %q, again after %s, a second after clients were shown something else", actions, p.Rolling.Message, p.RequeueAfter)
+			}
+			s.observed.ShownAt = s.observed.Now.Add(-proxyPause)
 			if p, actions := s.plan(); !strings.Contains(actions, "switch over") {
 				t.Errorf("planned %q, told %q", actions, p.Rolling.Message)
 			}

@@ -68,16 +68,18 @@ func (p *planner) takeTurn(primary *Member) {
 			break
 		}
 		to := p.successor(primary)
-		switch {
-		case to == nil:
+		if to == nil {
 			p.rollNote(m, "waiting for a member that can take over")
-		case p.holdsUp(to, primary):
-			p.rollNote(m, fmt.Sprintf("hands over to %s next: %s", to.Name, awaitsOthers))
-		case m.Ordinal >= p.Replicas:
-			p.rollNote(m, "handing over to "+to.Name)
+			break
+		}
+		if why := p.handsOverLater(primary, to); why != "" {
+			p.rollNote(m, fmt.Sprintf("hands over to %s next: %s", to.Name, why))
+			break
+		}
+		p.rollNote(m, "handing over to "+to.Name)
+		if m.Ordinal >= p.Replicas {
 			p.switchover(primary, to, "it leaves")
-		default:
-			p.rollNote(m, "handing over to "+to.Name)
+		} else {
 			p.switchover(primary, to, "its machine is to be replaced")
 		}
 	case m.Ordinal >= p.Replicas:

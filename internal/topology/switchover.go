@@ -142,8 +142,8 @@ func olderVersion(a, b string) bool {
 // until somebody can take over. Only one that is alone by the spec is restarted in place.
 func (p *planner) restartPrimary(primary *Member) {
 	if to := p.successor(primary); to != nil {
-		if p.holdsUp(to, primary) {
-			p.restartStep = fmt.Sprintf("%s is to be restarted last, and hands over to %s before: %s", primary.Name, to.Name, awaitsOthers)
+		if why := p.handsOverLater(primary, to); why != "" {
+			p.restartStep = fmt.Sprintf("%s is to be restarted last, and hands over to %s before: %s", primary.Name, to.Name, why)
 			return
 		}
 		p.switchover(primary, to, "its mysqld is to be restarted")

@@ -67,7 +67,8 @@ func (r *MySQLClusterReconciler) watch(s *scope) {
 			n.watchedSince = r.Clock.Now()
 		}
 	}
-	s.observed.WatchedSince, s.observed.DoubtAt, s.observed.ShownAt = n.watchedSince, r.memory.doubted(n), n.shownAt
+	s.observed.WatchedSince, s.observed.DoubtAt = n.watchedSince, r.memory.doubted(n)
+	s.observed.ShownAt, s.observed.Shown = n.shownAt, primaryOf(n.endpoints)
 }
 
 // readInventory fills in s.inventory. What EC2 said last is kept when it does not answer.

@@ -72,6 +72,16 @@ func (s *scope) primaryShown() string {
 	return ""
 }
 
+// primaryOf names the primary among members that clients are shown; empty for none.
+func primaryOf(members []resources.Member) string {
+	for _, m := range members {
+		if m.Primary {
+			return m.Name
+		}
+	}
+	return ""
+}
+
 // endpointMembers are the members as clients may be sent to them.
 func endpointMembers(s *scope) []resources.Member {
 	var members []resources.Member

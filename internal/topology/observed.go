@@ -21,8 +21,10 @@ type Observed struct {
 	// DoubtAt is when this operator last asked EC2 to make something and was not told what came of it; zero when it always
 	// was.
 	DoubtAt time.Time
-	// ShownAt is when clients were last shown other members than before; zero while that is not known.
+	// ShownAt is when clients were last shown other members than before; zero while that is not known. Shown is the primary that
+	// they are shown; empty while that is not known.
 	ShownAt time.Time
+	Shown   string
 	// Records is the content of the cluster's members ConfigMap.
 	Records Records
 	// SecurityGroup is the id of the operator's own security group for this cluster, empty while there is none.

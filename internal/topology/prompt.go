@@ -118,11 +118,23 @@ func (p *planner) handsOverLater(primary, to *Member) string {
 	if p.holdsUp(to, primary) {
 		return awaitsOthers
 	}
-	if left := p.ShownAt.Add(proxyPause).Sub(p.Now); !p.ShownAt.IsZero() && left > 0 {
-		p.waitAtMost(left)
+	if p.shownLately() {
 		return "waiting a moment until clients have been shown the last change"
 	}
 	return ""
+}
+
+// shownLately says whether clients may not have been shown yet which members there are.
+func (p *planner) shownLately() bool {
+	left := p.ShownAt.Add(proxyPause).Sub(p.Now)
+	if p.Shown != "" && p.plan.Primary != "" && p.Shown != p.plan.Primary {
+		left = proxyPause // in this pass they are
+	}
+	if p.ShownAt.IsZero() || left <= 0 {
+		return false
+	}
+	p.waitAtMost(left)
+	return true
 }
 
 // awaitsOthers is what a member waits for that nobody can do without yet.

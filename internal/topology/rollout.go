@@ -417,6 +417,9 @@ func (p *planner) launchSuccessor(m *Member, vol *Volume) string {
 	if why != "" {
 		return why
 	}
+	if p.shownLately() {
+		return "waiting a moment until clients have followed the last change"
+	}
 	if m.CapacityRefused == vol.Zone {
 		p.retry(waitEC2, launch)
 		p.degraded(v1alpha1.ReasonInsufficientCapacity, fmt.Sprintf("%s: EC2 has no capacity in %s for its next machine; the old one goes on meanwhile", m.Name, vol.Zone))

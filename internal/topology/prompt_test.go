@@ -159,3 +159,31 @@ func TestWhoReceivesLateForLongIsTold(t *testing.T) {
 		}
 	}
 }
+
+// TestNoMachineIsMadeWhileClientsFollow: a former primary's next one is not asked for in the moment in which its successor is shown.
+func TestNoMachineIsMadeWhileClientsFollow(t *testing.T) {
+	s := newScene()
+	s.member(1).Instances[0].TemplateHash = "old"
+	s.observed.Records.Rolling = "orders-1"
+	for name, row := range map[string]struct {
+		shown    string
+		before   time.Duration
+		launched bool
+	}{
+		"a moment ago":                {"orders-0", time.Second, false},
+		"long ago":                    {"orders-0", proxyPause, true},
+		"another is shown until now":  {"orders-1", time.Hour, false},
+		"nobody knows what was shown": {"", 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s.observed.Shown, s.observed.ShownAt = row.shown, time.Time{}
+			if row.before != 0 {
+				s.observed.ShownAt = s.observed.Now.Add(-row.before)
+			}
+			p, actions := s.plan()
+			if launched := strings.Contains(actions, "launch instance"); launched != row.launched || !launched && p.RequeueAfter > proxyPause {
+				t.Errorf("planned %q, again after %s, told %q", actions, p.RequeueAfter, p.Rolling.Message)
+			}
+		})
+	}
+}

@@ -164,6 +164,7 @@ func TestWhoReceivesLateForLongIsTold(t *testing.T) {
 func TestNoMachineIsMadeWhileClientsFollow(t *testing.T) {
 	s := newScene()
 	s.member(1).Instances[0].TemplateHash = "old"
+	s.member(1).Volumes[0].Zone = "b"
 	s.observed.Records.Rolling = "orders-1"
 	for name, row := range map[string]struct {
 		shown    string

@@ -29,8 +29,12 @@ const following = answerTimeout + dialTimeout
 // plainSwitchovers is how many switchovers the changes are measured by.
 const plainSwitchovers = 3
 
-// loginEvery is the pause between two logins while they are watched.
-const loginEvery = moment / 4
+// loginEvery is the pause between two logins while they are watched, and loginsAfter how long they are watched on after the change:
+// what was handed out before has to go on to work.
+const (
+	loginEvery  = moment / 4
+	loginsAfter = 10 * loginEvery
+)
 
 // missingVersion is one that no image of the lab's has.
 const missingVersion = "9.7.199"
@@ -130,6 +134,7 @@ func (s *Scene) watchLogins(ctx context.Context) (count func() error) {
 		}
 	}()
 	return func() error {
+		_ = pause(ctx, loginsAfter) // cut short, what there was counts
 		stop()
 		return <-result
 	}

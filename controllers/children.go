@@ -46,7 +46,7 @@ func (r *MySQLClusterReconciler) show(ctx context.Context, s *scope) error {
 		failed = append(failed, err)
 		s.published = s.published && p == nil && err == nil
 	}
-	if s.published {
+	if s.published && s.plan.Primary != "" { // otherwise what was shown before stays
 		s.notes.show(members, r.Clock.Now())
 	}
 	if s.cluster.Spec.Database != nil && !s.leaving && s.password != "" {

@@ -129,8 +129,7 @@ func (p *planner) shownLately() bool {
 	left := p.ShownAt.Add(proxyPause).Sub(p.Now)
 	if p.Shown != "" && p.plan.Primary != "" && p.Shown != p.plan.Primary {
 		left = proxyPause // in this pass they are
-	}
-	if p.ShownAt.IsZero() || left <= 0 {
+	} else if p.ShownAt.IsZero() || left <= 0 {
 		return false
 	}
 	p.waitAtMost(left)

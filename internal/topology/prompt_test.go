@@ -174,6 +174,7 @@ func TestNoMachineIsMadeWhileClientsFollow(t *testing.T) {
 		"a moment ago":                {"orders-0", time.Second, false},
 		"long ago":                    {"orders-0", proxyPause, true},
 		"another is shown until now":  {"orders-1", time.Hour, false},
+		"since nobody knows when":     {"orders-1", 0, false},
 		"nobody knows what was shown": {"", 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {

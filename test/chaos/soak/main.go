@@ -168,7 +168,7 @@ func (s *soak) faultAfterFault(ctx context.Context) error {
 	fmt.Printf("\n%s", table)
 	switch {
 	case err != nil || s.document == "":
-	case s.changes != "" && len(results) == len(chaos.Changes(false)):
+	case s.changes != "" && len(results) == len(chaos.Changes(s.changes == changesCut)):
 		err = chaos.Document(s.document, chaos.PartChanges+s.changes, table)
 	case s.changes == "" && len(results) >= wholeRun:
 		err = chaos.Document(s.document, chaos.PartChaos, table)

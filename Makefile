@@ -116,6 +116,7 @@ test-envtest: deps ## Tests against a real API server: CRD, CEL, webhooks, RBAC,
 
 .PHONY: test-parts
 test-parts: deps ## Tests against parts of the lab: EC2 API, mysqld, its own machinery (root). Not beside a lab that is up.
+	@$(LAB) down --if-killed
 	@hack/test-servers.sh "$(PARTS_PKGS)" -p 1 -timeout $(TEST_TIMEOUT) $(TESTFLAGS)
 
 .PHONY: e2e

@@ -19,12 +19,30 @@ import (
 const askLimit = stopLimit + 30*time.Second
 
 func downCommand(dir string) *cobra.Command {
-	return &cobra.Command{
+	var killed bool
+	cmd := &cobra.Command{
 		Use: "down", Short: "Take the lab away, whatever is left of it", Args: cobra.NoArgs, PreRunE: requireRoot,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if killed {
+				return downKilled(cmd.Context(), dir, cmd.ErrOrStderr())
+			}
 			return down(cmd.Context(), dir, cmd.ErrOrStderr())
 		},
 	}
+	cmd.Flags().BoolVar(&killed, "if-killed", false, "only what a lab has left whose daemon was killed")
+	return cmd
+}
+
+// downKilled takes away what a killed daemon left. A lab that runs, or that ended by itself, is left alone.
+func downKilled(ctx context.Context, dir string, out io.Writer) error {
+	if _, err := readStatus(dir, statusFile); errors.Is(err, errNotUp) {
+		return nil
+	}
+	alive, err := host.SignalHolder(dir, 0)
+	if err != nil || alive {
+		return err
+	}
+	return down(ctx, dir, out)
 }
 
 // down asks the daemon to end, then undoes what is left in the ledger: after a crash, all of it.

@@ -29,10 +29,16 @@ func TestMachineIsAsBefore(t *testing.T) {
 	for _, ending := range []struct {
 		name string
 		end  func(t *testing.T, dir string)
+		down []string
 	}{
-		{"down", func(*testing.T, string) {}},
-		{"daemon gets SIGTERM", func(t *testing.T, dir string) { signalDaemon(t, dir, syscall.SIGTERM) }},
-		{"daemon gets SIGKILL", func(t *testing.T, dir string) { signalDaemon(t, dir, syscall.SIGKILL) }},
+		{"down", func(*testing.T, string) {}, nil},
+		{"daemon gets SIGTERM", func(t *testing.T, dir string) { signalDaemon(t, dir, syscall.SIGTERM) }, nil},
+		{"daemon gets SIGKILL", func(t *testing.T, dir string) { signalDaemon(t, dir, syscall.SIGKILL) }, nil},
+		{
+			"daemon gets SIGKILL, and tests begin",
+			func(t *testing.T, dir string) { signalDaemon(t, dir, syscall.SIGKILL) },
+			[]string{"--if-killed"},
+		},
 	} {
 		t.Run(ending.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -42,8 +48,10 @@ func TestMachineIsAsBefore(t *testing.T) {
 			if now := snapshot(t, dir); slices.Equal(now, before) {
 				t.Fatal("the snapshot does not see a running lab")
 			}
+			lab(t, program, dir, "down", "--if-killed")
+			lab(t, program, dir, "status")
 			ending.end(t, dir)
-			lab(t, program, dir, "down")
+			lab(t, program, dir, append([]string{"down"}, ending.down...)...)
 			compare(t, dir, before)
 		})
 	}

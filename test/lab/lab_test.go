@@ -35,7 +35,7 @@ func TestMachineIsAsBefore(t *testing.T) {
 		{"daemon gets SIGTERM", func(t *testing.T, dir string) { signalDaemon(t, dir, syscall.SIGTERM) }, nil},
 		{"daemon gets SIGKILL", func(t *testing.T, dir string) { signalDaemon(t, dir, syscall.SIGKILL) }, nil},
 		{
-			"daemon gets SIGKILL, and tests begin",
+			"daemon gets SIGKILL and tests begin",
 			func(t *testing.T, dir string) { signalDaemon(t, dir, syscall.SIGKILL) },
 			[]string{"--if-killed"},
 		},

@@ -54,6 +54,15 @@ func TestFullSourceIsToldFromOneThatIsAway(t *testing.T) {
 	if o.Access != AccessVerified || o.Connections < o.MaxConnections {
 		t.Errorf("the full server shows %d of %d connections (%s)", o.Connections, o.MaxConnections, o.Access)
 	}
+	// Whoever administers it took the one place beyond the limit, too. Nothing says that its clients are not served.
+	administrator, err := root(t, w.servers[0]).Conn(ctx)
+	must(t, err)
+	waitFor(t, "a server without a place for the operator", func() bool {
+		fill()
+		o := newPool(t, nil).Member(ctx, endpointOf(w.servers[0]), w.identity()).Observe(ctx)
+		return o.Access == AccessSilent && o.Reason == "too many connections"
+	})
+	must(t, administrator.Close())
 	must(t, m[0].SetMaxConnections(ctx, o.MaxConnections+100))
 	waitFor(t, "the replica to be let in", func() bool {
 		r := m[1].Observe(ctx).Replication

@@ -6,7 +6,7 @@ import "time"
 type Access string
 
 const (
-	// AccessSilent: no answer in time, to the dial or to a statement.
+	// AccessSilent: no answer in time, to the dial or to a statement, or MySQL has no place for one more connection.
 	AccessSilent Access = "Silent"
 	// AccessRefused: the machine answers, but nothing takes connections on the port, or it closed ours.
 	AccessRefused Access = "Refused"

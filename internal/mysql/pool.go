@@ -8,6 +8,7 @@ package mysql
 import (
 	"context"
 	"crypto/sha256"
+	"database/sql"
 	"net"
 	"sync"
 	"time"
@@ -68,6 +69,7 @@ type Options struct {
 // Pool keeps the connections to all members: at most one reading and one writing session for each.
 type Pool struct {
 	options Options
+	db      *sql.DB
 
 	mu        sync.Mutex
 	entries   map[string]*entry
@@ -101,7 +103,7 @@ func NewPool(o Options) *Pool {
 	if o.Lease == nil {
 		o.Lease = func(context.Context) error { return nil }
 	}
-	return &Pool{options: o, entries: map[string]*entry{}, shown: map[[sha256.Size]byte]weak.Pointer[credentials]{}}
+	return &Pool{options: o, db: openDB(), entries: map[string]*entry{}, shown: map[[sha256.Size]byte]weak.Pointer[credentials]{}}
 }
 
 func setDefault(d *time.Duration, value time.Duration) {
@@ -171,6 +173,7 @@ func (p *Pool) Close() {
 		e.close()
 	}
 	p.running.Wait()
+	p.db.Close()
 }
 
 // Member is a handle for one member of a cluster. Its methods may be called by several goroutines; writes to one

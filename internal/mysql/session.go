@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"database/sql"
+	sqldriver "database/sql/driver"
 	"errors"
 	"fmt"
 	"net"
@@ -33,7 +34,6 @@ func contextError(ctx context.Context) error {
 
 // session is one connection to one server, used by one goroutine at a time.
 type session struct {
-	db   *sql.DB
 	conn *sql.Conn
 	pool *Pool
 	wire *trackedConn // below TLS; nil before the dial
@@ -155,10 +155,7 @@ func (p *Pool) dial(ctx context.Context, e *entry, how trust) (*session, error) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.options.DialTimeout)
 	defer cancel()
-	s.db = sql.OpenDB(connector)
-	s.db.SetMaxOpenConns(1)
-	if s.conn, err = s.db.Conn(ctx); err != nil {
-		s.db.Close()
+	if s.conn, err = p.db.Conn(withConnector(ctx, connector)); err != nil {
 		err = s.wire.explain(translate(ctx, log.explain(err)))
 		if s.cert != nil && isHangUp(err) {
 			err = fmt.Errorf("%w: %w", errNotAccepted, err)
@@ -170,6 +167,35 @@ func (p *Pool) dial(ctx context.Context, e *entry, how trust) (*session, error) 
 		return nil, err
 	}
 	return s, nil
+}
+
+// opener makes the connections of a pool, each by the connector that comes with the context. So one sql.DB serves thousands of
+// them: one for each would cost a goroutine each, and could not pool anything either, because none stands for another.
+type opener struct{}
+
+type connectorKey struct{}
+
+func withConnector(ctx context.Context, connector sqldriver.Connector) context.Context {
+	return context.WithValue(ctx, connectorKey{}, connector)
+}
+
+// Connect implements database/sql/driver.Connector.
+func (opener) Connect(ctx context.Context) (sqldriver.Conn, error) {
+	connector, ok := ctx.Value(connectorKey{}).(sqldriver.Connector)
+	if !ok {
+		return nil, errors.New("the context does not say what to connect to")
+	}
+	return connector.Connect(ctx)
+}
+
+// Driver implements database/sql/driver.Connector.
+func (opener) Driver() sqldriver.Driver { return driver.MySQLDriver{} }
+
+// openDB returns what makes a pool's connections. A connection that is closed is never kept for another user.
+func openDB() *sql.DB {
+	db := sql.OpenDB(opener{})
+	db.SetMaxIdleConns(0)
+	return db
 }
 
 // secure gives a connection its TLS side, and notes the certificate that the peer shows.
@@ -212,33 +238,36 @@ func (s *session) note(ctx context.Context, err error) error {
 
 // row reads one row. sql.ErrNoRows says that there is none.
 func (s *session) row(ctx context.Context, query string, args []any, into ...any) error {
-	ctx, cancel := context.WithTimeout(ctx, s.pool.options.StatementTimeout)
-	defer cancel()
-	s.wire.begin()
-	return s.note(ctx, s.conn.QueryRowContext(ctx, query, args...).Scan(into...))
+	b := s.bind(ctx, s.pool.options.StatementTimeout)
+	defer b.release()
+	return b.note(s.conn.QueryRowContext(b.ctx, query, args...).Scan(into...))
 }
 
 // rows reads all rows, each through scan.
 func (s *session) rows(ctx context.Context, query string, args []any, scan func(*sql.Rows) error) error {
-	ctx, cancel := context.WithTimeout(ctx, s.pool.options.StatementTimeout)
-	defer cancel()
-	return s.allRows(ctx, query, args, scan)
+	b := s.bind(ctx, s.pool.options.StatementTimeout)
+	defer b.release()
+	return b.note(s.each(b.ctx, query, args, scan))
 }
 
 // allRows is rows without a time-out of its own.
 func (s *session) allRows(ctx context.Context, query string, args []any, scan func(*sql.Rows) error) error {
 	s.wire.begin()
+	return s.note(ctx, s.each(ctx, query, args, scan))
+}
+
+func (s *session) each(ctx context.Context, query string, args []any, scan func(*sql.Rows) error) error {
 	rows, err := s.conn.QueryContext(ctx, query, args...)
 	if err != nil {
-		return s.note(ctx, err)
+		return err
 	}
 	defer rows.Close()
 	for rows.Next() {
 		if err := scan(rows); err != nil {
-			return s.note(ctx, err)
+			return err
 		}
 	}
-	return s.note(ctx, rows.Err())
+	return rows.Err()
 }
 
 // change runs one statement that changes something, named op for the hook, within ChangeTimeout.
@@ -250,11 +279,12 @@ func (s *session) changeWithin(ctx context.Context, limit time.Duration, op, que
 	if err := s.pool.options.Hook(op, "before"); err != nil {
 		return &hookError{op: op, err: err}
 	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	s.wire.begin()
-	if _, err := s.conn.ExecContext(ctx, query, args...); err != nil {
-		return fmt.Errorf("%s: %w", op, s.note(ctx, err))
+	b := s.bind(ctx, limit)
+	_, err := s.conn.ExecContext(b.ctx, query, args...)
+	err = b.note(err)
+	b.release()
+	if err != nil {
+		return fmt.Errorf("%s: %w", op, err)
 	}
 	if err := s.pool.options.Hook(op, "after"); err != nil {
 		return &hookError{op: op, err: err}
@@ -275,7 +305,6 @@ func (s *session) close() {
 	if s.conn != nil {
 		s.conn.Close()
 	}
-	s.db.Close()
 }
 
 // opKill is the name of the statement that ends another session.

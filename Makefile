@@ -32,9 +32,9 @@ LAB := go run ./test/lab
 KUBECTL_SH := hack/kubectl.sh
 
 # Packages by what their tests need: an API server; parts of the lab (its EC2 API, real mysqld, root); or little more than Go.
-ENVTEST_PKGS := ./api/... ./controllers/...
+ENVTEST_PKGS := ./api/... ./controllers/... ./internal/scrape/...
 PARTS_PKGS   := ./internal/ec2/... ./internal/mysql/... ./internal/backup/... ./test/lab/...
-UNIT_PKGS     = $$(go list ./... | grep -vE '/(api|controllers|internal/ec2|internal/mysql|internal/backup|test/lab)(/|$$)')
+UNIT_PKGS     = $$(go list ./... | grep -vE '/(api|controllers|internal/ec2|internal/mysql|internal/backup|internal/scrape|test/lab)(/|$$)')
 # The longest that one package's tests may take. The first run builds what the cache does not hold yet.
 TEST_TIMEOUT ?= 45m
 # Arguments for every `go test`, for example TESTFLAGS='-run Promotion -v'.

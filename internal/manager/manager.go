@@ -20,7 +20,6 @@ import (
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
 
@@ -30,6 +29,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/leader"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/olm"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/scrape"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/webhook"
 )
 
@@ -182,7 +182,7 @@ func newScheme() *runtime.Scheme {
 func metricsOptions(o Options) metricsserver.Options {
 	options := metricsserver.Options{BindAddress: o.MetricsAddress, SecureServing: o.SecureMetrics}
 	if o.SecureMetrics {
-		options.FilterProvider = filters.WithAuthenticationAndAuthorization
+		options.FilterProvider = scrape.Filter
 	}
 	return options
 }

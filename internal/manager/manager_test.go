@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -189,5 +191,23 @@ func TestWakeNeverBlocks(t *testing.T) {
 	}
 	if n := len(op.wake); n != wakeLength {
 		t.Errorf("%d looks are due, want %d", n, wakeLength)
+	}
+}
+
+// TestProgramLeavesOutWhatItDoesNotUse: with a template in the program, whose text may name any method, the linker has to keep every
+// exported method of every type: EC2's client alone has more than two thousand, and the program was twice as large.
+func TestProgramLeavesOutWhatItDoesNotUse(t *testing.T) {
+	output, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "../..").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	packages := strings.Fields(string(output))
+	if !slices.Contains(packages, "github.com/alx-ke/nairobi-mysql-operator/internal/manager") {
+		t.Fatal("these are not the operator's packages")
+	}
+	for _, heavy := range []string{"text/template", "html/template"} {
+		if slices.Contains(packages, heavy) {
+			t.Errorf("something imports %s; `go mod why -m` and `go list -deps -f '{{.ImportPath}} {{.Imports}}' .` tell what", heavy)
+		}
 	}
 }

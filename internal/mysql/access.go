@@ -29,8 +29,7 @@ func classify(err error) (Access, string) {
 	case isServerError(err, erQueryInterrupted):
 		return AccessRefused, "the server ended the session" // as it does while it starts and ends
 	case isServerError(err, erTooManyConnections):
-		// It is there, and may well serve those who are connected: nothing that is done to a member that refuses us would help.
-		return AccessSilent, "too many connections"
+		return AccessDenied, "too many connections"
 	case serverErrorNumber(err) != 0:
 		return AccessDenied, err.Error()
 	case isTimeout(err):

@@ -29,6 +29,9 @@ func (s *session) bind(ctx context.Context, limit time.Duration) bound {
 	if end, ok := ctx.Deadline(); ok && end.Before(b.until) {
 		b.until = end
 	}
+	if ctx.Err() != nil {
+		b.until = longAgo // nothing must leave for the server
+	}
 	_ = s.wire.SetDeadline(b.until) // fails on a closed connection only, and so does the statement
 	if ctx.Done() != nil {
 		wire := s.wire
@@ -45,12 +48,12 @@ func (b bound) note(err error) error {
 	return b.s.note(b.caller, err)
 }
 
-// release ends the statement. When its caller's context has ended meanwhile, the connection may be cut off at any moment: nobody
-// must use it again, as after a statement that was cut off.
+// release ends the statement. When its caller's context has ended meanwhile, the connection may be cut off at any moment: nothing
+// goes over it any more, as after a statement that was cut off.
 func (b bound) release() {
 	if b.stop != nil && !b.stop() {
 		if !b.s.broken {
-			b.s.broken, b.s.failure = true, contextError(b.caller)
+			b.s.broken, b.s.timedOut, b.s.failure = true, true, contextError(b.caller)
 		}
 		return
 	}

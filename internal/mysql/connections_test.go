@@ -60,7 +60,7 @@ func TestFullSourceIsToldFromOneThatIsAway(t *testing.T) {
 	waitFor(t, "a server without a place for the operator", func() bool {
 		fill()
 		o := newPool(t, nil).Member(ctx, endpointOf(w.servers[0]), w.identity()).Observe(ctx)
-		return o.Access == AccessSilent && o.Reason == "too many connections"
+		return o.Access == AccessDenied && o.Reason == "too many connections"
 	})
 	must(t, administrator.Close())
 	must(t, m[0].SetMaxConnections(ctx, o.MaxConnections+100))

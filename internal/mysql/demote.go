@@ -223,8 +223,14 @@ func (d *demotion) try(ctx context.Context) error {
 }
 
 func (d *demotion) interrupt(ctx context.Context) error {
-	_, err := d.helper.conn.ExecContext(ctx, "KILL QUERY ?", d.control.id)
-	return err
+	s := d.helper
+	if err := s.over(); err != nil {
+		return err
+	}
+	b := s.bind(ctx, s.pool.options.StatementTimeout)
+	defer b.release()
+	_, err := s.conn.ExecContext(b.ctx, "KILL QUERY ?", d.control.id)
+	return b.note(err)
 }
 
 // theirs is the condition for sessions of clients. Ours, the replicas' and the server's own are not among them.

@@ -155,6 +155,12 @@ func (e *entry) cutLocked() {
 	clear(e.raw)
 }
 
+func (e *entry) forgotten() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.shut
+}
+
 // track registers a TCP connection with the entry, so that close can cut it off.
 func (e *entry) track(connection net.Conn) (*trackedConn, error) {
 	e.mu.Lock()

@@ -6,13 +6,13 @@ import "time"
 type Access string
 
 const (
-	// AccessSilent: no answer in time, to the dial or to a statement, or MySQL has no place for one more connection.
+	// AccessSilent: no answer in time, to the dial or to a statement.
 	AccessSilent Access = "Silent"
 	// AccessRefused: the machine answers, but nothing takes connections on the port, or it closed ours.
 	AccessRefused Access = "Refused"
 	// AccessUnverified: something answers that does not prove to be the member: the bootstrap certificate, or a stranger.
 	AccessUnverified Access = "Unverified"
-	// AccessDenied: MySQL answers and turns us away.
+	// AccessDenied: MySQL answers and turns us away, or has no place for one more connection.
 	AccessDenied Access = "Denied"
 	// AccessVerified: everything below was read over verified TLS.
 	AccessVerified Access = "Verified"

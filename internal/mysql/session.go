@@ -121,6 +121,9 @@ var sessionSettings = map[string]string{
 
 // dial opens a session to the entry's endpoint.
 func (p *Pool) dial(ctx context.Context, e *entry, how trust) (*session, error) {
+	if e.forgotten() {
+		return nil, errForgotten
+	}
 	endpoint, identity := e.target()
 	s := &session{pool: p}
 	config := driver.NewConfig()
@@ -162,7 +165,10 @@ func (p *Pool) dial(ctx context.Context, e *entry, how trust) (*session, error) 
 		}
 		return nil, err
 	}
-	if err := s.row(ctx, "SELECT CONNECTION_ID()", nil, &s.id); err != nil {
+	if err = s.row(ctx, "SELECT CONNECTION_ID()", nil, &s.id); err == nil {
+		err = s.over() // the dial's time ended just now
+	}
+	if err != nil {
 		s.close()
 		return nil, err
 	}
@@ -236,8 +242,19 @@ func (s *session) note(ctx context.Context, err error) error {
 	return err
 }
 
+// over returns why nothing more goes over the connection, nil when it is whole.
+func (s *session) over() error {
+	if s.broken {
+		return s.failure
+	}
+	return nil
+}
+
 // row reads one row. sql.ErrNoRows says that there is none.
 func (s *session) row(ctx context.Context, query string, args []any, into ...any) error {
+	if err := s.over(); err != nil {
+		return err
+	}
 	b := s.bind(ctx, s.pool.options.StatementTimeout)
 	defer b.release()
 	return b.note(s.conn.QueryRowContext(b.ctx, query, args...).Scan(into...))
@@ -245,6 +262,9 @@ func (s *session) row(ctx context.Context, query string, args []any, into ...any
 
 // rows reads all rows, each through scan.
 func (s *session) rows(ctx context.Context, query string, args []any, scan func(*sql.Rows) error) error {
+	if err := s.over(); err != nil {
+		return err
+	}
 	b := s.bind(ctx, s.pool.options.StatementTimeout)
 	defer b.release()
 	return b.note(s.each(b.ctx, query, args, scan))
@@ -252,6 +272,9 @@ func (s *session) rows(ctx context.Context, query string, args []any, scan func(
 
 // allRows is rows without a time-out of its own.
 func (s *session) allRows(ctx context.Context, query string, args []any, scan func(*sql.Rows) error) error {
+	if err := s.over(); err != nil {
+		return err
+	}
 	s.wire.begin()
 	return s.note(ctx, s.each(ctx, query, args, scan))
 }
@@ -278,6 +301,9 @@ func (s *session) change(ctx context.Context, op, query string, args ...any) err
 func (s *session) changeWithin(ctx context.Context, limit time.Duration, op, query string, args ...any) error {
 	if err := s.pool.options.Hook(op, "before"); err != nil {
 		return &hookError{op: op, err: err}
+	}
+	if err := s.over(); err != nil {
+		return fmt.Errorf("%s: %w", op, err)
 	}
 	b := s.bind(ctx, limit)
 	_, err := s.conn.ExecContext(b.ctx, query, args...)

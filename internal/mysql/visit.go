@@ -198,6 +198,9 @@ func (t Table) quoted() string { return quoteName(t.Database) + "." + quoteName(
 
 // long reads one row without a time-out of its own.
 func (v *Visit) long(ctx context.Context, query string, into ...any) error {
+	if err := v.s.over(); err != nil {
+		return err
+	}
 	v.s.wire.begin()
 	err := v.s.note(ctx, v.s.conn.QueryRowContext(ctx, query).Scan(into...))
 	if isServerError(err, erNoSuchTable, erTableDefChanged) {
@@ -211,6 +214,9 @@ func (v *Visit) long(ctx context.Context, query string, into ...any) error {
 
 // exec runs a statement without a time-out of its own.
 func (v *Visit) exec(ctx context.Context, query string, args ...any) error {
+	if err := v.s.over(); err != nil {
+		return err
+	}
 	v.s.wire.begin()
 	_, err := v.s.conn.ExecContext(ctx, query, args...)
 	return v.s.note(ctx, err)

@@ -54,8 +54,8 @@ func (p *planner) joinMember(m *Member) string {
 		return "signing its certificate"
 	case AccessDenied:
 		p.waitAtMost(waitEC2)
-		p.degraded(v1alpha1.ReasonMemberUntrusted, fmt.Sprintf("%s: mysqld refuses the operator's certificate: %s", m.Name, m.SQL.Reason))
-		return "mysqld refuses the operator's certificate"
+		p.degraded(v1alpha1.ReasonMemberUntrusted, fmt.Sprintf("%s: mysqld refuses the operator: %s", m.Name, m.SQL.Reason))
+		return "mysqld refuses the operator: " + m.SQL.Reason
 	case AccessNone, AccessSilent, AccessRefused:
 	}
 	return p.unreached(m)

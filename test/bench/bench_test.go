@@ -18,10 +18,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/test/bench/child"
 	"github.com/alx-ke/nairobi-mysql-operator/test/bench/report"
 )
 
 // Environment of the benchmark, with what `make bench` uses when it is not set.
+// patience bounds every wait for something that must come; nothing is judged by it.
+const patience = 3 * time.Minute
+
 const (
 	clustersVariable, clustersDefault = "BENCH_CLUSTERS", 100
 	// How long the steady state is measured, in seconds.
@@ -201,7 +205,7 @@ func (w *world) measureBursts(b *testing.B, o *operator) {
 	}
 	slices.Sort(all)
 	slices.Sort(rounds)
-	r := &report.Table{Title: fmt.Sprintf("All %d clusters at the same moment, %d times, %d workers", w.size, bursts, workers)}
+	r := &report.Table{Title: fmt.Sprintf("All %d clusters at the same moment, %d times, %d workers", w.size, bursts, child.Workers)}
 	r.Note("a reconcile, p50 / p95 / longest", "%s / %s / %s", report.Round(report.Quantile(all, .5)), report.Round(report.Quantile(all, .95)), report.Round(all[len(all)-1]))
 	r.Note("until the last cluster is done, p50 / longest", "%s / %s", report.Round(report.Quantile(rounds, .5)), report.Round(rounds[len(rounds)-1]))
 	r.Print(os.Stdout)

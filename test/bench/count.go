@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/test/bench/child"
 )
 
 // meter counts what one operator does. What is done on behalf of a reconcile is told from what goes on beside it (watches,
@@ -91,19 +92,12 @@ type stopwatch struct {
 // Since implements clock.PassiveClock.
 func (s *stopwatch) Since(began time.Time) time.Duration {
 	now := s.Now()
-	if endsReconcile() {
+	if child.EndsReconcile() {
 		s.meter.mu.Lock()
 		s.meter.laps = append(s.meter.laps, lap{began, now})
 		s.meter.mu.Unlock()
 	}
 	return now.Sub(began)
-}
-
-// endsReconcile says whether the clock that calls it was asked by Reconcile itself, which does that when it ends.
-func endsReconcile() bool {
-	const clockAndThis = 2
-	caller, _, _, ok := runtime.Caller(clockAndThis)
-	return ok && strings.HasSuffix(runtime.FuncForPC(caller).Name(), ").Reconcile")
 }
 
 // countingClient counts the reads that reconciles ask the manager's client for.

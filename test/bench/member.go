@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/test/bench/child"
 )
 
 const (
@@ -226,13 +226,11 @@ type fleet struct {
 	members map[string]*member // by host:port
 }
 
-var errNobody = errors.New("no stub member has this address")
-
 // dial connects to a stub member. It has the signature of mysql.Options.Dial.
 func (f *fleet) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	m := f.members[address]
 	if m == nil {
-		return nil, fmt.Errorf("%w: %s", errNobody, address)
+		return nil, fmt.Errorf("%w: %s", child.ErrNobody, address)
 	}
 	return (&net.Dialer{}).DialContext(ctx, network, m.listener.Addr().String())
 }

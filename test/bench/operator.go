@@ -4,28 +4,14 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/manager"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/webhook"
+	"github.com/alx-ke/nairobi-mysql-operator/test/bench/child"
 )
-
-// workers is the default of the operator's flag.
-const workers = 16
-
-// options are the operator's, with the defaults of its flags, but for the webhook and its servers.
-func options() manager.Options {
-	return manager.Options{
-		Build: manager.Build{Version: "bench"}, Logger: logr.Discard(), Namespace: v1alpha1.SystemNamespace, ClusterDomain: clusterDomain,
-		ProbeThroughService: true, Workers: workers, LeaderElection: true,
-		MetricsAddress: "0", ProbeAddress: "0", WebhookCertificates: webhook.CertificatesNone,
-	}
-}
 
 // operator is an operator in this process, as main.go runs it, with meters and stubs in the places that take them.
 type operator struct {
@@ -40,7 +26,7 @@ func (w *world) start(ctx context.Context) (*operator, error) {
 	m := newMeter()
 	config := rest.CopyConfig(w.kube)
 	config.Wrap(m.kubernetes)
-	all := options()
+	all := child.Options()
 	all.Surroundings = manager.Surroundings{
 		Registry: prometheus.NewRegistry(),
 		Clock:    &stopwatch{meter: m},

@@ -14,12 +14,14 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/test/bench/child"
 )
 
 var errChildEnded = errors.New("the operator's process ended")
 
-// child is an operator in a process of its own, as its parent sees it.
-type child struct {
+// process is an operator in a process of its own, as its parent sees it.
+type process struct {
 	command *exec.Cmd
 	stdin   io.Closer
 	figures string        // address
@@ -28,8 +30,8 @@ type child struct {
 }
 
 // surroundings are the world as a child has to know it.
-func (w *world) surroundings(ec2 string) surroundings {
-	s := surroundings{EC2: ec2, Members: map[string]string{}}
+func (w *world) surroundings(ec2 string) child.Surroundings {
+	s := child.Surroundings{EC2: ec2, Members: map[string]string{}}
 	if w.kube != nil {
 		s.Host, s.CA, s.Certificate, s.Key = w.kube.Host, w.kube.CAData, w.kube.CertData, w.kube.KeyData
 	}
@@ -39,14 +41,20 @@ func (w *world) surroundings(ec2 string) surroundings {
 	return s
 }
 
-// startChild runs an operator in a process of its own. It logs to the file given, and ends with ctx or by stop.
-func (w *world) startChild(ctx context.Context, ec2 string, log *os.File) (*child, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("find this program: %w", err)
+// buildOperator builds the operator's program into a folder, as `make build` does, and returns its path.
+func buildOperator(ctx context.Context, folder string) (string, error) {
+	path := filepath.Join(folder, "operator")
+	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, "./child/operator")
+	command.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if output, err := command.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the operator: %w: %s", err, output)
 	}
-	c := &child{command: exec.CommandContext(ctx, self), ended: make(chan struct{})}
-	c.command.Env = append(os.Environ(), childVariable+"=1")
+	return path, nil
+}
+
+// startChild runs a program of buildOperator's in a process of its own. It logs to the file given, and ends with ctx or by stop.
+func (w *world) startChild(ctx context.Context, program, ec2 string, log *os.File) (*process, error) {
+	c := &process{command: exec.CommandContext(ctx, program), ended: make(chan struct{})}
 	c.command.Stderr = log
 	stdin, err := c.command.StdinPipe()
 	if err != nil {
@@ -75,14 +83,14 @@ func (w *world) startChild(ctx context.Context, ec2 string, log *os.File) (*chil
 }
 
 // stop ends the child cleanly and waits for it.
-func (c *child) stop() error {
+func (c *process) stop() error {
 	_ = c.stdin.Close() // the child may be gone
 	<-c.ended
 	return c.err
 }
 
 // alive returns an error once the child ended.
-func (c *child) alive() error {
+func (c *process) alive() error {
 	select {
 	case <-c.ended:
 		return fmt.Errorf("%w: %w", errChildEnded, c.err)
@@ -92,7 +100,7 @@ func (c *child) alive() error {
 }
 
 // ask reads what the child says at a path.
-func (c *child) ask(ctx context.Context, path string) ([]byte, error) {
+func (c *process) ask(ctx context.Context, path string) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.figures+path, nil)
 	if err != nil {
 		return nil, err
@@ -110,8 +118,8 @@ func (c *child) ask(ctx context.Context, path string) ([]byte, error) {
 }
 
 // read asks the child for its figures, which also makes it collect its garbage.
-func (c *child) read(ctx context.Context) (figures, error) {
-	var f figures
+func (c *process) read(ctx context.Context) (child.Figures, error) {
+	var f child.Figures
 	body, err := c.ask(ctx, "/figures")
 	if err != nil {
 		return f, err
@@ -120,7 +128,7 @@ func (c *child) read(ctx context.Context) (figures, error) {
 }
 
 // profile writes the child's profiles of heap, goroutines and 20 seconds of CPU time into a folder, for `go tool pprof`.
-func (c *child) profile(ctx context.Context, folder string) error {
+func (c *process) profile(ctx context.Context, folder string) error {
 	for name, path := range map[string]string{
 		"heap.pprof": "/debug/pprof/heap", "goroutines.txt": "/debug/pprof/goroutine?debug=1", "cpu.pprof": "/debug/pprof/profile?seconds=20",
 		"allocs.pprof": "/debug/pprof/allocs",

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"context"
 	"errors"
 	"net/http/httptest"
 	"os"
@@ -9,6 +8,7 @@ import (
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/test/bench/child"
 )
 
 // These tests hold the figures of an operator's own process to what they are said to be.
@@ -61,22 +61,6 @@ func TestUsageGrowsWithWork(t *testing.T) {
 	}
 }
 
-func TestLapperTakesOnlyReconciles(t *testing.T) {
-	l := &lapper{}
-	l.Since(time.Now())
-	(&lappedReconciler{l}).Reconcile(t.Context())
-	if n := len(l.take()); n != 1 {
-		t.Errorf("%d laps of one reconcile and a look at the clock", n)
-	}
-	if n := len(l.take()); n != 0 {
-		t.Errorf("%d laps were taken twice", n)
-	}
-}
-
-type lappedReconciler struct{ clock *lapper }
-
-func (r *lappedReconciler) Reconcile(context.Context) { r.clock.Since(r.clock.Now()) }
-
 // TestChildrenSeeTheSame: what an operator in another process is told leads to the same members and the same EC2.
 func TestChildrenSeeTheSame(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "bench")
@@ -86,7 +70,7 @@ func TestChildrenSeeTheSame(t *testing.T) {
 	t.Cleanup(server.Close)
 	s := w.surroundings(server.URL)
 	for address, m := range w.fleet.members {
-		connection, err := s.dial(t.Context(), "tcp", address)
+		connection, err := s.Connect(t.Context(), "tcp", address)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,7 +79,7 @@ func TestChildrenSeeTheSame(t *testing.T) {
 		}
 		_ = connection.Close()
 	}
-	if _, err := s.dial(t.Context(), "tcp", "10.0.0.1:3306"); !errors.Is(err, errNobody) {
+	if _, err := s.Connect(t.Context(), "tcp", "10.0.0.1:3306"); !errors.Is(err, child.ErrNobody) {
 		t.Errorf("dialling a stranger: %v", err)
 	}
 	cloud, err := ec2.NewFactory(ec2.Options{Endpoint: s.EC2}).Cloud(t.Context(), ec2.Account{Region: region})

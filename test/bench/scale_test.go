@@ -73,14 +73,18 @@ func BenchmarkScale(b *testing.B) {
 }
 
 // scaledOperator starts the operator's process; it ends with the benchmark.
-func (w *world) scaledOperator(b *testing.B, ec2 string) *child {
+func (w *world) scaledOperator(b *testing.B, ec2 string) *process {
 	b.Helper()
 	path := filepath.Join(b.TempDir(), "operator.log")
 	log, err := os.Create(path)
 	if err != nil {
 		b.Fatal(err)
 	}
-	c, err := w.startChild(context.WithoutCancel(b.Context()), ec2, log)
+	program, err := buildOperator(b.Context(), b.TempDir())
+	if err != nil {
+		b.Fatal(err)
+	}
+	c, err := w.startChild(context.WithoutCancel(b.Context()), program, ec2, log)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -95,7 +99,7 @@ func (w *world) scaledOperator(b *testing.B, ec2 string) *child {
 }
 
 // measureScale lets the operator run in peace, and prints what it used and did.
-func (w *world) measureScale(b *testing.B, c *child) {
+func (w *world) measureScale(b *testing.B, c *process) {
 	pid := c.command.Process.Pid
 	time.Sleep(time.Duration(number(b, restVariable, restDefault)) * time.Second)
 	if _, err := c.read(b.Context()); err != nil { // forgets the reconciles until now

@@ -18,6 +18,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/pki"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
+	"github.com/alx-ke/nairobi-mysql-operator/test/bench/child"
 )
 
 // These tests hold the stubs to what the bench's figures rest on: that the planes see Ready members through them, over
@@ -150,7 +151,7 @@ func TestProbeMovesThePosition(t *testing.T) {
 
 func TestDialKnowsNobodyElse(t *testing.T) {
 	w, _, _ := trioOf(t, "orders")
-	if _, err := w.fleet.dial(t.Context(), "tcp", net.JoinHostPort("10.0.0.1", "3306")); !errors.Is(err, errNobody) {
+	if _, err := w.fleet.dial(t.Context(), "tcp", net.JoinHostPort("10.0.0.1", "3306")); !errors.Is(err, child.ErrNobody) {
 		t.Errorf("dialling a stranger: %v", err)
 	}
 }

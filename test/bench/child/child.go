@@ -1,17 +1,23 @@
-package bench
+// Package child is an operator in a process of its own, so that what it uses is the operator's alone. Its program is in
+// child/operator and built as the operator's own is, so that it is as large.
+package child
 
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/pprof"
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/go-logr/zapr"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
@@ -19,18 +25,13 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/manager"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/webhook"
 )
 
-// patience bounds every wait for something that must come; nothing is judged by it.
-const patience = 3 * time.Minute
-
-// childVariable in the environment makes this program an operator and nothing else, so that what it uses is the
-// operator's alone. It says so on standard output, by the address of its figures, and ends with its standard input.
-const childVariable = "BENCH_OPERATOR"
-
-// surroundings are what a child is told on its standard input.
-type surroundings struct {
+// Surroundings are what a child is told on its standard input.
+type Surroundings struct {
 	// Host, CA, Certificate and Key reach the API server.
 	Host                 string
 	CA, Certificate, Key []byte
@@ -40,8 +41,8 @@ type surroundings struct {
 	Members map[string]string
 }
 
-// figures are what a child knows of itself.
-type figures struct {
+// Figures are what a child knows of itself.
+type Figures struct {
 	// Laps are the lengths of the reconciles that ended since figures were last asked for, sorted.
 	Laps []time.Duration
 	// Live is the heap that is in use after a collection; Held what the Go runtime holds of the machine's memory.
@@ -49,9 +50,10 @@ type figures struct {
 	Goroutines int
 }
 
-// runChild is the program of a child. It ends when in does.
-func runChild(ctx context.Context, in io.Reader, out io.Writer) error {
-	var s surroundings
+// Run is the program of a child: it reads Surroundings from in, says on out by which address its figures are to be had, and ends
+// when in does.
+func Run(ctx context.Context, in io.Reader, out io.Writer) error {
+	var s Surroundings
 	decoder := json.NewDecoder(in)
 	if err := decoder.Decode(&s); err != nil {
 		return fmt.Errorf("read what there is around: %w", err)
@@ -62,9 +64,9 @@ func runChild(ctx context.Context, in io.Reader, out io.Writer) error {
 	}
 	ctrl.SetLogger(zapr.NewLogger(logger))
 	laps := &lapper{}
-	all := options()
+	all := Options()
 	all.Logger, all.AWSEndpoint = zapr.NewLogger(logger), s.EC2
-	all.Surroundings = manager.Surroundings{Registry: prometheus.NewRegistry(), Clock: laps, Dial: s.dial}
+	all.Surroundings = manager.Surroundings{Registry: prometheus.NewRegistry(), Clock: laps, Dial: s.Connect}
 	run, err := manager.New(&rest.Config{
 		Host: s.Host, TLSClientConfig: rest.TLSClientConfig{CAData: s.CA, CertData: s.Certificate, KeyData: s.Key},
 	}, all)
@@ -75,7 +77,7 @@ func runChild(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
-	server := &http.Server{Handler: figuresHandler(laps), ReadHeaderTimeout: patience}
+	server := &http.Server{Handler: figuresHandler(laps), ReadHeaderTimeout: time.Minute}
 	go func() { _ = server.Serve(listener) }() // until Close
 	defer server.Close()
 	if _, err := fmt.Fprintln(out, listener.Addr()); err != nil {
@@ -89,11 +91,14 @@ func runChild(ctx context.Context, in io.Reader, out io.Writer) error {
 	return run.Run(ctx)
 }
 
-// dial connects to a stub member. It has the signature of mysql.Options.Dial.
-func (s *surroundings) dial(ctx context.Context, network, address string) (net.Conn, error) {
+// ErrNobody says that no stub member has an address.
+var ErrNobody = errors.New("no stub member has this address")
+
+// Connect reaches a stub member. It has the signature of mysql.Options.Dial.
+func (s *Surroundings) Connect(ctx context.Context, network, address string) (net.Conn, error) {
 	at, ok := s.Members[address]
 	if !ok {
-		return nil, fmt.Errorf("%w: %s", errNobody, address)
+		return nil, fmt.Errorf("%w: %s", ErrNobody, address)
 	}
 	return (&net.Dialer{}).DialContext(ctx, network, at)
 }
@@ -102,7 +107,7 @@ func (s *surroundings) dial(ctx context.Context, network, address string) (net.C
 func figuresHandler(laps *lapper) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/figures", func(w http.ResponseWriter, _ *http.Request) {
-		f := figures{Laps: laps.take(), Goroutines: runtime.NumGoroutine()}
+		f := Figures{Laps: laps.take(), Goroutines: runtime.NumGoroutine()}
 		runtime.GC()
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
@@ -118,15 +123,15 @@ func figuresHandler(laps *lapper) http.Handler {
 type lapper struct {
 	clock.RealClock
 	mu   sync.Mutex
-	laps []lap
+	laps []time.Duration
 }
 
 // Since implements clock.PassiveClock.
 func (l *lapper) Since(began time.Time) time.Duration {
 	now := l.Now()
-	if endsReconcile() {
+	if EndsReconcile() {
 		l.mu.Lock()
-		l.laps = append(l.laps, lap{began, now})
+		l.laps = append(l.laps, now.Sub(began))
 		l.mu.Unlock()
 	}
 	return now.Sub(began)
@@ -136,7 +141,27 @@ func (l *lapper) Since(began time.Time) time.Duration {
 func (l *lapper) take() []time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	all := durations(l.laps)
+	all := l.laps
 	l.laps = nil
+	slices.Sort(all)
 	return all
+}
+
+// EndsReconcile says whether the clock that calls it was asked by Reconcile itself, which does that when it ends.
+func EndsReconcile() bool {
+	const clockAndThis = 2
+	caller, _, _, ok := runtime.Caller(clockAndThis)
+	return ok && strings.HasSuffix(runtime.FuncForPC(caller).Name(), ").Reconcile")
+}
+
+// Workers is the default of the operator's flag.
+const Workers = 16
+
+// Options are the operator's, with the defaults of its flags, but for the webhook and its servers.
+func Options() manager.Options {
+	return manager.Options{
+		Build: manager.Build{Version: "bench"}, Logger: logr.Discard(), Namespace: v1alpha1.SystemNamespace, ClusterDomain: "cluster.local",
+		ProbeThroughService: true, Workers: Workers, LeaderElection: true,
+		MetricsAddress: "0", ProbeAddress: "0", WebhookCertificates: webhook.CertificatesNone,
+	}
 }

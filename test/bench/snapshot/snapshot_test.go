@@ -176,8 +176,8 @@ func with(ctx context.Context, lab *deploy.Lab, name string, gib int, recovery *
 	spec.Database = &v1alpha1.DatabaseSpec{Name: "app"}
 	spec.Storage.DeletionPolicy = v1alpha1.DeletionPolicyDelete
 	spec.Storage.Size = resource.NewQuantity(int64(onVolume*gib+spare)<<30, resource.BinarySI)
-	// Memory and a redo log that an instance with such data would have.
-	spec.MySQLD["innodb_buffer_pool_size"], spec.MySQLD["innodb_redo_log_capacity"] = "1G", "2G"
+	// Half of the memory that a machine of the lab has, and a redo log for such data.
+	spec.MySQLD["innodb_buffer_pool_size"], spec.MySQLD["innodb_redo_log_capacity"] = "512M", "2G"
 	if recovery != nil {
 		spec.Bootstrap = &v1alpha1.BootstrapSpec{Recovery: recovery}
 	}

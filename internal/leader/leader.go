@@ -27,8 +27,11 @@ var ErrNotLeader = errors.New("this process does not hold the operator's lease")
 
 // Lock is the operator's lease.
 type Lock struct {
-	lock  resourcelock.Interface
-	clock clock.PassiveClock
+	// elected is what the manager elects with, looked what Check reads the lease with. They must be two: a LeaseLock remembers the
+	// version that it read last and renews that one. Were they the same, a leader that was paused, was replaced and looks would learn
+	// the version that its successor wrote, and its next renewal, which it begins without a look, would take the lease back.
+	elected, looked resourcelock.Interface
+	clock           clock.PassiveClock
 
 	begun atomic.Uint64 // looks at the lease, so far
 
@@ -54,22 +57,25 @@ func New(config *rest.Config, namespace string, elect bool, clock clock.PassiveC
 	if err != nil {
 		return nil, fmt.Errorf("make the lease's client: %w", err)
 	}
-	lock, err := resourcelock.New(resourcelock.LeasesResourceLock, namespace, LeaseName, core, coordination,
-		resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID())})
-	if err != nil {
-		return nil, fmt.Errorf("make the lease: %w", err)
+	l := &Lock{clock: clock}
+	identity := resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID())}
+	for _, lock := range []*resourcelock.Interface{&l.elected, &l.looked} {
+		*lock, err = resourcelock.New(resourcelock.LeasesResourceLock, namespace, LeaseName, core, coordination, identity)
+		if err != nil {
+			return nil, fmt.Errorf("make the lease: %w", err)
+		}
 	}
-	return &Lock{lock: lock, clock: clock}, nil
+	return l, nil
 }
 
 // Interface is what the manager elects with, nil without election.
-func (l *Lock) Interface() resourcelock.Interface { return l.lock }
+func (l *Lock) Interface() resourcelock.Interface { return l.elected }
 
 // Check reads the lease from the API server and returns ErrNotLeader unless this process holds it now. A look that began after
 // somebody asked answers him as well: a thousand members that are claimed after a hand-over do not ask a thousand times. One that
 // began before does not, however short ago, because a process that was paused does not know for how long.
 func (l *Lock) Check(ctx context.Context) error {
-	if l.lock == nil {
+	if l.looked == nil {
 		return nil
 	}
 	asked := l.begun.Load()
@@ -88,11 +94,11 @@ func (l *Lock) Check(ctx context.Context) error {
 
 // look reads the lease.
 func (l *Lock) look(ctx context.Context) error {
-	record, _, err := l.lock.Get(ctx)
+	record, _, err := l.looked.Get(ctx)
 	if err != nil {
 		return fmt.Errorf("read the lease: %w", err)
 	}
-	if record.HolderIdentity != l.lock.Identity() {
+	if record.HolderIdentity != l.looked.Identity() {
 		return fmt.Errorf("%w: %q does", ErrNotLeader, record.HolderIdentity)
 	}
 	if end := record.RenewTime.Add(time.Duration(record.LeaseDurationSeconds) * time.Second); l.clock.Now().After(end) {

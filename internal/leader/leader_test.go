@@ -2,14 +2,22 @@ package leader
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/utils/clock"
 )
@@ -40,7 +48,7 @@ func (l *lease) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte
 func TestLooksAreShared(t *testing.T) {
 	const many = 100
 	api := &lease{holder: "us", renew: time.Now(), begun: make(chan struct{}, 1+many), took: make(chan struct{})}
-	lock := &Lock{lock: api, clock: clock.RealClock{}}
+	lock := &Lock{looked: api, clock: clock.RealClock{}}
 	var all sync.WaitGroup
 	ask := func(n int) {
 		for range n {
@@ -84,7 +92,7 @@ func waiting() (n int) {
 
 // TestLeaseRunsOut: nobody took it, and it is ours no more.
 func TestLeaseRunsOut(t *testing.T) {
-	lock := &Lock{lock: &lease{holder: "us", renew: time.Now().Add(-16 * time.Second)}, clock: clock.RealClock{}}
+	lock := &Lock{looked: &lease{holder: "us", renew: time.Now().Add(-16 * time.Second)}, clock: clock.RealClock{}}
 	if err := lock.Check(t.Context()); !errors.Is(err, ErrNotLeader) {
 		t.Errorf("a lease of 16 s ago: %v", err)
 	}
@@ -95,5 +103,89 @@ func TestWithoutElection(t *testing.T) {
 	lock, err := New(nil, "", false, clock.RealClock{})
 	if err != nil || lock.Check(t.Context()) != nil || lock.Interface() != nil {
 		t.Errorf("%v, %+v", err, lock)
+	}
+}
+
+// leaseServer keeps one lease as an API server does: who updates it must have seen its present version.
+type leaseServer struct {
+	mu      sync.Mutex
+	version int
+	lease   *coordinationv1.Lease
+}
+
+func (s *leaseServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	resource := schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
+	refuse := func(err *apierrors.StatusError) {
+		w.WriteHeader(int(err.ErrStatus.Code))
+		_ = json.NewEncoder(w).Encode(err.ErrStatus)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if r.Method == http.MethodGet && s.lease == nil {
+		refuse(apierrors.NewNotFound(resource, LeaseName))
+		return
+	}
+	if r.Method != http.MethodGet {
+		var sent coordinationv1.Lease
+		if err := json.NewDecoder(r.Body).Decode(&sent); err != nil {
+			refuse(apierrors.NewBadRequest(err.Error()))
+			return
+		}
+		if s.lease != nil && sent.ResourceVersion != s.lease.ResourceVersion {
+			refuse(apierrors.NewConflict(resource, LeaseName, errors.New("it was changed")))
+			return
+		}
+		s.version++
+		sent.ResourceVersion = fmt.Sprint(s.version)
+		s.lease = &sent
+	}
+	answer := s.lease.DeepCopy()
+	answer.APIVersion, answer.Kind = "coordination.k8s.io/v1", "Lease"
+	_ = json.NewEncoder(w).Encode(answer)
+}
+
+// TestLookDoesNotHelpToTakeTheLeaseBack: a leader that was paused in the middle of its renewal, after it saw that the lease was its
+// own, is replaced; then it looks before it writes to a database, as it must, and after that the renewal goes on.
+func TestLookDoesNotHelpToTakeTheLeaseBack(t *testing.T) {
+	server := httptest.NewServer(&leaseServer{})
+	t.Cleanup(server.Close)
+	ctx := t.Context()
+	config := &rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
+	process := func() *Lock {
+		t.Helper()
+		lock, err := New(config, "system", true, clock.RealClock{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return lock
+	}
+	record := func(l *Lock) resourcelock.LeaderElectionRecord {
+		return resourcelock.LeaderElectionRecord{HolderIdentity: l.Interface().Identity(), LeaseDurationSeconds: 15, RenewTime: metav1.Now()}
+	}
+	old, next := process(), process()
+	if err := old.Interface().Create(ctx, record(old)); err != nil {
+		t.Fatal(err)
+	}
+	if err := old.Check(ctx); err != nil {
+		t.Fatalf("the leader is told that it does not lead: %v", err)
+	}
+	if err := old.Interface().Update(ctx, record(old)); err != nil {
+		t.Fatalf("a leader that looked cannot renew: %v", err)
+	}
+	if _, _, err := next.Interface().Get(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := next.Interface().Update(ctx, record(next)); err != nil {
+		t.Fatal(err)
+	}
+	if err := old.Check(ctx); !errors.Is(err, ErrNotLeader) {
+		t.Fatalf("who was replaced is told %v", err)
+	}
+	if err := old.Interface().Update(ctx, record(old)); !apierrors.IsConflict(err) {
+		t.Errorf("who was replaced takes the lease back: %v", err)
+	}
+	if err := next.Check(ctx); err != nil {
+		t.Errorf("the leader is told %v", err)
 	}
 }

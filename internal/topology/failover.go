@@ -258,14 +258,18 @@ func (p *planner) promote(row Membership) {
 // nothing; passed over it may have to be rebuilt.
 func (p *planner) patience(row Membership) Finding {
 	m := p.Members[row.Primary]
-	if m == nil || m.verified() || m.SilentSince.IsZero() {
+	if m == nil || m.verified() {
 		return Finding{}
 	}
+	since := m.SilentSince
+	if m.SQL.Access == AccessDenied {
+		since = m.DownSince // it is full, perhaps for a moment
+	}
 	in := m.CurrentInstance()
-	if in == nil || in.State != stateRunning || in.Impaired || in.LaunchTime.After(m.SilentSince) {
+	if since.IsZero() || in == nil || in.State != stateRunning || in.Impaired || in.LaunchTime.After(since) {
 		return Finding{} // off, broken, or started since: then it comes back read-only, and no sooner than others are ready
 	}
-	silent, limit := p.Now.Sub(m.SilentSince), silencePatience
+	silent, limit := p.Now.Sub(since), silencePatience
 	finding := Finding{v1alpha1.ReasonNoPrimary, "the primary " + m.Name + " does not answer; waiting a moment for it"}
 	if m.SQL.Access == AccessRefused {
 		limit = returnPatience

@@ -71,6 +71,12 @@ func (s *scene) lose(ordinals ...int) {
 	}
 }
 
+// turnedAway has mysqld of a member turn the operator away for a time: it answers, and is full.
+func (s *scene) turnedAway(ordinal int, d time.Duration) {
+	s.member(ordinal).SQL = SQL{Access: AccessDenied, Reason: "too many connections"}
+	s.member(ordinal).SilentSince, s.member(ordinal).DownSince = time.Time{}, s.observed.Now.Add(-d)
+}
+
 // restartApart has the primary come back read-only, with a commit that nobody else has; the one replica left holds one as well.
 func (s *scene) restartApart() {
 	s.member(0).SQL.Writable = false
@@ -129,6 +135,12 @@ func TestWhoIsPromoted(t *testing.T) {
 			}, "", "orders-1 still receives from it"},
 		"but not for ever": {
 			func(s *scene) { s.lose(0); s.io(ioConnecting, 2) }, "stop acknowledgements of orders-1; stop acknowledgements of orders-2", ""},
+		"the primary has no place for the operator, and others receive from it": {
+			func(s *scene) { s.turnedAway(0, time.Hour) }, "", "orders-1 still receives from it"},
+		"the primary has had no place for the operator for a moment": {
+			func(s *scene) { s.io(ioConnecting, 1, 2); s.turnedAway(0, time.Second) }, "", "waiting a moment for it"},
+		"the primary has had no place for the operator for long, and none for its replicas": {
+			func(s *scene) { s.io(ioConnecting, 1, 2); s.turnedAway(0, time.Minute) }, "stop acknowledgements of orders-1; stop acknowledgements of orders-2", ""},
 		"the primary has been silent for a moment only": {
 			func(s *scene) {
 				s.lose(0)

@@ -105,9 +105,10 @@ func (p *planner) expireQuarantine() {
 }
 
 // cycle stops a machine that EC2 calls running but that does not answer; what is stopped is started again. At most one
-// machine of a cluster at a time, and none soon after its start.
+// machine of a cluster at a time, and none soon after its start. A mysqld that turns the operator away answers: it may serve its
+// clients, who took every connection that it has.
 func (p *planner) cycle(m *Member) {
-	if m == nil || !p.CloudReachable || m.DownSince.IsZero() || m.SQL.Access == AccessRefused {
+	if m == nil || !p.CloudReachable || m.DownSince.IsZero() || m.SQL.Access == AccessRefused || m.SQL.Access == AccessDenied {
 		return
 	}
 	in := m.CurrentInstance()

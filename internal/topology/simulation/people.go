@@ -24,11 +24,16 @@ const (
 	startTries = 3
 )
 
+// mostGrowth is how often people let volumes grow at most.
+const mostGrowth = 4
+
 // people do what operators of a platform do, and see to it later.
 type people struct {
 	rng *rand.Rand
 	// stubborn is the member whose volume EC2 does not modify, empty for none.
 	stubborn string
+	// grown is how often volumes were to grow: EC2 takes four modifications of each within a day, which no schedule waits for.
+	grown int
 }
 
 // drawPeople lets people come, in some schedules.
@@ -58,10 +63,14 @@ func (w *world) peopleAct() {
 		w.desired.CertificatesRenewedAt = w.time()
 		w.say("PEOPLE: every certificate is to be renewed")
 	case 3:
-		w.desired.SizeGiB += 10
 		if p.rng.IntN(3) == 0 {
 			p.stubborn = w.desired.MemberName(p.rng.IntN(w.desired.Replicas))
 		}
+		if p.grown == mostGrowth {
+			return
+		}
+		p.grown++
+		w.desired.SizeGiB += 10
 		w.say("PEOPLE: volumes are to have %d GiB; EC2 refuses that of %q", w.desired.SizeGiB, p.stubborn)
 	case 4, 5:
 		w.desired.Hold = "the window is closed"

@@ -3,6 +3,7 @@ package mysql
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -49,7 +50,7 @@ type ProberOptions struct {
 	// Interval and Timeout default to the constants above.
 	Interval, Timeout time.Duration
 	Clock             clock.WithTicker
-	// OnChange is called, from the prober's goroutine, when writes begin or cease to succeed, and as soon as one fails or
+	// OnChange is called, from a goroutine of the prober's, when writes begin or cease to succeed, and as soon as one fails or
 	// takes suspiciously long, once for each time that they do. It must not block.
 	OnChange func(key string)
 	// Pool are the options for connections: dial and statement time-outs, Dial.
@@ -62,28 +63,41 @@ type Prober struct {
 	options ProberOptions
 	pool    *Pool
 
-	mu      sync.Mutex
-	probes  map[string]*probe
+	mu     sync.Mutex
+	probes map[string]*probe
+	// turns are the clusters whose turn comes at the same time, in each of the parts of an interval. A thousand clusters with a
+	// clock each would wake the process a thousand times a second.
+	turns   [turnsEach][]*probe
+	set     int // how many clusters were ever set
+	begin   sync.Once
 	running sync.WaitGroup
 	closed  bool
 	// jobs hands a write to a goroutine that has done one before and waits: a new one for each would grow its stack each time.
-	jobs    chan func()
+	jobs    chan *probe
 	resting atomic.Int32  // goroutines that wait
 	done    chan struct{} // closed by Close
 }
 
-// probe is the state for one cluster. Its goroutine ends when stop is closed.
-type probe struct {
-	key  string
-	stop chan struct{}
+// turnsEach is in how many parts an interval is divided.
+const turnsEach = 20
 
-	mu     sync.Mutex
+// probe is the state for one cluster.
+type probe struct {
+	key string
+	// poolKey names its connection: a cluster that is forgotten and set again has another.
+	poolKey string
+	turn    int
+	ctx     context.Context //nolint:containedctx // ends when the cluster is forgotten
+	cancel  context.CancelFunc
+
+	mu     sync.Mutex // guards what follows
 	target Target
 	result ProbeResult
-
-	// Only run uses what follows: whether writes succeed, whether one failed or takes long, and when the one under way began.
+	// busy says that a write is under way, began when that one began; forgotten that nobody wants to know any more.
+	busy, forgotten bool
+	began           time.Time
+	// ok says whether writes succeed, suspect whether one failed or takes long, as they were judged last.
 	ok, suspect bool
-	began       time.Time
 
 	// Only the one write under way uses what follows.
 	server    string // server_uuid behind the kept connection
@@ -105,7 +119,7 @@ func NewProber(o ProberOptions) *Prober {
 	}
 	o.Pool.StatementTimeout = o.Timeout
 	o.Pool.ChangeTimeout = o.Timeout
-	return &Prober{options: o, pool: NewPool(o.Pool), probes: map[string]*probe{}, jobs: make(chan func()), done: make(chan struct{})}
+	return &Prober{options: o, pool: NewPool(o.Pool), probes: map[string]*probe{}, jobs: make(chan *probe), done: make(chan struct{})}
 }
 
 // Set says where the cluster key takes writes, and begins to probe it. Calling it again with the same target is free.
@@ -121,10 +135,13 @@ func (p *Prober) Set(key string, target Target) {
 		present.mu.Unlock()
 		return
 	}
-	created := &probe{key: key, stop: make(chan struct{}), target: target}
-	p.probes[key] = created
-	p.running.Add(1)
-	go p.run(created)
+	p.set++
+	b := &probe{key: key, poolKey: fmt.Sprintf("%s %d", key, p.set), turn: p.set % turnsEach, target: target}
+	b.ctx, b.cancel = context.WithCancel(context.Background())
+	p.probes[key] = b
+	p.turns[b.turn] = append(p.turns[b.turn], b)
+	p.begin.Do(func() { p.running.Go(p.run) })
+	p.look(b, true)
 }
 
 // Forget stops probing a cluster. A write under way is cut off.
@@ -132,8 +149,21 @@ func (p *Prober) Forget(key string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if present := p.probes[key]; present != nil {
-		close(present.stop)
-		delete(p.probes, key)
+		p.forget(present)
+	}
+}
+
+// forget is Forget with the lock held. The connection goes with the write under way.
+func (p *Prober) forget(b *probe) {
+	delete(p.probes, b.key)
+	p.turns[b.turn] = slices.DeleteFunc(p.turns[b.turn], func(other *probe) bool { return other == b })
+	b.cancel()
+	b.mu.Lock()
+	b.forgotten = true
+	busy := b.busy
+	b.mu.Unlock()
+	if !busy {
+		p.pool.Forget(b.poolKey)
 	}
 }
 
@@ -157,76 +187,76 @@ func (p *Prober) Close() {
 		close(p.done)
 	}
 	p.closed = true
-	for key, present := range p.probes {
-		close(present.stop)
-		delete(p.probes, key)
+	for _, present := range p.probes {
+		p.forget(present)
 	}
 	p.mu.Unlock()
 	p.running.Wait()
 	p.pool.Close()
 }
 
-// run probes one cluster until it is forgotten.
-func (p *Prober) run(b *probe) {
-	defer p.running.Done()
-	defer p.pool.Forget(b.key)
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	ticker := p.options.Clock.NewTicker(p.options.Interval)
+// run gives each cluster its turn, and looks half an interval later whether its write is still under way. Turns that were missed
+// while the process stood still are made up for, one round of them.
+func (p *Prober) run() {
+	step := p.options.Interval / turnsEach
+	ticker := p.options.Clock.NewTicker(step)
 	defer ticker.Stop()
-	// While a write is under way it is looked at in between, too. One that is answered at once wakes nobody for that.
-	overdue := p.options.Clock.NewTimer(p.options.Interval / 2)
-	defer overdue.Stop()
-	results := make(chan error, 1)
-	busy := false
-	start := func() {
-		if !busy {
-			busy = true
-			b.began = p.options.Clock.Now()
-			overdue.Reset(p.options.Interval / 2)
-			p.do(func() { results <- p.write(ctx, b) })
-		}
-	}
-	start()
-	for {
+	for began, turn := p.options.Clock.Now(), 0; ; {
 		select {
-		case <-b.stop:
-			cancel()
-			if busy {
-				p.record(b, <-results)
-			}
+		case <-p.done:
 			return
-		case err := <-results:
-			busy = false
-			overdue.Stop()
-			p.record(b, err)
-		case <-overdue.C():
-			overdue.Reset(p.options.Interval / 2)
 		case <-ticker.C():
-			start()
 		}
-		p.judge(b, busy)
+		now := int(p.options.Clock.Since(began) / step)
+		for turn = max(turn, now-turnsEach); turn < now; turn++ {
+			p.mu.Lock()
+			due, half := slices.Clone(p.turns[turn%turnsEach]), slices.Clone(p.turns[(turn+turnsEach/2)%turnsEach])
+			p.mu.Unlock()
+			for _, b := range due {
+				p.look(b, true)
+			}
+			for _, b := range half {
+				p.look(b, false)
+			}
+		}
 	}
 }
 
-// do has a job done by a goroutine that waits for one, or by another.
-func (p *Prober) do(job func()) {
+// look judges a cluster's writes, and begins one if none is under way and it has its turn.
+func (p *Prober) look(b *probe, turn bool) {
+	b.mu.Lock()
+	start := turn && !b.busy && !b.forgotten
+	if start {
+		b.busy, b.began = true, p.options.Clock.Now()
+	}
+	told := b.judge(p.options.Clock)
+	b.mu.Unlock()
+	if start {
+		p.do(b)
+	}
+	if told {
+		p.options.OnChange(b.key)
+	}
+}
+
+// do has a write made by a goroutine that waits for one, or by another.
+func (p *Prober) do(b *probe) {
 	select {
-	case p.jobs <- job:
+	case p.jobs <- b:
 	default:
-		p.running.Go(func() { p.work(job) })
+		p.running.Go(func() { p.work(b) })
 	}
 }
 
-// work does jobs until there is none for a while, or enough others wait for one.
-func (p *Prober) work(job func()) {
-	for job != nil {
-		job()
-		job = p.nextJob()
+// work makes writes until there is none to be made for a while, or enough others wait for one.
+func (p *Prober) work(b *probe) {
+	for b != nil {
+		p.end(b, p.write(b.ctx, b))
+		b = p.nextJob()
 	}
 }
 
-func (p *Prober) nextJob() func() {
+func (p *Prober) nextJob() *probe {
 	defer p.resting.Add(-1)
 	if p.resting.Add(1) > mostResting {
 		return nil
@@ -234,39 +264,44 @@ func (p *Prober) nextJob() func() {
 	rest := p.options.Clock.NewTimer(workerRest)
 	defer rest.Stop()
 	select {
-	case job := <-p.jobs:
-		return job
+	case b := <-p.jobs:
+		return b
 	case <-rest.C():
 	case <-p.done:
 	}
 	return nil
 }
 
-// record keeps the outcome of one write.
-func (p *Prober) record(b *probe, err error) {
+// end keeps the outcome of one write.
+func (p *Prober) end(b *probe, err error) {
 	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.busy = false
 	b.result.Probed = true
 	b.result.Err = ""
 	if err != nil {
 		b.result.Err = err.Error()
-		return
+	} else {
+		b.result.LastSuccess = p.options.Clock.Now()
 	}
-	b.result.LastSuccess = p.options.Clock.Now()
-}
-
-// judge calls OnChange when the cluster's availability flips, for which silence alone is enough, and when a write first
-// fails or takes suspiciously long.
-func (p *Prober) judge(b *probe, busy bool) {
-	b.mu.Lock()
-	last, failed := b.result.LastSuccess, b.result.Err != ""
+	forgotten := b.forgotten
+	told := b.judge(p.options.Clock) && !forgotten
 	b.mu.Unlock()
-	ok := !last.IsZero() && p.options.Clock.Since(last) <= ProbeFresh
-	suspect := failed || busy && p.options.Clock.Since(b.began) >= suspectAfter
-	if ok != b.ok || suspect && !b.suspect {
+	if forgotten {
+		p.pool.Forget(b.poolKey)
+	}
+	if told {
 		p.options.OnChange(b.key)
 	}
+}
+
+// judge says whether somebody is to be told: the cluster's availability flipped, for which silence alone is enough, or a write has
+// failed or takes suspiciously long and the one before did not. Call it with the lock held.
+func (b *probe) judge(clock clock.PassiveClock) bool {
+	ok := !b.result.LastSuccess.IsZero() && clock.Since(b.result.LastSuccess) <= ProbeFresh
+	suspect := b.result.Err != "" || b.busy && clock.Since(b.began) >= suspectAfter
+	told := ok != b.ok || suspect && !b.suspect
 	b.ok, b.suspect = ok, suspect
+	return told
 }
 
 // write makes one write over the kept connection, dialling if there is none. Any error closes the connection: behind a
@@ -275,7 +310,7 @@ func (p *Prober) write(ctx context.Context, b *probe) error {
 	b.mu.Lock()
 	target := b.target
 	b.mu.Unlock()
-	m := p.pool.Member(ctx, Endpoint{Key: b.key, Address: target.Address, ServerName: target.ServerName}, target.Identity)
+	m := p.pool.Member(ctx, Endpoint{Key: b.poolKey, Address: target.Address, ServerName: target.ServerName}, target.Identity)
 	slot := &m.e.writer
 	if err := slot.take(ctx); err != nil {
 		return err

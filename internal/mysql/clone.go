@@ -102,7 +102,7 @@ func prepareClone(ctx context.Context, s *session, donor string) (before string,
 // startClone sends CLONE on a connection of its own, which a new leader ends as long as CLONE does not run on it. The channel
 // gets its outcome, unless nobody is there to see it.
 func (m *Member) startClone(ctx context.Context, control *session, host string, port int) (<-chan error, error) {
-	s, err := m.pool.dial(ctx, m.e, verified)
+	s, err := m.dialBeside(ctx, control)
 	if err != nil {
 		return nil, unreachable(err)
 	}

@@ -58,7 +58,7 @@ func (m *Member) DemoteBounded(ctx context.Context, spec DemoteSpec) (err error)
 		if err != nil || (readOnly && superReadOnly) {
 			return err
 		}
-		helper, err := m.pool.dial(ctx, m.e, verified)
+		helper, err := m.dialBeside(ctx, s)
 		if err != nil {
 			return unreachable(err)
 		}

@@ -37,6 +37,8 @@ type slot struct {
 	session *session
 	// abandoned is the server's id of a session that was given up on a time-out: the server may still be busy with it.
 	abandoned uint64
+	// used is when the writing session was used last.
+	used time.Time
 }
 
 func newEntry(key string) *entry {
@@ -55,6 +57,16 @@ func (s *slot) take(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 		return contextError(ctx)
+	}
+}
+
+// tryTake takes the slot's turn if it is free.
+func (s *slot) tryTake() bool {
+	select {
+	case s.turn <- struct{}{}:
+		return true
+	default:
+		return false
 	}
 }
 

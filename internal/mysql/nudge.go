@@ -18,7 +18,7 @@ const nudge = "DROP TABLE IF EXISTS nairobi_mysql.nudge"
 func (m *Member) Nudge(ctx context.Context) (err error) {
 	defer m.annotate(&err, "commit an empty transaction")
 	return m.control(ctx, func(control *session) error {
-		s, err := m.pool.dial(ctx, m.e, verified)
+		s, err := m.dialBeside(ctx, control)
 		if err != nil {
 			return unreachable(err)
 		}

@@ -32,6 +32,7 @@ func (m *Member) Observe(ctx context.Context) Observation {
 	if err != nil {
 		return unobserved(err)
 	}
+	m.rest(o)
 	return o
 }
 
@@ -43,7 +44,7 @@ func unobserved(err error) Observation {
 // observeOnce makes one pass through the slot's session, opening it if there is none.
 func (m *Member) observeOnce(ctx context.Context, slot *slot) (Observation, error) {
 	if slot.session == nil {
-		s, err := m.pool.dial(ctx, m.e, verified)
+		s, err := m.dialReader(ctx)
 		if err != nil {
 			return Observation{}, err
 		}

@@ -21,6 +21,15 @@ const (
 	// takeOverTries and takeOverPause bound the wait for a killed holder to let go: two seconds in all.
 	takeOverTries = 20
 	takeOverPause = 100 * time.Millisecond
+
+	// restAfter is how long the writing session of a member that takes no writes is kept without a use.
+	restAfter = time.Minute
+	// placeTries and placePause bound the wait for a place on a full server: half a second in all.
+	placeTries = 10
+	placePause = 50 * time.Millisecond
+	// roomMade is by how much the limit of connections of a full server is raised while the operator connects.
+	roomMade = 2
+	opRoom   = "connections/room"
 )
 
 // Claim opens the writing session, if it is not open: it asks for the lease, takes the lock on the member, killing a holder
@@ -38,6 +47,7 @@ func (m *Member) control(ctx context.Context, f func(*session) error) error {
 		return err
 	}
 	defer slot.give()
+	defer func() { slot.used = m.pool.options.Clock.Now() }()
 	if slot.session != nil {
 		if held, err := holdsControl(ctx, slot.session); err != nil || !held {
 			slot.drop()
@@ -53,6 +63,94 @@ func (m *Member) control(ctx context.Context, f func(*session) error) error {
 	return f(slot.session)
 }
 
+// rest closes the writing session of a member that takes no writes when nobody used it for a while: a thousand clusters have
+// thousands of replicas that nothing is to be written to. The lock goes with it, and protects as before: whoever led before us was
+// killed there when we claimed the member, and has to ask for the lease before it opens a session, and again when it has the lock.
+//
+// That of a primary is kept. Its clients may take every place that it has while their commits wait for the operator, and an
+// administrator the one beyond.
+func (m *Member) rest(o Observation) {
+	slot := &m.e.writer
+	if !o.SuperReadOnly || !slot.tryTake() {
+		return
+	}
+	defer slot.give()
+	if slot.session != nil && m.pool.options.Clock.Since(slot.used) >= restAfter {
+		slot.drop()
+	}
+}
+
+// dialPersistently opens a session on a server that may be full. MySQL has one place beyond its limit, for administrators, but
+// clients that are about to be refused are in it for a moment, one after the other.
+func (m *Member) dialPersistently(ctx context.Context) (s *session, err error) {
+	for range placeTries {
+		if s, err = m.pool.dial(ctx, m.e, verified); !isServerError(err, erTooManyConnections) {
+			break
+		}
+		if e := pause(ctx, placePause); e != nil {
+			return nil, e
+		}
+	}
+	return s, err
+}
+
+// dialBeside opens a session beside the writing session. On a full server one of the two is in the last place: the limit is raised
+// for as long as it takes to connect. What is to be done there may be a promotion.
+func (m *Member) dialBeside(ctx context.Context, control *session) (*session, error) {
+	s, err := m.dialPersistently(ctx)
+	if !isServerError(err, erTooManyConnections) {
+		return s, err
+	}
+	var limit int
+	if e := control.row(ctx, "SELECT @@GLOBAL.max_connections", nil, &limit); e != nil {
+		return nil, errors.Join(err, e)
+	}
+	if e := control.change(ctx, opRoom, "SET GLOBAL max_connections = ?", limit+roomMade); e != nil {
+		return nil, errors.Join(err, e)
+	}
+	s, err = m.dialPersistently(ctx)
+	// Should this fail, the limit is put right with the other settings.
+	if e := control.change(ctx, opRoom, "SET GLOBAL max_connections = ?", limit); e != nil && err == nil {
+		s.close()
+		return nil, e
+	}
+	return s, err
+}
+
+// dialControl opens what becomes the writing session. On a full server the reading session may be in the last place. It makes room,
+// and has the limit raised for its own return.
+func (m *Member) dialControl(ctx context.Context) (*session, error) {
+	s, err := m.dialPersistently(ctx)
+	if !isServerError(err, erTooManyConnections) {
+		return s, err
+	}
+	taken, cancel := context.WithTimeout(ctx, m.pool.options.StatementTimeout)
+	defer cancel()
+	if m.e.reader.take(taken) != nil {
+		return nil, err
+	}
+	m.e.reader.drop()
+	m.e.reader.give()
+	return m.dialPersistently(ctx)
+}
+
+// dialReader opens what becomes the reading session: on a full server beside the writing session, if that is open and at rest.
+func (m *Member) dialReader(ctx context.Context) (*session, error) {
+	s, err := m.pool.dial(ctx, m.e, verified)
+	slot := &m.e.writer
+	if !isServerError(err, erTooManyConnections) || !slot.tryTake() {
+		return s, err
+	}
+	defer slot.give()
+	if slot.session == nil {
+		return s, err
+	}
+	if held, e := holdsControl(ctx, slot.session); e != nil || !held {
+		return nil, err
+	}
+	return m.dialBeside(ctx, slot.session)
+}
+
 func holdsControl(ctx context.Context, s *session) (bool, error) {
 	var holder sql.Null[uint64]
 	err := s.row(ctx, "SELECT IS_USED_LOCK(?)", []any{controlLock}, &holder)
@@ -66,7 +164,7 @@ func (m *Member) openControl(ctx context.Context) (*session, error) {
 	if err := m.askLease(ctx); err != nil {
 		return nil, err
 	}
-	s, err := m.pool.dial(ctx, m.e, verified)
+	s, err := m.dialControl(ctx)
 	if err != nil {
 		return nil, unreachable(err)
 	}
@@ -137,7 +235,7 @@ func killIdle(ctx context.Context, s *session, lock string) error {
 // where it is (fact 2), and transact refuses to start another until it is over.
 func (m *Member) transact(ctx context.Context, f func(*session) error) error {
 	return m.control(ctx, func(control *session) error {
-		s, err := m.pool.dial(ctx, m.e, verified)
+		s, err := m.dialBeside(ctx, control)
 		if err != nil {
 			return unreachable(err)
 		}

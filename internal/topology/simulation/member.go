@@ -17,6 +17,8 @@ var _ steps.Server = (*member)(nil)
 const (
 	applyWait = 5 * second
 	applyStep = second
+	// restAfter is how long a replica's writing session is kept without a use.
+	restAfter = minute
 	// lockWait is how long a SET of read_only waits for open transactions.
 	lockWait = second
 )
@@ -46,6 +48,7 @@ func (m *member) Observe(ctx context.Context) mysql.Observation {
 		return m.unseen()
 	}
 	second.Executed, second.Purged, second.ReadOnly, second.SuperReadOnly = first.Executed, first.Purged, first.ReadOnly, first.SuperReadOnly
+	m.rest(p, second)
 	return second
 }
 

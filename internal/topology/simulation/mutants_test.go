@@ -281,7 +281,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "the next member is replaced before the one before it votes again",
-		at:   509,
+		at:   762,
 		file: rolloutFile,
 		old:  "	case !p.outdated(m) && p.isWell(m):",
 		new:  "	case !p.outdated(m):", breaks: []string{rolledRashly},

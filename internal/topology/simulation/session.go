@@ -25,6 +25,7 @@ type slot struct {
 	busy   bool
 	open   *session
 	server *mysqld
+	used   int64 // when it was used last
 }
 
 // member is an operator's handle of a member: what *mysql.Member is to the real one.
@@ -100,7 +101,7 @@ func (m *member) control(ctx context.Context, f func(writer) error) error {
 		p.sleep(50)
 	}
 	turn.busy = true
-	defer func() { turn.busy = false }()
+	defer func() { turn.busy, turn.used = false, p.w.now }()
 	c := writer{m, p, turn}
 	if turn.open != nil {
 		if err := c.do(func(*mysqld) error { return nil }); err != nil {
@@ -116,6 +117,18 @@ func (m *member) control(ctx context.Context, f func(writer) error) error {
 		}
 	}
 	return f(c)
+}
+
+// rest closes the writing session of a member that takes no writes and was not written to for a while.
+func (m *member) rest(p *process, o mysql.Observation) {
+	turn := m.op.slots[m.in]
+	if turn == nil || turn.busy || turn.open == nil || !o.SuperReadOnly || p.w.now-turn.used < restAfter {
+		return
+	}
+	if s := m.in.server; s != nil && s.control == turn.open {
+		s.control = nil
+	}
+	turn.open = nil
 }
 
 // take opens the writing session.

@@ -75,7 +75,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "one voter fewer than needed is enough",
-		at:   623,
+		at:   11,
 		file: quorumFile,
 		old:  "proof := Proof{Needed: len(voters) - w}",
 		new:  "proof := Proof{Needed: len(voters) - w - 1}",
@@ -94,7 +94,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "a joiner acknowledges before it is a voter",
-		at:   596,
+		at:   41,
 		file: stepsVotersFile,
 		old:  "	if a.SemiSync && alone {\n		if err := m.SetAcknowledging",
 		new:  "	if a.SemiSync {\n		if err := m.SetAcknowledging",
@@ -292,7 +292,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "a source becomes newer than its replicas",
-		at:   48,
+		at:   4,
 		file: "internal/topology/progress.go",
 		old:  "slices.Concat(leave, replace, last)",
 		new:  "slices.Concat(leave, last, replace)", breaks: []string{rolledRashly},
@@ -303,7 +303,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "a member gets its acknowledgements back in the pass that takes its vote",
-		at:   82,
+		at:   24,
 		file: votersFile,
 		old:  " || p.busy(m.Name) || p.changingVotes() || !row.Settled() ||",
 		new:  " || p.changingVotes() || !row.Settled() ||", breaks: losesCommits,
@@ -325,7 +325,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "a volume that a newer mysqld opened goes to an older one when nobody answers",
-		at:   4217,
+		at:   2918,
 		file: takeBackFile,
 		old:  "	tooOld := opened != \"\" && olderVersion(version, opened) // also when it is not known",
 		new:  "	tooOld := false", breaks: []string{tooOld},
@@ -347,7 +347,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "a mysqld is restarted for a setting while that is held back",
-		at:   56,
+		at:   14,
 		file: settingsFile,
 		old:  "	if p.Hold != \"\" {\n		p.restartStep = ",
 		new:  "	if p.Hold != \"\" && false {\n		p.restartStep = ", breaks: []string{heldBack},
@@ -368,7 +368,7 @@ var mutants = []mutant{
 	},
 	{
 		name:   "a volume that is lost later is made from what the cluster began with",
-		at:     1355,
+		at:     3238,
 		file:   copyFile,
 		old:    `return p.Recover && !rec.Recovered && !rec.Established && rec.Bootstrapped == ""`,
 		new:    "return p.Recover && rec.RebuiltAt.IsZero()",

@@ -141,7 +141,8 @@ func (p *Prober) Set(key string, target Target) {
 	p.probes[key] = b
 	p.turns[b.turn] = append(p.turns[b.turn], b)
 	p.begin.Do(func() { p.running.Go(p.run) })
-	p.look(b, true)
+	b.busy, b.began = true, p.options.Clock.Now()
+	p.do(b)
 }
 
 // Forget stops probing a cluster. A write under way is cut off.
@@ -195,7 +196,8 @@ func (p *Prober) Close() {
 	p.pool.Close()
 }
 
-// run gives each cluster its turn, and looks half an interval later whether its write is still under way. Turns that were missed
+// run gives each cluster its turn, and looks a little more than half an interval later whether its write is still under way, which is
+// suspicious by then. Turns that were missed
 // while the process stood still are made up for, one round of them.
 func (p *Prober) run() {
 	step := p.options.Interval / turnsEach
@@ -210,7 +212,7 @@ func (p *Prober) run() {
 		now := int(p.options.Clock.Since(began) / step)
 		for turn = max(turn, now-turnsEach); turn < now; turn++ {
 			p.mu.Lock()
-			due, half := slices.Clone(p.turns[turn%turnsEach]), slices.Clone(p.turns[(turn+turnsEach/2)%turnsEach])
+			due, half := slices.Clone(p.turns[turn%turnsEach]), slices.Clone(p.turns[(turn+turnsEach/2-1)%turnsEach])
 			p.mu.Unlock()
 			for _, b := range due {
 				p.look(b, true)
@@ -229,7 +231,7 @@ func (p *Prober) look(b *probe, turn bool) {
 	if start {
 		b.busy, b.began = true, p.options.Clock.Now()
 	}
-	told := b.judge(p.options.Clock)
+	told := b.judge(p.options.Clock) && !b.forgotten
 	b.mu.Unlock()
 	if start {
 		p.do(b)

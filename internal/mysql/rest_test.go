@@ -92,7 +92,15 @@ func TestFullReplicaIsWrittenTo(t *testing.T) {
 	w, _ := settle(t, newPool(t, nil))
 	ctx := t.Context()
 	clock := clocktesting.NewFakePassiveClock(time.Now())
-	p := newPool(t, func(o *Options) { o.Clock = clock })
+	p := newPool(t, func(o *Options) {
+		o.Clock = clock
+		o.Hook = func(op, phase string) error { // the way to a server takes time, in which clients come and go
+			if op == opRoom && phase == "after" {
+				time.Sleep(20 * time.Millisecond)
+			}
+			return nil
+		}
+	})
 	m := w.members(t, p)
 	exec(t, root(t, w.servers[0]), "CREATE USER IF NOT EXISTS crowd@localhost IDENTIFIED BY 'crowd'")
 	catchUp(t, m[1], m[0])
@@ -111,19 +119,21 @@ func TestFullReplicaIsWrittenTo(t *testing.T) {
 	defer group.Wait()
 	defer cancel()
 	server := local(t, w.servers[1], "crowd", "crowd")
-	group.Go(func() {
-		var crowd []*sql.Conn
-		for crowded.Err() == nil {
-			if conn, err := server.Conn(crowded); err == nil {
-				crowd = append(crowd, conn)
-				continue
+	for range 2 {
+		group.Go(func() {
+			var crowd []*sql.Conn
+			for crowded.Err() == nil {
+				if conn, err := server.Conn(crowded); err == nil {
+					crowd = append(crowd, conn)
+					continue
+				}
+				_ = pause(crowded, 5*time.Millisecond)
 			}
-			_ = pause(crowded, 5*time.Millisecond)
-		}
-		for _, conn := range crowd {
-			_ = conn.Close()
-		}
-	})
+			for _, conn := range crowd {
+				_ = conn.Close()
+			}
+		})
+	}
 	waitFor(t, "a full replica", func() bool {
 		o := m[1].Observe(ctx)
 		return o.Access == AccessVerified && o.Connections >= o.MaxConnections

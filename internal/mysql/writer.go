@@ -27,8 +27,8 @@ const (
 	// placeTries and placePause bound the wait for a place on a full server: half a second in all.
 	placeTries = 10
 	placePause = 50 * time.Millisecond
-	// roomMade is by how much the limit of connections of a full server is raised while the operator connects.
-	roomMade = 2
+	// mostRoom is by how much the limit of connections of a full server is raised at most while the operator connects.
+	mostRoom = 4
 	opRoom   = "connections/room"
 )
 
@@ -84,18 +84,18 @@ func (m *Member) rest(o Observation) {
 // clients that are about to be refused are in it for a moment, one after the other.
 func (m *Member) dialPersistently(ctx context.Context) (s *session, err error) {
 	for range placeTries {
-		if s, err = m.pool.dial(ctx, m.e, verified); !isServerError(err, erTooManyConnections) {
+		if s, err = m.pool.dial(ctx, m.e, verified); !isServerError(err, erTooManyConnections) || pause(ctx, placePause) != nil {
 			break
-		}
-		if e := pause(ctx, placePause); e != nil {
-			return nil, e
 		}
 	}
 	return s, err
 }
 
-// dialBeside opens a session beside the writing session. On a full server one of the two is in the last place: the limit is raised
-// for as long as it takes to connect. What is to be done there may be a promotion.
+// dialBeside opens a session beside the writing session, which may be in the last place of a full server, as the reading session
+// may: the limit is raised for as long as it takes to connect. What is to be done there may be a promotion.
+//
+// It is raised by one at a time. So we always come in by the last place, and no client comes in that stays beyond the limit when that
+// is put back: then nobody of ours could connect again.
 func (m *Member) dialBeside(ctx context.Context, control *session) (*session, error) {
 	s, err := m.dialPersistently(ctx)
 	if !isServerError(err, erTooManyConnections) {
@@ -105,12 +105,15 @@ func (m *Member) dialBeside(ctx context.Context, control *session) (*session, er
 	if e := control.row(ctx, "SELECT @@GLOBAL.max_connections", nil, &limit); e != nil {
 		return nil, errors.Join(err, e)
 	}
-	if e := control.change(ctx, opRoom, "SET GLOBAL max_connections = ?", limit+roomMade); e != nil {
-		return nil, errors.Join(err, e)
+	for room := 1; room <= mostRoom && isServerError(err, erTooManyConnections); room++ {
+		if e := control.change(ctx, opRoom, "SET GLOBAL max_connections = ?", limit+room); e != nil {
+			err = errors.Join(err, e)
+			break
+		}
+		s, err = m.dialPersistently(ctx)
 	}
-	s, err = m.dialPersistently(ctx)
-	// Should this fail, the limit is put right with the other settings.
-	if e := control.change(ctx, opRoom, "SET GLOBAL max_connections = ?", limit); e != nil && err == nil {
+	// An operator that dies before this leaves the limit raised, until the next start of mysqld where the spec does not set it.
+	if e := control.change(context.WithoutCancel(ctx), opRoom, "SET GLOBAL max_connections = ?", limit); e != nil && err == nil {
 		s.close()
 		return nil, e
 	}
@@ -137,18 +140,33 @@ func (m *Member) dialControl(ctx context.Context) (*session, error) {
 // dialReader opens what becomes the reading session: on a full server beside the writing session, if that is open and at rest.
 func (m *Member) dialReader(ctx context.Context) (*session, error) {
 	s, err := m.pool.dial(ctx, m.e, verified)
-	slot := &m.e.writer
-	if !isServerError(err, erTooManyConnections) || !slot.tryTake() {
+	if !isServerError(err, erTooManyConnections) {
 		return s, err
+	}
+	if s := m.dialByWriter(ctx); s != nil {
+		return s, nil
+	}
+	return m.dialPersistently(ctx)
+}
+
+// dialByWriter is dialBeside, for somebody who is not in control; nil if the writing session is not open, or in use.
+func (m *Member) dialByWriter(ctx context.Context) *session {
+	slot := &m.e.writer
+	if !slot.tryTake() {
+		return nil
 	}
 	defer slot.give()
 	if slot.session == nil {
-		return s, err
+		return nil
 	}
-	if held, e := holdsControl(ctx, slot.session); e != nil || !held {
-		return nil, err
+	if held, err := holdsControl(ctx, slot.session); err != nil || !held {
+		return nil
 	}
-	return m.dialBeside(ctx, slot.session)
+	s, err := m.dialBeside(ctx, slot.session)
+	if err != nil {
+		return nil
+	}
+	return s
 }
 
 func holdsControl(ctx context.Context, s *session) (bool, error) {

@@ -197,8 +197,7 @@ func (p *Prober) Close() {
 }
 
 // run gives each cluster its turn, and looks a little more than half an interval later whether its write is still under way, which is
-// suspicious by then. Turns that were missed
-// while the process stood still are made up for, one round of them.
+// suspicious by then. Turns that were missed while the process stood still are made up for, one round of them.
 func (p *Prober) run() {
 	step := p.options.Interval / turnsEach
 	ticker := p.options.Clock.NewTicker(step)

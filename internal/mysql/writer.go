@@ -24,12 +24,6 @@ const (
 
 	// restAfter is how long the writing session of a member that takes no writes is kept without a use.
 	restAfter = time.Minute
-	// placeTries and placePause bound the wait for a place on a full server: half a second in all.
-	placeTries = 10
-	placePause = 50 * time.Millisecond
-	// mostRoom is by how much the limit of connections of a full server is raised at most while the operator connects.
-	mostRoom = 4
-	opRoom   = "connections/room"
 )
 
 // Claim opens the writing session, if it is not open: it asks for the lease, takes the lock on the member, killing a holder
@@ -78,95 +72,6 @@ func (m *Member) rest(o Observation) {
 	if slot.session != nil && m.pool.options.Clock.Since(slot.used) >= restAfter {
 		slot.drop()
 	}
-}
-
-// dialPersistently opens a session on a server that may be full. MySQL has one place beyond its limit, for administrators, but
-// clients that are about to be refused are in it for a moment, one after the other.
-func (m *Member) dialPersistently(ctx context.Context) (s *session, err error) {
-	for range placeTries {
-		if s, err = m.pool.dial(ctx, m.e, verified); !isServerError(err, erTooManyConnections) || pause(ctx, placePause) != nil {
-			break
-		}
-	}
-	return s, err
-}
-
-// dialBeside opens a session beside the writing session, which may be in the last place of a full server, as the reading session
-// may: the limit is raised for as long as it takes to connect. What is to be done there may be a promotion.
-//
-// It is raised by one at a time. So we always come in by the last place, and no client comes in that stays beyond the limit when that
-// is put back: then nobody of ours could connect again.
-func (m *Member) dialBeside(ctx context.Context, control *session) (*session, error) {
-	s, err := m.dialPersistently(ctx)
-	if !isServerError(err, erTooManyConnections) {
-		return s, err
-	}
-	var limit int
-	if e := control.row(ctx, "SELECT @@GLOBAL.max_connections", nil, &limit); e != nil {
-		return nil, errors.Join(err, e)
-	}
-	for room := 1; room <= mostRoom && isServerError(err, erTooManyConnections); room++ {
-		if e := control.change(ctx, opRoom, "SET GLOBAL max_connections = ?", limit+room); e != nil {
-			err = errors.Join(err, e)
-			break
-		}
-		s, err = m.dialPersistently(ctx)
-	}
-	// An operator that dies before this leaves the limit raised, until the next start of mysqld where the spec does not set it.
-	if e := control.change(context.WithoutCancel(ctx), opRoom, "SET GLOBAL max_connections = ?", limit); e != nil && err == nil {
-		s.close()
-		return nil, e
-	}
-	return s, err
-}
-
-// dialControl opens what becomes the writing session. On a full server the reading session may be in the last place. It makes room,
-// and has the limit raised for its own return.
-func (m *Member) dialControl(ctx context.Context) (*session, error) {
-	s, err := m.dialPersistently(ctx)
-	if !isServerError(err, erTooManyConnections) {
-		return s, err
-	}
-	taken, cancel := context.WithTimeout(ctx, m.pool.options.StatementTimeout)
-	defer cancel()
-	if m.e.reader.take(taken) != nil {
-		return nil, err
-	}
-	m.e.reader.drop()
-	m.e.reader.give()
-	return m.dialPersistently(ctx)
-}
-
-// dialReader opens what becomes the reading session: on a full server beside the writing session, if that is open and at rest.
-func (m *Member) dialReader(ctx context.Context) (*session, error) {
-	s, err := m.pool.dial(ctx, m.e, verified)
-	if !isServerError(err, erTooManyConnections) {
-		return s, err
-	}
-	if s := m.dialByWriter(ctx); s != nil {
-		return s, nil
-	}
-	return m.dialPersistently(ctx)
-}
-
-// dialByWriter is dialBeside, for somebody who is not in control; nil if the writing session is not open, or in use.
-func (m *Member) dialByWriter(ctx context.Context) *session {
-	slot := &m.e.writer
-	if !slot.tryTake() {
-		return nil
-	}
-	defer slot.give()
-	if slot.session == nil {
-		return nil
-	}
-	if held, err := holdsControl(ctx, slot.session); err != nil || !held {
-		return nil
-	}
-	s, err := m.dialBeside(ctx, slot.session)
-	if err != nil {
-		return nil
-	}
-	return s
 }
 
 func holdsControl(ctx context.Context, s *session) (bool, error) {

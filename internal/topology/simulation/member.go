@@ -17,47 +17,9 @@ var _ steps.Server = (*member)(nil)
 const (
 	applyWait = 5 * second
 	applyStep = second
-	// restAfter is how long a replica's writing session is kept without a use.
-	restAfter = minute
 	// lockWait is how long a SET of read_only waits for open transactions.
 	lockWait = second
 )
-
-// Observe reads the member in two round trips, between which the world goes on.
-func (m *member) Observe(ctx context.Context) mysql.Observation {
-	p := processOf(ctx)
-	in, w := m.in, p.w
-	switch {
-	case in.server != nil && !in.signed && w.net.open(operatorNode, in.node) && !in.frozen:
-		return mysql.Observation{Access: mysql.AccessUnverified}
-	case in.powered && !in.frozen && in.server == nil && w.net.open(operatorNode, in.node):
-		return mysql.Observation{Access: mysql.AccessRefused, Reason: "connection refused"}
-	}
-	var first, second mysql.Observation
-	var run *mysqld
-	if m.exchange(p, func(s *mysqld) error { first, run = s.observation(), s; return nil }) != nil {
-		return m.unseen()
-	}
-	if m.exchange(p, func(s *mysqld) error {
-		if s != run {
-			return errHangUp
-		}
-		second = s.observation()
-		return nil
-	}) != nil {
-		return m.unseen()
-	}
-	second.Executed, second.Purged, second.ReadOnly, second.SuperReadOnly = first.Executed, first.Purged, first.ReadOnly, first.SuperReadOnly
-	m.rest(p, second)
-	return second
-}
-
-func (m *member) unseen() mysql.Observation {
-	if m.in.powered && !m.in.frozen && m.in.server == nil {
-		return mysql.Observation{Access: mysql.AccessRefused, Reason: "connection refused"}
-	}
-	return mysql.Observation{Access: mysql.AccessSilent, Reason: "no answer"}
-}
 
 // Claim takes the writing session.
 func (m *member) Claim(ctx context.Context) error {

@@ -119,18 +119,6 @@ func (m *member) control(ctx context.Context, f func(writer) error) error {
 	return f(c)
 }
 
-// rest closes the writing session of a member that takes no writes and was not written to for a while.
-func (m *member) rest(p *process, o mysql.Observation) {
-	turn := m.op.slots[m.in]
-	if turn == nil || turn.busy || turn.open == nil || !o.SuperReadOnly || p.w.now-turn.used < restAfter {
-		return
-	}
-	if s := m.in.server; s != nil && s.control == turn.open {
-		s.control = nil
-	}
-	turn.open = nil
-}
-
 // take opens the writing session.
 func (c writer) take() error {
 	op, w := c.m.op, c.p.w

@@ -32,7 +32,7 @@ const (
 // otherKeys are an access key of another account.
 func otherKeys(t *testing.T) map[string]string {
 	t.Helper()
-	taken, err := sts.NewFromConfig(cloud.Config()).AssumeRole(t.Context(), &sts.AssumeRoleInput{
+	taken, err := sts.NewFromConfig(ownEyes()).AssumeRole(t.Context(), &sts.AssumeRoleInput{
 		RoleArn: aws.String(otherRole), RoleSessionName: aws.String("test")})
 	must(t, err)
 	return map[string]string{

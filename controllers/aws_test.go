@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
@@ -48,7 +49,7 @@ func (a ownAccount) RoundTrip(r *http.Request) (*http.Response, error) {
 func newAccount(t *testing.T, serial int64) *account {
 	t.Helper()
 	a := &account{id: fmt.Sprintf("2%011d", serial)}
-	config := cloud.Config()
+	config := ownEyes()
 	config.HTTPClient = &http.Client{Transport: ownAccount{a.id, http.DefaultTransport}}
 	a.api = awsec2.NewFromConfig(config)
 	ctx := t.Context()
@@ -70,9 +71,17 @@ func newAccount(t *testing.T, serial int64) *account {
 	return a
 }
 
+// ownEyes is how a test itself asks moto: once more when moto resets a connection, as a busy one does. What is under test
+// asks once a call.
+func ownEyes() aws.Config {
+	config := cloud.Config()
+	config.RetryMaxAttempts = retry.DefaultMaxAttempts
+	return config
+}
+
 // sharedAccount is the account of the lab's own keys.
 func sharedAccount() *account {
-	return &account{api: awsec2.NewFromConfig(cloud.Config()), image: seeded.Image, subnets: seeded.SubnetIDs()}
+	return &account{api: awsec2.NewFromConfig(ownEyes()), image: seeded.Image, subnets: seeded.SubnetIDs()}
 }
 
 // left is what an account holds: live instances, data volumes and snapshots, and the names of security groups.

@@ -22,7 +22,7 @@ import (
 
 func makeSubnet(t *testing.T, cidr string) string {
 	t.Helper()
-	made, err := awsec2.NewFromConfig(cloud.Config()).CreateSubnet(t.Context(), &awsec2.CreateSubnetInput{
+	made, err := awsec2.NewFromConfig(ownEyes()).CreateSubnet(t.Context(), &awsec2.CreateSubnetInput{
 		VpcId: aws.String(seeded.VPC), CidrBlock: aws.String(cidr), AvailabilityZone: aws.String("us-east-1c")})
 	must(t, err)
 	return aws.ToString(made.Subnet.SubnetId)
@@ -30,7 +30,7 @@ func makeSubnet(t *testing.T, cidr string) string {
 
 func dropSubnet(t *testing.T, id string) {
 	t.Helper()
-	_, err := awsec2.NewFromConfig(cloud.Config()).DeleteSubnet(t.Context(), &awsec2.DeleteSubnetInput{SubnetId: aws.String(id)})
+	_, err := awsec2.NewFromConfig(ownEyes()).DeleteSubnet(t.Context(), &awsec2.DeleteSubnetInput{SubnetId: aws.String(id)})
 	must(t, err)
 }
 

@@ -32,7 +32,7 @@ func TestNothingIsLaunchedWithoutMySQL(t *testing.T) {
 // A subnet without room for its members is told of before anything is launched, and holds up nobody.
 func TestSubnetTooSmallForItsMembers(t *testing.T) {
 	t.Parallel()
-	api := awsec2.NewFromConfig(cloud.Config())
+	api := awsec2.NewFromConfig(ownEyes())
 	subnet := makeSubnet(t, "10.77.230.0/28")
 	var taken []string
 	for range 10 { // of 11

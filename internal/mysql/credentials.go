@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"runtime"
+	"sync"
 	"weak"
 )
 
@@ -29,13 +30,21 @@ func newCredentials(identity Identity) (*credentials, error) {
 	return &credentials{certificate: certificate, roots: roots}, nil
 }
 
-// credentialsOf returns the credentials of an identity: those that an open session holds, or new ones. The pool itself keeps
-// none: with the last session of an identity they go.
-func (p *Pool) credentialsOf(identity Identity) (*credentials, error) {
+// inUse are the credentials that open sessions hold, of all pools of the process: the prober shows each server what the reconciler
+// shows it. Nothing is kept for its own sake: with the last session of an identity they go.
+var inUse = shownCredentials{of: map[[sha256.Size]byte]weak.Pointer[credentials]{}}
+
+type shownCredentials struct {
+	mu sync.Mutex
+	of map[[sha256.Size]byte]weak.Pointer[credentials] // by Identity.digest
+}
+
+// get returns the credentials of an identity: those that an open session holds, or new ones.
+func (c *shownCredentials) get(identity Identity) (*credentials, error) {
 	key := identity.digest()
-	p.mu.Lock()
-	shared := p.shown[key].Value()
-	p.mu.Unlock()
+	c.mu.Lock()
+	shared := c.of[key].Value()
+	c.mu.Unlock()
 	if shared != nil {
 		return shared, nil
 	}
@@ -43,22 +52,22 @@ func (p *Pool) credentialsOf(identity Identity) (*credentials, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if shared := p.shown[key].Value(); shared != nil {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if shared := c.of[key].Value(); shared != nil {
 		return shared, nil // another session was faster
 	}
-	p.shown[key] = weak.Make(made)
-	runtime.AddCleanup(made, p.dropShown, key)
+	c.of[key] = weak.Make(made)
+	runtime.AddCleanup(made, c.drop, key)
 	return made, nil
 }
 
-// dropShown forgets credentials that no session holds any more, unless there are others by now.
-func (p *Pool) dropShown(key [sha256.Size]byte) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.shown[key].Value() == nil {
-		delete(p.shown, key)
+// drop forgets credentials that no session holds any more, unless there are others by now.
+func (c *shownCredentials) drop(key [sha256.Size]byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.of[key].Value() == nil {
+		delete(c.of, key)
 	}
 }
 

@@ -58,21 +58,34 @@ func (m *Member) dialBeside(ctx context.Context, control *session) (*session, er
 	return s, err
 }
 
-// dialControl opens what becomes the writing session. On a full server the reading session may be in the last place. It makes room,
-// and has the limit raised for its own return.
+// dialControl opens what becomes the writing session. On a full server the reading session becomes it, and gives up no place: another
+// is opened beside it for the next look.
 func (m *Member) dialControl(ctx context.Context) (*session, error) {
-	s, err := m.dialPersistently(ctx)
+	s, err := m.pool.dial(ctx, m.e, verified)
 	if !isServerError(err, erTooManyConnections) {
 		return s, err
 	}
-	taken, cancel := context.WithTimeout(ctx, m.pool.options.StatementTimeout)
-	defer cancel()
-	if m.e.reader.take(taken) != nil {
-		return nil, err
+	if s := m.takeReader(ctx); s != nil {
+		return s, nil
 	}
-	m.e.reader.drop()
-	m.e.reader.give()
 	return m.dialPersistently(ctx)
+}
+
+// takeReader takes the reading session away from those who look, when they are done; nil if there is none that can be used.
+func (m *Member) takeReader(ctx context.Context) *session {
+	ctx, cancel := context.WithTimeout(ctx, m.pool.options.StatementTimeout)
+	defer cancel()
+	slot := &m.e.reader
+	if slot.take(ctx) != nil {
+		return nil
+	}
+	defer slot.give()
+	s := slot.session
+	if s == nil || s.broken {
+		return nil
+	}
+	slot.session = nil
+	return s
 }
 
 // dialReader opens what becomes the reading session: on a full server beside the writing session, if that is open and at rest.

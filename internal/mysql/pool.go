@@ -7,12 +7,10 @@ package mysql
 
 import (
 	"context"
-	"crypto/sha256"
 	"database/sql"
 	"net"
 	"sync"
 	"time"
-	"weak"
 
 	"github.com/go-logr/logr"
 	"k8s.io/utils/clock"
@@ -73,7 +71,6 @@ type Pool struct {
 
 	mu        sync.Mutex
 	entries   map[string]*entry
-	shown     map[[sha256.Size]byte]weak.Pointer[credentials] // by Identity.digest
 	nextSweep time.Time
 	closed    bool
 	running   sync.WaitGroup // detached CLONE statements
@@ -103,7 +100,7 @@ func NewPool(o Options) *Pool {
 	if o.Lease == nil {
 		o.Lease = func(context.Context) error { return nil }
 	}
-	return &Pool{options: o, db: openDB(), entries: map[string]*entry{}, shown: map[[sha256.Size]byte]weak.Pointer[credentials]{}}
+	return &Pool{options: o, db: openDB(), entries: map[string]*entry{}}
 }
 
 func setDefault(d *time.Duration, value time.Duration) {

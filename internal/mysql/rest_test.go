@@ -4,11 +4,14 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
 
 	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/mysqld"
 )
 
 // holder is whose session has the operator's lock on a server, empty for nobody's.
@@ -24,9 +27,9 @@ func hasWriter(m *Member) bool {
 	return m.e.writer.session != nil
 }
 
-// TestWritingSessionsOfReplicasRest: a replica that nothing is written to costs one connection, a primary keeps both, and whoever led
-// before can do nothing on a replica whose lock nobody holds.
-func TestWritingSessionsOfReplicasRest(t *testing.T) {
+// TestWritingSessionsRest: a member that nothing is written to costs one connection, whatever its role, unless its clients fill it up.
+// And whoever led before can do nothing on a member whose lock nobody holds.
+func TestWritingSessionsRest(t *testing.T) {
 	w, _ := settle(t, newPool(t, nil))
 	ctx := t.Context()
 	clock := clocktesting.NewFakePassiveClock(time.Now())
@@ -48,15 +51,22 @@ func TestWritingSessionsOfReplicasRest(t *testing.T) {
 	if !hasWriter(m[0]) || !hasWriter(m[1]) {
 		t.Fatal("a writing session was closed that was used a moment ago")
 	}
-	pass(2 * time.Second)
+	o := m[0].Observe(ctx)
+	must(t, m[0].SetMaxConnections(ctx, 2*o.Connections-1)) // a primary more than half of whose places are taken
+	pass(restAfter + time.Second)
 	if !hasWriter(m[0]) {
-		t.Error("the primary's writing session was closed")
+		t.Error("the writing session of a server that fills up was closed")
 	}
 	if hasWriter(m[1]) {
 		t.Error("the replica's writing session is still there")
 	}
+	must(t, m[0].SetMaxConnections(ctx, o.MaxConnections))
+	pass(restAfter + time.Second)
+	if hasWriter(m[0]) {
+		t.Error("the primary's writing session is still there")
+	}
 	db := root(t, w.servers[1])
-	waitFor(t, "the replica's lock to be free", func() bool { return holder(t, db) == "" })
+	waitFor(t, "the locks to be free", func() bool { return holder(t, db) == "" && holder(t, root(t, w.servers[0])) == "" })
 
 	// A leader of before: one that has no lease, and one that loses it between the two looks at it.
 	for _, asked := range []int{0, 1} {
@@ -86,13 +96,21 @@ func TestWritingSessionsOfReplicasRest(t *testing.T) {
 	}
 }
 
-// TestFullReplicaIsWrittenTo: readers take every place of a replica whose writing session rests, and go on asking for more. What is
-// to be done there, a promotion for example, needs two sessions beside the one that looks, and MySQL has one place beyond its limit.
-func TestFullReplicaIsWrittenTo(t *testing.T) {
+// TestFullMemberIsWrittenTo: clients take every place of a member whose writing session rests, and go on asking for more. What is to
+// be done there, a promotion for example, needs two sessions beside the one that looks, and MySQL has one place beyond its limit,
+// which another administrator may be in.
+func TestFullMemberIsWrittenTo(t *testing.T) {
 	w, _ := settle(t, newPool(t, nil))
+	exec(t, root(t, w.servers[0]), "CREATE USER IF NOT EXISTS crowd@localhost IDENTIFIED BY 'crowd'")
+	for _, administered := range []bool{false, true} {
+		t.Run(fmt.Sprintf("administered %v", administered), func(t *testing.T) { w.fullMember(t, administered) })
+	}
+}
+
+func (w *world) fullMember(t *testing.T, administered bool) {
 	ctx := t.Context()
 	clock := clocktesting.NewFakePassiveClock(time.Now())
-	p := newPool(t, func(o *Options) {
+	all := w.members(t, newPool(t, func(o *Options) {
 		o.Clock = clock
 		o.Hook = func(op, phase string) error { // the way to a server takes time, in which clients come and go
 			if op == opRoom && phase == "after" {
@@ -100,58 +118,65 @@ func TestFullReplicaIsWrittenTo(t *testing.T) {
 			}
 			return nil
 		}
-	})
-	m := w.members(t, p)
-	exec(t, root(t, w.servers[0]), "CREATE USER IF NOT EXISTS crowd@localhost IDENTIFIED BY 'crowd'")
-	catchUp(t, m[1], m[0])
-	before := m[1].Observe(ctx)
-	limit := before.Connections + 6
-	must(t, m[1].SetMaxConnections(ctx, limit))
-	defer func() { must(t, m[1].SetMaxConnections(ctx, before.MaxConnections)) }()
+	}))
+	catchUp(t, all[1], all[0])
+	m, db := all[1], root(t, w.servers[1])
+	must(t, m.Claim(ctx))
 	clock.SetTime(clock.Now().Add(2 * restAfter))
-	m[1].Observe(ctx)
-	if hasWriter(m[1]) {
+	before := m.Observe(ctx)
+	if hasWriter(m) {
 		t.Fatal("the writing session is still there")
 	}
-
-	crowded, cancel := context.WithCancel(ctx)
-	var group sync.WaitGroup
-	defer group.Wait()
-	defer cancel()
-	server := local(t, w.servers[1], "crowd", "crowd")
-	for range 2 {
-		group.Go(func() {
-			var crowd []*sql.Conn
-			for crowded.Err() == nil {
-				if conn, err := server.Conn(crowded); err == nil {
-					crowd = append(crowd, conn)
-					continue
-				}
-				_ = pause(crowded, 5*time.Millisecond)
-			}
-			for _, conn := range crowd {
-				_ = conn.Close()
-			}
+	limit := before.Connections + 6
+	exec(t, db, fmt.Sprintf("SET GLOBAL max_connections = %d", limit))
+	defer func() { exec(t, db, fmt.Sprintf("SET GLOBAL max_connections = %d", before.MaxConnections)) }()
+	defer w.crowd(t, w.servers[1])()
+	full := func(o Observation) bool { return o.Access == AccessVerified && o.Connections >= o.MaxConnections }
+	waitFor(t, "a full replica", func() bool { return full(m.Observe(ctx)) })
+	if administered {
+		beyond := root(t, w.servers[1])
+		waitFor(t, "an administrator in the place beyond", func() bool {
+			_, err := beyond.Conn(ctx)
+			return err == nil
 		})
 	}
-	waitFor(t, "a full replica", func() bool {
-		o := m[1].Observe(ctx)
-		return o.Access == AccessVerified && o.Connections >= o.MaxConnections
-	})
-	for _, lost := range []*slot{nil, &m[1].e.writer, &m[1].e.reader, &m[1].e.writer, nil, &m[1].e.reader} {
+	for _, lost := range []*slot{nil, &m.e.writer, &m.e.reader, &m.e.writer, nil, &m.e.reader} {
 		if lost != nil {
 			must(t, lost.take(ctx))
 			lost.drop()
 			lost.give()
 		}
 		var one int
-		must(t, m[1].transact(ctx, func(s *session) error { return s.row(ctx, "SELECT 1", nil, &one) }))
-		waitFor(t, "the replica is looked at", func() bool {
-			o := m[1].Observe(ctx)
-			return o.Access == AccessVerified && o.Connections >= o.MaxConnections
-		})
-		if o := m[1].Observe(ctx); o.MaxConnections != limit {
+		must(t, m.transact(ctx, func(s *session) error { return s.row(ctx, "SELECT 1", nil, &one) }))
+		waitFor(t, "the replica is looked at", func() bool { return full(m.Observe(ctx)) })
+		if o := m.Observe(ctx); o.MaxConnections != limit {
 			t.Fatalf("its limit is %d and was %d", o.MaxConnections, limit)
 		}
+	}
+}
+
+// crowd takes every place of a server that it can get, and goes on asking for more, until it is sent away.
+func (w *world) crowd(t *testing.T, s *mysqld.Server) (sendAway func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	db := local(t, s, "crowd", "crowd")
+	for range 2 {
+		group.Go(func() {
+			var crowd []*sql.Conn
+			for ctx.Err() == nil {
+				if conn, err := db.Conn(ctx); err == nil {
+					crowd = append(crowd, conn)
+					continue
+				}
+				_ = pause(ctx, 5*time.Millisecond)
+			}
+			for _, conn := range crowd {
+				_ = conn.Close()
+			}
+		})
+	}
+	return func() {
+		cancel()
+		group.Wait()
 	}
 }

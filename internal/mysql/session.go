@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -119,6 +121,16 @@ var sessionSettings = map[string]string{
 	"sql_safe_updates":         "0",
 }
 
+// beginSession is the statement that makes sessionSettings a session's.
+var beginSession = func() string {
+	var settings []string
+	for name, value := range sessionSettings {
+		settings = append(settings, "SESSION "+name+" = "+value)
+	}
+	slices.Sort(settings)
+	return "SET " + strings.Join(settings, ", ")
+}()
+
 // dial opens a session to the entry's endpoint.
 func (p *Pool) dial(ctx context.Context, e *entry, how trust) (*session, error) {
 	if e.forgotten() {
@@ -135,7 +147,6 @@ func (p *Pool) dial(ctx context.Context, e *entry, how trust) (*session, error) 
 		return nil, err
 	}
 	config.InterpolateParams = true // one round trip a statement; quoting is safe because sql_mode and charset are ours
-	config.Params = sessionSettings
 	config.MaxAllowedPacket = maxPacket
 	config.ConnectionAttributes = "program_name:nairobi-mysql-operator"
 	log := &driverLog{}
@@ -165,14 +176,26 @@ func (p *Pool) dial(ctx context.Context, e *entry, how trust) (*session, error) 
 		}
 		return nil, err
 	}
-	if err = s.row(ctx, "SELECT CONNECTION_ID()", nil, &s.id); err == nil {
-		err = s.over() // the dial's time ended just now
-	}
-	if err != nil {
+	if err = s.begin(ctx); err != nil {
 		s.close()
 		return nil, err
 	}
 	return s, nil
+}
+
+// begin sends a session's first statements: its settings, which the driver would keep once more for each connection if it sent them.
+func (s *session) begin(ctx context.Context) error {
+	b := s.bind(ctx, s.pool.options.StatementTimeout)
+	_, err := s.conn.ExecContext(b.ctx, beginSession)
+	err = b.note(err)
+	b.release()
+	if err == nil {
+		err = s.row(ctx, "SELECT CONNECTION_ID()", nil, &s.id)
+	}
+	if err == nil {
+		err = s.over() // the dial's time ended just now
+	}
+	return err
 }
 
 // opener makes the connections of a pool, each by the connector that comes with the context. So one sql.DB serves thousands of
@@ -206,7 +229,7 @@ func openDB() *sql.DB {
 
 // secure gives a connection its TLS side, and notes the certificate that the peer shows.
 func (s *session) secure(config *driver.Config, endpoint Endpoint, identity Identity, how trust) error {
-	shown, err := s.pool.credentialsOf(identity)
+	shown, err := inUse.get(identity)
 	if err != nil {
 		return err
 	}

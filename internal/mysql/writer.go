@@ -22,7 +22,7 @@ const (
 	takeOverTries = 20
 	takeOverPause = 100 * time.Millisecond
 
-	// restAfter is how long the writing session of a member that takes no writes is kept without a use.
+	// restAfter is how long a writing session is kept without a use.
 	restAfter = time.Minute
 )
 
@@ -57,15 +57,14 @@ func (m *Member) control(ctx context.Context, f func(*session) error) error {
 	return f(slot.session)
 }
 
-// rest closes the writing session of a member that takes no writes when nobody used it for a while: a thousand clusters have
-// thousands of replicas that nothing is to be written to. The lock goes with it, and protects as before: whoever led before us was
-// killed there when we claimed the member, and has to ask for the lease before it opens a session, and again when it has the lock.
+// rest closes a writing session that nobody used for a while: of a thousand clusters there are thousands. The lock goes with it, and
+// protects as before: whoever led before us was killed there when we claimed the member, and has to ask for the lease before it
+// opens a session, and again when it has the lock.
 //
-// That of a primary is kept. Its clients may take every place that it has while their commits wait for the operator, and an
-// administrator the one beyond.
+// That of a server that fills up is kept. Its clients may take every place that it has while their commits wait for the operator.
 func (m *Member) rest(o Observation) {
 	slot := &m.e.writer
-	if !o.SuperReadOnly || !slot.tryTake() {
+	if o.Connections > o.MaxConnections/2 || !slot.tryTake() {
 		return
 	}
 	defer slot.give()

@@ -6,7 +6,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 )
 
-// restAfter is how long a replica's writing session is kept without a use.
+// restAfter is how long a writing session is kept without a use.
 const restAfter = minute
 
 // Observe reads the member in two round trips, between which the world goes on.
@@ -34,7 +34,7 @@ func (m *member) Observe(ctx context.Context) mysql.Observation {
 		return m.unseen()
 	}
 	second.Executed, second.Purged, second.ReadOnly, second.SuperReadOnly = first.Executed, first.Purged, first.ReadOnly, first.SuperReadOnly
-	m.rest(p, second)
+	m.rest(p)
 	return second
 }
 
@@ -45,10 +45,10 @@ func (m *member) unseen() mysql.Observation {
 	return mysql.Observation{Access: mysql.AccessSilent, Reason: "no answer"}
 }
 
-// rest closes the writing session of a member that takes no writes and was not written to for a while.
-func (m *member) rest(p *process, o mysql.Observation) {
+// rest closes the writing session of a member that was not written to for a while.
+func (m *member) rest(p *process) {
 	turn := m.op.slots[m.in]
-	if turn == nil || turn.busy || turn.open == nil || !o.SuperReadOnly || p.w.now-turn.used < restAfter {
+	if turn == nil || turn.busy || turn.open == nil || p.w.now-turn.used < restAfter {
 		return
 	}
 	if s := m.in.server; s != nil && s.control == turn.open {

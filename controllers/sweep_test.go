@@ -38,11 +38,31 @@ const (
 
 var cuts = []cut{diesBefore, diesAfter, losesReply}
 
+// place is where to cut: at the nth call of an action, counted from 1. The place among all calls is not the same each time,
+// because several are under way at once.
+type place struct {
+	action string
+	nth    int
+}
+
+func (p place) String() string { return fmt.Sprintf("%s %d", p.action, p.nth) }
+
+// placesOf are the places of the calls of a life.
+func placesOf(calls []string) []place {
+	seen := map[string]int{}
+	var all []place
+	for _, action := range calls {
+		seen[action]++
+		all = append(all, place{action, seen[action]})
+	}
+	return all
+}
+
 // scissors note the calls to AWS and cut at one of them.
 type scissors struct {
 	next     http.RoundTripper
 	operator *operator
-	at       int // counted from 1; 0 for none
+	at       place // the zero value for nowhere
 	how      cut
 
 	mu    sync.Mutex
@@ -75,8 +95,20 @@ func (s *scissors) RoundTrip(r *http.Request) (*http.Response, error) {
 func (s *scissors) note(r *http.Request) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.calls = append(s.calls, actionOf(r))
-	return len(s.calls) == s.at
+	action := actionOf(r)
+	s.calls = append(s.calls, action)
+	return action == s.at.action && s.counted() == s.at.nth
+}
+
+// counted is how often the action to cut at was called. Call it with the lock held.
+func (s *scissors) counted() int {
+	n := 0
+	for _, action := range s.calls {
+		if action == s.at.action {
+			n++
+		}
+	}
+	return n
 }
 
 // sent are the calls that were made so far. The operator may have more under way, which no pass waits for.
@@ -89,13 +121,14 @@ func (s *scissors) sent() []string {
 // made is how many those are.
 func (s *scissors) made() int { return len(s.sent()) }
 
-// cutCall is the action that was cut, empty when the operator made fewer calls.
+// cutCall is the action that was cut, empty when the operator called it less often.
 func (s *scissors) cutCall() string {
-	sent := s.sent()
-	if s.at == 0 || len(sent) < s.at {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.counted() < s.at.nth {
 		return ""
 	}
-	return sent[s.at-1]
+	return s.at.action
 }
 
 // actionOf is the action of a call of EC2's, or the target of one of another service.
@@ -130,11 +163,11 @@ func TestCrashSweepOverAWSCalls(t *testing.T) {
 		if policy == v1alpha1.DeletionPolicySnapshot {
 			from = 1
 		}
-		for at := from; at <= len(whole); at++ {
-			called[whole[at-1]] = true
+		for _, at := range placesOf(whole)[from-1:] {
+			called[at.action] = true
 			for _, how := range cuts {
 				if random.IntN(share) == 0 {
-					t.Run(fmt.Sprintf("%s %s call %d", policy, how, at), func(t *testing.T) {
+					t.Run(fmt.Sprintf("%s %s %s", policy, how, at), func(t *testing.T) {
 						t.Parallel()
 						s := &scissors{at: at, how: how}
 						newWorld(t, withPolicy(policy)).live(s, policy)

@@ -130,6 +130,7 @@ func (w *world) measureScale(b *testing.B, c *process) {
 	r.Add("memory of the operator's process, largest", report.Mebibytes(float64(largest)), "<= "+report.Mebibytes(aimMemory), largest <= aimMemory)
 	r.Note("  of it the program's own file / everything else", "%s / %s", report.Mebibytes(float64(after.resident-after.anonymous)), report.Mebibytes(float64(after.anonymous)))
 	r.Note("  live heap / held by the Go runtime", "%s / %s", report.Mebibytes(float64(f.Live)), report.Mebibytes(float64(f.Held)))
+	r.Note("    of that stacks / gaps between objects / not yet given back", "%s / %s / %s", report.Mebibytes(float64(f.Stacks)), report.Mebibytes(float64(f.Gaps)), report.Mebibytes(float64(f.Idle)))
 	r.Note("  goroutines", "%d", f.Goroutines)
 	r.Add("CPU of the operator's process, cores", fmt.Sprintf("%.3f", cores), fmt.Sprintf("<= %.1f", aimCPU), cores <= aimCPU)
 	r.Note("reconciles", "%d, %.1f a second", len(f.Laps), float64(len(f.Laps))/took.Seconds())

@@ -47,7 +47,9 @@ type Figures struct {
 	Laps []time.Duration
 	// Live is the heap that is in use after a collection; Held what the Go runtime holds of the machine's memory.
 	Live, Held uint64
-	Goroutines int
+	// Stacks, Gaps (between the heap's objects) and Idle (not given back yet) are the larger parts of what is held and not live.
+	Stacks, Gaps, Idle uint64
+	Goroutines         int
 }
 
 // Run is the program of a child: it reads Surroundings from in, says on out by which address its figures are to be had, and ends
@@ -112,6 +114,7 @@ func figuresHandler(laps *lapper) http.Handler {
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
 		f.Live, f.Held = m.HeapAlloc, m.Sys-m.HeapReleased
+		f.Stacks, f.Gaps, f.Idle = m.StackSys, m.HeapInuse-m.HeapAlloc, m.HeapIdle-m.HeapReleased
 		_ = json.NewEncoder(w).Encode(f) // a parent that is gone reads nothing
 	})
 	mux.HandleFunc("/debug/pprof/", pprof.Index)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unique"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
@@ -67,10 +68,11 @@ func toTags(tags map[string]string) []types.Tag {
 	return out
 }
 
+// fromTags keeps one copy of each text: a cluster's resources have nearly the same tags, and so have those of all clusters.
 func fromTags(tags []types.Tag) map[string]string {
 	out := make(map[string]string, len(tags))
 	for _, t := range tags {
-		out[aws.ToString(t.Key)] = aws.ToString(t.Value)
+		out[unique.Make(aws.ToString(t.Key)).Value()] = unique.Make(aws.ToString(t.Value)).Value()
 	}
 	return out
 }

@@ -229,7 +229,7 @@ func TestIdle(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Now())
 	p := newPool(t, func(o *Options) { o.Clock = clock; o.IdleTimeout = time.Minute })
 	first := p.Member(ctx, endpointOf(w.servers[1]), w.identity())
-	must(t, first.Claim(ctx))
+	must(t, first.control(ctx, func(*session) error { return nil }))
 	holder := func() string { return value(t, root(t, w.servers[1]), "SELECT IS_USED_LOCK('"+controlLock+"')") }
 	if holder() == "" {
 		t.Fatal("nobody holds the lock")

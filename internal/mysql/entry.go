@@ -20,6 +20,8 @@ type entry struct {
 	key    string
 	reader slot
 	writer slot
+	// fillsUp says that clients had more than half of the server's places when it was observed last.
+	fillsUp atomic.Bool
 
 	mu       sync.Mutex // guards what follows
 	endpoint Endpoint

@@ -32,7 +32,8 @@ func (m *Member) Observe(ctx context.Context) Observation {
 	if err != nil {
 		return unobserved(err)
 	}
-	m.rest(o)
+	m.e.fillsUp.Store(o.Connections > o.MaxConnections/2)
+	m.rest(restAfter)
 	return o
 }
 

@@ -46,6 +46,10 @@ func TestWritingSessionsRest(t *testing.T) {
 	}
 	for _, member := range m[:2] {
 		must(t, member.Claim(ctx))
+		if hasWriter(member) {
+			t.Error("the session that claimed a member is still there")
+		}
+		must(t, member.control(ctx, func(*session) error { return nil }))
 	}
 	pass(restAfter - time.Second)
 	if !hasWriter(m[0]) || !hasWriter(m[1]) {
@@ -89,7 +93,7 @@ func TestWritingSessionsRest(t *testing.T) {
 	must(t, m[1].SetAcknowledging(ctx, true))
 	for range 3 {
 		pass(restAfter - time.Second)
-		must(t, m[1].Claim(ctx))
+		must(t, m[1].SetAcknowledging(ctx, true))
 	}
 	if !hasWriter(m[1]) || holder(t, db) == "" {
 		t.Error("a writing session in use was closed")
@@ -122,7 +126,6 @@ func (w *world) fullMember(t *testing.T, administered bool) {
 	catchUp(t, all[1], all[0])
 	m, db := all[1], root(t, w.servers[1])
 	must(t, m.Claim(ctx))
-	clock.SetTime(clock.Now().Add(2 * restAfter))
 	before := m.Observe(ctx)
 	if hasWriter(m) {
 		t.Fatal("the writing session is still there")

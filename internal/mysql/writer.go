@@ -26,12 +26,17 @@ const (
 	restAfter = time.Minute
 )
 
-// Claim opens the writing session, if it is not open: it asks for the lease, takes the lock on the member, killing a holder
-// that is not us, and asks for the lease once more. A new leader claims every member that it reaches before it decides anything.
+// Claim takes control of a member once: it asks for the lease, takes the lock on the member, killing a holder that is not us, and asks
+// for the lease once more. A new leader claims every member that it reaches before it decides anything. The session for that is
+// closed again unless the server is filling up: a leader of thousands of members needs one on hardly any.
 // It fails with ErrLeaseRefused, ErrUnreachable or ErrLockHeld.
 func (m *Member) Claim(ctx context.Context) (err error) {
 	defer m.annotate(&err, "claim the writing session")
-	return m.control(ctx, func(*session) error { return nil })
+	if err := m.control(ctx, func(*session) error { return nil }); err != nil {
+		return err
+	}
+	m.rest(0)
+	return nil
 }
 
 // control runs f in the member's writing session, one caller at a time.
@@ -57,18 +62,18 @@ func (m *Member) control(ctx context.Context, f func(*session) error) error {
 	return f(slot.session)
 }
 
-// rest closes a writing session that nobody used for a while: of a thousand clusters there are thousands. The lock goes with it, and
-// protects as before: whoever led before us was killed there when we claimed the member, and has to ask for the lease before it
+// rest closes the writing session when nobody used it for a while: of a thousand clusters there are thousands. The lock goes with it,
+// and protects as before: whoever led before us was killed there when we claimed the member, and has to ask for the lease before it
 // opens a session, and again when it has the lock.
 //
 // That of a server that fills up is kept. Its clients may take every place that it has while their commits wait for the operator.
-func (m *Member) rest(o Observation) {
+func (m *Member) rest(unused time.Duration) {
 	slot := &m.e.writer
-	if o.Connections > o.MaxConnections/2 || !slot.tryTake() {
+	if m.e.fillsUp.Load() || !slot.tryTake() {
 		return
 	}
 	defer slot.give()
-	if slot.session != nil && m.pool.options.Clock.Since(slot.used) >= restAfter {
+	if slot.session != nil && m.pool.options.Clock.Since(slot.used) >= unused {
 		slot.drop()
 	}
 }

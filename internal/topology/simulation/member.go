@@ -21,9 +21,13 @@ const (
 	lockWait = second
 )
 
-// Claim takes the writing session.
+// Claim takes the writing session, and lets it go again.
 func (m *member) Claim(ctx context.Context) error {
-	return m.control(ctx, func(writer) error { return nil })
+	if err := m.control(ctx, func(writer) error { return nil }); err != nil {
+		return err
+	}
+	m.rest(processOf(ctx), 0)
+	return nil
 }
 
 // StopIOThread is what *mysql.Member does.

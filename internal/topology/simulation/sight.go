@@ -34,7 +34,7 @@ func (m *member) Observe(ctx context.Context) mysql.Observation {
 		return m.unseen()
 	}
 	second.Executed, second.Purged, second.ReadOnly, second.SuperReadOnly = first.Executed, first.Purged, first.ReadOnly, first.SuperReadOnly
-	m.rest(p)
+	m.rest(p, restAfter)
 	return second
 }
 
@@ -45,10 +45,10 @@ func (m *member) unseen() mysql.Observation {
 	return mysql.Observation{Access: mysql.AccessSilent, Reason: "no answer"}
 }
 
-// rest closes the writing session of a member that was not written to for a while.
-func (m *member) rest(p *process) {
+// rest closes the writing session of a member that was not written to for a while, in milliseconds.
+func (m *member) rest(p *process, unused int64) {
 	turn := m.op.slots[m.in]
-	if turn == nil || turn.busy || turn.open == nil || p.w.now-turn.used < restAfter {
+	if turn == nil || turn.busy || turn.open == nil || p.w.now-turn.used < unused {
 		return
 	}
 	if s := m.in.server; s != nil && s.control == turn.open {

@@ -257,7 +257,8 @@ func waitApplied(ctx context.Context, s *session, gtids string, timeout time.Dur
 }
 
 // SetAcknowledging makes the member acknowledge what it receives, or stop doing so. The IO thread is restarted when it
-// runs otherwise, because the setting counts only from its start on (fact 8). A stopped thread stays stopped.
+// runs otherwise, because the setting counts only from its start on (fact 8). A stopped thread stays stopped. Off is said while the
+// thread stands still: cut off in between, no thread is left that acknowledges although the setting says that it does not.
 func (m *Member) SetAcknowledging(ctx context.Context, on bool) (err error) {
 	defer m.annotate(&err, "set acknowledging to "+onOff(on))
 	return m.control(ctx, func(s *session) error {
@@ -265,21 +266,36 @@ func (m *Member) SetAcknowledging(ctx context.Context, on bool) (err error) {
 		if err := s.row(ctx, "SELECT @@GLOBAL.rpl_semi_sync_replica_enabled", nil, &enabled); err != nil {
 			return err
 		}
-		if enabled != on {
-			if err := s.change(ctx, "acknowledge/set", "SET GLOBAL rpl_semi_sync_replica_enabled = ?", onOff(on)); err != nil {
-				return err
-			}
-		}
 		status, err := replicationStatus(ctx, s)
-		if err != nil || status == nil || status.IOState == IOOff {
+		if err != nil {
 			return err
 		}
 		active, err := acknowledging(ctx, s)
-		if err != nil || (active == on && enabled == on) {
+		if err != nil {
 			return err
+		}
+		stopped := status == nil || status.IOState == IOOff
+		if enabled == on && (stopped || active == on && status.IOState == IOOn) {
+			return nil
+		}
+		set := func() error {
+			if enabled == on {
+				return nil
+			}
+			return s.change(ctx, "acknowledge/set", "SET GLOBAL rpl_semi_sync_replica_enabled = ?", onOff(on))
+		}
+		if on || stopped {
+			if err := set(); err != nil || stopped {
+				return err
+			}
 		}
 		if err := stopIOThread(ctx, s); err != nil {
 			return err
+		}
+		if !on {
+			if err := set(); err != nil {
+				return err
+			}
 		}
 		return s.change(ctx, "acknowledge/start-io", "START REPLICA IO_THREAD")
 	})

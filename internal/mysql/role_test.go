@@ -3,6 +3,7 @@ package mysql
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -223,6 +224,45 @@ func TestAcknowledging(t *testing.T) {
 		t.Errorf("a stopped IO thread was started: %s", o.Replication.IOState)
 	}
 	must(t, m[0].StopIOThread(ctx)) // a primary has none
+}
+
+// TestAcknowledgementsAreEndedInOneWay: wherever the call that ends a replica's acknowledgements is cut off, no thread is left that
+// gives them although the setting says that it does not: nobody would see that while it is not connected.
+func TestAcknowledgementsAreEndedInOneWay(t *testing.T) {
+	w, m := settle(t, newPool(t, nil))
+	ctx := t.Context()
+	for n := 1; ; n++ {
+		must(t, m[1].SetAcknowledging(ctx, true))
+		must(t, m[1].StartReplica(ctx))
+		waitFor(t, "acknowledgements", func() bool { return m[1].Observe(ctx).SemiSync.ReplicaActive })
+		count := 0
+		knife := newPool(t, func(o *Options) {
+			o.Hook = func(op, _ string) error {
+				if strings.HasPrefix(op, "acknowledge/") || op == "replicate/stop-io" {
+					if count++; count == n {
+						return errors.New("cut")
+					}
+				}
+				return nil
+			}
+		})
+		var err error
+		waitFor(t, "the session of before is gone", func() bool {
+			err = w.members(t, knife)[1].SetAcknowledging(ctx, false)
+			return count > 0 || err == nil
+		})
+		knife.Close()
+		o := m[1].Observe(ctx)
+		if !o.SemiSync.ReplicaEnabled && o.SemiSync.ReplicaActive {
+			t.Errorf("cut off at %d: a thread acknowledges that should not: %+v", n, o.SemiSync)
+		}
+		if err == nil {
+			if n < 4 {
+				t.Errorf("%d cuts were tried", n-1)
+			}
+			return
+		}
+	}
 }
 
 // TestOneHand: of two leaders the newer one acts, and the older one cannot any more.

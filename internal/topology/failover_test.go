@@ -449,6 +449,47 @@ func TestVotes(t *testing.T) {
 			func(s *scene) { two(s); s.member(2).SQL.SemiSync = SemiSync{ReplicaEnabled: true, ReplicaActive: true} }, "switch the acknowledgements of orders-2 off"},
 		"a newcomer that has caught up becomes a voter": {
 			func(s *scene) { two(s) }, "admit orders-2 as a voter"},
+		"a member without a vote is not started as long as it would acknowledge": {
+			func(s *scene) {
+				two(s)
+				s.io(ioOff, 2)
+				s.member(2).SQL.Replication.SQLRunning = false
+				s.member(2).SQL.Replication.Error = "row not found"
+				s.member(2).SQL.SemiSync.ReplicaEnabled = true
+			}, "switch the acknowledgements of orders-2 off"},
+		"nor is that of a primary which is alone": {
+			func(s *scene) {
+				one(s)
+				s.io(ioOff, 1)
+				s.member(1).SQL.SemiSync.ReplicaEnabled = true
+			}, "switch the acknowledgements of orders-1 off"},
+		"a stranger that would acknowledge once it is connected keeps others from their vote": {
+			func(s *scene) {
+				one(s)
+				s.desired.Replicas = 2 // it is not to be a voter itself
+				s.member(2).SQL.SemiSync.ReplicaEnabled = true
+			}, "switch the acknowledgements of orders-2 off"},
+		"one that was about to be the second voter, and is not reached, as well": {
+			func(s *scene) { one(s); s.lose(1); s.observed.Records.Joining = "orders-1" }, ""},
+		"until its machine was off": {
+			func(s *scene) {
+				one(s)
+				s.down(lateAnswers, 1)
+				s.member(1).Volumes[0].Zone = "a"
+				s.observed.Records.Joining = "orders-1"
+			},
+			"start instance i-1 of orders-1; admit orders-2 as a voter"},
+		"a row that is not confirmed may need a voter that a person has written on": {
+			func(s *scene) {
+				row := Membership{Epoch: 6, Primary: "orders-0", Voters: []string{"orders-0", "orders-1"}, Previous: []string{"orders-0", "orders-1", "orders-2"}, W: 1}
+				s.voters(row)
+				s.down(lateAnswers, 2)
+				s.member(2).Volumes[0].Zone = "a"
+				s.io(ioOff, 1)
+				s.member(1).SQL.SemiSync.ReplicaActive = false
+				s.member(0).SQL.SemiSync.Clients = 0
+				s.member(1).SQL.Executed = trx(0, 10).Union(trx(1, 1))
+			}, "start instance i-2 of orders-2; replicate orders-1 from orders-0; confirm the voters orders-0, orders-1"},
 		"a voter whose volume is gone loses its vote once its machine is stopped": {
 			func(s *scene) {
 				s.lose(2)
@@ -475,6 +516,45 @@ func two(s *scene) {
 	}
 	s.member(0).SQL.SemiSync.Clients = 1
 	s.member(2).SQL.SemiSync = SemiSync{}
+}
+
+// one makes the primary the only voter; the others have caught up with it and acknowledge nothing.
+func one(s *scene) {
+	row := Membership{Epoch: 5, Primary: "orders-0", Voters: []string{"orders-0"}}
+	for i := range 3 {
+		s.member(i).SQL.Membership, s.member(i).SQL.SemiSync = &row, SemiSync{}
+	}
+}
+
+// In the pass in which a primary is left alone nobody starts to acknowledge: a later one would count it for a voter's.
+func TestNobodyBeginsToAcknowledgeToAPrimaryThatIsLeftAlone(t *testing.T) {
+	for name, heard := range map[string]bool{"one that is silent": false, "one that would acknowledge when it is connected": true} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene()
+			two(s)
+			s.down(2*time.Minute, 2)
+			m := s.member(1)
+			m.SQL.Replication = &Replication{SourceHost: "10.0.0.0", IOState: ioConnecting, Error: "row not found"}
+			m.BrokenSince = s.observed.Now.Add(-brokenPatience)
+			m.SQL.SemiSync = SemiSync{ReplicaEnabled: heard}
+			s.member(0).SQL.SemiSync.Clients, s.member(0).SQL.PendingCommits = 0, 1
+			newer := Membership{Epoch: 6, Primary: "orders-0", Voters: []string{"orders-0", "orders-1"}, W: 1}
+			m.SQL.Membership = &newer // the primary's own waits
+			want := "let orders-0 go on alone"
+			if heard {
+				want = "switch the acknowledgements of orders-1 off"
+			}
+			p, actions := s.plan()
+			if !strings.Contains(actions, want) || heard && strings.Contains(actions, "go on alone") {
+				t.Errorf("planned %q, want %q", actions, want)
+			}
+			for _, a := range p.Actions {
+				if r, ok := a.(ReplicateFrom); ok && r.Acknowledging {
+					t.Errorf("%s acknowledges from its start on", r.Member)
+				}
+			}
+		})
+	}
 }
 
 func TestLostVolumeOfAVoterIsNeverReplacedByAnEmptyOne(t *testing.T) {

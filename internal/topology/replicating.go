@@ -75,13 +75,18 @@ func (p *planner) seed(m, primary *Member) string {
 	case m.cloning():
 		p.waitAtMost(waitMySQL)
 		return "being cloned: " + m.SQL.Clone.Message
+	case !row.Has(m.Name) && m.mayBeHeard() && (len(row.Voters) > 1 || !m.following()):
+		// Nobody may count on an acknowledgement of a member that a promotion would not ask, and its threads are not started as long as
+		// it would give one.
+		p.retry(waitMySQL/2, SetAcknowledging{m.Name, false, primary.Name})
+		return "switching its acknowledgements off until it is a voter"
 	case m.SQL.Executed.IsEmpty(), m.cloneCutOff() && !row.Has(m.Name):
 		// What a CLONE that was cut off leaves behind may say that it executed what it no longer holds (fact 19).
 		return p.rebuild(m, primary, "")
 	}
-	// A primary whose row still waits may need the acknowledgement of a member that is to be rebuilt, and so may one that has
-	// too few others.
-	if errant := p.errant(m, primary); !errant.IsEmpty() && (!row.Has(m.Name) || !p.unconfirmed && p.mayRemove(m, primary)) {
+	// A primary whose row still waits, or waits to be confirmed, may need the acknowledgement of a member that is to be rebuilt, and
+	// so may one that has too few others.
+	if errant := p.errant(m, primary); !errant.IsEmpty() && (!row.Has(m.Name) || !p.unconfirmed && row.Settled() && p.mayRemove(m, primary)) {
 		p.degraded(v1alpha1.ReasonMemberUntrusted, fmt.Sprintf("%s holds transactions that %s does not: %s; its volume is kept as a snapshot for 7 days and the member is rebuilt", m.Name, primary.Name, errant))
 		return p.rebuild(m, primary, errant.String())
 	}

@@ -2,6 +2,7 @@ package topology
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
@@ -21,10 +22,6 @@ func (p *planner) vote(m, primary *Member, admitting *bool) string {
 		return ""
 	}
 	switch {
-	case (m.SQL.SemiSync.ReplicaEnabled || m.SQL.SemiSync.ReplicaActive) && len(row.Voters) > 1:
-		// Nobody may count on an acknowledgement of a member that a promotion would not ask.
-		p.retry(waitMySQL/2, SetAcknowledging{m.Name, false, primary.Name})
-		return "switching its acknowledgements off until it is a voter"
 	case m.Ordinal >= p.Replicas || p.givesVoteBack(m):
 		return ""
 	case *admitting || p.changingVotes() || !row.Settled() || p.plan.Records.Leaving != "":
@@ -47,7 +44,14 @@ func (p *planner) vote(m, primary *Member, admitting *bool) string {
 		p.waitAtMost(waitMySQL)
 		return "waiting until enough voters acknowledge"
 	}
+	if joining := p.plan.Records.Joining; joining != "" && joining != m.Name {
+		p.waitAtMost(waitMySQL)
+		return "no voter until it is certain that " + joining + ", which was about to be one, acknowledges nothing"
+	}
 	*admitting = true
+	if len(row.Voters) == 1 && p.Lossless {
+		p.plan.Records.Joining = m.Name // it acknowledges before it is a voter
+	}
 	next = p.at(next)
 	p.retry(waitMySQL/4, AdmitVoter{Member: m.Name, Primary: primary.Name, From: row, Next: next, Settled: p.at(next.Confirmed()), SemiSync: p.Lossless})
 	return "becoming a voter"
@@ -59,24 +63,50 @@ func (m *Member) acknowledgesOtherThan(wants bool) bool {
 	return s.ReplicaEnabled != wants || m.SQL.Replication.IOState == ioOn && s.ReplicaActive != wants
 }
 
-// strangerAcknowledges says whether the primary counts more acknowledging replicas than the voters and the newcomer can
-// account for. Once the newcomer counts, such an acknowledgement could stand in for a voter's, and a promotion would not
-// ask its giver.
+// mayBeHeard says whether a replica acknowledges what it receives, or would as soon as it receives anything.
+func (m *Member) mayBeHeard() bool {
+	return m.SQL.SemiSync.ReplicaEnabled || m.SQL.SemiSync.ReplicaActive
+}
+
+// strangerAcknowledges says whether a member gives acknowledgements, or would, that is neither a voter nor the newcomer, or the
+// primary counts more than these can account for. Once the newcomer counts, such an acknowledgement could stand in for a voter's, and
+// a promotion would not ask its giver.
 func (p *planner) strangerAcknowledges(newcomer, primary *Member) bool {
-	accounted := 0
-	for _, m := range p.Members {
-		if m != primary && m.verified() && m.SQL.SemiSync.ReplicaActive && (m == newcomer || p.plan.Membership.Has(m.Name)) {
+	accounted, stranger := 0, false
+	for _, m := range p.ordered() {
+		if m == primary || !m.verified() || !m.mayBeHeard() {
+			continue
+		}
+		switch {
+		case m != newcomer && !p.plan.Membership.Has(m.Name):
+			stranger = true
+			if !p.busy(m.Name) {
+				p.retry(waitMySQL/2, SetAcknowledging{m.Name, false, primary.Name})
+			}
+		case m.SQL.SemiSync.ReplicaActive:
 			accounted++
 		}
 	}
-	return primary.SQL.SemiSync.Clients > accounted
+	return stranger || primary.SQL.SemiSync.Clients > accounted
+}
+
+// finishJoining forgets who was about to be the second voter once its acknowledgements are those of a voter, or there are none.
+func (p *planner) finishJoining() {
+	joining := p.plan.Records.Joining
+	if joining == "" || p.unconfirmed {
+		return
+	}
+	m := p.Members[joining]
+	if p.plan.Membership.Has(joining) || m == nil || m.verified() && !m.mayBeHeard() || !m.verified() && p.off(m) {
+		p.plan.Records.Joining = ""
+	}
 }
 
 // acknowledges says whether a voter is to acknowledge. A primary that waits needs its acknowledgements until it no longer
 // does. One whose removal was begun gives none, also while the row that removes it still waits for others.
 func (p *planner) acknowledges(m, primary *Member) bool {
 	row := p.plan.Membership
-	return row.MayAcknowledge(m.Name) && m.Name != p.plan.Records.Leaving && len(row.Voters) > 1 && (p.Lossless || primary.SQL.SemiSync.SourceEnabled)
+	return row.MayAcknowledge(m.Name) && m.Name != p.plan.Records.Leaving && len(row.Voters) > 1 && !p.silenced(m) && (p.Lossless || primary.SQL.SemiSync.SourceEnabled)
 }
 
 // acknowledgers counts the voters that acknowledge to the primary at the moment, but for one that is to leave.
@@ -222,7 +252,22 @@ func (p *planner) removeVote(m, primary *Member) {
 func (p *planner) standAlone(primary *Member) {
 	next := p.at(Membership{Primary: primary.Name, Voters: []string{primary.Name}, W: WaitFor(1)})
 	p.plan.Records.Alone, p.plan.Records.AloneSince, p.plan.Records.Leaving, p.plan.Records.Removing = primary.Name, next.Epoch, "", ""
+	for i, a := range p.plan.Actions {
+		if from, ok := a.(ReplicateFrom); ok && from.Acknowledging {
+			from.Acknowledging = false // nobody is a voter any more
+			p.plan.Actions[i] = from
+		}
+	}
 	p.retry(waitMySQL/4, StandAlone{Member: primary.Name, Next: next, SemiSync: p.Lossless})
+}
+
+// silenced says whether this pass ends a member's acknowledgements already, its own or everybody's.
+func (p *planner) silenced(m *Member) bool {
+	return slices.ContainsFunc(p.plan.Actions, func(a Action) bool {
+		set, ok := a.(SetAcknowledging)
+		_, alone := a.(StandAlone)
+		return alone || ok && set.Member == m.Name && !set.On
+	})
 }
 
 // changingVotes says whether a voter is admitted or removed in this pass already: one a step.
@@ -243,11 +288,12 @@ func (p *planner) changingVotes() bool {
 func (p *planner) removeLostVoters(primary *Member) {
 	row := *p.plan.Membership
 	p.finishLeaving(primary)
+	p.finishJoining()
 	if !p.CloudReachable || !row.Has(primary.Name) || len(row.Voters) == 1 {
 		return
 	}
 	p.stopFailed(primary)
-	var lost []*Member
+	var lost, heard []*Member
 	down := 0
 	for _, name := range row.Voters {
 		m := p.Members[name]
@@ -257,6 +303,9 @@ func (p *planner) removeLostVoters(primary *Member) {
 		if m != nil && m.verified() {
 			if p.ruined(m, primary) {
 				down++
+				if m.mayBeHeard() {
+					heard = append(heard, m)
+				}
 			}
 			continue
 		}
@@ -283,7 +332,12 @@ func (p *planner) removeLostVoters(primary *Member) {
 	switch {
 	case down == len(row.Voters)-1 && (len(lost) > 0 || down > 1 || p.unconfirmed):
 		// A single one that is there and ruined leaves in the ordinary way, but not while the primary's own row waits for it.
-		p.standAlone(primary)
+		for _, m := range heard {
+			p.retry(waitMySQL/4, SetAcknowledging{m.Name, false, primary.Name}) // it connects when the network lets it
+		}
+		if len(heard) == 0 {
+			p.standAlone(primary)
+		}
 	case len(lost) == 0:
 	case len(row.Voters) == 2 || p.unconfirmed || !row.Settled():
 		p.waitAtMost(waitMySQL)

@@ -278,21 +278,30 @@ func (m *member) ReleaseWaiting(ctx context.Context) error {
 	})
 }
 
-// SetAcknowledging is what *mysql.Member does.
+// SetAcknowledging is what *mysql.Member does. Off is said while the thread stands still.
 func (m *member) SetAcknowledging(ctx context.Context, on bool) error {
 	return m.control(ctx, func(c writer) error {
-		if err := c.do(func(s *mysqld) error { s.replicaEnabled = on; return nil }); err != nil {
+		set := func(s *mysqld) error { s.replicaEnabled = on; return nil }
+		stopped, right := false, false
+		if err := c.do(func(s *mysqld) error {
+			stopped = s.st.source == "" || s.io == ioOff
+			right = s.replicaEnabled == on && s.io == ioOn && s.acknowledges == on
+			return nil
+		}); err != nil || right {
 			return err
 		}
-		done := false
-		if err := c.do(func(s *mysqld) error {
-			done = s.st.source == "" || s.io == ioOff || s.acknowledges == on && s.io == ioOn
-			return nil
-		}); err != nil || done {
-			return err
+		if on || stopped {
+			if err := c.do(set); err != nil || stopped {
+				return err
+			}
 		}
 		if err := c.stopIO(); err != nil {
 			return err
+		}
+		if !on {
+			if err := c.do(set); err != nil {
+				return err
+			}
 		}
 		return c.do(func(s *mysqld) error { s.startIO(); return nil })
 	})

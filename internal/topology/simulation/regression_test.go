@@ -70,6 +70,8 @@ var regressions = []struct {
 	{1, 176564, "a promoted member was lost for good, and commits of the one before it that nobody had acknowledged kept the third from being promoted"},
 	{1, 280418, "with asynchronous replication the last primary lost its volume while another member was being made anew from it, by the model"},
 	{1, 6155, "all were back, and a former primary whose last row nobody had acknowledged was preferred to the one with the newest"},
+	{1, 3966, "a voter whose applier had stopped was started with its acknowledgements on in the pass in which the primary was left alone"},
+	{1, 12512, "the row that was to be confirmed waited for a voter on which a person had written, and nobody pointed that one at the primary"},
 	{21, 323, "the only candidate's applier had stopped, and nobody started it"},
 }
 

@@ -98,12 +98,14 @@ func (p *planner) tellBefore() {
 }
 
 // seededAsBefore says whether all that a member can be seeded from run the version of before. A primary that is not heard counts
-// as what has opened its data.
+// as what has opened its data. One of a series that is neither that of before nor the one asked for seeds nobody: the spec was raised
+// once more before the last change had gone round.
 func (p *planner) seededAsBefore(m *Member) bool {
 	row := p.presentMembership()
 	if row == nil {
 		return false
 	}
+	before, between := false, false
 	for _, other := range p.Members {
 		version := other.SQL.Version
 		if !other.verified() {
@@ -112,11 +114,17 @@ func (p *planner) seededAsBefore(m *Member) bool {
 				version = p.plan.Records.Members[other.Name].Opened
 			}
 		}
-		if other != m && row.Has(other.Name) && version != "" && version != p.Before.Version {
+		switch {
+		case other == m || !row.Has(other.Name) || version == "":
+		case version == p.Before.Version:
+			before = true
+		case sameSeries(version, p.Version):
 			return false
+		default:
+			between = true
 		}
 	}
-	return true
+	return before || !between
 }
 
 // anewAtMost is how often a member is made anew for one version that it went ahead to.

@@ -261,6 +261,29 @@ func TestMemberThatWentAheadHasToBeCloned(t *testing.T) {
 	}
 }
 
+// TestThirdSeriesWhileTheSecondIsOnItsWay: a member that is new then is seeded by those of the first, which are still there: nobody
+// has the third yet, and who has the second gives nothing to either.
+func TestThirdSeriesWhileTheSecondIsOnItsWay(t *testing.T) {
+	w := ofTheSeriesBefore(t, false)
+	for w.versions()[2] != "9.7.5" || len(w.pass(-1).Membership.Voters) < 3 {
+		w.pass(-1)
+	}
+	w.desired.TemplateHash, w.desired.Version, w.desired.Replicas = "newest", "9.9.1", 4
+	seeded := ""
+	for range 300 {
+		if plan := w.pass(-1); seeded == "" && plan.Membership != nil && plan.Membership.Has("orders-3") {
+			seeded = w.versions()[3]
+		}
+	}
+	if seeded != "8.4.9" {
+		t.Errorf("the new member became a voter with %q", seeded)
+	}
+	w.roll(900)
+	if got := w.versions(); !slices.Equal(got, []string{"9.9.1", "9.9.1", "9.9.1", "9.9.1"}) {
+		t.Errorf("versions %v", got)
+	}
+}
+
 // TestMemberThatGoesAheadInVain is made anew a few times and then left, and a person is told.
 func TestMemberThatGoesAheadInVain(t *testing.T) {
 	w := ofTheSeriesBefore(t, false)

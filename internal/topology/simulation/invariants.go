@@ -249,10 +249,11 @@ func (w *world) checkPlan(plan topology.Plan, o topology.Observed) {
 	w.checkInventory(false)
 }
 
-// useless says whether a member neither follows the primary nor could: it has no source, or holds what the primary does not.
+// useless says whether a member neither follows the primary nor could: it has no source, an error stopped its applier, or it holds
+// what the primary does not.
 func useless(m, primary *topology.Member) bool {
 	r := m.SQL.Replication
-	return r == nil || r.IOState == ioOff ||
+	return r == nil || r.IOState == ioOff || !r.SQLRunning && r.Error != "" ||
 		primary != nil && !m.SQL.Executed.Subtract(primary.SQL.Executed).WithoutSource(primary.SQL.ServerUUID).IsEmpty()
 }
 

@@ -72,6 +72,8 @@ var regressions = []struct {
 	{1, 6155, "all were back, and a former primary whose last row nobody had acknowledged was preferred to the one with the newest"},
 	{1, 3966, "a voter whose applier had stopped was started with its acknowledgements on in the pass in which the primary was left alone"},
 	{1, 12512, "the row that was to be confirmed waited for a voter on which a person had written, and nobody pointed that one at the primary"},
+	{1, 102730, "a replica whose applier had stopped, and that had to be made anew, was shut down while another was no voter yet, by the model"},
+	{1, 125331, "the spec was raised to a third series while the second was going round, and a new member was made with it, which nobody could seed"},
 	{21, 323, "the only candidate's applier had stopped, and nobody started it"},
 }
 

@@ -97,7 +97,7 @@ func (r *MySQLClusterReconciler) identifyOperator(ctx context.Context, s *scope)
 	}
 	ca := s.authority.CertificatePEM()
 	if secret != nil && bytes.Equal(secret.Data[resources.KeyCA], ca) && !pki.NeedsRenewal(secret.Data[resources.KeyCertificate], r.Clock.Now()) {
-		s.identity = mysql.Identity{CAPEM: ca, CertPEM: secret.Data[resources.KeyCertificate], KeyPEM: secret.Data[resources.KeyPrivateKey]}
+		s.show(mysql.Identity{CAPEM: ca, CertPEM: secret.Data[resources.KeyCertificate], KeyPEM: secret.Data[resources.KeyPrivateKey]})
 		if !secret.DeletionTimestamp.IsZero() && !s.deleting() && !s.leaving {
 			return r.dropFinalizer(ctx, secret) // a new one is issued in the next pass
 		}
@@ -107,7 +107,7 @@ func (r *MySQLClusterReconciler) identifyOperator(ctx context.Context, s *scope)
 	if err != nil {
 		return fmt.Errorf("issue the operator's certificate: %w", err)
 	}
-	s.identity = mysql.Identity{CAPEM: ca, CertPEM: cert, KeyPEM: key}
+	s.show(mysql.Identity{CAPEM: ca, CertPEM: cert, KeyPEM: key})
 	ac := resources.OperatorTLSSecret(s.cluster, cert, key, ca)
 	if secret == nil {
 		return r.createSecret(ctx, ac)
@@ -123,7 +123,7 @@ func (r *MySQLClusterReconciler) identifyOperator(ctx context.Context, s *scope)
 	}
 	refused, err := r.aside(s, "Secret "+name, "renewed", renew)
 	if refused != nil { // the old one serves until it expires
-		s.identity = mysql.Identity{CAPEM: ca, CertPEM: secret.Data[resources.KeyCertificate], KeyPEM: secret.Data[resources.KeyPrivateKey]}
+		s.show(mysql.Identity{CAPEM: ca, CertPEM: secret.Data[resources.KeyCertificate], KeyPEM: secret.Data[resources.KeyPrivateKey]})
 	}
 	return err
 }
@@ -247,4 +247,13 @@ func (r *MySQLClusterReconciler) dropFinalizer(ctx context.Context, obj client.O
 		return fmt.Errorf("release %s: %w", obj.GetName(), err)
 	}
 	return nil
+}
+
+// show sets the identity that members are shown. One that is as before stays the same one: every connection refers to it, and each pass
+// reads another copy.
+func (s *scope) show(identity mysql.Identity) {
+	if !s.notes.identity.Equal(identity) {
+		s.notes.identity = identity
+	}
+	s.identity = s.notes.identity
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/policy"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
@@ -56,6 +57,8 @@ type notes struct {
 	failingSince time.Time
 	// timeline is what is known of the present failure of a primary, or of the switchover under way.
 	timeline timeline
+	// identity is what members were shown last.
+	identity mysql.Identity
 	// pursuit is who receives at once what the primary commits.
 	pursuit topology.Pursuit
 	// shown is the primary that clients were shown last, and where; empty when that is not known.

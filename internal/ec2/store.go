@@ -2,6 +2,7 @@ package ec2
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -52,14 +53,19 @@ func (t *table[T]) bear(id string, v T, now time.Time) {
 	t.rows[id].born = now
 }
 
-// set stores a value. Values are never changed in place: readers hold them without a lock.
+// set stores a value. Values are never changed in place: readers hold them without a lock. One that is as before stays the one that
+// they hold, so that it is not there twice.
 func (t *table[T]) set(id string, v T, now time.Time) {
 	r := t.rows[id]
 	if r == nil {
 		r = &row[T]{}
 		t.rows[id] = r
 	}
-	r.value, r.changed = v, now
+	r.changed = now
+	if reflect.DeepEqual(r.value, v) {
+		return
+	}
+	r.value = v
 	if uid := t.tags(v)[v1alpha1.TagClusterUID]; uid != "" && uid != r.owner {
 		t.disown(id, r.owner)
 		r.owner = uid

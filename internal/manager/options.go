@@ -4,7 +4,9 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"slices"
 	"time"
+	"unique"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
@@ -13,8 +15,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -113,13 +117,37 @@ func (s Surroundings) filled(registry prometheus.Registerer) Surroundings {
 	return s
 }
 
+// slim makes an object smaller before it is kept. Who set which field is nobody's business here, and would be a tenth of what is kept;
+// the texts of labels and owners are nearly the same on all of a cluster's objects, and are kept once.
+func slim(object any) (any, error) {
+	about, err := meta.Accessor(object)
+	if err != nil {
+		return object, nil //nolint:nilerr // the last state of one that is gone, which is not kept
+	}
+	about.SetManagedFields(nil)
+	once := func(text string) string { return unique.Make(text).Value() }
+	if given := about.GetLabels(); given != nil {
+		kept := make(map[string]string, len(given))
+		for name, value := range given {
+			kept[once(name)] = once(value)
+		}
+		about.SetLabels(kept)
+	}
+	owners := slices.Clone(about.GetOwnerReferences())
+	for i, o := range owners {
+		owners[i].APIVersion, owners[i].Kind, owners[i].Name, owners[i].UID = once(o.APIVersion), once(o.Kind), once(o.Name), types.UID(once(string(o.UID)))
+	}
+	about.SetOwnerReferences(owners)
+	about.SetNamespace(once(about.GetNamespace()))
+	return object, nil
+}
+
 // cacheOptions keep only the operator's own objects in memory, and the administrator's policy. Users' Secrets are never
 // listed.
 func cacheOptions(namespace string) cache.Options {
 	own := labels.SelectorFromSet(labels.Set{v1alpha1.LabelManagedBy: v1alpha1.FieldManager})
 	return cache.Options{
-		// Who set which field is nobody's business here, and would be a tenth of what is kept.
-		DefaultTransform: cache.TransformStripManagedFields(),
+		DefaultTransform: slim,
 		ByObject: map[client.Object]cache.ByObject{
 			&corev1.ServiceAccount{}:     {Label: own},
 			&rbacv1.Role{}:               {Label: own},

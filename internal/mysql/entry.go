@@ -1,7 +1,6 @@
 package mysql
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -39,7 +38,7 @@ type slot struct {
 	session *session
 	// abandoned is the server's id of a session that was given up on a time-out: the server may still be busy with it.
 	abandoned uint64
-	// used is when the writing session was used last.
+	// used is when the session was used last.
 	used time.Time
 }
 
@@ -96,7 +95,7 @@ func (e *entry) update(endpoint Endpoint, identity Identity, now time.Time) {
 	e.mu.Lock()
 	moved := e.endpoint.Address != "" && (e.endpoint.Address != endpoint.Address || e.endpoint.ServerName != endpoint.ServerName)
 	e.endpoint = endpoint
-	if !sameIdentity(e.identity, identity) {
+	if !e.identity.Equal(identity) {
 		e.identity = identity
 	}
 	e.lastUsed = now
@@ -104,10 +103,6 @@ func (e *entry) update(endpoint Endpoint, identity Identity, now time.Time) {
 		e.cutLocked()
 	}
 	e.mu.Unlock()
-}
-
-func sameIdentity(a, b Identity) bool {
-	return bytes.Equal(a.CAPEM, b.CAPEM) && bytes.Equal(a.CertPEM, b.CertPEM) && bytes.Equal(a.KeyPEM, b.KeyPEM)
 }
 
 func (e *entry) idleSince(now time.Time) time.Duration {

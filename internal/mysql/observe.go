@@ -6,7 +6,11 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 )
+
+// seldomLooks is how far apart the looks at a member are when nothing is wrong, at least.
+const seldomLooks = 15 * time.Second
 
 // WatchSettings makes Observe report the present values of these variables too. It replaces earlier calls.
 // Names that are no names of variables are left out.
@@ -34,7 +38,19 @@ func (m *Member) Observe(ctx context.Context) Observation {
 	}
 	m.e.fillsUp.Store(o.Connections > o.MaxConnections/2)
 	m.rest(restAfter)
+	m.endLook(o, slot)
 	return o
+}
+
+// endLook closes the reading session of a replica that is looked at now and then, when there are very many sessions. In trouble members
+// are looked at more often, and keep theirs; so does a server that fills up.
+func (m *Member) endLook(o Observation, slot *slot) {
+	now := m.pool.options.Clock.Now()
+	seldom := now.Sub(slot.used) >= seldomLooks
+	slot.used = now
+	if seldom && o.SuperReadOnly && !m.e.fillsUp.Load() && m.pool.open.Load() > int64(m.pool.options.MostKept) {
+		slot.drop()
+	}
 }
 
 func unobserved(err error) Observation {

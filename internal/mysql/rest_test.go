@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -97,6 +98,50 @@ func TestWritingSessionsRest(t *testing.T) {
 	}
 	if !hasWriter(m[1]) || holder(t, db) == "" {
 		t.Error("a writing session in use was closed")
+	}
+}
+
+// TestLooksAtVeryManyMembers: with more sessions than are kept, a look at a replica ends with its session, unless it is looked at often,
+// or fills up. A primary keeps its own.
+func TestLooksAtVeryManyMembers(t *testing.T) {
+	w, _ := settle(t, newPool(t, nil))
+	ctx := t.Context()
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	p := newPool(t, func(o *Options) { o.Clock, o.MostKept = clock, 1 })
+	m := w.members(t, p)
+	pass := func(d time.Duration) (kept []bool) {
+		t.Helper()
+		clock.SetTime(clock.Now().Add(d))
+		for _, member := range m {
+			if o := member.Observe(ctx); o.Access != AccessVerified {
+				t.Fatalf("not reached: %s", o.Reason)
+			}
+			kept = append(kept, member.e.reader.session != nil)
+		}
+		return kept
+	}
+	for _, look := range []struct {
+		after time.Duration
+		keep  []bool
+	}{{0, []bool{true, false, false}}, {30 * time.Second, []bool{true, false, false}}, {time.Second, []bool{true, true, true}}, {30 * time.Second, []bool{true, false, false}}} {
+		if kept := pass(look.after); !slices.Equal(kept, look.keep) {
+			t.Errorf("%s after the look before, sessions are kept: %v, want %v", look.after, kept, look.keep)
+		}
+	}
+	if n := p.open.Load(); n != 1 {
+		t.Errorf("%d sessions are counted", n)
+	}
+	o := m[1].Observe(ctx)
+	exec(t, root(t, w.servers[1]), fmt.Sprintf("SET GLOBAL max_connections = %d", 2*o.Connections-1))
+	defer func() {
+		exec(t, root(t, w.servers[1]), fmt.Sprintf("SET GLOBAL max_connections = %d", o.MaxConnections))
+	}()
+	if kept := pass(30 * time.Second); !kept[1] {
+		t.Error("the session with a server that fills up was closed")
+	}
+	p.Close()
+	if n := p.open.Load(); n != 0 {
+		t.Errorf("%d sessions are counted when all are closed", n)
 	}
 }
 

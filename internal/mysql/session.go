@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	driver "github.com/go-sql-driver/mysql"
@@ -45,7 +46,8 @@ type session struct {
 	shown *credentials
 	// broken: the connection is of no use any more. timedOut: because a statement gave no answer, and may still run.
 	broken, timedOut bool
-	failure          error // what broke it
+	counted          atomic.Bool // among the open ones of the pool
+	failure          error       // what broke it
 }
 
 // driverLog keeps the last error that the driver logs: it returns "bad connection" where it logs the reason, for example
@@ -176,6 +178,8 @@ func (p *Pool) dial(ctx context.Context, e *entry, how trust) (*session, error) 
 		}
 		return nil, err
 	}
+	p.open.Add(1)
+	s.counted.Store(true)
 	if err = s.begin(ctx); err != nil {
 		s.close()
 		return nil, err
@@ -353,6 +357,9 @@ func (e *hookError) Unwrap() error { return e.err }
 func (s *session) close() {
 	if s.conn != nil {
 		s.conn.Close()
+	}
+	if s.counted.CompareAndSwap(true, false) {
+		s.pool.open.Add(-1)
 	}
 }
 

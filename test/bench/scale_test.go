@@ -21,9 +21,9 @@ import (
 // Environment of the benchmark of many clusters, with what `make bench` uses when it is not set.
 const (
 	scaleVariable, scaleDefault = "BENCH_SCALE", 1000
-	// How long the operator runs before it is measured, and is measured, in seconds: two and four of its sweeps.
-	restVariable, restDefault               = "BENCH_REST", 60
-	scaleSecondsVariable, scaleSecondsPlain = "BENCH_SCALE_SECONDS", 120
+	// How long the operator runs before it is measured, and is measured, in seconds: one and two of its sweeps of that many machines.
+	restVariable, restDefault               = "BENCH_REST", 90
+	scaleSecondsVariable, scaleSecondsPlain = "BENCH_SCALE_SECONDS", 180
 	// A folder for profiles of the operator, taken after it was measured.
 	profilesVariable = "BENCH_PROFILES"
 )

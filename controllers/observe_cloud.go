@@ -19,6 +19,9 @@ const (
 	// inventoryAge is how old the sweep that a pass relies on may be. The background sweep is more frequent, so a pass
 	// finds it in the store; only the first pass over an account pays for a sweep of its own.
 	inventoryAge = 2 * time.Minute
+	// troubledAge is the same for a cluster of which a member does not answer: that its machine is off counts only when a later sweep
+	// says so, and large accounts are swept less often than every half a minute.
+	troubledAge = 35 * time.Second
 	// endingAge is the same for a cluster that is to go, and of which nothing is shown any more.
 	endingAge = 15 * time.Second
 	// sweepPatience is how long a pass waits for a sweep of its own when it knows what EC2 showed before: a member may have
@@ -108,6 +111,9 @@ func (r *MySQLClusterReconciler) askInventory(ctx context.Context, s *scope) (ec
 		defer cancel()
 	}
 	age := inventoryAge
+	if len(s.notes.silentSince) > 0 {
+		age = troubledAge
+	}
 	if s.deleting() && !s.shown() && !s.notes.inventory.Taken.IsZero() {
 		age = endingAge
 	}

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Start sweeps every account in use, every sweep interval, until ctx ends: so reconciles find what they need in the
+// Start sweeps every account in use, every sweep interval or a few of them (see sweepDue), until ctx ends: so reconciles find what they need in the
 // store and make no call of their own. It implements controller-runtime's Runnable.
 func (f *Factory) Start(ctx context.Context) error {
 	ticker := time.NewTicker(f.options.SweepInterval)
@@ -22,19 +22,39 @@ func (f *Factory) Start(ctx context.Context) error {
 	}
 }
 
-// round sweeps the accounts in use, some side by side: one that does not answer must not make the others' view old.
+// mostPages is how many pages of machines a sweep may have before it becomes rarer no more: what reconciles rely on in the store is
+// never older than two minutes.
+const mostPages = 3
+
+// round sweeps the accounts in use whose turn it is, some side by side: one that does not answer must not make the others' view old.
 func (f *Factory) round(ctx context.Context) {
 	var sweeps errgroup.Group
 	sweeps.SetLimit(sweepsAtOnce)
 	for _, cloud := range f.inUse() {
 		sweeps.Go(func() error {
-			// Failures are remembered by the Cloud and told to whoever asks next.
-			_ = cloud.joinSweep(ctx)
+			if cloud.sweepDue() {
+				// Failures are remembered by the Cloud and told to whoever asks next.
+				_ = cloud.joinSweep(ctx)
+			}
 			cloud.refreshSubnets(ctx)
 			return nil
 		})
 	}
 	_ = sweeps.Wait()
+}
+
+// sweepDue says whether it is time for the next sweep in the background: every interval for each page of machines that one has. So
+// what sweeps cost, here and in EC2's bucket of calls, does not grow with the machines. Who is in trouble does not wait for it; see
+// Observe and RefreshNow.
+func (c *Cloud) sweepDue() bool {
+	var things int
+	c.store.read(func() { things = max(len(c.store.instances.rows), len(c.store.volumes.rows)) })
+	pages := min(max((things+int(c.page)-1)/int(c.page), 1), mostPages)
+	if pages == 1 {
+		return true
+	}
+	pause := time.Duration(pages)*c.interval - c.interval/2 // rounds and sweeps do not begin at quite the same moment
+	return !c.sweptSince(c.clock.Now().Add(-pause))
 }
 
 // NeedLeaderElection implements controller-runtime's LeaderElectionRunnable: only the leader asks EC2.

@@ -2,6 +2,7 @@ package ec2
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -65,4 +66,33 @@ func TestDeadAccountsDoNotHoldUpTheOthers(t *testing.T) {
 	}
 	cancel()
 	<-ended
+}
+
+// TestLargeAccountsAreSweptLessOften: a sweep of three pages is made in every third round, and one of many pages too.
+func TestLargeAccountsAreSweptLessOften(t *testing.T) {
+	for name, row := range map[string]struct{ machines, every int }{"none": {0, 1}, "a page": {pageSize / 2, 1}, "two pages": {pageSize + 1, 2}, "many": {9 * pageSize, mostPages}} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t)
+			f := NewFactory(Options{Endpoint: l.proxy.Endpoint(), Clock: l.clock, CallTimeout: settleTime})
+			c, err := f.Cloud(t.Context(), Account{Region: moto.Region, Static: &StaticCredentials{AccessKeyID: moto.AccessKeyID, SecretAccessKey: "x"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.round(t.Context())
+			for round := 1; round <= 2*mostPages; round++ {
+				c.store.do(func() {
+					for n := range row.machines {
+						id := fmt.Sprintf("i-%d", n)
+						c.store.instances.bear(id, Instance{ID: id}, l.clock.Now()) // EC2 does not list what is this new
+					}
+				})
+				l.pass(f.options.SweepInterval)
+				f.round(t.Context())
+				swept := c.sweptSince(l.clock.Now())
+				if want := round%row.every == 0; swept != want {
+					t.Errorf("round %d: swept: %t, want %t", round, swept, want)
+				}
+			}
+		})
+	}
 }

@@ -200,6 +200,16 @@ func (p *planner) retry(pause time.Duration, actions ...Action) {
 
 func (p *planner) waitAtMost(d time.Duration) { p.wait = min(p.wait, d) }
 
+// waitFor waits for what mysqld of a member is about to do. Just after its start that is the work of a moment for most, and a cluster
+// waits for it to be Ready; later it takes what it takes.
+func (p *planner) waitFor(m *Member) {
+	if p.Now.Sub(m.SQL.StartedAt) < restartPatience {
+		p.waitAtMost(waitMySQL / 4)
+		return
+	}
+	p.waitAtMost(waitMySQL)
+}
+
 func (p *planner) degraded(reason, message string) {
 	p.plan.Degraded = append(p.plan.Degraded, Finding{reason, message})
 }

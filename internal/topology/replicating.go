@@ -73,7 +73,7 @@ func (p *planner) seed(m, primary *Member) string {
 	}
 	switch {
 	case m.cloning():
-		p.waitAtMost(waitMySQL)
+		p.waitFor(m)
 		return "being cloned: " + m.SQL.Clone.Message
 	case !row.Has(m.Name) && m.mayBeHeard() && (len(row.Voters) > 1 || !m.following()):
 		// Nobody may count on an acknowledgement of a member that a promotion would not ask, and its threads are not started as long as
@@ -110,7 +110,7 @@ func (p *planner) seed(m, primary *Member) string {
 	case m.broken():
 		return p.mend(m, primary, source.Address)
 	case r.IOState == ioConnecting:
-		p.waitAtMost(waitMySQL)
+		p.waitFor(m)
 		return "connecting to " + primary.Name
 	}
 	return ""
@@ -162,7 +162,7 @@ func (p *planner) clone(m, primary *Member) string {
 		return "nobody runs a version that it can be cloned from"
 	}
 	if donor == nil {
-		p.waitAtMost(waitMySQL)
+		p.waitFor(m)
 		return "waiting for its turn to be cloned"
 	}
 	p.retry(waitMySQL/2, CloneFrom{m.Name, donor.Name, mysqlAddress(donor)})
@@ -249,7 +249,7 @@ func (p *planner) serve(m *Member, v *View) {
 	switch {
 	case v.Message != "":
 	case !v.InService:
-		p.waitAtMost(waitMySQL)
+		p.waitFor(m)
 		v.Message = "catching up" + m.behind()
 	default:
 		v.Phase = v1alpha1.PhaseReady

@@ -25,10 +25,10 @@ func (p *planner) vote(m, primary *Member, admitting *bool) string {
 	case m.Ordinal >= p.Replicas || p.givesVoteBack(m):
 		return ""
 	case *admitting || p.changingVotes() || !row.Settled() || p.plan.Records.Leaving != "":
-		p.waitAtMost(waitMySQL)
+		p.waitFor(m)
 		return "waiting to become a voter"
 	case !m.SQL.Replication.LagKnown || m.SQL.Replication.Lag > p.MaxLag:
-		p.waitAtMost(waitMySQL)
+		p.waitFor(m)
 		return "catching up with " + primary.Name + m.behind()
 	}
 	if holder := p.tailIsHeld(m); holder != "" {

@@ -185,7 +185,7 @@ var mutants = []mutant{
 	},
 	{
 		name:   "a leader that stood still before it took the lock goes on",
-		at:     36996,
+		at:     5654,
 		file:   shell + "session.go",
 		old:    "if err == nil && !w.holdsLease(op) {",
 		new:    "if err == nil && false {",
@@ -325,7 +325,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "a volume that a newer mysqld opened goes to an older one when nobody answers",
-		at:   2918,
+		at:   5733,
 		file: takeBackFile,
 		old:  "	tooOld := opened != \"\" && olderVersion(version, opened) // also when it is not known",
 		new:  "	tooOld := false", breaks: []string{tooOld},

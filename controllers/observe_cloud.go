@@ -19,9 +19,10 @@ const (
 	// inventoryAge is how old the sweep that a pass relies on may be. The background sweep is more frequent, so a pass
 	// finds it in the store; only the first pass over an account pays for a sweep of its own.
 	inventoryAge = 2 * time.Minute
-	// troubledAge is the same for a cluster of which a member does not answer: that its machine is off counts only when a later sweep
-	// says so, and large accounts are swept less often than every half a minute.
-	troubledAge = 35 * time.Second
+	// troubledAge is how old it may be before a pass of a cluster asks for another, which it does not wait for, when a member stopped to
+	// answer less than troubleFor ago: that its machine is off counts only when a later sweep says so, and large accounts are swept
+	// less often than every half a minute.
+	troubledAge, troubleFor = 35 * time.Second, 2 * time.Minute
 	// endingAge is the same for a cluster that is to go, and of which nothing is shown any more.
 	endingAge = 15 * time.Second
 	// sweepPatience is how long a pass waits for a sweep of its own when it knows what EC2 showed before: a member may have
@@ -111,15 +112,18 @@ func (r *MySQLClusterReconciler) askInventory(ctx context.Context, s *scope) (ec
 		defer cancel()
 	}
 	age := inventoryAge
-	if len(s.notes.silentSince) > 0 {
-		age = troubledAge
-	}
 	if s.deleting() && !s.shown() && !s.notes.inventory.Taken.IsZero() {
 		age = endingAge
 	}
 	inventory, err := s.cloud.Observe(sweep, s.uid(), age)
 	if err != nil {
 		return inventory, err
+	}
+	for _, since := range s.notes.downSince {
+		if r.Clock.Since(since) < troubleFor {
+			s.cloud.Freshen(ctx, troubledAge)
+			break
+		}
 	}
 	look := s.cloud.Refresh
 	if len(s.notes.silentSince) > 0 {

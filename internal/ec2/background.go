@@ -22,9 +22,9 @@ func (f *Factory) Start(ctx context.Context) error {
 	}
 }
 
-// mostPages is how many pages of machines a sweep may have before it becomes rarer no more: what reconciles rely on in the store is
-// never older than two minutes.
-const mostPages = 3
+// mostPages is how many pages of machines a sweep may have before it becomes rarer no more. What reconciles rely on in the store is
+// never older than two minutes, and a sweep that failed is made again before that.
+const mostPages = 2
 
 // round sweeps the accounts in use whose turn it is, some side by side: one that does not answer must not make the others' view old.
 func (f *Factory) round(ctx context.Context) {
@@ -44,8 +44,8 @@ func (f *Factory) round(ctx context.Context) {
 }
 
 // sweepDue says whether it is time for the next sweep in the background: every interval for each page of machines that one has. So
-// what sweeps cost, here and in EC2's bucket of calls, does not grow with the machines. Who is in trouble does not wait for it; see
-// Observe and RefreshNow.
+// what sweeps cost, here and in EC2's bucket of calls, grows less than the machines. Who is in trouble does not wait for it; see
+// Freshen and RefreshNow.
 func (c *Cloud) sweepDue() bool {
 	var things int
 	c.store.read(func() { things = max(len(c.store.instances.rows), len(c.store.volumes.rows)) })

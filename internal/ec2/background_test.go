@@ -68,7 +68,7 @@ func TestDeadAccountsDoNotHoldUpTheOthers(t *testing.T) {
 	<-ended
 }
 
-// TestLargeAccountsAreSweptLessOften: a sweep of three pages is made in every third round, and one of many pages too.
+// TestLargeAccountsAreSweptLessOften: a sweep of two pages and more is made in every second round, and at once when it is asked for.
 func TestLargeAccountsAreSweptLessOften(t *testing.T) {
 	for name, row := range map[string]struct{ machines, every int }{"none": {0, 1}, "a page": {pageSize / 2, 1}, "two pages": {pageSize + 1, 2}, "many": {9 * pageSize, mostPages}} {
 		t.Run(name, func(t *testing.T) {
@@ -91,6 +91,17 @@ func TestLargeAccountsAreSweptLessOften(t *testing.T) {
 				swept := c.sweptSince(l.clock.Now())
 				if want := round%row.every == 0; swept != want {
 					t.Errorf("round %d: swept: %t, want %t", round, swept, want)
+				}
+			}
+			l.pass(f.options.SweepInterval)
+			c.Freshen(t.Context(), 2*f.options.SweepInterval)
+			if c.sweptSince(l.clock.Now()) {
+				t.Error("swept, and nobody asked for it")
+			}
+			c.Freshen(t.Context(), f.options.SweepInterval-1)
+			for deadline := time.Now().Add(settleTime); !c.sweptSince(l.clock.Now()); time.Sleep(settleDelay) {
+				if time.Now().After(deadline) {
+					t.Fatal("it was not swept when that was asked for")
 				}
 			}
 		})

@@ -104,6 +104,13 @@ func (c *Cloud) told(err error) error {
 	return fmt.Errorf("read the state of EC2 in %s: %w", c.region, err)
 }
 
+// Freshen begins a sweep when the store is older than maxAge, and does not wait for it. How it went is told to whoever observes next.
+func (c *Cloud) Freshen(ctx context.Context, maxAge time.Duration) {
+	if !c.sweptSince(c.clock.Now().Add(-maxAge)) && c.recentFailure(&c.swept, c.interval/retryPart) == nil {
+		c.beginSweep(ctx)
+	}
+}
+
 // joinSweep waits for the sweep under way, or for one that it starts. The sweep outlives a caller who gives up.
 func (c *Cloud) joinSweep(ctx context.Context) error {
 	select {

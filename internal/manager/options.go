@@ -118,7 +118,7 @@ func (s Surroundings) filled(registry prometheus.Registerer) Surroundings {
 }
 
 // slim makes an object smaller before it is kept. Who set which field is nobody's business here, and would be a tenth of what is kept;
-// the texts of labels and owners are nearly the same on all of a cluster's objects, and are kept once.
+// the texts of labels and owners are nearly the same on all of a cluster's objects, and those that come together share them.
 func slim(object any) (any, error) {
 	about, err := meta.Accessor(object)
 	if err != nil {

@@ -2,6 +2,7 @@ package topology
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -470,13 +471,13 @@ func TestVotes(t *testing.T) {
 				s.member(2).SQL.SemiSync.ReplicaEnabled = true
 			}, "switch the acknowledgements of orders-2 off"},
 		"one that was about to be the second voter, and is not reached, as well": {
-			func(s *scene) { one(s); s.lose(1); s.observed.Records.Joining = "orders-1" }, ""},
+			func(s *scene) { one(s); s.lose(1); s.observed.Records.Unsilenced = []string{"orders-1"} }, "stop instance i-1 of orders-1"},
 		"until its machine was off": {
 			func(s *scene) {
 				one(s)
 				s.down(lateAnswers, 1)
 				s.member(1).Volumes[0].Zone = "a"
-				s.observed.Records.Joining = "orders-1"
+				s.observed.Records.Unsilenced = []string{"orders-1"}
 			},
 			"start instance i-1 of orders-1; admit orders-2 as a voter"},
 		"a row that is not confirmed may need a voter that a person has written on": {
@@ -523,6 +524,50 @@ func one(s *scene) {
 	row := Membership{Epoch: 5, Primary: "orders-0", Voters: []string{"orders-0"}}
 	for i := range 3 {
 		s.member(i).SQL.Membership, s.member(i).SQL.SemiSync = &row, SemiSync{}
+	}
+}
+
+// A primary that was alone has written the row which makes orders-1 the second voter, and that row waits for orders-1, which shows it:
+// its acknowledgement was lost on the way.
+func TestTheOneThatARowWaitsForAcknowledges(t *testing.T) {
+	for name, row := range map[string]struct {
+		happened func(*Member)
+		actions  string
+	}{
+		"it reconnects": {func(m *Member) { m.SQL.SemiSync.ReplicaEnabled = true; m.SQL.Replication.IOState = ioConnecting }, ""},
+		"it was fenced": {func(m *Member) {
+			m.SQL.SemiSync.ReplicaEnabled = true
+			m.SQL.Replication.IOState, m.SQL.Replication.SQLRunning = ioOff, false
+		}, "replicate orders-1 from orders-0"},
+		"its mysqld started anew": {func(*Member) {}, "switch the acknowledgements of orders-1 on"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene()
+			one(s)
+			s.desired.Replicas = 2
+			delete(s.observed.Members, "orders-2")
+			s.member(0).SQL.SemiSync = SemiSync{SourceEnabled: true, WaitCount: 1}
+			s.member(0).SQL.PendingCommits = 1
+			s.member(1).SQL.Membership = &Membership{Epoch: 6, Primary: "orders-0", Voters: []string{"orders-0", "orders-1"}, Previous: []string{"orders-0"}, W: 1}
+			s.observed.Records.Unsilenced = []string{"orders-1"}
+			row.happened(s.member(1))
+			if p, actions := s.plan(); actions != row.actions || !slices.Equal(p.Records.Unsilenced, []string{"orders-1"}) {
+				t.Errorf("planned %q, want %q; remembered %v", actions, row.actions, p.Records.Unsilenced)
+			}
+		})
+	}
+}
+
+// A primary goes on alone after an operator that got no further: who is out of sight may acknowledge, and is remembered.
+func TestWhoIsLeftUnsilencedIsRemembered(t *testing.T) {
+	s := newScene()
+	s.member(0).SQL.SemiSync.SourceEnabled = false
+	s.lose(1)
+	s.io(ioConnecting, 2)
+	s.member(2).SQL.SemiSync.ReplicaActive = false
+	p, actions := s.plan()
+	if actions != "let orders-0 go on alone" || !slices.Equal(p.Records.Unsilenced, []string{"orders-1", "orders-2"}) {
+		t.Errorf("planned %q, remembered %v", actions, p.Records.Unsilenced)
 	}
 }
 

@@ -53,8 +53,9 @@ type Records struct {
 	Leaving string `json:"leaving,omitempty"`
 	// Removing is the voter whose removal may have been written into a row that waits to be acknowledged.
 	Removing string `json:"removing,omitempty"`
-	// Joining is the member that was about to be the second voter: it acknowledges before the row says that it is one.
-	Joining string `json:"joining,omitempty"`
+	// Unsilenced are members that may acknowledge although no row makes them voters: one that was about to be the second voter
+	// acknowledges before, and of those who were left out of sight when the primary went on alone it is not certain.
+	Unsilenced []string `json:"unsilenced,omitempty"`
 	// PoweredOff are the instances of unreached members that were seen stopped while a primary was looked for: started again
 	// they can do no harm.
 	PoweredOff []string `json:"poweredOff,omitempty"`
@@ -161,6 +162,7 @@ func (r Records) Clone() Records {
 		r.Members = map[string]Record{}
 	}
 	r.FinalVolumes, r.Held, r.PoweredOff = slices.Clone(r.FinalVolumes), slices.Clone(r.Held), slices.Clone(r.PoweredOff)
+	r.Unsilenced = slices.Clone(r.Unsilenced)
 	r.RollingDone, r.Restarts, r.Volumes = slices.Clone(r.RollingDone), r.Restarts.clone(), r.Volumes.clone()
 	return r
 }
@@ -217,7 +219,7 @@ func (r Records) Equal(o Records) bool {
 		slices.Equal(r.FinalVolumes, o.FinalVolumes) && r.FinalChosen == o.FinalChosen && r.FinalAt == o.FinalAt &&
 		r.BootstrappedVolume == o.BootstrappedVolume && r.Database == o.Database && r.PasswordUntil == o.PasswordUntil &&
 		r.PromotedAt == o.PromotedAt && r.Deposed == o.Deposed && r.Alone == o.Alone && r.AloneSince == o.AloneSince && r.AloneUnknown == o.AloneUnknown &&
-		r.Epoch == o.Epoch && r.Established == o.Established && r.Leaving == o.Leaving && r.Removing == o.Removing && r.Joining == o.Joining && slices.Equal(r.PoweredOff, o.PoweredOff) && r.Leader == o.Leader && r.LeaderDoubted == o.LeaderDoubted && r.LeaderEpoch == o.LeaderEpoch && r.LeaderServer == o.LeaderServer && r.LeaderVoid == o.LeaderVoid &&
+		r.Epoch == o.Epoch && r.Established == o.Established && r.Leaving == o.Leaving && r.Removing == o.Removing && slices.Equal(r.Unsilenced, o.Unsilenced) && slices.Equal(r.PoweredOff, o.PoweredOff) && r.Leader == o.Leader && r.LeaderDoubted == o.LeaderDoubted && r.LeaderEpoch == o.LeaderEpoch && r.LeaderServer == o.LeaderServer && r.LeaderVoid == o.LeaderVoid &&
 		r.Account == o.Account && r.Rolling == o.Rolling && r.RollingAt == o.RollingAt && r.Nearest == o.Nearest && r.NearestAt == o.NearestAt && r.Template == o.Template &&
 		r.Restarts.equal(o.Restarts) && r.Volumes.equal(o.Volumes) &&
 		slices.Equal(r.RollingDone, o.RollingDone) && r.RollingSince == o.RollingSince && slices.Equal(r.Held, o.Held)

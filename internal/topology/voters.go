@@ -2,7 +2,6 @@ package topology
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
@@ -20,6 +19,10 @@ func (p *planner) vote(m, primary *Member, admitting *bool) string {
 			return "switching its acknowledgements " + onOff(wants)
 		}
 		return ""
+	}
+	if p.awaited(m) && m.acknowledgesOtherThan(true) {
+		p.retry(waitMySQL/2, SetAcknowledging{m.Name, true, primary.Name})
+		return "switching its acknowledgements on: the row that makes it a voter waits for them"
 	}
 	switch {
 	case m.Ordinal >= p.Replicas || p.givesVoteBack(m):
@@ -44,13 +47,13 @@ func (p *planner) vote(m, primary *Member, admitting *bool) string {
 		p.waitAtMost(waitMySQL)
 		return "waiting until enough voters acknowledge"
 	}
-	if joining := p.plan.Records.Joining; joining != "" && joining != m.Name {
+	if other := p.unsilencedBeside(m, primary); other != "" {
 		p.waitAtMost(waitMySQL)
-		return "no voter until it is certain that " + joining + ", which was about to be one, acknowledges nothing"
+		return "no voter until it is certain that " + other + ", which is none, acknowledges nothing"
 	}
 	*admitting = true
 	if len(row.Voters) == 1 && p.Lossless {
-		p.plan.Records.Joining = m.Name // it acknowledges before it is a voter
+		p.unsilence(m.Name) // it acknowledges before it is a voter
 	}
 	next = p.at(next)
 	p.retry(waitMySQL/4, AdmitVoter{Member: m.Name, Primary: primary.Name, From: row, Next: next, Settled: p.at(next.Confirmed()), SemiSync: p.Lossless})
@@ -61,45 +64,6 @@ func (p *planner) vote(m, primary *Member, admitting *bool) string {
 func (m *Member) acknowledgesOtherThan(wants bool) bool {
 	s := m.SQL.SemiSync
 	return s.ReplicaEnabled != wants || m.SQL.Replication.IOState == ioOn && s.ReplicaActive != wants
-}
-
-// mayBeHeard says whether a replica acknowledges what it receives, or would as soon as it receives anything.
-func (m *Member) mayBeHeard() bool {
-	return m.SQL.SemiSync.ReplicaEnabled || m.SQL.SemiSync.ReplicaActive
-}
-
-// strangerAcknowledges says whether a member gives acknowledgements, or would, that is neither a voter nor the newcomer, or the
-// primary counts more than these can account for. Once the newcomer counts, such an acknowledgement could stand in for a voter's, and
-// a promotion would not ask its giver.
-func (p *planner) strangerAcknowledges(newcomer, primary *Member) bool {
-	accounted, stranger := 0, false
-	for _, m := range p.ordered() {
-		if m == primary || !m.verified() || !m.mayBeHeard() {
-			continue
-		}
-		switch {
-		case m != newcomer && !p.plan.Membership.Has(m.Name):
-			stranger = true
-			if !p.busy(m.Name) {
-				p.retry(waitMySQL/2, SetAcknowledging{m.Name, false, primary.Name})
-			}
-		case m.SQL.SemiSync.ReplicaActive:
-			accounted++
-		}
-	}
-	return stranger || primary.SQL.SemiSync.Clients > accounted
-}
-
-// finishJoining forgets who was about to be the second voter once its acknowledgements are those of a voter, or there are none.
-func (p *planner) finishJoining() {
-	joining := p.plan.Records.Joining
-	if joining == "" || p.unconfirmed {
-		return
-	}
-	m := p.Members[joining]
-	if p.plan.Membership.Has(joining) || m == nil || m.verified() && !m.mayBeHeard() || !m.verified() && p.off(m) {
-		p.plan.Records.Joining = ""
-	}
 }
 
 // acknowledges says whether a voter is to acknowledge. A primary that waits needs its acknowledgements until it no longer
@@ -252,22 +216,8 @@ func (p *planner) removeVote(m, primary *Member) {
 func (p *planner) standAlone(primary *Member) {
 	next := p.at(Membership{Primary: primary.Name, Voters: []string{primary.Name}, W: WaitFor(1)})
 	p.plan.Records.Alone, p.plan.Records.AloneSince, p.plan.Records.Leaving, p.plan.Records.Removing = primary.Name, next.Epoch, "", ""
-	for i, a := range p.plan.Actions {
-		if from, ok := a.(ReplicateFrom); ok && from.Acknowledging {
-			from.Acknowledging = false // nobody is a voter any more
-			p.plan.Actions[i] = from
-		}
-	}
+	p.leaveUnsilenced(primary)
 	p.retry(waitMySQL/4, StandAlone{Member: primary.Name, Next: next, SemiSync: p.Lossless})
-}
-
-// silenced says whether this pass ends a member's acknowledgements already, its own or everybody's.
-func (p *planner) silenced(m *Member) bool {
-	return slices.ContainsFunc(p.plan.Actions, func(a Action) bool {
-		set, ok := a.(SetAcknowledging)
-		_, alone := a.(StandAlone)
-		return alone || ok && set.Member == m.Name && !set.On
-	})
 }
 
 // changingVotes says whether a voter is admitted or removed in this pass already: one a step.
@@ -288,7 +238,7 @@ func (p *planner) changingVotes() bool {
 func (p *planner) removeLostVoters(primary *Member) {
 	row := *p.plan.Membership
 	p.finishLeaving(primary)
-	p.finishJoining()
+	p.forgetSilenced()
 	if !p.CloudReachable || !row.Has(primary.Name) || len(row.Voters) == 1 {
 		return
 	}

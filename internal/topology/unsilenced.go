@@ -1,0 +1,102 @@
+package topology
+
+import "slices"
+
+// Who is no voter must not acknowledge: its acknowledgement could stand in for a voter's, and a promotion would not ask its giver.
+// Here is how those are kept silent, and who is remembered because that is not certain.
+
+// mayBeHeard says whether a replica acknowledges what it receives, or would as soon as it receives anything.
+func (m *Member) mayBeHeard() bool {
+	return m.SQL.SemiSync.ReplicaEnabled || m.SQL.SemiSync.ReplicaActive
+}
+
+// strangerAcknowledges says whether a member gives acknowledgements, or would, that is neither a voter nor the newcomer, or the
+// primary counts more than these can account for. Once the newcomer counts, such an acknowledgement could stand in for a voter's, and
+// a promotion would not ask its giver.
+func (p *planner) strangerAcknowledges(newcomer, primary *Member) bool {
+	accounted, stranger := 0, false
+	for _, m := range p.ordered() {
+		if m == primary || !m.verified() || !m.mayBeHeard() {
+			continue
+		}
+		switch {
+		case m != newcomer && !p.plan.Membership.Has(m.Name):
+			stranger = true
+			if !p.busy(m.Name) {
+				p.retry(waitMySQL/2, SetAcknowledging{m.Name, false, primary.Name})
+			}
+		case m.SQL.SemiSync.ReplicaActive:
+			accounted++
+		}
+	}
+	return stranger || primary.SQL.SemiSync.Clients > accounted
+}
+
+// silenced says whether this pass ends a member's acknowledgements already, its own or everybody's.
+func (p *planner) silenced(m *Member) bool {
+	return slices.ContainsFunc(p.plan.Actions, func(a Action) bool {
+		set, ok := a.(SetAcknowledging)
+		_, alone := a.(StandAlone)
+		return alone || ok && set.Member == m.Name && !set.On
+	})
+}
+
+// awaited says whether the newest row, which a primary that was alone has written and which waits, makes a member the second voter: it
+// waits for this very one's acknowledgement.
+func (p *planner) awaited(m *Member) bool {
+	newest := p.newestMembership()
+	return p.Lossless && p.unconfirmed && len(p.plan.Membership.Voters) == 1 && newest.MayAcknowledge(m.Name)
+}
+
+// unsilence remembers a member that may acknowledge although no row says so.
+func (p *planner) unsilence(member string) {
+	if rec := &p.plan.Records; !slices.Contains(rec.Unsilenced, member) {
+		rec.Unsilenced = append(rec.Unsilenced, member)
+	}
+}
+
+// forgetSilenced forgets who was remembered once its acknowledgements are those of a voter, or it is certain that it gives none.
+func (p *planner) forgetSilenced() {
+	if p.unconfirmed {
+		return
+	}
+	p.plan.Records.Unsilenced = slices.DeleteFunc(p.plan.Records.Unsilenced, func(name string) bool {
+		m := p.Members[name]
+		return p.plan.Membership.Has(name) || m == nil || m.verified() && !m.mayBeHeard() || !m.verified() && p.off(m)
+	})
+}
+
+// unsilencedBeside returns another member than one that is to become a voter, and than the primary, which may acknowledge without
+// being one; "" for none. One that does not answer for long is powered off: nobody misses it.
+func (p *planner) unsilencedBeside(newcomer, primary *Member) string {
+	for _, name := range p.plan.Records.Unsilenced {
+		if name == newcomer.Name || name == primary.Name {
+			continue
+		}
+		if m := p.Members[name]; m != nil && p.CloudReachable {
+			p.stopSilent(m, primary)
+		}
+		return name
+	}
+	return ""
+}
+
+// leaveUnsilenced remembers which voters may go on acknowledging when the primary becomes the only one, and lets none begin to.
+func (p *planner) leaveUnsilenced(primary *Member) {
+	for _, name := range p.plan.Membership.Voters {
+		m := p.Members[name]
+		if name != primary.Name && m != nil && (m.verified() && m.mayBeHeard() || !m.verified() && !p.off(m)) {
+			p.unsilence(name)
+		}
+	}
+	p.plan.Actions = slices.DeleteFunc(p.plan.Actions, func(a Action) bool {
+		set, ok := a.(SetAcknowledging)
+		return ok && set.On
+	})
+	for i, a := range p.plan.Actions {
+		if from, ok := a.(ReplicateFrom); ok && from.Acknowledging {
+			from.Acknowledging = false
+			p.plan.Actions[i] = from
+		}
+	}
+}

@@ -40,6 +40,7 @@ const (
 	settingsFile    = "internal/topology/settings.go"
 	observedFile    = "internal/topology/observed.go"
 	copyFile        = "internal/topology/volumecopy.go"
+	unsilencedFile  = "internal/topology/unsilenced.go"
 	stepsFile       = "internal/steps/steps.go"
 	stepsVotersFile = "internal/steps/voters.go"
 	shell           = "internal/topology/simulation/"
@@ -322,6 +323,19 @@ var mutants = []mutant{
 		file: takeBackFile,
 		old:  "	return !m.verified() || olderVersion(p.Version, m.SQL.Version)\n",
 		new:  "	return false\n", breaks: []string{notConverged},
+	},
+	{
+		name: "a member without a vote is started with its acknowledgements on",
+		open: true,
+		file: replicatingFile,
+		old:  "	case !row.Has(m.Name) && m.mayBeHeard() && !p.awaited(m) && (len(row.Voters) > 1 || !m.following()):",
+		new:  "	case !row.Has(m.Name) && m.mayBeHeard() && !p.awaited(m) && m.following() && len(row.Voters) > 1:",
+		and: []patch{
+			{votersFile, "				if m.mayBeHeard() {", "				if false {"},
+			{unsilencedFile, "			stranger = true\n", ""},
+			{unsilencedFile, "			if !p.busy(m.Name) {", "			if false {"},
+			{unsilencedFile, "		if from, ok := a.(ReplicateFrom); ok && from.Acknowledging {", "		if from, ok := a.(ReplicateFrom); ok && false {"},
+		},
 	},
 	{
 		name: "a volume that a newer mysqld opened goes to an older one when nobody answers",

@@ -560,14 +560,34 @@ func TestTheOneThatARowWaitsForAcknowledges(t *testing.T) {
 
 // A primary goes on alone after an operator that got no further: who is out of sight may acknowledge, and is remembered.
 func TestWhoIsLeftUnsilencedIsRemembered(t *testing.T) {
-	s := newScene()
-	s.member(0).SQL.SemiSync.SourceEnabled = false
-	s.lose(1)
-	s.io(ioConnecting, 2)
-	s.member(2).SQL.SemiSync.ReplicaActive = false
-	p, actions := s.plan()
-	if actions != "let orders-0 go on alone" || !slices.Equal(p.Records.Unsilenced, []string{"orders-1", "orders-2"}) {
-		t.Errorf("planned %q, remembered %v", actions, p.Records.Unsilenced)
+	for name, row := range map[string]struct {
+		happened func(*Member)
+		actions  string
+		beside   []string
+	}{
+		"one that would acknowledge when it is connected": {
+			func(m *Member) { m.SQL.SemiSync.ReplicaActive = false }, "let orders-0 go on alone", []string{"orders-1", "orders-2"}},
+		"one that was about to be told to": {
+			func(m *Member) {
+				m.SQL.SemiSync, m.SQL.Replication.IOState, m.SQL.Replication.SQLRunning = SemiSync{}, ioOff, false
+			}, "replicate orders-2 from orders-0; let orders-0 go on alone", []string{"orders-1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene()
+			s.member(0).SQL.SemiSync.SourceEnabled = false
+			s.lose(1)
+			s.io(ioConnecting, 2)
+			row.happened(s.member(2))
+			p, actions := s.plan()
+			if actions != row.actions || !slices.Equal(p.Records.Unsilenced, row.beside) {
+				t.Errorf("planned %q, want %q; remembered %v", actions, row.actions, p.Records.Unsilenced)
+			}
+			for _, a := range p.Actions {
+				if r, ok := a.(ReplicateFrom); ok && r.Acknowledging {
+					t.Errorf("%s acknowledges from its start on", r.Member)
+				}
+			}
+		})
 	}
 }
 

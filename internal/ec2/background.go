@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Start sweeps every account in use, every sweep interval or a few of them (see sweepDue), until ctx ends: so reconciles find what they need in the
-// store and make no call of their own. It implements controller-runtime's Runnable.
+// Start sweeps every account in use, every sweep interval or every second one (see sweepDue), until ctx ends: so reconciles find
+// what they need in the store and make no call of their own. It implements controller-runtime's Runnable.
 func (f *Factory) Start(ctx context.Context) error {
 	ticker := time.NewTicker(f.options.SweepInterval)
 	defer ticker.Stop()

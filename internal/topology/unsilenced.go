@@ -66,9 +66,9 @@ func (p *planner) forgetSilenced() {
 	})
 }
 
-// unsilencedBeside returns another member than one that is to become a voter, and than the primary, which may acknowledge without
-// being one; "" for none. One that does not answer for long is powered off: nobody misses it.
-func (p *planner) unsilencedBeside(newcomer, primary *Member) string {
+// awaitSilence returns another member than one that is to become a voter, and than the primary, which may acknowledge without being
+// a voter, and which is waited for; "" for none. One that does not answer for long is powered off: nobody misses it.
+func (p *planner) awaitSilence(newcomer, primary *Member) string {
 	for _, name := range p.plan.Records.Unsilenced {
 		if name == newcomer.Name || name == primary.Name {
 			continue

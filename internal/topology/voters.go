@@ -47,7 +47,7 @@ func (p *planner) vote(m, primary *Member, admitting *bool) string {
 		p.waitAtMost(waitMySQL)
 		return "waiting until enough voters acknowledge"
 	}
-	if other := p.unsilencedBeside(m, primary); other != "" {
+	if other := p.awaitSilence(m, primary); other != "" {
 		p.waitAtMost(waitMySQL)
 		return "no voter until it is certain that " + other + ", which is none, acknowledges nothing"
 	}

@@ -21,7 +21,7 @@ import (
 // Environment of the benchmark of many clusters, with what `make bench` uses when it is not set.
 const (
 	scaleVariable, scaleDefault = "BENCH_SCALE", 1000
-	// How long the operator runs before it is measured, and is measured, in seconds: one and two of its sweeps of that many machines.
+	// How long the operator runs before it is measured, and is measured, in seconds: one and three of its sweeps of that many machines.
 	restVariable, restDefault               = "BENCH_REST", 90
 	scaleSecondsVariable, scaleSecondsPlain = "BENCH_SCALE_SECONDS", 180
 	// A folder for profiles of the operator, taken after it was measured.
@@ -34,7 +34,7 @@ const (
 	aimCPU    = 0.2       // cores
 )
 
-// sweepInterval and pageSize are the operator's: how often it lists all that it has in EC2, and how much it gets at once.
+// sweepInterval and pageSize are the operator's: how often it lists all that it has in EC2 at most, and how much it gets at once.
 const (
 	sweepInterval = 30 * time.Second
 	pageSize      = 1000

@@ -146,7 +146,7 @@ func (f *Factory) Cloud(ctx context.Context, account Account) (*Cloud, error) {
 		return nil, fmt.Errorf("configure the AWS client for region %s: %w", account.Region, err)
 	}
 	cloud := newCloud(services{
-		ec2: ec2.NewFromConfig(cfg, func(o *ec2.Options) { o.APIOptions = append(o.APIOptions, genuine) }),
+		ec2: ec2.NewFromConfig(cfg, func(o *ec2.Options) { o.APIOptions = append(o.APIOptions, genuine, unchanged) }),
 		ssm: ssm.NewFromConfig(cfg), sts: sts.NewFromConfig(cfg), credentials: cfg.Credentials,
 	}, account.Region, f.options, f.metrics)
 	f.clouds[key] = &kept{cloud: cloud, used: now}

@@ -16,69 +16,71 @@ const idsPerCall = 200
 // The list calls go by filters, also for ids: an id that EC2 does not know is then absent from the answer, where the call
 // by ids would fail as a whole.
 
-func (c *Cloud) listInstances(ctx context.Context, filters ...types.Filter) (map[string]Instance, error) {
-	out := map[string]Instance{}
+// Each takes the listing to compare pages with and to keep, or nil; see readPages.
+
+func (c *Cloud) listInstances(ctx context.Context, last *listing[Instance], filters ...types.Filter) (map[string]Instance, error) {
 	pages := ec2.NewDescribeInstancesPaginator(c.api, &ec2.DescribeInstancesInput{Filters: filters, MaxResults: aws.Int32(c.page)})
-	for pages.HasMorePages() {
+	return readPages(ctx, last, pages.HasMorePages, func(ctx context.Context) (map[string]Instance, error) {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("list instances: %w", err)
 		}
+		out := map[string]Instance{}
 		for _, r := range page.Reservations {
 			for _, i := range r.Instances {
 				out[aws.ToString(i.InstanceId)] = toInstance(i)
 			}
 		}
-	}
-	return out, nil
+		return out, nil
+	})
 }
 
-func (c *Cloud) listVolumes(ctx context.Context, filters ...types.Filter) (map[string]Volume, error) {
-	out := map[string]Volume{}
+func (c *Cloud) listVolumes(ctx context.Context, last *listing[Volume], filters ...types.Filter) (map[string]Volume, error) {
 	pages := ec2.NewDescribeVolumesPaginator(c.api, &ec2.DescribeVolumesInput{Filters: filters, MaxResults: aws.Int32(c.page)})
-	for pages.HasMorePages() {
+	return readPages(ctx, last, pages.HasMorePages, func(ctx context.Context) (map[string]Volume, error) {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("list volumes: %w", err)
 		}
+		out := map[string]Volume{}
 		for _, v := range page.Volumes {
 			if volume := toVolume(v); volume.Tags[TagPurpose] != purposeRoot {
 				out[volume.ID] = volume
 			}
 		}
-	}
-	return out, nil
+		return out, nil
+	})
 }
 
-func (c *Cloud) listSnapshots(ctx context.Context, filters ...types.Filter) (map[string]Snapshot, error) {
-	out := map[string]Snapshot{}
+func (c *Cloud) listSnapshots(ctx context.Context, last *listing[Snapshot], filters ...types.Filter) (map[string]Snapshot, error) {
 	pages := ec2.NewDescribeSnapshotsPaginator(c.api, &ec2.DescribeSnapshotsInput{
 		OwnerIds: []string{"self"}, Filters: filters, MaxResults: aws.Int32(c.page)})
-	for pages.HasMorePages() {
+	return readPages(ctx, last, pages.HasMorePages, func(ctx context.Context) (map[string]Snapshot, error) {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("list snapshots: %w", err)
 		}
+		out := map[string]Snapshot{}
 		for _, s := range page.Snapshots {
 			out[aws.ToString(s.SnapshotId)] = toSnapshot(s)
 		}
-	}
-	return out, nil
+		return out, nil
+	})
 }
 
-func (c *Cloud) listGroups(ctx context.Context, filters ...types.Filter) (map[string]group, error) {
-	out := map[string]group{}
+func (c *Cloud) listGroups(ctx context.Context, last *listing[group], filters ...types.Filter) (map[string]group, error) {
 	pages := ec2.NewDescribeSecurityGroupsPaginator(c.api, &ec2.DescribeSecurityGroupsInput{Filters: filters, MaxResults: aws.Int32(c.page)})
-	for pages.HasMorePages() {
+	return readPages(ctx, last, pages.HasMorePages, func(ctx context.Context) (map[string]group, error) {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("list security groups: %w", err)
 		}
+		out := map[string]group{}
 		for _, g := range page.SecurityGroups {
 			out[aws.ToString(g.GroupId)] = toGroup(g)
 		}
-	}
-	return out, nil
+		return out, nil
+	})
 }
 
 // listHealth finds the instances that a status check calls impaired or that have a scheduled event. The four lists are
@@ -118,23 +120,32 @@ func eventCodes() []string {
 }
 
 func (c *Cloud) instancesByID(ctx context.Context, ids []string) (map[string]Instance, error) {
-	return byID(ctx, "instance-id", ids, c.listInstances)
+	return byID(ctx, "instance-id", ids, decoded(c.listInstances))
 }
 
 func (c *Cloud) volumesByID(ctx context.Context, ids []string) (map[string]Volume, error) {
-	return byID(ctx, "volume-id", ids, c.listVolumes)
+	return byID(ctx, "volume-id", ids, decoded(c.listVolumes))
 }
 
 func (c *Cloud) snapshotsByID(ctx context.Context, ids []string) (map[string]Snapshot, error) {
-	return byID(ctx, "snapshot-id", ids, c.listSnapshots)
+	return byID(ctx, "snapshot-id", ids, decoded(c.listSnapshots))
 }
 
 func (c *Cloud) groupsByID(ctx context.Context, ids []string) (map[string]group, error) {
-	return byID(ctx, "group-id", ids, c.listGroups)
+	return byID(ctx, "group-id", ids, decoded(c.listGroups))
 }
 
-func byID[T any](ctx context.Context, name string, ids []string,
-	list func(context.Context, ...types.Filter) (map[string]T, error)) (map[string]T, error) {
+// lister lists what the filters let through.
+type lister[T any] = func(context.Context, ...types.Filter) (map[string]T, error)
+
+// decoded is a list that is compared with no other.
+func decoded[T any](list func(context.Context, *listing[T], ...types.Filter) (map[string]T, error)) lister[T] {
+	return func(ctx context.Context, filters ...types.Filter) (map[string]T, error) {
+		return list(ctx, nil, filters...)
+	}
+}
+
+func byID[T any](ctx context.Context, name string, ids []string, list lister[T]) (map[string]T, error) {
 	out := make(map[string]T, len(ids))
 	for batch := range slices.Chunk(ids, idsPerCall) {
 		found, err := list(ctx, filter(name, batch...))

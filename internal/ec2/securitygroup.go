@@ -89,7 +89,7 @@ func groupTags(owner Ownership) map[string]string {
 }
 
 func (c *Cloud) findGroup(ctx context.Context, spec SecurityGroupSpec) (group, bool, error) {
-	found, err := c.listGroups(ctx, filter("group-name", GroupName(spec.Owner.ClusterUID)), filter("vpc-id", spec.VPCID))
+	found, err := c.listGroups(ctx, nil, filter("group-name", GroupName(spec.Owner.ClusterUID)), filter("vpc-id", spec.VPCID))
 	if err != nil {
 		return group{}, false, err
 	}

@@ -144,10 +144,22 @@ func (c *Cloud) sweep(ctx context.Context) error {
 		health    map[string]health
 	}
 	calls, callCtx := errgroup.WithContext(ctx)
-	calls.Go(func() (err error) { found.instances, err = c.listInstances(callCtx, ownedFilter()); return err })
-	calls.Go(func() (err error) { found.volumes, err = c.listVolumes(callCtx, ownedFilter()); return err })
-	calls.Go(func() (err error) { found.snapshots, err = c.listSnapshots(callCtx, ownedFilter()); return err })
-	calls.Go(func() (err error) { found.groups, err = c.listGroups(callCtx, ownedFilter()); return err })
+	calls.Go(func() (err error) {
+		found.instances, err = c.listInstances(callCtx, &c.last.instances, ownedFilter())
+		return err
+	})
+	calls.Go(func() (err error) {
+		found.volumes, err = c.listVolumes(callCtx, &c.last.volumes, ownedFilter())
+		return err
+	})
+	calls.Go(func() (err error) {
+		found.snapshots, err = c.listSnapshots(callCtx, &c.last.snapshots, ownedFilter())
+		return err
+	})
+	calls.Go(func() (err error) {
+		found.groups, err = c.listGroups(callCtx, &c.last.groups, ownedFilter())
+		return err
+	})
 	calls.Go(func() (err error) { found.health, err = c.listHealth(callCtx); return err })
 	if err := calls.Wait(); err != nil {
 		return err

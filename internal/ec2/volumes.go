@@ -82,7 +82,7 @@ func (c *Cloud) knownVolume(spec VolumeSpec) (Volume, bool) {
 }
 
 func (c *Cloud) findVolume(ctx context.Context, filters ...types.Filter) (Volume, bool, error) {
-	found, err := c.listVolumes(ctx, filters...)
+	found, err := c.listVolumes(ctx, nil, filters...)
 	if err != nil {
 		return Volume{}, false, err
 	}

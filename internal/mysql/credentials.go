@@ -31,7 +31,7 @@ func newCredentials(identity Identity) (*credentials, error) {
 }
 
 // inUse are the credentials that open sessions hold, of all pools of the process: the prober shows each server what the reconciler
-// shows it. Nothing is kept for its own sake: with the last session of an identity they go.
+// shows it. Nothing is kept for its own sake: they go with the last session of an identity, open or to be resumed.
 var inUse = shownCredentials{of: map[[sha256.Size]byte]weak.Pointer[credentials]{}}
 
 type shownCredentials struct {

@@ -19,6 +19,8 @@ type entry struct {
 	key    string
 	reader slot
 	writer slot
+	// looks is what the next look resumes, where each has a session of its own.
+	looks resumption
 	// fillsUp says that clients had more than half of the server's places when it was observed last.
 	fillsUp atomic.Bool
 

@@ -92,12 +92,13 @@ func (m *Member) InstallCertificate(ctx context.Context, serial string, certPEM 
 	return ErrCertificateNotTaken
 }
 
-// redial closes the kept reading session: it was made under the old certificate.
+// redial closes the kept reading session, and lets none be resumed: it was made under the old certificate.
 func (m *Member) redial(ctx context.Context) error {
 	if err := m.e.reader.take(ctx); err != nil {
 		return err
 	}
 	m.e.reader.drop()
+	m.e.looks.forget()
 	m.e.reader.give()
 	return nil
 }

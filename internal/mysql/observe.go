@@ -42,14 +42,16 @@ func (m *Member) Observe(ctx context.Context) Observation {
 	return o
 }
 
-// endLook closes the reading session of a replica that is looked at now and then, when there are very many sessions. In trouble members
-// are looked at more often, and keep theirs; so does a server that fills up.
+// endLook closes the reading session of a replica that is looked at now and then, when there are very many sessions; the next look
+// resumes it. In trouble members are looked at more often, and keep theirs; so does a server that fills up.
 func (m *Member) endLook(o Observation, slot *slot) {
 	now := m.pool.options.Clock.Now()
 	seldom := now.Sub(slot.used) >= seldomLooks
 	slot.used = now
 	if seldom && o.SuperReadOnly && !m.e.fillsUp.Load() && m.pool.open.Load() > int64(m.pool.options.MostKept) {
 		slot.drop()
+	} else {
+		m.e.looks.forget()
 	}
 }
 
@@ -78,6 +80,7 @@ func (m *Member) observeOnce(ctx context.Context, slot *slot) (Observation, erro
 	if err == nil && !o.CertNotAfter.Equal(slot.session.cert.NotAfter) {
 		// The server took another certificate since this connection was made: the next pass verifies that one.
 		slot.session.broken = true
+		m.e.looks.forget()
 	}
 	return o, err
 }

@@ -90,7 +90,14 @@ func (m *Member) takeReader(ctx context.Context) *session {
 
 // dialReader opens what becomes the reading session: on a full server beside the writing session, if that is open and at rest.
 func (m *Member) dialReader(ctx context.Context) (*session, error) {
-	s, err := m.pool.dial(ctx, m.e, verified)
+	resumes := m.e.looks.kept()
+	s, err := m.pool.dialAgain(ctx, m.e, verified, &m.e.looks)
+	if err != nil {
+		m.e.looks.forget()
+		if resumes && ctx.Err() == nil && !isTimeout(err) && !isServerError(err, erTooManyConnections) {
+			s, err = m.pool.dial(ctx, m.e, verified) // whatever the server has against resuming, it is no reason not to reach it
+		}
+	}
 	if !isServerError(err, erTooManyConnections) {
 		return s, err
 	}

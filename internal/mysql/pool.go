@@ -59,8 +59,8 @@ type Options struct {
 	Lease func(context.Context) error
 	// DialTimeout, StatementTimeout, ChangeTimeout and IdleTimeout default to the constants above.
 	DialTimeout, StatementTimeout, ChangeTimeout, IdleTimeout time.Duration
-	// MostKept is how many sessions may be open before the looks at replicas that are well begin to end with their session, which
-	// costs 25 KiB of memory to keep, and a handshake to open again. It defaults to DefaultMostKept.
+	// MostKept is how many sessions may be open before the looks at replicas that are well begin to end with their session. To keep
+	// one costs 25 KiB of memory, to open it again half a handshake and 2 KiB. It defaults to DefaultMostKept.
 	MostKept int
 	Logger   logr.Logger
 	Clock    clock.PassiveClock

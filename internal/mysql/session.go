@@ -42,6 +42,8 @@ type session struct {
 	wire *trackedConn // below TLS; nil before the dial
 	id   uint64       // the server's id of this connection
 	cert *x509.Certificate
+	// resumed: the TLS session was one of before, so that no certificate was shown.
+	resumed bool
 	// shown is what the connection was made with. It is kept for other connections to share.
 	shown *credentials
 	// broken: the connection is of no use any more. timedOut: because a statement gave no answer, and may still run.
@@ -135,6 +137,11 @@ var beginSession = func() string {
 
 // dial opens a session to the entry's endpoint.
 func (p *Pool) dial(ctx context.Context, e *entry, how trust) (*session, error) {
+	return p.dialAgain(ctx, e, how, nil)
+}
+
+// dialAgain is dial for a server whose TLS session of before may be resumed; with nil none is.
+func (p *Pool) dialAgain(ctx context.Context, e *entry, how trust, before *resumption) (*session, error) {
 	if e.forgotten() {
 		return nil, errForgotten
 	}
@@ -145,7 +152,7 @@ func (p *Pool) dial(ctx context.Context, e *entry, how trust) (*session, error) 
 	config.Addr = endpoint.Address
 	if how == bySocket {
 		config.Net = "unix"
-	} else if err := s.secure(config, endpoint, identity, how); err != nil {
+	} else if err := s.secure(config, endpoint, identity, how, before); err != nil {
 		return nil, err
 	}
 	config.InterpolateParams = true // one round trip a statement; quoting is safe because sql_mode and charset are ours
@@ -173,7 +180,7 @@ func (p *Pool) dial(ctx context.Context, e *entry, how trust) (*session, error) 
 	defer cancel()
 	if s.conn, err = p.db.Conn(withConnector(ctx, connector)); err != nil {
 		err = s.wire.explain(translate(ctx, log.explain(err)))
-		if s.cert != nil && isHangUp(err) {
+		if s.cert != nil && !s.resumed && isHangUp(err) {
 			err = fmt.Errorf("%w: %w", errNotAccepted, err)
 		}
 		return nil, err
@@ -232,7 +239,7 @@ func openDB() *sql.DB {
 }
 
 // secure gives a connection its TLS side, and notes the certificate that the peer shows.
-func (s *session) secure(config *driver.Config, endpoint Endpoint, identity Identity, how trust) error {
+func (s *session) secure(config *driver.Config, endpoint Endpoint, identity Identity, how trust, before *resumption) error {
 	shown, err := inUse.get(identity)
 	if err != nil {
 		return err
@@ -241,10 +248,14 @@ func (s *session) secure(config *driver.Config, endpoint Endpoint, identity Iden
 	if err != nil {
 		return err
 	}
+	if before != nil {
+		tlsConfig.ClientSessionCache = before.of(shown, s.pool.options.Clock.Now())
+	}
 	tlsConfig.VerifyConnection = func(state tls.ConnectionState) error {
 		if len(state.PeerCertificates) > 0 {
 			s.cert = state.PeerCertificates[0]
 		}
+		s.resumed = state.DidResume
 		return nil
 	}
 	s.shown, config.Net, config.TLS = shown, "tcp", tlsConfig

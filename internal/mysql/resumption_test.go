@@ -1,0 +1,202 @@
+package mysql
+
+import (
+	"context"
+	"net"
+	"testing"
+	"time"
+
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/pki"
+)
+
+// resumed opens a reading session as a look does, and says whether it resumed one: as the server says, which knows best.
+func resumed(t *testing.T, m *Member) bool {
+	t.Helper()
+	s, err := m.dialReader(t.Context())
+	must(t, err)
+	defer s.close()
+	var name, reused string
+	must(t, s.row(t.Context(), "SHOW SESSION STATUS LIKE 'Ssl_sessions_reused'", nil, &name, &reused))
+	if reused != "0" && reused != "1" {
+		t.Fatalf("%s is %q", name, reused)
+	}
+	return reused == "1"
+}
+
+// TestLooksAreResumed: where a look ends with its session, the next resumes it; and what it knows of the certificate is still true. Nothing
+// is resumed by another identity, with another server, or after the server took another certificate or was started anew.
+func TestLooksAreResumed(t *testing.T) {
+	w, _ := settle(t, newPool(t, nil))
+	ctx := t.Context()
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	p := newPool(t, func(o *Options) { o.Clock, o.MostKept = clock, 1 })
+	primary := p.Member(ctx, endpointOf(w.servers[0]), w.identity())
+	s, m := w.servers[1], p.Member(ctx, endpointOf(w.servers[1]), w.identity())
+	look := func() Observation {
+		t.Helper()
+		clock.SetTime(clock.Now().Add(seldomLooks))
+		o := m.Observe(ctx)
+		if o.Access != AccessVerified {
+			t.Fatalf("not reached: %s", o.Reason)
+		}
+		return o
+	}
+	if o := primary.Observe(ctx); o.Access != AccessVerified || resumed(t, primary) {
+		t.Errorf("a look was resumed whose session is kept (%s)", o.Reason)
+	}
+	first := look()
+	if m.e.reader.session != nil {
+		t.Fatal("the look did not end with its session")
+	}
+	for range 3 {
+		if !resumed(t, m) {
+			t.Fatal("the session was not resumed")
+		}
+		if o := look(); o.CertSerial != first.CertSerial || !o.CertNotAfter.Equal(first.CertNotAfter) || !o.CertNotBefore.Equal(first.CertNotBefore) {
+			t.Fatalf("certificate %s until %s, was %s until %s", o.CertSerial, o.CertNotAfter, first.CertSerial, first.CertNotAfter)
+		}
+	}
+
+	// The same certificate with a key that is written another way is another identity for us, and the same for the server.
+	again := w.identity()
+	again.KeyPEM = append([]byte("\n"), again.KeyPEM...)
+	m = p.Member(ctx, endpointOf(s), again)
+	if resumed(t, m) {
+		t.Error("another identity resumed the session")
+	}
+	look()
+	if !resumed(t, m) {
+		t.Error("the other identity's session was not resumed")
+	}
+
+	// Whoever no longer trusts the server's CA does not take its word for who it is.
+	stranger, err := pki.NewAuthority("another-uid", "another", time.Now())
+	must(t, err)
+	distrusting := w.identity()
+	distrusting.CAPEM = stranger.CertificatePEM()
+	m = p.Member(ctx, endpointOf(s), distrusting)
+	if o := m.Observe(ctx); o.Access != AccessUnverified {
+		t.Errorf("%s (%s) of a server whose CA is not trusted any more", o.Access, o.Reason)
+	}
+
+	m = p.Member(ctx, endpointOf(s), w.identity())
+	look()
+	elsewhere := endpointOf(s)
+	elsewhere.ServerName = w.servers[2].DNSName()
+	if o := p.Member(ctx, elsewhere, w.identity()).Observe(ctx); o.Access != AccessUnverified {
+		t.Errorf("%s (%s) of a server with another name", o.Access, o.Reason)
+	}
+
+	// Another certificate, taken into use behind our back.
+	m = p.Member(ctx, endpointOf(s), w.identity())
+	look()
+	issued, serial, err := s.Sign(readCSR(t, w, s))
+	must(t, err)
+	must(t, newPool(t, nil).Member(ctx, endpointOf(s), w.identity()).InstallCertificate(ctx, serial, issued))
+	if resumed(t, m) {
+		t.Error("a session was resumed that was made under another certificate")
+	}
+	if o := look(); o.CertSerial != serial {
+		t.Errorf("certificate %s is seen, %s is shown", o.CertSerial, serial)
+	}
+	if !resumed(t, m) {
+		t.Error("the session under the new certificate was not resumed")
+	}
+
+	look()
+	s.Kill()
+	up(t, s)
+	waitFor(t, "the server to answer after its start", func() bool { return m.Observe(ctx).Access == AccessVerified })
+	m.e.looks.forget()
+	look()
+	s.Kill()
+	if o := m.Observe(ctx); o.Access != AccessRefused {
+		t.Errorf("%s (%s) of a server that has ended", o.Access, o.Reason)
+	}
+	up(t, s)
+	waitFor(t, "the server to answer after its second start", func() bool { return m.Observe(ctx).Access == AccessVerified })
+}
+
+// TestWhoDoesNotResumeIsReached: a server that has something against the resumed session, whatever it is, is reached by a new one.
+func TestWhoDoesNotResumeIsReached(t *testing.T) {
+	w, _ := settle(t, newPool(t, nil))
+	refuses := false // to resume
+	p := newPool(t, func(o *Options) {
+		o.MostKept = 1
+		o.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			connection, err := (&net.Dialer{}).DialContext(ctx, network, address)
+			if err != nil || !refuses {
+				return connection, err
+			}
+			refuses = false
+			return &deaf{Conn: connection}, nil
+		}
+	})
+	primary, m := p.Member(t.Context(), endpointOf(w.servers[0]), w.identity()), p.Member(t.Context(), endpointOf(w.servers[1]), w.identity())
+	if o := primary.Observe(t.Context()); o.Access != AccessVerified {
+		t.Fatalf("the primary: %s", o.Reason)
+	}
+	for _, refuses = range []bool{false, false, true, false, false, true} {
+		m.e.reader.used = time.Time{} // the last look was long ago
+		wanted := refuses
+		if o := m.Observe(t.Context()); o.Access != AccessVerified || m.e.reader.session != nil || refuses {
+			t.Errorf("refused to resume: %v: %s, %s", wanted, o.Access, o.Reason)
+		}
+	}
+}
+
+// deaf is a connection that ends once something was said twice: the TLS handshake begins after the client's first packet.
+type deaf struct {
+	net.Conn
+	said int
+}
+
+func (d *deaf) Write(b []byte) (int, error) {
+	if d.said++; d.said > 2 {
+		_ = d.Close()
+		return 0, net.ErrClosed
+	}
+	return d.Conn.Write(b)
+}
+
+// TestResumptionIsBound: what one kept is given back as it was, only for the same credentials, and not after it is forgotten.
+func TestResumptionIsBound(t *testing.T) {
+	w, _ := settle(t, newPool(t, nil))
+	m := newPool(t, nil).Member(t.Context(), endpointOf(w.servers[1]), w.identity())
+	s, err := m.dialReader(t.Context())
+	must(t, err)
+	defer s.close()
+	r := &m.e.looks
+	kept, ok := r.Get("")
+	if !ok {
+		t.Fatal("nothing is kept")
+	}
+	now := time.Now()
+	if r.of(s.shown, now); r.ticket == nil {
+		t.Error("it is gone for those who began it")
+	}
+	if _, ok := r.of(&credentials{certificate: s.shown.certificate}, now).Get(""); ok {
+		t.Error("it is there for others")
+	}
+	expired := s.shown.certificate.Leaf.NotAfter.Add(time.Second)
+	r.of(s.shown, now).Put("", kept)
+	if _, ok := r.of(s.shown, expired).Get(""); ok {
+		t.Error("it is there although the certificate that began it has expired")
+	}
+	r.of(s.shown, now).Put("", kept)
+	if _, ok := r.Get(""); !ok {
+		t.Error("it was not kept again")
+	}
+	r.Put("", nil)
+	if _, ok := r.Get(""); ok {
+		t.Error("it is there although it was taken back")
+	}
+	r.Put("", kept)
+	r.forget()
+	r.Put("", kept)
+	if _, ok := r.Get(""); ok {
+		t.Error("it is there although it was forgotten")
+	}
+}

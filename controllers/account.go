@@ -45,10 +45,8 @@ func (r *MySQLClusterReconciler) permit(ctx context.Context, s *scope) error {
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("read the policy: %w", err)
 	}
-	rules, err := policy.Parse(cm.Data)
-	if err == nil {
-		r.memory.keepPolicy(rules)
-	} else if !r.permitWithout(s, &rules, err) {
+	rules, err := r.memory.readPolicy(cm.Data)
+	if err != nil && !r.permitWithout(s, &rules, err) {
 		return nil
 	}
 	s.policy = rules

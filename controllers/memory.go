@@ -20,8 +20,9 @@ import (
 type memory struct {
 	mu       sync.Mutex
 	clusters map[types.NamespacedName]*notes
-	// policy is the administrator's as it could be read last, nil before.
-	policy *policy.Policy
+	// policy is the administrator's as it could be read last, nil before; policyData is what it was read from.
+	policy     *policy.Policy
+	policyData map[string]string
 }
 
 // notes are the remembered observations of one cluster. Passes over one cluster never overlap, so only the map that
@@ -200,11 +201,24 @@ func (m *memory) drop(name types.NamespacedName) string {
 	return n.uid
 }
 
-// keepPolicy remembers the administrator's policy.
-func (m *memory) keepPolicy(p policy.Policy) {
+// readPolicy reads the administrator's policy, and remembers the last that could be read: a thousand clusters ask for the same.
+func (m *memory) readPolicy(data map[string]string) (policy.Policy, error) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.policy = &p
+	last := m.policy
+	if last != nil && !maps.Equal(m.policyData, data) {
+		last = nil
+	}
+	m.mu.Unlock()
+	if last != nil {
+		return *last, nil
+	}
+	p, err := policy.Parse(data)
+	if err == nil {
+		m.mu.Lock()
+		m.policy, m.policyData = &p, maps.Clone(data)
+		m.mu.Unlock()
+	}
+	return p, err
 }
 
 // lastPolicy is the administrator's policy as it could be read last, and whether it ever could.

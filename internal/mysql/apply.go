@@ -7,7 +7,8 @@ import (
 
 // ApplyReceived starts the applier of a member that stands still although its relay log holds more, and waits until the
 // given transactions are executed. A member that restarted stands still until somebody starts it; what it acknowledged
-// lies in its relay log. Errors are those of WaitApplied.
+// lies in its relay log. A former primary that receives already may still wait for acknowledgements itself, as its applier
+// would (fact 7): that ends before. Errors are those of WaitApplied, and ErrCommitsPending.
 func (m *Member) ApplyReceived(ctx context.Context, gtids string, timeout time.Duration) (err error) {
 	defer m.annotate(&err, "apply what was received")
 	return m.control(ctx, func(s *session) error {
@@ -21,6 +22,9 @@ func (m *Member) ApplyReceived(ctx context.Context, gtids string, timeout time.D
 				return err
 			}
 			if !applied {
+				if err := leaveSource(ctx, s); err != nil {
+					return err
+				}
 				if err := s.change(ctx, "promote/start-applier", "START REPLICA SQL_THREAD"); err != nil {
 					return err
 				}

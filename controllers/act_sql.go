@@ -47,6 +47,8 @@ func (r *MySQLClusterReconciler) takeInSQL(ctx context.Context, s *scope, action
 		err = steps.Bootstrap(ctx, m, a)
 	case topology.Fence:
 		err = m.StopIOThread(ctx)
+	case topology.ApplyReceived:
+		err = steps.ApplyReceived(ctx, m, a)
 	case topology.Promote:
 		err = r.promote(ctx, s, m, a)
 	case topology.RecordPrimary:
@@ -54,9 +56,7 @@ func (r *MySQLClusterReconciler) takeInSQL(ctx context.Context, s *scope, action
 	case topology.Switchover:
 		err = r.switchOver(ctx, s, m, a)
 	case topology.Demote:
-		if err = m.Demote(ctx); err == nil {
-			r.turnAway(ctx, s, m, a.Member)
-		}
+		err = r.demote(ctx, s, m, a)
 	case topology.CloneFrom:
 		err = m.CloneFrom(ctx, a.DonorAddress)
 	case topology.ReplicateFrom:
@@ -166,6 +166,15 @@ func detach(ctx context.Context) steps.Detach {
 			return nil
 		}
 	}
+}
+
+// demote makes a member read-only, and turns its clients away.
+func (r *MySQLClusterReconciler) demote(ctx context.Context, s *scope, m *mysql.Member, a topology.Demote) error {
+	if err := m.Demote(ctx); err != nil {
+		return err
+	}
+	r.turnAway(ctx, s, m, a.Member)
+	return nil
 }
 
 func (r *MySQLClusterReconciler) promote(ctx context.Context, s *scope, m *mysql.Member, a topology.Promote) error {

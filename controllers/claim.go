@@ -237,6 +237,9 @@ func (r *MySQLClusterReconciler) remember(ctx context.Context, s *scope) error {
 		next.Account = s.account // what is there, and what is about to be made, is in it
 	}
 	s.moved = !sameButForEpoch(next, s.records)
+	if err := r.takeOver(ctx, s, next); err != nil {
+		return err
+	}
 	err := r.saveRecords(ctx, s, func(records *topology.Records) { *records = next })
 	if p := asProblem(err); p != nil && p.inTheWay() && !s.deleting() {
 		// Nothing is done that could not be remembered. What is there is published all the same.
@@ -247,10 +250,22 @@ func (r *MySQLClusterReconciler) remember(ctx context.Context, s *scope) error {
 	return err
 }
 
+// takeOver asks for the lease before records become this process's own: one that was replaced, and does not know yet, must not take
+// them back. They were read before, so that whoever becomes leader after the look has them changed, or finds ours changed.
+func (r *MySQLClusterReconciler) takeOver(ctx context.Context, s *scope, next topology.Records) error {
+	if next.Hand == s.records.Hand || r.Config.Lease == nil {
+		return nil
+	}
+	if err := r.Config.Lease(ctx); err != nil {
+		return fmt.Errorf("take the records over: %w", err)
+	}
+	return nil
+}
+
 // sameButForEpoch compares records. An epoch is taken whenever a row is to be written, also in vain: it says nothing of what
-// came of it. Nor does the one with which a term is to begin.
+// came of it. Nor does the one with which a term is to begin, nor who it was that decided.
 func sameButForEpoch(a, b topology.Records) bool {
-	a.Epoch, a.LeaderEpoch = b.Epoch, b.LeaderEpoch
+	a.Epoch, a.LeaderEpoch, a.Hand = b.Epoch, b.LeaderEpoch, b.Hand
 	return a.Equal(b)
 }
 

@@ -63,6 +63,10 @@ type Config struct {
 	ProbeThroughService bool
 	// Workers is how many clusters are reconciled side by side.
 	Workers int
+	// Hand names this process, unlike any other that ever led; empty when there can be no other.
+	Hand string
+	// Lease takes a fresh look at the leader's lease, and fails unless this process holds it. Nil: there is no election.
+	Lease func(context.Context) error
 }
 
 // Clouds hands out the client of an AWS account and region.

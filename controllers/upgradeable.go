@@ -51,7 +51,7 @@ func (s *scope) unfinished() *olm.Unfinished {
 	}
 	for _, action := range s.plan.Actions {
 		switch action.(type) {
-		case topology.Promote, topology.RecordPrimary, topology.Fence, topology.StandAlone:
+		case topology.ApplyReceived, topology.Promote, topology.RecordPrimary, topology.Fence, topology.StandAlone:
 			return &olm.Unfinished{Reason: unfinishedFailover, Message: "a member is being made the primary"}
 		case topology.Switchover:
 			return &olm.Unfinished{Reason: unfinishedSwitchover, Message: "the primary hands over to another member"}

@@ -71,6 +71,14 @@ func New(config *rest.Config, namespace string, elect bool, clock clock.PassiveC
 // Interface is what the manager elects with, nil without election.
 func (l *Lock) Interface() resourcelock.Interface { return l.elected }
 
+// Identity names this process, unlike any other; empty without election.
+func (l *Lock) Identity() string {
+	if l.elected == nil {
+		return ""
+	}
+	return l.elected.Identity()
+}
+
 // Check reads the lease from the API server and returns ErrNotLeader unless this process holds it now. A look that began after
 // somebody asked answers him as well: a thousand members that are claimed after a hand-over do not ask a thousand times. One that
 // began before does not, however short ago, because a process that was paused does not know for how long.

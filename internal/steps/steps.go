@@ -69,6 +69,11 @@ func Bootstrap(ctx context.Context, m Server, a topology.Bootstrap) error {
 	return m.WriteMembership(ctx, 0, row(first))
 }
 
+// ApplyReceived has a member whose applier stopped apply what it received.
+func ApplyReceived(ctx context.Context, m Server, a topology.ApplyReceived) error {
+	return m.ApplyReceived(ctx, a.MustHold, promoteWait)
+}
+
 // Promote makes a member primary once it has applied all that it holds: what the proof counted may lie in its relay log,
 // and RESET REPLICA would throw that away. A newer membership row may lie there too: then the proof stood on an old one,
 // and counts for nothing.

@@ -81,6 +81,9 @@ type (
 	Bootstrap struct{ Member string }
 	// Fence stops the IO threads of the voters that are reached, so that a primary that is not can acknowledge no more.
 	Fence struct{ Member string }
+	// ApplyReceived starts the applier of a member that is to be promoted and whose applier stopped, and waits a while for it to
+	// execute a GTID set.
+	ApplyReceived struct{ Member, MustHold string }
 	// Promote makes a member the primary, with the next epoch of the membership.
 	Promote struct {
 		Member     string
@@ -203,6 +206,7 @@ func (a CopyVolume) Target() string          { return a.Member }
 func (a Adopt) Target() string               { return a.Member }
 func (a Bootstrap) Target() string           { return a.Member }
 func (a Fence) Target() string               { return a.Member }
+func (a ApplyReceived) Target() string       { return a.Member }
 func (a Promote) Target() string             { return a.Member }
 func (a SettleVoters) Target() string        { return a.Member }
 func (a StandAlone) Target() string          { return a.Member }
@@ -273,6 +277,7 @@ func (a Adopt) String() string {
 }
 func (a Bootstrap) String() string     { return "bootstrap the cluster on " + a.Member }
 func (a Fence) String() string         { return "stop acknowledgements of " + a.Member }
+func (a ApplyReceived) String() string { return "start the applier of " + a.Member }
 func (a Promote) String() string       { return "promote " + a.Member }
 func (a RecordPrimary) String() string { return fmt.Sprintf("record %s as the primary", a.Member) }
 func (a Switchover) String() string {

@@ -40,6 +40,7 @@ func (p *planner) tellCourses(primary *Member) {
 	}, "", p.volumePlan)
 	if len(p.plan.Rollouts) > 0 {
 		p.plan.Rollout = p.plan.Rollouts[max(0, slices.IndexFunc(p.plan.Rollouts, func(r Rollout) bool { return r.Since != 0 }))]
+		p.plan.Rollout.PreviousVersion = p.plan.Rollouts[0].PreviousVersion // the way back leads there whatever else goes on
 		p.plan.Rolling = Finding{v1alpha1.ReasonRolling, p.plan.Rollout.String()}
 	}
 }

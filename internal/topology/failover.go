@@ -185,6 +185,9 @@ func (p *planner) bootstrap() {
 		if begun == "" && p.plan.Records.Recovered && vol.ID != p.plan.Records.Recovering {
 			continue // the cluster begins where it was restored
 		}
+		if begun == "" && !m.SQL.Writable && len(p.primaries()) > 0 {
+			continue // it was begun on another, by somebody whose records are lost
+		}
 		if begun == "" && !m.SQL.Executed.IsEmpty() && !p.plan.Records.Recovered {
 			p.degraded(v1alpha1.ReasonForeignResource, fmt.Sprintf("%s holds transactions but no membership of this cluster; it is left alone", m.Name))
 			p.waitAtMost(waitReady)
@@ -243,8 +246,21 @@ func (p *planner) promote(row Membership) {
 		return
 	}
 	m := p.Members[proof.Candidate]
+	if in := m.CurrentInstance(); m.waitsInVain() && m.SQL.Replication != nil && in != nil {
+		// It cannot apply what it received as long as those wait, and must not answer them.
+		p.plan.Waiting = Finding{v1alpha1.ReasonNoPrimary, "powering off " + m.Name + ", on which commits wait that nobody may acknowledge any more, before it is promoted"}
+		if p.CloudReachable {
+			p.stop(m, in)
+		}
+		return
+	}
 	if m.broken() {
 		p.degraded(v1alpha1.ReasonReplicationBroken, fmt.Sprintf("%s is to be promoted once it has applied what it received; its applier stopped: %s", m.Name, m.SQL.Replication.Error))
+	}
+	if !m.attainable().Contains(proof.MustHold) {
+		// It may never get through. So nobody is deposed for it, and it is not noted: whoever returns may be the better one.
+		p.retry(waitSuspect, ApplyReceived{m.Name, proof.MustHold.String()})
+		return
 	}
 	p.depose(row, proof.Candidate)
 	next := p.at(row.LedBy(m.Name))

@@ -72,6 +72,29 @@ func (s *scene) lose(ordinals ...int) {
 	}
 }
 
+// TestRecordsAreTakenOver: a new leader writes the records whatever else it has to do, so that nothing is saved any more by the one
+// before it. What nothing is remembered of stays so.
+func TestRecordsAreTakenOver(t *testing.T) {
+	s := newScene()
+	s.observed.Hand = "first"
+	plan := Next(s.desired, s.observed)
+	if plan.Records.Hand != "first" || plan.Records.Equal(s.observed.Records) {
+		t.Errorf("the records are of %q", plan.Records.Hand)
+	}
+	s.observed.Records = plan.Records
+	if again := Next(s.desired, s.observed); !again.Records.Equal(plan.Records) {
+		t.Error("they are written again by the same")
+	}
+	s.observed.Hand = "second"
+	if taken := Next(s.desired, s.observed); taken.Records.Hand != "second" || taken.Records.Equal(plan.Records) {
+		t.Errorf("the records are of %q", taken.Records.Hand)
+	}
+	none := Observed{Now: s.observed.Now, Hand: "first", Members: map[string]*Member{}, InService: map[string]bool{}}
+	if plan := Next(s.desired, none); !plan.Records.Equal(Records{}) {
+		t.Errorf("something is remembered of nothing: %+v", plan.Records)
+	}
+}
+
 // turnedAway has mysqld of a member turn the operator away for a time: it answers, and is full.
 func (s *scene) turnedAway(ordinal int, d time.Duration) {
 	s.member(ordinal).SQL = SQL{Access: AccessDenied, Reason: "too many connections"}
@@ -175,7 +198,7 @@ func TestWhoIsPromoted(t *testing.T) {
 				s.member(1).SQL.Executed = trx(0, 8)
 				s.member(1).SQL.Replication.Retrieved = trx(0, 12)
 				s.member(1).SQL.Replication.SQLRunning, s.member(1).SQL.Replication.Error = false, "error 1205"
-			}, "stop instance i-0 of orders-0; promote orders-1", "once it has applied what it received"},
+			}, "start the applier of orders-1", "once it has applied what it received"},
 		"its applier stopped, and somebody else holds all that may be acknowledged": {
 			func(s *scene) {
 				s.observed.Members["orders-0"].SQL.Writable = false

@@ -27,6 +27,8 @@ type Observed struct {
 	Shown   string
 	// Records is the content of the cluster's members ConfigMap.
 	Records Records
+	// Hand names the operator's process that decides, unlike any other that ever did; empty when there can be no other.
+	Hand string
 	// SecurityGroup is the id of the operator's own security group for this cluster, empty while there is none.
 	SecurityGroup string
 	// Strangers counts the instances and volumes that carry the cluster's UID but no member's name.

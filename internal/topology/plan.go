@@ -182,6 +182,9 @@ func Next(d Desired, o Observed) Plan {
 		p.replicate()
 		p.finish()
 	}
+	if !p.plan.Records.Equal(Records{}) {
+		p.plan.Records.Hand = o.Hand
+	}
 	p.summarise()
 	return p.plan
 }

@@ -122,18 +122,25 @@ func prove(row Membership, members map[string]*Member, records Records) Proof {
 		}
 		proof.MayBeAcknowledged = proof.MayBeAcknowledged.Union(alone.position())
 	}
-	best := candidate(row, members, proof.MayBeAcknowledged, (*Member).attainable)
-	if best == nil {
-		// An applier that stopped may well go on when it is started again, and nobody else can take over.
-		best = candidate(row, members, proof.MayBeAcknowledged, (*Member).position)
+	var voided gtid.Set
+	if row.Epoch >= records.AloneSince {
+		voided = void(row, members, records, proof.MayBeAcknowledged)
 	}
-	if best == nil && row.Epoch >= records.AloneSince {
-		proof.Void = void(row, members, records, proof.MayBeAcknowledged)
-		proof.MayBeAcknowledged = proof.MayBeAcknowledged.Subtract(proof.Void)
-		best = candidate(row, members, proof.MayBeAcknowledged, (*Member).position)
-		if best != nil && wouldReuse(best, proof.Void) {
-			best = nil
+	counted := proof.MayBeAcknowledged.Subtract(voided)
+	// An applier that stopped may well go on when it is started again: whose did comes last, when nobody else can take over.
+	var best *Member
+	for _, holds := range []func(*Member) gtid.Set{(*Member).attainable, (*Member).position} {
+		if best = candidate(row, members, proof.MayBeAcknowledged, holds); best != nil {
+			break
 		}
+		if best = candidate(row, members, counted, holds); best != nil && !wouldReuse(best, voided) {
+			proof.Void, proof.MayBeAcknowledged = voided, counted
+			break
+		}
+		best = nil
+	}
+	if best == nil {
+		proof.Void, proof.MayBeAcknowledged = voided, counted
 	}
 	if best != nil {
 		proof.Candidate, proof.MustHold = best.Name, best.position()

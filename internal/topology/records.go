@@ -103,6 +103,9 @@ type Records struct {
 	Template string `json:"template,omitempty"`
 	// FinalChosen is true once FinalVolumes was decided, also when it is empty.
 	FinalChosen bool `json:"finalChosen,omitempty"`
+	// Hand is the operator's process that wrote them last. A new leader writes them before it does anything, also when it changes
+	// nothing else: what one before it decides, which stood still between its look at the cluster and this write, is refused then.
+	Hand string `json:"hand,omitempty"`
 }
 
 // Record is what is remembered of one member.
@@ -220,7 +223,7 @@ func (r Records) Equal(o Records) bool {
 		r.BootstrappedVolume == o.BootstrappedVolume && r.Database == o.Database && r.PasswordUntil == o.PasswordUntil &&
 		r.PromotedAt == o.PromotedAt && r.Deposed == o.Deposed && r.Alone == o.Alone && r.AloneSince == o.AloneSince && r.AloneUnknown == o.AloneUnknown &&
 		r.Epoch == o.Epoch && r.Established == o.Established && r.Leaving == o.Leaving && r.Removing == o.Removing && slices.Equal(r.Unsilenced, o.Unsilenced) && slices.Equal(r.PoweredOff, o.PoweredOff) && r.Leader == o.Leader && r.LeaderDoubted == o.LeaderDoubted && r.LeaderEpoch == o.LeaderEpoch && r.LeaderServer == o.LeaderServer && r.LeaderVoid == o.LeaderVoid &&
-		r.Account == o.Account && r.Rolling == o.Rolling && r.RollingAt == o.RollingAt && r.Nearest == o.Nearest && r.NearestAt == o.NearestAt && r.Template == o.Template &&
+		r.Hand == o.Hand && r.Account == o.Account && r.Rolling == o.Rolling && r.RollingAt == o.RollingAt && r.Nearest == o.Nearest && r.NearestAt == o.NearestAt && r.Template == o.Template &&
 		r.Restarts.equal(o.Restarts) && r.Volumes.equal(o.Volumes) &&
 		slices.Equal(r.RollingDone, o.RollingDone) && r.RollingSince == o.RollingSince && slices.Equal(r.Held, o.Held)
 }

@@ -63,8 +63,7 @@ func (p *planner) replicate() {
 // seed plans a replica's next step until both its threads run, and returns what it waits for.
 func (p *planner) seed(m, primary *Member) string {
 	row := p.plan.Membership
-	if in := m.CurrentInstance(); m.SQL.SemiSync.SourceEnabled && m.SQL.PendingCommits > 0 && in != nil {
-		// Prepared transactions that were committed after it had been made read-only. Replicating would answer their clients.
+	if in := m.CurrentInstance(); m.waitsInVain() && in != nil {
 		if p.CloudReachable && !p.busy(m.Name) {
 			p.stop(m, in)
 		}
@@ -115,6 +114,10 @@ func (p *planner) seed(m, primary *Member) string {
 	}
 	return ""
 }
+
+// waitsInVain says whether commits of a read-only member wait for acknowledgements: prepared transactions that were committed after it
+// had been made read-only. Replicating would answer their clients.
+func (m *Member) waitsInVain() bool { return m.SQL.SemiSync.SourceEnabled && m.SQL.PendingCommits > 0 }
 
 // outOfReach says whether a replica lacks transactions that the primary's binary logs no longer hold.
 func outOfReach(m, primary *Member) bool {

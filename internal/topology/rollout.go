@@ -35,7 +35,7 @@ func (p *planner) takeTurn(primary *Member) {
 		p.beginTurn(failed)
 		return
 	}
-	if idle := p.idleSurplus(); rec.Rolling == "" && primary != nil && p.CloudReachable && idle != nil {
+	if idle := p.idleSurplus(); idle != nil && primary != nil && p.CloudReachable && (rec.Rolling == "" || p.keepsFromVote(idle)) {
 		p.beginTurn(idle)
 		return
 	}

@@ -28,6 +28,25 @@ func (p *planner) idleSurplus() *Member {
 	return nil
 }
 
+// keepsFromVote says whether the turn of the member whose turn it is goes on for ever unless a surplus one is gone before: it is as well
+// as it can be, and somebody gets no vote as long as the surplus one, which does not answer, may hold what he lost when he was rebuilt.
+func (p *planner) keepsFromVote(idle *Member) bool {
+	rec := &p.plan.Records
+	m := p.Members[rec.Rolling]
+	if m == nil || m.Ordinal >= p.Replicas || !m.verified() || idle.verified() || rec.Leaving != "" || rec.Removing != "" {
+		return false
+	}
+	if !p.plan.Membership.Has(m.Name) && rec.Members[m.Name].Tail == "" {
+		return false // it is between its vote of before and the next
+	}
+	for name, rec := range p.plan.Records.Members {
+		if other := p.Members[name]; rec.Tail != "" && other != nil && other.Ordinal < p.Replicas && other.verified() && !p.plan.Membership.Has(name) {
+			return true
+		}
+	}
+	return false
+}
+
 // tellSurplus says of the members that spec.replicas does not ask for that they are to leave.
 func (p *planner) tellSurplus() {
 	for _, m := range p.ordered() {

@@ -109,7 +109,8 @@ func (p *planner) waitForTrial(m *Member, version string) string {
 }
 
 // trying returns another member whose mysqld of a newer version has its volume, or gets it in this pass, and is not up, as long as no member is up with
-// that version; nil for none. A machine that is silent as a whole tells nothing about the version, nor does one whose volume is gone.
+// that version; nil for none. A machine that is silent as a whole tells nothing about the version, nor does one whose volume is gone;
+// one that was started a moment ago and is off, or on its way, is waited for.
 func (p *planner) trying(m *Member, version string) *Member {
 	var first *Member
 	for _, other := range p.ordered() {
@@ -118,8 +119,9 @@ func (p *planner) trying(m *Member, version string) *Member {
 		case other.verified() && other.SQL.Version == version:
 			return nil
 		case other.volume() == nil:
-		case first == nil && !other.verified() && in != nil && in.State == stateRunning && p.plan.Records.Members[other.Name].Opened == version &&
-			(other.SilentSince.IsZero() || other.SQL.Access == AccessRefused || p.Now.Sub(other.SilentSince) < silenceAllowed):
+		case first == nil && !other.verified() && in != nil && p.plan.Records.Members[other.Name].Opened == version &&
+			(in.State == stateRunning && (other.SilentSince.IsZero() || other.SQL.Access == AccessRefused || p.Now.Sub(other.SilentSince) < silenceAllowed) ||
+				in.State != stateRunning && p.Now.Sub(in.LaunchTime) < silenceAllowed):
 			first = other
 		}
 	}
@@ -290,10 +292,16 @@ func (p *planner) takenAway() {
 	}
 }
 
-// tellTooNew says what a person can do who set the version back too late, or whose voters that went ahead are needed for a commit:
-// as long as others are well, the primary does not go on alone.
+// tellTooNew says what a person can do who set the version back too late, or whose voters that went ahead are needed for a commit,
+// or for the proof of a primary: as long as others are well, the primary does not go on alone.
 func (p *planner) tellTooNew(primary *Member) {
 	if primary == nil {
+		for _, m := range p.ordered() {
+			if row := p.plan.Membership; row != nil && row.Has(m.Name) && p.tooNew(m) && p.silentLong(m) {
+				opened := p.plan.Records.Members[m.Name].Opened
+				p.degraded(v1alpha1.ReasonInvalidSpec, fmt.Sprintf("%s: MySQL %s has opened its data and is not up; should the others not suffice for a primary, set spec.version to %s again, with an image on which that starts", m.Name, opened, opened))
+			}
+		}
 		return
 	}
 	waits := p.Lossless && primary.SQL.SemiSync.SourceEnabled && primary.SQL.PendingCommits > 0

@@ -28,6 +28,8 @@ func (p *process) takeInSQL(action topology.Action, plan topology.Plan, o topolo
 		return steps.Bootstrap(ctx, m, a)
 	case topology.Fence:
 		return m.StopIOThread(ctx)
+	case topology.ApplyReceived:
+		return steps.ApplyReceived(ctx, m, a)
 	case topology.Promote:
 		return steps.Promote(ctx, m, a, p.detach)
 	case topology.RecordPrimary:

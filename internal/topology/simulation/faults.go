@@ -175,10 +175,10 @@ var faults = []fault{
 	{"the records are lost", 2, func(w *world) { w.loseRecords() }},
 }
 
-// loseRecords loses the records, unless a volume of two that vote was lost before, or a cluster that is to begin with a copy is
+// loseRecords loses the records, unless a volume of two that vote was lost before, or one while a person's write was on some of the others only, or a cluster that is to begin with a copy is
 // not known to have: a person has to make that one again.
 func (w *world) loseRecords() {
-	if w.shape.volumesLost > 0 && w.votersAre(2) || w.heirloom != nil && !w.kube.records.Established {
+	if w.shape.volumesLost > 0 && (w.votersAre(2) || w.strayWrites()) || w.heirloom != nil && !w.kube.records.Established {
 		return
 	}
 	w.forgot, w.kube.lost, w.kube.records = true, true, topology.Records{}
@@ -344,7 +344,7 @@ func (w *world) canSpare(v *volume) bool {
 		return true
 	}
 	alone := w.kube.records.Alone == v.member && v.st.row != nil && w.kube.records.AloneSince > v.st.row.Epoch // what it answers nobody else has
-	if alone || w.shape.volumesLost > 0 || w.desired.DeletionPolicy != v1alpha1.DeletionPolicySnapshot || w.pairForgotten() || w.changing() {
+	if alone || w.shape.volumesLost > 0 || w.desired.DeletionPolicy != v1alpha1.DeletionPolicySnapshot || w.pairForgotten() || w.changing() || w.forgot && w.strayWrites() {
 		return false
 	}
 	var others []*store
@@ -375,6 +375,25 @@ func (w *world) canSpare(v *volume) bool {
 	return slices.ContainsFunc(others, func(best *store) bool {
 		return !slices.ContainsFunc(others, func(o *store) bool { return !best.holds(o) })
 	})
+}
+
+// strayWrites says whether something that a person wrote is on some of the volumes only. With a voter lost for good only the records
+// show that it was acknowledged to nobody.
+func (w *world) strayWrites() bool {
+	var stores []*store
+	for _, v := range w.cloud.volumes {
+		if v.st != nil && !v.retired && v.State != deleted && v.st.row != nil {
+			stores = append(stores, v.st)
+		}
+	}
+	for _, a := range stores {
+		for _, b := range stores {
+			if slices.ContainsFunc(a.executed.without(b.executed.bitset), func(id int) bool { return w.ledger.all[id].client < 0 }) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // enoughOf says whether so many of some voters are there that a primary can be proven. One that is being made anew is not.

@@ -57,13 +57,20 @@ func (s *mysqld) allApplied() bool {
 // ApplyReceived is what *mysql.Member does.
 func (m *member) ApplyReceived(ctx context.Context, gtids string, timeout time.Duration) error {
 	return m.control(ctx, func(c writer) error {
+		stands := false
 		if err := c.do(func(s *mysqld) error {
-			if s.st.source != "" && !s.sqlRunning && !s.allApplied() {
-				s.startSQL()
-			}
+			stands = s.st.source != "" && !s.sqlRunning && !s.allApplied()
 			return nil
 		}); err != nil {
 			return err
+		}
+		if stands {
+			if err := c.setSourceWait(false, 0); err != nil {
+				return err
+			}
+			if err := c.do(func(s *mysqld) error { s.startSQL(); return nil }); err != nil {
+				return err
+			}
 		}
 		return c.waitApplied(gtids, timeout.Milliseconds())
 	})

@@ -40,6 +40,8 @@ const (
 	settingsFile    = "internal/topology/settings.go"
 	observedFile    = "internal/topology/observed.go"
 	copyFile        = "internal/topology/volumecopy.go"
+	planFile        = "internal/topology/plan.go"
+	coursesFile     = "internal/topology/courses.go"
 	unsilencedFile  = "internal/topology/unsilenced.go"
 	stepsFile       = "internal/steps/steps.go"
 	stepsVotersFile = "internal/steps/voters.go"
@@ -387,5 +389,75 @@ var mutants = []mutant{
 		old:    `return p.Recover && !rec.Recovered && !rec.Established && rec.Bootstrapped == ""`,
 		new:    "return p.Recover && rec.RebuiltAt.IsZero()",
 		breaks: []string{duplicated},
+	},
+	{
+		name: "a new leader leaves the records as they are",
+		at:   220970,
+		file: planFile,
+		old:  "p.plan.Records.Hand = o.Hand",
+		new:  "p.plan.Records.Hand = \"\"",
+	},
+	{
+		name: "the way back is told only where nothing else is",
+		at:   138362,
+		file: coursesFile,
+		old:  "p.plan.Rollout.PreviousVersion = p.plan.Rollouts[0].PreviousVersion",
+		new:  "_ = p.plan.Rollouts[0].PreviousVersion", breaks: []string{notConverged},
+	},
+	{
+		name: "the applier of a former primary is started while that waits for acknowledgements",
+		at:   227981,
+		file: shell + "member.go",
+		old:  "		if stands {\n			if err := c.setSourceWait(false, 0); err != nil {",
+		new:  "		if stands {\n			if err := error(nil); err != nil {", stands: "internal/mysql", breaks: []string{notConverged},
+	},
+	{
+		name: "nobody is told that a proof needs members with a newer version",
+		at:   247688,
+		file: takeBackFile,
+		old:  "row.Has(m.Name) && p.tooNew(m) && p.silentLong(m) {",
+		new:  "row.Has(m.Name) && p.tooNew(m) && false {", breaks: []string{notConverged},
+	},
+	{
+		name: "a version is tried by another member while the first one's machine starts once more",
+		at:   392354,
+		file: takeBackFile,
+		old:  "in.State != stateRunning && p.Now.Sub(in.LaunchTime) < silenceAllowed",
+		new:  "false", breaks: []string{notConverged},
+	},
+	{
+		name: "a surplus member stays although another's vote waits for its end",
+		at:   423422,
+		file: rolloutFile,
+		old:  "rec.Rolling == \"\" || p.keepsFromVote(idle)",
+		new:  "rec.Rolling == \"\"", breaks: []string{notConverged},
+	},
+	{
+		name: "a member on which commits wait in vain is promoted as it is",
+		at:   451711,
+		file: failoverFile,
+		old:  "m.waitsInVain() && m.SQL.Replication != nil && in != nil",
+		new:  "false && in != nil", breaks: []string{notConverged},
+	},
+	{
+		name: "who is to apply what it received passes for the one that was promoted last",
+		at:   755123,
+		file: failoverFile,
+		old:  "if !m.attainable().Contains(proof.MustHold) {",
+		new:  "if false {", breaks: []string{notConverged},
+	},
+	{
+		name: "after lost records a cluster begins wherever it may",
+		at:   865344,
+		file: failoverFile,
+		old:  "if begun == \"\" && !m.SQL.Writable && len(p.primaries()) > 0 {",
+		new:  "if false {",
+	},
+	{
+		name: "a leader that was replaced takes the records back",
+		at:   888209,
+		file: shell + "operator.go",
+		old:  "	if !p.w.holdsLease(p.op) {\n		return fmt.Errorf(\"%w: %s\", mysql.ErrLeaseRefused, p.op.name)",
+		new:  "	if false {\n		return fmt.Errorf(\"%w: %s\", mysql.ErrLeaseRefused, p.op.name)", stands: "controllers", breaks: []string{duplicated, leaked},
 	},
 }

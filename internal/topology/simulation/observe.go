@@ -37,7 +37,7 @@ func (op *operator) observe(p *process, recordsLost bool) (topology.Observed, bo
 		return topology.Observed{}, false
 	}
 	o := topology.Observed{
-		Now: w.time(), CloudReachable: err == nil, CloudTaken: w.at(pic.taken), Records: op.records, Members: map[string]*topology.Member{},
+		Now: w.time(), CloudReachable: err == nil, CloudTaken: w.at(pic.taken), Records: op.records, Hand: op.name, Members: map[string]*topology.Member{},
 		Launchable: true, DatabaseReady: op.records.Database != "", InService: maps.Clone(w.kube.inService), Source: w.source(),
 		WatchedSince: *op.watchedSince, DoubtAt: op.doubtAt,
 	}

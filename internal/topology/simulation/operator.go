@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
@@ -255,6 +256,10 @@ func (op *operator) reconcile(p *process) int64 {
 		// Rebuilt records cannot be saved yet. An action that saves its part of them would make lost ones pass for whole.
 		return second
 	}
+	if err := p.takeOver(plan.Records); err != nil {
+		w.say("%s: %v", op.name, err)
+		return second
+	}
 	if err := p.saveRecords(func(r *topology.Records) { *r = plan.Records.Clone() }); err != nil {
 		w.say("%s: %v", op.name, err)
 		return second
@@ -277,6 +282,18 @@ func (op *operator) reconcile(p *process) int64 {
 		return max(plan.RequeueAfter.Milliseconds(), 500)
 	}
 	return plan.RequeueAfter.Milliseconds()
+}
+
+// takeOver asks for the lease before records become this process's own, as controllers do.
+func (p *process) takeOver(next topology.Records) error {
+	if next.Hand == p.op.records.Hand {
+		return nil
+	}
+	p.op.point(p)
+	if !p.w.holdsLease(p.op) {
+		return fmt.Errorf("%w: %s", mysql.ErrLeaseRefused, p.op.name)
+	}
+	return nil
 }
 
 // saveRecords writes the records by compare-and-swap.

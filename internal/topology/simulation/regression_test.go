@@ -74,6 +74,17 @@ var regressions = []struct {
 	{1, 12512, "the row that was to be confirmed waited for a voter on which a person had written, and nobody pointed that one at the primary"},
 	{1, 102730, "a replica whose applier had stopped, and that had to be made anew, was shut down while another was no voter yet, by the model"},
 	{1, 125331, "the spec was raised to a third series while the second was going round, and a new member was made with it, which nobody could seed"},
+	{1, 220970, "a leader that had stood still noted a promotion in records that its successor had found no reason to write, and later that counted as proven"},
+	{1, 138362, "where a restart was told of, the way back from an upgrade was not"},
+	{1, 227981, "a former primary that received already waited for acknowledgements when it was to be promoted, so that it applied nothing"},
+	{1, 247688, "two of three voters ran a version that failed and was set back; there was no primary, and nobody was told what to do"},
+	{1, 392354, "the member that tried a newer version first was started once more, and another opened its volume meanwhile"},
+	{1, 423422, "a surplus member kept another from its vote, and waited for the turn of a third, which waited for that"},
+	{1, 451711, "prepared transactions were committed on a former primary that then was to apply what it had received, and be promoted"},
+	{1, 748559, "records were lost, and a voter for good, while what a person had written was on one of the others only, by the model"},
+	{1, 755123, "one whose applier could not go on was to be promoted, and the primary of before was no longer trusted when it returned"},
+	{1, 865344, "a cluster was begun on one member, the records were lost, and it was begun on another beside it"},
+	{1, 888209, "a leader that had been replaced took the records back, and made a volume that its successor never used"},
 	{21, 323, "the only candidate's applier had stopped, and nobody started it"},
 }
 

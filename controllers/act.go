@@ -138,10 +138,28 @@ func attempt(action topology.Action) string {
 	return action.String()
 }
 
+// decisionFresh is how old what a pass has decided may be before it is asked whether this process still leads. Nobody else can have
+// become leader sooner: the lease is held for longer after its last renewal.
+const decisionFresh = 5 * time.Second
+
+// stillLeads fails when a pass stood still for so long that another may lead by now, and one does: EC2 knows no lease.
+func (r *MySQLClusterReconciler) stillLeads(ctx context.Context, s *scope) error {
+	if r.Config.Lease == nil || r.Clock.Since(s.observed.Now) < decisionFresh {
+		return nil
+	}
+	if err := r.Config.Lease(ctx); err != nil {
+		return fmt.Errorf("what was decided a while ago is not done any more: %w", err)
+	}
+	return nil
+}
+
 // take gives one action its effect. Nobody is asked again for what was just refused, however soon the next pass comes.
 func (r *MySQLClusterReconciler) take(ctx context.Context, s *scope, action topology.Action) error {
 	if p := r.memory.refusal(s.notes, attempt(action), r.Clock.Now()); p != nil {
 		return p
+	}
+	if err := r.stillLeads(ctx, s); err != nil {
+		return err
 	}
 	if s.cloud != nil {
 		if handled, err := r.takeInCloud(ctx, s, action); handled {

@@ -236,8 +236,12 @@ func (r *MySQLClusterReconciler) remember(ctx context.Context, s *scope) error {
 	if next.Account == "" && s.observed.Launchable && (s.shown() || len(s.records.Members) == 0) {
 		next.Account = s.account // what is there, and what is about to be made, is in it
 	}
+	if !next.Equal(topology.Records{}) {
+		next.Hand = r.Config.Hand // what was added here makes records of none
+	}
 	s.moved = !sameButForEpoch(next, s.records)
 	if err := r.takeOver(ctx, s, next); err != nil {
+		s.done = true // what was seen and planned by one that leads no more is not shown either
 		return err
 	}
 	err := r.saveRecords(ctx, s, func(records *topology.Records) { *records = next })

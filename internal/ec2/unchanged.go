@@ -47,7 +47,7 @@ type comparisonKey struct{}
 // readPages reads all pages of a list, those that are as they were in last from there, and makes last what was found. With a nil last
 // every page is decoded, and nothing is kept. A list that fails leaves last as it was.
 func readPages[T any](ctx context.Context, last *listing[T], more func() bool, next func(context.Context) (map[string]T, error)) (map[string]T, error) {
-	now := listing[T]{found: map[string]T{}}
+	now, listed := listing[T]{found: map[string]T{}}, 0
 	for n := 0; more(); n++ {
 		var c comparison
 		pageCtx := ctx
@@ -72,6 +72,10 @@ func readPages[T any](ctx context.Context, last *listing[T], more func() bool, n
 			continue
 		}
 		now.pages = append(now.pages, page{sum: c.sum, ids: slices.Collect(maps.Keys(items))})
+		listed += len(items)
+	}
+	if listed > len(now.found) {
+		now.pages = nil // something moved from page to page meanwhile, and is kept as only one of them has it
 	}
 	if last != nil {
 		*last = now

@@ -130,6 +130,16 @@ func TestPagesAsBeforeAreNotDecoded(t *testing.T) {
 		t.Errorf("found: %v", before)
 	}
 
+	// What is on two pages is kept as one of them has it, so that neither is taken for known.
+	p.pages = [][]string{{machine("i-1", "old")}, {machine("i-1", "new")}}
+	before = list(2)
+	p.pages[1] = nil
+	if now := list(2); now["i-1"].Tags["mysql.alx.ke/member"] != "old" || before["i-1"].Tags["mysql.alx.ke/member"] != "new" {
+		t.Errorf("%v, and before %v", now, before)
+	}
+	p.pages = [][]string{{machine("i-1", "a")}, {machine("i-2", "b")}, {machine("i-6", "f")}}
+	before = list(3)
+
 	p.broken = 2
 	if found, err := cloud.listInstances(t.Context(), &last); !IsUnreachable(err) || found != nil {
 		t.Errorf("a list that breaks off: %v (%v)", found, err)

@@ -15,6 +15,10 @@ func TestFormerPrimaryAppliesWhatItReceived(t *testing.T) {
 	must(t, m[0].Demote(ctx))
 	must(t, m[1].StopIOThread(ctx))
 	must(t, m[1].Promote(ctx, PromoteSpec{SemiSync: true, W: 1}))
+	defer func() { // who else is writable is more than settle puts right
+		must(t, m[1].Demote(ctx))
+		must(t, m[1].SetSourceWait(ctx, false, 0))
+	}()
 	replicate(t, m[2], w.servers[1])
 	must(t, m[0].control(ctx, func(s *session) error { // as far as ReplicateFrom came
 		if err := changeSource(ctx, s, nil, false, w.servers[1].IP(), mysqld.Port); err != nil {

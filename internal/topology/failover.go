@@ -202,8 +202,11 @@ func (p *planner) bootstrap() {
 		}
 	}
 	p.waitAtMost(waitMySQL)
-	if begun != "" {
+	switch writable := p.primaries(); {
+	case begun != "":
 		p.plan.Waiting = Finding{v1alpha1.ReasonBootstrapping, "waiting for " + begun + ", on which the cluster began"}
+	case len(writable) > 0:
+		p.plan.Waiting = Finding{v1alpha1.ReasonBootstrapping, writable[0].Name + " takes writes, and is no member that the cluster could begin on; make it read-only"}
 	}
 }
 
@@ -246,9 +249,9 @@ func (p *planner) promote(row Membership) {
 		return
 	}
 	m := p.Members[proof.Candidate]
-	if in := m.CurrentInstance(); m.waitsInVain() && m.SQL.Replication != nil && in != nil {
+	if in := m.CurrentInstance(); m.waitsInVain() && m.SQL.Replication != nil && !m.SQL.Executed.Contains(m.SQL.Replication.Retrieved) && in != nil {
 		// It cannot apply what it received as long as those wait, and must not answer them.
-		p.plan.Waiting = Finding{v1alpha1.ReasonNoPrimary, "powering off " + m.Name + ", on which commits wait that nobody may acknowledge any more, before it is promoted"}
+		p.plan.Waiting = Finding{v1alpha1.ReasonNoPrimary, m.Name + " is to be promoted once it is powered off: commits wait on it that nobody may acknowledge any more"}
 		if p.CloudReachable {
 			p.stop(m, in)
 		}
@@ -260,6 +263,7 @@ func (p *planner) promote(row Membership) {
 	if !m.attainable().Contains(proof.MustHold) {
 		// It may never get through. So nobody is deposed for it, and it is not noted: whoever returns may be the better one.
 		p.retry(waitSuspect, ApplyReceived{m.Name, proof.MustHold.String()})
+		p.cycle(p.silentVoter(row))
 		return
 	}
 	p.depose(row, proof.Candidate)

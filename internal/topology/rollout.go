@@ -35,7 +35,7 @@ func (p *planner) takeTurn(primary *Member) {
 		p.beginTurn(failed)
 		return
 	}
-	if idle := p.idleSurplus(); idle != nil && primary != nil && p.CloudReachable && (rec.Rolling == "" || p.keepsFromVote(idle)) {
+	if idle := p.idleSurplus(func(m *Member) bool { return rec.Rolling == "" || p.keepsFromVote(m) }); idle != nil && primary != nil && p.CloudReachable {
 		p.beginTurn(idle)
 		return
 	}

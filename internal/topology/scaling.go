@@ -17,11 +17,11 @@ func (p *planner) mayBeNeeded(m *Member) bool {
 	return row == nil || row.Has(m.Name) || slices.Contains(row.Previous, m.Name)
 }
 
-// idleSurplus returns a member that spec.replicas does not ask for and that has no vote: nobody misses it, however the others
-// are. Nil when there is none.
-func (p *planner) idleSurplus() *Member {
+// idleSurplus returns a member that spec.replicas does not ask for, that has no vote and whose turn may come: nobody misses it, however
+// the others are. Nil when there is none.
+func (p *planner) idleSurplus(mayLeave func(*Member) bool) *Member {
 	for _, m := range p.ordered() {
-		if m.Ordinal >= p.Replicas && p.plan.Membership != nil && !p.mayBeNeeded(m) && !p.nothingLeft(m) {
+		if m.Ordinal >= p.Replicas && p.plan.Membership != nil && !p.mayBeNeeded(m) && !p.nothingLeft(m) && mayLeave(m) {
 			return m
 		}
 	}

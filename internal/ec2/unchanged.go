@@ -26,6 +26,8 @@ type digest [sha256.Size]byte
 type listing[T any] struct {
 	pages []page
 	found map[string]T
+	// size is how long its longest page was, in bytes.
+	size int
 }
 
 // page is what one page of a listing showed.
@@ -40,6 +42,8 @@ type comparison struct {
 	// sum is of the page that came; compared is false when there is none, same says that it is as before, and was not decoded.
 	sum            digest
 	compared, same bool
+	// text is where the page is read into; nothing refers to it once the page is decoded.
+	text []byte
 }
 
 type comparisonKey struct{}
@@ -48,10 +52,14 @@ type comparisonKey struct{}
 // every page is decoded, and nothing is kept. A list that fails leaves last as it was.
 func readPages[T any](ctx context.Context, last *listing[T], more func() bool, next func(context.Context) (map[string]T, error)) (map[string]T, error) {
 	now, listed := listing[T]{found: map[string]T{}}, 0
+	var text []byte // for all pages, because large ones that become garbage are what the process's memory is largest by
 	for n := 0; more(); n++ {
-		var c comparison
+		c := comparison{text: text}
 		pageCtx := ctx
 		if last != nil {
+			if text == nil {
+				c.text = make([]byte, 0, last.size+bytes.MinRead)
+			}
 			if n < len(last.pages) {
 				c.before = &last.pages[n].sum
 			}
@@ -61,6 +69,7 @@ func readPages[T any](ctx context.Context, last *listing[T], more func() bool, n
 		if err != nil {
 			return nil, err
 		}
+		text, now.size = c.text, max(now.size, len(c.text))
 		if c.same {
 			for _, id := range last.pages[n].ids {
 				items[id] = last.found[id]
@@ -95,7 +104,10 @@ func unchanged(stack *middleware.Stack) error {
 				return out, meta, err
 			}
 			c.compared, c.same = false, false // this may be another attempt
-			text, err := io.ReadAll(io.LimitReader(response.Body, mostKnown))
+			buffer := bytes.NewBuffer(c.text[:0])
+			_, err = buffer.ReadFrom(io.LimitReader(response.Body, mostKnown))
+			text := buffer.Bytes()
+			c.text = text
 			body := io.MultiReader(bytes.NewReader(text), response.Body)
 			switch {
 			case err != nil:

@@ -23,8 +23,8 @@ func genuine(stack *middleware.Stack) error {
 	return stack.Deserialize.Insert(middleware.DeserializeMiddlewareFunc("NairobiGenuine",
 		func(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (middleware.DeserializeOutput, middleware.Metadata, error) {
 			out, meta, err := next.HandleDeserialize(ctx, in)
-			response, ok := out.RawResponse.(*smithyhttp.Response)
-			if err != nil || !ok || response.StatusCode < 200 || response.StatusCode > 299 {
+			response := succeeded(out, err)
+			if response == nil {
 				return out, meta, err
 			}
 			body := bufio.NewReaderSize(response.Body, headBytes)
@@ -33,10 +33,22 @@ func genuine(stack *middleware.Stack) error {
 				return out, meta, &smithy.DeserializationError{Snapshot: bytes.Clone(head),
 					Err: fmt.Errorf("the answer is not EC2's: it does not begin with %s>", root)}
 			}
-			response.Body = struct {
-				io.Reader
-				io.Closer
-			}{body, response.Body}
+			response.Body = answer{body, response.Body}
 			return out, meta, nil
 		}), "OperationDeserializer", middleware.After)
+}
+
+// succeeded is the response of a call that was answered with a success, nil of any other.
+func succeeded(out middleware.DeserializeOutput, err error) *smithyhttp.Response {
+	response, ok := out.RawResponse.(*smithyhttp.Response)
+	if err != nil || !ok || response.StatusCode < 200 || response.StatusCode > 299 {
+		return nil
+	}
+	return response
+}
+
+// answer is a body that is read in another way than it came.
+type answer struct {
+	io.Reader
+	io.Closer
 }

@@ -10,7 +10,6 @@ import (
 	"slices"
 
 	"github.com/aws/smithy-go/middleware"
-	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
 // A page of a thousand machines is 5 MB of XML, which takes a third of a second to decode, and nearly always says what it said a minute
@@ -99,8 +98,8 @@ func unchanged(stack *middleware.Stack) error {
 		func(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (middleware.DeserializeOutput, middleware.Metadata, error) {
 			out, meta, err := next.HandleDeserialize(ctx, in)
 			c, asked := ctx.Value(comparisonKey{}).(*comparison)
-			response, ok := out.RawResponse.(*smithyhttp.Response)
-			if !asked || err != nil || !ok || response.StatusCode < 200 || response.StatusCode > 299 {
+			response := succeeded(out, err)
+			if !asked || response == nil {
 				return out, meta, err
 			}
 			c.compared, c.same = false, false // this may be another attempt
@@ -120,10 +119,7 @@ func unchanged(stack *middleware.Stack) error {
 					body = bytes.NewReader(fmt.Appendf(nil, "<Unchanged>%s</Unchanged>", token))
 				}
 			}
-			response.Body = struct {
-				io.Reader
-				io.Closer
-			}{body, response.Body}
+			response.Body = answer{body, response.Body}
 			return out, meta, nil
 		}), "OperationDeserializer", middleware.After)
 }

@@ -138,6 +138,7 @@ func (op *Operator) Wake(name types.NamespacedName) {
 func newManager(config *rest.Config, o Options, lock *leader.Lock) (ctrl.Manager, error) {
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                              newScheme(),
+		MapperProvider:                      newMapper,
 		Metrics:                             metricsOptions(o),
 		HealthProbeBindAddress:              o.ProbeAddress,
 		LeaderElection:                      o.LeaderElection,

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unique"
 )
 
 var errForgotten = errors.New("the member was forgotten")
@@ -27,7 +28,8 @@ type entry struct {
 	mu       sync.Mutex // guards what follows
 	endpoint Endpoint
 	identity Identity
-	watched  []string // variables to observe besides our own, sorted
+	watched  []string              // variables to observe besides our own, sorted
+	facts    unique.Handle[string] // the statement that reads them; most members' is the same
 	login    loginProof
 	lastUsed time.Time
 	shut     bool
@@ -47,6 +49,7 @@ type slot struct {
 func newEntry(key string) *entry {
 	return &entry{
 		key:    key,
+		facts:  plainFacts,
 		reader: slot{turn: make(chan struct{}, 1)},
 		writer: slot{turn: make(chan struct{}, 1)},
 		raw:    map[net.Conn]struct{}{},
@@ -133,17 +136,19 @@ func (e *entry) name() string {
 }
 
 func (e *entry) watch(names []string) {
-	sorted := slices.Clone(names)
-	slices.Sort(sorted)
-	e.mu.Lock()
-	e.watched = slices.Compact(sorted)
-	e.mu.Unlock()
-}
-
-func (e *entry) watching() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.watched
+	if slices.Equal(names, e.watched) {
+		return
+	}
+	e.watched, e.facts = slices.Clone(names), unique.Make(factsQuery(names))
+}
+
+// asks is the statement that reads what is observed.
+func (e *entry) asks() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.facts.Value()
 }
 
 // close ends every connection of the entry for good, cutting off what runs on them.

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unique"
 )
 
 const (
@@ -64,34 +65,40 @@ type facts struct {
 	middle time.Time
 }
 
-// readFacts reads everything that is a name and a value. Times are taken as seconds since 1970: performance_schema shows
-// the moment of a heartbeat in the server's time zone, not in the session's, and one that never was as year 0.
-func (m *Member) readFacts(ctx context.Context, s *session) (facts, error) {
-	wanted := slices.Concat(slices.Sorted(maps.Keys(PinnedSettings())), slices.Sorted(maps.Keys(ReadOnlyPins())), otherVariables, m.e.watching())
-	query := `SELECT 'variable', VARIABLE_NAME, VARIABLE_VALUE FROM performance_schema.global_variables WHERE VARIABLE_NAME IN (` + marks(len(wanted)) + `)
+// factsQuery reads everything that is a name and a value: of variables these, which are names by checkVariable. Times are taken as
+// seconds since 1970: performance_schema shows the moment of a heartbeat in the server's time zone, not in the session's, and one that
+// never was as year 0.
+func factsQuery(watched []string) string {
+	wanted := slices.Concat(slices.Sorted(maps.Keys(PinnedSettings())), slices.Sorted(maps.Keys(ReadOnlyPins())), otherVariables, watched)
+	in := func(names []string) string { return " WHERE VARIABLE_NAME IN ('" + strings.Join(names, "','") + "')" }
+	return `SELECT 'variable', VARIABLE_NAME, VARIABLE_VALUE FROM performance_schema.global_variables` + in(wanted) + `
 		UNION ALL SELECT 'persisted', VARIABLE_NAME, VARIABLE_VALUE FROM performance_schema.persisted_variables
-		UNION ALL SELECT 'status', VARIABLE_NAME, VARIABLE_VALUE FROM performance_schema.global_status WHERE VARIABLE_NAME IN (` + marks(len(statusVariables)) + `)
+		UNION ALL SELECT 'status', VARIABLE_NAME, VARIABLE_VALUE FROM performance_schema.global_status` + in(statusVariables) + `
 		UNION ALL SELECT 'tls', PROPERTY, VALUE FROM performance_schema.tls_channel_status WHERE CHANNEL = 'mysql_main' AND PROPERTY IN ('Ssl_server_not_after', 'Ssl_server_not_before')
 		UNION ALL SELECT 'link', 'silence', UNIX_TIMESTAMP(NOW(6)) - NULLIF(GREATEST(UNIX_TIMESTAMP(LAST_HEARTBEAT_TIMESTAMP),
 			UNIX_TIMESTAMP(LAST_QUEUED_TRANSACTION_END_QUEUE_TIMESTAMP), UNIX_TIMESTAMP(QUEUEING_TRANSACTION_START_QUEUE_TIMESTAMP)), 0)
 			FROM performance_schema.replication_connection_status WHERE CHANNEL_NAME = ''
 		UNION ALL SELECT 'machine', 'clock', UNIX_TIMESTAMP(NOW(6))
 		UNION ALL SELECT 'machine', 'disk', CONVERT(LOAD_FILE('` + diskReport + `') USING utf8mb4)`
-	arguments := make([]any, 0, len(wanted)+len(statusVariables))
-	for _, name := range slices.Concat(wanted, statusVariables) {
-		arguments = append(arguments, name)
-	}
+}
+
+// plainFacts is the statement for a member of which nothing more is watched.
+var plainFacts = unique.Make(factsQuery(nil))
+
+// readFacts reads what factsQuery asks for.
+func (m *Member) readFacts(ctx context.Context, s *session) (facts, error) {
 	found := facts{values: map[string]map[string]string{
 		factVariable: {}, factPersisted: {}, factStatus: {}, factTLS: {}, factLink: {}, factMachine: {},
 	}}
 	began := m.pool.options.Clock.Now()
-	err := s.rows(ctx, query, arguments, func(rows *sql.Rows) error {
-		var kind, name, value sql.Null[string]
-		if err := rows.Scan(&kind, &name, &value); err != nil {
+	var kind, name, value sql.RawBytes // of the one row
+	into := []any{&kind, &name, &value}
+	err := s.rows(ctx, m.e.asks(), nil, func(rows *sql.Rows) error {
+		if err := rows.Scan(into...); err != nil {
 			return err
 		}
-		if of := found.values[kind.V]; of != nil {
-			of[name.V] = value.V
+		if of := found.values[string(kind)]; of != nil {
+			of[string(name)] = string(value)
 		}
 		return nil
 	})

@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -15,7 +16,9 @@ const seldomLooks = 15 * time.Second
 // WatchSettings makes Observe report the present values of these variables too. It replaces earlier calls.
 // Names that are no names of variables are left out.
 func (m *Member) WatchSettings(names []string) {
-	m.e.watch(slices.DeleteFunc(slices.Clone(names), func(name string) bool { return checkVariable(name) != nil }))
+	known := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return checkVariable(name) != nil })
+	slices.Sort(known)
+	m.e.watch(slices.Compact(known))
 }
 
 // Observe reads everything that decisions are made on, in five round trips. It never fails: a member that cannot be
@@ -117,45 +120,97 @@ func (m *Member) read(ctx context.Context, s *session) (Observation, error) {
 func replicationStatus(ctx context.Context, s *session) (*Replication, error) {
 	var found *Replication
 	err := s.rows(ctx, "SHOW REPLICA STATUS", nil, func(rows *sql.Rows) error {
-		row, err := named(rows)
-		if err != nil {
+		var row replicaStatus
+		if err := row.scan(rows); err != nil {
 			return err
 		}
-		if row["Channel_Name"].V == "" && row["Source_Host"].V != "" {
-			found = replicationOf(row)
+		if len(row.channelName) == 0 && len(row.sourceHost) != 0 {
+			found = row.read()
 		}
 		return nil
 	})
 	return found, err
 }
 
-func replicationOf(row map[string]sql.Null[string]) *Replication {
-	r := &Replication{
-		SourceHost:   row["Source_Host"].V,
-		SourcePort:   number(row["Source_Port"].V),
-		SourceUUID:   row["Source_UUID"].V,
-		SQLRunning:   row["Replica_SQL_Running"].V == "Yes",
-		Retrieved:    compact(row["Retrieved_Gtid_Set"].V),
-		LastIOError:  row["Last_IO_Error"].V,
-		SourceIsFull: number(row["Last_IO_Errno"].V) == erTooManyConnections,
-		LastSQLError: row["Last_SQL_Error"].V,
-		AutoPosition: row["Auto_Position"].V == "1",
+// replicaStatus is what is read of a row of SHOW REPLICA STATUS. The bytes are the driver's, until the next row.
+type replicaStatus struct {
+	channelName, sourceHost, sourcePort, sourceUUID, ioRunning, sqlRunning, retrieved sql.RawBytes
+	ioErrno, ioError, sqlError, autoPosition, secondsBehind                           sql.RawBytes
+}
+
+// scan reads the present row. Columns that are not there read as empty ones.
+func (r *replicaStatus) scan(rows *sql.Rows) error {
+	columns, err := rows.Columns()
+	if err != nil {
+		return err
+	}
+	var other sql.RawBytes
+	into := make([]any, len(columns))
+	for i, name := range columns {
+		into[i] = cmp.Or(r.column(name), &other)
+	}
+	return rows.Scan(into...)
+}
+
+// column is where a column's value goes; nil for one that nobody reads.
+func (r *replicaStatus) column(name string) *sql.RawBytes {
+	switch name {
+	case "Channel_Name":
+		return &r.channelName
+	case "Source_Host":
+		return &r.sourceHost
+	case "Source_Port":
+		return &r.sourcePort
+	case "Source_UUID":
+		return &r.sourceUUID
+	case "Replica_IO_Running":
+		return &r.ioRunning
+	case "Replica_SQL_Running":
+		return &r.sqlRunning
+	case "Retrieved_Gtid_Set":
+		return &r.retrieved
+	case "Last_IO_Errno":
+		return &r.ioErrno
+	case "Last_IO_Error":
+		return &r.ioError
+	case "Last_SQL_Error":
+		return &r.sqlError
+	case "Auto_Position":
+		return &r.autoPosition
+	case "Seconds_Behind_Source":
+		return &r.secondsBehind
+	}
+	return nil
+}
+
+// read copies and interprets the row.
+func (r *replicaStatus) read() *Replication {
+	read := &Replication{
+		SourceHost:   string(r.sourceHost),
+		SourcePort:   number(string(r.sourcePort)),
+		SourceUUID:   string(r.sourceUUID),
+		SQLRunning:   string(r.sqlRunning) == "Yes",
+		Retrieved:    compact(string(r.retrieved)),
+		LastIOError:  string(r.ioError),
+		SourceIsFull: number(string(r.ioErrno)) == erTooManyConnections,
+		LastSQLError: string(r.sqlError),
+		AutoPosition: string(r.autoPosition) == "1",
 		IOState:      IOOff,
 
 		SourceSilence: never,
 	}
-	switch row["Replica_IO_Running"].V {
+	switch string(r.ioRunning) {
 	case "Yes":
-		r.IOState = IOOn
+		read.IOState = IOOn
 	case "Connecting":
-		r.IOState = IOConnecting
+		read.IOState = IOConnecting
 	}
 	// NULL while a thread is not running. Zero only says that everything received is applied: a source that went silent
 	// shows in IOState after replica_net_timeout, not here.
-	if lag, err := strconv.ParseFloat(row["Seconds_Behind_Source"].V, 64); err == nil {
-		r.LagSeconds = &lag
+	if lag, err := strconv.ParseFloat(string(r.secondsBehind), 64); err == nil {
+		read.LagSeconds = &lag
 	}
-	return r
+	return read
 }
 
 // readClone reads how far the last CLONE came. Nothing depends on it alone, so that errors read as "never".

@@ -92,6 +92,11 @@ func (m *Member) takeReader(ctx context.Context) *session {
 func (m *Member) dialReader(ctx context.Context) (*session, error) {
 	resumes := m.e.looks.kept()
 	s, err := m.pool.dialAgain(ctx, m.e, verified, &m.e.looks)
+	if err == nil && s.brief && !s.resumed {
+		s.close()
+		m.e.looks.forget()
+		s, err = m.pool.dialAgain(ctx, m.e, verified, &m.e.looks)
+	}
 	if err != nil {
 		m.e.looks.forget()
 		if resumes && ctx.Err() == nil && !isTimeout(err) && !isServerError(err, erTooManyConnections) {

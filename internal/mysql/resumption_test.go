@@ -22,7 +22,10 @@ func resumed(t *testing.T, m *Member) bool {
 	if reused != "0" && reused != "1" {
 		t.Fatalf("%s is %q", name, reused)
 	}
-	return reused == "1"
+	if s.resumed != (reused == "1") || s.brief != s.resumed {
+		t.Fatalf("%s is %s, we say %v, and offered little: %v", name, reused, s.resumed, s.brief)
+	}
+	return s.resumed
 }
 
 // TestLooksAreResumed: where a look ends with its session, the next resumes it; and what it knows of the certificate is still true. Nothing

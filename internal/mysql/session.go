@@ -44,6 +44,8 @@ type session struct {
 	cert *x509.Certificate
 	// resumed: the TLS session was one of before, so that no certificate was shown.
 	resumed bool
+	// brief: it offered little, because it was to be resumed.
+	brief bool
 	// shown is what the connection was made with. It is kept for other connections to share.
 	shown *credentials
 	// broken: the connection is of no use any more. timedOut: because a statement gave no answer, and may still run.
@@ -250,6 +252,9 @@ func (s *session) secure(config *driver.Config, endpoint Endpoint, identity Iden
 	}
 	if before != nil {
 		tlsConfig.ClientSessionCache = before.of(shown, s.pool.options.Clock.Now())
+		if s.brief = before.kept(); s.brief {
+			tlsConfig.CurvePreferences = agreedBriefly
+		}
 	}
 	tlsConfig.VerifyConnection = func(state tls.ConnectionState) error {
 		if len(state.PeerCertificates) > 0 {

@@ -14,7 +14,7 @@ const coolDown = 2*time.Minute + 5*time.Second
 
 // Figure is one kind of interruption that is measured again and again.
 type Figure struct {
-	fault Fault
+	Fault
 	// aim is what the gap's p95 should stay under.
 	aim time.Duration
 	// cool is the pause before each repetition.
@@ -42,12 +42,15 @@ func Figures() []Figure {
 	}
 }
 
-// Measure repeats every figure and returns a table in Markdown. Nothing is asserted: a stopwatch on a busy machine proves
+// Measure repeats every figure whose fault is wanted and returns a table in Markdown. Nothing is asserted: a stopwatch on a busy machine proves
 // nothing, and a loss of data ends it all the same.
-func (w *World) Measure(ctx context.Context, repeat int, cool bool) (string, error) {
+func (w *World) Measure(ctx context.Context, repeat int, cool bool, wanted func(Fault) bool) (string, error) {
 	var text strings.Builder
 	text.WriteString("| interruption | times | write gap p50 | p95 | max | aim (p95) | load average p50 | others say |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |\n")
 	for _, figure := range Figures() {
+		if !wanted(figure.Fault) {
+			continue
+		}
 		var gaps, loads []time.Duration
 		for range repeat {
 			if cool {
@@ -55,13 +58,13 @@ func (w *World) Measure(ctx context.Context, repeat int, cool bool) (string, err
 					return text.String(), err
 				}
 			}
-			result, err := w.Run(ctx, figure.fault)
+			result, err := w.Run(ctx, figure.Fault)
 			if err != nil {
 				return text.String(), err
 			}
 			gaps, loads = append(gaps, result.Gap), append(loads, time.Duration(result.Load*float64(time.Second)))
 		}
-		fmt.Fprintf(&text, "| %s | %d | %s | %s | %s | %s | %.1f | %s |\n", figure.fault.Name, len(gaps), precise(quantile(gaps, 0.5)),
+		fmt.Fprintf(&text, "| %s | %d | %s | %s | %s | %s | %.1f | %s |\n", figure.Name, len(gaps), precise(quantile(gaps, 0.5)),
 			precise(quantile(gaps, 0.95)), precise(quantile(gaps, 1)), precise(figure.aim), quantile(loads, 0.5).Seconds(), figure.quoted)
 	}
 	return text.String(), nil

@@ -135,11 +135,17 @@ func (s *soak) open(ctx context.Context) error {
 	return nil
 }
 
+// wanted says whether a fault is one of those that the flags ask for.
+func (s *soak) wanted(f chaos.Fault) bool {
+	return s.only.MatchString(f.Name) && !s.not.MatchString(f.Name)
+}
+
 // measure measures the interruptions that are promised to be short.
 func (s *soak) measure(ctx context.Context) error {
 	began := time.Now()
-	table, err := s.world.Measure(ctx, s.bench, s.cool)
-	if err == nil {
+	table, err := s.world.Measure(ctx, s.bench, s.cool, s.wanted)
+	all := !slices.ContainsFunc(chaos.Figures(), func(f chaos.Figure) bool { return !s.wanted(f.Fault) })
+	if err == nil && all {
 		var price string
 		price, err = s.world.PriceOfSync(ctx)
 		table += "\n" + price
@@ -149,7 +155,7 @@ func (s *soak) measure(ctx context.Context) error {
 		s.world.Explain(context.WithoutCancel(ctx), began)
 		return err
 	}
-	if s.bench < wholeBench || s.document == "" {
+	if !all || s.bench < wholeBench || s.document == "" {
 		return nil
 	}
 	head := fmt.Sprintf("%s; %s; `make bench-failover BENCH_TIMES=%d`.", began.UTC().Format("2006-01-02 15:04 UTC"), chaos.Machine(), s.bench)
@@ -178,10 +184,9 @@ func (s *soak) faultAfterFault(ctx context.Context) error {
 
 func (s *soak) all(ctx context.Context) ([]chaos.Result, error) {
 	var results []chaos.Result
-	wanted := func(f chaos.Fault) bool { return s.only.MatchString(f.Name) && !s.not.MatchString(f.Name) }
-	order := s.world.Order(s.faults, wanted)
+	order := s.world.Order(s.faults, s.wanted)
 	if s.changes != "" {
-		order = slices.DeleteFunc(chaos.Changes(s.changes == changesCut), func(f chaos.Fault) bool { return !wanted(f) })
+		order = slices.DeleteFunc(chaos.Changes(s.changes == changesCut), func(f chaos.Fault) bool { return !s.wanted(f) })
 	}
 	var undone []error // unlike of a fault, all of a change must be done
 	for _, f := range order {

@@ -103,6 +103,9 @@ func (p *planner) provisionMember(m *Member) string {
 		return p.needInstance(m, vol)
 	}
 	p.endSurplus(m, in)
+	if why := p.endElsewhere(m, vol, in); why != "" {
+		return why
+	}
 	switch in.State {
 	case statePending:
 		p.waitForEC2(in)
@@ -283,6 +286,10 @@ func (p *planner) needInstance(m *Member, vol *Volume) string {
 		return fmt.Sprintf("volume %s is still %s by an instance that is gone", vol.ID, vol.State)
 	}
 	rec := p.plan.Records.Members[m.Name]
+	if vol.ID == rec.Unmade && rec.UnmadeAt == 0 {
+		p.retry(waitEC2, DeleteVolume{m.Name, vol.ID}) // EC2's lists are late, or it refused
+		return "no capacity in " + vol.Zone + "; waiting for the end of volume " + vol.ID
+	}
 	if p.moveZone(m, vol, &rec) {
 		p.plan.Records.Members[m.Name] = rec
 		return "no capacity in " + vol.Zone + "; moving to another zone"
@@ -360,7 +367,7 @@ func (p *planner) moveZone(m *Member, vol *Volume, rec *Record) bool {
 			rec.VolumeID = ""
 			p.do(RetireVolume{m.Name, vol.ID})
 		} else {
-			rec.Made = ""
+			rec.Made, rec.Unmade, rec.UnmadeAt = "", vol.ID, 0
 			p.do(DeleteVolume{m.Name, vol.ID})
 		}
 		return true
@@ -423,6 +430,24 @@ func (p *planner) endSurplus(m *Member, in *Instance) {
 			p.waitAtMost(waitEC2) // a machine that nobody needs costs money until EC2 answers again
 		}
 	}
+}
+
+// endElsewhere ends an instance that can never have the member's volume, because it is in another zone, and says so: it was
+// launched for a volume that is gone, and EC2 showed it, or the end of that volume, late.
+func (p *planner) endElsewhere(m *Member, vol *Volume, in *Instance) string {
+	if in.gone() || in.Zone == "" || vol.Zone == "" || in.Zone == vol.Zone {
+		return ""
+	}
+	for _, v := range m.Volumes {
+		if v.AttachedTo == in.ID {
+			return "" // not without what it holds
+		}
+	}
+	p.waitAtMost(waitEC2)
+	if p.CloudReachable {
+		p.retry(waitEC2, TerminateInstance{m.Name, in.ID})
+	}
+	return fmt.Sprintf("ending instance %s, which is in %s, for its volume %s is in %s", in.ID, in.Zone, vol.ID, vol.Zone)
 }
 
 // waitForEC2 asks every second just after a launch, and every five later.

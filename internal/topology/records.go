@@ -149,8 +149,9 @@ type Record struct {
 	AnewTimes int    `json:"anewTimes,omitempty"`
 	// VolumeID is the volume that carries the member's data, once EC2 showed it.
 	VolumeID string `json:"volumeID,omitempty"`
-	// Made is the volume that EC2 shows for the newest incarnation, until a machine has it. Unmade is the last one that EC2 took
-	// the order for and did not make, and UnmadeAt, in Unix seconds, when that was known; 0 once there is a volume again.
+	// Made is the volume that EC2 shows for the newest incarnation, until a machine has it. Unmade is the last one that was
+	// given up before anything had it: EC2 took the order for it and did not make it, which was known at UnmadeAt, in Unix seconds
+	// (0 once there is a volume again), or its zone had no room for a machine (UnmadeAt is 0).
 	Made     string `json:"made,omitempty"`
 	Unmade   string `json:"unmade,omitempty"`
 	UnmadeAt int64  `json:"unmadeAt,omitempty"`

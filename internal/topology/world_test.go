@@ -621,6 +621,57 @@ func TestZoneWithoutCapacityIsLeftBeforeThereIsData(t *testing.T) {
 	}
 }
 
+// TestAVolumeThatWasGivenUpGetsNoMachine: EC2 shows it for a while after it was deleted, or the deletion was refused. The machine
+// would be in the zone that was left.
+func TestAVolumeThatWasGivenUpGetsNoMachine(t *testing.T) {
+	d, o := fresh()
+	d.Recover = false
+	m := o.Members["orders-1"]
+	m.Instances, m.SQL, m.RecordedVolume = nil, SQL{}, ""
+	m.CapacityRefused, m.CapacityRefusedAt = "b", o.Now.Add(-capacityPatience)
+	m.Volumes[0].State, m.Volumes[0].AttachedTo, m.Volumes[0].AttachState = volumeAvailable, "", ""
+	o.Records.Members["orders-1"] = Record{Instance: 1, Volume: 1, Made: "vol-orders-1"}
+	for pass := range 3 {
+		p := Next(d, o)
+		if gone := planned[DeleteVolume](p); len(gone) != 1 || gone[0].VolumeID != "vol-orders-1" || len(planned[LaunchInstance](p)) > 0 {
+			t.Fatalf("pass %d: planned %v", pass, p.Actions)
+		}
+		if rec := p.Records.Members["orders-1"]; rec.Volume != 2 || rec.Instance != 2 {
+			t.Fatalf("pass %d: records %+v", pass, rec)
+		}
+		o.Records = p.Records
+	}
+	m.Volumes = nil
+	p := Next(d, o)
+	if made := planned[CreateVolume](p); len(made) != 1 || made[0].Zone == "b" || made[0].Incarnation != 2 {
+		t.Errorf("planned %v", p.Actions)
+	}
+	if tells(p, v1alpha1.ReasonVolumeNotMade, "") {
+		t.Errorf("told %v", p.Degraded)
+	}
+}
+
+// TestAMachineInAnotherZoneThanItsVolumeIsEnded, for it can never have it; but not while it has another one.
+func TestAMachineInAnotherZoneThanItsVolumeIsEnded(t *testing.T) {
+	for _, state := range []string{statePending, stateRunning, stateStopped} {
+		d, o := fresh()
+		d.Recover = false
+		m := o.Members["orders-1"]
+		m.SQL, m.RecordedVolume = SQL{}, ""
+		m.Instances[0].State = state
+		m.Volumes = append(m.Volumes, Volume{ID: "vol-2", Incarnation: 2, State: volumeAvailable, Zone: "c"})
+		o.Records.Members["orders-1"] = Record{Instance: 1, Volume: 2}
+		if ended := planned[TerminateInstance](Next(d, o)); len(ended) > 0 {
+			t.Errorf("%s: planned %v for a machine that has a volume", state, ended)
+		}
+		m.Volumes = m.Volumes[1:]
+		p := Next(d, o)
+		if ended := planned[TerminateInstance](p); len(ended) != 1 || ended[0].InstanceID != "i-orders-1" || len(planned[AttachVolume](p)) > 0 {
+			t.Errorf("%s: planned %v", state, p.Actions)
+		}
+	}
+}
+
 func TestLostRecordsAreRebuiltAndNothingIsMadeTwice(t *testing.T) {
 	w := newWorld(t, 3)
 	w.settle(300)

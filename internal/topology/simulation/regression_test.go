@@ -85,6 +85,7 @@ var regressions = []struct {
 	{1, 755123, "one whose applier could not go on was to be promoted, and the primary of before was no longer trusted when it returned"},
 	{1, 865344, "a cluster was begun on one member, the records were lost, and it was begun on another beside it"},
 	{1, 888209, "a leader that had been replaced took the records back, and made a volume that its successor never used"},
+	{1, 977927, "a zone without room was left, and a machine was launched in it all the same for the volume that had just been deleted"},
 	{21, 323, "the only candidate's applier had stopped, and nobody started it"},
 }
 

@@ -186,7 +186,11 @@ func TestComponents(t *testing.T) {
 				}
 			}
 		}
-		args := deployment(t, filepath.Base(folder)).Spec.Template.Spec.Containers[0].Args
+		d := deployment(t, filepath.Base(folder))
+		if alone := name == "without-leader-election"; alone != (d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType) {
+			t.Errorf("%s has the strategy %q", name, d.Spec.Strategy.Type)
+		}
+		args := d.Spec.Template.Spec.Containers[0].Args
 		for _, arg := range want.args {
 			if !slices.Contains(args, arg) {
 				t.Errorf("%s lacks %s: %v", name, arg, args)

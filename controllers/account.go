@@ -98,6 +98,9 @@ func (r *MySQLClusterReconciler) connect(ctx context.Context, s *scope) error {
 	}
 	if name := credentialsSecret(s.cluster); name != "" {
 		if account.Static, s.cloudProblem = r.credentials(ctx, s, name); account.Static == nil {
+			if s.released() && s.cloudProblem.reason == v1alpha1.ReasonCredentialsMissing {
+				return r.letAllGo(ctx, s)
+			}
 			return nil
 		}
 	}

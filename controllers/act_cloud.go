@@ -19,8 +19,15 @@ import (
 // the volume by its id.
 const dataDevice = "/dev/sdf"
 
-// codeNoCapacity is EC2's code for a zone that has none of an instance type left.
-const codeNoCapacity = "InsufficientInstanceCapacity"
+// EC2's codes for a zone that has none of an instance type, and none of a volume type left.
+const (
+	codeNoCapacity       = "InsufficientInstanceCapacity"
+	codeNoVolumeCapacity = "InsufficientVolumeCapacity"
+)
+
+// refusalKept is how long after EC2 said so last a zone is believed to have no capacity. As long as that matters it is asked again
+// within half a minute; what was refused and then not wanted any more says nothing about another day.
+const refusalKept = 5 * time.Minute
 
 // codeTokenEnded is EC2's code for a client token whose instance ended.
 const codeTokenEnded = "IdempotentInstanceTerminated"
@@ -46,6 +53,7 @@ func (r *MySQLClusterReconciler) takeInCloud(ctx context.Context, s *scope, acti
 			return true, &problem{reason: v1alpha1.ReasonNotPermitted, message: "snapshot " + a.SnapshotID + " is not what spec.bootstrap.recovery names; no volume is made from it", after: afterPerson}
 		}
 		_, err = s.cloud.CreateVolume(ctx, r.volumeSpec(s, a))
+		r.memory.noteCapacity(s.notes, a.Member, a.Zone, codeNoVolumeCapacity, err, r.Clock.Now())
 	case topology.LaunchInstance:
 		err = r.launch(ctx, s, a)
 	case topology.AttachVolume:
@@ -150,7 +158,7 @@ func (r *MySQLClusterReconciler) start(ctx context.Context, s *scope, a topology
 		if m := s.observed.Members[a.Member]; m != nil && m.CurrentInstance() != nil {
 			zone = m.CurrentInstance().Zone
 		}
-		r.memory.noteCapacity(s.notes, a.Member, zone, err, r.Clock.Now())
+		r.memory.noteCapacity(s.notes, a.Member, zone, codeNoCapacity, err, r.Clock.Now())
 		return err
 	}
 	return r.unhurried(ctx, s, &call{action: a, finish: finish}, func(ctx context.Context) error { return cloud.StartInstance(ctx, uid, a.InstanceID) })
@@ -190,7 +198,7 @@ func (r *MySQLClusterReconciler) launch(ctx context.Context, s *scope, a topolog
 // launched takes what came of a launch. Capacity that EC2 refuses is noted, so that the brain can look elsewhere. A client
 // token is spent when its instance ended so long ago that EC2 no longer shows it: then the next incarnation has another.
 func (r *MySQLClusterReconciler) launched(ctx context.Context, s *scope, a topology.LaunchInstance, err error) error {
-	r.memory.noteCapacity(s.notes, a.Member, s.zoneOf(a.SubnetID), err, r.Clock.Now())
+	r.memory.noteCapacity(s.notes, a.Member, s.zoneOf(a.SubnetID), codeNoCapacity, err, r.Clock.Now())
 	if !r.memory.tokenSpent(s.notes, a, err, r.Clock.Now()) && ec2.Code(err) != codeTokenEnded {
 		return err
 	}
@@ -227,22 +235,30 @@ func (s *scope) zoneOf(subnetID string) string {
 	return ""
 }
 
-// noteCapacity notes in which zone, and since when, EC2 refuses capacity for a member, or that it does not. Any other error
-// says nothing about that. Several members are launched at the same time.
-func (m *memory) noteCapacity(n *notes, member, zone string, err error, now time.Time) {
+// noteCapacity notes in which zone, and since when, EC2 refuses capacity for a member's machine or volume (which of them, the code
+// says), or that it does not. Any other error says nothing about that. Several members are launched at the same time.
+func (m *memory) noteCapacity(n *notes, member, zone, code string, err error, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	known := n.refused[member]
 	switch {
-	case err == nil:
+	case err == nil && (known.code == code || code == codeNoCapacity): // with a machine there is a volume
 		delete(n.refused, member)
-	case ec2.Code(err) == codeNoCapacity && zone != "" && n.refused[member].zone != zone:
-		n.refused[member] = refusal{zone: zone, since: now}
+	case ec2.Code(err) != code || zone == "":
+	case known.zone != zone || known.code != code || now.Sub(known.last) > refusalKept:
+		n.refused[member] = refusal{zone: zone, code: code, since: now, last: now}
+	default:
+		known.last = now
+		n.refused[member] = known
 	}
 }
 
 // capacityRefused returns in which zone EC2 refuses capacity for a member, and since when.
-func (m *memory) capacityRefused(n *notes, member string) (zone string, since time.Time) {
+func (m *memory) capacityRefused(n *notes, member string, now time.Time) (zone string, since time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return n.refused[member].zone, n.refused[member].since
+	if known := n.refused[member]; now.Sub(known.last) <= refusalKept {
+		return known.zone, known.since
+	}
+	return "", time.Time{}
 }

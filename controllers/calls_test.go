@@ -161,21 +161,43 @@ func TestOnlyALaunchEndsALackOfCapacity(t *testing.T) {
 	n := m.of(client.ObjectKey{Name: "orders"}, "uid")
 	began := clock.Now()
 	refused := &smithy.GenericAPIError{Code: codeNoCapacity}
-	m.noteCapacity(n, "orders-1", "us-east-1b", refused, began)
+	note := func(zone string, err error) { m.noteCapacity(n, "orders-1", zone, codeNoCapacity, err, clock.Now()) }
+	note("us-east-1b", refused)
 	for i, err := range []error{&smithy.GenericAPIError{Code: "RequestLimitExceeded"}, errors.New("no answer"), refused, &smithy.GenericAPIError{Code: "UnauthorizedOperation"}} {
 		clock.SetTime(began.Add(time.Duration(i+1) * time.Minute))
-		m.noteCapacity(n, "orders-1", "us-east-1b", err, clock.Now())
-		if zone, since := m.capacityRefused(n, "orders-1"); zone != "us-east-1b" || !since.Equal(began) {
+		note("us-east-1b", err)
+		if zone, since := m.capacityRefused(n, "orders-1", clock.Now()); zone != "us-east-1b" || !since.Equal(began) {
 			t.Errorf("after %v capacity lacks in %q since %s", err, zone, since.Sub(began))
 		}
 	}
-	m.noteCapacity(n, "orders-1", "us-east-1c", refused, clock.Now())
-	if zone, since := m.capacityRefused(n, "orders-1"); zone != "us-east-1c" || !since.Equal(clock.Now()) {
+	note("us-east-1c", refused)
+	if zone, since := m.capacityRefused(n, "orders-1", clock.Now()); zone != "us-east-1c" || !since.Equal(clock.Now()) {
 		t.Errorf("in another zone: %q, %s", zone, since)
 	}
-	m.noteCapacity(n, "orders-1", "us-east-1c", nil, clock.Now())
-	if zone, _ := m.capacityRefused(n, "orders-1"); zone != "" {
+	m.noteCapacity(n, "orders-1", "us-east-1c", codeNoVolumeCapacity, nil, clock.Now())
+	if zone, _ := m.capacityRefused(n, "orders-1", clock.Now()); zone != "us-east-1c" {
+		t.Errorf("after a volume was made capacity for a machine lacks in %q", zone)
+	}
+	note("us-east-1c", nil)
+	if zone, _ := m.capacityRefused(n, "orders-1", clock.Now()); zone != "" {
 		t.Errorf("after a launch capacity lacks in %q", zone)
+	}
+	m.noteCapacity(n, "orders-1", "us-east-1c", codeNoVolumeCapacity, &smithy.GenericAPIError{Code: codeNoVolumeCapacity}, clock.Now())
+	if zone, since := m.capacityRefused(n, "orders-1", clock.Now()); zone != "us-east-1c" || !since.Equal(clock.Now()) {
+		t.Errorf("for a volume: %q, %s", zone, since)
+	}
+	m.noteCapacity(n, "orders-1", "us-east-1c", codeNoVolumeCapacity, nil, clock.Now())
+	if zone, _ := m.capacityRefused(n, "orders-1", clock.Now()); zone != "" {
+		t.Errorf("after the volume was made capacity lacks in %q", zone)
+	}
+	note("us-east-1c", refused)
+	clock.SetTime(clock.Now().Add(refusalKept + time.Second))
+	if zone, _ := m.capacityRefused(n, "orders-1", clock.Now()); zone != "" {
+		t.Errorf("what was refused on another day is believed of %q", zone)
+	}
+	note("us-east-1c", refused)
+	if zone, since := m.capacityRefused(n, "orders-1", clock.Now()); zone != "us-east-1c" || !since.Equal(clock.Now()) {
+		t.Errorf("refused anew: %q, %s", zone, since)
 	}
 }
 

@@ -65,14 +65,17 @@ func (r *MySQLClusterReconciler) holdNow(ctx context.Context, s *scope) error {
 	return err
 }
 
-// letGo takes our finalizer off a user's Secret, unless another cluster of the namespace needs it.
+// letGo takes our finalizer off a user's Secret, unless another cluster of the namespace needs it. One without our finalizer needs
+// nothing any more, and the cache may show one that is gone.
 func (r *MySQLClusterReconciler) letGo(ctx context.Context, s *scope, name string) error {
 	var list v1alpha1.MySQLClusterList
-	if err := r.Client.List(ctx, &list, client.InNamespace(s.cluster.Namespace)); err != nil {
+	if err := r.Reader.List(ctx, &list, client.InNamespace(s.cluster.Namespace)); err != nil {
 		return fmt.Errorf("list clusters: %w", err)
 	}
 	for i := range list.Items {
-		if other := &list.Items[i]; other.UID != s.cluster.UID && credentialsSecret(other) == name {
+		other := &list.Items[i]
+		needs := other.DeletionTimestamp.IsZero() || controllerutil.ContainsFinalizer(other, v1alpha1.Finalizer)
+		if other.UID != s.cluster.UID && needs && credentialsSecret(other) == name {
 			return nil
 		}
 	}

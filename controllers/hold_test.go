@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -211,4 +214,101 @@ func (r *refusing) Patch(ctx context.Context, obj client.Object, patch client.Pa
 		return errors.New("refused")
 	}
 	return r.Client.Patch(ctx, obj, patch, opts...)
+}
+
+// patching is a client whose patches of clusters go through a hook first.
+type patching struct {
+	client.Client
+	hook func(*v1alpha1.MySQLCluster) error
+}
+
+// Patch implements client.Client.
+func (p patching) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+	if c, ok := obj.(*v1alpha1.MySQLCluster); ok {
+		if err := p.hook(c); err != nil {
+			return err
+		}
+	}
+	return p.Client.Patch(ctx, obj, patch, opts...)
+}
+
+// TestSecretOfTwoClustersThatEndTogetherIsLetGo: each sees the other end, and none comes back for it.
+func TestSecretOfTwoClustersThatEndTogetherIsLetGo(t *testing.T) {
+	t.Parallel()
+	w := newHolder(t)
+	second := w.cluster.DeepCopy()
+	second.ObjectMeta = v1alpha1.MySQLCluster{}.ObjectMeta
+	second.Namespace, second.Name = w.cluster.Namespace, "stock"
+	must(t, w.client.Create(t.Context(), second))
+	other := *w
+	other.cluster = second
+	o := w.newOperator(nil)
+	w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
+	other.drive(o, patience, other.phaseIs(v1alpha1.PhaseEC2Ready))
+	// The first that is about to end waits a while for the second to come as far.
+	ending := make(chan struct{}, 2)
+	o.Client = patching{o.Client, func(c *v1alpha1.MySQLCluster) error {
+		if !c.DeletionTimestamp.IsZero() && len(c.Finalizers) == 0 {
+			ending <- struct{}{}
+			for until := time.Now().Add(3 * time.Second); len(ending) < 2 && time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
+				continue
+			}
+		}
+		return nil
+	}}
+	must(t, w.client.Delete(t.Context(), w.cluster))
+	must(t, w.client.Delete(t.Context(), second))
+	for deadline := time.Now().Add(patience); !w.gone() || !other.gone(); {
+		if time.Now().After(deadline) {
+			t.Fatalf("they are not gone:\n%s\n%s", w.describe(), other.describe())
+		}
+		var passes sync.WaitGroup
+		passes.Go(func() { _, _ = w.pass(o) })
+		passes.Go(func() { _, _ = other.pass(o) })
+		passes.Wait()
+		w.wait(time.Second)
+	}
+	if w.held("one") {
+		t.Error("Secret one is held for nobody")
+	}
+}
+
+// TestADeletionEndsAfterItsSecretIsGone: the operator dies after it has let the Secret go, which vanishes at once, and before the
+// cluster could go.
+func TestADeletionEndsAfterItsSecretIsGone(t *testing.T) {
+	t.Parallel()
+	w := newHolder(t)
+	o := w.newOperator(nil)
+	w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
+	o.Client = patching{o.Client, func(c *v1alpha1.MySQLCluster) error {
+		if !c.DeletionTimestamp.IsZero() && len(c.Finalizers) == 0 {
+			return errors.New("the API server is away")
+		}
+		return nil
+	}}
+	secret := &corev1.Secret{}
+	secret.Namespace, secret.Name = w.cluster.Namespace, "one"
+	must(t, w.client.Delete(t.Context(), w.cluster))
+	must(t, w.client.Delete(t.Context(), secret))
+	w.drive(o, patience, func() bool { return !w.exists("one", &corev1.Secret{}) })
+	if w.gone() {
+		t.Fatal("the cluster is gone already")
+	}
+	o = w.newOperator(nil)
+	w.drive(o, patience, w.gone)
+	w.nothing(0)
+}
+
+// TestReleasedIsNotBelievedOfOneWithCredentials: only who has lost its Secret meanwhile ends without a word of EC2.
+func TestReleasedIsNotBelievedOfOneWithCredentials(t *testing.T) {
+	t.Parallel()
+	w := newHolder(t)
+	o := w.newOperator(nil)
+	w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
+	w.change(func(c *v1alpha1.MySQLCluster) {
+		metav1.SetMetaDataAnnotation(&c.ObjectMeta, v1alpha1.AnnotationReleased, "true")
+	})
+	must(t, w.client.Delete(t.Context(), w.cluster))
+	w.drive(w.newOperator(nil), patience, w.gone)
+	w.nothing(0)
 }

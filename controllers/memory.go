@@ -23,6 +23,8 @@ type memory struct {
 	// policy is the administrator's as it could be read last, nil before; policyData is what it was read from.
 	policy     *policy.Policy
 	policyData map[string]string
+	// releasing is held while a cluster lets go of what others may hold, too.
+	releasing sync.Mutex
 }
 
 // notes are the remembered observations of one cluster. Passes over one cluster never overlap, so only the map that
@@ -69,7 +71,9 @@ type notes struct {
 	shownAt   time.Time
 	// inventory is what EC2 showed of the cluster last.
 	inventory ec2.Inventory
-	// refused says in which zone EC2 has no capacity for a member, and since when.
+	// recalled is true once members were looked after without a word of EC2, see recall.
+	recalled bool
+	// refused says in which zone EC2 has no capacity for a member, for what, and since when.
 	refused map[string]refusal
 	// stage is the last boot stage of each member's console, readAt when the console was read.
 	stage  map[string]string
@@ -128,10 +132,10 @@ type notes struct {
 	archiveEnding bool
 }
 
-// refusal is a zone without capacity.
+// refusal is a zone without capacity: for a volume, or for a machine; since when, and when EC2 said so last.
 type refusal struct {
-	zone  string
-	since time.Time
+	zone, code  string
+	since, last time.Time
 }
 
 // show remembers which members clients are shown. What an operator shows first is nothing new to them, for all that it knows.

@@ -55,7 +55,12 @@ func (r *MySQLClusterReconciler) observeCloud(ctx context.Context, s *scope) err
 		s.inventory, s.observed.CloudTaken = s.notes.inventory, s.notes.inventory.Taken
 	}
 	if s.cloudProblem != nil && s.inventory.Taken.IsZero() && !s.abandons() {
-		return s.cloudProblem // nothing is known: phases stay as they are
+		if err := r.recall(ctx, s); err != nil {
+			return err
+		}
+		if !s.shown() {
+			return s.cloudProblem // nothing is known: phases stay as they are
+		}
 	}
 	r.memberise(s)
 	s.observed.Records = s.recordsForNow(s.observed, r.Clock.Now())
@@ -106,7 +111,7 @@ func (r *MySQLClusterReconciler) readInventory(ctx context.Context, s *scope) {
 // machines of the cluster: somebody else may have stopped or ended one, and what is done next depends on it.
 func (r *MySQLClusterReconciler) askInventory(ctx context.Context, s *scope) (ec2.Inventory, error) {
 	sweep := ctx
-	if !s.notes.inventory.Taken.IsZero() {
+	if s.notes.recalled || !s.notes.inventory.Taken.IsZero() {
 		var cancel context.CancelFunc
 		sweep, cancel = context.WithTimeout(ctx, sweepPatience)
 		defer cancel()
@@ -220,7 +225,7 @@ func (r *MySQLClusterReconciler) memberise(s *scope) {
 	}
 	for name, m := range s.observed.Members {
 		r.trackVolume(s, m)
-		m.CapacityRefused, m.CapacityRefusedAt = r.memory.capacityRefused(s.notes, name)
+		m.CapacityRefused, m.CapacityRefusedAt = r.memory.capacityRefused(s.notes, name, r.Clock.Now())
 		if id := s.records.Members[name].VolumeID; id != "" {
 			if last := r.memory.recentFailure(s.notes, attempt(topology.ModifyVolume{Member: name, VolumeID: id}), r.Clock.Now()); last != nil {
 				m.ModificationRefused = last.message

@@ -70,7 +70,7 @@ func cloudError(err error) *problem {
 	switch ec2.Classify(err) {
 	case ec2.Throttled, ec2.Waiting, ec2.NotFound:
 		switch ec2.Code(err) {
-		case codeNoCapacity, "InsufficientVolumeCapacity", "InsufficientFreeAddressesInSubnet":
+		case codeNoCapacity, codeNoVolumeCapacity, "InsufficientFreeAddressesInSubnet":
 			p.reason = v1alpha1.ReasonInsufficientCapacity
 		case "DependencyViolation", "OperationNotPermitted", "PendingVerification":
 			p.reason = v1alpha1.ReasonWaitingForDependency // may take long, and a person can often help

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -135,6 +136,39 @@ func (r *MySQLClusterReconciler) release(ctx context.Context, s *scope) error {
 			}
 		}
 	}
+	if credentialsSecret(s.cluster) != "" {
+		if err := r.noteReleased(ctx, s); err != nil {
+			return err
+		}
+	}
+	return r.letAllGo(ctx, s)
+}
+
+// noteReleased notes on the cluster that only Secrets, records and the finalizer are left to be let go. The Secret with the
+// credentials may vanish with our finalizer on it, and without them nobody can ask EC2 a second time.
+func (r *MySQLClusterReconciler) noteReleased(ctx context.Context, s *scope) error {
+	if _, noted := s.cluster.Annotations[v1alpha1.AnnotationReleased]; noted {
+		return nil
+	}
+	before := s.cluster.DeepCopy()
+	metav1.SetMetaDataAnnotation(&s.cluster.ObjectMeta, v1alpha1.AnnotationReleased, "true")
+	if err := r.Client.Patch(ctx, s.cluster, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("note that nothing is left in EC2: %w", err)
+	}
+	return nil
+}
+
+// released says whether a cluster that is to go had nothing left in EC2 when its credentials were let go.
+func (s *scope) released() bool {
+	_, noted := s.cluster.Annotations[v1alpha1.AnnotationReleased]
+	return noted && s.deleting()
+}
+
+// letAllGo lets go of the users' Secrets, the records and the cluster. One cluster does that at a time: of two that hold one Secret
+// the second finds that nobody else needs it.
+func (r *MySQLClusterReconciler) letAllGo(ctx context.Context, s *scope) error {
+	r.memory.releasing.Lock()
+	defer r.memory.releasing.Unlock()
 	// In this order: the records say which Secrets are held.
 	if err := r.releaseCredentials(ctx, s); err != nil {
 		return err

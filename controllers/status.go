@@ -28,18 +28,47 @@ func (r *MySQLClusterReconciler) conclude(ctx context.Context, s *scope, failed 
 	before := s.cluster.DeepCopy()
 	r.trackPromotion(s)
 	r.project(s, failure)
-	if !apiequality.Semantic.DeepEqual(before.Status, s.cluster.Status) {
-		written := s.cluster.DeepCopy() // the answer is decoded into it
-		if err := r.Client.Status().Patch(ctx, written, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
-			return ctrl.Result{}, fmt.Errorf("write status: %w", err)
-		}
+	told, err := r.writeStatus(ctx, s, before)
+	if err != nil && !s.planned {
+		return ctrl.Result{}, err
+	}
+	if told {
 		r.announceChanges(s, before)
 	}
 	r.tellOfPromotion(s)
 	if s.planned {
 		r.Metrics.observe(s.cluster, s.plan)
 	}
-	return r.next(s, failure)
+	result, failing := r.next(s, failure)
+	if err != nil || !told {
+		result.RequeueAfter = min(result.RequeueAfter, afterWaiting) // to tell it then
+	}
+	return result, failing
+}
+
+// statusAttempt is what a refused status is remembered by.
+const statusAttempt = "write status"
+
+// writeStatus writes status where it changed, and says whether what it says is told. A status that cannot be written is told in the log,
+// and tried again at the pace of refused objects: what the cluster needs next, a failover may be, does not wait for that.
+func (r *MySQLClusterReconciler) writeStatus(ctx context.Context, s *scope, before *v1alpha1.MySQLCluster) (told bool, err error) {
+	if apiequality.Semantic.DeepEqual(before.Status, s.cluster.Status) {
+		return true, nil
+	}
+	if r.memory.refusal(s.notes, statusAttempt, r.Clock.Now()) != nil {
+		return false, nil
+	}
+	written := s.cluster.DeepCopy() // the answer is decoded into it
+	if err := r.Client.Status().Patch(ctx, written, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+		err = fmt.Errorf("write status: %w", err)
+		p := &problem{reason: v1alpha1.ReasonObjectRefused, message: err.Error(), pauseFrom: refusalPause, pause: refusalPauseMost, cause: err}
+		if r.memory.fail(s.notes, statusAttempt, p, r.Clock.Now()) {
+			s.log.Error(err, "the status is not written; the cluster is looked after all the same")
+		}
+		return false, err
+	}
+	r.memory.succeed(s.notes, statusAttempt)
+	return true, nil
 }
 
 // next says when to look again: when the plan asks for it, unless a problem asks for longer, or has no answer but to
@@ -77,7 +106,9 @@ func (r *MySQLClusterReconciler) next(s *scope, failure *problem) (ctrl.Result, 
 // project computes status from the pass. It is pure but for the clock and the probe's last word.
 func (r *MySQLClusterReconciler) project(s *scope, failure *problem) {
 	st := &s.cluster.Status
-	st.ObservedGeneration = s.cluster.Generation
+	if s.planned || st.ObservedGeneration == 0 {
+		st.ObservedGeneration = s.cluster.Generation // otherwise nothing came of what the spec asks for
+	}
 	st.Selector = v1alpha1.LabelCluster + "=" + s.cluster.Name
 	if s.planned {
 		projectMembers(s, st)
@@ -94,7 +125,10 @@ func (r *MySQLClusterReconciler) project(s *scope, failure *problem) {
 	r.projectBackups(s, c)
 	switch {
 	case !s.planned && meta.FindStatusCondition(st.Conditions, v1alpha1.ConditionReady) != nil:
-		// Nothing new is known of the members.
+		// Nothing new is known of the members. Ready is not what takes no writes, or may not.
+		if a := meta.FindStatusCondition(st.Conditions, v1alpha1.ConditionAvailable); !available && a != nil && meta.IsStatusConditionTrue(st.Conditions, v1alpha1.ConditionReady) {
+			c.set(v1alpha1.ConditionReady, a.Status, a.Reason, a.Message)
+		}
 	case st.Phase == v1alpha1.PhaseHibernated:
 		c.set(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonHibernated, "the cluster hibernates: there are no instances, the volumes are kept; set spec.hibernate to false to wake it")
 	case st.Phase == v1alpha1.PhaseReady && available:
@@ -221,6 +255,9 @@ func (r *MySQLClusterReconciler) setAvailable(s *scope, c conditions) bool {
 	case !result.Probed && s.planned && !s.deleting() && meta.FindStatusCondition(c.cluster.Status.Conditions, v1alpha1.ConditionAvailable) != nil:
 		// A new leader has not heard of its first probe yet, which takes seconds at the most: what the old one saw holds.
 		return meta.IsStatusConditionTrue(c.cluster.Status.Conditions, v1alpha1.ConditionAvailable)
+	case !result.Probed && !s.planned && !s.deleting() && meta.FindStatusCondition(c.cluster.Status.Conditions, v1alpha1.ConditionAvailable) != nil:
+		// Something keeps this process from looking, and databases may well serve.
+		c.set(v1alpha1.ConditionAvailable, metav1.ConditionUnknown, v1alpha1.ReasonNotProbed, "no write through the primary Service was tried since the operator started")
 	case !result.Probed:
 		c.set(v1alpha1.ConditionAvailable, metav1.ConditionFalse, v1alpha1.ReasonNotProbed, "no write through the primary Service was tried yet")
 	default:

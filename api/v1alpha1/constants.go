@@ -30,6 +30,9 @@ const (
 	// AnnotationCertificatesRenewedAt asks for a new certificate in place of every member's that was signed before the time that
 	// it names (RFC 3339). It is put into use without a restart.
 	AnnotationCertificatesRenewedAt = Prefix + "certificatesRenewedAt"
+	// AnnotationReleased is set by the operator on a cluster that is being deleted and has nothing left in EC2, before it lets go of
+	// the Secret with the credentials. It counts only when that Secret is gone.
+	AnnotationReleased = Prefix + "released"
 )
 
 // Labels of the Kubernetes objects that the operator creates.
@@ -228,6 +231,8 @@ const (
 	ReasonCALost = "CertificateAuthorityLost"
 	// ReasonVolumeModificationLimited: EC2 does not modify a volume again so soon after its last modifications.
 	ReasonVolumeModificationLimited = "VolumeModificationLimited"
+	// ReasonSnapshotFailed: EC2 could not complete a snapshot that is taken before a member is changed, rebuilt or taken away.
+	ReasonSnapshotFailed = "SnapshotFailed"
 	// ReasonVolumeNotMade: EC2 accepted the order for a volume and did not make it, as with a KMS key that may not be used.
 	ReasonVolumeNotMade = "VolumeNotMade"
 	// ReasonTooManyConnections: a server is full and refuses its replicas.

@@ -15,7 +15,9 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
@@ -210,4 +212,20 @@ func TestProgramLeavesOutWhatItDoesNotUse(t *testing.T) {
 			t.Errorf("something imports %s; `go mod why -m` and `go list -deps -f '{{.ImportPath}} {{.Imports}}' .` tell what", heavy)
 		}
 	}
+}
+
+// TestConfigMapsOfTheOperatorsNamespaceAreSeen: those of a cluster there as anywhere else, besides the policy.
+func TestConfigMapsOfTheOperatorsNamespaceAreSeen(t *testing.T) {
+	for object, by := range cacheOptions("nairobi-mysql-system").ByObject {
+		if _, ok := object.(*corev1.ConfigMap); !ok {
+			continue
+		}
+		there := by.Namespaces["nairobi-mysql-system"]
+		own := labels.Set{v1alpha1.LabelManagedBy: v1alpha1.FieldManager}
+		if !there.LabelSelector.Matches(own) || !there.LabelSelector.Matches(labels.Set{}) || there.FieldSelector != nil {
+			t.Errorf("by label %v, by field %v", there.LabelSelector, there.FieldSelector)
+		}
+		return
+	}
+	t.Error("ConfigMaps are not restricted at all")
 }

@@ -16,7 +16,6 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
@@ -160,7 +159,8 @@ func cacheOptions(namespace string) cache.Options {
 			&discoveryv1.EndpointSlice{}: {Label: own},
 			&corev1.ConfigMap{}: {Namespaces: map[string]cache.Config{
 				cache.AllNamespaces: {LabelSelector: own},
-				namespace:           {FieldSelector: fields.OneTermEqualSelector("metadata.name", v1alpha1.PolicyConfigMap)},
+				// What is said of one namespace replaces what is said of all: there a cluster may be, too.
+				namespace: {LabelSelector: labels.Everything()},
 			}},
 		},
 	}

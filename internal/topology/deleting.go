@@ -198,6 +198,12 @@ func (p *planner) endVolumes() bool {
 			if vol.State == volumeDeleted {
 				continue
 			}
+			if m.RecordedVolume != "" && vol.ID != m.RecordedVolume && vol.ID != p.plan.Records.Members[m.Name].Unmade {
+				if p.CloudReachable && !vol.gone() {
+					p.retry(waitMySQL, RetireVolume{m.Name, vol.ID}) // a copy that somebody made, and may be using
+				}
+				continue
+			}
 			left = true
 			p.views[m.Name].Message = fmt.Sprintf("volume %s is being deleted", vol.ID)
 			if vol.State == volumeAvailable || vol.State == volumeError {

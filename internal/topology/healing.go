@@ -31,6 +31,9 @@ func (p *planner) rebuild(m, primary *Member, evidence string) string {
 				p.waitAtMost(waitEC2)
 				return "waiting for EC2's API, to take a snapshot before it is rebuilt"
 			}
+			if why := p.afterFailed(m, vol.ID, purpose); why != "" {
+				return why
+			}
 			p.retry(waitMySQL, TakeSnapshot{m.Name, vol.ID, purpose})
 			return "taking a snapshot before it is rebuilt"
 		}
@@ -48,6 +51,23 @@ func (p *planner) snapshotFor(volumeID, purpose string) *Snapshot {
 		return nil
 	}
 	return &p.Snapshots[i]
+}
+
+// afterFailed returns what is waited for when EC2 could not complete a snapshot of a volume for a purpose, or "". The next one is
+// taken after a pause; the one that failed holds nothing, and is deleted then.
+func (p *planner) afterFailed(m *Member, volumeID, purpose string) string {
+	for _, s := range p.Snapshots {
+		switch {
+		case s.VolumeID != volumeID || s.Purpose != purpose || s.State != snapshotError:
+		case p.Now.Sub(s.StartedAt) < snapshotPause:
+			p.waitAtMost(waitEC2)
+			p.degraded(v1alpha1.ReasonSnapshotFailed, fmt.Sprintf("%s: EC2 could not complete snapshot %s of volume %s; it is taken again after some minutes", m.Name, s.ID, volumeID))
+			return fmt.Sprintf("snapshot %s failed; it is taken again after some minutes", s.ID)
+		default:
+			p.retry(waitEC2, DeleteSnapshot{m.Name, s.ID})
+		}
+	}
+	return ""
 }
 
 // rememberTail notes what a member that is about to be rebuilt has committed under its own UUID, and the primary has not. The

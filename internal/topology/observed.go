@@ -374,7 +374,8 @@ func (m *Member) halted() bool {
 }
 
 // volume returns the member's volume: the recorded one, and only that, once it carries data; until then the newest one
-// that is not on its way out. A copy that carries the member's tags is not the member's volume.
+// that is not on its way out. A copy that carries the member's tags is not the member's volume: of those that the tags call the
+// same, the one that a machine of the member has is the original.
 func (m *Member) volume() *Volume {
 	var best *Volume
 	for i := range m.Volumes {
@@ -382,11 +383,16 @@ func (m *Member) volume() *Volume {
 		if m.RecordedVolume != "" && v.ID != m.RecordedVolume {
 			continue
 		}
-		if !v.gone() && (best == nil || v.Incarnation > best.Incarnation) {
+		if !v.gone() && (best == nil || v.Incarnation > best.Incarnation || v.Incarnation == best.Incarnation && m.holds(v) && !m.holds(best)) {
 			best = v
 		}
 	}
 	return best
+}
+
+// holds says whether a volume is attached to a machine of the member that is not on its way out.
+func (m *Member) holds(v *Volume) bool {
+	return v.AttachedTo != "" && slices.ContainsFunc(m.Instances, func(in Instance) bool { return in.ID == v.AttachedTo && !in.gone() })
 }
 
 // CurrentInstance returns the member's instance: the one that its volume is attached to, else the newest that is not

@@ -72,7 +72,7 @@ const (
 	announcedSoon = 24 * time.Hour
 	// purgePause is the pause between two attempts to make room on a primary's disk.
 	purgePause = time.Minute
-	// snapshotPause is how long after a final snapshot that failed the next one is tried.
+	// snapshotPause is how long after a snapshot that failed the next one is tried.
 	snapshotPause = 5 * time.Minute
 	// renewalPause is how long a renewed certificate may take to be presented before it is renewed again.
 	renewalPause = time.Minute

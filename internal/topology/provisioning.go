@@ -190,9 +190,14 @@ func (p *planner) needVolume(m *Member) string {
 		p.waitAtMost(waitEC2)
 		return "waiting for the preflight checks"
 	}
-	rec.Volume = max(rec.Volume, 1, p.deadVolumeIncarnation(m)+1)
-	p.plan.Records.Members[m.Name] = rec
+	rec.Volume, rec.Opened = max(rec.Volume, 1, p.deadVolumeIncarnation(m)+1), ""
 	zone := p.subnetFor(m.Ordinal, rec.ZoneShift).Zone
+	if shift, other := p.otherZone(m.Ordinal, rec.ZoneShift, zone); other && m.CapacityRefused == zone && p.Now.Sub(m.CapacityRefusedAt) >= capacityPatience {
+		// EC2 has no room for a volume there. An order that it took after all would have been answered again.
+		rec.ZoneShift, zone = shift, p.subnetFor(m.Ordinal, shift).Zone
+		rec.Volume++
+	}
+	p.plan.Records.Members[m.Name] = rec
 	create := CreateVolume{Member: m.Name, Incarnation: rec.Volume, Zone: zone, SnapshotID: p.snapshotToBeginWith(m)}
 	p.do(create)
 	if create.SnapshotID != "" {
@@ -294,7 +299,7 @@ func (p *planner) needInstance(m *Member, vol *Volume) string {
 		p.plan.Records.Members[m.Name] = rec
 		return "no capacity in " + vol.Zone + "; moving to another zone"
 	}
-	if why := p.endedSoon(m); why != "" {
+	if why := p.endedSoon(m, vol); why != "" {
 		return why
 	}
 	if why := p.unknownDonors(m); why != "" {
@@ -326,10 +331,11 @@ func (p *planner) needInstance(m *Member, vol *Volume) string {
 	return "launching an instance"
 }
 
-// endedSoon returns what a member waits for of whose machines one ended soon after its launch, or "".
-func (p *planner) endedSoon(m *Member) string {
+// endedSoon returns what a member waits for of whose machines one ended soon after its launch, or "". In another zone than that
+// of its volume it was no failure, see endElsewhere.
+func (p *planner) endedSoon(m *Member, vol *Volume) string {
 	for _, in := range m.Instances {
-		if in.gone() && p.Now.Sub(in.LaunchTime) < relaunchPause {
+		if in.gone() && !apart(&in, vol) && p.Now.Sub(in.LaunchTime) < relaunchPause {
 			p.waitAtMost(waitEC2)
 			p.degraded(v1alpha1.ReasonBootFailed, fmt.Sprintf("%s: instance %s ended soon after its launch: %s; the next is launched a minute after it", m.Name, in.ID, orNone(in.StateReason)))
 			return "instance " + in.ID + " ended soon after its launch"
@@ -345,7 +351,10 @@ func (p *planner) moveZone(m *Member, vol *Volume, rec *Record) bool {
 	if m.CapacityRefused != vol.Zone {
 		return false
 	}
-	patience, withData := capacityPatience, rec.VolumeID != "" || len(m.Instances) > 0 || vol.Incarnation < rec.Volume // given up, but not retired yet
+	// What was given up and is not retired yet may hold data. The records are saved before a machine gets a volume: that machines
+	// ended says nothing, unless records were lost.
+	withData := rec.VolumeID != "" || vol.Incarnation < rec.Volume || len(m.Instances) > 0 && !p.Records.RebuiltAt.IsZero()
+	patience := capacityPatience
 	if withData {
 		patience = zoneLossTimeout
 	}
@@ -355,24 +364,32 @@ func (p *planner) moveZone(m *Member, vol *Volume, rec *Record) bool {
 	if p.Now.Sub(m.CapacityRefusedAt) < patience {
 		return false
 	}
-	for shift := rec.ZoneShift + 1; shift < rec.ZoneShift+len(p.Subnets); shift++ {
-		if p.subnetFor(m.Ordinal, shift).Zone == vol.Zone {
-			continue
-		}
-		rec.ZoneShift = shift
-		rec.Volume++
-		rec.Instance++
-		rec.Opened, rec.Anew = "", false
-		if withData {
-			rec.VolumeID = ""
-			p.do(RetireVolume{m.Name, vol.ID})
-		} else {
-			rec.Made, rec.Unmade, rec.UnmadeAt = "", vol.ID, 0
-			p.do(DeleteVolume{m.Name, vol.ID})
-		}
-		return true
+	shift, other := p.otherZone(m.Ordinal, rec.ZoneShift, vol.Zone)
+	if !other {
+		return false
 	}
-	return false
+	rec.ZoneShift = shift
+	rec.Volume++
+	rec.Instance++
+	rec.Made, rec.Anew = "", false
+	if withData {
+		rec.VolumeID = "" // which version opened it is kept until there is another: it may not come to be retired
+		p.do(RetireVolume{m.Name, vol.ID})
+	} else {
+		rec.Unmade, rec.UnmadeAt = vol.ID, 0
+		p.do(DeleteVolume{m.Name, vol.ID})
+	}
+	return true
+}
+
+// otherZone returns the next shift of a member's subnet that leads out of a zone.
+func (p *planner) otherZone(ordinal, shift int, zone string) (next int, ok bool) {
+	for next = shift + 1; next < shift+len(p.Subnets); next++ {
+		if p.subnetFor(ordinal, next).Zone != zone {
+			return next, true
+		}
+	}
+	return shift, false
 }
 
 // needAttachment plans the attachment of the volume to the running instance.
@@ -435,7 +452,7 @@ func (p *planner) endSurplus(m *Member, in *Instance) {
 // endElsewhere ends an instance that can never have the member's volume, because it is in another zone, and says so: it was
 // launched for a volume that is gone, and EC2 showed it, or the end of that volume, late.
 func (p *planner) endElsewhere(m *Member, vol *Volume, in *Instance) string {
-	if in.gone() || in.Zone == "" || vol.Zone == "" || in.Zone == vol.Zone {
+	if in.gone() || m.verified() || !apart(in, vol) {
 		return ""
 	}
 	for _, v := range m.Volumes {
@@ -448,6 +465,11 @@ func (p *planner) endElsewhere(m *Member, vol *Volume, in *Instance) string {
 		p.retry(waitEC2, TerminateInstance{m.Name, in.ID})
 	}
 	return fmt.Sprintf("ending instance %s, which is in %s, for its volume %s is in %s", in.ID, in.Zone, vol.ID, vol.Zone)
+}
+
+// apart says whether a machine and a volume are in different zones.
+func apart(in *Instance, vol *Volume) bool {
+	return in.Zone != "" && vol.Zone != "" && in.Zone != vol.Zone
 }
 
 // waitForEC2 asks every second just after a launch, and every five later.

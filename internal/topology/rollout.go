@@ -410,7 +410,7 @@ func (p *planner) launchSuccessor(m *Member, vol *Volume) string {
 	if why := p.mayLaunch(); why != "" {
 		return why
 	}
-	if why := p.endedSoon(m); why != "" {
+	if why := p.endedSoon(m, vol); why != "" {
 		return why
 	}
 	launch, why := p.launchOf(m, vol, false)

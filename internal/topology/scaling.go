@@ -138,8 +138,8 @@ func (p *planner) stopSilent(m, primary *Member) bool {
 // lastSnapshot has the snapshot taken that is kept of a member's volume, with its machine stopped, and returns what is waited
 // for.
 func (p *planner) lastSnapshot(m *Member, prefix string) string {
-	vol := m.volume()
-	if vol == nil || m.RecordedVolume == "" {
+	vol, rec := m.volume(), p.plan.Records.Members[m.Name]
+	if vol == nil || m.RecordedVolume == "" && (vol.Incarnation >= rec.Volume || vol.ID == rec.Unmade) {
 		return "" // nothing was ever on it
 	}
 	purpose := fmt.Sprintf("%s%s-%d", prefix, vol.ID, p.plan.Records.RollingAt)
@@ -157,6 +157,9 @@ func (p *planner) lastSnapshot(m *Member, prefix string) string {
 	case in != nil && in.State != stateStopped && in.State != stateTerminated:
 		p.waitAtMost(waitMySQL)
 		return "stopping"
+	}
+	if why := p.afterFailed(m, vol.ID, purpose); why != "" {
+		return why
 	}
 	p.retry(waitMySQL, TakeSnapshot{m.Name, vol.ID, purpose})
 	return "taking the snapshot that is kept"

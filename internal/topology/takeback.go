@@ -138,6 +138,9 @@ func (p *planner) secure(m *Member, vol *Volume, from, to string) string {
 	purpose := fmt.Sprintf("%s%s-%s-%s", upgradePrefix, from, to, turn)
 	switch taken := p.snapshotFor(vol.ID, purpose); {
 	case taken == nil:
+		if why := p.afterFailed(m, vol.ID, purpose); why != "" {
+			return why
+		}
 		p.retry(waitMySQL, TakeSnapshot{m.Name, vol.ID, purpose})
 		return "taking a snapshot before the upgrade to " + to
 	case taken.State != snapshotCompleted:

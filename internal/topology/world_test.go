@@ -339,7 +339,7 @@ func (w *world) take(action Action) {
 	case DeleteSnapshot:
 		w.snapshots = slices.DeleteFunc(w.snapshots, func(s Snapshot) bool { return s.ID == a.SnapshotID })
 	case TakeSnapshot:
-		w.snapshots = append(w.snapshots, Snapshot{ID: w.id("snap"), VolumeID: a.VolumeID, State: snapshotCompleted, Purpose: a.Purpose})
+		w.snapshots = append(w.snapshots, Snapshot{ID: w.id("snap"), VolumeID: a.VolumeID, State: snapshotCompleted, Purpose: a.Purpose, StartedAt: w.now})
 	default:
 		w.takeSQL(action)
 	}
@@ -669,6 +669,139 @@ func TestAMachineInAnotherZoneThanItsVolumeIsEnded(t *testing.T) {
 		if ended := planned[TerminateInstance](p); len(ended) != 1 || ended[0].InstanceID != "i-orders-1" || len(planned[AttachVolume](p)) > 0 {
 			t.Errorf("%s: planned %v", state, p.Actions)
 		}
+		m.Instances[0].State, m.Instances[0].LaunchTime = stateTerminated, o.Now.Add(-time.Second)
+		if p = Next(d, o); len(planned[LaunchInstance](p)) != 1 || tells(p, v1alpha1.ReasonBootFailed, "") {
+			t.Errorf("%s: after it was ended planned %v, told %v", state, p.Actions, p.Degraded)
+		}
+	}
+}
+
+// TestAMachineThatEndedKeepsNoEmptyVolumeInAFullZone: the records say that nothing was ever on it. Where they were lost it is kept.
+func TestAMachineThatEndedKeepsNoEmptyVolumeInAFullZone(t *testing.T) {
+	for name, test := range map[string]struct {
+		rec     Record
+		rebuilt time.Duration
+		gone    bool
+	}{
+		"made":            {Record{Instance: 1, Volume: 1, Made: "vol-orders-1"}, 0, true},
+		"records rebuilt": {Record{Instance: 1, Volume: 1, Made: "vol-orders-1"}, time.Hour, false},
+	} {
+		d, o := fresh()
+		d.Recover = false
+		m := o.Members["orders-1"]
+		m.Instances[0].State, m.Instances[0].LaunchTime = stateTerminated, o.Now.Add(-10*time.Minute)
+		m.SQL, m.RecordedVolume = SQL{}, ""
+		m.CapacityRefused, m.CapacityRefusedAt = "b", o.Now.Add(-capacityPatience)
+		m.Volumes[0].State, m.Volumes[0].AttachedTo, m.Volumes[0].AttachState = volumeAvailable, "", ""
+		o.Records.Members["orders-1"] = test.rec
+		if test.rebuilt > 0 {
+			o.Records.RebuiltAt = o.Now.Add(-test.rebuilt)
+		}
+		p := Next(d, o)
+		if gone := len(planned[DeleteVolume](p)) == 1; gone != test.gone {
+			t.Errorf("%s: planned %v", name, p.Actions)
+		}
+	}
+}
+
+// TestAZoneWithoutRoomForAVolumeIsLeft, and the order there is not repeated with another's token.
+func TestAZoneWithoutRoomForAVolumeIsLeft(t *testing.T) {
+	d, o := fresh()
+	d.Recover = false
+	m := o.Members["orders-1"]
+	m.Instances, m.Volumes, m.SQL, m.RecordedVolume = nil, nil, SQL{}, ""
+	o.Records.Members["orders-1"] = Record{Instance: 1, Volume: 1}
+	m.CapacityRefused, m.CapacityRefusedAt = "b", o.Now.Add(time.Second-capacityPatience)
+	if made := planned[CreateVolume](Next(d, o)); len(made) != 1 || made[0].Zone != "b" || made[0].Incarnation != 1 {
+		t.Fatalf("before it is certain: planned %v", made)
+	}
+	m.CapacityRefusedAt = o.Now.Add(-capacityPatience)
+	p := Next(d, o)
+	if made := planned[CreateVolume](p); len(made) != 1 || made[0].Zone != "c" || made[0].Incarnation != 2 {
+		t.Fatalf("planned %v", p.Actions)
+	}
+	o.Records = p.Records
+	if made := planned[CreateVolume](Next(d, o)); len(made) != 1 || made[0].Zone != "c" || made[0].Incarnation != 2 {
+		t.Errorf("once more: planned %v", made)
+	}
+	d.Subnets = d.Subnets[1:2]
+	if made := planned[CreateVolume](Next(d, o)); len(made) != 1 || made[0].Zone != "b" || made[0].Incarnation != 2 {
+		t.Errorf("with one zone: planned %v", made)
+	}
+}
+
+// TestLostRecordsFindTheOriginalAgain, and not a copy with its tags that somebody made.
+func TestLostRecordsFindTheOriginalAgain(t *testing.T) {
+	_, o := fresh()
+	m := o.Members["orders-1"]
+	m.RecordedVolume = ""
+	for _, copied := range []Volume{
+		{ID: "vol-copy", Incarnation: 1, State: volumeAvailable, Zone: "b"},
+		{ID: "vol-copy", Incarnation: 1, State: "in-use", AttachedTo: "i-somebodys", AttachState: attachAttached, Zone: "b"},
+	} {
+		m.Volumes = []Volume{copied, o.Members["orders-1"].Volumes[len(m.Volumes)-1]}
+		if rec := Rebuild(o).Members["orders-1"]; rec.VolumeID != "vol-orders-1" {
+			t.Errorf("with a copy attached to %q: %+v", copied.AttachedTo, rec)
+		}
+	}
+}
+
+// TestWhatCouldNotBeRetiredIsKeptAtAScaleIn: its zone was given up, and the operator died before it said so to EC2.
+func TestWhatCouldNotBeRetiredIsKeptAtAScaleIn(t *testing.T) {
+	w := withTemplate(t, 3)
+	rec := w.records.Members["orders-2"]
+	volume := rec.VolumeID
+	rec.VolumeID, rec.Volume, rec.Instance = "", rec.Volume+1, rec.Instance+1
+	w.records.Members["orders-2"] = rec
+	for _, m := range w.machines {
+		if m.member == "orders-2" {
+			w.take(TerminateInstance{"orders-2", m.ID})
+		}
+	}
+	w.noRoom["a"], w.noRoom["b"], w.noRoom["c"] = true, true, true
+	w.desired.Replicas, w.desired.DeletionPolicy = 2, v1alpha1.DeletionPolicySnapshot
+	w.settle(300)
+	if !slices.ContainsFunc(w.snapshots, func(s Snapshot) bool { return s.VolumeID == volume && strings.HasPrefix(s.Purpose, scaleInPrefix) }) {
+		t.Errorf("%s with its data is gone: snapshots %v", volume, w.snapshots)
+	}
+}
+
+// TestASnapshotThatFailsIsTakenAgainAfterAWhile, is told, and does not stay.
+func TestASnapshotThatFailsIsTakenAgainAfterAWhile(t *testing.T) {
+	w := withTemplate(t, 3)
+	w.desired.Replicas, w.desired.DeletionPolicy = 2, v1alpha1.DeletionPolicySnapshot
+	began, taken, told := w.now, map[string]bool{}, false
+	for w.now.Sub(began) < 12*time.Minute {
+		plan := w.pass(-1)
+		told = told || tells(plan, v1alpha1.ReasonSnapshotFailed, "could not complete")
+		for i := range w.snapshots {
+			if s := &w.snapshots[i]; strings.HasPrefix(s.Purpose, scaleInPrefix) {
+				s.State, taken[s.ID] = snapshotError, true
+			}
+		}
+	}
+	if len(taken) < 2 || len(taken) > 3 || !told {
+		t.Errorf("%d were taken within 12 minutes, told: %t", len(taken), told)
+	}
+	w.settle(600)
+	if slices.ContainsFunc(w.snapshots, func(s Snapshot) bool { return s.State == snapshotError }) {
+		t.Errorf("what failed stays: %v", w.snapshots)
+	}
+}
+
+// TestADeletionLeavesACopyThatSomebodyMade: it carries the member's tags, and may be in use.
+func TestADeletionLeavesACopyThatSomebodyMade(t *testing.T) {
+	w := withTemplate(t, 1)
+	w.desired.DeletionPolicy, w.desired.Deleting = v1alpha1.DeletionPolicyDelete, true
+	volume := w.records.Members["orders-0"].VolumeID
+	copied := &disk{Volume: w.volumes[volume].Volume, member: "orders-0", foreign: true}
+	copied.ID, copied.AttachedTo = "vol-copy", "i-somebodys"
+	w.volumes[copied.ID] = copied
+	if plan := w.settle(100); !plan.Gone {
+		t.Fatalf("it is not gone: %v", plan.Actions)
+	}
+	if w.volumes[volume] != nil || !slices.Contains(w.retired, "vol-copy") {
+		t.Errorf("volumes %v, retired %v", w.volumes, w.retired)
 	}
 }
 

@@ -114,9 +114,10 @@ func (op *operator) memberise(o *topology.Observed) {
 	member := func(name string) *topology.Member {
 		if o.Members[name] == nil {
 			ordinal, _ := w.desired.Ordinal(name)
+			refused, since := op.capacityRefused(name)
 			o.Members[name] = &topology.Member{
 				Name: name, Ordinal: ordinal, RecordedVolume: op.records.Members[name].VolumeID,
-				CapacityRefused: op.refused[name].zone, CapacityRefusedAt: w.at(op.refused[name].since), ModificationRefused: op.unmodified[name],
+				CapacityRefused: refused, CapacityRefusedAt: w.at(since), ModificationRefused: op.unmodified[name],
 			}
 		}
 		return o.Members[name]

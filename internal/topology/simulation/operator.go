@@ -72,9 +72,12 @@ type operator struct {
 }
 
 type refusal struct {
-	zone  string
-	since int64
+	zone        string
+	since, last int64
 }
+
+// refusalKept is how long after EC2 said so last a zone is believed to have no room, as in controllers.
+const refusalKept = 5 * minute
 
 // lead starts an operator that holds the lease.
 func (w *world) lead() {
@@ -412,9 +415,21 @@ func (op *operator) noteCapacity(member, zone string) {
 	switch {
 	case zone == "":
 		delete(op.refused, member)
-	case op.refused[member].zone != zone:
-		op.refused[member] = refusal{zone, op.w.now}
+	case op.refused[member].zone != zone || op.w.now-op.refused[member].last > refusalKept:
+		op.refused[member] = refusal{zone, op.w.now, op.w.now}
+	default:
+		known := op.refused[member]
+		known.last = op.w.now
+		op.refused[member] = known
 	}
+}
+
+// capacityRefused is where EC2 refuses a member capacity, and since when, in the world's time.
+func (op *operator) capacityRefused(member string) (zone string, since int64) {
+	if known := op.refused[member]; op.w.now-known.last <= refusalKept {
+		return known.zone, known.since
+	}
+	return "", 0
 }
 
 // planText is a plan in one line.

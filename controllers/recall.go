@@ -1,0 +1,52 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
+)
+
+// recall fills in s.inventory from what Kubernetes keeps of the members, for a process that EC2 has not answered yet: the records
+// name their machines and volumes, the endpoints that were published last their addresses. So a new leader looks after mysqld, and
+// replaces a primary, while EC2 is away. Whoever answers at an address still has to prove that it is the member, and nothing is made,
+// changed or ended in EC2 by this: it is not EC2's word, and passes for none (Taken stays zero, and CloudReachable false).
+func (r *MySQLClusterReconciler) recall(ctx context.Context, s *scope) error {
+	if s.deleting() || s.recordsLost || !s.records.Established && s.records.Bootstrapped == "" {
+		return nil
+	}
+	_, _, headless, _, _, _, _ := resources.Names(s.cluster.Name)
+	var slice discoveryv1.EndpointSlice
+	switch err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: headless}, &slice); {
+	case client.IgnoreNotFound(err) != nil:
+		return fmt.Errorf("read EndpointSlice %s: %w", headless, err)
+	case err != nil || !ownedBy(&slice, s.cluster):
+		return nil
+	}
+	for _, endpoint := range slice.Endpoints {
+		if endpoint.Hostname == nil || len(endpoint.Addresses) == 0 {
+			continue
+		}
+		name := *endpoint.Hostname
+		rec := s.records.Members[name]
+		if rec.VolumeID == "" || rec.SignedInstance == "" {
+			continue
+		}
+		tags := map[string]string{v1alpha1.TagClusterUID: s.uid(), v1alpha1.TagMySQLVersion: rec.Opened}
+		s.inventory.Instances = append(s.inventory.Instances, ec2.Instance{
+			ID: rec.SignedInstance, Member: name, Incarnation: rec.Instance, State: ec2.StateRunning, PrivateIP: endpoint.Addresses[0], Tags: tags,
+			Attachments: []ec2.Attachment{{VolumeID: rec.VolumeID}},
+		})
+		s.inventory.Volumes = append(s.inventory.Volumes, ec2.Volume{
+			ID: rec.VolumeID, Member: name, Incarnation: rec.Volume, State: ec2.VolumeInUse, AttachedTo: rec.SignedInstance, AttachState: ec2.AttachAttached,
+			SizeGiB: s.cluster.StorageGiB(), Tags: tags,
+		})
+	}
+	s.notes.recalled = s.shown()
+	return nil
+}

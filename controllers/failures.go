@@ -66,6 +66,11 @@ func (m *memory) refusal(n *notes, action string, now time.Time) *problem {
 	return nil
 }
 
+// mayTry says whether an action may be tried: it was not refused shortly before.
+func (m *memory) mayTry(n *notes, action string, now time.Time) bool {
+	return m.refusal(n, action, now) == nil
+}
+
 // lastFailure is what an action met when it was last heard of; nil when it did not fail.
 func (m *memory) lastFailure(n *notes, action string) *problem {
 	m.mu.Lock()

@@ -22,11 +22,12 @@ func (r *MySQLClusterReconciler) recall(ctx context.Context, s *scope) error {
 	}
 	_, _, headless, _, _, _, _ := resources.Names(s.cluster.Name)
 	var slice discoveryv1.EndpointSlice
-	switch err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: headless}, &slice); {
-	case client.IgnoreNotFound(err) != nil:
+	err := client.IgnoreNotFound(r.Client.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: headless}, &slice))
+	if err != nil {
 		return fmt.Errorf("read EndpointSlice %s: %w", headless, err)
-	case err != nil || !ownedBy(&slice, s.cluster):
-		return nil
+	}
+	if !ownedBy(&slice, s.cluster) {
+		return nil // nor is one that is not there
 	}
 	for _, endpoint := range slice.Endpoints {
 		if endpoint.Hostname == nil || len(endpoint.Addresses) == 0 {

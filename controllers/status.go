@@ -32,9 +32,6 @@ func (r *MySQLClusterReconciler) conclude(ctx context.Context, s *scope, failed 
 	if err != nil && !s.planned {
 		return ctrl.Result{}, err
 	}
-	if told {
-		r.announceChanges(s, before)
-	}
 	r.tellOfPromotion(s)
 	if s.planned {
 		r.Metrics.observe(s.cluster, s.plan)
@@ -55,11 +52,11 @@ func (r *MySQLClusterReconciler) writeStatus(ctx context.Context, s *scope, befo
 	if apiequality.Semantic.DeepEqual(before.Status, s.cluster.Status) {
 		return true, nil
 	}
-	if r.memory.refusal(s.notes, statusAttempt, r.Clock.Now()) != nil {
+	if !r.memory.mayTry(s.notes, statusAttempt, r.Clock.Now()) {
 		return false, nil
 	}
 	written := s.cluster.DeepCopy() // the answer is decoded into it
-	if err := r.Client.Status().Patch(ctx, written, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+	if err := client.IgnoreNotFound(r.Client.Status().Patch(ctx, written, client.MergeFrom(before))); err != nil {
 		err = fmt.Errorf("write status: %w", err)
 		p := &problem{reason: v1alpha1.ReasonObjectRefused, message: err.Error(), pauseFrom: refusalPause, pause: refusalPauseMost, cause: err}
 		if r.memory.fail(s.notes, statusAttempt, p, r.Clock.Now()) {
@@ -68,6 +65,7 @@ func (r *MySQLClusterReconciler) writeStatus(ctx context.Context, s *scope, befo
 		return false, err
 	}
 	r.memory.succeed(s.notes, statusAttempt)
+	r.announceChanges(s, before)
 	return true, nil
 }
 

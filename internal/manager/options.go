@@ -141,8 +141,8 @@ func slim(object any) (any, error) {
 	return object, nil
 }
 
-// cacheOptions keep only the operator's own objects in memory, and the administrator's policy. Users' Secrets are never
-// listed.
+// cacheOptions keep only the operator's own objects in memory, and the ConfigMaps of its own namespace, of which one is the
+// administrator's policy. Users' Secrets are never listed.
 func cacheOptions(namespace string) cache.Options {
 	own := labels.SelectorFromSet(labels.Set{v1alpha1.LabelManagedBy: v1alpha1.FieldManager})
 	return cache.Options{

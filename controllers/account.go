@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/policy"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
@@ -183,8 +184,8 @@ func (r *MySQLClusterReconciler) credentials(ctx context.Context, s *scope, name
 		return nil, &problem{message: fmt.Sprintf("read Secret %s: %v", name, err), cause: err}
 	}
 	static := ec2.StaticCredentials{
-		AccessKeyID: string(secret.Data[keyAccessKeyID]), SecretAccessKey: string(secret.Data[keySecretAccessKey]),
-		SessionToken: string(secret.Data[keySessionToken]),
+		AccessKeyID: task.ValueOf(secret.Data[keyAccessKeyID]), SecretAccessKey: task.ValueOf(secret.Data[keySecretAccessKey]),
+		SessionToken: task.ValueOf(secret.Data[keySessionToken]),
 	}
 	if static.AccessKeyID == "" || static.SecretAccessKey == "" {
 		return nil, &problem{reason: v1alpha1.ReasonCredentialsMissing, after: afterWaiting,

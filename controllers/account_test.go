@@ -171,6 +171,19 @@ func TestClusterIsNotMadeAnewInAnotherAccount(t *testing.T) {
 	}
 }
 
+// TestLineEndsInASecretAreNoneOfTheKeys: editors, and echo, put them behind what is written.
+func TestLineEndsInASecretAreNoneOfTheKeys(t *testing.T) {
+	t.Parallel()
+	w := newHomeWorld(t, func(c *v1alpha1.MySQLCluster) {
+		c.Spec.AWS.CredentialsSecretRef = &v1alpha1.LocalSecretReference{Name: "aws"}
+	})
+	w.secret("aws", map[string]string{keyAccessKeyID: moto.AccessKeyID + "\n", keySecretAccessKey: moto.SecretAccessKey + "\r\n", keySessionToken: "\n"})
+	o := w.newOperator(nil)
+	w.drive(o, patience, w.conditionHas(v1alpha1.ConditionCloudReachable, "True/"))
+	w.secret("aws", map[string]string{keyAccessKeyID: moto.AccessKeyID, keySecretAccessKey: "\n"})
+	w.drive(w.newOperator(nil), patience, w.conditionHas(v1alpha1.ConditionCloudReachable, "False/CredentialsMissing", "lacks the keys"))
+}
+
 // Before anything was made nobody is held to an account.
 func TestAccountMayChangeBeforeTheBeginning(t *testing.T) {
 	t.Parallel()

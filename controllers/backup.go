@@ -24,6 +24,9 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
+// accountLook is how often the account of the backup pods is looked at anew: a person may have dropped or changed it.
+const accountLook = 10 * time.Minute
+
 // backup makes what backups need: the pods' certificate and account, who they are in Kubernetes, and a CronJob for each
 // schedule. Trouble with it is told, and holds nothing else up.
 func (r *MySQLClusterReconciler) backup(ctx context.Context, s *scope) error {
@@ -189,7 +192,7 @@ func (r *MySQLClusterReconciler) ensureBackupCertificate(ctx context.Context, s 
 // ensureBackupAccount makes the account of the backup pods, through the primary that was led by when this pass began.
 func (r *MySQLClusterReconciler) ensureBackupAccount(ctx context.Context, s *scope) error {
 	m := s.observed.Members[s.plan.Primary]
-	wanted := s.plan.Primary + s.authority.IssuerDN() + s.authority.BackupDN()
+	wanted := s.plan.Primary + s.authority.IssuerDN() + s.authority.BackupDN() + r.accountPeriod(s)
 	if m == nil || m.SQL.Access != topology.AccessVerified || !m.SQL.Writable || m.SQL.PendingCommits > 0 || s.notes.backupAccount == wanted {
 		return nil
 	}
@@ -206,6 +209,13 @@ func (r *MySQLClusterReconciler) ensureBackupAccount(ctx context.Context, s *sco
 		s.log.Info("made the account of the backup pods")
 	}
 	return nil
+}
+
+// accountPeriod is another one as often as the account of the backup pods is looked at anew: every accountLook, for each cluster
+// at its own time, and when one more backup has failed.
+func (r *MySQLClusterReconciler) accountPeriod(s *scope) string {
+	period := r.Clock.Since(s.cluster.CreationTimestamp.Time) / accountLook
+	return fmt.Sprintf("/%d/%s", period, summarise(s.backups).LastFailed)
 }
 
 // images are what the cluster's backup pods run.

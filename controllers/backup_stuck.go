@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 )
 
@@ -43,7 +44,7 @@ func (r *MySQLClusterReconciler) endStuck(ctx context.Context, s *scope) error {
 		if since, fades := r.fades(s, job); fades {
 			fading[job.UID] = since
 		}
-		reason, why := r.stuck(job, by.Name == resources.VerifyName(s.cluster.Name), fading[job.UID], s.backups)
+		reason, why := r.stuck(s, job, by.Name == resources.VerifyName(s.cluster.Name), fading[job.UID])
 		if why == "" {
 			continue
 		}
@@ -68,19 +69,24 @@ func (r *MySQLClusterReconciler) fades(s *scope, job *batchv1.Job) (time.Time, b
 }
 
 // stuck says why nothing comes of a schedule's Job any more, with the reason of the event; "" while something may. A pod that
-// began has made its MySQLBackup, and that is supervised until it has an outcome. One that verifies makes none.
-func (r *MySQLClusterReconciler) stuck(job *batchv1.Job, verifies bool, fading time.Time, backups []v1alpha1.MySQLBackup) (reason, why string) {
+// began has made its MySQLBackup, and that is supervised until it has an outcome. One that verifies makes none, and reports.
+func (r *MySQLClusterReconciler) stuck(s *scope, job *batchv1.Job, verifies bool, fading time.Time) (reason, why string) {
 	now := r.Clock.Now()
-	i := slices.IndexFunc(backups, func(b v1alpha1.MySQLBackup) bool { return b.Name == job.Name })
+	i := slices.IndexFunc(s.backups, func(b v1alpha1.MySQLBackup) bool { return b.Name == job.Name })
+	began := i >= 0
+	if verifies {
+		// Kubernetes may not see at the moment that it runs, because its node does not answer.
+		began = s.verification[task.ReportJob] == string(job.UID)
+	}
 	switch {
 	case endsInVain(job, now):
 		return "BackupJobStuck", fmt.Sprintf("The pods of Job %s, which was deleted, did not end within %s", job.Name, endPatience)
 	case !job.DeletionTimestamp.IsZero() || jobEnded(job) != "":
-	case neverRan(job, now) && (verifies || i < 0):
+	case neverRan(job, now) && !began:
 		return "BackupNotStarted", fmt.Sprintf("The pod of Job %s did not run within %s", job.Name, startPatience)
 	case verifies && !fading.IsZero() && now.Sub(fading) >= endPatience:
 		return "BackupJobStuck", fmt.Sprintf("The last pod of Job %s was to end and did not within %s", job.Name, endPatience)
-	case i >= 0 && backups[i].Done() && backups[i].Status.CompletedAt != nil && now.Sub(backups[i].Status.CompletedAt.Time) >= leavePatience:
+	case i >= 0 && s.backups[i].Done() && s.backups[i].Status.CompletedAt != nil && now.Sub(s.backups[i].Status.CompletedAt.Time) >= leavePatience:
 		return "BackupJobStuck", fmt.Sprintf("The pod of Job %s did not end within %s after its backup", job.Name, leavePatience)
 	}
 	return "", ""

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
 )
 
 // newScheduled is a world whose cluster has its CronJobs, and names the objects in its namespace.
@@ -30,7 +31,7 @@ func newScheduled(t *testing.T) (*world, *operator, func(name string) client.Obj
 }
 
 // TestAJobThatNeverBeganHoldsNobodyUp: a schedule's Job whose pod does not get to run goes after half an hour. One that
-// runs, ran, or has made its MySQLBackup stays, and so does what is not the schedule's.
+// runs, ran, has made its MySQLBackup or has reported stays, and so does what is not the schedule's.
 func TestAJobThatNeverBeganHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
 	w, o, key := newScheduled(t)
@@ -63,6 +64,13 @@ func TestAJobThatNeverBeganHoldsNobodyUp(t *testing.T) {
 	start("runs", "orders-daily", batchv1.JobStatus{Active: 1, Ready: ptr.To(int32(1))})
 	start("again", "orders-daily", batchv1.JobStatus{Active: 1, Ready: ptr.To(int32(0)), Failed: 1})
 	start("by-hand", "", pending)
+	start("reported-verify", "orders-verify", pending) // its node does not answer
+	var reported batchv1.Job
+	must(t, kube.Get(t.Context(), key("reported-verify"), &reported))
+	report := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.cluster.Namespace, Name: "orders-verify"}}
+	told := report.DeepCopy()
+	told.Data = map[string]string{task.ReportJob: string(reported.UID)}
+	must(t, kube.Patch(t.Context(), told, client.MergeFrom(report)))
 	start("began", "orders-daily", pending)
 	must(t, kube.Create(t.Context(), &v1alpha1.MySQLBackup{ObjectMeta: metav1.ObjectMeta{Namespace: w.cluster.Namespace, Name: "began"},
 		Spec: v1alpha1.MySQLBackupSpec{ClusterName: "orders", Schedule: "daily"}}))
@@ -74,7 +82,7 @@ func TestAJobThatNeverBeganHoldsNobodyUp(t *testing.T) {
 	w.wait(2 * time.Minute)
 	w.drive(o, patience, func() bool { return !there("stuck") && !there("stuck-verify") })
 	w.passes(o, 3)
-	for _, name := range []string{"runs", "again", "by-hand", "began"} {
+	for _, name := range []string{"runs", "again", "by-hand", "began", "reported-verify"} {
 		if !there(name) {
 			t.Errorf("%s was deleted", name)
 		}

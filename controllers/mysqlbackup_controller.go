@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -56,13 +57,46 @@ type MySQLBackupReconciler struct {
 	// Workers is how many backups are looked at side by side.
 	Workers int
 
-	// began is when it was set up with its manager.
-	began time.Time
+	// hearing is from when on the silence of a backup means something.
+	hearing hearing
+}
+
+// hearing is since when something can have been heard of backups: since this process leads, and the API server answers.
+type hearing struct {
+	mu    sync.Mutex
+	since time.Time
+	// away is true from when the API server was seen not to answer until it was seen to answer again.
+	away bool
+}
+
+// begin notes that this process leads.
+func (h *hearing) begin(now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.since.IsZero() {
+		h.since = now
+	}
+}
+
+// note takes whether the API server answered.
+func (h *hearing) note(answered bool, now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if answered && h.away {
+		h.since = now
+	}
+	h.away = !answered
+}
+
+// longEnough says whether a pod that works has had the time to report.
+func (h *hearing) longEnough(now time.Time) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return !h.away && now.Sub(h.since) > reportGrace
 }
 
 // SetupWithManager registers the reconciler and its watches.
 func (r *MySQLBackupReconciler) SetupWithManager(mgr ctrl.Manager) error {
-	r.began = r.Clock.Now()
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("mysqlbackup").
 		For(&v1alpha1.MySQLBackup{}).
@@ -73,6 +107,7 @@ func (r *MySQLBackupReconciler) SetupWithManager(mgr ctrl.Manager) error {
 
 // Reconcile looks at one MySQLBackup.
 func (r *MySQLBackupReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	r.hearing.begin(r.Clock.Now())
 	var b v1alpha1.MySQLBackup
 	if err := r.Client.Get(ctx, req.NamespacedName, &b); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
@@ -174,7 +209,7 @@ func (r *MySQLBackupReconciler) superviseSnapshot(ctx context.Context, b *v1alph
 		limit = queuePatience
 	}
 	// After a start nobody has asked EC2 yet.
-	if silent := r.Clock.Since(lastSign(b)); silent > limit && r.Clock.Since(r.began) > reportGrace {
+	if silent := r.Clock.Since(lastSign(b)); silent > limit && r.hearing.longEnough(r.Clock.Now()) {
 		// What EC2 makes of it in the end is deleted only when it was EC2 that showed no progress. While it is out of reach it may
 		// have completed the snapshot long ago.
 		if !meta.IsStatusConditionFalse(cluster.Status.Conditions, v1alpha1.ConditionCloudReachable) {
@@ -195,24 +230,15 @@ func (r *MySQLBackupReconciler) supervise(ctx context.Context, b *v1alpha1.MySQL
 		return ctrl.Result{}, err
 	}
 	running, silent := b.Status.Phase == v1alpha1.BackupRunning, r.Clock.Since(lastSign(b))
-	switch limit := stallOf(cluster) + reportGrace; {
+	switch stall := stallOf(cluster); {
 	case job != nil && jobEnded(job) != "":
 		// What the pod said last may not be in the cache yet.
-		if err := r.Reader.Get(ctx, client.ObjectKeyFromObject(b), b); err != nil || b.Done() {
+		if err := r.readAnew(ctx, b); err != nil || b.Done() {
 			return ctrl.Result{}, client.IgnoreNotFound(err)
 		}
 		return ctrl.Result{}, r.fail(ctx, b, v1alpha1.BackupReasonRunnerLost, "its pods ended without a result: "+jobEnded(job))
-	case running && silent > limit:
-		// The pod goes first: a backup that is called failed must not complete after all.
-		if job != nil && silent <= limit+endPatience {
-			return ctrl.Result{RequeueAfter: superviseEvery}, r.endJob(ctx, job)
-		}
-		if job != nil {
-			if err := r.dropJob(ctx, job); err != nil {
-				return ctrl.Result{}, err
-			}
-		}
-		return ctrl.Result{}, r.fail(ctx, b, v1alpha1.BackupReasonStalled, fmt.Sprintf("nothing was heard of it for %s", silent.Round(time.Second)))
+	case running && (silent > stall+reportGrace || job != nil && silent > stall):
+		return r.superviseSilent(ctx, b, job, stall+reportGrace)
 	case job == nil && !running && !scheduled(b):
 		err := r.start(ctx, b, cluster)
 		if p := asProblem(err); p != nil && p.inTheWay() {
@@ -237,6 +263,40 @@ func (r *MySQLBackupReconciler) supervise(ctx context.Context, b *v1alpha1.MySQL
 		return ctrl.Result{RequeueAfter: superviseEvery}, r.tellStart(ctx, b, cluster)
 	}
 	return ctrl.Result{RequeueAfter: superviseEvery}, nil
+}
+
+// superviseSilent ends a backup of which nothing was heard for longer than limit. It is asked for from reportGrace before that
+// on, to see whether the API server answers: while it does not, and for a moment after that, a pod that works cannot have reported.
+func (r *MySQLBackupReconciler) superviseSilent(ctx context.Context, b *v1alpha1.MySQLBackup, job *batchv1.Job, limit time.Duration) (ctrl.Result, error) {
+	if err := r.readAnew(ctx, b); err != nil || b.Done() {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	silent := r.Clock.Since(lastSign(b))
+	if silent <= limit || !r.hearing.longEnough(r.Clock.Now()) {
+		return ctrl.Result{RequeueAfter: superviseEvery}, nil
+	}
+	// The pod goes first: a backup that is called failed must not complete after all.
+	if job != nil && silent <= limit+endPatience {
+		return ctrl.Result{RequeueAfter: superviseEvery}, r.endJob(ctx, job)
+	}
+	if job != nil {
+		if err := r.dropJob(ctx, job); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	return ctrl.Result{}, r.fail(ctx, b, v1alpha1.BackupReasonStalled, fmt.Sprintf("nothing was heard of it for %s", silent.Round(time.Second)))
+}
+
+// readAnew reads a backup past the cache, which is old for a while after the API server was away.
+func (r *MySQLBackupReconciler) readAnew(ctx context.Context, b *v1alpha1.MySQLBackup) error {
+	var fresh v1alpha1.MySQLBackup
+	err := r.Reader.Get(ctx, client.ObjectKeyFromObject(b), &fresh)
+	r.hearing.note(client.IgnoreNotFound(err) == nil, r.Clock.Now())
+	if err != nil {
+		return fmt.Errorf("read MySQLBackup %s: %w", b.Name, err)
+	}
+	*b = fresh
+	return nil
 }
 
 // tellStart says that the pod of a backup is on its way, or what keeps it from starting.

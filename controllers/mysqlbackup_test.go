@@ -39,6 +39,7 @@ func newShelf(t *testing.T) *shelf {
 	must(t, kube.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}))
 	s.r = &MySQLBackupReconciler{Client: kube, Reader: kube, Events: events.NewFakeRecorder(1000), Clock: s.clock,
 		Images: &Images{Own: "operator:1", Client: DefaultClientImage}}
+	s.r.hearing.begin(s.clock.Now())
 	s.cluster = &v1alpha1.MySQLCluster{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "orders"},
 		Spec: v1alpha1.MySQLClusterSpec{

@@ -79,6 +79,8 @@ func (r *MySQLClusterReconciler) snapshots(ctx context.Context, s *scope) {
 				continue
 			}
 			err = r.endOrDiscard(ctx, s, b)
+		case s.emptied(b):
+			err = r.dropPruned(ctx, b)
 		case b.Done() || givenUp(b):
 		case s.begun(b):
 			err = r.snapshot(ctx, s, b)
@@ -259,11 +261,11 @@ func (r *MySQLClusterReconciler) pruneSnapshots(ctx context.Context, s *scope) e
 	}
 	var errs error
 	for _, schedule := range s.cluster.Spec.Backup.Schedules {
-		kept := 0
+		kept, latest := 0, time.Time{}
 		newest := true
 		for i := range s.backups {
 			b := &s.backups[i]
-			if b.Status.Phase != v1alpha1.BackupCompleted || !b.DeletionTimestamp.IsZero() {
+			if b.Status.Phase != v1alpha1.BackupCompleted || !b.DeletionTimestamp.IsZero() || s.emptied(b) {
 				continue
 			}
 			last := newest
@@ -272,9 +274,11 @@ func (r *MySQLClusterReconciler) pruneSnapshots(ctx context.Context, s *scope) e
 			if !ok || taken.State != ec2.SnapshotCompleted || b.Spec.Method != v1alpha1.BackupMethodSnapshot || b.Spec.Schedule != schedule.Name {
 				continue
 			}
-			kept++
+			if kept++; kept == 1 {
+				latest = taken.StartTime // a schedule that is suspended or fails loses nothing by time alone
+			}
 			surplus := schedule.Retention.Count != nil && kept > int(*schedule.Retention.Count)
-			old := kept > 1 && schedule.Retention.MaxAge != nil && r.Clock.Since(taken.StartTime) > schedule.Retention.MaxAge.Duration
+			old := kept > 1 && schedule.Retention.MaxAge != nil && latest.Sub(taken.StartTime) > schedule.Retention.MaxAge.Duration
 			if !last && (surplus || old) {
 				errs = errors.Join(errs, r.pruneSnapshot(ctx, s, b))
 			}
@@ -283,10 +287,20 @@ func (r *MySQLClusterReconciler) pruneSnapshots(ctx context.Context, s *scope) e
 	return errs
 }
 
+// pruneSnapshot deletes a backup that is no longer kept. The snapshot goes first, and that is noted before: when nothing more comes
+// of it, the MySQLBackup is not taken for a good one.
 func (r *MySQLClusterReconciler) pruneSnapshot(ctx context.Context, s *scope, b *v1alpha1.MySQLBackup) error {
+	if err := giveUpSnapshot(ctx, r.Client, b, pruned); err != nil {
+		return err
+	}
 	if err := s.cloud.DeleteSnapshotsFor(ctx, s.uid(), purposeOf(b)); err != nil {
 		return cloudError(err)
 	}
+	return r.dropPruned(ctx, b)
+}
+
+// dropPruned deletes a MySQLBackup whose snapshot the retention took.
+func (r *MySQLClusterReconciler) dropPruned(ctx context.Context, b *v1alpha1.MySQLBackup) error {
 	if err := r.Client.Delete(ctx, b); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete MySQLBackup %s, whose snapshot is gone: %w", b.Name, err)
 	}

@@ -13,6 +13,9 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 )
 
+// pruned is why the operator gives a snapshot up that its schedule's retention no longer keeps.
+const pruned = "Pruned"
+
 // holdSnapshot keeps a MySQLBackup until nothing of its snapshot is left that should go: before there is one.
 func holdSnapshot(ctx context.Context, c client.Client, b *v1alpha1.MySQLBackup) error {
 	before := b.DeepCopy()
@@ -39,6 +42,14 @@ func giveUpSnapshot(ctx context.Context, c client.Client, b *v1alpha1.MySQLBacku
 		return fmt.Errorf("give the snapshot of MySQLBackup %s up: %w", b.Name, err)
 	}
 	return nil
+}
+
+// emptied says whether the retention took a completed backup's snapshot, and was cut off before its MySQLBackup was deleted. As long
+// as EC2 shows the snapshot, the retention decides anew.
+func (s *scope) emptied(b *v1alpha1.MySQLBackup) bool {
+	_, shown := s.snapshotOf(b)
+	return s.observed.CloudReachable && !shown && b.Status.Phase == v1alpha1.BackupCompleted && b.DeletionTimestamp.IsZero() &&
+		b.Annotations[v1alpha1.AnnotationGivenUp] == pruned
 }
 
 // superfluous says whether the snapshot of a backup that failed, or goes, is to be deleted. One that EC2 has completed stays
@@ -100,6 +111,8 @@ func (r *MySQLClusterReconciler) settleSnapshots(ctx context.Context, s *scope) 
 			failure = r.releaseSnapshot(ctx, s, b)
 		case b.Status.Phase == v1alpha1.BackupFailed:
 			failure = r.discardSnapshot(ctx, s, b)
+		case s.emptied(b):
+			failure = r.dropPruned(ctx, b)
 		case !b.Done():
 			failure = r.endSnapshot(ctx, s, b)
 		}

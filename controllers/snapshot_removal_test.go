@@ -1,24 +1,29 @@
 package controllers
 
 import (
+	"context"
+	"net/http"
 	"slices"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto/proxy"
 )
 
 // supervise has the reconciler of MySQLBackups look at one.
 func (g *gallery) supervise(name string) *v1alpha1.MySQLBackup {
 	g.t.Helper()
 	r := &MySQLBackupReconciler{Client: kube, Reader: kube, Events: events.NewFakeRecorder(1000), Clock: g.clock, Images: g.o.Images}
+	r.hearing.begin(g.clock.Now().Add(-time.Hour))
 	for range 3 {
 		_, err := r.Reconcile(g.t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: g.cluster.Namespace, Name: name}})
 		must(g.t, err)
@@ -82,6 +87,85 @@ func TestASnapshotThatNobodyWouldKnowOf(t *testing.T) {
 	}
 	if g.backup("half") != nil || g.backup("whole") != nil {
 		t.Error("they are held up")
+	}
+}
+
+// undeleting is a client of an operator that dies before it deletes anything.
+type undeleting struct{ client.Client }
+
+// Delete implements client.Client.
+func (undeleting) Delete(context.Context, client.Object, ...client.DeleteOption) error {
+	return errDead
+}
+
+// hourly takes a scheduled snapshot; the schedule keeps two.
+func (g *gallery) hourly(name string) {
+	g.t.Helper()
+	g.take(name, "hourly")
+	g.until(name, v1alpha1.BackupCompleted)
+	time.Sleep(1100 * time.Millisecond) // creation times have seconds
+}
+
+// TestARetentionThatIsCutOffIsFinished by the next operator: no MySQLBackup is left that calls itself good and has no snapshot, also
+// when its schedule is no longer in the spec.
+func TestARetentionThatIsCutOffIsFinished(t *testing.T) {
+	t.Parallel()
+	for name, meanwhile := range map[string]func(*v1alpha1.MySQLCluster){
+		"nothing happens":         func(*v1alpha1.MySQLCluster) {},
+		"more are to be kept":     func(c *v1alpha1.MySQLCluster) { c.Spec.Backup.Schedules[1].Retention.Count = ptr.To(int32(9)) },
+		"no schedule is left":     func(c *v1alpha1.MySQLCluster) { c.Spec.Backup.Schedules = nil },
+		"no backup is to be made": func(c *v1alpha1.MySQLCluster) { c.Spec.Backup = nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := newGallery(t)
+			g.hourly("h0")
+			g.hourly("h1")
+			g.o.Client = undeleting{g.o.Client}
+			g.hourly("h2")
+			if b := g.backup("h0"); b.Status.Phase != v1alpha1.BackupCompleted || !b.DeletionTimestamp.IsZero() || len(g.ids()) != 2 {
+				t.Fatalf("it is not cut off: %+v; snapshots %v", b, g.ids())
+			}
+			g.change(meanwhile)
+			again := g.newOperator(nil)
+			again.Images, g.o = g.o.Images, again
+			for range 2 {
+				g.look(nil)
+			}
+			if b := g.backup("h0"); b != nil {
+				t.Errorf("it has no snapshot, and is %+v", b)
+			}
+			if g.backup("h1") == nil || g.backup("h2") == nil || len(g.ids()) != 2 {
+				t.Errorf("too much is gone: left are %v", g.ids())
+			}
+		})
+	}
+}
+
+// TestARetentionThatEC2RefusesDecidesAnew: a snapshot that was to go and is there stays when more are to be kept by then.
+func TestARetentionThatEC2RefusesDecidesAnew(t *testing.T) {
+	t.Parallel()
+	g := newGallery(t)
+	rule, err := g.proxy.Add(proxy.Rule{Kind: proxy.Fail, Code: "UnauthorizedOperation", Status: http.StatusForbidden, Actions: []string{"DeleteSnapshot"}})
+	must(t, err)
+	for _, name := range []string{"h0", "h1", "h2"} {
+		g.hourly(name)
+	}
+	if !givenUp(g.backup("h0")) {
+		t.Error("it was not to go")
+	}
+	g.proxy.Remove(rule)
+	g.change(func(c *v1alpha1.MySQLCluster) { c.Spec.Backup.Schedules[1].Retention.Count = ptr.To(int32(3)) })
+	g.look(nil)
+	if b := g.backup("h0"); b == nil || !b.DeletionTimestamp.IsZero() || len(g.ids()) != 3 {
+		t.Errorf("it goes: left are %v", g.ids())
+	}
+	g.change(func(c *v1alpha1.MySQLCluster) { c.Spec.Backup.Schedules[1].Retention.Count = ptr.To(int32(2)) })
+	for range 2 {
+		g.look(nil)
+	}
+	if g.backup("h0") != nil || len(g.ids()) != 2 {
+		t.Errorf("it stays: left are %v", g.ids())
 	}
 }
 

@@ -55,6 +55,7 @@ func TestBackupsWithServers(t *testing.T) {
 		})
 		w.whatBackupsNeed()
 		w.health()
+		w.accountReturns()
 		w.snapshots()
 		w.schedulesChange()
 	})
@@ -223,6 +224,30 @@ func (w *shop) health() {
 	if c, _ := w.get(); c.Status.Backup.LastVerified != "d3" || c.Status.Backup.LastVerifiedAt == nil {
 		w.t.Errorf("summary %+v", c.Status.Backup)
 	}
+}
+
+// accountReturns when somebody dropped it by hand: a backup fails for want of it, and the next one has it.
+func (w *shop) accountReturns() {
+	c, _ := w.get()
+	servers := w.running()
+	i := slices.IndexFunc(servers, func(s *mysqld.Server) bool { return s.Name == c.Status.Primary })
+	if i < 0 {
+		w.t.Fatalf("primary %q does not run", c.Status.Primary)
+	}
+	run := func(statement string) string {
+		w.t.Helper()
+		text, err := servers[i].SQL(w.t.Context(), statement)
+		must(w.t, err)
+		return strings.TrimSpace(text)
+	}
+	run("DROP USER '" + mysql.BackupUser + "'@'%'")
+	w.make("d4", "daily", v1alpha1.BackupMethodDump, "")
+	w.report("d4", func(s *v1alpha1.MySQLBackupStatus) {
+		s.Phase, s.Reason, s.CompletedAt, s.ClusterUID = v1alpha1.BackupFailed, v1alpha1.BackupReasonAccessDenied, ptr.To(metav1.Now()), string(w.cluster.UID)
+	})
+	w.drive(w.o, sqlPatience, func() bool {
+		return run("SELECT COUNT(*) FROM mysql.user WHERE User = '"+mysql.BackupUser+"'") == "1"
+	})
 }
 
 // ours are the EBS snapshots of backups, by the UID of the MySQLBackup.

@@ -10,7 +10,7 @@ import (
 )
 
 // coolDown is for how long the operator gives a primary that it promoted the benefit of the doubt, and a little.
-const coolDown = 2*time.Minute + 5*time.Second
+const coolDown = time.Minute + 5*time.Second
 
 // Figure is one kind of interruption that is measured again and again.
 type Figure struct {

@@ -47,7 +47,7 @@ type Result struct {
 	Acknowledged, Unknown, Refused, Lost int
 	// Promotions, Rebuilt and Snapshots count what the operator did.
 	Promotions, Rebuilt, Snapshots int
-	// Cooling is true when a member was promoted less than two minutes before: the operator is slower then, on purpose.
+	// Cooling is true when a member was promoted less than a minute before: the operator is slower then, on purpose.
 	Cooling bool
 	// Incomplete says what of the fault could not be done; empty when all of it was.
 	Incomplete string

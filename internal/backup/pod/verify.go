@@ -20,6 +20,7 @@ import (
 // verify restores the newest dump into a throw-away mysqld and tells what came of it: on its MySQLBackup, and where the
 // cluster's condition is made of it.
 func (w *worker) verify(ctx context.Context) error {
+	w.tellBegun(ctx)
 	found, folder, err := w.verifyNewest(ctx)
 	if ctx.Err() != nil {
 		return context.Cause(ctx) // the next pod of the Job says how it went
@@ -38,6 +39,16 @@ func (w *worker) verify(ctx context.Context) error {
 		err = fmt.Errorf("%w: %w", ErrFailed, err)
 	}
 	return errors.Join(err, told)
+}
+
+// tellBegun reports that a pod of its Job runs, by which the operator tells it from one that never did. A verification does not
+// depend on that.
+func (w *worker) tellBegun(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
+	defer cancel()
+	if _, err := w.patchReport(ctx, nil); err != nil {
+		w.log.Error(err, "could not report the beginning")
+	}
 }
 
 // verifyNewest verifies the newest backup, and returns its folder. One that is damaged fails; the one before does not stand for it.

@@ -1,7 +1,10 @@
 package pod
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"iter"
 	"net/http"
 	"os"
 	"strings"
@@ -14,6 +17,7 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/store"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/mysqld"
 )
@@ -25,6 +29,39 @@ func short(t *testing.T) string {
 	must(t, err)
 	t.Cleanup(func() { must(t, os.Remove(dir)) })
 	return dir
+}
+
+// stopping is a store in which a pod is told to end when it looks for backups.
+type stopping struct {
+	store.Store
+	stop func()
+}
+
+// List implements store.Store.
+func (s stopping) List(ctx context.Context, prefix string) iter.Seq2[store.Object, error] {
+	s.stop()
+	return s.Store.List(ctx, prefix)
+}
+
+// TestAVerificationThatBeginsReportsItsJob before it has a result: by that the operator knows that its pod runs.
+func TestAVerificationThatBeginsReportsItsJob(t *testing.T) {
+	s := newScene(t)
+	s.reportIn("orders-verify")
+	w := s.pod("orders-verify-1", task.Task{Report: "orders-verify"})
+	w.jobUID = "uid-of-the-job"
+	ctx, stop := context.WithCancel(t.Context())
+	w.place.Store = stopping{w.place.Store, stop}
+	if err := w.verify(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("it ended with %v", err)
+	}
+	if said := s.said("orders-verify"); len(said) != 1 || said[task.ReportJob] != "uid-of-the-job" {
+		t.Errorf("it said %v", said)
+	}
+	// Where it is not heard it goes on.
+	w.place.Store, w.task.Report = s.store, "missing"
+	if err := w.verify(t.Context()); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("it ended with %v", err)
+	}
 }
 
 // TestAVerificationReports on the MySQLBackup and in the ConfigMap: what is whole passes, and nothing else.

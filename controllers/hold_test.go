@@ -145,18 +145,25 @@ func TestSecretIsHeldWhileEC2RefusesItsSuccessor(t *testing.T) {
 	w.drive(o, patience, func() bool { return !w.held("one") && w.held("two") })
 }
 
-func TestSecretOfTwoClustersIsHeldForBoth(t *testing.T) {
-	t.Parallel()
-	w := newHolder(t)
+// newHolders is newHolder with a second cluster that names the same Secret, both up as far as they come without mysqld.
+func newHolders(t *testing.T) (w, other *world, o *operator) {
+	t.Helper()
+	w = newHolder(t)
 	second := w.cluster.DeepCopy()
 	second.ObjectMeta = v1alpha1.MySQLCluster{}.ObjectMeta
 	second.Namespace, second.Name = w.cluster.Namespace, "stock"
 	must(t, w.client.Create(t.Context(), second))
-	other := *w
+	beside := *w
+	other, o = &beside, w.newOperator(nil)
 	other.cluster = second
-	o := w.newOperator(nil)
 	w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
 	other.drive(o, patience, other.phaseIs(v1alpha1.PhaseEC2Ready))
+	return w, other, o
+}
+
+func TestSecretOfTwoClustersIsHeldForBoth(t *testing.T) {
+	t.Parallel()
+	w, other, o := newHolders(t)
 	w.refer("two")
 	w.drive(o, patience, func() bool { return w.held("two") })
 	for range 5 {
@@ -170,7 +177,7 @@ func TestSecretOfTwoClustersIsHeldForBoth(t *testing.T) {
 	if !w.held("one") || w.held("two") {
 		t.Errorf("held: one %v, two %v; want one only", w.held("one"), w.held("two"))
 	}
-	must(t, w.client.Delete(t.Context(), second))
+	must(t, w.client.Delete(t.Context(), other.cluster))
 	other.drive(o, patience, other.gone)
 	if w.held("one") {
 		t.Error("Secret one is held for nobody")
@@ -235,16 +242,7 @@ func (p patching) Patch(ctx context.Context, obj client.Object, patch client.Pat
 // TestSecretOfTwoClustersThatEndTogetherIsLetGo: each sees the other end, and none comes back for it.
 func TestSecretOfTwoClustersThatEndTogetherIsLetGo(t *testing.T) {
 	t.Parallel()
-	w := newHolder(t)
-	second := w.cluster.DeepCopy()
-	second.ObjectMeta = v1alpha1.MySQLCluster{}.ObjectMeta
-	second.Namespace, second.Name = w.cluster.Namespace, "stock"
-	must(t, w.client.Create(t.Context(), second))
-	other := *w
-	other.cluster = second
-	o := w.newOperator(nil)
-	w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
-	other.drive(o, patience, other.phaseIs(v1alpha1.PhaseEC2Ready))
+	w, other, o := newHolders(t)
 	// The first that is about to end waits a while for the second to come as far.
 	ending := make(chan struct{}, 2)
 	o.Client = patching{o.Client, func(c *v1alpha1.MySQLCluster) error {
@@ -257,7 +255,7 @@ func TestSecretOfTwoClustersThatEndTogetherIsLetGo(t *testing.T) {
 		return nil
 	}}
 	must(t, w.client.Delete(t.Context(), w.cluster))
-	must(t, w.client.Delete(t.Context(), second))
+	must(t, w.client.Delete(t.Context(), other.cluster))
 	for deadline := time.Now().Add(patience); !w.gone() || !other.gone(); {
 		if time.Now().After(deadline) {
 			t.Fatalf("they are not gone:\n%s\n%s", w.describe(), other.describe())

@@ -27,8 +27,8 @@ func (r *MySQLClusterReconciler) act(ctx context.Context, s *scope) error {
 		return nil
 	}
 	for _, u := range s.untagged {
-		if err := s.cloud.RestoreTags(ctx, s.uid(), u.id, u.tags); err != nil {
-			s.outcome = append(s.outcome, cloudError(err))
+		if err := r.upkeep(s, "restore the tags of "+u.id, func() error { return s.cloud.RestoreTags(ctx, s.uid(), u.id, u.tags) }); err != nil {
+			s.outcome = append(s.outcome, asProblem(err))
 			continue
 		}
 		r.announceTags(s, u)
@@ -88,6 +88,25 @@ func (r *MySQLClusterReconciler) noteVersions(ctx context.Context, s *scope) {
 			s.outcome = append(s.outcome, r.upkeepFailed(s, key, err))
 		}
 	}
+}
+
+// upkeepPause is for how long at the most what upkeep asked for is not asked for again.
+const upkeepPause = time.Minute
+
+// upkeep asks EC2 for something on which no database depends, unless that was refused shortly before: a pass a second must not be
+// as many calls.
+func (r *MySQLClusterReconciler) upkeep(s *scope, key string, ask func() error) error {
+	if p := r.memory.refusal(s.notes, key, r.Clock.Now()); p != nil {
+		return p
+	}
+	if err := ask(); err != nil {
+		p := cloudError(err)
+		p.pauseFrom, p.pause = firstPause, upkeepPause
+		r.memory.fail(s.notes, key, p, r.Clock.Now())
+		return p
+	}
+	r.memory.succeed(s.notes, key)
+	return nil
 }
 
 // versionPause is how long a volume's version is not noted again after that failed.

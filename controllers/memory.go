@@ -102,7 +102,7 @@ type notes struct {
 	// records are the newest records that this process wrote; written tells its writes from others'.
 	records recordsMemo
 	written ownWrites
-	// backupAccount says for which primary, authority and subject the account of the backup pods was last seen right.
+	// backupAccount says for which primary, authority, subject and period the account of the backup pods was last seen right.
 	backupAccount string
 	// applied is what was applied to each child object, and the version that came of it.
 	applied map[string]applied

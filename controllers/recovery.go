@@ -32,6 +32,9 @@ func (r *MySQLClusterReconciler) recover(ctx context.Context, s *scope, a topolo
 	}
 	switch {
 	case apierrors.IsNotFound(err): // a Job that was begun knows itself what it restores, also when the MySQLBackup is gone
+		if err := r.forgetFailure(ctx, s); err != nil {
+			return err
+		}
 		t, err := r.recoveryTask(ctx, s, a.Member)
 		if err != nil {
 			return err

@@ -2,16 +2,38 @@ package controllers
 
 import (
 	"context"
+	"fmt"
 
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 )
 
 // reportedBy says whether a pod of a Job has reported: it ran, though Kubernetes may not see it at the moment, because its node
 // does not answer. Another beside it would restore into the same server.
 func (s *scope) reportedBy(job *batchv1.Job) bool {
 	return s.recovery[task.ReportJob] == string(job.UID)
+}
+
+// forgetFailure empties the report of a restore that failed and whose Job is gone: it says nothing of the next attempt.
+func (r *MySQLClusterReconciler) forgetFailure(ctx context.Context, s *scope) error {
+	_, _, name := resources.BackupNames(s.cluster.Name)
+	var report corev1.ConfigMap
+	switch err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: name}, &report); {
+	case client.IgnoreNotFound(err) != nil:
+		return fmt.Errorf("read ConfigMap %s: %w", name, err)
+	case err != nil || !ownedBy(&report, s.cluster) || report.Data[task.ReportState] != restoreFailed:
+		return nil
+	}
+	before := report.DeepCopy()
+	report.Data, s.recovery = nil, map[string]string{}
+	if err := r.Client.Patch(ctx, &report, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("empty the report of the attempt before: %w", err)
+	}
+	return nil
 }
 
 // lookAtRecovery reads what the restoring pod said, also when it is done: what it left out is told for as long as the cluster

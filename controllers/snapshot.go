@@ -161,12 +161,16 @@ func (r *MySQLClusterReconciler) snapshot(ctx context.Context, s *scope, b *v1al
 	if err := r.noteSource(ctx, s, b, member); err != nil {
 		return err
 	}
-	taken, err := s.cloud.CreateSnapshot(ctx, ec2.SnapshotSpec{
-		Owner: s.owner(), Member: member, VolumeID: volume, Purpose: purposeOf(b), MySQLVersion: s.openedBy(member),
+	var taken ec2.Snapshot
+	err := r.upkeep(s, "take the snapshot for "+purposeOf(b), func() (err error) {
+		taken, err = s.cloud.CreateSnapshot(ctx, ec2.SnapshotSpec{
+			Owner: s.owner(), Member: member, VolumeID: volume, Purpose: purposeOf(b), MySQLVersion: s.openedBy(member),
+		})
+		return err
 	})
 	if err != nil {
-		p := cloudError(err)
-		return errors.Join(p, patchBackup(ctx, r.Client, b, func(st *v1alpha1.MySQLBackupStatus) { st.Message = p.message }))
+		why := asProblem(err).message
+		return errors.Join(err, patchBackup(ctx, r.Client, b, func(st *v1alpha1.MySQLBackupStatus) { st.Message = why }))
 	}
 	return r.tellSnapshot(ctx, s, b, taken)
 }
@@ -293,8 +297,8 @@ func (r *MySQLClusterReconciler) pruneSnapshot(ctx context.Context, s *scope, b 
 	if err := giveUpSnapshot(ctx, r.Client, b, pruned); err != nil {
 		return err
 	}
-	if err := s.cloud.DeleteSnapshotsFor(ctx, s.uid(), purposeOf(b)); err != nil {
-		return cloudError(err)
+	if err := r.deleteSnapshotOf(ctx, s, b); err != nil {
+		return err
 	}
 	return r.dropPruned(ctx, b)
 }

@@ -64,10 +64,12 @@ func (r *MySQLClusterReconciler) discardSnapshot(ctx context.Context, s *scope, 
 	if !ok || !superfluous(b, taken) {
 		return nil
 	}
-	if err := s.cloud.DeleteSnapshot(ctx, s.uid(), taken.ID); err != nil {
-		return cloudError(err)
-	}
-	return nil
+	return r.upkeep(s, "delete snapshot "+taken.ID, func() error { return s.cloud.DeleteSnapshot(ctx, s.uid(), taken.ID) })
+}
+
+// deleteSnapshotOf deletes what EC2 has of a backup.
+func (r *MySQLClusterReconciler) deleteSnapshotOf(ctx context.Context, s *scope, b *v1alpha1.MySQLBackup) error {
+	return r.upkeep(s, "delete the snapshot for "+purposeOf(b), func() error { return s.cloud.DeleteSnapshotsFor(ctx, s.uid(), purposeOf(b)) })
 }
 
 // releaseSnapshot lets a MySQLBackup go that was deleted. Its snapshot goes with it where its policy says so, and where it is
@@ -78,8 +80,8 @@ func (r *MySQLClusterReconciler) releaseSnapshot(ctx context.Context, s *scope, 
 	}
 	taken, ok := s.snapshotOf(b)
 	if b.Spec.DeletionPolicy == v1alpha1.BackupDeletionDelete || b.Status.Phase != v1alpha1.BackupCompleted && (!ok || superfluous(b, taken)) {
-		if err := s.cloud.DeleteSnapshotsFor(ctx, s.uid(), purposeOf(b)); err != nil {
-			return cloudError(err)
+		if err := r.deleteSnapshotOf(ctx, s, b); err != nil {
+			return err
 		}
 	}
 	before := b.DeepCopy()
@@ -133,8 +135,8 @@ func (r *MySQLClusterReconciler) endSnapshot(ctx context.Context, s *scope, b *v
 	if err := giveUpSnapshot(ctx, r.Client, b, v1alpha1.BackupReasonNoCluster); err != nil {
 		return err
 	}
-	if err := s.cloud.DeleteSnapshotsFor(ctx, s.uid(), purposeOf(b)); err != nil {
-		return cloudError(err)
+	if err := r.deleteSnapshotOf(ctx, s, b); err != nil {
+		return err
 	}
 	now := metav1.NewTime(r.Clock.Now())
 	return patchBackup(ctx, r.Client, b, func(st *v1alpha1.MySQLBackupStatus) {

@@ -155,6 +155,7 @@ func TestARetentionThatEC2RefusesDecidesAnew(t *testing.T) {
 		t.Error("it was not to go")
 	}
 	g.proxy.Remove(rule)
+	g.wait(upkeepPause)
 	g.change(func(c *v1alpha1.MySQLCluster) { c.Spec.Backup.Schedules[1].Retention.Count = ptr.To(int32(3)) })
 	g.look(nil)
 	if b := g.backup("h0"); b == nil || !b.DeletionTimestamp.IsZero() || len(g.ids()) != 3 {
@@ -237,5 +238,48 @@ func TestSnapshotsGoWithTheirCluster(t *testing.T) {
 	}
 	if want := []string{kept, late}; len(backups) != 2 || !slices.Contains(backups, kept) || !slices.Contains(backups, late) {
 		t.Errorf("of %s, %s, %s and %s are left %v, want %v", deleted, kept, late, running, backups, want)
+	}
+}
+
+// TestEC2IsNotAskedAtEveryPass for what it refuses: while a member comes up, passes are a second apart.
+func TestEC2IsNotAskedAtEveryPass(t *testing.T) {
+	t.Parallel()
+	for action, scenario := range map[string]struct {
+		ask func(*gallery)
+		// left are the snapshots that there are once EC2 no longer refuses.
+		left int
+	}{
+		"DeleteSnapshot": {func(g *gallery) {
+			g.take("gone", "")
+			g.until("gone", v1alpha1.BackupCompleted)
+			must(g.t, kube.Delete(g.t.Context(), g.backup("gone")))
+		}, 0},
+		"CreateSnapshot": {func(g *gallery) { g.take("wanted", "") }, 1},
+	} {
+		t.Run(action, func(t *testing.T) {
+			t.Parallel()
+			g := newGallery(t)
+			rule, err := g.proxy.Add(proxy.Rule{Kind: proxy.Fail, Code: "UnauthorizedOperation", Status: http.StatusForbidden, Actions: []string{action}})
+			must(t, err)
+			scenario.ask(g)
+			g.proxy.ResetCalls()
+			for range 60 {
+				s := g.look(nil)
+				if !slices.ContainsFunc(s.outcome, func(p *problem) bool { return p.reason == v1alpha1.ReasonNotPermitted }) {
+					t.Fatalf("what is told is %v", s.outcome)
+				}
+				g.wait(time.Second)
+			}
+			// Half a second later, and after twice as long each time.
+			if asked := len(g.changes()); asked < 5 || asked > 8 {
+				t.Errorf("EC2 was asked %d times within a minute: %v", asked, g.changes())
+			}
+			g.proxy.Remove(rule)
+			g.wait(upkeepPause)
+			g.look(nil)
+			if left := g.ids(); len(left) != scenario.left {
+				t.Errorf("once EC2 allows it again the snapshots are %v", left)
+			}
+		})
 	}
 }

@@ -343,10 +343,10 @@ func (w *shop) recovery() {
 		t.Errorf("%q serves before it is restored", c.Status.Primary)
 	}
 	var report corev1.ConfigMap
-	if !w.read(name, &report) {
-		t.Fatal("there is nothing to report in")
-	}
 	tell := func(state, reason, message string) {
+		if !w.read(name, &report) {
+			t.Fatal("there is nothing to report in")
+		}
 		report.Data = map[string]string{task.ReportState: state, task.ReportReason: reason, task.ReportMessage: message}
 		must(t, kube.Update(t.Context(), &report))
 	}
@@ -370,6 +370,10 @@ func (w *shop) recovery() {
 	first := job.UID
 	must(t, kube.Delete(t.Context(), &job, client.PropagationPolicy(metav1.DeletePropagationBackground)))
 	w.drive(w.o, sqlPatience, func() bool { return w.read(name, &job) && job.UID != first })
+	w.settle(v1alpha1.ConditionRecovered, "False/Recovering")
+	if w.read(name, &report); len(report.Data) > 0 {
+		t.Errorf("the attempt before still says %v", report.Data)
+	}
 	tell("Done", "", "the backup is restored")
 	endJob(t, w.cluster.Namespace, name, batchv1.JobComplete)
 	w.settle(v1alpha1.ConditionRecovered, "True/Recovered")

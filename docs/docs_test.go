@@ -13,32 +13,52 @@ import (
 	"testing"
 )
 
-const constants = "../api/v1alpha1/constants.go"
+const (
+	constants       = "../api/v1alpha1/constants.go"
+	backupConstants = "../api/v1alpha1/mysqlbackup_types.go"
+	mutants         = "../internal/topology/simulation/mutants_test.go"
+)
 
-// stringConstants returns the values of the string constants whose names begin with a prefix.
-func stringConstants(t *testing.T, prefix string) []string {
+// parse returns the syntax of a file.
+func parse(t *testing.T, path string) *ast.File {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), constants, nil, 0)
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return file
+}
+
+// text returns what a string literal says; it is empty for any other expression.
+func text(t *testing.T, expression ast.Expr) string {
+	t.Helper()
+	literal, ok := expression.(*ast.BasicLit)
+	if !ok || literal.Kind != token.STRING {
+		return ""
+	}
+	value, err := strconv.Unquote(literal.Value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
+
+// stringConstants returns the values of a file's string constants whose names begin with a prefix.
+func stringConstants(t *testing.T, path, prefix string) []string {
+	t.Helper()
 	var values []string
-	ast.Inspect(file, func(node ast.Node) bool {
+	ast.Inspect(parse(t, path), func(node ast.Node) bool {
 		spec, ok := node.(*ast.ValueSpec)
 		if !ok || len(spec.Values) != 1 || !strings.HasPrefix(spec.Names[0].Name, prefix) {
 			return true
 		}
-		if literal, ok := spec.Values[0].(*ast.BasicLit); ok && literal.Kind == token.STRING {
-			value, err := strconv.Unquote(literal.Value)
-			if err != nil {
-				t.Fatal(err)
-			}
+		if value := text(t, spec.Values[0]); value != "" {
 			values = append(values, value)
 		}
 		return true
 	})
 	if len(values) == 0 {
-		t.Fatalf("no constant %s… in %s", prefix, constants)
+		t.Fatalf("no constant %s… in %s", prefix, path)
 	}
 	return values
 }
@@ -53,14 +73,88 @@ func read(t *testing.T, path string) string {
 }
 
 func TestOperationsHasARowForEverythingTheStatusCanSay(t *testing.T) {
-	text := read(t, "operations.md")
+	document := read(t, "operations.md")
 	for _, prefix := range []string{"Reason", "Condition", "Phase"} {
-		values := stringConstants(t, prefix)
-		for _, value := range values {
-			if !strings.Contains(text, "\n| `"+value+"`") {
+		for _, value := range stringConstants(t, constants, prefix) {
+			if !strings.Contains(document, "\n| `"+value+"`") {
 				t.Errorf("operations.md has no row for the %s %s", strings.ToLower(prefix), value)
 			}
 		}
+	}
+}
+
+func TestBackupHasARowForEveryReasonOfAFailure(t *testing.T) {
+	_, table, found := strings.Cut(read(t, "backup.md"), "\n## What goes wrong\n")
+	if !found {
+		t.Fatal("backup.md has no section What goes wrong")
+	}
+	table, _, _ = strings.Cut(table, "\n## ")
+	explained := map[string]bool{}
+	for _, row := range regexp.MustCompile("(?m)^\\| (`[A-Za-z0-9`, ]+`) \\|").FindAllStringSubmatch(table, -1) {
+		for reason := range strings.SplitSeq(row[1], ", ") {
+			explained[strings.Trim(reason, "`")] = true
+		}
+	}
+	known := map[string]bool{}
+	for _, value := range stringConstants(t, backupConstants, "BackupReason") {
+		if known[value] = true; !explained[value] {
+			t.Errorf("backup.md has no row for the reason %s", value)
+		}
+	}
+	for reason := range explained {
+		if !known[reason] {
+			t.Errorf("backup.md explains reason %s, which the code does not know", reason)
+		}
+	}
+}
+
+// TestInvariantsHasTheVerdictOnEveryMutant that is not open, with the schedule that notices it.
+func TestInvariantsHasTheVerdictOnEveryMutant(t *testing.T) {
+	_, table, found := strings.Cut(read(t, "invariants.md"), "\n## The verdicts\n")
+	if !found {
+		t.Fatal("invariants.md has no section The verdicts")
+	}
+	told := map[string]string{}
+	for _, row := range regexp.MustCompile(`(?m)^\| ([^|]+) \| ([0-9,]+) \|`).FindAllStringSubmatch(table, -1) {
+		told[row[1]] = strings.ReplaceAll(row[2], ",", "")
+	}
+	seen := 0
+	ast.Inspect(parse(t, mutants), func(node ast.Node) bool {
+		composite, ok := node.(*ast.CompositeLit)
+		if !ok {
+			return true
+		}
+		name, at, open := "", "0", false
+		for _, element := range composite.Elts {
+			pair, ok := element.(*ast.KeyValueExpr)
+			if !ok {
+				return true
+			}
+			key, ok := pair.Key.(*ast.Ident)
+			if !ok {
+				return true
+			}
+			switch key.Name {
+			case "name":
+				name = text(t, pair.Value)
+			case "at":
+				if literal, ok := pair.Value.(*ast.BasicLit); ok {
+					at = literal.Value
+				}
+			case "open":
+				open = true
+			}
+		}
+		if name == "" || open {
+			return true
+		}
+		if seen++; told[name] != at {
+			t.Errorf("invariants.md says that schedule %q notices the mutant %q; the code says %s", told[name], name, at)
+		}
+		return true
+	})
+	if seen == 0 || seen != len(told) {
+		t.Errorf("invariants.md has %d verdicts, the code %d mutants that are not open", len(told), seen)
 	}
 }
 
@@ -71,7 +165,7 @@ func TestOperationsHasNoRowForAReasonThatIsGone(t *testing.T) {
 	}
 	table, _, _ = strings.Cut(table, "\n## ")
 	known := map[string]bool{}
-	for _, value := range stringConstants(t, "Reason") {
+	for _, value := range stringConstants(t, constants, "Reason") {
 		known[value] = true
 	}
 	for _, row := range regexp.MustCompile("(?m)^\\| `([A-Za-z0-9]+)`").FindAllStringSubmatch(table, -1) {

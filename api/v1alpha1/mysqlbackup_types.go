@@ -294,8 +294,9 @@ type BackupSummary struct {
 // AnnotationRunner names the Job that works on a MySQLBackup, on those that a schedule's pod made for itself.
 const AnnotationRunner = Prefix + "runner"
 
-// AnnotationGivenUp says why the operator gave a snapshot up. With it a snapshot that EC2 completes all the same is deleted. It
-// is no part of the status, because the backup pods may write that.
+// AnnotationGivenUp says why the operator gave a snapshot up: a reason of this file, or Pruned when the retention no longer keeps a
+// good one. With it the snapshot of a failed backup is deleted, also when EC2 completes it all the same. It is no part of the status,
+// because the backup pods may write that.
 const AnnotationGivenUp = Prefix + "given-up"
 
 // Reasons of a MySQLBackup that failed, and of a recovery.

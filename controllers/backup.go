@@ -166,7 +166,7 @@ func (r *MySQLClusterReconciler) podDestination(ctx context.Context, s *scope) *
 
 // ensureBackupCertificate makes and renews the certificate of the backup pods.
 func (r *MySQLClusterReconciler) ensureBackupCertificate(ctx context.Context, s *scope) error {
-	_, name, _ := resources.BackupNames(s.cluster.Name)
+	name := resources.NamesOf(s.cluster.Name).BackupTLS
 	secret, err := r.ownedSecret(ctx, s, name)
 	if err != nil {
 		return err

@@ -117,7 +117,7 @@ func (o othersWrites) Update(e event.UpdateEvent) bool {
 
 // readRecords reads the members ConfigMap and says whether there is one. The cache is not believed about its absence.
 func (r *MySQLClusterReconciler) readRecords(ctx context.Context, s *scope) (bool, error) {
-	_, _, _, _, _, _, name := resources.Names(s.cluster.Name)
+	name := resources.NamesOf(s.cluster.Name).Members
 	key := client.ObjectKey{Namespace: s.cluster.Namespace, Name: name}
 	var cm corev1.ConfigMap
 	err := r.Client.Get(ctx, key, &cm)

@@ -153,7 +153,7 @@ func (s *scope) mayBeOurs(member string, tags map[string]string) bool {
 
 // othersMessage tells of a volume that is in the records and is another's. It says nothing of whose.
 func (s *scope) othersMessage(member, id string) string {
-	_, _, _, _, _, _, name := resources.Names(s.cluster.Name)
+	name := resources.NamesOf(s.cluster.Name).Members
 	return fmt.Sprintf("ConfigMap %s gives volume %s to %s, but the volume's own tags say that it is not: it is not used, and nothing is done to it. If it is this cluster's, set its tag %s=%s and take away those that name another; if not, somebody changed the ConfigMap: take its volumeID out",
 		name, id, member, v1alpha1.TagClusterUID, s.uid())
 }

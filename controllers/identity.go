@@ -36,7 +36,7 @@ func (r *MySQLClusterReconciler) identify(ctx context.Context, s *scope) error {
 }
 
 func (r *MySQLClusterReconciler) identifyAuthority(ctx context.Context, s *scope) error {
-	_, _, _, name, _, _, _ := resources.Names(s.cluster.Name)
+	name := resources.NamesOf(s.cluster.Name).CA
 	secret, err := r.ownedSecret(ctx, s, name)
 	if err != nil {
 		return err
@@ -70,7 +70,7 @@ func (s *scope) unlessLeaving(err error) error {
 
 // makeAuthority makes the CA of a new cluster. A cluster whose members trust a CA is never given another one.
 func (r *MySQLClusterReconciler) makeAuthority(ctx context.Context, s *scope) error {
-	_, _, _, name, _, _, _ := resources.Names(s.cluster.Name)
+	name := resources.NamesOf(s.cluster.Name).CA
 	if kept, err := r.ownedSecret(ctx, s, keptName(name)); err != nil || kept != nil {
 		if err != nil {
 			return err
@@ -90,7 +90,7 @@ func (r *MySQLClusterReconciler) makeAuthority(ctx context.Context, s *scope) er
 }
 
 func (r *MySQLClusterReconciler) identifyOperator(ctx context.Context, s *scope) error {
-	_, _, _, _, name, _, _ := resources.Names(s.cluster.Name)
+	name := resources.NamesOf(s.cluster.Name).OperatorTLS
 	secret, err := r.ownedSecret(ctx, s, name)
 	if err != nil {
 		return err
@@ -131,7 +131,7 @@ func (r *MySQLClusterReconciler) identifyOperator(ctx context.Context, s *scope)
 // identifyApplication reads the application's password, or makes one. What else the Secret says is put back by publish. Where
 // none can be kept there is none, and the members are looked after without.
 func (r *MySQLClusterReconciler) identifyApplication(ctx context.Context, s *scope) error {
-	_, _, _, _, _, name, _ := resources.Names(s.cluster.Name)
+	name := resources.NamesOf(s.cluster.Name).App
 	refused, err := r.aside(s, "Secret "+name, "password", func() error { return r.keepPassword(ctx, s, name) })
 	if refused != nil {
 		s.password = ""

@@ -18,7 +18,8 @@ import (
 
 // releaseLeftovers lets go what was held for a cluster that is not there any more.
 func (r *MySQLClusterReconciler) releaseLeftovers(ctx context.Context, name types.NamespacedName) error {
-	_, _, _, ca, operatorTLS, _, members := resources.Names(name.Name)
+	names := resources.NamesOf(name.Name)
+	ca, operatorTLS, members := names.CA, names.OperatorTLS, names.Members
 	var left []client.Object
 	for key, obj := range map[string]client.Object{ca: &corev1.Secret{}, keptName(ca): &corev1.Secret{}, operatorTLS: &corev1.Secret{}, members: &corev1.ConfigMap{}} {
 		err := r.Client.Get(ctx, types.NamespacedName{Namespace: name.Namespace, Name: key}, obj)

@@ -107,7 +107,7 @@ func (w *world) remembered(o *operator) {
 // records reads the members ConfigMap.
 func (w *world) records() (*corev1.ConfigMap, topology.Records) {
 	w.t.Helper()
-	_, _, _, _, _, _, name := resources.Names(w.cluster.Name)
+	name := resources.NamesOf(w.cluster.Name).Members
 	cm, records := &corev1.ConfigMap{}, topology.Records{}
 	must(w.t, w.client.Get(w.t.Context(), client.ObjectKey{Namespace: w.cluster.Namespace, Name: name}, cm))
 	must(w.t, json.Unmarshal([]byte(cm.Data[resources.KeyMembers]), &records))

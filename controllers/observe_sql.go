@@ -129,7 +129,7 @@ func (r *MySQLClusterReconciler) trackAbsence(s *scope, m *topology.Member) {
 
 // readInService reads which replicas are published as ready: the memory of the lag's hysteresis is the object itself.
 func (r *MySQLClusterReconciler) readInService(ctx context.Context, s *scope) error {
-	_, replicas, _, _, _, _, _ := resources.Names(s.cluster.Name)
+	replicas := resources.NamesOf(s.cluster.Name).Replicas
 	var slice discoveryv1.EndpointSlice
 	err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: replicas}, &slice)
 	if client.IgnoreNotFound(err) != nil {

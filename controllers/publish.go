@@ -124,7 +124,8 @@ func (r *MySQLClusterReconciler) release(ctx context.Context, s *scope) error {
 	if trouble != nil {
 		r.announceAbandoned(s, trouble)
 	}
-	_, _, _, ca, operatorTLS, _, _ := resources.Names(s.cluster.Name)
+	names := resources.NamesOf(s.cluster.Name)
+	ca, operatorTLS := names.CA, names.OperatorTLS
 	for _, name := range []string{ca, keptName(ca), operatorTLS} {
 		secret, err := r.ownedSecret(ctx, s, name)
 		if err != nil {
@@ -206,7 +207,7 @@ func (s *scope) giveUpFor(now time.Time) *problem {
 
 // releaseRecords lets the members ConfigMap go.
 func (r *MySQLClusterReconciler) releaseRecords(ctx context.Context, s *scope) error {
-	_, _, _, _, _, _, name := resources.Names(s.cluster.Name)
+	name := resources.NamesOf(s.cluster.Name).Members
 	var cm corev1.ConfigMap
 	if err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: name}, &cm); err != nil {
 		return client.IgnoreNotFound(err)

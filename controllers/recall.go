@@ -20,7 +20,7 @@ func (r *MySQLClusterReconciler) recall(ctx context.Context, s *scope) error {
 	if s.deleting() || s.recordsLost || !s.records.Established && s.records.Bootstrapped == "" {
 		return nil
 	}
-	_, _, headless, _, _, _, _ := resources.Names(s.cluster.Name)
+	headless := resources.NamesOf(s.cluster.Name).Headless
 	var slice discoveryv1.EndpointSlice
 	err := client.IgnoreNotFound(r.Client.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: headless}, &slice))
 	if err != nil {

@@ -24,7 +24,7 @@ const restoreFailed = "Failed"
 // recover keeps the Job going that restores into a member, and remembers when it is done. The Job itself makes sure that
 // nothing is overwritten, and begins an attempt again that was cut off.
 func (r *MySQLClusterReconciler) recover(ctx context.Context, s *scope, a topology.Recover) error {
-	_, _, name := resources.BackupNames(s.cluster.Name)
+	name := resources.NamesOf(s.cluster.Name).Recovery
 	var job batchv1.Job
 	err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: name}, &job)
 	if apierrors.IsNotFound(err) {
@@ -79,7 +79,7 @@ func (r *MySQLClusterReconciler) recoveryTask(ctx context.Context, s *scope, mem
 		Namespace: s.cluster.Namespace, Cluster: s.cluster.Name, ClusterUID: s.uid(), Region: s.cluster.Spec.AWS.Region, Target: member,
 		StallTimeout: s.cluster.Spec.Backup.EffectiveStallTimeout(),
 	}
-	_, _, t.Report = resources.BackupNames(s.cluster.Name)
+	t.Report = resources.NamesOf(s.cluster.Name).Recovery
 	if point := recovery.PointInTime; point != nil {
 		t.UntilGTID = point.GTID
 		if point.Time != "" {
@@ -156,7 +156,7 @@ func (r *MySQLClusterReconciler) startRecovery(ctx context.Context, s *scope, t 
 
 // recoveryReport reads what the restoring pod said last.
 func (r *MySQLClusterReconciler) recoveryReport(ctx context.Context, s *scope) map[string]string {
-	_, _, name := resources.BackupNames(s.cluster.Name)
+	name := resources.NamesOf(s.cluster.Name).Recovery
 	var cm corev1.ConfigMap
 	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: name}, &cm); err != nil {
 		return nil

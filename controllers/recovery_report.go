@@ -20,7 +20,7 @@ func (s *scope) reportedBy(job *batchv1.Job) bool {
 
 // forgetFailure empties the report of a restore that failed and whose Job is gone: it says nothing of the next attempt.
 func (r *MySQLClusterReconciler) forgetFailure(ctx context.Context, s *scope) error {
-	_, _, name := resources.BackupNames(s.cluster.Name)
+	name := resources.NamesOf(s.cluster.Name).Recovery
 	var report corev1.ConfigMap
 	switch err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: name}, &report); {
 	case client.IgnoreNotFound(err) != nil:

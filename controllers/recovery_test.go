@@ -23,7 +23,7 @@ func TestARecoveryWhosePodNeverRan(t *testing.T) {
 	w := newWorld(t, recovers)
 	o := w.newOperator(nil)
 	o.Images = &Images{Own: "operator:1", Client: DefaultClientImage}
-	_, _, name := resources.BackupNames("orders")
+	name := resources.NamesOf("orders").Recovery
 	read := func() *batchv1.Job {
 		t.Helper()
 		var job batchv1.Job
@@ -95,7 +95,7 @@ func TestARestoringPodReadsWhereTheBackupIs(t *testing.T) {
 			role := func(s *scope) string {
 				t.Helper()
 				must(t, o.ensurePodIdentity(t.Context(), s))
-				account, _, _ := resources.BackupNames("orders")
+				account := resources.NamesOf("orders").BackupAccount
 				var sa corev1.ServiceAccount
 				must(t, kube.Get(t.Context(), client.ObjectKey{Namespace: w.cluster.Namespace, Name: account}, &sa))
 				return sa.Annotations["eks.amazonaws.com/role-arn"]

@@ -146,7 +146,8 @@ func (w *shop) whatBackupsNeed() {
 			t.Errorf("there is no CronJob %s", name)
 		}
 	}
-	account, tls, _ := resources.BackupNames("orders")
+	names := resources.NamesOf("orders")
+	account, tls := names.BackupAccount, names.BackupTLS
 	var sa corev1.ServiceAccount
 	if !w.read(account, &sa) || sa.Annotations["eks.amazonaws.com/role-arn"] != "arn:aws:iam::111122223333:role/backups" {
 		t.Errorf("ServiceAccount %+v", sa)
@@ -329,7 +330,7 @@ func (w *shop) schedulesChange() {
 // then the cluster begins on that member.
 func (w *shop) recovery() {
 	t := w.t
-	_, _, name := resources.BackupNames("orders")
+	name := resources.NamesOf("orders").Recovery
 	var job batchv1.Job
 	w.drive(w.o, sqlPatience, func() bool { return w.read(name, &job) })
 	pod := job.Spec.Template.Spec

@@ -192,7 +192,7 @@ func (w *sqlWorld) boot(ctx context.Context, fresh map[string]string) {
 }
 
 func (w *sqlWorld) bootOne(ctx context.Context, in ec2.Instance) error {
-	_, _, _, name, _, _, _ := resources.Names(w.cluster.Name)
+	name := resources.NamesOf(w.cluster.Name).CA
 	var secret corev1.Secret
 	if err := w.client.Get(ctx, client.ObjectKey{Namespace: w.cluster.Namespace, Name: name}, &secret); err != nil {
 		return err

@@ -37,7 +37,8 @@ func Archive(c *v1alpha1.MySQLCluster, t task.Task, image string, storage resour
 	if err != nil {
 		return nil, err
 	}
-	account, tls, _ := BackupNames(c.Name)
+	names := NamesOf(c.Name)
+	account, tls := names.BackupAccount, names.BackupTLS
 	pod := corev1ac.PodSpec().
 		WithServiceAccountName(account).
 		WithTerminationGracePeriodSeconds(grace).

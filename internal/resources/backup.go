@@ -54,12 +54,6 @@ type Images struct {
 	MySQL string
 }
 
-// BackupNames returns the names of what backups need: the ServiceAccount with its Role and RoleBinding, the Secret with
-// the pods' certificate, and the Job and the ConfigMap of a recovery.
-func BackupNames(cluster string) (account, tls, recovery string) {
-	return cluster + "-backup", cluster + "-backup-tls", cluster + "-recovery"
-}
-
 // VerifyName returns the name of the CronJob that verifies backups, and of the ConfigMap in which its pods report.
 func VerifyName(cluster string) string { return cluster + "-verify" }
 
@@ -68,14 +62,14 @@ func ScheduleName(cluster, schedule string) string { return cluster + "-" + sche
 
 // BackupTLSSecret holds the client certificate of the backup pods.
 func BackupTLSSecret(c *v1alpha1.MySQLCluster, cert, key, ca []byte) *corev1ac.SecretApplyConfiguration {
-	_, name, _ := BackupNames(c.Name)
+	name := NamesOf(c.Name).BackupTLS
 	return secret(c, name, ComponentBackupTLS, corev1.SecretTypeTLS).
 		WithData(map[string][]byte{KeyCertificate: cert, KeyPrivateKey: key, KeyCA: ca})
 }
 
 // BackupServiceAccount is who the backup pods are. With IRSA its annotation names their IAM role.
 func BackupServiceAccount(c *v1alpha1.MySQLCluster, roleARN string) *corev1ac.ServiceAccountApplyConfiguration {
-	name, _, _ := BackupNames(c.Name)
+	name := NamesOf(c.Name).BackupAccount
 	account := corev1ac.ServiceAccount(name, c.Namespace).
 		WithLabels(Labels(c, ComponentBackup)).
 		WithOwnerReferences(owner(c))
@@ -89,20 +83,20 @@ func BackupServiceAccount(c *v1alpha1.MySQLCluster, roleARN string) *corev1ac.Se
 // archive go and what a verification found.
 // RBAC cannot bind making an object to a name, nor reporting to the objects of one cluster.
 func BackupRole(c *v1alpha1.MySQLCluster) *rbacv1ac.RoleApplyConfiguration {
-	name, _, recovery := BackupNames(c.Name)
-	return rbacv1ac.Role(name, c.Namespace).
+	names := NamesOf(c.Name)
+	return rbacv1ac.Role(names.BackupAccount, c.Namespace).
 		WithLabels(Labels(c, ComponentBackup)).
 		WithOwnerReferences(owner(c)).
 		WithRules(
 			rbacv1ac.PolicyRule().WithAPIGroups(v1alpha1.GroupVersion.Group).WithResources("mysqlbackups").WithVerbs("get", "create"),
 			rbacv1ac.PolicyRule().WithAPIGroups(v1alpha1.GroupVersion.Group).WithResources("mysqlbackups/status").WithVerbs("patch"),
-			rbacv1ac.PolicyRule().WithAPIGroups("").WithResources("configmaps").WithResourceNames(recovery, VerifyName(c.Name), ArchiveName(c.Name)).WithVerbs("patch"),
+			rbacv1ac.PolicyRule().WithAPIGroups("").WithResources("configmaps").WithResourceNames(names.Recovery, VerifyName(c.Name), ArchiveName(c.Name)).WithVerbs("patch"),
 		)
 }
 
 // BackupRoleBinding gives them that.
 func BackupRoleBinding(c *v1alpha1.MySQLCluster) *rbacv1ac.RoleBindingApplyConfiguration {
-	name, _, _ := BackupNames(c.Name)
+	name := NamesOf(c.Name).BackupAccount
 	return rbacv1ac.RoleBinding(name, c.Namespace).
 		WithLabels(Labels(c, ComponentBackup)).
 		WithOwnerReferences(owner(c)).
@@ -194,7 +188,7 @@ func RecoveryJob(c *v1alpha1.MySQLCluster, t task.Task, images Images) (*batchv1
 	if err != nil {
 		return nil, err
 	}
-	_, _, name := BackupNames(c.Name)
+	name := NamesOf(c.Name).Recovery
 	return batchv1ac.Job(name, c.Namespace).
 		WithLabels(Labels(c, ComponentRecovery)).
 		WithOwnerReferences(owner(c)).
@@ -203,7 +197,7 @@ func RecoveryJob(c *v1alpha1.MySQLCluster, t task.Task, images Images) (*batchv1
 
 // RecoveryReport is where that Job reports. What the pod wrote into it is the pod's.
 func RecoveryReport(c *v1alpha1.MySQLCluster) *corev1ac.ConfigMapApplyConfiguration {
-	_, _, name := BackupNames(c.Name)
+	name := NamesOf(c.Name).Recovery
 	return corev1ac.ConfigMap(name, c.Namespace).
 		WithLabels(Labels(c, ComponentRecovery)).
 		WithOwnerReferences(owner(c))
@@ -215,10 +209,11 @@ func jobSpec(c *v1alpha1.MySQLCluster, t task.Task, images Images, command strin
 	if err != nil {
 		return nil, err
 	}
-	account, tls, _ := BackupNames(c.Name)
+	names := NamesOf(c.Name)
+	account, tls := names.BackupAccount, names.BackupTLS
 	if command == "restore" {
 		// It owns the database that it restores into.
-		_, _, _, _, tls, _, _ = Names(c.Name)
+		tls = names.OperatorTLS
 	}
 	labels := Labels(c, ComponentBackup)
 	pod := corev1ac.PodSpec().

@@ -236,7 +236,8 @@ func TestNamesOfBackupsFitTheLongestCluster(t *testing.T) {
 	if name := *cron.Name; len(name) > 52 || len(validation.IsDNS1123Label(name)) > 0 {
 		t.Errorf("CronJob %s", name)
 	}
-	account, tls, recovery := BackupNames(c.Name)
+	names := NamesOf(c.Name)
+	account, tls, recovery := names.BackupAccount, names.BackupTLS, names.Recovery
 	for _, name := range []string{account, tls, recovery, ArchiveName(c.Name) + "-0", ArchiveName(c.Name) + "-0123456789"} {
 		if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
 			t.Errorf("%s: %v", name, problems)

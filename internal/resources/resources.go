@@ -27,11 +27,28 @@ const (
 	ownerKind = "MySQLCluster"
 )
 
-// Names returns the names of the objects that belong to a cluster of this name: the Services primary, replicas and
-// headless, the Secrets ca, operatorTLS and app, and the ConfigMap members. EndpointSlices are named as their Services.
-func Names(cluster string) (primary, replicas, headless, ca, operatorTLS, app, members string) {
-	return cluster + "-primary", cluster + "-replicas", cluster,
-		cluster + "-ca", cluster + "-operator-tls", cluster + "-app", cluster + "-members"
+// Names are the names of the objects that belong to a cluster. EndpointSlices are named as their Services.
+type Names struct {
+	// Primary, Replicas and Headless are the Services.
+	Primary, Replicas, Headless string
+	// CA, OperatorTLS and App are the Secrets of the certificate authority, of the operator's login and of the application's owner.
+	CA, OperatorTLS, App string
+	// Members is the ConfigMap with the records.
+	Members string
+	// BackupAccount is the ServiceAccount of the backup pods, with its Role and RoleBinding; BackupTLS the Secret with their certificate.
+	BackupAccount, BackupTLS string
+	// Recovery is the Job that restores, and the ConfigMap in which its pod reports.
+	Recovery string
+}
+
+// NamesOf returns the names of the objects of a cluster of this name.
+func NamesOf(cluster string) Names {
+	return Names{
+		Primary: cluster + "-primary", Replicas: cluster + "-replicas", Headless: cluster,
+		CA: cluster + "-ca", OperatorTLS: cluster + "-operator-tls", App: cluster + "-app",
+		Members:       cluster + "-members",
+		BackupAccount: cluster + "-backup", BackupTLS: cluster + "-backup-tls", Recovery: cluster + "-recovery",
+	}
 }
 
 // Labels returns the labels of one of the cluster's objects.

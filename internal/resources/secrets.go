@@ -53,7 +53,7 @@ type AppCredentials struct {
 // CASecret holds the cluster's authority. It carries the finalizer: deletion still needs to speak to the members.
 // Its type is Opaque rather than kubernetes.io/tls, so that nothing takes the authority for a server's certificate.
 func CASecret(c *v1alpha1.MySQLCluster, cert, key, joinKey []byte) *corev1ac.SecretApplyConfiguration {
-	_, _, _, name, _, _, _ := Names(c.Name)
+	name := NamesOf(c.Name).CA
 	return secret(c, name, ComponentCA, corev1.SecretTypeOpaque).
 		WithFinalizers(v1alpha1.Finalizer).
 		WithData(map[string][]byte{KeyCertificate: cert, KeyPrivateKey: key, KeyJoin: joinKey})
@@ -61,7 +61,7 @@ func CASecret(c *v1alpha1.MySQLCluster, cert, key, joinKey []byte) *corev1ac.Sec
 
 // OperatorTLSSecret holds the operator's client certificate. It carries the finalizer for the same reason as [CASecret].
 func OperatorTLSSecret(c *v1alpha1.MySQLCluster, cert, key, ca []byte) *corev1ac.SecretApplyConfiguration {
-	_, _, _, _, name, _, _ := Names(c.Name)
+	name := NamesOf(c.Name).OperatorTLS
 	return secret(c, name, ComponentOperatorTLS, corev1.SecretTypeTLS).
 		WithFinalizers(v1alpha1.Finalizer).
 		WithData(map[string][]byte{KeyCertificate: cert, KeyPrivateKey: key, KeyCA: ca})
@@ -69,7 +69,7 @@ func OperatorTLSSecret(c *v1alpha1.MySQLCluster, cert, key, ca []byte) *corev1ac
 
 // AppSecret holds what an application needs, under the keys of the Service Binding specification.
 func AppSecret(c *v1alpha1.MySQLCluster, credentials AppCredentials) *corev1ac.SecretApplyConfiguration {
-	_, _, _, _, _, name, _ := Names(c.Name)
+	name := NamesOf(c.Name).App
 	host, port := PrimaryHost(c), strconv.Itoa(v1alpha1.MySQLPort)
 	uri := url.URL{
 		Scheme: bindingType,
@@ -93,7 +93,7 @@ func AppSecret(c *v1alpha1.MySQLCluster, credentials AppCredentials) *corev1ac.S
 
 // MembersConfigMap holds the incarnation of each member's instance and volume (DESIGN §3); members is JSON.
 func MembersConfigMap(c *v1alpha1.MySQLCluster, members []byte) *corev1ac.ConfigMapApplyConfiguration {
-	_, _, _, _, _, _, name := Names(c.Name)
+	name := NamesOf(c.Name).Members
 	return corev1ac.ConfigMap(name, c.Namespace).
 		WithFinalizers(v1alpha1.Finalizer).
 		WithLabels(Labels(c, ComponentMembers)).

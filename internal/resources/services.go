@@ -31,7 +31,8 @@ type Member struct {
 // Services returns the three Services of a cluster: primary, replicas, headless. None has a selector: the endpoints are
 // outside Kubernetes and come from [EndpointSlices].
 func Services(c *v1alpha1.MySQLCluster) []*corev1ac.ServiceApplyConfiguration {
-	primary, replicas, headless, _, _, _, _ := Names(c.Name)
+	names := NamesOf(c.Name)
+	primary, replicas, headless := names.Primary, names.Replicas, names.Headless
 	all := service(c, headless, ComponentHeadless)
 	// A member's own name must lead to it before it is ready too, for whoever has to look into why it is not.
 	all.Spec.WithClusterIP(corev1.ClusterIPNone).WithPublishNotReadyAddresses(true)
@@ -60,7 +61,8 @@ func service(c *v1alpha1.MySQLCluster, name, component string) *corev1ac.Service
 // EndpointSlices returns one slice a Service, in the order of [Services], each there even when it has no endpoint.
 // The order of members does not matter. Members whose address is not IPv4 are left out.
 func EndpointSlices(c *v1alpha1.MySQLCluster, members []Member) []*discoveryv1ac.EndpointSliceApplyConfiguration {
-	primary, replicas, headless, _, _, _, _ := Names(c.Name)
+	names := NamesOf(c.Name)
+	primary, replicas, headless := names.Primary, names.Replicas, names.Headless
 	sorted := slices.Clone(members)
 	slices.SortFunc(sorted, func(a, b Member) int { return strings.Compare(a.Name, b.Name) })
 
@@ -113,9 +115,9 @@ func endpointSlice(c *v1alpha1.MySQLCluster, service, component string) *discove
 // Each comes in every form in which a pod may write it; the forms with the cluster domain are left out when it is empty.
 // The first name is `<member>.<cluster>.<namespace>.svc`, the one that the operator itself verifies.
 func MemberDNSNames(c *v1alpha1.MySQLCluster, member, clusterDomain string) []string {
-	primary, replicas, headless, _, _, _, _ := Names(c.Name)
+	services := NamesOf(c.Name)
 	var names []string
-	for _, name := range []string{member + "." + headless, primary, replicas, headless} {
+	for _, name := range []string{member + "." + services.Headless, services.Primary, services.Replicas, services.Headless} {
 		full := name + "." + c.Namespace + ".svc"
 		names = append(names, full)
 		if clusterDomain != "" {
@@ -128,12 +130,10 @@ func MemberDNSNames(c *v1alpha1.MySQLCluster, member, clusterDomain string) []st
 
 // PrimaryHost returns the name under which pods reach the primary.
 func PrimaryHost(c *v1alpha1.MySQLCluster) string {
-	primary, _, _, _, _, _, _ := Names(c.Name)
-	return primary + "." + c.Namespace + ".svc"
+	return NamesOf(c.Name).Primary + "." + c.Namespace + ".svc"
 }
 
 // ReplicasHost returns the name under which pods reach the replicas.
 func ReplicasHost(c *v1alpha1.MySQLCluster) string {
-	_, replicas, _, _, _, _, _ := Names(c.Name)
-	return replicas + "." + c.Namespace + ".svc"
+	return NamesOf(c.Name).Replicas + "." + c.Namespace + ".svc"
 }

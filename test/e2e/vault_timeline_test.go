@@ -120,7 +120,7 @@ func Test16ArchiveReachesTheMomentBeforeTheMistake(t *testing.T) {
 	})
 	lap("refused")
 	restore.putBack()
-	_, _, job := resources.BackupNames(replayed.Name)
+	job := resources.NamesOf(replayed.Name).Recovery
 	if err := lab.Client.Delete(ctx, &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: replayed.Namespace, Name: job}}, client.PropagationPolicy(metav1.DeletePropagationForeground)); err != nil {
 		t.Fatal(err)
 	}

@@ -195,7 +195,7 @@ func askClones(ctx context.Context, lab *deploy.Lab, cluster *v1alpha1.MySQLClus
 
 // runPod runs a script beside the operator's certificate and returns what it prints.
 func runPod(ctx context.Context, lab *deploy.Lab, cluster *v1alpha1.MySQLCluster, script string) (string, error) {
-	_, _, _, _, secret, _, _ := resources.Names(cluster.Name)
+	secret := resources.NamesOf(cluster.Name).OperatorTLS
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: cluster.Name + "-bench-", Namespace: cluster.Namespace},
 		Spec: corev1.PodSpec{

@@ -22,11 +22,11 @@ func (s *scope) reportedBy(job *batchv1.Job) bool {
 func (r *MySQLClusterReconciler) forgetFailure(ctx context.Context, s *scope) error {
 	name := resources.NamesOf(s.cluster.Name).Recovery
 	var report corev1.ConfigMap
-	switch err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: name}, &report); {
-	case client.IgnoreNotFound(err) != nil:
+	if err := client.IgnoreNotFound(r.Client.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: name}, &report)); err != nil {
 		return fmt.Errorf("read ConfigMap %s: %w", name, err)
-	case err != nil || !ownedBy(&report, s.cluster) || report.Data[task.ReportState] != restoreFailed:
-		return nil
+	}
+	if !ownedBy(&report, s.cluster) || report.Data[task.ReportState] != restoreFailed {
+		return nil // nor is one that is not there
 	}
 	before := report.DeepCopy()
 	report.Data, s.recovery = nil, map[string]string{}

@@ -94,7 +94,7 @@ func Render(in Input) ([]byte, error) {
 	}
 	userData := assemble(in)
 	if len(userData) > MaxUserDataSize {
-		// cloud-init takes compressed user data as well. The plain text comes first, because people can read it.
+		// cloud-init takes compressed user data as well. What fits is left plain, because people can read it.
 		userData = compress(userData)
 	}
 	if len(userData) > MaxUserDataSize {

@@ -64,11 +64,17 @@ setup() {
 	install -m 0700 "$0" "$self"
 	machine | put "$conf/instance" 0644 root:root
 	units
-	# A server that the image starts by itself would be one that nobody looks after.
-	systemctl disable --now mysql mysqld mariadb >/dev/null 2>&1 || :
-	systemctl mask mysql mysqld >/dev/null 2>&1 || :
+	# A server that the image starts by itself would be one that nobody looks after. One at a time: systemctl does nothing at
+	# all when one of several units does not exist.
+	local unit
+	for unit in mysql mysqld mariadb; do
+		systemctl disable --now "$unit" >/dev/null 2>&1 || :
+		systemctl mask --now "$unit" >/dev/null 2>&1 || :
+	done
 	systemctl daemon-reload
 	systemctl enable nairobi-mysqld.service nairobi-mysql-cert.path nairobi-mysql-growfs.timer
+	# The fence is a power cut, and cloud-init runs this once: what is not on the disk then is never made again.
+	sync -f "$conf"
 	systemctl restart --no-block nairobi-mysql-volume.service nairobi-mysqld.service nairobi-mysql-cert.path nairobi-mysql-growfs.timer
 }
 
@@ -243,20 +249,33 @@ download() {
 	local to=/opt/mysql-$version
 	[ "$url" ] || fail "the image has no mysqld $version and no download is known: set spec.aws.download, or use an image that has it"
 	say download
-	need curl curl
-	need xz xz-utils
-	rm -rf "$to.new"
-	mkdir -p "$to.new"
-	curl -fsSL --path-as-is --retry 5 --connect-timeout 10 -o "$to.new/tarball" "$url" || fail "cannot download $url"
-	echo "$sha256  $to.new/tarball" | sha256sum -c --status || fail "the checksum of $url is not the expected one"
-	tar -xf "$to.new/tarball" -C "$to.new" --strip-components=1 --no-same-owner || fail "cannot unpack $url"
-	rm -rf "$to" "$to.new/tarball"
-	mv -T "$to.new" "$to"
-	find_mysqld && return
-	# The tarball brings all but these two libraries.
-	dnf -y -q install libaio numactl-libs >/dev/null 2>&1 || apt-get -qq -y install libaio1 libnuma1 >/dev/null 2>&1 || :
+	# What was unpacked and does not run yet is not fetched again: then it is libraries that are missing.
+	if [ "$(cat "$to/checksum" 2>/dev/null)" != "$sha256" ]; then
+		need curl curl
+		need xz xz-utils
+		rm -rf "$to.new"
+		mkdir -p "$to.new"
+		curl -fsSL --path-as-is --retry 5 --connect-timeout 10 --speed-limit 1024 --speed-time 60 -o "$to.new/tarball" "$url" || fail "cannot download $url"
+		echo "$sha256  $to.new/tarball" | sha256sum -c --status || fail "the checksum of $url is not the expected one"
+		tar -xf "$to.new/tarball" -C "$to.new" --strip-components=1 --no-same-owner || fail "cannot unpack $url"
+		rm -rf "$to" "$to.new/tarball"
+		echo "$sha256" >"$to.new/checksum"
+		sync -f "$to.new"
+		mv -T "$to.new" "$to"
+	fi
+	find_mysqld || libraries || :
 	find_mysqld || fail "$url does not hold a mysqld $version that runs here; does the image have libaio and numactl?"
 }
+
+# libraries installs the two that MySQL's tarball does not bring. Since its time_t has 64 bits Debian calls the first, which has
+# no time in it, by another name.
+libraries() {
+	dnf -y -q install libaio numactl-libs && return
+	apt-get -qq update
+	apt-get -qq -y install libnuma1
+	apt-get -qq -y install libaio1 && return
+	apt-get -qq -y install libaio1t64 && ln -sf libaio.so.1t64 "/usr/lib/$(uname -m)-linux-gnu/libaio.so.1"
+} >/dev/null 2>&1
 
 # configure writes what mysqld reads. It is written at every start: nobody's edit outlives a boot.
 configure() {
@@ -313,7 +332,8 @@ keys() {
 	openssl req -new -key "$tls/member.key" -subj "/CN=$member" | put "$exchange/member.csr" 0644 root:root
 	csr=$exchange/member.csr
 	{ cat "$csr"; printf %s "$id"; } | seal | tr -d '\n' | put "$exchange/member.seal" 0644 root:root
-	# Last, because it says that all the others are there.
+	# Last, because it says that all the others are there, also after a power cut.
+	sync -f "$conf"
 	printf %s "$id" | put "$exchange/instance-id" 0644 root:root
 }
 
@@ -323,13 +343,14 @@ certificate() {
 	local file name try candidate=$tls/.candidate.$$
 	for file in "$exchange"/cert-*.pem; do
 		name=issued-${file##*/cert-}
-		if [ ! -f "$file" ] || [ -L "$file" ] || [ -e "$tls/$name" ]; then continue; fi
+		if [ ! -f "$file" ] || [ -L "$file" ] || [ -s "$tls/$name" ]; then continue; fi
 		# The file may be seen before it is complete.
 		for try in 1 2 3 4 5 6 7 8 9 10; do
 			put "$candidate" 0644 root:root <"$file"
 			if openssl verify -CAfile "$tls/ca.pem" -no-CApath -no-CAstore -purpose sslserver "$candidate" >/dev/null 2>&1 &&
 				[ "$(openssl x509 -in "$candidate" -noout -pubkey)" = "$(openssl pkey -in "$tls/member.key" -pubout)" ]; then
 				mv -fT "$candidate" "$tls/$name"
+				sync -f "$tls/$name"
 				ln -sfT "$name" "$candidate"
 				mv -fT "$candidate" "$tls/current.pem"
 				break
@@ -401,6 +422,7 @@ adopt() {
 	{ cat "$conf/init.sql"; echo 'RESET REPLICA ALL;'; } | put "$conf/adopt.sql" 0644 root:root
 	extra+=(--init-file="$conf/adopt.sql")
 	: >"$conf/adopted"
+	sync -f "$conf/adopted"
 }
 
 # hold keeps the scheduled events of adopted data from running on this machine before the operator has made the data its own and

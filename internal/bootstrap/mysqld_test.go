@@ -62,7 +62,7 @@ func TestRealMySQLD(t *testing.T) {
 		"time_zone": "+02:00", // no option of mysqld's: it is set over SQL
 	}
 	got := runScenario(t, image, map[string][]byte{
-		"user-data.sh": mustRender(t, in), "mysqld.sh": []byte(mysqldScenario), "operator.pem": cert, "operator.key": key,
+		"user-data.sh": assemble(in), "mysqld.sh": []byte(mysqldScenario), "operator.pem": cert, "operator.key": key,
 	})
 
 	want := map[string]string{

@@ -558,7 +558,7 @@ func TestDownloadIsCheckedBeforeItIsUnpacked(t *testing.T) {
 	m.write("/tree/mysql-9.7.4-linux/bin/mysqld", stubMySQLD)
 	m.mustRun(`tar -cJf "` + m.path("/tarball") + `" -C "` + m.path("/tree") + `" mysql-9.7.4-linux`)
 	sum := strings.Fields(m.mustRun(`sha256sum "` + m.path("/tarball") + `"`))[0]
-	curl := `curl() { cp "` + m.path("/tarball") + `" "$8"; }; dnf() { :; }; `
+	curl := `curl() { cp "` + m.path("/tarball") + `" "${12}"; }; dnf() { :; }; `
 
 	out, ok := m.run(curl + "prepare")
 	if ok || !strings.Contains(out, "failed: the checksum of https://mirror.example/") {
@@ -573,6 +573,84 @@ func TestDownloadIsCheckedBeforeItIsUnpacked(t *testing.T) {
 	}
 	if out := m.mustRun("prepare"); strings.Contains(out, "download") {
 		t.Errorf("a second start downloads again:\n%s", out)
+	}
+}
+
+func TestLibrariesThatTheTarballLacksAreInstalledAndItIsFetchedOnce(t *testing.T) {
+	for name, packages := range map[string]string{
+		"as Fedora calls them": "dnf() { touch \"$libaio\"; }; apt-get() { return 1; }; ",
+		"as Debian did":        "dnf() { return 127; }; apt-get() { case $* in *' libaio1') touch \"$libaio\" ;; *t64) return 1 ;; esac; }; ",
+		"as Debian does":       "dnf() { return 127; }; apt-get() { case $* in *' libaio1') return 1 ;; *t64) touch \"$libaio\".1t64 ;; esac; }; ",
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t)
+			if err := os.RemoveAll(m.path("/opt/mysql-9.7.4")); err != nil {
+				t.Fatal(err)
+			}
+			m.write("/tree/mysql-9.7.4-linux/bin/mysqld", strings.Replace(stubMySQLD, "\n", "\n[ -e \""+m.path("/libaio")+"\" ] || exit 127\n", 1))
+			m.mustRun(`tar -cJf "` + m.path("/tarball") + `" -C "` + m.path("/tree") + `" mysql-9.7.4-linux`)
+			m.input.Download.SHA256 = strings.Fields(m.mustRun(`sha256sum "` + m.path("/tarball") + `"`))[0]
+			stand := `libaio="` + m.path("/libaio") + `"
+				curl() { local last="" to; echo fetched >>"` + m.path("/fetched") + `"; for to; do [ "$last" != -o ] || cp "` + m.path("/tarball") + `" "$to"; last=$to; done; }
+				ln() { [ ! -e "$libaio.1t64" ] || touch "$libaio"; }
+			`
+			out, ok := m.run(stand + "dnf() { return 1; }; apt-get() { return 1; }; download")
+			if ok || !strings.Contains(out, "does the image have libaio and numactl?") {
+				t.Errorf("a mysqld without its libraries was taken: %t\n%s", ok, out)
+			}
+			if out, ok := m.run(stand + packages + "download"); !ok {
+				t.Errorf("the libraries were not installed:\n%s", out)
+			}
+			if fetched := m.read("/fetched"); fetched != "fetched\n" {
+				t.Errorf("the tarball was fetched again:\n%s", fetched)
+			}
+		})
+	}
+}
+
+func TestServersOfTheImageAreSwitchedOffWhicheverThereAre(t *testing.T) {
+	for _, unit := range []string{"mysql", "mysqld", "mariadb"} {
+		m := newMachine(t)
+		// As systemd from 253 on: nothing is done when one of the units does not exist.
+		out := m.mustRun(`install() { :; }; units() { :; }
+			systemctl() {
+				case $1 in disable | mask) ;; *) return 0 ;; esac
+				[ "$*" = "$1 --now ` + unit + `" ] || return 1
+				echo "$1 $3" >>"` + m.path("/done") + `"
+			}
+			setup`)
+		if done := m.read("/done"); done != "disable "+unit+"\nmask "+unit+"\n" {
+			t.Errorf("%s is left on: %q\n%s", unit, done, out)
+		}
+	}
+}
+
+// The fence is a power cut: what stands on the root disk by then must be whole.
+func TestWhatTheNextBootReliesOnIsOnTheDiskFirst(t *testing.T) {
+	m := newMachine(t)
+	// Runs in the place of sync, and so sees what would be there had the power gone right after it.
+	look := `sync() { echo "synced: $(cd "$exchange" 2>/dev/null && echo *) $(readlink "$tls/current.pem")"; }; `
+	out := m.mustRun(look + "configure; keys")
+	if want := "synced: machine member.csr member.seal bootstrap.pem\n"; !strings.Contains(out, want) || m.read(ExchangeDir+"/instance-id") == "" {
+		t.Errorf("the keys were called complete before they were on the disk: want %q in\n%s", want, out)
+	}
+	certPEM, serial, err := m.authority.SignMember(pki.MemberRequest{
+		CSR: []byte(m.read(ExchangeDir + "/member.csr")), Seal: m.read(ExchangeDir + "/member.seal"),
+		InstanceID: m.read(ExchangeDir + "/instance-id"), Member: m.input.Member, Incarnation: m.input.Incarnation,
+		DNSNames: []string{"orders-1.orders.shop.svc"}, IPs: []net.IP{net.IPv4(10, 77, 1, 5)}, OperatorCertPEM: m.operator,
+	}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.write(ExchangeDir+"/cert-"+serial+".pem", string(certPEM))
+	m.write(TLSDir+"/issued-"+serial+".pem", "") // as a power cut can leave it
+	out = m.mustRun(look + "certificate")
+	if !strings.Contains(out, " bootstrap.pem\n") || m.read(TLSDir+"/current.pem") != string(certPEM) {
+		t.Errorf("the certificate was not installed, or shown before it was on the disk:\n%s", out)
+	}
+	out = m.mustRun(`sync() { echo "synced: $2"; }; install() { :; }; units() { echo units; }; systemctl() { echo "$1"; }; setup`)
+	if _, after, ok := strings.Cut(out, "enable\n"); !ok || !strings.HasPrefix(after, "synced: ") || !strings.HasSuffix(out, "restart\n") {
+		t.Errorf("the units are not on the disk before they start:\n%s", out)
 	}
 }
 

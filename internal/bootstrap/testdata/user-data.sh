@@ -52,10 +52,14 @@ install -d "$conf" "$tls" "$root" "${self%/*}"
 install -m 0700 "$0" "$self"
 machine | put "$conf/instance" 0644 root:root
 units
-systemctl disable --now mysql mysqld mariadb >/dev/null 2>&1 || :
-systemctl mask mysql mysqld >/dev/null 2>&1 || :
+local unit
+for unit in mysql mysqld mariadb; do
+systemctl disable --now "$unit" >/dev/null 2>&1 || :
+systemctl mask --now "$unit" >/dev/null 2>&1 || :
+done
 systemctl daemon-reload
 systemctl enable nairobi-mysqld.service nairobi-mysql-cert.path nairobi-mysql-growfs.timer
+sync -f "$conf"
 systemctl restart --no-block nairobi-mysql-volume.service nairobi-mysqld.service nairobi-mysql-cert.path nairobi-mysql-growfs.timer
 }
 units() {
@@ -204,19 +208,29 @@ download() {
 local to=/opt/mysql-$version
 [ "$url" ] || fail "the image has no mysqld $version and no download is known: set spec.aws.download, or use an image that has it"
 say download
+if [ "$(cat "$to/checksum" 2>/dev/null)" != "$sha256" ]; then
 need curl curl
 need xz xz-utils
 rm -rf "$to.new"
 mkdir -p "$to.new"
-curl -fsSL --path-as-is --retry 5 --connect-timeout 10 -o "$to.new/tarball" "$url" || fail "cannot download $url"
+curl -fsSL --path-as-is --retry 5 --connect-timeout 10 --speed-limit 1024 --speed-time 60 -o "$to.new/tarball" "$url" || fail "cannot download $url"
 echo "$sha256  $to.new/tarball" | sha256sum -c --status || fail "the checksum of $url is not the expected one"
 tar -xf "$to.new/tarball" -C "$to.new" --strip-components=1 --no-same-owner || fail "cannot unpack $url"
 rm -rf "$to" "$to.new/tarball"
+echo "$sha256" >"$to.new/checksum"
+sync -f "$to.new"
 mv -T "$to.new" "$to"
-find_mysqld && return
-dnf -y -q install libaio numactl-libs >/dev/null 2>&1 || apt-get -qq -y install libaio1 libnuma1 >/dev/null 2>&1 || :
+fi
+find_mysqld || libraries || :
 find_mysqld || fail "$url does not hold a mysqld $version that runs here; does the image have libaio and numactl?"
 }
+libraries() {
+dnf -y -q install libaio numactl-libs && return
+apt-get -qq update
+apt-get -qq -y install libnuma1
+apt-get -qq -y install libaio1 && return
+apt-get -qq -y install libaio1t64 && ln -sf libaio.so.1t64 "/usr/lib/$(uname -m)-linux-gnu/libaio.so.1"
+} >/dev/null 2>&1
 configure() {
 say configure
 id mysql >/dev/null 2>&1 || useradd --system --user-group --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin mysql
@@ -322,18 +336,20 @@ ln -sfT bootstrap.pem "$tls/current.pem"
 openssl req -new -key "$tls/member.key" -subj "/CN=$member" | put "$exchange/member.csr" 0644 root:root
 csr=$exchange/member.csr
 { cat "$csr"; printf %s "$id"; } | seal | tr -d '\n' | put "$exchange/member.seal" 0644 root:root
+sync -f "$conf"
 printf %s "$id" | put "$exchange/instance-id" 0644 root:root
 }
 certificate() {
 local file name try candidate=$tls/.candidate.$$
 for file in "$exchange"/cert-*.pem; do
 name=issued-${file##*/cert-}
-if [ ! -f "$file" ] || [ -L "$file" ] || [ -e "$tls/$name" ]; then continue; fi
+if [ ! -f "$file" ] || [ -L "$file" ] || [ -s "$tls/$name" ]; then continue; fi
 for try in 1 2 3 4 5 6 7 8 9 10; do
 put "$candidate" 0644 root:root <"$file"
 if openssl verify -CAfile "$tls/ca.pem" -no-CApath -no-CAstore -purpose sslserver "$candidate" >/dev/null 2>&1 &&
 [ "$(openssl x509 -in "$candidate" -noout -pubkey)" = "$(openssl pkey -in "$tls/member.key" -pubout)" ]; then
 mv -fT "$candidate" "$tls/$name"
+sync -f "$tls/$name"
 ln -sfT "$name" "$candidate"
 mv -fT "$candidate" "$tls/current.pem"
 break
@@ -385,6 +401,7 @@ rm -rf "$data"/*.cnf "$data"/mysqld-auto.cnf* "$data"/*.pem "$data"/mysqld.my
 { cat "$conf/init.sql"; echo 'RESET REPLICA ALL;'; } | put "$conf/adopt.sql" 0644 root:root
 extra+=(--init-file="$conf/adopt.sql")
 : >"$conf/adopted"
+sync -f "$conf/adopted"
 }
 hold() {
 [ ! -e "$conf/adopted" ] || grep -Eqis '^loose_event_scheduler *= *"?(off|0|disabled)' "$conf/launch.cnf" || extra+=(--event-scheduler=OFF)

@@ -15,10 +15,6 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
-// dataDevice is the device name under which the data volume is attached. Nitro instances rename it; the guest finds
-// the volume by its id.
-const dataDevice = "/dev/sdf"
-
 // EC2's codes for a zone that has none of an instance type, and none of a volume type left.
 const (
 	codeNoCapacity       = "InsufficientInstanceCapacity"
@@ -32,9 +28,13 @@ const refusalKept = 5 * time.Minute
 // codeTokenEnded is EC2's code for a client token whose instance ended.
 const codeTokenEnded = "IdempotentInstanceTerminated"
 
-// tokenPatience is how long the instance of a token that EC2 knows from another request is waited for. What is made shows
-// within seconds, at the worst within minutes; after an hour EC2 shows none that ended.
-const tokenPatience = 10 * time.Minute
+// tokenPatience is how long the instance or volume of a token that EC2 knows from another request is waited for. What is made
+// shows within seconds, at the worst within minutes; after an hour EC2 shows none that ended. tokenTold is after how long that is
+// told.
+const (
+	tokenPatience = 10 * time.Minute
+	tokenTold     = time.Minute
+)
 
 // takeInCloud gives an action on EC2 its effect, and says whether it was one.
 func (r *MySQLClusterReconciler) takeInCloud(ctx context.Context, s *scope, action topology.Action) (bool, error) {
@@ -54,12 +54,13 @@ func (r *MySQLClusterReconciler) takeInCloud(ctx context.Context, s *scope, acti
 		}
 		_, err = s.cloud.CreateVolume(ctx, r.volumeSpec(s, a))
 		r.memory.noteCapacity(s.notes, a.Member, a.Zone, codeNoVolumeCapacity, err, r.Clock.Now())
+		err = r.ordered(ctx, s, a, err)
 	case topology.LaunchInstance:
 		err = r.launch(ctx, s, a)
 	case topology.AttachVolume:
 		cloud, uid := s.cloud, s.uid()
 		err = r.unhurried(ctx, s, &call{action: a, finish: asItIs}, func(ctx context.Context) error {
-			return cloud.AttachVolume(ctx, uid, a.VolumeID, a.InstanceID, dataDevice)
+			return cloud.AttachVolume(ctx, uid, a.VolumeID, a.InstanceID, ec2.DataDevice)
 		})
 	case topology.DetachVolume:
 		err = s.cloud.DetachVolume(ctx, s.uid(), a.VolumeID, a.InstanceID)
@@ -150,20 +151,6 @@ func (r *MySQLClusterReconciler) launchSpec(s *scope, a topology.LaunchInstance)
 	}
 }
 
-// start starts a member's stopped instance. A zone may be out of capacity for that as for a launch.
-func (r *MySQLClusterReconciler) start(ctx context.Context, s *scope, a topology.StartInstance) error {
-	cloud, uid := s.cloud, s.uid()
-	finish := func(_ context.Context, s *scope, err error) error {
-		zone := ""
-		if m := s.observed.Members[a.Member]; m != nil && m.CurrentInstance() != nil {
-			zone = m.CurrentInstance().Zone
-		}
-		r.memory.noteCapacity(s.notes, a.Member, zone, codeNoCapacity, err, r.Clock.Now())
-		return err
-	}
-	return r.unhurried(ctx, s, &call{action: a, finish: finish}, func(ctx context.Context) error { return cloud.StartInstance(ctx, uid, a.InstanceID) })
-}
-
 // launch launches a member's instance. What that needs of the cluster is copied before: the request may go on while the pass
 // writes the object.
 func (r *MySQLClusterReconciler) launch(ctx context.Context, s *scope, a topology.LaunchInstance) error {
@@ -195,17 +182,27 @@ func (r *MySQLClusterReconciler) launch(ctx context.Context, s *scope, a topolog
 	})
 }
 
-// launched takes what came of a launch. Capacity that EC2 refuses is noted, so that the brain can look elsewhere. A client
-// token is spent when its instance ended so long ago that EC2 no longer shows it: then the next incarnation has another.
+// launched takes what came of a launch. Capacity that EC2 refuses is noted, so that the brain can look elsewhere.
 func (r *MySQLClusterReconciler) launched(ctx context.Context, s *scope, a topology.LaunchInstance, err error) error {
 	r.memory.noteCapacity(s.notes, a.Member, s.zoneOf(a.SubnetID), codeNoCapacity, err, r.Clock.Now())
-	if !r.memory.tokenSpent(s.notes, a, err, r.Clock.Now()) && ec2.Code(err) != codeTokenEnded {
+	return r.ordered(ctx, s, a, err)
+}
+
+// ordered takes what came of an order for a machine or a volume. Its client token may be spent, also because the instance ended so
+// long ago that EC2 no longer shows it: then the next incarnation has another.
+func (r *MySQLClusterReconciler) ordered(ctx context.Context, s *scope, action topology.Action, err error) error {
+	o, _ := orderOf(action)
+	if !r.memory.tokenSpent(s.notes, o, err, r.Clock.Now()) && ec2.Code(err) != codeTokenEnded {
 		return err
 	}
 	return errors.Join(err, r.saveRecords(ctx, s, func(records *topology.Records) {
-		rec := records.Members[a.Member]
-		rec.Instance = max(rec.Instance, a.Incarnation+1)
-		records.Members[a.Member] = rec
+		rec := records.Members[o.member]
+		if o.volume {
+			rec.Volume = max(rec.Volume, o.incarnation+1)
+		} else {
+			rec.Instance = max(rec.Instance, o.incarnation+1)
+		}
+		records.Members[o.member] = rec
 	}))
 }
 

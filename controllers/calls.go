@@ -138,6 +138,9 @@ func (r *MySQLClusterReconciler) cloudFailure(s *scope, action topology.Action, 
 		longest = fencePause
 	}
 	p.pause = max(p.pause, longest)
+	if r.memory.mismatchedFor(s.notes, action, r.Clock.Now()) >= tokenTold {
+		p.reason = v1alpha1.ReasonWaitingForDependency
+	}
 	return p
 }
 
@@ -184,18 +187,71 @@ func (m *memory) answers(n *notes) map[string]*call {
 	return ended
 }
 
-// tokenSpent says whether EC2 has said for so long that it knows a launch's client token from another request, without
-// showing an instance of it, that there is none any more.
-func (m *memory) tokenSpent(n *notes, a topology.LaunchInstance, err error, now time.Time) bool {
+// order is one for a machine or a volume of a member: all its tries bear one client token.
+type order struct {
+	volume      bool
+	member      string
+	incarnation int
+}
+
+// orderOf returns the order that an action places, if it does.
+func orderOf(action topology.Action) (order, bool) {
+	switch a := action.(type) {
+	case topology.LaunchInstance:
+		return order{member: a.Member, incarnation: a.Incarnation}, true
+	case topology.CreateVolume:
+		return order{volume: true, member: a.Member, incarnation: a.Incarnation}, true
+	}
+	return order{}, false
+}
+
+// token is what EC2's answers say about an order's client token.
+type token struct {
+	// refused is true after EC2 answered the order and made nothing.
+	refused bool
+	// mismatched is since when EC2 has known the token from a request that differed, and shown nothing that it made; zero when
+	// it does not say so.
+	mismatched time.Time
+}
+
+// tokenSpent says whether an order's client token will never make anything: EC2 knows it from a request that differed, and
+// either made nothing of that, or has shown nothing of it for so long that there is none any more.
+func (m *memory) tokenSpent(n *notes, o order, err error, now time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	key := a.String()
-	if ec2.Code(err) != ec2.CodeTokenMismatch {
-		delete(n.mismatched, key)
+	known := n.tokens[o]
+	delete(n.tokens, o)
+	switch {
+	case err == nil:
 		return false
+	case ec2.Code(err) != ec2.CodeTokenMismatch:
+		known.mismatched = time.Time{}
+		if known.refused = ec2.RefusesOrder(err) || known.refused && !mayHaveMade(err); !known.refused {
+			return false
+		}
+	case known.mismatched.IsZero():
+		known.mismatched = now
 	}
-	if n.mismatched[key].IsZero() {
-		n.mismatched[key] = now
+	if !known.mismatched.IsZero() && (known.refused || now.Sub(known.mismatched) >= tokenPatience) {
+		return true
 	}
-	return now.Sub(n.mismatched[key]) >= tokenPatience
+	n.tokens[o] = known
+	return false
+}
+
+// mayHaveMade says whether an order may have been taken although it was answered with err.
+func mayHaveMade(err error) bool {
+	class := ec2.Classify(err)
+	return class == ec2.Unreachable || class == ec2.Transient
+}
+
+// mismatchedFor is for how long EC2 has shown nothing of an order that it says it took.
+func (m *memory) mismatchedFor(n *notes, action topology.Action, now time.Time) time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	o, ok := orderOf(action)
+	if since := n.tokens[o].mismatched; ok && !since.IsZero() {
+		return now.Sub(since)
+	}
+	return 0
 }

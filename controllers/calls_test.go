@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -127,30 +128,91 @@ func TestSlowLaunchSharesNothingWithThePass(t *testing.T) {
 	}
 }
 
-// EC2 knows the client token of a launch from a request that differed, and shows no instance of it. For a while it may still
-// come; then it is long gone, and the next incarnation has another token.
-func TestTokenWhoseInstanceIsLongGone(t *testing.T) {
+// EC2 knows the client token of a launch, or of a volume's order, from a request that differed, and shows nothing of it. For a
+// while it may still come, which is told after a minute; then it is long gone, and the next incarnation has another token.
+func TestTokenOfWhatIsLongGone(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
-	o := w.newOperator(nil)
-	w.drive(o, patience, func() bool { return len(w.left().volumes) > 0 }) // what goes before a launch is checked
-	rule, err := w.proxy.Add(proxy.Rule{Kind: proxy.Fail, Code: ec2.CodeTokenMismatch, Actions: []string{"RunInstances"}})
-	must(t, err)
-	launched := func() (n int) {
-		_, records := w.records()
-		for _, m := range records.Members {
-			n = max(n, m.Instance)
+	for _, c := range []struct {
+		action  string
+		zone    string              // which the preflight checks do not try
+		before  func(w *world) bool // what has to be done before EC2 begins to answer so; nil: nothing
+		ordered func(topology.Record) int
+	}{
+		{"RunInstances", "", func(w *world) bool { return len(w.left().volumes) > 0 }, func(rec topology.Record) int { return rec.Instance }},
+		{"CreateVolume", "us-east-1b", nil, func(rec topology.Record) int { return rec.Volume }},
+	} {
+		t.Run(c.action, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, nil)
+			o := w.newOperator(nil)
+			if c.before != nil {
+				w.drive(o, patience, func() bool { return c.before(w) })
+			}
+			rule, err := w.proxy.Add(proxy.Rule{Kind: proxy.Fail, Code: ec2.CodeTokenMismatch, Zone: c.zone, Actions: []string{c.action}})
+			must(t, err)
+			began, told := w.clock.Now(), time.Duration(0)
+			w.drive(o, patience, func() bool {
+				if told == 0 && w.conditionHas(v1alpha1.ConditionDegraded, v1alpha1.ReasonWaitingForDependency, "does not show it yet")() {
+					told = w.clock.Now().Sub(began)
+				}
+				_, records := w.records()
+				for _, rec := range records.Members {
+					if c.ordered(rec) > 1 {
+						return true
+					}
+				}
+				return false
+			})
+			if took := w.clock.Now().Sub(began); took < tokenPatience-time.Minute {
+				t.Errorf("it was given up after %s", took)
+			}
+			if told < tokenTold || told >= tokenPatience {
+				t.Errorf("it was told after %s", told)
+			}
+			w.proxy.Remove(rule)
+			w.drive(o, patience, w.machinesUp)
+			w.oneOfEach(members)
+		})
+	}
+}
+
+// An order that EC2 refused made nothing: when its token is then known from a request that differed, nobody waits for what
+// that made. One whose answer was lost may have made something.
+func TestTokenOfARefusedOrder(t *testing.T) {
+	t.Parallel()
+	answer := func(op, code string) error {
+		return &smithy.OperationError{ServiceID: "EC2", OperationName: op, Err: &smithy.GenericAPIError{Code: code}}
+	}
+	mismatch, refused := answer("RunInstances", ec2.CodeTokenMismatch), answer("RunInstances", "VcpuLimitExceeded")
+	for _, c := range []struct {
+		what string
+		errs []error
+		want bool
+	}{
+		{"refused", []error{refused}, true},
+		{"refused for capacity", []error{answer("CreateVolume", codeNoVolumeCapacity)}, true},
+		{"refused, then throttled", []error{refused, answer("RunInstances", "RequestLimitExceeded")}, true},
+		{"never refused", nil, false},
+		{"refused, then the answer lost", []error{refused, context.DeadlineExceeded}, false},
+		{"refused, then an internal error", []error{refused, answer("RunInstances", "InternalError")}, false},
+		{"not EC2's refusal of the order", []error{answer("DescribeInstances", "InvalidParameterValue")}, false},
+		{"refused, then made", []error{refused, nil}, false},
+	} {
+		m := newMemory()
+		n, now := m.of(client.ObjectKey{Name: "orders"}, "uid"), time.Now()
+		o := order{member: "orders-1", incarnation: 1}
+		for _, err := range c.errs {
+			if m.tokenSpent(n, o, err, now) {
+				t.Errorf("%s: spent at %v", c.what, err)
+			}
 		}
-		return n
+		if got := m.tokenSpent(n, o, mismatch, now); got != c.want {
+			t.Errorf("%s: spent at once is %t, want %t", c.what, got, c.want)
+		}
+		if c.want && len(n.tokens) > 0 {
+			t.Errorf("%s: remembered for nothing: %v", c.what, n.tokens)
+		}
 	}
-	began := w.clock.Now()
-	w.drive(o, patience, func() bool { return launched() > 1 })
-	if took := w.clock.Now().Sub(began); took < tokenPatience-time.Minute {
-		t.Errorf("the instance was given up after %s", took)
-	}
-	w.proxy.Remove(rule)
-	w.drive(o, patience, w.machinesUp)
-	w.oneOfEach(members)
 }
 
 // Since when a zone has no capacity is known until it has: not until something else goes wrong.

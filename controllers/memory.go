@@ -51,8 +51,10 @@ type notes struct {
 	calls map[string]*call
 	// fading is since when each Job of a schedule has had no pod but one that does not end.
 	fading map[types.UID]time.Time
-	// mismatched is since when EC2 has known a launch's client token from another request, and shown no instance.
-	mismatched map[string]time.Time
+	// starts is what came of the starts of stopped machines, by instance.
+	starts map[string]starts
+	// tokens is what EC2's answers say about the client tokens of orders that were not carried out yet.
+	tokens map[order]token
 	// beforeRefused is the hash of a template of before of which EC2 took no order, and beforeRefusedAt when that was.
 	beforeRefused   string
 	beforeRefusedAt time.Time
@@ -161,7 +163,7 @@ func (m *memory) of(name types.NamespacedName, uid string) *notes {
 		n = &notes{
 			uid: uid, silentSince: map[string]time.Time{}, downSince: map[string]time.Time{}, brokenSince: map[string]time.Time{},
 			stalledSince: map[string]time.Time{}, answered: map[string]int{},
-			announced: map[string]time.Time{}, sightings: map[string]*sighting{}, knocks: map[string]<-chan struct{}{}, calls: map[string]*call{}, mismatched: map[string]time.Time{},
+			announced: map[string]time.Time{}, sightings: map[string]*sighting{}, knocks: map[string]<-chan struct{}{}, calls: map[string]*call{}, tokens: map[order]token{}, starts: map[string]starts{},
 			refused: map[string]refusal{}, claimed: map[string]bool{}, goneAt: map[string]time.Time{}, missingSince: map[string]time.Time{}, unmadeSince: map[string]time.Time{}, expected: map[string]map[string]string{}, taken: map[string]string{}, failed: map[string]failure{}, kept: map[string]string{}, startErrors: map[string]string{},
 			stage: map[string]string{}, readAt: map[string]time.Time{}, consoles: map[string]<-chan string{}, stoppingSince: map[string]time.Time{}, applied: map[string]applied{},
 		}

@@ -77,6 +77,10 @@ func cloudError(err error) *problem {
 		case "IncorrectModificationState", "VolumeModificationRateExceeded":
 			p.reason, p.pause = v1alpha1.ReasonVolumeModificationLimited, afterModification
 			p.message += "; EC2 takes four changes of a volume within 24 hours, and none while one is under way. It is tried again every ten minutes"
+		default:
+			if told.Field != "" && ec2.Classify(err) == ec2.NotFound {
+				p.reason = told.Reason // what the spec names was deleted; nobody but a person brings it back
+			}
 		}
 		p.after = 5 * time.Second
 	case ec2.Unreachable:

@@ -215,7 +215,7 @@ func TestWhatAClusterMayNotBeginWith(t *testing.T) {
 			run, err := e.account.api.RunInstances(e.t.Context(), &awsec2.RunInstancesInput{ImageId: aws.String(e.account.image), InstanceType: "m6i.large", MinCount: aws.Int32(1), MaxCount: aws.Int32(1), SubnetId: aws.String(e.account.subnets[0])})
 			must(e.t, err)
 			e.await("the instance", func() bool {
-				_, err := e.account.api.AttachVolume(e.t.Context(), &awsec2.AttachVolumeInput{VolumeId: aws.String(e.volume), InstanceId: run.Instances[0].InstanceId, Device: aws.String(dataDevice)})
+				_, err := e.account.api.AttachVolume(e.t.Context(), &awsec2.AttachVolumeInput{VolumeId: aws.String(e.volume), InstanceId: run.Instances[0].InstanceId, Device: aws.String(ec2.DataDevice)})
 				return err == nil
 			})
 			volumeID(e, c)

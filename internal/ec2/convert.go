@@ -99,8 +99,12 @@ func toImage(i types.Image) Image {
 		RootDevice: aws.ToString(i.RootDeviceName),
 	}
 	for _, m := range i.BlockDeviceMappings {
-		if m.Ebs != nil && aws.ToString(m.DeviceName) == out.RootDevice {
+		switch device := aws.ToString(m.DeviceName); {
+		case m.Ebs == nil:
+		case device == out.RootDevice:
 			out.RootGiB = aws.ToInt32(m.Ebs.VolumeSize)
+		default:
+			out.Others = append(out.Others, ImageVolume{Device: device, SizeGiB: aws.ToInt32(m.Ebs.VolumeSize)})
 		}
 	}
 	return out

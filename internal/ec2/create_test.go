@@ -3,6 +3,7 @@ package ec2
 import (
 	"bytes"
 	"errors"
+	"maps"
 	"testing"
 	"time"
 
@@ -172,6 +173,56 @@ func TestTokenOfATerminatedInstance(t *testing.T) {
 		if err != nil || got.ID != i.ID || got.State != StateTerminated {
 			t.Errorf("launched %s in state %s (%v), want %s terminated", got.ID, got.State, err, i.ID)
 		}
+	}
+}
+
+// EC2 keeps the volumes that an image brings besides its root when the machine ends, unless it is told otherwise.
+func TestVolumesOfTheImageGoWithTheMachine(t *testing.T) {
+	l := newLab(t)
+	described, err := l.sdk().DescribeImages(t.Context(), &awsec2.DescribeImagesInput{ImageIds: []string{l.seeded.Image}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	image := described.Images[0]
+	image.BlockDeviceMappings = append(image.BlockDeviceMappings,
+		types.BlockDeviceMapping{DeviceName: aws.String("/dev/sdb"), Ebs: &types.EbsBlockDevice{VolumeSize: aws.Int32(4), DeleteOnTermination: aws.Bool(false)}},
+		types.BlockDeviceMapping{DeviceName: aws.String("/dev/sdc"), VirtualName: aws.String("ephemeral0")})
+	l.cloud.caches.images.set(l.seeded.Image, toImage(image), l.clock.Now())
+	i := l.launch("orders-0")
+	kept := map[string]bool{}
+	for _, m := range l.realInstances()[0].BlockDeviceMappings {
+		kept[aws.ToString(m.DeviceName)] = !aws.ToBool(m.Ebs.DeleteOnTermination)
+	}
+	if want := map[string]bool{"/dev/xvda": false, "/dev/sdb": false}; !maps.Equal(kept, want) {
+		t.Errorf("which volumes stay: %v, want %v", kept, want)
+	}
+	l.running("orders-0")
+	if err := l.cloud.TerminateInstance(t.Context(), l.owner.ClusterUID, i.ID); err != nil {
+		t.Fatal(err)
+	}
+	l.really(i.ID, StateTerminated)
+	if left := l.realVolumes(); len(left) > 0 {
+		t.Errorf("left behind: %+v", left)
+	}
+}
+
+// What the spec names may have been deleted; what was handed out a moment ago may not be known everywhere yet.
+func TestLaunchInAGroupThatIsNotThere(t *testing.T) {
+	l := newLab(t)
+	l.fault(proxy.Rule{Kind: proxy.Fail, Code: "InvalidGroup.NotFound", Actions: []string{"RunInstances"}})
+	spec := l.launchSpec("orders-0", 1)
+	spec.SecurityGroupIDs = []string{l.clientGroup("theirs")}
+	_, err := l.cloud.LaunchInstance(t.Context(), spec)
+	if told := Explain(err); told.Field != fieldGroups || !IsNotFound(err) {
+		t.Errorf("told %+v of %v", told, err)
+	}
+	own, err := l.cloud.EnsureSecurityGroup(t.Context(), SecurityGroupSpec{Owner: l.owner, VPCID: l.seeded.VPC})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec.SecurityGroupIDs = []string{own}
+	if _, err := l.cloud.LaunchInstance(t.Context(), spec); !IsWaiting(err) {
+		t.Errorf("in a new group: %v, want Waiting", err)
 	}
 }
 

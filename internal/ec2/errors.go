@@ -229,5 +229,15 @@ func IsDenied(err error) bool { return err != nil && Classify(err) == Denied }
 // IsUnreachable reports that no answer came, so that the call may or may not have taken effect.
 func IsUnreachable(err error) bool { return err != nil && Classify(err) == Unreachable }
 
+// StopError is the error that tells why an instance stopped by itself, from its StateReason ("Server.InsufficientInstanceCapacity:
+// …"): its Code is the reason's without what stands before the dot.
+func StopError(stateReason string) error {
+	code, text, _ := strings.Cut(stateReason, ":")
+	if _, after, found := strings.Cut(code, "."); found {
+		code = after
+	}
+	return &smithy.GenericAPIError{Code: code, Message: strings.TrimSpace(text)}
+}
+
 // isCapacity reports that a zone has none of the wanted instance or volume type left.
 func isCapacity(err error) bool { return strings.HasPrefix(Code(err), "Insufficient") }

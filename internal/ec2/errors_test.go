@@ -102,6 +102,19 @@ func TestNotFound(t *testing.T) {
 	}
 }
 
+func TestStopError(t *testing.T) {
+	for reason, want := range map[string]string{
+		"Server.InsufficientInstanceCapacity: Insufficient capacity to satisfy instance request": "InsufficientInstanceCapacity",
+		"Client.VolumeLimitExceeded: Volume limit exceeded":                                      "VolumeLimitExceeded",
+		"odd": "odd",
+		"":    "",
+	} {
+		if got := Code(StopError(reason)); got != want {
+			t.Errorf("%q: code %q, want %q", reason, got, want)
+		}
+	}
+}
+
 func TestMessage(t *testing.T) {
 	const sealed = " Encoded authorization failure message: 4GIOHlTkIaWHQD0Q0m6X"
 	for _, c := range []struct {
@@ -117,8 +130,10 @@ func TestMessage(t *testing.T) {
 			"the operator's AWS identity is not allowed to call iam:PassRole (UnauthorizedOperation: User: x is not authorized to perform: iam:PassRole on resource: r); add it to the policy as docs/aws.md shows"},
 		{silent("DescribeInstances", fmt.Errorf("get identity: %w", answered("STS", "AssumeRole", "AccessDenied", "no", "a1b2c3d4-e5f6"))),
 			"the operator's AWS identity is not allowed to call sts:AssumeRole (AccessDenied: no); add it to the policy as docs/aws.md shows"},
-		{ofEC2("DescribeInstances", "AuthFailure", "AWS was not able to validate the provided access credentials"),
-			"AWS does not accept the credentials (AuthFailure: AWS was not able to validate the provided access credentials)"},
+		{ofEC2("DescribeInstances", "AuthFailure", "The key AKIAEXAMPLE is not known"),
+			"AWS does not accept the credentials (AuthFailure): the access key is wrong, deleted or disabled"},
+		{ofEC2("DescribeInstances", "SignatureDoesNotMatch", "The canonical string for this request should have been GET / secret"),
+			"AWS does not accept the credentials (SignatureDoesNotMatch): the secret key is not that of the access key, or the clock of the operator's node is wrong"},
 		{fmt.Errorf("list volumes: %w", silent("DescribeVolumes", context.DeadlineExceeded)), "list volumes: no answer from AWS to ec2:DescribeVolumes"},
 		{ofEC2("CreateVolume", "InternalError", "Failed (Request ID: 5d1f3c9e-aaaa-bbbb-cccc-123456789abc)"), "CreateVolume: InternalError: Failed"},
 		{fmt.Errorf("attach: %w", waiting("still attached to i-2")), "attach: still attached to i-2"},
@@ -156,6 +171,8 @@ func TestExplain(t *testing.T) {
 		{ofEC2("CreateVolume", "InvalidParameterCombination", ""), fieldStorage, v1alpha1.ReasonInvalidSpec, false},
 		{ofEC2("CreateVolume", "InvalidKMSKey.InvalidState", ""), fieldKMSKey, v1alpha1.ReasonInvalidSpec, false},
 		{ofEC2("AuthorizeSecurityGroupIngress", "InvalidParameterValue", ""), fieldClientCIDRs, v1alpha1.ReasonInvalidSpec, false},
+		{ofEC2("AuthorizeSecurityGroupIngress", "InvalidGroup.NotFound", ""), fieldClientGroups, v1alpha1.ReasonWaitingForDependency, true},
+		{ofEC2("RunInstances", "InvalidGroup.NotFound", ""), fieldGroups, v1alpha1.ReasonWaitingForDependency, true},
 		{ofEC2("RunInstances", "VcpuLimitExceeded", ""), fieldInstanceType, v1alpha1.ReasonQuotaExceeded, false},
 		{ofEC2("RunInstances", "InsufficientInstanceCapacity", ""), fieldInstanceType, v1alpha1.ReasonInsufficientCapacity, true},
 		{ofEC2("DeleteVolume", "VolumeInUse", ""), "", v1alpha1.ReasonWaitingForDependency, true},

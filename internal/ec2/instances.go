@@ -54,7 +54,7 @@ func (c *Cloud) LaunchInstance(ctx context.Context, spec LaunchSpec) (Instance, 
 		found, err := c.instanceOfToken(ctx, aws.ToString(input.ClientToken), byTags, err)
 		return found, wrap(what, err)
 	case err != nil:
-		return Instance{}, wrap(what, explainLaunch(err, spec))
+		return Instance{}, wrap(what, explainLaunch(c.unlessFresh(err, spec.SecurityGroupIDs...), spec))
 	case len(answer.Instances) != 1:
 		return Instance{}, fmt.Errorf("%s: EC2 answered with %d instances", what, len(answer.Instances))
 	}
@@ -129,12 +129,6 @@ func (c *Cloud) runInput(ctx context.Context, spec LaunchSpec) (*ec2.RunInstance
 	if image.RootDevice == "" {
 		return nil, &Error{Class: Invalid, Text: fmt.Sprintf("image %s names no root device: choose another spec.aws.imageID", spec.ImageID)}
 	}
-	root := &types.EbsBlockDevice{
-		DeleteOnTermination: aws.Bool(true), VolumeType: types.VolumeTypeGp3, VolumeSize: aws.Int32(max(rootGiB, image.RootGiB))}
-	if spec.RootEncrypted {
-		root.Encrypted = aws.Bool(true)
-		root.KmsKeyId = optional(spec.KMSKeyID)
-	}
 	return &ec2.RunInstancesInput{
 		ClientToken:  aws.String(clientToken(tokenInstance, spec.Owner, spec.Member, spec.Incarnation)),
 		MinCount:     aws.Int32(1),
@@ -152,7 +146,7 @@ func (c *Cloud) runInput(ctx context.Context, spec LaunchSpec) (*ec2.RunInstance
 			AssociatePublicIpAddress: aws.Bool(false),
 			DeleteOnTermination:      aws.Bool(true),
 		}},
-		BlockDeviceMappings: []types.BlockDeviceMapping{{DeviceName: aws.String(image.RootDevice), Ebs: root}},
+		BlockDeviceMappings: machineVolumes(image, spec),
 		MetadataOptions: &types.InstanceMetadataOptionsRequest{
 			HttpEndpoint:            types.InstanceMetadataEndpointStateEnabled,
 			HttpTokens:              types.HttpTokensStateRequired,
@@ -168,6 +162,28 @@ func (c *Cloud) runInput(ctx context.Context, spec LaunchSpec) (*ec2.RunInstance
 			tagSpec(types.ResourceTypeNetworkInterface, tags),
 		},
 	}, nil
+}
+
+// machineVolumes are the volumes that a machine is made with, and that go with it: the root, and what the image brings besides.
+// EC2 keeps those when the machine ends, if the image does not say otherwise.
+func machineVolumes(image Image, spec LaunchSpec) []types.BlockDeviceMapping {
+	volume := func(device string, ebs types.EbsBlockDevice) types.BlockDeviceMapping {
+		ebs.DeleteOnTermination = aws.Bool(true)
+		if spec.RootEncrypted {
+			ebs.Encrypted, ebs.KmsKeyId = aws.Bool(true), optional(spec.KMSKeyID)
+		}
+		return types.BlockDeviceMapping{DeviceName: aws.String(device), Ebs: &ebs}
+	}
+	out := []types.BlockDeviceMapping{volume(image.RootDevice,
+		types.EbsBlockDevice{VolumeType: types.VolumeTypeGp3, VolumeSize: aws.Int32(max(rootGiB, image.RootGiB))})}
+	for _, other := range image.Others {
+		var size *int32
+		if other.SizeGiB > 0 {
+			size = aws.Int32(other.SizeGiB)
+		}
+		out = append(out, volume(other.Device, types.EbsBlockDevice{VolumeSize: size}))
+	}
+	return out
 }
 
 func profile(nameOrARN string) *types.IamInstanceProfileSpecification {

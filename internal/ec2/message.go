@@ -60,10 +60,29 @@ func operationText(op *smithy.OperationError, err error) string {
 		return fmt.Sprintf("%s: %s: %s", op.OperationName, api.ErrorCode(), said)
 	}
 	if !lacksPermission(api.ErrorCode()) {
-		return fmt.Sprintf("AWS does not accept the credentials (%s: %s)", api.ErrorCode(), said)
+		return credentialsText(api.ErrorCode())
 	}
 	return fmt.Sprintf("the operator's AWS identity is not allowed to call %s (%s: %s); add it to the policy as %s shows",
 		RefusedAction(err), api.ErrorCode(), said, policyPage)
+}
+
+// credentialsText says what is wrong with the credentials. AWS's own words are left out: they may hold the access key's id, and
+// what was signed with it.
+func credentialsText(code string) string {
+	what := "the access key is wrong, deleted or disabled"
+	switch code {
+	case "ExpiredToken", "ExpiredTokenException":
+		what = "they have expired"
+	case "RequestExpired", "SignatureDoesNotMatch", "InvalidSignatureException", "IncompleteSignature":
+		what = "the secret key is not that of the access key, or the clock of the operator's node is wrong"
+	case "OptInRequired", "RegionDisabledException":
+		what = "the account has not enabled this region or service"
+	case "Blocked":
+		what = "AWS has blocked the account"
+	case "InvalidIdentityToken", "IDPRejectedClaim":
+		what = "the token of the operator's service account is refused"
+	}
+	return fmt.Sprintf("AWS does not accept the credentials (%s): %s", code, what)
 }
 
 // lacksPermission tells a refused action from refused credentials.

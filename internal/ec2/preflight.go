@@ -181,6 +181,9 @@ func (p *preflight) checkType(ctx context.Context) error {
 	return nil
 }
 
+// xenDataDevice is what older images call DataDevice.
+const xenDataDevice = "/dev/xvdf"
+
 // checkImage: the image exists, is available, and fits the instance type.
 func (p *preflight) checkImage(ctx context.Context) error {
 	field := fieldImageID
@@ -201,6 +204,11 @@ func (p *preflight) checkImage(ctx context.Context) error {
 		p.wrong(field, "image %s is built for %s, but %s is %s: choose an image for that architecture, or another spec.aws.instanceType",
 			image.ID, image.Architecture, p.spec.Launch.InstanceType, p.info.architecture())
 		return nil
+	}
+	for _, other := range image.Others {
+		if other.Device == DataDevice || other.Device == xenDataDevice {
+			p.wrong(field, "image %s brings a volume of its own as %s, where the data volume is attached: choose an image without it", image.ID, other.Device)
+		}
 	}
 	p.img = &image
 	return nil

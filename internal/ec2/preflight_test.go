@@ -96,6 +96,14 @@ func TestPreflight(t *testing.T) {
 		}, []wantedProblem{{"spec.aws.subnetIDs[2]", invalid, false, "does not offer m6i.large in us-east-1e"}}},
 		{"unknown image", func(_ *lab, s *PreflightSpec) { s.ImageID = unknownImage },
 			[]wantedProblem{{"spec.aws.imageID", invalid, false, "no image " + unknownImage}}},
+		{"image with a volume in the data volume's place", func(l *lab, s *PreflightSpec) {
+			image, err := l.cloud.image(l.t.Context(), s.ImageID)
+			if err != nil {
+				l.t.Fatal(err)
+			}
+			image.Others = []ImageVolume{{Device: "/dev/sdb"}, {Device: "/dev/xvdf"}}
+			l.cloud.caches.images.set(image.ID, image, l.clock.Now())
+		}, []wantedProblem{{"spec.aws.imageID", invalid, false, "brings a volume of its own as /dev/xvdf"}}},
 		{"unknown image parameter", func(_ *lab, s *PreflightSpec) { s.ImageID, s.ImageSSMParameter = "", "/no/such" },
 			[]wantedProblem{{"spec.aws.imageSSMParameter", invalid, false, "no Systems Manager parameter /no/such"}}},
 		{"unknown security groups", func(_ *lab, s *PreflightSpec) {

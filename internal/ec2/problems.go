@@ -72,6 +72,23 @@ func RefusesMachine(err error) bool {
 	return Code(err) == "InvalidParameterValue" && names(err, "instancetype")
 }
 
+// RefusesOrder says whether EC2 answered the call that makes a machine or a volume, and made none: an order that it took
+// before under the same client token would have been answered again.
+func RefusesOrder(err error) bool {
+	op := innermostOperation(err)
+	if op == nil || op.OperationName != opRunInstances && op.OperationName != opCreateVolume {
+		return false
+	}
+	switch Classify(err) {
+	case Invalid, Quota, NotFound:
+		return true
+	case Waiting:
+		return isCapacity(err)
+	case Denied, Throttled, Transient, Unreachable:
+	}
+	return false
+}
+
 func reasonOf(err error, class Class) string {
 	switch class {
 	case Denied:
@@ -133,11 +150,13 @@ var fieldOfCode = map[string]string{
 
 // fieldOf guesses the field that an error is about: by its code, else by the call that it answers.
 func fieldOf(err error) string {
-	code := Code(err)
+	code, op := Code(err), innermostOperation(err)
 	if field, ok := fieldOfCode[code]; ok {
+		if field == fieldGroups && op != nil && op.OperationName == opAuthorizeIngress {
+			return fieldClientGroups
+		}
 		return field
 	}
-	op := innermostOperation(err)
 	switch {
 	case op == nil:
 		return ""

@@ -89,6 +89,19 @@ func (s ruleSet) minus(other ruleSet) ruleSet {
 	return out
 }
 
+// sorted are the rules in a fixed order, those that let group in before the others.
+func (s ruleSet) sorted(group string) []rule {
+	return slices.SortedFunc(maps.Keys(s), func(a, b rule) int {
+		if (a.group == group) != (b.group == group) {
+			if a.group == group {
+				return -1
+			}
+			return 1
+		}
+		return compareRules(a, b)
+	})
+}
+
 // permissions is the rules as EC2 takes them, in a fixed order.
 func (s ruleSet) permissions() []types.IpPermission {
 	out := make([]types.IpPermission, 0, len(s))

@@ -2,6 +2,7 @@ package ec2
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -114,34 +115,72 @@ func (c *Cloud) reconcileRules(ctx context.Context, g group, spec SecurityGroupS
 	if err := requireOwned(spec.Owner.ClusterUID, "security group", g.ID, g.Tags); err != nil {
 		return err
 	}
+	var refused error
 	if len(missing) > 0 {
-		if err := c.authorize(ctx, g.ID, missing); err != nil {
-			return err
+		if refused = c.authorize(ctx, g.ID, missing); refused != nil && !forGood(refused) {
+			return refused
 		}
 	}
+	// Nobody who stays allowed was allowed by these, so that they go also when a new one is refused.
 	if len(extra) > 0 {
-		return c.revoke(ctx, g.ID, extra)
+		return errors.Join(refused, c.revoke(ctx, g.ID, extra))
+	}
+	return refused
+}
+
+// forGood says that EC2 will answer a rule with err as often as it is asked.
+func forGood(err error) bool {
+	switch Classify(err) {
+	case Invalid, NotFound, Quota:
+		return true
+	case Transient, Throttled, Waiting, Denied, Unreachable:
+	}
+	return false
+}
+
+// authorize adds the rules in one call. EC2 refuses the whole call for one of them: because it is there already (somebody
+// was faster, or a lost answer did its work), or because of what it names. They are then added one at a time, so that a
+// client's group that does not exist keeps neither the members nor other clients out. The error is the first refusal.
+func (c *Cloud) authorize(ctx context.Context, id string, rules ruleSet) error {
+	err := c.authorizeAtOnce(ctx, id, rules)
+	var added ruleSet
+	switch {
+	case err == nil:
+		added = rules
+	case IsNotFound(err) && names(err, id):
+		if err := c.unlessFresh(err, id); IsWaiting(err) {
+			return fmt.Errorf("add rules: %w", err)
+		}
+		if err := c.lookAgain(ctx, lost{groups: []string{id}}); err != nil {
+			return fmt.Errorf("add rules: %w", err)
+		}
+		return waiting("security group %s is gone; another is made", id)
+	case forGood(err) && (len(rules) > 1 || Code(err) == codeRuleExists):
+		added, err = c.authorizeEach(ctx, id, rules)
+	}
+	c.changeRules(id, func(have ruleSet) ruleSet { return union(have, added) })
+	if err != nil {
+		return fmt.Errorf("add rules: %w", err)
 	}
 	return nil
 }
 
-// authorize adds the rules in one call. EC2 refuses the whole call when one of them is there already (somebody was
-// faster, or a lost answer did its work); they are then added one at a time.
-func (c *Cloud) authorize(ctx context.Context, id string, rules ruleSet) error {
-	err := c.authorizeAtOnce(ctx, id, rules)
-	if Code(err) == codeRuleExists {
-		for r := range rules {
-			if err = c.authorizeAtOnce(ctx, id, ruleSet{r: {}}); err != nil && Code(err) != codeRuleExists {
-				break
-			}
-			err = nil
+// authorizeEach adds the rules one at a time, that of the members first, and returns which of them are there.
+func (c *Cloud) authorizeEach(ctx context.Context, id string, rules ruleSet) (ruleSet, error) {
+	added := ruleSet{}
+	var refused error
+	for _, r := range rules.sorted(id) {
+		err := c.authorizeAtOnce(ctx, id, ruleSet{r: {}})
+		switch {
+		case err == nil, Code(err) == codeRuleExists:
+			added[r] = struct{}{}
+		case !forGood(err):
+			return added, err
+		case refused == nil:
+			refused = err
 		}
 	}
-	if err != nil {
-		return fmt.Errorf("add rules: %w", c.unlessFresh(err, id))
-	}
-	c.changeRules(id, func(have ruleSet) ruleSet { return union(have, rules) })
-	return nil
+	return added, refused
 }
 
 func (c *Cloud) authorizeAtOnce(ctx context.Context, id string, rules ruleSet) error {

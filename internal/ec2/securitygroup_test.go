@@ -2,6 +2,7 @@ package ec2
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -149,6 +150,73 @@ func TestSecurityGroupSurvivesLostAnswers(t *testing.T) {
 	got := l.realRules(id)
 	if want := wantedRules(id, spec); len(got.minus(want)) > 0 || len(want.minus(got)) > 0 {
 		t.Errorf("rules %v, want %v", got, want)
+	}
+}
+
+// A client's group that was deleted, or a CIDR that EC2 does not take, keeps neither the members nor other clients out, and
+// nobody in who is not to be let in any more.
+func TestOneRuleThatIsRefusedStopsNoOther(t *testing.T) {
+	l := newLab(t)
+	pods, gone := l.clientGroup("pods"), l.clientGroup("gone")
+	if _, err := l.sdk().DeleteSecurityGroup(t.Context(), &awsec2.DeleteSecurityGroupInput{GroupId: &gone}); err != nil {
+		t.Fatal(err)
+	}
+	spec := SecurityGroupSpec{Owner: l.owner, VPCID: l.seeded.VPC, ClientCIDRs: []string{"10.0.0.0/8"}, ClientSecurityGroupIDs: []string{gone, pods}}
+	_, err := l.cloud.EnsureSecurityGroup(t.Context(), spec)
+	if told := Explain(err); told.Field != fieldClientGroups || !strings.Contains(told.Message, gone) || !told.Retry {
+		t.Errorf("told %+v of %v", told, err)
+	}
+	l.observe()
+	groups := l.cloud.store.inventory(l.owner.ClusterUID).SecurityGroups
+	if len(groups) != 1 {
+		t.Fatalf("groups %+v", groups)
+	}
+	id := groups[0].ID
+	refused := ruleSet{{protocol: tcp, from: 3306, to: 3306, group: gone}: {}}
+	same := func(when string) {
+		t.Helper()
+		got, want := l.realRules(id), wantedRules(id, spec).minus(refused)
+		if len(got.minus(want)) > 0 || len(want.minus(got)) > 0 {
+			t.Errorf("%s the rules are %v, want %v", when, got, want)
+		}
+	}
+	same("at first")
+
+	l.proxy.ResetCalls()
+	if _, err := l.cloud.EnsureSecurityGroup(t.Context(), spec); err == nil {
+		t.Error("a rule that is not there is not told")
+	}
+	if calls := l.proxy.Calls(); len(calls) != 1 {
+		t.Errorf("what is refused again cost %v", calls)
+	}
+	spec.ClientCIDRs = []string{"192.168.0.0/16"}
+	if _, err := l.cloud.EnsureSecurityGroup(t.Context(), spec); err == nil {
+		t.Error("a rule that is not there is not told")
+	}
+	same("after a change")
+}
+
+// The group itself was deleted under the operator: nothing of the spec is at fault, and another is made.
+func TestDeletedGroupIsMadeAgain(t *testing.T) {
+	l := newLab(t)
+	spec := SecurityGroupSpec{Owner: l.owner, VPCID: l.seeded.VPC}
+	id, err := l.cloud.EnsureSecurityGroup(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.pass(time.Hour)
+	l.observe()
+	if _, err := l.sdk().DeleteSecurityGroup(t.Context(), &awsec2.DeleteSecurityGroupInput{GroupId: &id}); err != nil {
+		t.Fatal(err)
+	}
+	spec.ClientCIDRs = []string{"10.0.0.0/8"}
+	_, err = l.cloud.EnsureSecurityGroup(t.Context(), spec)
+	if told := Explain(err); !IsWaiting(err) || told.Field != "" {
+		t.Errorf("told %+v of %v", told, err)
+	}
+	again, err := l.cloud.EnsureSecurityGroup(t.Context(), spec)
+	if err != nil || again == id {
+		t.Errorf("%s, %v, want another than %s", again, err, id)
 	}
 }
 

@@ -175,11 +175,22 @@ type SecurityGroupSpec struct {
 	ClientCIDRs, ClientSecurityGroupIDs []string
 }
 
+// DataDevice is the device name under which the data volume is attached. Nitro instances rename it; the guest finds the
+// volume by its id.
+const DataDevice = "/dev/sdf"
+
 // Image is a machine image. State is available, pending, or one of EC2's failure states. RootGiB is the size of its root
-// volume in GiB, below which a launch must not go; 0 when the image does not say.
+// volume in GiB, below which a launch must not go; 0 when the image does not say. Others are the EBS volumes that it brings besides.
 type Image struct {
 	ID, Architecture, State, RootDevice string
 	RootGiB                             int32
+	Others                              []ImageVolume
+}
+
+// ImageVolume is an EBS volume that an image brings besides its root. SizeGiB is 0 when the image does not say.
+type ImageVolume struct {
+	Device  string
+	SizeGiB int32
 }
 
 // Subnet is one subnet. State is pending or available.

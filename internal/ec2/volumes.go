@@ -30,10 +30,10 @@ func (c *Cloud) CreateVolume(ctx context.Context, spec VolumeSpec) (Volume, erro
 		return found, wrap(what, err)
 	}
 	answer, err := c.api.CreateVolume(ctx, volumeInput(spec))
-	if Code(err) == CodeTokenMismatch {
+	if mismatch := err; Code(mismatch) == CodeTokenMismatch {
 		found, ok, err := c.findVolume(ctx, filters...)
 		if err == nil && !ok {
-			err = waiting("EC2 has created this volume before but does not show it yet")
+			err = &Error{Class: Waiting, Text: "EC2 has created this volume before but does not show it yet", Err: mismatch}
 		}
 		return found, wrap(what, err)
 	}

@@ -49,7 +49,7 @@ func (f *Factory) round(ctx context.Context) {
 func (c *Cloud) sweepDue() bool {
 	var things int
 	c.store.read(func() { things = max(len(c.store.instances.rows), len(c.store.volumes.rows)) })
-	pages := min(max((things+int(c.page)-1)/int(c.page), 1), mostPages)
+	pages := min(max((things+pageSize-1)/pageSize, 1), mostPages)
 	if pages == 1 {
 		return true
 	}

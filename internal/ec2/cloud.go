@@ -15,9 +15,6 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
 
-// pageSize is the largest page that EC2's list calls give.
-const pageSize = 1000
-
 // Cloud is one AWS account and region. All methods are safe for concurrent use.
 type Cloud struct {
 	api     API
@@ -36,7 +33,7 @@ type Cloud struct {
 	interval time.Duration
 	// sweepTimeout bounds a whole sweep, which no single caller's deadline may cut short for the others.
 	sweepTimeout time.Duration
-	page         int32
+	paging       *paging
 	// patience is how long a reconcile waits for a look by ids.
 	patience time.Duration
 	flights  singleflight.Group
@@ -91,7 +88,7 @@ func newCloud(of services, region string, o Options, m *metrics) *Cloud {
 		clock: o.Clock, log: o.Logger.WithValues("region", region), metrics: m,
 		whose: &whose{sts: of.sts, credentials: of.credentials, clock: o.Clock, interval: o.SweepInterval},
 		store: newStore(), caches: newCaches(), subnets: newSubnets(o.SweepInterval), attempts: newAttempts(),
-		interval: o.SweepInterval, sweepTimeout: sweepPages * o.CallTimeout, page: pageSize, patience: lookPatience,
+		interval: o.SweepInterval, sweepTimeout: sweepPages * o.CallTimeout, paging: newPaging(o.Clock, o.SweepInterval/2), patience: lookPatience,
 		refreshed: map[string]time.Time{}, urged: map[string]time.Time{}, journeys: map[string]journey{},
 		urgent: flowcontrol.NewTokenBucketPassiveRateLimiterWithClock(urgentRate, urgentBurst, o.Clock),
 	}

@@ -108,7 +108,7 @@ func TestSweepThatFailsHalfWayChangesNothing(t *testing.T) {
 			}}
 		}
 	})
-	l.cloud.page = 5 // the least that EC2 takes
+	l.pages(l.cloud, 5) // the least that EC2 takes
 	const members = 6
 	for n := range members {
 		l.launch(fmt.Sprintf("orders-%d", n))

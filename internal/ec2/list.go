@@ -19,8 +19,8 @@ const idsPerCall = 200
 // Each takes the listing to compare pages with and to keep, or nil; see readPages.
 
 func (c *Cloud) listInstances(ctx context.Context, last *listing[Instance], filters ...types.Filter) (map[string]Instance, error) {
-	pages := ec2.NewDescribeInstancesPaginator(c.api, &ec2.DescribeInstancesInput{Filters: filters, MaxResults: aws.Int32(c.page)})
-	return readPages(ctx, last, pages.HasMorePages, func(ctx context.Context) (map[string]Instance, error) {
+	pages := ec2.NewDescribeInstancesPaginator(c.api, &ec2.DescribeInstancesInput{Filters: filters, MaxResults: c.paging.next()})
+	return readPages(ctx, c.paging, last, pages.HasMorePages, func(ctx context.Context) (map[string]Instance, error) {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("list instances: %w", err)
@@ -36,8 +36,8 @@ func (c *Cloud) listInstances(ctx context.Context, last *listing[Instance], filt
 }
 
 func (c *Cloud) listVolumes(ctx context.Context, last *listing[Volume], filters ...types.Filter) (map[string]Volume, error) {
-	pages := ec2.NewDescribeVolumesPaginator(c.api, &ec2.DescribeVolumesInput{Filters: filters, MaxResults: aws.Int32(c.page)})
-	return readPages(ctx, last, pages.HasMorePages, func(ctx context.Context) (map[string]Volume, error) {
+	pages := ec2.NewDescribeVolumesPaginator(c.api, &ec2.DescribeVolumesInput{Filters: filters, MaxResults: c.paging.next()})
+	return readPages(ctx, c.paging, last, pages.HasMorePages, func(ctx context.Context) (map[string]Volume, error) {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("list volumes: %w", err)
@@ -54,8 +54,8 @@ func (c *Cloud) listVolumes(ctx context.Context, last *listing[Volume], filters 
 
 func (c *Cloud) listSnapshots(ctx context.Context, last *listing[Snapshot], filters ...types.Filter) (map[string]Snapshot, error) {
 	pages := ec2.NewDescribeSnapshotsPaginator(c.api, &ec2.DescribeSnapshotsInput{
-		OwnerIds: []string{"self"}, Filters: filters, MaxResults: aws.Int32(c.page)})
-	return readPages(ctx, last, pages.HasMorePages, func(ctx context.Context) (map[string]Snapshot, error) {
+		OwnerIds: []string{"self"}, Filters: filters, MaxResults: c.paging.next()})
+	return readPages(ctx, c.paging, last, pages.HasMorePages, func(ctx context.Context) (map[string]Snapshot, error) {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("list snapshots: %w", err)
@@ -69,8 +69,8 @@ func (c *Cloud) listSnapshots(ctx context.Context, last *listing[Snapshot], filt
 }
 
 func (c *Cloud) listGroups(ctx context.Context, last *listing[group], filters ...types.Filter) (map[string]group, error) {
-	pages := ec2.NewDescribeSecurityGroupsPaginator(c.api, &ec2.DescribeSecurityGroupsInput{Filters: filters, MaxResults: aws.Int32(c.page)})
-	return readPages(ctx, last, pages.HasMorePages, func(ctx context.Context) (map[string]group, error) {
+	pages := ec2.NewDescribeSecurityGroupsPaginator(c.api, &ec2.DescribeSecurityGroupsInput{Filters: filters, MaxResults: c.paging.next()})
+	return readPages(ctx, c.paging, last, pages.HasMorePages, func(ctx context.Context) (map[string]group, error) {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("list security groups: %w", err)
@@ -95,10 +95,11 @@ func (c *Cloud) listHealth(ctx context.Context) (map[string]health, error) {
 		filter("event.code", eventCodes()...),
 	} {
 		pages := ec2.NewDescribeInstanceStatusPaginator(c.api, &ec2.DescribeInstanceStatusInput{
-			Filters: []types.Filter{f}, MaxResults: aws.Int32(c.page)})
+			Filters: []types.Filter{f}, MaxResults: c.paging.next()})
 		for pages.HasMorePages() {
 			page, err := pages.NextPage(ctx)
 			if err != nil {
+				c.paging.failed(err)
 				return nil, fmt.Errorf("list impaired instances: %w", err)
 			}
 			for _, s := range page.InstanceStatuses {

@@ -78,14 +78,14 @@ func TestConcurrentReadersShareOneSweep(t *testing.T) {
 
 func TestSweepReadsAllPages(t *testing.T) {
 	l := newLab(t)
-	l.cloud.page = 5
+	l.pages(l.cloud, 5)
 	const members = 12
 	for n := range members {
 		l.launch(fmt.Sprintf("orders-%d", n))
 		l.volume(fmt.Sprintf("orders-%d", n))
 	}
 	cloud := l.newCloud()
-	cloud.page = 5
+	l.pages(cloud, 5)
 	l.proxy.ResetCalls()
 	inv, err := cloud.Observe(t.Context(), l.owner.ClusterUID, 0)
 	if err != nil || len(inv.Instances) != members || len(inv.Volumes) != members {

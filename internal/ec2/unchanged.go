@@ -49,7 +49,7 @@ type comparisonKey struct{}
 
 // readPages reads all pages of a list, those that are as they were in last from there, and makes last what was found. With a nil last
 // every page is decoded, and nothing is kept. A list that fails leaves last as it was.
-func readPages[T any](ctx context.Context, last *listing[T], more func() bool, next func(context.Context) (map[string]T, error)) (map[string]T, error) {
+func readPages[T any](ctx context.Context, pages *paging, last *listing[T], more func() bool, next func(context.Context) (map[string]T, error)) (map[string]T, error) {
 	now, listed := listing[T]{found: map[string]T{}}, 0
 	var text []byte // for all pages, because large ones that become garbage are what the process's memory is largest by
 	for n := 0; more(); n++ {
@@ -66,6 +66,7 @@ func readPages[T any](ctx context.Context, last *listing[T], more func() bool, n
 		}
 		items, err := next(pageCtx)
 		if err != nil {
+			pages.failed(err)
 			return nil, err
 		}
 		text, now.size = c.text, max(now.size, len(c.text))

@@ -56,7 +56,7 @@ func operationText(op *smithy.OperationError, err error) string {
 		return fmt.Sprintf("%s failed: %v", Action(op.ServiceID, op.OperationName), op.Err)
 	}
 	said := strings.TrimSpace(encodedReason.ReplaceAllString(api.ErrorMessage(), ""))
-	if classOfCode(api.ErrorCode()) != Denied {
+	if classOfCode(api.ErrorCode()) != Denied || sharesNot(api) {
 		return fmt.Sprintf("%s: %s: %s", op.OperationName, api.ErrorCode(), said)
 	}
 	if !lacksPermission(api.ErrorCode()) {
@@ -83,6 +83,12 @@ func credentialsText(code string) string {
 		what = "the token of the operator's service account is refused"
 	}
 	return fmt.Sprintf("AWS does not accept the credentials (%s): %s", code, what)
+}
+
+// sharesNot says whether AWS knows the credentials and their owner may not use an image or a snapshot that is another
+// account's. It has the code of credentials that are not known.
+func sharesNot(api smithy.APIError) bool {
+	return api.ErrorCode() == "AuthFailure" && strings.HasPrefix(api.ErrorMessage(), "Not authorized for")
 }
 
 // lacksPermission tells a refused action from refused credentials.

@@ -95,7 +95,8 @@ func reasonOf(err error, class Class) string {
 		if noCredentials(err) {
 			return v1alpha1.ReasonCredentialsMissing
 		}
-		if lacksPermission(Code(err)) {
+		var api smithy.APIError
+		if lacksPermission(Code(err)) || errors.As(err, &api) && sharesNot(api) {
 			return v1alpha1.ReasonNotPermitted
 		}
 		return v1alpha1.ReasonCredentialsInvalid

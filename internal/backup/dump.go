@@ -42,6 +42,8 @@ const (
 	frozenAtMost, frozenServing = 20 * time.Second, 5 * time.Second
 	// cleanupTimeout bounds taking back what a dump that failed has stored.
 	cleanupTimeout = 15 * time.Second
+	// awayAfter is how long a member may take to answer before it is taken for away.
+	awayAfter = 10 * time.Second
 )
 
 // Credentials are the files with which programs of MySQL prove who they are and whom they talk to.
@@ -185,7 +187,7 @@ func (d *dump) run(ctx context.Context) (Manifest, error) {
 		if cause := context.Cause(ctx); cause != nil {
 			return Manifest{}, cause // what was cut off by it says less
 		}
-		return Manifest{}, err
+		return Manifest{}, d.orAway(ctx, err)
 	}
 	d.manifest.CompletedAt = d.o.Clock.Now().UTC()
 	return d.manifest, nil
@@ -261,6 +263,21 @@ func (d *dump) blame(err error) error {
 	if !errors.Is(err, mysql.ErrBlocked) && (d.holder.Lost() || d.viewer.Lost()) {
 		return fmt.Errorf("%w: %w", ErrLost, err)
 	}
+	return err
+}
+
+// orAway marks a failure of mysqldump as the member's when nobody answers there any more. It does not always say what failed.
+func (d *dump) orAway(ctx context.Context, err error) error {
+	if !errors.Is(err, ErrProgram) {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, awayAfter)
+	defer cancel()
+	visit, away := d.o.Member.Connect(ctx)
+	if away != nil {
+		return fmt.Errorf("%w: %w, and %w", ErrLost, err, away)
+	}
+	visit.Close()
 	return err
 }
 

@@ -529,6 +529,28 @@ func TestTheServerGoesAwayMidDump(t *testing.T) {
 	}
 }
 
+// TestMysqldumpThatEndsWithoutAWord: it may end when its server dies, and say nothing of that.
+func TestMysqldumpThatEndsWithoutAWord(t *testing.T) {
+	w := theWorld(t)
+	d := newDump(w.options(t, w.replica))
+	silent, full := fmt.Errorf("%w: exit status 2: Warning: a partial dump", ErrProgram), errors.New("the store is full")
+	for _, err := range []error{silent, full} {
+		if got := d.orAway(t.Context(), err); !errors.Is(got, err) || Sick(got) {
+			t.Errorf("beside its server %v is %v", err, got)
+		}
+	}
+	w.replica.Kill()
+	lost, other := d.orAway(t.Context(), silent), d.orAway(t.Context(), full)
+	must(t, w.replica.Boot(t.Context()))
+	must(t, w.follow(t.Context()))
+	if !errors.Is(lost, silent) || !Sick(lost) {
+		t.Errorf("without its server it ended with %v", lost)
+	}
+	if Sick(other) {
+		t.Errorf("the store's fault is the member's: %v", other)
+	}
+}
+
 // killing is a store in the middle of whose first upload the server dies.
 type killing struct {
 	store.Store

@@ -69,7 +69,7 @@ func (r *MySQLClusterReconciler) archive(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	ac, err := resources.Archive(s.cluster, archiveTask(s.cluster, *want.Storage), image, *want.Storage, want.StorageClassName)
+	ac, err := resources.Archive(s.cluster, archiveTask(s.cluster, *want.Storage), resources.Images{Operator: image, Proxy: r.Images.Proxy}, *want.Storage, want.StorageClassName)
 	if err != nil {
 		return err
 	}

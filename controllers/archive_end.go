@@ -114,7 +114,7 @@ func (r *MySQLClusterReconciler) gatherOrphans(ctx context.Context, s *scope) (m
 	if claim.Spec.StorageClassName != nil {
 		class = *claim.Spec.StorageClassName
 	}
-	ac, err := resources.Archive(s.cluster, archiveTask(s.cluster, storage), image, storage, class)
+	ac, err := resources.Archive(s.cluster, archiveTask(s.cluster, storage), resources.Images{Operator: image, Proxy: r.Images.Proxy}, storage, class)
 	if err != nil {
 		return false, err
 	}

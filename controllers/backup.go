@@ -224,7 +224,7 @@ func (r *MySQLClusterReconciler) images(ctx context.Context, c *v1alpha1.MySQLCl
 	if err != nil {
 		return resources.Images{}, err
 	}
-	return resources.Images{Operator: own, MySQL: r.Images.MySQL(c, image)}, nil
+	return resources.Images{Operator: own, MySQL: r.Images.MySQL(c, image), Proxy: r.Images.Proxy}, nil
 }
 
 // Images says which images pods run.
@@ -236,6 +236,8 @@ type Images struct {
 	Own string
 	// Client is the image with MySQL's programs where a spec names none; {version} in it stands for the cluster's version.
 	Client string
+	// Proxy are the variables of an HTTP proxy that the pods are to use as the operator does.
+	Proxy map[string]string
 
 	// own is the operator's image once it is known: it stays the same as long as this process lives.
 	mu  sync.Mutex

@@ -101,7 +101,7 @@ func (r *MySQLBackupReconciler) makeJob(ctx context.Context, b *v1alpha1.MySQLBa
 	if err != nil {
 		return err
 	}
-	images := resources.Images{Operator: own, MySQL: own}
+	images := resources.Images{Operator: own, MySQL: own, Proxy: r.Images.Proxy}
 	if command != pod.CommandRemove { // which needs no program of MySQL's
 		image := ""
 		if cluster.Spec.Backup != nil {

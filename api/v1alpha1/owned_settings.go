@@ -52,7 +52,7 @@ func replicatedGroups() []ownedGroup {
 			reason: "what makes a commit durable is fixed by the operator; spec.replication.durability: Async is the faster promise",
 			names: []string{
 				"sync_binlog", "binlog_error_action", "innodb_flush_log_at_trx_commit", "innodb_flush_method", "innodb_force_recovery",
-				"innodb_force_load_corrupted", "innodb_checksum_algorithm", "innodb_log_checksums", "disabled_storage_engines", "default_storage_engine", "default_tmp_storage_engine",
+				"innodb_force_load_corrupted", "tc_heuristic_recover", "innodb_checksum_algorithm", "innodb_log_checksums", "disabled_storage_engines", "default_storage_engine", "default_tmp_storage_engine",
 			},
 			families: []string{"innodb_doublewrite"},
 		},
@@ -64,7 +64,10 @@ func serverGroups() []ownedGroup {
 	return []ownedGroup{
 		{
 			reason: "certificates, TLS and the way accounts log in belong to the operator; members and clients get theirs from the CA of the cluster",
-			names:  []string{"ssl", "require_secure_transport", "auto_generate_certs", "have_ssl", "default_authentication_plugin"},
+			names: []string{
+				"ssl", "require_secure_transport", "auto_generate_certs", "have_ssl", "default_authentication_plugin",
+				"protocol_compression_algorithms", // without "uncompressed" neither the operator nor the replicas get in
+			},
 			families: []string{
 				"ssl_", "tls_", "admin_", "authentication_", "sha256_password_", "caching_sha2_password_", "persist_only_admin",
 			},
@@ -75,7 +78,7 @@ func serverGroups() []ownedGroup {
 				"port", "port_open_timeout", "bind_address", "socket", "datadir", "basedir", "tmpdir", "pid_file", "user", "chroot",
 				"lc_messages_dir", "character_sets_dir", "secure_file_priv", "general_log_file", "slow_query_log_file",
 				"innodb_data_home_dir", "innodb_log_group_home_dir", "innodb_undo_directory", "innodb_tmpdir", "innodb_directories",
-				"innodb_redo_log_archive_dirs", "performance_schema", "log_raw", "memlock", "daemonize", "console", "bootstrap",
+				"innodb_redo_log_archive_dirs", "innodb_buffer_pool_filename", "performance_schema", "log_raw", "memlock", "daemonize", "console", "bootstrap",
 				"upgrade", "validate_config", "help", "verbose", "version", "print_defaults", "no_defaults", "symbolic_links",
 				"external_locking", "create_admin_listener_thread", "persisted_globals_load", "core_file", "gdb", "exit_info",
 				"allow_suspicious_udfs", "safe_user_create", "no_monitor", "standalone",

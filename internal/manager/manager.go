@@ -74,9 +74,7 @@ func New(config *rest.Config, o Options) (*Operator, error) {
 		Dial: around.Dial, Hook: around.Statement,
 		Owned: func(variable string) bool { _, owned := v1alpha1.OwnedSetting(variable); return owned },
 	})
-	images := &controllers.Images{
-		Reader: mgr.GetAPIReader(), PodNamespace: o.Namespace, PodName: o.PodName, Own: o.PodImage, Client: o.ClientImage,
-	}
+	images := imagesOf(mgr, o)
 	reconciler := &controllers.MySQLClusterReconciler{
 		Images: images,
 		Client: around.Client(mgr.GetClient()), Reader: around.Reader(mgr.GetAPIReader()), Clouds: clouds, SQL: op.pool,
@@ -110,6 +108,14 @@ func New(config *rest.Config, o Options) (*Operator, error) {
 		return nil, err
 	}
 	return op, nil
+}
+
+// imagesOf tells which images the backup pods run, and how they reach the world.
+func imagesOf(mgr ctrl.Manager, o Options) *controllers.Images {
+	return &controllers.Images{
+		Reader: mgr.GetAPIReader(), PodNamespace: o.Namespace, PodName: o.PodName, Own: o.PodImage, Client: o.ClientImage,
+		Proxy: proxy(os.Getenv, o.Logger),
+	}
 }
 
 // Run runs the operator until ctx ends, and then lets go of the lease and of every connection. It can be called once.

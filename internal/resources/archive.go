@@ -32,7 +32,7 @@ func ArchiveReport(c *v1alpha1.MySQLCluster) *corev1ac.ConfigMapApplyConfigurati
 }
 
 // Archive is the StatefulSet whose one pod archives the cluster's binary log. Its claim goes with it.
-func Archive(c *v1alpha1.MySQLCluster, t task.Task, image string, storage resource.Quantity, class string) (*appsv1ac.StatefulSetApplyConfiguration, error) {
+func Archive(c *v1alpha1.MySQLCluster, t task.Task, images Images, storage resource.Quantity, class string) (*appsv1ac.StatefulSetApplyConfiguration, error) {
 	text, err := t.Encode()
 	if err != nil {
 		return nil, err
@@ -45,11 +45,10 @@ func Archive(c *v1alpha1.MySQLCluster, t task.Task, image string, storage resour
 		WithSecurityContext(podSecurity()).
 		WithContainers(hardened(corev1ac.Container().
 			WithName(containerName).
-			WithImage(image).
+			WithImage(images.Operator).
 			WithArgs("archive").
-			WithEnv(
-				corev1ac.EnvVar().WithName(task.Variable).WithValue(text),
-				corev1ac.EnvVar().WithName("HOME").WithValue("/tmp")).
+			WithEnv(corev1ac.EnvVar().WithName(task.Variable).WithValue(text)).
+			WithEnv(images.variables()...).
 			WithVolumeMounts(
 				corev1ac.VolumeMount().WithName(tlsVolume).WithMountPath(task.TLSDir).WithReadOnly(true),
 				corev1ac.VolumeMount().WithName(spoolVolume).WithMountPath(task.SpoolDir),

@@ -52,6 +52,22 @@ type Images struct {
 	Operator string
 	// MySQL has MySQL's programs.
 	MySQL string
+	// Proxy are the variables that name the HTTP proxy through which they reach a bucket, by name; see ProxyVariables.
+	Proxy map[string]string
+}
+
+// ProxyVariables are the names of the variables by which Go programs find an HTTP proxy.
+var ProxyVariables = []string{"HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY"}
+
+// variables are what every container that talks to a bucket is told beside its task.
+func (i Images) variables() []*corev1ac.EnvVarApplyConfiguration {
+	vars := []*corev1ac.EnvVarApplyConfiguration{corev1ac.EnvVar().WithName("HOME").WithValue("/tmp")}
+	for _, name := range ProxyVariables {
+		if value := i.Proxy[name]; value != "" {
+			vars = append(vars, corev1ac.EnvVar().WithName(name).WithValue(value))
+		}
+	}
+	return vars
 }
 
 // VerifyName returns the name of the CronJob that verifies backups, and of the ConfigMap in which its pods report.
@@ -232,11 +248,11 @@ func jobSpec(c *v1alpha1.MySQLCluster, t task.Task, images Images, command strin
 			WithCommand(task.Binary, command).
 			WithEnv(
 				corev1ac.EnvVar().WithName(task.Variable).WithValue(text),
-				corev1ac.EnvVar().WithName("HOME").WithValue("/tmp"),
 				corev1ac.EnvVar().WithName(task.RunnerVariable).WithValueFrom(corev1ac.EnvVarSource().
 					WithFieldRef(corev1ac.ObjectFieldSelector().WithFieldPath(fmt.Sprintf("metadata.labels['%s']", batchv1.JobNameLabel)))),
 				corev1ac.EnvVar().WithName(task.JobUIDVariable).WithValueFrom(corev1ac.EnvVarSource().
 					WithFieldRef(corev1ac.ObjectFieldSelector().WithFieldPath(fmt.Sprintf("metadata.labels['%s']", batchv1.ControllerUidLabel))))).
+			WithEnv(images.variables()...).
 			WithVolumeMounts(
 				corev1ac.VolumeMount().WithName(toolsVolume).WithMountPath(task.ToolsDir).WithReadOnly(true),
 				corev1ac.VolumeMount().WithName(tmpVolume).WithMountPath("/tmp")))).

@@ -3,6 +3,7 @@ package resources
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -93,11 +94,36 @@ func testArchive(t *testing.T, d *v1alpha1.BackupDestination, class string) *app
 	c, _, told := backedUp(d)
 	told.Schedule, told.Method, told.Keep, told.Members = "", "", 0, nil
 	told.Primary, told.Report, told.SpoolBytes = PrimaryHost(c), ArchiveName(c.Name), 5<<30
-	set, err := Archive(c, told, testImages.Operator, resource.MustParse("5Gi"), class)
+	set, err := Archive(c, told, testImages, resource.MustParse("5Gi"), class)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return set
+}
+
+// TestEveryPodKnowsTheProxy, and none gets an empty variable, which would hide one of the image's.
+func TestEveryPodKnowsTheProxy(t *testing.T) {
+	without := testImages
+	t.Cleanup(func() { testImages = without })
+	for name, pod := range pods(t, bucketDestination()) {
+		for _, v := range pod.Containers[0].Env {
+			if slices.Contains(ProxyVariables, *v.Name) {
+				t.Errorf("%s: %s without a proxy", name, *v.Name)
+			}
+		}
+	}
+	testImages.Proxy = map[string]string{"HTTPS_PROXY": "http://proxy:3128", "NO_PROXY": ".svc"}
+	for name, pod := range pods(t, bucketDestination()) {
+		told := map[string]string{}
+		for _, v := range pod.Containers[0].Env {
+			if slices.Contains(ProxyVariables, *v.Name) {
+				told[*v.Name] = *v.Value
+			}
+		}
+		if !maps.Equal(told, testImages.Proxy) {
+			t.Errorf("%s is told %v", name, told)
+		}
+	}
 }
 
 // pods are those of every kind of Job, and of the archive, by name.

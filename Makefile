@@ -33,7 +33,8 @@ KUBECTL_SH := hack/kubectl.sh
 
 # Packages by what their tests need: an API server; parts of the lab (its EC2 API, real mysqld, root); or little more than Go.
 ENVTEST_PKGS := ./api/... ./controllers/... ./internal/scrape/...
-PARTS_PKGS   := ./internal/ec2/... ./internal/mysql/... ./internal/backup/... ./test/lab/...
+PARTS_PKGS   := ./internal/ec2/... ./internal/mysql/... ./internal/backup/...
+LAB_PKGS     := ./test/lab/...
 UNIT_PKGS     = $$(go list ./... | grep -vE '/(api|controllers|internal/ec2|internal/mysql|internal/backup|internal/scrape|test/lab)(/|$$)')
 # The longest that one package's tests may take. The first run builds what the cache does not hold yet.
 TEST_TIMEOUT ?= 45m
@@ -82,7 +83,7 @@ vet: ## go vet, with the scenarios of the lab.
 
 .PHONY: lint
 lint: ## golangci-lint, with the walls between the packages.
-	@"$$(hack/tool.sh golangci-lint)" run
+	@GOGC=400 GOMEMLIMIT=4GiB "$$(hack/tool.sh golangci-lint)" run
 
 .PHONY: actionlint
 actionlint: ## Check the workflows of GitHub Actions.
@@ -117,7 +118,8 @@ test-envtest: deps ## Tests against a real API server: CRD, CEL, webhooks, RBAC,
 .PHONY: test-parts
 test-parts: deps ## Tests against parts of the lab: EC2 API, mysqld, its own machinery (root). Not beside a lab that is up.
 	@$(LAB) down --if-killed
-	@hack/test-servers.sh "$(PARTS_PKGS)" -p 1 -timeout $(TEST_TIMEOUT) $(TESTFLAGS)
+	@hack/test-servers.sh "$(PARTS_PKGS)" -p 2 -timeout $(TEST_TIMEOUT) $(TESTFLAGS)
+	@hack/test-servers.sh "$(LAB_PKGS)" -p 1 -timeout $(TEST_TIMEOUT) $(TESTFLAGS)
 
 .PHONY: e2e
 e2e: deps ## The scenarios on the lab and a few seeded faults: real API server, real instances, real mysqld.

@@ -253,6 +253,10 @@ func (r *MySQLClusterReconciler) judgeSettings(s *scope, m *topology.Member, o m
 			m.SQL.Drifted[name] = pinned
 		}
 	}
+	// A change of role that was cut off between two statements leaves a replica half open: who may write beside read_only could.
+	if o.ReadOnly && !o.SuperReadOnly && o.Replication != nil {
+		m.SQL.Drifted["super_read_only"] = "ON"
+	}
 	for name, pinned := range mysql.ReadOnlyPins() {
 		if have := o.Settings[name]; !mysql.EqualSetting(pinned, have) {
 			m.SQL.Misconfigured[name] = have

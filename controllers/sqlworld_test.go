@@ -273,6 +273,7 @@ func (o *operator) kill() {
 // look is what a member says of itself.
 type look struct {
 	Writable          bool
+	HalfOpen          bool // to accounts that may write beside read_only
 	Source, Replica   bool // the two sides of semi-sync
 	WaitCount         int
 	Executed          string
@@ -285,6 +286,7 @@ type look struct {
 }
 
 const lookQuery = `SELECT JSON_OBJECT('Writable', CAST(IF(@@read_only OR @@super_read_only, 'false', 'true') AS JSON),
+	'HalfOpen', CAST(IF(@@read_only AND NOT @@super_read_only, 'true', 'false') AS JSON),
 	'Source', CAST(IF(@@rpl_semi_sync_source_enabled, 'true', 'false') AS JSON), 'Replica', CAST(IF(@@rpl_semi_sync_replica_enabled, 'true', 'false') AS JSON),
 	'WaitCount', @@rpl_semi_sync_source_wait_for_replica_count, 'Executed', REPLACE(@@gtid_executed, '\n', ''),
 	'PendingCommits', (SELECT CAST(VARIABLE_VALUE AS SIGNED) FROM performance_schema.global_status WHERE VARIABLE_NAME = 'Rpl_semi_sync_source_wait_sessions'),
@@ -322,6 +324,9 @@ func (w *sqlWorld) unsettled() string {
 		}
 		if l.Writable {
 			writable++
+		}
+		if l.HalfOpen {
+			return s.Name + " is half open"
 		}
 		if l.Membership != `{"w": 1, "voters": ["orders-0", "orders-1", "orders-2"]}` {
 			return fmt.Sprintf("%s has membership %s", s.Name, l.Membership)

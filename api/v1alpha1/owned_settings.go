@@ -78,18 +78,31 @@ func serverGroups() []ownedGroup {
 				"port", "port_open_timeout", "bind_address", "socket", "datadir", "basedir", "tmpdir", "pid_file", "user", "chroot",
 				"lc_messages_dir", "character_sets_dir", "secure_file_priv", "general_log_file", "slow_query_log_file",
 				"innodb_data_home_dir", "innodb_log_group_home_dir", "innodb_undo_directory", "innodb_tmpdir", "innodb_directories",
-				"innodb_redo_log_archive_dirs", "innodb_buffer_pool_filename", "performance_schema", "log_raw", "memlock", "daemonize", "console", "bootstrap",
+				"innodb_redo_log_archive_dirs", "innodb_buffer_pool_filename", "performance_schema",
+				// What stands in a demotion's way, and who is connected, is read there.
+				"performance_schema_max_metadata_locks", "performance_schema_max_thread_instances", "performance_schema_max_thread_classes",
+				"log_raw", "memlock", "daemonize", "console", "bootstrap",
 				"upgrade", "validate_config", "help", "verbose", "version", "print_defaults", "no_defaults", "symbolic_links",
 				"external_locking", "create_admin_listener_thread", "persisted_globals_load", "core_file", "gdb", "exit_info",
 				"allow_suspicious_udfs", "safe_user_create", "no_monitor", "standalone",
 				"persist_sensitive_variables_in_plaintext",
 			},
-			families: []string{"mysqlx", "log_error", "innodb_temp_", "defaults_", "initialize", "debug", "named_pipe", "shared_memory"},
+			families: []string{
+				"mysqlx", "log_error", "innodb_temp_", "defaults_", "initialize", "debug", "named_pipe", "shared_memory",
+				"performance_schema_instrument", "performance_schema_consumer",
+			},
 		},
 		{
 			reason:   "plug-ins, components and start-up statements could run code beside the operator; do it with SQL on the primary instead",
 			names:    []string{"early_plugin_load", "init_file", "init_connect"},
 			families: []string{"plugin", "component", "keyring_"},
+		},
+		{
+			reason: "encryption inside MySQL needs a keyring, which members do not have; spec.storage.encrypted, which is the default, encrypts the whole volume",
+			names: []string{
+				"default_table_encryption", "table_encryption_privilege_check", "innodb_encrypt_online_alter_logs",
+				"innodb_redo_log_encrypt", "innodb_undo_log_encrypt", "binlog_encryption", "binlog_rotate_encryption_master_key_at_startup",
+			},
 		},
 		{
 			reason: "this is fixed when a data directory is made and could only stop the server from starting; leave it out",

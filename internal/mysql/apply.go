@@ -8,7 +8,7 @@ import (
 // ApplyReceived starts the applier of a member that stands still although its relay log holds more, and waits until the
 // given transactions are executed. A member that restarted stands still until somebody starts it; what it acknowledged
 // lies in its relay log. A former primary that receives already may still wait for acknowledgements itself, as its applier
-// would (fact 7): that ends before. Errors are those of WaitApplied, and ErrCommitsPending.
+// would (fact 7): that ends before. Sessions of clients that hold the applier up are ended. Errors are those of WaitApplied, and ErrCommitsPending.
 func (m *Member) ApplyReceived(ctx context.Context, gtids string, timeout time.Duration) (err error) {
 	defer m.annotate(&err, "apply what was received")
 	return m.control(ctx, func(s *session) error {
@@ -30,6 +30,6 @@ func (m *Member) ApplyReceived(ctx context.Context, gtids string, timeout time.D
 				}
 			}
 		}
-		return waitApplied(ctx, s, gtids, timeout)
+		return applyAll(ctx, s, gtids, timeout)
 	})
 }

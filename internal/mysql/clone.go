@@ -13,7 +13,7 @@ import (
 const (
 	// cloneRuns says whether a CLONE statement runs as a recipient, whether or not its client is still there. Its INFO is empty now
 	// and then; a session of ours that runs it holds cloneLock.
-	cloneRuns = "(SELECT COUNT(*) > 0 FROM performance_schema.processlist WHERE INFO LIKE 'CLONE INSTANCE%' OR ID = IS_USED_LOCK('" + cloneLock + "') AND COMMAND <> 'Sleep')"
+	cloneRuns = "(SELECT COUNT(*) > 0 FROM performance_schema.processlist WHERE INFO LIKE 'CLONE INSTANCE%' OR ID = IS_USED_LOCK('" + cloneLock + "') AND USER = '" + OperatorUser + "' AND COMMAND <> 'Sleep')"
 
 	// cloneOutlived says whether the server that answers was started after the CLONE began. Until then a CLONE that no
 	// longer runs is one that is done and whose server is about to restart into it.

@@ -88,7 +88,8 @@ func checkOwner(database, user, password string) error {
 // ownership says what of a database and its owner is missing, and whether a second password has outlived its time.
 type ownership struct {
 	database, user, password, grants, second bool
-	// cannotRetain is true when the account's password cannot become its second one: it is empty, or not of caching_sha2.
+	// cannotRetain is true when the account's password cannot become its second one: it is empty, or not of caching_sha2, or is to
+	// stay the first.
 	cannotRetain bool
 }
 
@@ -115,7 +116,8 @@ func (m *Member) missing(ctx context.Context, s *session, d Database) (missing o
 		// A second password logs in as well, and will not for long.
 		missing.password = !fits || hasSecond && !isCurrent(hash, d.Password)
 	}
-	missing.cannotRetain = missing.password && !isSHA2(hash)
+	// What an account has already is set again when it expired or was locked; the second one stays what it is then.
+	missing.cannotRetain = missing.password && (!isSHA2(hash) || isCurrent(hash, d.Password))
 	if hasSecond {
 		retained = max(d.Retain-time.Duration(max(age.Int64, 0))*time.Second, 0)
 		missing.second = retained == 0
@@ -140,8 +142,8 @@ func (m *Member) passwordFits(ctx context.Context, hash []byte, user, password s
 		m.e.login = proof
 		m.e.mu.Unlock()
 		return true, nil
-	case isServerError(err, erAccessDenied, erAccessDeniedNoPassword):
-		return false, nil
+	case isServerError(err, erAccessDenied, erAccessDeniedNoPassword, erPasswordExpired, erAccountLocked):
+		return false, nil // each ends when the password is set again
 	default:
 		return false, fmt.Errorf("try the password of %s: %w", user, err)
 	}
@@ -188,7 +190,8 @@ func (m *Member) login(ctx context.Context, user, password string) error {
 	return translate(ctx, db.PingContext(ctx))
 }
 
-// make writes what is missing. Passwords reach the binary log only as hashes: MySQL rewrites these statements.
+// make writes what is missing. Passwords reach the binary log only as hashes: MySQL rewrites these statements. The owner's does not
+// expire with default_password_lifetime: it changes with its Secret.
 func (o ownership) make(ctx context.Context, s *session, d Database) error {
 	if o.database {
 		if err := s.change(ctx, "database/create", "CREATE DATABASE IF NOT EXISTS "+quoteName(d.Name)); err != nil {
@@ -196,7 +199,7 @@ func (o ownership) make(ctx context.Context, s *session, d Database) error {
 		}
 	}
 	if o.user {
-		if err := s.change(ctx, "database/create-user", "CREATE USER IF NOT EXISTS ?@'%' IDENTIFIED BY ? REQUIRE SSL", d.Owner, d.Password); err != nil {
+		if err := s.change(ctx, "database/create-user", "CREATE USER IF NOT EXISTS ?@'%' IDENTIFIED BY ? REQUIRE SSL PASSWORD EXPIRE NEVER", d.Owner, d.Password); err != nil {
 			return err
 		}
 	}
@@ -205,7 +208,7 @@ func (o ownership) make(ctx context.Context, s *session, d Database) error {
 		if d.Retain > 0 && !o.cannotRetain {
 			retain = " RETAIN CURRENT PASSWORD"
 		}
-		if err := s.change(ctx, "database/set-password", "ALTER USER ?@'%' IDENTIFIED BY ?"+retain+" ACCOUNT UNLOCK", d.Owner, d.Password); err != nil {
+		if err := s.change(ctx, "database/set-password", "ALTER USER ?@'%' IDENTIFIED BY ?"+retain+" PASSWORD EXPIRE NEVER ACCOUNT UNLOCK", d.Owner, d.Password); err != nil {
 			return err
 		}
 	}

@@ -55,3 +55,40 @@ func TestChangedPasswordLeavesTheOldOneForAWhile(t *testing.T) {
 	ensure("and no time is given any more", "sixth", 0, DatabaseOutcome{Changed: true})
 	opens("and no time is given any more", map[string]bool{"fourth": false, "fifth": false, "sixth": true})
 }
+
+// TestAnOwnerThatCannotLogInIsMended: its password expired, or somebody locked it, while no operator looked. What it had as second password stays that.
+func TestAnOwnerThatCannotLogInIsMended(t *testing.T) {
+	w, m := settle(t, newPool(t, nil))
+	ctx := t.Context()
+	db := root(t, w.servers[0])
+	exec(t, db, "DROP USER IF EXISTS keeper")
+	ensure := func(what, password string, changed bool) {
+		t.Helper()
+		out, err := m[0].EnsureDatabase(ctx, Database{Name: "kept", Owner: "keeper", Password: password, Retain: time.Hour})
+		must(t, err)
+		if out.Changed != changed {
+			t.Errorf("%s: %+v", what, out)
+		}
+		must(t, m[0].login(ctx, "keeper", password))
+	}
+	ensure("made", "first", true)
+	ensure("changed", "second", true)
+	for what, statement := range map[string]string{
+		"expired": "ALTER USER keeper PASSWORD EXPIRE",
+		"locked":  "ALTER USER keeper ACCOUNT LOCK",
+	} {
+		m = w.members(t, newPool(t, nil)) // an operator that has not seen it log in before
+		exec(t, db, statement)
+		if err := m[0].login(ctx, "keeper", "second"); err == nil {
+			t.Fatalf("%s, and it logs in", what)
+		}
+		ensure(what, "second", true)
+		must(t, m[0].login(ctx, "keeper", "first"))
+		ensure("after it was "+what, "second", false)
+	}
+	exec(t, db, "SET GLOBAL default_password_lifetime = 1")
+	defer exec(t, db, "SET GLOBAL default_password_lifetime = DEFAULT")
+	exec(t, db, "UPDATE mysql.user SET password_last_changed = NOW() - INTERVAL 30 MINUTE - INTERVAL 2 DAY WHERE User = 'keeper'")
+	exec(t, db, "FLUSH PRIVILEGES")
+	must(t, m[0].login(ctx, "keeper", "second"))
+}

@@ -334,26 +334,9 @@ func (m *Member) Reopen(ctx context.Context, spec PromoteSpec) (err error) {
 func (m *Member) DisconnectClients(ctx context.Context) (ended int, err error) {
 	defer m.annotate(&err, "disconnect clients")
 	err = m.control(ctx, func(s *session) error {
-		var ids []uint64
-		err := s.rows(ctx, `SELECT PROCESSLIST_ID FROM performance_schema.threads WHERE TYPE = 'FOREGROUND' AND PROCESSLIST_COMMAND NOT IN ('Daemon', 'Binlog Dump', 'Binlog Dump GTID')
-			AND COALESCE(PROCESSLIST_STATE, '') NOT LIKE 'Waiting for semi-sync ACK%' AND `+theirs, nil, func(rows *sql.Rows) error {
-			var id uint64
-			if err := rows.Scan(&id); err != nil {
-				return err
-			}
-			ids = append(ids, id)
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		for _, id := range ids {
-			if err := s.kill(ctx, id); err != nil {
-				return err
-			}
-			ended++
-		}
-		return nil
+		ended, err = endSessions(ctx, s, `SELECT PROCESSLIST_ID FROM performance_schema.threads WHERE TYPE = 'FOREGROUND' AND PROCESSLIST_COMMAND NOT IN ('Daemon', 'Binlog Dump', 'Binlog Dump GTID')
+			AND COALESCE(PROCESSLIST_STATE, '') NOT LIKE 'Waiting for semi-sync ACK%' AND `+theirs)
+		return err
 	})
 	return ended, err
 }

@@ -64,7 +64,10 @@ const (
 	erTableDefChanged        = 1412
 	erAccessDeniedNoPassword = 1698
 	erTooManyConnections     = 1040
+	erPasswordExpired        = 1862
+	erAccountLocked          = 3118
 	erRestartFailed          = 3707
+	erInstanceLocked         = 3857 // LOCK INSTANCE FOR BACKUP
 )
 
 // serverErrorNumber returns the number of the MySQL error in err's chain; 0 when there is none.

@@ -73,7 +73,7 @@ func (m *Member) observeOnce(ctx context.Context, slot *slot) (Observation, erro
 		slot.session = s
 		// What was given up earlier may still hang on the server: end it, so that such sessions never pile up.
 		if slot.abandoned != 0 {
-			if err := s.kill(ctx, slot.abandoned); err != nil {
+			if err := s.killOwn(ctx, slot.abandoned); err != nil {
 				return Observation{}, err
 			}
 			slot.abandoned = 0

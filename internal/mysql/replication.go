@@ -135,7 +135,7 @@ func drainRelayLog(ctx context.Context, s *session, status *Replication) error {
 	if err != nil || after == nil || after.Retrieved == "" {
 		return err
 	}
-	return waitApplied(ctx, s, after.Retrieved, applyWait)
+	return applyAll(ctx, s, after.Retrieved, applyWait)
 }
 
 // retrievedApplied says whether everything that was received is applied.
@@ -211,7 +211,18 @@ func stopReplica(ctx context.Context, s *session) error {
 	if err := s.change(ctx, "replicate/bound-stop", "SET GLOBAL rpl_stop_replica_timeout = ?", stopReplicaTimeout); err != nil {
 		return err
 	}
-	if err := s.change(ctx, "replicate/stop", "STOP REPLICA"); err != nil {
+	// It would hang behind whatever an applier waits for (fact 27).
+	if err := clearTheWay(ctx, s); err != nil {
+		return err
+	}
+	err = s.change(ctx, "replicate/stop", "STOP REPLICA")
+	if isServerError(err, erInstanceLocked) {
+		if _, err := endSessions(ctx, s, serverLocks); err != nil {
+			return err
+		}
+		err = s.change(ctx, "replicate/stop", "STOP REPLICA")
+	}
+	if err != nil {
 		return err
 	}
 	if status, err = replicationStatus(ctx, s); err == nil && status != nil && (status.IOState != IOOff || status.SQLRunning) {
@@ -228,20 +239,33 @@ func (m *Member) WaitApplied(ctx context.Context, gtids string, timeout time.Dur
 }
 
 func waitApplied(ctx context.Context, s *session, gtids string, timeout time.Duration) error {
+	return awaitApplied(ctx, s, gtids, timeout, func() error { return nil })
+}
+
+// applyAll is waitApplied where clients on the replica must not hold it up: those that an applier waits for are ended.
+func applyAll(ctx context.Context, s *session, gtids string, timeout time.Duration) error {
+	return awaitApplied(ctx, s, gtids, timeout, func() error { return clearTheWay(ctx, s) })
+}
+
+// awaitApplied waits in steps, and calls late after each that was in vain.
+func awaitApplied(ctx context.Context, s *session, gtids string, timeout time.Duration, late func() error) error {
 	if compact(gtids) == "" {
 		return nil
 	}
 	now := s.pool.options.Clock.Now
 	for deadline := now().Add(timeout); ; {
 		step := max(0, min(applyStep, deadline.Sub(now()), s.pool.options.StatementTimeout/2))
-		var late int
+		var missing int
 		// Seconds with a fraction, as text: 0 would wait without end.
 		seconds := strconv.FormatFloat(max(step.Seconds(), 0.001), 'f', 3, 64)
-		if err := s.row(ctx, "SELECT WAIT_FOR_EXECUTED_GTID_SET(?, "+seconds+")", []any{gtids}, &late); err != nil {
+		if err := s.row(ctx, "SELECT WAIT_FOR_EXECUTED_GTID_SET(?, "+seconds+")", []any{gtids}, &missing); err != nil {
 			return err
 		}
-		if late == 0 {
+		if missing == 0 {
 			return nil
+		}
+		if err := late(); err != nil {
+			return err
 		}
 		status, err := replicationStatus(ctx, s)
 		if err != nil {

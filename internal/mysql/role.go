@@ -70,6 +70,9 @@ func dropChannel(ctx context.Context, s *session) error {
 		}
 		return err
 	}
+	if _, err := endSessions(ctx, s, serverLocks); err != nil {
+		return err
+	}
 	if err := stopReplica(ctx, s); err != nil {
 		return err
 	}

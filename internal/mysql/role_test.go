@@ -297,6 +297,45 @@ func TestOneHand(t *testing.T) {
 	must(t, fresh.SetSourceWait(ctx, true, 1))
 }
 
+// TestClientsDoNotHoldOurLocks: any account may take a lock by its name, and queue for it. It is taken from them.
+func TestClientsDoNotHoldOurLocks(t *testing.T) {
+	w, m := settle(t, newPool(t, nil))
+	ctx := t.Context()
+	row := *m[0].Observe(ctx).Membership
+	fresh := w.members(t, newPool(t, nil))
+	m[0].rest(0) // so that nobody of ours has it
+	db := root(t, w.servers[0])
+	take := func(lock string) string { return "SELECT GET_LOCK('" + lock + "', 3600), SLEEP(3600)" }
+	for _, lock := range []string{controlLock, transactionLock} {
+		clients := []*client{connect(t, w.servers[0], "&"+take(lock))}
+		for range 5 {
+			waits := connect(t, w.servers[0])
+			go func() {
+				_, err := waits.conn.ExecContext(context.WithoutCancel(ctx), take(lock))
+				waits.ended <- err
+			}()
+			clients = append(clients, waits)
+		}
+		waitFor(t, "the queue", func() bool {
+			return value(t, db, "SELECT COUNT(*) FROM performance_schema.metadata_locks WHERE OBJECT_TYPE = 'USER LEVEL LOCK' AND OBJECT_NAME = '"+lock+"'") == "6"
+		})
+		next := row
+		next.Epoch++
+		must(t, fresh[0].WriteMembership(ctx, row.Epoch, next))
+		row = next
+		for _, c := range clients {
+			waitFor(t, "the end of a session", func() bool { return !c.alive(db) })
+		}
+	}
+	holder := connect(t, w.servers[0], "&"+take(cloneLock))
+	var runs bool
+	must(t, fresh[0].control(ctx, func(s *session) error { return s.row(ctx, "SELECT "+cloneRuns, nil, &runs) }))
+	if runs {
+		t.Error("a client's lock passes for a CLONE")
+	}
+	exec(t, db, "KILL "+holder.id)
+}
+
 // TestFrozenBeforeTheLock: an old leader asks for the lease, stands still until another leads and has claimed the member, and
 // takes the lock from it. It does nothing with it.
 func TestFrozenBeforeTheLock(t *testing.T) {

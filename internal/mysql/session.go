@@ -390,3 +390,13 @@ func (s *session) kill(ctx context.Context, id uint64) error {
 	}
 	return err
 }
+
+// killOwn ends another session of this account's. A server that was restarted since has given the number to somebody else.
+func (s *session) killOwn(ctx context.Context, id uint64) error {
+	var same sql.Null[uint64]
+	err := s.row(ctx, "SELECT MAX(ID) FROM performance_schema.processlist WHERE ID = ? AND ID <> CONNECTION_ID() AND USER = SUBSTRING_INDEX(CURRENT_USER(), '@', 1)", []any{id}, &same)
+	if err != nil || !same.Valid {
+		return err
+	}
+	return s.kill(ctx, same.V)
+}

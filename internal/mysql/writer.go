@@ -124,6 +124,9 @@ func takeControl(ctx context.Context, s *session) error {
 		if got.V == 1 {
 			return errors.Join(killHolder(ctx, s, transactionLock), killIdle(ctx, s, cloneLock))
 		}
+		if _, err := endSessions(ctx, s, strangers(controlLock)); err != nil {
+			return err
+		}
 		if err := killHolder(ctx, s, controlLock); err != nil {
 			return err
 		}
@@ -144,6 +147,12 @@ func killHolder(ctx context.Context, s *session, lock string) error {
 		return nil
 	}
 	return s.kill(ctx, holder.V)
+}
+
+// strangers are the clients' sessions that hold a lock of ours or wait for it: MySQL asks for no privilege.
+func strangers(lock string) string {
+	return `SELECT DISTINCT PROCESSLIST_ID FROM performance_schema.threads JOIN performance_schema.metadata_locks ON OWNER_THREAD_ID = THREAD_ID
+		WHERE OBJECT_TYPE = 'USER LEVEL LOCK' AND OBJECT_NAME = '` + lock + `' AND ` + theirs
 }
 
 // killIdle kills the session that holds the lock, if there is one and it runs no statement.
@@ -194,6 +203,14 @@ var errLockTaken = errors.New("another session of the operator has the lock")
 func underControl(ctx context.Context, s, control *session, lock string) error {
 	var got sql.Null[int64]
 	var holder sql.Null[uint64]
+	// Anybody may take a lock. One that is not ours is taken from them, which needs a moment.
+	ended, err := endSessions(ctx, s, strangers(lock))
+	if err == nil && ended > 0 {
+		err = pause(ctx, takeOverPause)
+	}
+	if err != nil {
+		return err
+	}
 	if err := s.row(ctx, "SELECT GET_LOCK(?, 0)", []any{lock}, &got); err != nil {
 		return err
 	}

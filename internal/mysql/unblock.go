@@ -1,0 +1,56 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+)
+
+// appliers are the threads that apply what a replica receives.
+const appliers = `(SELECT THREAD_ID FROM performance_schema.replication_applier_status_by_worker WHERE CHANNEL_NAME = ''
+	UNION SELECT THREAD_ID FROM performance_schema.replication_applier_status_by_coordinator WHERE CHANNEL_NAME = '')`
+
+// obstacles are the clients' sessions that an applier of this server waits for: for a lock on a table, a schema or the server
+// (LOCK TABLES, FLUSH TABLES WITH READ LOCK, a transaction that has read a table which is to be altered), or for locks on rows (SELECT ...
+// FOR UPDATE). super_read_only forbids none of them, and the applier waits for a year.
+const obstacles = `SELECT DISTINCT PROCESSLIST_ID FROM performance_schema.threads JOIN (
+	SELECT held.OWNER_THREAD_ID AS HOLDER FROM performance_schema.metadata_locks waits JOIN performance_schema.metadata_locks held
+		ON held.OBJECT_TYPE = waits.OBJECT_TYPE AND held.OBJECT_SCHEMA <=> waits.OBJECT_SCHEMA AND held.OBJECT_NAME <=> waits.OBJECT_NAME
+		WHERE waits.LOCK_STATUS = 'PENDING' AND held.LOCK_STATUS = 'GRANTED' AND waits.OWNER_THREAD_ID IN ` + appliers + `
+	UNION SELECT BLOCKING_THREAD_ID FROM performance_schema.data_lock_waits WHERE REQUESTING_THREAD_ID IN ` + appliers + `
+	) blocking ON THREAD_ID = HOLDER WHERE ` + theirs
+
+// serverLocks are the clients' sessions that lock the whole server: with LOCK INSTANCE FOR BACKUP, under which STOP REPLICA is refused
+// (fact 13), or with FLUSH TABLES WITH READ LOCK, under which nobody could write to a new primary.
+const serverLocks = `SELECT DISTINCT PROCESSLIST_ID FROM performance_schema.threads JOIN performance_schema.metadata_locks ON OWNER_THREAD_ID = THREAD_ID
+	WHERE OBJECT_TYPE IN ('BACKUP LOCK', 'GLOBAL', 'COMMIT') AND LOCK_TYPE = 'SHARED' AND LOCK_STATUS = 'GRANTED' AND ` + theirs
+
+// clearTheWay ends the clients' sessions on a replica that keep its applier from what it has received. Only what cannot wait calls it:
+// a member that is to be promoted, or pointed at another primary, whose clients' writes wait for it. What they read, they read again.
+func clearTheWay(ctx context.Context, s *session) error {
+	_, err := endSessions(ctx, s, obstacles)
+	return err
+}
+
+// endSessions kills the sessions whose ids a query finds, and counts them.
+func endSessions(ctx context.Context, s *session, which string) (ended int, err error) {
+	var found []uint64
+	err = s.rows(ctx, which, nil, func(rows *sql.Rows) error {
+		var id uint64
+		if err := rows.Scan(&id); err != nil {
+			return err
+		}
+		found = append(found, id)
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("look for sessions in the way: %w", err)
+	}
+	for _, id := range found {
+		if err := s.kill(ctx, id); err != nil {
+			return ended, err
+		}
+		ended++
+	}
+	return ended, nil
+}

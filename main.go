@@ -107,6 +107,11 @@ func parseFlags() flags {
 	flag.IntVar(&f.verbosity, "v", 0, "Verbosity of the log: 0 what happens, 1 what is planned, 2 and more for debugging.")
 	flag.BoolVar(&f.showVersion, "version", false, "Print the version and exit.")
 	flag.Parse()
+	if flag.NArg() > 0 {
+		// The flags behind it would not count: --leader-elect false switches leader election on, and nothing else.
+		fmt.Fprintf(os.Stderr, "unknown argument %q: write flags as --name=value\n", flag.Arg(0))
+		os.Exit(2)
+	}
 	return f
 }
 

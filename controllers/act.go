@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -39,6 +42,7 @@ func (r *MySQLClusterReconciler) act(ctx context.Context, s *scope) error {
 		turns[a.Target()] = append(turns[a.Target()], a)
 	}
 	var mu sync.Mutex
+	before := len(s.outcome)
 	turn := func(actions []topology.Action) {
 		for _, a := range actions {
 			err := r.take(ctx, s, a)
@@ -66,6 +70,8 @@ func (r *MySQLClusterReconciler) act(ctx context.Context, s *scope) error {
 		wg.Go(func() { turn(actions) })
 	}
 	wg.Wait()
+	// The first is what conditions begin with: the order in which members fail must not change them.
+	slices.SortStableFunc(s.outcome[before:], func(a, b *problem) int { return strings.Compare(a.message, b.message) })
 	return nil
 }
 
@@ -74,7 +80,8 @@ func (r *MySQLClusterReconciler) noteVersions(ctx context.Context, s *scope) {
 	if s.plan.Failing {
 		return
 	}
-	for id, version := range s.outdated {
+	for _, id := range slices.Sorted(maps.Keys(s.outdated)) {
+		version := s.outdated[id]
 		key, cloud, uid := "note the version on "+id, s.cloud, s.uid()
 		if p := r.memory.refusal(s.notes, key, r.Clock.Now()); p != nil {
 			s.outcome = append(s.outcome, p)

@@ -140,6 +140,7 @@ func (r *MySQLClusterReconciler) find(ctx context.Context, s *scope, name string
 	current.SetName(found.Name)
 	current.SetNamespace(found.Namespace)
 	current.SetOwnerReferences(found.OwnerReferences)
+	current.SetAnnotations(found.Annotations)
 	current.SetFinalizers(found.Finalizers)
 	current.SetResourceVersion(found.ResourceVersion)
 	current.SetCreationTimestamp(found.CreationTimestamp)

@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -34,16 +35,22 @@ func (r *MySQLClusterReconciler) claim(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	if !found && claimed {
+	switch {
+	case found && claimed && s.records.Equal(topology.Records{}):
+		s.recordsLost = true // somebody emptied them: those of a new cluster name noHand
+	case !found && claimed && s.notes.unstored != nil:
+		s.records = s.notes.unstored.Clone()
+	case !found && claimed:
 		s.recordsLost = true
-		return nil
-	}
-	if !found {
-		if err := r.createRecords(ctx, s, topology.Records{}); err != nil {
+	case !found:
+		if err := r.createRecords(ctx, s, topology.Records{Hand: noHand}); err != nil {
 			return err
 		}
+		if s.notes.unstored != nil {
+			s.done = true // its namespace goes, and it goes with that: nothing was ever made for it
+		}
 	}
-	if claimed {
+	if claimed || s.done {
 		return nil
 	}
 	before := s.cluster.DeepCopy()
@@ -53,6 +60,12 @@ func (r *MySQLClusterReconciler) claim(ctx context.Context, s *scope) error {
 	}
 	return nil
 }
+
+// noHand stands in the records of a new cluster for the hand that wrote them, so that they are told from records that somebody emptied.
+const noHand = "-"
+
+// hand names this operator in the records.
+func (r *MySQLClusterReconciler) hand() string { return cmp.Or(r.Config.Hand, noHand) }
 
 // recordsMemo remembers the newest records that this process wrote, until the cache shows them.
 type recordsMemo struct {
@@ -132,6 +145,7 @@ func (r *MySQLClusterReconciler) readRecords(ctx context.Context, s *scope) (boo
 	case !ownedBy(&cm, s.cluster):
 		return false, r.foreign(ctx, s, "ConfigMap", &cm)
 	}
+	s.recordsOrphaned = metav1.GetControllerOf(&cm) == nil
 	memo := &s.notes.records
 	memo.mu.Lock()
 	defer memo.mu.Unlock()
@@ -150,7 +164,7 @@ func (r *MySQLClusterReconciler) readRecords(ctx context.Context, s *scope) (boo
 		return false, p
 	}
 	s.records, s.recordsVersion = records.Clone(), cm.ResourceVersion
-	memo.superseded = nil
+	memo.superseded, s.notes.unstored = nil, nil
 	return true, nil
 }
 
@@ -166,8 +180,9 @@ func (r *MySQLClusterReconciler) createRecords(ctx context.Context, s *scope, re
 	}
 	if err := r.Client.Create(ctx, &cm, client.FieldOwner(v1alpha1.FieldManager)); err != nil {
 		if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-			// Nothing new can be remembered in a namespace that goes; what must still be done goes on without.
-			s.records = records.Clone()
+			// Nothing new can be stored in a namespace that goes. This process remembers it, so that no pass begins anew.
+			kept := records.Clone()
+			s.records, s.notes.unstored = records.Clone(), &kept
 			return nil
 		}
 		return fmt.Errorf("create the records: %w", err)
@@ -184,7 +199,7 @@ func (r *MySQLClusterReconciler) saveRecords(ctx context.Context, s *scope, chan
 	defer memo.mu.Unlock()
 	next := s.records.Clone()
 	change(&next)
-	if next.Equal(s.records) && !s.recordsLost {
+	if next.Equal(s.records) && !s.recordsLost && !s.recordsOrphaned {
 		return nil
 	}
 	if s.recordsVersion == "" {
@@ -207,7 +222,7 @@ func (r *MySQLClusterReconciler) saveRecords(ctx context.Context, s *scope, chan
 		memo.superseded = map[string]bool{}
 	}
 	memo.superseded[s.recordsVersion] = true
-	s.records, s.recordsLost = next, false
+	s.records, s.recordsLost, s.recordsOrphaned = next, false, false
 	if ac.ResourceVersion != nil {
 		s.recordsVersion = *ac.ResourceVersion
 		s.notes.written.end(s.recordsVersion)
@@ -237,7 +252,7 @@ func (r *MySQLClusterReconciler) remember(ctx context.Context, s *scope) error {
 		next.Account = s.account // what is there, and what is about to be made, is in it
 	}
 	if !next.Equal(topology.Records{}) {
-		next.Hand = r.Config.Hand // what was added here makes records of none
+		next.Hand = r.hand() // what was added here makes records of none
 	}
 	s.moved = !sameButForEpoch(next, s.records)
 	if err := r.takeOver(ctx, s, next); err != nil {
@@ -282,14 +297,16 @@ func (s *scope) recordsForNow(o topology.Observed, now time.Time) topology.Recor
 	return topology.Rebuild(o)
 }
 
-// ownedBy says whether an object is controlled by the cluster, by UID.
-func ownedBy(obj client.Object, c *v1alpha1.MySQLCluster) bool {
-	for _, ref := range obj.GetOwnerReferences() {
-		if ref.UID == c.UID && ref.Controller != nil && *ref.Controller {
-			return true
-		}
+// ownedBy says whether an object is the cluster's, by UID: the cluster controls it, or nobody does and it is marked as the cluster's.
+func ownedBy(obj client.Object, c *v1alpha1.MySQLCluster) bool { return ownerOf(obj) == c.UID }
+
+// ownerOf returns the UID of what controls an object. A deletion of the cluster with --cascade=orphan takes the owner off each of its
+// objects at once, however long the cluster goes on; the mark stays.
+func ownerOf(obj client.Object) types.UID {
+	if by := metav1.GetControllerOf(obj); by != nil {
+		return by.UID
 	}
-	return false
+	return types.UID(obj.GetAnnotations()[v1alpha1.AnnotationClusterUID])
 }
 
 // convert turns an apply configuration into an object, for the one case in which it must be created and not applied.

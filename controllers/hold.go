@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -82,6 +83,9 @@ func (r *MySQLClusterReconciler) letGo(ctx context.Context, s *scope, name strin
 	var secret corev1.Secret
 	if err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: name}, &secret); err != nil {
 		return client.IgnoreNotFound(err)
+	}
+	if by := metav1.GetControllerOf(&secret); by != nil && by.Kind == "MySQLCluster" || secret.Annotations[v1alpha1.AnnotationClusterUID] != "" {
+		return nil // a cluster's own, and no user's: somebody else has written it into the records
 	}
 	return r.dropFinalizer(ctx, &secret)
 }

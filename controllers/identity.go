@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -190,6 +191,14 @@ func (r *MySQLClusterReconciler) ownedSecret(ctx context.Context, s *scope, name
 		return nil, fmt.Errorf("read Secret %s: %w", name, err)
 	case !ownedBy(&secret, s.cluster):
 		return nil, r.foreign(ctx, s, "Secret", &secret)
+	case metav1.GetControllerOf(&secret) == nil && secret.DeletionTimestamp.IsZero() && !s.deleting():
+		before := secret.DeepCopy()
+		if err := controllerutil.SetControllerReference(s.cluster, &secret, r.Client.Scheme()); err != nil {
+			return nil, fmt.Errorf("take Secret %s back: %w", name, err)
+		}
+		if err := r.Client.Patch(ctx, &secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+			return nil, fmt.Errorf("take Secret %s back: %w", name, err)
+		}
 	}
 	return &secret, nil
 }

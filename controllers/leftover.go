@@ -62,11 +62,13 @@ func (r *MySQLClusterReconciler) foreign(ctx context.Context, s *scope, kind str
 // heldForUID returns the UID of the cluster of a name for which our finalizer alone keeps a deleted object, empty when that is
 // not so.
 func heldForUID(obj client.Object, cluster string) types.UID {
-	owner := metav1.GetControllerOf(obj)
 	finalizers := obj.GetFinalizers()
-	if obj.GetDeletionTimestamp().IsZero() || len(finalizers) != 1 || finalizers[0] != v1alpha1.Finalizer || owner == nil ||
-		owner.APIVersion != v1alpha1.GroupVersion.String() || owner.Kind != "MySQLCluster" || owner.Name != cluster {
+	if obj.GetDeletionTimestamp().IsZero() || len(finalizers) != 1 || finalizers[0] != v1alpha1.Finalizer {
 		return ""
 	}
-	return owner.UID
+	by := metav1.GetControllerOf(obj)
+	if by != nil && (by.APIVersion != v1alpha1.GroupVersion.String() || by.Kind != "MySQLCluster" || by.Name != cluster) {
+		return ""
+	}
+	return ownerOf(obj)
 }

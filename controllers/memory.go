@@ -31,6 +31,8 @@ type memory struct {
 // holds them is locked.
 type notes struct {
 	uid string
+	// unstored are records that were lost in a namespace that is being deleted, where nothing can be stored again.
+	unstored *topology.Records
 	// silentSince is when each member was first seen unreachable in a row.
 	silentSince map[string]time.Time
 	// downSince is when each member was first seen not to answer in a row, whether its machine runs or not;

@@ -38,7 +38,7 @@ const (
 func (r *MySQLClusterReconciler) observeCloud(ctx context.Context, s *scope) error {
 	s.desired = desiredOf(s.cluster, s.deleting(), r.Clock.Now())
 	s.observed = topology.Observed{
-		Now: r.Clock.Now(), Members: map[string]*topology.Member{}, InService: map[string]bool{}, Records: s.records, Hand: r.Config.Hand,
+		Now: r.Clock.Now(), Members: map[string]*topology.Member{}, InService: map[string]bool{}, Records: s.records, Hand: r.hand(),
 	}
 	s.readRequests()
 	s.readWindow()

@@ -18,6 +18,8 @@ const (
 	maxRecords = 256 << 10
 	// maxListed is how many volumes, instances, members or Secrets any list of the records may hold.
 	maxListed = 64
+	// maxShift is how many zones a member may have been moved on.
+	maxShift = 1 << 20
 )
 
 // plausible refuses records that the operator cannot have written, and takes out of the others what names no member.
@@ -34,6 +36,12 @@ func (s *scope) plausible(configMap string, size int, records *topology.Records)
 		if _, ok := names.Ordinal(name); !ok {
 			strange = append(strange, name)
 			delete(records.Members, name)
+		}
+	}
+	for name, rec := range records.Members {
+		if rec.ZoneShift < 0 || rec.ZoneShift > maxShift {
+			rec.ZoneShift = 0 // it only says with which subnet to begin
+			records.Members[name] = rec
 		}
 	}
 	if len(strange) > 0 {

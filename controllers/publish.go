@@ -128,6 +128,9 @@ func (r *MySQLClusterReconciler) release(ctx context.Context, s *scope) error {
 	ca, operatorTLS := names.CA, names.OperatorTLS
 	for _, name := range []string{ca, keptName(ca), operatorTLS} {
 		secret, err := r.ownedSecret(ctx, s, name)
+		if p := asProblem(err); p != nil && p.reason == v1alpha1.ReasonForeignResource {
+			continue // somebody else's, with nothing of ours on it
+		}
 		if err != nil {
 			return err
 		}

@@ -181,7 +181,7 @@ func (c conditions) setRecovered(s *scope) {
 	}
 	message := s.restorer()
 	switch {
-	case s.records.Recovered || s.plan.Records.Recovered:
+	case s.records.Recovered || s.plan.Records.Recovered, !s.plan.Records.RebuiltAt.IsZero() && s.plan.Records.Established:
 		c.set(v1alpha1.ConditionRecovered, metav1.ConditionTrue, v1alpha1.ReasonRecovered, "the cluster began with what spec.bootstrap.recovery names"+s.leftOut())
 	case s.recovery[task.ReportState] == restoreFailed:
 		c.set(v1alpha1.ConditionRecovered, metav1.ConditionFalse, v1alpha1.ReasonRecoveryFailed, message)

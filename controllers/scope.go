@@ -35,6 +35,8 @@ type scope struct {
 	records        topology.Records
 	recordsVersion string
 	recordsLost    bool
+	// recordsOrphaned: somebody took the cluster off as their owner.
+	recordsOrphaned bool
 
 	// authority and identity are the cluster's CA and the operator's client certificate; identify.
 	authority *pki.Authority

@@ -30,6 +30,8 @@ const (
 	// AnnotationCertificatesRenewedAt asks for a new certificate in place of every member's that was signed before the time that
 	// it names (RFC 3339). It is put into use without a restart.
 	AnnotationCertificatesRenewedAt = Prefix + "certificatesRenewedAt"
+	// AnnotationClusterUID is on each of the cluster's objects and names the cluster by UID: one that lost its owner is known by it.
+	AnnotationClusterUID = Prefix + "cluster-uid"
 	// AnnotationReleased is set by the operator on a cluster that is being deleted and has nothing left in EC2, before it lets go of
 	// the Secret with the credentials. It counts only when that Secret is gone.
 	AnnotationReleased = Prefix + "released"

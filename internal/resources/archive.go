@@ -28,6 +28,7 @@ func ArchiveClaim(cluster string) string { return spoolVolume + "-" + ArchiveNam
 func ArchiveReport(c *v1alpha1.MySQLCluster) *corev1ac.ConfigMapApplyConfiguration {
 	return corev1ac.ConfigMap(ArchiveName(c.Name), c.Namespace).
 		WithLabels(Labels(c, ComponentArchive)).
+		WithAnnotations(mark(c)).
 		WithOwnerReferences(owner(c))
 }
 
@@ -66,6 +67,7 @@ func Archive(c *v1alpha1.MySQLCluster, t task.Task, images Images, storage resou
 	selector := map[string]string{v1alpha1.LabelCluster: c.Name, v1alpha1.LabelComponent: ComponentArchive}
 	return appsv1ac.StatefulSet(ArchiveName(c.Name), c.Namespace).
 		WithLabels(Labels(c, ComponentArchive)).
+		WithAnnotations(mark(c)).
 		WithOwnerReferences(owner(c)).
 		WithSpec(appsv1ac.StatefulSetSpec().
 			WithReplicas(1).

@@ -88,6 +88,7 @@ func BackupServiceAccount(c *v1alpha1.MySQLCluster, roleARN string) *corev1ac.Se
 	name := NamesOf(c.Name).BackupAccount
 	account := corev1ac.ServiceAccount(name, c.Namespace).
 		WithLabels(Labels(c, ComponentBackup)).
+		WithAnnotations(mark(c)).
 		WithOwnerReferences(owner(c))
 	if roleARN != "" {
 		account.WithAnnotations(map[string]string{"eks.amazonaws.com/role-arn": roleARN})
@@ -102,6 +103,7 @@ func BackupRole(c *v1alpha1.MySQLCluster) *rbacv1ac.RoleApplyConfiguration {
 	names := NamesOf(c.Name)
 	return rbacv1ac.Role(names.BackupAccount, c.Namespace).
 		WithLabels(Labels(c, ComponentBackup)).
+		WithAnnotations(mark(c)).
 		WithOwnerReferences(owner(c)).
 		WithRules(
 			rbacv1ac.PolicyRule().WithAPIGroups(v1alpha1.GroupVersion.Group).WithResources("mysqlbackups").WithVerbs("get", "create"),
@@ -115,6 +117,7 @@ func BackupRoleBinding(c *v1alpha1.MySQLCluster) *rbacv1ac.RoleBindingApplyConfi
 	name := NamesOf(c.Name).BackupAccount
 	return rbacv1ac.RoleBinding(name, c.Namespace).
 		WithLabels(Labels(c, ComponentBackup)).
+		WithAnnotations(mark(c)).
 		WithOwnerReferences(owner(c)).
 		WithRoleRef(rbacv1ac.RoleRef().WithAPIGroup(rbacv1.GroupName).WithKind("Role").WithName(name)).
 		WithSubjects(rbacv1ac.Subject().WithKind(rbacv1.ServiceAccountKind).WithName(name).WithNamespace(c.Namespace))
@@ -162,12 +165,14 @@ func Verification(c *v1alpha1.MySQLCluster, t task.Task, images Images) (*batchv
 func VerificationReport(c *v1alpha1.MySQLCluster) *corev1ac.ConfigMapApplyConfiguration {
 	return corev1ac.ConfigMap(VerifyName(c.Name), c.Namespace).
 		WithLabels(Labels(c, ComponentVerify)).
+		WithAnnotations(mark(c)).
 		WithOwnerReferences(owner(c))
 }
 
 func cronJob(c *v1alpha1.MySQLCluster, name string, when v1alpha1.CronExpression, zone v1alpha1.TimeZoneName, component string, spec *batchv1ac.JobSpecApplyConfiguration) *batchv1ac.CronJobApplyConfiguration {
 	return batchv1ac.CronJob(name, c.Namespace).
 		WithLabels(Labels(c, component)).
+		WithAnnotations(mark(c)).
 		WithOwnerReferences(owner(c)).
 		WithSpec(batchv1ac.CronJobSpec().
 			WithSchedule(string(when)).
@@ -207,6 +212,7 @@ func RecoveryJob(c *v1alpha1.MySQLCluster, t task.Task, images Images) (*batchv1
 	name := NamesOf(c.Name).Recovery
 	return batchv1ac.Job(name, c.Namespace).
 		WithLabels(Labels(c, ComponentRecovery)).
+		WithAnnotations(mark(c)).
 		WithOwnerReferences(owner(c)).
 		WithSpec(spec.WithBackoffLimit(recoveryRetries)), nil
 }
@@ -216,6 +222,7 @@ func RecoveryReport(c *v1alpha1.MySQLCluster) *corev1ac.ConfigMapApplyConfigurat
 	name := NamesOf(c.Name).Recovery
 	return corev1ac.ConfigMap(name, c.Namespace).
 		WithLabels(Labels(c, ComponentRecovery)).
+		WithAnnotations(mark(c)).
 		WithOwnerReferences(owner(c))
 }
 

@@ -62,6 +62,11 @@ func Labels(c *v1alpha1.MySQLCluster, component string) map[string]string {
 	}
 }
 
+// mark tells of which cluster an object is also when its owner was taken off it, as by a deletion with --cascade=orphan.
+func mark(c *v1alpha1.MySQLCluster) map[string]string {
+	return map[string]string{v1alpha1.AnnotationClusterUID: string(c.UID)}
+}
+
 // owner returns the reference that makes the cluster the one controller of an object, so that garbage collection removes
 // it with the cluster. It is written by hand because an object from a cache may lack its kind.
 func owner(c *v1alpha1.MySQLCluster) *metav1ac.OwnerReferenceApplyConfiguration {

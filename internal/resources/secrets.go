@@ -97,6 +97,7 @@ func MembersConfigMap(c *v1alpha1.MySQLCluster, members []byte) *corev1ac.Config
 	return corev1ac.ConfigMap(name, c.Namespace).
 		WithFinalizers(v1alpha1.Finalizer).
 		WithLabels(Labels(c, ComponentMembers)).
+		WithAnnotations(mark(c)).
 		WithOwnerReferences(owner(c)).
 		WithData(map[string]string{KeyMembers: string(members)})
 }
@@ -104,6 +105,7 @@ func MembersConfigMap(c *v1alpha1.MySQLCluster, members []byte) *corev1ac.Config
 func secret(c *v1alpha1.MySQLCluster, name, component string, kind corev1.SecretType) *corev1ac.SecretApplyConfiguration {
 	return corev1ac.Secret(name, c.Namespace).
 		WithLabels(Labels(c, component)).
+		WithAnnotations(mark(c)).
 		WithOwnerReferences(owner(c)).
 		WithType(kind)
 }

@@ -46,6 +46,7 @@ func Services(c *v1alpha1.MySQLCluster) []*corev1ac.ServiceApplyConfiguration {
 func service(c *v1alpha1.MySQLCluster, name, component string) *corev1ac.ServiceApplyConfiguration {
 	return corev1ac.Service(name, c.Namespace).
 		WithLabels(Labels(c, component)).
+		WithAnnotations(mark(c)).
 		WithOwnerReferences(owner(c)).
 		WithSpec(corev1ac.ServiceSpec().
 			WithType(corev1.ServiceTypeClusterIP).
@@ -102,6 +103,7 @@ func endpointSlice(c *v1alpha1.MySQLCluster, service, component string) *discove
 			// Without this label, Kubernetes' own controller would take the slice for one of its own and delete it.
 			discoveryv1.LabelManagedBy: v1alpha1.FieldManager,
 		}).
+		WithAnnotations(mark(c)).
 		WithOwnerReferences(owner(c)).
 		WithAddressType(discoveryv1.AddressTypeIPv4).
 		WithPorts(discoveryv1ac.EndpointPort().

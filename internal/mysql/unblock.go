@@ -12,7 +12,7 @@ const appliers = `(SELECT THREAD_ID FROM performance_schema.replication_applier_
 
 // obstacles are the clients' sessions that an applier of this server waits for: for a lock on a table, a schema or the server
 // (LOCK TABLES, FLUSH TABLES WITH READ LOCK, a transaction that has read a table which is to be altered), or for locks on rows (SELECT ...
-// FOR UPDATE). super_read_only forbids none of them, and the applier waits for a year.
+// FOR SHARE; 9.7.4 refuses FOR UPDATE). super_read_only forbids none of them, and the applier waits for a year.
 const obstacles = `SELECT DISTINCT PROCESSLIST_ID FROM performance_schema.threads JOIN (
 	SELECT held.OWNER_THREAD_ID AS HOLDER FROM performance_schema.metadata_locks waits JOIN performance_schema.metadata_locks held
 		ON held.OBJECT_TYPE = waits.OBJECT_TYPE AND held.OBJECT_SCHEMA <=> waits.OBJECT_SCHEMA AND held.OBJECT_NAME <=> waits.OBJECT_NAME
@@ -26,7 +26,8 @@ const serverLocks = `SELECT DISTINCT PROCESSLIST_ID FROM performance_schema.thre
 	WHERE OBJECT_TYPE IN ('BACKUP LOCK', 'GLOBAL', 'COMMIT') AND LOCK_TYPE = 'SHARED' AND LOCK_STATUS = 'GRANTED' AND ` + theirs
 
 // clearTheWay ends the clients' sessions on a replica that keep its applier from what it has received. Only what cannot wait calls it:
-// a member that is to be promoted, or pointed at another primary, whose clients' writes wait for it. What they read, they read again.
+// a member that is to be promoted, or pointed at another primary, whose clients' writes wait for it, or that is to be seeded anew. What
+// they read, they read again.
 func clearTheWay(ctx context.Context, s *session) error {
 	_, err := endSessions(ctx, s, obstacles)
 	return err

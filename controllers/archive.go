@@ -199,7 +199,10 @@ func (r *MySQLClusterReconciler) projectArchive(s *scope, c conditions) {
 		status, reason, message = metav1.ConditionFalse, v1alpha1.ReasonArchiveBehind, message+"; "+s.credentialsMissing
 	}
 	if s.cluster.Spec.Hibernate {
-		status, reason, message = metav1.ConditionUnknown, v1alpha1.ReasonHibernated, "the cluster hibernates: nothing is written that could be archived"
+		status, reason, message = metav1.ConditionUnknown, v1alpha1.ReasonHibernated, "the cluster hibernates: nothing is archived until it wakes"
+		if report != nil && !report.CoveredUntil.IsZero() {
+			message += "; what was written after " + report.CoveredUntil.UTC().Format(time.RFC3339) + " is on its volumes alone"
+		}
 	}
 	c.set(v1alpha1.ConditionArchiveHealthy, status, reason, message)
 }

@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -40,6 +41,9 @@ func (r *MySQLClusterReconciler) projectBackups(s *scope, c conditions) {
 	r.Metrics.backups(s.cluster, summary, verified == v1alpha1.VerificationFailed)
 	failed, overdue, unverified := s.failedBackup(), r.overdue(s), r.verificationOverdue(s)
 	switch {
+	case s.cluster.Spec.Hibernate:
+		c.set(v1alpha1.ConditionBackupHealthy, metav1.ConditionUnknown, v1alpha1.ReasonHibernated,
+			"the cluster hibernates: no backup is due until it wakes; the newest is "+cmp.Or(summary.LastGood, "none"))
 	case s.credentialsMissing != "":
 		c.set(v1alpha1.ConditionBackupHealthy, metav1.ConditionFalse, v1alpha1.ReasonCredentialsMissing, s.credentialsMissing)
 	case failed != nil:
@@ -86,6 +90,7 @@ func (r *MySQLClusterReconciler) verificationOverdue(s *scope) string {
 	if v == nil || !known || s.cluster.Spec.Backup.Suspend {
 		return ""
 	}
+	since = s.awakeSince(since)
 	if at, err := time.Parse(time.RFC3339, s.verification[task.ReportAt]); err == nil && at.After(since) {
 		since = at
 	}
@@ -93,6 +98,15 @@ func (r *MySQLClusterReconciler) verificationOverdue(s *scope) string {
 		return "no backup was verified since " + since.UTC().Format(time.RFC3339)
 	}
 	return ""
+}
+
+// awakeSince is a moment, or later the one at which the cluster became available: while it hibernated nothing was due.
+func (s *scope) awakeSince(since time.Time) time.Time {
+	available := meta.FindStatusCondition(s.cluster.Status.Conditions, v1alpha1.ConditionAvailable)
+	if available != nil && available.Status == metav1.ConditionTrue && available.LastTransitionTime.After(since) {
+		return available.LastTransitionTime.Time
+	}
+	return since
 }
 
 // missedTwo says whether what a schedule starts should have happened twice since a moment, and some time ago.
@@ -159,6 +173,7 @@ func (r *MySQLClusterReconciler) overdue(s *scope) string {
 		if !known {
 			continue // the CronJob could not be made, which is told elsewhere
 		}
+		since = s.awakeSince(since)
 		for _, b := range s.backups {
 			if b.Spec.Schedule == schedule.Name && b.Status.Phase == v1alpha1.BackupCompleted && b.CreationTimestamp.After(since) {
 				since = b.CreationTimestamp.Time

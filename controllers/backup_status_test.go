@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -79,6 +80,19 @@ func TestBackupHealth(t *testing.T) {
 			r.projectBackups(s, conditions{cluster})
 			if got := cluster.Status.Conditions[0].Reason; strings.HasSuffix(got, "Overdue") {
 				t.Errorf("%s, although nothing is to start", got)
+			}
+			cluster.Spec.Backup.Suspend, cluster.Spec.Hibernate = false, true
+			r.projectBackups(s, conditions{cluster})
+			if got := cluster.Status.Conditions[0]; string(got.Status)+"/"+got.Reason != "Unknown/Hibernated" {
+				t.Errorf("while it hibernates: %s/%s", got.Status, got.Reason)
+			}
+			cluster.Spec.Hibernate = false
+			c := conditions{cluster}
+			c.set(v1alpha1.ConditionAvailable, metav1.ConditionTrue, "Serving", "")
+			meta.FindStatusCondition(cluster.Status.Conditions, v1alpha1.ConditionAvailable).LastTransitionTime = metav1.NewTime(noon)
+			r.projectBackups(s, c)
+			if got := meta.FindStatusCondition(cluster.Status.Conditions, v1alpha1.ConditionBackupHealthy).Reason; strings.HasSuffix(got, "Overdue") {
+				t.Errorf("%s, although it woke just now", got)
 			}
 		})
 	}

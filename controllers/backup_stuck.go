@@ -59,13 +59,18 @@ func (r *MySQLClusterReconciler) endStuck(ctx context.Context, s *scope) error {
 
 // fades says whether the last pod of a Job is to end and does not, as on a node that is cut off, and since when that was seen.
 func (r *MySQLClusterReconciler) fades(s *scope, job *batchv1.Job) (time.Time, bool) {
-	if jobEnded(job) != "" || job.Status.Active > 0 || ptr.Deref(job.Status.Terminating, 0) == 0 {
+	if !onlyFades(job) {
 		return time.Time{}, false
 	}
 	if since, known := s.notes.fading[job.UID]; known {
 		return since, true
 	}
 	return r.Clock.Now(), true
+}
+
+// onlyFades says whether all that is left of a Job is a pod that is to end.
+func onlyFades(job *batchv1.Job) bool {
+	return jobEnded(job) == "" && job.Status.Active == 0 && ptr.Deref(job.Status.Terminating, 0) > 0
 }
 
 // stuck says why nothing comes of a schedule's Job any more, with the reason of the event; "" while something may. A pod that

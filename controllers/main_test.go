@@ -41,7 +41,7 @@ const (
 	// serve our CRDs.
 	startTimeout = 3 * time.Minute
 	// sideBySide is how many tests run at the same time unless -parallel says otherwise. Most of their time they wait.
-	sideBySide = 4
+	sideBySide = 5
 )
 
 func TestMain(m *testing.M) { os.Exit(runTests(m)) }

@@ -53,6 +53,8 @@ type notes struct {
 	calls map[string]*call
 	// fading is since when each Job of a schedule has had no pod but one that does not end.
 	fading map[types.UID]time.Time
+	// recoveryFades is since when the Job that restores has had no pod but one that does not end.
+	recoveryFades time.Time
 	// starts is what came of the starts of stopped machines, by instance.
 	starts map[string]starts
 	// tokens is what EC2's answers say about the client tokens of orders that were not carried out yet.

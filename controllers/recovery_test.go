@@ -70,6 +70,42 @@ func TestARecoveryWhosePodNeverRan(t *testing.T) {
 	}
 }
 
+// TestARestoringPodThatDoesNotEnd: no other is started beside it, and somebody is told.
+func TestARestoringPodThatDoesNotEnd(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, recovers)
+	o := w.newOperator(nil)
+	o.Images = &Images{Own: "operator:1", Client: DefaultClientImage}
+	goOn := func() *problem {
+		t.Helper()
+		return asProblem(o.recover(t.Context(), w.seen(o), topology.Recover{Member: "orders-0"}))
+	}
+	if p := goOn(); p != nil {
+		t.Fatal(p)
+	}
+	set := func(status batchv1.JobStatus) {
+		t.Helper()
+		var job batchv1.Job
+		must(t, kube.Get(t.Context(), client.ObjectKey{Namespace: w.cluster.Namespace, Name: resources.NamesOf("orders").Recovery}, &job))
+		job.Status = status
+		must(t, kube.Status().Update(t.Context(), &job))
+	}
+	fades, runs := batchv1.JobStatus{Terminating: ptr.To(int32(1))}, batchv1.JobStatus{Active: 1, Ready: ptr.To(int32(1))}
+	set(fades)
+	for _, then := range []struct {
+		after time.Duration
+		as    batchv1.JobStatus
+		told  bool
+	}{{0, fades, false}, {endPatience - time.Minute, fades, false}, {2 * time.Minute, fades, true}, {0, runs, false}, {0, fades, false}, {endPatience + time.Minute, fades, true}} {
+		set(then.as)
+		w.wait(then.after)
+		p := goOn()
+		if told := p != nil && p.reason == v1alpha1.ReasonRecoveryStuck; told != then.told {
+			t.Errorf("after another %s: %v, want %v", then.after, p, then.told)
+		}
+	}
+}
+
 // TestARestoringPodReadsWhereTheBackupIs: with IRSA it is given the role of that place until it is done, and then the one
 // of the cluster's own backups.
 func TestARestoringPodReadsWhereTheBackupIs(t *testing.T) {

@@ -185,6 +185,8 @@ const (
 	ReasonRecovering = "Recovering"
 	// ReasonRecoveryFailed: that failed; the message says why, and the operator tries again where that can help.
 	ReasonRecoveryFailed = "RecoveryFailed"
+	// ReasonRecoveryStuck: the restoring pod is to end and does not, and no other may be started beside it.
+	ReasonRecoveryStuck = "RecoveryStuck"
 	// ReasonRecovered: the cluster began with what was restored.
 	ReasonRecovered = "Recovered"
 	// ReasonArchiving: everything but what was written in the last moments is in the archive.

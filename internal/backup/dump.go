@@ -2,6 +2,7 @@ package backup
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,6 +29,9 @@ var (
 	ErrSilent = fmt.Errorf("%w: the member gave nothing", ErrStalled)
 	// errNoMoment is an ErrStalled and an ErrBlocked: statements that run left no moment for a consistent view.
 	errNoMoment = fmt.Errorf("%w: %w", ErrStalled, mysql.ErrBlocked)
+	// errPrepared is an ErrBlocked: a transaction is prepared. Its GTID would be in the dump and its rows would not, so that its commit
+	// could never be replayed on it.
+	errPrepared = fmt.Errorf("%w: a distributed transaction is prepared (XA RECOVER lists it), and neither committed nor rolled back", mysql.ErrBlocked)
 	// ErrLost: the connection to the member broke, or a statement had no answer.
 	ErrLost = errors.New("the member was lost")
 	// ErrProgram: mysqldump is missing, is of another series, or failed.
@@ -40,6 +44,9 @@ const (
 	// frozenAtMost is how long a server's commits are held up, from when the lock is asked for until mysqldump has its view,
 	// milliseconds as a rule, and frozenServing that of a server that clients write to.
 	frozenAtMost, frozenServing = 20 * time.Second, 5 * time.Second
+	// preparedTries and preparedPause: how often another moment is looked for, in which nothing is prepared.
+	preparedTries = 30
+	preparedPause = 2 * time.Second
 	// cleanupTimeout bounds taking back what a dump that failed has stored.
 	cleanupTimeout = 15 * time.Second
 	// awayAfter is how long a member may take to answer before it is taken for away.
@@ -127,7 +134,7 @@ func Sick(err error) bool {
 }
 
 func newDump(o DumpOptions) *dump {
-	return &dump{o: o, reader: newDumpReader(), sampleEach: sampleEach}
+	return &dump{o: o, reader: newDumpReader(), sampleEach: sampleEach, preparedTries: preparedTries}
 }
 
 // dump is one dump that is under way.
@@ -143,6 +150,8 @@ type dump struct {
 	tables   map[mysql.Table]bool // what it held then, by name
 	// sampleEach is how long reading the samples of one table may take.
 	sampleEach time.Duration
+	// preparedTries is how many moments are looked for in which nothing is prepared.
+	preparedTries int
 
 	reader *dumpReader
 	mu     sync.Mutex // guards reader
@@ -164,7 +173,7 @@ func (d *dump) run(ctx context.Context) (Manifest, error) {
 	if d.holder, err = d.o.Member.Connect(ctx); err != nil {
 		return Manifest{}, err
 	}
-	defer d.holder.Close()
+	defer func() { d.holder.Close() }() // another one may have taken its place
 	if d.viewer, err = d.o.Member.Connect(ctx); err != nil {
 		return Manifest{}, err
 	}
@@ -294,17 +303,12 @@ func (d *dump) stream(ctx context.Context) error {
 	defer cancel(nil)
 	d.freezing.Store(true)
 	d.early = d.accounts(ctx)
-	var since time.Time
-	if err := d.holder.Freeze(ctx, d.serving, func() { since = d.o.Clock.Now() }); err != nil {
-		return d.blame(err)
-	}
-	d.freezing.Store(false)
-	frozen, thaw := d.hold(ctx, since)
-	defer thaw()
-	databases, err := d.still(frozen)
+	frozen, thaw, databases, err := d.freeze(ctx)
 	if err != nil {
-		return d.blame(overdue(frozen, err))
+		return err
 	}
+	defer thaw()
+	d.freezing.Store(false)
 	program, err := d.start(ctx, databases)
 	if err != nil {
 		return err
@@ -334,6 +338,35 @@ func (d *dump) stream(ctx context.Context) error {
 	return d.finish(ctx, program, packed)
 }
 
+// freeze has the server stand still in a moment in which no transaction is prepared, and reads what is to be dumped.
+func (d *dump) freeze(ctx context.Context) (frozen context.Context, thaw func(), databases []string, err error) {
+	for try := 1; ; try++ {
+		var since time.Time
+		if err := d.holder.Freeze(ctx, d.serving, func() { since = d.o.Clock.Now() }); err != nil {
+			return nil, nil, nil, d.blame(err)
+		}
+		frozen, thaw = d.hold(ctx, since)
+		if databases, err = d.still(frozen); err == nil {
+			return frozen, thaw, databases, nil
+		}
+		err = d.blame(overdue(frozen, err))
+		thaw()
+		if !errors.Is(err, errPrepared) || try >= d.preparedTries {
+			return nil, nil, nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, nil, nil, context.Cause(ctx)
+		case <-time.After(preparedPause):
+		}
+		holder, err := d.o.Member.Connect(ctx)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		d.holder = holder
+	}
+}
+
 // hold bounds what is done while the server stands still since a time. When that ends, by thaw or because it takes too long, the
 // holder's connection is closed, and so the lock is given back: whatever is being waited for then, on the server or here.
 func (d *dump) hold(ctx context.Context, since time.Time) (frozen context.Context, thaw func()) {
@@ -342,9 +375,9 @@ func (d *dump) hold(ctx context.Context, since time.Time) (frozen context.Contex
 		limit = frozenServing
 	}
 	frozen, cancel := context.WithTimeoutCause(ctx, limit-d.o.Clock.Since(since), fmt.Errorf("%w: mysqldump had no view of it, or the accounts were not read, after %s", mysql.ErrBlocked, limit))
-	closed := make(chan struct{})
+	closed, holder := make(chan struct{}), d.holder
 	context.AfterFunc(frozen, func() {
-		d.holder.Close()
+		holder.Close()
 		close(closed)
 	})
 	return frozen, func() { cancel(); <-closed }
@@ -366,6 +399,9 @@ func (d *dump) still(ctx context.Context) ([]string, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if prepared, err := d.viewer.Prepared(ctx); err != nil || prepared > 0 {
+		return nil, cmp.Or(err, errPrepared)
 	}
 	d.manifest.TakenAt = d.o.Clock.Now().UTC()
 	databases, err := d.viewer.Databases(ctx)

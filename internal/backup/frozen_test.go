@@ -14,6 +14,7 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/store"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/mysqld"
 )
 
 // TestWhatIsAskedWhileTheServerStandsStill: where the server stands, the databases, and whether the accounts are the same. What
@@ -57,7 +58,7 @@ func TestWhatIsAskedWhileTheServerStandsStill(t *testing.T) {
 			}
 		}
 	}
-	want := []string{"SELECT @@server_uuid, ", "SELECT SCHEMA_NAME FROM information_schema.SCHEMATA ", "CHECKSUM TABLE mysql.user, ", "SET SESSION TRANSACTION ISOLATION LEVEL ", "START TRANSACTION WITH CONSISTENT SNAPSHOT", unlock}
+	want := []string{"SELECT @@server_uuid, ", "XA RECOVER", "SELECT SCHEMA_NAME FROM information_schema.SCHEMATA ", "CHECKSUM TABLE mysql.user, ", "SET SESSION TRANSACTION ISOLATION LEVEL ", "START TRANSACTION WITH CONSISTENT SNAPSHOT", unlock}
 	if !slices.EqualFunc(asked, want, strings.HasPrefix) {
 		t.Errorf("while the server stood still it was asked:\n%s", strings.Join(asked, "\n"))
 	}
@@ -210,5 +211,35 @@ func TestSizesAreOfNow(t *testing.T) {
 	}
 	if after := sql(t, w.primary, kept); after != before {
 		t.Errorf("the server keeps %s instead of %s: this tries nothing", after, before)
+	}
+}
+
+// TestADumpIsOfAMomentInWhichNothingIsPrepared: of a prepared transaction the dump would have the GTID and not the rows, and what
+// commits it later could not be replayed on that.
+func TestADumpIsOfAMomentInWhichNothingIsPrepared(t *testing.T) {
+	w := theWorld(t)
+	sql(t, w.primary, "CREATE DATABASE halves; CREATE TABLE halves.t (id INT PRIMARY KEY)")
+	defer func() { sql(t, w.primary, "DROP DATABASE halves"); w.caughtUp(t) }()
+	for name, server := range map[string]*mysqld.Server{"a primary": w.primary, "a replica": w.replica} {
+		t.Run(name, func(t *testing.T) {
+			sql(t, w.primary, "DELETE FROM halves.t; XA START 'half'; INSERT INTO halves.t VALUES (7); XA END 'half'; XA PREPARE 'half'")
+			w.caughtUp(t)
+			o := w.options(t, server)
+			d := newDump(o)
+			d.preparedTries = 2
+			if _, err := d.run(t.Context()); !errors.Is(err, mysql.ErrBlocked) || !strings.Contains(err.Error(), "XA RECOVER") || Sick(err) {
+				t.Errorf("got %v", err)
+			}
+			ended(t, server)
+			var group sync.WaitGroup
+			defer group.Wait()
+			group.Go(func() { time.Sleep(preparedPause + preparedPause/2); sql(t, w.primary, "XA COMMIT 'half'") })
+			o = w.options(t, server)
+			m, err := patiently(t, o)
+			must(t, err)
+			if !strings.Contains(w.unpacked(t, o, m.Dump), "INSERT INTO `t` VALUES (7)") {
+				t.Error("the row that was prepared and then committed is not in the dump")
+			}
+		})
 	}
 }

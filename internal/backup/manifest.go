@@ -24,6 +24,8 @@ const (
 	formatVersion = 1
 	// manifestName is the last object of a backup.
 	manifestName = "manifest.json"
+	// removingName is the last object of a backup that is being removed: who removes it may be cut off.
+	removingName = "removing"
 	// maxManifest bounds what is read as a manifest, in bytes: some 100,000 tables.
 	maxManifest = 64 << 20
 	// folderTime begins the name of a backup's folder, so that folders are in the order of their time.

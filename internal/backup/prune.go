@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/store"
@@ -31,7 +33,9 @@ func (p Place) Remove(ctx context.Context, folder string) error {
 		if err != nil {
 			return fmt.Errorf("remove %s: %w", folder, err)
 		}
-		keys = append(keys, object.Key)
+		if object.Key != prefix+removingName {
+			keys = append(keys, object.Key)
+		}
 	}
 	if err := p.Store.Delete(ctx, keys...); err != nil {
 		return fmt.Errorf("remove %s: %w", folder, err)
@@ -39,7 +43,39 @@ func (p Place) Remove(ctx context.Context, folder string) error {
 	if _, err := p.Store.Sweep(ctx, prefix); err != nil {
 		return fmt.Errorf("remove what uploads left of %s: %w", folder, err)
 	}
+	if err := p.Store.Delete(ctx, prefix+removingName); err != nil {
+		return fmt.Errorf("remove %s: %w", folder, err)
+	}
 	return nil
+}
+
+// FinishRemovals removes what is left of backups whose removal was begun by RemoveUnused and cut off. One that somebody uses is left for
+// another time.
+func (p Place) FinishRemovals(ctx context.Context, now time.Time) error {
+	prefix := p.Root + "/backups/"
+	begun, whole := map[string]bool{}, map[string]bool{}
+	for object, err := range p.Store.List(ctx, prefix) {
+		if err != nil {
+			return fmt.Errorf("list the backups: %w", err)
+		}
+		folder, name, _ := strings.Cut(strings.TrimPrefix(object.Key, prefix), "/")
+		begun[folder] = begun[folder] || name == removingName
+		whole[folder] = whole[folder] || name == manifestName
+	}
+	var failures []error
+	for _, folder := range slices.Sorted(maps.Keys(begun)) {
+		if !begun[folder] || whole[folder] {
+			continue
+		}
+		err := p.Unused(ctx, folder, now)
+		if err == nil {
+			err = p.Remove(ctx, folder)
+		}
+		if !errors.Is(err, ErrInUse) {
+			failures = append(failures, err)
+		}
+	}
+	return errors.Join(failures...)
 }
 
 // Surplus is a backup that a schedule's retention no longer keeps.

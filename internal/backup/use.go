@@ -85,11 +85,20 @@ func (p Place) RemoveUnused(ctx context.Context, folder string, now time.Time) e
 	if err != nil {
 		return fmt.Errorf("read the manifest of %s: %w", folder, err)
 	}
+	// Without its manifest nobody would take it for a backup, nor for what is left of one.
+	removing := p.Folder(folder) + "/" + removingName
+	if _, err := p.Store.Put(ctx, removing, strings.NewReader(now.UTC().Format(time.RFC3339))); err != nil {
+		return fmt.Errorf("begin to remove %s: %w", folder, err)
+	}
 	if err := p.Store.Delete(ctx, key); err != nil {
 		return fmt.Errorf("remove the manifest of %s: %w", folder, err)
 	}
 	if err := p.Unused(ctx, folder, now); err != nil {
-		_, put := p.Store.Put(context.WithoutCancel(ctx), key, bytes.NewReader(manifest))
+		back := context.WithoutCancel(ctx)
+		_, put := p.Store.Put(back, key, bytes.NewReader(manifest))
+		if put == nil {
+			put = p.Store.Delete(back, removing)
+		}
 		return errors.Join(err, put)
 	}
 	return p.Remove(ctx, folder)

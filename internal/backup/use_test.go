@@ -3,6 +3,8 @@ package backup
 import (
 	"context"
 	"errors"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -66,6 +68,54 @@ func TestWhoUsesABackup(t *testing.T) {
 		t.Error("it is still there")
 	}
 	must(t, p.RemoveUnused(ctx, "a", now)) // again is a success
+}
+
+// refusing is a store that deletes so often and then no more.
+type refusing struct {
+	store.Store
+	left *int
+}
+
+func (r refusing) Delete(ctx context.Context, keys ...string) error {
+	if *r.left--; *r.left < 0 {
+		return errors.New("slow down")
+	}
+	return r.Store.Delete(ctx, keys...)
+}
+
+// TestARemovalThatWasCutOffIsFinished by the next one, wherever it was; what was never to be removed stays.
+func TestARemovalThatWasCutOffIsFinished(t *testing.T) {
+	t.Parallel()
+	for deletes := range 5 {
+		t.Run(strconv.Itoa(deletes), func(t *testing.T) {
+			t.Parallel()
+			s, err := store.NewFolder(t.TempDir(), "pvc://backups")
+			must(t, err)
+			ctx, now := t.Context(), time.Now()
+			p := Place{Store: s, Root: "shop/orders/uid"}
+			for _, folder := range []string{"a", "whole"} {
+				_, err := s.Put(ctx, p.Folder(folder)+"/dump.sql.zst", strings.NewReader("much"))
+				must(t, err)
+				must(t, p.WriteManifest(ctx, folder, Manifest{Backup: folder}))
+			}
+			_, err = s.Put(ctx, p.Folder("begun")+"/dump.sql.zst", strings.NewReader("of a dump that goes on"))
+			must(t, err)
+			cut := p
+			cut.Store = refusing{s, &deletes}
+			if err := cut.RemoveUnused(ctx, "a", now); (err == nil) != (deletes >= 0) {
+				t.Errorf("cut off: %v", err)
+			}
+			if _, err := p.ReadManifest(ctx, "a"); err == nil { // it had not begun
+				must(t, p.RemoveUnused(ctx, "a", now))
+			}
+			must(t, p.FinishRemovals(ctx, now))
+			folders, err := p.Folders(ctx)
+			must(t, err)
+			if !slices.Equal(folders, []string{"begun", "whole"}) {
+				t.Errorf("there are %v", folders)
+			}
+		})
+	}
 }
 
 // TestARestoreUsesItsBackup until it is done.

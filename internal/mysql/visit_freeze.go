@@ -2,6 +2,7 @@ package mysql
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"time"
@@ -54,6 +55,17 @@ func (v *Visit) Freeze(ctx context.Context, serving bool, asking func()) error {
 		case <-time.After(freezePause):
 		}
 	}
+}
+
+// Prepared counts the distributed transactions that are prepared on the server (XA PREPARE) and neither committed nor rolled back. Each
+// has a GTID already, and what it wrote is in no snapshot.
+func (v *Visit) Prepared(ctx context.Context) (int, error) {
+	count := 0
+	err := v.s.rows(ctx, "XA RECOVER", nil, func(*sql.Rows) error { count++; return nil })
+	if err != nil {
+		return 0, fmt.Errorf("look for prepared transactions: %w", err)
+	}
+	return count, nil
 }
 
 // Thaw ends Freeze.

@@ -177,7 +177,7 @@ func cronJob(c *v1alpha1.MySQLCluster, name string, when v1alpha1.CronExpression
 		WithSpec(batchv1ac.CronJobSpec().
 			WithSchedule(string(when)).
 			WithTimeZone(string(zone)).
-			WithSuspend(c.Spec.Backup.Suspend).
+			WithSuspend(c.Spec.Backup.Suspend || c.Spec.Hibernate).
 			// What still runs is not joined by the next of its schedule.
 			WithConcurrencyPolicy(batchv1.ForbidConcurrent).
 			WithStartingDeadlineSeconds(startingDeadline).

@@ -19,6 +19,7 @@ func (a *attempt) prune(ctx context.Context) error {
 	if a.b.Spec.Schedule == "" || w.task.Keep == 0 && w.task.KeepFor == 0 || a.b.Status.Phase != v1alpha1.BackupCompleted {
 		return nil
 	}
+	unfinished := w.place.FinishRemovals(ctx, w.clock.Now())
 	surplus, err := w.place.Surplus(ctx, a.b.Spec.Schedule, backup.Retention{Count: w.task.Keep, MaxAge: w.task.KeepFor}, w.clock.Now(), w.passed)
 	if err == nil {
 		surplus, err = w.unused(ctx, surplus)
@@ -33,7 +34,7 @@ func (a *attempt) prune(ctx context.Context) error {
 			err = errors.Join(err, w.place.RemoveUnused(ctx, s.Folder, w.clock.Now()))
 		}
 	}
-	if err == nil {
+	if err = errors.Join(unfinished, err); err == nil {
 		return nil
 	}
 	w.log.Error(err, "old backups were not all deleted")

@@ -35,7 +35,8 @@ func (r *MySQLClusterReconciler) projectBackups(s *scope, c conditions) {
 	if !s.backupsKnown {
 		return
 	}
-	summary := summarise(s.backups)
+	summary := summarise(slices.DeleteFunc(slices.Clone(s.backups), s.vanished))
+	summary.DueSince = r.dueSince(s)
 	st.Backup = summary
 	verified := s.projectVerification(summary)
 	r.Metrics.backups(s.cluster, summary, verified == v1alpha1.VerificationFailed)
@@ -46,6 +47,9 @@ func (r *MySQLClusterReconciler) projectBackups(s *scope, c conditions) {
 			"the cluster hibernates: no backup is due until it wakes; the newest is "+cmp.Or(summary.LastGood, "none"))
 	case s.credentialsMissing != "":
 		c.set(v1alpha1.ConditionBackupHealthy, metav1.ConditionFalse, v1alpha1.ReasonCredentialsMissing, s.credentialsMissing)
+	case failed != nil && failed.Status.Phase == v1alpha1.BackupCompleted:
+		c.set(v1alpha1.ConditionBackupHealthy, metav1.ConditionFalse, v1alpha1.ReasonBackupVanished,
+			fmt.Sprintf("EC2 has no snapshot for %s any more, which was completed as %s: it was deleted, or lost its tags", failed.Name, failed.Status.SnapshotID))
 	case failed != nil:
 		c.set(v1alpha1.ConditionBackupHealthy, metav1.ConditionFalse, v1alpha1.ReasonBackupFailed,
 			fmt.Sprintf("%s failed: %s: %s", failed.Name, failed.Status.Reason, failed.Status.Message))
@@ -87,10 +91,11 @@ func (s *scope) verifiedBackup() string {
 func (r *MySQLClusterReconciler) verificationOverdue(s *scope) string {
 	v := s.cluster.Spec.Backup.Verification
 	since, known := s.schedules[resources.VerifyName(s.cluster.Name)]
-	if v == nil || !known || s.cluster.Spec.Backup.Suspend {
+	due := s.cluster.Status.Backup.DueSince
+	if v == nil || !known || due == nil {
 		return ""
 	}
-	since = s.awakeSince(since)
+	since = later(since, due.Time)
 	if at, err := time.Parse(time.RFC3339, s.verification[task.ReportAt]); err == nil && at.After(since) {
 		since = at
 	}
@@ -100,13 +105,24 @@ func (r *MySQLClusterReconciler) verificationOverdue(s *scope) string {
 	return ""
 }
 
-// awakeSince is a moment, or later the one at which the cluster became available: while it hibernated nothing was due.
-func (s *scope) awakeSince(since time.Time) time.Time {
-	available := meta.FindStatusCondition(s.cluster.Status.Conditions, v1alpha1.ConditionAvailable)
-	if available != nil && available.Status == metav1.ConditionTrue && available.LastTransitionTime.After(since) {
-		return available.LastTransitionTime.Time
+// dueSince is since when backups have been due, nil while none is. It begins anew when the cluster wakes or its schedules go on.
+func (r *MySQLClusterReconciler) dueSince(s *scope) *metav1.Time {
+	if s.cluster.Spec.Hibernate || s.cluster.Spec.Backup.Suspend {
+		return nil
 	}
-	return since
+	if known := s.cluster.Status.Backup; known != nil && known.DueSince != nil {
+		return known.DueSince
+	}
+	now := metav1.NewTime(r.Clock.Now().Truncate(time.Second))
+	return &now
+}
+
+// later is the later one of two moments.
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 // missedTwo says whether what a schedule starts should have happened twice since a moment, and some time ago.
@@ -141,7 +157,16 @@ func summarise(backups []v1alpha1.MySQLBackup) *v1alpha1.BackupSummary {
 	return summary
 }
 
-// failedBackup is the newest of a schedule, when that failed: what another schedule does well does not make it good. One
+// vanished says whether a backup was a good snapshot that EC2 shows no more.
+func (s *scope) vanished(b v1alpha1.MySQLBackup) bool {
+	if b.Spec.Method != v1alpha1.BackupMethodSnapshot || b.Status.Phase != v1alpha1.BackupCompleted || b.Status.CompletedAt == nil || !s.observed.CloudReachable {
+		return false
+	}
+	_, shown := s.snapshotOf(&b)
+	return !shown && s.inventory.Taken.Sub(b.Status.CompletedAt.Time) > snapshotShown
+}
+
+// failedBackup is the newest of a schedule, when that failed or vanished: what another schedule does well does not make it good. One
 // that a person asked for counts while it is the newest of all. It is nil when there is none.
 func (s *scope) failedBackup() *v1alpha1.MySQLBackup {
 	isOf := func(schedule string) func(v1alpha1.MySQLBackup) bool {
@@ -156,7 +181,7 @@ func (s *scope) failedBackup() *v1alpha1.MySQLBackup {
 		newest = append(newest, last)
 	}
 	for _, i := range newest {
-		if i >= 0 && s.backups[i].Status.Phase == v1alpha1.BackupFailed {
+		if i >= 0 && (s.backups[i].Status.Phase == v1alpha1.BackupFailed || s.vanished(s.backups[i])) {
 			return &s.backups[i]
 		}
 	}
@@ -165,7 +190,8 @@ func (s *scope) failedBackup() *v1alpha1.MySQLBackup {
 
 // overdue names the first schedule that has missed two backups in a row, or returns "".
 func (r *MySQLClusterReconciler) overdue(s *scope) string {
-	if s.cluster.Spec.Backup.Suspend {
+	due := s.cluster.Status.Backup.DueSince
+	if due == nil {
 		return ""
 	}
 	for _, schedule := range s.cluster.Spec.Backup.Schedules {
@@ -173,7 +199,7 @@ func (r *MySQLClusterReconciler) overdue(s *scope) string {
 		if !known {
 			continue // the CronJob could not be made, which is told elsewhere
 		}
-		since = s.awakeSince(since)
+		since = later(since, due.Time)
 		for _, b := range s.backups {
 			if b.Spec.Schedule == schedule.Name && b.Status.Phase == v1alpha1.BackupCompleted && b.CreationTimestamp.After(since) {
 				since = b.CreationTimestamp.Time

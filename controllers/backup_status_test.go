@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 )
 
 // TestBackupHealth judges every schedule by itself, and by the time.
@@ -69,6 +70,7 @@ func TestBackupHealth(t *testing.T) {
 			cluster := &v1alpha1.MySQLCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "orders"}}
 			backedUp(cluster)
 			since := noon.Add(-c.made)
+			cluster.Status.Backup = &v1alpha1.BackupSummary{DueSince: &metav1.Time{Time: noon.Add(-200 * day)}}
 			s := &scope{cluster: cluster, backupsKnown: true, backups: c.backups, verification: c.verified,
 				schedules: map[string]time.Time{"orders-daily": since, "orders-hourly": since, "orders-verify": since}}
 			r.projectBackups(s, conditions{cluster})
@@ -87,12 +89,61 @@ func TestBackupHealth(t *testing.T) {
 				t.Errorf("while it hibernates: %s/%s", got.Status, got.Reason)
 			}
 			cluster.Spec.Hibernate = false
-			c := conditions{cluster}
-			c.set(v1alpha1.ConditionAvailable, metav1.ConditionTrue, "Serving", "")
-			meta.FindStatusCondition(cluster.Status.Conditions, v1alpha1.ConditionAvailable).LastTransitionTime = metav1.NewTime(noon)
-			r.projectBackups(s, c)
-			if got := meta.FindStatusCondition(cluster.Status.Conditions, v1alpha1.ConditionBackupHealthy).Reason; strings.HasSuffix(got, "Overdue") {
+			r.projectBackups(s, conditions{cluster})
+			if got := cluster.Status.Conditions[0].Reason; strings.HasSuffix(got, "Overdue") {
 				t.Errorf("%s, although it woke just now", got)
+			}
+			r.Clock = clocktesting.NewFakePassiveClock(noon.Add(30 * day))
+			r.projectBackups(s, conditions{cluster})
+			if got := cluster.Status.Conditions[0].Reason; strings.HasPrefix(c.want, "True") && got != v1alpha1.ReasonBackupOverdue {
+				t.Errorf("%s, although it has been awake for a month without one", got)
+			}
+		})
+	}
+}
+
+// TestASnapshotThatSomebodyDeletedIsNoGoodBackup, and that is told until the schedule has another; nothing is concluded from an
+// inventory that may not show it yet, nor while EC2 does not answer.
+func TestASnapshotThatSomebodyDeletedIsNoGoodBackup(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	b := func(name string, age time.Duration) v1alpha1.MySQLBackup {
+		at := metav1.NewTime(noon.Add(-age))
+		return v1alpha1.MySQLBackup{
+			ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), CreationTimestamp: at},
+			Spec:       v1alpha1.MySQLBackupSpec{Schedule: "hourly", Method: v1alpha1.BackupMethodSnapshot},
+			Status:     v1alpha1.MySQLBackupStatus{Phase: v1alpha1.BackupCompleted, CompletedAt: &at, SnapshotID: "snap-" + name},
+		}
+	}
+	for name, c := range map[string]struct {
+		backups []v1alpha1.MySQLBackup // the newest first
+		shown   []string
+		away    bool
+		want    string
+		good    string
+	}{
+		"both are there":       {[]v1alpha1.MySQLBackup{b("new", time.Hour), b("old", 2*time.Hour)}, []string{"new", "old"}, false, "True/BackupSucceeded", "new"},
+		"the newest is gone":   {[]v1alpha1.MySQLBackup{b("new", time.Hour), b("old", 2*time.Hour)}, []string{"old"}, false, "False/BackupVanished", "old"},
+		"all are gone":         {[]v1alpha1.MySQLBackup{b("new", time.Hour), b("old", 2*time.Hour)}, nil, false, "False/BackupVanished", ""},
+		"an older one is gone": {[]v1alpha1.MySQLBackup{b("new", time.Hour), b("old", 2*time.Hour)}, []string{"new"}, false, "True/BackupSucceeded", "new"},
+		"EC2 does not answer":  {[]v1alpha1.MySQLBackup{b("new", time.Hour)}, nil, true, "True/BackupSucceeded", "new"},
+		"not shown yet":        {[]v1alpha1.MySQLBackup{b("new", time.Minute)}, nil, false, "True/BackupSucceeded", "new"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &MySQLClusterReconciler{Clock: clocktesting.NewFakePassiveClock(noon), Metrics: NewMetrics(prometheus.NewRegistry())}
+			cluster := &v1alpha1.MySQLCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "orders"}}
+			backedUp(cluster)
+			s := &scope{cluster: cluster, backupsKnown: true, backups: c.backups}
+			s.inventory.Taken, s.observed.CloudReachable = noon, !c.away
+			for _, shown := range c.shown {
+				s.inventory.Snapshots = append(s.inventory.Snapshots, ec2.Snapshot{
+					ID: "snap-" + shown, State: ec2.SnapshotCompleted, Tags: map[string]string{ec2.TagPurpose: backupPurpose + shown},
+				})
+			}
+			r.projectBackups(s, conditions{cluster})
+			got := cluster.Status.Conditions[0]
+			if text := string(got.Status) + "/" + got.Reason; text != c.want || cluster.Status.Backup.LastGood != c.good {
+				t.Errorf("%s: %s; good is %q", text, got.Message, cluster.Status.Backup.LastGood)
 			}
 		})
 	}

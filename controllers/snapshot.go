@@ -26,6 +26,8 @@ const (
 	statusGTIDs = 16384
 	// snapshotLook is how often a snapshot is asked for that EC2 still copies.
 	snapshotLook = 15 * time.Second
+	// snapshotShown is how long after its completion a snapshot may be missing in EC2's lists before it is taken for gone.
+	snapshotShown = 10 * time.Minute
 	// snapshotsAtOnce is how many snapshots of a cluster are under way side by side, so that many MySQLBackups made at once use
 	// up nothing that other clusters of the account need. EBS takes five at once of one volume.
 	snapshotsAtOnce = 2

@@ -29,8 +29,9 @@ if [[ ! -x $entry/$program ]]; then
   chmod 755 "$fresh"
   tags=$(cat "$module/tags" 2>/dev/null || true)
   ldflags="-s -w $(cat "$module/ldflags" 2>/dev/null || true)"
-  # A compiler that collects garbage less often is an eighth faster; the limit keeps it small on a small machine.
-  (cd "$module" && GOGC=400 GOMEMLIMIT=1536MiB CGO_ENABLED=0 go build -trimpath -tags="$tags" -ldflags="${ldflags//@version@/$version}" -o "$fresh/" "${packages[@]}")
+  # A compiler that collects garbage less often is an eighth faster; the limit keeps it small on a small machine. Without the
+  # debugging information, which the linker would leave out, it is a seventh faster.
+  (cd "$module" && GOGC=400 GOMEMLIMIT=1536MiB CGO_ENABLED=0 go build -trimpath -gcflags=all=-dwarf=false -tags="$tags" -ldflags="${ldflags//@version@/$version}" -o "$fresh/" "${packages[@]}")
   # Somebody else may have built it meanwhile: theirs is as good.
   mv -T "$fresh" "$entry" 2>/dev/null || [[ -x $entry/$program ]]
 fi

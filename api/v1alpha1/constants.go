@@ -205,6 +205,8 @@ const (
 	ReasonBackupSucceeded = "BackupSucceeded"
 	// ReasonBackupFailed: the newest backup failed.
 	ReasonBackupFailed = "BackupFailed"
+	// ReasonBackupVanished: the newest backup of a schedule was a good snapshot, and EC2 has it no more.
+	ReasonBackupVanished = "BackupVanished"
 	// ReasonBackupOverdue: a schedule has had no good backup for longer than it promises.
 	ReasonBackupOverdue = "BackupOverdue"
 	// ReasonVerificationFailed: the newest dump could not be restored, or was not what had been backed up.

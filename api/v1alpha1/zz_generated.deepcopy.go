@@ -180,6 +180,10 @@ func (in *BackupSummary) DeepCopyInto(out *BackupSummary) {
 		in, out := &in.LastVerifiedAt, &out.LastVerifiedAt
 		*out = (*in).DeepCopy()
 	}
+	if in.DueSince != nil {
+		in, out := &in.DueSince, &out.DueSince
+		*out = (*in).DeepCopy()
+	}
 	if in.FirstRecoverablePoint != nil {
 		in, out := &in.FirstRecoverablePoint, &out.FirstRecoverablePoint
 		*out = (*in).DeepCopy()

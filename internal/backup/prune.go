@@ -49,22 +49,25 @@ func (p Place) Remove(ctx context.Context, folder string) error {
 	return nil
 }
 
-// FinishRemovals removes what is left of backups whose removal was begun by RemoveUnused and cut off. One that somebody uses is left for
-// another time.
+// FinishRemovals removes what is left of backups whose removal was begun by RemoveUnused and cut off. One that began a moment ago goes
+// on by itself, and may yet find that somebody uses the backup; one that somebody uses is left for another time.
 func (p Place) FinishRemovals(ctx context.Context, now time.Time) error {
 	prefix := p.Root + "/backups/"
-	begun, whole := map[string]bool{}, map[string]bool{}
+	cutOff, whole := map[string]bool{}, map[string]bool{}
 	for object, err := range p.Store.List(ctx, prefix) {
 		if err != nil {
 			return fmt.Errorf("list the backups: %w", err)
 		}
-		folder, name, _ := strings.Cut(strings.TrimPrefix(object.Key, prefix), "/")
-		begun[folder] = begun[folder] || name == removingName
-		whole[folder] = whole[folder] || name == manifestName
+		switch folder, name, _ := strings.Cut(strings.TrimPrefix(object.Key, prefix), "/"); name {
+		case removingName:
+			cutOff[folder] = now.Sub(object.Modified) >= usedFor
+		case manifestName:
+			whole[folder] = true
+		}
 	}
 	var failures []error
-	for _, folder := range slices.Sorted(maps.Keys(begun)) {
-		if !begun[folder] || whole[folder] {
+	for _, folder := range slices.Sorted(maps.Keys(cutOff)) {
+		if !cutOff[folder] || whole[folder] {
 			continue
 		}
 		err := p.Unused(ctx, folder, now)

@@ -108,7 +108,14 @@ func TestARemovalThatWasCutOffIsFinished(t *testing.T) {
 			if _, err := p.ReadManifest(ctx, "a"); err == nil { // it had not begun
 				must(t, p.RemoveUnused(ctx, "a", now))
 			}
-			must(t, p.FinishRemovals(ctx, now))
+			for _, passed := range []time.Duration{0, usedFor + time.Minute} {
+				before, err := p.Folders(ctx)
+				must(t, err)
+				must(t, p.FinishRemovals(ctx, now.Add(passed)))
+				if folders, err := p.Folders(ctx); err != nil || passed == 0 && !slices.Equal(folders, before) {
+					t.Errorf("at once: %v, after %v (%v)", folders, before, err)
+				}
+			}
 			folders, err := p.Folders(ctx)
 			must(t, err)
 			if !slices.Equal(folders, []string{"begun", "whole"}) {

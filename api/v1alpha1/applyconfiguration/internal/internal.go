@@ -171,6 +171,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.BackupSummary
   map:
     fields:
+    - name: dueSince
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
     - name: firstRecoverablePoint
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time

@@ -23,6 +23,9 @@ type BackupSummaryApplyConfiguration struct {
 	LastVerified *string `json:"lastVerified,omitempty"`
 	// LastVerifiedAt is when that was.
 	LastVerifiedAt *v1.Time `json:"lastVerifiedAt,omitempty"`
+	// DueSince is since when backups and verifications have been due, unset while the cluster hibernates or its schedules are
+	// suspended. What did not happen before that is not overdue.
+	DueSince *v1.Time `json:"dueSince,omitempty"`
 	// FirstRecoverablePoint is the earliest moment that can be restored: from there on the archive of binary logs has no gap.
 	FirstRecoverablePoint *v1.Time `json:"firstRecoverablePoint,omitempty"`
 }
@@ -78,6 +81,14 @@ func (b *BackupSummaryApplyConfiguration) WithLastVerified(value string) *Backup
 // If called multiple times, the LastVerifiedAt field is set to the value of the last call.
 func (b *BackupSummaryApplyConfiguration) WithLastVerifiedAt(value v1.Time) *BackupSummaryApplyConfiguration {
 	b.LastVerifiedAt = &value
+	return b
+}
+
+// WithDueSince sets the DueSince field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the DueSince field is set to the value of the last call.
+func (b *BackupSummaryApplyConfiguration) WithDueSince(value v1.Time) *BackupSummaryApplyConfiguration {
+	b.DueSince = &value
 	return b
 }
 

@@ -80,8 +80,8 @@ fmt-check: ## Fail when a file is not formatted.
 	@"$$(hack/tool.sh golangci-lint)" fmt --diff
 
 .PHONY: vet
-vet: ## go vet, with the scenarios of the lab.
-	@go vet -tags e2e ./...
+vet: ## go vet, with the scenarios of the lab and its own tests.
+	@go vet -tags e2e,lab ./...
 
 .PHONY: lint
 lint: ## golangci-lint, with the walls between the packages.

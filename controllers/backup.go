@@ -21,7 +21,6 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/pki"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
 // accountLook is how often the account of the backup pods is looked at anew: a person may have dropped or changed it.
@@ -95,7 +94,7 @@ func (r *MySQLClusterReconciler) ensureSchedules(ctx context.Context, s *scope) 
 }
 
 func (r *MySQLClusterReconciler) ensureSchedule(ctx context.Context, s *scope, schedule v1alpha1.BackupSchedule, images resources.Images) error {
-	cron, err := resources.Schedule(s.cluster, schedule, scheduleTask(s.cluster, schedule), images)
+	cron, err := resources.Schedule(s.cluster, schedule, scheduleTask(s.cluster, schedule), s.backupsPaused(), images)
 	if err != nil {
 		return err
 	}
@@ -126,7 +125,7 @@ func (r *MySQLClusterReconciler) ensureVerification(ctx context.Context, s *scop
 	s.verification = current.Data
 	t := backupTask(s.cluster)
 	t.Members, t.MaxAge, t.Report = nil, s.cluster.Spec.Backup.Verification.EffectiveMaxAge(), *report.Name
-	cron, err := resources.Verification(s.cluster, t, images)
+	cron, err := resources.Verification(s.cluster, t, r.verificationPaused(s), images)
 	if err != nil {
 		return err
 	}
@@ -171,11 +170,12 @@ func (r *MySQLClusterReconciler) ensureBackupCertificate(ctx context.Context, s 
 	if err != nil {
 		return err
 	}
-	ca := s.authority.CertificatePEM()
-	if secret != nil && bytes.Equal(secret.Data[resources.KeyCA], ca) && !pki.NeedsRenewal(secret.Data[resources.KeyCertificate], r.Clock.Now()) {
+	ca, now := s.authority.CertificatePEM(), r.Clock.Now()
+	if secret != nil && bytes.Equal(secret.Data[resources.KeyCA], ca) && s.authority.IsBackups(secret.Data[resources.KeyCertificate], secret.Data[resources.KeyPrivateKey], now) &&
+		!pki.NeedsRenewal(secret.Data[resources.KeyCertificate], now) {
 		return nil
 	}
-	cert, key, err := s.authority.IssueBackup(r.Clock.Now())
+	cert, key, err := s.authority.IssueBackup(now)
 	if err != nil {
 		return fmt.Errorf("issue the backup pods' certificate: %w", err)
 	}
@@ -183,17 +183,15 @@ func (r *MySQLClusterReconciler) ensureBackupCertificate(ctx context.Context, s 
 	if secret == nil {
 		return s.unlessLeaving(r.createSecret(ctx, ac))
 	}
-	if err := r.Client.Apply(ctx, ac, client.FieldOwner(v1alpha1.FieldManager), client.ForceOwnership); err != nil {
-		return fmt.Errorf("renew the backup pods' certificate: %w", err)
-	}
-	return nil
+	return r.applySecret(ctx, ac)
 }
 
-// ensureBackupAccount makes the account of the backup pods, through the primary that was led by when this pass began.
+// ensureBackupAccount makes the account of the backup pods, through the primary that was led by when this pass began, unless that has
+// answered no commit since the pass before.
 func (r *MySQLClusterReconciler) ensureBackupAccount(ctx context.Context, s *scope) error {
 	m := s.observed.Members[s.plan.Primary]
 	wanted := s.plan.Primary + s.authority.IssuerDN() + s.authority.BackupDN() + r.accountPeriod(s)
-	if m == nil || m.SQL.Access != topology.AccessVerified || !m.SQL.Writable || m.SQL.PendingCommits > 0 || s.notes.backupAccount == wanted {
+	if !s.hasWritable() || !m.StalledSince.IsZero() && m.StalledSince.Before(s.observed.Now) || s.notes.backupAccount == wanted {
 		return nil
 	}
 	handle, err := r.member(ctx, s, m.Name)

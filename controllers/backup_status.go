@@ -15,6 +15,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
 // overdueGrace is how much longer than its schedule a backup may take before it counts as overdue.
@@ -36,15 +37,20 @@ func (r *MySQLClusterReconciler) projectBackups(s *scope, c conditions) {
 		return
 	}
 	summary := summarise(slices.DeleteFunc(slices.Clone(s.backups), s.vanished))
-	summary.DueSince = r.dueSince(s)
+	r.projectPause(s, summary)
 	st.Backup = summary
 	verified := s.projectVerification(summary)
-	r.Metrics.backups(s.cluster, summary, verified == v1alpha1.VerificationFailed)
+	if summary.PausedSince != nil && !s.cluster.Spec.Backup.Suspend {
+		r.Metrics.pauseBackups(s.cluster)
+	} else {
+		r.Metrics.backups(s.cluster, summary, verified == v1alpha1.VerificationFailed)
+	}
 	failed, overdue, unverified := s.failedBackup(), r.overdue(s), r.verificationOverdue(s)
+	newest := "; the newest is " + cmp.Or(summary.LastGood, "none")
 	switch {
 	case s.cluster.Spec.Hibernate:
 		c.set(v1alpha1.ConditionBackupHealthy, metav1.ConditionUnknown, v1alpha1.ReasonHibernated,
-			"the cluster hibernates: no backup is due until it wakes; the newest is "+cmp.Or(summary.LastGood, "none"))
+			"the cluster hibernates: no backup is due until it wakes"+newest)
 	case s.credentialsMissing != "":
 		c.set(v1alpha1.ConditionBackupHealthy, metav1.ConditionFalse, v1alpha1.ReasonCredentialsMissing, s.credentialsMissing)
 	case failed != nil && failed.Status.Phase == v1alpha1.BackupCompleted:
@@ -53,13 +59,22 @@ func (r *MySQLClusterReconciler) projectBackups(s *scope, c conditions) {
 	case failed != nil:
 		c.set(v1alpha1.ConditionBackupHealthy, metav1.ConditionFalse, v1alpha1.ReasonBackupFailed,
 			fmt.Sprintf("%s failed: %s: %s", failed.Name, failed.Status.Reason, failed.Status.Message))
-	case overdue != "":
+	case overdue != "" && !r.resumedWithin(s, overdueGrace):
 		c.set(v1alpha1.ConditionBackupHealthy, metav1.ConditionFalse, v1alpha1.ReasonBackupOverdue, overdue)
 	case verified == v1alpha1.VerificationFailed:
 		c.set(v1alpha1.ConditionBackupHealthy, metav1.ConditionFalse, v1alpha1.ReasonVerificationFailed, strings.TrimSpace(
 			fmt.Sprintf("verification of %s failed at %s: %s: %s", s.verifiedBackup(), s.verification[task.ReportAt], s.verification[task.ReportReason], s.verification[task.ReportMessage])))
-	case unverified != "":
+	case unverified != "" && !r.resumedWithin(s, 2*overdueGrace):
 		c.set(v1alpha1.ConditionBackupHealthy, metav1.ConditionFalse, v1alpha1.ReasonVerificationOverdue, unverified)
+	case summary.PausedSince != nil && s.cluster.Spec.Backup.Suspend:
+		c.set(v1alpha1.ConditionBackupHealthy, metav1.ConditionUnknown, v1alpha1.ReasonBackupsPaused, "spec.backup.suspend is set: no backup is due"+newest)
+	case summary.PausedSince != nil:
+		c.set(v1alpha1.ConditionBackupHealthy, metav1.ConditionUnknown, v1alpha1.ReasonBackupsPaused, "backups go on when the cluster has a primary again"+newest)
+	case overdue != "" || unverified != "":
+		c.set(v1alpha1.ConditionBackupHealthy, metav1.ConditionUnknown, v1alpha1.ReasonBackupDue,
+			"what was missed during a pause is made up now: "+cmp.Or(overdue, unverified))
+	case summary.LastGood == "" && slices.ContainsFunc(s.backups, s.vanished):
+		c.set(v1alpha1.ConditionBackupHealthy, metav1.ConditionFalse, v1alpha1.ReasonBackupVanished, "no backup is left: the snapshots of all that were taken were deleted in EC2, or lost their tags")
 	case summary.LastGood == "":
 		c.set(v1alpha1.ConditionBackupHealthy, metav1.ConditionUnknown, v1alpha1.ReasonNoBackupYet, "no backup has been taken yet")
 	default:
@@ -91,11 +106,9 @@ func (s *scope) verifiedBackup() string {
 func (r *MySQLClusterReconciler) verificationOverdue(s *scope) string {
 	v := s.cluster.Spec.Backup.Verification
 	since, known := s.schedules[resources.VerifyName(s.cluster.Name)]
-	due := s.cluster.Status.Backup.DueSince
-	if v == nil || !known || due == nil {
+	if v == nil || !known || s.cluster.Status.Backup.PausedSince != nil {
 		return ""
 	}
-	since = later(since, due.Time)
 	if at, err := time.Parse(time.RFC3339, s.verification[task.ReportAt]); err == nil && at.After(since) {
 		since = at
 	}
@@ -105,24 +118,50 @@ func (r *MySQLClusterReconciler) verificationOverdue(s *scope) string {
 	return ""
 }
 
-// dueSince is since when backups have been due, nil while none is. It begins anew when the cluster wakes or its schedules go on.
-func (r *MySQLClusterReconciler) dueSince(s *scope) *metav1.Time {
+// backupsPaused says whether no backup is due: the cluster hibernates, or somebody suspended them. After that they go on only when
+// there is a primary again, because Kubernetes then starts at once what was missed.
+func (s *scope) backupsPaused() bool {
 	if s.cluster.Spec.Hibernate || s.cluster.Spec.Backup.Suspend {
-		return nil
+		return true
 	}
-	if known := s.cluster.Status.Backup; known != nil && known.DueSince != nil {
-		return known.DueSince
-	}
-	now := metav1.NewTime(r.Clock.Now().Truncate(time.Second))
-	return &now
+	known := s.cluster.Status.Backup
+	return known != nil && known.PausedSince != nil && !s.hasWritable()
 }
 
-// later is the later one of two moments.
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
+// verificationPaused says whether no verification is due. It goes on some time after backups do, so that it finds one that is not of
+// before the pause.
+func (r *MySQLClusterReconciler) verificationPaused(s *scope) bool {
+	known := s.cluster.Status.Backup
+	return s.backupsPaused() || known != nil && known.PausedSince != nil || r.resumedWithin(s, overdueGrace)
+}
+
+// hasWritable says whether the primary takes writes.
+func (s *scope) hasWritable() bool {
+	m := s.observed.Members[s.plan.Primary]
+	return m != nil && m.SQL.Access == topology.AccessVerified && m.SQL.Writable
+}
+
+// projectPause tells since when backups have been paused, or when they last went on.
+func (r *MySQLClusterReconciler) projectPause(s *scope, summary *v1alpha1.BackupSummary) {
+	var since *metav1.Time
+	if known := s.cluster.Status.Backup; known != nil {
+		since, summary.ResumedAt = known.PausedSince, known.ResumedAt
 	}
-	return a
+	now := metav1.NewTime(r.Clock.Now().Truncate(time.Second))
+	switch paused := s.backupsPaused(); {
+	case paused && since == nil:
+		summary.PausedSince = &now
+	case paused:
+		summary.PausedSince = since
+	case since != nil:
+		summary.ResumedAt = &now
+	}
+}
+
+// resumedWithin says whether backups went on not longer ago than that, after they had been paused.
+func (r *MySQLClusterReconciler) resumedWithin(s *scope, d time.Duration) bool {
+	known := s.cluster.Status.Backup
+	return known != nil && known.ResumedAt != nil && r.Clock.Since(known.ResumedAt.Time) < d
 }
 
 // missedTwo says whether what a schedule starts should have happened twice since a moment, and some time ago.
@@ -190,8 +229,7 @@ func (s *scope) failedBackup() *v1alpha1.MySQLBackup {
 
 // overdue names the first schedule that has missed two backups in a row, or returns "".
 func (r *MySQLClusterReconciler) overdue(s *scope) string {
-	due := s.cluster.Status.Backup.DueSince
-	if due == nil {
+	if s.cluster.Status.Backup.PausedSince != nil {
 		return ""
 	}
 	for _, schedule := range s.cluster.Spec.Backup.Schedules {
@@ -199,7 +237,6 @@ func (r *MySQLClusterReconciler) overdue(s *scope) string {
 		if !known {
 			continue // the CronJob could not be made, which is told elsewhere
 		}
-		since = later(since, due.Time)
 		for _, b := range s.backups {
 			if b.Spec.Schedule == schedule.Name && b.Status.Phase == v1alpha1.BackupCompleted && b.CreationTimestamp.After(since) {
 				since = b.CreationTimestamp.Time

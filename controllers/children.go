@@ -14,6 +14,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	discoveryv1ac "k8s.io/client-go/applyconfigurations/discovery/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
@@ -35,7 +37,7 @@ func (r *MySQLClusterReconciler) show(ctx context.Context, s *scope) error {
 	var failed []error
 	foreign := map[string]bool{}
 	for _, service := range resources.Services(s.cluster) {
-		p, err := r.aside(s, "Service "+*service.Name, service, func() error { return r.apply(ctx, s, service, *service.Name, &corev1.Service{}) })
+		p, err := r.aside(s, "Service "+*service.Name, service, func() error { return r.applyService(ctx, s, service) })
 		failed = append(failed, err)
 		foreign[*service.Name] = p != nil && p.reason == v1alpha1.ReasonForeignResource
 	}
@@ -55,6 +57,27 @@ func (r *MySQLClusterReconciler) show(ctx context.Context, s *scope) error {
 		failed = append(failed, err)
 	}
 	return errors.Join(failed...)
+}
+
+// applyService writes a Service, and takes away what somebody else has added to it that sends clients elsewhere: what another manager
+// of fields adds an apply leaves alone.
+func (r *MySQLClusterReconciler) applyService(ctx context.Context, s *scope, service *corev1ac.ServiceApplyConfiguration) error {
+	var current corev1.Service
+	if err := r.apply(ctx, s, service, *service.Name, &current); err != nil {
+		return err
+	}
+	if len(current.Spec.Selector) == 0 && len(current.Spec.ExternalIPs) == 0 && len(current.Spec.Ports) <= len(service.Spec.Ports) {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"selector": nil, "externalIPs": nil, "ports": service.Spec.Ports}})
+	if err != nil {
+		return fmt.Errorf("write Service %s: %w", current.Name, err)
+	}
+	if err := r.Client.Patch(ctx, &current, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(v1alpha1.FieldManager)); err != nil {
+		return fmt.Errorf("put Service %s back: %w", current.Name, err)
+	}
+	s.log.Info("took away what somebody had added to a Service", "service", current.Name)
+	return nil
 }
 
 // applySlice publishes endpoints. While no primary is known, those that were published last stay: an operator that

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
@@ -163,8 +164,25 @@ func (r *MySQLClusterReconciler) decide(_ context.Context, s *scope) error {
 	case s.notes.failingSince.IsZero():
 		s.notes.failingSince = r.Clock.Now()
 	}
+	s.explain()
 	for _, a := range s.plan.Actions {
 		s.log.V(1).Info("planned", "action", a.String())
 	}
 	return nil
+}
+
+// explain says of what waits for the spec's subnets, or for the preflight, what is wrong there.
+func (s *scope) explain() {
+	why := func(text string) string {
+		for waits, p := range map[string]*problem{topology.WaitsForSubnets: s.dependencyProblem, topology.WaitsForPreflight: s.preflightProblem} {
+			if p != nil && strings.HasSuffix(text, waits) {
+				return text + ": " + p.message
+			}
+		}
+		return text
+	}
+	s.plan.Waiting.Message = why(s.plan.Waiting.Message)
+	for i := range s.plan.Members {
+		s.plan.Members[i].Message = why(s.plan.Members[i].Message)
+	}
 }

@@ -32,7 +32,34 @@ func (r *MySQLClusterReconciler) findHidden(ctx context.Context, s *scope) error
 	if err := r.findVolumes(ctx, s); err != nil {
 		return err
 	}
-	return r.findInstances(ctx, s)
+	if err := r.findInstances(ctx, s); err != nil || !s.deleting() {
+		return err
+	}
+	return r.findGroup(ctx, s)
+}
+
+// findGroup looks by name, while the cluster is deleted, for its security group, which nothing else knows of once the tag is gone.
+func (r *MySQLClusterReconciler) findGroup(ctx context.Context, s *scope) error {
+	name := ec2.GroupName(s.uid())
+	_, gone := s.notes.goneAt[name]
+	if gone || slices.ContainsFunc(s.inventory.SecurityGroups, func(g ec2.SecurityGroup) bool { return g.Name == name }) {
+		return nil
+	}
+	found, err := s.cloud.GroupsByName(ctx, name)
+	if err != nil {
+		return err
+	}
+	lost := false
+	for _, g := range found {
+		if g.Tags[v1alpha1.TagClusterUID] == "" {
+			lost = true
+			s.strangers = append(s.strangers, s.lostTag("security group "+g.ID, "deleted"))
+		}
+	}
+	if !lost {
+		s.notes.goneAt[name] = r.Clock.Now()
+	}
+	return nil
 }
 
 // findVolumes looks by id, in one call, for the recorded volumes that the inventory lacks: one that somebody took the cluster's

@@ -46,10 +46,19 @@ func (r *MySQLClusterReconciler) identifyAuthority(ctx context.Context, s *scope
 		return r.makeAuthority(ctx, s)
 	}
 	s.authority, err = pki.ParseAuthority(secret.Data[resources.KeyCertificate], secret.Data[resources.KeyPrivateKey], secret.Data[resources.KeyJoin])
+	if known := s.notes.authority; err != nil && known != nil && secret.DeletionTimestamp.IsZero() {
+		s.authority = known
+		s.log.Info("put the certificate authority back, which this process knows", "secret", name, "problem", err.Error())
+		_, err = r.aside(s, "Secret "+name, "as it was", func() error {
+			return r.applySecret(ctx, resources.CASecret(s.cluster, known.CertificatePEM(), known.KeyPEM(), known.JoinKey()))
+		})
+		return err
+	}
 	if err != nil {
 		return &problem{reason: v1alpha1.ReasonCAInvalid, after: afterPerson, cause: err,
 			message: fmt.Sprintf("Secret %s does not hold this cluster's certificate authority (%v); restore it from a backup", name, err)}
 	}
+	s.notes.authority = s.authority
 	if !secret.DeletionTimestamp.IsZero() && !s.deleting() {
 		_, err = r.aside(s, "Secret "+name, "again", func() error { // the finalizer keeps it
 			return r.putBack(ctx, secret, resources.CASecret(s.cluster, s.authority.CertificatePEM(), s.authority.KeyPEM(), s.authority.JoinKey()))
@@ -96,35 +105,34 @@ func (r *MySQLClusterReconciler) identifyOperator(ctx context.Context, s *scope)
 	if err != nil {
 		return err
 	}
-	ca := s.authority.CertificatePEM()
-	if secret != nil && bytes.Equal(secret.Data[resources.KeyCA], ca) && !pki.NeedsRenewal(secret.Data[resources.KeyCertificate], r.Clock.Now()) {
-		s.show(mysql.Identity{CAPEM: ca, CertPEM: secret.Data[resources.KeyCertificate], KeyPEM: secret.Data[resources.KeyPrivateKey]})
+	ca, now := s.authority.CertificatePEM(), r.Clock.Now()
+	if secret == nil {
+		secret = &corev1.Secret{}
+	}
+	have := mysql.Identity{CAPEM: ca, CertPEM: secret.Data[resources.KeyCertificate], KeyPEM: secret.Data[resources.KeyPrivateKey]}
+	valid := bytes.Equal(secret.Data[resources.KeyCA], ca) && s.authority.IsOperators(have.CertPEM, have.KeyPEM, now)
+	if valid && !pki.NeedsRenewal(have.CertPEM, now) {
+		s.show(have)
 		if !secret.DeletionTimestamp.IsZero() && !s.deleting() && !s.leaving {
 			return r.dropFinalizer(ctx, secret) // a new one is issued in the next pass
 		}
 		return nil
 	}
-	cert, key, err := s.authority.IssueOperator(r.Clock.Now())
+	cert, key, err := s.authority.IssueOperator(now)
 	if err != nil {
 		return fmt.Errorf("issue the operator's certificate: %w", err)
 	}
 	s.show(mysql.Identity{CAPEM: ca, CertPEM: cert, KeyPEM: key})
 	ac := resources.OperatorTLSSecret(s.cluster, cert, key, ca)
-	if secret == nil {
+	switch {
+	case secret.UID == "":
 		return r.createSecret(ctx, ac)
+	case !valid: // somebody changed it: with what is there nobody would let the operator in
+		return r.applySecret(ctx, ac)
 	}
-	renew := func() error {
-		if err := r.Client.Apply(ctx, ac, client.FieldOwner(v1alpha1.FieldManager), client.ForceOwnership); err != nil {
-			return fmt.Errorf("renew the operator's certificate: %w", err)
-		}
-		return nil
-	}
-	if !bytes.Equal(secret.Data[resources.KeyCA], ca) {
-		return renew()
-	}
-	refused, err := r.aside(s, "Secret "+name, "renewed", renew)
+	refused, err := r.aside(s, "Secret "+name, "renewed", func() error { return r.applySecret(ctx, ac) })
 	if refused != nil { // the old one serves until it expires
-		s.show(mysql.Identity{CAPEM: ca, CertPEM: secret.Data[resources.KeyCertificate], KeyPEM: secret.Data[resources.KeyPrivateKey]})
+		s.show(have)
 	}
 	return err
 }
@@ -162,8 +170,13 @@ func (r *MySQLClusterReconciler) keepPassword(ctx context.Context, s *scope, nam
 	if secret == nil {
 		return r.createSecret(ctx, ac)
 	}
+	return r.applySecret(ctx, ac)
+}
+
+// applySecret writes a Secret of the cluster's own, whoever else has changed it.
+func (r *MySQLClusterReconciler) applySecret(ctx context.Context, ac *corev1ac.SecretApplyConfiguration) error {
 	if err := r.Client.Apply(ctx, ac, client.FieldOwner(v1alpha1.FieldManager), client.ForceOwnership); err != nil {
-		return fmt.Errorf("write the application's Secret: %w", err)
+		return fmt.Errorf("write Secret %s: %w", *ac.Name, err)
 	}
 	return nil
 }

@@ -1,18 +1,27 @@
 package controllers
 
 import (
+	"bytes"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto/proxy"
 )
 
@@ -95,6 +104,10 @@ func TestUnknownSubnetIsNamed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *v1alpha1.MySQLCluster) { c.Spec.AWS.SubnetIDs[1] = "subnet-0123456789abcdef0" })
 	w.drive(w.newOperator(nil), patience, w.conditionHas(v1alpha1.ConditionDegraded, "subnet-0123456789abcdef0"))
+	c, _ := w.get()
+	if m := c.Status.Members[0].Message; !strings.Contains(m, "subnet-0123456789abcdef0") || !strings.Contains(w.condition(v1alpha1.ConditionProgressing), "subnet-0123456789abcdef0") {
+		t.Errorf("the member says %q, Progressing %q", m, w.condition(v1alpha1.ConditionProgressing))
+	}
 	w.nothing(0)
 }
 
@@ -151,6 +164,55 @@ func TestChildrenArePutBack(t *testing.T) {
 	}
 }
 
+// TestChangedChildrenArePutBack: what somebody else says of them would send clients elsewhere, or lock the operator out.
+func TestChangedChildrenArePutBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, backedUp)
+	images := &Images{Own: "operator:1", Client: DefaultClientImage}
+	o := w.newOperator(nil)
+	o.Images = images
+	w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
+	var service, before corev1.Service
+	key := client.ObjectKey{Namespace: w.cluster.Namespace, Name: "orders-primary"}
+	must(t, w.client.Get(t.Context(), key, &service))
+	service.DeepCopyInto(&before)
+	service.Spec.Selector, service.Spec.ExternalIPs, service.Spec.PublishNotReadyAddresses = map[string]string{"app": "mine"}, []string{"192.0.2.7"}, true
+	service.Spec.Ports = append(service.Spec.Ports, corev1.ServicePort{Name: "mine", Port: 80})
+	service.Spec.InternalTrafficPolicy = ptr.To(corev1.ServiceInternalTrafficPolicyLocal)
+	must(t, w.client.Update(t.Context(), &service, client.FieldOwner("somebody")))
+	w.drive(o, patience, func() bool {
+		must(t, w.client.Get(t.Context(), key, &service))
+		return equality.Semantic.DeepEqual(service.Spec, before.Spec)
+	})
+	for name, key := range map[string]string{"orders-operator-tls": "tls.key", "orders-backup-tls": "tls.crt", "orders-ca": "tls.key"} {
+		var secret corev1.Secret
+		at := client.ObjectKey{Namespace: w.cluster.Namespace, Name: name}
+		must(t, w.client.Get(t.Context(), at, &secret))
+		if secret.Data[key] == nil {
+			t.Fatalf("%s holds %v", name, slices.Collect(maps.Keys(secret.Data)))
+		}
+		ca := secret.DeepCopy()
+		secret.Data[key] = []byte("broken")
+		must(t, w.client.Update(t.Context(), &secret, client.FieldOwner("somebody")))
+		w.drive(o, patience, func() bool {
+			must(t, w.client.Get(t.Context(), at, &secret))
+			return string(secret.Data[key]) != "broken"
+		})
+		if name == "orders-ca" && !maps.EqualFunc(secret.Data, ca.Data, bytes.Equal) {
+			t.Error("the certificate authority is another one")
+		}
+	}
+	var secret corev1.Secret
+	at := client.ObjectKey{Namespace: w.cluster.Namespace, Name: "orders-ca"}
+	must(t, w.client.Get(t.Context(), at, &secret))
+	secret.Data["tls.key"] = []byte("broken")
+	must(t, w.client.Update(t.Context(), &secret, client.FieldOwner("somebody")))
+	// An operator that has never seen it otherwise.
+	o = w.newOperator(nil)
+	o.Images = images
+	w.drive(o, patience, w.conditionHas(v1alpha1.ConditionDegraded, "orders-ca", "restore it from a backup"))
+}
+
 func TestStatusIsNeverReadToDecide(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -162,6 +224,69 @@ func TestStatusIsNeverReadToDecide(t *testing.T) {
 	must(t, w.client.Status().Patch(w.t.Context(), c, client.MergeFrom(before)))
 	w.drive(w.newOperator(nil), patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
 	w.oneOfEach(3)
+}
+
+// TestSchedulesSleepWithTheCluster, and longer: when they go on Kubernetes starts at once what they missed, and here is no primary yet.
+func TestSchedulesSleepWithTheCluster(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, backedUp)
+	o := w.newOperator(nil)
+	o.Images = &Images{Own: "operator:1", Client: DefaultClientImage}
+	suspended := func(want bool) func() bool {
+		return func() bool {
+			for _, name := range []string{"orders-daily", "orders-hourly", resources.VerifyName("orders")} {
+				var cron batchv1.CronJob
+				must(t, w.client.Get(t.Context(), client.ObjectKey{Namespace: w.cluster.Namespace, Name: name}, &cron))
+				if *cron.Spec.Suspend != want || cron.Spec.StartingDeadlineSeconds != nil {
+					return false
+				}
+			}
+			return true
+		}
+	}
+	w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
+	if !suspended(false)() {
+		t.Error("a schedule is suspended")
+	}
+	w.change(func(c *v1alpha1.MySQLCluster) { c.Spec.Hibernate = true })
+	w.drive(o, patience, w.phaseIs(v1alpha1.PhaseHibernated))
+	if !suspended(true)() {
+		t.Error("a schedule is not suspended")
+	}
+	w.change(func(c *v1alpha1.MySQLCluster) { c.Spec.Hibernate = false })
+	o = w.newOperator(nil)
+	o.Images = &Images{Own: "operator:1", Client: DefaultClientImage}
+	w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
+	w.drive(o, patience, w.conditionHas(v1alpha1.ConditionBackupHealthy, v1alpha1.ReasonBackupsPaused))
+	if !suspended(true)() {
+		t.Error("a schedule goes on without a primary")
+	}
+}
+
+// TestAStatusThatIsTakenAwayWakesTheCluster: a cluster that is Ready looks only every half a minute.
+func TestAStatusThatIsTakenAwayWakesTheCluster(t *testing.T) {
+	t.Parallel()
+	ready := &v1alpha1.MySQLCluster{Status: v1alpha1.MySQLClusterStatus{Phase: v1alpha1.PhaseReady}}
+	waiting := &v1alpha1.MySQLCluster{Status: v1alpha1.MySQLClusterStatus{Phase: v1alpha1.PhaseReplicating}}
+	for after, wakes := range map[*v1alpha1.MySQLCluster]bool{{}: true, waiting: false, ready: false} {
+		if got := (statusEmptied{}).Update(event.UpdateEvent{ObjectOld: ready, ObjectNew: after}); got != wakes {
+			t.Errorf("%q wakes it: %v", after.Status.Phase, got)
+		}
+	}
+}
+
+// TestACloneTellsHowFarItIs: it may take hours.
+func TestACloneTellsHowFarItIs(t *testing.T) {
+	t.Parallel()
+	for want, c := range map[string]mysql.CloneProgress{
+		"file copy, 25% of 4096 MiB": {Stage: "FILE COPY", BytesDone: 1 << 30, BytesTotal: 4 << 30},
+		"drop data":                  {Stage: "DROP DATA"},
+		"the donor went away":        {Stage: "PAGE COPY", BytesDone: 1, BytesTotal: 2, Error: "the donor went away"},
+	} {
+		if got := cloneMessage(c); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
 }
 
 func TestFaultsOfEC2(t *testing.T) {
@@ -280,6 +405,71 @@ func TestVolumeWithoutItsTagIsNeitherReplacedNorForgotten(t *testing.T) {
 	if l := w.left(); len(byMember(l.volumes)) != 3 || len(l.instances) != 3 {
 		t.Errorf("want the two other volumes and three instances, there are %+v", l)
 	}
+}
+
+// ahead is a clock that is ahead of the real one.
+type ahead time.Duration
+
+func (a ahead) Now() time.Time                  { return time.Now().Add(time.Duration(a)) }
+func (a ahead) Since(t time.Time) time.Duration { return a.Now().Sub(t) }
+
+// TestTagsArePutBack, all of the operator's own, by one that never saw them where that can be known.
+func TestTagsArePutBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	o := w.newOperator(nil)
+	w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
+	c, _ := w.get()
+	volume, instance := c.Status.Members[1].VolumeID, c.Status.Members[1].InstanceID
+	tagsOf := func(id string) map[string]string {
+		tags := map[string]string{}
+		found, err := w.account.api.DescribeTags(t.Context(), &awsec2.DescribeTagsInput{Filters: []types.Filter{{Name: ptr.To("resource-id"), Values: []string{id}}}})
+		must(t, err)
+		for _, tag := range found.Tags {
+			tags[*tag.Key] = *tag.Value
+		}
+		return tags
+	}
+	before := map[string]map[string]string{volume: tagsOf(volume), instance: tagsOf(instance)}
+	lose := func(tags ...string) {
+		var keys []types.Tag
+		for _, tag := range tags {
+			keys = append(keys, types.Tag{Key: ptr.To(tag)})
+		}
+		_, err := w.account.api.DeleteTags(t.Context(), &awsec2.DeleteTagsInput{Resources: []string{volume, instance}, Tags: keys})
+		must(t, err)
+	}
+	back := func() bool {
+		return maps.Equal(tagsOf(volume), before[volume]) && maps.Equal(tagsOf(instance), before[instance])
+	}
+	own := []string{v1alpha1.TagMember, v1alpha1.TagIncarnation, v1alpha1.TagNamespace, v1alpha1.TagCluster, v1alpha1.TagName}
+	lose(append(own, v1alpha1.TagTemplateHash, v1alpha1.TagImage)...)
+	w.drive(o, patience, back)
+	lose(own...)
+	w.drive(w.newOperator(nil), patience, back)
+	w.oneOfEach(3)
+	lose(v1alpha1.TagTemplateHash)
+	o = w.newOperator(nil)
+	o.Clock = ahead(tagsShown)
+	w.drive(o, patience, w.conditionHas(v1alpha1.ConditionDegraded, instance, v1alpha1.TagTemplateHash, "Put the tag back"))
+}
+
+// TestASecurityGroupWithoutItsTagIsNotLeftBehind by a deletion: nothing else knows of it.
+func TestASecurityGroupWithoutItsTagIsNotLeftBehind(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.drive(w.newOperator(nil), patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
+	group := *w.group().GroupId
+	tag := []types.Tag{{Key: ptr.To(v1alpha1.TagClusterUID), Value: ptr.To(string(w.cluster.UID))}}
+	_, err := w.account.api.DeleteTags(t.Context(), &awsec2.DeleteTagsInput{Resources: []string{group}, Tags: tag})
+	must(t, err)
+	w.delete()
+	o := w.newOperator(nil)
+	w.drive(o, patience, func() bool { l := w.left(); return len(l.instances)+len(l.volumes) == 0 })
+	w.drive(o, patience, w.conditionHas(v1alpha1.ConditionDegraded, group, "has lost the tag"))
+	_, err = w.account.api.CreateTags(t.Context(), &awsec2.CreateTagsInput{Resources: []string{group}, Tags: tag})
+	must(t, err)
+	w.drive(o, patience, w.gone)
 }
 
 func TestMemberTagIsPutBack(t *testing.T) {

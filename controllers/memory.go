@@ -11,6 +11,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/pki"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/policy"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
@@ -66,6 +67,8 @@ type notes struct {
 	failingSince time.Time
 	// timeline is what is known of the present failure of a primary, or of the switchover under way.
 	timeline timeline
+	// authority is the cluster's own as it was read last.
+	authority *pki.Authority
 	// identity is what members were shown last.
 	identity mysql.Identity
 	// pursuit is who receives at once what the primary commits.
@@ -100,6 +103,8 @@ type notes struct {
 	missingSince map[string]time.Time
 	// unmadeSince is when EC2 first did not know the volume that it was making for a member, likewise.
 	unmadeSince map[string]time.Time
+	// tags are the operator's tags of each instance that is not terminated, as EC2 showed them.
+	tags map[string]map[string]string
 	// goneAt is when EC2 last said that a recorded volume does not exist, or that an instance is none of the cluster's any more.
 	goneAt map[string]time.Time
 	// expected are the settings that were applied to a member and not seen since; taken is what mysqld made of each.
@@ -168,7 +173,7 @@ func (m *memory) of(name types.NamespacedName, uid string) *notes {
 			uid: uid, silentSince: map[string]time.Time{}, downSince: map[string]time.Time{}, brokenSince: map[string]time.Time{},
 			stalledSince: map[string]time.Time{}, answered: map[string]int{},
 			announced: map[string]time.Time{}, sightings: map[string]*sighting{}, knocks: map[string]<-chan struct{}{}, calls: map[string]*call{}, tokens: map[order]token{}, starts: map[string]starts{},
-			refused: map[string]refusal{}, claimed: map[string]bool{}, goneAt: map[string]time.Time{}, missingSince: map[string]time.Time{}, unmadeSince: map[string]time.Time{}, expected: map[string]map[string]string{}, taken: map[string]string{}, failed: map[string]failure{}, kept: map[string]string{}, startErrors: map[string]string{},
+			refused: map[string]refusal{}, claimed: map[string]bool{}, goneAt: map[string]time.Time{}, tags: map[string]map[string]string{}, missingSince: map[string]time.Time{}, unmadeSince: map[string]time.Time{}, expected: map[string]map[string]string{}, taken: map[string]string{}, failed: map[string]failure{}, kept: map[string]string{}, startErrors: map[string]string{},
 			stage: map[string]string{}, readAt: map[string]time.Time{}, consoles: map[string]<-chan string{}, stoppingSince: map[string]time.Time{}, applied: map[string]applied{},
 		}
 		m.clusters[name] = n

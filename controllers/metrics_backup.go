@@ -48,6 +48,13 @@ func (m *backupMetrics) backups(c *v1alpha1.MySQLCluster, summary *v1alpha1.Back
 	m.verificationFailed.WithLabelValues(c.Namespace, c.Name).Set(failed)
 }
 
+// pauseBackups drops the gauges of a cluster that sleeps: what cannot become younger is nothing to be alerted by.
+func (m *backupMetrics) pauseBackups(c *v1alpha1.MySQLCluster) {
+	for _, gauge := range []*prometheus.GaugeVec{m.lastGood, m.lastFailed, m.lastVerified, m.verificationFailed} {
+		gauge.DeleteLabelValues(c.Namespace, c.Name)
+	}
+}
+
 // archive sets the gauges of a cluster's archive of binary logs. An archive of which nothing was heard yet has none of
 // its time, so that an alert on its age fires.
 func (m *backupMetrics) archive(c *v1alpha1.MySQLCluster, report *archiveReport) {

@@ -97,6 +97,14 @@ type MySQLClusterReconciler struct {
 	memory *memory
 }
 
+// Watched are the kinds that the reconcilers watch, and read from caches.
+func Watched() []client.Object {
+	return []client.Object{
+		&v1alpha1.MySQLCluster{}, &v1alpha1.MySQLBackup{}, &corev1.Service{}, &corev1.Secret{}, &corev1.ConfigMap{}, &discoveryv1.EndpointSlice{}, &batchv1.CronJob{}, &batchv1.Job{},
+		&appsv1.StatefulSet{}, &corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{},
+	}
+}
+
 // SetupWithManager registers the reconciler and its watches.
 func (r *MySQLClusterReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	r.memory = newMemory()
@@ -104,7 +112,7 @@ func (r *MySQLClusterReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(controllerName).
 		For(&v1alpha1.MySQLCluster{}, builder.WithPredicates(predicate.Or(
-			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, finalizerChanged{}))).
+			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, finalizerChanged{}, statusEmptied{}))).
 		Owns(&corev1.Service{}).
 		Owns(&corev1.Secret{}).
 		Owns(&corev1.ConfigMap{}, builder.WithPredicates(othersWrites{memory: r.memory})).
@@ -205,6 +213,16 @@ type finalizerChanged struct{ predicate.Funcs }
 func (finalizerChanged) Update(e event.UpdateEvent) bool {
 	return len(e.ObjectOld.GetFinalizers()) != len(e.ObjectNew.GetFinalizers()) ||
 		e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero()
+}
+
+// statusEmptied lets an update through in which somebody took the status away.
+type statusEmptied struct{ predicate.Funcs }
+
+// Update implements predicate.Predicate.
+func (statusEmptied) Update(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*v1alpha1.MySQLCluster)
+	after, is := e.ObjectNew.(*v1alpha1.MySQLCluster)
+	return ok && is && before.Status.Phase != "" && after.Status.Phase == ""
 }
 
 // backupTurned lets updates of MySQLBackups through that matter to the cluster. Progress, written every few seconds, does

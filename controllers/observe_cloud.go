@@ -1,8 +1,11 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -30,6 +33,8 @@ const (
 	sweepPatience = 2 * time.Second
 	// stopPatience is how long a stop may take before it is asked for again: a forced one waits for nothing in the machine.
 	stopPatience = time.Minute
+	// tagsShown is how long EC2 may take to show the tags of a machine that it has launched.
+	tagsShown = 2 * time.Minute
 	// consoleAfter is how long a machine may be up without mysqld before its console is read, and then how often.
 	consoleAfter = 15 * time.Second
 )
@@ -296,40 +301,77 @@ func (r *MySQLClusterReconciler) stopStuck(n *notes, in ec2.Instance) bool {
 	return false
 }
 
-// findUntagged recognises what lost its member's tag: a volume by the records, an instance by its volume. The tag is put
+// findUntagged recognises what lost its member's tag: a volume by the records, an instance by its volume. The operator's tags are put
 // back when the pass acts. What is not recognised is left alone and reported.
 func (r *MySQLClusterReconciler) findUntagged(s *scope) {
 	memberOf := map[string]string{} // by volume
 	for i := range s.inventory.Volumes {
 		v := &s.inventory.Volumes[i]
 		for name, rec := range s.records.Members {
-			if v.Member == "" && rec.VolumeID == v.ID {
+			if rec.VolumeID == v.ID && (v.Member == "" || v.Member == name && v.Incarnation == 0) {
 				v.Member, v.Incarnation = name, rec.Volume
-				s.untag(v.ID, name, rec.Volume)
 			}
 		}
 		if _, ok := s.desired.Ordinal(v.Member); !ok {
 			s.strangers = append(s.strangers, strangerMessage(v.ID))
 		} else if v.Tags[v1alpha1.TagClusterUID] == "" {
 			s.strangers = append(s.strangers, s.lostTag("volume "+v.ID+" of "+v.Member, "detached or deleted"))
+		} else if !v.Retired {
+			s.untag(v.ID, v.Tags, s.owner().MemberTags(v.Member, v.Incarnation))
 		}
 		memberOf[v.ID] = v.Member
 	}
 	for i := range s.inventory.Instances {
-		in := &s.inventory.Instances[i]
-		for _, attached := range in.Attachments {
-			if name := memberOf[attached.VolumeID]; in.Member == "" && name != "" {
-				in.Member, in.Incarnation = name, s.records.Members[name].Instance
-				s.untag(in.ID, name, in.Incarnation)
-			}
+		r.findUntaggedInstance(s, &s.inventory.Instances[i], memberOf)
+	}
+	if s.observed.CloudReachable {
+		maps.DeleteFunc(s.notes.tags, func(id string, _ map[string]string) bool {
+			return !slices.ContainsFunc(s.inventory.Instances, func(in ec2.Instance) bool { return in.ID == id })
+		})
+	}
+}
+
+// findUntaggedInstance is findUntagged for an instance. What it was made from is on no other record than its tags: it is put back
+// where this process has seen it, and told otherwise.
+func (r *MySQLClusterReconciler) findUntaggedInstance(s *scope, in *ec2.Instance, memberOf map[string]string) {
+	for _, attached := range in.Attachments {
+		if name := memberOf[attached.VolumeID]; in.Member == "" && name != "" {
+			in.Member = name
 		}
-		switch {
-		case in.State == ec2.StateTerminated: // of which EC2 may forget the tags
-		case in.Member == "":
-			s.strangers = append(s.strangers, strangerMessage(in.ID))
-		case in.Tags[v1alpha1.TagClusterUID] == "":
-			s.strangers = append(s.strangers, s.lostTag("instance "+in.ID+" of "+in.Member, "stopped or terminated"))
+	}
+	seen := s.notes.tags[in.ID]
+	in.TemplateHash = cmp.Or(in.TemplateHash, seen[v1alpha1.TagTemplateHash])
+	if in.Incarnation == 0 && in.Member != "" {
+		in.Incarnation = s.records.Members[in.Member].Instance
+		if n, err := strconv.Atoi(seen[v1alpha1.TagIncarnation]); err == nil {
+			in.Incarnation = n
 		}
+	}
+	_, known := s.desired.Ordinal(in.Member)
+	switch {
+	case in.State == ec2.StateTerminated: // of which EC2 may forget the tags
+		return
+	case in.Member == "":
+		s.strangers = append(s.strangers, strangerMessage(in.ID))
+		return
+	case in.Tags[v1alpha1.TagClusterUID] == "":
+		s.strangers = append(s.strangers, s.lostTag("instance "+in.ID+" of "+in.Member, "stopped or terminated"))
+		return
+	case !known || in.State == ec2.StateShuttingDown || !s.observed.CloudReachable:
+		return
+	}
+	want := s.owner().MemberTags(in.Member, in.Incarnation)
+	for _, tag := range []string{v1alpha1.TagTemplateHash, v1alpha1.TagImage} {
+		if value := cmp.Or(in.Tags[tag], seen[tag]); value != "" {
+			want[tag] = value
+		}
+	}
+	s.notes.tags[in.ID] = want
+	s.untag(in.ID, in.Tags, want)
+	if in.TemplateHash == "" && r.Clock.Since(in.LaunchTime) > tagsShown {
+		s.unmet = append(s.unmet, topology.Finding{Reason: v1alpha1.ReasonTagMissing, Message: fmt.Sprintf(
+			"instance %s of %s has lost the tag %s: whether it is as the spec wants is not known, and it stays as it is when the spec changes. Put the tag back, or terminate the instance: another is made",
+			in.ID, in.Member, v1alpha1.TagTemplateHash)})
 	}
 }
 
@@ -344,14 +386,20 @@ func (s *scope) lostTag(what, cannot string) string {
 	return fmt.Sprintf("%s has lost the tag %s=%s; it is used, but cannot be %s until somebody puts the tag back", what, v1alpha1.TagClusterUID, s.uid(), cannot)
 }
 
-// untag notes that a resource lost its tags.
-func (s *scope) untag(id, member string, incarnation int) {
-	if s.cloud == nil {
+// untag notes which of its tags a resource has lost. One with another value is left alone: it is somebody's.
+func (s *scope) untag(id string, have, want map[string]string) {
+	if s.cloud == nil || !s.observed.CloudReachable {
 		return // nobody can put them back now
 	}
-	s.untagged = append(s.untagged, untagged{id: id, tags: map[string]string{
-		v1alpha1.TagMember: member, v1alpha1.TagIncarnation: strconv.Itoa(incarnation),
-	}})
+	lost := map[string]string{}
+	for tag, value := range want {
+		if have[tag] == "" {
+			lost[tag] = value
+		}
+	}
+	if len(lost) > 0 {
+		s.untagged = append(s.untagged, untagged{id: id, tags: lost})
+	}
 }
 
 // readConsole reads the last boot stage of a member whose machine is up without mysqld, not more often than every

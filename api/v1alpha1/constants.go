@@ -180,7 +180,9 @@ const (
 	ReasonDeleting             = "Deleting"
 	ReasonAbandoned            = "CloudResourcesAbandoned"
 	ReasonForeignResource      = "ForeignResource"
-	ReasonBootFailed           = "BootFailed"
+	// ReasonTagMissing: an instance has lost the tag that says what it was made from.
+	ReasonTagMissing = "TagMissing"
+	ReasonBootFailed = "BootFailed"
 	// ReasonRecovering: what the cluster is to begin with is being restored into its first member.
 	ReasonRecovering = "Recovering"
 	// ReasonRecoveryFailed: that failed; the message says why, and the operator tries again where that can help.
@@ -215,6 +217,10 @@ const (
 	ReasonVerificationOverdue = "VerificationOverdue"
 	// ReasonNoBackupYet: no backup has been taken so far, and none is due.
 	ReasonNoBackupYet = "NoBackupYet"
+	// ReasonBackupDue: what was missed during a pause is made up now.
+	ReasonBackupDue = "BackupDue"
+	// ReasonBackupsPaused: spec.backup.suspend is set, or the cluster woke and has no primary yet.
+	ReasonBackupsPaused = "BackupsPaused"
 	// ReasonHibernated: spec.hibernate is set.
 	ReasonHibernated = "Hibernated"
 	// ReasonCoolDown: the primary does not answer, but another was replaced moments ago; it is given longer to return.

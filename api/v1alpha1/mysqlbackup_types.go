@@ -284,12 +284,18 @@ type BackupSummary struct {
 	// +kubebuilder:validation:Pattern=`^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z$`
 	// +optional
 	LastVerifiedAt *metav1.Time `json:"lastVerifiedAt,omitempty"`
-	// DueSince is since when backups and verifications have been due, unset while the cluster hibernates or its schedules are
-	// suspended. What did not happen before that is not overdue.
+	// PausedSince is since when no backup and no verification is due, unset while they are: from when the cluster hibernates until it
+	// has a primary again, and while spec.backup.suspend is set.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z$`
 	// +optional
-	DueSince *metav1.Time `json:"dueSince,omitempty"`
+	PausedSince *metav1.Time `json:"pausedSince,omitempty"`
+	// ResumedAt is when the last such pause ended. What each schedule missed meanwhile is made up once: backups at once, the
+	// verification two hours later.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z$`
+	// +optional
+	ResumedAt *metav1.Time `json:"resumedAt,omitempty"`
 	// FirstRecoverablePoint is the earliest moment that can be restored: from there on the archive of binary logs has no gap.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z$`

@@ -180,8 +180,12 @@ func (in *BackupSummary) DeepCopyInto(out *BackupSummary) {
 		in, out := &in.LastVerifiedAt, &out.LastVerifiedAt
 		*out = (*in).DeepCopy()
 	}
-	if in.DueSince != nil {
-		in, out := &in.DueSince, &out.DueSince
+	if in.PausedSince != nil {
+		in, out := &in.PausedSince, &out.PausedSince
+		*out = (*in).DeepCopy()
+	}
+	if in.ResumedAt != nil {
+		in, out := &in.ResumedAt, &out.ResumedAt
 		*out = (*in).DeepCopy()
 	}
 	if in.FirstRecoverablePoint != nil {

@@ -124,7 +124,7 @@ func Sick(err error) bool {
 }
 
 func newDump(o DumpOptions) *dump {
-	return &dump{o: o, reader: newDumpReader(), sampleEach: sampleEach, preparedTries: preparedTries}
+	return &dump{o: o, reader: newDumpReader(), sampleEach: sampleEach, preparedLimit: preparedLimit}
 }
 
 // dump is one dump that is under way.
@@ -140,8 +140,8 @@ type dump struct {
 	tables   map[mysql.Table]bool // what it held then, by name
 	// sampleEach is how long reading the samples of one table may take.
 	sampleEach time.Duration
-	// preparedTries is how many moments are looked for in which nothing is prepared.
-	preparedTries int
+	// preparedLimit is how long a moment is looked for in which nothing is prepared.
+	preparedLimit time.Duration
 
 	reader *dumpReader
 	mu     sync.Mutex // guards reader

@@ -15,8 +15,10 @@ const (
 	// frozenAtMost is how long a server's commits are held up, from when the lock is asked for until mysqldump has its view,
 	// milliseconds as a rule, and frozenServing that of a server that clients write to.
 	frozenAtMost, frozenServing = 20 * time.Second, 5 * time.Second
-	// preparedTries and preparedPause: how often another moment is looked for, in which nothing is prepared.
-	preparedTries = 30
+	// preparedLimit is how long a moment is looked for in which nothing is prepared: every preparedPoll, which holds nobody up, and
+	// where that moment had passed when the server stood still, after preparedPause.
+	preparedLimit = 45 * time.Second
+	preparedPoll  = 100 * time.Millisecond
 	preparedPause = 2 * time.Second
 )
 
@@ -26,7 +28,10 @@ var errPrepared = fmt.Errorf("%w: a distributed transaction is prepared (XA RECO
 
 // freeze has the server stand still in a moment in which no transaction is prepared, and reads what is to be dumped.
 func (d *dump) freeze(ctx context.Context) (frozen context.Context, thaw func(), databases []string, err error) {
-	for try := 1; ; try++ {
+	for deadline := d.o.Clock.Now().Add(d.preparedLimit); ; {
+		if err := d.awaitUnprepared(ctx, deadline); err != nil {
+			return nil, nil, nil, err
+		}
 		var since time.Time
 		if err := d.holder.Freeze(ctx, d.serving, func() { since = d.o.Clock.Now() }); err != nil {
 			return nil, nil, nil, d.blame(err)
@@ -37,19 +42,45 @@ func (d *dump) freeze(ctx context.Context) (frozen context.Context, thaw func(),
 		}
 		err = d.blame(overdue(frozen, err))
 		thaw()
-		if !errors.Is(err, errPrepared) || try >= d.preparedTries {
+		if !errors.Is(err, errPrepared) {
 			return nil, nil, nil, err
 		}
-		select {
-		case <-ctx.Done():
-			return nil, nil, nil, context.Cause(ctx)
-		case <-time.After(preparedPause):
+		if err := pause(ctx, preparedPause); err != nil {
+			return nil, nil, nil, err
 		}
 		holder, err := d.o.Member.Connect(ctx)
 		if err != nil {
 			return nil, nil, nil, err
 		}
 		d.holder = holder
+	}
+}
+
+// awaitUnprepared waits until no transaction is prepared: while the server stands still, none can be committed.
+func (d *dump) awaitUnprepared(ctx context.Context, deadline time.Time) error {
+	for {
+		prepared, err := d.viewer.Prepared(ctx)
+		switch {
+		case err != nil:
+			return d.blame(err)
+		case prepared == 0:
+			return nil
+		case !d.o.Clock.Now().Before(deadline):
+			return errPrepared
+		}
+		if err := pause(ctx, preparedPoll); err != nil {
+			return err
+		}
+	}
+}
+
+// pause waits, or says why there is nothing to wait for any more.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(d):
+		return nil
 	}
 }
 

@@ -226,7 +226,7 @@ func TestADumpIsOfAMomentInWhichNothingIsPrepared(t *testing.T) {
 			w.caughtUp(t)
 			o := w.options(t, server)
 			d := newDump(o)
-			d.preparedTries = 2
+			d.preparedLimit = time.Second
 			if _, err := d.run(t.Context()); !errors.Is(err, mysql.ErrBlocked) || !strings.Contains(err.Error(), "XA RECOVER") || Sick(err) {
 				t.Errorf("got %v", err)
 			}

@@ -85,9 +85,10 @@ func (p Place) RemoveUnused(ctx context.Context, folder string, now time.Time) e
 	if err != nil {
 		return fmt.Errorf("read the manifest of %s: %w", folder, err)
 	}
-	// Without its manifest nobody would take it for a backup, nor for what is left of one.
+	// Without its manifest nobody would take it for a backup, nor for what is left of one. A store that is full takes no mark, and
+	// that must not keep what would make room.
 	removing := p.Folder(folder) + "/" + removingName
-	if _, err := p.Store.Put(ctx, removing, strings.NewReader(now.UTC().Format(time.RFC3339))); err != nil {
+	if _, err := p.Store.Put(ctx, removing, strings.NewReader(now.UTC().Format(time.RFC3339))); err != nil && !errors.Is(err, store.ErrFull) {
 		return fmt.Errorf("begin to remove %s: %w", folder, err)
 	}
 	if err := p.Store.Delete(ctx, key); err != nil {

@@ -3,6 +3,9 @@ package backup
 import (
 	"context"
 	"errors"
+	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -122,6 +125,46 @@ func TestARemovalThatWasCutOffIsFinished(t *testing.T) {
 				t.Errorf("there are %v", folders)
 			}
 		})
+	}
+}
+
+// full is a store that takes nothing.
+type full struct{ store.Store }
+
+func (full) Put(context.Context, string, io.Reader) (int64, error) { return 0, store.ErrFull }
+
+// TestAFullStoreCanBeEmptied: what makes room needs none.
+func TestAFullStoreCanBeEmptied(t *testing.T) {
+	t.Parallel()
+	s, err := store.NewFolder(t.TempDir(), "pvc://backups")
+	must(t, err)
+	p := Place{Store: s, Root: "shop/orders/uid"}
+	must(t, p.WriteManifest(t.Context(), "a", Manifest{Backup: "a"}))
+	p.Store = full{s}
+	must(t, p.RemoveUnused(t.Context(), "a", time.Now()))
+	if folders, err := p.Folders(t.Context()); err != nil || len(folders) > 0 {
+		t.Errorf("there are %v, %v", folders, err)
+	}
+}
+
+// TestWhatIsUsedOrWholeIsNotFinishedOff, although its removal was begun.
+func TestWhatIsUsedOrWholeIsNotFinishedOff(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	s, err := store.NewFolder(root, "pvc://backups")
+	must(t, err)
+	ctx, began, later := t.Context(), time.Now().Add(-time.Hour), time.Now().Add(usedFor-time.Minute)
+	p := Place{Store: s, Root: "shop/orders/uid"}
+	for _, folder := range []string{"used", "whole", "left"} {
+		_, err := s.Put(ctx, p.Folder(folder)+"/"+removingName, strings.NewReader("before"))
+		must(t, err)
+		must(t, os.Chtimes(filepath.Join(root, p.Folder(folder), removingName), began, began))
+	}
+	must(t, p.WriteManifest(ctx, "whole", Manifest{Backup: "whole"}))
+	defer p.use(ctx, "used", "restore")(nil)
+	must(t, p.FinishRemovals(ctx, later))
+	if folders, err := p.Folders(ctx); err != nil || !slices.Equal(folders, []string{"used", "whole"}) {
+		t.Errorf("there are %v, %v", folders, err)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -87,6 +89,19 @@ func groupInput(owner Ownership, vpc string) *ec2.CreateSecurityGroupInput {
 
 func groupTags(owner Ownership) map[string]string {
 	return owner.base(owner.Namespace + "/" + owner.Cluster)
+}
+
+// GroupsByName asks EC2 for the security groups of a name, in any VPC and whatever their tags say, sorted by id.
+func (c *Cloud) GroupsByName(ctx context.Context, name string) ([]SecurityGroup, error) {
+	found, err := c.listGroups(ctx, nil, filter("group-name", name))
+	if err != nil {
+		return nil, err
+	}
+	var groups []SecurityGroup
+	for _, id := range slices.Sorted(maps.Keys(found)) {
+		groups = append(groups, found[id].SecurityGroup)
+	}
+	return groups, nil
 }
 
 func (c *Cloud) findGroup(ctx context.Context, spec SecurityGroupSpec) (group, bool, error) {

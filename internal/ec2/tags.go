@@ -51,6 +51,17 @@ func (o Ownership) member(member string, incarnation int) map[string]string {
 	return tags
 }
 
+// MemberTags are the operator's own tags of what belongs to a member, without the user's. Without an incarnation, 0, so is
+// that.
+func (o Ownership) MemberTags(member string, incarnation int) map[string]string {
+	o.UserTags = nil
+	tags := o.member(member, incarnation)
+	if incarnation == 0 {
+		delete(tags, v1alpha1.TagIncarnation)
+	}
+	return tags
+}
+
 // with returns a copy of tags that holds key=value as well.
 func with(tags map[string]string, key, value string) map[string]string {
 	out := make(map[string]string, len(tags)+1)

@@ -6,12 +6,19 @@ import (
 	"fmt"
 	"net/http"
 	"sync/atomic"
+	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 
+	"github.com/alx-ke/nairobi-mysql-operator/controllers"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/webhook"
 )
+
+// kindPause is the pause between two tries to fill the cache of a kind.
+const kindPause = time.Second
 
 var errNotSynced = errors.New("the caches are not filled yet")
 
@@ -27,20 +34,32 @@ func setUpWebhookAndHealth(mgr ctrl.Manager, o Options) error {
 	if err := mgr.AddReadyzCheck("webhook", ready); err != nil {
 		return fmt.Errorf("set up /readyz: %w", err)
 	}
-	synced := &cachesSynced{}
+	synced := &cachesSynced{cache: mgr.GetCache()}
 	if err := mgr.Add(synced); err != nil {
 		return fmt.Errorf("set up /readyz: %w", err)
 	}
 	return mgr.AddReadyzCheck("caches", synced.check)
 }
 
-// cachesSynced knows when the manager's caches are filled: only then the manager starts what is neither a cache nor a
-// webhook.
-type cachesSynced struct{ started atomic.Bool }
+// cachesSynced fills the caches that the reconcilers read, on a follower too, and knows when they are filled. The reconcilers' own
+// watches begin only when they lead.
+type cachesSynced struct {
+	cache  cache.Cache
+	filled atomic.Bool
+}
 
-// Start implements manager.Runnable.
-func (c *cachesSynced) Start(context.Context) error {
-	c.started.Store(true)
+// Start implements manager.Runnable. A kind that is not there yet, or not to be read, is asked for again.
+func (c *cachesSynced) Start(ctx context.Context) error {
+	for _, kind := range controllers.Watched() {
+		err := wait.PollUntilContextCancel(ctx, kindPause, true, func(ctx context.Context) (bool, error) {
+			_, err := c.cache.GetInformer(ctx, kind)
+			return err == nil, nil
+		})
+		if err != nil {
+			return nil //nolint:nilerr // the operator ends
+		}
+	}
+	c.filled.Store(true)
 	return nil
 }
 
@@ -48,7 +67,7 @@ func (c *cachesSynced) Start(context.Context) error {
 func (c *cachesSynced) NeedLeaderElection() bool { return false }
 
 func (c *cachesSynced) check(*http.Request) error {
-	if !c.started.Load() {
+	if !c.filled.Load() {
 		return errNotSynced
 	}
 	return nil

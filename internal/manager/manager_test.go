@@ -34,6 +34,7 @@ type apiServer struct {
 	mu     sync.Mutex
 	asked  map[string][]url.Values // by path
 	closed chan struct{}
+	held   map[string]chan struct{} // lists that are answered only when that is closed, by path
 }
 
 // kinds are the resources by path of their group and version.
@@ -59,6 +60,12 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	s.asked[r.URL.Path] = append(s.asked[r.URL.Path], r.URL.Query())
 	s.mu.Unlock()
+	if held := s.held[r.URL.Path]; held != nil {
+		select {
+		case <-held:
+		case <-s.closed:
+		}
+	}
 	if r.URL.Query().Get("watch") == "" {
 		answer(w, map[string]any{"kind": "List", "apiVersion": "v1", "metadata": map[string]any{"resourceVersion": "1"}, "items": []any{}})
 		return
@@ -167,17 +174,37 @@ func TestCallsEndBeforeTheLeaseDoes(t *testing.T) {
 	}
 }
 
+// TestNotReadyBeforeTheCachesAreFilled, each of them: the API server keeps the last list back.
 func TestNotReadyBeforeTheCachesAreFilled(t *testing.T) {
-	c := &cachesSynced{}
-	if c.check(nil) == nil {
-		t.Error("ready before anything was read")
-	}
-	if c.NeedLeaderElection() {
+	op, s := operator(t)
+	s.held = map[string]chan struct{}{"/apis/rbac.authorization.k8s.io/v1/rolebindings": make(chan struct{})}
+	synced := &cachesSynced{cache: op.manager.GetCache()}
+	if synced.NeedLeaderElection() {
 		t.Error("a follower would never be ready")
 	}
-	if err := c.Start(t.Context()); err != nil || c.check(nil) != nil {
-		t.Errorf("not ready although the caches are filled: %v, %v", err, c.check(nil))
+	ctx, cancel := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	group.Go(func() { _ = op.manager.GetCache().Start(ctx) })
+	group.Go(func() { _ = synced.Start(ctx) })
+	t.Cleanup(func() { cancel(); group.Wait() })
+	until := func(what string, is func() bool) {
+		t.Helper()
+		for began := time.Now(); !is(); time.Sleep(10 * time.Millisecond) {
+			if time.Since(began) > patience {
+				t.Fatal(what)
+			}
+		}
 	}
+	for path := range s.held {
+		until(path+" was never listed", func() bool { return len(s.listed(path)) > 0 })
+	}
+	if synced.check(nil) == nil {
+		t.Error("ready although the role bindings were not read")
+	}
+	for _, held := range s.held {
+		close(held)
+	}
+	until("never ready", func() bool { return synced.check(nil) == nil })
 }
 
 // TestWakeNeverBlocks: the prober calls it from its own goroutine, for any number of clusters at once.

@@ -61,6 +61,7 @@ const (
 	erNoSuchRoutine          = 1305
 	erQueryInterrupted       = 1317
 	erVariableReadOnly       = 1238
+	erXARMError              = 1401 // of XA RECOVER without the privilege, too
 	erTableDefChanged        = 1412
 	erAccessDeniedNoPassword = 1698
 	erTooManyConnections     = 1040

@@ -62,7 +62,10 @@ func (v *Visit) Freeze(ctx context.Context, serving bool, asking func()) error {
 func (v *Visit) Prepared(ctx context.Context) (int, error) {
 	count := 0
 	err := v.s.rows(ctx, "XA RECOVER", nil, func(*sql.Rows) error { count++; return nil })
-	if err != nil {
+	switch {
+	case isServerError(err, erXARMError):
+		return 0, errors.New("look for prepared transactions: the account may not, which the operator mends within ten minutes (XA_RECOVER_ADMIN)")
+	case err != nil:
 		return 0, fmt.Errorf("look for prepared transactions: %w", err)
 	}
 	return count, nil

@@ -10,6 +10,7 @@ import (
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/binary"
@@ -254,6 +255,25 @@ func NeedsRenewal(certPEM []byte, now time.Time) bool {
 		return true
 	}
 	return cert.NotAfter.Sub(now) < cert.NotAfter.Sub(cert.NotBefore)/renewFraction
+}
+
+// IsOperators tells whether a certificate and a key are of the operator as IssueOperator makes them, belong together and are valid now.
+func (a *Authority) IsOperators(certPEM, keyPEM []byte, now time.Time) bool {
+	return a.isClients(a.operatorSubject(), certPEM, keyPEM, now)
+}
+
+// IsBackups is the same of the backup pods and IssueBackup.
+func (a *Authority) IsBackups(certPEM, keyPEM []byte, now time.Time) bool {
+	return a.isClients(a.backupSubject(), certPEM, keyPEM, now)
+}
+
+func (a *Authority) isClients(subject pkix.Name, certPEM, keyPEM []byte, now time.Time) bool {
+	pair, err := tls.X509KeyPair(certPEM, keyPEM)
+	if err != nil || oneLine(pair.Leaf.Subject) != oneLine(subject) {
+		return false
+	}
+	_, err = pair.Leaf.Verify(x509.VerifyOptions{Roots: a.Pool(), CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	return err == nil
 }
 
 // newSerial returns a random serial number of 63 bits, never 0, as 16 lower-case hexadecimal digits and as a number.

@@ -116,6 +116,47 @@ func TestNamesAsMySQLWritesThem(t *testing.T) {
 	}
 }
 
+// TestWhatSomebodyPutInPlaceOfACertificateIsNoticed: nobody would let in who shows it.
+func TestWhatSomebodyPutInPlaceOfACertificateIsNoticed(t *testing.T) {
+	a, other := newTestAuthority(t), newTestAuthority(t)
+	cert, key, err := a.IssueOperator(testNow)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, otherKey, err := a.IssueOperator(testNow)
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign, foreignKey, err := other.IssueOperator(testNow)
+	if err != nil {
+		t.Fatal(err)
+	}
+	backup, backupKey, err := a.IssueBackup(testNow)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		cert, key         []byte
+		at                time.Time
+		operators, backup bool
+	}{
+		"as issued":              {cert, key, testNow, true, false},
+		"the backup pods'":       {backup, backupKey, testNow, false, true},
+		"another key":            {cert, otherKey, testNow, false, false},
+		"of another authority":   {foreign, foreignKey, testNow, false, false},
+		"expired":                {cert, key, testNow.Add(2 * operatorLife), false, false},
+		"no key":                 {cert, nil, testNow, false, false},
+		"not even a certificate": {[]byte("broken"), key, testNow, false, false},
+	} {
+		if got := a.IsOperators(c.cert, c.key, c.at); got != c.operators {
+			t.Errorf("%s: the operator's: %v", name, got)
+		}
+		if got := a.IsBackups(c.cert, c.key, c.at); got != c.backup {
+			t.Errorf("%s: the backup pods': %v", name, got)
+		}
+	}
+}
+
 func TestOperatorCertificateIsForClientsOnly(t *testing.T) {
 	a := newTestAuthority(t)
 	certPEM, keyPEM, err := a.IssueOperator(testNow)

@@ -28,10 +28,8 @@ const (
 const (
 	// podUser is the user of the backup pods, an arbitrary one that is not root.
 	podUser int64 = 65532
-	// startingDeadline, in seconds, is how late a schedule may still start its backup, and history how many ended Jobs of
-	// each kind are kept.
-	startingDeadline int64 = 3600
-	history          int32 = 3
+	// history is how many ended Jobs of each kind are kept.
+	history int32 = 3
 	// retries is how often a pod is replaced that was lost. A task that failed for good is not tried again.
 	retries int32 = 2
 	// recoveryRetries is that of a recovery, which nobody but a person begins again. The pause between two grows from ten
@@ -123,17 +121,17 @@ func BackupRoleBinding(c *v1alpha1.MySQLCluster) *rbacv1ac.RoleBindingApplyConfi
 		WithSubjects(rbacv1ac.Subject().WithKind(rbacv1.ServiceAccountKind).WithName(name).WithNamespace(c.Namespace))
 }
 
-// Schedule is the CronJob of one of the cluster's schedules.
-func Schedule(c *v1alpha1.MySQLCluster, s v1alpha1.BackupSchedule, t task.Task, images Images) (*batchv1ac.CronJobApplyConfiguration, error) {
+// Schedule is the CronJob of one of the cluster's schedules. One that is paused starts nothing.
+func Schedule(c *v1alpha1.MySQLCluster, s v1alpha1.BackupSchedule, t task.Task, paused bool, images Images) (*batchv1ac.CronJobApplyConfiguration, error) {
 	spec, err := jobSpec(c, t, images, "backup")
 	if err != nil {
 		return nil, err
 	}
-	return cronJob(c, ScheduleName(c.Name, s.Name), s.Cron, s.TimeZone, ComponentSchedule, spec), nil
+	return cronJob(c, ScheduleName(c.Name, s.Name), s.Cron, s.TimeZone, ComponentSchedule, paused, spec), nil
 }
 
-// Verification is the CronJob that restores the newest dump to see whether it can be.
-func Verification(c *v1alpha1.MySQLCluster, t task.Task, images Images) (*batchv1ac.CronJobApplyConfiguration, error) {
+// Verification is the CronJob that restores the newest dump to see whether it can be. One that is paused starts nothing.
+func Verification(c *v1alpha1.MySQLCluster, t task.Task, paused bool, images Images) (*batchv1ac.CronJobApplyConfiguration, error) {
 	spec, err := jobSpec(c, t, images, "verify")
 	if err != nil {
 		return nil, err
@@ -158,7 +156,7 @@ func Verification(c *v1alpha1.MySQLCluster, t task.Task, images Images) (*batchv
 		WithResources(corev1ac.ResourceRequirements().
 			WithRequests(corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("1Gi")}).
 			WithLimits(corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("2Gi")}))
-	return cronJob(c, VerifyName(c.Name), v.Cron, v.TimeZone, ComponentVerify, spec), nil
+	return cronJob(c, VerifyName(c.Name), v.Cron, v.TimeZone, ComponentVerify, paused, spec), nil
 }
 
 // VerificationReport is where its pods report. What they wrote into it is theirs.
@@ -169,7 +167,7 @@ func VerificationReport(c *v1alpha1.MySQLCluster) *corev1ac.ConfigMapApplyConfig
 		WithOwnerReferences(owner(c))
 }
 
-func cronJob(c *v1alpha1.MySQLCluster, name string, when v1alpha1.CronExpression, zone v1alpha1.TimeZoneName, component string, spec *batchv1ac.JobSpecApplyConfiguration) *batchv1ac.CronJobApplyConfiguration {
+func cronJob(c *v1alpha1.MySQLCluster, name string, when v1alpha1.CronExpression, zone v1alpha1.TimeZoneName, component string, paused bool, spec *batchv1ac.JobSpecApplyConfiguration) *batchv1ac.CronJobApplyConfiguration {
 	return batchv1ac.CronJob(name, c.Namespace).
 		WithLabels(Labels(c, component)).
 		WithAnnotations(mark(c)).
@@ -177,10 +175,10 @@ func cronJob(c *v1alpha1.MySQLCluster, name string, when v1alpha1.CronExpression
 		WithSpec(batchv1ac.CronJobSpec().
 			WithSchedule(string(when)).
 			WithTimeZone(string(zone)).
-			WithSuspend(c.Spec.Backup.Suspend || c.Spec.Hibernate).
+			// There is no deadline to start: what was missed during a pause is made up once when that ends.
+			WithSuspend(paused).
 			// What still runs is not joined by the next of its schedule.
 			WithConcurrencyPolicy(batchv1.ForbidConcurrent).
-			WithStartingDeadlineSeconds(startingDeadline).
 			WithSuccessfulJobsHistoryLimit(history).
 			WithFailedJobsHistoryLimit(history).
 			WithJobTemplate(batchv1ac.JobTemplateSpec().

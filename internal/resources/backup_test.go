@@ -60,13 +60,13 @@ func testBackup() *v1alpha1.MySQLBackup {
 
 func TestGoldenBackup(t *testing.T) {
 	c, schedule, told := backedUp(bucketDestination())
-	cron, err := Schedule(c, schedule, told, testImages)
+	cron, err := Schedule(c, schedule, told, true, testImages)
 	if err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "backup-schedule.yaml", cron)
 	for file, storage := range map[string]string{"verify-schedule.yaml": "", "verify-schedule-claim.yaml": "100Gi"} {
-		cron, err := Verification(c, verifyTask(c, told, storage), testImages)
+		cron, err := Verification(c, verifyTask(c, told, storage), false, testImages)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -130,7 +130,7 @@ func TestEveryPodKnowsTheProxy(t *testing.T) {
 func pods(t *testing.T, d *v1alpha1.BackupDestination) map[string]*corev1ac.PodSpecApplyConfiguration {
 	t.Helper()
 	c, schedule, told := backedUp(d)
-	cron, err := Schedule(c, schedule, told, testImages)
+	cron, err := Schedule(c, schedule, told, false, testImages)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +147,7 @@ func pods(t *testing.T, d *v1alpha1.BackupDestination) map[string]*corev1ac.PodS
 		t.Fatal(err)
 	}
 	specs["restore"] = recovery.Spec
-	verification, err := Verification(c, verifyTask(c, told, "100Gi"), testImages)
+	verification, err := Verification(c, verifyTask(c, told, "100Gi"), false, testImages)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -237,7 +237,7 @@ func projected(t *testing.T, v *corev1ac.ProjectedVolumeSourceApplyConfiguration
 func TestWhatAPodIsToldComesBack(t *testing.T) {
 	c, schedule, told := backedUp(bucketDestination())
 	told.Destination.S3.Prefix = `team/mysql!_.*'()=+@:,-"$(id)` + "\n"
-	cron, err := Schedule(c, schedule, told, testImages)
+	cron, err := Schedule(c, schedule, told, false, testImages)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,7 +254,7 @@ func TestWhatAPodIsToldComesBack(t *testing.T) {
 func TestNamesOfBackupsFitTheLongestCluster(t *testing.T) {
 	c, schedule, told := backedUp(bucketDestination())
 	c.Name, schedule.Name = strings.Repeat("a", 40), strings.Repeat("b", 10)
-	cron, err := Schedule(c, schedule, told, testImages)
+	cron, err := Schedule(c, schedule, told, false, testImages)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,6 +50,9 @@ func service(c *v1alpha1.MySQLCluster, name, component string) *corev1ac.Service
 		WithOwnerReferences(owner(c)).
 		WithSpec(corev1ac.ServiceSpec().
 			WithType(corev1.ServiceTypeClusterIP).
+			// Said although they are the defaults, so that nobody else's word stands. The members are on no node of Kubernetes.
+			WithPublishNotReadyAddresses(false).
+			WithInternalTrafficPolicy(corev1.ServiceInternalTrafficPolicyCluster).
 			// The members' addresses are IPv4, also where the cluster prefers IPv6.
 			WithIPFamilyPolicy(corev1.IPFamilyPolicySingleStack).
 			WithIPFamilies(corev1.IPv4Protocol).

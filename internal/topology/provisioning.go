@@ -6,6 +6,12 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
 
+// WaitsForSubnets and WaitsForPreflight are what a member says, and the cluster, that waits for what only its caller can explain.
+const (
+	WaitsForSubnets   = "waiting for the subnets of spec.aws.subnetIDs"
+	WaitsForPreflight = "waiting for the preflight checks"
+)
+
 // provision gives every wanted member its volume and its instance, side by side.
 func (p *planner) provision() {
 	for ordinal := range p.Replicas {
@@ -74,7 +80,7 @@ func (p *planner) mayCreate() string {
 	case !p.CloudReachable:
 		return "waiting for EC2's API"
 	case len(p.Subnets) == 0:
-		return "waiting for the subnets of spec.aws.subnetIDs"
+		return WaitsForSubnets
 	case p.unsourced != "" && !p.holdsVolumes():
 		return p.unsourced
 	case !rebuilt.IsZero() && p.Now.Sub(rebuilt) < settling:
@@ -188,7 +194,7 @@ func (p *planner) needVolume(m *Member) string {
 	}
 	if !p.Launchable {
 		p.waitAtMost(waitEC2)
-		return "waiting for the preflight checks"
+		return WaitsForPreflight
 	}
 	rec.Volume, rec.Opened = max(rec.Volume, 1, p.deadVolumeIncarnation(m)+1), ""
 	zone := p.subnetFor(m.Ordinal, rec.ZoneShift).Zone
@@ -243,7 +249,7 @@ func (p *planner) mayLaunch() string {
 	}
 	if !p.Launchable {
 		p.waitAtMost(waitEC2)
-		return "waiting for the preflight checks"
+		return WaitsForPreflight
 	}
 	if p.ManagedSecurityGroup && p.SecurityGroup == "" {
 		p.waitAtMost(waitNext)

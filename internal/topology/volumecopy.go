@@ -100,7 +100,7 @@ func (p *planner) snapshotOfSource(volumeID string) (snapshotID, why string) {
 		}
 	}
 	if !p.Launchable {
-		return "", "waiting for the preflight checks"
+		return "", WaitsForPreflight
 	}
 	p.retry(waitMySQL, CopyVolume{p.MemberName(0), volumeID, RecoveryPurpose})
 	return "", "taking a snapshot of volume " + volumeID + ", to begin with"

@@ -3,8 +3,14 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +18,8 @@ import (
 	"time"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -47,8 +55,8 @@ func Test01AppliedClusterGoesThroughThePhasesToReady(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, conditions(c))
 	}
-	if !slices.IsSortedFunc(seen, func(a, b v1alpha1.Phase) int { return slices.Index(phases, a) - slices.Index(phases, b) }) {
-		t.Errorf("the phases went back: %v", seen)
+	if !slices.Equal(seen, phases) {
+		t.Errorf("the phases were %v", seen)
 	}
 	if c.Status.ReadyMembers != "3/3" || c.Status.Voters == nil || len(c.Status.Voters.Names) != 3 || c.Status.Voters.WaitFor != 1 {
 		t.Errorf("ready members %s, voters %+v", c.Status.ReadyMembers, c.Status.Voters)
@@ -291,6 +299,73 @@ func Test09SpecChangesAreRolledThroughTheMembers(t *testing.T) {
 	out := sql(t, `sql orders-primary.shop.svc "SELECT v FROM t WHERE id = 20; INSERT INTO t VALUES (21, 'after the changes')"`)
 	if !strings.Contains(out, "before the changes") {
 		t.Errorf("an acknowledged commit is gone; the client printed:\n%s", out)
+	}
+}
+
+// TestNothingSecretIsTold by what the cluster has been through so far: in objects that hold no secrets, events, the operator's log, the
+// machines' consoles and the arguments of every process, those on the machines among them.
+func TestNothingSecretIsTold(t *testing.T) {
+	ctx, c := t.Context(), current(t)
+	namespace := client.InNamespace(c.Namespace)
+	var secrets corev1.SecretList
+	var configs corev1.ConfigMapList
+	var happened eventsv1.EventList
+	for _, list := range []client.ObjectList{&secrets, &configs, &happened} {
+		if err := lab.Client.List(ctx, list, namespace); err != nil {
+			t.Fatal(err)
+		}
+	}
+	told := map[string]string{}
+	for name, what := range map[string]any{"the cluster": c, "ConfigMaps": configs, "events": happened} {
+		text, err := json.Marshal(what)
+		if err != nil {
+			t.Fatal(err)
+		}
+		told[name] = string(text)
+	}
+	var err error
+	if told["the operator's log"], err = lab.OperatorLogs(ctx, 1<<20); err != nil {
+		t.Fatal(err)
+	}
+	machines := inventory(t, string(c.UID)).Instances
+	for _, in := range machines {
+		if told["console of "+in.ID], err = aws(t).ConsoleOutput(ctx, in.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	processes, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range processes {
+		if line, err := os.ReadFile(file); err == nil { // it may have ended
+			told["arguments"] += string(line) + "\n"
+		}
+	}
+	if !strings.Contains(told["arguments"], "mysqld") || !strings.Contains(told["events"], "PhaseReady") || !strings.Contains(told["the operator's log"], "orders") {
+		t.Errorf("what is told is not all here: %d processes, %d events, a log of %d bytes", len(processes), len(happened.Items), len(told["the operator's log"]))
+	}
+	tried := 0
+	for _, secret := range secrets.Items {
+		for _, key := range []string{"password", "tls.key", "join.key"} {
+			value := secret.Data[key]
+			if key == "tls.key" && len(value) > 0 {
+				value = bytes.Split(value, []byte("\n"))[1] // what is between the lines that every key has
+			}
+			for _, form := range []string{string(value), hex.EncodeToString(value), base64.StdEncoding.EncodeToString(value)} {
+				for where, text := range told {
+					if len(value) > 0 && strings.Contains(text, form) {
+						t.Errorf("%s of Secret %s is in %s", key, secret.Name, where)
+					}
+				}
+			}
+			if len(value) > 0 {
+				tried++
+			}
+		}
+	}
+	if tried < 4 { // the authority's key and what members join with, the operator's key, the application's password
+		t.Errorf("only %d secrets were looked for", tried)
 	}
 }
 

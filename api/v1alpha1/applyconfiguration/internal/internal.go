@@ -171,9 +171,6 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.BackupSummary
   map:
     fields:
-    - name: dueSince
-      type:
-        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
     - name: firstRecoverablePoint
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
@@ -193,6 +190,12 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
     - name: lastVerifiedAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: pausedSince
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: resumedAt
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
 - name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.BinlogArchiveSpec

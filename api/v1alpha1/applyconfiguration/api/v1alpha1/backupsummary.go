@@ -23,9 +23,12 @@ type BackupSummaryApplyConfiguration struct {
 	LastVerified *string `json:"lastVerified,omitempty"`
 	// LastVerifiedAt is when that was.
 	LastVerifiedAt *v1.Time `json:"lastVerifiedAt,omitempty"`
-	// DueSince is since when backups and verifications have been due, unset while the cluster hibernates or its schedules are
-	// suspended. What did not happen before that is not overdue.
-	DueSince *v1.Time `json:"dueSince,omitempty"`
+	// PausedSince is since when no backup and no verification is due, unset while they are: from when the cluster hibernates until it
+	// has a primary again, and while spec.backup.suspend is set.
+	PausedSince *v1.Time `json:"pausedSince,omitempty"`
+	// ResumedAt is when the last such pause ended. What each schedule missed meanwhile is made up once: backups at once, the
+	// verification two hours later.
+	ResumedAt *v1.Time `json:"resumedAt,omitempty"`
 	// FirstRecoverablePoint is the earliest moment that can be restored: from there on the archive of binary logs has no gap.
 	FirstRecoverablePoint *v1.Time `json:"firstRecoverablePoint,omitempty"`
 }
@@ -84,11 +87,19 @@ func (b *BackupSummaryApplyConfiguration) WithLastVerifiedAt(value v1.Time) *Bac
 	return b
 }
 
-// WithDueSince sets the DueSince field in the declarative configuration to the given value
+// WithPausedSince sets the PausedSince field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the DueSince field is set to the value of the last call.
-func (b *BackupSummaryApplyConfiguration) WithDueSince(value v1.Time) *BackupSummaryApplyConfiguration {
-	b.DueSince = &value
+// If called multiple times, the PausedSince field is set to the value of the last call.
+func (b *BackupSummaryApplyConfiguration) WithPausedSince(value v1.Time) *BackupSummaryApplyConfiguration {
+	b.PausedSince = &value
+	return b
+}
+
+// WithResumedAt sets the ResumedAt field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ResumedAt field is set to the value of the last call.
+func (b *BackupSummaryApplyConfiguration) WithResumedAt(value v1.Time) *BackupSummaryApplyConfiguration {
+	b.ResumedAt = &value
 	return b
 }
 

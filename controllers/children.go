@@ -41,6 +41,7 @@ func (r *MySQLClusterReconciler) show(ctx context.Context, s *scope) error {
 		failed = append(failed, err)
 		foreign[*service.Name] = p != nil && p.reason == v1alpha1.ReasonForeignResource
 	}
+	failed = append(failed, r.dropOthersSlices(ctx, s))
 	s.published = true
 	members := endpointMembers(s)
 	for _, slice := range resources.EndpointSlices(s.cluster, members) {
@@ -77,6 +78,28 @@ func (r *MySQLClusterReconciler) applyService(ctx context.Context, s *scope, ser
 		return fmt.Errorf("put Service %s back: %w", current.Name, err)
 	}
 	s.log.Info("took away what somebody had added to a Service", "service", current.Name)
+	return nil
+}
+
+// othersSlices is what Kubernetes' own controller signs its EndpointSlices with.
+const othersSlices = "endpointslice-controller.k8s.io"
+
+// dropOthersSlices deletes the endpoints that Kubernetes found for a Service of the cluster while somebody had given that a selector: it
+// leaves them when the selector goes, and clients would be sent there too.
+func (r *MySQLClusterReconciler) dropOthersSlices(ctx context.Context, s *scope) error {
+	var slices discoveryv1.EndpointSliceList
+	err := r.Client.List(ctx, &slices, client.InNamespace(s.cluster.Namespace),
+		client.MatchingLabels{v1alpha1.LabelCluster: s.cluster.Name, discoveryv1.LabelManagedBy: othersSlices})
+	if err != nil {
+		return fmt.Errorf("list EndpointSlices: %w", err)
+	}
+	for i := range slices.Items {
+		slice := &slices.Items[i]
+		if err := r.Client.Delete(ctx, slice, client.Preconditions{UID: &slice.UID}); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("delete EndpointSlice %s: %w", slice.Name, err)
+		}
+		s.log.Info("deleted the endpoints of a selector that somebody had given a Service", "endpointSlice", slice.Name)
+	}
 	return nil
 }
 

@@ -184,6 +184,11 @@ func TestChangedChildrenArePutBack(t *testing.T) {
 		must(t, w.client.Get(t.Context(), key, &service))
 		return equality.Semantic.DeepEqual(service.Spec, before.Spec)
 	})
+	found := discoveryv1.EndpointSlice{AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"192.0.2.9"}}}}
+	found.Namespace, found.Name, found.Labels = w.cluster.Namespace, "orders-primary-x7n2k", maps.Clone(service.Labels)
+	found.Labels[discoveryv1.LabelServiceName], found.Labels[discoveryv1.LabelManagedBy] = service.Name, "endpointslice-controller.k8s.io"
+	must(t, w.client.Create(t.Context(), &found))
+	w.drive(o, patience, func() bool { return !w.exists(found.Name, &found) })
 	for name, key := range map[string]string{"orders-operator-tls": "tls.key", "orders-backup-tls": "tls.crt", "orders-ca": "tls.key"} {
 		var secret corev1.Secret
 		at := client.ObjectKey{Namespace: w.cluster.Namespace, Name: name}

@@ -60,7 +60,7 @@ demo: deps ## Bring up the lab and the operator, and a three-member cluster unti
 	@go run ./test/demo
 
 .PHONY: test
-test: deps test-unit test-envtest test-parts e2e ## Everything that tests the operator, from pure functions to the lab.
+test: deps test-unit test-envtest test-parts test-lab e2e ## Everything that tests the operator, from pure functions to the lab.
 
 ##@ Development
 
@@ -122,6 +122,11 @@ test-parts: deps ## Tests against parts of the lab: EC2 API, mysqld, its own mac
 	@$(LAB) down --if-killed
 	@hack/test-servers.sh "$(PARTS_PKGS)" -vet=off -p 2 -timeout $(TEST_TIMEOUT) $(TESTFLAGS)
 	@hack/test-servers.sh "$(LAB_PKGS)" -vet=off -p 1 -timeout $(TEST_TIMEOUT) $(TESTFLAGS)
+
+.PHONY: test-lab
+test-lab: deps ## The lab leaves the machine as it was after it was killed or interrupted. lab-test tries every way in which it can end.
+	@$(LAB) down --if-killed
+	@$(GO_TEST) -tags lab -vet=off -count=1 -p 1 -timeout $(TEST_TIMEOUT) -v -run 'TestDownIfKilled|TestSecondUp|TestInterruptedUp' $(TESTFLAGS) ./test/lab
 
 .PHONY: e2e
 e2e: deps ## The scenarios on the lab and a few seeded faults: real API server, real instances, real mysqld.

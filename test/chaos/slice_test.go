@@ -16,7 +16,7 @@ import (
 
 const (
 	// sliceFaults are what CI can afford.
-	sliceFaults = 8
+	sliceFaults = 6
 	// briefly is how long a fault lasts at the most, so that each is over in about half a minute.
 	briefly = 12 * time.Second
 	// deleteTimeout bounds taking the cluster away.

@@ -29,13 +29,7 @@ func (r *MySQLClusterReconciler) act(ctx context.Context, s *scope) error {
 		s.plan.RequeueAfter, s.archiveEnds = archiveEndsLook, true
 		return nil
 	}
-	for _, u := range s.untagged {
-		if err := r.upkeep(s, "restore the tags of "+u.id, func() error { return s.cloud.RestoreTags(ctx, s.uid(), u.id, u.tags) }); err != nil {
-			s.outcome = append(s.outcome, asProblem(err))
-			continue
-		}
-		r.announceTags(s, u)
-	}
+	r.restoreTags(ctx, s)
 	r.noteVersions(ctx, s)
 	turns := map[string][]topology.Action{}
 	for _, a := range s.plan.Actions {
@@ -75,6 +69,23 @@ func (r *MySQLClusterReconciler) act(ctx context.Context, s *scope) error {
 	return nil
 }
 
+// restoreTags puts back what somebody took off the members' resources. Nothing waits for it: least of all a failover, or a deletion.
+func (r *MySQLClusterReconciler) restoreTags(ctx context.Context, s *scope) {
+	if s.plan.Failing || s.deleting() {
+		return
+	}
+	for _, u := range s.untagged {
+		cloud, uid := s.cloud, s.uid()
+		tell := func(_ context.Context, s *scope, err error) error {
+			if err == nil {
+				r.announceTags(s, u)
+			}
+			return err
+		}
+		r.tag(ctx, s, "restore the tags of "+u.id, tell, func(ctx context.Context) error { return cloud.RestoreTags(ctx, uid, u.id, u.tags) })
+	}
+}
+
 // noteVersions tags volumes with the version that opened them. Nothing waits for it: least of all a failover.
 func (r *MySQLClusterReconciler) noteVersions(ctx context.Context, s *scope) {
 	if s.plan.Failing {
@@ -82,18 +93,23 @@ func (r *MySQLClusterReconciler) noteVersions(ctx context.Context, s *scope) {
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.outdated)) {
 		version := s.outdated[id]
-		key, cloud, uid := "note the version on "+id, s.cloud, s.uid()
-		if p := r.memory.refusal(s.notes, key, r.Clock.Now()); p != nil {
-			s.outcome = append(s.outcome, p)
-			continue
-		}
-		err := r.detachCall(ctx, s, key, &call{finish: asItIs}, func(ctx context.Context) error { return cloud.NoteVersion(ctx, uid, id, version) })
-		switch {
-		case err == nil:
-			r.memory.succeed(s.notes, key)
-		case !errors.Is(err, errUnderWay):
-			s.outcome = append(s.outcome, r.upkeepFailed(s, key, err))
-		}
+		cloud, uid := s.cloud, s.uid()
+		r.tag(ctx, s, "note the version on "+id, asItIs, func(ctx context.Context) error { return cloud.NoteVersion(ctx, uid, id, version) })
+	}
+}
+
+// tag has EC2 tag something, unless that was refused shortly before. A pass waits a moment for it.
+func (r *MySQLClusterReconciler) tag(ctx context.Context, s *scope, key string, finish func(context.Context, *scope, error) error, request func(context.Context) error) {
+	if p := r.memory.refusal(s.notes, key, r.Clock.Now()); p != nil {
+		s.outcome = append(s.outcome, p)
+		return
+	}
+	err := r.detachCall(ctx, s, key, &call{finish: finish}, request)
+	switch {
+	case err == nil:
+		r.memory.succeed(s.notes, key)
+	case !errors.Is(err, errUnderWay):
+		s.outcome = append(s.outcome, r.upkeepFailed(s, key, err))
 	}
 }
 
@@ -122,7 +138,7 @@ const versionPause = 5 * time.Minute
 // upkeepFailed notes that something failed on which nothing depends.
 func (r *MySQLClusterReconciler) upkeepFailed(s *scope, key string, err error) *problem {
 	p := cloudError(err)
-	p.pause = versionPause
+	p.pause, p.aside = versionPause, true
 	r.memory.fail(s.notes, key, p, r.Clock.Now())
 	return p
 }

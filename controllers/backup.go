@@ -15,6 +15,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	batchv1ac "k8s.io/client-go/applyconfigurations/batch/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
@@ -83,6 +84,9 @@ func (r *MySQLClusterReconciler) ensureSchedules(ctx context.Context, s *scope) 
 	if err != nil {
 		return err
 	}
+	if s.suspended, err = r.suspendedAlready(ctx, s); err != nil {
+		return err
+	}
 	s.schedules = map[string]time.Time{}
 	for _, schedule := range spec.Schedules {
 		s.tellBackup("schedule "+schedule.Name+": ", r.ensureSchedule(ctx, s, schedule, images))
@@ -91,6 +95,19 @@ func (r *MySQLClusterReconciler) ensureSchedules(ctx context.Context, s *scope) 
 		return nil
 	}
 	return r.ensureVerification(ctx, s, images)
+}
+
+// suspendedAlready says whether a schedule is suspended of which the status tells nothing: somebody took that away.
+func (r *MySQLClusterReconciler) suspendedAlready(ctx context.Context, s *scope) (bool, error) {
+	if s.cluster.Status.Backup != nil || len(s.cluster.Spec.Backup.Schedules) == 0 {
+		return false, nil
+	}
+	var current batchv1.CronJob
+	name := resources.ScheduleName(s.cluster.Name, s.cluster.Spec.Backup.Schedules[0].Name)
+	if err := client.IgnoreNotFound(r.Client.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: name}, &current)); err != nil {
+		return false, fmt.Errorf("read CronJob %s: %w", name, err)
+	}
+	return ptr.Deref(current.Spec.Suspend, false), nil
 }
 
 func (r *MySQLClusterReconciler) ensureSchedule(ctx context.Context, s *scope, schedule v1alpha1.BackupSchedule, images resources.Images) error {

@@ -21,6 +21,9 @@ import (
 // overdueGrace is how much longer than its schedule a backup may take before it counts as overdue.
 const overdueGrace = 2 * time.Hour
 
+// makeUpLimit is how long after a pause what was missed may take to be made up.
+const makeUpLimit = 24 * time.Hour
+
 // projectBackups tells in the status what backups there are, and whether they are as the spec promises.
 func (r *MySQLClusterReconciler) projectBackups(s *scope, c conditions) {
 	st := &s.cluster.Status
@@ -59,12 +62,12 @@ func (r *MySQLClusterReconciler) projectBackups(s *scope, c conditions) {
 	case failed != nil:
 		c.set(v1alpha1.ConditionBackupHealthy, metav1.ConditionFalse, v1alpha1.ReasonBackupFailed,
 			fmt.Sprintf("%s failed: %s: %s", failed.Name, failed.Status.Reason, failed.Status.Message))
-	case overdue != "" && !r.resumedWithin(s, overdueGrace):
+	case overdue != "" && !r.resumedWithin(s, overdueGrace) && !r.makesUp(s):
 		c.set(v1alpha1.ConditionBackupHealthy, metav1.ConditionFalse, v1alpha1.ReasonBackupOverdue, overdue)
 	case verified == v1alpha1.VerificationFailed:
 		c.set(v1alpha1.ConditionBackupHealthy, metav1.ConditionFalse, v1alpha1.ReasonVerificationFailed, strings.TrimSpace(
 			fmt.Sprintf("verification of %s failed at %s: %s: %s", s.verifiedBackup(), s.verification[task.ReportAt], s.verification[task.ReportReason], s.verification[task.ReportMessage])))
-	case unverified != "" && !r.resumedWithin(s, 2*overdueGrace):
+	case unverified != "" && !r.verificationYoung(s):
 		c.set(v1alpha1.ConditionBackupHealthy, metav1.ConditionFalse, v1alpha1.ReasonVerificationOverdue, unverified)
 	case summary.PausedSince != nil && s.cluster.Spec.Backup.Suspend:
 		c.set(v1alpha1.ConditionBackupHealthy, metav1.ConditionUnknown, v1alpha1.ReasonBackupsPaused, "spec.backup.suspend is set: no backup is due"+newest)
@@ -125,14 +128,47 @@ func (s *scope) backupsPaused() bool {
 		return true
 	}
 	known := s.cluster.Status.Backup
-	return known != nil && known.PausedSince != nil && !s.hasWritable()
+	return (known == nil && s.suspended || known != nil && known.PausedSince != nil) && !s.hasWritable()
 }
 
-// verificationPaused says whether no verification is due. It goes on some time after backups do, so that it finds one that is not of
-// before the pause.
+// verificationPaused says whether no verification is due. It goes on when a dump has ended that was begun since backups went on, or a day
+// later, so that it does not find what is of before the pause.
 func (r *MySQLClusterReconciler) verificationPaused(s *scope) bool {
 	known := s.cluster.Status.Backup
-	return s.backupsPaused() || known != nil && known.PausedSince != nil || r.resumedWithin(s, overdueGrace)
+	return s.backupsPaused() || known != nil && known.PausedSince != nil || r.resumedWithin(s, makeUpLimit) && s.dumpedSince(known.ResumedAt.Time).IsZero()
+}
+
+// verificationYoung says whether the verification goes on after a pause only now, or yet has to.
+func (r *MySQLClusterReconciler) verificationYoung(s *scope) bool {
+	if r.verificationPaused(s) {
+		return true
+	}
+	resumed := s.cluster.Status.Backup.ResumedAt
+	if resumed == nil {
+		return false
+	}
+	since := resumed.Add(makeUpLimit)
+	if dumped := s.dumpedSince(resumed.Time); !dumped.IsZero() && dumped.Before(since) {
+		since = dumped
+	}
+	return r.Clock.Since(since) < 2*overdueGrace
+}
+
+// dumpedSince is when the first dump ended that was begun since a moment, zero when none has.
+func (s *scope) dumpedSince(since time.Time) time.Time {
+	for _, b := range slices.Backward(s.backups) {
+		if ended(&b) && b.Spec.Method != v1alpha1.BackupMethodSnapshot && !b.CreationTimestamp.Time.Before(since) && b.Status.CompletedAt != nil {
+			return b.Status.CompletedAt.Time
+		}
+	}
+	return time.Time{}
+}
+
+// makesUp says whether a backup is being made that was begun since backups went on after a pause.
+func (r *MySQLClusterReconciler) makesUp(s *scope) bool {
+	return r.resumedWithin(s, makeUpLimit) && slices.ContainsFunc(s.backups, func(b v1alpha1.MySQLBackup) bool {
+		return !b.Done() && !b.CreationTimestamp.Time.Before(s.cluster.Status.Backup.ResumedAt.Time)
+	})
 }
 
 // hasWritable says whether the primary takes writes.

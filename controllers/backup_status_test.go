@@ -98,15 +98,18 @@ func TestAPauseOfBackups(t *testing.T) {
 	if schedule.Cron != "30 3 * * *" {
 		t.Fatalf("the schedule is %+v", schedule)
 	}
+	dump := func(phase v1alpha1.BackupPhase, completed *metav1.Time) v1alpha1.MySQLBackup {
+		return v1alpha1.MySQLBackup{
+			ObjectMeta: metav1.ObjectMeta{Name: "dump", CreationTimestamp: metav1.NewTime(clock.Now())}, Spec: v1alpha1.MySQLBackupSpec{Schedule: schedule.Name, Method: v1alpha1.BackupMethodDump},
+			Status: v1alpha1.MySQLBackupStatus{Phase: phase, CompletedAt: completed},
+		}
+	}
 	serving := &topology.Member{SQL: topology.SQL{Access: topology.AccessVerified, Writable: true}}
 	s := &scope{cluster: cluster, backupsKnown: true, schedules: map[string]time.Time{"orders-" + schedule.Name: evening.Add(-100 * 24 * time.Hour)}}
 	s.plan.Primary, s.observed.Members = "orders-0", map[string]*topology.Member{"orders-0": serving}
 	good := func() {
 		at := metav1.NewTime(clock.Now())
-		s.backups = []v1alpha1.MySQLBackup{{
-			ObjectMeta: metav1.ObjectMeta{Name: "good", CreationTimestamp: at}, Spec: v1alpha1.MySQLBackupSpec{Schedule: schedule.Name},
-			Status: v1alpha1.MySQLBackupStatus{Phase: v1alpha1.BackupCompleted, CompletedAt: &at},
-		}}
+		s.backups = []v1alpha1.MySQLBackup{dump(v1alpha1.BackupCompleted, &at)}
 	}
 	says := func(when, want string) {
 		t.Helper()
@@ -142,7 +145,7 @@ func TestAPauseOfBackups(t *testing.T) {
 		want := []string{"True/BackupSucceeded", "Unknown/BackupDue", "Unknown/BackupDue"}[night]
 		says("awake", want)
 		clock.SetTime(clock.Now().Add(overdueGrace + time.Minute))
-		paused("later", false, false)
+		paused("later", false, true) // nothing was made up
 		says("two hours later", []string{"True/BackupSucceeded", "False/BackupOverdue", "False/BackupOverdue"}[night])
 		clock.SetTime(clock.Now().Add(10*time.Hour - time.Minute))
 	}
@@ -151,11 +154,25 @@ func TestAPauseOfBackups(t *testing.T) {
 	says("suspended", "Unknown/BackupsPaused")
 	cluster.Spec.Backup.Suspend = false
 	says("not any more", "Unknown/BackupDue")
+	s.backups = append([]v1alpha1.MySQLBackup{dump(v1alpha1.BackupRunning, nil)}, s.backups...)
+	clock.SetTime(clock.Now().Add(overdueGrace + time.Minute))
+	says("being made up", "Unknown/BackupDue")
+	paused("being made up", false, true)
 	good()
 	says("made up", "True/BackupSucceeded")
+	paused("made up", false, false)
 	cluster.Status = v1alpha1.MySQLClusterStatus{}
 	clock.SetTime(clock.Now().Add(60 * time.Hour))
 	says("of a status that was lost", "False/BackupOverdue")
+	cluster.Status, s.suspended, serving.SQL.Writable = v1alpha1.MySQLClusterStatus{}, true, false
+	paused("waking, of a status that was lost", true, true)
+	says("waking, of a status that was lost", "Unknown/BackupsPaused")
+	serving.SQL.Writable = true
+	paused("awake, of a status that was lost", false, true)
+	clock.SetTime(clock.Now().Add(makeUpLimit + time.Minute))
+	r.projectBackups(s, conditions{cluster})
+	clock.SetTime(clock.Now().Add(makeUpLimit))
+	paused("a day later", false, false)
 }
 
 // TestASnapshotThatSomebodyDeletedIsNoGoodBackup, and that is told until the schedule has another; nothing is concluded from an

@@ -41,7 +41,7 @@ func (r *MySQLClusterReconciler) show(ctx context.Context, s *scope) error {
 		failed = append(failed, err)
 		foreign[*service.Name] = p != nil && p.reason == v1alpha1.ReasonForeignResource
 	}
-	failed = append(failed, r.dropOthersSlices(ctx, s))
+	failed = append(failed, r.dropOthersSlices(ctx, s, foreign))
 	s.published = true
 	members := endpointMembers(s)
 	for _, slice := range resources.EndpointSlices(s.cluster, members) {
@@ -77,28 +77,53 @@ func (r *MySQLClusterReconciler) applyService(ctx context.Context, s *scope, ser
 	if err := r.Client.Patch(ctx, &current, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(v1alpha1.FieldManager)); err != nil {
 		return fmt.Errorf("put Service %s back: %w", current.Name, err)
 	}
+	if err := r.dropEndpoints(ctx, s, current.Name); err != nil {
+		return err
+	}
 	s.log.Info("took away what somebody had added to a Service", "service", current.Name)
 	return nil
 }
 
-// othersSlices is what Kubernetes' own controller signs its EndpointSlices with.
-const othersSlices = "endpointslice-controller.k8s.io"
+// Who Kubernetes' own controllers sign their EndpointSlices with: what they find for a selector, and what they copy from Endpoints.
+const (
+	foundSlices    = "endpointslice-controller.k8s.io"
+	mirroredSlices = "endpointslicemirroring-controller.k8s.io"
+)
 
 // dropOthersSlices deletes the endpoints that Kubernetes found for a Service of the cluster while somebody had given that a selector: it
-// leaves them when the selector goes, and clients would be sent there too.
-func (r *MySQLClusterReconciler) dropOthersSlices(ctx context.Context, s *scope) error {
+// leaves them when the selector goes, and clients would be sent there too. They carry the Service's labels.
+func (r *MySQLClusterReconciler) dropOthersSlices(ctx context.Context, s *scope, foreign map[string]bool) error {
 	var slices discoveryv1.EndpointSliceList
-	err := r.Client.List(ctx, &slices, client.InNamespace(s.cluster.Namespace),
-		client.MatchingLabels{v1alpha1.LabelCluster: s.cluster.Name, discoveryv1.LabelManagedBy: othersSlices})
-	if err != nil {
+	if err := r.Client.List(ctx, &slices, client.InNamespace(s.cluster.Namespace), client.MatchingLabels{v1alpha1.LabelCluster: s.cluster.Name}); err != nil {
 		return fmt.Errorf("list EndpointSlices: %w", err)
 	}
+	var failed []error
 	for i := range slices.Items {
 		slice := &slices.Items[i]
-		if err := r.Client.Delete(ctx, slice, client.Preconditions{UID: &slice.UID}); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("delete EndpointSlice %s: %w", slice.Name, err)
+		by, service := slice.Labels[discoveryv1.LabelManagedBy], slice.Labels[discoveryv1.LabelServiceName]
+		if others, is := foreign[service]; others || !is || by != foundSlices && by != mirroredSlices {
+			continue
 		}
-		s.log.Info("deleted the endpoints of a selector that somebody had given a Service", "endpointSlice", slice.Name)
+		p, err := r.aside(s, "EndpointSlice "+slice.Name, "none", func() error {
+			if by == mirroredSlices {
+				if err := r.dropEndpoints(ctx, s, service); err != nil {
+					return err
+				}
+			}
+			return client.IgnoreNotFound(r.Client.Delete(ctx, slice, client.Preconditions{UID: &slice.UID}))
+		})
+		if failed = append(failed, err); p == nil && err == nil {
+			s.log.Info("deleted the endpoints of a selector that somebody had given a Service", "endpointSlice", slice.Name, "service", service)
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// dropEndpoints deletes the older kind of the same, which Kubernetes would go on to copy.
+func (r *MySQLClusterReconciler) dropEndpoints(ctx context.Context, s *scope, name string) error {
+	endpoints := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Endpoints"}, ObjectMeta: metav1.ObjectMeta{Namespace: s.cluster.Namespace, Name: name}}
+	if err := r.Client.Delete(ctx, endpoints); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete Endpoints %s: %w", name, err)
 	}
 	return nil
 }

@@ -165,6 +165,11 @@ func (r *MySQLClusterReconciler) decide(_ context.Context, s *scope) error {
 		s.notes.failingSince = r.Clock.Now()
 	}
 	s.explain()
+	if s.plan.Gone && s.lostGroup != "" {
+		s.plan.Gone, s.plan.RequeueAfter = false, afterWaiting
+		s.plan.Waiting = topology.Finding{Reason: v1alpha1.ReasonDeleting, Message: s.lostGroup}
+		s.outcome = append(s.outcome, &problem{reason: v1alpha1.ReasonForeignResource, message: s.lostGroup, after: afterPerson})
+	}
 	for _, a := range s.plan.Actions {
 		s.log.V(1).Info("planned", "action", a.String())
 	}

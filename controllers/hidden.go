@@ -49,16 +49,17 @@ func (r *MySQLClusterReconciler) findGroup(ctx context.Context, s *scope) error 
 	if err != nil {
 		return err
 	}
-	lost := false
 	for _, g := range found {
-		if g.Tags[v1alpha1.TagClusterUID] == "" {
-			lost = true
-			s.strangers = append(s.strangers, s.lostTag("security group "+g.ID, "deleted"))
+		switch g.Tags[v1alpha1.TagClusterUID] {
+		case s.uid(): // which the last sweep did not see yet
+			s.inventory.SecurityGroups = append(s.inventory.SecurityGroups, g)
+			return nil
+		case "":
+			s.lostGroup = s.lostTag("security group "+g.ID, "deleted")
+			return nil
 		}
 	}
-	if !lost {
-		s.notes.goneAt[name] = r.Clock.Now()
-	}
+	s.notes.goneAt[name] = r.Clock.Now()
 	return nil
 }
 

@@ -87,6 +87,11 @@ func (r *MySQLClusterReconciler) makeAuthority(ctx context.Context, s *scope) er
 		}
 		return r.finishPutBack(ctx, s, name, kept)
 	}
+	if known := s.notes.authority; known != nil {
+		s.authority = known
+		s.log.Info("make the Secret of the certificate authority again, which this process knows", "secret", name)
+		return s.unlessLeaving(r.createSecret(ctx, resources.CASecret(s.cluster, known.CertificatePEM(), known.KeyPEM(), known.JoinKey())))
+	}
 	if len(s.records.Members) > 0 || s.recordsLost {
 		return &problem{reason: v1alpha1.ReasonCALost, after: afterPerson,
 			message: fmt.Sprintf("Secret %s with the certificate authority is gone, and members exist that trust it; restore it from a backup", name)}
@@ -118,21 +123,26 @@ func (r *MySQLClusterReconciler) identifyOperator(ctx context.Context, s *scope)
 		}
 		return nil
 	}
-	cert, key, err := s.authority.IssueOperator(now)
-	if err != nil {
-		return fmt.Errorf("issue the operator's certificate: %w", err)
+	issued := s.notes.issued
+	if issued == nil || !s.authority.IsOperators(issued.CertPEM, issued.KeyPEM, now) {
+		cert, key, err := s.authority.IssueOperator(now)
+		if err != nil {
+			return fmt.Errorf("issue the operator's certificate: %w", err)
+		}
+		issued = &mysql.Identity{CAPEM: ca, CertPEM: cert, KeyPEM: key}
 	}
-	s.show(mysql.Identity{CAPEM: ca, CertPEM: cert, KeyPEM: key})
-	ac := resources.OperatorTLSSecret(s.cluster, cert, key, ca)
-	switch {
-	case secret.UID == "":
+	s.show(*issued)
+	ac := resources.OperatorTLSSecret(s.cluster, issued.CertPEM, issued.KeyPEM, ca)
+	if secret.UID == "" {
 		return r.createSecret(ctx, ac)
-	case !valid: // somebody changed it: with what is there nobody would let the operator in
-		return r.applySecret(ctx, ac)
 	}
 	refused, err := r.aside(s, "Secret "+name, "renewed", func() error { return r.applySecret(ctx, ac) })
-	if refused != nil { // the old one serves until it expires
+	s.notes.issued = nil
+	switch {
+	case refused != nil && valid: // the old one serves until it expires
 		s.show(have)
+	case refused != nil: // with what is there nobody would let the operator in
+		s.notes.issued = issued
 	}
 	return err
 }

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -187,8 +188,24 @@ func TestChangedChildrenArePutBack(t *testing.T) {
 	found := discoveryv1.EndpointSlice{AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"192.0.2.9"}}}}
 	found.Namespace, found.Name, found.Labels = w.cluster.Namespace, "orders-primary-x7n2k", maps.Clone(service.Labels)
 	found.Labels[discoveryv1.LabelServiceName], found.Labels[discoveryv1.LabelManagedBy] = service.Name, "endpointslice-controller.k8s.io"
-	must(t, w.client.Create(t.Context(), &found))
-	w.drive(o, patience, func() bool { return !w.exists(found.Name, &found) })
+	mirrored := found.DeepCopy()
+	mirrored.Name, mirrored.Labels[discoveryv1.LabelManagedBy] = "orders-primary-q8z4v", "endpointslicemirroring-controller.k8s.io"
+	other := found.DeepCopy() // of a Service that somebody made after the cluster's
+	other.Name, other.Labels[discoveryv1.LabelServiceName] = "orders-external-b3d5c", "orders-external"
+	endpoints := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Endpoints"}}
+	endpoints.SetNamespace(found.Namespace)
+	endpoints.SetName(service.Name)
+	must(t, w.client.Create(t.Context(), endpoints))
+	for _, slice := range []*discoveryv1.EndpointSlice{&found, mirrored, other} {
+		slice.ResourceVersion, slice.UID = "", ""
+		must(t, w.client.Create(t.Context(), slice))
+	}
+	w.drive(o, patience, func() bool {
+		return !w.exists(found.Name, &found) && !w.exists(mirrored.Name, mirrored) && !w.exists(service.Name, endpoints)
+	})
+	if !w.exists(other.Name, other) {
+		t.Error("another Service has lost its endpoints")
+	}
 	for name, key := range map[string]string{"orders-operator-tls": "tls.key", "orders-backup-tls": "tls.crt", "orders-ca": "tls.key"} {
 		var secret corev1.Secret
 		at := client.ObjectKey{Namespace: w.cluster.Namespace, Name: name}
@@ -475,6 +492,7 @@ func TestASecurityGroupWithoutItsTagIsNotLeftBehind(t *testing.T) {
 	_, err = w.account.api.CreateTags(t.Context(), &awsec2.CreateTagsInput{Resources: []string{group}, Tags: tag})
 	must(t, err)
 	w.drive(o, patience, w.gone)
+	w.nothing(0)
 }
 
 func TestMemberTagIsPutBack(t *testing.T) {

@@ -69,6 +69,8 @@ type notes struct {
 	timeline timeline
 	// authority is the cluster's own as it was read last.
 	authority *pki.Authority
+	// issued is a certificate of the operator's that could not be stored, and is used until it can.
+	issued *mysql.Identity
 	// identity is what members were shown last.
 	identity mysql.Identity
 	// pursuit is who receives at once what the primary commits.

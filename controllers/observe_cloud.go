@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -341,10 +340,12 @@ func (r *MySQLClusterReconciler) findUntaggedInstance(s *scope, in *ec2.Instance
 	}
 	seen := s.notes.tags[in.ID]
 	in.TemplateHash = cmp.Or(in.TemplateHash, seen[v1alpha1.TagTemplateHash])
+	proven := in.Incarnation
 	if in.Incarnation == 0 && in.Member != "" {
-		in.Incarnation = s.records.Members[in.Member].Instance
-		if n, err := strconv.Atoi(seen[v1alpha1.TagIncarnation]); err == nil {
-			in.Incarnation = n
+		newest := s.records.Members[in.Member].Instance
+		in.Incarnation = newest
+		if n, ours := in.LaunchedFor(s.owner(), in.Member, newest); ours {
+			in.Incarnation, proven = n, n
 		}
 	}
 	_, known := s.desired.Ordinal(in.Member)
@@ -360,7 +361,7 @@ func (r *MySQLClusterReconciler) findUntaggedInstance(s *scope, in *ec2.Instance
 	case !known || in.State == ec2.StateShuttingDown || !s.observed.CloudReachable:
 		return
 	}
-	want := s.owner().MemberTags(in.Member, in.Incarnation)
+	want := s.owner().MemberTags(in.Member, proven)
 	for _, tag := range []string{v1alpha1.TagTemplateHash, v1alpha1.TagImage} {
 		if value := cmp.Or(in.Tags[tag], seen[tag]); value != "" {
 			want[tag] = value

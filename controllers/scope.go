@@ -71,6 +71,8 @@ type scope struct {
 	// untagged are resources that lost a tag by which their member is known; strangers tells of those that only a person can put right; observeCloud.
 	untagged  []untagged
 	strangers []string
+	// lostGroup tells of the cluster's own security group when nothing but its name says any more whose it is, in a deletion; observeCloud.
+	lostGroup string
 	// outdated are volumes whose tag does not tell the newest version that opened them, with that version; observeCloud.
 	outdated map[string]string
 	// vpc is the VPC of the subnets; observeCloud.
@@ -117,6 +119,8 @@ type scope struct {
 	schedules map[string]time.Time
 	// verification is what the pod that verified a backup last reported, nil for none; backup.
 	verification map[string]string
+	// suspended is true when the schedules are now, and the status does not say since when; backup.
+	suspended bool
 	// recovery is what the restoring pod reported last; act.
 	recovery map[string]string
 	// unadoptable is why the copy of a volume cannot be what the cluster begins with, empty while it can; act.

@@ -42,7 +42,7 @@ func (d *dump) freeze(ctx context.Context) (frozen context.Context, thaw func(),
 		}
 		err = d.blame(overdue(frozen, err))
 		thaw()
-		if !errors.Is(err, errPrepared) {
+		if !errors.Is(err, errPrepared) || !d.o.Clock.Now().Before(deadline) {
 			return nil, nil, nil, err
 		}
 		if err := pause(ctx, preparedPause); err != nil {

@@ -81,6 +81,7 @@ func (r *MySQLClusterReconciler) applyService(ctx context.Context, s *scope, ser
 		return err
 	}
 	s.log.Info("took away what somebody had added to a Service", "service", current.Name)
+	r.Events.Eventf(s.cluster, nil, corev1.EventTypeWarning, "RestoreService", actionAct, "Took away what somebody had added to Service %s: it would send clients elsewhere", current.Name)
 	return nil
 }
 

@@ -2,8 +2,12 @@ package v1alpha1_test
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"regexp/syntax"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -207,4 +211,90 @@ func walk(t *testing.T, path string, s apiextensionsv1.JSONSchemaProps) {
 			walk(t, path+"."+name, property)
 		}
 	}
+}
+
+// freeText are the strings of a spec that may hold what a shell would take for a command, and why that is one nowhere.
+var freeText = map[string]string{
+	"spec.mysqld{}":                     "a setting of mysqld: checked by name and value, and quoted in SQL",
+	"spec.aws.tags{}":                   "goes to EC2 as it is, and nowhere else",
+	"spec.backup.destination.s3.prefix": "goes to the pods as JSON, and to S3",
+	"spec.bootstrap.recovery.objectStore.destination.s3.prefix": "the same",
+}
+
+// TestNoStringHoldsACommand walks the schema: what a field takes is an alphabet without anything that a shell knows, or a rule
+// says what it takes, which TestCreate tries, or it is one of those of which it is known that they are quoted.
+func TestNoStringHoldsACommand(t *testing.T) {
+	var crd apiextensionsv1.CustomResourceDefinition
+	if err := api(t).Get(t.Context(), client.ObjectKey{Name: crdName}, &crd); err != nil {
+		t.Fatal(err)
+	}
+	met := map[string]bool{}
+	count := 0
+	var look func(path string, s apiextensionsv1.JSONSchemaProps)
+	look = func(path string, s apiextensionsv1.JSONSchemaProps) {
+		if s.Items != nil {
+			look(path+"[]", *s.Items.Schema)
+		}
+		if s.AdditionalProperties != nil {
+			look(path+"{}", *s.AdditionalProperties.Schema)
+		}
+		for name, property := range s.Properties {
+			look(path+"."+name, property)
+		}
+		if s.Type != "string" && !s.XIntOrString || len(s.Enum) > 0 {
+			return
+		}
+		count++
+		if evil := evilIn(t, s.Pattern); evil != "" {
+			if met[path] = true; freeText[path] == "" && ruled[path] == nil {
+				t.Errorf("%s takes %s: its pattern is %q", path, evil, s.Pattern)
+			}
+		}
+	}
+	look("spec", crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"])
+	for _, path := range slices.Concat(slices.Collect(maps.Keys(freeText)), slices.Collect(maps.Keys(ruled))) {
+		if !met[path] {
+			t.Errorf("%s is none of the strings that take anything", path)
+		}
+	}
+	if count < 30 {
+		t.Errorf("there are only %d strings", count)
+	}
+}
+
+// evilIn names what a pattern lets through of that which a shell knows, "" for nothing.
+func evilIn(t *testing.T, pattern string) string {
+	t.Helper()
+	if !strings.HasPrefix(pattern, "^") || !strings.HasSuffix(pattern, "$") {
+		return "anything"
+	}
+	parsed, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := ""
+	var look func(*syntax.Regexp)
+	look = func(r *syntax.Regexp) {
+		for _, evil := range "$`;|&'\"\\\n\x00<>" {
+			switch r.Op {
+			case syntax.OpAnyChar, syntax.OpAnyCharNotNL:
+				found = "anything"
+			case syntax.OpLiteral:
+				if slices.Contains(r.Rune, evil) {
+					found = strconv.QuoteRune(evil)
+				}
+			case syntax.OpCharClass:
+				for i := 0; i < len(r.Rune); i += 2 {
+					if r.Rune[i] <= evil && evil <= r.Rune[i+1] {
+						found = strconv.QuoteRune(evil)
+					}
+				}
+			}
+		}
+		for _, sub := range r.Sub {
+			look(sub)
+		}
+	}
+	look(parsed)
+	return found
 }

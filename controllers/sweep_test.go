@@ -67,6 +67,7 @@ type scissors struct {
 
 	mu    sync.Mutex
 	calls []string // the actions, in the order in which they were sent
+	lost  string   // whose answers are lost: the SDK asks again under the same id, and must not get what the operator is to do without
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -97,7 +98,12 @@ func (s *scissors) note(r *http.Request) bool {
 	defer s.mu.Unlock()
 	action := actionOf(r)
 	s.calls = append(s.calls, action)
-	return action == s.at.action && s.counted() == s.at.nth
+	id := r.Header.Get("Amz-Sdk-Invocation-Id")
+	if action == s.at.action && s.counted() == s.at.nth {
+		s.lost = id
+		return true
+	}
+	return s.how == losesReply && id != "" && id == s.lost
 }
 
 // counted is how often the action to cut at was called. Call it with the lock held.

@@ -100,6 +100,9 @@ func (r *MySQLClusterReconciler) noteVersions(ctx context.Context, s *scope) {
 
 // tag has EC2 tag something, unless that was refused shortly before. A pass waits a moment for it.
 func (r *MySQLClusterReconciler) tag(ctx context.Context, s *scope, key string, finish func(context.Context, *scope, error) error, request func(context.Context) error) {
+	if s.answered[key] {
+		return
+	}
 	if p := r.memory.refusal(s.notes, key, r.Clock.Now()); p != nil {
 		s.outcome = append(s.outcome, p)
 		return

@@ -48,7 +48,8 @@ func (r *MySQLClusterReconciler) projectBackups(s *scope, c conditions) {
 	} else {
 		r.Metrics.backups(s.cluster, summary, verified == v1alpha1.VerificationFailed)
 	}
-	failed, overdue, unverified := s.failedBackup(), r.overdue(s), r.verificationOverdue(s)
+	failed, unverified := s.failedBackup(), r.verificationOverdue(s)
+	late, overdue := r.overdue(s)
 	newest := "; the newest is " + cmp.Or(summary.LastGood, "none")
 	switch {
 	case s.cluster.Spec.Hibernate:
@@ -62,7 +63,7 @@ func (r *MySQLClusterReconciler) projectBackups(s *scope, c conditions) {
 	case failed != nil:
 		c.set(v1alpha1.ConditionBackupHealthy, metav1.ConditionFalse, v1alpha1.ReasonBackupFailed,
 			fmt.Sprintf("%s failed: %s: %s", failed.Name, failed.Status.Reason, failed.Status.Message))
-	case overdue != "" && !r.resumedWithin(s, overdueGrace) && !r.makesUp(s):
+	case overdue != "" && !r.resumedWithin(s, overdueGrace) && !r.makesUp(s, late):
 		c.set(v1alpha1.ConditionBackupHealthy, metav1.ConditionFalse, v1alpha1.ReasonBackupOverdue, overdue)
 	case verified == v1alpha1.VerificationFailed:
 		c.set(v1alpha1.ConditionBackupHealthy, metav1.ConditionFalse, v1alpha1.ReasonVerificationFailed, strings.TrimSpace(
@@ -131,43 +132,55 @@ func (s *scope) backupsPaused() bool {
 	return (known == nil && s.suspended || known != nil && known.PausedSince != nil) && !s.hasWritable()
 }
 
-// verificationPaused says whether no verification is due. It goes on when a dump has ended that was begun since backups went on, or a day
-// later, so that it does not find what is of before the pause.
+// verificationPaused says whether no verification is due. After a pause it goes on when the dumps are made that were missed, or a day
+// later, so that it does not find what is of before.
 func (r *MySQLClusterReconciler) verificationPaused(s *scope) bool {
 	known := s.cluster.Status.Backup
-	return s.backupsPaused() || known != nil && known.PausedSince != nil || r.resumedWithin(s, makeUpLimit) && s.dumpedSince(known.ResumedAt.Time).IsZero()
+	return s.backupsPaused() || known != nil && known.PausedSince != nil || r.resumedWithin(s, makeUpLimit) && r.missesDump(s)
 }
 
 // verificationYoung says whether the verification goes on after a pause only now, or yet has to.
 func (r *MySQLClusterReconciler) verificationYoung(s *scope) bool {
-	if r.verificationPaused(s) {
+	if r.verificationPaused(s) || r.resumedWithin(s, 2*overdueGrace) {
 		return true
 	}
 	resumed := s.cluster.Status.Backup.ResumedAt
-	if resumed == nil {
-		return false
-	}
-	since := resumed.Add(makeUpLimit)
-	if dumped := s.dumpedSince(resumed.Time); !dumped.IsZero() && dumped.Before(since) {
-		since = dumped
-	}
-	return r.Clock.Since(since) < 2*overdueGrace
+	return resumed != nil && slices.ContainsFunc(s.backups, func(b v1alpha1.MySQLBackup) bool {
+		return isDump(b) && !b.CreationTimestamp.Time.Before(resumed.Time) && b.Status.CompletedAt != nil && r.Clock.Since(b.Status.CompletedAt.Time) < 2*overdueGrace
+	})
 }
 
-// dumpedSince is when the first dump ended that was begun since a moment, zero when none has.
-func (s *scope) dumpedSince(since time.Time) time.Time {
-	for _, b := range slices.Backward(s.backups) {
-		if ended(&b) && b.Spec.Method != v1alpha1.BackupMethodSnapshot && !b.CreationTimestamp.Time.Before(since) && b.Status.CompletedAt != nil {
-			return b.Status.CompletedAt.Time
+// missesDump says whether a schedule of dumps has no good one of its last slot.
+func (r *MySQLClusterReconciler) missesDump(s *scope) bool {
+	return slices.ContainsFunc(s.cluster.Spec.Backup.Schedules, func(schedule v1alpha1.BackupSchedule) bool {
+		since, known := s.schedules[resources.ScheduleName(s.cluster.Name, schedule.Name)]
+		if schedule.Method == v1alpha1.BackupMethodSnapshot || !known {
+			return false
+		}
+		when, err := parseCron(schedule.Cron, schedule.TimeZone)
+		return err == nil && !when.Next(s.newestGood(schedule.Name, since)).After(r.Clock.Now())
+	})
+}
+
+// newestGood is when the newest good backup of a schedule was begun, or since where that is later.
+func (s *scope) newestGood(schedule string, since time.Time) time.Time {
+	for _, b := range s.backups {
+		if b.Spec.Schedule == schedule && b.Status.Phase == v1alpha1.BackupCompleted && b.CreationTimestamp.After(since) {
+			since = b.CreationTimestamp.Time
 		}
 	}
-	return time.Time{}
+	return since
 }
 
-// makesUp says whether a backup is being made that was begun since backups went on after a pause.
-func (r *MySQLClusterReconciler) makesUp(s *scope) bool {
+// isDump says whether a backup is a good dump.
+func isDump(b v1alpha1.MySQLBackup) bool {
+	return b.Spec.Method != v1alpha1.BackupMethodSnapshot && b.Status.Phase == v1alpha1.BackupCompleted
+}
+
+// makesUp says whether a backup of a schedule is being made that was begun since backups went on after a pause.
+func (r *MySQLClusterReconciler) makesUp(s *scope, schedule string) bool {
 	return r.resumedWithin(s, makeUpLimit) && slices.ContainsFunc(s.backups, func(b v1alpha1.MySQLBackup) bool {
-		return !b.Done() && !b.CreationTimestamp.Time.Before(s.cluster.Status.Backup.ResumedAt.Time)
+		return b.Spec.Schedule == schedule && !b.Done() && b.DeletionTimestamp.IsZero() && !b.CreationTimestamp.Time.Before(s.cluster.Status.Backup.ResumedAt.Time)
 	})
 }
 
@@ -202,7 +215,7 @@ func (r *MySQLClusterReconciler) resumedWithin(s *scope, d time.Duration) bool {
 
 // missedTwo says whether what a schedule starts should have happened twice since a moment, and some time ago.
 func (r *MySQLClusterReconciler) missedTwo(when v1alpha1.CronExpression, zone v1alpha1.TimeZoneName, since time.Time) bool {
-	schedule, err := cron.ParseStandard("CRON_TZ=" + string(zone) + " " + string(when))
+	schedule, err := parseCron(when, zone)
 	if err != nil {
 		return true // Kubernetes does not understand it either
 	}
@@ -211,6 +224,10 @@ func (r *MySQLClusterReconciler) missedTwo(when v1alpha1.CronExpression, zone v1
 		due = schedule.Next(due)
 	}
 	return due.IsZero() || r.Clock.Now().After(due.Add(overdueGrace))
+}
+
+func parseCron(when v1alpha1.CronExpression, zone v1alpha1.TimeZoneName) (cron.Schedule, error) {
+	return cron.ParseStandard("CRON_TZ=" + string(zone) + " " + string(when))
 }
 
 // ended says whether a backup has an outcome that counts.
@@ -263,24 +280,20 @@ func (s *scope) failedBackup() *v1alpha1.MySQLBackup {
 	return nil
 }
 
-// overdue names the first schedule that has missed two backups in a row, or returns "".
-func (r *MySQLClusterReconciler) overdue(s *scope) string {
+// overdue names the first schedule that has missed two backups in a row, and says so, or returns "".
+func (r *MySQLClusterReconciler) overdue(s *scope) (late, text string) {
 	if s.cluster.Status.Backup.PausedSince != nil {
-		return ""
+		return "", ""
 	}
 	for _, schedule := range s.cluster.Spec.Backup.Schedules {
 		since, known := s.schedules[resources.ScheduleName(s.cluster.Name, schedule.Name)]
 		if !known {
 			continue // the CronJob could not be made, which is told elsewhere
 		}
-		for _, b := range s.backups {
-			if b.Spec.Schedule == schedule.Name && b.Status.Phase == v1alpha1.BackupCompleted && b.CreationTimestamp.After(since) {
-				since = b.CreationTimestamp.Time
-			}
-		}
+		since = s.newestGood(schedule.Name, since)
 		if r.missedTwo(schedule.Cron, schedule.TimeZone, since) {
-			return fmt.Sprintf("schedule %s has had no good backup since %s", schedule.Name, since.UTC().Format(time.RFC3339))
+			return schedule.Name, fmt.Sprintf("schedule %s has had no good backup since %s", schedule.Name, since.UTC().Format(time.RFC3339))
 		}
 	}
-	return ""
+	return "", ""
 }

@@ -113,7 +113,9 @@ func (r *MySQLClusterReconciler) detachCall(ctx context.Context, s *scope, key s
 
 // takeAnswers takes what came of the requests that had outlasted their passes. Only now are they announced, or told of.
 func (r *MySQLClusterReconciler) takeAnswers(ctx context.Context, s *scope) {
+	s.answered = map[string]bool{}
 	for key, c := range r.memory.answers(s.notes) {
+		s.answered[key] = true
 		err := c.finish(ctx, s, c.err)
 		switch {
 		case err == nil && c.action != nil:

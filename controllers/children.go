@@ -77,12 +77,9 @@ func (r *MySQLClusterReconciler) applyService(ctx context.Context, s *scope, ser
 	if err := r.Client.Patch(ctx, &current, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(v1alpha1.FieldManager)); err != nil {
 		return fmt.Errorf("put Service %s back: %w", current.Name, err)
 	}
-	if err := r.dropEndpoints(ctx, s, current.Name); err != nil {
-		return err
-	}
 	s.log.Info("took away what somebody had added to a Service", "service", current.Name)
 	r.Events.Eventf(s.cluster, nil, corev1.EventTypeWarning, "RestoreService", actionAct, "Took away what somebody had added to Service %s: it would send clients elsewhere", current.Name)
-	return nil
+	return r.dropEndpoints(ctx, s, current.Name)
 }
 
 // Who Kubernetes' own controllers sign their EndpointSlices with: what they find for a selector, and what they copy from Endpoints.
@@ -106,12 +103,11 @@ func (r *MySQLClusterReconciler) dropOthersSlices(ctx context.Context, s *scope,
 			continue
 		}
 		p, err := r.aside(s, "EndpointSlice "+slice.Name, "none", func() error {
+			var err error
 			if by == mirroredSlices {
-				if err := r.dropEndpoints(ctx, s, service); err != nil {
-					return err
-				}
+				err = r.dropEndpoints(ctx, s, service)
 			}
-			return client.IgnoreNotFound(r.Client.Delete(ctx, slice, client.Preconditions{UID: &slice.UID}))
+			return errors.Join(err, client.IgnoreNotFound(r.Client.Delete(ctx, slice, client.Preconditions{UID: &slice.UID})))
 		})
 		if failed = append(failed, err); p == nil && err == nil {
 			s.log.Info("deleted the endpoints of a selector that somebody had given a Service", "endpointSlice", slice.Name, "service", service)

@@ -90,7 +90,10 @@ func (r *MySQLClusterReconciler) makeAuthority(ctx context.Context, s *scope) er
 	if known := s.notes.authority; known != nil {
 		s.authority = known
 		s.log.Info("make the Secret of the certificate authority again, which this process knows", "secret", name)
-		return s.unlessLeaving(r.createSecret(ctx, resources.CASecret(s.cluster, known.CertificatePEM(), known.KeyPEM(), known.JoinKey())))
+		_, err := r.aside(s, "Secret "+name, "as it was", func() error {
+			return r.createSecret(ctx, resources.CASecret(s.cluster, known.CertificatePEM(), known.KeyPEM(), known.JoinKey()))
+		})
+		return err
 	}
 	if len(s.records.Members) > 0 || s.recordsLost {
 		return &problem{reason: v1alpha1.ReasonCALost, after: afterPerson,
@@ -132,11 +135,11 @@ func (r *MySQLClusterReconciler) identifyOperator(ctx context.Context, s *scope)
 		issued = &mysql.Identity{CAPEM: ca, CertPEM: cert, KeyPEM: key}
 	}
 	s.show(*issued)
-	ac := resources.OperatorTLSSecret(s.cluster, issued.CertPEM, issued.KeyPEM, ca)
+	ac, write := resources.OperatorTLSSecret(s.cluster, issued.CertPEM, issued.KeyPEM, ca), r.applySecret
 	if secret.UID == "" {
-		return r.createSecret(ctx, ac)
+		write = r.createSecret
 	}
-	refused, err := r.aside(s, "Secret "+name, "renewed", func() error { return r.applySecret(ctx, ac) })
+	refused, err := r.aside(s, "Secret "+name, "renewed", func() error { return write(ctx, ac) })
 	s.notes.issued = nil
 	switch {
 	case refused != nil && valid: // the old one serves until it expires

@@ -119,6 +119,8 @@ type scope struct {
 	schedules map[string]time.Time
 	// verification is what the pod that verified a backup last reported, nil for none; backup.
 	verification map[string]string
+	// answered are the requests to EC2 of an earlier pass that this one took the answers of, of which the inventory may not tell yet; act.
+	answered map[string]bool
 	// suspended is true when the schedules are now, and the status does not say since when; backup.
 	suspended bool
 	// recovery is what the restoring pod reported last; act.

@@ -291,7 +291,7 @@ type BackupSummary struct {
 	// +optional
 	PausedSince *metav1.Time `json:"pausedSince,omitempty"`
 	// ResumedAt is when the last such pause ended. What each schedule missed meanwhile is made up once: backups at once, the
-	// verification when one of them has ended, or a day later.
+	// verification when the dumps among them are there, or a day later.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z$`
 	// +optional

@@ -27,7 +27,7 @@ type BackupSummaryApplyConfiguration struct {
 	// has a primary again, and while spec.backup.suspend is set.
 	PausedSince *v1.Time `json:"pausedSince,omitempty"`
 	// ResumedAt is when the last such pause ended. What each schedule missed meanwhile is made up once: backups at once, the
-	// verification when one of them has ended, or a day later.
+	// verification when the dumps among them are there, or a day later.
 	ResumedAt *v1.Time `json:"resumedAt,omitempty"`
 	// FirstRecoverablePoint is the earliest moment that can be restored: from there on the archive of binary logs has no gap.
 	FirstRecoverablePoint *v1.Time `json:"firstRecoverablePoint,omitempty"`

@@ -289,6 +289,7 @@ func evilIn(t *testing.T, pattern string) string {
 						found = strconv.QuoteRune(evil)
 					}
 				}
+			default: // what only says how others follow each other
 			}
 		}
 		for _, sub := range r.Sub {

@@ -3,7 +3,6 @@ package controllers
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"strconv"
 	"sync"
@@ -147,35 +146,54 @@ func TestCrashSweepOverSQLChanges(t *testing.T) {
 	enoughCuts(t, share, whole, tried, int(made.Load()))
 }
 
-// rests fails the test unless a pass over a cluster that is Ready writes nothing to Kubernetes, changes nothing in EC2 and in MySQL, and
-// asks EC2 for no more than a sweep.
+// rests fails the test unless passes over a cluster that is Ready write nothing to Kubernetes, change nothing in EC2 and in MySQL, and
+// ask EC2 for no more than a sweep. A replica that has just caught up changes its step of lag once more; what goes on is no rest.
 func (w *sqlWorld) rests() {
 	w.t.Helper()
 	k := &knife{operator: &operator{}, how: diesBefore}
 	o := w.newSQLOperator(k.operator, k.hook)
 	w.drive(o, sqlPatience, w.conditionHas(v1alpha1.ConditionProgressing, "False/"+v1alpha1.ReasonStable))
 	w.passes(o, 3) // a new leader looks at some things once
-	versions := func() map[string]string {
-		c, _ := w.get()
-		all := map[string]string{"the cluster": c.ResourceVersion}
-		for _, child := range w.children() {
-			all[fmt.Sprintf("%T %s", child, child.GetName())] = child.GetResourceVersion()
+	var unrest []string
+	for range 5 {
+		if unrest = w.unrest(o, k); len(unrest) == 0 {
+			break
 		}
-		return all
+		w.t.Logf("no rest yet: %v", unrest)
 	}
-	before, statements := versions(), len(k.began)
-	w.proxy.ResetCalls()
-	w.passes(o, 10)
-	if after := versions(); !maps.Equal(before, after) || len(before) < 8 {
-		w.t.Errorf("objects %v became %v", before, after)
-	}
-	if made := k.began[statements:]; len(made) > 0 {
-		w.t.Errorf("statements %v", made)
-	}
-	if made := w.changes(); len(made) > 0 || w.total() > sweepCalls {
-		w.t.Errorf("%d calls, of which would change something: %v", w.total(), made)
+	if len(unrest) > 0 {
+		w.t.Errorf("there is no rest: %v", unrest)
 	}
 	o.kill()
+}
+
+// unrest is what ten passes do.
+func (w *sqlWorld) unrest(o *operator, k *knife) (all []string) {
+	w.t.Helper()
+	versions := func() map[string]string {
+		c, _ := w.get()
+		found := map[string]string{"the cluster": c.ResourceVersion}
+		for _, child := range w.children() {
+			found[fmt.Sprintf("%T %s", child, child.GetName())] = child.GetResourceVersion()
+		}
+		return found
+	}
+	before, statements := versions(), len(k.began)
+	if len(before) < 8 {
+		w.t.Fatalf("there are only %v", before)
+	}
+	w.proxy.ResetCalls()
+	w.passes(o, 10)
+	for name, version := range versions() {
+		if before[name] != version {
+			all = append(all, name+" was written")
+		}
+	}
+	all = append(append(all, k.began[statements:]...), w.changes()...)
+	if n := w.total(); n > sweepCalls {
+		all = append(all, fmt.Sprintf("%d calls to AWS", n))
+	}
+	return all
 }
 
 // sweepCalls is at most what one look at everything that an account holds of ours costs: lists of volumes, instances, snapshots and

@@ -3,6 +3,7 @@ package controllers
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -45,11 +46,11 @@ func (r *MySQLClusterReconciler) identifyAuthority(ctx context.Context, s *scope
 	if secret == nil {
 		return r.makeAuthority(ctx, s)
 	}
-	s.authority, err = pki.ParseAuthority(secret.Data[resources.KeyCertificate], secret.Data[resources.KeyPrivateKey], secret.Data[resources.KeyJoin])
+	s.authority, err = s.authorityIn(secret)
 	if known := s.notes.authority; err != nil && known != nil && secret.DeletionTimestamp.IsZero() {
 		s.authority = known
-		s.log.Info("put the certificate authority back, which this process knows", "secret", name, "problem", err.Error())
 		_, err = r.aside(s, "Secret "+name, "as it was", func() error {
+			s.log.Info("put the certificate authority back, which this process knows", "secret", name, "problem", err.Error())
 			return r.applySecret(ctx, resources.CASecret(s.cluster, known.CertificatePEM(), known.KeyPEM(), known.JoinKey()))
 		})
 		return err
@@ -66,6 +67,22 @@ func (r *MySQLClusterReconciler) identifyAuthority(ctx context.Context, s *scope
 		return err
 	}
 	return nil
+}
+
+// authorityIn reads the cluster's certificate authority. Another cluster's, and another one than this process knows, are as wrong as
+// one that cannot be read: the members trust the one that they were made with.
+func (s *scope) authorityIn(secret *corev1.Secret) (*pki.Authority, error) {
+	authority, err := pki.ParseAuthority(secret.Data[resources.KeyCertificate], secret.Data[resources.KeyPrivateKey], secret.Data[resources.KeyJoin])
+	if err != nil {
+		return nil, err
+	}
+	if authority.UID() != s.uid() {
+		return nil, fmt.Errorf("it is the certificate authority of the cluster with UID %q", authority.UID())
+	}
+	if known := s.notes.authority; known != nil && !known.Equal(authority) {
+		return nil, errors.New("it is not the certificate authority that the members trust")
+	}
+	return authority, nil
 }
 
 // unlessLeaving returns err, unless it only says that nothing can be made any more in a namespace that is being deleted.
@@ -89,8 +106,8 @@ func (r *MySQLClusterReconciler) makeAuthority(ctx context.Context, s *scope) er
 	}
 	if known := s.notes.authority; known != nil {
 		s.authority = known
-		s.log.Info("make the Secret of the certificate authority again, which this process knows", "secret", name)
 		_, err := r.aside(s, "Secret "+name, "as it was", func() error {
+			s.log.Info("make the Secret of the certificate authority again, which this process knows", "secret", name)
 			return r.createSecret(ctx, resources.CASecret(s.cluster, known.CertificatePEM(), known.KeyPEM(), known.JoinKey()))
 		})
 		return err

@@ -22,6 +22,7 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/pki"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto/proxy"
 )
@@ -224,8 +225,29 @@ func TestChangedChildrenArePutBack(t *testing.T) {
 			t.Error("the certificate authority is another one")
 		}
 	}
+	// An authority that is whole, and another one.
 	var secret corev1.Secret
 	at := client.ObjectKey{Namespace: w.cluster.Namespace, Name: "orders-ca"}
+	must(t, w.client.Get(t.Context(), at, &secret))
+	ours := secret.DeepCopy()
+	for _, uid := range []string{string(w.cluster.UID), "another-cluster"} {
+		other, err := pki.NewAuthority(uid, w.cluster.Name, time.Now())
+		must(t, err)
+		must(t, w.client.Get(t.Context(), at, &secret))
+		secret.Data = map[string][]byte{"tls.crt": other.CertificatePEM(), "tls.key": other.KeyPEM(), "join.key": other.JoinKey()}
+		must(t, w.client.Update(t.Context(), &secret, client.FieldOwner("somebody")))
+		w.drive(o, patience, func() bool {
+			must(t, w.client.Get(t.Context(), at, &secret))
+			return maps.EqualFunc(secret.Data, ours.Data, bytes.Equal)
+		})
+	}
+	foreign, err := pki.NewAuthority("another-cluster", "another", time.Now())
+	must(t, err)
+	secret.Data["tls.crt"], secret.Data["tls.key"] = foreign.CertificatePEM(), foreign.KeyPEM()
+	must(t, w.client.Update(t.Context(), &secret, client.FieldOwner("somebody")))
+	o = w.newOperator(nil)
+	o.Images = images
+	w.drive(o, patience, w.conditionHas(v1alpha1.ConditionDegraded, "orders-ca", "another-cluster", "restore it from a backup"))
 	must(t, w.client.Get(t.Context(), at, &secret))
 	secret.Data["tls.key"] = []byte("broken")
 	must(t, w.client.Update(t.Context(), &secret, client.FieldOwner("somebody")))

@@ -48,12 +48,13 @@ type cachesSynced struct {
 	filled atomic.Bool
 }
 
-// Start implements manager.Runnable. A kind that is not there yet, or not to be read, is asked for again.
+// Start implements manager.Runnable. A kind that is not there yet, or not to be read, is asked for again. So is one whose list is
+// not there: an informer is waited for only once the cache has begun.
 func (c *cachesSynced) Start(ctx context.Context) error {
 	for _, kind := range controllers.Watched() {
 		err := wait.PollUntilContextCancel(ctx, kindPause, true, func(ctx context.Context) (bool, error) {
-			_, err := c.cache.GetInformer(ctx, kind)
-			return err == nil, nil
+			informer, err := c.cache.GetInformer(ctx, kind)
+			return err == nil && informer.HasSynced(), nil
 		})
 		if err != nil {
 			return nil //nolint:nilerr // the operator ends

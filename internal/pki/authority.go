@@ -10,6 +10,7 @@ import (
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
+	"crypto/subtle"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -137,6 +138,11 @@ func (a *Authority) JoinKey() []byte { return append([]byte(nil), a.joinKey...) 
 
 // UID returns the UID of the cluster that the authority belongs to, as its certificate says it.
 func (a *Authority) UID() string { return a.uid }
+
+// Equal says whether other is the same authority: the same certificate, and with it the same key, and the same join key.
+func (a *Authority) Equal(other *Authority) bool {
+	return a.cert.Equal(other.cert) && subtle.ConstantTimeCompare(a.joinKey, other.joinKey) == 1
+}
 
 // Pool returns a pool with this authority as its only root.
 func (a *Authority) Pool() *x509.CertPool {

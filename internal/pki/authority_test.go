@@ -60,6 +60,14 @@ func TestAuthorityRoundTrip(t *testing.T) {
 	if b.UID() != testUID || b.IssuerDN() != a.IssuerDN() || b.JoinToken("orders-0", 1) != a.JoinToken("orders-0", 1) {
 		t.Error("the authority read back differs from the one written")
 	}
+	other := newTestAuthority(t)
+	joinedOtherwise, err := ParseAuthority(a.CertificatePEM(), a.KeyPEM(), other.JoinKey())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !a.Equal(b) || a.Equal(other) || a.Equal(joinedOtherwise) {
+		t.Error("an authority equals itself read back, and no other")
+	}
 	cert := mustParse(t, a.CertificatePEM())
 	if !cert.IsCA || !cert.MaxPathLenZero || cert.KeyUsage&x509.KeyUsageCertSign == 0 {
 		t.Error("the certificate is not that of an authority without intermediates")

@@ -27,10 +27,11 @@ var statements = []statement{
 	{"SELECT 'variable'", (*member).variables},
 	{"SHOW REPLICA STATUS", (*member).replicaStatus},
 	{"SELECT epoch, ", (*member).membership},
-	{"SELECT s.STATE", func(*member, uint32, string) rowset { return rowset{columns: numbered(8)} }},
+	{"SELECT s.STATE", none(8)},
 	{"SELECT GET_LOCK(", (*member).getLock},
-	{"SELECT MAX(ID) FROM performance_schema.processlist", func(*member, uint32, string) rowset { return rowset{columns: numbered(1), rows: [][]any{{nil}}} }},
+	{"SELECT MAX(ID) FROM performance_schema.processlist", func(*member, uint32, string) rowset { return null }},
 	{"SELECT IS_USED_LOCK(", (*member).isUsedLock},
+	{"SELECT DISTINCT PROCESSLIST_ID FROM performance_schema.threads", none(1)},
 	{"SELECT EXISTS(SELECT 1 FROM information_schema.SCHEMATA", func(*member, uint32, string) rowset { return one("1", "*hash", "3600", "0", "1") }},
 	{"SET ", func(m *member, _ uint32, _ string) rowset { m.count.sessions.Add(1); return rowset{} }},
 	{"INSERT INTO nairobi_mysql.heartbeat", (*member).heartbeat},
@@ -63,6 +64,14 @@ func one(values ...string) rowset {
 		row[i] = v
 	}
 	return rowset{columns: numbered(len(values)), rows: [][]any{row}}
+}
+
+// null is an answer of one row that is NULL.
+var null = rowset{columns: numbered(1), rows: [][]any{{nil}}}
+
+// none answers with no row.
+func none(columns int) func(*member, uint32, string) rowset {
+	return func(*member, uint32, string) rowset { return rowset{columns: numbered(columns)} }
 }
 
 func numbered(n int) []string {
@@ -191,7 +200,7 @@ func (m *member) isUsedLock(_ uint32, text string) rowset {
 	if holder, taken := m.holder(argumentOf(text)); taken {
 		return one(strconv.Itoa(int(holder)))
 	}
-	return rowset{columns: numbered(1), rows: [][]any{{nil}}}
+	return null
 }
 
 func argumentOf(text string) string {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -120,15 +122,40 @@ func TestChangesAreRefusedAndCounted(t *testing.T) {
 	}
 }
 
+// TestASecondHandKillsTheFirst, which keeps its session, and with it the lock.
 func TestASecondHandKillsTheFirst(t *testing.T) {
 	w, c, identity := trioOf(t, "orders")
 	primary := membersOf(w, c)[0]
-	for range 2 {
+	hand := func() *mysql.Member {
 		pool := mysql.NewPool(mysql.Options{Dial: w.fleet.dial})
 		t.Cleanup(pool.Close)
-		if err := pool.Member(t.Context(), endpoint(c, primary), identity).Claim(t.Context()); err != nil {
-			t.Fatal(err)
+		return pool.Member(t.Context(), endpoint(c, primary), identity)
+	}
+	if err := hand().PinSettings(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	primary.mu.Lock()
+	first := slices.Collect(maps.Values(primary.locks))
+	primary.mu.Unlock()
+	if len(first) != 1 {
+		t.Fatalf("the first hand has %d locks, want one", len(first))
+	}
+	if err := hand().Claim(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		primary.mu.Lock()
+		_, alive := primary.connections[first[0]]
+		primary.mu.Unlock()
+		if !alive {
+			break
 		}
+		if time.Since(began) > time.Minute {
+			t.Fatal("the first hand's session is still open")
+		}
+	}
+	if n := w.fleet.unknown.Load() + w.fleet.changes.Load(); n != 0 {
+		t.Errorf("%d statements were not known", n)
 	}
 }
 

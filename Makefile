@@ -110,7 +110,7 @@ run: ## Run the operator here, against the cluster of the current kubeconfig.
 ##@ Tests
 
 .PHONY: test-unit
-test-unit: deps ## Tests that need little more than Go.
+test-unit: deps ## Tests that need no server but the mysqld that some of them boot in namespaces of their own (root).
 	@packages=$(UNIT_PKGS); $(GO_TEST) -timeout $(TEST_TIMEOUT) $(TESTFLAGS) $$packages
 
 .PHONY: test-envtest
@@ -261,7 +261,7 @@ scorecard-image: ## Build the image of our own scorecard tests. PUSH=--push publ
 
 .PHONY: image
 image: ## Build the image for amd64 and arm64. PUSH=--push publishes it.
-	docker buildx build --platform $(PLATFORMS) --build-arg VERSION=v$(VERSION) --build-arg COMMIT=$(COMMIT) \
+	docker buildx build --platform $(PLATFORMS) --build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) \
 	  --build-arg DATE=$(DATE) --tag $(IMAGE) $(PUSH) .
 
 .PHONY: dist
@@ -285,5 +285,5 @@ deploy: install ## Install the CRDs and the operator.
 	@hack/render.sh config/default "$(IMAGE)" | $(KUBECTL_SH) apply --server-side -f -
 
 .PHONY: undeploy
-undeploy: ## Remove the operator. CRDs and clusters stay.
+undeploy: ## Remove the operator and its namespace, with the tenancy policy in it. CRDs and clusters stay, unattended.
 	@hack/render.sh config/default "$(IMAGE)" | $(KUBECTL_SH) delete --ignore-not-found -f -

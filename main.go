@@ -61,7 +61,7 @@ func main() {
 	}
 }
 
-// runPod does the work of a backup pod. Its container has another image, so that its log is for people.
+// runPod does the work of a backup pod, whose log is as the operator's is by default.
 func runPod(arguments []string) int {
 	log, err := newLogger(flags{})
 	if err != nil {

@@ -82,10 +82,22 @@ func (r *MySQLClusterReconciler) permitWithout(s *scope, rules *policy.Policy, e
 
 // connect finds the client of the cluster's AWS account. A cluster whose account may not, or cannot, be used goes on
 // without EC2.
+//
+// That of one which goes and for which nothing was ever made is asked where it can be. Its records say so, and anybody in its namespace
+// may have written them.
 func (r *MySQLClusterReconciler) connect(ctx context.Context, s *scope) error {
-	if s.neverBegun() {
-		return nil // there is nothing to ask EC2 about
+	if s.neverBegun() && s.accountRefused {
+		return nil
 	}
+	err := r.reach(ctx, s)
+	if s.neverBegun() && s.cloud == nil {
+		s.cloudProblem = nil
+	}
+	return err
+}
+
+// reach finds the client, or the problem with the account.
+func (r *MySQLClusterReconciler) reach(ctx context.Context, s *scope) error {
 	if s.accountRefused {
 		refusal, err := r.unlessServed(ctx, s)
 		if s.cloudProblem = refusal; refusal != nil || err != nil {
@@ -116,10 +128,12 @@ func (r *MySQLClusterReconciler) connect(ctx context.Context, s *scope) error {
 	return r.noteServed(ctx, s)
 }
 
-// neverBegun says that a cluster which is to go has nothing in EC2, because nothing was ever made for it: the account is
-// written down before the first thing is.
-func (s *scope) neverBegun() bool {
-	return s.deleting() && !s.recordsLost && s.records.Account == "" && len(s.records.Members) == 0
+// neverBegun says that a cluster which is to go has nothing in EC2, by its records.
+func (s *scope) neverBegun() bool { return s.deleting() && s.unbegun() }
+
+// unbegun says that nothing was ever made for a cluster, by its records: the account is written down before the first thing is.
+func (s *scope) unbegun() bool {
+	return !s.recordsLost && s.records.Account == "" && len(s.records.Members) == 0
 }
 
 // recognise finds out to which AWS account the client leads, and refuses one in which the cluster is not: there all of it
@@ -181,7 +195,7 @@ func (r *MySQLClusterReconciler) credentials(ctx context.Context, s *scope, name
 			message: fmt.Sprintf("waiting for Secret %s with the keys %s and %s (spec.aws.credentialsSecretRef)", name, keyAccessKeyID, keySecretAccessKey)}
 	}
 	if err != nil {
-		return nil, &problem{message: fmt.Sprintf("read Secret %s: %v", name, err), cause: err}
+		return nil, asProblem(fmt.Errorf("read Secret %s (spec.aws.credentialsSecretRef): %w", name, err))
 	}
 	static := ec2.StaticCredentials{
 		AccessKeyID: task.ValueOf(secret.Data[keyAccessKeyID]), SecretAccessKey: task.ValueOf(secret.Data[keySecretAccessKey]),

@@ -99,6 +99,16 @@ func (w *world) changes() []string {
 	return all
 }
 
+// changed is how often such a change was asked for.
+func (w *world) changed(action string) (n int) {
+	for _, a := range w.changes() {
+		if a == action {
+			n++
+		}
+	}
+	return n
+}
+
 func TestClusterIsNotMadeAnewInAnotherAccount(t *testing.T) {
 	t.Parallel()
 	for name, scenario := range map[string]struct {

@@ -127,6 +127,7 @@ func (r *MySQLClusterReconciler) upkeep(s *scope, key string, ask func() error) 
 	}
 	if err := ask(); err != nil {
 		p := cloudError(err)
+		r.memory.doubtAfter(s.notes, err, r.Clock.Now())
 		p.pauseFrom, p.pause = firstPause, upkeepPause
 		r.memory.fail(s.notes, key, p, r.Clock.Now())
 		return p

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
@@ -300,7 +302,13 @@ func (r *MySQLClusterReconciler) applySettings(ctx context.Context, s *scope, m 
 			return err
 		}
 	}
-	return &problem{reason: v1alpha1.ReasonSettingRefused, message: err.Error() + "; change it in spec.mysqld", after: afterPerson,
+	refused := mysql.RefusedSettings(err)
+	var whys []string
+	for _, name := range slices.Sorted(maps.Keys(refused)) {
+		whys = append(whys, refused[name].Error())
+	}
+	r.memory.refuseSettings(s.notes, a.Member, a.Want, refused, r.Clock.Now())
+	return &problem{reason: v1alpha1.ReasonSettingRefused, message: settingsRefused(whys), after: afterPerson,
 		pauseFrom: settingPause, pause: settingPauseMost, cause: err}
 }
 
@@ -311,6 +319,12 @@ func (r *MySQLClusterReconciler) ensureDatabase(ctx context.Context, s *scope, m
 		retain = 0 // the password that came with the data is another cluster's
 	}
 	outcome, err := m.EnsureDatabase(ctx, mysql.Database{Name: d.Name, Owner: d.OwnerName(), Password: s.password, Retain: retain})
+	if errors.Is(err, mysql.ErrPasswordRefused) {
+		p := &problem{reason: v1alpha1.ReasonPasswordRefused, after: afterPerson, cause: err,
+			message: fmt.Sprintf("%v; change the key %s of Secret %s", err, resources.KeyPassword, resources.NamesOf(s.cluster.Name).App)}
+		s.notes.refusedPassword = refusedPassword{key: databaseKey(s), problem: p, at: r.Clock.Now()}
+		return p
+	}
 	if err != nil {
 		return err
 	}

@@ -198,6 +198,9 @@ func (r *MySQLClusterReconciler) projectArchive(s *scope, c conditions) {
 	if s.credentialsMissing != "" && (report == nil || reason == v1alpha1.ReasonArchiveBehind) {
 		status, reason, message = metav1.ConditionFalse, v1alpha1.ReasonArchiveBehind, message+"; "+s.credentialsMissing
 	}
+	if s.leaving {
+		status, reason, message = metav1.ConditionFalse, v1alpha1.ReasonDeletionProtected, withoutNamespace
+	}
 	if s.cluster.Spec.Hibernate {
 		status, reason, message = metav1.ConditionUnknown, v1alpha1.ReasonHibernated, "the cluster hibernates: nothing is archived until it wakes"
 		if report != nil && !report.CoveredUntil.IsZero() {

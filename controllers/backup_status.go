@@ -24,6 +24,9 @@ const overdueGrace = 2 * time.Hour
 // makeUpLimit is how long after a pause what was missed may take to be made up.
 const makeUpLimit = 24 * time.Hour
 
+// withoutNamespace says why nothing is backed up any more.
+const withoutNamespace = "the namespace is being deleted, in which Kubernetes makes nothing new: no backup is taken any more. Delete the cluster with a final snapshot, or move what it holds to a cluster in another namespace"
+
 // projectBackups tells in the status what backups there are, and whether they are as the spec promises.
 func (r *MySQLClusterReconciler) projectBackups(s *scope, c conditions) {
 	st := &s.cluster.Status
@@ -37,6 +40,7 @@ func (r *MySQLClusterReconciler) projectBackups(s *scope, c conditions) {
 		return
 	}
 	if !s.backupsKnown {
+		s.projectUnread(c)
 		return
 	}
 	summary := summarise(slices.DeleteFunc(slices.Clone(s.backups), s.vanished))
@@ -83,6 +87,13 @@ func (r *MySQLClusterReconciler) projectBackups(s *scope, c conditions) {
 		c.set(v1alpha1.ConditionBackupHealthy, metav1.ConditionUnknown, v1alpha1.ReasonNoBackupYet, "no backup has been taken yet")
 	default:
 		c.set(v1alpha1.ConditionBackupHealthy, metav1.ConditionTrue, v1alpha1.ReasonBackupSucceeded, "the newest backup is "+summary.LastGood)
+	}
+}
+
+// projectUnread tells of backups that were not read in this pass what is known without: in a namespace that goes there are no more.
+func (s *scope) projectUnread(c conditions) {
+	if s.leaving {
+		c.set(v1alpha1.ConditionBackupHealthy, metav1.ConditionFalse, v1alpha1.ReasonDeletionProtected, withoutNamespace)
 	}
 }
 

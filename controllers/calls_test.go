@@ -54,7 +54,7 @@ func TestStopThatIsDeniedSlowlyIsTold(t *testing.T) {
 	denied, err := w.proxy.Add(proxy.Rule{Kind: proxy.Fail, Code: "UnauthorizedOperation", Actions: []string{"StopInstances"}})
 	must(t, err)
 	w.delete()
-	w.drive(o, patience, func() bool { return w.proxy.Counts()["StopInstances"] > 0 })
+	w.drive(o, patience, func() bool { return w.changed("StopInstances") > 0 })
 	// When the machine stands still, time-out and answer come together, and the answer may be taken by its own pass, which wakes
 	// nobody: passes go on until one is outlasted.
 	w.drive(o, patience, func() bool { return len(o.Wake) > 0 })

@@ -41,7 +41,9 @@ func (r *MySQLClusterReconciler) claim(ctx context.Context, s *scope) error {
 	case !found && claimed && s.notes.unstored != nil:
 		s.records = s.notes.unstored.Clone()
 	case !found && claimed:
-		s.recordsLost = true
+		if err := r.miss(ctx, s); err != nil {
+			return err
+		}
 	case !found:
 		if err := r.createRecords(ctx, s, topology.Records{Hand: noHand}); err != nil {
 			return err
@@ -73,7 +75,9 @@ type recordsMemo struct {
 	// superseded are the versions that were replaced by writes of this process.
 	superseded map[string]bool
 	version    string
-	records    topology.Records
+	// text is what they were written as.
+	text    string
+	records topology.Records
 }
 
 // ownWrites recognises what this process wrote into the members ConfigMap when the watch tells of it.
@@ -155,7 +159,18 @@ func (r *MySQLClusterReconciler) readRecords(ctx context.Context, s *scope) (boo
 	}
 	var records topology.Records
 	text := cm.Data[resources.KeyMembers]
-	if err := json.Unmarshal([]byte(text), &records); err != nil {
+	unreadable := json.Unmarshal([]byte(text), &records)
+	if memo.version != "" && text != memo.text && (unreadable != nil || !records.Equal(memo.records)) {
+		edited, err := r.edited(ctx, records)
+		if err != nil {
+			return false, err
+		}
+		if edited {
+			s.records, s.recordsVersion, s.recordsEdited = memo.records.Clone(), cm.ResourceVersion, true
+			return true, nil
+		}
+	}
+	if unreadable != nil {
 		// Unreadable records are lost records: they are rebuilt from tags.
 		s.recordsVersion, s.recordsLost = cm.ResourceVersion, true
 		return true, nil
@@ -166,6 +181,42 @@ func (r *MySQLClusterReconciler) readRecords(ctx context.Context, s *scope) (boo
 	s.records, s.recordsVersion = records.Clone(), cm.ResourceVersion
 	memo.superseded, s.notes.unstored = nil, nil
 	return true, nil
+}
+
+// edited says whether somebody else than an operator wrote the records that differ from what this process wrote last: it leads still,
+// so that nobody else decides. What was restored from a copy tells of another time, and what was made up of none: who is known to have
+// acknowledged commits alone, and how many incarnations are used up, is nowhere else.
+//
+// An operator without a name cannot tell its own writes from another's.
+func (r *MySQLClusterReconciler) edited(ctx context.Context, records topology.Records) (bool, error) {
+	if r.Config.Hand == "" {
+		return false, nil
+	}
+	if r.Config.Lease == nil {
+		return slices.Contains([]string{"", noHand, r.Config.Hand}, records.Hand), nil
+	}
+	if err := r.Config.Lease(ctx); err != nil {
+		return false, fmt.Errorf("the records are not as this process wrote them: %w", err)
+	}
+	return true, nil
+}
+
+// miss takes the records that this process wrote last in place of those that are gone, or else holds them for lost.
+func (r *MySQLClusterReconciler) miss(ctx context.Context, s *scope) error {
+	memo := &s.notes.records
+	memo.mu.Lock()
+	defer memo.mu.Unlock()
+	if memo.version != "" {
+		switch known, err := r.edited(ctx, topology.Records{}); {
+		case err != nil:
+			return err
+		case known:
+			s.records, s.recordsEdited = memo.records.Clone(), true
+			return nil
+		}
+	}
+	s.recordsLost = true
+	return nil
 }
 
 // createRecords makes the members ConfigMap. It never replaces one.
@@ -199,19 +250,19 @@ func (r *MySQLClusterReconciler) saveRecords(ctx context.Context, s *scope, chan
 	defer memo.mu.Unlock()
 	next := s.records.Clone()
 	change(&next)
-	if next.Equal(s.records) && !s.recordsLost && !s.recordsOrphaned {
-		return nil
-	}
-	if s.recordsVersion == "" {
-		if err := r.createRecords(ctx, s, next); err != nil {
-			return err
-		}
-		s.recordsLost = false
+	if next.Equal(s.records) && !s.recordsLost && !s.recordsOrphaned && !s.recordsEdited {
 		return nil
 	}
 	text, err := json.Marshal(next)
 	if err != nil {
 		return fmt.Errorf("encode the records: %w", err)
+	}
+	if s.recordsVersion == "" {
+		if err := r.createRecords(ctx, s, next); err != nil {
+			return err
+		}
+		r.saved(s, text)
+		return nil
 	}
 	ac := resources.MembersConfigMap(s.cluster, text).WithResourceVersion(s.recordsVersion)
 	s.notes.written.begin(string(text))
@@ -222,13 +273,25 @@ func (r *MySQLClusterReconciler) saveRecords(ctx context.Context, s *scope, chan
 		memo.superseded = map[string]bool{}
 	}
 	memo.superseded[s.recordsVersion] = true
-	s.records, s.recordsLost, s.recordsOrphaned = next, false, false
+	s.records = next
 	if ac.ResourceVersion != nil {
 		s.recordsVersion = *ac.ResourceVersion
 		s.notes.written.end(s.recordsVersion)
 	}
-	memo.records, memo.version = next.Clone(), s.recordsVersion
+	r.saved(s, text)
 	return nil
+}
+
+// saved notes what was just written. The caller holds the memo.
+func (r *MySQLClusterReconciler) saved(s *scope, text []byte) {
+	if s.recordsEdited {
+		r.announceRecords(s)
+	}
+	s.recordsLost, s.recordsOrphaned, s.recordsEdited = false, false, false
+	if s.recordsVersion != "" {
+		memo := &s.notes.records
+		memo.records, memo.version, memo.text = s.records.Clone(), s.recordsVersion, string(text)
+	}
 }
 
 // record returns what is remembered of a member at the moment. Actions of other members may save records meanwhile.

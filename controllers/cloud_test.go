@@ -8,6 +8,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -213,4 +214,53 @@ func TestSnapshotsAndRetiredVolumes(t *testing.T) {
 			t.Errorf("%s process still takes %+v for the member's", name, m.Volumes)
 		}
 	}
+}
+
+// TestSubnetOfAnotherVPCIsLeftOut: appended to a cluster that is there, it takes neither its security group nor its machines along.
+func TestSubnetOfAnotherVPCIsLeftOut(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	o := w.newOperator(nil)
+	w.drive(o, patience, w.machinesUp)
+	group := w.group()
+	elsewhere, err := w.account.api.CreateVpc(t.Context(), &awsec2.CreateVpcInput{CidrBlock: aws.String("10.99.0.0/16")})
+	must(t, err)
+	made, err := w.account.api.CreateSubnet(t.Context(), &awsec2.CreateSubnetInput{VpcId: elsewhere.Vpc.VpcId, CidrBlock: aws.String("10.99.1.0/24"), AvailabilityZone: aws.String(moto.Zones[0].Name)})
+	must(t, err)
+	subnet := aws.ToString(made.Subnet.SubnetId)
+	w.change(func(c *v1alpha1.MySQLCluster) {
+		c.Spec.AWS.SubnetIDs = append([]string{subnet}, c.Spec.AWS.SubnetIDs...)
+		c.Spec.AWS.ClientCIDRs = []string{"10.55.0.0/16"}
+	})
+	w.drive(o, patience, w.conditionHas(v1alpha1.ConditionDegraded, "InvalidSpec", subnet, aws.ToString(elsewhere.Vpc.VpcId)))
+	w.drive(o, patience, func() bool {
+		return slices.ContainsFunc(w.group().IpPermissions, func(p types.IpPermission) bool {
+			return slices.ContainsFunc(p.IpRanges, func(r types.IpRange) bool { return aws.ToString(r.CidrIp) == "10.55.0.0/16" })
+		})
+	})
+	if now := w.group(); aws.ToString(now.GroupId) != aws.ToString(group.GroupId) || aws.ToString(now.VpcId) != aws.ToString(group.VpcId) {
+		t.Errorf("its group was %s in %s and is %s in %s", aws.ToString(group.GroupId), aws.ToString(group.VpcId), aws.ToString(now.GroupId), aws.ToString(now.VpcId))
+	}
+	// A machine that goes is replaced where the others are, by an operator that has seen none of this.
+	o = w.newOperator(nil)
+	ended := w.left().instances[0].id
+	_, err = w.account.api.ModifyInstanceAttribute(t.Context(), &awsec2.ModifyInstanceAttributeInput{InstanceId: aws.String(ended), DisableApiTermination: &types.AttributeBooleanValue{Value: aws.Bool(false)}})
+	must(t, err)
+	_, err = w.account.api.TerminateInstances(t.Context(), &awsec2.TerminateInstancesInput{InstanceIds: []string{ended}})
+	must(t, err)
+	w.drive(o, patience, func() bool {
+		return w.machinesUp() && !slices.ContainsFunc(w.left().instances, func(in thing) bool { return in.id == ended })
+	})
+	described, err := w.account.api.DescribeInstances(t.Context(), &awsec2.DescribeInstancesInput{InstanceIds: idsOf(w.left().instances, "")})
+	must(t, err)
+	for _, r := range described.Reservations {
+		for _, in := range r.Instances {
+			if aws.ToString(in.SubnetId) == subnet {
+				t.Errorf("%s is in the other VPC", aws.ToString(in.InstanceId))
+			}
+		}
+	}
+	w.delete()
+	w.drive(o, patience, w.gone)
+	w.nothing(0)
 }

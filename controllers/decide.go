@@ -45,6 +45,7 @@ func (r *MySQLClusterReconciler) preflight(ctx context.Context, s *scope) error 
 	}
 	if !r.somethingToMake(s) {
 		s.observed.Launchable = true
+		s.rehearse(ctx)
 		return nil
 	}
 	n, key := s.notes, preflightKey(s.cluster)
@@ -79,7 +80,7 @@ func (r *MySQLClusterReconciler) askPreflight(ctx context.Context, s *scope, key
 	}
 	spec, err := r.preflightSpec(s)
 	if err != nil {
-		r.notePreflight(s.notes, key, []ec2.Problem{{Field: "spec", Message: err.Error(), Reason: v1alpha1.ReasonInvalidSpec}})
+		r.notePreflight(s, key, []ec2.Problem{{Field: "spec", Message: err.Error(), Reason: v1alpha1.ReasonInvalidSpec}})
 		return nil //nolint:nilerr // it is what was found
 	}
 	problems, err := s.cloud.Preflight(ctx, spec)
@@ -90,16 +91,29 @@ func (r *MySQLClusterReconciler) askPreflight(ctx context.Context, s *scope, key
 		return p
 	}
 	r.memory.succeed(s.notes, preflightAttempt)
-	r.notePreflight(s.notes, key, problems)
+	r.notePreflight(s, key, problems)
 	return nil
 }
 
-// notePreflight notes what a preflight found. One zone's shortage does not hold up the members of the others: it is only told.
-func (r *MySQLClusterReconciler) notePreflight(n *notes, key string, problems []ec2.Problem) {
+// rehearse has EC2 try what may have to be done one day to what there is, and tells what is not permitted. Nothing waits for it: not
+// while a cluster fails either.
+func (s *scope) rehearse(ctx context.Context) {
+	if !s.notes.failingSince.IsZero() {
+		return
+	}
+	for _, p := range s.cloud.Rehearse(ctx, s.owner()) {
+		s.unmet = append(s.unmet, topology.Finding{Reason: p.Reason, Message: p.Message})
+	}
+}
+
+// notePreflight notes what a preflight found. One zone's shortage does not hold up the members of the others: it is only told. Nor does
+// what is wrong with one subnet, or one group of clients, once there are members.
+func (r *MySQLClusterReconciler) notePreflight(s *scope, key string, problems []ec2.Problem) {
+	n, begun := s.notes, len(s.records.Members) > 0
 	n.preflight, n.preflightAt, n.preflightProblem, n.preflightShortage = key, r.Clock.Now(), nil, nil
 	for _, p := range problems {
 		found := &n.preflightProblem
-		if p.Reason == v1alpha1.ReasonInsufficientCapacity {
+		if p.Reason == v1alpha1.ReasonInsufficientCapacity || begun && p.OfOnePlace() {
 			found = &n.preflightShortage
 		}
 		message := p.Field + ": " + p.Message

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
@@ -60,6 +61,13 @@ func (r *MySQLClusterReconciler) announceGroup(s *scope, id string) {
 		r.Events.Eventf(s.cluster, nil, corev1.EventTypeNormal, "CreateSecurityGroup", actionAct, "Create security group %s in %s", id, s.vpc)
 		s.log.Info("create security group "+id, "vpc", s.vpc)
 	}
+}
+
+// announceRecords tells that the records were put back.
+func (r *MySQLClusterReconciler) announceRecords(s *scope) {
+	name := resources.NamesOf(s.cluster.Name).Members
+	s.log.Info("put the records back, which somebody had changed", "configMap", name)
+	r.Events.Eventf(s.cluster, nil, corev1.EventTypeWarning, "RestoreRecords", actionAct, "Put ConfigMap %s back: somebody had changed what the operator remembers there", name)
 }
 
 // announceChanges tells of what changed in status, after it was written.

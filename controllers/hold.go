@@ -25,7 +25,7 @@ func (s *scope) willHold(records *topology.Records) {
 // hold puts our finalizer on the Secret with the cluster's credentials: without it the EC2 resources of a deleted
 // namespace could never be removed. A Secret that the spec named before is let go once its successor works.
 func (r *MySQLClusterReconciler) hold(ctx context.Context, s *scope) error {
-	if s.cloud == nil || s.recordsLost {
+	if s.cloud == nil || s.recordsLost || s.neverBegun() {
 		return nil
 	}
 	if s.unheld != nil {

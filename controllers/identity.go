@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -29,7 +30,9 @@ func (r *MySQLClusterReconciler) identify(ctx context.Context, s *scope) error {
 	switch {
 	case err != nil && s.deleting():
 		// Without an identity the members cannot be asked, but they can be taken down.
-		s.outcome = append(s.outcome, asProblem(err))
+		p := *asProblem(err)
+		p.aside = true
+		s.outcome = append(s.outcome, &p)
 		return nil
 	case err != nil, s.cluster.Spec.Database == nil, s.deleting():
 		return err
@@ -270,6 +273,11 @@ func (r *MySQLClusterReconciler) putBack(ctx context.Context, secret *corev1.Sec
 	}
 	if err := r.dropFinalizer(ctx, secret); err != nil {
 		return err
+	}
+	if others := secret.Finalizers; len(others) > 0 {
+		return &problem{reason: v1alpha1.ReasonForeignResource, after: afterPerson, message: fmt.Sprintf(
+			"Secret %s was deleted, and is put back once it is gone, but somebody else's finalizer keeps it (%s): have it taken off. Until then what the Secret said still holds",
+			name, strings.Join(others, ", "))}
 	}
 	return &problem{message: "Secret " + name + " was deleted and is put back", after: afterRepair}
 }

@@ -248,6 +248,24 @@ func TestChangedChildrenArePutBack(t *testing.T) {
 	o = w.newOperator(nil)
 	o.Images = images
 	w.drive(o, patience, w.conditionHas(v1alpha1.ConditionDegraded, "orders-ca", "another-cluster", "restore it from a backup"))
+	// Deleted, and held by somebody else's finalizer.
+	must(t, w.client.Get(t.Context(), at, &secret))
+	secret.Data = ours.Data
+	secret.Finalizers = append(secret.Finalizers, "example.com/hold")
+	must(t, w.client.Update(t.Context(), &secret, client.FieldOwner("somebody")))
+	w.drive(o, patience, w.conditionHas(v1alpha1.ConditionDegraded, "False/"))
+	must(t, w.client.Delete(t.Context(), &secret))
+	w.drive(o, patience, w.conditionHas(v1alpha1.ConditionDegraded, "ForeignResource", "orders-ca", "example.com/hold"))
+	w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
+	if result, err := w.pass(o); err != nil || result.RequeueAfter < time.Second {
+		t.Errorf("the next pass comes after %s, %v", result.RequeueAfter, err)
+	}
+	must(t, w.client.Get(t.Context(), at, &secret))
+	secret.Finalizers = nil
+	must(t, w.client.Update(t.Context(), &secret, client.FieldOwner("somebody")))
+	w.drive(o, patience, func() bool {
+		return w.exists("orders-ca", &secret) && secret.DeletionTimestamp.IsZero() && maps.EqualFunc(secret.Data, ours.Data, bytes.Equal) && !w.exists("orders-ca-kept", &corev1.Secret{})
+	})
 	must(t, w.client.Get(t.Context(), at, &secret))
 	secret.Data["tls.key"] = []byte("broken")
 	must(t, w.client.Update(t.Context(), &secret, client.FieldOwner("somebody")))
@@ -430,6 +448,16 @@ func TestThrottledDeletionIsNotAbandoned(t *testing.T) {
 	w.passes(o, 20)
 	if w.gone() {
 		t.Fatal("the cluster was let go with everything that is in EC2, because of a throttled call")
+	}
+	w.proxy.Clear()
+	w.passes(o, 1)
+	// The deletion is old by now, the trouble is not.
+	w.wait(abandonPatience + time.Minute)
+	_, err = w.proxy.Add(proxy.Rule{Actions: []string{"DeleteVolume", "DeleteSecurityGroup"}, Kind: proxy.Fail, Code: "RequestLimitExceeded"})
+	must(t, err)
+	w.passes(o, 20)
+	if w.gone() {
+		t.Fatal("the cluster was let go with everything that is in EC2, because of a call that was throttled late")
 	}
 	w.proxy.Clear()
 	w.drive(o, patience, w.gone)

@@ -34,6 +34,8 @@ type notes struct {
 	uid string
 	// unstored are records that were lost in a namespace that is being deleted, where nothing can be stored again.
 	unstored *topology.Records
+	// hinderedSince is since when trouble has stood in the way of a deletion, in each pass.
+	hinderedSince time.Time
 	// silentSince is when each member was first seen unreachable in a row.
 	silentSince map[string]time.Time
 	// downSince is when each member was first seen not to answer in a row, whether its machine runs or not;
@@ -112,6 +114,9 @@ type notes struct {
 	// expected are the settings that were applied to a member and not seen since; taken is what mysqld made of each.
 	expected map[string]map[string]string
 	taken    map[string]string
+	// refusedSettings are the settings that each member's mysqld did not take, refusedPassword the password of the application's account.
+	refusedSettings map[string]map[string]refusedSetting
+	refusedPassword refusedPassword
 	// records are the newest records that this process wrote; written tells its writes from others'.
 	records recordsMemo
 	written ownWrites
@@ -175,7 +180,7 @@ func (m *memory) of(name types.NamespacedName, uid string) *notes {
 			uid: uid, silentSince: map[string]time.Time{}, downSince: map[string]time.Time{}, brokenSince: map[string]time.Time{},
 			stalledSince: map[string]time.Time{}, answered: map[string]int{},
 			announced: map[string]time.Time{}, sightings: map[string]*sighting{}, knocks: map[string]<-chan struct{}{}, calls: map[string]*call{}, tokens: map[order]token{}, starts: map[string]starts{},
-			refused: map[string]refusal{}, claimed: map[string]bool{}, goneAt: map[string]time.Time{}, tags: map[string]map[string]string{}, missingSince: map[string]time.Time{}, unmadeSince: map[string]time.Time{}, expected: map[string]map[string]string{}, taken: map[string]string{}, failed: map[string]failure{}, kept: map[string]string{}, startErrors: map[string]string{},
+			refused: map[string]refusal{}, claimed: map[string]bool{}, goneAt: map[string]time.Time{}, tags: map[string]map[string]string{}, missingSince: map[string]time.Time{}, unmadeSince: map[string]time.Time{}, expected: map[string]map[string]string{}, refusedSettings: map[string]map[string]refusedSetting{}, taken: map[string]string{}, failed: map[string]failure{}, kept: map[string]string{}, startErrors: map[string]string{},
 			stage: map[string]string{}, readAt: map[string]time.Time{}, consoles: map[string]<-chan string{}, stoppingSince: map[string]time.Time{}, applied: map[string]applied{},
 		}
 		m.clusters[name] = n

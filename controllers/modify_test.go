@@ -34,7 +34,7 @@ func TestModificationsOfVolumesAreCounted(t *testing.T) {
 	grow("60Gi")
 	w.drive(o, patience, counted)
 	w.follow(o, 20)
-	if asked := w.proxy.Counts()["ModifyVolume"]; asked != members || !counted() {
+	if asked := w.changed("ModifyVolume"); asked != members || !counted() {
 		t.Errorf("EC2 was asked %d times to modify %d volumes", asked, members)
 	}
 
@@ -50,9 +50,9 @@ func TestModificationsOfVolumesAreCounted(t *testing.T) {
 	grow("70Gi")
 	w.drive(o, patience, w.conditionHas(v1alpha1.ConditionDegraded, v1alpha1.ReasonVolumeModificationLimited, "EC2 takes 4 modifications of a volume within 24 hours"))
 	w.follow(o, 20)
-	if asked := w.proxy.Counts()["ModifyVolume"]; asked != 0 {
+	if asked := w.changed("ModifyVolume"); asked != 0 {
 		t.Errorf("EC2 was asked %d times although it takes no more", asked)
 	}
 	w.wait(24 * time.Hour)
-	w.drive(o, patience, func() bool { return w.proxy.Counts()["ModifyVolume"] >= members })
+	w.drive(o, patience, func() bool { return w.changed("ModifyVolume") >= members })
 }

@@ -36,6 +36,8 @@ const (
 	tagsShown = 2 * time.Minute
 	// consoleAfter is how long a machine may be up without mysqld before its console is read, and then how often.
 	consoleAfter = 15 * time.Second
+	// consolePart is the part of the time for which it has been silent that lies between two such looks, consoleMost the longest.
+	consolePart, consoleMost = 8, 5 * time.Minute
 )
 
 // observeCloud reads what EC2 shows of the cluster, and resolves the names of the spec.
@@ -49,11 +51,14 @@ func (r *MySQLClusterReconciler) observeCloud(ctx context.Context, s *scope) err
 	r.readBefore(s)
 	r.watch(s)
 	switch {
-	case s.neverBegun():
+	case s.neverBegun() && s.cloud == nil:
 		s.observed.CloudReachable = true // that there is nothing is known without asking
 		return nil
 	case s.cloud != nil:
 		r.readInventory(ctx, s)
+		if s.unbegun() && s.shown() {
+			s.recordsLost = true // those of a new cluster stand in for what they were
+		}
 	default:
 		// Where the members are is remembered, so that mysqld is looked after while EC2 is not to be used.
 		s.inventory, s.observed.CloudTaken = s.notes.inventory, s.notes.inventory.Taken
@@ -100,6 +105,9 @@ func (r *MySQLClusterReconciler) readInventory(ctx context.Context, s *scope) {
 	}
 	if s.cloudProblem != nil && !s.shown() {
 		s.inventory = s.notes.inventory // a client that is new, because a key was exchanged, has heard nothing yet
+	}
+	if s.neverBegun() && !s.shown() {
+		s.cloudProblem = nil // what its records say is enough where EC2 says nothing
 	}
 	s.observed.CloudReachable, s.observed.CloudTaken = s.cloudProblem == nil, s.inventory.Taken
 	if !s.observed.CloudReachable {
@@ -163,10 +171,34 @@ func (r *MySQLClusterReconciler) readSubnets(ctx context.Context, s *scope) {
 		s.unmet = append(s.unmet, topology.Finding{Reason: v1alpha1.ReasonWaitingForDependency,
 			Message: text + "; new volumes and instances are made in the other subnets. Create it again, or append one in the same zone"})
 	}
+	s.vpc = s.home(subnets)
 	for _, subnet := range subnets {
+		if subnet.VPCID != s.vpc && len(s.records.Members) > 0 {
+			s.unmet = append(s.unmet, topology.Finding{Reason: v1alpha1.ReasonInvalidSpec, Message: fmt.Sprintf(
+				"%s: subnet %s is in %s, but the members are in %s: nothing is made in it. Append one of %s in its place", fieldSubnetIDs, subnet.ID, subnet.VPCID, s.vpc, s.vpc)})
+			continue
+		}
 		s.desired.Subnets = append(s.desired.Subnets, topology.Subnet{ID: subnet.ID, Zone: subnet.Zone})
-		s.vpc = subnet.VPCID
 	}
+}
+
+// home is the VPC that the cluster is in: that of its machines, else of its own security group, else of the first subnet. The spec's
+// subnets may have been appended to since.
+func (s *scope) home(subnets []ec2.Subnet) string {
+	for _, in := range s.inventory.Instances {
+		if i := slices.IndexFunc(subnets, func(subnet ec2.Subnet) bool { return subnet.ID == in.SubnetID }); i >= 0 && in.State != ec2.StateTerminated {
+			return subnets[i].VPCID
+		}
+	}
+	for _, group := range s.inventory.SecurityGroups {
+		if group.Name == ec2.GroupName(s.uid()) && slices.ContainsFunc(subnets, func(subnet ec2.Subnet) bool { return subnet.VPCID == group.VPCID }) {
+			return group.VPCID
+		}
+	}
+	if len(subnets) == 0 {
+		return ""
+	}
+	return subnets[0].VPCID
 }
 
 // fieldSubnetIDs is the path of the field that names the subnets.
@@ -217,7 +249,7 @@ func (r *MySQLClusterReconciler) memberise(s *scope) {
 		})
 	}
 	for _, group := range s.inventory.SecurityGroups {
-		if group.Name == ec2.GroupName(s.uid()) {
+		if group.Name == ec2.GroupName(s.uid()) && (s.vpc == "" || group.VPCID == s.vpc) {
 			s.observed.SecurityGroup = group.ID
 		}
 	}
@@ -404,12 +436,13 @@ func (s *scope) untag(id string, have, want map[string]string) {
 }
 
 // readConsole reads the last boot stage of a member whose machine is up without mysqld, not more often than every
-// consoleAfter: EC2 refreshes the console's text rarely and the call is not free. No pass waits for it: a later one takes
-// the answer.
+// consoleAfter, and the longer it is silent the less often: EC2 refreshes the console's text rarely and the call is not free. No pass
+// waits for it: a later one takes the answer.
 func (r *MySQLClusterReconciler) readConsole(ctx context.Context, s *scope, m *topology.Member, instanceID string) {
 	n, now := s.notes, r.Clock.Now()
 	since := n.silentSince[m.Name]
-	if s.cloud != nil && s.observed.CloudReachable && now.Sub(since) > consoleAfter && now.Sub(n.readAt[m.Name]) > consoleAfter {
+	pause := min(max(consoleAfter, now.Sub(since)/consolePart), consoleMost)
+	if s.cloud != nil && s.observed.CloudReachable && now.Sub(since) > consoleAfter && now.Sub(n.readAt[m.Name]) > pause {
 		n.readAt[m.Name] = now
 		n.consoles[instanceID] = askConsole(ctx, s.cloud, instanceID, bootstrap.LastStage)
 	}

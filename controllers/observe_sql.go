@@ -63,7 +63,8 @@ func (r *MySQLClusterReconciler) observeSQL(ctx context.Context, s *scope) error
 		r.trackSilence(ctx, s, m, sg.started)
 	}
 	s.notes.pursuit.Note(&s.observed)
-	s.observed.DatabaseReady = s.databaseReady(r.Clock.Now()) || s.leaving || s.password == "" // its password cannot be kept
+	s.observed.DatabaseReady = s.databaseReady(r.Clock.Now()) || s.leaving || s.password == "" || // its password cannot be kept
+		r.refusedDatabase(s)
 	return nil
 }
 
@@ -275,14 +276,19 @@ func (r *MySQLClusterReconciler) judgeSettings(s *scope, m *topology.Member, o m
 		m.SQL.Persisted[name] = have
 	}
 	if due := s.records.Members[m.Name].RestartDue; due != 0 {
-		m.SQL.RestartPending = o.StartedAt.Unix() < due
+		m.SQL.RestartPending = o.StartedAt.Unix() < due && due <= r.Clock.Now().Add(restartLead).Unix()
 	}
 	if !m.SQL.RestartPending && !m.SQL.PersistedIgnored && !s.recovering() { // what restores sets some for itself
 		s.judgeDrift(m, o)
 	}
+	r.overlookRefused(s, m)
 	m.SQL.CertificateIssuedAt = pki.IssuedAt(o.CertNotBefore)
 	m.SQL.CertificateRenewalDue = o.CertNotAfter.Sub(r.Clock.Now()) < pki.MemberRenewalWindow
 }
+
+// restartLead is by how much the clock that a restart was noted with may be ahead. A restart that is due in the future was noted by a
+// clock that went wrong: no server has started after it, however often it is restarted until then.
+const restartLead = 5 * time.Second
 
 // judgeDrift finds the settings of the spec that are persisted and were changed on the running server. What does not stay as
 // it was put back, because mysqld makes another value of it or takes none before a restart, is left at that, and so are a

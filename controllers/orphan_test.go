@@ -129,7 +129,7 @@ func TestSomebodyElsesSecretHoldsNoDeletion(t *testing.T) {
 // TestEmptiedRecordsHideNothing: what the records do not tell any more is found by its tags, and a deletion leaves none of it.
 func TestEmptiedRecordsHideNothing(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"{}", "null", ""} {
+	for _, text := range []string{"{}", "null", "", `{"hand":"-"}`} {
 		t.Run(text, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, func(c *v1alpha1.MySQLCluster) { c.Spec.Storage.DeletionPolicy = v1alpha1.DeletionPolicyDelete })

@@ -10,6 +10,7 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
 // Machines that would come up without a server are not launched: what to change is told instead.
@@ -86,16 +87,31 @@ func TestWhatThePreflightAsksAbout(t *testing.T) {
 func TestWhatThePreflightFound(t *testing.T) {
 	t.Parallel()
 	w := &MySQLClusterReconciler{Clock: (&world{}).now()}
-	n := &notes{}
-	w.notePreflight(n, "spec", []ec2.Problem{
+	s := &scope{notes: &notes{}}
+	n := s.notes
+	w.notePreflight(s, "spec", []ec2.Problem{
 		{Field: "spec.aws.subnetIDs[0]", Reason: v1alpha1.ReasonInsufficientCapacity, Message: "full"},
 		{Field: "spec.aws.subnetIDs[1]", Reason: v1alpha1.ReasonInsufficientCapacity, Message: "full"},
 	})
 	if n.preflightProblem != nil || n.preflightShortage == nil || n.preflightShortage.message != "spec.aws.subnetIDs[0]: full; spec.aws.subnetIDs[1]: full" {
 		t.Errorf("problem %v, shortage %v", n.preflightProblem, n.preflightShortage)
 	}
-	w.notePreflight(n, "spec", []ec2.Problem{{Field: "spec.aws.imageID", Reason: v1alpha1.ReasonInvalidSpec, Message: "no image"}})
+	w.notePreflight(s, "spec", []ec2.Problem{{Field: "spec.aws.imageID", Reason: v1alpha1.ReasonInvalidSpec, Message: "no image"}})
 	if n.preflightProblem == nil || n.preflightShortage != nil {
+		t.Errorf("problem %v, shortage %v", n.preflightProblem, n.preflightShortage)
+	}
+	// What is wrong with one place holds up a cluster that is to begin, and nobody else's members once there are some.
+	ofOnePlace := []ec2.Problem{
+		{Field: "spec.aws.subnetIDs[3]", Reason: v1alpha1.ReasonInvalidSpec, Message: "no such type there"},
+		{Field: "spec.aws.clientSecurityGroupIDs[0]", Reason: v1alpha1.ReasonWaitingForDependency, Message: "no such group"},
+	}
+	w.notePreflight(s, "spec", ofOnePlace)
+	if n.preflightProblem == nil {
+		t.Error("a new cluster begins with a subnet that cannot be used")
+	}
+	s.records.Members = map[string]topology.Record{"orders-0": {}}
+	w.notePreflight(s, "spec", ofOnePlace)
+	if n.preflightProblem != nil || n.preflightShortage == nil {
 		t.Errorf("problem %v, shortage %v", n.preflightProblem, n.preflightShortage)
 	}
 }

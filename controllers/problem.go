@@ -72,7 +72,7 @@ func cloudError(err error) *problem {
 		switch ec2.Code(err) {
 		case codeNoCapacity, codeNoVolumeCapacity, "InsufficientFreeAddressesInSubnet":
 			p.reason = v1alpha1.ReasonInsufficientCapacity
-		case "DependencyViolation", "OperationNotPermitted", "PendingVerification":
+		case "DependencyViolation", "OperationNotPermitted", "PendingVerification", "CustomerKeyHasBeenRevoked":
 			p.reason = v1alpha1.ReasonWaitingForDependency // may take long, and a person can often help
 		case "IncorrectModificationState", "VolumeModificationRateExceeded":
 			p.reason, p.pause = v1alpha1.ReasonVolumeModificationLimited, afterModification
@@ -92,7 +92,9 @@ func cloudError(err error) *problem {
 	case ec2.Invalid:
 		p.reason, p.after = told.Reason, afterPerson
 	default:
-		p.after = 0
+		if p.after = 0; ec2.Refused(err) {
+			p.reason, p.after = v1alpha1.ReasonWaitingForDependency, afterWaiting // it is for people to see what of
+		}
 	}
 	return p
 }

@@ -190,22 +190,31 @@ func (r *MySQLClusterReconciler) letAllGo(ctx context.Context, s *scope) error {
 }
 
 // giveUpFor returns the trouble for which a deletion is given up, nil when it is not: nobody asked for that, or nothing
-// stands in its way, or it may be over soon.
+// stands in its way, or it may be over soon. What only a person can put right is not waited for; other trouble must have stood in
+// the way for abandonPatience, without a pass in which there was none.
 func (s *scope) giveUpFor(now time.Time) *problem {
-	if !s.abandons() {
+	trouble, n := s.trouble(), s.notes
+	switch {
+	case trouble == nil || !s.deleting():
+		n.hinderedSince = time.Time{}
+		return nil
+	case n.hinderedSince.IsZero():
+		n.hinderedSince = now
+	}
+	if !s.abandons() || trouble.after < afterPerson && now.Sub(n.hinderedSince) < abandonPatience {
 		return nil
 	}
-	began := s.cluster.DeletionTimestamp.Time
-	if chosen := time.Unix(s.plan.Records.FinalAt, 0); chosen.After(began) {
-		began = chosen // it had been protected until then
-	}
-	long := now.Sub(began) >= abandonPatience
+	return trouble
+}
+
+// trouble is what stands in the way of a deletion: of several what only a person can put right.
+func (s *scope) trouble() (found *problem) {
 	for _, p := range append([]*problem{s.cloudProblem}, s.outcome...) {
-		if p != nil && !p.aside && (long || p.after >= afterPerson) {
-			return p
+		if p != nil && !p.aside && (found == nil || found.after < afterPerson && p.after >= afterPerson) {
+			found = p
 		}
 	}
-	return nil
+	return found
 }
 
 // releaseRecords lets the members ConfigMap go.

@@ -35,8 +35,8 @@ type scope struct {
 	records        topology.Records
 	recordsVersion string
 	recordsLost    bool
-	// recordsOrphaned: somebody took the cluster off as their owner.
-	recordsOrphaned bool
+	// recordsOrphaned: somebody took the cluster off as their owner. recordsEdited: somebody else changed what they say, which is put back.
+	recordsOrphaned, recordsEdited bool
 
 	// authority and identity are the cluster's CA and the operator's client certificate; identify.
 	authority *pki.Authority

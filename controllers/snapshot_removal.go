@@ -79,6 +79,9 @@ func (r *MySQLClusterReconciler) releaseSnapshot(ctx context.Context, s *scope, 
 		return nil
 	}
 	taken, ok := s.snapshotOf(b)
+	if !ok && r.mayYetShow(b) {
+		return &problem{message: "EC2 may not show yet what it made for it", after: afterWaiting, aside: true}
+	}
 	if b.Spec.DeletionPolicy == v1alpha1.BackupDeletionDelete || b.Status.Phase != v1alpha1.BackupCompleted && (!ok || superfluous(b, taken)) {
 		if err := r.deleteSnapshotOf(ctx, s, b); err != nil {
 			return err
@@ -90,6 +93,12 @@ func (r *MySQLClusterReconciler) releaseSnapshot(ctx context.Context, s *scope, 
 		return fmt.Errorf("remove the finalizer: %w", err)
 	}
 	return nil
+}
+
+// mayYetShow says whether a snapshot that was asked for may have been made although EC2 does not list it: the answer may have been
+// lost, with the operator that waited for it.
+func (r *MySQLClusterReconciler) mayYetShow(b *v1alpha1.MySQLBackup) bool {
+	return b.Status.SnapshotID == "" && b.Status.StartedAt != nil && r.Clock.Since(b.Status.StartedAt.Time) < tagsShown
 }
 
 // settleSnapshots ends what is under way of a cluster that goes, and deletes the snapshots of MySQLBackups that go with it: once

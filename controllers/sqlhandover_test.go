@@ -47,13 +47,28 @@ func TestClientsAreShownAPrimaryBeforeTheFormerOneFollows(t *testing.T) {
 		}
 		return nil
 	})
-	before := c.DeepCopy()
-	metav1.SetMetaDataAnnotation(&c.ObjectMeta, v1alpha1.AnnotationSwitchover, to)
-	must(t, w.client.Patch(t.Context(), c, client.MergeFrom(before)))
+	// Nothing waits for a setting that MySQL does not know.
+	w.world.change(func(c *v1alpha1.MySQLCluster) {
+		c.Spec.MySQLD = map[string]v1alpha1.PlainValue{"max_conections": "500"}
+	})
+	refused := w.conditionHas(v1alpha1.ConditionDegraded, "SettingRefused", "orders-0", "orders-1", "orders-2", "max_conections", "change it in spec.mysqld")
+	w.drive(o, sqlPatience, refused)
+	w.passes(o, 3)
+	if !refused() || !w.conditionHas(v1alpha1.ConditionProgressing, "False/")() {
+		t.Errorf("after it was refused Degraded is %s, Progressing is %s", w.condition(v1alpha1.ConditionDegraded), w.condition(v1alpha1.ConditionProgressing))
+	}
+	w.world.change(func(c *v1alpha1.MySQLCluster) {
+		metav1.SetMetaDataAnnotation(&c.ObjectMeta, v1alpha1.AnnotationSwitchover, to)
+	})
 	w.drive(o, sqlPatience, func() bool {
 		now, _ := w.get()
 		return now.Status.Primary == to && w.unsettled() == ""
 	})
+	if !refused() {
+		t.Errorf("it is not told of any more: %s", w.condition(v1alpha1.ConditionDegraded))
+	}
+	w.world.change(func(c *v1alpha1.MySQLCluster) { c.Spec.MySQLD = nil })
+	w.drive(o, sqlPatience, w.conditionHas(v1alpha1.ConditionDegraded, "False/"))
 	if !followed.Load() || late.Load() {
 		t.Errorf("%s followed: %t; clients were shown it only after that: %t", former, followed.Load(), late.Load())
 	}

@@ -4,12 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
@@ -123,6 +126,7 @@ func TestCrashSweepOverSQLChanges(t *testing.T) {
 	t.Cleanup(func() { must(t, farm.Close()) })
 	w, round := newTrio(t, farm), 1
 	w.rests()
+	w.servesWithoutEC2()
 	began := time.Now()
 	w.change(round)
 	whole := w.life(0, diesBefore)
@@ -147,7 +151,8 @@ func TestCrashSweepOverSQLChanges(t *testing.T) {
 }
 
 // rests fails the test unless passes over a cluster that is Ready write nothing to Kubernetes, change nothing in EC2 and in MySQL, and
-// ask EC2 for no more than a sweep. A replica that has just caught up changes its step of lag once more; what goes on is no rest.
+// ask EC2 for no more than a sweep. A replica that has just caught up, or a machine that is busy, changes a step of lag; other things that
+// go on are no rest.
 func (w *sqlWorld) rests() {
 	w.t.Helper()
 	k := &knife{operator: &operator{}, how: diesBefore}
@@ -167,19 +172,47 @@ func (w *sqlWorld) rests() {
 	o.kill()
 }
 
+// servesWithoutEC2 lets EC2 fall silent for ten minutes under a cluster that is Ready: it stays Ready, nothing is changed in MySQL, the
+// condition says what is wrong, and EC2 is not hammered.
+func (w *sqlWorld) servesWithoutEC2() {
+	w.t.Helper()
+	w.clock = clocktesting.NewFakePassiveClock(time.Now())
+	defer func() { w.clock = nil }()
+	k := &knife{operator: &operator{}, how: diesBefore}
+	o := w.newSQLOperator(k.operator, k.hook)
+	defer o.kill()
+	w.drive(o, sqlPatience, w.conditionHas(v1alpha1.ConditionProgressing, "False/"+v1alpha1.ReasonStable))
+	w.passes(o, 3)
+	volumes, statements := w.dataVolumes(), len(k.began)
+	id, err := w.proxy.Add(muteness["refuses connections"])
+	must(w.t, err)
+	w.endure(o, v1alpha1.PhaseReady)
+	w.proxy.Remove(id)
+	w.drive(o, sqlPatience, func() bool {
+		return w.phaseIs(v1alpha1.PhaseReady)() && w.conditionHas(v1alpha1.ConditionCloudReachable, "True/")()
+	})
+	w.oneOfEach(members)
+	if now := w.dataVolumes(); !slices.Equal(now, volumes) {
+		w.t.Errorf("the members had the volumes %v, and have %v", volumes, now)
+	}
+	if changed := k.began[statements:]; len(changed) > 0 {
+		w.t.Errorf("while EC2 was silent MySQL was changed: %v", changed)
+	}
+}
+
 // unrest is what ten passes do.
 func (w *sqlWorld) unrest(o *operator, k *knife) (all []string) {
 	w.t.Helper()
+	c, _ := w.get()
 	versions := func() map[string]string {
-		c, _ := w.get()
-		found := map[string]string{"the cluster": c.ResourceVersion}
+		found := map[string]string{}
 		for _, child := range w.children() {
 			found[fmt.Sprintf("%T %s", child, child.GetName())] = child.GetResourceVersion()
 		}
 		return found
 	}
 	before, statements := versions(), len(k.began)
-	if len(before) < 8 {
+	if len(before) < 7 {
 		w.t.Fatalf("there are only %v", before)
 	}
 	w.proxy.ResetCalls()
@@ -189,11 +222,24 @@ func (w *sqlWorld) unrest(o *operator, k *knife) (all []string) {
 			all = append(all, name+" was written")
 		}
 	}
+	if now, _ := w.get(); now.ResourceVersion != c.ResourceVersion && (equality.Semantic.DeepEqual(now.Status, c.Status) || !equality.Semantic.DeepEqual(withoutLag(now), withoutLag(c))) {
+		all = append(all, fmt.Sprintf("the cluster was written, %+v after %+v", now.Status, c.Status))
+	}
 	all = append(append(all, k.began[statements:]...), w.changes()...)
 	if n := w.total(); n > sweepCalls {
 		all = append(all, fmt.Sprintf("%d calls to AWS", n))
 	}
 	return all
+}
+
+// withoutLag is a status but for what a busy machine changes in it now and then.
+func withoutLag(c *v1alpha1.MySQLCluster) v1alpha1.MySQLClusterStatus {
+	status := *c.Status.DeepCopy()
+	status.Lag = ""
+	for i := range status.Members {
+		status.Members[i].Lag = ""
+	}
+	return status
 }
 
 // sweepCalls is at most what one look at everything that an account holds of ours costs: lists of volumes, instances, snapshots and
@@ -275,6 +321,8 @@ func (w *sqlWorld) end() {
 	w.t.Helper()
 	volume := w.volumeOfPrimary()
 	o := w.newSQLOperator(&operator{}, nil)
+	// Of a cluster whose members it has not seen a final snapshot is taken of each.
+	w.drive(o, sqlPatience, func() bool { return w.unsettled() == "" })
 	w.delete()
 	w.drive(o, sqlPatience, w.gone)
 	w.promised(v1alpha1.DeletionPolicySnapshot, []string{volume})

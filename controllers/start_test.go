@@ -20,7 +20,7 @@ func TestStartThatFailsAfterItWasTaken(t *testing.T) {
 	member := s.observed.Members["orders-1"]
 	in := member.CurrentInstance()
 	action := topology.StartInstance{Member: "orders-1", InstanceID: in.ID}
-	starts := func() int { return w.proxy.Counts()["StartInstances"] }
+	starts := func() int { return w.changed("StartInstances") }
 	start := func(why string) *problem {
 		t.Helper()
 		member.CurrentInstance().StateReason = why

@@ -123,10 +123,7 @@ func (r *MySQLClusterReconciler) project(s *scope, failure *problem) {
 	r.projectBackups(s, c)
 	switch {
 	case !s.planned && meta.FindStatusCondition(st.Conditions, v1alpha1.ConditionReady) != nil:
-		// Nothing new is known of the members. Ready is not what takes no writes, or may not.
-		if a := meta.FindStatusCondition(st.Conditions, v1alpha1.ConditionAvailable); !available && a != nil && meta.IsStatusConditionTrue(st.Conditions, v1alpha1.ConditionReady) {
-			c.set(v1alpha1.ConditionReady, a.Status, a.Reason, a.Message)
-		}
+		c.readyUnplanned(available, failure)
 	case st.Phase == v1alpha1.PhaseHibernated:
 		c.set(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonHibernated, "the cluster hibernates: there are no instances, the volumes are kept; set spec.hibernate to false to wake it")
 	case st.Phase == v1alpha1.PhaseReady && available:
@@ -139,6 +136,19 @@ func (r *MySQLClusterReconciler) project(s *scope, failure *problem) {
 			message += "; " + degraded
 		}
 		c.set(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonMembersNotReady, message)
+	}
+}
+
+// readyUnplanned judges Ready after a pass that came to no plan, so that nothing new is known of the members. Ready is not what takes
+// no writes, or may not; nor what is not looked after.
+func (c conditions) readyUnplanned(available bool, failure *problem) {
+	all := c.cluster.Status.Conditions
+	switch a := meta.FindStatusCondition(all, v1alpha1.ConditionAvailable); {
+	case !meta.IsStatusConditionTrue(all, v1alpha1.ConditionReady):
+	case !available && a != nil:
+		c.set(v1alpha1.ConditionReady, a.Status, a.Reason, a.Message)
+	case failure != nil && !failure.quiet():
+		c.set(v1alpha1.ConditionReady, metav1.ConditionUnknown, failure.reason, "the members are not looked after: "+failure.message)
 	}
 }
 

@@ -83,4 +83,15 @@ func TestReadyIsNotBelievedOfWhatNobodyLookedAt(t *testing.T) {
 	if s.cluster.Status.ObservedGeneration != looked {
 		t.Errorf("generation %d passes for looked at", s.cluster.Status.ObservedGeneration)
 	}
+	// Writes may go through all the same: of the members nothing is known.
+	meta.SetStatusCondition(&s.cluster.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: "Before"})
+	c := conditions{cluster: s.cluster}
+	c.readyUnplanned(true, &problem{message: "a conflict"})
+	if ready := meta.FindStatusCondition(s.cluster.Status.Conditions, v1alpha1.ConditionReady); ready.Status != metav1.ConditionTrue {
+		t.Errorf("after a conflict Ready is %s, %s", ready.Status, ready.Reason)
+	}
+	c.readyUnplanned(true, &problem{reason: v1alpha1.ReasonCALost, message: "the certificate authority is gone"})
+	if ready := meta.FindStatusCondition(s.cluster.Status.Conditions, v1alpha1.ConditionReady); ready.Status != metav1.ConditionUnknown || ready.Reason != v1alpha1.ReasonCALost {
+		t.Errorf("Ready is %s, %s: %s", ready.Status, ready.Reason, ready.Message)
+	}
 }

@@ -1,6 +1,8 @@
 package controllers
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 
@@ -42,8 +44,9 @@ func (s *scope) unfinished() *olm.Unfinished {
 	if s.deleting() {
 		return nil
 	}
+	// A wish that waits for what may never come is not under way: whoever makes it must not keep the operator from being upgraded.
 	wanted := s.cluster.Annotations[v1alpha1.AnnotationSwitchover]
-	if wanted != "" && wanted != s.plan.Primary {
+	if wanted != "" && wanted != s.plan.Primary && slices.ContainsFunc(s.plan.Members, func(v topology.View) bool { return v.Name == wanted && v.Phase == v1alpha1.PhaseReady }) {
 		return &olm.Unfinished{Reason: unfinishedSwitchover, Message: "the primary is to hand over to " + wanted}
 	}
 	if s.plan.Failing {
@@ -66,7 +69,7 @@ func (s *scope) unfinished() *olm.Unfinished {
 		return &olm.Unfinished{Reason: unfinishedRestore, Message: "the data of the cluster are being restored"}
 	}
 	for _, m := range s.observed.Members {
-		if m != nil && s.desired.RestartDue(m, s.observed.Now) {
+		if m != nil && s.desired.Hold == "" && s.desired.RestartDue(m, s.observed.Now) {
 			return &olm.Unfinished{Reason: unfinishedRollout, Message: "members are being restarted one after the other"}
 		}
 	}

@@ -33,6 +33,7 @@ func TestWhatAHandOverMustNotInterrupt(t *testing.T) {
 		"a switchover":                 {scope{planned: true, plan: topology.Plan{Actions: []topology.Action{topology.Switchover{}}}}, unfinishedSwitchover},
 		"a restart":                    {scope{planned: true, plan: topology.Plan{Actions: []topology.Action{topology.Restart{}}}}, unfinishedRollout},
 		"one that waits to be":         {scope{planned: true, observed: topology.Observed{Members: map[string]*topology.Member{"orders-0": restarting}}}, unfinishedRollout},
+		"one that waits for a person":  {scope{planned: true, desired: topology.Desired{Hold: "upgrades are paused"}, observed: topology.Observed{Members: map[string]*topology.Member{"orders-0": restarting}}}, ""},
 		"a member that is replaced":    {scope{planned: true, plan: topology.Plan{Rollout: topology.Rollout{Current: "orders-2"}}}, unfinishedRollout},
 		"one that is to be":            {scope{planned: true, plan: topology.Plan{Rollout: topology.Rollout{Next: []string{"orders-2"}}}}, ""},
 		"a setting that needs none":    {scope{planned: true, plan: topology.Plan{Actions: []topology.Action{topology.ApplySettings{}}}}, ""},
@@ -76,6 +77,10 @@ func TestARestoreIsUnfinishedUntilItIsDoneOrGivenUp(t *testing.T) {
 func TestARequestedSwitchoverIsUnfinishedUntilItIsDone(t *testing.T) {
 	s := scope{cluster: &v1alpha1.MySQLCluster{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1alpha1.AnnotationSwitchover: "orders-1"}}}}
 	s.plan.Primary = "orders-0"
+	if work := s.unfinished(); work != nil {
+		t.Errorf("OLM is told %+v of a wish for a member that there is not", work)
+	}
+	s.plan.Members = []topology.View{{Name: "orders-1", Phase: v1alpha1.PhaseReady}}
 	if work := s.unfinished(); work == nil || work.Reason != unfinishedSwitchover {
 		t.Errorf("OLM is told %+v", work)
 	}

@@ -140,27 +140,6 @@ func (c *MySQLCluster) MemberName(ordinal int32) string {
 	return c.derived("-" + strconv.Itoa(int(ordinal)))
 }
 
-// PrimaryServiceName is the Service that leads to the writable member.
-func (c *MySQLCluster) PrimaryServiceName() string { return c.derived("-primary") }
-
-// ReplicasServiceName is the Service that leads to the replicas within the permitted lag.
-func (c *MySQLCluster) ReplicasServiceName() string { return c.derived("-replicas") }
-
-// HeadlessServiceName is the Service that gives every member its DNS name.
-func (c *MySQLCluster) HeadlessServiceName() string { return c.derived("") }
-
-// CASecretName is the Secret with the cluster's CA; whoever reads it owns the database.
-func (c *MySQLCluster) CASecretName() string { return c.derived("-ca") }
-
-// OperatorTLSSecretName is the Secret with the operator's client certificate; whoever reads it owns the database.
-func (c *MySQLCluster) OperatorTLSSecretName() string { return c.derived("-operator-tls") }
-
-// AppSecretName is the Secret with what an application needs to connect.
-func (c *MySQLCluster) AppSecretName() string { return c.derived("-app") }
-
-// MembersConfigMapName is the ConfigMap that remembers the members' incarnations.
-func (c *MySQLCluster) MembersConfigMapName() string { return c.derived("-members") }
-
 func (c *MySQLCluster) derived(suffix string) string {
 	if c == nil {
 		return ""

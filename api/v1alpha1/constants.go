@@ -175,6 +175,7 @@ const (
 	ReasonQuotaExceeded        = "QuotaExceeded"
 	ReasonWaitingForDependency = "WaitingForDependency"
 	ReasonSettingRefused       = "SettingRefused"
+	ReasonPasswordRefused      = "PasswordRefused"
 	ReasonPromotionNotProven   = "PromotionNotProven"
 	ReasonDeletionProtected    = "DeletionProtected"
 	ReasonDeleting             = "Deleting"

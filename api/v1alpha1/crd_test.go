@@ -83,7 +83,7 @@ func TestDefaultsAreThoseOfGo(t *testing.T) {
 
 func TestAccessorsTakeNil(t *testing.T) {
 	var none *v1alpha1.MySQLCluster
-	if none.ReplicaCount() != 3 || none.StorageGiB() != 20 || !none.IsProtected() || none.PrimaryServiceName() != "" || none.AbandonsCloudResources() {
+	if none.ReplicaCount() != 3 || none.StorageGiB() != 20 || !none.IsProtected() || none.MemberName(0) != "" || none.AbandonsCloudResources() {
 		t.Error("an absent cluster has other defaults than an empty one")
 	}
 	var spec *v1alpha1.MySQLClusterSpec

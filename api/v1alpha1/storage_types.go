@@ -30,7 +30,7 @@ type StorageSpec struct {
 	// +optional
 	Type VolumeType `json:"type,omitempty"`
 
-	// IOPS of each volume. gp3: 3000 (the default) to 80000, at most 500 for each GiB above the first 3000.
+	// IOPS of each volume. gp3: 3000 (the default) to 80000, above 3000 at most 500 for each GiB.
 	// io2: required, 100 to 256000, at most 1000 for each GiB.
 	// +kubebuilder:validation:Minimum=100
 	// +kubebuilder:validation:Maximum=256000

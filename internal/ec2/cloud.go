@@ -55,8 +55,10 @@ type Cloud struct {
 	refreshed, urged map[string]time.Time
 	// journeys are what of each cluster was on its way from one state to another at the last look.
 	journeys map[string]journey
-	// urgent bounds RefreshNow over all clusters.
-	urgent flowcontrol.PassiveRateLimiter
+	// rehearsal is what was found not to be permitted.
+	rehearsal rehearsal
+	// urgent bounds RefreshNow over all clusters, and launches RunInstances.
+	urgent, launches flowcontrol.PassiveRateLimiter
 }
 
 // journey is what of a cluster is on its way from one state to another, since when just that is, and when it was seen last.
@@ -90,7 +92,8 @@ func newCloud(of services, region string, o Options, m *metrics) *Cloud {
 		store: newStore(), caches: newCaches(), subnets: newSubnets(o.SweepInterval), attempts: newAttempts(),
 		interval: o.SweepInterval, sweepTimeout: sweepPages * o.CallTimeout, paging: newPaging(o.Clock, o.SweepInterval/2), patience: lookPatience,
 		refreshed: map[string]time.Time{}, urged: map[string]time.Time{}, journeys: map[string]journey{},
-		urgent: flowcontrol.NewTokenBucketPassiveRateLimiterWithClock(urgentRate, urgentBurst, o.Clock),
+		urgent:   flowcontrol.NewTokenBucketPassiveRateLimiterWithClock(urgentRate, urgentBurst, o.Clock),
+		launches: flowcontrol.NewTokenBucketPassiveRateLimiterWithClock(launchRate, launchBurst, o.Clock),
 	}
 }
 

@@ -3,6 +3,7 @@ package ec2
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"maps"
 	"testing"
 	"time"
@@ -265,5 +266,31 @@ func TestNoCapacityInOneZone(t *testing.T) {
 	}
 	if n := len(l.realInstances()); n != 2 {
 		t.Errorf("%d instances, want 2", n)
+	}
+}
+
+// TestLaunchesHaveABound: a zone without capacity, for which many members ask, leaves the account's calls to others.
+func TestLaunchesHaveABound(t *testing.T) {
+	l := newLab(t)
+	l.fault(proxy.Rule{Kind: proxy.Fail, Actions: []string{"RunInstances"}, Code: "InsufficientInstanceCapacity", Status: 400})
+	try := func() (asked, waits int) {
+		l.proxy.ResetCalls()
+		for i := range 2 * launchBurst {
+			_, err := l.cloud.LaunchInstance(t.Context(), l.launchSpec(fmt.Sprintf("orders-%d", i%9), 1+i/9))
+			if !IsWaiting(err) {
+				t.Fatal(err)
+			}
+			if Code(err) == "" {
+				waits++
+			}
+		}
+		return l.proxy.Counts()["RunInstances"], waits
+	}
+	if asked, waits := try(); asked != launchBurst || waits != launchBurst {
+		t.Errorf("EC2 was asked for %d machines, %d waited", asked, waits)
+	}
+	l.pass(3 * time.Second)
+	if asked, _ := try(); asked != 3*launchRate {
+		t.Errorf("after three seconds EC2 was asked for %d machines", asked)
 	}
 }

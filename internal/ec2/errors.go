@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/credentials"
@@ -123,6 +124,16 @@ func classOfCode(code string) Class {
 	return Transient
 }
 
+// codeKeyRevoked: the key with which a volume is encrypted is disabled, or its policy does not let EBS use it.
+const codeKeyRevoked = "CustomerKeyHasBeenRevoked"
+
+// Refused reports that AWS turned a call down for what it asks, with a code that this package does not know: an answer of 4xx.
+func Refused(err error) bool {
+	var answer *smithyhttp.ResponseError
+	return err != nil && Classify(err) == Transient && Code(err) != "" && errors.As(err, &answer) &&
+		answer.HTTPStatusCode() >= http.StatusBadRequest && answer.HTTPStatusCode() < http.StatusInternalServerError
+}
+
 // classes holds the codes whose name alone does not tell their class.
 // Source: "Error codes for the Amazon EC2 API" and STS's and SSM's common errors.
 var classes = codesOf(map[Class][]string{
@@ -137,7 +148,7 @@ var classes = codesOf(map[Class][]string{
 		"InvalidSnapshot.InUse", "InvalidAMIID.Unavailable", "ConcurrentTagAccess", "OperationNotPermitted", "PendingVerification",
 		"PendingSnapshotLimitExceeded", "ConcurrentSnapshotLimitExceeded", "SnapshotCreationPerVolumeRateExceeded",
 		CodeTokenMismatch, "ResourceNotReady", "IncorrectModificationState",
-		"VolumeModificationRateExceeded",
+		"VolumeModificationRateExceeded", codeKeyRevoked,
 	},
 	Denied: {
 		"UnauthorizedOperation", "AuthFailure", "AccessDenied", "AccessDeniedException", "InvalidClientTokenId", "ExpiredToken",
@@ -149,10 +160,10 @@ var classes = codesOf(map[Class][]string{
 	Invalid: {
 		"InvalidAMIID.NotFound", "InvalidSubnetID.NotFound", "InvalidSubnet", "InvalidKeyPair.NotFound", "InvalidVpcID.NotFound",
 		"ParameterNotFound", "ParameterVersionNotFound", "TagLimitExceeded", "ValidationError", "ValidationException",
-		"VolumeTypeNotAvailableInZone",
+		"VolumeTypeNotAvailableInZone", "EncryptedVolumesNotSupported", "BootForVolumeTypeUnsupported",
 	},
 	Quota: {
-		"VcpuLimitExceeded", "InstanceLimitExceeded", "MaxSpotInstanceCountExceeded", "ResourceCountExceeded",
+		"VcpuLimitExceeded", "InstanceLimitExceeded", "MaxSpotInstanceCountExceeded", "ResourceCountExceeded", "VolumeIOPSLimit",
 	},
 	NotFound: {"InvalidInstanceID", "InvalidVolumeID"},
 })

@@ -55,6 +55,9 @@ func TestClassify(t *testing.T) {
 		{ofEC2("RunInstances", "RequestExpired", ""), Denied},
 		{ofEC2("RunInstances", "InvalidClientTokenId", ""), Denied},
 		{ofEC2("RunInstances", "InvalidParameterValue", ""), Invalid},
+		{ofEC2("AttachVolume", "CustomerKeyHasBeenRevoked", ""), Waiting},
+		{ofEC2("RunInstances", "EncryptedVolumesNotSupported", ""), Invalid},
+		{ofEC2("CreateVolume", "VolumeIOPSLimit", ""), Quota},
 		{ofEC2("RunInstances", "InvalidAMIID.Malformed", ""), Invalid},
 		{ofEC2("RunInstances", "InvalidAMIID.NotFound", ""), Invalid},
 		{ofEC2("RunInstances", "InvalidSubnetID.NotFound", ""), Invalid},
@@ -87,6 +90,25 @@ func TestClassify(t *testing.T) {
 	} {
 		if got := Classify(fmt.Errorf("some action: %w", c.err)); got != c.want {
 			t.Errorf("%v is %s, want %s", c.err, got, c.want)
+		}
+	}
+}
+
+// TestRefused: what AWS turns down with a code that nobody here knows is no trouble of AWS's own.
+func TestRefused(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want bool
+	}{
+		{ofEC2("AttachVolume", "SomethingNew", ""), true},
+		{ofEC2("AttachVolume", "IncorrectState", ""), false},
+		{ofEC2("AttachVolume", "RequestLimitExceeded", ""), false},
+		{silent("AttachVolume", context.DeadlineExceeded), false},
+		{&smithy.GenericAPIError{Code: "InternalError"}, false},
+		{nil, false},
+	} {
+		if got := Refused(c.err); got != c.want {
+			t.Errorf("%v: %t", c.err, got)
 		}
 	}
 }

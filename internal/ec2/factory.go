@@ -70,7 +70,8 @@ func (a Account) key() string {
 type Options struct {
 	// Endpoint serves EC2, SSM and STS instead of AWS; an administrator's choice, never a tenant's. Empty for AWS.
 	Endpoint string
-	// Region is used for accounts that name none; empty for no such default.
+	// Region is that of STS, which says whose the operator's own credentials are and lends it roles; of accounts that name no
+	// region it is EC2's as well. Empty takes it from the environment, else from the account.
 	Region string
 	// UserAgent is appended to the SDK's own: pairs of name/value, with spaces between them.
 	UserAgent string
@@ -145,27 +146,33 @@ func (f *Factory) Cloud(ctx context.Context, account Account) (*Cloud, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configure the AWS client for region %s: %w", account.Region, err)
 	}
+	regional := cfg.Copy()
+	regional.Region = account.Region
 	cloud := newCloud(services{
-		ec2: ec2.NewFromConfig(cfg, func(o *ec2.Options) { o.APIOptions = append(o.APIOptions, genuine, unchanged) }),
-		ssm: ssm.NewFromConfig(cfg), sts: sts.NewFromConfig(cfg), credentials: cfg.Credentials,
+		ec2: ec2.NewFromConfig(regional, func(o *ec2.Options) { o.APIOptions = append(o.APIOptions, genuine, unchanged) }),
+		ssm: ssm.NewFromConfig(regional), sts: sts.NewFromConfig(cfg), credentials: cfg.Credentials,
 	}, account.Region, f.options, f.metrics)
 	f.clouds[key] = &kept{cloud: cloud, used: now}
 	return cloud, nil
 }
 
-// load builds the SDK's configuration: credentials, endpoint, retries, and our middleware.
+// load builds the SDK's configuration: credentials, endpoint, retries, and our middleware. Its region is that of STS.
 func (f *Factory) load(ctx context.Context, account Account) (aws.Config, error) {
 	options := []func(*config.LoadOptions) error{
-		config.WithRegion(account.Region),
 		config.WithRetryMaxAttempts(maxAttempts),
 		config.WithAPIOptions(f.stack()),
 	}
 	if f.options.Endpoint != "" {
 		options = append(options, config.WithBaseEndpoint(f.options.Endpoint))
 	}
-	if s := account.Static; s != nil {
-		options = append(options, config.WithCredentialsProvider(
+	switch s := account.Static; {
+	case s != nil: // they may be of another partition than the operator
+		options = append(options, config.WithRegion(account.Region), config.WithCredentialsProvider(
 			credentials.NewStaticCredentialsProvider(s.AccessKeyID, s.SecretAccessKey, s.SessionToken)))
+	case f.options.Region != "":
+		options = append(options, config.WithRegion(f.options.Region))
+	default:
+		options = append(options, config.WithDefaultRegion(account.Region))
 	}
 	cfg, err := config.LoadDefaultConfig(ctx, options...)
 	if err != nil {

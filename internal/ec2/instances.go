@@ -25,6 +25,11 @@ const (
 	metadataHops = 1
 )
 
+// launchRate and launchBurst bound RunInstances over all clusters of an account, in calls a second. EC2's own bucket refills by two
+// a second (docs/aws.md): a zone without capacity, for which many members ask again and again, must not keep the others from getting
+// theirs.
+const launchRate, launchBurst = 2, 20
+
 // LaunchInstance makes the instance of one incarnation of one member, or returns the one that was made before: it looks
 // up by tags first, and its client token makes EC2 itself refuse to make a second one. The instance returned may be in
 // any state; shutting-down or terminated says that this incarnation is used up.
@@ -40,6 +45,9 @@ func (c *Cloud) LaunchInstance(ctx context.Context, spec LaunchSpec) (Instance, 
 	byTags := memberFilters(spec.Owner.ClusterUID, spec.Member, spec.Incarnation)
 	if known, ok := c.knownInstance(spec); ok {
 		return known, nil
+	}
+	if !c.launches.TryAccept() {
+		return Instance{}, wrap(what, waiting("its turn comes: in one account %d instances a second are launched", launchRate))
 	}
 	if found, ok, err := c.findInstance(ctx, byTags...); err != nil || ok {
 		return found, wrap(what, err)

@@ -309,6 +309,12 @@ func TestLostSnapshotIsNotMadeTwice(t *testing.T) {
 	if _, err := l.cloud.CreateSnapshot(ctx, SnapshotSpec{Owner: l.owner, Member: "orders-0", VolumeID: v.ID, Purpose: "final"}); !IsWaiting(err) {
 		t.Errorf("right after: %v, want Waiting", err)
 	}
+	if err := l.cloud.DeleteSnapshotsFor(ctx, l.owner.ClusterUID, "final"); !IsWaiting(err) {
+		t.Errorf("deleting it right after: %v, want Waiting", err)
+	}
+	if err := l.cloud.DeleteSnapshotsFor(ctx, l.owner.ClusterUID, "another"); err != nil {
+		t.Errorf("deleting what was never asked for: %v", err)
+	}
 	l.pass(21 * time.Second)
 	if _, err := l.cloud.CreateSnapshot(ctx, SnapshotSpec{Owner: l.owner, Member: "orders-0", VolumeID: v.ID, Purpose: "final"}); err != nil {
 		t.Errorf("once shown: %v", err)

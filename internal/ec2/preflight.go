@@ -32,7 +32,7 @@ func (c *Cloud) Preflight(ctx context.Context, spec PreflightSpec) ([]Problem, e
 	p := &preflight{cloud: c, spec: spec}
 	for _, step := range []func(context.Context) error{
 		p.checkKey, p.checkSubnets, p.checkType, p.checkImage, p.checkZones, p.checkGroups,
-		p.tryLaunch, p.tryVolume, p.tryGroup, p.tryOwned,
+		p.tryLaunch, p.tryVolume, p.tryGroup,
 	} {
 		if err := step(ctx); err != nil {
 			return p.problems, fmt.Errorf("preflight: %w", err)
@@ -53,6 +53,7 @@ type preflight struct {
 	vpc     string            // set by checkSubnets: of the first subnet that exists
 	info    *typeInfo         // set by checkType; nil for an unknown type
 	img     *Image            // set by checkImage; nil for an unknown image, or one that does not fit the type
+	zones   map[string]bool   // set by checkZones: those in which EC2 sells the type; nil when that is not known
 	groups  []string          // set by checkGroups: the members' groups in which no fault was found
 
 	problems []Problem
@@ -64,6 +65,11 @@ func (p *preflight) report(problem Problem) {
 	if !slices.Contains(p.problems, problem) {
 		p.problems = append(p.problems, problem)
 	}
+}
+
+// OfOnePlace says whether a problem keeps nothing but what would go into one subnet, or one group of clients, from being made.
+func (p Problem) OfOnePlace() bool {
+	return strings.HasPrefix(p.Field, fieldSubnets+"[") || strings.HasPrefix(p.Field, fieldClientGroups+"[")
 }
 
 // wrong is a problem that only a change of the spec solves.
@@ -223,6 +229,7 @@ func (p *preflight) checkZones(ctx context.Context) error {
 	if err != nil {
 		return p.judge(err, fieldInstanceType)
 	}
+	p.zones = zones
 	for i, id := range p.spec.SubnetIDs {
 		if s, ok := p.subnets[id]; ok && !zones[s.Zone] {
 			p.wrong(fmt.Sprintf("%s[%d]", fieldSubnets, i), "EC2 does not offer %s in %s, the zone of subnet %s, but only in: %s. Choose a subnet there, or another spec.aws.instanceType",

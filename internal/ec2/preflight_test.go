@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -182,17 +183,49 @@ func TestPreflightThatEC2DoesNotAnswer(t *testing.T) {
 }
 
 // That the fence is not allowed is found out before it is needed.
-func TestPreflightTriesTheFence(t *testing.T) {
+// TestRehearsalTriesTheFence and everything else, once in a while, and changes nothing.
+func TestRehearsalTriesTheFence(t *testing.T) {
 	l := newLab(t)
-	l.running("orders-0")
-	l.available("orders-0")
-	l.fault(proxy.Deny("StopInstances"))
-	problems, err := l.cloud.Preflight(t.Context(), l.preflightSpec())
-	if err != nil || len(problems) != 1 || !strings.Contains(problems[0].Message, "ec2:StopInstances") {
-		t.Errorf("%+v, %v", problems, err)
+	i, v := l.running("orders-0"), l.available("orders-0")
+	owner := l.preflightSpec().Launch.Owner
+	rehearse := func() []Problem { return l.cloud.Rehearse(t.Context(), owner) }
+	if problems := rehearse(); problems != nil || l.proxy.Counts()["StopInstances"] > 0 {
+		t.Errorf("without a volume %v", problems)
 	}
-	if state := string(l.realInstances()[0].State.Name); state != StateRunning {
-		t.Errorf("the dry run left the instance %s", state)
+	if err := l.cloud.AttachVolume(t.Context(), owner.ClusterUID, v.ID, i.ID, DataDevice); err != nil {
+		t.Fatal(err)
+	}
+	l.cloud.patience = time.Minute
+	before := l.proxy.Counts()
+	if problems := rehearse(); len(problems) > 0 {
+		t.Errorf("everything is permitted, and it finds %v", problems)
+	}
+	tried := []string{"StopInstances", "StartInstances", "TerminateInstances", "ModifyInstanceAttribute", "GetConsoleOutput", "CreateTags",
+		"CreateSnapshot", "DetachVolume", "AttachVolume", "ModifyVolume", "DeleteVolume"}
+	for range 3 {
+		rehearse()
+	}
+	for _, action := range tried {
+		if n := l.proxy.Counts()[action] - before[action]; n != 1 {
+			t.Errorf("%s was tried %d times in a day", action, n)
+		}
+	}
+	l.fault(proxy.Deny("StopInstances", "DeleteVolume"))
+	l.pass(rehearsedFor)
+	problems := rehearse()
+	if len(problems) != 2 || problems[0].Reason != v1alpha1.ReasonNotPermitted || !strings.Contains(problems[0].Message, "ec2:StopInstances") || !strings.Contains(problems[1].Message, "ec2:DeleteVolume") {
+		t.Errorf("%+v", problems)
+	}
+	l.proxy.Clear()
+	if problems := rehearse(); len(problems) != 2 {
+		t.Errorf("they are forgotten: %+v", problems)
+	}
+	l.pass(rehearseAgain)
+	if problems := rehearse(); len(problems) > 0 {
+		t.Errorf("they are not forgotten: %+v", problems)
+	}
+	if is := l.realInstances()[0]; string(is.State.Name) != StateRunning || len(l.realVolumes()) != 1 {
+		t.Errorf("the dry runs left the instance %s", is.State.Name)
 	}
 }
 

@@ -34,7 +34,6 @@ const (
 	fieldKeyName       = "spec.aws.keyName"
 	fieldTags          = "spec.aws.tags"
 	fieldRole          = "spec.aws.roleARN"
-	fieldCredentials   = "spec.aws.credentialsSecretRef"
 	fieldStorage       = "spec.storage"
 	fieldStorageSize   = "spec.storage.size"
 	fieldStorageType   = "spec.storage.type"
@@ -147,6 +146,9 @@ var fieldOfCode = map[string]string{
 	"InvalidIamInstanceProfileName":      fieldProfile,
 	"RulesPerSecurityGroupLimitExceeded": fieldClientCIDRs,
 	"ParameterNotFound":                  fieldImageAlias,
+	codeKeyRevoked:                       fieldKMSKey,
+	"EncryptedVolumesNotSupported":       fieldInstanceType,
+	"VolumeIOPSLimit":                    fieldStorageIOPS,
 }
 
 // fieldOf guesses the field that an error is about: by its code, else by the call that it answers.

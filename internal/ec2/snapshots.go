@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -38,6 +39,18 @@ func (a *attempts) unknown(key string, now time.Time) bool {
 	return ok
 }
 
+// unknownLike says the same of any key that begins and ends like this.
+func (a *attempts) unknownLike(begin, end string, now time.Time) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for k, at := range a.at {
+		if now.Sub(at) < unknownFor && strings.HasPrefix(k, begin) && strings.HasSuffix(k, end) {
+			return true
+		}
+	}
+	return false
+}
+
 func (a *attempts) lost(key string, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -69,7 +82,7 @@ func (c *Cloud) createSnapshot(ctx context.Context, spec SnapshotSpec) (Snapshot
 	if err != nil || ok {
 		return found, wrap(what, err)
 	}
-	key := uid + "|" + spec.VolumeID + "|" + spec.Purpose
+	key := uid + "|" + spec.VolumeID + "|" + spec.Purpose // see DeleteSnapshotsFor
 	if c.attempts.unknown(key, c.clock.Now()) {
 		return Snapshot{}, wrap(what, waiting("the answer to the last try was lost; looking whether it took effect"))
 	}
@@ -154,7 +167,8 @@ func (c *Cloud) DeleteSnapshot(ctx context.Context, clusterUID, id string) error
 }
 
 // DeleteSnapshotsFor deletes every snapshot of a cluster that was taken for a purpose, whichever volume it is of and
-// whatever became of it. That there is none is a success.
+// whatever became of it. That there is none is a success, unless the answer to a CreateSnapshot for it was lost in the last
+// half minute: then the error is Waiting.
 func (c *Cloud) DeleteSnapshotsFor(ctx context.Context, clusterUID, purpose string) error {
 	what := fmt.Sprintf("delete the snapshots of cluster %q for %q", clusterUID, purpose)
 	if clusterUID == "" || purpose == "" {
@@ -171,6 +185,9 @@ func (c *Cloud) DeleteSnapshotsFor(ctx context.Context, clusterUID, purpose stri
 	}
 	for id := range found {
 		err = errors.Join(err, c.DeleteSnapshot(ctx, clusterUID, id))
+	}
+	if err == nil && len(found) == 0 && c.attempts.unknownLike(clusterUID+"|", "|"+purpose, c.clock.Now()) {
+		err = wrap(what, waiting("the answer to CreateSnapshot was lost; looking whether it took effect"))
 	}
 	return err
 }

@@ -96,7 +96,6 @@ const (
 	VolumeInUse     = "in-use"
 	VolumeDeleting  = "deleting"
 	VolumeDeleted   = "deleted"
-	VolumeError     = "error"
 
 	AttachAttaching = "attaching"
 	AttachAttached  = "attached"

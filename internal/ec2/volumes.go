@@ -13,7 +13,6 @@ import (
 
 // Codes that tell where an attachment stands.
 const (
-	codeVolumeInUse    = "VolumeInUse"
 	codeIncorrectState = "IncorrectState"
 	codeNoAttachment   = "InvalidAttachment.NotFound"
 )

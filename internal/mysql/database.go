@@ -49,6 +49,8 @@ type DatabaseOutcome struct {
 // not there as wanted. A password that does not log in is replaced; the one before is retained as the account's second
 // password, and discarded when it was retained long enough.
 // It runs on the primary; ErrCommitsPending says that what it wrote waits for acknowledgements.
+//
+// Errors: ErrInvalidArgument for what must never reach SQL, ErrPasswordRefused when MySQL does not take the password.
 func (m *Member) EnsureDatabase(ctx context.Context, d Database) (outcome DatabaseOutcome, err error) {
 	defer func() { err = redact(err, d.Password) }()
 	defer m.annotate(&err, "set up database "+d.Name)
@@ -190,6 +192,14 @@ func (m *Member) login(ctx context.Context, user, password string) error {
 	return translate(ctx, db.PingContext(ctx))
 }
 
+// passwordRefused makes an error an ErrPasswordRefused when it says that of the password.
+func passwordRefused(err error) error {
+	if isServerError(err, erNotValidPassword, erPasswordInHistory, erWrongStringLength) {
+		return fmt.Errorf("%w: %w", ErrPasswordRefused, err)
+	}
+	return err
+}
+
 // make writes what is missing. Passwords reach the binary log only as hashes: MySQL rewrites these statements. The owner's does not
 // expire with default_password_lifetime: it changes with its Secret.
 func (o ownership) make(ctx context.Context, s *session, d Database) error {
@@ -200,7 +210,7 @@ func (o ownership) make(ctx context.Context, s *session, d Database) error {
 	}
 	if o.user {
 		if err := s.change(ctx, "database/create-user", "CREATE USER IF NOT EXISTS ?@'%' IDENTIFIED BY ? REQUIRE SSL PASSWORD EXPIRE NEVER", d.Owner, d.Password); err != nil {
-			return err
+			return passwordRefused(err)
 		}
 	}
 	if o.password {
@@ -209,7 +219,7 @@ func (o ownership) make(ctx context.Context, s *session, d Database) error {
 			retain = " RETAIN CURRENT PASSWORD"
 		}
 		if err := s.change(ctx, "database/set-password", "ALTER USER ?@'%' IDENTIFIED BY ?"+retain+" PASSWORD EXPIRE NEVER ACCOUNT UNLOCK", d.Owner, d.Password); err != nil {
-			return err
+			return passwordRefused(err)
 		}
 	}
 	if o.second && (!o.password || d.Retain == 0) {

@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
@@ -91,4 +92,26 @@ func TestAnOwnerThatCannotLogInIsMended(t *testing.T) {
 	exec(t, db, "UPDATE mysql.user SET password_last_changed = NOW() - INTERVAL 30 MINUTE - INTERVAL 2 DAY WHERE User = 'keeper'")
 	exec(t, db, "FLUSH PRIVILEGES")
 	must(t, m[0].login(ctx, "keeper", "second"))
+}
+
+// TestAPasswordThatIsRefused is told apart from what passes: only another password helps.
+func TestAPasswordThatIsRefused(t *testing.T) {
+	w, m := settle(t, newPool(t, nil))
+	ctx := t.Context()
+	db := root(t, w.servers[0])
+	exec(t, db, "DROP USER IF EXISTS historian")
+	exec(t, db, "SET GLOBAL password_history = 2")
+	defer exec(t, db, "SET GLOBAL password_history = DEFAULT")
+	ensure := func(password string) error {
+		_, err := m[0].EnsureDatabase(ctx, Database{Name: "told", Owner: "historian", Password: password, Retain: 0})
+		return err
+	}
+	must(t, ensure("first-of-them"))
+	must(t, ensure("second-of-them"))
+	err := ensure("first-of-them")
+	wantError(t, err, ErrPasswordRefused)
+	if strings.Contains(err.Error(), "first-of-them") {
+		t.Errorf("the error shows the password: %v", err)
+	}
+	must(t, ensure("third-of-them"))
 }

@@ -35,6 +35,8 @@ var (
 	ErrReplicates = errors.New("the member has a source")
 	// ErrSettingRefused: MySQL does not know the variable, or does not take the value as it is.
 	ErrSettingRefused = errors.New("setting refused")
+	// ErrPasswordRefused: MySQL does not take the password, for what it is: it is one of those before, too weak, or too long.
+	ErrPasswordRefused = errors.New("password refused")
 	// ErrJoinNotReady: the member has not written its certificate request yet.
 	ErrJoinNotReady = errors.New("the certificate request is not there yet")
 	// ErrCertificateNotTaken: the certificate was delivered, but the member does not present it yet. Try again.
@@ -55,7 +57,6 @@ const (
 	erFileExists             = 1086
 	erNoSuchThread           = 1094
 	erNoSuchTable            = 1146
-	erUnknownVariable        = 1193
 	erLockWaitTimeout        = 1205
 	erWrongTypeForVariable   = 1232
 	erNoSuchRoutine          = 1305
@@ -63,10 +64,13 @@ const (
 	erVariableReadOnly       = 1238
 	erXARMError              = 1401 // of XA RECOVER without the privilege, too
 	erTableDefChanged        = 1412
+	erWrongStringLength      = 1470
 	erAccessDeniedNoPassword = 1698
 	erTooManyConnections     = 1040
+	erNotValidPassword       = 1819
 	erPasswordExpired        = 1862
 	erAccountLocked          = 3118
+	erPasswordInHistory      = 3638
 	erRestartFailed          = 3707
 	erInstanceLocked         = 3857 // LOCK INSTANCE FOR BACKUP
 )

@@ -104,14 +104,14 @@ type setting struct {
 // startsAtOther), from the next restart on: restartNeeded says so. What is as wanted is not touched.
 // A setting that MySQL does not know, does not take, or would change to another value is left as it was, and makes the
 // error ErrSettingRefused, with one line for each; the others are applied. MySQL checks no size against the machine's
-// memory (fact 25): the caller does. due, unless nil, is called once before the first change that counts only from a restart
-// on: its error ends it all.
+// memory (fact 25): nobody does. due, unless nil, is called once before the first change that counts only from a restart
+// on: its error ends it all. RefusedSettings tells from the error which were refused.
 func (m *Member) ApplySettings(ctx context.Context, want map[string]string, drop []string, due func(context.Context) error) (restartNeeded bool, err error) {
 	defer m.annotate(&err, "apply settings")
 	var misnamed []error
 	isName := func(name string) bool {
 		err := checkVariable(name)
-		misnamed = append(misnamed, err)
+		misnamed = append(misnamed, aboutSetting(name, err))
 		return err == nil
 	}
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(want)), func(name string) bool { return !isName(name) })
@@ -134,7 +134,7 @@ func (m *Member) ApplySettings(ctx context.Context, want map[string]string, drop
 			if err != nil && !errors.Is(err, ErrSettingRefused) {
 				return err
 			}
-			refused = append(refused, err)
+			refused = append(refused, aboutSetting(name, err))
 		}
 		for _, name := range drop {
 			if _, wanted := want[name]; wanted || !present[name].isPersisted {
@@ -150,6 +150,38 @@ func (m *Member) ApplySettings(ctx context.Context, want map[string]string, drop
 		return errors.Join(refused...)
 	})
 	return restartNeeded, err
+}
+
+// refusedSetting is an ErrSettingRefused that says of which variable.
+type refusedSetting struct {
+	error
+	name string
+}
+
+// Unwrap is the error itself.
+func (r refusedSetting) Unwrap() error { return r.error }
+
+func aboutSetting(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return refusedSetting{err, name}
+}
+
+// RefusedSettings are the settings that an error of ApplySettings says were refused, with what it says of each.
+func RefusedSettings(err error) map[string]error {
+	found := map[string]error{}
+	for pending := []error{err}; len(pending) > 0; pending = pending[1:] {
+		switch err := pending[0].(type) { //nolint:errorlint // the whole tree is walked
+		case refusedSetting:
+			found[err.name] = err.error
+		case interface{ Unwrap() []error }:
+			pending = append(pending, err.Unwrap()...)
+		case interface{ Unwrap() error }:
+			pending = append(pending, err.Unwrap())
+		}
+	}
+	return found
 }
 
 func readSettings(ctx context.Context, s *session, names []string) (map[string]setting, error) {

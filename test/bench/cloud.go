@@ -111,6 +111,9 @@ func (a *account) answer(form url.Values) (status int, body string) {
 	a.mu.Lock()
 	a.calls[action]++
 	a.mu.Unlock()
+	if form.Get("DryRun") == "true" {
+		return http.StatusPreconditionFailed, `<Response><Errors><Error><Code>DryRunOperation</Code><Message>everything is permitted</Message></Error></Errors></Response>`
+	}
 	set, items := "", []string(nil)
 	switch action {
 	case "DescribeInstances":

@@ -241,6 +241,7 @@ put "$tls/ca.pem" 0644 root:root <<<"$ca"
 put "$conf/my.cnf" 0644 root:root <<'END'
 [mysqld]
 innodb_dedicated_server=ON
+local_infile=OFF
 binlog_expire_logs_seconds=604800
 !include /etc/nairobi-mysql/launch.cnf
 [mysqld]
@@ -255,7 +256,6 @@ port=3306
 bind_address=*
 mysqlx=OFF
 skip_name_resolve=ON
-local_infile=OFF
 performance_schema=ON
 plugin_load_add=mysql_clone.so
 plugin_load_add=semisync_source.so

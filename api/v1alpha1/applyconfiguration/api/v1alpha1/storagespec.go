@@ -20,7 +20,7 @@ type StorageSpecApplyConfiguration struct {
 	Size *resource.Quantity `json:"size,omitempty"`
 	// Type of the volumes, gp3 unless set.
 	Type *apiv1alpha1.VolumeType `json:"type,omitempty"`
-	// IOPS of each volume. gp3: 3000 (the default) to 80000, at most 500 for each GiB above the first 3000.
+	// IOPS of each volume. gp3: 3000 (the default) to 80000, above 3000 at most 500 for each GiB.
 	// io2: required, 100 to 256000, at most 1000 for each GiB.
 	IOPS *int32 `json:"iops,omitempty"`
 	// Throughput of each gp3 volume in MiB/s: 125 (EC2's default) to 2000, at most a quarter of its IOPS.

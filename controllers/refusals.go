@@ -1,0 +1,78 @@
+package controllers
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+)
+
+// What mysqld refuses is wanted as much in the next pass, and in all that follow until a person changes it. Nothing else may wait for
+// that: no restart, no new machine, no switchover. So the brain is shown as done what was refused, and once in a while, or as soon as
+// something else is wanted, it is shown what is the case, and it is tried again.
+
+// refusedSetting is a value that a member's mysqld did not take.
+type refusedSetting struct {
+	value, why string
+	at         time.Time
+}
+
+// refusedPassword is a password that MySQL did not take, by what EnsureDatabase would have made with it.
+type refusedPassword struct {
+	key     string
+	problem *problem
+	at      time.Time
+}
+
+// refuseSettings notes the settings that a member's mysqld refused; several members are served at the same time.
+func (m *memory) refuseSettings(n *notes, member string, want map[string]string, refused map[string]error, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if n.refusedSettings[member] == nil {
+		n.refusedSettings[member] = map[string]refusedSetting{}
+	}
+	for name, err := range refused {
+		n.refusedSettings[member][name] = refusedSetting{value: want[name], why: err.Error(), at: now}
+	}
+}
+
+// overlookRefused shows settings as persisted that were refused a while ago, and tells of them.
+func (r *MySQLClusterReconciler) overlookRefused(s *scope, m *topology.Member) {
+	r.memory.mu.Lock()
+	defer r.memory.mu.Unlock()
+	values, whys := map[string]string{}, []string(nil)
+	for _, name := range slices.Sorted(maps.Keys(s.notes.refusedSettings[m.Name])) {
+		refused := s.notes.refusedSettings[m.Name][name]
+		want, wanted := s.desired.Settings[name]
+		switch {
+		case !wanted || want != refused.value:
+			delete(s.notes.refusedSettings[m.Name], name)
+		case r.Clock.Since(refused.at) < settingPauseMost:
+			m.SQL.Persisted[name] = want
+			values[name], whys = want, append(whys, refused.why)
+		}
+	}
+	if len(whys) > 0 {
+		action := topology.ApplySettings{Member: m.Name, Want: values}
+		s.unmet = append(s.unmet, topology.Finding{Reason: v1alpha1.ReasonSettingRefused, Message: action.String() + ": " + settingsRefused(whys)})
+	}
+}
+
+// settingsRefused says why settings were refused, and what to do.
+func settingsRefused(whys []string) string {
+	return strings.Join(whys, "; ") + "; change it in spec.mysqld"
+}
+
+// refusedDatabase says whether MySQL refused a while ago what EnsureDatabase would do now, and tells of it.
+func (r *MySQLClusterReconciler) refusedDatabase(s *scope) bool {
+	refused := s.notes.refusedPassword
+	if refused.problem == nil || refused.key != databaseKey(s) || r.Clock.Since(refused.at) >= settingPauseMost {
+		return false
+	}
+	action := topology.EnsureDatabase{Member: s.observed.Records.Bootstrapped}
+	s.unmet = append(s.unmet, topology.Finding{Reason: refused.problem.reason, Message: action.String() + ": " + refused.problem.message})
+	return true
+}

@@ -1,0 +1,214 @@
+package ec2
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+)
+
+const (
+	// rehearsedFor is how long a rehearsal in which nothing was found holds: policies change seldom.
+	rehearsedFor = 24 * time.Hour
+	// rehearseAgain is after how long one is made again that found something, or that EC2 did not answer.
+	rehearseAgain = 10 * time.Minute
+	// rehearsalTimeout bounds a whole rehearsal, of some fifteen calls.
+	rehearsalTimeout = time.Minute
+)
+
+// rehearsal is what the last one found.
+type rehearsal struct {
+	problems []Problem
+	due      time.Time
+}
+
+// Rehearse tries, as dry runs on one of a cluster's instances, its volume and its security group, what may have to be done to them
+// one day, and returns what is not permitted: that the fence (StopInstances) is not allowed is better learned now than in a
+// failover. AWS judges these calls by the tags of what they are made on, so nothing can be tried before there is something.
+//
+// The same policy serves all clusters of an account, so one cluster's rehearsal counts for all of them: for a day, or for ten
+// minutes when something was found. In between no call is made. What EC2 says after lookPatience is told by a later call.
+func (c *Cloud) Rehearse(ctx context.Context, owner Ownership) []Problem {
+	tries := c.rehearse(owner)
+	if tries == nil || !c.rehearsalDue() {
+		return c.rehearsed()
+	}
+	done := c.flights.DoChan("rehearsal", func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rehearsalTimeout)
+		defer cancel()
+		found, err := tryAll(ctx, tries)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if err != nil && len(found) == 0 {
+			return nil, nil // EC2 did not answer: what was found before still counts
+		}
+		c.rehearsal.problems = found
+		if err == nil && len(found) == 0 {
+			c.rehearsal.due = c.clock.Now().Add(rehearsedFor)
+		}
+		return nil, nil
+	})
+	patience := time.NewTimer(c.patience)
+	defer patience.Stop()
+	select {
+	case <-done:
+	case <-patience.C:
+	case <-ctx.Done():
+	}
+	return c.rehearsed()
+}
+
+// rehearsalDue says whether one is due, and if so takes the turn.
+func (c *Cloud) rehearsalDue() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.clock.Now()
+	if now.Before(c.rehearsal.due) {
+		return false
+	}
+	c.rehearsal.due = now.Add(rehearseAgain)
+	return true
+}
+
+func (c *Cloud) rehearsed() []Problem {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.rehearsal.problems)
+}
+
+// try is a call that is made as a dry run.
+type try func(ctx context.Context) error
+
+// tryAll makes dry runs and returns the permissions that are missing. One that EC2 refuses for another reason, such as the state of
+// what it is made on, is permitted. The error is set when EC2 did not answer one.
+func tryAll(ctx context.Context, tries []try) (found []Problem, err error) {
+	for _, try := range tries {
+		switch err := try(ctx); {
+		case passed(err):
+		case Classify(err) == Throttled, Classify(err) == Transient, Classify(err) == Unreachable:
+			return found, fmt.Errorf("rehearse: %w", err)
+		case lacksPermission(Code(err)):
+			problem := Explain(err)
+			problem.Message += "; it will be needed one day for what the cluster has in EC2"
+			if !slices.Contains(found, problem) {
+				found = append(found, problem)
+			}
+		case Classify(err) == Denied:
+			return found, fmt.Errorf("rehearse: %w", err) // AWS does not accept the credentials: others say so
+		}
+	}
+	return found, nil
+}
+
+// rehearse returns the dry runs for a cluster, nil as long as there is no running instance of it with a volume attached.
+func (c *Cloud) rehearse(owner Ownership) []try {
+	inventory := c.store.inventory(owner.ClusterUID)
+	for _, v := range inventory.Volumes {
+		i := slices.IndexFunc(inventory.Instances, func(i Instance) bool { return i.ID == v.AttachedTo && i.State == StateRunning })
+		if i < 0 {
+			continue
+		}
+		tries := slices.Concat(c.tryInstance(inventory.Instances[i]), c.tryDisk(owner, v))
+		if g := slices.IndexFunc(inventory.SecurityGroups, func(g SecurityGroup) bool { return g.Name == GroupName(owner.ClusterUID) }); g >= 0 {
+			tries = append(tries, c.tryRules(inventory.SecurityGroups[g].ID)...)
+		}
+		if s := slices.IndexFunc(inventory.Snapshots, func(s Snapshot) bool { return s.Tags[TagPurpose] != "" }); s >= 0 {
+			tries = append(tries, func(ctx context.Context) error {
+				_, err := c.api.DeleteSnapshot(ctx, &ec2.DeleteSnapshotInput{SnapshotId: aws.String(inventory.Snapshots[s].ID), DryRun: aws.Bool(true)})
+				return err
+			})
+		}
+		return tries
+	}
+	return nil
+}
+
+// tryInstance are dry runs of what may have to be done to an instance, the fence first.
+func (c *Cloud) tryInstance(i Instance) []try {
+	dry, ids := aws.Bool(true), []string{i.ID}
+	return []try{
+		func(ctx context.Context) error {
+			_, err := c.api.StopInstances(ctx, &ec2.StopInstancesInput{InstanceIds: ids, DryRun: dry})
+			return err
+		},
+		func(ctx context.Context) error {
+			_, err := c.api.StartInstances(ctx, &ec2.StartInstancesInput{InstanceIds: ids, DryRun: dry})
+			return err
+		},
+		func(ctx context.Context) error {
+			_, err := c.api.ModifyInstanceAttribute(ctx, &ec2.ModifyInstanceAttributeInput{
+				InstanceId: aws.String(i.ID), DisableApiTermination: &types.AttributeBooleanValue{Value: aws.Bool(false)}, DryRun: dry})
+			return err
+		},
+		func(ctx context.Context) error {
+			_, err := c.api.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: ids, DryRun: dry})
+			return err
+		},
+		func(ctx context.Context) error {
+			_, err := c.api.GetConsoleOutput(ctx, &ec2.GetConsoleOutputInput{InstanceId: aws.String(i.ID), DryRun: dry})
+			return err
+		},
+		func(ctx context.Context) error {
+			tags := map[string]string{v1alpha1.TagMember: i.Member}
+			_, err := c.api.CreateTags(ctx, &ec2.CreateTagsInput{Resources: ids, Tags: toTags(tags), DryRun: dry})
+			return err
+		},
+	}
+}
+
+// tryDisk are dry runs of what may have to be done to a data volume.
+func (c *Cloud) tryDisk(owner Ownership, v Volume) []try {
+	dry, id := aws.Bool(true), aws.String(v.ID)
+	return []try{
+		func(ctx context.Context) error {
+			_, err := c.api.CreateSnapshot(ctx, &ec2.CreateSnapshotInput{VolumeId: id, DryRun: dry,
+				TagSpecifications: snapshotTags(SnapshotSpec{Owner: owner, Member: v.Member, Purpose: "rehearsal"})})
+			return err
+		},
+		func(ctx context.Context) error {
+			_, err := c.api.DetachVolume(ctx, &ec2.DetachVolumeInput{VolumeId: id, InstanceId: aws.String(v.AttachedTo), DryRun: dry})
+			return err
+		},
+		func(ctx context.Context) error {
+			_, err := c.api.AttachVolume(ctx, &ec2.AttachVolumeInput{VolumeId: id, InstanceId: aws.String(v.AttachedTo), Device: aws.String(DataDevice), DryRun: dry})
+			return err
+		},
+		func(ctx context.Context) error {
+			_, err := c.api.ModifyVolume(ctx, &ec2.ModifyVolumeInput{VolumeId: id, Size: aws.Int32(v.SizeGiB), DryRun: dry})
+			return err
+		},
+		func(ctx context.Context) error {
+			_, err := c.api.DeleteVolume(ctx, &ec2.DeleteVolumeInput{VolumeId: id, DryRun: dry})
+			return err
+		},
+	}
+}
+
+// tryRules are dry runs of what may have to be done to the cluster's own security group.
+func (c *Cloud) tryRules(group string) []try {
+	dry, id := aws.Bool(true), aws.String(group)
+	rules := []types.IpPermission{{
+		IpProtocol: aws.String("tcp"), FromPort: aws.Int32(v1alpha1.MySQLPort), ToPort: aws.Int32(v1alpha1.MySQLPort),
+		IpRanges: []types.IpRange{{CidrIp: aws.String("192.0.2.0/24")}}, // of RFC 5737: nobody's
+	}}
+	return []try{
+		func(ctx context.Context) error {
+			_, err := c.api.AuthorizeSecurityGroupIngress(ctx, &ec2.AuthorizeSecurityGroupIngressInput{GroupId: id, IpPermissions: rules, DryRun: dry})
+			return err
+		},
+		func(ctx context.Context) error {
+			_, err := c.api.RevokeSecurityGroupIngress(ctx, &ec2.RevokeSecurityGroupIngressInput{GroupId: id, IpPermissions: rules, DryRun: dry})
+			return err
+		},
+		func(ctx context.Context) error {
+			_, err := c.api.DeleteSecurityGroup(ctx, &ec2.DeleteSecurityGroupInput{GroupId: id, DryRun: dry})
+			return err
+		},
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
@@ -265,4 +266,21 @@ func TestWhatWasNeverBegunGoesWithoutEC2(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestWhatWasNeverBegunGoesAlthoughEC2IsSilent, with the snapshot that somebody wanted of it.
+func TestWhatWasNeverBegunGoesAlthoughEC2IsSilent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	_, err := w.proxy.Add(proxy.Rule{Kind: proxy.Refuse, Service: "ec2"})
+	must(t, err)
+	o := w.newOperator(nil)
+	w.passes(o, 3)
+	must(t, w.client.Create(t.Context(), &v1alpha1.MySQLBackup{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.cluster.Namespace, Name: "first"},
+		Spec:       v1alpha1.MySQLBackupSpec{ClusterName: w.cluster.Name, Method: v1alpha1.BackupMethodSnapshot},
+	}))
+	w.delete()
+	w.drive(o, patience, w.gone)
+	w.nothingHeld()
 }

@@ -320,7 +320,7 @@ func (r *MySQLClusterReconciler) ensureDatabase(ctx context.Context, s *scope, m
 	}
 	outcome, err := m.EnsureDatabase(ctx, mysql.Database{Name: d.Name, Owner: d.OwnerName(), Password: s.password, Retain: retain})
 	if errors.Is(err, mysql.ErrPasswordRefused) {
-		p := &problem{reason: v1alpha1.ReasonPasswordRefused, after: afterPerson, cause: err,
+		p := &problem{reason: v1alpha1.ReasonPasswordRefused, after: afterPerson, pauseFrom: settingPause, pause: settingPause, cause: err,
 			message: fmt.Sprintf("%v; change the key %s of Secret %s", err, resources.KeyPassword, resources.NamesOf(s.cluster.Name).App)}
 		s.notes.refusedPassword = refusedPassword{key: databaseKey(s), problem: p, at: r.Clock.Now()}
 		return p

@@ -75,8 +75,9 @@ type recordsMemo struct {
 	// superseded are the versions that were replaced by writes of this process.
 	superseded map[string]bool
 	version    string
-	// text is what they were written as.
+	// text is what they were written as, and unheard what was written since without hearing what came of it.
 	text    string
+	unheard []string
 	records topology.Records
 }
 
@@ -160,7 +161,7 @@ func (r *MySQLClusterReconciler) readRecords(ctx context.Context, s *scope) (boo
 	var records topology.Records
 	text := cm.Data[resources.KeyMembers]
 	unreadable := json.Unmarshal([]byte(text), &records)
-	if memo.version != "" && text != memo.text && (unreadable != nil || !records.Equal(memo.records)) {
+	if memo.version != "" && text != memo.text && !slices.Contains(memo.unheard, text) && (unreadable != nil || !records.Equal(memo.records)) {
 		edited, err := r.edited(ctx, records)
 		if err != nil {
 			return false, err
@@ -259,6 +260,7 @@ func (r *MySQLClusterReconciler) saveRecords(ctx context.Context, s *scope, chan
 	}
 	if s.recordsVersion == "" {
 		if err := r.createRecords(ctx, s, next); err != nil {
+			memo.unheard = append(memo.unheard, string(text))
 			return err
 		}
 		r.saved(s, text)
@@ -267,6 +269,9 @@ func (r *MySQLClusterReconciler) saveRecords(ctx context.Context, s *scope, chan
 	ac := resources.MembersConfigMap(s.cluster, text).WithResourceVersion(s.recordsVersion)
 	s.notes.written.begin(string(text))
 	if err := r.Client.Apply(ctx, ac, client.FieldOwner(v1alpha1.FieldManager), client.ForceOwnership); err != nil {
+		if !apierrors.IsConflict(err) {
+			memo.unheard = append(memo.unheard[max(0, len(memo.unheard)-ownVersions):], string(text))
+		}
 		return fmt.Errorf("save the records: %w", err)
 	}
 	if memo.superseded == nil {
@@ -284,14 +289,14 @@ func (r *MySQLClusterReconciler) saveRecords(ctx context.Context, s *scope, chan
 
 // saved notes what was just written. The caller holds the memo.
 func (r *MySQLClusterReconciler) saved(s *scope, text []byte) {
-	if s.recordsEdited {
-		r.announceRecords(s)
-	}
-	s.recordsLost, s.recordsOrphaned, s.recordsEdited = false, false, false
 	if s.recordsVersion != "" {
 		memo := &s.notes.records
-		memo.records, memo.version, memo.text = s.records.Clone(), s.recordsVersion, string(text)
+		memo.records, memo.version, memo.text, memo.unheard = s.records.Clone(), s.recordsVersion, string(text), nil
+		if s.recordsEdited {
+			r.announceRecords(s)
+		}
 	}
+	s.recordsLost, s.recordsOrphaned, s.recordsEdited = false, false, false
 }
 
 // record returns what is remembered of a member at the moment. Actions of other members may save records meanwhile.

@@ -117,6 +117,8 @@ type notes struct {
 	// refusedSettings are the settings that each member's mysqld did not take, refusedPassword the password of the application's account.
 	refusedSettings map[string]map[string]refusedSetting
 	refusedPassword refusedPassword
+	// ahead are the restarts that are due in the future, by member.
+	ahead map[string]futureRestart
 	// records are the newest records that this process wrote; written tells its writes from others'.
 	records recordsMemo
 	written ownWrites
@@ -180,7 +182,7 @@ func (m *memory) of(name types.NamespacedName, uid string) *notes {
 			uid: uid, silentSince: map[string]time.Time{}, downSince: map[string]time.Time{}, brokenSince: map[string]time.Time{},
 			stalledSince: map[string]time.Time{}, answered: map[string]int{},
 			announced: map[string]time.Time{}, sightings: map[string]*sighting{}, knocks: map[string]<-chan struct{}{}, calls: map[string]*call{}, tokens: map[order]token{}, starts: map[string]starts{},
-			refused: map[string]refusal{}, claimed: map[string]bool{}, goneAt: map[string]time.Time{}, tags: map[string]map[string]string{}, missingSince: map[string]time.Time{}, unmadeSince: map[string]time.Time{}, expected: map[string]map[string]string{}, refusedSettings: map[string]map[string]refusedSetting{}, taken: map[string]string{}, failed: map[string]failure{}, kept: map[string]string{}, startErrors: map[string]string{},
+			refused: map[string]refusal{}, claimed: map[string]bool{}, goneAt: map[string]time.Time{}, tags: map[string]map[string]string{}, missingSince: map[string]time.Time{}, unmadeSince: map[string]time.Time{}, expected: map[string]map[string]string{}, refusedSettings: map[string]map[string]refusedSetting{}, ahead: map[string]futureRestart{}, taken: map[string]string{}, failed: map[string]failure{}, kept: map[string]string{}, startErrors: map[string]string{},
 			stage: map[string]string{}, readAt: map[string]time.Time{}, consoles: map[string]<-chan string{}, stoppingSince: map[string]time.Time{}, applied: map[string]applied{},
 		}
 		m.clusters[name] = n

@@ -171,9 +171,10 @@ func (r *MySQLClusterReconciler) readSubnets(ctx context.Context, s *scope) {
 		s.unmet = append(s.unmet, topology.Finding{Reason: v1alpha1.ReasonWaitingForDependency,
 			Message: text + "; new volumes and instances are made in the other subnets. Create it again, or append one in the same zone"})
 	}
-	s.vpc = s.home(subnets)
+	var settled bool
+	s.vpc, settled = s.home(subnets)
 	for _, subnet := range subnets {
-		if subnet.VPCID != s.vpc && len(s.records.Members) > 0 {
+		if subnet.VPCID != s.vpc && settled {
 			s.unmet = append(s.unmet, topology.Finding{Reason: v1alpha1.ReasonInvalidSpec, Message: fmt.Sprintf(
 				"%s: subnet %s is in %s, but the members are in %s: nothing is made in it. Append one of %s in its place", fieldSubnetIDs, subnet.ID, subnet.VPCID, s.vpc, s.vpc)})
 			continue
@@ -182,23 +183,23 @@ func (r *MySQLClusterReconciler) readSubnets(ctx context.Context, s *scope) {
 	}
 }
 
-// home is the VPC that the cluster is in: that of its machines, else of its own security group, else of the first subnet. The spec's
-// subnets may have been appended to since.
-func (s *scope) home(subnets []ec2.Subnet) string {
+// home is the VPC that the cluster is in: that of its machines, else of its own security group. The spec's subnets may have been
+// appended to since. Where nothing is there to go by it is the first subnet's, and not settled: then the preflight speaks.
+func (s *scope) home(subnets []ec2.Subnet) (vpc string, settled bool) {
 	for _, in := range s.inventory.Instances {
 		if i := slices.IndexFunc(subnets, func(subnet ec2.Subnet) bool { return subnet.ID == in.SubnetID }); i >= 0 && in.State != ec2.StateTerminated {
-			return subnets[i].VPCID
+			return subnets[i].VPCID, true
 		}
 	}
 	for _, group := range s.inventory.SecurityGroups {
 		if group.Name == ec2.GroupName(s.uid()) && slices.ContainsFunc(subnets, func(subnet ec2.Subnet) bool { return subnet.VPCID == group.VPCID }) {
-			return group.VPCID
+			return group.VPCID, true
 		}
 	}
 	if len(subnets) == 0 {
-		return ""
+		return "", false
 	}
-	return subnets[0].VPCID
+	return subnets[0].VPCID, false
 }
 
 // fieldSubnetIDs is the path of the field that names the subnets.

@@ -276,7 +276,7 @@ func (r *MySQLClusterReconciler) judgeSettings(s *scope, m *topology.Member, o m
 		m.SQL.Persisted[name] = have
 	}
 	if due := s.records.Members[m.Name].RestartDue; due != 0 {
-		m.SQL.RestartPending = o.StartedAt.Unix() < due && due <= r.Clock.Now().Add(restartLead).Unix()
+		m.SQL.RestartPending = o.StartedAt.Unix() < s.notes.restartDue(m.Name, due, r.Clock.Now())
 	}
 	if !m.SQL.RestartPending && !m.SQL.PersistedIgnored && !s.recovering() { // what restores sets some for itself
 		s.judgeDrift(m, o)
@@ -286,9 +286,23 @@ func (r *MySQLClusterReconciler) judgeSettings(s *scope, m *topology.Member, o m
 	m.SQL.CertificateRenewalDue = o.CertNotAfter.Sub(r.Clock.Now()) < pki.MemberRenewalWindow
 }
 
-// restartLead is by how much the clock that a restart was noted with may be ahead. A restart that is due in the future was noted by a
-// clock that went wrong: no server has started after it, however often it is restarted until then.
+// restartLead is by how much the clock that a restart was noted with may be ahead.
 const restartLead = 5 * time.Second
+
+// futureRestart is a restart that is due in the future, and when it was first seen.
+type futureRestart struct{ due, seen int64 }
+
+// restartDue is from when on a server must have started to count as restarted, in Unix seconds. What is due in the future was noted by
+// a clock that went wrong, and is due now: no server would have started after it, however often it is restarted until then.
+func (n *notes) restartDue(member string, due int64, now time.Time) int64 {
+	if due <= now.Add(restartLead).Unix() {
+		return due
+	}
+	if n.ahead[member].due != due {
+		n.ahead[member] = futureRestart{due: due, seen: now.Unix()}
+	}
+	return n.ahead[member].seen
+}
 
 // judgeDrift finds the settings of the spec that are persisted and were changed on the running server. What does not stay as
 // it was put back, because mysqld makes another value of it or takes none before a restart, is left at that, and so are a

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
@@ -104,4 +106,26 @@ func TestRecordsOfANewClusterHideNothing(t *testing.T) {
 	}
 	w.follow(o, 5)
 	w.oneOfEach(members)
+}
+
+// TestRecordsWhoseAnswerWasLostAreOurs: the write took effect, and what it says is not undone.
+func TestRecordsWhoseAnswerWasLostAreOurs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	o := w.leads("first")
+	w.drive(o, patience, w.machinesUp)
+	w.passes(o, 3)
+	cm, records := w.records()
+	records = records.Clone()
+	records.PromotedAt = 1
+	text, err := json.Marshal(records)
+	must(t, err)
+	memo := &o.memory.of(client.ObjectKeyFromObject(w.cluster), keyOf(w.cluster.UID)).records
+	memo.unheard = append(memo.unheard, string(text))
+	cm.Data[resources.KeyMembers] = string(text)
+	must(t, w.client.Update(t.Context(), cm))
+	w.passes(o, 5)
+	if _, now := w.records(); now.PromotedAt != 1 {
+		t.Errorf("the records are %+v", now)
+	}
 }

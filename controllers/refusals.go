@@ -50,6 +50,7 @@ func (r *MySQLClusterReconciler) overlookRefused(s *scope, m *topology.Member) {
 		switch {
 		case !wanted || want != refused.value:
 			delete(s.notes.refusedSettings[m.Name], name)
+		case m.SQL.PersistedIgnored || s.undone(name, want): // it is taken out everywhere, and that is told
 		case r.Clock.Since(refused.at) < settingPauseMost:
 			m.SQL.Persisted[name] = want
 			values[name], whys = want, append(whys, refused.why)
@@ -61,15 +62,26 @@ func (r *MySQLClusterReconciler) overlookRefused(s *scope, m *topology.Member) {
 	}
 }
 
+// undone says whether a setting was taken out because some member did not start well with it, or with others beside it.
+func (s *scope) undone(name, value string) bool {
+	for _, rec := range s.records.Members {
+		if slices.Contains(strings.Split(rec.Undone, "\n"), name+"="+value) {
+			return true
+		}
+	}
+	return false
+}
+
 // settingsRefused says why settings were refused, and what to do.
 func settingsRefused(whys []string) string {
 	return strings.Join(whys, "; ") + "; change it in spec.mysqld"
 }
 
-// refusedDatabase says whether MySQL refused a while ago what EnsureDatabase would do now, and tells of it.
+// refusedDatabase says whether MySQL refused a while ago what EnsureDatabase would do now, and tells of it. A cluster whose
+// application has no account yet is not Ready without.
 func (r *MySQLClusterReconciler) refusedDatabase(s *scope) bool {
 	refused := s.notes.refusedPassword
-	if refused.problem == nil || refused.key != databaseKey(s) || r.Clock.Since(refused.at) >= settingPauseMost {
+	if s.records.Database == "" || refused.problem == nil || refused.key != databaseKey(s) || r.Clock.Since(refused.at) >= settingPauseMost {
 		return false
 	}
 	action := topology.EnsureDatabase{Member: s.observed.Records.Bootstrapped}

@@ -104,7 +104,7 @@ func (r *MySQLClusterReconciler) mayYetShow(b *v1alpha1.MySQLBackup) bool {
 // settleSnapshots ends what is under way of a cluster that goes, and deletes the snapshots of MySQLBackups that go with it: once
 // the cluster is gone nobody has its way to EC2. The cluster waits for it.
 func (r *MySQLClusterReconciler) settleSnapshots(ctx context.Context, s *scope) error {
-	if s.cloud == nil || s.abandons() {
+	if s.cloud == nil || s.abandons() || s.neverBegun() {
 		return nil
 	}
 	backups, err := r.backups(ctx, s)

@@ -32,7 +32,7 @@ type rehearsal struct {
 // one day, and returns what is not permitted: that the fence (StopInstances) is not allowed is better learned now than in a
 // failover. AWS judges these calls by the tags of what they are made on, so nothing can be tried before there is something.
 //
-// The same policy serves all clusters of an account, so one cluster's rehearsal counts for all of them: for a day, or for ten
+// The same policy serves all clusters of an identity, so one cluster's rehearsal counts for all of them: for a day, or for ten
 // minutes when something was found. In between no call is made. What EC2 says after lookPatience is told by a later call.
 func (c *Cloud) Rehearse(ctx context.Context, owner Ownership) []Problem {
 	tries := c.rehearse(owner)
@@ -94,8 +94,9 @@ func tryAll(ctx context.Context, tries []try) (found []Problem, err error) {
 		case Classify(err) == Throttled, Classify(err) == Transient, Classify(err) == Unreachable:
 			return found, fmt.Errorf("rehearse: %w", err)
 		case lacksPermission(Code(err)):
-			problem := Explain(err)
-			problem.Message += "; it will be needed one day for what the cluster has in EC2"
+			// AWS names the thing that it was tried on, which may be another cluster's, and another one each time.
+			problem := Problem{Reason: v1alpha1.ReasonNotPermitted, Message: fmt.Sprintf(
+				"the AWS identity that serves this cluster lacks the permission %s, which will be needed one day for what there is in EC2: allow it, see docs/aws.md", RefusedAction(err))}
 			if !slices.Contains(found, problem) {
 				found = append(found, problem)
 			}

@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/utils/ptr"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/bootstrap"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
@@ -32,12 +30,8 @@ const (
 	sweepPatience = 2 * time.Second
 	// stopPatience is how long a stop may take before it is asked for again: a forced one waits for nothing in the machine.
 	stopPatience = time.Minute
-	// tagsShown is how long EC2 may take to show the tags of a machine that it has launched.
+	// tagsShown is how long EC2 may take to show, with its tags, a machine or a snapshot that it has made.
 	tagsShown = 2 * time.Minute
-	// consoleAfter is how long a machine may be up without mysqld before its console is read, and then how often.
-	consoleAfter = 15 * time.Second
-	// consolePart is the part of the time for which it has been silent that lies between two such looks, consoleMost the longest.
-	consolePart, consoleMost = 8, 5 * time.Minute
 )
 
 // observeCloud reads what EC2 shows of the cluster, and resolves the names of the spec.
@@ -155,64 +149,6 @@ func (r *MySQLClusterReconciler) askInventory(ctx context.Context, s *scope) (ec
 
 // shown says whether EC2 shows anything of the cluster's members.
 func (s *scope) shown() bool { return len(s.inventory.Instances)+len(s.inventory.Volumes) > 0 }
-
-// readSubnets resolves the subnets of the spec. One that is missing holds up a cluster of which nothing was made yet, so
-// that its members are spread as the spec says; later the others go on to be used.
-func (r *MySQLClusterReconciler) readSubnets(ctx context.Context, s *scope) {
-	subnets, missing, err := s.cloud.Subnets(ctx, s.cluster.Spec.AWS.SubnetIDs)
-	switch text := fmt.Sprintf("%s: EC2 knows no %s in %s", fieldSubnetIDs, strings.Join(missing, ", "), s.cloud.Region()); {
-	case err != nil:
-		s.dependencyProblem = dependency(fieldSubnetIDs, err)
-		return
-	case len(missing) > 0 && (len(s.records.Members) == 0 || len(subnets) == 0):
-		s.dependencyProblem = &problem{reason: v1alpha1.ReasonWaitingForDependency, message: "waiting for a subnet; " + text, after: afterWaiting}
-		return
-	case len(missing) > 0:
-		s.unmet = append(s.unmet, topology.Finding{Reason: v1alpha1.ReasonWaitingForDependency,
-			Message: text + "; new volumes and instances are made in the other subnets. Create it again, or append one in the same zone"})
-	}
-	var settled bool
-	s.vpc, settled = s.home(subnets)
-	for _, subnet := range subnets {
-		if subnet.VPCID != s.vpc && settled {
-			s.unmet = append(s.unmet, topology.Finding{Reason: v1alpha1.ReasonInvalidSpec, Message: fmt.Sprintf(
-				"%s: subnet %s is in %s, but the members are in %s: nothing is made in it. Append one of %s in its place", fieldSubnetIDs, subnet.ID, subnet.VPCID, s.vpc, s.vpc)})
-			continue
-		}
-		s.desired.Subnets = append(s.desired.Subnets, topology.Subnet{ID: subnet.ID, Zone: subnet.Zone})
-	}
-}
-
-// home is the VPC that the cluster is in: that of its machines, else of its own security group. The spec's subnets may have been
-// appended to since. Where nothing is there to go by it is the first subnet's, and not settled: then the preflight speaks.
-func (s *scope) home(subnets []ec2.Subnet) (vpc string, settled bool) {
-	for _, in := range s.inventory.Instances {
-		if i := slices.IndexFunc(subnets, func(subnet ec2.Subnet) bool { return subnet.ID == in.SubnetID }); i >= 0 && in.State != ec2.StateTerminated {
-			return subnets[i].VPCID, true
-		}
-	}
-	for _, group := range s.inventory.SecurityGroups {
-		if group.Name == ec2.GroupName(s.uid()) && slices.ContainsFunc(subnets, func(subnet ec2.Subnet) bool { return subnet.VPCID == group.VPCID }) {
-			return group.VPCID, true
-		}
-	}
-	if len(subnets) == 0 {
-		return "", false
-	}
-	return subnets[0].VPCID, false
-}
-
-// fieldSubnetIDs is the path of the field that names the subnets.
-const fieldSubnetIDs = "spec.aws.subnetIDs"
-
-// subnetIDs are the subnets that there are.
-func (s *scope) subnetIDs() []string {
-	var ids []string
-	for _, subnet := range s.desired.Subnets {
-		ids = append(ids, subnet.ID)
-	}
-	return ids
-}
 
 // memberise sorts EC2's inventory by member.
 func (r *MySQLClusterReconciler) memberise(s *scope) {
@@ -434,62 +370,6 @@ func (s *scope) untag(id string, have, want map[string]string) {
 	if len(lost) > 0 {
 		s.untagged = append(s.untagged, untagged{id: id, tags: lost})
 	}
-}
-
-// readConsole reads the last boot stage of a member whose machine is up without mysqld, not more often than every
-// consoleAfter, and the longer it is silent the less often: EC2 refreshes the console's text rarely and the call is not free. No pass
-// waits for it: a later one takes the answer.
-func (r *MySQLClusterReconciler) readConsole(ctx context.Context, s *scope, m *topology.Member, instanceID string) {
-	n, now := s.notes, r.Clock.Now()
-	since := n.silentSince[m.Name]
-	pause := min(max(consoleAfter, now.Sub(since)/consolePart), consoleMost)
-	if s.cloud != nil && s.observed.CloudReachable && now.Sub(since) > consoleAfter && now.Sub(n.readAt[m.Name]) > pause {
-		n.readAt[m.Name] = now
-		n.consoles[instanceID] = askConsole(ctx, s.cloud, instanceID, bootstrap.LastStage)
-	}
-	select {
-	case stage := <-n.consoles[instanceID]:
-		delete(n.consoles, instanceID)
-		if stage != "" {
-			n.stage[m.Name] = stage
-		}
-	default:
-	}
-	m.Stage = n.stage[m.Name]
-}
-
-// readStartError asks the console why mysqld did not start, of a member that had to leave its persisted settings out to do so.
-func (r *MySQLClusterReconciler) readStartError(ctx context.Context, s *scope, m *topology.Member, instanceID string) {
-	n, now, key := s.notes, r.Clock.Now(), instanceID+" start"
-	if !m.SQL.PersistedIgnored {
-		delete(n.startErrors, m.Name)
-		return
-	}
-	if s.cloud != nil && s.observed.CloudReachable && n.startErrors[m.Name] == "" && now.Sub(n.readAt[m.Name]) > consoleAfter {
-		n.readAt[m.Name] = now
-		n.consoles[key] = askConsole(ctx, s.cloud, instanceID, bootstrap.LastStartError)
-	}
-	select {
-	case message := <-n.consoles[key]:
-		delete(n.consoles, key)
-		n.startErrors[m.Name] = message
-	default:
-	}
-	m.StartError = n.startErrors[m.Name]
-}
-
-// askConsole asks for what an instance printed last of some kind, empty when there is none or EC2 does not say.
-func askConsole(ctx context.Context, cloud *ec2.Cloud, instanceID string, find func(console string) (string, bool)) <-chan string {
-	answer := make(chan string, 1)
-	go func() {
-		text, err := cloud.ConsoleOutput(context.WithoutCancel(ctx), instanceID)
-		if err != nil {
-			text = ""
-		}
-		found, _ := find(text)
-		answer <- found
-	}()
-	return answer
 }
 
 // desiredOf fills in what the spec leaves out.

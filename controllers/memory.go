@@ -75,8 +75,8 @@ type notes struct {
 	issued *mysql.Identity
 	// identity is what members were shown last.
 	identity mysql.Identity
-	// pursuit is who receives at once what the primary commits.
-	pursuit topology.Pursuit
+	// commits is what the primary had committed when it was observed last.
+	commits topology.CommitHistory
 	// shown is the primary that clients were shown last, and where; empty when that is not known.
 	shown string
 	// endpoints are the members that clients were shown last, and shownAt is when they were others before.

@@ -62,7 +62,7 @@ func (r *MySQLClusterReconciler) observeSQL(ctx context.Context, s *scope) error
 		}
 		r.trackSilence(ctx, s, m, sg.started)
 	}
-	s.notes.pursuit.Note(&s.observed)
+	s.notes.commits.Note(&s.observed)
 	s.observed.DatabaseReady = s.databaseReady(r.Clock.Now()) || s.leaving || s.password == "" || // its password cannot be kept
 		r.refusedDatabase(s)
 	return nil
@@ -206,7 +206,8 @@ func sqlOf(o mysql.Observation) topology.SQL {
 	sql.Writable = !o.ReadOnly
 	sql.Executed, sql.Purged = parse("gtid_executed", o.Executed), parse("gtid_purged", o.Purged)
 	sql.SemiSync = topology.SemiSync{SourceEnabled: o.SemiSync.SourceEnabled, ReplicaEnabled: o.SemiSync.ReplicaEnabled,
-		ReplicaActive: o.SemiSync.ReplicaActive, WaitCount: o.SemiSync.WaitCount, Clients: o.SemiSync.Clients}
+		ReplicaActive: o.SemiSync.ReplicaActive, WaitCount: o.SemiSync.WaitCount, Clients: o.SemiSync.Clients,
+		Strangers: o.SemiSync.Strangers, OffTimes: o.SemiSync.OffTimes}
 	sql.MembershipKnown = o.MembershipKnown
 	if o.Membership != nil {
 		sql.Membership = &topology.Membership{Epoch: o.Membership.Epoch, Primary: o.Membership.Primary, Voters: o.Membership.Voters, Previous: o.Membership.Previous, W: o.Membership.W}

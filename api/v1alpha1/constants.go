@@ -226,6 +226,11 @@ const (
 	ReasonHibernated = "Hibernated"
 	// ReasonCoolDown: the primary does not answer, but another was replaced moments ago; it is given longer to return.
 	ReasonCoolDown = "CoolDown"
+	// ReasonCommitsUncovered: the primary may have answered commits that no voter holds, because somebody changed a setting or a
+	// replica acknowledged that is no member.
+	ReasonCommitsUncovered = "CommitsUncovered"
+	// ReasonForeignReplica: a replica that is no member acknowledges commits; the primary waits for one acknowledgement more.
+	ReasonForeignReplica = "ForeignReplicaAcknowledges"
 	// ReasonAcknowledgementsMissing: fewer replicas acknowledge than a commit needs; writes wait.
 	ReasonAcknowledgementsMissing = "AcknowledgementsMissing"
 	// ReasonReplicationBroken: a member's replication stopped with an error; it is rebuilt.

@@ -37,6 +37,8 @@ var (
 	ErrSettingRefused = errors.New("setting refused")
 	// ErrPasswordRefused: MySQL does not take the password, for what it is: it is one of those before, too weak, or too long.
 	ErrPasswordRefused = errors.New("password refused")
+	// ErrClientsRefused: the server takes the operator's writes and turns those of clients away.
+	ErrClientsRefused = errors.New("the server refuses clients")
 	// ErrJoinNotReady: the member has not written its certificate request yet.
 	ErrJoinNotReady = errors.New("the certificate request is not there yet")
 	// ErrCertificateNotTaken: the certificate was delivered, but the member does not present it yet. Try again.
@@ -57,6 +59,7 @@ const (
 	erFileExists             = 1086
 	erNoSuchThread           = 1094
 	erNoSuchTable            = 1146
+	erUnknownSystemVariable  = 1193
 	erLockWaitTimeout        = 1205
 	erWrongTypeForVariable   = 1232
 	erNoSuchRoutine          = 1305

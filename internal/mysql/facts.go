@@ -29,6 +29,7 @@ var statusVariables = []string{
 	"Uptime",
 	"Rpl_semi_sync_replica_status",
 	"Rpl_semi_sync_source_clients",
+	"Rpl_semi_sync_source_off_times",
 	"Rpl_semi_sync_source_wait_sessions",
 	"Rpl_semi_sync_source_yes_tx",
 }
@@ -43,6 +44,8 @@ const persistedLoad = "persisted_globals_load"
 var otherVariables = []string{
 	MaxConnections,
 	persistedLoad,
+	offlineMode,
+	transactionReadOnly,
 	"rpl_semi_sync_replica_enabled",
 	"rpl_semi_sync_source_enabled",
 	"rpl_semi_sync_source_wait_for_replica_count",
@@ -56,6 +59,7 @@ const (
 	factTLS       = "tls"
 	factLink      = "link"
 	factMachine   = "machine"
+	factStranger  = "stranger"
 )
 
 // facts is everything about a server that is a name and a value, read in one statement, by kind and name.
@@ -78,6 +82,7 @@ func factsQuery(watched []string) string {
 		UNION ALL SELECT 'link', 'silence', UNIX_TIMESTAMP(NOW(6)) - NULLIF(GREATEST(UNIX_TIMESTAMP(LAST_HEARTBEAT_TIMESTAMP),
 			UNIX_TIMESTAMP(LAST_QUEUED_TRANSACTION_END_QUEUE_TIMESTAMP), UNIX_TIMESTAMP(QUEUEING_TRANSACTION_START_QUEUE_TIMESTAMP)), 0)
 			FROM performance_schema.replication_connection_status WHERE CHANNEL_NAME = ''
+		UNION ALL ` + strangerSessions + `
 		UNION ALL SELECT 'machine', 'clock', UNIX_TIMESTAMP(NOW(6))
 		UNION ALL SELECT 'machine', 'disk', CONVERT(LOAD_FILE('` + diskReport + `') USING utf8mb4)`
 }
@@ -88,7 +93,7 @@ var plainFacts = unique.Make(factsQuery(nil))
 // readFacts reads what factsQuery asks for.
 func (m *Member) readFacts(ctx context.Context, s *session) (facts, error) {
 	found := facts{values: map[string]map[string]string{
-		factVariable: {}, factPersisted: {}, factStatus: {}, factTLS: {}, factLink: {}, factMachine: {},
+		factVariable: {}, factPersisted: {}, factStatus: {}, factTLS: {}, factLink: {}, factMachine: {}, factStranger: {},
 	}}
 	began := m.pool.options.Clock.Now()
 	var kind, name, value sql.RawBytes // of the one row
@@ -129,7 +134,10 @@ func (m *Member) interpret(f facts, o *Observation) {
 		ReplicaActive:  isOn(status["Rpl_semi_sync_replica_status"]),
 		WaitCount:      number(o.Settings["rpl_semi_sync_source_wait_for_replica_count"]),
 		Clients:        number(status["Rpl_semi_sync_source_clients"]),
+		OffTimes:       number(status["Rpl_semi_sync_source_off_times"]),
+		Strangers:      slices.Sorted(maps.Values(f.values[factStranger])),
 	}
+	o.Refusing = refusing(o.Settings)
 	if now, ok := f.clock(); ok {
 		o.ClockSkew = now.Sub(f.middle)
 		o.Disk = diskOf(f.values[factMachine]["disk"], now)

@@ -29,6 +29,9 @@ type Observation struct {
 	// StartedAt is when mysqld started, to the second, by the operator's clock and the server's uptime.
 	StartedAt               time.Time
 	ReadOnly, SuperReadOnly bool
+	// Refusing are the dynamic variables that make the server turn clients or their writes away, with the value that does not.
+	// read_only, which belongs to a member's role, is none of them.
+	Refusing map[string]string
 	// Executed and Purged are GTID sets as text, without white space.
 	Executed, Purged string
 	// Replication is nil when no channel is configured.
@@ -104,6 +107,11 @@ type SemiSync struct {
 	WaitCount int
 	// Clients is the source's count of acknowledging replicas. After a freeze it can be too high: prove nothing by it (fact 26).
 	Clients int
+	// Strangers are the sessions, as "account@host", that read this source's binary log with semi-sync on and do not belong to
+	// the replication account of the members. The source counts their acknowledgements like a voter's.
+	Strangers []string
+	// OffTimes counts how often semi-sync was switched off on the source since the server started.
+	OffTimes int
 }
 
 // Membership is the one row that says who votes: its content at one epoch.

@@ -23,9 +23,6 @@ const (
 	mostResting = 16
 	// ProbeFresh is how long a success counts: a cluster is available if a write succeeded within it.
 	ProbeFresh = 5 * time.Second
-
-	// heartbeat is a real write: it goes through the binary log and waits for acknowledgements like any other.
-	heartbeat = "INSERT INTO nairobi_mysql.heartbeat (id, at) VALUES (1, NOW(6)) ON DUPLICATE KEY UPDATE at = NOW(6)"
 )
 
 // Target is where a cluster takes writes, as its clients see it, for example its primary Service.
@@ -50,8 +47,9 @@ type ProberOptions struct {
 	// Interval and Timeout default to the constants above.
 	Interval, Timeout time.Duration
 	Clock             clock.WithTicker
-	// OnChange is called, from a goroutine of the prober's, when writes begin or cease to succeed, and as soon as one fails or
-	// takes suspiciously long, once for each time that they do. It must not block.
+	// OnChange is called, from a goroutine of the prober's, when writes begin or cease to succeed, as soon as one fails or
+	// takes suspiciously long, once for each time that they do, and when the commit settings of the server have changed (see
+	// heartbeat). It must not block.
 	OnChange func(key string)
 	// Pool are the options for connections: dial and statement time-outs, Dial.
 	Pool Options
@@ -98,9 +96,12 @@ type probe struct {
 	began           time.Time
 	// ok says whether writes succeed, suspect whether one failed or takes long, as they were judged last.
 	ok, suspect bool
+	// settings is the checksum that the last write brought back; 0 before the first, and while the server does not tell.
+	settings uint32
 
 	// Only the one write under way uses what follows.
 	server    string // server_uuid behind the kept connection
+	plain     bool   // the server behind it does not know all that heartbeat reads
 	abandoned struct {
 		server string
 		id     uint64 // connection id
@@ -252,7 +253,8 @@ func (p *Prober) do(b *probe) {
 // work makes writes until there is none to be made for a while, or enough others wait for one.
 func (p *Prober) work(b *probe) {
 	for b != nil {
-		p.end(b, p.write(b.ctx, b))
+		settings, err := p.write(b.ctx, b)
+		p.end(b, settings, err)
 		b = p.nextJob()
 	}
 }
@@ -273,10 +275,14 @@ func (p *Prober) nextJob() *probe {
 	return nil
 }
 
-// end keeps the outcome of one write.
-func (p *Prober) end(b *probe, err error) {
+// end keeps the outcome of one write, and the checksum that it brought back.
+func (p *Prober) end(b *probe, settings uint32, err error) {
 	b.mu.Lock()
 	b.busy = false
+	changed := settings != b.settings && (err == nil || settings != 0)
+	if changed {
+		b.settings = settings
+	}
 	b.result.Probed = true
 	b.result.Err = ""
 	if err != nil {
@@ -285,7 +291,7 @@ func (p *Prober) end(b *probe, err error) {
 		b.result.LastSuccess = p.options.Clock.Now()
 	}
 	forgotten := b.forgotten
-	told := b.judge(p.options.Clock) && !forgotten
+	told := (b.judge(p.options.Clock) || changed) && !forgotten
 	b.mu.Unlock()
 	if forgotten {
 		p.pool.Forget(b.poolKey)
@@ -306,37 +312,41 @@ func (b *probe) judge(clock clock.PassiveClock) bool {
 }
 
 // write makes one write over the kept connection, dialling if there is none. Any error closes the connection: behind a
-// Service's address the next one may lead to another member.
-func (p *Prober) write(ctx context.Context, b *probe) error {
+// Service's address the next one may lead to another member. It returns the checksum of the server's commit settings, and an error
+// also when only the operator's own account may still write.
+func (p *Prober) write(ctx context.Context, b *probe) (settings uint32, err error) {
 	b.mu.Lock()
 	target := b.target
 	b.mu.Unlock()
 	m := p.pool.Member(ctx, Endpoint{Key: b.poolKey, Address: target.Address, ServerName: target.ServerName}, target.Identity)
 	slot := &m.e.writer
 	if err := slot.take(ctx); err != nil {
-		return err
+		return 0, err
 	}
 	defer slot.give()
 	if slot.session == nil {
 		s, err := p.pool.dial(ctx, m.e, verified)
 		if err != nil {
-			return unreachable(err)
+			return 0, unreachable(err)
 		}
-		slot.session = s
+		slot.session, b.plain = s, false
 		if err := b.greet(ctx, s); err != nil {
 			s.broken = true
-			return err
+			return 0, err
 		}
 	}
 	s := slot.session
-	err := s.change(ctx, "probe/write", heartbeat)
+	found, err := b.beat(ctx, s)
 	if err != nil {
 		s.broken = true
 	}
 	if s.timedOut {
 		b.abandoned.server, b.abandoned.id = b.server, s.id
 	}
-	return err
+	if err == nil {
+		err = found.refusal()
+	}
+	return found.settings, err
 }
 
 // greet prepares a fresh connection. It refuses while an earlier write of ours still waits on the same server: its commit

@@ -7,7 +7,7 @@ import (
 
 // PromoteSpec says how the new primary commits.
 type PromoteSpec struct {
-	// SemiSync makes commits wait for W acknowledgements; W is at least 1 then.
+	// SemiSync makes commits wait for W acknowledgements of members; W is at least 1 then.
 	SemiSync bool
 	W        int
 }
@@ -127,8 +127,9 @@ func refuseWritable(ctx context.Context, s *session) error {
 	return err
 }
 
-// SetSourceWait sets how many acknowledgements a commit on this primary waits for, or, with enabled false, that it waits
-// for none. Lowering the count releases commits that have that many (fact 4). Switching off releases every waiting commit
+// SetSourceWait sets for how many acknowledgements of members a commit on this primary waits, or, with enabled false, that it waits
+// for none. The source's own count is higher by one for each replica that acknowledges and is no member: however many of those
+// answer, w members have. Lowering the count releases commits that have that many (fact 4). Switching off releases every waiting commit
 // as done, acknowledged or not, so it fails with ErrCommitsPending while there is one.
 func (m *Member) SetSourceWait(ctx context.Context, enabled bool, w int) (err error) {
 	defer m.annotate(&err, "set the wait for acknowledgements")
@@ -142,6 +143,13 @@ func setSourceWait(ctx context.Context, s *session, enabled bool, w int) error {
 	isEnabled, count, err := sourceWait(ctx, s)
 	if err != nil {
 		return err
+	}
+	if enabled {
+		strangers, err := countStrangers(ctx, s)
+		if err != nil {
+			return err
+		}
+		w += strangers
 	}
 	if !enabled && isEnabled {
 		if err := refuseWhilePending(ctx, s); err != nil {

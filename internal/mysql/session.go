@@ -117,6 +117,7 @@ var sessionSettings = map[string]string{
 	"sql_mode":                 "'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'",
 	"time_zone":                "'+00:00'",
 	"autocommit":               "1",
+	"transaction_read_only":    "0",
 	"lock_wait_timeout":        "1", // seconds, the least; the default is a year. Below the time-out of a reading statement, so that it ends with an error of the server's
 	"innodb_lock_wait_timeout": "5", // seconds
 	"wait_timeout":             "31536000",
@@ -342,23 +343,29 @@ func (s *session) change(ctx context.Context, op, query string, args ...any) err
 }
 
 func (s *session) changeWithin(ctx context.Context, limit time.Duration, op, query string, args ...any) error {
+	_, err := s.exec(ctx, limit, op, query, args...)
+	return err
+}
+
+// exec is changeWithin, and returns the result of the statement.
+func (s *session) exec(ctx context.Context, limit time.Duration, op, query string, args ...any) (sql.Result, error) {
 	if err := s.pool.options.Hook(op, "before"); err != nil {
-		return &hookError{op: op, err: err}
+		return nil, &hookError{op: op, err: err}
 	}
 	if err := s.over(); err != nil {
-		return fmt.Errorf("%s: %w", op, err)
+		return nil, fmt.Errorf("%s: %w", op, err)
 	}
 	b := s.bind(ctx, limit)
-	_, err := s.conn.ExecContext(b.ctx, query, args...)
+	result, err := s.conn.ExecContext(b.ctx, query, args...)
 	err = b.note(err)
 	b.release()
 	if err != nil {
-		return fmt.Errorf("%s: %w", op, err)
+		return nil, fmt.Errorf("%s: %w", op, err)
 	}
 	if err := s.pool.options.Hook(op, "after"); err != nil {
-		return &hookError{op: op, err: err}
+		return nil, &hookError{op: op, err: err}
 	}
-	return nil
+	return result, nil
 }
 
 // hookError is an action cut off by a test's hook.

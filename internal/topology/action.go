@@ -155,7 +155,9 @@ type (
 	// Nudge commits an empty transaction on the primary: voters acknowledge only what they receive from now on, and that
 	// covers what they received before.
 	Nudge struct{ Member string }
-	// SetSourceWait sets for how many acknowledgements the primary waits.
+	// DisconnectStrangers ends the replication sessions of replicas that acknowledge to the primary and are no members.
+	DisconnectStrangers struct{ Member string }
+	// SetSourceWait sets for how many acknowledgements of members the primary waits.
 	SetSourceWait struct {
 		Member  string
 		Enabled bool
@@ -217,6 +219,7 @@ func (a AdmitVoter) Target() string          { return a.Member }
 func (a RemoveVoter) Target() string         { return a.Primary }
 func (a SetAcknowledging) Target() string    { return a.Member }
 func (a SetSourceWait) Target() string       { return a.Member }
+func (a DisconnectStrangers) Target() string { return a.Member }
 func (a Nudge) Target() string               { return a.Member }
 func (a PinSettings) Target() string         { return a.Member }
 func (a ApplySettings) Target() string       { return a.Member }
@@ -312,6 +315,9 @@ func (a Nudge) String() string {
 }
 func (a SetSourceWait) String() string {
 	return fmt.Sprintf("let %s wait for %d acknowledgements", a.Member, a.W)
+}
+func (a DisconnectStrangers) String() string {
+	return fmt.Sprintf("disconnect replicas from %s that acknowledge and are no members", a.Member)
 }
 func (a PinSettings) String() string {
 	return fmt.Sprintf("put %s of %s back", strings.Join(sortedKeys(a.Settings), ", "), a.Member)

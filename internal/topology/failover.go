@@ -238,7 +238,7 @@ func (p *planner) promote(row Membership) {
 		p.plan.Waiting = Finding{v1alpha1.ReasonNoPrimary, "the primary does not answer the operator, but " + witness + " still receives from it"}
 		return
 	}
-	if p.fenceOthers(nil) || !p.Lossless && p.machinesRun(row) {
+	if p.fenceOthers(nil) || p.needsPowerOff(row) && p.machinesRun(row) {
 		return
 	}
 	proof := prove(row, p.Members, p.Records)
@@ -271,6 +271,12 @@ func (p *planner) promote(row Membership) {
 	p.plan.Records.noteProven(m, next.Epoch, proof)
 	semiSync := p.Lossless && len(row.Voters) > 1
 	p.retry(waitSuspect, Promote{Member: m.Name, Membership: row, Next: next, SemiSync: semiSync, MustHold: proof.MustHold.String()})
+}
+
+// needsPowerOff says whether stopping the voters' IO threads does not keep the old primary from answering commits: with durability
+// Async it waits for nobody, and in an uncovered time it may have waited for replicas that are no members.
+func (p *planner) needsPowerOff(row Membership) bool {
+	return !p.Lossless || p.Records.Uncovered.Of(row.Primary) != Uncovered{}
 }
 
 // patience says for whom a promotion waits a moment, and why: for the primary, on a machine that runs. mysqld restarts in

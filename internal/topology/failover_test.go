@@ -453,7 +453,11 @@ func TestVotes(t *testing.T) {
 		actions  string
 	}{
 		"an operator died after it had let go of the others": {
-			func(s *scene) { s.member(0).SQL.SemiSync.SourceEnabled = false; s.lose(1, 2) }, "let orders-0 go on alone"},
+			func(s *scene) {
+				s.observed.Records.Alone, s.observed.Records.AloneSince = "orders-0", 6
+				s.member(0).SQL.SemiSync.SourceEnabled = false
+				s.lose(1, 2)
+			}, "let orders-0 go on alone"},
 		"somebody switched it off, and the others are there": {
 			func(s *scene) { s.member(0).SQL.SemiSync.SourceEnabled = false }, "let orders-0 wait for 1 acknowledgements"},
 		"an errant voter first stops acknowledging": {
@@ -597,6 +601,7 @@ func TestWhoIsLeftUnsilencedIsRemembered(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene()
+			s.observed.Records.Alone, s.observed.Records.AloneSince = "orders-0", 6
 			s.member(0).SQL.SemiSync.SourceEnabled = false
 			s.lose(1)
 			s.io(ioConnecting, 2)

@@ -170,10 +170,10 @@ func (p *planner) heal() {
 // EC2 announced.
 func (p *planner) watch() {
 	p.reportUnsound()
-	if primary := p.Members[p.plan.Primary]; primary != nil && p.Lossless && primary.SQL.SemiSync.SourceEnabled {
-		if have, want := p.acknowledgers(primary, ""), p.plan.Membership.WaitCount(); have < want && primary.SQL.PendingCommits > 0 {
-			p.waitAtMost(waitMySQL)
-			p.degraded(v1alpha1.ReasonAcknowledgementsMissing, fmt.Sprintf("writes wait: a commit needs %d replicas to acknowledge it, and %d do at the moment", want, have))
+	if primary := p.Members[p.plan.Primary]; primary != nil && p.Lossless && primary.SQL.SemiSync.SourceEnabled && primary.SQL.PendingCommits > 0 {
+		p.waitAtMost(waitMySQL)
+		if p.stalledFor(primary, waitingPatience) {
+			p.degraded(v1alpha1.ReasonAcknowledgementsMissing, p.whyWritesWait(primary))
 		}
 	}
 	for _, m := range p.ordered() {

@@ -45,6 +45,8 @@ type Observed struct {
 	DatabaseReady bool
 	// InService names the replicas that are published as ready at the moment.
 	InService map[string]bool
+	// Exposure says whether commits may be answered without the acknowledgements of voters; CommitHistory sets it.
+	Exposure Exposure
 }
 
 // Member is what was seen of one member.
@@ -265,10 +267,14 @@ type Replication struct {
 	// Lag is how far the applier is behind; meaningless unless LagKnown.
 	Lag      time.Duration
 	LagKnown bool
-	// Prompt is true for a replica that holds, received at least, what the primary had executed a moment before; see Pursuit.
+	// Prompt is true for a replica that holds, received at least, what the primary had executed a moment before. CommitHistory sets
+	// it and what follows.
 	Prompt bool
-	// LateSince is since when a replica has not been; zero while it is, and while that is not known.
+	// LateSince is since when a replica has not been prompt; zero while it is, and while that is not known.
 	LateSince time.Time
+	// Missing is how many transactions it lacks then, CatchUp how long receiving them takes at the present rate; 0 while unknown.
+	Missing uint64
+	CatchUp time.Duration
 }
 
 // Replication.IOState as performance_schema spells it.
@@ -288,6 +294,10 @@ type SemiSync struct {
 	WaitCount      int
 	// Clients is how many replicas acknowledge to this source, as it counts them: never too low.
 	Clients int
+	// Strangers are the sessions, as "account@host", of replicas that acknowledge to this source and are no members.
+	Strangers []string
+	// OffTimes counts how often semi-sync was switched off on the source since mysqld started.
+	OffTimes int
 }
 
 // Clone is the progress of a CLONE.

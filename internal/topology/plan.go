@@ -39,6 +39,15 @@ const (
 	sourceFresh = 2500 * time.Millisecond
 	// stallPatience is how long commits may wait although enough voters acknowledge, before something newer is given to them.
 	stallPatience = time.Second
+	// strangerPatience is how long commits may wait for a replica that is no member before it is disconnected.
+	strangerPatience = 3 * time.Second
+	// waitingPatience is how long commits may wait before a person is told, with names.
+	waitingPatience = 10 * time.Second
+	// votePatience is how long a voter may be behind in receiving before it loses its vote, if others acknowledge.
+	votePatience = time.Minute
+	// bridgePatience is how long commits may wait before the primary goes on alone until another replica, which receives already,
+	// can take a vote: as long as a mysqld is given to return.
+	bridgePatience = returnPatience
 	// witnessPatience is how long a primary that does not answer the operator is left alone because a replica still
 	// receives from it.
 	witnessPatience = 20 * time.Second

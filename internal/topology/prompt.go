@@ -2,90 +2,9 @@ package topology
 
 import (
 	"fmt"
+	"strings"
 	"time"
-
-	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 )
-
-// promptSince is how old a look at the primary is at least by which its replicas are judged: one of the same moment would find what
-// is on its way to them missing. An older one asks for less.
-const promptSince = 200 * time.Millisecond
-
-// Pursuit remembers what the primary had executed when it was looked at last, so that replicas that receive what it commits at once
-// are told from those that still receive what it committed long ago: these acknowledge nothing new before they have it all. The
-// zero value knows of no primary. It is not safe for concurrent use.
-type Pursuit struct {
-	server string
-	looks  [2]glimpse           // the older one first
-	late   map[string]time.Time // since when a replica lacks what there was, by member
-}
-
-type glimpse struct {
-	at       time.Time
-	executed gtid.Set
-}
-
-// Note sets Replication.Prompt of every replica in an observation, and remembers what it says of the primary.
-func (u *Pursuit) Note(o *Observed) {
-	var primary *Member
-	for _, m := range o.Members {
-		if !m.verified() || !m.SQL.Writable {
-			continue
-		}
-		if primary != nil {
-			*u = Pursuit{} // two: nobody knows whom to follow
-			return
-		}
-		primary = m
-	}
-	if primary == nil || primary.SQL.ServerUUID != u.server {
-		*u = Pursuit{}
-	}
-	if primary == nil {
-		return
-	}
-	u.server = primary.SQL.ServerUUID
-	look, known := u.usable(o.Now)
-	for _, m := range o.Members {
-		switch {
-		case !m.verified() || m.SQL.Replication == nil || m.SQL.Replication.IOState != ioOn:
-			delete(u.late, m.Name) // it receives nothing
-		case known:
-			u.judge(m, look, o.Now)
-		}
-	}
-	if o.Now.Sub(u.looks[1].at) >= promptSince {
-		u.looks = [2]glimpse{u.looks[1], {o.Now, primary.SQL.Executed}}
-	}
-}
-
-// judge says whether a replica holds what the primary had executed at a look, and since when it does not.
-func (u *Pursuit) judge(m *Member, look glimpse, now time.Time) {
-	r := m.SQL.Replication
-	r.Prompt = m.position().Contains(look.executed)
-	since, late := u.late[m.Name]
-	switch {
-	case r.Prompt:
-		delete(u.late, m.Name)
-	case late:
-		r.LateSince = since
-	default:
-		if u.late == nil {
-			u.late = map[string]time.Time{}
-		}
-		u.late[m.Name], r.LateSince = now, now
-	}
-}
-
-// usable is the newest look that is old enough.
-func (u *Pursuit) usable(now time.Time) (glimpse, bool) {
-	look := u.looks[1]
-	if now.Sub(look.at) < promptSince {
-		look = u.looks[0]
-	}
-	return look, !look.at.IsZero()
-}
 
 // holdsUp says whether commits would wait if a voter went away that acknowledges: those of the others that are needed then still
 // receive what was committed long ago. Where too few others acknowledge at all, waiting for them does not help.
@@ -94,17 +13,11 @@ func (p *planner) holdsUp(m, primary *Member) bool {
 	if !p.Lossless || primary == nil || row == nil || !row.Has(m.Name) || !p.receives(m, primary) || !m.SQL.SemiSync.ReplicaActive {
 		return false
 	}
-	others, late := p.acknowledging(primary, m.Name)
-	if len(others) < row.WaitCount() || len(others)-len(late) >= row.WaitCount() {
+	prompt, late := p.acknowledging(primary, m.Name)
+	if len(prompt)+len(late) < row.WaitCount() || len(prompt) >= row.WaitCount() {
 		return false
 	}
 	p.waitAtMost(waitMySQL)
-	for _, other := range late {
-		if since := other.SQL.Replication.LateSince; !since.IsZero() && p.Now.Sub(since) >= catchUpPatience {
-			p.degraded(v1alpha1.ReasonRollingStopped, fmt.Sprintf("%s has received late since %s what %s commits, and without %s every commit would wait for it: nobody is restarted, replaced or taken away meanwhile. See to its network, or give it time with fewer writes",
-				other.Name, since.UTC().Format(time.TimeOnly), primary.Name, m.Name))
-		}
-	}
 	return true
 }
 
@@ -138,3 +51,57 @@ func (p *planner) shownLately() bool {
 
 // awaitsOthers is what a member waits for that nobody can do without yet.
 const awaitsOthers = "waiting until another has received what was committed"
+
+// whyWritesWait says since when commits wait, for how many voters, and what keeps each of those that do not acknowledge. Counts are
+// rounded, so that status is not written for each transaction.
+func (p *planner) whyWritesWait(primary *Member) string {
+	row := p.newestMembership()
+	var missing []string
+	for _, name := range row.Voters {
+		if m := p.Members[name]; name != primary.Name {
+			if why := p.whyNoAcknowledgement(m, primary); why != "" {
+				missing = append(missing, name+" "+why)
+			}
+		}
+	}
+	return fmt.Sprintf("writes have waited since %s: a commit needs the acknowledgement of %d replicas, and %d acknowledge: %s. Bring them back, or reduce the write rate",
+		primary.StalledSince.UTC().Format(time.TimeOnly), row.WaitCount(), p.acknowledgers(primary, ""), orNone(strings.Join(missing, ", ")))
+}
+
+// whyNoAcknowledgement says what keeps a voter from acknowledging; empty when nothing does.
+func (p *planner) whyNoAcknowledgement(m, primary *Member) string {
+	switch {
+	case m == nil || !m.verified():
+		return "does not answer"
+	case !p.receives(m, primary):
+		return "is not connected to " + primary.Name
+	case !m.SQL.SemiSync.ReplicaActive:
+		return "is not told to acknowledge yet"
+	case m.SQL.Replication.Prompt:
+		return ""
+	}
+	text := "is behind in receiving"
+	if r := m.SQL.Replication; r.CatchUp > 0 {
+		text += fmt.Sprintf(" and catches up in about %s (%s transactions)", roughly(r.CatchUp), rounded(r.Missing))
+	} else if r.Missing > 0 {
+		text += fmt.Sprintf(" by %s transactions and does not catch up", rounded(r.Missing))
+	}
+	return text
+}
+
+// roughly rounds a duration up to ten seconds, or to minutes.
+func roughly(d time.Duration) string {
+	if d < time.Minute {
+		return fmt.Sprintf("%d s", int((d+9*time.Second)/(10*time.Second))*10)
+	}
+	return fmt.Sprintf("%d min", int((d+time.Minute-1)/time.Minute))
+}
+
+// rounded is a count with one digit that means something.
+func rounded(n uint64) string {
+	unit := uint64(1)
+	for n/unit >= 10 {
+		unit *= 10
+	}
+	return fmt.Sprintf("%d", (n+unit-1)/unit*unit)
+}

@@ -1,14 +1,13 @@
 package topology
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
 )
 
-// TestPursuit: a replica is judged by what the primary had executed a moment before, not in the same moment and not long ago.
-func TestPursuit(t *testing.T) {
+// TestReplicasArePrompt: a replica is judged by what the primary had executed a moment before, not in the same moment and not long ago.
+func TestReplicasArePrompt(t *testing.T) {
 	began := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	type look struct {
 		after     time.Duration
@@ -26,7 +25,7 @@ func TestPursuit(t *testing.T) {
 		"long ago":                             {{0, 10, 10, false}, {time.Minute, 500, 10, true}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var u Pursuit
+			var u CommitHistory
 			for i, l := range looks {
 				s := newScene()
 				s.observed.Now = began.Add(l.after)
@@ -42,8 +41,8 @@ func TestPursuit(t *testing.T) {
 	}
 }
 
-// TestPursuitOfAnother: what one primary had executed says nothing of those who follow another, or none.
-func TestPursuitOfAnother(t *testing.T) {
+// TestReplicasOfAnotherPrimary: what one primary had executed says nothing of those who follow another, or none.
+func TestReplicasOfAnotherPrimary(t *testing.T) {
 	for name, changed := range map[string]func(*scene){
 		"another server": func(s *scene) { s.member(0).SQL.ServerUUID = uuidOf(7) },
 		"none":           func(s *scene) { s.member(0).SQL.Writable = false },
@@ -51,7 +50,7 @@ func TestPursuitOfAnother(t *testing.T) {
 		"not reached":    func(s *scene) { s.lose(0) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			var u Pursuit
+			var u CommitHistory
 			look := func(after time.Duration, change func(*scene)) bool {
 				s := newScene()
 				s.observed.Now = s.observed.Now.Add(after)
@@ -134,29 +133,41 @@ func TestWritesAreNotHandedOverWhileTheThirdIsLate(t *testing.T) {
 	}
 }
 
-// TestWhoReceivesLateForLongIsTold: nobody can be restarted meanwhile, which a person should know.
-func TestWhoReceivesLateForLongIsTold(t *testing.T) {
-	var u Pursuit
-	look := func(after time.Duration, received int) Plan {
-		s := newScene()
-		s.observed.Now = s.observed.Now.Add(after)
-		s.member(0).SQL.Executed = trx(0, 10+int(after.Seconds()))
-		s.member(1).SQL.Executed, s.member(1).SQL.RestartPending = s.member(0).SQL.Executed, true
-		s.member(2).SQL.Executed = trx(0, received)
-		u.Note(&s.observed)
-		p, _ := s.plan()
-		return p
-	}
-	look(0, 9)
-	for _, l := range []struct {
-		after    time.Duration
-		received int
-		told     bool
-	}{{time.Minute, 9, false}, {10 * time.Minute, 9, false}, {12 * time.Minute, 9, true}, {13 * time.Minute, 800, false}, {15 * time.Minute, 800, false}, {16 * time.Minute, 800, false}, {27 * time.Minute, 800, true}} {
-		p := look(l.after, l.received)
-		if told := strings.Contains(fmt.Sprint(p.Degraded), "orders-2 has received late since"); told != l.told {
-			t.Errorf("after %s: told is %t: %v", l.after, told, p.Degraded)
-		}
+// TestWhoStaysBehindLosesItsVote: a voter that has lacked for a minute what the primary commits acknowledges nothing. Its vote goes while
+// others acknowledge, before one of those is lost too.
+func TestWhoStaysBehindLosesItsVote(t *testing.T) {
+	const silence = "switch the acknowledgements of orders-2 off"
+	for name, row := range map[string]struct {
+		late    time.Duration
+		changed func(*scene)
+		expels  bool
+	}{
+		"for a minute":                        {votePatience, func(*scene) {}, true},
+		"for less":                            {votePatience - time.Second, func(*scene) {}, false},
+		"cut off from the primary":            {votePatience, func(s *scene) { s.io(ioConnecting, 2); s.member(2).SQL.SemiSync.ReplicaActive = false }, true},
+		"the other is late, too":              {votePatience, func(s *scene) { s.member(1).SQL.Executed = trx(0, 9) }, false},
+		"the other is gone":                   {votePatience, func(s *scene) { s.lose(1) }, false},
+		"nobody's acknowledgement is awaited": {votePatience, func(s *scene) { s.desired.Lossless = false }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var h CommitHistory
+			look := func(after time.Duration) string {
+				s := newScene()
+				s.observed.Now = s.observed.Now.Add(after)
+				s.member(0).SQL.Executed = trx(0, 10+int(after.Seconds()))
+				s.member(1).SQL.Executed = s.member(0).SQL.Executed
+				s.member(2).SQL.Executed = trx(0, 9)
+				row.changed(s)
+				h.Note(&s.observed)
+				_, actions := s.plan()
+				return actions
+			}
+			look(0)
+			look(time.Second)
+			if actions := look(time.Second + row.late); strings.Contains(actions, silence) != row.expels {
+				t.Errorf("planned %q", actions)
+			}
+		})
 	}
 }
 

@@ -101,7 +101,7 @@ type Proof struct {
 // those before it as well. The caller has made sure that no voter that was reached acknowledges any more.
 //
 // The row of a cluster whose primary was left alone is known to that primary only. Under an older row the one who left
-// must not pass for a holder of everything: the records say so, and while they are lost nobody of two is left out.
+// must not pass for a holder of everything: the records say so, and while they are lost nobody is left out.
 func prove(row Membership, members map[string]*Member, records Records) Proof {
 	proof := count(row.Voters, row.W, members, records)
 	if !row.Settled() {
@@ -245,8 +245,8 @@ func counts(m *Member) bool {
 // unreached ones that is a transaction only if h + u ≥ W + 1: its primary and W replicas held it.
 func count(voters []string, w int, members map[string]*Member, records Records) Proof {
 	proof := Proof{Needed: len(voters) - w}
-	if len(voters) == 2 && records.AloneUnknown {
-		proof.Needed = 2
+	if records.AloneUnknown {
+		proof.Needed = len(voters)
 	}
 	var positions []gtid.Set
 	for _, name := range voters {

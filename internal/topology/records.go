@@ -79,6 +79,8 @@ type Records struct {
 	// AloneUnknown is true after the records were lost, until a primary's own row tells whether it is alone: a primary may
 	// have been, and only these records knew.
 	AloneUnknown bool `json:"aloneUnknown,omitempty"`
+	// Uncovered is the time in which the primary may have answered commits that no voter holds; zero for none.
+	Uncovered Uncovered `json:"uncovered,omitzero"`
 	// Account is the id of the AWS account in which everything of the cluster is; it is written down before the first of it
 	// is made. Empty while nothing was made, or by a release that did not ask for it.
 	Account string `json:"account,omitempty"`
@@ -224,7 +226,7 @@ func (r Records) Equal(o Records) bool {
 		r.BootstrappedVolume == o.BootstrappedVolume && r.Database == o.Database && r.PasswordUntil == o.PasswordUntil &&
 		r.PromotedAt == o.PromotedAt && r.Deposed == o.Deposed && r.Alone == o.Alone && r.AloneSince == o.AloneSince && r.AloneUnknown == o.AloneUnknown &&
 		r.Epoch == o.Epoch && r.Established == o.Established && r.Leaving == o.Leaving && r.Removing == o.Removing && slices.Equal(r.Unsilenced, o.Unsilenced) && slices.Equal(r.PoweredOff, o.PoweredOff) && r.Leader == o.Leader && r.LeaderDoubted == o.LeaderDoubted && r.LeaderEpoch == o.LeaderEpoch && r.LeaderServer == o.LeaderServer && r.LeaderVoid == o.LeaderVoid &&
-		r.Hand == o.Hand && r.Account == o.Account && r.Rolling == o.Rolling && r.RollingAt == o.RollingAt && r.Nearest == o.Nearest && r.NearestAt == o.NearestAt && r.Template == o.Template &&
+		r.Uncovered == o.Uncovered && r.Hand == o.Hand && r.Account == o.Account && r.Rolling == o.Rolling && r.RollingAt == o.RollingAt && r.Nearest == o.Nearest && r.NearestAt == o.NearestAt && r.Template == o.Template &&
 		r.Restarts.equal(o.Restarts) && r.Volumes.equal(o.Volumes) &&
 		slices.Equal(r.RollingDone, o.RollingDone) && r.RollingSince == o.RollingSince && slices.Equal(r.Held, o.Held)
 }

@@ -26,6 +26,7 @@ func (p *planner) replicate() {
 	p.plan.Primary = primary.Name
 	p.views[primary.Name].Role = v1alpha1.RolePrimary
 	p.views[primary.Name].InService = true
+	p.coverCommits(primary)
 	p.removeLostVoters(primary)
 	admitting := p.unconfirmed
 	for _, m := range p.ordered() {
@@ -48,12 +49,16 @@ func (p *planner) replicate() {
 			p.waitAtMost(waitMySQL)
 			continue
 		}
-		v.Message = p.seed(m, primary)
+		v.Message = p.expelLate(m, primary)
+		if v.Message == "" {
+			v.Message = p.seed(m, primary)
+		}
 		if v.Message == "" {
 			v.Message = p.vote(m, primary, &admitting)
 		}
 		p.serve(m, v)
 	}
+	p.outwaitStrangers(primary)
 	p.keepWait(primary, admitting)
 	if v := p.views[primary.Name]; v.Phase == v1alpha1.PhaseReplicating && !p.unconfirmed {
 		v.Phase = v1alpha1.PhaseReady
@@ -74,7 +79,7 @@ func (p *planner) seed(m, primary *Member) string {
 	case m.cloning():
 		p.waitFor(m)
 		return "being cloned: " + m.SQL.Clone.Message
-	case !row.Has(m.Name) && m.mayBeHeard() && !p.awaited(m) && (len(row.Voters) > 1 || !m.following()):
+	case !row.Has(m.Name) && m.mayBeHeard() && !p.awaited(m) && !p.standsIn(m, primary) && (len(row.Voters) > 1 || !m.following()):
 		// Nobody may count on an acknowledgement of a member that a promotion would not ask, and its threads are not started as long as
 		// it would give one.
 		p.retry(waitMySQL/2, SetAcknowledging{m.Name, false, primary.Name})
@@ -244,11 +249,14 @@ func (p *planner) serve(m *Member, v *View) {
 		return
 	}
 	v.Lag, v.LagKnown = r.Lag, r.LagKnown
+	if !r.LateSince.IsZero() {
+		v.Lag, v.LagKnown = max(r.Lag, p.Now.Sub(r.LateSince)), true // MySQL says 0 s of what was not received
+	}
 	limit := p.MaxLag
 	if p.InService[m.Name] {
 		limit *= 2
 	}
-	v.InService = r.LagKnown && r.Lag <= limit && r.SQLRunning && r.IOState == ioOn && !m.cloning()
+	v.InService = r.LagKnown && v.Lag <= limit && r.SQLRunning && r.IOState == ioOn && !m.cloning()
 	switch {
 	case v.Message != "":
 	case !v.InService:

@@ -29,7 +29,7 @@ func (p *planner) strangerAcknowledges(newcomer, primary *Member) bool {
 			accounted++
 		}
 	}
-	return stranger || primary.SQL.SemiSync.Clients > accounted
+	return stranger || primary.SQL.SemiSync.Clients > accounted+len(primary.SQL.SemiSync.Strangers)
 }
 
 // silenced says whether this pass ends a member's acknowledgements already, its own or everybody's.

@@ -2,6 +2,8 @@ package topology
 
 import (
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
@@ -20,9 +22,9 @@ func (p *planner) vote(m, primary *Member, admitting *bool) string {
 		}
 		return ""
 	}
-	if p.awaited(m) && m.acknowledgesOtherThan(true) {
+	if (p.awaited(m) || p.standsIn(m, primary)) && m.acknowledgesOtherThan(true) {
 		p.retry(waitMySQL/2, SetAcknowledging{m.Name, true, primary.Name})
-		return "switching its acknowledgements on: the row that makes it a voter waits for them"
+		return "switching its acknowledgements on: commits wait for them"
 	}
 	switch {
 	case m.Ordinal >= p.Replicas || p.givesVoteBack(m):
@@ -30,7 +32,7 @@ func (p *planner) vote(m, primary *Member, admitting *bool) string {
 	case *admitting || p.changingVotes() || !row.Settled() || p.plan.Records.Leaving != "":
 		p.waitFor(m)
 		return "waiting to become a voter"
-	case !m.SQL.Replication.LagKnown || m.SQL.Replication.Lag > p.MaxLag:
+	case !m.SQL.Replication.LagKnown || m.SQL.Replication.Lag > p.MaxLag || p.Lossless && !m.SQL.Replication.Prompt:
 		p.waitFor(m)
 		return "catching up with " + primary.Name + m.behind()
 	}
@@ -73,23 +75,38 @@ func (p *planner) acknowledges(m, primary *Member) bool {
 	return row.MayAcknowledge(m.Name) && m.Name != p.plan.Records.Leaving && len(row.Voters) > 1 && !p.silenced(m) && (p.Lossless || primary.SQL.SemiSync.SourceEnabled)
 }
 
-// acknowledgers counts the voters that acknowledge to the primary at the moment, but for one that is to leave.
-func (p *planner) acknowledgers(primary *Member, leaving string) int {
-	all, _ := p.acknowledging(primary, leaving)
-	return len(all)
+// expelLate takes the vote of a voter that has lacked for a while what the primary commits, as long as others acknowledge, and returns
+// what it waits for.
+func (p *planner) expelLate(m, primary *Member) string {
+	r := m.SQL.Replication
+	if !p.Lossless || r == nil || r.LateSince.IsZero() || p.Now.Sub(r.LateSince) < votePatience || !p.plan.Membership.Has(m.Name) || !p.mayRemove(m, primary) {
+		return ""
+	}
+	p.expel(m, primary)
+	p.waitAtMost(waitMySQL)
+	return "losing its vote: it has been behind in receiving since " + r.LateSince.UTC().Format(time.TimeOnly)
 }
 
-// acknowledging returns the acknowledgers, and those of them that do not receive at once what is committed.
-func (p *planner) acknowledging(primary *Member, leaving string) (all, late []*Member) {
+// acknowledgers counts the voters, but for one that is to leave, that acknowledge at once what the primary commits.
+func (p *planner) acknowledgers(primary *Member, leaving string) int {
+	prompt, _ := p.acknowledging(primary, leaving)
+	return len(prompt)
+}
+
+// acknowledging returns the voters that acknowledge to the primary: those that have received what it committed a moment ago, and
+// those that have to receive what was committed before, which acknowledge nothing new until then.
+func (p *planner) acknowledging(primary *Member, leaving string) (prompt, late []*Member) {
 	for _, m := range p.ordered() {
-		if m != primary && m.Name != leaving && p.receives(m, primary) && m.SQL.SemiSync.ReplicaActive && p.plan.Membership.MayAcknowledge(m.Name) {
-			all = append(all, m)
-			if !m.SQL.Replication.Prompt {
-				late = append(late, m)
-			}
+		if m == primary || m.Name == leaving || !p.receives(m, primary) || !m.SQL.SemiSync.ReplicaActive || !p.plan.Membership.MayAcknowledge(m.Name) {
+			continue
+		}
+		if m.SQL.Replication.Prompt {
+			prompt = append(prompt, m)
+		} else {
+			late = append(late, m)
 		}
 	}
-	return all, late
+	return prompt, late
 }
 
 // receives says whether a member is connected to the primary as its replica.
@@ -123,23 +140,47 @@ func (p *planner) keepWait(primary *Member, admitting bool) {
 		p.standAlone(primary)
 		return
 	}
-	if enabled && !s.SourceEnabled && p.connected(primary) < row.WaitCount() {
-		// An operator that got no further had let go of the others. What was answered since nobody else holds, and nobody is there
-		// to get it: so it is alone, and has to be remembered as that.
+	if enabled && !s.SourceEnabled && p.goesAlone(primary) && p.connected(primary) < row.WaitCount() {
+		// A previous operator died after it had released the commits that waited. Those exist only on the primary, and no voter is
+		// connected that could receive them.
 		p.standAlone(primary)
 		return
 	}
-	if s.SourceEnabled != enabled || enabled && s.WaitCount != row.WaitCount() {
+	if s.SourceEnabled != enabled || enabled && p.waitDiffers(primary) {
 		p.retry(waitMySQL/2, SetSourceWait{Member: primary.Name, Enabled: enabled, W: row.WaitCount(), Alone: !p.Lossless})
 		return
 	}
-	if !primary.StalledSince.IsZero() && p.Now.Sub(primary.StalledSince) >= stallPatience && p.acknowledgers(primary, "") >= row.WaitCount() {
+	if p.stalledFor(primary, stallPatience) && p.acknowledgers(primary, "") >= row.WaitCount() {
 		p.retry(waitMySQL, Nudge{primary.Name})
 		return
 	}
-	if !row.Settled() && p.leaverIsSilent(row) {
+	if !row.Settled() && p.leaverIsSilent(row) && p.changeIsAcknowledged(primary) {
 		p.retry(waitMySQL/4, SettleVoters{Member: primary.Name, From: row, Next: p.at(row.Confirmed()), SemiSync: p.Lossless})
 	}
+}
+
+// waitDiffers says whether the primary waits for another number of acknowledgements than its row and the replicas that are no members
+// ask for. A count that is too high stays while too few voters acknowledge: lowering it would answer no commit that voters hold.
+func (p *planner) waitDiffers(primary *Member) bool {
+	s, row := primary.SQL.SemiSync, p.plan.Membership
+	want := row.WaitCount() + len(s.Strangers)
+	return s.WaitCount < want || s.WaitCount > want && p.acknowledgers(primary, "") >= row.WaitCount()
+}
+
+// changeIsAcknowledged says whether enough voters show the row that changes them. The primary's word for it is not enough: crash
+// recovery commits a row that nobody acknowledged.
+func (p *planner) changeIsAcknowledged(primary *Member) bool {
+	row, n := p.plan.Membership, 0
+	for _, m := range p.ordered() {
+		if m != primary && counts(m) && row.MayAcknowledge(m.Name) && m.SQL.Membership.Epoch >= row.Epoch {
+			n++
+		}
+	}
+	if p.Lossless && n < row.WaitCount() {
+		p.waitAtMost(waitMySQL)
+		return false
+	}
+	return true
 }
 
 // leaverIsSilent says whether the voter that leaves with a row gives no acknowledgement any more: what it acknowledged
@@ -239,6 +280,9 @@ func (p *planner) removeLostVoters(primary *Member) {
 	row := *p.plan.Membership
 	p.finishLeaving(primary)
 	p.forgetSilenced()
+	if p.bridge(primary) {
+		return
+	}
 	if !p.CloudReachable || !row.Has(primary.Name) || len(row.Voters) == 1 {
 		return
 	}
@@ -313,6 +357,9 @@ func (p *planner) finishLeaving(primary *Member) {
 	if m != nil && m.verified() && row.Has(leaving) && p.plan.Records.Removing != leaving && !p.mayRemove(m, primary) {
 		p.plan.Records.Leaving = "" // others were lost after it fell silent, and no row was written yet: it is needed again
 	}
+	if p.plan.Records.Leaving != "" && m != nil && p.isNeededAgain(m, primary) {
+		p.plan.Records.Leaving, p.plan.Records.Removing = "", ""
+	}
 	if p.plan.Records.Leaving == "" || p.unconfirmed || !row.Settled() {
 		return
 	}
@@ -324,6 +371,66 @@ func (p *planner) finishLeaving(primary *Member) {
 	if !row.Has(leaving) || m != nil && m.verified() && (primary.SQL.PendingCommits == 0 || len(row.Voters) == 2) {
 		p.plan.Records.Leaving, p.plan.Records.Removing = "", ""
 	}
+}
+
+// isNeededAgain says whether a voter that was silenced for its removal is back with all that was committed, while commits wait for
+// others that are too few or too far behind. The row that removes it may be among those commits: then it acknowledges that too.
+func (p *planner) isNeededAgain(m, primary *Member) bool {
+	row := p.plan.Membership
+	return p.Lossless && (row.Has(m.Name) || slices.Contains(row.Previous, m.Name)) && p.stalledFor(primary, stallPatience) && p.couldStandIn(m, primary)
+}
+
+// standsIn says whether a member acknowledges although the primary's row has begun to remove it: those who stay are too few or too far
+// behind. Until the removal is confirmed, which its silence comes before, a promotion is proven under the voters before as well, so that
+// its acknowledgements count.
+func (p *planner) standsIn(m, primary *Member) bool {
+	row := p.plan.Membership
+	return p.Lossless && !row.Has(m.Name) && slices.Contains(row.Previous, m.Name) && m.Name != p.plan.Records.Leaving && p.couldStandIn(m, primary)
+}
+
+// couldStandIn says whether a member has received all that was committed, and the others that acknowledge do not suffice.
+func (p *planner) couldStandIn(m, primary *Member) bool {
+	return p.receives(m, primary) && m.SQL.Replication.Prompt && p.acknowledgers(primary, m.Name) < p.plan.Membership.WaitCount()
+}
+
+// bridge has the primary go on alone when its commits have waited, no voter can acknowledge them soon, and another replica, which
+// receives already, can take a vote. Until that has caught up only the primary's volume holds what is committed; the records keep
+// everybody from being promoted without it.
+func (p *planner) bridge(primary *Member) bool {
+	row := p.plan.Membership
+	if !p.Lossless || row.WaitCount() == 0 || p.Replicas < 3 || p.leaderDoubted() || !p.stalledFor(primary, bridgePatience) || p.acknowledgers(primary, "") >= row.WaitCount() {
+		return false
+	}
+	var heard []*Member
+	receiving := false
+	for _, m := range p.ordered() {
+		if m == primary {
+			continue
+		}
+		receiving = receiving || p.receives(m, primary) && !m.cloning() && !m.broken()
+		if !row.MayAcknowledge(m.Name) {
+			continue
+		}
+		switch {
+		case !m.verified() && (m.DownSince.IsZero() || p.Now.Sub(m.DownSince) < bridgePatience):
+			return false
+		case !m.verified():
+		case m.SQL.Replication == nil || m.SQL.Replication.Prompt || m.SQL.Replication.LateSince.IsZero() || p.Now.Sub(m.SQL.Replication.LateSince) < bridgePatience:
+			return false // it may well acknowledge in a moment
+		case m.mayBeHeard():
+			heard = append(heard, m)
+		}
+	}
+	if !receiving {
+		return false
+	}
+	for _, m := range heard {
+		p.retry(waitMySQL/4, SetAcknowledging{m.Name, false, primary.Name})
+	}
+	if len(heard) == 0 {
+		p.standAlone(primary)
+	}
+	return true
 }
 
 // off says whether it is certain that no machine of a member runs mysqld as it was last seen: EC2 calls all of them off, in an

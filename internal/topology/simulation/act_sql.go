@@ -64,6 +64,8 @@ func (p *process) takeInSQL(action topology.Action, plan topology.Plan, o topolo
 		return p.setAcknowledging(m, a, o)
 	case topology.SetSourceWait:
 		return steps.SetSourceWait(ctx, m, a)
+	case topology.DisconnectStrangers:
+		return m.DisconnectStrangers(ctx)
 	case topology.ApplySettings:
 		return p.applySettings(m, a, o)
 	case topology.Restart:

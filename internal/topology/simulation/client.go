@@ -82,7 +82,7 @@ func (c *client) answer(s *mysqld, turn int, id func() int, ok bool) {
 		if !w.net.passes(s.on.node, clientNode) || w.chance(0.3) {
 			return // nobody knows
 		}
-		if ok {
+		if ok && w.covered(id()) {
 			w.acked.add(id())
 			w.roles = true
 		}

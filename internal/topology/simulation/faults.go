@@ -174,10 +174,10 @@ var faults = []fault{
 	{"the records are lost", 2, func(w *world) { w.loseRecords() }},
 }
 
-// loseRecords loses the records, unless a volume of two that vote was lost before, or one while a person's write was on some of the others only, or a cluster that is to begin with a copy is
-// not known to have: a person has to make that one again.
+// loseRecords loses the records, unless a volume was lost before, whose member may have been the only voter for all that anybody knows,
+// or a cluster that is to begin with a copy is not known to have: a person has to make that one again.
 func (w *world) loseRecords() {
-	if w.shape.volumesLost > 0 && (w.votersAre(2) || w.strayWrites()) || w.heirloom != nil && !w.kube.records.Established {
+	if w.shape.volumesLost > 0 || w.heirloom != nil && !w.kube.records.Established {
 		return
 	}
 	w.forgot, w.kube.lost, w.kube.records = true, true, topology.Records{}

@@ -13,6 +13,8 @@ import (
 const (
 	lostCommit     = "no acknowledged commit is missing from a primary that acknowledges"
 	twoPrimaries   = "two members never both can acknowledge"
+	untold         = "what was answered without the voters is told when it is lost"
+	untoldStall    = "writes never wait for long without a word"
 	thinCommit     = "a commit is answered only when the row's voters hold it"
 	wildRow        = "the voters change one at a time and in two rows, with W = N/2 and epochs of their own"
 	duplicated     = "no instance and no volume is duplicated"
@@ -60,10 +62,13 @@ func (s *mysqld) canAcknowledge() bool {
 	if !s.writable {
 		return false
 	}
+	if s.meddled && s.unseen(s.meddledAt) {
+		return false // it may well, and nobody can know
+	}
 	if !s.sourceEnabled {
 		return true
 	}
-	able := 0
+	able := s.knownStrangers()
 	for _, in := range s.w.cloud.instances {
 		r := in.server
 		if r != nil && r != s && r.io != ioOff && r.acknowledges && r.st.source == s.on.Address {
@@ -85,14 +90,17 @@ func (w *world) answered(s *mysqld, c *commit) {
 	if row == nil || w.volumesLost() {
 		return
 	}
-	if !s.sourceEnabled && (w.kube.records.Alone == s.on.member && w.kube.records.AloneSince > row.Epoch || w.pairForgotten()) {
+	if !s.sourceEnabled && (w.kube.records.Alone == s.on.member && w.kube.records.AloneSince > row.Epoch || w.aloneForgotten()) {
 		return // the other is not promoted without it
 	}
 	if w.forgot && len(row.Previous) > 0 && w.holders(c, row.Previous) > len(row.Previous)/2 {
 		return // the operator no longer knew who was leaving; a promotion is proven under the voters before as well
 	}
 	for _, voters := range [][]string{row.Voters, row.Previous} {
-		if n := w.holders(c, voters); len(voters) > 0 && n < len(voters)/2+1 {
+		if len(row.Previous) > len(row.Voters) && w.holders(c, row.Previous) > len(row.Previous)/2 {
+			break // one that is being removed stands in; until that is confirmed a promotion is proven under the voters before as well
+		}
+		if n := w.holders(c, voters); len(voters) > 0 && n < len(voters)/2+1 && !w.uncover(s, c) {
 			w.fail(thinCommit, "%s answers%s, which %d of %v hold; %s", s.on.member, w.ledger.names([]int{c.id}), n, voters, rowText(row))
 		}
 	}

@@ -174,7 +174,7 @@ func (c writer) setSourceWait(on bool, w int) error {
 		return err
 	}
 	if on {
-		if err := c.do(func(s *mysqld) error { s.setWait(w); return nil }); err != nil {
+		if err := c.do(func(s *mysqld) error { s.setWait(w + len(s.w.strangersOf(s))); return nil }); err != nil {
 			return err
 		}
 	}
@@ -182,6 +182,7 @@ func (c writer) setSourceWait(on bool, w int) error {
 		if s.sourceEnabled != on {
 			s.setSource(on)
 		}
+		s.meddled = false
 		return nil
 	})
 }
@@ -193,6 +194,7 @@ func (c writer) open() error {
 	}
 	return c.do(func(s *mysqld) error {
 		if !s.writable {
+			s.w.checkTold(s)
 			s.writable, s.w.roles = true, true
 			s.w.say("%s: %s is writable", c.m.op.name, s.on.member)
 		}
@@ -272,6 +274,13 @@ func (m *member) SetSourceWait(ctx context.Context, enabled bool, w int) error {
 		return mysql.ErrInvalidArgument
 	}
 	return m.control(ctx, func(c writer) error { return c.setSourceWait(enabled, w) })
+}
+
+// DisconnectStrangers is what *mysql.Member does.
+func (m *member) DisconnectStrangers(ctx context.Context) error {
+	return m.control(ctx, func(c writer) error {
+		return c.do(func(s *mysqld) error { s.w.disconnectStrangers(s); return nil })
+	})
 }
 
 // ReleaseWaiting is what *mysql.Member does.

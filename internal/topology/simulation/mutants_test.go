@@ -73,8 +73,8 @@ var mutants = []mutant{
 		at:   97,
 		and:  []patch{reproof},
 		file: failoverFile,
-		old:  "if p.fenceOthers(nil) || !p.Lossless && p.machinesRun(row) {",
-		new:  "if !p.Lossless && p.machinesRun(row) {",
+		old:  "if p.fenceOthers(nil) || p.needsPowerOff(row) && p.machinesRun(row) {",
+		new:  "if p.needsPowerOff(row) && p.machinesRun(row) {",
 	},
 	{
 		name: "one voter fewer than needed is enough",
@@ -252,7 +252,7 @@ var mutants = []mutant{
 		name: "records that were lost are believed about who was alone",
 		open: true,
 		file: quorumFile,
-		old:  "if len(voters) == 2 && records.AloneUnknown {",
+		old:  "if records.AloneUnknown {",
 		new:  "if false {",
 	},
 	{

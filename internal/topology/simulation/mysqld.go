@@ -38,6 +38,8 @@ type store struct {
 	// diverged makes the applier stop on an error, however often it is started.
 	diverged  bool
 	persisted map[string]string
+	// observed is when a pass last saved what followed from observing it as the primary.
+	observed int64
 }
 
 const (
@@ -60,6 +62,10 @@ type mysqld struct {
 	waiting       []*commit
 	answered      int            // how many commits got their acknowledgements
 	acks          map[*store]int // how far each replica acknowledged, as an index into the binlog; by server_id, which goes with the volume
+	offTimes      int            // how often it was switched off
+	foreign       map[*store]int // like acks, of strangers alone
+	meddled       bool           // a person has changed its settings at meddledAt, and the operator has not put them back
+	meddledAt     int64
 	// And the replica side: the setting, and what the running IO thread goes by (fact 8).
 	replicaEnabled, acknowledges bool
 
@@ -203,6 +209,7 @@ func (s *mysqld) commit(t transaction, heard func(bool)) *commit {
 	c := &commit{id: w.ledger.record(t), at: len(st.binlog), heard: heard}
 	st.binlog = append(st.binlog, c.id)
 	s.waiting = append(s.waiting, c)
+	w.sendToStrangers(s)
 	s.release()
 	w.wake()
 	return c
@@ -242,10 +249,14 @@ func (s *mysqld) finish() {
 
 // setSource switches the source side. Off releases everybody who waits (fact 4).
 func (s *mysqld) setSource(on bool) {
+	if s.sourceEnabled && !on {
+		s.offTimes++
+	}
 	s.sourceEnabled = on
 	s.w.roles = true
 	if !on {
 		clear(s.acks)
+		clear(s.foreign)
 	}
 	s.release()
 	s.w.wake()
@@ -279,13 +290,16 @@ func (s *mysqld) observation() mysql.Observation {
 		StartedAt: s.w.at(s.started), Executed: l.print(&st.executed), Purged: l.print(&st.purged), MembershipKnown: true,
 		SemiSync: mysql.SemiSync{
 			SourceEnabled: s.sourceEnabled, WaitCount: s.wait, ReplicaEnabled: s.replicaEnabled,
-			ReplicaActive: s.acknowledges && s.io == ioOn, Clients: s.counted(),
+			ReplicaActive: s.acknowledges && s.io == ioOn, Clients: s.counted(), OffTimes: s.offTimes,
 		},
 		PendingCommits: len(s.waiting), AnsweredCommits: s.answered, Clone: st.clone, Persisted: st.persisted,
 		PersistedIgnored: s.ignored,
 	}
 	if !s.sourceEnabled {
 		o.PendingCommits = 0
+	}
+	for _, st := range s.w.strangersOf(s) {
+		o.SemiSync.Strangers = append(o.SemiSync.Strangers, st.name+"@10.0.9.1")
 	}
 	if st.row != nil && !st.hollow {
 		row := *st.row
@@ -314,7 +328,7 @@ func (s *mysqld) observation() mysql.Observation {
 
 // counted is how many acknowledging replicas the source counts.
 func (s *mysqld) counted() int {
-	n := 0
+	n := len(s.w.strangersOf(s))
 	for _, other := range s.w.cloud.instances {
 		if r := other.server; r != nil && r.from == s && r.io == ioOn && r.acknowledges {
 			n++

@@ -269,7 +269,7 @@ func (op *operator) observeSQL(p *process, o *topology.Observed) bool {
 		}
 		op.track(m)
 	}
-	op.pursuit.Note(o)
+	op.commits.Note(o)
 	return true
 }
 

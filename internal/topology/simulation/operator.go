@@ -49,8 +49,8 @@ type operator struct {
 	silentSince map[string]int64
 	brokenSince map[string]int64
 	downSince   map[string]int64
-	// pursuit is who receives at once what the primary commits.
-	pursuit topology.Pursuit
+	// commits is what the primary had committed when it was observed last.
+	commits topology.CommitHistory
 	// stalledSince is since when commits wait of which none was answered meanwhile, answered how many were.
 	stalledSince map[string]int64
 	answered     map[string]int
@@ -209,18 +209,18 @@ func (op *operator) nap(p *process, ms int64) {
 	}
 	w.after(max(ms, 20), op.wake)
 	if ms > probeEvery {
-		op.probe(op.primary != nil && op.reaches(op.primary), func() bool { return awake }, op.wake)
+		op.probe(op.primary != nil && op.reaches(op.primary), op.primary.commitFacts(), func() bool { return awake }, op.wake)
 	}
 	p.pause()
 }
 
-// probe looks every second whether the primary still answers, and wakes the reconciler when that changed.
-func (op *operator) probe(before bool, over func() bool, wake func()) {
+// probe looks every second whether the primary still answers as before, and wakes the reconciler when that changed.
+func (op *operator) probe(before bool, facts string, over func() bool, wake func()) {
 	op.w.after(probeEvery, func() {
 		switch {
 		case op.dead || over():
-		case op.frozen || op.reaches(op.primary) == before:
-			op.probe(before, over, wake)
+		case op.frozen || op.reaches(op.primary) == before && (!before || op.primary.commitFacts() == facts):
+			op.probe(before, facts, over, wake)
 		default:
 			wake()
 		}
@@ -229,6 +229,15 @@ func (op *operator) probe(before bool, over func() bool, wake func()) {
 
 func (op *operator) reaches(in *instance) bool {
 	return in != nil && in.server != nil && in.server.writable && !in.frozen && op.w.net.open(operatorNode, in.node)
+}
+
+// commitFacts is what the prober reads with each write; a change wakes the reconciler.
+func (in *instance) commitFacts() string {
+	if in == nil || in.server == nil {
+		return ""
+	}
+	s := in.server
+	return fmt.Sprint(s.sourceEnabled, s.wait, s.counted(), s.offTimes)
 }
 
 // reconcile is one pass: observe, decide, remember, act, publish. It returns after how many milliseconds the next is due.
@@ -266,6 +275,9 @@ func (op *operator) reconcile(p *process) int64 {
 	if err := p.saveRecords(func(r *topology.Records) { *r = plan.Records.Clone() }); err != nil {
 		w.say("%s: %v", op.name, err)
 		return second
+	}
+	if primary := w.serverOf(w.ordinal(plan.Primary)); primary != nil && plan.Primary != "" && o.Members[plan.Primary].SQL.Access == topology.AccessVerified {
+		primary.st.observed = began
 	}
 	failed := op.act(p, plan, o)
 	op.publish(p, plan, o)

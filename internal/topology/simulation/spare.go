@@ -32,7 +32,7 @@ func (w *world) canSpare(v *volume) bool {
 		return true
 	}
 	alone := w.kube.records.Alone == v.member && v.st.row != nil && w.kube.records.AloneSince > v.st.row.Epoch // what it answers nobody else has
-	if alone || w.shape.volumesLost > 0 || w.desired.DeletionPolicy != v1alpha1.DeletionPolicySnapshot || w.pairForgotten() || w.changing() || w.forgot && w.strayWrites() {
+	if alone || w.shape.volumesLost > 0 || w.desired.DeletionPolicy != v1alpha1.DeletionPolicySnapshot || w.aloneForgotten() || w.changing() || w.forgot && w.strayWrites() {
 		return false
 	}
 	var others []*store
@@ -117,11 +117,5 @@ func (st *store) holds(o *store) bool {
 	return !slices.ContainsFunc(o.binlog[o.committed:], func(id int) bool { return o != st && !st.executed.has(id) && !st.retrieved.has(id) })
 }
 
-// pairForgotten says whether the records are lost of a cluster of which two members vote: then neither can be spared, as
-// the other may have been left alone.
-func (w *world) pairForgotten() bool {
-	if !w.kube.lost && !w.kube.records.AloneUnknown {
-		return false
-	}
-	return w.votersAre(2)
-}
+// aloneForgotten says whether it is forgotten which member was the only voter: then no voter can be spared, as any may have been.
+func (w *world) aloneForgotten() bool { return w.kube.lost || w.kube.records.AloneUnknown }

@@ -66,6 +66,8 @@ type world struct {
 	rows  map[uint64]string
 	lossy bool // acknowledged commits may be lost: asynchronous replication
 	plan  topology.Plan
+	// meddling is what people do who are no friends of the operator, nil for nothing.
+	meddling *meddling
 	// heirloom is what the cluster begins with, nil for nothing.
 	heirloom *store
 

@@ -1,0 +1,64 @@
+package mysql
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+// heartbeat is the write of the prober. It goes through the binary log and waits for acknowledgements like a client's. In the same
+// round trip it reads what a commit rests on: the statement's insert id, which MySQL returns with its OK, holds refusals in the upper
+// 32 bits and a checksum of the commit settings in the lower ones. The checksum says only that something has changed; a look at the
+// member says what.
+const (
+	heartbeat      = "INSERT INTO nairobi_mysql.heartbeat (id, at) VALUES (1 + 0 * LAST_INSERT_ID(" + commitFacts + "), NOW(6)) ON DUPLICATE KEY UPDATE at = NOW(6)"
+	plainHeartbeat = "INSERT INTO nairobi_mysql.heartbeat (id, at) VALUES (1, NOW(6)) ON DUPLICATE KEY UPDATE at = NOW(6)"
+
+	commitFacts = `((@@GLOBAL.read_only | @@GLOBAL.offline_mode << 1 | @@GLOBAL.transaction_read_only << 2) << 32) | CRC32(CONCAT_WS(' ',
+		@@GLOBAL.rpl_semi_sync_source_enabled, @@GLOBAL.rpl_semi_sync_source_wait_for_replica_count, @@GLOBAL.rpl_semi_sync_source_timeout,
+		@@GLOBAL.rpl_semi_sync_source_wait_point, @@GLOBAL.rpl_semi_sync_source_wait_no_replica, @@GLOBAL.sync_binlog, @@GLOBAL.innodb_flush_log_at_trx_commit,
+		(SELECT GROUP_CONCAT(VARIABLE_VALUE ORDER BY VARIABLE_NAME) FROM performance_schema.global_status
+			WHERE VARIABLE_NAME IN ('Rpl_semi_sync_source_clients', 'Rpl_semi_sync_source_off_times'))))`
+)
+
+// beatFacts is what a heartbeat brings back.
+type beatFacts struct {
+	refusals uint32
+	settings uint32
+}
+
+// refusedBy are the variables of the bits of beatFacts.refusals.
+var refusedBy = []string{"read_only", offlineMode, transactionReadOnly}
+
+// beat writes one heartbeat. A server without one of the variables, whose semi-sync plug-in was uninstalled, is written to all the
+// same.
+func (b *probe) beat(ctx context.Context, s *session) (beatFacts, error) {
+	query := heartbeat
+	if b.plain {
+		query = plainHeartbeat
+	}
+	result, err := s.exec(ctx, s.pool.options.ChangeTimeout, "probe/write", query)
+	if !b.plain && isServerError(err, erUnknownSystemVariable) {
+		b.plain = true
+		return b.beat(ctx, s)
+	}
+	if err != nil || b.plain {
+		return beatFacts{}, err
+	}
+	id, err := result.LastInsertId()
+	return beatFacts{refusals: uint32(id >> 32), settings: uint32(id)}, err //nolint:gosec // the two halves
+}
+
+// refusal is why the server turns clients' writes away, nil when it takes them. The operator's account may write in spite of it.
+func (f beatFacts) refusal() error {
+	var on []string
+	for bit, name := range refusedBy {
+		if f.refusals&(1<<bit) != 0 {
+			on = append(on, name)
+		}
+	}
+	if len(on) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %s is ON", ErrClientsRefused, strings.Join(on, ", "))
+}

@@ -1,0 +1,160 @@
+package topology
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
+)
+
+const (
+	// promptSince is the least age of the observation of the primary by which its replicas are judged. One of the same moment
+	// would find what is on its way to them missing. An older one asks for less.
+	promptSince = 200 * time.Millisecond
+	// rateWindow is the time over which the rate is measured at which a late replica catches up.
+	rateWindow = 5 * time.Second
+)
+
+// CommitHistory remembers what the primary had committed when it was observed last. From that it judges the replicas: one that
+// still receives what was committed long ago acknowledges nothing new before it has it all. And it finds the times in which commits
+// may have been answered without the acknowledgements of voters. The zero value knows of no primary. It is not safe for concurrent use.
+type CommitHistory struct {
+	server string
+	looks  [2]pastCommits      // the older one first
+	late   map[string]lateness // the replicas that lack what the primary had committed, by member
+
+	offTimes int
+	counted  bool      // offTimes is known
+	mustHold *gtid.Set // see Exposure
+}
+
+// pastCommits is what the primary had executed at a time.
+type pastCommits struct {
+	at       time.Time
+	executed gtid.Set
+}
+
+// lateness is how far a replica is behind in receiving.
+type lateness struct {
+	since time.Time
+	// missing is how many transactions it lacked at a time; rate is how many fewer it lacks a second since the time before that.
+	at      time.Time
+	missing uint64
+	rate    float64
+}
+
+// Exposure says whether commits may be answered without the acknowledgements of voters.
+type Exposure struct {
+	// Why says what allows it, or did since the observation before; empty for nothing.
+	Why string
+	// MustHold is what the primary had executed when nothing did any more: who holds it holds all that was answered that way. Nil
+	// while that is not known.
+	MustHold *gtid.Set
+}
+
+// Note sets Prompt, LateSince, Missing and CatchUp of every replica in an observation, and its Exposure. It remembers what the
+// observation says of the primary.
+func (h *CommitHistory) Note(o *Observed) {
+	primary := o.onlyWritable()
+	if primary == nil || primary.SQL.ServerUUID != h.server {
+		*h = CommitHistory{}
+	}
+	if primary == nil {
+		return
+	}
+	h.server = primary.SQL.ServerUUID
+	past, known := h.usable(o.Now)
+	for _, m := range o.Members {
+		switch {
+		case !m.verified(): // nobody knows what it holds
+		case m.SQL.Replication == nil:
+			delete(h.late, m.Name)
+		case known:
+			h.judge(m, past, o.Now)
+		}
+	}
+	if o.Now.Sub(h.looks[1].at) >= promptSince {
+		h.looks = [2]pastCommits{h.looks[1], {o.Now, primary.SQL.Executed}}
+	}
+	o.Exposure = h.exposure(primary)
+}
+
+// onlyWritable returns the writable member, nil when there is none or more than one: then nobody knows whom to follow.
+func (o *Observed) onlyWritable() *Member {
+	var found *Member
+	for _, m := range o.Members {
+		switch {
+		case !m.verified() || !m.SQL.Writable:
+		case found != nil:
+			return nil
+		default:
+			found = m
+		}
+	}
+	return found
+}
+
+// judge says whether a replica holds what the primary had executed, and since when it does not.
+func (h *CommitHistory) judge(m *Member, past pastCommits, now time.Time) {
+	r := m.SQL.Replication
+	lacks := past.executed.Subtract(m.position())
+	if r.Prompt = lacks.IsEmpty(); r.Prompt {
+		delete(h.late, m.Name)
+		return
+	}
+	l, known := h.late[m.Name]
+	r.Missing = lacks.Count()
+	switch {
+	case !known:
+		l = lateness{since: now, at: now, missing: r.Missing}
+	case now.Sub(l.at) >= rateWindow:
+		l.rate = (float64(l.missing) - float64(r.Missing)) / now.Sub(l.at).Seconds()
+		l.at, l.missing = now, r.Missing
+	}
+	if h.late == nil {
+		h.late = map[string]lateness{}
+	}
+	h.late[m.Name] = l
+	r.LateSince = l.since
+	if l.rate > 0 {
+		r.CatchUp = time.Duration(float64(r.Missing) / l.rate * float64(time.Second))
+	}
+}
+
+// usable is the newest observation of the primary that is old enough.
+func (h *CommitHistory) usable(now time.Time) (pastCommits, bool) {
+	past := h.looks[1]
+	if now.Sub(past.at) < promptSince {
+		past = h.looks[0]
+	}
+	return past, !past.at.IsZero()
+}
+
+// exposure finds what lets commits of the primary be answered without voters, now or since the observation before. The server's own
+// counter tells of what was over before anybody looked.
+func (h *CommitHistory) exposure(primary *Member) Exposure {
+	s, row := primary.SQL.SemiSync, primary.SQL.Membership
+	var why string
+	switch {
+	case row == nil || row.WaitCount() == 0:
+		h.counted, h.mustHold = false, nil // it waits for nobody
+		return Exposure{}
+	case !s.SourceEnabled:
+		why = "semi-synchronous replication is off (rpl_semi_sync_source_enabled)"
+	case s.WaitCount < row.WaitCount():
+		why = fmt.Sprintf("commits wait for %d acknowledgements and not for %d (rpl_semi_sync_source_wait_for_replica_count)", s.WaitCount, row.WaitCount())
+	case s.WaitCount < row.WaitCount()+len(s.Strangers):
+		why = "replicas acknowledge that are no members: " + strings.Join(s.Strangers, ", ")
+	case h.counted && s.OffTimes > h.offTimes: // a start of mysqld sets it to 0
+		why = "semi-synchronous replication was off for a moment (Rpl_semi_sync_source_off_times)"
+	}
+	h.counted, h.offTimes = true, s.OffTimes
+	switch {
+	case why != "":
+		h.mustHold = nil
+	case h.mustHold == nil:
+		h.mustHold = &primary.SQL.Executed
+	}
+	return Exposure{Why: why, MustHold: h.mustHold}
+}

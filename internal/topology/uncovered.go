@@ -1,0 +1,108 @@
+package topology
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
+)
+
+// Uncovered is a time in which a primary may have answered commits without the acknowledgements of voters. It ends when enough
+// voters hold all that the primary had executed once nothing allowed that any more. If the primary is lost before, a promotion proves
+// nothing about those commits, and must not claim to.
+type Uncovered struct {
+	// Primary is the member that answered. Empty for no such time.
+	Primary string `json:"primary,omitempty"`
+	// Since is when it was found, in Unix seconds; Why says what allowed it.
+	Since int64  `json:"since,omitempty"`
+	Why   string `json:"why,omitempty"`
+}
+
+// String is what people are told.
+func (u Uncovered) String() string {
+	return fmt.Sprintf("since %s %s may have answered commits that no voter holds: %s", time.Unix(u.Since, 0).UTC().Format(time.TimeOnly), u.Primary, u.Why)
+}
+
+// Of returns the time if it concerns a member, and none otherwise.
+func (u Uncovered) Of(member string) Uncovered {
+	if u.Primary != member {
+		return Uncovered{}
+	}
+	return u
+}
+
+// coverCommits remembers since when the primary may have answered commits without voters, and forgets it once enough voters hold them.
+func (p *planner) coverCommits(primary *Member) {
+	rec, row := &p.plan.Records, p.plan.Membership
+	rec.Uncovered = rec.Uncovered.Of(primary.Name) // another one that leads has nothing of it
+	if !p.Lossless || row.WaitCount() == 0 || p.goesAlone(primary) {
+		rec.Uncovered = Uncovered{} // without it nobody is promoted
+		return
+	}
+	switch {
+	case p.Exposure.Why != "" && rec.Uncovered.Primary == "":
+		rec.Uncovered = Uncovered{primary.Name, p.Now.Unix(), p.Exposure.Why}
+	case p.Exposure.Why == "" && p.Exposure.MustHold != nil && p.holders(primary, *p.Exposure.MustHold) >= row.WaitCount():
+		rec.Uncovered = Uncovered{}
+	}
+	if rec.Uncovered.Primary != "" {
+		p.waitAtMost(waitMySQL)
+		p.degraded(v1alpha1.ReasonCommitsUncovered, rec.Uncovered.String()+". The operator has put it right or does so now, and waits until the voters hold everything; find out who changed it")
+	}
+}
+
+// goesAlone says whether the records have the primary as the only voter already, and its row does not yet.
+func (p *planner) goesAlone(primary *Member) bool {
+	rec := p.Records
+	return rec.AloneUnknown || rec.Alone == primary.Name && rec.AloneSince > primary.SQL.Membership.Epoch
+}
+
+// holders counts the voters besides the primary that hold a set of transactions.
+func (p *planner) holders(primary *Member, set gtid.Set) int {
+	n := 0
+	for _, m := range p.ordered() {
+		if m != primary && counts(m) && p.plan.Membership.MayAcknowledge(m.Name) && m.position().Contains(set) {
+			n++
+		}
+	}
+	return n
+}
+
+// outwaitStrangers has the primary wait for one acknowledgement more for each replica that acknowledges and is no member, so that
+// as many voters as the row asks for are always among them. It says so, and disconnects those that commits wait for. A row that waits
+// itself asks for as many as its predecessor, at least.
+func (p *planner) outwaitStrangers(primary *Member) {
+	s, newest := primary.SQL.SemiSync, p.newestMembership()
+	if !s.SourceEnabled || newest == nil {
+		return
+	}
+	if len(s.Strangers) > 0 {
+		p.waitAtMost(waitMySQL)
+		p.degraded(v1alpha1.ReasonForeignReplica, fmt.Sprintf("%s is no member and acknowledges commits of %s; each commit waits for one acknowledgement more. Set rpl_semi_sync_replica_enabled=OFF there and restart its replication",
+			s.Strangers[0], primary.Name))
+	}
+	voters := max(newest.WaitCount(), p.plan.Membership.WaitCount())
+	want, suffice := voters+len(s.Strangers), p.acknowledgers(primary, "") >= voters || p.isAwaited(newest)
+	switch {
+	case p.busy(primary.Name):
+	case len(s.Strangers) > 0 && s.WaitCount < want, p.unconfirmed && s.WaitCount > want && suffice:
+		p.retry(waitMySQL/2, SetSourceWait{Member: primary.Name, Enabled: true, W: voters})
+	case len(s.Strangers) > 0 && suffice && p.stalledFor(primary, strangerPatience):
+		p.retry(waitMySQL, DisconnectStrangers{primary.Name})
+	}
+}
+
+// isAwaited says whether the newest row, which waits, makes a second member a voter, and that one acknowledges already.
+func (p *planner) isAwaited(newest *Membership) bool {
+	return slices.ContainsFunc(newest.Voters, func(name string) bool {
+		m := p.Members[name]
+		return m != nil && p.awaited(m) && m.verified() && m.SQL.SemiSync.ReplicaActive
+	})
+}
+
+// stalledFor says whether commits have waited for a time, and none was answered.
+func (p *planner) stalledFor(primary *Member, d time.Duration) bool {
+	return primary.SQL.PendingCommits > 0 && !primary.StalledSince.IsZero() && p.Now.Sub(primary.StalledSince) >= d
+}

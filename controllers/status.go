@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -343,15 +342,8 @@ func (c conditions) setDegraded(s *scope, problems []topology.Finding) string {
 		}
 		return ""
 	}
-	slices.SortStableFunc(problems[1:], func(a, b topology.Finding) int { return strings.Compare(a.Message, b.Message) })
-	var messages []string
-	for _, p := range problems {
-		if !slices.Contains(messages, p.Message) {
-			messages = append(messages, p.Message)
-		}
-	}
-	text := strings.Join(messages, "; ")
-	c.set(v1alpha1.ConditionDegraded, metav1.ConditionTrue, problems[0].Reason, text)
+	reason, text := combine(problems)
+	c.set(v1alpha1.ConditionDegraded, metav1.ConditionTrue, reason, text)
 	return text
 }
 

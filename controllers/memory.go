@@ -67,6 +67,8 @@ type notes struct {
 	beforeRefusedAt time.Time
 	// failingSince is since when the cluster has had no primary; zero while it has one.
 	failingSince time.Time
+	// writes is since when the cluster should have taken a write and did not.
+	writes writes
 	// timeline is what is known of the present failure of a primary, or of the switchover under way.
 	timeline timeline
 	// authority is the cluster's own as it was read last.

@@ -34,7 +34,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		backupMetrics: newBackupMetrics(registry),
 	}
 	m.promotion = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "mysqlcluster_promotion_duration_seconds", Help: "How long the steps of a failover or switchover took, from the last write of the probe that succeeded.",
+		Name: "mysqlcluster_promotion_duration_seconds", Help: "How long the steps of a failover, a switchover or a reopening of the same primary took, from the last write of the probe that succeeded.",
 		Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120},
 	}, []string{"kind", "step"})
 	m.rollout = prometheus.NewHistogramVec(prometheus.HistogramOpts{

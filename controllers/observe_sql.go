@@ -124,8 +124,7 @@ func (r *MySQLClusterReconciler) trackAbsence(s *scope, m *topology.Member) {
 		s.notes.answered[m.Name] = m.SQL.Answered
 	}
 	m.StalledSince = since(s.notes.stalledSince, m.SQL.PendingCommits > 0)
-	rep := m.SQL.Replication
-	m.BrokenSince = since(s.notes.brokenSince, rep != nil && rep.Error != "" && (rep.IOState == mysql.IOOff || !rep.SQLRunning))
+	m.BrokenSince = since(s.notes.brokenSince, m.SQL.Replication.Broken())
 }
 
 // readInService reads which replicas are published as ready: the memory of the lag's hysteresis is the object itself.
@@ -215,9 +214,10 @@ func sqlOf(o mysql.Observation) topology.SQL {
 	if rep := o.Replication; rep != nil {
 		sql.Replication = &topology.Replication{
 			SourceHost: rep.SourceHost, IOState: rep.IOState, SQLRunning: rep.SQLRunning,
-			Retrieved: parse("Retrieved_Gtid_Set", rep.Retrieved), Error: firstNonEmpty(rep.LastSQLError, rep.LastIOError),
+			Retrieved:     parse("Retrieved_Gtid_Set", rep.Retrieved),
 			SourceSilence: rep.SourceSilence, SourceIsFull: rep.SourceIsFull,
 		}
+		sql.Replication.ReceiverError, sql.Replication.ApplierError = topology.StopErrors(rep.IOState, rep.SQLRunning, rep.ReceiverRetries, rep.LastIOError, rep.LastSQLError)
 		if rep.LagSeconds != nil {
 			sql.Replication.LagKnown = true
 			sql.Replication.Lag = time.Duration(*rep.LagSeconds * float64(time.Second))
@@ -340,13 +340,4 @@ func cloneMessage(c mysql.CloneProgress) string {
 		return fmt.Sprintf("%s, %d%% of %d MiB", strings.ToLower(c.Stage), c.BytesDone*100/c.BytesTotal, c.BytesTotal>>20)
 	}
 	return strings.ToLower(c.Stage)
-}
-
-func firstNonEmpty(texts ...string) string {
-	for _, t := range texts {
-		if t != "" {
-			return t
-		}
-	}
-	return ""
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -14,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
@@ -27,7 +25,8 @@ func (r *MySQLClusterReconciler) conclude(ctx context.Context, s *scope, failed 
 	failure := asProblem(failed)
 	before := s.cluster.DeepCopy()
 	r.trackPromotion(s)
-	r.project(s, failure)
+	r.trackWrites(s)
+	recheck := r.project(s, failure)
 	told, err := r.writeStatus(ctx, s, before)
 	if err != nil && !s.planned {
 		return ctrl.Result{}, err
@@ -37,6 +36,9 @@ func (r *MySQLClusterReconciler) conclude(ctx context.Context, s *scope, failed 
 		r.Metrics.observe(s.cluster, s.plan)
 	}
 	result, failing := r.next(s, failure)
+	if recheck > 0 && failing == nil {
+		result.RequeueAfter = min(result.RequeueAfter, recheck)
+	}
 	if err != nil || !told {
 		result.RequeueAfter = min(result.RequeueAfter, afterWaiting) // to tell it then
 	}
@@ -101,8 +103,9 @@ func (r *MySQLClusterReconciler) next(s *scope, failure *problem) (ctrl.Result, 
 	return ctrl.Result{RequeueAfter: after}, nil
 }
 
-// project computes status from the pass. It is pure but for the clock and the probe's last word.
-func (r *MySQLClusterReconciler) project(s *scope, failure *problem) {
+// project computes status from the pass. It is pure but for the clock and the probe's last word. It returns after how long Degraded
+// changes by itself, 0 when it does not.
+func (r *MySQLClusterReconciler) project(s *scope, failure *problem) (recheck time.Duration) {
 	st := &s.cluster.Status
 	if s.planned || st.ObservedGeneration == 0 {
 		st.ObservedGeneration = s.cluster.Generation // otherwise nothing came of what the spec asks for
@@ -116,11 +119,22 @@ func (r *MySQLClusterReconciler) project(s *scope, failure *problem) {
 	c := conditions{cluster: s.cluster}
 	problems := s.problems(failure)
 	r.setCloudReachable(s, c)
-	available := r.setAvailable(s, c)
-	degraded := c.setDegraded(s, problems)
+	e := r.evidence(s, problems)
+	v := e.judge()
+	c.set(v1alpha1.ConditionAvailable, v.available.Status, v.available.Reason, v.available.Message)
+	if d := v.degraded; d != nil {
+		c.set(v1alpha1.ConditionDegraded, d.Status, d.Reason, d.Message)
+	}
 	c.setProgressing(s, failure, problems)
 	c.setRecovered(s)
 	r.projectBackups(s, c)
+	c.setReady(s, v, failure)
+	return e.counts(v)
+}
+
+// setReady sets Ready from the phase and from whether the cluster takes writes.
+func (c conditions) setReady(s *scope, v verdict, failure *problem) {
+	st, available := &c.cluster.Status, v.available.Status == metav1.ConditionTrue
 	switch {
 	case !s.planned && meta.FindStatusCondition(st.Conditions, v1alpha1.ConditionReady) != nil:
 		c.readyUnplanned(available, failure)
@@ -128,12 +142,14 @@ func (r *MySQLClusterReconciler) project(s *scope, failure *problem) {
 		c.set(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonHibernated, "the cluster hibernates: there are no instances, the volumes are kept; set spec.hibernate to false to wake it")
 	case st.Phase == v1alpha1.PhaseReady && available:
 		c.set(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonAllMembersReady, fmt.Sprintf("%s members are ready", st.ReadyMembers))
+	case st.Phase == v1alpha1.PhaseReady && v.available.Status == metav1.ConditionUnknown:
+		c.set(v1alpha1.ConditionReady, metav1.ConditionUnknown, v.available.Reason, v.available.Message)
 	case st.Phase == v1alpha1.PhaseReady:
 		c.set(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonWriteFailed, "all members are ready, but no write went through the primary Service in the last seconds")
 	default:
 		message := fmt.Sprintf("%s members are ready", st.ReadyMembers)
-		if degraded != "" {
-			message += "; " + degraded
+		if d := v.degraded; d != nil && d.Status == metav1.ConditionTrue {
+			message += "; " + d.Message
 		}
 		c.set(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonMembersNotReady, message)
 	}
@@ -249,50 +265,6 @@ func (r *MySQLClusterReconciler) setCloudReachable(s *scope, c conditions) {
 	}
 }
 
-// setAvailable reports the probe's last word and returns whether the cluster takes writes.
-func (r *MySQLClusterReconciler) setAvailable(s *scope, c conditions) bool {
-	result := r.Prober.Status(s.uid())
-	switch {
-	case s.cluster.Spec.Hibernate && !s.deleting():
-		c.set(v1alpha1.ConditionAvailable, metav1.ConditionFalse, v1alpha1.ReasonHibernated, "the cluster hibernates; set spec.hibernate to false to wake it")
-	case result.Probed && r.Clock.Since(result.LastSuccess) <= mysql.ProbeFresh && !s.deleting():
-		c.set(v1alpha1.ConditionAvailable, metav1.ConditionTrue, v1alpha1.ReasonWriteSucceeded, "a write through the primary Service succeeds")
-		return true
-	case s.planned && s.plan.Primary == "":
-		c.set(v1alpha1.ConditionAvailable, metav1.ConditionFalse, v1alpha1.ReasonNoPrimary, noPrimary(s.plan))
-	case !result.Probed && s.planned && !s.deleting() && meta.FindStatusCondition(c.cluster.Status.Conditions, v1alpha1.ConditionAvailable) != nil:
-		// A new leader has not heard of its first probe yet, which takes seconds at the most: what the old one saw holds.
-		return meta.IsStatusConditionTrue(c.cluster.Status.Conditions, v1alpha1.ConditionAvailable)
-	case !result.Probed && !s.planned && !s.deleting() && meta.FindStatusCondition(c.cluster.Status.Conditions, v1alpha1.ConditionAvailable) != nil:
-		// Something keeps this process from looking, and databases may well serve.
-		c.set(v1alpha1.ConditionAvailable, metav1.ConditionUnknown, v1alpha1.ReasonNotProbed, "no write through the primary Service was tried since the operator started")
-	case !result.Probed:
-		c.set(v1alpha1.ConditionAvailable, metav1.ConditionFalse, v1alpha1.ReasonNotProbed, "no write through the primary Service was tried yet")
-	default:
-		c.set(v1alpha1.ConditionAvailable, metav1.ConditionFalse, v1alpha1.ReasonWriteFailed, "the last write through the primary Service failed: "+probeError(result))
-	}
-	return false
-}
-
-func probeError(result mysql.ProbeResult) string {
-	if result.Err == "" {
-		return "no answer"
-	}
-	return result.Err
-}
-
-func noPrimary(p topology.Plan) string {
-	for _, f := range p.Degraded {
-		if f.Reason == v1alpha1.ReasonPromotionNotProven {
-			return f.Message
-		}
-	}
-	if p.Waiting.Message != "" {
-		return "there is no primary yet: " + p.Waiting.Message
-	}
-	return "there is no primary yet"
-}
-
 // problems lists what a person should know, the most fundamental first.
 func (s *scope) problems(failure *problem) []topology.Finding {
 	var all []topology.Finding
@@ -333,26 +305,6 @@ const leavingMessage = "the namespace is being deleted but the cluster is protec
 
 func (s *scope) protectedDeletion() bool {
 	return !s.cluster.DeletionTimestamp.IsZero() && s.cluster.IsProtected()
-}
-
-// setDegraded reports the problems and returns their text.
-func (c conditions) setDegraded(s *scope, problems []topology.Finding) string {
-	if len(problems) == 0 {
-		if s.planned {
-			c.set(v1alpha1.ConditionDegraded, metav1.ConditionFalse, v1alpha1.ReasonHealthy, "nothing needs attention")
-		}
-		return ""
-	}
-	slices.SortStableFunc(problems[1:], func(a, b topology.Finding) int { return strings.Compare(a.Message, b.Message) })
-	var messages []string
-	for _, p := range problems {
-		if !slices.Contains(messages, p.Message) {
-			messages = append(messages, p.Message)
-		}
-	}
-	text := strings.Join(messages, "; ")
-	c.set(v1alpha1.ConditionDegraded, metav1.ConditionTrue, problems[0].Reason, text)
-	return text
 }
 
 func (c conditions) setProgressing(s *scope, failure *problem, problems []topology.Finding) {

@@ -2,24 +2,30 @@ package controllers
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
 // The kinds of promotions.
 const (
 	promotionUnplanned = "Failover"
 	promotionPlanned   = "Switchover"
+	// promotionSame: the primary was away, and takes writes again.
+	promotionSame = "Reopened"
 )
 
 // timeline is when what happened while the cluster had no primary that takes writes. It is kept in memory: an operator
 // that restarts in the middle measures from its own start.
 type timeline struct {
 	kind, from string
+	// asked is true when the primary was away because a person asked for it: a restart, another machine, hibernation.
+	asked bool
 	// lastWrite is the last write of the probe that succeeded; zero when unknown.
 	lastWrite time.Time
 	// noticed is when the primary was missed, fenced when nobody could acknowledge for the old one any more, opened when
@@ -60,12 +66,22 @@ func (r *MySQLClusterReconciler) trackPromotion(s *scope) {
 		if s.plan.Membership != nil {
 			t.from = s.plan.Membership.Primary
 		}
+		t.asked = s.askedToPause(t.from)
 	case s.plan.Primary != "" && s.published && !t.opened.IsZero():
 		t.show(s, now)
 		s.promotion = t.report(s.plan.Primary)
 	case s.plan.Primary != "" && t.opened.IsZero():
 		*t = timeline{} // it came back, or somebody else took care
 	}
+}
+
+// askedToPause reports whether a person asked for what takes writes away from a primary without a switchover: hibernation, or, of a
+// cluster with one member, a restart of mysqld or another machine.
+func (s *scope) askedToPause(primary string) bool {
+	of := func(rec topology.Records) bool {
+		return rec.Rolling == primary || slices.Contains(rec.Restarts.Members, primary)
+	}
+	return s.notes.writes.waking || primary != "" && s.desired.Replicas == 1 && (of(s.observed.Records) || of(s.plan.Records))
 }
 
 // report is the timeline as status shows it.
@@ -76,8 +92,12 @@ func (t *timeline) report(to string) *v1alpha1.PromotionStatus {
 		}
 		return seconds(until.Sub(from))
 	}
+	kind := t.kind
+	if kind == promotionUnplanned && t.from == to {
+		kind = promotionSame
+	}
 	return &v1alpha1.PromotionStatus{
-		Kind: t.kind, From: t.from, To: to, At: metav1.NewTime(t.published),
+		Kind: kind, From: t.from, To: to, At: metav1.NewTime(t.published),
 		Detect: span(t.lastWrite, t.noticed), Fence: span(t.noticed, t.fenced), Promote: span(t.fenced, t.opened), Publish: span(t.opened, t.published),
 		Total: seconds(t.published.Sub(t.began())),
 	}
@@ -100,20 +120,30 @@ func (r *MySQLClusterReconciler) tellOfPromotion(s *scope) {
 		return
 	}
 	s.notes.timeline = timeline{}
-	kind, words := corev1.EventTypeNormal, "Switched over"
-	if t.kind == promotionUnplanned {
-		kind, words = corev1.EventTypeWarning, "Failed over"
-	}
+	kind, words := announcedAs(p, t.asked)
 	kept := "no acknowledged transaction was lost"
 	if t.kind == promotionUnplanned && !s.cluster.Spec.Lossless() {
 		kept = "with durability Async, what the old primary acknowledged last may be lost"
 	}
-	r.Events.Eventf(s.cluster, nil, kind, t.kind, actionAct, "%s from %s to %s in %s (detect %s, fence %s, promote %s, publish %s); %s",
-		words, orDash(p.From), p.To, p.Total, orDash(p.Detect), orDash(p.Fence), orDash(p.Promote), orDash(p.Publish), kept)
+	r.Events.Eventf(s.cluster, nil, kind, p.Kind, actionAct, "%s in %s (detect %s, fence %s, promote %s, publish %s); %s",
+		words, p.Total, orDash(p.Detect), orDash(p.Fence), orDash(p.Promote), orDash(p.Publish), kept)
 	for step, span := range map[string]time.Duration{
 		"detect": t.noticed.Sub(t.began()), "fence": t.fenced.Sub(t.noticed), "promote": t.opened.Sub(t.fenced),
 		"publish": t.published.Sub(t.opened), "total": t.published.Sub(t.began()),
 	} {
-		r.Metrics.promoted(t.kind, step, span)
+		r.Metrics.promoted(p.Kind, step, span)
 	}
+}
+
+// announcedAs returns the type of a promotion's event, and how it begins.
+func announcedAs(p *v1alpha1.PromotionStatus, asked bool) (kind, words string) {
+	switch {
+	case p.Kind == promotionPlanned:
+		return corev1.EventTypeNormal, fmt.Sprintf("Switched over from %s to %s", orDash(p.From), p.To)
+	case p.Kind == promotionSame && asked:
+		return corev1.EventTypeNormal, fmt.Sprintf("Reopened %s for writes", p.To)
+	case p.Kind == promotionSame:
+		return corev1.EventTypeWarning, fmt.Sprintf("Reopened %s for writes", p.To)
+	}
+	return corev1.EventTypeWarning, fmt.Sprintf("Failed over from %s to %s", orDash(p.From), p.To)
 }

@@ -10,6 +10,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
@@ -57,5 +58,63 @@ func TestAnAsynchronousFailoverPromisesNothing(t *testing.T) {
 		if note := <-recorder.Events; strings.Contains(note, "no acknowledged transaction was lost") != promises {
 			t.Errorf("%s: the event says %q", kind, note)
 		}
+	}
+}
+
+// TestThePrimaryOpenedAgain is no failover: status, event and metric have a word of their own for it.
+func TestThePrimaryOpenedAgain(t *testing.T) {
+	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	restarts := topology.Course{Members: []string{"orders-0"}, Since: began.Unix()}
+	for name, row := range map[string]struct {
+		to       string
+		replicas int
+		change   func(*scope)
+		kind     string
+		event    string
+	}{
+		"another member":                               {"orders-1", 3, func(*scope) {}, "Failover", "Warning Failover Failed over from orders-0 to orders-1 in"},
+		"the same member":                              {"orders-0", 3, func(*scope) {}, "Reopened", "Warning Reopened Reopened orders-0 for writes in"},
+		"after a restart that was asked for":           {"orders-0", 1, func(s *scope) { s.observed.Records.Restarts = restarts }, "Reopened", "Normal Reopened Reopened orders-0 for writes in"},
+		"on another machine that was asked for":        {"orders-0", 1, func(s *scope) { s.plan.Records.Rolling = "orders-0" }, "Reopened", "Normal Reopened Reopened orders-0 for writes in"},
+		"while the members are restarted in turn":      {"orders-0", 3, func(s *scope) { s.observed.Records.Restarts = restarts }, "Reopened", "Warning Reopened Reopened orders-0 for writes in"},
+		"after hibernation":                            {"orders-0", 3, func(s *scope) { s.notes.writes.waking = true }, "Reopened", "Normal Reopened Reopened orders-0 for writes in"},
+		"another member, after hibernation":            {"orders-1", 3, func(s *scope) { s.notes.writes.waking = true }, "Failover", "Warning Failover Failed over from orders-0 to orders-1 in"},
+		"another member, of a primary that is unknown": {"orders-1", 3, func(s *scope) { s.plan.Membership = nil }, "Failover", "Warning Failover Failed over from - to orders-1 in"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			recorder, registry := events.NewFakeRecorder(9), prometheus.NewRegistry()
+			prober := mysql.NewProber(mysql.ProberOptions{})
+			defer prober.Close()
+			r := &MySQLClusterReconciler{Clock: clocktesting.NewFakePassiveClock(began), Events: recorder, Metrics: NewMetrics(registry), Prober: prober}
+			s := &scope{cluster: &v1alpha1.MySQLCluster{}, notes: &notes{}, planned: true}
+			s.desired.Replicas = row.replicas
+			s.plan.Failing, s.plan.Membership = true, &topology.Membership{Primary: "orders-0"}
+			row.change(s)
+			r.trackPromotion(s)
+			s.notes.timeline.fence(began)
+			s.notes.timeline.open(began)
+			s = &scope{cluster: s.cluster, notes: s.notes, planned: true, published: true, plan: topology.Plan{Primary: row.to}}
+			r.trackPromotion(s)
+			if s.promotion == nil || s.promotion.Kind != row.kind || s.promotion.To != row.to {
+				t.Fatalf("status says %+v", s.promotion)
+			}
+			r.tellOfPromotion(s)
+			if note := <-recorder.Events; !strings.HasPrefix(note, row.event) {
+				t.Errorf("the event says %q", note)
+			}
+			families, err := registry.Gather()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, family := range families {
+				for _, m := range family.GetMetric() {
+					for _, label := range m.GetLabel() {
+						if family.GetName() == "mysqlcluster_promotion_duration_seconds" && label.GetName() == "kind" && label.GetValue() != row.kind {
+							t.Errorf("the metric says %s", label.GetValue())
+						}
+					}
+				}
+			}
+		})
 	}
 }

@@ -152,14 +152,14 @@ type RolloutStatus struct {
 
 // PromotionStatus is how a member became primary. Durations are in seconds, to the millisecond.
 type PromotionStatus struct {
-	// Kind is Failover (the old primary failed) or Switchover (it was well).
-	// +kubebuilder:validation:Enum=Failover;Switchover
+	// Kind is Failover (the old primary failed), Switchover (it was well) or Reopened (the primary was away, and takes writes again).
+	// +kubebuilder:validation:Enum=Failover;Switchover;Reopened
 	Kind string `json:"kind"`
 	// From is the old primary, empty when there was none that was known.
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	From string `json:"from,omitempty"`
-	// To is the new primary.
+	// To is the new primary. With Reopened it is the same as From.
 	// +kubebuilder:validation:MaxLength=253
 	To string `json:"to"`
 	// At is when the new primary was published.

@@ -82,8 +82,13 @@ type Replication struct {
 	IOState    string
 	SQLRunning bool
 	// Retrieved is the GTID set received since the relay log was made. A member's position is Retrieved ∪ Executed (fact 24).
-	Retrieved                 string
+	Retrieved string
+	// LastIOError is the last error of the receiver (IO) thread, LastSQLError that of the applier (SQL) thread. A thread that
+	// STOP REPLICA stopped keeps the error that it had before.
 	LastIOError, LastSQLError string
+	// ReceiverRetries is true when LastIOError is of a connection that was lost or could not be made. The receiver retries after
+	// such an error and never stops because of it: SOURCE_RETRY_COUNT is 0.
+	ReceiverRetries bool
 	// SourceIsFull is true when the source refused the last attempt to connect because all of its connections are taken.
 	SourceIsFull bool
 	// LagSeconds is nil when MySQL does not know: a thread is not running.

@@ -197,7 +197,8 @@ func (r *replicaStatus) read() *Replication {
 		AutoPosition: string(r.autoPosition) == "1",
 		IOState:      IOOff,
 
-		SourceSilence: never,
+		SourceSilence:   never,
+		ReceiverRetries: receiverRetries(number(string(r.ioErrno))),
 	}
 	switch string(r.ioRunning) {
 	case "Yes":

@@ -99,7 +99,8 @@ func (p *planner) unreachableAdvice(m *Member) string {
 	if in := m.CurrentInstance(); in != nil {
 		address = in.Address
 	}
-	return fmt.Sprintf("%s: EC2 calls its instance healthy but %s:3306 is silent; check that %s admits the operator's pods (spec.aws.clientCIDRs or clientSecurityGroupIDs) and that a route leads from the pods to the subnet and back", m.Name, address, group)
+	return fmt.Sprintf("%s: %s:%d is silent; %s. Check that %s admits the operator's pods (spec.aws.clientCIDRs or clientSecurityGroupIDs) and that a route leads from the pods to the subnet and back",
+		m.Name, address, v1alpha1.MySQLPort, p.ec2Calls("its instance", "healthy"), group)
 }
 
 func orNone(s string) string {

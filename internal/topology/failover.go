@@ -257,8 +257,8 @@ func (p *planner) promote(row Membership) {
 		}
 		return
 	}
-	if m.broken() {
-		p.degraded(v1alpha1.ReasonReplicationBroken, fmt.Sprintf("%s is to be promoted once it has applied what it received; its applier stopped: %s", m.Name, m.SQL.Replication.Error))
+	if r := m.SQL.Replication; r.applierBroken() {
+		p.degraded(v1alpha1.ReasonReplicationBroken, fmt.Sprintf("%s is to be promoted once it has applied what it received; its applier stopped: %s", m.Name, r.ApplierError))
 	}
 	if !m.attainable().Contains(proof.MustHold) {
 		// It may never get through. So nobody is deposed for it, and it is not noted: whoever returns may be the better one.

@@ -197,7 +197,7 @@ func TestWhoIsPromoted(t *testing.T) {
 				s.io(ioOff, 1, 2)
 				s.member(1).SQL.Executed = trx(0, 8)
 				s.member(1).SQL.Replication.Retrieved = trx(0, 12)
-				s.member(1).SQL.Replication.SQLRunning, s.member(1).SQL.Replication.Error = false, "error 1205"
+				s.member(1).SQL.Replication.SQLRunning, s.member(1).SQL.Replication.ApplierError = false, "error 1205"
 			}, "start the applier of orders-1", "once it has applied what it received"},
 		"its applier stopped, and somebody else holds all that may be acknowledged": {
 			func(s *scene) {
@@ -205,7 +205,7 @@ func TestWhoIsPromoted(t *testing.T) {
 				s.io(ioOff, 1, 2)
 				s.member(0).SQL.Executed = trx(0, 9)
 				s.member(1).SQL.Executed, s.member(2).SQL.Executed = trx(0, 11), trx(0, 10)
-				s.member(1).SQL.Replication.SQLRunning, s.member(1).SQL.Replication.Error = false, "relay log read failure"
+				s.member(1).SQL.Replication.SQLRunning, s.member(1).SQL.Replication.ApplierError = false, "relay log read failure"
 			}, "promote orders-2", ""},
 		"a replica that is being cloned proves nothing": {
 			func(s *scene) { s.lose(0); s.io(ioOff, 1, 2); s.member(2).SQL.Clone = &Clone{State: cloneInProgress} }, "", "not reached: orders-0, orders-2"},
@@ -482,7 +482,7 @@ func TestVotes(t *testing.T) {
 				two(s)
 				s.io(ioOff, 2)
 				s.member(2).SQL.Replication.SQLRunning = false
-				s.member(2).SQL.Replication.Error = "row not found"
+				s.member(2).SQL.Replication.ApplierError = "row not found"
 				s.member(2).SQL.SemiSync.ReplicaEnabled = true
 			}, "switch the acknowledgements of orders-2 off"},
 		"nor is that of a primary which is alone": {
@@ -627,7 +627,7 @@ func TestNobodyBeginsToAcknowledgeToAPrimaryThatIsLeftAlone(t *testing.T) {
 			two(s)
 			s.down(2*time.Minute, 2)
 			m := s.member(1)
-			m.SQL.Replication = &Replication{SourceHost: "10.0.0.0", IOState: ioConnecting, Error: "row not found"}
+			m.SQL.Replication = &Replication{SourceHost: "10.0.0.0", IOState: ioConnecting, ApplierError: "row not found"}
 			m.BrokenSince = s.observed.Now.Add(-brokenPatience)
 			m.SQL.SemiSync = SemiSync{ReplicaEnabled: heard}
 			s.member(0).SQL.SemiSync.Clients, s.member(0).SQL.PendingCommits = 0, 1

@@ -93,24 +93,24 @@ func TestLostVotersAndHealing(t *testing.T) {
 			}, "stop instance i-2 of orders-2", "impaired"},
 		"replication that an error stopped is started again": {
 			func(s *scene) {
-				s.member(2).SQL.Replication.SQLRunning, s.member(2).SQL.Replication.Error = false, "1062 duplicate key"
+				s.member(2).SQL.Replication.SQLRunning, s.member(2).SQL.Replication.ApplierError = false, "1062 duplicate key"
 				s.member(2).BrokenSince = s.observed.Now
 			}, "replicate orders-2 from orders-0", "1062"},
 		"after a minute the member stops acknowledging": {
 			func(s *scene) {
-				s.member(2).SQL.Replication.SQLRunning, s.member(2).SQL.Replication.Error = false, "1062 duplicate key"
+				s.member(2).SQL.Replication.SQLRunning, s.member(2).SQL.Replication.ApplierError = false, "1062 duplicate key"
 				s.member(2).BrokenSince = s.observed.Now.Add(-2 * time.Minute)
 			}, "switch the acknowledgements of orders-2 off", "1062"},
 		"so does one that cannot apply what the primary before sent": {
 			func(s *scene) {
 				s.member(2).SQL.Replication.SourceHost = "10.0.0.1"
-				s.member(2).SQL.Replication.SQLRunning, s.member(2).SQL.Replication.Error = false, "1062 duplicate key"
+				s.member(2).SQL.Replication.SQLRunning, s.member(2).SQL.Replication.ApplierError = false, "1062 duplicate key"
 				s.member(2).BrokenSince = s.observed.Now.Add(-2 * time.Minute)
 			}, "switch the acknowledgements of orders-2 off", "1062"},
 		"without a vote its volume is kept as a snapshot": {
 			func(s *scene) {
 				two(s)
-				s.member(2).SQL.Replication.SQLRunning, s.member(2).SQL.Replication.Error = false, "1062 duplicate key"
+				s.member(2).SQL.Replication.SQLRunning, s.member(2).SQL.Replication.ApplierError = false, "1062 duplicate key"
 				s.member(2).BrokenSince = s.observed.Now.Add(-2 * time.Minute)
 			}, "take snapshot quarantine-", "1062"},
 		"a member behind what the binary logs hold is seeded anew": {

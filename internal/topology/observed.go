@@ -260,7 +260,9 @@ type Replication struct {
 	SourceIsFull bool
 	SQLRunning   bool
 	Retrieved    gtid.Set
-	Error        string
+	// ReceiverError is the error that stopped the receiver (IO) thread, ApplierError the one that stopped the applier (SQL)
+	// thread; empty for a thread that runs or that STOP REPLICA stopped. A lost connection stops no receiver, see StopErrors.
+	ReceiverError, ApplierError string
 	// SourceSilence is how long ago the last heartbeat or transaction came from the source, by the replica's own clock;
 	// negative while none ever came.
 	SourceSilence time.Duration
@@ -363,11 +365,8 @@ func (m *Member) following() bool {
 	return m.verified() && r != nil && r.IOState == ioOn && r.SQLRunning && !m.cloning()
 }
 
-// broken says whether a replica's threads stopped because of an error: nothing that waiting or reconnecting cures.
-func (m *Member) broken() bool {
-	r := m.SQL.Replication
-	return m.verified() && r != nil && r.Error != "" && (r.IOState == ioOff || !r.SQLRunning)
-}
+// broken reports whether an error stopped a thread of a replica that answers.
+func (m *Member) broken() bool { return m.verified() && m.SQL.Replication.Broken() }
 
 // cloning says whether the member is being seeded at the moment.
 func (m *Member) cloning() bool { return m.SQL.Clone != nil && m.SQL.Clone.State == cloneInProgress }

@@ -35,7 +35,7 @@ func (p *planner) provision() {
 		v := &View{Name: m.Name, Phase: v1alpha1.PhaseProvisioning, Role: v1alpha1.RoleNone, Version: m.SQL.Version}
 		p.views[m.Name] = v
 		describe(m, v)
-		if v.Message = p.provisionMember(m); v.Message == "" || m.verified() {
+		if v.Message = p.fromEC2(p.provisionMember(m)); v.Message == "" || m.verified() {
 			v.Phase = v1alpha1.PhaseEC2Ready
 		}
 	}
@@ -404,8 +404,8 @@ func (p *planner) needAttachment(m *Member, vol *Volume, in *Instance) string {
 	case vol.AttachedTo == in.ID && vol.AttachState == attachAttached:
 		if in.Impaired && !m.verified() {
 			p.waitAtMost(waitEC2)
-			p.degraded(v1alpha1.ReasonMemberUnreachable, fmt.Sprintf("%s: EC2's status checks call instance %s impaired", m.Name, in.ID))
-			return "EC2's status checks call instance " + in.ID + " impaired"
+			p.degraded(v1alpha1.ReasonMemberUnreachable, m.Name+": "+p.ec2Calls("instance "+in.ID, "impaired"))
+			return "instance " + in.ID + " is impaired"
 		}
 		return ""
 	case vol.AttachedTo == in.ID, vol.State == volumeCreating:

@@ -108,7 +108,7 @@ func (p *planner) seed(m, primary *Member) string {
 	switch {
 	case m.stuck(p.Now):
 		return p.mend(m, primary, source.Address)
-	case r == nil || r.SourceHost != source.Address || (idle || !r.SQLRunning) && r.Error == "":
+	case r == nil || r.SourceHost != source.Address || (idle || !r.SQLRunning) && !r.Broken():
 		p.do(ReplicateFrom{m.Name, primary.Name, source.Address, idle && p.acknowledges(m, primary)})
 		return "starting replication from " + primary.Name
 	case m.broken():
@@ -132,7 +132,7 @@ func outOfReach(m, primary *Member) bool {
 // stuck says whether an applier has been stopped by an error for so long that starting it again is of no use. Such a member
 // can follow no other source either: what it received has to be applied before.
 func (m *Member) stuck(now time.Time) bool {
-	return m.broken() && !m.SQL.Replication.SQLRunning && !m.BrokenSince.IsZero() && now.Sub(m.BrokenSince) >= brokenPatience
+	return m.verified() && m.SQL.Replication.applierBroken() && !m.BrokenSince.IsZero() && now.Sub(m.BrokenSince) >= brokenPatience
 }
 
 // ruined says whether a member that answers gives no acknowledgement, and will not before it is rebuilt.
@@ -144,10 +144,10 @@ func (p *planner) ruined(m, primary *Member) bool {
 // mend tries for a while to start replication again that an error stopped, then has the member rebuilt.
 func (p *planner) mend(m, primary *Member, address string) string {
 	r := m.SQL.Replication
-	p.degraded(v1alpha1.ReasonReplicationBroken, fmt.Sprintf("%s: replication stopped: %s", m.Name, r.Error))
+	p.degraded(v1alpha1.ReasonReplicationBroken, fmt.Sprintf("%s: %s", m.Name, r.stopped()))
 	if m.BrokenSince.IsZero() || p.Now.Sub(m.BrokenSince) < brokenPatience {
 		p.retry(waitEC2, ReplicateFrom{m.Name, primary.Name, address, r.IOState == ioOff && p.acknowledges(m, primary)})
-		return "replication stopped: " + r.Error
+		return r.stopped()
 	}
 	return p.rebuild(m, primary, m.SQL.Executed.String())
 }

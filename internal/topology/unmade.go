@@ -87,7 +87,7 @@ func (p *planner) unmade(m *Member) string {
 func (p *planner) failedVolume(m *Member, vol *Volume) string {
 	p.waitAtMost(waitEC2)
 	if rec := p.plan.Records.Members[m.Name]; rec.VolumeID != "" || rec.Made != vol.ID && rec.Unmade != vol.ID {
-		p.degraded(v1alpha1.ReasonMemberMissing, fmt.Sprintf("%s: EC2 calls volume %s failed (state error), and what is on it cannot be read. It is left alone; delete it, and the member gets another when it is no longer a voter", m.Name, vol.ID))
+		p.degraded(v1alpha1.ReasonMemberMissing, fmt.Sprintf("%s: %s; what is on it cannot be read. It is left alone; delete it, and the member gets another when it is no longer a voter", m.Name, p.ec2Calls("volume "+vol.ID, "failed (state error)")))
 		return "volume " + vol.ID + " has failed"
 	}
 	p.noteUnmade(m, vol.ID, vol.Incarnation)

@@ -261,7 +261,7 @@ func (w *world) checkPlan(plan topology.Plan, o topology.Observed) {
 // what the primary does not.
 func useless(m, primary *topology.Member) bool {
 	r := m.SQL.Replication
-	return r == nil || r.IOState == ioOff || !r.SQLRunning && r.Error != "" ||
+	return r == nil || r.IOState == ioOff || !r.SQLRunning && r.ApplierError != "" ||
 		primary != nil && !m.SQL.Executed.Subtract(primary.SQL.Executed).WithoutSource(primary.SQL.ServerUUID).IsEmpty()
 }
 

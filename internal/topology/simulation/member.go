@@ -394,7 +394,7 @@ func (c writer) changeSource(host string) error {
 			s.w.checkRelay(s)
 			s.forgetRelay() // fact 12: with both threads stopped the relay log is deleted
 		}
-		s.st.source, s.ioError = host, ""
+		s.st.source, s.ioError, s.ioRetries = host, "", false
 		s.w.roles = true
 		return nil
 	})

@@ -462,4 +462,11 @@ var mutants = []mutant{
 		// What is left behind in another zone is ended, which covers it in this schedule.
 		and: []patch{{"internal/topology/provisioning.go", "if in.gone() || m.verified() || !apart(in, vol) {", "if true {"}},
 	},
+	{
+		name: "an error of a connection, which a fence left behind, counts as one that stopped the receiver",
+		at:   268,
+		file: "internal/topology/receiver.go",
+		old:  "if ioState == ioOff && !retries {",
+		new:  "if ioState == ioOff {", breaks: []string{notConverged},
+	},
 }

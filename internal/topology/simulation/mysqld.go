@@ -70,6 +70,7 @@ type mysqld struct {
 	replicaEnabled, acknowledges bool
 
 	io, ioError string
+	ioRetries   bool    // ioError is of a lost connection, and stays when the thread is stopped
 	from        *mysqld // the source that the IO thread is connected to
 	cursor      int     // in its binlog
 	unsent      bool    // something received was not acknowledged yet
@@ -309,7 +310,7 @@ func (s *mysqld) observation() mysql.Observation {
 	if st.source != "" {
 		o.Replication = &mysql.Replication{
 			SourceHost: st.source, SourcePort: 3306, IOState: s.io, SQLRunning: s.sqlRunning, Retrieved: l.print(&st.retrieved),
-			LastIOError: s.ioError, LastSQLError: s.sqlError, AutoPosition: true,
+			LastIOError: s.ioError, ReceiverRetries: s.ioRetries, LastSQLError: s.sqlError, AutoPosition: true,
 			SourceSilence: -1,
 		}
 		if s.heard > 0 {

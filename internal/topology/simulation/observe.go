@@ -297,8 +297,7 @@ func (op *operator) takeLook(m *topology.Member, lk *look) bool {
 // track notes since when a member is not reached, or its replication is broken.
 func (op *operator) track(m *topology.Member) {
 	m.SilentSince = op.since(op.silentSince, m.Name, m.SQL.Access == topology.AccessSilent || m.SQL.Access == topology.AccessRefused)
-	r := m.SQL.Replication
-	m.BrokenSince = op.since(op.brokenSince, m.Name, r != nil && r.Error != "" && (r.IOState == ioOff || !r.SQLRunning))
+	m.BrokenSince = op.since(op.brokenSince, m.Name, m.SQL.Replication.Broken())
 	if m.SQL.Answered != op.answered[m.Name] {
 		delete(op.stalledSince, m.Name)
 		op.answered[m.Name] = m.SQL.Answered
@@ -326,12 +325,10 @@ func (op *operator) sqlOf(m *topology.Member, o mysql.Observation) topology.SQL 
 	}
 	if r := o.Replication; r != nil {
 		s.Replication = &topology.Replication{
-			SourceHost: r.SourceHost, IOState: r.IOState, SQLRunning: r.SQLRunning, Retrieved: l.parse(r.Retrieved), Error: r.LastSQLError,
+			SourceHost: r.SourceHost, IOState: r.IOState, SQLRunning: r.SQLRunning, Retrieved: l.parse(r.Retrieved),
 			SourceSilence: r.SourceSilence,
 		}
-		if s.Replication.Error == "" {
-			s.Replication.Error = r.LastIOError
-		}
+		s.Replication.ReceiverError, s.Replication.ApplierError = topology.StopErrors(r.IOState, r.SQLRunning, r.ReceiverRetries, r.LastIOError, r.LastSQLError)
 		if r.LagSeconds != nil {
 			s.Replication.LagKnown, s.Replication.Lag = true, time.Duration(*r.LagSeconds*float64(time.Second))
 		}

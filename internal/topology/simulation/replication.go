@@ -101,6 +101,9 @@ func (s *mysqld) settle() {
 
 func (s *mysqld) disconnect(state string) {
 	s.io, s.from, s.unsent = state, nil, false
+	if state == ioConnecting {
+		s.ioError, s.ioRetries = "error 2003: error reconnecting to source", true
+	}
 	s.w.roles = true
 	s.w.wake()
 }
@@ -108,7 +111,7 @@ func (s *mysqld) disconnect(state string) {
 // startIO starts the IO thread. What it acknowledges is decided now (fact 8).
 func (s *mysqld) startIO() {
 	if s.io == ioOff && s.st.source != "" {
-		s.io, s.ioError, s.acknowledges = ioConnecting, "", s.replicaEnabled
+		s.io, s.ioError, s.ioRetries, s.acknowledges = ioConnecting, "", false, s.replicaEnabled
 		s.w.roles = true
 		s.w.wake()
 	}
@@ -137,7 +140,7 @@ func (s *mysqld) connect(source *mysqld) {
 	w := s.w
 	for _, id := range source.st.purged.without(s.st.executed.bitset) {
 		if !s.knows(id) {
-			s.ioError = "error 1236: the source has purged transactions that the replica needs"
+			s.ioRetries, s.ioError = false, "error 1236: the source has purged transactions that the replica needs"
 			s.disconnect(ioOff)
 			return
 		}
@@ -145,12 +148,13 @@ func (s *mysqld) connect(source *mysqld) {
 	// A replica that has more of the source's own transactions than the source is refused (fact 15).
 	for _, id := range w.ledger.byServer[source.st.uuid] {
 		if (s.st.executed.has(id) || s.st.retrieved.has(id)) && !source.knows(id) {
-			s.ioError = "error 1236: the replica has more of the source's transactions than the source"
+			s.ioRetries, s.ioError = false, "error 1236: the replica has more of the source's transactions than the source"
 			s.disconnect(ioOff)
 			return
 		}
 	}
-	s.io, s.from, s.cursor, s.heard = ioOn, source, 0, w.now
+	s.io, s.ioError, s.ioRetries = ioOn, "", false
+	s.from, s.cursor, s.heard = source, 0, w.now
 	w.roles = true
 }
 

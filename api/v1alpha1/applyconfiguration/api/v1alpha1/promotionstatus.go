@@ -11,11 +11,11 @@ import (
 //
 // PromotionStatus is how a member became primary. Durations are in seconds, to the millisecond.
 type PromotionStatusApplyConfiguration struct {
-	// Kind is Failover (the old primary failed) or Switchover (it was well).
+	// Kind is Failover (the old primary failed), Switchover (it was well) or Reopened (the primary was away, and takes writes again).
 	Kind *string `json:"kind,omitempty"`
 	// From is the old primary, empty when there was none that was known.
 	From *string `json:"from,omitempty"`
-	// To is the new primary.
+	// To is the new primary. With Reopened it is the same as From.
 	To *string `json:"to,omitempty"`
 	// At is when the new primary was published.
 	At *v1.Time `json:"at,omitempty"`

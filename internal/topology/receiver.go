@@ -1,0 +1,33 @@
+package topology
+
+// StopErrors returns what stopped the threads of a channel: lastIO and lastSQL, the last errors of its receiver and its applier.
+// MySQL keeps those of a thread that STOP REPLICA stopped, and of a receiver that connects again. retries is true when the receiver
+// retries after lastIO.
+func StopErrors(ioState string, sqlRunning, retries bool, lastIO, lastSQL string) (receiver, applier string) {
+	if ioState == ioOff && !retries {
+		receiver = lastIO
+	}
+	if !sqlRunning {
+		applier = lastSQL
+	}
+	return receiver, applier
+}
+
+// receiverBroken reports whether an error stopped the receiver.
+func (r *Replication) receiverBroken() bool {
+	return r != nil && r.IOState == ioOff && r.ReceiverError != ""
+}
+
+// applierBroken reports whether an error stopped the applier.
+func (r *Replication) applierBroken() bool { return r != nil && !r.SQLRunning && r.ApplierError != "" }
+
+// Broken reports whether an error stopped a thread of the channel. Waiting or reconnecting does not repair that.
+func (r *Replication) Broken() bool { return r.receiverBroken() || r.applierBroken() }
+
+// stopped names the thread that an error stopped, with the error. The applier comes first: without it nothing received counts.
+func (r *Replication) stopped() string {
+	if r.applierBroken() {
+		return "its applier stopped: " + r.ApplierError
+	}
+	return "its receiver stopped: " + r.ReceiverError
+}

@@ -19,6 +19,11 @@ type Scene struct {
 	Primary  v1alpha1.MemberStatus
 	Replicas []v1alpha1.MemberStatus
 	Random   *rand.Rand
+	// began and since are when the fault began, by the clock and by the ledger.
+	began time.Time
+	since time.Duration
+	// findings are promises that the operator broke. They end the run.
+	findings []error
 	// heals undo what the fault did, in the order in which it was done.
 	heals []func(context.Context) error
 }
@@ -47,6 +52,24 @@ func (w *World) scene(ctx context.Context) (*Scene, error) {
 	}
 	s.Random.Shuffle(len(s.Replicas), func(a, b int) { s.Replicas[a], s.Replicas[b] = s.Replicas[b], s.Replicas[a] })
 	return s, nil
+}
+
+// begins sets the time from which the fault is measured. A fault that needs preparations calls it again after them.
+func (s *Scene) begins() { s.began, s.since = time.Now(), s.ledger.now() }
+
+// find records that the operator broke a promise.
+func (s *Scene) find(format string, args ...any) {
+	s.findings = append(s.findings, fmt.Errorf(format, args...))
+	s.say("     %v", s.findings[len(s.findings)-1])
+}
+
+// length draws how long a part of a fault lasts, at most as long as the run allows.
+func (s *Scene) length(least, most time.Duration) time.Duration {
+	drawn := between(s.Random, least, most)
+	if s.holdAtMost > 0 {
+		return min(drawn, s.holdAtMost)
+	}
+	return drawn
 }
 
 // later notes how to undo what was done.

@@ -44,6 +44,8 @@ type Options struct {
 	Out io.Writer
 	// HoldAtMost is when a fault is healed at the latest; 0: as its kind says.
 	HoldAtMost time.Duration
+	// Behind is how long a replica is cut off so that it falls far behind; 0: DefaultBehind.
+	Behind time.Duration
 }
 
 // World is a cluster under load, and what can be done to it.
@@ -55,6 +57,8 @@ type World struct {
 	out    io.Writer
 	// holdAtMost is when a fault is healed at the latest; 0: as its kind says.
 	holdAtMost time.Duration
+	// behind is how long a replica is cut off so that it falls far behind; 0: DefaultBehind.
+	behind time.Duration
 
 	access access
 	ledger *Ledger
@@ -74,7 +78,7 @@ type World struct {
 // Open makes the cluster when it is missing, waits until it is Ready, and begins to write to it.
 func Open(ctx context.Context, o Options) (*World, error) {
 	w := &World{
-		lab: o.Lab, key: o.Key, dir: o.Dir, out: o.Out, holdAtMost: o.HoldAtMost,
+		lab: o.Lab, key: o.Key, dir: o.Dir, out: o.Out, holdAtMost: o.HoldAtMost, behind: o.Behind,
 		judge: newStatusJudge(), random: rand.New(rand.NewPCG(o.Seed, o.Seed)), //nolint:gosec // it must be repeatable
 	}
 	if err := os.MkdirAll(w.dir, 0o755); err != nil {

@@ -26,6 +26,8 @@ type Scene struct {
 	findings []error
 	// heals undo what the fault did, in the order in which it was done.
 	heals []func(context.Context) error
+	// tidies remove what the fault left in the cluster, after it was healed.
+	tidies []func(context.Context) error
 }
 
 // scene waits for a cluster that is Ready, which it may just have ceased to be for reasons of its own, and reads who is who.
@@ -75,14 +77,17 @@ func (s *Scene) length(least, most time.Duration) time.Duration {
 // later notes how to undo what was done.
 func (s *Scene) later(heal func(context.Context) error) { s.heals = append(s.heals, heal) }
 
+// tidy records what to remove from the cluster after it was healed: that may need a primary.
+func (s *Scene) tidy(remove func(context.Context) error) { s.tidies = append(s.tidies, remove) }
+
 // heal undoes everything. It goes on after an error. What cannot be healed because it is not broken any more (a machine
 // that lost its power was stopped and started by the operator meanwhile) is well.
 func (s *Scene) heal(ctx context.Context) error {
 	var errs []error
-	for _, one := range s.heals {
+	for _, one := range append(s.heals, s.tidies...) {
 		errs = append(errs, one(ctx))
 	}
-	s.heals = nil
+	s.heals, s.tidies = nil, nil
 	return errors.Join(errs...)
 }
 

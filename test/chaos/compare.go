@@ -139,7 +139,7 @@ func History(entries []Entry, rows []Row) (stale, newer Entry, found bool) {
 func Gap(entries []Entry, pauses []span, after time.Duration) time.Duration {
 	var acked []time.Duration
 	for _, e := range entries {
-		if e.Outcome == Acknowledged && e.Worker < directWorkers {
+		if e.Outcome.answered() && e.Worker < directWorkers {
 			acked = append(acked, e.Answered)
 		}
 	}

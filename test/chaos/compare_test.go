@@ -130,18 +130,24 @@ func TestTheFingerprintTellsRowsApart(t *testing.T) {
 
 func TestTheTableHasARowForEachFaultAndASum(t *testing.T) {
 	table := Table([]Result{
-		{Fault: "power cut", Gap: 2 * time.Second, Ready: 20 * time.Second, Detect: time.Second, Acknowledged: 10, Unknown: 1},
+		{Fault: "power cut", Gap: 2 * time.Second, Ready: 20 * time.Second, Detect: time.Second, Acknowledged: 10, Unknown: 1, Uncovered: 2},
 		{Fault: "freeze", Gap: 5 * time.Second, Promoting: 4500 * time.Millisecond, Ready: 9 * time.Second, Acknowledged: 5, Rebuilt: 1, Lost: 3, Cooling: true},
-		{Fault: "freeze", Gap: 3 * time.Second, Ready: 700 * time.Second, Stuck: true},
+		{Fault: "freeze", Gap: 3 * time.Second, Ready: 700 * time.Second, Stuck: true, Lies: 2},
 		{Fault: "power cut", Gap: 4 * time.Second, Ready: 30 * time.Second, Detect: 3 * time.Second, Acknowledged: 20},
 	})
 	for _, want := range []string{
-		"| freeze | 2 | - | 5.0 | 5.0 | 5.0 | 4.5 | 1 | 9.0 | 9.0 | 1 | 5 | 0 | 1 | 0 | 3 |",
-		"| power cut | 2 | 3.0 | 4.0 | 4.0 | 4.0 | - | 0 | 30.0 | 30.0 | 0 | 30 | 1 | 0 | 0 | 0 |",
-		"| **all** | 4 | 3.0 | 4.0 | 5.0 | 5.0 | 4.5 | 1 | 20.0 | 30.0 | 1 | 35 | 1 | 1 | 0 | 3 |",
+		"| freeze | 2 | - | 5.0 | 5.0 | 5.0 | 4.5 | 1 | 9.0 | 9.0 | 1 | 5 | 0 | 1 | 0 | 3 | 0 | 2 |",
+		"| power cut | 2 | 3.0 | 4.0 | 4.0 | 4.0 | - | 0 | 30.0 | 30.0 | 0 | 30 | 1 | 0 | 0 | 0 | 2 | 0 |",
+		"| **all** | 4 | 3.0 | 4.0 | 5.0 | 5.0 | 4.5 | 1 | 20.0 | 30.0 | 1 | 35 | 1 | 1 | 0 | 3 | 2 | 2 |",
 	} {
 		if !strings.Contains(table, want+"\n") {
 			t.Errorf("no row %q in\n%s", want, table)
+		}
+	}
+	lines := strings.Split(strings.TrimSpace(table), "\n")
+	for _, line := range lines {
+		if strings.Count(line, "|") != strings.Count(lines[0], "|") {
+			t.Errorf("%q has other columns than the header %q", line, lines[0])
 		}
 	}
 }

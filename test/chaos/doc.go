@@ -7,4 +7,8 @@
 // row with the primary and with each replica. A row that was acknowledged must be there, once; one that is there must
 // have been acknowledged or be of unknown outcome. Every member is also written to directly all the time: no two of them
 // may acknowledge.
+//
+// The status of the cluster is judged by the same ledger, at every moment of the run: while no write is acknowledged it may
+// not say that writes succeed or that nothing is wrong, and after a loss it may not say that nothing was lost. A false claim
+// fails the run as a lost row does.
 package chaos

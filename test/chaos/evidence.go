@@ -46,6 +46,9 @@ func (w *World) Explain(ctx context.Context, since time.Time) {
 
 func (w *World) explainTo(ctx context.Context, out io.Writer, since time.Time) {
 	_, _ = fmt.Fprintf(out, "The fault began at %s; the ledger's time 0 is %s.\n\n%s\n", since.UTC().Format(time.RFC3339Nano), w.ledger.began.UTC().Format(time.RFC3339Nano), w.Story(since))
+	for _, l := range w.judge.found(0) {
+		_, _ = fmt.Fprintln(out, l)
+	}
 	w.describeMembers(ctx, out)
 	w.lab.Diagnose(ctx, out, w.key)
 	logs, err := w.lab.OperatorLogs(ctx, logLines)

@@ -20,7 +20,12 @@ const (
 	Unknown Outcome = 'U'
 	// Refused: MySQL answered with an error. The row must not be there.
 	Refused Outcome = 'R'
+	// Uncovered: MySQL answered OK in a time of which the operator said that nobody knows what was kept. The row may be there.
+	Uncovered Outcome = 'X'
 )
+
+// answered says whether the client was told that its write is committed.
+func (o Outcome) answered() bool { return o == Acknowledged || o == Uncovered }
 
 // Entry is one write that was sent.
 type Entry struct {
@@ -74,6 +79,18 @@ func (l *Ledger) record(e Entry) {
 	l.entries = append(l.entries, e)
 	_, _ = fmt.Fprintf(l.lines, "%c id=%d round=%d worker=%d seq=%d server=%d sent=%.6f answered=%.6f\n",
 		e.Outcome, e.ID, e.Round, e.Worker, e.Seq, e.Server, e.Sent.Seconds(), e.Answered.Seconds())
+}
+
+// uncover changes acknowledged writes to uncovered ones.
+func (l *Ledger) uncover(ids []uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range l.entries {
+		if e := &l.entries[i]; e.Outcome == Acknowledged && slices.Contains(ids, e.ID) {
+			e.Outcome = Uncovered
+			_, _ = fmt.Fprintf(l.lines, "%c id=%d\n", e.Outcome, e.ID)
+		}
+	}
 }
 
 // span is a stretch of time since the run began.
@@ -130,7 +147,7 @@ func (l *Ledger) lastAck() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i := len(l.entries) - 1; i >= 0; i-- {
-		if e := l.entries[i]; e.Outcome == Acknowledged && e.Worker < directWorkers {
+		if e := l.entries[i]; e.Outcome.answered() && e.Worker < directWorkers {
 			return e.Answered
 		}
 	}
@@ -142,7 +159,7 @@ func (l *Ledger) lastServer() uint32 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i := len(l.entries) - 1; i >= 0; i-- {
-		if e := l.entries[i]; e.Outcome == Acknowledged && e.Worker < directWorkers {
+		if e := l.entries[i]; e.Outcome.answered() && e.Worker < directWorkers {
 			return e.Server
 		}
 	}

@@ -68,6 +68,8 @@ type target struct{ address, name string }
 type Load struct {
 	access access
 	ledger *Ledger
+	// judge gets the end of every attempt to write through the Service.
+	judge *statusJudge
 
 	service target
 	round   atomic.Int64
@@ -82,9 +84,9 @@ type Load struct {
 }
 
 // newLoad begins to write. It goes on until Stop.
-func newLoad(a access, ledger *Ledger, service target) *Load {
+func newLoad(a access, ledger *Ledger, judge *statusJudge, service target) *Load {
 	ctx, cancel := context.WithCancel(context.Background())
-	l := &Load{access: a, ledger: ledger, service: service, members: map[int]target{}, cancel: cancel}
+	l := &Load{access: a, ledger: ledger, judge: judge, service: service, members: map[int]target{}, cancel: cancel}
 	for n := range serviceWorkers {
 		l.running.Go(func() { (&worker{load: l, number: n, pace: pace, where: l.theService}).run(ctx) })
 	}
@@ -117,7 +119,9 @@ func (l *Load) Pause() (resume func()) {
 	began := l.ledger.now()
 	l.gate.Lock()
 	return func() {
-		l.ledger.paused(began, l.ledger.now())
+		ended := l.ledger.now()
+		l.ledger.paused(began, ended)
+		l.judge.paused(ended)
 		l.gate.Unlock()
 	}
 }
@@ -147,9 +151,13 @@ func (w *worker) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		rest := w.pace
 		w.load.gate.RLock()
-		if err := w.write(ctx); err != nil {
+		err := w.write(ctx)
+		if err != nil {
 			w.hangUp()
 			rest = redialPace
+		}
+		if w.number < directWorkers && ctx.Err() == nil {
+			w.load.judge.write(w.load.ledger.now(), err == nil)
 		}
 		w.load.gate.RUnlock()
 		select {

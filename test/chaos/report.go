@@ -17,8 +17,14 @@ func (r Result) line() string {
 	if r.Cooling {
 		text += "; in the cool-down of the promotion before"
 	}
+	if r.Uncovered > 0 {
+		text += fmt.Sprintf("; %d missing writes were reported as uncovered", r.Uncovered)
+	}
 	if r.Stuck {
 		text += "; NOT READY"
+	}
+	if r.Lies > 0 {
+		text += fmt.Sprintf("; %d STATUS LIES", r.Lies)
 	}
 	return text
 }
@@ -51,8 +57,8 @@ func Table(results []Result) string {
 	}
 	slices.Sort(names)
 	var text strings.Builder
-	text.WriteString("| fault | times | noticed p50 | gap p50 | gap p95 | gap max | promotion max | in cool-down | Ready p50 | Ready max | not Ready | acknowledged | unknown | rebuilt | snapshots | lost |\n")
-	text.WriteString("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n")
+	text.WriteString("| fault | times | noticed p50 | gap p50 | gap p95 | gap max | promotion max | in cool-down | Ready p50 | Ready max | not Ready | acknowledged | unknown | rebuilt | snapshots | lost | uncovered | status lies |\n")
+	text.WriteString("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n")
 	for _, name := range names {
 		row(&text, name, byFault[name])
 	}
@@ -82,11 +88,18 @@ func row(text *strings.Builder, name string, results []Result) {
 		sum.Rebuilt += r.Rebuilt
 		sum.Snapshots += r.Snapshots
 		sum.Lost += r.Lost
+		sum.Uncovered += r.Uncovered
+		sum.Lies += r.Lies
 	}
-	fmt.Fprintf(text, "| %s | %d | %s | %s | %s | %s | %s | %d | %s | %s | %d | %d | %d | %d | %d | %d |\n", name, len(results),
+	fmt.Fprintf(text, "| %s | %d | %s | %s | %s | %s | %s | %d | %s | %s | %d | %d | %d | %d | %d | %d | %d | %d |\n", name, len(results),
 		seconds(quantile(noticed, 0.5)), seconds(quantile(gaps, 0.5)), seconds(quantile(gaps, 0.95)), seconds(quantile(gaps, 1)), seconds(quantile(promotions, 1)), cooling,
-		seconds(quantile(ready, 0.5)), seconds(quantile(ready, 1)), stuck, sum.Acknowledged, sum.Unknown, sum.Rebuilt, sum.Snapshots, sum.Lost)
+		seconds(quantile(ready, 0.5)), seconds(quantile(ready, 1)), stuck, sum.Acknowledged, sum.Unknown, sum.Rebuilt, sum.Snapshots, sum.Lost, sum.Uncovered, sum.Lies)
 }
+
+// legend explains the columns about what status says. It stands beside the table, so that it always fits it.
+var legend = fmt.Sprintf("*Uncovered* are acknowledged writes that are missing, and of which the operator reported that nobody knows what was kept. "+
+	"*Status lies* are claims that the ledger disproves, at any moment of the run: Available=True or Degraded=False while no write was acknowledged for more than %.0f s, "+
+	"or that nothing was lost. One fails the run, as a lost write does.", statusAllowance.Seconds())
 
 // Summary says in a few lines how a run went, when and where, and with which command.
 func Summary(results []Result, command string, seed uint64, began time.Time) string {
@@ -104,5 +117,5 @@ func Summary(results []Result, command string, seed uint64, began time.Time) str
 	if incomplete > 0 {
 		text += fmt.Sprintf(" Of %d not every part could be done, for example because the operator was quicker; they count all the same.", incomplete)
 	}
-	return text + " Times are in seconds.\n"
+	return text + " Times are in seconds. " + legend + "\n"
 }

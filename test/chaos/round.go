@@ -45,6 +45,9 @@ type Result struct {
 	Promoting time.Duration
 	// What clients were told, and what was found to be lost.
 	Acknowledged, Unknown, Refused, Lost int
+	// Uncovered counts the acknowledged writes that are missing and of which the operator said that nobody knows what was kept.
+	// Lies counts the claims of the status that the ledger disproved, since the fault before.
+	Uncovered, Lies int
 	// Promotions, Rebuilt and Snapshots count what the operator did.
 	Promotions, Rebuilt, Snapshots int
 	// Cooling is true when a member was promoted less than a minute before: the operator is slower then, on purpose.
@@ -74,11 +77,13 @@ func (w *World) Run(ctx context.Context, f Fault) (Result, error) {
 		hold = min(hold, w.holdAtMost)
 	}
 	w.say("%3d  %-44s primary %s, healed after %.0fs", r.Number, f.Name, s.Primary.Name, hold.Seconds())
-	began, at := time.Now(), w.ledger.now()
+	s.begins()
+	w.faultBegan = s.began
 	done := f.Do(ctx, s)
 	if done == nil {
-		done = pause(ctx, time.Until(began.Add(hold)))
+		done = pause(ctx, time.Until(s.began.Add(hold)))
 	}
+	began, at := s.began, s.since
 	healed := s.heal(context.WithoutCancel(ctx))
 	if ctx.Err() != nil {
 		return r, errors.Join(ctx.Err(), healed)
@@ -97,12 +102,34 @@ func (w *World) Run(ctx context.Context, f Fault) (Result, error) {
 		}
 	}
 	w.measure(&r, began, at)
+	lies := w.judge.found(w.judged)
+	w.judged += len(lies)
+	r.Lies = len(lies)
 	w.say("%s", r.line())
+	err = verdict(err, lies, s.findings)
 	var loss *Loss
 	if errors.As(err, &loss) {
 		r.Lost = len(loss.Difference.Lost)
 	}
 	return r, errors.Join(err, w.ledger.sync())
+}
+
+// verdict is the error of a round. Lies of the status and broken promises end the run as a lost row does, also when the
+// cluster is not Ready: such a round is no ErrNotReady.
+func verdict(err error, lies []Lie, findings []error) error {
+	var found []error
+	for _, l := range lies {
+		found = append(found, errors.New(l.String()))
+	}
+	found = append(found, findings...)
+	switch {
+	case len(found) == 0:
+		return err
+	case errors.Is(err, ErrNotReady):
+		return fmt.Errorf("%w; %v", errors.Join(found...), err) //nolint:errorlint // what was found is the error
+	default:
+		return errors.Join(append([]error{err}, found...)...)
+	}
 }
 
 // settle waits until the cluster is Ready and its members hold what the ledger says. The round is over then: what is
@@ -228,10 +255,13 @@ func (w *World) measure(r *Result, began time.Time, at time.Duration) {
 			r.Unknown++
 		case Refused:
 			r.Refused++
+		case Uncovered:
+			r.Acknowledged++
+			r.Uncovered++
 		}
 	}
 	for _, sight := range w.watch.since(began) {
-		if r.Detect == 0 {
+		if r.Detect == 0 && sight.Kind != kindCondition { // whose texts also change while all is well
 			r.Detect = sight.At.Sub(began)
 		}
 		r.Promoting = max(r.Promoting, sight.Took)

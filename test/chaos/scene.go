@@ -19,8 +19,15 @@ type Scene struct {
 	Primary  v1alpha1.MemberStatus
 	Replicas []v1alpha1.MemberStatus
 	Random   *rand.Rand
+	// began and since are when the fault began, by the clock and by the ledger.
+	began time.Time
+	since time.Duration
+	// findings are promises that the operator broke. They end the run.
+	findings []error
 	// heals undo what the fault did, in the order in which it was done.
 	heals []func(context.Context) error
+	// tidies remove what the fault left in the cluster, after it was healed.
+	tidies []func(context.Context) error
 }
 
 // scene waits for a cluster that is Ready, which it may just have ceased to be for reasons of its own, and reads who is who.
@@ -49,17 +56,38 @@ func (w *World) scene(ctx context.Context) (*Scene, error) {
 	return s, nil
 }
 
+// begins sets the time from which the fault is measured. A fault that needs preparations calls it again after them.
+func (s *Scene) begins() { s.began, s.since = time.Now(), s.ledger.now() }
+
+// find records that the operator broke a promise.
+func (s *Scene) find(format string, args ...any) {
+	s.findings = append(s.findings, fmt.Errorf(format, args...))
+	s.say("     %v", s.findings[len(s.findings)-1])
+}
+
+// length draws how long a part of a fault lasts, at most as long as the run allows.
+func (s *Scene) length(least, most time.Duration) time.Duration {
+	drawn := between(s.Random, least, most)
+	if s.holdAtMost > 0 {
+		return min(drawn, s.holdAtMost)
+	}
+	return drawn
+}
+
 // later notes how to undo what was done.
 func (s *Scene) later(heal func(context.Context) error) { s.heals = append(s.heals, heal) }
+
+// tidy records what to remove from the cluster after it was healed: that may need a primary.
+func (s *Scene) tidy(remove func(context.Context) error) { s.tidies = append(s.tidies, remove) }
 
 // heal undoes everything. It goes on after an error. What cannot be healed because it is not broken any more (a machine
 // that lost its power was stopped and started by the operator meanwhile) is well.
 func (s *Scene) heal(ctx context.Context) error {
 	var errs []error
-	for _, one := range s.heals {
+	for _, one := range append(s.heals, s.tidies...) {
 		errs = append(errs, one(ctx))
 	}
-	s.heals = nil
+	s.heals, s.tidies = nil, nil
 	return errors.Join(errs...)
 }
 

@@ -76,7 +76,6 @@ type copyOfMember struct {
 // verify compares the ledger with every member. The load is paused meanwhile. A difference is an error; so is
 // errNotComparable, which may pass.
 func (w *World) verify(ctx context.Context, primary int, members map[int]target) error {
-	entries := w.ledger.round(w.round)
 	executed := ""
 	ordinals := slices.Sorted(maps.Keys(members))
 	slices.SortStableFunc(ordinals, func(a, b int) int { return boolRank(a == primary) - boolRank(b == primary) })
@@ -88,9 +87,10 @@ func (w *World) verify(ctx context.Context, primary int, members map[int]target)
 			return fmt.Errorf("%w: %s: %w", errNotComparable, members[ordinal].name, err)
 		}
 		held[found.name] = found.executed
-		if d := Compare(entries, found.rows); !d.Empty() {
+		if d := w.difference(found.rows); !d.Empty() {
 			return &Loss{Member: members[ordinal].name, Difference: d}
 		}
+		entries := w.ledger.round(w.round)
 		if found.before != w.settled {
 			if err := w.verifyEarlier(ctx, members[ordinal]); err != nil {
 				return err
@@ -111,6 +111,22 @@ func (w *World) verify(ctx context.Context, primary int, members map[int]target)
 	}
 	w.settled = first
 	return nil
+}
+
+// difference compares the rows of the round with the ledger. Missing writes that the operator called uncovered are changed to
+// that in the ledger, and are no difference any more.
+func (w *World) difference(rows []Row) Difference {
+	entries := w.ledger.round(w.round)
+	d := Compare(entries, rows)
+	if len(d.Lost) == 0 {
+		return d
+	}
+	missing := slices.DeleteFunc(entries, func(e Entry) bool { return !slices.Contains(d.Lost, e.ID) })
+	uncovered, lies := judgeMissing(missing, w.ledger.began, w.faultBegan, statementsOf(w.watch.since(w.faultBegan)))
+	w.judge.add(lies...)
+	w.ledger.uncover(uncovered)
+	d.Lost = slices.DeleteFunc(d.Lost, func(id uint64) bool { return slices.Contains(uncovered, id) })
+	return d
 }
 
 // verifyEarlier compares the rows of earlier rounds one by one. A write of unknown outcome may arrive late: what a client

@@ -44,6 +44,8 @@ type Options struct {
 	Out io.Writer
 	// HoldAtMost is when a fault is healed at the latest; 0: as its kind says.
 	HoldAtMost time.Duration
+	// Behind is how long a replica is cut off so that it falls far behind; 0: DefaultBehind.
+	Behind time.Duration
 }
 
 // World is a cluster under load, and what can be done to it.
@@ -55,11 +57,18 @@ type World struct {
 	out    io.Writer
 	// holdAtMost is when a fault is healed at the latest; 0: as its kind says.
 	holdAtMost time.Duration
+	// behind is how long a replica is cut off so that it falls far behind; 0: DefaultBehind.
+	behind time.Duration
 
 	access access
 	ledger *Ledger
 	load   *Load
 	watch  *watcher
+	judge  *statusJudge
+	// judged counts the lies that belong to earlier faults.
+	judged int
+	// faultBegan is when the present fault began.
+	faultBegan time.Time
 	// round counts the faults; 0 is the time before the first. settled are the rows of earlier rounds, which were compared
 	// one by one when those ended.
 	round   int
@@ -69,8 +78,8 @@ type World struct {
 // Open makes the cluster when it is missing, waits until it is Ready, and begins to write to it.
 func Open(ctx context.Context, o Options) (*World, error) {
 	w := &World{
-		lab: o.Lab, key: o.Key, dir: o.Dir, out: o.Out, holdAtMost: o.HoldAtMost,
-		random: rand.New(rand.NewPCG(o.Seed, o.Seed)), //nolint:gosec // it must be repeatable
+		lab: o.Lab, key: o.Key, dir: o.Dir, out: o.Out, holdAtMost: o.HoldAtMost, behind: o.Behind,
+		judge: newStatusJudge(), random: rand.New(rand.NewPCG(o.Seed, o.Seed)), //nolint:gosec // it must be repeatable
 	}
 	if err := os.MkdirAll(w.dir, 0o755); err != nil {
 		return nil, err
@@ -92,10 +101,13 @@ func Open(ctx context.Context, o Options) (*World, error) {
 	if err := w.prepare(ctx, service); err != nil {
 		return nil, errors.Join(fmt.Errorf("prepare the table: %w", err), w.ledger.Close())
 	}
-	w.watch = watchCluster(w.lab, w.key)
-	w.load = newLoad(w.access, w.ledger, service)
+	w.watch = watchCluster(w.lab, w.key, w.ledger, w.judge)
+	w.load = newLoad(w.access, w.ledger, w.judge, service)
 	if err := w.settle(ctx, time.Now()); err != nil {
 		return nil, errors.Join(err, w.Close())
+	}
+	if !w.judge.leading() {
+		return nil, errors.Join(errors.New("no renewal of the operator's lease was seen: its status cannot be judged"), w.Close())
 	}
 	return w, nil
 }

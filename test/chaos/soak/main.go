@@ -37,6 +37,8 @@ type options struct {
 	// bench is how often each interruption is measured instead; 0: not at all.
 	bench int
 	cool  bool
+	// behind is how long a replica is cut off so that it falls far behind.
+	behind time.Duration
 	// changes is what is done instead of faults: changes of the spec, "plain", or "cut" with the primary's power cut in the
 	// middle of each; empty: faults.
 	changes string
@@ -49,6 +51,7 @@ func main() {
 	flag.Uint64Var(&o.seed, "seed", uint64(time.Now().Unix()), "Seed of every choice.") //nolint:gosec // a time after 1970
 	flag.IntVar(&o.bench, "bench", 0, "Measure each interruption of the write service this often, instead of doing faults.")
 	flag.BoolVar(&o.cool, "cool", true, "With -bench: wait out the cool-down between two failovers.")
+	flag.DurationVar(&o.behind, "behind", chaos.DefaultBehind, "How long a replica is cut off so that it falls far behind.")
 	flag.StringVar(&o.changes, "changes", "", "Change the spec in every way instead of doing faults: plain, or cut (the primary loses its power in the middle of each).")
 	only := flag.String("only", "", "Only faults whose names match this expression.")
 	not := flag.String("not", "^$", "No faults whose names match this expression.")
@@ -124,7 +127,7 @@ func (s *soak) key() client.ObjectKey {
 func (s *soak) open(ctx context.Context) error {
 	s.clusters++
 	world, err := chaos.Open(ctx, chaos.Options{
-		Lab: s.lab, Key: s.key(), Seed: s.seed + uint64(s.clusters-1), Out: os.Stdout, //nolint:gosec // a small number
+		Lab: s.lab, Key: s.key(), Seed: s.seed + uint64(s.clusters-1), Out: os.Stdout, Behind: s.behind, //nolint:gosec // a small number
 		Dir: filepath.Join(s.dir, fmt.Sprintf("cluster%d", s.clusters)),
 	})
 	if err != nil {

@@ -48,7 +48,9 @@ func (p *planner) replicate() {
 			p.waitAtMost(waitMySQL)
 			continue
 		}
-		v.Message = p.seed(m, primary)
+		if v.Message = p.excludeUnstable(m, primary); v.Message == "" {
+			v.Message = p.seed(m, primary)
+		}
 		if v.Message == "" {
 			v.Message = p.vote(m, primary, &admitting)
 		}
@@ -175,7 +177,7 @@ func (p *planner) clone(m, primary *Member) string {
 	return "seeding by CLONE from " + donor.Name
 }
 
-// donorFor returns the primary, or a voter that replicates well, whichever serves no other CLONE. CLONE goes between versions
+// donorFor returns the primary, or a stable voter that replicates well, whichever serves no other CLONE. CLONE goes between versions
 // of one series only (Reference Manual, "Clone Plugin Limitations").
 func (p *planner) donorFor(m, primary *Member) *Member {
 	busy := map[string]bool{}
@@ -191,7 +193,7 @@ func (p *planner) donorFor(m, primary *Member) *Member {
 	}
 	donors := []*Member{primary}
 	for _, other := range p.ordered() {
-		if other != primary && other != m && p.plan.Membership.Has(other.Name) && other.following() && !p.busy(other.Name) && !olderVersion(m.SQL.Version, other.SQL.Version) {
+		if other != primary && other != m && !other.unstable() && p.plan.Membership.Has(other.Name) && other.following() && !p.busy(other.Name) && !olderVersion(m.SQL.Version, other.SQL.Version) {
 			donors = append(donors, other)
 		}
 	}

@@ -48,6 +48,10 @@ func (p *planner) takeTurn(primary *Member) {
 			return
 		}
 	}
+	if unstable := p.unstableTurn(primary); rec.Rolling == "" && unstable != nil {
+		p.beginTurn(unstable)
+		return
+	}
 	if rec.Rolling == "" && primary != nil && !p.unconfirmed && p.CloudReachable && p.allWell() {
 		if next := p.nextTurn(primary); next != nil {
 			p.beginTurn(next)
@@ -233,7 +237,7 @@ func (p *planner) keepTurn() {
 
 // allWell says whether nothing else is going on that a change of a member would come on top of.
 func (p *planner) allWell() bool {
-	if p.plan.Membership == nil || !p.plan.Membership.Settled() || p.plan.Records.Leaving != "" || p.changingVotes() {
+	if p.votesChange() {
 		return false
 	}
 	for ordinal := range p.Replicas {
@@ -242,6 +246,11 @@ func (p *planner) allWell() bool {
 		}
 	}
 	return true
+}
+
+// votesChange says whether a change of the voters is under way, or they are not known.
+func (p *planner) votesChange() bool {
+	return p.plan.Membership == nil || !p.plan.Membership.Settled() || p.plan.Records.Leaving != "" || p.changingVotes()
 }
 
 // isWell says whether a member is Ready and nothing is done about it.

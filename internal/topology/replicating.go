@@ -3,7 +3,6 @@ package topology
 import (
 	"fmt"
 	"net"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -27,6 +26,7 @@ func (p *planner) replicate() {
 	p.views[primary.Name].Role = v1alpha1.RolePrimary
 	p.views[primary.Name].InService = true
 	p.removeLostVoters(primary)
+	p.takeRebuildRequest(primary)
 	admitting := p.unconfirmed
 	for _, m := range p.ordered() {
 		v := p.views[m.Name]
@@ -84,6 +84,9 @@ func (p *planner) seed(m, primary *Member) string {
 	case m.SQL.Executed.IsEmpty(), m.cloneCutOff() && !row.Has(m.Name):
 		// What a CLONE that was cut off leaves behind may say that it executed what it no longer holds (fact 19).
 		return p.rebuild(m, primary, "")
+	}
+	if why := p.rebuildOnRequest(m, primary); why != "" {
+		return why
 	}
 	// A primary whose row still waits, or waits to be confirmed, may need the acknowledgement of a member that is to be rebuilt, and
 	// so may one that has too few others.
@@ -158,12 +161,8 @@ func (p *planner) clone(m, primary *Member) string {
 	}
 	if donor == nil && p.unseedable(m, primary) {
 		p.waitAtMost(waitMySQL)
-		advice := ""
-		if olderVersion(primary.SQL.Version, m.SQL.Version) && !p.tooNew(m) {
-			advice = fmt.Sprintf(". To have it made anew, set spec.version back to %s, and raise it again when all members are well", primary.SQL.Version)
-		}
 		p.degraded(v1alpha1.ReasonMemberMissing, fmt.Sprintf("%s runs MySQL %s and has to be cloned, but CLONE does not go from one series to another, and %s runs %s%s",
-			m.Name, m.SQL.Version, primary.Name, primary.SQL.Version, advice))
+			m.Name, m.SQL.Version, primary.Name, primary.SQL.Version, p.adviceOnSeries(m, primary)))
 		return "nobody runs a version that it can be cloned from"
 	}
 	if donor == nil {
@@ -175,6 +174,14 @@ func (p *planner) clone(m, primary *Member) string {
 		p.degraded(v1alpha1.ReasonMemberMissing, fmt.Sprintf("%s: CLONE failed, it is tried again: %s", m.Name, m.SQL.Clone.Message))
 	}
 	return "seeding by CLONE from " + donor.Name
+}
+
+// adviceOnSeries says how a member that went ahead to another series is made anew; empty for any other.
+func (p *planner) adviceOnSeries(m, primary *Member) string {
+	if !olderVersion(primary.SQL.Version, m.SQL.Version) || p.tooNew(m) {
+		return ""
+	}
+	return fmt.Sprintf(". To have it made anew, set spec.version back to %s, and raise it again when all members are well", primary.SQL.Version)
 }
 
 // donorFor returns the primary, or a stable voter that replicates well, whichever serves no other CLONE. CLONE goes between versions
@@ -213,9 +220,7 @@ func (p *planner) unseedable(m, primary *Member) bool {
 	if !m.SQL.Executed.IsEmpty() && !m.cloneCutOff() && p.errant(m, primary).IsEmpty() && !outOfReach(m, primary) && !m.stuck(p.Now) {
 		return false
 	}
-	return !slices.ContainsFunc(p.ordered(), func(d *Member) bool {
-		return d != m && p.plan.Membership.Has(d.Name) && d.verified() && sameSeries(m.SQL.Version, d.SQL.Version) && !olderVersion(m.SQL.Version, d.SQL.Version)
-	})
+	return !p.hasOtherDonor(m)
 }
 
 // sameSeries says whether two versions, x.y.z, are of one series, x.y.

@@ -87,6 +87,7 @@ func newWorld(seed, schedule uint64) *world {
 	w.drawHeirloom(seed, schedule)
 	w.drawPeople(seed, schedule)
 	w.drawSeries(seed, schedule)
+	w.drawDying(seed, schedule)
 	return w
 }
 

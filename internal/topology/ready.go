@@ -82,7 +82,7 @@ func (p *planner) finish() {
 	p.letReplicasIn()
 	p.configure()
 	p.handOver()
-	p.tellRebuild()
+	p.reportRebuild()
 	p.heal()
 	p.watch()
 	p.expireQuarantine()

@@ -103,8 +103,8 @@ func (p *planner) rebuildOnRequest(m, primary *Member) string {
 	return p.rebuild(m, primary, fmt.Sprintf("asked for at %d", p.plan.Records.Members[m.Name].Rebuild.At))
 }
 
-// tellRebuild says of the member that a person wants rebuilt what its rebuild waits for.
-func (p *planner) tellRebuild() {
+// reportRebuild sets as the member's message what the rebuild that a person asked for waits for.
+func (p *planner) reportRebuild() {
 	m, primary := p.Members[p.RebuildMember], p.Members[p.plan.Primary]
 	if m == nil || primary == nil || !p.toBeRebuilt(m) {
 		return

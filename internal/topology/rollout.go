@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -31,7 +32,7 @@ func (p *planner) roll() {
 // takeTurn does the next thing for the member whose turn it is, or makes it the next one's turn.
 func (p *planner) takeTurn(primary *Member) {
 	rec := &p.plan.Records
-	if failed := p.failedMachine(); rec.Rolling == "" && failed != nil {
+	if failed := cmp.Or(p.failedMachine(), p.unstableTurn(primary)); rec.Rolling == "" && failed != nil {
 		p.beginTurn(failed)
 		return
 	}
@@ -47,10 +48,6 @@ func (p *planner) takeTurn(primary *Member) {
 			p.beginTurn(failed)
 			return
 		}
-	}
-	if unstable := p.unstableTurn(primary); rec.Rolling == "" && unstable != nil {
-		p.beginTurn(unstable)
-		return
 	}
 	if rec.Rolling == "" && primary != nil && !p.unconfirmed && p.CloudReachable && p.allWell() {
 		if next := p.nextTurn(primary); next != nil {

@@ -16,7 +16,7 @@ const (
 	// before: systemd starts mysqld within a second, and recovery takes some more.
 	crashMoment = "60"
 	// longestCrashError bounds what an error log puts into a status, in characters.
-	longestCrashError = 160
+	longestCrashError = 120
 
 	crashErrorQuery = `SELECT COALESCE(
 		(SELECT CONCAT(ERROR_CODE, ' ', DATA) FROM performance_schema.error_log, performance_schema.global_status

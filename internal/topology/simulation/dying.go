@@ -20,7 +20,9 @@ func damaging(schedule uint64) bool { return schedule%29 == 27 || schedule%26 ==
 // dying is what is drawn for such a schedule.
 type dying struct {
 	rng *rand.Rand
-	// askedAt is when a rebuild was asked for last.
+	// asked is the member whose rebuild the operator saw to be asked for last, and askedAt when it first did. What people ask for and
+	// take back between two passes nobody sees.
+	asked   string
 	askedAt int64
 }
 
@@ -91,9 +93,7 @@ func (w *world) askForRebuild() {
 
 func (w *world) wantRebuild(member string) {
 	w.say("PEOPLE: %s is to be rebuilt", member)
-	if w.desired.RebuildMember != member { // else it is the same request still
-		w.desired.RebuildMember, w.dying.askedAt = member, w.now
-	}
+	w.desired.RebuildMember = member
 	w.wake()
 }
 
@@ -127,22 +127,29 @@ func (w *world) followCrashAdvice(told int) {
 	w.after(5*second, func() { w.followCrashAdvice(told) })
 }
 
-// answerRebuild takes a request for a rebuild back once it is done or refused, as controllers remove the annotation.
-func (w *world) answerRebuild(d topology.Desired, plan topology.Plan) {
+// answerRebuild takes a request for a rebuild back once it is done or refused, as controllers remove the annotation. began is when
+// the pass did.
+func (w *world) answerRebuild(d topology.Desired, plan topology.Plan, began int64) {
+	if w.dying == nil {
+		return
+	}
+	if w.dying.asked != d.RebuildMember {
+		w.dying.asked, w.dying.askedAt = d.RebuildMember, began
+	}
 	if d.RebuildMember == "" || w.desired.RebuildMember != d.RebuildMember || !plan.RebuildDone && plan.RebuildRefused == "" {
 		return
 	}
 	w.say("the request to rebuild %s is answered: done %t, refused %q", d.RebuildMember, plan.RebuildDone, plan.RebuildRefused)
 	w.desired.RebuildMember = ""
 	if plan.RebuildDone && !slices.ContainsFunc(w.cloud.volumes, func(v *volume) bool {
-		return v.member == d.RebuildMember && v.st != nil && v.st.clone != nil && began(v.st) >= w.dying.askedAt
+		return v.member == d.RebuildMember && v.st != nil && v.st.clone != nil && clonedAt(v.st) >= w.dying.askedAt
 	}) {
 		w.fail(undone, "the rebuild of %s is called done, and no CLONE began since it was asked for", d.RebuildMember)
 	}
 }
 
-// began is when the last CLONE into a volume began.
-func began(st *store) int64 {
+// clonedAt is when the last CLONE into a volume began.
+func clonedAt(st *store) int64 {
 	at, err := strconv.ParseInt(st.clone.Began, 10, 64)
 	if err != nil {
 		return -1

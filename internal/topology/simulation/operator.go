@@ -280,7 +280,7 @@ func (op *operator) reconcile(p *process) int64 {
 		if to := d.SwitchoverTo; to != "" && (plan.Primary == to || plan.SwitchoverRefused != "") && w.desired.SwitchoverTo == to {
 			w.desired.SwitchoverTo = "" // done with, as controllers remove the annotation
 		}
-		w.answerRebuild(d, plan)
+		w.answerRebuild(d, plan, began)
 		if plan.Gone {
 			w.gone = true
 		}

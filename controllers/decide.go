@@ -171,6 +171,7 @@ func (r *MySQLClusterReconciler) preflightSpec(s *scope) (ec2.PreflightSpec, err
 // decide lets the brain plan.
 func (r *MySQLClusterReconciler) decide(_ context.Context, s *scope) error {
 	s.plan = topology.Next(s.desired, s.observed)
+	s.notes.crashes.Expect(s.plan)
 	s.planned = true
 	switch {
 	case !s.plan.Failing:

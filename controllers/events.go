@@ -146,6 +146,15 @@ func (r *MySQLClusterReconciler) announceCondition(s *scope, was v1alpha1.MySQLC
 	}
 }
 
+// announceRebuild tells that the member that a person wanted rebuilt was, or why it was not.
+func (r *MySQLClusterReconciler) announceRebuild(s *scope, member, refused string) {
+	if refused != "" {
+		r.Events.Eventf(s.cluster, nil, corev1.EventTypeWarning, v1alpha1.ReasonRebuildRefused, actionAct, "No rebuild: %s", shorten(refused))
+		return
+	}
+	r.Events.Eventf(s.cluster, nil, corev1.EventTypeNormal, v1alpha1.ReasonMemberRebuilt, actionAct, "Rebuilt %s; the snapshot of its volume is kept for 7 days", member)
+}
+
 // announceTags tells that tags were put back.
 func (r *MySQLClusterReconciler) announceTags(s *scope, u untagged) {
 	r.Events.Eventf(s.cluster, nil, corev1.EventTypeNormal, "RestoreTags", actionAct, "Put the tags of %s back: somebody had removed them", u.id)

@@ -79,6 +79,9 @@ type notes struct {
 	identity mysql.Identity
 	// commits is what the primary had committed when it was observed last.
 	commits topology.CommitHistory
+	// crashes tells the restarts of mysqld that nobody planned; crashErrors are what unstable members logged before theirs.
+	crashes     topology.CrashHistory
+	crashErrors map[string]*crashError
 	// shown is the primary that clients were shown last, and where; empty when that is not known.
 	shown string
 	// endpoints are the members that clients were shown last, and shownAt is when they were others before.
@@ -184,7 +187,7 @@ func (m *memory) of(name types.NamespacedName, uid string) *notes {
 			uid: uid, silentSince: map[string]time.Time{}, downSince: map[string]time.Time{}, brokenSince: map[string]time.Time{},
 			stalledSince: map[string]time.Time{}, answered: map[string]int{},
 			announced: map[string]time.Time{}, sightings: map[string]*sighting{}, knocks: map[string]<-chan struct{}{}, calls: map[string]*call{}, tokens: map[order]token{}, starts: map[string]starts{},
-			refused: map[string]refusal{}, claimed: map[string]bool{}, goneAt: map[string]time.Time{}, tags: map[string]map[string]string{}, missingSince: map[string]time.Time{}, unmadeSince: map[string]time.Time{}, expected: map[string]map[string]string{}, refusedSettings: map[string]map[string]refusedSetting{}, ahead: map[string]futureRestart{}, taken: map[string]string{}, failed: map[string]failure{}, kept: map[string]string{}, startErrors: map[string]string{},
+			refused: map[string]refusal{}, claimed: map[string]bool{}, goneAt: map[string]time.Time{}, tags: map[string]map[string]string{}, missingSince: map[string]time.Time{}, unmadeSince: map[string]time.Time{}, expected: map[string]map[string]string{}, refusedSettings: map[string]map[string]refusedSetting{}, ahead: map[string]futureRestart{}, taken: map[string]string{}, failed: map[string]failure{}, kept: map[string]string{}, startErrors: map[string]string{}, crashErrors: map[string]*crashError{},
 			stage: map[string]string{}, readAt: map[string]time.Time{}, consoles: map[string]<-chan string{}, stoppingSince: map[string]time.Time{}, applied: map[string]applied{},
 		}
 		m.clusters[name] = n

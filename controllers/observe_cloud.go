@@ -390,6 +390,7 @@ func desiredOf(c *v1alpha1.MySQLCluster, deleting bool, now time.Time) topology.
 		Settings:             c.Spec.MySQLD,
 		Database:             c.Spec.Database != nil,
 		SwitchoverTo:         c.Annotations[v1alpha1.AnnotationSwitchover],
+		RebuildMember:        c.Annotations[v1alpha1.AnnotationRebuild],
 		Hold:                 hold,
 		Soak:                 c.Soak(),
 		Hibernate:            c.Spec.Hibernate,

@@ -63,6 +63,8 @@ func (r *MySQLClusterReconciler) observeSQL(ctx context.Context, s *scope) error
 		r.trackSilence(ctx, s, m, sg.started)
 	}
 	s.notes.commits.Note(&s.observed)
+	s.notes.crashes.Note(&s.observed)
+	r.readCrashErrors(ctx, s)
 	s.observed.DatabaseReady = s.databaseReady(r.Clock.Now()) || s.leaving || s.password == "" || // its password cannot be kept
 		r.refusedDatabase(s)
 	return nil
@@ -224,7 +226,7 @@ func sqlOf(o mysql.Observation) topology.SQL {
 		}
 	}
 	if o.Clone != nil {
-		sql.Clone = &topology.Clone{State: o.Clone.State, Message: cloneMessage(*o.Clone), Source: o.Clone.Source}
+		sql.Clone = &topology.Clone{State: o.Clone.State, Message: cloneMessage(*o.Clone), Source: o.Clone.Source, Began: o.Clone.Began}
 	}
 	if o.Disk != nil {
 		sql.Disk = &topology.Disk{SizeBytes: o.Disk.SizeBytes, FreeBytes: o.Disk.FreeBytes}

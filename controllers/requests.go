@@ -32,24 +32,35 @@ func (s *scope) requestedAt(annotation string) time.Time {
 	return at
 }
 
-// answer takes the switchover annotation off once the member that it names is primary, or never can be.
+// answer removes the annotations of requests that are done or refused.
 func (r *MySQLClusterReconciler) answer(ctx context.Context, s *scope) error {
-	wanted := s.desired.SwitchoverTo
-	if wanted == "" || s.deleting() {
+	if s.deleting() {
 		return nil
 	}
-	refused := s.plan.SwitchoverRefused
-	if s.plan.Primary != wanted && refused == "" {
-		return nil
+	if to, refused := s.desired.SwitchoverTo, s.plan.SwitchoverRefused; to != "" && (s.plan.Primary == to || refused != "") {
+		if err := r.removeRequest(ctx, s, v1alpha1.AnnotationSwitchover); err != nil {
+			return err
+		}
+		if refused != "" {
+			r.Events.Eventf(s.cluster, nil, corev1.EventTypeWarning, v1alpha1.ReasonSwitchoverRefused, actionAct, "No switchover: %s", shorten(refused))
+		}
 	}
+	if member, refused := s.desired.RebuildMember, s.plan.RebuildRefused; member != "" && (s.plan.RebuildDone || refused != "") {
+		if err := r.removeRequest(ctx, s, v1alpha1.AnnotationRebuild); err != nil {
+			return err
+		}
+		r.announceRebuild(s, member, refused)
+	}
+	return nil
+}
+
+// removeRequest removes an annotation, unless the cluster was changed since it was read: a person may have asked for something else.
+func (r *MySQLClusterReconciler) removeRequest(ctx context.Context, s *scope, annotation string) error {
 	before, answered := s.cluster, s.cluster.DeepCopy()
-	delete(answered.Annotations, v1alpha1.AnnotationSwitchover)
+	delete(answered.Annotations, annotation)
 	s.cluster = answered
 	if err := r.Client.Patch(ctx, answered, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-		return fmt.Errorf("remove the switchover annotation: %w", err)
-	}
-	if refused != "" {
-		r.Events.Eventf(s.cluster, nil, corev1.EventTypeWarning, v1alpha1.ReasonSwitchoverRefused, actionAct, "No switchover: %s", shorten(refused))
+		return fmt.Errorf("remove the annotation %s: %w", annotation, err)
 	}
 	return nil
 }

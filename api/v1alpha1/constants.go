@@ -24,6 +24,9 @@ const (
 	// AnnotationSwitchover names the member that is to become the primary, for example orders-1. It is removed when that
 	// is so, or when it cannot be; an event says which.
 	AnnotationSwitchover = Prefix + "switchover"
+	// AnnotationRebuild names the replica whose data is to be replaced by a copy of the primary's, for example orders-1. A snapshot of
+	// its volume is taken before. It is removed when that is done, or when it cannot be; an event says which.
+	AnnotationRebuild = Prefix + "rebuild"
 	// AnnotationRestartedAt asks for a restart of every mysqld that started before the time that it names (RFC 3339), one
 	// after the other, the primary last and after a switchover.
 	AnnotationRestartedAt = Prefix + "restartedAt"
@@ -243,6 +246,12 @@ const (
 	ReasonMaintenance = "MaintenanceAnnounced"
 	// ReasonSwitchoverRefused: the member that the switchover annotation names cannot become the primary.
 	ReasonSwitchoverRefused = "SwitchoverRefused"
+	// ReasonMemberCrashing: mysqld of a member crashed several times within minutes.
+	ReasonMemberCrashing = "MemberCrashing"
+	// ReasonMemberRebuilt: the member that the rebuild annotation names was rebuilt.
+	ReasonMemberRebuilt = "MemberRebuilt"
+	// ReasonRebuildRefused: the member that the rebuild annotation names cannot be rebuilt.
+	ReasonRebuildRefused = "RebuildRefused"
 	// ReasonWrongAccount: the cluster's AWS credentials lead to another account than the one that its resources are in.
 	ReasonWrongAccount = "WrongAccount"
 	// ReasonCALost: the Secret with the certificate authority is gone while members exist that trust it.

@@ -400,6 +400,13 @@ errors() {
 	} | cut -c1-300
 }
 
+# ended prints the first error of the last run of mysqld, or the signal that ended it. Errors of replication end none.
+ended() {
+	local log
+	log=$(journalctl -q -u nairobi-mysqld -o cat -n 100 2>/dev/null | tac | sed '/\] MySQL Server.* - start\./q' | tac) || :
+	{ sed -n '/\[Repl\]/d;/\[ERROR\]/{p;q}' <<<"$log" | grep . || grep -m 1 -F 'mysqld got signal' <<<"$log" || :; } | cut -c1-300
+}
+
 # sift refuses a volume with files on it that no mysqld makes, and that would lead root or mysqld out of it: links, devices,
 # pipes, and logs that are said to lie elsewhere. The volume's own folder becomes root's. Whatever else a file has, such as
 # set-user-id bits, counts for nothing on a file system that is mounted like this one.
@@ -471,6 +478,8 @@ prepare() {
 END
 	[ ! -e "$conf/launched" ] || : >"$conf/launch.cnf"
 	hold
+	# The operator reads it over SQL when mysqld was restarted unexpectedly.
+	ended | put "$exchange/machine/error" 0644 root:root
 	if [ "$failures" -gt 0 ]; then
 		say "failed: mysqld did not start: $(errors)"
 		sleep $((failures < 10 ? failures : 10))

@@ -421,6 +421,26 @@ func TestDiskReport(t *testing.T) {
 	}
 }
 
+// TestWhyTheLastRunEndedIsReported: the operator reads it over SQL when mysqld was restarted unexpectedly.
+func TestWhyTheLastRunEndedIsReported(t *testing.T) {
+	m := newMachine(t)
+	const report, start = ExchangeDir + "/machine/error", "echo 'T 0 [System] [MY-015015] [Server] MySQL Server - start.'; "
+	for name, row := range map[string]struct{ journal, want string }{
+		"nothing is logged":           {"", ""},
+		"no journal":                  {"false", ""},
+		"it was shut down":            {start + "echo 'T 0 [System] [MY-010910] [Server] Shutdown complete'", ""},
+		"the first error":             {"echo 'T 0 [ERROR] of an older run'; " + start + "echo 'T 1 [ERROR] corrupt page'; echo 'T 2 [ERROR] Assertion failure'", "T 1 [ERROR] corrupt page\n"},
+		"not one of replication":      {start + "echo 'T 1 [ERROR] [MY-1] [Repl] lost connection'; echo 'T 2 [ERROR] corrupt page'", "T 2 [ERROR] corrupt page\n"},
+		"a signal":                    {start + "echo 'T UTC - mysqld got signal 11 ;'", "T UTC - mysqld got signal 11 ;\n"},
+		"an error rather than signal": {start + "echo 'T [ERROR] Assertion'; echo 'T UTC - mysqld got signal 6 ;'", "T [ERROR] Assertion\n"},
+	} {
+		m.mustRun("journalctl() { " + row.journal + "\n:; }; prepare; started")
+		if got := m.read(report); got != row.want {
+			t.Errorf("%s: %q, want %q", name, got, row.want)
+		}
+	}
+}
+
 func TestNothingIsMadeOnTheRootDisk(t *testing.T) {
 	m := newMachine(t)
 	out, ok := m.run("prepare", "STUB_UNMOUNTED=1")

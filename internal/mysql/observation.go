@@ -148,6 +148,8 @@ type CloneProgress struct {
 	Stage  string
 	Source string
 	Error  string
+	// Began is when it began, as the member says, in seconds since 1970. It tells one CLONE from another and is no time to reckon with.
+	Began string
 	// BytesDone and BytesTotal count what the data stages copied and expect to copy.
 	BytesDone, BytesTotal uint64
 }

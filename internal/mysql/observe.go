@@ -217,17 +217,17 @@ func (r *replicaStatus) read() *Replication {
 // readClone reads how far the last CLONE came. Nothing depends on it alone, so that errors read as "never".
 func readClone(ctx context.Context, s *session) *CloneProgress {
 	var progress *CloneProgress
-	err := s.rows(ctx, `SELECT s.STATE, s.SOURCE, s.ERROR_MESSAGE, p.STAGE, p.STATE, p.ESTIMATE, p.DATA, `+cloneRuns+`, `+cloneOutlived+`
+	err := s.rows(ctx, `SELECT s.STATE, s.SOURCE, s.ERROR_MESSAGE, UNIX_TIMESTAMP(s.BEGIN_TIME), p.STAGE, p.STATE, p.ESTIMATE, p.DATA, `+cloneRuns+`, `+cloneOutlived+`
 		FROM performance_schema.clone_status s LEFT JOIN performance_schema.clone_progress p ON p.ID = s.ID`, nil,
 		func(rows *sql.Rows) error {
-			var state, source, message, stage, stageState sql.Null[string]
+			var state, source, message, began, stage, stageState sql.Null[string]
 			var estimate, data sql.Null[uint64]
 			var runs, outlived bool
-			if err := rows.Scan(&state, &source, &message, &stage, &stageState, &estimate, &data, &runs, &outlived); err != nil {
+			if err := rows.Scan(&state, &source, &message, &began, &stage, &stageState, &estimate, &data, &runs, &outlived); err != nil {
 				return err
 			}
 			if progress == nil {
-				progress = &CloneProgress{State: state.V, Source: source.V, Error: message.V}
+				progress = &CloneProgress{State: state.V, Source: source.V, Error: message.V, Began: began.V}
 				if state.V == CloneInProgress && !runs && (outlived || message.V != "") {
 					progress.State = CloneInterrupted
 				}

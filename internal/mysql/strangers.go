@@ -48,7 +48,7 @@ func countStrangers(ctx context.Context, s *session) (int, error) {
 }
 
 // DisconnectStrangers ends the sessions that read the member's binary log with semi-sync on and do not belong to the replication
-// account of the members. Their replicas connect again after their own SOURCE_CONNECT_RETRY.
+// account of the members. Their replicas connect again at once: it helps against sessions whose replica is gone or hangs.
 func (m *Member) DisconnectStrangers(ctx context.Context) (err error) {
 	defer m.annotate(&err, "disconnect replicas that are no members")
 	return m.control(ctx, func(s *session) error {

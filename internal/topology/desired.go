@@ -45,6 +45,8 @@ type Desired struct {
 	Database bool
 	// SwitchoverTo is the member that a person wants as primary, empty for none.
 	SwitchoverTo string
+	// RebuildMember is the replica that a person wants rebuilt, empty for none.
+	RebuildMember string
 	// RestartedAt asks for a restart of every mysqld that started before; zero for none. In the future it asks for nothing yet.
 	RestartedAt time.Time
 	// CertificatesRenewedAt asks for a new certificate in place of every one that was signed before; zero for none. In the

@@ -170,6 +170,7 @@ func (p *planner) heal() {
 // EC2 announced.
 func (p *planner) watch() {
 	p.reportUnsound()
+	p.reportCrashing()
 	if primary := p.Members[p.plan.Primary]; primary != nil && p.Lossless && primary.SQL.SemiSync.SourceEnabled && primary.SQL.PendingCommits > 0 {
 		p.waitAtMost(waitMySQL)
 		if p.stalledFor(primary, waitingPatience) {

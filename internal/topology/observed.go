@@ -76,6 +76,10 @@ type Member struct {
 	StalledSince time.Time
 	// BrokenSince is when replication was first seen stopped by an error in a row of such sightings; zero when it is not.
 	BrokenSince time.Time
+	// UnstableSince is when the first of several crashes of mysqld happened; zero while it is stable. See CrashHistory.
+	UnstableSince time.Time
+	// CrashError is the last error that mysqld logged before it crashed; empty while that is not known.
+	CrashError string
 	// StartError is what mysqld said when it did not start last, while the operator ran; empty when that was not seen.
 	StartError string
 	// ModificationRefused is what EC2 said while it does not take the change of the member's volume that the spec asks for; empty
@@ -308,11 +312,14 @@ type Clone struct {
 	Message string
 	// Source is the donor's address, host:port.
 	Source string
+	// Began is when it began, as the server says: it tells one CLONE from another.
+	Began string
 }
 
 // The states that decisions depend on. Interrupted is the SQL plane's own word for a CLONE whose server was killed.
 const (
 	cloneInProgress  = "In Progress"
+	cloneCompleted   = "Completed"
 	cloneFailed      = "Failed"
 	cloneInterrupted = "Interrupted"
 )

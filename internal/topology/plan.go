@@ -119,6 +119,9 @@ type Plan struct {
 	Failing bool
 	// SwitchoverRefused says why the member that a person wants as primary cannot be it; empty when it can, or is.
 	SwitchoverRefused string
+	// RebuildDone is true once the member that a person wants rebuilt was. RebuildRefused says why it cannot be; empty when it can.
+	RebuildDone    bool
+	RebuildRefused string
 	// Quarantined counts the snapshots of rebuilt members.
 	Quarantined int
 	// RequeueAfter is when to look again although nothing was heard.

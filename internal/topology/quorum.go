@@ -285,7 +285,7 @@ func (m *Member) attainable() gtid.Set {
 
 // betterCandidate prefers a member that is writable already, so that two which were promoted without each other do not
 // unseat one another for ever, then one whose replication no error stopped, which may never get through what it received, then
-// the one that holds more: what it has beyond the acknowledged set was committed on the
+// one that is stable, then the one that holds more: what it has beyond the acknowledged set was committed on the
 // old primary and would otherwise be errant on every member that holds it. Of two of which each holds what the other lacks it is the
 // one that shows the newer row: the other's last commits, a row among them, were never acknowledged.
 func betterCandidate(a, b *Member) bool {
@@ -295,6 +295,8 @@ func betterCandidate(a, b *Member) bool {
 		return a.SQL.Writable
 	case a.broken() != b.broken():
 		return b.broken()
+	case a.unstable() != b.unstable():
+		return b.unstable()
 	case !pa.Contains(pb):
 		return !pb.Contains(pa) && a.SQL.Membership.Epoch > b.SQL.Membership.Epoch
 	case !pb.Contains(pa):

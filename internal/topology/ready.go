@@ -66,7 +66,7 @@ func (p *planner) unlike(vol *Volume) bool {
 }
 
 // finish plans what comes after the members replicate: the application database, room for replicas, settings, a hand-over that
-// somebody wants or that EC2 makes necessary, healing, and what of the spec is still to be rolled through the members.
+// somebody wants or that EC2 makes necessary, a rebuild that somebody wants, healing, and what of the spec is still to be rolled through the members.
 func (p *planner) finish() {
 	if primary := p.views[p.plan.Primary]; primary != nil && p.Database && !p.DatabaseReady {
 		p.retry(waitMySQL/4, EnsureDatabase{p.plan.Primary})
@@ -82,6 +82,7 @@ func (p *planner) finish() {
 	p.letReplicasIn()
 	p.configure()
 	p.handOver()
+	p.reportRebuild()
 	p.heal()
 	p.watch()
 	p.expireQuarantine()

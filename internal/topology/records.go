@@ -157,6 +157,8 @@ type Record struct {
 	Made     string `json:"made,omitempty"`
 	Unmade   string `json:"unmade,omitempty"`
 	UnmadeAt int64  `json:"unmadeAt,omitempty"`
+	// Rebuild is a person's request to rebuild the member, from when it is first seen until it is gone.
+	Rebuild RebuildRequest `json:"rebuild,omitzero"`
 	// Modified are the last modifications of the member's volume.
 	Modified Modifications `json:"modified,omitzero"`
 }

@@ -3,7 +3,6 @@ package topology
 import (
 	"fmt"
 	"net"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,6 +27,7 @@ func (p *planner) replicate() {
 	p.views[primary.Name].InService = true
 	p.coverCommits(primary)
 	p.removeLostVoters(primary)
+	p.takeRebuildRequest(primary)
 	admitting := p.unconfirmed
 	for _, m := range p.ordered() {
 		v := p.views[m.Name]
@@ -49,7 +49,10 @@ func (p *planner) replicate() {
 			p.waitAtMost(waitMySQL)
 			continue
 		}
-		v.Message = p.expelLate(m, primary)
+		v.Message = p.excludeUnstable(m, primary)
+		if v.Message == "" {
+			v.Message = p.expelLate(m, primary)
+		}
 		if v.Message == "" {
 			v.Message = p.seed(m, primary)
 		}
@@ -87,6 +90,9 @@ func (p *planner) seed(m, primary *Member) string {
 	case m.SQL.Executed.IsEmpty(), m.cloneCutOff() && !row.Has(m.Name):
 		// What a CLONE that was cut off leaves behind may say that it executed what it no longer holds (fact 19).
 		return p.rebuild(m, primary, "")
+	}
+	if why := p.rebuildOnRequest(m, primary); why != "" {
+		return why
 	}
 	// A primary whose row still waits, or waits to be confirmed, may need the acknowledgement of a member that is to be rebuilt, and
 	// so may one that has too few others.
@@ -161,12 +167,8 @@ func (p *planner) clone(m, primary *Member) string {
 	}
 	if donor == nil && p.unseedable(m, primary) {
 		p.waitAtMost(waitMySQL)
-		advice := ""
-		if olderVersion(primary.SQL.Version, m.SQL.Version) && !p.tooNew(m) {
-			advice = fmt.Sprintf(". To have it made anew, set spec.version back to %s, and raise it again when all members are well", primary.SQL.Version)
-		}
 		p.degraded(v1alpha1.ReasonMemberMissing, fmt.Sprintf("%s runs MySQL %s and has to be cloned, but CLONE does not go from one series to another, and %s runs %s%s",
-			m.Name, m.SQL.Version, primary.Name, primary.SQL.Version, advice))
+			m.Name, m.SQL.Version, primary.Name, primary.SQL.Version, p.adviceOnSeries(m, primary)))
 		return "nobody runs a version that it can be cloned from"
 	}
 	if donor == nil {
@@ -180,7 +182,15 @@ func (p *planner) clone(m, primary *Member) string {
 	return "seeding by CLONE from " + donor.Name
 }
 
-// donorFor returns the primary, or a voter that replicates well, whichever serves no other CLONE. CLONE goes between versions
+// adviceOnSeries says how a member that went ahead to another series is made anew; empty for any other.
+func (p *planner) adviceOnSeries(m, primary *Member) string {
+	if !olderVersion(primary.SQL.Version, m.SQL.Version) || p.tooNew(m) {
+		return ""
+	}
+	return fmt.Sprintf(". To have it made anew, set spec.version back to %s, and raise it again when all members are well", primary.SQL.Version)
+}
+
+// donorFor returns the primary, or a stable voter that replicates well, whichever serves no other CLONE. CLONE goes between versions
 // of one series only (Reference Manual, "Clone Plugin Limitations").
 func (p *planner) donorFor(m, primary *Member) *Member {
 	busy := map[string]bool{}
@@ -196,7 +206,7 @@ func (p *planner) donorFor(m, primary *Member) *Member {
 	}
 	donors := []*Member{primary}
 	for _, other := range p.ordered() {
-		if other != primary && other != m && p.plan.Membership.Has(other.Name) && other.following() && !p.busy(other.Name) && !olderVersion(m.SQL.Version, other.SQL.Version) {
+		if other != primary && other != m && !other.unstable() && p.plan.Membership.Has(other.Name) && other.following() && !p.busy(other.Name) && !olderVersion(m.SQL.Version, other.SQL.Version) {
 			donors = append(donors, other)
 		}
 	}
@@ -216,9 +226,7 @@ func (p *planner) unseedable(m, primary *Member) bool {
 	if !m.SQL.Executed.IsEmpty() && !m.cloneCutOff() && p.errant(m, primary).IsEmpty() && !outOfReach(m, primary) && !m.stuck(p.Now) {
 		return false
 	}
-	return !slices.ContainsFunc(p.ordered(), func(d *Member) bool {
-		return d != m && p.plan.Membership.Has(d.Name) && d.verified() && sameSeries(m.SQL.Version, d.SQL.Version) && !olderVersion(m.SQL.Version, d.SQL.Version)
-	})
+	return !p.hasOtherDonor(m)
 }
 
 // sameSeries says whether two versions, x.y.z, are of one series, x.y.

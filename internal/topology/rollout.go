@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -31,7 +32,7 @@ func (p *planner) roll() {
 // takeTurn does the next thing for the member whose turn it is, or makes it the next one's turn.
 func (p *planner) takeTurn(primary *Member) {
 	rec := &p.plan.Records
-	if failed := p.failedMachine(); rec.Rolling == "" && failed != nil {
+	if failed := cmp.Or(p.failedMachine(), p.unstableTurn(primary)); rec.Rolling == "" && failed != nil {
 		p.beginTurn(failed)
 		return
 	}
@@ -233,7 +234,7 @@ func (p *planner) keepTurn() {
 
 // allWell says whether nothing else is going on that a change of a member would come on top of.
 func (p *planner) allWell() bool {
-	if p.plan.Membership == nil || !p.plan.Membership.Settled() || p.plan.Records.Leaving != "" || p.changingVotes() {
+	if p.votesChange() {
 		return false
 	}
 	for ordinal := range p.Replicas {
@@ -242,6 +243,11 @@ func (p *planner) allWell() bool {
 		}
 	}
 	return true
+}
+
+// votesChange says whether a change of the voters is under way, or they are not known.
+func (p *planner) votesChange() bool {
+	return p.plan.Membership == nil || !p.plan.Membership.Settled() || p.plan.Records.Leaving != "" || p.changingVotes()
 }
 
 // isWell says whether a member is Ready and nothing is done about it.

@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -45,6 +46,10 @@ func (p *planner) handOverTo(primary *Member, name string) {
 			name, to.SQL.Version, older.Name, older.SQL.Version)
 		return
 	}
+	if other := p.successor(primary); to != nil && to.unstable() && other != nil && !other.unstable() {
+		p.plan.SwitchoverRefused = fmt.Sprintf("mysqld of %s crashes repeatedly; name another member, such as %s", name, other.Name)
+		return
+	}
 	if why := p.notReadyToLead(to); why != "" {
 		p.waitAtMost(waitMySQL)
 		if v := p.views[primary.Name]; v.Message == "" {
@@ -86,22 +91,25 @@ func (p *planner) notReadyToLead(m *Member) string {
 }
 
 // successor returns the voter that takes over best: ready to lead, on a machine that nobody is about to disturb, with all
-// its settings in effect; by ordinal.
+// its settings in effect; by ordinal. An unstable one is the last choice.
 func (p *planner) successor(primary *Member) *Member {
-	var second *Member
+	var second, last *Member
 	for _, m := range p.ordered() {
 		in := m.CurrentInstance()
 		if m == primary || in == nil || p.notReadyToLead(m) != "" || p.busy(m.Name) || m.Ordinal >= p.Replicas || p.tooNewToLead(m, primary) {
 			continue
 		}
-		if in.Event == "" && !in.Impaired && !p.RestartDue(m, p.Now) && !p.outdated(m) {
+		switch {
+		case in.Event != "":
+		case m.unstable():
+			last = cmp.Or(last, m)
+		case !in.Impaired && !p.RestartDue(m, p.Now) && !p.outdated(m):
 			return m
-		}
-		if second == nil && in.Event == "" {
-			second = m
+		default:
+			second = cmp.Or(second, m)
 		}
 	}
-	return second
+	return cmp.Or(second, last)
 }
 
 // tooNewToLead says whether another replica would get a source that is newer than itself: MySQL supports it the other way

@@ -29,6 +29,9 @@ func (p *planner) vote(m, primary *Member, admitting *bool) string {
 	switch {
 	case m.Ordinal >= p.Replicas || p.givesVoteBack(m):
 		return ""
+	case m.unstable():
+		p.waitAtMost(waitReady)
+		return noVoteUnstable
 	case *admitting || p.changingVotes() || !row.Settled() || p.plan.Records.Leaving != "":
 		p.waitFor(m)
 		return "waiting to become a voter"

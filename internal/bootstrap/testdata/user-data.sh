@@ -387,6 +387,11 @@ journalctl -q -u nairobi-mysqld -o cat -n 100 2>/dev/null | tac | sed '/\] MySQL
 journalctl -q _SYSTEMD_UNIT=nairobi-mysqld.service -o cat -n 50 2>/dev/null | grep -v '^nairobi-mysql: ' | tail -n 1
 } | cut -c1-300
 }
+ended() {
+local log
+log=$(journalctl -q -u nairobi-mysqld -o cat -n 100 2>/dev/null | tac | sed '/\] MySQL Server.* - start\./q' | tac) || :
+{ sed -n '/\[Repl\]/d;/\[ERROR\]/{p;q}' <<<"$log" | grep . || grep -m 1 -F 'mysqld got signal' <<<"$log" || :; } | cut -c1-300
+}
 sift() {
 local odd
 odd=$(find "$root" -xdev ! -type f ! -type d -print -quit | LC_ALL=C tr -dc '[:print:]')
@@ -441,6 +446,7 @@ loose_sql_mode="ANSI_QUOTES,STRICT_ALL_TABLES"
 END
 [ ! -e "$conf/launched" ] || : >"$conf/launch.cnf"
 hold
+ended | put "$exchange/machine/error" 0644 root:root
 if [ "$failures" -gt 0 ]; then
 say "failed: mysqld did not start: $(errors)"
 sleep $((failures < 10 ? failures : 10))

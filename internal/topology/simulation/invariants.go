@@ -29,6 +29,7 @@ const (
 	tooOld         = "no older mysqld is started on what a newer one has opened"
 	heldBack       = "nobody is disturbed while that is held back"
 	undone         = "what people asked for is done"
+	expelledRashly = "a member that crashes loses its vote only when others that are stable can do without it"
 	wrongZone      = "a machine is launched in the zone of its volume"
 )
 
@@ -254,6 +255,7 @@ func (w *world) checkPlan(plan topology.Plan, o topology.Observed) {
 		w.fail(wrongStatus, "%d members are called the primary", primaries)
 	}
 	w.checkRolling(plan, o)
+	w.checkExpelled(plan, o)
 	w.checkInventory(false)
 }
 
@@ -341,6 +343,9 @@ func (w *world) converged() bool {
 		if c.healthy <= w.healed {
 			return false
 		}
+	}
+	if w.desired.RebuildMember != "" || w.damaged() != nil {
+		return false
 	}
 	for n := range w.desired.Replicas {
 		if s := w.serverOf(n); s == nil || s.on.State != running || !s.writable && (s.io != ioOn || !s.sqlRunning || s.lagUntil > w.now) {

@@ -42,6 +42,8 @@ const (
 	copyFile        = "internal/topology/volumecopy.go"
 	planFile        = "internal/topology/plan.go"
 	coursesFile     = "internal/topology/courses.go"
+	crashesFile     = "internal/topology/crashes.go"
+	rebuildingFile  = "internal/topology/rebuilding.go"
 	unsilencedFile  = "internal/topology/unsilenced.go"
 	stepsFile       = "internal/steps/steps.go"
 	stepsVotersFile = "internal/steps/voters.go"
@@ -452,6 +454,21 @@ var mutants = []mutant{
 		file: failoverFile,
 		old:  "if begun == \"\" && !m.SQL.Writable && len(p.primaries()) > 0 {",
 		new:  "if false {",
+	},
+	{
+		name: "the rebuild that a person asks for does not take the vote before",
+		at:   114,
+		file: rebuildingFile,
+		old:  "	return p.rebuild(m, primary, ",
+		new:  "	return p.clone(m, primary) + fmt.Sprint(", breaks: []string{keptVote},
+	},
+	{
+		name: "a member that crashes loses its vote although others cannot do without it",
+		at:   375,
+		file: crashesFile,
+		old:  "	return stable >= row.WaitCount()\n",
+		new:  "	return stable >= 0\n", breaks: []string{expelledRashly},
+		and: []patch{{crashesFile, "	if len(row.Voters) <= 2 {", "	if len(row.Voters) < 2 {"}},
 	},
 	{
 		name: "a leader that was replaced takes the records back",

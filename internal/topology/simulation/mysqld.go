@@ -36,7 +36,9 @@ type store struct {
 	// seeding counts the CLONE operations, so that one that was overtaken knows.
 	seeding int
 	// diverged makes the applier stop on an error, however often it is started.
-	diverged  bool
+	diverged bool
+	// damaged are pages that end mysqld whenever it reads them.
+	damaged   bool
 	persisted map[string]string
 	// observed is when a pass last saved what followed from observing it as the primary.
 	observed int64
@@ -108,7 +110,7 @@ func (w *world) start(in *instance, st *store) {
 	}
 	s := &mysqld{w: w, ignored: !persisted, on: in, st: st, started: w.now, superReadOnly: true, wait: 1, acks: map[*store]int{}, io: ioOff}
 	if st.clone != nil && st.clone.State == mysql.CloneInProgress {
-		st.clone = &mysql.CloneProgress{State: mysql.CloneInterrupted, Source: st.clone.Source}
+		st.clone = &mysql.CloneProgress{State: mysql.CloneInterrupted, Source: st.clone.Source, Began: st.clone.Began}
 		st.seeding++
 	}
 	for st.committed < len(st.binlog) {
@@ -116,6 +118,7 @@ func (w *world) start(in *instance, st *store) {
 		st.committed++
 	}
 	in.server = s
+	w.readDamaged(s)
 	w.roles = true
 	w.say("%s: mysqld is up on %s, executed %s, retrieved %s, %s", in.member, in.ID, w.ledger.print(&st.executed), w.ledger.print(&st.retrieved), rowText(st.row))
 }

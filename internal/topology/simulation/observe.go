@@ -270,6 +270,7 @@ func (op *operator) observeSQL(p *process, o *topology.Observed) bool {
 		op.track(m)
 	}
 	op.commits.Note(o)
+	op.crashes.Note(o)
 	return true
 }
 
@@ -334,7 +335,7 @@ func (op *operator) sqlOf(m *topology.Member, o mysql.Observation) topology.SQL 
 		}
 	}
 	if c := o.Clone; c != nil {
-		s.Clone = &topology.Clone{State: c.State, Message: c.Error, Source: c.Source}
+		s.Clone = &topology.Clone{State: c.State, Message: c.Error, Source: c.Source, Began: c.Began}
 	}
 	s.Drifted, s.Persisted, s.PersistedIgnored = map[string]string{}, maps.Clone(o.Persisted), o.PersistedIgnored
 	if due := op.records.Members[m.Name].RestartDue; due != 0 {

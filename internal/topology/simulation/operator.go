@@ -51,6 +51,8 @@ type operator struct {
 	downSince   map[string]int64
 	// commits is what the primary had committed when it was observed last.
 	commits topology.CommitHistory
+	// crashes tells the restarts of mysqld that nobody planned.
+	crashes topology.CrashHistory
 	// stalledSince is since when commits wait of which none was answered meanwhile, answered how many were.
 	stalledSince map[string]int64
 	answered     map[string]int
@@ -257,6 +259,7 @@ func (op *operator) reconcile(p *process) int64 {
 		d.Subnets = nil
 	}
 	plan := topology.Next(d, o)
+	op.crashes.Expect(plan)
 	if w.tracing {
 		if text := planText(plan, o); text != op.said {
 			w.say("%s: %s", op.name, text)
@@ -289,6 +292,7 @@ func (op *operator) reconcile(p *process) int64 {
 		if to := d.SwitchoverTo; to != "" && (plan.Primary == to || plan.SwitchoverRefused != "") && w.desired.SwitchoverTo == to {
 			w.desired.SwitchoverTo = "" // done with, as controllers remove the annotation
 		}
+		w.answerRebuild(d, plan, began)
 		if plan.Gone {
 			w.gone = true
 		}

@@ -161,6 +161,9 @@ func (w *world) notDone() string {
 			return fmt.Sprintf("the volume of %s has %d GiB, and %d were asked for", s.on.member, s.on.volume.SizeGiB, w.desired.SizeGiB)
 		}
 	}
+	if w.desired.RebuildMember != "" {
+		return fmt.Sprintf("%s is not rebuilt, which was asked for", w.desired.RebuildMember)
+	}
 	if bad, ok := w.desired.Settings[badSetting]; ok && !w.forgot && len(w.plan.Degraded) == 0 {
 		return fmt.Sprintf("nobody is told of %s=%s", badSetting, bad)
 	}

@@ -1,6 +1,10 @@
 package simulation
 
-import "github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+import (
+	"strconv"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+)
 
 const (
 	// netTimeout is after how long a replica gives up a silent source (fact 14).
@@ -236,7 +240,8 @@ func (s *mysqld) cloneFrom(donorAddress string) {
 	w.checkEmptied(s)
 	st.seeding++
 	seeding := st.seeding
-	st.clone = &mysql.CloneProgress{State: mysql.CloneInProgress, Source: donorAddress + ":3306"}
+	began := strconv.FormatInt(w.now, 10)
+	st.clone = &mysql.CloneProgress{State: mysql.CloneInProgress, Source: donorAddress + ":3306", Began: began}
 	st.hollow, st.content, st.row = true, nil, nil
 	w.roles = true
 	w.after(w.between(second/2, 20*second), func() { s.endClone(seeding, donorAddress, 0) })
@@ -255,7 +260,7 @@ func (s *mysqld) endClone(seeding int, donorAddress string, waited int64) {
 	donor := w.serverAt(donorAddress)
 	if !s.reachable(donor) || donor.st.hollow {
 		if waited >= 300*second {
-			st.clone = &mysql.CloneProgress{State: mysql.CloneFailed, Source: donorAddress + ":3306", Error: "the donor went away"}
+			st.clone = &mysql.CloneProgress{State: mysql.CloneFailed, Source: donorAddress + ":3306", Error: "the donor went away", Began: st.clone.Began}
 			s.superReadOnly = true
 			w.say("%s: CLONE failed", s.on.member)
 			return
@@ -266,9 +271,9 @@ func (s *mysqld) endClone(seeding int, donorAddress string, waited int64) {
 	st.executed.copyOf(&donor.st.executed)
 	st.purged.copyOf(&donor.st.executed)
 	st.content = append(bitset(nil), donor.st.content...)
-	st.row, st.hollow, st.diverged = donor.st.row, false, false
+	st.row, st.hollow, st.diverged, st.damaged = donor.st.row, false, false, false
 	st.binlog, st.committed, st.source = nil, 0, donor.st.source
-	st.clone = &mysql.CloneProgress{State: mysql.CloneCompleted, Source: donorAddress + ":3306"}
+	st.clone = &mysql.CloneProgress{State: mysql.CloneCompleted, Source: donorAddress + ":3306", Began: st.clone.Began}
 	s.forgetRelay()
 	w.say("%s: CLONE is complete, executed %s, %s", s.on.member, w.ledger.print(&st.executed), rowText(st.row))
 	s.end(false)

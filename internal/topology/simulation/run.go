@@ -88,6 +88,7 @@ func newWorld(seed, schedule uint64) *world {
 	w.drawPeople(seed, schedule)
 	w.drawSeries(seed, schedule)
 	w.drawMeddling(seed, schedule)
+	w.drawDying(seed, schedule)
 	return w
 }
 

@@ -40,6 +40,7 @@ type world struct {
 	rebuilt bool
 	plot    *plot   // nil for most
 	people  *people // nil for most
+	dying   *dying  // nil for most
 	aimed   aim
 	desired topology.Desired
 	ledger  *ledger

@@ -1,0 +1,75 @@
+package mysql
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+func TestCrashMessage(t *testing.T) {
+	for line, want := range map[string]string{
+		"": "",
+		"2026-11-26T21:40:26.123456Z 12 [ERROR] [MY-013183] [InnoDB] Assertion failure: buf0buf.cc:5678:false thread 140123\n": "[MY-013183] [InnoDB] Assertion failure: buf0buf.cc:5678:false",
+		"MY-012153 Database page corruption on disk.":       "MY-012153 Database page corruption on disk",
+		"2026-11-26T21:40:26Z UTC - mysqld got signal 11 ;": "2026-11-26T21:40:26Z UTC - mysqld got signal 11 ;",
+		"MY-1 two\nlines\x00and a \xff byte":                "MY-1 two lines and a byte",
+	} {
+		if got := crashMessage(line); got != want {
+			t.Errorf("%q gives %q, want %q", line, got, want)
+		}
+	}
+	if got := crashMessage(strings.Repeat("ä", 1000)); utf8.RuneCountInString(got) != longestCrashError {
+		t.Errorf("a long message has %d characters", utf8.RuneCountInString(got))
+	}
+}
+
+// TestCrashError: why mysqld crashed on a damaged page is read after it started again.
+func TestCrashError(t *testing.T) {
+	w, m := settle(t, newPool(t, nil))
+	ctx, s := t.Context(), w.servers[2]
+	primary := root(t, w.servers[0])
+	exec(t, primary, "CREATE DATABASE crash")
+	t.Cleanup(func() { _, _ = primary.ExecContext(context.WithoutCancel(ctx), "DROP DATABASE crash") })
+	exec(t, primary, "CREATE TABLE crash.t (id INT PRIMARY KEY, filler VARBINARY(4000))")
+	for id := range 50 {
+		exec(t, primary, "INSERT INTO crash.t VALUES (?, REPEAT('x', 4000))", id)
+	}
+	catchUp(t, m[2], m[0])
+	exec(t, root(t, s), "SET GLOBAL innodb_fast_shutdown = 0")
+	_, _ = root(t, s).ExecContext(ctx, "SHUTDOWN") // everything is in the file then, and nothing in memory
+	waitFor(t, "mysqld ends", func() bool { return !s.Running() })
+	s.Kill()
+
+	file := filepath.Join(filepath.Dir(filepath.Dir(s.Socket())), "volume", "data", "crash", "t.ibd")
+	whole, err := os.ReadFile(file)
+	must(t, err)
+	const pageSize = 16 << 10
+	damaged := bytes.Clone(whole)
+	for at := 5 * pageSize; at+pageSize <= len(damaged); at += pageSize {
+		copy(damaged[at+200:], bytes.Repeat([]byte{0xab}, 4000))
+	}
+	must(t, os.WriteFile(file, damaged, 0o600))
+	t.Cleanup(func() {
+		s.Kill()
+		if err := os.WriteFile(file, whole, 0o600); err != nil {
+			t.Error(err)
+		}
+	})
+	must(t, s.Boot(ctx))
+	if message, err := m[2].CrashError(ctx); err != nil || message != "" {
+		t.Errorf("after a shutdown it says %q, %v", message, err)
+	}
+	_, _ = root(t, s).ExecContext(ctx, "SELECT SUM(LENGTH(filler)) FROM crash.t")
+	waitFor(t, "the damaged page ends mysqld", func() bool { return !s.Running() })
+	s.Kill()
+	must(t, s.Boot(ctx))
+	message, err := m[2].CrashError(ctx)
+	must(t, err)
+	if !strings.Contains(message, "Database page corruption") {
+		t.Errorf("after a crash it says %q", message)
+	}
+}

@@ -1,0 +1,232 @@
+package topology
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+)
+
+const (
+	// crashLimit unplanned restarts within crashWindow make a member unstable. A single one may be a power failure or the kernel's
+	// OOM killer; a mysqld that cannot read its data is restarted by systemd every few seconds.
+	crashLimit  = 3
+	crashWindow = 10 * time.Minute
+	// crashQuiet is how long after its last crash a member is stable again. It is longer than crashWindow, so that a member that
+	// crashes every few minutes does not lose and regain its vote in turns.
+	crashQuiet = crashWindow + time.Minute
+	// startJitter is by how much two readings of the same start differ at most: MySQL reports its uptime in whole seconds, and a slow
+	// answer adds to it.
+	startJitter = 3 * time.Second
+	// plannedRestart is how long after the operator planned a restart mysqld may need to answer again: a shutdown, and recovery.
+	plannedRestart = 5 * time.Minute
+)
+
+// CrashHistory tells restarts of mysqld that nobody planned, which are crashes, from those that the operator or EC2 caused. It
+// knows what it saw since the operator started. The zero value knows of no crash. It is not safe for concurrent use.
+type CrashHistory struct {
+	now     time.Time
+	members map[string]*memberStarts
+}
+
+// memberStarts are the starts of one member's mysqld.
+type memberStarts struct {
+	instance string
+	launched time.Time
+	// started is when mysqld started, as it was read last; zero while that is unknown.
+	started time.Time
+	// planned is when the operator last planned a restart that was not seen yet; zero for none.
+	planned time.Time
+	// clone identifies the last completed CLONE, see Clone.Began. It is known once mysqld answered.
+	clone    string
+	answered bool
+	// crashes are when mysqld started after a crash, the oldest first.
+	crashes []time.Time
+	// unstableSince is when the first of the crashes happened that made the member unstable; zero while it is stable.
+	unstableSince time.Time
+}
+
+// Note sets UnstableSince of every member in an observation, and remembers when each mysqld started.
+func (h *CrashHistory) Note(o *Observed) {
+	h.now = o.Now
+	if h.members == nil {
+		h.members = map[string]*memberStarts{}
+	}
+	for name := range h.members {
+		if o.Members[name] == nil {
+			delete(h.members, name)
+		}
+	}
+	for name, m := range o.Members {
+		s := h.members[name]
+		if s == nil {
+			s = &memberStarts{}
+			h.members[name] = s
+		}
+		s.follow(m, o.Now)
+		m.UnstableSince = s.unstableSince
+	}
+}
+
+// Expect remembers which members' mysqld a plan restarts. The plan is that of the observation passed to Note last.
+func (h *CrashHistory) Expect(plan Plan) {
+	for _, a := range plan.Actions {
+		switch a.(type) {
+		case Restart, CloneFrom, StopInstance, StartInstance, Adopt, Recover:
+			if s := h.members[a.Target()]; s != nil {
+				s.planned = h.now
+			}
+		}
+	}
+}
+
+// follow takes over what was observed of a member.
+func (s *memberStarts) follow(m *Member, now time.Time) {
+	in := m.CurrentInstance()
+	switch {
+	case in == nil || in.State != stateRunning:
+		s.started = time.Time{} // mysqld starts with the instance next
+	case in.ID != s.instance:
+		*s = memberStarts{instance: in.ID, launched: in.LaunchTime, clone: s.clone, answered: s.answered}
+	case !in.LaunchTime.Equal(s.launched):
+		s.launched, s.started = in.LaunchTime, time.Time{}
+		// EC2 may show late that it stopped and started the instance.
+		if i := slices.IndexFunc(s.crashes, func(at time.Time) bool { return !at.Before(in.LaunchTime) }); i >= 0 {
+			s.crashes = slices.Delete(s.crashes, i, i+1)
+		}
+	}
+	if m.cloning() {
+		s.planned = now // it ends with a restart
+	}
+	if m.verified() && !m.SQL.StartedAt.IsZero() && in != nil && in.State == stateRunning {
+		s.compareStart(m.SQL.StartedAt, now)
+		s.compareClone(m.SQL.Clone)
+	}
+	s.judge(now)
+}
+
+// compareStart adds a crash when mysqld started again and nobody planned it.
+func (s *memberStarts) compareStart(started, now time.Time) {
+	again := !s.started.IsZero() && started.Sub(s.started) > startJitter
+	s.started = started // each time, because clocks drift apart
+	switch {
+	case !again:
+	case !s.planned.IsZero() && started.Sub(s.planned) >= -startJitter && now.Sub(s.planned) <= plannedRestart:
+		s.planned = time.Time{}
+	default:
+		s.crashes = append(s.crashes, started)
+	}
+}
+
+// compareClone forgets the crashes of a member that was rebuilt: its data is another's.
+func (s *memberStarts) compareClone(c *Clone) {
+	completed := s.clone
+	if c != nil && c.State == cloneCompleted {
+		completed = c.Began
+	}
+	if s.answered && completed != s.clone {
+		s.crashes, s.unstableSince = nil, time.Time{}
+	}
+	s.clone, s.answered = completed, true
+}
+
+// judge decides whether the member is unstable.
+func (s *memberStarts) judge(now time.Time) {
+	keep := crashWindow
+	if !s.unstableSince.IsZero() {
+		keep = crashQuiet
+	}
+	s.crashes = slices.DeleteFunc(s.crashes, func(at time.Time) bool { return now.Sub(at) >= keep })
+	switch {
+	case len(s.crashes) == 0:
+		s.unstableSince = time.Time{}
+	case s.unstableSince.IsZero() && len(s.crashes) >= crashLimit:
+		s.unstableSince = s.crashes[0]
+	}
+}
+
+// unstable says whether mysqld of a member crashed repeatedly.
+func (m *Member) unstable() bool { return !m.UnstableSince.IsZero() }
+
+// noVoteUnstable is what an unstable member waits for.
+const noVoteUnstable = "no voter while its mysqld crashes repeatedly"
+
+// excludeUnstable takes the vote of an unstable member when the others can do without it, and returns what the member waits for.
+// Empty means that its replication goes on.
+func (p *planner) excludeUnstable(m, primary *Member) string {
+	row := p.plan.Membership
+	if !m.unstable() || !row.Has(m.Name) || p.unconfirmed || !row.Settled() || p.busy(primary.Name) || p.changingVotes() {
+		return ""
+	}
+	if leaving := p.plan.Records.Leaving; leaving != "" && leaving != m.Name || !p.dispensable(m, primary) || p.holdsUp(m, primary) {
+		return ""
+	}
+	p.expel(m, primary)
+	p.waitAtMost(waitMySQL)
+	return "losing its vote because its mysqld crashes repeatedly"
+}
+
+// dispensable says whether enough other voters that are stable acknowledge. The only other voter of a primary is never dispensable:
+// without it nobody else has the data.
+func (p *planner) dispensable(m, primary *Member) bool {
+	row := p.plan.Membership
+	if len(row.Voters) <= 2 {
+		return false
+	}
+	stable := 0
+	for _, other := range p.ordered() {
+		if other == m || other == primary || other.unstable() || !row.Has(other.Name) || !p.receives(other, primary) {
+			continue
+		}
+		if !p.Lossless || other.SQL.SemiSync.ReplicaActive {
+			stable++
+		}
+	}
+	return stable >= row.WaitCount()
+}
+
+// unstableTurn returns an unstable replica that is to be replaced next, although it is not well: another instance, or another version
+// of MySQL, may be what it needs. Nil for none, and while anybody else is not well.
+func (p *planner) unstableTurn(primary *Member) *Member {
+	if primary == nil || p.unconfirmed || !p.CloudReachable || !p.Launchable || p.votesChange() || p.mayCreate() != "" {
+		return nil
+	}
+	var found *Member
+	for ordinal := range p.Replicas {
+		m := p.Members[p.MemberName(ordinal)]
+		switch {
+		case m == nil:
+			return nil
+		case found == nil && m != primary && m.unstable() && m.verified() && p.outdated(m) && !p.tooNew(m):
+			found = m
+		case !p.isWell(m):
+			return nil
+		}
+	}
+	if found == nil || p.holdsBack() != "" {
+		return nil
+	}
+	return found
+}
+
+// reportCrashing reports the unstable members, with what a person can do.
+func (p *planner) reportCrashing() {
+	for _, m := range p.ordered() {
+		if !m.unstable() || m.Ordinal >= p.Replicas {
+			continue
+		}
+		why := ""
+		if m.CrashError != "" {
+			why = ": " + m.CrashError
+		}
+		advice := fmt.Sprintf("Rebuild it with the annotation %s: %s, or replace its instance", v1alpha1.AnnotationRebuild, m.Name)
+		switch {
+		case p.Replicas == 1:
+			advice = "Check its error log; if its data is damaged, restore the cluster from a backup"
+		case m.Name == p.plan.Primary:
+			advice = "Switch over to another member, then rebuild this one"
+		}
+		p.degraded(v1alpha1.ReasonMemberCrashing, fmt.Sprintf("mysqld of %s has crashed repeatedly since %s%s. %s", m.Name, m.UnstableSince.UTC().Format(time.TimeOnly), why, advice))
+	}
+}

@@ -1,0 +1,121 @@
+package topology
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+)
+
+// RebuildRequest is what is remembered of a person's request to rebuild a member.
+type RebuildRequest struct {
+	// At is when the request was first seen, in Unix seconds; 0 when there is none.
+	At int64 `json:"at,omitempty"`
+	// After identifies the member's last CLONE before the request, see Clone.Began. The request is done when a later one is completed.
+	After string `json:"after,omitempty"`
+}
+
+// takeRebuildRequest decides whether the rebuild that a person asked for is done, refused, or goes on. What is remembered of a
+// request is forgotten when the request is gone, not when it is done: until then an operator may read it once more.
+func (p *planner) takeRebuildRequest(primary *Member) {
+	for name, rec := range p.plan.Records.Members {
+		if rec.Rebuild != (RebuildRequest{}) && name != p.RebuildMember {
+			rec.Rebuild = RebuildRequest{}
+			p.plan.Records.Members[name] = rec
+		}
+	}
+	if p.RebuildMember == "" {
+		return
+	}
+	m, rec := p.Members[p.RebuildMember], p.plan.Records.Members[p.RebuildMember]
+	if m != nil && rec.Rebuild.At != 0 && m.clonedAfter(rec.Rebuild.After) {
+		p.plan.RebuildDone = true
+		return
+	}
+	if p.plan.RebuildRefused = p.refusesRebuild(m, primary); p.plan.RebuildRefused != "" {
+		return
+	}
+	if m != nil && m.verified() && !m.blind() && rec.Rebuild.At == 0 {
+		rec.Rebuild = RebuildRequest{At: p.Now.Unix(), After: m.lastClone()}
+		p.plan.Records.Members[m.Name] = rec
+	}
+}
+
+// refusesRebuild says why the member that a person wants rebuilt is not; empty when it is.
+func (p *planner) refusesRebuild(m, primary *Member) string {
+	ordinal, ok := p.Ordinal(p.RebuildMember)
+	switch {
+	case !ok || ordinal >= p.Replicas:
+		return fmt.Sprintf("%q is no member of this cluster; name one of %s to %s", p.RebuildMember, p.MemberName(0), p.MemberName(p.Replicas-1))
+	case p.Replicas == 1:
+		return fmt.Sprintf("%s is the only member, so there is nothing to copy from; restore the cluster from a backup instead", p.RebuildMember)
+	case p.RebuildMember == primary.Name:
+		return fmt.Sprintf("%s is the primary; switch over to another member first (annotation %s), then ask again", primary.Name, v1alpha1.AnnotationSwitchover)
+	case m != nil && m.verified() && !m.cloning() && !sameSeries(m.SQL.Version, primary.SQL.Version) && !p.hasOtherDonor(m):
+		return fmt.Sprintf("%s runs MySQL %s, and no voter of that series can be cloned from%s", m.Name, m.SQL.Version, p.adviceOnSeries(m, primary))
+	}
+	return ""
+}
+
+// lastClone identifies the member's last CLONE; empty for none.
+func (m *Member) lastClone() string {
+	if m.SQL.Clone == nil {
+		return ""
+	}
+	return m.SQL.Clone.Began
+}
+
+// clonedAfter says whether a CLONE was completed since another one.
+func (m *Member) clonedAfter(clone string) bool {
+	return m.verified() && !m.blind() && m.SQL.Clone != nil && m.SQL.Clone.State == cloneCompleted && m.SQL.Clone.Began != clone
+}
+
+// toBeRebuilt says whether a person asked for a member's rebuild, and it is neither done nor refused.
+func (p *planner) toBeRebuilt(m *Member) bool {
+	return p.RebuildMember == m.Name && !p.plan.RebuildDone && p.plan.RebuildRefused == "" && p.plan.Records.Members[m.Name].Rebuild.At != 0
+}
+
+// needsVote says what a rebuild that a person asked for waits for because the member's vote is needed; empty when it is not. What
+// follows from a removal that was begun is decided by that.
+func (p *planner) needsVote(m, primary *Member) string {
+	row := p.plan.Membership
+	switch {
+	case !row.Has(m.Name):
+		return ""
+	case p.unconfirmed || !row.Settled():
+		return "until the voters are confirmed"
+	case p.plan.Records.Leaving == "" && !p.othersVote(m):
+		return "until all other members are voters"
+	case !p.mayRemove(m, primary):
+		return "until enough other voters acknowledge"
+	}
+	return ""
+}
+
+// rebuildOnRequest plans the rebuild that a person asked for, and returns what the member waits for. Empty means that its
+// replication goes on meanwhile.
+func (p *planner) rebuildOnRequest(m, primary *Member) string {
+	if !p.toBeRebuilt(m) || p.needsVote(m, primary) != "" {
+		return ""
+	}
+	return p.rebuild(m, primary, fmt.Sprintf("asked for at %d", p.plan.Records.Members[m.Name].Rebuild.At))
+}
+
+// reportRebuild sets as the member's message what the rebuild that a person asked for waits for.
+func (p *planner) reportRebuild() {
+	m, primary := p.Members[p.RebuildMember], p.Members[p.plan.Primary]
+	if m == nil || primary == nil || !p.toBeRebuilt(m) {
+		return
+	}
+	p.waitAtMost(waitMySQL)
+	if v := p.views[m.Name]; v != nil && v.Message == "" {
+		v.Message = "to be rebuilt; waiting " + p.needsVote(m, primary)
+	}
+}
+
+// hasOtherDonor says whether a voter besides the primary runs a version that a member can be cloned from.
+func (p *planner) hasOtherDonor(m *Member) bool {
+	return slices.ContainsFunc(p.ordered(), func(d *Member) bool {
+		return d != m && p.plan.Membership.Has(d.Name) && d.verified() && sameSeries(m.SQL.Version, d.SQL.Version) && !olderVersion(m.SQL.Version, d.SQL.Version)
+	})
+}

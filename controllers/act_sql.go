@@ -77,6 +77,8 @@ func (r *MySQLClusterReconciler) takeInSQL(ctx context.Context, s *scope, action
 		err = r.setAcknowledging(ctx, s, m, a)
 	case topology.SetSourceWait:
 		err = steps.SetSourceWait(ctx, m, a)
+	case topology.DisconnectStrangers:
+		err = m.DisconnectStrangers(ctx)
 	case topology.PinSettings:
 		err = r.pinSettings(ctx, s, m, a)
 	case topology.ApplySettings:

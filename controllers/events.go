@@ -40,7 +40,7 @@ func announced(a topology.Action) (reason string, ok bool) {
 		topology.TakeSnapshot, topology.DeleteSnapshot, topology.DeleteSecurityGroup,
 		topology.SignCertificate, topology.Adopt, topology.Bootstrap, topology.Fence, topology.Promote, topology.Demote,
 		topology.AdmitVoter, topology.RemoveVoter, topology.StandAlone,
-		topology.PinSettings, topology.ApplySettings, topology.SetMaxConnections, topology.Restart, topology.EnsureDatabase:
+		topology.DisconnectStrangers, topology.PinSettings, topology.ApplySettings, topology.SetMaxConnections, topology.Restart, topology.EnsureDatabase:
 		return reflect.TypeOf(a).Name(), true
 	}
 	return "", false
@@ -49,8 +49,13 @@ func announced(a topology.Action) (reason string, ok bool) {
 // announce tells of an action that was taken.
 func (r *MySQLClusterReconciler) announce(s *scope, a topology.Action) {
 	if reason, ok := announced(a); ok && r.memory.news(s.notes, a.String(), r.Clock.Now()) {
+		kind := corev1.EventTypeNormal
+		switch a.(type) {
+		case topology.DisconnectStrangers, topology.PinSettings: // somebody interfered
+			kind = corev1.EventTypeWarning
+		}
 		// Events that differ in nothing but their note are folded into one; the member keeps them apart.
-		r.Events.Eventf(s.cluster, nil, corev1.EventTypeNormal, reason, strings.TrimSpace(actionAct+" "+a.Target()), "%s", capitalise(a.String()))
+		r.Events.Eventf(s.cluster, nil, kind, reason, strings.TrimSpace(actionAct+" "+a.Target()), "%s", capitalise(a.String()))
 		s.log.Info(a.String())
 	}
 }

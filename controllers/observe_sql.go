@@ -257,6 +257,11 @@ func (r *MySQLClusterReconciler) judgeSettings(s *scope, m *topology.Member, o m
 			m.SQL.Drifted[name] = pinned
 		}
 	}
+	for name, takes := range o.Refusing {
+		if _, wanted := s.desired.Settings[name]; !wanted {
+			m.SQL.Drifted[name] = takes
+		}
+	}
 	// A change of role that was cut off between two statements leaves a replica half open: who may write beside read_only could.
 	if o.ReadOnly && !o.SuperReadOnly && o.Replication != nil {
 		m.SQL.Drifted["super_read_only"] = "ON"

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
@@ -26,6 +27,8 @@ type timeline struct {
 	kind, from string
 	// asked is true when the primary was away because a person asked for it: a restart, another machine, hibernation.
 	asked bool
+	// uncovered says why it is not known whether the lost primary answered commits that no voter holds; empty when it did not.
+	uncovered string
 	// lastWrite is the last write of the probe that succeeded; zero when unknown.
 	lastWrite time.Time
 	// noticed is when the primary was missed, fenced when nobody could acknowledge for the old one any more, opened when
@@ -67,9 +70,10 @@ func (r *MySQLClusterReconciler) trackPromotion(s *scope) {
 			t.from = s.plan.Membership.Primary
 		}
 		t.asked = s.askedToPause(t.from)
+		t.uncovered = r.uncovered(s, t.from)
 	case s.plan.Primary != "" && s.published && !t.opened.IsZero():
 		t.show(s, now)
-		s.promotion = t.report(s.plan.Primary)
+		s.promotion = t.report(s.plan.Primary, s.cluster.Spec.Lossless())
 	case s.plan.Primary != "" && t.opened.IsZero():
 		*t = timeline{} // it came back, or somebody else took care
 	}
@@ -85,7 +89,7 @@ func (s *scope) askedToPause(primary string) bool {
 }
 
 // report is the timeline as status shows it.
-func (t *timeline) report(to string) *v1alpha1.PromotionStatus {
+func (t *timeline) report(to string, lossless bool) *v1alpha1.PromotionStatus {
 	span := func(from, until time.Time) string {
 		if from.IsZero() || until.Before(from) {
 			return ""
@@ -96,11 +100,31 @@ func (t *timeline) report(to string) *v1alpha1.PromotionStatus {
 	if kind == promotionUnplanned && t.from == to {
 		kind = promotionSame
 	}
-	return &v1alpha1.PromotionStatus{
+	p := &v1alpha1.PromotionStatus{
 		Kind: kind, From: t.from, To: to, At: metav1.NewTime(t.published),
 		Detect: span(t.lastWrite, t.noticed), Fence: span(t.noticed, t.fenced), Promote: span(t.fenced, t.opened), Publish: span(t.opened, t.published),
 		Total: seconds(t.published.Sub(t.began())),
 	}
+	switch {
+	case kind != promotionUnplanned || lossless && t.uncovered == "":
+		p.LostTransactions = ptr.To[int64](0)
+	case lossless:
+		p.Uncovered = t.uncovered
+	}
+	return p
+}
+
+// uncovered says why nobody knows whether a primary that is missed has answered commits which no voter holds; empty when it has not. An
+// operator that never observed it cannot know.
+func (r *MySQLClusterReconciler) uncovered(s *scope, primary string) string {
+	switch u := s.plan.Records.Uncovered.Of(primary); {
+	case u != topology.Uncovered{}:
+		return shorten(u.String())
+	case s.plan.Membership == nil || s.plan.Membership.WaitCount() == 0 || s.notes.led:
+		return ""
+	}
+	return fmt.Sprintf("since %s nobody has observed whether %s waited for voters: the operator was started then, and the primary was lost before it answered",
+		s.observed.WatchedSince.UTC().Format(time.RFC3339), primary)
 }
 
 // began is when writes ceased to succeed, as far as it is known.
@@ -122,7 +146,10 @@ func (r *MySQLClusterReconciler) tellOfPromotion(s *scope) {
 	s.notes.timeline = timeline{}
 	kind, words := announcedAs(p, t.asked)
 	kept := "no acknowledged transaction was lost"
-	if t.kind == promotionUnplanned && !s.cluster.Spec.Lossless() {
+	switch {
+	case p.Uncovered != "":
+		kept = "what was acknowledged meanwhile may be lost: " + p.Uncovered
+	case p.LostTransactions == nil:
 		kept = "with durability Async, what the old primary acknowledged last may be lost"
 	}
 	r.Events.Eventf(s.cluster, nil, kind, p.Kind, actionAct, "%s in %s (detect %s, fence %s, promote %s, publish %s); %s",

@@ -186,8 +186,14 @@ type PromotionStatus struct {
 	// +kubebuilder:validation:MaxLength=16
 	Total string `json:"total"`
 	// LostTransactions counts acknowledged transactions that the new primary lacks. With Lossless durability a member is
-	// promoted only when it is proven to be 0.
-	LostTransactions int64 `json:"lostTransactions"`
+	// promoted only when it is proven to be 0. Absent when it is not known: with durability Async, and when Uncovered is set.
+	// +optional
+	LostTransactions *int64 `json:"lostTransactions,omitempty"`
+	// Uncovered says since when the old primary may have answered commits without the acknowledgements of voters, and why. What it
+	// answered then may be lost.
+	// +kubebuilder:validation:MaxLength=512
+	// +optional
+	Uncovered string `json:"uncovered,omitempty"`
 }
 
 // Endpoints are the addresses under which a cluster is reached from inside Kubernetes.

@@ -29,7 +29,7 @@ type CommitHistory struct {
 	mustHold *gtid.Set // see Exposure
 }
 
-// pastCommits is what the primary had executed at a time.
+// pastCommits is what the primary had executed at a time, less what its binary logs no longer hold: no replica receives that.
 type pastCommits struct {
 	at       time.Time
 	executed gtid.Set
@@ -75,7 +75,7 @@ func (h *CommitHistory) Note(o *Observed) {
 		}
 	}
 	if o.Now.Sub(h.looks[1].at) >= promptSince {
-		h.looks = [2]pastCommits{h.looks[1], {o.Now, primary.SQL.Executed}}
+		h.looks = [2]pastCommits{h.looks[1], {o.Now, primary.SQL.Executed.Subtract(primary.SQL.Purged)}}
 	}
 	o.Exposure = h.exposure(primary)
 }

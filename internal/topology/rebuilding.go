@@ -18,12 +18,6 @@ type RebuildRequest struct {
 // takeRebuildRequest decides whether the rebuild that a person asked for is done, refused, or goes on. What is remembered of a
 // request is forgotten when the request is gone, not when it is done: until then an operator may read it once more.
 func (p *planner) takeRebuildRequest(primary *Member) {
-	for name, rec := range p.plan.Records.Members {
-		if rec.Rebuild != (RebuildRequest{}) && name != p.RebuildMember {
-			rec.Rebuild = RebuildRequest{}
-			p.plan.Records.Members[name] = rec
-		}
-	}
 	if p.RebuildMember == "" {
 		return
 	}
@@ -38,6 +32,16 @@ func (p *planner) takeRebuildRequest(primary *Member) {
 	if m != nil && m.verified() && !m.blind() && rec.Rebuild.At == 0 {
 		rec.Rebuild = RebuildRequest{At: p.Now.Unix(), After: m.lastClone()}
 		p.plan.Records.Members[m.Name] = rec
+	}
+}
+
+// dropRebuildRequests forgets the requests that no annotation makes any more, also while there is no primary: a later one is another.
+func (p *planner) dropRebuildRequests() {
+	for name, rec := range p.plan.Records.Members {
+		if rec.Rebuild != (RebuildRequest{}) && name != p.RebuildMember {
+			rec.Rebuild = RebuildRequest{}
+			p.plan.Records.Members[name] = rec
+		}
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 // replicate gives the members that answer their roles.
 func (p *planner) replicate() {
+	p.dropRebuildRequests()
 	primary := p.choosePrimary()
 	if primary == nil {
 		for _, m := range p.ordered() {
@@ -26,6 +27,7 @@ func (p *planner) replicate() {
 	p.views[primary.Name].Role = v1alpha1.RolePrimary
 	p.views[primary.Name].InService = true
 	p.coverCommits(primary)
+	p.outwaitStrangers(primary)
 	p.removeLostVoters(primary)
 	p.takeRebuildRequest(primary)
 	admitting := p.unconfirmed
@@ -61,7 +63,6 @@ func (p *planner) replicate() {
 		}
 		p.serve(m, v)
 	}
-	p.outwaitStrangers(primary)
 	p.keepWait(primary, admitting)
 	if v := p.views[primary.Name]; v.Phase == v1alpha1.PhaseReplicating && !p.unconfirmed {
 		v.Phase = v1alpha1.PhaseReady

@@ -22,7 +22,7 @@ type Uncovered struct {
 
 // String is what people are told.
 func (u Uncovered) String() string {
-	return fmt.Sprintf("since %s %s may have answered commits that no voter holds: %s", time.Unix(u.Since, 0).UTC().Format(time.TimeOnly), u.Primary, u.Why)
+	return fmt.Sprintf("since %s %s may have answered commits that no voter holds: %s", time.Unix(u.Since, 0).UTC().Format(time.RFC3339), u.Primary, u.Why)
 }
 
 // Of returns the time if it concerns a member, and none otherwise.
@@ -85,11 +85,12 @@ func (p *planner) outwaitStrangers(primary *Member) {
 	}
 	voters := max(newest.WaitCount(), p.plan.Membership.WaitCount())
 	want, suffice := voters+len(s.Strangers), p.acknowledgers(primary, "") >= voters || p.isAwaited(newest)
+	inVain := suffice && p.stalledFor(primary, strangerPatience) // for strangers that are slow, or have left
 	switch {
 	case p.busy(primary.Name):
-	case len(s.Strangers) > 0 && s.WaitCount < want, p.unconfirmed && s.WaitCount > want && suffice:
+	case len(s.Strangers) > 0 && s.WaitCount < want, inVain && s.WaitCount > want:
 		p.retry(waitMySQL/2, SetSourceWait{Member: primary.Name, Enabled: true, W: voters})
-	case len(s.Strangers) > 0 && suffice && p.stalledFor(primary, strangerPatience):
+	case len(s.Strangers) > 0 && inVain:
 		p.retry(waitMySQL, DisconnectStrangers{primary.Name})
 	}
 }

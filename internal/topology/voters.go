@@ -264,11 +264,11 @@ func (p *planner) standAlone(primary *Member) {
 	p.retry(waitMySQL/4, StandAlone{Member: primary.Name, Next: next, SemiSync: p.Lossless})
 }
 
-// changingVotes says whether a voter is admitted or removed in this pass already: one a step.
+// changingVotes says whether a voter is admitted or removed in this pass already, or the wait for them is changed: one a step.
 func (p *planner) changingVotes() bool {
 	for _, a := range p.plan.Actions {
 		switch a.(type) {
-		case AdmitVoter, RemoveVoter, SettleVoters, StandAlone, RecordPrimary:
+		case AdmitVoter, RemoveVoter, SettleVoters, StandAlone, RecordPrimary, SetSourceWait:
 			return true
 		}
 	}

@@ -84,7 +84,7 @@ func (w *world) answered(s *mysqld, c *commit) {
 	if w.lossy || w.ledger.all[c.id].client < 0 {
 		return
 	}
-	if !s.st.content.contains(w.acked) && !w.survives(c, s) {
+	if !s.st.content.contains(w.acked) && !w.survives(c, s) && !w.uncover(s, c) {
 		w.fail(lostCommit, "%s answers a commit and lacks%s", s.on.member, w.ledger.names(w.acked.without(s.st.content)))
 	}
 	row := s.st.row

@@ -19,6 +19,7 @@ type meddling struct {
 	strangers []*stranger
 	// uncovered are the commits that were answered in spite of the row because of them, by id.
 	uncovered map[int]uncoveredCommit
+	settled   bitset // those of them that a promotion was judged by
 }
 
 // uncoveredCommit is a commit that was answered without the acknowledgements that the row asks for.
@@ -313,7 +314,7 @@ func (w *world) covered(id int) bool {
 		return true
 	}
 	_, uncovered := w.meddling.uncovered[id]
-	return !uncovered
+	return !uncovered && !w.meddling.settled.has(id)
 }
 
 // checkTold is told of every member that is opened for writes. What another one had answered uncovered before the operator observed it
@@ -323,12 +324,13 @@ func (w *world) checkTold(s *mysqld) {
 		return
 	}
 	for id, c := range w.meddling.uncovered {
-		if c.on == s.st || s.st.content.has(id) || !c.seen(w) {
+		if c.on == s.st {
 			continue
 		}
-		if w.kube.records.Uncovered.Primary == "" {
+		if !s.st.content.has(id) && c.seen(w) && w.kube.records.Uncovered.Primary == "" {
 			w.fail(untold, "%s is opened without%s, which was answered in an uncovered time, and the records know of none", s.on.member, w.ledger.names([]int{id}))
 		}
-		delete(w.meddling.uncovered, id) // it was told once
+		delete(w.meddling.uncovered, id) // the promotion is over
+		w.meddling.settled.add(id)
 	}
 }

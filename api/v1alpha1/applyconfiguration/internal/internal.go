@@ -626,6 +626,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: total
       type:
         scalar: string
+    - name: uncovered
+      type:
+        scalar: string
 - name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.RecoverySpec
   map:
     fields:

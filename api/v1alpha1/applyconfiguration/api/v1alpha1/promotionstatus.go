@@ -30,8 +30,11 @@ type PromotionStatusApplyConfiguration struct {
 	// Total is all of it.
 	Total *string `json:"total,omitempty"`
 	// LostTransactions counts acknowledged transactions that the new primary lacks. With Lossless durability a member is
-	// promoted only when it is proven to be 0.
+	// promoted only when it is proven to be 0. Absent when it is not known: with durability Async, and when Uncovered is set.
 	LostTransactions *int64 `json:"lostTransactions,omitempty"`
+	// Uncovered says since when the old primary may have answered commits without the acknowledgements of voters, and why. What it
+	// answered then may be lost.
+	Uncovered *string `json:"uncovered,omitempty"`
 }
 
 // PromotionStatusApplyConfiguration constructs a declarative configuration of the PromotionStatus type for use with
@@ -117,5 +120,13 @@ func (b *PromotionStatusApplyConfiguration) WithTotal(value string) *PromotionSt
 // If called multiple times, the LostTransactions field is set to the value of the last call.
 func (b *PromotionStatusApplyConfiguration) WithLostTransactions(value int64) *PromotionStatusApplyConfiguration {
 	b.LostTransactions = &value
+	return b
+}
+
+// WithUncovered sets the Uncovered field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Uncovered field is set to the value of the last call.
+func (b *PromotionStatusApplyConfiguration) WithUncovered(value string) *PromotionStatusApplyConfiguration {
+	b.Uncovered = &value
 	return b
 }

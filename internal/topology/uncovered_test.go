@@ -1,0 +1,256 @@
+package topology
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+)
+
+// told says whether a plan reports a reason.
+func told(p Plan, reason string) bool {
+	for _, f := range p.Degraded {
+		if f.Reason == reason {
+			return true
+		}
+	}
+	return false
+}
+
+// TestExposure: what lets commits be answered without voters is found, also when it is over.
+func TestExposure(t *testing.T) {
+	for name, row := range map[string]struct {
+		before, now func(*SemiSync)
+		why         string
+	}{
+		"nothing":                               {nil, nil, ""},
+		"semi-sync is off":                      {nil, func(s *SemiSync) { s.SourceEnabled = false }, "rpl_semi_sync_source_enabled"},
+		"it was off for a moment":               {nil, func(s *SemiSync) { s.OffTimes = 1 }, "off for a moment"},
+		"it had been off before anybody saw":    {func(s *SemiSync) { s.OffTimes = 3 }, func(s *SemiSync) { s.OffTimes = 3 }, ""},
+		"mysqld was restarted since":            {func(s *SemiSync) { s.OffTimes = 3 }, nil, ""},
+		"it waits for too few":                  {nil, func(s *SemiSync) { s.WaitCount = 0 }, "rpl_semi_sync_source_wait_for_replica_count"},
+		"a stranger acknowledges":               {nil, func(s *SemiSync) { s.Strangers = []string{"etl@10.0.9.1"} }, "etl@10.0.9.1"},
+		"a stranger, and it waits for one more": {nil, func(s *SemiSync) { s.Strangers, s.WaitCount = []string{"etl@10.0.9.1"}, 2 }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var h CommitHistory
+			var s *scene
+			for i, change := range []func(*SemiSync){row.before, row.now} {
+				s = newScene()
+				s.observed.Now = s.observed.Now.Add(time.Duration(i) * time.Second)
+				if change != nil {
+					change(&s.member(0).SQL.SemiSync)
+				}
+				h.Note(&s.observed)
+			}
+			if why := s.observed.Exposure.Why; why != row.why && (row.why == "" || !strings.Contains(why, row.why)) {
+				t.Errorf("exposed because %q, want %q", why, row.why)
+			}
+			if exposed := s.observed.Exposure.MustHold == nil; exposed != (row.why != "") {
+				t.Errorf("what must be held is unknown: %t", exposed)
+			}
+		})
+	}
+}
+
+// TestUncoveredTimeIsRemembered until enough voters hold what was answered in it, by whoever leads.
+func TestUncoveredTimeIsRemembered(t *testing.T) {
+	open := Uncovered{"orders-0", 1, "semi-sync was off"}
+	for name, row := range map[string]struct {
+		before  Uncovered
+		changed func(*scene)
+		open    bool
+	}{
+		"it begins":                    {Uncovered{}, func(s *scene) { s.observed.Exposure.Why = "semi-sync was off" }, true},
+		"it goes on":                   {open, func(s *scene) { s.observed.Exposure.Why = "semi-sync was off" }, true},
+		"what must be held is unknown": {open, func(s *scene) { s.observed.Exposure.MustHold = nil }, true},
+		"a voter holds everything":     {open, func(s *scene) { s.member(2).SQL.Executed = trx(0, 9) }, false},
+		"none does":                    {open, func(s *scene) { s.member(1).SQL.Executed, s.member(2).SQL.Executed = trx(0, 9), trx(0, 9) }, true},
+		"one does that has no vote": {open, func(s *scene) {
+			s.voters(Membership{Epoch: 6, Primary: "orders-0", Voters: []string{"orders-0", "orders-1"}, W: 1})
+			s.member(1).SQL.Executed = trx(0, 9)
+		}, true},
+		"another leads":            {Uncovered{"orders-1", 1, "semi-sync was off"}, func(*scene) {}, false},
+		"nobody's word is awaited": {open, func(s *scene) { s.desired.Lossless = false }, false},
+		"there is no primary":      {open, func(s *scene) { s.lose(0) }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene()
+			must := trx(0, 10)
+			s.observed.Exposure.MustHold = &must
+			s.observed.Records.Uncovered = row.before
+			row.changed(s)
+			p, _ := s.plan()
+			if left := p.Records.Uncovered != (Uncovered{}); left != row.open {
+				t.Errorf("remembered: %+v", p.Records.Uncovered)
+			}
+			if p.Primary != "" && told(p, v1alpha1.ReasonCommitsUncovered) != row.open {
+				t.Errorf("told: %v", p.Degraded)
+			}
+		})
+	}
+}
+
+// TestAnUncoveredPrimaryIsPoweredOffFirst: its voters' silence does not keep it from answering commits.
+func TestAnUncoveredPrimaryIsPoweredOffFirst(t *testing.T) {
+	s := newScene()
+	s.lose(0)
+	s.io(ioOff, 1, 2)
+	if _, actions := s.plan(); !strings.Contains(actions, "promote") {
+		t.Fatalf("planned %q", actions)
+	}
+	s.observed.Records.Uncovered = Uncovered{"orders-0", 1, "semi-sync was off"}
+	if p, actions := s.plan(); strings.Contains(actions, "promote") || !strings.Contains(actions, "stop instance i-0") {
+		t.Errorf("planned %q, waiting for %q", actions, p.Waiting.Message)
+	}
+	s.member(0).Instances[0].State = stateStopped
+	if _, actions := s.plan(); !strings.Contains(actions, "promote") {
+		t.Errorf("planned %q once it is off", actions)
+	}
+}
+
+// TestStrangersAreOutwaited: a replica that is no member never stands in for a voter.
+func TestStrangersAreOutwaited(t *testing.T) {
+	const raise = "let orders-0 wait for 1 acknowledgements"
+	stalled := func(s *scene) {
+		s.member(0).SQL.PendingCommits, s.member(0).StalledSince = 1, s.observed.Now.Add(-time.Minute)
+	}
+	for name, row := range map[string]struct {
+		strangers, wait int
+		changed         func(*scene)
+		actions         string
+	}{
+		"nobody":                            {0, 1, func(*scene) {}, ""},
+		"one comes":                         {1, 1, func(*scene) {}, raise},
+		"it is waited for":                  {1, 2, func(*scene) {}, ""},
+		"another comes":                     {2, 2, func(*scene) {}, raise},
+		"it leaves":                         {0, 2, func(*scene) {}, raise},
+		"it leaves, the voters are cut off": {0, 2, func(s *scene) { s.io(ioConnecting, 1, 2) }, ""},
+		"commits wait for it":               {1, 2, stalled, "disconnect replicas from orders-0 that acknowledge and are no members"},
+		"commits wait for one that left":    {0, 2, stalled, raise},
+		"commits wait for voters": {1, 2, func(s *scene) {
+			stalled(s)
+			s.io(ioConnecting, 1, 2)
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene()
+			semi := &s.member(0).SQL.SemiSync
+			semi.WaitCount = row.wait
+			for range row.strangers {
+				semi.Strangers = append(semi.Strangers, "etl@10.0.9.1")
+			}
+			row.changed(s)
+			p, actions := s.plan()
+			if (row.actions == "") != !strings.Contains(actions, "wait for") && row.actions == "" || !strings.Contains(actions, row.actions) {
+				t.Errorf("planned %q, want %q", actions, row.actions)
+			}
+			if told(p, v1alpha1.ReasonForeignReplica) != (row.strangers > 0) {
+				t.Errorf("told: %v", p.Degraded)
+			}
+		})
+	}
+}
+
+// TestWritesThatWait are told with what keeps each voter, and are helped where somebody can acknowledge.
+func TestWritesThatWait(t *testing.T) {
+	late := func(s *scene, i int, since time.Duration) {
+		r := s.member(i).SQL.Replication
+		r.Prompt, r.LateSince, r.Missing, r.CatchUp = false, s.observed.Now.Add(-since), 3400, 85*time.Second
+	}
+	for name, row := range map[string]struct {
+		waits   time.Duration
+		changed func(*scene)
+		actions string
+		says    string
+	}{
+		"for a moment": {5 * time.Second, func(s *scene) { s.io(ioConnecting, 1, 2) }, "", ""},
+		"nobody is connected": {waitingPatience, func(s *scene) { s.io(ioConnecting, 1, 2) }, "",
+			"orders-1 is not connected to orders-0, orders-2 is not connected to orders-0"},
+		"one is far behind, the other is away": {waitingPatience, func(s *scene) {
+			late(s, 1, time.Minute)
+			s.lose(2)
+		}, "switch the acknowledgements of orders-1 off", "orders-1 is behind in receiving and catches up in about 2 min (4000 transactions), orders-2 does not answer"},
+		"then the primary goes on alone": {waitingPatience, func(s *scene) {
+			late(s, 1, time.Minute)
+			s.member(1).SQL.SemiSync = SemiSync{}
+			s.lose(2)
+		}, "let orders-0 go on alone", ""},
+		"one lost its vote because it is behind, the other voter is away": {waitingPatience, func(s *scene) {
+			s.voters(Membership{Epoch: 6, Primary: "orders-0", Voters: []string{"orders-0", "orders-2"}, W: 1})
+			late(s, 1, time.Minute)
+			s.member(1).SQL.SemiSync = SemiSync{}
+			s.lose(2)
+		}, "let orders-0 go on alone", ""},
+		"of two members one is away": {waitingPatience, func(s *scene) {
+			s.desired.Replicas = 2
+			two(s)
+			s.voters(Membership{Epoch: 6, Primary: "orders-0", Voters: []string{"orders-0", "orders-1"}, W: 1})
+			s.lose(1)
+			delete(s.observed.Members, "orders-2")
+		}, "", "orders-1 does not answer"},
+		"another primary may have been": {waitingPatience, func(s *scene) {
+			late(s, 1, time.Minute)
+			s.member(1).SQL.SemiSync = SemiSync{}
+			s.lose(2)
+			s.observed.Records.LeaderDoubted = true
+		}, "", "orders-2 does not answer"},
+		"who is to leave is back, and the other is far behind": {waitingPatience, func(s *scene) {
+			late(s, 1, time.Minute)
+			s.member(2).SQL.SemiSync = SemiSync{}
+			s.observed.Records.Leaving, s.observed.Records.Removing = "orders-2", "orders-2"
+		}, "switch the acknowledgements of orders-2 on", ""},
+		"it is back once its removal has begun": {waitingPatience, func(s *scene) {
+			s.voters(Membership{Epoch: 6, Primary: "orders-0", Voters: []string{"orders-0", "orders-1"}, Previous: []string{"orders-0", "orders-1", "orders-2"}, W: 1})
+			late(s, 1, time.Minute)
+			s.member(2).SQL.SemiSync = SemiSync{}
+			s.observed.Records.Leaving, s.observed.Records.Removing = "orders-2", "orders-2"
+		}, "switch the acknowledgements of orders-2 on", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene()
+			s.member(0).SQL.PendingCommits, s.member(0).StalledSince = 1, s.observed.Now.Add(-row.waits)
+			row.changed(s)
+			p, actions := s.plan()
+			if alone := strings.Contains(actions, "alone"); !strings.Contains(actions, row.actions) || alone != strings.Contains(row.actions, "alone") {
+				t.Errorf("planned %q, want %q", actions, row.actions)
+			}
+			var said string
+			for _, f := range p.Degraded {
+				if f.Reason == v1alpha1.ReasonAcknowledgementsMissing {
+					said = f.Message
+				}
+			}
+			if !strings.Contains(said, row.says) || row.waits < waitingPatience && said != "" {
+				t.Errorf("said %q, want %q", said, row.says)
+			}
+		})
+	}
+}
+
+// TestChangeIsConfirmedByVoters: the primary's own word for the row that changes the voters is that of crash recovery, perhaps.
+func TestChangeIsConfirmedByVoters(t *testing.T) {
+	for name, row := range map[string]struct {
+		seen    []int
+		confirm bool
+	}{"by nobody": {nil, false}, "by the one who stays": {[]int{1}, true}, "by the one who leaves": {[]int{2}, false}} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene()
+			before := *s.member(0).SQL.Membership
+			s.voters(Membership{Epoch: 6, Primary: "orders-0", Voters: []string{"orders-0", "orders-1"}, Previous: []string{"orders-0", "orders-1", "orders-2"}, W: 1})
+			changed := s.member(0).SQL.Membership
+			for i := 1; i < 3; i++ {
+				s.member(i).SQL.Membership = &before
+			}
+			for _, i := range row.seen {
+				s.member(i).SQL.Membership = changed
+			}
+			s.member(2).SQL.SemiSync = SemiSync{}
+			s.observed.Records.Leaving = "orders-2"
+			if _, actions := s.plan(); strings.Contains(actions, "confirm the voters") != row.confirm {
+				t.Errorf("planned %q", actions)
+			}
+		})
+	}
+}

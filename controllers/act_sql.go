@@ -63,8 +63,6 @@ func (r *MySQLClusterReconciler) takeInSQL(ctx context.Context, s *scope, action
 		err = m.CloneFrom(ctx, a.DonorAddress)
 	case topology.ReplicateFrom:
 		err = steps.ReplicateFrom(ctx, m, a)
-	case topology.Nudge:
-		err = steps.Nudge(ctx, m)
 	case topology.AdmitVoter:
 		err = r.admitVoter(ctx, s, m, a)
 	case topology.RemoveVoter:
@@ -75,10 +73,8 @@ func (r *MySQLClusterReconciler) takeInSQL(ctx context.Context, s *scope, action
 		err = steps.StandAlone(ctx, m, a)
 	case topology.SetAcknowledging:
 		err = r.setAcknowledging(ctx, s, m, a)
-	case topology.SetSourceWait:
-		err = steps.SetSourceWait(ctx, m, a)
-	case topology.DisconnectStrangers:
-		err = m.DisconnectStrangers(ctx)
+	case topology.SetSourceWait, topology.DisconnectStrangers, topology.Nudge:
+		err = steps.KeepWait(ctx, m, a)
 	case topology.PinSettings:
 		err = r.pinSettings(ctx, s, m, a)
 	case topology.ApplySettings:

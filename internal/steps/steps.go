@@ -44,6 +44,7 @@ type Server interface {
 	WriteMembership(ctx context.Context, oldEpoch uint64, row mysql.Membership) error
 	SetSourceWait(ctx context.Context, enabled bool, w int) error
 	ReleaseWaiting(ctx context.Context) error
+	DisconnectStrangers(ctx context.Context) error
 	SetAcknowledging(ctx context.Context, on bool) error
 	Nudge(ctx context.Context) error
 	ReplicateFrom(ctx context.Context, host string, port int) error
@@ -126,6 +127,19 @@ func recordPrimary(ctx context.Context, m Server, from uint64, next topology.Mem
 		return err
 	}
 	return nil
+}
+
+// KeepWait takes the actions that keep a primary's commits waiting for the voters, and for nobody in vain.
+func KeepWait(ctx context.Context, m Server, action topology.Action) error {
+	switch a := action.(type) {
+	case topology.SetSourceWait:
+		return SetSourceWait(ctx, m, a)
+	case topology.DisconnectStrangers:
+		return m.DisconnectStrangers(ctx)
+	case topology.Nudge:
+		return Nudge(ctx, m)
+	}
+	return fmt.Errorf("%w: %s", mysql.ErrInvalidArgument, action)
 }
 
 // SetSourceWait puts the primary's wait count right. A primary that is the only voter stops waiting for good.

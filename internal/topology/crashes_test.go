@@ -83,11 +83,11 @@ func TestCrashHistory(t *testing.T) {
 			l.at(4*m + time.Second)
 		}, true},
 		"the instance was stopped and started": {func(l *life) {
-			for n := range time.Duration(3) {
+			for _, after := range []time.Duration{0, m, 2 * m} {
 				l.member().Instances[0].State = stateStopped
-				l.at(n*m + 10*time.Second)
+				l.at(after + 10*time.Second)
 				l.member().Instances[0].State = stateRunning
-				l.startsAt(n*m + 20*time.Second)
+				l.startsAt(after + 20*time.Second)
 			}
 		}, false},
 		"EC2 shows late that it was started": {func(l *life) {
@@ -99,10 +99,10 @@ func TestCrashHistory(t *testing.T) {
 			l.history = CrashHistory{}
 			l.member().SQL.StartedAt = l.began
 			l.at(4 * m)
-			for n := range time.Duration(3) {
-				l.startsAt((5 + n) * m)
-				l.member().Instances[0].LaunchTime = l.began.Add((5+n)*m - 20*time.Second)
-				l.at((5+n)*m + 30*time.Second)
+			for _, after := range []time.Duration{5 * m, 6 * m, 7 * m} {
+				l.startsAt(after)
+				l.member().Instances[0].LaunchTime = l.began.Add(after - 20*time.Second)
+				l.at(after + 30*time.Second)
 			}
 		}, false},
 		"it was rebuilt": {func(l *life) {
@@ -143,9 +143,9 @@ func TestCrashHistory(t *testing.T) {
 
 // planned has mysqld start three times, each time after a plan with an action.
 func (l *life) planned(a Action) {
-	for n := range time.Duration(3) {
+	for _, after := range []time.Duration{time.Minute, 2 * time.Minute, 3 * time.Minute} {
 		l.plans(a)
-		l.startsAt((n + 1) * time.Minute)
+		l.startsAt(after)
 	}
 }
 

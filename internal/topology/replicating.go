@@ -28,7 +28,11 @@ func (p *planner) replicate() {
 	p.views[primary.Name].InService = true
 	p.coverCommits(primary)
 	p.outwaitStrangers(primary)
-	p.removeLostVoters(primary)
+	p.finishLeaving(primary)
+	p.forgetSilenced()
+	if !p.bridge(primary) {
+		p.removeLostVoters(primary)
+	}
 	p.takeRebuildRequest(primary)
 	admitting := p.unconfirmed
 	for _, m := range p.ordered() {

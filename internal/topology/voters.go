@@ -281,11 +281,6 @@ func (p *planner) changingVotes() bool {
 // on alone, unless it is doubted.
 func (p *planner) removeLostVoters(primary *Member) {
 	row := *p.plan.Membership
-	p.finishLeaving(primary)
-	p.forgetSilenced()
-	if p.bridge(primary) {
-		return
-	}
 	if !p.CloudReachable || !row.Has(primary.Name) || len(row.Voters) == 1 {
 		return
 	}

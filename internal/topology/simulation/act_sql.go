@@ -46,8 +46,6 @@ func (p *process) takeInSQL(action topology.Action, plan topology.Plan, o topolo
 		return p.cloneFrom(m, a, o)
 	case topology.ReplicateFrom:
 		return steps.ReplicateFrom(ctx, m, a)
-	case topology.Nudge:
-		return steps.Nudge(ctx, m)
 	case topology.AdmitVoter:
 		primary, err := p.op.member(o, a.Primary)
 		if err != nil {
@@ -62,10 +60,8 @@ func (p *process) takeInSQL(action topology.Action, plan topology.Plan, o topolo
 		return steps.StandAlone(ctx, m, a)
 	case topology.SetAcknowledging:
 		return p.setAcknowledging(m, a, o)
-	case topology.SetSourceWait:
-		return steps.SetSourceWait(ctx, m, a)
-	case topology.DisconnectStrangers:
-		return m.DisconnectStrangers(ctx)
+	case topology.SetSourceWait, topology.DisconnectStrangers, topology.Nudge:
+		return steps.KeepWait(ctx, m, a)
 	case topology.ApplySettings:
 		return p.applySettings(m, a, o)
 	case topology.Restart:

@@ -357,13 +357,6 @@ func (w *world) changing() bool {
 	})
 }
 
-// votersAre says whether any member has a row with so many voters.
-func (w *world) votersAre(n int) bool {
-	return slices.ContainsFunc(w.cloud.volumes, func(v *volume) bool {
-		return v.st != nil && v.st.row != nil && (len(v.st.row.Voters) == n || len(v.st.row.Previous) == n)
-	})
-}
-
 // canPurge says whether enough others keep up with a server that loses the oldest n transactions of its binary log. A person who
 // takes from several voters what they still need, and leaves others too few to acknowledge, has to bring it back.
 func (w *world) canPurge(s *mysqld, n int) bool {

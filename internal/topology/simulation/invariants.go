@@ -3,6 +3,7 @@ package simulation
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
@@ -255,6 +256,7 @@ func (w *world) checkPlan(plan topology.Plan, o topology.Observed) {
 		w.fail(wrongStatus, "%d members are called the primary", primaries)
 	}
 	w.checkRolling(plan, o)
+	w.checkStall(plan, o)
 	w.checkExpelled(plan, o)
 	w.checkInventory(false)
 }
@@ -265,6 +267,18 @@ func useless(m, primary *topology.Member) bool {
 	r := m.SQL.Replication
 	return r == nil || r.IOState == ioOff || !r.SQLRunning && r.ApplierError != "" ||
 		primary != nil && !m.SQL.Executed.Subtract(primary.SQL.Executed).WithoutSource(primary.SQL.ServerUUID).IsEmpty()
+}
+
+// stallTold is how long a commit may wait, in a pass that has seen it wait, before the plan must say so.
+const stallTold = 25 * time.Second
+
+// checkStall holds that a person is told of writes that wait.
+func (w *world) checkStall(plan topology.Plan, o topology.Observed) {
+	m := o.Members[plan.Primary]
+	if m == nil || m.StalledSince.IsZero() || o.Now.Sub(m.StalledSince) < stallTold || len(plan.Degraded) > 0 || w.desired.Deleting || w.desired.Hibernate {
+		return
+	}
+	w.fail(untoldStall, "commits have waited on %s since %s, and nobody is told", m.Name, m.StalledSince)
 }
 
 // checkRolling holds what must be true of every disturbance on purpose: nobody else is away, it is not the primary's turn

@@ -45,6 +45,7 @@ const (
 	crashesFile     = "internal/topology/crashes.go"
 	rebuildingFile  = "internal/topology/rebuilding.go"
 	unsilencedFile  = "internal/topology/unsilenced.go"
+	uncoveredFile   = "internal/topology/uncovered.go"
 	stepsFile       = "internal/steps/steps.go"
 	stepsVotersFile = "internal/steps/voters.go"
 	shell           = "internal/topology/simulation/"
@@ -83,7 +84,7 @@ var mutants = []mutant{
 		at:   11,
 		file: quorumFile,
 		old:  "proof := Proof{Needed: len(voters) - w}",
-		new:  "proof := Proof{Needed: len(voters) - w - 1}",
+		new:  "proof := Proof{Needed: len(voters) - w - 1}", breaks: append([]string{notConverged}, losesCommits...),
 	},
 	{
 		name: "the spec says who votes, not the membership row",
@@ -480,8 +481,32 @@ var mutants = []mutant{
 		and: []patch{{"internal/topology/provisioning.go", "if in.gone() || m.verified() || !apart(in, vol) {", "if true {"}},
 	},
 	{
+		name: "the primary does not wait for strangers as well",
+		file: shell + "member.go",
+		old:  "s.setWait(w + len(s.w.strangersOf(s)))",
+		new:  "s.setWait(w)", stands: "internal/mysql", breaks: append([]string{notConverged, untold}, losesCommits...),
+	},
+	{
+		name: "an uncovered time is not remembered",
+		file: uncoveredFile,
+		old:  "		rec.Uncovered = Uncovered{primary.Name, p.Now.Unix(), p.Exposure.Why}\n",
+		new:  "", breaks: append([]string{untold}, losesCommits...),
+	},
+	{
+		name: "an uncovered time ends although no voter holds what was answered in it",
+		file: uncoveredFile,
+		old:  "p.holders(primary, *p.Exposure.MustHold) >= row.WaitCount()",
+		new:  "true", breaks: append([]string{untold}, losesCommits...),
+	},
+	{
+		name: "a primary that answers without its voters is not powered off before another is promoted",
+		file: failoverFile,
+		old:  "return !p.Lossless || p.Records.Uncovered.Of(row.Primary) != Uncovered{}",
+		new:  "return !p.Lossless",
+	},
+	{
 		name: "an error of a connection, which a fence left behind, counts as one that stopped the receiver",
-		at:   268,
+		open: true,
 		file: "internal/topology/receiver.go",
 		old:  "if ioState == ioOff && !retries {",
 		new:  "if ioState == ioOff {", breaks: []string{notConverged},

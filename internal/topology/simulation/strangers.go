@@ -32,7 +32,7 @@ type uncoveredCommit struct {
 
 // seen says whether the operator could know: it observed the server after that, and a setting was still wrong or has left its trace,
 // or one of the strangers was still connected. One that came and left in between leaves no trace.
-func (c uncoveredCommit) seen(w *world) bool {
+func (c uncoveredCommit) seen() bool {
 	return c.on.observed > c.at && (len(c.strangers) == 0 || slices.ContainsFunc(c.strangers, func(st *stranger) bool {
 		return st.from != nil && st.from.st == c.on || st.left > c.on.observed
 	}))
@@ -327,7 +327,7 @@ func (w *world) checkTold(s *mysqld) {
 		if c.on == s.st {
 			continue
 		}
-		if !s.st.content.has(id) && c.seen(w) && w.kube.records.Uncovered.Primary == "" {
+		if !s.st.content.has(id) && c.seen() && w.kube.records.Uncovered.Primary == "" {
 			w.fail(untold, "%s is opened without%s, which was answered in an uncovered time, and the records know of none", s.on.member, w.ledger.names([]int{id}))
 		}
 		delete(w.meddling.uncovered, id) // the promotion is over

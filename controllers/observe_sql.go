@@ -205,7 +205,7 @@ func sqlOf(o mysql.Observation) topology.SQL {
 	}
 	sql.ServerUUID, sql.StartedAt = o.ServerUUID, o.StartedAt
 	sql.Writable = !o.ReadOnly
-	sql.Executed, sql.Purged = parse("gtid_executed", o.Executed), parse("gtid_purged", o.Purged)
+	sql.Executed, sql.Purged, sql.Waiting = parse("gtid_executed", o.Executed), parse("gtid_purged", o.Purged), parse("gtid_owned", o.Waiting)
 	sql.SemiSync = topology.SemiSync{SourceEnabled: o.SemiSync.SourceEnabled, ReplicaEnabled: o.SemiSync.ReplicaEnabled,
 		ReplicaActive: o.SemiSync.ReplicaActive, WaitCount: o.SemiSync.WaitCount, Clients: o.SemiSync.Clients,
 		Strangers: o.SemiSync.Strangers, OffTimes: o.SemiSync.OffTimes}

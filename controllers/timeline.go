@@ -149,7 +149,7 @@ func (r *MySQLClusterReconciler) tellOfPromotion(s *scope) {
 	switch {
 	case p.Uncovered != "":
 		kept = "what was acknowledged meanwhile may be lost: " + p.Uncovered
-	case p.LostTransactions == nil:
+	case t.kind == promotionUnplanned && p.LostTransactions == nil:
 		kept = "with durability Async, what the old primary acknowledged last may be lost"
 	}
 	r.Events.Eventf(s.cluster, nil, kind, p.Kind, actionAct, "%s in %s (detect %s, fence %s, promote %s, publish %s); %s",

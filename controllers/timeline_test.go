@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -31,7 +32,7 @@ func TestAPromotionIsToldOnceStatusHoldsIt(t *testing.T) {
 	first := pass() // whose status could not be written
 	now.SetTime(at(60))
 	second := pass()
-	if first.promotion == nil || second.promotion == nil || *first.promotion != *second.promotion || second.promotion.Total != "5.000s" {
+	if first.promotion == nil || second.promotion == nil || !reflect.DeepEqual(first.promotion, second.promotion) || second.promotion.Total != "5.000s" {
 		t.Fatalf("the promotion was reported as %+v, then as %+v", first.promotion, second.promotion)
 	}
 	r.tellOfPromotion(second)

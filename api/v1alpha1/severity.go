@@ -22,6 +22,7 @@ const (
 var severities = map[string]Severity{
 	ReasonPromotionNotProven: SeverityData,
 	ReasonRecoveryFailed:     SeverityData,
+	ReasonCommitsUncovered:   SeverityData,
 
 	ReasonNoPrimary:               SeverityWrites,
 	ReasonWriteFailed:             SeverityWrites,
@@ -42,6 +43,8 @@ var severities = map[string]Severity{
 	ReasonRollingStopped:     SeverityMembers,
 	ReasonSnapshotFailed:     SeverityMembers,
 	ReasonClockSkew:          SeverityMembers,
+	ReasonForeignReplica:     SeverityMembers,
+	ReasonMemberCrashing:     SeverityMembers,
 
 	ReasonNotPermitted:              SeverityHint,
 	ReasonInvalidSpec:               SeverityHint,

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -83,6 +84,7 @@ func factsQuery(watched []string) string {
 			UNIX_TIMESTAMP(LAST_QUEUED_TRANSACTION_END_QUEUE_TIMESTAMP), UNIX_TIMESTAMP(QUEUEING_TRANSACTION_START_QUEUE_TIMESTAMP)), 0)
 			FROM performance_schema.replication_connection_status WHERE CHANNEL_NAME = ''
 		UNION ALL ` + strangerSessions + `
+		UNION ALL SELECT 'machine', 'owned', CONVERT(@@GLOBAL.gtid_owned USING utf8mb4)
 		UNION ALL SELECT 'machine', 'clock', UNIX_TIMESTAMP(NOW(6))
 		UNION ALL SELECT 'machine', 'disk', CONVERT(LOAD_FILE('` + diskReport + `') USING utf8mb4)`
 }
@@ -138,11 +140,15 @@ func (m *Member) interpret(f facts, o *Observation) {
 		Strangers:      slices.Sorted(maps.Values(f.values[factStranger])),
 	}
 	o.Refusing = refusing(o.Settings)
+	o.Waiting = compact(threadOfGTID.ReplaceAllString(f.values[factMachine]["owned"], ""))
 	if now, ok := f.clock(); ok {
 		o.ClockSkew = now.Sub(f.middle)
 		o.Disk = diskOf(f.values[factMachine]["disk"], now)
 	}
 }
+
+// threadOfGTID is what follows each number in gtid_owned: the thread that owns it.
+var threadOfGTID = regexp.MustCompile(`#[0-9]+`)
 
 // clock is the member's time.
 func (f facts) clock() (now time.Time, ok bool) {

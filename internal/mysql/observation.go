@@ -60,6 +60,9 @@ type Observation struct {
 	// PendingCommits counts the sessions that wait for a semi-sync acknowledgement. More may queue behind them uncounted:
 	// only zero and not zero mean something.
 	PendingCommits int
+	// Waiting are the GTIDs, as a set, of transactions that are in the binary log or on their way there and not executed: of a source
+	// those that wait for an acknowledgement. It is read after Executed.
+	Waiting string
 	// Connections counts the clients of the server, ours included; MaxConnections is how many it takes.
 	Connections, MaxConnections int
 	// AnsweredCommits counts the commits that got the acknowledgements which they waited for, since the server started.

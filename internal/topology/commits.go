@@ -2,6 +2,7 @@ package topology
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,9 +25,11 @@ type CommitHistory struct {
 	looks  [2]pastCommits      // the older one first
 	late   map[string]lateness // the replicas that lack what the primary had committed, by member
 
-	offTimes int
-	counted  bool      // offTimes is known
-	mustHold *gtid.Set // see Exposure
+	strangers []string  // those of the last observation
+	binlog    *gtid.Set // see Exposure.Binlog
+	offTimes  int
+	counted   bool      // offTimes is known
+	mustHold  *gtid.Set // see Exposure
 }
 
 // pastCommits is what the primary had executed at a time, less what its binary logs no longer hold: no replica receives that.
@@ -51,6 +54,9 @@ type Exposure struct {
 	// MustHold is what the primary had executed when nothing did any more: who holds it holds all that was answered that way. Nil
 	// while that is not known.
 	MustHold *gtid.Set
+	// Binlog is what the primary's binary log held when the replicas that are no members were first seen as they are now. Those that
+	// have left may have acknowledged it: the primary remembers that, so that it must not wait for fewer before voters have it all.
+	Binlog *gtid.Set
 }
 
 // Note sets Prompt, LateSince, Missing and CatchUp of every replica in an observation, and its Exposure. It remembers what the
@@ -135,11 +141,15 @@ func (h *CommitHistory) usable(now time.Time) (pastCommits, bool) {
 // counter tells of what was over before anybody looked.
 func (h *CommitHistory) exposure(primary *Member) Exposure {
 	s, row := primary.SQL.SemiSync, primary.SQL.Membership
+	if h.binlog == nil || !slices.Equal(h.strangers, s.Strangers) {
+		all := primary.SQL.Executed.Union(primary.SQL.Waiting)
+		h.strangers, h.binlog = s.Strangers, &all
+	}
 	var why string
 	switch {
 	case row == nil || row.WaitCount() == 0:
 		h.counted, h.mustHold = false, nil // it waits for nobody
-		return Exposure{}
+		return Exposure{Binlog: h.binlog}
 	case !s.SourceEnabled:
 		why = "semi-synchronous replication is off (rpl_semi_sync_source_enabled)"
 	case s.WaitCount < row.WaitCount():
@@ -156,5 +166,5 @@ func (h *CommitHistory) exposure(primary *Member) Exposure {
 	case h.mustHold == nil:
 		h.mustHold = &primary.SQL.Executed
 	}
-	return Exposure{Why: why, MustHold: h.mustHold}
+	return Exposure{Why: why, MustHold: h.mustHold, Binlog: h.binlog}
 }

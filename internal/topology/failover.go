@@ -266,6 +266,9 @@ func (p *planner) promote(row Membership) {
 		p.cycle(p.silentVoter(row))
 		return
 	}
+	if m.Name == row.Primary {
+		p.degraded(v1alpha1.ReasonNoPrimary, fmt.Sprintf("the primary %s is read-only (read_only or super_read_only is ON, as after a start of mysqld); the operator opens it for writes", m.Name))
+	}
 	p.depose(row, proof.Candidate)
 	next := p.at(row.LedBy(m.Name))
 	p.plan.Records.noteProven(m, next.Epoch, proof)

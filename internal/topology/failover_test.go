@@ -36,7 +36,8 @@ func newScene() *scene {
 		},
 		observed: Observed{
 			Now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), CloudReachable: true, CloudTaken: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Launchable: true, Members: map[string]*Member{}, InService: map[string]bool{},
-			Records: Records{Established: true, Epoch: 5, Bootstrapped: "orders-0", BootstrappedVolume: "vol-0", Members: map[string]Record{}},
+			Records:  Records{Established: true, Epoch: 5, Bootstrapped: "orders-0", BootstrappedVolume: "vol-0", Members: map[string]Record{}},
+			Exposure: Exposure{Binlog: new(gtid.Set)},
 		},
 	}
 	row := Membership{Epoch: 5, Primary: "orders-0", Voters: []string{"orders-0", "orders-1", "orders-2"}, W: 1}

@@ -241,6 +241,8 @@ type SQL struct {
 	ClockSkew time.Duration
 	// PendingCommits counts the sessions that wait for a replica's acknowledgement.
 	PendingCommits int
+	// Waiting are the transactions that wait for acknowledgements: in the binary log, and not in Executed.
+	Waiting gtid.Set
 	// Connections counts the clients of the server, MaxConnections is how many it takes; 0 while unknown.
 	Connections, MaxConnections int
 	// Answered counts the commits that got their acknowledgements since mysqld started.

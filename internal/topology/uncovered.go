@@ -88,7 +88,7 @@ func (p *planner) outwaitStrangers(primary *Member) {
 	inVain := suffice && p.stalledFor(primary, strangerPatience) // for strangers that are slow, or have left
 	switch {
 	case p.busy(primary.Name):
-	case len(s.Strangers) > 0 && s.WaitCount < want, inVain && s.WaitCount > want:
+	case len(s.Strangers) > 0 && s.WaitCount < want, inVain && s.WaitCount > want && p.mayWaitForFewer(primary, voters):
 		p.retry(waitMySQL/2, SetSourceWait{Member: primary.Name, Enabled: true, W: voters})
 	case len(s.Strangers) > 0 && inVain:
 		p.retry(waitMySQL, DisconnectStrangers{primary.Name})
@@ -101,6 +101,23 @@ func (p *planner) isAwaited(newest *Membership) bool {
 		m := p.Members[name]
 		return m != nil && p.awaited(m) && m.verified() && m.SQL.SemiSync.ReplicaActive
 	})
+}
+
+// mayWaitForFewer says whether enough voters that acknowledge have received all that replicas which are no members and have left may have
+// acknowledged: lowering the wait count answers what has that many acknowledgements, theirs included. The row that makes a second
+// member a voter waits for that one alone.
+func (p *planner) mayWaitForFewer(primary *Member, voters int) bool {
+	if p.Exposure.Binlog == nil {
+		return false
+	}
+	n := 0
+	for _, m := range p.ordered() {
+		acknowledges := p.plan.Membership.MayAcknowledge(m.Name) || p.awaited(m)
+		if m != primary && acknowledges && p.receives(m, primary) && m.SQL.SemiSync.ReplicaActive && m.position().Contains(p.Exposure.Binlog.Subtract(primary.SQL.Purged)) {
+			n++
+		}
+	}
+	return n >= voters
 }
 
 // stalledFor says whether commits have waited for a time, and none was answered.

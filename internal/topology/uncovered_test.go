@@ -121,11 +121,20 @@ func TestStrangersAreOutwaited(t *testing.T) {
 		changed         func(*scene)
 		actions         string
 	}{
-		"nobody":                            {0, 1, func(*scene) {}, ""},
-		"one comes":                         {1, 1, func(*scene) {}, raise},
-		"it is waited for":                  {1, 2, func(*scene) {}, ""},
-		"another comes":                     {2, 2, func(*scene) {}, raise},
-		"it leaves":                         {0, 2, func(*scene) {}, raise},
+		"nobody":           {0, 1, func(*scene) {}, ""},
+		"one comes":        {1, 1, func(*scene) {}, raise},
+		"it is waited for": {1, 2, func(*scene) {}, ""},
+		"another comes":    {2, 2, func(*scene) {}, raise},
+		"it leaves":        {0, 2, func(*scene) {}, raise},
+		"it leaves, what it acknowledged is on no voter": {0, 2, func(s *scene) {
+			all := trx(0, 11)
+			s.observed.Exposure.Binlog = &all
+		}, ""},
+		"it leaves, and one voter has it": {0, 2, func(s *scene) {
+			all := trx(0, 11)
+			s.observed.Exposure.Binlog = &all
+			s.member(2).SQL.Replication.Retrieved = trx(0, 12)
+		}, raise},
 		"it leaves, the voters are cut off": {0, 2, func(s *scene) { s.io(ioConnecting, 1, 2) }, ""},
 		"commits wait for it":               {1, 2, stalled, "disconnect replicas from orders-0 that acknowledge and are no members"},
 		"commits wait for one that left":    {0, 2, stalled, raise},

@@ -163,11 +163,11 @@ func (p *planner) keepWait(primary *Member, admitting bool) {
 }
 
 // waitDiffers says whether the primary waits for another number of acknowledgements than its row and the replicas that are no members
-// ask for. A count that is too high stays while too few voters acknowledge: lowering it would answer no commit that voters hold.
+// ask for. A count that is too high stays while too few voters acknowledge: lowering it would answer what voters do not hold.
 func (p *planner) waitDiffers(primary *Member) bool {
 	s, row := primary.SQL.SemiSync, p.plan.Membership
 	want := row.WaitCount() + len(s.Strangers)
-	return s.WaitCount < want || s.WaitCount > want && p.acknowledgers(primary, "") >= row.WaitCount()
+	return s.WaitCount < want || s.WaitCount > want && p.acknowledgers(primary, "") >= row.WaitCount() && p.mayWaitForFewer(primary, row.WaitCount())
 }
 
 // changeIsAcknowledged says whether enough voters show the row that changes them. The primary's word for it is not enough: crash

@@ -383,8 +383,11 @@ func (s *mysqld) purge(n int) {
 	for _, c := range s.waiting {
 		c.at -= n
 	}
-	for in, upTo := range s.acks {
-		s.acks[in] = max(upTo-n, 0)
+	st.dropped += n
+	for _, acks := range []map[*store]int{s.acks, s.foreign} {
+		for in, upTo := range acks {
+			acks[in] = max(upTo-n, 0)
+		}
 	}
 	for _, in := range s.w.cloud.instances {
 		if in.server != nil && in.server.from == s {

@@ -40,6 +40,8 @@ type store struct {
 	// damaged are pages that end mysqld whenever it reads them.
 	damaged   bool
 	persisted map[string]string
+	// dropped counts the transactions that were purged from binlog.
+	dropped int
 	// observed is when a pass last saved what followed from observing it as the primary.
 	observed int64
 }
@@ -301,6 +303,13 @@ func (s *mysqld) observation() mysql.Observation {
 	}
 	if !s.sourceEnabled {
 		o.PendingCommits = 0
+	}
+	if waiting := st.binlog[st.committed:]; len(waiting) > 0 {
+		var set gtidSet
+		for _, id := range waiting {
+			set.add(id)
+		}
+		o.Waiting = l.print(&set)
 	}
 	for _, st := range s.w.strangersOf(s) {
 		o.SemiSync.Strangers = append(o.SemiSync.Strangers, st.name+"@10.0.9.1")

@@ -318,7 +318,7 @@ func (op *operator) sqlOf(m *topology.Member, o mysql.Observation) topology.SQL 
 	if in := op.w.instance(m.CurrentInstance().ID); in != nil {
 		s.CertificateIssuedAt = op.w.at(in.signedAt)
 	}
-	s.Executed, s.Purged = l.parse(o.Executed), l.parse(o.Purged)
+	s.Executed, s.Purged, s.Waiting = l.parse(o.Executed), l.parse(o.Purged), l.parse(o.Waiting)
 	s.SemiSync = topology.SemiSync(o.SemiSync)
 	s.MembershipKnown, s.PendingCommits, s.Answered = o.MembershipKnown, o.PendingCommits, o.AnsweredCommits
 	if row := o.Membership; row != nil {

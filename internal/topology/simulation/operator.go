@@ -281,6 +281,9 @@ func (op *operator) reconcile(p *process) int64 {
 	}
 	if primary := w.serverOf(w.ordinal(plan.Primary)); primary != nil && plan.Primary != "" && o.Members[plan.Primary].SQL.Access == topology.AccessVerified {
 		primary.st.observed = began
+		for _, st := range w.strangersOf(primary) {
+			st.passes++
+		}
 	}
 	failed := op.act(p, plan, o)
 	op.publish(p, plan, o)

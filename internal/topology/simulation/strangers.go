@@ -38,6 +38,10 @@ func (c uncoveredCommit) seen() bool {
 	}))
 }
 
+// outwaitedWithin is within how many passes the operator has the source wait for a stranger as well. What one answers after that is no
+// stranger's fault.
+const outwaitedWithin = 5
+
 // stranger is a replica that is no member. The operator does not reach it and the network never parts it from anybody: so it
 // acknowledges when no voter does.
 type stranger struct {
@@ -49,6 +53,7 @@ type stranger struct {
 	semiSync     bool
 	delay, retry int64
 	since, left  int64 // when it was connected and disconnected last
+	passes       int   // how many passes have observed its source since
 	gone         bool
 }
 
@@ -114,7 +119,7 @@ func (st *stranger) connect() {
 		w.after(st.retry, st.connect)
 		return
 	}
-	st.from, st.since = s, w.now
+	st.from, st.since, st.passes = s, w.now, 0
 	w.roles = true
 	w.say("STRANGER %s is connected to %s, acknowledges: %t", st.name, s.on.member, st.semiSync)
 	st.receive(len(s.st.binlog))
@@ -139,7 +144,9 @@ func (st *stranger) receive(upTo int) {
 	if !st.semiSync {
 		return
 	}
+	at := upTo + s.st.dropped
 	st.w.after(st.delay, func() {
+		upTo := max(at-s.st.dropped, 0)
 		if st.from == s && s.alive() && !s.on.frozen && s.sourceEnabled {
 			s.acks[st.id] = max(s.acks[st.id], upTo)
 			if s.foreign == nil {
@@ -296,7 +303,7 @@ func (w *world) uncover(s *mysqld, c *commit) bool {
 	}
 	var theirs []*stranger
 	for _, st := range w.meddling.strangers {
-		if s.foreign[st.id] > c.at {
+		if s.foreign[st.id] > c.at && st.passes < outwaitedWithin {
 			theirs = append(theirs, st)
 		}
 	}

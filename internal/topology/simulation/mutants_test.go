@@ -334,7 +334,7 @@ var mutants = []mutant{
 		name: "a member without a vote is started with its acknowledgements on",
 		open: true,
 		file: replicatingFile,
-		old:  "	case !row.Has(m.Name) && m.mayBeHeard() && !p.awaited(m) && (len(row.Voters) > 1 || !m.following()):",
+		old:  "	case !row.Has(m.Name) && m.mayBeHeard() && !p.awaited(m) && !p.standsIn(m, primary) && (len(row.Voters) > 1 || !m.following()):",
 		new:  "	case !row.Has(m.Name) && m.mayBeHeard() && !p.awaited(m) && m.following() && len(row.Voters) > 1:",
 		and: []patch{
 			{votersFile, "				if m.mayBeHeard() {", "				if false {"},

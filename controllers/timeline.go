@@ -3,6 +3,7 @@ package controllers
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +13,9 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
+
+// longestUncovered is how long status.lastPromotion.uncovered may be, in bytes.
+const longestUncovered = 512
 
 // The kinds of promotions.
 const (
@@ -117,9 +121,9 @@ func (t *timeline) report(to string, lossless bool) *v1alpha1.PromotionStatus {
 // uncovered says why nobody knows whether a primary that is missed has answered commits which no voter holds; empty when it has not. An
 // operator that never observed it cannot know.
 func (r *MySQLClusterReconciler) uncovered(s *scope, primary string) string {
-	switch u := s.plan.Records.Uncovered.Of(primary); {
+	switch u := s.plan.Records.UncoveredTime(primary); {
 	case u != topology.Uncovered{}:
-		return shorten(u.String())
+		return strings.ToValidUTF8(u.String()[:min(len(u.String()), longestUncovered)], "")
 	case s.plan.Membership == nil || s.plan.Membership.WaitCount() == 0 || s.notes.led:
 		return ""
 	}

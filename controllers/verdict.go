@@ -105,7 +105,9 @@ func (e evidence) noPrimary() string {
 // outage is the finding that writes fail for longer than a planned change may take, nil while they do not. A finding that says so with
 // its cause stands for it.
 func (e evidence) outage(available metav1.Condition) *topology.Finding {
-	said := func(f topology.Finding) bool { return v1alpha1.SeverityOf(f.Reason) <= v1alpha1.SeverityWrites }
+	said := func(f topology.Finding) bool {
+		return v1alpha1.SeverityOf(f.Reason) <= v1alpha1.SeverityWrites && f.Reason != v1alpha1.ReasonCommitsUncovered // which says nothing of writes
+	}
 	if available.Status != metav1.ConditionFalse || e.due.IsZero() || e.now.Sub(e.due) <= mysql.ProbeFresh || slices.ContainsFunc(e.problems, said) {
 		return nil
 	}

@@ -30,7 +30,7 @@ var statusVariables = []string{
 	"Uptime",
 	"Rpl_semi_sync_replica_status",
 	"Rpl_semi_sync_source_clients",
-	"Rpl_semi_sync_source_off_times",
+	"Rpl_semi_sync_source_no_times",
 	"Rpl_semi_sync_source_wait_sessions",
 	"Rpl_semi_sync_source_yes_tx",
 }
@@ -136,7 +136,7 @@ func (m *Member) interpret(f facts, o *Observation) {
 		ReplicaActive:  isOn(status["Rpl_semi_sync_replica_status"]),
 		WaitCount:      number(o.Settings["rpl_semi_sync_source_wait_for_replica_count"]),
 		Clients:        number(status["Rpl_semi_sync_source_clients"]),
-		OffTimes:       number(status["Rpl_semi_sync_source_off_times"]),
+		OffTimes:       number(status["Rpl_semi_sync_source_no_times"]),
 		Strangers:      slices.Sorted(maps.Values(f.values[factStranger])),
 	}
 	o.Refusing = refusing(o.Settings)

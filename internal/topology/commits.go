@@ -29,6 +29,7 @@ type CommitHistory struct {
 	binlog    *gtid.Set // see Exposure.Binlog
 	offTimes  int
 	counted   bool      // offTimes is known
+	clean     bool      // the last observation found no exposure
 	mustHold  *gtid.Set // see Exposure
 }
 
@@ -40,7 +41,9 @@ type pastCommits struct {
 
 // lateness is how far a replica is behind in receiving.
 type lateness struct {
-	since time.Time
+	// target is what it has lacked since then.
+	target gtid.Set
+	since  time.Time
 	// missing is how many transactions it lacked at a time; rate is how many fewer it lacks a second since the time before that.
 	at      time.Time
 	missing uint64
@@ -73,8 +76,7 @@ func (h *CommitHistory) Note(o *Observed) {
 	past, known := h.usable(o.Now)
 	for _, m := range o.Members {
 		switch {
-		case !m.verified(): // nobody knows what it holds
-		case m.SQL.Replication == nil:
+		case !m.verified() || m.SQL.Replication == nil:
 			delete(h.late, m.Name)
 		case known:
 			h.judge(m, past, o.Now)
@@ -113,7 +115,9 @@ func (h *CommitHistory) judge(m *Member, past pastCommits, now time.Time) {
 	r.Missing = lacks.Count()
 	switch {
 	case !known:
-		l = lateness{since: now, at: now, missing: r.Missing}
+		l = lateness{target: past.executed, since: now, at: now, missing: r.Missing}
+	case m.position().Contains(l.target):
+		l.target, l.since = past.executed, now // it is not that far behind
 	case now.Sub(l.at) >= rateWindow:
 		l.rate = (float64(l.missing) - float64(r.Missing)) / now.Sub(l.at).Seconds()
 		l.at, l.missing = now, r.Missing
@@ -148,23 +152,24 @@ func (h *CommitHistory) exposure(primary *Member) Exposure {
 	var why string
 	switch {
 	case row == nil || row.WaitCount() == 0:
-		h.counted, h.mustHold = false, nil // it waits for nobody
+		h.counted, h.clean, h.mustHold = false, false, nil // it waits for nobody
 		return Exposure{Binlog: h.binlog}
 	case !s.SourceEnabled:
 		why = "semi-synchronous replication is off (rpl_semi_sync_source_enabled)"
 	case s.WaitCount < row.WaitCount():
 		why = fmt.Sprintf("commits wait for %d acknowledgements and not for %d (rpl_semi_sync_source_wait_for_replica_count)", s.WaitCount, row.WaitCount())
 	case s.WaitCount < row.WaitCount()+len(s.Strangers):
-		why = "replicas acknowledge that are no members: " + strings.Join(s.Strangers, ", ")
+		why = "replicas acknowledge that are no members: " + strings.Join(s.Strangers[:min(len(s.Strangers), 3)], ", ")
 	case h.counted && s.OffTimes > h.offTimes: // a start of mysqld sets it to 0
-		why = "semi-synchronous replication was off for a moment (Rpl_semi_sync_source_off_times)"
+		why = "semi-synchronous replication was off for a moment (Rpl_semi_sync_source_no_times)"
 	}
 	h.counted, h.offTimes = true, s.OffTimes
 	switch {
 	case why != "":
 		h.mustHold = nil
-	case h.mustHold == nil:
+	case h.mustHold == nil && h.clean: // what is executed is read before the settings: so by the next observation
 		h.mustHold = &primary.SQL.Executed
 	}
+	h.clean = why == ""
 	return Exposure{Why: why, MustHold: h.mustHold, Binlog: h.binlog}
 }

@@ -279,7 +279,7 @@ func (p *planner) promote(row Membership) {
 // needsPowerOff says whether stopping the voters' IO threads does not keep the old primary from answering commits: with durability
 // Async it waits for nobody, and in an uncovered time it may have waited for replicas that are no members.
 func (p *planner) needsPowerOff(row Membership) bool {
-	return !p.Lossless || p.Records.Uncovered.Of(row.Primary) != Uncovered{}
+	return !p.Lossless || p.Records.UncoveredTime(row.Primary) != Uncovered{}
 }
 
 // patience says for whom a promotion waits a moment, and why: for the primary, on a machine that runs. mysqld restarts in

@@ -234,7 +234,7 @@ func (p *planner) degraded(reason, message string) {
 func (p *planner) busy(member string) bool {
 	for _, a := range p.plan.Actions {
 		switch a.(type) {
-		case PurgeBinaryLogs, DeleteSnapshot:
+		case PurgeBinaryLogs, DeleteSnapshot, DisconnectStrangers:
 			continue
 		}
 		if a.Target() == member {

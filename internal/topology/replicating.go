@@ -87,7 +87,7 @@ func (p *planner) seed(m, primary *Member) string {
 	case m.cloning():
 		p.waitFor(m)
 		return "being cloned: " + m.SQL.Clone.Message
-	case !row.Has(m.Name) && m.mayBeHeard() && !p.awaited(m) && !p.standsIn(m, primary) && (len(row.Voters) > 1 || !m.following()):
+	case !row.Has(m.Name) && m.mayBeHeard() && !p.awaited(m) && (len(row.Voters) > 1 || !m.following()):
 		// Nobody may count on an acknowledgement of a member that a promotion would not ask, and its threads are not started as long as
 		// it would give one.
 		p.retry(waitMySQL/2, SetAcknowledging{m.Name, false, primary.Name})

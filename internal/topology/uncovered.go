@@ -33,6 +33,15 @@ func (u Uncovered) Of(member string) Uncovered {
 	return u
 }
 
+// UncoveredTime returns the time that concerns a primary which is missed: its own, or that of the member that was opened for writes
+// after it and that no row names yet.
+func (r Records) UncoveredTime(primary string) Uncovered {
+	if r.Uncovered.Primary == r.Leader {
+		return r.Uncovered
+	}
+	return r.Uncovered.Of(primary)
+}
+
 // coverCommits remembers since when the primary may have answered commits without voters, and forgets it once enough voters hold them.
 func (p *planner) coverCommits(primary *Member) {
 	rec, row := &p.plan.Records, p.plan.Membership
@@ -49,7 +58,7 @@ func (p *planner) coverCommits(primary *Member) {
 	}
 	if rec.Uncovered.Primary != "" {
 		p.waitAtMost(waitMySQL)
-		p.degraded(v1alpha1.ReasonCommitsUncovered, rec.Uncovered.String()+". The operator has put it right or does so now, and waits until the voters hold everything; find out who changed it")
+		p.degraded(v1alpha1.ReasonCommitsUncovered, rec.Uncovered.String()+". The operator puts it right and waits until the voters hold everything; find out who changed it")
 	}
 }
 
@@ -75,7 +84,7 @@ func (p *planner) holders(primary *Member, set gtid.Set) int {
 // itself asks for as many as its predecessor, at least.
 func (p *planner) outwaitStrangers(primary *Member) {
 	s, newest := primary.SQL.SemiSync, p.newestMembership()
-	if !s.SourceEnabled || newest == nil {
+	if !p.Lossless || !s.SourceEnabled || newest == nil || max(newest.WaitCount(), p.plan.Membership.WaitCount()) == 0 {
 		return
 	}
 	if len(s.Strangers) > 0 {

@@ -2,7 +2,6 @@ package topology
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
@@ -22,7 +21,7 @@ func (p *planner) vote(m, primary *Member, admitting *bool) string {
 		}
 		return ""
 	}
-	if (p.awaited(m) || p.standsIn(m, primary)) && m.acknowledgesOtherThan(true) {
+	if p.awaited(m) && m.acknowledgesOtherThan(true) {
 		p.retry(waitMySQL/2, SetAcknowledging{m.Name, true, primary.Name})
 		return "switching its acknowledgements on: commits wait for them"
 	}
@@ -170,12 +169,15 @@ func (p *planner) waitDiffers(primary *Member) bool {
 	return s.WaitCount < want || s.WaitCount > want && p.acknowledgers(primary, "") >= row.WaitCount() && p.mayWaitForFewer(primary, row.WaitCount())
 }
 
-// changeIsAcknowledged says whether enough voters show the row that changes them. The primary's word for it is not enough: crash
-// recovery commits a row that nobody acknowledged.
+// changeIsAcknowledged says whether enough voters hold the row that changes them: they show it, or have received all that the primary
+// has executed. The primary's word for it is not enough: crash recovery commits a row that nobody acknowledged.
 func (p *planner) changeIsAcknowledged(primary *Member) bool {
 	row, n := p.plan.Membership, 0
 	for _, m := range p.ordered() {
-		if m != primary && counts(m) && row.MayAcknowledge(m.Name) && m.SQL.Membership.Epoch >= row.Epoch {
+		if m == primary || !counts(m) || !row.Has(m.Name) {
+			continue
+		}
+		if m.SQL.Membership.Epoch >= row.Epoch || m.position().Contains(primary.SQL.Executed) {
 			n++
 		}
 	}
@@ -372,23 +374,11 @@ func (p *planner) finishLeaving(primary *Member) {
 }
 
 // isNeededAgain says whether a voter that was silenced for its removal is back with all that was committed, while commits wait for
-// others that are too few or too far behind. The row that removes it may be among those commits: then it acknowledges that too.
+// others that are too few or too far behind. The row that removes it may be among those commits: then it acknowledges that too. Once
+// the primary shows that row it stays silent: the row that confirms it may wait, and only those who stay may acknowledge that.
 func (p *planner) isNeededAgain(m, primary *Member) bool {
-	row := p.plan.Membership
-	return p.Lossless && (row.Has(m.Name) || slices.Contains(row.Previous, m.Name)) && p.stalledFor(primary, stallPatience) && p.couldStandIn(m, primary)
-}
-
-// standsIn says whether a member acknowledges although the primary's row has begun to remove it: those who stay are too few or too far
-// behind. Until the removal is confirmed, which its silence comes before, a promotion is proven under the voters before as well, so that
-// its acknowledgements count.
-func (p *planner) standsIn(m, primary *Member) bool {
-	row := p.plan.Membership
-	return p.Lossless && !row.Has(m.Name) && slices.Contains(row.Previous, m.Name) && m.Name != p.plan.Records.Leaving && p.couldStandIn(m, primary)
-}
-
-// couldStandIn says whether a member has received all that was committed, and the others that acknowledge do not suffice.
-func (p *planner) couldStandIn(m, primary *Member) bool {
-	return p.receives(m, primary) && m.SQL.Replication.Prompt && p.acknowledgers(primary, m.Name) < p.plan.Membership.WaitCount()
+	return p.Lossless && p.plan.Membership.Has(m.Name) && p.stalledFor(primary, stallPatience) && p.receives(m, primary) && m.SQL.Replication.Prompt &&
+		p.acknowledgers(primary, m.Name) < p.plan.Membership.WaitCount()
 }
 
 // bridge has the primary go on alone when its commits have waited, no voter can acknowledge them soon, and another replica, which

@@ -89,7 +89,7 @@ func (w *world) answered(s *mysqld, c *commit) {
 		w.fail(lostCommit, "%s answers a commit and lacks%s", s.on.member, w.ledger.names(w.acked.without(s.st.content)))
 	}
 	row := s.st.row
-	if row == nil || w.volumesLost() {
+	if row == nil || w.volumesLost() && (w.holders(c, row.Voters) > len(row.Voters)/2 || !w.uncover(s, c)) {
 		return
 	}
 	if !s.sourceEnabled && (w.kube.records.Alone == s.on.member && w.kube.records.AloneSince > row.Epoch || w.aloneForgotten()) {

@@ -334,7 +334,7 @@ var mutants = []mutant{
 		name: "a member without a vote is started with its acknowledgements on",
 		open: true,
 		file: replicatingFile,
-		old:  "	case !row.Has(m.Name) && m.mayBeHeard() && !p.awaited(m) && !p.standsIn(m, primary) && (len(row.Voters) > 1 || !m.following()):",
+		old:  "	case !row.Has(m.Name) && m.mayBeHeard() && !p.awaited(m) && (len(row.Voters) > 1 || !m.following()):",
 		new:  "	case !row.Has(m.Name) && m.mayBeHeard() && !p.awaited(m) && m.following() && len(row.Voters) > 1:",
 		and: []patch{
 			{votersFile, "				if m.mayBeHeard() {", "				if false {"},
@@ -506,7 +506,7 @@ var mutants = []mutant{
 		name: "a primary that answers without its voters is not powered off before another is promoted",
 		open: true,
 		file: failoverFile,
-		old:  "return !p.Lossless || p.Records.Uncovered.Of(row.Primary) != Uncovered{}",
+		old:  "return !p.Lossless || p.Records.UncoveredTime(row.Primary) != Uncovered{}",
 		new:  "return !p.Lossless",
 	},
 	{

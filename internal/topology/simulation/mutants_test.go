@@ -497,7 +497,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "an uncovered time ends although no voter holds what was answered in it",
-		at:   558,
+		open: true,
 		file: uncoveredFile,
 		old:  "p.holders(primary, *p.Exposure.MustHold) >= row.WaitCount()",
 		new:  "true", breaks: append([]string{untold}, losesCommits...),

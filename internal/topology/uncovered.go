@@ -96,8 +96,10 @@ func (p *planner) outwaitStrangers(primary *Member) {
 	want, suffice := voters+len(s.Strangers), p.acknowledgers(primary, "") >= voters || p.isAwaited(newest)
 	inVain := suffice && p.stalledFor(primary, strangerPatience) // for strangers that are slow, or have left
 	switch {
+	case len(s.Strangers) > 0 && s.WaitCount < want:
+		p.first(waitMySQL/2, SetSourceWait{Member: primary.Name, Enabled: true, W: voters})
 	case p.busy(primary.Name):
-	case len(s.Strangers) > 0 && s.WaitCount < want, inVain && s.WaitCount > want && p.mayWaitForFewer(primary, voters):
+	case inVain && s.WaitCount > want && p.mayWaitForFewer(primary, voters):
 		p.retry(waitMySQL/2, SetSourceWait{Member: primary.Name, Enabled: true, W: voters})
 	case len(s.Strangers) > 0 && inVain:
 		p.retry(waitMySQL, DisconnectStrangers{primary.Name})

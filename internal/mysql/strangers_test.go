@@ -35,6 +35,17 @@ func estrange(t *testing.T, w *world, semiSync bool) *sql.DB {
 				t.Errorf("%s: %v", statement, err)
 			}
 		}
+		// The primary notices the end of the session some time later, and would go on waiting for it as well.
+		primary := root(t, w.servers[0])
+		_, _ = primary.ExecContext(context.WithoutCancel(t.Context()), "SET GLOBAL rpl_semi_sync_source_wait_for_replica_count = 1")
+		for range 300 {
+			var left int
+			if err := primary.QueryRowContext(context.WithoutCancel(t.Context()), "SELECT COUNT(*) "+strangerThreads).Scan(&left); err != nil || left == 0 {
+				return
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		t.Error("the stranger's session does not end")
 	})
 	return db
 }

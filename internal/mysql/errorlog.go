@@ -40,7 +40,7 @@ func (m *Member) CrashError(ctx context.Context) (message string, err error) {
 	kept := slot.session != nil
 	text, err := m.queryCrashError(ctx, slot)
 	if err != nil && kept && !isTimeout(err) && serverErrorNumber(err) == 0 {
-		slot.drop() // the session is the one of before the crash
+		slot.drop() // the session was made before the crash
 		text, err = m.queryCrashError(ctx, slot)
 	}
 	return crashMessage(text), err

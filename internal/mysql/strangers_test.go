@@ -150,10 +150,10 @@ func TestProberTellsOfChangedSettings(t *testing.T) {
 				time.Sleep(600 * time.Millisecond)
 				return told.Load() - n
 			}
-			waitFor(t, "nothing is told at rest", func() bool { return steady() == 0 })
+			waitFor(t, "no change is reported at rest", func() bool { return steady() == 0 })
 			before := told.Load()
 			exec(t, db, row.change)
-			waitFor(t, "somebody is told", func() bool { return told.Load() > before })
+			waitFor(t, "the change is reported", func() bool { return told.Load() > before })
 			waitFor(t, "the refusal", func() bool { return strings.HasSuffix(p.Status("uid").Err, row.refusal) })
 			if off := m[0].Observe(t.Context()).Refusing; (len(off) > 0) != (strings.Contains(row.change, "offline") || strings.Contains(row.change, "transaction")) {
 				t.Errorf("refusing: %v", off)
@@ -165,7 +165,7 @@ func TestProberTellsOfChangedSettings(t *testing.T) {
 	}
 }
 
-// TestProberDoesWithoutThePlugin: a person can uninstall what the settings belong to. Writes go on, and somebody is told.
+// TestProberDoesWithoutThePlugin: a person can uninstall what the settings belong to. Writes continue, and the change is reported.
 func TestProberDoesWithoutThePlugin(t *testing.T) {
 	w, m := settle(t, newPool(t, nil))
 	ctx := t.Context()
@@ -182,7 +182,7 @@ func TestProberDoesWithoutThePlugin(t *testing.T) {
 	before := told.Load()
 	exec(t, db, "UNINSTALL PLUGIN rpl_semi_sync_source")
 	since := time.Now()
-	waitFor(t, "somebody is told, and writes go on", func() bool {
+	waitFor(t, "the change is reported, and writes continue", func() bool {
 		return told.Load() > before && p.Status("uid").LastSuccess.After(since) && p.Status("uid").Err == ""
 	})
 	exec(t, db, "INSTALL PLUGIN rpl_semi_sync_source SONAME 'semisync_source.so'")

@@ -180,7 +180,7 @@ func TestUnstableMembers(t *testing.T) {
 				s.io(ioOff, 2)
 				s.member(2).SQL.Replication.SQLRunning = false
 			}, "remove orders-2 from the voters", ""},
-		"the error of its log is told": {
+		"the error of its log is reported": {
 			func(s *scene) { s.crashing(2); s.member(2).CrashError = "MY-011906 Database page corruption" },
 			"switch the acknowledgements of orders-2 off", "since 23:55:00: MY-011906 Database page corruption. Rebuild it"},
 		"without a vote it gets none": {

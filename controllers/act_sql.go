@@ -73,7 +73,7 @@ func (r *MySQLClusterReconciler) takeInSQL(ctx context.Context, s *scope, action
 		err = steps.StandAlone(ctx, m, a)
 	case topology.SetAcknowledging:
 		err = r.setAcknowledging(ctx, s, m, a)
-	case topology.SetSourceWait, topology.DisconnectStrangers, topology.Nudge:
+	case topology.SetSourceWait, topology.LowerSourceWait, topology.DisconnectStrangers, topology.Nudge:
 		err = steps.KeepWait(ctx, m, a)
 	case topology.PinSettings:
 		err = r.pinSettings(ctx, s, m, a)

@@ -208,7 +208,10 @@ func sqlOf(o mysql.Observation) topology.SQL {
 	sql.Executed, sql.Purged, sql.Waiting = parse("gtid_executed", o.Executed), parse("gtid_purged", o.Purged), parse("gtid_owned", o.Waiting)
 	sql.SemiSync = topology.SemiSync{SourceEnabled: o.SemiSync.SourceEnabled, ReplicaEnabled: o.SemiSync.ReplicaEnabled,
 		ReplicaActive: o.SemiSync.ReplicaActive, WaitCount: o.SemiSync.WaitCount, Clients: o.SemiSync.Clients,
-		Strangers: o.SemiSync.Strangers, OffTimes: o.SemiSync.OffTimes}
+		OffTimes: o.SemiSync.OffTimes}
+	for _, stranger := range o.SemiSync.Strangers {
+		sql.SemiSync.Strangers = append(sql.SemiSync.Strangers, topology.Stranger(stranger))
+	}
 	sql.MembershipKnown = o.MembershipKnown
 	if o.Membership != nil {
 		sql.Membership = &topology.Membership{Epoch: o.Membership.Epoch, Primary: o.Membership.Primary, Voters: o.Membership.Voters, Previous: o.Membership.Previous, W: o.Membership.W}

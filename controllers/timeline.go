@@ -121,8 +121,8 @@ func (t *timeline) report(to string, lossless bool) *v1alpha1.PromotionStatus {
 // uncovered says why nobody knows whether a primary that is missed has answered commits which no voter holds; empty when it has not. An
 // operator that never observed it cannot know.
 func (r *MySQLClusterReconciler) uncovered(s *scope, primary string) string {
-	switch u := s.plan.Records.UncoveredTime(primary); {
-	case u != topology.Uncovered{}:
+	switch u := s.plan.Records.Uncovered; {
+	case u.Primary != "":
 		return strings.ToValidUTF8(u.String()[:min(len(u.String()), longestUncovered)], "")
 	case s.plan.Membership == nil || s.plan.Membership.WaitCount() == 0 || s.notes.led:
 		return ""

@@ -137,7 +137,7 @@ func (m *Member) interpret(f facts, o *Observation) {
 		WaitCount:      number(o.Settings["rpl_semi_sync_source_wait_for_replica_count"]),
 		Clients:        number(status["Rpl_semi_sync_source_clients"]),
 		OffTimes:       number(status["Rpl_semi_sync_source_no_times"]),
-		Strangers:      slices.Sorted(maps.Values(f.values[factStranger])),
+		Strangers:      strangersIn(f.values[factStranger]),
 	}
 	o.Refusing = refusing(o.Settings)
 	o.Waiting = compact(threadOfGTID.ReplaceAllString(f.values[factMachine]["owned"], ""))

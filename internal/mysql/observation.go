@@ -115,9 +115,9 @@ type SemiSync struct {
 	WaitCount int
 	// Clients is the source's count of acknowledging replicas. After a freeze it can be too high: prove nothing by it (fact 26).
 	Clients int
-	// Strangers are the sessions, as "account@host", that read this source's binary log with semi-sync on and do not belong to
-	// the replication account of the members. The source counts their acknowledgements like a voter's.
-	Strangers []string
+	// Strangers are the sessions, in order, that read this source's binary log with semi-sync on and do not belong to the
+	// replication account of the members. The source counts their acknowledgements like a voter's.
+	Strangers []Stranger
 	// OffTimes counts how often semi-sync was switched off on the source since the server started.
 	OffTimes int
 }

@@ -127,16 +127,39 @@ func refuseWritable(ctx context.Context, s *session) error {
 	return err
 }
 
-// SetSourceWait sets for how many acknowledgements of members a commit on this primary waits, or, with enabled false, that it waits
-// for none. The source's own count is higher by one for each replica that acknowledges and is no member: however many of those
-// answer, w members have. Lowering the count releases commits that have that many (fact 4). Switching off releases every waiting commit
-// as done, acknowledged or not, so it fails with ErrCommitsPending while there is one.
+// maxSourceWait is the largest value of rpl_semi_sync_source_wait_for_replica_count.
+const maxSourceWait = 65535
+
+// SetSourceWait sets for how many acknowledgements of members a commit on this primary waits at least, or, with enabled false, that it
+// waits for none. The source's own count is higher by one for each replica that acknowledges and is no member: however many of those
+// answer, w members have. It never lowers the count of a source that waits; see LowerSourceWait. Switching off releases every
+// waiting commit as done, acknowledged or not, so it fails with ErrCommitsPending while there is one.
 func (m *Member) SetSourceWait(ctx context.Context, enabled bool, w int) (err error) {
 	defer m.annotate(&err, "set the wait for acknowledgements")
 	if enabled && w < 1 {
 		return fmt.Errorf("%w: a wait for %d acknowledgements", ErrInvalidArgument, w)
 	}
 	return m.control(ctx, func(s *session) error { return setSourceWait(ctx, s, enabled, w) })
+}
+
+// LowerSourceWait has a commit on this primary wait for no more than w acknowledgements of members. It answers the commits that have so
+// many, those of replicas included that are no members and have left: MySQL remembers them.
+func (m *Member) LowerSourceWait(ctx context.Context, w int) (err error) {
+	defer m.annotate(&err, "lower the wait for acknowledgements")
+	if w < 1 {
+		return fmt.Errorf("%w: a wait for %d acknowledgements", ErrInvalidArgument, w)
+	}
+	return m.control(ctx, func(s *session) error {
+		isEnabled, count, err := sourceWait(ctx, s)
+		if err != nil {
+			return err
+		}
+		strangers, err := countStrangers(ctx, s)
+		if err != nil || !isEnabled || count <= w+strangers {
+			return err
+		}
+		return changeSourceWait(ctx, s, true, w+strangers)
+	})
 }
 
 func setSourceWait(ctx context.Context, s *session, enabled bool, w int) error {
@@ -149,12 +172,23 @@ func setSourceWait(ctx context.Context, s *session, enabled bool, w int) error {
 		if err != nil {
 			return err
 		}
-		w += strangers
+		if w += strangers; isEnabled {
+			w = max(w, count)
+		}
 	}
 	if !enabled && isEnabled {
 		if err := refuseWhilePending(ctx, s); err != nil {
 			return err
 		}
+	}
+	return changeSourceWait(ctx, s, enabled, min(w, maxSourceWait))
+}
+
+// changeSourceWait sets both variables where they differ, and reads them back.
+func changeSourceWait(ctx context.Context, s *session, enabled bool, w int) error {
+	isEnabled, count, err := sourceWait(ctx, s)
+	if err != nil {
+		return err
 	}
 	// The count first: switching on with the old count could let a commit through with too few.
 	if enabled && count != w {

@@ -1,8 +1,11 @@
 package mysql
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"strconv"
 )
 
 // Semi-synchronous replication counts the acknowledgements of every replica that asks for it, whoever that is: a source has no
@@ -35,6 +38,26 @@ func refusing(settings map[string]string) map[string]string {
 			found[name] = "OFF"
 		}
 	}
+	return found
+}
+
+// Stranger is the session of a replica that acknowledges and is no member.
+type Stranger struct {
+	// Session is its connection id on the source: a replica that connects again has another one.
+	Session uint64
+	// Account is whose session it is, as user@host.
+	Account string
+}
+
+// strangersIn returns them from accounts by connection id, in order.
+func strangersIn(facts map[string]string) []Stranger {
+	var found []Stranger
+	for session, account := range facts {
+		if id, err := strconv.ParseUint(session, 10, 64); err == nil {
+			found = append(found, Stranger{id, account})
+		}
+	}
+	slices.SortFunc(found, func(a, b Stranger) int { return cmp.Compare(a.Session, b.Session) })
 	return found
 }
 

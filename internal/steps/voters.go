@@ -49,24 +49,17 @@ func holdsWhatPrimaryHad(ctx context.Context, primary, m Server, name string) er
 }
 
 // RemoveVoter takes the vote of a member that gives no acknowledgement any more. Both rows are written under the old wait
-// count, so that whoever is promoted under the old row would hold them; only then it is lowered.
+// count, so that whoever is promoted under the old row would hold them; LowerSourceWait comes after it.
 func RemoveVoter(ctx context.Context, primary Server, a topology.RemoveVoter) error {
 	if err := primary.WriteMembership(ctx, a.From.Epoch, row(a.Next)); err != nil {
 		return err
 	}
-	return settle(ctx, primary, a.Next, a.Settled, a.SemiSync)
+	return primary.WriteMembership(ctx, a.Next.Epoch, row(a.Settled))
 }
 
 // SettleVoters confirms a change of the voters that was acknowledged and then cut off.
 func SettleVoters(ctx context.Context, primary Server, a topology.SettleVoters) error {
-	return settle(ctx, primary, a.From, a.Next, a.SemiSync)
-}
-
-func settle(ctx context.Context, primary Server, from, next topology.Membership, semiSync bool) error {
-	if err := primary.WriteMembership(ctx, from.Epoch, row(next)); err != nil || !semiSync || next.W == 0 {
-		return err
-	}
-	return primary.SetSourceWait(ctx, true, next.W)
+	return primary.WriteMembership(ctx, a.From.Epoch, row(a.Next))
 }
 
 // StandAlone makes the primary the only voter, when nobody is left to acknowledge: it stops waiting, and so answers the

@@ -157,7 +157,7 @@ type (
 	Nudge struct{ Member string }
 	// DisconnectStrangers ends the replication sessions of replicas that acknowledge to the primary and are no members.
 	DisconnectStrangers struct{ Member string }
-	// SetSourceWait sets for how many acknowledgements of members the primary waits.
+	// SetSourceWait sets for how many acknowledgements of members the primary waits at least.
 	SetSourceWait struct {
 		Member  string
 		Enabled bool
@@ -165,6 +165,12 @@ type (
 		// Alone is true when nobody's acknowledgement counts: the primary is the only voter, or replication is
 		// asynchronous. Commits that wait for one are released.
 		Alone bool
+	}
+	// LowerSourceWait has the primary wait for fewer acknowledgements of members. Nothing else lowers the count of a primary that
+	// waits.
+	LowerSourceWait struct {
+		Member string
+		W      int
 	}
 	// PinSettings puts pinned variables back that drifted.
 	PinSettings struct {
@@ -219,6 +225,7 @@ func (a AdmitVoter) Target() string          { return a.Member }
 func (a RemoveVoter) Target() string         { return a.Primary }
 func (a SetAcknowledging) Target() string    { return a.Member }
 func (a SetSourceWait) Target() string       { return a.Member }
+func (a LowerSourceWait) Target() string     { return a.Member }
 func (a DisconnectStrangers) Target() string { return a.Member }
 func (a Nudge) Target() string               { return a.Member }
 func (a PinSettings) Target() string         { return a.Member }
@@ -315,6 +322,9 @@ func (a Nudge) String() string {
 }
 func (a SetSourceWait) String() string {
 	return fmt.Sprintf("let %s wait for %d acknowledgements", a.Member, a.W)
+}
+func (a LowerSourceWait) String() string {
+	return fmt.Sprintf("let %s wait for no more than %d acknowledgements", a.Member, a.W)
 }
 func (a DisconnectStrangers) String() string {
 	return fmt.Sprintf("disconnect replicas from %s that acknowledge and are no members", a.Member)

@@ -3,7 +3,6 @@ package topology
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
@@ -25,8 +24,9 @@ type CommitHistory struct {
 	looks  [2]pastCommits      // the older one first
 	late   map[string]lateness // the replicas that lack what the primary had committed, by member
 
-	strangers []string  // those of the last observation
-	binlog    *gtid.Set // see Exposure.Binlog
+	strangers []Stranger // those of the last observation
+	departed  int        // see Exposure.Departed
+	binlog    *gtid.Set  // see Exposure.Binlog
 	offTimes  int
 	counted   bool      // offTimes is known
 	clean     bool      // the last observation found no exposure
@@ -60,6 +60,9 @@ type Exposure struct {
 	// Binlog is what the primary's binary log held when the replicas that are no members were first seen as they are now. Those that
 	// have left may have acknowledged it: the primary remembers that, so that it must not wait for fewer before voters have it all.
 	Binlog *gtid.Set
+	// Departed is how many of those that have left may have acknowledged what voters do not hold yet. Commits wait for so many
+	// acknowledgements more.
+	Departed int
 }
 
 // Note sets Prompt, LateSince, Missing and CatchUp of every replica in an observation, and its Exposure. It remembers what the
@@ -85,7 +88,7 @@ func (h *CommitHistory) Note(o *Observed) {
 	if o.Now.Sub(h.looks[1].at) >= promptSince {
 		h.looks = [2]pastCommits{h.looks[1], {o.Now, primary.SQL.Executed.Subtract(primary.SQL.Purged)}}
 	}
-	o.Exposure = h.exposure(primary)
+	o.Exposure = h.exposure(primary, o.Members)
 }
 
 // onlyWritable returns the writable member, nil when there is none or more than one: then nobody knows whom to follow.
@@ -143,23 +146,16 @@ func (h *CommitHistory) usable(now time.Time) (pastCommits, bool) {
 
 // exposure finds what lets commits of the primary be answered without voters, now or since the observation before. The server's own
 // counter tells of what was over before anybody looked.
-func (h *CommitHistory) exposure(primary *Member) Exposure {
+func (h *CommitHistory) exposure(primary *Member, members map[string]*Member) Exposure {
 	s, row := primary.SQL.SemiSync, primary.SQL.Membership
-	if h.binlog == nil || !slices.Equal(h.strangers, s.Strangers) {
-		all := primary.SQL.Executed.Union(primary.SQL.Waiting)
-		h.strangers, h.binlog = s.Strangers, &all
-	}
+	h.noteStrangers(primary, members)
 	var why string
 	switch {
 	case row == nil || row.WaitCount() == 0:
 		h.counted, h.clean, h.mustHold = false, false, nil // it waits for nobody
-		return Exposure{Binlog: h.binlog}
-	case !s.SourceEnabled:
-		why = "semi-synchronous replication is off (rpl_semi_sync_source_enabled)"
-	case s.WaitCount < row.WaitCount():
-		why = fmt.Sprintf("commits wait for %d acknowledgements and not for %d (rpl_semi_sync_source_wait_for_replica_count)", s.WaitCount, row.WaitCount())
-	case s.WaitCount < row.WaitCount()+len(s.Strangers):
-		why = "replicas acknowledge that are no members: " + strings.Join(s.Strangers[:min(len(s.Strangers), 3)], ", ")
+		return Exposure{Binlog: h.binlog, Departed: h.departed}
+	case primary.exposed(h.departed) != "":
+		why = primary.exposed(h.departed)
 	case h.counted && s.OffTimes > h.offTimes: // a start of mysqld sets it to 0
 		why = "semi-synchronous replication was off for a moment (Rpl_semi_sync_source_no_times)"
 	}
@@ -171,5 +167,57 @@ func (h *CommitHistory) exposure(primary *Member) Exposure {
 		h.mustHold = &primary.SQL.Executed
 	}
 	h.clean = why == ""
-	return Exposure{Why: why, MustHold: h.mustHold, Binlog: h.binlog}
+	return Exposure{Why: why, MustHold: h.mustHold, Binlog: h.binlog, Departed: h.departed}
+}
+
+// exposed says what lets a writable member answer commits without the acknowledgements that its row asks for; empty for nothing.
+func (m *Member) exposed(departed int) string {
+	s, row := m.SQL.SemiSync, m.SQL.Membership
+	foreign := len(s.Strangers) + departed
+	switch {
+	case row == nil || row.WaitCount() == 0: // it waits for nobody
+	case !s.SourceEnabled:
+		return "semi-synchronous replication is off (rpl_semi_sync_source_enabled)"
+	case s.WaitCount < row.WaitCount():
+		return fmt.Sprintf("commits wait for %d acknowledgements and not for %d (rpl_semi_sync_source_wait_for_replica_count)", s.WaitCount, row.WaitCount())
+	case s.WaitCount < row.WaitCount()+foreign && len(s.Strangers) == 0:
+		return "replicas have acknowledged that are no members"
+	case s.WaitCount < row.WaitCount()+foreign:
+		return "a replica acknowledges that is no member: " + s.Strangers[0].Account
+	}
+	return ""
+}
+
+// noteStrangers remembers which replicas that are no members acknowledge, and how many have left whose acknowledgements still count
+// for something: until enough voters hold all that those can have received. One that connects again may acknowledge under
+// another server_id, by which MySQL tells them apart, and counts as another. Who left before the first observation shows in the
+// wait count alone.
+func (h *CommitHistory) noteStrangers(primary *Member, members map[string]*Member) {
+	s, row := primary.SQL.SemiSync, primary.SQL.Membership
+	first := h.binlog == nil
+	if first || !slices.Equal(h.strangers, s.Strangers) {
+		for _, known := range h.strangers {
+			if !slices.Contains(s.Strangers, known) {
+				h.departed++
+			}
+		}
+		all := primary.SQL.Executed.Union(primary.SQL.Waiting)
+		h.strangers, h.binlog = s.Strangers, &all
+	}
+	if row == nil || !s.SourceEnabled {
+		h.departed = 0 // switched off, a source forgets acknowledgements
+		return
+	}
+	if first && row.WaitCount() > 0 {
+		h.departed = max(0, s.WaitCount-row.WaitCount()-len(s.Strangers))
+	}
+	holders, received := 0, h.binlog.Subtract(primary.SQL.Purged)
+	for _, m := range members {
+		if m != primary && counts(m) && row.MayAcknowledge(m.Name) && m.position().Contains(received) {
+			holders++
+		}
+	}
+	if row.WaitCount() > 0 && holders >= row.WaitCount() {
+		h.departed = 0
+	}
 }

@@ -230,6 +230,9 @@ func (p *planner) mayBootstrap() bool {
 func (p *planner) promote(row Membership) {
 	p.plan.Failing = true
 	p.waitAtMost(waitSuspect)
+	if u := p.Records.Uncovered; u.Primary != "" {
+		p.degraded(v1alpha1.ReasonCommitsUncovered, u.String()+". They are lost if it does not return")
+	}
 	if waiting := p.patience(row); waiting.Message != "" {
 		p.plan.Waiting = waiting
 		return
@@ -238,7 +241,7 @@ func (p *planner) promote(row Membership) {
 		p.plan.Waiting = Finding{v1alpha1.ReasonNoPrimary, "the primary does not answer the operator, but " + witness + " still receives from it"}
 		return
 	}
-	if p.fenceOthers(nil) || p.needsPowerOff(row) && p.machinesRun(row) {
+	if p.fenceOthers(nil) || p.needsPowerOff() && p.machinesRun(row) {
 		return
 	}
 	proof := prove(row, p.Members, p.Records)
@@ -278,8 +281,8 @@ func (p *planner) promote(row Membership) {
 
 // needsPowerOff says whether stopping the voters' IO threads does not keep the old primary from answering commits: with durability
 // Async it waits for nobody, and in an uncovered time it may have waited for replicas that are no members.
-func (p *planner) needsPowerOff(row Membership) bool {
-	return !p.Lossless || p.Records.UncoveredTime(row.Primary) != Uncovered{}
+func (p *planner) needsPowerOff() bool {
+	return !p.Lossless || p.Records.Uncovered.Primary != ""
 }
 
 // patience says for whom a promotion waits a moment, and why: for the primary, on a machine that runs. mysqld restarts in
@@ -359,7 +362,7 @@ func (p *planner) machinesRun(row Membership) bool {
 	runs := false
 	for _, name := range row.Voters {
 		// The last one to be promoted may be known to nobody but itself. Lost records may have forgotten even who it is.
-		if name == row.Primary || name == p.Records.Leader || p.Records.AloneUnknown {
+		if name == row.Primary || name == p.Records.Leader || name == p.Records.Uncovered.Primary || p.Records.AloneUnknown {
 			runs = p.machineRuns(p.Members[name]) || runs
 		}
 	}
@@ -383,7 +386,11 @@ func (p *planner) machineRuns(m *Member) bool {
 		}
 		return false
 	}
-	if in != nil {
+	switch {
+	case in == nil:
+	case in.LaunchTime.After(m.DownSince) && p.Now.Sub(in.LaunchTime) < lateAnswers:
+		p.waitAtMost(waitSuspect) // it was started since: it returns read-only, with all that it had committed
+	default:
 		p.stop(m, in)
 	}
 	return true

@@ -212,6 +212,13 @@ func TestWhoIsPromoted(t *testing.T) {
 			func(s *scene) { s.lose(0); s.io(ioOff, 1, 2); s.member(2).SQL.Clone = &Clone{State: cloneInProgress} }, "", "not reached: orders-0, orders-2"},
 		"asynchronous: the machine is stopped first": {
 			func(s *scene) { s.desired.Lossless = false; s.lose(0); s.io(ioOff, 1, 2) }, "stop instance i-0 of orders-0", "powered off before"},
+		"without semi-sync a primary that was started again is given a moment to return with all that it had committed": {
+			func(s *scene) {
+				s.desired.Lossless = false
+				s.lose(0)
+				s.io(ioOff, 1, 2)
+				s.member(0).Instances[0].LaunchTime = s.observed.Now.Add(-lateAnswers / 2)
+			}, "", "powered off before"},
 		"all restarted: the former primary is primary again": {
 			func(s *scene) { s.member(0).SQL.Writable = false; s.io(ioOff, 1, 2) }, "promote orders-0", ""},
 		"who takes writes has to be proven while another is away that may have led": {

@@ -302,10 +302,18 @@ type SemiSync struct {
 	WaitCount      int
 	// Clients is how many replicas acknowledge to this source, as it counts them: never too low.
 	Clients int
-	// Strangers are the sessions, as "account@host", of replicas that acknowledge to this source and are no members.
-	Strangers []string
+	// Strangers are the sessions of replicas that acknowledge to this source and are no members, in order.
+	Strangers []Stranger
 	// OffTimes counts how often semi-sync was switched off on the source since mysqld started.
 	OffTimes int
+}
+
+// Stranger is the session of a replica that acknowledges and is no member.
+type Stranger struct {
+	// Session is its connection id: a replica that connects again has another one.
+	Session uint64
+	// Account is whose session it is, as user@host.
+	Account string
 }
 
 // Clone is the progress of a CLONE.

@@ -14,6 +14,7 @@ import (
 // replicate gives the members that answer their roles.
 func (p *planner) replicate() {
 	p.dropRebuildRequests()
+	p.noteRivals()
 	primary := p.choosePrimary()
 	if primary == nil {
 		for _, m := range p.ordered() {

@@ -25,35 +25,43 @@ func (u Uncovered) String() string {
 	return fmt.Sprintf("since %s %s may have answered commits that no voter holds: %s", time.Unix(u.Since, 0).UTC().Format(time.RFC3339), u.Primary, u.Why)
 }
 
-// Of returns the time if it concerns a member, and none otherwise.
-func (u Uncovered) Of(member string) Uncovered {
-	if u.Primary != member {
-		return Uncovered{}
+// noteRivals remembers since when one of several writable members may have answered commits without voters: it may be the one that
+// does not lead on.
+func (p *planner) noteRivals() {
+	rivals := p.primaries()
+	if !p.Lossless || len(rivals) < 2 {
+		return
 	}
-	return u
+	for _, m := range rivals {
+		if why := m.exposed(0); why != "" {
+			p.beginUncovered(m, why)
+		}
+	}
 }
 
-// UncoveredTime returns the time that concerns a primary which is missed: its own, or that of the member that was opened for writes
-// after it and that no row names yet.
-func (r Records) UncoveredTime(primary string) Uncovered {
-	if r.Uncovered.Primary == r.Leader {
-		return r.Uncovered
+func (p *planner) beginUncovered(m *Member, why string) {
+	if rec := &p.plan.Records; rec.Uncovered.Primary == "" {
+		rec.Uncovered = Uncovered{m.Name, p.Now.Unix(), why}
 	}
-	return r.Uncovered.Of(primary)
 }
 
 // coverCommits remembers since when the primary may have answered commits without voters, and forgets it once enough voters hold them.
+// What another one answered is told of until this one's own row says that it leads.
 func (p *planner) coverCommits(primary *Member) {
 	rec, row := &p.plan.Records, p.plan.Membership
-	rec.Uncovered = rec.Uncovered.Of(primary.Name) // another one that leads has nothing of it
+	switch {
+	case p.unconfirmed:
+	case rec.Uncovered.Primary != primary.Name,
+		!p.Lossless || row.WaitCount() == 0 || p.goesAlone(primary): // without it nobody is promoted
+		rec.Uncovered = Uncovered{}
+	}
 	if !p.Lossless || row.WaitCount() == 0 || p.goesAlone(primary) {
-		rec.Uncovered = Uncovered{} // without it nobody is promoted
 		return
 	}
-	switch {
-	case p.Exposure.Why != "" && rec.Uncovered.Primary == "":
-		rec.Uncovered = Uncovered{primary.Name, p.Now.Unix(), p.Exposure.Why}
-	case p.Exposure.Why == "" && p.Exposure.MustHold != nil && p.holders(primary, *p.Exposure.MustHold) >= row.WaitCount():
+	switch own := rec.Uncovered.Primary == primary.Name; {
+	case p.Exposure.Why != "":
+		p.beginUncovered(primary, p.Exposure.Why)
+	case own && p.Exposure.MustHold != nil && p.holders(primary, *p.Exposure.MustHold) >= row.WaitCount():
 		rec.Uncovered = Uncovered{}
 	}
 	if rec.Uncovered.Primary != "" {
@@ -90,17 +98,17 @@ func (p *planner) outwaitStrangers(primary *Member) {
 	if len(s.Strangers) > 0 {
 		p.waitAtMost(waitMySQL)
 		p.degraded(v1alpha1.ReasonForeignReplica, fmt.Sprintf("%s is no member and acknowledges commits of %s; each commit waits for one acknowledgement more. Set rpl_semi_sync_replica_enabled=OFF there and restart its replication",
-			s.Strangers[0], primary.Name))
+			s.Strangers[0].Account, primary.Name))
 	}
 	voters := max(newest.WaitCount(), p.plan.Membership.WaitCount())
-	want, suffice := voters+len(s.Strangers), p.acknowledgers(primary, "") >= voters || p.isAwaited(newest)
+	foreign, suffice := len(s.Strangers)+p.Exposure.Departed, p.acknowledgers(primary, "") >= voters || p.isAwaited(newest)
 	inVain := suffice && p.stalledFor(primary, strangerPatience) // for strangers that are slow, or have left
 	switch {
-	case len(s.Strangers) > 0 && s.WaitCount < want:
-		p.first(waitMySQL/2, SetSourceWait{Member: primary.Name, Enabled: true, W: voters})
+	case foreign > 0 && s.WaitCount < voters+foreign:
+		p.first(waitMySQL/2, SetSourceWait{Member: primary.Name, Enabled: true, W: voters + p.Exposure.Departed})
 	case p.busy(primary.Name):
-	case inVain && s.WaitCount > want && p.mayWaitForFewer(primary, voters):
-		p.retry(waitMySQL/2, SetSourceWait{Member: primary.Name, Enabled: true, W: voters})
+	case inVain && s.WaitCount > voters+foreign && p.mayWaitForFewer(primary, voters):
+		p.retry(waitMySQL/2, LowerSourceWait{primary.Name, voters + p.Exposure.Departed})
 	case len(s.Strangers) > 0 && inVain:
 		p.retry(waitMySQL, DisconnectStrangers{primary.Name})
 	}

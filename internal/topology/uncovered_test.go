@@ -30,8 +30,8 @@ func TestExposure(t *testing.T) {
 		"it had been off before anybody saw":    {func(s *SemiSync) { s.OffTimes = 3 }, func(s *SemiSync) { s.OffTimes = 3 }, ""},
 		"mysqld was restarted since":            {func(s *SemiSync) { s.OffTimes = 3 }, nil, ""},
 		"it waits for too few":                  {nil, func(s *SemiSync) { s.WaitCount = 0 }, "rpl_semi_sync_source_wait_for_replica_count"},
-		"a stranger acknowledges":               {nil, func(s *SemiSync) { s.Strangers = []string{"etl@10.0.9.1"} }, "etl@10.0.9.1"},
-		"a stranger, and it waits for one more": {nil, func(s *SemiSync) { s.Strangers, s.WaitCount = []string{"etl@10.0.9.1"}, 2 }, ""},
+		"a stranger acknowledges":               {nil, func(s *SemiSync) { s.Strangers = []Stranger{{7, "etl@10.0.9.1"}} }, "etl@10.0.9.1"},
+		"a stranger, and it waits for one more": {nil, func(s *SemiSync) { s.Strangers, s.WaitCount = []Stranger{{7, "etl@10.0.9.1"}}, 2 }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var h CommitHistory
@@ -85,7 +85,7 @@ func TestUncoveredTimeIsRemembered(t *testing.T) {
 			if left := p.Records.Uncovered != (Uncovered{}); left != row.open {
 				t.Errorf("remembered: %+v", p.Records.Uncovered)
 			}
-			if p.Primary != "" && told(p, v1alpha1.ReasonCommitsUncovered) != row.open {
+			if told(p, v1alpha1.ReasonCommitsUncovered) != row.open {
 				t.Errorf("told: %v", p.Degraded)
 			}
 		})
@@ -110,9 +110,53 @@ func TestAnUncoveredPrimaryIsPoweredOffFirst(t *testing.T) {
 	}
 }
 
+// TestTheDepartedAreRemembered until enough voters hold all that they can have received.
+func TestTheDepartedAreRemembered(t *testing.T) {
+	first, second := Stranger{7, "etl@10.0.9.1"}, Stranger{8, "etl@10.0.9.1"}
+	for name, row := range map[string]struct {
+		wait      int // of the primary at first
+		strangers [][]Stranger
+		held      bool // by a voter, in the end
+		departed  int
+	}{
+		"nobody was there":                        {1, [][]Stranger{nil, nil}, false, 0},
+		"one is there":                            {2, [][]Stranger{{first}, {first}}, false, 0},
+		"one left":                                {2, [][]Stranger{{first}, nil}, false, 1},
+		"one left, and a voter has everything":    {2, [][]Stranger{{first}, nil}, true, 0},
+		"one connected again":                     {2, [][]Stranger{{first}, {second}}, false, 1},
+		"two left, one after the other":           {3, [][]Stranger{{first, second}, {second}, nil}, false, 2},
+		"one left before anybody looked":          {2, [][]Stranger{nil}, false, 1},
+		"it left, and another is there":           {3, [][]Stranger{{second}}, false, 1},
+		"it left, and a voter has everything":     {2, [][]Stranger{nil}, true, 0},
+		"one left, and semi-sync was off since":   {0, [][]Stranger{{first}, nil}, false, 0},
+		"one left, and came and left once more":   {2, [][]Stranger{{first}, nil, {second}, nil}, false, 2},
+		"one left, it goes on without, one comes": {2, [][]Stranger{{first}, nil, {second}}, true, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var h CommitHistory
+			var s *scene
+			for i, strangers := range row.strangers {
+				s = newScene()
+				s.observed.Now = s.observed.Now.Add(time.Duration(i) * time.Second)
+				primary := s.member(0)
+				primary.SQL.SemiSync.Strangers, primary.SQL.SemiSync.WaitCount = strangers, row.wait
+				primary.SQL.SemiSync.SourceEnabled = row.wait > 0
+				primary.SQL.Waiting = trx(0, 99)
+				if row.held && i == len(row.strangers)-1 {
+					s.member(1).SQL.Replication.Retrieved = trx(0, 99)
+				}
+				h.Note(&s.observed)
+			}
+			if n := s.observed.Exposure.Departed; n != row.departed {
+				t.Errorf("%d have left, want %d", n, row.departed)
+			}
+		})
+	}
+}
+
 // TestStrangersAreOutwaited: a replica that is no member never stands in for a voter.
 func TestStrangersAreOutwaited(t *testing.T) {
-	const raise = "let orders-0 wait for 1 acknowledgements"
+	const raise, lower = "let orders-0 wait for 1 acknowledgements", "let orders-0 wait for no more than 1 acknowledgements"
 	stalled := func(s *scene) {
 		s.member(0).SQL.PendingCommits, s.member(0).StalledSince = 1, s.observed.Now.Add(-time.Minute)
 	}
@@ -125,7 +169,7 @@ func TestStrangersAreOutwaited(t *testing.T) {
 		"one comes":        {1, 1, func(*scene) {}, raise},
 		"it is waited for": {1, 2, func(*scene) {}, ""},
 		"another comes":    {2, 2, func(*scene) {}, raise},
-		"it leaves":        {0, 2, func(*scene) {}, raise},
+		"it leaves":        {0, 2, func(*scene) {}, lower},
 		"it leaves, what it acknowledged is on no voter": {0, 2, func(s *scene) {
 			all := trx(0, 11)
 			s.observed.Exposure.Binlog = &all
@@ -134,10 +178,13 @@ func TestStrangersAreOutwaited(t *testing.T) {
 			all := trx(0, 11)
 			s.observed.Exposure.Binlog = &all
 			s.member(2).SQL.Replication.Retrieved = trx(0, 12)
-		}, raise},
+		}, lower},
+		"it leaves, what it acknowledged is on no voter, and another comes": {1, 2, func(s *scene) {
+			s.observed.Exposure.Departed = 1
+		}, "let orders-0 wait for 2 acknowledgements"},
 		"it leaves, the voters are cut off": {0, 2, func(s *scene) { s.io(ioConnecting, 1, 2) }, ""},
 		"commits wait for it":               {1, 2, stalled, "disconnect replicas from orders-0 that acknowledge and are no members"},
-		"commits wait for one that left":    {0, 2, stalled, raise},
+		"commits wait for one that left":    {0, 2, stalled, lower},
 		"commits wait for voters": {1, 2, func(s *scene) {
 			stalled(s)
 			s.io(ioConnecting, 1, 2)
@@ -147,8 +194,8 @@ func TestStrangersAreOutwaited(t *testing.T) {
 			s := newScene()
 			semi := &s.member(0).SQL.SemiSync
 			semi.WaitCount = row.wait
-			for range row.strangers {
-				semi.Strangers = append(semi.Strangers, "etl@10.0.9.1")
+			for id := range row.strangers {
+				semi.Strangers = append(semi.Strangers, Stranger{uint64(id), "etl@10.0.9.1"}) //nolint:gosec // an index
 			}
 			row.changed(s)
 			p, actions := s.plan()

@@ -47,7 +47,7 @@ func (p *planner) vote(m, primary *Member, admitting *bool) string {
 		return "waiting until no member acknowledges that is not a voter"
 	}
 	next := row.With(m.Name)
-	if p.Lossless && len(row.Voters) > 1 && p.acknowledgers(primary, "") < next.WaitCount() {
+	if p.Lossless && len(row.Voters) > 1 && (p.acknowledgers(primary, "") < next.WaitCount() || p.Exposure.Departed > 0) {
 		p.waitAtMost(waitMySQL)
 		return "waiting until enough voters acknowledge"
 	}
@@ -148,8 +148,14 @@ func (p *planner) keepWait(primary *Member, admitting bool) {
 		p.standAlone(primary)
 		return
 	}
-	if s.SourceEnabled != enabled || enabled && p.waitDiffers(primary) {
-		p.retry(waitMySQL/2, SetSourceWait{Member: primary.Name, Enabled: enabled, W: row.WaitCount(), Alone: !p.Lossless})
+	want := row.WaitCount() + p.Exposure.Departed
+	if s.SourceEnabled != enabled || enabled && s.WaitCount < want+len(s.Strangers) {
+		p.retry(waitMySQL/2, SetSourceWait{Member: primary.Name, Enabled: enabled, W: want, Alone: !p.Lossless})
+		return
+	}
+	// A count that is too high stays while too few voters acknowledge: lowering it would answer what voters do not hold.
+	if enabled && s.WaitCount > want+len(s.Strangers) && p.acknowledgers(primary, "") >= row.WaitCount() && p.mayWaitForFewer(primary, row.WaitCount()) {
+		p.retry(waitMySQL/2, LowerSourceWait{primary.Name, want})
 		return
 	}
 	if p.stalledFor(primary, stallPatience) && p.acknowledgers(primary, "") >= row.WaitCount() {
@@ -159,14 +165,6 @@ func (p *planner) keepWait(primary *Member, admitting bool) {
 	if !row.Settled() && p.leaverIsSilent(row) && p.changeIsAcknowledged(primary) {
 		p.retry(waitMySQL/4, SettleVoters{Member: primary.Name, From: row, Next: p.at(row.Confirmed()), SemiSync: p.Lossless})
 	}
-}
-
-// waitDiffers says whether the primary waits for another number of acknowledgements than its row and the replicas that are no members
-// ask for. A count that is too high stays while too few voters acknowledge: lowering it would answer what voters do not hold.
-func (p *planner) waitDiffers(primary *Member) bool {
-	s, row := primary.SQL.SemiSync, p.plan.Membership
-	want := row.WaitCount() + len(s.Strangers)
-	return s.WaitCount < want || s.WaitCount > want && p.acknowledgers(primary, "") >= row.WaitCount() && p.mayWaitForFewer(primary, row.WaitCount())
 }
 
 // changeIsAcknowledged says whether enough voters hold the row that changes them: they show it, or have received all that the primary
@@ -270,7 +268,7 @@ func (p *planner) standAlone(primary *Member) {
 func (p *planner) changingVotes() bool {
 	for _, a := range p.plan.Actions {
 		switch a.(type) {
-		case AdmitVoter, RemoveVoter, SettleVoters, StandAlone, RecordPrimary, SetSourceWait:
+		case AdmitVoter, RemoveVoter, SettleVoters, StandAlone, RecordPrimary, SetSourceWait, LowerSourceWait:
 			return true
 		}
 	}

@@ -458,6 +458,8 @@ func (w *world) takeSQL(action Action) {
 		m.server.semi.ReplicaEnabled, m.server.semi.ReplicaActive = a.On, a.On
 	case SetSourceWait:
 		m.server.semi.SourceEnabled, m.server.semi.WaitCount = a.Enabled, a.W
+	case LowerSourceWait:
+		m.server.semi.WaitCount = a.W
 	case EnsureDatabase:
 		w.database = true
 		w.commit(d)

@@ -60,7 +60,7 @@ func (p *process) takeInSQL(action topology.Action, plan topology.Plan, o topolo
 		return steps.StandAlone(ctx, m, a)
 	case topology.SetAcknowledging:
 		return p.setAcknowledging(m, a, o)
-	case topology.SetSourceWait, topology.DisconnectStrangers, topology.Nudge:
+	case topology.SetSourceWait, topology.LowerSourceWait, topology.DisconnectStrangers, topology.Nudge:
 		return steps.KeepWait(ctx, m, a)
 	case topology.ApplySettings:
 		return p.applySettings(m, a, o)

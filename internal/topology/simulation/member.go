@@ -174,7 +174,14 @@ func (c writer) setSourceWait(on bool, w int) error {
 		return err
 	}
 	if on {
-		if err := c.do(func(s *mysqld) error { s.setWait(w + len(s.w.strangersOf(s))); return nil }); err != nil {
+		if err := c.do(func(s *mysqld) error {
+			count := w + len(s.w.strangersOf(s))
+			if s.sourceEnabled {
+				count = max(count, s.wait)
+			}
+			s.setWait(count)
+			return nil
+		}); err != nil {
 			return err
 		}
 	}
@@ -274,6 +281,18 @@ func (m *member) SetSourceWait(ctx context.Context, enabled bool, w int) error {
 		return mysql.ErrInvalidArgument
 	}
 	return m.control(ctx, func(c writer) error { return c.setSourceWait(enabled, w) })
+}
+
+// LowerSourceWait is what *mysql.Member does.
+func (m *member) LowerSourceWait(ctx context.Context, w int) error {
+	return m.control(ctx, func(c writer) error {
+		return c.do(func(s *mysqld) error {
+			if count := w + len(s.w.strangersOf(s)); s.sourceEnabled && s.wait > count {
+				s.setWait(count)
+			}
+			return nil
+		})
+	})
 }
 
 // DisconnectStrangers is what *mysql.Member does.

@@ -312,7 +312,7 @@ func (s *mysqld) observation() mysql.Observation {
 		o.Waiting = l.print(&set)
 	}
 	for _, st := range s.w.strangersOf(s) {
-		o.SemiSync.Strangers = append(o.SemiSync.Strangers, st.name+"@10.0.9.1")
+		o.SemiSync.Strangers = append(o.SemiSync.Strangers, mysql.Stranger{Session: st.session, Account: st.name + "@10.0.9.1"})
 	}
 	if st.row != nil && !st.hollow {
 		row := *st.row

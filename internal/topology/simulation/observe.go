@@ -319,7 +319,13 @@ func (op *operator) sqlOf(m *topology.Member, o mysql.Observation) topology.SQL 
 		s.CertificateIssuedAt = op.w.at(in.signedAt)
 	}
 	s.Executed, s.Purged, s.Waiting = l.parse(o.Executed), l.parse(o.Purged), l.parse(o.Waiting)
-	s.SemiSync = topology.SemiSync(o.SemiSync)
+	s.SemiSync = topology.SemiSync{
+		SourceEnabled: o.SemiSync.SourceEnabled, ReplicaEnabled: o.SemiSync.ReplicaEnabled, ReplicaActive: o.SemiSync.ReplicaActive,
+		WaitCount: o.SemiSync.WaitCount, Clients: o.SemiSync.Clients, OffTimes: o.SemiSync.OffTimes,
+	}
+	for _, stranger := range o.SemiSync.Strangers {
+		s.SemiSync.Strangers = append(s.SemiSync.Strangers, topology.Stranger(stranger))
+	}
 	s.MembershipKnown, s.PendingCommits, s.Answered = o.MembershipKnown, o.PendingCommits, o.AnsweredCommits
 	if row := o.Membership; row != nil {
 		s.Membership = &topology.Membership{Epoch: row.Epoch, Primary: row.Primary, Voters: row.Voters, Previous: row.Previous, W: row.W}

@@ -17,6 +17,7 @@ func meddled(schedule uint64) bool { return schedule%5 == 3 }
 type meddling struct {
 	rng       *rand.Rand
 	strangers []*stranger
+	sessions  uint64 // those of strangers, so far
 	// uncovered are the commits that were answered in spite of the row because of them, by id.
 	uncovered map[int]uncoveredCommit
 	settled   bitset // those of them that a promotion was judged by
@@ -52,6 +53,7 @@ type stranger struct {
 	// semiSync says whether it acknowledges; delay is how late, in milliseconds, retry how long it takes to connect again.
 	semiSync     bool
 	delay, retry int64
+	session      uint64
 	since, left  int64 // when it was connected and disconnected last
 	passes       int   // how many passes have observed its source since
 	gone         bool
@@ -119,7 +121,8 @@ func (st *stranger) connect() {
 		w.after(st.retry, st.connect)
 		return
 	}
-	st.from, st.since, st.passes = s, w.now, 0
+	w.meddling.sessions++
+	st.from, st.session, st.since, st.passes = s, w.meddling.sessions, w.now, 0
 	w.roles = true
 	w.say("STRANGER %s is connected to %s, acknowledges: %t", st.name, s.on.member, st.semiSync)
 	st.receive(len(s.st.binlog))

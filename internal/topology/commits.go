@@ -193,7 +193,7 @@ func (m *Member) exposed(departed int) string {
 // another server_id, by which MySQL tells them apart, and counts as another. Who left before the first observation shows in the
 // wait count alone.
 func (h *CommitHistory) noteStrangers(primary *Member, members map[string]*Member) {
-	s, row := primary.SQL.SemiSync, primary.SQL.Membership
+	s, row := primary.SQL.SemiSync, newestRow(primary, members)
 	first := h.binlog == nil
 	if first || !slices.Equal(h.strangers, s.Strangers) {
 		for _, known := range h.strangers {
@@ -208,8 +208,9 @@ func (h *CommitHistory) noteStrangers(primary *Member, members map[string]*Membe
 		h.departed = 0 // switched off, a source forgets acknowledgements
 		return
 	}
-	if first && row.WaitCount() > 0 {
-		h.departed = max(0, s.WaitCount-row.WaitCount()-len(s.Strangers))
+	wait := max(row.WaitCount(), primary.SQL.Membership.WaitCount())
+	if first && wait > 0 {
+		h.departed = max(0, s.WaitCount-wait-len(s.Strangers))
 	}
 	holders, received := 0, h.binlog.Subtract(primary.SQL.Purged)
 	for _, m := range members {
@@ -217,7 +218,19 @@ func (h *CommitHistory) noteStrangers(primary *Member, members map[string]*Membe
 			holders++
 		}
 	}
-	if row.WaitCount() > 0 && holders >= row.WaitCount() {
+	if wait > 0 && holders >= wait {
 		h.departed = 0
 	}
+}
+
+// newestRow returns the newest membership row that a primary or a replica of it shows: a row that admits the first replica waits on
+// the primary, which does not show it yet. Nil for none.
+func newestRow(primary *Member, members map[string]*Member) *Membership {
+	row := primary.SQL.Membership
+	for _, m := range members {
+		if own := m.SQL.Membership; m.verified() && row != nil && own != nil && own.Primary == row.Primary && own.Epoch > row.Epoch {
+			row = own
+		}
+	}
+	return row
 }

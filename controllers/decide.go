@@ -173,7 +173,9 @@ func (r *MySQLClusterReconciler) decide(_ context.Context, s *scope) error {
 	s.plan = topology.Next(s.desired, s.observed)
 	s.notes.crashes.Expect(s.plan)
 	s.planned = true
-	s.notes.led = s.notes.led || s.plan.Primary != ""
+	if s.plan.Primary != "" {
+		s.notes.led = s.observed.Exposure.Unwatched.IsZero()
+	}
 	switch {
 	case !s.plan.Failing:
 		s.notes.failingSince = time.Time{}

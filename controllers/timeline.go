@@ -127,8 +127,8 @@ func (r *MySQLClusterReconciler) uncovered(s *scope, primary string) string {
 	case s.plan.Membership == nil || s.plan.Membership.WaitCount() == 0 || s.notes.led:
 		return ""
 	}
-	return fmt.Sprintf("since %s nobody has observed whether %s waited for voters: the operator was started then, and the primary was lost before it answered",
-		s.observed.WatchedSince.UTC().Format(time.RFC3339), primary)
+	return fmt.Sprintf("%s was lost before the operator, which has watched since %s, had seen that voters hold what it had committed",
+		primary, s.observed.WatchedSince.UTC().Format(time.RFC3339))
 }
 
 // began is when writes ceased to succeed, as far as it is known.

@@ -24,6 +24,9 @@ type CommitHistory struct {
 	looks  [2]pastCommits      // the older one first
 	late   map[string]lateness // the replicas that lack what the primary had committed, by member
 
+	closed    []string  // the servers that took no writes at the last observation
+	unwatched time.Time // see Exposure.Unwatched
+
 	strangers []Stranger // those of the last observation
 	departed  int        // see Exposure.Departed
 	binlog    *gtid.Set  // see Exposure.Binlog
@@ -60,6 +63,9 @@ type Exposure struct {
 	// Binlog is what the primary's binary log held when the replicas that are no members were first seen as they are now. Those that
 	// have left may have acknowledged it: the primary remembers that, so that it must not wait for fewer before voters have it all.
 	Binlog *gtid.Set
+	// Unwatched is when a primary was found that nobody had observed just before: what it did until then is not known. Zero once
+	// enough voters hold what it had committed.
+	Unwatched time.Time
 	// Departed is how many of those that have left may have acknowledged what voters do not hold yet. Commits wait for so many
 	// acknowledgements more.
 	Departed int
@@ -68,12 +74,16 @@ type Exposure struct {
 // Note sets Prompt, LateSince, Missing and CatchUp of every replica in an observation, and its Exposure. It remembers what the
 // observation says of the primary.
 func (h *CommitHistory) Note(o *Observed) {
-	primary := o.onlyWritable()
+	primary, closed := o.onlyWritable(), h.closed
 	if primary == nil || primary.SQL.ServerUUID != h.server {
 		*h = CommitHistory{}
 	}
+	h.closed = o.closed()
 	if primary == nil {
 		return
+	}
+	if h.server == "" && !slices.Contains(closed, primary.SQL.ServerUUID) {
+		h.unwatched = o.Now
 	}
 	h.server = primary.SQL.ServerUUID
 	past, known := h.usable(o.Now)
@@ -101,6 +111,17 @@ func (o *Observed) onlyWritable() *Member {
 			return nil
 		default:
 			found = m
+		}
+	}
+	return found
+}
+
+// closed returns the servers that answer and take no writes.
+func (o *Observed) closed() []string {
+	var found []string
+	for _, m := range o.Members {
+		if m.verified() && !m.SQL.Writable {
+			found = append(found, m.SQL.ServerUUID)
 		}
 	}
 	return found
@@ -152,12 +173,14 @@ func (h *CommitHistory) exposure(primary *Member, members map[string]*Member) Ex
 	var why string
 	switch {
 	case row == nil || row.WaitCount() == 0:
-		h.counted, h.clean, h.mustHold = false, false, nil // it waits for nobody
+		h.counted, h.clean, h.mustHold, h.unwatched = false, false, nil, time.Time{} // it waits for nobody
 		return Exposure{Binlog: h.binlog, Departed: h.departed}
 	case primary.exposed(h.departed) != "":
 		why = primary.exposed(h.departed)
 	case h.counted && s.OffTimes > h.offTimes: // a start of mysqld sets it to 0
 		why = "semi-synchronous replication was off for a moment (Rpl_semi_sync_source_no_times)"
+	default:
+		why = row.forgetful(primary, members)
 	}
 	h.counted, h.offTimes = true, s.OffTimes
 	switch {
@@ -167,7 +190,10 @@ func (h *CommitHistory) exposure(primary *Member, members map[string]*Member) Ex
 		h.mustHold = &primary.SQL.Executed
 	}
 	h.clean = why == ""
-	return Exposure{Why: why, MustHold: h.mustHold, Binlog: h.binlog, Departed: h.departed}
+	if h.mustHold != nil && row.holders(primary, members, *h.mustHold) >= row.WaitCount() {
+		h.unwatched = time.Time{}
+	}
+	return Exposure{Why: why, MustHold: h.mustHold, Unwatched: h.unwatched, Binlog: h.binlog, Departed: h.departed}
 }
 
 // exposed says what lets a writable member answer commits without the acknowledgements that its row asks for; empty for nothing.
@@ -212,15 +238,39 @@ func (h *CommitHistory) noteStrangers(primary *Member, members map[string]*Membe
 	if first && wait > 0 {
 		h.departed = max(0, s.WaitCount-wait-len(s.Strangers))
 	}
-	holders, received := 0, h.binlog.Subtract(primary.SQL.Purged)
-	for _, m := range members {
-		if m != primary && counts(m) && row.MayAcknowledge(m.Name) && m.position().Contains(received) {
-			holders++
-		}
-	}
-	if wait > 0 && holders >= wait {
+	if wait > 0 && row.holders(primary, members, h.binlog.Subtract(primary.SQL.Purged)) >= wait {
 		h.departed = 0
 	}
+}
+
+// durability are the variables without which what a replica has acknowledged does not survive a loss of power.
+var durability = []string{"innodb_flush_log_at_trx_commit", "sync_binlog", "sync_relay_log"}
+
+// forgetful says which voter acknowledges what a loss of power would take from it; empty for none.
+func (m Membership) forgetful(primary *Member, members map[string]*Member) string {
+	for _, name := range slices.Sorted(slices.Values(m.Voters)) {
+		v := members[name]
+		if v == nil || v == primary || !v.verified() || !v.SQL.SemiSync.ReplicaActive {
+			continue
+		}
+		for _, variable := range durability {
+			if _, drifted := v.SQL.Drifted[variable]; drifted {
+				return fmt.Sprintf("a loss of power may take from %s what it acknowledges (%s)", name, variable)
+			}
+		}
+	}
+	return ""
+}
+
+// holders counts the voters besides a primary that hold a set of transactions.
+func (m Membership) holders(primary *Member, members map[string]*Member, set gtid.Set) int {
+	n := 0
+	for _, v := range members {
+		if v != primary && counts(v) && m.MayAcknowledge(v.Name) && v.position().Contains(set) {
+			n++
+		}
+	}
+	return n
 }
 
 // newestRow returns the newest membership row that a primary or a replica of it shows: a row that admits the first replica waits on

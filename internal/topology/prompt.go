@@ -64,8 +64,12 @@ func (p *planner) whyWritesWait(primary *Member) string {
 			}
 		}
 	}
-	return fmt.Sprintf("writes have waited since %s: a commit needs the acknowledgement of %d replicas, and %d acknowledge: %s. Bring them back, or reduce the write rate",
-		primary.StalledSince.UTC().Format(time.TimeOnly), row.WaitCount(), p.acknowledgers(primary, ""), orNone(strings.Join(missing, ", ")))
+	also := ""
+	if n := len(primary.SQL.SemiSync.Strangers); n > 0 {
+		also = fmt.Sprintf(", and of as many more as acknowledge and are no members (%d, of %s)", n, primary.SQL.SemiSync.Strangers[0].Account)
+	}
+	return fmt.Sprintf("writes have waited since %s: a commit needs the acknowledgement of %d replicas%s, and %d voters acknowledge: %s. Bring them back, or reduce the write rate",
+		primary.StalledSince.UTC().Format(time.TimeOnly), row.WaitCount(), also, p.acknowledgers(primary, ""), orNone(strings.Join(missing, ", ")))
 }
 
 // whyNoAcknowledgement says what keeps a voter from acknowledging; empty when nothing does.

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 )
 
 // Uncovered is a time in which a primary may have answered commits without the acknowledgements of voters. It ends when enough
@@ -45,6 +44,9 @@ func (p *planner) beginUncovered(m *Member, why string) {
 	}
 }
 
+// whyUnwatched is why commits may be uncovered of a primary whose settings are right.
+const whyUnwatched = "nobody observed before that whether it waited for them"
+
 // coverCommits remembers since when the primary may have answered commits without voters, and forgets it once enough voters hold them.
 // What another one answered is told of until this one's own row says that it leads.
 func (p *planner) coverCommits(primary *Member) {
@@ -58,15 +60,24 @@ func (p *planner) coverCommits(primary *Member) {
 	if !p.Lossless || row.WaitCount() == 0 || p.goesAlone(primary) {
 		return
 	}
+	if !p.Exposure.Unwatched.IsZero() {
+		p.waitAtMost(waitMySQL)
+	}
 	switch own := rec.Uncovered.Primary == primary.Name; {
 	case p.Exposure.Why != "":
 		p.beginUncovered(primary, p.Exposure.Why)
-	case own && p.Exposure.MustHold != nil && p.holders(primary, *p.Exposure.MustHold) >= row.WaitCount():
+	case own && p.Exposure.MustHold != nil && row.holders(primary, p.Members, *p.Exposure.MustHold) >= row.WaitCount():
 		rec.Uncovered = Uncovered{}
+	case !p.Exposure.Unwatched.IsZero() && p.Now.Sub(p.Exposure.Unwatched) >= waitingPatience:
+		p.beginUncovered(primary, whyUnwatched)
 	}
 	if rec.Uncovered.Primary != "" {
 		p.waitAtMost(waitMySQL)
-		p.degraded(v1alpha1.ReasonCommitsUncovered, rec.Uncovered.String()+". The operator puts it right and waits until the voters hold everything; find out who changed it")
+		help := ". It lasts until voters hold everything; bring them back"
+		if rec.Uncovered.Why != whyUnwatched {
+			help = ". The operator puts it right and waits until voters hold everything; unless durability was changed, find out who did"
+		}
+		p.degraded(v1alpha1.ReasonCommitsUncovered, rec.Uncovered.String()+help)
 	}
 }
 
@@ -74,17 +85,6 @@ func (p *planner) coverCommits(primary *Member) {
 func (p *planner) goesAlone(primary *Member) bool {
 	rec := p.Records
 	return rec.AloneUnknown || rec.Alone == primary.Name && rec.AloneSince > primary.SQL.Membership.Epoch
-}
-
-// holders counts the voters besides the primary that hold a set of transactions.
-func (p *planner) holders(primary *Member, set gtid.Set) int {
-	n := 0
-	for _, m := range p.ordered() {
-		if m != primary && counts(m) && p.plan.Membership.MayAcknowledge(m.Name) && m.position().Contains(set) {
-			n++
-		}
-	}
-	return n
 }
 
 // outwaitStrangers has the primary wait for one acknowledgement more for each replica that acknowledges and is no member, so that

@@ -54,6 +54,37 @@ func TestExposure(t *testing.T) {
 	}
 }
 
+// TestForgetfulVotersExpose: an acknowledgement counts for nothing that a power cut takes away.
+func TestForgetfulVotersExpose(t *testing.T) {
+	drifted := func(i int, variable string) func(*scene) {
+		return func(s *scene) { s.member(i).SQL.Drifted = map[string]string{variable: "1"} }
+	}
+	for name, row := range map[string]struct {
+		changed func(*scene)
+		exposed bool
+	}{
+		"the relay log is not synced":          {drifted(1, "sync_relay_log"), true},
+		"the binary log is not":                {drifted(2, "sync_binlog"), true},
+		"InnoDB's log is not":                  {drifted(2, "innodb_flush_log_at_trx_commit"), true},
+		"something else is changed":            {drifted(1, "replica_net_timeout"), false},
+		"on the primary, whose voters have it": {drifted(0, "sync_binlog"), false},
+		"it does not acknowledge": {func(s *scene) {
+			drifted(1, "sync_relay_log")(s)
+			s.member(1).SQL.SemiSync.ReplicaActive = false
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var h CommitHistory
+			s := newScene()
+			row.changed(s)
+			h.Note(&s.observed)
+			if why := s.observed.Exposure.Why; (why != "") != row.exposed {
+				t.Errorf("exposed because %q", why)
+			}
+		})
+	}
+}
+
 // TestUncoveredTimeIsRemembered until enough voters hold what was answered in it, by whoever leads.
 func TestUncoveredTimeIsRemembered(t *testing.T) {
 	open := Uncovered{"orders-0", 1, "semi-sync was off"}
@@ -107,6 +138,57 @@ func TestAnUncoveredPrimaryIsPoweredOffFirst(t *testing.T) {
 	s.member(0).Instances[0].State = stateStopped
 	if _, actions := s.plan(); !strings.Contains(actions, "promote") {
 		t.Errorf("planned %q once it is off", actions)
+	}
+}
+
+// TestWhatNobodyObservedIsNotProven: of a primary that a new operator finds it is not known whether it has waited for voters, until
+// those hold what it had committed. One that the operator saw closed before, and opened, is known.
+func TestWhatNobodyObservedIsNotProven(t *testing.T) {
+	look := func(h *CommitHistory, second int, changed func(*scene)) *scene {
+		s := newScene()
+		s.observed.Now = s.observed.Now.Add(time.Duration(second) * time.Second)
+		s.member(0).SQL.ServerUUID, s.member(1).SQL.ServerUUID, s.member(2).SQL.ServerUUID = "server-0", "server-1", "server-2"
+		if changed != nil {
+			changed(s)
+		}
+		h.Note(&s.observed)
+		return s
+	}
+	lacking := func(s *scene) { s.member(1).SQL.Executed, s.member(2).SQL.Executed = trx(0, 9), trx(0, 9) }
+	closed := func(s *scene) { s.member(0).SQL.Writable = false }
+	for name, row := range map[string]struct {
+		looks     []func(*scene)
+		unwatched bool
+	}{
+		"at first":                          {[]func(*scene){nil}, true},
+		"once voters hold everything":       {[]func(*scene){nil, nil}, false},
+		"voters lack something":             {[]func(*scene){lacking, lacking, lacking}, true},
+		"it was seen closed before":         {[]func(*scene){closed, nil}, false},
+		"it was away meanwhile":             {[]func(*scene){nil, nil, func(s *scene) { s.lose(0) }, lacking}, true},
+		"it was away, and voters have it":   {[]func(*scene){nil, nil, func(s *scene) { s.lose(0) }, nil, nil}, false},
+		"it waits for nobody: it is alone":  {[]func(*scene){func(s *scene) { s.voters(Membership{Epoch: 6, Primary: "orders-0", Voters: []string{"orders-0"}}) }}, false},
+		"seen closed, and voters lack much": {[]func(*scene){closed, lacking, lacking}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var h CommitHistory
+			var s *scene
+			for i, changed := range row.looks {
+				s = look(&h, i, changed)
+			}
+			if unwatched := !s.observed.Exposure.Unwatched.IsZero(); unwatched != row.unwatched {
+				t.Errorf("unwatched: %t", unwatched)
+			}
+		})
+	}
+
+	s := newScene()
+	s.observed.Exposure.Unwatched = s.observed.Now.Add(-waitingPatience)
+	if p, _ := s.plan(); p.Records.Uncovered.Primary != "orders-0" || !told(p, v1alpha1.ReasonCommitsUncovered) {
+		t.Errorf("remembered %+v, told %v", p.Records.Uncovered, p.Degraded)
+	}
+	s.observed.Exposure.Unwatched = s.observed.Now.Add(-time.Second)
+	if p, _ := s.plan(); p.Records.Uncovered.Primary != "" {
+		t.Errorf("remembered at once: %+v", p.Records.Uncovered)
 	}
 }
 

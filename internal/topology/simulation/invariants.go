@@ -92,7 +92,7 @@ func (w *world) answered(s *mysqld, c *commit) {
 	if row == nil || w.volumesLost() && (w.holders(c, row.Voters) > len(row.Voters)/2 || !w.uncover(s, c)) {
 		return
 	}
-	if !s.sourceEnabled && (w.kube.records.Alone == s.on.member && w.kube.records.AloneSince > row.Epoch || w.aloneForgotten()) {
+	if !s.sourceEnabled && !s.meddled && (w.kube.records.Alone == s.on.member && w.kube.records.AloneSince > row.Epoch || w.aloneForgotten()) {
 		return // the other is not promoted without it
 	}
 	if w.forgot && len(row.Previous) > 0 && w.holders(c, row.Previous) > len(row.Previous)/2 {

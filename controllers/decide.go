@@ -173,9 +173,6 @@ func (r *MySQLClusterReconciler) decide(_ context.Context, s *scope) error {
 	s.plan = topology.Next(s.desired, s.observed)
 	s.notes.crashes.Expect(s.plan)
 	s.planned = true
-	if s.plan.Primary != "" {
-		s.notes.led = s.observed.Exposure.Unwatched.IsZero()
-	}
 	switch {
 	case !s.plan.Failing:
 		s.notes.failingSince = time.Time{}

@@ -77,8 +77,6 @@ type notes struct {
 	issued *mysql.Identity
 	// identity is what members were shown last.
 	identity mysql.Identity
-	// led is true once this process has observed a primary of the cluster.
-	led bool
 	// commits is what the primary had committed when it was observed last.
 	commits topology.CommitHistory
 	// crashes tells the restarts of mysqld that nobody planned; crashErrors are what unstable members logged before theirs.

@@ -124,7 +124,7 @@ func (r *MySQLClusterReconciler) uncovered(s *scope, primary string) string {
 	switch u := s.plan.Records.Uncovered; {
 	case u.Primary != "":
 		return strings.ToValidUTF8(u.String()[:min(len(u.String()), longestUncovered)], "")
-	case s.plan.Membership == nil || s.plan.Membership.WaitCount() == 0 || s.notes.led:
+	case s.plan.Membership == nil || s.plan.Membership.WaitCount() == 0 || s.observed.Exposure.Unwatched.IsZero():
 		return ""
 	}
 	return fmt.Sprintf("%s was lost before the operator, which has watched since %s, had seen that voters hold what it had committed",

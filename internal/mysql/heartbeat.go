@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 )
 
 // heartbeat is the write of the prober. It goes through the binary log and waits for acknowledgements like a client's. In the same
@@ -21,6 +22,9 @@ const (
 			WHERE VARIABLE_NAME IN ('Rpl_semi_sync_source_clients', 'Rpl_semi_sync_source_no_times'))))`
 )
 
+// plainFor is how long a server is written to without reading anything that did not know a variable.
+const plainFor = time.Minute
+
 // beatFacts is what a heartbeat brings back.
 type beatFacts struct {
 	refusals uint32
@@ -33,16 +37,16 @@ var refusedBy = []string{"read_only", offlineMode, transactionReadOnly}
 // beat writes one heartbeat. A server without one of the variables, whose semi-sync plug-in was uninstalled, is written to all the
 // same.
 func (b *probe) beat(ctx context.Context, s *session) (beatFacts, error) {
-	query := heartbeat
-	if b.plain {
+	query, plain := heartbeat, s.pool.options.Clock.Now().Before(b.plain)
+	if plain {
 		query = plainHeartbeat
 	}
 	result, err := s.exec(ctx, s.pool.options.ChangeTimeout, "probe/write", query)
-	if !b.plain && isServerError(err, erUnknownSystemVariable) {
-		b.plain = true
+	if !plain && isServerError(err, erUnknownSystemVariable) {
+		b.plain = s.pool.options.Clock.Now().Add(plainFor)
 		return b.beat(ctx, s)
 	}
-	if err != nil || b.plain {
+	if err != nil || plain {
 		return beatFacts{}, err
 	}
 	id, err := result.LastInsertId()

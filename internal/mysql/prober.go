@@ -100,8 +100,8 @@ type probe struct {
 	settings uint32
 
 	// Only the one write under way uses what follows.
-	server    string // server_uuid behind the kept connection
-	plain     bool   // the server behind it does not know all that heartbeat reads
+	server    string    // server_uuid behind the kept connection
+	plain     time.Time // until when heartbeat is not tried, because the server behind it does not know all that it reads
 	abandoned struct {
 		server string
 		id     uint64 // connection id
@@ -329,7 +329,7 @@ func (p *Prober) write(ctx context.Context, b *probe) (settings uint32, err erro
 		if err != nil {
 			return 0, unreachable(err)
 		}
-		slot.session, b.plain = s, false
+		slot.session, b.plain = s, time.Time{}
 		if err := b.greet(ctx, s); err != nil {
 			s.broken = true
 			return 0, err

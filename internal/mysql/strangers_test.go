@@ -62,13 +62,23 @@ func TestStrangersDoNotStandInForVoters(t *testing.T) {
 	estrange(t, w, true)
 	waitFor(t, "it is seen", func() bool { return len(primary.Observe(ctx).SemiSync.Strangers) == 1 })
 	seen := primary.Observe(ctx).SemiSync
-	if !strings.HasPrefix(seen.Strangers[0], "warehouse@") {
+	if !strings.HasPrefix(seen.Strangers[0].Account, "warehouse@") {
 		t.Errorf("strangers %v", seen.Strangers)
 	}
 	must(t, primary.SetSourceWait(ctx, true, 1))
 	if wait := primary.Observe(ctx).SemiSync.WaitCount; wait != 2 {
 		t.Errorf("waits for %d acknowledgements, want 2", wait)
 	}
+	must(t, primary.LowerSourceWait(ctx, 1))
+	if wait := primary.Observe(ctx).SemiSync.WaitCount; wait != 2 {
+		t.Errorf("waits for %d acknowledgements while a stranger acknowledges, want 2", wait)
+	}
+	must(t, primary.SetSourceWait(ctx, true, 2))
+	must(t, primary.SetSourceWait(ctx, true, 1))
+	if wait := primary.Observe(ctx).SemiSync.WaitCount; wait != 3 {
+		t.Errorf("waits for %d acknowledgements, want 3: only one action lowers that", wait)
+	}
+	must(t, primary.LowerSourceWait(ctx, 1))
 
 	db := root(t, w.servers[0])
 	exec(t, db, "CREATE DATABASE IF NOT EXISTS strangers")

@@ -24,7 +24,8 @@ type CommitHistory struct {
 	looks  [2]pastCommits      // the older one first
 	late   map[string]lateness // the replicas that lack what the primary had committed, by member
 
-	closed    []string  // the servers that took no writes at the last observation
+	began     bool      // there was an observation
+	closed    []string  // the servers that the last one saw before they take writes
 	unwatched time.Time // see Exposure.Unwatched
 
 	strangers []Stranger // those of the last observation
@@ -63,8 +64,8 @@ type Exposure struct {
 	// Binlog is what the primary's binary log held when the replicas that are no members were first seen as they are now. Those that
 	// have left may have acknowledged it: the primary remembers that, so that it must not wait for fewer before voters have it all.
 	Binlog *gtid.Set
-	// Unwatched is when a primary was found that nobody had observed just before: what it did until then is not known. Zero once
-	// enough voters hold what it had committed.
+	// Unwatched is when a primary was found, or missed, that nobody had observed before: what it did until then is not known. Zero
+	// once enough voters hold what it had committed.
 	Unwatched time.Time
 	// Departed is how many of those that have left may have acknowledged what voters do not hold yet. Commits wait for so many
 	// acknowledgements more.
@@ -75,15 +76,22 @@ type Exposure struct {
 // observation says of the primary.
 func (h *CommitHistory) Note(o *Observed) {
 	primary, closed := o.onlyWritable(), h.closed
-	if primary == nil || primary.SQL.ServerUUID != h.server {
-		*h = CommitHistory{}
+	if !h.began {
+		h.unwatched = o.Now
 	}
-	h.closed = o.closed()
+	if primary == nil || primary.SQL.ServerUUID != h.server {
+		*h = CommitHistory{unwatched: h.unwatched}
+	}
+	h.began, h.closed = true, h.closedIn(o.Members)
 	if primary == nil {
+		o.Exposure = Exposure{Unwatched: h.unwatched}
 		return
 	}
-	if h.server == "" && !slices.Contains(closed, primary.SQL.ServerUUID) {
+	if h.server == "" {
 		h.unwatched = o.Now
+		if slices.Contains(closed, primary.SQL.ServerUUID) {
+			h.unwatched = time.Time{}
+		}
 	}
 	h.server = primary.SQL.ServerUUID
 	past, known := h.usable(o.Now)
@@ -116,11 +124,13 @@ func (o *Observed) onlyWritable() *Member {
 	return found
 }
 
-// closed returns the servers that answer and take no writes.
-func (o *Observed) closed() []string {
+// closedIn returns the servers that take no writes, so that all is observed that they do once they take some. A former primary that
+// nobody observed, and that is opened again, is none of them.
+func (h *CommitHistory) closedIn(members map[string]*Member) []string {
 	var found []string
-	for _, m := range o.Members {
-		if m.verified() && !m.SQL.Writable {
+	for _, m := range members {
+		row := m.SQL.Membership
+		if m.verified() && !m.SQL.Writable && (h.unwatched.IsZero() || row == nil || row.Primary != m.Name) {
 			found = append(found, m.SQL.ServerUUID)
 		}
 	}

@@ -272,6 +272,9 @@ func (p *planner) promote(row Membership) {
 	if m.Name == row.Primary {
 		p.degraded(v1alpha1.ReasonNoPrimary, fmt.Sprintf("the primary %s is read-only (read_only or super_read_only is ON, as after a start of mysqld); the operator opens it for writes", m.Name))
 	}
+	if !p.Exposure.Unwatched.IsZero() && p.Lossless && row.WaitCount() > 0 && m.Name != row.Primary && p.Members[row.Primary] != nil {
+		p.beginUncovered(p.Members[row.Primary], whyUnwatched)
+	}
 	p.depose(row, proof.Candidate)
 	next := p.at(row.LedBy(m.Name))
 	p.plan.Records.noteProven(m, next.Epoch, proof)
@@ -282,7 +285,8 @@ func (p *planner) promote(row Membership) {
 // needsPowerOff says whether stopping the voters' IO threads does not keep the old primary from answering commits: with durability
 // Async it waits for nobody, and in an uncovered time it may have waited for replicas that are no members.
 func (p *planner) needsPowerOff() bool {
-	return !p.Lossless || p.Records.Uncovered.Primary != ""
+	u := p.Records.Uncovered
+	return !p.Lossless || u.Primary != "" && u.Why != whyUnwatched
 }
 
 // patience says for whom a promotion waits a moment, and why: for the primary, on a machine that runs. mysqld restarts in

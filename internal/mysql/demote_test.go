@@ -309,6 +309,10 @@ func TestNobodyIsAnsweredWhileTooManyAreWaitedFor(t *testing.T) {
 		t.Errorf("executed %s, before %s", now, executed)
 	}
 	must(t, m[0].Reopen(ctx, PromoteSpec{SemiSync: true, W: 1}))
+	if o := m[0].Observe(ctx); o.SemiSync.WaitCount != 1000 {
+		t.Errorf("opened again it waits for %d acknowledgements; only one action lowers that", o.SemiSync.WaitCount)
+	}
+	must(t, m[0].LowerSourceWait(ctx, 1))
 	must(t, <-late.ended)
 	if o := m[0].Observe(ctx); o.AnsweredCommits == 0 {
 		t.Error("no commit is counted as answered")

@@ -65,6 +65,18 @@ func TestRebuildOnRequest(t *testing.T) {
 			func(s *scene) { s.asked(2); s.member(1).SQL.Replication.Prompt = false }, "", "to be rebuilt; waiting until enough other voters acknowledge", "", false},
 		"it does not answer": {
 			func(s *scene) { s.asked(2); s.lose(2) }, "", "", "", false},
+		"it does not answer since long before": {
+			func(s *scene) {
+				s.desired.RebuildMember = "orders-2"
+				s.lose(2)
+				s.member(2).DownSince = s.observed.Now.Add(-cyclePatience)
+			}, "stop instance i-2 of orders-2", "", "end its instance and delete volume vol-2 in EC2", false},
+		"it has just begun to be silent": {
+			func(s *scene) {
+				s.desired.RebuildMember = "orders-2"
+				s.lose(2)
+				s.member(2).DownSince = s.observed.Now.Add(-cyclePatience / 2)
+			}, "", "", "", false},
 		"it names the primary": {
 			func(s *scene) { s.desired.RebuildMember = "orders-0" }, "", "", "orders-0 is the primary; switch over to another member first", false},
 		"it names the primary, which was promoted meanwhile": {

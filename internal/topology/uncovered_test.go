@@ -123,6 +123,20 @@ func TestUncoveredTimeIsRemembered(t *testing.T) {
 	}
 }
 
+// TestRivalsAreNoted: of two writable members either may be the one that does not lead on.
+func TestRivalsAreNoted(t *testing.T) {
+	s := newScene()
+	s.member(1).SQL.Writable = true
+	s.member(1).SQL.SemiSync = s.member(0).SQL.SemiSync
+	if p, _ := s.plan(); p.Records.Uncovered.Primary != "" {
+		t.Errorf("remembered: %+v", p.Records.Uncovered)
+	}
+	s.member(0).SQL.SemiSync.Strangers = []Stranger{{7, "etl@10.0.9.1"}}
+	if p, _ := s.plan(); p.Records.Uncovered.Primary != "orders-0" {
+		t.Errorf("remembered: %+v", p.Records.Uncovered)
+	}
+}
+
 // TestAnUncoveredPrimaryIsPoweredOffFirst: its voters' silence does not keep it from answering commits.
 func TestAnUncoveredPrimaryIsPoweredOffFirst(t *testing.T) {
 	s := newScene()
@@ -160,14 +174,19 @@ func TestWhatNobodyObservedIsNotProven(t *testing.T) {
 		looks     []func(*scene)
 		unwatched bool
 	}{
-		"at first":                          {[]func(*scene){nil}, true},
-		"once voters hold everything":       {[]func(*scene){nil, nil}, false},
-		"voters lack something":             {[]func(*scene){lacking, lacking, lacking}, true},
-		"it was seen closed before":         {[]func(*scene){closed, nil}, false},
+		"at first":                      {[]func(*scene){nil}, true},
+		"once voters hold everything":   {[]func(*scene){nil, nil}, false},
+		"voters lack something":         {[]func(*scene){lacking, lacking, lacking}, true},
+		"it was seen closed before":     {[]func(*scene){nil, nil, closed, nil}, false},
+		"nobody saw what it did before": {[]func(*scene){closed, lacking, lacking}, true},
+		"it was opened in another's place": {[]func(*scene){func(s *scene) {
+			closed(s)
+			s.voters(Membership{Epoch: 5, Primary: "orders-1", Voters: []string{"orders-0", "orders-1"}, W: 1})
+		}, lacking, lacking}, false},
 		"it was away meanwhile":             {[]func(*scene){nil, nil, func(s *scene) { s.lose(0) }, lacking}, true},
 		"it was away, and voters have it":   {[]func(*scene){nil, nil, func(s *scene) { s.lose(0) }, nil, nil}, false},
 		"it waits for nobody: it is alone":  {[]func(*scene){func(s *scene) { s.voters(Membership{Epoch: 6, Primary: "orders-0", Voters: []string{"orders-0"}}) }}, false},
-		"seen closed, and voters lack much": {[]func(*scene){closed, lacking, lacking}, false},
+		"seen closed, and voters lack much": {[]func(*scene){nil, nil, closed, lacking, lacking}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var h CommitHistory

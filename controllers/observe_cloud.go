@@ -80,6 +80,9 @@ func (r *MySQLClusterReconciler) watch(s *scope) {
 		}
 	}
 	s.observed.WatchedSince, s.observed.DoubtAt = n.watchedSince, r.memory.doubted(n)
+	if last := s.cluster.Status.LastPromotion; last != nil {
+		s.observed.UncoveredTold = last.Uncovered
+	}
 	s.observed.ShownAt, s.observed.Shown = n.shownAt, primaryOf(n.endpoints)
 }
 

@@ -3,7 +3,6 @@ package controllers
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,9 +12,6 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
-
-// longestUncovered is how long status.lastPromotion.uncovered may be, in bytes.
-const longestUncovered = 512
 
 // The kinds of promotions.
 const (
@@ -31,8 +27,6 @@ type timeline struct {
 	kind, from string
 	// asked is true when the primary was away because a person asked for it: a restart, another machine, hibernation.
 	asked bool
-	// uncovered says why it is not known whether the lost primary answered commits that no voter holds; empty when it did not.
-	uncovered string
 	// lastWrite is the last write of the probe that succeeded; zero when unknown.
 	lastWrite time.Time
 	// noticed is when the primary was missed, fenced when nobody could acknowledge for the old one any more, opened when
@@ -74,12 +68,12 @@ func (r *MySQLClusterReconciler) trackPromotion(s *scope) {
 			t.from = s.plan.Membership.Primary
 		}
 		t.asked = s.askedToPause(t.from)
-		t.uncovered = r.uncovered(s, t.from)
 	case s.plan.Primary != "" && s.published && !t.opened.IsZero():
 		t.show(s, now)
-		s.promotion = t.report(s.plan.Primary, s.cluster.Spec.Lossless())
+		s.promotion = t.report(s.plan.Primary, s.cluster.Spec.Lossless(), s.plan.Records.Uncovered)
 	case s.plan.Primary != "" && t.opened.IsZero():
 		*t = timeline{} // it came back, or somebody else took care
+		s.promotion = s.owed(now)
 	}
 }
 
@@ -93,7 +87,7 @@ func (s *scope) askedToPause(primary string) bool {
 }
 
 // report is the timeline as status shows it.
-func (t *timeline) report(to string, lossless bool) *v1alpha1.PromotionStatus {
+func (t *timeline) report(to string, lossless bool, u topology.Uncovered) *v1alpha1.PromotionStatus {
 	span := func(from, until time.Time) string {
 		if from.IsZero() || until.Before(from) {
 			return ""
@@ -110,25 +104,27 @@ func (t *timeline) report(to string, lossless bool) *v1alpha1.PromotionStatus {
 		Total: seconds(t.published.Sub(t.began())),
 	}
 	switch {
-	case kind != promotionUnplanned || lossless && t.uncovered == "":
+	case lossless && u.LostWith(to):
+		p.Uncovered = u.String()
+	case lossless || kind != promotionUnplanned:
 		p.LostTransactions = ptr.To[int64](0)
-	case lossless:
-		p.Uncovered = t.uncovered
 	}
 	return p
 }
 
-// uncovered says why nobody knows whether a primary that is missed has answered commits which no voter holds; empty when it has not. An
-// operator that never observed it cannot know.
-func (r *MySQLClusterReconciler) uncovered(s *scope, primary string) string {
-	switch u := s.plan.Records.Uncovered; {
-	case u.Primary != "":
-		return strings.ToValidUTF8(u.String()[:min(len(u.String()), longestUncovered)], "")
-	case s.plan.Membership == nil || s.plan.Membership.WaitCount() == 0 || s.observed.Exposure.Unwatched.IsZero():
-		return ""
+// owed is the last promotion with what status does not tell of it yet: that commits may be lost which another member than the
+// primary answered. It was found after the promotion, or the pass that promoted could not tell it. Nil for nothing.
+func (s *scope) owed(now time.Time) *v1alpha1.PromotionStatus {
+	u, last := s.plan.Records.Uncovered, s.cluster.Status.LastPromotion
+	if s.plan.Primary == "" || !s.published || u.Primary == "" || u.Primary == s.plan.Primary || !s.cluster.Spec.Lossless() || last != nil && last.Uncovered == u.String() {
+		return nil
 	}
-	return fmt.Sprintf("%s was lost before the operator, which has watched since %s, had seen that voters hold what it had committed",
-		primary, s.observed.WatchedSince.UTC().Format(time.RFC3339))
+	p := &v1alpha1.PromotionStatus{Kind: promotionUnplanned, From: u.Primary, At: metav1.NewTime(now), Total: seconds(0)}
+	if last != nil && last.To == s.plan.Primary {
+		p = last.DeepCopy()
+	}
+	p.To, p.LostTransactions, p.Uncovered = s.plan.Primary, nil, u.String()
+	return p
 }
 
 // began is when writes ceased to succeed, as far as it is known.
@@ -148,6 +144,11 @@ func (r *MySQLClusterReconciler) tellOfPromotion(s *scope) {
 		return
 	}
 	s.notes.timeline = timeline{}
+	if t.opened.IsZero() {
+		r.Events.Eventf(s.cluster, nil, corev1.EventTypeWarning, v1alpha1.ReasonCommitsUncovered, actionAct,
+			"%s is the primary, and commits that %s answered may be lost: %s", p.To, orDash(s.plan.Records.Uncovered.Primary), p.Uncovered)
+		return
+	}
 	kind, words := announcedAs(p, t.asked)
 	kept := "no acknowledged transaction was lost"
 	switch {

@@ -312,7 +312,7 @@ func TestNobodyIsAnsweredWhileTooManyAreWaitedFor(t *testing.T) {
 	if o := m[0].Observe(ctx); o.SemiSync.WaitCount != 1000 {
 		t.Errorf("opened again it waits for %d acknowledgements; only one action lowers that", o.SemiSync.WaitCount)
 	}
-	must(t, m[0].LowerSourceWait(ctx, 1))
+	must(t, m[0].LowerSourceWait(ctx, 1, 0))
 	must(t, <-late.ended)
 	if o := m[0].Observe(ctx); o.AnsweredCommits == 0 {
 		t.Error("no commit is counted as answered")

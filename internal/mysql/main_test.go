@@ -136,7 +136,7 @@ func settle(t *testing.T, p *Pool) (*world, []*Member) {
 		must(t, replica.SetAcknowledging(ctx, true))
 	}
 	must(t, m[0].SetSourceWait(ctx, true, 1))
-	must(t, m[0].LowerSourceWait(ctx, 1))
+	must(t, m[0].LowerSourceWait(ctx, 1, 0))
 	waitFor(t, "replicas acknowledge", func() bool {
 		return m[1].Observe(ctx).SemiSync.ReplicaActive && m[2].Observe(ctx).SemiSync.ReplicaActive
 	})

@@ -142,9 +142,10 @@ func (m *Member) SetSourceWait(ctx context.Context, enabled bool, w int) (err er
 	return m.control(ctx, func(s *session) error { return setSourceWait(ctx, s, enabled, w) })
 }
 
-// LowerSourceWait has a commit on this primary wait for no more than w acknowledgements of members. It answers the commits that have so
-// many, those of replicas included that are no members and have left: MySQL remembers them.
-func (m *Member) LowerSourceWait(ctx context.Context, w int) (err error) {
+// LowerSourceWait has a commit on this primary wait for no more than w acknowledgements of members, and for one more for each replica
+// that acknowledges and is no member: as many as there are, and at least as many as the caller knows of. MySQL remembers the
+// acknowledgements of those that have left.
+func (m *Member) LowerSourceWait(ctx context.Context, w, strangers int) (err error) {
 	defer m.annotate(&err, "lower the wait for acknowledgements")
 	if w < 1 {
 		return fmt.Errorf("%w: a wait for %d acknowledgements", ErrInvalidArgument, w)
@@ -154,11 +155,12 @@ func (m *Member) LowerSourceWait(ctx context.Context, w int) (err error) {
 		if err != nil {
 			return err
 		}
-		strangers, err := countStrangers(ctx, s)
-		if err != nil || !isEnabled || count <= w+strangers {
+		present, err := countStrangers(ctx, s)
+		total := w + max(strangers, present)
+		if err != nil || !isEnabled || count <= total {
 			return err
 		}
-		return changeSourceWait(ctx, s, true, w+strangers)
+		return changeSourceWait(ctx, s, true, total)
 	})
 }
 

@@ -55,7 +55,7 @@ func TestCommitsPending(t *testing.T) {
 	other := w.members(t, newPool(t, nil))
 	must(t, other[0].Claim(ctx))
 	must(t, other[0].SetSourceWait(ctx, true, 2))
-	must(t, other[0].LowerSourceWait(ctx, 1))
+	must(t, other[0].LowerSourceWait(ctx, 1, 0))
 	select {
 	case err := <-outcome:
 		t.Fatalf("the client was answered: %v", err)
@@ -276,7 +276,7 @@ func TestOneHand(t *testing.T) {
 		o.Lease = func(context.Context) error { asked++; return oldLease }
 	}))[0]
 	must(t, old.SetSourceWait(ctx, true, 2))
-	must(t, old.LowerSourceWait(ctx, 1))
+	must(t, old.LowerSourceWait(ctx, 1, 0))
 	if asked != 2 { // before the lock was taken, and after
 		t.Errorf("the lease was asked %d times for one session", asked)
 	}

@@ -69,7 +69,7 @@ func TestStrangersDoNotStandInForVoters(t *testing.T) {
 	if wait := primary.Observe(ctx).SemiSync.WaitCount; wait != 2 {
 		t.Errorf("waits for %d acknowledgements, want 2", wait)
 	}
-	must(t, primary.LowerSourceWait(ctx, 1))
+	must(t, primary.LowerSourceWait(ctx, 1, 0))
 	if wait := primary.Observe(ctx).SemiSync.WaitCount; wait != 2 {
 		t.Errorf("waits for %d acknowledgements while a stranger acknowledges, want 2", wait)
 	}
@@ -78,7 +78,7 @@ func TestStrangersDoNotStandInForVoters(t *testing.T) {
 	if wait := primary.Observe(ctx).SemiSync.WaitCount; wait != 3 {
 		t.Errorf("waits for %d acknowledgements, want 3: only one action lowers that", wait)
 	}
-	must(t, primary.LowerSourceWait(ctx, 1))
+	must(t, primary.LowerSourceWait(ctx, 1, 0))
 
 	db := root(t, w.servers[0])
 	exec(t, db, "CREATE DATABASE IF NOT EXISTS strangers")

@@ -43,7 +43,7 @@ type Server interface {
 	Demote(ctx context.Context) error
 	WriteMembership(ctx context.Context, oldEpoch uint64, row mysql.Membership) error
 	SetSourceWait(ctx context.Context, enabled bool, w int) error
-	LowerSourceWait(ctx context.Context, w int) error
+	LowerSourceWait(ctx context.Context, w, strangers int) error
 	ReleaseWaiting(ctx context.Context) error
 	DisconnectStrangers(ctx context.Context) error
 	SetAcknowledging(ctx context.Context, on bool) error
@@ -136,7 +136,7 @@ func KeepWait(ctx context.Context, m Server, action topology.Action) error {
 	case topology.SetSourceWait:
 		return SetSourceWait(ctx, m, a)
 	case topology.LowerSourceWait:
-		return m.LowerSourceWait(ctx, a.W)
+		return m.LowerSourceWait(ctx, a.W, a.Strangers)
 	case topology.DisconnectStrangers:
 		return m.DisconnectStrangers(ctx)
 	case topology.Nudge:

@@ -171,6 +171,8 @@ type (
 	LowerSourceWait struct {
 		Member string
 		W      int
+		// Strangers is how many replicas acknowledged that are no members when this was planned: one that has left since counts.
+		Strangers int
 	}
 	// PinSettings puts pinned variables back that drifted.
 	PinSettings struct {

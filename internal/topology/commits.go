@@ -25,6 +25,7 @@ type CommitHistory struct {
 	late   map[string]lateness // the replicas that lack what the primary had committed, by member
 
 	began     bool      // there was an observation
+	seen      time.Time // when the primary was observed last
 	closed    []string  // the servers that the last one saw before they take writes
 	unwatched time.Time // see Exposure.Unwatched
 
@@ -58,6 +59,8 @@ type lateness struct {
 type Exposure struct {
 	// Why says what allows it, or did since the observation before; empty for nothing.
 	Why string
+	// Volatile is true when the primary itself may lose in a loss of power what it answers.
+	Volatile bool
 	// MustHold is what the primary had executed when nothing did any more: who holds it holds all that was answered that way. Nil
 	// while that is not known.
 	MustHold *gtid.Set
@@ -79,7 +82,7 @@ func (h *CommitHistory) Note(o *Observed) {
 	if !h.began {
 		h.unwatched = o.Now
 	}
-	if primary == nil || primary.SQL.ServerUUID != h.server {
+	if !h.missedIn(o) && (primary == nil || primary.SQL.ServerUUID != h.server) {
 		*h = CommitHistory{unwatched: h.unwatched}
 	}
 	h.began, h.closed = true, h.closedIn(o.Members)
@@ -93,7 +96,7 @@ func (h *CommitHistory) Note(o *Observed) {
 			h.unwatched = time.Time{}
 		}
 	}
-	h.server = primary.SQL.ServerUUID
+	h.server, h.seen = primary.SQL.ServerUUID, o.Now
 	past, known := h.usable(o.Now)
 	for _, m := range o.Members {
 		switch {
@@ -111,17 +114,31 @@ func (h *CommitHistory) Note(o *Observed) {
 
 // onlyWritable returns the writable member, nil when there is none or more than one: then nobody knows whom to follow.
 func (o *Observed) onlyWritable() *Member {
-	var found *Member
+	if found := o.writable(); len(found) == 1 {
+		return found[0]
+	}
+	return nil
+}
+
+// writable returns the members that take writes, in no order.
+func (o *Observed) writable() []*Member {
+	var found []*Member
 	for _, m := range o.Members {
-		switch {
-		case !m.verified() || !m.SQL.Writable:
-		case found != nil:
-			return nil
-		default:
-			found = m
+		if m.verified() && m.SQL.Writable {
+			found = append(found, m)
 		}
 	}
 	return found
+}
+
+// missedIn says whether the primary is not reached at the moment, for no longer than between two passes, and nobody else leads.
+func (h *CommitHistory) missedIn(o *Observed) bool {
+	for _, m := range o.Members {
+		if m.verified() && (m.SQL.Writable || m.SQL.ServerUUID == h.server) {
+			return false
+		}
+	}
+	return h.server != "" && o.Now.Sub(h.seen) < waitReady
 }
 
 // closedIn returns the servers that take no writes, so that all is observed that they do once they take some. A former primary that
@@ -180,7 +197,7 @@ func (h *CommitHistory) usable(now time.Time) (pastCommits, bool) {
 func (h *CommitHistory) exposure(primary *Member, members map[string]*Member) Exposure {
 	s, row := primary.SQL.SemiSync, primary.SQL.Membership
 	h.noteStrangers(primary, members)
-	var why string
+	why, volatile := "", false
 	switch {
 	case row == nil || row.WaitCount() == 0:
 		h.counted, h.clean, h.mustHold, h.unwatched = false, false, nil, time.Time{} // it waits for nobody
@@ -190,7 +207,7 @@ func (h *CommitHistory) exposure(primary *Member, members map[string]*Member) Ex
 	case h.counted && s.OffTimes > h.offTimes: // a start of mysqld sets it to 0
 		why = "semi-synchronous replication was off for a moment (Rpl_semi_sync_source_no_times)"
 	default:
-		why = row.forgetful(primary, members)
+		why, volatile = row.forgetful(primary, members)
 	}
 	h.counted, h.offTimes = true, s.OffTimes
 	switch {
@@ -203,7 +220,7 @@ func (h *CommitHistory) exposure(primary *Member, members map[string]*Member) Ex
 	if h.mustHold != nil && row.holders(primary, members, *h.mustHold) >= row.WaitCount() {
 		h.unwatched = time.Time{}
 	}
-	return Exposure{Why: why, MustHold: h.mustHold, Unwatched: h.unwatched, Binlog: h.binlog, Departed: h.departed}
+	return Exposure{Why: why, Volatile: volatile, MustHold: h.mustHold, Unwatched: h.unwatched, Binlog: h.binlog, Departed: h.departed}
 }
 
 // exposed says what lets a writable member answer commits without the acknowledgements that its row asks for; empty for nothing.
@@ -240,6 +257,8 @@ func (h *CommitHistory) noteStrangers(primary *Member, members map[string]*Membe
 		all := primary.SQL.Executed.Union(primary.SQL.Waiting)
 		h.strangers, h.binlog = s.Strangers, &all
 	}
+	left := h.binlog.Intersect(primary.SQL.Executed.Union(primary.SQL.Waiting)) // without what was rolled back
+	h.binlog = &left
 	if row == nil || !s.SourceEnabled {
 		h.departed = 0 // switched off, a source forgets acknowledgements
 		return
@@ -256,20 +275,21 @@ func (h *CommitHistory) noteStrangers(primary *Member, members map[string]*Membe
 // durability are the variables without which what a replica has acknowledged does not survive a loss of power.
 var durability = []string{"innodb_flush_log_at_trx_commit", "sync_binlog", "sync_relay_log"}
 
-// forgetful says which voter acknowledges what a loss of power would take from it; empty for none.
-func (m Membership) forgetful(primary *Member, members map[string]*Member) string {
+// forgetful says from which voter a loss of power would take what it commits or acknowledges, and whether that is the primary; empty
+// for none.
+func (m Membership) forgetful(primary *Member, members map[string]*Member) (why string, volatile bool) {
 	for _, name := range slices.Sorted(slices.Values(m.Voters)) {
 		v := members[name]
-		if v == nil || v == primary || !v.verified() || !v.SQL.SemiSync.ReplicaActive {
+		if v == nil || !v.verified() || v != primary && !v.SQL.SemiSync.ReplicaActive {
 			continue
 		}
 		for _, variable := range durability {
-			if _, drifted := v.SQL.Drifted[variable]; drifted {
-				return fmt.Sprintf("a loss of power may take from %s what it acknowledges (%s)", name, variable)
+			if _, drifted := v.SQL.Drifted[variable]; drifted && (v != primary || variable != "sync_relay_log") {
+				why, volatile = fmt.Sprintf("a loss of power may take from %s what it has written (%s)", name, variable), volatile || v == primary
 			}
 		}
 	}
-	return ""
+	return why, volatile
 }
 
 // holders counts the voters besides a primary that hold a set of transactions.

@@ -230,7 +230,7 @@ func (p *planner) mayBootstrap() bool {
 func (p *planner) promote(row Membership) {
 	p.plan.Failing = true
 	p.waitAtMost(waitSuspect)
-	if u := p.Records.Uncovered; u.Primary != "" {
+	if u := p.Records.Uncovered; u.Primary != "" && p.Lossless {
 		p.degraded(v1alpha1.ReasonCommitsUncovered, u.String()+". They are lost if it does not return")
 	}
 	if waiting := p.patience(row); waiting.Message != "" {
@@ -273,7 +273,7 @@ func (p *planner) promote(row Membership) {
 		p.degraded(v1alpha1.ReasonNoPrimary, fmt.Sprintf("the primary %s is read-only (read_only or super_read_only is ON, as after a start of mysqld); the operator opens it for writes", m.Name))
 	}
 	if !p.Exposure.Unwatched.IsZero() && p.Lossless && row.WaitCount() > 0 && m.Name != row.Primary && p.Members[row.Primary] != nil {
-		p.beginUncovered(p.Members[row.Primary], whyUnwatched)
+		p.beginUncovered(p.Members[row.Primary], whyUnwatched, false)
 	}
 	p.depose(row, proof.Candidate)
 	next := p.at(row.LedBy(m.Name))

@@ -47,7 +47,6 @@ func TestReplicasOfAnotherPrimary(t *testing.T) {
 		"another server": func(s *scene) { s.member(0).SQL.ServerUUID = uuidOf(7) },
 		"none":           func(s *scene) { s.member(0).SQL.Writable = false },
 		"two":            func(s *scene) { s.member(2).SQL.Writable = true },
-		"not reached":    func(s *scene) { s.lose(0) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			var u CommitHistory

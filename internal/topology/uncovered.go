@@ -3,6 +3,7 @@ package topology
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
@@ -17,11 +18,22 @@ type Uncovered struct {
 	// Since is when it was found, in Unix seconds; Why says what allowed it.
 	Since int64  `json:"since,omitempty"`
 	Why   string `json:"why,omitempty"`
+	// Volatile is true when the primary itself may lose in a loss of power what it answered.
+	Volatile bool `json:"volatile,omitempty"`
 }
+
+// longestUncovered is how long status.lastPromotion.uncovered may be, in bytes.
+const longestUncovered = 512
 
 // String is what people are told.
 func (u Uncovered) String() string {
-	return fmt.Sprintf("since %s %s may have answered commits that no voter holds: %s", time.Unix(u.Since, 0).UTC().Format(time.RFC3339), u.Primary, u.Why)
+	text := fmt.Sprintf("since %s %s may have answered commits that no voter holds: %s", time.Unix(u.Since, 0).UTC().Format(time.RFC3339), u.Primary, u.Why)
+	return strings.ToValidUTF8(text[:min(len(text), longestUncovered)], "")
+}
+
+// LostWith says whether commits may be lost when a member takes writes: another one answered them, or it may have lost its own.
+func (u Uncovered) LostWith(member string) bool {
+	return u.Primary != "" && (u.Primary != member || u.Volatile)
 }
 
 // noteRivals remembers since when one of several writable members may have answered commits without voters: it may be the one that
@@ -33,52 +45,77 @@ func (p *planner) noteRivals() {
 	}
 	for _, m := range rivals {
 		if why := m.exposed(0); why != "" {
-			p.beginUncovered(m, why)
+			p.beginUncovered(m, why, false)
 		}
 	}
 }
 
-func (p *planner) beginUncovered(m *Member, why string) {
-	if rec := &p.plan.Records; rec.Uncovered.Primary == "" {
-		rec.Uncovered = Uncovered{m.Name, p.Now.Unix(), why}
+// beginUncovered remembers an uncovered time, unless there is one; what was merely not observed is forgotten for what was.
+func (p *planner) beginUncovered(m *Member, why string, volatile bool) {
+	rec := &p.plan.Records
+	if known := rec.Uncovered; known.Primary == "" || known.Primary == m.Name && known.Why == whyUnwatched && why != whyUnwatched {
+		rec.Uncovered = Uncovered{m.Name, p.Now.Unix(), why, volatile}
 	}
 }
 
-// whyUnwatched is why commits may be uncovered of a primary whose settings are right.
-const whyUnwatched = "nobody observed before that whether it waited for them"
+// Why commits may be uncovered of a primary whose settings are right.
+const (
+	whyUnwatched = "nobody observed before that whether it waited for them"
+	whyAsync     = "durability was Async"
+)
 
 // coverCommits remembers since when the primary may have answered commits without voters, and forgets it once enough voters hold them.
-// What another one answered is told of until this one's own row says that it leads.
+// What another one answered is remembered until this one's own row says that it leads, and status tells of it.
 func (p *planner) coverCommits(primary *Member) {
 	rec, row := &p.plan.Records, p.plan.Membership
+	others := rec.Uncovered.Primary != "" && rec.Uncovered.Primary != primary.Name
+	if former := p.Members[rec.Uncovered.Primary]; others && !rec.Uncovered.Volatile && former != nil && former.verified() && !former.SQL.Writable &&
+		primary.SQL.Executed.Contains(former.position()) {
+		rec.Uncovered, others = Uncovered{}, false // nothing of it is lost, as after a switchover
+	}
+	alone := row.WaitCount() == 0 || p.goesAlone(primary) // without it nobody is promoted
 	switch {
-	case p.unconfirmed:
-	case rec.Uncovered.Primary != primary.Name,
-		!p.Lossless || row.WaitCount() == 0 || p.goesAlone(primary): // without it nobody is promoted
+	case p.unconfirmed || others && p.Lossless && p.UncoveredTold != rec.Uncovered.String():
+		p.tellUncovered(primary)
+		return
+	case others || alone:
 		rec.Uncovered = Uncovered{}
 	}
-	if !p.Lossless || row.WaitCount() == 0 || p.goesAlone(primary) {
+	switch {
+	case alone:
 		return
-	}
-	if !p.Exposure.Unwatched.IsZero() {
+	case !p.Lossless:
+		p.beginUncovered(primary, whyAsync, false)
+		return
+	case !p.Exposure.Unwatched.IsZero():
 		p.waitAtMost(waitMySQL)
 	}
 	switch own := rec.Uncovered.Primary == primary.Name; {
 	case p.Exposure.Why != "":
-		p.beginUncovered(primary, p.Exposure.Why)
+		p.beginUncovered(primary, p.Exposure.Why, p.Exposure.Volatile)
 	case own && p.Exposure.MustHold != nil && row.holders(primary, p.Members, *p.Exposure.MustHold) >= row.WaitCount():
 		rec.Uncovered = Uncovered{}
 	case !p.Exposure.Unwatched.IsZero() && p.Now.Sub(p.Exposure.Unwatched) >= waitingPatience:
-		p.beginUncovered(primary, whyUnwatched)
+		p.beginUncovered(primary, whyUnwatched, false)
 	}
-	if rec.Uncovered.Primary != "" {
-		p.waitAtMost(waitMySQL)
-		help := ". It lasts until voters hold everything; bring them back"
-		if rec.Uncovered.Why != whyUnwatched {
-			help = ". The operator puts it right and waits until voters hold everything; unless durability was changed, find out who did"
-		}
-		p.degraded(v1alpha1.ReasonCommitsUncovered, rec.Uncovered.String()+help)
+	p.tellUncovered(primary)
+}
+
+// tellUncovered reports the uncovered time.
+func (p *planner) tellUncovered(primary *Member) {
+	u := p.plan.Records.Uncovered
+	if u.Primary == "" || !p.Lossless {
+		return
 	}
+	p.waitAtMost(waitMySQL)
+	help := ". The operator puts it right and waits until voters hold everything; find out who changed it"
+	switch {
+	case u.Primary != primary.Name:
+		help = ". They are lost if it does not return"
+	case u.Why == whyUnwatched || u.Why == whyAsync:
+		help = ". It lasts until voters hold everything; bring those back that do not answer"
+	}
+	p.degraded(v1alpha1.ReasonCommitsUncovered, u.String()+help)
 }
 
 // goesAlone says whether the records have the primary as the only voter already, and its row does not yet.
@@ -108,7 +145,7 @@ func (p *planner) outwaitStrangers(primary *Member) {
 		p.first(waitMySQL/2, SetSourceWait{Member: primary.Name, Enabled: true, W: voters + p.Exposure.Departed})
 	case p.busy(primary.Name):
 	case inVain && s.WaitCount > voters+foreign && p.mayWaitForFewer(primary, voters):
-		p.retry(waitMySQL/2, LowerSourceWait{primary.Name, voters + p.Exposure.Departed})
+		p.retry(waitMySQL/2, LowerSourceWait{primary.Name, voters + p.Exposure.Departed, len(s.Strangers)})
 	case len(s.Strangers) > 0 && inVain:
 		p.retry(waitMySQL, DisconnectStrangers{primary.Name})
 	}

@@ -63,11 +63,12 @@ func TestForgetfulVotersExpose(t *testing.T) {
 		changed func(*scene)
 		exposed bool
 	}{
-		"the relay log is not synced":          {drifted(1, "sync_relay_log"), true},
-		"the binary log is not":                {drifted(2, "sync_binlog"), true},
-		"InnoDB's log is not":                  {drifted(2, "innodb_flush_log_at_trx_commit"), true},
-		"something else is changed":            {drifted(1, "replica_net_timeout"), false},
-		"on the primary, whose voters have it": {drifted(0, "sync_binlog"), false},
+		"the relay log is not synced":                {drifted(1, "sync_relay_log"), true},
+		"the binary log is not":                      {drifted(2, "sync_binlog"), true},
+		"InnoDB's log is not":                        {drifted(2, "innodb_flush_log_at_trx_commit"), true},
+		"something else is changed":                  {drifted(1, "replica_net_timeout"), false},
+		"on the primary":                             {drifted(0, "sync_binlog"), true},
+		"the primary's relay log, which is not used": {drifted(0, "sync_relay_log"), false},
 		"it does not acknowledge": {func(s *scene) {
 			drifted(1, "sync_relay_log")(s)
 			s.member(1).SQL.SemiSync.ReplicaActive = false
@@ -78,8 +79,8 @@ func TestForgetfulVotersExpose(t *testing.T) {
 			s := newScene()
 			row.changed(s)
 			h.Note(&s.observed)
-			if why := s.observed.Exposure.Why; (why != "") != row.exposed {
-				t.Errorf("exposed because %q", why)
+			if e := s.observed.Exposure; (e.Why != "") != row.exposed || e.Volatile != (name == "on the primary") {
+				t.Errorf("exposed because %q, the primary itself: %t", e.Why, e.Volatile)
 			}
 		})
 	}
@@ -87,7 +88,8 @@ func TestForgetfulVotersExpose(t *testing.T) {
 
 // TestUncoveredTimeIsRemembered until enough voters hold what was answered in it, by whoever leads.
 func TestUncoveredTimeIsRemembered(t *testing.T) {
-	open := Uncovered{"orders-0", 1, "semi-sync was off"}
+	open, other := Uncovered{"orders-0", 1, "semi-sync was off", false}, Uncovered{"orders-1", 1, "semi-sync was off", false}
+	lacking := func(s *scene) { s.member(1).SQL.Executed = s.member(1).SQL.Executed.Union(trx(1, 3)) }
 	for name, row := range map[string]struct {
 		before  Uncovered
 		changed func(*scene)
@@ -102,9 +104,16 @@ func TestUncoveredTimeIsRemembered(t *testing.T) {
 			s.voters(Membership{Epoch: 6, Primary: "orders-0", Voters: []string{"orders-0", "orders-1"}, W: 1})
 			s.member(1).SQL.Executed = trx(0, 9)
 		}, true},
-		"another leads":            {Uncovered{"orders-1", 1, "semi-sync was off"}, func(*scene) {}, false},
-		"nobody's word is awaited": {open, func(s *scene) { s.desired.Lossless = false }, false},
-		"there is no primary":      {open, func(s *scene) { s.lose(0) }, true},
+		"another leads that holds all of it": {other, func(*scene) {}, false},
+		"another leads, and lacks some":      {other, lacking, true},
+		"status tells of it":                 {other, func(s *scene) { lacking(s); s.observed.UncoveredTold = other.String() }, false},
+		"with Async nobody tells of it":      {other, func(s *scene) { lacking(s); s.desired.Lossless = false }, true},
+		"with Async it begins by itself":     {Uncovered{}, func(s *scene) { s.desired.Lossless = false }, true},
+		"it was Async":                       {Uncovered{"orders-0", 1, whyAsync, false}, func(s *scene) { s.member(1).SQL.Executed, s.member(2).SQL.Executed = trx(0, 9), trx(0, 9) }, true},
+		"what was not observed is found": {Uncovered{"orders-0", 1, whyUnwatched, false}, func(s *scene) {
+			s.observed.Exposure.Why = "semi-sync was off"
+		}, true},
+		"there is no primary": {open, func(s *scene) { s.lose(0) }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene()
@@ -116,7 +125,7 @@ func TestUncoveredTimeIsRemembered(t *testing.T) {
 			if left := p.Records.Uncovered != (Uncovered{}); left != row.open {
 				t.Errorf("remembered: %+v", p.Records.Uncovered)
 			}
-			if told(p, v1alpha1.ReasonCommitsUncovered) != row.open {
+			if told(p, v1alpha1.ReasonCommitsUncovered) != (row.open && s.desired.Lossless) {
 				t.Errorf("told: %v", p.Degraded)
 			}
 		})
@@ -145,7 +154,7 @@ func TestAnUncoveredPrimaryIsPoweredOffFirst(t *testing.T) {
 	if _, actions := s.plan(); !strings.Contains(actions, "promote") {
 		t.Fatalf("planned %q", actions)
 	}
-	s.observed.Records.Uncovered = Uncovered{"orders-0", 1, "semi-sync was off"}
+	s.observed.Records.Uncovered = Uncovered{"orders-0", 1, "semi-sync was off", false}
 	if p, actions := s.plan(); strings.Contains(actions, "promote") || !strings.Contains(actions, "stop instance i-0") {
 		t.Errorf("planned %q, waiting for %q", actions, p.Waiting.Message)
 	}
@@ -183,7 +192,11 @@ func TestWhatNobodyObservedIsNotProven(t *testing.T) {
 			closed(s)
 			s.voters(Membership{Epoch: 5, Primary: "orders-1", Voters: []string{"orders-0", "orders-1"}, W: 1})
 		}, lacking, lacking}, false},
-		"it was away meanwhile":             {[]func(*scene){nil, nil, func(s *scene) { s.lose(0) }, lacking}, true},
+		"it was away for a moment": {[]func(*scene){nil, nil, func(s *scene) { s.lose(0) }, lacking}, false},
+		"it was away for long": {[]func(*scene){nil, nil, func(s *scene) { s.lose(0); s.observed.Now = s.observed.Now.Add(waitReady) }, func(s *scene) {
+			lacking(s)
+			s.observed.Now = s.observed.Now.Add(waitReady)
+		}}, true},
 		"it was away, and voters have it":   {[]func(*scene){nil, nil, func(s *scene) { s.lose(0) }, nil, nil}, false},
 		"it waits for nobody: it is alone":  {[]func(*scene){func(s *scene) { s.voters(Membership{Epoch: 6, Primary: "orders-0", Voters: []string{"orders-0"}}) }}, false},
 		"seen closed, and voters lack much": {[]func(*scene){nil, nil, closed, lacking, lacking}, false},

@@ -155,7 +155,7 @@ func (p *planner) keepWait(primary *Member, admitting bool) {
 	}
 	// A count that is too high stays while too few voters acknowledge: lowering it would answer what voters do not hold.
 	if enabled && s.WaitCount > want+len(s.Strangers) && p.acknowledgers(primary, "") >= row.WaitCount() && p.mayWaitForFewer(primary, row.WaitCount()) {
-		p.retry(waitMySQL/2, LowerSourceWait{primary.Name, want})
+		p.retry(waitMySQL/2, LowerSourceWait{primary.Name, want, len(s.Strangers)})
 		return
 	}
 	if p.stalledFor(primary, stallPatience) && p.acknowledgers(primary, "") >= row.WaitCount() {

@@ -284,10 +284,10 @@ func (m *member) SetSourceWait(ctx context.Context, enabled bool, w int) error {
 }
 
 // LowerSourceWait is what *mysql.Member does.
-func (m *member) LowerSourceWait(ctx context.Context, w int) error {
+func (m *member) LowerSourceWait(ctx context.Context, w, strangers int) error {
 	return m.control(ctx, func(c writer) error {
 		return c.do(func(s *mysqld) error {
-			if count := w + len(s.w.strangersOf(s)); s.sourceEnabled && s.wait > count {
+			if count := w + max(strangers, len(s.w.strangersOf(s))); s.sourceEnabled && s.wait > count {
 				s.setWait(count)
 			}
 			return nil

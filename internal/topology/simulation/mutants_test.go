@@ -321,7 +321,7 @@ var mutants = []mutant{
 		at:   729,
 		file: stepsVotersFile,
 		old:  "func RemoveVoter(ctx context.Context, primary Server, a topology.RemoveVoter) error {\n",
-		new:  "func RemoveVoter(ctx context.Context, primary Server, a topology.RemoveVoter) error {\n	if err := primary.LowerSourceWait(ctx, max(a.Settled.W, 1)); err != nil {\n		return err\n	}\n",
+		new:  "func RemoveVoter(ctx context.Context, primary Server, a topology.RemoveVoter) error {\n	if err := primary.LowerSourceWait(ctx, max(a.Settled.W, 1), 0); err != nil {\n		return err\n	}\n",
 	},
 	{
 		name: "an older mysqld is started on what a newer one has opened",

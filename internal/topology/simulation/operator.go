@@ -422,6 +422,9 @@ func (op *operator) publish(p *process, plan topology.Plan, o topology.Observed)
 		}
 		w.kube.primary = in.Address
 	}
+	if u := plan.Records.Uncovered; u.LostWith(plan.Primary) {
+		w.kube.told = u.String()
+	}
 	clear(w.kube.inService)
 	for _, v := range plan.Members {
 		if v.InService && v.Role == v1alpha1.RoleReplica {

@@ -87,6 +87,7 @@ type kube struct {
 	version   int
 	lost      bool
 	primary   string // address behind the primary Service
+	told      string // status.lastPromotion.uncovered
 	inService map[string]bool
 	holder    *operator
 	renewed   int64

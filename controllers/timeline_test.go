@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
@@ -115,6 +116,64 @@ func TestThePrimaryOpenedAgain(t *testing.T) {
 						}
 					}
 				}
+			}
+		})
+	}
+}
+
+// TestWhatMayBeLostIsTold: an uncovered time of another member than the primary is told with the promotion, or after it; until status
+// holds it the records keep it.
+func TestWhatMayBeLostIsTold(t *testing.T) {
+	open := topology.Uncovered{Primary: "orders-0", Since: 1, Why: "semi-sync was off"}
+	volatile := topology.Uncovered{Primary: "orders-1", Since: 1, Why: "nothing was synced", Volatile: true}
+	told := &v1alpha1.PromotionStatus{Kind: "Failover", From: "orders-0", To: "orders-1", Total: "3.000s", Uncovered: open.String()}
+	claimed := &v1alpha1.PromotionStatus{Kind: "Failover", From: "orders-0", To: "orders-1", Total: "3.000s", LostTransactions: ptr.To[int64](0)}
+	older := &v1alpha1.PromotionStatus{Kind: "Failover", From: "orders-1", To: "orders-2", Total: "9.000s", LostTransactions: ptr.To[int64](0)}
+	for name, row := range map[string]struct {
+		last      *v1alpha1.PromotionStatus
+		uncovered topology.Uncovered
+		change    func(*scope)
+		owed      string // its total; empty for nothing
+	}{
+		"the promotion claimed that nothing was lost": {claimed, open, func(*scope) {}, "3.000s"},
+		"the promotion was not told":                  {older, open, func(*scope) {}, "0.000s"},
+		"no promotion was told ever":                  {nil, open, func(*scope) {}, "0.000s"},
+		"it is told already":                          {told, open, func(*scope) {}, ""},
+		"nothing is uncovered":                        {claimed, topology.Uncovered{}, func(*scope) {}, ""},
+		"the primary's own":                           {claimed, volatile, func(*scope) {}, ""},
+		"there is no primary":                         {claimed, open, func(s *scope) { s.plan.Primary = "" }, ""},
+		"with Async":                                  {claimed, open, func(s *scope) { s.cluster.Spec.Replication.Durability = v1alpha1.DurabilityAsync }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &scope{cluster: &v1alpha1.MySQLCluster{}, notes: &notes{}, planned: true, published: true, plan: topology.Plan{Primary: "orders-1"}}
+			s.plan.Records.Uncovered, s.cluster.Status.LastPromotion = row.uncovered, row.last
+			row.change(s)
+			recorder := events.NewFakeRecorder(9)
+			r := &MySQLClusterReconciler{Clock: clocktesting.NewFakePassiveClock(time.Unix(9, 0)), Events: recorder}
+			r.trackPromotion(s)
+			p := s.promotion
+			if (p == nil) != (row.owed == "") || p != nil && (p.Total != row.owed || p.Uncovered != open.String() || p.LostTransactions != nil || p.To != "orders-1") {
+				t.Fatalf("status says %+v", p)
+			}
+			if r.tellOfPromotion(s); p != nil && !strings.Contains(<-recorder.Events, "CommitsUncovered") {
+				t.Error("no event says so")
+			}
+		})
+	}
+	for name, row := range map[string]struct {
+		to        string
+		uncovered topology.Uncovered
+		lost      bool
+	}{
+		"another is promoted":                     {"orders-1", open, true},
+		"the same one is opened again":            {"orders-0", open, false},
+		"the same one, and may have lost its own": {"orders-1", volatile, true},
+		"nothing is uncovered":                    {"orders-1", topology.Uncovered{}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			from := timeline{kind: "Failover", from: "orders-0"}
+			if p := from.report(row.to, true, row.uncovered); (p.LostTransactions == nil) != row.lost || (p.Uncovered != "") != row.lost {
+				t.Errorf("status says %+v", p)
 			}
 		})
 	}

@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -272,8 +273,8 @@ func (p *planner) promote(row Membership) {
 	if m.Name == row.Primary {
 		p.degraded(v1alpha1.ReasonNoPrimary, fmt.Sprintf("the primary %s is read-only (read_only or super_read_only is ON, as after a start of mysqld); the operator opens it for writes", m.Name))
 	}
-	if !p.Exposure.Unwatched.IsZero() && p.Lossless && row.WaitCount() > 0 && m.Name != row.Primary && p.Members[row.Primary] != nil {
-		p.beginUncovered(p.Members[row.Primary], whyUnwatched, false)
+	if missed := cmp.Or(p.plan.Records.Leader, row.Primary); !p.Exposure.Unwatched.IsZero() && p.Lossless && row.WaitCount() > 0 && missed != "" && missed != m.Name {
+		p.beginUncovered(missed, whyUnwatched, false)
 	}
 	p.depose(row, proof.Candidate)
 	next := p.at(row.LedBy(m.Name))

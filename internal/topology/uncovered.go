@@ -45,16 +45,16 @@ func (p *planner) noteRivals() {
 	}
 	for _, m := range rivals {
 		if why := m.exposed(0); why != "" {
-			p.beginUncovered(m, why, false)
+			p.beginUncovered(m.Name, why, false)
 		}
 	}
 }
 
 // beginUncovered remembers an uncovered time, unless there is one; what was merely not observed is forgotten for what was.
-func (p *planner) beginUncovered(m *Member, why string, volatile bool) {
+func (p *planner) beginUncovered(primary, why string, volatile bool) {
 	rec := &p.plan.Records
-	if known := rec.Uncovered; known.Primary == "" || known.Primary == m.Name && known.Why == whyUnwatched && why != whyUnwatched {
-		rec.Uncovered = Uncovered{m.Name, p.Now.Unix(), why, volatile}
+	if known := rec.Uncovered; known.Primary == "" || known.Primary == primary && known.Why == whyUnwatched && why != whyUnwatched {
+		rec.Uncovered = Uncovered{primary, p.Now.Unix(), why, volatile}
 	}
 }
 
@@ -85,18 +85,18 @@ func (p *planner) coverCommits(primary *Member) {
 	case alone:
 		return
 	case !p.Lossless:
-		p.beginUncovered(primary, whyAsync, false)
+		p.beginUncovered(primary.Name, whyAsync, false)
 		return
 	case !p.Exposure.Unwatched.IsZero():
 		p.waitAtMost(waitMySQL)
 	}
 	switch own := rec.Uncovered.Primary == primary.Name; {
 	case p.Exposure.Why != "":
-		p.beginUncovered(primary, p.Exposure.Why, p.Exposure.Volatile)
+		p.beginUncovered(primary.Name, p.Exposure.Why, p.Exposure.Volatile)
 	case own && p.Exposure.MustHold != nil && row.holders(primary, p.Members, *p.Exposure.MustHold) >= row.WaitCount():
 		rec.Uncovered = Uncovered{}
 	case !p.Exposure.Unwatched.IsZero() && p.Now.Sub(p.Exposure.Unwatched) >= waitingPatience:
-		p.beginUncovered(primary, whyUnwatched, false)
+		p.beginUncovered(primary.Name, whyUnwatched, false)
 	}
 	p.tellUncovered(primary)
 }

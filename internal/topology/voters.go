@@ -379,16 +379,20 @@ func (p *planner) isNeededAgain(m, primary *Member) bool {
 		p.acknowledgers(primary, m.Name) < p.plan.Membership.WaitCount()
 }
 
-// bridge has the primary go on alone when its commits have waited, no voter can acknowledge them soon, and another replica, which
-// receives already, can take a vote. Until that has caught up only the primary's volume holds what is committed; the records keep
-// everybody from being promoted without it.
+// bridge has the primary go on alone when its commits have waited, too few voters can acknowledge them soon, and another replica,
+// which receives already, can take a vote. Until that has caught up only the primary's volume holds what is committed; the records
+// keep everybody from being promoted without it. A row that waits itself may ask for more voters than the one that the primary shows.
 func (p *planner) bridge(primary *Member) bool {
 	row := p.plan.Membership
-	if !p.Lossless || row.WaitCount() == 0 || p.Replicas < 3 || p.leaderDoubted() || !p.stalledFor(primary, bridgePatience) || p.acknowledgers(primary, "") >= row.WaitCount() {
+	voters := row.WaitCount()
+	if newest := p.newestMembership(); voters > 0 && newest != nil {
+		voters = max(voters, newest.WaitCount())
+	}
+	if !p.Lossless || voters == 0 || p.Replicas < 3 || p.leaderDoubted() || !p.stalledFor(primary, bridgePatience) || p.acknowledgers(primary, "") >= voters {
 		return false
 	}
 	var heard []*Member
-	receiving := false
+	receiving, soon := false, 0
 	for _, m := range p.ordered() {
 		if m == primary {
 			continue
@@ -399,15 +403,18 @@ func (p *planner) bridge(primary *Member) bool {
 		}
 		switch {
 		case !m.verified() && (m.DownSince.IsZero() || p.Now.Sub(m.DownSince) < bridgePatience):
-			return false
+			soon++
+			continue
 		case !m.verified():
+			continue
 		case m.SQL.Replication == nil || m.SQL.Replication.Prompt || m.SQL.Replication.LateSince.IsZero() || p.Now.Sub(m.SQL.Replication.LateSince) < bridgePatience:
-			return false // it may well acknowledge in a moment
-		case m.mayBeHeard():
+			soon++
+		}
+		if m.mayBeHeard() {
 			heard = append(heard, m)
 		}
 	}
-	if !receiving {
+	if soon >= voters || !receiving {
 		return false
 	}
 	for _, m := range heard {

@@ -492,7 +492,7 @@ var mutants = []mutant{
 		name: "an uncovered time is not remembered",
 		at:   2023,
 		file: uncoveredFile,
-		old:  "		rec.Uncovered = Uncovered{m.Name, p.Now.Unix(), why, volatile}\n",
+		old:  "		rec.Uncovered = Uncovered{primary, p.Now.Unix(), why, volatile}\n",
 		new:  "", breaks: append([]string{untold}, losesCommits...),
 	},
 	{

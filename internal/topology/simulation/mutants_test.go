@@ -101,7 +101,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "a joiner acknowledges before it is a voter",
-		at:   82,
+		at:   282,
 		file: stepsVotersFile,
 		old:  "	if a.SemiSync && alone {\n		if err := m.SetAcknowledging",
 		new:  "	if a.SemiSync {\n		if err := m.SetAcknowledging",
@@ -200,7 +200,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "of two that are writable the one that answers first wins",
-		at:   69,
+		at:   265,
 		file: failoverFile,
 		old:  "	var current, outdated []*Member\n	for _, m := range p.primaries() {",
 		new: `	if w := p.primaries(); len(w) > 1 {
@@ -262,7 +262,7 @@ var mutants = []mutant{
 	{
 		// Alone it is not noticed: the promotion is proven again, behind another fence, before its row counts, and taken back.
 		name: "what the old primary of a switchover can still commit is not fenced, nor looked for after the promotion",
-		at:   19,
+		at:   30,
 		and:  []patch{reproof},
 		file: "internal/steps/switchover.go",
 		old:  "	if a.SemiSync {\n		if err := old.SetSourceWait(ctx, true, outOfReach); err != nil {\n			return err\n		}\n	}\n",
@@ -310,7 +310,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "a member gets its acknowledgements back in the pass that takes its vote",
-		at:   82,
+		at:   32,
 		file: votersFile,
 		old:  " || p.busy(m.Name) || p.changingVotes() || !row.Settled() ||",
 		new:  " || p.changingVotes() || !row.Settled() ||", breaks: losesCommits,

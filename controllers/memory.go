@@ -77,6 +77,8 @@ type notes struct {
 	issued *mysql.Identity
 	// identity is what members were shown last.
 	identity mysql.Identity
+	// uncoveredTold is the uncovered time that status was told last; a cache may not show it yet.
+	uncoveredTold string
 	// commits is what the primary had committed when it was observed last.
 	commits topology.CommitHistory
 	// crashes tells the restarts of mysqld that nobody planned; crashErrors are what unstable members logged before theirs.

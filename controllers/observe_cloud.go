@@ -80,8 +80,9 @@ func (r *MySQLClusterReconciler) watch(s *scope) {
 		}
 	}
 	s.observed.WatchedSince, s.observed.DoubtAt = n.watchedSince, r.memory.doubted(n)
-	if last := s.cluster.Status.LastPromotion; last != nil {
-		s.observed.UncoveredTold = last.Uncovered
+	s.observed.UncoveredTold = n.uncoveredTold
+	if last := s.cluster.Status.LastPromotion; last != nil && n.uncoveredTold == "" {
+		s.observed.UncoveredTold = last.Uncovered // by the operator before
 	}
 	s.observed.ShownAt, s.observed.Shown = n.shownAt, primaryOf(n.endpoints)
 }

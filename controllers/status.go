@@ -31,7 +31,12 @@ func (r *MySQLClusterReconciler) conclude(ctx context.Context, s *scope, failed 
 	if err != nil && !s.planned {
 		return ctrl.Result{}, err
 	}
-	r.tellOfPromotion(s)
+	if told && s.promotion != nil {
+		s.notes.uncoveredTold = s.promotion.Uncovered
+	}
+	if told || !s.notes.timeline.opened.IsZero() { // what is owed stays owed
+		r.tellOfPromotion(s)
+	}
 	if s.planned {
 		r.Metrics.observe(s.cluster, s.plan)
 	}

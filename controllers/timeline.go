@@ -116,7 +116,7 @@ func (t *timeline) report(to string, lossless bool, u topology.Uncovered) *v1alp
 // primary answered. It was found after the promotion, or the pass that promoted could not tell it. Nil for nothing.
 func (s *scope) owed(now time.Time) *v1alpha1.PromotionStatus {
 	u, last := s.plan.Records.Uncovered, s.cluster.Status.LastPromotion
-	if s.plan.Primary == "" || !s.published || u.Primary == "" || u.Primary == s.plan.Primary || !s.cluster.Spec.Lossless() || last != nil && last.Uncovered == u.String() {
+	if s.plan.Primary == "" || !s.published || u.Primary == "" || u.Primary == s.plan.Primary || !s.cluster.Spec.Lossless() || s.observed.UncoveredTold == u.String() {
 		return nil
 	}
 	p := &v1alpha1.PromotionStatus{Kind: promotionUnplanned, From: u.Primary, At: metav1.NewTime(now), Total: seconds(0)}
@@ -144,7 +144,7 @@ func (r *MySQLClusterReconciler) tellOfPromotion(s *scope) {
 		return
 	}
 	s.notes.timeline = timeline{}
-	if t.opened.IsZero() {
+	if t.opened.IsZero() && p.Uncovered != "" {
 		r.Events.Eventf(s.cluster, nil, corev1.EventTypeWarning, v1alpha1.ReasonCommitsUncovered, actionAct,
 			"%s is the primary, and commits that %s answered may be lost: %s", p.To, orDash(s.plan.Records.Uncovered.Primary), p.Uncovered)
 		return

@@ -147,6 +147,9 @@ func TestWhatMayBeLostIsTold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := &scope{cluster: &v1alpha1.MySQLCluster{}, notes: &notes{}, planned: true, published: true, plan: topology.Plan{Primary: "orders-1"}}
 			s.plan.Records.Uncovered, s.cluster.Status.LastPromotion = row.uncovered, row.last
+			if row.last != nil {
+				s.observed.UncoveredTold = row.last.Uncovered
+			}
 			row.change(s)
 			recorder := events.NewFakeRecorder(9)
 			r := &MySQLClusterReconciler{Clock: clocktesting.NewFakePassiveClock(time.Unix(9, 0)), Events: recorder}

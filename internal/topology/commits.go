@@ -59,8 +59,9 @@ type lateness struct {
 type Exposure struct {
 	// Why says what allows it, or did since the observation before; empty for nothing.
 	Why string
-	// Volatile is true when the primary itself may lose in a loss of power what it answers.
-	Volatile bool
+	// Volatile is true when the primary itself may lose in a loss of power what it answers, Fenced when it answers nothing that
+	// no voter receives.
+	Volatile, Fenced bool
 	// MustHold is what the primary had executed when nothing did any more: who holds it holds all that was answered that way. Nil
 	// while that is not known.
 	MustHold *gtid.Set
@@ -197,17 +198,18 @@ func (h *CommitHistory) usable(now time.Time) (pastCommits, bool) {
 func (h *CommitHistory) exposure(primary *Member, members map[string]*Member) Exposure {
 	s, row := primary.SQL.SemiSync, primary.SQL.Membership
 	h.noteStrangers(primary, members)
-	why, volatile := "", false
+	why, fenced := "", false
+	volatile := primary.unsynced(primary)
 	switch {
 	case row == nil || row.WaitCount() == 0:
 		h.counted, h.clean, h.mustHold, h.unwatched = false, false, nil, time.Time{} // it waits for nobody
-		return Exposure{Binlog: h.binlog, Departed: h.departed}
+		return Exposure{Why: forgetful(primary.Name, volatile), Volatile: volatile != "", Fenced: true, Binlog: h.binlog, Departed: h.departed}
 	case primary.exposed(h.departed) != "":
 		why = primary.exposed(h.departed)
 	case h.counted && s.OffTimes > h.offTimes: // a start of mysqld sets it to 0
 		why = "semi-synchronous replication was off for a moment (Rpl_semi_sync_source_no_times)"
 	default:
-		why, volatile = row.forgetful(primary, members)
+		why, fenced = row.forgetful(primary, members), true
 	}
 	h.counted, h.offTimes = true, s.OffTimes
 	switch {
@@ -220,7 +222,7 @@ func (h *CommitHistory) exposure(primary *Member, members map[string]*Member) Ex
 	if h.mustHold != nil && row.holders(primary, members, *h.mustHold) >= row.WaitCount() {
 		h.unwatched = time.Time{}
 	}
-	return Exposure{Why: why, Volatile: volatile, MustHold: h.mustHold, Unwatched: h.unwatched, Binlog: h.binlog, Departed: h.departed}
+	return Exposure{Why: why, Volatile: volatile != "", Fenced: fenced, MustHold: h.mustHold, Unwatched: h.unwatched, Binlog: h.binlog, Departed: h.departed}
 }
 
 // exposed says what lets a writable member answer commits without the acknowledgements that its row asks for; empty for nothing.
@@ -275,21 +277,36 @@ func (h *CommitHistory) noteStrangers(primary *Member, members map[string]*Membe
 // durability are the variables without which what a replica has acknowledged does not survive a loss of power.
 var durability = []string{"innodb_flush_log_at_trx_commit", "sync_binlog", "sync_relay_log"}
 
-// forgetful says from which voter a loss of power would take what it commits or acknowledges, and whether that is the primary; empty
-// for none.
-func (m Membership) forgetful(primary *Member, members map[string]*Member) (why string, volatile bool) {
+// unsynced returns the variable that lets a loss of power take from a member what it has written; empty for none.
+func (m *Member) unsynced(primary *Member) string {
+	for _, variable := range durability {
+		if _, drifted := m.SQL.Drifted[variable]; drifted && (m != primary || variable != "sync_relay_log") {
+			return variable
+		}
+	}
+	return ""
+}
+
+// forgetful says which voter would lose what it commits or acknowledges; empty for none.
+func (m Membership) forgetful(primary *Member, members map[string]*Member) string {
 	for _, name := range slices.Sorted(slices.Values(m.Voters)) {
 		v := members[name]
 		if v == nil || !v.verified() || v != primary && !v.SQL.SemiSync.ReplicaActive {
 			continue
 		}
-		for _, variable := range durability {
-			if _, drifted := v.SQL.Drifted[variable]; drifted && (v != primary || variable != "sync_relay_log") {
-				why, volatile = fmt.Sprintf("a loss of power may take from %s what it has written (%s)", name, variable), volatile || v == primary
-			}
+		if variable := v.unsynced(primary); variable != "" {
+			return forgetful(name, variable)
 		}
 	}
-	return why, volatile
+	return ""
+}
+
+// forgetful says that a member does not sync what it writes, because of a variable; empty without one.
+func forgetful(member, variable string) string {
+	if variable == "" {
+		return ""
+	}
+	return fmt.Sprintf("a loss of power may take from %s what it has written (%s)", member, variable)
 }
 
 // holders counts the voters besides a primary that hold a set of transactions.

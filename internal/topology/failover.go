@@ -1,7 +1,6 @@
 package topology
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -273,8 +272,8 @@ func (p *planner) promote(row Membership) {
 	if m.Name == row.Primary {
 		p.degraded(v1alpha1.ReasonNoPrimary, fmt.Sprintf("the primary %s is read-only (read_only or super_read_only is ON, as after a start of mysqld); the operator opens it for writes", m.Name))
 	}
-	if missed := cmp.Or(p.plan.Records.Leader, row.Primary); !p.Exposure.Unwatched.IsZero() && p.Lossless && row.WaitCount() > 0 && missed != "" && missed != m.Name {
-		p.beginUncovered(missed, whyUnwatched, false)
+	if missed := p.missedBy(m, row); missed != "" && !p.Exposure.Unwatched.IsZero() && p.Lossless && row.WaitCount() > 0 {
+		p.beginUncovered(Uncovered{Primary: missed, Why: whyUnwatched, Fenced: true})
 	}
 	p.depose(row, proof.Candidate)
 	next := p.at(row.LedBy(m.Name))
@@ -283,11 +282,21 @@ func (p *planner) promote(row Membership) {
 	p.retry(waitSuspect, Promote{Member: m.Name, Membership: row, Next: next, SemiSync: semiSync, MustHold: proof.MustHold.String()})
 }
 
+// missedBy returns the member besides a candidate that may have led last; empty for none.
+func (p *planner) missedBy(candidate *Member, row Membership) string {
+	for _, name := range []string{p.plan.Records.Leader, row.Primary} {
+		if name != candidate.Name && name != "" {
+			return name
+		}
+	}
+	return ""
+}
+
 // needsPowerOff says whether stopping the voters' IO threads does not keep the old primary from answering commits: with durability
 // Async it waits for nobody, and in an uncovered time it may have waited for replicas that are no members.
 func (p *planner) needsPowerOff() bool {
 	u := p.Records.Uncovered
-	return !p.Lossless || u.Primary != "" && u.Why != whyUnwatched
+	return !p.Lossless || u.Primary != "" && !u.Fenced
 }
 
 // patience says for whom a promotion waits a moment, and why: for the primary, on a machine that runs. mysqld restarts in

@@ -20,6 +20,8 @@ type Uncovered struct {
 	Why   string `json:"why,omitempty"`
 	// Volatile is true when the primary itself may lose in a loss of power what it answered.
 	Volatile bool `json:"volatile,omitempty"`
+	// Fenced is true when the primary answers nothing once voters receive nothing from it.
+	Fenced bool `json:"fenced,omitempty"`
 }
 
 // longestUncovered is how long status.lastPromotion.uncovered may be, in bytes.
@@ -45,16 +47,24 @@ func (p *planner) noteRivals() {
 	}
 	for _, m := range rivals {
 		if why := m.exposed(0); why != "" {
-			p.beginUncovered(m.Name, why, false)
+			p.beginUncovered(Uncovered{Primary: m.Name, Why: why})
 		}
 	}
 }
 
-// beginUncovered remembers an uncovered time, unless there is one; what was merely not observed is forgotten for what was.
-func (p *planner) beginUncovered(primary, why string, volatile bool) {
-	rec := &p.plan.Records
-	if known := rec.Uncovered; known.Primary == "" || known.Primary == primary && known.Why == whyUnwatched && why != whyUnwatched {
-		rec.Uncovered = Uncovered{primary, p.Now.Unix(), why, volatile}
+// beginUncovered remembers an uncovered time that begins now. Of one member's the worst is remembered.
+func (p *planner) beginUncovered(u Uncovered) {
+	known := &p.plan.Records.Uncovered
+	u.Since = p.Now.Unix()
+	switch {
+	case known.Primary == "":
+		*known = u
+	case known.Primary != u.Primary:
+	case known.Fenced && !u.Fenced:
+		u.Volatile = u.Volatile || known.Volatile
+		*known = u
+	default:
+		known.Volatile = known.Volatile || u.Volatile
 	}
 }
 
@@ -69,34 +79,39 @@ const (
 func (p *planner) coverCommits(primary *Member) {
 	rec, row := &p.plan.Records, p.plan.Membership
 	others := rec.Uncovered.Primary != "" && rec.Uncovered.Primary != primary.Name
-	if former := p.Members[rec.Uncovered.Primary]; others && !rec.Uncovered.Volatile && former != nil && former.verified() && !former.SQL.Writable &&
+	former := p.Members[rec.Uncovered.Primary]
+	if others && !rec.Uncovered.Volatile && former != nil && former.verified() && !former.SQL.Writable &&
 		primary.SQL.Executed.Contains(former.position()) {
 		rec.Uncovered, others = Uncovered{}, false // nothing of it is lost, as after a switchover
 	}
 	alone := row.WaitCount() == 0 || p.goesAlone(primary) // without it nobody is promoted
 	switch {
-	case p.unconfirmed || others && p.Lossless && p.UncoveredTold != rec.Uncovered.String():
+	case p.unconfirmed || others && (p.Lossless && p.UncoveredTold != rec.Uncovered.String() || former != nil && former.verified() && former.SQL.Writable):
 		p.tellUncovered(primary)
 		return
-	case others || alone:
+	case others || alone && !p.Exposure.Volatile:
 		rec.Uncovered = Uncovered{}
 	}
 	switch {
+	case alone && p.Exposure.Volatile:
+		p.beginUncovered(Uncovered{Primary: primary.Name, Why: p.Exposure.Why, Volatile: true, Fenced: true})
+		p.tellUncovered(primary)
+		return
 	case alone:
 		return
 	case !p.Lossless:
-		p.beginUncovered(primary.Name, whyAsync, false)
+		p.beginUncovered(Uncovered{Primary: primary.Name, Why: whyAsync})
 		return
 	case !p.Exposure.Unwatched.IsZero():
 		p.waitAtMost(waitMySQL)
 	}
 	switch own := rec.Uncovered.Primary == primary.Name; {
 	case p.Exposure.Why != "":
-		p.beginUncovered(primary.Name, p.Exposure.Why, p.Exposure.Volatile)
+		p.beginUncovered(Uncovered{Primary: primary.Name, Why: p.Exposure.Why, Volatile: p.Exposure.Volatile, Fenced: p.Exposure.Fenced})
 	case own && p.Exposure.MustHold != nil && row.holders(primary, p.Members, *p.Exposure.MustHold) >= row.WaitCount():
 		rec.Uncovered = Uncovered{}
 	case !p.Exposure.Unwatched.IsZero() && p.Now.Sub(p.Exposure.Unwatched) >= waitingPatience:
-		p.beginUncovered(primary.Name, whyUnwatched, false)
+		p.beginUncovered(Uncovered{Primary: primary.Name, Why: whyUnwatched, Fenced: true})
 	}
 	p.tellUncovered(primary)
 }

@@ -379,20 +379,16 @@ func (p *planner) isNeededAgain(m, primary *Member) bool {
 		p.acknowledgers(primary, m.Name) < p.plan.Membership.WaitCount()
 }
 
-// bridge has the primary go on alone when its commits have waited, too few voters can acknowledge them soon, and another replica,
-// which receives already, can take a vote. Until that has caught up only the primary's volume holds what is committed; the records
-// keep everybody from being promoted without it. A row that waits itself may ask for more voters than the one that the primary shows.
+// bridge has the primary go on alone when its commits have waited, no voter can acknowledge them soon, and another replica, which
+// receives already, can take a vote. Until that has caught up only the primary's volume holds what is committed; the records keep
+// everybody from being promoted without it.
 func (p *planner) bridge(primary *Member) bool {
 	row := p.plan.Membership
-	voters := row.WaitCount()
-	if newest := p.newestMembership(); voters > 0 && newest != nil {
-		voters = max(voters, newest.WaitCount())
-	}
-	if !p.Lossless || voters == 0 || p.Replicas < 3 || p.leaderDoubted() || !p.stalledFor(primary, bridgePatience) || p.acknowledgers(primary, "") >= voters {
+	if !p.Lossless || row.WaitCount() == 0 || p.Replicas < 3 || p.leaderDoubted() || !p.stalledFor(primary, bridgePatience) || p.acknowledgers(primary, "") >= row.WaitCount() {
 		return false
 	}
 	var heard []*Member
-	receiving, soon := false, 0
+	receiving := false
 	for _, m := range p.ordered() {
 		if m == primary {
 			continue
@@ -403,18 +399,15 @@ func (p *planner) bridge(primary *Member) bool {
 		}
 		switch {
 		case !m.verified() && (m.DownSince.IsZero() || p.Now.Sub(m.DownSince) < bridgePatience):
-			soon++
-			continue
+			return false
 		case !m.verified():
-			continue
 		case m.SQL.Replication == nil || m.SQL.Replication.Prompt || m.SQL.Replication.LateSince.IsZero() || p.Now.Sub(m.SQL.Replication.LateSince) < bridgePatience:
-			soon++
-		}
-		if m.mayBeHeard() {
+			return false // it may well acknowledge in a moment
+		case m.mayBeHeard():
 			heard = append(heard, m)
 		}
 	}
-	if soon >= voters || !receiving {
+	if !receiving {
 		return false
 	}
 	for _, m := range heard {

@@ -492,8 +492,8 @@ var mutants = []mutant{
 		name: "an uncovered time is not remembered",
 		at:   2023,
 		file: uncoveredFile,
-		old:  "		rec.Uncovered = Uncovered{primary, p.Now.Unix(), why, volatile}\n",
-		new:  "", breaks: append([]string{untold}, losesCommits...),
+		old:  "	case known.Primary == \"\":\n		*known = u\n",
+		new:  "	case known.Primary == \"\":\n", breaks: append([]string{untold}, losesCommits...),
 	},
 	{
 		name: "an uncovered time ends although no voter holds what was answered in it",
@@ -506,7 +506,7 @@ var mutants = []mutant{
 		name: "a primary that answers without its voters is not powered off before another is promoted",
 		open: true,
 		file: failoverFile,
-		old:  "	u := p.Records.Uncovered\n	return !p.Lossless || u.Primary != \"\" && u.Why != whyUnwatched",
+		old:  "	u := p.Records.Uncovered\n	return !p.Lossless || u.Primary != \"\" && !u.Fenced",
 		new:  "	return !p.Lossless",
 	},
 	{

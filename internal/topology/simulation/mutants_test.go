@@ -484,7 +484,7 @@ var mutants = []mutant{
 	{
 		name: "the primary does not wait for strangers as well",
 		at:   8,
-		file: shell + "member.go",
+		file: shell + "sourcewait.go",
 		old:  "			count := w + len(s.w.strangersOf(s))\n			if s.sourceEnabled {",
 		new:  "			count := w\n			if s.sourceEnabled {", stands: "internal/mysql", breaks: append([]string{notConverged, untold}, losesCommits...),
 	},
@@ -519,7 +519,7 @@ var mutants = []mutant{
 	{
 		name: "the wait count is lowered wherever it is set",
 		open: true,
-		file: shell + "member.go",
+		file: shell + "sourcewait.go",
 		old:  "				count = max(count, s.wait)\n",
 		new:  "				count = max(count, 1)\n", stands: "internal/mysql", breaks: append([]string{untold}, losesCommits...),
 	},

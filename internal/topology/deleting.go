@@ -145,6 +145,13 @@ func (p *planner) stop(m *Member, in *Instance) {
 	}
 }
 
+// powerOff stops all machines of a member that run.
+func (p *planner) powerOff(m *Member) {
+	for i := range m.Instances {
+		p.stop(m, &m.Instances[i])
+	}
+}
+
 // snapshotOf returns the snapshot of a volume in a state, or the best of any state when state is "".
 func (p *planner) snapshotOf(volumeID, state string) *Snapshot {
 	var found *Snapshot

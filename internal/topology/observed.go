@@ -401,6 +401,11 @@ func (m *Member) halted() bool {
 	return true
 }
 
+// running says whether EC2 calls a machine of the member running.
+func (m *Member) running() bool {
+	return slices.ContainsFunc(m.Instances, func(in Instance) bool { return in.State == stateRunning })
+}
+
 // volume returns the member's volume: the recorded one, and only that, once it carries data; until then the newest one
 // that is not on its way out. A copy that carries the member's tags is not the member's volume: of those that the tags call the
 // same, the one that a machine of the member has is the original.

@@ -122,15 +122,15 @@ func (p *planner) leave(m, primary *Member, what, keep string) string {
 	return what + ": its volume is being removed"
 }
 
-// stopSilent powers a member off that leaves and has not answered for long, and says whether it has a machine that runs: only one
-// that is off is known to acknowledge nothing. While the others cannot do without its vote it stays on.
+// stopSilent powers a member off that leaves and has not answered for long, and says whether a machine of it runs: only one whose
+// machines are all off is known to acknowledge nothing, and in the middle of its turn it has two. While the others cannot do without
+// its vote it stays on.
 func (p *planner) stopSilent(m, primary *Member) bool {
-	in := m.CurrentInstance()
-	if in == nil || in.State != stateRunning || !p.silentLong(m) {
+	if !m.running() || !p.silentLong(m) {
 		return false
 	}
 	if !p.busy(m.Name) && (!p.plan.Membership.Has(m.Name) || p.mayRemove(m, primary)) {
-		p.stop(m, in)
+		p.powerOff(m)
 	}
 	return true
 }

@@ -233,9 +233,7 @@ func (p *planner) stopFailed(primary *Member) {
 		if m == nil || m == primary || !p.tooNew(m) || p.busy(name) {
 			continue
 		}
-		if in := m.CurrentInstance(); in != nil && in.State == stateRunning {
-			p.stop(m, in)
-		}
+		p.powerOff(m)
 	}
 }
 

@@ -456,3 +456,24 @@ func TestTheOneThatTriesANewerVersionIsLost(t *testing.T) {
 		t.Errorf("versions %v", got)
 	}
 }
+
+// TestMemberWithTwoMachinesIsPoweredOff: in the middle of its turn a silent member has a machine besides the one that was to have
+// its volume, and it is known to acknowledge nothing only when both are off.
+func TestMemberWithTwoMachinesIsPoweredOff(t *testing.T) {
+	s := newScene()
+	s.lose(2)
+	m := s.member(2)
+	m.Instances[0].State, m.Instances[0].TemplateHash = stateRunning, s.desired.TemplateHash
+	m.Instances = append(m.Instances, Instance{ID: "i-next", Incarnation: 2, State: stateStopped, TemplateHash: "newer"})
+	m.Volumes[0].State, m.Volumes[0].AttachedTo, m.Volumes[0].AttachState = volumeAvailable, "", ""
+	s.desired.Version = "9.7.4"
+	rec := s.observed.Records.Members[m.Name]
+	rec.Opened, rec.Instance = "9.7.5", 2
+	s.observed.Records.Members[m.Name], s.observed.Records.Rolling = rec, m.Name
+	if p, actions := s.plan(); !slices.ContainsFunc(p.Actions, func(a Action) bool {
+		stop, ok := a.(StopInstance)
+		return ok && stop.InstanceID == "i-2"
+	}) {
+		t.Errorf("plan: %s; waits for %v", actions, p.Waiting)
+	}
+}

@@ -305,9 +305,7 @@ func (p *planner) removeLostVoters(primary *Member) {
 			m = &Member{Name: name, DownSince: p.CloudTaken.Add(-lateAnswers)} // neither EC2 nor the records know anything of it
 		}
 		if p.volumeLost(m) {
-			for i := range m.Instances {
-				p.stop(m, &m.Instances[i]) // in the middle of its turn it has two
-			}
+			p.powerOff(m)
 		}
 		if !p.off(m) {
 			p.waitAtMost(waitEC2)

@@ -36,6 +36,8 @@ type CommitHistory struct {
 	counted   bool      // offTimes is known
 	clean     bool      // the last observation found no exposure
 	mustHold  *gtid.Set // see Exposure
+	past      string    // see Exposure.Past
+	fenced    bool      // the past one was fenced
 }
 
 // pastCommits is what the primary had executed at a time, less what its binary logs no longer hold: no replica receives that.
@@ -62,6 +64,8 @@ type Exposure struct {
 	// Volatile is true when the primary itself may lose in a loss of power what it answers, Fenced when it answers nothing that
 	// no voter receives.
 	Volatile, Fenced bool
+	// Past is what allowed it last, until enough voters hold what was committed meanwhile; empty for nothing.
+	Past string
 	// MustHold is what the primary had executed when nothing did any more: who holds it holds all that was answered that way. Nil
 	// while that is not known.
 	MustHold *gtid.Set
@@ -202,7 +206,7 @@ func (h *CommitHistory) exposure(primary *Member, members map[string]*Member) Ex
 	volatile := primary.unsynced(primary)
 	switch {
 	case row == nil || row.WaitCount() == 0:
-		h.counted, h.clean, h.mustHold, h.unwatched = false, false, nil, time.Time{} // it waits for nobody
+		h.counted, h.clean, h.mustHold, h.past, h.unwatched = false, false, nil, "", time.Time{} // it waits for nobody
 		return Exposure{Why: forgetful(primary.Name, volatile), Volatile: volatile != "", Fenced: true, Binlog: h.binlog, Departed: h.departed}
 	case primary.exposed(h.departed) != "":
 		why = primary.exposed(h.departed)
@@ -214,15 +218,16 @@ func (h *CommitHistory) exposure(primary *Member, members map[string]*Member) Ex
 	h.counted, h.offTimes = true, s.OffTimes
 	switch {
 	case why != "":
-		h.mustHold = nil
+		h.fenced = fenced && (h.past == "" || h.fenced)
+		h.mustHold, h.past = nil, why
 	case h.mustHold == nil && h.clean: // what is executed is read before the settings: so by the next observation
 		h.mustHold = &primary.SQL.Executed
 	}
 	h.clean = why == ""
 	if h.mustHold != nil && row.holders(primary, members, *h.mustHold) >= row.WaitCount() {
-		h.unwatched = time.Time{}
+		h.unwatched, h.past = time.Time{}, ""
 	}
-	return Exposure{Why: why, Volatile: volatile != "", Fenced: fenced, MustHold: h.mustHold, Unwatched: h.unwatched, Binlog: h.binlog, Departed: h.departed}
+	return Exposure{Why: why, Past: h.past, Volatile: volatile != "", Fenced: h.fenced, MustHold: h.mustHold, Unwatched: h.unwatched, Binlog: h.binlog, Departed: h.departed}
 }
 
 // exposed says what lets a writable member answer commits without the acknowledgements that its row asks for; empty for nothing.

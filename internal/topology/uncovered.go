@@ -84,7 +84,7 @@ func (p *planner) coverCommits(primary *Member) {
 		primary.SQL.Executed.Contains(former.position()) {
 		rec.Uncovered, others = Uncovered{}, false // nothing of it is lost, as after a switchover
 	}
-	alone := row.WaitCount() == 0 || p.goesAlone(primary) // without it nobody is promoted
+	alone := row.WaitCount() == 0 || rec.goesAlone(primary) // without it nobody is promoted
 	switch {
 	case p.unconfirmed || others && (p.Lossless && p.UncoveredTold != rec.Uncovered.String() || former != nil && former.verified() && former.SQL.Writable):
 		p.tellUncovered(primary)
@@ -110,6 +110,8 @@ func (p *planner) coverCommits(primary *Member) {
 		p.beginUncovered(Uncovered{Primary: primary.Name, Why: p.Exposure.Why, Volatile: p.Exposure.Volatile, Fenced: p.Exposure.Fenced})
 	case own && p.Exposure.MustHold != nil && row.holders(primary, p.Members, *p.Exposure.MustHold) >= row.WaitCount():
 		rec.Uncovered = Uncovered{}
+	case rec.Uncovered.Primary == "" && p.Exposure.Past != "": // the records that knew are lost
+		p.beginUncovered(Uncovered{Primary: primary.Name, Why: p.Exposure.Past, Fenced: p.Exposure.Fenced})
 	case !p.Exposure.Unwatched.IsZero() && p.Now.Sub(p.Exposure.Unwatched) >= waitingPatience:
 		p.beginUncovered(Uncovered{Primary: primary.Name, Why: whyUnwatched, Fenced: true})
 	}
@@ -133,10 +135,9 @@ func (p *planner) tellUncovered(primary *Member) {
 	p.degraded(v1alpha1.ReasonCommitsUncovered, u.String()+help)
 }
 
-// goesAlone says whether the records have the primary as the only voter already, and its row does not yet.
-func (p *planner) goesAlone(primary *Member) bool {
-	rec := p.Records
-	return rec.AloneUnknown || rec.Alone == primary.Name && rec.AloneSince > primary.SQL.Membership.Epoch
+// goesAlone says whether the primary is the only voter by the records already, or may be, and its row does not say so yet.
+func (r Records) goesAlone(primary *Member) bool {
+	return r.AloneUnknown || r.Alone == primary.Name && r.AloneSince > primary.SQL.Membership.Epoch
 }
 
 // outwaitStrangers has the primary wait for one acknowledgement more for each replica that acknowledges and is no member, so that

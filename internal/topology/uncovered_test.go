@@ -54,6 +54,31 @@ func TestExposure(t *testing.T) {
 	}
 }
 
+// TestWhatIsOverIsKnownUntilItIsCovered: what allowed it is remembered until enough voters hold what was committed meanwhile.
+func TestWhatIsOverIsKnownUntilItIsCovered(t *testing.T) {
+	var h CommitHistory
+	pass, held := 0, trx(0, 9)
+	note := func(off bool) Exposure {
+		s := newScene()
+		pass++
+		s.observed.Now = s.observed.Now.Add(time.Duration(pass) * time.Second)
+		s.member(0).SQL.SemiSync.SourceEnabled = !off
+		s.member(1).SQL.Executed, s.member(2).SQL.Executed = held, held
+		h.Note(&s.observed)
+		return s.observed.Exposure
+	}
+	note(true)
+	for range 5 {
+		if e := note(false); e.Past == "" || e.Fenced {
+			t.Fatalf("forgotten, though nobody holds it: %+v", e)
+		}
+	}
+	held = trx(0, 10)
+	if e := note(false); e.Past != "" {
+		t.Errorf("remembered, though voters hold it: %+v", e)
+	}
+}
+
 // TestForgetfulVotersExpose: an acknowledgement counts for nothing that a power cut takes away.
 func TestForgetfulVotersExpose(t *testing.T) {
 	drifted := func(i int, variable string) func(*scene) {
@@ -95,7 +120,14 @@ func TestUncoveredTimeIsRemembered(t *testing.T) {
 		changed func(*scene)
 		open    bool
 	}{
-		"it begins":                    {Uncovered{}, func(s *scene) { s.observed.Exposure.Why = "semi-sync was off" }, true},
+		"it begins": {Uncovered{}, func(s *scene) { s.observed.Exposure.Why = "semi-sync was off" }, true},
+		"the records that knew are lost": {Uncovered{}, func(s *scene) {
+			s.observed.Exposure.Past = "semi-sync was off"
+			s.member(1).SQL.Executed, s.member(2).SQL.Executed = trx(0, 9), trx(0, 9)
+		}, true},
+		"the records were lost, and the primary shows who votes": {Uncovered{}, func(s *scene) {
+			s.observed.Exposure.Why, s.observed.Records.AloneUnknown = "semi-sync was off", true
+		}, true},
 		"it goes on":                   {open, func(s *scene) { s.observed.Exposure.Why = "semi-sync was off" }, true},
 		"what must be held is unknown": {open, func(s *scene) { s.observed.Exposure.MustHold = nil }, true},
 		"a voter holds everything":     {open, func(s *scene) { s.member(2).SQL.Executed = trx(0, 9) }, false},

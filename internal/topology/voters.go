@@ -142,7 +142,7 @@ func (p *planner) keepWait(primary *Member, admitting bool) {
 		p.standAlone(primary)
 		return
 	}
-	if enabled && !s.SourceEnabled && p.goesAlone(primary) && p.connected(primary) < row.WaitCount() {
+	if enabled && !s.SourceEnabled && p.Records.goesAlone(primary) && p.connected(primary) < row.WaitCount() {
 		// A previous operator died after it had released the commits that waited. Those exist only on the primary, and no voter is
 		// connected that could receive them.
 		p.standAlone(primary)

@@ -86,6 +86,9 @@ var regressions = []struct {
 	{1, 865344, "a cluster was begun on one member, the records were lost, and it was begun on another beside it"},
 	{1, 888209, "a leader that had been replaced took the records back, and made a volume that its successor never used"},
 	{1, 977927, "a zone without room was left, and a machine was launched in it all the same for the volume that had just been deleted"},
+	{1, 18443, "a stranger acknowledged before it was known again who votes, and a failover claimed that nothing was lost"},
+	{1, 57943, "the records that told of an uncovered time were lost, and a failover claimed that nothing was lost"},
+	{1, 24112, "a silent voter that was to be taken back had two machines, and the one without a volume was never stopped"},
 	{21, 323, "the only candidate's applier had stopped, and nobody started it"},
 }
 

@@ -87,6 +87,14 @@ vet: ## go vet, with the scenarios of the lab and its own tests.
 lint: ## golangci-lint, with the walls between the packages.
 	@GOGC=400 GOMEMLIMIT=4GiB "$$(hack/tool.sh golangci-lint)" run
 
+.PHONY: structure
+structure: ## Measure how the packages are built, and fail when that got worse than hack/structure/limits.yaml allows.
+	@go run ./hack/structure
+
+.PHONY: structure-limits
+structure-limits: ## Write the limits that the code keeps today.
+	@go run ./hack/structure -write
+
 .PHONY: actionlint
 actionlint: ## Check the workflows of GitHub Actions.
 	@"$$(hack/tool.sh actionlint)" -color=false

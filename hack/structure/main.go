@@ -1,0 +1,84 @@
+// Command structure measures how the product's packages are built and compares the figures with the limits of the
+// repository: what is worse than the limits allow fails, and so does a limit that is looser than what was reached.
+//
+// Usage: structure [-limits FILE] [-write]. It prints one line per package, and with -write the limits of today.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+
+	"golang.org/x/tools/go/packages"
+)
+
+// measured are the packages of the product. The simulation is the product's test bench and is measured like it.
+var measured = []string{".", "./api/...", "./controllers/...", "./internal/..."}
+
+// mode is what of a package is needed to measure it.
+const mode = packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo | packages.NeedImports | packages.NeedDeps
+
+const module = "github.com/alx-ke/nairobi-mysql-operator"
+
+func main() {
+	file := flag.String("limits", "hack/structure/limits.yaml", "the file with the limits")
+	write := flag.Bool("write", false, "write the limits of today instead of comparing with those of the file")
+	flag.Parse()
+	if err := run(os.Stdout, *file, *write); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(out io.Writer, file string, write bool) error {
+	loaded, err := packages.Load(&packages.Config{Mode: mode}, measured...)
+	if err != nil {
+		return err
+	}
+	var all []*figures
+	for _, pkg := range loaded {
+		if len(pkg.Errors) > 0 {
+			return fmt.Errorf("%s does not compile: %v", pkg.PkgPath, pkg.Errors[0])
+		}
+		if f := measure(pkg); f.lines > 0 {
+			all = append(all, f)
+		}
+	}
+	if err := show(out, all); err != nil {
+		return err
+	}
+	if write {
+		return limitsOf(all).save(file)
+	}
+	limits, err := load(file)
+	if err != nil {
+		return err
+	}
+	return errors.Join(limits.compare(limitsOf(all))...)
+}
+
+// show prints a line per package: its size, and the worst of each kind.
+func show(out io.Writer, all []*figures) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "package\tfiles\tlines\texported\tmethods of a type\tfields of a struct\tcomplexity\tabove 15\ttexts that decide\tarrows\tbackwards\t")
+	total := 0
+	for _, f := range all {
+		total += f.lines
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t\n", f.name, f.files, f.lines, f.exported,
+			f.methods.worst(), f.fields.worst(), f.complexity.worst(), f.complexity.above(aims[complexityKind]), len(f.texts), f.arrows, f.backwards)
+	}
+	fmt.Fprintf(w, "all\t\t%d\t\t\t\t\t\t\t\t\t\n", total)
+	return w.Flush()
+}
+
+// short is the name of a package within the module.
+func short(path string) string {
+	if path == module {
+		return "main"
+	}
+	return strings.TrimPrefix(path, module+"/")
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"golang.org/x/tools/go/packages"
+)
+
+const (
+	oneFile = `package sample
+
+type wide struct{ a, b, c int }
+
+func (wide) text() string { return "" }
+
+func (w *wide) Decide(n int) int {
+	if w.text() != "" && n > 0 {
+		return 1
+	}
+	switch {
+	case n == 1:
+	case n == 2:
+	default:
+	}
+	return other()
+}
+`
+	otherFile = `package sample
+
+// Exported is read here, and used there.
+var Exported = 1
+
+func why() string { return "" }
+
+func other() int {
+	if w := why(); w == "" {
+		return 2
+	}
+	var w wide
+	return w.a
+}
+`
+)
+
+// sample measures a package of two files.
+func sample(t *testing.T) *figures {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range map[string]string{"go.mod": "module sample\n\ngo 1.24\n", "one.go": oneFile, "other.go": otherFile} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	loaded, err := packages.Load(&packages.Config{Dir: dir, Mode: mode}, "./...")
+	if err != nil || len(loaded) != 1 || len(loaded[0].Errors) > 0 {
+		t.Fatalf("%v: %v", loaded, err)
+	}
+	return measure(loaded[0])
+}
+
+func TestMeasure(t *testing.T) {
+	f := sample(t)
+	if f.files != 2 || f.exported != 1 || f.methods["wide"] != 2 || f.fields["wide"] != 3 {
+		t.Errorf("files %d, exported %d, methods %v, fields %v", f.files, f.exported, f.methods, f.fields)
+	}
+	if n := f.complexity["wide.Decide"]; n != 5 { // the function, if, &&, and two cases
+		t.Errorf("complexity %d", n)
+	}
+	if !slices.Equal(f.texts, []string{"why", "wide.text"}) {
+		t.Errorf("texts %v", f.texts)
+	}
+	if f.arrows != 2 || f.backwards != 1 { // each of the two uses the other
+		t.Errorf("%d arrows, %d of them backwards", f.arrows, f.backwards)
+	}
+	if f.lines != 24 {
+		t.Errorf("%d lines", f.lines)
+	}
+}
+
+func TestLimitsOnlyFall(t *testing.T) {
+	for name, row := range map[string]struct {
+		limit, now int
+		fails      bool
+	}{
+		"as the limit says":    {50, 50, false},
+		"worse":                {50, 51, true},
+		"better":               {50, 49, true},
+		"as the aim says":      {0, 40, false},
+		"the aim is reached":   {50, 40, true},
+		"worse, and unlimited": {0, 41, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, now := limits{}, limits{}
+			if row.limit > 0 {
+				l[methodsKind] = counts{"a.b": row.limit}
+			}
+			if row.now > aims[methodsKind] {
+				now[methodsKind] = counts{"a.b": row.now}
+			}
+			if found := l.compare(now); (len(found) > 0) != row.fails {
+				t.Errorf("found %v", found)
+			}
+		})
+	}
+}

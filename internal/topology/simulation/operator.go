@@ -260,11 +260,9 @@ func (op *operator) reconcile(p *process) int64 {
 	}
 	plan := topology.Next(d, o)
 	op.crashes.Expect(plan)
-	if w.tracing {
-		if text := planText(plan, o); text != op.said {
-			w.say("%s: %s", op.name, text)
-			op.said = text
-		}
+	if text := planText(plan, o); text != op.said {
+		w.say("%s: %s", op.name, text)
+		op.said = text
 	}
 	w.checkPlan(plan, o)
 	if lost && !o.CloudReachable {
@@ -370,7 +368,7 @@ func (op *operator) act(p *process, plan topology.Plan, o topology.Observed) (fa
 	turn := func(p *process, actions []topology.Action) {
 		for _, a := range actions {
 			if err := p.take(a, plan, o); err != nil {
-				if text := fmt.Sprintf("%s: %v", a, err); op.w.tracing && !op.failed[text] {
+				if text := fmt.Sprintf("%s: %v", a, err); !op.failed[text] {
 					op.w.say("%s: %s", op.name, text)
 					op.failed[text] = true
 				}

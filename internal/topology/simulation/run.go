@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"hash/fnv"
 	"math/rand/v2"
 	"time"
 
@@ -49,8 +50,10 @@ type Result struct {
 	Seed, Schedule uint64
 	// Invariant and Message say what broke; empty when nothing did.
 	Invariant, Message string
-	// Trace tells the schedule's story when it was asked for.
+	// Trace tells the schedule's story when it was asked for. Hash is over that story in any case: a change that leaves it alone
+	// changes nothing that the simulation can see.
 	Trace string
+	Hash  uint64
 	// Events, Passes and Acknowledged count the model's steps, the reconciles after the faults, and the commits that
 	// clients saw OK for. HealTime is how long the cluster took to be well after the faults stopped.
 	Events, Passes, Acknowledged int
@@ -67,13 +70,13 @@ func Run(seed, schedule uint64, trace bool) Result {
 	if w.failure != nil {
 		r.Invariant, r.Message = w.failure.invariant, w.failure.message
 	}
-	r.Trace = w.trace.String()
+	r.Trace, r.Hash = w.trace.String(), w.hash.Sum64()
 	return r
 }
 
 func newWorld(seed, schedule uint64) *world {
 	w := &world{
-		rng: rand.New(rand.NewPCG(seed, schedule)), ledger: newLedger(),
+		rng: rand.New(rand.NewPCG(seed, schedule)), ledger: newLedger(), hash: fnv.New64a(),
 		cloud: &cloud{tokens: map[string]string{}, noRoom: map[string]bool{}}, kube: kube{inService: map[string]bool{}}, rows: map[uint64]string{}, broken: map[string]bool{},
 	}
 	w.shape = w.drawShape()

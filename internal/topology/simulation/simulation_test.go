@@ -44,7 +44,7 @@ func TestSchedules(t *testing.T) {
 	}
 	stopAfter := number(t, "NAIROBI_FAILURES", 3)
 	began := time.Now()
-	var next, events, acknowledged, failures atomic.Uint64
+	var next, events, acknowledged, failures, hash atomic.Uint64
 	next.Store(first)
 	var mu sync.Mutex
 	var longest Result
@@ -55,6 +55,7 @@ func TestSchedules(t *testing.T) {
 			for n := next.Add(1) - 1; n < first+schedules && failures.Load() < stopAfter; n = next.Add(1) - 1 {
 				r := Run(seed, n, false)
 				events.Add(uint64(r.Events))
+				hash.Add(r.Hash) // in whatever order they end
 				acknowledged.Add(uint64(r.Acknowledged))
 				mu.Lock()
 				if r.HealTime > longest.HealTime {
@@ -75,8 +76,8 @@ func TestSchedules(t *testing.T) {
 	wg.Wait()
 	stop()
 	took, played := time.Since(began), min(next.Load()-first, schedules)
-	t.Logf("seed %d: %d schedules in %s (%s each), %d events, %d commits acknowledged; broken: %v; the longest recovery took %s in schedule %d",
-		seed, played, took.Round(time.Millisecond), (took / time.Duration(max(played, 1))).Round(time.Microsecond), events.Load(), acknowledged.Load(), broken,
+	t.Logf("seed %d: %d schedules in %s (%s each), %d events, %d commits acknowledged; hash of the traces %016x; broken: %v; the longest recovery took %s in schedule %d",
+		seed, played, took.Round(time.Millisecond), (took / time.Duration(max(played, 1))).Round(time.Microsecond), events.Load(), acknowledged.Load(), hash.Load(), broken,
 		longest.HealTime, longest.Schedule)
 }
 
@@ -107,7 +108,7 @@ func tellEvery(interval time.Duration, tell func()) (stop func()) {
 func TestSchedule(t *testing.T) {
 	seed, schedule := number(t, "NAIROBI_SEED", defaultSeed), number(t, "NAIROBI_SCHEDULE", 7)
 	first, second := Run(seed, schedule, true), Run(seed, schedule, true)
-	if first.Trace != second.Trace {
+	if first.Trace != second.Trace || first.Hash != second.Hash {
 		t.Error("the same schedule went two different ways")
 	}
 	if first.Invariant != "" {

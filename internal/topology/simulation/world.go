@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"hash"
 	"math/rand/v2"
 	"strings"
 	"time"
@@ -74,6 +75,7 @@ type world struct {
 
 	tracing bool
 	trace   strings.Builder
+	hash    hash.Hash64 // over the trace, also when that is not kept
 	failure *failure
 	faults  int
 }
@@ -177,14 +179,14 @@ func (w *world) fail(invariant, format string, args ...any) {
 	}
 }
 
-// say adds to the trace, when there is one.
+// say adds a line to the trace.
 func (w *world) say(format string, args ...any) {
-	if !w.tracing {
-		return
+	line := fmt.Appendf(nil, "%9.3fs  ", float64(w.now)/1000)
+	line = append(fmt.Appendf(line, format, args...), '\n')
+	_, _ = w.hash.Write(line) // it never fails
+	if w.tracing {
+		w.trace.Write(line)
 	}
-	fmt.Fprintf(&w.trace, "%9.3fs  ", float64(w.now)/1000)
-	fmt.Fprintf(&w.trace, format, args...)
-	w.trace.WriteByte('\n')
 }
 
 // network says who reaches whom. Nodes are the ordinals of members, then the operator, then the clients.

@@ -82,7 +82,7 @@ func (r *MySQLClusterReconciler) tellEnded(ctx context.Context, s *scope, troubl
 		trouble = "its pod did not report that everything is stored; its last report is of " + report.At.UTC().Format(time.RFC3339)
 	}
 	if trouble != "" {
-		r.Events.Eventf(s.cluster, nil, corev1.EventTypeWarning, "ArchiveIncomplete", actionAct, "The archive may lack what was written last: %s", shorten(trouble))
+		r.Events.Eventf(s.cluster, nil, corev1.EventTypeWarning, v1alpha1.EventArchiveIncomplete, actionAct, "The archive may lack what was written last: %s", shorten(trouble))
 	}
 }
 

@@ -78,7 +78,7 @@ func (r *MySQLClusterReconciler) applyService(ctx context.Context, s *scope, ser
 		return fmt.Errorf("put Service %s back: %w", current.Name, err)
 	}
 	s.log.Info("took away what somebody had added to a Service", "service", current.Name)
-	r.Events.Eventf(s.cluster, nil, corev1.EventTypeWarning, "RestoreService", actionAct, "Took away what somebody had added to Service %s: it would send clients elsewhere", current.Name)
+	r.Events.Eventf(s.cluster, nil, corev1.EventTypeWarning, v1alpha1.EventRestoreService, actionAct, "Took away what somebody had added to Service %s: it would send clients elsewhere", current.Name)
 	return r.dropEndpoints(ctx, s, current.Name)
 }
 

@@ -17,38 +17,50 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
-// eventRollingDone tells that all members are as the spec wants them.
-const eventRollingDone = "RollingChangeDone"
-
 // Actions of events, in the words of events.k8s.io: what the controller did or saw.
 const (
 	actionAct     = "Act"
 	actionObserve = "Observe"
 )
 
-// announced are the actions that a person wants to know of, with the reason of their event. The others are upkeep.
-func announced(a topology.Action) (reason string, ok bool) {
-	switch a.(type) {
-	case topology.CopyVolume:
-		return "TakeSnapshot", true
-	case topology.CloneFrom:
-		return "Clone", true
-	case topology.ReplicateFrom:
-		return "Replicate", true
-	case topology.CreateVolume, topology.AttachVolume, topology.DetachVolume, topology.ModifyVolume, topology.RetireVolume, topology.DeleteVolume,
-		topology.LaunchInstance, topology.StartInstance, topology.StopInstance, topology.TerminateInstance,
-		topology.TakeSnapshot, topology.DeleteSnapshot, topology.DeleteSecurityGroup,
-		topology.SignCertificate, topology.Adopt, topology.Bootstrap, topology.Fence, topology.Promote, topology.Demote,
-		topology.AdmitVoter, topology.RemoveVoter, topology.StandAlone,
-		topology.DisconnectStrangers, topology.PinSettings, topology.ApplySettings, topology.SetMaxConnections, topology.Restart, topology.EnsureDatabase:
-		return reflect.TypeOf(a).Name(), true
-	}
-	return "", false
+// eventOf is the reason of the event for each kind of action that a person wants to know of. The others are upkeep.
+var eventOf = map[reflect.Type]string{
+	reflect.TypeFor[topology.CreateVolume]():        v1alpha1.EventCreateVolume,
+	reflect.TypeFor[topology.AttachVolume]():        v1alpha1.EventAttachVolume,
+	reflect.TypeFor[topology.DetachVolume]():        v1alpha1.EventDetachVolume,
+	reflect.TypeFor[topology.ModifyVolume]():        v1alpha1.EventModifyVolume,
+	reflect.TypeFor[topology.RetireVolume]():        v1alpha1.EventRetireVolume,
+	reflect.TypeFor[topology.DeleteVolume]():        v1alpha1.EventDeleteVolume,
+	reflect.TypeFor[topology.LaunchInstance]():      v1alpha1.EventLaunchInstance,
+	reflect.TypeFor[topology.StartInstance]():       v1alpha1.EventStartInstance,
+	reflect.TypeFor[topology.StopInstance]():        v1alpha1.EventStopInstance,
+	reflect.TypeFor[topology.TerminateInstance]():   v1alpha1.EventTerminateInstance,
+	reflect.TypeFor[topology.TakeSnapshot]():        v1alpha1.EventTakeSnapshot,
+	reflect.TypeFor[topology.CopyVolume]():          v1alpha1.EventTakeSnapshot,
+	reflect.TypeFor[topology.DeleteSnapshot]():      v1alpha1.EventDeleteSnapshot,
+	reflect.TypeFor[topology.DeleteSecurityGroup](): v1alpha1.EventDeleteSecurityGroup,
+	reflect.TypeFor[topology.SignCertificate]():     v1alpha1.EventSignCertificate,
+	reflect.TypeFor[topology.Adopt]():               v1alpha1.EventAdopt,
+	reflect.TypeFor[topology.Bootstrap]():           v1alpha1.EventBootstrap,
+	reflect.TypeFor[topology.CloneFrom]():           v1alpha1.EventClone,
+	reflect.TypeFor[topology.ReplicateFrom]():       v1alpha1.EventReplicate,
+	reflect.TypeFor[topology.Fence]():               v1alpha1.EventFence,
+	reflect.TypeFor[topology.Promote]():             v1alpha1.EventPromote,
+	reflect.TypeFor[topology.Demote]():              v1alpha1.EventDemote,
+	reflect.TypeFor[topology.AdmitVoter]():          v1alpha1.EventAdmitVoter,
+	reflect.TypeFor[topology.RemoveVoter]():         v1alpha1.EventRemoveVoter,
+	reflect.TypeFor[topology.StandAlone]():          v1alpha1.EventStandAlone,
+	reflect.TypeFor[topology.DisconnectStrangers](): v1alpha1.EventDisconnectStrangers,
+	reflect.TypeFor[topology.PinSettings]():         v1alpha1.EventPinSettings,
+	reflect.TypeFor[topology.ApplySettings]():       v1alpha1.EventApplySettings,
+	reflect.TypeFor[topology.SetMaxConnections]():   v1alpha1.EventSetMaxConnections,
+	reflect.TypeFor[topology.Restart]():             v1alpha1.EventRestart,
+	reflect.TypeFor[topology.EnsureDatabase]():      v1alpha1.EventEnsureDatabase,
 }
 
 // announce tells of an action that was taken.
 func (r *MySQLClusterReconciler) announce(s *scope, a topology.Action) {
-	if reason, ok := announced(a); ok && r.memory.news(s.notes, a.String(), r.Clock.Now()) {
+	if reason, ok := eventOf[reflect.TypeOf(a)]; ok && r.memory.news(s.notes, a.String(), r.Clock.Now()) {
 		kind := corev1.EventTypeNormal
 		switch a.(type) {
 		case topology.DisconnectStrangers, topology.PinSettings: // somebody interfered
@@ -63,7 +75,7 @@ func (r *MySQLClusterReconciler) announce(s *scope, a topology.Action) {
 // announceGroup tells of the security group once it is made. The action that makes it also keeps its rules, in every pass.
 func (r *MySQLClusterReconciler) announceGroup(s *scope, id string) {
 	if r.memory.news(s.notes, id, r.Clock.Now()) {
-		r.Events.Eventf(s.cluster, nil, corev1.EventTypeNormal, "CreateSecurityGroup", actionAct, "Create security group %s in %s", id, s.vpc)
+		r.Events.Eventf(s.cluster, nil, corev1.EventTypeNormal, v1alpha1.EventCreateSecurityGroup, actionAct, "Create security group %s in %s", id, s.vpc)
 		s.log.Info("create security group "+id, "vpc", s.vpc)
 	}
 }
@@ -72,7 +84,7 @@ func (r *MySQLClusterReconciler) announceGroup(s *scope, id string) {
 func (r *MySQLClusterReconciler) announceRecords(s *scope) {
 	name := resources.NamesOf(s.cluster.Name).Members
 	s.log.Info("put the records back, which somebody had changed", "configMap", name)
-	r.Events.Eventf(s.cluster, nil, corev1.EventTypeWarning, "RestoreRecords", actionAct, "Put ConfigMap %s back: somebody had changed what the operator remembers there", name)
+	r.Events.Eventf(s.cluster, nil, corev1.EventTypeWarning, v1alpha1.EventRestoreRecords, actionAct, "Put ConfigMap %s back: somebody had changed what the operator remembers there", name)
 }
 
 // announceChanges tells of what changed in status, after it was written.
@@ -83,10 +95,10 @@ func (r *MySQLClusterReconciler) announceChanges(s *scope, before *v1alpha1.MySQ
 	}
 	s.notes.told = is.DeepCopy()
 	if was.Phase != is.Phase && is.Phase != "" {
-		r.Events.Eventf(s.cluster, nil, corev1.EventTypeNormal, "Phase"+string(is.Phase), actionObserve, "The cluster is %s (%s members ready)", is.Phase, orDash(is.ReadyMembers))
+		r.Events.Eventf(s.cluster, nil, corev1.EventTypeNormal, v1alpha1.EventPhasePrefix+string(is.Phase), actionObserve, "The cluster is %s (%s members ready)", is.Phase, orDash(is.ReadyMembers))
 	}
 	if was.Primary != is.Primary && is.Primary != "" {
-		r.Events.Eventf(s.cluster, nil, corev1.EventTypeNormal, "Primary", actionObserve, "The primary is %s", is.Primary)
+		r.Events.Eventf(s.cluster, nil, corev1.EventTypeNormal, v1alpha1.EventPrimary, actionObserve, "The primary is %s", is.Primary)
 	}
 	if recovered := v1alpha1.ConditionRecovered; meta.IsStatusConditionTrue(is.Conditions, recovered) && !meta.IsStatusConditionTrue(was.Conditions, recovered) {
 		r.Events.Eventf(s.cluster, nil, corev1.EventTypeNormal, v1alpha1.ReasonRecovered, actionObserve, "The cluster begins with what spec.bootstrap.recovery names")
@@ -119,7 +131,7 @@ func (r *MySQLClusterReconciler) announceRollout(s *scope, was v1alpha1.MySQLClu
 	if before != "" && !goesOn {
 		took := r.Clock.Since(was.Rollout.Since.Time).Round(time.Second)
 		r.Metrics.rolled(before, took)
-		r.Events.Eventf(s.cluster, nil, corev1.EventTypeNormal, eventRollingDone, actionObserve, rolloutWords[before].done, took)
+		r.Events.Eventf(s.cluster, nil, corev1.EventTypeNormal, v1alpha1.EventRollingChangeDone, actionObserve, rolloutWords[before].done, took)
 	}
 	if now != "" {
 		st := s.cluster.Status.Rollout
@@ -162,7 +174,7 @@ func (r *MySQLClusterReconciler) announceRebuild(s *scope, member, refused strin
 
 // announceTags tells that tags were put back.
 func (r *MySQLClusterReconciler) announceTags(s *scope, u untagged) {
-	r.Events.Eventf(s.cluster, nil, corev1.EventTypeNormal, "RestoreTags", actionAct, "Put the tags of %s back: somebody had removed them", u.id)
+	r.Events.Eventf(s.cluster, nil, corev1.EventTypeNormal, v1alpha1.EventRestoreTags, actionAct, "Put the tags of %s back: somebody had removed them", u.id)
 }
 
 // announceAbandoned lists what a deletion leaves behind that was given up.

@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"reflect"
 	"slices"
 	"testing"
 
@@ -29,8 +30,7 @@ func TestStepsOfAFailoverAreTold(t *testing.T) {
 	t.Parallel()
 	var reasons []string
 	for _, a := range []topology.Action{topology.Fence{Member: "orders-0"}, topology.StopInstance{Member: "orders-0"}, topology.Promote{Member: "orders-1"}} {
-		reason, _ := announced(a)
-		reasons = append(reasons, reason)
+		reasons = append(reasons, eventOf[reflect.TypeOf(a)])
 	}
 	if !slices.Equal(reasons, []string{"Fence", "StopInstance", "Promote"}) {
 		t.Errorf("told as %v", reasons)

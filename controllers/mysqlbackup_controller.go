@@ -195,7 +195,7 @@ func (r *MySQLBackupReconciler) fail(ctx context.Context, b *v1alpha1.MySQLBacku
 	}); err != nil {
 		return err
 	}
-	r.Events.Eventf(b, nil, corev1.EventTypeWarning, "BackupFailed", actionObserve, "%s", shorten(reason+": "+message))
+	r.Events.Eventf(b, nil, corev1.EventTypeWarning, v1alpha1.EventBackupFailed, actionObserve, "%s", shorten(reason+": "+message))
 	return nil
 }
 

@@ -134,7 +134,7 @@ func (r *MySQLBackupReconciler) tellLeft(ctx context.Context, b *v1alpha1.MySQLB
 	if what == "" {
 		return
 	}
-	r.Events.Eventf(b, nil, corev1.EventTypeWarning, "BackupDataLeft", actionAct, "%s is left: %s", what, why)
+	r.Events.Eventf(b, nil, corev1.EventTypeWarning, v1alpha1.EventBackupDataLeft, actionAct, "%s is left: %s", what, why)
 	ctrl.LoggerFrom(ctx).Info("the data of a backup are left", "location", what, "why", why)
 }
 
@@ -219,12 +219,12 @@ func (r *MySQLBackupReconciler) remove(ctx context.Context, b *v1alpha1.MySQLBac
 		return 0, "", nil
 	case neverRan(job, r.Clock.Now()):
 		// Its Secret, its volume or its node may be gone. The next one is as the spec is by then.
-		r.Events.Eventf(b, nil, corev1.EventTypeWarning, "RemovalFailed", actionAct, "The pod that removes %s did not run within %s; it is made anew", b.Status.Location, startPatience)
+		r.Events.Eventf(b, nil, corev1.EventTypeWarning, v1alpha1.EventRemovalFailed, actionAct, "The pod that removes %s did not run within %s; it is made anew", b.Status.Location, startPatience)
 		return superviseEvery, "", deleteJob(ctx, r.Client, job, metav1.DeletePropagationBackground)
 	case ending(job) == nil:
 		return superviseEvery, "", nil
 	}
-	r.Events.Eventf(b, nil, corev1.EventTypeWarning, "RemovalFailed", actionAct, "%s could not be removed; it is tried again after %s: %s", b.Status.Location, r.pauseOf(b), jobEnded(job))
+	r.Events.Eventf(b, nil, corev1.EventTypeWarning, v1alpha1.EventRemovalFailed, actionAct, "%s could not be removed; it is tried again after %s: %s", b.Status.Location, r.pauseOf(b), jobEnded(job))
 	if rest := r.pauseOf(b) - r.Clock.Since(ending(job).LastTransitionTime.Time); rest > 0 {
 		return rest, "", nil
 	}

@@ -74,7 +74,7 @@ func (r *MySQLClusterReconciler) recover(ctx context.Context, s *scope, a topolo
 		if err := deleteJob(ctx, r.Client, &job, metav1.DeletePropagationForeground); err != nil {
 			return err
 		}
-		r.Events.Eventf(s.cluster, nil, corev1.EventTypeWarning, "RecoveryNotStarted", actionAct,
+		r.Events.Eventf(s.cluster, nil, corev1.EventTypeWarning, v1alpha1.EventRecoveryNotStarted, actionAct,
 			"The pod of Job %s did not run within %s; it is tried again as the spec is by now", name, startPatience)
 	}
 	return nil

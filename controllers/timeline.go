@@ -15,10 +15,10 @@ import (
 
 // The kinds of promotions.
 const (
-	promotionUnplanned = "Failover"
-	promotionPlanned   = "Switchover"
+	promotionUnplanned = v1alpha1.EventFailover
+	promotionPlanned   = v1alpha1.EventSwitchover
 	// promotionSame: the primary was away, and takes writes again.
-	promotionSame = "Reopened"
+	promotionSame = v1alpha1.EventReopened
 )
 
 // timeline is when what happened while the cluster had no primary that takes writes. It is kept in memory: an operator

@@ -15,6 +15,7 @@ import (
 
 const (
 	constants       = "../api/v1alpha1/constants.go"
+	eventConstants  = "../api/v1alpha1/events.go"
 	backupConstants = "../api/v1alpha1/mysqlbackup_types.go"
 	mutants         = "../internal/topology/simulation/mutants_test.go"
 )
@@ -172,6 +173,27 @@ func TestOperationsHasNoRowForAReasonThatIsGone(t *testing.T) {
 		if !known[row[1]] {
 			t.Errorf("operations.md explains reason %s, which the code does not know", row[1])
 		}
+	}
+}
+
+func TestOperationsHasARowForEveryEvent(t *testing.T) {
+	_, table, found := strings.Cut(read(t, "operations.md"), "\n## Events\n")
+	if !found {
+		t.Fatal("operations.md has no section Events")
+	}
+	table, _, _ = strings.Cut(table, "\n## ")
+	explained := map[string]bool{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `([A-Za-z]+)(?:<phase>)?` \\|").FindAllStringSubmatch(table, -1) {
+		explained[row[1]] = true
+	}
+	for _, value := range stringConstants(t, eventConstants, "Event") {
+		if !explained[value] {
+			t.Errorf("operations.md has no row for the event %s", value)
+		}
+		delete(explained, value)
+	}
+	for reason := range explained {
+		t.Errorf("operations.md explains the event %s, which the code does not know", reason)
 	}
 }
 

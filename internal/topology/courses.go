@@ -21,8 +21,6 @@ type Course struct {
 
 func (c Course) clone() Course { return Course{slices.Clone(c.Members), c.Since} }
 
-func (c Course) equal(o Course) bool { return c.Since == o.Since && slices.Equal(c.Members, o.Members) }
-
 // IsZero says whether nothing is under way.
 func (c Course) IsZero() bool { return c.Since == 0 && len(c.Members) == 0 }
 

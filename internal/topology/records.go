@@ -1,7 +1,10 @@
 package topology
 
 import (
+	"bytes"
+	"encoding/json"
 	"maps"
+	"reflect"
 	"slices"
 	"time"
 
@@ -221,16 +224,14 @@ func (r Records) inTerm(row Membership) bool {
 	return r.LeaderEpoch != 0 && row.Primary == r.Leader && row.Epoch >= r.LeaderEpoch
 }
 
-// Equal says whether two records are the same.
+// Equal says whether two records are written as the same text, whatever fields there are.
 func (r Records) Equal(o Records) bool {
-	return maps.Equal(r.Members, o.Members) && r.Recovering == o.Recovering && r.Recovered == o.Recovered && r.Source == o.Source && r.Bootstrapped == o.Bootstrapped && r.RebuiltAt.Equal(o.RebuiltAt) &&
-		slices.Equal(r.FinalVolumes, o.FinalVolumes) && r.FinalChosen == o.FinalChosen && r.FinalAt == o.FinalAt &&
-		r.BootstrappedVolume == o.BootstrappedVolume && r.Database == o.Database && r.PasswordUntil == o.PasswordUntil &&
-		r.PromotedAt == o.PromotedAt && r.Deposed == o.Deposed && r.Alone == o.Alone && r.AloneSince == o.AloneSince && r.AloneUnknown == o.AloneUnknown &&
-		r.Epoch == o.Epoch && r.Established == o.Established && r.Leaving == o.Leaving && r.Removing == o.Removing && slices.Equal(r.Unsilenced, o.Unsilenced) && slices.Equal(r.PoweredOff, o.PoweredOff) && r.Leader == o.Leader && r.LeaderDoubted == o.LeaderDoubted && r.LeaderEpoch == o.LeaderEpoch && r.LeaderServer == o.LeaderServer && r.LeaderVoid == o.LeaderVoid &&
-		r.Uncovered == o.Uncovered && r.Hand == o.Hand && r.Account == o.Account && r.Rolling == o.Rolling && r.RollingAt == o.RollingAt && r.Nearest == o.Nearest && r.NearestAt == o.NearestAt && r.Template == o.Template &&
-		r.Restarts.equal(o.Restarts) && r.Volumes.equal(o.Volumes) &&
-		slices.Equal(r.RollingDone, o.RollingDone) && r.RollingSince == o.RollingSince && slices.Equal(r.Held, o.Held)
+	if reflect.DeepEqual(r, o) {
+		return true
+	}
+	one, err := json.Marshal(r)
+	other, otherErr := json.Marshal(o)
+	return err == nil && otherErr == nil && bytes.Equal(one, other)
 }
 
 // Rebuild makes new records from what EC2's tags tell, after the old ones were lost.

@@ -1,0 +1,111 @@
+package topology
+
+import (
+	"encoding/json"
+	"reflect"
+	"testing"
+	"time"
+)
+
+// fields visits every field below a value that is no struct itself, with its path.
+func fields(v reflect.Value, path string, visit func(path string, field reflect.Value)) {
+	if v.Kind() != reflect.Struct || v.Type() == reflect.TypeFor[time.Time]() {
+		visit(path, v)
+		return
+	}
+	for i := range v.NumField() {
+		fields(v.Field(i), path+"."+v.Type().Field(i).Name, visit)
+	}
+}
+
+// fill sets a field to something that is not its zero value.
+func fill(t *testing.T, path string, v reflect.Value) {
+	t.Helper()
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString("x")
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int, reflect.Int64:
+		v.SetInt(7)
+	case reflect.Uint64:
+		v.SetUint(7)
+	case reflect.Array:
+		fill(t, path, v.Index(0))
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		fill(t, path, v.Index(0))
+	case reflect.Map:
+		v.Set(reflect.MakeMap(v.Type()))
+		element := reflect.New(v.Type().Elem()).Elem()
+		fields(element, path, func(path string, field reflect.Value) { fill(t, path, field) })
+		v.SetMapIndex(reflect.ValueOf("orders-0"), element)
+	case reflect.Struct:
+		v.Set(reflect.ValueOf(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)))
+	default:
+		t.Fatalf("%s is a %s", path, v.Kind())
+	}
+}
+
+// filled are records in which everything is set.
+func filled(t *testing.T) Records {
+	t.Helper()
+	var r Records
+	fields(reflect.ValueOf(&r).Elem(), "Records", func(path string, field reflect.Value) { fill(t, path, field) })
+	return r
+}
+
+// TestEveryFieldOfTheRecordsCounts: a field that a comparison forgot would be a write that is left out.
+func TestEveryFieldOfTheRecordsCounts(t *testing.T) {
+	n := 0
+	var r Records
+	fields(reflect.ValueOf(&r).Elem(), "Records", func(path string, field reflect.Value) {
+		fill(t, path, field)
+		if r.Equal(Records{}) || (Records{}).Equal(r) {
+			t.Errorf("%s does not count", path)
+		}
+		field.SetZero()
+		n++
+	})
+	rec := Record{}
+	fields(reflect.ValueOf(&rec).Elem(), "Record", func(path string, field reflect.Value) {
+		fill(t, path, field)
+		if (Records{Members: map[string]Record{"orders-0": rec}}).Equal(Records{Members: map[string]Record{"orders-0": {}}}) {
+			t.Errorf("%s does not count", path)
+		}
+		field.SetZero()
+		n++
+	})
+	if n < 60 {
+		t.Errorf("only %d fields were tried", n)
+	}
+	if empty := (Records{Members: map[string]Record{}, PoweredOff: []string{}}); !empty.Equal(Records{}) {
+		t.Error("nothing is something else than nothing")
+	}
+}
+
+// TestRecordsAreKeptWhole: what is written is what is read, and a copy shares nothing with its original.
+func TestRecordsAreKeptWhole(t *testing.T) {
+	r := filled(t)
+	text, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var read Records
+	if err := json.Unmarshal(text, &read); err != nil || !reflect.DeepEqual(read, r) {
+		t.Errorf("read %+v: %v", read, err)
+	}
+	c := r.Clone()
+	fields(reflect.ValueOf(&c).Elem(), "Records", func(path string, field reflect.Value) {
+		switch field.Kind() {
+		case reflect.Slice:
+			field.Index(0).SetZero()
+		case reflect.Map:
+			field.SetMapIndex(reflect.ValueOf("orders-1"), reflect.New(field.Type().Elem()).Elem())
+		default:
+		}
+	})
+	if !reflect.DeepEqual(read, r) {
+		t.Errorf("the original changed with its copy: %+v", r)
+	}
+}

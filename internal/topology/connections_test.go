@@ -42,7 +42,7 @@ func TestFullServerLetsItsReplicasIn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newScene()
 			row.happened(s)
-			plan := Next(s.desired, s.observed)
+			plan := pureNext(s.desired, s.observed)
 			var planned []string
 			for i, a := range plan.Actions {
 				if limit, ok := a.(SetMaxConnections); ok {

@@ -78,20 +78,20 @@ func (s *scene) lose(ordinals ...int) {
 func TestRecordsAreTakenOver(t *testing.T) {
 	s := newScene()
 	s.observed.Hand = "first"
-	plan := Next(s.desired, s.observed)
+	plan := pureNext(s.desired, s.observed)
 	if plan.Records.Hand != "first" || plan.Records.Equal(s.observed.Records) {
 		t.Errorf("the records are of %q", plan.Records.Hand)
 	}
 	s.observed.Records = plan.Records
-	if again := Next(s.desired, s.observed); !again.Records.Equal(plan.Records) {
+	if again := pureNext(s.desired, s.observed); !again.Records.Equal(plan.Records) {
 		t.Error("they are written again by the same")
 	}
 	s.observed.Hand = "second"
-	if taken := Next(s.desired, s.observed); taken.Records.Hand != "second" || taken.Records.Equal(plan.Records) {
+	if taken := pureNext(s.desired, s.observed); taken.Records.Hand != "second" || taken.Records.Equal(plan.Records) {
 		t.Errorf("the records are of %q", taken.Records.Hand)
 	}
 	none := Observed{Now: s.observed.Now, Hand: "first", Members: map[string]*Member{}, InService: map[string]bool{}}
-	if plan := Next(s.desired, none); !plan.Records.Equal(Records{}) {
+	if plan := pureNext(s.desired, none); !plan.Records.Equal(Records{}) {
 		t.Errorf("something is remembered of nothing: %+v", plan.Records)
 	}
 }
@@ -131,7 +131,7 @@ func (s *scene) io(state string, ordinals ...int) {
 }
 
 func (s *scene) plan() (Plan, string) {
-	p := Next(s.desired, s.observed)
+	p := pureNext(s.desired, s.observed)
 	var words []string
 	for _, a := range p.Actions {
 		words = append(words, a.String())

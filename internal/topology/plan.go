@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"maps"
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
@@ -175,8 +176,12 @@ type planner struct {
 	wait time.Duration
 }
 
-// Next decides what to do.
+// Next decides what to do. It changes nothing of what it is given.
 func Next(d Desired, o Observed) Plan {
+	o.Members = maps.Clone(o.Members)
+	if o.Members == nil {
+		o.Members = map[string]*Member{}
+	}
 	p := &planner{Desired: d, Observed: o, views: map[string]*View{}, wait: waitReady}
 	p.plan.Records = o.Records.Clone()
 	if !d.Deleting {

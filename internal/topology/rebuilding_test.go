@@ -112,7 +112,7 @@ func TestRebuildOnRequest(t *testing.T) {
 
 // snapshotTaken has EC2 show the snapshot that the next plan asks for.
 func (s *scene) snapshotTaken() {
-	p := Next(s.desired, s.observed)
+	p := pureNext(s.desired, s.observed)
 	for _, snap := range planned[TakeSnapshot](p) {
 		s.observed.Snapshots = append(s.observed.Snapshots, Snapshot{ID: "snap-1", Member: snap.Member, VolumeID: snap.VolumeID, Purpose: snap.Purpose, State: snapshotCompleted})
 	}
@@ -124,7 +124,7 @@ func TestRebuildRequestIsRemembered(t *testing.T) {
 	s.desired.RebuildMember = "orders-2"
 	s.member(2).SQL.Clone = &Clone{State: cloneCompleted, Began: "1"}
 	remembered := func() RebuildRequest {
-		p := Next(s.desired, s.observed)
+		p := pureNext(s.desired, s.observed)
 		if p.Records.Equal(s.observed.Records) && p.Records.Members["orders-2"] != s.observed.Records.Members["orders-2"] {
 			t.Error("it is not among what makes two records differ")
 		}

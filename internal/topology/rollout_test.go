@@ -79,7 +79,7 @@ func TestChangedSpecReplacesEveryMachineReplicasFirst(t *testing.T) {
 	for replicas := 1; replicas <= 5; replicas++ {
 		w := withTemplate(t, replicas)
 		volumes, epoch := w.volumeIDs(), w.records.Epoch
-		primary := Next(w.desired, w.observe()).Primary
+		primary := pureNext(w.desired, w.observe()).Primary
 		w.trace = nil
 		w.desired.TemplateHash = "new"
 		plan := w.roll(600)

@@ -61,22 +61,22 @@ type Result struct {
 }
 
 // Run plays a schedule.
-func Run(seed, schedule uint64, trace bool) Result {
+func Run(seed, schedule uint64, told bool) Result {
 	w := newWorld(seed, schedule)
-	w.tracing = trace
+	w.trace.kept = told
 	w.play()
 	r := Result{Seed: seed, Schedule: schedule, Events: w.events, Passes: w.passes, HealTime: time.Duration(w.now-w.healed) * time.Millisecond}
 	r.Acknowledged = len(w.acked.without(nil))
 	if w.failure != nil {
 		r.Invariant, r.Message = w.failure.invariant, w.failure.message
 	}
-	r.Trace, r.Hash = w.trace.String(), w.hash.Sum64()
+	r.Trace, r.Hash = w.trace.text.String(), w.trace.hash.Sum64()
 	return r
 }
 
 func newWorld(seed, schedule uint64) *world {
 	w := &world{
-		rng: rand.New(rand.NewPCG(seed, schedule)), ledger: newLedger(), hash: fnv.New64a(),
+		rng: rand.New(rand.NewPCG(seed, schedule)), ledger: newLedger(), trace: trace{hash: fnv.New64a()},
 		cloud: &cloud{tokens: map[string]string{}, noRoom: map[string]bool{}}, kube: kube{inService: map[string]bool{}}, rows: map[uint64]string{}, broken: map[string]bool{},
 	}
 	w.shape = w.drawShape()

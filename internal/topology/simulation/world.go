@@ -73,9 +73,7 @@ type world struct {
 	// heirloom is what the cluster begins with, nil for nothing.
 	heirloom *store
 
-	tracing bool
-	trace   strings.Builder
-	hash    hash.Hash64 // over the trace, also when that is not kept
+	trace   trace
 	failure *failure
 	faults  int
 }
@@ -179,14 +177,24 @@ func (w *world) fail(invariant, format string, args ...any) {
 	}
 }
 
+// trace is the story of a schedule. Its hash is there also when the text is not kept.
+type trace struct {
+	kept bool
+	text strings.Builder
+	hash hash.Hash64
+}
+
+func (t *trace) add(line []byte) {
+	_, _ = t.hash.Write(line) // it never fails
+	if t.kept {
+		t.text.Write(line)
+	}
+}
+
 // say adds a line to the trace.
 func (w *world) say(format string, args ...any) {
 	line := fmt.Appendf(nil, "%9.3fs  ", float64(w.now)/1000)
-	line = append(fmt.Appendf(line, format, args...), '\n')
-	_, _ = w.hash.Write(line) // it never fails
-	if w.tracing {
-		w.trace.Write(line)
-	}
+	w.trace.add(append(fmt.Appendf(line, format, args...), '\n'))
 }
 
 // network says who reaches whom. Nodes are the ordinals of members, then the operator, then the clients.

@@ -42,7 +42,7 @@ func run(out io.Writer, file string, write bool) error {
 	var all []*figures
 	for _, pkg := range loaded {
 		if len(pkg.Errors) > 0 {
-			return fmt.Errorf("%s does not compile: %v", pkg.PkgPath, pkg.Errors[0])
+			return fmt.Errorf("%s does not compile: %w", pkg.PkgPath, pkg.Errors[0])
 		}
 		if f := measure(pkg); f.lines > 0 {
 			all = append(all, f)

@@ -96,7 +96,7 @@ func TestRecordsAreKeptWhole(t *testing.T) {
 		t.Errorf("read %+v: %v", read, err)
 	}
 	c := r.Clone()
-	fields(reflect.ValueOf(&c).Elem(), "Records", func(path string, field reflect.Value) {
+	fields(reflect.ValueOf(&c).Elem(), "Records", func(_ string, field reflect.Value) {
 		switch field.Kind() {
 		case reflect.Slice:
 			field.Index(0).SetZero()

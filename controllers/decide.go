@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
@@ -170,6 +169,7 @@ func (r *MySQLClusterReconciler) preflightSpec(s *scope) (ec2.PreflightSpec, err
 
 // decide lets the brain plan.
 func (r *MySQLClusterReconciler) decide(_ context.Context, s *scope) error {
+	s.observed.LaunchProblem, s.observed.SubnetsProblem = s.preflightProblem.text(), s.dependencyProblem.text()
 	s.plan = topology.Next(s.desired, s.observed)
 	s.notes.crashes.Expect(s.plan)
 	s.planned = true
@@ -179,7 +179,6 @@ func (r *MySQLClusterReconciler) decide(_ context.Context, s *scope) error {
 	case s.notes.failingSince.IsZero():
 		s.notes.failingSince = r.Clock.Now()
 	}
-	s.explain()
 	if s.plan.Gone && s.lostGroup != "" {
 		s.plan.Gone, s.plan.RequeueAfter = false, afterWaiting
 		s.plan.Waiting = topology.Finding{Reason: v1alpha1.ReasonDeleting, Message: s.lostGroup}
@@ -189,20 +188,4 @@ func (r *MySQLClusterReconciler) decide(_ context.Context, s *scope) error {
 		s.log.V(1).Info("planned", "action", a.String())
 	}
 	return nil
-}
-
-// explain says of what waits for the spec's subnets, or for the preflight, what is wrong there.
-func (s *scope) explain() {
-	why := func(text string) string {
-		for waits, p := range map[string]*problem{topology.WaitsForSubnets: s.dependencyProblem, topology.WaitsForPreflight: s.preflightProblem} {
-			if p != nil && strings.HasSuffix(text, waits) {
-				return text + ": " + p.message
-			}
-		}
-		return text
-	}
-	s.plan.Waiting.Message = why(s.plan.Waiting.Message)
-	for i := range s.plan.Members {
-		s.plan.Members[i].Message = why(s.plan.Members[i].Message)
-	}
 }

@@ -52,6 +52,14 @@ func (p *problem) Error() string { return p.reason + ": " + p.message }
 // Unwrap returns the cause, nil when the problem was found and not suffered.
 func (p *problem) Unwrap() error { return p.cause }
 
+// text is what a person is told; empty without a problem.
+func (p *problem) text() string {
+	if p == nil {
+		return ""
+	}
+	return p.message
+}
+
 // quiet says whether the problem is nobody's business: it goes away by trying again.
 func (p *problem) quiet() bool { return p.reason == "" }
 

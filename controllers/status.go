@@ -202,7 +202,7 @@ func projectMembers(s *scope, st *v1alpha1.MySQLClusterStatus) {
 	for _, v := range p.Members {
 		m := v1alpha1.MemberStatus{
 			Name: v.Name, Phase: v.Phase, Role: v.Role, Voter: v.Voter, InstanceID: v.InstanceID, VolumeID: v.VolumeID,
-			Zone: v.Zone, Address: v.Address, Version: v.Version, Message: v.Message,
+			Zone: v.Zone, Address: v.Address, Version: v.Version, Message: v.Step.Message,
 		}
 		if v.LagKnown {
 			step := lagStep(v.Lag)
@@ -316,11 +316,11 @@ func (c conditions) setProgressing(s *scope, failure *problem, problems []topolo
 	switch {
 	case s.planned && s.plan.Rollout.Total() > 0 && !s.plan.Failing:
 		c.set(v1alpha1.ConditionProgressing, metav1.ConditionTrue, s.plan.Rolling.Reason, s.plan.Rolling.Message)
-	case s.planned && s.plan.Waiting.Message != "":
+	case s.planned && s.plan.Waiting.Reason != "":
 		c.set(v1alpha1.ConditionProgressing, metav1.ConditionTrue, s.plan.Waiting.Reason, s.plan.Waiting.Message)
 	case s.planned && s.plan.Phase == v1alpha1.PhaseHibernated:
 		c.set(v1alpha1.ConditionProgressing, metav1.ConditionFalse, v1alpha1.ReasonHibernated, "the cluster hibernates")
-	case s.planned && s.plan.Rolling.Message != "":
+	case s.planned && s.plan.Rolling.Reason != "":
 		c.set(v1alpha1.ConditionProgressing, metav1.ConditionTrue, s.plan.Rolling.Reason, s.plan.Rolling.Message)
 	case s.planned && s.plan.Phase == v1alpha1.PhaseReady:
 		c.set(v1alpha1.ConditionProgressing, metav1.ConditionFalse, v1alpha1.ReasonStable, "the cluster is as the spec wants it")

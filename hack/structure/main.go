@@ -1,7 +1,8 @@
 // Command structure measures how the product's packages are built and compares the figures with the limits of the
 // repository: what is worse than the limits allow fails, and so does a limit that is looser than what was reached.
 //
-// Usage: structure [-limits FILE] [-write]. It prints one line per package, and with -write the limits of today.
+// Usage: structure [-limits FILE] [-write] [-texts]. It prints one line per package, with -texts also the functions whose text
+// decides; -write writes the limits of today.
 package main
 
 import (
@@ -27,14 +28,15 @@ const module = "github.com/alx-ke/nairobi-mysql-operator"
 func main() {
 	file := flag.String("limits", "hack/structure/limits.yaml", "the file with the limits")
 	write := flag.Bool("write", false, "write the limits of today instead of comparing with those of the file")
+	texts := flag.Bool("texts", false, "list the functions that return a text whose emptiness a caller decides by")
 	flag.Parse()
-	if err := run(os.Stdout, *file, *write); err != nil {
+	if err := run(os.Stdout, *file, *write, *texts); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func run(out io.Writer, file string, write bool) error {
+func run(out io.Writer, file string, write, texts bool) error {
 	loaded, err := packages.Load(&packages.Config{Mode: mode}, measured...)
 	if err != nil {
 		return err
@@ -50,6 +52,13 @@ func run(out io.Writer, file string, write bool) error {
 	}
 	if err := show(out, all); err != nil {
 		return err
+	}
+	for _, f := range all {
+		for _, name := range f.texts {
+			if texts {
+				fmt.Fprintf(out, "%s.%s\n", f.name, name)
+			}
+		}
 	}
 	if write {
 		return limitsOf(all).save(file)

@@ -51,12 +51,12 @@ func (p *planner) opensAsBefore(m *Member) bool {
 
 // unknownDonors returns why no machine is made yet for a member that is to be seeded, or "": nobody who knows the voters answers, and
 // so it is not known with which version it could be.
-func (p *planner) unknownDonors(m *Member) string {
+func (p *planner) unknownDonors(m *Member) Step {
 	if !p.mixed() || !p.Records.Established || !p.toSeed(m) || p.presentMembership() != nil {
-		return ""
+		return Step{}
 	}
 	p.waitAtMost(waitMySQL)
-	return "waiting until it is known which version it can be seeded with"
+	return waits("waiting until it is known which version it can be seeded with")
 }
 
 // suitsAsBefore says whether the present spec offers a member nothing better than the machine of before that it has, however long
@@ -164,14 +164,14 @@ func (p *planner) forgetAnew() {
 }
 
 // anewTooOften returns why a member is not upgraded any more, or "": every time that it was, it had to be made anew.
-func (p *planner) anewTooOften(m *Member) string {
+func (p *planner) anewTooOften(m *Member) Step {
 	if !p.upgradedInVain(m) {
-		return ""
+		return Step{}
 	}
 	p.waitAtMost(waitReady)
 	p.degraded(v1alpha1.ReasonRollingStopped, fmt.Sprintf("%s had to be made anew %d times after it was upgraded to MySQL %s, and is left as it is: what stopped its replication is in the events. Set spec.version back; raise it again when that is mended",
 		m.Name, p.plan.Records.Members[m.Name].AnewTimes, p.Version))
-	return "upgraded in vain before"
+	return waits("upgraded in vain before")
 }
 
 // upgradedInVain says whether a member had to be made anew each time that it was upgraded to the version asked for.

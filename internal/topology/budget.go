@@ -47,9 +47,12 @@ func (p *planner) modifiableFrom(m *Member, vol *Volume) time.Time {
 }
 
 // whyUnmodified says why a volume is not modified now although the spec asks for it; empty when it may be.
-func (p *planner) whyUnmodified(m *Member, vol *Volume) string {
+func (p *planner) whyUnmodified(m *Member, vol *Volume) Step {
 	if from := p.modifiableFrom(m, vol); !from.IsZero() {
-		return fmt.Sprintf("EC2 takes %d modifications of a volume within 24 hours, and it has had them; the next is asked for at %s", modificationsTaken, from.UTC().Format(time.RFC3339))
+		return waits(fmt.Sprintf("EC2 takes %d modifications of a volume within 24 hours, and it has had them; the next is asked for at %s", modificationsTaken, from.UTC().Format(time.RFC3339)))
 	}
-	return m.ModificationRefused
+	if m.ModificationRefused != "" {
+		return waits(m.ModificationRefused)
+	}
+	return Step{}
 }

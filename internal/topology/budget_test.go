@@ -26,8 +26,8 @@ func TestBudgetOfModifications(t *testing.T) {
 		t.Errorf("all are %s, looked at again after %s", plan.Phase, plan.RequeueAfter)
 	}
 	for _, v := range plan.Members {
-		if !strings.Contains(v.Message, "EC2 takes 4 modifications of a volume within 24 hours, and it has had them; the next is asked for at 2026-01-02T00:0") {
-			t.Errorf("%s: %q", v.Name, v.Message)
+		if !strings.Contains(v.Step.Message, "EC2 takes 4 modifications of a volume within 24 hours, and it has had them; the next is asked for at 2026-01-02T00:0") {
+			t.Errorf("%s: %q", v.Name, v.Step.Message)
 		}
 	}
 	if len(plan.Degraded) != 3 || plan.Degraded[0].Reason != v1alpha1.ReasonVolumeModificationLimited {

@@ -29,8 +29,8 @@ func (c Course) IsZero() bool { return c.Since == 0 && len(c.Members) == 0 }
 func (p *planner) tellCourses(primary *Member) {
 	rec := &p.plan.Records
 	p.tellCourse(v1alpha1.RolloutRestarts, &rec.Restarts, p.restartsLeft(primary, rec.Restarts), func(m *Member) bool {
-		return !m.verified() || p.views[m.Name].Message == restarting
-	}, p.restartStep, func(m *Member) string {
+		return !m.verified() || p.views[m.Name].Step.Code == Restarting
+	}, p.restartStep.Message, func(m *Member) string {
 		return handingOver(m, primary, p.Replicas, "mysqld is restarted")
 	})
 	p.tellCourse(v1alpha1.RolloutVolumes, &rec.Volumes, p.volumesLeft(rec.Volumes), func(m *Member) bool {
@@ -72,11 +72,11 @@ func (p *planner) tellCourse(kind v1alpha1.RolloutKind, rec *Course, left []*Mem
 			out.Done = append(out.Done, name)
 		}
 	}
-	if v := p.views[out.Current]; v != nil && v.Message != "" {
-		out.Step = v.Message
+	if v := p.views[out.Current]; v != nil && v.Step.Waits() {
+		out.Step = v.Step.Message
 	}
 	if v := p.views[left[0].Name]; out.Step == "" && v != nil && out.Current == "" {
-		out.Step = v.Message
+		out.Step = v.Step.Message
 	}
 	out.Step = cmp.Or(out.Step, waitingForAll)
 	p.plan.Rollouts = append(p.plan.Rollouts, out)

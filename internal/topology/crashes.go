@@ -154,17 +154,17 @@ const noVoteUnstable = "no voter while its mysqld crashes repeatedly"
 
 // excludeUnstable takes the vote of an unstable member when the others can do without it, and returns what the member waits for.
 // Empty means that its replication goes on.
-func (p *planner) excludeUnstable(m, primary *Member) string {
+func (p *planner) excludeUnstable(m, primary *Member) Step {
 	row := p.plan.Membership
 	if !m.unstable() || !row.Has(m.Name) || p.unconfirmed || !row.Settled() || p.busy(primary.Name) || p.changingVotes() {
-		return ""
+		return Step{}
 	}
 	if leaving := p.plan.Records.Leaving; leaving != "" && leaving != m.Name || !p.dispensable(m, primary) || p.holdsUp(m, primary) {
-		return ""
+		return Step{}
 	}
 	p.expel(m, primary)
 	p.waitAtMost(waitMySQL)
-	return "losing its vote because its mysqld crashes repeatedly"
+	return waits("losing its vote because its mysqld crashes repeatedly")
 }
 
 // dispensable says whether enough other voters that are stable acknowledge. The only other voter of a primary is never dispensable:
@@ -189,7 +189,7 @@ func (p *planner) dispensable(m, primary *Member) bool {
 // unstableTurn returns an unstable replica that is to be replaced next, although it is not well: another instance, or another version
 // of MySQL, may be what it needs. Nil for none, and while anybody else is not well.
 func (p *planner) unstableTurn(primary *Member) *Member {
-	if primary == nil || p.unconfirmed || !p.CloudReachable || !p.Launchable || p.votesChange() || p.mayCreate() != "" {
+	if primary == nil || p.unconfirmed || !p.CloudReachable || !p.Launchable || p.votesChange() || p.mayCreate().Waits() {
 		return nil
 	}
 	var found *Member
@@ -204,7 +204,7 @@ func (p *planner) unstableTurn(primary *Member) *Member {
 			return nil
 		}
 	}
-	if found == nil || p.holdsBack() != "" {
+	if found == nil || p.holdsBack().Waits() {
 		return nil
 	}
 	return found

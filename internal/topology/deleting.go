@@ -123,16 +123,16 @@ func (p *planner) finalSnapshots() bool {
 		switch snapshot := p.snapshotOf(id, ""); {
 		case in != nil && in.State != stateStopped:
 			p.stop(m, in)
-			v.Message = "stopping before the final snapshot"
+			v.Step = waits("stopping before the final snapshot")
 		case snapshot == nil:
 			p.retry(waitMySQL, TakeSnapshot{m.Name, id, p.finalPurpose()})
-			v.Message = "taking the final snapshot"
+			v.Step = waits("taking the final snapshot")
 		case snapshot.State == snapshotError:
 			p.degraded(v1alpha1.ReasonDeleting, fmt.Sprintf("%s: the final snapshot %s failed; it is taken again", m.Name, snapshot.ID))
 			p.retry(snapshotPause, TakeSnapshot{m.Name, id, fmt.Sprintf("%s-again-%d", p.finalPurpose(), p.Now.Unix()/int64(snapshotPause.Seconds()))})
-			v.Message = "taking the final snapshot again"
+			v.Step = waits("taking the final snapshot again")
 		default:
-			v.Message = fmt.Sprintf("final snapshot %s: %s", snapshot.ID, orNone(snapshot.Progress))
+			v.Step = waits(fmt.Sprintf("final snapshot %s: %s", snapshot.ID, orNone(snapshot.Progress)))
 		}
 	}
 	return all
@@ -185,7 +185,7 @@ func (p *planner) endInstances() bool {
 				continue
 			}
 			left = true
-			p.views[m.Name].Message = fmt.Sprintf("instance %s is being terminated", in.ID)
+			p.views[m.Name].Step = waits(fmt.Sprintf("instance %s is being terminated", in.ID))
 			if in.State != stateShuttingDown {
 				p.retry(waitMySQL, TerminateInstance{m.Name, in.ID})
 			}
@@ -212,7 +212,7 @@ func (p *planner) endVolumes() bool {
 				continue
 			}
 			left = true
-			p.views[m.Name].Message = fmt.Sprintf("volume %s is being deleted", vol.ID)
+			p.views[m.Name].Step = waits(fmt.Sprintf("volume %s is being deleted", vol.ID))
 			if vol.State == volumeAvailable || vol.State == volumeError {
 				p.forgetMade(m.Name)
 				p.retry(waitMySQL, DeleteVolume{m.Name, vol.ID})

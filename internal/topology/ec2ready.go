@@ -13,7 +13,7 @@ func (p *planner) join() {
 		if v.Phase != v1alpha1.PhaseEC2Ready {
 			continue
 		}
-		if v.Message = p.joinMember(m); v.Message == "" || p.restarting(m) {
+		if v.Step = p.joinMember(m); !v.Step.Waits() || p.restarting(m) {
 			v.Phase = v1alpha1.PhaseReplicating
 		}
 	}
@@ -29,7 +29,7 @@ func (p *planner) restarting(m *Member) bool {
 }
 
 // joinMember plans a member's next step towards a verified connection and returns what it waits for.
-func (p *planner) joinMember(m *Member) string {
+func (p *planner) joinMember(m *Member) Step {
 	in := m.CurrentInstance()
 	switch m.SQL.Access {
 	case AccessVerified:
@@ -40,29 +40,29 @@ func (p *planner) joinMember(m *Member) string {
 		if wanted {
 			p.plan.Rolling = Finding{v1alpha1.ReasonRolling, m.Name + ": its certificate is renewed"}
 		}
-		return ""
+		return Step{}
 	case AccessUnverified:
 		sign := SignCertificate{m.Name, in.ID, in.Incarnation, in.Address}
 		if p.Records.Members[m.Name].SignedInstance == in.ID {
 			// Signed already: the member installs it, or presents a key that was not the one that was signed.
 			p.retry(waitMySQL, sign)
 			if m.SQL.Reason != "" {
-				return "waiting for its certificate to take effect: " + m.SQL.Reason
+				return waits("waiting for its certificate to take effect: " + m.SQL.Reason)
 			}
 		}
 		p.do(sign)
-		return "signing its certificate"
+		return waits("signing its certificate")
 	case AccessDenied:
 		p.waitAtMost(waitEC2)
 		p.degraded(v1alpha1.ReasonMemberUntrusted, fmt.Sprintf("%s: mysqld refuses the operator: %s", m.Name, m.SQL.Reason))
-		return "mysqld refuses the operator: " + m.SQL.Reason
+		return waits("mysqld refuses the operator: " + m.SQL.Reason)
 	case AccessNone, AccessSilent, AccessRefused:
 	}
 	return p.unreached(m)
 }
 
 // unreached says what is known of a member whose mysqld does not answer, and how urgently to look again.
-func (p *planner) unreached(m *Member) string {
+func (p *planner) unreached(m *Member) Step {
 	pause := waitMySQL
 	if !m.SilentSince.IsZero() && p.Now.Sub(m.SilentSince) > restartPatience {
 		pause = waitEC2 // it is not about to answer: no second-by-second dialling for hours
@@ -76,18 +76,18 @@ func (p *planner) unreached(m *Member) string {
 		message += " (last boot stage: " + m.Stage + ")"
 	}
 	if m.SilentSince.IsZero() {
-		return message
+		return waits(message)
 	}
 	silent := p.Now.Sub(m.SilentSince)
 	if silent < silenceAllowed {
-		return message
+		return waits(message)
 	}
 	if m.SQL.Access == AccessSilent {
 		p.degraded(v1alpha1.ReasonMemberUnreachable, p.unreachableAdvice(m))
-		return "silent on port 3306 for more than 3 minutes"
+		return waits("silent on port 3306 for more than 3 minutes")
 	}
 	p.degraded(v1alpha1.ReasonBootFailed, fmt.Sprintf("%s: its machine is up but mysqld does not answer (last boot stage: %s); see the instance's console output", m.Name, orNone(m.Stage)))
-	return message
+	return waits(message)
 }
 
 func (p *planner) unreachableAdvice(m *Member) string {

@@ -29,10 +29,10 @@ func (p *planner) ec2Calls(what, state string) string {
 	return fmt.Sprintf("EC2 called %s %s at %s and has not answered since", what, state, p.lastAnswer())
 }
 
-// fromEC2 marks a message that rests on what EC2 said.
-func (p *planner) fromEC2(message string) string {
-	if silence := p.ec2Silence(); silence != "" && message != "" {
-		return fmt.Sprintf("%s (%s)", message, silence)
+// fromEC2 marks the message of a step that rests on what EC2 said.
+func (p *planner) fromEC2(step Step) Step {
+	if step.Waits() && !p.CloudReachable {
+		step.Message = fmt.Sprintf("%s (%s)", step.Message, p.ec2Silence())
 	}
-	return message
+	return step
 }

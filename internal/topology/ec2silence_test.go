@@ -39,7 +39,7 @@ func TestWhatEC2SaidBeforeItsSilence(t *testing.T) {
 				text += "\n" + f.Message
 			}
 			for _, v := range p.Members {
-				text += "\n" + v.Message
+				text += "\n" + v.Step.Message
 			}
 			if !strings.Contains(text, row.says) || !s.observed.CloudReachable && strings.Contains(text, now) {
 				t.Errorf("says %q, want %q in it", text, row.says)

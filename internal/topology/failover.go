@@ -233,12 +233,12 @@ func (p *planner) promote(row Membership) {
 	if u := p.Records.Uncovered; u.Primary != "" && p.Lossless {
 		p.degraded(v1alpha1.ReasonCommitsUncovered, u.String()+". They are lost if it does not return")
 	}
-	if waiting := p.patience(row); waiting.Message != "" {
+	if waiting := p.patience(row); waiting.Reason != "" {
 		p.plan.Waiting = waiting
 		return
 	}
-	if witness := p.sourceSeen(); witness != "" && !p.silentFor(row.Primary, witnessPatience) {
-		p.plan.Waiting = Finding{v1alpha1.ReasonNoPrimary, "the primary does not answer the operator, but " + witness + " still receives from it"}
+	if witness := p.sourceSeen(); witness != nil && !p.silentFor(row.Primary, witnessPatience) {
+		p.plan.Waiting = Finding{v1alpha1.ReasonNoPrimary, "the primary does not answer the operator, but " + witness.Name + " still receives from it"}
 		return
 	}
 	if p.fenceOthers(nil) || p.needsPowerOff() && p.machinesRun(row) {
@@ -272,7 +272,7 @@ func (p *planner) promote(row Membership) {
 	if m.Name == row.Primary {
 		p.degraded(v1alpha1.ReasonNoPrimary, fmt.Sprintf("the primary %s is read-only (read_only or super_read_only is ON, as after a start of mysqld); the operator opens it for writes", m.Name))
 	}
-	if missed := p.missedBy(m, row); missed != "" && !p.Exposure.Unwatched.IsZero() && p.Lossless && row.WaitCount() > 0 {
+	if missed, found := p.missedBy(m, row); found && !p.Exposure.Unwatched.IsZero() && p.Lossless && row.WaitCount() > 0 {
 		p.beginUncovered(Uncovered{Primary: missed, Why: whyUnwatched, Fenced: true})
 	}
 	p.depose(row, proof.Candidate)
@@ -282,14 +282,14 @@ func (p *planner) promote(row Membership) {
 	p.retry(waitSuspect, Promote{Member: m.Name, Membership: row, Next: next, SemiSync: semiSync, MustHold: proof.MustHold.String()})
 }
 
-// missedBy returns the member besides a candidate that may have led last; empty for none.
-func (p *planner) missedBy(candidate *Member, row Membership) string {
+// missedBy returns the member besides a candidate that may have led last.
+func (p *planner) missedBy(candidate *Member, row Membership) (name string, found bool) {
 	for _, name := range []string{p.plan.Records.Leader, row.Primary} {
 		if name != candidate.Name && name != "" {
-			return name
+			return name, true
 		}
 	}
-	return ""
+	return "", false
 }
 
 // needsPowerOff says whether stopping the voters' IO threads does not keep the old primary from answering commits: with durability
@@ -410,20 +410,20 @@ func (p *planner) machineRuns(m *Member) bool {
 	return true
 }
 
-// sourceSeen returns a member that still receives from a source which the operator does not reach. Such a primary may
+// sourceSeen returns a member that still receives from a source which the operator does not reach; nil for none. Such a primary may
 // still serve its clients; the operator's own network is then the likelier culprit. Not for ever: clients are where the
 // operator is more often than not.
-func (p *planner) sourceSeen() string {
+func (p *planner) sourceSeen() *Member {
 	for _, m := range p.ordered() {
 		r := m.SQL.Replication
 		if !m.verified() || r == nil || r.IOState != ioOn || r.SourceSilence < 0 || r.SourceSilence >= sourceFresh {
 			continue
 		}
 		if source := p.memberAt(r.SourceHost); source == nil || !source.verified() {
-			return m.Name
+			return m
 		}
 	}
-	return ""
+	return nil
 }
 
 // silentFor says whether a member has not answered for a time.

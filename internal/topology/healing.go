@@ -17,10 +17,10 @@ const quarantinePrefix = "quarantine-"
 
 // rebuild plans to replace what a member holds by a copy of the primary: first its vote is taken, then its volume is kept
 // as a snapshot when it holds something worth looking at, then it is cloned. evidence identifies what that is.
-func (p *planner) rebuild(m, primary *Member, evidence string) string {
+func (p *planner) rebuild(m, primary *Member, evidence string) Step {
 	if !p.expel(m, primary) {
 		p.waitAtMost(waitMySQL)
-		return "losing its vote before it is rebuilt"
+		return waits("losing its vote before it is rebuilt")
 	}
 	vol := m.volume()
 	if evidence != "" && vol != nil {
@@ -29,13 +29,13 @@ func (p *planner) rebuild(m, primary *Member, evidence string) string {
 		if p.snapshotFor(vol.ID, purpose) == nil {
 			if !p.CloudReachable {
 				p.waitAtMost(waitEC2)
-				return "waiting for EC2's API, to take a snapshot before it is rebuilt"
+				return waits("waiting for EC2's API, to take a snapshot before it is rebuilt")
 			}
-			if why := p.afterFailed(m, vol.ID, purpose); why != "" {
+			if why := p.afterFailed(m, vol.ID, purpose); why.Waits() {
 				return why
 			}
 			p.retry(waitMySQL, TakeSnapshot{m.Name, vol.ID, purpose})
-			return "taking a snapshot before it is rebuilt"
+			return waits("taking a snapshot before it is rebuilt")
 		}
 	}
 	p.rememberTail(m, primary)
@@ -55,19 +55,19 @@ func (p *planner) snapshotFor(volumeID, purpose string) *Snapshot {
 
 // afterFailed returns what is waited for when EC2 could not complete a snapshot of a volume for a purpose, or "". The next one is
 // taken after a pause; the one that failed holds nothing, and is deleted then.
-func (p *planner) afterFailed(m *Member, volumeID, purpose string) string {
+func (p *planner) afterFailed(m *Member, volumeID, purpose string) Step {
 	for _, s := range p.Snapshots {
 		switch {
 		case s.VolumeID != volumeID || s.Purpose != purpose || s.State != snapshotError:
 		case p.Now.Sub(s.StartedAt) < snapshotPause:
 			p.waitAtMost(waitEC2)
 			p.degraded(v1alpha1.ReasonSnapshotFailed, fmt.Sprintf("%s: EC2 could not complete snapshot %s of volume %s; it is taken again after some minutes", m.Name, s.ID, volumeID))
-			return fmt.Sprintf("snapshot %s failed; it is taken again after some minutes", s.ID)
+			return waits(fmt.Sprintf("snapshot %s failed; it is taken again after some minutes", s.ID))
 		default:
 			p.retry(waitEC2, DeleteSnapshot{m.Name, s.ID})
 		}
 	}
-	return ""
+	return Step{}
 }
 
 // rememberTail notes what a member that is about to be rebuilt has committed under its own UUID, and the primary has not. The
@@ -86,27 +86,27 @@ func (p *planner) rememberTail(m, primary *Member) {
 	p.plan.Records.Members[m.Name] = rec
 }
 
-// tailIsHeld returns which member may hold transactions that a rebuilt one lost, or "" and forgets them. Until then it is
+// tailIsHeld returns which member may hold transactions that a rebuilt one lost, or nil and forgets them. Until then it is
 // no voter, and so never primary: it would give their GTIDs to others, which whoever holds them would skip without a word.
 // Those who hold them are rebuilt as well.
-func (p *planner) tailIsHeld(m *Member) string {
+func (p *planner) tailIsHeld(m *Member) *Member {
 	rec := p.plan.Records.Members[m.Name]
 	if rec.Tail == "" {
-		return ""
+		return nil
 	}
 	tail, err := gtid.Parse(rec.Tail)
 	if err != nil {
-		return m.Name
+		return m
 	}
 	tail = tail.Subtract(m.SQL.Executed) // what another primary had after all came back with the copy
 	for _, other := range p.ordered() {
 		if !other.verified() || other.cloning() || !other.position().Intersect(tail).IsEmpty() {
-			return other.Name
+			return other
 		}
 	}
 	rec.Tail = ""
 	p.plan.Records.Members[m.Name] = rec
-	return ""
+	return nil
 }
 
 // expireQuarantine deletes the snapshots of members that were rebuilt or upgraded, once they were kept long enough.

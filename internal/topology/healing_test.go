@@ -148,7 +148,7 @@ func TestLostVotersAndHealing(t *testing.T) {
 				text += " " + f.Message
 			}
 			for _, v := range p.Members {
-				text += " " + v.Name + " " + v.Message
+				text += " " + v.Name + " " + v.Step.Message
 			}
 			if !strings.Contains(text, row.says) {
 				t.Errorf("says %q, want %q in it", text, row.says)

@@ -21,7 +21,7 @@ func (p *planner) hibernate() {
 		describe(m, v)
 		for _, in := range m.Instances {
 			if in.State != stateTerminated {
-				left, v.Phase, v.Message = true, v1alpha1.PhaseReplicating, "going to sleep"
+				left, v.Phase, v.Step = true, v1alpha1.PhaseReplicating, waits("going to sleep")
 			}
 		}
 	}
@@ -47,11 +47,11 @@ func (p *planner) endWrites() bool {
 		in := m.CurrentInstance()
 		if m.SQL.PendingCommits > 0 && in != nil && !p.anyoneFollows(m) {
 			p.stop(m, in)
-			p.views[m.Name].Message = "powered off: commits wait for acknowledgements that nobody is left to give"
+			p.views[m.Name].Step = waits("powered off: commits wait for acknowledgements that nobody is left to give")
 			continue
 		}
 		p.retry(waitMySQL/4, Demote{m.Name})
-		p.views[m.Name].Message = "ending writes"
+		p.views[m.Name].Step = waits("ending writes")
 	}
 	return len(writable) > 0
 }
@@ -75,7 +75,7 @@ func (p *planner) replicasBehind() bool {
 		source := p.memberAt(m.SQL.Replication.SourceHost)
 		if source != nil && source.verified() && !m.SQL.Executed.Contains(source.SQL.Executed) {
 			behind = true
-			p.views[m.Name].Message = fmt.Sprintf("catching up with %s before it goes to sleep", source.Name)
+			p.views[m.Name].Step = waits(fmt.Sprintf("catching up with %s before it goes to sleep", source.Name))
 		}
 	}
 	return behind

@@ -43,6 +43,9 @@ type Observed struct {
 	Members map[string]*Member
 	// Launchable is false while the preflight has not passed: then no volume is made and no instance launched.
 	Launchable bool
+	// LaunchProblem is what the preflight found, and SubnetsProblem why Desired.Subnets are not known, for people; empty while nothing
+	// is known.
+	LaunchProblem, SubnetsProblem string
 	// DatabaseReady is true once the application database and its owner are as the spec wants them.
 	DatabaseReady bool
 	// InService names the replicas that are published as ready at the moment.

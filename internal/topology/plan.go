@@ -133,11 +133,12 @@ type Plan struct {
 
 // View is a member as people see it.
 type View struct {
-	Name    string
-	Phase   v1alpha1.Phase
-	Role    v1alpha1.Role
-	Voter   bool
-	Message string
+	Name  string
+	Phase v1alpha1.Phase
+	Role  v1alpha1.Role
+	Voter bool
+	// Step is what the member waits for.
+	Step Step
 	// InService is true when the member may serve reads (a replica) or writes (the primary).
 	InService bool
 	// Lag is how far a replica is behind; meaningless unless LagKnown.
@@ -167,11 +168,11 @@ type planner struct {
 	// unopened are the members that wait before a newer mysqld opens their volumes.
 	unopened []string
 	// unsourced is what the cluster waits for before anything is made, because what it is to begin with is not there; see findSource.
-	unsourced string
+	unsourced Step
 	// step is what the member waits for whose turn it is to be changed, or what holds back the next.
-	step string
+	step Step
 	// restartStep is what the next restart of a mysqld waits for.
-	restartStep string
+	restartStep Step
 	// wait is the shortest pause that anything asked for.
 	wait time.Duration
 }
@@ -271,8 +272,8 @@ func (p *planner) summarise() {
 		if phaseRank[v.Phase] < phaseRank[p.plan.Phase] {
 			p.plan.Phase = v.Phase
 		}
-		if v.Message != "" && p.plan.Waiting.Message == "" {
-			p.plan.Waiting = Finding{waitingReason[v.Phase], v.Name + ": " + v.Message}
+		if v.Step.Waits() && p.plan.Waiting.Reason == "" {
+			p.plan.Waiting = Finding{waitingReason[v.Phase], v.Name + ": " + v.Step.Message}
 		}
 	}
 	if p.Deleting {

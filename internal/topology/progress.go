@@ -94,7 +94,7 @@ func (p *planner) tellRollout(primary *Member) {
 	}
 	rec.RollingDone = out.Done
 	out.PreviousVersion = p.wayBack(primary)
-	out.Step = cmp.Or(p.step, waitingForAll)
+	out.Step = cmp.Or(p.step.Message, waitingForAll)
 	p.plan.Rollouts = append(p.plan.Rollouts, out)
 }
 

@@ -27,14 +27,14 @@ const proxyPause = 1500 * time.Millisecond
 
 // handsOverLater says why a primary that is to be restarted or replaced does not hand over to a member yet although that is ready:
 // writes would stop for longer than the hand-over itself takes. Empty when it can.
-func (p *planner) handsOverLater(primary, to *Member) string {
+func (p *planner) handsOverLater(primary, to *Member) Step {
 	if p.holdsUp(to, primary) {
-		return awaitsOthers
+		return waits(awaitsOthers)
 	}
 	if p.shownLately() {
-		return "waiting a moment until clients have been shown the last change"
+		return waits("waiting a moment until clients have been shown the last change")
 	}
-	return ""
+	return Step{}
 }
 
 // shownLately says whether clients may not have been shown yet which members there are.
@@ -59,7 +59,7 @@ func (p *planner) whyWritesWait(primary *Member) string {
 	var missing []string
 	for _, name := range row.Voters {
 		if m := p.Members[name]; name != primary.Name {
-			if why := p.whyNoAcknowledgement(m, primary); why != "" {
+			if why, kept := p.whyNoAcknowledgement(m, primary); kept {
 				missing = append(missing, name+" "+why)
 			}
 		}
@@ -72,17 +72,17 @@ func (p *planner) whyWritesWait(primary *Member) string {
 		primary.StalledSince.UTC().Format(time.TimeOnly), row.WaitCount(), also, p.acknowledgers(primary, ""), orNone(strings.Join(missing, ", ")))
 }
 
-// whyNoAcknowledgement says what keeps a voter from acknowledging; empty when nothing does.
-func (p *planner) whyNoAcknowledgement(m, primary *Member) string {
+// whyNoAcknowledgement says what keeps a voter from acknowledging, if anything does.
+func (p *planner) whyNoAcknowledgement(m, primary *Member) (why string, kept bool) {
 	switch {
 	case m == nil || !m.verified():
-		return "does not answer"
+		return "does not answer", true
 	case !p.receives(m, primary):
-		return "is not connected to " + primary.Name
+		return "is not connected to " + primary.Name, true
 	case !m.SQL.SemiSync.ReplicaActive:
-		return "is not told to acknowledge yet"
+		return "is not told to acknowledge yet", true
 	case m.SQL.Replication.Prompt:
-		return ""
+		return "", false
 	}
 	text := "is behind in receiving"
 	if r := m.SQL.Replication; r.CatchUp > 0 {
@@ -90,7 +90,7 @@ func (p *planner) whyNoAcknowledgement(m, primary *Member) string {
 	} else if r.Missing > 0 {
 		text += fmt.Sprintf(" by %s transactions and does not catch up", rounded(r.Missing))
 	}
-	return text
+	return text, true
 }
 
 // roughly rounds a duration up to ten seconds, or to minutes.

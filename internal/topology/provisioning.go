@@ -6,12 +6,6 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
 
-// WaitsForSubnets and WaitsForPreflight are what a member says, and the cluster, that waits for what only its caller can explain.
-const (
-	WaitsForSubnets   = "waiting for the subnets of spec.aws.subnetIDs"
-	WaitsForPreflight = "waiting for the preflight checks"
-)
-
 // provision gives every wanted member its volume and its instance, side by side.
 func (p *planner) provision() {
 	for ordinal := range p.Replicas {
@@ -27,7 +21,7 @@ func (p *planner) provision() {
 	p.takenAway()
 	p.finishDeposed()
 	p.findSource()
-	if p.ManagedSecurityGroup && p.Launchable && p.mayCreate() == "" {
+	if p.ManagedSecurityGroup && p.Launchable && !p.mayCreate().Waits() {
 		// Idempotent and free of calls while it is as it should be, so that drift in its rules is put back too.
 		p.plan.Actions = append(p.plan.Actions, EnsureSecurityGroup{})
 	}
@@ -35,7 +29,7 @@ func (p *planner) provision() {
 		v := &View{Name: m.Name, Phase: v1alpha1.PhaseProvisioning, Role: v1alpha1.RoleNone, Version: m.SQL.Version}
 		p.views[m.Name] = v
 		describe(m, v)
-		if v.Message = p.fromEC2(p.provisionMember(m)); v.Message == "" || m.verified() {
+		if v.Step = p.fromEC2(p.provisionMember(m)); !v.Step.Waits() || m.verified() {
 			v.Phase = v1alpha1.PhaseEC2Ready
 		}
 	}
@@ -75,126 +69,126 @@ func (p *planner) noteVolume(m *Member, vol *Volume) {
 }
 
 // mayCreate returns why nothing may be created at the moment, or "".
-func (p *planner) mayCreate() string {
+func (p *planner) mayCreate() Step {
 	switch rebuilt := p.Records.RebuiltAt; {
 	case !p.CloudReachable:
-		return "waiting for EC2's API"
+		return waits("waiting for EC2's API")
 	case len(p.Subnets) == 0:
-		return WaitsForSubnets
-	case p.unsourced != "" && !p.holdsVolumes():
+		return waitsFor("the subnets of spec.aws.subnetIDs", p.SubnetsProblem)
+	case p.unsourced.Waits() && !p.holdsVolumes():
 		return p.unsourced
 	case !rebuilt.IsZero() && p.Now.Sub(rebuilt) < settling:
-		return "waiting two minutes before anything is created: the members' records were lost and rebuilt from EC2's tags"
+		return waits("waiting two minutes before anything is created: the members' records were lost and rebuilt from EC2's tags")
 	}
-	return ""
+	return Step{}
 }
 
 // provisionMember plans a member's next step in EC2 and returns what it waits for, or "" when its machine is up.
-func (p *planner) provisionMember(m *Member) string {
+func (p *planner) provisionMember(m *Member) Step {
 	vol, in := m.volume(), p.machineFor(m)
 	p.endUnmade(m)
 	switch {
 	case m.Ordinal >= p.Replicas && (vol == nil || !p.mayBeNeeded(m)):
-		return "" // it is about to be taken away
+		return Step{} // it is about to be taken away
 	case p.takenBack(m) && (vol == nil || !p.mayBeNeeded(m)):
-		return "being taken back to MySQL " + p.takenBackTo(m)
+		return waits("being taken back to MySQL " + p.takenBackTo(m))
 	case vol == nil:
 		return p.needVolume(m)
 	case vol.State == volumeError && vol.AttachedTo == "":
 		return p.failedVolume(m, vol)
 	case in == nil && vol.State == volumeCreating && p.plan.Records.Members[m.Name].UnmadeAt != 0:
 		p.waitAtMost(waitEC2)
-		return "creating the data volume once more" // what EC2 could not make before is no reason for a machine yet
+		return waits("creating the data volume once more") // what EC2 could not make before is no reason for a machine yet
 	case in == nil:
 		return p.needInstance(m, vol)
 	}
 	p.endSurplus(m, in)
-	if why := p.endElsewhere(m, vol, in); why != "" {
+	if why := p.endElsewhere(m, vol, in); why.Waits() {
 		return why
 	}
 	switch in.State {
 	case statePending:
 		p.waitForEC2(in)
-		return "instance " + in.ID + " is pending"
+		return waits("instance " + in.ID + " is pending")
 	case stateStopping:
 		// A stop takes seconds, and the member is away meanwhile; one that takes longer is stuck.
 		if m.DownSince.IsZero() || p.Now.Sub(m.DownSince) < eagerStop {
 			p.waitAtMost(waitMySQL)
 		}
 		p.waitAtMost(waitEC2)
-		return "instance " + in.ID + " is stopping"
+		return waits("instance " + in.ID + " is stopping")
 	case stateStopped:
 		if next := p.successorOf(m, in); next != nil && p.rolling(m) && !p.tooNew(m) {
-			return fmt.Sprintf("instance %s is stopped; its volume moves to %s", in.ID, next.ID)
+			return waits(fmt.Sprintf("instance %s is stopped; its volume moves to %s", in.ID, next.ID))
 		}
 		if primaries := p.primaries(); len(primaries) == 1 && p.tooNew(m) && p.onlyFailed(primaries[0]) {
 			p.waitAtMost(waitMySQL)
-			return "instance " + in.ID + " is stopped until it has lost its vote"
+			return waits("instance " + in.ID + " is stopped until it has lost its vote")
 		}
 		return p.needStart(m, vol, in)
 	case stateRunning:
 		return p.needAttachment(m, vol, in)
 	}
 	p.waitAtMost(waitEC2)
-	return fmt.Sprintf("instance %s is %s", in.ID, in.State)
+	return waits(fmt.Sprintf("instance %s is %s", in.ID, in.State))
 }
 
 // needStart plans to start a stopped machine. One that a zone without capacity cannot start is ended after a while, which
 // frees its volume.
-func (p *planner) needStart(m *Member, vol *Volume, in *Instance) string {
+func (p *planner) needStart(m *Member, vol *Volume, in *Instance) Step {
 	if !p.CloudReachable || p.busy(m.Name) {
 		p.waitAtMost(waitEC2)
-		return "instance " + in.ID + " is stopped"
+		return waits("instance " + in.ID + " is stopped")
 	}
 	if m.CapacityRefused == vol.Zone {
 		p.degraded(v1alpha1.ReasonInsufficientCapacity, fmt.Sprintf("%s: EC2 has no capacity to start instance %s in %s at the moment", m.Name, in.ID, vol.Zone))
 		row := p.newestMembership()
 		if p.Now.Sub(m.CapacityRefusedAt) >= zoneLossTimeout && row != nil && !row.Has(m.Name) && len(p.primaries()) == 1 {
 			p.retry(waitEC2, TerminateInstance{m.Name, in.ID})
-			return "ending instance " + in.ID + ", which its zone has no capacity to start"
+			return waits("ending instance " + in.ID + ", which its zone has no capacity to start")
 		}
 		p.retry(waitEC2, StartInstance{m.Name, in.ID})
-		return "EC2 has no capacity in " + vol.Zone + " at the moment"
+		return waits("EC2 has no capacity in " + vol.Zone + " at the moment")
 	}
 	p.do(StartInstance{m.Name, in.ID})
-	return "instance " + in.ID + " is stopped; starting it"
+	return waits("instance " + in.ID + " is stopped; starting it")
 }
 
 // needVolume plans a new volume.
-func (p *planner) needVolume(m *Member) string {
-	if why := p.mayCreate(); why != "" {
+func (p *planner) needVolume(m *Member) Step {
+	if why := p.mayCreate(); why.Waits() {
 		p.waitAtMost(waitEC2)
 		return why
 	}
-	if m == p.firstMember() && p.unsourced != "" {
+	if m == p.firstMember() && p.unsourced.Waits() {
 		return p.unsourced // findSource says when to look again
 	}
-	if why := p.unmade(m); why != "" {
+	if why := p.unmade(m); why.Waits() {
 		return why
 	}
 	rec := p.plan.Records.Members[m.Name]
 	if rec.VolumeID != "" {
 		if !p.volumeLost(m) {
 			p.waitAtMost(waitEC2)
-			return "volume " + rec.VolumeID + " is not shown by EC2; waiting until that is certain"
+			return waits("volume " + rec.VolumeID + " is not shown by EC2; waiting until that is certain")
 		}
-		if why := p.recoveredInVain(rec.VolumeID); why != "" {
+		if why := p.recoveredInVain(rec.VolumeID); why.Waits() {
 			return why
 		}
-		if why := p.mustKeepVote(m, rec.VolumeID); why != "" {
+		if why := p.mustKeepVote(m, rec.VolumeID); why.Waits() {
 			return why
 		}
 		if in := m.CurrentInstance(); in != nil {
 			// It was told to look for the lost volume, and would never find another.
 			p.retry(waitEC2, TerminateInstance{m.Name, in.ID})
-			return "ending instance " + in.ID + ", whose volume is gone"
+			return waits("ending instance " + in.ID + ", whose volume is gone")
 		}
 		rec.Volume++
 		rec.VolumeID, rec.Opened, rec.Anew = "", "", false
 	}
 	if !p.Launchable {
 		p.waitAtMost(waitEC2)
-		return WaitsForPreflight
+		return waitsFor("the preflight checks", p.LaunchProblem)
 	}
 	rec.Volume, rec.Opened = max(rec.Volume, 1, p.deadVolumeIncarnation(m)+1), ""
 	zone := p.subnetFor(m.Ordinal, rec.ZoneShift).Zone
@@ -207,9 +201,9 @@ func (p *planner) needVolume(m *Member) string {
 	create := CreateVolume{Member: m.Name, Incarnation: rec.Volume, Zone: zone, SnapshotID: p.snapshotToBeginWith(m)}
 	p.do(create)
 	if create.SnapshotID != "" {
-		return "creating the data volume from " + create.SnapshotID
+		return waits("creating the data volume from " + create.SnapshotID)
 	}
-	return "creating the data volume"
+	return waits("creating the data volume")
 }
 
 // deadVolumeIncarnation returns the newest incarnation among the volumes that EC2 still shows on their way out:
@@ -227,10 +221,10 @@ func (p *planner) deadVolumeIncarnation(m *Member) int {
 // mustKeepVote returns why a volume that carried data and is gone must not be replaced by an empty one yet: as long as
 // the member may be a voter, an empty server in its place would pass for a holder of acknowledged commits. Its vote must
 // be taken first, see quorum.go; and without any membership row in sight nobody knows who votes.
-func (p *planner) mustKeepVote(m *Member, volumeID string) string {
+func (p *planner) mustKeepVote(m *Member, volumeID string) Step {
 	row := p.newestMembership()
 	if row != nil && !row.Has(m.Name) || row == nil && p.Records.Bootstrapped == "" && !p.Records.Established {
-		return ""
+		return Step{}
 	}
 	p.waitAtMost(waitEC2)
 	message := fmt.Sprintf("%s: volume %s with its data is gone; it is replaced when the member is no longer a voter", m.Name, volumeID)
@@ -238,35 +232,35 @@ func (p *planner) mustKeepVote(m *Member, volumeID string) string {
 		message = fmt.Sprintf("%s: volume %s with its data is gone and no member that knows the voters answers; it is not replaced by an empty one. Bring another member back, or restore from a backup", m.Name, volumeID)
 	}
 	p.degraded(v1alpha1.ReasonMemberMissing, message)
-	return "volume " + volumeID + " is gone"
+	return waits("volume " + volumeID + " is gone")
 }
 
 // mayLaunch returns why no instance may be launched at the moment, or "".
-func (p *planner) mayLaunch() string {
-	if why := p.mayCreate(); why != "" {
+func (p *planner) mayLaunch() Step {
+	if why := p.mayCreate(); why.Waits() {
 		p.waitAtMost(waitEC2)
 		return why
 	}
 	if !p.Launchable {
 		p.waitAtMost(waitEC2)
-		return WaitsForPreflight
+		return waitsFor("the preflight checks", p.LaunchProblem)
 	}
 	if p.ManagedSecurityGroup && p.SecurityGroup == "" {
 		p.waitAtMost(waitNext)
-		return "waiting for the security group"
+		return waits("waiting for the security group")
 	}
-	return ""
+	return Step{}
 }
 
 // launchOf returns the launch of a member's next instance in the zone of its volume, made from the present spec or as before, or
 // why there can be none. Its incarnation is remembered first, and used until EC2 shows an instance of it.
-func (p *planner) launchOf(m *Member, vol *Volume, before bool) (LaunchInstance, string) {
+func (p *planner) launchOf(m *Member, vol *Volume, before bool) (LaunchInstance, Step) {
 	rec := p.plan.Records.Members[m.Name]
 	subnet, ok := p.subnetInZone(vol.Zone, m.Ordinal, rec.ZoneShift)
 	if !ok {
 		p.waitAtMost(waitReady)
 		p.degraded(v1alpha1.ReasonInvalidSpec, fmt.Sprintf("%s: no subnet of spec.aws.subnetIDs is in %s, where its volume %s is; append one", m.Name, vol.Zone, vol.ID))
-		return LaunchInstance{}, "no subnet in the zone of its volume"
+		return LaunchInstance{}, waits("no subnet in the zone of its volume")
 	}
 	used := 0
 	for _, in := range m.Instances {
@@ -284,42 +278,42 @@ func (p *planner) launchOf(m *Member, vol *Volume, before bool) (LaunchInstance,
 		rec.ToSeed = 0 // ordered once more, from the present spec
 	}
 	p.plan.Records.Members[m.Name] = rec
-	return LaunchInstance{Member: m.Name, Ordinal: m.Ordinal, Incarnation: rec.Instance, SubnetID: subnet.ID, VolumeID: vol.ID, VolumeIncarnation: max(vol.Incarnation, 1), Before: before}, ""
+	return LaunchInstance{Member: m.Name, Ordinal: m.Ordinal, Incarnation: rec.Instance, SubnetID: subnet.ID, VolumeID: vol.ID, VolumeIncarnation: max(vol.Incarnation, 1), Before: before}, Step{}
 }
 
 // needInstance plans a new instance in the zone of the member's volume.
-func (p *planner) needInstance(m *Member, vol *Volume) string {
-	if why := p.mayLaunch(); why != "" {
+func (p *planner) needInstance(m *Member, vol *Volume) Step {
+	if why := p.mayLaunch(); why.Waits() {
 		return why
 	}
 	if vol.State != volumeAvailable && vol.State != volumeCreating {
 		p.waitAtMost(waitEC2)
-		return fmt.Sprintf("volume %s is still %s by an instance that is gone", vol.ID, vol.State)
+		return waits(fmt.Sprintf("volume %s is still %s by an instance that is gone", vol.ID, vol.State))
 	}
 	rec := p.plan.Records.Members[m.Name]
 	if vol.ID == rec.Unmade && rec.UnmadeAt == 0 {
 		p.retry(waitEC2, DeleteVolume{m.Name, vol.ID}) // EC2's lists are late, or it refused
-		return "no capacity in " + vol.Zone + "; waiting for the end of volume " + vol.ID
+		return waits("no capacity in " + vol.Zone + "; waiting for the end of volume " + vol.ID)
 	}
 	if p.moveZone(m, vol, &rec) {
 		p.plan.Records.Members[m.Name] = rec
-		return "no capacity in " + vol.Zone + "; moving to another zone"
+		return waits("no capacity in " + vol.Zone + "; moving to another zone")
 	}
-	if why := p.endedSoon(m, vol); why != "" {
+	if why := p.endedSoon(m, vol); why.Waits() {
 		return why
 	}
-	if why := p.unknownDonors(m); why != "" {
+	if why := p.unknownDonors(m); why.Waits() {
 		return why
 	}
 	before := p.launchesAsBefore(m)
 	if opened := p.plan.Records.Members[m.Name].Opened; !before && opened != "" && olderVersion(opened, p.Version) {
 		// Without a machine it is known to acknowledge nothing, so that the others can go on without it.
-		if why := p.waitForTrial(m, p.Version); why != "" {
+		if why := p.waitForTrial(m, p.Version); why.Waits() {
 			return why
 		}
 	}
 	launch, why := p.launchOf(m, vol, before)
-	if why != "" {
+	if why.Waits() {
 		return why
 	}
 	if before && p.plan.Records.Rolling == m.Name {
@@ -328,26 +322,26 @@ func (p *planner) needInstance(m *Member, vol *Volume) string {
 	if m.CapacityRefused == vol.Zone {
 		p.retry(waitEC2, launch) // no hot loop against a zone that has nothing to give
 		p.degraded(v1alpha1.ReasonInsufficientCapacity, fmt.Sprintf("%s: EC2 has no capacity for it in %s at the moment", m.Name, vol.Zone))
-		return "EC2 has no capacity in " + vol.Zone + " at the moment"
+		return waits("EC2 has no capacity in " + vol.Zone + " at the moment")
 	}
 	p.do(launch)
 	if before {
-		return fmt.Sprintf("launching an instance with MySQL %s; %s comes in its turn", p.Before.Version, p.Version)
+		return waits(fmt.Sprintf("launching an instance with MySQL %s; %s comes in its turn", p.Before.Version, p.Version))
 	}
-	return "launching an instance"
+	return waits("launching an instance")
 }
 
 // endedSoon returns what a member waits for of whose machines one ended soon after its launch, or "". In another zone than that
 // of its volume it was no failure, see endElsewhere.
-func (p *planner) endedSoon(m *Member, vol *Volume) string {
+func (p *planner) endedSoon(m *Member, vol *Volume) Step {
 	for _, in := range m.Instances {
 		if in.gone() && !apart(&in, vol) && p.Now.Sub(in.LaunchTime) < relaunchPause {
 			p.waitAtMost(waitEC2)
 			p.degraded(v1alpha1.ReasonBootFailed, fmt.Sprintf("%s: instance %s ended soon after its launch: %s; the next is launched a minute after it", m.Name, in.ID, orNone(in.StateReason)))
-			return "instance " + in.ID + " ended soon after its launch"
+			return waits("instance " + in.ID + " ended soon after its launch")
 		}
 	}
-	return ""
+	return Step{}
 }
 
 // moveZone gives up a zone without capacity: soon for a member whose volume never carried data. A volume with data is
@@ -399,30 +393,30 @@ func (p *planner) otherZone(ordinal, shift int, zone string) (next int, ok bool)
 }
 
 // needAttachment plans the attachment of the volume to the running instance.
-func (p *planner) needAttachment(m *Member, vol *Volume, in *Instance) string {
+func (p *planner) needAttachment(m *Member, vol *Volume, in *Instance) Step {
 	switch {
 	case vol.AttachedTo == in.ID && vol.AttachState == attachAttached:
 		if in.Impaired && !m.verified() {
 			p.waitAtMost(waitEC2)
 			p.degraded(v1alpha1.ReasonMemberUnreachable, m.Name+": "+p.ec2Calls("instance "+in.ID, "impaired"))
-			return "instance " + in.ID + " is impaired"
+			return waits("instance " + in.ID + " is impaired")
 		}
-		return ""
+		return Step{}
 	case vol.AttachedTo == in.ID, vol.State == volumeCreating:
 		p.waitForEC2(in)
-		return fmt.Sprintf("volume %s is being attached", vol.ID)
+		return waits(fmt.Sprintf("volume %s is being attached", vol.ID))
 	case vol.State == volumeAvailable:
 		if p.CloudReachable {
-			if why := p.mayOpen(m, vol, in); why != "" {
+			if why := p.mayOpen(m, vol, in); why.Waits() {
 				return why
 			}
 			p.noteVolume(m, vol) // whatever EC2 shows of it later
 			p.do(AttachVolume{m.Name, vol.ID, in.ID})
 		}
-		return "attaching volume " + vol.ID
+		return waits("attaching volume " + vol.ID)
 	}
 	p.waitAtMost(waitEC2)
-	return fmt.Sprintf("volume %s is %s", vol.ID, vol.State)
+	return waits(fmt.Sprintf("volume %s is %s", vol.ID, vol.State))
 }
 
 // machineFor returns the machine that a member is to have its volume on: the one that has it, else the newest that was made
@@ -457,20 +451,20 @@ func (p *planner) endSurplus(m *Member, in *Instance) {
 
 // endElsewhere ends an instance that can never have the member's volume, because it is in another zone, and says so: it was
 // launched for a volume that is gone, and EC2 showed it, or the end of that volume, late.
-func (p *planner) endElsewhere(m *Member, vol *Volume, in *Instance) string {
+func (p *planner) endElsewhere(m *Member, vol *Volume, in *Instance) Step {
 	if in.gone() || m.verified() || !apart(in, vol) {
-		return ""
+		return Step{}
 	}
 	for _, v := range m.Volumes {
 		if v.AttachedTo == in.ID {
-			return "" // not without what it holds
+			return Step{} // not without what it holds
 		}
 	}
 	p.waitAtMost(waitEC2)
 	if p.CloudReachable {
 		p.retry(waitEC2, TerminateInstance{m.Name, in.ID})
 	}
-	return fmt.Sprintf("ending instance %s, which is in %s, for its volume %s is in %s", in.ID, in.Zone, vol.ID, vol.Zone)
+	return waits(fmt.Sprintf("ending instance %s, which is in %s, for its volume %s is in %s", in.ID, in.Zone, vol.ID, vol.Zone))
 }
 
 // apart says whether a machine and a volume are in different zones.

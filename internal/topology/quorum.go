@@ -238,7 +238,7 @@ func candidate(row Membership, members map[string]*Member, mustHold gtid.Set, ho
 // counts says whether a member's word counts in a proof. Every voter holds a membership row, that of its admission or a later one:
 // one without was made anew, and knows nothing of what it once acknowledged.
 func counts(m *Member) bool {
-	return m != nil && m.verified() && !m.cloning() && !m.cloneCutOff() && m.forgets() == "" && m.SQL.Membership != nil
+	return m != nil && m.verified() && !m.cloning() && !m.cloneCutOff() && m.forgets() == nil && m.SQL.Membership != nil
 }
 
 // count finds what may have been acknowledged under one set of voters. With h holders among the reached voters and u
@@ -254,8 +254,8 @@ func count(voters []string, w int, members map[string]*Member, records Records) 
 		if !counts(m) {
 			switch {
 			case m == nil || !m.verified():
-			case m.forgets() != "":
-				name += " (reached, but what it holds cannot be relied on: its " + m.forgets() + ")"
+			case m.forgets() != nil:
+				name += " (reached, but what it holds cannot be relied on: its " + m.forgets().String() + ")"
 			case m.SQL.Membership == nil && !m.cloning() && !m.cloneCutOff():
 				name += " (reached, but it shows no membership row)"
 			}

@@ -15,7 +15,7 @@ func (p *planner) grow(refused bool) {
 	}
 	for _, m := range p.ordered() {
 		vol := m.volume()
-		if vol == nil || m.Ordinal >= p.Replicas || p.busy(m.Name) || (p.whyUnmodified(m, vol) != "") != refused || vol.State != volumeInUse && vol.State != volumeAvailable || !p.unlike(vol) {
+		if vol == nil || m.Ordinal >= p.Replicas || p.busy(m.Name) || (p.whyUnmodified(m, vol).Waits()) != refused || vol.State != volumeInUse && vol.State != volumeAvailable || !p.unlike(vol) {
 			continue
 		}
 		if from := p.modifiableFrom(m, vol); !from.IsZero() {
@@ -26,8 +26,8 @@ func (p *planner) grow(refused bool) {
 		if refused {
 			continue
 		}
-		if v := p.views[m.Name]; v.Message == "" {
-			v.Message = fmt.Sprintf("volume %s is being modified", vol.ID)
+		if v := p.views[m.Name]; !v.Step.Waits() {
+			v.Step = waits(fmt.Sprintf("volume %s is being modified", vol.ID))
 		}
 		return
 	}
@@ -43,16 +43,16 @@ func (p *planner) tellUnlike() {
 		}
 		why := p.whyUnmodified(m, vol)
 		if !p.modifiableFrom(m, vol).IsZero() {
-			p.degraded(v1alpha1.ReasonVolumeModificationLimited, fmt.Sprintf("%s: volume %s is not modified yet: %s", m.Name, vol.ID, why))
+			p.degraded(v1alpha1.ReasonVolumeModificationLimited, fmt.Sprintf("%s: volume %s is not modified yet: %s", m.Name, vol.ID, why.Message))
 		}
 		switch {
-		case v.Message != "":
-		case why != "":
-			v.Message = fmt.Sprintf("volume %s is not modified yet: %s", vol.ID, why)
+		case v.Step.Waits():
+		case why.Waits():
+			v.Step = waits(fmt.Sprintf("volume %s is not modified yet: %s", vol.ID, why.Message))
 		case !p.CloudReachable:
-			v.Message = fmt.Sprintf("volume %s is to be modified once EC2 answers", vol.ID)
+			v.Step = waits(fmt.Sprintf("volume %s is to be modified once EC2 answers", vol.ID))
 		default:
-			v.Message = fmt.Sprintf("volume %s is to be modified", vol.ID)
+			v.Step = waits(fmt.Sprintf("volume %s is to be modified", vol.ID))
 		}
 	}
 }
@@ -70,10 +70,10 @@ func (p *planner) unlike(vol *Volume) bool {
 func (p *planner) finish() {
 	if primary := p.views[p.plan.Primary]; primary != nil && p.Database && !p.DatabaseReady {
 		p.retry(waitMySQL/4, EnsureDatabase{p.plan.Primary})
-		primary.Message = "changing the application database's owner"
-		p.plan.Rolling = Finding{v1alpha1.ReasonRolling, p.plan.Primary + ": " + primary.Message}
+		primary.Step = waits("changing the application database's owner")
+		p.plan.Rolling = Finding{v1alpha1.ReasonRolling, p.plan.Primary + ": " + primary.Step.Message}
 		if p.Records.Database == "" {
-			primary.Message, primary.Phase = "creating the application database", v1alpha1.PhaseReplicating
+			primary.Step, primary.Phase = waits("creating the application database"), v1alpha1.PhaseReplicating
 		}
 	}
 	if until := time.Unix(p.Records.PasswordUntil, 0); p.Records.PasswordUntil != 0 && until.After(p.Now) {

@@ -83,26 +83,26 @@ func (p *planner) toBeRebuilt(m *Member) bool {
 
 // needsVote says what a rebuild that a person asked for waits for because the member's vote is needed; empty when it is not. What
 // follows from a removal that was begun is decided by that.
-func (p *planner) needsVote(m, primary *Member) string {
+func (p *planner) needsVote(m, primary *Member) Step {
 	row := p.plan.Membership
 	switch {
 	case !row.Has(m.Name):
-		return ""
+		return Step{}
 	case p.unconfirmed || !row.Settled():
-		return "until the voters are confirmed"
+		return waits("until the voters are confirmed")
 	case p.plan.Records.Leaving == "" && !p.othersVote(m):
-		return "until all other members are voters"
+		return waits("until all other members are voters")
 	case !p.mayRemove(m, primary):
-		return "until enough other voters acknowledge"
+		return waits("until enough other voters acknowledge")
 	}
-	return ""
+	return Step{}
 }
 
 // rebuildOnRequest plans the rebuild that a person asked for, and returns what the member waits for. Empty means that its
 // replication goes on meanwhile.
-func (p *planner) rebuildOnRequest(m, primary *Member) string {
-	if !p.toBeRebuilt(m) || p.needsVote(m, primary) != "" {
-		return ""
+func (p *planner) rebuildOnRequest(m, primary *Member) Step {
+	if !p.toBeRebuilt(m) || p.needsVote(m, primary).Waits() {
+		return Step{}
 	}
 	return p.rebuild(m, primary, fmt.Sprintf("asked for at %d", p.plan.Records.Members[m.Name].Rebuild.At))
 }
@@ -114,8 +114,8 @@ func (p *planner) reportRebuild() {
 		return
 	}
 	p.waitAtMost(waitMySQL)
-	if v := p.views[m.Name]; v != nil && v.Message == "" {
-		v.Message = "to be rebuilt; waiting " + p.needsVote(m, primary)
+	if v := p.views[m.Name]; v != nil && !v.Step.Waits() {
+		v.Step = waits("to be rebuilt; waiting " + p.needsVote(m, primary).Message)
 	}
 }
 

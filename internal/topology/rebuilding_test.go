@@ -102,8 +102,8 @@ func TestRebuildOnRequest(t *testing.T) {
 				t.Errorf("done: %t", p.RebuildDone)
 			}
 			for _, v := range p.Members {
-				if row.says != "" && v.Name == s.desired.RebuildMember && !strings.Contains(v.Message, row.says) {
-					t.Errorf("it says %q, want %q", v.Message, row.says)
+				if row.says != "" && v.Name == s.desired.RebuildMember && !strings.Contains(v.Step.Message, row.says) {
+					t.Errorf("it says %q, want %q", v.Step.Message, row.says)
 				}
 			}
 		})

@@ -39,15 +39,15 @@ func (p *planner) recoveryForgotten() bool {
 	}
 	p.waitAtMost(waitReady)
 	p.degraded(v1alpha1.ReasonRecoveryFailed, "the records of this cluster were lost before its recovery was done, and no member knows of a beginning; it does not begin without its data. Delete the cluster and make it again, with the same spec.bootstrap.recovery")
-	p.plan.Waiting.Message = "it is not known how far the recovery had got"
+	p.plan.Waiting = Finding{v1alpha1.ReasonRecoveryFailed, "it is not known how far the recovery had got"}
 	return true
 }
 
 // recover has the first member that answers restored into. The volume is remembered before: an attempt that was cut off
 // goes on there, and nowhere else.
 func (p *planner) recover() {
-	if p.unsourced != "" {
-		p.plan.Waiting = Finding{v1alpha1.ReasonRecovering, p.unsourced} // findSource says when to look again
+	if p.unsourced.Waits() {
+		p.plan.Waiting = Finding{v1alpha1.ReasonRecovering, p.unsourced.Message} // findSource says when to look again
 		return
 	}
 	p.waitAtMost(waitMySQL)
@@ -68,20 +68,20 @@ func (p *planner) recover() {
 		return
 	}
 	if lost := p.plan.Records.Recovering; lost != "" {
-		p.plan.Waiting.Message = "waiting for the member with volume " + lost + ", into which the recovery goes"
+		p.plan.Waiting = Finding{v1alpha1.ReasonRecovering, "waiting for the member with volume " + lost + ", into which the recovery goes"}
 	}
 }
 
 // recoveredInVain returns what the cluster waits for when the volume that it was to begin on is lost after it was given the
 // data, or while a dump was restored into it: then nobody has them, and an empty volume in its place would be no beginning. A
 // copy that is not the cluster's own yet is made once more instead.
-func (p *planner) recoveredInVain(volumeID string) string {
+func (p *planner) recoveredInVain(volumeID string) Step {
 	rec := p.plan.Records
 	if !p.Recover || rec.Bootstrapped != "" || rec.Established || rec.Recovering != volumeID || p.copying() {
-		return ""
+		return Step{}
 	}
 	p.waitAtMost(waitEC2)
 	p.degraded(v1alpha1.ReasonRecoveryFailed, fmt.Sprintf("volume %s, which was given what the cluster is to begin with, was lost before the cluster began on it; nothing is made in its place, because what it held cannot be told from here. Delete the cluster and make it again, with the same spec.bootstrap.recovery", volumeID))
 	p.plan.Waiting = Finding{v1alpha1.ReasonRecoveryFailed, "volume " + volumeID + ", on which the cluster was to begin, is gone"}
-	return "volume " + volumeID + " is gone"
+	return waits("volume " + volumeID + " is gone")
 }

@@ -19,7 +19,7 @@ func (p *planner) replicate() {
 	if primary == nil {
 		for _, m := range p.ordered() {
 			if v := p.views[m.Name]; v.Phase == v1alpha1.PhaseReplicating && m.verified() {
-				v.Message = "waiting for a primary"
+				v.Step = waits("waiting for a primary")
 			}
 		}
 		return
@@ -52,19 +52,19 @@ func (p *planner) replicate() {
 		if m.SQL.Writable {
 			// Being unseated. Replicating would switch off its wait for acknowledgements, and so answer commits that
 			// nobody else holds (fact 4).
-			v.Message = "being made read-only"
+			v.Step = waits("being made read-only")
 			p.waitAtMost(waitMySQL)
 			continue
 		}
-		v.Message = p.excludeUnstable(m, primary)
-		if v.Message == "" {
-			v.Message = p.expelLate(m, primary)
+		v.Step = p.excludeUnstable(m, primary)
+		if !v.Step.Waits() {
+			v.Step = p.expelLate(m, primary)
 		}
-		if v.Message == "" {
-			v.Message = p.seed(m, primary)
+		if !v.Step.Waits() {
+			v.Step = p.seed(m, primary)
 		}
-		if v.Message == "" {
-			v.Message = p.vote(m, primary, &admitting)
+		if !v.Step.Waits() {
+			v.Step = p.vote(m, primary, &admitting)
 		}
 		p.serve(m, v)
 	}
@@ -75,29 +75,29 @@ func (p *planner) replicate() {
 }
 
 // seed plans a replica's next step until both its threads run, and returns what it waits for.
-func (p *planner) seed(m, primary *Member) string {
+func (p *planner) seed(m, primary *Member) Step {
 	row := p.plan.Membership
 	if in := m.CurrentInstance(); m.waitsInVain() && in != nil {
 		if p.CloudReachable && !p.busy(m.Name) {
 			p.stop(m, in)
 		}
 		p.waitAtMost(waitMySQL)
-		return "powered off: commits wait on it that nobody may acknowledge any more"
+		return waits("powered off: commits wait on it that nobody may acknowledge any more")
 	}
 	switch {
 	case m.cloning():
 		p.waitFor(m)
-		return "being cloned: " + m.SQL.Clone.Message
+		return waits("being cloned: " + m.SQL.Clone.Message)
 	case !row.Has(m.Name) && m.mayBeHeard() && !p.awaited(m) && (len(row.Voters) > 1 || !m.following()):
 		// Nobody may count on an acknowledgement of a member that a promotion would not ask, and its threads are not started as long as
 		// it would give one.
 		p.retry(waitMySQL/2, SetAcknowledging{m.Name, false, primary.Name})
-		return "switching its acknowledgements off until it is a voter"
+		return waits("switching its acknowledgements off until it is a voter")
 	case m.SQL.Executed.IsEmpty(), m.cloneCutOff() && !row.Has(m.Name):
 		// What a CLONE that was cut off leaves behind may say that it executed what it no longer holds (fact 19).
 		return p.rebuild(m, primary, "")
 	}
-	if why := p.rebuildOnRequest(m, primary); why != "" {
+	if why := p.rebuildOnRequest(m, primary); why.Waits() {
 		return why
 	}
 	// A primary whose row still waits, or waits to be confirmed, may need the acknowledgement of a member that is to be rebuilt, and
@@ -113,7 +113,7 @@ func (p *planner) seed(m, primary *Member) string {
 	source := primary.CurrentInstance()
 	if source == nil {
 		p.waitAtMost(waitEC2)
-		return "waiting for the address of " + primary.Name
+		return waits("waiting for the address of " + primary.Name)
 	}
 	r := m.SQL.Replication
 	idle := r == nil || r.IOState == ioOff
@@ -122,14 +122,14 @@ func (p *planner) seed(m, primary *Member) string {
 		return p.mend(m, primary, source.Address)
 	case r == nil || r.SourceHost != source.Address || (idle || !r.SQLRunning) && !r.Broken():
 		p.do(ReplicateFrom{m.Name, primary.Name, source.Address, idle && p.acknowledges(m, primary)})
-		return "starting replication from " + primary.Name
+		return waits("starting replication from " + primary.Name)
 	case m.broken():
 		return p.mend(m, primary, source.Address)
 	case r.IOState == ioConnecting:
 		p.waitFor(m)
-		return "connecting to " + primary.Name
+		return waits("connecting to " + primary.Name)
 	}
-	return ""
+	return Step{}
 }
 
 // waitsInVain says whether commits of a read-only member wait for acknowledgements: prepared transactions that were committed after it
@@ -154,38 +154,39 @@ func (p *planner) ruined(m, primary *Member) bool {
 }
 
 // mend tries for a while to start replication again that an error stopped, then has the member rebuilt.
-func (p *planner) mend(m, primary *Member, address string) string {
+func (p *planner) mend(m, primary *Member, address string) Step {
 	r := m.SQL.Replication
 	p.degraded(v1alpha1.ReasonReplicationBroken, fmt.Sprintf("%s: %s", m.Name, r.stopped()))
 	if m.BrokenSince.IsZero() || p.Now.Sub(m.BrokenSince) < brokenPatience {
 		p.retry(waitEC2, ReplicateFrom{m.Name, primary.Name, address, r.IOState == ioOff && p.acknowledges(m, primary)})
-		return r.stopped()
+		return waits(r.stopped())
 	}
 	return p.rebuild(m, primary, m.SQL.Executed.String())
 }
 
 // clone plans the seeding of a member from a donor that is free: a server serves one CLONE at a time (error 3634).
-func (p *planner) clone(m, primary *Member) string {
+func (p *planner) clone(m, primary *Member) Step {
 	donor := p.donorFor(m, primary)
 	if donor == nil && p.madeAnewAsBefore(m, primary) {
 		p.waitAtMost(waitMySQL)
-		return fmt.Sprintf("to be made anew with MySQL %s: CLONE does not go from there to %s", primary.SQL.Version, m.SQL.Version)
+		return waits(fmt.Sprintf("to be made anew with MySQL %s: CLONE does not go from there to %s", primary.SQL.Version, m.SQL.Version))
 	}
 	if donor == nil && p.unseedable(m, primary) {
 		p.waitAtMost(waitMySQL)
 		p.degraded(v1alpha1.ReasonMemberMissing, fmt.Sprintf("%s runs MySQL %s and has to be cloned, but CLONE does not go from one series to another, and %s runs %s%s",
 			m.Name, m.SQL.Version, primary.Name, primary.SQL.Version, p.adviceOnSeries(m, primary)))
-		return "nobody runs a version that it can be cloned from"
+		return waits("nobody runs a version that it can be cloned from")
 	}
 	if donor == nil {
 		p.waitFor(m)
-		return "waiting for its turn to be cloned"
+		return waits("waiting for its turn to be cloned")
 	}
-	p.retry(waitMySQL/2, CloneFrom{m.Name, donor.Name, mysqlAddress(donor)})
+	address, _ := mysqlAddress(donor) // a donor has one
+	p.retry(waitMySQL/2, CloneFrom{m.Name, donor.Name, address})
 	if m.cloneCutOff() {
 		p.degraded(v1alpha1.ReasonMemberMissing, fmt.Sprintf("%s: CLONE failed, it is tried again: %s", m.Name, m.SQL.Clone.Message))
 	}
-	return "seeding by CLONE from " + donor.Name
+	return waits("seeding by CLONE from " + donor.Name)
 }
 
 // adviceOnSeries says how a member that went ahead to another series is made anew; empty for any other.
@@ -217,7 +218,7 @@ func (p *planner) donorFor(m, primary *Member) *Member {
 		}
 	}
 	for _, d := range donors {
-		if address := mysqlAddress(d); address != "" && !busy[address] && sameSeries(m.SQL.Version, d.SQL.Version) {
+		if address, known := mysqlAddress(d); known && !busy[address] && sameSeries(m.SQL.Version, d.SQL.Version) {
 			return d
 		}
 	}
@@ -240,13 +241,13 @@ func sameSeries(a, b string) bool {
 	return a[:max(strings.LastIndexByte(a, '.'), 0)] == b[:max(strings.LastIndexByte(b, '.'), 0)]
 }
 
-// mysqlAddress returns host:port of a member's mysqld, "" while its machine has no address.
-func mysqlAddress(m *Member) string {
+// mysqlAddress returns host:port of a member's mysqld, once its machine has an address.
+func mysqlAddress(m *Member) (address string, known bool) {
 	in := m.CurrentInstance()
 	if in == nil || in.Address == "" {
-		return ""
+		return "", false
 	}
-	return net.JoinHostPort(in.Address, strconv.Itoa(v1alpha1.MySQLPort))
+	return net.JoinHostPort(in.Address, strconv.Itoa(v1alpha1.MySQLPort)), true
 }
 
 // errant returns the transactions that a replica executed and the primary did not, leaving out those of the primary's
@@ -272,10 +273,10 @@ func (p *planner) serve(m *Member, v *View) {
 	}
 	v.InService = r.LagKnown && v.Lag <= limit && r.SQLRunning && r.IOState == ioOn && !m.cloning()
 	switch {
-	case v.Message != "":
+	case v.Step.Waits():
 	case !v.InService:
 		p.waitFor(m)
-		v.Message = "catching up" + m.behind()
+		v.Step = waits("catching up" + m.behind())
 	default:
 		v.Phase = v1alpha1.PhaseReady
 	}

@@ -65,19 +65,19 @@ func (p *planner) takeTurn(primary *Member) {
 	case m == primary && (p.Replicas > 1 || m.Ordinal >= p.Replicas):
 		p.waitAtMost(waitMySQL)
 		if why := p.Hold; why != "" {
-			p.rollNote(m, "hands over next: "+why)
+			p.rollNote(m, waits("hands over next: "+why))
 			break
 		}
 		to := p.successor(primary)
 		if to == nil {
-			p.rollNote(m, "waiting for a member that can take over")
+			p.rollNote(m, waits("waiting for a member that can take over"))
 			break
 		}
-		if why := p.handsOverLater(primary, to); why != "" {
-			p.rollNote(m, fmt.Sprintf("hands over to %s next: %s", to.Name, why))
+		if why := p.handsOverLater(primary, to); why.Waits() {
+			p.rollNote(m, waits(fmt.Sprintf("hands over to %s next: %s", to.Name, why.Message)))
 			break
 		}
-		p.rollNote(m, "handing over to "+to.Name)
+		p.rollNote(m, waits("handing over to "+to.Name))
 		if m.Ordinal >= p.Replicas {
 			p.switchover(primary, to, "it leaves")
 		} else {
@@ -97,14 +97,14 @@ func (p *planner) takeTurn(primary *Member) {
 // do.
 func (p *planner) tellStopped(m, primary *Member) {
 	in := m.CurrentInstance()
-	if in == nil || p.step != "" || in.TemplateHash != p.TemplateHash {
+	if in == nil || p.step.Waits() || in.TemplateHash != p.TemplateHash {
 		return
 	}
-	message := p.views[m.Name].Message
+	message := p.views[m.Name].Step.Message
 	if message == "" {
 		message = "waiting until it is well"
 	}
-	p.step = fmt.Sprintf("on instance %s: %s", in.ID, message)
+	p.step = waits(fmt.Sprintf("on instance %s: %s", in.ID, message))
 	if since := p.comesNoNearer(m); since >= catchUpPatience {
 		p.degraded(v1alpha1.ReasonRollingStopped, fmt.Sprintf("%s answers on instance %s and has come no nearer to being well since %s: %s. Nobody else is changed meanwhile. Give it time with fewer writes, or correct what was changed",
 			m.Name, in.ID, p.Now.Add(-since).UTC().Format(time.TimeOnly), message))
@@ -195,15 +195,15 @@ func (p *planner) endTurn(changed bool) {
 }
 
 // rollNote tells what a member whose turn it is waits for. A message that it has for another reason is more important.
-func (p *planner) rollNote(m *Member, what string) {
+func (p *planner) rollNote(m *Member, step Step) {
 	v := p.views[m.Name]
-	if v == nil || what == "" {
+	if v == nil || !step.Waits() {
 		return
 	}
-	if v.Message == "" {
-		v.Message = what
+	if !v.Step.Waits() {
+		v.Step = step
 	}
-	p.step = what
+	p.step = step
 }
 
 // keepTurn ends a member's turn that is over: it is what the spec asks for and well, nothing is left of it, or the spec
@@ -253,7 +253,7 @@ func (p *planner) votesChange() bool {
 // isWell says whether a member is Ready and nothing is done about it.
 func (p *planner) isWell(m *Member) bool {
 	v := p.views[m.Name]
-	return v != nil && v.Phase == v1alpha1.PhaseReady && v.Message == "" && !p.busy(m.Name) && (v.Voter || v.Role == v1alpha1.RolePrimary)
+	return v != nil && v.Phase == v1alpha1.PhaseReady && !v.Step.Waits() && !p.busy(m.Name) && (v.Voter || v.Role == v1alpha1.RolePrimary)
 }
 
 // outdated says whether a member's machine was made from an earlier spec, or is newer than the present one asks for. A machine without the tag is left alone: nobody
@@ -276,38 +276,38 @@ func (p *planner) nextTurn(primary *Member) *Member {
 	if next.Ordinal >= p.Replicas {
 		if p.Hold != "" && next.verified() {
 			p.waitAtMost(waitReady)
-			p.step = fmt.Sprintf("%s is to leave next: %s", next.Name, p.Hold)
+			p.step = waits(fmt.Sprintf("%s is to leave next: %s", next.Name, p.Hold))
 			return nil
 		}
 		return next
 	}
-	if !p.Launchable || p.mayCreate() != "" {
+	if !p.Launchable || p.mayCreate().Waits() {
 		return nil
 	}
-	if why := p.anewTooOften(next); why != "" {
-		p.step = fmt.Sprintf("%s is not replaced: %s", next.Name, why)
+	if why := p.anewTooOften(next); why.Waits() {
+		p.step = waits(fmt.Sprintf("%s is not replaced: %s", next.Name, why.Message))
 		return nil
 	}
-	if why := p.holdsBack(); why != "" {
-		p.step = fmt.Sprintf("%s is to be replaced next: %s", next.Name, why)
+	if why := p.holdsBack(); why.Waits() {
+		p.step = waits(fmt.Sprintf("%s is to be replaced next: %s", next.Name, why.Message))
 		return nil
 	}
 	return next
 }
 
 // holdsBack says why no further member is replaced at the moment, empty when one may be.
-func (p *planner) holdsBack() string {
+func (p *planner) holdsBack() Step {
 	if p.Hold != "" {
 		p.waitAtMost(waitReady)
-		return p.Hold
+		return waits(p.Hold)
 	}
 	for _, m := range p.ordered() {
 		if over := m.SQL.StartedAt.Add(p.Soak); m.Ordinal < p.Replicas && !p.outdated(m) && p.Now.Before(over) {
 			p.waitAtMost(min(waitReady, over.Sub(p.Now)))
-			return fmt.Sprintf("%s runs on its new instance since %s, and spec.upgrade.soak asks for %s", m.Name, m.SQL.StartedAt.UTC().Format(time.TimeOnly), p.Soak)
+			return waits(fmt.Sprintf("%s runs on its new instance since %s, and spec.upgrade.soak asks for %s", m.Name, m.SQL.StartedAt.UTC().Format(time.TimeOnly), p.Soak))
 		}
 	}
-	return ""
+	return Step{}
 }
 
 // rolling says whether it is a member's turn to be changed, and was not yet.
@@ -334,10 +334,10 @@ func (p *planner) othersVote(m *Member) bool {
 // replace gives a member a machine made from the present spec, with the volume that it has, and returns what it waits for.
 // The new machine runs before the old one is stopped, so that capacity which EC2 refuses costs nothing; the old one is
 // ended when the member is well again. Set back to what it was, the spec leads back to the old machine.
-func (p *planner) replace(m, primary *Member) string {
+func (p *planner) replace(m, primary *Member) Step {
 	vol, current := m.volume(), m.CurrentInstance()
 	if vol == nil || current == nil || !p.outdated(m) {
-		return "" // provisioning brings it back
+		return Step{} // provisioning brings it back
 	}
 	next := p.successorOf(m, current)
 	if next == nil {
@@ -346,15 +346,15 @@ func (p *planner) replace(m, primary *Member) string {
 	switch {
 	case next.State == statePending:
 		p.waitForEC2(next)
-		return fmt.Sprintf("waiting for its next machine, instance %s", next.ID)
+		return waits(fmt.Sprintf("waiting for its next machine, instance %s", next.ID))
 	case next.State == stateStopped:
 		p.retry(waitEC2, StartInstance{m.Name, next.ID})
-		return fmt.Sprintf("starting its next machine, instance %s", next.ID)
+		return waits(fmt.Sprintf("starting its next machine, instance %s", next.ID))
 	case next.State != stateRunning:
 		p.waitAtMost(waitEC2)
-		return fmt.Sprintf("its next machine, instance %s, is %s", next.ID, next.State)
+		return waits(fmt.Sprintf("its next machine, instance %s, is %s", next.ID, next.State))
 	}
-	if why := p.secureBeforeUpgrade(m, vol); why != "" {
+	if why := p.secureBeforeUpgrade(m, vol); why.Waits() {
 		return why
 	}
 	if p.startFails(m) {
@@ -362,22 +362,22 @@ func (p *planner) replace(m, primary *Member) string {
 			p.stop(m, current)
 		}
 		p.waitAtMost(waitMySQL)
-		return fmt.Sprintf("stopping instance %s, on which mysqld does not start, to go on on %s", current.ID, next.ID)
+		return waits(fmt.Sprintf("stopping instance %s, on which mysqld does not start, to go on on %s", current.ID, next.ID))
 	}
 	if current.State == stateRunning {
 		if p.Hold != "" && m.verified() && (m == primary || p.plan.Membership.Has(m.Name)) {
 			p.waitAtMost(waitReady)
-			return fmt.Sprintf("goes on on instance %s next: %s", next.ID, p.Hold)
+			return waits(fmt.Sprintf("goes on on instance %s next: %s", next.ID, p.Hold))
 		}
 		if !p.othersVote(m) && (primary == nil || !p.unseedable(m, primary)) { // the others may wait for such a machine as well
 			p.waitAtMost(waitMySQL)
-			return "waiting until all others are well"
+			return waits("waiting until all others are well")
 		}
-		if why := p.relieve(m, primary); why != "" {
+		if why := p.relieve(m, primary); why.Waits() {
 			return why
 		}
 		if p.busy(m.Name) {
-			return "waiting until nothing else is done about it"
+			return waits("waiting until nothing else is done about it")
 		}
 	}
 	switch current.State {
@@ -387,16 +387,16 @@ func (p *planner) replace(m, primary *Member) string {
 			p.retry(waitMySQL, Demote{m.Name}) // so that mysqld is shut down and not cut off, which a newer one might not forgive
 		}
 		p.retry(waitMySQL, StopInstance{Member: m.Name, InstanceID: current.ID, Gracefully: true})
-		return fmt.Sprintf("stopping instance %s, to go on on %s", current.ID, next.ID)
+		return waits(fmt.Sprintf("stopping instance %s, to go on on %s", current.ID, next.ID))
 	case stateStopped:
 		if vol.AttachedTo == current.ID && vol.AttachState == attachAttached {
 			p.retry(waitMySQL, DetachVolume{m.Name, vol.ID, current.ID})
 		}
 		p.waitAtMost(waitMySQL)
-		return fmt.Sprintf("moving volume %s to instance %s", vol.ID, next.ID)
+		return waits(fmt.Sprintf("moving volume %s to instance %s", vol.ID, next.ID))
 	}
 	p.waitAtMost(waitMySQL)
-	return fmt.Sprintf("instance %s is %s", current.ID, current.State)
+	return waits(fmt.Sprintf("instance %s is %s", current.ID, current.State))
 }
 
 // successorOf returns the machine of a member that was made from the present spec and waits for its volume; nil for none.
@@ -412,57 +412,57 @@ func (p *planner) successorOf(m *Member, current *Instance) *Instance {
 }
 
 // launchSuccessor plans the launch of a member's next machine.
-func (p *planner) launchSuccessor(m *Member, vol *Volume) string {
-	if why := p.mayLaunch(); why != "" {
+func (p *planner) launchSuccessor(m *Member, vol *Volume) Step {
+	if why := p.mayLaunch(); why.Waits() {
 		return why
 	}
-	if why := p.endedSoon(m, vol); why != "" {
+	if why := p.endedSoon(m, vol); why.Waits() {
 		return why
 	}
 	launch, why := p.launchOf(m, vol, false)
-	if why != "" {
+	if why.Waits() {
 		return why
 	}
 	if p.shownLately() {
-		return "waiting a moment until clients have followed the last change"
+		return waits("waiting a moment until clients have followed the last change")
 	}
 	if m.CapacityRefused == vol.Zone {
 		p.retry(waitEC2, launch)
 		p.degraded(v1alpha1.ReasonInsufficientCapacity, fmt.Sprintf("%s: EC2 has no capacity in %s for its next machine; the old one goes on meanwhile", m.Name, vol.Zone))
-		return "EC2 has no capacity in " + vol.Zone + " for its next machine"
+		return waits("EC2 has no capacity in " + vol.Zone + " for its next machine")
 	}
 	p.retry(waitMySQL, launch)
-	return "launching its next machine"
+	return waits("launching its next machine")
 }
 
 // secureBeforeUpgrade has a snapshot taken of a member's volume before a newer mysqld opens it, which no older one can after
 // that. It returns what is waited for.
-func (p *planner) secureBeforeUpgrade(m *Member, vol *Volume) string {
+func (p *planner) secureBeforeUpgrade(m *Member, vol *Volume) Step {
 	if !m.verified() || m.SQL.Version == p.Version || p.Version == "" {
-		return ""
+		return Step{}
 	}
 	return p.secure(m, vol, m.SQL.Version, p.Version)
 }
 
 // relieve takes a replica's vote, which others rely on, and returns what is waited for. A member that is alone has nobody to
 // take it.
-func (p *planner) relieve(m, primary *Member) string {
+func (p *planner) relieve(m, primary *Member) Step {
 	switch {
 	case primary == nil || m == primary:
-		return ""
+		return Step{}
 	case m.SQL.Writable:
 		p.waitAtMost(waitMySQL)
-		return "waiting until it is read-only"
+		return waits("waiting until it is read-only")
 	case !m.verified():
 		if p.plan.Membership.Has(m.Name) {
 			p.waitAtMost(waitMySQL)
-			return "waiting until it answers or has lost its vote"
+			return waits("waiting until it answers or has lost its vote")
 		}
-		return ""
+		return Step{}
 	case p.plan.Records.Leaving == "" && p.holdsUp(m, primary):
-		return awaitsOthers
+		return waits(awaitsOthers)
 	case !p.expel(m, primary):
-		return "giving its vote back"
+		return waits("giving its vote back")
 	}
-	return ""
+	return Step{}
 }

@@ -405,14 +405,14 @@ func TestModificationThatIsNotAskedForYetIsTold(t *testing.T) {
 	w.desired.SizeGiB, w.reach = 20, false
 	plan := w.pass(-1)
 	for _, v := range plan.Members {
-		if !strings.HasSuffix(v.Message, " is to be modified once EC2 answers") {
-			t.Errorf("EC2 is silent: %s: %q", v.Name, v.Message)
+		if !strings.HasSuffix(v.Step.Message, " is to be modified once EC2 answers") {
+			t.Errorf("EC2 is silent: %s: %q", v.Name, v.Step.Message)
 		}
 	}
 	w.reach = true
 	var told []string
 	for _, v := range w.pass(-1).Members {
-		_, what, _ := strings.Cut(v.Message, " is ")
+		_, what, _ := strings.Cut(v.Step.Message, " is ")
 		told = append(told, what)
 	}
 	if want := []string{"being modified", "to be modified", "to be modified"}; !slices.Equal(told, want) {

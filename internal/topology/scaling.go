@@ -52,8 +52,8 @@ func (p *planner) tellSurplus() {
 	for _, m := range p.ordered() {
 		if v := p.views[m.Name]; m.Ordinal >= p.Replicas {
 			v.Phase = v1alpha1.PhaseReplicating
-			if p.plan.Records.Rolling != m.Name && v.Message == "" {
-				v.Message = "not wanted by spec.replicas; it leaves when all others are well"
+			if p.plan.Records.Rolling != m.Name && !v.Step.Waits() {
+				v.Step = waits("not wanted by spec.replicas; it leaves when all others are well")
 			}
 		}
 	}
@@ -61,11 +61,11 @@ func (p *planner) tellSurplus() {
 
 // takeAway takes a member away that spec.replicas no longer asks for, and returns what it waits for: first its vote, then
 // its machine, then its volume as the deletion policy says.
-func (p *planner) takeAway(m, primary *Member) string {
+func (p *planner) takeAway(m, primary *Member) Step {
 	if primary == nil {
 		p.views[m.Name].InService = false
 		p.waitAtMost(waitMySQL)
-		return "waiting for a primary, to leave"
+		return waits("waiting for a primary, to leave")
 	}
 	keep := ""
 	if p.DeletionPolicy == v1alpha1.DeletionPolicySnapshot {
@@ -76,11 +76,11 @@ func (p *planner) takeAway(m, primary *Member) string {
 
 // leave takes everything of a member away, and returns what it waits for, beginning with what happens to it. With keep, the
 // beginning of a purpose, a snapshot of its volume is left.
-func (p *planner) leave(m, primary *Member, what, keep string) string {
+func (p *planner) leave(m, primary *Member, what, keep string) Step {
 	p.views[m.Name].InService = false
 	if p.plan.Membership.Has(m.Name) || !p.plan.Membership.Settled() {
 		if p.plan.Records.Leaving == "" && p.holdsUp(m, primary) {
-			return what + ": " + awaitsOthers
+			return waits(what + ": " + awaitsOthers)
 		}
 		if m.verified() {
 			p.expel(m, primary) // that of one which does not answer is taken when its machine is off
@@ -88,11 +88,11 @@ func (p *planner) leave(m, primary *Member, what, keep string) string {
 			p.stopSilent(m, primary)
 		}
 		p.waitAtMost(waitMySQL)
-		return what + ": giving its vote back"
+		return waits(what + ": giving its vote back")
 	}
 	if keep != "" {
-		if why := p.lastSnapshot(m, keep); why != "" {
-			return what + ": " + why
+		if why := p.lastSnapshot(m, keep); why.Waits() {
+			return waits(what + ": " + why.Message)
 		}
 	}
 	for _, in := range m.Instances {
@@ -103,7 +103,7 @@ func (p *planner) leave(m, primary *Member, what, keep string) string {
 			p.retry(waitMySQL, TerminateInstance{m.Name, in.ID})
 		}
 		p.waitAtMost(waitEC2)
-		return fmt.Sprintf("%s: instance %s is being terminated", what, in.ID)
+		return waits(fmt.Sprintf("%s: instance %s is being terminated", what, in.ID))
 	}
 	for _, vol := range m.Volumes {
 		switch {
@@ -119,7 +119,7 @@ func (p *planner) leave(m, primary *Member, what, keep string) string {
 		}
 	}
 	p.waitAtMost(waitEC2)
-	return what + ": its volume is being removed"
+	return waits(what + ": its volume is being removed")
 }
 
 // stopSilent powers a member off that leaves and has not answered for long, and says whether a machine of it runs: only one whose
@@ -137,32 +137,32 @@ func (p *planner) stopSilent(m, primary *Member) bool {
 
 // lastSnapshot has the snapshot taken that is kept of a member's volume, with its machine stopped, and returns what is waited
 // for.
-func (p *planner) lastSnapshot(m *Member, prefix string) string {
+func (p *planner) lastSnapshot(m *Member, prefix string) Step {
 	vol, rec := m.volume(), p.plan.Records.Members[m.Name]
 	if vol == nil || m.RecordedVolume == "" && (vol.Incarnation >= rec.Volume || vol.ID == rec.Unmade) {
-		return "" // nothing was ever on it
+		return Step{} // nothing was ever on it
 	}
 	purpose := fmt.Sprintf("%s%s-%d", prefix, vol.ID, p.plan.Records.RollingAt)
 	taken := p.snapshotFor(vol.ID, purpose)
 	in := m.CurrentInstance()
 	switch {
 	case taken != nil && taken.State == snapshotCompleted:
-		return ""
+		return Step{}
 	case taken != nil:
 		p.waitAtMost(waitEC2)
-		return fmt.Sprintf("waiting for snapshot %s: %s", taken.ID, orNone(taken.Progress))
+		return waits(fmt.Sprintf("waiting for snapshot %s: %s", taken.ID, orNone(taken.Progress)))
 	case in != nil && in.State == stateRunning:
 		p.retry(waitMySQL, StopInstance{Member: m.Name, InstanceID: in.ID, Gracefully: m.verified() || m.Ordinal >= p.Replicas})
-		return "stopping"
+		return waits("stopping")
 	case in != nil && in.State != stateStopped && in.State != stateTerminated:
 		p.waitAtMost(waitMySQL)
-		return "stopping"
+		return waits("stopping")
 	}
-	if why := p.afterFailed(m, vol.ID, purpose); why != "" {
+	if why := p.afterFailed(m, vol.ID, purpose); why.Waits() {
 		return why
 	}
 	p.retry(waitMySQL, TakeSnapshot{m.Name, vol.ID, purpose})
-	return "taking the snapshot that is kept"
+	return waits("taking the snapshot that is kept")
 }
 
 // nothingLeft says whether EC2 shows nothing of a member any more.

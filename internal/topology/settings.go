@@ -25,8 +25,8 @@ func (p *planner) configure() {
 		if want, drop := p.settingsDiff(m); len(want)+len(drop) > 0 {
 			p.retry(waitMySQL/4, ApplySettings{m.Name, want, drop})
 			if v := p.views[m.Name]; v != nil && v.Phase == v1alpha1.PhaseReady {
-				v.Message = "applying changed settings"
-				p.plan.Rolling = Finding{v1alpha1.ReasonRolling, m.Name + ": " + v.Message}
+				v.Step = waits("applying changed settings")
+				p.plan.Rolling = Finding{v1alpha1.ReasonRolling, m.Name + ": " + v.Step.Message}
 			}
 		}
 	}
@@ -168,13 +168,14 @@ func (d Desired) RestartDue(m *Member, now time.Time) bool {
 }
 
 // restarting is what is said of a member whose mysqld is being restarted.
-const restarting = "restarting mysqld"
+// restarting is the step of a member whose mysqld is being restarted.
+var restarting = Step{Restarting, "restarting mysqld"}
 
 // replacedSoon says whether a member is about to get a new machine, on which its mysqld starts anyway: it is not restarted before
 // that, and so disturbed once and not twice. Where the turns do not begin, because EC2 is not asked for machines, an upgrade was
 // in vain too often, or somebody has no vote, the restart does not wait for them: it may be what helps.
 func (p *planner) replacedSoon(m *Member) bool {
-	if !p.outdated(m) || !p.Launchable || p.unconfirmed || p.mayCreate() != "" || p.standsStill() {
+	if !p.outdated(m) || !p.Launchable || p.unconfirmed || p.mayCreate().Waits() || p.standsStill() {
 		return false
 	}
 	return !slices.ContainsFunc(p.ordered(), func(other *Member) bool {
@@ -211,7 +212,7 @@ func (p *planner) restartPending() {
 		if v == nil {
 			continue
 		}
-		if v.Phase != v1alpha1.PhaseReady || v.Message != "" || p.busy(m.Name) {
+		if v.Phase != v1alpha1.PhaseReady || v.Step.Waits() || p.busy(m.Name) {
 			return
 		}
 		if m.Ordinal < p.Replicas && p.RestartDue(m, p.Now) && !p.replacedSoon(m) && (next == nil || next.Name == p.plan.Primary) {
@@ -222,7 +223,7 @@ func (p *planner) restartPending() {
 		return
 	}
 	if p.Hold != "" {
-		p.restartStep = fmt.Sprintf("%s is to be restarted next: %s", next.Name, p.Hold)
+		p.restartStep = waits(fmt.Sprintf("%s is to be restarted next: %s", next.Name, p.Hold))
 		return
 	}
 	if next.Name == p.plan.Primary {
@@ -230,10 +231,10 @@ func (p *planner) restartPending() {
 		return
 	}
 	if p.holdsUp(next, p.Members[p.plan.Primary]) {
-		p.restartStep = fmt.Sprintf("%s is to be restarted next: %s", next.Name, awaitsOthers)
+		p.restartStep = waits(fmt.Sprintf("%s is to be restarted next: %s", next.Name, awaitsOthers))
 		return
 	}
 	p.retry(waitMySQL, Restart{next.Name})
-	p.views[next.Name].Message = restarting
+	p.views[next.Name].Step = restarting
 	p.views[next.Name].Phase = v1alpha1.PhaseReplicating
 }

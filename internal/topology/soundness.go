@@ -16,22 +16,27 @@ const replacePause = time.Hour
 // what the server has lost already.
 var remembering = []string{"relay_log_recovery", "log_bin", "log_replica_updates", "gtid_mode", "enforce_gtid_consistency"}
 
-// forgets returns what makes a member's word about what it holds worthless, or "".
-func (m *Member) forgets() string {
+// setting is a variable of a server with the value that it has.
+type setting struct{ name, value string }
+
+func (s setting) String() string { return s.name + " is " + orNone(s.value) }
+
+// forgets returns the setting that makes a member's word about what it holds worthless, nil for none.
+func (m *Member) forgets() *setting {
 	for _, name := range remembering {
 		if value, wrong := m.SQL.Misconfigured[name]; wrong {
-			return name + " is " + orNone(value)
+			return &setting{name, value}
 		}
 	}
-	return ""
+	return nil
 }
 
-// unsound returns what keeps a member from being a voter, or "": a variable that only a start of mysqld can put right.
-func (m *Member) unsound() string {
+// unsound returns the setting that keeps a member from being a voter, and that only a start of mysqld can put right; nil for none.
+func (m *Member) unsound() *setting {
 	for _, name := range sortedKeys(m.SQL.Misconfigured) {
-		return name + " is " + orNone(m.SQL.Misconfigured[name])
+		return &setting{name, m.SQL.Misconfigured[name]}
 	}
-	return ""
+	return nil
 }
 
 // blind says whether a member's mysqld shows little of itself: it starts so when the settings for performance_schema ask for
@@ -44,36 +49,36 @@ func (m *Member) blind() bool {
 // restore brings a replica back to the settings that its machine was made with: first it loses its vote, then it is restarted if
 // settings of its were taken out, or its machine is replaced, which keeps its volume. It returns what the replica waits for, or
 // "" when it is as it must be.
-func (p *planner) restore(m, primary *Member) string {
+func (p *planner) restore(m, primary *Member) Step {
 	why := m.unsound()
-	if why == "" {
-		return ""
+	if why == nil {
+		return Step{}
 	}
 	if !p.expel(m, primary) {
 		p.waitAtMost(waitMySQL)
-		return "losing its vote: " + why
+		return waits("losing its vote: " + why.String())
 	}
 	if m.SQL.RestartPending && !p.busy(m.Name) {
 		p.retry(waitMySQL, Restart{m.Name}) // what made it so may be what was taken out
-		return "restarting mysqld: " + why
+		return waits("restarting mysqld: " + why.String())
 	}
 	if _, drop := p.settingsDiff(m); m.blind() && (len(drop) > 0 || p.plan.Records.Members[m.Name].RestartFor != "") {
 		p.waitAtMost(waitMySQL)
-		return "settings are taken out: " + why
+		return waits("settings are taken out: " + why.String())
 	}
 	in := m.CurrentInstance()
 	if in != nil && p.CloudReachable && !p.busy(m.Name) && m.Ordinal < p.Replicas && p.Now.Sub(in.LaunchTime) >= replacePause {
 		p.retry(waitEC2, TerminateInstance{m.Name, in.ID})
-		return "ending instance " + in.ID + ": " + why
+		return waits("ending instance " + in.ID + ": " + why.String())
 	}
 	p.waitAtMost(waitReady)
-	return "no voter: " + why
+	return waits("no voter: " + why.String())
 }
 
 // reportUnsound says which members run with settings that the promise of no lost commit does not allow.
 func (p *planner) reportUnsound() {
 	for _, m := range p.ordered() {
-		if why := m.unsound(); why != "" {
+		if why := m.unsound(); why != nil {
 			p.degraded(v1alpha1.ReasonMemberUntrusted, fmt.Sprintf("%s: %s; that was changed on the machine or persisted. A replica loses its vote and its machine is replaced; a primary is put right by a switchover and the same", m.Name, why))
 		}
 	}

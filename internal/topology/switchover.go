@@ -50,10 +50,10 @@ func (p *planner) handOverTo(primary *Member, name string) {
 		p.plan.SwitchoverRefused = fmt.Sprintf("mysqld of %s crashes repeatedly; name another member, such as %s", name, other.Name)
 		return
 	}
-	if why := p.notReadyToLead(to); why != "" {
+	if why := p.notReadyToLead(to); why.Waits() {
 		p.waitAtMost(waitMySQL)
-		if v := p.views[primary.Name]; v.Message == "" {
-			v.Message = fmt.Sprintf("hands over to %s as soon as that %s", name, why)
+		if v := p.views[primary.Name]; !v.Step.Waits() {
+			v.Step = waits(fmt.Sprintf("hands over to %s as soon as that %s", name, why.Message))
 		}
 		return
 	}
@@ -72,22 +72,22 @@ func (p *planner) switchover(primary, to *Member, why string) {
 }
 
 // notReadyToLead says what a member still has to do before it can take over; empty when it is ready.
-func (p *planner) notReadyToLead(m *Member) string {
+func (p *planner) notReadyToLead(m *Member) Step {
 	switch {
 	case m == nil || !m.verified():
-		return "answers"
+		return waits("answers")
 	case !p.plan.Membership.Has(m.Name):
-		return "is a voter"
+		return waits("is a voter")
 	case m.SQL.Membership == nil || m.SQL.Membership.Epoch != p.plan.Membership.Epoch:
-		return "knows the present voters"
-	case m.unsound() != "":
-		return "has the settings that it must have: " + m.unsound()
+		return waits("knows the present voters")
+	case m.unsound() != nil:
+		return waits("has the settings that it must have: " + m.unsound().String())
 	case !m.following():
-		return "replicates"
+		return waits("replicates")
 	case !m.SQL.Replication.LagKnown || m.SQL.Replication.Lag > time.Second:
-		return "has caught up"
+		return waits("has caught up")
 	}
-	return ""
+	return Step{}
 }
 
 // successor returns the voter that takes over best: ready to lead, on a machine that nobody is about to disturb, with all
@@ -96,7 +96,7 @@ func (p *planner) successor(primary *Member) *Member {
 	var second, last *Member
 	for _, m := range p.ordered() {
 		in := m.CurrentInstance()
-		if m == primary || in == nil || p.notReadyToLead(m) != "" || p.busy(m.Name) || m.Ordinal >= p.Replicas || p.tooNewToLead(m, primary) {
+		if m == primary || in == nil || p.notReadyToLead(m).Waits() || p.busy(m.Name) || m.Ordinal >= p.Replicas || p.tooNewToLead(m, primary) {
 			continue
 		}
 		switch {
@@ -150,8 +150,8 @@ func olderVersion(a, b string) bool {
 // until somebody can take over. Only one that is alone by the spec is restarted in place.
 func (p *planner) restartPrimary(primary *Member) {
 	if to := p.successor(primary); to != nil {
-		if why := p.handsOverLater(primary, to); why != "" {
-			p.restartStep = fmt.Sprintf("%s is to be restarted last, and hands over to %s before: %s", primary.Name, to.Name, why)
+		if why := p.handsOverLater(primary, to); why.Waits() {
+			p.restartStep = waits(fmt.Sprintf("%s is to be restarted last, and hands over to %s before: %s", primary.Name, to.Name, why.Message))
 			return
 		}
 		p.switchover(primary, to, "its mysqld is to be restarted")
@@ -159,10 +159,10 @@ func (p *planner) restartPrimary(primary *Member) {
 	}
 	if p.Replicas > 1 {
 		p.waitAtMost(waitMySQL)
-		p.restartStep = primary.Name + " is to be restarted last, and waits for a member that can take over"
+		p.restartStep = waits(primary.Name + " is to be restarted last, and waits for a member that can take over")
 		return
 	}
 	p.retry(waitMySQL, Restart{primary.Name})
-	p.views[primary.Name].Message = restarting
+	p.views[primary.Name].Step = restarting
 	p.views[primary.Name].Phase = v1alpha1.PhaseReplicating
 }

@@ -69,43 +69,43 @@ func (p *planner) versionOn(m *Member, in *Instance) string {
 
 // mayOpen returns why a volume is not attached to a machine yet, or "". What a newer mysqld opens is secured before, and as long
 // as nobody is up with that version, one member at a time tries: a version that does not start must not have opened them all.
-func (p *planner) mayOpen(m *Member, vol *Volume, in *Instance) string {
+func (p *planner) mayOpen(m *Member, vol *Volume, in *Instance) Step {
 	version, opened := p.versionOn(m, in), p.plan.Records.Members[m.Name].Opened
 	tooOld := opened != "" && olderVersion(version, opened) // also when it is not known
 	if version != "" && olderVersion(p.Version, version) || tooOld && in.TemplateHash != p.TemplateHash {
 		p.retry(waitMySQL, TerminateInstance{m.Name, in.ID})
-		return fmt.Sprintf("ending instance %s, which was made for another version of MySQL", in.ID)
+		return waits(fmt.Sprintf("ending instance %s, which was made for another version of MySQL", in.ID))
 	}
 	if tooOld {
 		p.waitAtMost(waitMySQL)
 		if len(p.primaries()) == 0 {
 			p.degraded(v1alpha1.ReasonInvalidSpec, fmt.Sprintf("%s: MySQL %s has opened its data, which %s does not read; should the others not suffice for a primary, set spec.version to %s again", m.Name, opened, version, opened))
 		}
-		return fmt.Sprintf("volume %s stays apart: MySQL %s has opened it, which %s does not read", vol.ID, opened, version)
+		return waits(fmt.Sprintf("volume %s stays apart: MySQL %s has opened it, which %s does not read", vol.ID, opened, version))
 	}
 	if opened == "" || !olderVersion(opened, version) {
 		p.noteOpened(m, version)
-		return ""
+		return Step{}
 	}
-	if why := p.waitForTrial(m, version); why != "" {
+	if why := p.waitForTrial(m, version); why.Waits() {
 		return why
 	}
-	if why := p.secure(m, vol, opened, version); why != "" {
+	if why := p.secure(m, vol, opened, version); why.Waits() {
 		return why
 	}
 	p.noteOpened(m, version)
-	return ""
+	return Step{}
 }
 
 // waitForTrial returns what a member waits for whose data a newer mysqld is to open while another member tries that, or "".
-func (p *planner) waitForTrial(m *Member, version string) string {
+func (p *planner) waitForTrial(m *Member, version string) Step {
 	other := p.trying(m, version)
 	if other == nil {
-		return ""
+		return Step{}
 	}
 	p.waitAtMost(waitMySQL)
 	p.unopened = append(p.unopened, m.Name)
-	return fmt.Sprintf("waiting until %s is up with MySQL %s, which nobody else opens data with before", other.Name, version)
+	return waits(fmt.Sprintf("waiting until %s is up with MySQL %s, which nobody else opens data with before", other.Name, version))
 }
 
 // trying returns another member whose mysqld of a newer version has its volume, or gets it in this pass, and is not up, as long as no member is up with
@@ -130,7 +130,7 @@ func (p *planner) trying(m *Member, version string) *Member {
 
 // secure has a snapshot taken of a member's volume before a newer mysqld opens it, and returns what is waited for. It is the
 // last resort when the whole cluster is newer and wrong: then nothing else is left of the version of before.
-func (p *planner) secure(m *Member, vol *Volume, from, to string) string {
+func (p *planner) secure(m *Member, vol *Volume, from, to string) Step {
 	turn := fmt.Sprintf("i%d", p.plan.Records.Members[m.Name].Instance)
 	if p.plan.Records.Rolling == m.Name {
 		turn = strconv.FormatInt(p.plan.Records.RollingAt, 10)
@@ -138,16 +138,16 @@ func (p *planner) secure(m *Member, vol *Volume, from, to string) string {
 	purpose := fmt.Sprintf("%s%s-%s-%s", upgradePrefix, from, to, turn)
 	switch taken := p.snapshotFor(vol.ID, purpose); {
 	case taken == nil:
-		if why := p.afterFailed(m, vol.ID, purpose); why != "" {
+		if why := p.afterFailed(m, vol.ID, purpose); why.Waits() {
 			return why
 		}
 		p.retry(waitMySQL, TakeSnapshot{m.Name, vol.ID, purpose})
-		return "taking a snapshot before the upgrade to " + to
+		return waits("taking a snapshot before the upgrade to " + to)
 	case taken.State != snapshotCompleted:
 		p.waitAtMost(waitEC2)
-		return fmt.Sprintf("waiting for snapshot %s: %s", taken.ID, orNone(taken.Progress))
+		return waits(fmt.Sprintf("waiting for snapshot %s: %s", taken.ID, orNone(taken.Progress)))
 	}
-	return ""
+	return Step{}
 }
 
 // wayBack is the version that spec.version can be set back to: what the primary still runs. Without a primary, what those have
@@ -259,18 +259,18 @@ func (p *planner) blockedBy(m *Member) bool {
 // takeBack takes away a member that is newer than the spec asks for, and returns what it waits for. It is made anew when
 // nothing is left of it, see takenAway. The primary's data must be readable by the version that is asked for: they are all
 // that the member gets back.
-func (p *planner) takeBack(m, primary *Member) string {
+func (p *planner) takeBack(m, primary *Member) Step {
 	if primary == nil || primary == m {
 		p.waitAtMost(waitMySQL)
-		return "waiting for a primary, to be taken back to " + p.takenBackTo(m)
+		return waits("waiting for a primary, to be taken back to " + p.takenBackTo(m))
 	}
 	if p.tooNew(primary) {
 		p.waitAtMost(waitReady)
-		return fmt.Sprintf("cannot be taken back to %s: the primary %s is newer as well", p.Version, primary.Name)
+		return waits(fmt.Sprintf("cannot be taken back to %s: the primary %s is newer as well", p.Version, primary.Name))
 	}
 	if p.mayBeNeeded(m) && p.stopSilent(m, primary) { // before anything is settled: the primary's own row may wait for this one
 		p.waitAtMost(waitMySQL)
-		return fmt.Sprintf("being taken back to %s: stopping, to lose its vote", p.takenBackTo(m))
+		return waits(fmt.Sprintf("being taken back to %s: stopping, to lose its vote", p.takenBackTo(m)))
 	}
 	stays := m.verified() && !p.othersVote(m) && !p.unseedable(m, primary)
 	if stays && !p.plan.Membership.Has(m.Name) && !p.errant(m, primary).IsEmpty() {
@@ -278,7 +278,7 @@ func (p *planner) takeBack(m, primary *Member) string {
 	}
 	if p.unconfirmed || stays {
 		p.waitAtMost(waitMySQL)
-		return "waiting until all others are well"
+		return waits("waiting until all others are well")
 	}
 	return p.leave(m, primary, fmt.Sprintf("being taken back to %s", p.takenBackTo(m)), takenBackPrefix)
 }

@@ -443,7 +443,7 @@ func TestTheOneThatTriesANewerVersionIsLost(t *testing.T) {
 	trying := ""
 	for trying == "" {
 		for _, v := range w.pass(-1).Members {
-			if why, waits := strings.CutPrefix(v.Message, "waiting until "); waits {
+			if why, waits := strings.CutPrefix(v.Step.Message, "waiting until "); waits {
 				trying, _, _ = strings.Cut(why, " is up")
 			}
 		}

@@ -52,7 +52,7 @@ func (p *planner) noteUnmade(m *Member, volumeID string, incarnation int) {
 
 // unmade returns what a member without a volume waits for because EC2 could not make it one, or "". EC2's lists are late, so
 // that it has to deny the volume for long before it is believed.
-func (p *planner) unmade(m *Member) string {
+func (p *planner) unmade(m *Member) Step {
 	rec := p.plan.Records.Members[m.Name]
 	if rec.VolumeID == "" && rec.Made != "" {
 		if m.UnmadeSince.IsZero() || p.Now.Sub(m.UnmadeSince) < volumePatience {
@@ -60,13 +60,13 @@ func (p *planner) unmade(m *Member) string {
 			if rec.UnmadeAt != 0 {
 				p.adviseUnmade(m)
 			}
-			return "volume " + rec.Made + ", which EC2 was making, is not shown any more; waiting until that is certain"
+			return waits("volume " + rec.Made + ", which EC2 was making, is not shown any more; waiting until that is certain")
 		}
 		p.noteUnmade(m, rec.Made, rec.Volume)
 		rec = p.plan.Records.Members[m.Name]
 	}
 	if rec.UnmadeAt == 0 {
-		return ""
+		return Step{}
 	}
 	p.adviseUnmade(m)
 	p.waitAtMost(waitEC2)
@@ -75,27 +75,27 @@ func (p *planner) unmade(m *Member) string {
 		if p.CloudReachable {
 			p.retry(waitEC2, TerminateInstance{m.Name, in.ID})
 		}
-		return "ending instance " + in.ID + ", whose volume EC2 could not make"
+		return waits("ending instance " + in.ID + ", whose volume EC2 could not make")
 	}
 	if p.Now.Sub(time.Unix(rec.UnmadeAt, 0)) >= unmadePause {
-		return ""
+		return Step{}
 	}
-	return "EC2 could not make volume " + rec.Unmade
+	return waits("EC2 could not make volume " + rec.Unmade)
 }
 
 // failedVolume plans the end of a volume that EC2 calls failed, if it is certain that nothing was ever on it.
-func (p *planner) failedVolume(m *Member, vol *Volume) string {
+func (p *planner) failedVolume(m *Member, vol *Volume) Step {
 	p.waitAtMost(waitEC2)
 	if rec := p.plan.Records.Members[m.Name]; rec.VolumeID != "" || rec.Made != vol.ID && rec.Unmade != vol.ID {
 		p.degraded(v1alpha1.ReasonMemberMissing, fmt.Sprintf("%s: %s; what is on it cannot be read. It is left alone; delete it, and the member gets another when it is no longer a voter", m.Name, p.ec2Calls("volume "+vol.ID, "failed (state error)")))
-		return "volume " + vol.ID + " has failed"
+		return waits("volume " + vol.ID + " has failed")
 	}
 	p.noteUnmade(m, vol.ID, vol.Incarnation)
 	p.adviseUnmade(m)
 	if p.CloudReachable {
 		p.retry(waitEC2, DeleteVolume{m.Name, vol.ID})
 	}
-	return "EC2 could not make volume " + vol.ID
+	return waits("EC2 could not make volume " + vol.ID)
 }
 
 // endUnmade tells of a volume that is being made once more, and deletes one that came to be after all when the member has

@@ -66,9 +66,9 @@ func (p *planner) forgetSilenced() {
 	})
 }
 
-// awaitSilence returns another member than one that is to become a voter, and than the primary, which may acknowledge without being
-// a voter, and which is waited for; "" for none. One that does not answer for long is powered off: nobody misses it.
-func (p *planner) awaitSilence(newcomer, primary *Member) string {
+// awaitSilence has one that is to become a voter wait until no other member but the primary may acknowledge without being a voter.
+// One that does not answer for long is powered off: nobody misses it.
+func (p *planner) awaitSilence(newcomer, primary *Member) Step {
 	for _, name := range p.plan.Records.Unsilenced {
 		if name == newcomer.Name || name == primary.Name {
 			continue
@@ -76,9 +76,10 @@ func (p *planner) awaitSilence(newcomer, primary *Member) string {
 		if m := p.Members[name]; m != nil && p.CloudReachable {
 			p.stopSilent(m, primary)
 		}
-		return name
+		p.waitAtMost(waitMySQL)
+		return waits("no voter until it is certain that " + name + ", which is none, acknowledges nothing")
 	}
-	return ""
+	return Step{}
 }
 
 // leaveUnsilenced remembers which voters may go on acknowledging when the primary becomes the only one, and lets none begin to.

@@ -49,7 +49,7 @@ func (p *planner) findSource() {
 	rec := &p.plan.Records
 	switch source := p.Source; {
 	case source.Why.Reason != "":
-		p.unsourced = source.Why.Message
+		p.unsourced = waits(source.Why.Message)
 		if source.Final {
 			p.waitAtMost(waitReady)
 			p.degraded(source.Why.Reason, source.Why.Message)
@@ -59,12 +59,12 @@ func (p *planner) findSource() {
 		return
 	case !rec.RebuiltAt.IsZero():
 		// Perhaps it had begun, and has lost its first volume since: a second copy would be a second beginning.
-		p.unsourced = "the records of this cluster were lost, and it is not known whether its recovery was done"
+		p.unsourced = waits("the records of this cluster were lost, and it is not known whether its recovery was done")
 		advice := "delete the cluster and make it again, with the same spec.bootstrap.recovery"
 		if p.holdsVolumes() {
 			advice = "wait for the other members, whose volumes may hold everything"
 		}
-		p.degraded(v1alpha1.ReasonRecoveryFailed, p.unsourced+"; no volume is made from the snapshot again: "+advice)
+		p.degraded(v1alpha1.ReasonRecoveryFailed, p.unsourced.Message+"; no volume is made from the snapshot again: "+advice)
 	case rec.Source != "":
 	case source.SnapshotID != "":
 		rec.Source = source.SnapshotID
@@ -85,25 +85,25 @@ func (p *planner) holdsVolumes() bool {
 }
 
 // snapshotOfSource returns the snapshot of the volume that is to be copied, or what it waits for.
-func (p *planner) snapshotOfSource(volumeID string) (snapshotID, why string) {
+func (p *planner) snapshotOfSource(volumeID string) (snapshotID string, step Step) {
 	taken := p.snapshotFor(volumeID, RecoveryPurpose)
 	switch {
 	case taken != nil && taken.State == snapshotCompleted:
-		return taken.ID, ""
+		return taken.ID, Step{}
 	case taken != nil:
-		return "", fmt.Sprintf("snapshot %s of volume %s, to begin with: %s", taken.ID, volumeID, orNone(taken.Progress))
+		return "", waits(fmt.Sprintf("snapshot %s of volume %s, to begin with: %s", taken.ID, volumeID, orNone(taken.Progress)))
 	}
 	for _, s := range p.Snapshots {
 		if s.VolumeID == volumeID && s.Purpose == RecoveryPurpose && p.Now.Sub(s.StartedAt) < snapshotPause {
 			p.degraded(v1alpha1.ReasonRecoveryFailed, fmt.Sprintf("EC2 could not complete snapshot %s of volume %s; it is taken again after some minutes", s.ID, volumeID))
-			return "", "snapshot " + s.ID + " of volume " + volumeID + " failed"
+			return "", waits("snapshot " + s.ID + " of volume " + volumeID + " failed")
 		}
 	}
 	if !p.Launchable {
-		return "", WaitsForPreflight
+		return "", waitsFor("the preflight checks", p.LaunchProblem)
 	}
 	p.retry(waitMySQL, CopyVolume{p.MemberName(0), volumeID, RecoveryPurpose})
-	return "", "taking a snapshot of volume " + volumeID + ", to begin with"
+	return "", waits("taking a snapshot of volume " + volumeID + ", to begin with")
 }
 
 // snapshotToBeginWith is the snapshot that a new volume of a member is made from; empty for an empty one.
@@ -131,16 +131,16 @@ func (p *planner) recoverCopy() {
 	m := p.firstMember()
 	vol := m.volume()
 	wait := func(message string) { p.plan.Waiting = Finding{v1alpha1.ReasonRecovering, message} }
-	if vol == nil && p.unsourced != "" {
-		wait(p.unsourced) // findSource says when to look again
+	if vol == nil && p.unsourced.Waits() {
+		wait(p.unsourced.Message) // findSource says when to look again
 		return
 	}
 	p.waitAtMost(waitMySQL)
 	switch {
 	case vol == nil:
-		wait(m.Name + ": " + orNone(p.views[m.Name].Message))
+		wait(m.Name + ": " + orNone(p.views[m.Name].Step.Message))
 	case !m.verified():
-		wait(fmt.Sprintf("%s has volume %s, made from %s: %s", m.Name, vol.ID, p.plan.Records.Source, orNone(p.views[m.Name].Message)))
+		wait(fmt.Sprintf("%s has volume %s, made from %s: %s", m.Name, vol.ID, p.plan.Records.Source, orNone(p.views[m.Name].Step.Message)))
 	case m.cloning() || m.cloneCutOff():
 		wait(m.Name + " holds what a CLONE that was cut off has left behind")
 		p.degraded(v1alpha1.ReasonRecoveryFailed, fmt.Sprintf("%s was taken while its member was being seeded: it does not hold what it says. Delete the cluster and restore from another", p.plan.Records.Source))

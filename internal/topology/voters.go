@@ -8,8 +8,8 @@ import (
 )
 
 // vote plans to make a running replica a voter, one at a time, and returns what it waits for.
-func (p *planner) vote(m, primary *Member, admitting *bool) string {
-	if why := p.restore(m, primary); why != "" {
+func (p *planner) vote(m, primary *Member, admitting *bool) Step {
+	if why := p.restore(m, primary); why.Waits() {
 		return why
 	}
 	row := *p.plan.Membership
@@ -17,43 +17,42 @@ func (p *planner) vote(m, primary *Member, admitting *bool) string {
 		wants := p.acknowledges(m, primary)
 		if m.acknowledgesOtherThan(wants) {
 			p.retry(waitMySQL/2, SetAcknowledging{m.Name, wants, primary.Name})
-			return "switching its acknowledgements " + onOff(wants)
+			return waits("switching its acknowledgements " + onOff(wants))
 		}
-		return ""
+		return Step{}
 	}
 	if p.awaited(m) && m.acknowledgesOtherThan(true) {
 		p.retry(waitMySQL/2, SetAcknowledging{m.Name, true, primary.Name})
-		return "switching its acknowledgements on: commits wait for them"
+		return waits("switching its acknowledgements on: commits wait for them")
 	}
 	switch {
 	case m.Ordinal >= p.Replicas || p.givesVoteBack(m):
-		return ""
+		return Step{}
 	case m.unstable():
 		p.waitAtMost(waitReady)
-		return noVoteUnstable
+		return waits(noVoteUnstable)
 	case *admitting || p.changingVotes() || !row.Settled() || p.plan.Records.Leaving != "":
 		p.waitFor(m)
-		return "waiting to become a voter"
+		return waits("waiting to become a voter")
 	case !m.SQL.Replication.LagKnown || m.SQL.Replication.Lag > p.MaxLag || p.Lossless && !m.SQL.Replication.Prompt:
 		p.waitFor(m)
-		return "catching up with " + primary.Name + m.behind()
+		return waits("catching up with " + primary.Name + m.behind())
 	}
-	if holder := p.tailIsHeld(m); holder != "" {
+	if holder := p.tailIsHeld(m); holder != nil {
 		p.waitAtMost(waitMySQL)
-		return "no voter until it is certain that " + holder + " holds nothing of what it lost when it was rebuilt"
+		return waits("no voter until it is certain that " + holder.Name + " holds nothing of what it lost when it was rebuilt")
 	}
 	if p.strangerAcknowledges(m, primary) {
 		p.waitAtMost(waitMySQL)
-		return "waiting until no member acknowledges that is not a voter"
+		return waits("waiting until no member acknowledges that is not a voter")
 	}
 	next := row.With(m.Name)
 	if p.Lossless && len(row.Voters) > 1 && (p.acknowledgers(primary, "") < next.WaitCount() || p.Exposure.Departed > 0) {
 		p.waitAtMost(waitMySQL)
-		return "waiting until enough voters acknowledge"
+		return waits("waiting until enough voters acknowledge")
 	}
-	if other := p.awaitSilence(m, primary); other != "" {
-		p.waitAtMost(waitMySQL)
-		return "no voter until it is certain that " + other + ", which is none, acknowledges nothing"
+	if other := p.awaitSilence(m, primary); other.Waits() {
+		return other
 	}
 	*admitting = true
 	if len(row.Voters) == 1 && p.Lossless {
@@ -61,7 +60,7 @@ func (p *planner) vote(m, primary *Member, admitting *bool) string {
 	}
 	next = p.at(next)
 	p.retry(waitMySQL/4, AdmitVoter{Member: m.Name, Primary: primary.Name, From: row, Next: next, Settled: p.at(next.Confirmed()), SemiSync: p.Lossless})
-	return "becoming a voter"
+	return waits("becoming a voter")
 }
 
 // acknowledgesOtherThan says whether a member's acknowledgements are not as they should be, by setting or in effect.
@@ -79,14 +78,14 @@ func (p *planner) acknowledges(m, primary *Member) bool {
 
 // expelLate takes the vote of a voter that has lacked for a while what the primary commits, as long as others acknowledge, and returns
 // what it waits for.
-func (p *planner) expelLate(m, primary *Member) string {
+func (p *planner) expelLate(m, primary *Member) Step {
 	r := m.SQL.Replication
 	if !p.Lossless || r == nil || r.LateSince.IsZero() || p.Now.Sub(r.LateSince) < votePatience || !p.plan.Membership.Has(m.Name) || !p.mayRemove(m, primary) {
-		return ""
+		return Step{}
 	}
 	p.expel(m, primary)
 	p.waitAtMost(waitMySQL)
-	return "losing its vote: it has been behind in receiving since " + r.LateSince.UTC().Format(time.TimeOnly)
+	return waits("losing its vote: it has been behind in receiving since " + r.LateSince.UTC().Format(time.TimeOnly))
 }
 
 // acknowledgers counts the voters, but for one that is to leave, that acknowledge at once what the primary commits.

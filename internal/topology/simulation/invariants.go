@@ -345,7 +345,7 @@ func (w *world) converged() bool {
 	if w.desired.Deleting {
 		return w.gone
 	}
-	if w.plan.Phase != v1alpha1.PhaseReady || w.plan.Primary == "" || len(w.plan.Members) != w.desired.Replicas || w.plan.Rolling.Message != "" || w.plan.Records.Rolling != "" {
+	if w.plan.Phase != v1alpha1.PhaseReady || w.plan.Primary == "" || len(w.plan.Members) != w.desired.Replicas || w.plan.Rolling.Reason != "" || w.plan.Records.Rolling != "" {
 		return false
 	}
 	for _, a := range w.plan.Actions {

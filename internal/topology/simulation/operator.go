@@ -464,7 +464,7 @@ func planText(plan topology.Plan, o topology.Observed) string {
 			text += "; " + a.String()
 		}
 	}
-	if plan.Waiting.Message != "" {
+	if plan.Waiting.Reason != "" {
 		text += " (" + plan.Waiting.Message + ")"
 	}
 	for _, f := range plan.Degraded {

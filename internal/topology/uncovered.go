@@ -75,47 +75,58 @@ const (
 )
 
 // coverCommits remembers since when the primary may have answered commits without voters, and forgets it once enough voters hold them.
-// What another one answered is remembered until this one's own row says that it leads, and status tells of it.
 func (p *planner) coverCommits(primary *Member) {
 	rec, row := &p.plan.Records, p.plan.Membership
-	others := rec.Uncovered.Primary != "" && rec.Uncovered.Primary != primary.Name
-	former := p.Members[rec.Uncovered.Primary]
-	if others && !rec.Uncovered.Volatile && former != nil && former.verified() && !former.SQL.Writable &&
-		primary.SQL.Executed.Contains(former.position()) {
-		rec.Uncovered, others = Uncovered{}, false // nothing of it is lost, as after a switchover
-	}
-	alone := row.WaitCount() == 0 || rec.goesAlone(primary) // without it nobody is promoted
 	switch {
-	case p.unconfirmed || others && (p.Lossless && p.UncoveredTold != rec.Uncovered.String() || former != nil && former.verified() && former.SQL.Writable):
-		p.tellUncovered(primary)
-		return
-	case others || alone && !p.Exposure.Volatile:
-		rec.Uncovered = Uncovered{}
-	}
-	switch {
-	case alone && p.Exposure.Volatile:
+	case p.keepsUncovered(primary) || p.unconfirmed:
+	case row.WaitCount() == 0 || rec.goesAlone(primary): // without it nobody is promoted
+		if !p.Exposure.Volatile {
+			rec.Uncovered = Uncovered{}
+			return
+		}
 		p.beginUncovered(Uncovered{Primary: primary.Name, Why: p.Exposure.Why, Volatile: true, Fenced: true})
-		p.tellUncovered(primary)
-		return
-	case alone:
-		return
 	case !p.Lossless:
 		p.beginUncovered(Uncovered{Primary: primary.Name, Why: whyAsync})
-		return
-	case !p.Exposure.Unwatched.IsZero():
+	default:
+		p.coverExposure(primary)
+	}
+	p.tellUncovered(primary)
+}
+
+// keepsUncovered says whether the uncovered time of another member is still remembered: until the primary's own row says that it leads,
+// and status tells of it, or until it is certain that nothing of it is lost.
+func (p *planner) keepsUncovered(primary *Member) bool {
+	u := p.plan.Records.Uncovered
+	if u.Primary == "" || u.Primary == primary.Name {
+		return false
+	}
+	former := p.Members[u.Primary]
+	reached := former != nil && former.verified()
+	switch {
+	case reached && !former.SQL.Writable && !u.Volatile && primary.SQL.Executed.Contains(former.position()): // as after a switchover
+	case p.unconfirmed, p.Lossless && p.UncoveredTold != u.String(), reached && former.SQL.Writable:
+		return true
+	}
+	p.plan.Records.Uncovered = Uncovered{}
+	return false
+}
+
+// coverExposure does that for a primary that is to wait for voters.
+func (p *planner) coverExposure(primary *Member) {
+	rec, row, e := &p.plan.Records, p.plan.Membership, p.Exposure
+	if !e.Unwatched.IsZero() {
 		p.waitAtMost(waitMySQL)
 	}
 	switch own := rec.Uncovered.Primary == primary.Name; {
-	case p.Exposure.Why != "":
-		p.beginUncovered(Uncovered{Primary: primary.Name, Why: p.Exposure.Why, Volatile: p.Exposure.Volatile, Fenced: p.Exposure.Fenced})
-	case own && p.Exposure.MustHold != nil && row.holders(primary, p.Members, *p.Exposure.MustHold) >= row.WaitCount():
+	case e.Why != "":
+		p.beginUncovered(Uncovered{Primary: primary.Name, Why: e.Why, Volatile: e.Volatile, Fenced: e.Fenced})
+	case own && e.MustHold != nil && row.holders(primary, p.Members, *e.MustHold) >= row.WaitCount():
 		rec.Uncovered = Uncovered{}
-	case rec.Uncovered.Primary == "" && p.Exposure.Past != "": // the records that knew are lost
-		p.beginUncovered(Uncovered{Primary: primary.Name, Why: p.Exposure.Past, Fenced: p.Exposure.Fenced})
-	case !p.Exposure.Unwatched.IsZero() && p.Now.Sub(p.Exposure.Unwatched) >= waitingPatience:
+	case rec.Uncovered.Primary == "" && e.Past != "": // the records that knew are lost
+		p.beginUncovered(Uncovered{Primary: primary.Name, Why: e.Past, Fenced: e.Fenced})
+	case !e.Unwatched.IsZero() && p.Now.Sub(e.Unwatched) >= waitingPatience:
 		p.beginUncovered(Uncovered{Primary: primary.Name, Why: whyUnwatched, Fenced: true})
 	}
-	p.tellUncovered(primary)
 }
 
 // tellUncovered reports the uncovered time.

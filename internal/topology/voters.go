@@ -25,16 +25,32 @@ func (p *planner) vote(m, primary *Member, admitting *bool) Step {
 		p.retry(waitMySQL/2, SetAcknowledging{m.Name, true, primary.Name})
 		return waits("switching its acknowledgements on: commits wait for them")
 	}
-	switch {
-	case m.Ordinal >= p.Replicas || p.givesVoteBack(m):
+	if m.Ordinal >= p.Replicas || p.givesVoteBack(m) {
 		return Step{}
+	}
+	if why := p.mayNotVote(m, primary, *admitting); why.Waits() {
+		return why
+	}
+	*admitting = true
+	if len(row.Voters) == 1 && p.Lossless {
+		p.unsilence(m.Name) // it acknowledges before it is a voter
+	}
+	next := p.at(row.With(m.Name))
+	p.retry(waitMySQL/4, AdmitVoter{Member: m.Name, Primary: primary.Name, From: row, Next: next, Settled: p.at(next.Confirmed()), SemiSync: p.Lossless})
+	return waits("becoming a voter")
+}
+
+// mayNotVote returns what a replica that is to become a voter waits for.
+func (p *planner) mayNotVote(m, primary *Member, admitting bool) Step {
+	row := *p.plan.Membership
+	switch {
 	case m.unstable():
 		p.waitAtMost(waitReady)
 		return waits(noVoteUnstable)
-	case *admitting || p.changingVotes() || !row.Settled() || p.plan.Records.Leaving != "":
+	case admitting || p.changingVotes() || !row.Settled() || p.plan.Records.Leaving != "":
 		p.waitFor(m)
 		return waits("waiting to become a voter")
-	case !m.SQL.Replication.LagKnown || m.SQL.Replication.Lag > p.MaxLag || p.Lossless && !m.SQL.Replication.Prompt:
+	case !p.caughtUp(m):
 		p.waitFor(m)
 		return waits("catching up with " + primary.Name + m.behind())
 	}
@@ -46,21 +62,17 @@ func (p *planner) vote(m, primary *Member, admitting *bool) Step {
 		p.waitAtMost(waitMySQL)
 		return waits("waiting until no member acknowledges that is not a voter")
 	}
-	next := row.With(m.Name)
-	if p.Lossless && len(row.Voters) > 1 && (p.acknowledgers(primary, "") < next.WaitCount() || p.Exposure.Departed > 0) {
+	if p.Lossless && len(row.Voters) > 1 && (p.acknowledgers(primary, "") < row.With(m.Name).WaitCount() || p.Exposure.Departed > 0) {
 		p.waitAtMost(waitMySQL)
 		return waits("waiting until enough voters acknowledge")
 	}
-	if other := p.awaitSilence(m, primary); other.Waits() {
-		return other
-	}
-	*admitting = true
-	if len(row.Voters) == 1 && p.Lossless {
-		p.unsilence(m.Name) // it acknowledges before it is a voter
-	}
-	next = p.at(next)
-	p.retry(waitMySQL/4, AdmitVoter{Member: m.Name, Primary: primary.Name, From: row, Next: next, Settled: p.at(next.Confirmed()), SemiSync: p.Lossless})
-	return waits("becoming a voter")
+	return p.awaitSilence(m, primary)
+}
+
+// caughtUp says whether a replica is near enough to the primary to be a voter.
+func (p *planner) caughtUp(m *Member) bool {
+	r := m.SQL.Replication
+	return r.LagKnown && r.Lag <= p.MaxLag && (!p.Lossless || r.Prompt)
 }
 
 // acknowledgesOtherThan says whether a member's acknowledgements are not as they should be, by setting or in effect.
@@ -131,39 +143,51 @@ func (p *planner) connected(primary *Member) int {
 // the voters that was acknowledged. While a voter is being admitted the count may be higher on purpose.
 func (p *planner) keepWait(primary *Member, admitting bool) {
 	row := *p.plan.Membership
-	enabled := p.Lossless && len(row.Voters) > 1
-	s := primary.SQL.SemiSync
-	if admitting || p.unconfirmed || p.busy(primary.Name) || p.changingVotes() {
-		return
-	}
-	if p.Lossless && len(row.Voters) == 1 && s.SourceEnabled && primary.SQL.PendingCommits > 0 {
-		// An admission was cut off, and its row may be among the commits that wait. Released, it would count.
+	switch {
+	case admitting || p.unconfirmed || p.busy(primary.Name) || p.changingVotes():
+	case p.wasReleased(primary):
 		p.standAlone(primary)
-		return
-	}
-	if enabled && !s.SourceEnabled && p.Records.goesAlone(primary) && p.connected(primary) < row.WaitCount() {
-		// A previous operator died after it had released the commits that waited. Those exist only on the primary, and no voter is
-		// connected that could receive them.
-		p.standAlone(primary)
-		return
-	}
-	want := row.WaitCount() + p.Exposure.Departed
-	if s.SourceEnabled != enabled || enabled && s.WaitCount < want+len(s.Strangers) {
-		p.retry(waitMySQL/2, SetSourceWait{Member: primary.Name, Enabled: enabled, W: want, Alone: !p.Lossless})
-		return
-	}
-	// A count that is too high stays while too few voters acknowledge: lowering it would answer what voters do not hold.
-	if enabled && s.WaitCount > want+len(s.Strangers) && p.acknowledgers(primary, "") >= row.WaitCount() && p.mayWaitForFewer(primary, row.WaitCount()) {
-		p.retry(waitMySQL/2, LowerSourceWait{primary.Name, want, len(s.Strangers)})
-		return
-	}
-	if p.stalledFor(primary, stallPatience) && p.acknowledgers(primary, "") >= row.WaitCount() {
+	case p.adjustWait(primary):
+	case p.stalledFor(primary, stallPatience) && p.sufficesFor(row, primary):
 		p.retry(waitMySQL, Nudge{primary.Name})
-		return
-	}
-	if !row.Settled() && p.leaverIsSilent(row) && p.changeIsAcknowledged(primary) {
+	case !row.Settled() && p.leaverIsSilent(row) && p.changeIsAcknowledged(primary):
 		p.retry(waitMySQL/4, SettleVoters{Member: primary.Name, From: row, Next: p.at(row.Confirmed()), SemiSync: p.Lossless})
 	}
+}
+
+// wasReleased says whether an operator was cut off in between an admission or a removal, so that nothing is safe but the primary alone:
+// the row of the admission may be among the commits that wait, and released it would count; or those that waited were released already,
+// exist only on the primary, and no voter is connected that could receive them.
+func (p *planner) wasReleased(primary *Member) bool {
+	row, s := p.plan.Membership, primary.SQL.SemiSync
+	switch {
+	case !p.Lossless:
+		return false
+	case len(row.Voters) == 1:
+		return s.SourceEnabled && primary.SQL.PendingCommits > 0
+	}
+	return !s.SourceEnabled && p.Records.goesAlone(primary) && p.connected(primary) < row.WaitCount()
+}
+
+// adjustWait plans to set how many acknowledgements the primary waits for, and says whether that is not as it should be.
+func (p *planner) adjustWait(primary *Member) bool {
+	row, s := *p.plan.Membership, primary.SQL.SemiSync
+	enabled, want := p.Lossless && len(row.Voters) > 1, row.WaitCount()+p.Exposure.Departed
+	switch {
+	case s.SourceEnabled != enabled || enabled && s.WaitCount < want+len(s.Strangers):
+		p.retry(waitMySQL/2, SetSourceWait{Member: primary.Name, Enabled: enabled, W: want, Alone: !p.Lossless})
+	case enabled && s.WaitCount > want+len(s.Strangers) && p.sufficesFor(row, primary) && p.mayWaitForFewer(primary, row.WaitCount()):
+		// A count that is too high stays while too few voters acknowledge: lowering it would answer what voters do not hold.
+		p.retry(waitMySQL/2, LowerSourceWait{primary.Name, want, len(s.Strangers)})
+	default:
+		return false
+	}
+	return true
+}
+
+// sufficesFor says whether as many voters acknowledge at once as a row asks for.
+func (p *planner) sufficesFor(row Membership, primary *Member) bool {
+	return p.acknowledgers(primary, "") >= row.WaitCount()
 }
 
 // changeIsAcknowledged says whether enough voters hold the row that changes them: they show it, or have received all that the primary
@@ -205,29 +229,33 @@ func (p *planner) leaverIsSilent(row Membership) bool {
 // expel takes the vote of a member that was reached and is to be rebuilt, and says whether it has none any more. First it
 // acknowledges no more. While too few others acknowledge it has to stay: its disk is worth more than none.
 func (p *planner) expel(m, primary *Member) bool {
-	row := *p.plan.Membership
-	if !row.Has(m.Name) && row.Settled() {
+	row, heard := *p.plan.Membership, m.SQL.SemiSync.ReplicaEnabled || m.SQL.SemiSync.ReplicaActive
+	switch {
+	case !row.Has(m.Name) && row.Settled():
 		return true
-	}
-	if !row.Has(m.Name) && len(row.Voters) > 1 && (m.SQL.SemiSync.ReplicaEnabled || m.SQL.SemiSync.ReplicaActive) {
+	case !row.Has(m.Name) && len(row.Voters) > 1 && heard:
 		// Its removal was begun by an operator that remembered it. As long as it acknowledges that is not confirmed.
 		p.retry(waitMySQL/2, SetAcknowledging{m.Name, false, primary.Name})
 		return false
-	}
-	if p.unconfirmed || p.busy(primary.Name) || p.busy(m.Name) || p.changingVotes() || !row.Settled() || p.plan.Records.Leaving != "" && p.plan.Records.Leaving != m.Name {
+	case p.votesMayNotChange(m, primary):
 		p.waitAtMost(waitMySQL)
 		return false
-	}
-	if !p.mayRemove(m, primary) {
+	case !p.mayRemove(m, primary):
 		return false
 	}
 	p.plan.Records.Leaving = m.Name
-	if m.SQL.SemiSync.ReplicaEnabled || m.SQL.SemiSync.ReplicaActive {
+	if heard {
 		p.retry(waitMySQL/2, SetAcknowledging{m.Name, false, primary.Name})
-		return false
+	} else {
+		p.removeVote(m, primary)
 	}
-	p.removeVote(m, primary)
 	return false
+}
+
+// votesMayNotChange says whether something else has to be done before a member loses its vote.
+func (p *planner) votesMayNotChange(m, primary *Member) bool {
+	leaving := p.plan.Records.Leaving
+	return p.unconfirmed || p.busy(primary.Name) || p.busy(m.Name) || p.changingVotes() || !p.plan.Membership.Settled() || leaving != "" && leaving != m.Name
 }
 
 // mayRemove says whether the row that takes a member's vote would be acknowledged at once by those who stay, as many as the row
@@ -284,23 +312,62 @@ func (p *planner) removeLostVoters(primary *Member) {
 		return
 	}
 	p.stopFailed(primary)
-	var lost, heard []*Member
-	down := 0
-	for _, name := range row.Voters {
-		m := p.Members[name]
-		if name == primary.Name {
-			continue
+	found := p.lostVoters(primary)
+	switch {
+	case found.hopeless == len(row.Voters)-1 && (len(found.off) > 0 || found.hopeless > 1 || p.unconfirmed):
+		// A single one that is there and ruined leaves in the ordinary way, but not while the primary's own row waits for it.
+		p.silenceAndStandAlone(found.heard, primary)
+	case len(found.off) == 0:
+	case len(row.Voters) == 2 || p.unconfirmed || !row.Settled():
+		p.waitAtMost(waitMySQL)
+	default:
+		for _, m := range found.off {
+			if (p.plan.Records.Leaving == "" || p.plan.Records.Leaving == m.Name) && p.mayRemove(m, primary) {
+				p.removeVote(m, primary)
+				return
+			}
 		}
-		if m != nil && m.verified() {
+	}
+}
+
+// silenceAndStandAlone makes the primary the only voter, once those are silent that may still be heard: they connect when the network
+// lets them.
+func (p *planner) silenceAndStandAlone(heard []*Member, primary *Member) {
+	for _, m := range heard {
+		p.retry(waitMySQL/4, SetAcknowledging{m.Name, false, primary.Name})
+	}
+	if len(heard) == 0 {
+		p.standAlone(primary)
+	}
+}
+
+// lostVoters are the voters besides the primary that acknowledge nothing any more.
+type lostVoters struct {
+	// off are those whose machines are off.
+	off []*Member
+	// hopeless counts those that will not acknowledge again before they are made anew, and those that have been off for long; heard are
+	// those of them that are there, and may acknowledge.
+	hopeless int
+	heard    []*Member
+}
+
+// lostVoters finds them. Those whose volume is lost are powered off.
+func (p *planner) lostVoters(primary *Member) lostVoters {
+	var found lostVoters
+	for _, name := range p.plan.Membership.Voters {
+		m := p.Members[name]
+		switch {
+		case name == primary.Name:
+			continue
+		case m != nil && m.verified():
 			if p.ruined(m, primary) {
-				down++
+				found.hopeless++
 				if m.mayBeHeard() {
-					heard = append(heard, m)
+					found.heard = append(found.heard, m)
 				}
 			}
 			continue
-		}
-		if m == nil {
+		case m == nil:
 			m = &Member{Name: name, DownSince: p.CloudTaken.Add(-lateAnswers)} // neither EC2 nor the records know anything of it
 		}
 		if p.volumeLost(m) {
@@ -310,34 +377,24 @@ func (p *planner) removeLostVoters(primary *Member) {
 			p.waitAtMost(waitEC2)
 			continue
 		}
-		lost = append(lost, m)
-		switch long := !m.DownSince.IsZero() && p.Now.Sub(m.DownSince) >= lastVotePatience; {
-		case p.volumeLost(m) || len(m.Instances) == 0 && m.volume() == nil || long && !p.leaderDoubted():
-			down++
-		case long && primary.SQL.PendingCommits > 0:
-			p.degraded(v1alpha1.ReasonAcknowledgementsMissing, fmt.Sprintf("%s is off, and writes wait for it: the records were lost or another primary was on its way, so that it may hold what was acknowledged; see that its machine starts", m.Name))
+		found.off = append(found.off, m)
+		if p.offForGood(m, primary) {
+			found.hopeless++
 		}
 	}
+	return found
+}
+
+// offForGood says whether a voter that is off has lost its volume, or has been off for so long that it is not waited for.
+func (p *planner) offForGood(m, primary *Member) bool {
+	long := !m.DownSince.IsZero() && p.Now.Sub(m.DownSince) >= lastVotePatience
 	switch {
-	case down == len(row.Voters)-1 && (len(lost) > 0 || down > 1 || p.unconfirmed):
-		// A single one that is there and ruined leaves in the ordinary way, but not while the primary's own row waits for it.
-		for _, m := range heard {
-			p.retry(waitMySQL/4, SetAcknowledging{m.Name, false, primary.Name}) // it connects when the network lets it
-		}
-		if len(heard) == 0 {
-			p.standAlone(primary)
-		}
-	case len(lost) == 0:
-	case len(row.Voters) == 2 || p.unconfirmed || !row.Settled():
-		p.waitAtMost(waitMySQL)
-	default:
-		for _, m := range lost {
-			if (p.plan.Records.Leaving == "" || p.plan.Records.Leaving == m.Name) && p.mayRemove(m, primary) {
-				p.removeVote(m, primary)
-				return
-			}
-		}
+	case p.volumeLost(m) || len(m.Instances) == 0 && m.volume() == nil || long && !p.leaderDoubted():
+		return true
+	case long && primary.SQL.PendingCommits > 0:
+		p.degraded(v1alpha1.ReasonAcknowledgementsMissing, fmt.Sprintf("%s is off, and writes wait for it: the records were lost or another primary was on its way, so that it may hold what was acknowledged; see that its machine starts", m.Name))
 	}
+	return false
 }
 
 // leaderDoubted says whether another member may have been the primary after this one, because the records were lost or it was to be
@@ -347,24 +404,23 @@ func (p *planner) leaderDoubted() bool { return p.Lossless && p.plan.Records.Lea
 // finishLeaving forgets whose removal was begun once it is done, or once it is certain that it was not: the member answers,
 // is still a voter, and no commit of the primary's waits that could be the row which removes it.
 func (p *planner) finishLeaving(primary *Member) {
-	row, leaving := *p.plan.Membership, p.plan.Records.Leaving
+	row, rec := *p.plan.Membership, &p.plan.Records
+	leaving := rec.Leaving
 	m := p.Members[leaving]
-	if m != nil && m.verified() && row.Has(leaving) && p.plan.Records.Removing != leaving && !p.mayRemove(m, primary) {
-		p.plan.Records.Leaving = "" // others were lost after it fell silent, and no row was written yet: it is needed again
+	answers := m != nil && m.verified()
+	if answers && row.Has(leaving) && rec.Removing != leaving && !p.mayRemove(m, primary) {
+		rec.Leaving = "" // others were lost after it fell silent, and no row was written yet: it is needed again
 	}
-	if p.plan.Records.Leaving != "" && m != nil && p.isNeededAgain(m, primary) {
-		p.plan.Records.Leaving, p.plan.Records.Removing = "", ""
+	if rec.Leaving != "" && m != nil && p.isNeededAgain(m, primary) {
+		rec.Leaving, rec.Removing = "", ""
 	}
-	if p.plan.Records.Leaving == "" || p.unconfirmed || !row.Settled() {
-		return
-	}
-	if m != nil && row.Has(leaving) && p.givesVoteBack(m) {
-		return // it goes on giving its vote back
-	}
-	// With two voters no row removes one of them: the primary goes on alone, which forgets the leaver before. And what waits may
-	// wait for this very one.
-	if !row.Has(leaving) || m != nil && m.verified() && (primary.SQL.PendingCommits == 0 || len(row.Voters) == 2) {
-		p.plan.Records.Leaving, p.plan.Records.Removing = "", ""
+	switch {
+	case rec.Leaving == "" || p.unconfirmed || !row.Settled():
+	case m != nil && row.Has(leaving) && p.givesVoteBack(m): // it goes on giving its vote back
+	case !row.Has(leaving) || answers && (primary.SQL.PendingCommits == 0 || len(row.Voters) == 2):
+		// With two voters no row removes one of them: the primary goes on alone, which forgets the leaver before. And what waits may
+		// wait for this very one.
+		rec.Leaving, rec.Removing = "", ""
 	}
 }
 
@@ -381,7 +437,7 @@ func (p *planner) isNeededAgain(m, primary *Member) bool {
 // everybody from being promoted without it.
 func (p *planner) bridge(primary *Member) bool {
 	row := p.plan.Membership
-	if !p.Lossless || row.WaitCount() == 0 || p.Replicas < 3 || p.leaderDoubted() || !p.stalledFor(primary, bridgePatience) || p.acknowledgers(primary, "") >= row.WaitCount() {
+	if !p.Lossless || row.WaitCount() == 0 || p.Replicas < 3 || p.leaderDoubted() || !p.stalledFor(primary, bridgePatience) || p.sufficesFor(*row, primary) {
 		return false
 	}
 	var heard []*Member
@@ -391,29 +447,27 @@ func (p *planner) bridge(primary *Member) bool {
 			continue
 		}
 		receiving = receiving || p.receives(m, primary) && !m.cloning() && !m.broken()
-		if !row.MayAcknowledge(m.Name) {
-			continue
-		}
 		switch {
-		case !m.verified() && (m.DownSince.IsZero() || p.Now.Sub(m.DownSince) < bridgePatience):
+		case !row.MayAcknowledge(m.Name):
+		case p.mayReturn(m):
 			return false
-		case !m.verified():
-		case m.SQL.Replication == nil || m.SQL.Replication.Prompt || m.SQL.Replication.LateSince.IsZero() || p.Now.Sub(m.SQL.Replication.LateSince) < bridgePatience:
-			return false // it may well acknowledge in a moment
-		case m.mayBeHeard():
+		case m.verified() && m.mayBeHeard():
 			heard = append(heard, m)
 		}
 	}
-	if !receiving {
-		return false
+	if receiving {
+		p.silenceAndStandAlone(heard, primary)
 	}
-	for _, m := range heard {
-		p.retry(waitMySQL/4, SetAcknowledging{m.Name, false, primary.Name})
+	return receiving
+}
+
+// mayReturn says whether a voter that does not acknowledge may well do so in a moment.
+func (p *planner) mayReturn(m *Member) bool {
+	if !m.verified() {
+		return m.DownSince.IsZero() || p.Now.Sub(m.DownSince) < bridgePatience
 	}
-	if len(heard) == 0 {
-		p.standAlone(primary)
-	}
-	return true
+	r := m.SQL.Replication
+	return r == nil || r.Prompt || r.LateSince.IsZero() || p.Now.Sub(r.LateSince) < bridgePatience
 }
 
 // off says whether it is certain that no machine of a member runs mysqld as it was last seen: EC2 calls all of them off, in an

@@ -272,8 +272,8 @@ var mutants = []mutant{
 		name: "a rebuilt member votes while another holds what it lost",
 		open: true,
 		file: votersFile,
-		old:  "if holder := p.tailIsHeld(m); holder != \"\" {",
-		new:  "if holder := p.tailIsHeld(m); holder == \"nobody\" {", breaks: []string{silentDiverged},
+		old:  "if holder := p.tailIsHeld(m); holder != nil {",
+		new:  "if holder := p.tailIsHeld(m); holder != nil && false {", breaks: []string{silentDiverged},
 	},
 	{
 		name: "the machine of the primary is replaced first",
@@ -312,9 +312,9 @@ var mutants = []mutant{
 		name: "a member gets its acknowledgements back in the pass that takes its vote",
 		at:   32,
 		file: votersFile,
-		old:  " || p.busy(m.Name) || p.changingVotes() || !row.Settled() ||",
-		new:  " || p.changingVotes() || !row.Settled() ||", breaks: losesCommits,
-		and: []patch{{votersFile, "row.Has(leaving) && p.givesVoteBack(m) {", "row.Has(leaving) && false {"}},
+		old:  " || p.busy(m.Name) || p.changingVotes() || !p.plan.Membership.Settled() ||",
+		new:  " || p.changingVotes() || !p.plan.Membership.Settled() ||", breaks: losesCommits,
+		and: []patch{{votersFile, "row.Has(leaving) && p.givesVoteBack(m):", "row.Has(leaving) && false:"}},
 	},
 	{
 		name: "the wait count is lowered before the row that lowers it is acknowledged",
@@ -354,8 +354,8 @@ var mutants = []mutant{
 		name: "all open their data with a version that nobody is up with",
 		at:   680,
 		file: takeBackFile,
-		old:  "	if other == nil {\n		return \"\"\n	}\n	p.waitAtMost(waitMySQL)",
-		new:  "	if other != nil || true {\n		return \"\"\n	}\n	p.waitAtMost(waitMySQL)", breaks: []string{notConverged},
+		old:  "	if other == nil {\n		return Step{}\n	}\n	p.waitAtMost(waitMySQL)",
+		new:  "	if other != nil || true {\n		return Step{}\n	}\n	p.waitAtMost(waitMySQL)", breaks: []string{notConverged},
 	},
 	{
 		name: "a member is rebuilt in the middle of an upgrade with a series that nobody has",
@@ -499,7 +499,7 @@ var mutants = []mutant{
 		name: "an uncovered time ends although no voter holds what was answered in it",
 		open: true,
 		file: uncoveredFile,
-		old:  "row.holders(primary, p.Members, *p.Exposure.MustHold) >= row.WaitCount()",
+		old:  "row.holders(primary, p.Members, *e.MustHold) >= row.WaitCount()",
 		new:  "true", breaks: append([]string{untold}, losesCommits...),
 	},
 	{

@@ -31,24 +31,10 @@ func (p *planner) roll() {
 
 // takeTurn does the next thing for the member whose turn it is, or makes it the next one's turn.
 func (p *planner) takeTurn(primary *Member) {
+	if p.beginsOutOfTurn(primary) {
+		return
+	}
 	rec := &p.plan.Records
-	if failed := cmp.Or(p.failedMachine(), p.unstableTurn(primary)); rec.Rolling == "" && failed != nil {
-		p.beginTurn(failed)
-		return
-	}
-	if idle := p.idleSurplus(func(m *Member) bool { return rec.Rolling == "" || p.keepsFromVote(m) }); idle != nil && primary != nil && p.CloudReachable {
-		p.beginTurn(idle)
-		return
-	}
-	if failed := p.failedUpgrade(primary); failed != nil && (rec.Rolling == "" || rec.Rolling == failed.Name) {
-		if !p.outdated(failed) {
-			p.makeAnew(failed)
-		}
-		if rec.Rolling == "" {
-			p.beginTurn(failed)
-			return
-		}
-	}
 	if rec.Rolling == "" && primary != nil && !p.unconfirmed && p.CloudReachable && p.allWell() {
 		if next := p.nextTurn(primary); next != nil {
 			p.beginTurn(next)
@@ -64,25 +50,7 @@ func (p *planner) takeTurn(primary *Member) {
 		p.waitAtMost(waitMySQL) // a primary comes first
 	case m == primary && (p.Replicas > 1 || m.Ordinal >= p.Replicas):
 		p.waitAtMost(waitMySQL)
-		if why := p.Hold; why != "" {
-			p.rollNote(m, waits("hands over next: "+why))
-			break
-		}
-		to := p.successor(primary)
-		if to == nil {
-			p.rollNote(m, waits("waiting for a member that can take over"))
-			break
-		}
-		if why := p.handsOverLater(primary, to); why.Waits() {
-			p.rollNote(m, waits(fmt.Sprintf("hands over to %s next: %s", to.Name, why.Message)))
-			break
-		}
-		p.rollNote(m, waits("handing over to "+to.Name))
-		if m.Ordinal >= p.Replicas {
-			p.switchover(primary, to, "it leaves")
-		} else {
-			p.switchover(primary, to, "its machine is to be replaced")
-		}
+		p.rollNote(m, p.handOverFirst(primary))
 	case m.Ordinal >= p.Replicas:
 		p.rollNote(m, p.takeAway(m, primary))
 	case p.tooNew(m):
@@ -91,6 +59,51 @@ func (p *planner) takeTurn(primary *Member) {
 		p.rollNote(m, p.replace(m, primary))
 		p.tellStopped(m, primary)
 	}
+}
+
+// beginsOutOfTurn makes it the turn of a member that does not get well before it is changed, or that keeps others from being well,
+// and says whether it did.
+func (p *planner) beginsOutOfTurn(primary *Member) bool {
+	free, rolling := p.plan.Records.Rolling == "", p.plan.Records.Rolling
+	if failed := cmp.Or(p.failedMachine(), p.unstableTurn(primary)); free && failed != nil {
+		p.beginTurn(failed)
+		return true
+	}
+	if idle := p.idleSurplus(func(m *Member) bool { return free || p.keepsFromVote(m) }); idle != nil && primary != nil && p.CloudReachable {
+		p.beginTurn(idle)
+		return true
+	}
+	failed := p.failedUpgrade(primary)
+	if failed == nil || !free && rolling != failed.Name {
+		return false
+	}
+	if !p.outdated(failed) {
+		p.makeAnew(failed)
+	}
+	if free {
+		p.beginTurn(failed)
+	}
+	return free
+}
+
+// handOverFirst has the primary hand over before it is changed, and returns what that waits for.
+func (p *planner) handOverFirst(primary *Member) Step {
+	if why := p.Hold; why != "" {
+		return waits("hands over next: " + why)
+	}
+	to := p.successor(primary)
+	if to == nil {
+		return waits("waiting for a member that can take over")
+	}
+	if why := p.handsOverLater(primary, to); why.Waits() {
+		return waits(fmt.Sprintf("hands over to %s next: %s", to.Name, why.Message))
+	}
+	why := "its machine is to be replaced"
+	if primary.Ordinal >= p.Replicas {
+		why = "it leaves"
+	}
+	p.switchover(primary, to, why)
+	return waits("handing over to " + to.Name)
 }
 
 // tellStopped says of a member that was given its new machine how it gets well there, and when it does not, what a person can
@@ -343,16 +356,8 @@ func (p *planner) replace(m, primary *Member) Step {
 	if next == nil {
 		return p.launchSuccessor(m, vol)
 	}
-	switch {
-	case next.State == statePending:
-		p.waitForEC2(next)
-		return waits(fmt.Sprintf("waiting for its next machine, instance %s", next.ID))
-	case next.State == stateStopped:
-		p.retry(waitEC2, StartInstance{m.Name, next.ID})
-		return waits(fmt.Sprintf("starting its next machine, instance %s", next.ID))
-	case next.State != stateRunning:
-		p.waitAtMost(waitEC2)
-		return waits(fmt.Sprintf("its next machine, instance %s, is %s", next.ID, next.State))
+	if why := p.awaitNext(m, next); why.Waits() {
+		return why
 	}
 	if why := p.secureBeforeUpgrade(m, vol); why.Waits() {
 		return why
@@ -364,24 +369,11 @@ func (p *planner) replace(m, primary *Member) Step {
 		p.waitAtMost(waitMySQL)
 		return waits(fmt.Sprintf("stopping instance %s, on which mysqld does not start, to go on on %s", current.ID, next.ID))
 	}
-	if current.State == stateRunning {
-		if p.Hold != "" && m.verified() && (m == primary || p.plan.Membership.Has(m.Name)) {
-			p.waitAtMost(waitReady)
-			return waits(fmt.Sprintf("goes on on instance %s next: %s", next.ID, p.Hold))
-		}
-		if !p.othersVote(m) && (primary == nil || !p.unseedable(m, primary)) { // the others may wait for such a machine as well
-			p.waitAtMost(waitMySQL)
-			return waits("waiting until all others are well")
-		}
-		if why := p.relieve(m, primary); why.Waits() {
-			return why
-		}
-		if p.busy(m.Name) {
-			return waits("waiting until nothing else is done about it")
-		}
-	}
 	switch current.State {
 	case stateRunning:
+		if why := p.mayNotStop(m, primary, next); why.Waits() {
+			return why
+		}
 		p.views[m.Name].InService = false
 		if m.SQL.Writable {
 			p.retry(waitMySQL, Demote{m.Name}) // so that mysqld is shut down and not cut off, which a newer one might not forgive
@@ -397,6 +389,41 @@ func (p *planner) replace(m, primary *Member) Step {
 	}
 	p.waitAtMost(waitMySQL)
 	return waits(fmt.Sprintf("instance %s is %s", current.ID, current.State))
+}
+
+// awaitNext returns what a member waits for whose next machine does not run yet.
+func (p *planner) awaitNext(m *Member, next *Instance) Step {
+	switch next.State {
+	case stateRunning:
+		return Step{}
+	case statePending:
+		p.waitForEC2(next)
+		return waits(fmt.Sprintf("waiting for its next machine, instance %s", next.ID))
+	case stateStopped:
+		p.retry(waitEC2, StartInstance{m.Name, next.ID})
+		return waits(fmt.Sprintf("starting its next machine, instance %s", next.ID))
+	}
+	p.waitAtMost(waitEC2)
+	return waits(fmt.Sprintf("its next machine, instance %s, is %s", next.ID, next.State))
+}
+
+// mayNotStop returns what a member waits for before its present machine is stopped to go on on the next one.
+func (p *planner) mayNotStop(m, primary *Member, next *Instance) Step {
+	if p.Hold != "" && m.verified() && (m == primary || p.plan.Membership.Has(m.Name)) {
+		p.waitAtMost(waitReady)
+		return waits(fmt.Sprintf("goes on on instance %s next: %s", next.ID, p.Hold))
+	}
+	if !p.othersVote(m) && (primary == nil || !p.unseedable(m, primary)) { // the others may wait for such a machine as well
+		p.waitAtMost(waitMySQL)
+		return waits("waiting until all others are well")
+	}
+	if why := p.relieve(m, primary); why.Waits() {
+		return why
+	}
+	if p.busy(m.Name) {
+		return waits("waiting until nothing else is done about it")
+	}
+	return Step{}
 }
 
 // successorOf returns the machine of a member that was made from the present spec and waits for its volume; nil for none.

@@ -26,15 +26,7 @@ func (p *planner) choosePrimary() *Member {
 	}
 	p.plan.Records.Established = true
 	p.plan.Membership = row
-	var current, outdated []*Member
-	for _, m := range p.primaries() {
-		// Replicas may show a row before the primary that wrote it, which waits for their acknowledgement.
-		if own := m.SQL.Membership; own != nil && (own.Epoch == row.Epoch || row.Primary == m.Name) {
-			current = append(current, m)
-		} else {
-			outdated = append(outdated, m)
-		}
-	}
+	current, outdated := p.rivals(row)
 	if named := p.Members[row.Primary]; len(current) == 0 && len(outdated) == 1 && named != nil && named.verified() {
 		// The member that the newest row names is back, and takes no writes: that row may never have been acknowledged, while
 		// the one that was promoted without it has a row of its own that waits for it.
@@ -52,6 +44,19 @@ func (p *planner) choosePrimary() *Member {
 		p.promote(*row)
 	}
 	return nil
+}
+
+// rivals returns the writable members that may be the primary by the newest row, and those that cannot. Replicas may show a row before
+// the primary that wrote it, which waits for their acknowledgement.
+func (p *planner) rivals(row *Membership) (current, outdated []*Member) {
+	for _, m := range p.primaries() {
+		if own := m.SQL.Membership; own != nil && (own.Epoch == row.Epoch || row.Primary == m.Name) {
+			current = append(current, m)
+		} else {
+			outdated = append(outdated, m)
+		}
+	}
+	return current, outdated
 }
 
 // anotherMayLead says whether another member than the primary was to be opened for writes last, and nothing shows that it was not:
@@ -175,24 +180,15 @@ func (p *planner) bootstrap() {
 		return
 	}
 	for _, m := range p.ordered() {
-		vol := m.volume()
-		if !m.verified() || !m.SQL.MembershipKnown || vol == nil || m.Ordinal >= p.Replicas && m.Name != begun {
+		if !p.mayBegin(m, begun) {
 			continue
-		}
-		if m.SQL.Clone != nil && (!p.plan.Records.Recovered || vol.ID != p.plan.Records.Recovering) {
-			continue // it was seeded; on a copy that says only how the volume's first owner came by its data
-		}
-		if begun == "" && p.plan.Records.Recovered && vol.ID != p.plan.Records.Recovering {
-			continue // the cluster begins where it was restored
-		}
-		if begun == "" && !m.SQL.Writable && len(p.primaries()) > 0 {
-			continue // it was begun on another, by somebody whose records are lost
 		}
 		if begun == "" && !m.SQL.Executed.IsEmpty() && !p.plan.Records.Recovered {
 			p.degraded(v1alpha1.ReasonForeignResource, fmt.Sprintf("%s holds transactions but no membership of this cluster; it is left alone", m.Name))
 			p.waitAtMost(waitReady)
 			return
 		}
+		vol := m.volume()
 		if begun == "" && p.mayBootstrap() {
 			p.plan.Records.Bootstrapped, p.plan.Records.BootstrappedVolume, begun = m.Name, vol.ID, m.Name
 		}
@@ -208,6 +204,24 @@ func (p *planner) bootstrap() {
 	case len(writable) > 0:
 		p.plan.Waiting = Finding{v1alpha1.ReasonBootstrapping, writable[0].Name + " takes writes, and is no member that the cluster could begin on; make it read-only"}
 	}
+}
+
+// mayBegin says whether a member is one that the cluster can begin on, or the one that it began on.
+func (p *planner) mayBegin(m *Member, begun string) bool {
+	vol := m.volume()
+	if !m.verified() || !m.SQL.MembershipKnown || vol == nil || m.Ordinal >= p.Replicas && m.Name != begun {
+		return false
+	}
+	restored := p.plan.Records.Recovered && vol.ID == p.plan.Records.Recovering
+	switch {
+	case m.SQL.Clone != nil && !restored:
+		return false // it was seeded; on a copy that says only how the volume's first owner came by its data
+	case begun != "":
+		return true
+	case p.plan.Records.Recovered && !restored:
+		return false // the cluster begins where it was restored
+	}
+	return m.SQL.Writable || len(p.primaries()) == 0 // else it was begun on another, by somebody whose records are lost
 }
 
 // mayBootstrap says whether it is certain that no member holds a cluster already. With intact records it is. With
@@ -233,15 +247,7 @@ func (p *planner) promote(row Membership) {
 	if u := p.Records.Uncovered; u.Primary != "" && p.Lossless {
 		p.degraded(v1alpha1.ReasonCommitsUncovered, u.String()+". They are lost if it does not return")
 	}
-	if waiting := p.patience(row); waiting.Reason != "" {
-		p.plan.Waiting = waiting
-		return
-	}
-	if witness := p.sourceSeen(); witness != nil && !p.silentFor(row.Primary, witnessPatience) {
-		p.plan.Waiting = Finding{v1alpha1.ReasonNoPrimary, "the primary does not answer the operator, but " + witness.Name + " still receives from it"}
-		return
-	}
-	if p.fenceOthers(nil) || p.needsPowerOff() && p.machinesRun(row) {
+	if p.mayStillServe(row) || p.fenceOthers(nil) || p.needsPowerOff() && p.machinesRun(row) {
 		return
 	}
 	proof := prove(row, p.Members, p.Records)
@@ -252,21 +258,7 @@ func (p *planner) promote(row Membership) {
 		return
 	}
 	m := p.Members[proof.Candidate]
-	if in := m.CurrentInstance(); m.waitsInVain() && m.SQL.Replication != nil && !m.SQL.Executed.Contains(m.SQL.Replication.Retrieved) && in != nil {
-		// It cannot apply what it received as long as those wait, and must not answer them.
-		p.plan.Waiting = Finding{v1alpha1.ReasonNoPrimary, m.Name + " is to be promoted once it is powered off: commits wait on it that nobody may acknowledge any more"}
-		if p.CloudReachable {
-			p.stop(m, in)
-		}
-		return
-	}
-	if r := m.SQL.Replication; r.applierBroken() {
-		p.degraded(v1alpha1.ReasonReplicationBroken, fmt.Sprintf("%s is to be promoted once it has applied what it received; its applier stopped: %s", m.Name, r.ApplierError))
-	}
-	if !m.attainable().Contains(proof.MustHold) {
-		// It may never get through. So nobody is deposed for it, and it is not noted: whoever returns may be the better one.
-		p.retry(waitSuspect, ApplyReceived{m.Name, proof.MustHold.String()})
-		p.cycle(p.silentVoter(row))
+	if !p.attains(m, row, proof) {
 		return
 	}
 	if m.Name == row.Primary {
@@ -280,6 +272,41 @@ func (p *planner) promote(row Membership) {
 	p.plan.Records.noteProven(m, next.Epoch, proof)
 	semiSync := p.Lossless && len(row.Voters) > 1
 	p.retry(waitSuspect, Promote{Member: m.Name, Membership: row, Next: next, SemiSync: semiSync, MustHold: proof.MustHold.String()})
+}
+
+// mayStillServe says whether the primary is waited for a while: it may return in a moment, or still serve clients that reach it.
+func (p *planner) mayStillServe(row Membership) bool {
+	if waiting := p.patience(row); waiting.Reason != "" {
+		p.plan.Waiting = waiting
+		return true
+	}
+	if witness := p.sourceSeen(); witness != nil && !p.silentFor(row.Primary, witnessPatience) {
+		p.plan.Waiting = Finding{v1alpha1.ReasonNoPrimary, "the primary does not answer the operator, but " + witness.Name + " still receives from it"}
+		return true
+	}
+	return false
+}
+
+// attains says whether a candidate has, or has received, what its promotion is proven for, and plans what gets it there.
+func (p *planner) attains(m *Member, row Membership, proof Proof) bool {
+	if in := m.CurrentInstance(); m.waitsInVain() && m.SQL.Replication != nil && !m.SQL.Executed.Contains(m.SQL.Replication.Retrieved) && in != nil {
+		// It cannot apply what it received as long as those wait, and must not answer them.
+		p.plan.Waiting = Finding{v1alpha1.ReasonNoPrimary, m.Name + " is to be promoted once it is powered off: commits wait on it that nobody may acknowledge any more"}
+		if p.CloudReachable {
+			p.stop(m, in)
+		}
+		return false
+	}
+	if r := m.SQL.Replication; r.applierBroken() {
+		p.degraded(v1alpha1.ReasonReplicationBroken, fmt.Sprintf("%s is to be promoted once it has applied what it received; its applier stopped: %s", m.Name, r.ApplierError))
+	}
+	if m.attainable().Contains(proof.MustHold) {
+		return true
+	}
+	// It may never get through. So nobody is deposed for it, and it is not noted: whoever returns may be the better one.
+	p.retry(waitSuspect, ApplyReceived{m.Name, proof.MustHold.String()})
+	p.cycle(p.silentVoter(row))
+	return false
 }
 
 // missedBy returns the member besides a candidate that may have led last.

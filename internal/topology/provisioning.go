@@ -106,6 +106,11 @@ func (p *planner) provisionMember(m *Member) Step {
 	if why := p.endElsewhere(m, vol, in); why.Waits() {
 		return why
 	}
+	return p.machineComes(m, vol, in)
+}
+
+// machineComes plans the next step towards a member's machine that runs with its volume, and returns what it waits for.
+func (p *planner) machineComes(m *Member, vol *Volume, in *Instance) Step {
 	switch in.State {
 	case statePending:
 		p.waitForEC2(in)
@@ -286,18 +291,8 @@ func (p *planner) needInstance(m *Member, vol *Volume) Step {
 	if why := p.mayLaunch(); why.Waits() {
 		return why
 	}
-	if vol.State != volumeAvailable && vol.State != volumeCreating {
-		p.waitAtMost(waitEC2)
-		return waits(fmt.Sprintf("volume %s is still %s by an instance that is gone", vol.ID, vol.State))
-	}
-	rec := p.plan.Records.Members[m.Name]
-	if vol.ID == rec.Unmade && rec.UnmadeAt == 0 {
-		p.retry(waitEC2, DeleteVolume{m.Name, vol.ID}) // EC2's lists are late, or it refused
-		return waits("no capacity in " + vol.Zone + "; waiting for the end of volume " + vol.ID)
-	}
-	if p.moveZone(m, vol, &rec) {
-		p.plan.Records.Members[m.Name] = rec
-		return waits("no capacity in " + vol.Zone + "; moving to another zone")
+	if why := p.volumeWaits(m, vol); why.Waits() {
+		return why
 	}
 	if why := p.endedSoon(m, vol); why.Waits() {
 		return why
@@ -329,6 +324,23 @@ func (p *planner) needInstance(m *Member, vol *Volume) Step {
 		return waits(fmt.Sprintf("launching an instance with MySQL %s; %s comes in its turn", p.Before.Version, p.Version))
 	}
 	return waits("launching an instance")
+}
+
+// volumeWaits returns what the volume of a member waits for that has no machine.
+func (p *planner) volumeWaits(m *Member, vol *Volume) Step {
+	rec := p.plan.Records.Members[m.Name]
+	switch {
+	case vol.State != volumeAvailable && vol.State != volumeCreating:
+		p.waitAtMost(waitEC2)
+		return waits(fmt.Sprintf("volume %s is still %s by an instance that is gone", vol.ID, vol.State))
+	case vol.ID == rec.Unmade && rec.UnmadeAt == 0:
+		p.retry(waitEC2, DeleteVolume{m.Name, vol.ID}) // EC2's lists are late, or it refused
+		return waits("no capacity in " + vol.Zone + "; waiting for the end of volume " + vol.ID)
+	case p.moveZone(m, vol, &rec):
+		p.plan.Records.Members[m.Name] = rec
+		return waits("no capacity in " + vol.Zone + "; moving to another zone")
+	}
+	return Step{}
 }
 
 // endedSoon returns what a member waits for of whose machines one ended soon after its launch, or "". In another zone than that

@@ -200,17 +200,7 @@ func (p *planner) adviceOnSeries(m, primary *Member) string {
 // donorFor returns the primary, or a stable voter that replicates well, whichever serves no other CLONE. CLONE goes between versions
 // of one series only (Reference Manual, "Clone Plugin Limitations").
 func (p *planner) donorFor(m, primary *Member) *Member {
-	busy := map[string]bool{}
-	for _, other := range p.Members {
-		if other.cloning() && other != m {
-			busy[other.SQL.Clone.Source] = true
-		}
-	}
-	for _, a := range p.plan.Actions {
-		if c, ok := a.(CloneFrom); ok {
-			busy[c.DonorAddress] = true
-		}
-	}
+	busy := p.busyDonors(m)
 	donors := []*Member{primary}
 	for _, other := range p.ordered() {
 		if other != primary && other != m && !other.unstable() && p.plan.Membership.Has(other.Name) && other.following() && !p.busy(other.Name) && !olderVersion(m.SQL.Version, other.SQL.Version) {
@@ -223,6 +213,22 @@ func (p *planner) donorFor(m, primary *Member) *Member {
 		}
 	}
 	return nil
+}
+
+// busyDonors are the addresses of those that another member is being cloned from, or is to be in this pass.
+func (p *planner) busyDonors(m *Member) map[string]bool {
+	busy := map[string]bool{}
+	for _, other := range p.Members {
+		if other.cloning() && other != m {
+			busy[other.SQL.Clone.Source] = true
+		}
+	}
+	for _, a := range p.plan.Actions {
+		if c, ok := a.(CloneFrom); ok {
+			busy[c.DonorAddress] = true
+		}
+	}
+	return busy
 }
 
 // unseedable says whether a member without a vote has to be cloned, and all that it could be cloned from run another series.

@@ -74,13 +74,7 @@ func (p *planner) judgeStart(m *Member) {
 		rec.RestartFor, rec.RestartDue = everySetting, RestartDueAt(p.Now, m.SQL.StartedAt)
 		p.waitAtMost(waitNext)
 	default:
-		var lines []string
-		for _, name := range sortedKeys(p.Settings) {
-			suspect := rec.RestartFor == everySetting || slices.Contains(strings.Split(rec.RestartFor, ","), name)
-			if suspect && m.SQL.Persisted[name] == p.Settings[name] {
-				lines = append(lines, name+"="+p.Settings[name])
-			}
-		}
+		lines := p.suspects(m, rec)
 		if len(lines) == 0 {
 			break // of the spec's settings none is left to undo
 		}
@@ -93,6 +87,18 @@ func (p *planner) judgeStart(m *Member) {
 	if rec != before {
 		p.plan.Records.Members[m.Name] = rec
 	}
+}
+
+// suspects are the settings, a line name=value for each, with which a mysqld did not start for all that is known.
+func (p *planner) suspects(m *Member, rec Record) []string {
+	var lines []string
+	for _, name := range sortedKeys(p.Settings) {
+		suspect := rec.RestartFor == everySetting || slices.Contains(strings.Split(rec.RestartFor, ","), name)
+		if suspect && m.SQL.Persisted[name] == p.Settings[name] {
+			lines = append(lines, name+"="+p.Settings[name])
+		}
+	}
+	return lines
 }
 
 // undone says whether a setting is one with which some member did not start. The others do without it too, before they meet the

@@ -77,8 +77,8 @@ var mutants = []mutant{
 		at:   97,
 		and:  []patch{reproof},
 		file: failoverFile,
-		old:  "if p.fenceOthers(nil) || p.needsPowerOff() && p.machinesRun(row) {",
-		new:  "if p.needsPowerOff() && p.machinesRun(row) {",
+		old:  "if p.mayStillServe(row) || p.fenceOthers(nil) || p.needsPowerOff() && p.machinesRun(row) {",
+		new:  "if p.mayStillServe(row) || p.needsPowerOff() && p.machinesRun(row) {",
 	},
 	{
 		name: "one voter fewer than needed is enough",
@@ -202,13 +202,13 @@ var mutants = []mutant{
 		name: "of two that are writable the one that answers first wins",
 		at:   265,
 		file: failoverFile,
-		old:  "	var current, outdated []*Member\n	for _, m := range p.primaries() {",
+		old:  "	current, outdated := p.rivals(row)\n",
 		new: `	if w := p.primaries(); len(w) > 1 {
 		p.unseat(w[1:])
 		return p.lead(w[0], *row)
 	}
-	var current, outdated []*Member
-	for _, m := range p.primaries() {`,
+	current, outdated := p.rivals(row)
+`,
 	},
 	{
 		name: "a change of the voters counts before a second row confirms it",
@@ -294,7 +294,7 @@ var mutants = []mutant{
 		new:  "	case !p.outdated(m):", breaks: []string{rolledRashly},
 		and: []patch{
 			{rolloutFile, "p.CloudReachable && p.allWell() {", "p.CloudReachable {"},
-			{rolloutFile, "		if !p.othersVote(m) && (", "		if false && ("},
+			{rolloutFile, "	if !p.othersVote(m) && (primary == nil", "	if false && (primary == nil"},
 		},
 	},
 	{
@@ -433,8 +433,8 @@ var mutants = []mutant{
 		name: "a surplus member stays although another's vote waits for its end",
 		at:   423422,
 		file: rolloutFile,
-		old:  "return rec.Rolling == \"\" || p.keepsFromVote(m)",
-		new:  "return rec.Rolling == \"\"", breaks: []string{notConverged},
+		old:  "return free || p.keepsFromVote(m)",
+		new:  "return free", breaks: []string{notConverged},
 	},
 	{
 		name: "a member on which commits wait in vain is promoted as it is",
@@ -447,15 +447,15 @@ var mutants = []mutant{
 		name: "who is to apply what it received passes for the one that was promoted last",
 		open: true,
 		file: failoverFile,
-		old:  "if !m.attainable().Contains(proof.MustHold) {",
-		new:  "if false {", breaks: []string{notConverged},
+		old:  "if m.attainable().Contains(proof.MustHold) {",
+		new:  "if true {", breaks: []string{notConverged},
 	},
 	{
 		name: "after lost records a cluster begins wherever it may",
 		at:   865344,
 		file: failoverFile,
-		old:  "if begun == \"\" && !m.SQL.Writable && len(p.primaries()) > 0 {",
-		new:  "if false {",
+		old:  "return m.SQL.Writable || len(p.primaries()) == 0 // else",
+		new:  "return true // else",
 	},
 	{
 		name: "the rebuild that a person asks for does not take the vote before",

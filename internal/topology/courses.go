@@ -72,14 +72,19 @@ func (p *planner) tellCourse(kind v1alpha1.RolloutKind, rec *Course, left []*Mem
 			out.Done = append(out.Done, name)
 		}
 	}
-	if v := p.views[out.Current]; v != nil && v.Step.Waits() {
-		out.Step = v.Step.Message
-	}
-	if v := p.views[left[0].Name]; out.Step == "" && v != nil && out.Current == "" {
-		out.Step = v.Step.Message
-	}
-	out.Step = cmp.Or(out.Step, waitingForAll)
+	out.Step = cmp.Or(p.courseStep(out, left[0]), waitingForAll)
 	p.plan.Rollouts = append(p.plan.Rollouts, out)
+}
+
+// courseStep is what the member that is being changed waits for, or the next one while none is.
+func (p *planner) courseStep(out Rollout, next *Member) string {
+	if v := p.views[out.Current]; v != nil && v.Step.Waits() {
+		return v.Step.Message
+	}
+	if v := p.views[next.Name]; out.Step == "" && v != nil && out.Current == "" {
+		return v.Step.Message
+	}
+	return out.Step
 }
 
 // waitingForAll is the step of a change that goes on as soon as nothing else does.

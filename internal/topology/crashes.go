@@ -198,7 +198,7 @@ func (p *planner) unstableTurn(primary *Member) *Member {
 		switch {
 		case m == nil:
 			return nil
-		case found == nil && m != primary && m.unstable() && m.verified() && p.outdated(m) && !p.tooNew(m):
+		case found == nil && m != primary && p.curedByItsTurn(m):
 			found = m
 		case !p.isWell(m):
 			return nil
@@ -208,6 +208,11 @@ func (p *planner) unstableTurn(primary *Member) *Member {
 		return nil
 	}
 	return found
+}
+
+// curedByItsTurn says whether an unstable member answers and is to get another machine.
+func (p *planner) curedByItsTurn(m *Member) bool {
+	return m.unstable() && m.verified() && p.outdated(m) && !p.tooNew(m)
 }
 
 // reportCrashing reports the unstable members, with what a person can do.

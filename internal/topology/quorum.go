@@ -141,14 +141,18 @@ func prove(row Membership, members map[string]*Member, records Records) Proof {
 	}
 	if best == nil {
 		proof.Void, proof.MayBeAcknowledged = voided, counted
-	}
-	if best != nil {
-		proof.Candidate, proof.MustHold = best.Name, best.position()
-		if best.attainable().Contains(proof.MayBeAcknowledged) {
-			proof.MustHold = best.attainable()
-		}
+	} else {
+		proof.name(best)
 	}
 	return proof
+}
+
+// name makes a member the candidate.
+func (proof *Proof) name(best *Member) {
+	proof.Candidate, proof.MustHold = best.Name, best.position()
+	if best.attainable().Contains(proof.MayBeAcknowledged) {
+		proof.MustHold = best.attainable()
+	}
 }
 
 // void is what of a set was acknowledged to nobody although enough voters hold it.

@@ -55,12 +55,17 @@ func (p *planner) refusesRebuild(m, primary *Member) string {
 		return fmt.Sprintf("%s is the only member, so there is nothing to copy from; restore the cluster from a backup instead", p.RebuildMember)
 	case p.RebuildMember == primary.Name:
 		return fmt.Sprintf("%s is the primary; switch over to another member first (annotation %s), then ask again", primary.Name, v1alpha1.AnnotationSwitchover)
-	case m != nil && !m.verified() && m.volume() != nil && p.plan.Records.Members[m.Name].Rebuild.At == 0 && !m.DownSince.IsZero() && p.Now.Sub(m.DownSince) >= cyclePatience:
+	case m != nil && p.answersNobody(m) && p.plan.Records.Members[m.Name].Rebuild.At == 0:
 		return fmt.Sprintf("mysqld of %s does not answer, and only one that answers can be told to copy; end its instance and delete volume %s in EC2, and it gets a new one with a copy of the primary's data", m.Name, m.volume().ID)
 	case m != nil && m.verified() && !m.cloning() && !sameSeries(m.SQL.Version, primary.SQL.Version) && !p.hasOtherDonor(m):
 		return fmt.Sprintf("%s runs MySQL %s, and no voter of that series can be cloned from%s", m.Name, m.SQL.Version, p.adviceOnSeries(m, primary))
 	}
 	return ""
+}
+
+// answersNobody says whether mysqld on a member's volume has not answered for a while.
+func (p *planner) answersNobody(m *Member) bool {
+	return !m.verified() && m.volume() != nil && !m.DownSince.IsZero() && p.Now.Sub(m.DownSince) >= cyclePatience
 }
 
 // lastClone identifies the member's last CLONE; empty for none.

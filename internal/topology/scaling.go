@@ -105,6 +105,13 @@ func (p *planner) leave(m, primary *Member, what, keep string) Step {
 		p.waitAtMost(waitEC2)
 		return waits(fmt.Sprintf("%s: instance %s is being terminated", what, in.ID))
 	}
+	p.giveVolumesUp(m)
+	p.waitAtMost(waitEC2)
+	return waits(what + ": its volume is being removed")
+}
+
+// giveVolumesUp deletes the volumes of a member that leaves, or lets go of them, as the deletion policy says.
+func (p *planner) giveVolumesUp(m *Member) {
 	for _, vol := range m.Volumes {
 		switch {
 		case vol.gone():
@@ -118,8 +125,6 @@ func (p *planner) leave(m, primary *Member, what, keep string) Step {
 			p.retry(waitMySQL, DeleteVolume{m.Name, vol.ID})
 		}
 	}
-	p.waitAtMost(waitEC2)
-	return waits(what + ": its volume is being removed")
 }
 
 // stopSilent powers a member off that leaves and has not answered for long, and says whether a machine of it runs: only one whose

@@ -212,35 +212,34 @@ func (p *planner) restartPending() {
 	if p.plan.Records.Rolling != "" && !p.standsStill() {
 		return // one member at a time, whatever is done to it
 	}
+	next := p.nextRestart()
+	switch {
+	case next == nil:
+	case p.Hold != "":
+		p.restartStep = waits(fmt.Sprintf("%s is to be restarted next: %s", next.Name, p.Hold))
+	case next.Name == p.plan.Primary:
+		p.restartPrimary(next)
+	case p.holdsUp(next, p.Members[p.plan.Primary]):
+		p.restartStep = waits(fmt.Sprintf("%s is to be restarted next: %s", next.Name, awaitsOthers))
+	default:
+		p.retry(waitMySQL, Restart{next.Name})
+		p.views[next.Name].Step = restarting
+		p.views[next.Name].Phase = v1alpha1.PhaseReplicating
+	}
+}
+
+// nextRestart returns the member whose mysqld is restarted next, the primary last; nil while not all are well, or for none.
+func (p *planner) nextRestart() *Member {
 	var next *Member
 	for _, m := range p.ordered() {
 		v := p.views[m.Name]
-		if v == nil {
-			continue
-		}
-		if v.Phase != v1alpha1.PhaseReady || v.Step.Waits() || p.busy(m.Name) {
-			return
-		}
-		if m.Ordinal < p.Replicas && p.RestartDue(m, p.Now) && !p.replacedSoon(m) && (next == nil || next.Name == p.plan.Primary) {
+		switch {
+		case v == nil:
+		case v.Phase != v1alpha1.PhaseReady || v.Step.Waits() || p.busy(m.Name):
+			return nil
+		case m.Ordinal < p.Replicas && p.RestartDue(m, p.Now) && !p.replacedSoon(m) && (next == nil || next.Name == p.plan.Primary):
 			next = m
 		}
 	}
-	if next == nil {
-		return
-	}
-	if p.Hold != "" {
-		p.restartStep = waits(fmt.Sprintf("%s is to be restarted next: %s", next.Name, p.Hold))
-		return
-	}
-	if next.Name == p.plan.Primary {
-		p.restartPrimary(next)
-		return
-	}
-	if p.holdsUp(next, p.Members[p.plan.Primary]) {
-		p.restartStep = waits(fmt.Sprintf("%s is to be restarted next: %s", next.Name, awaitsOthers))
-		return
-	}
-	p.retry(waitMySQL, Restart{next.Name})
-	p.views[next.Name].Step = restarting
-	p.views[next.Name].Phase = v1alpha1.PhaseReplicating
+	return next
 }

@@ -114,18 +114,27 @@ func (p *planner) waitForTrial(m *Member, version string) Step {
 func (p *planner) trying(m *Member, version string) *Member {
 	var first *Member
 	for _, other := range p.ordered() {
-		switch in := other.CurrentInstance(); {
+		switch {
 		case other == m || other.Ordinal >= p.Replicas:
 		case other.verified() && other.SQL.Version == version:
 			return nil
-		case other.volume() == nil:
-		case first == nil && !other.verified() && in != nil && p.plan.Records.Members[other.Name].Opened == version &&
-			(in.State == stateRunning && (other.SilentSince.IsZero() || other.SQL.Access == AccessRefused || p.Now.Sub(other.SilentSince) < silenceAllowed) ||
-				in.State != stateRunning && p.Now.Sub(in.LaunchTime) < silenceAllowed):
+		case first == nil && p.opensWith(other, version):
 			first = other
 		}
 	}
 	return first
+}
+
+// opensWith says whether a member that is not up may be about to open its volume with a version.
+func (p *planner) opensWith(m *Member, version string) bool {
+	in := m.CurrentInstance()
+	if m.volume() == nil || m.verified() || in == nil || p.plan.Records.Members[m.Name].Opened != version {
+		return false
+	}
+	if in.State == stateRunning {
+		return m.SilentSince.IsZero() || m.SQL.Access == AccessRefused || p.Now.Sub(m.SilentSince) < silenceAllowed
+	}
+	return p.Now.Sub(in.LaunchTime) < silenceAllowed
 }
 
 // secure has a snapshot taken of a member's volume before a newer mysqld opens it, and returns what is waited for. It is the
@@ -296,23 +305,25 @@ func (p *planner) takenAway() {
 // tellTooNew says what a person can do who set the version back too late, or whose voters that went ahead are needed for a commit,
 // or for the proof of a primary: as long as others are well, the primary does not go on alone.
 func (p *planner) tellTooNew(primary *Member) {
-	if primary == nil {
-		for _, m := range p.ordered() {
-			if row := p.plan.Membership; row != nil && row.Has(m.Name) && p.tooNew(m) && p.silentLong(m) {
-				opened := p.plan.Records.Members[m.Name].Opened
-				p.degraded(v1alpha1.ReasonInvalidSpec, fmt.Sprintf("%s: MySQL %s has opened its data and is not up; should the others not suffice for a primary, set spec.version to %s again, with an image on which that starts", m.Name, opened, opened))
-			}
-		}
-		return
-	}
-	waits := p.Lossless && primary.SQL.SemiSync.SourceEnabled && primary.SQL.PendingCommits > 0
 	for _, m := range p.ordered() {
-		if waits && !p.tooNew(primary) && p.tooNew(m) && p.silentLong(m) && p.plan.Membership.Has(m.Name) && !p.onlyFailed(primary) && p.acknowledgers(primary, "") < p.plan.Membership.WaitCount() {
-			opened := p.plan.Records.Members[m.Name].Opened
+		if row := p.plan.Membership; row == nil || !row.Has(m.Name) || !p.tooNew(m) || !p.silentLong(m) {
+			continue
+		}
+		opened := p.plan.Records.Members[m.Name].Opened
+		switch {
+		case primary == nil:
+			p.degraded(v1alpha1.ReasonInvalidSpec, fmt.Sprintf("%s: MySQL %s has opened its data and is not up; should the others not suffice for a primary, set spec.version to %s again, with an image on which that starts", m.Name, opened, opened))
+		case p.waitsForTooNew(primary):
 			p.degraded(v1alpha1.ReasonInvalidSpec, fmt.Sprintf("%s: MySQL %s has opened its data and is not up, and writes wait for its acknowledgement: set spec.version to %s again, with an image on which that starts", m.Name, opened, opened))
 		}
 	}
-	if p.tooNew(primary) {
+	if primary != nil && p.tooNew(primary) {
 		p.degraded(v1alpha1.ReasonInvalidSpec, fmt.Sprintf("the primary %s runs MySQL %s already, whose data %s does not read: set spec.version to %s again. To go back, restore a backup into a new cluster", primary.Name, primary.SQL.Version, p.Version, primary.SQL.Version))
 	}
+}
+
+// waitsForTooNew says whether commits of a primary that can be read by the version asked for wait, and too few voters acknowledge.
+func (p *planner) waitsForTooNew(primary *Member) bool {
+	waiting := p.Lossless && primary.SQL.SemiSync.SourceEnabled && primary.SQL.PendingCommits > 0
+	return waiting && !p.tooNew(primary) && !p.onlyFailed(primary) && !p.sufficesFor(*p.plan.Membership, primary)
 }

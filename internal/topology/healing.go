@@ -135,16 +135,21 @@ func (p *planner) cycle(m *Member) {
 	if in == nil || in.State != stateRunning || p.Records.Members[m.Name].SignedInstance != in.ID {
 		return // not up, or never joined: then its boot is the trouble, and people should see it
 	}
-	for _, other := range p.Members {
-		if o := other.CurrentInstance(); other != m && o != nil && (o.State == stateStopping || o.State == stateStopped || o.State == statePending) {
-			return
-		}
-	}
-	if p.Now.Sub(m.DownSince) < cyclePatience || p.Now.Sub(in.LaunchTime) < cyclePause {
+	if p.anotherIsOff(m) || p.Now.Sub(m.DownSince) < cyclePatience || p.Now.Sub(in.LaunchTime) < cyclePause {
 		return
 	}
 	p.degraded(v1alpha1.ReasonMemberUnreachable, fmt.Sprintf("%s: instance %s runs but does not answer; it is stopped and started", m.Name, in.ID))
 	p.stop(m, in)
+}
+
+// anotherIsOff says whether another member's machine is off, or on its way.
+func (p *planner) anotherIsOff(m *Member) bool {
+	for _, other := range p.Members {
+		if o := other.CurrentInstance(); other != m && o != nil && (o.State == stateStopping || o.State == stateStopped || o.State == statePending) {
+			return true
+		}
+	}
+	return false
 }
 
 // heal stops machines that hang or that EC2 calls impaired, so that they are started again, perhaps on other hardware.

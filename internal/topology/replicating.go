@@ -39,39 +39,43 @@ func (p *planner) replicate() {
 	for _, m := range p.ordered() {
 		v := p.views[m.Name]
 		v.Voter = p.plan.Membership.Has(m.Name)
-		if m == primary || v.Phase != v1alpha1.PhaseReplicating {
-			continue
+		if m != primary && v.Phase == v1alpha1.PhaseReplicating {
+			p.follow(m, primary, &admitting)
 		}
-		v.Role = v1alpha1.RoleReplica
-		if !m.verified() {
-			continue // restarting; join said so
-		}
-		if p.plan.Records.Rolling == m.Name && (m.Ordinal >= p.Replicas || p.tooNew(m)) && !p.mayBeNeeded(m) {
-			continue // it is being taken away, and what it cannot do any more must not hold that up
-		}
-		if m.SQL.Writable {
-			// Being unseated. Replicating would switch off its wait for acknowledgements, and so answer commits that
-			// nobody else holds (fact 4).
-			v.Step = waits("being made read-only")
-			p.waitAtMost(waitMySQL)
-			continue
-		}
-		v.Step = p.excludeUnstable(m, primary)
-		if !v.Step.Waits() {
-			v.Step = p.expelLate(m, primary)
-		}
-		if !v.Step.Waits() {
-			v.Step = p.seed(m, primary)
-		}
-		if !v.Step.Waits() {
-			v.Step = p.vote(m, primary, &admitting)
-		}
-		p.serve(m, v)
 	}
 	p.keepWait(primary, admitting)
 	if v := p.views[primary.Name]; v.Phase == v1alpha1.PhaseReplicating && !p.unconfirmed {
 		v.Phase = v1alpha1.PhaseReady
 	}
+}
+
+// follow makes a member a replica that serves and votes.
+func (p *planner) follow(m, primary *Member, admitting *bool) {
+	v := p.views[m.Name]
+	v.Role = v1alpha1.RoleReplica
+	switch {
+	case !m.verified(): // restarting; join said so
+		return
+	case p.plan.Records.Rolling == m.Name && (m.Ordinal >= p.Replicas || p.tooNew(m)) && !p.mayBeNeeded(m):
+		return // it is being taken away, and what it cannot do any more must not hold that up
+	case m.SQL.Writable:
+		// Being unseated. Replicating would switch off its wait for acknowledgements, and so answer commits that
+		// nobody else holds (fact 4).
+		v.Step = waits("being made read-only")
+		p.waitAtMost(waitMySQL)
+		return
+	}
+	v.Step = p.excludeUnstable(m, primary)
+	if !v.Step.Waits() {
+		v.Step = p.expelLate(m, primary)
+	}
+	if !v.Step.Waits() {
+		v.Step = p.seed(m, primary)
+	}
+	if !v.Step.Waits() {
+		v.Step = p.vote(m, primary, admitting)
+	}
+	p.serve(m, v)
 }
 
 // seed plans a replica's next step until both its threads run, and returns what it waits for.
@@ -88,7 +92,7 @@ func (p *planner) seed(m, primary *Member) Step {
 	case m.cloning():
 		p.waitFor(m)
 		return waits("being cloned: " + m.SQL.Clone.Message)
-	case !row.Has(m.Name) && m.mayBeHeard() && !p.awaited(m) && (len(row.Voters) > 1 || !m.following()):
+	case p.acknowledgesInVain(m):
 		// Nobody may count on an acknowledgement of a member that a promotion would not ask, and its threads are not started as long as
 		// it would give one.
 		p.retry(waitMySQL/2, SetAcknowledging{m.Name, false, primary.Name})
@@ -100,6 +104,22 @@ func (p *planner) seed(m, primary *Member) Step {
 	if why := p.rebuildOnRequest(m, primary); why.Waits() {
 		return why
 	}
+	if why := p.rebuildDiverged(m, primary); why.Waits() {
+		return why
+	}
+	return p.connect(m, primary)
+}
+
+// acknowledgesInVain says whether a member that is no voter, and that nobody waits for, acknowledges.
+func (p *planner) acknowledgesInVain(m *Member) bool {
+	row := p.plan.Membership
+	return !row.Has(m.Name) && m.mayBeHeard() && !p.awaited(m) && (len(row.Voters) > 1 || !m.following())
+}
+
+// rebuildDiverged plans to rebuild a member that holds what the primary does not, or lacks what the binary logs no longer hold, and
+// returns what it waits for.
+func (p *planner) rebuildDiverged(m, primary *Member) Step {
+	row := p.plan.Membership
 	// A primary whose row still waits, or waits to be confirmed, may need the acknowledgement of a member that is to be rebuilt, and
 	// so may one that has too few others.
 	if errant := p.errant(m, primary); !errant.IsEmpty() && (!row.Has(m.Name) || !p.unconfirmed && row.Settled() && p.mayRemove(m, primary)) {
@@ -110,6 +130,11 @@ func (p *planner) seed(m, primary *Member) Step {
 		p.degraded(v1alpha1.ReasonReplicationBroken, m.Name+" lacks transactions that the binary logs no longer hold; it is seeded anew")
 		return p.rebuild(m, primary, "")
 	}
+	return Step{}
+}
+
+// connect has a member replicate from the primary, and returns what it waits for.
+func (p *planner) connect(m, primary *Member) Step {
 	source := primary.CurrentInstance()
 	if source == nil {
 		p.waitAtMost(waitEC2)

@@ -34,18 +34,23 @@ func (p *planner) takeTurn(primary *Member) {
 	if p.beginsOutOfTurn(primary) {
 		return
 	}
-	rec := &p.plan.Records
-	if rec.Rolling == "" && primary != nil && !p.unconfirmed && p.CloudReachable && p.allWell() {
+	m := p.Members[p.plan.Records.Rolling]
+	switch {
+	case p.plan.Records.Rolling == "" && primary != nil && !p.unconfirmed && p.CloudReachable && p.allWell():
 		if next := p.nextTurn(primary); next != nil {
 			p.beginTurn(next)
 		}
-		return
-	}
-	m := p.Members[rec.Rolling]
-	switch {
 	case m == nil:
 	case !p.CloudReachable:
 		p.waitAtMost(waitEC2)
+	default:
+		p.change(m, primary)
+	}
+}
+
+// change does the next thing for a member whose turn it is.
+func (p *planner) change(m, primary *Member) {
+	switch {
 	case primary == nil && p.Replicas > 1 && !p.between(m) && !p.startFails(m):
 		p.waitAtMost(waitMySQL) // a primary comes first
 	case m == primary && (p.Replicas > 1 || m.Ordinal >= p.Replicas):

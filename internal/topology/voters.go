@@ -314,8 +314,7 @@ func (p *planner) removeLostVoters(primary *Member) {
 	p.stopFailed(primary)
 	found := p.lostVoters(primary)
 	switch {
-	case found.hopeless == len(row.Voters)-1 && (len(found.off) > 0 || found.hopeless > 1 || p.unconfirmed):
-		// A single one that is there and ruined leaves in the ordinary way, but not while the primary's own row waits for it.
+	case p.nobodyIsLeft(found):
 		p.silenceAndStandAlone(found.heard, primary)
 	case len(found.off) == 0:
 	case len(row.Voters) == 2 || p.unconfirmed || !row.Settled():
@@ -328,6 +327,12 @@ func (p *planner) removeLostVoters(primary *Member) {
 			}
 		}
 	}
+}
+
+// nobodyIsLeft says whether no voter will acknowledge again. A single one that is there and ruined leaves in the ordinary way, but not
+// while the primary's own row waits for it.
+func (p *planner) nobodyIsLeft(found lostVoters) bool {
+	return found.hopeless == len(p.plan.Membership.Voters)-1 && (len(found.off) > 0 || found.hopeless > 1 || p.unconfirmed)
 }
 
 // silenceAndStandAlone makes the primary the only voter, once those are silent that may still be heard: they connect when the network
@@ -407,19 +412,26 @@ func (p *planner) finishLeaving(primary *Member) {
 	row, rec := *p.plan.Membership, &p.plan.Records
 	leaving := rec.Leaving
 	m := p.Members[leaving]
-	answers := m != nil && m.verified()
-	if answers && row.Has(leaving) && rec.Removing != leaving && !p.mayRemove(m, primary) {
-		rec.Leaving = "" // others were lost after it fell silent, and no row was written yet: it is needed again
-	}
-	if rec.Leaving != "" && m != nil && p.isNeededAgain(m, primary) {
-		rec.Leaving, rec.Removing = "", ""
+	if m != nil {
+		p.keepLeaver(m, primary)
 	}
 	switch {
 	case rec.Leaving == "" || p.unconfirmed || !row.Settled():
 	case m != nil && row.Has(leaving) && p.givesVoteBack(m): // it goes on giving its vote back
-	case !row.Has(leaving) || answers && (primary.SQL.PendingCommits == 0 || len(row.Voters) == 2):
+	case !row.Has(leaving) || m != nil && m.verified() && (primary.SQL.PendingCommits == 0 || len(row.Voters) == 2):
 		// With two voters no row removes one of them: the primary goes on alone, which forgets the leaver before. And what waits may
 		// wait for this very one.
+		rec.Leaving, rec.Removing = "", ""
+	}
+}
+
+// keepLeaver calls a removal off that was begun, when the member is needed again.
+func (p *planner) keepLeaver(m, primary *Member) {
+	rec := &p.plan.Records
+	if m.verified() && p.plan.Membership.Has(m.Name) && rec.Removing != m.Name && !p.mayRemove(m, primary) {
+		rec.Leaving = "" // others were lost after it fell silent, and no row was written yet
+	}
+	if rec.Leaving != "" && p.isNeededAgain(m, primary) {
 		rec.Leaving, rec.Removing = "", ""
 	}
 }
@@ -437,7 +449,7 @@ func (p *planner) isNeededAgain(m, primary *Member) bool {
 // everybody from being promoted without it.
 func (p *planner) bridge(primary *Member) bool {
 	row := p.plan.Membership
-	if !p.Lossless || row.WaitCount() == 0 || p.Replicas < 3 || p.leaderDoubted() || !p.stalledFor(primary, bridgePatience) || p.sufficesFor(*row, primary) {
+	if !p.waitsForNobody(primary) {
 		return false
 	}
 	var heard []*Member
@@ -459,6 +471,12 @@ func (p *planner) bridge(primary *Member) bool {
 		p.silenceAndStandAlone(heard, primary)
 	}
 	return receiving
+}
+
+// waitsForNobody says whether commits have waited for long, too few voters acknowledge, and there is no doubt about who leads.
+func (p *planner) waitsForNobody(primary *Member) bool {
+	row := *p.plan.Membership
+	return p.Lossless && row.WaitCount() > 0 && p.Replicas >= 3 && !p.leaderDoubted() && p.stalledFor(primary, bridgePatience) && !p.sufficesFor(row, primary)
 }
 
 // mayReturn says whether a voter that does not acknowledge may well do so in a moment.

@@ -293,7 +293,7 @@ var mutants = []mutant{
 		old:  "	case !p.outdated(m) && p.isWell(m):",
 		new:  "	case !p.outdated(m):", breaks: []string{rolledRashly},
 		and: []patch{
-			{rolloutFile, "p.CloudReachable && p.allWell() {", "p.CloudReachable {"},
+			{rolloutFile, "p.CloudReachable && p.allWell():", "p.CloudReachable:"},
 			{rolloutFile, "	if !p.othersVote(m) && (primary == nil", "	if false && (primary == nil"},
 		},
 	},
@@ -334,7 +334,7 @@ var mutants = []mutant{
 		name: "a member without a vote is started with its acknowledgements on",
 		open: true,
 		file: replicatingFile,
-		old:  "	case !row.Has(m.Name) && m.mayBeHeard() && !p.awaited(m) && (len(row.Voters) > 1 || !m.following()):",
+		old:  "	case p.acknowledgesInVain(m):",
 		new:  "	case !row.Has(m.Name) && m.mayBeHeard() && !p.awaited(m) && m.following() && len(row.Voters) > 1:",
 		and: []patch{
 			{votersFile, "				if m.mayBeHeard() {", "				if false {"},

@@ -19,8 +19,8 @@ type Template struct {
 // is the upgrade.
 
 // mixed says whether a newer version than that of before is on its way.
-func (p *planner) mixed() bool {
-	return p.Before.Version != "" && olderVersion(p.Before.Version, p.Version)
+func (d Desired) mixed() bool {
+	return d.Before.Version != "" && olderVersion(d.Before.Version, d.Version)
 }
 
 // launchesAsBefore says whether a member's next machine is made with the version of before.

@@ -34,21 +34,21 @@ func (rec *Record) NoteModified(volume string, now time.Time) {
 
 // modifiableFrom returns when EC2 takes the next modification of a volume; zero for at once. A record of the future, as a clock
 // that was put back leaves it, says nothing.
-func (p *planner) modifiableFrom(m *Member, vol *Volume) time.Time {
-	done := p.Records.Members[m.Name].Modified
+func (o Observed) modifiableFrom(m *Member, vol *Volume) time.Time {
+	done := o.Records.Members[m.Name].Modified
 	if done.Volume != vol.ID || done.At[0] == 0 {
 		return time.Time{}
 	}
 	oldest := time.Unix(done.At[0], 0)
-	if from := oldest.Add(modificationsPeriod); !oldest.After(p.Now) && p.Now.Before(from) {
+	if from := oldest.Add(modificationsPeriod); !oldest.After(o.Now) && o.Now.Before(from) {
 		return from
 	}
 	return time.Time{}
 }
 
 // whyUnmodified says why a volume is not modified now although the spec asks for it; empty when it may be.
-func (p *planner) whyUnmodified(m *Member, vol *Volume) Step {
-	if from := p.modifiableFrom(m, vol); !from.IsZero() {
+func (o Observed) whyUnmodified(m *Member, vol *Volume) Step {
+	if from := o.modifiableFrom(m, vol); !from.IsZero() {
 		return waits(fmt.Sprintf("EC2 takes %d modifications of a volume within 24 hours, and it has had them; the next is asked for at %s", modificationsTaken, from.UTC().Format(time.RFC3339)))
 	}
 	if m.ModificationRefused != "" {

@@ -66,18 +66,18 @@ func isFull(taken, limit int) bool { return taken+limit/connectionsShare >= limi
 const maxConnections = "max_connections"
 
 // ownLimit is what a server's limit is without our doing: the user's, or what it was before.
-func (p *planner) ownLimit(before int) int {
-	if wanted, err := strconv.Atoi(p.Settings[maxConnections]); err == nil && wanted > 0 {
+func (d Desired) ownLimit(before int) int {
+	if wanted, err := strconv.Atoi(d.Settings[maxConnections]); err == nil && wanted > 0 {
 		return wanted
 	}
 	return before
 }
 
 // refusedBy names a replica that a full server refuses, "" for none.
-func (p *planner) refusedBy(m *Member) string {
-	for _, other := range p.ordered() {
+func (o Observed) refusedBy(m *Member) string {
+	for _, other := range o.ordered() {
 		r := other.SQL.Replication
-		if other != m && other.verified() && r != nil && r.IOState != ioOn && r.SourceIsFull && p.memberAt(r.SourceHost) == m {
+		if other != m && other.verified() && r != nil && r.IOState != ioOn && r.SourceIsFull && o.memberAt(r.SourceHost) == m {
 			return other.Name
 		}
 	}

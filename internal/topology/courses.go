@@ -146,23 +146,23 @@ func (p *planner) turnPlan(m, primary *Member) string {
 }
 
 // volumePlan is what is done to a member's volume, in words.
-func (p *planner) volumePlan(m *Member) string {
+func (d Desired) volumePlan(m *Member) string {
 	vol := m.volume()
 	if vol == nil {
 		return "its volume is modified"
 	}
 	var changes []string
-	if vol.SizeGiB < p.SizeGiB {
-		changes = append(changes, fmt.Sprintf("%d GiB instead of %d", p.SizeGiB, vol.SizeGiB))
+	if vol.SizeGiB < d.SizeGiB {
+		changes = append(changes, fmt.Sprintf("%d GiB instead of %d", d.SizeGiB, vol.SizeGiB))
 	}
-	if p.VolumeType != "" && vol.Type != p.VolumeType {
-		changes = append(changes, fmt.Sprintf("%s instead of %s", p.VolumeType, vol.Type))
+	if d.VolumeType != "" && vol.Type != d.VolumeType {
+		changes = append(changes, fmt.Sprintf("%s instead of %s", d.VolumeType, vol.Type))
 	}
-	if p.IOPS != 0 && vol.IOPS != p.IOPS {
-		changes = append(changes, fmt.Sprintf("%d IOPS instead of %d", p.IOPS, vol.IOPS))
+	if d.IOPS != 0 && vol.IOPS != d.IOPS {
+		changes = append(changes, fmt.Sprintf("%d IOPS instead of %d", d.IOPS, vol.IOPS))
 	}
-	if p.Throughput != 0 && vol.Throughput != p.Throughput {
-		changes = append(changes, fmt.Sprintf("%d MiB/s instead of %d", p.Throughput, vol.Throughput))
+	if d.Throughput != 0 && vol.Throughput != d.Throughput {
+		changes = append(changes, fmt.Sprintf("%d MiB/s instead of %d", d.Throughput, vol.Throughput))
 	}
 	return fmt.Sprintf("volume %s gets %s", vol.ID, strings.Join(changes, ", "))
 }

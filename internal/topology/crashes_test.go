@@ -260,7 +260,7 @@ func TestUnstableMemberIsNoDonor(t *testing.T) {
 	m := s.member(2)
 	m.SQL.Executed, m.SQL.Clone = trx(0, 0), nil
 	donor := func() *Member {
-		p := &planner{Desired: s.desired, Observed: s.observed}
+		p := &planner{state: state{s.desired, s.observed}}
 		p.plan.Membership = s.member(0).SQL.Membership
 		p.plan.Actions = []Action{CloneFrom{Member: "orders-9", DonorAddress: "10.0.0.0:3306"}} // the primary serves another
 		return p.donorFor(m, s.member(0))

@@ -165,8 +165,8 @@ func (p *planner) snapshotOf(volumeID, state string) *Snapshot {
 }
 
 // holderOf returns the member that has a volume.
-func (p *planner) holderOf(volumeID string) *Member {
-	for _, m := range p.ordered() {
+func (o Observed) holderOf(volumeID string) *Member {
+	for _, m := range o.ordered() {
 		for _, v := range m.Volumes {
 			if v.ID == volumeID && !v.gone() {
 				return m

@@ -20,12 +20,12 @@ func (p *planner) join() {
 }
 
 // restarting says whether a member that has joined is away for a moment, as at the end of a CLONE or after a crash.
-func (p *planner) restarting(m *Member) bool {
+func (o Observed) restarting(m *Member) bool {
 	in := m.CurrentInstance()
-	if in == nil || p.Records.Members[m.Name].SignedInstance != in.ID || m.SilentSince.IsZero() {
+	if in == nil || o.Records.Members[m.Name].SignedInstance != in.ID || m.SilentSince.IsZero() {
 		return false
 	}
-	return p.Now.Sub(m.SilentSince) < restartPatience
+	return o.Now.Sub(m.SilentSince) < restartPatience
 }
 
 // joinMember plans a member's next step towards a verified connection and returns what it waits for.
@@ -90,17 +90,17 @@ func (p *planner) unreached(m *Member) Step {
 	return waits(message)
 }
 
-func (p *planner) unreachableAdvice(m *Member) string {
+func (st *state) unreachableAdvice(m *Member) string {
 	group := "the groups of spec.aws.securityGroupIDs"
-	if p.ManagedSecurityGroup {
-		group = "security group " + orNone(p.SecurityGroup)
+	if st.ManagedSecurityGroup {
+		group = "security group " + orNone(st.SecurityGroup)
 	}
 	address := ""
 	if in := m.CurrentInstance(); in != nil {
 		address = in.Address
 	}
 	return fmt.Sprintf("%s: %s:%d is silent; %s. Check that %s admits the operator's pods (spec.aws.clientCIDRs or clientSecurityGroupIDs) and that a route leads from the pods to the subnet and back",
-		m.Name, address, v1alpha1.MySQLPort, p.ec2Calls("its instance", "healthy"), group)
+		m.Name, address, v1alpha1.MySQLPort, st.ec2Calls("its instance", "healthy"), group)
 }
 
 func orNone(s string) string {

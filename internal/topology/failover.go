@@ -48,8 +48,8 @@ func (p *planner) choosePrimary() *Member {
 
 // rivals returns the writable members that may be the primary by the newest row, and those that cannot. Replicas may show a row before
 // the primary that wrote it, which waits for their acknowledgement.
-func (p *planner) rivals(row *Membership) (current, outdated []*Member) {
-	for _, m := range p.primaries() {
+func (o Observed) rivals(row *Membership) (current, outdated []*Member) {
+	for _, m := range o.primaries() {
 		if own := m.SQL.Membership; own != nil && (own.Epoch == row.Epoch || row.Primary == m.Name) {
 			current = append(current, m)
 		} else {
@@ -61,12 +61,12 @@ func (p *planner) rivals(row *Membership) (current, outdated []*Member) {
 
 // anotherMayLead says whether another member than the primary was to be opened for writes last, and nothing shows that it was not:
 // with it gone, members that replicated from it may hold what it had acknowledged before it wrote a row of its own.
-func (p *planner) anotherMayLead(primary *Member) bool {
-	name := p.Records.Leader
+func (o Observed) anotherMayLead(primary *Member) bool {
+	name := o.Records.Leader
 	if name == "" || name == primary.Name {
 		return false
 	}
-	m := p.Members[name]
+	m := o.Members[name]
 	return m == nil || !m.verified() || m.SQL.Replication == nil
 }
 
@@ -226,12 +226,12 @@ func (p *planner) mayBegin(m *Member, begun string) bool {
 
 // mayBootstrap says whether it is certain that no member holds a cluster already. With intact records it is. With
 // records rebuilt from tags, only if every member that ever had a volume says so itself.
-func (p *planner) mayBootstrap() bool {
-	if p.Records.RebuiltAt.IsZero() {
+func (o Observed) mayBootstrap() bool {
+	if o.Records.RebuiltAt.IsZero() {
 		return true
 	}
-	for name := range p.Records.Members {
-		m := p.Members[name]
+	for name := range o.Records.Members {
+		m := o.Members[name]
 		if m == nil || !m.verified() || !m.SQL.MembershipKnown || !m.SQL.Executed.IsEmpty() {
 			return false
 		}
@@ -321,16 +321,16 @@ func (p *planner) missedBy(candidate *Member, row Membership) (name string, foun
 
 // needsPowerOff says whether stopping the voters' IO threads does not keep the old primary from answering commits: with durability
 // Async it waits for nobody, and in an uncovered time it may have waited for replicas that are no members.
-func (p *planner) needsPowerOff() bool {
-	u := p.Records.Uncovered
-	return !p.Lossless || u.Primary != "" && !u.Fenced
+func (st *state) needsPowerOff() bool {
+	u := st.Records.Uncovered
+	return !st.Lossless || u.Primary != "" && !u.Fenced
 }
 
 // patience says for whom a promotion waits a moment, and why: for the primary, on a machine that runs. mysqld restarts in
 // seconds, and a primary that returns holds whatever it had committed without an acknowledgement. Promoted again it loses
 // nothing; passed over it may have to be rebuilt.
-func (p *planner) patience(row Membership) Finding {
-	m := p.Members[row.Primary]
+func (o Observed) patience(row Membership) Finding {
+	m := o.Members[row.Primary]
 	if m == nil || m.verified() {
 		return Finding{}
 	}
@@ -342,13 +342,13 @@ func (p *planner) patience(row Membership) Finding {
 	if since.IsZero() || in == nil || in.State != stateRunning || in.Impaired || in.LaunchTime.After(since) {
 		return Finding{} // off, broken, or started since: then it comes back read-only, and no sooner than others are ready
 	}
-	silent, limit := p.Now.Sub(since), silencePatience
+	silent, limit := o.Now.Sub(since), silencePatience
 	finding := Finding{v1alpha1.ReasonNoPrimary, "the primary " + m.Name + " does not answer; waiting a moment for it"}
 	if m.SQL.Access == AccessRefused {
 		limit = returnPatience
 		finding.Message = "mysqld of the primary " + m.Name + " is down; waiting a moment for its restart"
 	}
-	if p.Now.Unix()-p.Records.PromotedAt < int64(coolDown.Seconds()) && limit < coolPatience {
+	if o.Now.Unix()-o.Records.PromotedAt < int64(coolDown.Seconds()) && limit < coolPatience {
 		limit = coolPatience
 		finding = Finding{v1alpha1.ReasonCoolDown, fmt.Sprintf("the primary %s does not answer; the one before it was replaced less than %s ago, so that this one is given %s to return", m.Name, coolDown, coolPatience)}
 	}
@@ -440,13 +440,13 @@ func (p *planner) machineRuns(m *Member) bool {
 // sourceSeen returns a member that still receives from a source which the operator does not reach; nil for none. Such a primary may
 // still serve its clients; the operator's own network is then the likelier culprit. Not for ever: clients are where the
 // operator is more often than not.
-func (p *planner) sourceSeen() *Member {
-	for _, m := range p.ordered() {
+func (o Observed) sourceSeen() *Member {
+	for _, m := range o.ordered() {
 		r := m.SQL.Replication
 		if !m.verified() || r == nil || r.IOState != ioOn || r.SourceSilence < 0 || r.SourceSilence >= sourceFresh {
 			continue
 		}
-		if source := p.memberAt(r.SourceHost); source == nil || !source.verified() {
+		if source := o.memberAt(r.SourceHost); source == nil || !source.verified() {
 			return m
 		}
 	}
@@ -454,14 +454,14 @@ func (p *planner) sourceSeen() *Member {
 }
 
 // silentFor says whether a member has not answered for a time.
-func (p *planner) silentFor(name string, d time.Duration) bool {
-	m := p.Members[name]
-	return m != nil && !m.SilentSince.IsZero() && p.Now.Sub(m.SilentSince) >= d
+func (o Observed) silentFor(name string, d time.Duration) bool {
+	m := o.Members[name]
+	return m != nil && !m.SilentSince.IsZero() && o.Now.Sub(m.SilentSince) >= d
 }
 
 // memberAt returns the member whose instance has an address.
-func (p *planner) memberAt(address string) *Member {
-	for _, m := range p.ordered() {
+func (o Observed) memberAt(address string) *Member {
+	for _, m := range o.ordered() {
 		if in := m.CurrentInstance(); in != nil && in.Address == address {
 			return m
 		}
@@ -488,11 +488,11 @@ func (p *planner) fenceOthers(receivingFrom *Member) bool {
 }
 
 // silentVoter returns a voter that does not answer although its machine runs, when no primary can be proven without it.
-func (p *planner) silentVoter(row Membership) *Member {
+func (o Observed) silentVoter(row Membership) *Member {
 	reached := false
 	var silent *Member
 	for _, name := range row.Voters {
-		m := p.Members[name]
+		m := o.Members[name]
 		switch {
 		case m == nil:
 		case m.verified():
@@ -507,11 +507,11 @@ func (p *planner) silentVoter(row Membership) *Member {
 	return silent
 }
 
-func (p *planner) notProven(row Membership, proof Proof) string {
+func (o Observed) notProven(row Membership, proof Proof) string {
 	advice := "bring them back: start their instances, or mend the network between them and the operator"
 	switch {
 	case proof.Needs != "":
-		return fmt.Sprintf("no primary: %s may have acknowledged commits by itself since epoch %d and is not reached; bring it back", proof.Needs, p.Records.AloneSince)
+		return fmt.Sprintf("no primary: %s may have acknowledged commits by itself since epoch %d and is not reached; bring it back", proof.Needs, o.Records.AloneSince)
 	case len(proof.Unreached) > len(row.Voters)-proof.Needed:
 		return fmt.Sprintf("no primary: %d of the %d voters must be reached to prove that no acknowledged commit is lost; not reached: %s; %s",
 			proof.Needed, len(row.Voters), strings.Join(proof.Unreached, ", "), advice)

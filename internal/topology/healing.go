@@ -43,14 +43,14 @@ func (p *planner) rebuild(m, primary *Member, evidence string) Step {
 }
 
 // snapshotFor returns the snapshot that was taken of a volume for a purpose, nil for none. One that failed is none.
-func (p *planner) snapshotFor(volumeID, purpose string) *Snapshot {
-	i := slices.IndexFunc(p.Snapshots, func(s Snapshot) bool {
+func (o Observed) snapshotFor(volumeID, purpose string) *Snapshot {
+	i := slices.IndexFunc(o.Snapshots, func(s Snapshot) bool {
 		return s.VolumeID == volumeID && s.Purpose == purpose && s.State != snapshotError
 	})
 	if i < 0 {
 		return nil
 	}
-	return &p.Snapshots[i]
+	return &o.Snapshots[i]
 }
 
 // afterFailed returns what is waited for when EC2 could not complete a snapshot of a volume for a purpose, or "". The next one is
@@ -143,8 +143,8 @@ func (p *planner) cycle(m *Member) {
 }
 
 // anotherIsOff says whether another member's machine is off, or on its way.
-func (p *planner) anotherIsOff(m *Member) bool {
-	for _, other := range p.Members {
+func (st *state) anotherIsOff(m *Member) bool {
+	for _, other := range st.Members {
 		if o := other.CurrentInstance(); other != m && o != nil && (o.State == stateStopping || o.State == stateStopped || o.State == statePending) {
 			return true
 		}

@@ -56,9 +56,9 @@ func (p *planner) endWrites() bool {
 	return len(writable) > 0
 }
 
-func (p *planner) anyoneFollows(source *Member) bool {
-	for _, m := range p.Members {
-		if m.following() && p.memberAt(m.SQL.Replication.SourceHost) == source {
+func (o Observed) anyoneFollows(source *Member) bool {
+	for _, m := range o.Members {
+		if m.following() && o.memberAt(m.SQL.Replication.SourceHost) == source {
 			return true
 		}
 	}

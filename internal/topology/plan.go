@@ -155,10 +155,15 @@ type Finding struct {
 	Reason, Message string
 }
 
-// planner is the state of one pass of the brain.
-type planner struct {
+// state is what is wanted and what is there. Nothing that is asked of it changes it, or the plan.
+type state struct {
 	Desired
 	Observed
+}
+
+// planner is one pass of the brain.
+type planner struct {
+	state
 	plan  Plan
 	views map[string]*View
 	// unconfirmed is true while the membership row does not name the primary: then nobody's vote is changed.
@@ -183,7 +188,7 @@ func Next(d Desired, o Observed) Plan {
 	if o.Members == nil {
 		o.Members = map[string]*Member{}
 	}
-	p := &planner{Desired: d, Observed: o, views: map[string]*View{}, wait: waitReady}
+	p := &planner{state: state{d, o}, views: map[string]*View{}, wait: waitReady}
 	p.plan.Records = o.Records.Clone()
 	if !d.Deleting {
 		// A deletion that was called off leaves nothing to a later one: what was chosen then is no longer the newest.

@@ -73,11 +73,11 @@ func (p *planner) whyWritesWait(primary *Member) string {
 }
 
 // whyNoAcknowledgement says what keeps a voter from acknowledging, if anything does.
-func (p *planner) whyNoAcknowledgement(m, primary *Member) (why string, kept bool) {
+func (o Observed) whyNoAcknowledgement(m, primary *Member) (why string, kept bool) {
 	switch {
 	case m == nil || !m.verified():
 		return "does not answer", true
-	case !p.receives(m, primary):
+	case !o.receives(m, primary):
 		return "is not connected to " + primary.Name, true
 	case !m.SQL.SemiSync.ReplicaActive:
 		return "is not told to acknowledge yet", true

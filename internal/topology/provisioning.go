@@ -213,7 +213,7 @@ func (p *planner) needVolume(m *Member) Step {
 
 // deadVolumeIncarnation returns the newest incarnation among the volumes that EC2 still shows on their way out:
 // their tokens are used up.
-func (p *planner) deadVolumeIncarnation(m *Member) int {
+func (st *state) deadVolumeIncarnation(m *Member) int {
 	newest := 0
 	for _, v := range m.Volumes {
 		if v.gone() {
@@ -395,9 +395,9 @@ func (p *planner) moveZone(m *Member, vol *Volume, rec *Record) bool {
 }
 
 // otherZone returns the next shift of a member's subnet that leads out of a zone.
-func (p *planner) otherZone(ordinal, shift int, zone string) (next int, ok bool) {
-	for next = shift + 1; next < shift+len(p.Subnets); next++ {
-		if p.subnetFor(ordinal, next).Zone != zone {
+func (d Desired) otherZone(ordinal, shift int, zone string) (next int, ok bool) {
+	for next = shift + 1; next < shift+len(d.Subnets); next++ {
+		if d.subnetFor(ordinal, next).Zone != zone {
 			return next, true
 		}
 	}
@@ -433,12 +433,12 @@ func (p *planner) needAttachment(m *Member, vol *Volume, in *Instance) Step {
 
 // machineFor returns the machine that a member is to have its volume on: the one that has it, else the newest that was made
 // from the present spec, else the newest.
-func (p *planner) machineFor(m *Member) *Instance {
+func (d Desired) machineFor(m *Member) *Instance {
 	current, vol := m.CurrentInstance(), m.volume()
-	if current == nil || vol == nil || vol.AttachedTo != "" || current.TemplateHash == p.TemplateHash {
+	if current == nil || vol == nil || vol.AttachedTo != "" || current.TemplateHash == d.TemplateHash {
 		return current
 	}
-	if next := p.successorOf(m, current); next != nil {
+	if next := d.successorOf(m, current); next != nil {
 		return next
 	}
 	return current

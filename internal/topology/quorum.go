@@ -67,9 +67,9 @@ func (p *planner) newestMembership() *Membership {
 }
 
 // primaries returns the members that are writable, by ordinal.
-func (p *planner) primaries() []*Member {
+func (o Observed) primaries() []*Member {
 	var writable []*Member
-	for _, m := range p.ordered() {
+	for _, m := range o.ordered() {
 		if m.verified() && m.SQL.Writable {
 			writable = append(writable, m)
 		}

@@ -58,11 +58,11 @@ func (p *planner) tellUnlike() {
 }
 
 // unlike says whether a volume is not what the spec asks for.
-func (p *planner) unlike(vol *Volume) bool {
-	return vol.SizeGiB != 0 && vol.SizeGiB < p.SizeGiB ||
-		vol.Type != "" && p.VolumeType != "" && vol.Type != p.VolumeType ||
-		vol.IOPS != 0 && p.IOPS != 0 && vol.IOPS != p.IOPS ||
-		vol.Throughput != 0 && p.Throughput != 0 && vol.Throughput != p.Throughput
+func (d Desired) unlike(vol *Volume) bool {
+	return vol.SizeGiB != 0 && vol.SizeGiB < d.SizeGiB ||
+		vol.Type != "" && d.VolumeType != "" && vol.Type != d.VolumeType ||
+		vol.IOPS != 0 && d.IOPS != 0 && vol.IOPS != d.IOPS ||
+		vol.Throughput != 0 && d.Throughput != 0 && vol.Throughput != d.Throughput
 }
 
 // finish plans what comes after the members replicate: the application database, room for replicas, settings, a hand-over that

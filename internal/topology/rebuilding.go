@@ -64,8 +64,8 @@ func (p *planner) refusesRebuild(m, primary *Member) string {
 }
 
 // answersNobody says whether mysqld on a member's volume has not answered for a while.
-func (p *planner) answersNobody(m *Member) bool {
-	return !m.verified() && m.volume() != nil && !m.DownSince.IsZero() && p.Now.Sub(m.DownSince) >= cyclePatience
+func (o Observed) answersNobody(m *Member) bool {
+	return !m.verified() && m.volume() != nil && !m.DownSince.IsZero() && o.Now.Sub(m.DownSince) >= cyclePatience
 }
 
 // lastClone identifies the member's last CLONE; empty for none.

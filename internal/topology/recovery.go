@@ -8,9 +8,9 @@ import (
 
 // recovering says whether the cluster still has to be given what it begins with. One that has ever served, or whose
 // records were lost, is never restored into.
-func (p *planner) recovering() bool {
-	rec := p.Records
-	return p.Recover && !rec.Recovered && !rec.Established && rec.Bootstrapped == "" && rec.RebuiltAt.IsZero() && len(p.primaries()) == 0
+func (st *state) recovering() bool {
+	rec := st.Records
+	return st.Recover && !rec.Recovered && !rec.Established && rec.Bootstrapped == "" && rec.RebuiltAt.IsZero() && len(st.primaries()) == 0
 }
 
 // recoveryForgotten says whether a cluster that was to begin with a recovery has lost its records before it began. Nobody

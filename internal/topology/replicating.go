@@ -283,7 +283,7 @@ func mysqlAddress(m *Member) (address string, known bool) {
 
 // errant returns the transactions that a replica executed and the primary did not, leaving out those of the primary's
 // own UUID: a replica may have received those while the primary still waits for more acknowledgements.
-func (p *planner) errant(m, primary *Member) gtid.Set {
+func (st *state) errant(m, primary *Member) gtid.Set {
 	return m.SQL.Executed.Subtract(primary.SQL.Executed).WithoutSource(primary.SQL.ServerUUID)
 }
 

@@ -154,26 +154,26 @@ func (p *planner) failedMachine() *Member {
 // startFails says whether a machine is up for long on which mysqld does not start. Nobody misses it. One on which it did start once
 // may only be out of our sight: there something else has to answer us, and to hear nothing of it; and a newer mysqld may not open
 // what was not shut down.
-func (p *planner) startFails(m *Member) bool {
-	in, rec := m.CurrentInstance(), p.Records.Members[m.Name]
+func (st *state) startFails(m *Member) bool {
+	in, rec := m.CurrentInstance(), st.Records.Members[m.Name]
 	if in == nil || in.State != stateRunning || m.verified() || m.SQL.Access == AccessUnverified || m.SQL.Access == AccessDenied {
 		return false
 	}
-	mayHaveStarted := rec.SignedInstance == in.ID || rec.SignedInstance == "" && !p.Records.RebuiltAt.IsZero() // the records forgot
-	if mayHaveStarted && (m.SQL.Access != AccessRefused || !p.deafTo(m) || rec.Opened != "" && olderVersion(rec.Opened, p.Version)) {
+	mayHaveStarted := rec.SignedInstance == in.ID || rec.SignedInstance == "" && !st.Records.RebuiltAt.IsZero() // the records forgot
+	if mayHaveStarted && (m.SQL.Access != AccessRefused || !st.deafTo(m) || rec.Opened != "" && olderVersion(rec.Opened, st.Version)) {
 		return false
 	}
-	return !m.DownSince.IsZero() && p.Now.Sub(m.DownSince) >= silenceAllowed && p.Now.Sub(in.LaunchTime) >= silenceAllowed
+	return !m.DownSince.IsZero() && st.Now.Sub(m.DownSince) >= silenceAllowed && st.Now.Sub(in.LaunchTime) >= silenceAllowed
 }
 
 // deafTo says whether another member answers us, and none of those that do receives from this one.
-func (p *planner) deafTo(m *Member) bool {
+func (o Observed) deafTo(m *Member) bool {
 	heard := false
-	for _, other := range p.Members {
+	for _, other := range o.Members {
 		if other == m || !other.verified() {
 			continue
 		}
-		if p.receives(other, m) {
+		if o.receives(other, m) {
 			return false
 		}
 		heard = true
@@ -432,11 +432,11 @@ func (p *planner) mayNotStop(m, primary *Member, next *Instance) Step {
 }
 
 // successorOf returns the machine of a member that was made from the present spec and waits for its volume; nil for none.
-func (p *planner) successorOf(m *Member, current *Instance) *Instance {
+func (d Desired) successorOf(m *Member, current *Instance) *Instance {
 	var best *Instance
 	for i := range m.Instances {
 		in := &m.Instances[i]
-		if in.ID != current.ID && !in.gone() && in.TemplateHash == p.TemplateHash && (best == nil || in.Incarnation > best.Incarnation) {
+		if in.ID != current.ID && !in.gone() && in.TemplateHash == d.TemplateHash && (best == nil || in.Incarnation > best.Incarnation) {
 			best = in
 		}
 	}

@@ -171,7 +171,7 @@ func (p *planner) lastSnapshot(m *Member, prefix string) Step {
 }
 
 // nothingLeft says whether EC2 shows nothing of a member any more.
-func (p *planner) nothingLeft(m *Member) bool {
+func (st *state) nothingLeft(m *Member) bool {
 	for _, in := range m.Instances {
 		if in.State != stateTerminated {
 			return false

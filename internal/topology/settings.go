@@ -90,12 +90,12 @@ func (p *planner) judgeStart(m *Member) {
 }
 
 // suspects are the settings, a line name=value for each, with which a mysqld did not start for all that is known.
-func (p *planner) suspects(m *Member, rec Record) []string {
+func (d Desired) suspects(m *Member, rec Record) []string {
 	var lines []string
-	for _, name := range sortedKeys(p.Settings) {
+	for _, name := range sortedKeys(d.Settings) {
 		suspect := rec.RestartFor == everySetting || slices.Contains(strings.Split(rec.RestartFor, ","), name)
-		if suspect && m.SQL.Persisted[name] == p.Settings[name] {
-			lines = append(lines, name+"="+p.Settings[name])
+		if suspect && m.SQL.Persisted[name] == d.Settings[name] {
+			lines = append(lines, name+"="+d.Settings[name])
 		}
 	}
 	return lines

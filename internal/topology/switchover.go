@@ -114,20 +114,20 @@ func (p *planner) successor(primary *Member) *Member {
 
 // tooNewToLead says whether another replica would get a source that is newer than itself: MySQL supports it the other way
 // round only. The primary that hands over in the course of an upgrade is replaced right after.
-func (p *planner) tooNewToLead(m, primary *Member) bool {
-	older := p.olderThan(m, primary)
+func (st *state) tooNewToLead(m, primary *Member) bool {
+	older := st.olderThan(m, primary)
 	return older != nil && older != primary
 }
 
 // olderThan returns a member that runs an older version than the one that is to lead; one that stays a replica before the
 // primary. Nil for none.
-func (p *planner) olderThan(to, primary *Member) *Member {
+func (st *state) olderThan(to, primary *Member) *Member {
 	if to == nil || !to.verified() {
 		return nil
 	}
 	var found *Member
-	for _, other := range p.ordered() {
-		if other != to && other.Ordinal < p.Replicas && other.verified() && olderVersion(other.SQL.Version, to.SQL.Version) && (found == nil || found == primary) {
+	for _, other := range st.ordered() {
+		if other != to && other.Ordinal < st.Replicas && other.verified() && olderVersion(other.SQL.Version, to.SQL.Version) && (found == nil || found == primary) {
 			found = other
 		}
 	}

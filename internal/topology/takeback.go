@@ -255,8 +255,8 @@ func (p *planner) presentMembership() *Membership {
 }
 
 // silentLong says whether a member has not answered for longer than a restart takes.
-func (p *planner) silentLong(m *Member) bool {
-	return !m.verified() && !m.DownSince.IsZero() && p.Now.Sub(m.DownSince) >= restartPatience
+func (o Observed) silentLong(m *Member) bool {
+	return !m.verified() && !m.DownSince.IsZero() && o.Now.Sub(m.DownSince) >= restartPatience
 }
 
 // blockedBy says whether another member than the one whose turn it is has to be taken back first.

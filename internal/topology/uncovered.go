@@ -204,6 +204,6 @@ func (p *planner) mayWaitForFewer(primary *Member, voters int) bool {
 }
 
 // stalledFor says whether commits have waited for a time, and none was answered.
-func (p *planner) stalledFor(primary *Member, d time.Duration) bool {
-	return primary.SQL.PendingCommits > 0 && !primary.StalledSince.IsZero() && p.Now.Sub(primary.StalledSince) >= d
+func (o Observed) stalledFor(primary *Member, d time.Duration) bool {
+	return primary.SQL.PendingCommits > 0 && !primary.StalledSince.IsZero() && o.Now.Sub(primary.StalledSince) >= d
 }

@@ -16,9 +16,9 @@ import (
 const RecoveryPurpose = "recovery"
 
 // yetToBegin says whether a cluster that is to begin with a recovery has not, as far as the records know.
-func (p *planner) yetToBegin() bool {
-	rec := p.Records
-	return p.Recover && !rec.Recovered && !rec.Established && rec.Bootstrapped == ""
+func (st *state) yetToBegin() bool {
+	rec := st.Records
+	return st.Recover && !rec.Recovered && !rec.Established && rec.Bootstrapped == ""
 }
 
 // copying says whether the cluster has yet to begin with the copy of a volume. What was chosen once stays chosen, also when
@@ -28,13 +28,13 @@ func (p *planner) copying() bool {
 }
 
 // foreign says whether what a member's volume holds is another cluster's still: its voters are not ours.
-func (p *planner) foreign(m *Member) bool {
+func (st *state) foreign(m *Member) bool {
 	vol := m.volume()
-	return p.yetToBegin() && vol != nil && vol.Foreign
+	return st.yetToBegin() && vol != nil && vol.Foreign
 }
 
 // firstMember is the one that gets the copy: always the same, so that there is never a second one.
-func (p *planner) firstMember() *Member { return p.Members[p.MemberName(0)] }
+func (st *state) firstMember() *Member { return st.Members[st.MemberName(0)] }
 
 // findSource finds the snapshot that the first volume is made from, and has it taken of a volume that is to be copied. Until it
 // is there nothing is made at all: machines would only wait, and cost. What was made before goes on without it.
@@ -75,8 +75,8 @@ func (p *planner) findSource() {
 }
 
 // holdsVolumes says whether any member has a volume that is not a copy yet to be adopted. It may hold the cluster's data.
-func (p *planner) holdsVolumes() bool {
-	for _, m := range p.Members {
+func (o Observed) holdsVolumes() bool {
+	for _, m := range o.Members {
 		if vol := m.volume(); vol != nil && !vol.Foreign {
 			return true
 		}

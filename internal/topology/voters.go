@@ -70,9 +70,9 @@ func (p *planner) mayNotVote(m, primary *Member, admitting bool) Step {
 }
 
 // caughtUp says whether a replica is near enough to the primary to be a voter.
-func (p *planner) caughtUp(m *Member) bool {
+func (d Desired) caughtUp(m *Member) bool {
 	r := m.SQL.Replication
-	return r.LagKnown && r.Lag <= p.MaxLag && (!p.Lossless || r.Prompt)
+	return r.LagKnown && r.Lag <= d.MaxLag && (!d.Lossless || r.Prompt)
 }
 
 // acknowledgesOtherThan says whether a member's acknowledgements are not as they should be, by setting or in effect.
@@ -123,8 +123,8 @@ func (p *planner) acknowledging(primary *Member, leaving string) (prompt, late [
 }
 
 // receives says whether a member is connected to the primary as its replica.
-func (p *planner) receives(m, primary *Member) bool {
-	return m.verified() && m.SQL.Replication != nil && m.SQL.Replication.IOState == ioOn && p.memberAt(m.SQL.Replication.SourceHost) == primary
+func (o Observed) receives(m, primary *Member) bool {
+	return m.verified() && m.SQL.Replication != nil && m.SQL.Replication.IOState == ioOn && o.memberAt(m.SQL.Replication.SourceHost) == primary
 }
 
 // connected counts the other voters that receive from the primary.
@@ -480,22 +480,22 @@ func (p *planner) waitsForNobody(primary *Member) bool {
 }
 
 // mayReturn says whether a voter that does not acknowledge may well do so in a moment.
-func (p *planner) mayReturn(m *Member) bool {
+func (o Observed) mayReturn(m *Member) bool {
 	if !m.verified() {
-		return m.DownSince.IsZero() || p.Now.Sub(m.DownSince) < bridgePatience
+		return m.DownSince.IsZero() || o.Now.Sub(m.DownSince) < bridgePatience
 	}
 	r := m.SQL.Replication
-	return r == nil || r.Prompt || r.LateSince.IsZero() || p.Now.Sub(r.LateSince) < bridgePatience
+	return r == nil || r.Prompt || r.LateSince.IsZero() || o.Now.Sub(r.LateSince) < bridgePatience
 }
 
 // off says whether it is certain that no machine of a member runs mysqld as it was last seen: EC2 calls all of them off, in an
 // answer that cannot be from before the member was last reached. One that was started again acknowledges nothing, and takes
 // no writes.
-func (p *planner) off(m *Member) bool {
-	return p.CloudReachable && m.halted() && !m.DownSince.IsZero() && p.CloudTaken.Sub(m.DownSince) >= lateAnswers
+func (o Observed) off(m *Member) bool {
+	return o.CloudReachable && m.halted() && !m.DownSince.IsZero() && o.CloudTaken.Sub(m.DownSince) >= lateAnswers
 }
 
 // volumeLost says whether EC2 has denied a member's volume for so long that it is believed.
-func (p *planner) volumeLost(m *Member) bool {
-	return m.volume() == nil && !m.VolumeMissingSince.IsZero() && p.Now.Sub(m.VolumeMissingSince) >= volumePatience
+func (o Observed) volumeLost(m *Member) bool {
+	return m.volume() == nil && !m.VolumeMissingSince.IsZero() && o.Now.Sub(m.VolumeMissingSince) >= volumePatience
 }

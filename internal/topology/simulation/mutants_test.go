@@ -390,8 +390,8 @@ var mutants = []mutant{
 		name:   "a volume that is lost later is made from what the cluster began with",
 		at:     412,
 		file:   copyFile,
-		old:    `return p.Recover && !rec.Recovered && !rec.Established && rec.Bootstrapped == ""`,
-		new:    "return p.Recover && rec.RebuiltAt.IsZero()",
+		old:    `return st.Recover && !rec.Recovered && !rec.Established && rec.Bootstrapped == ""`,
+		new:    "return st.Recover && rec.RebuiltAt.IsZero()",
 		breaks: []string{duplicated},
 	},
 	{
@@ -506,8 +506,8 @@ var mutants = []mutant{
 		name: "a primary that answers without its voters is not powered off before another is promoted",
 		open: true,
 		file: failoverFile,
-		old:  "	u := p.Records.Uncovered\n	return !p.Lossless || u.Primary != \"\" && !u.Fenced",
-		new:  "	return !p.Lossless",
+		old:  "	u := st.Records.Uncovered\n	return !st.Lossless || u.Primary != \"\" && !u.Fenced",
+		new:  "	return !st.Lossless",
 	},
 	{
 		name: "strangers that have left are forgotten",

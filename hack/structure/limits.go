@@ -67,7 +67,8 @@ func load(file string) (limits, error) {
 	return l, nil
 }
 
-const header = `# What is still worse than the aims of make structure. A figure may only fall: make structure-limits writes what was reached.
+const header = `# What is still worse than the aims of make structure. A figure may only fall: make structure-limits writes what was reached,
+# and refuses to write a higher one.
 `
 
 func (l limits) save(file string) error {
@@ -78,8 +79,27 @@ func (l limits) save(file string) error {
 	return os.WriteFile(file, append([]byte(header), text...), 0o644)
 }
 
-// compare returns what is worse than the limits allow, and which limits are looser than they have to be.
-func (l limits) compare(now limits) []error {
+// worse returns what the limits do not allow.
+func (l limits) worse(now limits) []error {
+	return l.differences(now, func(kind, name string, limit, value int) error {
+		if value <= limit {
+			return nil
+		}
+		return fmt.Errorf("%s of %s: %d, and the limit is %d", kind, name, value, limit)
+	})
+}
+
+// loose returns the limits that can fall.
+func (l limits) loose(now limits) []error {
+	return l.differences(now, func(kind, name string, limit, value int) error {
+		if value >= limit {
+			return nil
+		}
+		return fmt.Errorf("%s of %s: the limit of %d can fall to %d: make structure-limits", kind, name, limit, value)
+	})
+}
+
+func (l limits) differences(now limits, judge func(kind, name string, limit, value int) error) []error {
 	var found []error
 	for _, kind := range slices.Sorted(maps.Keys(aims)) {
 		names := maps.Clone(l[kind])
@@ -88,12 +108,8 @@ func (l limits) compare(now limits) []error {
 		}
 		maps.Copy(names, now[kind])
 		for _, name := range slices.Sorted(maps.Keys(names)) {
-			limit, value := max(l[kind][name], aims[kind]), max(now[kind][name], aims[kind])
-			switch {
-			case value > limit:
-				found = append(found, fmt.Errorf("%s of %s: %d, and the limit is %d", kind, name, value, limit))
-			case value < limit:
-				found = append(found, fmt.Errorf("%s of %s: the limit of %d can fall to %d: make structure-limits", kind, name, limit, value))
+			if err := judge(kind, name, max(l[kind][name], aims[kind]), max(now[kind][name], aims[kind])); err != nil {
+				found = append(found, err)
 			}
 		}
 	}

@@ -82,15 +82,15 @@ func TestMeasure(t *testing.T) {
 
 func TestLimitsOnlyFall(t *testing.T) {
 	for name, row := range map[string]struct {
-		limit, now int
-		fails      bool
+		limit, now   int
+		worse, loose bool
 	}{
-		"as the limit says":    {50, 50, false},
-		"worse":                {50, 51, true},
-		"better":               {50, 49, true},
-		"as the aim says":      {0, 40, false},
-		"the aim is reached":   {50, 40, true},
-		"worse, and unlimited": {0, 41, true},
+		"as the limit says":    {limit: 50, now: 50},
+		"worse":                {limit: 50, now: 51, worse: true},
+		"better":               {limit: 50, now: 49, loose: true},
+		"as the aim says":      {now: 40},
+		"the aim is reached":   {limit: 50, now: 40, loose: true},
+		"worse, and unlimited": {now: 41, worse: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, now := limits{}, limits{}
@@ -100,8 +100,8 @@ func TestLimitsOnlyFall(t *testing.T) {
 			if row.now > aims[methodsKind] {
 				now[methodsKind] = counts{"a.b": row.now}
 			}
-			if found := l.compare(now); (len(found) > 0) != row.fails {
-				t.Errorf("found %v", found)
+			if worse, loose := l.worse(now), l.loose(now); (len(worse) > 0) != row.worse || (len(loose) > 0) != row.loose {
+				t.Errorf("worse %v, loose %v", worse, loose)
 			}
 		})
 	}

@@ -133,25 +133,25 @@ func (s *scope) neverBegun() bool { return s.deleting() && s.unbegun() }
 
 // unbegun says that nothing was ever made for a cluster, by its records: the account is written down before the first thing is.
 func (s *scope) unbegun() bool {
-	return !s.recordsLost && s.records.Account == "" && len(s.records.Members) == 0
+	return !s.recordsLost && s.records().Account == "" && len(s.records().Members) == 0
 }
 
 // recognise finds out to which AWS account the client leads, and refuses one in which the cluster is not: there all of it
 // would seem to be gone, and would be made anew. Before anything is made the account must be known. Later STS may be
 // silent: what EC2 shows of the cluster tells as well, see readInventory.
 func (r *MySQLClusterReconciler) recognise(ctx context.Context, s *scope, cloud *ec2.Cloud) *problem {
-	if s.records.Account != "" {
+	if s.records().Account != "" {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, accountPatience)
 		defer cancel()
 	}
 	account, err := cloud.AccountID(ctx)
 	switch {
-	case err == nil && s.records.Account != "" && s.records.Account != account:
+	case err == nil && s.records().Account != "" && s.records().Account != account:
 		return wrongAccount(s, account)
 	case err == nil:
 		s.account = account
-	case s.records.Account == "" && len(s.records.Members) == 0 && !s.recordsLost:
+	case s.records().Account == "" && len(s.records().Members) == 0 && !s.recordsLost:
 		return readingError(err)
 	default:
 		s.accountProblem = readingError(err)
@@ -161,7 +161,7 @@ func (r *MySQLClusterReconciler) recognise(ctx context.Context, s *scope, cloud 
 
 // wrongAccount says which credentials lead to the wrong account, and what to change.
 func wrongAccount(s *scope, account string) *problem {
-	right := s.records.Account
+	right := s.records().Account
 	who, cure := "the operator's own AWS identity", fmt.Sprintf("name a role or credentials of account %s in spec.aws.roleARN or spec.aws.credentialsSecretRef, or give the operator its old identity back", right)
 	if name := credentialsSecret(s.cluster); name != "" {
 		who, cure = fmt.Sprintf("Secret %s (spec.aws.credentialsSecretRef)", name), fmt.Sprintf("put an access key of account %s into it", right)

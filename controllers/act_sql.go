@@ -313,7 +313,7 @@ func (r *MySQLClusterReconciler) applySettings(ctx context.Context, s *scope, m 
 func (r *MySQLClusterReconciler) ensureDatabase(ctx context.Context, s *scope, m *mysql.Member) error {
 	d := s.cluster.Spec.Database
 	retain := d.PasswordRetention()
-	if s.cluster.Recovery() != nil && s.records.Database == "" {
+	if s.cluster.Recovery() != nil && s.records().Database == "" {
 		retain = 0 // the password that came with the data is another cluster's
 	}
 	outcome, err := m.EnsureDatabase(ctx, mysql.Database{Name: d.Name, Owner: d.OwnerName(), Password: s.password, Retain: retain})

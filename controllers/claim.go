@@ -36,10 +36,10 @@ func (r *MySQLClusterReconciler) claim(ctx context.Context, s *scope) error {
 		return err
 	}
 	switch {
-	case found && claimed && s.records.Equal(topology.Records{}):
+	case found && claimed && s.records().Equal(topology.Records{}):
 		s.recordsLost = true // somebody emptied them: those of a new cluster name noHand
 	case !found && claimed && s.notes.unstored != nil:
-		s.records = s.notes.unstored.Clone()
+		s.setRecords(s.notes.unstored.Clone())
 	case !found && claimed:
 		if err := r.miss(ctx, s); err != nil {
 			return err
@@ -155,7 +155,8 @@ func (r *MySQLClusterReconciler) readRecords(ctx context.Context, s *scope) (boo
 	memo.mu.Lock()
 	defer memo.mu.Unlock()
 	if memo.superseded[cm.ResourceVersion] {
-		s.records, s.recordsVersion = memo.records.Clone(), memo.version
+		s.setRecords(memo.records.Clone())
+		s.recordsVersion = memo.version
 		return true, nil
 	}
 	var records topology.Records
@@ -167,7 +168,8 @@ func (r *MySQLClusterReconciler) readRecords(ctx context.Context, s *scope) (boo
 			return false, err
 		}
 		if edited {
-			s.records, s.recordsVersion, s.recordsEdited = memo.records.Clone(), cm.ResourceVersion, true
+			s.setRecords(memo.records.Clone())
+			s.recordsVersion, s.recordsEdited = cm.ResourceVersion, true
 			return true, nil
 		}
 	}
@@ -179,7 +181,8 @@ func (r *MySQLClusterReconciler) readRecords(ctx context.Context, s *scope) (boo
 	if p := s.plausible(name, len(text), &records); p != nil {
 		return false, p
 	}
-	s.records, s.recordsVersion = records.Clone(), cm.ResourceVersion
+	s.setRecords(records.Clone())
+	s.recordsVersion = cm.ResourceVersion
 	memo.superseded, s.notes.unstored = nil, nil
 	return true, nil
 }
@@ -212,7 +215,8 @@ func (r *MySQLClusterReconciler) miss(ctx context.Context, s *scope) error {
 		case err != nil:
 			return err
 		case known:
-			s.records, s.recordsEdited = memo.records.Clone(), true
+			s.setRecords(memo.records.Clone())
+			s.recordsEdited = true
 			return nil
 		}
 	}
@@ -234,12 +238,14 @@ func (r *MySQLClusterReconciler) createRecords(ctx context.Context, s *scope, re
 		if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 			// Nothing new can be stored in a namespace that goes. This process remembers it, so that no pass begins anew.
 			kept := records.Clone()
-			s.records, s.notes.unstored = records.Clone(), &kept
+			s.setRecords(records.Clone())
+			s.notes.unstored = &kept
 			return nil
 		}
 		return fmt.Errorf("create the records: %w", err)
 	}
-	s.records, s.recordsVersion = records.Clone(), cm.ResourceVersion
+	s.setRecords(records.Clone())
+	s.recordsVersion = cm.ResourceVersion
 	return nil
 }
 
@@ -249,9 +255,9 @@ func (r *MySQLClusterReconciler) saveRecords(ctx context.Context, s *scope, chan
 	memo := &s.notes.records
 	memo.mu.Lock()
 	defer memo.mu.Unlock()
-	next := s.records.Clone()
+	next := s.records().Clone()
 	change(&next)
-	if next.Equal(s.records) && !s.recordsLost && !s.recordsOrphaned && !s.recordsEdited {
+	if next.Equal(s.records()) && !s.recordsLost && !s.recordsOrphaned && !s.recordsEdited {
 		return nil
 	}
 	text, err := json.Marshal(next)
@@ -278,7 +284,7 @@ func (r *MySQLClusterReconciler) saveRecords(ctx context.Context, s *scope, chan
 		memo.superseded = map[string]bool{}
 	}
 	memo.superseded[s.recordsVersion] = true
-	s.records = next
+	s.setRecords(next)
 	if ac.ResourceVersion != nil {
 		s.recordsVersion = *ac.ResourceVersion
 		s.notes.written.end(s.recordsVersion)
@@ -291,7 +297,7 @@ func (r *MySQLClusterReconciler) saveRecords(ctx context.Context, s *scope, chan
 func (r *MySQLClusterReconciler) saved(s *scope, text []byte) {
 	if s.recordsVersion != "" {
 		memo := &s.notes.records
-		memo.records, memo.version, memo.text, memo.unheard = s.records.Clone(), s.recordsVersion, string(text), nil
+		memo.records, memo.version, memo.text, memo.unheard = s.records().Clone(), s.recordsVersion, string(text), nil
 		if s.recordsEdited {
 			r.announceRecords(s)
 		}
@@ -299,12 +305,18 @@ func (r *MySQLClusterReconciler) saved(s *scope, text []byte) {
 	s.recordsLost, s.recordsOrphaned, s.recordsEdited = false, false, false
 }
 
-// record returns what is remembered of a member at the moment. Actions of other members may save records meanwhile.
-func (s *scope) record(member string) topology.Record {
-	s.notes.records.mu.Lock()
-	defer s.notes.records.mu.Unlock()
-	return s.records.Members[member]
+// records returns the records as this pass knows them, and saved them last. They are shared: whoever changes them changes a clone.
+func (s *scope) records() topology.Records {
+	if known := s.knownRecords.Load(); known != nil {
+		return *known
+	}
+	return topology.Records{}
 }
+
+func (s *scope) setRecords(records topology.Records) { s.knownRecords.Store(&records) }
+
+// record returns what is remembered of a member at the moment.
+func (s *scope) record(member string) topology.Record { return s.records().Members[member] }
 
 // remember saves the records that the plan needs before any action is taken. Lost records are rebuilt only from what EC2
 // shows: while it is silent there is nothing to save, and nothing is done either, because what an action saves would
@@ -316,13 +328,13 @@ func (r *MySQLClusterReconciler) remember(ctx context.Context, s *scope) error {
 	}
 	next := s.plan.Records.Clone()
 	s.willHold(&next)
-	if next.Account == "" && s.observed.Launchable && (s.shown() || len(s.records.Members) == 0) {
+	if next.Account == "" && s.observed.Launchable && (s.shown() || len(s.records().Members) == 0) {
 		next.Account = s.account // what is there, and what is about to be made, is in it
 	}
 	if !next.Equal(topology.Records{}) {
 		next.Hand = r.hand() // what was added here makes records of none
 	}
-	s.moved = !sameButForEpoch(next, s.records)
+	s.moved = !sameButForEpoch(next, s.records())
 	if err := r.takeOver(ctx, s, next); err != nil {
 		s.done = true // what was seen and planned by one that leads no more is not shown either
 		return err
@@ -340,7 +352,7 @@ func (r *MySQLClusterReconciler) remember(ctx context.Context, s *scope) error {
 // takeOver asks for the lease before records become this process's own: one that was replaced, and does not know yet, must not take
 // them back. They were read before, so that whoever becomes leader after the look has them changed, or finds ours changed.
 func (r *MySQLClusterReconciler) takeOver(ctx context.Context, s *scope, next topology.Records) error {
-	if next.Hand == s.records.Hand || r.Config.Lease == nil {
+	if next.Hand == s.records().Hand || r.Config.Lease == nil {
 		return nil
 	}
 	if err := r.Config.Lease(ctx); err != nil {
@@ -359,7 +371,7 @@ func sameButForEpoch(a, b topology.Records) bool {
 // recordsForNow returns the records to decide on: rebuilt from what EC2 shows when the saved ones are lost.
 func (s *scope) recordsForNow(o topology.Observed, now time.Time) topology.Records {
 	if !s.recordsLost {
-		return s.records
+		return s.records()
 	}
 	o.Now = now
 	return topology.Rebuild(o)

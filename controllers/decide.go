@@ -108,7 +108,7 @@ func (s *scope) rehearse(ctx context.Context) {
 // notePreflight notes what a preflight found. One zone's shortage does not hold up the members of the others: it is only told. Nor does
 // what is wrong with one subnet, or one group of clients, once there are members.
 func (r *MySQLClusterReconciler) notePreflight(s *scope, key string, problems []ec2.Problem) {
-	n, begun := s.notes, len(s.records.Members) > 0
+	n, begun := s.notes, len(s.records().Members) > 0
 	n.preflight, n.preflightAt, n.preflightProblem, n.preflightShortage = key, r.Clock.Now(), nil, nil
 	for _, p := range problems {
 		found := &n.preflightProblem

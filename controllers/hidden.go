@@ -90,7 +90,7 @@ func (r *MySQLClusterReconciler) findVolumes(ctx context.Context, s *scope) erro
 			s.unmet = append(s.unmet, topology.Finding{Reason: v1alpha1.ReasonForeignResource, Message: s.othersMessage(member, id)})
 			continue
 		case uid == "":
-			v.Member, v.Incarnation = member, s.records.Members[member].Volume
+			v.Member, v.Incarnation = member, s.records().Members[member].Volume
 		}
 		s.inventory.Volumes = append(s.inventory.Volumes, v)
 	}
@@ -104,8 +104,8 @@ func (s *scope) hiddenVolumes() map[string]string {
 		known[v.ID] = true
 	}
 	hidden := map[string]string{}
-	for _, name := range slices.Sorted(maps.Keys(s.records.Members)) {
-		id := s.records.Members[name].VolumeID
+	for _, name := range slices.Sorted(maps.Keys(s.records().Members)) {
+		id := s.records().Members[name].VolumeID
 		_, gone := s.notes.goneAt[id]
 		_, twice := hidden[id]
 		if _, ok := s.desired.Ordinal(name); ok && id != "" && !known[id] && !gone && !twice {
@@ -130,7 +130,7 @@ func (r *MySQLClusterReconciler) findInstances(ctx context.Context, s *scope) er
 	}
 	for _, id := range ids {
 		in, member := found[id], members[id]
-		incarnation, ours := in.LaunchedFor(s.owner(), member, s.records.Members[member].Instance)
+		incarnation, ours := in.LaunchedFor(s.owner(), member, s.records().Members[member].Instance)
 		if !ours || in.State == ec2.StateTerminated || !s.mayBeOurs(member, in.Tags) {
 			s.notes.goneAt[id] = r.Clock.Now()
 			continue
@@ -157,8 +157,8 @@ func (s *scope) hiddenInstances() map[string]string {
 	for _, v := range s.inventory.Volumes {
 		add(v.AttachedTo, v.Member)
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.records.Members)) {
-		add(s.records.Members[name].SignedInstance, name)
+	for _, name := range slices.Sorted(maps.Keys(s.records().Members)) {
+		add(s.records().Members[name].SignedInstance, name)
 	}
 	return hidden
 }

@@ -155,8 +155,8 @@ func TestForgedRecordsCostOneCall(t *testing.T) {
 	if n := w.proxy.Counts()["DescribeVolumes"]; n != 0 {
 		t.Errorf("EC2 was asked %d times for what it has just denied", n)
 	}
-	if n := len(s.notes.goneAt); n > v1alpha1.MaxReplicas || len(s.records.Members) != v1alpha1.MaxReplicas {
-		t.Errorf("%d denials are remembered, of %d members", n, len(s.records.Members))
+	if n := len(s.notes.goneAt); n > v1alpha1.MaxReplicas || len(s.records().Members) != v1alpha1.MaxReplicas {
+		t.Errorf("%d denials are remembered, of %d members", n, len(s.records().Members))
 	}
 	w.wait(goneFor)
 	w.proxy.ResetCalls()

@@ -35,10 +35,10 @@ func (r *MySQLClusterReconciler) hold(ctx context.Context, s *scope) error {
 	}
 	current := credentialsSecret(s.cluster)
 	earlier := func(name string) bool { return name != current }
-	if !s.observed.CloudReachable || !slices.ContainsFunc(s.records.Held, earlier) {
+	if !s.observed.CloudReachable || !slices.ContainsFunc(s.records().Held, earlier) {
 		return nil
 	}
-	for _, name := range s.records.Held {
+	for _, name := range s.records().Held {
 		if earlier(name) {
 			if err := r.letGo(ctx, s, name); err != nil {
 				return err
@@ -92,7 +92,7 @@ func (r *MySQLClusterReconciler) letGo(ctx context.Context, s *scope, name strin
 
 // releaseCredentials lets every Secret go that was held for a cluster.
 func (r *MySQLClusterReconciler) releaseCredentials(ctx context.Context, s *scope) error {
-	names := slices.Clone(s.records.Held)
+	names := slices.Clone(s.records().Held)
 	if name := credentialsSecret(s.cluster); name != "" && !slices.Contains(names, name) {
 		names = append(names, name)
 	}

@@ -115,7 +115,7 @@ func (r *MySQLClusterReconciler) makeAuthority(ctx context.Context, s *scope) er
 		})
 		return err
 	}
-	if len(s.records.Members) > 0 || s.recordsLost {
+	if len(s.records().Members) > 0 || s.recordsLost {
 		return &problem{reason: v1alpha1.ReasonCALost, after: afterPerson,
 			message: fmt.Sprintf("Secret %s with the certificate authority is gone, and members exist that trust it; restore it from a backup", name)}
 	}

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/build"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto"
 
@@ -126,4 +127,11 @@ func must(t *testing.T, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// amend changes what a pass knows of the records.
+func amend(s *scope, change func(*topology.Records)) {
+	records := s.records().Clone()
+	change(&records)
+	s.setRecords(records)
 }

@@ -38,7 +38,7 @@ const (
 func (r *MySQLClusterReconciler) observeCloud(ctx context.Context, s *scope) error {
 	s.desired = desiredOf(s.cluster, s.deleting(), r.Clock.Now())
 	s.observed = topology.Observed{
-		Now: r.Clock.Now(), Members: map[string]*topology.Member{}, InService: map[string]bool{}, Records: s.records, Hand: r.hand(),
+		Now: r.Clock.Now(), Members: map[string]*topology.Member{}, InService: map[string]bool{}, Records: s.records(), Hand: r.hand(),
 	}
 	s.readRequests()
 	s.readWindow()
@@ -75,7 +75,7 @@ func (r *MySQLClusterReconciler) watch(s *scope) {
 	n := s.notes
 	if !n.watched {
 		n.watched = true
-		if s.recordsLost || s.records.Account != "" || len(s.records.Members) > 0 {
+		if s.recordsLost || s.records().Account != "" || len(s.records().Members) > 0 {
 			n.watchedSince = r.Clock.Now()
 		}
 	}
@@ -162,7 +162,7 @@ func (r *MySQLClusterReconciler) memberise(s *scope) {
 			return nil // carries our UID but no member's name: reported by the sweep, never touched
 		}
 		if s.observed.Members[name] == nil {
-			s.observed.Members[name] = &topology.Member{Name: name, Ordinal: ordinal, RecordedVolume: s.records.Members[name].VolumeID}
+			s.observed.Members[name] = &topology.Member{Name: name, Ordinal: ordinal, RecordedVolume: s.records().Members[name].VolumeID}
 		}
 		return s.observed.Members[name]
 	}
@@ -195,7 +195,7 @@ func (r *MySQLClusterReconciler) memberise(s *scope) {
 		}
 	}
 	s.observed.Strangers = len(s.strangers)
-	for name, rec := range s.records.Members {
+	for name, rec := range s.records().Members {
 		if rec.VolumeID != "" || rec.Made != "" {
 			member(name) // although EC2 may show nothing of it
 		}
@@ -203,8 +203,8 @@ func (r *MySQLClusterReconciler) memberise(s *scope) {
 	for name, m := range s.observed.Members {
 		r.trackVolume(s, m)
 		m.CapacityRefused, m.CapacityRefusedAt = r.memory.capacityRefused(s.notes, name, r.Clock.Now())
-		if id := s.records.Members[name].VolumeID; id != "" {
-			if last := r.memory.recentFailure(s.notes, attempt(topology.ModifyVolume{Member: name, VolumeID: id}), r.Clock.Now()); last != nil {
+		if id := s.records().Members[name].VolumeID; id != "" {
+			if last := r.memory.recentFailure(s.notes, topology.Identity(topology.ModifyVolume{Member: name, VolumeID: id}), r.Clock.Now()); last != nil {
 				m.ModificationRefused = last.message
 			}
 		}
@@ -214,7 +214,7 @@ func (r *MySQLClusterReconciler) memberise(s *scope) {
 // noteOutdated notes a volume whose tag does not tell yet which version may have opened it: whoever restores it later goes by
 // that.
 func (s *scope) noteOutdated(v ec2.Volume) {
-	rec := s.records.Members[v.Member]
+	rec := s.records().Members[v.Member]
 	if s.cloud == nil || rec.VolumeID != v.ID || rec.Opened == "" || v.Tags[v1alpha1.TagMySQLVersion] == rec.Opened || v.Tags[v1alpha1.TagClusterUID] != s.uid() {
 		return
 	}
@@ -227,7 +227,7 @@ func (s *scope) noteOutdated(v ec2.Volume) {
 // trackVolume notes since when EC2 does not know the volume that carries a member's data, or that it was making for it.
 func (r *MySQLClusterReconciler) trackVolume(s *scope, m *topology.Member) {
 	m.VolumeMissingSince = r.missingSince(s, m, m.RecordedVolume, s.notes.missingSince)
-	m.UnmadeSince = r.missingSince(s, m, s.records.Members[m.Name].Made, s.notes.unmadeSince)
+	m.UnmadeSince = r.missingSince(s, m, s.records().Members[m.Name].Made, s.notes.unmadeSince)
 }
 
 func (r *MySQLClusterReconciler) missingSince(s *scope, m *topology.Member, volumeID string, since map[string]time.Time) time.Time {
@@ -279,7 +279,7 @@ func (r *MySQLClusterReconciler) findUntagged(s *scope) {
 	memberOf := map[string]string{} // by volume
 	for i := range s.inventory.Volumes {
 		v := &s.inventory.Volumes[i]
-		for name, rec := range s.records.Members {
+		for name, rec := range s.records().Members {
 			if rec.VolumeID == v.ID && (v.Member == "" || v.Member == name && v.Incarnation == 0) {
 				v.Member, v.Incarnation = name, rec.Volume
 			}
@@ -315,7 +315,7 @@ func (r *MySQLClusterReconciler) findUntaggedInstance(s *scope, in *ec2.Instance
 	in.TemplateHash = cmp.Or(in.TemplateHash, seen[v1alpha1.TagTemplateHash])
 	proven := in.Incarnation
 	if in.Incarnation == 0 && in.Member != "" {
-		newest := s.records.Members[in.Member].Instance
+		newest := s.records().Members[in.Member].Instance
 		in.Incarnation = newest
 		if n, ours := in.LaunchedFor(s.owner(), in.Member, newest); ours {
 			in.Incarnation, proven = n, n

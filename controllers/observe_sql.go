@@ -185,8 +185,8 @@ func databaseKey(s *scope) string {
 // databaseReady says whether the application database is as it was wanted last, and no password of before has outlived its
 // time.
 func (s *scope) databaseReady(now time.Time) bool {
-	until := s.records.PasswordUntil
-	return s.records.Database == databaseKey(s) && (until == 0 || now.Before(time.Unix(until, 0)))
+	until := s.records().PasswordUntil
+	return s.records().Database == databaseKey(s) && (until == 0 || now.Before(time.Unix(until, 0)))
 }
 
 // sqlOf translates what the SQL plane saw into the brain's words.
@@ -286,7 +286,7 @@ func (r *MySQLClusterReconciler) judgeSettings(s *scope, m *topology.Member, o m
 		}
 		m.SQL.Persisted[name] = have
 	}
-	if due := s.records.Members[m.Name].RestartDue; due != 0 {
+	if due := s.records().Members[m.Name].RestartDue; due != 0 {
 		m.SQL.RestartPending = o.StartedAt.Unix() < s.notes.restartDue(m.Name, due, r.Clock.Now())
 	}
 	if !m.SQL.RestartPending && !m.SQL.PersistedIgnored && !s.recovering() { // what restores sets some for itself
@@ -322,7 +322,7 @@ func (s *scope) judgeDrift(m *topology.Member, o mysql.Observation) {
 	for name, want := range s.desired.Settings {
 		key, persisted := m.Name+" "+name, o.Persisted[name]
 		have, known := o.Settings[name]
-		ours := name == mysql.MaxConnections && s.records.Members[m.Name].MaxConnections != 0
+		ours := name == mysql.MaxConnections && s.records().Members[m.Name].MaxConnections != 0
 		if m.SQL.Persisted[name] != want || !known || mysql.EqualSetting(persisted, have) || ours {
 			delete(s.notes.kept, key)
 			continue

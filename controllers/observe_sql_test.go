@@ -28,7 +28,7 @@ func TestWhatHasDrifted(t *testing.T) {
 			settings := map[string]string{name: "200"}
 			s := &scope{notes: &notes{kept: map[string]string{}}}
 			s.desired.Settings = settings
-			s.records.Members = map[string]topology.Record{member: tc.record}
+			s.setRecords(topology.Records{Members: map[string]topology.Record{member: tc.record}})
 			if tc.kept != "" {
 				s.notes.kept[member+" "+name] = tc.kept
 			}

@@ -207,20 +207,20 @@ func TestWhenToLookAgain(t *testing.T) {
 	r := &MySQLClusterReconciler{}
 	failed := []*problem{{reason: "Any", message: "of mysqld"}}
 	for name, row := range map[string]struct {
-		s    scope
+		s    *scope
 		want time.Duration
 	}{
-		"as planned":                                {scope{plan: topology.Plan{RequeueAfter: 5 * time.Second}}, 5 * time.Second},
-		"a step that others follow on":              {scope{moved: true, plan: topology.Plan{RequeueAfter: 5 * time.Second}}, afterProgress},
-		"a step, and something failed":              {scope{moved: true, outcome: failed, plan: topology.Plan{RequeueAfter: 5 * time.Second}}, 5 * time.Second},
-		"a promotion":                               {scope{promoted: true, acted: 1, plan: topology.Plan{RequeueAfter: 250 * time.Millisecond}}, afterProgress},
-		"a failure":                                 {scope{outcome: failed, plan: topology.Plan{RequeueAfter: 50 * time.Millisecond}}, time.Second},
-		"a failure while nobody can write":          {scope{outcome: failed, plan: topology.Plan{Failing: true, RequeueAfter: 50 * time.Millisecond}}, afterFailing},
-		"a failure that only a person undoes":       {scope{outcome: []*problem{{after: afterPerson}}, plan: topology.Plan{RequeueAfter: 50 * time.Millisecond}}, afterWaiting},
-		"backups in trouble while nobody can write": {scope{outcome: []*problem{{after: afterPerson, aside: true}}, plan: topology.Plan{Failing: true}}, afterFailing},
-		"an object in the way":                      {scope{inTheWay: []*problem{{after: afterPerson}}, plan: topology.Plan{RequeueAfter: 50 * time.Millisecond}}, 50 * time.Millisecond},
+		"as planned":                                {&scope{plan: topology.Plan{RequeueAfter: 5 * time.Second}}, 5 * time.Second},
+		"a step that others follow on":              {&scope{moved: true, plan: topology.Plan{RequeueAfter: 5 * time.Second}}, afterProgress},
+		"a step, and something failed":              {&scope{moved: true, outcome: failed, plan: topology.Plan{RequeueAfter: 5 * time.Second}}, 5 * time.Second},
+		"a promotion":                               {&scope{promoted: true, acted: 1, plan: topology.Plan{RequeueAfter: 250 * time.Millisecond}}, afterProgress},
+		"a failure":                                 {&scope{outcome: failed, plan: topology.Plan{RequeueAfter: 50 * time.Millisecond}}, time.Second},
+		"a failure while nobody can write":          {&scope{outcome: failed, plan: topology.Plan{Failing: true, RequeueAfter: 50 * time.Millisecond}}, afterFailing},
+		"a failure that only a person undoes":       {&scope{outcome: []*problem{{after: afterPerson}}, plan: topology.Plan{RequeueAfter: 50 * time.Millisecond}}, afterWaiting},
+		"backups in trouble while nobody can write": {&scope{outcome: []*problem{{after: afterPerson, aside: true}}, plan: topology.Plan{Failing: true}}, afterFailing},
+		"an object in the way":                      {&scope{inTheWay: []*problem{{after: afterPerson}}, plan: topology.Plan{RequeueAfter: 50 * time.Millisecond}}, 50 * time.Millisecond},
 	} {
-		if result, err := r.next(&row.s, nil); err != nil || result.RequeueAfter != row.want {
+		if result, err := r.next(row.s, nil); err != nil || result.RequeueAfter != row.want {
 			t.Errorf("%s: looked at again after %s (%v), want %s", name, result.RequeueAfter, err, row.want)
 		}
 	}

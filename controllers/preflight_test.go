@@ -109,7 +109,7 @@ func TestWhatThePreflightFound(t *testing.T) {
 	if n.preflightProblem == nil {
 		t.Error("a new cluster begins with a subnet that cannot be used")
 	}
-	s.records.Members = map[string]topology.Record{"orders-0": {}}
+	amend(s, func(records *topology.Records) { records.Members = map[string]topology.Record{"orders-0": {}} })
 	w.notePreflight(s, "spec", ofOnePlace)
 	if n.preflightProblem != nil || n.preflightShortage == nil {
 		t.Errorf("problem %v, shortage %v", n.preflightProblem, n.preflightShortage)

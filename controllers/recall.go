@@ -17,7 +17,7 @@ import (
 // replaces a primary, while EC2 is away. Whoever answers at an address still has to prove that it is the member, and nothing is made,
 // changed or ended in EC2 by this: it is not EC2's word, and passes for none (Taken stays zero, and CloudReachable false).
 func (r *MySQLClusterReconciler) recall(ctx context.Context, s *scope) error {
-	if s.deleting() || s.recordsLost || !s.records.Established && s.records.Bootstrapped == "" {
+	if s.deleting() || s.recordsLost || !s.records().Established && s.records().Bootstrapped == "" {
 		return nil
 	}
 	headless := resources.NamesOf(s.cluster.Name).Headless
@@ -34,7 +34,7 @@ func (r *MySQLClusterReconciler) recall(ctx context.Context, s *scope) error {
 			continue
 		}
 		name := *endpoint.Hostname
-		rec := s.records.Members[name]
+		rec := s.records().Members[name]
 		if rec.VolumeID == "" || rec.SignedInstance == "" {
 			continue
 		}

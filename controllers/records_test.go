@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
+	"sync"
 	"testing"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -127,5 +128,39 @@ func TestRecordsWhoseAnswerWasLostAreOurs(t *testing.T) {
 	w.passes(o, 5)
 	if _, now := w.records(); now.PromotedAt != 1 {
 		t.Errorf("the records are %+v", now)
+	}
+}
+
+// TestRecordsAreReadWhileTheyAreSaved, as by the actions of several members, which run side by side.
+func TestRecordsAreReadWhileTheyAreSaved(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	o := w.leads("first")
+	w.drive(o, patience, w.machinesUp)
+	s := w.seen(o)
+	var wg sync.WaitGroup
+	for name := range s.records().Members {
+		wg.Go(func() {
+			err := o.saveRecords(t.Context(), s, func(records *topology.Records) {
+				rec := records.Members[name]
+				rec.SignedInstance = "i-" + name
+				records.Members[name] = rec
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+		wg.Go(func() {
+			if s.owner().ClusterUID == "" || s.record(name).Volume == 0 {
+				t.Error("what a pass knows of its records is not whole")
+			}
+		})
+	}
+	wg.Wait()
+	_, stored := w.records()
+	for name := range s.records().Members {
+		if stored.Members[name].SignedInstance != "i-"+name {
+			t.Errorf("%s: what was saved is %+v", name, stored.Members[name])
+		}
 	}
 }

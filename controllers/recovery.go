@@ -82,7 +82,7 @@ func (r *MySQLClusterReconciler) recover(ctx context.Context, s *scope, a topolo
 
 // recovering says whether the cluster has yet to be given what it begins with.
 func (s *scope) recovering() bool {
-	return s.cluster.Recovery() != nil && !s.records.Recovered && !s.records.Established && s.records.Bootstrapped == ""
+	return s.cluster.Recovery() != nil && !s.records().Recovered && !s.records().Established && s.records().Bootstrapped == ""
 }
 
 // recoveryTask says what is restored from where.
@@ -194,7 +194,7 @@ func (c conditions) setRecovered(s *scope) {
 	}
 	message := s.restorer()
 	switch {
-	case s.records.Recovered || s.plan.Records.Recovered, !s.plan.Records.RebuiltAt.IsZero() && s.plan.Records.Established:
+	case s.records().Recovered || s.plan.Records.Recovered, !s.plan.Records.RebuiltAt.IsZero() && s.plan.Records.Established:
 		c.set(v1alpha1.ConditionRecovered, metav1.ConditionTrue, v1alpha1.ReasonRecovered, "the cluster began with what spec.bootstrap.recovery names"+s.leftOut())
 	case s.recovery[task.ReportState] == restoreFailed:
 		c.set(v1alpha1.ConditionRecovered, metav1.ConditionFalse, v1alpha1.ReasonRecoveryFailed, message)

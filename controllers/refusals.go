@@ -64,7 +64,7 @@ func (r *MySQLClusterReconciler) overlookRefused(s *scope, m *topology.Member) {
 
 // undone says whether a setting was taken out because some member did not start well with it, or with others beside it.
 func (s *scope) undone(name, value string) bool {
-	for _, rec := range s.records.Members {
+	for _, rec := range s.records().Members {
 		if slices.Contains(strings.Split(rec.Undone, "\n"), name+"="+value) {
 			return true
 		}
@@ -81,7 +81,7 @@ func settingsRefused(whys []string) string {
 // application has no account yet is not Ready without.
 func (r *MySQLClusterReconciler) refusedDatabase(s *scope) bool {
 	refused := s.notes.refusedPassword
-	if s.records.Database == "" || refused.problem == nil || refused.key != databaseKey(s) || r.Clock.Since(refused.at) >= settingPauseMost {
+	if s.records().Database == "" || refused.problem == nil || refused.key != databaseKey(s) || r.Clock.Since(refused.at) >= settingPauseMost {
 		return false
 	}
 	action := topology.EnsureDatabase{Member: s.observed.Records.Bootstrapped}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -30,9 +31,9 @@ type scope struct {
 	// done ends the pass early without an error: nothing is left to do for this object.
 	done bool
 
-	// records and recordsVersion are the members ConfigMap and its resourceVersion; claim. recordsLost is true when
-	// it is gone although the cluster was claimed before.
-	records        topology.Records
+	// knownRecords and recordsVersion are the members ConfigMap and its resourceVersion; claim. An action may save records while
+	// those of other members read them. recordsLost is true when it is gone although the cluster was claimed before.
+	knownRecords   atomic.Pointer[topology.Records]
 	recordsVersion string
 	recordsLost    bool
 	// recordsOrphaned: somebody took the cluster off as their owner. recordsEdited: somebody else changed what they say, which is put back.
@@ -170,7 +171,7 @@ func (s *scope) abandons() bool {
 // owner returns the identity under which EC2 resources are made.
 func (s *scope) owner() ec2.Ownership {
 	return ec2.Ownership{
-		ClusterUID: s.uid(), Namespace: s.cluster.Namespace, Cluster: s.cluster.Name, UserTags: s.cluster.Spec.AWS.Tags, CountedSince: s.records.RebuiltAt,
+		ClusterUID: s.uid(), Namespace: s.cluster.Namespace, Cluster: s.cluster.Name, UserTags: s.cluster.Spec.AWS.Tags, CountedSince: s.records().RebuiltAt,
 	}
 }
 

@@ -32,7 +32,7 @@ const (
 // by that: all that is asked of it is what carries the cluster's UID, and nothing else is changed.
 func (r *MySQLClusterReconciler) unlessServed(ctx context.Context, s *scope) (*problem, error) {
 	role := s.cluster.Spec.AWS.RoleARN
-	if !s.deleting() && (!s.policyUnread || s.records.Account == "") {
+	if !s.deleting() && (!s.policyUnread || s.records().Account == "") {
 		return &problem{reason: v1alpha1.ReasonNotPermitted, message: s.violations[0].Message, after: afterPerson}, nil
 	}
 	if role == "" {
@@ -56,7 +56,7 @@ func (r *MySQLClusterReconciler) noteServed(ctx context.Context, s *scope) error
 		return nil
 	}
 	err := r.markServed(ctx, s)
-	if err != nil && s.records.Account != "" {
+	if err != nil && s.records().Account != "" {
 		s.outcome = append(s.outcome, asProblem(err))
 		return nil
 	}

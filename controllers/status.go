@@ -280,7 +280,7 @@ func (s *scope) problems(failure *problem) []topology.Finding {
 	}
 	add(failure)
 	all = append(all, s.violations...)
-	if !s.accountRefused || s.policyUnread && s.records.Account != "" {
+	if !s.accountRefused || s.policyUnread && s.records().Account != "" {
 		add(s.cloudProblem)
 	}
 	add(s.dependencyProblem)

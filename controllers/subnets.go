@@ -19,7 +19,7 @@ func (r *MySQLClusterReconciler) readSubnets(ctx context.Context, s *scope) {
 	case err != nil:
 		s.dependencyProblem = dependency(fieldSubnetIDs, err)
 		return
-	case len(missing) > 0 && (len(s.records.Members) == 0 || len(subnets) == 0):
+	case len(missing) > 0 && (len(s.records().Members) == 0 || len(subnets) == 0):
 		s.dependencyProblem = &problem{reason: v1alpha1.ReasonWaitingForDependency, message: "waiting for a subnet; " + text, after: afterWaiting}
 		return
 	case len(missing) > 0:

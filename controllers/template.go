@@ -55,7 +55,7 @@ func (s *scope) marked(text string) string { return s.authority.Mark(text) + " "
 
 // remembered returns the template in the records; false when there is none, or it is not the operator's.
 func (s *scope) remembered() (template, bool) {
-	mark, text, _ := strings.Cut(s.records.Template, " ")
+	mark, text, _ := strings.Cut(s.records().Template, " ")
 	var t template
 	return t, hmac.Equal([]byte(mark), []byte(s.authority.Mark(text))) && json.Unmarshal([]byte(text), &t) == nil
 }

@@ -143,7 +143,7 @@ func TestWhatAMachineAsBeforeIsMadeFrom(t *testing.T) {
 		r := &MySQLClusterReconciler{memory: newMemory(), Clock: clock}
 		s := &scope{cluster: cluster(), notes: &notes{}, policy: c.policy, authority: authority}
 		c.change(s.cluster)
-		s.records.Template = c.records
+		s.setRecords(topology.Records{Template: c.records})
 		if c.refused != nil {
 			r.readBefore(s)
 			r.memory.noteBefore(s.notes, s.desired.Before.Hash, c.refused, clock.Now())

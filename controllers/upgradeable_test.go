@@ -23,21 +23,21 @@ func TestWhatAHandOverMustNotInterrupt(t *testing.T) {
 	restarting := &topology.Member{}
 	restarting.SQL.RestartPending = true
 	for name, c := range map[string]struct {
-		scope scope
+		scope *scope
 		want  string
 	}{
-		"nothing":                      {scope{planned: true}, ""},
-		"no primary any more":          {scope{planned: true, plan: topology.Plan{Failing: true}}, unfinishedFailover},
-		"a promotion":                  {scope{planned: true, plan: topology.Plan{Actions: []topology.Action{topology.Promote{}}}}, unfinishedFailover},
-		"a promotion without its row":  {scope{planned: true, plan: topology.Plan{Actions: []topology.Action{topology.RecordPrimary{}}}}, unfinishedFailover},
-		"a switchover":                 {scope{planned: true, plan: topology.Plan{Actions: []topology.Action{topology.Switchover{}}}}, unfinishedSwitchover},
-		"a restart":                    {scope{planned: true, plan: topology.Plan{Actions: []topology.Action{topology.Restart{}}}}, unfinishedRollout},
-		"one that waits to be":         {scope{planned: true, observed: topology.Observed{Members: map[string]*topology.Member{"orders-0": restarting}}}, unfinishedRollout},
-		"one that waits for a person":  {scope{planned: true, desired: topology.Desired{Hold: "upgrades are paused"}, observed: topology.Observed{Members: map[string]*topology.Member{"orders-0": restarting}}}, ""},
-		"a member that is replaced":    {scope{planned: true, plan: topology.Plan{Rollout: topology.Rollout{Current: "orders-2"}}}, unfinishedRollout},
-		"one that is to be":            {scope{planned: true, plan: topology.Plan{Rollout: topology.Rollout{Next: []string{"orders-2"}}}}, ""},
-		"a setting that needs none":    {scope{planned: true, plan: topology.Plan{Actions: []topology.Action{topology.ApplySettings{}}}}, ""},
-		"a member that is being added": {scope{planned: true, plan: topology.Plan{Actions: []topology.Action{topology.CloneFrom{}}}}, ""},
+		"nothing":                      {&scope{planned: true}, ""},
+		"no primary any more":          {&scope{planned: true, plan: topology.Plan{Failing: true}}, unfinishedFailover},
+		"a promotion":                  {&scope{planned: true, plan: topology.Plan{Actions: []topology.Action{topology.Promote{}}}}, unfinishedFailover},
+		"a promotion without its row":  {&scope{planned: true, plan: topology.Plan{Actions: []topology.Action{topology.RecordPrimary{}}}}, unfinishedFailover},
+		"a switchover":                 {&scope{planned: true, plan: topology.Plan{Actions: []topology.Action{topology.Switchover{}}}}, unfinishedSwitchover},
+		"a restart":                    {&scope{planned: true, plan: topology.Plan{Actions: []topology.Action{topology.Restart{}}}}, unfinishedRollout},
+		"one that waits to be":         {&scope{planned: true, observed: topology.Observed{Members: map[string]*topology.Member{"orders-0": restarting}}}, unfinishedRollout},
+		"one that waits for a person":  {&scope{planned: true, desired: topology.Desired{Hold: "upgrades are paused"}, observed: topology.Observed{Members: map[string]*topology.Member{"orders-0": restarting}}}, ""},
+		"a member that is replaced":    {&scope{planned: true, plan: topology.Plan{Rollout: topology.Rollout{Current: "orders-2"}}}, unfinishedRollout},
+		"one that is to be":            {&scope{planned: true, plan: topology.Plan{Rollout: topology.Rollout{Next: []string{"orders-2"}}}}, ""},
+		"a setting that needs none":    {&scope{planned: true, plan: topology.Plan{Actions: []topology.Action{topology.ApplySettings{}}}}, ""},
+		"a member that is being added": {&scope{planned: true, plan: topology.Plan{Actions: []topology.Action{topology.CloneFrom{}}}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.scope.cluster = &v1alpha1.MySQLCluster{}
@@ -60,8 +60,8 @@ func TestARestoreIsUnfinishedUntilItIsDoneOrGivenUp(t *testing.T) {
 		want   string
 	}{
 		"it runs":                    {func(*scope) {}, unfinishedRestore},
-		"it is done":                 {func(s *scope) { s.records.Recovered = true }, ""},
-		"the cluster has begun":      {func(s *scope) { s.records.Established = true }, ""},
+		"it is done":                 {func(s *scope) { amend(s, func(records *topology.Records) { records.Recovered = true }) }, ""},
+		"the cluster has begun":      {func(s *scope) { amend(s, func(records *topology.Records) { records.Established = true }) }, ""},
 		"its pod gave up":            {func(s *scope) { s.recovery = map[string]string{task.ReportState: restoreFailed} }, ""},
 		"a copy that cannot be used": {func(s *scope) { s.unadoptable = "it is another's" }, ""},
 		"a source that cannot be":    {func(s *scope) { s.observed.Source.Final = true }, ""},

@@ -161,7 +161,7 @@ func (r *MySQLClusterReconciler) trackWrites(s *scope) {
 		w.due = time.Time{}
 	case !last.IsZero():
 		w.due, w.waking = last, false
-	case w.waking, s.planned && !s.records.Established && !s.plan.Records.Established:
+	case w.waking, s.planned && !s.records().Established && !s.plan.Records.Established:
 		w.due = time.Time{}
 	case w.due.IsZero() && s.planned:
 		w.due = now

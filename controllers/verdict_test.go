@@ -167,7 +167,7 @@ func TestWritesAreDue(t *testing.T) {
 		due    time.Time
 		waking bool
 	}{
-		"never had a primary":               {writes{}, func(s *scope) { s.records = topology.Records{} }, time.Time{}, false},
+		"never had a primary":               {writes{}, func(s *scope) { s.setRecords(topology.Records{}) }, time.Time{}, false},
 		"lost its primary":                  {writes{since: long}, func(*scope) {}, now, false},
 		"still has none":                    {writes{since: long, due: long}, func(*scope) {}, long, false},
 		"a new leader finds it unavailable": {writes{}, func(s *scope) { s.cluster.Status.Conditions = unavailable }, long, false},
@@ -177,11 +177,15 @@ func TestWritesAreDue(t *testing.T) {
 		"hibernates":                     {writes{since: long, due: long}, func(s *scope) { s.cluster.Spec.Hibernate = true }, time.Time{}, true},
 		"wakes":                          {writes{since: long, waking: true}, func(*scope) {}, time.Time{}, true},
 		"wakes, and the operator is new": {writes{}, func(s *scope) { s.cluster.Status.Phase = v1alpha1.PhaseHibernated }, time.Time{}, true},
-		"the pass came to no plan: what was known holds": {writes{since: long, due: long}, func(s *scope) { s.planned, s.records = false, topology.Records{} }, long, false},
+		"the pass came to no plan: what was known holds": {writes{since: long, due: long}, func(s *scope) {
+			s.planned = false
+			s.setRecords(topology.Records{})
+		}, long, false},
 	} {
 		prober := mysql.NewProber(mysql.ProberOptions{})
 		r := &MySQLClusterReconciler{Clock: clocktesting.NewFakePassiveClock(now), Prober: prober}
-		s := &scope{cluster: &v1alpha1.MySQLCluster{}, notes: &notes{writes: row.writes}, planned: true, records: established}
+		s := &scope{cluster: &v1alpha1.MySQLCluster{}, notes: &notes{writes: row.writes}, planned: true}
+		s.setRecords(established)
 		row.change(s)
 		r.trackWrites(s)
 		if w := s.notes.writes; !w.due.Equal(row.due) || w.waking != row.waking {

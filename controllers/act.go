@@ -47,7 +47,7 @@ func (r *MySQLClusterReconciler) act(ctx context.Context, s *scope) error {
 			case !errors.Is(err, errUnderWay):
 				r.refuse(s, a, p)
 			default:
-				if last := r.memory.lastFailure(s.notes, attempt(a)); last != nil {
+				if last := r.memory.lastFailure(s.notes, topology.Identity(a)); last != nil {
 					s.suffer(a, last) // it stands until there is an answer
 				}
 			}
@@ -82,7 +82,7 @@ func (r *MySQLClusterReconciler) restoreTags(ctx context.Context, s *scope) {
 			}
 			return err
 		}
-		r.tag(ctx, s, "restore the tags of "+u.id, tell, func(ctx context.Context) error { return cloud.RestoreTags(ctx, uid, u.id, u.tags) })
+		r.tag(ctx, s, errand{tagsErrand, u.id}, tell, func(ctx context.Context) error { return cloud.RestoreTags(ctx, uid, u.id, u.tags) })
 	}
 }
 
@@ -94,12 +94,12 @@ func (r *MySQLClusterReconciler) noteVersions(ctx context.Context, s *scope) {
 	for _, id := range slices.Sorted(maps.Keys(s.outdated)) {
 		version := s.outdated[id]
 		cloud, uid := s.cloud, s.uid()
-		r.tag(ctx, s, "note the version on "+id, asItIs, func(ctx context.Context) error { return cloud.NoteVersion(ctx, uid, id, version) })
+		r.tag(ctx, s, errand{versionErrand, id}, asItIs, func(ctx context.Context) error { return cloud.NoteVersion(ctx, uid, id, version) })
 	}
 }
 
 // tag has EC2 tag something, unless that was refused shortly before. A pass waits a moment for it.
-func (r *MySQLClusterReconciler) tag(ctx context.Context, s *scope, key string, finish func(context.Context, *scope, error) error, request func(context.Context) error) {
+func (r *MySQLClusterReconciler) tag(ctx context.Context, s *scope, key attempt, finish func(context.Context, *scope, error) error, request func(context.Context) error) {
 	if s.answered[key] {
 		return
 	}
@@ -121,7 +121,7 @@ const upkeepPause = time.Minute
 
 // upkeep asks EC2 for something on which no database depends, unless that was refused shortly before: a pass a second must not be
 // as many calls.
-func (r *MySQLClusterReconciler) upkeep(s *scope, key string, ask func() error) error {
+func (r *MySQLClusterReconciler) upkeep(s *scope, key attempt, ask func() error) error {
 	if p := r.memory.refusal(s.notes, key, r.Clock.Now()); p != nil {
 		return p
 	}
@@ -140,7 +140,7 @@ func (r *MySQLClusterReconciler) upkeep(s *scope, key string, ask func() error) 
 const versionPause = 5 * time.Minute
 
 // upkeepFailed notes that something failed on which nothing depends.
-func (r *MySQLClusterReconciler) upkeepFailed(s *scope, key string, err error) *problem {
+func (r *MySQLClusterReconciler) upkeepFailed(s *scope, key attempt, err error) *problem {
 	p := cloudError(err)
 	p.pause, p.aside = versionPause, true
 	r.memory.fail(s.notes, key, p, r.Clock.Now())
@@ -149,7 +149,7 @@ func (r *MySQLClusterReconciler) upkeepFailed(s *scope, key string, err error) *
 
 // settle notes that an action succeeded, and tells of it.
 func (r *MySQLClusterReconciler) settle(s *scope, a topology.Action) {
-	r.memory.succeed(s.notes, attempt(a))
+	r.memory.succeed(s.notes, topology.Identity(a))
 	r.announce(s, a)
 	if _, upkeep := a.(topology.EnsureSecurityGroup); !upkeep {
 		s.acted++
@@ -158,7 +158,7 @@ func (r *MySQLClusterReconciler) settle(s *scope, a topology.Action) {
 
 // refuse notes that an action failed, and tells of it.
 func (r *MySQLClusterReconciler) refuse(s *scope, a topology.Action, p *problem) {
-	r.logFailure(s, a, p, r.memory.fail(s.notes, attempt(a), p, r.Clock.Now()))
+	r.logFailure(s, a, p, r.memory.fail(s.notes, topology.Identity(a), p, r.Clock.Now()))
 	s.suffer(a, p)
 }
 
@@ -174,14 +174,6 @@ func (r *MySQLClusterReconciler) logFailure(s *scope, a topology.Action, p *prob
 		level = 1
 	}
 	s.log.V(level).Info("an action failed and is tried again", "action", a.String(), "reason", p.reason, "problem", p.message)
-}
-
-// attempt names what an action tries: other values for the same settings are another attempt.
-func attempt(action topology.Action) string {
-	if a, ok := action.(topology.ApplySettings); ok {
-		return fmt.Sprint(a, a.Want)
-	}
-	return action.String()
 }
 
 // decisionFresh is how old what a pass has decided may be before it is asked whether this process still leads. Nobody else can have
@@ -201,7 +193,7 @@ func (r *MySQLClusterReconciler) stillLeads(ctx context.Context, s *scope) error
 
 // take gives one action its effect. Nobody is asked again for what was just refused, however soon the next pass comes.
 func (r *MySQLClusterReconciler) take(ctx context.Context, s *scope, action topology.Action) error {
-	if p := r.memory.refusal(s.notes, attempt(action), r.Clock.Now()); p != nil {
+	if p := r.memory.refusal(s.notes, topology.Identity(action), r.Clock.Now()); p != nil {
 		return p
 	}
 	if err := r.stillLeads(ctx, s); err != nil {

@@ -56,7 +56,7 @@ func asItIs(_ context.Context, _ *scope, err error) error { return err }
 // that answers slowly.
 func (r *MySQLClusterReconciler) powerOff(ctx context.Context, s *scope, a topology.StopInstance) error {
 	cloud, uid := s.cloud, s.uid()
-	return r.detachCall(ctx, s, a.String(), &call{action: a, finish: asItIs}, func(ctx context.Context) error {
+	return r.detachCall(ctx, s, topology.Identity(a), &call{action: a, finish: asItIs}, func(ctx context.Context) error {
 		return cloud.StopInstance(ctx, uid, a.InstanceID, !a.Gracefully)
 	})
 }
@@ -69,11 +69,11 @@ func (r *MySQLClusterReconciler) unhurried(ctx context.Context, s *scope, c *cal
 		return c.finish(ctx, s, request(ctx))
 	}
 	if _, makes := c.action.(topology.LaunchInstance); !makes {
-		return r.detachCall(ctx, s, c.action.String(), c, request)
+		return r.detachCall(ctx, s, topology.Identity(c.action), c, request)
 	}
 	n := s.notes
 	r.memory.doubt(n, r.Clock.Now()) // perhaps no pass is there any more to hear what came of it
-	return r.detachCall(ctx, s, c.action.String(), c, func(ctx context.Context) error {
+	return r.detachCall(ctx, s, topology.Identity(c.action), c, func(ctx context.Context) error {
 		err := request(ctx)
 		r.memory.doubtAfter(n, err, r.Clock.Now())
 		return err
@@ -82,7 +82,7 @@ func (r *MySQLClusterReconciler) unhurried(ctx context.Context, s *scope, c *cal
 
 // detachCall makes a call to EC2 that goes on by itself after a moment, and not twice at a time. errUnderWay says that it
 // does; the cluster is looked at again as soon as it ends.
-func (r *MySQLClusterReconciler) detachCall(ctx context.Context, s *scope, key string, c *call, request func(context.Context) error) error {
+func (r *MySQLClusterReconciler) detachCall(ctx context.Context, s *scope, key attempt, c *call, request func(context.Context) error) error {
 	c.done = make(chan struct{})
 	if !r.memory.begin(s.notes, key, c) {
 		return errUnderWay
@@ -113,7 +113,7 @@ func (r *MySQLClusterReconciler) detachCall(ctx context.Context, s *scope, key s
 
 // takeAnswers takes what came of the requests that had outlasted their passes. Only now are they announced, or told of.
 func (r *MySQLClusterReconciler) takeAnswers(ctx context.Context, s *scope) {
-	s.answered = map[string]bool{}
+	s.answered = map[attempt]bool{}
 	for key, c := range r.memory.answers(s.notes) {
 		s.answered[key] = true
 		err := c.finish(ctx, s, c.err)
@@ -156,9 +156,9 @@ func (r *MySQLClusterReconciler) wake(name types.NamespacedName) {
 	}
 }
 
-// begin notes a request that goes out, unless one of the same name is under way or has not been taken yet. Several members
+// begin notes a request that goes out, unless one for the same is under way or has not been taken yet. Several members
 // are served at the same time.
-func (m *memory) begin(n *notes, key string, c *call) bool {
+func (m *memory) begin(n *notes, key attempt, c *call) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if n.calls[key] != nil {
@@ -169,17 +169,17 @@ func (m *memory) begin(n *notes, key string, c *call) bool {
 }
 
 // end notes that a request's outcome is taken.
-func (m *memory) end(n *notes, key string) {
+func (m *memory) end(n *notes, key attempt) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(n.calls, key)
 }
 
 // answers takes the requests that have ended.
-func (m *memory) answers(n *notes) map[string]*call {
+func (m *memory) answers(n *notes) map[attempt]*call {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	ended := map[string]*call{}
+	ended := map[attempt]*call{}
 	for key, c := range n.calls {
 		if c.ended() {
 			ended[key] = c

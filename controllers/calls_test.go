@@ -116,7 +116,7 @@ func TestSlowLaunchSharesNothingWithThePass(t *testing.T) {
 		s.cluster.Spec.AWS.SecurityGroupIDs = nil
 		time.Sleep(slow / 10)
 	}
-	c := s.notes.calls[launch.String()]
+	c := s.notes.calls[topology.Identity(launch)]
 	<-c.done
 	must(t, c.err)
 	if !slices.ContainsFunc(w.left().instances, func(in thing) bool { return in.member == "orders-1" }) {

@@ -145,19 +145,19 @@ func (r *MySQLClusterReconciler) applySlice(ctx context.Context, s *scope, slice
 // aside does a write that nothing else waits for. An object that is in the way is told of and returned, other errors are
 // returned as they are. content is what is to be written.
 func (r *MySQLClusterReconciler) aside(s *scope, object string, content any, write func() error) (*problem, error) {
-	attempt := "write " + object + " " + hashOf(content)
-	p := r.memory.refusal(s.notes, attempt, r.Clock.Now())
+	key := errand{writeErrand, object + " " + hashOf(content)}
+	p := r.memory.refusal(s.notes, key, r.Clock.Now())
 	if p == nil {
 		err := s.unlessLeaving(write())
 		if p = asProblem(err); p == nil {
-			r.memory.succeed(s.notes, attempt)
+			r.memory.succeed(s.notes, key)
 			return nil, nil
 		}
 		if !p.inTheWay() {
 			return nil, err
 		}
 		p.pauseFrom, p.pause = refusalPause, refusalPauseMost
-		if r.memory.fail(s.notes, attempt, p, r.Clock.Now()) {
+		if r.memory.fail(s.notes, key, p, r.Clock.Now()) {
 			s.log.Info("an object is in the way and is tried again", "object", object, "reason", p.reason, "problem", p.message)
 		}
 	}

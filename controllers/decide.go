@@ -16,11 +16,8 @@ import (
 const preflightEvery = 30 * time.Second
 
 // preflightPause is how long it is not tried again after EC2 did not answer it; each further failure doubles that, up to
-// preflightEvery. preflightAttempt is its name in memory.
-const (
-	preflightPause   = 2 * time.Second
-	preflightAttempt = "check before launching"
-)
+// preflightEvery.
+const preflightPause = 2 * time.Second
 
 // preflightYields is for how long a cluster without a primary looks for one before it asks EC2 what it could launch: the
 // preflight takes seconds, in which nobody can write.
@@ -74,7 +71,7 @@ func (s *scope) takePreflight() {
 // askPreflight has EC2 check the spec, and notes what it finds. What EC2 does not answer costs a dozen calls, and is not asked in
 // every pass.
 func (r *MySQLClusterReconciler) askPreflight(ctx context.Context, s *scope, key string) (silent *problem) {
-	if p := r.memory.refusal(s.notes, preflightAttempt, r.Clock.Now()); p != nil {
+	if p := r.memory.refusal(s.notes, errand{what: preflightErrand}, r.Clock.Now()); p != nil {
 		return p
 	}
 	spec, err := r.preflightSpec(s)
@@ -86,10 +83,10 @@ func (r *MySQLClusterReconciler) askPreflight(ctx context.Context, s *scope, key
 	if err != nil {
 		p := cloudError(err)
 		p.pauseFrom, p.pause = preflightPause, preflightEvery
-		r.memory.fail(s.notes, preflightAttempt, p, r.Clock.Now())
+		r.memory.fail(s.notes, errand{what: preflightErrand}, p, r.Clock.Now())
 		return p
 	}
-	r.memory.succeed(s.notes, preflightAttempt)
+	r.memory.succeed(s.notes, errand{what: preflightErrand})
 	r.notePreflight(s, key, problems)
 	return nil
 }

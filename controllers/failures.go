@@ -13,22 +13,44 @@ const (
 	longestPause = 5 * time.Second
 	// fencePause is the same for what powers a machine off.
 	fencePause = time.Second
-	// failureAge is after which time without a failure one is forgotten: the action is no longer planned.
+	// failureAge is after which time without a failure one is forgotten: nothing makes the attempt any more.
 	failureAge = 10 * time.Minute
 )
 
-// failure is an action that failed when it was taken last.
+// attempt identifies what is tried: an action by topology.Identity, anything else as an errand. It is comparable.
+type attempt any
+
+// errand is what a pass tries that is no action of its plan.
+type errand struct {
+	what   errandKind
+	object string // what it is about: an ID of EC2, a purpose, an object with a hash of its content; empty for the cluster
+}
+
+type errandKind int
+
+const (
+	preflightErrand errandKind = iota
+	statusErrand
+	writeErrand
+	tagsErrand
+	versionErrand
+	takeSnapshotErrand
+	deleteSnapshotErrand
+	deleteSnapshotsForErrand
+)
+
+// failure is an attempt that failed when it was made last.
 type failure struct {
 	problem *problem
 	at      time.Time
 	pause   time.Duration
 }
 
-// fail notes that an action failed, and says whether that is news. What only repeats an earlier refusal changes nothing.
-func (m *memory) fail(n *notes, action string, p *problem, now time.Time) (news bool) {
+// fail notes that an attempt failed, and says whether that is news. What only repeats an earlier refusal changes nothing.
+func (m *memory) fail(n *notes, key attempt, p *problem, now time.Time) (news bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	last, known := n.failed[action]
+	last, known := n.failed[key]
 	if known && last.problem == p {
 		return false
 	}
@@ -45,44 +67,44 @@ func (m *memory) fail(n *notes, action string, p *problem, now time.Time) (news 
 	default:
 		first = firstPause
 	}
-	n.failed[action] = failure{problem: p, at: now, pause: min(max(first, 2*last.pause), p.pause)}
+	n.failed[key] = failure{problem: p, at: now, pause: min(max(first, 2*last.pause), p.pause)}
 	return !known || last.problem.message != p.message
 }
 
-// succeed forgets an action's failure.
-func (m *memory) succeed(n *notes, action string) {
+// succeed forgets an attempt's failure.
+func (m *memory) succeed(n *notes, key attempt) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(n.failed, action)
+	delete(n.failed, key)
 }
 
-// refusal is what an action met so shortly before that it is not to be tried again yet; nil when it may be.
-func (m *memory) refusal(n *notes, action string, now time.Time) *problem {
+// refusal is what an attempt met so shortly before that it is not to be made again yet; nil when it may be.
+func (m *memory) refusal(n *notes, key attempt, now time.Time) *problem {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if f, failed := n.failed[action]; failed && now.Sub(f.at) < f.pause {
+	if f, failed := n.failed[key]; failed && now.Sub(f.at) < f.pause {
 		return f.problem
 	}
 	return nil
 }
 
-// mayTry says whether an action may be tried: it was not refused shortly before.
-func (m *memory) mayTry(n *notes, action string, now time.Time) bool {
-	return m.refusal(n, action, now) == nil
+// mayTry says whether an attempt may be made: it was not refused shortly before.
+func (m *memory) mayTry(n *notes, key attempt, now time.Time) bool {
+	return m.refusal(n, key, now) == nil
 }
 
-// lastFailure is what an action met when it was last heard of; nil when it did not fail.
-func (m *memory) lastFailure(n *notes, action string) *problem {
+// lastFailure is what an attempt met when it was last heard of; nil when it did not fail.
+func (m *memory) lastFailure(n *notes, key attempt) *problem {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return n.failed[action].problem
+	return n.failed[key].problem
 }
 
-// recentFailure is lastFailure of an action that has been planned lately; nil when that is too long ago to say anything.
-func (m *memory) recentFailure(n *notes, action string, now time.Time) *problem {
+// recentFailure is lastFailure of an attempt that was made lately; nil when that is too long ago to say anything.
+func (m *memory) recentFailure(n *notes, key attempt, now time.Time) *problem {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if f := n.failed[action]; now.Sub(f.at) <= failureAge+f.pause {
+	if f := n.failed[key]; now.Sub(f.at) <= failureAge+f.pause {
 		return f.problem
 	}
 	return nil

@@ -53,7 +53,7 @@ type notes struct {
 	// purgedAt is when binary logs were last removed to make room.
 	purgedAt time.Time
 	// calls are the requests to EC2 that go on by themselves, or whose outcome no pass has taken yet, by what they are for.
-	calls map[string]*call
+	calls map[attempt]*call
 	// fading is since when each Job of a schedule has had no pod but one that does not end.
 	fading map[types.UID]time.Time
 	// recoveryFades is since when the Job that restores has had no pod but one that does not end.
@@ -137,8 +137,8 @@ type notes struct {
 	kept map[string]string
 	// startErrors are what mysqld said when it did not start, of members that run without their persisted settings.
 	startErrors map[string]string
-	// failed are the actions that failed when they were taken last.
-	failed map[string]failure
+	// failed are the attempts that failed when they were made last.
+	failed map[attempt]failure
 	// watched is true from the first pass on; watchedSince is when that was, zero when nothing had been made for the
 	// cluster before.
 	watched      bool
@@ -188,8 +188,8 @@ func (m *memory) of(name types.NamespacedName, uid string) *notes {
 		n = &notes{
 			uid: uid, silentSince: map[string]time.Time{}, downSince: map[string]time.Time{}, brokenSince: map[string]time.Time{},
 			stalledSince: map[string]time.Time{}, answered: map[string]int{},
-			announced: map[string]time.Time{}, sightings: map[string]*sighting{}, knocks: map[string]<-chan struct{}{}, calls: map[string]*call{}, tokens: map[order]token{}, starts: map[string]starts{},
-			refused: map[string]refusal{}, claimed: map[string]bool{}, goneAt: map[string]time.Time{}, tags: map[string]map[string]string{}, missingSince: map[string]time.Time{}, unmadeSince: map[string]time.Time{}, expected: map[string]map[string]string{}, refusedSettings: map[string]map[string]refusedSetting{}, ahead: map[string]futureRestart{}, taken: map[string]string{}, failed: map[string]failure{}, kept: map[string]string{}, startErrors: map[string]string{}, crashErrors: map[string]*crashError{},
+			announced: map[string]time.Time{}, sightings: map[string]*sighting{}, knocks: map[string]<-chan struct{}{}, calls: map[attempt]*call{}, tokens: map[order]token{}, starts: map[string]starts{},
+			refused: map[string]refusal{}, claimed: map[string]bool{}, goneAt: map[string]time.Time{}, tags: map[string]map[string]string{}, missingSince: map[string]time.Time{}, unmadeSince: map[string]time.Time{}, expected: map[string]map[string]string{}, refusedSettings: map[string]map[string]refusedSetting{}, ahead: map[string]futureRestart{}, taken: map[string]string{}, failed: map[attempt]failure{}, kept: map[string]string{}, startErrors: map[string]string{}, crashErrors: map[string]*crashError{},
 			stage: map[string]string{}, readAt: map[string]time.Time{}, consoles: map[string]<-chan string{}, stoppingSince: map[string]time.Time{}, applied: map[string]applied{},
 		}
 		m.clusters[name] = n

@@ -197,7 +197,7 @@ func TestPausesGrow(t *testing.T) {
 		t.Error("a long pause counts in full from the first time on")
 	}
 	a, b := topology.ApplySettings{Member: "orders-0", Want: map[string]string{"back_log": "1"}}, topology.ApplySettings{Member: "orders-0", Want: map[string]string{"back_log": "2"}}
-	if attempt(a) == attempt(b) {
+	if topology.Identity(a) == topology.Identity(b) {
 		t.Error("another value waits for the pause of the refused one")
 	}
 }

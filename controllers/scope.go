@@ -121,7 +121,7 @@ type scope struct {
 	// verification is what the pod that verified a backup last reported, nil for none; backup.
 	verification map[string]string
 	// answered are the requests to EC2 of an earlier pass that this one took the answers of, of which the inventory may not tell yet; act.
-	answered map[string]bool
+	answered map[attempt]bool
 	// suspended is true when the schedules are now, and the status does not say since when; backup.
 	suspended bool
 	// recovery is what the restoring pod reported last; act.

@@ -164,7 +164,7 @@ func (r *MySQLClusterReconciler) snapshot(ctx context.Context, s *scope, b *v1al
 		return err
 	}
 	var taken ec2.Snapshot
-	err := r.upkeep(s, "take the snapshot for "+purposeOf(b), func() (err error) {
+	err := r.upkeep(s, errand{takeSnapshotErrand, purposeOf(b)}, func() (err error) {
 		taken, err = s.cloud.CreateSnapshot(ctx, ec2.SnapshotSpec{
 			Owner: s.owner(), Member: member, VolumeID: volume, Purpose: purposeOf(b), MySQLVersion: s.openedBy(member),
 		})

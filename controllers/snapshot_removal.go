@@ -64,12 +64,12 @@ func (r *MySQLClusterReconciler) discardSnapshot(ctx context.Context, s *scope, 
 	if !ok || !superfluous(b, taken) {
 		return nil
 	}
-	return r.upkeep(s, "delete snapshot "+taken.ID, func() error { return s.cloud.DeleteSnapshot(ctx, s.uid(), taken.ID) })
+	return r.upkeep(s, errand{deleteSnapshotErrand, taken.ID}, func() error { return s.cloud.DeleteSnapshot(ctx, s.uid(), taken.ID) })
 }
 
 // deleteSnapshotOf deletes what EC2 has of a backup.
 func (r *MySQLClusterReconciler) deleteSnapshotOf(ctx context.Context, s *scope, b *v1alpha1.MySQLBackup) error {
-	return r.upkeep(s, "delete the snapshot for "+purposeOf(b), func() error { return s.cloud.DeleteSnapshotsFor(ctx, s.uid(), purposeOf(b)) })
+	return r.upkeep(s, errand{deleteSnapshotsForErrand, purposeOf(b)}, func() error { return s.cloud.DeleteSnapshotsFor(ctx, s.uid(), purposeOf(b)) })
 }
 
 // releaseSnapshot lets a MySQLBackup go that was deleted. Its snapshot goes with it where its policy says so, and where it is

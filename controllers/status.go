@@ -50,28 +50,25 @@ func (r *MySQLClusterReconciler) conclude(ctx context.Context, s *scope, failed 
 	return result, failing
 }
 
-// statusAttempt is what a refused status is remembered by.
-const statusAttempt = "write status"
-
 // writeStatus writes status where it changed, and says whether what it says is told. A status that cannot be written is told in the log,
 // and tried again at the pace of refused objects: what the cluster needs next, a failover may be, does not wait for that.
 func (r *MySQLClusterReconciler) writeStatus(ctx context.Context, s *scope, before *v1alpha1.MySQLCluster) (told bool, err error) {
 	if apiequality.Semantic.DeepEqual(before.Status, s.cluster.Status) {
 		return true, nil
 	}
-	if !r.memory.mayTry(s.notes, statusAttempt, r.Clock.Now()) {
+	if !r.memory.mayTry(s.notes, errand{what: statusErrand}, r.Clock.Now()) {
 		return false, nil
 	}
 	written := s.cluster.DeepCopy() // the answer is decoded into it
 	if err := client.IgnoreNotFound(r.Client.Status().Patch(ctx, written, client.MergeFrom(before))); err != nil {
 		err = fmt.Errorf("write status: %w", err)
 		p := &problem{reason: v1alpha1.ReasonObjectRefused, message: err.Error(), pauseFrom: refusalPause, pause: refusalPauseMost, cause: err}
-		if r.memory.fail(s.notes, statusAttempt, p, r.Clock.Now()) {
+		if r.memory.fail(s.notes, errand{what: statusErrand}, p, r.Clock.Now()) {
 			s.log.Error(err, "the status is not written; the cluster is looked after all the same")
 		}
 		return false, err
 	}
-	r.memory.succeed(s.notes, statusAttempt)
+	r.memory.succeed(s.notes, errand{what: statusErrand})
 	r.announceChanges(s, before)
 	return true, nil
 }

@@ -2,6 +2,7 @@ package topology
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -11,8 +12,53 @@ import (
 type Action interface {
 	// Target is the member that the action is about, or "" for the cluster as a whole. Actions of one target run in order.
 	Target() string
-	// String describes the action for logs and events.
+	// String describes the action for logs and events. Nothing is decided by it.
 	String() string
+}
+
+// Identity returns what tells one attempt at an action from another: a comparable value. It leaves out what may change from pass
+// to pass while the same is tried, so that two actions with the same identity share one back-off.
+func Identity(action Action) any {
+	switch a := action.(type) {
+	case LaunchInstance:
+		return LaunchInstance{Member: a.Member, Incarnation: a.Incarnation, Before: a.Before}
+	case StopInstance:
+		return StopInstance{Member: a.Member, InstanceID: a.InstanceID}
+	case SignCertificate:
+		return SignCertificate{Member: a.Member}
+	case ApplyReceived:
+		return ApplyReceived{Member: a.Member}
+	case Promote, RecordPrimary, StandAlone, AdmitVoter:
+		return ofMember{kind: reflect.TypeOf(a), member: a.Target()}
+	case Switchover:
+		return ofMember{reflect.TypeOf(a), a.Member, a.To + " " + a.Why}
+	case SettleVoters:
+		return ofMember{reflect.TypeOf(a), a.Member, strings.Join(a.Next.Voters, " ")}
+	case RemoveVoter:
+		return ofMember{reflect.TypeOf(a), a.Member, ""}
+	case CloneFrom:
+		return CloneFrom{Member: a.Member, Donor: a.Donor}
+	case ReplicateFrom:
+		return ReplicateFrom{Member: a.Member, Source: a.Source}
+	case SetAcknowledging:
+		return SetAcknowledging{Member: a.Member, On: a.On}
+	case SetSourceWait:
+		return SetSourceWait{Member: a.Member, W: a.W}
+	case LowerSourceWait:
+		return LowerSourceWait{Member: a.Member, W: a.W}
+	case PinSettings:
+		return ofMember{reflect.TypeOf(a), a.Member, strings.Join(sortedKeys(a.Settings), " ")}
+	case ApplySettings: // other values for the same settings are another attempt
+		return ofMember{reflect.TypeOf(a), a.Member, fmt.Sprintf("%q %q", a.Want, a.Drop)}
+	}
+	return action
+}
+
+// ofMember is the identity of an action that is not comparable itself.
+type ofMember struct {
+	kind   reflect.Type
+	member string
+	object string
 }
 
 type (

@@ -68,5 +68,10 @@ func pureNext(d Desired, o Observed) Plan {
 		from := max(0, n-200)
 		panic(fmt.Sprintf("Next changed what it was given from\n…%.300s\nto\n…%.300s", given[from:], now[from:]))
 	}
+	for _, a := range p.Actions {
+		if !reflect.TypeOf(Identity(a)).Comparable() {
+			panic(fmt.Sprintf("the identity of %T cannot be a key", a))
+		}
+	}
 	return p
 }

@@ -42,8 +42,6 @@ const (
 	queuePatience = 24 * time.Hour
 	// messageLimit is how long status.message may be, in characters.
 	messageLimit = 4096
-	// starting is the message of a backup whose pod is on its way.
-	starting = "its pod is being started"
 )
 
 // MySQLBackupReconciler has MySQLBackups worked on, supervises who does, and takes their data away where that is wanted.
@@ -205,7 +203,7 @@ func (r *MySQLBackupReconciler) superviseSnapshot(ctx context.Context, b *v1alph
 	if b.Status.SnapshotID != "" {
 		limit = max(limit, snapshotPatience)
 	}
-	if b.Status.Phase == v1alpha1.BackupPending && b.Status.Message == queued {
+	if b.Status.Phase == v1alpha1.BackupPending && b.Status.Reason == v1alpha1.BackupReasonQueued {
 		limit = queuePatience
 	}
 	// After a start nobody has asked EC2 yet.
@@ -251,18 +249,27 @@ func (r *MySQLBackupReconciler) supervise(ctx context.Context, b *v1alpha1.MySQL
 	case job == nil && silent > runnerGrace:
 		return ctrl.Result{}, r.fail(ctx, b, v1alpha1.BackupReasonRunnerLost, "the Job that worked on it is gone")
 	case job != nil && !running && neverRan(job, r.Clock.Now()):
-		if err := r.endJob(ctx, job); err != nil {
-			return ctrl.Result{}, err
-		}
-		message := fmt.Sprintf("the pod of Job %s did not run within %s", job.Name, startPatience)
-		if b.Status.Message != starting {
-			message += ": " + b.Status.Message
-		}
-		return ctrl.Result{}, r.fail(ctx, b, v1alpha1.BackupReasonNotStarted, message)
+		return ctrl.Result{}, r.endUnstarted(ctx, b, job, cluster)
 	case job != nil && !running:
 		return ctrl.Result{RequeueAfter: superviseEvery}, r.tellStart(ctx, b, cluster)
 	}
 	return ctrl.Result{RequeueAfter: superviseEvery}, nil
+}
+
+// endUnstarted ends a backup whose pod did not run in time.
+func (r *MySQLBackupReconciler) endUnstarted(ctx context.Context, b *v1alpha1.MySQLBackup, job *batchv1.Job, cluster *v1alpha1.MySQLCluster) error {
+	if err := r.endJob(ctx, job); err != nil {
+		return err
+	}
+	missing, err := keysMissing(ctx, r.Reader, b.Namespace, cluster.Spec.Backup.Destination)
+	if err != nil {
+		return err
+	}
+	message := fmt.Sprintf("the pod of Job %s did not run within %s", job.Name, startPatience)
+	if missing != "" {
+		message += ": " + missing
+	}
+	return r.fail(ctx, b, v1alpha1.BackupReasonNotStarted, message)
 }
 
 // superviseSilent ends a backup of which nothing was heard for longer than limit. It is asked for from reportGrace before that
@@ -305,7 +312,7 @@ func (r *MySQLBackupReconciler) tellStart(ctx context.Context, b *v1alpha1.MySQL
 	if err != nil {
 		return err
 	}
-	message := starting
+	message := "its pod is being started"
 	if missing != "" {
 		message = missing
 	}

@@ -393,7 +393,7 @@ func TestAPodWithoutItsKeys(t *testing.T) {
 	s.secret(map[string]string{"accessKeyID": "AKIA", "secret_access_key": "x"})
 	says("Secret s3 has no key secretAccessKey")
 	s.secret(map[string]string{"accessKeyID": "AKIA", "secretAccessKey": "x"})
-	says(starting)
+	says("its pod is being started")
 	s.secret(map[string]string{"accessKeyID": "", "secretAccessKey": "x"})
 	says("no key accessKeyID")
 	s.later(startPatience + time.Minute)
@@ -757,7 +757,9 @@ func TestALongMessageKeepsNoBackupFromFailing(t *testing.T) {
 func TestASnapshotDoesNotWaitForItsTurnForEver(t *testing.T) {
 	s := newShelf(t)
 	s.put("queued", func(b *v1alpha1.MySQLBackup) { b.Spec.Method = v1alpha1.BackupMethodSnapshot })
-	s.report("queued", func(st *v1alpha1.MySQLBackupStatus) { st.Phase, st.Message = v1alpha1.BackupPending, queued })
+	s.report("queued", func(st *v1alpha1.MySQLBackupStatus) {
+		st.Phase, st.Reason = v1alpha1.BackupPending, v1alpha1.BackupReasonQueued
+	})
 	s.later(queuePatience - time.Minute)
 	if b := s.look("queued"); b.Status.Phase != v1alpha1.BackupPending {
 		t.Fatalf("it is %+v", b.Status)

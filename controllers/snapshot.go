@@ -33,8 +33,6 @@ const (
 	snapshotsAtOnce = 2
 	// snapshotRemovals is how many backups' snapshots are deleted in a pass: each is one or two calls, and the cluster waits.
 	snapshotRemovals = 10
-	// queued is the message of a snapshot that waits for its turn.
-	queued = "waiting for its turn: other snapshots of this cluster are under way"
 )
 
 // backups reads the cluster's MySQLBackups, the newest first.
@@ -91,7 +89,9 @@ func (r *MySQLClusterReconciler) snapshots(ctx context.Context, s *scope) {
 			err = r.snapshot(ctx, s, b)
 		default:
 			s.lookSoon()
-			err = patchBackup(ctx, r.Client, b, func(st *v1alpha1.MySQLBackupStatus) { st.Phase, st.Message = v1alpha1.BackupPending, queued })
+			err = patchBackup(ctx, r.Client, b, func(st *v1alpha1.MySQLBackupStatus) {
+				st.Phase, st.Reason, st.Message = v1alpha1.BackupPending, v1alpha1.BackupReasonQueued, "waiting for its turn: other snapshots of this cluster are under way"
+			})
 		}
 		s.tellBackup(b.Name+": ", err)
 	}
@@ -184,7 +184,7 @@ func (r *MySQLClusterReconciler) noteSource(ctx context.Context, s *scope, b *v1
 	}
 	now, sql := metav1.NewTime(r.Clock.Now()), s.observed.Members[member].SQL
 	return patchBackup(ctx, r.Client, b, func(st *v1alpha1.MySQLBackupStatus) {
-		st.Phase, st.Message = v1alpha1.BackupRunning, "asking EC2 for a snapshot"
+		st.Phase, st.Reason, st.Message = v1alpha1.BackupRunning, "", "asking EC2 for a snapshot"
 		st.StartedAt, st.Member, st.ClusterUID, st.Version, st.GTIDSet = &now, member, s.uid(), sql.Version, ""
 		// What the member had executed just before: the volume holds at least that.
 		if text := sql.Executed.String(); len(text) <= statusGTIDs {

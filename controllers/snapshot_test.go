@@ -302,7 +302,7 @@ func TestManySnapshotsWaitForTheirTurn(t *testing.T) {
 	}
 	for i, name := range names {
 		b := g.backup(name)
-		if i < snapshotsAtOnce && b.Status.Phase != v1alpha1.BackupRunning || i >= snapshotsAtOnce && (b.Status.Phase != v1alpha1.BackupPending || b.Status.Message != queued) {
+		if i < snapshotsAtOnce && b.Status.Phase != v1alpha1.BackupRunning || i >= snapshotsAtOnce && (b.Status.Phase != v1alpha1.BackupPending || b.Status.Reason != v1alpha1.BackupReasonQueued) {
 			t.Errorf("%s is %+v", name, b.Status)
 		}
 	}

@@ -62,7 +62,7 @@ type MySQLBackupStatus struct {
 	// +optional
 	Phase BackupPhase `json:"phase,omitempty"`
 
-	// Reason is a word for why it failed; Message says it in full, or what is being done.
+	// Reason is a word for why it failed, or why it has not begun; Message says it in full, or what is being done.
 	// +kubebuilder:validation:MaxLength=128
 	// +optional
 	Reason string `json:"reason,omitempty"`
@@ -310,6 +310,9 @@ const AnnotationRunner = Prefix + "runner"
 // good one. With it the snapshot of a failed backup is deleted, also when EC2 completes it all the same. It is no part of the status,
 // because the backup pods may write that.
 const AnnotationGivenUp = Prefix + "given-up"
+
+// BackupReasonQueued is the reason of a MySQLBackup that is Pending: other snapshots of its cluster are under way.
+const BackupReasonQueued = "Queued"
 
 // Reasons of a MySQLBackup that failed, and of a recovery.
 const (

@@ -124,8 +124,8 @@ func TestThePrimaryOpenedAgain(t *testing.T) {
 // TestWhatMayBeLostIsTold: an uncovered time of another member than the primary is told with the promotion, or after it; until status
 // holds it the records keep it.
 func TestWhatMayBeLostIsTold(t *testing.T) {
-	open := topology.Uncovered{Primary: "orders-0", Since: 1, Why: "semi-sync was off"}
-	volatile := topology.Uncovered{Primary: "orders-1", Since: 1, Why: "nothing was synced", Volatile: true}
+	open := topology.Uncovered{Primary: "orders-0", Since: 1, Cause: topology.Cause{Kind: topology.CauseSemiSyncOff, Why: "semi-sync was off"}}
+	volatile := topology.Uncovered{Primary: "orders-1", Since: 1, Cause: topology.Cause{Kind: topology.CauseNotDurable, Why: "nothing was synced"}, Volatile: true}
 	told := &v1alpha1.PromotionStatus{Kind: "Failover", From: "orders-0", To: "orders-1", Total: "3.000s", Uncovered: open.String()}
 	claimed := &v1alpha1.PromotionStatus{Kind: "Failover", From: "orders-0", To: "orders-1", Total: "3.000s", LostTransactions: ptr.To[int64](0)}
 	older := &v1alpha1.PromotionStatus{Kind: "Failover", From: "orders-1", To: "orders-2", Total: "9.000s", LostTransactions: ptr.To[int64](0)}

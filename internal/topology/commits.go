@@ -36,7 +36,7 @@ type CommitHistory struct {
 	counted   bool      // offTimes is known
 	clean     bool      // the last observation found no exposure
 	mustHold  *gtid.Set // see Exposure
-	past      string    // see Exposure.Past
+	past      Cause     // see Exposure.Past
 	fenced    bool      // the past one was fenced
 }
 
@@ -59,13 +59,13 @@ type lateness struct {
 
 // Exposure says whether commits may be answered without the acknowledgements of voters.
 type Exposure struct {
-	// Why says what allows it, or did since the observation before; empty for nothing.
-	Why string
+	// Cause is what allows it, or did since the observation before.
+	Cause Cause
 	// Volatile is true when the primary itself may lose in a loss of power what it answers, Fenced when it answers nothing that
 	// no voter receives.
 	Volatile, Fenced bool
-	// Past is what allowed it last, until enough voters hold what was committed meanwhile; empty for nothing.
-	Past string
+	// Past is what allowed it last, until enough voters hold what was committed meanwhile.
+	Past Cause
 	// MustHold is what the primary had executed when nothing did any more: who holds it holds all that was answered that way. Nil
 	// while that is not known.
 	MustHold *gtid.Set
@@ -202,50 +202,49 @@ func (h *CommitHistory) usable(now time.Time) (pastCommits, bool) {
 func (h *CommitHistory) exposure(primary *Member, members map[string]*Member) Exposure {
 	s, row := primary.SQL.SemiSync, primary.SQL.Membership
 	h.noteStrangers(primary, members)
-	why, fenced := "", false
+	cause, fenced := primary.exposed(h.departed), false
 	volatile := primary.unsynced(primary)
 	switch {
 	case row == nil || row.WaitCount() == 0:
-		h.counted, h.clean, h.mustHold, h.past, h.unwatched = false, false, nil, "", time.Time{} // it waits for nobody
-		return Exposure{Why: forgetful(primary.Name, volatile), Volatile: volatile != "", Fenced: true, Binlog: h.binlog, Departed: h.departed}
-	case primary.exposed(h.departed) != "":
-		why = primary.exposed(h.departed)
+		h.counted, h.clean, h.mustHold, h.past, h.unwatched = false, false, nil, Cause{}, time.Time{} // it waits for nobody
+		return Exposure{Cause: forgetful(primary.Name, volatile), Volatile: volatile != "", Fenced: true, Binlog: h.binlog, Departed: h.departed}
+	case cause.found():
 	case h.counted && s.OffTimes > h.offTimes: // a start of mysqld sets it to 0
-		why = "semi-synchronous replication was off for a moment (Rpl_semi_sync_source_no_times)"
+		cause = Cause{CauseSemiSyncOff, "semi-synchronous replication was off for a moment (Rpl_semi_sync_source_no_times)"}
 	default:
-		why, fenced = row.forgetful(primary, members), true
+		cause, fenced = row.forgetful(primary, members), true
 	}
 	h.counted, h.offTimes = true, s.OffTimes
 	switch {
-	case why != "":
-		h.fenced = fenced && (h.past == "" || h.fenced)
-		h.mustHold, h.past = nil, why
+	case cause.found():
+		h.fenced = fenced && (!h.past.found() || h.fenced)
+		h.mustHold, h.past = nil, cause
 	case h.mustHold == nil && h.clean: // what is executed is read before the settings: so by the next observation
 		h.mustHold = &primary.SQL.Executed
 	}
-	h.clean = why == ""
+	h.clean = !cause.found()
 	if h.mustHold != nil && row.holders(primary, members, *h.mustHold) >= row.WaitCount() {
-		h.unwatched, h.past = time.Time{}, ""
+		h.unwatched, h.past = time.Time{}, Cause{}
 	}
-	return Exposure{Why: why, Past: h.past, Volatile: volatile != "", Fenced: h.fenced, MustHold: h.mustHold, Unwatched: h.unwatched, Binlog: h.binlog, Departed: h.departed}
+	return Exposure{Cause: cause, Past: h.past, Volatile: volatile != "", Fenced: h.fenced, MustHold: h.mustHold, Unwatched: h.unwatched, Binlog: h.binlog, Departed: h.departed}
 }
 
-// exposed says what lets a writable member answer commits without the acknowledgements that its row asks for; empty for nothing.
-func (m *Member) exposed(departed int) string {
+// exposed returns what lets a writable member answer commits without the acknowledgements that its row asks for.
+func (m *Member) exposed(departed int) Cause {
 	s, row := m.SQL.SemiSync, m.SQL.Membership
 	foreign := len(s.Strangers) + departed
 	switch {
 	case row == nil || row.WaitCount() == 0: // it waits for nobody
 	case !s.SourceEnabled:
-		return "semi-synchronous replication is off (rpl_semi_sync_source_enabled)"
+		return Cause{CauseSemiSyncOff, "semi-synchronous replication is off (rpl_semi_sync_source_enabled)"}
 	case s.WaitCount < row.WaitCount():
-		return fmt.Sprintf("commits wait for %d acknowledgements and not for %d (rpl_semi_sync_source_wait_for_replica_count)", s.WaitCount, row.WaitCount())
+		return Cause{CauseWaitCount, fmt.Sprintf("commits wait for %d acknowledgements and not for %d (rpl_semi_sync_source_wait_for_replica_count)", s.WaitCount, row.WaitCount())}
 	case s.WaitCount < row.WaitCount()+foreign && len(s.Strangers) == 0:
-		return "replicas have acknowledged that are no members"
+		return Cause{CauseStranger, "replicas have acknowledged that are no members"}
 	case s.WaitCount < row.WaitCount()+foreign:
-		return "a replica acknowledges that is no member: " + s.Strangers[0].Account
+		return Cause{CauseStranger, "a replica acknowledges that is no member: " + s.Strangers[0].Account}
 	}
-	return ""
+	return Cause{}
 }
 
 // noteStrangers remembers which replicas that are no members acknowledge, and how many have left whose acknowledgements still count
@@ -292,8 +291,8 @@ func (m *Member) unsynced(primary *Member) string {
 	return ""
 }
 
-// forgetful says which voter would lose what it commits or acknowledges; empty for none.
-func (m Membership) forgetful(primary *Member, members map[string]*Member) string {
+// forgetful returns which voter would lose what it commits or acknowledges, as a cause.
+func (m Membership) forgetful(primary *Member, members map[string]*Member) Cause {
 	for _, name := range slices.Sorted(slices.Values(m.Voters)) {
 		v := members[name]
 		if v == nil || !v.verified() || v != primary && !v.SQL.SemiSync.ReplicaActive {
@@ -303,15 +302,15 @@ func (m Membership) forgetful(primary *Member, members map[string]*Member) strin
 			return forgetful(name, variable)
 		}
 	}
-	return ""
+	return Cause{}
 }
 
-// forgetful says that a member does not sync what it writes, because of a variable; empty without one.
-func forgetful(member, variable string) string {
+// forgetful is the cause of a member that does not sync what it writes, because of a variable; none without one.
+func forgetful(member, variable string) Cause {
 	if variable == "" {
-		return ""
+		return Cause{}
 	}
-	return fmt.Sprintf("a loss of power may take from %s what it has written (%s)", member, variable)
+	return Cause{CauseNotDurable, fmt.Sprintf("a loss of power may take from %s what it has written (%s)", member, variable)}
 }
 
 // holders counts the voters besides a primary that hold a set of transactions.

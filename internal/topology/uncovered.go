@@ -15,14 +15,41 @@ import (
 type Uncovered struct {
 	// Primary is the member that answered. Empty for no such time.
 	Primary string `json:"primary,omitempty"`
-	// Since is when it was found, in Unix seconds; Why says what allowed it.
-	Since int64  `json:"since,omitempty"`
-	Why   string `json:"why,omitempty"`
+	// Since is when it was found, in Unix seconds; Cause is what allowed it.
+	Since int64 `json:"since,omitempty"`
+	Cause
 	// Volatile is true when the primary itself may lose in a loss of power what it answered.
 	Volatile bool `json:"volatile,omitempty"`
 	// Fenced is true when the primary answers nothing once voters receive nothing from it.
 	Fenced bool `json:"fenced,omitempty"`
 }
+
+// Cause is what lets a primary answer commits without the acknowledgements of voters. The zero value is none.
+type Cause struct {
+	// Kind is what is decided by. Records of older operators have none.
+	Kind CauseKind `json:"cause,omitempty"`
+	// Why is what people are told.
+	Why string `json:"why,omitempty"`
+}
+
+// CauseKind is one of the causes.
+type CauseKind string
+
+const (
+	CauseSemiSyncOff CauseKind = "SemiSyncOff" // semi-synchronous replication is off, or was
+	CauseWaitCount   CauseKind = "WaitCount"   // commits wait for fewer acknowledgements than the row asks for
+	CauseStranger    CauseKind = "Stranger"    // a replica that is no member acknowledges, or did
+	CauseNotDurable  CauseKind = "NotDurable"  // a loss of power takes from a voter what it acknowledged
+	CauseUnwatched   CauseKind = "Unwatched"   // nobody observed whether commits waited
+	CauseAsync       CauseKind = "Async"       // durability was Async
+)
+
+var (
+	unwatched = Cause{CauseUnwatched, "nobody observed before that whether it waited for them"}
+	asyncOnly = Cause{CauseAsync, "durability was Async"}
+)
+
+func (c Cause) found() bool { return c != Cause{} }
 
 // longestUncovered is how long status.lastPromotion.uncovered may be, in bytes.
 const longestUncovered = 512
@@ -46,8 +73,8 @@ func (p *planner) noteRivals() {
 		return
 	}
 	for _, m := range rivals {
-		if why := m.exposed(0); why != "" {
-			p.beginUncovered(Uncovered{Primary: m.Name, Why: why})
+		if cause := m.exposed(0); cause.found() {
+			p.beginUncovered(Uncovered{Primary: m.Name, Cause: cause})
 		}
 	}
 }
@@ -68,12 +95,6 @@ func (p *planner) beginUncovered(u Uncovered) {
 	}
 }
 
-// Why commits may be uncovered of a primary whose settings are right.
-const (
-	whyUnwatched = "nobody observed before that whether it waited for them"
-	whyAsync     = "durability was Async"
-)
-
 // coverCommits remembers since when the primary may have answered commits without voters, and forgets it once enough voters hold them.
 func (p *planner) coverCommits(primary *Member) {
 	rec, row := &p.plan.Records, p.plan.Membership
@@ -84,9 +105,9 @@ func (p *planner) coverCommits(primary *Member) {
 			rec.Uncovered = Uncovered{}
 			return
 		}
-		p.beginUncovered(Uncovered{Primary: primary.Name, Why: p.Exposure.Why, Volatile: true, Fenced: true})
+		p.beginUncovered(Uncovered{Primary: primary.Name, Cause: p.Exposure.Cause, Volatile: true, Fenced: true})
 	case !p.Lossless:
-		p.beginUncovered(Uncovered{Primary: primary.Name, Why: whyAsync})
+		p.beginUncovered(Uncovered{Primary: primary.Name, Cause: asyncOnly})
 	default:
 		p.coverExposure(primary)
 	}
@@ -118,14 +139,14 @@ func (p *planner) coverExposure(primary *Member) {
 		p.waitAtMost(waitMySQL)
 	}
 	switch own := rec.Uncovered.Primary == primary.Name; {
-	case e.Why != "":
-		p.beginUncovered(Uncovered{Primary: primary.Name, Why: e.Why, Volatile: e.Volatile, Fenced: e.Fenced})
+	case e.Cause.found():
+		p.beginUncovered(Uncovered{Primary: primary.Name, Cause: e.Cause, Volatile: e.Volatile, Fenced: e.Fenced})
 	case own && e.MustHold != nil && row.holders(primary, p.Members, *e.MustHold) >= row.WaitCount():
 		rec.Uncovered = Uncovered{}
-	case rec.Uncovered.Primary == "" && e.Past != "": // the records that knew are lost
-		p.beginUncovered(Uncovered{Primary: primary.Name, Why: e.Past, Fenced: e.Fenced})
+	case rec.Uncovered.Primary == "" && e.Past.found(): // the records that knew are lost
+		p.beginUncovered(Uncovered{Primary: primary.Name, Cause: e.Past, Fenced: e.Fenced})
 	case !e.Unwatched.IsZero() && p.Now.Sub(e.Unwatched) >= waitingPatience:
-		p.beginUncovered(Uncovered{Primary: primary.Name, Why: whyUnwatched, Fenced: true})
+		p.beginUncovered(Uncovered{Primary: primary.Name, Cause: unwatched, Fenced: true})
 	}
 }
 
@@ -140,7 +161,7 @@ func (p *planner) tellUncovered(primary *Member) {
 	switch {
 	case u.Primary != primary.Name:
 		help = ". They are lost if it does not return"
-	case u.Why == whyUnwatched || u.Why == whyAsync:
+	case u.Kind == CauseUnwatched || u.Kind == CauseAsync:
 		help = ". It lasts until voters hold everything; bring those back that do not answer"
 	}
 	p.degraded(v1alpha1.ReasonCommitsUncovered, u.String()+help)

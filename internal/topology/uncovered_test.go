@@ -44,7 +44,7 @@ func TestExposure(t *testing.T) {
 				}
 				h.Note(&s.observed)
 			}
-			if why := s.observed.Exposure.Why; why != row.why && (row.why == "" || !strings.Contains(why, row.why)) {
+			if why := s.observed.Exposure.Cause.Why; why != row.why && (row.why == "" || !strings.Contains(why, row.why)) {
 				t.Errorf("exposed because %q, want %q", why, row.why)
 			}
 			if exposed := s.observed.Exposure.MustHold == nil; exposed != (row.why != "") {
@@ -69,12 +69,12 @@ func TestWhatIsOverIsKnownUntilItIsCovered(t *testing.T) {
 	}
 	note(true)
 	for range 5 {
-		if e := note(false); e.Past == "" || e.Fenced {
+		if e := note(false); !e.Past.found() || e.Fenced {
 			t.Fatalf("forgotten, though nobody holds it: %+v", e)
 		}
 	}
 	held = trx(0, 10)
-	if e := note(false); e.Past != "" {
+	if e := note(false); e.Past.found() {
 		t.Errorf("remembered, though voters hold it: %+v", e)
 	}
 }
@@ -104,31 +104,33 @@ func TestForgetfulVotersExpose(t *testing.T) {
 			s := newScene()
 			row.changed(s)
 			h.Note(&s.observed)
-			if e := s.observed.Exposure; (e.Why != "") != row.exposed || e.Volatile != (name == "on the primary") {
-				t.Errorf("exposed because %q, the primary itself: %t", e.Why, e.Volatile)
+			if e := s.observed.Exposure; e.Cause.found() != row.exposed || e.Volatile != (name == "on the primary") {
+				t.Errorf("exposed because %q, the primary itself: %t", e.Cause.Why, e.Volatile)
 			}
 		})
 	}
 }
 
+var semiSyncOff = Cause{CauseSemiSyncOff, "semi-sync was off"}
+
 // TestUncoveredTimeIsRemembered until enough voters hold what was answered in it, by whoever leads.
 func TestUncoveredTimeIsRemembered(t *testing.T) {
-	open, other := Uncovered{Primary: "orders-0", Since: 1, Why: "semi-sync was off"}, Uncovered{Primary: "orders-1", Since: 1, Why: "semi-sync was off"}
+	open, other := Uncovered{Primary: "orders-0", Since: 1, Cause: semiSyncOff}, Uncovered{Primary: "orders-1", Since: 1, Cause: semiSyncOff}
 	lacking := func(s *scene) { s.member(1).SQL.Executed = s.member(1).SQL.Executed.Union(trx(1, 3)) }
 	for name, row := range map[string]struct {
 		before  Uncovered
 		changed func(*scene)
 		open    bool
 	}{
-		"it begins": {Uncovered{}, func(s *scene) { s.observed.Exposure.Why = "semi-sync was off" }, true},
+		"it begins": {Uncovered{}, func(s *scene) { s.observed.Exposure.Cause = semiSyncOff }, true},
 		"the records that knew are lost": {Uncovered{}, func(s *scene) {
-			s.observed.Exposure.Past = "semi-sync was off"
+			s.observed.Exposure.Past = semiSyncOff
 			s.member(1).SQL.Executed, s.member(2).SQL.Executed = trx(0, 9), trx(0, 9)
 		}, true},
 		"the records were lost, and the primary shows who votes": {Uncovered{}, func(s *scene) {
-			s.observed.Exposure.Why, s.observed.Records.AloneUnknown = "semi-sync was off", true
+			s.observed.Exposure.Cause, s.observed.Records.AloneUnknown = semiSyncOff, true
 		}, true},
-		"it goes on":                   {open, func(s *scene) { s.observed.Exposure.Why = "semi-sync was off" }, true},
+		"it goes on":                   {open, func(s *scene) { s.observed.Exposure.Cause = semiSyncOff }, true},
 		"what must be held is unknown": {open, func(s *scene) { s.observed.Exposure.MustHold = nil }, true},
 		"a voter holds everything":     {open, func(s *scene) { s.member(2).SQL.Executed = trx(0, 9) }, false},
 		"none does":                    {open, func(s *scene) { s.member(1).SQL.Executed, s.member(2).SQL.Executed = trx(0, 9), trx(0, 9) }, true},
@@ -141,9 +143,9 @@ func TestUncoveredTimeIsRemembered(t *testing.T) {
 		"status tells of it":                 {other, func(s *scene) { lacking(s); s.observed.UncoveredTold = other.String() }, false},
 		"with Async nobody tells of it":      {other, func(s *scene) { lacking(s); s.desired.Lossless = false }, true},
 		"with Async it begins by itself":     {Uncovered{}, func(s *scene) { s.desired.Lossless = false }, true},
-		"it was Async":                       {Uncovered{Primary: "orders-0", Since: 1, Why: whyAsync}, func(s *scene) { s.member(1).SQL.Executed, s.member(2).SQL.Executed = trx(0, 9), trx(0, 9) }, true},
-		"what was not observed is found": {Uncovered{Primary: "orders-0", Since: 1, Why: whyUnwatched, Fenced: true}, func(s *scene) {
-			s.observed.Exposure.Why = "semi-sync was off"
+		"it was Async":                       {Uncovered{Primary: "orders-0", Since: 1, Cause: asyncOnly}, func(s *scene) { s.member(1).SQL.Executed, s.member(2).SQL.Executed = trx(0, 9), trx(0, 9) }, true},
+		"what was not observed is found": {Uncovered{Primary: "orders-0", Since: 1, Cause: unwatched, Fenced: true}, func(s *scene) {
+			s.observed.Exposure.Cause = semiSyncOff
 		}, true},
 		"there is no primary": {open, func(s *scene) { s.lose(0) }, true},
 	} {
@@ -186,7 +188,7 @@ func TestAnUncoveredPrimaryIsPoweredOffFirst(t *testing.T) {
 	if _, actions := s.plan(); !strings.Contains(actions, "promote") {
 		t.Fatalf("planned %q", actions)
 	}
-	s.observed.Records.Uncovered = Uncovered{Primary: "orders-0", Since: 1, Why: "semi-sync was off"}
+	s.observed.Records.Uncovered = Uncovered{Primary: "orders-0", Since: 1, Cause: semiSyncOff}
 	if p, actions := s.plan(); strings.Contains(actions, "promote") || !strings.Contains(actions, "stop instance i-0") {
 		t.Errorf("planned %q, waiting for %q", actions, p.Waiting.Message)
 	}

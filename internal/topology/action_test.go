@@ -3,7 +3,7 @@ package topology
 import "testing"
 
 func TestIdentity(t *testing.T) {
-	row := func(epoch int64, voters ...string) Membership { return Membership{Epoch: epoch, Voters: voters} }
+	row := func(epoch uint64, voters ...string) Membership { return Membership{Epoch: epoch, Voters: voters} }
 	for name, c := range map[string]struct {
 		a, b Action
 		same bool

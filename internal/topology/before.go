@@ -24,35 +24,30 @@ func (d Desired) mixed() bool {
 }
 
 // launchesAsBefore says whether a member's next machine is made with the version of before.
-func (p *planner) launchesAsBefore(m *Member) bool {
+func (p *upgrades) launchesAsBefore(m *Member) bool {
 	switch {
 	case !p.mixed():
 		return false
 	case p.toSeed(m):
-		return p.seededAsBefore(m)
+		return p.turns.seededAsBefore(m)
 	}
-	return p.opensAsBefore(m)
+	return p.turns.opensAsBefore(m)
 }
 
 // toSeed says whether a member has nothing that it needs: it never had a volume with data, or was launched to be seeded with the
 // version of before and has no vote yet.
-func (p *planner) toSeed(m *Member) bool {
-	rec, row := p.plan.Records.Members[m.Name], p.presentMembership()
+func (p *upgrades) toSeed(m *Member) bool {
+	rec, row := p.plan.Records.Members[m.Name], p.turns.presentMembership()
 	if rec.Opened == "" && rec.VolumeID == "" {
 		return true
 	}
 	return rec.ToSeed != 0 && rec.ToSeed == rec.Instance && rec.Opened == p.Before.Version && row != nil && !row.Has(m.Name)
 }
 
-// opensAsBefore says whether a member's data is left to the version of before, because nobody is to be disturbed.
-func (p *planner) opensAsBefore(m *Member) bool {
-	return p.mixed() && p.Hold != "" && p.plan.Records.Members[m.Name].Opened == p.Before.Version
-}
-
 // unknownDonors returns why no machine is made yet for a member that is to be seeded, or "": nobody who knows the voters answers, and
 // so it is not known with which version it could be.
-func (p *planner) unknownDonors(m *Member) Step {
-	if !p.mixed() || !p.Records.Established || !p.toSeed(m) || p.presentMembership() != nil {
+func (p *upgrades) unknownDonors(m *Member) Step {
+	if !p.mixed() || !p.Records.Established || !p.toSeed(m) || p.turns.presentMembership() != nil {
 		return Step{}
 	}
 	p.waitAtMost(waitMySQL)
@@ -61,22 +56,22 @@ func (p *planner) unknownDonors(m *Member) Step {
 
 // suitsAsBefore says whether the present spec offers a member nothing better than the machine of before that it has, however long
 // mysqld takes to start there: it could be seeded with no newer one, or its data is not to be opened by a newer one yet.
-func (p *planner) suitsAsBefore(m *Member, in *Instance) bool {
+func (p *upgrades) suitsAsBefore(m *Member, in *Instance) bool {
 	if !p.mixed() || in.TemplateHash != p.Before.Hash {
 		return false
 	}
 	toSeed := p.plan.Records.Members[m.Name].ToSeed == in.Incarnation && !sameSeries(p.Before.Version, p.Version)
-	return p.opensAsBefore(m) || toSeed && (p.presentMembership() == nil || p.seededAsBefore(m))
+	return p.turns.opensAsBefore(m) || toSeed && (p.turns.presentMembership() == nil || p.turns.seededAsBefore(m))
 }
 
 // renewsAsBefore says whether a machine with the version of before on which mysqld does not start is to give way to another such,
 // because something else that it was made from was corrected since.
-func (p *planner) renewsAsBefore(m *Member, in *Instance) bool {
+func (p *upgrades) renewsAsBefore(m *Member, in *Instance) bool {
 	return in.TemplateHash != "" && in.TemplateHash != p.TemplateHash && in.TemplateHash != p.Before.Hash && p.launchesAsBefore(m)
 }
 
 // renewBefore ends such machines. Their volumes stay.
-func (p *planner) renewBefore() {
+func (p *upgrades) renewBefore() {
 	if !p.CloudReachable || !p.Launchable {
 		return
 	}
@@ -88,7 +83,7 @@ func (p *planner) renewBefore() {
 }
 
 // tellBefore says what a person can do about machines with the version of before on which mysqld does not start.
-func (p *planner) tellBefore() {
+func (p *upgrades) tellBefore() {
 	for _, m := range p.ordered() {
 		if in := m.CurrentInstance(); m.Ordinal < p.Replicas && p.startFails(m) && p.suitsAsBefore(m, in) {
 			p.degraded(v1alpha1.ReasonRollingStopped, fmt.Sprintf("%s does not come up with MySQL %s on instance %s, made as before the version was raised: set spec.version back to %s, with an image or a download that has it, and raise it again when all members are well",
@@ -97,49 +92,11 @@ func (p *planner) tellBefore() {
 	}
 }
 
-// seededAsBefore says whether all that a member can be seeded from run the version of before. A primary that is not heard counts
-// as what has opened its data. One of a series that is neither that of before nor the one asked for seeds nobody: the spec was raised
-// once more before the last change had gone round.
-func (p *planner) seededAsBefore(m *Member) bool {
-	row := p.presentMembership()
-	if row == nil {
-		return false
-	}
-	before, between := false, false
-	for _, other := range p.Members {
-		version := other.SQL.Version
-		if !other.verified() {
-			version = ""
-			if other.Name == row.Primary {
-				version = p.plan.Records.Members[other.Name].Opened
-			}
-		}
-		switch {
-		case other == m || !row.Has(other.Name) || version == "":
-		case version == p.Before.Version:
-			before = true
-		case sameSeries(version, p.Version):
-			return false
-		default:
-			between = true
-		}
-	}
-	return before || !between
-}
-
 // anewAtMost is how often a member is made anew for one version that it went ahead to.
 const anewAtMost = 3
 
-// madeAnewAsBefore says whether a member that cannot be seeded with the version that it has is to be made anew with the one of
-// before, which all others run.
-func (p *planner) madeAnewAsBefore(m, primary *Member) bool {
-	rec := p.plan.Records.Members[m.Name]
-	return p.mixed() && (rec.AnewFor != p.Version || rec.AnewTimes < anewAtMost) &&
-		primary.SQL.Version == p.Before.Version && p.unseedable(m, primary) && p.seededAsBefore(m)
-}
-
 // makeAnew remembers that a member is being taken away to be made anew with the version of before.
-func (p *planner) makeAnew(m *Member) {
+func (p *upgrades) makeAnew(m *Member) {
 	rec := p.plan.Records.Members[m.Name]
 	rec.Anew = true
 	p.plan.Records.Members[m.Name] = rec
@@ -154,7 +111,7 @@ func (rec *Record) countAnew(version string) {
 }
 
 // forgetAnew forgets how often members were made anew for a version that is asked for no more.
-func (p *planner) forgetAnew() {
+func (p *upgrades) forgetAnew() {
 	for name, rec := range p.plan.Records.Members {
 		if rec.AnewFor != "" && rec.AnewFor != p.Version {
 			rec.AnewFor, rec.AnewTimes = "", 0
@@ -164,7 +121,7 @@ func (p *planner) forgetAnew() {
 }
 
 // anewTooOften returns why a member is not upgraded any more, or "": every time that it was, it had to be made anew.
-func (p *planner) anewTooOften(m *Member) Step {
+func (p *upgrades) anewTooOften(m *Member) Step {
 	if !p.upgradedInVain(m) {
 		return Step{}
 	}
@@ -175,22 +132,14 @@ func (p *planner) anewTooOften(m *Member) Step {
 }
 
 // upgradedInVain says whether a member had to be made anew each time that it was upgraded to the version asked for.
-func (p *planner) upgradedInVain(m *Member) bool {
+func (p *upgrades) upgradedInVain(m *Member) bool {
 	rec := p.plan.Records.Members[m.Name]
 	return rec.AnewFor == p.Version && rec.AnewTimes >= anewAtMost && m.SQL.Version != p.Version
 }
 
-// takenBackTo is the version with which a member is made anew that is newer than its cluster.
-func (p *planner) takenBackTo(m *Member) string {
-	if p.plan.Records.Members[m.Name].Anew && p.Before.Version != "" {
-		return p.Before.Version
-	}
-	return p.Version
-}
-
 // noteTemplate remembers what the machines are made from once all members are well on such ones.
-func (p *planner) noteTemplate() {
-	if p.Template == "" || p.plan.Records.Template == p.Template || p.plan.Records.Rolling != "" || !p.CloudReachable || !p.allWell() {
+func (p *upgrades) noteTemplate() {
+	if p.Template == "" || p.plan.Records.Template == p.Template || p.plan.Records.Rolling != "" || !p.CloudReachable || !p.turns.allWell() {
 		return
 	}
 	for _, m := range p.ordered() {

@@ -2,9 +2,7 @@ package topology
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
-	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
@@ -22,7 +20,7 @@ const (
 // for acknowledgements, clients give up and come back, and each leaves a connection behind that waits on; when the replicas
 // are back nothing is left for them, whose acknowledgements alone would end all that waiting. When they are connected and
 // the others have gone, the server's own limit counts again.
-func (p *planner) letReplicasIn() {
+func (p *acks) letReplicasIn() {
 	for _, m := range p.ordered() {
 		if !m.verified() || m.SQL.MaxConnections == 0 {
 			continue
@@ -51,12 +49,6 @@ func (p *planner) letReplicasIn() {
 			p.retry(waitMySQL, SetMaxConnections{m.Name, p.ownLimit(own)})
 		}
 	}
-}
-
-// first plans an action before all others, which may wait for what it does.
-func (p *planner) first(pause time.Duration, a Action) {
-	p.plan.Actions = slices.Insert(p.plan.Actions, 0, a)
-	p.waitAtMost(pause)
 }
 
 // isFull says whether hardly any connection of a server is left.

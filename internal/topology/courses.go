@@ -9,6 +9,13 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
 
+// courses tells how far the changes are that go from member to member.
+type courses struct {
+	*pass
+	turns    *turns
+	handover *handover
+}
+
 // Course is what is remembered of a change that goes from member to member without taking turns by the records: restarts of
 // mysqld, and other volumes. What is left of it is read off the members in each pass. It is there for people who follow it;
 // nothing is decided by it.
@@ -26,11 +33,11 @@ func (c Course) IsZero() bool { return c.Since == 0 && len(c.Members) == 0 }
 
 // tellCourses describes the restarts and the changes of volumes that are under way, after the change of machines if there is
 // one. The first that has begun is what a person is told of in a line; before any has, the first.
-func (p *planner) tellCourses(primary *Member) {
+func (p *courses) tellCourses(primary *Member) {
 	rec := &p.plan.Records
 	p.tellCourse(v1alpha1.RolloutRestarts, &rec.Restarts, p.restartsLeft(primary, rec.Restarts), func(m *Member) bool {
 		return !m.verified() || p.views[m.Name].Step.Code == Restarting
-	}, p.restartStep.Message, func(m *Member) string {
+	}, p.handover.restartStep.Message, func(m *Member) string {
 		return handingOver(m, primary, p.Replicas, "mysqld is restarted")
 	})
 	p.tellCourse(v1alpha1.RolloutVolumes, &rec.Volumes, p.volumesLeft(rec.Volumes), func(m *Member) bool {
@@ -45,7 +52,7 @@ func (p *planner) tellCourses(primary *Member) {
 
 // tellCourse describes one such change. left are the members that it is still to reach, in their order; now says of one whether it
 // is being changed, step what the next waits for, and does what is done to a member.
-func (p *planner) tellCourse(kind v1alpha1.RolloutKind, rec *Course, left []*Member, now func(*Member) bool, step string, does func(*Member) string) {
+func (p *courses) tellCourse(kind v1alpha1.RolloutKind, rec *Course, left []*Member, now func(*Member) bool, step string, does func(*Member) string) {
 	if len(left) == 0 {
 		*rec = Course{}
 		return
@@ -77,7 +84,7 @@ func (p *planner) tellCourse(kind v1alpha1.RolloutKind, rec *Course, left []*Mem
 }
 
 // courseStep is what the member that is being changed waits for, or the next one while none is.
-func (p *planner) courseStep(out Rollout, next *Member) string {
+func (p *courses) courseStep(out Rollout, next *Member) string {
 	if v := p.views[out.Current]; v != nil && v.Step.Waits() {
 		return v.Step.Message
 	}
@@ -91,7 +98,7 @@ func (p *planner) courseStep(out Rollout, next *Member) string {
 const waitingForAll = "waiting until all members are well"
 
 // restartsLeft are the members whose mysqld is still to be restarted, the primary last, and those that are being restarted.
-func (p *planner) restartsLeft(primary *Member, rec Course) []*Member {
+func (p *courses) restartsLeft(primary *Member, rec Course) []*Member {
 	var left []*Member
 	for _, m := range p.ordered() {
 		if m.Ordinal < p.Replicas && p.views[m.Name] != nil && (p.RestartDue(m, p.Now) || !m.verified() && slices.Contains(rec.Members, m.Name)) {
@@ -111,7 +118,7 @@ func last(m, primary *Member) int {
 }
 
 // volumesLeft are the members whose volume is not what the spec asks for. One that EC2 is not there to show is as it was.
-func (p *planner) volumesLeft(rec Course) []*Member {
+func (p *courses) volumesLeft(rec Course) []*Member {
 	var left []*Member
 	for _, m := range p.ordered() {
 		if m.Ordinal >= p.Replicas || p.views[m.Name] == nil {
@@ -133,11 +140,11 @@ func handingOver(m, primary *Member, replicas int, does string) string {
 }
 
 // turnPlan is what is done to a member in its turn, in words.
-func (p *planner) turnPlan(m, primary *Member) string {
+func (p *courses) turnPlan(m, primary *Member) string {
 	switch {
 	case m.Ordinal >= p.Replicas:
 		return handingOver(m, primary, p.Replicas, "leaves the cluster")
-	case p.tooNew(m):
+	case p.turns.tooNew(m):
 		return "goes back to a machine with the version of before"
 	case p.Version != "" && m.SQL.Version != "" && olderVersion(m.SQL.Version, p.Version):
 		return handingOver(m, primary, p.Replicas, fmt.Sprintf("a snapshot of its volume is taken; MySQL %s instead of %s, on a new machine with the same volume", p.Version, m.SQL.Version))

@@ -1,11 +1,8 @@
 package topology
 
 import (
-	"fmt"
 	"slices"
 	"time"
-
-	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
 
 const (
@@ -152,44 +149,10 @@ func (m *Member) unstable() bool { return !m.UnstableSince.IsZero() }
 // noVoteUnstable is what an unstable member waits for.
 const noVoteUnstable = "no voter while its mysqld crashes repeatedly"
 
-// excludeUnstable takes the vote of an unstable member when the others can do without it, and returns what the member waits for.
-// Empty means that its replication goes on.
-func (p *planner) excludeUnstable(m, primary *Member) Step {
-	row := p.plan.Membership
-	if !m.unstable() || !row.Has(m.Name) || p.unconfirmed || !row.Settled() || p.busy(primary.Name) || p.changingVotes() {
-		return Step{}
-	}
-	if leaving := p.plan.Records.Leaving; leaving != "" && leaving != m.Name || !p.dispensable(m, primary) || p.holdsUp(m, primary) {
-		return Step{}
-	}
-	p.expel(m, primary)
-	p.waitAtMost(waitMySQL)
-	return waits("losing its vote because its mysqld crashes repeatedly")
-}
-
-// dispensable says whether enough other voters that are stable acknowledge. The only other voter of a primary is never dispensable:
-// without it nobody else has the data.
-func (p *planner) dispensable(m, primary *Member) bool {
-	row := p.plan.Membership
-	if len(row.Voters) <= 2 {
-		return false
-	}
-	stable := 0
-	for _, other := range p.ordered() {
-		if other == m || other == primary || other.unstable() || !row.Has(other.Name) || !p.receives(other, primary) {
-			continue
-		}
-		if !p.Lossless || other.SQL.SemiSync.ReplicaActive {
-			stable++
-		}
-	}
-	return stable >= row.WaitCount()
-}
-
 // unstableTurn returns an unstable replica that is to be replaced next, although it is not well: another instance, or another version
 // of MySQL, may be what it needs. Nil for none, and while anybody else is not well.
-func (p *planner) unstableTurn(primary *Member) *Member {
-	if primary == nil || p.unconfirmed || !p.CloudReachable || !p.Launchable || p.votesChange() || p.mayCreate().Waits() {
+func (p *rollout) unstableTurn(primary *Member) *Member {
+	if primary == nil || p.unconfirmed || !p.CloudReachable || !p.Launchable || p.turns.votesChange() || p.provisioning.mayCreate().Waits() {
 		return nil
 	}
 	var found *Member
@@ -200,7 +163,7 @@ func (p *planner) unstableTurn(primary *Member) *Member {
 			return nil
 		case found == nil && m != primary && p.curedByItsTurn(m):
 			found = m
-		case !p.isWell(m):
+		case !p.turns.isWell(m):
 			return nil
 		}
 	}
@@ -211,27 +174,6 @@ func (p *planner) unstableTurn(primary *Member) *Member {
 }
 
 // curedByItsTurn says whether an unstable member answers and is to get another machine.
-func (p *planner) curedByItsTurn(m *Member) bool {
-	return m.unstable() && m.verified() && p.outdated(m) && !p.tooNew(m)
-}
-
-// reportCrashing reports the unstable members, with what a person can do.
-func (p *planner) reportCrashing() {
-	for _, m := range p.ordered() {
-		if !m.unstable() || m.Ordinal >= p.Replicas {
-			continue
-		}
-		why := ""
-		if m.CrashError != "" {
-			why = ": " + m.CrashError
-		}
-		advice := fmt.Sprintf("Rebuild it with the annotation %s: %s, or replace its instance", v1alpha1.AnnotationRebuild, m.Name)
-		switch {
-		case p.Replicas == 1:
-			advice = "Check its error log; if its data is damaged, restore the cluster from a backup"
-		case m.Name == p.plan.Primary:
-			advice = "Switch over to another member, then rebuild this one"
-		}
-		p.degraded(v1alpha1.ReasonMemberCrashing, fmt.Sprintf("mysqld of %s has crashed repeatedly since %s%s. %s", m.Name, m.UnstableSince.UTC().Format(time.TimeOnly), why, advice))
-	}
+func (p *rollout) curedByItsTurn(m *Member) bool {
+	return m.unstable() && m.verified() && p.turns.outdated(m) && !p.turns.tooNew(m)
 }

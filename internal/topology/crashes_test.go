@@ -260,10 +260,10 @@ func TestUnstableMemberIsNoDonor(t *testing.T) {
 	m := s.member(2)
 	m.SQL.Executed, m.SQL.Clone = trx(0, 0), nil
 	donor := func() *Member {
-		p := &planner{state: state{s.desired, s.observed}}
+		p := newPlanner(s.desired, s.observed)
 		p.plan.Membership = s.member(0).SQL.Membership
 		p.plan.Actions = []Action{CloneFrom{Member: "orders-9", DonorAddress: "10.0.0.0:3306"}} // the primary serves another
-		return p.donorFor(m, s.member(0))
+		return p.seeding.donorFor(m, s.member(0))
 	}
 	if d := donor(); d != nil {
 		t.Errorf("%s is the donor", d.Name)

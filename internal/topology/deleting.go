@@ -8,9 +8,16 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
 
+// removal takes the cluster away: for good, or until it is to wake.
+type removal struct {
+	*pass
+	turns   *turns
+	volumes *volumes
+}
+
 // delete takes a cluster down: choose what the final snapshot is taken of, stop, take it, terminate, delete volumes,
 // delete the security group. Each step waits for EC2 to say that the one before is done.
-func (p *planner) delete() {
+func (p *removal) delete() {
 	for _, m := range p.ordered() {
 		v := &View{Name: m.Name, Phase: v1alpha1.PhaseDeleting, Role: v1alpha1.RoleNone, Version: m.SQL.Version}
 		p.views[m.Name] = v
@@ -23,7 +30,7 @@ func (p *planner) delete() {
 	}
 	p.chooseFinalVolumes()
 	snapshotsDone := p.finalSnapshots()
-	if !snapshotsDone || p.endInstances() || p.endVolumes() || p.endQuarantine() || p.dropSourceCopies() {
+	if !snapshotsDone || p.endInstances() || p.endVolumes() || p.endQuarantine() || p.volumes.dropSourceCopies() {
 		p.waitAtMost(waitEC2)
 		return
 	}
@@ -46,7 +53,7 @@ func (p *planner) delete() {
 }
 
 // shownBy is when EC2 shows whatever was made for the cluster. Once it is to be deleted nothing more is made.
-func (p *planner) shownBy() time.Time {
+func (p *removal) shownBy() time.Time {
 	made := p.WatchedSince
 	if last := time.Unix(p.plan.Records.FinalAt, 0); made.After(last) {
 		made = last
@@ -63,7 +70,7 @@ func (p *planner) shownBy() time.Time {
 // chooseFinalVolumes decides once, while mysqld can still be asked, whose volume the final snapshot is taken of: the
 // primary's. When no primary is known every voter's, or every volume with data, is taken: too much rather than the
 // wrong one. It decides again when a snapshot is wanted and none was chosen: then the policy was changed on the way.
-func (p *planner) chooseFinalVolumes() {
+func (p *removal) chooseFinalVolumes() {
 	rec := &p.plan.Records
 	wanted := p.DeletionPolicy == v1alpha1.DeletionPolicySnapshot && (rec.Bootstrapped != "" || !rec.RebuiltAt.IsZero())
 	if rec.FinalChosen && (!wanted || len(rec.FinalVolumes) > 0) {
@@ -88,7 +95,7 @@ func (p *planner) chooseFinalVolumes() {
 
 // certainPrimary returns the primary when all voters answer and agree that it is: one that was replaced without our
 // knowing would leave newer commits behind.
-func (p *planner) certainPrimary() *Member {
+func (p *removal) certainPrimary() *Member {
 	row, writable := p.newestMembership(), p.primaries()
 	if row == nil || len(writable) != 1 || writable[0].SQL.Membership == nil || writable[0].SQL.Membership.Epoch != row.Epoch || writable[0].volume() == nil {
 		return nil
@@ -102,12 +109,12 @@ func (p *planner) certainPrimary() *Member {
 }
 
 // finalPurpose marks the snapshots of this deletion.
-func (p *planner) finalPurpose() string {
+func (p *removal) finalPurpose() string {
 	return fmt.Sprintf("final-%d", p.plan.Records.FinalAt)
 }
 
 // finalSnapshots takes the chosen snapshots, each after its machine stopped, and says whether all are completed.
-func (p *planner) finalSnapshots() bool {
+func (p *removal) finalSnapshots() bool {
 	all := true
 	for _, id := range p.plan.Records.FinalVolumes {
 		if p.snapshotOf(id, snapshotCompleted) != nil {
@@ -138,22 +145,8 @@ func (p *planner) finalSnapshots() bool {
 	return all
 }
 
-// stop powers a machine off, unless that is under way and gets on.
-func (p *planner) stop(m *Member, in *Instance) {
-	if in.State == stateRunning || in.State == statePending || in.State == stateStopping && in.StopStuck {
-		p.retry(waitMySQL, StopInstance{Member: m.Name, InstanceID: in.ID})
-	}
-}
-
-// powerOff stops all machines of a member that run.
-func (p *planner) powerOff(m *Member) {
-	for i := range m.Instances {
-		p.stop(m, &m.Instances[i])
-	}
-}
-
 // snapshotOf returns the snapshot of a volume in a state, or the best of any state when state is "".
-func (p *planner) snapshotOf(volumeID, state string) *Snapshot {
+func (p *removal) snapshotOf(volumeID, state string) *Snapshot {
 	var found *Snapshot
 	for i := range p.Snapshots {
 		s := &p.Snapshots[i]
@@ -177,7 +170,7 @@ func (o Observed) holderOf(volumeID string) *Member {
 }
 
 // endInstances terminates all machines and says whether any is left.
-func (p *planner) endInstances() bool {
+func (p *removal) endInstances() bool {
 	left := false
 	for _, m := range p.ordered() {
 		for _, in := range m.Instances {
@@ -195,7 +188,7 @@ func (p *planner) endInstances() bool {
 }
 
 // endVolumes deletes the volumes that the policy does not keep and says whether any of those is left.
-func (p *planner) endVolumes() bool {
+func (p *removal) endVolumes() bool {
 	if p.DeletionPolicy == v1alpha1.DeletionPolicyRetain {
 		return false
 	}
@@ -214,7 +207,7 @@ func (p *planner) endVolumes() bool {
 			left = true
 			p.views[m.Name].Step = waits(fmt.Sprintf("volume %s is being deleted", vol.ID))
 			if vol.State == volumeAvailable || vol.State == volumeError {
-				p.forgetMade(m.Name)
+				p.volumes.forgetMade(m.Name)
 				p.retry(waitMySQL, DeleteVolume{m.Name, vol.ID})
 			}
 		}
@@ -223,7 +216,7 @@ func (p *planner) endVolumes() bool {
 }
 
 // endQuarantine deletes the snapshots of members that were rebuilt or upgraded, unless everything is to be kept, and says whether any is left.
-func (p *planner) endQuarantine() bool {
+func (p *removal) endQuarantine() bool {
 	if p.DeletionPolicy == v1alpha1.DeletionPolicyRetain {
 		return false
 	}

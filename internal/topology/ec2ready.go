@@ -7,7 +7,7 @@ import (
 )
 
 // join brings the members whose machines are up to the point where mysqld answers over verified TLS.
-func (p *planner) join() {
+func (p *provisioning) join() {
 	for _, m := range p.ordered() {
 		v := p.views[m.Name]
 		if v.Phase != v1alpha1.PhaseEC2Ready {
@@ -29,7 +29,7 @@ func (o Observed) restarting(m *Member) bool {
 }
 
 // joinMember plans a member's next step towards a verified connection and returns what it waits for.
-func (p *planner) joinMember(m *Member) Step {
+func (p *provisioning) joinMember(m *Member) Step {
 	in := m.CurrentInstance()
 	switch m.SQL.Access {
 	case AccessVerified:
@@ -62,7 +62,7 @@ func (p *planner) joinMember(m *Member) Step {
 }
 
 // unreached says what is known of a member whose mysqld does not answer, and how urgently to look again.
-func (p *planner) unreached(m *Member) Step {
+func (p *provisioning) unreached(m *Member) Step {
 	pause := waitMySQL
 	if !m.SilentSince.IsZero() && p.Now.Sub(m.SilentSince) > restartPatience {
 		pause = waitEC2 // it is not about to answer: no second-by-second dialling for hours

@@ -9,11 +9,19 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
 
+// failover finds the primary, or makes one.
+type failover struct {
+	*pass
+	acks    *acks
+	volumes *volumes
+	healing *healing
+}
+
 // choosePrimary returns the member that takes writes, or plans to make one and returns nil.
-func (p *planner) choosePrimary() *Member {
+func (p *failover) choosePrimary() *Member {
 	if p.recovering() {
-		if p.copying() {
-			p.recoverCopy()
+		if p.volumes.copying() {
+			p.volumes.recoverCopy()
 		} else {
 			p.recover()
 		}
@@ -72,7 +80,7 @@ func (o Observed) anotherMayLead(primary *Member) bool {
 
 // lead makes the primary's own row the one that everything goes by: what it shows was acknowledged. While replicas show
 // a newer one, that waits for its acknowledgement, and nobody's vote is changed.
-func (p *planner) lead(m *Member, newest Membership) *Member {
+func (p *failover) lead(m *Member, newest Membership) *Member {
 	p.plan.Records.PoweredOff = nil
 	p.noteLed(m, newest)
 	p.plan.Membership = m.SQL.Membership
@@ -90,7 +98,7 @@ func (p *planner) lead(m *Member, newest Membership) *Member {
 
 // noteLed remembers that a member is led on that is not the last one that was to be opened for writes, which proves nothing; unless
 // every voter is reached and shows that it holds whatever was acknowledged.
-func (p *planner) noteLed(m *Member, newest Membership) {
+func (p *failover) noteLed(m *Member, newest Membership) {
 	rec := &p.plan.Records
 	if rec.ledLast(m.Name) {
 		if rec.LeaderServer != m.SQL.ServerUUID {
@@ -111,7 +119,7 @@ func (p *planner) noteLed(m *Member, newest Membership) {
 }
 
 // rememberAlone learns from a confirmed primary's own row what lost records knew: whether it is the only voter.
-func (p *planner) rememberAlone(primary *Member) {
+func (p *failover) rememberAlone(primary *Member) {
 	rec, row := &p.plan.Records, primary.SQL.Membership
 	rec.AloneUnknown = false
 	if len(row.Voters) == 1 {
@@ -122,7 +130,7 @@ func (p *planner) rememberAlone(primary *Member) {
 // confirm deals with a single writable member that its own membership row does not name: its promotion was cut off, or
 // waits for an acknowledgement of the row. A member that somebody else opened for writes looks the same, so that it has
 // to be the one that the rule of promotion names. So has the one that the row names when another may have led since.
-func (p *planner) confirm(m *Member, row Membership) *Member {
+func (p *failover) confirm(m *Member, row Membership) *Member {
 	if p.fenceOthers(m) {
 		return nil
 	}
@@ -140,7 +148,7 @@ func (p *planner) confirm(m *Member, row Membership) *Member {
 
 // unseat takes the writable state from members that must not have it. A member whose clients still wait for an
 // acknowledgement cannot be made read-only (fact 2); its machine is powered off instead, which answers none of them.
-func (p *planner) unseat(members []*Member) {
+func (p *failover) unseat(members []*Member) {
 	for _, m := range members {
 		p.degraded(v1alpha1.ReasonMemberUntrusted, m.Name+" was writable and must not be; it is made read-only")
 		if in := m.CurrentInstance(); m.SQL.PendingCommits > 0 && in != nil && p.CloudReachable {
@@ -153,7 +161,7 @@ func (p *planner) unseat(members []*Member) {
 
 // settleRivals deals with several writable members of one epoch. None is trusted: nobody acknowledges any more, then all
 // but the one that the rule of promotion names are unseated. Without such a one all are.
-func (p *planner) settleRivals(rivals []*Member, row Membership) {
+func (p *failover) settleRivals(rivals []*Member, row Membership) {
 	p.waitAtMost(waitMySQL)
 	if p.fenceOthers(nil) {
 		return
@@ -169,7 +177,7 @@ func (p *planner) settleRivals(rivals []*Member, row Membership) {
 }
 
 // bootstrap makes a virgin member the first primary of a cluster that never had one.
-func (p *planner) bootstrap() {
+func (p *failover) bootstrap() {
 	begun := p.plan.Records.Bootstrapped
 	if p.Records.Established {
 		p.waitAtMost(waitMySQL)
@@ -207,7 +215,7 @@ func (p *planner) bootstrap() {
 }
 
 // mayBegin says whether a member is one that the cluster can begin on, or the one that it began on.
-func (p *planner) mayBegin(m *Member, begun string) bool {
+func (p *failover) mayBegin(m *Member, begun string) bool {
 	vol := m.volume()
 	if !m.verified() || !m.SQL.MembershipKnown || vol == nil || m.Ordinal >= p.Replicas && m.Name != begun {
 		return false
@@ -241,7 +249,7 @@ func (o Observed) mayBootstrap() bool {
 
 // promote looks for a member that provably holds every acknowledged commit. First nobody acknowledges any more, so
 // that what is counted cannot grow; only then it is counted.
-func (p *planner) promote(row Membership) {
+func (p *failover) promote(row Membership) {
 	p.plan.Failing = true
 	p.waitAtMost(waitSuspect)
 	if u := p.Records.Uncovered; u.Primary != "" && p.Lossless {
@@ -254,7 +262,7 @@ func (p *planner) promote(row Membership) {
 	if proof.Candidate == "" {
 		p.waitAtMost(waitMySQL)
 		p.degraded(v1alpha1.ReasonPromotionNotProven, p.notProven(row, proof))
-		p.cycle(p.silentVoter(row))
+		p.healing.cycle(p.silentVoter(row))
 		return
 	}
 	m := p.Members[proof.Candidate]
@@ -265,7 +273,7 @@ func (p *planner) promote(row Membership) {
 		p.degraded(v1alpha1.ReasonNoPrimary, fmt.Sprintf("the primary %s is read-only (read_only or super_read_only is ON, as after a start of mysqld); the operator opens it for writes", m.Name))
 	}
 	if missed, found := p.missedBy(m, row); found && !p.Exposure.Unwatched.IsZero() && p.Lossless && row.WaitCount() > 0 {
-		p.beginUncovered(Uncovered{Primary: missed, Why: whyUnwatched, Fenced: true})
+		p.acks.beginUncovered(Uncovered{Primary: missed, Cause: unwatched, Fenced: true})
 	}
 	p.depose(row, proof.Candidate)
 	next := p.at(row.LedBy(m.Name))
@@ -275,7 +283,7 @@ func (p *planner) promote(row Membership) {
 }
 
 // mayStillServe says whether the primary is waited for a while: it may return in a moment, or still serve clients that reach it.
-func (p *planner) mayStillServe(row Membership) bool {
+func (p *failover) mayStillServe(row Membership) bool {
 	if waiting := p.patience(row); waiting.Reason != "" {
 		p.plan.Waiting = waiting
 		return true
@@ -288,7 +296,7 @@ func (p *planner) mayStillServe(row Membership) bool {
 }
 
 // attains says whether a candidate has, or has received, what its promotion is proven for, and plans what gets it there.
-func (p *planner) attains(m *Member, row Membership, proof Proof) bool {
+func (p *failover) attains(m *Member, row Membership, proof Proof) bool {
 	if in := m.CurrentInstance(); m.waitsInVain() && m.SQL.Replication != nil && !m.SQL.Executed.Contains(m.SQL.Replication.Retrieved) && in != nil {
 		// It cannot apply what it received as long as those wait, and must not answer them.
 		p.plan.Waiting = Finding{v1alpha1.ReasonNoPrimary, m.Name + " is to be promoted once it is powered off: commits wait on it that nobody may acknowledge any more"}
@@ -305,12 +313,12 @@ func (p *planner) attains(m *Member, row Membership, proof Proof) bool {
 	}
 	// It may never get through. So nobody is deposed for it, and it is not noted: whoever returns may be the better one.
 	p.retry(waitSuspect, ApplyReceived{m.Name, proof.MustHold.String()})
-	p.cycle(p.silentVoter(row))
+	p.healing.cycle(p.silentVoter(row))
 	return false
 }
 
 // missedBy returns the member besides a candidate that may have led last.
-func (p *planner) missedBy(candidate *Member, row Membership) (name string, found bool) {
+func (p *failover) missedBy(candidate *Member, row Membership) (name string, found bool) {
 	for _, name := range []string{p.plan.Records.Leader, row.Primary} {
 		if name != candidate.Name && name != "" {
 			return name, true
@@ -360,7 +368,7 @@ func (o Observed) patience(row Membership) Finding {
 
 // depose sees to it that a primary that is replaced without being reached is powered off: until then clients that are
 // still connected to it read what is no longer so. It can acknowledge nothing any more.
-func (p *planner) depose(row Membership, successor string) {
+func (p *failover) depose(row Membership, successor string) {
 	if row.Primary == "" || row.Primary == successor {
 		return
 	}
@@ -377,7 +385,7 @@ func (p *planner) depose(row Membership, successor string) {
 
 // finishDeposed goes on powering off the machine of a primary that was replaced, until it is stopped or its mysqld says
 // that it takes no writes.
-func (p *planner) finishDeposed() {
+func (p *failover) finishDeposed() {
 	id := p.plan.Records.Deposed
 	if id == "" {
 		return
@@ -399,7 +407,7 @@ func (p *planner) finishDeposed() {
 // one may still run. Without semi-synchronous replication stopping the replicas' IO threads fences nobody: a primary that
 // only we do not reach goes on answering its clients. Once it was seen stopped it may be started again: it takes no writes
 // then.
-func (p *planner) machinesRun(row Membership) bool {
+func (p *failover) machinesRun(row Membership) bool {
 	runs := false
 	for _, name := range row.Voters {
 		// The last one to be promoted may be known to nobody but itself. Lost records may have forgotten even who it is.
@@ -413,7 +421,7 @@ func (p *planner) machinesRun(row Membership) bool {
 	return runs
 }
 
-func (p *planner) machineRuns(m *Member) bool {
+func (p *failover) machineRuns(m *Member) bool {
 	if m == nil || m.verified() {
 		return false
 	}
@@ -472,7 +480,7 @@ func (o Observed) memberAt(address string) *Member {
 // fenceOthers plans to stop the IO threads that still run at the members that were reached, and says whether any did.
 // Those that receive from the given member, if any, go on. All members are fenced, not only the voters of the row that
 // was read: a newer row may not be applied yet anywhere.
-func (p *planner) fenceOthers(receivingFrom *Member) bool {
+func (p *failover) fenceOthers(receivingFrom *Member) bool {
 	fenced := false
 	for _, m := range p.ordered() {
 		if !m.verified() || m.SQL.Replication == nil || m.SQL.Replication.IOState == ioOff {

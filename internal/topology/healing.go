@@ -1,46 +1,23 @@
 package topology
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 )
+
+// healing brings members back: it powers silent instances off and on, and rebuilds what is broken.
+type healing struct {
+	*pass
+	acks      *acks
+	soundness *soundness
+}
 
 // quarantinePrefix begins the purpose of the snapshots that are taken of a member before it is rebuilt.
 const quarantinePrefix = "quarantine-"
-
-// rebuild plans to replace what a member holds by a copy of the primary: first its vote is taken, then its volume is kept
-// as a snapshot when it holds something worth looking at, then it is cloned. evidence identifies what that is.
-func (p *planner) rebuild(m, primary *Member, evidence string) Step {
-	if !p.expel(m, primary) {
-		p.waitAtMost(waitMySQL)
-		return waits("losing its vote before it is rebuilt")
-	}
-	vol := m.volume()
-	if evidence != "" && vol != nil {
-		sum := sha256.Sum256([]byte(m.Name + " " + evidence))
-		purpose := quarantinePrefix + hex.EncodeToString(sum[:8])
-		if p.snapshotFor(vol.ID, purpose) == nil {
-			if !p.CloudReachable {
-				p.waitAtMost(waitEC2)
-				return waits("waiting for EC2's API, to take a snapshot before it is rebuilt")
-			}
-			if why := p.afterFailed(m, vol.ID, purpose); why.Waits() {
-				return why
-			}
-			p.retry(waitMySQL, TakeSnapshot{m.Name, vol.ID, purpose})
-			return waits("taking a snapshot before it is rebuilt")
-		}
-	}
-	p.rememberTail(m, primary)
-	return p.clone(m, primary)
-}
 
 // snapshotFor returns the snapshot that was taken of a volume for a purpose, nil for none. One that failed is none.
 func (o Observed) snapshotFor(volumeID, purpose string) *Snapshot {
@@ -55,7 +32,7 @@ func (o Observed) snapshotFor(volumeID, purpose string) *Snapshot {
 
 // afterFailed returns what is waited for when EC2 could not complete a snapshot of a volume for a purpose, or "". The next one is
 // taken after a pause; the one that failed holds nothing, and is deleted then.
-func (p *planner) afterFailed(m *Member, volumeID, purpose string) Step {
+func (p *healing) afterFailed(m *Member, volumeID, purpose string) Step {
 	for _, s := range p.Snapshots {
 		switch {
 		case s.VolumeID != volumeID || s.Purpose != purpose || s.State != snapshotError:
@@ -70,47 +47,8 @@ func (p *planner) afterFailed(m *Member, volumeID, purpose string) Step {
 	return Step{}
 }
 
-// rememberTail notes what a member that is about to be rebuilt has committed under its own UUID, and the primary has not. The
-// copy brings back none of it, and leaves the UUID as it is.
-func (p *planner) rememberTail(m, primary *Member) {
-	lost := m.SQL.Executed.Subtract(primary.SQL.Executed)
-	own := lost.Subtract(lost.WithoutSource(m.SQL.ServerUUID))
-	if own.IsEmpty() {
-		return
-	}
-	rec := p.plan.Records.Members[m.Name]
-	if before, err := gtid.Parse(rec.Tail); err == nil {
-		own = own.Union(before)
-	}
-	rec.Tail = own.String()
-	p.plan.Records.Members[m.Name] = rec
-}
-
-// tailIsHeld returns which member may hold transactions that a rebuilt one lost, or nil and forgets them. Until then it is
-// no voter, and so never primary: it would give their GTIDs to others, which whoever holds them would skip without a word.
-// Those who hold them are rebuilt as well.
-func (p *planner) tailIsHeld(m *Member) *Member {
-	rec := p.plan.Records.Members[m.Name]
-	if rec.Tail == "" {
-		return nil
-	}
-	tail, err := gtid.Parse(rec.Tail)
-	if err != nil {
-		return m
-	}
-	tail = tail.Subtract(m.SQL.Executed) // what another primary had after all came back with the copy
-	for _, other := range p.ordered() {
-		if !other.verified() || other.cloning() || !other.position().Intersect(tail).IsEmpty() {
-			return other
-		}
-	}
-	rec.Tail = ""
-	p.plan.Records.Members[m.Name] = rec
-	return nil
-}
-
 // expireQuarantine deletes the snapshots of members that were rebuilt or upgraded, once they were kept long enough.
-func (p *planner) expireQuarantine() {
+func (p *healing) expireQuarantine() {
 	for _, s := range p.Snapshots {
 		switch {
 		case strings.HasPrefix(s.Purpose, quarantinePrefix):
@@ -127,7 +65,7 @@ func (p *planner) expireQuarantine() {
 // cycle stops a machine that EC2 calls running but that does not answer; what is stopped is started again. At most one
 // machine of a cluster at a time, and none soon after its start. A mysqld that turns the operator away answers: it may serve its
 // clients, who took every connection that it has.
-func (p *planner) cycle(m *Member) {
+func (p *healing) cycle(m *Member) {
 	if m == nil || !p.CloudReachable || m.DownSince.IsZero() || m.SQL.Access == AccessRefused || m.SQL.Access == AccessDenied {
 		return
 	}
@@ -155,7 +93,7 @@ func (st *state) anotherIsOff(m *Member) bool {
 // heal stops machines that hang or that EC2 calls impaired, so that they are started again, perhaps on other hardware.
 // Without EC2's word for it only while a primary answers: an operator that reaches nobody must not power off what may
 // well serve.
-func (p *planner) heal() {
+func (p *healing) heal() {
 	for _, m := range p.ordered() {
 		in := m.CurrentInstance()
 		if in == nil || m.verified() || p.busy(m.Name) {
@@ -173,13 +111,13 @@ func (p *planner) heal() {
 
 // watch reports what is not broken yet: settings that do not last, disks that fill up, clocks that differ, disruptions that
 // EC2 announced.
-func (p *planner) watch() {
-	p.reportUnsound()
+func (p *healing) watch() {
+	p.soundness.reportUnsound()
 	p.reportCrashing()
 	if primary := p.Members[p.plan.Primary]; primary != nil && p.Lossless && primary.SQL.SemiSync.SourceEnabled && primary.SQL.PendingCommits > 0 {
 		p.waitAtMost(waitMySQL)
 		if p.stalledFor(primary, waitingPatience) {
-			p.degraded(v1alpha1.ReasonAcknowledgementsMissing, p.whyWritesWait(primary))
+			p.degraded(v1alpha1.ReasonAcknowledgementsMissing, p.acks.whyWritesWait(primary))
 		}
 	}
 	for _, m := range p.ordered() {
@@ -208,4 +146,25 @@ func announcedFor(at time.Time) string {
 		return ""
 	}
 	return " for " + at.UTC().Format(time.RFC3339)
+}
+
+// reportCrashing reports the unstable members, with what a person can do.
+func (p *healing) reportCrashing() {
+	for _, m := range p.ordered() {
+		if !m.unstable() || m.Ordinal >= p.Replicas {
+			continue
+		}
+		why := ""
+		if m.CrashError != "" {
+			why = ": " + m.CrashError
+		}
+		advice := fmt.Sprintf("Rebuild it with the annotation %s: %s, or replace its instance", v1alpha1.AnnotationRebuild, m.Name)
+		switch {
+		case p.Replicas == 1:
+			advice = "Check its error log; if its data is damaged, restore the cluster from a backup"
+		case m.Name == p.plan.Primary:
+			advice = "Switch over to another member, then rebuild this one"
+		}
+		p.degraded(v1alpha1.ReasonMemberCrashing, fmt.Sprintf("mysqld of %s has crashed repeatedly since %s%s. %s", m.Name, m.UnstableSince.UTC().Format(time.TimeOnly), why, advice))
+	}
 }

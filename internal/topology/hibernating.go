@@ -8,9 +8,9 @@ import (
 
 // hibernate takes the machines of a cluster away and keeps its volumes: writes end, the replicas catch up, then every
 // instance is terminated. What the volumes hold then is the same, so that any of them proves a primary when it wakes.
-func (p *planner) hibernate() {
-	p.rememberVolumes()
-	p.noteVersions() // the spec may ask for a newer one when it wakes
+func (p *removal) hibernate() {
+	p.volumes.rememberVolumes()
+	p.turns.noteVersions() // the spec may ask for a newer one when it wakes
 	p.plan.Membership = p.newestMembership()
 	p.plan.Records.Restarts, p.plan.Records.Volumes = Course{}, Course{}
 	p.plan.Records.RollingDone, p.plan.Records.RollingSince = nil, 0 // a change goes on after the sleep, as if it began then
@@ -41,7 +41,7 @@ func (p *planner) hibernate() {
 
 // endWrites plans to make every writable member read-only, and says whether one still is. Commits that wait for an
 // acknowledgement nobody is left to give can only be cut off with their machine; that answers none of them.
-func (p *planner) endWrites() bool {
+func (p *removal) endWrites() bool {
 	writable := p.primaries()
 	for _, m := range writable {
 		in := m.CurrentInstance()
@@ -66,7 +66,7 @@ func (o Observed) anyoneFollows(source *Member) bool {
 }
 
 // replicasBehind says whether a replica that still receives does not hold yet what its source does.
-func (p *planner) replicasBehind() bool {
+func (p *removal) replicasBehind() bool {
 	behind := false
 	for _, m := range p.ordered() {
 		if !m.following() {

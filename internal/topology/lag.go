@@ -15,7 +15,7 @@ const (
 
 // comesNoNearer says for how long a member that answers on its new machine has been no less behind than it was already. While it
 // does not answer, or a copy is being made, which shows a progress of its own, that is not counted.
-func (p *planner) comesNoNearer(m *Member) time.Duration {
+func (p *rollout) comesNoNearer(m *Member) time.Duration {
 	rec := &p.plan.Records
 	if !m.verified() || m.cloning() {
 		rec.Nearest, rec.NearestAt = 0, 0

@@ -39,7 +39,7 @@ func (r Rollout) under() bool { return r.Current != "" || len(r.Next) > 0 }
 
 // turnsLeft are the members that are to be changed, in their order: those that are not wanted, from the highest ordinal down,
 // then the outdated replicas in the same way, then the primary.
-func (p *planner) turnsLeft(primary *Member) []*Member {
+func (p *rollout) turnsLeft(primary *Member) []*Member {
 	var leave, replace, last []*Member
 	all := p.ordered()
 	slices.Reverse(all)
@@ -48,9 +48,9 @@ func (p *planner) turnsLeft(primary *Member) []*Member {
 		case m.Ordinal >= p.Replicas && p.nothingLeft(m):
 		case m.Ordinal >= p.Replicas:
 			leave = append(leave, m)
-		case p.outdated(m) && m == primary:
+		case p.turns.outdated(m) && m == primary:
 			last = append(last, m)
-		case p.outdated(m):
+		case p.turns.outdated(m):
 			replace = append(replace, m)
 		}
 	}
@@ -58,7 +58,7 @@ func (p *planner) turnsLeft(primary *Member) []*Member {
 }
 
 // tellRollout describes the change under way, and forgets what was done when nothing is left to do.
-func (p *planner) tellRollout(primary *Member) {
+func (p *rollout) tellRollout(primary *Member) {
 	rec := &p.plan.Records
 	out := Rollout{Kind: v1alpha1.RolloutMachines, Current: rec.Rolling, Since: rec.RollingSince}
 	left := p.turnsLeft(primary)
@@ -74,9 +74,9 @@ func (p *planner) tellRollout(primary *Member) {
 		return cmp.Compare(last(b, p.Members[rec.Rolling]), last(a, p.Members[rec.Rolling]))
 	})
 	for _, m := range left {
-		out.Plan = append(out.Plan, m.Name+": "+p.turnPlan(m, primary))
+		out.Plan = append(out.Plan, m.Name+": "+p.courses.turnPlan(m, primary))
 	}
-	for _, name := range p.unopened {
+	for _, name := range p.turns.unopened {
 		if name != rec.Rolling && !slices.Contains(out.Next, name) {
 			out.Next = append(out.Next, name)
 		}
@@ -93,7 +93,7 @@ func (p *planner) tellRollout(primary *Member) {
 		}
 	}
 	rec.RollingDone = out.Done
-	out.PreviousVersion = p.wayBack(primary)
+	out.PreviousVersion = p.turns.wayBack(primary)
 	out.Step = cmp.Or(p.step.Message, waitingForAll)
 	p.plan.Rollouts = append(p.plan.Rollouts, out)
 }

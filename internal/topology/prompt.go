@@ -8,7 +8,7 @@ import (
 
 // holdsUp says whether commits would wait if a voter went away that acknowledges: those of the others that are needed then still
 // receive what was committed long ago. Where too few others acknowledge at all, waiting for them does not help.
-func (p *planner) holdsUp(m, primary *Member) bool {
+func (p *acks) holdsUp(m, primary *Member) bool {
 	row := p.plan.Membership
 	if !p.Lossless || primary == nil || row == nil || !row.Has(m.Name) || !p.receives(m, primary) || !m.SQL.SemiSync.ReplicaActive {
 		return false
@@ -27,7 +27,7 @@ const proxyPause = 1500 * time.Millisecond
 
 // handsOverLater says why a primary that is to be restarted or replaced does not hand over to a member yet although that is ready:
 // writes would stop for longer than the hand-over itself takes. Empty when it can.
-func (p *planner) handsOverLater(primary, to *Member) Step {
+func (p *acks) handsOverLater(primary, to *Member) Step {
 	if p.holdsUp(to, primary) {
 		return waits(awaitsOthers)
 	}
@@ -38,7 +38,7 @@ func (p *planner) handsOverLater(primary, to *Member) Step {
 }
 
 // shownLately says whether clients may not have been shown yet which members there are.
-func (p *planner) shownLately() bool {
+func (p *acks) shownLately() bool {
 	left := p.ShownAt.Add(proxyPause).Sub(p.Now)
 	if p.Shown != "" && p.plan.Primary != "" && p.Shown != p.plan.Primary {
 		left = proxyPause // in this pass they are
@@ -54,7 +54,7 @@ const awaitsOthers = "waiting until another has received what was committed"
 
 // whyWritesWait says since when commits wait, for how many voters, and what keeps each of those that do not acknowledge. Counts are
 // rounded, so that status is not written for each transaction.
-func (p *planner) whyWritesWait(primary *Member) string {
+func (p *acks) whyWritesWait(primary *Member) string {
 	row := p.newestMembership()
 	var missing []string
 	for _, name := range row.Voters {

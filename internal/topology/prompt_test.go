@@ -81,9 +81,9 @@ func TestNobodyIsTakenAwayWhileTheOtherIsLate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newScene()
 			row.happened(s)
-			p := planner{state: state{s.desired, s.observed}}
+			p := newPlanner(s.desired, s.observed)
 			p.plan.Membership = s.member(0).SQL.Membership
-			if got := p.holdsUp(s.member(1), s.member(0)); got == row.goesOn {
+			if got := p.acks.holdsUp(s.member(1), s.member(0)); got == row.goesOn {
 				t.Errorf("it is waited for: %t", got)
 			}
 		})

@@ -6,21 +6,32 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
 
+// provisioning gives each member a volume and an instance.
+type provisioning struct {
+	*pass
+	turns    *turns
+	volumes  *volumes
+	votes    *votes
+	failover *failover
+	scaling  *scaling
+	upgrades *upgrades
+}
+
 // provision gives every wanted member its volume and its instance, side by side.
-func (p *planner) provision() {
+func (p *provisioning) provision() {
 	for ordinal := range p.Replicas {
 		name := p.MemberName(ordinal)
 		if p.Members[name] == nil {
 			p.Members[name] = &Member{Name: name, Ordinal: ordinal}
 		}
 	}
-	p.rememberVolumes()
-	p.noteVersions()
-	p.forgetAnew()
-	p.dropAbsent()
-	p.takenAway()
-	p.finishDeposed()
-	p.findSource()
+	p.volumes.rememberVolumes()
+	p.turns.noteVersions()
+	p.upgrades.forgetAnew()
+	p.scaling.dropAbsent()
+	p.upgrades.takenAway()
+	p.failover.finishDeposed()
+	p.volumes.findSource()
 	if p.ManagedSecurityGroup && p.Launchable && !p.mayCreate().Waits() {
 		// Idempotent and free of calls while it is as it should be, so that drift in its rules is put back too.
 		p.plan.Actions = append(p.plan.Actions, EnsureSecurityGroup{})
@@ -45,38 +56,15 @@ func describe(m *Member, v *View) {
 	v.Disk = m.SQL.Disk
 }
 
-// rememberVolumes notes which volume carries a member's data, so that a lost one is told from one that never was.
-func (p *planner) rememberVolumes() {
-	for _, m := range p.Members {
-		vol := m.volume()
-		if vol == nil {
-			continue
-		}
-		if vol.AttachedTo != "" {
-			p.noteVolume(m, vol)
-		}
-		p.noteMade(m, vol)
-	}
-}
-
-func (p *planner) noteVolume(m *Member, vol *Volume) {
-	rec := p.plan.Records.Members[m.Name]
-	rec.VolumeID, rec.Volume = vol.ID, max(rec.Volume, vol.Incarnation)
-	if rec.Unmade == vol.ID {
-		rec.Unmade, rec.UnmadeAt = "", 0 // it came to be after all
-	}
-	p.plan.Records.Members[m.Name] = rec
-}
-
 // mayCreate returns why nothing may be created at the moment, or "".
-func (p *planner) mayCreate() Step {
+func (p *provisioning) mayCreate() Step {
 	switch rebuilt := p.Records.RebuiltAt; {
 	case !p.CloudReachable:
 		return waits("waiting for EC2's API")
 	case len(p.Subnets) == 0:
 		return waitsFor("the subnets of spec.aws.subnetIDs", p.SubnetsProblem)
-	case p.unsourced.Waits() && !p.holdsVolumes():
-		return p.unsourced
+	case p.volumes.unsourced.Waits() && !p.holdsVolumes():
+		return p.volumes.unsourced
 	case !rebuilt.IsZero() && p.Now.Sub(rebuilt) < settling:
 		return waits("waiting two minutes before anything is created: the members' records were lost and rebuilt from EC2's tags")
 	}
@@ -84,18 +72,18 @@ func (p *planner) mayCreate() Step {
 }
 
 // provisionMember plans a member's next step in EC2 and returns what it waits for, or "" when its machine is up.
-func (p *planner) provisionMember(m *Member) Step {
+func (p *provisioning) provisionMember(m *Member) Step {
 	vol, in := m.volume(), p.machineFor(m)
-	p.endUnmade(m)
+	p.volumes.endUnmade(m)
 	switch {
-	case m.Ordinal >= p.Replicas && (vol == nil || !p.mayBeNeeded(m)):
+	case m.Ordinal >= p.Replicas && (vol == nil || !p.turns.mayBeNeeded(m)):
 		return Step{} // it is about to be taken away
-	case p.takenBack(m) && (vol == nil || !p.mayBeNeeded(m)):
-		return waits("being taken back to MySQL " + p.takenBackTo(m))
+	case p.turns.takenBack(m) && (vol == nil || !p.turns.mayBeNeeded(m)):
+		return waits("being taken back to MySQL " + p.turns.takenBackTo(m))
 	case vol == nil:
 		return p.needVolume(m)
 	case vol.State == volumeError && vol.AttachedTo == "":
-		return p.failedVolume(m, vol)
+		return p.volumes.failedVolume(m, vol)
 	case in == nil && vol.State == volumeCreating && p.plan.Records.Members[m.Name].UnmadeAt != 0:
 		p.waitAtMost(waitEC2)
 		return waits("creating the data volume once more") // what EC2 could not make before is no reason for a machine yet
@@ -110,7 +98,7 @@ func (p *planner) provisionMember(m *Member) Step {
 }
 
 // machineComes plans the next step towards a member's machine that runs with its volume, and returns what it waits for.
-func (p *planner) machineComes(m *Member, vol *Volume, in *Instance) Step {
+func (p *provisioning) machineComes(m *Member, vol *Volume, in *Instance) Step {
 	switch in.State {
 	case statePending:
 		p.waitForEC2(in)
@@ -123,10 +111,10 @@ func (p *planner) machineComes(m *Member, vol *Volume, in *Instance) Step {
 		p.waitAtMost(waitEC2)
 		return waits("instance " + in.ID + " is stopping")
 	case stateStopped:
-		if next := p.successorOf(m, in); next != nil && p.rolling(m) && !p.tooNew(m) {
+		if next := p.successorOf(m, in); next != nil && p.turns.rolling(m) && !p.turns.tooNew(m) {
 			return waits(fmt.Sprintf("instance %s is stopped; its volume moves to %s", in.ID, next.ID))
 		}
-		if primaries := p.primaries(); len(primaries) == 1 && p.tooNew(m) && p.onlyFailed(primaries[0]) {
+		if primaries := p.primaries(); len(primaries) == 1 && p.turns.tooNew(m) && p.votes.onlyFailed(primaries[0]) {
 			p.waitAtMost(waitMySQL)
 			return waits("instance " + in.ID + " is stopped until it has lost its vote")
 		}
@@ -140,7 +128,7 @@ func (p *planner) machineComes(m *Member, vol *Volume, in *Instance) Step {
 
 // needStart plans to start a stopped machine. One that a zone without capacity cannot start is ended after a while, which
 // frees its volume.
-func (p *planner) needStart(m *Member, vol *Volume, in *Instance) Step {
+func (p *provisioning) needStart(m *Member, vol *Volume, in *Instance) Step {
 	if !p.CloudReachable || p.busy(m.Name) {
 		p.waitAtMost(waitEC2)
 		return waits("instance " + in.ID + " is stopped")
@@ -160,15 +148,15 @@ func (p *planner) needStart(m *Member, vol *Volume, in *Instance) Step {
 }
 
 // needVolume plans a new volume.
-func (p *planner) needVolume(m *Member) Step {
+func (p *provisioning) needVolume(m *Member) Step {
 	if why := p.mayCreate(); why.Waits() {
 		p.waitAtMost(waitEC2)
 		return why
 	}
-	if m == p.firstMember() && p.unsourced.Waits() {
-		return p.unsourced // findSource says when to look again
+	if m == p.firstMember() && p.volumes.unsourced.Waits() {
+		return p.volumes.unsourced // findSource says when to look again
 	}
-	if why := p.unmade(m); why.Waits() {
+	if why := p.volumes.unmade(m); why.Waits() {
 		return why
 	}
 	rec := p.plan.Records.Members[m.Name]
@@ -177,7 +165,7 @@ func (p *planner) needVolume(m *Member) Step {
 			p.waitAtMost(waitEC2)
 			return waits("volume " + rec.VolumeID + " is not shown by EC2; waiting until that is certain")
 		}
-		if why := p.recoveredInVain(rec.VolumeID); why.Waits() {
+		if why := p.failover.recoveredInVain(rec.VolumeID); why.Waits() {
 			return why
 		}
 		if why := p.mustKeepVote(m, rec.VolumeID); why.Waits() {
@@ -203,7 +191,7 @@ func (p *planner) needVolume(m *Member) Step {
 		rec.Volume++
 	}
 	p.plan.Records.Members[m.Name] = rec
-	create := CreateVolume{Member: m.Name, Incarnation: rec.Volume, Zone: zone, SnapshotID: p.snapshotToBeginWith(m)}
+	create := CreateVolume{Member: m.Name, Incarnation: rec.Volume, Zone: zone, SnapshotID: p.volumes.snapshotToBeginWith(m)}
 	p.do(create)
 	if create.SnapshotID != "" {
 		return waits("creating the data volume from " + create.SnapshotID)
@@ -226,7 +214,7 @@ func (st *state) deadVolumeIncarnation(m *Member) int {
 // mustKeepVote returns why a volume that carried data and is gone must not be replaced by an empty one yet: as long as
 // the member may be a voter, an empty server in its place would pass for a holder of acknowledged commits. Its vote must
 // be taken first, see quorum.go; and without any membership row in sight nobody knows who votes.
-func (p *planner) mustKeepVote(m *Member, volumeID string) Step {
+func (p *provisioning) mustKeepVote(m *Member, volumeID string) Step {
 	row := p.newestMembership()
 	if row != nil && !row.Has(m.Name) || row == nil && p.Records.Bootstrapped == "" && !p.Records.Established {
 		return Step{}
@@ -241,7 +229,7 @@ func (p *planner) mustKeepVote(m *Member, volumeID string) Step {
 }
 
 // mayLaunch returns why no instance may be launched at the moment, or "".
-func (p *planner) mayLaunch() Step {
+func (p *provisioning) mayLaunch() Step {
 	if why := p.mayCreate(); why.Waits() {
 		p.waitAtMost(waitEC2)
 		return why
@@ -259,7 +247,7 @@ func (p *planner) mayLaunch() Step {
 
 // launchOf returns the launch of a member's next instance in the zone of its volume, made from the present spec or as before, or
 // why there can be none. Its incarnation is remembered first, and used until EC2 shows an instance of it.
-func (p *planner) launchOf(m *Member, vol *Volume, before bool) (LaunchInstance, Step) {
+func (p *provisioning) launchOf(m *Member, vol *Volume, before bool) (LaunchInstance, Step) {
 	rec := p.plan.Records.Members[m.Name]
 	subnet, ok := p.subnetInZone(vol.Zone, m.Ordinal, rec.ZoneShift)
 	if !ok {
@@ -277,7 +265,7 @@ func (p *planner) launchOf(m *Member, vol *Volume, before bool) (LaunchInstance,
 	}
 	rec.noteLaunch(max(rec.Instance, used+1), version)
 	switch {
-	case before && p.toSeed(m):
+	case before && p.upgrades.toSeed(m):
 		rec.ToSeed = rec.Instance
 	case rec.ToSeed == rec.Instance:
 		rec.ToSeed = 0 // ordered once more, from the present spec
@@ -287,7 +275,7 @@ func (p *planner) launchOf(m *Member, vol *Volume, before bool) (LaunchInstance,
 }
 
 // needInstance plans a new instance in the zone of the member's volume.
-func (p *planner) needInstance(m *Member, vol *Volume) Step {
+func (p *provisioning) needInstance(m *Member, vol *Volume) Step {
 	if why := p.mayLaunch(); why.Waits() {
 		return why
 	}
@@ -297,13 +285,13 @@ func (p *planner) needInstance(m *Member, vol *Volume) Step {
 	if why := p.endedSoon(m, vol); why.Waits() {
 		return why
 	}
-	if why := p.unknownDonors(m); why.Waits() {
+	if why := p.upgrades.unknownDonors(m); why.Waits() {
 		return why
 	}
-	before := p.launchesAsBefore(m)
+	before := p.upgrades.launchesAsBefore(m)
 	if opened := p.plan.Records.Members[m.Name].Opened; !before && opened != "" && olderVersion(opened, p.Version) {
 		// Without a machine it is known to acknowledge nothing, so that the others can go on without it.
-		if why := p.waitForTrial(m, p.Version); why.Waits() {
+		if why := p.upgrades.waitForTrial(m, p.Version); why.Waits() {
 			return why
 		}
 	}
@@ -312,7 +300,7 @@ func (p *planner) needInstance(m *Member, vol *Volume) Step {
 		return why
 	}
 	if before && p.plan.Records.Rolling == m.Name {
-		p.endTurn(false) // it gets what it was to have in a later one
+		p.turns.endTurn(false) // it gets what it was to have in a later one
 	}
 	if m.CapacityRefused == vol.Zone {
 		p.retry(waitEC2, launch) // no hot loop against a zone that has nothing to give
@@ -327,7 +315,7 @@ func (p *planner) needInstance(m *Member, vol *Volume) Step {
 }
 
 // volumeWaits returns what the volume of a member waits for that has no machine.
-func (p *planner) volumeWaits(m *Member, vol *Volume) Step {
+func (p *provisioning) volumeWaits(m *Member, vol *Volume) Step {
 	rec := p.plan.Records.Members[m.Name]
 	switch {
 	case vol.State != volumeAvailable && vol.State != volumeCreating:
@@ -345,7 +333,7 @@ func (p *planner) volumeWaits(m *Member, vol *Volume) Step {
 
 // endedSoon returns what a member waits for of whose machines one ended soon after its launch, or "". In another zone than that
 // of its volume it was no failure, see endElsewhere.
-func (p *planner) endedSoon(m *Member, vol *Volume) Step {
+func (p *provisioning) endedSoon(m *Member, vol *Volume) Step {
 	for _, in := range m.Instances {
 		if in.gone() && !apart(&in, vol) && p.Now.Sub(in.LaunchTime) < relaunchPause {
 			p.waitAtMost(waitEC2)
@@ -359,7 +347,7 @@ func (p *planner) endedSoon(m *Member, vol *Volume) Step {
 // moveZone gives up a zone without capacity: soon for a member whose volume never carried data. A volume with data is
 // retired, which keeps it, only after a long time, for a member that is no voter any more while others are; the member is
 // seeded anew.
-func (p *planner) moveZone(m *Member, vol *Volume, rec *Record) bool {
+func (p *provisioning) moveZone(m *Member, vol *Volume, rec *Record) bool {
 	if m.CapacityRefused != vol.Zone {
 		return false
 	}
@@ -405,7 +393,7 @@ func (d Desired) otherZone(ordinal, shift int, zone string) (next int, ok bool) 
 }
 
 // needAttachment plans the attachment of the volume to the running instance.
-func (p *planner) needAttachment(m *Member, vol *Volume, in *Instance) Step {
+func (p *provisioning) needAttachment(m *Member, vol *Volume, in *Instance) Step {
 	switch {
 	case vol.AttachedTo == in.ID && vol.AttachState == attachAttached:
 		if in.Impaired && !m.verified() {
@@ -419,10 +407,10 @@ func (p *planner) needAttachment(m *Member, vol *Volume, in *Instance) Step {
 		return waits(fmt.Sprintf("volume %s is being attached", vol.ID))
 	case vol.State == volumeAvailable:
 		if p.CloudReachable {
-			if why := p.mayOpen(m, vol, in); why.Waits() {
+			if why := p.upgrades.mayOpen(m, vol, in); why.Waits() {
 				return why
 			}
-			p.noteVolume(m, vol) // whatever EC2 shows of it later
+			p.volumes.noteVolume(m, vol) // whatever EC2 shows of it later
 			p.do(AttachVolume{m.Name, vol.ID, in.ID})
 		}
 		return waits("attaching volume " + vol.ID)
@@ -445,9 +433,9 @@ func (d Desired) machineFor(m *Member) *Instance {
 }
 
 // endSurplus ends the instances of a member that are not the one its volume is attached to.
-func (p *planner) endSurplus(m *Member, in *Instance) {
+func (p *provisioning) endSurplus(m *Member, in *Instance) {
 	vol := m.volume()
-	if vol == nil || vol.AttachedTo != in.ID || p.Records.Rolling == m.Name && m.Ordinal < p.Replicas && !p.tooNew(m) {
+	if vol == nil || vol.AttachedTo != in.ID || p.Records.Rolling == m.Name && m.Ordinal < p.Replicas && !p.turns.tooNew(m) {
 		return // which one is the member's is not settled yet, or is about to change; one that is taken back gets none of them
 	}
 	for _, other := range m.Instances {
@@ -463,7 +451,7 @@ func (p *planner) endSurplus(m *Member, in *Instance) {
 
 // endElsewhere ends an instance that can never have the member's volume, because it is in another zone, and says so: it was
 // launched for a volume that is gone, and EC2 showed it, or the end of that volume, late.
-func (p *planner) endElsewhere(m *Member, vol *Volume, in *Instance) Step {
+func (p *provisioning) endElsewhere(m *Member, vol *Volume, in *Instance) Step {
 	if in.gone() || m.verified() || !apart(in, vol) {
 		return Step{}
 	}
@@ -485,7 +473,7 @@ func apart(in *Instance, vol *Volume) bool {
 }
 
 // waitForEC2 asks every second just after a launch, and every five later.
-func (p *planner) waitForEC2(in *Instance) {
+func (p *provisioning) waitForEC2(in *Instance) {
 	if p.Now.Sub(in.LaunchTime) < eagerEC2 {
 		p.waitAtMost(waitMySQL)
 		return

@@ -37,14 +37,14 @@ func (m Membership) LedBy(member string) Membership {
 const unseenEpochs = 100
 
 // at gives a membership the next epoch, and remembers it: rows planned later always have a higher one.
-func (p *planner) at(m Membership) Membership {
+func (p *pass) at(m Membership) Membership {
 	p.plan.Records.Epoch = p.nextEpoch()
 	m.Epoch = p.plan.Records.Epoch
 	return m
 }
 
 // nextEpoch is the lowest epoch that a row planned from now on can have.
-func (p *planner) nextEpoch() uint64 {
+func (p *pass) nextEpoch() uint64 {
 	if p.plan.Records.Epoch == 0 && !p.Records.RebuiltAt.IsZero() {
 		return p.newestEpoch + unseenEpochs + 1
 	}
@@ -53,7 +53,7 @@ func (p *planner) nextEpoch() uint64 {
 
 // newestMembership returns the membership row of the highest epoch among the members reached; of two with the same, which
 // lost records alone could bring about, that of the first member by ordinal.
-func (p *planner) newestMembership() *Membership {
+func (p *pass) newestMembership() *Membership {
 	var newest *Membership
 	for _, m := range p.ordered() {
 		if row := m.SQL.Membership; m.verified() && row != nil && !p.foreign(m) && (newest == nil || row.Epoch > newest.Epoch) {

@@ -2,7 +2,6 @@ package topology
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
@@ -17,7 +16,7 @@ type RebuildRequest struct {
 
 // takeRebuildRequest decides whether the rebuild that a person asked for is done, refused, or goes on. What is remembered of a
 // request is forgotten when the request is gone, not when it is done: until then an operator may read it once more.
-func (p *planner) takeRebuildRequest(primary *Member) {
+func (p *replication) takeRebuildRequest(primary *Member) {
 	if p.RebuildMember == "" {
 		return
 	}
@@ -36,7 +35,7 @@ func (p *planner) takeRebuildRequest(primary *Member) {
 }
 
 // dropRebuildRequests forgets the requests that no annotation makes any more, also while there is no primary: a later one is another.
-func (p *planner) dropRebuildRequests() {
+func (p *replication) dropRebuildRequests() {
 	for name, rec := range p.plan.Records.Members {
 		if rec.Rebuild != (RebuildRequest{}) && name != p.RebuildMember {
 			rec.Rebuild = RebuildRequest{}
@@ -46,7 +45,7 @@ func (p *planner) dropRebuildRequests() {
 }
 
 // refusesRebuild says why the member that a person wants rebuilt is not; empty when it is.
-func (p *planner) refusesRebuild(m, primary *Member) string {
+func (p *replication) refusesRebuild(m, primary *Member) string {
 	ordinal, ok := p.Ordinal(p.RebuildMember)
 	switch {
 	case !ok || ordinal >= p.Replicas:
@@ -57,8 +56,8 @@ func (p *planner) refusesRebuild(m, primary *Member) string {
 		return fmt.Sprintf("%s is the primary; switch over to another member first (annotation %s), then ask again", primary.Name, v1alpha1.AnnotationSwitchover)
 	case m != nil && p.answersNobody(m) && p.plan.Records.Members[m.Name].Rebuild.At == 0:
 		return fmt.Sprintf("mysqld of %s does not answer, and only one that answers can be told to copy; end its instance and delete volume %s in EC2, and it gets a new one with a copy of the primary's data", m.Name, m.volume().ID)
-	case m != nil && m.verified() && !m.cloning() && !sameSeries(m.SQL.Version, primary.SQL.Version) && !p.hasOtherDonor(m):
-		return fmt.Sprintf("%s runs MySQL %s, and no voter of that series can be cloned from%s", m.Name, m.SQL.Version, p.adviceOnSeries(m, primary))
+	case m != nil && m.verified() && !m.cloning() && !sameSeries(m.SQL.Version, primary.SQL.Version) && !p.seeding.hasOtherDonor(m):
+		return fmt.Sprintf("%s runs MySQL %s, and no voter of that series can be cloned from%s", m.Name, m.SQL.Version, p.seeding.adviceOnSeries(m, primary))
 	}
 	return ""
 }
@@ -82,22 +81,22 @@ func (m *Member) clonedAfter(clone string) bool {
 }
 
 // toBeRebuilt says whether a person asked for a member's rebuild, and it is neither done nor refused.
-func (p *planner) toBeRebuilt(m *Member) bool {
+func (p *replication) toBeRebuilt(m *Member) bool {
 	return p.RebuildMember == m.Name && !p.plan.RebuildDone && p.plan.RebuildRefused == "" && p.plan.Records.Members[m.Name].Rebuild.At != 0
 }
 
 // needsVote says what a rebuild that a person asked for waits for because the member's vote is needed; empty when it is not. What
 // follows from a removal that was begun is decided by that.
-func (p *planner) needsVote(m, primary *Member) Step {
+func (p *replication) needsVote(m, primary *Member) Step {
 	row := p.plan.Membership
 	switch {
 	case !row.Has(m.Name):
 		return Step{}
 	case p.unconfirmed || !row.Settled():
 		return waits("until the voters are confirmed")
-	case p.plan.Records.Leaving == "" && !p.othersVote(m):
+	case p.plan.Records.Leaving == "" && !p.turns.othersVote(m):
 		return waits("until all other members are voters")
-	case !p.mayRemove(m, primary):
+	case !p.votes.mayRemove(m, primary):
 		return waits("until enough other voters acknowledge")
 	}
 	return Step{}
@@ -105,15 +104,15 @@ func (p *planner) needsVote(m, primary *Member) Step {
 
 // rebuildOnRequest plans the rebuild that a person asked for, and returns what the member waits for. Empty means that its
 // replication goes on meanwhile.
-func (p *planner) rebuildOnRequest(m, primary *Member) Step {
+func (p *replication) rebuildOnRequest(m, primary *Member) Step {
 	if !p.toBeRebuilt(m) || p.needsVote(m, primary).Waits() {
 		return Step{}
 	}
-	return p.rebuild(m, primary, fmt.Sprintf("asked for at %d", p.plan.Records.Members[m.Name].Rebuild.At))
+	return p.seeding.rebuild(m, primary, fmt.Sprintf("asked for at %d", p.plan.Records.Members[m.Name].Rebuild.At))
 }
 
 // reportRebuild sets as the member's message what the rebuild that a person asked for waits for.
-func (p *planner) reportRebuild() {
+func (p *replication) reportRebuild() {
 	m, primary := p.Members[p.RebuildMember], p.Members[p.plan.Primary]
 	if m == nil || primary == nil || !p.toBeRebuilt(m) {
 		return
@@ -122,11 +121,4 @@ func (p *planner) reportRebuild() {
 	if v := p.views[m.Name]; v != nil && !v.Step.Waits() {
 		v.Step = waits("to be rebuilt; waiting " + p.needsVote(m, primary).Message)
 	}
-}
-
-// hasOtherDonor says whether a voter besides the primary runs a version that a member can be cloned from.
-func (p *planner) hasOtherDonor(m *Member) bool {
-	return slices.ContainsFunc(p.ordered(), func(d *Member) bool {
-		return d != m && p.plan.Membership.Has(d.Name) && d.verified() && sameSeries(m.SQL.Version, d.SQL.Version) && !olderVersion(m.SQL.Version, d.SQL.Version)
-	})
 }

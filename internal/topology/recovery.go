@@ -15,7 +15,7 @@ func (st *state) recovering() bool {
 
 // recoveryForgotten says whether a cluster that was to begin with a recovery has lost its records before it began. Nobody
 // knows then how far the recovery had got, and to begin empty would be a cluster without the data that it was made for.
-func (p *planner) recoveryForgotten() bool {
+func (p *failover) recoveryForgotten() bool {
 	rec := p.Records
 	if !p.Recover || rec.Recovered || rec.Bootstrapped != "" {
 		return false
@@ -45,9 +45,9 @@ func (p *planner) recoveryForgotten() bool {
 
 // recover has the first member that answers restored into. The volume is remembered before: an attempt that was cut off
 // goes on there, and nowhere else.
-func (p *planner) recover() {
-	if p.unsourced.Waits() {
-		p.plan.Waiting = Finding{v1alpha1.ReasonRecovering, p.unsourced.Message} // findSource says when to look again
+func (p *failover) recover() {
+	if p.volumes.unsourced.Waits() {
+		p.plan.Waiting = Finding{v1alpha1.ReasonRecovering, p.volumes.unsourced.Message} // findSource says when to look again
 		return
 	}
 	p.waitAtMost(waitMySQL)
@@ -75,9 +75,9 @@ func (p *planner) recover() {
 // recoveredInVain returns what the cluster waits for when the volume that it was to begin on is lost after it was given the
 // data, or while a dump was restored into it: then nobody has them, and an empty volume in its place would be no beginning. A
 // copy that is not the cluster's own yet is made once more instead.
-func (p *planner) recoveredInVain(volumeID string) Step {
+func (p *failover) recoveredInVain(volumeID string) Step {
 	rec := p.plan.Records
-	if !p.Recover || rec.Bootstrapped != "" || rec.Established || rec.Recovering != volumeID || p.copying() {
+	if !p.Recover || rec.Bootstrapped != "" || rec.Established || rec.Recovering != volumeID || p.volumes.copying() {
 		return Step{}
 	}
 	p.waitAtMost(waitEC2)

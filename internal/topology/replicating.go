@@ -11,11 +11,22 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 )
 
+// replication seeds members, and connects them to the primary.
+type replication struct {
+	*pass
+	acks      *acks
+	turns     *turns
+	votes     *votes
+	soundness *soundness
+	seeding   *seeding
+	failover  *failover
+}
+
 // replicate gives the members that answer their roles.
-func (p *planner) replicate() {
+func (p *replication) replicate() {
 	p.dropRebuildRequests()
-	p.noteRivals()
-	primary := p.choosePrimary()
+	p.acks.noteRivals()
+	primary := p.failover.choosePrimary()
 	if primary == nil {
 		for _, m := range p.ordered() {
 			if v := p.views[m.Name]; v.Phase == v1alpha1.PhaseReplicating && m.verified() {
@@ -27,12 +38,12 @@ func (p *planner) replicate() {
 	p.plan.Primary = primary.Name
 	p.views[primary.Name].Role = v1alpha1.RolePrimary
 	p.views[primary.Name].InService = true
-	p.coverCommits(primary)
-	p.outwaitStrangers(primary)
-	p.finishLeaving(primary)
-	p.forgetSilenced()
-	if !p.bridge(primary) {
-		p.removeLostVoters(primary)
+	p.acks.coverCommits(primary)
+	p.acks.outwaitStrangers(primary)
+	p.votes.finishLeaving(primary)
+	p.acks.forgetSilenced()
+	if !p.votes.bridge(primary) {
+		p.votes.removeLostVoters(primary)
 	}
 	p.takeRebuildRequest(primary)
 	admitting := p.unconfirmed
@@ -43,20 +54,20 @@ func (p *planner) replicate() {
 			p.follow(m, primary, &admitting)
 		}
 	}
-	p.keepWait(primary, admitting)
+	p.votes.keepWait(primary, admitting)
 	if v := p.views[primary.Name]; v.Phase == v1alpha1.PhaseReplicating && !p.unconfirmed {
 		v.Phase = v1alpha1.PhaseReady
 	}
 }
 
 // follow makes a member a replica that serves and votes.
-func (p *planner) follow(m, primary *Member, admitting *bool) {
+func (p *replication) follow(m, primary *Member, admitting *bool) {
 	v := p.views[m.Name]
 	v.Role = v1alpha1.RoleReplica
 	switch {
 	case !m.verified(): // restarting; join said so
 		return
-	case p.plan.Records.Rolling == m.Name && (m.Ordinal >= p.Replicas || p.tooNew(m)) && !p.mayBeNeeded(m):
+	case p.plan.Records.Rolling == m.Name && (m.Ordinal >= p.Replicas || p.turns.tooNew(m)) && !p.turns.mayBeNeeded(m):
 		return // it is being taken away, and what it cannot do any more must not hold that up
 	case m.SQL.Writable:
 		// Being unseated. Replicating would switch off its wait for acknowledgements, and so answer commits that
@@ -65,21 +76,24 @@ func (p *planner) follow(m, primary *Member, admitting *bool) {
 		p.waitAtMost(waitMySQL)
 		return
 	}
-	v.Step = p.excludeUnstable(m, primary)
+	v.Step = p.votes.excludeUnstable(m, primary)
 	if !v.Step.Waits() {
-		v.Step = p.expelLate(m, primary)
+		v.Step = p.votes.expelLate(m, primary)
 	}
 	if !v.Step.Waits() {
 		v.Step = p.seed(m, primary)
 	}
 	if !v.Step.Waits() {
-		v.Step = p.vote(m, primary, admitting)
+		v.Step = p.soundness.restore(m, primary)
+	}
+	if !v.Step.Waits() {
+		v.Step = p.votes.vote(m, primary, admitting)
 	}
 	p.serve(m, v)
 }
 
 // seed plans a replica's next step until both its threads run, and returns what it waits for.
-func (p *planner) seed(m, primary *Member) Step {
+func (p *replication) seed(m, primary *Member) Step {
 	row := p.plan.Membership
 	if in := m.CurrentInstance(); m.waitsInVain() && in != nil {
 		if p.CloudReachable && !p.busy(m.Name) {
@@ -99,7 +113,7 @@ func (p *planner) seed(m, primary *Member) Step {
 		return waits("switching its acknowledgements off until it is a voter")
 	case m.SQL.Executed.IsEmpty(), m.cloneCutOff() && !row.Has(m.Name):
 		// What a CLONE that was cut off leaves behind may say that it executed what it no longer holds (fact 19).
-		return p.rebuild(m, primary, "")
+		return p.seeding.rebuild(m, primary, "")
 	}
 	if why := p.rebuildOnRequest(m, primary); why.Waits() {
 		return why
@@ -111,30 +125,30 @@ func (p *planner) seed(m, primary *Member) Step {
 }
 
 // acknowledgesInVain says whether a member that is no voter, and that nobody waits for, acknowledges.
-func (p *planner) acknowledgesInVain(m *Member) bool {
+func (p *replication) acknowledgesInVain(m *Member) bool {
 	row := p.plan.Membership
-	return !row.Has(m.Name) && m.mayBeHeard() && !p.awaited(m) && (len(row.Voters) > 1 || !m.following())
+	return !row.Has(m.Name) && m.mayBeHeard() && !p.acks.awaited(m) && (len(row.Voters) > 1 || !m.following())
 }
 
 // rebuildDiverged plans to rebuild a member that holds what the primary does not, or lacks what the binary logs no longer hold, and
 // returns what it waits for.
-func (p *planner) rebuildDiverged(m, primary *Member) Step {
+func (p *replication) rebuildDiverged(m, primary *Member) Step {
 	row := p.plan.Membership
 	// A primary whose row still waits, or waits to be confirmed, may need the acknowledgement of a member that is to be rebuilt, and
 	// so may one that has too few others.
-	if errant := p.errant(m, primary); !errant.IsEmpty() && (!row.Has(m.Name) || !p.unconfirmed && row.Settled() && p.mayRemove(m, primary)) {
+	if errant := p.errant(m, primary); !errant.IsEmpty() && (!row.Has(m.Name) || !p.unconfirmed && row.Settled() && p.votes.mayRemove(m, primary)) {
 		p.degraded(v1alpha1.ReasonMemberUntrusted, fmt.Sprintf("%s holds transactions that %s does not: %s; its volume is kept as a snapshot for 7 days and the member is rebuilt", m.Name, primary.Name, errant))
-		return p.rebuild(m, primary, errant.String())
+		return p.seeding.rebuild(m, primary, errant.String())
 	}
 	if outOfReach(m, primary) {
 		p.degraded(v1alpha1.ReasonReplicationBroken, m.Name+" lacks transactions that the binary logs no longer hold; it is seeded anew")
-		return p.rebuild(m, primary, "")
+		return p.seeding.rebuild(m, primary, "")
 	}
 	return Step{}
 }
 
 // connect has a member replicate from the primary, and returns what it waits for.
-func (p *planner) connect(m, primary *Member) Step {
+func (p *replication) connect(m, primary *Member) Step {
 	source := primary.CurrentInstance()
 	if source == nil {
 		p.waitAtMost(waitEC2)
@@ -146,7 +160,7 @@ func (p *planner) connect(m, primary *Member) Step {
 	case m.stuck(p.Now):
 		return p.mend(m, primary, source.Address)
 	case r == nil || r.SourceHost != source.Address || (idle || !r.SQLRunning) && !r.Broken():
-		p.do(ReplicateFrom{m.Name, primary.Name, source.Address, idle && p.acknowledges(m, primary)})
+		p.do(ReplicateFrom{m.Name, primary.Name, source.Address, idle && p.acks.acknowledges(m, primary)})
 		return waits("starting replication from " + primary.Name)
 	case m.broken():
 		return p.mend(m, primary, source.Address)
@@ -172,99 +186,15 @@ func (m *Member) stuck(now time.Time) bool {
 	return m.verified() && m.SQL.Replication.applierBroken() && !m.BrokenSince.IsZero() && now.Sub(m.BrokenSince) >= brokenPatience
 }
 
-// ruined says whether a member that answers gives no acknowledgement, and will not before it is rebuilt.
-func (p *planner) ruined(m, primary *Member) bool {
-	return m.verified() && !m.SQL.SemiSync.ReplicaActive && (m.Name == p.plan.Records.Leaving || m.SQL.Executed.IsEmpty() && !p.leaderDoubted() || outOfReach(m, primary) ||
-		m.broken() && !m.BrokenSince.IsZero() && p.Now.Sub(m.BrokenSince) >= brokenPatience)
-}
-
 // mend tries for a while to start replication again that an error stopped, then has the member rebuilt.
-func (p *planner) mend(m, primary *Member, address string) Step {
+func (p *replication) mend(m, primary *Member, address string) Step {
 	r := m.SQL.Replication
 	p.degraded(v1alpha1.ReasonReplicationBroken, fmt.Sprintf("%s: %s", m.Name, r.stopped()))
 	if m.BrokenSince.IsZero() || p.Now.Sub(m.BrokenSince) < brokenPatience {
-		p.retry(waitEC2, ReplicateFrom{m.Name, primary.Name, address, r.IOState == ioOff && p.acknowledges(m, primary)})
+		p.retry(waitEC2, ReplicateFrom{m.Name, primary.Name, address, r.IOState == ioOff && p.acks.acknowledges(m, primary)})
 		return waits(r.stopped())
 	}
-	return p.rebuild(m, primary, m.SQL.Executed.String())
-}
-
-// clone plans the seeding of a member from a donor that is free: a server serves one CLONE at a time (error 3634).
-func (p *planner) clone(m, primary *Member) Step {
-	donor := p.donorFor(m, primary)
-	if donor == nil && p.madeAnewAsBefore(m, primary) {
-		p.waitAtMost(waitMySQL)
-		return waits(fmt.Sprintf("to be made anew with MySQL %s: CLONE does not go from there to %s", primary.SQL.Version, m.SQL.Version))
-	}
-	if donor == nil && p.unseedable(m, primary) {
-		p.waitAtMost(waitMySQL)
-		p.degraded(v1alpha1.ReasonMemberMissing, fmt.Sprintf("%s runs MySQL %s and has to be cloned, but CLONE does not go from one series to another, and %s runs %s%s",
-			m.Name, m.SQL.Version, primary.Name, primary.SQL.Version, p.adviceOnSeries(m, primary)))
-		return waits("nobody runs a version that it can be cloned from")
-	}
-	if donor == nil {
-		p.waitFor(m)
-		return waits("waiting for its turn to be cloned")
-	}
-	address, _ := mysqlAddress(donor) // a donor has one
-	p.retry(waitMySQL/2, CloneFrom{m.Name, donor.Name, address})
-	if m.cloneCutOff() {
-		p.degraded(v1alpha1.ReasonMemberMissing, fmt.Sprintf("%s: CLONE failed, it is tried again: %s", m.Name, m.SQL.Clone.Message))
-	}
-	return waits("seeding by CLONE from " + donor.Name)
-}
-
-// adviceOnSeries says how a member that went ahead to another series is made anew; empty for any other.
-func (p *planner) adviceOnSeries(m, primary *Member) string {
-	if !olderVersion(primary.SQL.Version, m.SQL.Version) || p.tooNew(m) {
-		return ""
-	}
-	return fmt.Sprintf(". To have it made anew, set spec.version back to %s, and raise it again when all members are well", primary.SQL.Version)
-}
-
-// donorFor returns the primary, or a stable voter that replicates well, whichever serves no other CLONE. CLONE goes between versions
-// of one series only (Reference Manual, "Clone Plugin Limitations").
-func (p *planner) donorFor(m, primary *Member) *Member {
-	busy := p.busyDonors(m)
-	donors := []*Member{primary}
-	for _, other := range p.ordered() {
-		if other != primary && other != m && !other.unstable() && p.plan.Membership.Has(other.Name) && other.following() && !p.busy(other.Name) && !olderVersion(m.SQL.Version, other.SQL.Version) {
-			donors = append(donors, other)
-		}
-	}
-	for _, d := range donors {
-		if address, known := mysqlAddress(d); known && !busy[address] && sameSeries(m.SQL.Version, d.SQL.Version) {
-			return d
-		}
-	}
-	return nil
-}
-
-// busyDonors are the addresses of those that another member is being cloned from, or is to be in this pass.
-func (p *planner) busyDonors(m *Member) map[string]bool {
-	busy := map[string]bool{}
-	for _, other := range p.Members {
-		if other.cloning() && other != m {
-			busy[other.SQL.Clone.Source] = true
-		}
-	}
-	for _, a := range p.plan.Actions {
-		if c, ok := a.(CloneFrom); ok {
-			busy[c.DonorAddress] = true
-		}
-	}
-	return busy
-}
-
-// unseedable says whether a member without a vote has to be cloned, and all that it could be cloned from run another series.
-func (p *planner) unseedable(m, primary *Member) bool {
-	if !m.verified() || p.mayBeNeeded(m) || sameSeries(m.SQL.Version, primary.SQL.Version) {
-		return false
-	}
-	if !m.SQL.Executed.IsEmpty() && !m.cloneCutOff() && p.errant(m, primary).IsEmpty() && !outOfReach(m, primary) && !m.stuck(p.Now) {
-		return false
-	}
-	return !p.hasOtherDonor(m)
+	return p.seeding.rebuild(m, primary, m.SQL.Executed.String())
 }
 
 // sameSeries says whether two versions, x.y.z, are of one series, x.y.
@@ -289,7 +219,7 @@ func (st *state) errant(m, primary *Member) gtid.Set {
 
 // serve decides whether a replica serves reads, and with it whether it is Ready. It goes into service within MaxLag
 // and out again only past twice that.
-func (p *planner) serve(m *Member, v *View) {
+func (p *replication) serve(m *Member, v *View) {
 	r := m.SQL.Replication
 	if r == nil {
 		return

@@ -9,6 +9,23 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
 
+// rollout changes members one by one.
+type rollout struct {
+	*pass
+	acks         *acks
+	turns        *turns
+	votes        *votes
+	seeding      *seeding
+	scaling      *scaling
+	upgrades     *upgrades
+	provisioning *provisioning
+	handover     *handover
+	courses      *courses
+
+	// step is what the member waits for whose turn it is to be changed, or what holds back the next.
+	step Step
+}
+
 // upgradePrefix begins the purpose of the snapshots that are taken of a member before its mysqld gets another version. They
 // are the way back, and are kept as long as those of rebuilt members.
 const upgradePrefix = "upgrade-"
@@ -17,26 +34,26 @@ const upgradePrefix = "upgrade-"
 // that are too many are taken away, those on a machine made from an earlier spec get a new one with the same volume.
 // Replicas come first, the primary last, after it has handed over. Whose turn it is is remembered, because in the middle of
 // it that member looks like one that needs help.
-func (p *planner) roll() {
+func (p *rollout) roll() {
 	primary := p.Members[p.plan.Primary]
-	p.tellSurplus()
+	p.scaling.tellSurplus()
 	p.keepTurn()
-	p.noteTemplate()
-	p.renewBefore()
+	p.upgrades.noteTemplate()
+	p.upgrades.renewBefore()
 	p.takeTurn(primary)
-	p.tellTooNew(primary)
-	p.tellBefore()
+	p.upgrades.tellTooNew(primary)
+	p.upgrades.tellBefore()
 	p.tellRollout(primary)
 }
 
 // takeTurn does the next thing for the member whose turn it is, or makes it the next one's turn.
-func (p *planner) takeTurn(primary *Member) {
+func (p *rollout) takeTurn(primary *Member) {
 	if p.beginsOutOfTurn(primary) {
 		return
 	}
 	m := p.Members[p.plan.Records.Rolling]
 	switch {
-	case p.plan.Records.Rolling == "" && primary != nil && !p.unconfirmed && p.CloudReachable && p.allWell():
+	case p.plan.Records.Rolling == "" && primary != nil && !p.unconfirmed && p.CloudReachable && p.turns.allWell():
 		if next := p.nextTurn(primary); next != nil {
 			p.beginTurn(next)
 		}
@@ -49,7 +66,7 @@ func (p *planner) takeTurn(primary *Member) {
 }
 
 // change does the next thing for a member whose turn it is.
-func (p *planner) change(m, primary *Member) {
+func (p *rollout) change(m, primary *Member) {
 	switch {
 	case primary == nil && p.Replicas > 1 && !p.between(m) && !p.startFails(m):
 		p.waitAtMost(waitMySQL) // a primary comes first
@@ -57,9 +74,9 @@ func (p *planner) change(m, primary *Member) {
 		p.waitAtMost(waitMySQL)
 		p.rollNote(m, p.handOverFirst(primary))
 	case m.Ordinal >= p.Replicas:
-		p.rollNote(m, p.takeAway(m, primary))
-	case p.tooNew(m):
-		p.rollNote(m, p.takeBack(m, primary))
+		p.rollNote(m, p.scaling.takeAway(m, primary))
+	case p.turns.tooNew(m):
+		p.rollNote(m, p.upgrades.takeBack(m, primary))
 	default:
 		p.rollNote(m, p.replace(m, primary))
 		p.tellStopped(m, primary)
@@ -68,22 +85,22 @@ func (p *planner) change(m, primary *Member) {
 
 // beginsOutOfTurn makes it the turn of a member that does not get well before it is changed, or that keeps others from being well,
 // and says whether it did.
-func (p *planner) beginsOutOfTurn(primary *Member) bool {
+func (p *rollout) beginsOutOfTurn(primary *Member) bool {
 	free, rolling := p.plan.Records.Rolling == "", p.plan.Records.Rolling
 	if failed := cmp.Or(p.failedMachine(), p.unstableTurn(primary)); free && failed != nil {
 		p.beginTurn(failed)
 		return true
 	}
-	if idle := p.idleSurplus(func(m *Member) bool { return free || p.keepsFromVote(m) }); idle != nil && primary != nil && p.CloudReachable {
+	if idle := p.scaling.idleSurplus(func(m *Member) bool { return free || p.scaling.keepsFromVote(m) }); idle != nil && primary != nil && p.CloudReachable {
 		p.beginTurn(idle)
 		return true
 	}
-	failed := p.failedUpgrade(primary)
+	failed := p.upgrades.failedUpgrade(primary)
 	if failed == nil || !free && rolling != failed.Name {
 		return false
 	}
-	if !p.outdated(failed) {
-		p.makeAnew(failed)
+	if !p.turns.outdated(failed) {
+		p.upgrades.makeAnew(failed)
 	}
 	if free {
 		p.beginTurn(failed)
@@ -92,28 +109,28 @@ func (p *planner) beginsOutOfTurn(primary *Member) bool {
 }
 
 // handOverFirst has the primary hand over before it is changed, and returns what that waits for.
-func (p *planner) handOverFirst(primary *Member) Step {
+func (p *rollout) handOverFirst(primary *Member) Step {
 	if why := p.Hold; why != "" {
 		return waits("hands over next: " + why)
 	}
-	to := p.successor(primary)
+	to := p.handover.successor(primary)
 	if to == nil {
 		return waits("waiting for a member that can take over")
 	}
-	if why := p.handsOverLater(primary, to); why.Waits() {
+	if why := p.acks.handsOverLater(primary, to); why.Waits() {
 		return waits(fmt.Sprintf("hands over to %s next: %s", to.Name, why.Message))
 	}
 	why := "its machine is to be replaced"
 	if primary.Ordinal >= p.Replicas {
 		why = "it leaves"
 	}
-	p.switchover(primary, to, why)
+	p.handover.switchover(primary, to, why)
 	return waits("handing over to " + to.Name)
 }
 
 // tellStopped says of a member that was given its new machine how it gets well there, and when it does not, what a person can
 // do.
-func (p *planner) tellStopped(m, primary *Member) {
+func (p *rollout) tellStopped(m, primary *Member) {
 	in := m.CurrentInstance()
 	if in == nil || p.step.Waits() || in.TemplateHash != p.TemplateHash {
 		return
@@ -139,12 +156,12 @@ func (p *planner) tellStopped(m, primary *Member) {
 
 // failedMachine returns a member whose turn comes although not all are well, and without a primary, because it does not get well
 // before: mysqld does not start on its machine, and what that was made from has been changed since. Nil for none.
-func (p *planner) failedMachine() *Member {
+func (p *rollout) failedMachine() *Member {
 	if !p.CloudReachable || !p.Launchable {
 		return nil
 	}
 	for _, m := range slices.Backward(p.ordered()) {
-		if m.Ordinal < p.Replicas && p.outdated(m) && !p.tooNew(m) && p.startFails(m) && !p.suitsAsBefore(m, m.CurrentInstance()) && !p.renewsAsBefore(m, m.CurrentInstance()) {
+		if m.Ordinal < p.Replicas && p.turns.outdated(m) && !p.turns.tooNew(m) && p.startFails(m) && !p.upgrades.suitsAsBefore(m, m.CurrentInstance()) && !p.upgrades.renewsAsBefore(m, m.CurrentInstance()) {
 			return m
 		}
 	}
@@ -182,13 +199,13 @@ func (o Observed) deafTo(m *Member) bool {
 }
 
 // between says whether a member is off, on its way from one machine to the next. It may be the only one that knows the voters.
-func (p *planner) between(m *Member) bool {
+func (p *rollout) between(m *Member) bool {
 	current := m.CurrentInstance()
-	return current != nil && current.State == stateStopped && p.rolling(m) && !p.tooNew(m) && p.successorOf(m, current) != nil
+	return current != nil && current.State == stateStopped && p.turns.rolling(m) && !p.turns.tooNew(m) && p.successorOf(m, current) != nil
 }
 
 // beginTurn makes it a member's turn. That is remembered before anything is done.
-func (p *planner) beginTurn(m *Member) {
+func (p *rollout) beginTurn(m *Member) {
 	rec := &p.plan.Records
 	rec.Rolling, rec.RollingAt = m.Name, p.Now.Unix()
 	rec.Nearest, rec.NearestAt = 0, 0
@@ -198,22 +215,8 @@ func (p *planner) beginTurn(m *Member) {
 	p.waitAtMost(waitNext)
 }
 
-// endTurn ends a member's turn. When it was changed, that is noted for those who follow the progress.
-func (p *planner) endTurn(changed bool) {
-	rec := &p.plan.Records
-	if changed && !slices.Contains(rec.RollingDone, rec.Rolling) {
-		rec.RollingDone = append(rec.RollingDone, rec.Rolling)
-	}
-	if m, known := rec.Members[rec.Rolling]; known && m.Anew {
-		m.Anew = false // it is found out once more
-		rec.Members[rec.Rolling] = m
-	}
-	rec.Rolling, rec.RollingAt = "", 0
-	rec.Nearest, rec.NearestAt = 0, 0
-}
-
 // rollNote tells what a member whose turn it is waits for. A message that it has for another reason is more important.
-func (p *planner) rollNote(m *Member, step Step) {
+func (p *rollout) rollNote(m *Member, step Step) {
 	v := p.views[m.Name]
 	if v == nil || !step.Waits() {
 		return
@@ -226,7 +229,7 @@ func (p *planner) rollNote(m *Member, step Step) {
 
 // keepTurn ends a member's turn that is over: it is what the spec asks for and well, nothing is left of it, or the spec
 // asks for what it was before anything was done.
-func (p *planner) keepTurn() {
+func (p *rollout) keepTurn() {
 	rec := &p.plan.Records
 	if rec.Rolling == "" {
 		return
@@ -234,58 +237,24 @@ func (p *planner) keepTurn() {
 	m := p.Members[rec.Rolling]
 	switch {
 	case m == nil:
-		p.endTurn(true)
+		p.turns.endTurn(true)
 	case m.verified() && p.failedMachine() != nil:
-		p.endTurn(m.Ordinal < p.Replicas && !p.outdated(m)) // it may wait for that one, which does not get well before its own turn
+		p.turns.endTurn(m.Ordinal < p.Replicas && !p.turns.outdated(m)) // it may wait for that one, which does not get well before its own turn
 	case m.Ordinal >= p.Replicas: // see dropAbsent
-	case m.Name == p.plan.Primary && p.outdated(m) && slices.ContainsFunc(p.ordered(), func(other *Member) bool {
-		return other != m && other.Ordinal < p.Replicas && p.outdated(other)
+	case m.Name == p.plan.Primary && p.turns.outdated(m) && slices.ContainsFunc(p.ordered(), func(other *Member) bool {
+		return other != m && other.Ordinal < p.Replicas && p.turns.outdated(other)
 	}):
-		p.endTurn(false) // it was promoted meanwhile: the others come first
-	case m.verified() && p.blockedBy(m):
-		p.endTurn(false) // it waits for another, which does not get well before it is taken back
-	case !p.outdated(m) && p.isWell(m):
-		p.endTurn(true)
+		p.turns.endTurn(false) // it was promoted meanwhile: the others come first
+	case m.verified() && p.upgrades.blockedBy(m):
+		p.turns.endTurn(false) // it waits for another, which does not get well before it is taken back
+	case !p.turns.outdated(m) && p.turns.isWell(m):
+		p.turns.endTurn(true)
 		p.waitAtMost(waitNext) // the machine that it had is ended
 	}
 }
 
-// allWell says whether nothing else is going on that a change of a member would come on top of.
-func (p *planner) allWell() bool {
-	if p.votesChange() {
-		return false
-	}
-	for ordinal := range p.Replicas {
-		if m := p.Members[p.MemberName(ordinal)]; m == nil || !p.isWell(m) {
-			return false
-		}
-	}
-	return true
-}
-
-// votesChange says whether a change of the voters is under way, or they are not known.
-func (p *planner) votesChange() bool {
-	return p.plan.Membership == nil || !p.plan.Membership.Settled() || p.plan.Records.Leaving != "" || p.changingVotes()
-}
-
-// isWell says whether a member is Ready and nothing is done about it.
-func (p *planner) isWell(m *Member) bool {
-	v := p.views[m.Name]
-	return v != nil && v.Phase == v1alpha1.PhaseReady && !v.Step.Waits() && !p.busy(m.Name) && (v.Voter || v.Role == v1alpha1.RolePrimary)
-}
-
-// outdated says whether a member's machine was made from an earlier spec, or is newer than the present one asks for. A machine without the tag is left alone: nobody
-// knows what it was made from.
-func (p *planner) outdated(m *Member) bool {
-	if p.tooNew(m) {
-		return true
-	}
-	in := m.CurrentInstance()
-	return in != nil && in.TemplateHash != "" && p.TemplateHash != "" && in.TemplateHash != p.TemplateHash
-}
-
 // nextTurn returns the member that is to be changed next, nil for none.
-func (p *planner) nextTurn(primary *Member) *Member {
+func (p *rollout) nextTurn(primary *Member) *Member {
 	left := p.turnsLeft(primary)
 	if len(left) == 0 {
 		return nil
@@ -299,10 +268,10 @@ func (p *planner) nextTurn(primary *Member) *Member {
 		}
 		return next
 	}
-	if !p.Launchable || p.mayCreate().Waits() {
+	if !p.Launchable || p.provisioning.mayCreate().Waits() {
 		return nil
 	}
-	if why := p.anewTooOften(next); why.Waits() {
+	if why := p.upgrades.anewTooOften(next); why.Waits() {
 		p.step = waits(fmt.Sprintf("%s is not replaced: %s", next.Name, why.Message))
 		return nil
 	}
@@ -314,13 +283,13 @@ func (p *planner) nextTurn(primary *Member) *Member {
 }
 
 // holdsBack says why no further member is replaced at the moment, empty when one may be.
-func (p *planner) holdsBack() Step {
+func (p *rollout) holdsBack() Step {
 	if p.Hold != "" {
 		p.waitAtMost(waitReady)
 		return waits(p.Hold)
 	}
 	for _, m := range p.ordered() {
-		if over := m.SQL.StartedAt.Add(p.Soak); m.Ordinal < p.Replicas && !p.outdated(m) && p.Now.Before(over) {
+		if over := m.SQL.StartedAt.Add(p.Soak); m.Ordinal < p.Replicas && !p.turns.outdated(m) && p.Now.Before(over) {
 			p.waitAtMost(min(waitReady, over.Sub(p.Now)))
 			return waits(fmt.Sprintf("%s runs on its new instance since %s, and spec.upgrade.soak asks for %s", m.Name, m.SQL.StartedAt.UTC().Format(time.TimeOnly), p.Soak))
 		}
@@ -328,33 +297,12 @@ func (p *planner) holdsBack() Step {
 	return Step{}
 }
 
-// rolling says whether it is a member's turn to be changed, and was not yet.
-func (p *planner) rolling(m *Member) bool {
-	return p.plan.Records.Rolling == m.Name && (m.Ordinal >= p.Replicas || p.outdated(m))
-}
-
-// givesVoteBack says whether a member has no use for its vote: it is its turn, and either it leaves or all others have theirs.
-func (p *planner) givesVoteBack(m *Member) bool {
-	return p.rolling(m) && (m.Ordinal >= p.Replicas || p.othersVote(m))
-}
-
-// othersVote says whether every other member that the spec asks for is a voter. When one is lost while another gives its vote
-// back to be replaced, that one gets it back and waits.
-func (p *planner) othersVote(m *Member) bool {
-	for ordinal := range p.Replicas {
-		if name := p.MemberName(ordinal); name != m.Name && (p.plan.Membership == nil || !p.plan.Membership.Has(name)) {
-			return false
-		}
-	}
-	return true
-}
-
 // replace gives a member a machine made from the present spec, with the volume that it has, and returns what it waits for.
 // The new machine runs before the old one is stopped, so that capacity which EC2 refuses costs nothing; the old one is
 // ended when the member is well again. Set back to what it was, the spec leads back to the old machine.
-func (p *planner) replace(m, primary *Member) Step {
+func (p *rollout) replace(m, primary *Member) Step {
 	vol, current := m.volume(), m.CurrentInstance()
-	if vol == nil || current == nil || !p.outdated(m) {
+	if vol == nil || current == nil || !p.turns.outdated(m) {
 		return Step{} // provisioning brings it back
 	}
 	next := p.successorOf(m, current)
@@ -397,12 +345,12 @@ func (p *planner) replace(m, primary *Member) Step {
 }
 
 // awaitNext returns what a member waits for whose next machine does not run yet.
-func (p *planner) awaitNext(m *Member, next *Instance) Step {
+func (p *rollout) awaitNext(m *Member, next *Instance) Step {
 	switch next.State {
 	case stateRunning:
 		return Step{}
 	case statePending:
-		p.waitForEC2(next)
+		p.provisioning.waitForEC2(next)
 		return waits(fmt.Sprintf("waiting for its next machine, instance %s", next.ID))
 	case stateStopped:
 		p.retry(waitEC2, StartInstance{m.Name, next.ID})
@@ -413,12 +361,12 @@ func (p *planner) awaitNext(m *Member, next *Instance) Step {
 }
 
 // mayNotStop returns what a member waits for before its present machine is stopped to go on on the next one.
-func (p *planner) mayNotStop(m, primary *Member, next *Instance) Step {
+func (p *rollout) mayNotStop(m, primary *Member, next *Instance) Step {
 	if p.Hold != "" && m.verified() && (m == primary || p.plan.Membership.Has(m.Name)) {
 		p.waitAtMost(waitReady)
 		return waits(fmt.Sprintf("goes on on instance %s next: %s", next.ID, p.Hold))
 	}
-	if !p.othersVote(m) && (primary == nil || !p.unseedable(m, primary)) { // the others may wait for such a machine as well
+	if !p.turns.othersVote(m) && (primary == nil || !p.seeding.unseedable(m, primary)) { // the others may wait for such a machine as well
 		p.waitAtMost(waitMySQL)
 		return waits("waiting until all others are well")
 	}
@@ -444,18 +392,18 @@ func (d Desired) successorOf(m *Member, current *Instance) *Instance {
 }
 
 // launchSuccessor plans the launch of a member's next machine.
-func (p *planner) launchSuccessor(m *Member, vol *Volume) Step {
-	if why := p.mayLaunch(); why.Waits() {
+func (p *rollout) launchSuccessor(m *Member, vol *Volume) Step {
+	if why := p.provisioning.mayLaunch(); why.Waits() {
 		return why
 	}
-	if why := p.endedSoon(m, vol); why.Waits() {
+	if why := p.provisioning.endedSoon(m, vol); why.Waits() {
 		return why
 	}
-	launch, why := p.launchOf(m, vol, false)
+	launch, why := p.provisioning.launchOf(m, vol, false)
 	if why.Waits() {
 		return why
 	}
-	if p.shownLately() {
+	if p.acks.shownLately() {
 		return waits("waiting a moment until clients have followed the last change")
 	}
 	if m.CapacityRefused == vol.Zone {
@@ -469,16 +417,16 @@ func (p *planner) launchSuccessor(m *Member, vol *Volume) Step {
 
 // secureBeforeUpgrade has a snapshot taken of a member's volume before a newer mysqld opens it, which no older one can after
 // that. It returns what is waited for.
-func (p *planner) secureBeforeUpgrade(m *Member, vol *Volume) Step {
+func (p *rollout) secureBeforeUpgrade(m *Member, vol *Volume) Step {
 	if !m.verified() || m.SQL.Version == p.Version || p.Version == "" {
 		return Step{}
 	}
-	return p.secure(m, vol, m.SQL.Version, p.Version)
+	return p.upgrades.secure(m, vol, m.SQL.Version, p.Version)
 }
 
 // relieve takes a replica's vote, which others rely on, and returns what is waited for. A member that is alone has nobody to
 // take it.
-func (p *planner) relieve(m, primary *Member) Step {
+func (p *rollout) relieve(m, primary *Member) Step {
 	switch {
 	case primary == nil || m == primary:
 		return Step{}
@@ -491,9 +439,9 @@ func (p *planner) relieve(m, primary *Member) Step {
 			return waits("waiting until it answers or has lost its vote")
 		}
 		return Step{}
-	case p.plan.Records.Leaving == "" && p.holdsUp(m, primary):
+	case p.plan.Records.Leaving == "" && p.acks.holdsUp(m, primary):
 		return waits(awaitsOthers)
-	case !p.expel(m, primary):
+	case !p.votes.expel(m, primary):
 		return waits("giving its vote back")
 	}
 	return Step{}

@@ -2,26 +2,28 @@ package topology
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
 
+// scaling has members leave that the spec does not want any more.
+type scaling struct {
+	*pass
+	acks    *acks
+	turns   *turns
+	volumes *volumes
+	votes   *votes
+	healing *healing
+}
+
 // scaleInPrefix begins the purpose of the snapshot that is kept of a member which was taken away.
 const scaleInPrefix = "scalein-"
 
-// mayBeNeeded says whether a member that spec.replicas does not ask for has to be kept running all the same: it has a vote, or
-// nobody knows whether it has one.
-func (p *planner) mayBeNeeded(m *Member) bool {
-	row := p.newestMembership()
-	return row == nil || row.Has(m.Name) || slices.Contains(row.Previous, m.Name)
-}
-
 // idleSurplus returns a member that spec.replicas does not ask for, that has no vote and whose turn may come: nobody misses it, however
 // the others are. Nil when there is none.
-func (p *planner) idleSurplus(mayLeave func(*Member) bool) *Member {
+func (p *scaling) idleSurplus(mayLeave func(*Member) bool) *Member {
 	for _, m := range p.ordered() {
-		if m.Ordinal >= p.Replicas && p.plan.Membership != nil && !p.mayBeNeeded(m) && !p.nothingLeft(m) && mayLeave(m) {
+		if m.Ordinal >= p.Replicas && p.plan.Membership != nil && !p.turns.mayBeNeeded(m) && !p.nothingLeft(m) && mayLeave(m) {
 			return m
 		}
 	}
@@ -30,7 +32,7 @@ func (p *planner) idleSurplus(mayLeave func(*Member) bool) *Member {
 
 // keepsFromVote says whether the turn of the member whose turn it is goes on for ever unless a surplus one is gone before: it is as well
 // as it can be, and somebody gets no vote as long as the surplus one, which does not answer, may hold what he lost when he was rebuilt.
-func (p *planner) keepsFromVote(idle *Member) bool {
+func (p *scaling) keepsFromVote(idle *Member) bool {
 	rec := &p.plan.Records
 	m := p.Members[rec.Rolling]
 	if m == nil || m.Ordinal >= p.Replicas || !m.verified() || idle.verified() || rec.Leaving != "" || rec.Removing != "" {
@@ -48,7 +50,7 @@ func (p *planner) keepsFromVote(idle *Member) bool {
 }
 
 // tellSurplus says of the members that spec.replicas does not ask for that they are to leave.
-func (p *planner) tellSurplus() {
+func (p *scaling) tellSurplus() {
 	for _, m := range p.ordered() {
 		if v := p.views[m.Name]; m.Ordinal >= p.Replicas {
 			v.Phase = v1alpha1.PhaseReplicating
@@ -61,7 +63,7 @@ func (p *planner) tellSurplus() {
 
 // takeAway takes a member away that spec.replicas no longer asks for, and returns what it waits for: first its vote, then
 // its machine, then its volume as the deletion policy says.
-func (p *planner) takeAway(m, primary *Member) Step {
+func (p *scaling) takeAway(m, primary *Member) Step {
 	if primary == nil {
 		p.views[m.Name].InService = false
 		p.waitAtMost(waitMySQL)
@@ -76,16 +78,16 @@ func (p *planner) takeAway(m, primary *Member) Step {
 
 // leave takes everything of a member away, and returns what it waits for, beginning with what happens to it. With keep, the
 // beginning of a purpose, a snapshot of its volume is left.
-func (p *planner) leave(m, primary *Member, what, keep string) Step {
+func (p *scaling) leave(m, primary *Member, what, keep string) Step {
 	p.views[m.Name].InService = false
 	if p.plan.Membership.Has(m.Name) || !p.plan.Membership.Settled() {
-		if p.plan.Records.Leaving == "" && p.holdsUp(m, primary) {
+		if p.plan.Records.Leaving == "" && p.acks.holdsUp(m, primary) {
 			return waits(what + ": " + awaitsOthers)
 		}
 		if m.verified() {
-			p.expel(m, primary) // that of one which does not answer is taken when its machine is off
+			p.votes.expel(m, primary) // that of one which does not answer is taken when its machine is off
 		} else {
-			p.stopSilent(m, primary)
+			p.votes.stopSilent(m, primary)
 		}
 		p.waitAtMost(waitMySQL)
 		return waits(what + ": giving its vote back")
@@ -111,7 +113,7 @@ func (p *planner) leave(m, primary *Member, what, keep string) Step {
 }
 
 // giveVolumesUp deletes the volumes of a member that leaves, or lets go of them, as the deletion policy says.
-func (p *planner) giveVolumesUp(m *Member) {
+func (p *scaling) giveVolumesUp(m *Member) {
 	for _, vol := range m.Volumes {
 		switch {
 		case vol.gone():
@@ -121,28 +123,15 @@ func (p *planner) giveVolumesUp(m *Member) {
 		case p.DeletionPolicy == v1alpha1.DeletionPolicyRetain:
 			p.retry(waitMySQL, RetireVolume{m.Name, vol.ID})
 		default:
-			p.forgetMade(m.Name)
+			p.volumes.forgetMade(m.Name)
 			p.retry(waitMySQL, DeleteVolume{m.Name, vol.ID})
 		}
 	}
 }
 
-// stopSilent powers a member off that leaves and has not answered for long, and says whether a machine of it runs: only one whose
-// machines are all off is known to acknowledge nothing, and in the middle of its turn it has two. While the others cannot do without
-// its vote it stays on.
-func (p *planner) stopSilent(m, primary *Member) bool {
-	if !m.running() || !p.silentLong(m) {
-		return false
-	}
-	if !p.busy(m.Name) && (!p.plan.Membership.Has(m.Name) || p.mayRemove(m, primary)) {
-		p.powerOff(m)
-	}
-	return true
-}
-
 // lastSnapshot has the snapshot taken that is kept of a member's volume, with its machine stopped, and returns what is waited
 // for.
-func (p *planner) lastSnapshot(m *Member, prefix string) Step {
+func (p *scaling) lastSnapshot(m *Member, prefix string) Step {
 	vol, rec := m.volume(), p.plan.Records.Members[m.Name]
 	if vol == nil || m.RecordedVolume == "" && (vol.Incarnation >= rec.Volume || vol.ID == rec.Unmade) {
 		return Step{} // nothing was ever on it
@@ -163,7 +152,7 @@ func (p *planner) lastSnapshot(m *Member, prefix string) Step {
 		p.waitAtMost(waitMySQL)
 		return waits("stopping")
 	}
-	if why := p.afterFailed(m, vol.ID, purpose); why.Waits() {
+	if why := p.healing.afterFailed(m, vol.ID, purpose); why.Waits() {
 		return why
 	}
 	p.retry(waitMySQL, TakeSnapshot{m.Name, vol.ID, purpose})
@@ -187,41 +176,20 @@ func (st *state) nothingLeft(m *Member) bool {
 
 // dropAbsent forgets the members that spec.replicas does not ask for and of which nothing is left but what EC2 still shows
 // of their end.
-func (p *planner) dropAbsent() {
+func (p *scaling) dropAbsent() {
 	for name, m := range p.Members {
 		if m.Ordinal < p.Replicas || !p.CloudReachable || !p.nothingLeft(m) {
 			continue
 		}
 		switch {
 		case p.plan.Records.Rolling == name:
-			p.forgetMember(m)
-			p.endTurn(true)
-		case p.volumeLost(m) && !p.mayBeNeeded(m):
-			p.forgetMember(m) // lost, or noted once more by an operator that saw it late
+			p.turns.forgetMember(m)
+			p.turns.endTurn(true)
+		case p.volumeLost(m) && !p.turns.mayBeNeeded(m):
+			p.turns.forgetMember(m) // lost, or noted once more by an operator that saw it late
 		}
 		if p.plan.Records.Members[name].VolumeID == "" {
 			delete(p.Members, name)
 		}
 	}
-}
-
-// forgetMember makes the records of a member that was taken away ready for another of its name: the tokens of what it had
-// are used up, and no server goes on with the UUID that its volume had.
-func (p *planner) forgetMember(m *Member) {
-	rec := p.plan.Records.Members[m.Name]
-	if rec == (Record{}) {
-		return
-	}
-	rec.Made, rec.Unmade, rec.UnmadeAt = "", "", 0
-	rec.RestartFor, rec.Undone, rec.UndoneWhy = "", "", ""
-	if rec.Anew {
-		rec.countAnew(p.Version)
-	}
-	if rec.Anew = false; m.Ordinal >= p.Replicas {
-		rec.AnewFor, rec.AnewTimes = "", 0
-	}
-	rec.VolumeID, rec.SignedInstance, rec.SignedKey, rec.RestartDue, rec.Tail, rec.Opened = "", "", "", 0, "", ""
-	rec.Instance++
-	rec.Volume++
-	p.plan.Records.Members[m.Name] = rec
 }

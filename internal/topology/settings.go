@@ -10,9 +10,19 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
 
+// settings applies what the spec says of mysqld's variables, and restarts mysqlds for it one by one.
+type settings struct {
+	*pass
+	acks         *acks
+	turns        *turns
+	upgrades     *upgrades
+	provisioning *provisioning
+	handover     *handover
+}
+
 // configure keeps every answering member's variables as they should be: the pinned ones at their pinned value, the
 // user's as the spec has them. Values that need a restart are rolled through the members, replicas first.
-func (p *planner) configure() {
+func (p *settings) configure() {
 	for _, m := range p.ordered() {
 		if !m.verified() || m.cloning() || p.busy(m.Name) {
 			continue
@@ -60,7 +70,7 @@ func RestartAlsoFor(rec Record, want map[string]string) string {
 // twice: what was persisted since it last did is undone, and what else there is counts again from the next restart on. When
 // nothing was, something else may have kept it from starting, and it is restarted once to see; the next time everything is undone.
 // One that started blind right after settings were changed is no better.
-func (p *planner) judgeStart(m *Member) {
+func (p *settings) judgeStart(m *Member) {
 	rec := p.plan.Records.Members[m.Name]
 	before := rec
 	if rec.Undone != "" && rec.UndoneWhy == "" {
@@ -103,7 +113,7 @@ func (d Desired) suspects(m *Member, rec Record) []string {
 
 // undone says whether a setting is one with which some member did not start. The others do without it too, before they meet the
 // same.
-func (p *planner) undone(name string) bool {
+func (p *pass) undone(name string) bool {
 	for _, rec := range p.plan.Records.Members {
 		if rec.Undone != "" && slices.Contains(strings.Split(rec.Undone, "\n"), name+"="+p.Settings[name]) {
 			return true
@@ -114,7 +124,7 @@ func (p *planner) undone(name string) bool {
 
 // tellUndone says which settings were undone. Once the spec says something else of one of them, the others, which may have been
 // innocent, are tried again.
-func (p *planner) tellUndone() {
+func (p *settings) tellUndone() {
 	for _, name := range slices.Sorted(maps.Keys(p.plan.Records.Members)) {
 		rec := p.plan.Records.Members[name]
 		if rec.Undone == "" {
@@ -143,7 +153,7 @@ func (p *planner) tellUndone() {
 }
 
 // settingsDiff returns what of the user's settings is not persisted yet, and what is persisted and no longer wanted.
-func (p *planner) settingsDiff(m *Member) (want map[string]string, drop []string) {
+func (p *pass) settingsDiff(m *Member) (want map[string]string, drop []string) {
 	want = map[string]string{}
 	for name, value := range p.Settings {
 		if got, ok := m.SQL.Persisted[name]; (!ok || got != value) && !p.undone(name) {
@@ -180,13 +190,13 @@ var restarting = Step{Restarting, "restarting mysqld"}
 // replacedSoon says whether a member is about to get a new machine, on which its mysqld starts anyway: it is not restarted before
 // that, and so disturbed once and not twice. Where the turns do not begin, because EC2 is not asked for machines, an upgrade was
 // in vain too often, or somebody has no vote, the restart does not wait for them: it may be what helps.
-func (p *planner) replacedSoon(m *Member) bool {
-	if !p.outdated(m) || !p.Launchable || p.unconfirmed || p.mayCreate().Waits() || p.standsStill() {
+func (p *settings) replacedSoon(m *Member) bool {
+	if !p.turns.outdated(m) || !p.Launchable || p.unconfirmed || p.provisioning.mayCreate().Waits() || p.standsStill() {
 		return false
 	}
 	return !slices.ContainsFunc(p.ordered(), func(other *Member) bool {
 		v := p.views[other.Name]
-		return other.Ordinal < p.Replicas && (v == nil || !v.Voter && v.Role != v1alpha1.RolePrimary || p.outdated(other) && p.upgradedInVain(other))
+		return other.Ordinal < p.Replicas && (v == nil || !v.Voter && v.Role != v1alpha1.RolePrimary || p.turns.outdated(other) && p.upgrades.upgradedInVain(other))
 	})
 }
 
@@ -194,7 +204,7 @@ func (p *planner) replacedSoon(m *Member) bool {
 const turnPatience = 10 * time.Minute
 
 // standsStill says whether the member whose turn it is goes on as it was, because it gets no machine: nothing was done to it yet.
-func (p *planner) standsStill() bool {
+func (p *settings) standsStill() bool {
 	m := p.Members[p.plan.Records.Rolling]
 	if m == nil || !m.verified() || m.Ordinal >= p.Replicas {
 		return false
@@ -208,7 +218,7 @@ func (p *planner) standsStill() bool {
 
 // restartPending restarts one member that is due for it and not replaced soon, only while everybody else is well: replicas
 // first by ordinal, the primary last.
-func (p *planner) restartPending() {
+func (p *settings) restartPending() {
 	if p.plan.Records.Rolling != "" && !p.standsStill() {
 		return // one member at a time, whatever is done to it
 	}
@@ -216,11 +226,11 @@ func (p *planner) restartPending() {
 	switch {
 	case next == nil:
 	case p.Hold != "":
-		p.restartStep = waits(fmt.Sprintf("%s is to be restarted next: %s", next.Name, p.Hold))
+		p.handover.restartStep = waits(fmt.Sprintf("%s is to be restarted next: %s", next.Name, p.Hold))
 	case next.Name == p.plan.Primary:
-		p.restartPrimary(next)
-	case p.holdsUp(next, p.Members[p.plan.Primary]):
-		p.restartStep = waits(fmt.Sprintf("%s is to be restarted next: %s", next.Name, awaitsOthers))
+		p.handover.restartPrimary(next)
+	case p.acks.holdsUp(next, p.Members[p.plan.Primary]):
+		p.handover.restartStep = waits(fmt.Sprintf("%s is to be restarted next: %s", next.Name, awaitsOthers))
 	default:
 		p.retry(waitMySQL, Restart{next.Name})
 		p.views[next.Name].Step = restarting
@@ -229,7 +239,7 @@ func (p *planner) restartPending() {
 }
 
 // nextRestart returns the member whose mysqld is restarted next, the primary last; nil while not all are well, or for none.
-func (p *planner) nextRestart() *Member {
+func (p *settings) nextRestart() *Member {
 	var next *Member
 	for _, m := range p.ordered() {
 		v := p.views[m.Name]

@@ -7,6 +7,12 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
 
+// soundness takes the vote of members whose settings the promise does not allow, and puts them right.
+type soundness struct {
+	*pass
+	votes *votes
+}
+
 // replacePause is how long after its launch, at the earliest, a machine is replaced because its mysqld was started with
 // other settings than it was made with: if that is what it was made with, replacing it would never end.
 const replacePause = time.Hour
@@ -49,12 +55,12 @@ func (m *Member) blind() bool {
 // restore brings a replica back to the settings that its machine was made with: first it loses its vote, then it is restarted if
 // settings of its were taken out, or its machine is replaced, which keeps its volume. It returns what the replica waits for, or
 // "" when it is as it must be.
-func (p *planner) restore(m, primary *Member) Step {
+func (p *soundness) restore(m, primary *Member) Step {
 	why := m.unsound()
 	if why == nil {
 		return Step{}
 	}
-	if !p.expel(m, primary) {
+	if !p.votes.expel(m, primary) {
 		p.waitAtMost(waitMySQL)
 		return waits("losing its vote: " + why.String())
 	}
@@ -76,7 +82,7 @@ func (p *planner) restore(m, primary *Member) Step {
 }
 
 // reportUnsound says which members run with settings that the promise of no lost commit does not allow.
-func (p *planner) reportUnsound() {
+func (p *soundness) reportUnsound() {
 	for _, m := range p.ordered() {
 		if why := m.unsound(); why != nil {
 			p.degraded(v1alpha1.ReasonMemberUntrusted, fmt.Sprintf("%s: %s; that was changed on the machine or persisted. A replica loses its vote and its machine is replaced; a primary is put right by a switchover and the same", m.Name, why))

@@ -11,8 +11,18 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
 
+// handover has another voter lead, because a person wants it, or because the primary is to be changed or restarted.
+type handover struct {
+	*pass
+	acks  *acks
+	turns *turns
+
+	// restartStep is what the next restart of a mysqld waits for.
+	restartStep Step
+}
+
 // handOver plans a switchover when a person asked for one, or when EC2 announced that it will disturb the primary's machine.
-func (p *planner) handOver() {
+func (p *handover) handOver() {
 	primary := p.Members[p.plan.Primary]
 	if primary == nil || p.unconfirmed {
 		return
@@ -30,7 +40,7 @@ func (p *planner) handOver() {
 }
 
 // handOverTo plans the switchover that a person asked for, waits until it can be done, or says why it never can.
-func (p *planner) handOverTo(primary *Member, name string) {
+func (p *handover) handOverTo(primary *Member, name string) {
 	ordinal, ok := p.Ordinal(name)
 	switch {
 	case !ok || ordinal >= p.Replicas:
@@ -61,9 +71,9 @@ func (p *planner) handOverTo(primary *Member, name string) {
 }
 
 // switchover plans to hand over, unless something else is planned for one of the two.
-func (p *planner) switchover(primary, to *Member, why string) {
+func (p *handover) switchover(primary, to *Member, why string) {
 	p.waitAtMost(waitMySQL)
-	if p.unconfirmed || p.busy(primary.Name) || p.busy(to.Name) || p.changingVotes() || !p.plan.Membership.Settled() {
+	if p.unconfirmed || p.busy(primary.Name) || p.busy(to.Name) || p.acks.changingVotes() || !p.plan.Membership.Settled() {
 		return
 	}
 	next := p.at(p.plan.Membership.LedBy(to.Name))
@@ -72,7 +82,7 @@ func (p *planner) switchover(primary, to *Member, why string) {
 }
 
 // notReadyToLead says what a member still has to do before it can take over; empty when it is ready.
-func (p *planner) notReadyToLead(m *Member) Step {
+func (p *handover) notReadyToLead(m *Member) Step {
 	switch {
 	case m == nil || !m.verified():
 		return waits("answers")
@@ -92,7 +102,7 @@ func (p *planner) notReadyToLead(m *Member) Step {
 
 // successor returns the voter that takes over best: ready to lead, on a machine that nobody is about to disturb, with all
 // its settings in effect; by ordinal. An unstable one is the last choice.
-func (p *planner) successor(primary *Member) *Member {
+func (p *handover) successor(primary *Member) *Member {
 	var second, last *Member
 	for _, m := range p.ordered() {
 		in := m.CurrentInstance()
@@ -103,7 +113,7 @@ func (p *planner) successor(primary *Member) *Member {
 		case in.Event != "":
 		case m.unstable():
 			last = cmp.Or(last, m)
-		case !in.Impaired && !p.RestartDue(m, p.Now) && !p.outdated(m):
+		case !in.Impaired && !p.RestartDue(m, p.Now) && !p.turns.outdated(m):
 			return m
 		default:
 			second = cmp.Or(second, m)
@@ -148,9 +158,9 @@ func olderVersion(a, b string) bool {
 
 // restartPrimary hands over before a primary is restarted, so that writes stop for a second and not for a restart, and waits
 // until somebody can take over. Only one that is alone by the spec is restarted in place.
-func (p *planner) restartPrimary(primary *Member) {
+func (p *handover) restartPrimary(primary *Member) {
 	if to := p.successor(primary); to != nil {
-		if why := p.handsOverLater(primary, to); why.Waits() {
+		if why := p.acks.handsOverLater(primary, to); why.Waits() {
 			p.restartStep = waits(fmt.Sprintf("%s is to be restarted last, and hands over to %s before: %s", primary.Name, to.Name, why.Message))
 			return
 		}

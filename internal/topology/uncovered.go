@@ -67,7 +67,7 @@ func (u Uncovered) LostWith(member string) bool {
 
 // noteRivals remembers since when one of several writable members may have answered commits without voters: it may be the one that
 // does not lead on.
-func (p *planner) noteRivals() {
+func (p *acks) noteRivals() {
 	rivals := p.primaries()
 	if !p.Lossless || len(rivals) < 2 {
 		return
@@ -80,7 +80,7 @@ func (p *planner) noteRivals() {
 }
 
 // beginUncovered remembers an uncovered time that begins now. Of one member's the worst is remembered.
-func (p *planner) beginUncovered(u Uncovered) {
+func (p *acks) beginUncovered(u Uncovered) {
 	known := &p.plan.Records.Uncovered
 	u.Since = p.Now.Unix()
 	switch {
@@ -96,7 +96,7 @@ func (p *planner) beginUncovered(u Uncovered) {
 }
 
 // coverCommits remembers since when the primary may have answered commits without voters, and forgets it once enough voters hold them.
-func (p *planner) coverCommits(primary *Member) {
+func (p *acks) coverCommits(primary *Member) {
 	rec, row := &p.plan.Records, p.plan.Membership
 	switch {
 	case p.keepsUncovered(primary) || p.unconfirmed:
@@ -116,7 +116,7 @@ func (p *planner) coverCommits(primary *Member) {
 
 // keepsUncovered says whether the uncovered time of another member is still remembered: until the primary's own row says that it leads,
 // and status tells of it, or until it is certain that nothing of it is lost.
-func (p *planner) keepsUncovered(primary *Member) bool {
+func (p *acks) keepsUncovered(primary *Member) bool {
 	u := p.plan.Records.Uncovered
 	if u.Primary == "" || u.Primary == primary.Name {
 		return false
@@ -133,7 +133,7 @@ func (p *planner) keepsUncovered(primary *Member) bool {
 }
 
 // coverExposure does that for a primary that is to wait for voters.
-func (p *planner) coverExposure(primary *Member) {
+func (p *acks) coverExposure(primary *Member) {
 	rec, row, e := &p.plan.Records, p.plan.Membership, p.Exposure
 	if !e.Unwatched.IsZero() {
 		p.waitAtMost(waitMySQL)
@@ -151,7 +151,7 @@ func (p *planner) coverExposure(primary *Member) {
 }
 
 // tellUncovered reports the uncovered time.
-func (p *planner) tellUncovered(primary *Member) {
+func (p *acks) tellUncovered(primary *Member) {
 	u := p.plan.Records.Uncovered
 	if u.Primary == "" || !p.Lossless {
 		return
@@ -175,7 +175,7 @@ func (r Records) goesAlone(primary *Member) bool {
 // outwaitStrangers has the primary wait for one acknowledgement more for each replica that acknowledges and is no member, so that
 // as many voters as the row asks for are always among them. It says so, and disconnects those that commits wait for. A row that waits
 // itself asks for as many as its predecessor, at least.
-func (p *planner) outwaitStrangers(primary *Member) {
+func (p *acks) outwaitStrangers(primary *Member) {
 	s, newest := primary.SQL.SemiSync, p.newestMembership()
 	if !p.Lossless || !s.SourceEnabled || newest == nil || max(newest.WaitCount(), p.plan.Membership.WaitCount()) == 0 {
 		return
@@ -200,7 +200,7 @@ func (p *planner) outwaitStrangers(primary *Member) {
 }
 
 // isAwaited says whether the newest row, which waits, makes a second member a voter, and that one acknowledges already.
-func (p *planner) isAwaited(newest *Membership) bool {
+func (p *acks) isAwaited(newest *Membership) bool {
 	return slices.ContainsFunc(newest.Voters, func(name string) bool {
 		m := p.Members[name]
 		return m != nil && p.awaited(m) && m.verified() && m.SQL.SemiSync.ReplicaActive
@@ -210,7 +210,7 @@ func (p *planner) isAwaited(newest *Membership) bool {
 // mayWaitForFewer says whether enough voters that acknowledge have received all that replicas which are no members and have left may have
 // acknowledged: lowering the wait count answers what has that many acknowledgements, theirs included. The row that makes a second
 // member a voter waits for that one alone.
-func (p *planner) mayWaitForFewer(primary *Member, voters int) bool {
+func (p *acks) mayWaitForFewer(primary *Member, voters int) bool {
 	if p.Exposure.Binlog == nil {
 		return false
 	}

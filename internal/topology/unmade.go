@@ -7,6 +7,14 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
 
+// volumes keeps the books of the members' volumes, and finds the data that the cluster is to begin with.
+type volumes struct {
+	*pass
+
+	// unsourced is what the cluster waits for before anything is made, because what it is to begin with is not there; see findSource.
+	unsourced Step
+}
+
 // EC2 answers CreateVolume at once and makes the volume later, when it may find that it cannot: with a KMS key that it may not
 // use, the order is accepted and the volume is then gone, or in the state error (EBS User Guide, "Create an Amazon EBS volume").
 // The client token of such an order is used up: asked again, EC2 answers with the volume that never came to be. So a person is
@@ -14,7 +22,7 @@ import (
 
 // noteMade remembers what EC2 makes for a member until a machine has it. A volume of an older incarnation was given up, and one
 // whose story is not known, because the records were lost, is recorded as one that carries data.
-func (p *planner) noteMade(m *Member, vol *Volume) {
+func (p *volumes) noteMade(m *Member, vol *Volume) {
 	rec := p.plan.Records.Members[m.Name]
 	switch {
 	case rec.VolumeID != "":
@@ -31,7 +39,7 @@ func (p *planner) noteMade(m *Member, vol *Volume) {
 }
 
 // forgetMade is said before a member's volume is deleted on purpose: that it is gone then is no failure of EC2's.
-func (p *planner) forgetMade(member string) {
+func (p *volumes) forgetMade(member string) {
 	rec := p.plan.Records.Members[member]
 	if rec.Made != "" {
 		rec.Made = ""
@@ -40,7 +48,7 @@ func (p *planner) forgetMade(member string) {
 }
 
 // noteUnmade remembers that EC2 could not make a member's volume. The next has another token.
-func (p *planner) noteUnmade(m *Member, volumeID string, incarnation int) {
+func (p *volumes) noteUnmade(m *Member, volumeID string, incarnation int) {
 	rec := p.plan.Records.Members[m.Name]
 	rec.Made = ""
 	if rec.Unmade != volumeID {
@@ -52,7 +60,7 @@ func (p *planner) noteUnmade(m *Member, volumeID string, incarnation int) {
 
 // unmade returns what a member without a volume waits for because EC2 could not make it one, or "". EC2's lists are late, so
 // that it has to deny the volume for long before it is believed.
-func (p *planner) unmade(m *Member) Step {
+func (p *volumes) unmade(m *Member) Step {
 	rec := p.plan.Records.Members[m.Name]
 	if rec.VolumeID == "" && rec.Made != "" {
 		if m.UnmadeSince.IsZero() || p.Now.Sub(m.UnmadeSince) < volumePatience {
@@ -84,7 +92,7 @@ func (p *planner) unmade(m *Member) Step {
 }
 
 // failedVolume plans the end of a volume that EC2 calls failed, if it is certain that nothing was ever on it.
-func (p *planner) failedVolume(m *Member, vol *Volume) Step {
+func (p *volumes) failedVolume(m *Member, vol *Volume) Step {
 	p.waitAtMost(waitEC2)
 	if rec := p.plan.Records.Members[m.Name]; rec.VolumeID != "" || rec.Made != vol.ID && rec.Unmade != vol.ID {
 		p.degraded(v1alpha1.ReasonMemberMissing, fmt.Sprintf("%s: %s; what is on it cannot be read. It is left alone; delete it, and the member gets another when it is no longer a voter", m.Name, p.ec2Calls("volume "+vol.ID, "failed (state error)")))
@@ -100,7 +108,7 @@ func (p *planner) failedVolume(m *Member, vol *Volume) Step {
 
 // endUnmade tells of a volume that is being made once more, and deletes one that came to be after all when the member has
 // another already. It was never attached to anything.
-func (p *planner) endUnmade(m *Member) {
+func (p *volumes) endUnmade(m *Member) {
 	rec, vol := p.plan.Records.Members[m.Name], m.volume()
 	if vol == nil {
 		return
@@ -116,11 +124,34 @@ func (p *planner) endUnmade(m *Member) {
 }
 
 // adviseUnmade says what a person can do.
-func (p *planner) adviseUnmade(m *Member) {
+func (p *volumes) adviseUnmade(m *Member) {
 	rec, keys := p.plan.Records.Members[m.Name], "the KMS key of spec.storage.kmsKeyID, or the account's default for EBS,"
 	if source := p.snapshotToBeginWith(m); source != "" {
 		keys += " and that of " + source
 	}
 	p.degraded(v1alpha1.ReasonVolumeNotMade, fmt.Sprintf("%s: EC2 accepted the order for volume %s and then did not make it. Most often a key may not be used: %s must be enabled, and the key's policy must allow the operator's role kms:CreateGrant, kms:Decrypt, kms:DescribeKey, kms:GenerateDataKeyWithoutPlaintext and kms:ReEncrypt*. It is tried again every 5 minutes",
 		m.Name, rec.Unmade, keys))
+}
+
+// rememberVolumes notes which volume carries a member's data, so that a lost one is told from one that never was.
+func (p *volumes) rememberVolumes() {
+	for _, m := range p.Members {
+		vol := m.volume()
+		if vol == nil {
+			continue
+		}
+		if vol.AttachedTo != "" {
+			p.noteVolume(m, vol)
+		}
+		p.noteMade(m, vol)
+	}
+}
+
+func (p *volumes) noteVolume(m *Member, vol *Volume) {
+	rec := p.plan.Records.Members[m.Name]
+	rec.VolumeID, rec.Volume = vol.ID, max(rec.Volume, vol.Incarnation)
+	if rec.Unmade == vol.ID {
+		rec.Unmade, rec.UnmadeAt = "", 0 // it came to be after all
+	}
+	p.plan.Records.Members[m.Name] = rec
 }

@@ -13,7 +13,7 @@ func (m *Member) mayBeHeard() bool {
 // strangerAcknowledges says whether a member gives acknowledgements, or would, that is neither a voter nor the newcomer, or the
 // primary counts more than these can account for. Once the newcomer counts, such an acknowledgement could stand in for a voter's, and
 // a promotion would not ask its giver.
-func (p *planner) strangerAcknowledges(newcomer, primary *Member) bool {
+func (p *acks) strangerAcknowledges(newcomer, primary *Member) bool {
 	accounted, stranger := 0, false
 	for _, m := range p.ordered() {
 		if m == primary || !m.verified() || !m.mayBeHeard() {
@@ -33,7 +33,7 @@ func (p *planner) strangerAcknowledges(newcomer, primary *Member) bool {
 }
 
 // silenced says whether this pass ends a member's acknowledgements already, its own or everybody's.
-func (p *planner) silenced(m *Member) bool {
+func (p *acks) silenced(m *Member) bool {
 	return slices.ContainsFunc(p.plan.Actions, func(a Action) bool {
 		set, ok := a.(SetAcknowledging)
 		_, alone := a.(StandAlone)
@@ -43,20 +43,20 @@ func (p *planner) silenced(m *Member) bool {
 
 // awaited says whether the newest row, which a primary that was alone has written and which waits, makes a member the second voter: it
 // waits for this very one's acknowledgement.
-func (p *planner) awaited(m *Member) bool {
+func (p *acks) awaited(m *Member) bool {
 	newest := p.newestMembership()
 	return p.Lossless && p.unconfirmed && len(p.plan.Membership.Voters) == 1 && newest.MayAcknowledge(m.Name)
 }
 
 // unsilence remembers a member that may acknowledge although no row says so.
-func (p *planner) unsilence(member string) {
+func (p *acks) unsilence(member string) {
 	if rec := &p.plan.Records; !slices.Contains(rec.Unsilenced, member) {
 		rec.Unsilenced = append(rec.Unsilenced, member)
 	}
 }
 
 // forgetSilenced forgets who was remembered once its acknowledgements are those of a voter, or it is certain that it gives none.
-func (p *planner) forgetSilenced() {
+func (p *acks) forgetSilenced() {
 	if p.unconfirmed {
 		return
 	}
@@ -66,24 +66,8 @@ func (p *planner) forgetSilenced() {
 	})
 }
 
-// awaitSilence has one that is to become a voter wait until no other member but the primary may acknowledge without being a voter.
-// One that does not answer for long is powered off: nobody misses it.
-func (p *planner) awaitSilence(newcomer, primary *Member) Step {
-	for _, name := range p.plan.Records.Unsilenced {
-		if name == newcomer.Name || name == primary.Name {
-			continue
-		}
-		if m := p.Members[name]; m != nil && p.CloudReachable {
-			p.stopSilent(m, primary)
-		}
-		p.waitAtMost(waitMySQL)
-		return waits("no voter until it is certain that " + name + ", which is none, acknowledges nothing")
-	}
-	return Step{}
-}
-
 // leaveUnsilenced remembers which voters may go on acknowledging when the primary becomes the only one, and lets none begin to.
-func (p *planner) leaveUnsilenced(primary *Member) {
+func (p *acks) leaveUnsilenced(primary *Member) {
 	for _, name := range p.plan.Membership.Voters {
 		m := p.Members[name]
 		if name != primary.Name && m != nil && (m.verified() && m.mayBeHeard() || !m.verified() && !p.off(m)) {

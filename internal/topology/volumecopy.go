@@ -23,7 +23,7 @@ func (st *state) yetToBegin() bool {
 
 // copying says whether the cluster has yet to begin with the copy of a volume. What was chosen once stays chosen, also when
 // the MySQLBackup that named it is gone.
-func (p *planner) copying() bool {
+func (p *volumes) copying() bool {
 	return p.yetToBegin() && (p.Source.Copied || p.plan.Records.Source != "")
 }
 
@@ -38,7 +38,7 @@ func (st *state) firstMember() *Member { return st.Members[st.MemberName(0)] }
 
 // findSource finds the snapshot that the first volume is made from, and has it taken of a volume that is to be copied. Until it
 // is there nothing is made at all: machines would only wait, and cost. What was made before goes on without it.
-func (p *planner) findSource() {
+func (p *volumes) findSource() {
 	if !p.yetToBegin() {
 		p.dropSourceCopies()
 		return
@@ -85,7 +85,7 @@ func (o Observed) holdsVolumes() bool {
 }
 
 // snapshotOfSource returns the snapshot of the volume that is to be copied, or what it waits for.
-func (p *planner) snapshotOfSource(volumeID string) (snapshotID string, step Step) {
+func (p *volumes) snapshotOfSource(volumeID string) (snapshotID string, step Step) {
 	taken := p.snapshotFor(volumeID, RecoveryPurpose)
 	switch {
 	case taken != nil && taken.State == snapshotCompleted:
@@ -107,7 +107,7 @@ func (p *planner) snapshotOfSource(volumeID string) (snapshotID string, step Ste
 }
 
 // snapshotToBeginWith is the snapshot that a new volume of a member is made from; empty for an empty one.
-func (p *planner) snapshotToBeginWith(m *Member) string {
+func (p *volumes) snapshotToBeginWith(m *Member) string {
 	if m != p.firstMember() || !p.copying() {
 		return ""
 	}
@@ -115,7 +115,7 @@ func (p *planner) snapshotToBeginWith(m *Member) string {
 }
 
 // dropSourceCopies deletes the snapshots that were taken to begin with, and says whether any is left.
-func (p *planner) dropSourceCopies() bool {
+func (p *volumes) dropSourceCopies() bool {
 	left := false
 	for _, s := range p.Snapshots {
 		if strings.HasPrefix(s.Purpose, RecoveryPurpose) && p.CloudReachable {
@@ -127,7 +127,7 @@ func (p *planner) dropSourceCopies() bool {
 }
 
 // recoverCopy has the data on the copy made this cluster's own, once its mysqld answers.
-func (p *planner) recoverCopy() {
+func (p *volumes) recoverCopy() {
 	m := p.firstMember()
 	vol := m.volume()
 	wait := func(message string) { p.plan.Waiting = Finding{v1alpha1.ReasonRecovering, message} }

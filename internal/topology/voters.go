@@ -2,30 +2,36 @@ package topology
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 )
 
+// votes changes who votes: members that have caught up are admitted, those that can acknowledge no more are removed.
+type votes struct {
+	*pass
+	acks  *acks
+	turns *turns
+}
+
 // vote plans to make a running replica a voter, one at a time, and returns what it waits for.
-func (p *planner) vote(m, primary *Member, admitting *bool) Step {
-	if why := p.restore(m, primary); why.Waits() {
-		return why
-	}
+func (p *votes) vote(m, primary *Member, admitting *bool) Step {
 	row := *p.plan.Membership
 	if row.Has(m.Name) {
-		wants := p.acknowledges(m, primary)
+		wants := p.acks.acknowledges(m, primary)
 		if m.acknowledgesOtherThan(wants) {
 			p.retry(waitMySQL/2, SetAcknowledging{m.Name, wants, primary.Name})
 			return waits("switching its acknowledgements " + onOff(wants))
 		}
 		return Step{}
 	}
-	if p.awaited(m) && m.acknowledgesOtherThan(true) {
+	if p.acks.awaited(m) && m.acknowledgesOtherThan(true) {
 		p.retry(waitMySQL/2, SetAcknowledging{m.Name, true, primary.Name})
 		return waits("switching its acknowledgements on: commits wait for them")
 	}
-	if m.Ordinal >= p.Replicas || p.givesVoteBack(m) {
+	if m.Ordinal >= p.Replicas || p.turns.givesVoteBack(m) {
 		return Step{}
 	}
 	if why := p.mayNotVote(m, primary, *admitting); why.Waits() {
@@ -33,7 +39,7 @@ func (p *planner) vote(m, primary *Member, admitting *bool) Step {
 	}
 	*admitting = true
 	if len(row.Voters) == 1 && p.Lossless {
-		p.unsilence(m.Name) // it acknowledges before it is a voter
+		p.acks.unsilence(m.Name) // it acknowledges before it is a voter
 	}
 	next := p.at(row.With(m.Name))
 	p.retry(waitMySQL/4, AdmitVoter{Member: m.Name, Primary: primary.Name, From: row, Next: next, Settled: p.at(next.Confirmed()), SemiSync: p.Lossless})
@@ -41,13 +47,13 @@ func (p *planner) vote(m, primary *Member, admitting *bool) Step {
 }
 
 // mayNotVote returns what a replica that is to become a voter waits for.
-func (p *planner) mayNotVote(m, primary *Member, admitting bool) Step {
+func (p *votes) mayNotVote(m, primary *Member, admitting bool) Step {
 	row := *p.plan.Membership
 	switch {
 	case m.unstable():
 		p.waitAtMost(waitReady)
 		return waits(noVoteUnstable)
-	case admitting || p.changingVotes() || !row.Settled() || p.plan.Records.Leaving != "":
+	case admitting || p.acks.changingVotes() || !row.Settled() || p.plan.Records.Leaving != "":
 		p.waitFor(m)
 		return waits("waiting to become a voter")
 	case !p.caughtUp(m):
@@ -58,11 +64,11 @@ func (p *planner) mayNotVote(m, primary *Member, admitting bool) Step {
 		p.waitAtMost(waitMySQL)
 		return waits("no voter until it is certain that " + holder.Name + " holds nothing of what it lost when it was rebuilt")
 	}
-	if p.strangerAcknowledges(m, primary) {
+	if p.acks.strangerAcknowledges(m, primary) {
 		p.waitAtMost(waitMySQL)
 		return waits("waiting until no member acknowledges that is not a voter")
 	}
-	if p.Lossless && len(row.Voters) > 1 && (p.acknowledgers(primary, "") < row.With(m.Name).WaitCount() || p.Exposure.Departed > 0) {
+	if p.Lossless && len(row.Voters) > 1 && (p.acks.acknowledgers(primary, "") < row.With(m.Name).WaitCount() || p.Exposure.Departed > 0) {
 		p.waitAtMost(waitMySQL)
 		return waits("waiting until enough voters acknowledge")
 	}
@@ -81,16 +87,9 @@ func (m *Member) acknowledgesOtherThan(wants bool) bool {
 	return s.ReplicaEnabled != wants || m.SQL.Replication.IOState == ioOn && s.ReplicaActive != wants
 }
 
-// acknowledges says whether a voter is to acknowledge. A primary that waits needs its acknowledgements until it no longer
-// does. One whose removal was begun gives none, also while the row that removes it still waits for others.
-func (p *planner) acknowledges(m, primary *Member) bool {
-	row := p.plan.Membership
-	return row.MayAcknowledge(m.Name) && m.Name != p.plan.Records.Leaving && len(row.Voters) > 1 && !p.silenced(m) && (p.Lossless || primary.SQL.SemiSync.SourceEnabled)
-}
-
 // expelLate takes the vote of a voter that has lacked for a while what the primary commits, as long as others acknowledge, and returns
 // what it waits for.
-func (p *planner) expelLate(m, primary *Member) Step {
+func (p *votes) expelLate(m, primary *Member) Step {
 	r := m.SQL.Replication
 	if !p.Lossless || r == nil || r.LateSince.IsZero() || p.Now.Sub(r.LateSince) < votePatience || !p.plan.Membership.Has(m.Name) || !p.mayRemove(m, primary) {
 		return Step{}
@@ -100,118 +99,30 @@ func (p *planner) expelLate(m, primary *Member) Step {
 	return waits("losing its vote: it has been behind in receiving since " + r.LateSince.UTC().Format(time.TimeOnly))
 }
 
-// acknowledgers counts the voters, but for one that is to leave, that acknowledge at once what the primary commits.
-func (p *planner) acknowledgers(primary *Member, leaving string) int {
-	prompt, _ := p.acknowledging(primary, leaving)
-	return len(prompt)
-}
-
-// acknowledging returns the voters that acknowledge to the primary: those that have received what it committed a moment ago, and
-// those that have to receive what was committed before, which acknowledge nothing new until then.
-func (p *planner) acknowledging(primary *Member, leaving string) (prompt, late []*Member) {
-	for _, m := range p.ordered() {
-		if m == primary || m.Name == leaving || !p.receives(m, primary) || !m.SQL.SemiSync.ReplicaActive || !p.plan.Membership.MayAcknowledge(m.Name) {
-			continue
-		}
-		if m.SQL.Replication.Prompt {
-			prompt = append(prompt, m)
-		} else {
-			late = append(late, m)
-		}
-	}
-	return prompt, late
-}
-
 // receives says whether a member is connected to the primary as its replica.
 func (o Observed) receives(m, primary *Member) bool {
 	return m.verified() && m.SQL.Replication != nil && m.SQL.Replication.IOState == ioOn && o.memberAt(m.SQL.Replication.SourceHost) == primary
 }
 
-// connected counts the other voters that receive from the primary.
-func (p *planner) connected(primary *Member) int {
-	n := 0
-	for _, name := range p.plan.Membership.Voters {
-		m := p.Members[name]
-		if m != nil && m != primary && p.receives(m, primary) {
-			n++
-		}
-	}
-	return n
-}
-
 // keepWait keeps the primary's semi-synchronous settings in agreement with its membership row, and confirms a change of
 // the voters that was acknowledged. While a voter is being admitted the count may be higher on purpose.
-func (p *planner) keepWait(primary *Member, admitting bool) {
+func (p *votes) keepWait(primary *Member, admitting bool) {
 	row := *p.plan.Membership
 	switch {
-	case admitting || p.unconfirmed || p.busy(primary.Name) || p.changingVotes():
-	case p.wasReleased(primary):
+	case admitting || p.unconfirmed || p.busy(primary.Name) || p.acks.changingVotes():
+	case p.acks.wasReleased(primary):
 		p.standAlone(primary)
-	case p.adjustWait(primary):
-	case p.stalledFor(primary, stallPatience) && p.sufficesFor(row, primary):
+	case p.acks.adjustWait(primary):
+	case p.stalledFor(primary, stallPatience) && p.acks.sufficesFor(row, primary):
 		p.retry(waitMySQL, Nudge{primary.Name})
-	case !row.Settled() && p.leaverIsSilent(row) && p.changeIsAcknowledged(primary):
+	case !row.Settled() && p.leaverIsSilent(row) && p.acks.changeIsAcknowledged(primary):
 		p.retry(waitMySQL/4, SettleVoters{Member: primary.Name, From: row, Next: p.at(row.Confirmed()), SemiSync: p.Lossless})
 	}
 }
 
-// wasReleased says whether an operator was cut off in between an admission or a removal, so that nothing is safe but the primary alone:
-// the row of the admission may be among the commits that wait, and released it would count; or those that waited were released already,
-// exist only on the primary, and no voter is connected that could receive them.
-func (p *planner) wasReleased(primary *Member) bool {
-	row, s := p.plan.Membership, primary.SQL.SemiSync
-	switch {
-	case !p.Lossless:
-		return false
-	case len(row.Voters) == 1:
-		return s.SourceEnabled && primary.SQL.PendingCommits > 0
-	}
-	return !s.SourceEnabled && p.Records.goesAlone(primary) && p.connected(primary) < row.WaitCount()
-}
-
-// adjustWait plans to set how many acknowledgements the primary waits for, and says whether that is not as it should be.
-func (p *planner) adjustWait(primary *Member) bool {
-	row, s := *p.plan.Membership, primary.SQL.SemiSync
-	enabled, want := p.Lossless && len(row.Voters) > 1, row.WaitCount()+p.Exposure.Departed
-	switch {
-	case s.SourceEnabled != enabled || enabled && s.WaitCount < want+len(s.Strangers):
-		p.retry(waitMySQL/2, SetSourceWait{Member: primary.Name, Enabled: enabled, W: want, Alone: !p.Lossless})
-	case enabled && s.WaitCount > want+len(s.Strangers) && p.sufficesFor(row, primary) && p.mayWaitForFewer(primary, row.WaitCount()):
-		// A count that is too high stays while too few voters acknowledge: lowering it would answer what voters do not hold.
-		p.retry(waitMySQL/2, LowerSourceWait{primary.Name, want, len(s.Strangers)})
-	default:
-		return false
-	}
-	return true
-}
-
-// sufficesFor says whether as many voters acknowledge at once as a row asks for.
-func (p *planner) sufficesFor(row Membership, primary *Member) bool {
-	return p.acknowledgers(primary, "") >= row.WaitCount()
-}
-
-// changeIsAcknowledged says whether enough voters hold the row that changes them: they show it, or have received all that the primary
-// has executed. The primary's word for it is not enough: crash recovery commits a row that nobody acknowledged.
-func (p *planner) changeIsAcknowledged(primary *Member) bool {
-	row, n := p.plan.Membership, 0
-	for _, m := range p.ordered() {
-		if m == primary || !counts(m) || !row.Has(m.Name) {
-			continue
-		}
-		if m.SQL.Membership.Epoch >= row.Epoch || m.position().Contains(primary.SQL.Executed) {
-			n++
-		}
-	}
-	if p.Lossless && n < row.WaitCount() {
-		p.waitAtMost(waitMySQL)
-		return false
-	}
-	return true
-}
-
 // leaverIsSilent says whether the voter that leaves with a row gives no acknowledgement any more: what it acknowledged
 // would be counted on the strength of a row that does not ask it.
-func (p *planner) leaverIsSilent(row Membership) bool {
+func (p *votes) leaverIsSilent(row Membership) bool {
 	for _, name := range row.Previous {
 		if row.Has(name) {
 			continue
@@ -228,7 +139,7 @@ func (p *planner) leaverIsSilent(row Membership) bool {
 
 // expel takes the vote of a member that was reached and is to be rebuilt, and says whether it has none any more. First it
 // acknowledges no more. While too few others acknowledge it has to stay: its disk is worth more than none.
-func (p *planner) expel(m, primary *Member) bool {
+func (p *votes) expel(m, primary *Member) bool {
 	row, heard := *p.plan.Membership, m.SQL.SemiSync.ReplicaEnabled || m.SQL.SemiSync.ReplicaActive
 	switch {
 	case !row.Has(m.Name) && row.Settled():
@@ -253,17 +164,17 @@ func (p *planner) expel(m, primary *Member) bool {
 }
 
 // votesMayNotChange says whether something else has to be done before a member loses its vote.
-func (p *planner) votesMayNotChange(m, primary *Member) bool {
+func (p *votes) votesMayNotChange(m, primary *Member) bool {
 	leaving := p.plan.Records.Leaving
-	return p.unconfirmed || p.busy(primary.Name) || p.busy(m.Name) || p.changingVotes() || !p.plan.Membership.Settled() || leaving != "" && leaving != m.Name
+	return p.unconfirmed || p.busy(primary.Name) || p.busy(m.Name) || p.acks.changingVotes() || !p.plan.Membership.Settled() || leaving != "" && leaving != m.Name
 }
 
 // mayRemove says whether the row that takes a member's vote would be acknowledged at once by those who stay, as many as the row
 // before asks for. The last one
 // may go in any case: then the primary stands alone.
-func (p *planner) mayRemove(m, primary *Member) bool {
+func (p *votes) mayRemove(m, primary *Member) bool {
 	row := *p.plan.Membership
-	if !p.Lossless || len(row.Voters) == 2 || p.acknowledgers(primary, m.Name) >= row.WaitCount() {
+	if !p.Lossless || len(row.Voters) == 2 || p.acks.acknowledgers(primary, m.Name) >= row.WaitCount() {
 		return true
 	}
 	p.waitAtMost(waitMySQL)
@@ -271,7 +182,7 @@ func (p *planner) mayRemove(m, primary *Member) bool {
 }
 
 // removeVote plans to take a vote. A primary that is left alone is remembered before: its row is known to nobody else.
-func (p *planner) removeVote(m, primary *Member) {
+func (p *votes) removeVote(m, primary *Member) {
 	row := *p.plan.Membership
 	if len(row.Voters) == 2 {
 		p.standAlone(primary)
@@ -284,29 +195,18 @@ func (p *planner) removeVote(m, primary *Member) {
 
 // standAlone makes the primary the only voter. The records remember it before anything is done, because the others know
 // only of a row under which they might be promoted.
-func (p *planner) standAlone(primary *Member) {
+func (p *votes) standAlone(primary *Member) {
 	next := p.at(Membership{Primary: primary.Name, Voters: []string{primary.Name}, W: WaitFor(1)})
 	p.plan.Records.Alone, p.plan.Records.AloneSince, p.plan.Records.Leaving, p.plan.Records.Removing = primary.Name, next.Epoch, "", ""
-	p.leaveUnsilenced(primary)
+	p.acks.leaveUnsilenced(primary)
 	p.retry(waitMySQL/4, StandAlone{Member: primary.Name, Next: next, SemiSync: p.Lossless})
-}
-
-// changingVotes says whether a voter is admitted or removed in this pass already, or the wait for them is changed: one a step.
-func (p *planner) changingVotes() bool {
-	for _, a := range p.plan.Actions {
-		switch a.(type) {
-		case AdmitVoter, RemoveVoter, SettleVoters, StandAlone, RecordPrimary, SetSourceWait, LowerSourceWait:
-			return true
-		}
-	}
-	return false
 }
 
 // removeLostVoters takes the vote of members that can no longer acknowledge, one at a time: their machines are confirmed
 // stopped or gone. So the loss of one after another can be survived. A machine that is started again acknowledges nothing
 // until the operator lets it. When nobody is left who could acknowledge, writes wait for a minute; then the primary goes
 // on alone, unless it is doubted.
-func (p *planner) removeLostVoters(primary *Member) {
+func (p *votes) removeLostVoters(primary *Member) {
 	row := *p.plan.Membership
 	if !p.CloudReachable || !row.Has(primary.Name) || len(row.Voters) == 1 {
 		return
@@ -331,13 +231,13 @@ func (p *planner) removeLostVoters(primary *Member) {
 
 // nobodyIsLeft says whether no voter will acknowledge again. A single one that is there and ruined leaves in the ordinary way, but not
 // while the primary's own row waits for it.
-func (p *planner) nobodyIsLeft(found lostVoters) bool {
+func (p *votes) nobodyIsLeft(found lostVoters) bool {
 	return found.hopeless == len(p.plan.Membership.Voters)-1 && (len(found.off) > 0 || found.hopeless > 1 || p.unconfirmed)
 }
 
 // silenceAndStandAlone makes the primary the only voter, once those are silent that may still be heard: they connect when the network
 // lets them.
-func (p *planner) silenceAndStandAlone(heard []*Member, primary *Member) {
+func (p *votes) silenceAndStandAlone(heard []*Member, primary *Member) {
 	for _, m := range heard {
 		p.retry(waitMySQL/4, SetAcknowledging{m.Name, false, primary.Name})
 	}
@@ -357,7 +257,7 @@ type lostVoters struct {
 }
 
 // lostVoters finds them. Those whose volume is lost are powered off.
-func (p *planner) lostVoters(primary *Member) lostVoters {
+func (p *votes) lostVoters(primary *Member) lostVoters {
 	var found lostVoters
 	for _, name := range p.plan.Membership.Voters {
 		m := p.Members[name]
@@ -391,10 +291,10 @@ func (p *planner) lostVoters(primary *Member) lostVoters {
 }
 
 // offForGood says whether a voter that is off has lost its volume, or has been off for so long that it is not waited for.
-func (p *planner) offForGood(m, primary *Member) bool {
+func (p *votes) offForGood(m, primary *Member) bool {
 	long := !m.DownSince.IsZero() && p.Now.Sub(m.DownSince) >= lastVotePatience
 	switch {
-	case p.volumeLost(m) || len(m.Instances) == 0 && m.volume() == nil || long && !p.leaderDoubted():
+	case p.volumeLost(m) || len(m.Instances) == 0 && m.volume() == nil || long && !p.acks.leaderDoubted():
 		return true
 	case long && primary.SQL.PendingCommits > 0:
 		p.degraded(v1alpha1.ReasonAcknowledgementsMissing, fmt.Sprintf("%s is off, and writes wait for it: the records were lost or another primary was on its way, so that it may hold what was acknowledged; see that its machine starts", m.Name))
@@ -402,13 +302,9 @@ func (p *planner) offForGood(m, primary *Member) bool {
 	return false
 }
 
-// leaderDoubted says whether another member may have been the primary after this one, because the records were lost or it was to be
-// opened for writes: then a voter that is off, but has its volume, is waited for. It may hold what was acknowledged since.
-func (p *planner) leaderDoubted() bool { return p.Lossless && p.plan.Records.LeaderDoubted }
-
 // finishLeaving forgets whose removal was begun once it is done, or once it is certain that it was not: the member answers,
 // is still a voter, and no commit of the primary's waits that could be the row which removes it.
-func (p *planner) finishLeaving(primary *Member) {
+func (p *votes) finishLeaving(primary *Member) {
 	row, rec := *p.plan.Membership, &p.plan.Records
 	leaving := rec.Leaving
 	m := p.Members[leaving]
@@ -417,7 +313,7 @@ func (p *planner) finishLeaving(primary *Member) {
 	}
 	switch {
 	case rec.Leaving == "" || p.unconfirmed || !row.Settled():
-	case m != nil && row.Has(leaving) && p.givesVoteBack(m): // it goes on giving its vote back
+	case m != nil && row.Has(leaving) && p.turns.givesVoteBack(m): // it goes on giving its vote back
 	case !row.Has(leaving) || m != nil && m.verified() && (primary.SQL.PendingCommits == 0 || len(row.Voters) == 2):
 		// With two voters no row removes one of them: the primary goes on alone, which forgets the leaver before. And what waits may
 		// wait for this very one.
@@ -426,30 +322,22 @@ func (p *planner) finishLeaving(primary *Member) {
 }
 
 // keepLeaver calls a removal off that was begun, when the member is needed again.
-func (p *planner) keepLeaver(m, primary *Member) {
+func (p *votes) keepLeaver(m, primary *Member) {
 	rec := &p.plan.Records
 	if m.verified() && p.plan.Membership.Has(m.Name) && rec.Removing != m.Name && !p.mayRemove(m, primary) {
 		rec.Leaving = "" // others were lost after it fell silent, and no row was written yet
 	}
-	if rec.Leaving != "" && p.isNeededAgain(m, primary) {
+	if rec.Leaving != "" && p.acks.isNeededAgain(m, primary) {
 		rec.Leaving, rec.Removing = "", ""
 	}
-}
-
-// isNeededAgain says whether a voter that was silenced for its removal is back with all that was committed, while commits wait for
-// others that are too few or too far behind. The row that removes it may be among those commits: then it acknowledges that too. Once
-// the primary shows that row it stays silent: the row that confirms it may wait, and only those who stay may acknowledge that.
-func (p *planner) isNeededAgain(m, primary *Member) bool {
-	return p.Lossless && p.plan.Membership.Has(m.Name) && p.stalledFor(primary, stallPatience) && p.receives(m, primary) && m.SQL.Replication.Prompt &&
-		p.acknowledgers(primary, m.Name) < p.plan.Membership.WaitCount()
 }
 
 // bridge has the primary go on alone when its commits have waited, no voter can acknowledge them soon, and another replica, which
 // receives already, can take a vote. Until that has caught up only the primary's volume holds what is committed; the records keep
 // everybody from being promoted without it.
-func (p *planner) bridge(primary *Member) bool {
+func (p *votes) bridge(primary *Member) bool {
 	row := p.plan.Membership
-	if !p.waitsForNobody(primary) {
+	if !p.acks.waitsForNobody(primary) {
 		return false
 	}
 	var heard []*Member
@@ -473,12 +361,6 @@ func (p *planner) bridge(primary *Member) bool {
 	return receiving
 }
 
-// waitsForNobody says whether commits have waited for long, too few voters acknowledge, and there is no doubt about who leads.
-func (p *planner) waitsForNobody(primary *Member) bool {
-	row := *p.plan.Membership
-	return p.Lossless && row.WaitCount() > 0 && p.Replicas >= 3 && !p.leaderDoubted() && p.stalledFor(primary, bridgePatience) && !p.sufficesFor(row, primary)
-}
-
 // mayReturn says whether a voter that does not acknowledge may well do so in a moment.
 func (o Observed) mayReturn(m *Member) bool {
 	if !m.verified() {
@@ -498,4 +380,127 @@ func (o Observed) off(m *Member) bool {
 // volumeLost says whether EC2 has denied a member's volume for so long that it is believed.
 func (o Observed) volumeLost(m *Member) bool {
 	return m.volume() == nil && !m.VolumeMissingSince.IsZero() && o.Now.Sub(m.VolumeMissingSince) >= volumePatience
+}
+
+// ruined says whether a member that answers gives no acknowledgement, and will not before it is rebuilt.
+func (p *votes) ruined(m, primary *Member) bool {
+	return m.verified() && !m.SQL.SemiSync.ReplicaActive && (m.Name == p.plan.Records.Leaving || m.SQL.Executed.IsEmpty() && !p.acks.leaderDoubted() || outOfReach(m, primary) ||
+		m.broken() && !m.BrokenSince.IsZero() && p.Now.Sub(m.BrokenSince) >= brokenPatience)
+}
+
+// tailIsHeld returns which member may hold transactions that a rebuilt one lost, or nil and forgets them. Until then it is
+// no voter, and so never primary: it would give their GTIDs to others, which whoever holds them would skip without a word.
+// Those who hold them are rebuilt as well.
+func (p *votes) tailIsHeld(m *Member) *Member {
+	rec := p.plan.Records.Members[m.Name]
+	if rec.Tail == "" {
+		return nil
+	}
+	tail, err := gtid.Parse(rec.Tail)
+	if err != nil {
+		return m
+	}
+	tail = tail.Subtract(m.SQL.Executed) // what another primary had after all came back with the copy
+	for _, other := range p.ordered() {
+		if !other.verified() || other.cloning() || !other.position().Intersect(tail).IsEmpty() {
+			return other
+		}
+	}
+	rec.Tail = ""
+	p.plan.Records.Members[m.Name] = rec
+	return nil
+}
+
+// awaitSilence has one that is to become a voter wait until no other member but the primary may acknowledge without being a voter.
+// One that does not answer for long is powered off: nobody misses it.
+func (p *votes) awaitSilence(newcomer, primary *Member) Step {
+	for _, name := range p.plan.Records.Unsilenced {
+		if name == newcomer.Name || name == primary.Name {
+			continue
+		}
+		if m := p.Members[name]; m != nil && p.CloudReachable {
+			p.stopSilent(m, primary)
+		}
+		p.waitAtMost(waitMySQL)
+		return waits("no voter until it is certain that " + name + ", which is none, acknowledges nothing")
+	}
+	return Step{}
+}
+
+// excludeUnstable takes the vote of an unstable member when the others can do without it, and returns what the member waits for.
+// Empty means that its replication goes on.
+func (p *votes) excludeUnstable(m, primary *Member) Step {
+	row := p.plan.Membership
+	if !m.unstable() || !row.Has(m.Name) || p.unconfirmed || !row.Settled() || p.busy(primary.Name) || p.acks.changingVotes() {
+		return Step{}
+	}
+	if leaving := p.plan.Records.Leaving; leaving != "" && leaving != m.Name || !p.dispensable(m, primary) || p.acks.holdsUp(m, primary) {
+		return Step{}
+	}
+	p.expel(m, primary)
+	p.waitAtMost(waitMySQL)
+	return waits("losing its vote because its mysqld crashes repeatedly")
+}
+
+// dispensable says whether enough other voters that are stable acknowledge. The only other voter of a primary is never dispensable:
+// without it nobody else has the data.
+func (p *votes) dispensable(m, primary *Member) bool {
+	row := p.plan.Membership
+	if len(row.Voters) <= 2 {
+		return false
+	}
+	stable := 0
+	for _, other := range p.ordered() {
+		if other == m || other == primary || other.unstable() || !row.Has(other.Name) || !p.receives(other, primary) {
+			continue
+		}
+		if !p.Lossless || other.SQL.SemiSync.ReplicaActive {
+			stable++
+		}
+	}
+	return stable >= row.WaitCount()
+}
+
+// stopSilent powers a member off that leaves and has not answered for long, and says whether a machine of it runs: only one whose
+// machines are all off is known to acknowledge nothing, and in the middle of its turn it has two. While the others cannot do without
+// its vote it stays on.
+func (p *votes) stopSilent(m, primary *Member) bool {
+	if !m.running() || !p.silentLong(m) {
+		return false
+	}
+	if !p.busy(m.Name) && (!p.plan.Membership.Has(m.Name) || p.mayRemove(m, primary)) {
+		p.powerOff(m)
+	}
+	return true
+}
+
+// onlyFailed says whether every voter but the primary is off, or is kept from starting by a version that was set back. None of
+// them acknowledges again before it is made anew.
+func (p *votes) onlyFailed(primary *Member) bool {
+	row := p.turns.presentMembership()
+	if row == nil || p.turns.tooNew(primary) || p.acks.leaderDoubted() {
+		return false
+	}
+	for _, name := range append(slices.Clone(row.Voters), row.Previous...) {
+		m := p.Members[name]
+		if name != primary.Name && m != nil && (m.verified() || !p.off(m) && (!p.turns.tooNew(m) || !p.silentLong(m))) {
+			return false
+		}
+	}
+	return true
+}
+
+// stopFailed powers the voters off that a version which was set back keeps from starting, when there are no others: only of a
+// machine that is off it is known that it acknowledges nothing, so that the primary may go on alone.
+func (p *votes) stopFailed(primary *Member) {
+	if !p.onlyFailed(primary) {
+		return
+	}
+	for _, name := range p.plan.Membership.Voters {
+		m := p.Members[name]
+		if m == nil || m == primary || !p.turns.tooNew(m) || p.busy(name) {
+			continue
+		}
+		p.powerOff(m)
+	}
 }

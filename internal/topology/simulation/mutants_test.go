@@ -29,27 +29,28 @@ func (m mutant) patches() []patch { return append([]patch{{m.file, m.old, m.new}
 var losesCommits = []string{lostCommit, thinCommit, twoPrimaries, silentDiverged}
 
 const (
-	quorumFile      = "internal/topology/quorum.go"
-	failoverFile    = "internal/topology/failover.go"
-	votersFile      = "internal/topology/voters.go"
-	healingFile     = "internal/topology/healing.go"
-	replicatingFile = "internal/topology/replicating.go"
-	rolloutFile     = "internal/topology/rollout.go"
-	takeBackFile    = "internal/topology/takeback.go"
-	beforeFile      = "internal/topology/before.go"
-	settingsFile    = "internal/topology/settings.go"
-	observedFile    = "internal/topology/observed.go"
-	copyFile        = "internal/topology/volumecopy.go"
-	planFile        = "internal/topology/plan.go"
-	coursesFile     = "internal/topology/courses.go"
-	crashesFile     = "internal/topology/crashes.go"
-	rebuildingFile  = "internal/topology/rebuilding.go"
-	unsilencedFile  = "internal/topology/unsilenced.go"
-	uncoveredFile   = "internal/topology/uncovered.go"
-	commitsFile     = "internal/topology/commits.go"
-	stepsFile       = "internal/steps/steps.go"
-	stepsVotersFile = "internal/steps/voters.go"
-	shell           = "internal/topology/simulation/"
+	quorumFile        = "internal/topology/quorum.go"
+	failoverFile      = "internal/topology/failover.go"
+	votersFile        = "internal/topology/voters.go"
+	replicatingFile   = "internal/topology/replicating.go"
+	rolloutFile       = "internal/topology/rollout.go"
+	takeBackFile      = "internal/topology/takeback.go"
+	beforeFile        = "internal/topology/before.go"
+	settingsFile      = "internal/topology/settings.go"
+	observedFile      = "internal/topology/observed.go"
+	copyFile          = "internal/topology/volumecopy.go"
+	seedingFile       = "internal/topology/seeding.go"
+	nextFile          = "internal/topology/next.go"
+	turnsFile         = "internal/topology/turns.go"
+	acknowledgingFile = "internal/topology/acknowledging.go"
+	coursesFile       = "internal/topology/courses.go"
+	rebuildingFile    = "internal/topology/rebuilding.go"
+	unsilencedFile    = "internal/topology/unsilenced.go"
+	uncoveredFile     = "internal/topology/uncovered.go"
+	commitsFile       = "internal/topology/commits.go"
+	stepsFile         = "internal/steps/steps.go"
+	stepsVotersFile   = "internal/steps/voters.go"
+	shell             = "internal/topology/simulation/"
 )
 
 // reproof takes away the second defence of every promotion: that it is proven once more, behind the fence of everybody else,
@@ -109,8 +110,8 @@ var mutants = []mutant{
 	{
 		name: "a member that is rebuilt keeps its vote",
 		at:   3,
-		file: healingFile,
-		old:  "if !p.expel(m, primary) {",
+		file: seedingFile,
+		old:  "if !p.votes.expel(m, primary) {",
 		new:  "if false {", breaks: []string{keptVote},
 	},
 	{
@@ -234,7 +235,7 @@ var mutants = []mutant{
 	{
 		name: "a voter that leaves acknowledges again",
 		at:   4,
-		file: votersFile,
+		file: acknowledgingFile,
 		old:  "row.MayAcknowledge(m.Name) && m.Name != p.plan.Records.Leaving && ",
 		new:  "row.MayAcknowledge(m.Name) && ", breaks: append([]string{notConverged}, losesCommits...),
 	},
@@ -249,7 +250,7 @@ var mutants = []mutant{
 		name: "a newcomer is admitted while a stranger acknowledges",
 		open: true,
 		file: votersFile,
-		old:  "if p.strangerAcknowledges(m, primary) {",
+		old:  "if p.acks.strangerAcknowledges(m, primary) {",
 		new:  "if false {",
 	},
 	{
@@ -283,18 +284,18 @@ var mutants = []mutant{
 		new:  "slices.Concat(leave, last, replace)", breaks: []string{rolledRashly},
 		and: []patch{
 			{rolloutFile, "	case m == primary && (p.Replicas > 1 || m.Ordinal >= p.Replicas):", "	case false:"},
-			{rolloutFile, "	case m.Name == p.plan.Primary && p.outdated(m) &&", "	case false &&"},
+			{rolloutFile, "	case m.Name == p.plan.Primary && p.turns.outdated(m) &&", "	case false &&"},
 		},
 	},
 	{
 		name: "the next member is replaced before the one before it votes again",
 		at:   73,
 		file: rolloutFile,
-		old:  "	case !p.outdated(m) && p.isWell(m):",
-		new:  "	case !p.outdated(m):", breaks: []string{rolledRashly},
+		old:  "	case !p.turns.outdated(m) && p.turns.isWell(m):",
+		new:  "	case !p.turns.outdated(m):", breaks: []string{rolledRashly},
 		and: []patch{
-			{rolloutFile, "p.CloudReachable && p.allWell():", "p.CloudReachable:"},
-			{rolloutFile, "	if !p.othersVote(m) && (primary == nil", "	if false && (primary == nil"},
+			{rolloutFile, "p.CloudReachable && p.turns.allWell():", "p.CloudReachable:"},
+			{rolloutFile, "	if !p.turns.othersVote(m) && (primary == nil", "	if false && (primary == nil"},
 		},
 	},
 	{
@@ -304,7 +305,7 @@ var mutants = []mutant{
 		old:  "slices.Concat(leave, replace, last)",
 		new:  "slices.Concat(leave, last, replace)", breaks: []string{rolledRashly},
 		and: []patch{
-			{rolloutFile, "	case m.Name == p.plan.Primary && p.outdated(m) &&", "	case false &&"},
+			{rolloutFile, "	case m.Name == p.plan.Primary && p.turns.outdated(m) &&", "	case false &&"},
 			{"internal/topology/switchover.go", " || p.tooNewToLead(m, primary) {", " {"},
 		},
 	},
@@ -312,9 +313,9 @@ var mutants = []mutant{
 		name: "a member gets its acknowledgements back in the pass that takes its vote",
 		at:   32,
 		file: votersFile,
-		old:  " || p.busy(m.Name) || p.changingVotes() || !p.plan.Membership.Settled() ||",
-		new:  " || p.changingVotes() || !p.plan.Membership.Settled() ||", breaks: losesCommits,
-		and: []patch{{votersFile, "row.Has(leaving) && p.givesVoteBack(m):", "row.Has(leaving) && false:"}},
+		old:  " || p.busy(m.Name) || p.acks.changingVotes() || !p.plan.Membership.Settled() ||",
+		new:  " || p.acks.changingVotes() || !p.plan.Membership.Settled() ||", breaks: losesCommits,
+		and: []patch{{votersFile, "row.Has(leaving) && p.turns.givesVoteBack(m):", "row.Has(leaving) && false:"}},
 	},
 	{
 		name: "the wait count is lowered before the row that lowers it is acknowledged",
@@ -326,7 +327,7 @@ var mutants = []mutant{
 	{
 		name: "an older mysqld is started on what a newer one has opened",
 		at:   136,
-		file: takeBackFile,
+		file: turnsFile,
 		old:  "	return !m.verified() || olderVersion(p.Version, m.SQL.Version)\n",
 		new:  "	return false\n", breaks: []string{notConverged},
 	},
@@ -335,7 +336,7 @@ var mutants = []mutant{
 		open: true,
 		file: replicatingFile,
 		old:  "	case p.acknowledgesInVain(m):",
-		new:  "	case !row.Has(m.Name) && m.mayBeHeard() && !p.awaited(m) && m.following() && len(row.Voters) > 1:",
+		new:  "	case !row.Has(m.Name) && m.mayBeHeard() && !p.acks.awaited(m) && m.following() && len(row.Voters) > 1:",
 		and: []patch{
 			{votersFile, "				if m.mayBeHeard() {", "				if false {"},
 			{unsilencedFile, "			stranger = true\n", ""},
@@ -361,16 +362,16 @@ var mutants = []mutant{
 		name: "a member is rebuilt in the middle of an upgrade with a series that nobody has",
 		at:   4,
 		file: beforeFile,
-		old:  "		return p.seededAsBefore(m)\n",
+		old:  "		return p.turns.seededAsBefore(m)\n",
 		new:  "		return false\n", breaks: []string{notConverged},
-		and: []patch{{beforeFile, "primary.SQL.Version == p.Before.Version && p.unseedable(m, primary)", "false"}},
+		and: []patch{{seedingFile, "primary.SQL.Version == p.Before.Version && p.unseedable(m, primary)", "false"}},
 	},
 	{
 		name: "a mysqld is restarted for a setting while that is held back",
 		at:   184,
 		file: settingsFile,
-		old:  "	case p.Hold != \"\":\n		p.restartStep = ",
-		new:  "	case p.Hold != \"\" && false:\n		p.restartStep = ", breaks: []string{heldBack},
+		old:  "	case p.Hold != \"\":\n		p.handover.restartStep = ",
+		new:  "	case p.Hold != \"\" && false:\n		p.handover.restartStep = ", breaks: []string{heldBack},
 	},
 	{
 		name: "settings with which mysqld does not start stay where they are",
@@ -397,7 +398,7 @@ var mutants = []mutant{
 	{
 		name: "a new leader leaves the records as they are",
 		open: true,
-		file: planFile,
+		file: nextFile,
 		old:  "p.plan.Records.Hand = o.Hand",
 		new:  "p.plan.Records.Hand = \"\"",
 	},
@@ -425,7 +426,7 @@ var mutants = []mutant{
 	{
 		name: "a version is tried by another member while the first one's machine starts once more",
 		open: true,
-		file: takeBackFile,
+		file: turnsFile,
 		old:  "return p.Now.Sub(in.LaunchTime) < silenceAllowed",
 		new:  "return false", breaks: []string{notConverged},
 	},
@@ -433,7 +434,7 @@ var mutants = []mutant{
 		name: "a surplus member stays although another's vote waits for its end",
 		at:   423422,
 		file: rolloutFile,
-		old:  "return free || p.keepsFromVote(m)",
+		old:  "return free || p.scaling.keepsFromVote(m)",
 		new:  "return free", breaks: []string{notConverged},
 	},
 	{
@@ -461,16 +462,16 @@ var mutants = []mutant{
 		name: "the rebuild that a person asks for does not take the vote before",
 		at:   114,
 		file: rebuildingFile,
-		old:  "	return p.rebuild(m, primary, ",
-		new:  "	return p.clone(m, primary) + fmt.Sprint(", breaks: []string{keptVote},
+		old:  "	return p.seeding.rebuild(m, primary, fmt.Sprintf(\"asked for at %d\", p.plan.Records.Members[m.Name].Rebuild.At))\n",
+		new:  "	_ = fmt.Sprint()\n	return p.seeding.clone(m, primary)\n", breaks: []string{keptVote},
 	},
 	{
 		name: "a member that crashes loses its vote although others cannot do without it",
 		at:   462,
-		file: crashesFile,
+		file: votersFile,
 		old:  "	return stable >= row.WaitCount()\n",
 		new:  "	return stable >= 0\n", breaks: []string{expelledRashly},
-		and: []patch{{crashesFile, "	if len(row.Voters) <= 2 {", "	if len(row.Voters) < 2 {"}},
+		and: []patch{{votersFile, "	if len(row.Voters) <= 2 {", "	if len(row.Voters) < 2 {"}},
 	},
 	{
 		name: "a leader that was replaced takes the records back",
@@ -534,7 +535,7 @@ var mutants = []mutant{
 		name: "of several writable members none is uncovered",
 		open: true,
 		file: "internal/topology/replicating.go",
-		old:  "	p.noteRivals()\n",
+		old:  "	p.acks.noteRivals()\n",
 		new:  "", breaks: []string{untold},
 	},
 	{

@@ -2,14 +2,13 @@ package topology
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
 
 // grow makes the members' volumes what the spec asks for, one at a time, while they are in use. A change that EC2 refused is
 // asked for again, one for which it has no budget left when it has; nothing else waits for these.
-func (p *planner) grow(refused bool) {
+func (p *volumes) grow(refused bool) {
 	if !p.CloudReachable {
 		return
 	}
@@ -35,7 +34,7 @@ func (p *planner) grow(refused bool) {
 
 // tellUnlike says of the volumes that are not what the spec asks for what their change waits for. It comes last: nothing else
 // waits for it.
-func (p *planner) tellUnlike() {
+func (p *volumes) tellUnlike() {
 	for _, m := range p.ordered() {
 		vol, v := m.volume(), p.views[m.Name]
 		if vol == nil || v == nil || m.Ordinal >= p.Replicas || !p.unlike(vol) {
@@ -63,32 +62,4 @@ func (d Desired) unlike(vol *Volume) bool {
 		vol.Type != "" && d.VolumeType != "" && vol.Type != d.VolumeType ||
 		vol.IOPS != 0 && d.IOPS != 0 && vol.IOPS != d.IOPS ||
 		vol.Throughput != 0 && d.Throughput != 0 && vol.Throughput != d.Throughput
-}
-
-// finish plans what comes after the members replicate: the application database, room for replicas, settings, a hand-over that
-// somebody wants or that EC2 makes necessary, a rebuild that somebody wants, healing, and what of the spec is still to be rolled through the members.
-func (p *planner) finish() {
-	if primary := p.views[p.plan.Primary]; primary != nil && p.Database && !p.DatabaseReady {
-		p.retry(waitMySQL/4, EnsureDatabase{p.plan.Primary})
-		primary.Step = waits("changing the application database's owner")
-		p.plan.Rolling = Finding{v1alpha1.ReasonRolling, p.plan.Primary + ": " + primary.Step.Message}
-		if p.Records.Database == "" {
-			primary.Step, primary.Phase = waits("creating the application database"), v1alpha1.PhaseReplicating
-		}
-	}
-	if until := time.Unix(p.Records.PasswordUntil, 0); p.Records.PasswordUntil != 0 && until.After(p.Now) {
-		p.waitAtMost(until.Sub(p.Now))
-	}
-	p.letReplicasIn()
-	p.configure()
-	p.handOver()
-	p.reportRebuild()
-	p.heal()
-	p.watch()
-	p.expireQuarantine()
-	p.grow(false)
-	p.roll()
-	p.grow(true)
-	p.tellUnlike()
-	p.tellCourses(p.Members[p.plan.Primary])
 }

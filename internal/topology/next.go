@@ -1,0 +1,105 @@
+package topology
+
+import (
+	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+)
+
+// planner are the concerns that make a plan together. Each knows some of those before it, and none after it.
+type planner struct {
+	*pass
+	acks         *acks
+	turns        *turns
+	volumes      *volumes
+	votes        *votes
+	soundness    *soundness
+	healing      *healing
+	seeding      *seeding
+	failover     *failover
+	replication  *replication
+	scaling      *scaling
+	upgrades     *upgrades
+	removal      *removal
+	provisioning *provisioning
+	handover     *handover
+	courses      *courses
+	rollout      *rollout
+	settings     *settings
+}
+
+// newPlanner gives each concern those that it asks.
+func newPlanner(d Desired, o Observed) *planner {
+	p := &planner{pass: newPass(d, o)}
+	p.acks = &acks{pass: p.pass}
+	p.turns = &turns{pass: p.pass, acks: p.acks}
+	p.volumes = &volumes{pass: p.pass}
+	p.votes = &votes{pass: p.pass, acks: p.acks, turns: p.turns}
+	p.soundness = &soundness{pass: p.pass, votes: p.votes}
+	p.healing = &healing{pass: p.pass, acks: p.acks, soundness: p.soundness}
+	p.seeding = &seeding{pass: p.pass, turns: p.turns, votes: p.votes, healing: p.healing}
+	p.failover = &failover{pass: p.pass, acks: p.acks, volumes: p.volumes, healing: p.healing}
+	p.replication = &replication{pass: p.pass, acks: p.acks, turns: p.turns, votes: p.votes, soundness: p.soundness, seeding: p.seeding, failover: p.failover}
+	p.scaling = &scaling{pass: p.pass, acks: p.acks, turns: p.turns, volumes: p.volumes, votes: p.votes, healing: p.healing}
+	p.upgrades = &upgrades{pass: p.pass, acks: p.acks, turns: p.turns, votes: p.votes, healing: p.healing, seeding: p.seeding, scaling: p.scaling}
+	p.removal = &removal{pass: p.pass, turns: p.turns, volumes: p.volumes}
+	p.provisioning = &provisioning{pass: p.pass, turns: p.turns, volumes: p.volumes, votes: p.votes, failover: p.failover, scaling: p.scaling, upgrades: p.upgrades}
+	p.handover = &handover{pass: p.pass, acks: p.acks, turns: p.turns}
+	p.courses = &courses{pass: p.pass, turns: p.turns, handover: p.handover}
+	p.rollout = &rollout{pass: p.pass, acks: p.acks, turns: p.turns, votes: p.votes, seeding: p.seeding, scaling: p.scaling, upgrades: p.upgrades, provisioning: p.provisioning, handover: p.handover, courses: p.courses}
+	p.settings = &settings{pass: p.pass, acks: p.acks, turns: p.turns, upgrades: p.upgrades, provisioning: p.provisioning, handover: p.handover}
+	return p
+}
+
+// Next decides what to do. It changes nothing of what it is given.
+func Next(d Desired, o Observed) Plan {
+	p := newPlanner(d, o)
+	if !d.Deleting {
+		// A deletion that was called off leaves nothing to a later one: what was chosen then is no longer the newest.
+		p.plan.Records.FinalChosen, p.plan.Records.FinalVolumes, p.plan.Records.FinalAt = false, nil, 0
+	}
+	switch {
+	case d.Deleting:
+		p.removal.delete()
+	case d.Hibernate:
+		p.removal.hibernate()
+	default:
+		p.provisioning.provision()
+		p.provisioning.join()
+		p.replication.replicate()
+		p.finish()
+	}
+	if !p.plan.Records.Equal(Records{}) {
+		p.plan.Records.Hand = o.Hand
+	}
+	p.summarise()
+	return p.plan
+}
+
+// finish plans what comes after the members replicate: the application database, room for replicas, settings, a hand-over that
+// somebody wants or that EC2 makes necessary, a rebuild that somebody wants, healing, and what of the spec is still to be rolled through the members.
+func (p *planner) finish() {
+	if primary := p.views[p.plan.Primary]; primary != nil && p.Database && !p.DatabaseReady {
+		p.retry(waitMySQL/4, EnsureDatabase{p.plan.Primary})
+		primary.Step = waits("changing the application database's owner")
+		p.plan.Rolling = Finding{v1alpha1.ReasonRolling, p.plan.Primary + ": " + primary.Step.Message}
+		if p.Records.Database == "" {
+			primary.Step, primary.Phase = waits("creating the application database"), v1alpha1.PhaseReplicating
+		}
+	}
+	if until := time.Unix(p.Records.PasswordUntil, 0); p.Records.PasswordUntil != 0 && until.After(p.Now) {
+		p.waitAtMost(until.Sub(p.Now))
+	}
+	p.acks.letReplicasIn()
+	p.settings.configure()
+	p.handover.handOver()
+	p.replication.reportRebuild()
+	p.healing.heal()
+	p.healing.watch()
+	p.healing.expireQuarantine()
+	p.volumes.grow(false)
+	p.rollout.roll()
+	p.volumes.grow(true)
+	p.volumes.tellUnlike()
+	p.courses.tellCourses(p.Members[p.plan.Primary])
+}

@@ -21,7 +21,7 @@ const (
 // waits for it: a later one takes the answer.
 func (r *MySQLClusterReconciler) readConsole(ctx context.Context, s *scope, m *topology.Member, instanceID string) {
 	n, now := s.notes, r.Clock.Now()
-	since := n.silentSince[m.Name]
+	since := n.detector.SilentSince(m.Name)
 	pause := min(max(consoleAfter, now.Sub(since)/consolePart), consoleMost)
 	if s.cloud != nil && s.observed.CloudReachable && now.Sub(since) > consoleAfter && now.Sub(n.readAt[m.Name]) > pause {
 		n.readAt[m.Name] = now

@@ -168,7 +168,7 @@ func (r *MySQLClusterReconciler) preflightSpec(s *scope) (ec2.PreflightSpec, err
 func (r *MySQLClusterReconciler) decide(_ context.Context, s *scope) error {
 	s.observed.LaunchProblem, s.observed.SubnetsProblem = s.preflightProblem.text(), s.dependencyProblem.text()
 	s.plan = topology.Next(s.desired, s.observed)
-	s.notes.crashes.Expect(s.plan)
+	s.notes.detector.Expect(s.plan)
 	s.planned = true
 	switch {
 	case !s.plan.Failing:

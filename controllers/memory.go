@@ -36,14 +36,8 @@ type notes struct {
 	unstored *topology.Records
 	// hinderedSince is since when trouble has stood in the way of a deletion, in each pass.
 	hinderedSince time.Time
-	// silentSince is when each member was first seen unreachable in a row.
-	silentSince map[string]time.Time
-	// downSince is when each member was first seen not to answer in a row, whether its machine runs or not;
-	// brokenSince when its replication was first seen stopped by an error.
-	downSince, brokenSince map[string]time.Time
-	// stalledSince is when commits of a member were first seen to wait while none was answered, answered how many were.
-	stalledSince map[string]time.Time
-	answered     map[string]int
+	// detector is since when something has been wrong with members.
+	detector topology.FailureDetector
 	// sightings are the looks at mysqld, by instance, that no pass has taken yet.
 	sightings map[string]*sighting
 	// knocks are closed when an instance's port is no longer tried.
@@ -79,10 +73,7 @@ type notes struct {
 	identity mysql.Identity
 	// uncoveredTold is the uncovered time that status was told last; a cache may not show it yet.
 	uncoveredTold string
-	// commits is what the primary had committed when it was observed last.
-	commits topology.CommitHistory
-	// crashes tells the restarts of mysqld that nobody planned; crashErrors are what unstable members logged before theirs.
-	crashes     topology.CrashHistory
+	// crashErrors are what unstable members logged before they crashed.
 	crashErrors map[string]*crashError
 	// shown is the primary that clients were shown last, and where; empty when that is not known.
 	shown string
@@ -110,10 +101,6 @@ type notes struct {
 	preflightProblem *problem
 	// preflightShortage is what the preflight found that is only told.
 	preflightShortage *problem
-	// missingSince is when EC2 first did not know a member's recorded volume, in a row of such answers.
-	missingSince map[string]time.Time
-	// unmadeSince is when EC2 first did not know the volume that it was making for a member, likewise.
-	unmadeSince map[string]time.Time
 	// tags are the operator's tags of each instance that is not terminated, as EC2 showed them.
 	tags map[string]map[string]string
 	// goneAt is when EC2 last said that a recorded volume does not exist, or that an instance is none of the cluster's any more.
@@ -186,10 +173,8 @@ func (m *memory) of(name types.NamespacedName, uid string) *notes {
 	n := m.clusters[name]
 	if n == nil || n.uid != uid {
 		n = &notes{
-			uid: uid, silentSince: map[string]time.Time{}, downSince: map[string]time.Time{}, brokenSince: map[string]time.Time{},
-			stalledSince: map[string]time.Time{}, answered: map[string]int{},
-			announced: map[string]time.Time{}, sightings: map[string]*sighting{}, knocks: map[string]<-chan struct{}{}, calls: map[attempt]*call{}, tokens: map[order]token{}, starts: map[string]starts{},
-			refused: map[string]refusal{}, claimed: map[string]bool{}, goneAt: map[string]time.Time{}, tags: map[string]map[string]string{}, missingSince: map[string]time.Time{}, unmadeSince: map[string]time.Time{}, expected: map[string]map[string]string{}, refusedSettings: map[string]map[string]refusedSetting{}, ahead: map[string]futureRestart{}, taken: map[string]string{}, failed: map[attempt]failure{}, kept: map[string]string{}, startErrors: map[string]string{}, crashErrors: map[string]*crashError{},
+			uid: uid, announced: map[string]time.Time{}, sightings: map[string]*sighting{}, knocks: map[string]<-chan struct{}{}, calls: map[attempt]*call{}, tokens: map[order]token{}, starts: map[string]starts{},
+			refused: map[string]refusal{}, claimed: map[string]bool{}, goneAt: map[string]time.Time{}, tags: map[string]map[string]string{}, expected: map[string]map[string]string{}, refusedSettings: map[string]map[string]refusedSetting{}, ahead: map[string]futureRestart{}, taken: map[string]string{}, failed: map[attempt]failure{}, kept: map[string]string{}, startErrors: map[string]string{}, crashErrors: map[string]*crashError{},
 			stage: map[string]string{}, readAt: map[string]time.Time{}, consoles: map[string]<-chan string{}, stoppingSince: map[string]time.Time{}, applied: map[string]applied{},
 		}
 		m.clusters[name] = n

@@ -134,14 +134,11 @@ func (r *MySQLClusterReconciler) askInventory(ctx context.Context, s *scope) (ec
 	if err != nil {
 		return inventory, err
 	}
-	for _, since := range s.notes.downSince {
-		if r.Clock.Since(since) < troubleFor {
-			s.cloud.Freshen(ctx, troubledAge)
-			break
-		}
+	if s.notes.detector.SomeDownFor(troubleFor, r.Clock.Now()) {
+		s.cloud.Freshen(ctx, troubledAge)
 	}
 	look := s.cloud.Refresh
-	if len(s.notes.silentSince) > 0 {
+	if s.notes.detector.SomeSilent() {
 		look = s.cloud.RefreshNow
 	}
 	inventory, err = look(ctx, s.uid())
@@ -201,7 +198,7 @@ func (r *MySQLClusterReconciler) memberise(s *scope) {
 		}
 	}
 	for name, m := range s.observed.Members {
-		r.trackVolume(s, m)
+		s.notes.detector.NoteVolumes(m, s.records().Members[m.Name].Made, s.observed.CloudReachable, r.Clock.Now())
 		m.CapacityRefused, m.CapacityRefusedAt = r.memory.capacityRefused(s.notes, name, r.Clock.Now())
 		if id := s.records().Members[name].VolumeID; id != "" {
 			if last := r.memory.recentFailure(s.notes, topology.Identity(topology.ModifyVolume{Member: name, VolumeID: id}), r.Clock.Now()); last != nil {
@@ -222,28 +219,6 @@ func (s *scope) noteOutdated(v ec2.Volume) {
 		s.outdated = map[string]string{}
 	}
 	s.outdated[v.ID] = rec.Opened
-}
-
-// trackVolume notes since when EC2 does not know the volume that carries a member's data, or that it was making for it.
-func (r *MySQLClusterReconciler) trackVolume(s *scope, m *topology.Member) {
-	m.VolumeMissingSince = r.missingSince(s, m, m.RecordedVolume, s.notes.missingSince)
-	m.UnmadeSince = r.missingSince(s, m, s.records().Members[m.Name].Made, s.notes.unmadeSince)
-}
-
-func (r *MySQLClusterReconciler) missingSince(s *scope, m *topology.Member, volumeID string, since map[string]time.Time) time.Time {
-	missing := volumeID != "" && s.observed.CloudReachable
-	for _, v := range m.Volumes {
-		if v.ID == volumeID && v.State != ec2.VolumeDeleting && v.State != ec2.VolumeDeleted {
-			missing = false
-		}
-	}
-	switch {
-	case !missing:
-		delete(since, m.Name)
-	case since[m.Name].IsZero():
-		since[m.Name] = r.Clock.Now()
-	}
-	return since[m.Name]
 }
 
 // instanceOf translates an instance into the brain's words. Of what EC2 announced only the earliest matters.

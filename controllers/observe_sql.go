@@ -37,12 +37,11 @@ func (r *MySQLClusterReconciler) observeSQL(ctx context.Context, s *scope) error
 	for _, m := range s.observed.Members {
 		in := m.CurrentInstance()
 		if in == nil || in.State != ec2.StateRunning || in.Address == "" {
-			delete(s.notes.silentSince, m.Name)
-			r.trackAbsence(s, m)
+			s.notes.detector.NoteAnswer(m, s.observed.Now, r.Clock.Now())
 			continue
 		}
 		sg, patience := r.look(ctx, s, m.Name, in), lookPatience
-		if !s.notes.silentSince[m.Name].IsZero() {
+		if !s.notes.detector.SilentSince(m.Name).IsZero() {
 			patience = silentPatience
 		}
 		sightings[m.Name] = sg
@@ -62,8 +61,7 @@ func (r *MySQLClusterReconciler) observeSQL(ctx context.Context, s *scope) error
 		}
 		r.trackSilence(ctx, s, m, sg.started)
 	}
-	s.notes.commits.Note(&s.observed)
-	s.notes.crashes.Note(&s.observed)
+	s.notes.detector.Note(&s.observed)
 	r.readCrashErrors(ctx, s)
 	s.observed.DatabaseReady = s.databaseReady(r.Clock.Now()) || s.leaving || s.password == "" || // its password cannot be kept
 		r.refusedDatabase(s)
@@ -87,46 +85,18 @@ func (s *scope) takeClaim(m *topology.Member, sg *sighting) error {
 	return nil
 }
 
-// trackSilence notes since when a member is not reached, or since when its replication is stopped by an error; it has the
-// port of one that should answer tried, and reads its console.
+// trackSilence notes what a member answered, has the port of one tried that should have answered, and reads its console.
 func (r *MySQLClusterReconciler) trackSilence(ctx context.Context, s *scope, m *topology.Member, asked time.Time) {
+	s.notes.detector.NoteAnswer(m, asked, r.Clock.Now())
 	switch m.SQL.Access {
 	case topology.AccessSilent, topology.AccessRefused:
-		if s.notes.silentSince[m.Name].IsZero() {
-			s.notes.silentSince[m.Name] = asked
-		}
-		m.SilentSince = s.notes.silentSince[m.Name]
 		r.knock(ctx, s, m)
 		r.readConsole(ctx, s, m, m.CurrentInstance().ID)
 	case topology.AccessNone, topology.AccessUnverified, topology.AccessDenied, topology.AccessVerified:
-		delete(s.notes.silentSince, m.Name)
 		delete(s.notes.stage, m.Name)
 		delete(s.notes.knocks, m.CurrentInstance().ID)
 		r.readStartError(ctx, s, m, m.CurrentInstance().ID)
 	}
-	r.trackAbsence(s, m)
-}
-
-// trackAbsence notes since when a member does not answer, since when its replication is broken, and since when commits
-// wait on it of which none is answered.
-func (r *MySQLClusterReconciler) trackAbsence(s *scope, m *topology.Member) {
-	now := r.Clock.Now()
-	since := func(memory map[string]time.Time, is bool) time.Time {
-		switch {
-		case !is:
-			delete(memory, m.Name)
-		case memory[m.Name].IsZero():
-			memory[m.Name] = now
-		}
-		return memory[m.Name]
-	}
-	m.DownSince = since(s.notes.downSince, m.SQL.Access != topology.AccessVerified)
-	if m.SQL.Answered != s.notes.answered[m.Name] {
-		delete(s.notes.stalledSince, m.Name)
-		s.notes.answered[m.Name] = m.SQL.Answered
-	}
-	m.StalledSince = since(s.notes.stalledSince, m.SQL.PendingCommits > 0)
-	m.BrokenSince = since(s.notes.brokenSince, m.SQL.Replication.Broken())
 }
 
 // readInService reads which replicas are published as ready: the memory of the lag's hysteresis is the object itself.

@@ -173,7 +173,7 @@ var mutants = []mutant{
 		old:  "	if err == nil {\n		err = op.findHidden(p)",
 		new: `	if errors.Is(err, errThrottled) {
 		for _, r := range pic.instances {
-			if op.silentSince[r.member] > 0 {
+			if !op.detector.SilentSince(r.member).IsZero() {
 				r.value.State = "stopped"
 			}
 		}

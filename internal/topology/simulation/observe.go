@@ -16,7 +16,7 @@ func (op *operator) observe(p *process, recordsLost bool) (topology.Observed, bo
 	op.watch(recordsLost)
 	age := sweepEvery
 	switch {
-	case len(op.silentSince) > 0:
+	case op.detector.SomeSilent():
 		age = troubledAge
 	case w.desired.Deleting:
 		age = endingAge
@@ -140,36 +140,13 @@ func (op *operator) memberise(o *topology.Observed) {
 		}
 	}
 	for _, m := range o.Members {
-		op.trackVolume(m, o.CloudReachable)
+		op.detector.NoteVolumes(m, op.records.Members[m.Name].Made, o.CloudReachable, w.time())
 	}
 	for _, s := range w.cloud.snapshots {
 		if r := op.picture.snapshots[s.ID]; r != nil {
 			o.Snapshots = append(o.Snapshots, r.value)
 		}
 	}
-}
-
-// trackVolume notes since when EC2 does not know the volume that carries a member's data, or that it was making for it.
-func (op *operator) trackVolume(m *topology.Member, reachable bool) {
-	missing := func(id string) bool {
-		return id != "" && reachable && !slices.ContainsFunc(m.Volumes, func(v topology.Volume) bool {
-			return v.ID == id && v.State != deleting && v.State != deleted
-		})
-	}
-	m.VolumeMissingSince = op.since(op.missingSince, m.Name, missing(m.RecordedVolume))
-	m.UnmadeSince = op.since(op.unmadeSince, m.Name, missing(op.records.Members[m.Name].Made))
-}
-
-// since notes since when something is so; the zero time when it is not.
-func (op *operator) since(notes map[string]int64, member string, is bool) time.Time {
-	if !is {
-		delete(notes, member)
-		return time.Time{}
-	}
-	if _, ok := notes[member]; !ok {
-		notes[member] = op.w.now
-	}
-	return op.w.at(notes[member])
 }
 
 // look is one look at a member's mysqld, see controllers/sighting.go. It goes on when the pass that began it does not wait
@@ -254,7 +231,7 @@ func (op *operator) observeSQL(p *process, o *topology.Observed) bool {
 			continue
 		}
 		lk, patience := op.lookAt(w.instance(seen.ID)), int64(lookPatience)
-		if _, silent := op.silentSince[name]; silent {
+		if !op.detector.SilentSince(name).IsZero() {
 			patience = silentPatience
 		}
 		lk.until = w.now + patience
@@ -267,10 +244,9 @@ func (op *operator) observeSQL(p *process, o *topology.Observed) bool {
 		if lk := looks[name]; lk != nil && !op.takeLook(m, lk) {
 			return false
 		}
-		op.track(m)
+		op.detector.NoteAnswer(m, w.time(), w.time())
 	}
-	op.commits.Note(o)
-	op.crashes.Note(o)
+	op.detector.Note(o)
 	return true
 }
 
@@ -293,18 +269,6 @@ func (op *operator) takeLook(m *topology.Member, lk *look) bool {
 		m.SQL = topology.SQL{Access: topology.AccessSilent, Reason: lk.claim.Error()}
 	}
 	return true
-}
-
-// track notes since when a member is not reached, or its replication is broken.
-func (op *operator) track(m *topology.Member) {
-	m.SilentSince = op.since(op.silentSince, m.Name, m.SQL.Access == topology.AccessSilent || m.SQL.Access == topology.AccessRefused)
-	m.BrokenSince = op.since(op.brokenSince, m.Name, m.SQL.Replication.Broken())
-	if m.SQL.Answered != op.answered[m.Name] {
-		delete(op.stalledSince, m.Name)
-		op.answered[m.Name] = m.SQL.Answered
-	}
-	m.StalledSince = op.since(op.stalledSince, m.Name, m.SQL.PendingCommits > 0)
-	m.DownSince = op.since(op.downSince, m.Name, m.SQL.Access != topology.AccessVerified)
 }
 
 // sqlOf translates what the SQL plane saw into the brain's words, as controllers do.

@@ -45,23 +45,10 @@ type operator struct {
 	version int
 	records topology.Records
 	// desired is the spec that this pass stands on.
-	desired     topology.Desired
-	silentSince map[string]int64
-	brokenSince map[string]int64
-	downSince   map[string]int64
-	// commits is what the primary had committed when it was observed last.
-	commits topology.CommitHistory
-	// crashes tells the restarts of mysqld that nobody planned.
-	crashes topology.CrashHistory
-	// stalledSince is since when commits wait of which none was answered meanwhile, answered how many were.
-	stalledSince map[string]int64
-	answered     map[string]int
-	// missingSince is since when EC2 does not know the volume with a member's data.
-	missingSince map[string]int64
-	// unmadeSince is since when EC2 does not know the volume that it was making for a member.
-	unmadeSince map[string]int64
-	refused     map[string]refusal
-	goneAt      map[string]int64
+	desired  topology.Desired
+	detector topology.FailureDetector
+	refused  map[string]refusal
+	goneAt   map[string]int64
 	// watchedSince is when this process first looked, nil before; the zero time when nothing had been made for the cluster then.
 	watchedSince *time.Time
 	// doubtAt is when EC2 last did not say what came of a request.
@@ -85,7 +72,7 @@ const refusalKept = 5 * minute
 func (w *world) lead() {
 	op := &operator{
 		w: w, name: fmt.Sprintf("operator-%d", len(w.every)+1), picture: newPicture(), slots: map[*instance]*slot{}, claimed: map[string]bool{}, looks: map[*instance]*look{}, stopping: map[string]bool{},
-		silentSince: map[string]int64{}, brokenSince: map[string]int64{}, downSince: map[string]int64{}, stalledSince: map[string]int64{}, answered: map[string]int{}, missingSince: map[string]int64{}, unmadeSince: map[string]int64{}, refused: map[string]refusal{}, goneAt: map[string]int64{}, failed: map[string]bool{}, unmodified: map[string]string{},
+		refused: map[string]refusal{}, goneAt: map[string]int64{}, failed: map[string]bool{}, unmodified: map[string]string{},
 	}
 	w.every = append(w.every, op)
 	w.leader, w.kube.holder, w.kube.renewed = op, op, w.now
@@ -259,7 +246,7 @@ func (op *operator) reconcile(p *process) int64 {
 		d.Subnets = nil
 	}
 	plan := topology.Next(d, o)
-	op.crashes.Expect(plan)
+	op.detector.Expect(plan)
 	if text := planText(plan, o); text != op.said {
 		w.say("%s: %s", op.name, text)
 		op.said = text

@@ -17,6 +17,12 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
+// access finds the way to the AWS account of a cluster, and asks whether the policy allows it.
+type access struct {
+	*Ports
+	publisher *publisher
+}
+
 // credentialsFor is how long a user's credentials are used before their Secret is read again. It is read past the
 // cache, because the operator may not list the Secrets of others.
 const credentialsFor = time.Minute
@@ -40,7 +46,7 @@ type credentials struct {
 
 // permit checks the spec against the administrator's policy. What is not allowed is never used: no role is assumed and
 // nothing is created. Members that exist already keep their database running.
-func (r *MySQLClusterReconciler) permit(ctx context.Context, s *scope) error {
+func (r *access) permit(ctx context.Context, s *scope) error {
 	var cm corev1.ConfigMap
 	err := r.Client.Get(ctx, client.ObjectKey{Namespace: r.Config.SystemNamespace, Name: v1alpha1.PolicyConfigMap}, &cm)
 	if client.IgnoreNotFound(err) != nil {
@@ -61,7 +67,7 @@ func (r *MySQLClusterReconciler) permit(ctx context.Context, s *scope) error {
 // permitWithout tells that the policy cannot be read, and says whether there is one to go by until it can: the last that could
 // be. Where this process has seen none nothing is made, and no account is lent to who has none yet. The machines of a cluster
 // that was served before are looked after, see unlessServed.
-func (r *MySQLClusterReconciler) permitWithout(s *scope, rules *policy.Policy, err error) bool {
+func (r *access) permitWithout(s *scope, rules *policy.Policy, err error) bool {
 	if credentialsSecret(s.cluster) != "" {
 		return true // what it may use is not the policy's business
 	}
@@ -85,7 +91,7 @@ func (r *MySQLClusterReconciler) permitWithout(s *scope, rules *policy.Policy, e
 //
 // That of one which goes and for which nothing was ever made is asked where it can be. Its records say so, and anybody in its namespace
 // may have written them.
-func (r *MySQLClusterReconciler) connect(ctx context.Context, s *scope) error {
+func (r *access) connect(ctx context.Context, s *scope) error {
 	if s.neverBegun() && s.accountRefused {
 		return nil
 	}
@@ -97,7 +103,7 @@ func (r *MySQLClusterReconciler) connect(ctx context.Context, s *scope) error {
 }
 
 // reach finds the client, or the problem with the account.
-func (r *MySQLClusterReconciler) reach(ctx context.Context, s *scope) error {
+func (r *access) reach(ctx context.Context, s *scope) error {
 	if s.accountRefused {
 		refusal, err := r.unlessServed(ctx, s)
 		if s.cloudProblem = refusal; refusal != nil || err != nil {
@@ -112,7 +118,7 @@ func (r *MySQLClusterReconciler) reach(ctx context.Context, s *scope) error {
 	if name := credentialsSecret(s.cluster); name != "" {
 		if account.Static, s.cloudProblem = r.credentials(ctx, s, name); account.Static == nil {
 			if s.released() && s.cloudProblem.reason == v1alpha1.ReasonCredentialsMissing {
-				return r.letAllGo(ctx, s)
+				return r.publisher.letAllGo(ctx, s)
 			}
 			return nil
 		}
@@ -139,7 +145,7 @@ func (s *scope) unbegun() bool {
 // recognise finds out to which AWS account the client leads, and refuses one in which the cluster is not: there all of it
 // would seem to be gone, and would be made anew. Before anything is made the account must be known. Later STS may be
 // silent: what EC2 shows of the cluster tells as well, see readInventory.
-func (r *MySQLClusterReconciler) recognise(ctx context.Context, s *scope, cloud *ec2.Cloud) *problem {
+func (r *access) recognise(ctx context.Context, s *scope, cloud *ec2.Cloud) *problem {
 	if s.records().Account != "" {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, accountPatience)
@@ -182,7 +188,7 @@ func credentialsSecret(c *v1alpha1.MySQLCluster) string {
 }
 
 // credentials reads a user's Secret. One that is not held yet is not kept in memory: hold needs it as it is.
-func (r *MySQLClusterReconciler) credentials(ctx context.Context, s *scope, name string) (*ec2.StaticCredentials, *problem) {
+func (r *access) credentials(ctx context.Context, s *scope, name string) (*ec2.StaticCredentials, *problem) {
 	n := s.notes
 	if n.credentials.secret == name && r.Clock.Since(n.credentialsAt) < credentialsFor {
 		return &n.credentials.static, nil

@@ -13,16 +13,27 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
+// executor gives the actions of a plan their effect.
+type executor struct {
+	*Ports
+	announcer     *announcer
+	recordKeeper  *recordKeeper
+	attempts      *attempts
+	mysqlObserver *mysqlObserver
+	archive       *archive
+	restorer      *restorer
+}
+
 // actTimeout bounds what one target's actions may take in a pass.
 const actTimeout = 60 * time.Second
 
 // act takes the planned actions: first those of the cluster as a whole, then those of the members side by side. An
 // action that fails ends its target's turn and nobody else's.
-func (r *MySQLClusterReconciler) act(ctx context.Context, s *scope) error {
+func (r *executor) act(ctx context.Context, s *scope) error {
 	ctx, cancel := context.WithTimeout(ctx, actTimeout)
 	defer cancel()
-	r.takeAnswers(ctx, s)
-	switch wait, err := r.endArchive(ctx, s); {
+	r.attempts.takeAnswers(ctx, s)
+	switch wait, err := r.archive.endArchive(ctx, s); {
 	case err != nil:
 		s.tellBackup("archive: ", err) // which holds no deletion up
 	case wait:
@@ -43,9 +54,9 @@ func (r *MySQLClusterReconciler) act(ctx context.Context, s *scope) error {
 			mu.Lock()
 			switch p := asProblem(err); {
 			case p == nil:
-				r.settle(s, a)
+				r.attempts.settle(s, a)
 			case !errors.Is(err, errUnderWay):
-				r.refuse(s, a, p)
+				r.attempts.refuse(s, a, p)
 			default:
 				if last := r.memory.lastFailure(s.notes, topology.Identity(a)); last != nil {
 					s.suffer(a, last) // it stands until there is an answer
@@ -70,7 +81,7 @@ func (r *MySQLClusterReconciler) act(ctx context.Context, s *scope) error {
 }
 
 // restoreTags puts back what somebody took off the members' resources. Nothing waits for it: least of all a failover, or a deletion.
-func (r *MySQLClusterReconciler) restoreTags(ctx context.Context, s *scope) {
+func (r *executor) restoreTags(ctx context.Context, s *scope) {
 	if s.plan.Failing || s.deleting() {
 		return
 	}
@@ -78,102 +89,35 @@ func (r *MySQLClusterReconciler) restoreTags(ctx context.Context, s *scope) {
 		cloud, uid := s.cloud, s.uid()
 		tell := func(_ context.Context, s *scope, err error) error {
 			if err == nil {
-				r.announceTags(s, u)
+				r.announcer.announceTags(s, u)
 			}
 			return err
 		}
-		r.tag(ctx, s, errand{tagsErrand, u.id}, tell, func(ctx context.Context) error { return cloud.RestoreTags(ctx, uid, u.id, u.tags) })
+		r.attempts.tag(ctx, s, errand{tagsErrand, u.id}, tell, func(ctx context.Context) error { return cloud.RestoreTags(ctx, uid, u.id, u.tags) })
 	}
 }
 
 // noteVersions tags volumes with the version that opened them. Nothing waits for it: least of all a failover.
-func (r *MySQLClusterReconciler) noteVersions(ctx context.Context, s *scope) {
+func (r *executor) noteVersions(ctx context.Context, s *scope) {
 	if s.plan.Failing {
 		return
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.outdated)) {
 		version := s.outdated[id]
 		cloud, uid := s.cloud, s.uid()
-		r.tag(ctx, s, errand{versionErrand, id}, asItIs, func(ctx context.Context) error { return cloud.NoteVersion(ctx, uid, id, version) })
-	}
-}
-
-// tag has EC2 tag something, unless that was refused shortly before. A pass waits a moment for it.
-func (r *MySQLClusterReconciler) tag(ctx context.Context, s *scope, key attempt, finish func(context.Context, *scope, error) error, request func(context.Context) error) {
-	if s.answered[key] {
-		return
-	}
-	if p := r.memory.refusal(s.notes, key, r.Clock.Now()); p != nil {
-		s.outcome = append(s.outcome, p)
-		return
-	}
-	err := r.detachCall(ctx, s, key, &call{finish: finish}, request)
-	switch {
-	case err == nil:
-		r.memory.succeed(s.notes, key)
-	case !errors.Is(err, errUnderWay):
-		s.outcome = append(s.outcome, r.upkeepFailed(s, key, err))
+		r.attempts.tag(ctx, s, errand{versionErrand, id}, asItIs, func(ctx context.Context) error { return cloud.NoteVersion(ctx, uid, id, version) })
 	}
 }
 
 // upkeepPause is for how long at the most what upkeep asked for is not asked for again.
 const upkeepPause = time.Minute
 
-// upkeep asks EC2 for something on which no database depends, unless that was refused shortly before: a pass a second must not be
-// as many calls.
-func (r *MySQLClusterReconciler) upkeep(s *scope, key attempt, ask func() error) error {
-	if p := r.memory.refusal(s.notes, key, r.Clock.Now()); p != nil {
-		return p
-	}
-	if err := ask(); err != nil {
-		p := cloudError(err)
-		r.memory.doubtAfter(s.notes, err, r.Clock.Now())
-		p.pauseFrom, p.pause = firstPause, upkeepPause
-		r.memory.fail(s.notes, key, p, r.Clock.Now())
-		return p
-	}
-	r.memory.succeed(s.notes, key)
-	return nil
-}
-
 // versionPause is how long a volume's version is not noted again after that failed.
 const versionPause = 5 * time.Minute
-
-// upkeepFailed notes that something failed on which nothing depends.
-func (r *MySQLClusterReconciler) upkeepFailed(s *scope, key attempt, err error) *problem {
-	p := cloudError(err)
-	p.pause, p.aside = versionPause, true
-	r.memory.fail(s.notes, key, p, r.Clock.Now())
-	return p
-}
-
-// settle notes that an action succeeded, and tells of it.
-func (r *MySQLClusterReconciler) settle(s *scope, a topology.Action) {
-	r.memory.succeed(s.notes, topology.Identity(a))
-	r.announce(s, a)
-	if _, upkeep := a.(topology.EnsureSecurityGroup); !upkeep {
-		s.acted++
-	}
-}
-
-// refuse notes that an action failed, and tells of it.
-func (r *MySQLClusterReconciler) refuse(s *scope, a topology.Action, p *problem) {
-	r.logFailure(s, a, p, r.memory.fail(s.notes, topology.Identity(a), p, r.Clock.Now()))
-	s.suffer(a, p)
-}
 
 // suffer has a problem told that an action met.
 func (s *scope) suffer(a topology.Action, p *problem) {
 	s.outcome = append(s.outcome, &problem{reason: p.reason, message: a.String() + ": " + p.message, after: p.after, cause: p})
-}
-
-// logFailure logs an action that failed, once for the same failure: the next passes may well meet it again.
-func (r *MySQLClusterReconciler) logFailure(s *scope, a topology.Action, p *problem, news bool) {
-	level := 0
-	if !news {
-		level = 1
-	}
-	s.log.V(level).Info("an action failed and is tried again", "action", a.String(), "reason", p.reason, "problem", p.message)
 }
 
 // decisionFresh is how old what a pass has decided may be before it is asked whether this process still leads. Nobody else can have
@@ -181,7 +125,7 @@ func (r *MySQLClusterReconciler) logFailure(s *scope, a topology.Action, p *prob
 const decisionFresh = 5 * time.Second
 
 // stillLeads fails when a pass stood still for so long that another may lead by now, and one does: EC2 knows no lease.
-func (r *MySQLClusterReconciler) stillLeads(ctx context.Context, s *scope) error {
+func (r *executor) stillLeads(ctx context.Context, s *scope) error {
 	if r.Config.Lease == nil || r.Clock.Since(s.observed.Now) < decisionFresh {
 		return nil
 	}
@@ -192,7 +136,7 @@ func (r *MySQLClusterReconciler) stillLeads(ctx context.Context, s *scope) error
 }
 
 // take gives one action its effect. Nobody is asked again for what was just refused, however soon the next pass comes.
-func (r *MySQLClusterReconciler) take(ctx context.Context, s *scope, action topology.Action) error {
+func (r *executor) take(ctx context.Context, s *scope, action topology.Action) error {
 	if p := r.memory.refusal(s.notes, topology.Identity(action), r.Clock.Now()); p != nil {
 		return p
 	}

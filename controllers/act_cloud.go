@@ -37,7 +37,7 @@ const (
 )
 
 // takeInCloud gives an action on EC2 its effect, and says whether it was one.
-func (r *MySQLClusterReconciler) takeInCloud(ctx context.Context, s *scope, action topology.Action) (bool, error) {
+func (r *executor) takeInCloud(ctx context.Context, s *scope, action topology.Action) (bool, error) {
 	var err error
 	switch a := action.(type) {
 	case topology.EnsureSecurityGroup:
@@ -46,7 +46,7 @@ func (r *MySQLClusterReconciler) takeInCloud(ctx context.Context, s *scope, acti
 			Owner: s.owner(), VPCID: s.vpc, ClientCIDRs: s.cluster.Spec.AWS.ClientCIDRs, ClientSecurityGroupIDs: s.cluster.Spec.AWS.ClientSecurityGroupIDs,
 		})
 		if err == nil && s.observed.SecurityGroup == "" {
-			r.announceGroup(s, id)
+			r.announcer.announceGroup(s, id)
 		}
 	case topology.CreateVolume:
 		if !s.mayCopy(a.SnapshotID) {
@@ -59,7 +59,7 @@ func (r *MySQLClusterReconciler) takeInCloud(ctx context.Context, s *scope, acti
 		err = r.launch(ctx, s, a)
 	case topology.AttachVolume:
 		cloud, uid := s.cloud, s.uid()
-		err = r.unhurried(ctx, s, &call{action: a, finish: asItIs}, func(ctx context.Context) error {
+		err = r.attempts.unhurried(ctx, s, &call{action: a, finish: asItIs}, func(ctx context.Context) error {
 			return cloud.AttachVolume(ctx, uid, a.VolumeID, a.InstanceID, ec2.DataDevice)
 		})
 	case topology.DetachVolume:
@@ -69,7 +69,7 @@ func (r *MySQLClusterReconciler) takeInCloud(ctx context.Context, s *scope, acti
 	case topology.StartInstance:
 		err = r.start(ctx, s, a)
 	case topology.StopInstance:
-		err = r.powerOff(ctx, s, a)
+		err = r.attempts.powerOff(ctx, s, a)
 	case topology.TerminateInstance:
 		err = s.cloud.TerminateInstance(ctx, s.uid(), a.InstanceID)
 	case topology.DeleteVolume:
@@ -94,7 +94,7 @@ func (r *MySQLClusterReconciler) takeInCloud(ctx context.Context, s *scope, acti
 	case err == nil, errors.Is(err, errUnderWay), errors.As(err, &p):
 		return true, err
 	}
-	return true, r.cloudFailure(s, action, err)
+	return true, r.attempts.cloudFailure(s, action, err)
 }
 
 // mayCopy says whether a snapshot is the one that was judged in this pass, or the cluster's own of the volume that was. The
@@ -111,7 +111,7 @@ func (s *scope) mayCopy(snapshotID string) bool {
 	return false
 }
 
-func (r *MySQLClusterReconciler) volumeSpec(s *scope, a topology.CreateVolume) ec2.VolumeSpec {
+func (r *executor) volumeSpec(s *scope, a topology.CreateVolume) ec2.VolumeSpec {
 	storage, version := s.cluster.Spec.Storage, s.cluster.Spec.Version
 	if s.desired.Before.Version != "" && a.SnapshotID == "" {
 		version = "" // which one opens it is known, and noted, when a machine gets it
@@ -125,12 +125,12 @@ func (r *MySQLClusterReconciler) volumeSpec(s *scope, a topology.CreateVolume) e
 }
 
 // modify makes a volume what the spec asks for, and counts what EC2 takes of that.
-func (r *MySQLClusterReconciler) modify(ctx context.Context, s *scope, a topology.ModifyVolume) error {
+func (r *executor) modify(ctx context.Context, s *scope, a topology.ModifyVolume) error {
 	modified, err := s.cloud.ModifyVolume(ctx, a.VolumeID, r.volumeSpec(s, topology.CreateVolume{Member: a.Member}))
 	if err != nil || !modified {
 		return err
 	}
-	if err := r.saveRecords(ctx, s, func(records *topology.Records) {
+	if err := r.recordKeeper.saveRecords(ctx, s, func(records *topology.Records) {
 		rec := records.Members[a.Member]
 		rec.NoteModified(a.VolumeID, r.Clock.Now())
 		records.Members[a.Member] = rec
@@ -141,7 +141,7 @@ func (r *MySQLClusterReconciler) modify(ctx context.Context, s *scope, a topolog
 }
 
 // launchSpec describes a member's instance but for what is resolved at the last moment: image, subnet, user data.
-func (r *MySQLClusterReconciler) launchSpec(s *scope, a topology.LaunchInstance) ec2.LaunchSpec {
+func (r *executor) launchSpec(s *scope, a topology.LaunchInstance) ec2.LaunchSpec {
 	c := s.launchedFrom(a)
 	aws := c.Spec.AWS
 	return ec2.LaunchSpec{
@@ -153,7 +153,7 @@ func (r *MySQLClusterReconciler) launchSpec(s *scope, a topology.LaunchInstance)
 
 // launch launches a member's instance. What that needs of the cluster is copied before: the request may go on while the pass
 // writes the object.
-func (r *MySQLClusterReconciler) launch(ctx context.Context, s *scope, a topology.LaunchInstance) error {
+func (r *executor) launch(ctx context.Context, s *scope, a topology.LaunchInstance) error {
 	userData, err := bootstrap.Render(r.bootstrapInput(s, a))
 	if err != nil {
 		return &problem{reason: v1alpha1.ReasonInvalidSpec, message: err.Error(), after: afterPerson, cause: err}
@@ -171,7 +171,7 @@ func (r *MySQLClusterReconciler) launch(ctx context.Context, s *scope, a topolog
 		}
 		return r.launched(ctx, s, a, err)
 	}
-	return r.unhurried(ctx, s, &call{action: a, finish: finish}, func(ctx context.Context) error {
+	return r.attempts.unhurried(ctx, s, &call{action: a, finish: finish}, func(ctx context.Context) error {
 		image, err := cloud.ResolveImage(ctx, aws.ImageID, aws.ImageSSMParameter, spec.InstanceType)
 		if err != nil {
 			return fmt.Errorf("%w: %w", errNoImage, err)
@@ -183,19 +183,19 @@ func (r *MySQLClusterReconciler) launch(ctx context.Context, s *scope, a topolog
 }
 
 // launched takes what came of a launch. Capacity that EC2 refuses is noted, so that the brain can look elsewhere.
-func (r *MySQLClusterReconciler) launched(ctx context.Context, s *scope, a topology.LaunchInstance, err error) error {
+func (r *executor) launched(ctx context.Context, s *scope, a topology.LaunchInstance, err error) error {
 	r.memory.noteCapacity(s.notes, a.Member, s.zoneOf(a.SubnetID), codeNoCapacity, err, r.Clock.Now())
 	return r.ordered(ctx, s, a, err)
 }
 
 // ordered takes what came of an order for a machine or a volume. Its client token may be spent, also because the instance ended so
 // long ago that EC2 no longer shows it: then the next incarnation has another.
-func (r *MySQLClusterReconciler) ordered(ctx context.Context, s *scope, action topology.Action, err error) error {
+func (r *executor) ordered(ctx context.Context, s *scope, action topology.Action, err error) error {
 	o, _ := orderOf(action)
 	if !r.memory.tokenSpent(s.notes, o, err, r.Clock.Now()) && ec2.Code(err) != codeTokenEnded {
 		return err
 	}
-	return errors.Join(err, r.saveRecords(ctx, s, func(records *topology.Records) {
+	return errors.Join(err, r.recordKeeper.saveRecords(ctx, s, func(records *topology.Records) {
 		rec := records.Members[o.member]
 		if o.volume {
 			rec.Volume = max(rec.Volume, o.incarnation+1)
@@ -206,7 +206,7 @@ func (r *MySQLClusterReconciler) ordered(ctx context.Context, s *scope, action t
 	}))
 }
 
-func (r *MySQLClusterReconciler) bootstrapInput(s *scope, a topology.LaunchInstance) bootstrap.Input {
+func (r *executor) bootstrapInput(s *scope, a topology.LaunchInstance) bootstrap.Input {
 	c := s.launchedFrom(a)
 	in := bootstrap.Input{
 		ClusterUID: s.uid(), Namespace: c.Namespace, Cluster: c.Name,

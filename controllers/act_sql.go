@@ -33,8 +33,8 @@ const (
 )
 
 // takeInSQL gives an action on mysqld its effect, and says whether it was one.
-func (r *MySQLClusterReconciler) takeInSQL(ctx context.Context, s *scope, action topology.Action) (bool, error) {
-	m, err := r.member(ctx, s, action.Target())
+func (r *executor) takeInSQL(ctx context.Context, s *scope, action topology.Action) (bool, error) {
+	m, err := r.mysqlObserver.member(ctx, s, action.Target())
 	if err != nil {
 		return true, err
 	}
@@ -42,9 +42,9 @@ func (r *MySQLClusterReconciler) takeInSQL(ctx context.Context, s *scope, action
 	case topology.SignCertificate:
 		err = r.sign(ctx, s, m, a)
 	case topology.Recover:
-		err = r.recover(ctx, s, a)
+		err = r.restorer.recover(ctx, s, a)
 	case topology.Adopt:
-		err = r.adopt(ctx, s, m, a)
+		err = r.restorer.adopt(ctx, s, m, a)
 	case topology.Bootstrap:
 		err = steps.Bootstrap(ctx, m, a)
 	case topology.Fence:
@@ -95,7 +95,7 @@ func (r *MySQLClusterReconciler) takeInSQL(ctx context.Context, s *scope, action
 
 // sign answers a member's sealed request. The address that was dialled and the instance id are EC2's word; the key
 // that is signed for an instance is recorded first and never exchanged for another.
-func (r *MySQLClusterReconciler) sign(ctx context.Context, s *scope, m *mysql.Member, a topology.SignCertificate) error {
+func (r *executor) sign(ctx context.Context, s *scope, m *mysql.Member, a topology.SignCertificate) error {
 	request, err := m.ReadJoinRequest(ctx)
 	if err != nil {
 		return err
@@ -118,7 +118,7 @@ func (r *MySQLClusterReconciler) sign(ctx context.Context, s *scope, m *mysql.Me
 	if err != nil {
 		return untrusted(a.Member, err)
 	}
-	if err := r.saveRecords(ctx, s, func(records *topology.Records) {
+	if err := r.recordKeeper.saveRecords(ctx, s, func(records *topology.Records) {
 		rec := records.Members[a.Member]
 		rec.SignedInstance, rec.SignedKey = a.InstanceID, key
 		records.Members[a.Member] = rec
@@ -133,8 +133,8 @@ func untrusted(member string, err error) error {
 		message: fmt.Sprintf("the certificate request of %s is refused: %v", member, err)}
 }
 
-func (r *MySQLClusterReconciler) admitVoter(ctx context.Context, s *scope, m *mysql.Member, a topology.AdmitVoter) error {
-	primary, err := r.member(ctx, s, a.Primary)
+func (r *executor) admitVoter(ctx context.Context, s *scope, m *mysql.Member, a topology.AdmitVoter) error {
+	primary, err := r.mysqlObserver.member(ctx, s, a.Primary)
 	if err != nil {
 		return err
 	}
@@ -142,8 +142,8 @@ func (r *MySQLClusterReconciler) admitVoter(ctx context.Context, s *scope, m *my
 }
 
 // setAcknowledging switches a replica's acknowledgements.
-func (r *MySQLClusterReconciler) setAcknowledging(ctx context.Context, s *scope, m *mysql.Member, a topology.SetAcknowledging) error {
-	primary, err := r.member(ctx, s, a.Primary)
+func (r *executor) setAcknowledging(ctx context.Context, s *scope, m *mysql.Member, a topology.SetAcknowledging) error {
+	primary, err := r.mysqlObserver.member(ctx, s, a.Primary)
 	if err != nil {
 		return err
 	}
@@ -169,7 +169,7 @@ func detach(ctx context.Context) steps.Detach {
 }
 
 // demote makes a member read-only, and turns its clients away.
-func (r *MySQLClusterReconciler) demote(ctx context.Context, s *scope, m *mysql.Member, a topology.Demote) error {
+func (r *executor) demote(ctx context.Context, s *scope, m *mysql.Member, a topology.Demote) error {
 	if err := m.Demote(ctx); err != nil {
 		return err
 	}
@@ -177,7 +177,7 @@ func (r *MySQLClusterReconciler) demote(ctx context.Context, s *scope, m *mysql.
 	return nil
 }
 
-func (r *MySQLClusterReconciler) promote(ctx context.Context, s *scope, m *mysql.Member, a topology.Promote) error {
+func (r *executor) promote(ctx context.Context, s *scope, m *mysql.Member, a topology.Promote) error {
 	s.notes.timeline.fence(r.Clock.Now())
 	if err := steps.Promote(ctx, m, a, detach(ctx)); err != nil {
 		return err
@@ -187,8 +187,8 @@ func (r *MySQLClusterReconciler) promote(ctx context.Context, s *scope, m *mysql
 	return nil
 }
 
-func (r *MySQLClusterReconciler) switchOver(ctx context.Context, s *scope, m *mysql.Member, a topology.Switchover) error {
-	target, err := r.member(ctx, s, a.To)
+func (r *executor) switchOver(ctx context.Context, s *scope, m *mysql.Member, a topology.Switchover) error {
+	target, err := r.mysqlObserver.member(ctx, s, a.To)
 	if err != nil {
 		return err
 	}
@@ -204,18 +204,18 @@ func (r *MySQLClusterReconciler) switchOver(ctx context.Context, s *scope, m *my
 
 // turnAway ends the sessions of clients on a member that takes no writes any more, so that they find the present primary.
 // One that cannot be ended only gets errors.
-func (r *MySQLClusterReconciler) turnAway(ctx context.Context, s *scope, m *mysql.Member, name string) {
+func (r *executor) turnAway(ctx context.Context, s *scope, m *mysql.Member, name string) {
 	if _, err := m.DisconnectClients(ctx); err != nil {
 		s.log.V(1).Info("clients of a former primary stay connected", "member", name, "problem", err.Error())
 	}
 }
 
 // restart restarts mysqld, a primary's with its replicas hushed.
-func (r *MySQLClusterReconciler) restart(ctx context.Context, s *scope, m *mysql.Member, a topology.Restart) error {
+func (r *executor) restart(ctx context.Context, s *scope, m *mysql.Member, a topology.Restart) error {
 	var replicas []steps.Server
 	for name, other := range s.observed.Members {
 		if name != a.Member && other.SQL.Access == topology.AccessVerified {
-			if replica, err := r.member(ctx, s, name); err == nil {
+			if replica, err := r.mysqlObserver.member(ctx, s, name); err == nil {
 				replicas = append(replicas, replica)
 			}
 		}
@@ -241,7 +241,7 @@ func (c considerate) Demote(ctx context.Context) error {
 
 // purgeBinaryLogs removes what every replica has executed from a primary whose disk fills up. While a
 // replica is not reached nothing is removed: nobody knows what it lacks.
-func (r *MySQLClusterReconciler) purgeBinaryLogs(ctx context.Context, s *scope, m *mysql.Member) error {
+func (r *executor) purgeBinaryLogs(ctx context.Context, s *scope, m *mysql.Member) error {
 	if r.Clock.Since(s.notes.purgedAt) < purgeEvery {
 		return nil
 	}
@@ -265,7 +265,7 @@ func (r *MySQLClusterReconciler) purgeBinaryLogs(ctx context.Context, s *scope, 
 }
 
 // pinSettings puts variables back, and remembers to what: one that does not stay so is left at that.
-func (r *MySQLClusterReconciler) pinSettings(ctx context.Context, s *scope, m *mysql.Member, a topology.PinSettings) error {
+func (r *executor) pinSettings(ctx context.Context, s *scope, m *mysql.Member, a topology.PinSettings) error {
 	if err := m.PinSettings(ctx, a.Settings); err != nil {
 		return err
 	}
@@ -276,9 +276,9 @@ func (r *MySQLClusterReconciler) pinSettings(ctx context.Context, s *scope, m *m
 // applySettings persists the user's settings. That a restart is due is recorded before anything waits for one, so that an
 // operator which restarts meanwhile neither forgets it nor restarts a server twice. What mysqld refuses is not tried again
 // for a while: it would be set and taken back, or asked for in vain, in every pass.
-func (r *MySQLClusterReconciler) applySettings(ctx context.Context, s *scope, m *mysql.Member, a topology.ApplySettings) error {
+func (r *executor) applySettings(ctx context.Context, s *scope, m *mysql.Member, a topology.ApplySettings) error {
 	note := func(ctx context.Context, at int64, of string) error {
-		return r.saveRecords(ctx, s, func(records *topology.Records) {
+		return r.recordKeeper.saveRecords(ctx, s, func(records *topology.Records) {
 			rec := records.Members[a.Member]
 			rec.RestartDue, rec.RestartFor = at, of
 			records.Members[a.Member] = rec
@@ -310,7 +310,7 @@ func (r *MySQLClusterReconciler) applySettings(ctx context.Context, s *scope, m 
 		pauseFrom: settingPause, pause: settingPauseMost, cause: err}
 }
 
-func (r *MySQLClusterReconciler) ensureDatabase(ctx context.Context, s *scope, m *mysql.Member) error {
+func (r *executor) ensureDatabase(ctx context.Context, s *scope, m *mysql.Member) error {
 	d := s.cluster.Spec.Database
 	retain := d.PasswordRetention()
 	if s.cluster.Recovery() != nil && s.records().Database == "" {
@@ -326,7 +326,7 @@ func (r *MySQLClusterReconciler) ensureDatabase(ctx context.Context, s *scope, m
 	if err != nil {
 		return err
 	}
-	return r.saveRecords(ctx, s, func(records *topology.Records) {
+	return r.recordKeeper.saveRecords(ctx, s, func(records *topology.Records) {
 		records.Database, records.PasswordUntil = databaseKey(s), 0
 		if outcome.Retained > 0 {
 			records.PasswordUntil = r.Clock.Now().Add(outcome.Retained).Unix() + 1

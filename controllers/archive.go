@@ -20,6 +20,12 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 )
 
+// archive keeps the pod that archives binary logs, and ends it.
+type archive struct {
+	*Ports
+	objects *objects
+}
+
 const (
 	// archiveLate is how far the archive may be behind before it counts as unhealthy. Its pod reports twice a minute.
 	archiveLate = 5 * time.Minute
@@ -53,7 +59,7 @@ type archiveReport struct {
 }
 
 // archive keeps the archive of binary logs going, and gives it a backup to begin with where it has none.
-func (r *MySQLClusterReconciler) archive(ctx context.Context, s *scope) error {
+func (r *archive) archive(ctx context.Context, s *scope) error {
 	want := s.cluster.EffectiveArchive()
 	if want == nil {
 		return r.dropArchive(ctx, s)
@@ -62,7 +68,7 @@ func (r *MySQLClusterReconciler) archive(ctx context.Context, s *scope) error {
 		return nil // the pods' identity is that of the restore until then, and a pod keeps the one that it began with
 	}
 	report := resources.ArchiveReport(s.cluster)
-	if err := s.unlessLeaving(r.apply(ctx, s, report, *report.Name, &corev1.ConfigMap{})); err != nil {
+	if err := s.unlessLeaving(r.objects.apply(ctx, s, report, *report.Name, &corev1.ConfigMap{})); err != nil {
 		return err
 	}
 	image, err := r.Images.Operator(ctx)
@@ -74,7 +80,7 @@ func (r *MySQLClusterReconciler) archive(ctx context.Context, s *scope) error {
 		return err
 	}
 	var set appsv1.StatefulSet
-	failure := s.unlessLeaving(r.apply(ctx, s, ac, *ac.Name, &set))
+	failure := s.unlessLeaving(r.objects.apply(ctx, s, ac, *ac.Name, &set))
 	s.notes.orphansSought = false
 	s.archiveSince = set.CreationTimestamp.Time
 	if s.archived, err = r.archiveReport(ctx, s); err != nil {
@@ -95,7 +101,7 @@ func archiveTask(c *v1alpha1.MySQLCluster, storage resource.Quantity) task.Task 
 }
 
 // dropArchive ends the archive of a cluster that is no longer to have one. What is in the bucket stays.
-func (r *MySQLClusterReconciler) dropArchive(ctx context.Context, s *scope) error {
+func (r *archive) dropArchive(ctx context.Context, s *scope) error {
 	var set appsv1.StatefulSet
 	key := client.ObjectKey{Namespace: s.cluster.Namespace, Name: resources.ArchiveName(s.cluster.Name)}
 	if err := r.Client.Get(ctx, key, &set); err != nil {
@@ -118,7 +124,7 @@ func (r *MySQLClusterReconciler) dropArchive(ctx context.Context, s *scope) erro
 }
 
 // archiveReport reads what the archive's pod said last; nil before it said anything.
-func (r *MySQLClusterReconciler) archiveReport(ctx context.Context, s *scope) (*archiveReport, error) {
+func (r *archive) archiveReport(ctx context.Context, s *scope) (*archiveReport, error) {
 	var cm corev1.ConfigMap
 	key := client.ObjectKey{Namespace: s.cluster.Namespace, Name: resources.ArchiveName(s.cluster.Name)}
 	if err := r.Client.Get(ctx, key, &cm); err != nil {
@@ -140,7 +146,7 @@ func (r *MySQLClusterReconciler) archiveReport(ctx context.Context, s *scope) (*
 
 // ensureBase takes a backup for an archive that has none to begin with: at its start, and after a gap. The first schedule of
 // dumps deletes it once it is older than all that it keeps: kept for ever, it would have all segments kept for ever.
-func (r *MySQLClusterReconciler) ensureBase(ctx context.Context, s *scope) error {
+func (r *archive) ensureBase(ctx context.Context, s *scope) error {
 	if s.archived == nil || !s.archived.BaseNeeded || s.archived.Error != "" || s.plan.Primary == "" {
 		return nil
 	}
@@ -177,7 +183,7 @@ func (r *MySQLClusterReconciler) ensureBase(ctx context.Context, s *scope) error
 }
 
 // projectArchive tells in the status how the archive is.
-func (r *MySQLClusterReconciler) projectArchive(s *scope, c conditions) {
+func (r *archive) projectArchive(s *scope, c conditions) {
 	st := &s.cluster.Status
 	if !s.cluster.Archives() || s.deleting() {
 		meta.RemoveStatusCondition(&st.Conditions, v1alpha1.ConditionArchiveHealthy)
@@ -211,7 +217,7 @@ func (r *MySQLClusterReconciler) projectArchive(s *scope, c conditions) {
 }
 
 // judgeArchive says in the condition's words how an archive is.
-func (r *MySQLClusterReconciler) judgeArchive(report *archiveReport, since time.Time) (metav1.ConditionStatus, string, string) {
+func (r *archive) judgeArchive(report *archiveReport, since time.Time) (metav1.ConditionStatus, string, string) {
 	now := r.Clock.Now()
 	switch {
 	case report == nil && !since.IsZero() && now.Sub(since) > archiveLate:

@@ -35,10 +35,10 @@ type annals struct {
 func newAnnals(t *testing.T) *annals {
 	t.Helper()
 	a := &annals{shelf: newShelf(t)}
-	a.r = &MySQLClusterReconciler{
-		Client: kube, Reader: kube, Clock: a.clock, Metrics: NewMetrics(prometheus.NewRegistry()), memory: newMemory(),
+	a.r = NewMySQLClusterReconciler(Ports{
+		Client: kube, Reader: kube, Clock: a.clock, Metrics: NewMetrics(prometheus.NewRegistry()),
 		Images: &Images{Own: "operator:1", Client: DefaultClientImage}, Events: a.shelf.r.Events,
-	}
+	})
 	a.cluster = a.shelf.cluster
 	a.notes = a.r.memory.of(client.ObjectKeyFromObject(a.cluster), keyOf(a.cluster.UID))
 	return a
@@ -74,12 +74,12 @@ func (a *annals) pass() *metav1.Condition {
 	s := &scope{cluster: a.cluster, log: logr.Discard(), notes: a.notes}
 	s.plan.Primary = "orders-0"
 	var err error
-	s.backups, err = a.r.backups(a.t.Context(), s)
+	s.backups, err = a.r.snapshots.backups(a.t.Context(), s)
 	must(a.t, err)
 	s.backupsKnown = true
-	must(a.t, a.r.lookAtBucketKeys(a.t.Context(), s))
-	must(a.t, a.r.archive(a.t.Context(), s))
-	a.r.projectBackups(s, conditions{a.cluster})
+	must(a.t, a.r.backups.lookAtBucketKeys(a.t.Context(), s))
+	must(a.t, a.r.archive.archive(a.t.Context(), s))
+	a.r.backups.projectBackups(s, conditions{a.cluster})
 	for i := range a.cluster.Status.Conditions {
 		if a.cluster.Status.Conditions[i].Type == v1alpha1.ConditionArchiveHealthy {
 			return &a.cluster.Status.Conditions[i]
@@ -261,7 +261,7 @@ func TestTheArchivesNameMayBeTaken(t *testing.T) {
 	a := newAnnals(t)
 	must(t, kube.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: "orders-archive"}, Data: map[string]string{"mine": "yes"}}))
 	s := &scope{cluster: a.cluster, log: logr.Discard(), notes: a.notes}
-	if err := a.r.archive(t.Context(), s); err == nil || !strings.Contains(err.Error(), "does not belong to this cluster") {
+	if err := a.r.archive.archive(t.Context(), s); err == nil || !strings.Contains(err.Error(), "does not belong to this cluster") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -396,7 +396,7 @@ func TestARestoreIsToldItsPoint(t *testing.T) {
 		c := a.cluster.DeepCopy()
 		c.Spec.Bootstrap = &v1alpha1.BootstrapSpec{Recovery: &v1alpha1.RecoverySpec{PointInTime: &point, ObjectStore: &v1alpha1.ObjectStoreSource{
 			Destination: *c.Spec.Backup.Destination, Path: "shop/orders/uid"}}}
-		told, err := a.r.recoveryTask(t.Context(), &scope{cluster: c}, "orders-0")
+		told, err := a.r.restorer.recoveryTask(t.Context(), &scope{cluster: c}, "orders-0")
 		must(t, err)
 		text, err := told.Encode()
 		must(t, err)

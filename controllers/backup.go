@@ -12,7 +12,6 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	batchv1ac "k8s.io/client-go/applyconfigurations/batch/v1"
 	"k8s.io/utils/ptr"
@@ -24,15 +23,26 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 )
 
+// backups keeps the schedules of a cluster, and says how its backups are.
+type backups struct {
+	*Ports
+	objects       *objects
+	identities    *identities
+	mysqlObserver *mysqlObserver
+	archive       *archive
+	restorer      *restorer
+	snapshots     *snapshots
+}
+
 // accountLook is how often the account of the backup pods is looked at anew: a person may have dropped or changed it.
 const accountLook = 10 * time.Minute
 
 // backup makes what backups need: the pods' certificate and account, who they are in Kubernetes, and a CronJob for each
 // schedule. Trouble with it is told, and holds nothing else up.
-func (r *MySQLClusterReconciler) backup(ctx context.Context, s *scope) error {
-	r.lookAtRecovery(ctx, s)
+func (r *backups) backup(ctx context.Context, s *scope) error {
+	r.restorer.lookAtRecovery(ctx, s)
 	if s.deleting() && !s.leaving {
-		if err := r.settleSnapshots(ctx, s); err != nil {
+		if err := r.snapshots.settleSnapshots(ctx, s); err != nil {
 			s.unsettled = true
 			s.tellBackup("", err)
 		}
@@ -41,15 +51,15 @@ func (r *MySQLClusterReconciler) backup(ctx context.Context, s *scope) error {
 		return nil
 	}
 	var err error
-	if s.backups, err = r.backups(ctx, s); err != nil {
+	if s.backups, err = r.snapshots.backups(ctx, s); err != nil {
 		s.tellBackup("", err)
 		return nil
 	}
 	s.backupsKnown = true
 	r.ensureBackup(ctx, s)
-	r.snapshots(ctx, s)
+	r.snapshots.snapshots(ctx, s)
 	s.tellBackup("", r.pruneFailed(ctx, s))
-	s.tellBackup("archive: ", r.archive(ctx, s))
+	s.tellBackup("archive: ", r.archive.archive(ctx, s))
 	return nil
 }
 
@@ -62,10 +72,10 @@ func (s *scope) tellBackup(what string, err error) {
 
 // ensureBackup makes what the pods need. What fails holds nothing else up: a schedule does not wait for a primary that
 // makes no account at the moment.
-func (r *MySQLClusterReconciler) ensureBackup(ctx context.Context, s *scope) {
+func (r *backups) ensureBackup(ctx context.Context, s *scope) {
 	spec := s.cluster.Spec.Backup
 	if spec != nil || s.cluster.Recovery() != nil && !s.recoversCopy() {
-		s.tellBackup("", r.ensurePodIdentity(ctx, s))
+		s.tellBackup("", r.restorer.ensurePodIdentity(ctx, s))
 	}
 	if spec != nil {
 		s.tellBackup("", r.lookAtBucketKeys(ctx, s))
@@ -78,9 +88,9 @@ func (r *MySQLClusterReconciler) ensureBackup(ctx context.Context, s *scope) {
 }
 
 // ensureSchedules makes the CronJobs. Trouble with one holds no other up, nor the verification.
-func (r *MySQLClusterReconciler) ensureSchedules(ctx context.Context, s *scope) error {
+func (r *backups) ensureSchedules(ctx context.Context, s *scope) error {
 	spec := s.cluster.Spec.Backup
-	images, err := r.images(ctx, s.cluster, spec.Image)
+	images, err := r.objects.images(ctx, s.cluster, spec.Image)
 	if err != nil {
 		return err
 	}
@@ -98,7 +108,7 @@ func (r *MySQLClusterReconciler) ensureSchedules(ctx context.Context, s *scope) 
 }
 
 // suspendedAlready says whether a schedule is suspended of which the status tells nothing: somebody took that away.
-func (r *MySQLClusterReconciler) suspendedAlready(ctx context.Context, s *scope) (bool, error) {
+func (r *backups) suspendedAlready(ctx context.Context, s *scope) (bool, error) {
 	if s.cluster.Status.Backup != nil || len(s.cluster.Spec.Backup.Schedules) == 0 {
 		return false, nil
 	}
@@ -110,7 +120,7 @@ func (r *MySQLClusterReconciler) suspendedAlready(ctx context.Context, s *scope)
 	return ptr.Deref(current.Spec.Suspend, false), nil
 }
 
-func (r *MySQLClusterReconciler) ensureSchedule(ctx context.Context, s *scope, schedule v1alpha1.BackupSchedule, images resources.Images) error {
+func (r *backups) ensureSchedule(ctx context.Context, s *scope, schedule v1alpha1.BackupSchedule, images resources.Images) error {
 	cron, err := resources.Schedule(s.cluster, schedule, scheduleTask(s.cluster, schedule), s.backupsPaused(), images)
 	if err != nil {
 		return err
@@ -119,9 +129,9 @@ func (r *MySQLClusterReconciler) ensureSchedule(ctx context.Context, s *scope, s
 }
 
 // applySchedule makes a CronJob, and notes since when it is there.
-func (r *MySQLClusterReconciler) applySchedule(ctx context.Context, s *scope, cron *batchv1ac.CronJobApplyConfiguration) error {
+func (r *backups) applySchedule(ctx context.Context, s *scope, cron *batchv1ac.CronJobApplyConfiguration) error {
 	var current batchv1.CronJob
-	if err := s.unlessLeaving(r.apply(ctx, s, cron, *cron.Name, &current)); err != nil {
+	if err := s.unlessLeaving(r.objects.apply(ctx, s, cron, *cron.Name, &current)); err != nil {
 		return err
 	}
 	since := current.CreationTimestamp.Time
@@ -133,10 +143,10 @@ func (r *MySQLClusterReconciler) applySchedule(ctx context.Context, s *scope, cr
 }
 
 // ensureVerification makes the CronJob that verifies backups, and reads what its pods reported last.
-func (r *MySQLClusterReconciler) ensureVerification(ctx context.Context, s *scope, images resources.Images) error {
+func (r *backups) ensureVerification(ctx context.Context, s *scope, images resources.Images) error {
 	report := resources.VerificationReport(s.cluster)
 	var current corev1.ConfigMap
-	if err := s.unlessLeaving(r.apply(ctx, s, report, *report.Name, &current)); err != nil {
+	if err := s.unlessLeaving(r.objects.apply(ctx, s, report, *report.Name, &current)); err != nil {
 		return err
 	}
 	s.verification = current.Data
@@ -149,41 +159,10 @@ func (r *MySQLClusterReconciler) ensureVerification(ctx context.Context, s *scop
 	return r.applySchedule(ctx, s, cron)
 }
 
-// ensurePodIdentity makes the pods' service account and what it may do.
-func (r *MySQLClusterReconciler) ensurePodIdentity(ctx context.Context, s *scope) error {
-	role := ""
-	if d := r.podDestination(ctx, s); d != nil && d.S3 != nil {
-		role = d.S3.RoleARN
-	}
-	account := resources.BackupServiceAccount(s.cluster, role)
-	if err := s.unlessLeaving(r.apply(ctx, s, account, *account.Name, &corev1.ServiceAccount{})); err != nil {
-		return err
-	}
-	may := resources.BackupRole(s.cluster)
-	if err := s.unlessLeaving(r.apply(ctx, s, may, *may.Name, &rbacv1.Role{})); err != nil {
-		return err
-	}
-	binding := resources.BackupRoleBinding(s.cluster)
-	return s.unlessLeaving(r.apply(ctx, s, binding, *binding.Name, &rbacv1.RoleBinding{}))
-}
-
-// podDestination is where the cluster's pods keep backups, or, for one that is yet to be restored, read them from.
-func (r *MySQLClusterReconciler) podDestination(ctx context.Context, s *scope) *v1alpha1.BackupDestination {
-	if s.recovering() {
-		if t, err := r.recoveryTask(ctx, s, ""); err == nil {
-			return t.Destination
-		}
-	}
-	if s.cluster.Spec.Backup != nil {
-		return s.cluster.Spec.Backup.Destination
-	}
-	return nil
-}
-
 // ensureBackupCertificate makes and renews the certificate of the backup pods.
-func (r *MySQLClusterReconciler) ensureBackupCertificate(ctx context.Context, s *scope) error {
+func (r *backups) ensureBackupCertificate(ctx context.Context, s *scope) error {
 	name := resources.NamesOf(s.cluster.Name).BackupTLS
-	secret, err := r.ownedSecret(ctx, s, name)
+	secret, err := r.identities.ownedSecret(ctx, s, name)
 	if err != nil {
 		return err
 	}
@@ -198,20 +177,20 @@ func (r *MySQLClusterReconciler) ensureBackupCertificate(ctx context.Context, s 
 	}
 	ac := resources.BackupTLSSecret(s.cluster, cert, key, ca)
 	if secret == nil {
-		return s.unlessLeaving(r.createSecret(ctx, ac))
+		return s.unlessLeaving(r.identities.createSecret(ctx, ac))
 	}
-	return r.applySecret(ctx, ac)
+	return r.identities.applySecret(ctx, ac)
 }
 
 // ensureBackupAccount makes the account of the backup pods, through the primary that was led by when this pass began, unless that has
 // answered no commit since the pass before.
-func (r *MySQLClusterReconciler) ensureBackupAccount(ctx context.Context, s *scope) error {
+func (r *backups) ensureBackupAccount(ctx context.Context, s *scope) error {
 	m := s.observed.Members[s.plan.Primary]
 	wanted := s.plan.Primary + s.authority.IssuerDN() + s.authority.BackupDN() + r.accountPeriod(s)
 	if !s.hasWritable() || !m.StalledSince.IsZero() && m.StalledSince.Before(s.observed.Now) || s.notes.backupAccount == wanted {
 		return nil
 	}
-	handle, err := r.member(ctx, s, m.Name)
+	handle, err := r.mysqlObserver.member(ctx, s, m.Name)
 	if err != nil {
 		return err
 	}
@@ -228,18 +207,9 @@ func (r *MySQLClusterReconciler) ensureBackupAccount(ctx context.Context, s *sco
 
 // accountPeriod is another one as often as the account of the backup pods is looked at anew: every accountLook, for each cluster
 // at its own time, and when one more backup has failed.
-func (r *MySQLClusterReconciler) accountPeriod(s *scope) string {
+func (r *backups) accountPeriod(s *scope) string {
 	period := r.Clock.Since(s.cluster.CreationTimestamp.Time) / accountLook
 	return fmt.Sprintf("/%d/%s", period, summarise(s.backups).LastFailed)
-}
-
-// images are what the cluster's backup pods run.
-func (r *MySQLClusterReconciler) images(ctx context.Context, c *v1alpha1.MySQLCluster, image string) (resources.Images, error) {
-	own, err := r.Images.Operator(ctx)
-	if err != nil {
-		return resources.Images{}, err
-	}
-	return resources.Images{Operator: own, MySQL: r.Images.MySQL(c, image), Proxy: r.Images.Proxy}, nil
 }
 
 // Images says which images pods run.
@@ -329,7 +299,7 @@ func backupTask(c *v1alpha1.MySQLCluster) task.Task {
 }
 
 // dropSchedules deletes the CronJobs of schedules that are no longer in the spec. Their backups stay.
-func (r *MySQLClusterReconciler) dropSchedules(ctx context.Context, s *scope) error {
+func (r *backups) dropSchedules(ctx context.Context, s *scope) error {
 	var wanted []string
 	if spec := s.cluster.Spec.Backup; spec != nil {
 		for _, schedule := range spec.Schedules {

@@ -14,12 +14,12 @@ import (
 func TestTheBackupAccountIsLookedAtAnew(t *testing.T) {
 	began := time.Now().Truncate(time.Second)
 	clock := clocktesting.NewFakePassiveClock(began)
-	r := &MySQLClusterReconciler{Clock: clock}
+	r := NewMySQLClusterReconciler(Ports{Clock: clock})
 	s := &scope{cluster: &v1alpha1.MySQLCluster{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(began)}}}
 	ended := func(name string, phase v1alpha1.BackupPhase) v1alpha1.MySQLBackup {
 		return v1alpha1.MySQLBackup{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: v1alpha1.MySQLBackupStatus{Phase: phase}}
 	}
-	last := r.accountPeriod(s)
+	last := r.backups.accountPeriod(s)
 	for _, row := range []struct {
 		what    string
 		after   time.Duration
@@ -36,7 +36,7 @@ func TestTheBackupAccountIsLookedAtAnew(t *testing.T) {
 	} {
 		clock.SetTime(clock.Now().Add(row.after))
 		s.backups = row.backups
-		now := r.accountPeriod(s)
+		now := r.backups.accountPeriod(s)
 		if (now != last) != row.looks {
 			t.Errorf("%s: it is looked at anew: %t, want %t", row.what, now != last, row.looks)
 		}

@@ -13,7 +13,7 @@ import (
 
 // pruneFailed deletes MySQLBackups that failed, but for the newest of each schedule: a schedule that fails every hour would
 // otherwise fill the namespace. One that may have left data stays until those are removed.
-func (r *MySQLClusterReconciler) pruneFailed(ctx context.Context, s *scope) error {
+func (r *backups) pruneFailed(ctx context.Context, s *scope) error {
 	limit := s.cluster.Spec.Backup.EffectiveFailedHistory()
 	kept := map[string]int{}
 	var errs error

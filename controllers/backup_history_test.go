@@ -18,7 +18,7 @@ import (
 // whatever did not fail.
 func TestBackupsThatFailedAreNotKeptForEver(t *testing.T) {
 	s := newShelf(t)
-	r := &MySQLClusterReconciler{Client: kube, Reader: kube, Clock: s.clock}
+	r := NewMySQLClusterReconciler(Ports{Client: kube, Reader: kube, Clock: s.clock})
 	failed := func(name string, change func(*v1alpha1.MySQLBackup), report func(*v1alpha1.MySQLBackupStatus)) {
 		t.Helper()
 		s.put(name, change)
@@ -56,11 +56,11 @@ func TestBackupsThatFailedAreNotKeptForEver(t *testing.T) {
 		c.Spec.Backup.FailedHistoryLimit = limit
 		sc := &scope{cluster: &c, log: logr.Discard()}
 		var err error
-		sc.backups, err = r.backups(t.Context(), sc)
+		sc.backups, err = r.snapshots.backups(t.Context(), sc)
 		must(t, err)
 		// As they were made: creation times have seconds only.
 		slices.SortStableFunc(sc.backups, func(a, b v1alpha1.MySQLBackup) int { return strings.Compare(b.Name, a.Name) })
-		must(t, r.pruneFailed(t.Context(), sc))
+		must(t, r.backups.pruneFailed(t.Context(), sc))
 		var list v1alpha1.MySQLBackupList
 		must(t, kube.List(t.Context(), &list, client.InNamespace(s.namespace)))
 		var left []string

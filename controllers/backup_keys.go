@@ -41,7 +41,7 @@ func keysMissing(ctx context.Context, reader client.Reader, namespace string, d 
 }
 
 // lookAtBucketKeys notes what the Secret of the backups' destination lacks.
-func (r *MySQLClusterReconciler) lookAtBucketKeys(ctx context.Context, s *scope) error {
+func (r *backups) lookAtBucketKeys(ctx context.Context, s *scope) error {
 	n := s.notes
 	if n.bucketKeys != "" || r.Clock.Since(n.bucketKeysAt) >= bucketKeysFor {
 		missing, err := keysMissing(ctx, r.Reader, s.cluster.Namespace, s.cluster.Spec.Backup.Destination)

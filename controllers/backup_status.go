@@ -28,9 +28,9 @@ const makeUpLimit = 24 * time.Hour
 const withoutNamespace = "the namespace is being deleted, in which Kubernetes makes nothing new: no backup is taken any more. Delete the cluster with a final snapshot, or move what it holds to a cluster in another namespace"
 
 // projectBackups tells in the status what backups there are, and whether they are as the spec promises.
-func (r *MySQLClusterReconciler) projectBackups(s *scope, c conditions) {
+func (r *backups) projectBackups(s *scope, c conditions) {
 	st := &s.cluster.Status
-	defer r.projectArchive(s, c)
+	defer r.archive.projectArchive(s, c)
 	if s.cluster.Spec.Backup == nil || s.deleting() {
 		meta.RemoveStatusCondition(&st.Conditions, v1alpha1.ConditionBackupHealthy)
 		if s.cluster.Spec.Backup == nil {
@@ -118,7 +118,7 @@ func (s *scope) verifiedBackup() string {
 }
 
 // verificationOverdue says that two verifications in a row did not end in any way, or returns "".
-func (r *MySQLClusterReconciler) verificationOverdue(s *scope) string {
+func (r *backups) verificationOverdue(s *scope) string {
 	v := s.cluster.Spec.Backup.Verification
 	since, known := s.schedules[resources.VerifyName(s.cluster.Name)]
 	if v == nil || !known || s.cluster.Status.Backup.PausedSince != nil {
@@ -145,13 +145,13 @@ func (s *scope) backupsPaused() bool {
 
 // verificationPaused says whether no verification is due. After a pause it goes on when the dumps are made that were missed, or a day
 // later, so that it does not find what is of before.
-func (r *MySQLClusterReconciler) verificationPaused(s *scope) bool {
+func (r *backups) verificationPaused(s *scope) bool {
 	known := s.cluster.Status.Backup
 	return s.backupsPaused() || known != nil && known.PausedSince != nil || r.resumedWithin(s, makeUpLimit) && r.missesDump(s)
 }
 
 // verificationYoung says whether the verification goes on after a pause only now, or yet has to.
-func (r *MySQLClusterReconciler) verificationYoung(s *scope) bool {
+func (r *backups) verificationYoung(s *scope) bool {
 	if r.verificationPaused(s) || r.resumedWithin(s, 2*overdueGrace) {
 		return true
 	}
@@ -162,7 +162,7 @@ func (r *MySQLClusterReconciler) verificationYoung(s *scope) bool {
 }
 
 // missesDump says whether a schedule of dumps has no good one of its last slot.
-func (r *MySQLClusterReconciler) missesDump(s *scope) bool {
+func (r *backups) missesDump(s *scope) bool {
 	return slices.ContainsFunc(s.cluster.Spec.Backup.Schedules, func(schedule v1alpha1.BackupSchedule) bool {
 		since, known := s.schedules[resources.ScheduleName(s.cluster.Name, schedule.Name)]
 		if schedule.Method == v1alpha1.BackupMethodSnapshot || !known {
@@ -189,7 +189,7 @@ func isDump(b v1alpha1.MySQLBackup) bool {
 }
 
 // makesUp says whether a backup of a schedule is being made that was begun since backups went on after a pause.
-func (r *MySQLClusterReconciler) makesUp(s *scope, schedule string) bool {
+func (r *backups) makesUp(s *scope, schedule string) bool {
 	return r.resumedWithin(s, makeUpLimit) && slices.ContainsFunc(s.backups, func(b v1alpha1.MySQLBackup) bool {
 		return b.Spec.Schedule == schedule && !b.Done() && b.DeletionTimestamp.IsZero() && !b.CreationTimestamp.Time.Before(s.cluster.Status.Backup.ResumedAt.Time)
 	})
@@ -202,7 +202,7 @@ func (s *scope) hasWritable() bool {
 }
 
 // projectPause tells since when backups have been paused, or when they last went on.
-func (r *MySQLClusterReconciler) projectPause(s *scope, summary *v1alpha1.BackupSummary) {
+func (r *backups) projectPause(s *scope, summary *v1alpha1.BackupSummary) {
 	var since *metav1.Time
 	if known := s.cluster.Status.Backup; known != nil {
 		since, summary.ResumedAt = known.PausedSince, known.ResumedAt
@@ -219,13 +219,13 @@ func (r *MySQLClusterReconciler) projectPause(s *scope, summary *v1alpha1.Backup
 }
 
 // resumedWithin says whether backups went on not longer ago than that, after they had been paused.
-func (r *MySQLClusterReconciler) resumedWithin(s *scope, d time.Duration) bool {
+func (r *backups) resumedWithin(s *scope, d time.Duration) bool {
 	known := s.cluster.Status.Backup
 	return known != nil && known.ResumedAt != nil && r.Clock.Since(known.ResumedAt.Time) < d
 }
 
 // missedTwo says whether what a schedule starts should have happened twice since a moment, and some time ago.
-func (r *MySQLClusterReconciler) missedTwo(when v1alpha1.CronExpression, zone v1alpha1.TimeZoneName, since time.Time) bool {
+func (r *backups) missedTwo(when v1alpha1.CronExpression, zone v1alpha1.TimeZoneName, since time.Time) bool {
 	schedule, err := parseCron(when, zone)
 	if err != nil {
 		return true // Kubernetes does not understand it either
@@ -292,7 +292,7 @@ func (s *scope) failedBackup() *v1alpha1.MySQLBackup {
 }
 
 // overdue names the first schedule that has missed two backups in a row, and says so, or returns "".
-func (r *MySQLClusterReconciler) overdue(s *scope) (late, text string) {
+func (r *backups) overdue(s *scope) (late, text string) {
 	if s.cluster.Status.Backup.PausedSince != nil {
 		return "", ""
 	}

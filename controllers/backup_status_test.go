@@ -68,13 +68,13 @@ func TestBackupHealth(t *testing.T) {
 			[]v1alpha1.MySQLBackup{b("h", "hourly", good, hour), b("d", "daily", good, 8*hour)}, 90 * day, verified(8 * day), "True/BackupSucceeded", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := &MySQLClusterReconciler{Clock: clocktesting.NewFakePassiveClock(noon), Metrics: NewMetrics(prometheus.NewRegistry())}
+			r := NewMySQLClusterReconciler(Ports{Clock: clocktesting.NewFakePassiveClock(noon), Metrics: NewMetrics(prometheus.NewRegistry())})
 			cluster := &v1alpha1.MySQLCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "orders"}}
 			backedUp(cluster)
 			since := noon.Add(-c.made)
 			s := &scope{cluster: cluster, backupsKnown: true, backups: c.backups, verification: c.verified,
 				schedules: map[string]time.Time{"orders-daily": since, "orders-hourly": since, "orders-verify": since}}
-			r.projectBackups(s, conditions{cluster})
+			r.backups.projectBackups(s, conditions{cluster})
 			got := cluster.Status.Conditions[0]
 			if text := string(got.Status) + "/" + got.Reason; text != c.want || !strings.Contains(got.Message, c.says) {
 				t.Errorf("%s: %s", text, got.Message)
@@ -90,7 +90,7 @@ func TestAPauseOfBackups(t *testing.T) {
 	evening := time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC)
 	clock := clocktesting.NewFakePassiveClock(evening)
 	registry := prometheus.NewRegistry()
-	r := &MySQLClusterReconciler{Clock: clock, Metrics: NewMetrics(registry)}
+	r := NewMySQLClusterReconciler(Ports{Clock: clock, Metrics: NewMetrics(registry)})
 	cluster := &v1alpha1.MySQLCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "orders"}}
 	backedUp(cluster)
 	cluster.Spec.Backup.Schedules, cluster.Spec.Backup.Verification = cluster.Spec.Backup.Schedules[:1], nil
@@ -113,7 +113,7 @@ func TestAPauseOfBackups(t *testing.T) {
 	}
 	says := func(when, want string) {
 		t.Helper()
-		r.projectBackups(s, conditions{cluster})
+		r.backups.projectBackups(s, conditions{cluster})
 		if c := cluster.Status.Conditions[0]; string(c.Status)+"/"+c.Reason != want {
 			t.Errorf("%s: %s/%s: %s, want %s", when, c.Status, c.Reason, c.Message, want)
 		}
@@ -125,8 +125,8 @@ func TestAPauseOfBackups(t *testing.T) {
 	}
 	paused := func(when string, backups, verification bool) {
 		t.Helper()
-		if s.backupsPaused() != backups || r.verificationPaused(s) != verification {
-			t.Errorf("%s: paused are backups: %v, verification: %v", when, s.backupsPaused(), r.verificationPaused(s))
+		if s.backupsPaused() != backups || r.backups.verificationPaused(s) != verification {
+			t.Errorf("%s: paused are backups: %v, verification: %v", when, s.backupsPaused(), r.backups.verificationPaused(s))
 		}
 	}
 	good()
@@ -174,7 +174,7 @@ func TestAPauseOfBackups(t *testing.T) {
 	serving.SQL.Writable = true
 	paused("awake, of a status that was lost", false, true)
 	clock.SetTime(clock.Now().Add(makeUpLimit + time.Minute))
-	r.projectBackups(s, conditions{cluster})
+	r.backups.projectBackups(s, conditions{cluster})
 	clock.SetTime(clock.Now().Add(makeUpLimit))
 	paused("a day later", false, false)
 }
@@ -212,7 +212,7 @@ func TestASnapshotThatSomebodyDeletedIsNoGoodBackup(t *testing.T) {
 		"not shown yet":        {[]v1alpha1.MySQLBackup{b("new", time.Minute)}, nil, false, "True/BackupSucceeded", "new"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := &MySQLClusterReconciler{Clock: clocktesting.NewFakePassiveClock(noon), Metrics: NewMetrics(prometheus.NewRegistry())}
+			r := NewMySQLClusterReconciler(Ports{Clock: clocktesting.NewFakePassiveClock(noon), Metrics: NewMetrics(prometheus.NewRegistry())})
 			cluster := &v1alpha1.MySQLCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "orders"}}
 			backedUp(cluster)
 			s := &scope{cluster: cluster, backupsKnown: true, backups: c.backups}
@@ -222,7 +222,7 @@ func TestASnapshotThatSomebodyDeletedIsNoGoodBackup(t *testing.T) {
 					ID: "snap-" + shown, State: ec2.SnapshotCompleted, Tags: map[string]string{ec2.TagPurpose: backupPurpose + shown},
 				})
 			}
-			r.projectBackups(s, conditions{cluster})
+			r.backups.projectBackups(s, conditions{cluster})
 			got := cluster.Status.Conditions[0]
 			if text := string(got.Status) + "/" + got.Reason; text != c.want || cluster.Status.Backup.LastGood != c.good {
 				t.Errorf("%s: %s; good is %q", text, got.Message, cluster.Status.Backup.LastGood)

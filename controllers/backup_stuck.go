@@ -29,7 +29,7 @@ const (
 
 // endStuck deletes the Jobs of schedules of which nothing comes any more. While one is there its schedule starts no other, for
 // days if need be; the next one sees a spec that may be mended.
-func (r *MySQLClusterReconciler) endStuck(ctx context.Context, s *scope) error {
+func (r *backups) endStuck(ctx context.Context, s *scope) error {
 	var jobs batchv1.JobList
 	if err := r.Client.List(ctx, &jobs, client.InNamespace(s.cluster.Namespace), client.MatchingLabels{v1alpha1.LabelCluster: s.cluster.Name}); err != nil {
 		return fmt.Errorf("list the Jobs of schedules: %w", err)
@@ -58,7 +58,7 @@ func (r *MySQLClusterReconciler) endStuck(ctx context.Context, s *scope) error {
 }
 
 // fades says whether the last pod of a Job is to end and does not, as on a node that is cut off, and since when that was seen.
-func (r *MySQLClusterReconciler) fades(s *scope, job *batchv1.Job) (time.Time, bool) {
+func (r *backups) fades(s *scope, job *batchv1.Job) (time.Time, bool) {
 	if !onlyFades(job) {
 		return time.Time{}, false
 	}
@@ -75,7 +75,7 @@ func onlyFades(job *batchv1.Job) bool {
 
 // stuck says why nothing comes of a schedule's Job any more, with the reason of the event; "" while something may. A pod that
 // began has made its MySQLBackup, and that is supervised until it has an outcome. One that verifies makes none, and reports.
-func (r *MySQLClusterReconciler) stuck(s *scope, job *batchv1.Job, verifies bool, fading time.Time) (reason, why string) {
+func (r *backups) stuck(s *scope, job *batchv1.Job, verifies bool, fading time.Time) (reason, why string) {
 	now := r.Clock.Now()
 	i := slices.IndexFunc(s.backups, func(b v1alpha1.MySQLBackup) bool { return b.Name == job.Name })
 	began := i >= 0

@@ -15,6 +15,12 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
+// attempts makes the requests to EC2, and remembers what came of them: nobody is asked again at once for what was refused.
+type attempts struct {
+	*Ports
+	announcer *announcer
+}
+
 const (
 	// callWait is how long a pass waits for EC2 to take a request that it does not depend on, callLimit how long that may take.
 	callWait  = 300 * time.Millisecond
@@ -54,7 +60,7 @@ func asItIs(_ context.Context, _ *scope, err error) error { return err }
 
 // powerOff powers a machine off, or shuts it down. It may be a fence, and nothing that follows from it may wait for an EC2
 // that answers slowly.
-func (r *MySQLClusterReconciler) powerOff(ctx context.Context, s *scope, a topology.StopInstance) error {
+func (r *attempts) powerOff(ctx context.Context, s *scope, a topology.StopInstance) error {
 	cloud, uid := s.cloud, s.uid()
 	return r.detachCall(ctx, s, topology.Identity(a), &call{action: a, finish: asItIs}, func(ctx context.Context) error {
 		return cloud.StopInstance(ctx, uid, a.InstanceID, !a.Gracefully)
@@ -63,7 +69,7 @@ func (r *MySQLClusterReconciler) powerOff(ctx context.Context, s *scope, a topol
 
 // unhurried makes a call to EC2 for a member's machine. While the cluster has no primary, and just after it got one, the
 // voters wait to be pointed at it: then no pass waits for EC2 for long.
-func (r *MySQLClusterReconciler) unhurried(ctx context.Context, s *scope, c *call, request func(context.Context) error) error {
+func (r *attempts) unhurried(ctx context.Context, s *scope, c *call, request func(context.Context) error) error {
 	promoted := time.Unix(s.plan.Records.PromotedAt, 0)
 	if !s.plan.Failing && r.Clock.Since(promoted) > promotionSettles {
 		return c.finish(ctx, s, request(ctx))
@@ -82,7 +88,7 @@ func (r *MySQLClusterReconciler) unhurried(ctx context.Context, s *scope, c *cal
 
 // detachCall makes a call to EC2 that goes on by itself after a moment, and not twice at a time. errUnderWay says that it
 // does; the cluster is looked at again as soon as it ends.
-func (r *MySQLClusterReconciler) detachCall(ctx context.Context, s *scope, key attempt, c *call, request func(context.Context) error) error {
+func (r *attempts) detachCall(ctx context.Context, s *scope, key attempt, c *call, request func(context.Context) error) error {
 	c.done = make(chan struct{})
 	if !r.memory.begin(s.notes, key, c) {
 		return errUnderWay
@@ -112,7 +118,7 @@ func (r *MySQLClusterReconciler) detachCall(ctx context.Context, s *scope, key a
 }
 
 // takeAnswers takes what came of the requests that had outlasted their passes. Only now are they announced, or told of.
-func (r *MySQLClusterReconciler) takeAnswers(ctx context.Context, s *scope) {
+func (r *attempts) takeAnswers(ctx context.Context, s *scope) {
 	s.answered = map[attempt]bool{}
 	for key, c := range r.memory.answers(s.notes) {
 		s.answered[key] = true
@@ -132,7 +138,7 @@ func (r *MySQLClusterReconciler) takeAnswers(ctx context.Context, s *scope) {
 
 // cloudFailure turns what EC2 answered to an action into a problem. EC2 is not asked again for a while for what it has just
 // refused; the fence is tried more often than the rest.
-func (r *MySQLClusterReconciler) cloudFailure(s *scope, action topology.Action, err error) *problem {
+func (r *attempts) cloudFailure(s *scope, action topology.Action, err error) *problem {
 	r.memory.doubtAfter(s.notes, err, r.Clock.Now())
 	p := cloudError(err)
 	longest := longestPause
@@ -147,7 +153,7 @@ func (r *MySQLClusterReconciler) cloudFailure(s *scope, action topology.Action, 
 }
 
 // wake has a cluster looked at now. When so many wait there that there is no room, a look is due anyway.
-func (r *MySQLClusterReconciler) wake(name types.NamespacedName) {
+func (r *attempts) wake(name types.NamespacedName) {
 	cluster := &v1alpha1.MySQLCluster{}
 	cluster.Namespace, cluster.Name = name.Namespace, name.Name
 	select {
@@ -256,4 +262,71 @@ func (m *memory) mismatchedFor(n *notes, action topology.Action, now time.Time) 
 		return now.Sub(since)
 	}
 	return 0
+}
+
+// tag has EC2 tag something, unless that was refused shortly before. A pass waits a moment for it.
+func (r *attempts) tag(ctx context.Context, s *scope, key attempt, finish func(context.Context, *scope, error) error, request func(context.Context) error) {
+	if s.answered[key] {
+		return
+	}
+	if p := r.memory.refusal(s.notes, key, r.Clock.Now()); p != nil {
+		s.outcome = append(s.outcome, p)
+		return
+	}
+	err := r.detachCall(ctx, s, key, &call{finish: finish}, request)
+	switch {
+	case err == nil:
+		r.memory.succeed(s.notes, key)
+	case !errors.Is(err, errUnderWay):
+		s.outcome = append(s.outcome, r.upkeepFailed(s, key, err))
+	}
+}
+
+// upkeep asks EC2 for something on which no database depends, unless that was refused shortly before: a pass a second must not be
+// as many calls.
+func (r *attempts) upkeep(s *scope, key attempt, ask func() error) error {
+	if p := r.memory.refusal(s.notes, key, r.Clock.Now()); p != nil {
+		return p
+	}
+	if err := ask(); err != nil {
+		p := cloudError(err)
+		r.memory.doubtAfter(s.notes, err, r.Clock.Now())
+		p.pauseFrom, p.pause = firstPause, upkeepPause
+		r.memory.fail(s.notes, key, p, r.Clock.Now())
+		return p
+	}
+	r.memory.succeed(s.notes, key)
+	return nil
+}
+
+// upkeepFailed notes that something failed on which nothing depends.
+func (r *attempts) upkeepFailed(s *scope, key attempt, err error) *problem {
+	p := cloudError(err)
+	p.pause, p.aside = versionPause, true
+	r.memory.fail(s.notes, key, p, r.Clock.Now())
+	return p
+}
+
+// settle notes that an action succeeded, and tells of it.
+func (r *attempts) settle(s *scope, a topology.Action) {
+	r.memory.succeed(s.notes, topology.Identity(a))
+	r.announcer.announce(s, a)
+	if _, upkeep := a.(topology.EnsureSecurityGroup); !upkeep {
+		s.acted++
+	}
+}
+
+// refuse notes that an action failed, and tells of it.
+func (r *attempts) refuse(s *scope, a topology.Action, p *problem) {
+	r.logFailure(s, a, p, r.memory.fail(s.notes, topology.Identity(a), p, r.Clock.Now()))
+	s.suffer(a, p)
+}
+
+// logFailure logs an action that failed, once for the same failure: the next passes may well meet it again.
+func (r *attempts) logFailure(s *scope, a topology.Action, p *problem, news bool) {
+	level := 0
+	if !news {
+		level = 1
+	}
+	s.log.V(level).Info("an action failed and is tried again", "action", a.String(), "reason", p.reason, "problem", p.message)
 }

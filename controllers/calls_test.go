@@ -93,8 +93,8 @@ func TestSlowLaunchSharesNothingWithThePass(t *testing.T) {
 	s, err := o.open(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(w.cluster)})
 	must(t, err)
 	for _, step := range []func() error{
-		func() error { return o.claim(t.Context(), s) }, func() error { return o.identify(t.Context(), s) },
-		func() error { return o.connect(t.Context(), s) }, func() error { return o.observeCloud(t.Context(), s) },
+		func() error { return o.recordKeeper.claim(t.Context(), s) }, func() error { return o.identities.identify(t.Context(), s) },
+		func() error { return o.access.connect(t.Context(), s) }, func() error { return o.cloudObserver.observeCloud(t.Context(), s) },
 	} {
 		must(t, step())
 	}
@@ -102,14 +102,14 @@ func TestSlowLaunchSharesNothingWithThePass(t *testing.T) {
 	launch := topology.LaunchInstance{
 		Member: "orders-1", Ordinal: 1, Incarnation: 7, VolumeIncarnation: 1, SubnetID: w.account.subnets[0], VolumeID: s.observed.Members["orders-1"].Volumes[0].ID,
 	}
-	if handled, err := o.takeInCloud(t.Context(), s, launch); !handled || !errors.Is(err, errUnderWay) {
+	if handled, err := o.executor.takeInCloud(t.Context(), s, launch); !handled || !errors.Is(err, errUnderWay) {
 		t.Fatalf("handled %v, %v", handled, err)
 	}
-	if handled, err := o.takeInCloud(t.Context(), s, launch); !handled || !errors.Is(err, errUnderWay) {
+	if handled, err := o.executor.takeInCloud(t.Context(), s, launch); !handled || !errors.Is(err, errUnderWay) {
 		t.Fatalf("while it is under way: handled %v, %v", handled, err)
 	}
 	s.cluster.Status.Selector = "another"
-	_, err = o.conclude(t.Context(), s, nil)
+	_, err = o.reporter.conclude(t.Context(), s, nil)
 	must(t, err)
 	for range 50 { // as a decoder does
 		s.cluster.Spec.AWS.Tags["team"], s.cluster.Spec.MySQLD["max_connections"] = "other", "78"
@@ -122,7 +122,7 @@ func TestSlowLaunchSharesNothingWithThePass(t *testing.T) {
 	if !slices.ContainsFunc(w.left().instances, func(in thing) bool { return in.member == "orders-1" }) {
 		t.Error("nothing was launched")
 	}
-	o.takeAnswers(t.Context(), s)
+	o.attempts.takeAnswers(t.Context(), s)
 	if s.acted != 1 || len(s.notes.calls) != 0 {
 		t.Errorf("the launch that succeeded in the end counts %d times; left are %v", s.acted, s.notes.calls)
 	}

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"time"
 
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,6 +26,11 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 )
 
+// objects reads and writes what a cluster owns in Kubernetes, and never touches what is somebody else's.
+type objects struct {
+	*Ports
+}
+
 // refusalPause is how long an object is not written again that the API server refused, or in whose place is somebody else's;
 // each further time doubles that, up to refusalPauseMost. Other content is written at once.
 const (
@@ -33,7 +40,7 @@ const (
 
 // show writes what clients see of the cluster. No object waits for another: endpoints follow a failover whatever becomes of
 // the rest. What is shown was observed before this pass acted; the next pass follows at once when it acted.
-func (r *MySQLClusterReconciler) show(ctx context.Context, s *scope) error {
+func (r *objects) show(ctx context.Context, s *scope) error {
 	var failed []error
 	foreign := map[string]bool{}
 	for _, service := range resources.Services(s.cluster) {
@@ -62,7 +69,7 @@ func (r *MySQLClusterReconciler) show(ctx context.Context, s *scope) error {
 
 // applyService writes a Service, and takes away what somebody else has added to it that sends clients elsewhere: what another manager
 // of fields adds an apply leaves alone.
-func (r *MySQLClusterReconciler) applyService(ctx context.Context, s *scope, service *corev1ac.ServiceApplyConfiguration) error {
+func (r *objects) applyService(ctx context.Context, s *scope, service *corev1ac.ServiceApplyConfiguration) error {
 	var current corev1.Service
 	if err := r.apply(ctx, s, service, *service.Name, &current); err != nil {
 		return err
@@ -90,7 +97,7 @@ const (
 
 // dropOthersSlices deletes the endpoints that Kubernetes found for a Service of the cluster while somebody had given that a selector: it
 // leaves them when the selector goes, and clients would be sent there too. They carry the Service's labels.
-func (r *MySQLClusterReconciler) dropOthersSlices(ctx context.Context, s *scope, foreign map[string]bool) error {
+func (r *objects) dropOthersSlices(ctx context.Context, s *scope, foreign map[string]bool) error {
 	var slices discoveryv1.EndpointSliceList
 	if err := r.Client.List(ctx, &slices, client.InNamespace(s.cluster.Namespace), client.MatchingLabels{v1alpha1.LabelCluster: s.cluster.Name}); err != nil {
 		return fmt.Errorf("list EndpointSlices: %w", err)
@@ -117,7 +124,7 @@ func (r *MySQLClusterReconciler) dropOthersSlices(ctx context.Context, s *scope,
 }
 
 // dropEndpoints deletes the older kind of the same, which Kubernetes would go on to copy.
-func (r *MySQLClusterReconciler) dropEndpoints(ctx context.Context, s *scope, name string) error {
+func (r *objects) dropEndpoints(ctx context.Context, s *scope, name string) error {
 	endpoints := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Endpoints"}, ObjectMeta: metav1.ObjectMeta{Namespace: s.cluster.Namespace, Name: name}}
 	if err := r.Client.Delete(ctx, endpoints); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete Endpoints %s: %w", name, err)
@@ -129,7 +136,7 @@ func (r *MySQLClusterReconciler) dropEndpoints(ctx context.Context, s *scope, na
 // cannot see must not cut off a database that may well serve, and a primary that was replaced acknowledges nothing. A
 // cluster that is still being restored serves nobody, and the restoring pod finds its member by what is published here.
 // A foreign Service is given no endpoints of ours; those that it has, because it took the place of ours, go on to be right.
-func (r *MySQLClusterReconciler) applySlice(ctx context.Context, s *scope, slice *discoveryv1ac.EndpointSliceApplyConfiguration, foreign bool) error {
+func (r *objects) applySlice(ctx context.Context, s *scope, slice *discoveryv1ac.EndpointSliceApplyConfiguration, foreign bool) error {
 	unknown := s.plan.Primary == "" && !s.cluster.Spec.Hibernate && !s.recovering()
 	if unknown || foreign {
 		var current discoveryv1.EndpointSlice
@@ -144,7 +151,7 @@ func (r *MySQLClusterReconciler) applySlice(ctx context.Context, s *scope, slice
 
 // aside does a write that nothing else waits for. An object that is in the way is told of and returned, other errors are
 // returned as they are. content is what is to be written.
-func (r *MySQLClusterReconciler) aside(s *scope, object string, content any, write func() error) (*problem, error) {
+func (r *objects) aside(s *scope, object string, content any, write func() error) (*problem, error) {
 	key := errand{writeErrand, object + " " + hashOf(content)}
 	p := r.memory.refusal(s.notes, key, r.Clock.Now())
 	if p == nil {
@@ -167,7 +174,7 @@ func (r *MySQLClusterReconciler) aside(s *scope, object string, content any, wri
 
 // apply writes a child object by server-side apply, unless it is as this process left it: the same configuration was
 // applied before, and the object's version has not changed since.
-func (r *MySQLClusterReconciler) apply(ctx context.Context, s *scope, ac runtime.ApplyConfiguration, name string, current client.Object) error {
+func (r *objects) apply(ctx context.Context, s *scope, ac runtime.ApplyConfiguration, name string, current client.Object) error {
 	kind, exists, err := r.find(ctx, s, name, current)
 	if err != nil {
 		return fmt.Errorf("read %s %s: %w", kind, name, err)
@@ -189,7 +196,7 @@ func (r *MySQLClusterReconciler) apply(ctx context.Context, s *scope, ac runtime
 // find reads a child object into current, and says of which kind it is and whether it exists. The cache holds only what
 // carries the operator's label. What it does not show may be somebody else's, which an apply would make ours: of that the
 // metadata are read past it.
-func (r *MySQLClusterReconciler) find(ctx context.Context, s *scope, name string, current client.Object) (kind string, exists bool, err error) {
+func (r *objects) find(ctx context.Context, s *scope, name string, current client.Object) (kind string, exists bool, err error) {
 	gvk, err := apiutil.GVKForObject(current, r.Client.Scheme())
 	if err != nil {
 		return "", false, err
@@ -238,4 +245,32 @@ func resourceVersionOf(ac runtime.ApplyConfiguration) string {
 		return ""
 	}
 	return meta.Metadata.ResourceVersion
+}
+
+// images are what the cluster's backup pods run.
+func (r *objects) images(ctx context.Context, c *v1alpha1.MySQLCluster, image string) (resources.Images, error) {
+	own, err := r.Images.Operator(ctx)
+	if err != nil {
+		return resources.Images{}, err
+	}
+	return resources.Images{Operator: own, MySQL: r.Images.MySQL(c, image), Proxy: r.Images.Proxy}, nil
+}
+
+func (r *objects) appCredentials(s *scope) resources.AppCredentials {
+	return resources.AppCredentials{
+		Username: s.cluster.Spec.Database.OwnerName(), Password: s.password,
+		Database: s.cluster.Spec.Database.Name, CAPEM: s.authority.CertificatePEM(),
+	}
+}
+
+// dropFinalizer lets an object go.
+func (r *objects) dropFinalizer(ctx context.Context, obj client.Object) error {
+	before, ok := obj.DeepCopyObject().(client.Object)
+	if !ok || !controllerutil.RemoveFinalizer(obj, v1alpha1.Finalizer) {
+		return nil
+	}
+	if err := r.Client.Patch(ctx, obj, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("release %s: %w", obj.GetName(), err)
+	}
+	return nil
 }

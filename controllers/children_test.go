@@ -176,7 +176,7 @@ func TestEndpointsFollowAFailoverWhateverIsInTheWay(t *testing.T) {
 			primaryIs := func(primary int) {
 				t.Helper()
 				s := w.seen(o)
-				must(t, o.identify(t.Context(), s))
+				must(t, o.identities.identify(t.Context(), s))
 				s.plan = topology.Plan{Primary: fmt.Sprintf("orders-%d", primary)}
 				for i := range members {
 					role := v1alpha1.RoleReplica
@@ -185,7 +185,7 @@ func TestEndpointsFollowAFailoverWhateverIsInTheWay(t *testing.T) {
 					}
 					s.plan.Members = append(s.plan.Members, topology.View{Name: fmt.Sprintf("orders-%d", i), Address: fmt.Sprintf("10.0.0.%d", i+1), InService: true, Role: role})
 				}
-				must(t, o.publish(t.Context(), s))
+				must(t, o.publisher.publish(t.Context(), s))
 				var slice discoveryv1.EndpointSlice
 				if !w.exists("orders-primary", &slice) || len(slice.Endpoints) != 1 || slice.Endpoints[0].Addresses[0] != fmt.Sprintf("10.0.0.%d", primary+1) || !s.published {
 					t.Errorf("orders-%d is the primary, and published is %+v (%v)", primary, slice.Endpoints, s.published)

@@ -23,9 +23,16 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
+// recordKeeper keeps the records of a cluster in its ConfigMap.
+type recordKeeper struct {
+	*Ports
+	announcer *announcer
+	objects   *objects
+}
+
 // claim makes sure that the cluster's records exist and that its finalizer is set, in this order and before anything
 // exists outside of Kubernetes. So an object with the finalizer but without records has lost them.
-func (r *MySQLClusterReconciler) claim(ctx context.Context, s *scope) error {
+func (r *recordKeeper) claim(ctx context.Context, s *scope) error {
 	claimed := controllerutil.ContainsFinalizer(s.cluster, v1alpha1.Finalizer)
 	if !s.cluster.DeletionTimestamp.IsZero() && !claimed {
 		s.done = true // nothing was ever made for it, or all of it is gone
@@ -67,7 +74,7 @@ func (r *MySQLClusterReconciler) claim(ctx context.Context, s *scope) error {
 const noHand = "-"
 
 // hand names this operator in the records.
-func (r *MySQLClusterReconciler) hand() string { return cmp.Or(r.Config.Hand, noHand) }
+func (r *recordKeeper) hand() string { return cmp.Or(r.Config.Hand, noHand) }
 
 // recordsMemo remembers the newest records that this process wrote, until the cache shows them.
 type recordsMemo struct {
@@ -134,7 +141,7 @@ func (o othersWrites) Update(e event.UpdateEvent) bool {
 }
 
 // readRecords reads the members ConfigMap and says whether there is one. The cache is not believed about its absence.
-func (r *MySQLClusterReconciler) readRecords(ctx context.Context, s *scope) (bool, error) {
+func (r *recordKeeper) readRecords(ctx context.Context, s *scope) (bool, error) {
 	name := resources.NamesOf(s.cluster.Name).Members
 	key := client.ObjectKey{Namespace: s.cluster.Namespace, Name: name}
 	var cm corev1.ConfigMap
@@ -148,7 +155,7 @@ func (r *MySQLClusterReconciler) readRecords(ctx context.Context, s *scope) (boo
 	case err != nil:
 		return false, fmt.Errorf("read the records: %w", err)
 	case !ownedBy(&cm, s.cluster):
-		return false, r.foreign(ctx, s, "ConfigMap", &cm)
+		return false, r.objects.foreign(ctx, s, "ConfigMap", &cm)
 	}
 	s.recordsOrphaned = metav1.GetControllerOf(&cm) == nil
 	memo := &s.notes.records
@@ -192,7 +199,7 @@ func (r *MySQLClusterReconciler) readRecords(ctx context.Context, s *scope) (boo
 // acknowledged commits alone, and how many incarnations are used up, is nowhere else.
 //
 // An operator without a name cannot tell its own writes from another's.
-func (r *MySQLClusterReconciler) edited(ctx context.Context, records topology.Records) (bool, error) {
+func (r *recordKeeper) edited(ctx context.Context, records topology.Records) (bool, error) {
 	if r.Config.Hand == "" {
 		return false, nil
 	}
@@ -206,7 +213,7 @@ func (r *MySQLClusterReconciler) edited(ctx context.Context, records topology.Re
 }
 
 // miss takes the records that this process wrote last in place of those that are gone, or else holds them for lost.
-func (r *MySQLClusterReconciler) miss(ctx context.Context, s *scope) error {
+func (r *recordKeeper) miss(ctx context.Context, s *scope) error {
 	memo := &s.notes.records
 	memo.mu.Lock()
 	defer memo.mu.Unlock()
@@ -225,7 +232,7 @@ func (r *MySQLClusterReconciler) miss(ctx context.Context, s *scope) error {
 }
 
 // createRecords makes the members ConfigMap. It never replaces one.
-func (r *MySQLClusterReconciler) createRecords(ctx context.Context, s *scope, records topology.Records) error {
+func (r *recordKeeper) createRecords(ctx context.Context, s *scope, records topology.Records) error {
 	text, err := json.Marshal(records)
 	if err != nil {
 		return fmt.Errorf("encode the records: %w", err)
@@ -251,7 +258,7 @@ func (r *MySQLClusterReconciler) createRecords(ctx context.Context, s *scope, re
 
 // saveRecords writes changed records by compare-and-swap: a conflict means that somebody else decided meanwhile, and
 // ends the pass. Actions of several members may save at the same time.
-func (r *MySQLClusterReconciler) saveRecords(ctx context.Context, s *scope, change func(*topology.Records)) error {
+func (r *recordKeeper) saveRecords(ctx context.Context, s *scope, change func(*topology.Records)) error {
 	memo := &s.notes.records
 	memo.mu.Lock()
 	defer memo.mu.Unlock()
@@ -294,12 +301,12 @@ func (r *MySQLClusterReconciler) saveRecords(ctx context.Context, s *scope, chan
 }
 
 // saved notes what was just written. The caller holds the memo.
-func (r *MySQLClusterReconciler) saved(s *scope, text []byte) {
+func (r *recordKeeper) saved(s *scope, text []byte) {
 	if s.recordsVersion != "" {
 		memo := &s.notes.records
 		memo.records, memo.version, memo.text, memo.unheard = s.records().Clone(), s.recordsVersion, string(text), nil
 		if s.recordsEdited {
-			r.announceRecords(s)
+			r.announcer.announceRecords(s)
 		}
 	}
 	s.recordsLost, s.recordsOrphaned, s.recordsEdited = false, false, false
@@ -321,7 +328,7 @@ func (s *scope) record(member string) topology.Record { return s.records().Membe
 // remember saves the records that the plan needs before any action is taken. Lost records are rebuilt only from what EC2
 // shows: while it is silent there is nothing to save, and nothing is done either, because what an action saves would
 // pass for all there ever was.
-func (r *MySQLClusterReconciler) remember(ctx context.Context, s *scope) error {
+func (r *recordKeeper) remember(ctx context.Context, s *scope) error {
 	if s.recordsLost && !s.observed.CloudReachable {
 		s.plan.Actions = nil
 		return nil
@@ -351,7 +358,7 @@ func (r *MySQLClusterReconciler) remember(ctx context.Context, s *scope) error {
 
 // takeOver asks for the lease before records become this process's own: one that was replaced, and does not know yet, must not take
 // them back. They were read before, so that whoever becomes leader after the look has them changed, or finds ours changed.
-func (r *MySQLClusterReconciler) takeOver(ctx context.Context, s *scope, next topology.Records) error {
+func (r *recordKeeper) takeOver(ctx context.Context, s *scope, next topology.Records) error {
 	if next.Hand == s.records().Hand || r.Config.Lease == nil {
 		return nil
 	}

@@ -48,10 +48,10 @@ func (w *world) seen(o *operator) *scope {
 	w.t.Helper()
 	s, err := o.open(w.t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(w.cluster)})
 	must(w.t, err)
-	must(w.t, o.claim(w.t.Context(), s))
-	must(w.t, o.identify(w.t.Context(), s))
-	must(w.t, o.connect(w.t.Context(), s))
-	must(w.t, o.observeCloud(w.t.Context(), s))
+	must(w.t, o.recordKeeper.claim(w.t.Context(), s))
+	must(w.t, o.identities.identify(w.t.Context(), s))
+	must(w.t, o.access.connect(w.t.Context(), s))
+	must(w.t, o.cloudObserver.observeCloud(w.t.Context(), s))
 	return s
 }
 
@@ -134,12 +134,12 @@ func TestVanishedSubnetHoldsUpNobodyElse(t *testing.T) {
 func TestStopThatDoesNotGetOnIsToldOnceAMinute(t *testing.T) {
 	t.Parallel()
 	clock := clocktesting.NewFakePassiveClock(time.Now())
-	r := &MySQLClusterReconciler{Clock: clock, memory: newMemory()}
+	r := NewMySQLClusterReconciler(Ports{Clock: clock})
 	n := r.memory.of(client.ObjectKey{Name: "orders"}, "uid")
 	stopping := ec2.Instance{ID: "i-1", State: ec2.StateStopping}
 	var told []int
 	for second := range 200 {
-		if r.stopStuck(n, stopping) {
+		if r.cloudObserver.stopStuck(n, stopping) {
 			told = append(told, second)
 		}
 		clock.SetTime(clock.Now().Add(time.Second))
@@ -147,10 +147,10 @@ func TestStopThatDoesNotGetOnIsToldOnceAMinute(t *testing.T) {
 	if !slices.Equal(told, []int{60, 120, 180}) {
 		t.Errorf("told in the seconds %v", told)
 	}
-	if r.stopStuck(n, ec2.Instance{ID: "i-1", State: ec2.StateStopped}) || len(n.stoppingSince) != 0 {
+	if r.cloudObserver.stopStuck(n, ec2.Instance{ID: "i-1", State: ec2.StateStopped}) || len(n.stoppingSince) != 0 {
 		t.Error("what is stopped is not stuck")
 	}
-	if r.stopStuck(n, stopping) {
+	if r.cloudObserver.stopStuck(n, stopping) {
 		t.Error("the next stop begins anew")
 	}
 }
@@ -185,7 +185,7 @@ func TestSnapshotsAndRetiredVolumes(t *testing.T) {
 	member, volume := c.Status.Members[2].Name, c.Status.Members[2].VolumeID
 	take := func(a topology.Action) {
 		t.Helper()
-		if handled, err := o.takeInCloud(t.Context(), w.seen(o), a); !handled || err != nil {
+		if handled, err := o.executor.takeInCloud(t.Context(), w.seen(o), a); !handled || err != nil {
 			t.Fatalf("%s: handled %v, %v", a, handled, err)
 		}
 	}

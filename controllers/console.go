@@ -19,7 +19,7 @@ const (
 // readConsole reads the last boot stage of a member whose machine is up without mysqld, not more often than every
 // consoleAfter, and the longer it is silent the less often: EC2 refreshes the console's text rarely and the call is not free. No pass
 // waits for it: a later one takes the answer.
-func (r *MySQLClusterReconciler) readConsole(ctx context.Context, s *scope, m *topology.Member, instanceID string) {
+func (r *mysqlObserver) readConsole(ctx context.Context, s *scope, m *topology.Member, instanceID string) {
 	n, now := s.notes, r.Clock.Now()
 	since := n.detector.SilentSince(m.Name)
 	pause := min(max(consoleAfter, now.Sub(since)/consolePart), consoleMost)
@@ -39,7 +39,7 @@ func (r *MySQLClusterReconciler) readConsole(ctx context.Context, s *scope, m *t
 }
 
 // readStartError asks the console why mysqld did not start, of a member that had to leave its persisted settings out to do so.
-func (r *MySQLClusterReconciler) readStartError(ctx context.Context, s *scope, m *topology.Member, instanceID string) {
+func (r *mysqlObserver) readStartError(ctx context.Context, s *scope, m *topology.Member, instanceID string) {
 	n, now, key := s.notes, r.Clock.Now(), instanceID+" start"
 	if !m.SQL.PersistedIgnored {
 		delete(n.startErrors, m.Name)

@@ -12,6 +12,12 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
+// decider has a plan made of what was observed.
+type decider struct {
+	*Ports
+	executor *executor
+}
+
 // preflightEvery is how often a preflight that found problems is tried again.
 const preflightEvery = 30 * time.Second
 
@@ -28,7 +34,7 @@ const lacksMySQL = "spec.aws: the default image, Amazon Linux 2023, has no MySQL
 
 // preflight asks EC2 whether the spec could be launched, before anything is: once for each spec, and only while
 // something has to be made.
-func (r *MySQLClusterReconciler) preflight(ctx context.Context, s *scope) error {
+func (r *decider) preflight(ctx context.Context, s *scope) error {
 	if s.deleting() || s.cloud == nil || !s.observed.CloudReachable || len(s.desired.Subnets) == 0 {
 		return nil
 	}
@@ -70,7 +76,7 @@ func (s *scope) takePreflight() {
 
 // askPreflight has EC2 check the spec, and notes what it finds. What EC2 does not answer costs a dozen calls, and is not asked in
 // every pass.
-func (r *MySQLClusterReconciler) askPreflight(ctx context.Context, s *scope, key string) (silent *problem) {
+func (r *decider) askPreflight(ctx context.Context, s *scope, key string) (silent *problem) {
 	if p := r.memory.refusal(s.notes, errand{what: preflightErrand}, r.Clock.Now()); p != nil {
 		return p
 	}
@@ -104,7 +110,7 @@ func (s *scope) rehearse(ctx context.Context) {
 
 // notePreflight notes what a preflight found. One zone's shortage does not hold up the members of the others: it is only told. Nor does
 // what is wrong with one subnet, or one group of clients, once there are members.
-func (r *MySQLClusterReconciler) notePreflight(s *scope, key string, problems []ec2.Problem) {
+func (r *decider) notePreflight(s *scope, key string, problems []ec2.Problem) {
 	n, begun := s.notes, len(s.records().Members) > 0
 	n.preflight, n.preflightAt, n.preflightProblem, n.preflightShortage = key, r.Clock.Now(), nil, nil
 	for _, p := range problems {
@@ -122,7 +128,7 @@ func (r *MySQLClusterReconciler) notePreflight(s *scope, key string, problems []
 }
 
 // somethingToMake says whether a wanted member lacks its volume or its instance.
-func (r *MySQLClusterReconciler) somethingToMake(s *scope) bool {
+func (r *decider) somethingToMake(s *scope) bool {
 	for ordinal := range s.desired.Replicas {
 		m := s.observed.Members[s.desired.MemberName(ordinal)]
 		if m == nil || m.CurrentInstance() == nil || len(m.Volumes) == 0 {
@@ -145,27 +151,27 @@ func preflightKey(c *v1alpha1.MySQLCluster) string {
 const anyVolume = "vol-0123456789abcdef0"
 
 // preflightSpec is what is asked about: all members, and the first one's machine with the user data that it would get.
-func (r *MySQLClusterReconciler) preflightSpec(s *scope) (ec2.PreflightSpec, error) {
+func (r *decider) preflightSpec(s *scope) (ec2.PreflightSpec, error) {
 	aws := s.cluster.Spec.AWS
 	first := topology.LaunchInstance{Member: s.desired.MemberName(0), Incarnation: 1, VolumeIncarnation: 1, VolumeID: anyVolume}
-	userData, err := bootstrap.Render(r.bootstrapInput(s, first))
+	userData, err := bootstrap.Render(r.executor.bootstrapInput(s, first))
 	if err != nil {
 		return ec2.PreflightSpec{}, err
 	}
-	launch := r.launchSpec(s, first)
+	launch := r.executor.launchSpec(s, first)
 	launch.UserData = userData
 	launch.SubnetID = aws.SubnetIDs[0]
 	launch.SecurityGroupIDs = aws.SecurityGroupIDs
 	return ec2.PreflightSpec{
 		Launch:    launch,
-		Volume:    r.volumeSpec(s, topology.CreateVolume{Member: s.desired.MemberName(0), Incarnation: 1, Zone: s.desired.Subnets[0].Zone}),
+		Volume:    r.executor.volumeSpec(s, topology.CreateVolume{Member: s.desired.MemberName(0), Incarnation: 1, Zone: s.desired.Subnets[0].Zone}),
 		SubnetIDs: s.subnetIDs(), ImageID: aws.ImageID, ImageSSMParameter: aws.ImageSSMParameter,
 		SecurityGroupIDs: aws.SecurityGroupIDs, ClientSecurityGroupIDs: aws.ClientSecurityGroupIDs, Replicas: int(s.cluster.ReplicaCount()),
 	}, nil
 }
 
 // decide lets the brain plan.
-func (r *MySQLClusterReconciler) decide(_ context.Context, s *scope) error {
+func (r *decider) decide(_ context.Context, s *scope) error {
 	s.observed.LaunchProblem, s.observed.SubnetsProblem = s.preflightProblem.text(), s.dependencyProblem.text()
 	s.plan = topology.Next(s.desired, s.observed)
 	s.notes.detector.Expect(s.plan)

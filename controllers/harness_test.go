@@ -138,13 +138,13 @@ func (w *world) equip(o *operator, transport func(http.RoundTripper) http.RoundT
 		}
 		return next
 	}
-	o.MySQLClusterReconciler = &MySQLClusterReconciler{
+	o.MySQLClusterReconciler = NewMySQLClusterReconciler(Ports{
 		Client: mortal{w.client, o}, Reader: w.client,
 		Clouds: ec2.NewFactory(ec2.Options{Endpoint: w.proxy.Endpoint(), Middleware: middleware, CallTimeout: w.callTimeout, Clock: w.now()}),
 		SQL:    mysql.NewPool(sql), Prober: mysql.NewProber(mysql.ProberOptions{Pool: mysql.Options{Dial: sql.Dial}}),
 		Events: events.NewFakeRecorder(10000), Clock: w.now(), Metrics: NewMetrics(prometheus.NewRegistry()),
-		Config: Config{SystemNamespace: w.system, ClusterDomain: "cluster.local"}, memory: newMemory(),
-	}
+		Config: Config{SystemNamespace: w.system, ClusterDomain: "cluster.local"},
+	})
 	if w.clock == nil { // where time is real nobody waits for minutes: EC2 shows at once what an earlier operator made
 		o.memory.of(client.ObjectKeyFromObject(w.cluster), keyOf(w.cluster.UID)).watched = true
 	}

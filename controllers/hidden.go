@@ -21,7 +21,7 @@ const goneFor = 30 * time.Second
 const endedFor = 10 * time.Minute
 
 // findHidden looks for what the inventory lacks because somebody took the cluster's tag from it: the sweep goes by that.
-func (r *MySQLClusterReconciler) findHidden(ctx context.Context, s *scope) error {
+func (r *cloudObserver) findHidden(ctx context.Context, s *scope) error {
 	now := r.Clock.Now()
 	maps.DeleteFunc(s.notes.goneAt, func(id string, at time.Time) bool {
 		if strings.HasPrefix(id, "i-") {
@@ -39,7 +39,7 @@ func (r *MySQLClusterReconciler) findHidden(ctx context.Context, s *scope) error
 }
 
 // findGroup looks by name, while the cluster is deleted, for its security group, which nothing else knows of once the tag is gone.
-func (r *MySQLClusterReconciler) findGroup(ctx context.Context, s *scope) error {
+func (r *cloudObserver) findGroup(ctx context.Context, s *scope) error {
 	name := ec2.GroupName(s.uid())
 	_, gone := s.notes.goneAt[name]
 	if gone || slices.ContainsFunc(s.inventory.SecurityGroups, func(g ec2.SecurityGroup) bool { return g.Name == name }) {
@@ -67,7 +67,7 @@ func (r *MySQLClusterReconciler) findGroup(ctx context.Context, s *scope) error 
 // tag from is still there, with all its data. It counts as its member's, and is reported. The records are a ConfigMap of the
 // cluster's namespace, to which others may be able to write: what a volume's own tags give to another cluster they cannot make
 // this one's.
-func (r *MySQLClusterReconciler) findVolumes(ctx context.Context, s *scope) error {
+func (r *cloudObserver) findVolumes(ctx context.Context, s *scope) error {
 	n, now := s.notes, r.Clock.Now()
 	members := s.hiddenVolumes()
 	if len(members) == 0 {
@@ -118,7 +118,7 @@ func (s *scope) hiddenVolumes() map[string]string {
 // findInstances looks by id, in one call, for machines that the inventory lacks: those that have a member's volume, and those
 // that were given a certificate. Such an id proves nothing: a person may have the volume in another machine, and the records
 // can be forged. What was launched with the client token of one of the member's incarnations is its machine, and is reported.
-func (r *MySQLClusterReconciler) findInstances(ctx context.Context, s *scope) error {
+func (r *cloudObserver) findInstances(ctx context.Context, s *scope) error {
 	members := s.hiddenInstances()
 	if len(members) == 0 {
 		return nil

@@ -24,7 +24,7 @@ func (s *scope) willHold(records *topology.Records) {
 
 // hold puts our finalizer on the Secret with the cluster's credentials: without it the EC2 resources of a deleted
 // namespace could never be removed. A Secret that the spec named before is let go once its successor works.
-func (r *MySQLClusterReconciler) hold(ctx context.Context, s *scope) error {
+func (r *identities) hold(ctx context.Context, s *scope) error {
 	if s.cloud == nil || s.recordsLost || s.neverBegun() {
 		return nil
 	}
@@ -45,11 +45,11 @@ func (r *MySQLClusterReconciler) hold(ctx context.Context, s *scope) error {
 			}
 		}
 	}
-	return r.saveRecords(ctx, s, func(records *topology.Records) { records.Held = slices.DeleteFunc(records.Held, earlier) })
+	return r.recordKeeper.saveRecords(ctx, s, func(records *topology.Records) { records.Held = slices.DeleteFunc(records.Held, earlier) })
 }
 
 // holdNow puts the finalizer on. Once there are machines to look after, nothing waits for it.
-func (r *MySQLClusterReconciler) holdNow(ctx context.Context, s *scope) error {
+func (r *identities) holdNow(ctx context.Context, s *scope) error {
 	name := s.unheld.Name
 	write := func() error {
 		before := s.unheld.DeepCopy()
@@ -62,13 +62,13 @@ func (r *MySQLClusterReconciler) holdNow(ctx context.Context, s *scope) error {
 	if !s.shown() {
 		return write()
 	}
-	_, err := r.aside(s, "Secret "+name, "held", write)
+	_, err := r.objects.aside(s, "Secret "+name, "held", write)
 	return err
 }
 
 // letGo takes our finalizer off a user's Secret, unless another cluster of the namespace needs it. One without our finalizer needs
 // nothing any more, and the cache may show one that is gone.
-func (r *MySQLClusterReconciler) letGo(ctx context.Context, s *scope, name string) error {
+func (r *identities) letGo(ctx context.Context, s *scope, name string) error {
 	var list v1alpha1.MySQLClusterList
 	if err := r.Reader.List(ctx, &list, client.InNamespace(s.cluster.Namespace)); err != nil {
 		return fmt.Errorf("list clusters: %w", err)
@@ -87,11 +87,11 @@ func (r *MySQLClusterReconciler) letGo(ctx context.Context, s *scope, name strin
 	if by := metav1.GetControllerOf(&secret); by != nil && by.Kind == "MySQLCluster" || secret.Annotations[v1alpha1.AnnotationClusterUID] != "" {
 		return nil // a cluster's own, and no user's: somebody else has written it into the records
 	}
-	return r.dropFinalizer(ctx, &secret)
+	return r.objects.dropFinalizer(ctx, &secret)
 }
 
 // releaseCredentials lets every Secret go that was held for a cluster.
-func (r *MySQLClusterReconciler) releaseCredentials(ctx context.Context, s *scope) error {
+func (r *identities) releaseCredentials(ctx context.Context, s *scope) error {
 	names := slices.Clone(s.records().Held)
 	if name := credentialsSecret(s.cluster); name != "" && !slices.Contains(names, name) {
 		names = append(names, name)

@@ -20,9 +20,16 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 )
 
+// identities keeps the certificates and passwords of a cluster, and the Secrets that it may read.
+type identities struct {
+	*Ports
+	objects      *objects
+	recordKeeper *recordKeeper
+}
+
 // identify reads, and where they are missing makes, the cluster's CA, the operator's client certificate and the
 // application's credentials.
-func (r *MySQLClusterReconciler) identify(ctx context.Context, s *scope) error {
+func (r *identities) identify(ctx context.Context, s *scope) error {
 	err := r.identifyAuthority(ctx, s)
 	if err == nil {
 		err = r.identifyOperator(ctx, s)
@@ -40,7 +47,7 @@ func (r *MySQLClusterReconciler) identify(ctx context.Context, s *scope) error {
 	return r.identifyApplication(ctx, s)
 }
 
-func (r *MySQLClusterReconciler) identifyAuthority(ctx context.Context, s *scope) error {
+func (r *identities) identifyAuthority(ctx context.Context, s *scope) error {
 	name := resources.NamesOf(s.cluster.Name).CA
 	secret, err := r.ownedSecret(ctx, s, name)
 	if err != nil {
@@ -52,7 +59,7 @@ func (r *MySQLClusterReconciler) identifyAuthority(ctx context.Context, s *scope
 	s.authority, err = s.authorityIn(secret)
 	if known := s.notes.authority; err != nil && known != nil && secret.DeletionTimestamp.IsZero() {
 		s.authority = known
-		_, err = r.aside(s, "Secret "+name, "as it was", func() error {
+		_, err = r.objects.aside(s, "Secret "+name, "as it was", func() error {
 			s.log.Info("put the certificate authority back, which this process knows", "secret", name, "problem", err.Error())
 			return r.applySecret(ctx, resources.CASecret(s.cluster, known.CertificatePEM(), known.KeyPEM(), known.JoinKey()))
 		})
@@ -64,7 +71,7 @@ func (r *MySQLClusterReconciler) identifyAuthority(ctx context.Context, s *scope
 	}
 	s.notes.authority = s.authority
 	if !secret.DeletionTimestamp.IsZero() && !s.deleting() {
-		_, err = r.aside(s, "Secret "+name, "again", func() error { // the finalizer keeps it
+		_, err = r.objects.aside(s, "Secret "+name, "again", func() error { // the finalizer keeps it
 			return r.putBack(ctx, secret, resources.CASecret(s.cluster, s.authority.CertificatePEM(), s.authority.KeyPEM(), s.authority.JoinKey()))
 		})
 		return err
@@ -99,7 +106,7 @@ func (s *scope) unlessLeaving(err error) error {
 }
 
 // makeAuthority makes the CA of a new cluster. A cluster whose members trust a CA is never given another one.
-func (r *MySQLClusterReconciler) makeAuthority(ctx context.Context, s *scope) error {
+func (r *identities) makeAuthority(ctx context.Context, s *scope) error {
 	name := resources.NamesOf(s.cluster.Name).CA
 	if kept, err := r.ownedSecret(ctx, s, keptName(name)); err != nil || kept != nil {
 		if err != nil {
@@ -109,7 +116,7 @@ func (r *MySQLClusterReconciler) makeAuthority(ctx context.Context, s *scope) er
 	}
 	if known := s.notes.authority; known != nil {
 		s.authority = known
-		_, err := r.aside(s, "Secret "+name, "as it was", func() error {
+		_, err := r.objects.aside(s, "Secret "+name, "as it was", func() error {
 			s.log.Info("make the Secret of the certificate authority again, which this process knows", "secret", name)
 			return r.createSecret(ctx, resources.CASecret(s.cluster, known.CertificatePEM(), known.KeyPEM(), known.JoinKey()))
 		})
@@ -127,7 +134,7 @@ func (r *MySQLClusterReconciler) makeAuthority(ctx context.Context, s *scope) er
 	return r.createSecret(ctx, resources.CASecret(s.cluster, authority.CertificatePEM(), authority.KeyPEM(), authority.JoinKey()))
 }
 
-func (r *MySQLClusterReconciler) identifyOperator(ctx context.Context, s *scope) error {
+func (r *identities) identifyOperator(ctx context.Context, s *scope) error {
 	name := resources.NamesOf(s.cluster.Name).OperatorTLS
 	secret, err := r.ownedSecret(ctx, s, name)
 	if err != nil {
@@ -142,7 +149,7 @@ func (r *MySQLClusterReconciler) identifyOperator(ctx context.Context, s *scope)
 	if valid && !pki.NeedsRenewal(have.CertPEM, now) {
 		s.show(have)
 		if !secret.DeletionTimestamp.IsZero() && !s.deleting() && !s.leaving {
-			return r.dropFinalizer(ctx, secret) // a new one is issued in the next pass
+			return r.objects.dropFinalizer(ctx, secret) // a new one is issued in the next pass
 		}
 		return nil
 	}
@@ -159,7 +166,7 @@ func (r *MySQLClusterReconciler) identifyOperator(ctx context.Context, s *scope)
 	if secret.UID == "" {
 		write = r.createSecret
 	}
-	refused, err := r.aside(s, "Secret "+name, "renewed", func() error { return write(ctx, ac) })
+	refused, err := r.objects.aside(s, "Secret "+name, "renewed", func() error { return write(ctx, ac) })
 	s.notes.issued = nil
 	switch {
 	case refused != nil && valid: // the old one serves until it expires
@@ -172,16 +179,16 @@ func (r *MySQLClusterReconciler) identifyOperator(ctx context.Context, s *scope)
 
 // identifyApplication reads the application's password, or makes one. What else the Secret says is put back by publish. Where
 // none can be kept there is none, and the members are looked after without.
-func (r *MySQLClusterReconciler) identifyApplication(ctx context.Context, s *scope) error {
+func (r *identities) identifyApplication(ctx context.Context, s *scope) error {
 	name := resources.NamesOf(s.cluster.Name).App
-	refused, err := r.aside(s, "Secret "+name, "password", func() error { return r.keepPassword(ctx, s, name) })
+	refused, err := r.objects.aside(s, "Secret "+name, "password", func() error { return r.keepPassword(ctx, s, name) })
 	if refused != nil {
 		s.password = ""
 	}
 	return err
 }
 
-func (r *MySQLClusterReconciler) keepPassword(ctx context.Context, s *scope, name string) error {
+func (r *identities) keepPassword(ctx context.Context, s *scope, name string) error {
 	secret, err := r.ownedSecret(ctx, s, name)
 	if err != nil {
 		return err
@@ -199,7 +206,7 @@ func (r *MySQLClusterReconciler) keepPassword(ctx context.Context, s *scope, nam
 	if s.password, err = resources.RandomPassword(); err != nil {
 		return fmt.Errorf("make the application's password: %w", err)
 	}
-	ac := resources.AppSecret(s.cluster, r.appCredentials(s))
+	ac := resources.AppSecret(s.cluster, r.objects.appCredentials(s))
 	if secret == nil {
 		return r.createSecret(ctx, ac)
 	}
@@ -207,23 +214,16 @@ func (r *MySQLClusterReconciler) keepPassword(ctx context.Context, s *scope, nam
 }
 
 // applySecret writes a Secret of the cluster's own, whoever else has changed it.
-func (r *MySQLClusterReconciler) applySecret(ctx context.Context, ac *corev1ac.SecretApplyConfiguration) error {
+func (r *identities) applySecret(ctx context.Context, ac *corev1ac.SecretApplyConfiguration) error {
 	if err := r.Client.Apply(ctx, ac, client.FieldOwner(v1alpha1.FieldManager), client.ForceOwnership); err != nil {
 		return fmt.Errorf("write Secret %s: %w", *ac.Name, err)
 	}
 	return nil
 }
 
-func (r *MySQLClusterReconciler) appCredentials(s *scope) resources.AppCredentials {
-	return resources.AppCredentials{
-		Username: s.cluster.Spec.Database.OwnerName(), Password: s.password,
-		Database: s.cluster.Spec.Database.Name, CAPEM: s.authority.CertificatePEM(),
-	}
-}
-
 // ownedSecret reads one of the cluster's own Secrets, or returns nil when there is none. The cache is not believed
 // about its absence, and a Secret of somebody else is never used.
-func (r *MySQLClusterReconciler) ownedSecret(ctx context.Context, s *scope, name string) (*corev1.Secret, error) {
+func (r *identities) ownedSecret(ctx context.Context, s *scope, name string) (*corev1.Secret, error) {
 	key := client.ObjectKey{Namespace: s.cluster.Namespace, Name: name}
 	var secret corev1.Secret
 	err := r.Client.Get(ctx, key, &secret)
@@ -236,7 +236,7 @@ func (r *MySQLClusterReconciler) ownedSecret(ctx context.Context, s *scope, name
 	case err != nil:
 		return nil, fmt.Errorf("read Secret %s: %w", name, err)
 	case !ownedBy(&secret, s.cluster):
-		return nil, r.foreign(ctx, s, "Secret", &secret)
+		return nil, r.objects.foreign(ctx, s, "Secret", &secret)
 	case metav1.GetControllerOf(&secret) == nil && secret.DeletionTimestamp.IsZero() && !s.deleting():
 		before := secret.DeepCopy()
 		if err := controllerutil.SetControllerReference(s.cluster, &secret, r.Client.Scheme()); err != nil {
@@ -250,7 +250,7 @@ func (r *MySQLClusterReconciler) ownedSecret(ctx context.Context, s *scope, name
 }
 
 // createSecret makes a Secret and never replaces one.
-func (r *MySQLClusterReconciler) createSecret(ctx context.Context, ac *corev1ac.SecretApplyConfiguration) error {
+func (r *identities) createSecret(ctx context.Context, ac *corev1ac.SecretApplyConfiguration) error {
 	var secret corev1.Secret
 	if err := convert(ac, &secret); err != nil {
 		return err
@@ -266,12 +266,12 @@ func keptName(name string) string { return name + "-kept" }
 
 // putBack undoes the deletion of a Secret that must not be lost. The finalizer kept it; a copy is made before the
 // finalizer lets it go, so that a crash at any point leaves one of the two.
-func (r *MySQLClusterReconciler) putBack(ctx context.Context, secret *corev1.Secret, ac *corev1ac.SecretApplyConfiguration) error {
+func (r *identities) putBack(ctx context.Context, secret *corev1.Secret, ac *corev1ac.SecretApplyConfiguration) error {
 	name := secret.Name
 	if err := r.createSecret(ctx, ac.WithName(keptName(name))); err != nil && !apierrors.IsAlreadyExists(err) {
 		return err
 	}
-	if err := r.dropFinalizer(ctx, secret); err != nil {
+	if err := r.objects.dropFinalizer(ctx, secret); err != nil {
 		return err
 	}
 	if others := secret.Finalizers; len(others) > 0 {
@@ -283,30 +283,18 @@ func (r *MySQLClusterReconciler) putBack(ctx context.Context, secret *corev1.Sec
 }
 
 // finishPutBack makes the Secret anew from its copy and removes the copy.
-func (r *MySQLClusterReconciler) finishPutBack(ctx context.Context, s *scope, name string, kept *corev1.Secret) error {
+func (r *identities) finishPutBack(ctx context.Context, s *scope, name string, kept *corev1.Secret) error {
 	ac := resources.CASecret(s.cluster, kept.Data[resources.KeyCertificate], kept.Data[resources.KeyPrivateKey], kept.Data[resources.KeyJoin])
 	if err := r.createSecret(ctx, ac); err != nil && !apierrors.IsAlreadyExists(err) {
 		return err
 	}
-	if err := r.dropFinalizer(ctx, kept); err != nil {
+	if err := r.objects.dropFinalizer(ctx, kept); err != nil {
 		return err
 	}
 	if err := r.Client.Delete(ctx, kept); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete Secret %s: %w", kept.Name, err)
 	}
 	return &problem{message: "Secret " + name + " is back", after: afterRepair}
-}
-
-// dropFinalizer lets an object go.
-func (r *MySQLClusterReconciler) dropFinalizer(ctx context.Context, obj client.Object) error {
-	before, ok := obj.DeepCopyObject().(client.Object)
-	if !ok || !controllerutil.RemoveFinalizer(obj, v1alpha1.Finalizer) {
-		return nil
-	}
-	if err := r.Client.Patch(ctx, obj, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("release %s: %w", obj.GetName(), err)
-	}
-	return nil
 }
 
 // show sets the identity that members are shown. One that is as before stays the same one: every connection refers to it, and each pass

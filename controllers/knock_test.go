@@ -50,14 +50,14 @@ func knockAt(t *testing.T, refusals int64, silentFor time.Duration) (*door, chan
 	d.closed.Store(refusals)
 	pool := mysql.NewPool(mysql.Options{Dial: d.dial})
 	t.Cleanup(pool.Close)
-	r := &MySQLClusterReconciler{SQL: pool, Clock: clock.RealClock{}, Wake: make(chan event.GenericEvent, 9)}
+	r := NewMySQLClusterReconciler(Ports{SQL: pool, Clock: clock.RealClock{}, Wake: make(chan event.GenericEvent, 9)})
 	cluster := &v1alpha1.MySQLCluster{}
 	cluster.Namespace, cluster.Name = "shop", "orders"
 	s := &scope{cluster: cluster, notes: newMemory().of(types.NamespacedName{Namespace: "shop", Name: "orders"}, "uid")}
 	m := &topology.Member{Name: "orders-0", SilentSince: r.Clock.Now().Add(-silentFor),
 		Instances: []topology.Instance{{ID: "i-1", Incarnation: 1, State: ec2.StateRunning, Address: "10.0.0.4"}}}
-	r.knock(t.Context(), s, m)
-	r.knock(t.Context(), s, m) // the pass after: it is being knocked already
+	r.mysqlObserver.knock(t.Context(), s, m)
+	r.mysqlObserver.knock(t.Context(), s, m) // the pass after: it is being knocked already
 	if ended := s.notes.knocks["i-1"]; ended != nil {
 		select {
 		case <-ended:

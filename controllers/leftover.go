@@ -17,7 +17,7 @@ import (
 // A cluster whose finalizer somebody took off by hand leaves objects behind that are held by ours, and would be for ever.
 
 // releaseLeftovers lets go what was held for a cluster that is not there any more.
-func (r *MySQLClusterReconciler) releaseLeftovers(ctx context.Context, name types.NamespacedName) error {
+func (r *objects) releaseLeftovers(ctx context.Context, name types.NamespacedName) error {
 	names := resources.NamesOf(name.Name)
 	ca, operatorTLS, members := names.CA, names.OperatorTLS, names.Members
 	var left []client.Object
@@ -48,7 +48,7 @@ func (r *MySQLClusterReconciler) releaseLeftovers(ctx context.Context, name type
 
 // foreign is the problem of an object in the way that does not belong to the cluster. What an older cluster of this name
 // held is let go: that one is gone, for no two have the same name.
-func (r *MySQLClusterReconciler) foreign(ctx context.Context, s *scope, kind string, obj client.Object) error {
+func (r *objects) foreign(ctx context.Context, s *scope, kind string, obj client.Object) error {
 	if uid := heldForUID(obj, s.cluster.Name); uid != "" && uid != s.cluster.UID {
 		if err := r.dropFinalizer(ctx, obj); err != nil {
 			return err

@@ -14,9 +14,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,7 +27,6 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 )
 
 const (
@@ -74,27 +71,48 @@ type Clouds interface {
 	Cloud(ctx context.Context, account ec2.Account) (*ec2.Cloud, error)
 }
 
-// MySQLClusterReconciler keeps MySQLClusters as their specs want them.
+// MySQLClusterReconciler looks after MySQLClusters, pass by pass. Its parts know some of those before them, and none after them.
 type MySQLClusterReconciler struct {
-	// Client reads the operator's own objects from a cache and writes.
-	Client client.Client
-	// Reader reads past the cache: users' Secrets, and what a stale cache must not be believed about.
-	Reader client.Reader
-	Clouds Clouds
-	SQL    *mysql.Pool
-	Prober *mysql.Prober
-	Events events.EventRecorder
-	Clock  clock.PassiveClock
-	Config Config
-	// Images says what the pods of backups run.
-	Images *Images
-	// Wake carries the clusters that are to be looked at now, as the prober wants and who knocks at a silent member.
-	Wake    chan event.GenericEvent
-	Metrics *Metrics
-	// Upgradeable may be nil: without OLM nobody asks.
-	Upgradeable Upgradeable
+	*Ports
+	announcer     *announcer
+	objects       *objects
+	recordKeeper  *recordKeeper
+	identities    *identities
+	attempts      *attempts
+	publisher     *publisher
+	access        *access
+	cloudObserver *cloudObserver
+	mysqlObserver *mysqlObserver
+	archive       *archive
+	restorer      *restorer
+	executor      *executor
+	decider       *decider
+	snapshots     *snapshots
+	backups       *backups
+	reporter      *reporter
+}
 
-	memory *memory
+// NewMySQLClusterReconciler gives each part those that it asks.
+func NewMySQLClusterReconciler(ports Ports) *MySQLClusterReconciler {
+	ports.memory = newMemory()
+	r := &MySQLClusterReconciler{Ports: &ports}
+	r.announcer = &announcer{Ports: r.Ports}
+	r.objects = &objects{Ports: r.Ports}
+	r.recordKeeper = &recordKeeper{Ports: r.Ports, announcer: r.announcer, objects: r.objects}
+	r.identities = &identities{Ports: r.Ports, objects: r.objects, recordKeeper: r.recordKeeper}
+	r.attempts = &attempts{Ports: r.Ports, announcer: r.announcer}
+	r.publisher = &publisher{Ports: r.Ports, announcer: r.announcer, objects: r.objects, identities: r.identities}
+	r.access = &access{Ports: r.Ports, publisher: r.publisher}
+	r.cloudObserver = &cloudObserver{Ports: r.Ports, recordKeeper: r.recordKeeper}
+	r.mysqlObserver = &mysqlObserver{Ports: r.Ports, attempts: r.attempts}
+	r.archive = &archive{Ports: r.Ports, objects: r.objects}
+	r.restorer = &restorer{Ports: r.Ports, objects: r.objects, recordKeeper: r.recordKeeper}
+	r.executor = &executor{Ports: r.Ports, announcer: r.announcer, recordKeeper: r.recordKeeper, attempts: r.attempts, mysqlObserver: r.mysqlObserver, archive: r.archive, restorer: r.restorer}
+	r.decider = &decider{Ports: r.Ports, executor: r.executor}
+	r.snapshots = &snapshots{Ports: r.Ports, attempts: r.attempts}
+	r.backups = &backups{Ports: r.Ports, objects: r.objects, identities: r.identities, mysqlObserver: r.mysqlObserver, archive: r.archive, restorer: r.restorer, snapshots: r.snapshots}
+	r.reporter = &reporter{Ports: r.Ports, announcer: r.announcer, backups: r.backups}
+	return r
 }
 
 // Watched are the kinds that the reconcilers watch, and read from caches.
@@ -107,7 +125,6 @@ func Watched() []client.Object {
 
 // SetupWithManager registers the reconciler and its watches.
 func (r *MySQLClusterReconciler) SetupWithManager(mgr ctrl.Manager) error {
-	r.memory = newMemory()
 	deletions := predicate.Funcs{CreateFunc: func(event.CreateEvent) bool { return false }}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(controllerName).
@@ -136,12 +153,12 @@ func (r *MySQLClusterReconciler) Reconcile(ctx context.Context, req ctrl.Request
 	s, err := r.open(ctx, req)
 	if s == nil {
 		if err == nil {
-			r.tellUnfinished(req, nil)
+			r.reporter.tellUnfinished(req, nil)
 		}
 		return ctrl.Result{}, err
 	}
-	result, err := r.conclude(ctx, s, r.pass(ctx, s))
-	r.tellUnfinished(req, s)
+	result, err := r.reporter.conclude(ctx, s, r.pass(ctx, s))
+	r.reporter.tellUnfinished(req, s)
 	r.Metrics.reconciled(r.Clock.Since(started), err)
 	return result, err
 }
@@ -152,23 +169,23 @@ func (r *MySQLClusterReconciler) pass(ctx context.Context, s *scope) error {
 		name string
 		run  func(context.Context, *scope) error
 	}{
-		{"claim the cluster", r.claim},
-		{"establish identities", r.identify},
-		{"check the tenancy policy", r.permit},
-		{"connect to EC2", r.connect},
-		{"observe EC2", r.observeCloud},
-		{"find what is restored from", r.findSource},
-		{"observe mysqld", r.observeSQL},
-		{"check before launching", r.preflight},
-		{"decide", r.decide},
-		{"remember", r.remember},
-		{"hold the credentials", r.hold},
-		{"show the primary", r.showPrimary},
-		{"act", r.act},
-		{"publish", r.publish},
-		{"back up", r.backup},
-		{"answer requests", r.answer},
-		{"release", r.release},
+		{"claim the cluster", r.recordKeeper.claim},
+		{"establish identities", r.identities.identify},
+		{"check the tenancy policy", r.access.permit},
+		{"connect to EC2", r.access.connect},
+		{"observe EC2", r.cloudObserver.observeCloud},
+		{"find what is restored from", r.restorer.findSource},
+		{"observe mysqld", r.mysqlObserver.observeSQL},
+		{"check before launching", r.decider.preflight},
+		{"decide", r.decider.decide},
+		{"remember", r.recordKeeper.remember},
+		{"hold the credentials", r.identities.hold},
+		{"show the primary", r.publisher.showPrimary},
+		{"act", r.executor.act},
+		{"publish", r.publisher.publish},
+		{"back up", r.backups.backup},
+		{"answer requests", r.announcer.answer},
+		{"release", r.publisher.release},
 	} {
 		if s.done {
 			return nil

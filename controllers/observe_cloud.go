@@ -15,6 +15,12 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
+// cloudObserver says what EC2 shows of a cluster.
+type cloudObserver struct {
+	*Ports
+	recordKeeper *recordKeeper
+}
+
 const (
 	// inventoryAge is how old the sweep that a pass relies on may be. The background sweep is more frequent, so a pass
 	// finds it in the store; only the first pass over an account pays for a sweep of its own.
@@ -35,10 +41,10 @@ const (
 )
 
 // observeCloud reads what EC2 shows of the cluster, and resolves the names of the spec.
-func (r *MySQLClusterReconciler) observeCloud(ctx context.Context, s *scope) error {
+func (r *cloudObserver) observeCloud(ctx context.Context, s *scope) error {
 	s.desired = desiredOf(s.cluster, s.deleting(), r.Clock.Now())
 	s.observed = topology.Observed{
-		Now: r.Clock.Now(), Members: map[string]*topology.Member{}, InService: map[string]bool{}, Records: s.records(), Hand: r.hand(),
+		Now: r.Clock.Now(), Members: map[string]*topology.Member{}, InService: map[string]bool{}, Records: s.records(), Hand: r.recordKeeper.hand(),
 	}
 	s.readRequests()
 	s.readWindow()
@@ -71,7 +77,7 @@ func (r *MySQLClusterReconciler) observeCloud(ctx context.Context, s *scope) err
 }
 
 // watch notes since when what is made for the cluster is made by this process, and known to it.
-func (r *MySQLClusterReconciler) watch(s *scope) {
+func (r *cloudObserver) watch(s *scope) {
 	n := s.notes
 	if !n.watched {
 		n.watched = true
@@ -88,7 +94,7 @@ func (r *MySQLClusterReconciler) watch(s *scope) {
 }
 
 // readInventory fills in s.inventory. What EC2 said last is kept when it does not answer.
-func (r *MySQLClusterReconciler) readInventory(ctx context.Context, s *scope) {
+func (r *cloudObserver) readInventory(ctx context.Context, s *scope) {
 	inventory, err := r.askInventory(ctx, s)
 	s.inventory = inventory
 	switch {
@@ -119,7 +125,7 @@ func (r *MySQLClusterReconciler) readInventory(ctx context.Context, s *scope) {
 
 // askInventory asks the store, and for what moves EC2 itself. While a member does not answer EC2 is asked about all
 // machines of the cluster: somebody else may have stopped or ended one, and what is done next depends on it.
-func (r *MySQLClusterReconciler) askInventory(ctx context.Context, s *scope) (ec2.Inventory, error) {
+func (r *cloudObserver) askInventory(ctx context.Context, s *scope) (ec2.Inventory, error) {
 	sweep := ctx
 	if s.notes.recalled || !s.notes.inventory.Taken.IsZero() {
 		var cancel context.CancelFunc
@@ -152,7 +158,7 @@ func (r *MySQLClusterReconciler) askInventory(ctx context.Context, s *scope) (ec
 func (s *scope) shown() bool { return len(s.inventory.Instances)+len(s.inventory.Volumes) > 0 }
 
 // memberise sorts EC2's inventory by member.
-func (r *MySQLClusterReconciler) memberise(s *scope) {
+func (r *cloudObserver) memberise(s *scope) {
 	member := func(name string) *topology.Member {
 		ordinal, ok := s.desired.Ordinal(name)
 		if !ok {
@@ -234,7 +240,7 @@ func instanceOf(in ec2.Instance) topology.Instance {
 }
 
 // stopStuck says once every stopPatience that an instance is still stopping.
-func (r *MySQLClusterReconciler) stopStuck(n *notes, in ec2.Instance) bool {
+func (r *cloudObserver) stopStuck(n *notes, in ec2.Instance) bool {
 	since, now := n.stoppingSince[in.ID], r.Clock.Now()
 	switch {
 	case in.State != ec2.StateStopping:
@@ -250,7 +256,7 @@ func (r *MySQLClusterReconciler) stopStuck(n *notes, in ec2.Instance) bool {
 
 // findUntagged recognises what lost its member's tag: a volume by the records, an instance by its volume. The operator's tags are put
 // back when the pass acts. What is not recognised is left alone and reported.
-func (r *MySQLClusterReconciler) findUntagged(s *scope) {
+func (r *cloudObserver) findUntagged(s *scope) {
 	memberOf := map[string]string{} // by volume
 	for i := range s.inventory.Volumes {
 		v := &s.inventory.Volumes[i]
@@ -280,7 +286,7 @@ func (r *MySQLClusterReconciler) findUntagged(s *scope) {
 
 // findUntaggedInstance is findUntagged for an instance. What it was made from is on no other record than its tags: it is put back
 // where this process has seen it, and told otherwise.
-func (r *MySQLClusterReconciler) findUntaggedInstance(s *scope, in *ec2.Instance, memberOf map[string]string) {
+func (r *cloudObserver) findUntaggedInstance(s *scope, in *ec2.Instance, memberOf map[string]string) {
 	for _, attached := range in.Attachments {
 		if name := memberOf[attached.VolumeID]; in.Member == "" && name != "" {
 			in.Member = name

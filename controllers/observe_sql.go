@@ -24,8 +24,14 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
+// mysqlObserver says what the mysqlds of a cluster answer.
+type mysqlObserver struct {
+	*Ports
+	attempts *attempts
+}
+
 // observeSQL asks every member whose machine is up, side by side.
-func (r *MySQLClusterReconciler) observeSQL(ctx context.Context, s *scope) error {
+func (r *mysqlObserver) observeSQL(ctx context.Context, s *scope) error {
 	if err := r.readInService(ctx, s); err != nil {
 		return err
 	}
@@ -86,7 +92,7 @@ func (s *scope) takeClaim(m *topology.Member, sg *sighting) error {
 }
 
 // trackSilence notes what a member answered, has the port of one tried that should have answered, and reads its console.
-func (r *MySQLClusterReconciler) trackSilence(ctx context.Context, s *scope, m *topology.Member, asked time.Time) {
+func (r *mysqlObserver) trackSilence(ctx context.Context, s *scope, m *topology.Member, asked time.Time) {
 	s.notes.detector.NoteAnswer(m, asked, r.Clock.Now())
 	switch m.SQL.Access {
 	case topology.AccessSilent, topology.AccessRefused:
@@ -100,7 +106,7 @@ func (r *MySQLClusterReconciler) trackSilence(ctx context.Context, s *scope, m *
 }
 
 // readInService reads which replicas are published as ready: the memory of the lag's hysteresis is the object itself.
-func (r *MySQLClusterReconciler) readInService(ctx context.Context, s *scope) error {
+func (r *mysqlObserver) readInService(ctx context.Context, s *scope) error {
 	replicas := resources.NamesOf(s.cluster.Name).Replicas
 	var slice discoveryv1.EndpointSlice
 	err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: replicas}, &slice)
@@ -120,7 +126,7 @@ func (r *MySQLClusterReconciler) readInService(ctx context.Context, s *scope) er
 }
 
 // handle returns the SQL handle of a member's instance.
-func (r *MySQLClusterReconciler) handle(ctx context.Context, s *scope, member, instanceID, address string) *mysql.Member {
+func (r *mysqlObserver) handle(ctx context.Context, s *scope, member, instanceID, address string) *mysql.Member {
 	return r.SQL.Member(ctx, mysql.Endpoint{
 		Key:        s.uid() + "/" + member + "/" + instanceID,
 		Address:    net.JoinHostPort(address, strconv.Itoa(v1alpha1.MySQLPort)),
@@ -129,7 +135,7 @@ func (r *MySQLClusterReconciler) handle(ctx context.Context, s *scope, member, i
 }
 
 // member returns the SQL handle of a member as it was observed.
-func (r *MySQLClusterReconciler) member(ctx context.Context, s *scope, name string) (*mysql.Member, error) {
+func (r *mysqlObserver) member(ctx context.Context, s *scope, name string) (*mysql.Member, error) {
 	m := s.observed.Members[name]
 	if m == nil || m.CurrentInstance() == nil || m.CurrentInstance().Address == "" {
 		return nil, fmt.Errorf("%s has no address", name)
@@ -217,7 +223,7 @@ func sqlOf(o mysql.Observation) topology.SQL {
 
 // judgeSettings compares a member's variables with the pinned ones and with the spec, and its certificate with the
 // clock. A persisted value that means the same as the spec's counts as the spec's.
-func (r *MySQLClusterReconciler) judgeSettings(s *scope, m *topology.Member, o mysql.Observation) {
+func (r *mysqlObserver) judgeSettings(s *scope, m *topology.Member, o mysql.Observation) {
 	if m.SQL.Access != topology.AccessVerified {
 		return
 	}

@@ -204,7 +204,7 @@ func TestPausesGrow(t *testing.T) {
 
 func TestWhenToLookAgain(t *testing.T) {
 	t.Parallel()
-	r := &MySQLClusterReconciler{}
+	r := NewMySQLClusterReconciler(Ports{})
 	failed := []*problem{{reason: "Any", message: "of mysqld"}}
 	for name, row := range map[string]struct {
 		s    *scope
@@ -220,11 +220,11 @@ func TestWhenToLookAgain(t *testing.T) {
 		"backups in trouble while nobody can write": {&scope{outcome: []*problem{{after: afterPerson, aside: true}}, plan: topology.Plan{Failing: true}}, afterFailing},
 		"an object in the way":                      {&scope{inTheWay: []*problem{{after: afterPerson}}, plan: topology.Plan{RequeueAfter: 50 * time.Millisecond}}, 50 * time.Millisecond},
 	} {
-		if result, err := r.next(row.s, nil); err != nil || result.RequeueAfter != row.want {
+		if result, err := r.reporter.next(row.s, nil); err != nil || result.RequeueAfter != row.want {
 			t.Errorf("%s: looked at again after %s (%v), want %s", name, result.RequeueAfter, err, row.want)
 		}
 	}
-	if _, err := r.next(&scope{}, &problem{message: "x", cause: errors.New("x")}); err == nil {
+	if _, err := r.reporter.next(&scope{}, &problem{message: "x", cause: errors.New("x")}); err == nil {
 		t.Error("what failed as a whole is left to the work queue's back-off")
 	}
 }

@@ -63,8 +63,8 @@ func TestWhatThePreflightAsksAbout(t *testing.T) {
 	w := newWorld(t, nil)
 	o := w.newOperator(nil)
 	s := w.seen(o)
-	must(t, o.identify(t.Context(), s))
-	spec, err := o.preflightSpec(s)
+	must(t, o.identities.identify(t.Context(), s))
+	spec, err := o.decider.preflightSpec(s)
 	must(t, err)
 	if spec.Replicas != members || len(spec.Launch.UserData) < 1000 || len(spec.SubnetIDs) == 0 {
 		t.Errorf("%d members with %d bytes of user data in %v", spec.Replicas, len(spec.Launch.UserData), spec.SubnetIDs)
@@ -78,7 +78,7 @@ func TestWhatThePreflightAsksAbout(t *testing.T) {
 	for i := range 64 {
 		s.cluster.Spec.MySQLD[fmt.Sprintf("back_log_%02d", i)] = "0123456789abcdefghijklmnopqrstuvwxyz"
 	}
-	if _, err := o.preflightSpec(s); err != nil {
+	if _, err := o.decider.preflightSpec(s); err != nil {
 		t.Errorf("settings that fit: %v", err)
 	}
 }
@@ -86,17 +86,17 @@ func TestWhatThePreflightAsksAbout(t *testing.T) {
 // A shortage is only told, everything else holds the launches up.
 func TestWhatThePreflightFound(t *testing.T) {
 	t.Parallel()
-	w := &MySQLClusterReconciler{Clock: (&world{}).now()}
+	w := NewMySQLClusterReconciler(Ports{Clock: (&world{}).now()})
 	s := &scope{notes: &notes{}}
 	n := s.notes
-	w.notePreflight(s, "spec", []ec2.Problem{
+	w.decider.notePreflight(s, "spec", []ec2.Problem{
 		{Field: "spec.aws.subnetIDs[0]", Reason: v1alpha1.ReasonInsufficientCapacity, Message: "full"},
 		{Field: "spec.aws.subnetIDs[1]", Reason: v1alpha1.ReasonInsufficientCapacity, Message: "full"},
 	})
 	if n.preflightProblem != nil || n.preflightShortage == nil || n.preflightShortage.message != "spec.aws.subnetIDs[0]: full; spec.aws.subnetIDs[1]: full" {
 		t.Errorf("problem %v, shortage %v", n.preflightProblem, n.preflightShortage)
 	}
-	w.notePreflight(s, "spec", []ec2.Problem{{Field: "spec.aws.imageID", Reason: v1alpha1.ReasonInvalidSpec, Message: "no image"}})
+	w.decider.notePreflight(s, "spec", []ec2.Problem{{Field: "spec.aws.imageID", Reason: v1alpha1.ReasonInvalidSpec, Message: "no image"}})
 	if n.preflightProblem == nil || n.preflightShortage != nil {
 		t.Errorf("problem %v, shortage %v", n.preflightProblem, n.preflightShortage)
 	}
@@ -105,12 +105,12 @@ func TestWhatThePreflightFound(t *testing.T) {
 		{Field: "spec.aws.subnetIDs[3]", Reason: v1alpha1.ReasonInvalidSpec, Message: "no such type there"},
 		{Field: "spec.aws.clientSecurityGroupIDs[0]", Reason: v1alpha1.ReasonWaitingForDependency, Message: "no such group"},
 	}
-	w.notePreflight(s, "spec", ofOnePlace)
+	w.decider.notePreflight(s, "spec", ofOnePlace)
 	if n.preflightProblem == nil {
 		t.Error("a new cluster begins with a subnet that cannot be used")
 	}
 	amend(s, func(records *topology.Records) { records.Members = map[string]topology.Record{"orders-0": {}} })
-	w.notePreflight(s, "spec", ofOnePlace)
+	w.decider.notePreflight(s, "spec", ofOnePlace)
 	if n.preflightProblem != nil || n.preflightShortage == nil {
 		t.Errorf("problem %v, shortage %v", n.preflightProblem, n.preflightShortage)
 	}

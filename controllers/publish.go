@@ -19,6 +19,14 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
+// publisher leads clients to the members.
+type publisher struct {
+	*Ports
+	announcer  *announcer
+	objects    *objects
+	identities *identities
+}
+
 // abandonPatience is how long a deletion that a person gave up goes on against trouble that may end by itself.
 const abandonPatience = 5 * time.Minute
 
@@ -26,12 +34,12 @@ const abandonPatience = 5 * time.Minute
 const showLimit = 2 * time.Second
 
 // publish makes Kubernetes show the cluster: Services, their endpoints, the application's Secret, the probe's target.
-func (r *MySQLClusterReconciler) publish(ctx context.Context, s *scope) error {
+func (r *publisher) publish(ctx context.Context, s *scope) error {
 	if s.deleting() {
 		r.Prober.Forget(s.uid())
 		return nil
 	}
-	err := r.show(ctx, s)
+	err := r.objects.show(ctx, s)
 	if s.published && s.plan.Primary != "" {
 		s.notes.shown = s.primaryShown()
 	}
@@ -41,14 +49,14 @@ func (r *MySQLClusterReconciler) publish(ctx context.Context, s *scope) error {
 
 // showPrimary lets clients find a primary that they were not shown before without waiting for what this pass does: MySQL takes up
 // to a second to point the former primary at it. Trouble is publish's to report, after that.
-func (r *MySQLClusterReconciler) showPrimary(ctx context.Context, s *scope) error {
+func (r *publisher) showPrimary(ctx context.Context, s *scope) error {
 	if s.deleting() || s.plan.Primary == "" || s.notes.shown == s.primaryShown() || slices.ContainsFunc(s.plan.Actions, comesFirst) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, showLimit)
 	defer cancel()
 	told := s.inTheWay
-	if err := r.show(ctx, s); err != nil {
+	if err := r.objects.show(ctx, s); err != nil {
 		s.log.V(1).Info("the primary is shown later", "primary", s.plan.Primary, "problem", err.Error())
 	}
 	s.inTheWay = told // publish tells of what is in the way
@@ -97,7 +105,7 @@ func endpointMembers(s *scope) []resources.Member {
 }
 
 // aimProbe tells the prober where to write.
-func (r *MySQLClusterReconciler) aimProbe(s *scope) {
+func (r *publisher) aimProbe(s *scope) {
 	if s.cluster.Spec.Hibernate {
 		r.Prober.Forget(s.uid())
 		return
@@ -116,18 +124,18 @@ func (r *MySQLClusterReconciler) aimProbe(s *scope) {
 }
 
 // release lets a deleted cluster's objects go once EC2 shows nothing of it any more, or a person gave up on that.
-func (r *MySQLClusterReconciler) release(ctx context.Context, s *scope) error {
+func (r *publisher) release(ctx context.Context, s *scope) error {
 	trouble := s.giveUpFor(r.Clock.Now())
 	if (!s.plan.Gone || s.unsettled || s.archiveEnds) && trouble == nil {
 		return nil
 	}
 	if trouble != nil {
-		r.announceAbandoned(s, trouble)
+		r.announcer.announceAbandoned(s, trouble)
 	}
 	names := resources.NamesOf(s.cluster.Name)
 	ca, operatorTLS := names.CA, names.OperatorTLS
 	for _, name := range []string{ca, keptName(ca), operatorTLS} {
-		secret, err := r.ownedSecret(ctx, s, name)
+		secret, err := r.identities.ownedSecret(ctx, s, name)
 		if p := asProblem(err); p != nil && p.reason == v1alpha1.ReasonForeignResource {
 			continue // somebody else's, with nothing of ours on it
 		}
@@ -135,7 +143,7 @@ func (r *MySQLClusterReconciler) release(ctx context.Context, s *scope) error {
 			return err
 		}
 		if secret != nil {
-			if err := r.dropFinalizer(ctx, secret); err != nil {
+			if err := r.objects.dropFinalizer(ctx, secret); err != nil {
 				return err
 			}
 		}
@@ -150,7 +158,7 @@ func (r *MySQLClusterReconciler) release(ctx context.Context, s *scope) error {
 
 // noteReleased notes on the cluster that only Secrets, records and the finalizer are left to be let go. The Secret with the
 // credentials may vanish with our finalizer on it, and without them nobody can ask EC2 a second time.
-func (r *MySQLClusterReconciler) noteReleased(ctx context.Context, s *scope) error {
+func (r *publisher) noteReleased(ctx context.Context, s *scope) error {
 	if _, noted := s.cluster.Annotations[v1alpha1.AnnotationReleased]; noted {
 		return nil
 	}
@@ -170,11 +178,11 @@ func (s *scope) released() bool {
 
 // letAllGo lets go of the users' Secrets, the records and the cluster. One cluster does that at a time: of two that hold one Secret
 // the second finds that nobody else needs it.
-func (r *MySQLClusterReconciler) letAllGo(ctx context.Context, s *scope) error {
+func (r *publisher) letAllGo(ctx context.Context, s *scope) error {
 	r.memory.releasing.Lock()
 	defer r.memory.releasing.Unlock()
 	// In this order: the records say which Secrets are held.
-	if err := r.releaseCredentials(ctx, s); err != nil {
+	if err := r.identities.releaseCredentials(ctx, s); err != nil {
 		return err
 	}
 	if err := r.releaseRecords(ctx, s); err != nil {
@@ -218,7 +226,7 @@ func (s *scope) trouble() (found *problem) {
 }
 
 // releaseRecords lets the members ConfigMap go.
-func (r *MySQLClusterReconciler) releaseRecords(ctx context.Context, s *scope) error {
+func (r *publisher) releaseRecords(ctx context.Context, s *scope) error {
 	name := resources.NamesOf(s.cluster.Name).Members
 	var cm corev1.ConfigMap
 	if err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: name}, &cm); err != nil {
@@ -227,5 +235,5 @@ func (r *MySQLClusterReconciler) releaseRecords(ctx context.Context, s *scope) e
 	if !ownedBy(&cm, s.cluster) {
 		return nil
 	}
-	return r.dropFinalizer(ctx, &cm)
+	return r.objects.dropFinalizer(ctx, &cm)
 }

@@ -16,7 +16,7 @@ import (
 // name their machines and volumes, the endpoints that were published last their addresses. So a new leader looks after mysqld, and
 // replaces a primary, while EC2 is away. Whoever answers at an address still has to prove that it is the member, and nothing is made,
 // changed or ended in EC2 by this: it is not EC2's word, and passes for none (Taken stays zero, and CloudReachable false).
-func (r *MySQLClusterReconciler) recall(ctx context.Context, s *scope) error {
+func (r *cloudObserver) recall(ctx context.Context, s *scope) error {
 	if s.deleting() || s.recordsLost || !s.records().Established && s.records().Bootstrapped == "" {
 		return nil
 	}

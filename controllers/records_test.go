@@ -141,7 +141,7 @@ func TestRecordsAreReadWhileTheyAreSaved(t *testing.T) {
 	var wg sync.WaitGroup
 	for name := range s.records().Members {
 		wg.Go(func() {
-			err := o.saveRecords(t.Context(), s, func(records *topology.Records) {
+			err := o.recordKeeper.saveRecords(t.Context(), s, func(records *topology.Records) {
 				rec := records.Members[name]
 				rec.SignedInstance = "i-" + name
 				records.Members[name] = rec

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	rbacv1 "k8s.io/api/rbac/v1"
+
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,12 +20,19 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
+// restorer brings a cluster the data that it is to begin with.
+type restorer struct {
+	*Ports
+	objects      *objects
+	recordKeeper *recordKeeper
+}
+
 // restoreFailed is what a restoring pod reports as its state once it has given up.
 const restoreFailed = "Failed"
 
 // recover keeps the Job going that restores into a member, and remembers when it is done. The Job itself makes sure that
 // nothing is overwritten, and begins an attempt again that was cut off.
-func (r *MySQLClusterReconciler) recover(ctx context.Context, s *scope, a topology.Recover) error {
+func (r *restorer) recover(ctx context.Context, s *scope, a topology.Recover) error {
 	name := resources.NamesOf(s.cluster.Name).Recovery
 	var job batchv1.Job
 	err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: name}, &job)
@@ -51,7 +60,7 @@ func (r *MySQLClusterReconciler) recover(ctx context.Context, s *scope, a topolo
 	}
 	switch {
 	case jobSucceeded(&job):
-		return r.saveRecords(ctx, s, func(records *topology.Records) { records.Recovered = true })
+		return r.recordKeeper.saveRecords(ctx, s, func(records *topology.Records) { records.Recovered = true })
 	case jobEnded(&job) != "":
 		message := s.restorer()
 		if message == "" {
@@ -86,7 +95,7 @@ func (s *scope) recovering() bool {
 }
 
 // recoveryTask says what is restored from where.
-func (r *MySQLClusterReconciler) recoveryTask(ctx context.Context, s *scope, member string) (task.Task, error) {
+func (r *restorer) recoveryTask(ctx context.Context, s *scope, member string) (task.Task, error) {
 	recovery := s.cluster.Recovery()
 	t := task.Task{
 		Namespace: s.cluster.Namespace, Cluster: s.cluster.Name, ClusterUID: s.uid(), Region: s.cluster.Spec.AWS.Region, Target: member,
@@ -121,7 +130,7 @@ func (r *MySQLClusterReconciler) recoveryTask(ctx context.Context, s *scope, mem
 }
 
 // backupToRestore reads the MySQLBackup that the spec names, and makes sure that it is complete.
-func (r *MySQLClusterReconciler) backupToRestore(ctx context.Context, s *scope) (*v1alpha1.MySQLBackup, error) {
+func (r *restorer) backupToRestore(ctx context.Context, s *scope) (*v1alpha1.MySQLBackup, error) {
 	name := s.cluster.Recovery().BackupName
 	var b v1alpha1.MySQLBackup
 	err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: name}, &b)
@@ -137,12 +146,12 @@ func (r *MySQLClusterReconciler) backupToRestore(ctx context.Context, s *scope) 
 }
 
 // startRecovery makes the Job and the ConfigMap in which it reports.
-func (r *MySQLClusterReconciler) startRecovery(ctx context.Context, s *scope, t task.Task) error {
+func (r *restorer) startRecovery(ctx context.Context, s *scope, t task.Task) error {
 	recovery, image := s.cluster.Recovery(), ""
 	if image = recovery.Image; image == "" && s.cluster.Spec.Backup != nil {
 		image = s.cluster.Spec.Backup.Image
 	}
-	images, err := r.images(ctx, s.cluster, image)
+	images, err := r.objects.images(ctx, s.cluster, image)
 	if err != nil {
 		return err
 	}
@@ -150,7 +159,7 @@ func (r *MySQLClusterReconciler) startRecovery(ctx context.Context, s *scope, t 
 		return err
 	}
 	report := resources.RecoveryReport(s.cluster)
-	if err := r.apply(ctx, s, report, *report.Name, &corev1.ConfigMap{}); err != nil {
+	if err := r.objects.apply(ctx, s, report, *report.Name, &corev1.ConfigMap{}); err != nil {
 		return err
 	}
 	ac, err := resources.RecoveryJob(s.cluster, t, images)
@@ -168,7 +177,7 @@ func (r *MySQLClusterReconciler) startRecovery(ctx context.Context, s *scope, t 
 }
 
 // recoveryReport reads what the restoring pod said last.
-func (r *MySQLClusterReconciler) recoveryReport(ctx context.Context, s *scope) map[string]string {
+func (r *restorer) recoveryReport(ctx context.Context, s *scope) map[string]string {
 	name := resources.NamesOf(s.cluster.Name).Recovery
 	var cm corev1.ConfigMap
 	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: name}, &cm); err != nil {
@@ -208,4 +217,35 @@ func (c conditions) setRecovered(s *scope) {
 		}
 		c.set(v1alpha1.ConditionRecovered, metav1.ConditionFalse, v1alpha1.ReasonRecovering, message)
 	}
+}
+
+// ensurePodIdentity makes the pods' service account and what it may do.
+func (r *restorer) ensurePodIdentity(ctx context.Context, s *scope) error {
+	role := ""
+	if d := r.podDestination(ctx, s); d != nil && d.S3 != nil {
+		role = d.S3.RoleARN
+	}
+	account := resources.BackupServiceAccount(s.cluster, role)
+	if err := s.unlessLeaving(r.objects.apply(ctx, s, account, *account.Name, &corev1.ServiceAccount{})); err != nil {
+		return err
+	}
+	may := resources.BackupRole(s.cluster)
+	if err := s.unlessLeaving(r.objects.apply(ctx, s, may, *may.Name, &rbacv1.Role{})); err != nil {
+		return err
+	}
+	binding := resources.BackupRoleBinding(s.cluster)
+	return s.unlessLeaving(r.objects.apply(ctx, s, binding, *binding.Name, &rbacv1.RoleBinding{}))
+}
+
+// podDestination is where the cluster's pods keep backups, or, for one that is yet to be restored, read them from.
+func (r *restorer) podDestination(ctx context.Context, s *scope) *v1alpha1.BackupDestination {
+	if s.recovering() {
+		if t, err := r.recoveryTask(ctx, s, ""); err == nil {
+			return t.Destination
+		}
+	}
+	if s.cluster.Spec.Backup != nil {
+		return s.cluster.Spec.Backup.Destination
+	}
+	return nil
 }

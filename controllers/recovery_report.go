@@ -19,7 +19,7 @@ func (s *scope) reportedBy(job *batchv1.Job) bool {
 }
 
 // forgetFailure empties the report of a restore that failed and whose Job is gone: it says nothing of the next attempt.
-func (r *MySQLClusterReconciler) forgetFailure(ctx context.Context, s *scope) error {
+func (r *restorer) forgetFailure(ctx context.Context, s *scope) error {
 	name := resources.NamesOf(s.cluster.Name).Recovery
 	var report corev1.ConfigMap
 	if err := client.IgnoreNotFound(r.Client.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: name}, &report)); err != nil {
@@ -38,7 +38,7 @@ func (r *MySQLClusterReconciler) forgetFailure(ctx context.Context, s *scope) er
 
 // lookAtRecovery reads what the restoring pod said, also when it is done: what it left out is told for as long as the cluster
 // says that it was restored.
-func (r *MySQLClusterReconciler) lookAtRecovery(ctx context.Context, s *scope) {
+func (r *restorer) lookAtRecovery(ctx context.Context, s *scope) {
 	if s.recovery == nil && s.cluster.Recovery() != nil {
 		s.recovery = r.recoveryReport(ctx, s)
 	}

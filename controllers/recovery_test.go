@@ -32,7 +32,7 @@ func TestARecoveryWhosePodNeverRan(t *testing.T) {
 	}
 	goOn := func() {
 		t.Helper()
-		must(t, o.recover(t.Context(), w.seen(o), topology.Recover{Member: "orders-0"}))
+		must(t, o.restorer.recover(t.Context(), w.seen(o), topology.Recover{Member: "orders-0"}))
 	}
 	goOn()
 	first := read()
@@ -78,7 +78,7 @@ func TestARestoringPodThatDoesNotEnd(t *testing.T) {
 	o.Images = &Images{Own: "operator:1", Client: DefaultClientImage}
 	goOn := func() *problem {
 		t.Helper()
-		return asProblem(o.recover(t.Context(), w.seen(o), topology.Recover{Member: "orders-0"}))
+		return asProblem(o.restorer.recover(t.Context(), w.seen(o), topology.Recover{Member: "orders-0"}))
 	}
 	if p := goOn(); p != nil {
 		t.Fatal(p)
@@ -130,7 +130,7 @@ func TestARestoringPodReadsWhereTheBackupIs(t *testing.T) {
 			must(t, kube.Status().Update(t.Context(), b))
 			role := func(s *scope) string {
 				t.Helper()
-				must(t, o.ensurePodIdentity(t.Context(), s))
+				must(t, o.restorer.ensurePodIdentity(t.Context(), s))
 				account := resources.NamesOf("orders").BackupAccount
 				var sa corev1.ServiceAccount
 				must(t, kube.Get(t.Context(), client.ObjectKey{Namespace: w.cluster.Namespace, Name: account}, &sa))

@@ -40,7 +40,7 @@ func (m *memory) refuseSettings(n *notes, member string, want map[string]string,
 }
 
 // overlookRefused shows settings as persisted that were refused a while ago, and tells of them.
-func (r *MySQLClusterReconciler) overlookRefused(s *scope, m *topology.Member) {
+func (r *mysqlObserver) overlookRefused(s *scope, m *topology.Member) {
 	r.memory.mu.Lock()
 	defer r.memory.mu.Unlock()
 	values, whys := map[string]string{}, []string(nil)
@@ -79,7 +79,7 @@ func settingsRefused(whys []string) string {
 
 // refusedDatabase says whether MySQL refused a while ago what EnsureDatabase would do now, and tells of it. A cluster whose
 // application has no account yet is not Ready without.
-func (r *MySQLClusterReconciler) refusedDatabase(s *scope) bool {
+func (r *mysqlObserver) refusedDatabase(s *scope) bool {
 	refused := s.notes.refusedPassword
 	if s.records().Database == "" || refused.problem == nil || refused.key != databaseKey(s) || r.Clock.Since(refused.at) >= settingPauseMost {
 		return false

@@ -33,7 +33,7 @@ func (s *scope) requestedAt(annotation string) time.Time {
 }
 
 // answer removes the annotations of requests that are done or refused.
-func (r *MySQLClusterReconciler) answer(ctx context.Context, s *scope) error {
+func (r *announcer) answer(ctx context.Context, s *scope) error {
 	if s.deleting() {
 		return nil
 	}
@@ -55,7 +55,7 @@ func (r *MySQLClusterReconciler) answer(ctx context.Context, s *scope) error {
 }
 
 // removeRequest removes an annotation, unless the cluster was changed since it was read: a person may have asked for something else.
-func (r *MySQLClusterReconciler) removeRequest(ctx context.Context, s *scope, annotation string) error {
+func (r *announcer) removeRequest(ctx context.Context, s *scope, annotation string) error {
 	before, answered := s.cluster, s.cluster.DeepCopy()
 	delete(answered.Annotations, annotation)
 	s.cluster = answered

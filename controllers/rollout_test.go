@@ -21,7 +21,7 @@ import (
 func TestProgressOfARolloutIsTold(t *testing.T) {
 	now := time.Now().Truncate(time.Second)
 	registry, recorder := prometheus.NewRegistry(), events.NewFakeRecorder(10)
-	r := &MySQLClusterReconciler{Clock: clocktesting.NewFakePassiveClock(now), Events: recorder, Metrics: NewMetrics(registry)}
+	r := NewMySQLClusterReconciler(Ports{Clock: clocktesting.NewFakePassiveClock(now), Events: recorder, Metrics: NewMetrics(registry)})
 	s := &scope{cluster: &v1alpha1.MySQLCluster{}, notes: &notes{}, planned: true}
 	pass := func(rollout topology.Rollout, waiting string) string {
 		t.Helper()
@@ -33,7 +33,7 @@ func TestProgressOfARolloutIsTold(t *testing.T) {
 		}
 		projectMembers(s, &s.cluster.Status)
 		conditions{cluster: s.cluster}.setProgressing(s, nil, nil)
-		r.announceRollout(s, before.Status)
+		r.announcer.announceRollout(s, before.Status)
 		select {
 		case told := <-recorder.Events:
 			return told
@@ -82,7 +82,7 @@ func TestProgressOfARolloutIsTold(t *testing.T) {
 	before := s.cluster.DeepCopy()
 	s.plan = topology.Plan{Rollout: restarts, Rollouts: []topology.Rollout{restarts, volumes}}
 	projectMembers(s, &s.cluster.Status)
-	r.announceRollout(s, before.Status)
+	r.announcer.announceRollout(s, before.Status)
 	if told := <-recorder.Events; !strings.Contains(told, "Restarting one mysqld after the other, of orders-1") || len(recorder.Events) != 0 {
 		t.Errorf("told %q, and %d more", told, len(recorder.Events))
 	}
@@ -97,11 +97,11 @@ func TestProgressOfARolloutIsTold(t *testing.T) {
 // TestNobodyIsToldOfTheEndOfARolloutThatSleeps: a cluster that goes to sleep in the middle is not as the spec wants it.
 func TestNobodyIsToldOfTheEndOfARolloutThatSleeps(t *testing.T) {
 	recorder := events.NewFakeRecorder(1)
-	r := &MySQLClusterReconciler{Clock: clocktesting.NewFakePassiveClock(time.Now()), Events: recorder, Metrics: NewMetrics(prometheus.NewRegistry())}
+	r := NewMySQLClusterReconciler(Ports{Clock: clocktesting.NewFakePassiveClock(time.Now()), Events: recorder, Metrics: NewMetrics(prometheus.NewRegistry())})
 	s := &scope{cluster: &v1alpha1.MySQLCluster{}, notes: &notes{}, planned: true}
 	s.desired.Hibernate = true
 	since := ptrTime(time.Now())
-	r.announceRollout(s, v1alpha1.MySQLClusterStatus{Rollout: &v1alpha1.RolloutStatus{Total: 2, Since: since}})
+	r.announcer.announceRollout(s, v1alpha1.MySQLClusterStatus{Rollout: &v1alpha1.RolloutStatus{Total: 2, Since: since}})
 	if len(recorder.Events) != 0 {
 		t.Errorf("told %q", <-recorder.Events)
 	}

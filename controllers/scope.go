@@ -144,7 +144,7 @@ func (r *MySQLClusterReconciler) open(ctx context.Context, req ctrl.Request) (*s
 	if err := r.Client.Get(ctx, req.NamespacedName, &cluster); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.forget(req.NamespacedName)
-			return nil, r.releaseLeftovers(ctx, req.NamespacedName)
+			return nil, r.objects.releaseLeftovers(ctx, req.NamespacedName)
 		}
 		return nil, fmt.Errorf("get cluster: %w", err)
 	}

@@ -30,7 +30,7 @@ const (
 // unlessServed returns why a cluster whose account the policy does not allow may not go on with it, or nil when it may: to be
 // taken down, or because nobody can tell what the policy allows at the moment. The operator's own identity is lent to nobody
 // by that: all that is asked of it is what carries the cluster's UID, and nothing else is changed.
-func (r *MySQLClusterReconciler) unlessServed(ctx context.Context, s *scope) (*problem, error) {
+func (r *access) unlessServed(ctx context.Context, s *scope) (*problem, error) {
 	role := s.cluster.Spec.AWS.RoleARN
 	if !s.deleting() && (!s.policyUnread || s.records().Account == "") {
 		return &problem{reason: v1alpha1.ReasonNotPermitted, message: s.violations[0].Message, after: afterPerson}, nil
@@ -51,7 +51,7 @@ func (r *MySQLClusterReconciler) unlessServed(ctx context.Context, s *scope) (*p
 }
 
 // noteServed marks a cluster as one that is served with the role of its spec. Of one that has begun already nothing waits for it.
-func (r *MySQLClusterReconciler) noteServed(ctx context.Context, s *scope) error {
+func (r *access) noteServed(ctx context.Context, s *scope) error {
 	if s.cloud == nil || s.accountRefused || s.deleting() || s.cluster.Spec.AWS.RoleARN == "" || s.cluster.Spec.AWS.CredentialsSecretRef != nil {
 		return nil
 	}
@@ -63,7 +63,7 @@ func (r *MySQLClusterReconciler) noteServed(ctx context.Context, s *scope) error
 	return err
 }
 
-func (r *MySQLClusterReconciler) markServed(ctx context.Context, s *scope) error {
+func (r *access) markServed(ctx context.Context, s *scope) error {
 	mark, err := r.servedMark(ctx, s)
 	if err != nil || s.cluster.Annotations[v1alpha1.AnnotationServed] == mark {
 		return err
@@ -77,7 +77,7 @@ func (r *MySQLClusterReconciler) markServed(ctx context.Context, s *scope) error
 }
 
 // servedMark is the value of AnnotationServed for a cluster as it is.
-func (r *MySQLClusterReconciler) servedMark(ctx context.Context, s *scope) (string, error) {
+func (r *access) servedMark(ctx context.Context, s *scope) (string, error) {
 	key, err := r.servedKey(ctx)
 	if err != nil {
 		return "", err
@@ -88,7 +88,7 @@ func (r *MySQLClusterReconciler) servedMark(ctx context.Context, s *scope) (stri
 }
 
 // servedKey reads the key, or makes it. The cache is not believed about its absence, and one that is there is never replaced.
-func (r *MySQLClusterReconciler) servedKey(ctx context.Context) ([]byte, error) {
+func (r *access) servedKey(ctx context.Context) ([]byte, error) {
 	name := client.ObjectKey{Namespace: r.Config.SystemNamespace, Name: v1alpha1.ServedKeySecret}
 	var secret corev1.Secret
 	err := r.Client.Get(ctx, name, &secret)
@@ -110,7 +110,7 @@ func (r *MySQLClusterReconciler) servedKey(ctx context.Context) ([]byte, error) 
 }
 
 // makeServedKey makes the key, unless another process was faster: then it reads that one's in the next pass.
-func (r *MySQLClusterReconciler) makeServedKey(ctx context.Context, secret *corev1.Secret) error {
+func (r *access) makeServedKey(ctx context.Context, secret *corev1.Secret) error {
 	key := make([]byte, servedKeyBytes)
 	if _, err := rand.Read(key); err != nil {
 		return err

@@ -19,6 +19,12 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
+// snapshots takes the snapshots of MySQLBackups, and deletes those that nobody is to keep.
+type snapshots struct {
+	*Ports
+	attempts *attempts
+}
+
 const (
 	// backupPurpose begins the purpose tag of a snapshot that is a backup; the MySQLBackup's UID follows.
 	backupPurpose = "backup-"
@@ -36,7 +42,7 @@ const (
 )
 
 // backups reads the cluster's MySQLBackups, the newest first.
-func (r *MySQLClusterReconciler) backups(ctx context.Context, s *scope) ([]v1alpha1.MySQLBackup, error) {
+func (r *snapshots) backups(ctx context.Context, s *scope) ([]v1alpha1.MySQLBackup, error) {
 	var list v1alpha1.MySQLBackupList
 	if err := r.Client.List(ctx, &list, client.InNamespace(s.cluster.Namespace)); err != nil {
 		return nil, fmt.Errorf("list the backups: %w", err)
@@ -56,7 +62,7 @@ func (r *MySQLClusterReconciler) backups(ctx context.Context, s *scope) ([]v1alp
 
 // snapshots works on the backups that are EBS snapshots: it begins the oldest, looks how far they are, takes away what failed,
 // and keeps what the schedules want kept. Trouble with one holds no other up.
-func (r *MySQLClusterReconciler) snapshots(ctx context.Context, s *scope) {
+func (r *snapshots) snapshots(ctx context.Context, s *scope) {
 	if s.cloud == nil || !s.observed.CloudReachable {
 		return
 	}
@@ -117,7 +123,7 @@ func (s *scope) leavesSnapshot(b *v1alpha1.MySQLBackup) bool {
 }
 
 // endOrDiscard takes away what is left of a backup that was deleted or failed.
-func (r *MySQLClusterReconciler) endOrDiscard(ctx context.Context, s *scope, b *v1alpha1.MySQLBackup) error {
+func (r *snapshots) endOrDiscard(ctx context.Context, s *scope, b *v1alpha1.MySQLBackup) error {
 	if !b.DeletionTimestamp.IsZero() {
 		return r.releaseSnapshot(ctx, s, b)
 	}
@@ -143,7 +149,7 @@ func (s *scope) snapshotOf(b *v1alpha1.MySQLBackup) (ec2.Snapshot, bool) {
 // snapshot begins the snapshot of a backup, or looks how far it is. The volume is crash-consistent at the call: data and
 // binary log are on the one volume, and MySQL recovers it as after a power cut. One backup has one snapshot: whatever
 // becomes of the member and its volume, no second is asked for.
-func (r *MySQLClusterReconciler) snapshot(ctx context.Context, s *scope, b *v1alpha1.MySQLBackup) error {
+func (r *snapshots) snapshot(ctx context.Context, s *scope, b *v1alpha1.MySQLBackup) error {
 	if !b.Done() {
 		s.lookSoon()
 	}
@@ -164,7 +170,7 @@ func (r *MySQLClusterReconciler) snapshot(ctx context.Context, s *scope, b *v1al
 		return err
 	}
 	var taken ec2.Snapshot
-	err := r.upkeep(s, errand{takeSnapshotErrand, purposeOf(b)}, func() (err error) {
+	err := r.attempts.upkeep(s, errand{takeSnapshotErrand, purposeOf(b)}, func() (err error) {
 		taken, err = s.cloud.CreateSnapshot(ctx, ec2.SnapshotSpec{
 			Owner: s.owner(), Member: member, VolumeID: volume, Purpose: purposeOf(b), MySQLVersion: s.openedBy(member),
 		})
@@ -178,7 +184,7 @@ func (r *MySQLClusterReconciler) snapshot(ctx context.Context, s *scope, b *v1al
 }
 
 // noteSource writes before the call what holds of the snapshot that it makes: its answer may be lost.
-func (r *MySQLClusterReconciler) noteSource(ctx context.Context, s *scope, b *v1alpha1.MySQLBackup, member string) error {
+func (r *snapshots) noteSource(ctx context.Context, s *scope, b *v1alpha1.MySQLBackup, member string) error {
 	if b.Status.Phase == v1alpha1.BackupRunning && b.Status.Member == member {
 		return nil
 	}
@@ -194,7 +200,7 @@ func (r *MySQLClusterReconciler) noteSource(ctx context.Context, s *scope, b *v1
 }
 
 // tellSnapshot writes how far a snapshot is.
-func (r *MySQLClusterReconciler) tellSnapshot(ctx context.Context, s *scope, b *v1alpha1.MySQLBackup, taken ec2.Snapshot) error {
+func (r *snapshots) tellSnapshot(ctx context.Context, s *scope, b *v1alpha1.MySQLBackup, taken ec2.Snapshot) error {
 	now := metav1.NewTime(r.Clock.Now())
 	return patchBackup(ctx, r.Client, b, func(st *v1alpha1.MySQLBackupStatus) {
 		st.Phase, st.SnapshotID, st.Location = v1alpha1.BackupRunning, taken.ID, "ebs://"+taken.ID
@@ -261,7 +267,7 @@ func (s *scope) volumeOf(member string) string {
 
 // pruneSnapshots deletes what the schedules' retention no longer keeps. The newest good backup of the cluster stays, and
 // nothing goes unless a newer one of the same schedule is good. What EC2 does not show as completed counts for nothing.
-func (r *MySQLClusterReconciler) pruneSnapshots(ctx context.Context, s *scope) error {
+func (r *snapshots) pruneSnapshots(ctx context.Context, s *scope) error {
 	if s.cluster.Spec.Backup == nil {
 		return nil
 	}
@@ -295,7 +301,7 @@ func (r *MySQLClusterReconciler) pruneSnapshots(ctx context.Context, s *scope) e
 
 // pruneSnapshot deletes a backup that is no longer kept. The snapshot goes first, and that is noted before: when nothing more comes
 // of it, the MySQLBackup is not taken for a good one.
-func (r *MySQLClusterReconciler) pruneSnapshot(ctx context.Context, s *scope, b *v1alpha1.MySQLBackup) error {
+func (r *snapshots) pruneSnapshot(ctx context.Context, s *scope, b *v1alpha1.MySQLBackup) error {
 	if err := giveUpSnapshot(ctx, r.Client, b, pruned); err != nil {
 		return err
 	}
@@ -306,7 +312,7 @@ func (r *MySQLClusterReconciler) pruneSnapshot(ctx context.Context, s *scope, b 
 }
 
 // dropPruned deletes a MySQLBackup whose snapshot the retention took.
-func (r *MySQLClusterReconciler) dropPruned(ctx context.Context, b *v1alpha1.MySQLBackup) error {
+func (r *snapshots) dropPruned(ctx context.Context, b *v1alpha1.MySQLBackup) error {
 	if err := r.Client.Delete(ctx, b); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete MySQLBackup %s, whose snapshot is gone: %w", b.Name, err)
 	}

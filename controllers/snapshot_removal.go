@@ -59,22 +59,22 @@ func superfluous(b *v1alpha1.MySQLBackup, taken ec2.Snapshot) bool {
 }
 
 // discardSnapshot deletes what is left of a snapshot that failed or was given up, also when EC2 completes it after that.
-func (r *MySQLClusterReconciler) discardSnapshot(ctx context.Context, s *scope, b *v1alpha1.MySQLBackup) error {
+func (r *snapshots) discardSnapshot(ctx context.Context, s *scope, b *v1alpha1.MySQLBackup) error {
 	taken, ok := s.snapshotOf(b)
 	if !ok || !superfluous(b, taken) {
 		return nil
 	}
-	return r.upkeep(s, errand{deleteSnapshotErrand, taken.ID}, func() error { return s.cloud.DeleteSnapshot(ctx, s.uid(), taken.ID) })
+	return r.attempts.upkeep(s, errand{deleteSnapshotErrand, taken.ID}, func() error { return s.cloud.DeleteSnapshot(ctx, s.uid(), taken.ID) })
 }
 
 // deleteSnapshotOf deletes what EC2 has of a backup.
-func (r *MySQLClusterReconciler) deleteSnapshotOf(ctx context.Context, s *scope, b *v1alpha1.MySQLBackup) error {
-	return r.upkeep(s, errand{deleteSnapshotsForErrand, purposeOf(b)}, func() error { return s.cloud.DeleteSnapshotsFor(ctx, s.uid(), purposeOf(b)) })
+func (r *snapshots) deleteSnapshotOf(ctx context.Context, s *scope, b *v1alpha1.MySQLBackup) error {
+	return r.attempts.upkeep(s, errand{deleteSnapshotsForErrand, purposeOf(b)}, func() error { return s.cloud.DeleteSnapshotsFor(ctx, s.uid(), purposeOf(b)) })
 }
 
 // releaseSnapshot lets a MySQLBackup go that was deleted. Its snapshot goes with it where its policy says so, and where it is
 // none: nobody would know of it any more.
-func (r *MySQLClusterReconciler) releaseSnapshot(ctx context.Context, s *scope, b *v1alpha1.MySQLBackup) error {
+func (r *snapshots) releaseSnapshot(ctx context.Context, s *scope, b *v1alpha1.MySQLBackup) error {
 	if !controllerutil.ContainsFinalizer(b, v1alpha1.Finalizer) {
 		return nil
 	}
@@ -97,13 +97,13 @@ func (r *MySQLClusterReconciler) releaseSnapshot(ctx context.Context, s *scope, 
 
 // mayYetShow says whether a snapshot that was asked for may have been made although EC2 does not list it: the answer may have been
 // lost, with the operator that waited for it.
-func (r *MySQLClusterReconciler) mayYetShow(b *v1alpha1.MySQLBackup) bool {
+func (r *snapshots) mayYetShow(b *v1alpha1.MySQLBackup) bool {
 	return b.Status.SnapshotID == "" && b.Status.StartedAt != nil && r.Clock.Since(b.Status.StartedAt.Time) < tagsShown
 }
 
 // settleSnapshots ends what is under way of a cluster that goes, and deletes the snapshots of MySQLBackups that go with it: once
 // the cluster is gone nobody has its way to EC2. The cluster waits for it.
-func (r *MySQLClusterReconciler) settleSnapshots(ctx context.Context, s *scope) error {
+func (r *snapshots) settleSnapshots(ctx context.Context, s *scope) error {
 	if s.cloud == nil || s.abandons() || s.neverBegun() {
 		return nil
 	}
@@ -137,7 +137,7 @@ func (r *MySQLClusterReconciler) settleSnapshots(ctx context.Context, s *scope) 
 }
 
 // endSnapshot gives up a snapshot whose cluster goes, unless EC2 has completed it and only its status does not say so yet.
-func (r *MySQLClusterReconciler) endSnapshot(ctx context.Context, s *scope, b *v1alpha1.MySQLBackup) error {
+func (r *snapshots) endSnapshot(ctx context.Context, s *scope, b *v1alpha1.MySQLBackup) error {
 	if taken, ok := s.snapshotOf(b); ok && taken.State == ec2.SnapshotCompleted && !givenUp(b) {
 		return r.tellSnapshot(ctx, s, b, taken)
 	}

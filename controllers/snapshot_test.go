@@ -75,7 +75,7 @@ func (g *gallery) look(change func(*scope)) *scope {
 	g.t.Helper()
 	s := g.seen(g.o)
 	var err error
-	s.backups, err = g.o.backups(g.t.Context(), s)
+	s.backups, err = g.o.snapshots.backups(g.t.Context(), s)
 	must(g.t, err)
 	s.observed.CloudReachable = true
 	s.observed.Members = map[string]*topology.Member{}
@@ -90,7 +90,7 @@ func (g *gallery) look(change func(*scope)) *scope {
 	if change != nil {
 		change(s)
 	}
-	g.o.snapshots(g.t.Context(), s)
+	g.o.snapshots.snapshots(g.t.Context(), s)
 	return s
 }
 
@@ -326,7 +326,7 @@ func TestOneScheduleHoldsNoOtherUp(t *testing.T) {
 		JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "c", Image: "i"}}}}}}}}
 	must(t, kube.Create(t.Context(), foreign))
 	s := w.seen(o)
-	must(t, o.ensureSchedules(t.Context(), s))
+	must(t, o.backups.ensureSchedules(t.Context(), s))
 	if len(s.outcome) != 1 || s.outcome[0].reason != v1alpha1.ReasonForeignResource || !strings.Contains(s.outcome[0].message, "backup: schedule daily: ") {
 		t.Errorf("told is %v", s.outcome)
 	}

@@ -24,7 +24,7 @@ func (s *scope) recoversCopy() bool {
 // findSource finds out what a cluster that is yet to begin is made from, and whether that may be used: a snapshot or a volume of
 // the same namespace, or one that the administrator allows; whole, not larger than the members' volumes, and of no newer MySQL.
 // It asks EC2 only until the first volume is there.
-func (r *MySQLClusterReconciler) findSource(ctx context.Context, s *scope) error {
+func (r *restorer) findSource(ctx context.Context, s *scope) error {
 	recovery, source := s.cluster.Recovery(), &s.observed.Source
 	if recovery == nil || recovery.ObjectStore != nil || !s.recovering() || s.deleting() || s.desired.Hibernate {
 		return nil
@@ -72,7 +72,7 @@ func (r *MySQLClusterReconciler) findSource(ctx context.Context, s *scope) error
 }
 
 // backupNamed is backupToRestore with what is in the way in words.
-func (r *MySQLClusterReconciler) backupNamed(ctx context.Context, s *scope) (*v1alpha1.MySQLBackup, *problem) {
+func (r *restorer) backupNamed(ctx context.Context, s *scope) (*v1alpha1.MySQLBackup, *problem) {
 	b, err := r.backupToRestore(ctx, s)
 	return b, asProblem(err)
 }
@@ -201,7 +201,7 @@ func (s *scope) fits(what string, sizeGiB int32, tags map[string]string, version
 
 // adopt makes what is on a copied volume the cluster's own, tells so by the volume's tag, and then remembers it: from then on
 // the cluster begins on it, and nothing is ever made from the source again.
-func (r *MySQLClusterReconciler) adopt(ctx context.Context, s *scope, m *mysql.Member, a topology.Adopt) error {
+func (r *restorer) adopt(ctx context.Context, s *scope, m *mysql.Member, a topology.Adopt) error {
 	if s.cloud == nil || !s.observed.CloudReachable {
 		return &problem{reason: v1alpha1.ReasonCloudSilent, message: "waiting for EC2's API", after: afterWaiting}
 	}
@@ -216,5 +216,5 @@ func (r *MySQLClusterReconciler) adopt(ctx context.Context, s *scope, m *mysql.M
 	if err := s.cloud.NoteRecovered(ctx, s.uid(), a.VolumeID); err != nil {
 		return cloudError(err)
 	}
-	return r.saveRecords(ctx, s, func(records *topology.Records) { records.Recovered = true })
+	return r.recordKeeper.saveRecords(ctx, s, func(records *topology.Records) { records.Recovered = true })
 }

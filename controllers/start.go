@@ -31,7 +31,7 @@ type starts struct {
 
 // start starts a member's stopped instance. A zone may be out of capacity for that as for a launch, which EC2 says at once or
 // only after it took the start.
-func (r *MySQLClusterReconciler) start(ctx context.Context, s *scope, a topology.StartInstance) error {
+func (r *executor) start(ctx context.Context, s *scope, a topology.StartInstance) error {
 	in, zone := topology.Instance{}, ""
 	if m := s.observed.Members[a.Member]; m != nil && m.CurrentInstance() != nil {
 		in = *m.CurrentInstance()
@@ -53,7 +53,7 @@ func (r *MySQLClusterReconciler) start(ctx context.Context, s *scope, a topology
 		r.memory.noteCapacity(s.notes, a.Member, zone, codeNoCapacity, err, r.Clock.Now())
 		return err
 	}
-	return r.unhurried(ctx, s, &call{action: a, finish: finish}, func(ctx context.Context) error { return cloud.StartInstance(ctx, uid, a.InstanceID) })
+	return r.attempts.unhurried(ctx, s, &call{action: a, finish: finish}, func(ctx context.Context) error { return cloud.StartInstance(ctx, uid, a.InstanceID) })
 }
 
 // startTaken notes that EC2 took a start, and returns how many failed before it, one after the other.

@@ -24,7 +24,7 @@ func TestStartThatFailsAfterItWasTaken(t *testing.T) {
 	start := func(why string) *problem {
 		t.Helper()
 		member.CurrentInstance().StateReason = why
-		err := o.start(t.Context(), s, action)
+		err := o.executor.start(t.Context(), s, action)
 		var p *problem
 		if err != nil && !errors.As(err, &p) {
 			t.Fatal(err)

@@ -17,8 +17,15 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
+// reporter writes what is known of a cluster into its status.
+type reporter struct {
+	*Ports
+	announcer *announcer
+	backups   *backups
+}
+
 // conclude writes what the pass found into status and decides when to look again. It runs also when a step failed.
-func (r *MySQLClusterReconciler) conclude(ctx context.Context, s *scope, failed error) (ctrl.Result, error) {
+func (r *reporter) conclude(ctx context.Context, s *scope, failed error) (ctrl.Result, error) {
 	if s.done {
 		return ctrl.Result{}, failed
 	}
@@ -52,7 +59,7 @@ func (r *MySQLClusterReconciler) conclude(ctx context.Context, s *scope, failed 
 
 // writeStatus writes status where it changed, and says whether what it says is told. A status that cannot be written is told in the log,
 // and tried again at the pace of refused objects: what the cluster needs next, a failover may be, does not wait for that.
-func (r *MySQLClusterReconciler) writeStatus(ctx context.Context, s *scope, before *v1alpha1.MySQLCluster) (told bool, err error) {
+func (r *reporter) writeStatus(ctx context.Context, s *scope, before *v1alpha1.MySQLCluster) (told bool, err error) {
 	if apiequality.Semantic.DeepEqual(before.Status, s.cluster.Status) {
 		return true, nil
 	}
@@ -69,13 +76,13 @@ func (r *MySQLClusterReconciler) writeStatus(ctx context.Context, s *scope, befo
 		return false, err
 	}
 	r.memory.succeed(s.notes, errand{what: statusErrand})
-	r.announceChanges(s, before)
+	r.announcer.announceChanges(s, before)
 	return true, nil
 }
 
 // next says when to look again: when the plan asks for it, unless a problem asks for longer, or has no answer but to
 // back off.
-func (r *MySQLClusterReconciler) next(s *scope, failure *problem) (ctrl.Result, error) {
+func (r *reporter) next(s *scope, failure *problem) (ctrl.Result, error) {
 	if failure != nil {
 		if failure.after > 0 {
 			return ctrl.Result{RequeueAfter: failure.after}, nil
@@ -107,7 +114,7 @@ func (r *MySQLClusterReconciler) next(s *scope, failure *problem) (ctrl.Result, 
 
 // project computes status from the pass. It is pure but for the clock and the probe's last word. It returns after how long Degraded
 // changes by itself, 0 when it does not.
-func (r *MySQLClusterReconciler) project(s *scope, failure *problem) (recheck time.Duration) {
+func (r *reporter) project(s *scope, failure *problem) (recheck time.Duration) {
 	st := &s.cluster.Status
 	if s.planned || st.ObservedGeneration == 0 {
 		st.ObservedGeneration = s.cluster.Generation // otherwise nothing came of what the spec asks for
@@ -129,7 +136,7 @@ func (r *MySQLClusterReconciler) project(s *scope, failure *problem) (recheck ti
 	}
 	c.setProgressing(s, failure, problems)
 	c.setRecovered(s)
-	r.projectBackups(s, c)
+	r.backups.projectBackups(s, c)
 	c.setReady(s, v, failure)
 	return e.counts(v)
 }
@@ -258,7 +265,7 @@ func (c conditions) set(kind string, status metav1.ConditionStatus, reason, mess
 	})
 }
 
-func (r *MySQLClusterReconciler) setCloudReachable(s *scope, c conditions) {
+func (r *reporter) setCloudReachable(s *scope, c conditions) {
 	switch p := s.cloudProblem; {
 	case p != nil && !p.quiet():
 		c.set(v1alpha1.ConditionCloudReachable, metav1.ConditionFalse, p.reason, p.message)

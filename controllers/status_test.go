@@ -74,7 +74,7 @@ func TestReadyIsNotBelievedOfWhatNobodyLookedAt(t *testing.T) {
 	}
 	s.cluster.Generation++
 	looked := s.cluster.Status.ObservedGeneration
-	o.project(s, &problem{reason: v1alpha1.ReasonCALost, message: "the certificate authority is gone", after: afterPerson})
+	o.reporter.project(s, &problem{reason: v1alpha1.ReasonCALost, message: "the certificate authority is gone", after: afterPerson})
 	for _, kind := range []string{v1alpha1.ConditionAvailable, v1alpha1.ConditionReady} {
 		if c := meta.FindStatusCondition(s.cluster.Status.Conditions, kind); c.Status != metav1.ConditionUnknown || c.Reason != v1alpha1.ReasonNotProbed {
 			t.Errorf("%s is %s, %s: %s", kind, c.Status, c.Reason, c.Message)

@@ -13,7 +13,7 @@ import (
 
 // readSubnets resolves the subnets of the spec. One that is missing holds up a cluster of which nothing was made yet, so
 // that its members are spread as the spec says; later the others go on to be used.
-func (r *MySQLClusterReconciler) readSubnets(ctx context.Context, s *scope) {
+func (r *cloudObserver) readSubnets(ctx context.Context, s *scope) {
 	subnets, missing, err := s.cloud.Subnets(ctx, s.cluster.Spec.AWS.SubnetIDs)
 	switch text := fmt.Sprintf("%s: EC2 knows no %s in %s", fieldSubnetIDs, strings.Join(missing, ", "), s.cloud.Region()); {
 	case err != nil:

@@ -66,13 +66,13 @@ func TestWhatWasDecidedLongAgoIsNotDone(t *testing.T) {
 	t.Parallel()
 	replaced := errors.New("another leads")
 	clock := clocktesting.NewFakePassiveClock(time.Now())
-	r := &MySQLClusterReconciler{Clock: clock, Config: Config{Lease: func(context.Context) error { return replaced }}, memory: newMemory()}
+	r := NewMySQLClusterReconciler(Ports{Clock: clock, Config: Config{Lease: func(context.Context) error { return replaced }}})
 	s := &scope{notes: r.memory.of(types.NamespacedName{Name: "orders"}, "uid"), observed: topology.Observed{Now: clock.Now()}}
-	if err := r.stillLeads(t.Context(), s); err != nil {
+	if err := r.executor.stillLeads(t.Context(), s); err != nil {
 		t.Errorf("a decision of now: %v", err)
 	}
 	clock.SetTime(clock.Now().Add(decisionFresh))
-	if err := r.take(t.Context(), s, topology.Fence{Member: "orders-0"}); !errors.Is(err, replaced) {
+	if err := r.executor.take(t.Context(), s, topology.Fence{Member: "orders-0"}); !errors.Is(err, replaced) {
 		t.Errorf("a decision of long ago: %v", err)
 	}
 }

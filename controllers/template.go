@@ -63,7 +63,7 @@ func (s *scope) remembered() (template, bool) {
 // readBefore finds out what a machine is made from that is not to have the present version yet: the present spec, but with the
 // version of the machines on which all members were last well, and with what brings that version to a machine and what it
 // runs on. None when the administrator's policy no longer allows it, or EC2 did not take the order.
-func (r *MySQLClusterReconciler) readBefore(s *scope) {
+func (r *cloudObserver) readBefore(s *scope) {
 	if s.authority == nil {
 		return
 	}

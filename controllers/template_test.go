@@ -140,22 +140,22 @@ func TestWhatAMachineAsBeforeIsMadeFrom(t *testing.T) {
 		},
 	} {
 		clock := clocktesting.NewFakePassiveClock(time.Now())
-		r := &MySQLClusterReconciler{memory: newMemory(), Clock: clock}
+		r := NewMySQLClusterReconciler(Ports{Clock: clock})
 		s := &scope{cluster: cluster(), notes: &notes{}, policy: c.policy, authority: authority}
 		c.change(s.cluster)
 		s.setRecords(topology.Records{Template: c.records})
 		if c.refused != nil {
-			r.readBefore(s)
+			r.cloudObserver.readBefore(s)
 			r.memory.noteBefore(s.notes, s.desired.Before.Hash, c.refused, clock.Now())
 			s.before, s.desired.Before = nil, topology.Template{}
 		}
-		r.readBefore(s)
+		r.cloudObserver.readBefore(s)
 		if c.want == nil {
 			if s.before != nil || s.desired.Before != (topology.Template{}) {
 				t.Errorf("%s: it is made from %+v", name, s.desired.Before)
 			}
 			if clock.SetTime(clock.Now().Add(refusedBefore)); c.refused != nil {
-				if r.readBefore(s); s.before == nil {
+				if r.cloudObserver.readBefore(s); s.before == nil {
 					t.Errorf("%s: EC2 is never asked again", name)
 				}
 			}

@@ -55,7 +55,7 @@ func (t *timeline) show(s *scope, now time.Time) {
 
 // trackPromotion follows a failure of the primary through the passes, and reports the promotion once the new primary is
 // published.
-func (r *MySQLClusterReconciler) trackPromotion(s *scope) {
+func (r *reporter) trackPromotion(s *scope) {
 	t, now := &s.notes.timeline, r.Clock.Now()
 	switch {
 	case t.unseen:
@@ -138,7 +138,7 @@ func (t *timeline) began() time.Time {
 func seconds(d time.Duration) string { return fmt.Sprintf("%.3fs", d.Seconds()) }
 
 // tellOfPromotion tells of a promotion in an event and in the histogram, once status holds it.
-func (r *MySQLClusterReconciler) tellOfPromotion(s *scope) {
+func (r *reporter) tellOfPromotion(s *scope) {
 	p, t := s.promotion, s.notes.timeline
 	if p == nil {
 		return

@@ -22,12 +22,12 @@ func TestAPromotionIsToldOnceStatusHoldsIt(t *testing.T) {
 	at := func(seconds int) time.Time { return began.Add(time.Duration(seconds) * time.Second) }
 	recorder := events.NewFakeRecorder(9)
 	now := clocktesting.NewFakePassiveClock(at(5))
-	r := &MySQLClusterReconciler{Clock: now, Events: recorder, Metrics: NewMetrics(prometheus.NewRegistry())}
+	r := NewMySQLClusterReconciler(Ports{Clock: now, Events: recorder, Metrics: NewMetrics(prometheus.NewRegistry())})
 	lost := &notes{timeline: timeline{kind: promotionUnplanned, from: "orders-0", lastWrite: at(0), noticed: at(1), fenced: at(2), opened: at(4)}}
 	pass := func() *scope {
 		s := &scope{cluster: &v1alpha1.MySQLCluster{}, notes: lost, planned: true, published: true}
 		s.plan.Primary = "orders-1"
-		r.trackPromotion(s)
+		r.reporter.trackPromotion(s)
 		return s
 	}
 	first := pass() // whose status could not be written
@@ -36,7 +36,7 @@ func TestAPromotionIsToldOnceStatusHoldsIt(t *testing.T) {
 	if first.promotion == nil || second.promotion == nil || !reflect.DeepEqual(first.promotion, second.promotion) || second.promotion.Total != "5.000s" {
 		t.Fatalf("the promotion was reported as %+v, then as %+v", first.promotion, second.promotion)
 	}
-	r.tellOfPromotion(second)
+	r.reporter.tellOfPromotion(second)
 	if third := pass(); third.promotion != nil {
 		t.Errorf("the promotion is reported again: %+v", third.promotion)
 	}
@@ -52,11 +52,11 @@ func TestAPromotionIsToldOnceStatusHoldsIt(t *testing.T) {
 func TestAnAsynchronousFailoverPromisesNothing(t *testing.T) {
 	for kind, promises := range map[string]bool{promotionUnplanned: false, promotionPlanned: true} {
 		recorder := events.NewFakeRecorder(9)
-		r := &MySQLClusterReconciler{Events: recorder, Metrics: NewMetrics(prometheus.NewRegistry())}
+		r := NewMySQLClusterReconciler(Ports{Events: recorder, Metrics: NewMetrics(prometheus.NewRegistry())})
 		s := &scope{cluster: &v1alpha1.MySQLCluster{}, notes: &notes{timeline: timeline{kind: kind}}, plan: topology.Plan{Primary: "orders-1"},
 			promotion: &v1alpha1.PromotionStatus{Kind: kind, To: "orders-1"}}
 		s.cluster.Spec.Replication.Durability = v1alpha1.DurabilityAsync
-		r.tellOfPromotion(s)
+		r.reporter.tellOfPromotion(s)
 		if note := <-recorder.Events; strings.Contains(note, "no acknowledged transaction was lost") != promises {
 			t.Errorf("%s: the event says %q", kind, note)
 		}
@@ -87,20 +87,20 @@ func TestThePrimaryOpenedAgain(t *testing.T) {
 			recorder, registry := events.NewFakeRecorder(9), prometheus.NewRegistry()
 			prober := mysql.NewProber(mysql.ProberOptions{})
 			defer prober.Close()
-			r := &MySQLClusterReconciler{Clock: clocktesting.NewFakePassiveClock(began), Events: recorder, Metrics: NewMetrics(registry), Prober: prober}
+			r := NewMySQLClusterReconciler(Ports{Clock: clocktesting.NewFakePassiveClock(began), Events: recorder, Metrics: NewMetrics(registry), Prober: prober})
 			s := &scope{cluster: &v1alpha1.MySQLCluster{}, notes: &notes{}, planned: true}
 			s.desired.Replicas = row.replicas
 			s.plan.Failing, s.plan.Membership = true, &topology.Membership{Primary: "orders-0"}
 			row.change(s)
-			r.trackPromotion(s)
+			r.reporter.trackPromotion(s)
 			s.notes.timeline.fence(began)
 			s.notes.timeline.open(began)
 			s = &scope{cluster: s.cluster, notes: s.notes, planned: true, published: true, plan: topology.Plan{Primary: row.to}}
-			r.trackPromotion(s)
+			r.reporter.trackPromotion(s)
 			if s.promotion == nil || s.promotion.Kind != row.kind || s.promotion.To != row.to {
 				t.Fatalf("status says %+v", s.promotion)
 			}
-			r.tellOfPromotion(s)
+			r.reporter.tellOfPromotion(s)
 			if note := <-recorder.Events; !strings.HasPrefix(note, row.event) {
 				t.Errorf("the event says %q", note)
 			}
@@ -152,13 +152,13 @@ func TestWhatMayBeLostIsTold(t *testing.T) {
 			}
 			row.change(s)
 			recorder := events.NewFakeRecorder(9)
-			r := &MySQLClusterReconciler{Clock: clocktesting.NewFakePassiveClock(time.Unix(9, 0)), Events: recorder}
-			r.trackPromotion(s)
+			r := NewMySQLClusterReconciler(Ports{Clock: clocktesting.NewFakePassiveClock(time.Unix(9, 0)), Events: recorder})
+			r.reporter.trackPromotion(s)
 			p := s.promotion
 			if (p == nil) != (row.owed == "") || p != nil && (p.Total != row.owed || p.Uncovered != open.String() || p.LostTransactions != nil || p.To != "orders-1") {
 				t.Fatalf("status says %+v", p)
 			}
-			if r.tellOfPromotion(s); p != nil && !strings.Contains(<-recorder.Events, "CommitsUncovered") {
+			if r.reporter.tellOfPromotion(s); p != nil && !strings.Contains(<-recorder.Events, "CommitsUncovered") {
 				t.Error("no event says so")
 			}
 		})

@@ -28,7 +28,7 @@ type Upgradeable interface {
 
 // tellUnfinished tells what the plan leaves unfinished. A pass that did not come to a plan changes nothing, but for a cluster
 // that is gone.
-func (r *MySQLClusterReconciler) tellUnfinished(req ctrl.Request, s *scope) {
+func (r *reporter) tellUnfinished(req ctrl.Request, s *scope) {
 	switch {
 	case r.Upgradeable == nil:
 	case s == nil || s.done:

@@ -102,21 +102,21 @@ func TestAClusterThatGoesHoldsNothingUp(t *testing.T) {
 
 func TestOLMIsToldOfPlansAndEnds(t *testing.T) {
 	heard := told{}
-	r := &MySQLClusterReconciler{Upgradeable: heard}
+	r := NewMySQLClusterReconciler(Ports{Upgradeable: heard})
 	key := types.NamespacedName{Namespace: "shop", Name: "orders"}
 	req := ctrl.Request{NamespacedName: key}
 	failing := &scope{planned: true, cluster: &v1alpha1.MySQLCluster{}, plan: topology.Plan{Failing: true}}
-	r.tellUnfinished(req, failing)
+	r.reporter.tellUnfinished(req, failing)
 	if heard[key] == nil {
 		t.Fatal("OLM is not told of a failover")
 	}
-	r.tellUnfinished(req, &scope{cluster: &v1alpha1.MySQLCluster{}})
+	r.reporter.tellUnfinished(req, &scope{cluster: &v1alpha1.MySQLCluster{}})
 	if heard[key] == nil {
 		t.Error("a pass that came to no plan ended the failover")
 	}
-	r.tellUnfinished(req, nil)
+	r.reporter.tellUnfinished(req, nil)
 	if heard[key] != nil {
 		t.Error("a cluster that is gone holds OLM up")
 	}
-	(&MySQLClusterReconciler{}).tellUnfinished(req, failing)
+	NewMySQLClusterReconciler(Ports{}).reporter.tellUnfinished(req, failing)
 }

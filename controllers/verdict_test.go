@@ -183,11 +183,11 @@ func TestWritesAreDue(t *testing.T) {
 		}, long, false},
 	} {
 		prober := mysql.NewProber(mysql.ProberOptions{})
-		r := &MySQLClusterReconciler{Clock: clocktesting.NewFakePassiveClock(now), Prober: prober}
+		r := NewMySQLClusterReconciler(Ports{Clock: clocktesting.NewFakePassiveClock(now), Prober: prober})
 		s := &scope{cluster: &v1alpha1.MySQLCluster{}, notes: &notes{writes: row.writes}, planned: true}
 		s.setRecords(established)
 		row.change(s)
-		r.trackWrites(s)
+		r.reporter.trackWrites(s)
 		if w := s.notes.writes; !w.due.Equal(row.due) || w.waking != row.waking {
 			t.Errorf("%s: due %s, waking %v", name, w.due, w.waking)
 		}

@@ -75,7 +75,7 @@ func New(config *rest.Config, o Options) (*Operator, error) {
 		Owned: func(variable string) bool { _, owned := v1alpha1.OwnedSetting(variable); return owned },
 	})
 	images := imagesOf(mgr, o)
-	reconciler := &controllers.MySQLClusterReconciler{
+	reconciler := controllers.NewMySQLClusterReconciler(controllers.Ports{
 		Images: images,
 		Client: around.Client(mgr.GetClient()), Reader: around.Reader(mgr.GetAPIReader()), Clouds: clouds, SQL: op.pool,
 		Events: mgr.GetEventRecorder("nairobi-mysql-operator"), Clock: around.Clock,
@@ -83,7 +83,7 @@ func New(config *rest.Config, o Options) (*Operator, error) {
 			SystemNamespace: o.Namespace, ClusterDomain: o.ClusterDomain, ProbeThroughService: o.ProbeThroughService, Workers: o.Workers, Hand: lock.Identity(), Lease: lock.Check,
 		},
 		Wake: op.wake, Metrics: controllers.NewMetrics(around.Registry),
-	}
+	})
 	op.prober = mysql.NewProber(mysql.ProberOptions{
 		OnChange: func(uid string) { op.Wake(reconciler.NameOf(uid)) }, Pool: mysql.Options{Dial: around.Dial},
 	})

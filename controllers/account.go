@@ -52,7 +52,7 @@ func (r *access) permit(ctx context.Context, s *scope) error {
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("read the policy: %w", err)
 	}
-	rules, err := r.memory.readPolicy(cm.Data)
+	rules, err := r.caches.readPolicy(cm.Data)
 	if err != nil && !r.permitWithout(s, &rules, err) {
 		return nil
 	}
@@ -71,7 +71,7 @@ func (r *access) permitWithout(s *scope, rules *policy.Policy, err error) bool {
 	if credentialsSecret(s.cluster) != "" {
 		return true // what it may use is not the policy's business
 	}
-	last, known := r.memory.lastPolicy()
+	last, known := r.caches.lastPolicy()
 	until := "Until then no instance and no volume is made"
 	if known {
 		until = "Until then what it said before holds"
@@ -189,11 +189,11 @@ func credentialsSecret(c *v1alpha1.MySQLCluster) string {
 
 // credentials reads a user's Secret. One that is not held yet is not kept in memory: hold needs it as it is.
 func (r *access) credentials(ctx context.Context, s *scope, name string) (*ec2.StaticCredentials, *problem) {
-	n := s.notes
-	if n.credentials.secret == name && r.Clock.Since(n.credentialsAt) < credentialsFor {
-		return &n.credentials.static, nil
+	n := s.cache
+	if n.identity.credentials.secret == name && r.Clock.Since(n.identity.credentialsAt) < credentialsFor {
+		return &n.identity.credentials.static, nil
 	}
-	n.credentials = credentials{}
+	n.identity.credentials = credentials{}
 	var secret corev1.Secret
 	err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: name}, &secret)
 	if apierrors.IsNotFound(err) {
@@ -215,6 +215,6 @@ func (r *access) credentials(ctx context.Context, s *scope, name string) (*ec2.S
 		s.unheld = &secret
 		return &static, nil
 	}
-	n.credentials, n.credentialsAt = credentials{secret: name, static: static}, r.Clock.Now()
-	return &n.credentials.static, nil
+	n.identity.credentials, n.identity.credentialsAt = credentials{secret: name, static: static}, r.Clock.Now()
+	return &n.identity.credentials.static, nil
 }

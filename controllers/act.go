@@ -58,7 +58,7 @@ func (r *executor) act(ctx context.Context, s *scope) error {
 			case !errors.Is(err, errUnderWay):
 				r.attempts.refuse(s, a, p)
 			default:
-				if last := r.memory.lastFailure(s.notes, topology.Identity(a)); last != nil {
+				if last := s.cache.requests.lastFailure(topology.Identity(a)); last != nil {
 					s.suffer(a, last) // it stands until there is an answer
 				}
 			}
@@ -137,7 +137,7 @@ func (r *executor) stillLeads(ctx context.Context, s *scope) error {
 
 // take gives one action its effect. Nobody is asked again for what was just refused, however soon the next pass comes.
 func (r *executor) take(ctx context.Context, s *scope, action topology.Action) error {
-	if p := r.memory.refusal(s.notes, topology.Identity(action), r.Clock.Now()); p != nil {
+	if p := s.cache.requests.refusal(topology.Identity(action), r.Clock.Now()); p != nil {
 		return p
 	}
 	if err := r.stillLeads(ctx, s); err != nil {

@@ -53,7 +53,7 @@ func (r *executor) takeInCloud(ctx context.Context, s *scope, action topology.Ac
 			return true, &problem{reason: v1alpha1.ReasonNotPermitted, message: "snapshot " + a.SnapshotID + " is not what spec.bootstrap.recovery names; no volume is made from it", after: afterPerson}
 		}
 		_, err = s.cloud.CreateVolume(ctx, r.volumeSpec(s, a))
-		r.memory.noteCapacity(s.notes, a.Member, a.Zone, codeNoVolumeCapacity, err, r.Clock.Now())
+		s.cache.requests.noteCapacity(a.Member, a.Zone, codeNoVolumeCapacity, err, r.Clock.Now())
 		err = r.ordered(ctx, s, a, err)
 	case topology.LaunchInstance:
 		err = r.launch(ctx, s, a)
@@ -167,7 +167,7 @@ func (r *executor) launch(ctx context.Context, s *scope, a topology.LaunchInstan
 	cloud, before := s.cloud, s.desired.Before.Hash
 	finish := func(ctx context.Context, s *scope, err error) error {
 		if a.Before {
-			r.memory.noteBefore(s.notes, before, err, r.Clock.Now())
+			s.cache.requests.noteBefore(before, err, r.Clock.Now())
 		}
 		return r.launched(ctx, s, a, err)
 	}
@@ -184,7 +184,7 @@ func (r *executor) launch(ctx context.Context, s *scope, a topology.LaunchInstan
 
 // launched takes what came of a launch. Capacity that EC2 refuses is noted, so that the brain can look elsewhere.
 func (r *executor) launched(ctx context.Context, s *scope, a topology.LaunchInstance, err error) error {
-	r.memory.noteCapacity(s.notes, a.Member, s.zoneOf(a.SubnetID), codeNoCapacity, err, r.Clock.Now())
+	s.cache.requests.noteCapacity(a.Member, s.zoneOf(a.SubnetID), codeNoCapacity, err, r.Clock.Now())
 	return r.ordered(ctx, s, a, err)
 }
 
@@ -192,7 +192,7 @@ func (r *executor) launched(ctx context.Context, s *scope, a topology.LaunchInst
 // long ago that EC2 no longer shows it: then the next incarnation has another.
 func (r *executor) ordered(ctx context.Context, s *scope, action topology.Action, err error) error {
 	o, _ := orderOf(action)
-	if !r.memory.tokenSpent(s.notes, o, err, r.Clock.Now()) && ec2.Code(err) != codeTokenEnded {
+	if !s.cache.requests.tokenSpent(o, err, r.Clock.Now()) && ec2.Code(err) != codeTokenEnded {
 		return err
 	}
 	return errors.Join(err, r.recordKeeper.saveRecords(ctx, s, func(records *topology.Records) {
@@ -234,27 +234,27 @@ func (s *scope) zoneOf(subnetID string) string {
 
 // noteCapacity notes in which zone, and since when, EC2 refuses capacity for a member's machine or volume (which of them, the code
 // says), or that it does not. Any other error says nothing about that. Several members are launched at the same time.
-func (m *memory) noteCapacity(n *notes, member, zone, code string, err error, now time.Time) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	known := n.refused[member]
+func (q *requestCache) noteCapacity(member, zone, code string, err error, now time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	known := q.full[member]
 	switch {
 	case err == nil && (known.code == code || code == codeNoCapacity): // with a machine there is a volume
-		delete(n.refused, member)
+		delete(q.full, member)
 	case ec2.Code(err) != code || zone == "":
 	case known.zone != zone || known.code != code || now.Sub(known.last) > refusalKept:
-		n.refused[member] = refusal{zone: zone, code: code, since: now, last: now}
+		q.full[member] = refusal{zone: zone, code: code, since: now, last: now}
 	default:
 		known.last = now
-		n.refused[member] = known
+		q.full[member] = known
 	}
 }
 
 // capacityRefused returns in which zone EC2 refuses capacity for a member, and since when.
-func (m *memory) capacityRefused(n *notes, member string, now time.Time) (zone string, since time.Time) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if known := n.refused[member]; now.Sub(known.last) <= refusalKept {
+func (q *requestCache) capacityRefused(member string, now time.Time) (zone string, since time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if known := q.full[member]; now.Sub(known.last) <= refusalKept {
 		return known.zone, known.since
 	}
 	return "", time.Time{}

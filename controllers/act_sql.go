@@ -178,11 +178,11 @@ func (r *executor) demote(ctx context.Context, s *scope, m *mysql.Member, a topo
 }
 
 func (r *executor) promote(ctx context.Context, s *scope, m *mysql.Member, a topology.Promote) error {
-	s.notes.timeline.fence(r.Clock.Now())
+	s.cache.told.timeline.fence(r.Clock.Now())
 	if err := steps.Promote(ctx, m, a, detach(ctx)); err != nil {
 		return err
 	}
-	s.notes.timeline.open(r.Clock.Now())
+	s.cache.told.timeline.open(r.Clock.Now())
 	s.promoted = true
 	return nil
 }
@@ -197,7 +197,7 @@ func (r *executor) switchOver(ctx context.Context, s *scope, m *mysql.Member, a 
 	if err := steps.Switchover(ctx, considerate{m, demoted}, target, a, detach(ctx)); err != nil {
 		return err
 	}
-	s.notes.timeline = timeline{kind: promotionPlanned, from: a.Member, lastWrite: closed, noticed: closed, fenced: closed, opened: r.Clock.Now(), unseen: true}
+	s.cache.told.timeline = timeline{kind: promotionPlanned, from: a.Member, lastWrite: closed, noticed: closed, fenced: closed, opened: r.Clock.Now(), unseen: true}
 	r.turnAway(ctx, s, m, a.Member)
 	return nil
 }
@@ -242,7 +242,7 @@ func (c considerate) Demote(ctx context.Context) error {
 // purgeBinaryLogs removes what every replica has executed from a primary whose disk fills up. While a
 // replica is not reached nothing is removed: nobody knows what it lacks.
 func (r *executor) purgeBinaryLogs(ctx context.Context, s *scope, m *mysql.Member) error {
-	if r.Clock.Since(s.notes.purgedAt) < purgeEvery {
+	if r.Clock.Since(s.cache.looks.purgedAt) < purgeEvery {
 		return nil
 	}
 	var executed []string
@@ -256,7 +256,7 @@ func (r *executor) purgeBinaryLogs(ctx context.Context, s *scope, m *mysql.Membe
 		}
 		executed = append(executed, other.SQL.Executed.String())
 	}
-	s.notes.purgedAt = r.Clock.Now()
+	s.cache.looks.purgedAt = r.Clock.Now()
 	removed, err := m.PurgeBinaryLogs(ctx, executed)
 	if removed > 0 {
 		s.log.Info("removed binary logs that no replica needs", "member", s.plan.Primary, "logs", removed)
@@ -269,7 +269,7 @@ func (r *executor) pinSettings(ctx context.Context, s *scope, m *mysql.Member, a
 	if err := m.PinSettings(ctx, a.Settings); err != nil {
 		return err
 	}
-	r.memory.putBack(s.notes, a.Member, a.Settings)
+	s.cache.settings.putBack(a.Member, a.Settings)
 	return nil
 }
 
@@ -290,7 +290,7 @@ func (r *executor) applySettings(ctx context.Context, s *scope, m *mysql.Member,
 		return note(ctx, topology.RestartDueAt(r.Clock.Now(), s.observed.Members[a.Member].SQL.StartedAt), topology.RestartAlsoFor(before, a.Want))
 	})
 	if err == nil {
-		r.memory.expect(s.notes, a.Member, a.Want)
+		s.cache.settings.expect(a.Member, a.Want)
 	}
 	if !errors.Is(err, mysql.ErrSettingRefused) {
 		return err // a restart that was noted stays so: of what was not answered nobody knows whether it counts
@@ -305,7 +305,7 @@ func (r *executor) applySettings(ctx context.Context, s *scope, m *mysql.Member,
 	for _, name := range slices.Sorted(maps.Keys(refused)) {
 		whys = append(whys, refused[name].Error())
 	}
-	r.memory.refuseSettings(s.notes, a.Member, a.Want, refused, r.Clock.Now())
+	s.cache.settings.refuseSettings(a.Member, a.Want, refused, r.Clock.Now())
 	return &problem{reason: v1alpha1.ReasonSettingRefused, message: settingsRefused(whys), after: afterPerson,
 		pauseFrom: settingPause, pause: settingPauseMost, cause: err}
 }
@@ -320,7 +320,7 @@ func (r *executor) ensureDatabase(ctx context.Context, s *scope, m *mysql.Member
 	if errors.Is(err, mysql.ErrPasswordRefused) {
 		p := &problem{reason: v1alpha1.ReasonPasswordRefused, after: afterPerson, pauseFrom: settingPause, pause: settingPause, cause: err,
 			message: fmt.Sprintf("%v; change the key %s of Secret %s", err, resources.KeyPassword, resources.NamesOf(s.cluster.Name).App)}
-		s.notes.refusedPassword = refusedPassword{key: databaseKey(s), problem: p, at: r.Clock.Now()}
+		s.cache.settings.refusedPassword = refusedPassword{key: databaseKey(s), problem: p, at: r.Clock.Now()}
 		return p
 	}
 	if err != nil {

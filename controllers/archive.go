@@ -81,7 +81,7 @@ func (r *archive) archive(ctx context.Context, s *scope) error {
 	}
 	var set appsv1.StatefulSet
 	failure := s.unlessLeaving(r.objects.apply(ctx, s, ac, *ac.Name, &set))
-	s.notes.orphansSought = false
+	s.cache.backups.orphansSought = false
 	s.archiveSince = set.CreationTimestamp.Time
 	if s.archived, err = r.archiveReport(ctx, s); err != nil {
 		return err

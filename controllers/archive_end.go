@@ -46,7 +46,7 @@ func (r *archive) endArchive(ctx context.Context, s *scope) (wait bool, err erro
 	}
 	if !set.DeletionTimestamp.IsZero() {
 		wait = r.Clock.Since(set.DeletionTimestamp.Time) < archiveEnds
-		if s.notes.archiveEnding = s.notes.archiveEnding || wait; !wait {
+		if s.cache.backups.archiveEnding = s.cache.backups.archiveEnding || wait; !wait {
 			r.tellEnded(ctx, s, fmt.Sprintf("its pod did not end within %s", archiveEnds))
 		}
 		return wait, nil
@@ -59,17 +59,17 @@ func (r *archive) endArchive(ctx context.Context, s *scope) (wait bool, err erro
 	if client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("delete StatefulSet %s: %w", key.Name, err)
 	}
-	s.notes.archiveEnding = true
+	s.cache.backups.archiveEnding = true
 	s.log.Info("ending the archive before the servers")
 	return true, nil
 }
 
 // tellEnded says, once, what the archive of a cluster that goes may lack: of its pod nothing is left to say it.
 func (r *archive) tellEnded(ctx context.Context, s *scope, trouble string) {
-	if !s.notes.archiveEnding {
+	if !s.cache.backups.archiveEnding {
 		return
 	}
-	s.notes.archiveEnding = false
+	s.cache.backups.archiveEnding = false
 	switch report, err := r.archiveReport(ctx, s); {
 	case trouble != "":
 	case err != nil:
@@ -90,7 +90,7 @@ func (r *archive) tellEnded(ctx context.Context, s *scope, trouble string) {
 // pod and its claim kept, and the archive was switched off or the cluster deleted before the next one was made. The new one takes
 // both over, and they go with it. The operator itself may delete neither: it would have to be allowed to everywhere.
 func (r *archive) gatherOrphans(ctx context.Context, s *scope) (made bool, err error) {
-	if s.notes.orphansSought || s.leaving {
+	if s.cache.backups.orphansSought || s.leaving {
 		return false, nil
 	}
 	// Made before any StatefulSet, and never deleted: a cluster without it never had an archive.
@@ -103,7 +103,7 @@ func (r *archive) gatherOrphans(ctx context.Context, s *scope) (made bool, err e
 		return false, err
 	}
 	if claim == nil || !isArchiveClaim(claim, s.cluster) || len(claim.OwnerReferences) > 0 || !claim.DeletionTimestamp.IsZero() {
-		s.notes.orphansSought = true
+		s.cache.backups.orphansSought = true
 		return false, nil
 	}
 	image, err := r.Images.Operator(ctx)
@@ -125,7 +125,7 @@ func (r *archive) gatherOrphans(ctx context.Context, s *scope) (made bool, err e
 	if err != nil {
 		return false, err
 	}
-	s.notes.orphansSought = true
+	s.cache.backups.orphansSought = true
 	s.log.Info("the archive's StatefulSet is made once more, so that the pod and the claim of the one before it go with it")
 	return true, nil
 }

@@ -29,7 +29,7 @@ type annals struct {
 	*shelf
 	r       *MySQLClusterReconciler
 	cluster *v1alpha1.MySQLCluster
-	notes   *notes
+	cache   *clusterCache
 }
 
 func newAnnals(t *testing.T) *annals {
@@ -40,7 +40,7 @@ func newAnnals(t *testing.T) *annals {
 		Images: &Images{Own: "operator:1", Client: DefaultClientImage}, Events: a.shelf.r.Events,
 	})
 	a.cluster = a.shelf.cluster
-	a.notes = a.r.memory.of(client.ObjectKeyFromObject(a.cluster), keyOf(a.cluster.UID))
+	a.cache = a.r.caches.of(client.ObjectKeyFromObject(a.cluster), keyOf(a.cluster.UID))
 	return a
 }
 
@@ -71,7 +71,7 @@ func (a *annals) collect() {
 // pass does what a pass does about the archive, and returns the condition.
 func (a *annals) pass() *metav1.Condition {
 	a.t.Helper()
-	s := &scope{cluster: a.cluster, log: logr.Discard(), notes: a.notes}
+	s := &scope{cluster: a.cluster, log: logr.Discard(), cache: a.cache}
 	s.plan.Primary = "orders-0"
 	var err error
 	s.backups, err = a.r.snapshots.backups(a.t.Context(), s)
@@ -260,7 +260,7 @@ func TestAStatefulSetThatCannotBeChangedIsReplaced(t *testing.T) {
 func TestTheArchivesNameMayBeTaken(t *testing.T) {
 	a := newAnnals(t)
 	must(t, kube.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: "orders-archive"}, Data: map[string]string{"mine": "yes"}}))
-	s := &scope{cluster: a.cluster, log: logr.Discard(), notes: a.notes}
+	s := &scope{cluster: a.cluster, log: logr.Discard(), cache: a.cache}
 	if err := a.r.archive.archive(t.Context(), s); err == nil || !strings.Contains(err.Error(), "does not belong to this cluster") {
 		t.Errorf("got %v", err)
 	}

@@ -187,7 +187,7 @@ func (r *backups) ensureBackupCertificate(ctx context.Context, s *scope) error {
 func (r *backups) ensureBackupAccount(ctx context.Context, s *scope) error {
 	m := s.observed.Members[s.plan.Primary]
 	wanted := s.plan.Primary + s.authority.IssuerDN() + s.authority.BackupDN() + r.accountPeriod(s)
-	if !s.hasWritable() || !m.StalledSince.IsZero() && m.StalledSince.Before(s.observed.Now) || s.notes.backupAccount == wanted {
+	if !s.hasWritable() || !m.StalledSince.IsZero() && m.StalledSince.Before(s.observed.Now) || s.cache.backups.account == wanted {
 		return nil
 	}
 	handle, err := r.mysqlObserver.member(ctx, s, m.Name)
@@ -198,7 +198,7 @@ func (r *backups) ensureBackupAccount(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	s.notes.backupAccount = wanted
+	s.cache.backups.account = wanted
 	if changed {
 		s.log.Info("made the account of the backup pods")
 	}

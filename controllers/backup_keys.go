@@ -42,14 +42,14 @@ func keysMissing(ctx context.Context, reader client.Reader, namespace string, d 
 
 // lookAtBucketKeys notes what the Secret of the backups' destination lacks.
 func (r *backups) lookAtBucketKeys(ctx context.Context, s *scope) error {
-	n := s.notes
-	if n.bucketKeys != "" || r.Clock.Since(n.bucketKeysAt) >= bucketKeysFor {
+	n := s.cache
+	if n.backups.bucketKeys != "" || r.Clock.Since(n.backups.bucketKeysAt) >= bucketKeysFor {
 		missing, err := keysMissing(ctx, r.Reader, s.cluster.Namespace, s.cluster.Spec.Backup.Destination)
 		if err != nil {
 			return err
 		}
-		n.bucketKeys, n.bucketKeysAt = missing, r.Clock.Now()
+		n.backups.bucketKeys, n.backups.bucketKeysAt = missing, r.Clock.Now()
 	}
-	s.credentialsMissing = n.bucketKeys
+	s.credentialsMissing = n.backups.bucketKeys
 	return nil
 }

@@ -53,7 +53,7 @@ func (r *backups) endStuck(ctx context.Context, s *scope) error {
 		}
 		r.Events.Eventf(s.cluster, nil, corev1.EventTypeWarning, reason, actionAct, "%s; the Job was deleted, so that it does not hold up the next", why)
 	}
-	s.notes.fading = fading
+	s.cache.backups.fading = fading
 	return nil
 }
 
@@ -62,7 +62,7 @@ func (r *backups) fades(s *scope, job *batchv1.Job) (time.Time, bool) {
 	if !onlyFades(job) {
 		return time.Time{}, false
 	}
-	if since, known := s.notes.fading[job.UID]; known {
+	if since, known := s.cache.backups.fading[job.UID]; known {
 		return since, true
 	}
 	return r.Clock.Now(), true

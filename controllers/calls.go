@@ -77,11 +77,11 @@ func (r *attempts) unhurried(ctx context.Context, s *scope, c *call, request fun
 	if _, makes := c.action.(topology.LaunchInstance); !makes {
 		return r.detachCall(ctx, s, topology.Identity(c.action), c, request)
 	}
-	n := s.notes
-	r.memory.doubt(n, r.Clock.Now()) // perhaps no pass is there any more to hear what came of it
+	n := s.cache
+	n.requests.doubt(r.Clock.Now()) // perhaps no pass is there any more to hear what came of it
 	return r.detachCall(ctx, s, topology.Identity(c.action), c, func(ctx context.Context) error {
 		err := request(ctx)
-		r.memory.doubtAfter(n, err, r.Clock.Now())
+		n.requests.doubtAfter(err, r.Clock.Now())
 		return err
 	})
 }
@@ -90,7 +90,7 @@ func (r *attempts) unhurried(ctx context.Context, s *scope, c *call, request fun
 // does; the cluster is looked at again as soon as it ends.
 func (r *attempts) detachCall(ctx context.Context, s *scope, key attempt, c *call, request func(context.Context) error) error {
 	c.done = make(chan struct{})
-	if !r.memory.begin(s.notes, key, c) {
+	if !s.cache.requests.begin(key, c) {
 		return errUnderWay
 	}
 	name := client.ObjectKeyFromObject(s.cluster)
@@ -113,21 +113,21 @@ func (r *attempts) detachCall(ctx context.Context, s *scope, key attempt, c *cal
 			return errUnderWay
 		}
 	}
-	r.memory.end(s.notes, key)
+	s.cache.requests.end(key)
 	return c.finish(ctx, s, c.err)
 }
 
 // takeAnswers takes what came of the requests that had outlasted their passes. Only now are they announced, or told of.
 func (r *attempts) takeAnswers(ctx context.Context, s *scope) {
 	s.answered = map[attempt]bool{}
-	for key, c := range r.memory.answers(s.notes) {
+	for key, c := range s.cache.requests.answers() {
 		s.answered[key] = true
 		err := c.finish(ctx, s, c.err)
 		switch {
 		case err == nil && c.action != nil:
 			r.settle(s, c.action)
 		case err == nil:
-			r.memory.succeed(s.notes, key)
+			s.cache.requests.succeed(key)
 		case c.action != nil:
 			r.refuse(s, c.action, r.cloudFailure(s, c.action, err))
 		default:
@@ -139,14 +139,14 @@ func (r *attempts) takeAnswers(ctx context.Context, s *scope) {
 // cloudFailure turns what EC2 answered to an action into a problem. EC2 is not asked again for a while for what it has just
 // refused; the fence is tried more often than the rest.
 func (r *attempts) cloudFailure(s *scope, action topology.Action, err error) *problem {
-	r.memory.doubtAfter(s.notes, err, r.Clock.Now())
+	s.cache.requests.doubtAfter(err, r.Clock.Now())
 	p := cloudError(err)
 	longest := longestPause
 	if _, fence := action.(topology.StopInstance); fence {
 		longest = fencePause
 	}
 	p.pause = max(p.pause, longest)
-	if r.memory.mismatchedFor(s.notes, action, r.Clock.Now()) >= tokenTold {
+	if s.cache.requests.mismatchedFor(action, r.Clock.Now()) >= tokenTold {
 		p.reason = v1alpha1.ReasonWaitingForDependency
 	}
 	return p
@@ -164,32 +164,32 @@ func (r *attempts) wake(name types.NamespacedName) {
 
 // begin notes a request that goes out, unless one for the same is under way or has not been taken yet. Several members
 // are served at the same time.
-func (m *memory) begin(n *notes, key attempt, c *call) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if n.calls[key] != nil {
+func (q *requestCache) begin(key attempt, c *call) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.calls[key] != nil {
 		return false
 	}
-	n.calls[key] = c
+	q.calls[key] = c
 	return true
 }
 
 // end notes that a request's outcome is taken.
-func (m *memory) end(n *notes, key attempt) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(n.calls, key)
+func (q *requestCache) end(key attempt) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.calls, key)
 }
 
 // answers takes the requests that have ended.
-func (m *memory) answers(n *notes) map[attempt]*call {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+func (q *requestCache) answers() map[attempt]*call {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	ended := map[attempt]*call{}
-	for key, c := range n.calls {
+	for key, c := range q.calls {
 		if c.ended() {
 			ended[key] = c
-			delete(n.calls, key)
+			delete(q.calls, key)
 		}
 	}
 	return ended
@@ -224,11 +224,11 @@ type token struct {
 
 // tokenSpent says whether an order's client token will never make anything: EC2 knows it from a request that differed, and
 // either made nothing of that, or has shown nothing of it for so long that there is none any more.
-func (m *memory) tokenSpent(n *notes, o order, err error, now time.Time) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	known := n.tokens[o]
-	delete(n.tokens, o)
+func (q *requestCache) tokenSpent(o order, err error, now time.Time) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	known := q.tokens[o]
+	delete(q.tokens, o)
 	switch {
 	case err == nil:
 		return false
@@ -243,7 +243,7 @@ func (m *memory) tokenSpent(n *notes, o order, err error, now time.Time) bool {
 	if !known.mismatched.IsZero() && (known.refused || now.Sub(known.mismatched) >= tokenPatience) {
 		return true
 	}
-	n.tokens[o] = known
+	q.tokens[o] = known
 	return false
 }
 
@@ -254,11 +254,11 @@ func mayHaveMade(err error) bool {
 }
 
 // mismatchedFor is for how long EC2 has shown nothing of an order that it says it took.
-func (m *memory) mismatchedFor(n *notes, action topology.Action, now time.Time) time.Duration {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+func (q *requestCache) mismatchedFor(action topology.Action, now time.Time) time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	o, ok := orderOf(action)
-	if since := n.tokens[o].mismatched; ok && !since.IsZero() {
+	if since := q.tokens[o].mismatched; ok && !since.IsZero() {
 		return now.Sub(since)
 	}
 	return 0
@@ -269,14 +269,14 @@ func (r *attempts) tag(ctx context.Context, s *scope, key attempt, finish func(c
 	if s.answered[key] {
 		return
 	}
-	if p := r.memory.refusal(s.notes, key, r.Clock.Now()); p != nil {
+	if p := s.cache.requests.refusal(key, r.Clock.Now()); p != nil {
 		s.outcome = append(s.outcome, p)
 		return
 	}
 	err := r.detachCall(ctx, s, key, &call{finish: finish}, request)
 	switch {
 	case err == nil:
-		r.memory.succeed(s.notes, key)
+		s.cache.requests.succeed(key)
 	case !errors.Is(err, errUnderWay):
 		s.outcome = append(s.outcome, r.upkeepFailed(s, key, err))
 	}
@@ -285,17 +285,17 @@ func (r *attempts) tag(ctx context.Context, s *scope, key attempt, finish func(c
 // upkeep asks EC2 for something on which no database depends, unless that was refused shortly before: a pass a second must not be
 // as many calls.
 func (r *attempts) upkeep(s *scope, key attempt, ask func() error) error {
-	if p := r.memory.refusal(s.notes, key, r.Clock.Now()); p != nil {
+	if p := s.cache.requests.refusal(key, r.Clock.Now()); p != nil {
 		return p
 	}
 	if err := ask(); err != nil {
 		p := cloudError(err)
-		r.memory.doubtAfter(s.notes, err, r.Clock.Now())
+		s.cache.requests.doubtAfter(err, r.Clock.Now())
 		p.pauseFrom, p.pause = firstPause, upkeepPause
-		r.memory.fail(s.notes, key, p, r.Clock.Now())
+		s.cache.requests.fail(key, p, r.Clock.Now())
 		return p
 	}
-	r.memory.succeed(s.notes, key)
+	s.cache.requests.succeed(key)
 	return nil
 }
 
@@ -303,13 +303,13 @@ func (r *attempts) upkeep(s *scope, key attempt, ask func() error) error {
 func (r *attempts) upkeepFailed(s *scope, key attempt, err error) *problem {
 	p := cloudError(err)
 	p.pause, p.aside = versionPause, true
-	r.memory.fail(s.notes, key, p, r.Clock.Now())
+	s.cache.requests.fail(key, p, r.Clock.Now())
 	return p
 }
 
 // settle notes that an action succeeded, and tells of it.
 func (r *attempts) settle(s *scope, a topology.Action) {
-	r.memory.succeed(s.notes, topology.Identity(a))
+	s.cache.requests.succeed(topology.Identity(a))
 	r.announcer.announce(s, a)
 	if _, upkeep := a.(topology.EnsureSecurityGroup); !upkeep {
 		s.acted++
@@ -318,7 +318,7 @@ func (r *attempts) settle(s *scope, a topology.Action) {
 
 // refuse notes that an action failed, and tells of it.
 func (r *attempts) refuse(s *scope, a topology.Action, p *problem) {
-	r.logFailure(s, a, p, r.memory.fail(s.notes, topology.Identity(a), p, r.Clock.Now()))
+	r.logFailure(s, a, p, s.cache.requests.fail(topology.Identity(a), p, r.Clock.Now()))
 	s.suffer(a, p)
 }
 

@@ -116,15 +116,15 @@ func TestSlowLaunchSharesNothingWithThePass(t *testing.T) {
 		s.cluster.Spec.AWS.SecurityGroupIDs = nil
 		time.Sleep(slow / 10)
 	}
-	c := s.notes.calls[topology.Identity(launch)]
+	c := s.cache.requests.calls[topology.Identity(launch)]
 	<-c.done
 	must(t, c.err)
 	if !slices.ContainsFunc(w.left().instances, func(in thing) bool { return in.member == "orders-1" }) {
 		t.Error("nothing was launched")
 	}
 	o.attempts.takeAnswers(t.Context(), s)
-	if s.acted != 1 || len(s.notes.calls) != 0 {
-		t.Errorf("the launch that succeeded in the end counts %d times; left are %v", s.acted, s.notes.calls)
+	if s.acted != 1 || len(s.cache.requests.calls) != 0 {
+		t.Errorf("the launch that succeeded in the end counts %d times; left are %v", s.acted, s.cache.requests.calls)
 	}
 }
 
@@ -198,19 +198,19 @@ func TestTokenOfARefusedOrder(t *testing.T) {
 		{"not EC2's refusal of the order", []error{answer("DescribeInstances", "InvalidParameterValue")}, false},
 		{"refused, then made", []error{refused, nil}, false},
 	} {
-		m := newMemory()
+		m := newCaches()
 		n, now := m.of(client.ObjectKey{Name: "orders"}, "uid"), time.Now()
 		o := order{member: "orders-1", incarnation: 1}
 		for _, err := range c.errs {
-			if m.tokenSpent(n, o, err, now) {
+			if n.requests.tokenSpent(o, err, now) {
 				t.Errorf("%s: spent at %v", c.what, err)
 			}
 		}
-		if got := m.tokenSpent(n, o, mismatch, now); got != c.want {
+		if got := n.requests.tokenSpent(o, mismatch, now); got != c.want {
 			t.Errorf("%s: spent at once is %t, want %t", c.what, got, c.want)
 		}
-		if c.want && len(n.tokens) > 0 {
-			t.Errorf("%s: remembered for nothing: %v", c.what, n.tokens)
+		if c.want && len(n.requests.tokens) > 0 {
+			t.Errorf("%s: remembered for nothing: %v", c.what, n.requests.tokens)
 		}
 	}
 }
@@ -219,46 +219,48 @@ func TestTokenOfARefusedOrder(t *testing.T) {
 func TestOnlyALaunchEndsALackOfCapacity(t *testing.T) {
 	t.Parallel()
 	clock := clocktesting.NewFakePassiveClock(time.Now())
-	m := newMemory()
+	m := newCaches()
 	n := m.of(client.ObjectKey{Name: "orders"}, "uid")
 	began := clock.Now()
 	refused := &smithy.GenericAPIError{Code: codeNoCapacity}
-	note := func(zone string, err error) { m.noteCapacity(n, "orders-1", zone, codeNoCapacity, err, clock.Now()) }
+	note := func(zone string, err error) {
+		n.requests.noteCapacity("orders-1", zone, codeNoCapacity, err, clock.Now())
+	}
 	note("us-east-1b", refused)
 	for i, err := range []error{&smithy.GenericAPIError{Code: "RequestLimitExceeded"}, errors.New("no answer"), refused, &smithy.GenericAPIError{Code: "UnauthorizedOperation"}} {
 		clock.SetTime(began.Add(time.Duration(i+1) * time.Minute))
 		note("us-east-1b", err)
-		if zone, since := m.capacityRefused(n, "orders-1", clock.Now()); zone != "us-east-1b" || !since.Equal(began) {
+		if zone, since := n.requests.capacityRefused("orders-1", clock.Now()); zone != "us-east-1b" || !since.Equal(began) {
 			t.Errorf("after %v capacity lacks in %q since %s", err, zone, since.Sub(began))
 		}
 	}
 	note("us-east-1c", refused)
-	if zone, since := m.capacityRefused(n, "orders-1", clock.Now()); zone != "us-east-1c" || !since.Equal(clock.Now()) {
+	if zone, since := n.requests.capacityRefused("orders-1", clock.Now()); zone != "us-east-1c" || !since.Equal(clock.Now()) {
 		t.Errorf("in another zone: %q, %s", zone, since)
 	}
-	m.noteCapacity(n, "orders-1", "us-east-1c", codeNoVolumeCapacity, nil, clock.Now())
-	if zone, _ := m.capacityRefused(n, "orders-1", clock.Now()); zone != "us-east-1c" {
+	n.requests.noteCapacity("orders-1", "us-east-1c", codeNoVolumeCapacity, nil, clock.Now())
+	if zone, _ := n.requests.capacityRefused("orders-1", clock.Now()); zone != "us-east-1c" {
 		t.Errorf("after a volume was made capacity for a machine lacks in %q", zone)
 	}
 	note("us-east-1c", nil)
-	if zone, _ := m.capacityRefused(n, "orders-1", clock.Now()); zone != "" {
+	if zone, _ := n.requests.capacityRefused("orders-1", clock.Now()); zone != "" {
 		t.Errorf("after a launch capacity lacks in %q", zone)
 	}
-	m.noteCapacity(n, "orders-1", "us-east-1c", codeNoVolumeCapacity, &smithy.GenericAPIError{Code: codeNoVolumeCapacity}, clock.Now())
-	if zone, since := m.capacityRefused(n, "orders-1", clock.Now()); zone != "us-east-1c" || !since.Equal(clock.Now()) {
+	n.requests.noteCapacity("orders-1", "us-east-1c", codeNoVolumeCapacity, &smithy.GenericAPIError{Code: codeNoVolumeCapacity}, clock.Now())
+	if zone, since := n.requests.capacityRefused("orders-1", clock.Now()); zone != "us-east-1c" || !since.Equal(clock.Now()) {
 		t.Errorf("for a volume: %q, %s", zone, since)
 	}
-	m.noteCapacity(n, "orders-1", "us-east-1c", codeNoVolumeCapacity, nil, clock.Now())
-	if zone, _ := m.capacityRefused(n, "orders-1", clock.Now()); zone != "" {
+	n.requests.noteCapacity("orders-1", "us-east-1c", codeNoVolumeCapacity, nil, clock.Now())
+	if zone, _ := n.requests.capacityRefused("orders-1", clock.Now()); zone != "" {
 		t.Errorf("after the volume was made capacity lacks in %q", zone)
 	}
 	note("us-east-1c", refused)
 	clock.SetTime(clock.Now().Add(refusalKept + time.Second))
-	if zone, _ := m.capacityRefused(n, "orders-1", clock.Now()); zone != "" {
+	if zone, _ := n.requests.capacityRefused("orders-1", clock.Now()); zone != "" {
 		t.Errorf("what was refused on another day is believed of %q", zone)
 	}
 	note("us-east-1c", refused)
-	if zone, since := m.capacityRefused(n, "orders-1", clock.Now()); zone != "us-east-1c" || !since.Equal(clock.Now()) {
+	if zone, since := n.requests.capacityRefused("orders-1", clock.Now()); zone != "us-east-1c" || !since.Equal(clock.Now()) {
 		t.Errorf("refused anew: %q, %s", zone, since)
 	}
 }

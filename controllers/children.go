@@ -57,7 +57,7 @@ func (r *objects) show(ctx context.Context, s *scope) error {
 		s.published = s.published && p == nil && err == nil
 	}
 	if s.published && s.plan.Primary != "" { // otherwise what was shown before stays
-		s.notes.show(members, r.Clock.Now())
+		s.cache.show(members, r.Clock.Now())
 	}
 	if s.cluster.Spec.Database != nil && !s.leaving && s.password != "" {
 		secret := resources.AppSecret(s.cluster, r.appCredentials(s))
@@ -153,18 +153,18 @@ func (r *objects) applySlice(ctx context.Context, s *scope, slice *discoveryv1ac
 // returned as they are. content is what is to be written.
 func (r *objects) aside(s *scope, object string, content any, write func() error) (*problem, error) {
 	key := errand{writeErrand, object + " " + hashOf(content)}
-	p := r.memory.refusal(s.notes, key, r.Clock.Now())
+	p := s.cache.requests.refusal(key, r.Clock.Now())
 	if p == nil {
 		err := s.unlessLeaving(write())
 		if p = asProblem(err); p == nil {
-			r.memory.succeed(s.notes, key)
+			s.cache.requests.succeed(key)
 			return nil, nil
 		}
 		if !p.inTheWay() {
 			return nil, err
 		}
 		p.pauseFrom, p.pause = refusalPause, refusalPauseMost
-		if r.memory.fail(s.notes, key, p, r.Clock.Now()) {
+		if s.cache.requests.fail(key, p, r.Clock.Now()) {
 			s.log.Info("an object is in the way and is tried again", "object", object, "reason", p.reason, "problem", p.message)
 		}
 	}
@@ -183,13 +183,13 @@ func (r *objects) apply(ctx context.Context, s *scope, ac runtime.ApplyConfigura
 		return r.foreign(ctx, s, kind, current)
 	}
 	key, hash := kind+"/"+name, hashOf(ac)
-	if before := s.notes.applied[key]; exists && before.hash == hash && before.resourceVersion == current.GetResourceVersion() {
+	if before := s.cache.published.objects[key]; exists && before.hash == hash && before.resourceVersion == current.GetResourceVersion() {
 		return nil
 	}
 	if err := r.Client.Apply(ctx, ac, client.FieldOwner(v1alpha1.FieldManager), client.ForceOwnership); err != nil {
 		return fmt.Errorf("apply %s %s: %w", kind, name, err)
 	}
-	s.notes.applied[key] = applied{hash: hash, resourceVersion: resourceVersionOf(ac)}
+	s.cache.published.objects[key] = applied{hash: hash, resourceVersion: resourceVersionOf(ac)}
 	return nil
 }
 

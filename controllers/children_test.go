@@ -193,7 +193,7 @@ func TestEndpointsFollowAFailoverWhateverIsInTheWay(t *testing.T) {
 			}
 			primaryIs(0)
 			arrange(w, g)
-			o.memory = newMemory() // what was applied before is not known any more
+			o.caches = newCaches() // what was applied before is not known any more
 			for i := range 10 {
 				primaryIs(i % members)
 			}

@@ -45,8 +45,8 @@ func (r *recordKeeper) claim(ctx context.Context, s *scope) error {
 	switch {
 	case found && claimed && s.records().Equal(topology.Records{}):
 		s.recordsLost = true // somebody emptied them: those of a new cluster name noHand
-	case !found && claimed && s.notes.unstored != nil:
-		s.setRecords(s.notes.unstored.Clone())
+	case !found && claimed && s.cache.records.unstored != nil:
+		s.setRecords(s.cache.records.unstored.Clone())
 	case !found && claimed:
 		if err := r.miss(ctx, s); err != nil {
 			return err
@@ -55,7 +55,7 @@ func (r *recordKeeper) claim(ctx context.Context, s *scope) error {
 		if err := r.createRecords(ctx, s, topology.Records{Hand: noHand}); err != nil {
 			return err
 		}
-		if s.notes.unstored != nil {
+		if s.cache.records.unstored != nil {
 			s.done = true // its namespace goes, and it goes with that: nothing was ever made for it
 		}
 	}
@@ -123,7 +123,7 @@ func (w *ownWrites) made(cm *corev1.ConfigMap) bool {
 // not its own reason for another. What a person or a pod writes is looked at at once.
 type othersWrites struct {
 	predicate.Funcs
-	memory *memory
+	caches *caches
 }
 
 // Create implements predicate.Predicate.
@@ -136,8 +136,8 @@ func (o othersWrites) Update(e event.UpdateEvent) bool {
 	if !ok || owner == nil || len(cm.Data[resources.KeyMembers]) == 0 || !cm.DeletionTimestamp.IsZero() {
 		return true
 	}
-	n := o.memory.known(types.NamespacedName{Namespace: cm.Namespace, Name: owner.Name})
-	return n == nil || n.uid != string(owner.UID) || !n.written.made(cm)
+	n := o.caches.known(types.NamespacedName{Namespace: cm.Namespace, Name: owner.Name})
+	return n == nil || n.uid != string(owner.UID) || !n.records.written.made(cm)
 }
 
 // readRecords reads the members ConfigMap and says whether there is one. The cache is not believed about its absence.
@@ -158,7 +158,7 @@ func (r *recordKeeper) readRecords(ctx context.Context, s *scope) (bool, error) 
 		return false, r.objects.foreign(ctx, s, "ConfigMap", &cm)
 	}
 	s.recordsOrphaned = metav1.GetControllerOf(&cm) == nil
-	memo := &s.notes.records
+	memo := &s.cache.records.memo
 	memo.mu.Lock()
 	defer memo.mu.Unlock()
 	if memo.superseded[cm.ResourceVersion] {
@@ -190,7 +190,7 @@ func (r *recordKeeper) readRecords(ctx context.Context, s *scope) (bool, error) 
 	}
 	s.setRecords(records.Clone())
 	s.recordsVersion = cm.ResourceVersion
-	memo.superseded, s.notes.unstored = nil, nil
+	memo.superseded, s.cache.records.unstored = nil, nil
 	return true, nil
 }
 
@@ -214,7 +214,7 @@ func (r *recordKeeper) edited(ctx context.Context, records topology.Records) (bo
 
 // miss takes the records that this process wrote last in place of those that are gone, or else holds them for lost.
 func (r *recordKeeper) miss(ctx context.Context, s *scope) error {
-	memo := &s.notes.records
+	memo := &s.cache.records.memo
 	memo.mu.Lock()
 	defer memo.mu.Unlock()
 	if memo.version != "" {
@@ -246,7 +246,7 @@ func (r *recordKeeper) createRecords(ctx context.Context, s *scope, records topo
 			// Nothing new can be stored in a namespace that goes. This process remembers it, so that no pass begins anew.
 			kept := records.Clone()
 			s.setRecords(records.Clone())
-			s.notes.unstored = &kept
+			s.cache.records.unstored = &kept
 			return nil
 		}
 		return fmt.Errorf("create the records: %w", err)
@@ -259,7 +259,7 @@ func (r *recordKeeper) createRecords(ctx context.Context, s *scope, records topo
 // saveRecords writes changed records by compare-and-swap: a conflict means that somebody else decided meanwhile, and
 // ends the pass. Actions of several members may save at the same time.
 func (r *recordKeeper) saveRecords(ctx context.Context, s *scope, change func(*topology.Records)) error {
-	memo := &s.notes.records
+	memo := &s.cache.records.memo
 	memo.mu.Lock()
 	defer memo.mu.Unlock()
 	next := s.records().Clone()
@@ -280,7 +280,7 @@ func (r *recordKeeper) saveRecords(ctx context.Context, s *scope, change func(*t
 		return nil
 	}
 	ac := resources.MembersConfigMap(s.cluster, text).WithResourceVersion(s.recordsVersion)
-	s.notes.written.begin(string(text))
+	s.cache.records.written.begin(string(text))
 	if err := r.Client.Apply(ctx, ac, client.FieldOwner(v1alpha1.FieldManager), client.ForceOwnership); err != nil {
 		if !apierrors.IsConflict(err) {
 			memo.unheard = append(memo.unheard[max(0, len(memo.unheard)-ownVersions):], string(text))
@@ -294,7 +294,7 @@ func (r *recordKeeper) saveRecords(ctx context.Context, s *scope, change func(*t
 	s.setRecords(next)
 	if ac.ResourceVersion != nil {
 		s.recordsVersion = *ac.ResourceVersion
-		s.notes.written.end(s.recordsVersion)
+		s.cache.records.written.end(s.recordsVersion)
 	}
 	r.saved(s, text)
 	return nil
@@ -303,7 +303,7 @@ func (r *recordKeeper) saveRecords(ctx context.Context, s *scope, change func(*t
 // saved notes what was just written. The caller holds the memo.
 func (r *recordKeeper) saved(s *scope, text []byte) {
 	if s.recordsVersion != "" {
-		memo := &s.notes.records
+		memo := &s.cache.records.memo
 		memo.records, memo.version, memo.text, memo.unheard = s.records().Clone(), s.recordsVersion, string(text), nil
 		if s.recordsEdited {
 			r.announcer.announceRecords(s)

@@ -135,7 +135,7 @@ func TestStopThatDoesNotGetOnIsToldOnceAMinute(t *testing.T) {
 	t.Parallel()
 	clock := clocktesting.NewFakePassiveClock(time.Now())
 	r := NewMySQLClusterReconciler(Ports{Clock: clock})
-	n := r.memory.of(client.ObjectKey{Name: "orders"}, "uid")
+	n := r.caches.of(client.ObjectKey{Name: "orders"}, "uid")
 	stopping := ec2.Instance{ID: "i-1", State: ec2.StateStopping}
 	var told []int
 	for second := range 200 {
@@ -147,7 +147,7 @@ func TestStopThatDoesNotGetOnIsToldOnceAMinute(t *testing.T) {
 	if !slices.Equal(told, []int{60, 120, 180}) {
 		t.Errorf("told in the seconds %v", told)
 	}
-	if r.cloudObserver.stopStuck(n, ec2.Instance{ID: "i-1", State: ec2.StateStopped}) || len(n.stoppingSince) != 0 {
+	if r.cloudObserver.stopStuck(n, ec2.Instance{ID: "i-1", State: ec2.StateStopped}) || len(n.looks.stoppingSince) != 0 {
 		t.Error("what is stopped is not stuck")
 	}
 	if r.cloudObserver.stopStuck(n, stopping) {

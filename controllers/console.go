@@ -20,42 +20,42 @@ const (
 // consoleAfter, and the longer it is silent the less often: EC2 refreshes the console's text rarely and the call is not free. No pass
 // waits for it: a later one takes the answer.
 func (r *mysqlObserver) readConsole(ctx context.Context, s *scope, m *topology.Member, instanceID string) {
-	n, now := s.notes, r.Clock.Now()
-	since := n.detector.SilentSince(m.Name)
+	n, now := s.cache, r.Clock.Now()
+	since := n.looks.detector.SilentSince(m.Name)
 	pause := min(max(consoleAfter, now.Sub(since)/consolePart), consoleMost)
-	if s.cloud != nil && s.observed.CloudReachable && now.Sub(since) > consoleAfter && now.Sub(n.readAt[m.Name]) > pause {
-		n.readAt[m.Name] = now
-		n.consoles[instanceID] = askConsole(ctx, s.cloud, instanceID, bootstrap.LastStage)
+	if s.cloud != nil && s.observed.CloudReachable && now.Sub(since) > consoleAfter && now.Sub(n.looks.readAt[m.Name]) > pause {
+		n.looks.readAt[m.Name] = now
+		n.looks.consoles[instanceID] = askConsole(ctx, s.cloud, instanceID, bootstrap.LastStage)
 	}
 	select {
-	case stage := <-n.consoles[instanceID]:
-		delete(n.consoles, instanceID)
+	case stage := <-n.looks.consoles[instanceID]:
+		delete(n.looks.consoles, instanceID)
 		if stage != "" {
-			n.stage[m.Name] = stage
+			n.looks.stage[m.Name] = stage
 		}
 	default:
 	}
-	m.Stage = n.stage[m.Name]
+	m.Stage = n.looks.stage[m.Name]
 }
 
 // readStartError asks the console why mysqld did not start, of a member that had to leave its persisted settings out to do so.
 func (r *mysqlObserver) readStartError(ctx context.Context, s *scope, m *topology.Member, instanceID string) {
-	n, now, key := s.notes, r.Clock.Now(), instanceID+" start"
+	n, now, key := s.cache, r.Clock.Now(), instanceID+" start"
 	if !m.SQL.PersistedIgnored {
-		delete(n.startErrors, m.Name)
+		delete(n.settings.startErrors, m.Name)
 		return
 	}
-	if s.cloud != nil && s.observed.CloudReachable && n.startErrors[m.Name] == "" && now.Sub(n.readAt[m.Name]) > consoleAfter {
-		n.readAt[m.Name] = now
-		n.consoles[key] = askConsole(ctx, s.cloud, instanceID, bootstrap.LastStartError)
+	if s.cloud != nil && s.observed.CloudReachable && n.settings.startErrors[m.Name] == "" && now.Sub(n.looks.readAt[m.Name]) > consoleAfter {
+		n.looks.readAt[m.Name] = now
+		n.looks.consoles[key] = askConsole(ctx, s.cloud, instanceID, bootstrap.LastStartError)
 	}
 	select {
-	case message := <-n.consoles[key]:
-		delete(n.consoles, key)
-		n.startErrors[m.Name] = message
+	case message := <-n.looks.consoles[key]:
+		delete(n.looks.consoles, key)
+		n.settings.startErrors[m.Name] = message
 	default:
 	}
-	m.StartError = n.startErrors[m.Name]
+	m.StartError = n.settings.startErrors[m.Name]
 }
 
 // askConsole asks for what an instance printed last of some kind, empty when there is none or EC2 does not say.

@@ -23,13 +23,13 @@ type crashError struct {
 func (r *mysqlObserver) readCrashErrors(ctx context.Context, s *scope) {
 	for _, m := range s.observed.Members {
 		if m.UnstableSince.IsZero() {
-			delete(s.notes.crashErrors, m.Name)
+			delete(s.cache.looks.crashErrors, m.Name)
 			continue
 		}
-		e := s.notes.crashErrors[m.Name]
+		e := s.cache.looks.crashErrors[m.Name]
 		if e == nil {
 			e = &crashError{}
-			s.notes.crashErrors[m.Name] = e
+			s.cache.looks.crashErrors[m.Name] = e
 		}
 		select {
 		case e.message = <-e.answer:

@@ -50,13 +50,13 @@ func (r *decider) preflight(ctx context.Context, s *scope) error {
 		s.rehearse(ctx)
 		return nil
 	}
-	n, key := s.notes, preflightKey(s.cluster)
-	if !n.failingSince.IsZero() && r.Clock.Since(n.failingSince) < preflightYields {
-		s.observed.Launchable = n.preflight == key && n.preflightProblem == nil
+	n, key := s.cache, preflightKey(s.cluster)
+	if !n.told.failingSince.IsZero() && r.Clock.Since(n.told.failingSince) < preflightYields {
+		s.observed.Launchable = n.preflight.passed == key && n.preflight.problem == nil
 		return nil
 	}
-	clean := n.preflightProblem == nil && n.preflightShortage == nil
-	if n.preflight != key || !clean && r.Clock.Since(n.preflightAt) >= preflightEvery {
+	clean := n.preflight.problem == nil && n.preflight.shortage == nil
+	if n.preflight.passed != key || !clean && r.Clock.Since(n.preflight.at) >= preflightEvery {
 		s.cloudProblem = r.askPreflight(ctx, s, key)
 	}
 	if s.cloudProblem == nil {
@@ -67,9 +67,9 @@ func (r *decider) preflight(ctx context.Context, s *scope) error {
 
 // takePreflight has the pass go by what the preflight found last.
 func (s *scope) takePreflight() {
-	n := s.notes
-	s.preflightProblem, s.observed.Launchable = n.preflightProblem, n.preflightProblem == nil
-	if short := n.preflightShortage; short != nil {
+	n := s.cache
+	s.preflightProblem, s.observed.Launchable = n.preflight.problem, n.preflight.problem == nil
+	if short := n.preflight.shortage; short != nil {
 		s.unmet = append(s.unmet, topology.Finding{Reason: short.reason, Message: short.message})
 	}
 }
@@ -77,7 +77,7 @@ func (s *scope) takePreflight() {
 // askPreflight has EC2 check the spec, and notes what it finds. What EC2 does not answer costs a dozen calls, and is not asked in
 // every pass.
 func (r *decider) askPreflight(ctx context.Context, s *scope, key string) (silent *problem) {
-	if p := r.memory.refusal(s.notes, errand{what: preflightErrand}, r.Clock.Now()); p != nil {
+	if p := s.cache.requests.refusal(errand{what: preflightErrand}, r.Clock.Now()); p != nil {
 		return p
 	}
 	spec, err := r.preflightSpec(s)
@@ -89,10 +89,10 @@ func (r *decider) askPreflight(ctx context.Context, s *scope, key string) (silen
 	if err != nil {
 		p := cloudError(err)
 		p.pauseFrom, p.pause = preflightPause, preflightEvery
-		r.memory.fail(s.notes, errand{what: preflightErrand}, p, r.Clock.Now())
+		s.cache.requests.fail(errand{what: preflightErrand}, p, r.Clock.Now())
 		return p
 	}
-	r.memory.succeed(s.notes, errand{what: preflightErrand})
+	s.cache.requests.succeed(errand{what: preflightErrand})
 	r.notePreflight(s, key, problems)
 	return nil
 }
@@ -100,7 +100,7 @@ func (r *decider) askPreflight(ctx context.Context, s *scope, key string) (silen
 // rehearse has EC2 try what may have to be done one day to what there is, and tells what is not permitted. Nothing waits for it: not
 // while a cluster fails either.
 func (s *scope) rehearse(ctx context.Context) {
-	if !s.notes.failingSince.IsZero() {
+	if !s.cache.told.failingSince.IsZero() {
 		return
 	}
 	for _, p := range s.cloud.Rehearse(ctx, s.owner()) {
@@ -111,12 +111,12 @@ func (s *scope) rehearse(ctx context.Context) {
 // notePreflight notes what a preflight found. One zone's shortage does not hold up the members of the others: it is only told. Nor does
 // what is wrong with one subnet, or one group of clients, once there are members.
 func (r *decider) notePreflight(s *scope, key string, problems []ec2.Problem) {
-	n, begun := s.notes, len(s.records().Members) > 0
-	n.preflight, n.preflightAt, n.preflightProblem, n.preflightShortage = key, r.Clock.Now(), nil, nil
+	n, begun := s.cache, len(s.records().Members) > 0
+	n.preflight.passed, n.preflight.at, n.preflight.problem, n.preflight.shortage = key, r.Clock.Now(), nil, nil
 	for _, p := range problems {
-		found := &n.preflightProblem
+		found := &n.preflight.problem
 		if p.Reason == v1alpha1.ReasonInsufficientCapacity || begun && p.OfOnePlace() {
-			found = &n.preflightShortage
+			found = &n.preflight.shortage
 		}
 		message := p.Field + ": " + p.Message
 		if *found == nil {
@@ -174,13 +174,13 @@ func (r *decider) preflightSpec(s *scope) (ec2.PreflightSpec, error) {
 func (r *decider) decide(_ context.Context, s *scope) error {
 	s.observed.LaunchProblem, s.observed.SubnetsProblem = s.preflightProblem.text(), s.dependencyProblem.text()
 	s.plan = topology.Next(s.desired, s.observed)
-	s.notes.detector.Expect(s.plan)
+	s.cache.looks.detector.Expect(s.plan)
 	s.planned = true
 	switch {
 	case !s.plan.Failing:
-		s.notes.failingSince = time.Time{}
-	case s.notes.failingSince.IsZero():
-		s.notes.failingSince = r.Clock.Now()
+		s.cache.told.failingSince = time.Time{}
+	case s.cache.told.failingSince.IsZero():
+		s.cache.told.failingSince = r.Clock.Now()
 	}
 	if s.plan.Gone && s.lostGroup != "" {
 		s.plan.Gone, s.plan.RequeueAfter = false, afterWaiting

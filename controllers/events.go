@@ -65,7 +65,7 @@ var eventOf = map[reflect.Type]string{
 
 // announce tells of an action that was taken.
 func (r *announcer) announce(s *scope, a topology.Action) {
-	if reason, ok := eventOf[reflect.TypeOf(a)]; ok && r.memory.news(s.notes, a.String(), r.Clock.Now()) {
+	if reason, ok := eventOf[reflect.TypeOf(a)]; ok && s.cache.told.news(a.String(), r.Clock.Now()) {
 		kind := corev1.EventTypeNormal
 		switch a.(type) {
 		case topology.DisconnectStrangers, topology.PinSettings: // somebody interfered
@@ -79,7 +79,7 @@ func (r *announcer) announce(s *scope, a topology.Action) {
 
 // announceGroup tells of the security group once it is made. The action that makes it also keeps its rules, in every pass.
 func (r *announcer) announceGroup(s *scope, id string) {
-	if r.memory.news(s.notes, id, r.Clock.Now()) {
+	if s.cache.told.news(id, r.Clock.Now()) {
 		r.Events.Eventf(s.cluster, nil, corev1.EventTypeNormal, v1alpha1.EventCreateSecurityGroup, actionAct, "Create security group %s in %s", id, s.vpc)
 		s.log.Info("create security group "+id, "vpc", s.vpc)
 	}
@@ -95,10 +95,10 @@ func (r *announcer) announceRecords(s *scope) {
 // announceChanges tells of what changed in status, after it was written.
 func (r *announcer) announceChanges(s *scope, before *v1alpha1.MySQLCluster) {
 	was, is := before.Status, s.cluster.Status
-	if told := s.notes.told; told != nil {
+	if told := s.cache.told.status; told != nil {
 		was = *told // what was read may be older than what this process wrote last
 	}
-	s.notes.told = is.DeepCopy()
+	s.cache.told.status = is.DeepCopy()
 	if was.Phase != is.Phase && is.Phase != "" {
 		r.Events.Eventf(s.cluster, nil, corev1.EventTypeNormal, v1alpha1.EventPhasePrefix+string(is.Phase), actionObserve, "The cluster is %s (%s members ready)", is.Phase, orDash(is.ReadyMembers))
 	}

@@ -47,16 +47,16 @@ type failure struct {
 }
 
 // fail notes that an attempt failed, and says whether that is news. What only repeats an earlier refusal changes nothing.
-func (m *memory) fail(n *notes, key attempt, p *problem, now time.Time) (news bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	last, known := n.failed[key]
+func (q *requestCache) fail(key attempt, p *problem, now time.Time) (news bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	last, known := q.failed[key]
 	if known && last.problem == p {
 		return false
 	}
-	for other, f := range n.failed {
+	for other, f := range q.failed {
 		if now.Sub(f.at) > failureAge {
-			delete(n.failed, other)
+			delete(q.failed, other)
 		}
 	}
 	first := p.pauseFrom
@@ -67,66 +67,66 @@ func (m *memory) fail(n *notes, key attempt, p *problem, now time.Time) (news bo
 	default:
 		first = firstPause
 	}
-	n.failed[key] = failure{problem: p, at: now, pause: min(max(first, 2*last.pause), p.pause)}
+	q.failed[key] = failure{problem: p, at: now, pause: min(max(first, 2*last.pause), p.pause)}
 	return !known || last.problem.message != p.message
 }
 
 // succeed forgets an attempt's failure.
-func (m *memory) succeed(n *notes, key attempt) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(n.failed, key)
+func (q *requestCache) succeed(key attempt) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.failed, key)
 }
 
 // refusal is what an attempt met so shortly before that it is not to be made again yet; nil when it may be.
-func (m *memory) refusal(n *notes, key attempt, now time.Time) *problem {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if f, failed := n.failed[key]; failed && now.Sub(f.at) < f.pause {
+func (q *requestCache) refusal(key attempt, now time.Time) *problem {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if f, failed := q.failed[key]; failed && now.Sub(f.at) < f.pause {
 		return f.problem
 	}
 	return nil
 }
 
 // mayTry says whether an attempt may be made: it was not refused shortly before.
-func (m *memory) mayTry(n *notes, key attempt, now time.Time) bool {
-	return m.refusal(n, key, now) == nil
+func (q *requestCache) mayTry(key attempt, now time.Time) bool {
+	return q.refusal(key, now) == nil
 }
 
 // lastFailure is what an attempt met when it was last heard of; nil when it did not fail.
-func (m *memory) lastFailure(n *notes, key attempt) *problem {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return n.failed[key].problem
+func (q *requestCache) lastFailure(key attempt) *problem {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.failed[key].problem
 }
 
 // recentFailure is lastFailure of an attempt that was made lately; nil when that is too long ago to say anything.
-func (m *memory) recentFailure(n *notes, key attempt, now time.Time) *problem {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if f := n.failed[key]; now.Sub(f.at) <= failureAge+f.pause {
+func (q *requestCache) recentFailure(key attempt, now time.Time) *problem {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if f := q.failed[key]; now.Sub(f.at) <= failureAge+f.pause {
 		return f.problem
 	}
 	return nil
 }
 
 // doubtAfter notes that EC2 did not say what came of a request, when that is what its error means.
-func (m *memory) doubtAfter(n *notes, err error, now time.Time) {
+func (q *requestCache) doubtAfter(err error, now time.Time) {
 	if class := ec2.Classify(err); err != nil && (class == ec2.Unreachable || class == ec2.Transient) {
-		m.doubt(n, now)
+		q.doubt(now)
 	}
 }
 
 // doubted is when EC2 last did not say what came of a request. A call that no pass waits for may note it meanwhile.
-func (m *memory) doubted(n *notes) time.Time {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return n.doubtAt
+func (q *requestCache) doubted() time.Time {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.doubtAt
 }
 
 // doubt notes that EC2 did not say what came of a request.
-func (m *memory) doubt(n *notes, now time.Time) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	n.doubtAt = now
+func (q *requestCache) doubt(now time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.doubtAt = now
 }

@@ -146,7 +146,7 @@ func (w *world) equip(o *operator, transport func(http.RoundTripper) http.RoundT
 		Config: Config{SystemNamespace: w.system, ClusterDomain: "cluster.local"},
 	})
 	if w.clock == nil { // where time is real nobody waits for minutes: EC2 shows at once what an earlier operator made
-		o.memory.of(client.ObjectKeyFromObject(w.cluster), keyOf(w.cluster.UID)).watched = true
+		o.caches.of(client.ObjectKeyFromObject(w.cluster), keyOf(w.cluster.UID)).cloud.watched = true
 	}
 	w.t.Cleanup(func() { o.SQL.Close(); o.Prober.Close() })
 	return o

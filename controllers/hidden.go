@@ -23,7 +23,7 @@ const endedFor = 10 * time.Minute
 // findHidden looks for what the inventory lacks because somebody took the cluster's tag from it: the sweep goes by that.
 func (r *cloudObserver) findHidden(ctx context.Context, s *scope) error {
 	now := r.Clock.Now()
-	maps.DeleteFunc(s.notes.goneAt, func(id string, at time.Time) bool {
+	maps.DeleteFunc(s.cache.cloud.goneAt, func(id string, at time.Time) bool {
 		if strings.HasPrefix(id, "i-") {
 			return now.Sub(at) >= endedFor
 		}
@@ -41,7 +41,7 @@ func (r *cloudObserver) findHidden(ctx context.Context, s *scope) error {
 // findGroup looks by name, while the cluster is deleted, for its security group, which nothing else knows of once the tag is gone.
 func (r *cloudObserver) findGroup(ctx context.Context, s *scope) error {
 	name := ec2.GroupName(s.uid())
-	_, gone := s.notes.goneAt[name]
+	_, gone := s.cache.cloud.goneAt[name]
 	if gone || slices.ContainsFunc(s.inventory.SecurityGroups, func(g ec2.SecurityGroup) bool { return g.Name == name }) {
 		return nil
 	}
@@ -59,7 +59,7 @@ func (r *cloudObserver) findGroup(ctx context.Context, s *scope) error {
 			return nil
 		}
 	}
-	s.notes.goneAt[name] = r.Clock.Now()
+	s.cache.cloud.goneAt[name] = r.Clock.Now()
 	return nil
 }
 
@@ -68,7 +68,7 @@ func (r *cloudObserver) findGroup(ctx context.Context, s *scope) error {
 // cluster's namespace, to which others may be able to write: what a volume's own tags give to another cluster they cannot make
 // this one's.
 func (r *cloudObserver) findVolumes(ctx context.Context, s *scope) error {
-	n, now := s.notes, r.Clock.Now()
+	n, now := s.cache, r.Clock.Now()
 	members := s.hiddenVolumes()
 	if len(members) == 0 {
 		return nil
@@ -81,7 +81,7 @@ func (r *cloudObserver) findVolumes(ctx context.Context, s *scope) error {
 	for _, id := range ids {
 		v, ok := found[id]
 		if !ok {
-			n.goneAt[id] = now
+			n.cloud.goneAt[id] = now
 			continue
 		}
 		member := members[id]
@@ -106,7 +106,7 @@ func (s *scope) hiddenVolumes() map[string]string {
 	hidden := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(s.records().Members)) {
 		id := s.records().Members[name].VolumeID
-		_, gone := s.notes.goneAt[id]
+		_, gone := s.cache.cloud.goneAt[id]
 		_, twice := hidden[id]
 		if _, ok := s.desired.Ordinal(name); ok && id != "" && !known[id] && !gone && !twice {
 			hidden[id] = name
@@ -132,7 +132,7 @@ func (r *cloudObserver) findInstances(ctx context.Context, s *scope) error {
 		in, member := found[id], members[id]
 		incarnation, ours := in.LaunchedFor(s.owner(), member, s.records().Members[member].Instance)
 		if !ours || in.State == ec2.StateTerminated || !s.mayBeOurs(member, in.Tags) {
-			s.notes.goneAt[id] = r.Clock.Now()
+			s.cache.cloud.goneAt[id] = r.Clock.Now()
 			continue
 		}
 		in.Member, in.Incarnation = member, incarnation
@@ -149,7 +149,7 @@ func (s *scope) hiddenInstances() map[string]string {
 	}
 	hidden := map[string]string{}
 	add := func(id, member string) {
-		_, gone := s.notes.goneAt[id]
+		_, gone := s.cache.cloud.goneAt[id]
 		if _, ok := s.desired.Ordinal(member); ok && !known[id] && !gone {
 			hidden[id], known[id] = member, true
 		}

@@ -155,7 +155,7 @@ func TestForgedRecordsCostOneCall(t *testing.T) {
 	if n := w.proxy.Counts()["DescribeVolumes"]; n != 0 {
 		t.Errorf("EC2 was asked %d times for what it has just denied", n)
 	}
-	if n := len(s.notes.goneAt); n > v1alpha1.MaxReplicas || len(s.records().Members) != v1alpha1.MaxReplicas {
+	if n := len(s.cache.cloud.goneAt); n > v1alpha1.MaxReplicas || len(s.records().Members) != v1alpha1.MaxReplicas {
 		t.Errorf("%d denials are remembered, of %d members", n, len(s.records().Members))
 	}
 	w.wait(goneFor)
@@ -169,8 +169,8 @@ func TestForgedRecordsCostOneCall(t *testing.T) {
 	}
 	w.forge(func(r *topology.Records) { r.Members = nil })
 	w.wait(goneFor)
-	if s = w.seen(o); len(s.notes.goneAt) != 0 {
-		t.Errorf("%d denials are remembered of what nobody asks for any more", len(s.notes.goneAt))
+	if s = w.seen(o); len(s.cache.cloud.goneAt) != 0 {
+		t.Errorf("%d denials are remembered of what nobody asks for any more", len(s.cache.cloud.goneAt))
 	}
 }
 

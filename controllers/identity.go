@@ -57,7 +57,7 @@ func (r *identities) identifyAuthority(ctx context.Context, s *scope) error {
 		return r.makeAuthority(ctx, s)
 	}
 	s.authority, err = s.authorityIn(secret)
-	if known := s.notes.authority; err != nil && known != nil && secret.DeletionTimestamp.IsZero() {
+	if known := s.cache.identity.authority; err != nil && known != nil && secret.DeletionTimestamp.IsZero() {
 		s.authority = known
 		_, err = r.objects.aside(s, "Secret "+name, "as it was", func() error {
 			s.log.Info("put the certificate authority back, which this process knows", "secret", name, "problem", err.Error())
@@ -69,7 +69,7 @@ func (r *identities) identifyAuthority(ctx context.Context, s *scope) error {
 		return &problem{reason: v1alpha1.ReasonCAInvalid, after: afterPerson, cause: err,
 			message: fmt.Sprintf("Secret %s does not hold this cluster's certificate authority (%v); restore it from a backup", name, err)}
 	}
-	s.notes.authority = s.authority
+	s.cache.identity.authority = s.authority
 	if !secret.DeletionTimestamp.IsZero() && !s.deleting() {
 		_, err = r.objects.aside(s, "Secret "+name, "again", func() error { // the finalizer keeps it
 			return r.putBack(ctx, secret, resources.CASecret(s.cluster, s.authority.CertificatePEM(), s.authority.KeyPEM(), s.authority.JoinKey()))
@@ -89,7 +89,7 @@ func (s *scope) authorityIn(secret *corev1.Secret) (*pki.Authority, error) {
 	if authority.UID() != s.uid() {
 		return nil, fmt.Errorf("it is the certificate authority of the cluster with UID %q", authority.UID())
 	}
-	if known := s.notes.authority; known != nil && !known.Equal(authority) {
+	if known := s.cache.identity.authority; known != nil && !known.Equal(authority) {
 		return nil, errors.New("it is not the certificate authority that the members trust")
 	}
 	return authority, nil
@@ -114,7 +114,7 @@ func (r *identities) makeAuthority(ctx context.Context, s *scope) error {
 		}
 		return r.finishPutBack(ctx, s, name, kept)
 	}
-	if known := s.notes.authority; known != nil {
+	if known := s.cache.identity.authority; known != nil {
 		s.authority = known
 		_, err := r.objects.aside(s, "Secret "+name, "as it was", func() error {
 			s.log.Info("make the Secret of the certificate authority again, which this process knows", "secret", name)
@@ -153,7 +153,7 @@ func (r *identities) identifyOperator(ctx context.Context, s *scope) error {
 		}
 		return nil
 	}
-	issued := s.notes.issued
+	issued := s.cache.identity.issued
 	if issued == nil || !s.authority.IsOperators(issued.CertPEM, issued.KeyPEM, now) {
 		cert, key, err := s.authority.IssueOperator(now)
 		if err != nil {
@@ -167,12 +167,12 @@ func (r *identities) identifyOperator(ctx context.Context, s *scope) error {
 		write = r.createSecret
 	}
 	refused, err := r.objects.aside(s, "Secret "+name, "renewed", func() error { return write(ctx, ac) })
-	s.notes.issued = nil
+	s.cache.identity.issued = nil
 	switch {
 	case refused != nil && valid: // the old one serves until it expires
 		s.show(have)
 	case refused != nil: // with what is there nobody would let the operator in
-		s.notes.issued = issued
+		s.cache.identity.issued = issued
 	}
 	return err
 }
@@ -300,8 +300,8 @@ func (r *identities) finishPutBack(ctx context.Context, s *scope, name string, k
 // show sets the identity that members are shown. One that is as before stays the same one: every connection refers to it, and each pass
 // reads another copy.
 func (s *scope) show(identity mysql.Identity) {
-	if !s.notes.identity.Equal(identity) {
-		s.notes.identity = identity
+	if !s.cache.identity.shown.Equal(identity) {
+		s.cache.identity.shown = identity
 	}
-	s.identity = s.notes.identity
+	s.identity = s.cache.identity.shown
 }

@@ -26,7 +26,7 @@ func (r *mysqlObserver) knock(ctx context.Context, s *scope, m *topology.Member)
 	if r.Clock.Since(m.SilentSince) > knockWithin {
 		return
 	}
-	if ended := s.notes.knocks[in.ID]; ended != nil {
+	if ended := s.cache.looks.knocks[in.ID]; ended != nil {
 		select {
 		case <-ended:
 		default:
@@ -34,7 +34,7 @@ func (r *mysqlObserver) knock(ctx context.Context, s *scope, m *topology.Member)
 		}
 	}
 	ended := make(chan struct{})
-	s.notes.knocks[in.ID] = ended
+	s.cache.looks.knocks[in.ID] = ended
 	member := r.handle(ctx, s, m.Name, in.ID, in.Address)
 	cluster := client.ObjectKeyFromObject(s.cluster)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), knockFor)

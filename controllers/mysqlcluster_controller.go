@@ -94,7 +94,7 @@ type MySQLClusterReconciler struct {
 
 // NewMySQLClusterReconciler gives each part those that it asks.
 func NewMySQLClusterReconciler(ports Ports) *MySQLClusterReconciler {
-	ports.memory = newMemory()
+	ports.caches = newCaches()
 	r := &MySQLClusterReconciler{Ports: &ports}
 	r.announcer = &announcer{Ports: r.Ports}
 	r.objects = &objects{Ports: r.Ports}
@@ -132,7 +132,7 @@ func (r *MySQLClusterReconciler) SetupWithManager(mgr ctrl.Manager) error {
 			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, finalizerChanged{}, statusEmptied{}))).
 		Owns(&corev1.Service{}).
 		Owns(&corev1.Secret{}).
-		Owns(&corev1.ConfigMap{}, builder.WithPredicates(othersWrites{memory: r.memory})).
+		Owns(&corev1.ConfigMap{}, builder.WithPredicates(othersWrites{caches: r.caches})).
 		Owns(&discoveryv1.EndpointSlice{}).
 		Owns(&batchv1.CronJob{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Owns(&batchv1.Job{}).

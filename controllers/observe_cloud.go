@@ -61,7 +61,7 @@ func (r *cloudObserver) observeCloud(ctx context.Context, s *scope) error {
 		}
 	default:
 		// Where the members are is remembered, so that mysqld is looked after while EC2 is not to be used.
-		s.inventory, s.observed.CloudTaken = s.notes.inventory, s.notes.inventory.Taken
+		s.inventory, s.observed.CloudTaken = s.cache.cloud.inventory, s.cache.cloud.inventory.Taken
 	}
 	if s.cloudProblem != nil && s.inventory.Taken.IsZero() && !s.abandons() {
 		if err := r.recall(ctx, s); err != nil {
@@ -78,19 +78,19 @@ func (r *cloudObserver) observeCloud(ctx context.Context, s *scope) error {
 
 // watch notes since when what is made for the cluster is made by this process, and known to it.
 func (r *cloudObserver) watch(s *scope) {
-	n := s.notes
-	if !n.watched {
-		n.watched = true
+	n := s.cache
+	if !n.cloud.watched {
+		n.cloud.watched = true
 		if s.recordsLost || s.records().Account != "" || len(s.records().Members) > 0 {
-			n.watchedSince = r.Clock.Now()
+			n.cloud.watchedSince = r.Clock.Now()
 		}
 	}
-	s.observed.WatchedSince, s.observed.DoubtAt = n.watchedSince, r.memory.doubted(n)
-	s.observed.UncoveredTold = n.uncoveredTold
-	if last := s.cluster.Status.LastPromotion; last != nil && n.uncoveredTold == "" {
+	s.observed.WatchedSince, s.observed.DoubtAt = n.cloud.watchedSince, n.requests.doubted()
+	s.observed.UncoveredTold = n.told.uncovered
+	if last := s.cluster.Status.LastPromotion; last != nil && n.told.uncovered == "" {
 		s.observed.UncoveredTold = last.Uncovered // by the operator before
 	}
-	s.observed.ShownAt, s.observed.Shown = n.shownAt, primaryOf(n.endpoints)
+	s.observed.ShownAt, s.observed.Shown = n.published.changedAt, primaryOf(n.published.endpoints)
 }
 
 // readInventory fills in s.inventory. What EC2 said last is kept when it does not answer.
@@ -108,7 +108,7 @@ func (r *cloudObserver) readInventory(ctx context.Context, s *scope) {
 		}
 	}
 	if s.cloudProblem != nil && !s.shown() {
-		s.inventory = s.notes.inventory // a client that is new, because a key was exchanged, has heard nothing yet
+		s.inventory = s.cache.cloud.inventory // a client that is new, because a key was exchanged, has heard nothing yet
 	}
 	if s.neverBegun() && !s.shown() {
 		s.cloudProblem = nil // what its records say is enough where EC2 says nothing
@@ -117,7 +117,7 @@ func (r *cloudObserver) readInventory(ctx context.Context, s *scope) {
 	if !s.observed.CloudReachable {
 		return
 	}
-	s.notes.inventory = s.inventory
+	s.cache.cloud.inventory = s.inventory
 	if !s.deleting() {
 		r.readSubnets(ctx, s)
 	}
@@ -127,24 +127,24 @@ func (r *cloudObserver) readInventory(ctx context.Context, s *scope) {
 // machines of the cluster: somebody else may have stopped or ended one, and what is done next depends on it.
 func (r *cloudObserver) askInventory(ctx context.Context, s *scope) (ec2.Inventory, error) {
 	sweep := ctx
-	if s.notes.recalled || !s.notes.inventory.Taken.IsZero() {
+	if s.cache.cloud.recalled || !s.cache.cloud.inventory.Taken.IsZero() {
 		var cancel context.CancelFunc
 		sweep, cancel = context.WithTimeout(ctx, sweepPatience)
 		defer cancel()
 	}
 	age := inventoryAge
-	if s.deleting() && !s.shown() && !s.notes.inventory.Taken.IsZero() {
+	if s.deleting() && !s.shown() && !s.cache.cloud.inventory.Taken.IsZero() {
 		age = endingAge
 	}
 	inventory, err := s.cloud.Observe(sweep, s.uid(), age)
 	if err != nil {
 		return inventory, err
 	}
-	if s.notes.detector.SomeDownFor(troubleFor, r.Clock.Now()) {
+	if s.cache.looks.detector.SomeDownFor(troubleFor, r.Clock.Now()) {
 		s.cloud.Freshen(ctx, troubledAge)
 	}
 	look := s.cloud.Refresh
-	if s.notes.detector.SomeSilent() {
+	if s.cache.looks.detector.SomeSilent() {
 		look = s.cloud.RefreshNow
 	}
 	inventory, err = look(ctx, s.uid())
@@ -173,7 +173,7 @@ func (r *cloudObserver) memberise(s *scope) {
 	for _, in := range s.inventory.Instances {
 		if m := member(in.Member); m != nil {
 			instance := instanceOf(in)
-			instance.StopStuck = r.stopStuck(s.notes, in)
+			instance.StopStuck = r.stopStuck(s.cache, in)
 			m.Instances = append(m.Instances, instance)
 		}
 	}
@@ -204,10 +204,10 @@ func (r *cloudObserver) memberise(s *scope) {
 		}
 	}
 	for name, m := range s.observed.Members {
-		s.notes.detector.NoteVolumes(m, s.records().Members[m.Name].Made, s.observed.CloudReachable, r.Clock.Now())
-		m.CapacityRefused, m.CapacityRefusedAt = r.memory.capacityRefused(s.notes, name, r.Clock.Now())
+		s.cache.looks.detector.NoteVolumes(m, s.records().Members[m.Name].Made, s.observed.CloudReachable, r.Clock.Now())
+		m.CapacityRefused, m.CapacityRefusedAt = s.cache.requests.capacityRefused(name, r.Clock.Now())
 		if id := s.records().Members[name].VolumeID; id != "" {
-			if last := r.memory.recentFailure(s.notes, topology.Identity(topology.ModifyVolume{Member: name, VolumeID: id}), r.Clock.Now()); last != nil {
+			if last := s.cache.requests.recentFailure(topology.Identity(topology.ModifyVolume{Member: name, VolumeID: id}), r.Clock.Now()); last != nil {
 				m.ModificationRefused = last.message
 			}
 		}
@@ -240,15 +240,15 @@ func instanceOf(in ec2.Instance) topology.Instance {
 }
 
 // stopStuck says once every stopPatience that an instance is still stopping.
-func (r *cloudObserver) stopStuck(n *notes, in ec2.Instance) bool {
-	since, now := n.stoppingSince[in.ID], r.Clock.Now()
+func (r *cloudObserver) stopStuck(n *clusterCache, in ec2.Instance) bool {
+	since, now := n.looks.stoppingSince[in.ID], r.Clock.Now()
 	switch {
 	case in.State != ec2.StateStopping:
-		delete(n.stoppingSince, in.ID)
+		delete(n.looks.stoppingSince, in.ID)
 	case since.IsZero():
-		n.stoppingSince[in.ID] = now
+		n.looks.stoppingSince[in.ID] = now
 	case now.Sub(since) >= stopPatience:
-		n.stoppingSince[in.ID] = now
+		n.looks.stoppingSince[in.ID] = now
 		return true
 	}
 	return false
@@ -278,7 +278,7 @@ func (r *cloudObserver) findUntagged(s *scope) {
 		r.findUntaggedInstance(s, &s.inventory.Instances[i], memberOf)
 	}
 	if s.observed.CloudReachable {
-		maps.DeleteFunc(s.notes.tags, func(id string, _ map[string]string) bool {
+		maps.DeleteFunc(s.cache.cloud.tags, func(id string, _ map[string]string) bool {
 			return !slices.ContainsFunc(s.inventory.Instances, func(in ec2.Instance) bool { return in.ID == id })
 		})
 	}
@@ -292,7 +292,7 @@ func (r *cloudObserver) findUntaggedInstance(s *scope, in *ec2.Instance, memberO
 			in.Member = name
 		}
 	}
-	seen := s.notes.tags[in.ID]
+	seen := s.cache.cloud.tags[in.ID]
 	in.TemplateHash = cmp.Or(in.TemplateHash, seen[v1alpha1.TagTemplateHash])
 	proven := in.Incarnation
 	if in.Incarnation == 0 && in.Member != "" {
@@ -321,7 +321,7 @@ func (r *cloudObserver) findUntaggedInstance(s *scope, in *ec2.Instance, memberO
 			want[tag] = value
 		}
 	}
-	s.notes.tags[in.ID] = want
+	s.cache.cloud.tags[in.ID] = want
 	s.untag(in.ID, in.Tags, want)
 	if in.TemplateHash == "" && r.Clock.Since(in.LaunchTime) > tagsShown {
 		s.unmet = append(s.unmet, topology.Finding{Reason: v1alpha1.ReasonTagMissing, Message: fmt.Sprintf(

@@ -43,11 +43,11 @@ func (r *mysqlObserver) observeSQL(ctx context.Context, s *scope) error {
 	for _, m := range s.observed.Members {
 		in := m.CurrentInstance()
 		if in == nil || in.State != ec2.StateRunning || in.Address == "" {
-			s.notes.detector.NoteAnswer(m, s.observed.Now, r.Clock.Now())
+			s.cache.looks.detector.NoteAnswer(m, s.observed.Now, r.Clock.Now())
 			continue
 		}
 		sg, patience := r.look(ctx, s, m.Name, in), lookPatience
-		if !s.notes.detector.SilentSince(m.Name).IsZero() {
+		if !s.cache.looks.detector.SilentSince(m.Name).IsZero() {
 			patience = silentPatience
 		}
 		sightings[m.Name] = sg
@@ -59,7 +59,7 @@ func (r *mysqlObserver) observeSQL(ctx context.Context, s *scope) error {
 		o, answered := sg.outcome()
 		m.SQL = sqlOf(o)
 		if answered {
-			delete(s.notes.sightings, m.CurrentInstance().ID)
+			delete(s.cache.looks.sightings, m.CurrentInstance().ID)
 			r.judgeSettings(s, m, o)
 			if err := s.takeClaim(m, sg); err != nil {
 				return err
@@ -67,7 +67,7 @@ func (r *mysqlObserver) observeSQL(ctx context.Context, s *scope) error {
 		}
 		r.trackSilence(ctx, s, m, sg.started)
 	}
-	s.notes.detector.Note(&s.observed)
+	s.cache.looks.detector.Note(&s.observed)
 	r.readCrashErrors(ctx, s)
 	s.observed.DatabaseReady = s.databaseReady(r.Clock.Now()) || s.leaving || s.password == "" || // its password cannot be kept
 		r.refusedDatabase(s)
@@ -82,7 +82,7 @@ func (s *scope) takeClaim(m *topology.Member, sg *sighting) error {
 	case !sg.claimed:
 		return nil
 	case sg.claim == nil:
-		s.notes.claimed[m.CurrentInstance().ID] = true
+		s.cache.looks.claimed[m.CurrentInstance().ID] = true
 	case errors.Is(sg.claim, mysql.ErrLeaseRefused):
 		return sg.claim
 	default:
@@ -93,14 +93,14 @@ func (s *scope) takeClaim(m *topology.Member, sg *sighting) error {
 
 // trackSilence notes what a member answered, has the port of one tried that should have answered, and reads its console.
 func (r *mysqlObserver) trackSilence(ctx context.Context, s *scope, m *topology.Member, asked time.Time) {
-	s.notes.detector.NoteAnswer(m, asked, r.Clock.Now())
+	s.cache.looks.detector.NoteAnswer(m, asked, r.Clock.Now())
 	switch m.SQL.Access {
 	case topology.AccessSilent, topology.AccessRefused:
 		r.knock(ctx, s, m)
 		r.readConsole(ctx, s, m, m.CurrentInstance().ID)
 	case topology.AccessNone, topology.AccessUnverified, topology.AccessDenied, topology.AccessVerified:
-		delete(s.notes.stage, m.Name)
-		delete(s.notes.knocks, m.CurrentInstance().ID)
+		delete(s.cache.looks.stage, m.Name)
+		delete(s.cache.looks.knocks, m.CurrentInstance().ID)
 		r.readStartError(ctx, s, m, m.CurrentInstance().ID)
 	}
 }
@@ -252,18 +252,18 @@ func (r *mysqlObserver) judgeSettings(s *scope, m *topology.Member, o mysql.Obse
 	}
 	for name, have := range o.Persisted {
 		want, wanted := s.desired.Settings[name]
-		if expected, ok := s.notes.expected[m.Name][name]; ok {
+		if expected, ok := s.cache.settings.expected[m.Name][name]; ok {
 			// MySQL may spell out what was set (an optimizer_switch, a mode): what it made of our value is our value.
-			s.notes.taken[m.Name+" "+name] = expected + "\x00" + have
-			delete(s.notes.expected[m.Name], name)
+			s.cache.settings.taken[m.Name+" "+name] = expected + "\x00" + have
+			delete(s.cache.settings.expected[m.Name], name)
 		}
-		if wanted && (mysql.EqualSetting(want, have) || s.notes.taken[m.Name+" "+name] == want+"\x00"+have) {
+		if wanted && (mysql.EqualSetting(want, have) || s.cache.settings.taken[m.Name+" "+name] == want+"\x00"+have) {
 			have = want
 		}
 		m.SQL.Persisted[name] = have
 	}
 	if due := s.records().Members[m.Name].RestartDue; due != 0 {
-		m.SQL.RestartPending = o.StartedAt.Unix() < s.notes.restartDue(m.Name, due, r.Clock.Now())
+		m.SQL.RestartPending = o.StartedAt.Unix() < s.cache.restartDue(m.Name, due, r.Clock.Now())
 	}
 	if !m.SQL.RestartPending && !m.SQL.PersistedIgnored && !s.recovering() { // what restores sets some for itself
 		s.judgeDrift(m, o)
@@ -281,14 +281,14 @@ type futureRestart struct{ due, seen int64 }
 
 // restartDue is from when on a server must have started to count as restarted, in Unix seconds. What is due in the future was noted by
 // a clock that went wrong, and is due now: no server would have started after it, however often it is restarted until then.
-func (n *notes) restartDue(member string, due int64, now time.Time) int64 {
+func (n *clusterCache) restartDue(member string, due int64, now time.Time) int64 {
 	if due <= now.Add(restartLead).Unix() {
 		return due
 	}
-	if n.ahead[member].due != due {
-		n.ahead[member] = futureRestart{due: due, seen: now.Unix()}
+	if n.settings.restartsAhead[member].due != due {
+		n.settings.restartsAhead[member] = futureRestart{due: due, seen: now.Unix()}
 	}
-	return n.ahead[member].seen
+	return n.settings.restartsAhead[member].seen
 }
 
 // judgeDrift finds the settings of the spec that are persisted and were changed on the running server. What does not stay as
@@ -300,13 +300,13 @@ func (s *scope) judgeDrift(m *topology.Member, o mysql.Observation) {
 		have, known := o.Settings[name]
 		ours := name == mysql.MaxConnections && s.records().Members[m.Name].MaxConnections != 0
 		if m.SQL.Persisted[name] != want || !known || mysql.EqualSetting(persisted, have) || ours {
-			delete(s.notes.kept, key)
+			delete(s.cache.settings.kept, key)
 			continue
 		}
-		if s.notes.kept[key] == persisted+"\x00" {
-			s.notes.kept[key] += have
+		if s.cache.settings.kept[key] == persisted+"\x00" {
+			s.cache.settings.kept[key] += have
 		}
-		if s.notes.kept[key] != persisted+"\x00"+have {
+		if s.cache.settings.kept[key] != persisted+"\x00"+have {
 			m.SQL.Drifted[name] = persisted
 		}
 	}

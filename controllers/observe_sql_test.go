@@ -26,11 +26,11 @@ func TestWhatHasDrifted(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			settings := map[string]string{name: "200"}
-			s := &scope{notes: &notes{kept: map[string]string{}}}
+			s := &scope{cache: newClusterCache("")}
 			s.desired.Settings = settings
 			s.setRecords(topology.Records{Members: map[string]topology.Record{member: tc.record}})
 			if tc.kept != "" {
-				s.notes.kept[member+" "+name] = tc.kept
+				s.cache.settings.kept[member+" "+name] = tc.kept
 			}
 			m := &topology.Member{Name: member, SQL: topology.SQL{Persisted: settings, Drifted: map[string]string{}}}
 			for range 2 { // a second look says the same

@@ -140,12 +140,12 @@ func (w *world) recordsVersion() string {
 
 func TestOwnWritesWakeNobody(t *testing.T) {
 	t.Parallel()
-	m := newMemory()
+	m := newCaches()
 	cluster := client.ObjectKey{Namespace: "shop", Name: "orders"}
 	n := m.of(cluster, "uid-1")
-	n.written.begin("first")
-	n.written.end("1")
-	n.written.begin("second")
+	n.records.written.begin("first")
+	n.records.written.end("1")
+	n.records.written.begin("second")
 	object := func(version, text string) *corev1.ConfigMap {
 		return &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "orders-members", ResourceVersion: version,
@@ -171,29 +171,29 @@ func TestOwnWritesWakeNobody(t *testing.T) {
 		"of a cluster of before, of the same name": {foreign, true},
 		"emptied by hand":                          {object("4", ""), true},
 	} {
-		if got := (othersWrites{memory: m}).Update(event.UpdateEvent{ObjectOld: row.now, ObjectNew: row.now}); got != row.want {
+		if got := (othersWrites{caches: m}).Update(event.UpdateEvent{ObjectOld: row.now, ObjectNew: row.now}); got != row.want {
 			t.Errorf("%s: let through %v, want %v", name, got, row.want)
 		}
 	}
-	if !(othersWrites{memory: m}).Delete(event.DeleteEvent{Object: object("1", "first")}) || (othersWrites{memory: m}).Create(event.CreateEvent{}) {
+	if !(othersWrites{caches: m}).Delete(event.DeleteEvent{Object: object("1", "first")}) || (othersWrites{caches: m}).Create(event.CreateEvent{}) {
 		t.Error("a deletion is to be noticed, a creation is our own")
 	}
 }
 
 func TestPausesGrow(t *testing.T) {
 	t.Parallel()
-	m, now := newMemory(), time.Now()
+	m, now := newCaches(), time.Now()
 	n := m.of(client.ObjectKey{Name: "orders"}, "uid")
 	refuse := func() *problem { return &problem{message: "no", pauseFrom: settingPause, pause: settingPauseMost} }
 	for i, want := range []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 5 * time.Minute, 5 * time.Minute} {
-		m.fail(n, "apply", refuse(), now)
-		if m.refusal(n, "apply", now.Add(want-time.Millisecond)) == nil || m.refusal(n, "apply", now.Add(want)) != nil {
+		n.requests.fail("apply", refuse(), now)
+		if n.requests.refusal("apply", now.Add(want-time.Millisecond)) == nil || n.requests.refusal("apply", now.Add(want)) != nil {
 			t.Errorf("after failure %d it is not paused for %s", i+1, want)
 		}
 		now = now.Add(want)
 	}
-	m.fail(n, "modify", &problem{pause: afterModification}, now)
-	if m.refusal(n, "modify", now.Add(afterModification-time.Second)) == nil {
+	n.requests.fail("modify", &problem{pause: afterModification}, now)
+	if n.requests.refusal("modify", now.Add(afterModification-time.Second)) == nil {
 		t.Error("a long pause counts in full from the first time on")
 	}
 	a, b := topology.ApplySettings{Member: "orders-0", Want: map[string]string{"back_log": "1"}}, topology.ApplySettings{Member: "orders-0", Want: map[string]string{"back_log": "2"}}

@@ -29,5 +29,5 @@ type Ports struct {
 	// Upgradeable may be nil: without OLM nobody asks.
 	Upgradeable Upgradeable
 
-	memory *memory
+	caches *caches
 }

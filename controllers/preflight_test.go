@@ -87,18 +87,18 @@ func TestWhatThePreflightAsksAbout(t *testing.T) {
 func TestWhatThePreflightFound(t *testing.T) {
 	t.Parallel()
 	w := NewMySQLClusterReconciler(Ports{Clock: (&world{}).now()})
-	s := &scope{notes: &notes{}}
-	n := s.notes
+	s := &scope{cache: &clusterCache{}}
+	n := s.cache
 	w.decider.notePreflight(s, "spec", []ec2.Problem{
 		{Field: "spec.aws.subnetIDs[0]", Reason: v1alpha1.ReasonInsufficientCapacity, Message: "full"},
 		{Field: "spec.aws.subnetIDs[1]", Reason: v1alpha1.ReasonInsufficientCapacity, Message: "full"},
 	})
-	if n.preflightProblem != nil || n.preflightShortage == nil || n.preflightShortage.message != "spec.aws.subnetIDs[0]: full; spec.aws.subnetIDs[1]: full" {
-		t.Errorf("problem %v, shortage %v", n.preflightProblem, n.preflightShortage)
+	if n.preflight.problem != nil || n.preflight.shortage == nil || n.preflight.shortage.message != "spec.aws.subnetIDs[0]: full; spec.aws.subnetIDs[1]: full" {
+		t.Errorf("problem %v, shortage %v", n.preflight.problem, n.preflight.shortage)
 	}
 	w.decider.notePreflight(s, "spec", []ec2.Problem{{Field: "spec.aws.imageID", Reason: v1alpha1.ReasonInvalidSpec, Message: "no image"}})
-	if n.preflightProblem == nil || n.preflightShortage != nil {
-		t.Errorf("problem %v, shortage %v", n.preflightProblem, n.preflightShortage)
+	if n.preflight.problem == nil || n.preflight.shortage != nil {
+		t.Errorf("problem %v, shortage %v", n.preflight.problem, n.preflight.shortage)
 	}
 	// What is wrong with one place holds up a cluster that is to begin, and nobody else's members once there are some.
 	ofOnePlace := []ec2.Problem{
@@ -106,12 +106,12 @@ func TestWhatThePreflightFound(t *testing.T) {
 		{Field: "spec.aws.clientSecurityGroupIDs[0]", Reason: v1alpha1.ReasonWaitingForDependency, Message: "no such group"},
 	}
 	w.decider.notePreflight(s, "spec", ofOnePlace)
-	if n.preflightProblem == nil {
+	if n.preflight.problem == nil {
 		t.Error("a new cluster begins with a subnet that cannot be used")
 	}
 	amend(s, func(records *topology.Records) { records.Members = map[string]topology.Record{"orders-0": {}} })
 	w.decider.notePreflight(s, "spec", ofOnePlace)
-	if n.preflightProblem != nil || n.preflightShortage == nil {
-		t.Errorf("problem %v, shortage %v", n.preflightProblem, n.preflightShortage)
+	if n.preflight.problem != nil || n.preflight.shortage == nil {
+		t.Errorf("problem %v, shortage %v", n.preflight.problem, n.preflight.shortage)
 	}
 }

@@ -41,7 +41,7 @@ func (r *publisher) publish(ctx context.Context, s *scope) error {
 	}
 	err := r.objects.show(ctx, s)
 	if s.published && s.plan.Primary != "" {
-		s.notes.shown = s.primaryShown()
+		s.cache.published.primary = s.primaryShown()
 	}
 	r.aimProbe(s)
 	return err
@@ -50,7 +50,7 @@ func (r *publisher) publish(ctx context.Context, s *scope) error {
 // showPrimary lets clients find a primary that they were not shown before without waiting for what this pass does: MySQL takes up
 // to a second to point the former primary at it. Trouble is publish's to report, after that.
 func (r *publisher) showPrimary(ctx context.Context, s *scope) error {
-	if s.deleting() || s.plan.Primary == "" || s.notes.shown == s.primaryShown() || slices.ContainsFunc(s.plan.Actions, comesFirst) {
+	if s.deleting() || s.plan.Primary == "" || s.cache.published.primary == s.primaryShown() || slices.ContainsFunc(s.plan.Actions, comesFirst) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, showLimit)
@@ -60,7 +60,7 @@ func (r *publisher) showPrimary(ctx context.Context, s *scope) error {
 		s.log.V(1).Info("the primary is shown later", "primary", s.plan.Primary, "problem", err.Error())
 	}
 	s.inTheWay = told // publish tells of what is in the way
-	s.notes.timeline.show(s, r.Clock.Now())
+	s.cache.told.timeline.show(s, r.Clock.Now())
 	return nil
 }
 
@@ -179,8 +179,8 @@ func (s *scope) released() bool {
 // letAllGo lets go of the users' Secrets, the records and the cluster. One cluster does that at a time: of two that hold one Secret
 // the second finds that nobody else needs it.
 func (r *publisher) letAllGo(ctx context.Context, s *scope) error {
-	r.memory.releasing.Lock()
-	defer r.memory.releasing.Unlock()
+	r.caches.releasing.Lock()
+	defer r.caches.releasing.Unlock()
 	// In this order: the records say which Secrets are held.
 	if err := r.identities.releaseCredentials(ctx, s); err != nil {
 		return err
@@ -201,15 +201,15 @@ func (r *publisher) letAllGo(ctx context.Context, s *scope) error {
 // stands in its way, or it may be over soon. What only a person can put right is not waited for; other trouble must have stood in
 // the way for abandonPatience, without a pass in which there was none.
 func (s *scope) giveUpFor(now time.Time) *problem {
-	trouble, n := s.trouble(), s.notes
+	trouble, n := s.trouble(), s.cache
 	switch {
 	case trouble == nil || !s.deleting():
-		n.hinderedSince = time.Time{}
+		n.told.hinderedSince = time.Time{}
 		return nil
-	case n.hinderedSince.IsZero():
-		n.hinderedSince = now
+	case n.told.hinderedSince.IsZero():
+		n.told.hinderedSince = now
 	}
-	if !s.abandons() || trouble.after < afterPerson && now.Sub(n.hinderedSince) < abandonPatience {
+	if !s.abandons() || trouble.after < afterPerson && now.Sub(n.told.hinderedSince) < abandonPatience {
 		return nil
 	}
 	return trouble

@@ -48,6 +48,6 @@ func (r *cloudObserver) recall(ctx context.Context, s *scope) error {
 			SizeGiB: s.cluster.StorageGiB(), Tags: tags,
 		})
 	}
-	s.notes.recalled = s.shown()
+	s.cache.cloud.recalled = s.shown()
 	return nil
 }

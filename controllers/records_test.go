@@ -121,7 +121,7 @@ func TestRecordsWhoseAnswerWasLostAreOurs(t *testing.T) {
 	records.PromotedAt = 1
 	text, err := json.Marshal(records)
 	must(t, err)
-	memo := &o.memory.of(client.ObjectKeyFromObject(w.cluster), keyOf(w.cluster.UID)).records
+	memo := &o.caches.of(client.ObjectKeyFromObject(w.cluster), keyOf(w.cluster.UID)).records.memo
 	memo.unheard = append(memo.unheard, string(text))
 	cm.Data[resources.KeyMembers] = string(text)
 	must(t, w.client.Update(t.Context(), cm))

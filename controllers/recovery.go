@@ -56,7 +56,7 @@ func (r *restorer) recover(ctx context.Context, s *scope, a topology.Recover) er
 	}
 	s.recovery = r.recoveryReport(ctx, s)
 	if !onlyFades(&job) {
-		s.notes.recoveryFades = time.Time{}
+		s.cache.backups.recoveryFades = time.Time{}
 	}
 	switch {
 	case jobSucceeded(&job):
@@ -69,15 +69,15 @@ func (r *restorer) recover(ctx context.Context, s *scope, a topology.Recover) er
 		return &problem{reason: v1alpha1.ReasonRecoveryFailed, after: afterPerson,
 			message: fmt.Sprintf("%s; put that right and delete Job %s to try again", message, name)}
 	case onlyFades(&job):
-		if s.notes.recoveryFades.IsZero() {
-			s.notes.recoveryFades = r.Clock.Now()
+		if s.cache.backups.recoveryFades.IsZero() {
+			s.cache.backups.recoveryFades = r.Clock.Now()
 		}
-		if r.Clock.Since(s.notes.recoveryFades) < endPatience {
+		if r.Clock.Since(s.cache.backups.recoveryFades) < endPatience {
 			return nil
 		}
 		return &problem{reason: v1alpha1.ReasonRecoveryStuck, after: afterPerson, message: fmt.Sprintf(
 			"the pod of Job %s was to end at %s and has not, as on a node that does not answer; another beside it would restore into the same server. When it surely runs no more, delete its node or, with --force, the pod",
-			name, s.notes.recoveryFades.UTC().Format(time.RFC3339))}
+			name, s.cache.backups.recoveryFades.UTC().Format(time.RFC3339))}
 	case neverRan(&job, r.Clock.Now()) && !s.reportedBy(&job):
 		// The next one is as the spec has it by then. There are never two: this one is gone when its pod is.
 		if err := deleteJob(ctx, r.Client, &job, metav1.DeletePropagationForeground); err != nil {

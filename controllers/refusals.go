@@ -28,28 +28,28 @@ type refusedPassword struct {
 }
 
 // refuseSettings notes the settings that a member's mysqld refused; several members are served at the same time.
-func (m *memory) refuseSettings(n *notes, member string, want map[string]string, refused map[string]error, now time.Time) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if n.refusedSettings[member] == nil {
-		n.refusedSettings[member] = map[string]refusedSetting{}
+func (c *settingCache) refuseSettings(member string, want map[string]string, refused map[string]error, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.refused[member] == nil {
+		c.refused[member] = map[string]refusedSetting{}
 	}
 	for name, err := range refused {
-		n.refusedSettings[member][name] = refusedSetting{value: want[name], why: err.Error(), at: now}
+		c.refused[member][name] = refusedSetting{value: want[name], why: err.Error(), at: now}
 	}
 }
 
 // overlookRefused shows settings as persisted that were refused a while ago, and tells of them.
 func (r *mysqlObserver) overlookRefused(s *scope, m *topology.Member) {
-	r.memory.mu.Lock()
-	defer r.memory.mu.Unlock()
+	s.cache.settings.mu.Lock()
+	defer s.cache.settings.mu.Unlock()
 	values, whys := map[string]string{}, []string(nil)
-	for _, name := range slices.Sorted(maps.Keys(s.notes.refusedSettings[m.Name])) {
-		refused := s.notes.refusedSettings[m.Name][name]
+	for _, name := range slices.Sorted(maps.Keys(s.cache.settings.refused[m.Name])) {
+		refused := s.cache.settings.refused[m.Name][name]
 		want, wanted := s.desired.Settings[name]
 		switch {
 		case !wanted || want != refused.value:
-			delete(s.notes.refusedSettings[m.Name], name)
+			delete(s.cache.settings.refused[m.Name], name)
 		case m.SQL.PersistedIgnored || s.undone(name, want): // it is taken out everywhere, and that is told
 		case r.Clock.Since(refused.at) < settingPauseMost:
 			m.SQL.Persisted[name] = want
@@ -80,7 +80,7 @@ func settingsRefused(whys []string) string {
 // refusedDatabase says whether MySQL refused a while ago what EnsureDatabase would do now, and tells of it. A cluster whose
 // application has no account yet is not Ready without.
 func (r *mysqlObserver) refusedDatabase(s *scope) bool {
-	refused := s.notes.refusedPassword
+	refused := s.cache.settings.refusedPassword
 	if s.records().Database == "" || refused.problem == nil || refused.key != databaseKey(s) || r.Clock.Since(refused.at) >= settingPauseMost {
 		return false
 	}

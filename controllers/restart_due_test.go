@@ -7,7 +7,7 @@ import (
 
 // TestARestartThatIsDueInTheFuture was noted by a clock that went wrong: it happens once, and not again and again until then.
 func TestARestartThatIsDueInTheFuture(t *testing.T) {
-	n, now := &notes{ahead: map[string]futureRestart{}}, time.Now()
+	n, now := newClusterCache(""), time.Now()
 	pending := func(started time.Time, due int64) bool { return started.Unix() < n.restartDue("orders-0", due, now) }
 	if due := now.Unix(); !pending(now.Add(-time.Minute), due) || pending(now, due) {
 		t.Error("one that is due now")

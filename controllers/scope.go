@@ -26,8 +26,8 @@ type scope struct {
 	// cluster is the object as it was read; open sets it, claim may update its metadata.
 	cluster *v1alpha1.MySQLCluster
 	log     logr.Logger
-	// notes is what is kept in memory about this cluster between passes; open.
-	notes *notes
+	// cache is what is kept in memory about this cluster between passes; open.
+	cache *clusterCache
 	// done ends the pass early without an error: nothing is left to do for this object.
 	done bool
 
@@ -151,7 +151,7 @@ func (r *MySQLClusterReconciler) open(ctx context.Context, req ctrl.Request) (*s
 	return &scope{
 		cluster: &cluster,
 		log:     ctrl.LoggerFrom(ctx),
-		notes:   r.memory.of(req.NamespacedName, keyOf(cluster.UID)),
+		cache:   r.caches.of(req.NamespacedName, keyOf(cluster.UID)),
 	}, nil
 }
 

@@ -34,16 +34,16 @@ type sighting struct {
 
 // look begins to look at a member, or returns the look that is under way or has just ended.
 func (r *mysqlObserver) look(ctx context.Context, s *scope, member string, in *topology.Instance) *sighting {
-	if sg := s.notes.sightings[in.ID]; sg != nil {
+	if sg := s.cache.looks.sightings[in.ID]; sg != nil {
 		if _, ended := sg.outcome(); !ended || r.Clock.Since(sg.ended) < lookFresh {
 			return sg
 		}
 	}
 	sg := &sighting{started: r.Clock.Now(), done: make(chan struct{})}
-	s.notes.sightings[in.ID] = sg
+	s.cache.looks.sightings[in.ID] = sg
 	handle := r.handle(ctx, s, member, in.ID, in.Address)
 	handle.WatchSettings(s.settingNames())
-	wantsClaim := !s.notes.claimed[in.ID]
+	wantsClaim := !s.cache.looks.claimed[in.ID]
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookTimeout)
 	go func() {
 		defer cancel()

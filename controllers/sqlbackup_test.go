@@ -51,7 +51,7 @@ func TestBackupsWithServers(t *testing.T) {
 		}
 		accepts.Store(true)
 		w.drive(w.o, sqlPatience, func() bool {
-			return w.o.memory.of(client.ObjectKeyFromObject(w.cluster), keyOf(w.cluster.UID)).backupAccount != ""
+			return w.o.caches.of(client.ObjectKeyFromObject(w.cluster), keyOf(w.cluster.UID)).backups.account != ""
 		})
 		w.whatBackupsNeed()
 		w.health()

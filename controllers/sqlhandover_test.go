@@ -76,7 +76,7 @@ func TestClientsAreShownAPrimaryBeforeTheFormerOneFollows(t *testing.T) {
 	if p := now.Status.LastPromotion; p == nil || p.Kind != promotionPlanned || p.From != former || p.To != to || p.Publish == "" {
 		t.Errorf("status tells of %+v", p)
 	}
-	if at := o.memory.of(client.ObjectKeyFromObject(now), keyOf(now.UID)).shownAt; at.Before(c.CreationTimestamp.Time) {
+	if at := o.caches.of(client.ObjectKeyFromObject(now), keyOf(now.UID)).published.changedAt; at.Before(c.CreationTimestamp.Time) {
 		t.Errorf("it is remembered that clients were shown another at %s", at)
 	}
 	w.settle(o)

@@ -37,8 +37,8 @@ func (r *executor) start(ctx context.Context, s *scope, a topology.StartInstance
 		in = *m.CurrentInstance()
 		zone = in.Zone
 	}
-	if failed := r.memory.startFailed(s.notes, a.InstanceID, in.StateReason, r.Clock.Now()); failed > 0 {
-		r.memory.noteCapacity(s.notes, a.Member, zone, codeNoCapacity, ec2.StopError(in.StateReason), r.Clock.Now())
+	if failed := s.cache.requests.startFailed(a.InstanceID, in.StateReason, r.Clock.Now()); failed > 0 {
+		s.cache.requests.noteCapacity(a.Member, zone, codeNoCapacity, ec2.StopError(in.StateReason), r.Clock.Now())
 		pause := min(startPause<<min(failed-1, 8), startPauseMax)
 		return &problem{
 			reason: v1alpha1.ReasonBootFailed, after: afterWaiting, pause: pause, pauseFrom: pause,
@@ -47,42 +47,42 @@ func (r *executor) start(ctx context.Context, s *scope, a topology.StartInstance
 	}
 	cloud, uid := s.cloud, s.uid()
 	finish := func(_ context.Context, s *scope, err error) error {
-		if err == nil && r.memory.startTaken(s.notes, a.InstanceID, r.Clock.Now()) > 0 {
+		if err == nil && s.cache.requests.startTaken(a.InstanceID, r.Clock.Now()) > 0 {
 			return nil // it was taken before as well: whether the zone has room is not known yet
 		}
-		r.memory.noteCapacity(s.notes, a.Member, zone, codeNoCapacity, err, r.Clock.Now())
+		s.cache.requests.noteCapacity(a.Member, zone, codeNoCapacity, err, r.Clock.Now())
 		return err
 	}
 	return r.attempts.unhurried(ctx, s, &call{action: a, finish: finish}, func(ctx context.Context) error { return cloud.StartInstance(ctx, uid, a.InstanceID) })
 }
 
 // startTaken notes that EC2 took a start, and returns how many failed before it, one after the other.
-func (m *memory) startTaken(n *notes, instance string, now time.Time) int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	maps.DeleteFunc(n.starts, func(other string, s starts) bool {
+func (q *requestCache) startTaken(instance string, now time.Time) int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	maps.DeleteFunc(q.starts, func(other string, s starts) bool {
 		return other != instance && !s.taken.IsZero() && now.Sub(s.taken) > startSettles
 	})
-	failed := n.starts[instance].failed
-	n.starts[instance] = starts{taken: now, failed: failed}
+	failed := q.starts[instance].failed
+	q.starts[instance] = starts{taken: now, failed: failed}
 	return failed
 }
 
 // startFailed judges the last start of a machine that is stopped: how many have failed one after the other, when it is one
 // that EC2 took and could not carry out; 0 when it is none, or was judged before. Why the machine stopped is EC2's to say, and
 // a machine that a person or the operator stopped says so.
-func (m *memory) startFailed(n *notes, instance, why string, now time.Time) int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	known := n.starts[instance]
+func (q *requestCache) startFailed(instance, why string, now time.Time) int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	known := q.starts[instance]
 	switch {
 	case known.taken.IsZero():
 		return 0
 	case why == "", strings.Contains(why, "InitiatedShutdown"), now.Sub(known.taken) > startSettles:
-		delete(n.starts, instance)
+		delete(q.starts, instance)
 		return 0
 	}
 	known = starts{failed: known.failed + 1}
-	n.starts[instance] = known
+	q.starts[instance] = known
 	return known.failed
 }

@@ -46,12 +46,12 @@ func TestStartThatFailsAfterItWasTaken(t *testing.T) {
 		if p == nil || p.reason != v1alpha1.ReasonBootFailed || p.pause != min(pause, startPauseMax) || p.pauseFrom != p.pause {
 			t.Fatalf("after failure %d: %+v", n+1, p)
 		}
-		if zone, _ := o.memory.capacityRefused(s.notes, "orders-1", w.clock.Now()); zone != in.Zone {
+		if zone, _ := s.cache.requests.capacityRefused("orders-1", w.clock.Now()); zone != in.Zone {
 			t.Errorf("capacity lacks in %q, want %q", zone, in.Zone)
 		}
 		pause *= 2
 	}
-	_, since := o.memory.capacityRefused(s.notes, "orders-1", w.clock.Now())
+	_, since := s.cache.requests.capacityRefused("orders-1", w.clock.Now())
 	if lasting := w.clock.Now().Sub(since); lasting < time.Minute {
 		t.Errorf("capacity lacks for %s, as if a start that was taken had ended that", lasting)
 	}

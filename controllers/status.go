@@ -39,9 +39,9 @@ func (r *reporter) conclude(ctx context.Context, s *scope, failed error) (ctrl.R
 		return ctrl.Result{}, err
 	}
 	if told && s.promotion != nil {
-		s.notes.uncoveredTold = s.promotion.Uncovered
+		s.cache.told.uncovered = s.promotion.Uncovered
 	}
-	if told || !s.notes.timeline.opened.IsZero() { // what is owed stays owed
+	if told || !s.cache.told.timeline.opened.IsZero() { // what is owed stays owed
 		r.tellOfPromotion(s)
 	}
 	if s.planned {
@@ -63,19 +63,19 @@ func (r *reporter) writeStatus(ctx context.Context, s *scope, before *v1alpha1.M
 	if apiequality.Semantic.DeepEqual(before.Status, s.cluster.Status) {
 		return true, nil
 	}
-	if !r.memory.mayTry(s.notes, errand{what: statusErrand}, r.Clock.Now()) {
+	if !s.cache.requests.mayTry(errand{what: statusErrand}, r.Clock.Now()) {
 		return false, nil
 	}
 	written := s.cluster.DeepCopy() // the answer is decoded into it
 	if err := client.IgnoreNotFound(r.Client.Status().Patch(ctx, written, client.MergeFrom(before))); err != nil {
 		err = fmt.Errorf("write status: %w", err)
 		p := &problem{reason: v1alpha1.ReasonObjectRefused, message: err.Error(), pauseFrom: refusalPause, pause: refusalPauseMost, cause: err}
-		if r.memory.fail(s.notes, errand{what: statusErrand}, p, r.Clock.Now()) {
+		if s.cache.requests.fail(errand{what: statusErrand}, p, r.Clock.Now()) {
 			s.log.Error(err, "the status is not written; the cluster is looked after all the same")
 		}
 		return false, err
 	}
-	r.memory.succeed(s.notes, errand{what: statusErrand})
+	s.cache.requests.succeed(errand{what: statusErrand})
 	r.announcer.announceChanges(s, before)
 	return true, nil
 }

@@ -77,7 +77,7 @@ func (r *cloudObserver) readBefore(s *scope) {
 	c.Spec.Version = then.Version
 	aws.InstanceType, aws.ImageID, aws.ImageSSMParameter, aws.Download = then.InstanceType, then.ImageID, then.ImageSSMParameter, then.Download
 	hash := templateOf(c).hash()
-	if !r.memory.takesBefore(s.notes, hash, r.Clock.Now()) || len(s.policy.Check(c.Namespace, c.Spec)) > 0 {
+	if !s.cache.requests.takesBefore(hash, r.Clock.Now()) || len(s.policy.Check(c.Namespace, c.Spec)) > 0 {
 		return
 	}
 	s.before, s.desired.Before = c, topology.Template{Hash: hash, Version: then.Version}
@@ -93,20 +93,20 @@ func (s *scope) launchedFrom(a topology.LaunchInstance) *v1alpha1.MySQLCluster {
 
 // noteBefore notes what came of the order of a machine as before: when its image or type is no more, the present spec has to do for
 // a while.
-func (m *memory) noteBefore(n *notes, hash string, err error, now time.Time) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+func (q *requestCache) noteBefore(hash string, err error, now time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	switch {
-	case err == nil && n.beforeRefused == hash:
-		n.beforeRefused = ""
+	case err == nil && q.beforeRefused == hash:
+		q.beforeRefused = ""
 	case ec2.RefusesMachine(err), ec2.Code(err) == codeImageGone, errors.Is(err, errNoImage) && ec2.Classify(err) == ec2.Invalid:
-		n.beforeRefused, n.beforeRefusedAt = hash, now
+		q.beforeRefused, q.beforeRefusedAt = hash, now
 	}
 }
 
 // takesBefore says whether EC2 may take the order of a machine as before.
-func (m *memory) takesBefore(n *notes, hash string, now time.Time) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return n.beforeRefused != hash || now.Sub(n.beforeRefusedAt) >= refusedBefore
+func (q *requestCache) takesBefore(hash string, now time.Time) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.beforeRefused != hash || now.Sub(q.beforeRefusedAt) >= refusedBefore
 }

@@ -141,12 +141,12 @@ func TestWhatAMachineAsBeforeIsMadeFrom(t *testing.T) {
 	} {
 		clock := clocktesting.NewFakePassiveClock(time.Now())
 		r := NewMySQLClusterReconciler(Ports{Clock: clock})
-		s := &scope{cluster: cluster(), notes: &notes{}, policy: c.policy, authority: authority}
+		s := &scope{cluster: cluster(), cache: &clusterCache{}, policy: c.policy, authority: authority}
 		c.change(s.cluster)
 		s.setRecords(topology.Records{Template: c.records})
 		if c.refused != nil {
 			r.cloudObserver.readBefore(s)
-			r.memory.noteBefore(s.notes, s.desired.Before.Hash, c.refused, clock.Now())
+			s.cache.requests.noteBefore(s.desired.Before.Hash, c.refused, clock.Now())
 			s.before, s.desired.Before = nil, topology.Template{}
 		}
 		r.cloudObserver.readBefore(s)

@@ -56,7 +56,7 @@ func (t *timeline) show(s *scope, now time.Time) {
 // trackPromotion follows a failure of the primary through the passes, and reports the promotion once the new primary is
 // published.
 func (r *reporter) trackPromotion(s *scope) {
-	t, now := &s.notes.timeline, r.Clock.Now()
+	t, now := &s.cache.told.timeline, r.Clock.Now()
 	switch {
 	case t.unseen:
 		t.unseen = false
@@ -83,7 +83,7 @@ func (s *scope) askedToPause(primary string) bool {
 	of := func(rec topology.Records) bool {
 		return rec.Rolling == primary || slices.Contains(rec.Restarts.Members, primary)
 	}
-	return s.notes.writes.waking || primary != "" && s.desired.Replicas == 1 && (of(s.observed.Records) || of(s.plan.Records))
+	return s.cache.told.writes.waking || primary != "" && s.desired.Replicas == 1 && (of(s.observed.Records) || of(s.plan.Records))
 }
 
 // report is the timeline as status shows it.
@@ -139,11 +139,11 @@ func seconds(d time.Duration) string { return fmt.Sprintf("%.3fs", d.Seconds()) 
 
 // tellOfPromotion tells of a promotion in an event and in the histogram, once status holds it.
 func (r *reporter) tellOfPromotion(s *scope) {
-	p, t := s.promotion, s.notes.timeline
+	p, t := s.promotion, s.cache.told.timeline
 	if p == nil {
 		return
 	}
-	s.notes.timeline = timeline{}
+	s.cache.told.timeline = timeline{}
 	if t.opened.IsZero() && p.Uncovered != "" {
 		r.Events.Eventf(s.cluster, nil, corev1.EventTypeWarning, v1alpha1.ReasonCommitsUncovered, actionAct,
 			"%s is the primary, and commits that %s answered may be lost: %s", p.To, orDash(s.plan.Records.Uncovered.Primary), p.Uncovered)

@@ -23,9 +23,9 @@ func TestAPromotionIsToldOnceStatusHoldsIt(t *testing.T) {
 	recorder := events.NewFakeRecorder(9)
 	now := clocktesting.NewFakePassiveClock(at(5))
 	r := NewMySQLClusterReconciler(Ports{Clock: now, Events: recorder, Metrics: NewMetrics(prometheus.NewRegistry())})
-	lost := &notes{timeline: timeline{kind: promotionUnplanned, from: "orders-0", lastWrite: at(0), noticed: at(1), fenced: at(2), opened: at(4)}}
+	lost := &clusterCache{told: toldCache{timeline: timeline{kind: promotionUnplanned, from: "orders-0", lastWrite: at(0), noticed: at(1), fenced: at(2), opened: at(4)}}}
 	pass := func() *scope {
-		s := &scope{cluster: &v1alpha1.MySQLCluster{}, notes: lost, planned: true, published: true}
+		s := &scope{cluster: &v1alpha1.MySQLCluster{}, cache: lost, planned: true, published: true}
 		s.plan.Primary = "orders-1"
 		r.reporter.trackPromotion(s)
 		return s
@@ -53,7 +53,7 @@ func TestAnAsynchronousFailoverPromisesNothing(t *testing.T) {
 	for kind, promises := range map[string]bool{promotionUnplanned: false, promotionPlanned: true} {
 		recorder := events.NewFakeRecorder(9)
 		r := NewMySQLClusterReconciler(Ports{Events: recorder, Metrics: NewMetrics(prometheus.NewRegistry())})
-		s := &scope{cluster: &v1alpha1.MySQLCluster{}, notes: &notes{timeline: timeline{kind: kind}}, plan: topology.Plan{Primary: "orders-1"},
+		s := &scope{cluster: &v1alpha1.MySQLCluster{}, cache: &clusterCache{told: toldCache{timeline: timeline{kind: kind}}}, plan: topology.Plan{Primary: "orders-1"},
 			promotion: &v1alpha1.PromotionStatus{Kind: kind, To: "orders-1"}}
 		s.cluster.Spec.Replication.Durability = v1alpha1.DurabilityAsync
 		r.reporter.tellOfPromotion(s)
@@ -79,8 +79,8 @@ func TestThePrimaryOpenedAgain(t *testing.T) {
 		"after a restart that was asked for":           {"orders-0", 1, func(s *scope) { s.observed.Records.Restarts = restarts }, "Reopened", "Normal Reopened Reopened orders-0 for writes in"},
 		"on another machine that was asked for":        {"orders-0", 1, func(s *scope) { s.plan.Records.Rolling = "orders-0" }, "Reopened", "Normal Reopened Reopened orders-0 for writes in"},
 		"while the members are restarted in turn":      {"orders-0", 3, func(s *scope) { s.observed.Records.Restarts = restarts }, "Reopened", "Warning Reopened Reopened orders-0 for writes in"},
-		"after hibernation":                            {"orders-0", 3, func(s *scope) { s.notes.writes.waking = true }, "Reopened", "Normal Reopened Reopened orders-0 for writes in"},
-		"another member, after hibernation":            {"orders-1", 3, func(s *scope) { s.notes.writes.waking = true }, "Failover", "Warning Failover Failed over from orders-0 to orders-1 in"},
+		"after hibernation":                            {"orders-0", 3, func(s *scope) { s.cache.told.writes.waking = true }, "Reopened", "Normal Reopened Reopened orders-0 for writes in"},
+		"another member, after hibernation":            {"orders-1", 3, func(s *scope) { s.cache.told.writes.waking = true }, "Failover", "Warning Failover Failed over from orders-0 to orders-1 in"},
 		"another member, of a primary that is unknown": {"orders-1", 3, func(s *scope) { s.plan.Membership = nil }, "Failover", "Warning Failover Failed over from - to orders-1 in"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -88,14 +88,14 @@ func TestThePrimaryOpenedAgain(t *testing.T) {
 			prober := mysql.NewProber(mysql.ProberOptions{})
 			defer prober.Close()
 			r := NewMySQLClusterReconciler(Ports{Clock: clocktesting.NewFakePassiveClock(began), Events: recorder, Metrics: NewMetrics(registry), Prober: prober})
-			s := &scope{cluster: &v1alpha1.MySQLCluster{}, notes: &notes{}, planned: true}
+			s := &scope{cluster: &v1alpha1.MySQLCluster{}, cache: &clusterCache{}, planned: true}
 			s.desired.Replicas = row.replicas
 			s.plan.Failing, s.plan.Membership = true, &topology.Membership{Primary: "orders-0"}
 			row.change(s)
 			r.reporter.trackPromotion(s)
-			s.notes.timeline.fence(began)
-			s.notes.timeline.open(began)
-			s = &scope{cluster: s.cluster, notes: s.notes, planned: true, published: true, plan: topology.Plan{Primary: row.to}}
+			s.cache.told.timeline.fence(began)
+			s.cache.told.timeline.open(began)
+			s = &scope{cluster: s.cluster, cache: s.cache, planned: true, published: true, plan: topology.Plan{Primary: row.to}}
 			r.reporter.trackPromotion(s)
 			if s.promotion == nil || s.promotion.Kind != row.kind || s.promotion.To != row.to {
 				t.Fatalf("status says %+v", s.promotion)
@@ -145,7 +145,7 @@ func TestWhatMayBeLostIsTold(t *testing.T) {
 		"with Async":                                  {claimed, open, func(s *scope) { s.cluster.Spec.Replication.Durability = v1alpha1.DurabilityAsync }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &scope{cluster: &v1alpha1.MySQLCluster{}, notes: &notes{}, planned: true, published: true, plan: topology.Plan{Primary: "orders-1"}}
+			s := &scope{cluster: &v1alpha1.MySQLCluster{}, cache: &clusterCache{}, planned: true, published: true, plan: topology.Plan{Primary: "orders-1"}}
 			s.plan.Records.Uncovered, s.cluster.Status.LastPromotion = row.uncovered, row.last
 			if row.last != nil {
 				s.observed.UncoveredTold = row.last.Uncovered

@@ -131,7 +131,7 @@ func (r *reporter) evidence(s *scope, problems []topology.Finding) evidence {
 	return evidence{
 		now: r.Clock.Now(), planned: s.planned, deleting: s.deleting(), hibernates: s.cluster.Spec.Hibernate,
 		service: resources.NamesOf(s.cluster.Name).Primary, primary: s.plan.Primary, waiting: s.plan.Waiting.Message,
-		probe: r.Prober.Status(s.uid()), since: s.notes.writes.since, due: s.notes.writes.due, problems: problems,
+		probe: r.Prober.Status(s.uid()), since: s.cache.told.writes.since, due: s.cache.told.writes.due, problems: problems,
 		before: meta.FindStatusCondition(s.cluster.Status.Conditions, v1alpha1.ConditionAvailable),
 	}
 }
@@ -149,7 +149,7 @@ type writes struct {
 
 // trackWrites notes since when writes are due. A process that finds a cluster unavailable takes over since when it has been.
 func (r *reporter) trackWrites(s *scope) {
-	w, now, last := &s.notes.writes, r.Clock.Now(), r.Prober.Status(s.uid()).LastSuccess
+	w, now, last := &s.cache.told.writes, r.Clock.Now(), r.Prober.Status(s.uid()).LastSuccess
 	before, first := meta.FindStatusCondition(s.cluster.Status.Conditions, v1alpha1.ConditionAvailable), w.since.IsZero()
 	if first {
 		w.since = now

@@ -184,11 +184,11 @@ func TestWritesAreDue(t *testing.T) {
 	} {
 		prober := mysql.NewProber(mysql.ProberOptions{})
 		r := NewMySQLClusterReconciler(Ports{Clock: clocktesting.NewFakePassiveClock(now), Prober: prober})
-		s := &scope{cluster: &v1alpha1.MySQLCluster{}, notes: &notes{writes: row.writes}, planned: true}
+		s := &scope{cluster: &v1alpha1.MySQLCluster{}, cache: &clusterCache{told: toldCache{writes: row.writes}}, planned: true}
 		s.setRecords(established)
 		row.change(s)
 		r.reporter.trackWrites(s)
-		if w := s.notes.writes; !w.due.Equal(row.due) || w.waking != row.waking {
+		if w := s.cache.told.writes; !w.due.Equal(row.due) || w.waking != row.waking {
 			t.Errorf("%s: due %s, waking %v", name, w.due, w.waking)
 		}
 		prober.Close()

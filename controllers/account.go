@@ -117,7 +117,7 @@ func (r *access) reach(ctx context.Context, s *scope) error {
 	}
 	if name := credentialsSecret(s.cluster); name != "" {
 		if account.Static, s.cloudProblem = r.credentials(ctx, s, name); account.Static == nil {
-			if s.released() && s.cloudProblem.reason == v1alpha1.ReasonCredentialsMissing {
+			if released(s) && s.cloudProblem.reason == v1alpha1.ReasonCredentialsMissing {
 				return r.publisher.letAllGo(ctx, s)
 			}
 			return nil
@@ -135,10 +135,10 @@ func (r *access) reach(ctx context.Context, s *scope) error {
 }
 
 // neverBegun says that a cluster which is to go has nothing in EC2, by its records.
-func (s *scope) neverBegun() bool { return s.deleting() && s.unbegun() }
+func (s *scope) neverBegun() bool { return s.deleting() && unbegun(s) }
 
 // unbegun says that nothing was ever made for a cluster, by its records: the account is written down before the first thing is.
-func (s *scope) unbegun() bool {
+func unbegun(s *scope) bool {
 	return !s.recordsLost && s.records().Account == "" && len(s.records().Members) == 0
 }
 

@@ -49,7 +49,7 @@ func (r *executor) takeInCloud(ctx context.Context, s *scope, action topology.Ac
 			r.announcer.announceGroup(s, id)
 		}
 	case topology.CreateVolume:
-		if !s.mayCopy(a.SnapshotID) {
+		if !mayCopy(s, a.SnapshotID) {
 			return true, &problem{reason: v1alpha1.ReasonNotPermitted, message: "snapshot " + a.SnapshotID + " is not what spec.bootstrap.recovery names; no volume is made from it", after: afterPerson}
 		}
 		_, err = s.cloud.CreateVolume(ctx, r.volumeSpec(s, a))
@@ -99,7 +99,7 @@ func (r *executor) takeInCloud(ctx context.Context, s *scope, action topology.Ac
 
 // mayCopy says whether a snapshot is the one that was judged in this pass, or the cluster's own of the volume that was. The
 // records alone do not decide: whoever may edit ConfigMaps could name another namespace's.
-func (s *scope) mayCopy(snapshotID string) bool {
+func mayCopy(s *scope, snapshotID string) bool {
 	if snapshotID == "" || snapshotID == s.observed.Source.SnapshotID {
 		return true
 	}
@@ -142,7 +142,7 @@ func (r *executor) modify(ctx context.Context, s *scope, a topology.ModifyVolume
 
 // launchSpec describes a member's instance but for what is resolved at the last moment: image, subnet, user data.
 func (r *executor) launchSpec(s *scope, a topology.LaunchInstance) ec2.LaunchSpec {
-	c := s.launchedFrom(a)
+	c := launchedFrom(s, a)
 	aws := c.Spec.AWS
 	return ec2.LaunchSpec{
 		Owner: s.owner(), Member: a.Member, Incarnation: a.Incarnation, TemplateHash: templateOf(c).hash(),
@@ -158,7 +158,7 @@ func (r *executor) launch(ctx context.Context, s *scope, a topology.LaunchInstan
 	if err != nil {
 		return &problem{reason: v1alpha1.ReasonInvalidSpec, message: err.Error(), after: afterPerson, cause: err}
 	}
-	aws, spec := s.launchedFrom(a).Spec.AWS, r.launchSpec(s, a)
+	aws, spec := launchedFrom(s, a).Spec.AWS, r.launchSpec(s, a)
 	spec.SubnetID, spec.UserData = a.SubnetID, userData
 	spec.Owner.UserTags = maps.Clone(spec.Owner.UserTags)
 	if spec.SecurityGroupIDs = slices.Clone(aws.SecurityGroupIDs); len(spec.SecurityGroupIDs) == 0 {
@@ -184,7 +184,7 @@ func (r *executor) launch(ctx context.Context, s *scope, a topology.LaunchInstan
 
 // launched takes what came of a launch. Capacity that EC2 refuses is noted, so that the brain can look elsewhere.
 func (r *executor) launched(ctx context.Context, s *scope, a topology.LaunchInstance, err error) error {
-	s.cache.requests.noteCapacity(a.Member, s.zoneOf(a.SubnetID), codeNoCapacity, err, r.Clock.Now())
+	s.cache.requests.noteCapacity(a.Member, zoneOf(s, a.SubnetID), codeNoCapacity, err, r.Clock.Now())
 	return r.ordered(ctx, s, a, err)
 }
 
@@ -207,7 +207,7 @@ func (r *executor) ordered(ctx context.Context, s *scope, action topology.Action
 }
 
 func (r *executor) bootstrapInput(s *scope, a topology.LaunchInstance) bootstrap.Input {
-	c := s.launchedFrom(a)
+	c := launchedFrom(s, a)
 	in := bootstrap.Input{
 		ClusterUID: s.uid(), Namespace: c.Namespace, Cluster: c.Name,
 		Member: a.Member, Ordinal: a.Ordinal, Incarnation: a.Incarnation, VolumeIncarnation: a.VolumeIncarnation,
@@ -223,7 +223,7 @@ func (r *executor) bootstrapInput(s *scope, a topology.LaunchInstance) bootstrap
 }
 
 // zoneOf returns the zone of one of the spec's subnets.
-func (s *scope) zoneOf(subnetID string) string {
+func zoneOf(s *scope, subnetID string) string {
 	for _, subnet := range s.desired.Subnets {
 		if subnet.ID == subnetID {
 			return subnet.Zone

@@ -87,7 +87,7 @@ func TestAClaimOfSomebodyElseDoesNotGrow(t *testing.T) {
 			must(t, kube.Update(t.Context(), claim))
 			a.wants(&v1alpha1.BinlogArchiveSpec{Enabled: true, Storage: ptr.To(resource.MustParse("8Gi"))})
 			s := &scope{cluster: a.cluster, log: logr.Discard(), cache: a.cache}
-			if err := a.r.archive.archive(t.Context(), s); err == nil || !strings.Contains(err.Error(), "does not belong to this cluster") {
+			if err := a.r.backups.archive.archive(t.Context(), s); err == nil || !strings.Contains(err.Error(), "does not belong to this cluster") {
 				t.Errorf("got %v", err)
 			}
 			must(t, kube.Get(t.Context(), client.ObjectKeyFromObject(claim), claim))
@@ -119,7 +119,7 @@ func TestWhatAReplacementLeftBehindGoes(t *testing.T) {
 				now := metav1.Now()
 				a.cluster.DeletionTimestamp, a.cluster.Spec.DeletionProtection = &now, ptr.To(false)
 				step = func() *metav1.Condition {
-					_, err := a.r.archive.endArchive(t.Context(), &scope{cluster: a.cluster, log: logr.Discard(), cache: a.cache})
+					_, err := a.r.backups.archive.endArchive(t.Context(), &scope{cluster: a.cluster, log: logr.Discard(), cache: a.cache})
 					must(t, err)
 					return nil
 				}
@@ -167,7 +167,7 @@ func TestTheArchiveEndsBeforeTheServers(t *testing.T) {
 	s := &scope{cluster: a.cluster, log: logr.Discard(), cache: a.cache}
 	end := func() bool {
 		t.Helper()
-		wait, err := a.r.archive.endArchive(t.Context(), s)
+		wait, err := a.r.backups.archive.endArchive(t.Context(), s)
 		must(t, err)
 		return wait
 	}
@@ -208,7 +208,7 @@ func TestTheArchiveEndsBeforeTheServers(t *testing.T) {
 	}{{archiveReport{}, true}, {archiveReport{At: time.Now(), Error: "no bucket"}, true}, {archiveReport{At: time.Now()}, true}, {archiveReport{At: time.Now(), Ended: true}, false}} {
 		a.reports(row.report)
 		a.cache.backups.archiveEnding = true
-		a.r.archive.tellEnded(t.Context(), s, "")
+		a.r.backups.archive.tellEnded(t.Context(), s, "")
 		if said := a.events(); strings.Contains(said, "ArchiveIncomplete") != row.told {
 			t.Errorf("of %+v is told %q", row.report, said)
 		}

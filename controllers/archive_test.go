@@ -74,11 +74,11 @@ func (a *annals) pass() *metav1.Condition {
 	s := &scope{cluster: a.cluster, log: logr.Discard(), cache: a.cache}
 	s.plan.Primary = "orders-0"
 	var err error
-	s.backups, err = a.r.snapshots.backups(a.t.Context(), s)
+	s.backups, err = a.r.backups.snapshots.backups(a.t.Context(), s)
 	must(a.t, err)
 	s.backupsKnown = true
 	must(a.t, a.r.backups.lookAtBucketKeys(a.t.Context(), s))
-	must(a.t, a.r.archive.archive(a.t.Context(), s))
+	must(a.t, a.r.backups.archive.archive(a.t.Context(), s))
 	a.r.backups.projectBackups(s, conditions{a.cluster})
 	for i := range a.cluster.Status.Conditions {
 		if a.cluster.Status.Conditions[i].Type == v1alpha1.ConditionArchiveHealthy {
@@ -261,7 +261,7 @@ func TestTheArchivesNameMayBeTaken(t *testing.T) {
 	a := newAnnals(t)
 	must(t, kube.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: "orders-archive"}, Data: map[string]string{"mine": "yes"}}))
 	s := &scope{cluster: a.cluster, log: logr.Discard(), cache: a.cache}
-	if err := a.r.archive.archive(t.Context(), s); err == nil || !strings.Contains(err.Error(), "does not belong to this cluster") {
+	if err := a.r.backups.archive.archive(t.Context(), s); err == nil || !strings.Contains(err.Error(), "does not belong to this cluster") {
 		t.Errorf("got %v", err)
 	}
 }

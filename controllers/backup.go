@@ -74,7 +74,7 @@ func (s *scope) tellBackup(what string, err error) {
 // makes no account at the moment.
 func (r *backups) ensureBackup(ctx context.Context, s *scope) {
 	spec := s.cluster.Spec.Backup
-	if spec != nil || s.cluster.Recovery() != nil && !s.recoversCopy() {
+	if spec != nil || s.cluster.Recovery() != nil && !recoversCopy(s) {
 		s.tellBackup("", r.restorer.ensurePodIdentity(ctx, s))
 	}
 	if spec != nil {
@@ -121,7 +121,7 @@ func (r *backups) suspendedAlready(ctx context.Context, s *scope) (bool, error) 
 }
 
 func (r *backups) ensureSchedule(ctx context.Context, s *scope, schedule v1alpha1.BackupSchedule, images resources.Images) error {
-	cron, err := resources.Schedule(s.cluster, schedule, scheduleTask(s.cluster, schedule), s.backupsPaused(), images)
+	cron, err := resources.Schedule(s.cluster, schedule, scheduleTask(s.cluster, schedule), backupsPaused(s), images)
 	if err != nil {
 		return err
 	}
@@ -187,7 +187,7 @@ func (r *backups) ensureBackupCertificate(ctx context.Context, s *scope) error {
 func (r *backups) ensureBackupAccount(ctx context.Context, s *scope) error {
 	m := s.observed.Members[s.plan.Primary]
 	wanted := s.plan.Primary + s.authority.IssuerDN() + s.authority.BackupDN() + r.accountPeriod(s)
-	if !s.hasWritable() || !m.StalledSince.IsZero() && m.StalledSince.Before(s.observed.Now) || s.cache.backups.account == wanted {
+	if !hasWritable(s) || !m.StalledSince.IsZero() && m.StalledSince.Before(s.observed.Now) || s.cache.backups.account == wanted {
 		return nil
 	}
 	handle, err := r.mysqlObserver.member(ctx, s, m.Name)

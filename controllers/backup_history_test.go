@@ -56,7 +56,7 @@ func TestBackupsThatFailedAreNotKeptForEver(t *testing.T) {
 		c.Spec.Backup.FailedHistoryLimit = limit
 		sc := &scope{cluster: &c, log: logr.Discard()}
 		var err error
-		sc.backups, err = r.snapshots.backups(t.Context(), sc)
+		sc.backups, err = r.backups.snapshots.backups(t.Context(), sc)
 		must(t, err)
 		// As they were made: creation times have seconds only.
 		slices.SortStableFunc(sc.backups, func(a, b v1alpha1.MySQLBackup) int { return strings.Compare(b.Name, a.Name) })

@@ -40,19 +40,19 @@ func (r *backups) projectBackups(s *scope, c conditions) {
 		return
 	}
 	if !s.backupsKnown {
-		s.projectUnread(c)
+		projectUnread(s, c)
 		return
 	}
-	summary := summarise(slices.DeleteFunc(slices.Clone(s.backups), s.vanished))
+	summary := summarise(slices.DeleteFunc(slices.Clone(s.backups), func(b v1alpha1.MySQLBackup) bool { return vanished(s, b) }))
 	r.projectPause(s, summary)
 	st.Backup = summary
-	verified := s.projectVerification(summary)
+	verified := projectVerification(s, summary)
 	if summary.PausedSince != nil && !s.cluster.Spec.Backup.Suspend {
 		r.Metrics.pauseBackups(s.cluster)
 	} else {
 		r.Metrics.backups(s.cluster, summary, verified == v1alpha1.VerificationFailed)
 	}
-	failed, unverified := s.failedBackup(), r.verificationOverdue(s)
+	failed, unverified := failedBackup(s), r.verificationOverdue(s)
 	late, overdue := r.overdue(s)
 	newest := "; the newest is " + cmp.Or(summary.LastGood, "none")
 	switch {
@@ -71,7 +71,7 @@ func (r *backups) projectBackups(s *scope, c conditions) {
 		c.set(v1alpha1.ConditionBackupHealthy, metav1.ConditionFalse, v1alpha1.ReasonBackupOverdue, overdue)
 	case verified == v1alpha1.VerificationFailed:
 		c.set(v1alpha1.ConditionBackupHealthy, metav1.ConditionFalse, v1alpha1.ReasonVerificationFailed, strings.TrimSpace(
-			fmt.Sprintf("verification of %s failed at %s: %s: %s", s.verifiedBackup(), s.verification[task.ReportAt], s.verification[task.ReportReason], s.verification[task.ReportMessage])))
+			fmt.Sprintf("verification of %s failed at %s: %s: %s", verifiedBackup(s), s.verification[task.ReportAt], s.verification[task.ReportReason], s.verification[task.ReportMessage])))
 	case unverified != "" && !r.verificationYoung(s):
 		c.set(v1alpha1.ConditionBackupHealthy, metav1.ConditionFalse, v1alpha1.ReasonVerificationOverdue, unverified)
 	case summary.PausedSince != nil && s.cluster.Spec.Backup.Suspend:
@@ -81,7 +81,7 @@ func (r *backups) projectBackups(s *scope, c conditions) {
 	case overdue != "" || unverified != "":
 		c.set(v1alpha1.ConditionBackupHealthy, metav1.ConditionUnknown, v1alpha1.ReasonBackupDue,
 			"what was missed during a pause is made up now: "+cmp.Or(overdue, unverified))
-	case summary.LastGood == "" && slices.ContainsFunc(s.backups, s.vanished):
+	case summary.LastGood == "" && slices.ContainsFunc(s.backups, func(b v1alpha1.MySQLBackup) bool { return vanished(s, b) }):
 		c.set(v1alpha1.ConditionBackupHealthy, metav1.ConditionFalse, v1alpha1.ReasonBackupVanished, "no backup is left: the snapshots of all that were taken were deleted in EC2, or lost their tags")
 	case summary.LastGood == "":
 		c.set(v1alpha1.ConditionBackupHealthy, metav1.ConditionUnknown, v1alpha1.ReasonNoBackupYet, "no backup has been taken yet")
@@ -91,14 +91,14 @@ func (r *backups) projectBackups(s *scope, c conditions) {
 }
 
 // projectUnread tells of backups that were not read in this pass what is known without: in a namespace that goes there are no more.
-func (s *scope) projectUnread(c conditions) {
+func projectUnread(s *scope, c conditions) {
 	if s.leaving {
 		c.set(v1alpha1.ConditionBackupHealthy, metav1.ConditionFalse, v1alpha1.ReasonDeletionProtected, withoutNamespace)
 	}
 }
 
 // projectVerification tells what the last verification found, "" when there was none.
-func (s *scope) projectVerification(summary *v1alpha1.BackupSummary) v1alpha1.VerificationResult {
+func projectVerification(s *scope, summary *v1alpha1.BackupSummary) v1alpha1.VerificationResult {
 	if s.cluster.Spec.Backup.Verification == nil || s.verification[task.ReportAt] == "" {
 		return ""
 	}
@@ -110,7 +110,7 @@ func (s *scope) projectVerification(summary *v1alpha1.BackupSummary) v1alpha1.Ve
 }
 
 // verifiedBackup names what was verified last.
-func (s *scope) verifiedBackup() string {
+func verifiedBackup(s *scope) string {
 	if name := s.verification[task.ReportBackup]; name != "" {
 		return name
 	}
@@ -135,19 +135,19 @@ func (r *backups) verificationOverdue(s *scope) string {
 
 // backupsPaused says whether no backup is due: the cluster hibernates, or somebody suspended them. After that they go on only when
 // there is a primary again, because Kubernetes then starts at once what was missed.
-func (s *scope) backupsPaused() bool {
+func backupsPaused(s *scope) bool {
 	if s.cluster.Spec.Hibernate || s.cluster.Spec.Backup.Suspend {
 		return true
 	}
 	known := s.cluster.Status.Backup
-	return (known == nil && s.suspended || known != nil && known.PausedSince != nil) && !s.hasWritable()
+	return (known == nil && s.suspended || known != nil && known.PausedSince != nil) && !hasWritable(s)
 }
 
 // verificationPaused says whether no verification is due. After a pause it goes on when the dumps are made that were missed, or a day
 // later, so that it does not find what is of before.
 func (r *backups) verificationPaused(s *scope) bool {
 	known := s.cluster.Status.Backup
-	return s.backupsPaused() || known != nil && known.PausedSince != nil || r.resumedWithin(s, makeUpLimit) && r.missesDump(s)
+	return backupsPaused(s) || known != nil && known.PausedSince != nil || r.resumedWithin(s, makeUpLimit) && r.missesDump(s)
 }
 
 // verificationYoung says whether the verification goes on after a pause only now, or yet has to.
@@ -169,12 +169,12 @@ func (r *backups) missesDump(s *scope) bool {
 			return false
 		}
 		when, err := parseCron(schedule.Cron, schedule.TimeZone)
-		return err == nil && !when.Next(s.newestGood(schedule.Name, since)).After(r.Clock.Now())
+		return err == nil && !when.Next(newestGood(s, schedule.Name, since)).After(r.Clock.Now())
 	})
 }
 
 // newestGood is when the newest good backup of a schedule was begun, or since where that is later.
-func (s *scope) newestGood(schedule string, since time.Time) time.Time {
+func newestGood(s *scope, schedule string, since time.Time) time.Time {
 	for _, b := range s.backups {
 		if b.Spec.Schedule == schedule && b.Status.Phase == v1alpha1.BackupCompleted && b.CreationTimestamp.After(since) {
 			since = b.CreationTimestamp.Time
@@ -196,7 +196,7 @@ func (r *backups) makesUp(s *scope, schedule string) bool {
 }
 
 // hasWritable says whether the primary takes writes.
-func (s *scope) hasWritable() bool {
+func hasWritable(s *scope) bool {
 	m := s.observed.Members[s.plan.Primary]
 	return m != nil && m.SQL.Access == topology.AccessVerified && m.SQL.Writable
 }
@@ -208,7 +208,7 @@ func (r *backups) projectPause(s *scope, summary *v1alpha1.BackupSummary) {
 		since, summary.ResumedAt = known.PausedSince, known.ResumedAt
 	}
 	now := metav1.NewTime(r.Clock.Now().Truncate(time.Second))
-	switch paused := s.backupsPaused(); {
+	switch paused := backupsPaused(s); {
 	case paused && since == nil:
 		summary.PausedSince = &now
 	case paused:
@@ -261,7 +261,7 @@ func summarise(backups []v1alpha1.MySQLBackup) *v1alpha1.BackupSummary {
 }
 
 // vanished says whether a backup was a good snapshot that EC2 shows no more.
-func (s *scope) vanished(b v1alpha1.MySQLBackup) bool {
+func vanished(s *scope, b v1alpha1.MySQLBackup) bool {
 	if b.Spec.Method != v1alpha1.BackupMethodSnapshot || b.Status.Phase != v1alpha1.BackupCompleted || b.Status.CompletedAt == nil || !s.observed.CloudReachable {
 		return false
 	}
@@ -271,7 +271,7 @@ func (s *scope) vanished(b v1alpha1.MySQLBackup) bool {
 
 // failedBackup is the newest of a schedule, when that failed or vanished: what another schedule does well does not make it good. One
 // that a person asked for counts while it is the newest of all. It is nil when there is none.
-func (s *scope) failedBackup() *v1alpha1.MySQLBackup {
+func failedBackup(s *scope) *v1alpha1.MySQLBackup {
 	isOf := func(schedule string) func(v1alpha1.MySQLBackup) bool {
 		return func(b v1alpha1.MySQLBackup) bool { return ended(&b) && b.Spec.Schedule == schedule }
 	}
@@ -284,7 +284,7 @@ func (s *scope) failedBackup() *v1alpha1.MySQLBackup {
 		newest = append(newest, last)
 	}
 	for _, i := range newest {
-		if i >= 0 && (s.backups[i].Status.Phase == v1alpha1.BackupFailed || s.vanished(s.backups[i])) {
+		if i >= 0 && (s.backups[i].Status.Phase == v1alpha1.BackupFailed || vanished(s, s.backups[i])) {
 			return &s.backups[i]
 		}
 	}
@@ -301,7 +301,7 @@ func (r *backups) overdue(s *scope) (late, text string) {
 		if !known {
 			continue // the CronJob could not be made, which is told elsewhere
 		}
-		since = s.newestGood(schedule.Name, since)
+		since = newestGood(s, schedule.Name, since)
 		if r.missedTwo(schedule.Cron, schedule.TimeZone, since) {
 			return schedule.Name, fmt.Sprintf("schedule %s has had no good backup since %s", schedule.Name, since.UTC().Format(time.RFC3339))
 		}

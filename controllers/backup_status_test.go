@@ -125,8 +125,8 @@ func TestAPauseOfBackups(t *testing.T) {
 	}
 	paused := func(when string, backups, verification bool) {
 		t.Helper()
-		if s.backupsPaused() != backups || r.backups.verificationPaused(s) != verification {
-			t.Errorf("%s: paused are backups: %v, verification: %v", when, s.backupsPaused(), r.backups.verificationPaused(s))
+		if backupsPaused(s) != backups || r.backups.verificationPaused(s) != verification {
+			t.Errorf("%s: paused are backups: %v, verification: %v", when, backupsPaused(s), r.backups.verificationPaused(s))
 		}
 	}
 	good()

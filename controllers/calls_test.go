@@ -122,7 +122,7 @@ func TestSlowLaunchSharesNothingWithThePass(t *testing.T) {
 	if !slices.ContainsFunc(w.left().instances, func(in thing) bool { return in.member == "orders-1" }) {
 		t.Error("nothing was launched")
 	}
-	o.attempts.takeAnswers(t.Context(), s)
+	o.executor.attempts.takeAnswers(t.Context(), s)
 	if s.acted != 1 || len(s.cache.requests.calls) != 0 {
 		t.Errorf("the launch that succeeded in the end counts %d times; left are %v", s.acted, s.cache.requests.calls)
 	}

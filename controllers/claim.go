@@ -185,7 +185,7 @@ func (r *recordKeeper) readRecords(ctx context.Context, s *scope) (bool, error) 
 		s.recordsVersion, s.recordsLost = cm.ResourceVersion, true
 		return true, nil
 	}
-	if p := s.plausible(name, len(text), &records); p != nil {
+	if p := plausible(s, name, len(text), &records); p != nil {
 		return false, p
 	}
 	s.setRecords(records.Clone())
@@ -334,7 +334,7 @@ func (r *recordKeeper) remember(ctx context.Context, s *scope) error {
 		return nil
 	}
 	next := s.plan.Records.Clone()
-	s.willHold(&next)
+	willHold(s, &next)
 	if next.Account == "" && s.observed.Launchable && (s.shown() || len(s.records().Members) == 0) {
 		next.Account = s.account // what is there, and what is about to be made, is in it
 	}
@@ -376,7 +376,7 @@ func sameButForEpoch(a, b topology.Records) bool {
 }
 
 // recordsForNow returns the records to decide on: rebuilt from what EC2 shows when the saved ones are lost.
-func (s *scope) recordsForNow(o topology.Observed, now time.Time) topology.Records {
+func recordsForNow(s *scope, o topology.Observed, now time.Time) topology.Records {
 	if !s.recordsLost {
 		return s.records()
 	}

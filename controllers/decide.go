@@ -47,7 +47,7 @@ func (r *decider) preflight(ctx context.Context, s *scope) error {
 	}
 	if !r.somethingToMake(s) {
 		s.observed.Launchable = true
-		s.rehearse(ctx)
+		rehearse(ctx, s)
 		return nil
 	}
 	n, key := s.cache, preflightKey(s.cluster)
@@ -60,13 +60,13 @@ func (r *decider) preflight(ctx context.Context, s *scope) error {
 		s.cloudProblem = r.askPreflight(ctx, s, key)
 	}
 	if s.cloudProblem == nil {
-		s.takePreflight()
+		takePreflight(s)
 	}
 	return nil
 }
 
 // takePreflight has the pass go by what the preflight found last.
-func (s *scope) takePreflight() {
+func takePreflight(s *scope) {
 	n := s.cache
 	s.preflightProblem, s.observed.Launchable = n.preflight.problem, n.preflight.problem == nil
 	if short := n.preflight.shortage; short != nil {
@@ -99,7 +99,7 @@ func (r *decider) askPreflight(ctx context.Context, s *scope, key string) (silen
 
 // rehearse has EC2 try what may have to be done one day to what there is, and tells what is not permitted. Nothing waits for it: not
 // while a cluster fails either.
-func (s *scope) rehearse(ctx context.Context) {
+func rehearse(ctx context.Context, s *scope) {
 	if !s.cache.told.failingSince.IsZero() {
 		return
 	}
@@ -165,7 +165,7 @@ func (r *decider) preflightSpec(s *scope) (ec2.PreflightSpec, error) {
 	return ec2.PreflightSpec{
 		Launch:    launch,
 		Volume:    r.executor.volumeSpec(s, topology.CreateVolume{Member: s.desired.MemberName(0), Incarnation: 1, Zone: s.desired.Subnets[0].Zone}),
-		SubnetIDs: s.subnetIDs(), ImageID: aws.ImageID, ImageSSMParameter: aws.ImageSSMParameter,
+		SubnetIDs: subnetIDs(s), ImageID: aws.ImageID, ImageSSMParameter: aws.ImageSSMParameter,
 		SecurityGroupIDs: aws.SecurityGroupIDs, ClientSecurityGroupIDs: aws.ClientSecurityGroupIDs, Replicas: int(s.cluster.ReplicaCount()),
 	}, nil
 }

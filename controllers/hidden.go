@@ -55,7 +55,7 @@ func (r *cloudObserver) findGroup(ctx context.Context, s *scope) error {
 			s.inventory.SecurityGroups = append(s.inventory.SecurityGroups, g)
 			return nil
 		case "":
-			s.lostGroup = s.lostTag("security group "+g.ID, "deleted")
+			s.lostGroup = lostTag(s, "security group "+g.ID, "deleted")
 			return nil
 		}
 	}
@@ -69,7 +69,7 @@ func (r *cloudObserver) findGroup(ctx context.Context, s *scope) error {
 // this one's.
 func (r *cloudObserver) findVolumes(ctx context.Context, s *scope) error {
 	n, now := s.cache, r.Clock.Now()
-	members := s.hiddenVolumes()
+	members := hiddenVolumes(s)
 	if len(members) == 0 {
 		return nil
 	}
@@ -86,8 +86,8 @@ func (r *cloudObserver) findVolumes(ctx context.Context, s *scope) error {
 		}
 		member := members[id]
 		switch uid := v.Tags[v1alpha1.TagClusterUID]; {
-		case !s.mayBeOurs(member, v.Tags):
-			s.unmet = append(s.unmet, topology.Finding{Reason: v1alpha1.ReasonForeignResource, Message: s.othersMessage(member, id)})
+		case !mayBeOurs(s, member, v.Tags):
+			s.unmet = append(s.unmet, topology.Finding{Reason: v1alpha1.ReasonForeignResource, Message: othersMessage(s, member, id)})
 			continue
 		case uid == "":
 			v.Member, v.Incarnation = member, s.records().Members[member].Volume
@@ -98,7 +98,7 @@ func (r *cloudObserver) findVolumes(ctx context.Context, s *scope) error {
 }
 
 // hiddenVolumes are the recorded volumes that the inventory lacks, with their members.
-func (s *scope) hiddenVolumes() map[string]string {
+func hiddenVolumes(s *scope) map[string]string {
 	known := map[string]bool{}
 	for _, v := range s.inventory.Volumes {
 		known[v.ID] = true
@@ -119,7 +119,7 @@ func (s *scope) hiddenVolumes() map[string]string {
 // that were given a certificate. Such an id proves nothing: a person may have the volume in another machine, and the records
 // can be forged. What was launched with the client token of one of the member's incarnations is its machine, and is reported.
 func (r *cloudObserver) findInstances(ctx context.Context, s *scope) error {
-	members := s.hiddenInstances()
+	members := hiddenInstances(s)
 	if len(members) == 0 {
 		return nil
 	}
@@ -131,7 +131,7 @@ func (r *cloudObserver) findInstances(ctx context.Context, s *scope) error {
 	for _, id := range ids {
 		in, member := found[id], members[id]
 		incarnation, ours := in.LaunchedFor(s.owner(), member, s.records().Members[member].Instance)
-		if !ours || in.State == ec2.StateTerminated || !s.mayBeOurs(member, in.Tags) {
+		if !ours || in.State == ec2.StateTerminated || !mayBeOurs(s, member, in.Tags) {
 			s.cache.cloud.goneAt[id] = r.Clock.Now()
 			continue
 		}
@@ -142,7 +142,7 @@ func (r *cloudObserver) findInstances(ctx context.Context, s *scope) error {
 }
 
 // hiddenInstances are the instances that the inventory lacks, with the members whose they may be.
-func (s *scope) hiddenInstances() map[string]string {
+func hiddenInstances(s *scope) map[string]string {
 	known := map[string]bool{"": true}
 	for _, in := range s.inventory.Instances {
 		known[in.ID] = true
@@ -165,7 +165,7 @@ func (s *scope) hiddenInstances() map[string]string {
 
 // mayBeOurs says whether the tags of a resource that the records give to a member do not say otherwise. Without the cluster's UID
 // nothing is ever done to it, whatever the other tags say.
-func (s *scope) mayBeOurs(member string, tags map[string]string) bool {
+func mayBeOurs(s *scope, member string, tags map[string]string) bool {
 	if uid := tags[v1alpha1.TagClusterUID]; uid != "" {
 		return uid == s.uid()
 	}
@@ -180,7 +180,7 @@ func (s *scope) mayBeOurs(member string, tags map[string]string) bool {
 }
 
 // othersMessage tells of a volume that is in the records and is another's. It says nothing of whose.
-func (s *scope) othersMessage(member, id string) string {
+func othersMessage(s *scope, member, id string) string {
 	name := resources.NamesOf(s.cluster.Name).Members
 	return fmt.Sprintf("ConfigMap %s gives volume %s to %s, but the volume's own tags say that it is not: it is not used, and nothing is done to it. If it is this cluster's, set its tag %s=%s and take away those that name another; if not, somebody changed the ConfigMap: take its volumeID out",
 		name, id, member, v1alpha1.TagClusterUID, s.uid())

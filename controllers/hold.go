@@ -16,7 +16,7 @@ import (
 
 // willHold adds the Secret with the cluster's credentials to the records. It is written down before the Secret gets the
 // finalizer: the operator may not list the Secrets of others, and would not find it again by itself.
-func (s *scope) willHold(records *topology.Records) {
+func willHold(s *scope, records *topology.Records) {
 	if name := credentialsSecret(s.cluster); name != "" && s.cloud != nil && !slices.Contains(records.Held, name) {
 		records.Held = append(slices.Clone(records.Held), name)
 	}

@@ -56,7 +56,7 @@ func (r *identities) identifyAuthority(ctx context.Context, s *scope) error {
 	if secret == nil {
 		return r.makeAuthority(ctx, s)
 	}
-	s.authority, err = s.authorityIn(secret)
+	s.authority, err = authorityIn(s, secret)
 	if known := s.cache.identity.authority; err != nil && known != nil && secret.DeletionTimestamp.IsZero() {
 		s.authority = known
 		_, err = r.objects.aside(s, "Secret "+name, "as it was", func() error {
@@ -81,7 +81,7 @@ func (r *identities) identifyAuthority(ctx context.Context, s *scope) error {
 
 // authorityIn reads the cluster's certificate authority. Another cluster's, and another one than this process knows, are as wrong as
 // one that cannot be read: the members trust the one that they were made with.
-func (s *scope) authorityIn(secret *corev1.Secret) (*pki.Authority, error) {
+func authorityIn(s *scope, secret *corev1.Secret) (*pki.Authority, error) {
 	authority, err := pki.ParseAuthority(secret.Data[resources.KeyCertificate], secret.Data[resources.KeyPrivateKey], secret.Data[resources.KeyJoin])
 	if err != nil {
 		return nil, err
@@ -147,7 +147,7 @@ func (r *identities) identifyOperator(ctx context.Context, s *scope) error {
 	have := mysql.Identity{CAPEM: ca, CertPEM: secret.Data[resources.KeyCertificate], KeyPEM: secret.Data[resources.KeyPrivateKey]}
 	valid := bytes.Equal(secret.Data[resources.KeyCA], ca) && s.authority.IsOperators(have.CertPEM, have.KeyPEM, now)
 	if valid && !pki.NeedsRenewal(have.CertPEM, now) {
-		s.show(have)
+		show(s, have)
 		if !secret.DeletionTimestamp.IsZero() && !s.deleting() && !s.leaving {
 			return r.objects.dropFinalizer(ctx, secret) // a new one is issued in the next pass
 		}
@@ -161,7 +161,7 @@ func (r *identities) identifyOperator(ctx context.Context, s *scope) error {
 		}
 		issued = &mysql.Identity{CAPEM: ca, CertPEM: cert, KeyPEM: key}
 	}
-	s.show(*issued)
+	show(s, *issued)
 	ac, write := resources.OperatorTLSSecret(s.cluster, issued.CertPEM, issued.KeyPEM, ca), r.applySecret
 	if secret.UID == "" {
 		write = r.createSecret
@@ -170,7 +170,7 @@ func (r *identities) identifyOperator(ctx context.Context, s *scope) error {
 	s.cache.identity.issued = nil
 	switch {
 	case refused != nil && valid: // the old one serves until it expires
-		s.show(have)
+		show(s, have)
 	case refused != nil: // with what is there nobody would let the operator in
 		s.cache.identity.issued = issued
 	}
@@ -299,7 +299,7 @@ func (r *identities) finishPutBack(ctx context.Context, s *scope, name string, k
 
 // show sets the identity that members are shown. One that is as before stays the same one: every connection refers to it, and each pass
 // reads another copy.
-func (s *scope) show(identity mysql.Identity) {
+func show(s *scope, identity mysql.Identity) {
 	if !s.cache.identity.shown.Equal(identity) {
 		s.cache.identity.shown = identity
 	}

@@ -78,16 +78,13 @@ type MySQLClusterReconciler struct {
 	objects       *objects
 	recordKeeper  *recordKeeper
 	identities    *identities
-	attempts      *attempts
 	publisher     *publisher
 	access        *access
 	cloudObserver *cloudObserver
 	mysqlObserver *mysqlObserver
-	archive       *archive
 	restorer      *restorer
 	executor      *executor
 	decider       *decider
-	snapshots     *snapshots
 	backups       *backups
 	reporter      *reporter
 }
@@ -100,17 +97,17 @@ func NewMySQLClusterReconciler(ports Ports) *MySQLClusterReconciler {
 	r.objects = &objects{Ports: r.Ports}
 	r.recordKeeper = &recordKeeper{Ports: r.Ports, announcer: r.announcer, objects: r.objects}
 	r.identities = &identities{Ports: r.Ports, objects: r.objects, recordKeeper: r.recordKeeper}
-	r.attempts = &attempts{Ports: r.Ports, announcer: r.announcer}
+	attempts := &attempts{Ports: r.Ports, announcer: r.announcer}
 	r.publisher = &publisher{Ports: r.Ports, announcer: r.announcer, objects: r.objects, identities: r.identities}
 	r.access = &access{Ports: r.Ports, publisher: r.publisher}
 	r.cloudObserver = &cloudObserver{Ports: r.Ports, recordKeeper: r.recordKeeper}
-	r.mysqlObserver = &mysqlObserver{Ports: r.Ports, attempts: r.attempts}
-	r.archive = &archive{Ports: r.Ports, objects: r.objects}
+	r.mysqlObserver = &mysqlObserver{Ports: r.Ports, attempts: attempts}
+	archive := &archive{Ports: r.Ports, objects: r.objects}
 	r.restorer = &restorer{Ports: r.Ports, objects: r.objects, recordKeeper: r.recordKeeper}
-	r.executor = &executor{Ports: r.Ports, announcer: r.announcer, recordKeeper: r.recordKeeper, attempts: r.attempts, mysqlObserver: r.mysqlObserver, archive: r.archive, restorer: r.restorer}
+	r.executor = &executor{Ports: r.Ports, announcer: r.announcer, recordKeeper: r.recordKeeper, attempts: attempts, mysqlObserver: r.mysqlObserver, archive: archive, restorer: r.restorer}
 	r.decider = &decider{Ports: r.Ports, executor: r.executor}
-	r.snapshots = &snapshots{Ports: r.Ports, attempts: r.attempts}
-	r.backups = &backups{Ports: r.Ports, objects: r.objects, identities: r.identities, mysqlObserver: r.mysqlObserver, archive: r.archive, restorer: r.restorer, snapshots: r.snapshots}
+	snapshots := &snapshots{Ports: r.Ports, attempts: attempts}
+	r.backups = &backups{Ports: r.Ports, objects: r.objects, identities: r.identities, mysqlObserver: r.mysqlObserver, archive: archive, restorer: r.restorer, snapshots: snapshots}
 	r.reporter = &reporter{Ports: r.Ports, announcer: r.announcer, backups: r.backups}
 	return r
 }

@@ -46,8 +46,8 @@ func (r *cloudObserver) observeCloud(ctx context.Context, s *scope) error {
 	s.observed = topology.Observed{
 		Now: r.Clock.Now(), Members: map[string]*topology.Member{}, InService: map[string]bool{}, Records: s.records(), Hand: r.recordKeeper.hand(),
 	}
-	s.readRequests()
-	s.readWindow()
+	readRequests(s)
+	readWindow(s)
 	r.readBefore(s)
 	r.watch(s)
 	switch {
@@ -56,7 +56,7 @@ func (r *cloudObserver) observeCloud(ctx context.Context, s *scope) error {
 		return nil
 	case s.cloud != nil:
 		r.readInventory(ctx, s)
-		if s.unbegun() && s.shown() {
+		if unbegun(s) && s.shown() {
 			s.recordsLost = true // those of a new cluster stand in for what they were
 		}
 	default:
@@ -72,7 +72,7 @@ func (r *cloudObserver) observeCloud(ctx context.Context, s *scope) error {
 		}
 	}
 	r.memberise(s)
-	s.observed.Records = s.recordsForNow(s.observed, r.Clock.Now())
+	s.observed.Records = recordsForNow(s, s.observed, r.Clock.Now())
 	return nil
 }
 
@@ -183,7 +183,7 @@ func (r *cloudObserver) memberise(s *scope) {
 				ID: v.ID, Incarnation: v.Incarnation, State: v.State, Zone: v.Zone, AttachedTo: v.AttachedTo, AttachState: v.AttachState, SizeGiB: v.SizeGiB, Type: v.Type, IOPS: v.IOPS, Throughput: v.Throughput,
 				Opened: v.Tags[v1alpha1.TagMySQLVersion], Foreign: v.Tags[v1alpha1.TagRecovery] == v1alpha1.RecoveryPending,
 			})
-			s.noteOutdated(v)
+			noteOutdated(s, v)
 		}
 	}
 	for _, snapshot := range s.inventory.Snapshots {
@@ -216,7 +216,7 @@ func (r *cloudObserver) memberise(s *scope) {
 
 // noteOutdated notes a volume whose tag does not tell yet which version may have opened it: whoever restores it later goes by
 // that.
-func (s *scope) noteOutdated(v ec2.Volume) {
+func noteOutdated(s *scope, v ec2.Volume) {
 	rec := s.records().Members[v.Member]
 	if s.cloud == nil || rec.VolumeID != v.ID || rec.Opened == "" || v.Tags[v1alpha1.TagMySQLVersion] == rec.Opened || v.Tags[v1alpha1.TagClusterUID] != s.uid() {
 		return
@@ -268,9 +268,9 @@ func (r *cloudObserver) findUntagged(s *scope) {
 		if _, ok := s.desired.Ordinal(v.Member); !ok {
 			s.strangers = append(s.strangers, strangerMessage(v.ID))
 		} else if v.Tags[v1alpha1.TagClusterUID] == "" {
-			s.strangers = append(s.strangers, s.lostTag("volume "+v.ID+" of "+v.Member, "detached or deleted"))
+			s.strangers = append(s.strangers, lostTag(s, "volume "+v.ID+" of "+v.Member, "detached or deleted"))
 		} else if !v.Retired {
-			s.untag(v.ID, v.Tags, s.owner().MemberTags(v.Member, v.Incarnation))
+			untag(s, v.ID, v.Tags, s.owner().MemberTags(v.Member, v.Incarnation))
 		}
 		memberOf[v.ID] = v.Member
 	}
@@ -310,7 +310,7 @@ func (r *cloudObserver) findUntaggedInstance(s *scope, in *ec2.Instance, memberO
 		s.strangers = append(s.strangers, strangerMessage(in.ID))
 		return
 	case in.Tags[v1alpha1.TagClusterUID] == "":
-		s.strangers = append(s.strangers, s.lostTag("instance "+in.ID+" of "+in.Member, "stopped or terminated"))
+		s.strangers = append(s.strangers, lostTag(s, "instance "+in.ID+" of "+in.Member, "stopped or terminated"))
 		return
 	case !known || in.State == ec2.StateShuttingDown || !s.observed.CloudReachable:
 		return
@@ -322,7 +322,7 @@ func (r *cloudObserver) findUntaggedInstance(s *scope, in *ec2.Instance, memberO
 		}
 	}
 	s.cache.cloud.tags[in.ID] = want
-	s.untag(in.ID, in.Tags, want)
+	untag(s, in.ID, in.Tags, want)
 	if in.TemplateHash == "" && r.Clock.Since(in.LaunchTime) > tagsShown {
 		s.unmet = append(s.unmet, topology.Finding{Reason: v1alpha1.ReasonTagMissing, Message: fmt.Sprintf(
 			"instance %s of %s has lost the tag %s: whether it is as the spec wants is not known, and it stays as it is when the spec changes. Put the tag back, or terminate the instance: another is made",
@@ -337,12 +337,12 @@ func strangerMessage(id string) string {
 
 // lostTag tells of a resource that is the cluster's and no longer says so. The operator's own policy in IAM does not let it tag
 // what carries no cluster's tag: nobody could make anything his own that way.
-func (s *scope) lostTag(what, cannot string) string {
+func lostTag(s *scope, what, cannot string) string {
 	return fmt.Sprintf("%s has lost the tag %s=%s; it is used, but cannot be %s until somebody puts the tag back", what, v1alpha1.TagClusterUID, s.uid(), cannot)
 }
 
 // untag notes which of its tags a resource has lost. One with another value is left alone: it is somebody's.
-func (s *scope) untag(id string, have, want map[string]string) {
+func untag(s *scope, id string, have, want map[string]string) {
 	if s.cloud == nil || !s.observed.CloudReachable {
 		return // nobody can put them back now
 	}

@@ -61,7 +61,7 @@ func (r *mysqlObserver) observeSQL(ctx context.Context, s *scope) error {
 		if answered {
 			delete(s.cache.looks.sightings, m.CurrentInstance().ID)
 			r.judgeSettings(s, m, o)
-			if err := s.takeClaim(m, sg); err != nil {
+			if err := takeClaim(s, m, sg); err != nil {
 				return err
 			}
 		}
@@ -69,7 +69,7 @@ func (r *mysqlObserver) observeSQL(ctx context.Context, s *scope) error {
 	}
 	s.cache.looks.detector.Note(&s.observed)
 	r.readCrashErrors(ctx, s)
-	s.observed.DatabaseReady = s.databaseReady(r.Clock.Now()) || s.leaving || s.password == "" || // its password cannot be kept
+	s.observed.DatabaseReady = databaseReady(s, r.Clock.Now()) || s.leaving || s.password == "" || // its password cannot be kept
 		r.refusedDatabase(s)
 	return nil
 }
@@ -77,7 +77,7 @@ func (r *mysqlObserver) observeSQL(ctx context.Context, s *scope) error {
 // takeClaim notes that this process took a member's one writing session. It claims every member the first time that it
 // reaches it, before anything is decided: from then on a leader that was replaced without knowing it can change nothing
 // there. A member that could not be claimed counts as not reached; without the lease the pass ends.
-func (s *scope) takeClaim(m *topology.Member, sg *sighting) error {
+func takeClaim(s *scope, m *topology.Member, sg *sighting) error {
 	switch {
 	case !sg.claimed:
 		return nil
@@ -160,7 +160,7 @@ func databaseKey(s *scope) string {
 
 // databaseReady says whether the application database is as it was wanted last, and no password of before has outlived its
 // time.
-func (s *scope) databaseReady(now time.Time) bool {
+func databaseReady(s *scope, now time.Time) bool {
 	until := s.records().PasswordUntil
 	return s.records().Database == databaseKey(s) && (until == 0 || now.Before(time.Unix(until, 0)))
 }
@@ -266,7 +266,7 @@ func (r *mysqlObserver) judgeSettings(s *scope, m *topology.Member, o mysql.Obse
 		m.SQL.RestartPending = o.StartedAt.Unix() < s.cache.restartDue(m.Name, due, r.Clock.Now())
 	}
 	if !m.SQL.RestartPending && !m.SQL.PersistedIgnored && !s.recovering() { // what restores sets some for itself
-		s.judgeDrift(m, o)
+		judgeDrift(s, m, o)
 	}
 	r.overlookRefused(s, m)
 	m.SQL.CertificateIssuedAt = pki.IssuedAt(o.CertNotBefore)
@@ -294,7 +294,7 @@ func (n *clusterCache) restartDue(member string, due int64, now time.Time) int64
 // judgeDrift finds the settings of the spec that are persisted and were changed on the running server. What does not stay as
 // it was put back, because mysqld makes another value of it or takes none before a restart, is left at that, and so are a
 // limit of connections that was raised to let replicas in, and a variable whose component is no longer there.
-func (s *scope) judgeDrift(m *topology.Member, o mysql.Observation) {
+func judgeDrift(s *scope, m *topology.Member, o mysql.Observation) {
 	for name, want := range s.desired.Settings {
 		key, persisted := m.Name+" "+name, o.Persisted[name]
 		have, known := o.Settings[name]

@@ -34,7 +34,7 @@ func TestWhatHasDrifted(t *testing.T) {
 			}
 			m := &topology.Member{Name: member, SQL: topology.SQL{Persisted: settings, Drifted: map[string]string{}}}
 			for range 2 { // a second look says the same
-				s.judgeDrift(m, mysql.Observation{Settings: tc.running, Persisted: settings})
+				judgeDrift(s, m, mysql.Observation{Settings: tc.running, Persisted: settings})
 				if drifted := m.SQL.Drifted[name] == "200"; drifted != tc.drifted {
 					t.Errorf("drifted: %v", m.SQL.Drifted)
 				}

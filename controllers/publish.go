@@ -41,7 +41,7 @@ func (r *publisher) publish(ctx context.Context, s *scope) error {
 	}
 	err := r.objects.show(ctx, s)
 	if s.published && s.plan.Primary != "" {
-		s.cache.published.primary = s.primaryShown()
+		s.cache.published.primary = primaryShown(s)
 	}
 	r.aimProbe(s)
 	return err
@@ -50,7 +50,7 @@ func (r *publisher) publish(ctx context.Context, s *scope) error {
 // showPrimary lets clients find a primary that they were not shown before without waiting for what this pass does: MySQL takes up
 // to a second to point the former primary at it. Trouble is publish's to report, after that.
 func (r *publisher) showPrimary(ctx context.Context, s *scope) error {
-	if s.deleting() || s.plan.Primary == "" || s.cache.published.primary == s.primaryShown() || slices.ContainsFunc(s.plan.Actions, comesFirst) {
+	if s.deleting() || s.plan.Primary == "" || s.cache.published.primary == primaryShown(s) || slices.ContainsFunc(s.plan.Actions, comesFirst) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, showLimit)
@@ -74,7 +74,7 @@ func comesFirst(a topology.Action) bool {
 }
 
 // primaryShown identifies what clients that look for the primary are shown.
-func (s *scope) primaryShown() string {
+func primaryShown(s *scope) string {
 	if m := s.observed.Members[s.plan.Primary]; m != nil && m.CurrentInstance() != nil {
 		return s.plan.Primary + " at " + m.CurrentInstance().Address
 	}
@@ -125,7 +125,7 @@ func (r *publisher) aimProbe(s *scope) {
 
 // release lets a deleted cluster's objects go once EC2 shows nothing of it any more, or a person gave up on that.
 func (r *publisher) release(ctx context.Context, s *scope) error {
-	trouble := s.giveUpFor(r.Clock.Now())
+	trouble := giveUpFor(s, r.Clock.Now())
 	if (!s.plan.Gone || s.unsettled || s.archiveEnds) && trouble == nil {
 		return nil
 	}
@@ -171,7 +171,7 @@ func (r *publisher) noteReleased(ctx context.Context, s *scope) error {
 }
 
 // released says whether a cluster that is to go had nothing left in EC2 when its credentials were let go.
-func (s *scope) released() bool {
+func released(s *scope) bool {
 	_, noted := s.cluster.Annotations[v1alpha1.AnnotationReleased]
 	return noted && s.deleting()
 }
@@ -200,8 +200,8 @@ func (r *publisher) letAllGo(ctx context.Context, s *scope) error {
 // giveUpFor returns the trouble for which a deletion is given up, nil when it is not: nobody asked for that, or nothing
 // stands in its way, or it may be over soon. What only a person can put right is not waited for; other trouble must have stood in
 // the way for abandonPatience, without a pass in which there was none.
-func (s *scope) giveUpFor(now time.Time) *problem {
-	trouble, n := s.trouble(), s.cache
+func giveUpFor(s *scope, now time.Time) *problem {
+	trouble, n := trouble(s), s.cache
 	switch {
 	case trouble == nil || !s.deleting():
 		n.told.hinderedSince = time.Time{}
@@ -216,7 +216,7 @@ func (s *scope) giveUpFor(now time.Time) *problem {
 }
 
 // trouble is what stands in the way of a deletion: of several what only a person can put right.
-func (s *scope) trouble() (found *problem) {
+func trouble(s *scope) (found *problem) {
 	for _, p := range append([]*problem{s.cloudProblem}, s.outcome...) {
 		if p != nil && !p.aside && (found == nil || found.after < afterPerson && p.after >= afterPerson) {
 			found = p

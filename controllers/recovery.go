@@ -78,7 +78,7 @@ func (r *restorer) recover(ctx context.Context, s *scope, a topology.Recover) er
 		return &problem{reason: v1alpha1.ReasonRecoveryStuck, after: afterPerson, message: fmt.Sprintf(
 			"the pod of Job %s was to end at %s and has not, as on a node that does not answer; another beside it would restore into the same server. When it surely runs no more, delete its node or, with --force, the pod",
 			name, s.cache.backups.recoveryFades.UTC().Format(time.RFC3339))}
-	case neverRan(&job, r.Clock.Now()) && !s.reportedBy(&job):
+	case neverRan(&job, r.Clock.Now()) && !reportedBy(s, &job):
 		// The next one is as the spec has it by then. There are never two: this one is gone when its pod is.
 		if err := deleteJob(ctx, r.Client, &job, metav1.DeletePropagationForeground); err != nil {
 			return err

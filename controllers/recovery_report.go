@@ -14,7 +14,7 @@ import (
 
 // reportedBy says whether a pod of a Job has reported: it ran, though Kubernetes may not see it at the moment, because its node
 // does not answer. Another beside it would restore into the same server.
-func (s *scope) reportedBy(job *batchv1.Job) bool {
+func reportedBy(s *scope, job *batchv1.Job) bool {
 	return s.recovery[task.ReportJob] == string(job.UID)
 }
 

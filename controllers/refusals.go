@@ -50,7 +50,7 @@ func (r *mysqlObserver) overlookRefused(s *scope, m *topology.Member) {
 		switch {
 		case !wanted || want != refused.value:
 			delete(s.cache.settings.refused[m.Name], name)
-		case m.SQL.PersistedIgnored || s.undone(name, want): // it is taken out everywhere, and that is told
+		case m.SQL.PersistedIgnored || undone(s, name, want): // it is taken out everywhere, and that is told
 		case r.Clock.Since(refused.at) < settingPauseMost:
 			m.SQL.Persisted[name] = want
 			values[name], whys = want, append(whys, refused.why)
@@ -63,7 +63,7 @@ func (r *mysqlObserver) overlookRefused(s *scope, m *topology.Member) {
 }
 
 // undone says whether a setting was taken out because some member did not start well with it, or with others beside it.
-func (s *scope) undone(name, value string) bool {
+func undone(s *scope, name, value string) bool {
 	for _, rec := range s.records().Members {
 		if slices.Contains(strings.Split(rec.Undone, "\n"), name+"="+value) {
 			return true

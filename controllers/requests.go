@@ -13,13 +13,13 @@ import (
 )
 
 // readRequests reads since when a person wants every mysqld to have been restarted, and every certificate to be signed.
-func (s *scope) readRequests() {
-	s.desired.RestartedAt = s.requestedAt(v1alpha1.AnnotationRestartedAt)
-	s.desired.CertificatesRenewedAt = s.requestedAt(v1alpha1.AnnotationCertificatesRenewedAt)
+func readRequests(s *scope) {
+	s.desired.RestartedAt = requestedAt(s, v1alpha1.AnnotationRestartedAt)
+	s.desired.CertificatesRenewedAt = requestedAt(s, v1alpha1.AnnotationCertificatesRenewedAt)
 }
 
 // requestedAt reads an annotation that names a time; zero when there is none, or none that can be read.
-func (s *scope) requestedAt(annotation string) time.Time {
+func requestedAt(s *scope, annotation string) time.Time {
 	text := s.cluster.Annotations[annotation]
 	if text == "" {
 		return time.Time{}

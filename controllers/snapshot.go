@@ -68,7 +68,7 @@ func (r *snapshots) snapshots(ctx context.Context, s *scope) {
 	}
 	underWay, removals := 0, 0
 	for i := range s.backups {
-		if s.begun(&s.backups[i]) {
+		if begun(s, &s.backups[i]) {
 			underWay++
 		}
 	}
@@ -79,22 +79,22 @@ func (r *snapshots) snapshots(ctx context.Context, s *scope) {
 		}
 		var err error
 		switch {
-		case s.leavesSnapshot(b):
+		case leavesSnapshot(s, b):
 			if removals++; removals > snapshotRemovals {
-				s.lookSoon()
+				lookSoon(s)
 				continue
 			}
 			err = r.endOrDiscard(ctx, s, b)
-		case s.emptied(b):
+		case emptied(s, b):
 			err = r.dropPruned(ctx, b)
 		case b.Done() || givenUp(b):
-		case s.begun(b):
+		case begun(s, b):
 			err = r.snapshot(ctx, s, b)
 		case underWay < snapshotsAtOnce:
 			underWay++
 			err = r.snapshot(ctx, s, b)
 		default:
-			s.lookSoon()
+			lookSoon(s)
 			err = patchBackup(ctx, r.Client, b, func(st *v1alpha1.MySQLBackupStatus) {
 				st.Phase, st.Reason, st.Message = v1alpha1.BackupPending, v1alpha1.BackupReasonQueued, "waiting for its turn: other snapshots of this cluster are under way"
 			})
@@ -105,7 +105,7 @@ func (r *snapshots) snapshots(ctx context.Context, s *scope) {
 }
 
 // begun says whether EC2 was asked for a backup's snapshot, and has not completed it as far as is known.
-func (s *scope) begun(b *v1alpha1.MySQLBackup) bool {
+func begun(s *scope, b *v1alpha1.MySQLBackup) bool {
 	if b.Spec.Method != v1alpha1.BackupMethodSnapshot || b.Done() || givenUp(b) || !b.DeletionTimestamp.IsZero() {
 		return false
 	}
@@ -114,7 +114,7 @@ func (s *scope) begun(b *v1alpha1.MySQLBackup) bool {
 }
 
 // leavesSnapshot says whether a backup was deleted or failed, so that what EC2 has of it may have to go.
-func (s *scope) leavesSnapshot(b *v1alpha1.MySQLBackup) bool {
+func leavesSnapshot(s *scope, b *v1alpha1.MySQLBackup) bool {
 	if !b.DeletionTimestamp.IsZero() {
 		return controllerutil.ContainsFinalizer(b, v1alpha1.Finalizer)
 	}
@@ -131,7 +131,7 @@ func (r *snapshots) endOrDiscard(ctx context.Context, s *scope, b *v1alpha1.MySQ
 }
 
 // lookSoon has the next pass come within snapshotLook.
-func (s *scope) lookSoon() { s.plan.RequeueAfter = min(s.plan.RequeueAfter, snapshotLook) }
+func lookSoon(s *scope) { s.plan.RequeueAfter = min(s.plan.RequeueAfter, snapshotLook) }
 
 // purposeOf is the purpose of a backup's snapshot. It is by the UID, because the name may come again; and by this and the
 // cluster's UID a snapshot is found in EC2, never by what a status says, which the backup pods may write.
@@ -151,7 +151,7 @@ func (s *scope) snapshotOf(b *v1alpha1.MySQLBackup) (ec2.Snapshot, bool) {
 // becomes of the member and its volume, no second is asked for.
 func (r *snapshots) snapshot(ctx context.Context, s *scope, b *v1alpha1.MySQLBackup) error {
 	if !b.Done() {
-		s.lookSoon()
+		lookSoon(s)
 	}
 	if taken, ok := s.snapshotOf(b); ok {
 		return r.tellSnapshot(ctx, s, b, taken)
@@ -159,7 +159,7 @@ func (r *snapshots) snapshot(ctx context.Context, s *scope, b *v1alpha1.MySQLBac
 	if b.Status.SnapshotID != "" {
 		return nil // EC2 does not show it yet; of one that a person deleted nothing more is heard, and the backup fails
 	}
-	member, volume := s.snapshotSource(b)
+	member, volume := snapshotSource(s, b)
 	if volume == "" {
 		return nil // no member is fit at the moment
 	}
@@ -226,10 +226,10 @@ func (r *snapshots) tellSnapshot(ctx context.Context, s *scope, b *v1alpha1.MySQ
 
 // snapshotSource is the member to snapshot: the one that was chosen before, as long as it holds what was noted of it; else
 // a replica in service that is least behind, or the primary when it is alone.
-func (s *scope) snapshotSource(b *v1alpha1.MySQLBackup) (member, volume string) {
+func snapshotSource(s *scope, b *v1alpha1.MySQLBackup) (member, volume string) {
 	if m := s.observed.Members[b.Status.Member]; m != nil && m.SQL.Access == topology.AccessVerified {
 		if noted, err := gtid.Parse(b.Status.GTIDSet); err == nil && m.SQL.Executed.Contains(noted) {
-			return b.Status.Member, s.volumeOf(b.Status.Member)
+			return b.Status.Member, volumeOf(s, b.Status.Member)
 		}
 	}
 	lag := time.Duration(-1)
@@ -250,13 +250,13 @@ func (s *scope) snapshotSource(b *v1alpha1.MySQLBackup) (member, volume string) 
 		member = primary
 	}
 	if m := s.observed.Members[member]; m != nil && m.SQL.Access == topology.AccessVerified {
-		return member, s.volumeOf(member)
+		return member, volumeOf(s, member)
 	}
 	return "", ""
 }
 
 // volumeOf is the data volume of a member as the plan shows it, empty when there is none.
-func (s *scope) volumeOf(member string) string {
+func volumeOf(s *scope, member string) string {
 	for _, v := range s.plan.Members {
 		if v.Name == member {
 			return v.VolumeID
@@ -277,7 +277,7 @@ func (r *snapshots) pruneSnapshots(ctx context.Context, s *scope) error {
 		newest := true
 		for i := range s.backups {
 			b := &s.backups[i]
-			if b.Status.Phase != v1alpha1.BackupCompleted || !b.DeletionTimestamp.IsZero() || s.emptied(b) {
+			if b.Status.Phase != v1alpha1.BackupCompleted || !b.DeletionTimestamp.IsZero() || emptied(s, b) {
 				continue
 			}
 			last := newest

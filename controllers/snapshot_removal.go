@@ -46,7 +46,7 @@ func giveUpSnapshot(ctx context.Context, c client.Client, b *v1alpha1.MySQLBacku
 
 // emptied says whether the retention took a completed backup's snapshot, and was cut off before its MySQLBackup was deleted. As long
 // as EC2 shows the snapshot, the retention decides anew.
-func (s *scope) emptied(b *v1alpha1.MySQLBackup) bool {
+func emptied(s *scope, b *v1alpha1.MySQLBackup) bool {
 	_, shown := s.snapshotOf(b)
 	return s.observed.CloudReachable && !shown && b.Status.Phase == v1alpha1.BackupCompleted && b.DeletionTimestamp.IsZero() &&
 		b.Annotations[v1alpha1.AnnotationGivenUp] == pruned
@@ -122,7 +122,7 @@ func (r *snapshots) settleSnapshots(ctx context.Context, s *scope) error {
 			failure = r.releaseSnapshot(ctx, s, b)
 		case b.Status.Phase == v1alpha1.BackupFailed:
 			failure = r.discardSnapshot(ctx, s, b)
-		case s.emptied(b):
+		case emptied(s, b):
 			failure = r.dropPruned(ctx, b)
 		case !b.Done():
 			failure = r.endSnapshot(ctx, s, b)

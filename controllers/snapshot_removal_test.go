@@ -221,7 +221,7 @@ func TestSnapshotsGoWithTheirCluster(t *testing.T) {
 			s.inventory.Snapshots[i].State = ec2.SnapshotPending
 		}
 	}
-	must(t, g.o.snapshots.settleSnapshots(t.Context(), s))
+	must(t, g.o.backups.snapshots.settleSnapshots(t.Context(), s))
 	g.drive(g.o, patience, g.gone)
 	if g.backup("deleted") != nil {
 		t.Error("the one that was deleted with its data is held up")

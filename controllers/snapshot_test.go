@@ -75,7 +75,7 @@ func (g *gallery) look(change func(*scope)) *scope {
 	g.t.Helper()
 	s := g.seen(g.o)
 	var err error
-	s.backups, err = g.o.snapshots.backups(g.t.Context(), s)
+	s.backups, err = g.o.backups.snapshots.backups(g.t.Context(), s)
 	must(g.t, err)
 	s.observed.CloudReachable = true
 	s.observed.Members = map[string]*topology.Member{}
@@ -90,7 +90,7 @@ func (g *gallery) look(change func(*scope)) *scope {
 	if change != nil {
 		change(s)
 	}
-	g.o.snapshots.snapshots(g.t.Context(), s)
+	g.o.backups.snapshots.snapshots(g.t.Context(), s)
 	return s
 }
 

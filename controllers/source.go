@@ -16,7 +16,7 @@ import (
 const fieldRecovery = "spec.bootstrap.recovery"
 
 // recoversCopy says whether the cluster begins with a copy of a volume, as far as the spec alone tells.
-func (s *scope) recoversCopy() bool {
+func recoversCopy(s *scope) bool {
 	recovery := s.cluster.Recovery()
 	return recovery != nil && (recovery.SnapshotID != "" || recovery.VolumeID != "")
 }
@@ -32,7 +32,7 @@ func (r *restorer) findSource(ctx context.Context, s *scope) error {
 	chosen := s.observed.Records.Source
 	var of *v1alpha1.MySQLBackup
 	if recovery.BackupName != "" && chosen == "" {
-		if s.firstVolumeMade() {
+		if firstVolumeMade(s) {
 			return nil // an empty one: what is copied is written down before. A dump is restored, also when its MySQLBackup is gone
 		}
 		b, p := r.backupNamed(ctx, s)
@@ -47,7 +47,7 @@ func (r *restorer) findSource(ctx context.Context, s *scope) error {
 		of = b
 	}
 	source.Copied = true
-	if s.firstVolumeMade() || s.cloud == nil || !s.observed.CloudReachable {
+	if firstVolumeMade(s) || s.cloud == nil || !s.observed.CloudReachable {
 		return nil
 	}
 	var err error
@@ -55,13 +55,13 @@ func (r *restorer) findSource(ctx context.Context, s *scope) error {
 	case of != nil && recovery.PointInTime != nil:
 		turnDown(source, v1alpha1.ReasonInvalidSpec, "%s.pointInTime: MySQLBackup %s is a snapshot, which holds one moment only; name a dump", fieldRecovery, of.Name)
 	case chosen != "":
-		err = s.lookAtSnapshot(ctx, chosen)
+		err = lookAtSnapshot(ctx, s, chosen)
 	case of != nil:
-		err = s.lookAtBackup(ctx, of)
+		err = lookAtBackup(ctx, s, of)
 	case recovery.SnapshotID != "":
-		err = s.lookAtSnapshot(ctx, recovery.SnapshotID)
+		err = lookAtSnapshot(ctx, s, recovery.SnapshotID)
 	default:
-		err = s.lookAtVolume(ctx, recovery.VolumeID)
+		err = lookAtVolume(ctx, s, recovery.VolumeID)
 	}
 	if err != nil {
 		p := readingError(err)
@@ -78,7 +78,7 @@ func (r *restorer) backupNamed(ctx context.Context, s *scope) (*v1alpha1.MySQLBa
 }
 
 // firstVolumeMade says whether the volume that is made from the source is there.
-func (s *scope) firstVolumeMade() bool {
+func firstVolumeMade(s *scope) bool {
 	m := s.observed.Members[s.desired.MemberName(0)]
 	if m == nil {
 		return false
@@ -98,7 +98,7 @@ func turnDown(source *topology.Source, reason, format string, args ...any) {
 
 // lookAtBackup looks for the snapshot of a MySQLBackup by the tags that only the operator gives. What the status says, which the
 // backup pods may write, has to agree with them: neither alone leads to a snapshot.
-func (s *scope) lookAtBackup(ctx context.Context, b *v1alpha1.MySQLBackup) error {
+func lookAtBackup(ctx context.Context, s *scope, b *v1alpha1.MySQLBackup) error {
 	snapshot, found, err := s.cloud.SnapshotOf(ctx, ec2.SnapshotQuery{Namespace: b.Namespace, Purpose: purposeOf(b), ClusterUID: b.Status.ClusterUID, ID: b.Status.SnapshotID})
 	if err != nil {
 		return err
@@ -107,11 +107,11 @@ func (s *scope) lookAtBackup(ctx context.Context, b *v1alpha1.MySQLBackup) error
 		turnDown(&s.observed.Source, v1alpha1.ReasonWaitingForDependency, "%s: EC2 shows no snapshot of MySQLBackup %s in this account in %s; it was deleted, or is elsewhere", fieldRecovery, b.Name, s.cloud.Region())
 		return nil
 	}
-	s.judgeSnapshot(snapshot, b.Status.Version)
+	judgeSnapshot(s, snapshot, b.Status.Version)
 	return nil
 }
 
-func (s *scope) lookAtSnapshot(ctx context.Context, id string) error {
+func lookAtSnapshot(ctx context.Context, s *scope, id string) error {
 	snapshot, found, err := s.cloud.SnapshotByID(ctx, id)
 	if err != nil {
 		return err
@@ -120,14 +120,14 @@ func (s *scope) lookAtSnapshot(ctx context.Context, id string) error {
 		turnDown(&s.observed.Source, v1alpha1.ReasonWaitingForDependency, "%s: this account has no snapshot %s in %s; it was deleted, or is elsewhere", fieldRecovery, id, s.cloud.Region())
 		return nil
 	}
-	s.judgeSnapshot(snapshot, "")
+	judgeSnapshot(s, snapshot, "")
 	return nil
 }
 
 // judgeSnapshot decides on a snapshot. version is what opened its volume where no tag says so, empty for unknown.
-func (s *scope) judgeSnapshot(snapshot ec2.Snapshot, version string) {
+func judgeSnapshot(s *scope, snapshot ec2.Snapshot, version string) {
 	source := &s.observed.Source
-	if !s.maySource(snapshot.ID, snapshot.Tags) {
+	if !maySource(s, snapshot.ID, snapshot.Tags) {
 		return
 	}
 	switch snapshot.State {
@@ -139,13 +139,13 @@ func (s *scope) judgeSnapshot(snapshot ec2.Snapshot, version string) {
 		turnDown(source, v1alpha1.ReasonRecoveryFailed, "%s: snapshot %s is in state %s", fieldRecovery, snapshot.ID, snapshot.State)
 		return
 	}
-	if s.fits("snapshot "+snapshot.ID, snapshot.SizeGiB, snapshot.Tags, version) {
+	if fits(s, "snapshot "+snapshot.ID, snapshot.SizeGiB, snapshot.Tags, version) {
 		source.SnapshotID = snapshot.ID
 	}
 }
 
 // lookAtVolume decides on a volume that a cluster left behind. Once its snapshot was begun, the volume may go where it likes.
-func (s *scope) lookAtVolume(ctx context.Context, id string) error {
+func lookAtVolume(ctx context.Context, s *scope, id string) error {
 	source := &s.observed.Source
 	for _, snapshot := range s.inventory.Snapshots {
 		if snapshot.VolumeID == id && snapshot.Tags[ec2.TagPurpose] == topology.RecoveryPurpose && snapshot.State != ec2.SnapshotError {
@@ -159,19 +159,19 @@ func (s *scope) lookAtVolume(ctx context.Context, id string) error {
 		return err
 	case !found:
 		turnDown(source, v1alpha1.ReasonWaitingForDependency, "%s: this account has no data volume %s in %s; it was deleted, or is elsewhere", fieldRecovery, id, s.cloud.Region())
-	case !s.maySource(id, v.Tags):
+	case !maySource(s, id, v.Tags):
 	case v.State == ec2.VolumeInUse:
 		turnDown(source, v1alpha1.ReasonWaitingForDependency, "%s: volume %s is attached to instance %s, which may be writing to it; detach it, or take a snapshot of it and name that", fieldRecovery, id, orDash(v.AttachedTo))
 	case v.State != ec2.VolumeAvailable:
 		turnDown(source, v1alpha1.ReasonWaitingForDependency, "%s: volume %s is in state %s", fieldRecovery, id, v.State)
-	case s.fits("volume "+id, v.SizeGiB, v.Tags, ""):
+	case fits(s, "volume "+id, v.SizeGiB, v.Tags, ""):
 		source.VolumeID = id
 	}
 	return nil
 }
 
 // maySource says whether the cluster's namespace may restore from what EC2 shows with these tags.
-func (s *scope) maySource(id string, tags map[string]string) bool {
+func maySource(s *scope, id string, tags map[string]string) bool {
 	v := s.policy.CheckSource(s.cluster.Namespace, s.cluster.Spec, id, tags)
 	if v != nil {
 		turnDown(&s.observed.Source, v1alpha1.ReasonNotPermitted, "%s: %s", v.Field, v.Message)
@@ -181,7 +181,7 @@ func (s *scope) maySource(id string, tags map[string]string) bool {
 
 // fits says whether a source is small enough and not of a newer MySQL. Where nothing tells what opened it, mysqld itself
 // refuses what it cannot read.
-func (s *scope) fits(what string, sizeGiB int32, tags map[string]string, version string) bool {
+func fits(s *scope, what string, sizeGiB int32, tags map[string]string, version string) bool {
 	if have := s.cluster.StorageGiB(); have < sizeGiB {
 		turnDown(&s.observed.Source, v1alpha1.ReasonInvalidSpec, "spec.storage.size: %s has %d GiB and the members' volumes %d GiB; set it to %dGi at least", what, sizeGiB, have, sizeGiB)
 		return false

@@ -273,11 +273,11 @@ func TestTheSourceIsLookedAtAgain(t *testing.T) {
 	e.drive(o, patience, func() bool { return len(e.inherited()) == 1 })
 	s := e.seen(o)
 	s.observed.Source = topology.Source{}
-	s.judgeSnapshot(ec2.Snapshot{ID: "snap-1", State: ec2.SnapshotPending, Progress: "40%", Tags: map[string]string{v1alpha1.TagNamespace: e.cluster.Namespace}}, "")
+	judgeSnapshot(s, ec2.Snapshot{ID: "snap-1", State: ec2.SnapshotPending, Progress: "40%", Tags: map[string]string{v1alpha1.TagNamespace: e.cluster.Namespace}}, "")
 	if why := s.observed.Source.Why; why.Reason != v1alpha1.ReasonRecovering || !strings.Contains(why.Message, "40%") || s.observed.Source.Final {
 		t.Errorf("a snapshot that is not whole: %+v", s.observed.Source)
 	}
-	s.judgeSnapshot(ec2.Snapshot{ID: "snap-1", State: ec2.SnapshotError, Tags: map[string]string{v1alpha1.TagNamespace: e.cluster.Namespace}}, "")
+	judgeSnapshot(s, ec2.Snapshot{ID: "snap-1", State: ec2.SnapshotError, Tags: map[string]string{v1alpha1.TagNamespace: e.cluster.Namespace}}, "")
 	if !s.observed.Source.Final {
 		t.Errorf("a snapshot that failed: %+v", s.observed.Source)
 	}

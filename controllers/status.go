@@ -126,7 +126,7 @@ func (r *reporter) project(s *scope, failure *problem) (recheck time.Duration) {
 		st.Phase = v1alpha1.PhaseProvisioning
 	}
 	c := conditions{cluster: s.cluster}
-	problems := s.problems(failure)
+	problems := problems(s, failure)
 	r.setCloudReachable(s, c)
 	e := r.evidence(s, problems)
 	v := e.judge()
@@ -275,7 +275,7 @@ func (r *reporter) setCloudReachable(s *scope, c conditions) {
 }
 
 // problems lists what a person should know, the most fundamental first.
-func (s *scope) problems(failure *problem) []topology.Finding {
+func problems(s *scope, failure *problem) []topology.Finding {
 	var all []topology.Finding
 	add := func(p *problem) {
 		if p != nil && !p.quiet() {
@@ -302,7 +302,7 @@ func (s *scope) problems(failure *problem) []topology.Finding {
 	switch {
 	case s.leaving:
 		all = append(all, topology.Finding{Reason: v1alpha1.ReasonDeletionProtected, Message: leavingMessage})
-	case s.protectedDeletion():
+	case protectedDeletion(s):
 		all = append(all, topology.Finding{Reason: v1alpha1.ReasonDeletionProtected, Message: protectedMessage})
 	}
 	return append(all, s.plan.Degraded...)
@@ -312,7 +312,7 @@ const protectedMessage = "the cluster was deleted but is protected; it keeps run
 
 const leavingMessage = "the namespace is being deleted but the cluster is protected; it keeps running and nothing in AWS is touched. Its Services and Secrets in this namespace are gone and cannot be made again. To delete it for good set spec.deletionProtection to false"
 
-func (s *scope) protectedDeletion() bool {
+func protectedDeletion(s *scope) bool {
 	return !s.cluster.DeletionTimestamp.IsZero() && s.cluster.IsProtected()
 }
 

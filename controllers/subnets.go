@@ -27,7 +27,7 @@ func (r *cloudObserver) readSubnets(ctx context.Context, s *scope) {
 			Message: text + "; new volumes and instances are made in the other subnets. Create it again, or append one in the same zone"})
 	}
 	var settled bool
-	s.vpc, settled = s.home(subnets)
+	s.vpc, settled = home(s, subnets)
 	for _, subnet := range subnets {
 		if subnet.VPCID != s.vpc && settled {
 			s.unmet = append(s.unmet, topology.Finding{Reason: v1alpha1.ReasonInvalidSpec, Message: fmt.Sprintf(
@@ -40,7 +40,7 @@ func (r *cloudObserver) readSubnets(ctx context.Context, s *scope) {
 
 // home is the VPC that the cluster is in: that of its machines, else of its own security group. The spec's subnets may have been
 // appended to since. Where nothing is there to go by it is the first subnet's, and not settled: then the preflight speaks.
-func (s *scope) home(subnets []ec2.Subnet) (vpc string, settled bool) {
+func home(s *scope, subnets []ec2.Subnet) (vpc string, settled bool) {
 	for _, in := range s.inventory.Instances {
 		if i := slices.IndexFunc(subnets, func(subnet ec2.Subnet) bool { return subnet.ID == in.SubnetID }); i >= 0 && in.State != ec2.StateTerminated {
 			return subnets[i].VPCID, true
@@ -61,7 +61,7 @@ func (s *scope) home(subnets []ec2.Subnet) (vpc string, settled bool) {
 const fieldSubnetIDs = "spec.aws.subnetIDs"
 
 // subnetIDs are the subnets that there are.
-func (s *scope) subnetIDs() []string {
+func subnetIDs(s *scope) []string {
 	var ids []string
 	for _, subnet := range s.desired.Subnets {
 		ids = append(ids, subnet.ID)

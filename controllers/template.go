@@ -51,10 +51,10 @@ const codeImageGone = "InvalidAMIID.Unavailable"
 var errNoImage = errors.New("resolve the image")
 
 // marked is a template's text as it is kept in the records, which are the tenant's to change: with what proves that it is ours.
-func (s *scope) marked(text string) string { return s.authority.Mark(text) + " " + text }
+func marked(s *scope, text string) string { return s.authority.Mark(text) + " " + text }
 
 // remembered returns the template in the records; false when there is none, or it is not the operator's.
-func (s *scope) remembered() (template, bool) {
+func remembered(s *scope) (template, bool) {
 	mark, text, _ := strings.Cut(s.records().Template, " ")
 	var t template
 	return t, hmac.Equal([]byte(mark), []byte(s.authority.Mark(text))) && json.Unmarshal([]byte(text), &t) == nil
@@ -67,8 +67,8 @@ func (r *cloudObserver) readBefore(s *scope) {
 	if s.authority == nil {
 		return
 	}
-	s.desired.Template = s.marked(templateOf(s.cluster).text())
-	then, known := s.remembered()
+	s.desired.Template = marked(s, templateOf(s.cluster).text())
+	then, known := remembered(s)
 	if !known || then.Version == s.cluster.Spec.Version {
 		return
 	}
@@ -84,7 +84,7 @@ func (r *cloudObserver) readBefore(s *scope) {
 }
 
 // launchedFrom is the cluster's object with the spec that a machine is launched from.
-func (s *scope) launchedFrom(a topology.LaunchInstance) *v1alpha1.MySQLCluster {
+func launchedFrom(s *scope, a topology.LaunchInstance) *v1alpha1.MySQLCluster {
 	if a.Before && s.before != nil {
 		return s.before
 	}

@@ -32,7 +32,7 @@ func TestMachineWhileAnUpgradeIsHeldBack(t *testing.T) {
 			if imageThen != "" {
 				then.ImageID = imageThen
 			}
-			w.changeRecords(func(records *topology.Records) { records.Template = w.seen(o).marked(then.text()) })
+			w.changeRecords(func(records *topology.Records) { records.Template = marked(w.seen(o), then.text()) })
 			image, err := w.account.api.RegisterImage(t.Context(), &awsec2.RegisterImageInput{
 				Name: aws.String("next"), Architecture: types.ArchitectureValuesX8664, RootDeviceName: aws.String("/dev/xvda"), VirtualizationType: aws.String("hvm"),
 			})
@@ -84,7 +84,7 @@ func TestWhatAMachineAsBeforeIsMadeFrom(t *testing.T) {
 	then := templateOf(cluster())
 	authority, err := pki.NewAuthority("uid", "orders", time.Now())
 	must(t, err)
-	text := (&scope{authority: authority}).marked(then.text())
+	text := marked(&scope{authority: authority}, then.text())
 	rules := func(text string) policy.Policy {
 		p, err := policy.Parse(map[string]string{policy.Key: text})
 		must(t, err)

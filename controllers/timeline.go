@@ -67,19 +67,19 @@ func (r *reporter) trackPromotion(s *scope) {
 		if s.plan.Membership != nil {
 			t.from = s.plan.Membership.Primary
 		}
-		t.asked = s.askedToPause(t.from)
+		t.asked = askedToPause(s, t.from)
 	case s.plan.Primary != "" && s.published && !t.opened.IsZero():
 		t.show(s, now)
 		s.promotion = t.report(s.plan.Primary, s.cluster.Spec.Lossless(), s.plan.Records.Uncovered)
 	case s.plan.Primary != "" && t.opened.IsZero():
 		*t = timeline{} // it came back, or somebody else took care
-		s.promotion = s.owed(now)
+		s.promotion = owed(s, now)
 	}
 }
 
 // askedToPause reports whether a person asked for what takes writes away from a primary without a switchover: hibernation, or, of a
 // cluster with one member, a restart of mysqld or another machine.
-func (s *scope) askedToPause(primary string) bool {
+func askedToPause(s *scope, primary string) bool {
 	of := func(rec topology.Records) bool {
 		return rec.Rolling == primary || slices.Contains(rec.Restarts.Members, primary)
 	}
@@ -114,7 +114,7 @@ func (t *timeline) report(to string, lossless bool, u topology.Uncovered) *v1alp
 
 // owed is the last promotion with what status does not tell of it yet: that commits may be lost which another member than the
 // primary answered. It was found after the promotion, or the pass that promoted could not tell it. Nil for nothing.
-func (s *scope) owed(now time.Time) *v1alpha1.PromotionStatus {
+func owed(s *scope, now time.Time) *v1alpha1.PromotionStatus {
 	u, last := s.plan.Records.Uncovered, s.cluster.Status.LastPromotion
 	if s.plan.Primary == "" || !s.published || u.Primary == "" || u.Primary == s.plan.Primary || !s.cluster.Spec.Lossless() || s.observed.UncoveredTold == u.String() {
 		return nil

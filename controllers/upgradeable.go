@@ -34,13 +34,13 @@ func (r *reporter) tellUnfinished(req ctrl.Request, s *scope) {
 	case s == nil || s.done:
 		r.Upgradeable.Set(req.NamespacedName, nil)
 	case s.planned:
-		r.Upgradeable.Set(req.NamespacedName, s.unfinished())
+		r.Upgradeable.Set(req.NamespacedName, unfinished(s))
 	}
 }
 
 // unfinished names the failover, switchover, rolling change or restore that is under way. One that was given up until a person
 // does something is not: perhaps another release of the operator is what helps.
-func (s *scope) unfinished() *olm.Unfinished {
+func unfinished(s *scope) *olm.Unfinished {
 	if s.deleting() {
 		return nil
 	}

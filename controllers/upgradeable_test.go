@@ -41,7 +41,7 @@ func TestWhatAHandOverMustNotInterrupt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.scope.cluster = &v1alpha1.MySQLCluster{}
-			work := c.scope.unfinished()
+			work := unfinished(c.scope)
 			if got := ptr.Deref(work, olm.Unfinished{}).Reason; got != c.want {
 				t.Errorf("OLM is told %q, want %q", got, c.want)
 			}
@@ -66,26 +66,26 @@ func TestARestoreIsUnfinishedUntilItIsDoneOrGivenUp(t *testing.T) {
 		"a copy that cannot be used": {func(s *scope) { s.unadoptable = "it is another's" }, ""},
 		"a source that cannot be":    {func(s *scope) { s.observed.Source.Final = true }, ""},
 	} {
-		s := scope{planned: true, cluster: cluster}
-		row.change(&s)
-		if got := ptr.Deref(s.unfinished(), olm.Unfinished{}).Reason; got != row.want {
+		s := &scope{planned: true, cluster: cluster}
+		row.change(s)
+		if got := ptr.Deref(unfinished(s), olm.Unfinished{}).Reason; got != row.want {
 			t.Errorf("%s: OLM is told %q, want %q", name, got, row.want)
 		}
 	}
 }
 
 func TestARequestedSwitchoverIsUnfinishedUntilItIsDone(t *testing.T) {
-	s := scope{cluster: &v1alpha1.MySQLCluster{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1alpha1.AnnotationSwitchover: "orders-1"}}}}
+	s := &scope{cluster: &v1alpha1.MySQLCluster{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1alpha1.AnnotationSwitchover: "orders-1"}}}}
 	s.plan.Primary = "orders-0"
-	if work := s.unfinished(); work != nil {
+	if work := unfinished(s); work != nil {
 		t.Errorf("OLM is told %+v of a wish for a member that there is not", work)
 	}
 	s.plan.Members = []topology.View{{Name: "orders-1", Phase: v1alpha1.PhaseReady}}
-	if work := s.unfinished(); work == nil || work.Reason != unfinishedSwitchover {
+	if work := unfinished(s); work == nil || work.Reason != unfinishedSwitchover {
 		t.Errorf("OLM is told %+v", work)
 	}
 	s.plan.Primary = "orders-1"
-	if work := s.unfinished(); work != nil {
+	if work := unfinished(s); work != nil {
 		t.Errorf("OLM is told %+v", work)
 	}
 }
@@ -94,8 +94,8 @@ func TestAClusterThatGoesHoldsNothingUp(t *testing.T) {
 	now := metav1.Now()
 	cluster := &v1alpha1.MySQLCluster{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &now}}
 	cluster.Spec.DeletionProtection = ptr.To(false)
-	s := scope{cluster: cluster, plan: topology.Plan{Failing: true}}
-	if work := s.unfinished(); work != nil {
+	s := &scope{cluster: cluster, plan: topology.Plan{Failing: true}}
+	if work := unfinished(s); work != nil {
 		t.Errorf("OLM is told %+v", work)
 	}
 }

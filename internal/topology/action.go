@@ -24,11 +24,7 @@ func Identity(action Action) any {
 		return LaunchInstance{Member: a.Member, Incarnation: a.Incarnation, Before: a.Before}
 	case StopInstance:
 		return StopInstance{Member: a.Member, InstanceID: a.InstanceID}
-	case SignCertificate:
-		return SignCertificate{Member: a.Member}
-	case ApplyReceived:
-		return ApplyReceived{Member: a.Member}
-	case Promote, RecordPrimary, StandAlone, AdmitVoter:
+	case SignCertificate, ApplyReceived, Promote, RecordPrimary, StandAlone, AdmitVoter:
 		return ofMember{kind: reflect.TypeOf(a), member: a.Target()}
 	case Switchover:
 		return ofMember{reflect.TypeOf(a), a.Member, a.To + " " + a.Why}

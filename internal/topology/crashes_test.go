@@ -263,7 +263,7 @@ func TestUnstableMemberIsNoDonor(t *testing.T) {
 		p := newPlanner(s.desired, s.observed)
 		p.plan.Membership = s.member(0).SQL.Membership
 		p.plan.Actions = []Action{CloneFrom{Member: "orders-9", DonorAddress: "10.0.0.0:3306"}} // the primary serves another
-		return p.seeding.donorFor(m, s.member(0))
+		return p.replication.seeding.donorFor(m, s.member(0))
 	}
 	if d := donor(); d != nil {
 		t.Errorf("%s is the donor", d.Name)

@@ -10,16 +10,9 @@ import (
 type planner struct {
 	*pass
 	acks         *acks
-	turns        *turns
 	volumes      *volumes
-	votes        *votes
-	soundness    *soundness
 	healing      *healing
-	seeding      *seeding
-	failover     *failover
 	replication  *replication
-	scaling      *scaling
-	upgrades     *upgrades
 	removal      *removal
 	provisioning *provisioning
 	handover     *handover
@@ -32,22 +25,22 @@ type planner struct {
 func newPlanner(d Desired, o Observed) *planner {
 	p := &planner{pass: newPass(d, o)}
 	p.acks = &acks{pass: p.pass}
-	p.turns = &turns{pass: p.pass, acks: p.acks}
+	turns := &turns{pass: p.pass, acks: p.acks}
 	p.volumes = &volumes{pass: p.pass}
-	p.votes = &votes{pass: p.pass, acks: p.acks, turns: p.turns}
-	p.soundness = &soundness{pass: p.pass, votes: p.votes}
-	p.healing = &healing{pass: p.pass, acks: p.acks, soundness: p.soundness}
-	p.seeding = &seeding{pass: p.pass, turns: p.turns, votes: p.votes, healing: p.healing}
-	p.failover = &failover{pass: p.pass, acks: p.acks, volumes: p.volumes, healing: p.healing}
-	p.replication = &replication{pass: p.pass, acks: p.acks, turns: p.turns, votes: p.votes, soundness: p.soundness, seeding: p.seeding, failover: p.failover}
-	p.scaling = &scaling{pass: p.pass, acks: p.acks, turns: p.turns, volumes: p.volumes, votes: p.votes, healing: p.healing}
-	p.upgrades = &upgrades{pass: p.pass, acks: p.acks, turns: p.turns, votes: p.votes, healing: p.healing, seeding: p.seeding, scaling: p.scaling}
-	p.removal = &removal{pass: p.pass, turns: p.turns, volumes: p.volumes}
-	p.provisioning = &provisioning{pass: p.pass, turns: p.turns, volumes: p.volumes, votes: p.votes, failover: p.failover, scaling: p.scaling, upgrades: p.upgrades}
-	p.handover = &handover{pass: p.pass, acks: p.acks, turns: p.turns}
-	p.courses = &courses{pass: p.pass, turns: p.turns, handover: p.handover}
-	p.rollout = &rollout{pass: p.pass, acks: p.acks, turns: p.turns, votes: p.votes, seeding: p.seeding, scaling: p.scaling, upgrades: p.upgrades, provisioning: p.provisioning, handover: p.handover, courses: p.courses}
-	p.settings = &settings{pass: p.pass, acks: p.acks, turns: p.turns, upgrades: p.upgrades, provisioning: p.provisioning, handover: p.handover}
+	votes := &votes{pass: p.pass, acks: p.acks, turns: turns}
+	soundness := &soundness{pass: p.pass, votes: votes}
+	p.healing = &healing{pass: p.pass, acks: p.acks, soundness: soundness}
+	seeding := &seeding{pass: p.pass, turns: turns, votes: votes, healing: p.healing}
+	failover := &failover{pass: p.pass, acks: p.acks, volumes: p.volumes, healing: p.healing}
+	p.replication = &replication{pass: p.pass, acks: p.acks, turns: turns, votes: votes, soundness: soundness, seeding: seeding, failover: failover}
+	scaling := &scaling{pass: p.pass, acks: p.acks, turns: turns, volumes: p.volumes, votes: votes, healing: p.healing}
+	upgrades := &upgrades{pass: p.pass, acks: p.acks, turns: turns, votes: votes, healing: p.healing, seeding: seeding, scaling: scaling}
+	p.removal = &removal{pass: p.pass, turns: turns, volumes: p.volumes}
+	p.provisioning = &provisioning{pass: p.pass, turns: turns, volumes: p.volumes, votes: votes, failover: failover, scaling: scaling, upgrades: upgrades}
+	p.handover = &handover{pass: p.pass, acks: p.acks, turns: turns}
+	p.courses = &courses{pass: p.pass, turns: turns, handover: p.handover}
+	p.rollout = &rollout{pass: p.pass, acks: p.acks, turns: turns, votes: votes, seeding: seeding, scaling: scaling, upgrades: upgrades, provisioning: p.provisioning, handover: p.handover, courses: p.courses}
+	p.settings = &settings{pass: p.pass, acks: p.acks, turns: turns, upgrades: upgrades, provisioning: p.provisioning, handover: p.handover}
 	return p
 }
 

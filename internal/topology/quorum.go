@@ -276,7 +276,7 @@ func count(voters []string, w int, members map[string]*Member, records Records) 
 }
 
 // enough says whether enough voters were reached to know what may have been acknowledged.
-func (p Proof) enough() bool { return p.reached >= p.Needed }
+func (proof Proof) enough() bool { return proof.reached >= proof.Needed }
 
 // attainable is what a member could have executed when it is promoted: its position without what lies in a relay log that its
 // applier cannot get through.

@@ -46,7 +46,7 @@ type credentials struct {
 
 // permit checks the spec against the administrator's policy. What is not allowed is never used: no role is assumed and
 // nothing is created. Members that exist already keep their database running.
-func (r *access) permit(ctx context.Context, s *scope) error {
+func (r *access) permit(ctx context.Context, s *pass) error {
 	var cm corev1.ConfigMap
 	err := r.Client.Get(ctx, client.ObjectKey{Namespace: r.Config.SystemNamespace, Name: v1alpha1.PolicyConfigMap}, &cm)
 	if client.IgnoreNotFound(err) != nil {
@@ -56,10 +56,10 @@ func (r *access) permit(ctx context.Context, s *scope) error {
 	if err != nil && !r.permitWithout(s, &rules, err) {
 		return nil
 	}
-	s.policy = rules
+	s.access.policy = rules
 	for _, v := range rules.Check(s.cluster.Namespace, s.cluster.Spec) {
-		s.violations = append(s.violations, topology.Finding{Reason: v1alpha1.ReasonNotPermitted, Message: v.Field + ": " + v.Message})
-		s.accountRefused = s.accountRefused || v.Account
+		s.access.violations = append(s.access.violations, topology.Finding{Reason: v1alpha1.ReasonNotPermitted, Message: v.Field + ": " + v.Message})
+		s.access.refused = s.access.refused || v.Account
 	}
 	return nil
 }
@@ -67,7 +67,7 @@ func (r *access) permit(ctx context.Context, s *scope) error {
 // permitWithout tells that the policy cannot be read, and says whether there is one to go by until it can: the last that could
 // be. Where this process has seen none nothing is made, and no account is lent to who has none yet. The machines of a cluster
 // that was served before are looked after, see unlessServed.
-func (r *access) permitWithout(s *scope, rules *policy.Policy, err error) bool {
+func (r *access) permitWithout(s *pass, rules *policy.Policy, err error) bool {
 	if credentialsSecret(s.cluster) != "" {
 		return true // what it may use is not the policy's business
 	}
@@ -82,7 +82,7 @@ func (r *access) permitWithout(s *scope, rules *policy.Policy, err error) bool {
 		s.unmet, *rules = append(s.unmet, told), last
 		return true
 	}
-	s.violations, s.accountRefused, s.policyUnread = append(s.violations, told), true, true
+	s.access.violations, s.access.refused, s.access.unread = append(s.access.violations, told), true, true
 	return false
 }
 
@@ -91,22 +91,22 @@ func (r *access) permitWithout(s *scope, rules *policy.Policy, err error) bool {
 //
 // That of one which goes and for which nothing was ever made is asked where it can be. Its records say so, and anybody in its namespace
 // may have written them.
-func (r *access) connect(ctx context.Context, s *scope) error {
-	if s.neverBegun() && s.accountRefused {
+func (r *access) connect(ctx context.Context, s *pass) error {
+	if s.neverBegun() && s.access.refused {
 		return nil
 	}
 	err := r.reach(ctx, s)
-	if s.neverBegun() && s.cloud == nil {
-		s.cloudProblem = nil
+	if s.neverBegun() && s.access.cloud == nil {
+		s.access.problem = nil
 	}
 	return err
 }
 
 // reach finds the client, or the problem with the account.
-func (r *access) reach(ctx context.Context, s *scope) error {
-	if s.accountRefused {
+func (r *access) reach(ctx context.Context, s *pass) error {
+	if s.access.refused {
 		refusal, err := r.unlessServed(ctx, s)
-		if s.cloudProblem = refusal; refusal != nil || err != nil {
+		if s.access.problem = refusal; refusal != nil || err != nil {
 			return err
 		}
 	}
@@ -116,8 +116,8 @@ func (r *access) reach(ctx context.Context, s *scope) error {
 		account.ExternalID = s.cluster.Namespace + "/" + s.cluster.Name
 	}
 	if name := credentialsSecret(s.cluster); name != "" {
-		if account.Static, s.cloudProblem = r.credentials(ctx, s, name); account.Static == nil {
-			if released(s) && s.cloudProblem.reason == v1alpha1.ReasonCredentialsMissing {
+		if account.Static, s.access.problem = r.credentials(ctx, s, name); account.Static == nil {
+			if released(s) && s.access.problem.reason == v1alpha1.ReasonCredentialsMissing {
 				return r.publisher.letAllGo(ctx, s)
 			}
 			return nil
@@ -125,27 +125,27 @@ func (r *access) reach(ctx context.Context, s *scope) error {
 	}
 	cloud, err := r.Clouds.Cloud(ctx, account)
 	if err != nil {
-		s.cloudProblem = cloudError(err)
+		s.access.problem = cloudError(err)
 		return nil
 	}
-	if s.cloudProblem = r.recognise(ctx, s, cloud); s.cloudProblem == nil {
-		s.cloud = cloud
+	if s.access.problem = r.recognise(ctx, s, cloud); s.access.problem == nil {
+		s.access.cloud = cloud
 	}
 	return r.noteServed(ctx, s)
 }
 
 // neverBegun says that a cluster which is to go has nothing in EC2, by its records.
-func (s *scope) neverBegun() bool { return s.deleting() && unbegun(s) }
+func (s *pass) neverBegun() bool { return s.deleting() && unbegun(s) }
 
 // unbegun says that nothing was ever made for a cluster, by its records: the account is written down before the first thing is.
-func unbegun(s *scope) bool {
-	return !s.recordsLost && s.records().Account == "" && len(s.records().Members) == 0
+func unbegun(s *pass) bool {
+	return !s.stored.lost && s.records().Account == "" && len(s.records().Members) == 0
 }
 
 // recognise finds out to which AWS account the client leads, and refuses one in which the cluster is not: there all of it
 // would seem to be gone, and would be made anew. Before anything is made the account must be known. Later STS may be
 // silent: what EC2 shows of the cluster tells as well, see readInventory.
-func (r *access) recognise(ctx context.Context, s *scope, cloud *ec2.Cloud) *problem {
+func (r *access) recognise(ctx context.Context, s *pass, cloud *ec2.Cloud) *problem {
 	if s.records().Account != "" {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, accountPatience)
@@ -156,17 +156,17 @@ func (r *access) recognise(ctx context.Context, s *scope, cloud *ec2.Cloud) *pro
 	case err == nil && s.records().Account != "" && s.records().Account != account:
 		return wrongAccount(s, account)
 	case err == nil:
-		s.account = account
-	case s.records().Account == "" && len(s.records().Members) == 0 && !s.recordsLost:
+		s.access.account = account
+	case s.records().Account == "" && len(s.records().Members) == 0 && !s.stored.lost:
 		return readingError(err)
 	default:
-		s.accountProblem = readingError(err)
+		s.access.accountProblem = readingError(err)
 	}
 	return nil
 }
 
 // wrongAccount says which credentials lead to the wrong account, and what to change.
-func wrongAccount(s *scope, account string) *problem {
+func wrongAccount(s *pass, account string) *problem {
 	right := s.records().Account
 	who, cure := "the operator's own AWS identity", fmt.Sprintf("name a role or credentials of account %s in spec.aws.roleARN or spec.aws.credentialsSecretRef, or give the operator its old identity back", right)
 	if name := credentialsSecret(s.cluster); name != "" {
@@ -188,7 +188,7 @@ func credentialsSecret(c *v1alpha1.MySQLCluster) string {
 }
 
 // credentials reads a user's Secret. One that is not held yet is not kept in memory: hold needs it as it is.
-func (r *access) credentials(ctx context.Context, s *scope, name string) (*ec2.StaticCredentials, *problem) {
+func (r *access) credentials(ctx context.Context, s *pass, name string) (*ec2.StaticCredentials, *problem) {
 	n := s.cache
 	if n.identity.credentials.secret == name && r.Clock.Since(n.identity.credentialsAt) < credentialsFor {
 		return &n.identity.credentials.static, nil
@@ -212,7 +212,7 @@ func (r *access) credentials(ctx context.Context, s *scope, name string) (*ec2.S
 			message: fmt.Sprintf("Secret %s lacks the keys %s and %s", name, keyAccessKeyID, keySecretAccessKey)}
 	}
 	if secret.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(&secret, v1alpha1.Finalizer) {
-		s.unheld = &secret
+		s.access.unheld = &secret
 		return &static, nil
 	}
 	n.identity.credentials, n.identity.credentialsAt = credentials{secret: name, static: static}, r.Clock.Now()

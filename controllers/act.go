@@ -29,7 +29,7 @@ const actTimeout = 60 * time.Second
 
 // act takes the planned actions: first those of the cluster as a whole, then those of the members side by side. An
 // action that fails ends its target's turn and nobody else's.
-func (r *executor) act(ctx context.Context, s *scope) error {
+func (r *executor) act(ctx context.Context, s *pass) error {
 	ctx, cancel := context.WithTimeout(ctx, actTimeout)
 	defer cancel()
 	r.attempts.takeAnswers(ctx, s)
@@ -37,7 +37,7 @@ func (r *executor) act(ctx context.Context, s *scope) error {
 	case err != nil:
 		s.tellBackup("archive: ", err) // which holds no deletion up
 	case wait:
-		s.plan.RequeueAfter, s.archiveEnds = archiveEndsLook, true
+		s.plan.RequeueAfter, s.backup.archiveEnds = archiveEndsLook, true
 		return nil
 	}
 	r.restoreTags(ctx, s)
@@ -47,7 +47,7 @@ func (r *executor) act(ctx context.Context, s *scope) error {
 		turns[a.Target()] = append(turns[a.Target()], a)
 	}
 	var mu sync.Mutex
-	before := len(s.outcome)
+	before := len(s.result.problems)
 	turn := func(actions []topology.Action) {
 		for _, a := range actions {
 			err := r.take(ctx, s, a)
@@ -76,18 +76,18 @@ func (r *executor) act(ctx context.Context, s *scope) error {
 	}
 	wg.Wait()
 	// The first is what conditions begin with: the order in which members fail must not change them.
-	slices.SortStableFunc(s.outcome[before:], func(a, b *problem) int { return strings.Compare(a.message, b.message) })
+	slices.SortStableFunc(s.result.problems[before:], func(a, b *problem) int { return strings.Compare(a.message, b.message) })
 	return nil
 }
 
 // restoreTags puts back what somebody took off the members' resources. Nothing waits for it: least of all a failover, or a deletion.
-func (r *executor) restoreTags(ctx context.Context, s *scope) {
+func (r *executor) restoreTags(ctx context.Context, s *pass) {
 	if s.plan.Failing || s.deleting() {
 		return
 	}
-	for _, u := range s.untagged {
-		cloud, uid := s.cloud, s.uid()
-		tell := func(_ context.Context, s *scope, err error) error {
+	for _, u := range s.seen.untagged {
+		cloud, uid := s.access.cloud, s.uid()
+		tell := func(_ context.Context, s *pass, err error) error {
 			if err == nil {
 				r.announcer.announceTags(s, u)
 			}
@@ -98,13 +98,13 @@ func (r *executor) restoreTags(ctx context.Context, s *scope) {
 }
 
 // noteVersions tags volumes with the version that opened them. Nothing waits for it: least of all a failover.
-func (r *executor) noteVersions(ctx context.Context, s *scope) {
+func (r *executor) noteVersions(ctx context.Context, s *pass) {
 	if s.plan.Failing {
 		return
 	}
-	for _, id := range slices.Sorted(maps.Keys(s.outdated)) {
-		version := s.outdated[id]
-		cloud, uid := s.cloud, s.uid()
+	for _, id := range slices.Sorted(maps.Keys(s.seen.outdated)) {
+		version := s.seen.outdated[id]
+		cloud, uid := s.access.cloud, s.uid()
 		r.attempts.tag(ctx, s, errand{versionErrand, id}, asItIs, func(ctx context.Context) error { return cloud.NoteVersion(ctx, uid, id, version) })
 	}
 }
@@ -116,8 +116,8 @@ const upkeepPause = time.Minute
 const versionPause = 5 * time.Minute
 
 // suffer has a problem told that an action met.
-func (s *scope) suffer(a topology.Action, p *problem) {
-	s.outcome = append(s.outcome, &problem{reason: p.reason, message: a.String() + ": " + p.message, after: p.after, cause: p})
+func (s *pass) suffer(a topology.Action, p *problem) {
+	s.result.problems = append(s.result.problems, &problem{reason: p.reason, message: a.String() + ": " + p.message, after: p.after, cause: p})
 }
 
 // decisionFresh is how old what a pass has decided may be before it is asked whether this process still leads. Nobody else can have
@@ -125,7 +125,7 @@ func (s *scope) suffer(a topology.Action, p *problem) {
 const decisionFresh = 5 * time.Second
 
 // stillLeads fails when a pass stood still for so long that another may lead by now, and one does: EC2 knows no lease.
-func (r *executor) stillLeads(ctx context.Context, s *scope) error {
+func (r *executor) stillLeads(ctx context.Context, s *pass) error {
 	if r.Config.Lease == nil || r.Clock.Since(s.observed.Now) < decisionFresh {
 		return nil
 	}
@@ -136,14 +136,14 @@ func (r *executor) stillLeads(ctx context.Context, s *scope) error {
 }
 
 // take gives one action its effect. Nobody is asked again for what was just refused, however soon the next pass comes.
-func (r *executor) take(ctx context.Context, s *scope, action topology.Action) error {
+func (r *executor) take(ctx context.Context, s *pass, action topology.Action) error {
 	if p := s.cache.requests.refusal(topology.Identity(action), r.Clock.Now()); p != nil {
 		return p
 	}
 	if err := r.stillLeads(ctx, s); err != nil {
 		return err
 	}
-	if s.cloud != nil {
+	if s.access.cloud != nil {
 		if handled, err := r.takeInCloud(ctx, s, action); handled {
 			return err
 		}

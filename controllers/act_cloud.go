@@ -37,13 +37,13 @@ const (
 )
 
 // takeInCloud gives an action on EC2 its effect, and says whether it was one.
-func (r *executor) takeInCloud(ctx context.Context, s *scope, action topology.Action) (bool, error) {
+func (r *executor) takeInCloud(ctx context.Context, s *pass, action topology.Action) (bool, error) {
 	var err error
 	switch a := action.(type) {
 	case topology.EnsureSecurityGroup:
 		var id string
-		id, err = s.cloud.EnsureSecurityGroup(ctx, ec2.SecurityGroupSpec{
-			Owner: s.owner(), VPCID: s.vpc, ClientCIDRs: s.cluster.Spec.AWS.ClientCIDRs, ClientSecurityGroupIDs: s.cluster.Spec.AWS.ClientSecurityGroupIDs,
+		id, err = s.access.cloud.EnsureSecurityGroup(ctx, ec2.SecurityGroupSpec{
+			Owner: s.owner(), VPCID: s.seen.vpc, ClientCIDRs: s.cluster.Spec.AWS.ClientCIDRs, ClientSecurityGroupIDs: s.cluster.Spec.AWS.ClientSecurityGroupIDs,
 		})
 		if err == nil && s.observed.SecurityGroup == "" {
 			r.announcer.announceGroup(s, id)
@@ -52,18 +52,18 @@ func (r *executor) takeInCloud(ctx context.Context, s *scope, action topology.Ac
 		if !mayCopy(s, a.SnapshotID) {
 			return true, &problem{reason: v1alpha1.ReasonNotPermitted, message: "snapshot " + a.SnapshotID + " is not what spec.bootstrap.recovery names; no volume is made from it", after: afterPerson}
 		}
-		_, err = s.cloud.CreateVolume(ctx, r.volumeSpec(s, a))
+		_, err = s.access.cloud.CreateVolume(ctx, r.volumeSpec(s, a))
 		s.cache.requests.noteCapacity(a.Member, a.Zone, codeNoVolumeCapacity, err, r.Clock.Now())
 		err = r.ordered(ctx, s, a, err)
 	case topology.LaunchInstance:
 		err = r.launch(ctx, s, a)
 	case topology.AttachVolume:
-		cloud, uid := s.cloud, s.uid()
+		cloud, uid := s.access.cloud, s.uid()
 		err = r.attempts.unhurried(ctx, s, &call{action: a, finish: asItIs}, func(ctx context.Context) error {
 			return cloud.AttachVolume(ctx, uid, a.VolumeID, a.InstanceID, ec2.DataDevice)
 		})
 	case topology.DetachVolume:
-		err = s.cloud.DetachVolume(ctx, s.uid(), a.VolumeID, a.InstanceID)
+		err = s.access.cloud.DetachVolume(ctx, s.uid(), a.VolumeID, a.InstanceID)
 	case topology.ModifyVolume:
 		err = r.modify(ctx, s, a)
 	case topology.StartInstance:
@@ -71,21 +71,21 @@ func (r *executor) takeInCloud(ctx context.Context, s *scope, action topology.Ac
 	case topology.StopInstance:
 		err = r.attempts.powerOff(ctx, s, a)
 	case topology.TerminateInstance:
-		err = s.cloud.TerminateInstance(ctx, s.uid(), a.InstanceID)
+		err = s.access.cloud.TerminateInstance(ctx, s.uid(), a.InstanceID)
 	case topology.DeleteVolume:
-		err = s.cloud.DeleteVolume(ctx, s.uid(), a.VolumeID)
+		err = s.access.cloud.DeleteVolume(ctx, s.uid(), a.VolumeID)
 	case topology.TakeSnapshot:
-		_, err = s.cloud.CreateSnapshot(ctx, ec2.SnapshotSpec{
+		_, err = s.access.cloud.CreateSnapshot(ctx, ec2.SnapshotSpec{
 			Owner: s.owner(), Member: a.Member, VolumeID: a.VolumeID, Purpose: a.Purpose, MySQLVersion: s.openedBy(a.Member),
 		})
 	case topology.CopyVolume:
-		_, err = s.cloud.CopyVolume(ctx, ec2.SnapshotSpec{Owner: s.owner(), Member: a.Member, VolumeID: a.VolumeID, Purpose: a.Purpose})
+		_, err = s.access.cloud.CopyVolume(ctx, ec2.SnapshotSpec{Owner: s.owner(), Member: a.Member, VolumeID: a.VolumeID, Purpose: a.Purpose})
 	case topology.DeleteSnapshot:
-		err = s.cloud.DeleteSnapshot(ctx, s.uid(), a.SnapshotID)
+		err = s.access.cloud.DeleteSnapshot(ctx, s.uid(), a.SnapshotID)
 	case topology.RetireVolume:
-		err = s.cloud.RetireVolume(ctx, s.uid(), a.VolumeID)
+		err = s.access.cloud.RetireVolume(ctx, s.uid(), a.VolumeID)
 	case topology.DeleteSecurityGroup:
-		err = s.cloud.DeleteSecurityGroup(ctx, s.uid(), a.ID)
+		err = s.access.cloud.DeleteSecurityGroup(ctx, s.uid(), a.ID)
 	default:
 		return false, nil
 	}
@@ -99,11 +99,11 @@ func (r *executor) takeInCloud(ctx context.Context, s *scope, action topology.Ac
 
 // mayCopy says whether a snapshot is the one that was judged in this pass, or the cluster's own of the volume that was. The
 // records alone do not decide: whoever may edit ConfigMaps could name another namespace's.
-func mayCopy(s *scope, snapshotID string) bool {
+func mayCopy(s *pass, snapshotID string) bool {
 	if snapshotID == "" || snapshotID == s.observed.Source.SnapshotID {
 		return true
 	}
-	for _, snapshot := range s.inventory.Snapshots {
+	for _, snapshot := range s.seen.inventory.Snapshots {
 		if snapshot.ID == snapshotID {
 			return strings.HasPrefix(snapshot.Tags[ec2.TagPurpose], topology.RecoveryPurpose)
 		}
@@ -111,7 +111,7 @@ func mayCopy(s *scope, snapshotID string) bool {
 	return false
 }
 
-func (r *executor) volumeSpec(s *scope, a topology.CreateVolume) ec2.VolumeSpec {
+func (r *executor) volumeSpec(s *pass, a topology.CreateVolume) ec2.VolumeSpec {
 	storage, version := s.cluster.Spec.Storage, s.cluster.Spec.Version
 	if s.desired.Before.Version != "" && a.SnapshotID == "" {
 		version = "" // which one opens it is known, and noted, when a machine gets it
@@ -125,8 +125,8 @@ func (r *executor) volumeSpec(s *scope, a topology.CreateVolume) ec2.VolumeSpec 
 }
 
 // modify makes a volume what the spec asks for, and counts what EC2 takes of that.
-func (r *executor) modify(ctx context.Context, s *scope, a topology.ModifyVolume) error {
-	modified, err := s.cloud.ModifyVolume(ctx, a.VolumeID, r.volumeSpec(s, topology.CreateVolume{Member: a.Member}))
+func (r *executor) modify(ctx context.Context, s *pass, a topology.ModifyVolume) error {
+	modified, err := s.access.cloud.ModifyVolume(ctx, a.VolumeID, r.volumeSpec(s, topology.CreateVolume{Member: a.Member}))
 	if err != nil || !modified {
 		return err
 	}
@@ -141,7 +141,7 @@ func (r *executor) modify(ctx context.Context, s *scope, a topology.ModifyVolume
 }
 
 // launchSpec describes a member's instance but for what is resolved at the last moment: image, subnet, user data.
-func (r *executor) launchSpec(s *scope, a topology.LaunchInstance) ec2.LaunchSpec {
+func (r *executor) launchSpec(s *pass, a topology.LaunchInstance) ec2.LaunchSpec {
 	c := launchedFrom(s, a)
 	aws := c.Spec.AWS
 	return ec2.LaunchSpec{
@@ -153,7 +153,7 @@ func (r *executor) launchSpec(s *scope, a topology.LaunchInstance) ec2.LaunchSpe
 
 // launch launches a member's instance. What that needs of the cluster is copied before: the request may go on while the pass
 // writes the object.
-func (r *executor) launch(ctx context.Context, s *scope, a topology.LaunchInstance) error {
+func (r *executor) launch(ctx context.Context, s *pass, a topology.LaunchInstance) error {
 	userData, err := bootstrap.Render(r.bootstrapInput(s, a))
 	if err != nil {
 		return &problem{reason: v1alpha1.ReasonInvalidSpec, message: err.Error(), after: afterPerson, cause: err}
@@ -164,8 +164,8 @@ func (r *executor) launch(ctx context.Context, s *scope, a topology.LaunchInstan
 	if spec.SecurityGroupIDs = slices.Clone(aws.SecurityGroupIDs); len(spec.SecurityGroupIDs) == 0 {
 		spec.SecurityGroupIDs = []string{s.observed.SecurityGroup}
 	}
-	cloud, before := s.cloud, s.desired.Before.Hash
-	finish := func(ctx context.Context, s *scope, err error) error {
+	cloud, before := s.access.cloud, s.desired.Before.Hash
+	finish := func(ctx context.Context, s *pass, err error) error {
 		if a.Before {
 			s.cache.requests.noteBefore(before, err, r.Clock.Now())
 		}
@@ -183,14 +183,14 @@ func (r *executor) launch(ctx context.Context, s *scope, a topology.LaunchInstan
 }
 
 // launched takes what came of a launch. Capacity that EC2 refuses is noted, so that the brain can look elsewhere.
-func (r *executor) launched(ctx context.Context, s *scope, a topology.LaunchInstance, err error) error {
+func (r *executor) launched(ctx context.Context, s *pass, a topology.LaunchInstance, err error) error {
 	s.cache.requests.noteCapacity(a.Member, zoneOf(s, a.SubnetID), codeNoCapacity, err, r.Clock.Now())
 	return r.ordered(ctx, s, a, err)
 }
 
 // ordered takes what came of an order for a machine or a volume. Its client token may be spent, also because the instance ended so
 // long ago that EC2 no longer shows it: then the next incarnation has another.
-func (r *executor) ordered(ctx context.Context, s *scope, action topology.Action, err error) error {
+func (r *executor) ordered(ctx context.Context, s *pass, action topology.Action, err error) error {
 	o, _ := orderOf(action)
 	if !s.cache.requests.tokenSpent(o, err, r.Clock.Now()) && ec2.Code(err) != codeTokenEnded {
 		return err
@@ -206,14 +206,14 @@ func (r *executor) ordered(ctx context.Context, s *scope, action topology.Action
 	}))
 }
 
-func (r *executor) bootstrapInput(s *scope, a topology.LaunchInstance) bootstrap.Input {
+func (r *executor) bootstrapInput(s *pass, a topology.LaunchInstance) bootstrap.Input {
 	c := launchedFrom(s, a)
 	in := bootstrap.Input{
 		ClusterUID: s.uid(), Namespace: c.Namespace, Cluster: c.Name,
 		Member: a.Member, Ordinal: a.Ordinal, Incarnation: a.Incarnation, VolumeIncarnation: a.VolumeIncarnation,
 		Version: c.Spec.Version, VolumeID: a.VolumeID,
-		CAPEM: s.authority.CertificatePEM(), JoinToken: s.authority.JoinToken(a.Member, a.Incarnation),
-		IssuerDN: s.authority.IssuerDN(), OperatorDN: s.authority.OperatorDN(),
+		CAPEM: s.keys.authority.CertificatePEM(), JoinToken: s.keys.authority.JoinToken(a.Member, a.Incarnation),
+		IssuerDN: s.keys.authority.IssuerDN(), OperatorDN: s.keys.authority.OperatorDN(),
 		Settings: c.Spec.MySQLD,
 	}
 	if d := c.Spec.AWS.Download; d != nil {
@@ -223,7 +223,7 @@ func (r *executor) bootstrapInput(s *scope, a topology.LaunchInstance) bootstrap
 }
 
 // zoneOf returns the zone of one of the spec's subnets.
-func zoneOf(s *scope, subnetID string) string {
+func zoneOf(s *pass, subnetID string) string {
 	for _, subnet := range s.desired.Subnets {
 		if subnet.ID == subnetID {
 			return subnet.Zone

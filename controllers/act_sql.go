@@ -33,7 +33,7 @@ const (
 )
 
 // takeInSQL gives an action on mysqld its effect, and says whether it was one.
-func (r *executor) takeInSQL(ctx context.Context, s *scope, action topology.Action) (bool, error) {
+func (r *executor) takeInSQL(ctx context.Context, s *pass, action topology.Action) (bool, error) {
 	m, err := r.mysqlObserver.member(ctx, s, action.Target())
 	if err != nil {
 		return true, err
@@ -95,7 +95,7 @@ func (r *executor) takeInSQL(ctx context.Context, s *scope, action topology.Acti
 
 // sign answers a member's sealed request. The address that was dialled and the instance id are EC2's word; the key
 // that is signed for an instance is recorded first and never exchanged for another.
-func (r *executor) sign(ctx context.Context, s *scope, m *mysql.Member, a topology.SignCertificate) error {
+func (r *executor) sign(ctx context.Context, s *pass, m *mysql.Member, a topology.SignCertificate) error {
 	request, err := m.ReadJoinRequest(ctx)
 	if err != nil {
 		return err
@@ -110,10 +110,10 @@ func (r *executor) sign(ctx context.Context, s *scope, m *mysql.Member, a topolo
 	if request.InstanceID != a.InstanceID {
 		return untrusted(a.Member, fmt.Errorf("it calls itself instance %q, EC2 calls it %s", request.InstanceID, a.InstanceID))
 	}
-	cert, serial, err := s.authority.SignMember(pki.MemberRequest{
+	cert, serial, err := s.keys.authority.SignMember(pki.MemberRequest{
 		CSR: request.CSR, Seal: request.Seal, InstanceID: a.InstanceID, Member: a.Member, Incarnation: a.Incarnation,
 		DNSNames: resources.MemberDNSNames(s.cluster, a.Member, r.Config.ClusterDomain), IPs: []net.IP{net.ParseIP(a.Address)},
-		OperatorCertPEM: s.identity.CertPEM,
+		OperatorCertPEM: s.keys.identity.CertPEM,
 	}, r.Clock.Now())
 	if err != nil {
 		return untrusted(a.Member, err)
@@ -133,7 +133,7 @@ func untrusted(member string, err error) error {
 		message: fmt.Sprintf("the certificate request of %s is refused: %v", member, err)}
 }
 
-func (r *executor) admitVoter(ctx context.Context, s *scope, m *mysql.Member, a topology.AdmitVoter) error {
+func (r *executor) admitVoter(ctx context.Context, s *pass, m *mysql.Member, a topology.AdmitVoter) error {
 	primary, err := r.mysqlObserver.member(ctx, s, a.Primary)
 	if err != nil {
 		return err
@@ -142,7 +142,7 @@ func (r *executor) admitVoter(ctx context.Context, s *scope, m *mysql.Member, a 
 }
 
 // setAcknowledging switches a replica's acknowledgements.
-func (r *executor) setAcknowledging(ctx context.Context, s *scope, m *mysql.Member, a topology.SetAcknowledging) error {
+func (r *executor) setAcknowledging(ctx context.Context, s *pass, m *mysql.Member, a topology.SetAcknowledging) error {
 	primary, err := r.mysqlObserver.member(ctx, s, a.Primary)
 	if err != nil {
 		return err
@@ -169,7 +169,7 @@ func detach(ctx context.Context) steps.Detach {
 }
 
 // demote makes a member read-only, and turns its clients away.
-func (r *executor) demote(ctx context.Context, s *scope, m *mysql.Member, a topology.Demote) error {
+func (r *executor) demote(ctx context.Context, s *pass, m *mysql.Member, a topology.Demote) error {
 	if err := m.Demote(ctx); err != nil {
 		return err
 	}
@@ -177,17 +177,17 @@ func (r *executor) demote(ctx context.Context, s *scope, m *mysql.Member, a topo
 	return nil
 }
 
-func (r *executor) promote(ctx context.Context, s *scope, m *mysql.Member, a topology.Promote) error {
+func (r *executor) promote(ctx context.Context, s *pass, m *mysql.Member, a topology.Promote) error {
 	s.cache.told.timeline.fence(r.Clock.Now())
 	if err := steps.Promote(ctx, m, a, detach(ctx)); err != nil {
 		return err
 	}
 	s.cache.told.timeline.open(r.Clock.Now())
-	s.promoted = true
+	s.result.promoted = true
 	return nil
 }
 
-func (r *executor) switchOver(ctx context.Context, s *scope, m *mysql.Member, a topology.Switchover) error {
+func (r *executor) switchOver(ctx context.Context, s *pass, m *mysql.Member, a topology.Switchover) error {
 	target, err := r.mysqlObserver.member(ctx, s, a.To)
 	if err != nil {
 		return err
@@ -204,14 +204,14 @@ func (r *executor) switchOver(ctx context.Context, s *scope, m *mysql.Member, a 
 
 // turnAway ends the sessions of clients on a member that takes no writes any more, so that they find the present primary.
 // One that cannot be ended only gets errors.
-func (r *executor) turnAway(ctx context.Context, s *scope, m *mysql.Member, name string) {
+func (r *executor) turnAway(ctx context.Context, s *pass, m *mysql.Member, name string) {
 	if _, err := m.DisconnectClients(ctx); err != nil {
 		s.log.V(1).Info("clients of a former primary stay connected", "member", name, "problem", err.Error())
 	}
 }
 
 // restart restarts mysqld, a primary's with its replicas hushed.
-func (r *executor) restart(ctx context.Context, s *scope, m *mysql.Member, a topology.Restart) error {
+func (r *executor) restart(ctx context.Context, s *pass, m *mysql.Member, a topology.Restart) error {
 	var replicas []steps.Server
 	for name, other := range s.observed.Members {
 		if name != a.Member && other.SQL.Access == topology.AccessVerified {
@@ -241,7 +241,7 @@ func (c considerate) Demote(ctx context.Context) error {
 
 // purgeBinaryLogs removes what every replica has executed from a primary whose disk fills up. While a
 // replica is not reached nothing is removed: nobody knows what it lacks.
-func (r *executor) purgeBinaryLogs(ctx context.Context, s *scope, m *mysql.Member) error {
+func (r *executor) purgeBinaryLogs(ctx context.Context, s *pass, m *mysql.Member) error {
 	if r.Clock.Since(s.cache.looks.purgedAt) < purgeEvery {
 		return nil
 	}
@@ -265,7 +265,7 @@ func (r *executor) purgeBinaryLogs(ctx context.Context, s *scope, m *mysql.Membe
 }
 
 // pinSettings puts variables back, and remembers to what: one that does not stay so is left at that.
-func (r *executor) pinSettings(ctx context.Context, s *scope, m *mysql.Member, a topology.PinSettings) error {
+func (r *executor) pinSettings(ctx context.Context, s *pass, m *mysql.Member, a topology.PinSettings) error {
 	if err := m.PinSettings(ctx, a.Settings); err != nil {
 		return err
 	}
@@ -276,7 +276,7 @@ func (r *executor) pinSettings(ctx context.Context, s *scope, m *mysql.Member, a
 // applySettings persists the user's settings. That a restart is due is recorded before anything waits for one, so that an
 // operator which restarts meanwhile neither forgets it nor restarts a server twice. What mysqld refuses is not tried again
 // for a while: it would be set and taken back, or asked for in vain, in every pass.
-func (r *executor) applySettings(ctx context.Context, s *scope, m *mysql.Member, a topology.ApplySettings) error {
+func (r *executor) applySettings(ctx context.Context, s *pass, m *mysql.Member, a topology.ApplySettings) error {
 	note := func(ctx context.Context, at int64, of string) error {
 		return r.recordKeeper.saveRecords(ctx, s, func(records *topology.Records) {
 			rec := records.Members[a.Member]
@@ -310,13 +310,13 @@ func (r *executor) applySettings(ctx context.Context, s *scope, m *mysql.Member,
 		pauseFrom: settingPause, pause: settingPauseMost, cause: err}
 }
 
-func (r *executor) ensureDatabase(ctx context.Context, s *scope, m *mysql.Member) error {
+func (r *executor) ensureDatabase(ctx context.Context, s *pass, m *mysql.Member) error {
 	d := s.cluster.Spec.Database
 	retain := d.PasswordRetention()
 	if s.cluster.Recovery() != nil && s.records().Database == "" {
 		retain = 0 // the password that came with the data is another cluster's
 	}
-	outcome, err := m.EnsureDatabase(ctx, mysql.Database{Name: d.Name, Owner: d.OwnerName(), Password: s.password, Retain: retain})
+	outcome, err := m.EnsureDatabase(ctx, mysql.Database{Name: d.Name, Owner: d.OwnerName(), Password: s.keys.password, Retain: retain})
 	if errors.Is(err, mysql.ErrPasswordRefused) {
 		p := &problem{reason: v1alpha1.ReasonPasswordRefused, after: afterPerson, pauseFrom: settingPause, pause: settingPause, cause: err,
 			message: fmt.Sprintf("%v; change the key %s of Secret %s", err, resources.KeyPassword, resources.NamesOf(s.cluster.Name).App)}

@@ -59,7 +59,7 @@ type archiveReport struct {
 }
 
 // archive keeps the archive of binary logs going, and gives it a backup to begin with where it has none.
-func (r *archive) archive(ctx context.Context, s *scope) error {
+func (r *archive) archive(ctx context.Context, s *pass) error {
 	want := s.cluster.EffectiveArchive()
 	if want == nil {
 		return r.dropArchive(ctx, s)
@@ -82,8 +82,8 @@ func (r *archive) archive(ctx context.Context, s *scope) error {
 	var set appsv1.StatefulSet
 	failure := s.unlessLeaving(r.objects.apply(ctx, s, ac, *ac.Name, &set))
 	s.cache.backups.orphansSought = false
-	s.archiveSince = set.CreationTimestamp.Time
-	if s.archived, err = r.archiveReport(ctx, s); err != nil {
+	s.backup.archiveSince = set.CreationTimestamp.Time
+	if s.backup.archived, err = r.archiveReport(ctx, s); err != nil {
 		return err
 	}
 	if failure != nil {
@@ -101,7 +101,7 @@ func archiveTask(c *v1alpha1.MySQLCluster, storage resource.Quantity) task.Task 
 }
 
 // dropArchive ends the archive of a cluster that is no longer to have one. What is in the bucket stays.
-func (r *archive) dropArchive(ctx context.Context, s *scope) error {
+func (r *archive) dropArchive(ctx context.Context, s *pass) error {
 	var set appsv1.StatefulSet
 	key := client.ObjectKey{Namespace: s.cluster.Namespace, Name: resources.ArchiveName(s.cluster.Name)}
 	if err := r.Client.Get(ctx, key, &set); err != nil {
@@ -124,7 +124,7 @@ func (r *archive) dropArchive(ctx context.Context, s *scope) error {
 }
 
 // archiveReport reads what the archive's pod said last; nil before it said anything.
-func (r *archive) archiveReport(ctx context.Context, s *scope) (*archiveReport, error) {
+func (r *archive) archiveReport(ctx context.Context, s *pass) (*archiveReport, error) {
 	var cm corev1.ConfigMap
 	key := client.ObjectKey{Namespace: s.cluster.Namespace, Name: resources.ArchiveName(s.cluster.Name)}
 	if err := r.Client.Get(ctx, key, &cm); err != nil {
@@ -138,7 +138,7 @@ func (r *archive) archiveReport(ctx context.Context, s *scope) (*archiveReport, 
 	if err := json.Unmarshal([]byte(text), &report); err != nil {
 		return nil, fmt.Errorf("read ConfigMap %s: %w", key.Name, err)
 	}
-	if report.At.Before(s.archiveSince) {
+	if report.At.Before(s.backup.archiveSince) {
 		return nil, nil //nolint:nilnil // it is of an archive that was switched off since
 	}
 	return &report, nil
@@ -146,13 +146,13 @@ func (r *archive) archiveReport(ctx context.Context, s *scope) (*archiveReport, 
 
 // ensureBase takes a backup for an archive that has none to begin with: at its start, and after a gap. The first schedule of
 // dumps deletes it once it is older than all that it keeps: kept for ever, it would have all segments kept for ever.
-func (r *archive) ensureBase(ctx context.Context, s *scope) error {
-	if s.archived == nil || !s.archived.BaseNeeded || s.archived.Error != "" || s.plan.Primary == "" {
+func (r *archive) ensureBase(ctx context.Context, s *pass) error {
+	if s.backup.archived == nil || !s.backup.archived.BaseNeeded || s.backup.archived.Error != "" || s.plan.Primary == "" {
 		return nil
 	}
 	now := r.Clock.Now()
-	for i := range s.backups {
-		b := &s.backups[i]
+	for i := range s.backup.all {
+		b := &s.backup.all[i]
 		switch {
 		case b.Spec.Method != v1alpha1.BackupMethodDump || !b.DeletionTimestamp.IsZero():
 		case !b.Done(): // it may become the base
@@ -183,14 +183,14 @@ func (r *archive) ensureBase(ctx context.Context, s *scope) error {
 }
 
 // projectArchive tells in the status how the archive is.
-func (r *archive) projectArchive(s *scope, c conditions) {
+func (r *archive) projectArchive(s *pass, c conditions) {
 	st := &s.cluster.Status
 	if !s.cluster.Archives() || s.deleting() {
 		meta.RemoveStatusCondition(&st.Conditions, v1alpha1.ConditionArchiveHealthy)
 		r.Metrics.forgetArchive(s.cluster)
 		return
 	}
-	report := s.archived
+	report := s.backup.archived
 	if s.cluster.Spec.Hibernate {
 		r.Metrics.forgetArchive(s.cluster)
 	} else {
@@ -200,11 +200,11 @@ func (r *archive) projectArchive(s *scope, c conditions) {
 		at := metav1.NewTime(report.FirstRecoverable.Truncate(time.Second).Add(time.Second))
 		st.Backup.FirstRecoverablePoint = &at
 	}
-	status, reason, message := r.judgeArchive(report, s.archiveSince)
-	if s.credentialsMissing != "" && (report == nil || reason == v1alpha1.ReasonArchiveBehind) {
-		status, reason, message = metav1.ConditionFalse, v1alpha1.ReasonArchiveBehind, message+"; "+s.credentialsMissing
+	status, reason, message := r.judgeArchive(report, s.backup.archiveSince)
+	if s.backup.credentialsMissing != "" && (report == nil || reason == v1alpha1.ReasonArchiveBehind) {
+		status, reason, message = metav1.ConditionFalse, v1alpha1.ReasonArchiveBehind, message+"; "+s.backup.credentialsMissing
 	}
-	if s.leaving {
+	if s.keys.leaving {
 		status, reason, message = metav1.ConditionFalse, v1alpha1.ReasonDeletionProtected, withoutNamespace
 	}
 	if s.cluster.Spec.Hibernate {

@@ -28,7 +28,7 @@ const (
 
 // endArchive ends the archive's pod of a cluster that goes, while its servers are still there: the pod stores what is committed.
 // It says whether to wait for that.
-func (r *archive) endArchive(ctx context.Context, s *scope) (wait bool, err error) {
+func (r *archive) endArchive(ctx context.Context, s *pass) (wait bool, err error) {
 	if !s.deleting() {
 		return false, nil
 	}
@@ -65,7 +65,7 @@ func (r *archive) endArchive(ctx context.Context, s *scope) (wait bool, err erro
 }
 
 // tellEnded says, once, what the archive of a cluster that goes may lack: of its pod nothing is left to say it.
-func (r *archive) tellEnded(ctx context.Context, s *scope, trouble string) {
+func (r *archive) tellEnded(ctx context.Context, s *pass, trouble string) {
 	if !s.cache.backups.archiveEnding {
 		return
 	}
@@ -89,8 +89,8 @@ func (r *archive) tellEnded(ctx context.Context, s *scope, trouble string) {
 // gatherOrphans makes the archive's StatefulSet once more when it is gone and its claim is not: it was being replaced, with its
 // pod and its claim kept, and the archive was switched off or the cluster deleted before the next one was made. The new one takes
 // both over, and they go with it. The operator itself may delete neither: it would have to be allowed to everywhere.
-func (r *archive) gatherOrphans(ctx context.Context, s *scope) (made bool, err error) {
-	if s.cache.backups.orphansSought || s.leaving {
+func (r *archive) gatherOrphans(ctx context.Context, s *pass) (made bool, err error) {
+	if s.cache.backups.orphansSought || s.keys.leaving {
 		return false, nil
 	}
 	// Made before any StatefulSet, and never deleted: a cluster without it never had an archive.
@@ -131,7 +131,7 @@ func (r *archive) gatherOrphans(ctx context.Context, s *scope) (made bool, err e
 }
 
 // hasGathered says whether a StatefulSet has taken over the claim that is there, or had the time to.
-func (r *archive) hasGathered(ctx context.Context, s *scope, set *appsv1.StatefulSet) (bool, error) {
+func (r *archive) hasGathered(ctx context.Context, s *pass, set *appsv1.StatefulSet) (bool, error) {
 	if r.Clock.Since(set.CreationTimestamp.Time) > gatherPatience {
 		return true, nil
 	}
@@ -143,7 +143,7 @@ func (r *archive) hasGathered(ctx context.Context, s *scope, set *appsv1.Statefu
 }
 
 // archiveClaim reads the claim of the archive's pod; nil when there is none.
-func (r *archive) archiveClaim(ctx context.Context, s *scope) (*corev1.PersistentVolumeClaim, error) {
+func (r *archive) archiveClaim(ctx context.Context, s *pass) (*corev1.PersistentVolumeClaim, error) {
 	var claim corev1.PersistentVolumeClaim
 	key := client.ObjectKey{Namespace: s.cluster.Namespace, Name: resources.ArchiveClaim(s.cluster.Name)}
 	if err := r.Reader.Get(ctx, key, &claim); err != nil {

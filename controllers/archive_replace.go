@@ -16,7 +16,7 @@ import (
 
 // replaceArchive makes room for a StatefulSet that this one cannot be changed into, because the templates of claims stay as they
 // are. A claim that can grow is kept, with its pod; otherwise both go: what waits on it is read from the servers again.
-func (r *archive) replaceArchive(ctx context.Context, s *scope, set *appsv1.StatefulSet, want *v1alpha1.BinlogArchiveSpec, failure error) error {
+func (r *archive) replaceArchive(ctx context.Context, s *pass, set *appsv1.StatefulSet, want *v1alpha1.BinlogArchiveSpec, failure error) error {
 	if !apierrors.IsInvalid(failure) || set.UID == "" || !set.DeletionTimestamp.IsZero() {
 		return failure
 	}
@@ -37,7 +37,7 @@ func (r *archive) replaceArchive(ctx context.Context, s *scope, set *appsv1.Stat
 
 // growClaim expands the claim of the archive's pod. false says that another is needed: its class does not let it grow, or the
 // spec wants another class.
-func (r *archive) growClaim(ctx context.Context, s *scope, set *appsv1.StatefulSet, want *v1alpha1.BinlogArchiveSpec) (bool, error) {
+func (r *archive) growClaim(ctx context.Context, s *pass, set *appsv1.StatefulSet, want *v1alpha1.BinlogArchiveSpec) (bool, error) {
 	if len(set.Spec.VolumeClaimTemplates) != 1 {
 		return false, nil
 	}

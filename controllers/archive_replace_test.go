@@ -86,7 +86,7 @@ func TestAClaimOfSomebodyElseDoesNotGrow(t *testing.T) {
 			change(claim)
 			must(t, kube.Update(t.Context(), claim))
 			a.wants(&v1alpha1.BinlogArchiveSpec{Enabled: true, Storage: ptr.To(resource.MustParse("8Gi"))})
-			s := &scope{cluster: a.cluster, log: logr.Discard(), cache: a.cache}
+			s := &pass{cluster: a.cluster, log: logr.Discard(), cache: a.cache}
 			if err := a.r.backups.archive.archive(t.Context(), s); err == nil || !strings.Contains(err.Error(), "does not belong to this cluster") {
 				t.Errorf("got %v", err)
 			}
@@ -119,7 +119,7 @@ func TestWhatAReplacementLeftBehindGoes(t *testing.T) {
 				now := metav1.Now()
 				a.cluster.DeletionTimestamp, a.cluster.Spec.DeletionProtection = &now, ptr.To(false)
 				step = func() *metav1.Condition {
-					_, err := a.r.backups.archive.endArchive(t.Context(), &scope{cluster: a.cluster, log: logr.Discard(), cache: a.cache})
+					_, err := a.r.backups.archive.endArchive(t.Context(), &pass{cluster: a.cluster, log: logr.Discard(), cache: a.cache})
 					must(t, err)
 					return nil
 				}
@@ -164,7 +164,7 @@ func TestWhatAReplacementLeftBehindGoes(t *testing.T) {
 func TestTheArchiveEndsBeforeTheServers(t *testing.T) {
 	a := newAnnals(t)
 	a.pass()
-	s := &scope{cluster: a.cluster, log: logr.Discard(), cache: a.cache}
+	s := &pass{cluster: a.cluster, log: logr.Discard(), cache: a.cache}
 	end := func() bool {
 		t.Helper()
 		wait, err := a.r.backups.archive.endArchive(t.Context(), s)

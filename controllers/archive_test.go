@@ -71,12 +71,12 @@ func (a *annals) collect() {
 // pass does what a pass does about the archive, and returns the condition.
 func (a *annals) pass() *metav1.Condition {
 	a.t.Helper()
-	s := &scope{cluster: a.cluster, log: logr.Discard(), cache: a.cache}
+	s := &pass{cluster: a.cluster, log: logr.Discard(), cache: a.cache}
 	s.plan.Primary = "orders-0"
 	var err error
-	s.backups, err = a.r.backups.snapshots.backups(a.t.Context(), s)
+	s.backup.all, err = a.r.backups.snapshots.backups(a.t.Context(), s)
 	must(a.t, err)
-	s.backupsKnown = true
+	s.backup.known = true
 	must(a.t, a.r.backups.lookAtBucketKeys(a.t.Context(), s))
 	must(a.t, a.r.backups.archive.archive(a.t.Context(), s))
 	a.r.backups.projectBackups(s, conditions{a.cluster})
@@ -260,7 +260,7 @@ func TestAStatefulSetThatCannotBeChangedIsReplaced(t *testing.T) {
 func TestTheArchivesNameMayBeTaken(t *testing.T) {
 	a := newAnnals(t)
 	must(t, kube.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: "orders-archive"}, Data: map[string]string{"mine": "yes"}}))
-	s := &scope{cluster: a.cluster, log: logr.Discard(), cache: a.cache}
+	s := &pass{cluster: a.cluster, log: logr.Discard(), cache: a.cache}
 	if err := a.r.backups.archive.archive(t.Context(), s); err == nil || !strings.Contains(err.Error(), "does not belong to this cluster") {
 		t.Errorf("got %v", err)
 	}
@@ -396,7 +396,7 @@ func TestARestoreIsToldItsPoint(t *testing.T) {
 		c := a.cluster.DeepCopy()
 		c.Spec.Bootstrap = &v1alpha1.BootstrapSpec{Recovery: &v1alpha1.RecoverySpec{PointInTime: &point, ObjectStore: &v1alpha1.ObjectStoreSource{
 			Destination: *c.Spec.Backup.Destination, Path: "shop/orders/uid"}}}
-		told, err := a.r.restorer.recoveryTask(t.Context(), &scope{cluster: c}, "orders-0")
+		told, err := a.r.restorer.recoveryTask(t.Context(), &pass{cluster: c}, "orders-0")
 		must(t, err)
 		text, err := told.Encode()
 		must(t, err)

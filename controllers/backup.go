@@ -39,23 +39,23 @@ const accountLook = 10 * time.Minute
 
 // backup makes what backups need: the pods' certificate and account, who they are in Kubernetes, and a CronJob for each
 // schedule. Trouble with it is told, and holds nothing else up.
-func (r *backups) backup(ctx context.Context, s *scope) error {
+func (r *backups) backup(ctx context.Context, s *pass) error {
 	r.restorer.lookAtRecovery(ctx, s)
-	if s.deleting() && !s.leaving {
+	if s.deleting() && !s.keys.leaving {
 		if err := r.snapshots.settleSnapshots(ctx, s); err != nil {
-			s.unsettled = true
+			s.backup.unsettled = true
 			s.tellBackup("", err)
 		}
 	}
-	if s.deleting() || s.leaving || s.authority == nil {
+	if s.deleting() || s.keys.leaving || s.keys.authority == nil {
 		return nil
 	}
 	var err error
-	if s.backups, err = r.snapshots.backups(ctx, s); err != nil {
+	if s.backup.all, err = r.snapshots.backups(ctx, s); err != nil {
 		s.tellBackup("", err)
 		return nil
 	}
-	s.backupsKnown = true
+	s.backup.known = true
 	r.ensureBackup(ctx, s)
 	r.snapshots.snapshots(ctx, s)
 	s.tellBackup("", r.pruneFailed(ctx, s))
@@ -64,15 +64,15 @@ func (r *backups) backup(ctx context.Context, s *scope) error {
 }
 
 // tellBackup notes trouble with backups for the conditions, and for when to try again.
-func (s *scope) tellBackup(what string, err error) {
+func (s *pass) tellBackup(what string, err error) {
 	if p := asProblem(err); p != nil {
-		s.outcome = append(s.outcome, &problem{reason: p.reason, message: "backup: " + what + p.message, after: p.after, aside: true, cause: p})
+		s.result.problems = append(s.result.problems, &problem{reason: p.reason, message: "backup: " + what + p.message, after: p.after, aside: true, cause: p})
 	}
 }
 
 // ensureBackup makes what the pods need. What fails holds nothing else up: a schedule does not wait for a primary that
 // makes no account at the moment.
-func (r *backups) ensureBackup(ctx context.Context, s *scope) {
+func (r *backups) ensureBackup(ctx context.Context, s *pass) {
 	spec := s.cluster.Spec.Backup
 	if spec != nil || s.cluster.Recovery() != nil && !recoversCopy(s) {
 		s.tellBackup("", r.restorer.ensurePodIdentity(ctx, s))
@@ -88,16 +88,16 @@ func (r *backups) ensureBackup(ctx context.Context, s *scope) {
 }
 
 // ensureSchedules makes the CronJobs. Trouble with one holds no other up, nor the verification.
-func (r *backups) ensureSchedules(ctx context.Context, s *scope) error {
+func (r *backups) ensureSchedules(ctx context.Context, s *pass) error {
 	spec := s.cluster.Spec.Backup
 	images, err := r.objects.images(ctx, s.cluster, spec.Image)
 	if err != nil {
 		return err
 	}
-	if s.suspended, err = r.suspendedAlready(ctx, s); err != nil {
+	if s.backup.suspended, err = r.suspendedAlready(ctx, s); err != nil {
 		return err
 	}
-	s.schedules = map[string]time.Time{}
+	s.backup.schedules = map[string]time.Time{}
 	for _, schedule := range spec.Schedules {
 		s.tellBackup("schedule "+schedule.Name+": ", r.ensureSchedule(ctx, s, schedule, images))
 	}
@@ -108,7 +108,7 @@ func (r *backups) ensureSchedules(ctx context.Context, s *scope) error {
 }
 
 // suspendedAlready says whether a schedule is suspended of which the status tells nothing: somebody took that away.
-func (r *backups) suspendedAlready(ctx context.Context, s *scope) (bool, error) {
+func (r *backups) suspendedAlready(ctx context.Context, s *pass) (bool, error) {
 	if s.cluster.Status.Backup != nil || len(s.cluster.Spec.Backup.Schedules) == 0 {
 		return false, nil
 	}
@@ -120,7 +120,7 @@ func (r *backups) suspendedAlready(ctx context.Context, s *scope) (bool, error) 
 	return ptr.Deref(current.Spec.Suspend, false), nil
 }
 
-func (r *backups) ensureSchedule(ctx context.Context, s *scope, schedule v1alpha1.BackupSchedule, images resources.Images) error {
+func (r *backups) ensureSchedule(ctx context.Context, s *pass, schedule v1alpha1.BackupSchedule, images resources.Images) error {
 	cron, err := resources.Schedule(s.cluster, schedule, scheduleTask(s.cluster, schedule), backupsPaused(s), images)
 	if err != nil {
 		return err
@@ -129,7 +129,7 @@ func (r *backups) ensureSchedule(ctx context.Context, s *scope, schedule v1alpha
 }
 
 // applySchedule makes a CronJob, and notes since when it is there.
-func (r *backups) applySchedule(ctx context.Context, s *scope, cron *batchv1ac.CronJobApplyConfiguration) error {
+func (r *backups) applySchedule(ctx context.Context, s *pass, cron *batchv1ac.CronJobApplyConfiguration) error {
 	var current batchv1.CronJob
 	if err := s.unlessLeaving(r.objects.apply(ctx, s, cron, *cron.Name, &current)); err != nil {
 		return err
@@ -138,18 +138,18 @@ func (r *backups) applySchedule(ctx context.Context, s *scope, cron *batchv1ac.C
 	if since.IsZero() {
 		since = r.Clock.Now()
 	}
-	s.schedules[*cron.Name] = since
+	s.backup.schedules[*cron.Name] = since
 	return nil
 }
 
 // ensureVerification makes the CronJob that verifies backups, and reads what its pods reported last.
-func (r *backups) ensureVerification(ctx context.Context, s *scope, images resources.Images) error {
+func (r *backups) ensureVerification(ctx context.Context, s *pass, images resources.Images) error {
 	report := resources.VerificationReport(s.cluster)
 	var current corev1.ConfigMap
 	if err := s.unlessLeaving(r.objects.apply(ctx, s, report, *report.Name, &current)); err != nil {
 		return err
 	}
-	s.verification = current.Data
+	s.backup.verification = current.Data
 	t := backupTask(s.cluster)
 	t.Members, t.MaxAge, t.Report = nil, s.cluster.Spec.Backup.Verification.EffectiveMaxAge(), *report.Name
 	cron, err := resources.Verification(s.cluster, t, r.verificationPaused(s), images)
@@ -160,18 +160,18 @@ func (r *backups) ensureVerification(ctx context.Context, s *scope, images resou
 }
 
 // ensureBackupCertificate makes and renews the certificate of the backup pods.
-func (r *backups) ensureBackupCertificate(ctx context.Context, s *scope) error {
+func (r *backups) ensureBackupCertificate(ctx context.Context, s *pass) error {
 	name := resources.NamesOf(s.cluster.Name).BackupTLS
 	secret, err := r.identities.ownedSecret(ctx, s, name)
 	if err != nil {
 		return err
 	}
-	ca, now := s.authority.CertificatePEM(), r.Clock.Now()
-	if secret != nil && bytes.Equal(secret.Data[resources.KeyCA], ca) && s.authority.IsBackups(secret.Data[resources.KeyCertificate], secret.Data[resources.KeyPrivateKey], now) &&
+	ca, now := s.keys.authority.CertificatePEM(), r.Clock.Now()
+	if secret != nil && bytes.Equal(secret.Data[resources.KeyCA], ca) && s.keys.authority.IsBackups(secret.Data[resources.KeyCertificate], secret.Data[resources.KeyPrivateKey], now) &&
 		!pki.NeedsRenewal(secret.Data[resources.KeyCertificate], now) {
 		return nil
 	}
-	cert, key, err := s.authority.IssueBackup(now)
+	cert, key, err := s.keys.authority.IssueBackup(now)
 	if err != nil {
 		return fmt.Errorf("issue the backup pods' certificate: %w", err)
 	}
@@ -184,9 +184,9 @@ func (r *backups) ensureBackupCertificate(ctx context.Context, s *scope) error {
 
 // ensureBackupAccount makes the account of the backup pods, through the primary that was led by when this pass began, unless that has
 // answered no commit since the pass before.
-func (r *backups) ensureBackupAccount(ctx context.Context, s *scope) error {
+func (r *backups) ensureBackupAccount(ctx context.Context, s *pass) error {
 	m := s.observed.Members[s.plan.Primary]
-	wanted := s.plan.Primary + s.authority.IssuerDN() + s.authority.BackupDN() + r.accountPeriod(s)
+	wanted := s.plan.Primary + s.keys.authority.IssuerDN() + s.keys.authority.BackupDN() + r.accountPeriod(s)
 	if !hasWritable(s) || !m.StalledSince.IsZero() && m.StalledSince.Before(s.observed.Now) || s.cache.backups.account == wanted {
 		return nil
 	}
@@ -194,7 +194,7 @@ func (r *backups) ensureBackupAccount(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	changed, err := handle.EnsureBackupAccount(ctx, s.authority.IssuerDN(), s.authority.BackupDN())
+	changed, err := handle.EnsureBackupAccount(ctx, s.keys.authority.IssuerDN(), s.keys.authority.BackupDN())
 	if err != nil {
 		return err
 	}
@@ -207,9 +207,9 @@ func (r *backups) ensureBackupAccount(ctx context.Context, s *scope) error {
 
 // accountPeriod is another one as often as the account of the backup pods is looked at anew: every accountLook, for each cluster
 // at its own time, and when one more backup has failed.
-func (r *backups) accountPeriod(s *scope) string {
+func (r *backups) accountPeriod(s *pass) string {
 	period := r.Clock.Since(s.cluster.CreationTimestamp.Time) / accountLook
-	return fmt.Sprintf("/%d/%s", period, summarise(s.backups).LastFailed)
+	return fmt.Sprintf("/%d/%s", period, summarise(s.backup.all).LastFailed)
 }
 
 // Images says which images pods run.
@@ -299,7 +299,7 @@ func backupTask(c *v1alpha1.MySQLCluster) task.Task {
 }
 
 // dropSchedules deletes the CronJobs of schedules that are no longer in the spec. Their backups stay.
-func (r *backups) dropSchedules(ctx context.Context, s *scope) error {
+func (r *backups) dropSchedules(ctx context.Context, s *pass) error {
 	var wanted []string
 	if spec := s.cluster.Spec.Backup; spec != nil {
 		for _, schedule := range spec.Schedules {

@@ -15,7 +15,7 @@ func TestTheBackupAccountIsLookedAtAnew(t *testing.T) {
 	began := time.Now().Truncate(time.Second)
 	clock := clocktesting.NewFakePassiveClock(began)
 	r := NewMySQLClusterReconciler(Ports{Clock: clock})
-	s := &scope{cluster: &v1alpha1.MySQLCluster{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(began)}}}
+	s := &pass{cluster: &v1alpha1.MySQLCluster{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(began)}}}
 	ended := func(name string, phase v1alpha1.BackupPhase) v1alpha1.MySQLBackup {
 		return v1alpha1.MySQLBackup{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: v1alpha1.MySQLBackupStatus{Phase: phase}}
 	}
@@ -35,7 +35,7 @@ func TestTheBackupAccountIsLookedAtAnew(t *testing.T) {
 		{"ten minutes are over again", accountLook, []v1alpha1.MySQLBackup{ended("b3", v1alpha1.BackupFailed)}, true},
 	} {
 		clock.SetTime(clock.Now().Add(row.after))
-		s.backups = row.backups
+		s.backup.all = row.backups
 		now := r.backups.accountPeriod(s)
 		if (now != last) != row.looks {
 			t.Errorf("%s: it is looked at anew: %t, want %t", row.what, now != last, row.looks)

@@ -13,12 +13,12 @@ import (
 
 // pruneFailed deletes MySQLBackups that failed, but for the newest of each schedule: a schedule that fails every hour would
 // otherwise fill the namespace. One that may have left data stays until those are removed.
-func (r *backups) pruneFailed(ctx context.Context, s *scope) error {
+func (r *backups) pruneFailed(ctx context.Context, s *pass) error {
 	limit := s.cluster.Spec.Backup.EffectiveFailedHistory()
 	kept := map[string]int{}
 	var errs error
-	for i := range s.backups { // the newest first
-		b := &s.backups[i]
+	for i := range s.backup.all { // the newest first
+		b := &s.backup.all[i]
 		maker := makerOf(b)
 		if b.Status.Phase != v1alpha1.BackupFailed || !b.DeletionTimestamp.IsZero() || maker == "" {
 			continue

@@ -54,12 +54,12 @@ func TestBackupsThatFailedAreNotKeptForEver(t *testing.T) {
 		var c v1alpha1.MySQLCluster
 		must(t, kube.Get(t.Context(), client.ObjectKeyFromObject(s.cluster), &c))
 		c.Spec.Backup.FailedHistoryLimit = limit
-		sc := &scope{cluster: &c, log: logr.Discard()}
+		sc := &pass{cluster: &c, log: logr.Discard()}
 		var err error
-		sc.backups, err = r.backups.snapshots.backups(t.Context(), sc)
+		sc.backup.all, err = r.backups.snapshots.backups(t.Context(), sc)
 		must(t, err)
 		// As they were made: creation times have seconds only.
-		slices.SortStableFunc(sc.backups, func(a, b v1alpha1.MySQLBackup) int { return strings.Compare(b.Name, a.Name) })
+		slices.SortStableFunc(sc.backup.all, func(a, b v1alpha1.MySQLBackup) int { return strings.Compare(b.Name, a.Name) })
 		must(t, r.backups.pruneFailed(t.Context(), sc))
 		var list v1alpha1.MySQLBackupList
 		must(t, kube.List(t.Context(), &list, client.InNamespace(s.namespace)))

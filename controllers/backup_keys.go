@@ -41,7 +41,7 @@ func keysMissing(ctx context.Context, reader client.Reader, namespace string, d 
 }
 
 // lookAtBucketKeys notes what the Secret of the backups' destination lacks.
-func (r *backups) lookAtBucketKeys(ctx context.Context, s *scope) error {
+func (r *backups) lookAtBucketKeys(ctx context.Context, s *pass) error {
 	n := s.cache
 	if n.backups.bucketKeys != "" || r.Clock.Since(n.backups.bucketKeysAt) >= bucketKeysFor {
 		missing, err := keysMissing(ctx, r.Reader, s.cluster.Namespace, s.cluster.Spec.Backup.Destination)
@@ -50,6 +50,6 @@ func (r *backups) lookAtBucketKeys(ctx context.Context, s *scope) error {
 		}
 		n.backups.bucketKeys, n.backups.bucketKeysAt = missing, r.Clock.Now()
 	}
-	s.credentialsMissing = n.backups.bucketKeys
+	s.backup.credentialsMissing = n.backups.bucketKeys
 	return nil
 }

@@ -28,7 +28,7 @@ const makeUpLimit = 24 * time.Hour
 const withoutNamespace = "the namespace is being deleted, in which Kubernetes makes nothing new: no backup is taken any more. Delete the cluster with a final snapshot, or move what it holds to a cluster in another namespace"
 
 // projectBackups tells in the status what backups there are, and whether they are as the spec promises.
-func (r *backups) projectBackups(s *scope, c conditions) {
+func (r *backups) projectBackups(s *pass, c conditions) {
 	st := &s.cluster.Status
 	defer r.archive.projectArchive(s, c)
 	if s.cluster.Spec.Backup == nil || s.deleting() {
@@ -39,11 +39,11 @@ func (r *backups) projectBackups(s *scope, c conditions) {
 		}
 		return
 	}
-	if !s.backupsKnown {
+	if !s.backup.known {
 		projectUnread(s, c)
 		return
 	}
-	summary := summarise(slices.DeleteFunc(slices.Clone(s.backups), func(b v1alpha1.MySQLBackup) bool { return vanished(s, b) }))
+	summary := summarise(slices.DeleteFunc(slices.Clone(s.backup.all), func(b v1alpha1.MySQLBackup) bool { return vanished(s, b) }))
 	r.projectPause(s, summary)
 	st.Backup = summary
 	verified := projectVerification(s, summary)
@@ -59,8 +59,8 @@ func (r *backups) projectBackups(s *scope, c conditions) {
 	case s.cluster.Spec.Hibernate:
 		c.set(v1alpha1.ConditionBackupHealthy, metav1.ConditionUnknown, v1alpha1.ReasonHibernated,
 			"the cluster hibernates: no backup is due until it wakes"+newest)
-	case s.credentialsMissing != "":
-		c.set(v1alpha1.ConditionBackupHealthy, metav1.ConditionFalse, v1alpha1.ReasonCredentialsMissing, s.credentialsMissing)
+	case s.backup.credentialsMissing != "":
+		c.set(v1alpha1.ConditionBackupHealthy, metav1.ConditionFalse, v1alpha1.ReasonCredentialsMissing, s.backup.credentialsMissing)
 	case failed != nil && failed.Status.Phase == v1alpha1.BackupCompleted:
 		c.set(v1alpha1.ConditionBackupHealthy, metav1.ConditionFalse, v1alpha1.ReasonBackupVanished,
 			fmt.Sprintf("EC2 has no snapshot for %s any more, which was completed as %s: it was deleted, or lost its tags", failed.Name, failed.Status.SnapshotID))
@@ -71,7 +71,7 @@ func (r *backups) projectBackups(s *scope, c conditions) {
 		c.set(v1alpha1.ConditionBackupHealthy, metav1.ConditionFalse, v1alpha1.ReasonBackupOverdue, overdue)
 	case verified == v1alpha1.VerificationFailed:
 		c.set(v1alpha1.ConditionBackupHealthy, metav1.ConditionFalse, v1alpha1.ReasonVerificationFailed, strings.TrimSpace(
-			fmt.Sprintf("verification of %s failed at %s: %s: %s", verifiedBackup(s), s.verification[task.ReportAt], s.verification[task.ReportReason], s.verification[task.ReportMessage])))
+			fmt.Sprintf("verification of %s failed at %s: %s: %s", verifiedBackup(s), s.backup.verification[task.ReportAt], s.backup.verification[task.ReportReason], s.backup.verification[task.ReportMessage])))
 	case unverified != "" && !r.verificationYoung(s):
 		c.set(v1alpha1.ConditionBackupHealthy, metav1.ConditionFalse, v1alpha1.ReasonVerificationOverdue, unverified)
 	case summary.PausedSince != nil && s.cluster.Spec.Backup.Suspend:
@@ -81,7 +81,7 @@ func (r *backups) projectBackups(s *scope, c conditions) {
 	case overdue != "" || unverified != "":
 		c.set(v1alpha1.ConditionBackupHealthy, metav1.ConditionUnknown, v1alpha1.ReasonBackupDue,
 			"what was missed during a pause is made up now: "+cmp.Or(overdue, unverified))
-	case summary.LastGood == "" && slices.ContainsFunc(s.backups, func(b v1alpha1.MySQLBackup) bool { return vanished(s, b) }):
+	case summary.LastGood == "" && slices.ContainsFunc(s.backup.all, func(b v1alpha1.MySQLBackup) bool { return vanished(s, b) }):
 		c.set(v1alpha1.ConditionBackupHealthy, metav1.ConditionFalse, v1alpha1.ReasonBackupVanished, "no backup is left: the snapshots of all that were taken were deleted in EC2, or lost their tags")
 	case summary.LastGood == "":
 		c.set(v1alpha1.ConditionBackupHealthy, metav1.ConditionUnknown, v1alpha1.ReasonNoBackupYet, "no backup has been taken yet")
@@ -91,40 +91,40 @@ func (r *backups) projectBackups(s *scope, c conditions) {
 }
 
 // projectUnread tells of backups that were not read in this pass what is known without: in a namespace that goes there are no more.
-func projectUnread(s *scope, c conditions) {
-	if s.leaving {
+func projectUnread(s *pass, c conditions) {
+	if s.keys.leaving {
 		c.set(v1alpha1.ConditionBackupHealthy, metav1.ConditionFalse, v1alpha1.ReasonDeletionProtected, withoutNamespace)
 	}
 }
 
 // projectVerification tells what the last verification found, "" when there was none.
-func projectVerification(s *scope, summary *v1alpha1.BackupSummary) v1alpha1.VerificationResult {
-	if s.cluster.Spec.Backup.Verification == nil || s.verification[task.ReportAt] == "" {
+func projectVerification(s *pass, summary *v1alpha1.BackupSummary) v1alpha1.VerificationResult {
+	if s.cluster.Spec.Backup.Verification == nil || s.backup.verification[task.ReportAt] == "" {
 		return ""
 	}
-	if at, err := time.Parse(time.RFC3339, s.verification[task.ReportPassedAt]); err == nil {
+	if at, err := time.Parse(time.RFC3339, s.backup.verification[task.ReportPassedAt]); err == nil {
 		moment := metav1.NewTime(at)
-		summary.LastVerified, summary.LastVerifiedAt = s.verification[task.ReportPassedBackup], &moment
+		summary.LastVerified, summary.LastVerifiedAt = s.backup.verification[task.ReportPassedBackup], &moment
 	}
-	return v1alpha1.VerificationResult(s.verification[task.ReportState])
+	return v1alpha1.VerificationResult(s.backup.verification[task.ReportState])
 }
 
 // verifiedBackup names what was verified last.
-func verifiedBackup(s *scope) string {
-	if name := s.verification[task.ReportBackup]; name != "" {
+func verifiedBackup(s *pass) string {
+	if name := s.backup.verification[task.ReportBackup]; name != "" {
 		return name
 	}
 	return "the newest backup"
 }
 
 // verificationOverdue says that two verifications in a row did not end in any way, or returns "".
-func (r *backups) verificationOverdue(s *scope) string {
+func (r *backups) verificationOverdue(s *pass) string {
 	v := s.cluster.Spec.Backup.Verification
-	since, known := s.schedules[resources.VerifyName(s.cluster.Name)]
+	since, known := s.backup.schedules[resources.VerifyName(s.cluster.Name)]
 	if v == nil || !known || s.cluster.Status.Backup.PausedSince != nil {
 		return ""
 	}
-	if at, err := time.Parse(time.RFC3339, s.verification[task.ReportAt]); err == nil && at.After(since) {
+	if at, err := time.Parse(time.RFC3339, s.backup.verification[task.ReportAt]); err == nil && at.After(since) {
 		since = at
 	}
 	if r.missedTwo(v.Cron, v.TimeZone, since) {
@@ -135,36 +135,36 @@ func (r *backups) verificationOverdue(s *scope) string {
 
 // backupsPaused says whether no backup is due: the cluster hibernates, or somebody suspended them. After that they go on only when
 // there is a primary again, because Kubernetes then starts at once what was missed.
-func backupsPaused(s *scope) bool {
+func backupsPaused(s *pass) bool {
 	if s.cluster.Spec.Hibernate || s.cluster.Spec.Backup.Suspend {
 		return true
 	}
 	known := s.cluster.Status.Backup
-	return (known == nil && s.suspended || known != nil && known.PausedSince != nil) && !hasWritable(s)
+	return (known == nil && s.backup.suspended || known != nil && known.PausedSince != nil) && !hasWritable(s)
 }
 
 // verificationPaused says whether no verification is due. After a pause it goes on when the dumps are made that were missed, or a day
 // later, so that it does not find what is of before.
-func (r *backups) verificationPaused(s *scope) bool {
+func (r *backups) verificationPaused(s *pass) bool {
 	known := s.cluster.Status.Backup
 	return backupsPaused(s) || known != nil && known.PausedSince != nil || r.resumedWithin(s, makeUpLimit) && r.missesDump(s)
 }
 
 // verificationYoung says whether the verification goes on after a pause only now, or yet has to.
-func (r *backups) verificationYoung(s *scope) bool {
+func (r *backups) verificationYoung(s *pass) bool {
 	if r.verificationPaused(s) || r.resumedWithin(s, 2*overdueGrace) {
 		return true
 	}
 	resumed := s.cluster.Status.Backup.ResumedAt
-	return resumed != nil && slices.ContainsFunc(s.backups, func(b v1alpha1.MySQLBackup) bool {
+	return resumed != nil && slices.ContainsFunc(s.backup.all, func(b v1alpha1.MySQLBackup) bool {
 		return isDump(b) && !b.CreationTimestamp.Time.Before(resumed.Time) && b.Status.CompletedAt != nil && r.Clock.Since(b.Status.CompletedAt.Time) < 2*overdueGrace
 	})
 }
 
 // missesDump says whether a schedule of dumps has no good one of its last slot.
-func (r *backups) missesDump(s *scope) bool {
+func (r *backups) missesDump(s *pass) bool {
 	return slices.ContainsFunc(s.cluster.Spec.Backup.Schedules, func(schedule v1alpha1.BackupSchedule) bool {
-		since, known := s.schedules[resources.ScheduleName(s.cluster.Name, schedule.Name)]
+		since, known := s.backup.schedules[resources.ScheduleName(s.cluster.Name, schedule.Name)]
 		if schedule.Method == v1alpha1.BackupMethodSnapshot || !known {
 			return false
 		}
@@ -174,8 +174,8 @@ func (r *backups) missesDump(s *scope) bool {
 }
 
 // newestGood is when the newest good backup of a schedule was begun, or since where that is later.
-func newestGood(s *scope, schedule string, since time.Time) time.Time {
-	for _, b := range s.backups {
+func newestGood(s *pass, schedule string, since time.Time) time.Time {
+	for _, b := range s.backup.all {
 		if b.Spec.Schedule == schedule && b.Status.Phase == v1alpha1.BackupCompleted && b.CreationTimestamp.After(since) {
 			since = b.CreationTimestamp.Time
 		}
@@ -189,20 +189,20 @@ func isDump(b v1alpha1.MySQLBackup) bool {
 }
 
 // makesUp says whether a backup of a schedule is being made that was begun since backups went on after a pause.
-func (r *backups) makesUp(s *scope, schedule string) bool {
-	return r.resumedWithin(s, makeUpLimit) && slices.ContainsFunc(s.backups, func(b v1alpha1.MySQLBackup) bool {
+func (r *backups) makesUp(s *pass, schedule string) bool {
+	return r.resumedWithin(s, makeUpLimit) && slices.ContainsFunc(s.backup.all, func(b v1alpha1.MySQLBackup) bool {
 		return b.Spec.Schedule == schedule && !b.Done() && b.DeletionTimestamp.IsZero() && !b.CreationTimestamp.Time.Before(s.cluster.Status.Backup.ResumedAt.Time)
 	})
 }
 
 // hasWritable says whether the primary takes writes.
-func hasWritable(s *scope) bool {
+func hasWritable(s *pass) bool {
 	m := s.observed.Members[s.plan.Primary]
 	return m != nil && m.SQL.Access == topology.AccessVerified && m.SQL.Writable
 }
 
 // projectPause tells since when backups have been paused, or when they last went on.
-func (r *backups) projectPause(s *scope, summary *v1alpha1.BackupSummary) {
+func (r *backups) projectPause(s *pass, summary *v1alpha1.BackupSummary) {
 	var since *metav1.Time
 	if known := s.cluster.Status.Backup; known != nil {
 		since, summary.ResumedAt = known.PausedSince, known.ResumedAt
@@ -219,7 +219,7 @@ func (r *backups) projectPause(s *scope, summary *v1alpha1.BackupSummary) {
 }
 
 // resumedWithin says whether backups went on not longer ago than that, after they had been paused.
-func (r *backups) resumedWithin(s *scope, d time.Duration) bool {
+func (r *backups) resumedWithin(s *pass, d time.Duration) bool {
 	known := s.cluster.Status.Backup
 	return known != nil && known.ResumedAt != nil && r.Clock.Since(known.ResumedAt.Time) < d
 }
@@ -261,43 +261,43 @@ func summarise(backups []v1alpha1.MySQLBackup) *v1alpha1.BackupSummary {
 }
 
 // vanished says whether a backup was a good snapshot that EC2 shows no more.
-func vanished(s *scope, b v1alpha1.MySQLBackup) bool {
+func vanished(s *pass, b v1alpha1.MySQLBackup) bool {
 	if b.Spec.Method != v1alpha1.BackupMethodSnapshot || b.Status.Phase != v1alpha1.BackupCompleted || b.Status.CompletedAt == nil || !s.observed.CloudReachable {
 		return false
 	}
 	_, shown := s.snapshotOf(&b)
-	return !shown && s.inventory.Taken.Sub(b.Status.CompletedAt.Time) > snapshotShown
+	return !shown && s.seen.inventory.Taken.Sub(b.Status.CompletedAt.Time) > snapshotShown
 }
 
 // failedBackup is the newest of a schedule, when that failed or vanished: what another schedule does well does not make it good. One
 // that a person asked for counts while it is the newest of all. It is nil when there is none.
-func failedBackup(s *scope) *v1alpha1.MySQLBackup {
+func failedBackup(s *pass) *v1alpha1.MySQLBackup {
 	isOf := func(schedule string) func(v1alpha1.MySQLBackup) bool {
 		return func(b v1alpha1.MySQLBackup) bool { return ended(&b) && b.Spec.Schedule == schedule }
 	}
 	var newest []int
 	for _, schedule := range s.cluster.Spec.Backup.Schedules {
-		newest = append(newest, slices.IndexFunc(s.backups, isOf(schedule.Name)))
+		newest = append(newest, slices.IndexFunc(s.backup.all, isOf(schedule.Name)))
 	}
-	last := slices.IndexFunc(s.backups, func(b v1alpha1.MySQLBackup) bool { return ended(&b) })
-	if last >= 0 && s.backups[last].Spec.Schedule == "" {
+	last := slices.IndexFunc(s.backup.all, func(b v1alpha1.MySQLBackup) bool { return ended(&b) })
+	if last >= 0 && s.backup.all[last].Spec.Schedule == "" {
 		newest = append(newest, last)
 	}
 	for _, i := range newest {
-		if i >= 0 && (s.backups[i].Status.Phase == v1alpha1.BackupFailed || vanished(s, s.backups[i])) {
-			return &s.backups[i]
+		if i >= 0 && (s.backup.all[i].Status.Phase == v1alpha1.BackupFailed || vanished(s, s.backup.all[i])) {
+			return &s.backup.all[i]
 		}
 	}
 	return nil
 }
 
 // overdue names the first schedule that has missed two backups in a row, and says so, or returns "".
-func (r *backups) overdue(s *scope) (late, text string) {
+func (r *backups) overdue(s *pass) (late, text string) {
 	if s.cluster.Status.Backup.PausedSince != nil {
 		return "", ""
 	}
 	for _, schedule := range s.cluster.Spec.Backup.Schedules {
-		since, known := s.schedules[resources.ScheduleName(s.cluster.Name, schedule.Name)]
+		since, known := s.backup.schedules[resources.ScheduleName(s.cluster.Name, schedule.Name)]
 		if !known {
 			continue // the CronJob could not be made, which is told elsewhere
 		}

@@ -72,8 +72,7 @@ func TestBackupHealth(t *testing.T) {
 			cluster := &v1alpha1.MySQLCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "orders"}}
 			backedUp(cluster)
 			since := noon.Add(-c.made)
-			s := &scope{cluster: cluster, backupsKnown: true, backups: c.backups, verification: c.verified,
-				schedules: map[string]time.Time{"orders-daily": since, "orders-hourly": since, "orders-verify": since}}
+			s := &pass{cluster: cluster, backup: passBackups{known: true, all: c.backups, verification: c.verified, schedules: map[string]time.Time{"orders-daily": since, "orders-hourly": since, "orders-verify": since}}}
 			r.backups.projectBackups(s, conditions{cluster})
 			got := cluster.Status.Conditions[0]
 			if text := string(got.Status) + "/" + got.Reason; text != c.want || !strings.Contains(got.Message, c.says) {
@@ -105,11 +104,11 @@ func TestAPauseOfBackups(t *testing.T) {
 		}
 	}
 	serving := &topology.Member{SQL: topology.SQL{Access: topology.AccessVerified, Writable: true}}
-	s := &scope{cluster: cluster, backupsKnown: true, schedules: map[string]time.Time{"orders-" + schedule.Name: evening.Add(-100 * 24 * time.Hour)}}
+	s := &pass{cluster: cluster, backup: passBackups{known: true, schedules: map[string]time.Time{"orders-" + schedule.Name: evening.Add(-100 * 24 * time.Hour)}}}
 	s.plan.Primary, s.observed.Members = "orders-0", map[string]*topology.Member{"orders-0": serving}
 	good := func() {
 		at := metav1.NewTime(clock.Now())
-		s.backups = []v1alpha1.MySQLBackup{dump(v1alpha1.BackupCompleted, &at)}
+		s.backup.all = []v1alpha1.MySQLBackup{dump(v1alpha1.BackupCompleted, &at)}
 	}
 	says := func(when, want string) {
 		t.Helper()
@@ -154,12 +153,12 @@ func TestAPauseOfBackups(t *testing.T) {
 	says("suspended", "Unknown/BackupsPaused")
 	cluster.Spec.Backup.Suspend = false
 	says("not any more", "Unknown/BackupDue")
-	s.backups = append([]v1alpha1.MySQLBackup{dump(v1alpha1.BackupRunning, nil)}, s.backups...)
+	s.backup.all = append([]v1alpha1.MySQLBackup{dump(v1alpha1.BackupRunning, nil)}, s.backup.all...)
 	clock.SetTime(clock.Now().Add(overdueGrace + time.Minute))
 	says("being made up", "Unknown/BackupDue")
 	paused("being made up", false, true)
 	failed := metav1.NewTime(clock.Now())
-	s.backups[0] = dump(v1alpha1.BackupFailed, &failed)
+	s.backup.all[0] = dump(v1alpha1.BackupFailed, &failed)
 	says("failed", "False/BackupFailed")
 	paused("failed", false, true)
 	good()
@@ -168,7 +167,7 @@ func TestAPauseOfBackups(t *testing.T) {
 	cluster.Status = v1alpha1.MySQLClusterStatus{}
 	clock.SetTime(clock.Now().Add(60 * time.Hour))
 	says("of a status that was lost", "False/BackupOverdue")
-	cluster.Status, s.suspended, serving.SQL.Writable = v1alpha1.MySQLClusterStatus{}, true, false
+	cluster.Status, s.backup.suspended, serving.SQL.Writable = v1alpha1.MySQLClusterStatus{}, true, false
 	paused("waking, of a status that was lost", true, true)
 	says("waking, of a status that was lost", "Unknown/BackupsPaused")
 	serving.SQL.Writable = true
@@ -215,10 +214,10 @@ func TestASnapshotThatSomebodyDeletedIsNoGoodBackup(t *testing.T) {
 			r := NewMySQLClusterReconciler(Ports{Clock: clocktesting.NewFakePassiveClock(noon), Metrics: NewMetrics(prometheus.NewRegistry())})
 			cluster := &v1alpha1.MySQLCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "orders"}}
 			backedUp(cluster)
-			s := &scope{cluster: cluster, backupsKnown: true, backups: c.backups}
-			s.inventory.Taken, s.observed.CloudReachable = noon, !c.away
+			s := &pass{cluster: cluster, backup: passBackups{known: true, all: c.backups}}
+			s.seen.inventory.Taken, s.observed.CloudReachable = noon, !c.away
 			for _, shown := range c.shown {
-				s.inventory.Snapshots = append(s.inventory.Snapshots, ec2.Snapshot{
+				s.seen.inventory.Snapshots = append(s.seen.inventory.Snapshots, ec2.Snapshot{
 					ID: "snap-" + shown, State: ec2.SnapshotCompleted, Tags: map[string]string{ec2.TagPurpose: backupPurpose + shown},
 				})
 			}

@@ -29,7 +29,7 @@ const (
 
 // endStuck deletes the Jobs of schedules of which nothing comes any more. While one is there its schedule starts no other, for
 // days if need be; the next one sees a spec that may be mended.
-func (r *backups) endStuck(ctx context.Context, s *scope) error {
+func (r *backups) endStuck(ctx context.Context, s *pass) error {
 	var jobs batchv1.JobList
 	if err := r.Client.List(ctx, &jobs, client.InNamespace(s.cluster.Namespace), client.MatchingLabels{v1alpha1.LabelCluster: s.cluster.Name}); err != nil {
 		return fmt.Errorf("list the Jobs of schedules: %w", err)
@@ -38,7 +38,7 @@ func (r *backups) endStuck(ctx context.Context, s *scope) error {
 	for i := range jobs.Items {
 		job := &jobs.Items[i]
 		by := metav1.GetControllerOf(job)
-		if by == nil || by.Kind != "CronJob" || s.schedules[by.Name].IsZero() {
+		if by == nil || by.Kind != "CronJob" || s.backup.schedules[by.Name].IsZero() {
 			continue
 		}
 		if since, fades := r.fades(s, job); fades {
@@ -58,7 +58,7 @@ func (r *backups) endStuck(ctx context.Context, s *scope) error {
 }
 
 // fades says whether the last pod of a Job is to end and does not, as on a node that is cut off, and since when that was seen.
-func (r *backups) fades(s *scope, job *batchv1.Job) (time.Time, bool) {
+func (r *backups) fades(s *pass, job *batchv1.Job) (time.Time, bool) {
 	if !onlyFades(job) {
 		return time.Time{}, false
 	}
@@ -75,13 +75,13 @@ func onlyFades(job *batchv1.Job) bool {
 
 // stuck says why nothing comes of a schedule's Job any more, with the reason of the event; "" while something may. A pod that
 // began has made its MySQLBackup, and that is supervised until it has an outcome. One that verifies makes none, and reports.
-func (r *backups) stuck(s *scope, job *batchv1.Job, verifies bool, fading time.Time) (reason, why string) {
+func (r *backups) stuck(s *pass, job *batchv1.Job, verifies bool, fading time.Time) (reason, why string) {
 	now := r.Clock.Now()
-	i := slices.IndexFunc(s.backups, func(b v1alpha1.MySQLBackup) bool { return b.Name == job.Name })
+	i := slices.IndexFunc(s.backup.all, func(b v1alpha1.MySQLBackup) bool { return b.Name == job.Name })
 	began := i >= 0
 	if verifies {
 		// Kubernetes may not see at the moment that it runs, because its node does not answer.
-		began = s.verification[task.ReportJob] == string(job.UID)
+		began = s.backup.verification[task.ReportJob] == string(job.UID)
 	}
 	switch {
 	case endsInVain(job, now):
@@ -91,7 +91,7 @@ func (r *backups) stuck(s *scope, job *batchv1.Job, verifies bool, fading time.T
 		return "BackupNotStarted", fmt.Sprintf("The pod of Job %s did not run within %s", job.Name, startPatience)
 	case verifies && !fading.IsZero() && now.Sub(fading) >= endPatience:
 		return "BackupJobStuck", fmt.Sprintf("The last pod of Job %s was to end and did not within %s", job.Name, endPatience)
-	case i >= 0 && s.backups[i].Done() && s.backups[i].Status.CompletedAt != nil && now.Sub(s.backups[i].Status.CompletedAt.Time) >= leavePatience:
+	case i >= 0 && s.backup.all[i].Done() && s.backup.all[i].Status.CompletedAt != nil && now.Sub(s.backup.all[i].Status.CompletedAt.Time) >= leavePatience:
 		return "BackupJobStuck", fmt.Sprintf("The pod of Job %s did not end within %s after its backup", job.Name, leavePatience)
 	}
 	return "", ""

@@ -38,7 +38,7 @@ type call struct {
 	// action is what the request is for, nil for upkeep.
 	action topology.Action
 	// finish takes its outcome within a pass, that which made it or a later one, and returns what is left of the error.
-	finish func(context.Context, *scope, error) error
+	finish func(context.Context, *pass, error) error
 	// late is true once no pass waits for it any more.
 	late atomic.Bool
 	// err is written before done is closed and read only after.
@@ -56,12 +56,12 @@ func (c *call) ended() bool {
 }
 
 // asItIs is the finish of a request whose outcome changes nothing that is remembered.
-func asItIs(_ context.Context, _ *scope, err error) error { return err }
+func asItIs(_ context.Context, _ *pass, err error) error { return err }
 
 // powerOff powers a machine off, or shuts it down. It may be a fence, and nothing that follows from it may wait for an EC2
 // that answers slowly.
-func (r *attempts) powerOff(ctx context.Context, s *scope, a topology.StopInstance) error {
-	cloud, uid := s.cloud, s.uid()
+func (r *attempts) powerOff(ctx context.Context, s *pass, a topology.StopInstance) error {
+	cloud, uid := s.access.cloud, s.uid()
 	return r.detachCall(ctx, s, topology.Identity(a), &call{action: a, finish: asItIs}, func(ctx context.Context) error {
 		return cloud.StopInstance(ctx, uid, a.InstanceID, !a.Gracefully)
 	})
@@ -69,7 +69,7 @@ func (r *attempts) powerOff(ctx context.Context, s *scope, a topology.StopInstan
 
 // unhurried makes a call to EC2 for a member's machine. While the cluster has no primary, and just after it got one, the
 // voters wait to be pointed at it: then no pass waits for EC2 for long.
-func (r *attempts) unhurried(ctx context.Context, s *scope, c *call, request func(context.Context) error) error {
+func (r *attempts) unhurried(ctx context.Context, s *pass, c *call, request func(context.Context) error) error {
 	promoted := time.Unix(s.plan.Records.PromotedAt, 0)
 	if !s.plan.Failing && r.Clock.Since(promoted) > promotionSettles {
 		return c.finish(ctx, s, request(ctx))
@@ -88,7 +88,7 @@ func (r *attempts) unhurried(ctx context.Context, s *scope, c *call, request fun
 
 // detachCall makes a call to EC2 that goes on by itself after a moment, and not twice at a time. errUnderWay says that it
 // does; the cluster is looked at again as soon as it ends.
-func (r *attempts) detachCall(ctx context.Context, s *scope, key attempt, c *call, request func(context.Context) error) error {
+func (r *attempts) detachCall(ctx context.Context, s *pass, key attempt, c *call, request func(context.Context) error) error {
 	c.done = make(chan struct{})
 	if !s.cache.requests.begin(key, c) {
 		return errUnderWay
@@ -118,10 +118,10 @@ func (r *attempts) detachCall(ctx context.Context, s *scope, key attempt, c *cal
 }
 
 // takeAnswers takes what came of the requests that had outlasted their passes. Only now are they announced, or told of.
-func (r *attempts) takeAnswers(ctx context.Context, s *scope) {
-	s.answered = map[attempt]bool{}
+func (r *attempts) takeAnswers(ctx context.Context, s *pass) {
+	s.result.answered = map[attempt]bool{}
 	for key, c := range s.cache.requests.answers() {
-		s.answered[key] = true
+		s.result.answered[key] = true
 		err := c.finish(ctx, s, c.err)
 		switch {
 		case err == nil && c.action != nil:
@@ -131,14 +131,14 @@ func (r *attempts) takeAnswers(ctx context.Context, s *scope) {
 		case c.action != nil:
 			r.refuse(s, c.action, r.cloudFailure(s, c.action, err))
 		default:
-			s.outcome = append(s.outcome, r.upkeepFailed(s, key, err))
+			s.result.problems = append(s.result.problems, r.upkeepFailed(s, key, err))
 		}
 	}
 }
 
 // cloudFailure turns what EC2 answered to an action into a problem. EC2 is not asked again for a while for what it has just
 // refused; the fence is tried more often than the rest.
-func (r *attempts) cloudFailure(s *scope, action topology.Action, err error) *problem {
+func (r *attempts) cloudFailure(s *pass, action topology.Action, err error) *problem {
 	s.cache.requests.doubtAfter(err, r.Clock.Now())
 	p := cloudError(err)
 	longest := longestPause
@@ -265,12 +265,12 @@ func (q *requestCache) mismatchedFor(action topology.Action, now time.Time) time
 }
 
 // tag has EC2 tag something, unless that was refused shortly before. A pass waits a moment for it.
-func (r *attempts) tag(ctx context.Context, s *scope, key attempt, finish func(context.Context, *scope, error) error, request func(context.Context) error) {
-	if s.answered[key] {
+func (r *attempts) tag(ctx context.Context, s *pass, key attempt, finish func(context.Context, *pass, error) error, request func(context.Context) error) {
+	if s.result.answered[key] {
 		return
 	}
 	if p := s.cache.requests.refusal(key, r.Clock.Now()); p != nil {
-		s.outcome = append(s.outcome, p)
+		s.result.problems = append(s.result.problems, p)
 		return
 	}
 	err := r.detachCall(ctx, s, key, &call{finish: finish}, request)
@@ -278,13 +278,13 @@ func (r *attempts) tag(ctx context.Context, s *scope, key attempt, finish func(c
 	case err == nil:
 		s.cache.requests.succeed(key)
 	case !errors.Is(err, errUnderWay):
-		s.outcome = append(s.outcome, r.upkeepFailed(s, key, err))
+		s.result.problems = append(s.result.problems, r.upkeepFailed(s, key, err))
 	}
 }
 
 // upkeep asks EC2 for something on which no database depends, unless that was refused shortly before: a pass a second must not be
 // as many calls.
-func (r *attempts) upkeep(s *scope, key attempt, ask func() error) error {
+func (r *attempts) upkeep(s *pass, key attempt, ask func() error) error {
 	if p := s.cache.requests.refusal(key, r.Clock.Now()); p != nil {
 		return p
 	}
@@ -300,7 +300,7 @@ func (r *attempts) upkeep(s *scope, key attempt, ask func() error) error {
 }
 
 // upkeepFailed notes that something failed on which nothing depends.
-func (r *attempts) upkeepFailed(s *scope, key attempt, err error) *problem {
+func (r *attempts) upkeepFailed(s *pass, key attempt, err error) *problem {
 	p := cloudError(err)
 	p.pause, p.aside = versionPause, true
 	s.cache.requests.fail(key, p, r.Clock.Now())
@@ -308,22 +308,22 @@ func (r *attempts) upkeepFailed(s *scope, key attempt, err error) *problem {
 }
 
 // settle notes that an action succeeded, and tells of it.
-func (r *attempts) settle(s *scope, a topology.Action) {
+func (r *attempts) settle(s *pass, a topology.Action) {
 	s.cache.requests.succeed(topology.Identity(a))
 	r.announcer.announce(s, a)
 	if _, upkeep := a.(topology.EnsureSecurityGroup); !upkeep {
-		s.acted++
+		s.result.acted++
 	}
 }
 
 // refuse notes that an action failed, and tells of it.
-func (r *attempts) refuse(s *scope, a topology.Action, p *problem) {
+func (r *attempts) refuse(s *pass, a topology.Action, p *problem) {
 	r.logFailure(s, a, p, s.cache.requests.fail(topology.Identity(a), p, r.Clock.Now()))
 	s.suffer(a, p)
 }
 
 // logFailure logs an action that failed, once for the same failure: the next passes may well meet it again.
-func (r *attempts) logFailure(s *scope, a topology.Action, p *problem, news bool) {
+func (r *attempts) logFailure(s *pass, a topology.Action, p *problem, news bool) {
 	level := 0
 	if !news {
 		level = 1

@@ -123,8 +123,8 @@ func TestSlowLaunchSharesNothingWithThePass(t *testing.T) {
 		t.Error("nothing was launched")
 	}
 	o.executor.attempts.takeAnswers(t.Context(), s)
-	if s.acted != 1 || len(s.cache.requests.calls) != 0 {
-		t.Errorf("the launch that succeeded in the end counts %d times; left are %v", s.acted, s.cache.requests.calls)
+	if s.result.acted != 1 || len(s.cache.requests.calls) != 0 {
+		t.Errorf("the launch that succeeded in the end counts %d times; left are %v", s.result.acted, s.cache.requests.calls)
 	}
 }
 

@@ -40,7 +40,7 @@ const (
 
 // show writes what clients see of the cluster. No object waits for another: endpoints follow a failover whatever becomes of
 // the rest. What is shown was observed before this pass acted; the next pass follows at once when it acted.
-func (r *objects) show(ctx context.Context, s *scope) error {
+func (r *objects) show(ctx context.Context, s *pass) error {
 	var failed []error
 	foreign := map[string]bool{}
 	for _, service := range resources.Services(s.cluster) {
@@ -49,17 +49,17 @@ func (r *objects) show(ctx context.Context, s *scope) error {
 		foreign[*service.Name] = p != nil && p.reason == v1alpha1.ReasonForeignResource
 	}
 	failed = append(failed, r.dropOthersSlices(ctx, s, foreign))
-	s.published = true
+	s.result.published = true
 	members := endpointMembers(s)
 	for _, slice := range resources.EndpointSlices(s.cluster, members) {
 		p, err := r.aside(s, "EndpointSlice "+*slice.Name, slice, func() error { return r.applySlice(ctx, s, slice, foreign[*slice.Name]) })
 		failed = append(failed, err)
-		s.published = s.published && p == nil && err == nil
+		s.result.published = s.result.published && p == nil && err == nil
 	}
-	if s.published && s.plan.Primary != "" { // otherwise what was shown before stays
+	if s.result.published && s.plan.Primary != "" { // otherwise what was shown before stays
 		s.cache.show(members, r.Clock.Now())
 	}
-	if s.cluster.Spec.Database != nil && !s.leaving && s.password != "" {
+	if s.cluster.Spec.Database != nil && !s.keys.leaving && s.keys.password != "" {
 		secret := resources.AppSecret(s.cluster, r.appCredentials(s))
 		_, err := r.aside(s, "Secret "+*secret.Name, secret, func() error { return r.apply(ctx, s, secret, *secret.Name, &corev1.Secret{}) })
 		failed = append(failed, err)
@@ -69,7 +69,7 @@ func (r *objects) show(ctx context.Context, s *scope) error {
 
 // applyService writes a Service, and takes away what somebody else has added to it that sends clients elsewhere: what another manager
 // of fields adds an apply leaves alone.
-func (r *objects) applyService(ctx context.Context, s *scope, service *corev1ac.ServiceApplyConfiguration) error {
+func (r *objects) applyService(ctx context.Context, s *pass, service *corev1ac.ServiceApplyConfiguration) error {
 	var current corev1.Service
 	if err := r.apply(ctx, s, service, *service.Name, &current); err != nil {
 		return err
@@ -97,7 +97,7 @@ const (
 
 // dropOthersSlices deletes the endpoints that Kubernetes found for a Service of the cluster while somebody had given that a selector: it
 // leaves them when the selector goes, and clients would be sent there too. They carry the Service's labels.
-func (r *objects) dropOthersSlices(ctx context.Context, s *scope, foreign map[string]bool) error {
+func (r *objects) dropOthersSlices(ctx context.Context, s *pass, foreign map[string]bool) error {
 	var slices discoveryv1.EndpointSliceList
 	if err := r.Client.List(ctx, &slices, client.InNamespace(s.cluster.Namespace), client.MatchingLabels{v1alpha1.LabelCluster: s.cluster.Name}); err != nil {
 		return fmt.Errorf("list EndpointSlices: %w", err)
@@ -124,7 +124,7 @@ func (r *objects) dropOthersSlices(ctx context.Context, s *scope, foreign map[st
 }
 
 // dropEndpoints deletes the older kind of the same, which Kubernetes would go on to copy.
-func (r *objects) dropEndpoints(ctx context.Context, s *scope, name string) error {
+func (r *objects) dropEndpoints(ctx context.Context, s *pass, name string) error {
 	endpoints := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Endpoints"}, ObjectMeta: metav1.ObjectMeta{Namespace: s.cluster.Namespace, Name: name}}
 	if err := r.Client.Delete(ctx, endpoints); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete Endpoints %s: %w", name, err)
@@ -136,7 +136,7 @@ func (r *objects) dropEndpoints(ctx context.Context, s *scope, name string) erro
 // cannot see must not cut off a database that may well serve, and a primary that was replaced acknowledges nothing. A
 // cluster that is still being restored serves nobody, and the restoring pod finds its member by what is published here.
 // A foreign Service is given no endpoints of ours; those that it has, because it took the place of ours, go on to be right.
-func (r *objects) applySlice(ctx context.Context, s *scope, slice *discoveryv1ac.EndpointSliceApplyConfiguration, foreign bool) error {
+func (r *objects) applySlice(ctx context.Context, s *pass, slice *discoveryv1ac.EndpointSliceApplyConfiguration, foreign bool) error {
 	unknown := s.plan.Primary == "" && !s.cluster.Spec.Hibernate && !s.recovering()
 	if unknown || foreign {
 		var current discoveryv1.EndpointSlice
@@ -151,7 +151,7 @@ func (r *objects) applySlice(ctx context.Context, s *scope, slice *discoveryv1ac
 
 // aside does a write that nothing else waits for. An object that is in the way is told of and returned, other errors are
 // returned as they are. content is what is to be written.
-func (r *objects) aside(s *scope, object string, content any, write func() error) (*problem, error) {
+func (r *objects) aside(s *pass, object string, content any, write func() error) (*problem, error) {
 	key := errand{writeErrand, object + " " + hashOf(content)}
 	p := s.cache.requests.refusal(key, r.Clock.Now())
 	if p == nil {
@@ -168,13 +168,13 @@ func (r *objects) aside(s *scope, object string, content any, write func() error
 			s.log.Info("an object is in the way and is tried again", "object", object, "reason", p.reason, "problem", p.message)
 		}
 	}
-	s.inTheWay = append(s.inTheWay, p)
+	s.result.inTheWay = append(s.result.inTheWay, p)
 	return p, nil
 }
 
 // apply writes a child object by server-side apply, unless it is as this process left it: the same configuration was
 // applied before, and the object's version has not changed since.
-func (r *objects) apply(ctx context.Context, s *scope, ac runtime.ApplyConfiguration, name string, current client.Object) error {
+func (r *objects) apply(ctx context.Context, s *pass, ac runtime.ApplyConfiguration, name string, current client.Object) error {
 	kind, exists, err := r.find(ctx, s, name, current)
 	if err != nil {
 		return fmt.Errorf("read %s %s: %w", kind, name, err)
@@ -196,7 +196,7 @@ func (r *objects) apply(ctx context.Context, s *scope, ac runtime.ApplyConfigura
 // find reads a child object into current, and says of which kind it is and whether it exists. The cache holds only what
 // carries the operator's label. What it does not show may be somebody else's, which an apply would make ours: of that the
 // metadata are read past it.
-func (r *objects) find(ctx context.Context, s *scope, name string, current client.Object) (kind string, exists bool, err error) {
+func (r *objects) find(ctx context.Context, s *pass, name string, current client.Object) (kind string, exists bool, err error) {
 	gvk, err := apiutil.GVKForObject(current, r.Client.Scheme())
 	if err != nil {
 		return "", false, err
@@ -256,10 +256,10 @@ func (r *objects) images(ctx context.Context, c *v1alpha1.MySQLCluster, image st
 	return resources.Images{Operator: own, MySQL: r.Images.MySQL(c, image), Proxy: r.Images.Proxy}, nil
 }
 
-func (r *objects) appCredentials(s *scope) resources.AppCredentials {
+func (r *objects) appCredentials(s *pass) resources.AppCredentials {
 	return resources.AppCredentials{
-		Username: s.cluster.Spec.Database.OwnerName(), Password: s.password,
-		Database: s.cluster.Spec.Database.Name, CAPEM: s.authority.CertificatePEM(),
+		Username: s.cluster.Spec.Database.OwnerName(), Password: s.keys.password,
+		Database: s.cluster.Spec.Database.Name, CAPEM: s.keys.authority.CertificatePEM(),
 	}
 }
 

@@ -187,8 +187,8 @@ func TestEndpointsFollowAFailoverWhateverIsInTheWay(t *testing.T) {
 				}
 				must(t, o.publisher.publish(t.Context(), s))
 				var slice discoveryv1.EndpointSlice
-				if !w.exists("orders-primary", &slice) || len(slice.Endpoints) != 1 || slice.Endpoints[0].Addresses[0] != fmt.Sprintf("10.0.0.%d", primary+1) || !s.published {
-					t.Errorf("orders-%d is the primary, and published is %+v (%v)", primary, slice.Endpoints, s.published)
+				if !w.exists("orders-primary", &slice) || len(slice.Endpoints) != 1 || slice.Endpoints[0].Addresses[0] != fmt.Sprintf("10.0.0.%d", primary+1) || !s.result.published {
+					t.Errorf("orders-%d is the primary, and published is %+v (%v)", primary, slice.Endpoints, s.result.published)
 				}
 			}
 			primaryIs(0)

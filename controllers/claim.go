@@ -32,7 +32,7 @@ type recordKeeper struct {
 
 // claim makes sure that the cluster's records exist and that its finalizer is set, in this order and before anything
 // exists outside of Kubernetes. So an object with the finalizer but without records has lost them.
-func (r *recordKeeper) claim(ctx context.Context, s *scope) error {
+func (r *recordKeeper) claim(ctx context.Context, s *pass) error {
 	claimed := controllerutil.ContainsFinalizer(s.cluster, v1alpha1.Finalizer)
 	if !s.cluster.DeletionTimestamp.IsZero() && !claimed {
 		s.done = true // nothing was ever made for it, or all of it is gone
@@ -44,7 +44,7 @@ func (r *recordKeeper) claim(ctx context.Context, s *scope) error {
 	}
 	switch {
 	case found && claimed && s.records().Equal(topology.Records{}):
-		s.recordsLost = true // somebody emptied them: those of a new cluster name noHand
+		s.stored.lost = true // somebody emptied them: those of a new cluster name noHand
 	case !found && claimed && s.cache.records.unstored != nil:
 		s.setRecords(s.cache.records.unstored.Clone())
 	case !found && claimed:
@@ -141,7 +141,7 @@ func (o othersWrites) Update(e event.UpdateEvent) bool {
 }
 
 // readRecords reads the members ConfigMap and says whether there is one. The cache is not believed about its absence.
-func (r *recordKeeper) readRecords(ctx context.Context, s *scope) (bool, error) {
+func (r *recordKeeper) readRecords(ctx context.Context, s *pass) (bool, error) {
 	name := resources.NamesOf(s.cluster.Name).Members
 	key := client.ObjectKey{Namespace: s.cluster.Namespace, Name: name}
 	var cm corev1.ConfigMap
@@ -157,13 +157,13 @@ func (r *recordKeeper) readRecords(ctx context.Context, s *scope) (bool, error) 
 	case !ownedBy(&cm, s.cluster):
 		return false, r.objects.foreign(ctx, s, "ConfigMap", &cm)
 	}
-	s.recordsOrphaned = metav1.GetControllerOf(&cm) == nil
+	s.stored.orphaned = metav1.GetControllerOf(&cm) == nil
 	memo := &s.cache.records.memo
 	memo.mu.Lock()
 	defer memo.mu.Unlock()
 	if memo.superseded[cm.ResourceVersion] {
 		s.setRecords(memo.records.Clone())
-		s.recordsVersion = memo.version
+		s.stored.version = memo.version
 		return true, nil
 	}
 	var records topology.Records
@@ -176,20 +176,20 @@ func (r *recordKeeper) readRecords(ctx context.Context, s *scope) (bool, error) 
 		}
 		if edited {
 			s.setRecords(memo.records.Clone())
-			s.recordsVersion, s.recordsEdited = cm.ResourceVersion, true
+			s.stored.version, s.stored.edited = cm.ResourceVersion, true
 			return true, nil
 		}
 	}
 	if unreadable != nil {
 		// Unreadable records are lost records: they are rebuilt from tags.
-		s.recordsVersion, s.recordsLost = cm.ResourceVersion, true
+		s.stored.version, s.stored.lost = cm.ResourceVersion, true
 		return true, nil
 	}
 	if p := plausible(s, name, len(text), &records); p != nil {
 		return false, p
 	}
 	s.setRecords(records.Clone())
-	s.recordsVersion = cm.ResourceVersion
+	s.stored.version = cm.ResourceVersion
 	memo.superseded, s.cache.records.unstored = nil, nil
 	return true, nil
 }
@@ -213,7 +213,7 @@ func (r *recordKeeper) edited(ctx context.Context, records topology.Records) (bo
 }
 
 // miss takes the records that this process wrote last in place of those that are gone, or else holds them for lost.
-func (r *recordKeeper) miss(ctx context.Context, s *scope) error {
+func (r *recordKeeper) miss(ctx context.Context, s *pass) error {
 	memo := &s.cache.records.memo
 	memo.mu.Lock()
 	defer memo.mu.Unlock()
@@ -223,16 +223,16 @@ func (r *recordKeeper) miss(ctx context.Context, s *scope) error {
 			return err
 		case known:
 			s.setRecords(memo.records.Clone())
-			s.recordsEdited = true
+			s.stored.edited = true
 			return nil
 		}
 	}
-	s.recordsLost = true
+	s.stored.lost = true
 	return nil
 }
 
 // createRecords makes the members ConfigMap. It never replaces one.
-func (r *recordKeeper) createRecords(ctx context.Context, s *scope, records topology.Records) error {
+func (r *recordKeeper) createRecords(ctx context.Context, s *pass, records topology.Records) error {
 	text, err := json.Marshal(records)
 	if err != nil {
 		return fmt.Errorf("encode the records: %w", err)
@@ -252,26 +252,26 @@ func (r *recordKeeper) createRecords(ctx context.Context, s *scope, records topo
 		return fmt.Errorf("create the records: %w", err)
 	}
 	s.setRecords(records.Clone())
-	s.recordsVersion = cm.ResourceVersion
+	s.stored.version = cm.ResourceVersion
 	return nil
 }
 
 // saveRecords writes changed records by compare-and-swap: a conflict means that somebody else decided meanwhile, and
 // ends the pass. Actions of several members may save at the same time.
-func (r *recordKeeper) saveRecords(ctx context.Context, s *scope, change func(*topology.Records)) error {
+func (r *recordKeeper) saveRecords(ctx context.Context, s *pass, change func(*topology.Records)) error {
 	memo := &s.cache.records.memo
 	memo.mu.Lock()
 	defer memo.mu.Unlock()
 	next := s.records().Clone()
 	change(&next)
-	if next.Equal(s.records()) && !s.recordsLost && !s.recordsOrphaned && !s.recordsEdited {
+	if next.Equal(s.records()) && !s.stored.lost && !s.stored.orphaned && !s.stored.edited {
 		return nil
 	}
 	text, err := json.Marshal(next)
 	if err != nil {
 		return fmt.Errorf("encode the records: %w", err)
 	}
-	if s.recordsVersion == "" {
+	if s.stored.version == "" {
 		if err := r.createRecords(ctx, s, next); err != nil {
 			memo.unheard = append(memo.unheard, string(text))
 			return err
@@ -279,7 +279,7 @@ func (r *recordKeeper) saveRecords(ctx context.Context, s *scope, change func(*t
 		r.saved(s, text)
 		return nil
 	}
-	ac := resources.MembersConfigMap(s.cluster, text).WithResourceVersion(s.recordsVersion)
+	ac := resources.MembersConfigMap(s.cluster, text).WithResourceVersion(s.stored.version)
 	s.cache.records.written.begin(string(text))
 	if err := r.Client.Apply(ctx, ac, client.FieldOwner(v1alpha1.FieldManager), client.ForceOwnership); err != nil {
 		if !apierrors.IsConflict(err) {
@@ -290,58 +290,58 @@ func (r *recordKeeper) saveRecords(ctx context.Context, s *scope, change func(*t
 	if memo.superseded == nil {
 		memo.superseded = map[string]bool{}
 	}
-	memo.superseded[s.recordsVersion] = true
+	memo.superseded[s.stored.version] = true
 	s.setRecords(next)
 	if ac.ResourceVersion != nil {
-		s.recordsVersion = *ac.ResourceVersion
-		s.cache.records.written.end(s.recordsVersion)
+		s.stored.version = *ac.ResourceVersion
+		s.cache.records.written.end(s.stored.version)
 	}
 	r.saved(s, text)
 	return nil
 }
 
 // saved notes what was just written. The caller holds the memo.
-func (r *recordKeeper) saved(s *scope, text []byte) {
-	if s.recordsVersion != "" {
+func (r *recordKeeper) saved(s *pass, text []byte) {
+	if s.stored.version != "" {
 		memo := &s.cache.records.memo
-		memo.records, memo.version, memo.text, memo.unheard = s.records().Clone(), s.recordsVersion, string(text), nil
-		if s.recordsEdited {
+		memo.records, memo.version, memo.text, memo.unheard = s.records().Clone(), s.stored.version, string(text), nil
+		if s.stored.edited {
 			r.announcer.announceRecords(s)
 		}
 	}
-	s.recordsLost, s.recordsOrphaned, s.recordsEdited = false, false, false
+	s.stored.lost, s.stored.orphaned, s.stored.edited = false, false, false
 }
 
 // records returns the records as this pass knows them, and saved them last. They are shared: whoever changes them changes a clone.
-func (s *scope) records() topology.Records {
-	if known := s.knownRecords.Load(); known != nil {
+func (s *pass) records() topology.Records {
+	if known := s.stored.now.Load(); known != nil {
 		return *known
 	}
 	return topology.Records{}
 }
 
-func (s *scope) setRecords(records topology.Records) { s.knownRecords.Store(&records) }
+func (s *pass) setRecords(records topology.Records) { s.stored.now.Store(&records) }
 
 // record returns what is remembered of a member at the moment.
-func (s *scope) record(member string) topology.Record { return s.records().Members[member] }
+func (s *pass) record(member string) topology.Record { return s.records().Members[member] }
 
 // remember saves the records that the plan needs before any action is taken. Lost records are rebuilt only from what EC2
 // shows: while it is silent there is nothing to save, and nothing is done either, because what an action saves would
 // pass for all there ever was.
-func (r *recordKeeper) remember(ctx context.Context, s *scope) error {
-	if s.recordsLost && !s.observed.CloudReachable {
+func (r *recordKeeper) remember(ctx context.Context, s *pass) error {
+	if s.stored.lost && !s.observed.CloudReachable {
 		s.plan.Actions = nil
 		return nil
 	}
 	next := s.plan.Records.Clone()
 	willHold(s, &next)
 	if next.Account == "" && s.observed.Launchable && (s.shown() || len(s.records().Members) == 0) {
-		next.Account = s.account // what is there, and what is about to be made, is in it
+		next.Account = s.access.account // what is there, and what is about to be made, is in it
 	}
 	if !next.Equal(topology.Records{}) {
 		next.Hand = r.hand() // what was added here makes records of none
 	}
-	s.moved = !sameButForEpoch(next, s.records())
+	s.result.moved = !sameButForEpoch(next, s.records())
 	if err := r.takeOver(ctx, s, next); err != nil {
 		s.done = true // what was seen and planned by one that leads no more is not shown either
 		return err
@@ -349,8 +349,8 @@ func (r *recordKeeper) remember(ctx context.Context, s *scope) error {
 	err := r.saveRecords(ctx, s, func(records *topology.Records) { *records = next })
 	if p := asProblem(err); p != nil && p.inTheWay() && !s.deleting() {
 		// Nothing is done that could not be remembered. What is there is published all the same.
-		s.plan.Actions, s.moved = nil, false
-		s.inTheWay = append(s.inTheWay, p)
+		s.plan.Actions, s.result.moved = nil, false
+		s.result.inTheWay = append(s.result.inTheWay, p)
 		return nil
 	}
 	return err
@@ -358,7 +358,7 @@ func (r *recordKeeper) remember(ctx context.Context, s *scope) error {
 
 // takeOver asks for the lease before records become this process's own: one that was replaced, and does not know yet, must not take
 // them back. They were read before, so that whoever becomes leader after the look has them changed, or finds ours changed.
-func (r *recordKeeper) takeOver(ctx context.Context, s *scope, next topology.Records) error {
+func (r *recordKeeper) takeOver(ctx context.Context, s *pass, next topology.Records) error {
 	if next.Hand == s.records().Hand || r.Config.Lease == nil {
 		return nil
 	}
@@ -376,8 +376,8 @@ func sameButForEpoch(a, b topology.Records) bool {
 }
 
 // recordsForNow returns the records to decide on: rebuilt from what EC2 shows when the saved ones are lost.
-func recordsForNow(s *scope, o topology.Observed, now time.Time) topology.Records {
-	if !s.recordsLost {
+func recordsForNow(s *pass, o topology.Observed, now time.Time) topology.Records {
+	if !s.stored.lost {
 		return s.records()
 	}
 	o.Now = now

@@ -19,13 +19,13 @@ const (
 // readConsole reads the last boot stage of a member whose machine is up without mysqld, not more often than every
 // consoleAfter, and the longer it is silent the less often: EC2 refreshes the console's text rarely and the call is not free. No pass
 // waits for it: a later one takes the answer.
-func (r *mysqlObserver) readConsole(ctx context.Context, s *scope, m *topology.Member, instanceID string) {
+func (r *mysqlObserver) readConsole(ctx context.Context, s *pass, m *topology.Member, instanceID string) {
 	n, now := s.cache, r.Clock.Now()
 	since := n.looks.detector.SilentSince(m.Name)
 	pause := min(max(consoleAfter, now.Sub(since)/consolePart), consoleMost)
-	if s.cloud != nil && s.observed.CloudReachable && now.Sub(since) > consoleAfter && now.Sub(n.looks.readAt[m.Name]) > pause {
+	if s.access.cloud != nil && s.observed.CloudReachable && now.Sub(since) > consoleAfter && now.Sub(n.looks.readAt[m.Name]) > pause {
 		n.looks.readAt[m.Name] = now
-		n.looks.consoles[instanceID] = askConsole(ctx, s.cloud, instanceID, bootstrap.LastStage)
+		n.looks.consoles[instanceID] = askConsole(ctx, s.access.cloud, instanceID, bootstrap.LastStage)
 	}
 	select {
 	case stage := <-n.looks.consoles[instanceID]:
@@ -39,15 +39,15 @@ func (r *mysqlObserver) readConsole(ctx context.Context, s *scope, m *topology.M
 }
 
 // readStartError asks the console why mysqld did not start, of a member that had to leave its persisted settings out to do so.
-func (r *mysqlObserver) readStartError(ctx context.Context, s *scope, m *topology.Member, instanceID string) {
+func (r *mysqlObserver) readStartError(ctx context.Context, s *pass, m *topology.Member, instanceID string) {
 	n, now, key := s.cache, r.Clock.Now(), instanceID+" start"
 	if !m.SQL.PersistedIgnored {
 		delete(n.settings.startErrors, m.Name)
 		return
 	}
-	if s.cloud != nil && s.observed.CloudReachable && n.settings.startErrors[m.Name] == "" && now.Sub(n.looks.readAt[m.Name]) > consoleAfter {
+	if s.access.cloud != nil && s.observed.CloudReachable && n.settings.startErrors[m.Name] == "" && now.Sub(n.looks.readAt[m.Name]) > consoleAfter {
 		n.looks.readAt[m.Name] = now
-		n.looks.consoles[key] = askConsole(ctx, s.cloud, instanceID, bootstrap.LastStartError)
+		n.looks.consoles[key] = askConsole(ctx, s.access.cloud, instanceID, bootstrap.LastStartError)
 	}
 	select {
 	case message := <-n.looks.consoles[key]:

@@ -20,7 +20,7 @@ type crashError struct {
 }
 
 // readCrashErrors asks each unstable member what it logged before it crashed, once after each start until something is found.
-func (r *mysqlObserver) readCrashErrors(ctx context.Context, s *scope) {
+func (r *mysqlObserver) readCrashErrors(ctx context.Context, s *pass) {
 	for _, m := range s.observed.Members {
 		if m.UnstableSince.IsZero() {
 			delete(s.cache.looks.crashErrors, m.Name)
@@ -44,7 +44,7 @@ func (r *mysqlObserver) readCrashErrors(ctx context.Context, s *scope) {
 }
 
 // askCrashError asks a member what it logged before it crashed; the answer is empty when it does not say.
-func (r *mysqlObserver) askCrashError(ctx context.Context, s *scope, m *topology.Member) <-chan string {
+func (r *mysqlObserver) askCrashError(ctx context.Context, s *pass, m *topology.Member) <-chan string {
 	answer, in := make(chan string, 1), m.CurrentInstance()
 	handle := r.handle(ctx, s, m.Name, in.ID, in.Address)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), crashErrorTimeout)

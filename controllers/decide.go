@@ -34,15 +34,15 @@ const lacksMySQL = "spec.aws: the default image, Amazon Linux 2023, has no MySQL
 
 // preflight asks EC2 whether the spec could be launched, before anything is: once for each spec, and only while
 // something has to be made.
-func (r *decider) preflight(ctx context.Context, s *scope) error {
-	if s.deleting() || s.cloud == nil || !s.observed.CloudReachable || len(s.desired.Subnets) == 0 {
+func (r *decider) preflight(ctx context.Context, s *pass) error {
+	if s.deleting() || s.access.cloud == nil || !s.observed.CloudReachable || len(s.desired.Subnets) == 0 {
 		return nil
 	}
-	if len(s.violations) > 0 {
+	if len(s.access.violations) > 0 {
 		return nil
 	}
 	if s.cluster.LacksMySQL() {
-		s.preflightProblem = &problem{reason: v1alpha1.ReasonInvalidSpec, message: lacksMySQL}
+		s.seen.preflightProblem = &problem{reason: v1alpha1.ReasonInvalidSpec, message: lacksMySQL}
 		return nil
 	}
 	if !r.somethingToMake(s) {
@@ -57,18 +57,18 @@ func (r *decider) preflight(ctx context.Context, s *scope) error {
 	}
 	clean := n.preflight.problem == nil && n.preflight.shortage == nil
 	if n.preflight.passed != key || !clean && r.Clock.Since(n.preflight.at) >= preflightEvery {
-		s.cloudProblem = r.askPreflight(ctx, s, key)
+		s.access.problem = r.askPreflight(ctx, s, key)
 	}
-	if s.cloudProblem == nil {
+	if s.access.problem == nil {
 		takePreflight(s)
 	}
 	return nil
 }
 
 // takePreflight has the pass go by what the preflight found last.
-func takePreflight(s *scope) {
+func takePreflight(s *pass) {
 	n := s.cache
-	s.preflightProblem, s.observed.Launchable = n.preflight.problem, n.preflight.problem == nil
+	s.seen.preflightProblem, s.observed.Launchable = n.preflight.problem, n.preflight.problem == nil
 	if short := n.preflight.shortage; short != nil {
 		s.unmet = append(s.unmet, topology.Finding{Reason: short.reason, Message: short.message})
 	}
@@ -76,7 +76,7 @@ func takePreflight(s *scope) {
 
 // askPreflight has EC2 check the spec, and notes what it finds. What EC2 does not answer costs a dozen calls, and is not asked in
 // every pass.
-func (r *decider) askPreflight(ctx context.Context, s *scope, key string) (silent *problem) {
+func (r *decider) askPreflight(ctx context.Context, s *pass, key string) (silent *problem) {
 	if p := s.cache.requests.refusal(errand{what: preflightErrand}, r.Clock.Now()); p != nil {
 		return p
 	}
@@ -85,7 +85,7 @@ func (r *decider) askPreflight(ctx context.Context, s *scope, key string) (silen
 		r.notePreflight(s, key, []ec2.Problem{{Field: "spec", Message: err.Error(), Reason: v1alpha1.ReasonInvalidSpec}})
 		return nil //nolint:nilerr // it is what was found
 	}
-	problems, err := s.cloud.Preflight(ctx, spec)
+	problems, err := s.access.cloud.Preflight(ctx, spec)
 	if err != nil {
 		p := cloudError(err)
 		p.pauseFrom, p.pause = preflightPause, preflightEvery
@@ -99,18 +99,18 @@ func (r *decider) askPreflight(ctx context.Context, s *scope, key string) (silen
 
 // rehearse has EC2 try what may have to be done one day to what there is, and tells what is not permitted. Nothing waits for it: not
 // while a cluster fails either.
-func rehearse(ctx context.Context, s *scope) {
+func rehearse(ctx context.Context, s *pass) {
 	if !s.cache.told.failingSince.IsZero() {
 		return
 	}
-	for _, p := range s.cloud.Rehearse(ctx, s.owner()) {
+	for _, p := range s.access.cloud.Rehearse(ctx, s.owner()) {
 		s.unmet = append(s.unmet, topology.Finding{Reason: p.Reason, Message: p.Message})
 	}
 }
 
 // notePreflight notes what a preflight found. One zone's shortage does not hold up the members of the others: it is only told. Nor does
 // what is wrong with one subnet, or one group of clients, once there are members.
-func (r *decider) notePreflight(s *scope, key string, problems []ec2.Problem) {
+func (r *decider) notePreflight(s *pass, key string, problems []ec2.Problem) {
 	n, begun := s.cache, len(s.records().Members) > 0
 	n.preflight.passed, n.preflight.at, n.preflight.problem, n.preflight.shortage = key, r.Clock.Now(), nil, nil
 	for _, p := range problems {
@@ -128,7 +128,7 @@ func (r *decider) notePreflight(s *scope, key string, problems []ec2.Problem) {
 }
 
 // somethingToMake says whether a wanted member lacks its volume or its instance.
-func (r *decider) somethingToMake(s *scope) bool {
+func (r *decider) somethingToMake(s *pass) bool {
 	for ordinal := range s.desired.Replicas {
 		m := s.observed.Members[s.desired.MemberName(ordinal)]
 		if m == nil || m.CurrentInstance() == nil || len(m.Volumes) == 0 {
@@ -151,7 +151,7 @@ func preflightKey(c *v1alpha1.MySQLCluster) string {
 const anyVolume = "vol-0123456789abcdef0"
 
 // preflightSpec is what is asked about: all members, and the first one's machine with the user data that it would get.
-func (r *decider) preflightSpec(s *scope) (ec2.PreflightSpec, error) {
+func (r *decider) preflightSpec(s *pass) (ec2.PreflightSpec, error) {
 	aws := s.cluster.Spec.AWS
 	first := topology.LaunchInstance{Member: s.desired.MemberName(0), Incarnation: 1, VolumeIncarnation: 1, VolumeID: anyVolume}
 	userData, err := bootstrap.Render(r.executor.bootstrapInput(s, first))
@@ -171,8 +171,8 @@ func (r *decider) preflightSpec(s *scope) (ec2.PreflightSpec, error) {
 }
 
 // decide lets the brain plan.
-func (r *decider) decide(_ context.Context, s *scope) error {
-	s.observed.LaunchProblem, s.observed.SubnetsProblem = s.preflightProblem.text(), s.dependencyProblem.text()
+func (r *decider) decide(_ context.Context, s *pass) error {
+	s.observed.LaunchProblem, s.observed.SubnetsProblem = s.seen.preflightProblem.text(), s.seen.dependencyProblem.text()
 	s.plan = topology.Next(s.desired, s.observed)
 	s.cache.looks.detector.Expect(s.plan)
 	s.planned = true
@@ -182,10 +182,10 @@ func (r *decider) decide(_ context.Context, s *scope) error {
 	case s.cache.told.failingSince.IsZero():
 		s.cache.told.failingSince = r.Clock.Now()
 	}
-	if s.plan.Gone && s.lostGroup != "" {
+	if s.plan.Gone && s.seen.lostGroup != "" {
 		s.plan.Gone, s.plan.RequeueAfter = false, afterWaiting
-		s.plan.Waiting = topology.Finding{Reason: v1alpha1.ReasonDeleting, Message: s.lostGroup}
-		s.outcome = append(s.outcome, &problem{reason: v1alpha1.ReasonForeignResource, message: s.lostGroup, after: afterPerson})
+		s.plan.Waiting = topology.Finding{Reason: v1alpha1.ReasonDeleting, Message: s.seen.lostGroup}
+		s.result.problems = append(s.result.problems, &problem{reason: v1alpha1.ReasonForeignResource, message: s.seen.lostGroup, after: afterPerson})
 	}
 	for _, a := range s.plan.Actions {
 		s.log.V(1).Info("planned", "action", a.String())

@@ -64,7 +64,7 @@ var eventOf = map[reflect.Type]string{
 }
 
 // announce tells of an action that was taken.
-func (r *announcer) announce(s *scope, a topology.Action) {
+func (r *announcer) announce(s *pass, a topology.Action) {
 	if reason, ok := eventOf[reflect.TypeOf(a)]; ok && s.cache.told.news(a.String(), r.Clock.Now()) {
 		kind := corev1.EventTypeNormal
 		switch a.(type) {
@@ -78,22 +78,22 @@ func (r *announcer) announce(s *scope, a topology.Action) {
 }
 
 // announceGroup tells of the security group once it is made. The action that makes it also keeps its rules, in every pass.
-func (r *announcer) announceGroup(s *scope, id string) {
+func (r *announcer) announceGroup(s *pass, id string) {
 	if s.cache.told.news(id, r.Clock.Now()) {
-		r.Events.Eventf(s.cluster, nil, corev1.EventTypeNormal, v1alpha1.EventCreateSecurityGroup, actionAct, "Create security group %s in %s", id, s.vpc)
-		s.log.Info("create security group "+id, "vpc", s.vpc)
+		r.Events.Eventf(s.cluster, nil, corev1.EventTypeNormal, v1alpha1.EventCreateSecurityGroup, actionAct, "Create security group %s in %s", id, s.seen.vpc)
+		s.log.Info("create security group "+id, "vpc", s.seen.vpc)
 	}
 }
 
 // announceRecords tells that the records were put back.
-func (r *announcer) announceRecords(s *scope) {
+func (r *announcer) announceRecords(s *pass) {
 	name := resources.NamesOf(s.cluster.Name).Members
 	s.log.Info("put the records back, which somebody had changed", "configMap", name)
 	r.Events.Eventf(s.cluster, nil, corev1.EventTypeWarning, v1alpha1.EventRestoreRecords, actionAct, "Put ConfigMap %s back: somebody had changed what the operator remembers there", name)
 }
 
 // announceChanges tells of what changed in status, after it was written.
-func (r *announcer) announceChanges(s *scope, before *v1alpha1.MySQLCluster) {
+func (r *announcer) announceChanges(s *pass, before *v1alpha1.MySQLCluster) {
 	was, is := before.Status, s.cluster.Status
 	if told := s.cache.told.status; told != nil {
 		was = *told // what was read may be older than what this process wrote last
@@ -121,7 +121,7 @@ var rolloutWords = map[v1alpha1.RolloutKind]struct{ begun, done string }{
 
 // announceRollout tells that a change which goes from member to member began, and that it is done. Of several, the one is told
 // that status shows.
-func (r *announcer) announceRollout(s *scope, was v1alpha1.MySQLClusterStatus) {
+func (r *announcer) announceRollout(s *pass, was v1alpha1.MySQLClusterStatus) {
 	kind := func(st *v1alpha1.RolloutStatus) v1alpha1.RolloutKind {
 		if st == nil || st.Since == nil {
 			return ""
@@ -149,7 +149,7 @@ func (r *announcer) announceRollout(s *scope, was v1alpha1.MySQLClusterStatus) {
 }
 
 // announceCondition tells of a problem once, when its condition turns or its reason changes.
-func (r *announcer) announceCondition(s *scope, was v1alpha1.MySQLClusterStatus, kind string) {
+func (r *announcer) announceCondition(s *pass, was v1alpha1.MySQLClusterStatus, kind string) {
 	find := func(st v1alpha1.MySQLClusterStatus) (reason, message string, bad bool) {
 		for _, cond := range st.Conditions {
 			if cond.Type == kind {
@@ -169,7 +169,7 @@ func (r *announcer) announceCondition(s *scope, was v1alpha1.MySQLClusterStatus,
 }
 
 // announceRebuild tells that the member that a person wanted rebuilt was, or why it was not.
-func (r *announcer) announceRebuild(s *scope, member, refused string) {
+func (r *announcer) announceRebuild(s *pass, member, refused string) {
 	if refused != "" {
 		r.Events.Eventf(s.cluster, nil, corev1.EventTypeWarning, v1alpha1.ReasonRebuildRefused, actionAct, "No rebuild: %s", shorten(refused))
 		return
@@ -178,12 +178,12 @@ func (r *announcer) announceRebuild(s *scope, member, refused string) {
 }
 
 // announceTags tells that tags were put back.
-func (r *announcer) announceTags(s *scope, u untagged) {
+func (r *announcer) announceTags(s *pass, u untagged) {
 	r.Events.Eventf(s.cluster, nil, corev1.EventTypeNormal, v1alpha1.EventRestoreTags, actionAct, "Put the tags of %s back: somebody had removed them", u.id)
 }
 
 // announceAbandoned lists what a deletion leaves behind that was given up.
-func (r *announcer) announceAbandoned(s *scope, why *problem) {
+func (r *announcer) announceAbandoned(s *pass, why *problem) {
 	var left []string
 	for _, m := range s.plan.Members {
 		for _, id := range []string{m.InstanceID, m.VolumeID} {

@@ -21,7 +21,7 @@ const goneFor = 30 * time.Second
 const endedFor = 10 * time.Minute
 
 // findHidden looks for what the inventory lacks because somebody took the cluster's tag from it: the sweep goes by that.
-func (r *cloudObserver) findHidden(ctx context.Context, s *scope) error {
+func (r *cloudObserver) findHidden(ctx context.Context, s *pass) error {
 	now := r.Clock.Now()
 	maps.DeleteFunc(s.cache.cloud.goneAt, func(id string, at time.Time) bool {
 		if strings.HasPrefix(id, "i-") {
@@ -39,23 +39,23 @@ func (r *cloudObserver) findHidden(ctx context.Context, s *scope) error {
 }
 
 // findGroup looks by name, while the cluster is deleted, for its security group, which nothing else knows of once the tag is gone.
-func (r *cloudObserver) findGroup(ctx context.Context, s *scope) error {
+func (r *cloudObserver) findGroup(ctx context.Context, s *pass) error {
 	name := ec2.GroupName(s.uid())
 	_, gone := s.cache.cloud.goneAt[name]
-	if gone || slices.ContainsFunc(s.inventory.SecurityGroups, func(g ec2.SecurityGroup) bool { return g.Name == name }) {
+	if gone || slices.ContainsFunc(s.seen.inventory.SecurityGroups, func(g ec2.SecurityGroup) bool { return g.Name == name }) {
 		return nil
 	}
-	found, err := s.cloud.GroupsByName(ctx, name)
+	found, err := s.access.cloud.GroupsByName(ctx, name)
 	if err != nil {
 		return err
 	}
 	for _, g := range found {
 		switch g.Tags[v1alpha1.TagClusterUID] {
 		case s.uid(): // which the last sweep did not see yet
-			s.inventory.SecurityGroups = append(s.inventory.SecurityGroups, g)
+			s.seen.inventory.SecurityGroups = append(s.seen.inventory.SecurityGroups, g)
 			return nil
 		case "":
-			s.lostGroup = lostTag(s, "security group "+g.ID, "deleted")
+			s.seen.lostGroup = lostTag(s, "security group "+g.ID, "deleted")
 			return nil
 		}
 	}
@@ -67,14 +67,14 @@ func (r *cloudObserver) findGroup(ctx context.Context, s *scope) error {
 // tag from is still there, with all its data. It counts as its member's, and is reported. The records are a ConfigMap of the
 // cluster's namespace, to which others may be able to write: what a volume's own tags give to another cluster they cannot make
 // this one's.
-func (r *cloudObserver) findVolumes(ctx context.Context, s *scope) error {
+func (r *cloudObserver) findVolumes(ctx context.Context, s *pass) error {
 	n, now := s.cache, r.Clock.Now()
 	members := hiddenVolumes(s)
 	if len(members) == 0 {
 		return nil
 	}
 	ids := slices.Sorted(maps.Keys(members))
-	found, err := s.cloud.VolumesByID(ctx, ids)
+	found, err := s.access.cloud.VolumesByID(ctx, ids)
 	if err != nil {
 		return err
 	}
@@ -92,15 +92,15 @@ func (r *cloudObserver) findVolumes(ctx context.Context, s *scope) error {
 		case uid == "":
 			v.Member, v.Incarnation = member, s.records().Members[member].Volume
 		}
-		s.inventory.Volumes = append(s.inventory.Volumes, v)
+		s.seen.inventory.Volumes = append(s.seen.inventory.Volumes, v)
 	}
 	return nil
 }
 
 // hiddenVolumes are the recorded volumes that the inventory lacks, with their members.
-func hiddenVolumes(s *scope) map[string]string {
+func hiddenVolumes(s *pass) map[string]string {
 	known := map[string]bool{}
-	for _, v := range s.inventory.Volumes {
+	for _, v := range s.seen.inventory.Volumes {
 		known[v.ID] = true
 	}
 	hidden := map[string]string{}
@@ -118,13 +118,13 @@ func hiddenVolumes(s *scope) map[string]string {
 // findInstances looks by id, in one call, for machines that the inventory lacks: those that have a member's volume, and those
 // that were given a certificate. Such an id proves nothing: a person may have the volume in another machine, and the records
 // can be forged. What was launched with the client token of one of the member's incarnations is its machine, and is reported.
-func (r *cloudObserver) findInstances(ctx context.Context, s *scope) error {
+func (r *cloudObserver) findInstances(ctx context.Context, s *pass) error {
 	members := hiddenInstances(s)
 	if len(members) == 0 {
 		return nil
 	}
 	ids := slices.Sorted(maps.Keys(members))
-	found, err := s.cloud.InstancesByID(ctx, ids)
+	found, err := s.access.cloud.InstancesByID(ctx, ids)
 	if err != nil {
 		return err
 	}
@@ -136,15 +136,15 @@ func (r *cloudObserver) findInstances(ctx context.Context, s *scope) error {
 			continue
 		}
 		in.Member, in.Incarnation = member, incarnation
-		s.inventory.Instances = append(s.inventory.Instances, in)
+		s.seen.inventory.Instances = append(s.seen.inventory.Instances, in)
 	}
 	return nil
 }
 
 // hiddenInstances are the instances that the inventory lacks, with the members whose they may be.
-func hiddenInstances(s *scope) map[string]string {
+func hiddenInstances(s *pass) map[string]string {
 	known := map[string]bool{"": true}
-	for _, in := range s.inventory.Instances {
+	for _, in := range s.seen.inventory.Instances {
 		known[in.ID] = true
 	}
 	hidden := map[string]string{}
@@ -154,7 +154,7 @@ func hiddenInstances(s *scope) map[string]string {
 			hidden[id], known[id] = member, true
 		}
 	}
-	for _, v := range s.inventory.Volumes {
+	for _, v := range s.seen.inventory.Volumes {
 		add(v.AttachedTo, v.Member)
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.records().Members)) {
@@ -165,7 +165,7 @@ func hiddenInstances(s *scope) map[string]string {
 
 // mayBeOurs says whether the tags of a resource that the records give to a member do not say otherwise. Without the cluster's UID
 // nothing is ever done to it, whatever the other tags say.
-func mayBeOurs(s *scope, member string, tags map[string]string) bool {
+func mayBeOurs(s *pass, member string, tags map[string]string) bool {
 	if uid := tags[v1alpha1.TagClusterUID]; uid != "" {
 		return uid == s.uid()
 	}
@@ -180,7 +180,7 @@ func mayBeOurs(s *scope, member string, tags map[string]string) bool {
 }
 
 // othersMessage tells of a volume that is in the records and is another's. It says nothing of whose.
-func othersMessage(s *scope, member, id string) string {
+func othersMessage(s *pass, member, id string) string {
 	name := resources.NamesOf(s.cluster.Name).Members
 	return fmt.Sprintf("ConfigMap %s gives volume %s to %s, but the volume's own tags say that it is not: it is not used, and nothing is done to it. If it is this cluster's, set its tag %s=%s and take away those that name another; if not, somebody changed the ConfigMap: take its volumeID out",
 		name, id, member, v1alpha1.TagClusterUID, s.uid())

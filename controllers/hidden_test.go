@@ -123,14 +123,14 @@ func TestRecordedVolumesAreJudgedByTheirTags(t *testing.T) {
 		if used != scenario.used {
 			t.Errorf("%s: used %v, want %v", name, used, scenario.used)
 		}
-		text := fmt.Sprint(s.unmet, s.strangers)
+		text := fmt.Sprint(s.unmet, s.seen.strangers)
 		if silent := scenario.tags[v1alpha1.TagClusterUID] == string(w.cluster.UID) || scenario.tags[ec2.TagPurpose] != ""; !silent && !strings.Contains(text, id) {
 			t.Errorf("%s: it is not told of: %s", name, text)
 		}
 		if !used || scenario.tags[v1alpha1.TagClusterUID] != "" {
 			continue
 		}
-		err := s.cloud.DeleteVolume(t.Context(), s.uid(), id)
+		err := s.access.cloud.DeleteVolume(t.Context(), s.uid(), id)
 		if ec2.Explain(err).Reason != v1alpha1.ReasonForeignResource {
 			t.Errorf("%s: deleting it: %v", name, err)
 		}

@@ -16,19 +16,19 @@ import (
 
 // willHold adds the Secret with the cluster's credentials to the records. It is written down before the Secret gets the
 // finalizer: the operator may not list the Secrets of others, and would not find it again by itself.
-func willHold(s *scope, records *topology.Records) {
-	if name := credentialsSecret(s.cluster); name != "" && s.cloud != nil && !slices.Contains(records.Held, name) {
+func willHold(s *pass, records *topology.Records) {
+	if name := credentialsSecret(s.cluster); name != "" && s.access.cloud != nil && !slices.Contains(records.Held, name) {
 		records.Held = append(slices.Clone(records.Held), name)
 	}
 }
 
 // hold puts our finalizer on the Secret with the cluster's credentials: without it the EC2 resources of a deleted
 // namespace could never be removed. A Secret that the spec named before is let go once its successor works.
-func (r *identities) hold(ctx context.Context, s *scope) error {
-	if s.cloud == nil || s.recordsLost || s.neverBegun() {
+func (r *identities) hold(ctx context.Context, s *pass) error {
+	if s.access.cloud == nil || s.stored.lost || s.neverBegun() {
 		return nil
 	}
-	if s.unheld != nil {
+	if s.access.unheld != nil {
 		if err := r.holdNow(ctx, s); err != nil {
 			return err
 		}
@@ -49,12 +49,12 @@ func (r *identities) hold(ctx context.Context, s *scope) error {
 }
 
 // holdNow puts the finalizer on. Once there are machines to look after, nothing waits for it.
-func (r *identities) holdNow(ctx context.Context, s *scope) error {
-	name := s.unheld.Name
+func (r *identities) holdNow(ctx context.Context, s *pass) error {
+	name := s.access.unheld.Name
 	write := func() error {
-		before := s.unheld.DeepCopy()
-		controllerutil.AddFinalizer(s.unheld, v1alpha1.Finalizer)
-		if err := r.Client.Patch(ctx, s.unheld, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		before := s.access.unheld.DeepCopy()
+		controllerutil.AddFinalizer(s.access.unheld, v1alpha1.Finalizer)
+		if err := r.Client.Patch(ctx, s.access.unheld, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 			return fmt.Errorf("hold Secret %s: %w", name, err)
 		}
 		return nil
@@ -68,7 +68,7 @@ func (r *identities) holdNow(ctx context.Context, s *scope) error {
 
 // letGo takes our finalizer off a user's Secret, unless another cluster of the namespace needs it. One without our finalizer needs
 // nothing any more, and the cache may show one that is gone.
-func (r *identities) letGo(ctx context.Context, s *scope, name string) error {
+func (r *identities) letGo(ctx context.Context, s *pass, name string) error {
 	var list v1alpha1.MySQLClusterList
 	if err := r.Reader.List(ctx, &list, client.InNamespace(s.cluster.Namespace)); err != nil {
 		return fmt.Errorf("list clusters: %w", err)
@@ -91,7 +91,7 @@ func (r *identities) letGo(ctx context.Context, s *scope, name string) error {
 }
 
 // releaseCredentials lets every Secret go that was held for a cluster.
-func (r *identities) releaseCredentials(ctx context.Context, s *scope) error {
+func (r *identities) releaseCredentials(ctx context.Context, s *pass) error {
 	names := slices.Clone(s.records().Held)
 	if name := credentialsSecret(s.cluster); name != "" && !slices.Contains(names, name) {
 		names = append(names, name)

@@ -29,7 +29,7 @@ type identities struct {
 
 // identify reads, and where they are missing makes, the cluster's CA, the operator's client certificate and the
 // application's credentials.
-func (r *identities) identify(ctx context.Context, s *scope) error {
+func (r *identities) identify(ctx context.Context, s *pass) error {
 	err := r.identifyAuthority(ctx, s)
 	if err == nil {
 		err = r.identifyOperator(ctx, s)
@@ -39,7 +39,7 @@ func (r *identities) identify(ctx context.Context, s *scope) error {
 		// Without an identity the members cannot be asked, but they can be taken down.
 		p := *asProblem(err)
 		p.aside = true
-		s.outcome = append(s.outcome, &p)
+		s.result.problems = append(s.result.problems, &p)
 		return nil
 	case err != nil, s.cluster.Spec.Database == nil, s.deleting():
 		return err
@@ -47,7 +47,7 @@ func (r *identities) identify(ctx context.Context, s *scope) error {
 	return r.identifyApplication(ctx, s)
 }
 
-func (r *identities) identifyAuthority(ctx context.Context, s *scope) error {
+func (r *identities) identifyAuthority(ctx context.Context, s *pass) error {
 	name := resources.NamesOf(s.cluster.Name).CA
 	secret, err := r.ownedSecret(ctx, s, name)
 	if err != nil {
@@ -56,9 +56,9 @@ func (r *identities) identifyAuthority(ctx context.Context, s *scope) error {
 	if secret == nil {
 		return r.makeAuthority(ctx, s)
 	}
-	s.authority, err = authorityIn(s, secret)
+	s.keys.authority, err = authorityIn(s, secret)
 	if known := s.cache.identity.authority; err != nil && known != nil && secret.DeletionTimestamp.IsZero() {
-		s.authority = known
+		s.keys.authority = known
 		_, err = r.objects.aside(s, "Secret "+name, "as it was", func() error {
 			s.log.Info("put the certificate authority back, which this process knows", "secret", name, "problem", err.Error())
 			return r.applySecret(ctx, resources.CASecret(s.cluster, known.CertificatePEM(), known.KeyPEM(), known.JoinKey()))
@@ -69,10 +69,10 @@ func (r *identities) identifyAuthority(ctx context.Context, s *scope) error {
 		return &problem{reason: v1alpha1.ReasonCAInvalid, after: afterPerson, cause: err,
 			message: fmt.Sprintf("Secret %s does not hold this cluster's certificate authority (%v); restore it from a backup", name, err)}
 	}
-	s.cache.identity.authority = s.authority
+	s.cache.identity.authority = s.keys.authority
 	if !secret.DeletionTimestamp.IsZero() && !s.deleting() {
 		_, err = r.objects.aside(s, "Secret "+name, "again", func() error { // the finalizer keeps it
-			return r.putBack(ctx, secret, resources.CASecret(s.cluster, s.authority.CertificatePEM(), s.authority.KeyPEM(), s.authority.JoinKey()))
+			return r.putBack(ctx, secret, resources.CASecret(s.cluster, s.keys.authority.CertificatePEM(), s.keys.authority.KeyPEM(), s.keys.authority.JoinKey()))
 		})
 		return err
 	}
@@ -81,7 +81,7 @@ func (r *identities) identifyAuthority(ctx context.Context, s *scope) error {
 
 // authorityIn reads the cluster's certificate authority. Another cluster's, and another one than this process knows, are as wrong as
 // one that cannot be read: the members trust the one that they were made with.
-func authorityIn(s *scope, secret *corev1.Secret) (*pki.Authority, error) {
+func authorityIn(s *pass, secret *corev1.Secret) (*pki.Authority, error) {
 	authority, err := pki.ParseAuthority(secret.Data[resources.KeyCertificate], secret.Data[resources.KeyPrivateKey], secret.Data[resources.KeyJoin])
 	if err != nil {
 		return nil, err
@@ -97,16 +97,16 @@ func authorityIn(s *scope, secret *corev1.Secret) (*pki.Authority, error) {
 
 // unlessLeaving returns err, unless it only says that nothing can be made any more in a namespace that is being deleted.
 // A protected cluster goes on there with what it has.
-func (s *scope) unlessLeaving(err error) error {
+func (s *pass) unlessLeaving(err error) error {
 	if !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || s.deleting() {
 		return err
 	}
-	s.leaving = true
+	s.keys.leaving = true
 	return nil
 }
 
 // makeAuthority makes the CA of a new cluster. A cluster whose members trust a CA is never given another one.
-func (r *identities) makeAuthority(ctx context.Context, s *scope) error {
+func (r *identities) makeAuthority(ctx context.Context, s *pass) error {
 	name := resources.NamesOf(s.cluster.Name).CA
 	if kept, err := r.ownedSecret(ctx, s, keptName(name)); err != nil || kept != nil {
 		if err != nil {
@@ -115,14 +115,14 @@ func (r *identities) makeAuthority(ctx context.Context, s *scope) error {
 		return r.finishPutBack(ctx, s, name, kept)
 	}
 	if known := s.cache.identity.authority; known != nil {
-		s.authority = known
+		s.keys.authority = known
 		_, err := r.objects.aside(s, "Secret "+name, "as it was", func() error {
 			s.log.Info("make the Secret of the certificate authority again, which this process knows", "secret", name)
 			return r.createSecret(ctx, resources.CASecret(s.cluster, known.CertificatePEM(), known.KeyPEM(), known.JoinKey()))
 		})
 		return err
 	}
-	if len(s.records().Members) > 0 || s.recordsLost {
+	if len(s.records().Members) > 0 || s.stored.lost {
 		return &problem{reason: v1alpha1.ReasonCALost, after: afterPerson,
 			message: fmt.Sprintf("Secret %s with the certificate authority is gone, and members exist that trust it; restore it from a backup", name)}
 	}
@@ -130,32 +130,32 @@ func (r *identities) makeAuthority(ctx context.Context, s *scope) error {
 	if err != nil {
 		return fmt.Errorf("make the certificate authority: %w", err)
 	}
-	s.authority = authority
+	s.keys.authority = authority
 	return r.createSecret(ctx, resources.CASecret(s.cluster, authority.CertificatePEM(), authority.KeyPEM(), authority.JoinKey()))
 }
 
-func (r *identities) identifyOperator(ctx context.Context, s *scope) error {
+func (r *identities) identifyOperator(ctx context.Context, s *pass) error {
 	name := resources.NamesOf(s.cluster.Name).OperatorTLS
 	secret, err := r.ownedSecret(ctx, s, name)
 	if err != nil {
 		return err
 	}
-	ca, now := s.authority.CertificatePEM(), r.Clock.Now()
+	ca, now := s.keys.authority.CertificatePEM(), r.Clock.Now()
 	if secret == nil {
 		secret = &corev1.Secret{}
 	}
 	have := mysql.Identity{CAPEM: ca, CertPEM: secret.Data[resources.KeyCertificate], KeyPEM: secret.Data[resources.KeyPrivateKey]}
-	valid := bytes.Equal(secret.Data[resources.KeyCA], ca) && s.authority.IsOperators(have.CertPEM, have.KeyPEM, now)
+	valid := bytes.Equal(secret.Data[resources.KeyCA], ca) && s.keys.authority.IsOperators(have.CertPEM, have.KeyPEM, now)
 	if valid && !pki.NeedsRenewal(have.CertPEM, now) {
 		show(s, have)
-		if !secret.DeletionTimestamp.IsZero() && !s.deleting() && !s.leaving {
+		if !secret.DeletionTimestamp.IsZero() && !s.deleting() && !s.keys.leaving {
 			return r.objects.dropFinalizer(ctx, secret) // a new one is issued in the next pass
 		}
 		return nil
 	}
 	issued := s.cache.identity.issued
-	if issued == nil || !s.authority.IsOperators(issued.CertPEM, issued.KeyPEM, now) {
-		cert, key, err := s.authority.IssueOperator(now)
+	if issued == nil || !s.keys.authority.IsOperators(issued.CertPEM, issued.KeyPEM, now) {
+		cert, key, err := s.keys.authority.IssueOperator(now)
 		if err != nil {
 			return fmt.Errorf("issue the operator's certificate: %w", err)
 		}
@@ -179,16 +179,16 @@ func (r *identities) identifyOperator(ctx context.Context, s *scope) error {
 
 // identifyApplication reads the application's password, or makes one. What else the Secret says is put back by publish. Where
 // none can be kept there is none, and the members are looked after without.
-func (r *identities) identifyApplication(ctx context.Context, s *scope) error {
+func (r *identities) identifyApplication(ctx context.Context, s *pass) error {
 	name := resources.NamesOf(s.cluster.Name).App
 	refused, err := r.objects.aside(s, "Secret "+name, "password", func() error { return r.keepPassword(ctx, s, name) })
 	if refused != nil {
-		s.password = ""
+		s.keys.password = ""
 	}
 	return err
 }
 
-func (r *identities) keepPassword(ctx context.Context, s *scope, name string) error {
+func (r *identities) keepPassword(ctx context.Context, s *pass, name string) error {
 	secret, err := r.ownedSecret(ctx, s, name)
 	if err != nil {
 		return err
@@ -200,10 +200,10 @@ func (r *identities) keepPassword(ctx context.Context, s *scope, name string) er
 		}
 	}
 	if secret != nil && len(secret.Data[resources.KeyPassword]) > 0 {
-		s.password = string(secret.Data[resources.KeyPassword])
+		s.keys.password = string(secret.Data[resources.KeyPassword])
 		return nil
 	}
-	if s.password, err = resources.RandomPassword(); err != nil {
+	if s.keys.password, err = resources.RandomPassword(); err != nil {
 		return fmt.Errorf("make the application's password: %w", err)
 	}
 	ac := resources.AppSecret(s.cluster, r.objects.appCredentials(s))
@@ -223,7 +223,7 @@ func (r *identities) applySecret(ctx context.Context, ac *corev1ac.SecretApplyCo
 
 // ownedSecret reads one of the cluster's own Secrets, or returns nil when there is none. The cache is not believed
 // about its absence, and a Secret of somebody else is never used.
-func (r *identities) ownedSecret(ctx context.Context, s *scope, name string) (*corev1.Secret, error) {
+func (r *identities) ownedSecret(ctx context.Context, s *pass, name string) (*corev1.Secret, error) {
 	key := client.ObjectKey{Namespace: s.cluster.Namespace, Name: name}
 	var secret corev1.Secret
 	err := r.Client.Get(ctx, key, &secret)
@@ -283,7 +283,7 @@ func (r *identities) putBack(ctx context.Context, secret *corev1.Secret, ac *cor
 }
 
 // finishPutBack makes the Secret anew from its copy and removes the copy.
-func (r *identities) finishPutBack(ctx context.Context, s *scope, name string, kept *corev1.Secret) error {
+func (r *identities) finishPutBack(ctx context.Context, s *pass, name string, kept *corev1.Secret) error {
 	ac := resources.CASecret(s.cluster, kept.Data[resources.KeyCertificate], kept.Data[resources.KeyPrivateKey], kept.Data[resources.KeyJoin])
 	if err := r.createSecret(ctx, ac); err != nil && !apierrors.IsAlreadyExists(err) {
 		return err
@@ -299,9 +299,9 @@ func (r *identities) finishPutBack(ctx context.Context, s *scope, name string, k
 
 // show sets the identity that members are shown. One that is as before stays the same one: every connection refers to it, and each pass
 // reads another copy.
-func show(s *scope, identity mysql.Identity) {
+func show(s *pass, identity mysql.Identity) {
 	if !s.cache.identity.shown.Equal(identity) {
 		s.cache.identity.shown = identity
 	}
-	s.identity = s.cache.identity.shown
+	s.keys.identity = s.cache.identity.shown
 }

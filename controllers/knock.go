@@ -21,7 +21,7 @@ const (
 
 // knock wakes the cluster as soon as the port of a silent member opens, so that what waits for its mysqld goes on then and
 // not at the next look. A port that is open all the while, as a machine that hangs leaves it, wakes nobody.
-func (r *mysqlObserver) knock(ctx context.Context, s *scope, m *topology.Member) {
+func (r *mysqlObserver) knock(ctx context.Context, s *pass, m *topology.Member) {
 	in := m.CurrentInstance()
 	if r.Clock.Since(m.SilentSince) > knockWithin {
 		return

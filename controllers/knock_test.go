@@ -53,7 +53,7 @@ func knockAt(t *testing.T, refusals int64, silentFor time.Duration) (*door, chan
 	r := NewMySQLClusterReconciler(Ports{SQL: pool, Clock: clock.RealClock{}, Wake: make(chan event.GenericEvent, 9)})
 	cluster := &v1alpha1.MySQLCluster{}
 	cluster.Namespace, cluster.Name = "shop", "orders"
-	s := &scope{cluster: cluster, cache: newCaches().of(types.NamespacedName{Namespace: "shop", Name: "orders"}, "uid")}
+	s := &pass{cluster: cluster, cache: newCaches().of(types.NamespacedName{Namespace: "shop", Name: "orders"}, "uid")}
 	m := &topology.Member{Name: "orders-0", SilentSince: r.Clock.Now().Add(-silentFor),
 		Instances: []topology.Instance{{ID: "i-1", Incarnation: 1, State: ec2.StateRunning, Address: "10.0.0.4"}}}
 	r.mysqlObserver.knock(t.Context(), s, m)

@@ -48,7 +48,7 @@ func (r *objects) releaseLeftovers(ctx context.Context, name types.NamespacedNam
 
 // foreign is the problem of an object in the way that does not belong to the cluster. What an older cluster of this name
 // held is let go: that one is gone, for no two have the same name.
-func (r *objects) foreign(ctx context.Context, s *scope, kind string, obj client.Object) error {
+func (r *objects) foreign(ctx context.Context, s *pass, kind string, obj client.Object) error {
 	if uid := heldForUID(obj, s.cluster.Name); uid != "" && uid != s.cluster.UID {
 		if err := r.dropFinalizer(ctx, obj); err != nil {
 			return err

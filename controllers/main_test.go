@@ -130,7 +130,7 @@ func must(t *testing.T, err error) {
 }
 
 // amend changes what a pass knows of the records.
-func amend(s *scope, change func(*topology.Records)) {
+func amend(s *pass, change func(*topology.Records)) {
 	records := s.records().Clone()
 	change(&records)
 	s.setRecords(records)

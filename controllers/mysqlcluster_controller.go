@@ -161,10 +161,10 @@ func (r *MySQLClusterReconciler) Reconcile(ctx context.Context, req ctrl.Request
 }
 
 // pass is the straight line. A step that fails ends it; what was found out until then is published all the same.
-func (r *MySQLClusterReconciler) pass(ctx context.Context, s *scope) error {
+func (r *MySQLClusterReconciler) pass(ctx context.Context, s *pass) error {
 	for _, step := range []struct {
 		name string
-		run  func(context.Context, *scope) error
+		run  func(context.Context, *pass) error
 	}{
 		{"claim the cluster", r.recordKeeper.claim},
 		{"establish identities", r.identities.identify},

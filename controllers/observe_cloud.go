@@ -41,7 +41,7 @@ const (
 )
 
 // observeCloud reads what EC2 shows of the cluster, and resolves the names of the spec.
-func (r *cloudObserver) observeCloud(ctx context.Context, s *scope) error {
+func (r *cloudObserver) observeCloud(ctx context.Context, s *pass) error {
 	s.desired = desiredOf(s.cluster, s.deleting(), r.Clock.Now())
 	s.observed = topology.Observed{
 		Now: r.Clock.Now(), Members: map[string]*topology.Member{}, InService: map[string]bool{}, Records: s.records(), Hand: r.recordKeeper.hand(),
@@ -51,24 +51,24 @@ func (r *cloudObserver) observeCloud(ctx context.Context, s *scope) error {
 	r.readBefore(s)
 	r.watch(s)
 	switch {
-	case s.neverBegun() && s.cloud == nil:
+	case s.neverBegun() && s.access.cloud == nil:
 		s.observed.CloudReachable = true // that there is nothing is known without asking
 		return nil
-	case s.cloud != nil:
+	case s.access.cloud != nil:
 		r.readInventory(ctx, s)
 		if unbegun(s) && s.shown() {
-			s.recordsLost = true // those of a new cluster stand in for what they were
+			s.stored.lost = true // those of a new cluster stand in for what they were
 		}
 	default:
 		// Where the members are is remembered, so that mysqld is looked after while EC2 is not to be used.
-		s.inventory, s.observed.CloudTaken = s.cache.cloud.inventory, s.cache.cloud.inventory.Taken
+		s.seen.inventory, s.observed.CloudTaken = s.cache.cloud.inventory, s.cache.cloud.inventory.Taken
 	}
-	if s.cloudProblem != nil && s.inventory.Taken.IsZero() && !s.abandons() {
+	if s.access.problem != nil && s.seen.inventory.Taken.IsZero() && !s.abandons() {
 		if err := r.recall(ctx, s); err != nil {
 			return err
 		}
 		if !s.shown() {
-			return s.cloudProblem // nothing is known: phases stay as they are
+			return s.access.problem // nothing is known: phases stay as they are
 		}
 	}
 	r.memberise(s)
@@ -77,11 +77,11 @@ func (r *cloudObserver) observeCloud(ctx context.Context, s *scope) error {
 }
 
 // watch notes since when what is made for the cluster is made by this process, and known to it.
-func (r *cloudObserver) watch(s *scope) {
+func (r *cloudObserver) watch(s *pass) {
 	n := s.cache
 	if !n.cloud.watched {
 		n.cloud.watched = true
-		if s.recordsLost || s.records().Account != "" || len(s.records().Members) > 0 {
+		if s.stored.lost || s.records().Account != "" || len(s.records().Members) > 0 {
 			n.cloud.watchedSince = r.Clock.Now()
 		}
 	}
@@ -94,30 +94,30 @@ func (r *cloudObserver) watch(s *scope) {
 }
 
 // readInventory fills in s.inventory. What EC2 said last is kept when it does not answer.
-func (r *cloudObserver) readInventory(ctx context.Context, s *scope) {
+func (r *cloudObserver) readInventory(ctx context.Context, s *pass) {
 	inventory, err := r.askInventory(ctx, s)
-	s.inventory = inventory
+	s.seen.inventory = inventory
 	switch {
 	case err != nil:
-		s.cloudProblem = readingError(err)
-	case s.accountProblem != nil && !s.shown():
-		s.cloudProblem = s.accountProblem // nothing of the cluster in an account that may be another one says nothing
+		s.access.problem = readingError(err)
+	case s.access.accountProblem != nil && !s.shown():
+		s.access.problem = s.access.accountProblem // nothing of the cluster in an account that may be another one says nothing
 	default:
 		if err := r.findHidden(ctx, s); err != nil {
-			s.cloudProblem = readingError(err)
+			s.access.problem = readingError(err)
 		}
 	}
-	if s.cloudProblem != nil && !s.shown() {
-		s.inventory = s.cache.cloud.inventory // a client that is new, because a key was exchanged, has heard nothing yet
+	if s.access.problem != nil && !s.shown() {
+		s.seen.inventory = s.cache.cloud.inventory // a client that is new, because a key was exchanged, has heard nothing yet
 	}
 	if s.neverBegun() && !s.shown() {
-		s.cloudProblem = nil // what its records say is enough where EC2 says nothing
+		s.access.problem = nil // what its records say is enough where EC2 says nothing
 	}
-	s.observed.CloudReachable, s.observed.CloudTaken = s.cloudProblem == nil, s.inventory.Taken
+	s.observed.CloudReachable, s.observed.CloudTaken = s.access.problem == nil, s.seen.inventory.Taken
 	if !s.observed.CloudReachable {
 		return
 	}
-	s.cache.cloud.inventory = s.inventory
+	s.cache.cloud.inventory = s.seen.inventory
 	if !s.deleting() {
 		r.readSubnets(ctx, s)
 	}
@@ -125,7 +125,7 @@ func (r *cloudObserver) readInventory(ctx context.Context, s *scope) {
 
 // askInventory asks the store, and for what moves EC2 itself. While a member does not answer EC2 is asked about all
 // machines of the cluster: somebody else may have stopped or ended one, and what is done next depends on it.
-func (r *cloudObserver) askInventory(ctx context.Context, s *scope) (ec2.Inventory, error) {
+func (r *cloudObserver) askInventory(ctx context.Context, s *pass) (ec2.Inventory, error) {
 	sweep := ctx
 	if s.cache.cloud.recalled || !s.cache.cloud.inventory.Taken.IsZero() {
 		var cancel context.CancelFunc
@@ -136,16 +136,16 @@ func (r *cloudObserver) askInventory(ctx context.Context, s *scope) (ec2.Invento
 	if s.deleting() && !s.shown() && !s.cache.cloud.inventory.Taken.IsZero() {
 		age = endingAge
 	}
-	inventory, err := s.cloud.Observe(sweep, s.uid(), age)
+	inventory, err := s.access.cloud.Observe(sweep, s.uid(), age)
 	if err != nil {
 		return inventory, err
 	}
 	if s.cache.looks.detector.SomeDownFor(troubleFor, r.Clock.Now()) {
-		s.cloud.Freshen(ctx, troubledAge)
+		s.access.cloud.Freshen(ctx, troubledAge)
 	}
-	look := s.cloud.Refresh
+	look := s.access.cloud.Refresh
 	if s.cache.looks.detector.SomeSilent() {
-		look = s.cloud.RefreshNow
+		look = s.access.cloud.RefreshNow
 	}
 	inventory, err = look(ctx, s.uid())
 	if ec2.IsThrottled(err) {
@@ -155,10 +155,10 @@ func (r *cloudObserver) askInventory(ctx context.Context, s *scope) (ec2.Invento
 }
 
 // shown says whether EC2 shows anything of the cluster's members.
-func (s *scope) shown() bool { return len(s.inventory.Instances)+len(s.inventory.Volumes) > 0 }
+func (s *pass) shown() bool { return len(s.seen.inventory.Instances)+len(s.seen.inventory.Volumes) > 0 }
 
 // memberise sorts EC2's inventory by member.
-func (r *cloudObserver) memberise(s *scope) {
+func (r *cloudObserver) memberise(s *pass) {
 	member := func(name string) *topology.Member {
 		ordinal, ok := s.desired.Ordinal(name)
 		if !ok {
@@ -170,14 +170,14 @@ func (r *cloudObserver) memberise(s *scope) {
 		return s.observed.Members[name]
 	}
 	r.findUntagged(s)
-	for _, in := range s.inventory.Instances {
+	for _, in := range s.seen.inventory.Instances {
 		if m := member(in.Member); m != nil {
 			instance := instanceOf(in)
 			instance.StopStuck = r.stopStuck(s.cache, in)
 			m.Instances = append(m.Instances, instance)
 		}
 	}
-	for _, v := range s.inventory.Volumes {
+	for _, v := range s.seen.inventory.Volumes {
 		if m := member(v.Member); m != nil && !v.Retired {
 			m.Volumes = append(m.Volumes, topology.Volume{
 				ID: v.ID, Incarnation: v.Incarnation, State: v.State, Zone: v.Zone, AttachedTo: v.AttachedTo, AttachState: v.AttachState, SizeGiB: v.SizeGiB, Type: v.Type, IOPS: v.IOPS, Throughput: v.Throughput,
@@ -186,18 +186,18 @@ func (r *cloudObserver) memberise(s *scope) {
 			noteOutdated(s, v)
 		}
 	}
-	for _, snapshot := range s.inventory.Snapshots {
+	for _, snapshot := range s.seen.inventory.Snapshots {
 		s.observed.Snapshots = append(s.observed.Snapshots, topology.Snapshot{
 			ID: snapshot.ID, Member: snapshot.Member, VolumeID: snapshot.VolumeID, State: snapshot.State, Progress: snapshot.Progress,
 			Purpose: snapshot.Tags[ec2.TagPurpose], StartedAt: snapshot.StartTime,
 		})
 	}
-	for _, group := range s.inventory.SecurityGroups {
-		if group.Name == ec2.GroupName(s.uid()) && (s.vpc == "" || group.VPCID == s.vpc) {
+	for _, group := range s.seen.inventory.SecurityGroups {
+		if group.Name == ec2.GroupName(s.uid()) && (s.seen.vpc == "" || group.VPCID == s.seen.vpc) {
 			s.observed.SecurityGroup = group.ID
 		}
 	}
-	s.observed.Strangers = len(s.strangers)
+	s.observed.Strangers = len(s.seen.strangers)
 	for name, rec := range s.records().Members {
 		if rec.VolumeID != "" || rec.Made != "" {
 			member(name) // although EC2 may show nothing of it
@@ -216,15 +216,15 @@ func (r *cloudObserver) memberise(s *scope) {
 
 // noteOutdated notes a volume whose tag does not tell yet which version may have opened it: whoever restores it later goes by
 // that.
-func noteOutdated(s *scope, v ec2.Volume) {
+func noteOutdated(s *pass, v ec2.Volume) {
 	rec := s.records().Members[v.Member]
-	if s.cloud == nil || rec.VolumeID != v.ID || rec.Opened == "" || v.Tags[v1alpha1.TagMySQLVersion] == rec.Opened || v.Tags[v1alpha1.TagClusterUID] != s.uid() {
+	if s.access.cloud == nil || rec.VolumeID != v.ID || rec.Opened == "" || v.Tags[v1alpha1.TagMySQLVersion] == rec.Opened || v.Tags[v1alpha1.TagClusterUID] != s.uid() {
 		return
 	}
-	if s.outdated == nil {
-		s.outdated = map[string]string{}
+	if s.seen.outdated == nil {
+		s.seen.outdated = map[string]string{}
 	}
-	s.outdated[v.ID] = rec.Opened
+	s.seen.outdated[v.ID] = rec.Opened
 }
 
 // instanceOf translates an instance into the brain's words. Of what EC2 announced only the earliest matters.
@@ -256,37 +256,37 @@ func (r *cloudObserver) stopStuck(n *clusterCache, in ec2.Instance) bool {
 
 // findUntagged recognises what lost its member's tag: a volume by the records, an instance by its volume. The operator's tags are put
 // back when the pass acts. What is not recognised is left alone and reported.
-func (r *cloudObserver) findUntagged(s *scope) {
+func (r *cloudObserver) findUntagged(s *pass) {
 	memberOf := map[string]string{} // by volume
-	for i := range s.inventory.Volumes {
-		v := &s.inventory.Volumes[i]
+	for i := range s.seen.inventory.Volumes {
+		v := &s.seen.inventory.Volumes[i]
 		for name, rec := range s.records().Members {
 			if rec.VolumeID == v.ID && (v.Member == "" || v.Member == name && v.Incarnation == 0) {
 				v.Member, v.Incarnation = name, rec.Volume
 			}
 		}
 		if _, ok := s.desired.Ordinal(v.Member); !ok {
-			s.strangers = append(s.strangers, strangerMessage(v.ID))
+			s.seen.strangers = append(s.seen.strangers, strangerMessage(v.ID))
 		} else if v.Tags[v1alpha1.TagClusterUID] == "" {
-			s.strangers = append(s.strangers, lostTag(s, "volume "+v.ID+" of "+v.Member, "detached or deleted"))
+			s.seen.strangers = append(s.seen.strangers, lostTag(s, "volume "+v.ID+" of "+v.Member, "detached or deleted"))
 		} else if !v.Retired {
 			untag(s, v.ID, v.Tags, s.owner().MemberTags(v.Member, v.Incarnation))
 		}
 		memberOf[v.ID] = v.Member
 	}
-	for i := range s.inventory.Instances {
-		r.findUntaggedInstance(s, &s.inventory.Instances[i], memberOf)
+	for i := range s.seen.inventory.Instances {
+		r.findUntaggedInstance(s, &s.seen.inventory.Instances[i], memberOf)
 	}
 	if s.observed.CloudReachable {
 		maps.DeleteFunc(s.cache.cloud.tags, func(id string, _ map[string]string) bool {
-			return !slices.ContainsFunc(s.inventory.Instances, func(in ec2.Instance) bool { return in.ID == id })
+			return !slices.ContainsFunc(s.seen.inventory.Instances, func(in ec2.Instance) bool { return in.ID == id })
 		})
 	}
 }
 
 // findUntaggedInstance is findUntagged for an instance. What it was made from is on no other record than its tags: it is put back
 // where this process has seen it, and told otherwise.
-func (r *cloudObserver) findUntaggedInstance(s *scope, in *ec2.Instance, memberOf map[string]string) {
+func (r *cloudObserver) findUntaggedInstance(s *pass, in *ec2.Instance, memberOf map[string]string) {
 	for _, attached := range in.Attachments {
 		if name := memberOf[attached.VolumeID]; in.Member == "" && name != "" {
 			in.Member = name
@@ -307,10 +307,10 @@ func (r *cloudObserver) findUntaggedInstance(s *scope, in *ec2.Instance, memberO
 	case in.State == ec2.StateTerminated: // of which EC2 may forget the tags
 		return
 	case in.Member == "":
-		s.strangers = append(s.strangers, strangerMessage(in.ID))
+		s.seen.strangers = append(s.seen.strangers, strangerMessage(in.ID))
 		return
 	case in.Tags[v1alpha1.TagClusterUID] == "":
-		s.strangers = append(s.strangers, lostTag(s, "instance "+in.ID+" of "+in.Member, "stopped or terminated"))
+		s.seen.strangers = append(s.seen.strangers, lostTag(s, "instance "+in.ID+" of "+in.Member, "stopped or terminated"))
 		return
 	case !known || in.State == ec2.StateShuttingDown || !s.observed.CloudReachable:
 		return
@@ -337,13 +337,13 @@ func strangerMessage(id string) string {
 
 // lostTag tells of a resource that is the cluster's and no longer says so. The operator's own policy in IAM does not let it tag
 // what carries no cluster's tag: nobody could make anything his own that way.
-func lostTag(s *scope, what, cannot string) string {
+func lostTag(s *pass, what, cannot string) string {
 	return fmt.Sprintf("%s has lost the tag %s=%s; it is used, but cannot be %s until somebody puts the tag back", what, v1alpha1.TagClusterUID, s.uid(), cannot)
 }
 
 // untag notes which of its tags a resource has lost. One with another value is left alone: it is somebody's.
-func untag(s *scope, id string, have, want map[string]string) {
-	if s.cloud == nil || !s.observed.CloudReachable {
+func untag(s *pass, id string, have, want map[string]string) {
+	if s.access.cloud == nil || !s.observed.CloudReachable {
 		return // nobody can put them back now
 	}
 	lost := map[string]string{}
@@ -353,7 +353,7 @@ func untag(s *scope, id string, have, want map[string]string) {
 		}
 	}
 	if len(lost) > 0 {
-		s.untagged = append(s.untagged, untagged{id: id, tags: lost})
+		s.seen.untagged = append(s.seen.untagged, untagged{id: id, tags: lost})
 	}
 }
 

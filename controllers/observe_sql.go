@@ -31,11 +31,11 @@ type mysqlObserver struct {
 }
 
 // observeSQL asks every member whose machine is up, side by side.
-func (r *mysqlObserver) observeSQL(ctx context.Context, s *scope) error {
+func (r *mysqlObserver) observeSQL(ctx context.Context, s *pass) error {
 	if err := r.readInService(ctx, s); err != nil {
 		return err
 	}
-	if len(s.identity.CertPEM) == 0 {
+	if len(s.keys.identity.CertPEM) == 0 {
 		return nil
 	}
 	var wg sync.WaitGroup
@@ -69,7 +69,7 @@ func (r *mysqlObserver) observeSQL(ctx context.Context, s *scope) error {
 	}
 	s.cache.looks.detector.Note(&s.observed)
 	r.readCrashErrors(ctx, s)
-	s.observed.DatabaseReady = databaseReady(s, r.Clock.Now()) || s.leaving || s.password == "" || // its password cannot be kept
+	s.observed.DatabaseReady = databaseReady(s, r.Clock.Now()) || s.keys.leaving || s.keys.password == "" || // its password cannot be kept
 		r.refusedDatabase(s)
 	return nil
 }
@@ -77,7 +77,7 @@ func (r *mysqlObserver) observeSQL(ctx context.Context, s *scope) error {
 // takeClaim notes that this process took a member's one writing session. It claims every member the first time that it
 // reaches it, before anything is decided: from then on a leader that was replaced without knowing it can change nothing
 // there. A member that could not be claimed counts as not reached; without the lease the pass ends.
-func takeClaim(s *scope, m *topology.Member, sg *sighting) error {
+func takeClaim(s *pass, m *topology.Member, sg *sighting) error {
 	switch {
 	case !sg.claimed:
 		return nil
@@ -92,7 +92,7 @@ func takeClaim(s *scope, m *topology.Member, sg *sighting) error {
 }
 
 // trackSilence notes what a member answered, has the port of one tried that should have answered, and reads its console.
-func (r *mysqlObserver) trackSilence(ctx context.Context, s *scope, m *topology.Member, asked time.Time) {
+func (r *mysqlObserver) trackSilence(ctx context.Context, s *pass, m *topology.Member, asked time.Time) {
 	s.cache.looks.detector.NoteAnswer(m, asked, r.Clock.Now())
 	switch m.SQL.Access {
 	case topology.AccessSilent, topology.AccessRefused:
@@ -106,7 +106,7 @@ func (r *mysqlObserver) trackSilence(ctx context.Context, s *scope, m *topology.
 }
 
 // readInService reads which replicas are published as ready: the memory of the lag's hysteresis is the object itself.
-func (r *mysqlObserver) readInService(ctx context.Context, s *scope) error {
+func (r *mysqlObserver) readInService(ctx context.Context, s *pass) error {
 	replicas := resources.NamesOf(s.cluster.Name).Replicas
 	var slice discoveryv1.EndpointSlice
 	err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: replicas}, &slice)
@@ -126,16 +126,16 @@ func (r *mysqlObserver) readInService(ctx context.Context, s *scope) error {
 }
 
 // handle returns the SQL handle of a member's instance.
-func (r *mysqlObserver) handle(ctx context.Context, s *scope, member, instanceID, address string) *mysql.Member {
+func (r *mysqlObserver) handle(ctx context.Context, s *pass, member, instanceID, address string) *mysql.Member {
 	return r.SQL.Member(ctx, mysql.Endpoint{
 		Key:        s.uid() + "/" + member + "/" + instanceID,
 		Address:    net.JoinHostPort(address, strconv.Itoa(v1alpha1.MySQLPort)),
 		ServerName: resources.MemberDNSNames(s.cluster, member, "")[0],
-	}, s.identity)
+	}, s.keys.identity)
 }
 
 // member returns the SQL handle of a member as it was observed.
-func (r *mysqlObserver) member(ctx context.Context, s *scope, name string) (*mysql.Member, error) {
+func (r *mysqlObserver) member(ctx context.Context, s *pass, name string) (*mysql.Member, error) {
 	m := s.observed.Members[name]
 	if m == nil || m.CurrentInstance() == nil || m.CurrentInstance().Address == "" {
 		return nil, fmt.Errorf("%s has no address", name)
@@ -145,12 +145,12 @@ func (r *mysqlObserver) member(ctx context.Context, s *scope, name string) (*mys
 }
 
 // databaseKey identifies what EnsureDatabase would make. Of the password it is a hash: 190 random bits cannot be guessed.
-func databaseKey(s *scope) string {
+func databaseKey(s *pass) string {
 	if s.cluster.Spec.Database == nil {
 		return ""
 	}
 	d := s.cluster.Spec.Database
-	words := []string{d.Name, d.OwnerName(), s.password}
+	words := []string{d.Name, d.OwnerName(), s.keys.password}
 	if kept := d.PasswordRetention(); kept != v1alpha1.DefaultPasswordRetention {
 		words = append(words, kept.String())
 	}
@@ -160,7 +160,7 @@ func databaseKey(s *scope) string {
 
 // databaseReady says whether the application database is as it was wanted last, and no password of before has outlived its
 // time.
-func databaseReady(s *scope, now time.Time) bool {
+func databaseReady(s *pass, now time.Time) bool {
 	until := s.records().PasswordUntil
 	return s.records().Database == databaseKey(s) && (until == 0 || now.Before(time.Unix(until, 0)))
 }
@@ -223,7 +223,7 @@ func sqlOf(o mysql.Observation) topology.SQL {
 
 // judgeSettings compares a member's variables with the pinned ones and with the spec, and its certificate with the
 // clock. A persisted value that means the same as the spec's counts as the spec's.
-func (r *mysqlObserver) judgeSettings(s *scope, m *topology.Member, o mysql.Observation) {
+func (r *mysqlObserver) judgeSettings(s *pass, m *topology.Member, o mysql.Observation) {
 	if m.SQL.Access != topology.AccessVerified {
 		return
 	}
@@ -294,7 +294,7 @@ func (n *clusterCache) restartDue(member string, due int64, now time.Time) int64
 // judgeDrift finds the settings of the spec that are persisted and were changed on the running server. What does not stay as
 // it was put back, because mysqld makes another value of it or takes none before a restart, is left at that, and so are a
 // limit of connections that was raised to let replicas in, and a variable whose component is no longer there.
-func judgeDrift(s *scope, m *topology.Member, o mysql.Observation) {
+func judgeDrift(s *pass, m *topology.Member, o mysql.Observation) {
 	for name, want := range s.desired.Settings {
 		key, persisted := m.Name+" "+name, o.Persisted[name]
 		have, known := o.Settings[name]

@@ -26,7 +26,7 @@ func TestWhatHasDrifted(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			settings := map[string]string{name: "200"}
-			s := &scope{cache: newClusterCache("")}
+			s := &pass{cache: newClusterCache("")}
 			s.desired.Settings = settings
 			s.setRecords(topology.Records{Members: map[string]topology.Record{member: tc.record}})
 			if tc.kept != "" {

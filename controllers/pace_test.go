@@ -207,24 +207,24 @@ func TestWhenToLookAgain(t *testing.T) {
 	r := NewMySQLClusterReconciler(Ports{})
 	failed := []*problem{{reason: "Any", message: "of mysqld"}}
 	for name, row := range map[string]struct {
-		s    *scope
+		s    *pass
 		want time.Duration
 	}{
-		"as planned":                                {&scope{plan: topology.Plan{RequeueAfter: 5 * time.Second}}, 5 * time.Second},
-		"a step that others follow on":              {&scope{moved: true, plan: topology.Plan{RequeueAfter: 5 * time.Second}}, afterProgress},
-		"a step, and something failed":              {&scope{moved: true, outcome: failed, plan: topology.Plan{RequeueAfter: 5 * time.Second}}, 5 * time.Second},
-		"a promotion":                               {&scope{promoted: true, acted: 1, plan: topology.Plan{RequeueAfter: 250 * time.Millisecond}}, afterProgress},
-		"a failure":                                 {&scope{outcome: failed, plan: topology.Plan{RequeueAfter: 50 * time.Millisecond}}, time.Second},
-		"a failure while nobody can write":          {&scope{outcome: failed, plan: topology.Plan{Failing: true, RequeueAfter: 50 * time.Millisecond}}, afterFailing},
-		"a failure that only a person undoes":       {&scope{outcome: []*problem{{after: afterPerson}}, plan: topology.Plan{RequeueAfter: 50 * time.Millisecond}}, afterWaiting},
-		"backups in trouble while nobody can write": {&scope{outcome: []*problem{{after: afterPerson, aside: true}}, plan: topology.Plan{Failing: true}}, afterFailing},
-		"an object in the way":                      {&scope{inTheWay: []*problem{{after: afterPerson}}, plan: topology.Plan{RequeueAfter: 50 * time.Millisecond}}, 50 * time.Millisecond},
+		"as planned":                                {&pass{plan: topology.Plan{RequeueAfter: 5 * time.Second}}, 5 * time.Second},
+		"a step that others follow on":              {&pass{plan: topology.Plan{RequeueAfter: 5 * time.Second}, result: passResult{moved: true}}, afterProgress},
+		"a step, and something failed":              {&pass{plan: topology.Plan{RequeueAfter: 5 * time.Second}, result: passResult{moved: true, problems: failed}}, 5 * time.Second},
+		"a promotion":                               {&pass{plan: topology.Plan{RequeueAfter: 250 * time.Millisecond}, result: passResult{promoted: true, acted: 1}}, afterProgress},
+		"a failure":                                 {&pass{plan: topology.Plan{RequeueAfter: 50 * time.Millisecond}, result: passResult{problems: failed}}, time.Second},
+		"a failure while nobody can write":          {&pass{plan: topology.Plan{Failing: true, RequeueAfter: 50 * time.Millisecond}, result: passResult{problems: failed}}, afterFailing},
+		"a failure that only a person undoes":       {&pass{plan: topology.Plan{RequeueAfter: 50 * time.Millisecond}, result: passResult{problems: []*problem{{after: afterPerson}}}}, afterWaiting},
+		"backups in trouble while nobody can write": {&pass{plan: topology.Plan{Failing: true}, result: passResult{problems: []*problem{{after: afterPerson, aside: true}}}}, afterFailing},
+		"an object in the way":                      {&pass{plan: topology.Plan{RequeueAfter: 50 * time.Millisecond}, result: passResult{inTheWay: []*problem{{after: afterPerson}}}}, 50 * time.Millisecond},
 	} {
 		if result, err := r.reporter.next(row.s, nil); err != nil || result.RequeueAfter != row.want {
 			t.Errorf("%s: looked at again after %s (%v), want %s", name, result.RequeueAfter, err, row.want)
 		}
 	}
-	if _, err := r.reporter.next(&scope{}, &problem{message: "x", cause: errors.New("x")}); err == nil {
+	if _, err := r.reporter.next(&pass{}, &problem{message: "x", cause: errors.New("x")}); err == nil {
 		t.Error("what failed as a whole is left to the work queue's back-off")
 	}
 }

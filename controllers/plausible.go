@@ -23,7 +23,7 @@ const (
 )
 
 // plausible refuses records that the operator cannot have written, and takes out of the others what names no member.
-func plausible(s *scope, configMap string, size int, records *topology.Records) *problem {
+func plausible(s *pass, configMap string, size int, records *topology.Records) *problem {
 	longest := max(len(records.FinalVolumes), len(records.Held), len(records.PoweredOff), len(records.RollingDone), len(records.Restarts.Members), len(records.Volumes.Members))
 	if size > maxRecords || longest > maxListed {
 		return &problem{reason: v1alpha1.ReasonForeignResource, after: afterPerson, message: fmt.Sprintf(

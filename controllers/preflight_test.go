@@ -87,7 +87,7 @@ func TestWhatThePreflightAsksAbout(t *testing.T) {
 func TestWhatThePreflightFound(t *testing.T) {
 	t.Parallel()
 	w := NewMySQLClusterReconciler(Ports{Clock: (&world{}).now()})
-	s := &scope{cache: &clusterCache{}}
+	s := &pass{cache: &clusterCache{}}
 	n := s.cache
 	w.decider.notePreflight(s, "spec", []ec2.Problem{
 		{Field: "spec.aws.subnetIDs[0]", Reason: v1alpha1.ReasonInsufficientCapacity, Message: "full"},

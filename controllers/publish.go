@@ -34,13 +34,13 @@ const abandonPatience = 5 * time.Minute
 const showLimit = 2 * time.Second
 
 // publish makes Kubernetes show the cluster: Services, their endpoints, the application's Secret, the probe's target.
-func (r *publisher) publish(ctx context.Context, s *scope) error {
+func (r *publisher) publish(ctx context.Context, s *pass) error {
 	if s.deleting() {
 		r.Prober.Forget(s.uid())
 		return nil
 	}
 	err := r.objects.show(ctx, s)
-	if s.published && s.plan.Primary != "" {
+	if s.result.published && s.plan.Primary != "" {
 		s.cache.published.primary = primaryShown(s)
 	}
 	r.aimProbe(s)
@@ -49,17 +49,17 @@ func (r *publisher) publish(ctx context.Context, s *scope) error {
 
 // showPrimary lets clients find a primary that they were not shown before without waiting for what this pass does: MySQL takes up
 // to a second to point the former primary at it. Trouble is publish's to report, after that.
-func (r *publisher) showPrimary(ctx context.Context, s *scope) error {
+func (r *publisher) showPrimary(ctx context.Context, s *pass) error {
 	if s.deleting() || s.plan.Primary == "" || s.cache.published.primary == primaryShown(s) || slices.ContainsFunc(s.plan.Actions, comesFirst) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, showLimit)
 	defer cancel()
-	told := s.inTheWay
+	told := s.result.inTheWay
 	if err := r.objects.show(ctx, s); err != nil {
 		s.log.V(1).Info("the primary is shown later", "primary", s.plan.Primary, "problem", err.Error())
 	}
-	s.inTheWay = told // publish tells of what is in the way
+	s.result.inTheWay = told // publish tells of what is in the way
 	s.cache.told.timeline.show(s, r.Clock.Now())
 	return nil
 }
@@ -74,7 +74,7 @@ func comesFirst(a topology.Action) bool {
 }
 
 // primaryShown identifies what clients that look for the primary are shown.
-func primaryShown(s *scope) string {
+func primaryShown(s *pass) string {
 	if m := s.observed.Members[s.plan.Primary]; m != nil && m.CurrentInstance() != nil {
 		return s.plan.Primary + " at " + m.CurrentInstance().Address
 	}
@@ -92,7 +92,7 @@ func primaryOf(members []resources.Member) string {
 }
 
 // endpointMembers are the members as clients may be sent to them.
-func endpointMembers(s *scope) []resources.Member {
+func endpointMembers(s *pass) []resources.Member {
 	var members []resources.Member
 	for _, v := range s.plan.Members {
 		if v.Address != "" {
@@ -105,7 +105,7 @@ func endpointMembers(s *scope) []resources.Member {
 }
 
 // aimProbe tells the prober where to write.
-func (r *publisher) aimProbe(s *scope) {
+func (r *publisher) aimProbe(s *pass) {
 	if s.cluster.Spec.Hibernate {
 		r.Prober.Forget(s.uid())
 		return
@@ -114,8 +114,8 @@ func (r *publisher) aimProbe(s *scope) {
 		return
 	}
 	host := resources.PrimaryHost(s.cluster)
-	target := mysql.Target{ServerName: host, Identity: s.identity}
-	if r.Config.ProbeThroughService && !s.leaving {
+	target := mysql.Target{ServerName: host, Identity: s.keys.identity}
+	if r.Config.ProbeThroughService && !s.keys.leaving {
 		target.Address = net.JoinHostPort(host+"."+r.Config.ClusterDomain, strconv.Itoa(v1alpha1.MySQLPort))
 	} else if m := s.observed.Members[s.plan.Primary]; m != nil && m.CurrentInstance() != nil {
 		target.Address = net.JoinHostPort(m.CurrentInstance().Address, strconv.Itoa(v1alpha1.MySQLPort))
@@ -124,9 +124,9 @@ func (r *publisher) aimProbe(s *scope) {
 }
 
 // release lets a deleted cluster's objects go once EC2 shows nothing of it any more, or a person gave up on that.
-func (r *publisher) release(ctx context.Context, s *scope) error {
+func (r *publisher) release(ctx context.Context, s *pass) error {
 	trouble := giveUpFor(s, r.Clock.Now())
-	if (!s.plan.Gone || s.unsettled || s.archiveEnds) && trouble == nil {
+	if (!s.plan.Gone || s.backup.unsettled || s.backup.archiveEnds) && trouble == nil {
 		return nil
 	}
 	if trouble != nil {
@@ -158,7 +158,7 @@ func (r *publisher) release(ctx context.Context, s *scope) error {
 
 // noteReleased notes on the cluster that only Secrets, records and the finalizer are left to be let go. The Secret with the
 // credentials may vanish with our finalizer on it, and without them nobody can ask EC2 a second time.
-func (r *publisher) noteReleased(ctx context.Context, s *scope) error {
+func (r *publisher) noteReleased(ctx context.Context, s *pass) error {
 	if _, noted := s.cluster.Annotations[v1alpha1.AnnotationReleased]; noted {
 		return nil
 	}
@@ -171,14 +171,14 @@ func (r *publisher) noteReleased(ctx context.Context, s *scope) error {
 }
 
 // released says whether a cluster that is to go had nothing left in EC2 when its credentials were let go.
-func released(s *scope) bool {
+func released(s *pass) bool {
 	_, noted := s.cluster.Annotations[v1alpha1.AnnotationReleased]
 	return noted && s.deleting()
 }
 
 // letAllGo lets go of the users' Secrets, the records and the cluster. One cluster does that at a time: of two that hold one Secret
 // the second finds that nobody else needs it.
-func (r *publisher) letAllGo(ctx context.Context, s *scope) error {
+func (r *publisher) letAllGo(ctx context.Context, s *pass) error {
 	r.caches.releasing.Lock()
 	defer r.caches.releasing.Unlock()
 	// In this order: the records say which Secrets are held.
@@ -200,7 +200,7 @@ func (r *publisher) letAllGo(ctx context.Context, s *scope) error {
 // giveUpFor returns the trouble for which a deletion is given up, nil when it is not: nobody asked for that, or nothing
 // stands in its way, or it may be over soon. What only a person can put right is not waited for; other trouble must have stood in
 // the way for abandonPatience, without a pass in which there was none.
-func giveUpFor(s *scope, now time.Time) *problem {
+func giveUpFor(s *pass, now time.Time) *problem {
 	trouble, n := trouble(s), s.cache
 	switch {
 	case trouble == nil || !s.deleting():
@@ -216,8 +216,8 @@ func giveUpFor(s *scope, now time.Time) *problem {
 }
 
 // trouble is what stands in the way of a deletion: of several what only a person can put right.
-func trouble(s *scope) (found *problem) {
-	for _, p := range append([]*problem{s.cloudProblem}, s.outcome...) {
+func trouble(s *pass) (found *problem) {
+	for _, p := range append([]*problem{s.access.problem}, s.result.problems...) {
 		if p != nil && !p.aside && (found == nil || found.after < afterPerson && p.after >= afterPerson) {
 			found = p
 		}
@@ -226,7 +226,7 @@ func trouble(s *scope) (found *problem) {
 }
 
 // releaseRecords lets the members ConfigMap go.
-func (r *publisher) releaseRecords(ctx context.Context, s *scope) error {
+func (r *publisher) releaseRecords(ctx context.Context, s *pass) error {
 	name := resources.NamesOf(s.cluster.Name).Members
 	var cm corev1.ConfigMap
 	if err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: name}, &cm); err != nil {

@@ -16,8 +16,8 @@ import (
 // name their machines and volumes, the endpoints that were published last their addresses. So a new leader looks after mysqld, and
 // replaces a primary, while EC2 is away. Whoever answers at an address still has to prove that it is the member, and nothing is made,
 // changed or ended in EC2 by this: it is not EC2's word, and passes for none (Taken stays zero, and CloudReachable false).
-func (r *cloudObserver) recall(ctx context.Context, s *scope) error {
-	if s.deleting() || s.recordsLost || !s.records().Established && s.records().Bootstrapped == "" {
+func (r *cloudObserver) recall(ctx context.Context, s *pass) error {
+	if s.deleting() || s.stored.lost || !s.records().Established && s.records().Bootstrapped == "" {
 		return nil
 	}
 	headless := resources.NamesOf(s.cluster.Name).Headless
@@ -39,11 +39,11 @@ func (r *cloudObserver) recall(ctx context.Context, s *scope) error {
 			continue
 		}
 		tags := map[string]string{v1alpha1.TagClusterUID: s.uid(), v1alpha1.TagMySQLVersion: rec.Opened}
-		s.inventory.Instances = append(s.inventory.Instances, ec2.Instance{
+		s.seen.inventory.Instances = append(s.seen.inventory.Instances, ec2.Instance{
 			ID: rec.SignedInstance, Member: name, Incarnation: rec.Instance, State: ec2.StateRunning, PrivateIP: endpoint.Addresses[0], Tags: tags,
 			Attachments: []ec2.Attachment{{VolumeID: rec.VolumeID}},
 		})
-		s.inventory.Volumes = append(s.inventory.Volumes, ec2.Volume{
+		s.seen.inventory.Volumes = append(s.seen.inventory.Volumes, ec2.Volume{
 			ID: rec.VolumeID, Member: name, Incarnation: rec.Volume, State: ec2.VolumeInUse, AttachedTo: rec.SignedInstance, AttachState: ec2.AttachAttached,
 			SizeGiB: s.cluster.StorageGiB(), Tags: tags,
 		})

@@ -32,7 +32,7 @@ const restoreFailed = "Failed"
 
 // recover keeps the Job going that restores into a member, and remembers when it is done. The Job itself makes sure that
 // nothing is overwritten, and begins an attempt again that was cut off.
-func (r *restorer) recover(ctx context.Context, s *scope, a topology.Recover) error {
+func (r *restorer) recover(ctx context.Context, s *pass, a topology.Recover) error {
 	name := resources.NamesOf(s.cluster.Name).Recovery
 	var job batchv1.Job
 	err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: name}, &job)
@@ -54,7 +54,7 @@ func (r *restorer) recover(ctx context.Context, s *scope, a topology.Recover) er
 	case !ownedBy(&job, s.cluster):
 		return &problem{reason: v1alpha1.ReasonForeignResource, message: "Job " + name + " exists and does not belong to this cluster; rename or delete it", after: afterPerson}
 	}
-	s.recovery = r.recoveryReport(ctx, s)
+	s.backup.recovery = r.recoveryReport(ctx, s)
 	if !onlyFades(&job) {
 		s.cache.backups.recoveryFades = time.Time{}
 	}
@@ -90,12 +90,12 @@ func (r *restorer) recover(ctx context.Context, s *scope, a topology.Recover) er
 }
 
 // recovering says whether the cluster has yet to be given what it begins with.
-func (s *scope) recovering() bool {
+func (s *pass) recovering() bool {
 	return s.cluster.Recovery() != nil && !s.records().Recovered && !s.records().Established && s.records().Bootstrapped == ""
 }
 
 // recoveryTask says what is restored from where.
-func (r *restorer) recoveryTask(ctx context.Context, s *scope, member string) (task.Task, error) {
+func (r *restorer) recoveryTask(ctx context.Context, s *pass, member string) (task.Task, error) {
 	recovery := s.cluster.Recovery()
 	t := task.Task{
 		Namespace: s.cluster.Namespace, Cluster: s.cluster.Name, ClusterUID: s.uid(), Region: s.cluster.Spec.AWS.Region, Target: member,
@@ -130,7 +130,7 @@ func (r *restorer) recoveryTask(ctx context.Context, s *scope, member string) (t
 }
 
 // backupToRestore reads the MySQLBackup that the spec names, and makes sure that it is complete.
-func (r *restorer) backupToRestore(ctx context.Context, s *scope) (*v1alpha1.MySQLBackup, error) {
+func (r *restorer) backupToRestore(ctx context.Context, s *pass) (*v1alpha1.MySQLBackup, error) {
 	name := s.cluster.Recovery().BackupName
 	var b v1alpha1.MySQLBackup
 	err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: name}, &b)
@@ -146,7 +146,7 @@ func (r *restorer) backupToRestore(ctx context.Context, s *scope) (*v1alpha1.MyS
 }
 
 // startRecovery makes the Job and the ConfigMap in which it reports.
-func (r *restorer) startRecovery(ctx context.Context, s *scope, t task.Task) error {
+func (r *restorer) startRecovery(ctx context.Context, s *pass, t task.Task) error {
 	recovery, image := s.cluster.Recovery(), ""
 	if image = recovery.Image; image == "" && s.cluster.Spec.Backup != nil {
 		image = s.cluster.Spec.Backup.Image
@@ -177,7 +177,7 @@ func (r *restorer) startRecovery(ctx context.Context, s *scope, t task.Task) err
 }
 
 // recoveryReport reads what the restoring pod said last.
-func (r *restorer) recoveryReport(ctx context.Context, s *scope) map[string]string {
+func (r *restorer) recoveryReport(ctx context.Context, s *pass) map[string]string {
 	name := resources.NamesOf(s.cluster.Name).Recovery
 	var cm corev1.ConfigMap
 	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: name}, &cm); err != nil {
@@ -188,16 +188,16 @@ func (r *restorer) recoveryReport(ctx context.Context, s *scope) map[string]stri
 
 // restorer is what the restoring pod says: how far it is, or the reason for which it failed, by its name in the documentation, and
 // what happened.
-func (s *scope) restorer() string {
-	message := s.recovery[task.ReportMessage]
-	if reason := s.recovery[task.ReportReason]; reason != "" {
+func (s *pass) restorer() string {
+	message := s.backup.recovery[task.ReportMessage]
+	if reason := s.backup.recovery[task.ReportReason]; reason != "" {
 		return reason + ": " + message
 	}
 	return message
 }
 
 // setRecovered tells how the recovery goes.
-func (c conditions) setRecovered(s *scope) {
+func (c conditions) setRecovered(s *pass) {
 	if s.cluster.Recovery() == nil || !s.planned {
 		return
 	}
@@ -205,10 +205,10 @@ func (c conditions) setRecovered(s *scope) {
 	switch {
 	case s.records().Recovered || s.plan.Records.Recovered, !s.plan.Records.RebuiltAt.IsZero() && s.plan.Records.Established:
 		c.set(v1alpha1.ConditionRecovered, metav1.ConditionTrue, v1alpha1.ReasonRecovered, "the cluster began with what spec.bootstrap.recovery names"+s.leftOut())
-	case s.recovery[task.ReportState] == restoreFailed:
+	case s.backup.recovery[task.ReportState] == restoreFailed:
 		c.set(v1alpha1.ConditionRecovered, metav1.ConditionFalse, v1alpha1.ReasonRecoveryFailed, message)
-	case s.unadoptable != "":
-		c.set(v1alpha1.ConditionRecovered, metav1.ConditionFalse, v1alpha1.ReasonRecoveryFailed, s.unadoptable)
+	case s.backup.unadoptable != "":
+		c.set(v1alpha1.ConditionRecovered, metav1.ConditionFalse, v1alpha1.ReasonRecoveryFailed, s.backup.unadoptable)
 	case s.observed.Source.Final:
 		c.set(v1alpha1.ConditionRecovered, metav1.ConditionFalse, v1alpha1.ReasonRecoveryFailed, s.observed.Source.Why.Message)
 	default:
@@ -220,7 +220,7 @@ func (c conditions) setRecovered(s *scope) {
 }
 
 // ensurePodIdentity makes the pods' service account and what it may do.
-func (r *restorer) ensurePodIdentity(ctx context.Context, s *scope) error {
+func (r *restorer) ensurePodIdentity(ctx context.Context, s *pass) error {
 	role := ""
 	if d := r.podDestination(ctx, s); d != nil && d.S3 != nil {
 		role = d.S3.RoleARN
@@ -238,7 +238,7 @@ func (r *restorer) ensurePodIdentity(ctx context.Context, s *scope) error {
 }
 
 // podDestination is where the cluster's pods keep backups, or, for one that is yet to be restored, read them from.
-func (r *restorer) podDestination(ctx context.Context, s *scope) *v1alpha1.BackupDestination {
+func (r *restorer) podDestination(ctx context.Context, s *pass) *v1alpha1.BackupDestination {
 	if s.recovering() {
 		if t, err := r.recoveryTask(ctx, s, ""); err == nil {
 			return t.Destination

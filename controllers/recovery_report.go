@@ -14,12 +14,12 @@ import (
 
 // reportedBy says whether a pod of a Job has reported: it ran, though Kubernetes may not see it at the moment, because its node
 // does not answer. Another beside it would restore into the same server.
-func reportedBy(s *scope, job *batchv1.Job) bool {
-	return s.recovery[task.ReportJob] == string(job.UID)
+func reportedBy(s *pass, job *batchv1.Job) bool {
+	return s.backup.recovery[task.ReportJob] == string(job.UID)
 }
 
 // forgetFailure empties the report of a restore that failed and whose Job is gone: it says nothing of the next attempt.
-func (r *restorer) forgetFailure(ctx context.Context, s *scope) error {
+func (r *restorer) forgetFailure(ctx context.Context, s *pass) error {
 	name := resources.NamesOf(s.cluster.Name).Recovery
 	var report corev1.ConfigMap
 	if err := client.IgnoreNotFound(r.Client.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: name}, &report)); err != nil {
@@ -29,7 +29,7 @@ func (r *restorer) forgetFailure(ctx context.Context, s *scope) error {
 		return nil // nor is one that is not there
 	}
 	before := report.DeepCopy()
-	report.Data, s.recovery = nil, map[string]string{}
+	report.Data, s.backup.recovery = nil, map[string]string{}
 	if err := r.Client.Patch(ctx, &report, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("empty the report of the attempt before: %w", err)
 	}
@@ -38,15 +38,15 @@ func (r *restorer) forgetFailure(ctx context.Context, s *scope) error {
 
 // lookAtRecovery reads what the restoring pod said, also when it is done: what it left out is told for as long as the cluster
 // says that it was restored.
-func (r *restorer) lookAtRecovery(ctx context.Context, s *scope) {
-	if s.recovery == nil && s.cluster.Recovery() != nil {
-		s.recovery = r.recoveryReport(ctx, s)
+func (r *restorer) lookAtRecovery(ctx context.Context, s *pass) {
+	if s.backup.recovery == nil && s.cluster.Recovery() != nil {
+		s.backup.recovery = r.recoveryReport(ctx, s)
 	}
 }
 
 // leftOut is what a restore could not bring back, for a condition.
-func (s *scope) leftOut() string {
-	if skipped := s.recovery[task.ReportSkipped]; skipped != "" {
+func (s *pass) leftOut() string {
+	if skipped := s.backup.recovery[task.ReportSkipped]; skipped != "" {
 		return "; " + skipped
 	}
 	return ""

@@ -128,7 +128,7 @@ func TestARestoringPodReadsWhereTheBackupIs(t *testing.T) {
 			must(t, kube.Create(t.Context(), b))
 			b.Status = v1alpha1.MySQLBackupStatus{Phase: v1alpha1.BackupCompleted, Path: w.cluster.Namespace + "/wares/7d1c3e4f/backups/x-b", Destination: at(from)}
 			must(t, kube.Status().Update(t.Context(), b))
-			role := func(s *scope) string {
+			role := func(s *pass) string {
 				t.Helper()
 				must(t, o.restorer.ensurePodIdentity(t.Context(), s))
 				account := resources.NamesOf("orders").BackupAccount

@@ -40,7 +40,7 @@ func (c *settingCache) refuseSettings(member string, want map[string]string, ref
 }
 
 // overlookRefused shows settings as persisted that were refused a while ago, and tells of them.
-func (r *mysqlObserver) overlookRefused(s *scope, m *topology.Member) {
+func (r *mysqlObserver) overlookRefused(s *pass, m *topology.Member) {
 	s.cache.settings.mu.Lock()
 	defer s.cache.settings.mu.Unlock()
 	values, whys := map[string]string{}, []string(nil)
@@ -63,7 +63,7 @@ func (r *mysqlObserver) overlookRefused(s *scope, m *topology.Member) {
 }
 
 // undone says whether a setting was taken out because some member did not start well with it, or with others beside it.
-func undone(s *scope, name, value string) bool {
+func undone(s *pass, name, value string) bool {
 	for _, rec := range s.records().Members {
 		if slices.Contains(strings.Split(rec.Undone, "\n"), name+"="+value) {
 			return true
@@ -79,7 +79,7 @@ func settingsRefused(whys []string) string {
 
 // refusedDatabase says whether MySQL refused a while ago what EnsureDatabase would do now, and tells of it. A cluster whose
 // application has no account yet is not Ready without.
-func (r *mysqlObserver) refusedDatabase(s *scope) bool {
+func (r *mysqlObserver) refusedDatabase(s *pass) bool {
 	refused := s.cache.settings.refusedPassword
 	if s.records().Database == "" || refused.problem == nil || refused.key != databaseKey(s) || r.Clock.Since(refused.at) >= settingPauseMost {
 		return false

@@ -13,13 +13,13 @@ import (
 )
 
 // readRequests reads since when a person wants every mysqld to have been restarted, and every certificate to be signed.
-func readRequests(s *scope) {
+func readRequests(s *pass) {
 	s.desired.RestartedAt = requestedAt(s, v1alpha1.AnnotationRestartedAt)
 	s.desired.CertificatesRenewedAt = requestedAt(s, v1alpha1.AnnotationCertificatesRenewedAt)
 }
 
 // requestedAt reads an annotation that names a time; zero when there is none, or none that can be read.
-func requestedAt(s *scope, annotation string) time.Time {
+func requestedAt(s *pass, annotation string) time.Time {
 	text := s.cluster.Annotations[annotation]
 	if text == "" {
 		return time.Time{}
@@ -33,7 +33,7 @@ func requestedAt(s *scope, annotation string) time.Time {
 }
 
 // answer removes the annotations of requests that are done or refused.
-func (r *announcer) answer(ctx context.Context, s *scope) error {
+func (r *announcer) answer(ctx context.Context, s *pass) error {
 	if s.deleting() {
 		return nil
 	}
@@ -55,7 +55,7 @@ func (r *announcer) answer(ctx context.Context, s *scope) error {
 }
 
 // removeRequest removes an annotation, unless the cluster was changed since it was read: a person may have asked for something else.
-func (r *announcer) removeRequest(ctx context.Context, s *scope, annotation string) error {
+func (r *announcer) removeRequest(ctx context.Context, s *pass, annotation string) error {
 	before, answered := s.cluster, s.cluster.DeepCopy()
 	delete(answered.Annotations, annotation)
 	s.cluster = answered

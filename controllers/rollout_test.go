@@ -22,7 +22,7 @@ func TestProgressOfARolloutIsTold(t *testing.T) {
 	now := time.Now().Truncate(time.Second)
 	registry, recorder := prometheus.NewRegistry(), events.NewFakeRecorder(10)
 	r := NewMySQLClusterReconciler(Ports{Clock: clocktesting.NewFakePassiveClock(now), Events: recorder, Metrics: NewMetrics(registry)})
-	s := &scope{cluster: &v1alpha1.MySQLCluster{}, cache: &clusterCache{}, planned: true}
+	s := &pass{cluster: &v1alpha1.MySQLCluster{}, cache: &clusterCache{}, planned: true}
 	pass := func(rollout topology.Rollout, waiting string) string {
 		t.Helper()
 		before := s.cluster.DeepCopy()
@@ -98,7 +98,7 @@ func TestProgressOfARolloutIsTold(t *testing.T) {
 func TestNobodyIsToldOfTheEndOfARolloutThatSleeps(t *testing.T) {
 	recorder := events.NewFakeRecorder(1)
 	r := NewMySQLClusterReconciler(Ports{Clock: clocktesting.NewFakePassiveClock(time.Now()), Events: recorder, Metrics: NewMetrics(prometheus.NewRegistry())})
-	s := &scope{cluster: &v1alpha1.MySQLCluster{}, cache: &clusterCache{}, planned: true}
+	s := &pass{cluster: &v1alpha1.MySQLCluster{}, cache: &clusterCache{}, planned: true}
 	s.desired.Hibernate = true
 	since := ptrTime(time.Now())
 	r.announcer.announceRollout(s, v1alpha1.MySQLClusterStatus{Rollout: &v1alpha1.RolloutStatus{Total: 2, Since: since}})

@@ -30,10 +30,10 @@ const (
 // unlessServed returns why a cluster whose account the policy does not allow may not go on with it, or nil when it may: to be
 // taken down, or because nobody can tell what the policy allows at the moment. The operator's own identity is lent to nobody
 // by that: all that is asked of it is what carries the cluster's UID, and nothing else is changed.
-func (r *access) unlessServed(ctx context.Context, s *scope) (*problem, error) {
+func (r *access) unlessServed(ctx context.Context, s *pass) (*problem, error) {
 	role := s.cluster.Spec.AWS.RoleARN
-	if !s.deleting() && (!s.policyUnread || s.records().Account == "") {
-		return &problem{reason: v1alpha1.ReasonNotPermitted, message: s.violations[0].Message, after: afterPerson}, nil
+	if !s.deleting() && (!s.access.unread || s.records().Account == "") {
+		return &problem{reason: v1alpha1.ReasonNotPermitted, message: s.access.violations[0].Message, after: afterPerson}, nil
 	}
 	if role == "" {
 		return nil, nil
@@ -51,19 +51,19 @@ func (r *access) unlessServed(ctx context.Context, s *scope) (*problem, error) {
 }
 
 // noteServed marks a cluster as one that is served with the role of its spec. Of one that has begun already nothing waits for it.
-func (r *access) noteServed(ctx context.Context, s *scope) error {
-	if s.cloud == nil || s.accountRefused || s.deleting() || s.cluster.Spec.AWS.RoleARN == "" || s.cluster.Spec.AWS.CredentialsSecretRef != nil {
+func (r *access) noteServed(ctx context.Context, s *pass) error {
+	if s.access.cloud == nil || s.access.refused || s.deleting() || s.cluster.Spec.AWS.RoleARN == "" || s.cluster.Spec.AWS.CredentialsSecretRef != nil {
 		return nil
 	}
 	err := r.markServed(ctx, s)
 	if err != nil && s.records().Account != "" {
-		s.outcome = append(s.outcome, asProblem(err))
+		s.result.problems = append(s.result.problems, asProblem(err))
 		return nil
 	}
 	return err
 }
 
-func (r *access) markServed(ctx context.Context, s *scope) error {
+func (r *access) markServed(ctx context.Context, s *pass) error {
 	mark, err := r.servedMark(ctx, s)
 	if err != nil || s.cluster.Annotations[v1alpha1.AnnotationServed] == mark {
 		return err
@@ -77,7 +77,7 @@ func (r *access) markServed(ctx context.Context, s *scope) error {
 }
 
 // servedMark is the value of AnnotationServed for a cluster as it is.
-func (r *access) servedMark(ctx context.Context, s *scope) (string, error) {
+func (r *access) servedMark(ctx context.Context, s *pass) (string, error) {
 	key, err := r.servedKey(ctx)
 	if err != nil {
 		return "", err

@@ -131,7 +131,7 @@ func TestMarkIsGoodForOneClusterAndOneRole(t *testing.T) {
 		change(c)
 		now := c.CreationTimestamp
 		c.DeletionTimestamp = &now
-		p, err := w.newOperator(nil).access.unlessServed(t.Context(), &scope{cluster: c})
+		p, err := w.newOperator(nil).access.unlessServed(t.Context(), &pass{cluster: c})
 		must(t, err)
 		return p
 	}

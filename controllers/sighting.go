@@ -33,7 +33,7 @@ type sighting struct {
 }
 
 // look begins to look at a member, or returns the look that is under way or has just ended.
-func (r *mysqlObserver) look(ctx context.Context, s *scope, member string, in *topology.Instance) *sighting {
+func (r *mysqlObserver) look(ctx context.Context, s *pass, member string, in *topology.Instance) *sighting {
 	if sg := s.cache.looks.sightings[in.ID]; sg != nil {
 		if _, ended := sg.outcome(); !ended || r.Clock.Since(sg.ended) < lookFresh {
 			return sg

@@ -42,7 +42,7 @@ const (
 )
 
 // backups reads the cluster's MySQLBackups, the newest first.
-func (r *snapshots) backups(ctx context.Context, s *scope) ([]v1alpha1.MySQLBackup, error) {
+func (r *snapshots) backups(ctx context.Context, s *pass) ([]v1alpha1.MySQLBackup, error) {
 	var list v1alpha1.MySQLBackupList
 	if err := r.Client.List(ctx, &list, client.InNamespace(s.cluster.Namespace)); err != nil {
 		return nil, fmt.Errorf("list the backups: %w", err)
@@ -62,18 +62,18 @@ func (r *snapshots) backups(ctx context.Context, s *scope) ([]v1alpha1.MySQLBack
 
 // snapshots works on the backups that are EBS snapshots: it begins the oldest, looks how far they are, takes away what failed,
 // and keeps what the schedules want kept. Trouble with one holds no other up.
-func (r *snapshots) snapshots(ctx context.Context, s *scope) {
-	if s.cloud == nil || !s.observed.CloudReachable {
+func (r *snapshots) snapshots(ctx context.Context, s *pass) {
+	if s.access.cloud == nil || !s.observed.CloudReachable {
 		return
 	}
 	underWay, removals := 0, 0
-	for i := range s.backups {
-		if begun(s, &s.backups[i]) {
+	for i := range s.backup.all {
+		if begun(s, &s.backup.all[i]) {
 			underWay++
 		}
 	}
-	for i := range slices.Backward(s.backups) {
-		b := &s.backups[i]
+	for i := range slices.Backward(s.backup.all) {
+		b := &s.backup.all[i]
 		if b.Spec.Method != v1alpha1.BackupMethodSnapshot {
 			continue
 		}
@@ -105,7 +105,7 @@ func (r *snapshots) snapshots(ctx context.Context, s *scope) {
 }
 
 // begun says whether EC2 was asked for a backup's snapshot, and has not completed it as far as is known.
-func begun(s *scope, b *v1alpha1.MySQLBackup) bool {
+func begun(s *pass, b *v1alpha1.MySQLBackup) bool {
 	if b.Spec.Method != v1alpha1.BackupMethodSnapshot || b.Done() || givenUp(b) || !b.DeletionTimestamp.IsZero() {
 		return false
 	}
@@ -114,7 +114,7 @@ func begun(s *scope, b *v1alpha1.MySQLBackup) bool {
 }
 
 // leavesSnapshot says whether a backup was deleted or failed, so that what EC2 has of it may have to go.
-func leavesSnapshot(s *scope, b *v1alpha1.MySQLBackup) bool {
+func leavesSnapshot(s *pass, b *v1alpha1.MySQLBackup) bool {
 	if !b.DeletionTimestamp.IsZero() {
 		return controllerutil.ContainsFinalizer(b, v1alpha1.Finalizer)
 	}
@@ -123,7 +123,7 @@ func leavesSnapshot(s *scope, b *v1alpha1.MySQLBackup) bool {
 }
 
 // endOrDiscard takes away what is left of a backup that was deleted or failed.
-func (r *snapshots) endOrDiscard(ctx context.Context, s *scope, b *v1alpha1.MySQLBackup) error {
+func (r *snapshots) endOrDiscard(ctx context.Context, s *pass, b *v1alpha1.MySQLBackup) error {
 	if !b.DeletionTimestamp.IsZero() {
 		return r.releaseSnapshot(ctx, s, b)
 	}
@@ -131,25 +131,25 @@ func (r *snapshots) endOrDiscard(ctx context.Context, s *scope, b *v1alpha1.MySQ
 }
 
 // lookSoon has the next pass come within snapshotLook.
-func lookSoon(s *scope) { s.plan.RequeueAfter = min(s.plan.RequeueAfter, snapshotLook) }
+func lookSoon(s *pass) { s.plan.RequeueAfter = min(s.plan.RequeueAfter, snapshotLook) }
 
 // purposeOf is the purpose of a backup's snapshot. It is by the UID, because the name may come again; and by this and the
 // cluster's UID a snapshot is found in EC2, never by what a status says, which the backup pods may write.
 func purposeOf(b *v1alpha1.MySQLBackup) string { return backupPurpose + string(b.UID) }
 
 // snapshotOf is the snapshot of a backup as EC2 shows it.
-func (s *scope) snapshotOf(b *v1alpha1.MySQLBackup) (ec2.Snapshot, bool) {
-	i := slices.IndexFunc(s.inventory.Snapshots, func(x ec2.Snapshot) bool { return x.Tags[ec2.TagPurpose] == purposeOf(b) })
+func (s *pass) snapshotOf(b *v1alpha1.MySQLBackup) (ec2.Snapshot, bool) {
+	i := slices.IndexFunc(s.seen.inventory.Snapshots, func(x ec2.Snapshot) bool { return x.Tags[ec2.TagPurpose] == purposeOf(b) })
 	if i < 0 {
 		return ec2.Snapshot{}, false
 	}
-	return s.inventory.Snapshots[i], true
+	return s.seen.inventory.Snapshots[i], true
 }
 
 // snapshot begins the snapshot of a backup, or looks how far it is. The volume is crash-consistent at the call: data and
 // binary log are on the one volume, and MySQL recovers it as after a power cut. One backup has one snapshot: whatever
 // becomes of the member and its volume, no second is asked for.
-func (r *snapshots) snapshot(ctx context.Context, s *scope, b *v1alpha1.MySQLBackup) error {
+func (r *snapshots) snapshot(ctx context.Context, s *pass, b *v1alpha1.MySQLBackup) error {
 	if !b.Done() {
 		lookSoon(s)
 	}
@@ -171,7 +171,7 @@ func (r *snapshots) snapshot(ctx context.Context, s *scope, b *v1alpha1.MySQLBac
 	}
 	var taken ec2.Snapshot
 	err := r.attempts.upkeep(s, errand{takeSnapshotErrand, purposeOf(b)}, func() (err error) {
-		taken, err = s.cloud.CreateSnapshot(ctx, ec2.SnapshotSpec{
+		taken, err = s.access.cloud.CreateSnapshot(ctx, ec2.SnapshotSpec{
 			Owner: s.owner(), Member: member, VolumeID: volume, Purpose: purposeOf(b), MySQLVersion: s.openedBy(member),
 		})
 		return err
@@ -184,7 +184,7 @@ func (r *snapshots) snapshot(ctx context.Context, s *scope, b *v1alpha1.MySQLBac
 }
 
 // noteSource writes before the call what holds of the snapshot that it makes: its answer may be lost.
-func (r *snapshots) noteSource(ctx context.Context, s *scope, b *v1alpha1.MySQLBackup, member string) error {
+func (r *snapshots) noteSource(ctx context.Context, s *pass, b *v1alpha1.MySQLBackup, member string) error {
 	if b.Status.Phase == v1alpha1.BackupRunning && b.Status.Member == member {
 		return nil
 	}
@@ -200,7 +200,7 @@ func (r *snapshots) noteSource(ctx context.Context, s *scope, b *v1alpha1.MySQLB
 }
 
 // tellSnapshot writes how far a snapshot is.
-func (r *snapshots) tellSnapshot(ctx context.Context, s *scope, b *v1alpha1.MySQLBackup, taken ec2.Snapshot) error {
+func (r *snapshots) tellSnapshot(ctx context.Context, s *pass, b *v1alpha1.MySQLBackup, taken ec2.Snapshot) error {
 	now := metav1.NewTime(r.Clock.Now())
 	return patchBackup(ctx, r.Client, b, func(st *v1alpha1.MySQLBackupStatus) {
 		st.Phase, st.SnapshotID, st.Location = v1alpha1.BackupRunning, taken.ID, "ebs://"+taken.ID
@@ -226,7 +226,7 @@ func (r *snapshots) tellSnapshot(ctx context.Context, s *scope, b *v1alpha1.MySQ
 
 // snapshotSource is the member to snapshot: the one that was chosen before, as long as it holds what was noted of it; else
 // a replica in service that is least behind, or the primary when it is alone.
-func snapshotSource(s *scope, b *v1alpha1.MySQLBackup) (member, volume string) {
+func snapshotSource(s *pass, b *v1alpha1.MySQLBackup) (member, volume string) {
 	if m := s.observed.Members[b.Status.Member]; m != nil && m.SQL.Access == topology.AccessVerified {
 		if noted, err := gtid.Parse(b.Status.GTIDSet); err == nil && m.SQL.Executed.Contains(noted) {
 			return b.Status.Member, volumeOf(s, b.Status.Member)
@@ -256,7 +256,7 @@ func snapshotSource(s *scope, b *v1alpha1.MySQLBackup) (member, volume string) {
 }
 
 // volumeOf is the data volume of a member as the plan shows it, empty when there is none.
-func volumeOf(s *scope, member string) string {
+func volumeOf(s *pass, member string) string {
 	for _, v := range s.plan.Members {
 		if v.Name == member {
 			return v.VolumeID
@@ -267,7 +267,7 @@ func volumeOf(s *scope, member string) string {
 
 // pruneSnapshots deletes what the schedules' retention no longer keeps. The newest good backup of the cluster stays, and
 // nothing goes unless a newer one of the same schedule is good. What EC2 does not show as completed counts for nothing.
-func (r *snapshots) pruneSnapshots(ctx context.Context, s *scope) error {
+func (r *snapshots) pruneSnapshots(ctx context.Context, s *pass) error {
 	if s.cluster.Spec.Backup == nil {
 		return nil
 	}
@@ -275,8 +275,8 @@ func (r *snapshots) pruneSnapshots(ctx context.Context, s *scope) error {
 	for _, schedule := range s.cluster.Spec.Backup.Schedules {
 		kept, latest := 0, time.Time{}
 		newest := true
-		for i := range s.backups {
-			b := &s.backups[i]
+		for i := range s.backup.all {
+			b := &s.backup.all[i]
 			if b.Status.Phase != v1alpha1.BackupCompleted || !b.DeletionTimestamp.IsZero() || emptied(s, b) {
 				continue
 			}
@@ -301,7 +301,7 @@ func (r *snapshots) pruneSnapshots(ctx context.Context, s *scope) error {
 
 // pruneSnapshot deletes a backup that is no longer kept. The snapshot goes first, and that is noted before: when nothing more comes
 // of it, the MySQLBackup is not taken for a good one.
-func (r *snapshots) pruneSnapshot(ctx context.Context, s *scope, b *v1alpha1.MySQLBackup) error {
+func (r *snapshots) pruneSnapshot(ctx context.Context, s *pass, b *v1alpha1.MySQLBackup) error {
 	if err := giveUpSnapshot(ctx, r.Client, b, pruned); err != nil {
 		return err
 	}

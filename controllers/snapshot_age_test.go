@@ -19,14 +19,14 @@ func TestNothingGoesByTimeAlone(t *testing.T) {
 		c.Spec.Backup.Schedules[1].Retention = v1alpha1.RetentionSpec{MaxAge: &metav1.Duration{Duration: time.Hour}}
 	})
 	first := g.backup("h0").Status.SnapshotID
-	taken := func(firstAgo, secondAgo time.Duration) func(*scope) {
-		return func(s *scope) {
-			for i := range s.inventory.Snapshots {
+	taken := func(firstAgo, secondAgo time.Duration) func(*pass) {
+		return func(s *pass) {
+			for i := range s.seen.inventory.Snapshots {
 				ago := secondAgo
-				if s.inventory.Snapshots[i].ID == first {
+				if s.seen.inventory.Snapshots[i].ID == first {
 					ago = firstAgo
 				}
-				s.inventory.Snapshots[i].StartTime = g.now().Now().Add(-ago)
+				s.seen.inventory.Snapshots[i].StartTime = g.now().Now().Add(-ago)
 			}
 		}
 	}

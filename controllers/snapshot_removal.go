@@ -46,7 +46,7 @@ func giveUpSnapshot(ctx context.Context, c client.Client, b *v1alpha1.MySQLBacku
 
 // emptied says whether the retention took a completed backup's snapshot, and was cut off before its MySQLBackup was deleted. As long
 // as EC2 shows the snapshot, the retention decides anew.
-func emptied(s *scope, b *v1alpha1.MySQLBackup) bool {
+func emptied(s *pass, b *v1alpha1.MySQLBackup) bool {
 	_, shown := s.snapshotOf(b)
 	return s.observed.CloudReachable && !shown && b.Status.Phase == v1alpha1.BackupCompleted && b.DeletionTimestamp.IsZero() &&
 		b.Annotations[v1alpha1.AnnotationGivenUp] == pruned
@@ -59,22 +59,22 @@ func superfluous(b *v1alpha1.MySQLBackup, taken ec2.Snapshot) bool {
 }
 
 // discardSnapshot deletes what is left of a snapshot that failed or was given up, also when EC2 completes it after that.
-func (r *snapshots) discardSnapshot(ctx context.Context, s *scope, b *v1alpha1.MySQLBackup) error {
+func (r *snapshots) discardSnapshot(ctx context.Context, s *pass, b *v1alpha1.MySQLBackup) error {
 	taken, ok := s.snapshotOf(b)
 	if !ok || !superfluous(b, taken) {
 		return nil
 	}
-	return r.attempts.upkeep(s, errand{deleteSnapshotErrand, taken.ID}, func() error { return s.cloud.DeleteSnapshot(ctx, s.uid(), taken.ID) })
+	return r.attempts.upkeep(s, errand{deleteSnapshotErrand, taken.ID}, func() error { return s.access.cloud.DeleteSnapshot(ctx, s.uid(), taken.ID) })
 }
 
 // deleteSnapshotOf deletes what EC2 has of a backup.
-func (r *snapshots) deleteSnapshotOf(ctx context.Context, s *scope, b *v1alpha1.MySQLBackup) error {
-	return r.attempts.upkeep(s, errand{deleteSnapshotsForErrand, purposeOf(b)}, func() error { return s.cloud.DeleteSnapshotsFor(ctx, s.uid(), purposeOf(b)) })
+func (r *snapshots) deleteSnapshotOf(ctx context.Context, s *pass, b *v1alpha1.MySQLBackup) error {
+	return r.attempts.upkeep(s, errand{deleteSnapshotsForErrand, purposeOf(b)}, func() error { return s.access.cloud.DeleteSnapshotsFor(ctx, s.uid(), purposeOf(b)) })
 }
 
 // releaseSnapshot lets a MySQLBackup go that was deleted. Its snapshot goes with it where its policy says so, and where it is
 // none: nobody would know of it any more.
-func (r *snapshots) releaseSnapshot(ctx context.Context, s *scope, b *v1alpha1.MySQLBackup) error {
+func (r *snapshots) releaseSnapshot(ctx context.Context, s *pass, b *v1alpha1.MySQLBackup) error {
 	if !controllerutil.ContainsFinalizer(b, v1alpha1.Finalizer) {
 		return nil
 	}
@@ -103,8 +103,8 @@ func (r *snapshots) mayYetShow(b *v1alpha1.MySQLBackup) bool {
 
 // settleSnapshots ends what is under way of a cluster that goes, and deletes the snapshots of MySQLBackups that go with it: once
 // the cluster is gone nobody has its way to EC2. The cluster waits for it.
-func (r *snapshots) settleSnapshots(ctx context.Context, s *scope) error {
-	if s.cloud == nil || s.abandons() || s.neverBegun() {
+func (r *snapshots) settleSnapshots(ctx context.Context, s *pass) error {
+	if s.access.cloud == nil || s.abandons() || s.neverBegun() {
 		return nil
 	}
 	backups, err := r.backups(ctx, s)
@@ -137,7 +137,7 @@ func (r *snapshots) settleSnapshots(ctx context.Context, s *scope) error {
 }
 
 // endSnapshot gives up a snapshot whose cluster goes, unless EC2 has completed it and only its status does not say so yet.
-func (r *snapshots) endSnapshot(ctx context.Context, s *scope, b *v1alpha1.MySQLBackup) error {
+func (r *snapshots) endSnapshot(ctx context.Context, s *pass, b *v1alpha1.MySQLBackup) error {
 	if taken, ok := s.snapshotOf(b); ok && taken.State == ec2.SnapshotCompleted && !givenUp(b) {
 		return r.tellSnapshot(ctx, s, b, taken)
 	}

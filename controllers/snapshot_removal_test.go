@@ -75,10 +75,10 @@ func TestASnapshotThatNobodyWouldKnowOf(t *testing.T) {
 	for _, name := range []string{"half", "whole"} {
 		must(t, kube.Delete(t.Context(), g.backup(name)))
 	}
-	g.look(func(s *scope) {
-		for i := range s.inventory.Snapshots {
-			if s.inventory.Snapshots[i].ID != whole {
-				s.inventory.Snapshots[i].State = "pending"
+	g.look(func(s *pass) {
+		for i := range s.seen.inventory.Snapshots {
+			if s.seen.inventory.Snapshots[i].ID != whole {
+				s.seen.inventory.Snapshots[i].State = "pending"
 			}
 		}
 	})
@@ -183,7 +183,7 @@ func TestASnapshotThatStaysNeedsNoCloud(t *testing.T) {
 	g.look(shows("pending", "40%"))
 	for _, name := range []string{"kept", "deleted", "half"} {
 		must(t, kube.Delete(t.Context(), g.backup(name)))
-		g.look(func(s *scope) { s.observed.CloudReachable = false })
+		g.look(func(s *pass) { s.observed.CloudReachable = false })
 		if b := g.supervise(name); (b == nil) != (name == "kept") {
 			t.Errorf("%s: %+v", name, b)
 		}
@@ -216,9 +216,9 @@ func TestSnapshotsGoWithTheirCluster(t *testing.T) {
 	must(t, kube.Delete(t.Context(), g.backup("deleted")))
 	g.delete()
 	s := g.seen(g.o)
-	for i := range s.inventory.Snapshots {
-		if s.inventory.Snapshots[i].ID == running {
-			s.inventory.Snapshots[i].State = ec2.SnapshotPending
+	for i := range s.seen.inventory.Snapshots {
+		if s.seen.inventory.Snapshots[i].ID == running {
+			s.seen.inventory.Snapshots[i].State = ec2.SnapshotPending
 		}
 	}
 	must(t, g.o.backups.snapshots.settleSnapshots(t.Context(), s))
@@ -265,8 +265,8 @@ func TestEC2IsNotAskedAtEveryPass(t *testing.T) {
 			g.proxy.ResetCalls()
 			for range 60 {
 				s := g.look(nil)
-				if !slices.ContainsFunc(s.outcome, func(p *problem) bool { return p.reason == v1alpha1.ReasonNotPermitted }) {
-					t.Fatalf("what is told is %v", s.outcome)
+				if !slices.ContainsFunc(s.result.problems, func(p *problem) bool { return p.reason == v1alpha1.ReasonNotPermitted }) {
+					t.Fatalf("what is told is %v", s.result.problems)
 				}
 				g.wait(time.Second)
 			}

@@ -71,11 +71,11 @@ func (g *gallery) report(name string, change func(*v1alpha1.MySQLBackupStatus)) 
 }
 
 // look has the operator look at the snapshots once. change may change what it sees.
-func (g *gallery) look(change func(*scope)) *scope {
+func (g *gallery) look(change func(*pass)) *pass {
 	g.t.Helper()
 	s := g.seen(g.o)
 	var err error
-	s.backups, err = g.o.backups.snapshots.backups(g.t.Context(), s)
+	s.backup.all, err = g.o.backups.snapshots.backups(g.t.Context(), s)
 	must(g.t, err)
 	s.observed.CloudReachable = true
 	s.observed.Members = map[string]*topology.Member{}
@@ -110,10 +110,10 @@ func (g *gallery) until(name string, phase v1alpha1.BackupPhase) *v1alpha1.MySQL
 }
 
 // shows has EC2 show the snapshots of backups in a state.
-func shows(state, progress string) func(*scope) {
-	return func(s *scope) {
-		for i := range s.inventory.Snapshots {
-			s.inventory.Snapshots[i].State, s.inventory.Snapshots[i].Progress = state, progress
+func shows(state, progress string) func(*pass) {
+	return func(s *pass) {
+		for i := range s.seen.inventory.Snapshots {
+			s.seen.inventory.Snapshots[i].State, s.seen.inventory.Snapshots[i].Progress = state, progress
 		}
 	}
 }
@@ -157,7 +157,7 @@ func TestABackupIsOneSnapshotOfOneVolume(t *testing.T) {
 	if now := g.backup("now").Status.Progress.At; !now.Equal(&at) {
 		t.Error("what does not move makes progress")
 	}
-	g.look(func(s *scope) { s.inventory.Snapshots = nil }) // EC2 does not show it for a moment
+	g.look(func(s *pass) { s.seen.inventory.Snapshots = nil }) // EC2 does not show it for a moment
 	b = g.until("now", v1alpha1.BackupCompleted)
 	if b.Status.SnapshotID != first || b.Status.GTIDSet != fmt.Sprintf(executed, 5) || len(g.ids()) != 1 {
 		t.Errorf("status %+v; snapshots %v", b.Status, g.ids())
@@ -264,7 +264,7 @@ func TestTroubleWithOneSnapshotHoldsNoOtherUp(t *testing.T) {
 	must(t, err)
 	must(t, kube.Delete(t.Context(), g.backup("h2")))
 	said := ""
-	for _, p := range g.look(nil).outcome {
+	for _, p := range g.look(nil).result.problems {
 		said += p.message + "\n"
 	}
 	if !strings.Contains(said, "backup: a: ") || !strings.Contains(said, "backup: b: ") {
@@ -327,8 +327,8 @@ func TestOneScheduleHoldsNoOtherUp(t *testing.T) {
 	must(t, kube.Create(t.Context(), foreign))
 	s := w.seen(o)
 	must(t, o.backups.ensureSchedules(t.Context(), s))
-	if len(s.outcome) != 1 || s.outcome[0].reason != v1alpha1.ReasonForeignResource || !strings.Contains(s.outcome[0].message, "backup: schedule daily: ") {
-		t.Errorf("told is %v", s.outcome)
+	if len(s.result.problems) != 1 || s.result.problems[0].reason != v1alpha1.ReasonForeignResource || !strings.Contains(s.result.problems[0].message, "backup: schedule daily: ") {
+		t.Errorf("told is %v", s.result.problems)
 	}
 	for _, name := range []string{"orders-hourly", "orders-verify"} {
 		must(t, kube.Get(t.Context(), client.ObjectKey{Namespace: w.cluster.Namespace, Name: name}, &batchv1.CronJob{}))

@@ -16,7 +16,7 @@ import (
 const fieldRecovery = "spec.bootstrap.recovery"
 
 // recoversCopy says whether the cluster begins with a copy of a volume, as far as the spec alone tells.
-func recoversCopy(s *scope) bool {
+func recoversCopy(s *pass) bool {
 	recovery := s.cluster.Recovery()
 	return recovery != nil && (recovery.SnapshotID != "" || recovery.VolumeID != "")
 }
@@ -24,7 +24,7 @@ func recoversCopy(s *scope) bool {
 // findSource finds out what a cluster that is yet to begin is made from, and whether that may be used: a snapshot or a volume of
 // the same namespace, or one that the administrator allows; whole, not larger than the members' volumes, and of no newer MySQL.
 // It asks EC2 only until the first volume is there.
-func (r *restorer) findSource(ctx context.Context, s *scope) error {
+func (r *restorer) findSource(ctx context.Context, s *pass) error {
 	recovery, source := s.cluster.Recovery(), &s.observed.Source
 	if recovery == nil || recovery.ObjectStore != nil || !s.recovering() || s.deleting() || s.desired.Hibernate {
 		return nil
@@ -47,7 +47,7 @@ func (r *restorer) findSource(ctx context.Context, s *scope) error {
 		of = b
 	}
 	source.Copied = true
-	if firstVolumeMade(s) || s.cloud == nil || !s.observed.CloudReachable {
+	if firstVolumeMade(s) || s.access.cloud == nil || !s.observed.CloudReachable {
 		return nil
 	}
 	var err error
@@ -65,20 +65,20 @@ func (r *restorer) findSource(ctx context.Context, s *scope) error {
 	}
 	if err != nil {
 		p := readingError(err)
-		s.outcome = append(s.outcome, p)
+		s.result.problems = append(s.result.problems, p)
 		source.Why = topology.Finding{Reason: v1alpha1.ReasonRecovering, Message: p.message}
 	}
 	return nil
 }
 
 // backupNamed is backupToRestore with what is in the way in words.
-func (r *restorer) backupNamed(ctx context.Context, s *scope) (*v1alpha1.MySQLBackup, *problem) {
+func (r *restorer) backupNamed(ctx context.Context, s *pass) (*v1alpha1.MySQLBackup, *problem) {
 	b, err := r.backupToRestore(ctx, s)
 	return b, asProblem(err)
 }
 
 // firstVolumeMade says whether the volume that is made from the source is there.
-func firstVolumeMade(s *scope) bool {
+func firstVolumeMade(s *pass) bool {
 	m := s.observed.Members[s.desired.MemberName(0)]
 	if m == nil {
 		return false
@@ -98,26 +98,26 @@ func turnDown(source *topology.Source, reason, format string, args ...any) {
 
 // lookAtBackup looks for the snapshot of a MySQLBackup by the tags that only the operator gives. What the status says, which the
 // backup pods may write, has to agree with them: neither alone leads to a snapshot.
-func lookAtBackup(ctx context.Context, s *scope, b *v1alpha1.MySQLBackup) error {
-	snapshot, found, err := s.cloud.SnapshotOf(ctx, ec2.SnapshotQuery{Namespace: b.Namespace, Purpose: purposeOf(b), ClusterUID: b.Status.ClusterUID, ID: b.Status.SnapshotID})
+func lookAtBackup(ctx context.Context, s *pass, b *v1alpha1.MySQLBackup) error {
+	snapshot, found, err := s.access.cloud.SnapshotOf(ctx, ec2.SnapshotQuery{Namespace: b.Namespace, Purpose: purposeOf(b), ClusterUID: b.Status.ClusterUID, ID: b.Status.SnapshotID})
 	if err != nil {
 		return err
 	}
 	if !found {
-		turnDown(&s.observed.Source, v1alpha1.ReasonWaitingForDependency, "%s: EC2 shows no snapshot of MySQLBackup %s in this account in %s; it was deleted, or is elsewhere", fieldRecovery, b.Name, s.cloud.Region())
+		turnDown(&s.observed.Source, v1alpha1.ReasonWaitingForDependency, "%s: EC2 shows no snapshot of MySQLBackup %s in this account in %s; it was deleted, or is elsewhere", fieldRecovery, b.Name, s.access.cloud.Region())
 		return nil
 	}
 	judgeSnapshot(s, snapshot, b.Status.Version)
 	return nil
 }
 
-func lookAtSnapshot(ctx context.Context, s *scope, id string) error {
-	snapshot, found, err := s.cloud.SnapshotByID(ctx, id)
+func lookAtSnapshot(ctx context.Context, s *pass, id string) error {
+	snapshot, found, err := s.access.cloud.SnapshotByID(ctx, id)
 	if err != nil {
 		return err
 	}
 	if !found {
-		turnDown(&s.observed.Source, v1alpha1.ReasonWaitingForDependency, "%s: this account has no snapshot %s in %s; it was deleted, or is elsewhere", fieldRecovery, id, s.cloud.Region())
+		turnDown(&s.observed.Source, v1alpha1.ReasonWaitingForDependency, "%s: this account has no snapshot %s in %s; it was deleted, or is elsewhere", fieldRecovery, id, s.access.cloud.Region())
 		return nil
 	}
 	judgeSnapshot(s, snapshot, "")
@@ -125,7 +125,7 @@ func lookAtSnapshot(ctx context.Context, s *scope, id string) error {
 }
 
 // judgeSnapshot decides on a snapshot. version is what opened its volume where no tag says so, empty for unknown.
-func judgeSnapshot(s *scope, snapshot ec2.Snapshot, version string) {
+func judgeSnapshot(s *pass, snapshot ec2.Snapshot, version string) {
 	source := &s.observed.Source
 	if !maySource(s, snapshot.ID, snapshot.Tags) {
 		return
@@ -145,20 +145,20 @@ func judgeSnapshot(s *scope, snapshot ec2.Snapshot, version string) {
 }
 
 // lookAtVolume decides on a volume that a cluster left behind. Once its snapshot was begun, the volume may go where it likes.
-func lookAtVolume(ctx context.Context, s *scope, id string) error {
+func lookAtVolume(ctx context.Context, s *pass, id string) error {
 	source := &s.observed.Source
-	for _, snapshot := range s.inventory.Snapshots {
+	for _, snapshot := range s.seen.inventory.Snapshots {
 		if snapshot.VolumeID == id && snapshot.Tags[ec2.TagPurpose] == topology.RecoveryPurpose && snapshot.State != ec2.SnapshotError {
 			source.VolumeID = id
 			return nil
 		}
 	}
-	v, found, err := s.cloud.VolumeByID(ctx, id)
+	v, found, err := s.access.cloud.VolumeByID(ctx, id)
 	switch {
 	case err != nil:
 		return err
 	case !found:
-		turnDown(source, v1alpha1.ReasonWaitingForDependency, "%s: this account has no data volume %s in %s; it was deleted, or is elsewhere", fieldRecovery, id, s.cloud.Region())
+		turnDown(source, v1alpha1.ReasonWaitingForDependency, "%s: this account has no data volume %s in %s; it was deleted, or is elsewhere", fieldRecovery, id, s.access.cloud.Region())
 	case !maySource(s, id, v.Tags):
 	case v.State == ec2.VolumeInUse:
 		turnDown(source, v1alpha1.ReasonWaitingForDependency, "%s: volume %s is attached to instance %s, which may be writing to it; detach it, or take a snapshot of it and name that", fieldRecovery, id, orDash(v.AttachedTo))
@@ -171,8 +171,8 @@ func lookAtVolume(ctx context.Context, s *scope, id string) error {
 }
 
 // maySource says whether the cluster's namespace may restore from what EC2 shows with these tags.
-func maySource(s *scope, id string, tags map[string]string) bool {
-	v := s.policy.CheckSource(s.cluster.Namespace, s.cluster.Spec, id, tags)
+func maySource(s *pass, id string, tags map[string]string) bool {
+	v := s.access.policy.CheckSource(s.cluster.Namespace, s.cluster.Spec, id, tags)
 	if v != nil {
 		turnDown(&s.observed.Source, v1alpha1.ReasonNotPermitted, "%s: %s", v.Field, v.Message)
 	}
@@ -181,7 +181,7 @@ func maySource(s *scope, id string, tags map[string]string) bool {
 
 // fits says whether a source is small enough and not of a newer MySQL. Where nothing tells what opened it, mysqld itself
 // refuses what it cannot read.
-func fits(s *scope, what string, sizeGiB int32, tags map[string]string, version string) bool {
+func fits(s *pass, what string, sizeGiB int32, tags map[string]string, version string) bool {
 	if have := s.cluster.StorageGiB(); have < sizeGiB {
 		turnDown(&s.observed.Source, v1alpha1.ReasonInvalidSpec, "spec.storage.size: %s has %d GiB and the members' volumes %d GiB; set it to %dGi at least", what, sizeGiB, have, sizeGiB)
 		return false
@@ -201,19 +201,19 @@ func fits(s *scope, what string, sizeGiB int32, tags map[string]string, version 
 
 // adopt makes what is on a copied volume the cluster's own, tells so by the volume's tag, and then remembers it: from then on
 // the cluster begins on it, and nothing is ever made from the source again.
-func (r *restorer) adopt(ctx context.Context, s *scope, m *mysql.Member, a topology.Adopt) error {
-	if s.cloud == nil || !s.observed.CloudReachable {
+func (r *restorer) adopt(ctx context.Context, s *pass, m *mysql.Member, a topology.Adopt) error {
+	if s.access.cloud == nil || !s.observed.CloudReachable {
 		return &problem{reason: v1alpha1.ReasonCloudSilent, message: "waiting for EC2's API", after: afterWaiting}
 	}
 	err := m.Adopt(ctx)
 	if errors.Is(err, mysql.ErrNothingThere) {
-		s.unadoptable = fmt.Sprintf("%v. Delete the cluster, and restore from another", err)
-		return &problem{reason: v1alpha1.ReasonRecoveryFailed, message: s.unadoptable, after: afterPerson, cause: err}
+		s.backup.unadoptable = fmt.Sprintf("%v. Delete the cluster, and restore from another", err)
+		return &problem{reason: v1alpha1.ReasonRecoveryFailed, message: s.backup.unadoptable, after: afterPerson, cause: err}
 	}
 	if err != nil {
 		return err
 	}
-	if err := s.cloud.NoteRecovered(ctx, s.uid(), a.VolumeID); err != nil {
+	if err := s.access.cloud.NoteRecovered(ctx, s.uid(), a.VolumeID); err != nil {
 		return cloudError(err)
 	}
 	return r.recordKeeper.saveRecords(ctx, s, func(records *topology.Records) { records.Recovered = true })

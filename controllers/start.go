@@ -31,7 +31,7 @@ type starts struct {
 
 // start starts a member's stopped instance. A zone may be out of capacity for that as for a launch, which EC2 says at once or
 // only after it took the start.
-func (r *executor) start(ctx context.Context, s *scope, a topology.StartInstance) error {
+func (r *executor) start(ctx context.Context, s *pass, a topology.StartInstance) error {
 	in, zone := topology.Instance{}, ""
 	if m := s.observed.Members[a.Member]; m != nil && m.CurrentInstance() != nil {
 		in = *m.CurrentInstance()
@@ -45,8 +45,8 @@ func (r *executor) start(ctx context.Context, s *scope, a topology.StartInstance
 			message: fmt.Sprintf("EC2 took the start and did not carry it out: %s; it is tried again, less and less often, every five minutes at the least", in.StateReason),
 		}
 	}
-	cloud, uid := s.cloud, s.uid()
-	finish := func(_ context.Context, s *scope, err error) error {
+	cloud, uid := s.access.cloud, s.uid()
+	finish := func(_ context.Context, s *pass, err error) error {
 		if err == nil && s.cache.requests.startTaken(a.InstanceID, r.Clock.Now()) > 0 {
 			return nil // it was taken before as well: whether the zone has room is not known yet
 		}

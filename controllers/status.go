@@ -25,7 +25,7 @@ type reporter struct {
 }
 
 // conclude writes what the pass found into status and decides when to look again. It runs also when a step failed.
-func (r *reporter) conclude(ctx context.Context, s *scope, failed error) (ctrl.Result, error) {
+func (r *reporter) conclude(ctx context.Context, s *pass, failed error) (ctrl.Result, error) {
 	if s.done {
 		return ctrl.Result{}, failed
 	}
@@ -38,8 +38,8 @@ func (r *reporter) conclude(ctx context.Context, s *scope, failed error) (ctrl.R
 	if err != nil && !s.planned {
 		return ctrl.Result{}, err
 	}
-	if told && s.promotion != nil {
-		s.cache.told.uncovered = s.promotion.Uncovered
+	if told && s.result.promotion != nil {
+		s.cache.told.uncovered = s.result.promotion.Uncovered
 	}
 	if told || !s.cache.told.timeline.opened.IsZero() { // what is owed stays owed
 		r.tellOfPromotion(s)
@@ -59,7 +59,7 @@ func (r *reporter) conclude(ctx context.Context, s *scope, failed error) (ctrl.R
 
 // writeStatus writes status where it changed, and says whether what it says is told. A status that cannot be written is told in the log,
 // and tried again at the pace of refused objects: what the cluster needs next, a failover may be, does not wait for that.
-func (r *reporter) writeStatus(ctx context.Context, s *scope, before *v1alpha1.MySQLCluster) (told bool, err error) {
+func (r *reporter) writeStatus(ctx context.Context, s *pass, before *v1alpha1.MySQLCluster) (told bool, err error) {
 	if apiequality.Semantic.DeepEqual(before.Status, s.cluster.Status) {
 		return true, nil
 	}
@@ -82,7 +82,7 @@ func (r *reporter) writeStatus(ctx context.Context, s *scope, before *v1alpha1.M
 
 // next says when to look again: when the plan asks for it, unless a problem asks for longer, or has no answer but to
 // back off.
-func (r *reporter) next(s *scope, failure *problem) (ctrl.Result, error) {
+func (r *reporter) next(s *pass, failure *problem) (ctrl.Result, error) {
 	if failure != nil {
 		if failure.after > 0 {
 			return ctrl.Result{RequeueAfter: failure.after}, nil
@@ -90,15 +90,15 @@ func (r *reporter) next(s *scope, failure *problem) (ctrl.Result, error) {
 		return ctrl.Result{}, failure
 	}
 	after := s.plan.RequeueAfter
-	if s.promoted || s.moved && len(s.outcome) == 0 {
+	if s.result.promoted || s.result.moved && len(s.result.problems) == 0 {
 		after = min(after, afterProgress)
 	}
-	if s.acted > 0 {
+	if s.result.acted > 0 {
 		return ctrl.Result{RequeueAfter: after}, nil // something came of this pass; trouble elsewhere must not slow it down
 	}
 	// Trouble with EC2 itself does not count: the plan knows of it, and asking too often is the cloud plane's own care. Nor does
 	// an object that is in the way: it has a pace of its own.
-	for _, p := range append(slices.Clone(s.outcome), s.dependencyProblem, s.preflightProblem) {
+	for _, p := range append(slices.Clone(s.result.problems), s.seen.dependencyProblem, s.seen.preflightProblem) {
 		switch {
 		case p == nil:
 		case p.after > 0 && (!p.aside || !s.plan.Failing):
@@ -114,7 +114,7 @@ func (r *reporter) next(s *scope, failure *problem) (ctrl.Result, error) {
 
 // project computes status from the pass. It is pure but for the clock and the probe's last word. It returns after how long Degraded
 // changes by itself, 0 when it does not.
-func (r *reporter) project(s *scope, failure *problem) (recheck time.Duration) {
+func (r *reporter) project(s *pass, failure *problem) (recheck time.Duration) {
 	st := &s.cluster.Status
 	if s.planned || st.ObservedGeneration == 0 {
 		st.ObservedGeneration = s.cluster.Generation // otherwise nothing came of what the spec asks for
@@ -142,7 +142,7 @@ func (r *reporter) project(s *scope, failure *problem) (recheck time.Duration) {
 }
 
 // setReady sets Ready from the phase and from whether the cluster takes writes.
-func (c conditions) setReady(s *scope, v verdict, failure *problem) {
+func (c conditions) setReady(s *pass, v verdict, failure *problem) {
 	st, available := &c.cluster.Status, v.available.Status == metav1.ConditionTrue
 	switch {
 	case !s.planned && meta.FindStatusCondition(st.Conditions, v1alpha1.ConditionReady) != nil:
@@ -193,11 +193,11 @@ func rolloutStatus(rollout topology.Rollout) *v1alpha1.RolloutStatus {
 	return st
 }
 
-func projectMembers(s *scope, st *v1alpha1.MySQLClusterStatus) {
+func projectMembers(s *pass, st *v1alpha1.MySQLClusterStatus) {
 	p := s.plan
 	st.Phase, st.Primary = p.Phase, p.Primary
-	if s.promotion != nil {
-		st.LastPromotion = s.promotion
+	if s.result.promotion != nil {
+		st.LastPromotion = s.result.promotion
 	}
 	st.Rollout = rolloutStatus(p.Rollout)
 	st.QuarantineSnapshots = int32(p.Quarantined)
@@ -265,8 +265,8 @@ func (c conditions) set(kind string, status metav1.ConditionStatus, reason, mess
 	})
 }
 
-func (r *reporter) setCloudReachable(s *scope, c conditions) {
-	switch p := s.cloudProblem; {
+func (r *reporter) setCloudReachable(s *pass, c conditions) {
+	switch p := s.access.problem; {
 	case p != nil && !p.quiet():
 		c.set(v1alpha1.ConditionCloudReachable, metav1.ConditionFalse, p.reason, p.message)
 	case s.planned && s.observed.CloudReachable:
@@ -275,7 +275,7 @@ func (r *reporter) setCloudReachable(s *scope, c conditions) {
 }
 
 // problems lists what a person should know, the most fundamental first.
-func problems(s *scope, failure *problem) []topology.Finding {
+func problems(s *pass, failure *problem) []topology.Finding {
 	var all []topology.Finding
 	add := func(p *problem) {
 		if p != nil && !p.quiet() {
@@ -283,24 +283,24 @@ func problems(s *scope, failure *problem) []topology.Finding {
 		}
 	}
 	add(failure)
-	all = append(all, s.violations...)
-	if !s.accountRefused || s.policyUnread && s.records().Account != "" {
-		add(s.cloudProblem)
+	all = append(all, s.access.violations...)
+	if !s.access.refused || s.access.unread && s.records().Account != "" {
+		add(s.access.problem)
 	}
-	add(s.dependencyProblem)
+	add(s.seen.dependencyProblem)
 	all = append(all, s.unmet...)
-	add(s.preflightProblem)
-	for _, p := range s.outcome {
+	add(s.seen.preflightProblem)
+	for _, p := range s.result.problems {
 		add(p)
 	}
-	for _, p := range s.inTheWay {
+	for _, p := range s.result.inTheWay {
 		add(p)
 	}
-	for _, message := range s.strangers {
+	for _, message := range s.seen.strangers {
 		all = append(all, topology.Finding{Reason: v1alpha1.ReasonForeignResource, Message: message})
 	}
 	switch {
-	case s.leaving:
+	case s.keys.leaving:
 		all = append(all, topology.Finding{Reason: v1alpha1.ReasonDeletionProtected, Message: leavingMessage})
 	case protectedDeletion(s):
 		all = append(all, topology.Finding{Reason: v1alpha1.ReasonDeletionProtected, Message: protectedMessage})
@@ -312,11 +312,11 @@ const protectedMessage = "the cluster was deleted but is protected; it keeps run
 
 const leavingMessage = "the namespace is being deleted but the cluster is protected; it keeps running and nothing in AWS is touched. Its Services and Secrets in this namespace are gone and cannot be made again. To delete it for good set spec.deletionProtection to false"
 
-func protectedDeletion(s *scope) bool {
+func protectedDeletion(s *pass) bool {
 	return !s.cluster.DeletionTimestamp.IsZero() && s.cluster.IsProtected()
 }
 
-func (c conditions) setProgressing(s *scope, failure *problem, problems []topology.Finding) {
+func (c conditions) setProgressing(s *pass, failure *problem, problems []topology.Finding) {
 	switch {
 	case s.planned && s.plan.Rollout.Total() > 0 && !s.plan.Failing:
 		c.set(v1alpha1.ConditionProgressing, metav1.ConditionTrue, s.plan.Rolling.Reason, s.plan.Rolling.Message)

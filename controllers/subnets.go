@@ -13,25 +13,25 @@ import (
 
 // readSubnets resolves the subnets of the spec. One that is missing holds up a cluster of which nothing was made yet, so
 // that its members are spread as the spec says; later the others go on to be used.
-func (r *cloudObserver) readSubnets(ctx context.Context, s *scope) {
-	subnets, missing, err := s.cloud.Subnets(ctx, s.cluster.Spec.AWS.SubnetIDs)
-	switch text := fmt.Sprintf("%s: EC2 knows no %s in %s", fieldSubnetIDs, strings.Join(missing, ", "), s.cloud.Region()); {
+func (r *cloudObserver) readSubnets(ctx context.Context, s *pass) {
+	subnets, missing, err := s.access.cloud.Subnets(ctx, s.cluster.Spec.AWS.SubnetIDs)
+	switch text := fmt.Sprintf("%s: EC2 knows no %s in %s", fieldSubnetIDs, strings.Join(missing, ", "), s.access.cloud.Region()); {
 	case err != nil:
-		s.dependencyProblem = dependency(fieldSubnetIDs, err)
+		s.seen.dependencyProblem = dependency(fieldSubnetIDs, err)
 		return
 	case len(missing) > 0 && (len(s.records().Members) == 0 || len(subnets) == 0):
-		s.dependencyProblem = &problem{reason: v1alpha1.ReasonWaitingForDependency, message: "waiting for a subnet; " + text, after: afterWaiting}
+		s.seen.dependencyProblem = &problem{reason: v1alpha1.ReasonWaitingForDependency, message: "waiting for a subnet; " + text, after: afterWaiting}
 		return
 	case len(missing) > 0:
 		s.unmet = append(s.unmet, topology.Finding{Reason: v1alpha1.ReasonWaitingForDependency,
 			Message: text + "; new volumes and instances are made in the other subnets. Create it again, or append one in the same zone"})
 	}
 	var settled bool
-	s.vpc, settled = home(s, subnets)
+	s.seen.vpc, settled = home(s, subnets)
 	for _, subnet := range subnets {
-		if subnet.VPCID != s.vpc && settled {
+		if subnet.VPCID != s.seen.vpc && settled {
 			s.unmet = append(s.unmet, topology.Finding{Reason: v1alpha1.ReasonInvalidSpec, Message: fmt.Sprintf(
-				"%s: subnet %s is in %s, but the members are in %s: nothing is made in it. Append one of %s in its place", fieldSubnetIDs, subnet.ID, subnet.VPCID, s.vpc, s.vpc)})
+				"%s: subnet %s is in %s, but the members are in %s: nothing is made in it. Append one of %s in its place", fieldSubnetIDs, subnet.ID, subnet.VPCID, s.seen.vpc, s.seen.vpc)})
 			continue
 		}
 		s.desired.Subnets = append(s.desired.Subnets, topology.Subnet{ID: subnet.ID, Zone: subnet.Zone})
@@ -40,13 +40,13 @@ func (r *cloudObserver) readSubnets(ctx context.Context, s *scope) {
 
 // home is the VPC that the cluster is in: that of its machines, else of its own security group. The spec's subnets may have been
 // appended to since. Where nothing is there to go by it is the first subnet's, and not settled: then the preflight speaks.
-func home(s *scope, subnets []ec2.Subnet) (vpc string, settled bool) {
-	for _, in := range s.inventory.Instances {
+func home(s *pass, subnets []ec2.Subnet) (vpc string, settled bool) {
+	for _, in := range s.seen.inventory.Instances {
 		if i := slices.IndexFunc(subnets, func(subnet ec2.Subnet) bool { return subnet.ID == in.SubnetID }); i >= 0 && in.State != ec2.StateTerminated {
 			return subnets[i].VPCID, true
 		}
 	}
-	for _, group := range s.inventory.SecurityGroups {
+	for _, group := range s.seen.inventory.SecurityGroups {
 		if group.Name == ec2.GroupName(s.uid()) && slices.ContainsFunc(subnets, func(subnet ec2.Subnet) bool { return subnet.VPCID == group.VPCID }) {
 			return group.VPCID, true
 		}
@@ -61,7 +61,7 @@ func home(s *scope, subnets []ec2.Subnet) (vpc string, settled bool) {
 const fieldSubnetIDs = "spec.aws.subnetIDs"
 
 // subnetIDs are the subnets that there are.
-func subnetIDs(s *scope) []string {
+func subnetIDs(s *pass) []string {
 	var ids []string
 	for _, subnet := range s.desired.Subnets {
 		ids = append(ids, subnet.ID)

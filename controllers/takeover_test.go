@@ -67,7 +67,7 @@ func TestWhatWasDecidedLongAgoIsNotDone(t *testing.T) {
 	replaced := errors.New("another leads")
 	clock := clocktesting.NewFakePassiveClock(time.Now())
 	r := NewMySQLClusterReconciler(Ports{Clock: clock, Config: Config{Lease: func(context.Context) error { return replaced }}})
-	s := &scope{cache: r.caches.of(types.NamespacedName{Name: "orders"}, "uid"), observed: topology.Observed{Now: clock.Now()}}
+	s := &pass{cache: r.caches.of(types.NamespacedName{Name: "orders"}, "uid"), observed: topology.Observed{Now: clock.Now()}}
 	if err := r.executor.stillLeads(t.Context(), s); err != nil {
 		t.Errorf("a decision of now: %v", err)
 	}

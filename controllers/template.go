@@ -51,20 +51,20 @@ const codeImageGone = "InvalidAMIID.Unavailable"
 var errNoImage = errors.New("resolve the image")
 
 // marked is a template's text as it is kept in the records, which are the tenant's to change: with what proves that it is ours.
-func marked(s *scope, text string) string { return s.authority.Mark(text) + " " + text }
+func marked(s *pass, text string) string { return s.keys.authority.Mark(text) + " " + text }
 
 // remembered returns the template in the records; false when there is none, or it is not the operator's.
-func remembered(s *scope) (template, bool) {
+func remembered(s *pass) (template, bool) {
 	mark, text, _ := strings.Cut(s.records().Template, " ")
 	var t template
-	return t, hmac.Equal([]byte(mark), []byte(s.authority.Mark(text))) && json.Unmarshal([]byte(text), &t) == nil
+	return t, hmac.Equal([]byte(mark), []byte(s.keys.authority.Mark(text))) && json.Unmarshal([]byte(text), &t) == nil
 }
 
 // readBefore finds out what a machine is made from that is not to have the present version yet: the present spec, but with the
 // version of the machines on which all members were last well, and with what brings that version to a machine and what it
 // runs on. None when the administrator's policy no longer allows it, or EC2 did not take the order.
-func (r *cloudObserver) readBefore(s *scope) {
-	if s.authority == nil {
+func (r *cloudObserver) readBefore(s *pass) {
+	if s.keys.authority == nil {
 		return
 	}
 	s.desired.Template = marked(s, templateOf(s.cluster).text())
@@ -77,16 +77,16 @@ func (r *cloudObserver) readBefore(s *scope) {
 	c.Spec.Version = then.Version
 	aws.InstanceType, aws.ImageID, aws.ImageSSMParameter, aws.Download = then.InstanceType, then.ImageID, then.ImageSSMParameter, then.Download
 	hash := templateOf(c).hash()
-	if !s.cache.requests.takesBefore(hash, r.Clock.Now()) || len(s.policy.Check(c.Namespace, c.Spec)) > 0 {
+	if !s.cache.requests.takesBefore(hash, r.Clock.Now()) || len(s.access.policy.Check(c.Namespace, c.Spec)) > 0 {
 		return
 	}
-	s.before, s.desired.Before = c, topology.Template{Hash: hash, Version: then.Version}
+	s.seen.before, s.desired.Before = c, topology.Template{Hash: hash, Version: then.Version}
 }
 
 // launchedFrom is the cluster's object with the spec that a machine is launched from.
-func launchedFrom(s *scope, a topology.LaunchInstance) *v1alpha1.MySQLCluster {
-	if a.Before && s.before != nil {
-		return s.before
+func launchedFrom(s *pass, a topology.LaunchInstance) *v1alpha1.MySQLCluster {
+	if a.Before && s.seen.before != nil {
+		return s.seen.before
 	}
 	return s.cluster
 }

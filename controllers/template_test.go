@@ -84,7 +84,7 @@ func TestWhatAMachineAsBeforeIsMadeFrom(t *testing.T) {
 	then := templateOf(cluster())
 	authority, err := pki.NewAuthority("uid", "orders", time.Now())
 	must(t, err)
-	text := marked(&scope{authority: authority}, then.text())
+	text := marked(&pass{keys: passKeys{authority: authority}}, then.text())
 	rules := func(text string) policy.Policy {
 		p, err := policy.Parse(map[string]string{policy.Key: text})
 		must(t, err)
@@ -141,21 +141,21 @@ func TestWhatAMachineAsBeforeIsMadeFrom(t *testing.T) {
 	} {
 		clock := clocktesting.NewFakePassiveClock(time.Now())
 		r := NewMySQLClusterReconciler(Ports{Clock: clock})
-		s := &scope{cluster: cluster(), cache: &clusterCache{}, policy: c.policy, authority: authority}
+		s := &pass{cluster: cluster(), cache: &clusterCache{}, access: passAccess{policy: c.policy}, keys: passKeys{authority: authority}}
 		c.change(s.cluster)
 		s.setRecords(topology.Records{Template: c.records})
 		if c.refused != nil {
 			r.cloudObserver.readBefore(s)
 			s.cache.requests.noteBefore(s.desired.Before.Hash, c.refused, clock.Now())
-			s.before, s.desired.Before = nil, topology.Template{}
+			s.seen.before, s.desired.Before = nil, topology.Template{}
 		}
 		r.cloudObserver.readBefore(s)
 		if c.want == nil {
-			if s.before != nil || s.desired.Before != (topology.Template{}) {
+			if s.seen.before != nil || s.desired.Before != (topology.Template{}) {
 				t.Errorf("%s: it is made from %+v", name, s.desired.Before)
 			}
 			if clock.SetTime(clock.Now().Add(refusedBefore)); c.refused != nil {
-				if r.cloudObserver.readBefore(s); s.before == nil {
+				if r.cloudObserver.readBefore(s); s.seen.before == nil {
 					t.Errorf("%s: EC2 is never asked again", name)
 				}
 			}
@@ -163,7 +163,7 @@ func TestWhatAMachineAsBeforeIsMadeFrom(t *testing.T) {
 		}
 		want := cluster()
 		c.want(want)
-		if s.before == nil || templateOf(s.before).text() != templateOf(want).text() || s.desired.Before != (topology.Template{Hash: templateOf(want).hash(), Version: "8.4.6"}) {
+		if s.seen.before == nil || templateOf(s.seen.before).text() != templateOf(want).text() || s.desired.Before != (topology.Template{Hash: templateOf(want).hash(), Version: "8.4.6"}) {
 			t.Errorf("%s: it is made from %+v", name, s.desired.Before)
 		}
 	}

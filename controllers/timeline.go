@@ -47,15 +47,15 @@ func (t *timeline) fence(now time.Time) {
 func (t *timeline) open(now time.Time) { t.opened = now }
 
 // show notes when clients were first shown the new primary.
-func (t *timeline) show(s *scope, now time.Time) {
-	if s.published && !t.opened.IsZero() && t.published.IsZero() {
+func (t *timeline) show(s *pass, now time.Time) {
+	if s.result.published && !t.opened.IsZero() && t.published.IsZero() {
 		t.published = now
 	}
 }
 
 // trackPromotion follows a failure of the primary through the passes, and reports the promotion once the new primary is
 // published.
-func (r *reporter) trackPromotion(s *scope) {
+func (r *reporter) trackPromotion(s *pass) {
 	t, now := &s.cache.told.timeline, r.Clock.Now()
 	switch {
 	case t.unseen:
@@ -68,18 +68,18 @@ func (r *reporter) trackPromotion(s *scope) {
 			t.from = s.plan.Membership.Primary
 		}
 		t.asked = askedToPause(s, t.from)
-	case s.plan.Primary != "" && s.published && !t.opened.IsZero():
+	case s.plan.Primary != "" && s.result.published && !t.opened.IsZero():
 		t.show(s, now)
-		s.promotion = t.report(s.plan.Primary, s.cluster.Spec.Lossless(), s.plan.Records.Uncovered)
+		s.result.promotion = t.report(s.plan.Primary, s.cluster.Spec.Lossless(), s.plan.Records.Uncovered)
 	case s.plan.Primary != "" && t.opened.IsZero():
 		*t = timeline{} // it came back, or somebody else took care
-		s.promotion = owed(s, now)
+		s.result.promotion = owed(s, now)
 	}
 }
 
 // askedToPause reports whether a person asked for what takes writes away from a primary without a switchover: hibernation, or, of a
 // cluster with one member, a restart of mysqld or another machine.
-func askedToPause(s *scope, primary string) bool {
+func askedToPause(s *pass, primary string) bool {
 	of := func(rec topology.Records) bool {
 		return rec.Rolling == primary || slices.Contains(rec.Restarts.Members, primary)
 	}
@@ -114,9 +114,9 @@ func (t *timeline) report(to string, lossless bool, u topology.Uncovered) *v1alp
 
 // owed is the last promotion with what status does not tell of it yet: that commits may be lost which another member than the
 // primary answered. It was found after the promotion, or the pass that promoted could not tell it. Nil for nothing.
-func owed(s *scope, now time.Time) *v1alpha1.PromotionStatus {
+func owed(s *pass, now time.Time) *v1alpha1.PromotionStatus {
 	u, last := s.plan.Records.Uncovered, s.cluster.Status.LastPromotion
-	if s.plan.Primary == "" || !s.published || u.Primary == "" || u.Primary == s.plan.Primary || !s.cluster.Spec.Lossless() || s.observed.UncoveredTold == u.String() {
+	if s.plan.Primary == "" || !s.result.published || u.Primary == "" || u.Primary == s.plan.Primary || !s.cluster.Spec.Lossless() || s.observed.UncoveredTold == u.String() {
 		return nil
 	}
 	p := &v1alpha1.PromotionStatus{Kind: promotionUnplanned, From: u.Primary, At: metav1.NewTime(now), Total: seconds(0)}
@@ -138,8 +138,8 @@ func (t *timeline) began() time.Time {
 func seconds(d time.Duration) string { return fmt.Sprintf("%.3fs", d.Seconds()) }
 
 // tellOfPromotion tells of a promotion in an event and in the histogram, once status holds it.
-func (r *reporter) tellOfPromotion(s *scope) {
-	p, t := s.promotion, s.cache.told.timeline
+func (r *reporter) tellOfPromotion(s *pass) {
+	p, t := s.result.promotion, s.cache.told.timeline
 	if p == nil {
 		return
 	}

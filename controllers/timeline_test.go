@@ -24,8 +24,8 @@ func TestAPromotionIsToldOnceStatusHoldsIt(t *testing.T) {
 	now := clocktesting.NewFakePassiveClock(at(5))
 	r := NewMySQLClusterReconciler(Ports{Clock: now, Events: recorder, Metrics: NewMetrics(prometheus.NewRegistry())})
 	lost := &clusterCache{told: toldCache{timeline: timeline{kind: promotionUnplanned, from: "orders-0", lastWrite: at(0), noticed: at(1), fenced: at(2), opened: at(4)}}}
-	pass := func() *scope {
-		s := &scope{cluster: &v1alpha1.MySQLCluster{}, cache: lost, planned: true, published: true}
+	pass := func() *pass {
+		s := &pass{cluster: &v1alpha1.MySQLCluster{}, cache: lost, planned: true, result: passResult{published: true}}
 		s.plan.Primary = "orders-1"
 		r.reporter.trackPromotion(s)
 		return s
@@ -33,12 +33,12 @@ func TestAPromotionIsToldOnceStatusHoldsIt(t *testing.T) {
 	first := pass() // whose status could not be written
 	now.SetTime(at(60))
 	second := pass()
-	if first.promotion == nil || second.promotion == nil || !reflect.DeepEqual(first.promotion, second.promotion) || second.promotion.Total != "5.000s" {
-		t.Fatalf("the promotion was reported as %+v, then as %+v", first.promotion, second.promotion)
+	if first.result.promotion == nil || second.result.promotion == nil || !reflect.DeepEqual(first.result.promotion, second.result.promotion) || second.result.promotion.Total != "5.000s" {
+		t.Fatalf("the promotion was reported as %+v, then as %+v", first.result.promotion, second.result.promotion)
 	}
 	r.reporter.tellOfPromotion(second)
-	if third := pass(); third.promotion != nil {
-		t.Errorf("the promotion is reported again: %+v", third.promotion)
+	if third := pass(); third.result.promotion != nil {
+		t.Errorf("the promotion is reported again: %+v", third.result.promotion)
 	}
 	if len(recorder.Events) != 1 {
 		t.Fatalf("%d events tell of it", len(recorder.Events))
@@ -53,8 +53,7 @@ func TestAnAsynchronousFailoverPromisesNothing(t *testing.T) {
 	for kind, promises := range map[string]bool{promotionUnplanned: false, promotionPlanned: true} {
 		recorder := events.NewFakeRecorder(9)
 		r := NewMySQLClusterReconciler(Ports{Events: recorder, Metrics: NewMetrics(prometheus.NewRegistry())})
-		s := &scope{cluster: &v1alpha1.MySQLCluster{}, cache: &clusterCache{told: toldCache{timeline: timeline{kind: kind}}}, plan: topology.Plan{Primary: "orders-1"},
-			promotion: &v1alpha1.PromotionStatus{Kind: kind, To: "orders-1"}}
+		s := &pass{cluster: &v1alpha1.MySQLCluster{}, cache: &clusterCache{told: toldCache{timeline: timeline{kind: kind}}}, plan: topology.Plan{Primary: "orders-1"}, result: passResult{promotion: &v1alpha1.PromotionStatus{Kind: kind, To: "orders-1"}}}
 		s.cluster.Spec.Replication.Durability = v1alpha1.DurabilityAsync
 		r.reporter.tellOfPromotion(s)
 		if note := <-recorder.Events; strings.Contains(note, "no acknowledged transaction was lost") != promises {
@@ -70,35 +69,35 @@ func TestThePrimaryOpenedAgain(t *testing.T) {
 	for name, row := range map[string]struct {
 		to       string
 		replicas int
-		change   func(*scope)
+		change   func(*pass)
 		kind     string
 		event    string
 	}{
-		"another member":                               {"orders-1", 3, func(*scope) {}, "Failover", "Warning Failover Failed over from orders-0 to orders-1 in"},
-		"the same member":                              {"orders-0", 3, func(*scope) {}, "Reopened", "Warning Reopened Reopened orders-0 for writes in"},
-		"after a restart that was asked for":           {"orders-0", 1, func(s *scope) { s.observed.Records.Restarts = restarts }, "Reopened", "Normal Reopened Reopened orders-0 for writes in"},
-		"on another machine that was asked for":        {"orders-0", 1, func(s *scope) { s.plan.Records.Rolling = "orders-0" }, "Reopened", "Normal Reopened Reopened orders-0 for writes in"},
-		"while the members are restarted in turn":      {"orders-0", 3, func(s *scope) { s.observed.Records.Restarts = restarts }, "Reopened", "Warning Reopened Reopened orders-0 for writes in"},
-		"after hibernation":                            {"orders-0", 3, func(s *scope) { s.cache.told.writes.waking = true }, "Reopened", "Normal Reopened Reopened orders-0 for writes in"},
-		"another member, after hibernation":            {"orders-1", 3, func(s *scope) { s.cache.told.writes.waking = true }, "Failover", "Warning Failover Failed over from orders-0 to orders-1 in"},
-		"another member, of a primary that is unknown": {"orders-1", 3, func(s *scope) { s.plan.Membership = nil }, "Failover", "Warning Failover Failed over from - to orders-1 in"},
+		"another member":                               {"orders-1", 3, func(*pass) {}, "Failover", "Warning Failover Failed over from orders-0 to orders-1 in"},
+		"the same member":                              {"orders-0", 3, func(*pass) {}, "Reopened", "Warning Reopened Reopened orders-0 for writes in"},
+		"after a restart that was asked for":           {"orders-0", 1, func(s *pass) { s.observed.Records.Restarts = restarts }, "Reopened", "Normal Reopened Reopened orders-0 for writes in"},
+		"on another machine that was asked for":        {"orders-0", 1, func(s *pass) { s.plan.Records.Rolling = "orders-0" }, "Reopened", "Normal Reopened Reopened orders-0 for writes in"},
+		"while the members are restarted in turn":      {"orders-0", 3, func(s *pass) { s.observed.Records.Restarts = restarts }, "Reopened", "Warning Reopened Reopened orders-0 for writes in"},
+		"after hibernation":                            {"orders-0", 3, func(s *pass) { s.cache.told.writes.waking = true }, "Reopened", "Normal Reopened Reopened orders-0 for writes in"},
+		"another member, after hibernation":            {"orders-1", 3, func(s *pass) { s.cache.told.writes.waking = true }, "Failover", "Warning Failover Failed over from orders-0 to orders-1 in"},
+		"another member, of a primary that is unknown": {"orders-1", 3, func(s *pass) { s.plan.Membership = nil }, "Failover", "Warning Failover Failed over from - to orders-1 in"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			recorder, registry := events.NewFakeRecorder(9), prometheus.NewRegistry()
 			prober := mysql.NewProber(mysql.ProberOptions{})
 			defer prober.Close()
 			r := NewMySQLClusterReconciler(Ports{Clock: clocktesting.NewFakePassiveClock(began), Events: recorder, Metrics: NewMetrics(registry), Prober: prober})
-			s := &scope{cluster: &v1alpha1.MySQLCluster{}, cache: &clusterCache{}, planned: true}
+			s := &pass{cluster: &v1alpha1.MySQLCluster{}, cache: &clusterCache{}, planned: true}
 			s.desired.Replicas = row.replicas
 			s.plan.Failing, s.plan.Membership = true, &topology.Membership{Primary: "orders-0"}
 			row.change(s)
 			r.reporter.trackPromotion(s)
 			s.cache.told.timeline.fence(began)
 			s.cache.told.timeline.open(began)
-			s = &scope{cluster: s.cluster, cache: s.cache, planned: true, published: true, plan: topology.Plan{Primary: row.to}}
+			s = &pass{cluster: s.cluster, cache: s.cache, planned: true, plan: topology.Plan{Primary: row.to}, result: passResult{published: true}}
 			r.reporter.trackPromotion(s)
-			if s.promotion == nil || s.promotion.Kind != row.kind || s.promotion.To != row.to {
-				t.Fatalf("status says %+v", s.promotion)
+			if s.result.promotion == nil || s.result.promotion.Kind != row.kind || s.result.promotion.To != row.to {
+				t.Fatalf("status says %+v", s.result.promotion)
 			}
 			r.reporter.tellOfPromotion(s)
 			if note := <-recorder.Events; !strings.HasPrefix(note, row.event) {
@@ -132,20 +131,20 @@ func TestWhatMayBeLostIsTold(t *testing.T) {
 	for name, row := range map[string]struct {
 		last      *v1alpha1.PromotionStatus
 		uncovered topology.Uncovered
-		change    func(*scope)
+		change    func(*pass)
 		owed      string // its total; empty for nothing
 	}{
-		"the promotion claimed that nothing was lost": {claimed, open, func(*scope) {}, "3.000s"},
-		"the promotion was not told":                  {older, open, func(*scope) {}, "0.000s"},
-		"no promotion was told ever":                  {nil, open, func(*scope) {}, "0.000s"},
-		"it is told already":                          {told, open, func(*scope) {}, ""},
-		"nothing is uncovered":                        {claimed, topology.Uncovered{}, func(*scope) {}, ""},
-		"the primary's own":                           {claimed, volatile, func(*scope) {}, ""},
-		"there is no primary":                         {claimed, open, func(s *scope) { s.plan.Primary = "" }, ""},
-		"with Async":                                  {claimed, open, func(s *scope) { s.cluster.Spec.Replication.Durability = v1alpha1.DurabilityAsync }, ""},
+		"the promotion claimed that nothing was lost": {claimed, open, func(*pass) {}, "3.000s"},
+		"the promotion was not told":                  {older, open, func(*pass) {}, "0.000s"},
+		"no promotion was told ever":                  {nil, open, func(*pass) {}, "0.000s"},
+		"it is told already":                          {told, open, func(*pass) {}, ""},
+		"nothing is uncovered":                        {claimed, topology.Uncovered{}, func(*pass) {}, ""},
+		"the primary's own":                           {claimed, volatile, func(*pass) {}, ""},
+		"there is no primary":                         {claimed, open, func(s *pass) { s.plan.Primary = "" }, ""},
+		"with Async":                                  {claimed, open, func(s *pass) { s.cluster.Spec.Replication.Durability = v1alpha1.DurabilityAsync }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &scope{cluster: &v1alpha1.MySQLCluster{}, cache: &clusterCache{}, planned: true, published: true, plan: topology.Plan{Primary: "orders-1"}}
+			s := &pass{cluster: &v1alpha1.MySQLCluster{}, cache: &clusterCache{}, planned: true, plan: topology.Plan{Primary: "orders-1"}, result: passResult{published: true}}
 			s.plan.Records.Uncovered, s.cluster.Status.LastPromotion = row.uncovered, row.last
 			if row.last != nil {
 				s.observed.UncoveredTold = row.last.Uncovered
@@ -154,7 +153,7 @@ func TestWhatMayBeLostIsTold(t *testing.T) {
 			recorder := events.NewFakeRecorder(9)
 			r := NewMySQLClusterReconciler(Ports{Clock: clocktesting.NewFakePassiveClock(time.Unix(9, 0)), Events: recorder})
 			r.reporter.trackPromotion(s)
-			p := s.promotion
+			p := s.result.promotion
 			if (p == nil) != (row.owed == "") || p != nil && (p.Total != row.owed || p.Uncovered != open.String() || p.LostTransactions != nil || p.To != "orders-1") {
 				t.Fatalf("status says %+v", p)
 			}

@@ -28,7 +28,7 @@ type Upgradeable interface {
 
 // tellUnfinished tells what the plan leaves unfinished. A pass that did not come to a plan changes nothing, but for a cluster
 // that is gone.
-func (r *reporter) tellUnfinished(req ctrl.Request, s *scope) {
+func (r *reporter) tellUnfinished(req ctrl.Request, s *pass) {
 	switch {
 	case r.Upgradeable == nil:
 	case s == nil || s.done:
@@ -40,7 +40,7 @@ func (r *reporter) tellUnfinished(req ctrl.Request, s *scope) {
 
 // unfinished names the failover, switchover, rolling change or restore that is under way. One that was given up until a person
 // does something is not: perhaps another release of the operator is what helps.
-func unfinished(s *scope) *olm.Unfinished {
+func unfinished(s *pass) *olm.Unfinished {
 	if s.deleting() {
 		return nil
 	}
@@ -65,7 +65,7 @@ func unfinished(s *scope) *olm.Unfinished {
 	if s.plan.Rollout.Kind != v1alpha1.RolloutVolumes && s.plan.Rollout.Current != "" {
 		return &olm.Unfinished{Reason: unfinishedRollout, Message: "members are being replaced one after the other"}
 	}
-	if s.recovering() && s.recovery[task.ReportState] != restoreFailed && s.unadoptable == "" && !s.observed.Source.Final {
+	if s.recovering() && s.backup.recovery[task.ReportState] != restoreFailed && s.backup.unadoptable == "" && !s.observed.Source.Final {
 		return &olm.Unfinished{Reason: unfinishedRestore, Message: "the data of the cluster are being restored"}
 	}
 	for _, m := range s.observed.Members {

@@ -127,7 +127,7 @@ func (e evidence) counts(v verdict) time.Duration {
 }
 
 // evidence gathers what a pass knows when it ends.
-func (r *reporter) evidence(s *scope, problems []topology.Finding) evidence {
+func (r *reporter) evidence(s *pass, problems []topology.Finding) evidence {
 	return evidence{
 		now: r.Clock.Now(), planned: s.planned, deleting: s.deleting(), hibernates: s.cluster.Spec.Hibernate,
 		service: resources.NamesOf(s.cluster.Name).Primary, primary: s.plan.Primary, waiting: s.plan.Waiting.Message,
@@ -148,7 +148,7 @@ type writes struct {
 }
 
 // trackWrites notes since when writes are due. A process that finds a cluster unavailable takes over since when it has been.
-func (r *reporter) trackWrites(s *scope) {
+func (r *reporter) trackWrites(s *pass) {
 	w, now, last := &s.cache.told.writes, r.Clock.Now(), r.Prober.Status(s.uid()).LastSuccess
 	before, first := meta.FindStatusCondition(s.cluster.Status.Conditions, v1alpha1.ConditionAvailable), w.since.IsZero()
 	if first {

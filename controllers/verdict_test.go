@@ -163,28 +163,28 @@ func TestWritesAreDue(t *testing.T) {
 	established := topology.Records{Established: true}
 	for name, row := range map[string]struct {
 		writes writes
-		change func(*scope)
+		change func(*pass)
 		due    time.Time
 		waking bool
 	}{
-		"never had a primary":               {writes{}, func(s *scope) { s.setRecords(topology.Records{}) }, time.Time{}, false},
-		"lost its primary":                  {writes{since: long}, func(*scope) {}, now, false},
-		"still has none":                    {writes{since: long, due: long}, func(*scope) {}, long, false},
-		"a new leader finds it unavailable": {writes{}, func(s *scope) { s.cluster.Status.Conditions = unavailable }, long, false},
-		"is to be deleted": {writes{since: long, due: long}, func(s *scope) {
+		"never had a primary":               {writes{}, func(s *pass) { s.setRecords(topology.Records{}) }, time.Time{}, false},
+		"lost its primary":                  {writes{since: long}, func(*pass) {}, now, false},
+		"still has none":                    {writes{since: long, due: long}, func(*pass) {}, long, false},
+		"a new leader finds it unavailable": {writes{}, func(s *pass) { s.cluster.Status.Conditions = unavailable }, long, false},
+		"is to be deleted": {writes{since: long, due: long}, func(s *pass) {
 			s.cluster.DeletionTimestamp, s.cluster.Spec.DeletionProtection = &metav1.Time{Time: now}, ptr.To(false)
 		}, time.Time{}, false},
-		"hibernates":                     {writes{since: long, due: long}, func(s *scope) { s.cluster.Spec.Hibernate = true }, time.Time{}, true},
-		"wakes":                          {writes{since: long, waking: true}, func(*scope) {}, time.Time{}, true},
-		"wakes, and the operator is new": {writes{}, func(s *scope) { s.cluster.Status.Phase = v1alpha1.PhaseHibernated }, time.Time{}, true},
-		"the pass came to no plan: what was known holds": {writes{since: long, due: long}, func(s *scope) {
+		"hibernates":                     {writes{since: long, due: long}, func(s *pass) { s.cluster.Spec.Hibernate = true }, time.Time{}, true},
+		"wakes":                          {writes{since: long, waking: true}, func(*pass) {}, time.Time{}, true},
+		"wakes, and the operator is new": {writes{}, func(s *pass) { s.cluster.Status.Phase = v1alpha1.PhaseHibernated }, time.Time{}, true},
+		"the pass came to no plan: what was known holds": {writes{since: long, due: long}, func(s *pass) {
 			s.planned = false
 			s.setRecords(topology.Records{})
 		}, long, false},
 	} {
 		prober := mysql.NewProber(mysql.ProberOptions{})
 		r := NewMySQLClusterReconciler(Ports{Clock: clocktesting.NewFakePassiveClock(now), Prober: prober})
-		s := &scope{cluster: &v1alpha1.MySQLCluster{}, cache: &clusterCache{told: toldCache{writes: row.writes}}, planned: true}
+		s := &pass{cluster: &v1alpha1.MySQLCluster{}, cache: &clusterCache{told: toldCache{writes: row.writes}}, planned: true}
 		s.setRecords(established)
 		row.change(s)
 		r.reporter.trackWrites(s)

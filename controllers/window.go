@@ -33,7 +33,7 @@ func holdsBack(c *v1alpha1.MySQLCluster, now time.Time) string {
 
 // readWindow tells of a maintenance window that never opens, or cannot be read, at once: when something is to wait for it, it may
 // be an upgrade that is urgent.
-func readWindow(s *scope) {
+func readWindow(s *pass) {
 	w := s.cluster.Spec.MaintenanceWindow
 	if w == nil || s.deleting() {
 		return

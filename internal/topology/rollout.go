@@ -241,9 +241,7 @@ func (p *rollout) keepTurn() {
 	case m.verified() && p.failedMachine() != nil:
 		p.turns.endTurn(m.Ordinal < p.Replicas && !p.turns.outdated(m)) // it may wait for that one, which does not get well before its own turn
 	case m.Ordinal >= p.Replicas: // see dropAbsent
-	case m.Name == p.plan.Primary && p.turns.outdated(m) && slices.ContainsFunc(p.ordered(), func(other *Member) bool {
-		return other != m && other.Ordinal < p.Replicas && p.turns.outdated(other)
-	}):
+	case m.Name == p.plan.Primary && p.turns.outdated(m) && p.othersOutdated(m):
 		p.turns.endTurn(false) // it was promoted meanwhile: the others come first
 	case m.verified() && p.upgrades.blockedBy(m):
 		p.turns.endTurn(false) // it waits for another, which does not get well before it is taken back
@@ -251,6 +249,13 @@ func (p *rollout) keepTurn() {
 		p.turns.endTurn(true)
 		p.waitAtMost(waitNext) // the machine that it had is ended
 	}
+}
+
+// othersOutdated says whether another member than one is to be changed as well.
+func (p *rollout) othersOutdated(m *Member) bool {
+	return slices.ContainsFunc(p.ordered(), func(other *Member) bool {
+		return other != m && other.Ordinal < p.Replicas && p.turns.outdated(other)
+	})
 }
 
 // nextTurn returns the member that is to be changed next, nil for none.

@@ -180,11 +180,7 @@ func (p *acks) outwaitStrangers(primary *Member) {
 	if !p.Lossless || !s.SourceEnabled || newest == nil || max(newest.WaitCount(), p.plan.Membership.WaitCount()) == 0 {
 		return
 	}
-	if len(s.Strangers) > 0 {
-		p.waitAtMost(waitMySQL)
-		p.degraded(v1alpha1.ReasonForeignReplica, fmt.Sprintf("%s is no member and acknowledges commits of %s; each commit waits for one acknowledgement more. Set rpl_semi_sync_replica_enabled=OFF there and restart its replication",
-			s.Strangers[0].Account, primary.Name))
-	}
+	p.tellStrangers(primary)
 	voters := max(newest.WaitCount(), p.plan.Membership.WaitCount())
 	foreign, suffice := len(s.Strangers)+p.Exposure.Departed, p.acknowledgers(primary, "") >= voters || p.isAwaited(newest)
 	inVain := suffice && p.stalledFor(primary, strangerPatience) // for strangers that are slow, or have left
@@ -197,6 +193,17 @@ func (p *acks) outwaitStrangers(primary *Member) {
 	case len(s.Strangers) > 0 && inVain:
 		p.retry(waitMySQL, DisconnectStrangers{primary.Name})
 	}
+}
+
+// tellStrangers reports replicas that acknowledge and are no members.
+func (p *acks) tellStrangers(primary *Member) {
+	strangers := primary.SQL.SemiSync.Strangers
+	if len(strangers) == 0 {
+		return
+	}
+	p.waitAtMost(waitMySQL)
+	p.degraded(v1alpha1.ReasonForeignReplica, fmt.Sprintf("%s is no member and acknowledges commits of %s; each commit waits for one acknowledgement more. Set rpl_semi_sync_replica_enabled=OFF there and restart its replication",
+		strangers[0].Account, primary.Name))
 }
 
 // isAwaited says whether the newest row, which waits, makes a second member a voter, and that one acknowledges already.

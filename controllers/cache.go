@@ -235,7 +235,7 @@ func newCaches() *caches {
 	return &caches{clusters: map[types.NamespacedName]*clusterCache{}}
 }
 
-// of returns the notes of a cluster; those of an older object of the same name are dropped.
+// of returns what is remembered of a cluster; those of an older object of the same name are dropped.
 func (m *caches) of(name types.NamespacedName, uid string) *clusterCache {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -247,7 +247,7 @@ func (m *caches) of(name types.NamespacedName, uid string) *clusterCache {
 	return n
 }
 
-// known returns the notes of a cluster, nil when there are none.
+// known returns what is remembered of a cluster, nil for nothing.
 func (m *caches) known(name types.NamespacedName) *clusterCache {
 	m.mu.Lock()
 	defer m.mu.Unlock()

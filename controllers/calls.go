@@ -32,8 +32,7 @@ const (
 // errUnderWay says that a request to EC2 goes on by itself: what comes of it is not known yet, and a later pass takes it.
 var errUnderWay = errors.New("EC2 has not answered yet")
 
-// call is a request to EC2 that may outlast the pass that made it. It works on values of its own: the scope belongs to the
-// pass.
+// call is a request to EC2 that may outlast the pass that made it. It works on values of its own.
 type call struct {
 	// action is what the request is for, nil for upkeep.
 	action topology.Action

@@ -43,7 +43,7 @@ func direct(t *testing.T) *ec2.Cloud {
 	return c
 }
 
-// seen is the scope of a pass that has observed EC2 and goes no further.
+// seen is a pass that has observed EC2 and goes no further.
 func (w *world) seen(o *operator) *pass {
 	w.t.Helper()
 	s, err := o.open(w.t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(w.cluster)})

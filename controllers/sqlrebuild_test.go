@@ -151,9 +151,12 @@ func (w *sqlWorld) damage(o *operator, primary, replica string) {
 func (w *sqlWorld) crash(o *operator, replica string) {
 	t, ctx, s := w.t, w.t.Context(), w.server(replica)
 	t.Helper()
-	_, _ = s.SQL(ctx, "SELECT SUM(LENGTH(filler)) FROM crash.t")
+	_, err := s.SQL(ctx, "SELECT SUM(LENGTH(filler)) FROM crash.t")
+	for deadline := time.Now().Add(sqlPatience); s.Running() && time.Now().Before(deadline); { // the client loses it before it has ended
+		time.Sleep(20 * time.Millisecond)
+	}
 	if s.Running() {
-		t.Error("mysqld reads damaged pages and goes on")
+		t.Errorf("mysqld reads damaged pages and goes on; the client was told %v", err)
 	}
 	s.Kill()
 	must(t, s.Boot(ctx))

@@ -126,6 +126,27 @@ func (c *Cloud) bearInstance(i Instance) Instance {
 	return i
 }
 
+// LaunchSpec describes the instance of one incarnation of one member.
+type LaunchSpec struct {
+	Owner            Ownership
+	Member           string
+	Incarnation      int
+	TemplateHash     string
+	ImageID          string
+	InstanceType     string
+	SubnetID         string
+	SecurityGroupIDs []string
+	// IAMInstanceProfile is a name or an ARN; empty for none.
+	IAMInstanceProfile string
+	// KeyName is an EC2 key pair for SSH; empty for none.
+	KeyName string
+	// UserData is what the instance runs at its first boot, at most MaxUserData bytes before encoding.
+	UserData      []byte
+	RootEncrypted bool
+	// KMSKeyID encrypts the root volume; empty for the account's default EBS key.
+	KMSKeyID string
+}
+
 // runInput is the same, byte for byte, for the same spec and image: EC2 compares a repeated token's parameters.
 func (c *Cloud) runInput(ctx context.Context, spec LaunchSpec) (*ec2.RunInstancesInput, error) {
 	image, err := c.image(ctx, spec.ImageID)

@@ -117,27 +117,6 @@ type Ownership struct {
 	CountedSince time.Time
 }
 
-// LaunchSpec describes the instance of one incarnation of one member.
-type LaunchSpec struct {
-	Owner            Ownership
-	Member           string
-	Incarnation      int
-	TemplateHash     string
-	ImageID          string
-	InstanceType     string
-	SubnetID         string
-	SecurityGroupIDs []string
-	// IAMInstanceProfile is a name or an ARN; empty for none.
-	IAMInstanceProfile string
-	// KeyName is an EC2 key pair for SSH; empty for none.
-	KeyName string
-	// UserData is what the instance runs at its first boot, at most MaxUserData bytes before encoding.
-	UserData      []byte
-	RootEncrypted bool
-	// KMSKeyID encrypts the root volume; empty for the account's default EBS key.
-	KMSKeyID string
-}
-
 // VolumeSpec describes the data volume of one incarnation of one member.
 type VolumeSpec struct {
 	Owner            Ownership

@@ -1,22 +1,28 @@
 package controllers
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/bootstrap"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
-// template says what an instance is built from: the words of the spec, never what an alias resolved to, so that a new operator
-// or a new image behind the same alias does not replace instances by itself. Its text as JSON is hashed for the instance's tag
-// and kept in the records: field names are part of it and must not change.
+// template is what of the spec an instance is built from; a change of it replaces instances one by one. It has the words of the spec,
+// never what an alias resolved to, so that a new image behind the same alias replaces nothing. Its JSON is hashed for the instance's
+// tag and kept in the records: field names must not change, and a new field needs omitempty, or an upgrade of the operator replaces
+// every instance.
 type template struct {
 	Version, InstanceType, ImageID, ImageSSMParameter, IAMInstanceProfile, KeyName string
 	SecurityGroupIDs                                                               []string               `json:",omitempty"`
@@ -25,7 +31,10 @@ type template struct {
 
 func templateOf(c *v1alpha1.MySQLCluster) template {
 	aws := c.Spec.AWS
-	return template{c.Spec.Version, aws.InstanceType, aws.ImageID, aws.ImageSSMParameter, aws.IAMInstanceProfile, aws.KeyName, aws.SecurityGroupIDs, aws.Download}
+	return template{
+		Version: c.Spec.Version, InstanceType: aws.InstanceType, ImageID: aws.ImageID, ImageSSMParameter: aws.ImageSSMParameter,
+		IAMInstanceProfile: aws.IAMInstanceProfile, KeyName: aws.KeyName, SecurityGroupIDs: aws.SecurityGroupIDs, Download: aws.Download,
+	}
 }
 
 func (t template) text() string {
@@ -39,6 +48,70 @@ func (t template) text() string {
 func (t template) hash() string {
 	sum := sha256.Sum256([]byte(t.text()))
 	return hex.EncodeToString(sum[:8])
+}
+
+// launchSpec describes a member's instance but for what is resolved at the last moment: image, subnet, user data.
+func (r *executor) launchSpec(s *pass, a topology.LaunchInstance) ec2.LaunchSpec {
+	c := launchedFrom(s, a)
+	aws := c.Spec.AWS
+	return ec2.LaunchSpec{
+		Owner: s.owner(), Member: a.Member, Incarnation: a.Incarnation, TemplateHash: templateOf(c).hash(),
+		InstanceType: aws.InstanceType, IAMInstanceProfile: aws.IAMInstanceProfile, KeyName: aws.KeyName,
+		RootEncrypted: c.Spec.Storage.IsEncrypted(), KMSKeyID: c.Spec.Storage.KMSKeyID,
+	}
+}
+
+// launch launches a member's instance. What that needs of the cluster is copied before: the request may go on while the pass
+// writes the object.
+func (r *executor) launch(ctx context.Context, s *pass, a topology.LaunchInstance) error {
+	userData, err := bootstrap.Render(r.bootstrapInput(s, a))
+	if err != nil {
+		return &problem{reason: v1alpha1.ReasonInvalidSpec, message: err.Error(), after: afterPerson, cause: err}
+	}
+	aws, spec := launchedFrom(s, a).Spec.AWS, r.launchSpec(s, a)
+	spec.SubnetID, spec.UserData = a.SubnetID, userData
+	spec.Owner.UserTags = maps.Clone(spec.Owner.UserTags)
+	if spec.SecurityGroupIDs = slices.Clone(aws.SecurityGroupIDs); len(spec.SecurityGroupIDs) == 0 {
+		spec.SecurityGroupIDs = []string{s.observed.SecurityGroup}
+	}
+	cloud, before := s.access.cloud, s.desired.Before.Hash
+	finish := func(ctx context.Context, s *pass, err error) error {
+		if a.Before {
+			s.cache.requests.noteBefore(before, err, r.Clock.Now())
+		}
+		return r.launched(ctx, s, a, err)
+	}
+	return r.attempts.unhurried(ctx, s, &call{action: a, finish: finish}, func(ctx context.Context) error {
+		image, err := cloud.ResolveImage(ctx, aws.ImageID, aws.ImageSSMParameter, spec.InstanceType)
+		if err != nil {
+			return fmt.Errorf("%w: %w", errNoImage, err)
+		}
+		spec.ImageID = image.ID
+		_, err = cloud.LaunchInstance(ctx, spec)
+		return err
+	})
+}
+
+// launched takes what came of a launch. Capacity that EC2 refuses is noted, so that the brain can look elsewhere.
+func (r *executor) launched(ctx context.Context, s *pass, a topology.LaunchInstance, err error) error {
+	s.cache.requests.noteCapacity(a.Member, zoneOf(s, a.SubnetID), codeNoCapacity, err, r.Clock.Now())
+	return r.ordered(ctx, s, a, err)
+}
+
+func (r *executor) bootstrapInput(s *pass, a topology.LaunchInstance) bootstrap.Input {
+	c := launchedFrom(s, a)
+	in := bootstrap.Input{
+		ClusterUID: s.uid(), Namespace: c.Namespace, Cluster: c.Name,
+		Member: a.Member, Ordinal: a.Ordinal, Incarnation: a.Incarnation, VolumeIncarnation: a.VolumeIncarnation,
+		Version: c.Spec.Version, VolumeID: a.VolumeID,
+		CAPEM: s.keys.authority.CertificatePEM(), JoinToken: s.keys.authority.JoinToken(a.Member, a.Incarnation),
+		IssuerDN: s.keys.authority.IssuerDN(), OperatorDN: s.keys.authority.OperatorDN(),
+		Settings: c.Spec.MySQLD,
+	}
+	if d := c.Spec.AWS.Download; d != nil {
+		in.Download = &bootstrap.Download{URL: d.URL, SHA256: d.SHA256}
+	}
+	return in
 }
 
 // refusedBefore is how long EC2 is not asked again for a machine as before of which it took no order.

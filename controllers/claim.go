@@ -43,7 +43,7 @@ func (r *recordKeeper) claim(ctx context.Context, s *pass) error {
 		return err
 	}
 	switch {
-	case found && claimed && s.records().Equal(topology.Records{}):
+	case found && claimed && s.records().Empty():
 		s.stored.lost = true // somebody emptied them: those of a new cluster name noHand
 	case !found && claimed && s.cache.records.unstored != nil:
 		s.setRecords(s.cache.records.unstored.Clone())
@@ -338,7 +338,7 @@ func (r *recordKeeper) remember(ctx context.Context, s *pass) error {
 	if next.Account == "" && s.observed.Launchable && (s.shown() || len(s.records().Members) == 0) {
 		next.Account = s.access.account // what is there, and what is about to be made, is in it
 	}
-	if !next.Equal(topology.Records{}) {
+	if !next.Empty() {
 		next.Hand = r.hand() // what was added here makes records of none
 	}
 	s.result.moved = !sameButForEpoch(next, s.records())

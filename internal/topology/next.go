@@ -62,7 +62,7 @@ func Next(d Desired, o Observed) Plan {
 		p.replication.replicate()
 		p.finish()
 	}
-	if !p.plan.Records.Equal(Records{}) {
+	if !p.plan.Records.Empty() {
 		p.plan.Records.Hand = o.Hand
 	}
 	p.summarise()

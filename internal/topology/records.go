@@ -234,6 +234,9 @@ func (r Records) Equal(o Records) bool {
 	return err == nil && otherErr == nil && bytes.Equal(one, other)
 }
 
+// Empty says whether nothing is recorded.
+func (r Records) Empty() bool { return len(r.Members) == 0 && r.Equal(Records{}) }
+
 // Rebuild makes new records from what EC2's tags tell, after the old ones were lost.
 func Rebuild(o Observed) Records {
 	r := Records{Members: map[string]Record{}, RebuiltAt: o.Now, AloneUnknown: true}

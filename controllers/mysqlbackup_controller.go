@@ -258,11 +258,11 @@ func (r *MySQLBackupReconciler) supervise(ctx context.Context, b *v1alpha1.MySQL
 
 // endUnstarted ends a backup whose pod did not run in time.
 func (r *MySQLBackupReconciler) endUnstarted(ctx context.Context, b *v1alpha1.MySQLBackup, job *batchv1.Job, cluster *v1alpha1.MySQLCluster) error {
-	if err := r.endJob(ctx, job); err != nil {
-		return err
-	}
 	missing, err := keysMissing(ctx, r.Reader, b.Namespace, cluster.Spec.Backup.Destination)
 	if err != nil {
+		missing = err.Error() // once the Job is gone, nothing but the end of the backup may follow: it would be started again
+	}
+	if err := r.endJob(ctx, job); err != nil {
 		return err
 	}
 	message := fmt.Sprintf("the pod of Job %s did not run within %s", job.Name, startPatience)

@@ -111,27 +111,27 @@ type preflightCache struct {
 	shortage *problem
 }
 
-// requestCache is what became of requests to EC2. It has a lock: several members are served at the same time.
+// requestCache is the outcome of requests to EC2. Actions of several members use it in parallel.
 type requestCache struct {
 	mu sync.Mutex
 	// calls go on by themselves, or no pass has taken their outcome yet, by what they are for.
 	calls map[attempt]*call
 	// failed are the attempts that failed when they were made last.
 	failed map[attempt]failure
-	// starts is what came of the starts of stopped machines, by instance.
+	// starts are the last start of each stopped instance, and how many failed in a row.
 	starts map[string]starts
 	// tokens is what EC2's answers say about the client tokens of orders that were not carried out yet.
 	tokens map[order]token
 	// full says in which zone EC2 has no capacity for a member, for what, and since when.
 	full map[string]refusal
-	// beforeRefused is the hash of a template of before of which EC2 took no order, and beforeRefusedAt when that was.
+	// beforeRefused is the hash of the previous template if EC2 rejected a launch with it, and beforeRefusedAt is when.
 	beforeRefused   string
 	beforeRefusedAt time.Time
-	// doubtAt is when EC2 last did not say what came of a request.
+	// doubtAt is when the outcome of a request was last unknown: EC2 may have carried it out.
 	doubtAt time.Time
 }
 
-// settingCache is what became of settings. It has a lock: several members are served at the same time.
+// settingCache is the outcome of changes to settings. Actions of several members use it in parallel.
 type settingCache struct {
 	mu sync.Mutex
 	// expected are the settings that were applied to a member and not seen since; taken is what mysqld made of each.
@@ -175,10 +175,10 @@ type backupCache struct {
 	archiveEnding bool
 }
 
-// toldCache is what people were told, and since when what they are told has been so.
+// toldCache is what was last reported in events and status, and since when it has been so.
 type toldCache struct {
 	mu sync.Mutex
-	// announced is when each action was last told of. It is locked: several members are served at the same time.
+	// announced is when the last event of each action was sent. Actions of several members read and write it in parallel.
 	announced map[string]time.Time
 	// status is that which events were last derived from.
 	status *v1alpha1.MySQLClusterStatus

@@ -15,7 +15,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
-// attempts makes the requests to EC2, and remembers what came of them: nobody is asked again at once for what was refused.
+// attempts sends requests to EC2 and records their outcome. A request that failed is retried with back-off.
 type attempts struct {
 	*Ports
 	announcer *announcer
@@ -77,7 +77,7 @@ func (r *attempts) unhurried(ctx context.Context, s *pass, c *call, request func
 		return r.detachCall(ctx, s, topology.Identity(c.action), c, request)
 	}
 	n := s.cache
-	n.requests.doubt(r.Clock.Now()) // perhaps no pass is there any more to hear what came of it
+	n.requests.doubt(r.Clock.Now()) // no pass may be left to take the outcome
 	return r.detachCall(ctx, s, topology.Identity(c.action), c, func(ctx context.Context) error {
 		err := request(ctx)
 		n.requests.doubtAfter(err, r.Clock.Now())

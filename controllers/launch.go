@@ -92,7 +92,7 @@ func (r *executor) launch(ctx context.Context, s *pass, a topology.LaunchInstanc
 	})
 }
 
-// launched takes what came of a launch. Capacity that EC2 refuses is noted, so that the brain can look elsewhere.
+// launched handles the outcome of a launch. It records a lack of capacity, so that the plan can choose another zone.
 func (r *executor) launched(ctx context.Context, s *pass, a topology.LaunchInstance, err error) error {
 	s.cache.requests.noteCapacity(a.Member, zoneOf(s, a.SubnetID), codeNoCapacity, err, r.Clock.Now())
 	return r.ordered(ctx, s, a, err)
@@ -164,8 +164,8 @@ func launchedFrom(s *pass, a topology.LaunchInstance) *v1alpha1.MySQLCluster {
 	return s.cluster
 }
 
-// noteBefore notes what came of the order of a machine as before: when its image or type is no more, the present spec has to do for
-// a while.
+// noteBefore records the outcome of a launch with the previous template. If its image or type no longer exists, launches use the
+// present spec for a while.
 func (q *requestCache) noteBefore(hash string, err error, now time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

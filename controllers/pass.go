@@ -45,7 +45,7 @@ type pass struct {
 	// plan is what was decided; decide. planned is true from then on.
 	plan    topology.Plan
 	planned bool
-	// result is what came of it; remember, act and publish.
+	// result is the outcome of the plan; remember, act and publish.
 	result passResult
 }
 
@@ -133,7 +133,7 @@ type passBackups struct {
 	unadoptable string
 }
 
-// passResult is what came of a plan.
+// passResult is the outcome of a plan.
 type passResult struct {
 	// moved is true when the plan changed what is remembered of the cluster; remember.
 	moved bool

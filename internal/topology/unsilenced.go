@@ -85,3 +85,19 @@ func (p *acks) leaveUnsilenced(primary *Member) {
 		}
 	}
 }
+
+// awaitSilence has one that is to become a voter wait until no other member but the primary may acknowledge without being a voter.
+// One that does not answer for long is powered off: nobody misses it.
+func (p *votes) awaitSilence(newcomer, primary *Member) Step {
+	for _, name := range p.plan.Records.Unsilenced {
+		if name == newcomer.Name || name == primary.Name {
+			continue
+		}
+		if m := p.Members[name]; m != nil && p.CloudReachable {
+			p.stopSilent(m, primary)
+		}
+		p.waitAtMost(waitMySQL)
+		return waits("no voter until it is certain that " + name + ", which is none, acknowledges nothing")
+	}
+	return Step{}
+}

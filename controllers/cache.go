@@ -182,8 +182,8 @@ type toldCache struct {
 	announced map[string]time.Time
 	// status is that which events were last derived from.
 	status *v1alpha1.MySQLClusterStatus
-	// uncovered is the uncovered time that status was told last; a cache may not show it yet.
-	uncovered string
+	// promotion is the promotion that status was last written with; a cache may not show it yet. Nil since the operator started.
+	promotion *v1alpha1.PromotionStatus
 	// hinderedSince is since when trouble has stood in the way of a deletion, in each pass.
 	hinderedSince time.Time
 	// failingSince is since when the cluster has had no primary; zero while it has one.

@@ -86,10 +86,7 @@ func (r *cloudObserver) watch(s *pass) {
 		}
 	}
 	s.observed.WatchedSince, s.observed.DoubtAt = n.cloud.watchedSince, n.requests.doubted()
-	s.observed.UncoveredTold = n.told.uncovered
-	if last := s.cluster.Status.LastPromotion; last != nil && n.told.uncovered == "" {
-		s.observed.UncoveredTold = last.Uncovered // by the operator before
-	}
+	s.observed.UncoveredReported = reportedUncovered(lastPromotion(s))
 	s.observed.ShownAt, s.observed.Shown = n.published.changedAt, primaryOf(n.published.endpoints)
 }
 

@@ -24,7 +24,7 @@ const (
 
 // plausible refuses records that the operator cannot have written, and takes out of the others what names no member.
 func plausible(s *pass, configMap string, size int, records *topology.Records) *problem {
-	longest := max(len(records.FinalVolumes), len(records.Held), len(records.PoweredOff), len(records.RollingDone), len(records.Restarts.Members), len(records.Volumes.Members))
+	longest := max(len(records.FinalVolumes), len(records.Held), len(records.PoweredOff), len(records.RollingDone), len(records.Restarts.Members), len(records.Volumes.Members), len(records.Uncovered))
 	if size > maxRecords || longest > maxListed {
 		return &problem{reason: v1alpha1.ReasonForeignResource, after: afterPerson, message: fmt.Sprintf(
 			"ConfigMap %s holds more than the operator ever writes (%d bytes, of at most %d; %d entries in a list, of at most %d): somebody else has changed it, and it is not used. Empty its key %s, and the records are made again from the tags in EC2",
@@ -36,6 +36,12 @@ func plausible(s *pass, configMap string, size int, records *topology.Records) *
 		if _, ok := names.Ordinal(name); !ok {
 			strange = append(strange, name)
 			delete(records.Members, name)
+		}
+	}
+	for _, u := range records.Uncovered {
+		if _, ok := names.Ordinal(u.Primary); !ok {
+			strange = append(strange, u.Primary)
+			records.Uncovered = records.Uncovered.Without(u.Primary)
 		}
 	}
 	for name, rec := range records.Members {

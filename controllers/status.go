@@ -39,7 +39,7 @@ func (r *reporter) conclude(ctx context.Context, s *pass, failed error) (ctrl.Re
 		return ctrl.Result{}, err
 	}
 	if told && s.result.promotion != nil {
-		s.cache.told.uncovered = s.result.promotion.Uncovered
+		s.cache.told.promotion = s.result.promotion
 	}
 	if told || !s.cache.told.timeline.opened.IsZero() { // what is owed stays owed
 		r.tellOfPromotion(s)

@@ -87,7 +87,7 @@ func askedToPause(s *pass, primary string) bool {
 }
 
 // report is the timeline as status shows it.
-func (t *timeline) report(to string, lossless bool, u topology.Uncovered) *v1alpha1.PromotionStatus {
+func (t *timeline) report(to string, lossless bool, times topology.UncoveredTimes) *v1alpha1.PromotionStatus {
 	span := func(from, until time.Time) string {
 		if from.IsZero() || until.Before(from) {
 			return ""
@@ -103,28 +103,58 @@ func (t *timeline) report(to string, lossless bool, u topology.Uncovered) *v1alp
 		Detect: span(t.lastWrite, t.noticed), Fence: span(t.noticed, t.fenced), Promote: span(t.fenced, t.opened), Publish: span(t.opened, t.published),
 		Total: seconds(t.published.Sub(t.began())),
 	}
-	switch {
-	case lossless && u.LostWith(to):
-		p.Uncovered = u.String()
+	switch lost := times.LostWith(to); {
+	case lossless && len(lost) > 0:
+		p.Uncovered, p.UncoveredMembers = lost.String(), uncoveredMembers(lost)
 	case lossless || kind != promotionUnplanned:
 		p.LostTransactions = ptr.To[int64](0)
 	}
 	return p
 }
 
-// owed is the last promotion with what status does not tell of it yet: that commits may be lost which another member than the
-// primary answered. It was found after the promotion, or the pass that promoted could not tell it. Nil for nothing.
+// owed is the last promotion with what status does not report yet: that commits may be lost which other members than the primary
+// answered. It was found after the promotion, or the pass that promoted could not report it. Nil for nothing.
 func owed(s *pass, now time.Time) *v1alpha1.PromotionStatus {
-	u, last := s.plan.Records.Uncovered, s.cluster.Status.LastPromotion
-	if s.plan.Primary == "" || !s.result.published || u.Primary == "" || u.Primary == s.plan.Primary || !s.cluster.Spec.Lossless() || s.observed.UncoveredTold == u.String() {
+	lost := s.plan.Records.Uncovered.Without(s.plan.Primary).NotIn(s.observed.UncoveredReported)
+	if s.plan.Primary == "" || !s.result.published || len(lost) == 0 || !s.cluster.Spec.Lossless() {
 		return nil
 	}
-	p := &v1alpha1.PromotionStatus{Kind: promotionUnplanned, From: u.Primary, At: metav1.NewTime(now), Total: seconds(0)}
-	if last != nil && last.To == s.plan.Primary {
+	p := &v1alpha1.PromotionStatus{Kind: promotionUnplanned, From: lost[0].Primary, At: metav1.NewTime(now), Total: seconds(0)}
+	if last := lastPromotion(s); last != nil && last.To == s.plan.Primary {
 		p = last.DeepCopy()
 	}
-	p.To, p.LostTransactions, p.Uncovered = s.plan.Primary, nil, u.String()
+	p.To, p.LostTransactions, p.Uncovered = s.plan.Primary, nil, lost.After(p.Uncovered)
+	p.UncoveredMembers = slices.DeleteFunc(p.UncoveredMembers, func(m v1alpha1.UncoveredMember) bool { return lost.Of(m.Name) != nil })
+	p.UncoveredMembers = append(p.UncoveredMembers, uncoveredMembers(lost)...)
 	return p
+}
+
+// lastPromotion is the promotion that status shows, or will once the cache has it.
+func lastPromotion(s *pass) *v1alpha1.PromotionStatus {
+	if p := s.cache.told.promotion; p != nil {
+		return p
+	}
+	return s.cluster.Status.LastPromotion
+}
+
+// uncoveredMembers are uncovered times as status shows them.
+func uncoveredMembers(times topology.UncoveredTimes) []v1alpha1.UncoveredMember {
+	members := make([]v1alpha1.UncoveredMember, 0, len(times))
+	for _, u := range times {
+		members = append(members, v1alpha1.UncoveredMember{Name: u.Primary, Since: metav1.Unix(u.Since, 0)})
+	}
+	return members
+}
+
+// reportedUncovered are the members of whose uncovered times a promotion's status reports one, with its beginning in Unix seconds.
+func reportedUncovered(last *v1alpha1.PromotionStatus) map[string]int64 {
+	reported := map[string]int64{}
+	if last != nil {
+		for _, m := range last.UncoveredMembers {
+			reported[m.Name] = m.Since.Unix()
+		}
+	}
+	return reported
 }
 
 // began is when writes ceased to succeed, as far as it is known.
@@ -146,7 +176,7 @@ func (r *reporter) tellOfPromotion(s *pass) {
 	s.cache.told.timeline = timeline{}
 	if t.opened.IsZero() && p.Uncovered != "" {
 		r.Events.Eventf(s.cluster, nil, corev1.EventTypeWarning, v1alpha1.ReasonCommitsUncovered, actionAct,
-			"%s is the primary, and commits that %s answered may be lost: %s", p.To, orDash(s.plan.Records.Uncovered.Primary), p.Uncovered)
+			"%s is the primary, and commits that others answered may be lost: %s", p.To, p.Uncovered)
 		return
 	}
 	kind, words := announcedAs(p, t.asked)

@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -123,38 +124,49 @@ func TestThePrimaryOpenedAgain(t *testing.T) {
 // TestWhatMayBeLostIsTold: an uncovered time of another member than the primary is told with the promotion, or after it; until status
 // holds it the records keep it.
 func TestWhatMayBeLostIsTold(t *testing.T) {
-	open := topology.Uncovered{Primary: "orders-0", Since: 1, Cause: topology.Cause{Kind: topology.CauseSemiSyncOff, Why: "semi-sync was off"}}
-	volatile := topology.Uncovered{Primary: "orders-1", Since: 1, Cause: topology.Cause{Kind: topology.CauseNotDurable, Why: "nothing was synced"}, Volatile: true}
-	told := &v1alpha1.PromotionStatus{Kind: "Failover", From: "orders-0", To: "orders-1", Total: "3.000s", Uncovered: open.String()}
+	open := topology.UncoveredTimes{{Primary: "orders-0", Since: 1, Cause: topology.Cause{Kind: topology.CauseSemiSyncOff, Why: "semi-sync was off"}}}
+	volatile := topology.UncoveredTimes{{Primary: "orders-1", Since: 1, Cause: topology.Cause{Kind: topology.CauseNotDurable, Why: "nothing was synced"}, Volatile: true}}
+	told := &v1alpha1.PromotionStatus{Kind: "Failover", From: "orders-0", To: "orders-1", Total: "3.000s", Uncovered: open.String(), UncoveredMembers: uncoveredMembers(open)}
+	both := append(slices.Clone(open), topology.Uncovered{Primary: "orders-2", Since: 5, Cause: open[0].Cause})
 	claimed := &v1alpha1.PromotionStatus{Kind: "Failover", From: "orders-0", To: "orders-1", Total: "3.000s", LostTransactions: ptr.To[int64](0)}
 	older := &v1alpha1.PromotionStatus{Kind: "Failover", From: "orders-1", To: "orders-2", Total: "9.000s", LostTransactions: ptr.To[int64](0)}
 	for name, row := range map[string]struct {
 		last      *v1alpha1.PromotionStatus
-		uncovered topology.Uncovered
+		uncovered topology.UncoveredTimes
 		change    func(*pass)
 		owed      string // its total; empty for nothing
+		text      string // open's, unless given
 	}{
-		"the promotion claimed that nothing was lost": {claimed, open, func(*pass) {}, "3.000s"},
-		"the promotion was not told":                  {older, open, func(*pass) {}, "0.000s"},
-		"no promotion was told ever":                  {nil, open, func(*pass) {}, "0.000s"},
-		"it is told already":                          {told, open, func(*pass) {}, ""},
-		"nothing is uncovered":                        {claimed, topology.Uncovered{}, func(*pass) {}, ""},
-		"the primary's own":                           {claimed, volatile, func(*pass) {}, ""},
-		"there is no primary":                         {claimed, open, func(s *pass) { s.plan.Primary = "" }, ""},
-		"with Async":                                  {claimed, open, func(s *pass) { s.cluster.Spec.Replication.Durability = v1alpha1.DurabilityAsync }, ""},
+		"the promotion claimed that nothing was lost":   {claimed, open, func(*pass) {}, "3.000s", ""},
+		"the promotion was not told":                    {older, open, func(*pass) {}, "0.000s", ""},
+		"no promotion was told ever":                    {nil, open, func(*pass) {}, "0.000s", ""},
+		"it is told already":                            {told, open, func(*pass) {}, "", ""},
+		"it is told of another time of the member":      {told, topology.UncoveredTimes{{Primary: "orders-0", Since: 7, Cause: open[0].Cause}}, func(*pass) {}, "3.000s", open.String() + "; " + topology.Uncovered{Primary: "orders-0", Since: 7, Cause: open[0].Cause}.String()},
+		"it is told of one of two":                      {told, both, func(*pass) {}, "3.000s", both.String()},
+		"it is told of one, and only the other is left": {told, both[1:], func(*pass) {}, "3.000s", both.String()},
+		"it is told of both, and one is left": {func() *v1alpha1.PromotionStatus {
+			p := told.DeepCopy()
+			p.UncoveredMembers = uncoveredMembers(both)
+			return p
+		}(), both[1:], func(*pass) {}, "", ""},
+		"nothing is uncovered": {claimed, nil, func(*pass) {}, "", ""},
+		"the primary's own":    {claimed, volatile, func(*pass) {}, "", ""},
+		"there is no primary":  {claimed, open, func(s *pass) { s.plan.Primary = "" }, "", ""},
+		"with Async":           {claimed, open, func(s *pass) { s.cluster.Spec.Replication.Durability = v1alpha1.DurabilityAsync }, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &pass{cluster: &v1alpha1.MySQLCluster{}, cache: &clusterCache{}, planned: true, plan: topology.Plan{Primary: "orders-1"}, result: passResult{published: true}}
 			s.plan.Records.Uncovered, s.cluster.Status.LastPromotion = row.uncovered, row.last
-			if row.last != nil {
-				s.observed.UncoveredTold = row.last.Uncovered
+			s.observed.UncoveredReported = reportedUncovered(row.last)
+			if row.text == "" {
+				row.text = open.String()
 			}
 			row.change(s)
 			recorder := events.NewFakeRecorder(9)
 			r := NewMySQLClusterReconciler(Ports{Clock: clocktesting.NewFakePassiveClock(time.Unix(9, 0)), Events: recorder})
 			r.reporter.trackPromotion(s)
 			p := s.result.promotion
-			if (p == nil) != (row.owed == "") || p != nil && (p.Total != row.owed || p.Uncovered != open.String() || p.LostTransactions != nil || p.To != "orders-1") {
+			if (p == nil) != (row.owed == "") || p != nil && (p.Total != row.owed || p.Uncovered != row.text || p.LostTransactions != nil || p.To != "orders-1") {
 				t.Fatalf("status says %+v", p)
 			}
 			if r.reporter.tellOfPromotion(s); p != nil && !strings.Contains(<-recorder.Events, "CommitsUncovered") {
@@ -164,13 +176,13 @@ func TestWhatMayBeLostIsTold(t *testing.T) {
 	}
 	for name, row := range map[string]struct {
 		to        string
-		uncovered topology.Uncovered
+		uncovered topology.UncoveredTimes
 		lost      bool
 	}{
 		"another is promoted":                     {"orders-1", open, true},
 		"the same one is opened again":            {"orders-0", open, false},
 		"the same one, and may have lost its own": {"orders-1", volatile, true},
-		"nothing is uncovered":                    {"orders-1", topology.Uncovered{}, false},
+		"nothing is uncovered":                    {"orders-1", nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			from := timeline{kind: "Failover", from: "orders-0"}

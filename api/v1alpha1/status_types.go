@@ -194,6 +194,21 @@ type PromotionStatus struct {
 	// +kubebuilder:validation:MaxLength=512
 	// +optional
 	Uncovered string `json:"uncovered,omitempty"`
+	// UncoveredMembers are the members that Uncovered is about: the old primary, and others that took writes.
+	// +kubebuilder:validation:MaxItems=64
+	// +listType=map
+	// +listMapKey=name
+	// +optional
+	UncoveredMembers []UncoveredMember `json:"uncoveredMembers,omitempty"`
+}
+
+// UncoveredMember is a member that may have answered commits without the acknowledgements of voters.
+type UncoveredMember struct {
+	// Name is the member's name.
+	// +kubebuilder:validation:MaxLength=63
+	Name string `json:"name"`
+	// Since is when that was found.
+	Since metav1.Time `json:"since"`
 }
 
 // Endpoints are the addresses under which a cluster is reached from inside Kubernetes.

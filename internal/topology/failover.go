@@ -252,8 +252,10 @@ func (o Observed) mayBootstrap() bool {
 func (p *failover) promote(row Membership) {
 	p.plan.Failing = true
 	p.waitAtMost(waitSuspect)
-	if u := p.Records.Uncovered; u.Primary != "" && p.Lossless {
-		p.degraded(v1alpha1.ReasonCommitsUncovered, u.String()+". They are lost if it does not return")
+	for _, u := range p.Records.Uncovered {
+		if p.Lossless {
+			p.degraded(v1alpha1.ReasonCommitsUncovered, u.String()+". They are lost if it does not return")
+		}
 	}
 	if p.mayStillServe(row) || p.fenceOthers(nil) || p.needsPowerOff() && p.machinesRun(row) {
 		return
@@ -330,8 +332,7 @@ func (p *failover) missedBy(candidate *Member, row Membership) (name string, fou
 // needsPowerOff says whether stopping the voters' IO threads does not keep the old primary from answering commits: with durability
 // Async it waits for nobody, and in an uncovered time it may have waited for replicas that are no members.
 func (st *state) needsPowerOff() bool {
-	u := st.Records.Uncovered
-	return !st.Lossless || u.Primary != "" && !u.Fenced
+	return !st.Lossless || slices.ContainsFunc(st.Records.Uncovered, func(u Uncovered) bool { return !u.Fenced })
 }
 
 // patience says for whom a promotion waits a moment, and why: for the primary, on a machine that runs. mysqld restarts in
@@ -411,7 +412,7 @@ func (p *failover) machinesRun(row Membership) bool {
 	runs := false
 	for _, name := range row.Voters {
 		// The last one to be promoted may be known to nobody but itself. Lost records may have forgotten even who it is.
-		if name == row.Primary || name == p.Records.Leader || name == p.Records.Uncovered.Primary || p.Records.AloneUnknown {
+		if name == row.Primary || name == p.Records.Leader || p.Records.Uncovered.Of(name) != nil || p.Records.AloneUnknown {
 			runs = p.machineRuns(p.Members[name]) || runs
 		}
 	}

@@ -18,8 +18,8 @@ type Observed struct {
 	// WatchedSince is when this operator began to look at the cluster; zero when it has from the beginning on. What another
 	// one made shortly before may not be shown yet.
 	WatchedSince time.Time
-	// UncoveredTold is the uncovered time that status tells of, as Uncovered.String; empty for none.
-	UncoveredTold string
+	// UncoveredReported are the members of whose uncovered times status reports one, with its Since.
+	UncoveredReported map[string]int64
 	// DoubtAt is when this operator last asked EC2 to make something and was not told what came of it; zero when it always
 	// was.
 	DoubtAt time.Time

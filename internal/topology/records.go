@@ -82,8 +82,8 @@ type Records struct {
 	// AloneUnknown is true after the records were lost, until a primary's own row tells whether it is alone: a primary may
 	// have been, and only these records knew.
 	AloneUnknown bool `json:"aloneUnknown,omitempty"`
-	// Uncovered is the time in which the primary may have answered commits that no voter holds; zero for none.
-	Uncovered Uncovered `json:"uncovered,omitzero"`
+	// Uncovered are the times in which primaries may have answered commits that no voter holds.
+	Uncovered UncoveredTimes `json:"uncovered,omitempty"`
 	// Account is the id of the AWS account in which everything of the cluster is; it is written down before the first of it
 	// is made. Empty while nothing was made, or by a release that did not ask for it.
 	Account string `json:"account,omitempty"`
@@ -173,7 +173,7 @@ func (r Records) Clone() Records {
 		r.Members = map[string]Record{}
 	}
 	r.FinalVolumes, r.Held, r.PoweredOff = slices.Clone(r.FinalVolumes), slices.Clone(r.Held), slices.Clone(r.PoweredOff)
-	r.Unsilenced = slices.Clone(r.Unsilenced)
+	r.Unsilenced, r.Uncovered = slices.Clone(r.Unsilenced), slices.Clone(r.Uncovered)
 	r.RollingDone, r.Restarts, r.Volumes = slices.Clone(r.RollingDone), r.Restarts.clone(), r.Volumes.clone()
 	return r
 }

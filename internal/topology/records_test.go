@@ -41,7 +41,11 @@ func fill(t *testing.T, path string, v reflect.Value) {
 		fields(element, path, func(path string, field reflect.Value) { fill(t, path, field) })
 		v.SetMapIndex(reflect.ValueOf("orders-0"), element)
 	case reflect.Struct:
-		v.Set(reflect.ValueOf(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)))
+		if v.Type() == reflect.TypeFor[time.Time]() {
+			v.Set(reflect.ValueOf(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)))
+			return
+		}
+		fields(v, path, func(path string, field reflect.Value) { fill(t, path, field) })
 	default:
 		t.Fatalf("%s is a %s", path, v.Kind())
 	}

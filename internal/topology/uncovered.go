@@ -1,6 +1,8 @@
 package topology
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,8 +15,8 @@ import (
 // voters hold all that the primary had executed once nothing allowed that any more. If the primary is lost before, a promotion proves
 // nothing about those commits, and must not claim to.
 type Uncovered struct {
-	// Primary is the member that answered. Empty for no such time.
-	Primary string `json:"primary,omitempty"`
+	// Primary is the member that answered.
+	Primary string `json:"primary"`
 	// Since is when it was found, in Unix seconds; Cause is what allowed it.
 	Since int64 `json:"since,omitempty"`
 	Cause
@@ -56,13 +58,95 @@ const longestUncovered = 512
 
 // String is what people are told.
 func (u Uncovered) String() string {
-	text := fmt.Sprintf("since %s %s may have answered commits that no voter holds: %s", time.Unix(u.Since, 0).UTC().Format(time.RFC3339), u.Primary, u.Why)
-	return strings.ToValidUTF8(text[:min(len(text), longestUncovered)], "")
+	return atMost(longestUncovered, fmt.Sprintf("since %s %s may have answered commits that no voter holds: %s", time.Unix(u.Since, 0).UTC().Format(time.RFC3339), u.Primary, u.Why))
 }
 
-// LostWith says whether commits may be lost when a member takes writes: another one answered them, or it may have lost its own.
-func (u Uncovered) LostWith(member string) bool {
-	return u.Primary != "" && (u.Primary != member || u.Volatile)
+// atMost cuts a text after a number of bytes.
+func atMost(bytes int, text string) string {
+	return strings.ToValidUTF8(text[:min(len(text), bytes)], "")
+}
+
+// UncoveredTimes are those of all members, one for each, the oldest first.
+type UncoveredTimes []Uncovered
+
+// MarshalJSON writes a single time as older operators do, which read no list.
+func (t UncoveredTimes) MarshalJSON() ([]byte, error) {
+	if len(t) == 1 {
+		return json.Marshal(t[0])
+	}
+	return json.Marshal([]Uncovered(t))
+}
+
+// UnmarshalJSON reads a list, or a single time.
+func (t *UncoveredTimes) UnmarshalJSON(text []byte) error {
+	if text = bytes.TrimSpace(text); len(text) == 0 || text[0] != '{' {
+		return json.Unmarshal(text, (*[]Uncovered)(t))
+	}
+	var one Uncovered
+	if err := json.Unmarshal(text, &one); err != nil {
+		return err
+	}
+	*t = nil
+	if one.Primary != "" {
+		*t = UncoveredTimes{one}
+	}
+	return nil
+}
+
+// Of returns the uncovered time of a member, nil for none.
+func (t UncoveredTimes) Of(member string) *Uncovered {
+	if i := slices.IndexFunc(t, func(u Uncovered) bool { return u.Primary == member }); i >= 0 {
+		return &t[i]
+	}
+	return nil
+}
+
+// LostWith returns the times of which commits may be lost when a member takes writes: another one answered them, or it may have lost
+// its own.
+func (t UncoveredTimes) LostWith(member string) UncoveredTimes {
+	var lost UncoveredTimes
+	for _, u := range t {
+		if u.Primary != member || u.Volatile {
+			lost = append(lost, u)
+		}
+	}
+	return lost
+}
+
+// NotIn returns the times that status does not report: of a member, it reports that of a second.
+func (t UncoveredTimes) NotIn(reported map[string]int64) UncoveredTimes {
+	var news UncoveredTimes
+	for _, u := range t {
+		if since, ok := reported[u.Primary]; !ok || since != u.Since {
+			news = append(news, u)
+		}
+	}
+	return news
+}
+
+// String is what people read.
+func (t UncoveredTimes) String() string { return t.After("") }
+
+// After is what people read where a text about others stands already.
+func (t UncoveredTimes) After(text string) string {
+	for _, u := range t {
+		if text != "" {
+			text += "; "
+		}
+		text += u.String()
+	}
+	return atMost(longestUncovered, text)
+}
+
+// Without returns the times of all members but one.
+func (t UncoveredTimes) Without(member string) UncoveredTimes {
+	var others UncoveredTimes
+	for _, u := range t {
+		if u.Primary != member {
+			others = append(others, u)
+		}
+	}
+	return others
 }
 
 // noteRivals remembers since when one of several writable members may have answered commits without voters: it may be the one that
@@ -81,15 +165,15 @@ func (p *acks) noteRivals() {
 
 // beginUncovered remembers an uncovered time that begins now. Of one member's the worst is remembered.
 func (p *acks) beginUncovered(u Uncovered) {
-	known := &p.plan.Records.Uncovered
+	times := &p.plan.Records.Uncovered
+	known := times.Of(u.Primary)
 	u.Since = p.Now.Unix()
 	switch {
-	case known.Primary == "":
-		*known = u
-	case known.Primary != u.Primary:
+	case known == nil:
+		*times = append(*times, u)
 	case known.Fenced && !u.Fenced:
 		u.Volatile = u.Volatile || known.Volatile
-		*known = u
+		*times = append(times.Without(u.Primary), u)
 	default:
 		known.Volatile = known.Volatile || u.Volatile
 	}
@@ -98,38 +182,37 @@ func (p *acks) beginUncovered(u Uncovered) {
 // coverCommits remembers since when the primary may have answered commits without voters, and forgets it once enough voters hold them.
 func (p *acks) coverCommits(primary *Member) {
 	rec, row := &p.plan.Records, p.plan.Membership
+	alone := row.WaitCount() == 0 || rec.goesAlone(primary) // without it nobody is promoted
+	p.forgetOthersUncovered(primary)
 	switch {
-	case p.keepsUncovered(primary) || p.unconfirmed:
-	case row.WaitCount() == 0 || rec.goesAlone(primary): // without it nobody is promoted
-		if !p.Exposure.Volatile {
-			rec.Uncovered = Uncovered{}
-			return
-		}
+	case p.unconfirmed:
+	case alone && !p.Exposure.Volatile:
+		rec.Uncovered = rec.Uncovered.Without(primary.Name)
+	case alone:
 		p.beginUncovered(Uncovered{Primary: primary.Name, Cause: p.Exposure.Cause, Volatile: true, Fenced: true})
 	case !p.Lossless:
 		p.beginUncovered(Uncovered{Primary: primary.Name, Cause: asyncOnly})
 	default:
 		p.coverExposure(primary)
 	}
-	p.tellUncovered(primary)
+	p.reportUncovered(primary)
 }
 
-// keepsUncovered says whether the uncovered time of another member is still remembered: until the primary's own row says that it leads,
-// and status tells of it, or until it is certain that nothing of it is lost.
-func (p *acks) keepsUncovered(primary *Member) bool {
-	u := p.plan.Records.Uncovered
-	if u.Primary == "" || u.Primary == primary.Name {
-		return false
+// forgetOthersUncovered forgets the uncovered times of other members than the primary: once the primary's own row says that it leads,
+// and status reports them, or when it is certain that nothing of them is lost.
+func (p *acks) forgetOthersUncovered(primary *Member) {
+	rec := &p.plan.Records
+	unreported := rec.Uncovered.NotIn(p.UncoveredReported)
+	for _, u := range rec.Uncovered.Without(primary.Name) {
+		former := p.Members[u.Primary]
+		reached := former != nil && former.verified()
+		switch {
+		case reached && !former.SQL.Writable && !u.Volatile && primary.SQL.Executed.Contains(former.position()): // as after a switchover
+		case p.unconfirmed, p.Lossless && unreported.Of(u.Primary) != nil, reached && former.SQL.Writable:
+			continue
+		}
+		rec.Uncovered = rec.Uncovered.Without(u.Primary)
 	}
-	former := p.Members[u.Primary]
-	reached := former != nil && former.verified()
-	switch {
-	case reached && !former.SQL.Writable && !u.Volatile && primary.SQL.Executed.Contains(former.position()): // as after a switchover
-	case p.unconfirmed, p.Lossless && p.UncoveredTold != u.String(), reached && former.SQL.Writable:
-		return true
-	}
-	p.plan.Records.Uncovered = Uncovered{}
-	return false
 }
 
 // coverExposure does that for a primary that is to wait for voters.
@@ -138,33 +221,34 @@ func (p *acks) coverExposure(primary *Member) {
 	if !e.Unwatched.IsZero() {
 		p.waitAtMost(waitMySQL)
 	}
-	switch own := rec.Uncovered.Primary == primary.Name; {
+	switch own := rec.Uncovered.Of(primary.Name) != nil; {
 	case e.Cause.found():
 		p.beginUncovered(Uncovered{Primary: primary.Name, Cause: e.Cause, Volatile: e.Volatile, Fenced: e.Fenced})
 	case own && e.MustHold != nil && row.holders(primary, p.Members, *e.MustHold) >= row.WaitCount():
-		rec.Uncovered = Uncovered{}
-	case rec.Uncovered.Primary == "" && e.Past.found(): // the records that knew are lost
+		rec.Uncovered = rec.Uncovered.Without(primary.Name)
+	case !own && e.Past.found(): // the records that knew are lost
 		p.beginUncovered(Uncovered{Primary: primary.Name, Cause: e.Past, Fenced: e.Fenced})
 	case !e.Unwatched.IsZero() && p.Now.Sub(e.Unwatched) >= waitingPatience:
 		p.beginUncovered(Uncovered{Primary: primary.Name, Cause: unwatched, Fenced: true})
 	}
 }
 
-// tellUncovered reports the uncovered time.
-func (p *acks) tellUncovered(primary *Member) {
-	u := p.plan.Records.Uncovered
-	if u.Primary == "" || !p.Lossless {
+// reportUncovered reports the uncovered times.
+func (p *acks) reportUncovered(primary *Member) {
+	if !p.Lossless {
 		return
 	}
-	p.waitAtMost(waitMySQL)
-	help := ". The operator puts it right and waits until voters hold everything; find out who changed it"
-	switch {
-	case u.Primary != primary.Name:
-		help = ". They are lost if it does not return"
-	case u.Kind == CauseUnwatched || u.Kind == CauseAsync:
-		help = ". It lasts until voters hold everything; bring those back that do not answer"
+	for _, u := range p.plan.Records.Uncovered {
+		p.waitAtMost(waitMySQL)
+		help := ". The operator puts it right and waits until voters hold everything; find out who changed it"
+		switch {
+		case u.Primary != primary.Name:
+			help = ". They are lost if it does not return"
+		case u.Kind == CauseUnwatched || u.Kind == CauseAsync:
+			help = ". It lasts until voters hold everything; bring those back that do not answer"
+		}
+		p.degraded(v1alpha1.ReasonCommitsUncovered, u.String()+help)
 	}
-	p.degraded(v1alpha1.ReasonCommitsUncovered, u.String()+help)
 }
 
 // goesAlone says whether the primary is the only voter by the records already, or may be, and its row does not say so yet.

@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -140,10 +141,13 @@ func TestUncoveredTimeIsRemembered(t *testing.T) {
 		}, true},
 		"another leads that holds all of it": {other, func(*scene) {}, false},
 		"another leads, and lacks some":      {other, lacking, true},
-		"status tells of it":                 {other, func(s *scene) { lacking(s); s.observed.UncoveredTold = other.String() }, false},
-		"with Async nobody tells of it":      {other, func(s *scene) { lacking(s); s.desired.Lossless = false }, true},
-		"with Async it begins by itself":     {Uncovered{}, func(s *scene) { s.desired.Lossless = false }, true},
-		"it was Async":                       {Uncovered{Primary: "orders-0", Since: 1, Cause: asyncOnly}, func(s *scene) { s.member(1).SQL.Executed, s.member(2).SQL.Executed = trx(0, 9), trx(0, 9) }, true},
+		"status tells of it": {other, func(s *scene) {
+			lacking(s)
+			s.observed.UncoveredReported = map[string]int64{other.Primary: other.Since}
+		}, false},
+		"with Async nobody tells of it":  {other, func(s *scene) { lacking(s); s.desired.Lossless = false }, true},
+		"with Async it begins by itself": {Uncovered{}, func(s *scene) { s.desired.Lossless = false }, true},
+		"it was Async":                   {Uncovered{Primary: "orders-0", Since: 1, Cause: asyncOnly}, func(s *scene) { s.member(1).SQL.Executed, s.member(2).SQL.Executed = trx(0, 9), trx(0, 9) }, true},
 		"what was not observed is found": {Uncovered{Primary: "orders-0", Since: 1, Cause: unwatched, Fenced: true}, func(s *scene) {
 			s.observed.Exposure.Cause = semiSyncOff
 		}, true},
@@ -153,10 +157,12 @@ func TestUncoveredTimeIsRemembered(t *testing.T) {
 			s := newScene()
 			must := trx(0, 10)
 			s.observed.Exposure.MustHold = &must
-			s.observed.Records.Uncovered = row.before
+			if row.before.Primary != "" {
+				s.observed.Records.Uncovered = UncoveredTimes{row.before}
+			}
 			row.changed(s)
 			p, _ := s.plan()
-			if left := p.Records.Uncovered != (Uncovered{}); left != row.open {
+			if left := len(p.Records.Uncovered) > 0; left != row.open {
 				t.Errorf("remembered: %+v", p.Records.Uncovered)
 			}
 			if told(p, v1alpha1.ReasonCommitsUncovered) != (row.open && s.desired.Lossless) {
@@ -171,11 +177,11 @@ func TestRivalsAreNoted(t *testing.T) {
 	s := newScene()
 	s.member(1).SQL.Writable = true
 	s.member(1).SQL.SemiSync = s.member(0).SQL.SemiSync
-	if p, _ := s.plan(); p.Records.Uncovered.Primary != "" {
+	if p, _ := s.plan(); len(p.Records.Uncovered) > 0 {
 		t.Errorf("remembered: %+v", p.Records.Uncovered)
 	}
 	s.member(0).SQL.SemiSync.Strangers = []Stranger{{7, "etl@10.0.9.1"}}
-	if p, _ := s.plan(); p.Records.Uncovered.Primary != "orders-0" {
+	if p, _ := s.plan(); p.Records.Uncovered.Of("orders-0") == nil {
 		t.Errorf("remembered: %+v", p.Records.Uncovered)
 	}
 }
@@ -188,7 +194,7 @@ func TestAnUncoveredPrimaryIsPoweredOffFirst(t *testing.T) {
 	if _, actions := s.plan(); !strings.Contains(actions, "promote") {
 		t.Fatalf("planned %q", actions)
 	}
-	s.observed.Records.Uncovered = Uncovered{Primary: "orders-0", Since: 1, Cause: semiSyncOff}
+	s.observed.Records.Uncovered = UncoveredTimes{{Primary: "orders-0", Since: 1, Cause: semiSyncOff}}
 	if p, actions := s.plan(); strings.Contains(actions, "promote") || !strings.Contains(actions, "stop instance i-0") {
 		t.Errorf("planned %q, waiting for %q", actions, p.Waiting.Message)
 	}
@@ -197,7 +203,7 @@ func TestAnUncoveredPrimaryIsPoweredOffFirst(t *testing.T) {
 		t.Errorf("planned %q once it is off", actions)
 	}
 	s.member(0).Instances[0].State = stateRunning
-	s.observed.Records.Uncovered.Fenced = true
+	s.observed.Records.Uncovered[0].Fenced = true
 	if _, actions := s.plan(); !strings.Contains(actions, "promote") {
 		t.Errorf("planned %q although its voters' silence is enough", actions)
 	}
@@ -254,11 +260,11 @@ func TestWhatNobodyObservedIsNotProven(t *testing.T) {
 
 	s := newScene()
 	s.observed.Exposure.Unwatched = s.observed.Now.Add(-waitingPatience)
-	if p, _ := s.plan(); p.Records.Uncovered.Primary != "orders-0" || !told(p, v1alpha1.ReasonCommitsUncovered) {
+	if p, _ := s.plan(); p.Records.Uncovered.Of("orders-0") == nil || !told(p, v1alpha1.ReasonCommitsUncovered) {
 		t.Errorf("remembered %+v, told %v", p.Records.Uncovered, p.Degraded)
 	}
 	s.observed.Exposure.Unwatched = s.observed.Now.Add(-time.Second)
-	if p, _ := s.plan(); p.Records.Uncovered.Primary != "" {
+	if p, _ := s.plan(); len(p.Records.Uncovered) > 0 {
 		t.Errorf("remembered at once: %+v", p.Records.Uncovered)
 	}
 }
@@ -460,5 +466,81 @@ func TestChangeIsConfirmedByVoters(t *testing.T) {
 				t.Errorf("planned %q", actions)
 			}
 		})
+	}
+}
+
+// TestALonePrimaryReportsTheUncoveredTimesOfOthers: it waits for nobody itself.
+func TestALonePrimaryReportsTheUncoveredTimesOfOthers(t *testing.T) {
+	s := newScene()
+	s.observed.Records.Alone, s.observed.Records.AloneSince = "orders-0", 6
+	s.member(1).SQL.Executed = s.member(1).SQL.Executed.Union(trx(1, 3)) // orders-0 lacks it
+	s.observed.Records.Uncovered = UncoveredTimes{{Primary: "orders-1", Since: 1, Cause: semiSyncOff}}
+	if p, _ := s.plan(); p.Records.Uncovered.Of("orders-1") == nil || !told(p, v1alpha1.ReasonCommitsUncovered) {
+		t.Errorf("remembered %+v, reported %v", p.Records.Uncovered, p.Degraded)
+	}
+	s.observed.UncoveredReported = map[string]int64{"orders-1": 2} // of another time
+	if p, _ := s.plan(); p.Records.Uncovered.Of("orders-1") == nil {
+		t.Error("forgotten although status reports another time")
+	}
+	s.observed.UncoveredReported["orders-1"] = 1
+	if p, _ := s.plan(); len(p.Records.Uncovered) > 0 {
+		t.Errorf("remembered although status reports it: %+v", p.Records.Uncovered)
+	}
+}
+
+// TestTheWorstUncoveredTimeIsTheNewest: one that fencing does not end takes the place of one that it ends, at the end of the list.
+func TestTheWorstUncoveredTimeIsTheNewest(t *testing.T) {
+	s := newScene()
+	s.member(1).SQL.Executed = s.member(1).SQL.Executed.Union(trx(1, 3)) // orders-0 lacks it
+	s.observed.Records.Uncovered = UncoveredTimes{{Primary: "orders-0", Since: 1, Cause: unwatched, Volatile: true, Fenced: true}, {Primary: "orders-1", Since: 2, Cause: semiSyncOff}}
+	s.observed.Exposure.Cause = semiSyncOff
+	p, _ := s.plan()
+	own := p.Records.Uncovered.Of("orders-0")
+	if own == nil || own.Since != s.observed.Now.Unix() || own.Fenced || !own.Volatile || p.Records.Uncovered[0].Primary != "orders-1" {
+		t.Errorf("remembered: %+v", p.Records.Uncovered)
+	}
+}
+
+// TestUncoveredTimesOfSeveralMembers: a second member's time is remembered beside the first's, which nothing was told of yet.
+func TestUncoveredTimesOfSeveralMembers(t *testing.T) {
+	other := Uncovered{Primary: "orders-1", Since: 1, Cause: semiSyncOff}
+	s := newScene()
+	s.member(1).SQL.Executed = s.member(1).SQL.Executed.Union(trx(1, 3)) // orders-0 lacks it
+	s.observed.Records.Uncovered = UncoveredTimes{other}
+	s.observed.Exposure.Cause = semiSyncOff
+	p, _ := s.plan()
+	if p.Records.Uncovered.Of("orders-0") == nil || p.Records.Uncovered.Of("orders-1") == nil {
+		t.Fatalf("remembered: %+v", p.Records.Uncovered)
+	}
+	if lost := p.Records.Uncovered.LostWith("orders-2").String(); !strings.Contains(lost, "orders-0 may") || !strings.Contains(lost, "orders-1 may") {
+		t.Errorf("told when orders-2 is promoted: %s", lost)
+	}
+	if lost := p.Records.Uncovered.LostWith("orders-0"); len(lost) != 1 || lost[0].Primary != "orders-1" {
+		t.Errorf("told while orders-0 leads: %s", lost)
+	}
+	s.observed.Records.Uncovered, s.observed.UncoveredReported = p.Records.Uncovered, map[string]int64{other.Primary: other.Since}
+	if p, _ := s.plan(); p.Records.Uncovered.Of("orders-0") == nil || p.Records.Uncovered.Of("orders-1") != nil {
+		t.Errorf("after status told of orders-1, remembered: %+v", p.Records.Uncovered)
+	}
+}
+
+func TestUncoveredTimesOfOlderOperatorsAreRead(t *testing.T) {
+	for text, want := range map[string]int{
+		`{"uncovered": {"primary": "orders-0", "since": 7, "why": "semi-sync was off"}}`: 1,
+		`{"uncovered": {}}`: 0,
+		`{}`:                0,
+		`{"uncovered": [{"primary": "orders-0", "since": 7}, {"primary": "orders-1", "since": 8}]}`: 2,
+	} {
+		var r Records
+		if err := json.Unmarshal([]byte(text), &r); err != nil || len(r.Uncovered) != want {
+			t.Errorf("%s is read as %+v (%v)", text, r.Uncovered, err)
+		}
+		var again Records
+		if written, err := json.Marshal(r); err != nil || json.Unmarshal(written, &again) != nil || !again.Equal(r) {
+			t.Errorf("%s is written as %s (%v)", text, written, err)
+		}
+		if want > 0 && (r.Uncovered[0].Primary != "orders-0" || r.Uncovered[0].Since != 7) {
+			t.Errorf("%s is read as %+v", text, r.Uncovered)
+		}
 	}
 }

@@ -76,6 +76,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.S3DestinationApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("StorageSpec"):
 		return &apiv1alpha1.StorageSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("UncoveredMember"):
+		return &apiv1alpha1.UncoveredMemberApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("UpgradeSpec"):
 		return &apiv1alpha1.UpgradeSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("VerificationSpec"):

@@ -493,8 +493,8 @@ var mutants = []mutant{
 		name: "an uncovered time is not remembered",
 		at:   2023,
 		file: uncoveredFile,
-		old:  "	case known.Primary == \"\":\n		*known = u\n",
-		new:  "	case known.Primary == \"\":\n", breaks: append([]string{untold}, losesCommits...),
+		old:  "	case known == nil:\n		*times = append(*times, u)\n",
+		new:  "	case known == nil:\n", breaks: append([]string{untold}, losesCommits...),
 	},
 	{
 		name: "an uncovered time ends although no voter holds what was answered in it",
@@ -507,7 +507,7 @@ var mutants = []mutant{
 		name: "a primary that answers without its voters is not powered off before another is promoted",
 		open: true,
 		file: failoverFile,
-		old:  "	u := st.Records.Uncovered\n	return !st.Lossless || u.Primary != \"\" && !u.Fenced",
+		old:  "	return !st.Lossless || slices.ContainsFunc(st.Records.Uncovered, func(u Uncovered) bool { return !u.Fenced })",
 		new:  "	return !st.Lossless",
 	},
 	{

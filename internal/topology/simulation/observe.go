@@ -39,7 +39,7 @@ func (op *operator) observe(p *process, recordsLost bool) (topology.Observed, bo
 	o := topology.Observed{
 		Now: w.time(), CloudReachable: err == nil, CloudTaken: w.at(pic.taken), Records: op.records, Hand: op.name, Members: map[string]*topology.Member{},
 		Launchable: true, DatabaseReady: op.records.Database != "", InService: maps.Clone(w.kube.inService), Source: w.source(),
-		WatchedSince: *op.watchedSince, UncoveredTold: op.w.kube.told, DoubtAt: op.doubtAt,
+		WatchedSince: *op.watchedSince, UncoveredReported: maps.Clone(op.w.kube.uncovered), DoubtAt: op.doubtAt,
 	}
 	if pic.group {
 		o.SecurityGroup = "sg-1"

@@ -407,8 +407,8 @@ func (op *operator) publish(p *process, plan topology.Plan, o topology.Observed)
 		}
 		w.kube.primary = in.Address
 	}
-	if u := plan.Records.Uncovered; u.LostWith(plan.Primary) {
-		w.kube.told = u.String()
+	for _, u := range plan.Records.Uncovered.LostWith(plan.Primary) {
+		w.kube.uncovered[u.Primary] = u.Since
 	}
 	clear(w.kube.inService)
 	for _, v := range plan.Members {

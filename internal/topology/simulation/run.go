@@ -77,7 +77,7 @@ func Run(seed, schedule uint64, told bool) Result {
 func newWorld(seed, schedule uint64) *world {
 	w := &world{
 		rng: rand.New(rand.NewPCG(seed, schedule)), ledger: newLedger(), trace: trace{hash: fnv.New64a()},
-		cloud: &cloud{tokens: map[string]string{}, noRoom: map[string]bool{}}, kube: kube{inService: map[string]bool{}}, rows: map[uint64]string{}, broken: map[string]bool{},
+		cloud: &cloud{tokens: map[string]string{}, noRoom: map[string]bool{}}, kube: kube{inService: map[string]bool{}, uncovered: map[string]int64{}}, rows: map[uint64]string{}, broken: map[string]bool{},
 	}
 	w.shape = w.drawShape()
 	w.drawPlot(seed, schedule)

@@ -337,7 +337,7 @@ func (w *world) checkTold(s *mysqld) {
 		if c.on == s.st {
 			continue
 		}
-		if !s.st.content.has(id) && c.seen() && w.kube.records.Uncovered.Primary == "" {
+		if !s.st.content.has(id) && c.seen() && len(w.kube.records.Uncovered) == 0 {
 			w.fail(untold, "%s is opened without%s, which was answered in an uncovered time, and the records know of none", s.on.member, w.ledger.names([]int{id}))
 		}
 		delete(w.meddling.uncovered, id) // the promotion is over

@@ -86,8 +86,8 @@ type kube struct {
 	records   topology.Records
 	version   int
 	lost      bool
-	primary   string // address behind the primary Service
-	told      string // status.lastPromotion.uncovered
+	primary   string           // address behind the primary Service
+	uncovered map[string]int64 // status.lastPromotion.uncoveredMembers
 	inService map[string]bool
 	holder    *operator
 	renewed   int64

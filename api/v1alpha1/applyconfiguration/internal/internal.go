@@ -629,6 +629,14 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: uncovered
       type:
         scalar: string
+    - name: uncoveredMembers
+      type:
+        list:
+          elementType:
+            namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.UncoveredMember
+          elementRelationship: associative
+          keys:
+          - name
 - name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.RecoverySpec
   map:
     fields:
@@ -764,6 +772,15 @@ var schemaYAML = typed.YAMLObject(`types:
       default: gp3
 - name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.TimeZoneName
   scalar: string
+- name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.UncoveredMember
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
+    - name: since
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
 - name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.UpgradeSpec
   map:
     fields:

@@ -35,6 +35,8 @@ type PromotionStatusApplyConfiguration struct {
 	// Uncovered says since when the old primary may have answered commits without the acknowledgements of voters, and why. What it
 	// answered then may be lost.
 	Uncovered *string `json:"uncovered,omitempty"`
+	// UncoveredMembers are the members that Uncovered is about: the old primary, and others that took writes.
+	UncoveredMembers []UncoveredMemberApplyConfiguration `json:"uncoveredMembers,omitempty"`
 }
 
 // PromotionStatusApplyConfiguration constructs a declarative configuration of the PromotionStatus type for use with
@@ -128,5 +130,18 @@ func (b *PromotionStatusApplyConfiguration) WithLostTransactions(value int64) *P
 // If called multiple times, the Uncovered field is set to the value of the last call.
 func (b *PromotionStatusApplyConfiguration) WithUncovered(value string) *PromotionStatusApplyConfiguration {
 	b.Uncovered = &value
+	return b
+}
+
+// WithUncoveredMembers adds the given value to the UncoveredMembers field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the UncoveredMembers field.
+func (b *PromotionStatusApplyConfiguration) WithUncoveredMembers(values ...*UncoveredMemberApplyConfiguration) *PromotionStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithUncoveredMembers")
+		}
+		b.UncoveredMembers = append(b.UncoveredMembers, *values[i])
+	}
 	return b
 }

@@ -149,10 +149,11 @@ func TestWhatMayBeLostIsTold(t *testing.T) {
 			p.UncoveredMembers = uncoveredMembers(both)
 			return p
 		}(), both[1:], func(*pass) {}, "", ""},
-		"nothing is uncovered": {claimed, nil, func(*pass) {}, "", ""},
-		"the primary's own":    {claimed, volatile, func(*pass) {}, "", ""},
-		"there is no primary":  {claimed, open, func(s *pass) { s.plan.Primary = "" }, "", ""},
-		"with Async":           {claimed, open, func(s *pass) { s.cluster.Spec.Replication.Durability = v1alpha1.DurabilityAsync }, "", ""},
+		"an operator before told it, and named nobody": {&v1alpha1.PromotionStatus{To: "orders-1", Total: "3.000s", Uncovered: open.String()}, open, func(*pass) {}, "3.000s", ""},
+		"nothing is uncovered":                         {claimed, nil, func(*pass) {}, "", ""},
+		"the primary's own":                            {claimed, volatile, func(*pass) {}, "", ""},
+		"there is no primary":                          {claimed, open, func(s *pass) { s.plan.Primary = "" }, "", ""},
+		"with Async":                                   {claimed, open, func(s *pass) { s.cluster.Spec.Replication.Durability = v1alpha1.DurabilityAsync }, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &pass{cluster: &v1alpha1.MySQLCluster{}, cache: &clusterCache{}, planned: true, plan: topology.Plan{Primary: "orders-1"}, result: passResult{published: true}}

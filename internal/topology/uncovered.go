@@ -130,10 +130,12 @@ func (t UncoveredTimes) String() string { return t.After("") }
 // After is what people read where a text about others stands already.
 func (t UncoveredTimes) After(text string) string {
 	for _, u := range t {
-		if text != "" {
-			text += "; "
+		switch {
+		case text == "":
+			text = u.String()
+		case !strings.Contains(text, u.String()): // an operator that named no members may have written it
+			text += "; " + u.String()
 		}
-		text += u.String()
 	}
 	return atMost(longestUncovered, text)
 }

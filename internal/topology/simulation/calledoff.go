@@ -1,7 +1,6 @@
 package simulation
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 
@@ -37,6 +36,29 @@ var upgradeCalledOff = plot{"an upgrade is called off", 0, func(w *world, s *sha
 	})
 }}
 
+// upgrade is what a person knows of an upgrade that is called off.
+type upgrade struct {
+	// told is how often in a row they read that the cluster needs the newer version.
+	told int
+	// rebuilt says that they asked for it again, in a build that starts, brokeLate that it ran before it broke.
+	rebuilt, brokeLate bool
+}
+
+// read takes note of status, while the spec asks for a version that does not start, or for another.
+func (u *upgrade) read(plan topology.Plan, newVersion string, broken bool) {
+	failed, again := 0, false
+	for _, f := range plan.Degraded {
+		if f.Reason == v1alpha1.ReasonBootFailed {
+			failed++
+		}
+		again = again || f.Reason == v1alpha1.ReasonInvalidSpec && strings.Contains(f.Message, "set spec.version to "+newVersion)
+	}
+	stuck := broken && plan.Primary == "" && plan.Rollout.PreviousVersion == "" && (failed == 1 || failed > 1 && u.brokeLate)
+	if u.told++; !again && !stuck {
+		u.told = 0
+	}
+}
+
 // breakVersion lets every mysqld of the newer version crash as soon as so many members run it, and none start again. With a
 // primary that runs it there is no way back, so then nothing happens any more; nor once it is asked for in a build that starts.
 func (w *world) breakVersion(oldVersion, newVersion string, ahead int) {
@@ -48,14 +70,14 @@ func (w *world) breakVersion(oldVersion, newVersion string, ahead int) {
 		}
 	}
 	switch {
-	case w.quiet || w.rebuilt || s != nil && s.writable && s.on.version != oldVersion:
+	case w.quiet || w.upgrade.rebuilt || s != nil && s.writable && s.on.version != oldVersion:
 		return
 	case newer < ahead || s == nil || !s.writable:
 		w.after(second, func() { w.breakVersion(oldVersion, newVersion, ahead) })
 		return
 	}
 	w.say("mysqld %s crashes everywhere, and no longer starts", newVersion)
-	w.broken[newVersion] = true
+	w.broken[newVersion], w.upgrade.brokeLate = true, true
 	for _, in := range w.cloud.instances {
 		if in.server != nil && in.version == newVersion {
 			in.server.end(false)
@@ -66,8 +88,8 @@ func (w *world) breakVersion(oldVersion, newVersion string, ahead int) {
 // callOff sets the version back as soon as the API server admits it, which is when the status tells of a way back. A person who
 // was too late, whose cluster has failed over to a newer member, or who is told for half a minute that only the newer version
 // reads what is needed, does as the operator says and asks for it again, in a build that starts. So does one who cannot go back
-// and is told for as long that there is no primary, and a machine on which mysqld does not come up; that it came to more of them
-// is what the operator has to see to.
+// and is told for as long that there is no primary, and an instance on which mysqld does not come up. That the version comes to more of them is what the operator has to prevent, unless it
+// ran on the first.
 func (w *world) callOff(oldTemplate, oldVersion, newVersion string) {
 	if w.quiet {
 		return
@@ -75,25 +97,15 @@ func (w *world) callOff(oldTemplate, oldVersion, newVersion string) {
 	s := w.serverAt(w.kube.primary)
 	newer := s != nil && s.writable && s.on.version == newVersion
 	back := w.desired.Version == oldVersion
-	failed := 0
-	again := slices.ContainsFunc(w.plan.Degraded, func(f topology.Finding) bool {
-		if f.Reason == v1alpha1.ReasonBootFailed {
-			failed++
-		}
-		return f.Reason == v1alpha1.ReasonInvalidSpec && strings.Contains(f.Message, "set spec.version to "+newVersion)
-	})
-	stuck := !back && w.broken[newVersion] && w.plan.Primary == "" && w.plan.Rollout.PreviousVersion == "" && failed == 1
-	if w.told++; !again && !stuck {
-		w.told = 0
-	}
+	w.upgrade.read(w.plan, newVersion, !back && w.broken[newVersion])
 	switch {
 	case !back && w.plan.Rollout.PreviousVersion == oldVersion:
 		w.say("the person sets the version back to %s", oldVersion)
 		w.desired.TemplateHash, w.desired.Version = oldTemplate, oldVersion
 		w.wake()
-	case back && newer || w.told >= 6:
+	case back && newer || w.upgrade.told >= 6:
 		w.say("the person asks for %s in a build that starts", newVersion)
-		w.told, w.rebuilt = 0, true
+		w.upgrade.told, w.upgrade.rebuilt = 0, true
 		delete(w.broken, newVersion)
 		w.specChanges++
 		w.desired.TemplateHash, w.desired.Version = strconv.Itoa(w.specChanges), newVersion

@@ -90,6 +90,7 @@ var regressions = []struct {
 	{1, 57943, "the records that told of an uncovered time were lost, and a failover claimed that nothing was lost"},
 	{1, 24112, "a silent voter that was to be taken back had two machines, and the one without a volume was never stopped"},
 	{21, 323, "the only candidate's applier had stopped, and nobody started it"},
+	{1, 295917, "a version broke when two of three members ran it, and nobody asked for another build, by the model"},
 }
 
 // TestRegressions plays the schedules that once went wrong.

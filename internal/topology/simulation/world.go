@@ -35,22 +35,19 @@ type world struct {
 	broken map[string]bool
 	// crossing says that newer versions are of another series.
 	crossing bool
-	// told is how often in a row a person was told that the cluster needs the newer version.
-	told int
-	// rebuilt says that a person asked for the newer version again, in a build that starts.
-	rebuilt bool
-	plot    *plot   // nil for most
-	people  *people // nil for most
-	dying   *dying  // nil for most
-	aimed   aim
-	desired topology.Desired
-	ledger  *ledger
-	cloud   *cloud
-	net     network
-	clients []*client
-	kube    kube
-	leader  *operator
-	every   []*operator // all operator processes that were ever started
+	upgrade  upgrade
+	plot     *plot   // nil for most
+	people   *people // nil for most
+	dying    *dying  // nil for most
+	aimed    aim
+	desired  topology.Desired
+	ledger   *ledger
+	cloud    *cloud
+	net      network
+	clients  []*client
+	kube     kube
+	leader   *operator
+	every    []*operator // all operator processes that were ever started
 	// acked are the transactions whose clients saw OK.
 	acked bitset
 	// ticking is true while a turn of the replication threads is due.

@@ -78,8 +78,14 @@ func (d *FailureDetector) Note(o *Observed) {
 	d.crashes.Note(o)
 }
 
-// Expect takes what is about to be done: a mysqld that is restarted by it has not crashed.
-func (d *FailureDetector) Expect(plan Plan) { d.crashes.Expect(plan) }
+// Expect takes what is about to be done: a mysqld that is restarted by it has not crashed. Without a primary nobody starts replication
+// again that an error stopped, so that nothing shows yet whether that helps.
+func (d *FailureDetector) Expect(plan Plan) {
+	d.crashes.Expect(plan)
+	if plan.Primary == "" {
+		clear(d.since[breakage])
+	}
+}
 
 // SilentSince returns since when a member has been silent; the zero time when it is not.
 func (d *FailureDetector) SilentSince(member string) time.Time { return d.since[silence][member] }

@@ -85,3 +85,21 @@ func TestVolumesThatEC2DoesNotKnow(t *testing.T) {
 		}
 	}
 }
+
+// TestBreakageCountsWhileThereIsAPrimary: before, nobody starts replication again, and nothing shows whether that helps.
+func TestBreakageCountsWhileThereIsAPrimary(t *testing.T) {
+	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	var d FailureDetector
+	for second, row := range []struct {
+		primary string
+		since   int
+	}{{"", 0}, {"", 1}, {"orders-0", 2}, {"orders-0", 2}, {"", 2}, {"orders-0", 5}, {"orders-0", 5}} {
+		now := begin.Add(time.Duration(second) * time.Second)
+		m := Member{Name: "orders-1", SQL: SQL{Access: AccessVerified, Replication: &Replication{ApplierError: "error 1205"}}}
+		d.NoteAnswer(&m, now, now)
+		if want := begin.Add(time.Duration(row.since) * time.Second); m.BrokenSince != want {
+			t.Errorf("second %d: broken since %s", second, m.BrokenSince)
+		}
+		d.Expect(Plan{Primary: row.primary})
+	}
+}

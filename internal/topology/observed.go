@@ -79,7 +79,8 @@ type Member struct {
 	DownSince time.Time
 	// StalledSince is when commits were first seen to wait of which none was answered since; zero when none waits.
 	StalledSince time.Time
-	// BrokenSince is when replication was first seen stopped by an error in a row of such sightings; zero when it is not.
+	// BrokenSince is when replication was first seen stopped by an error in a row of such sightings, while there is a primary; zero
+	// when it is not.
 	BrokenSince time.Time
 	// UnstableSince is when the first of several crashes of mysqld happened; zero while it is stable. See CrashHistory.
 	UnstableSince time.Time

@@ -208,6 +208,8 @@ type UncoveredMember struct {
 	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name"`
 	// Since is when that was found.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z$`
 	Since metav1.Time `json:"since"`
 }
 

@@ -137,14 +137,14 @@ func TestWhatMayBeLostIsTold(t *testing.T) {
 		owed      string // its total; empty for nothing
 		text      string // open's, unless given
 	}{
-		"the promotion claimed that nothing was lost":   {claimed, open, func(*pass) {}, "3.000s", ""},
-		"the promotion was not told":                    {older, open, func(*pass) {}, "0.000s", ""},
-		"no promotion was told ever":                    {nil, open, func(*pass) {}, "0.000s", ""},
-		"it is told already":                            {told, open, func(*pass) {}, "", ""},
-		"it is told of another time of the member":      {told, topology.UncoveredTimes{{Primary: "orders-0", Since: 7, Cause: open[0].Cause}}, func(*pass) {}, "3.000s", open.String() + "; " + topology.Uncovered{Primary: "orders-0", Since: 7, Cause: open[0].Cause}.String()},
-		"it is told of one of two":                      {told, both, func(*pass) {}, "3.000s", both.String()},
-		"it is told of one, and only the other is left": {told, both[1:], func(*pass) {}, "3.000s", both.String()},
-		"it is told of both, and one is left": {func() *v1alpha1.PromotionStatus {
+		"the promotion claimed that nothing was lost":    {claimed, open, func(*pass) {}, "3.000s", ""},
+		"the promotion was not told":                     {older, open, func(*pass) {}, "0.000s", ""},
+		"no promotion was told ever":                     {nil, open, func(*pass) {}, "0.000s", ""},
+		"status reports it already":                      {told, open, func(*pass) {}, "", ""},
+		"status reports another time of the member":      {told, topology.UncoveredTimes{{Primary: "orders-0", Since: 7, Cause: open[0].Cause}}, func(*pass) {}, "3.000s", open.String() + "; " + topology.Uncovered{Primary: "orders-0", Since: 7, Cause: open[0].Cause}.String()},
+		"status reports one of two":                      {told, both, func(*pass) {}, "3.000s", both.String()},
+		"status reports one, and only the other is left": {told, both[1:], func(*pass) {}, "3.000s", both.String()},
+		"status reports both, and one is left": {func() *v1alpha1.PromotionStatus {
 			p := told.DeepCopy()
 			p.UncoveredMembers = uncoveredMembers(both)
 			return p

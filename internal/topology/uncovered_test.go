@@ -501,7 +501,7 @@ func TestTheWorstUncoveredTimeIsTheNewest(t *testing.T) {
 	}
 }
 
-// TestUncoveredTimesOfSeveralMembers: a second member's time is remembered beside the first's, which nothing was told of yet.
+// TestUncoveredTimesOfSeveralMembers: a second member's time is remembered beside the first's, which status has not reported yet.
 func TestUncoveredTimesOfSeveralMembers(t *testing.T) {
 	other := Uncovered{Primary: "orders-1", Since: 1, Cause: semiSyncOff}
 	s := newScene()
@@ -520,7 +520,7 @@ func TestUncoveredTimesOfSeveralMembers(t *testing.T) {
 	}
 	s.observed.Records.Uncovered, s.observed.UncoveredReported = p.Records.Uncovered, map[string]int64{other.Primary: other.Since}
 	if p, _ := s.plan(); p.Records.Uncovered.Of("orders-0") == nil || p.Records.Uncovered.Of("orders-1") != nil {
-		t.Errorf("after status told of orders-1, remembered: %+v", p.Records.Uncovered)
+		t.Errorf("after status reported orders-1, remembered: %+v", p.Records.Uncovered)
 	}
 }
 

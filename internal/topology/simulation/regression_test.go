@@ -91,6 +91,7 @@ var regressions = []struct {
 	{1, 24112, "a silent voter that was to be taken back had two machines, and the one without a volume was never stopped"},
 	{21, 323, "the only candidate's applier had stopped, and nobody started it"},
 	{1, 295917, "a version broke when two of three members ran it, and nobody asked for another build, by the model"},
+	{1, 797203, "the same, in another order, by the model"},
 	{1, 674922, "an applier that had stopped while there was no primary was never started again"},
 	{1, 715097, "the same, beside a volume that was lost"},
 	{1, 963156, "the same, on two of three replicas"},

@@ -13,6 +13,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/policy"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
@@ -117,7 +118,7 @@ func (r *access) reach(ctx context.Context, s *pass) error {
 	}
 	if name := credentialsSecret(s.cluster); name != "" {
 		if account.Static, s.access.problem = r.credentials(ctx, s, name); account.Static == nil {
-			if released(s) && s.access.problem.reason == v1alpha1.ReasonCredentialsMissing {
+			if released(s) && s.access.problem.Reason == v1alpha1.ReasonCredentialsMissing {
 				return r.publisher.letAllGo(ctx, s)
 			}
 			return nil
@@ -125,7 +126,7 @@ func (r *access) reach(ctx context.Context, s *pass) error {
 	}
 	cloud, err := r.Clouds.Cloud(ctx, account)
 	if err != nil {
-		s.access.problem = cloudError(err)
+		s.access.problem = engine.CloudError(err)
 		return nil
 	}
 	if s.access.problem = r.recognise(ctx, s, cloud); s.access.problem == nil {
@@ -145,7 +146,7 @@ func unbegun(s *pass) bool {
 // recognise finds out to which AWS account the client leads, and refuses one in which the cluster is not: there all of it
 // would seem to be gone, and would be made anew. Before anything is made the account must be known. Later STS may be
 // silent: what EC2 shows of the cluster tells as well, see readInventory.
-func (r *access) recognise(ctx context.Context, s *pass, cloud *ec2.Cloud) *problem {
+func (r *access) recognise(ctx context.Context, s *pass, cloud *ec2.Cloud) *engine.Problem {
 	if s.records().Account != "" {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, accountPatience)
@@ -158,15 +159,15 @@ func (r *access) recognise(ctx context.Context, s *pass, cloud *ec2.Cloud) *prob
 	case err == nil:
 		s.access.account = account
 	case s.records().Account == "" && len(s.records().Members) == 0 && !s.stored.lost:
-		return readingError(err)
+		return engine.ReadingError(err)
 	default:
-		s.access.accountProblem = readingError(err)
+		s.access.accountProblem = engine.ReadingError(err)
 	}
 	return nil
 }
 
 // wrongAccount says which credentials lead to the wrong account, and what to change.
-func wrongAccount(s *pass, account string) *problem {
+func wrongAccount(s *pass, account string) *engine.Problem {
 	right := s.records().Account
 	who, cure := "the operator's own AWS identity", fmt.Sprintf("name a role or credentials of account %s in spec.aws.roleARN or spec.aws.credentialsSecretRef, or give the operator its old identity back", right)
 	if name := credentialsSecret(s.cluster); name != "" {
@@ -175,7 +176,7 @@ func wrongAccount(s *pass, account string) *problem {
 	if role := s.cluster.Spec.AWS.RoleARN; role != "" {
 		who, cure = "spec.aws.roleARN", fmt.Sprintf("set it to a role of account %s", right)
 	}
-	return &problem{reason: v1alpha1.ReasonWrongAccount, after: afterPerson, message: fmt.Sprintf(
+	return &engine.Problem{Reason: v1alpha1.ReasonWrongAccount, After: engine.AfterPerson, Message: fmt.Sprintf(
 		"the cluster's resources are in AWS account %s, but %s leads to account %s: %s. Until then nothing is made, changed or deleted in either; the databases go on", right, who, account, cure)}
 }
 
@@ -188,7 +189,7 @@ func credentialsSecret(c *v1alpha1.MySQLCluster) string {
 }
 
 // credentials reads a user's Secret. One that is not held yet is not kept in memory: hold needs it as it is.
-func (r *access) credentials(ctx context.Context, s *pass, name string) (*ec2.StaticCredentials, *problem) {
+func (r *access) credentials(ctx context.Context, s *pass, name string) (*ec2.StaticCredentials, *engine.Problem) {
 	n := s.cache
 	if n.identity.credentials.secret == name && r.Clock.Since(n.identity.credentialsAt) < credentialsFor {
 		return &n.identity.credentials.static, nil
@@ -197,19 +198,19 @@ func (r *access) credentials(ctx context.Context, s *pass, name string) (*ec2.St
 	var secret corev1.Secret
 	err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: name}, &secret)
 	if apierrors.IsNotFound(err) {
-		return nil, &problem{reason: v1alpha1.ReasonCredentialsMissing, after: afterWaiting,
-			message: fmt.Sprintf("waiting for Secret %s with the keys %s and %s (spec.aws.credentialsSecretRef)", name, keyAccessKeyID, keySecretAccessKey)}
+		return nil, &engine.Problem{Reason: v1alpha1.ReasonCredentialsMissing, After: engine.AfterWaiting,
+			Message: fmt.Sprintf("waiting for Secret %s with the keys %s and %s (spec.aws.credentialsSecretRef)", name, keyAccessKeyID, keySecretAccessKey)}
 	}
 	if err != nil {
-		return nil, asProblem(fmt.Errorf("read Secret %s (spec.aws.credentialsSecretRef): %w", name, err))
+		return nil, engine.AsProblem(fmt.Errorf("read Secret %s (spec.aws.credentialsSecretRef): %w", name, err))
 	}
 	static := ec2.StaticCredentials{
 		AccessKeyID: task.ValueOf(secret.Data[keyAccessKeyID]), SecretAccessKey: task.ValueOf(secret.Data[keySecretAccessKey]),
 		SessionToken: task.ValueOf(secret.Data[keySessionToken]),
 	}
 	if static.AccessKeyID == "" || static.SecretAccessKey == "" {
-		return nil, &problem{reason: v1alpha1.ReasonCredentialsMissing, after: afterWaiting,
-			message: fmt.Sprintf("Secret %s lacks the keys %s and %s", name, keyAccessKeyID, keySecretAccessKey)}
+		return nil, &engine.Problem{Reason: v1alpha1.ReasonCredentialsMissing, After: engine.AfterWaiting,
+			Message: fmt.Sprintf("Secret %s lacks the keys %s and %s", name, keyAccessKeyID, keySecretAccessKey)}
 	}
 	if secret.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(&secret, v1alpha1.Finalizer) {
 		s.access.unheld = &secret

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 )
 
 // replaceArchive makes room for a StatefulSet that this one cannot be changed into, because the templates of claims stay as they
@@ -54,8 +55,8 @@ func (r *archive) growClaim(ctx context.Context, s *pass, set *appsv1.StatefulSe
 		return false, err
 	}
 	if !isArchiveClaim(claim, s.cluster) {
-		return false, &problem{reason: v1alpha1.ReasonForeignResource, after: afterPerson,
-			message: fmt.Sprintf("PersistentVolumeClaim %s exists and does not belong to this cluster; rename or delete it", claim.Name)}
+		return false, &engine.Problem{Reason: v1alpha1.ReasonForeignResource, After: engine.AfterPerson,
+			Message: fmt.Sprintf("PersistentVolumeClaim %s exists and does not belong to this cluster; rename or delete it", claim.Name)}
 	}
 	if has := claim.Spec.Resources.Requests[corev1.ResourceStorage]; has.Cmp(storage) >= 0 {
 		return true, nil

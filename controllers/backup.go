@@ -19,6 +19,7 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/pki"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 )
@@ -65,8 +66,8 @@ func (r *backups) backup(ctx context.Context, s *pass) error {
 
 // tellBackup notes trouble with backups for the conditions, and for when to try again.
 func (s *pass) tellBackup(what string, err error) {
-	if p := asProblem(err); p != nil {
-		s.result.problems = append(s.result.problems, &problem{reason: p.reason, message: "backup: " + what + p.message, after: p.after, aside: true, cause: p})
+	if p := engine.AsProblem(err); p != nil {
+		s.result.problems = append(s.result.problems, &engine.Problem{Reason: p.Reason, Message: "backup: " + what + p.Message, After: p.After, Aside: true, Cause: p})
 	}
 }
 
@@ -238,8 +239,8 @@ func (i *Images) Operator(ctx context.Context) (string, error) {
 		return i.Own, nil
 	}
 	if i.PodName == "" {
-		return "", &problem{reason: v1alpha1.ReasonWaitingForDependency, after: afterPerson,
-			message: "the operator does not run in a pod, so that nothing can be copied from its image; set --pod-image"}
+		return "", &engine.Problem{Reason: v1alpha1.ReasonWaitingForDependency, After: engine.AfterPerson,
+			Message: "the operator does not run in a pod, so that nothing can be copied from its image; set --pod-image"}
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()

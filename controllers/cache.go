@@ -10,6 +10,7 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/pki"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/policy"
@@ -37,7 +38,7 @@ type clusterCache struct {
 	cloud     cloudCache
 	looks     lookCache
 	preflight preflightCache
-	requests  requestCache
+	requests  *engine.Requests
 	settings  settingCache
 	published publishedCache
 	backups   backupCache
@@ -106,29 +107,9 @@ type lookCache struct {
 type preflightCache struct {
 	passed  string // the specification that passed
 	at      time.Time
-	problem *problem
+	problem *engine.Problem
 	// shortage is what was found that is only told.
-	shortage *problem
-}
-
-// requestCache is the outcome of requests to EC2. Actions of several members use it in parallel.
-type requestCache struct {
-	mu sync.Mutex
-	// calls go on by themselves, or no pass has taken their outcome yet, by what they are for.
-	calls map[attempt]*call
-	// failed are the attempts that failed when they were made last.
-	failed map[attempt]failure
-	// starts are the last start of each stopped instance, and how many failed in a row.
-	starts map[string]starts
-	// tokens is what EC2's answers say about the client tokens of orders that were not carried out yet.
-	tokens map[order]token
-	// full says in which zone EC2 has no capacity for a member, for what, and since when.
-	full map[string]refusal
-	// beforeRefused is the hash of the previous template if EC2 rejected a launch with it, and beforeRefusedAt is when.
-	beforeRefused   string
-	beforeRefusedAt time.Time
-	// doubtAt is when the outcome of a request was last unknown: EC2 may have carried it out.
-	doubtAt time.Time
+	shortage *engine.Problem
 }
 
 // settingCache is the outcome of changes to settings. Actions of several members use it in parallel.
@@ -194,12 +175,6 @@ type toldCache struct {
 	timeline timeline
 }
 
-// refusal is a zone without capacity: for a volume, or for a machine; since when, and when EC2 said so last.
-type refusal struct {
-	zone, code  string
-	since, last time.Time
-}
-
 // show remembers which members clients are shown. What an operator shows first is nothing new to them, for all that it knows.
 func (n *clusterCache) show(members []resources.Member, now time.Time) {
 	if n.published.endpoints != nil && !slices.Equal(n.published.endpoints, members) {
@@ -219,9 +194,7 @@ func newClusterCache(uid string) *clusterCache {
 			sightings: map[string]*sighting{}, knocks: map[string]<-chan struct{}{}, claimed: map[string]bool{}, stage: map[string]string{},
 			readAt: map[string]time.Time{}, consoles: map[string]<-chan string{}, crashErrors: map[string]*crashError{}, stoppingSince: map[string]time.Time{},
 		},
-		requests: requestCache{
-			calls: map[attempt]*call{}, failed: map[attempt]failure{}, starts: map[string]starts{}, tokens: map[order]token{}, full: map[string]refusal{},
-		},
+		requests: engine.NewRequests(),
 		settings: settingCache{
 			expected: map[string]map[string]string{}, taken: map[string]string{}, refused: map[string]map[string]refusedSetting{}, kept: map[string]string{},
 			startErrors: map[string]string{}, restartsAhead: map[string]futureRestart{},

@@ -1,28 +1,34 @@
 package controllers
 
 import (
-	"context"
-	"errors"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/aws/smithy-go"
 	"k8s.io/client-go/tools/events"
-	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto/proxy"
 )
 
 // slow is longer than a pass waits for EC2.
-const slow = 3 * callWait
+const slow = time.Second
+
+// execute has actions executed as those of a pass's plan.
+func (o *operator) execute(t *testing.T, s *pass, actions ...topology.Action) *engine.Execution {
+	t.Helper()
+	x := o.executor.execution(s)
+	x.Plan.Actions = actions
+	x.Run(t.Context())
+	return x
+}
 
 // told drains the events of an operator that begin with a word.
 func (o *operator) told(word string) []string {
@@ -60,7 +66,7 @@ func TestStopThatIsDeniedSlowlyIsTold(t *testing.T) {
 	w.drive(o, patience, func() bool { return len(o.Wake) > 0 })
 	w.drive(o, patience, w.conditionHas(v1alpha1.ConditionDegraded, "NotPermitted", "stop instance"))
 	for range 10 {
-		time.Sleep(callWait / 3) // of EC2's time
+		time.Sleep(slow / 10) // of EC2's time
 		w.follow(o, 1)
 		if text := w.condition(v1alpha1.ConditionDegraded); !strings.Contains(text, "stop instance") {
 			t.Fatalf("while it is asked again the condition says %q", text)
@@ -102,11 +108,10 @@ func TestSlowLaunchSharesNothingWithThePass(t *testing.T) {
 	launch := topology.LaunchInstance{
 		Member: "orders-1", Ordinal: 1, Incarnation: 7, VolumeIncarnation: 1, SubnetID: w.account.subnets[0], VolumeID: s.observed.Members["orders-1"].Volumes[0].ID,
 	}
-	if handled, err := o.executor.takeInCloud(t.Context(), s, launch); !handled || !errors.Is(err, errUnderWay) {
-		t.Fatalf("handled %v, %v", handled, err)
-	}
-	if handled, err := o.executor.takeInCloud(t.Context(), s, launch); !handled || !errors.Is(err, errUnderWay) {
-		t.Fatalf("while it is under way: handled %v, %v", handled, err)
+	for range 2 { // the second time while it is under way
+		if x := o.execute(t, s, launch); x.Acted != 0 || len(x.Problems) != 0 {
+			t.Fatalf("acted %d times, %v", x.Acted, x.Problems)
+		}
 	}
 	s.cluster.Status.Selector = "another"
 	_, err = o.reporter.conclude(t.Context(), s, nil)
@@ -116,15 +121,15 @@ func TestSlowLaunchSharesNothingWithThePass(t *testing.T) {
 		s.cluster.Spec.AWS.SecurityGroupIDs = nil
 		time.Sleep(slow / 10)
 	}
-	c := s.cache.requests.calls[topology.Identity(launch)]
-	<-c.done
-	must(t, c.err)
+	x := o.execute(t, s)
+	for x.Acted == 0 && len(x.Problems) == 0 {
+		x.TakeAnswers(t.Context())
+	}
+	if x.Acted != 1 || len(x.Problems) != 0 {
+		t.Errorf("the launch that succeeded in the end counts %d times, with %v", x.Acted, x.Problems)
+	}
 	if !slices.ContainsFunc(w.left().instances, func(in thing) bool { return in.member == "orders-1" }) {
 		t.Error("nothing was launched")
-	}
-	o.executor.attempts.takeAnswers(t.Context(), s)
-	if s.result.acted != 1 || len(s.cache.requests.calls) != 0 {
-		t.Errorf("the launch that succeeded in the end counts %d times; left are %v", s.result.acted, s.cache.requests.calls)
 	}
 }
 
@@ -163,105 +168,16 @@ func TestTokenOfWhatIsLongGone(t *testing.T) {
 				}
 				return false
 			})
-			if took := w.clock.Now().Sub(began); took < tokenPatience-time.Minute {
+			if took := w.clock.Now().Sub(began); took < 9*time.Minute {
 				t.Errorf("it was given up after %s", took)
 			}
-			if told < tokenTold || told >= tokenPatience {
+			if told < time.Minute || told >= 10*time.Minute {
 				t.Errorf("it was told after %s", told)
 			}
 			w.proxy.Remove(rule)
 			w.drive(o, patience, w.machinesUp)
 			w.oneOfEach(members)
 		})
-	}
-}
-
-// An order that EC2 refused made nothing: when its token is then known from a request that differed, nobody waits for what
-// that made. One whose answer was lost may have made something.
-func TestTokenOfARefusedOrder(t *testing.T) {
-	t.Parallel()
-	answer := func(op, code string) error {
-		return &smithy.OperationError{ServiceID: "EC2", OperationName: op, Err: &smithy.GenericAPIError{Code: code}}
-	}
-	mismatch, refused := answer("RunInstances", ec2.CodeTokenMismatch), answer("RunInstances", "VcpuLimitExceeded")
-	for _, c := range []struct {
-		what string
-		errs []error
-		want bool
-	}{
-		{"refused", []error{refused}, true},
-		{"refused for capacity", []error{answer("CreateVolume", codeNoVolumeCapacity)}, true},
-		{"refused, then throttled", []error{refused, answer("RunInstances", "RequestLimitExceeded")}, true},
-		{"never refused", nil, false},
-		{"refused, then the answer lost", []error{refused, context.DeadlineExceeded}, false},
-		{"refused, then an internal error", []error{refused, answer("RunInstances", "InternalError")}, false},
-		{"not EC2's refusal of the order", []error{answer("DescribeInstances", "InvalidParameterValue")}, false},
-		{"refused, then made", []error{refused, nil}, false},
-	} {
-		m := newCaches()
-		n, now := m.of(client.ObjectKey{Name: "orders"}, "uid"), time.Now()
-		o := order{member: "orders-1", incarnation: 1}
-		for _, err := range c.errs {
-			if n.requests.tokenSpent(o, err, now) {
-				t.Errorf("%s: spent at %v", c.what, err)
-			}
-		}
-		if got := n.requests.tokenSpent(o, mismatch, now); got != c.want {
-			t.Errorf("%s: spent at once is %t, want %t", c.what, got, c.want)
-		}
-		if c.want && len(n.requests.tokens) > 0 {
-			t.Errorf("%s: remembered for nothing: %v", c.what, n.requests.tokens)
-		}
-	}
-}
-
-// Since when a zone has no capacity is known until it has: not until something else goes wrong.
-func TestOnlyALaunchEndsALackOfCapacity(t *testing.T) {
-	t.Parallel()
-	clock := clocktesting.NewFakePassiveClock(time.Now())
-	m := newCaches()
-	n := m.of(client.ObjectKey{Name: "orders"}, "uid")
-	began := clock.Now()
-	refused := &smithy.GenericAPIError{Code: codeNoCapacity}
-	note := func(zone string, err error) {
-		n.requests.noteCapacity("orders-1", zone, codeNoCapacity, err, clock.Now())
-	}
-	note("us-east-1b", refused)
-	for i, err := range []error{&smithy.GenericAPIError{Code: "RequestLimitExceeded"}, errors.New("no answer"), refused, &smithy.GenericAPIError{Code: "UnauthorizedOperation"}} {
-		clock.SetTime(began.Add(time.Duration(i+1) * time.Minute))
-		note("us-east-1b", err)
-		if zone, since := n.requests.capacityRefused("orders-1", clock.Now()); zone != "us-east-1b" || !since.Equal(began) {
-			t.Errorf("after %v capacity lacks in %q since %s", err, zone, since.Sub(began))
-		}
-	}
-	note("us-east-1c", refused)
-	if zone, since := n.requests.capacityRefused("orders-1", clock.Now()); zone != "us-east-1c" || !since.Equal(clock.Now()) {
-		t.Errorf("in another zone: %q, %s", zone, since)
-	}
-	n.requests.noteCapacity("orders-1", "us-east-1c", codeNoVolumeCapacity, nil, clock.Now())
-	if zone, _ := n.requests.capacityRefused("orders-1", clock.Now()); zone != "us-east-1c" {
-		t.Errorf("after a volume was made capacity for a machine lacks in %q", zone)
-	}
-	note("us-east-1c", nil)
-	if zone, _ := n.requests.capacityRefused("orders-1", clock.Now()); zone != "" {
-		t.Errorf("after a launch capacity lacks in %q", zone)
-	}
-	n.requests.noteCapacity("orders-1", "us-east-1c", codeNoVolumeCapacity, &smithy.GenericAPIError{Code: codeNoVolumeCapacity}, clock.Now())
-	if zone, since := n.requests.capacityRefused("orders-1", clock.Now()); zone != "us-east-1c" || !since.Equal(clock.Now()) {
-		t.Errorf("for a volume: %q, %s", zone, since)
-	}
-	n.requests.noteCapacity("orders-1", "us-east-1c", codeNoVolumeCapacity, nil, clock.Now())
-	if zone, _ := n.requests.capacityRefused("orders-1", clock.Now()); zone != "" {
-		t.Errorf("after the volume was made capacity lacks in %q", zone)
-	}
-	note("us-east-1c", refused)
-	clock.SetTime(clock.Now().Add(refusalKept + time.Second))
-	if zone, _ := n.requests.capacityRefused("orders-1", clock.Now()); zone != "" {
-		t.Errorf("what was refused on another day is believed of %q", zone)
-	}
-	note("us-east-1c", refused)
-	if zone, since := n.requests.capacityRefused("orders-1", clock.Now()); zone != "us-east-1c" || !since.Equal(clock.Now()) {
-		t.Errorf("refused anew: %q, %s", zone, since)
 	}
 }
 

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 )
 
@@ -46,7 +47,7 @@ func (r *objects) show(ctx context.Context, s *pass) error {
 	for _, service := range resources.Services(s.cluster) {
 		p, err := r.aside(s, "Service "+*service.Name, service, func() error { return r.applyService(ctx, s, service) })
 		failed = append(failed, err)
-		foreign[*service.Name] = p != nil && p.reason == v1alpha1.ReasonForeignResource
+		foreign[*service.Name] = p != nil && p.Reason == v1alpha1.ReasonForeignResource
 	}
 	failed = append(failed, r.dropOthersSlices(ctx, s, foreign))
 	s.result.published = true
@@ -151,21 +152,21 @@ func (r *objects) applySlice(ctx context.Context, s *pass, slice *discoveryv1ac.
 
 // aside does a write that nothing else waits for. An object that is in the way is told of and returned, other errors are
 // returned as they are. content is what is to be written.
-func (r *objects) aside(s *pass, object string, content any, write func() error) (*problem, error) {
-	key := errand{writeErrand, object + " " + hashOf(content)}
-	p := s.cache.requests.refusal(key, r.Clock.Now())
+func (r *objects) aside(s *pass, object string, content any, write func() error) (*engine.Problem, error) {
+	key := engine.Errand{What: engine.WriteErrand, Object: object + " " + hashOf(content)}
+	p := s.cache.requests.Refusal(key, r.Clock.Now())
 	if p == nil {
 		err := s.unlessLeaving(write())
-		if p = asProblem(err); p == nil {
-			s.cache.requests.succeed(key)
+		if p = engine.AsProblem(err); p == nil {
+			s.cache.requests.Succeed(key)
 			return nil, nil
 		}
-		if !p.inTheWay() {
+		if !p.InTheWay() {
 			return nil, err
 		}
-		p.pauseFrom, p.pause = refusalPause, refusalPauseMost
-		if s.cache.requests.fail(key, p, r.Clock.Now()) {
-			s.log.Info("an object is in the way and is tried again", "object", object, "reason", p.reason, "problem", p.message)
+		p.PauseFrom, p.Pause = refusalPause, refusalPauseMost
+		if s.cache.requests.Fail(key, p, r.Clock.Now()) {
+			s.log.Info("an object is in the way and is tried again", "object", object, "reason", p.Reason, "problem", p.Message)
 		}
 	}
 	s.result.inTheWay = append(s.result.inTheWay, p)

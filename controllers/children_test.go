@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
@@ -258,12 +259,12 @@ func TestWhatTheAPIServerRefuses(t *testing.T) {
 		"an API server that is being started": {apierrors.NewServiceUnavailable("later"), false},
 		"no answer":                           {context.DeadlineExceeded, false},
 	} {
-		p := asProblem(fmt.Errorf("apply Service orders: %w", row.err))
-		if got := p.inTheWay(); got != row.want {
+		p := engine.AsProblem(fmt.Errorf("apply Service orders: %w", row.err))
+		if got := p.InTheWay(); got != row.want {
 			t.Errorf("%s: refused %v, want %v", name, got, row.want)
 		}
-		if row.want && (p.after <= 0 || p.after > time.Minute || !strings.HasPrefix(p.message, "apply Service orders: ")) {
-			t.Errorf("%s: %q is told, and it is tried again after %s", name, p.message, p.after)
+		if row.want && (p.After <= 0 || p.After > time.Minute || !strings.HasPrefix(p.Message, "apply Service orders: ")) {
+			t.Errorf("%s: %q is told, and it is tried again after %s", name, p.Message, p.After)
 		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
@@ -347,7 +348,7 @@ func (r *recordKeeper) remember(ctx context.Context, s *pass) error {
 		return err
 	}
 	err := r.saveRecords(ctx, s, func(records *topology.Records) { *records = next })
-	if p := asProblem(err); p != nil && p.inTheWay() && !s.deleting() {
+	if p := engine.AsProblem(err); p != nil && p.InTheWay() && !s.deleting() {
 		// Nothing is done that could not be remembered. What is there is published all the same.
 		s.plan.Actions, s.result.moved = nil, false
 		s.result.inTheWay = append(s.result.inTheWay, p)

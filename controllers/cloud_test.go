@@ -16,6 +16,7 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto/proxy"
@@ -114,7 +115,7 @@ func TestVanishedSubnetHoldsUpNobodyElse(t *testing.T) {
 	})
 	w.oneOfEach(4)
 	result, err := w.pass(o)
-	if err != nil || result.RequeueAfter >= afterWaiting {
+	if err != nil || result.RequeueAfter >= engine.AfterWaiting {
 		t.Errorf("the next look comes after %s (%v): a missing subnet slows the whole cluster down", result.RequeueAfter, err)
 	}
 	if text := w.condition(v1alpha1.ConditionDegraded); !strings.Contains(text, vanishing) {
@@ -162,7 +163,7 @@ func TestStartWithoutCapacityIsNoted(t *testing.T) {
 	w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
 	c, _ := w.get()
 	id := c.Status.Members[1].InstanceID
-	rule, err := w.proxy.Add(proxy.Rule{Kind: proxy.Fail, Code: codeNoCapacity, Actions: []string{"StartInstances"}})
+	rule, err := w.proxy.Add(proxy.Rule{Kind: proxy.Fail, Code: "InsufficientInstanceCapacity", Actions: []string{"StartInstances"}})
 	must(t, err)
 	must(t, direct(t).StopInstance(t.Context(), string(w.cluster.UID), id, true))
 	w.drive(o, patience, w.conditionHas(v1alpha1.ConditionDegraded, "InsufficientCapacity", id, "us-east-1b"))
@@ -185,8 +186,8 @@ func TestSnapshotsAndRetiredVolumes(t *testing.T) {
 	member, volume := c.Status.Members[2].Name, c.Status.Members[2].VolumeID
 	take := func(a topology.Action) {
 		t.Helper()
-		if handled, err := o.executor.takeInCloud(t.Context(), w.seen(o), a); !handled || err != nil {
-			t.Fatalf("%s: handled %v, %v", a, handled, err)
+		if x := o.execute(t, w.seen(o), a); x.Acted != 1 {
+			t.Fatalf("%s: %v", a, x.Problems)
 		}
 	}
 	for range 2 {

@@ -9,6 +9,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/bootstrap"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
@@ -42,7 +43,7 @@ func (r *decider) preflight(ctx context.Context, s *pass) error {
 		return nil
 	}
 	if s.cluster.LacksMySQL() {
-		s.seen.preflightProblem = &problem{reason: v1alpha1.ReasonInvalidSpec, message: lacksMySQL}
+		s.seen.preflightProblem = &engine.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: lacksMySQL}
 		return nil
 	}
 	if !r.somethingToMake(s) {
@@ -70,14 +71,14 @@ func takePreflight(s *pass) {
 	n := s.cache
 	s.seen.preflightProblem, s.observed.Launchable = n.preflight.problem, n.preflight.problem == nil
 	if short := n.preflight.shortage; short != nil {
-		s.unmet = append(s.unmet, topology.Finding{Reason: short.reason, Message: short.message})
+		s.unmet = append(s.unmet, topology.Finding{Reason: short.Reason, Message: short.Message})
 	}
 }
 
 // askPreflight has EC2 check the spec, and notes what it finds. What EC2 does not answer costs a dozen calls, and is not asked in
 // every pass.
-func (r *decider) askPreflight(ctx context.Context, s *pass, key string) (silent *problem) {
-	if p := s.cache.requests.refusal(errand{what: preflightErrand}, r.Clock.Now()); p != nil {
+func (r *decider) askPreflight(ctx context.Context, s *pass, key string) (silent *engine.Problem) {
+	if p := s.cache.requests.Refusal(engine.Errand{What: engine.PreflightErrand}, r.Clock.Now()); p != nil {
 		return p
 	}
 	spec, err := r.preflightSpec(s)
@@ -87,12 +88,12 @@ func (r *decider) askPreflight(ctx context.Context, s *pass, key string) (silent
 	}
 	problems, err := s.access.cloud.Preflight(ctx, spec)
 	if err != nil {
-		p := cloudError(err)
-		p.pauseFrom, p.pause = preflightPause, preflightEvery
-		s.cache.requests.fail(errand{what: preflightErrand}, p, r.Clock.Now())
+		p := engine.CloudError(err)
+		p.PauseFrom, p.Pause = preflightPause, preflightEvery
+		s.cache.requests.Fail(engine.Errand{What: engine.PreflightErrand}, p, r.Clock.Now())
 		return p
 	}
-	s.cache.requests.succeed(errand{what: preflightErrand})
+	s.cache.requests.Succeed(engine.Errand{What: engine.PreflightErrand})
 	r.notePreflight(s, key, problems)
 	return nil
 }
@@ -120,9 +121,9 @@ func (r *decider) notePreflight(s *pass, key string, problems []ec2.Problem) {
 		}
 		message := p.Field + ": " + p.Message
 		if *found == nil {
-			*found = &problem{reason: p.Reason, message: message, after: preflightEvery}
+			*found = &engine.Problem{Reason: p.Reason, Message: message, After: preflightEvery}
 		} else {
-			(*found).message += "; " + message
+			(*found).Message += "; " + message
 		}
 	}
 }
@@ -164,7 +165,7 @@ func (r *decider) preflightSpec(s *pass) (ec2.PreflightSpec, error) {
 	launch.SecurityGroupIDs = aws.SecurityGroupIDs
 	return ec2.PreflightSpec{
 		Launch:    launch,
-		Volume:    r.executor.volumeSpec(s, topology.CreateVolume{Member: s.desired.MemberName(0), Incarnation: 1, Zone: s.desired.Subnets[0].Zone}),
+		Volume:    volumeSpec(s, topology.CreateVolume{Member: s.desired.MemberName(0), Incarnation: 1, Zone: s.desired.Subnets[0].Zone}),
 		SubnetIDs: subnetIDs(s), ImageID: aws.ImageID, ImageSSMParameter: aws.ImageSSMParameter,
 		SecurityGroupIDs: aws.SecurityGroupIDs, ClientSecurityGroupIDs: aws.ClientSecurityGroupIDs, Replicas: int(s.cluster.ReplicaCount()),
 	}, nil
@@ -172,7 +173,7 @@ func (r *decider) preflightSpec(s *pass) (ec2.PreflightSpec, error) {
 
 // decide lets the brain plan.
 func (r *decider) decide(_ context.Context, s *pass) error {
-	s.observed.LaunchProblem, s.observed.SubnetsProblem = s.seen.preflightProblem.text(), s.seen.dependencyProblem.text()
+	s.observed.LaunchProblem, s.observed.SubnetsProblem = s.seen.preflightProblem.Text(), s.seen.dependencyProblem.Text()
 	s.plan = topology.Next(s.desired, s.observed)
 	s.cache.looks.detector.Expect(s.plan)
 	s.planned = true
@@ -183,9 +184,9 @@ func (r *decider) decide(_ context.Context, s *pass) error {
 		s.cache.told.failingSince = r.Clock.Now()
 	}
 	if s.plan.Gone && s.seen.lostGroup != "" {
-		s.plan.Gone, s.plan.RequeueAfter = false, afterWaiting
+		s.plan.Gone, s.plan.RequeueAfter = false, engine.AfterWaiting
 		s.plan.Waiting = topology.Finding{Reason: v1alpha1.ReasonDeleting, Message: s.seen.lostGroup}
-		s.result.problems = append(s.result.problems, &problem{reason: v1alpha1.ReasonForeignResource, message: s.seen.lostGroup, after: afterPerson})
+		s.result.problems = append(s.result.problems, &engine.Problem{Reason: v1alpha1.ReasonForeignResource, Message: s.seen.lostGroup, After: engine.AfterPerson})
 	}
 	for _, a := range s.plan.Actions {
 		s.log.V(1).Info("planned", "action", a.String())

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
@@ -178,12 +179,12 @@ func (r *announcer) announceRebuild(s *pass, member, refused string) {
 }
 
 // announceTags tells that tags were put back.
-func (r *announcer) announceTags(s *pass, u untagged) {
-	r.Events.Eventf(s.cluster, nil, corev1.EventTypeNormal, v1alpha1.EventRestoreTags, actionAct, "Put the tags of %s back: somebody had removed them", u.id)
+func (r *announcer) announceTags(s *pass, id string) {
+	r.Events.Eventf(s.cluster, nil, corev1.EventTypeNormal, v1alpha1.EventRestoreTags, actionAct, "Put the tags of %s back: somebody had removed them", id)
 }
 
 // announceAbandoned lists what a deletion leaves behind that was given up.
-func (r *announcer) announceAbandoned(s *pass, why *problem) {
+func (r *announcer) announceAbandoned(s *pass, why *engine.Problem) {
 	var left []string
 	for _, m := range s.plan.Members {
 		for _, id := range []string{m.InstanceID, m.VolumeID} {
@@ -198,7 +199,7 @@ func (r *announcer) announceAbandoned(s *pass, why *problem) {
 	note := fmt.Sprintf("Left behind in %s, to be deleted by hand: everything with the tag %s=%s; known: %s",
 		s.cluster.Spec.AWS.Region, v1alpha1.TagClusterUID, s.uid(), orDash(strings.Join(left, ", ")))
 	r.Events.Eventf(s.cluster, nil, corev1.EventTypeWarning, v1alpha1.ReasonAbandoned, actionAct, "%s", shorten(note))
-	s.log.Info("abandoned cloud resources", "left", left, "problem", why.message)
+	s.log.Info("abandoned cloud resources", "left", left, "problem", why.Message)
 }
 
 // longestNote is what events.k8s.io accepts as a note, in bytes.

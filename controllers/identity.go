@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/pki"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
@@ -37,8 +38,8 @@ func (r *identities) identify(ctx context.Context, s *pass) error {
 	switch {
 	case err != nil && s.deleting():
 		// Without an identity the members cannot be asked, but they can be taken down.
-		p := *asProblem(err)
-		p.aside = true
+		p := *engine.AsProblem(err)
+		p.Aside = true
 		s.result.problems = append(s.result.problems, &p)
 		return nil
 	case err != nil, s.cluster.Spec.Database == nil, s.deleting():
@@ -66,8 +67,8 @@ func (r *identities) identifyAuthority(ctx context.Context, s *pass) error {
 		return err
 	}
 	if err != nil {
-		return &problem{reason: v1alpha1.ReasonCAInvalid, after: afterPerson, cause: err,
-			message: fmt.Sprintf("Secret %s does not hold this cluster's certificate authority (%v); restore it from a backup", name, err)}
+		return &engine.Problem{Reason: v1alpha1.ReasonCAInvalid, After: engine.AfterPerson, Cause: err,
+			Message: fmt.Sprintf("Secret %s does not hold this cluster's certificate authority (%v); restore it from a backup", name, err)}
 	}
 	s.cache.identity.authority = s.keys.authority
 	if !secret.DeletionTimestamp.IsZero() && !s.deleting() {
@@ -123,8 +124,8 @@ func (r *identities) makeAuthority(ctx context.Context, s *pass) error {
 		return err
 	}
 	if len(s.records().Members) > 0 || s.stored.lost {
-		return &problem{reason: v1alpha1.ReasonCALost, after: afterPerson,
-			message: fmt.Sprintf("Secret %s with the certificate authority is gone, and members exist that trust it; restore it from a backup", name)}
+		return &engine.Problem{Reason: v1alpha1.ReasonCALost, After: engine.AfterPerson,
+			Message: fmt.Sprintf("Secret %s with the certificate authority is gone, and members exist that trust it; restore it from a backup", name)}
 	}
 	authority, err := pki.NewAuthority(s.uid(), s.cluster.Name, r.Clock.Now())
 	if err != nil {
@@ -275,11 +276,11 @@ func (r *identities) putBack(ctx context.Context, secret *corev1.Secret, ac *cor
 		return err
 	}
 	if others := secret.Finalizers; len(others) > 0 {
-		return &problem{reason: v1alpha1.ReasonForeignResource, after: afterPerson, message: fmt.Sprintf(
+		return &engine.Problem{Reason: v1alpha1.ReasonForeignResource, After: engine.AfterPerson, Message: fmt.Sprintf(
 			"Secret %s was deleted, and is put back once it is gone, but somebody else's finalizer keeps it (%s): have it taken off. Until then what the Secret said still holds",
 			name, strings.Join(others, ", "))}
 	}
-	return &problem{message: "Secret " + name + " was deleted and is put back", after: afterRepair}
+	return &engine.Problem{Message: "Secret " + name + " was deleted and is put back", After: engine.AfterRepair}
 }
 
 // finishPutBack makes the Secret anew from its copy and removes the copy.
@@ -294,7 +295,7 @@ func (r *identities) finishPutBack(ctx context.Context, s *pass, name string, ke
 	if err := r.Client.Delete(ctx, kept); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete Secret %s: %w", kept.Name, err)
 	}
-	return &problem{message: "Secret " + name + " is back", after: afterRepair}
+	return &engine.Problem{Message: "Secret " + name + " is back", After: engine.AfterRepair}
 }
 
 // show sets the identity that members are shown. One that is as before stays the same one: every connection refers to it, and each pass

@@ -42,7 +42,7 @@ func (r *mysqlObserver) knock(ctx context.Context, s *pass, m *topology.Member) 
 		defer cancel()
 		defer close(ended)
 		if member.AwaitOpen(ctx, knockPause) {
-			r.attempts.wake(cluster)
+			r.wake(cluster)
 		}
 	}()
 }

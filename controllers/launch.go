@@ -6,16 +6,15 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/bootstrap"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
@@ -61,12 +60,11 @@ func (r *executor) launchSpec(s *pass, a topology.LaunchInstance) ec2.LaunchSpec
 	}
 }
 
-// launch launches a member's instance. What that needs of the cluster is copied before: the request may go on while the pass
-// writes the object.
-func (r *executor) launch(ctx context.Context, s *pass, a topology.LaunchInstance) error {
+// prepareLaunch copies what a member's instance is launched with, and returns the request: it may go on while the pass writes the object.
+func (r *executor) prepareLaunch(s *pass, cloud *ec2.Cloud, a topology.LaunchInstance) (func(context.Context) error, error) {
 	userData, err := bootstrap.Render(r.bootstrapInput(s, a))
 	if err != nil {
-		return &problem{reason: v1alpha1.ReasonInvalidSpec, message: err.Error(), after: afterPerson, cause: err}
+		return nil, &engine.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: err.Error(), After: engine.AfterPerson, Cause: err}
 	}
 	aws, spec := launchedFrom(s, a).Spec.AWS, r.launchSpec(s, a)
 	spec.SubnetID, spec.UserData = a.SubnetID, userData
@@ -74,28 +72,15 @@ func (r *executor) launch(ctx context.Context, s *pass, a topology.LaunchInstanc
 	if spec.SecurityGroupIDs = slices.Clone(aws.SecurityGroupIDs); len(spec.SecurityGroupIDs) == 0 {
 		spec.SecurityGroupIDs = []string{s.observed.SecurityGroup}
 	}
-	cloud, before := s.access.cloud, s.desired.Before.Hash
-	finish := func(ctx context.Context, s *pass, err error) error {
-		if a.Before {
-			s.cache.requests.noteBefore(before, err, r.Clock.Now())
-		}
-		return r.launched(ctx, s, a, err)
-	}
-	return r.attempts.unhurried(ctx, s, &call{action: a, finish: finish}, func(ctx context.Context) error {
+	return func(ctx context.Context) error {
 		image, err := cloud.ResolveImage(ctx, aws.ImageID, aws.ImageSSMParameter, spec.InstanceType)
 		if err != nil {
-			return fmt.Errorf("%w: %w", errNoImage, err)
+			return fmt.Errorf("%w: %w", engine.ErrNoImage, err)
 		}
 		spec.ImageID = image.ID
 		_, err = cloud.LaunchInstance(ctx, spec)
 		return err
-	})
-}
-
-// launched handles the outcome of a launch. It records a lack of capacity, so that the plan can choose another zone.
-func (r *executor) launched(ctx context.Context, s *pass, a topology.LaunchInstance, err error) error {
-	s.cache.requests.noteCapacity(a.Member, zoneOf(s, a.SubnetID), codeNoCapacity, err, r.Clock.Now())
-	return r.ordered(ctx, s, a, err)
+	}, nil
 }
 
 func (r *executor) bootstrapInput(s *pass, a topology.LaunchInstance) bootstrap.Input {
@@ -113,15 +98,6 @@ func (r *executor) bootstrapInput(s *pass, a topology.LaunchInstance) bootstrap.
 	}
 	return in
 }
-
-// refusedBefore is how long EC2 is not asked again for a machine as before of which it took no order.
-const refusedBefore = 10 * time.Minute
-
-// codeImageGone is said of an image that was deregistered, and of one that is not ready yet.
-const codeImageGone = "InvalidAMIID.Unavailable"
-
-// errNoImage: there is no such image.
-var errNoImage = errors.New("resolve the image")
 
 // marked is a template's text as it is kept in the records, which are the tenant's to change: with what proves that it is ours.
 func marked(s *pass, text string) string { return s.keys.authority.Mark(text) + " " + text }
@@ -150,7 +126,7 @@ func (r *cloudObserver) readBefore(s *pass) {
 	c.Spec.Version = then.Version
 	aws.InstanceType, aws.ImageID, aws.ImageSSMParameter, aws.Download = then.InstanceType, then.ImageID, then.ImageSSMParameter, then.Download
 	hash := templateOf(c).hash()
-	if !s.cache.requests.takesBefore(hash, r.Clock.Now()) || len(s.access.policy.Check(c.Namespace, c.Spec)) > 0 {
+	if !s.cache.requests.TakesBefore(hash, r.Clock.Now()) || len(s.access.policy.Check(c.Namespace, c.Spec)) > 0 {
 		return
 	}
 	s.seen.before, s.desired.Before = c, topology.Template{Hash: hash, Version: then.Version}
@@ -162,24 +138,4 @@ func launchedFrom(s *pass, a topology.LaunchInstance) *v1alpha1.MySQLCluster {
 		return s.seen.before
 	}
 	return s.cluster
-}
-
-// noteBefore records the outcome of a launch with the previous template. If its image or type no longer exists, launches use the
-// present spec for a while.
-func (q *requestCache) noteBefore(hash string, err error, now time.Time) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	switch {
-	case err == nil && q.beforeRefused == hash:
-		q.beforeRefused = ""
-	case ec2.RefusesMachine(err), ec2.Code(err) == codeImageGone, errors.Is(err, errNoImage) && ec2.Classify(err) == ec2.Invalid:
-		q.beforeRefused, q.beforeRefusedAt = hash, now
-	}
-}
-
-// takesBefore says whether EC2 may take the order of a machine as before.
-func (q *requestCache) takesBefore(hash string, now time.Time) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.beforeRefused != hash || now.Sub(q.beforeRefusedAt) >= refusedBefore
 }

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 )
 
@@ -53,10 +54,10 @@ func (r *objects) foreign(ctx context.Context, s *pass, kind string, obj client.
 		if err := r.dropFinalizer(ctx, obj); err != nil {
 			return err
 		}
-		return &problem{message: fmt.Sprintf("%s %s of an older cluster goes", kind, obj.GetName()), after: afterRepair}
+		return &engine.Problem{Message: fmt.Sprintf("%s %s of an older cluster goes", kind, obj.GetName()), After: engine.AfterRepair}
 	}
-	return &problem{reason: v1alpha1.ReasonForeignResource, after: afterPerson,
-		message: fmt.Sprintf("%s %s exists and does not belong to this cluster; rename or delete it", kind, obj.GetName())}
+	return &engine.Problem{Reason: v1alpha1.ReasonForeignResource, After: engine.AfterPerson,
+		Message: fmt.Sprintf("%s %s exists and does not belong to this cluster; rename or delete it", kind, obj.GetName())}
 }
 
 // heldForUID returns the UID of the cluster of a name for which our finalizer alone keeps a deleted object, empty when that is

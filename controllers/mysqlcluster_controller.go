@@ -97,16 +97,15 @@ func NewMySQLClusterReconciler(ports Ports) *MySQLClusterReconciler {
 	r.objects = &objects{Ports: r.Ports}
 	r.recordKeeper = &recordKeeper{Ports: r.Ports, announcer: r.announcer, objects: r.objects}
 	r.identities = &identities{Ports: r.Ports, objects: r.objects, recordKeeper: r.recordKeeper}
-	attempts := &attempts{Ports: r.Ports, announcer: r.announcer}
 	r.publisher = &publisher{Ports: r.Ports, announcer: r.announcer, objects: r.objects, identities: r.identities}
 	r.access = &access{Ports: r.Ports, publisher: r.publisher}
 	r.cloudObserver = &cloudObserver{Ports: r.Ports, recordKeeper: r.recordKeeper}
-	r.mysqlObserver = &mysqlObserver{Ports: r.Ports, attempts: attempts}
+	r.mysqlObserver = &mysqlObserver{Ports: r.Ports}
 	archive := &archive{Ports: r.Ports, objects: r.objects}
 	r.restorer = &restorer{Ports: r.Ports, objects: r.objects, recordKeeper: r.recordKeeper}
-	r.executor = &executor{Ports: r.Ports, announcer: r.announcer, recordKeeper: r.recordKeeper, attempts: attempts, mysqlObserver: r.mysqlObserver, archive: archive, restorer: r.restorer}
+	r.executor = &executor{Ports: r.Ports, announcer: r.announcer, recordKeeper: r.recordKeeper, mysqlObserver: r.mysqlObserver, archive: archive, restorer: r.restorer}
 	r.decider = &decider{Ports: r.Ports, executor: r.executor}
-	snapshots := &snapshots{Ports: r.Ports, attempts: attempts}
+	snapshots := &snapshots{Ports: r.Ports}
 	r.backups = &backups{Ports: r.Ports, objects: r.objects, identities: r.identities, mysqlObserver: r.mysqlObserver, archive: archive, restorer: r.restorer, snapshots: snapshots}
 	r.reporter = &reporter{Ports: r.Ports, announcer: r.announcer, backups: r.backups}
 	return r

@@ -12,6 +12,7 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
@@ -85,7 +86,7 @@ func (r *cloudObserver) watch(s *pass) {
 			n.cloud.watchedSince = r.Clock.Now()
 		}
 	}
-	s.observed.WatchedSince, s.observed.DoubtAt = n.cloud.watchedSince, n.requests.doubted()
+	s.observed.WatchedSince, s.observed.DoubtAt = n.cloud.watchedSince, n.requests.Doubted()
 	s.observed.UncoveredReported = reportedUncovered(lastPromotion(s))
 	s.observed.ShownAt, s.observed.Shown = n.published.changedAt, primaryOf(n.published.endpoints)
 }
@@ -96,12 +97,12 @@ func (r *cloudObserver) readInventory(ctx context.Context, s *pass) {
 	s.seen.inventory = inventory
 	switch {
 	case err != nil:
-		s.access.problem = readingError(err)
+		s.access.problem = engine.ReadingError(err)
 	case s.access.accountProblem != nil && !s.shown():
 		s.access.problem = s.access.accountProblem // nothing of the cluster in an account that may be another one says nothing
 	default:
 		if err := r.findHidden(ctx, s); err != nil {
-			s.access.problem = readingError(err)
+			s.access.problem = engine.ReadingError(err)
 		}
 	}
 	if s.access.problem != nil && !s.shown() {
@@ -200,14 +201,9 @@ func (r *cloudObserver) memberise(s *pass) {
 			member(name) // although EC2 may show nothing of it
 		}
 	}
-	for name, m := range s.observed.Members {
+	for _, m := range s.observed.Members {
 		s.cache.looks.detector.NoteVolumes(m, s.records().Members[m.Name].Made, s.observed.CloudReachable, r.Clock.Now())
-		m.CapacityRefused, m.CapacityRefusedAt = s.cache.requests.capacityRefused(name, r.Clock.Now())
-		if id := s.records().Members[name].VolumeID; id != "" {
-			if last := s.cache.requests.recentFailure(topology.Identity(topology.ModifyVolume{Member: name, VolumeID: id}), r.Clock.Now()); last != nil {
-				m.ModificationRefused = last.message
-			}
-		}
+		s.cache.requests.Show(m, r.Clock.Now())
 	}
 }
 
@@ -350,7 +346,7 @@ func untag(s *pass, id string, have, want map[string]string) {
 		}
 	}
 	if len(lost) > 0 {
-		s.seen.untagged = append(s.seen.untagged, untagged{id: id, tags: lost})
+		s.seen.untagged = append(s.seen.untagged, engine.LostTags{ID: id, Tags: lost})
 	}
 }
 

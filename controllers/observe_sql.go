@@ -27,7 +27,6 @@ import (
 // mysqlObserver says what the mysqlds of a cluster answer.
 type mysqlObserver struct {
 	*Ports
-	attempts *attempts
 }
 
 // observeSQL asks every member whose machine is up, side by side.

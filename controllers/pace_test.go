@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto"
@@ -126,7 +127,7 @@ func TestRefusedSettingsAreTriedWithPauses(t *testing.T) {
 	w.await(patience, "the next look", func() bool { return passes() > before })
 	before = passes()
 	w.changeRecords(func(records *topology.Records) { records.RollingDone = []string{"orders-0"} })
-	w.await(afterWaiting-time.Second, "a hand in the records is noticed", func() bool { return passes() > before })
+	w.await(engine.AfterWaiting-time.Second, "a hand in the records is noticed", func() bool { return passes() > before })
 	w.world.change(func(c *v1alpha1.MySQLCluster) {
 		c.Spec.MySQLD = map[string]v1alpha1.PlainValue{"max_connections": "200"}
 	})
@@ -180,51 +181,29 @@ func TestOwnWritesWakeNobody(t *testing.T) {
 	}
 }
 
-func TestPausesGrow(t *testing.T) {
-	t.Parallel()
-	m, now := newCaches(), time.Now()
-	n := m.of(client.ObjectKey{Name: "orders"}, "uid")
-	refuse := func() *problem { return &problem{message: "no", pauseFrom: settingPause, pause: settingPauseMost} }
-	for i, want := range []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 5 * time.Minute, 5 * time.Minute} {
-		n.requests.fail("apply", refuse(), now)
-		if n.requests.refusal("apply", now.Add(want-time.Millisecond)) == nil || n.requests.refusal("apply", now.Add(want)) != nil {
-			t.Errorf("after failure %d it is not paused for %s", i+1, want)
-		}
-		now = now.Add(want)
-	}
-	n.requests.fail("modify", &problem{pause: afterModification}, now)
-	if n.requests.refusal("modify", now.Add(afterModification-time.Second)) == nil {
-		t.Error("a long pause counts in full from the first time on")
-	}
-	a, b := topology.ApplySettings{Member: "orders-0", Want: map[string]string{"back_log": "1"}}, topology.ApplySettings{Member: "orders-0", Want: map[string]string{"back_log": "2"}}
-	if topology.Identity(a) == topology.Identity(b) {
-		t.Error("another value waits for the pause of the refused one")
-	}
-}
-
 func TestWhenToLookAgain(t *testing.T) {
 	t.Parallel()
 	r := NewMySQLClusterReconciler(Ports{})
-	failed := []*problem{{reason: "Any", message: "of mysqld"}}
+	failed := []*engine.Problem{{Reason: "Any", Message: "of mysqld"}}
 	for name, row := range map[string]struct {
 		s    *pass
 		want time.Duration
 	}{
 		"as planned":                                {&pass{plan: topology.Plan{RequeueAfter: 5 * time.Second}}, 5 * time.Second},
-		"a step that others follow on":              {&pass{plan: topology.Plan{RequeueAfter: 5 * time.Second}, result: passResult{moved: true}}, afterProgress},
+		"a step that others follow on":              {&pass{plan: topology.Plan{RequeueAfter: 5 * time.Second}, result: passResult{moved: true}}, engine.AfterProgress},
 		"a step, and something failed":              {&pass{plan: topology.Plan{RequeueAfter: 5 * time.Second}, result: passResult{moved: true, problems: failed}}, 5 * time.Second},
-		"a promotion":                               {&pass{plan: topology.Plan{RequeueAfter: 250 * time.Millisecond}, result: passResult{promoted: true, acted: 1}}, afterProgress},
+		"a promotion":                               {&pass{plan: topology.Plan{RequeueAfter: 250 * time.Millisecond}, result: passResult{promoted: true, acted: 1}}, engine.AfterProgress},
 		"a failure":                                 {&pass{plan: topology.Plan{RequeueAfter: 50 * time.Millisecond}, result: passResult{problems: failed}}, time.Second},
-		"a failure while nobody can write":          {&pass{plan: topology.Plan{Failing: true, RequeueAfter: 50 * time.Millisecond}, result: passResult{problems: failed}}, afterFailing},
-		"a failure that only a person undoes":       {&pass{plan: topology.Plan{RequeueAfter: 50 * time.Millisecond}, result: passResult{problems: []*problem{{after: afterPerson}}}}, afterWaiting},
-		"backups in trouble while nobody can write": {&pass{plan: topology.Plan{Failing: true}, result: passResult{problems: []*problem{{after: afterPerson, aside: true}}}}, afterFailing},
-		"an object in the way":                      {&pass{plan: topology.Plan{RequeueAfter: 50 * time.Millisecond}, result: passResult{inTheWay: []*problem{{after: afterPerson}}}}, 50 * time.Millisecond},
+		"a failure while nobody can write":          {&pass{plan: topology.Plan{Failing: true, RequeueAfter: 50 * time.Millisecond}, result: passResult{problems: failed}}, engine.AfterFailing},
+		"a failure that only a person undoes":       {&pass{plan: topology.Plan{RequeueAfter: 50 * time.Millisecond}, result: passResult{problems: []*engine.Problem{{After: engine.AfterPerson}}}}, engine.AfterWaiting},
+		"backups in trouble while nobody can write": {&pass{plan: topology.Plan{Failing: true}, result: passResult{problems: []*engine.Problem{{After: engine.AfterPerson, Aside: true}}}}, engine.AfterFailing},
+		"an object in the way":                      {&pass{plan: topology.Plan{RequeueAfter: 50 * time.Millisecond}, result: passResult{inTheWay: []*engine.Problem{{After: engine.AfterPerson}}}}, 50 * time.Millisecond},
 	} {
 		if result, err := r.reporter.next(row.s, nil); err != nil || result.RequeueAfter != row.want {
 			t.Errorf("%s: looked at again after %s (%v), want %s", name, result.RequeueAfter, err, row.want)
 		}
 	}
-	if _, err := r.reporter.next(&pass{}, &problem{message: "x", cause: errors.New("x")}); err == nil {
+	if _, err := r.reporter.next(&pass{}, &engine.Problem{Message: "x", Cause: errors.New("x")}); err == nil {
 		t.Error("what failed as a whole is left to the work queue's back-off")
 	}
 }

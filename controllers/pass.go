@@ -15,6 +15,7 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/pki"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/policy"
@@ -82,9 +83,9 @@ type passAccess struct {
 	cloud *ec2.Cloud
 	// account is the AWS account that cloud leads to, empty while STS does not say; accountProblem is why.
 	account        string
-	accountProblem *problem
+	accountProblem *engine.Problem
 	// problem says why EC2 was not reached or not usable; observeCloud may find that, too.
-	problem *problem
+	problem *engine.Problem
 	// unheld is the user's Secret with the credentials when our finalizer is not on it yet.
 	unheld *corev1.Secret
 }
@@ -93,7 +94,7 @@ type passAccess struct {
 type sight struct {
 	inventory ec2.Inventory
 	// untagged are resources that lost a tag by which their member is known; strangers tells of those that only a person can put right.
-	untagged  []untagged
+	untagged  []engine.LostTags
 	strangers []string
 	// lostGroup tells of the cluster's own security group when nothing but its name says any more whose it is, in a deletion.
 	lostGroup string
@@ -104,7 +105,7 @@ type sight struct {
 	// before is cluster with the spec that machines are made from which are not to have the present version yet, nil for none.
 	before *v1alpha1.MySQLCluster
 	// dependencyProblem is what the spec names and EC2 does not show, preflightProblem what the preflight found; preflight sets that.
-	dependencyProblem, preflightProblem *problem
+	dependencyProblem, preflightProblem *engine.Problem
 }
 
 // passBackups is what is known of backups, the archive and the restore.
@@ -137,25 +138,17 @@ type passBackups struct {
 type passResult struct {
 	// moved is true when the plan changed what is remembered of the cluster; remember.
 	moved bool
-	// answered are the requests to EC2 of an earlier pass that this one took the answers of, of which the inventory may not tell yet.
-	answered map[attempt]bool
 	// problems are what actions ran into; acted counts those of the plan that succeeded, but for upkeep.
-	problems []*problem
+	problems []*engine.Problem
 	acted    int
 	// promoted is true once this pass made a member the primary.
 	promoted bool
 	// promotion is the failover or switchover that this pass completed, nil for none; conclude.
 	promotion *v1alpha1.PromotionStatus
 	// inTheWay are objects that could not be written, for which nothing waits; identify, hold and publish.
-	inTheWay []*problem
+	inTheWay []*engine.Problem
 	// published is true once endpoints agree with the plan; publish.
 	published bool
-}
-
-// untagged is a resource with the tags that it should have.
-type untagged struct {
-	id   string
-	tags map[string]string
 }
 
 // open reads the cluster and begins a pass, or returns nil when there is nothing to do.

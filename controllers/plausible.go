@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
@@ -23,10 +24,10 @@ const (
 )
 
 // plausible refuses records that the operator cannot have written, and takes out of the others what names no member.
-func plausible(s *pass, configMap string, size int, records *topology.Records) *problem {
+func plausible(s *pass, configMap string, size int, records *topology.Records) *engine.Problem {
 	longest := max(len(records.FinalVolumes), len(records.Held), len(records.PoweredOff), len(records.RollingDone), len(records.Restarts.Members), len(records.Volumes.Members), len(records.Uncovered))
 	if size > maxRecords || longest > maxListed {
-		return &problem{reason: v1alpha1.ReasonForeignResource, after: afterPerson, message: fmt.Sprintf(
+		return &engine.Problem{Reason: v1alpha1.ReasonForeignResource, After: engine.AfterPerson, Message: fmt.Sprintf(
 			"ConfigMap %s holds more than the operator ever writes (%d bytes, of at most %d; %d entries in a list, of at most %d): somebody else has changed it, and it is not used. Empty its key %s, and the records are made again from the tags in EC2",
 			configMap, size, maxRecords, longest, maxListed, resources.KeyMembers)}
 	}

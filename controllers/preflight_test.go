@@ -93,7 +93,7 @@ func TestWhatThePreflightFound(t *testing.T) {
 		{Field: "spec.aws.subnetIDs[0]", Reason: v1alpha1.ReasonInsufficientCapacity, Message: "full"},
 		{Field: "spec.aws.subnetIDs[1]", Reason: v1alpha1.ReasonInsufficientCapacity, Message: "full"},
 	})
-	if n.preflight.problem != nil || n.preflight.shortage == nil || n.preflight.shortage.message != "spec.aws.subnetIDs[0]: full; spec.aws.subnetIDs[1]: full" {
+	if n.preflight.problem != nil || n.preflight.shortage == nil || n.preflight.shortage.Message != "spec.aws.subnetIDs[0]: full; spec.aws.subnetIDs[1]: full" {
 		t.Errorf("problem %v, shortage %v", n.preflight.problem, n.preflight.shortage)
 	}
 	w.decider.notePreflight(s, "spec", []ec2.Problem{{Field: "spec.aws.imageID", Reason: v1alpha1.ReasonInvalidSpec, Message: "no image"}})

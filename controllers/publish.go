@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
@@ -136,7 +137,7 @@ func (r *publisher) release(ctx context.Context, s *pass) error {
 	ca, operatorTLS := names.CA, names.OperatorTLS
 	for _, name := range []string{ca, keptName(ca), operatorTLS} {
 		secret, err := r.identities.ownedSecret(ctx, s, name)
-		if p := asProblem(err); p != nil && p.reason == v1alpha1.ReasonForeignResource {
+		if p := engine.AsProblem(err); p != nil && p.Reason == v1alpha1.ReasonForeignResource {
 			continue // somebody else's, with nothing of ours on it
 		}
 		if err != nil {
@@ -200,7 +201,7 @@ func (r *publisher) letAllGo(ctx context.Context, s *pass) error {
 // giveUpFor returns the trouble for which a deletion is given up, nil when it is not: nobody asked for that, or nothing
 // stands in its way, or it may be over soon. What only a person can put right is not waited for; other trouble must have stood in
 // the way for abandonPatience, without a pass in which there was none.
-func giveUpFor(s *pass, now time.Time) *problem {
+func giveUpFor(s *pass, now time.Time) *engine.Problem {
 	trouble, n := trouble(s), s.cache
 	switch {
 	case trouble == nil || !s.deleting():
@@ -209,16 +210,16 @@ func giveUpFor(s *pass, now time.Time) *problem {
 	case n.told.hinderedSince.IsZero():
 		n.told.hinderedSince = now
 	}
-	if !s.abandons() || trouble.after < afterPerson && now.Sub(n.told.hinderedSince) < abandonPatience {
+	if !s.abandons() || trouble.After < engine.AfterPerson && now.Sub(n.told.hinderedSince) < abandonPatience {
 		return nil
 	}
 	return trouble
 }
 
 // trouble is what stands in the way of a deletion: of several what only a person can put right.
-func trouble(s *pass) (found *problem) {
-	for _, p := range append([]*problem{s.access.problem}, s.result.problems...) {
-		if p != nil && !p.aside && (found == nil || found.after < afterPerson && p.after >= afterPerson) {
+func trouble(s *pass) (found *engine.Problem) {
+	for _, p := range append([]*engine.Problem{s.access.problem}, s.result.problems...) {
+		if p != nil && !p.Aside && (found == nil || found.After < engine.AfterPerson && p.After >= engine.AfterPerson) {
 			found = p
 		}
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
@@ -52,7 +53,7 @@ func (r *restorer) recover(ctx context.Context, s *pass, a topology.Recover) err
 	case err != nil:
 		return fmt.Errorf("read Job %s: %w", name, err)
 	case !ownedBy(&job, s.cluster):
-		return &problem{reason: v1alpha1.ReasonForeignResource, message: "Job " + name + " exists and does not belong to this cluster; rename or delete it", after: afterPerson}
+		return &engine.Problem{Reason: v1alpha1.ReasonForeignResource, Message: "Job " + name + " exists and does not belong to this cluster; rename or delete it", After: engine.AfterPerson}
 	}
 	s.backup.recovery = r.recoveryReport(ctx, s)
 	if !onlyFades(&job) {
@@ -66,8 +67,8 @@ func (r *restorer) recover(ctx context.Context, s *pass, a topology.Recover) err
 		if message == "" {
 			message = jobEnded(&job)
 		}
-		return &problem{reason: v1alpha1.ReasonRecoveryFailed, after: afterPerson,
-			message: fmt.Sprintf("%s; put that right and delete Job %s to try again", message, name)}
+		return &engine.Problem{Reason: v1alpha1.ReasonRecoveryFailed, After: engine.AfterPerson,
+			Message: fmt.Sprintf("%s; put that right and delete Job %s to try again", message, name)}
 	case onlyFades(&job):
 		if s.cache.backups.recoveryFades.IsZero() {
 			s.cache.backups.recoveryFades = r.Clock.Now()
@@ -75,7 +76,7 @@ func (r *restorer) recover(ctx context.Context, s *pass, a topology.Recover) err
 		if r.Clock.Since(s.cache.backups.recoveryFades) < endPatience {
 			return nil
 		}
-		return &problem{reason: v1alpha1.ReasonRecoveryStuck, after: afterPerson, message: fmt.Sprintf(
+		return &engine.Problem{Reason: v1alpha1.ReasonRecoveryStuck, After: engine.AfterPerson, Message: fmt.Sprintf(
 			"the pod of Job %s was to end at %s and has not, as on a node that does not answer; another beside it would restore into the same server. When it surely runs no more, delete its node or, with --force, the pod",
 			name, s.cache.backups.recoveryFades.UTC().Format(time.RFC3339))}
 	case neverRan(&job, r.Clock.Now()) && !reportedBy(s, &job):
@@ -107,7 +108,7 @@ func (r *restorer) recoveryTask(ctx context.Context, s *pass, member string) (ta
 		if point.Time != "" {
 			at, err := time.Parse(time.RFC3339Nano, point.Time)
 			if err != nil {
-				return t, &problem{reason: v1alpha1.ReasonInvalidSpec, after: afterPerson, message: "spec.bootstrap.recovery.pointInTime.time: " + err.Error()}
+				return t, &engine.Problem{Reason: v1alpha1.ReasonInvalidSpec, After: engine.AfterPerson, Message: "spec.bootstrap.recovery.pointInTime.time: " + err.Error()}
 			}
 			t.UntilTime = &at
 		}
@@ -121,9 +122,9 @@ func (r *restorer) recoveryTask(ctx context.Context, s *pass, member string) (ta
 	case err != nil:
 		return t, err
 	case b.Spec.Method == v1alpha1.BackupMethodSnapshot:
-		return t, &problem{reason: v1alpha1.ReasonInvalidSpec, message: "MySQLBackup " + b.Name + " is a snapshot, and no pod restores one", after: afterPerson}
+		return t, &engine.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: "MySQLBackup " + b.Name + " is a snapshot, and no pod restores one", After: engine.AfterPerson}
 	case b.Status.Destination == nil || !strings.HasPrefix(b.Status.Path, b.Namespace+"/"+b.Spec.ClusterName+"/") || !strings.Contains(b.Status.Path, "/backups/"):
-		return t, &problem{reason: v1alpha1.ReasonInvalidSpec, message: "MySQLBackup " + b.Name + " does not say where its data are; use recovery.objectStore", after: afterPerson}
+		return t, &engine.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: "MySQLBackup " + b.Name + " does not say where its data are; use recovery.objectStore", After: engine.AfterPerson}
 	}
 	t.Destination, t.Path = b.Status.Destination, b.Status.Path
 	return t, nil
@@ -136,11 +137,11 @@ func (r *restorer) backupToRestore(ctx context.Context, s *pass) (*v1alpha1.MySQ
 	err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: name}, &b)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, &problem{reason: v1alpha1.ReasonWaitingForDependency, message: "spec.bootstrap.recovery: there is no MySQLBackup " + name + " in this namespace", after: afterWaiting}
+		return nil, &engine.Problem{Reason: v1alpha1.ReasonWaitingForDependency, Message: "spec.bootstrap.recovery: there is no MySQLBackup " + name + " in this namespace", After: engine.AfterWaiting}
 	case err != nil:
 		return nil, fmt.Errorf("read MySQLBackup %s: %w", name, err)
 	case b.Status.Phase != v1alpha1.BackupCompleted:
-		return nil, &problem{reason: v1alpha1.ReasonWaitingForDependency, message: fmt.Sprintf("spec.bootstrap.recovery: MySQLBackup %s is %s and not Completed", b.Name, b.Status.Phase), after: afterWaiting}
+		return nil, &engine.Problem{Reason: v1alpha1.ReasonWaitingForDependency, Message: fmt.Sprintf("spec.bootstrap.recovery: MySQLBackup %s is %s and not Completed", b.Name, b.Status.Phase), After: engine.AfterWaiting}
 	}
 	return &b, nil
 }

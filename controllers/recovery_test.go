@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
@@ -76,9 +77,9 @@ func TestARestoringPodThatDoesNotEnd(t *testing.T) {
 	w := newWorld(t, recovers)
 	o := w.newOperator(nil)
 	o.Images = &Images{Own: "operator:1", Client: DefaultClientImage}
-	goOn := func() *problem {
+	goOn := func() *engine.Problem {
 		t.Helper()
-		return asProblem(o.restorer.recover(t.Context(), w.seen(o), topology.Recover{Member: "orders-0"}))
+		return engine.AsProblem(o.restorer.recover(t.Context(), w.seen(o), topology.Recover{Member: "orders-0"}))
 	}
 	if p := goOn(); p != nil {
 		t.Fatal(p)
@@ -100,7 +101,7 @@ func TestARestoringPodThatDoesNotEnd(t *testing.T) {
 		set(then.as)
 		w.wait(then.after)
 		p := goOn()
-		if told := p != nil && p.reason == v1alpha1.ReasonRecoveryStuck; told != then.told {
+		if told := p != nil && p.Reason == v1alpha1.ReasonRecoveryStuck; told != then.told {
 			t.Errorf("after another %s: %v, want %v", then.after, p, then.told)
 		}
 	}

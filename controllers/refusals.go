@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
@@ -23,7 +24,7 @@ type refusedSetting struct {
 // refusedPassword is a password that MySQL did not take, by what EnsureDatabase would have made with it.
 type refusedPassword struct {
 	key     string
-	problem *problem
+	problem *engine.Problem
 	at      time.Time
 }
 
@@ -85,6 +86,6 @@ func (r *mysqlObserver) refusedDatabase(s *pass) bool {
 		return false
 	}
 	action := topology.EnsureDatabase{Member: s.observed.Records.Bootstrapped}
-	s.unmet = append(s.unmet, topology.Finding{Reason: refused.problem.reason, Message: action.String() + ": " + refused.problem.message})
+	s.unmet = append(s.unmet, topology.Finding{Reason: refused.problem.Reason, Message: action.String() + ": " + refused.problem.Message})
 	return true
 }

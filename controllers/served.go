@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 )
 
 // A cluster must be deletable after its namespace has lost the leave to use a role. But a role that was never lent to it is not
@@ -30,10 +31,10 @@ const (
 // unlessServed returns why a cluster whose account the policy does not allow may not go on with it, or nil when it may: to be
 // taken down, or because nobody can tell what the policy allows at the moment. The operator's own identity is lent to nobody
 // by that: all that is asked of it is what carries the cluster's UID, and nothing else is changed.
-func (r *access) unlessServed(ctx context.Context, s *pass) (*problem, error) {
+func (r *access) unlessServed(ctx context.Context, s *pass) (*engine.Problem, error) {
 	role := s.cluster.Spec.AWS.RoleARN
 	if !s.deleting() && (!s.access.unread || s.records().Account == "") {
-		return &problem{reason: v1alpha1.ReasonNotPermitted, message: s.access.violations[0].Message, after: afterPerson}, nil
+		return &engine.Problem{Reason: v1alpha1.ReasonNotPermitted, Message: s.access.violations[0].Message, After: engine.AfterPerson}, nil
 	}
 	if role == "" {
 		return nil, nil
@@ -45,7 +46,7 @@ func (r *access) unlessServed(ctx context.Context, s *pass) (*problem, error) {
 			return nil, err
 		}
 	}
-	return &problem{reason: v1alpha1.ReasonNotPermitted, after: afterPerson, message: fmt.Sprintf(
+	return &engine.Problem{Reason: v1alpha1.ReasonNotPermitted, After: engine.AfterPerson, Message: fmt.Sprintf(
 		"namespace %s may not have the operator assume %s, and nothing proves that this cluster was ever served with it (annotation %s): nothing is looked for in AWS. Have the administrator list the role in ConfigMap %s until the cluster is gone; or, if it has nothing in AWS, set the annotation %s=true",
 		s.cluster.Namespace, role, v1alpha1.AnnotationServed, v1alpha1.PolicyConfigMap, v1alpha1.AnnotationAbandonCloudResources)}, nil
 }
@@ -57,7 +58,7 @@ func (r *access) noteServed(ctx context.Context, s *pass) error {
 	}
 	err := r.markServed(ctx, s)
 	if err != nil && s.records().Account != "" {
-		s.result.problems = append(s.result.problems, asProblem(err))
+		s.result.problems = append(s.result.problems, engine.AsProblem(err))
 		return nil
 	}
 	return err
@@ -103,8 +104,8 @@ func (r *access) servedKey(ctx context.Context) ([]byte, error) {
 	}
 	key := secret.Data[servedKey]
 	if len(key) < servedKeyBytes {
-		return nil, &problem{reason: v1alpha1.ReasonForeignResource, after: afterPerson,
-			message: fmt.Sprintf("Secret %s/%s holds no key of %d bytes; delete it, and the operator makes another", name.Namespace, name.Name, servedKeyBytes)}
+		return nil, &engine.Problem{Reason: v1alpha1.ReasonForeignResource, After: engine.AfterPerson,
+			Message: fmt.Sprintf("Secret %s/%s holds no key of %d bytes; delete it, and the operator makes another", name.Namespace, name.Name, servedKeyBytes)}
 	}
 	return key, nil
 }

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
@@ -125,7 +126,7 @@ func TestMarkIsGoodForOneClusterAndOneRole(t *testing.T) {
 	}
 	var key corev1.Secret
 	must(t, w.client.Get(t.Context(), client.ObjectKey{Namespace: w.system, Name: v1alpha1.ServedKeySecret}, &key))
-	judge := func(change func(*v1alpha1.MySQLCluster)) *problem {
+	judge := func(change func(*v1alpha1.MySQLCluster)) *engine.Problem {
 		t.Helper()
 		c := served.DeepCopy()
 		change(c)

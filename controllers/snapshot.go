@@ -15,6 +15,7 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
@@ -22,7 +23,6 @@ import (
 // snapshots takes the snapshots of MySQLBackups, and deletes those that nobody is to keep.
 type snapshots struct {
 	*Ports
-	attempts *attempts
 }
 
 const (
@@ -170,14 +170,14 @@ func (r *snapshots) snapshot(ctx context.Context, s *pass, b *v1alpha1.MySQLBack
 		return err
 	}
 	var taken ec2.Snapshot
-	err := r.attempts.upkeep(s, errand{takeSnapshotErrand, purposeOf(b)}, func() (err error) {
+	err := s.cache.requests.Upkeep(engine.Errand{What: engine.TakeSnapshotErrand, Object: purposeOf(b)}, r.Clock.Now(), func() (err error) {
 		taken, err = s.access.cloud.CreateSnapshot(ctx, ec2.SnapshotSpec{
 			Owner: s.owner(), Member: member, VolumeID: volume, Purpose: purposeOf(b), MySQLVersion: s.openedBy(member),
 		})
 		return err
 	})
 	if err != nil {
-		why := asProblem(err).message
+		why := engine.AsProblem(err).Message
 		return errors.Join(err, patchBackup(ctx, r.Client, b, func(st *v1alpha1.MySQLBackupStatus) { st.Message = why }))
 	}
 	return r.tellSnapshot(ctx, s, b, taken)

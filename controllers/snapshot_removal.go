@@ -11,6 +11,7 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 )
 
 // pruned is why the operator gives a snapshot up that its schedule's retention no longer keeps.
@@ -64,12 +65,12 @@ func (r *snapshots) discardSnapshot(ctx context.Context, s *pass, b *v1alpha1.My
 	if !ok || !superfluous(b, taken) {
 		return nil
 	}
-	return r.attempts.upkeep(s, errand{deleteSnapshotErrand, taken.ID}, func() error { return s.access.cloud.DeleteSnapshot(ctx, s.uid(), taken.ID) })
+	return s.cache.requests.Upkeep(engine.Errand{What: engine.DeleteSnapshotErrand, Object: taken.ID}, r.Clock.Now(), func() error { return s.access.cloud.DeleteSnapshot(ctx, s.uid(), taken.ID) })
 }
 
 // deleteSnapshotOf deletes what EC2 has of a backup.
 func (r *snapshots) deleteSnapshotOf(ctx context.Context, s *pass, b *v1alpha1.MySQLBackup) error {
-	return r.attempts.upkeep(s, errand{deleteSnapshotsForErrand, purposeOf(b)}, func() error { return s.access.cloud.DeleteSnapshotsFor(ctx, s.uid(), purposeOf(b)) })
+	return s.cache.requests.Upkeep(engine.Errand{What: engine.DeleteSnapshotsErrand, Object: purposeOf(b)}, r.Clock.Now(), func() error { return s.access.cloud.DeleteSnapshotsFor(ctx, s.uid(), purposeOf(b)) })
 }
 
 // releaseSnapshot lets a MySQLBackup go that was deleted. Its snapshot goes with it where its policy says so, and where it is
@@ -80,7 +81,7 @@ func (r *snapshots) releaseSnapshot(ctx context.Context, s *pass, b *v1alpha1.My
 	}
 	taken, ok := s.snapshotOf(b)
 	if !ok && r.mayYetShow(b) {
-		return &problem{message: "EC2 may not show yet what it made for it", after: afterWaiting, aside: true}
+		return &engine.Problem{Message: "EC2 may not show yet what it made for it", After: engine.AfterWaiting, Aside: true}
 	}
 	if b.Spec.DeletionPolicy == v1alpha1.BackupDeletionDelete || b.Status.Phase != v1alpha1.BackupCompleted && (!ok || superfluous(b, taken)) {
 		if err := r.deleteSnapshotOf(ctx, s, b); err != nil {
@@ -128,8 +129,8 @@ func (r *snapshots) settleSnapshots(ctx context.Context, s *pass) error {
 			failure = r.endSnapshot(ctx, s, b)
 		}
 		if failure != nil {
-			p := *asProblem(failure)
-			p.message = b.Name + ": " + p.message
+			p := *engine.AsProblem(failure)
+			p.Message = b.Name + ": " + p.Message
 			err = errors.Join(err, &p)
 		}
 	}

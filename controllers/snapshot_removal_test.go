@@ -16,6 +16,7 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto/proxy"
 )
 
@@ -155,7 +156,7 @@ func TestARetentionThatEC2RefusesDecidesAnew(t *testing.T) {
 		t.Error("it was not to go")
 	}
 	g.proxy.Remove(rule)
-	g.wait(upkeepPause)
+	g.wait(time.Minute)
 	g.change(func(c *v1alpha1.MySQLCluster) { c.Spec.Backup.Schedules[1].Retention.Count = ptr.To(int32(3)) })
 	g.look(nil)
 	if b := g.backup("h0"); b == nil || !b.DeletionTimestamp.IsZero() || len(g.ids()) != 3 {
@@ -265,7 +266,7 @@ func TestEC2IsNotAskedAtEveryPass(t *testing.T) {
 			g.proxy.ResetCalls()
 			for range 60 {
 				s := g.look(nil)
-				if !slices.ContainsFunc(s.result.problems, func(p *problem) bool { return p.reason == v1alpha1.ReasonNotPermitted }) {
+				if !slices.ContainsFunc(s.result.problems, func(p *engine.Problem) bool { return p.Reason == v1alpha1.ReasonNotPermitted }) {
 					t.Fatalf("what is told is %v", s.result.problems)
 				}
 				g.wait(time.Second)
@@ -275,7 +276,7 @@ func TestEC2IsNotAskedAtEveryPass(t *testing.T) {
 				t.Errorf("EC2 was asked %d times within a minute: %v", asked, g.changes())
 			}
 			g.proxy.Remove(rule)
-			g.wait(upkeepPause)
+			g.wait(time.Minute)
 			g.look(nil)
 			if left := g.ids(); len(left) != scenario.left {
 				t.Errorf("once EC2 allows it again the snapshots are %v", left)

@@ -265,7 +265,7 @@ func TestTroubleWithOneSnapshotHoldsNoOtherUp(t *testing.T) {
 	must(t, kube.Delete(t.Context(), g.backup("h2")))
 	said := ""
 	for _, p := range g.look(nil).result.problems {
-		said += p.message + "\n"
+		said += p.Message + "\n"
 	}
 	if !strings.Contains(said, "backup: a: ") || !strings.Contains(said, "backup: b: ") {
 		t.Errorf("told is %s", said)
@@ -327,7 +327,7 @@ func TestOneScheduleHoldsNoOtherUp(t *testing.T) {
 	must(t, kube.Create(t.Context(), foreign))
 	s := w.seen(o)
 	must(t, o.backups.ensureSchedules(t.Context(), s))
-	if len(s.result.problems) != 1 || s.result.problems[0].reason != v1alpha1.ReasonForeignResource || !strings.Contains(s.result.problems[0].message, "backup: schedule daily: ") {
+	if len(s.result.problems) != 1 || s.result.problems[0].Reason != v1alpha1.ReasonForeignResource || !strings.Contains(s.result.problems[0].Message, "backup: schedule daily: ") {
 		t.Errorf("told is %v", s.result.problems)
 	}
 	for _, name := range []string{"orders-hourly", "orders-verify"} {

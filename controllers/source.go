@@ -8,6 +8,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
@@ -37,8 +38,8 @@ func (r *restorer) findSource(ctx context.Context, s *pass) error {
 		}
 		b, p := r.backupNamed(ctx, s)
 		if p != nil {
-			source.Why = topology.Finding{Reason: v1alpha1.ReasonWaitingForDependency, Message: p.message}
-			source.Final = !p.quiet()
+			source.Why = topology.Finding{Reason: v1alpha1.ReasonWaitingForDependency, Message: p.Message}
+			source.Final = !p.Quiet()
 			return nil
 		}
 		if b.Spec.Method != v1alpha1.BackupMethodSnapshot {
@@ -64,17 +65,17 @@ func (r *restorer) findSource(ctx context.Context, s *pass) error {
 		err = lookAtVolume(ctx, s, recovery.VolumeID)
 	}
 	if err != nil {
-		p := readingError(err)
+		p := engine.ReadingError(err)
 		s.result.problems = append(s.result.problems, p)
-		source.Why = topology.Finding{Reason: v1alpha1.ReasonRecovering, Message: p.message}
+		source.Why = topology.Finding{Reason: v1alpha1.ReasonRecovering, Message: p.Message}
 	}
 	return nil
 }
 
 // backupNamed is backupToRestore with what is in the way in words.
-func (r *restorer) backupNamed(ctx context.Context, s *pass) (*v1alpha1.MySQLBackup, *problem) {
+func (r *restorer) backupNamed(ctx context.Context, s *pass) (*v1alpha1.MySQLBackup, *engine.Problem) {
 	b, err := r.backupToRestore(ctx, s)
-	return b, asProblem(err)
+	return b, engine.AsProblem(err)
 }
 
 // firstVolumeMade says whether the volume that is made from the source is there.
@@ -203,18 +204,18 @@ func fits(s *pass, what string, sizeGiB int32, tags map[string]string, version s
 // the cluster begins on it, and nothing is ever made from the source again.
 func (r *restorer) adopt(ctx context.Context, s *pass, m *mysql.Member, a topology.Adopt) error {
 	if s.access.cloud == nil || !s.observed.CloudReachable {
-		return &problem{reason: v1alpha1.ReasonCloudSilent, message: "waiting for EC2's API", after: afterWaiting}
+		return &engine.Problem{Reason: v1alpha1.ReasonCloudSilent, Message: "waiting for EC2's API", After: engine.AfterWaiting}
 	}
 	err := m.Adopt(ctx)
 	if errors.Is(err, mysql.ErrNothingThere) {
 		s.backup.unadoptable = fmt.Sprintf("%v. Delete the cluster, and restore from another", err)
-		return &problem{reason: v1alpha1.ReasonRecoveryFailed, message: s.backup.unadoptable, after: afterPerson, cause: err}
+		return &engine.Problem{Reason: v1alpha1.ReasonRecoveryFailed, Message: s.backup.unadoptable, After: engine.AfterPerson, Cause: err}
 	}
 	if err != nil {
 		return err
 	}
 	if err := s.access.cloud.NoteRecovered(ctx, s.uid(), a.VolumeID); err != nil {
-		return cloudError(err)
+		return engine.CloudError(err)
 	}
 	return r.recordKeeper.saveRecords(ctx, s, func(records *topology.Records) { records.Recovered = true })
 }

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
@@ -29,7 +30,7 @@ func (r *reporter) conclude(ctx context.Context, s *pass, failed error) (ctrl.Re
 	if s.done {
 		return ctrl.Result{}, failed
 	}
-	failure := asProblem(failed)
+	failure := engine.AsProblem(failed)
 	before := s.cluster.DeepCopy()
 	r.trackPromotion(s)
 	r.trackWrites(s)
@@ -52,7 +53,7 @@ func (r *reporter) conclude(ctx context.Context, s *pass, failed error) (ctrl.Re
 		result.RequeueAfter = min(result.RequeueAfter, recheck)
 	}
 	if err != nil || !told {
-		result.RequeueAfter = min(result.RequeueAfter, afterWaiting) // to tell it then
+		result.RequeueAfter = min(result.RequeueAfter, engine.AfterWaiting) // to tell it then
 	}
 	return result, failing
 }
@@ -63,35 +64,35 @@ func (r *reporter) writeStatus(ctx context.Context, s *pass, before *v1alpha1.My
 	if apiequality.Semantic.DeepEqual(before.Status, s.cluster.Status) {
 		return true, nil
 	}
-	if !s.cache.requests.mayTry(errand{what: statusErrand}, r.Clock.Now()) {
+	if !s.cache.requests.MayTry(engine.Errand{What: engine.StatusErrand}, r.Clock.Now()) {
 		return false, nil
 	}
 	written := s.cluster.DeepCopy() // the answer is decoded into it
 	if err := client.IgnoreNotFound(r.Client.Status().Patch(ctx, written, client.MergeFrom(before))); err != nil {
 		err = fmt.Errorf("write status: %w", err)
-		p := &problem{reason: v1alpha1.ReasonObjectRefused, message: err.Error(), pauseFrom: refusalPause, pause: refusalPauseMost, cause: err}
-		if s.cache.requests.fail(errand{what: statusErrand}, p, r.Clock.Now()) {
+		p := &engine.Problem{Reason: v1alpha1.ReasonObjectRefused, Message: err.Error(), PauseFrom: refusalPause, Pause: refusalPauseMost, Cause: err}
+		if s.cache.requests.Fail(engine.Errand{What: engine.StatusErrand}, p, r.Clock.Now()) {
 			s.log.Error(err, "the status is not written; the cluster is looked after all the same")
 		}
 		return false, err
 	}
-	s.cache.requests.succeed(errand{what: statusErrand})
+	s.cache.requests.Succeed(engine.Errand{What: engine.StatusErrand})
 	r.announcer.announceChanges(s, before)
 	return true, nil
 }
 
 // next says when to look again: when the plan asks for it, unless a problem asks for longer, or has no answer but to
 // back off.
-func (r *reporter) next(s *pass, failure *problem) (ctrl.Result, error) {
+func (r *reporter) next(s *pass, failure *engine.Problem) (ctrl.Result, error) {
 	if failure != nil {
-		if failure.after > 0 {
-			return ctrl.Result{RequeueAfter: failure.after}, nil
+		if failure.After > 0 {
+			return ctrl.Result{RequeueAfter: failure.After}, nil
 		}
 		return ctrl.Result{}, failure
 	}
 	after := s.plan.RequeueAfter
 	if s.result.promoted || s.result.moved && len(s.result.problems) == 0 {
-		after = min(after, afterProgress)
+		after = min(after, engine.AfterProgress)
 	}
 	if s.result.acted > 0 {
 		return ctrl.Result{RequeueAfter: after}, nil // something came of this pass; trouble elsewhere must not slow it down
@@ -101,10 +102,10 @@ func (r *reporter) next(s *pass, failure *problem) (ctrl.Result, error) {
 	for _, p := range append(slices.Clone(s.result.problems), s.seen.dependencyProblem, s.seen.preflightProblem) {
 		switch {
 		case p == nil:
-		case p.after > 0 && (!p.aside || !s.plan.Failing):
-			after = max(after, min(p.after, afterWaiting))
+		case p.After > 0 && (!p.Aside || !s.plan.Failing):
+			after = max(after, min(p.After, engine.AfterWaiting))
 		case s.plan.Failing:
-			after = max(after, afterFailing)
+			after = max(after, engine.AfterFailing)
 		default:
 			after = max(after, time.Second)
 		}
@@ -114,7 +115,7 @@ func (r *reporter) next(s *pass, failure *problem) (ctrl.Result, error) {
 
 // project computes status from the pass. It is pure but for the clock and the probe's last word. It returns after how long Degraded
 // changes by itself, 0 when it does not.
-func (r *reporter) project(s *pass, failure *problem) (recheck time.Duration) {
+func (r *reporter) project(s *pass, failure *engine.Problem) (recheck time.Duration) {
 	st := &s.cluster.Status
 	if s.planned || st.ObservedGeneration == 0 {
 		st.ObservedGeneration = s.cluster.Generation // otherwise nothing came of what the spec asks for
@@ -142,7 +143,7 @@ func (r *reporter) project(s *pass, failure *problem) (recheck time.Duration) {
 }
 
 // setReady sets Ready from the phase and from whether the cluster takes writes.
-func (c conditions) setReady(s *pass, v verdict, failure *problem) {
+func (c conditions) setReady(s *pass, v verdict, failure *engine.Problem) {
 	st, available := &c.cluster.Status, v.available.Status == metav1.ConditionTrue
 	switch {
 	case !s.planned && meta.FindStatusCondition(st.Conditions, v1alpha1.ConditionReady) != nil:
@@ -166,14 +167,14 @@ func (c conditions) setReady(s *pass, v verdict, failure *problem) {
 
 // readyUnplanned judges Ready after a pass that came to no plan, so that nothing new is known of the members. Ready is not what takes
 // no writes, or may not; nor what is not looked after.
-func (c conditions) readyUnplanned(available bool, failure *problem) {
+func (c conditions) readyUnplanned(available bool, failure *engine.Problem) {
 	all := c.cluster.Status.Conditions
 	switch a := meta.FindStatusCondition(all, v1alpha1.ConditionAvailable); {
 	case !meta.IsStatusConditionTrue(all, v1alpha1.ConditionReady):
 	case !available && a != nil:
 		c.set(v1alpha1.ConditionReady, a.Status, a.Reason, a.Message)
-	case failure != nil && !failure.quiet():
-		c.set(v1alpha1.ConditionReady, metav1.ConditionUnknown, failure.reason, "the members are not looked after: "+failure.message)
+	case failure != nil && !failure.Quiet():
+		c.set(v1alpha1.ConditionReady, metav1.ConditionUnknown, failure.Reason, "the members are not looked after: "+failure.Message)
 	}
 }
 
@@ -267,19 +268,19 @@ func (c conditions) set(kind string, status metav1.ConditionStatus, reason, mess
 
 func (r *reporter) setCloudReachable(s *pass, c conditions) {
 	switch p := s.access.problem; {
-	case p != nil && !p.quiet():
-		c.set(v1alpha1.ConditionCloudReachable, metav1.ConditionFalse, p.reason, p.message)
+	case p != nil && !p.Quiet():
+		c.set(v1alpha1.ConditionCloudReachable, metav1.ConditionFalse, p.Reason, p.Message)
 	case s.planned && s.observed.CloudReachable:
 		c.set(v1alpha1.ConditionCloudReachable, metav1.ConditionTrue, v1alpha1.ReasonCloudAnswered, "EC2 answers for region "+s.cluster.Spec.AWS.Region)
 	}
 }
 
 // problems lists what a person should know, the most fundamental first.
-func problems(s *pass, failure *problem) []topology.Finding {
+func problems(s *pass, failure *engine.Problem) []topology.Finding {
 	var all []topology.Finding
-	add := func(p *problem) {
-		if p != nil && !p.quiet() {
-			all = append(all, topology.Finding{Reason: p.reason, Message: p.message})
+	add := func(p *engine.Problem) {
+		if p != nil && !p.Quiet() {
+			all = append(all, topology.Finding{Reason: p.Reason, Message: p.Message})
 		}
 	}
 	add(failure)
@@ -316,7 +317,7 @@ func protectedDeletion(s *pass) bool {
 	return !s.cluster.DeletionTimestamp.IsZero() && s.cluster.IsProtected()
 }
 
-func (c conditions) setProgressing(s *pass, failure *problem, problems []topology.Finding) {
+func (c conditions) setProgressing(s *pass, failure *engine.Problem, problems []topology.Finding) {
 	switch {
 	case s.planned && s.plan.Rollout.Total() > 0 && !s.plan.Failing:
 		c.set(v1alpha1.ConditionProgressing, metav1.ConditionTrue, s.plan.Rolling.Reason, s.plan.Rolling.Message)
@@ -328,8 +329,8 @@ func (c conditions) setProgressing(s *pass, failure *problem, problems []topolog
 		c.set(v1alpha1.ConditionProgressing, metav1.ConditionTrue, s.plan.Rolling.Reason, s.plan.Rolling.Message)
 	case s.planned && s.plan.Phase == v1alpha1.PhaseReady:
 		c.set(v1alpha1.ConditionProgressing, metav1.ConditionFalse, v1alpha1.ReasonStable, "the cluster is as the spec wants it")
-	case failure != nil && !failure.quiet():
-		c.set(v1alpha1.ConditionProgressing, metav1.ConditionFalse, failure.reason, failure.message)
+	case failure != nil && !failure.Quiet():
+		c.set(v1alpha1.ConditionProgressing, metav1.ConditionFalse, failure.Reason, failure.Message)
 	case len(problems) > 0:
 		c.set(v1alpha1.ConditionProgressing, metav1.ConditionFalse, problems[0].Reason, problems[0].Message)
 	default:

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 )
 
 // mute is a client that may not write any status.
@@ -74,7 +75,7 @@ func TestReadyIsNotBelievedOfWhatNobodyLookedAt(t *testing.T) {
 	}
 	s.cluster.Generation++
 	looked := s.cluster.Status.ObservedGeneration
-	o.reporter.project(s, &problem{reason: v1alpha1.ReasonCALost, message: "the certificate authority is gone", after: afterPerson})
+	o.reporter.project(s, &engine.Problem{Reason: v1alpha1.ReasonCALost, Message: "the certificate authority is gone", After: engine.AfterPerson})
 	for _, kind := range []string{v1alpha1.ConditionAvailable, v1alpha1.ConditionReady} {
 		if c := meta.FindStatusCondition(s.cluster.Status.Conditions, kind); c.Status != metav1.ConditionUnknown || c.Reason != v1alpha1.ReasonNotProbed {
 			t.Errorf("%s is %s, %s: %s", kind, c.Status, c.Reason, c.Message)
@@ -86,11 +87,11 @@ func TestReadyIsNotBelievedOfWhatNobodyLookedAt(t *testing.T) {
 	// Writes may go through all the same: of the members nothing is known.
 	meta.SetStatusCondition(&s.cluster.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: "Before"})
 	c := conditions{cluster: s.cluster}
-	c.readyUnplanned(true, &problem{message: "a conflict"})
+	c.readyUnplanned(true, &engine.Problem{Message: "a conflict"})
 	if ready := meta.FindStatusCondition(s.cluster.Status.Conditions, v1alpha1.ConditionReady); ready.Status != metav1.ConditionTrue {
 		t.Errorf("after a conflict Ready is %s, %s", ready.Status, ready.Reason)
 	}
-	c.readyUnplanned(true, &problem{reason: v1alpha1.ReasonCALost, message: "the certificate authority is gone"})
+	c.readyUnplanned(true, &engine.Problem{Reason: v1alpha1.ReasonCALost, Message: "the certificate authority is gone"})
 	if ready := meta.FindStatusCondition(s.cluster.Status.Conditions, v1alpha1.ConditionReady); ready.Status != metav1.ConditionUnknown || ready.Reason != v1alpha1.ReasonCALost {
 		t.Errorf("Ready is %s, %s: %s", ready.Status, ready.Reason, ready.Message)
 	}

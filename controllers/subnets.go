@@ -8,6 +8,7 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
@@ -17,10 +18,10 @@ func (r *cloudObserver) readSubnets(ctx context.Context, s *pass) {
 	subnets, missing, err := s.access.cloud.Subnets(ctx, s.cluster.Spec.AWS.SubnetIDs)
 	switch text := fmt.Sprintf("%s: EC2 knows no %s in %s", fieldSubnetIDs, strings.Join(missing, ", "), s.access.cloud.Region()); {
 	case err != nil:
-		s.seen.dependencyProblem = dependency(fieldSubnetIDs, err)
+		s.seen.dependencyProblem = engine.DependencyError(fieldSubnetIDs, err)
 		return
 	case len(missing) > 0 && (len(s.records().Members) == 0 || len(subnets) == 0):
-		s.seen.dependencyProblem = &problem{reason: v1alpha1.ReasonWaitingForDependency, message: "waiting for a subnet; " + text, after: afterWaiting}
+		s.seen.dependencyProblem = &engine.Problem{Reason: v1alpha1.ReasonWaitingForDependency, Message: "waiting for a subnet; " + text, After: engine.AfterWaiting}
 		return
 	case len(missing) > 0:
 		s.unmet = append(s.unmet, topology.Finding{Reason: v1alpha1.ReasonWaitingForDependency,

@@ -4,14 +4,10 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
 // TestRecordsAreTakenOver: a new leader makes the records its own in its first pass, and writes nothing after that for its own sake. One
@@ -59,20 +55,4 @@ func TestRecordsAreTakenOver(t *testing.T) {
 		t.Errorf("the records are of %q, and these calls were made: %v", hand(), w.changes()[calls:])
 	}
 	w.drive(second, patience, func() bool { return len(w.changes()) > calls })
-}
-
-// TestWhatWasDecidedLongAgoIsNotDone: a pass that stood still asks for the lease before it acts.
-func TestWhatWasDecidedLongAgoIsNotDone(t *testing.T) {
-	t.Parallel()
-	replaced := errors.New("another leads")
-	clock := clocktesting.NewFakePassiveClock(time.Now())
-	r := NewMySQLClusterReconciler(Ports{Clock: clock, Config: Config{Lease: func(context.Context) error { return replaced }}})
-	s := &pass{cache: r.caches.of(types.NamespacedName{Name: "orders"}, "uid"), observed: topology.Observed{Now: clock.Now()}}
-	if err := r.executor.stillLeads(t.Context(), s); err != nil {
-		t.Errorf("a decision of now: %v", err)
-	}
-	clock.SetTime(clock.Now().Add(decisionFresh))
-	if err := r.executor.take(t.Context(), s, topology.Fence{Member: "orders-0"}); !errors.Is(err, replaced) {
-		t.Errorf("a decision of long ago: %v", err)
-	}
 }

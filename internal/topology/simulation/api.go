@@ -1,20 +1,27 @@
 package simulation
 
 import (
-	"errors"
+	"context"
 	"fmt"
+
+	"github.com/aws/smithy-go"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
 var (
-	errSilent    = errors.New("no answer")
-	errThrottled = errors.New("RequestLimitExceeded")
-	errCapacity  = errors.New("InsufficientInstanceCapacity")
-	errState     = errors.New("IncorrectState")
-	errNotFound  = errors.New("NotFound")
-	errUsedUp    = errors.New("IdempotentInstanceTerminated")
+	errSilent    = fmt.Errorf("no answer: %w", context.DeadlineExceeded)
+	errThrottled = answer("", "RequestLimitExceeded")
+	errCapacity  = answer("RunInstances", "InsufficientInstanceCapacity")
+	errState     = answer("", "IncorrectState")
+	errNotFound  = answer("", "InvalidVolume.NotFound")
+	errUsedUp    = answer("RunInstances", "IdempotentInstanceTerminated")
 )
+
+// answer is EC2's answer to an operation that it does not carry out.
+func answer(operation, code string) error {
+	return &smithy.OperationError{ServiceID: "EC2", OperationName: operation, Err: &smithy.GenericAPIError{Code: code}}
+}
 
 const (
 	// callTimeout is the deadline of a call to EC2.
@@ -44,6 +51,7 @@ type weather struct {
 func (p *process) call(what string, effect func() error) error {
 	w := p.w
 	p.op.point(p)
+	p.op.checkPace(what)
 	deadline := w.now + callTimeout
 	p.sleep(w.between(5, 200))
 	if w.now > deadline {
@@ -71,6 +79,26 @@ func (p *process) call(what string, effect func() error) error {
 	}
 	return nil
 }
+
+// sameCallsAMinute is how often an operator may ask EC2 for the same within a minute: what powers an instance off is tried each second.
+const sameCallsAMinute = 70
+
+// checkPace holds that EC2 is not asked for the same more often than that. The lists are asked for in each pass here.
+func (op *operator) checkPace(what string) {
+	if what == describe {
+		return
+	}
+	calls := append(op.calls[what], op.w.now)
+	for calls[0] <= op.w.now-minute {
+		calls = calls[1:]
+	}
+	if op.calls[what] = calls; len(calls) > sameCallsAMinute {
+		op.w.fail(asksHotly, "%s is asked for %d times within a minute by %s", what, len(calls), op.name)
+	}
+}
+
+// describe is the call that reads lists.
+const describe = "describe"
 
 // remembered is one thing in an operator's picture of EC2, see internal/ec2.
 type remembered[T any] struct {
@@ -114,7 +142,7 @@ func see[T any](into map[string]*remembered[T], id, member string, v T, now int6
 // sweep reads everything, as of up to lag ago: EC2's lists are eventually consistent.
 func (p *process) sweep(byID bool) error {
 	began := p.w.now
-	err := p.call("describe", func() error {
+	err := p.call(describe, func() error {
 		w, pic := p.w, p.op.picture
 		lag := int64(0)
 		if w.shape.weather.lag > 0 {

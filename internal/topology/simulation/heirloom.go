@@ -70,10 +70,11 @@ func (w *world) source() topology.Source {
 	return topology.Source{Copied: true, SnapshotID: heirloomID}
 }
 
-// adopt does what controllers do: over SQL, then by a tag, then in the records.
-func (p *process) adopt(m *member, a topology.Adopt) error {
+// Adopt does what controllers do: over SQL, then by a tag, then in the records.
+func (m *member) Adopt(ctx context.Context, a topology.Adopt) error {
+	p := processOf(ctx)
 	w := p.w
-	if err := m.Adopt(p.context()); err != nil {
+	if err := m.takeOver(ctx); err != nil {
 		return err
 	}
 	if err := p.call(a.String(), func() error {
@@ -91,8 +92,8 @@ func (p *process) adopt(m *member, a topology.Adopt) error {
 	return p.saveRecords(func(r *topology.Records) { r.Recovered = true })
 }
 
-// Adopt is what *mysql.Member does.
-func (m *member) Adopt(ctx context.Context) error {
+// takeOver is what *mysql.Member does when it adopts.
+func (m *member) takeOver(ctx context.Context) error {
 	return m.control(ctx, func(c writer) error {
 		if err := c.do(func(s *mysqld) error {
 			switch {

@@ -32,6 +32,7 @@ const (
 	undone         = "what people asked for is done"
 	expelledRashly = "a member that crashes loses its vote only when others that are stable can do without it"
 	wrongZone      = "a machine is launched in the zone of its volume"
+	asksHotly      = "EC2 is asked the same a bounded number of times a minute"
 )
 
 // check holds the invariants that may break at any moment.

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"net"
 	"slices"
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/steps"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
 // The methods of a member are those of *mysql.Member, statement by statement, so that an operator can die between any two.
@@ -352,7 +355,11 @@ func (c writer) changeSource(host string) error {
 }
 
 // CloneFrom is what *mysql.Member does.
-func (m *member) CloneFrom(ctx context.Context, donor string) error {
+func (m *member) CloneFrom(ctx context.Context, donorAddress string) error {
+	donor, _, err := net.SplitHostPort(donorAddress)
+	if err != nil {
+		return err
+	}
 	return m.control(ctx, func(c writer) error {
 		running := false
 		if err := c.do(func(s *mysqld) error {
@@ -423,23 +430,27 @@ func (m *member) Nudge(ctx context.Context) error {
 
 // EnsureDatabase makes the application's database: one transaction.
 func (m *member) EnsureDatabase(ctx context.Context) error {
-	return m.transact(ctx, func(*mysqld) (*transaction, error) { return &transaction{}, nil })
+	if err := m.transact(ctx, func(*mysqld) (*transaction, error) { return &transaction{}, nil }); err != nil {
+		return err
+	}
+	return processOf(ctx).saveRecords(func(r *topology.Records) { r.Database = "made" })
 }
 
 // ApplySettings persists settings; they count from the next restart on.
-func (m *member) ApplySettings(ctx context.Context, want map[string]string, drop []string) (restart bool, err error) {
-	err = m.control(ctx, func(c writer) error {
+func (m *member) ApplySettings(ctx context.Context, a topology.ApplySettings, before func(context.Context) error) (restart bool, err error) {
+	if restart = len(a.Want)+len(a.Drop) > 0; !restart {
+		return false, nil
+	}
+	return true, m.control(ctx, func(c writer) error {
+		if err := before(ctx); err != nil {
+			return err
+		}
 		return c.do(func(s *mysqld) error {
-			for name, value := range want {
-				s.st.persisted[name] = value
-				restart = true
-			}
-			for _, name := range drop {
+			maps.Copy(s.st.persisted, a.Want)
+			for _, name := range a.Drop {
 				delete(s.st.persisted, name)
-				restart = true
 			}
 			return nil
 		})
 	})
-	return restart, err
 }

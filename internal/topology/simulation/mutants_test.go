@@ -29,28 +29,33 @@ func (m mutant) patches() []patch { return append([]patch{{m.file, m.old, m.new}
 var losesCommits = []string{lostCommit, thinCommit, twoPrimaries, silentDiverged}
 
 const (
-	quorumFile        = "internal/topology/quorum.go"
-	failoverFile      = "internal/topology/failover.go"
-	votersFile        = "internal/topology/voters.go"
-	replicatingFile   = "internal/topology/replicating.go"
-	rolloutFile       = "internal/topology/rollout.go"
-	takeBackFile      = "internal/topology/takeback.go"
-	beforeFile        = "internal/topology/before.go"
-	settingsFile      = "internal/topology/settings.go"
-	observedFile      = "internal/topology/observed.go"
-	copyFile          = "internal/topology/volumecopy.go"
-	seedingFile       = "internal/topology/seeding.go"
-	nextFile          = "internal/topology/next.go"
-	turnsFile         = "internal/topology/turns.go"
-	acknowledgingFile = "internal/topology/acknowledging.go"
-	coursesFile       = "internal/topology/courses.go"
-	rebuildingFile    = "internal/topology/rebuilding.go"
-	unsilencedFile    = "internal/topology/unsilenced.go"
-	uncoveredFile     = "internal/topology/uncovered.go"
-	commitsFile       = "internal/topology/commits.go"
-	stepsFile         = "internal/steps/steps.go"
-	stepsVotersFile   = "internal/steps/voters.go"
-	shell             = "internal/topology/simulation/"
+	quorumFile         = "internal/topology/quorum.go"
+	failoverFile       = "internal/topology/failover.go"
+	votersFile         = "internal/topology/voters.go"
+	replicatingFile    = "internal/topology/replicating.go"
+	rolloutFile        = "internal/topology/rollout.go"
+	takeBackFile       = "internal/topology/takeback.go"
+	beforeFile         = "internal/topology/before.go"
+	settingsFile       = "internal/topology/settings.go"
+	observedFile       = "internal/topology/observed.go"
+	copyFile           = "internal/topology/volumecopy.go"
+	seedingFile        = "internal/topology/seeding.go"
+	nextFile           = "internal/topology/next.go"
+	turnsFile          = "internal/topology/turns.go"
+	acknowledgingFile  = "internal/topology/acknowledging.go"
+	coursesFile        = "internal/topology/courses.go"
+	rebuildingFile     = "internal/topology/rebuilding.go"
+	unsilencedFile     = "internal/topology/unsilenced.go"
+	uncoveredFile      = "internal/topology/uncovered.go"
+	commitsFile        = "internal/topology/commits.go"
+	executionFile      = "internal/engine/execution.go"
+	callsFile          = "internal/engine/calls.go"
+	failuresFile       = "internal/engine/failures.go"
+	engineCloudFile    = "internal/engine/cloud.go"
+	engineDatabaseFile = "internal/engine/database.go"
+	stepsFile          = "internal/steps/steps.go"
+	stepsVotersFile    = "internal/steps/voters.go"
+	shell              = "internal/topology/simulation/"
 )
 
 // reproof takes away the second defence of every promotion: that it is proven once more, behind the fence of everybody else,
@@ -161,7 +166,7 @@ var mutants = []mutant{
 	},
 	{
 		name:   "a client token does not change with the incarnation",
-		file:   shell + "act_cloud.go",
+		file:   shell + "port_cloud.go",
 		old:    `return fmt.Sprintf("%s %s %d %d", kind, member, incarnation, rebuilt.Unix())`,
 		new:    `return fmt.Sprintf("%s %s %d", kind, member, incarnation*0)`,
 		stands: "internal/ec2", breaks: []string{notConverged, leaked},
@@ -477,8 +482,8 @@ var mutants = []mutant{
 		name: "a leader that was replaced takes the records back",
 		open: true,
 		file: shell + "operator.go",
-		old:  "	if !p.w.holdsLease(p.op) {\n		return fmt.Errorf(\"%w: %s\", mysql.ErrLeaseRefused, p.op.name)",
-		new:  "	if false {\n		return fmt.Errorf(\"%w: %s\", mysql.ErrLeaseRefused, p.op.name)", stands: "controllers", breaks: []string{duplicated, leaked},
+		old:  "	return p.holdsLease()\n",
+		new:  "	return nil\n", stands: "controllers", breaks: []string{duplicated, leaked},
 		// What is left behind in another zone is ended, which covers it in this schedule.
 		and: []patch{{"internal/topology/provisioning.go", "if in.gone() || m.verified() || !apart(in, vol) {", "if true {"}},
 	},
@@ -544,5 +549,71 @@ var mutants = []mutant{
 		file: "internal/topology/receiver.go",
 		old:  "if ioState == ioOff && !retries {",
 		new:  "if ioState == ioOff {", breaks: []string{notConverged},
+	},
+	{
+		name: "what EC2 refused is asked again at once",
+		file: failuresFile,
+		old:  "failed && now.Sub(f.at) < f.pause {",
+		new:  "failed && f.pause < 0 {", breaks: []string{asksHotly},
+	},
+	{
+		name: "the answer to a request that outlasted its pass is never taken",
+		file: callsFile,
+		old:  "		if c.ended() {\n",
+		new:  "		if c.key == nil {\n", breaks: []string{notConverged, leaked},
+	},
+	{
+		name: "a lack of capacity is forgotten at once",
+		file: engineCloudFile,
+		old:  "		x.Requests.noteCapacity(a.Member, x.zoneOf(a.SubnetID), codeNoCapacity, err, x.Clock.Now())\n",
+		new:  "", breaks: []string{notConverged},
+	},
+	{
+		name: "the client token of an instance that ended is used again",
+		file: engineCloudFile,
+		old:  "&& ec2.Code(err) != codeTokenEnded {",
+		new:  "{", breaks: []string{notConverged},
+	},
+	{
+		name: "an action is taken after one of the same member has failed",
+		file: executionFile,
+		old:  "			x.failed(a, p)\n			return\n",
+		new:  "			x.failed(a, p)\n",
+	},
+	{
+		name: "nobody asks whether this process still leads",
+		file: executionFile,
+		old:  "if x.Lease == nil ||",
+		new:  "if x.Lease != nil ||", breaks: append([]string{duplicated, leaked, dataDeleted, tooOld}, losesCommits...),
+	},
+	{
+		name: "a request that EC2 did not answer leaves no doubt",
+		file: failuresFile,
+		old:  "class == ec2.Unreachable || class == ec2.Transient) {",
+		new:  "class == ec2.Unreachable && class == ec2.Transient) {", breaks: []string{duplicated, leaked, notConverged},
+	},
+	{
+		name: "nobody records that a restart is due",
+		file: engineDatabaseFile,
+		old:  "func(rec *topology.Record) { rec.RestartDue, rec.RestartFor = due, of })",
+		new:  "func(rec *topology.Record) { rec.RestartFor = of })", breaks: []string{undone, notConverged},
+	},
+	{
+		name: "nobody notes on a volume which version opened it",
+		file: executionFile,
+		old:  "	for _, id := range slices.Sorted(maps.Keys(x.Outdated)) {\n",
+		new:  "	for _, id := range slices.Sorted(maps.Keys(x.Outdated))[:0] {\n", breaks: []string{tooOld},
+	},
+	{
+		name: "the replicas of a primary that restarts are not hushed",
+		file: engineDatabaseFile,
+		old:  "a.Member == x.Plan.Primary, replicas)",
+		new:  "a.Member == x.Plan.Primary, replicas[:0])",
+	},
+	{
+		name: "a certificate is installed before its key is recorded",
+		file: engineDatabaseFile,
+		old:  "	if err := x.saveRecord(ctx, a.Member, func(rec *topology.Record) { rec.SignedInstance, rec.SignedKey = a.InstanceID, key }); err != nil {\n		return err\n	}\n	return install(ctx)",
+		new:  "	return install(ctx)", breaks: []string{notConverged},
 	},
 }

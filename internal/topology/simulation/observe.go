@@ -39,7 +39,7 @@ func (op *operator) observe(p *process, recordsLost bool) (topology.Observed, bo
 	o := topology.Observed{
 		Now: w.time(), CloudReachable: err == nil, CloudTaken: w.at(pic.taken), Records: op.records, Hand: op.name, Members: map[string]*topology.Member{},
 		Launchable: true, DatabaseReady: op.records.Database != "", InService: maps.Clone(w.kube.inService), Source: w.source(),
-		WatchedSince: *op.watchedSince, UncoveredReported: maps.Clone(op.w.kube.uncovered), DoubtAt: op.doubtAt,
+		WatchedSince: *op.watchedSince, UncoveredReported: maps.Clone(op.w.kube.uncovered), DoubtAt: op.requests.Doubted(),
 	}
 	if pic.group {
 		o.SecurityGroup = "sg-1"
@@ -114,11 +114,7 @@ func (op *operator) memberise(o *topology.Observed) {
 	member := func(name string) *topology.Member {
 		if o.Members[name] == nil {
 			ordinal, _ := w.desired.Ordinal(name)
-			refused, since := op.capacityRefused(name)
-			o.Members[name] = &topology.Member{
-				Name: name, Ordinal: ordinal, RecordedVolume: op.records.Members[name].VolumeID,
-				CapacityRefused: refused, CapacityRefusedAt: w.at(since), ModificationRefused: op.unmodified[name],
-			}
+			o.Members[name] = &topology.Member{Name: name, Ordinal: ordinal, RecordedVolume: op.records.Members[name].VolumeID}
 		}
 		return o.Members[name]
 	}
@@ -141,6 +137,7 @@ func (op *operator) memberise(o *topology.Observed) {
 	}
 	for _, m := range o.Members {
 		op.detector.NoteVolumes(m, op.records.Members[m.Name].Made, o.CloudReachable, w.time())
+		op.requests.Show(m, w.time())
 	}
 	for _, s := range w.cloud.snapshots {
 		if r := op.picture.snapshots[s.ID]; r != nil {

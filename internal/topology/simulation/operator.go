@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
@@ -39,40 +39,27 @@ type operator struct {
 	slots   map[*instance]*slot
 	claimed map[string]bool
 	looks   map[*instance]*look
-	// stopping are the machines about whose end EC2 is being asked.
-	stopping map[string]bool
 	// version is that of the records that this pass stands on.
 	version int
 	records topology.Records
 	// desired is the spec that this pass stands on.
 	desired  topology.Desired
 	detector topology.FailureDetector
-	refused  map[string]refusal
-	goneAt   map[string]int64
+	requests *engine.Requests
+	// calls are the times of the last minute at which EC2 was asked, by what for.
+	calls  map[string][]int64
+	goneAt map[string]int64
 	// watchedSince is when this process first looked, nil before; the zero time when nothing had been made for the cluster then.
 	watchedSince *time.Time
-	// doubtAt is when EC2 last did not say what came of a request.
-	doubtAt time.Time
-	primary *instance // what the prober watches
-	said    string    // the plan that was told last
-	failed  map[string]bool
-	// unmodified is what EC2 said of the members whose volume it did not modify when it was asked to last.
-	unmodified map[string]string
+	primary      *instance // what the prober watches
+	said         string    // the plan that was told last
 }
-
-type refusal struct {
-	zone        string
-	since, last int64
-}
-
-// refusalKept is how long after EC2 said so last a zone is believed to have no room, as in controllers.
-const refusalKept = 5 * minute
 
 // lead starts an operator that holds the lease.
 func (w *world) lead() {
 	op := &operator{
-		w: w, name: fmt.Sprintf("operator-%d", len(w.every)+1), picture: newPicture(), slots: map[*instance]*slot{}, claimed: map[string]bool{}, looks: map[*instance]*look{}, stopping: map[string]bool{},
-		refused: map[string]refusal{}, goneAt: map[string]int64{}, failed: map[string]bool{}, unmodified: map[string]string{},
+		w: w, name: fmt.Sprintf("operator-%d", len(w.every)+1), picture: newPicture(), slots: map[*instance]*slot{}, claimed: map[string]bool{}, looks: map[*instance]*look{}, goneAt: map[string]int64{}, calls: map[string][]int64{},
+		requests: engine.NewRequests(),
 	}
 	w.every = append(w.every, op)
 	w.leader, w.kube.holder, w.kube.renewed = op, op, w.now
@@ -270,7 +257,7 @@ func (op *operator) reconcile(p *process) int64 {
 			st.passes++
 		}
 	}
-	failed := op.act(p, plan, o)
+	failed := op.act(p, d, plan, o)
 	op.publish(p, plan, o)
 	if w.leader == op {
 		w.passes++
@@ -296,11 +283,7 @@ func (p *process) takeOver(next topology.Records) error {
 	if next.Hand == p.op.records.Hand {
 		return nil
 	}
-	p.op.point(p)
-	if !p.w.holdsLease(p.op) {
-		return fmt.Errorf("%w: %s", mysql.ErrLeaseRefused, p.op.name)
-	}
-	return nil
+	return p.holdsLease()
 }
 
 // saveRecords writes the records by compare-and-swap.
@@ -321,74 +304,8 @@ func (p *process) saveRecords(change func(*topology.Records)) error {
 	w.kube.records, w.kube.lost = next.Clone(), false
 	w.kube.version++
 	op.records, op.version = next, w.kube.version
-	op.tagOpened()
 	op.point(p)
 	return nil
-}
-
-// tagOpened notes on the volumes which version opens them, as far as the records know. Nothing waits for it.
-func (op *operator) tagOpened() {
-	w := op.w
-	for _, name := range slices.Sorted(maps.Keys(op.records.Members)) {
-		rec := op.records.Members[name]
-		if v := w.volume(rec.VolumeID); v != nil && rec.Opened != "" && v.Opened != rec.Opened {
-			w.after(second, func() {
-				if v.State != deleted && versionBelow(v.Opened, rec.Opened) {
-					v.Opened = rec.Opened
-					w.noteVolume(v)
-				}
-			})
-		}
-	}
-}
-
-// act takes the planned actions: those of the cluster first, then those of the members side by side.
-func (op *operator) act(p *process, plan topology.Plan, o topology.Observed) (failed bool) {
-	var order []string
-	turns := map[string][]topology.Action{}
-	for _, a := range plan.Actions {
-		if _, ok := turns[a.Target()]; !ok {
-			order = append(order, a.Target())
-		}
-		turns[a.Target()] = append(turns[a.Target()], a)
-	}
-	turn := func(p *process, actions []topology.Action) {
-		for _, a := range actions {
-			if err := p.take(a, plan, o); err != nil {
-				if text := fmt.Sprintf("%s: %v", a, err); !op.failed[text] {
-					op.w.say("%s: %s", op.name, text)
-					op.failed[text] = true
-				}
-				failed = true
-				return
-			}
-		}
-	}
-	if actions, ok := turns[""]; ok {
-		turn(p, actions)
-		order = slices.DeleteFunc(order, func(target string) bool { return target == "" })
-	}
-	if len(order) == 1 {
-		turn(p, turns[order[0]])
-		return failed
-	}
-	op.w.rng.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
-	for _, target := range order {
-		op.w.spawn(op, p, func(child *process) { turn(child, turns[target]) })
-	}
-	p.join()
-	return failed
-}
-
-func (p *process) take(a topology.Action, plan topology.Plan, o topology.Observed) error {
-	p.w.hit(p.op, a)
-	if handled, err := p.takeInCloud(a); handled {
-		if errors.Is(err, errSilent) {
-			p.op.doubtAt = p.w.time()
-		}
-		return err
-	}
-	return p.takeInSQL(a, plan, o)
 }
 
 // publish shows the cluster to the clients: what was observed before this pass acted. The operator shows a new primary before it
@@ -416,27 +333,6 @@ func (op *operator) publish(p *process, plan topology.Plan, o topology.Observed)
 			w.kube.inService[v.Name] = true
 		}
 	}
-}
-
-func (op *operator) noteCapacity(member, zone string) {
-	switch {
-	case zone == "":
-		delete(op.refused, member)
-	case op.refused[member].zone != zone || op.w.now-op.refused[member].last > refusalKept:
-		op.refused[member] = refusal{zone, op.w.now, op.w.now}
-	default:
-		known := op.refused[member]
-		known.last = op.w.now
-		op.refused[member] = known
-	}
-}
-
-// capacityRefused is where EC2 refuses a member capacity, and since when, in the world's time.
-func (op *operator) capacityRefused(member string) (zone string, since int64) {
-	if known := op.refused[member]; op.w.now-known.last <= refusalKept {
-		return known.zone, known.since
-	}
-	return "", 0
 }
 
 // planText is a plan in one line.

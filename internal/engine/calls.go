@@ -1,0 +1,199 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+)
+
+const (
+	// callWait is how long a pass waits for EC2 to take a request that it does not depend on, callLimit how long that may take.
+	callWait  = 300 * time.Millisecond
+	callLimit = 15 * time.Second
+	// promotionSettles is how long after a promotion its voters are still being pointed at the new primary.
+	promotionSettles = 10 * time.Second
+)
+
+// ErrUnderWay says that a request to EC2 goes on by itself: its outcome is not known yet, and a later pass takes it.
+var ErrUnderWay = errors.New("EC2 has not answered yet")
+
+// call is a request to EC2 that may outlast the pass that made it. It works on values of its own.
+type call struct {
+	key Attempt
+	// action is what the request is for, nil for upkeep.
+	action topology.Action
+	// finish takes its outcome within a pass, that which made it or a later one, and returns what is left of the error.
+	finish func(context.Context, *Execution, error) error
+
+	mu sync.Mutex
+	// late is true once no pass waits for it any more, over once there is an answer, which err is.
+	late, over bool
+	err        error
+}
+
+// answered records the answer, and says whether no pass waits for it any more.
+func (c *call) answered(err error) (late bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.err, c.over = err, true
+	return c.late
+}
+
+// leave no longer waits for the answer, and says whether it is there.
+func (c *call) leave() (over bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.late = true
+	return c.over
+}
+
+func (c *call) ended() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.over
+}
+
+// asItIs is the finish of a request whose outcome changes nothing that is remembered.
+func asItIs(_ context.Context, _ *Execution, err error) error { return err }
+
+// unhurried makes a call to EC2 for a member's instance. While the cluster has no primary, and just after it got one, the
+// voters wait to be pointed at it: then no pass waits for EC2 for long.
+func (x *Execution) unhurried(ctx context.Context, c *call, request func(context.Context) error) error {
+	promoted := time.Unix(x.Plan.Records.PromotedAt, 0)
+	if !x.Plan.Failing && x.Clock.Since(promoted) > promotionSettles {
+		return c.finish(ctx, x, request(ctx))
+	}
+	if _, makes := c.action.(topology.LaunchInstance); !makes {
+		return x.detach(ctx, c, request)
+	}
+	requests, clock := x.Requests, x.Clock
+	requests.doubt(clock.Now()) // no pass may be left to take the outcome
+	return x.detach(ctx, c, func(ctx context.Context) error {
+		err := request(ctx)
+		requests.DoubtAfter(err, clock.Now())
+		return err
+	})
+}
+
+// detach makes a call to EC2 that goes on by itself after a moment, and not twice at a time. ErrUnderWay says that it does; the
+// cluster is looked at again as soon as it ends.
+func (x *Execution) detach(ctx context.Context, c *call, request func(context.Context) error) error {
+	if c.action != nil {
+		c.key = topology.Identity(c.action)
+	}
+	if !x.Requests.begin(c) {
+		return ErrUnderWay
+	}
+	wake := x.Wake
+	x.Threads.Detach(ctx, callWait, callLimit, func(ctx context.Context) {
+		if c.answered(request(ctx)) {
+			wake()
+		}
+	})
+	if !c.leave() {
+		return ErrUnderWay
+	}
+	x.Requests.end(c)
+	return c.finish(ctx, x, c.err)
+}
+
+// TakeAnswers takes the outcome of the requests that had outlasted their passes. Only now are they reported.
+func (x *Execution) TakeAnswers(ctx context.Context) {
+	x.answered = map[Attempt]bool{}
+	for _, c := range x.Requests.answers() {
+		x.answered[c.key] = true
+		err := c.finish(ctx, x, c.err)
+		switch {
+		case err == nil && c.action != nil:
+			x.succeeded(c.action)
+		case err == nil:
+			x.Requests.Succeed(c.key)
+		case c.action != nil:
+			x.failed(c.action, x.cloudFailure(c.action, err))
+		default:
+			x.tagFailed(c.key, err)
+		}
+	}
+}
+
+// cloudFailure turns what EC2 answered to an action into a problem. EC2 is not asked again for a while for what it has just
+// refused; the fence is tried more often than the rest.
+func (x *Execution) cloudFailure(action topology.Action, err error) *Problem {
+	x.Requests.DoubtAfter(err, x.Clock.Now())
+	p := CloudError(err)
+	longest := longestPause
+	if _, fence := action.(topology.StopInstance); fence {
+		longest = fencePause
+	}
+	p.Pause = max(p.Pause, longest)
+	if x.Requests.mismatchedFor(action, x.Clock.Now()) >= tokenTold {
+		p.Reason = v1alpha1.ReasonWaitingForDependency
+	}
+	return p
+}
+
+// tag has EC2 tag something, unless that was refused shortly before. A pass waits a moment for it.
+func (x *Execution) tag(ctx context.Context, key Errand, finish func(context.Context, *Execution, error) error, request func(context.Context) error) {
+	if x.answered[key] {
+		return
+	}
+	if p := x.Requests.Refusal(key, x.Clock.Now()); p != nil {
+		x.problem(p)
+		return
+	}
+	err := x.detach(ctx, &call{key: key, finish: finish}, request)
+	switch {
+	case err == nil:
+		x.Requests.Succeed(key)
+	case !errors.Is(err, ErrUnderWay):
+		x.tagFailed(key, err)
+	}
+}
+
+// tagFailed records that something failed on which nothing depends.
+func (x *Execution) tagFailed(key Attempt, err error) {
+	p := CloudError(err)
+	p.Pause, p.Aside = tagPause, true
+	x.Requests.Fail(key, p, x.Clock.Now())
+	x.problem(p)
+}
+
+// begin records a request that goes out, unless one for the same is under way or has not been taken yet. Several members
+// are served at the same time.
+func (q *Requests) begin(c *call) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if slices.ContainsFunc(q.calls, func(other *call) bool { return other.key == c.key }) {
+		return false
+	}
+	q.calls = append(q.calls, c)
+	return true
+}
+
+// end records that a request's outcome is taken.
+func (q *Requests) end(c *call) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.calls = slices.DeleteFunc(q.calls, func(other *call) bool { return other == c })
+}
+
+// answers takes the requests that have ended.
+func (q *Requests) answers() []*call {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var ended, open []*call
+	for _, c := range q.calls {
+		if c.ended() {
+			ended = append(ended, c)
+		} else {
+			open = append(open, c)
+		}
+	}
+	q.calls = open
+	return ended
+}

@@ -1,0 +1,179 @@
+// Package engine executes plans. The operator and the simulation run the same execution over ports of their own: EC2, mysqld, the
+// records, threads, the clock.
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+)
+
+// Execution gives the actions of one plan their effect.
+type Execution struct {
+	Ports
+	Desired  topology.Desired
+	Observed topology.Observed
+	Plan     topology.Plan
+	// Requests is what is remembered of earlier executions.
+	Requests *Requests
+	// LostTags are resources that lost tags, Outdated volumes whose tag does not say yet which version has opened them, with that
+	// version.
+	LostTags []LostTags
+	Outdated map[string]string
+
+	// mu guards what follows: the actions of several members are taken in parallel.
+	mu sync.Mutex
+	// Problems are what actions ran into; Acted counts those that succeeded, but for upkeep.
+	Problems []*Problem
+	Acted    int
+	// Promoted is true once a member was made the primary.
+	Promoted bool
+	// answered are the requests of an earlier pass of which this one took the answer: what was observed may not show it yet.
+	answered map[Attempt]bool
+}
+
+// LostTags is a resource with the tags that it has lost.
+type LostTags struct {
+	ID   string
+	Tags map[string]string
+}
+
+// Run takes the planned actions: first those of the cluster as a whole, then those of the members side by side. An action that
+// fails ends its target's turn and nobody else's.
+func (x *Execution) Run(ctx context.Context) {
+	x.restoreTags(ctx)
+	x.noteVersions(ctx)
+	turns, targets := map[string][]topology.Action{}, []string{}
+	for _, a := range x.Plan.Actions {
+		if _, known := turns[a.Target()]; !known && a.Target() != "" {
+			targets = append(targets, a.Target())
+		}
+		turns[a.Target()] = append(turns[a.Target()], a)
+	}
+	before := len(x.Problems)
+	x.turn(ctx, turns[""])
+	tasks := make([]func(context.Context), 0, len(targets))
+	for _, target := range targets {
+		tasks = append(tasks, func(ctx context.Context) { x.turn(ctx, turns[target]) })
+	}
+	x.Threads.All(ctx, tasks)
+	// The first is what conditions begin with: the order in which members fail must not change them.
+	slices.SortStableFunc(x.Problems[before:], func(a, b *Problem) int { return strings.Compare(a.Message, b.Message) })
+}
+
+// turn takes the actions of one target.
+func (x *Execution) turn(ctx context.Context, actions []topology.Action) {
+	for _, a := range actions {
+		err := x.take(ctx, a)
+		switch p := AsProblem(err); {
+		case p == nil:
+			x.succeeded(a)
+		case !errors.Is(err, ErrUnderWay):
+			x.failed(a, p)
+			return
+		default:
+			if last := x.Requests.lastFailure(topology.Identity(a)); last != nil {
+				x.report(a, last) // it stands until there is an answer
+			}
+		}
+	}
+}
+
+// take gives one action its effect. Nobody is asked again for what was just refused, however soon the next pass comes.
+func (x *Execution) take(ctx context.Context, a topology.Action) error {
+	if p := x.Requests.Refusal(topology.Identity(a), x.Clock.Now()); p != nil {
+		return p
+	}
+	if err := x.stillLeads(ctx); err != nil {
+		return err
+	}
+	x.Reporter.Begins(a)
+	if x.Cloud != nil {
+		if handled, err := x.takeInCloud(ctx, a); handled {
+			return err
+		}
+	}
+	handled, err := x.takeInSQL(ctx, a)
+	if !handled {
+		return fmt.Errorf("nobody knows how to %s", a)
+	}
+	return err
+}
+
+// decisionFresh is how old what a pass has decided may be before it is asked whether this process still leads. Nobody else can have
+// become leader sooner: the lease is held for longer after its last renewal.
+const decisionFresh = 5 * time.Second
+
+// stillLeads fails when a pass stood still for so long that another may lead by now, and one does: EC2 knows no lease.
+func (x *Execution) stillLeads(ctx context.Context) error {
+	if x.Lease == nil || x.Clock.Since(x.Observed.Now) < decisionFresh {
+		return nil
+	}
+	if err := x.Lease(ctx); err != nil {
+		return fmt.Errorf("what was decided a while ago is not done any more: %w", err)
+	}
+	return nil
+}
+
+// succeeded records that an action succeeded.
+func (x *Execution) succeeded(a topology.Action) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.Requests.Succeed(topology.Identity(a))
+	x.Reporter.Succeeded(a)
+	if _, upkeep := a.(topology.EnsureSecurityGroup); !upkeep {
+		x.Acted++
+	}
+}
+
+// failed records that an action failed.
+func (x *Execution) failed(a topology.Action, p *Problem) {
+	x.Reporter.Failed(a, p, x.Requests.Fail(topology.Identity(a), p, x.Clock.Now()))
+	x.report(a, p)
+}
+
+// report adds what an action met to the problems.
+func (x *Execution) report(a topology.Action, p *Problem) {
+	x.problem(&Problem{Reason: p.Reason, Message: a.String() + ": " + p.Message, After: p.After, Cause: p})
+}
+
+func (x *Execution) problem(p *Problem) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.Problems = append(x.Problems, p)
+}
+
+// restoreTags puts back what somebody took off the members' resources. Nothing waits for it: least of all a failover, or a deletion.
+func (x *Execution) restoreTags(ctx context.Context) {
+	if x.Plan.Failing || x.Desired.Deleting {
+		return
+	}
+	for _, lost := range x.LostTags {
+		finish := func(_ context.Context, x *Execution, err error) error {
+			if err == nil {
+				x.Reporter.TagsRestored(lost.ID)
+			}
+			return err
+		}
+		cloud := x.Cloud
+		x.tag(ctx, Errand{TagsErrand, lost.ID}, finish, func(ctx context.Context) error { return cloud.RestoreTags(ctx, lost.ID, lost.Tags) })
+	}
+}
+
+// noteVersions tags volumes with the version that opened them. Nothing waits for it: least of all a failover.
+func (x *Execution) noteVersions(ctx context.Context) {
+	if x.Plan.Failing {
+		return
+	}
+	for _, id := range slices.Sorted(maps.Keys(x.Outdated)) {
+		cloud, version := x.Cloud, x.Outdated[id]
+		x.tag(ctx, Errand{VersionErrand, id}, asItIs, func(ctx context.Context) error { return cloud.NoteVersion(ctx, id, version) })
+	}
+}

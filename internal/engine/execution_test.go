@@ -1,0 +1,350 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+)
+
+// stage is a world of one's own: EC2 and mysqld answer what a test says, and what they were asked is written down.
+type stage struct {
+	Cloud // of which only what is asked for here is there
+	Member
+	asked   []string
+	answers map[string]error // by the first words of what is asked
+	hung    []func()         // tasks that outlast their pass
+	hangs   bool
+	woken   int
+	records topology.Records
+	clock   *clocktesting.FakePassiveClock
+	told    []string
+}
+
+func newStage() *stage {
+	return &stage{answers: map[string]error{}, records: topology.Records{Members: map[string]topology.Record{}}, clock: clocktesting.NewFakePassiveClock(time.Unix(1e9, 0))}
+}
+
+func (w *stage) ask(what string) error {
+	w.asked = append(w.asked, what)
+	for begin, err := range w.answers {
+		if strings.HasPrefix(what, begin) {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *stage) StartInstance(_ context.Context, a topology.StartInstance) error {
+	return w.ask(a.String())
+}
+func (w *stage) StopInstance(_ context.Context, a topology.StopInstance) error {
+	return w.ask(a.String())
+}
+func (w *stage) TerminateInstance(_ context.Context, a topology.TerminateInstance) error {
+	return w.ask(a.String())
+}
+func (w *stage) NoteVersion(_ context.Context, id, version string) error {
+	return w.ask("note " + version + " on " + id)
+}
+func (w *stage) CreateVolume(_ context.Context, a topology.CreateVolume) error {
+	return w.ask(a.String())
+}
+func (w *stage) StopIOThread(context.Context) error    { return w.ask("stop the receiver") }
+func (w *stage) DemotePatiently(context.Context) error { return w.ask("demote patiently") }
+func (w *stage) PrepareCertificate(_ context.Context, a topology.SignCertificate) (string, func(context.Context) error, error) {
+	return "key", func(context.Context) error { return w.ask("install the certificate of " + a.Member) }, w.ask("read the request of " + a.Member)
+}
+func (w *stage) ApplySettings(ctx context.Context, a topology.ApplySettings, before func(context.Context) error) (bool, error) {
+	if err := before(ctx); err != nil {
+		return false, err
+	}
+	err := w.ask("apply " + fmt.Sprint(a.Want))
+	return err == nil, err
+}
+
+// database, memory, threads and story are the other ports of a stage.
+type (
+	database struct{ *stage }
+	memory   struct{ *stage }
+	threads  struct{ *stage }
+	story    struct{ *stage }
+)
+
+func (d database) Member(_ context.Context, name string) (Member, error) {
+	if err := d.ask("find " + name); err != nil {
+		return nil, err
+	}
+	return d.stage, nil
+}
+func (d database) Recover(_ context.Context, a topology.Recover) error { return d.ask(a.String()) }
+
+func (m memory) Now() topology.Records { return m.records }
+func (m memory) Save(_ context.Context, change func(*topology.Records)) error {
+	if err := m.ask("save the records"); err != nil {
+		return err
+	}
+	next := m.records.Clone()
+	change(&next)
+	m.records = next
+	return nil
+}
+
+func (threads) All(ctx context.Context, tasks []func(context.Context)) {
+	for _, task := range slices.Backward(tasks) { // in no order that anybody may rely on
+		task(ctx)
+	}
+}
+func (t threads) Detach(ctx context.Context, _, _ time.Duration, task func(context.Context)) bool {
+	if t.hangs {
+		t.hung = append(t.hung, func() { task(ctx) })
+		return false
+	}
+	task(ctx)
+	return true
+}
+
+func (s story) say(format string, args ...any) { s.told = append(s.told, fmt.Sprintf(format, args...)) }
+func (s story) Begins(topology.Action)         {}
+func (s story) Succeeded(a topology.Action)    { s.say("done: %s", a) }
+func (s story) Failed(a topology.Action, p *Problem, news bool) {
+	s.say("failed: %s: %s (news: %t)", a, p.Message, news)
+}
+func (s story) TagsRestored(id string)                               { s.say("tags of %s", id) }
+func (s story) PromotionBegins()                                     { s.say("fenced") }
+func (s story) Promoted()                                            { s.say("promoted") }
+func (s story) SwitchedOver(a topology.Switchover, closed time.Time) { s.say("%s at %s", a, closed) }
+
+// execution is an execution on the stage.
+func (w *stage) execution(q *Requests, actions ...topology.Action) *Execution {
+	return &Execution{
+		Ports: Ports{
+			Cloud: w, Database: database{w}, Records: memory{w}, Threads: threads{w}, Reporter: story{w}, Clock: w.clock,
+			Wake: func() { w.woken++ },
+		},
+		Observed: topology.Observed{Now: w.clock.Now(), Members: map[string]*topology.Member{}}, Plan: topology.Plan{Actions: actions}, Requests: q,
+	}
+}
+
+// TestAnActionThatFailsEndsItsTargetsTurn: others' actions are taken all the same, after those of the cluster.
+func TestAnActionThatFailsEndsItsTargetsTurn(t *testing.T) {
+	w := newStage()
+	w.answers["terminate instance i-1"] = errors.New("no")
+	x := w.execution(NewRequests(),
+		topology.TerminateInstance{Member: "a", InstanceID: "i-1"}, topology.Fence{Member: "b"}, topology.Fence{Member: "a"})
+	x.Run(t.Context())
+	if want := []string{"find b", "stop the receiver", "terminate instance i-1"}; !slices.Equal(slices.Sorted(slices.Values(firstWords(w.asked, 3))), want) {
+		t.Errorf("asked %q", w.asked)
+	}
+	if x.Acted != 1 || len(x.Problems) != 1 || !strings.HasPrefix(x.Problems[0].Message, "terminate instance i-1") {
+		t.Errorf("%d actions succeeded, problems %v", x.Acted, x.Problems)
+	}
+}
+
+// firstWords cuts texts after a number of words.
+func firstWords(texts []string, n int) []string {
+	var cut []string
+	for _, text := range texts {
+		words := strings.Fields(text)
+		cut = append(cut, strings.Join(words[:min(n, len(words))], " "))
+	}
+	return cut
+}
+
+// TestWhatWasRefusedIsNotAskedAgainAtOnce: the problem stands, and nobody is asked, until the pause is over; each is longer.
+func TestWhatWasRefusedIsNotAskedAgainAtOnce(t *testing.T) {
+	w, q := newStage(), NewRequests()
+	w.answers["terminate"] = errors.New("no")
+	run := func() *Execution {
+		x := w.execution(q, topology.TerminateInstance{Member: "a", InstanceID: "i-1"})
+		x.Run(t.Context())
+		return x
+	}
+	for n, pause := range []time.Duration{firstPause, 2 * firstPause, 4 * firstPause, 8 * firstPause, longestPause} {
+		if run(); len(w.asked) != n+1 {
+			t.Fatalf("asked %d times after %d pauses", len(w.asked), n)
+		}
+		w.clock.SetTime(w.clock.Now().Add(pause - time.Millisecond))
+		if x := run(); len(w.asked) != n+1 || len(x.Problems) != 1 {
+			t.Errorf("asked %d times before pause %d was over; problems %v", len(w.asked), n+1, x.Problems)
+		}
+		w.clock.SetTime(w.clock.Now().Add(time.Millisecond))
+	}
+	delete(w.answers, "terminate")
+	if x := run(); x.Acted != 1 || q.Refusal(topology.Identity(topology.TerminateInstance{Member: "a", InstanceID: "i-1"}), w.clock.Now()) != nil {
+		t.Error("what succeeded is still refused")
+	}
+}
+
+// TestARequestThatOutlastsItsPass is not made twice, wakes the cluster when it ends, and counts only when a pass takes its answer.
+func TestARequestThatOutlastsItsPass(t *testing.T) {
+	for name, failure := range map[string]error{"it succeeds": nil, "it fails": errors.New("no")} {
+		t.Run(name, func(t *testing.T) {
+			w, q := newStage(), NewRequests()
+			w.hangs = true
+			stop := topology.StopInstance{Member: "a", InstanceID: "i-1"}
+			for range 2 {
+				x := w.execution(q, stop, topology.Fence{Member: "a"})
+				x.TakeAnswers(t.Context())
+				if x.Run(t.Context()); x.Acted != 1 || len(x.Problems) != 0 || len(w.hung) != 1 {
+					t.Fatalf("%d actions succeeded, %d requests hang, problems %v", x.Acted, len(w.hung), x.Problems)
+				}
+			}
+			w.answers["stop instance"] = failure
+			w.hung[0]()
+			if w.woken != 1 {
+				t.Errorf("the cluster is woken %d times", w.woken)
+			}
+			x := w.execution(q)
+			x.TakeAnswers(t.Context())
+			if failed := len(x.Problems) == 1; failed != (failure != nil) || x.Acted == 1 == failed {
+				t.Errorf("%d actions succeeded, problems %v", x.Acted, x.Problems)
+			}
+			again := w.execution(q)
+			again.TakeAnswers(t.Context())
+			if again.Acted+len(again.Problems) != 0 {
+				t.Error("an answer is taken twice")
+			}
+		})
+	}
+}
+
+// TestNothingIsNotedWhileTheClusterFails: tags are for later.
+func TestNothingIsNotedWhileTheClusterFails(t *testing.T) {
+	for failing, want := range map[bool]int{true: 0, false: 1} {
+		w := newStage()
+		x := w.execution(NewRequests())
+		x.Outdated, x.Plan.Failing = map[string]string{"vol-1": "8.4.6"}, failing
+		if x.Run(t.Context()); len(w.asked) != want {
+			t.Errorf("failing %t: asked %q", failing, w.asked)
+		}
+	}
+}
+
+// TestWhatWasDecidedLongAgoIsNotDone: an execution of a pass that stood still asks for the lease before it acts.
+func TestWhatWasDecidedLongAgoIsNotDone(t *testing.T) {
+	w := newStage()
+	x := w.execution(NewRequests(), topology.Fence{Member: "a"})
+	x.Lease = func(context.Context) error { return errors.New("another leads") }
+	if x.Run(t.Context()); x.Acted != 1 {
+		t.Errorf("a decision of now: %v", x.Problems)
+	}
+	w.clock.SetTime(w.clock.Now().Add(decisionFresh))
+	x.Acted, w.asked = 0, nil
+	if x.Run(t.Context()); x.Acted != 0 || len(w.asked) != 0 || len(x.Problems) != 1 || !strings.Contains(x.Problems[0].Message, "another leads") {
+		t.Errorf("a decision of long ago: asked %q, problems %v", w.asked, x.Problems)
+	}
+}
+
+// TestStartThatFailsAfterItWasTaken: EC2 takes a start, and the instance stops again, as when its zone has no room or the key of its
+// disk is disabled.
+func TestStartThatFailsAfterItWasTaken(t *testing.T) {
+	w, q := newStage(), NewRequests()
+	start := func(why string) (asked bool, p *Problem) {
+		x := w.execution(q, topology.StartInstance{Member: "orders-1", InstanceID: "i-1"})
+		x.Observed.Members["orders-1"] = &topology.Member{Name: "orders-1", Instances: []topology.Instance{{ID: "i-1", Incarnation: 1, State: "stopped", Zone: "b", StateReason: why}}}
+		before := len(w.asked)
+		if x.Run(t.Context()); len(x.Problems) > 0 {
+			p = AsProblem(x.Problems[0].Cause)
+		}
+		return len(w.asked) > before, p
+	}
+	const why = "Server." + codeNoCapacity + ": there is none"
+	pause := startPause
+	for n := range 7 {
+		if asked, p := start(why); !asked || p != nil {
+			t.Fatalf("start %d was not asked for: %v", n, p)
+		}
+		w.clock.SetTime(w.clock.Now().Add(20 * time.Second))
+		asked, p := start(why)
+		if asked || p == nil || p.Reason != v1alpha1.ReasonBootFailed || p.Pause != min(pause, startPauseMax) || p.PauseFrom != p.Pause {
+			t.Fatalf("after failure %d: asked %t, %+v", n+1, asked, p)
+		}
+		if zone, _ := q.CapacityRefused("orders-1", w.clock.Now()); zone != "b" {
+			t.Errorf("capacity lacks in %q", zone)
+		}
+		w.clock.SetTime(w.clock.Now().Add(p.Pause))
+		pause *= 2
+	}
+	for _, c := range []struct {
+		why   string
+		after time.Duration
+	}{
+		{"Client.UserInitiatedShutdown: User initiated shutdown", time.Second},
+		{"Client.InstanceInitiatedShutdown: Instance initiated shutdown", time.Second},
+		{"", time.Second},
+		{"Server.ScheduledStop: Stopped due to a scheduled retirement", startSettles + time.Second},
+	} {
+		if asked, p := start(why); !asked || p != nil {
+			t.Fatal(p)
+		}
+		w.clock.SetTime(w.clock.Now().Add(c.after))
+		if asked, p := start(c.why); p != nil || !asked {
+			t.Errorf("%q after %s is taken for a start that failed: %v", c.why, c.after, p)
+		}
+		w.clock.SetTime(w.clock.Now().Add(time.Second))
+		_, p := start(why)
+		if p == nil || p.Pause != startPause {
+			t.Errorf("after %q failures are counted on: %+v", c.why, p)
+		}
+		w.clock.SetTime(w.clock.Now().Add(startPause))
+	}
+}
+
+// TestTheKeyIsRecordedBeforeItsCertificateIsInstalled: and an instance gets none for another key.
+func TestTheKeyIsRecordedBeforeItsCertificateIsInstalled(t *testing.T) {
+	w := newStage()
+	sign := topology.SignCertificate{Member: "a", InstanceID: "i-1"}
+	w.execution(NewRequests(), sign).Run(t.Context())
+	if want := []string{"find a", "read the request of a", "save the records", "install the certificate of a"}; !slices.Equal(w.asked, want) {
+		t.Errorf("asked %q", w.asked)
+	}
+	w.records.Members["a"] = topology.Record{SignedInstance: "i-1", SignedKey: "another key"}
+	w.asked = nil
+	x := w.execution(NewRequests(), sign)
+	if x.Run(t.Context()); len(x.Problems) != 1 || x.Problems[0].Reason != v1alpha1.ReasonMemberUntrusted || slices.Contains(w.asked, "install the certificate of a") {
+		t.Errorf("asked %q, problems %v", w.asked, x.Problems)
+	}
+}
+
+// TestARestartIsRecordedBeforeItIsDue: and taken back when mysqld took none of the settings.
+func TestARestartIsRecordedBeforeItIsDue(t *testing.T) {
+	for name, row := range map[string]struct {
+		answer error
+		due    bool
+	}{
+		"mysqld takes it":   {nil, true},
+		"mysqld refuses it": {fmt.Errorf("back_log: %w", mysql.ErrSettingRefused), false},
+		"no answer":         {context.DeadlineExceeded, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newStage()
+			w.answers["apply"] = row.answer
+			x := w.execution(NewRequests(), topology.ApplySettings{Member: "a", Want: map[string]string{"back_log": "1"}})
+			x.Observed.Members["a"] = &topology.Member{Name: "a"}
+			x.Run(t.Context())
+			if due := w.records.Members["a"].RestartDue != 0; due != row.due {
+				t.Errorf("a restart is due: %t, asked %q", due, w.asked)
+			}
+		})
+	}
+}
+
+// TestASpentTokenTakesTheNextIncarnation: EC2 knows the token of an instance that ended.
+func TestASpentTokenTakesTheNextIncarnation(t *testing.T) {
+	w := newStage()
+	w.answers["create"] = answer("CreateVolume", codeTokenEnded)
+	x := w.execution(NewRequests(), topology.CreateVolume{Member: "a", Incarnation: 3, Zone: "b"})
+	if x.Run(t.Context()); len(x.Problems) != 1 || w.records.Members["a"].Volume != 4 {
+		t.Errorf("recorded %+v, problems %v", w.records.Members["a"], x.Problems)
+	}
+}

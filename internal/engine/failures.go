@@ -1,0 +1,154 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+)
+
+const (
+	// firstPause is how long after its first failure an action on EC2 is not tried again; each further failure doubles it,
+	// up to longestPause. Between two passes that wait for something lies a second, so that the second try is in time.
+	firstPause   = 500 * time.Millisecond
+	longestPause = 5 * time.Second
+	// fencePause is the same for what powers a machine off.
+	fencePause = time.Second
+	// failureAge is after which time without a failure one is forgotten: nothing makes the attempt any more.
+	failureAge = 10 * time.Minute
+	// upkeepPause is for how long at the most what upkeep asked for is not asked for again, tagPause the same for tags.
+	upkeepPause = time.Minute
+	tagPause    = 5 * time.Minute
+)
+
+// Attempt identifies what is tried: an action by topology.Identity, anything else as an errand. It is comparable.
+type Attempt any
+
+// Errand is what a pass tries that is no action of its plan.
+type Errand struct {
+	What   ErrandKind
+	Object string // what it is about: an ID of EC2, a purpose, an object with a hash of its content; empty for the cluster
+}
+
+// ErrandKind is one of the errands.
+type ErrandKind int
+
+// The errands: what is asked of EC2 or written in Kubernetes.
+const (
+	PreflightErrand ErrandKind = iota
+	StatusErrand
+	WriteErrand
+	TagsErrand
+	VersionErrand
+	TakeSnapshotErrand
+	DeleteSnapshotErrand
+	DeleteSnapshotsErrand
+)
+
+// failure is an attempt that failed when it was made last.
+type failure struct {
+	problem *Problem
+	at      time.Time
+	pause   time.Duration
+}
+
+// Fail notes that an attempt failed, and says whether that is news. What only repeats an earlier refusal changes nothing.
+func (q *Requests) Fail(key Attempt, p *Problem, now time.Time) (news bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	last, known := q.failed[key]
+	if known && last.problem == p {
+		return false
+	}
+	for other, f := range q.failed {
+		if now.Sub(f.at) > failureAge {
+			delete(q.failed, other)
+		}
+	}
+	first := p.PauseFrom
+	switch {
+	case first > 0:
+	case p.Pause > longestPause:
+		first = p.Pause
+	default:
+		first = firstPause
+	}
+	q.failed[key] = failure{problem: p, at: now, pause: min(max(first, 2*last.pause), p.Pause)}
+	return !known || last.problem.Message != p.Message
+}
+
+// Succeed forgets an attempt's failure.
+func (q *Requests) Succeed(key Attempt) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.failed, key)
+}
+
+// Refusal is what an attempt met so shortly before that it is not to be made again yet; nil when it may be.
+func (q *Requests) Refusal(key Attempt, now time.Time) *Problem {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if f, failed := q.failed[key]; failed && now.Sub(f.at) < f.pause {
+		return f.problem
+	}
+	return nil
+}
+
+// MayTry says whether an attempt may be made: it was not refused shortly before.
+func (q *Requests) MayTry(key Attempt, now time.Time) bool {
+	return q.Refusal(key, now) == nil
+}
+
+// lastFailure is what an attempt met when it was last heard of; nil when it did not fail.
+func (q *Requests) lastFailure(key Attempt) *Problem {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.failed[key].problem
+}
+
+// recentFailure is lastFailure of an attempt that was made lately; nil when that is too long ago to say anything.
+func (q *Requests) recentFailure(key Attempt, now time.Time) *Problem {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if f := q.failed[key]; now.Sub(f.at) <= failureAge+f.pause {
+		return f.problem
+	}
+	return nil
+}
+
+// Upkeep asks EC2 for something on which no database depends, unless that was refused shortly before: a pass a second must not be
+// as many calls.
+func (q *Requests) Upkeep(key Attempt, now time.Time, ask func() error) error {
+	if p := q.Refusal(key, now); p != nil {
+		return p
+	}
+	if err := ask(); err != nil {
+		p := CloudError(err)
+		q.DoubtAfter(err, now)
+		p.PauseFrom, p.Pause = firstPause, upkeepPause
+		q.Fail(key, p, now)
+		return p
+	}
+	q.Succeed(key)
+	return nil
+}
+
+// DoubtAfter notes that EC2 did not say what came of a request, when that is what its error means.
+func (q *Requests) DoubtAfter(err error, now time.Time) {
+	if class := ec2.Classify(err); err != nil && (class == ec2.Unreachable || class == ec2.Transient) {
+		q.doubt(now)
+	}
+}
+
+// Doubted is when EC2 last did not say what came of a request. A call that no pass waits for may note it meanwhile.
+func (q *Requests) Doubted() time.Time {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.doubtAt
+}
+
+// doubt notes that EC2 did not say what came of a request.
+func (q *Requests) doubt(now time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.doubtAt = now
+}

@@ -1,0 +1,166 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+)
+
+// How long to wait after a problem, by who can mend it.
+const (
+	// AfterWaiting is for what others are about to bring: a Secret, capacity, a subnet.
+	AfterWaiting = 15 * time.Second
+	// AfterRepair is for what the operator itself has just put right.
+	AfterRepair = 100 * time.Millisecond
+	// AfterProgress is for what the pass has just brought about: voters that are to be pointed at a new primary, a step that
+	// the next one follows on.
+	AfterProgress = 50 * time.Millisecond
+	// AfterFailing is for what fails while a cluster has no primary.
+	AfterFailing = 250 * time.Millisecond
+	// AfterModification is for a volume that EC2 does not modify again so soon.
+	AfterModification = 10 * time.Minute
+	// AfterRefusal is for a pass that the API server of Kubernetes ended by refusing an object.
+	AfterRefusal = 15 * time.Second
+	// AfterPerson is for what a person must change. Watches usually tell sooner.
+	AfterPerson = 2 * time.Minute
+)
+
+// Problem is an error that carries its policy: what a user is told, and when to try again.
+type Problem struct {
+	// Reason is one of the Reason constants of api/v1alpha1; message is stable from pass to pass.
+	Reason, Message string
+	// After is when to try again; 0 leaves it to the work queue's back-off.
+	After time.Duration
+	// Pause is for how long at the most the action that met the problem is not tried again, however soon the next pass comes;
+	// 0 for not at all. pauseFrom is for how long after the first time, each further one doubling it; 0 leaves that to fail.
+	Pause, PauseFrom time.Duration
+	// Aside is true for what holds no deletion up.
+	Aside bool
+	Cause error
+}
+
+// Error implements error.
+func (p *Problem) Error() string { return p.Reason + ": " + p.Message }
+
+// Unwrap returns the cause, nil when the problem was found and not suffered.
+func (p *Problem) Unwrap() error { return p.Cause }
+
+// Text is what a person is told; empty without a problem.
+func (p *Problem) Text() string {
+	if p == nil {
+		return ""
+	}
+	return p.Message
+}
+
+// Quiet says whether the problem is nobody's business: it goes away by trying again.
+func (p *Problem) Quiet() bool { return p.Reason == "" }
+
+// InTheWay says whether the problem is with one object in Kubernetes: the API server refuses it, or it is somebody else's.
+func (p *Problem) InTheWay() bool {
+	return p.Reason == v1alpha1.ReasonObjectRefused || p.Reason == v1alpha1.ReasonForeignResource
+}
+
+// CloudError turns an error of the cloud plane into a problem.
+func CloudError(err error) *Problem {
+	told := ec2.Explain(err)
+	p := &Problem{Message: told.Message, Cause: err, After: AfterWaiting}
+	if told.Field != "" {
+		p.Message = told.Field + ": " + told.Message
+	}
+	switch ec2.Classify(err) {
+	case ec2.Throttled, ec2.Waiting, ec2.NotFound:
+		switch ec2.Code(err) {
+		case codeNoCapacity, codeNoVolumeCapacity, "InsufficientFreeAddressesInSubnet":
+			p.Reason = v1alpha1.ReasonInsufficientCapacity
+		case "DependencyViolation", "OperationNotPermitted", "PendingVerification", "CustomerKeyHasBeenRevoked":
+			p.Reason = v1alpha1.ReasonWaitingForDependency // may take long, and a person can often help
+		case "IncorrectModificationState", "VolumeModificationRateExceeded":
+			p.Reason, p.Pause = v1alpha1.ReasonVolumeModificationLimited, AfterModification
+			p.Message += "; EC2 takes four changes of a volume within 24 hours, and none while one is under way. It is tried again every ten minutes"
+		default:
+			if told.Field != "" && ec2.Classify(err) == ec2.NotFound {
+				p.Reason = told.Reason // what the spec names was deleted; nobody but a person brings it back
+			}
+		}
+		p.After = 5 * time.Second
+	case ec2.Unreachable:
+		p.Reason = v1alpha1.ReasonCloudSilent
+	case ec2.Denied:
+		p.Reason, p.After = told.Reason, AfterPerson
+	case ec2.Quota:
+		p.Reason, p.After = v1alpha1.ReasonQuotaExceeded, AfterPerson
+	case ec2.Invalid:
+		p.Reason, p.After = told.Reason, AfterPerson
+	default:
+		if p.After = 0; ec2.Refused(err) {
+			p.Reason, p.After = v1alpha1.ReasonWaitingForDependency, AfterWaiting // it is for people to see what of
+		}
+	}
+	return p
+}
+
+// ReadingError turns an error of reading EC2 into a problem. An answer that is none, such as an internal error, is as good
+// as no answer.
+func ReadingError(err error) *Problem {
+	p := CloudError(err)
+	if ec2.Classify(err) == ec2.Transient {
+		p.Reason = v1alpha1.ReasonCloudSilent
+	}
+	return p
+}
+
+// DependencyError turns an error about something that the spec names into a problem: what EC2 does not know yet may still
+// be on its way, so it is waited for, by name.
+func DependencyError(field string, err error) *Problem {
+	p := CloudError(err)
+	switch ec2.Classify(err) {
+	case ec2.Invalid, ec2.NotFound, ec2.Waiting:
+		p.Reason, p.After = v1alpha1.ReasonWaitingForDependency, AfterWaiting
+		p.Message = field + ": " + p.Message
+	case ec2.Transient, ec2.Throttled, ec2.Denied, ec2.Quota, ec2.Unreachable:
+	}
+	return p
+}
+
+// AsProblem finds the problem in an error. Conflicts and cancellations are quiet: the next pass sees fresher objects.
+func AsProblem(err error) *Problem {
+	var p *Problem
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &p):
+		return p
+	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), errors.Is(err, context.Canceled):
+		return &Problem{Message: err.Error(), After: 200 * time.Millisecond, Cause: err}
+	case refusedObject(err):
+		return &Problem{Reason: v1alpha1.ReasonObjectRefused, Message: err.Error(), After: AfterRefusal, Cause: err}
+	}
+	return &Problem{Message: err.Error(), Cause: err}
+}
+
+// refusedObject says whether the API server turned a request down for what it is: by RBAC, a quota, an admission webhook or
+// policy, or because Kubernetes itself holds the object invalid. It answers 500 for a webhook that it does not reach, and also
+// when it is itself in trouble, which passes. What is not there, what changed meanwhile, what is asked for too often and an
+// operator that it does not know at the moment are none of that.
+func refusedObject(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return false
+	}
+	switch code := status.Status().Code; code {
+	case http.StatusInternalServerError:
+		return strings.Contains(status.Status().Message, "failed calling webhook")
+	case http.StatusUnauthorized, http.StatusNotFound, http.StatusRequestTimeout, http.StatusConflict, http.StatusGone, http.StatusTooManyRequests:
+		return false
+	default:
+		return code >= http.StatusBadRequest && code < http.StatusInternalServerError
+	}
+}

@@ -1,0 +1,246 @@
+package engine
+
+import (
+	"errors"
+	"maps"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+)
+
+// Requests is the outcome of requests to EC2. Actions of several members use it in parallel.
+type Requests struct {
+	mu sync.Mutex
+	// calls go on by themselves, or no pass has taken their outcome yet; in the order in which they were begun.
+	calls []*call
+	// failed are the attempts that failed when they were made last.
+	failed map[Attempt]failure
+	// starts are the last start of each stopped instance, and how many failed in a row.
+	starts map[string]starts
+	// tokens is what EC2's answers say about the client tokens of orders that were not carried out yet.
+	tokens map[order]token
+	// full says in which zone EC2 has no capacity for a member, for what, and since when.
+	full map[string]refusal
+	// beforeRefused is the hash of the previous template if EC2 rejected a launch with it, and beforeRefusedAt is when.
+	beforeRefused   string
+	beforeRefusedAt time.Time
+	// doubtAt is when the outcome of a request was last unknown: EC2 may have carried it out.
+	doubtAt time.Time
+}
+
+// NewRequests remembers nothing yet.
+func NewRequests() *Requests {
+	return &Requests{failed: map[Attempt]failure{}, starts: map[string]starts{}, tokens: map[order]token{}, full: map[string]refusal{}}
+}
+
+// order is one for a machine or a volume of a member: all its tries bear one client token.
+type order struct {
+	volume      bool
+	member      string
+	incarnation int
+}
+
+// orderOf returns the order that an action places, if it does.
+func orderOf(action topology.Action) (order, bool) {
+	switch a := action.(type) {
+	case topology.LaunchInstance:
+		return order{member: a.Member, incarnation: a.Incarnation}, true
+	case topology.CreateVolume:
+		return order{volume: true, member: a.Member, incarnation: a.Incarnation}, true
+	}
+	return order{}, false
+}
+
+// token is what EC2's answers say about an order's client token.
+type token struct {
+	// refused is true after EC2 answered the order and made nothing.
+	refused bool
+	// mismatched is since when EC2 has known the token from a request that differed, and shown nothing that it made; zero when
+	// it does not say so.
+	mismatched time.Time
+}
+
+// tokenSpent says whether an order's client token will never make anything: EC2 knows it from a request that differed, and
+// either made nothing of that, or has shown nothing of it for so long that there is none any more.
+func (q *Requests) tokenSpent(o order, err error, now time.Time) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	known := q.tokens[o]
+	delete(q.tokens, o)
+	switch {
+	case err == nil:
+		return false
+	case ec2.Code(err) != ec2.CodeTokenMismatch:
+		known.mismatched = time.Time{}
+		if known.refused = ec2.RefusesOrder(err) || known.refused && !mayHaveMade(err); !known.refused {
+			return false
+		}
+	case known.mismatched.IsZero():
+		known.mismatched = now
+	}
+	if !known.mismatched.IsZero() && (known.refused || now.Sub(known.mismatched) >= tokenPatience) {
+		return true
+	}
+	q.tokens[o] = known
+	return false
+}
+
+// mayHaveMade says whether an order may have been taken although it was answered with err.
+func mayHaveMade(err error) bool {
+	class := ec2.Classify(err)
+	return class == ec2.Unreachable || class == ec2.Transient
+}
+
+// mismatchedFor is for how long EC2 has shown nothing of an order that it says it took.
+func (q *Requests) mismatchedFor(action topology.Action, now time.Time) time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	o, ok := orderOf(action)
+	if since := q.tokens[o].mismatched; ok && !since.IsZero() {
+		return now.Sub(since)
+	}
+	return 0
+}
+
+// EC2's codes for a zone that has none of an instance type, and none of a volume type left.
+const (
+	codeNoCapacity       = "InsufficientInstanceCapacity"
+	codeNoVolumeCapacity = "InsufficientVolumeCapacity"
+)
+
+// tokenPatience is how long the instance or volume of a token that EC2 knows from another request is waited for. What is made
+// shows within seconds, at the worst within minutes; after an hour EC2 shows none that ended. tokenTold is after how long that is
+// told.
+const (
+	tokenPatience = 10 * time.Minute
+	tokenTold     = time.Minute
+)
+
+const (
+	// startSettles is how soon after EC2 took a start a machine that is stopped again is one that EC2 could not start.
+	startSettles = 2 * time.Minute
+	// startPause is for how long such a machine is left alone the first time, startPauseMax the longest time; each is twice the
+	// one before.
+	startPause    = 15 * time.Second
+	startPauseMax = 5 * time.Minute
+)
+
+// refusalKept is how long after EC2 said so last a zone is believed to have no capacity. As long as that matters it is asked again
+// within half a minute; what was refused and then not wanted any more says nothing about another day.
+const refusalKept = 5 * time.Minute
+
+// codeTokenEnded is EC2's code for a client token whose instance ended.
+const codeTokenEnded = "IdempotentInstanceTerminated"
+
+// noteCapacity notes in which zone, and since when, EC2 refuses capacity for a member's machine or volume (which of them, the code
+// says), or that it does not. Any other error says nothing about that. Several members are launched at the same time.
+func (q *Requests) noteCapacity(member, zone, code string, err error, now time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	known := q.full[member]
+	switch {
+	case err == nil && (known.code == code || code == codeNoCapacity): // with a machine there is a volume
+		delete(q.full, member)
+	case ec2.Code(err) != code || zone == "":
+	case known.zone != zone || known.code != code || now.Sub(known.last) > refusalKept:
+		q.full[member] = refusal{zone: zone, code: code, since: now, last: now}
+	default:
+		known.last = now
+		q.full[member] = known
+	}
+}
+
+// CapacityRefused returns in which zone EC2 refuses capacity for a member, and since when.
+func (q *Requests) CapacityRefused(member string, now time.Time) (zone string, since time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if known := q.full[member]; now.Sub(known.last) <= refusalKept {
+		return known.zone, known.since
+	}
+	return "", time.Time{}
+}
+
+// Show tells the brain what EC2 refused a member.
+func (q *Requests) Show(m *topology.Member, now time.Time) {
+	m.CapacityRefused, m.CapacityRefusedAt = q.CapacityRefused(m.Name, now)
+	if m.RecordedVolume == "" {
+		return
+	}
+	if last := q.recentFailure(topology.Identity(topology.ModifyVolume{Member: m.Name, VolumeID: m.RecordedVolume}), now); last != nil {
+		m.ModificationRefused = last.Message
+	}
+}
+
+// refusal is a zone without capacity: for a volume, or for a machine; since when, and when EC2 said so last.
+type refusal struct {
+	zone, code  string
+	since, last time.Time
+}
+
+// refusedBefore is how long EC2 is not asked again for a machine as before of which it took no order.
+const refusedBefore = 10 * time.Minute
+
+// codeImageGone is said of an image that was deregistered, and of one that is not ready yet.
+const codeImageGone = "InvalidAMIID.Unavailable"
+
+// NoteBefore records the outcome of a launch with the previous template. If its image or type no longer exists, launches use the
+// present spec for a while.
+func (q *Requests) NoteBefore(hash string, err error, now time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch {
+	case err == nil && q.beforeRefused == hash:
+		q.beforeRefused = ""
+	case ec2.RefusesMachine(err), ec2.Code(err) == codeImageGone, errors.Is(err, ErrNoImage) && ec2.Classify(err) == ec2.Invalid:
+		q.beforeRefused, q.beforeRefusedAt = hash, now
+	}
+}
+
+// TakesBefore says whether EC2 may take the order of a machine as before.
+func (q *Requests) TakesBefore(hash string, now time.Time) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.beforeRefused != hash || now.Sub(q.beforeRefusedAt) >= refusedBefore
+}
+
+// starts is what came of the starts of one machine.
+type starts struct {
+	// taken is when EC2 took the last one; zero once it is known what came of it.
+	taken time.Time
+	// failed is how many failed, one after the other, after EC2 had taken them.
+	failed int
+}
+
+// startTaken notes that EC2 took a start, and returns how many failed before it, one after the other.
+func (q *Requests) startTaken(instance string, now time.Time) int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	maps.DeleteFunc(q.starts, func(other string, s starts) bool {
+		return other != instance && !s.taken.IsZero() && now.Sub(s.taken) > startSettles
+	})
+	failed := q.starts[instance].failed
+	q.starts[instance] = starts{taken: now, failed: failed}
+	return failed
+}
+
+// startFailed judges the last start of a machine that is stopped: how many have failed one after the other, when it is one
+// that EC2 took and could not carry out; 0 when it is none, or was judged before. Why the machine stopped is EC2's to say, and
+// a machine that a person or the operator stopped says so.
+func (q *Requests) startFailed(instance, why string, now time.Time) int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	known := q.starts[instance]
+	switch {
+	case known.taken.IsZero():
+		return 0
+	case why == "", strings.Contains(why, "InitiatedShutdown"), now.Sub(known.taken) > startSettles:
+		delete(q.starts, instance)
+		return 0
+	}
+	known = starts{failed: known.failed + 1}
+	q.starts[instance] = known
+	return known.failed
+}

@@ -1,0 +1,126 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/aws/smithy-go"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+)
+
+// answer is EC2's answer to an operation that it does not carry out.
+func answer(op, code string) error {
+	return &smithy.OperationError{ServiceID: "EC2", OperationName: op, Err: &smithy.GenericAPIError{Code: code}}
+}
+
+// An order that EC2 refused made nothing: when its token is then known from a request that differed, nobody waits for what
+// that made. One whose answer was lost may have made something.
+func TestTokenOfARefusedOrder(t *testing.T) {
+	t.Parallel()
+	mismatch, refused := answer("RunInstances", ec2.CodeTokenMismatch), answer("RunInstances", "VcpuLimitExceeded")
+	for _, c := range []struct {
+		what string
+		errs []error
+		want bool
+	}{
+		{"refused", []error{refused}, true},
+		{"refused for capacity", []error{answer("CreateVolume", codeNoVolumeCapacity)}, true},
+		{"refused, then throttled", []error{refused, answer("RunInstances", "RequestLimitExceeded")}, true},
+		{"never refused", nil, false},
+		{"refused, then the answer lost", []error{refused, context.DeadlineExceeded}, false},
+		{"refused, then an internal error", []error{refused, answer("RunInstances", "InternalError")}, false},
+		{"not EC2's refusal of the order", []error{answer("DescribeInstances", "InvalidParameterValue")}, false},
+		{"refused, then made", []error{refused, nil}, false},
+	} {
+		q, now := NewRequests(), time.Now()
+		o := order{member: "orders-1", incarnation: 1}
+		for _, err := range c.errs {
+			if q.tokenSpent(o, err, now) {
+				t.Errorf("%s: spent at %v", c.what, err)
+			}
+		}
+		if got := q.tokenSpent(o, mismatch, now); got != c.want {
+			t.Errorf("%s: spent at once is %t, want %t", c.what, got, c.want)
+		}
+		if c.want && len(q.tokens) > 0 {
+			t.Errorf("%s: remembered for nothing: %v", c.what, q.tokens)
+		}
+	}
+}
+
+// Since when a zone has no capacity is known until it has: not until something else goes wrong.
+func TestOnlyALaunchEndsALackOfCapacity(t *testing.T) {
+	t.Parallel()
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	q := NewRequests()
+	began := clock.Now()
+	refused := &smithy.GenericAPIError{Code: codeNoCapacity}
+	note := func(zone string, err error) {
+		q.noteCapacity("orders-1", zone, codeNoCapacity, err, clock.Now())
+	}
+	note("us-east-1b", refused)
+	for i, err := range []error{&smithy.GenericAPIError{Code: "RequestLimitExceeded"}, errors.New("no answer"), refused, &smithy.GenericAPIError{Code: "UnauthorizedOperation"}} {
+		clock.SetTime(began.Add(time.Duration(i+1) * time.Minute))
+		note("us-east-1b", err)
+		if zone, since := q.CapacityRefused("orders-1", clock.Now()); zone != "us-east-1b" || !since.Equal(began) {
+			t.Errorf("after %v capacity lacks in %q since %s", err, zone, since.Sub(began))
+		}
+	}
+	note("us-east-1c", refused)
+	if zone, since := q.CapacityRefused("orders-1", clock.Now()); zone != "us-east-1c" || !since.Equal(clock.Now()) {
+		t.Errorf("in another zone: %q, %s", zone, since)
+	}
+	q.noteCapacity("orders-1", "us-east-1c", codeNoVolumeCapacity, nil, clock.Now())
+	if zone, _ := q.CapacityRefused("orders-1", clock.Now()); zone != "us-east-1c" {
+		t.Errorf("after a volume was made capacity for a machine lacks in %q", zone)
+	}
+	note("us-east-1c", nil)
+	if zone, _ := q.CapacityRefused("orders-1", clock.Now()); zone != "" {
+		t.Errorf("after a launch capacity lacks in %q", zone)
+	}
+	q.noteCapacity("orders-1", "us-east-1c", codeNoVolumeCapacity, &smithy.GenericAPIError{Code: codeNoVolumeCapacity}, clock.Now())
+	if zone, since := q.CapacityRefused("orders-1", clock.Now()); zone != "us-east-1c" || !since.Equal(clock.Now()) {
+		t.Errorf("for a volume: %q, %s", zone, since)
+	}
+	q.noteCapacity("orders-1", "us-east-1c", codeNoVolumeCapacity, nil, clock.Now())
+	if zone, _ := q.CapacityRefused("orders-1", clock.Now()); zone != "" {
+		t.Errorf("after the volume was made capacity lacks in %q", zone)
+	}
+	note("us-east-1c", refused)
+	clock.SetTime(clock.Now().Add(refusalKept + time.Second))
+	if zone, _ := q.CapacityRefused("orders-1", clock.Now()); zone != "" {
+		t.Errorf("what was refused on another day is believed of %q", zone)
+	}
+	note("us-east-1c", refused)
+	if zone, since := q.CapacityRefused("orders-1", clock.Now()); zone != "us-east-1c" || !since.Equal(clock.Now()) {
+		t.Errorf("refused anew: %q, %s", zone, since)
+	}
+}
+
+func TestPausesGrow(t *testing.T) {
+	t.Parallel()
+	q, now := NewRequests(), time.Now()
+	refuse := func() *Problem {
+		return &Problem{Message: "no", PauseFrom: 30 * time.Second, Pause: 5 * time.Minute}
+	}
+	for i, want := range []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 5 * time.Minute, 5 * time.Minute} {
+		q.Fail("apply", refuse(), now)
+		if q.Refusal("apply", now.Add(want-time.Millisecond)) == nil || q.Refusal("apply", now.Add(want)) != nil {
+			t.Errorf("after failure %d it is not paused for %s", i+1, want)
+		}
+		now = now.Add(want)
+	}
+	q.Fail("modify", &Problem{Pause: AfterModification}, now)
+	if q.Refusal("modify", now.Add(AfterModification-time.Second)) == nil {
+		t.Error("a long pause counts in full from the first time on")
+	}
+	a, b := topology.ApplySettings{Member: "orders-0", Want: map[string]string{"back_log": "1"}}, topology.ApplySettings{Member: "orders-0", Want: map[string]string{"back_log": "2"}}
+	if topology.Identity(a) == topology.Identity(b) {
+		t.Error("another value waits for the pause of the refused one")
+	}
+}

@@ -1,0 +1,188 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+)
+
+// act has the engine execute a plan, and says whether an action failed.
+func (op *operator) act(p *process, d topology.Desired, plan topology.Plan, o topology.Observed) (failed bool) {
+	x := &engine.Execution{
+		Ports: engine.Ports{
+			Cloud: cloudPort{op}, Database: sqlPort{op, o}, Records: recordsPort{op}, Threads: threads{op}, Reporter: reportPort{op}, Clock: clock{op.w},
+			Lease: func(ctx context.Context) error { return processOf(ctx).holdsLease() },
+			Wake: func() {
+				if op.wake != nil {
+					op.wake()
+				}
+			},
+		},
+		Desired: d, Observed: o, Plan: plan, Requests: op.requests, Outdated: op.outdated(),
+	}
+	ctx := p.context()
+	x.TakeAnswers(ctx)
+	x.Run(ctx)
+	return len(x.Problems) > 0
+}
+
+// outdated are the volumes whose tag does not say yet which version has opened them.
+func (op *operator) outdated() map[string]string {
+	found := map[string]string{}
+	for _, rec := range op.records.Members {
+		if r := op.picture.volumes[rec.VolumeID]; r != nil && rec.Opened != "" && r.value.Opened != rec.Opened {
+			found[rec.VolumeID] = rec.Opened
+		}
+	}
+	return found
+}
+
+// clock is the world's.
+type clock struct{ w *world }
+
+// Now implements clock.PassiveClock.
+func (c clock) Now() time.Time { return c.w.time() }
+
+// Since implements clock.PassiveClock.
+func (c clock) Since(t time.Time) time.Duration { return c.w.time().Sub(t) }
+
+// threads are the processes of one operator.
+type threads struct{ op *operator }
+
+// All implements engine.Threads. The tasks begin in any order.
+func (t threads) All(ctx context.Context, tasks []func(context.Context)) {
+	p := processOf(ctx)
+	if len(tasks) == 1 {
+		tasks[0](ctx)
+		return
+	}
+	tasks = slices.Clone(tasks)
+	t.op.w.rng.Shuffle(len(tasks), func(i, j int) { tasks[i], tasks[j] = tasks[j], tasks[i] })
+	for _, task := range tasks {
+		t.op.w.spawn(t.op, p, func(child *process) { task(child.context()) })
+	}
+	p.join()
+}
+
+// detachStep is how often somebody who waits for a task looks whether it is over.
+const detachStep = 20
+
+// Detach implements engine.Threads. Calls and statements have time limits of their own here.
+func (t threads) Detach(ctx context.Context, patience, _ time.Duration, task func(context.Context)) bool {
+	p, over := processOf(ctx), false
+	t.op.w.spawn(t.op, nil, func(own *process) {
+		task(own.context())
+		over = true
+	})
+	for waited := int64(0); waited < patience.Milliseconds() && !over; waited += detachStep {
+		p.sleep(detachStep)
+	}
+	return over
+}
+
+// recordsPort is the members ConfigMap.
+type recordsPort struct{ op *operator }
+
+// Now implements engine.Records.
+func (r recordsPort) Now() topology.Records { return r.op.records }
+
+// Save implements engine.Records.
+func (r recordsPort) Save(ctx context.Context, change func(*topology.Records)) error {
+	return processOf(ctx).saveRecords(change)
+}
+
+// reportPort tells the story of a schedule.
+type reportPort struct{ op *operator }
+
+// Begins implements engine.Reporter. It is where faults that wait for a kind of action strike.
+func (r reportPort) Begins(a topology.Action) {
+	r.op.w.hit(r.op, a)
+	if _, restarts := a.(topology.Restart); restarts {
+		r.op.w.checkDisturbed(r.op, a)
+	}
+}
+
+// Succeeded implements engine.Reporter.
+func (r reportPort) Succeeded(topology.Action) {}
+
+// Failed implements engine.Reporter.
+func (r reportPort) Failed(a topology.Action, p *engine.Problem, news bool) {
+	if news {
+		r.op.w.say("%s: %s: %s", r.op.name, a, p.Message)
+	}
+}
+
+// TagsRestored implements engine.Reporter.
+func (r reportPort) TagsRestored(string) {}
+
+// PromotionBegins implements engine.Reporter.
+func (r reportPort) PromotionBegins() {}
+
+// Promoted implements engine.Reporter.
+func (r reportPort) Promoted() {}
+
+// SwitchedOver implements engine.Reporter.
+func (r reportPort) SwitchedOver(topology.Switchover, time.Time) {}
+
+// sqlPort is mysqld on the members as a pass observed them.
+type sqlPort struct {
+	op *operator
+	o  topology.Observed
+}
+
+var errNoRecovery = errors.New("no cluster of the simulation begins with a dump")
+
+// Member implements engine.Database.
+func (d sqlPort) Member(_ context.Context, name string) (engine.Member, error) {
+	m := d.o.Members[name]
+	if m == nil || m.CurrentInstance() == nil {
+		return nil, fmt.Errorf("%s has no address", name)
+	}
+	return &member{d.op, d.op.w.instance(m.CurrentInstance().ID)}, nil
+}
+
+// Recover implements engine.Database.
+func (d sqlPort) Recover(context.Context, topology.Recover) error { return errNoRecovery }
+
+var _ engine.Member = (*member)(nil)
+
+// DemotePatiently is Demote: what the clients here begin is one statement.
+func (m *member) DemotePatiently(ctx context.Context) error { return m.Demote(ctx) }
+
+// TurnClientsAway leaves it to the clients to find out.
+func (m *member) TurnClientsAway(context.Context) {}
+
+// PrepareCertificate implements engine.Member. The key of an instance does not change here.
+func (m *member) PrepareCertificate(_ context.Context, a topology.SignCertificate) (key string, install func(context.Context) error, err error) {
+	return "key of " + a.InstanceID, func(ctx context.Context) error {
+		p := processOf(ctx)
+		return m.exchange(p, func(*mysqld) error {
+			m.in.signed, m.in.signedAt = true, p.w.now
+			return nil
+		})
+	}, nil
+}
+
+// PinSettings, SetMaxConnections and PurgeBinaryLogs change nothing that a promise rests on here.
+func (m *member) PinSettings(context.Context, topology.PinSettings) error { return nil }
+
+// SetMaxConnections implements engine.Member.
+func (m *member) SetMaxConnections(context.Context, int) error { return nil }
+
+// PurgeBinaryLogs implements engine.Member.
+func (m *member) PurgeBinaryLogs(context.Context) error { return nil }
+
+// holdsLease fails unless the operator holds the lease.
+func (p *process) holdsLease() error {
+	p.op.point(p)
+	if !p.w.holdsLease(p.op) {
+		return fmt.Errorf("%w: %s", mysql.ErrLeaseRefused, p.op.name)
+	}
+	return nil
+}

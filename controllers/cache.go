@@ -83,13 +83,9 @@ type cloudCache struct {
 
 // lookCache is what comes of looking at instances and their mysqlds, and for how long something has been wrong with them.
 type lookCache struct {
-	detector topology.FailureDetector
-	// sightings are the looks at mysqld, by instance, that no pass has taken yet.
-	sightings map[string]*sighting
+	members *engine.Looks
 	// knocks are closed when an instance's port is no longer tried.
 	knocks map[string]<-chan struct{}
-	// claimed are the instances whose writing session this process took.
-	claimed map[string]bool
 	// stage is the last boot stage of each member's console, readAt when the console was read.
 	stage  map[string]string
 	readAt map[string]time.Time
@@ -191,7 +187,7 @@ func newClusterCache(uid string) *clusterCache {
 		uid:   uid,
 		cloud: cloudCache{tags: map[string]map[string]string{}, goneAt: map[string]time.Time{}},
 		looks: lookCache{
-			sightings: map[string]*sighting{}, knocks: map[string]<-chan struct{}{}, claimed: map[string]bool{}, stage: map[string]string{},
+			members: engine.NewLooks(), knocks: map[string]<-chan struct{}{}, stage: map[string]string{},
 			readAt: map[string]time.Time{}, consoles: map[string]<-chan string{}, crashErrors: map[string]*crashError{}, stoppingSince: map[string]time.Time{},
 		},
 		requests: engine.NewRequests(),

@@ -21,7 +21,7 @@ const (
 // waits for it: a later one takes the answer.
 func (r *mysqlObserver) readConsole(ctx context.Context, s *pass, m *topology.Member, instanceID string) {
 	n, now := s.cache, r.Clock.Now()
-	since := n.looks.detector.SilentSince(m.Name)
+	since := n.looks.members.Detector.SilentSince(m.Name)
 	pause := min(max(consoleAfter, now.Sub(since)/consolePart), consoleMost)
 	if s.access.cloud != nil && s.observed.CloudReachable && now.Sub(since) > consoleAfter && now.Sub(n.looks.readAt[m.Name]) > pause {
 		n.looks.readAt[m.Name] = now

@@ -175,7 +175,7 @@ func (r *decider) preflightSpec(s *pass) (ec2.PreflightSpec, error) {
 func (r *decider) decide(_ context.Context, s *pass) error {
 	s.observed.LaunchProblem, s.observed.SubnetsProblem = s.seen.preflightProblem.Text(), s.seen.dependencyProblem.Text()
 	s.plan = topology.Next(s.desired, s.observed)
-	s.cache.looks.detector.Expect(s.plan)
+	s.cache.looks.members.Detector.Expect(s.plan)
 	s.planned = true
 	switch {
 	case !s.plan.Failing:

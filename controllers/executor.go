@@ -85,8 +85,8 @@ func (goroutines) All(ctx context.Context, tasks []func(context.Context)) {
 	wg.Wait()
 }
 
-// Detach implements engine.Threads.
-func (goroutines) Detach(ctx context.Context, patience, limit time.Duration, task func(context.Context)) bool {
+// Start implements engine.Threads.
+func (goroutines) Start(ctx context.Context, limit time.Duration, task func(context.Context)) engine.Task {
 	detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	over := make(chan struct{})
 	go func() {
@@ -94,10 +94,18 @@ func (goroutines) Detach(ctx context.Context, patience, limit time.Duration, tas
 		defer close(over)
 		task(detached)
 	}()
+	return goroutine(over)
+}
+
+// goroutine is closed when its task is over.
+type goroutine chan struct{}
+
+// Await implements engine.Task.
+func (g goroutine) Await(_ context.Context, patience time.Duration) bool {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	select {
-	case <-over:
+	case <-g:
 		return true
 	case <-timer.C:
 		return false

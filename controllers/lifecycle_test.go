@@ -21,7 +21,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/pki"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto/proxy"
@@ -333,20 +332,6 @@ func TestAStatusThatIsTakenAwayWakesTheCluster(t *testing.T) {
 	for after, wakes := range map[*v1alpha1.MySQLCluster]bool{{}: true, waiting: false, ready: false} {
 		if got := (statusEmptied{}).Update(event.UpdateEvent{ObjectOld: ready, ObjectNew: after}); got != wakes {
 			t.Errorf("%q wakes it: %v", after.Status.Phase, got)
-		}
-	}
-}
-
-// TestACloneTellsHowFarItIs: it may take hours.
-func TestACloneTellsHowFarItIs(t *testing.T) {
-	t.Parallel()
-	for want, c := range map[string]mysql.CloneProgress{
-		"file copy, 25% of 4096 MiB": {Stage: "FILE COPY", BytesDone: 1 << 30, BytesTotal: 4 << 30},
-		"drop data":                  {Stage: "DROP DATA"},
-		"the donor went away":        {Stage: "PAGE COPY", BytesDone: 1, BytesTotal: 2, Error: "the donor went away"},
-	} {
-		if got := cloneMessage(c); got != want {
-			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }

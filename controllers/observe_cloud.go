@@ -138,11 +138,11 @@ func (r *cloudObserver) askInventory(ctx context.Context, s *pass) (ec2.Inventor
 	if err != nil {
 		return inventory, err
 	}
-	if s.cache.looks.detector.SomeDownFor(troubleFor, r.Clock.Now()) {
+	if s.cache.looks.members.Detector.SomeDownFor(troubleFor, r.Clock.Now()) {
 		s.access.cloud.Freshen(ctx, troubledAge)
 	}
 	look := s.access.cloud.Refresh
-	if s.cache.looks.detector.SomeSilent() {
+	if s.cache.looks.members.Detector.SomeSilent() {
 		look = s.access.cloud.RefreshNow
 	}
 	inventory, err = look(ctx, s.uid())
@@ -202,7 +202,7 @@ func (r *cloudObserver) memberise(s *pass) {
 		}
 	}
 	for _, m := range s.observed.Members {
-		s.cache.looks.detector.NoteVolumes(m, s.records().Members[m.Name].Made, s.observed.CloudReachable, r.Clock.Now())
+		s.cache.looks.members.Detector.NoteVolumes(m, s.records().Members[m.Name].Made, s.observed.CloudReachable, r.Clock.Now())
 		s.cache.requests.Show(m, r.Clock.Now())
 	}
 }

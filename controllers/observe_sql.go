@@ -4,19 +4,17 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"net"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/pki"
@@ -37,70 +35,41 @@ func (r *mysqlObserver) observeSQL(ctx context.Context, s *pass) error {
 	if len(s.keys.identity.CertPEM) == 0 {
 		return nil
 	}
-	var wg sync.WaitGroup
-	sightings := map[string]*sighting{}
-	for _, m := range s.observed.Members {
-		in := m.CurrentInstance()
-		if in == nil || in.State != ec2.StateRunning || in.Address == "" {
-			s.cache.looks.detector.NoteAnswer(m, s.observed.Now, r.Clock.Now())
-			continue
-		}
-		sg, patience := r.look(ctx, s, m.Name, in), lookPatience
-		if !s.cache.looks.detector.SilentSince(m.Name).IsZero() {
-			patience = silentPatience
-		}
-		sightings[m.Name] = sg
-		wg.Go(func() { sg.await(patience) })
+	if err := s.cache.looks.members.Observe(ctx, &s.observed, r.lookPorts(s)); err != nil {
+		return err
 	}
-	wg.Wait()
-	for name, sg := range sightings {
-		m := s.observed.Members[name]
-		o, answered := sg.outcome()
-		m.SQL = sqlOf(o)
-		if answered {
-			delete(s.cache.looks.sightings, m.CurrentInstance().ID)
-			r.judgeSettings(s, m, o)
-			if err := takeClaim(s, m, sg); err != nil {
-				return err
-			}
-		}
-		r.trackSilence(ctx, s, m, sg.started)
-	}
-	s.cache.looks.detector.Note(&s.observed)
 	r.readCrashErrors(ctx, s)
 	s.observed.DatabaseReady = databaseReady(s, r.Clock.Now()) || s.keys.leaving || s.keys.password == "" || // its password cannot be kept
 		r.refusedDatabase(s)
 	return nil
 }
 
-// takeClaim notes that this process took a member's one writing session. It claims every member the first time that it
-// reaches it, before anything is decided: from then on a leader that was replaced without knowing it can change nothing
-// there. A member that could not be claimed counts as not reached; without the lease the pass ends.
-func takeClaim(s *pass, m *topology.Member, sg *sighting) error {
-	switch {
-	case !sg.claimed:
-		return nil
-	case sg.claim == nil:
-		s.cache.looks.claimed[m.CurrentInstance().ID] = true
-	case errors.Is(sg.claim, mysql.ErrLeaseRefused):
-		return sg.claim
-	default:
-		m.SQL = topology.SQL{Access: topology.AccessSilent, Reason: sg.claim.Error()}
+// lookPorts are what the members of a cluster are looked at through.
+func (r *mysqlObserver) lookPorts(s *pass) engine.LookPorts {
+	return engine.LookPorts{
+		Threads: goroutines{}, Clock: r.Clock, ParseGTIDs: gtid.Parse,
+		Server: func(ctx context.Context, m *topology.Member) engine.LookedAt {
+			in := m.CurrentInstance()
+			handle := r.handle(ctx, s, m.Name, in.ID, in.Address)
+			handle.WatchSettings(s.settingNames())
+			return handle
+		},
+		Judge: func(m *topology.Member, o mysql.Observation) { r.judgeSettings(s, m, o) },
+		Heard: func(ctx context.Context, m *topology.Member) { r.followSilence(ctx, s, m) },
 	}
-	return nil
 }
 
-// trackSilence notes what a member answered, has the port of one tried that should have answered, and reads its console.
-func (r *mysqlObserver) trackSilence(ctx context.Context, s *pass, m *topology.Member, asked time.Time) {
-	s.cache.looks.detector.NoteAnswer(m, asked, r.Clock.Now())
+// followSilence has the port of a member tried that should have answered, and reads its console.
+func (r *mysqlObserver) followSilence(ctx context.Context, s *pass, m *topology.Member) {
+	id := m.CurrentInstance().ID
 	switch m.SQL.Access {
 	case topology.AccessSilent, topology.AccessRefused:
 		r.knock(ctx, s, m)
-		r.readConsole(ctx, s, m, m.CurrentInstance().ID)
+		r.readConsole(ctx, s, m, id)
 	case topology.AccessNone, topology.AccessUnverified, topology.AccessDenied, topology.AccessVerified:
 		delete(s.cache.looks.stage, m.Name)
-		delete(s.cache.looks.knocks, m.CurrentInstance().ID)
-		r.readStartError(ctx, s, m, m.CurrentInstance().ID)
+		delete(s.cache.looks.knocks, id)
+		r.readStartError(ctx, s, m, id)
 	}
 }
 
@@ -162,62 +131,6 @@ func databaseKey(s *pass) string {
 func databaseReady(s *pass, now time.Time) bool {
 	until := s.records().PasswordUntil
 	return s.records().Database == databaseKey(s) && (until == 0 || now.Before(time.Unix(until, 0)))
-}
-
-// sqlOf translates what the SQL plane saw into the brain's words.
-func sqlOf(o mysql.Observation) topology.SQL {
-	sql := topology.SQL{Access: topology.Access(o.Access), Reason: o.Reason, Version: release(o.Version)}
-	if o.Access != mysql.AccessVerified {
-		return sql
-	}
-	var bad []string
-	parse := func(what, text string) gtid.Set {
-		set, err := gtid.Parse(text)
-		if err != nil {
-			bad = append(bad, what)
-		}
-		return set
-	}
-	sql.ServerUUID, sql.StartedAt = o.ServerUUID, o.StartedAt
-	sql.Writable = !o.ReadOnly
-	sql.Executed, sql.Purged, sql.Waiting = parse("gtid_executed", o.Executed), parse("gtid_purged", o.Purged), parse("gtid_owned", o.Waiting)
-	sql.SemiSync = topology.SemiSync{SourceEnabled: o.SemiSync.SourceEnabled, ReplicaEnabled: o.SemiSync.ReplicaEnabled,
-		ReplicaActive: o.SemiSync.ReplicaActive, WaitCount: o.SemiSync.WaitCount, Clients: o.SemiSync.Clients,
-		OffTimes: o.SemiSync.OffTimes}
-	for _, stranger := range o.SemiSync.Strangers {
-		sql.SemiSync.Strangers = append(sql.SemiSync.Strangers, topology.Stranger(stranger))
-	}
-	sql.MembershipKnown = o.MembershipKnown
-	if o.Membership != nil {
-		sql.Membership = &topology.Membership{Epoch: o.Membership.Epoch, Primary: o.Membership.Primary, Voters: o.Membership.Voters, Previous: o.Membership.Previous, W: o.Membership.W}
-	}
-	if rep := o.Replication; rep != nil {
-		sql.Replication = &topology.Replication{
-			SourceHost: rep.SourceHost, IOState: rep.IOState, SQLRunning: rep.SQLRunning,
-			Retrieved:     parse("Retrieved_Gtid_Set", rep.Retrieved),
-			SourceSilence: rep.SourceSilence, SourceIsFull: rep.SourceIsFull,
-		}
-		sql.Replication.ReceiverError, sql.Replication.ApplierError = topology.StopErrors(rep.IOState, rep.SQLRunning, rep.ReceiverRetries, rep.LastIOError, rep.LastSQLError)
-		if rep.LagSeconds != nil {
-			sql.Replication.LagKnown = true
-			sql.Replication.Lag = time.Duration(*rep.LagSeconds * float64(time.Second))
-		}
-	}
-	if o.Clone != nil {
-		sql.Clone = &topology.Clone{State: o.Clone.State, Message: cloneMessage(*o.Clone), Source: o.Clone.Source, Began: o.Clone.Began}
-	}
-	if o.Disk != nil {
-		sql.Disk = &topology.Disk{SizeBytes: o.Disk.SizeBytes, FreeBytes: o.Disk.FreeBytes}
-	}
-	sql.ClockSkew = o.ClockSkew
-	sql.Connections, sql.MaxConnections = o.Connections, o.MaxConnections
-	sql.PersistedIgnored = o.PersistedIgnored
-	sql.PendingCommits, sql.Answered = o.PendingCommits, o.AnsweredCommits
-	if len(bad) > 0 {
-		// A position that cannot be read must never pass for an empty one.
-		return topology.SQL{Access: topology.AccessSilent, Reason: "unreadable " + strings.Join(bad, ", ")}
-	}
-	return sql
 }
 
 // judgeSettings compares a member's variables with the pinned ones and with the spec, and its certificate with the
@@ -309,20 +222,4 @@ func judgeDrift(s *pass, m *topology.Member, o mysql.Observation) {
 			m.SQL.Drifted[name] = persisted
 		}
 	}
-}
-
-// release is the x.y.z of a version such as 9.7.4-2 or 8.4.6-commercial.
-func release(version string) string {
-	numbers, _, _ := strings.Cut(version, "-")
-	return numbers
-}
-
-func cloneMessage(c mysql.CloneProgress) string {
-	switch {
-	case c.Error != "":
-		return c.Error
-	case c.BytesTotal > 0:
-		return fmt.Sprintf("%s, %d%% of %d MiB", strings.ToLower(c.Stage), c.BytesDone*100/c.BytesTotal, c.BytesTotal>>20)
-	}
-	return strings.ToLower(c.Stage)
 }

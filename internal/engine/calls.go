@@ -90,11 +90,11 @@ func (x *Execution) detach(ctx context.Context, c *call, request func(context.Co
 		return ErrUnderWay
 	}
 	wake := x.Wake
-	x.Threads.Detach(ctx, callWait, callLimit, func(ctx context.Context) {
+	x.Threads.Start(ctx, callLimit, func(ctx context.Context) {
 		if c.answered(request(ctx)) {
 			wake()
 		}
-	})
+	}).Await(ctx, callWait)
 	if !c.leave() {
 		return ErrUnderWay
 	}

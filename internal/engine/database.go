@@ -117,7 +117,7 @@ func (x *Execution) withPrimary(ctx context.Context, name string, do func(primar
 func (x *Execution) detachedWrite(ctx context.Context) steps.Detach {
 	return func(write func(context.Context) error) error {
 		var outcome error
-		if x.Threads.Detach(ctx, epochWait, epochLimit, func(ctx context.Context) { outcome = write(ctx) }) {
+		if x.Threads.Start(ctx, epochLimit, func(ctx context.Context) { outcome = write(ctx) }).Await(ctx, epochWait) {
 			return outcome
 		}
 		return nil

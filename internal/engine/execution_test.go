@@ -104,14 +104,20 @@ func (threads) All(ctx context.Context, tasks []func(context.Context)) {
 		task(ctx)
 	}
 }
-func (t threads) Detach(ctx context.Context, _, _ time.Duration, task func(context.Context)) bool {
+
+func (t threads) Start(ctx context.Context, _ time.Duration, task func(context.Context)) Task {
 	if t.hangs {
 		t.hung = append(t.hung, func() { task(ctx) })
-		return false
+		return ended(false)
 	}
 	task(ctx)
-	return true
+	return ended(true)
 }
+
+// ended is a task that is over, or will not be as long as anybody waits.
+type ended bool
+
+func (e ended) Await(context.Context, time.Duration) bool { return bool(e) }
 
 func (s story) say(format string, args ...any) { s.told = append(s.told, fmt.Sprintf(format, args...)) }
 func (s story) Begins(topology.Action)         {}

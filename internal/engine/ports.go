@@ -92,8 +92,14 @@ type Records interface {
 type Threads interface {
 	// All runs the tasks side by side, and returns when all are over.
 	All(ctx context.Context, tasks []func(context.Context))
-	// Detach runs a task that may outlast the pass, for at most limit, and says whether it was over within patience.
-	Detach(ctx context.Context, patience, limit time.Duration, task func(context.Context)) (over bool)
+	// Start begins a task that may outlast the pass, for at most limit.
+	Start(ctx context.Context, limit time.Duration, task func(context.Context)) Task
+}
+
+// Task is what Threads began.
+type Task interface {
+	// Await waits for the end of the task, for at most patience, and says whether it is over.
+	Await(ctx context.Context, patience time.Duration) (over bool)
 }
 
 // Reporter is where people see what comes of a plan.

@@ -1,6 +1,10 @@
 package mysql
 
-import "time"
+import (
+	"fmt"
+	"strings"
+	"time"
+)
 
 // Access says how far a member could be reached.
 type Access string
@@ -155,6 +159,17 @@ type CloneProgress struct {
 	Began string
 	// BytesDone and BytesTotal count what the data stages copied and expect to copy.
 	BytesDone, BytesTotal uint64
+}
+
+// String is how far it came, or the error with which it ended.
+func (c CloneProgress) String() string {
+	switch {
+	case c.Error != "":
+		return c.Error
+	case c.BytesTotal > 0:
+		return fmt.Sprintf("%s, %d%% of %d MiB", strings.ToLower(c.Stage), c.BytesDone*100/c.BytesTotal, c.BytesTotal>>20)
+	}
+	return strings.ToLower(c.Stage)
 }
 
 // Disk is how full the file system of the member's data volume is, as its machine reported at At, by the member's clock.

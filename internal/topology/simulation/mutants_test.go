@@ -178,7 +178,7 @@ var mutants = []mutant{
 		old:  "	if err == nil {\n		err = op.findHidden(p)",
 		new: `	if errors.Is(err, errThrottled) {
 		for _, r := range pic.instances {
-			if !op.detector.SilentSince(r.member).IsZero() {
+			if !op.looks.Detector.SilentSince(r.member).IsZero() {
 				r.value.State = "stopped"
 			}
 		}

@@ -37,14 +37,12 @@ type operator struct {
 
 	picture *picture
 	slots   map[*instance]*slot
-	claimed map[string]bool
-	looks   map[*instance]*look
 	// version is that of the records that this pass stands on.
 	version int
 	records topology.Records
 	// desired is the spec that this pass stands on.
 	desired  topology.Desired
-	detector topology.FailureDetector
+	looks    *engine.Looks
 	requests *engine.Requests
 	// calls are the times of the last minute at which EC2 was asked, by what for.
 	calls  map[string][]int64
@@ -58,7 +56,7 @@ type operator struct {
 // lead starts an operator that holds the lease.
 func (w *world) lead() {
 	op := &operator{
-		w: w, name: fmt.Sprintf("operator-%d", len(w.every)+1), picture: newPicture(), slots: map[*instance]*slot{}, claimed: map[string]bool{}, looks: map[*instance]*look{}, goneAt: map[string]int64{}, calls: map[string][]int64{},
+		w: w, name: fmt.Sprintf("operator-%d", len(w.every)+1), picture: newPicture(), slots: map[*instance]*slot{}, looks: engine.NewLooks(), goneAt: map[string]int64{}, calls: map[string][]int64{},
 		requests: engine.NewRequests(),
 	}
 	w.every = append(w.every, op)
@@ -233,7 +231,7 @@ func (op *operator) reconcile(p *process) int64 {
 		d.Subnets = nil
 	}
 	plan := topology.Next(d, o)
-	op.detector.Expect(plan)
+	op.looks.Detector.Expect(plan)
 	if text := planText(plan, o); text != op.said {
 		w.say("%s: %s", op.name, text)
 		op.said = text

@@ -70,20 +70,42 @@ func (t threads) All(ctx context.Context, tasks []func(context.Context)) {
 	p.join()
 }
 
-// detachStep is how often somebody who waits for a task looks whether it is over.
-const detachStep = 20
-
-// Detach implements engine.Threads. Calls and statements have time limits of their own here.
-func (t threads) Detach(ctx context.Context, patience, _ time.Duration, task func(context.Context)) bool {
-	p, over := processOf(ctx), false
+// Start implements engine.Threads. Calls and statements have time limits of their own here.
+func (t threads) Start(_ context.Context, _ time.Duration, run func(context.Context)) engine.Task {
+	begun := &task{w: t.op.w}
 	t.op.w.spawn(t.op, nil, func(own *process) {
-		task(own.context())
-		over = true
+		run(own.context())
+		begun.over = true
+		for _, wake := range begun.waiting {
+			t.op.w.after(0, wake)
+		}
 	})
-	for waited := int64(0); waited < patience.Milliseconds() && !over; waited += detachStep {
-		p.sleep(detachStep)
+	return begun
+}
+
+// task is a process that nobody needs to wait for.
+type task struct {
+	w       *world
+	over    bool
+	waiting []func()
+}
+
+// Await implements engine.Task.
+func (t *task) Await(ctx context.Context, patience time.Duration) bool {
+	p, awake := processOf(ctx), t.over
+	if awake {
+		return true
 	}
-	return over
+	wake := func() {
+		if !awake {
+			awake = true
+			p.resume()
+		}
+	}
+	t.waiting = append(t.waiting, wake)
+	t.w.after(patience.Milliseconds(), wake)
+	p.pause()
+	return t.over
 }
 
 // recordsPort is the members ConfigMap.

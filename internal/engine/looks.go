@@ -1,0 +1,233 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+)
+
+const (
+	// lookPatience is how long a pass waits for a member's answer, silentPatience for that of one which gave none before: an
+	// instance that is dead must not slow down what is done about it.
+	lookPatience   = 1500 * time.Millisecond
+	silentPatience = 300 * time.Millisecond
+	// lookLimit is when an answer is given up that no pass waits for any more.
+	lookLimit = 4 * time.Second
+	// lookFresh is how old an answer may be that came after its pass had gone on.
+	lookFresh = time.Second
+)
+
+// LookPorts are what looking at mysqld goes through.
+type LookPorts struct {
+	Threads Threads
+	Clock   clock.PassiveClock
+	// Server returns the handle through which a member's present instance is looked at.
+	Server func(ctx context.Context, m *topology.Member) LookedAt
+	// ParseGTIDs reads a GTID set as MySQL writes it.
+	ParseGTIDs func(text string) (gtid.Set, error)
+	// Judge adds to what a member answered what follows from the spec and the records.
+	Judge func(m *topology.Member, o mysql.Observation)
+	// Heard is called for each member that was looked at, once it is settled whether it answered.
+	Heard func(ctx context.Context, m *topology.Member)
+}
+
+// LookedAt is a mysqld that is looked at.
+type LookedAt interface {
+	Observe(ctx context.Context) mysql.Observation
+	// Claim takes the one writing session. mysql.ErrLeaseRefused: another process leads.
+	Claim(ctx context.Context) error
+}
+
+// Looks are what an operator process keeps of its looks at the mysqlds of one cluster.
+type Looks struct {
+	Detector topology.FailureDetector
+	// open are the looks whose answer no pass has taken yet, by instance.
+	open map[string]*look
+	// claimed are the instances whose writing session this process took.
+	claimed map[string]bool
+}
+
+// NewLooks has looked at nothing yet.
+func NewLooks() *Looks { return &Looks{open: map[string]*look{}, claimed: map[string]bool{}} }
+
+// look is one look at a member's mysqld. It goes on when the pass that began it does not wait any longer, and the next
+// pass takes the answer.
+type look struct {
+	started time.Time
+	task    Task
+
+	mu          sync.Mutex
+	over        bool
+	observation mysql.Observation
+	ended       time.Time
+	// claims says that the member's writing session was asked for, claim with what outcome.
+	claims bool
+	claim  error
+}
+
+// answer returns what was seen, or that nothing was until now.
+func (l *look) answer() (o mysql.Observation, over bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.over {
+		return mysql.Observation{Access: mysql.AccessSilent, Reason: "no answer yet"}, false
+	}
+	return l.observation, true
+}
+
+// stale says whether an answer came too long ago.
+func (l *look) stale(now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.over && now.Sub(l.ended) >= lookFresh
+}
+
+// Observe asks every member whose instance runs, side by side. It fails when another process leads.
+func (k *Looks) Observe(ctx context.Context, o *topology.Observed, p LookPorts) error {
+	looks, tasks := map[string]*look{}, []func(context.Context){}
+	for _, name := range slices.Sorted(maps.Keys(o.Members)) {
+		m := o.Members[name]
+		in := m.CurrentInstance()
+		if in == nil || in.State != ec2.StateRunning || in.Address == "" {
+			k.Detector.NoteAnswer(m, o.Now, p.Clock.Now())
+			continue
+		}
+		l, patience := k.begin(ctx, m, p), lookPatience
+		if !k.Detector.SilentSince(name).IsZero() {
+			patience = silentPatience
+		}
+		looks[name] = l
+		tasks = append(tasks, func(ctx context.Context) { l.task.Await(ctx, patience) })
+	}
+	p.Threads.All(ctx, tasks)
+	for _, name := range slices.Sorted(maps.Keys(looks)) {
+		if err := k.take(o.Members[name], looks[name], p); err != nil {
+			return err
+		}
+		k.Detector.NoteAnswer(o.Members[name], looks[name].started, p.Clock.Now())
+		p.Heard(ctx, o.Members[name])
+	}
+	k.Detector.Note(o)
+	return nil
+}
+
+// begin begins to look at a member, or returns the look that is under way or has just ended.
+func (k *Looks) begin(ctx context.Context, m *topology.Member, p LookPorts) *look {
+	id := m.CurrentInstance().ID
+	if l := k.open[id]; l != nil && !l.stale(p.Clock.Now()) {
+		return l
+	}
+	server, claims := p.Server(ctx, m), !k.claimed[id]
+	l := &look{started: p.Clock.Now()}
+	k.open[id] = l
+	l.task = p.Threads.Start(ctx, lookLimit, func(ctx context.Context) {
+		var claim error
+		o := server.Observe(ctx)
+		claimed := claims && o.Access == mysql.AccessVerified
+		if claimed {
+			claim = server.Claim(ctx)
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.observation, l.claims, l.claim, l.over, l.ended = o, claimed, claim, true, p.Clock.Now()
+	})
+	return l
+}
+
+// take takes the answer of a look. This process claims every member the first time that it reaches it, before anything is decided:
+// from then on a leader that was replaced without knowing it can change nothing there. A member that could not be claimed counts
+// as not reached; without the lease the pass ends.
+func (k *Looks) take(m *topology.Member, l *look, p LookPorts) error {
+	o, over := l.answer()
+	m.SQL = sqlOf(o, p.ParseGTIDs)
+	if !over {
+		return nil
+	}
+	delete(k.open, m.CurrentInstance().ID)
+	if m.SQL.Access == topology.AccessVerified {
+		p.Judge(m, o)
+	}
+	switch {
+	case !l.claims:
+	case l.claim == nil:
+		k.claimed[m.CurrentInstance().ID] = true
+	case errors.Is(l.claim, mysql.ErrLeaseRefused):
+		return l.claim
+	default:
+		m.SQL = topology.SQL{Access: topology.AccessSilent, Reason: l.claim.Error()}
+	}
+	return nil
+}
+
+// sqlOf translates what the SQL plane saw into the brain's words.
+func sqlOf(o mysql.Observation, parseGTIDs func(string) (gtid.Set, error)) topology.SQL {
+	sql := topology.SQL{Access: topology.Access(o.Access), Reason: o.Reason, Version: release(o.Version)}
+	if o.Access != mysql.AccessVerified {
+		return sql
+	}
+	var bad []string
+	parse := func(what, text string) gtid.Set {
+		set, err := parseGTIDs(text)
+		if err != nil {
+			bad = append(bad, what)
+		}
+		return set
+	}
+	sql.ServerUUID, sql.StartedAt = o.ServerUUID, o.StartedAt
+	sql.Writable = !o.ReadOnly
+	sql.Executed, sql.Purged, sql.Waiting = parse("gtid_executed", o.Executed), parse("gtid_purged", o.Purged), parse("gtid_owned", o.Waiting)
+	sql.SemiSync = topology.SemiSync{SourceEnabled: o.SemiSync.SourceEnabled, ReplicaEnabled: o.SemiSync.ReplicaEnabled,
+		ReplicaActive: o.SemiSync.ReplicaActive, WaitCount: o.SemiSync.WaitCount, Clients: o.SemiSync.Clients,
+		OffTimes: o.SemiSync.OffTimes}
+	for _, stranger := range o.SemiSync.Strangers {
+		sql.SemiSync.Strangers = append(sql.SemiSync.Strangers, topology.Stranger(stranger))
+	}
+	sql.MembershipKnown = o.MembershipKnown
+	if o.Membership != nil {
+		sql.Membership = &topology.Membership{Epoch: o.Membership.Epoch, Primary: o.Membership.Primary, Voters: o.Membership.Voters, Previous: o.Membership.Previous, W: o.Membership.W}
+	}
+	if rep := o.Replication; rep != nil {
+		sql.Replication = &topology.Replication{
+			SourceHost: rep.SourceHost, IOState: rep.IOState, SQLRunning: rep.SQLRunning,
+			Retrieved:     parse("Retrieved_Gtid_Set", rep.Retrieved),
+			SourceSilence: rep.SourceSilence, SourceIsFull: rep.SourceIsFull,
+		}
+		sql.Replication.ReceiverError, sql.Replication.ApplierError = topology.StopErrors(rep.IOState, rep.SQLRunning, rep.ReceiverRetries, rep.LastIOError, rep.LastSQLError)
+		if rep.LagSeconds != nil {
+			sql.Replication.LagKnown = true
+			sql.Replication.Lag = time.Duration(*rep.LagSeconds * float64(time.Second))
+		}
+	}
+	if o.Clone != nil {
+		sql.Clone = &topology.Clone{State: o.Clone.State, Message: o.Clone.String(), Source: o.Clone.Source, Began: o.Clone.Began}
+	}
+	if o.Disk != nil {
+		sql.Disk = &topology.Disk{SizeBytes: o.Disk.SizeBytes, FreeBytes: o.Disk.FreeBytes}
+	}
+	sql.ClockSkew = o.ClockSkew
+	sql.Connections, sql.MaxConnections = o.Connections, o.MaxConnections
+	sql.PersistedIgnored = o.PersistedIgnored
+	sql.PendingCommits, sql.Answered = o.PendingCommits, o.AnsweredCommits
+	if len(bad) > 0 {
+		// A position that cannot be read must never pass for an empty one.
+		return topology.SQL{Access: topology.AccessSilent, Reason: "unreadable " + strings.Join(bad, ", ")}
+	}
+	return sql
+}
+
+// release is the x.y.z of a version such as 9.7.4-2 or 8.4.6-commercial.
+func release(version string) string {
+	numbers, _, _ := strings.Cut(version, "-")
+	return numbers
+}

@@ -140,7 +140,7 @@ func (s *pass) neverBegun() bool { return s.deleting() && unbegun(s) }
 
 // unbegun says that nothing was ever made for a cluster, by its records: the account is written down before the first thing is.
 func unbegun(s *pass) bool {
-	return !s.stored.lost && s.records().Account == "" && len(s.records().Members) == 0
+	return !s.stored.Lost && s.records().Account == "" && len(s.records().Members) == 0
 }
 
 // recognise finds out to which AWS account the client leads, and refuses one in which the cluster is not: there all of it
@@ -158,7 +158,7 @@ func (r *access) recognise(ctx context.Context, s *pass, cloud *ec2.Cloud) *engi
 		return wrongAccount(s, account)
 	case err == nil:
 		s.access.account = account
-	case s.records().Account == "" && len(s.records().Members) == 0 && !s.stored.lost:
+	case s.records().Account == "" && len(s.records().Members) == 0 && !s.stored.Lost:
 		return engine.ReadingError(err)
 	default:
 		s.access.accountProblem = engine.ReadingError(err)

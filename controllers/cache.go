@@ -15,7 +15,6 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/pki"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/policy"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
 // caches is what the operator remembers between passes and may forget at any time: a restart only makes it look again.
@@ -47,11 +46,9 @@ type clusterCache struct {
 
 // recordsCache is what is known of the records.
 type recordsCache struct {
-	// memo are the newest records that this process wrote; written tells its writes from others'.
-	memo    recordsMemo
+	// memory are the newest records that this process wrote; written tells its writes from others'.
+	memory  *engine.RecordMemory
 	written ownWrites
-	// unstored are records that were lost in a namespace that is being deleted, where nothing can be stored again.
-	unstored *topology.Records
 }
 
 // identityCache is whom members know the operator as, and whom EC2 does.
@@ -190,6 +187,7 @@ func newClusterCache(uid string) *clusterCache {
 			members: engine.NewLooks(), knocks: map[string]<-chan struct{}{}, stage: map[string]string{},
 			readAt: map[string]time.Time{}, consoles: map[string]<-chan string{}, crashErrors: map[string]*crashError{}, stoppingSince: map[string]time.Time{},
 		},
+		records:  recordsCache{memory: engine.NewRecordMemory(&mutex{})},
 		requests: engine.NewRequests(),
 		settings: settingCache{
 			expected: map[string]map[string]string{}, taken: map[string]string{}, refused: map[string]map[string]refusedSetting{}, kept: map[string]string{},

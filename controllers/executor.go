@@ -19,7 +19,6 @@ import (
 type executor struct {
 	*Ports
 	announcer     *announcer
-	recordKeeper  *recordKeeper
 	mysqlObserver *mysqlObserver
 	archive       *archive
 	restorer      *restorer
@@ -52,7 +51,7 @@ func (r *executor) execution(s *pass) *engine.Execution {
 	name := client.ObjectKeyFromObject(s.cluster)
 	x := &engine.Execution{
 		Ports: engine.Ports{
-			Database: sqlPort{r, s}, Records: recordsPort{r.recordKeeper, s}, Threads: goroutines{}, Reporter: reportPort{r, s},
+			Database: sqlPort{r, s}, Records: &s.stored, Threads: goroutines{}, Reporter: reportPort{r, s},
 			Clock: r.Clock, Lease: r.Config.Lease, Wake: func() { r.wake(name) },
 		},
 		Desired: s.desired, Observed: s.observed, Plan: s.plan, Requests: s.cache.requests, LostTags: s.seen.untagged, Outdated: s.seen.outdated,
@@ -110,20 +109,6 @@ func (g goroutine) Await(_ context.Context, patience time.Duration) bool {
 	case <-timer.C:
 		return false
 	}
-}
-
-// recordsPort keeps the records in the members ConfigMap.
-type recordsPort struct {
-	r *recordKeeper
-	s *pass
-}
-
-// Now implements engine.Records.
-func (p recordsPort) Now() topology.Records { return p.s.records() }
-
-// Save implements engine.Records.
-func (p recordsPort) Save(ctx context.Context, change func(*topology.Records)) error {
-	return p.r.saveRecords(ctx, p.s, change)
 }
 
 // reportPort tells of actions in events, in the log and in the timeline of a promotion.

@@ -25,7 +25,7 @@ func willHold(s *pass, records *topology.Records) {
 // hold puts our finalizer on the Secret with the cluster's credentials: without it the EC2 resources of a deleted
 // namespace could never be removed. A Secret that the spec named before is let go once its successor works.
 func (r *identities) hold(ctx context.Context, s *pass) error {
-	if s.access.cloud == nil || s.stored.lost || s.neverBegun() {
+	if s.access.cloud == nil || s.stored.Lost || s.neverBegun() {
 		return nil
 	}
 	if s.access.unheld != nil {
@@ -45,7 +45,7 @@ func (r *identities) hold(ctx context.Context, s *pass) error {
 			}
 		}
 	}
-	return r.recordKeeper.saveRecords(ctx, s, func(records *topology.Records) { records.Held = slices.DeleteFunc(records.Held, earlier) })
+	return s.stored.Save(ctx, func(records *topology.Records) { records.Held = slices.DeleteFunc(records.Held, earlier) })
 }
 
 // holdNow puts the finalizer on. Once there are machines to look after, nothing waits for it.

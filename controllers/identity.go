@@ -24,8 +24,7 @@ import (
 // identities keeps the certificates and passwords of a cluster, and the Secrets that it may read.
 type identities struct {
 	*Ports
-	objects      *objects
-	recordKeeper *recordKeeper
+	objects *objects
 }
 
 // identify reads, and where they are missing makes, the cluster's CA, the operator's client certificate and the
@@ -123,7 +122,7 @@ func (r *identities) makeAuthority(ctx context.Context, s *pass) error {
 		})
 		return err
 	}
-	if len(s.records().Members) > 0 || s.stored.lost {
+	if len(s.records().Members) > 0 || s.stored.Lost {
 		return &engine.Problem{Reason: v1alpha1.ReasonCALost, After: engine.AfterPerson,
 			Message: fmt.Sprintf("Secret %s with the certificate authority is gone, and members exist that trust it; restore it from a backup", name)}
 	}

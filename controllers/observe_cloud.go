@@ -19,7 +19,6 @@ import (
 // cloudObserver says what EC2 shows of a cluster.
 type cloudObserver struct {
 	*Ports
-	recordKeeper *recordKeeper
 }
 
 const (
@@ -45,7 +44,7 @@ const (
 func (r *cloudObserver) observeCloud(ctx context.Context, s *pass) error {
 	s.desired = desiredOf(s.cluster, s.deleting(), r.Clock.Now())
 	s.observed = topology.Observed{
-		Now: r.Clock.Now(), Members: map[string]*topology.Member{}, InService: map[string]bool{}, Records: s.records(), Hand: r.recordKeeper.hand(),
+		Now: r.Clock.Now(), Members: map[string]*topology.Member{}, InService: map[string]bool{}, Records: s.records(), Hand: r.hand(),
 	}
 	readRequests(s)
 	readWindow(s)
@@ -58,7 +57,7 @@ func (r *cloudObserver) observeCloud(ctx context.Context, s *pass) error {
 	case s.access.cloud != nil:
 		r.readInventory(ctx, s)
 		if unbegun(s) && s.shown() {
-			s.stored.lost = true // those of a new cluster stand in for what they were
+			s.stored.Lost = true // those of a new cluster stand in for what they were
 		}
 	default:
 		// Where the members are is remembered, so that mysqld is looked after while EC2 is not to be used.
@@ -82,7 +81,7 @@ func (r *cloudObserver) watch(s *pass) {
 	n := s.cache
 	if !n.cloud.watched {
 		n.cloud.watched = true
-		if s.stored.lost || s.records().Account != "" || len(s.records().Members) > 0 {
+		if s.stored.Lost || s.records().Account != "" || len(s.records().Members) > 0 {
 			n.cloud.watchedSince = r.Clock.Now()
 		}
 	}

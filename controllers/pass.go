@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -32,11 +31,11 @@ type pass struct {
 	// done ends the pass early without an error: nothing is left to do for this object.
 	done bool
 
-	stored storedRecords // claim, remember; actions
-	keys   passKeys      // identify
-	access passAccess    // permit, connect
-	seen   sight         // observeCloud
-	backup passBackups   // backup, archive
+	stored engine.Recorder // claim, remember; actions
+	keys   passKeys        // identify
+	access passAccess      // permit, connect
+	seen   sight           // observeCloud
+	backup passBackups     // backup, archive
 	// unmet is what of the spec, the annotations and the records cannot be followed, while there is enough to go on with; claim and
 	// observeCloud.
 	unmet []topology.Finding
@@ -48,16 +47,6 @@ type pass struct {
 	planned bool
 	// result is the outcome of the plan; remember, act and publish.
 	result passResult
-}
-
-// storedRecords is the members ConfigMap.
-type storedRecords struct {
-	// now are the records; an action may save some while those of other members read them. version is the ConfigMap's resourceVersion.
-	now     atomic.Pointer[topology.Records]
-	version string
-	// lost is true when it is gone although the cluster was claimed before, orphaned when somebody took the cluster off as its owner,
-	// edited when somebody else changed what it says, which is put back.
-	lost, orphaned, edited bool
 }
 
 // passKeys is whom the members know the operator as.
@@ -161,11 +150,13 @@ func (r *MySQLClusterReconciler) open(ctx context.Context, req ctrl.Request) (*p
 		}
 		return nil, fmt.Errorf("get cluster: %w", err)
 	}
-	return &pass{
+	s := &pass{
 		cluster: &cluster,
 		log:     ctrl.LoggerFrom(ctx),
 		cache:   r.caches.of(req.NamespacedName, keyOf(cluster.UID)),
-	}, nil
+	}
+	r.recordKeeper.openRecords(s)
+	return s, nil
 }
 
 // uid returns the cluster's UID, by which everything in EC2 is owned.

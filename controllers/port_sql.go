@@ -169,7 +169,7 @@ func (m sqlMember) EnsureDatabase(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return m.r.recordKeeper.saveRecords(ctx, s, func(records *topology.Records) {
+	return s.stored.Save(ctx, func(records *topology.Records) {
 		records.Database, records.PasswordUntil = databaseKey(s), 0
 		if outcome.Retained > 0 {
 			records.PasswordUntil = m.r.Clock.Now().Add(outcome.Retained).Unix() + 1

@@ -17,7 +17,7 @@ import (
 // replaces a primary, while EC2 is away. Whoever answers at an address still has to prove that it is the member, and nothing is made,
 // changed or ended in EC2 by this: it is not EC2's word, and passes for none (Taken stays zero, and CloudReachable false).
 func (r *cloudObserver) recall(ctx context.Context, s *pass) error {
-	if s.deleting() || s.stored.lost || !s.records().Established && s.records().Bootstrapped == "" {
+	if s.deleting() || s.stored.Lost || !s.records().Established && s.records().Bootstrapped == "" {
 		return nil
 	}
 	headless := resources.NamesOf(s.cluster.Name).Headless

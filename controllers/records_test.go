@@ -7,7 +7,6 @@ import (
 	"sync"
 	"testing"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
@@ -109,28 +108,6 @@ func TestRecordsOfANewClusterHideNothing(t *testing.T) {
 	w.oneOfEach(members)
 }
 
-// TestRecordsWhoseAnswerWasLostAreOurs: the write took effect, and what it says is not undone.
-func TestRecordsWhoseAnswerWasLostAreOurs(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, nil)
-	o := w.leads("first")
-	w.drive(o, patience, w.machinesUp)
-	w.passes(o, 3)
-	cm, records := w.records()
-	records = records.Clone()
-	records.PromotedAt = 1
-	text, err := json.Marshal(records)
-	must(t, err)
-	memo := &o.caches.of(client.ObjectKeyFromObject(w.cluster), keyOf(w.cluster.UID)).records.memo
-	memo.unheard = append(memo.unheard, string(text))
-	cm.Data[resources.KeyMembers] = string(text)
-	must(t, w.client.Update(t.Context(), cm))
-	w.passes(o, 5)
-	if _, now := w.records(); now.PromotedAt != 1 {
-		t.Errorf("the records are %+v", now)
-	}
-}
-
 // TestRecordsAreReadWhileTheyAreSaved, as by the actions of several members, which run side by side.
 func TestRecordsAreReadWhileTheyAreSaved(t *testing.T) {
 	t.Parallel()
@@ -141,7 +118,7 @@ func TestRecordsAreReadWhileTheyAreSaved(t *testing.T) {
 	var wg sync.WaitGroup
 	for name := range s.records().Members {
 		wg.Go(func() {
-			err := o.recordKeeper.saveRecords(t.Context(), s, func(records *topology.Records) {
+			err := s.stored.Save(t.Context(), func(records *topology.Records) {
 				rec := records.Members[name]
 				rec.SignedInstance = "i-" + name
 				records.Members[name] = rec

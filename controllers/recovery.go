@@ -24,8 +24,7 @@ import (
 // restorer brings a cluster the data that it is to begin with.
 type restorer struct {
 	*Ports
-	objects      *objects
-	recordKeeper *recordKeeper
+	objects *objects
 }
 
 // restoreFailed is what a restoring pod reports as its state once it has given up.
@@ -61,7 +60,7 @@ func (r *restorer) recover(ctx context.Context, s *pass, a topology.Recover) err
 	}
 	switch {
 	case jobSucceeded(&job):
-		return r.recordKeeper.saveRecords(ctx, s, func(records *topology.Records) { records.Recovered = true })
+		return s.stored.Save(ctx, func(records *topology.Records) { records.Recovered = true })
 	case jobEnded(&job) != "":
 		message := s.restorer()
 		if message == "" {

@@ -217,5 +217,5 @@ func (r *restorer) adopt(ctx context.Context, s *pass, m *mysql.Member, a topolo
 	if err := s.access.cloud.NoteRecovered(ctx, s.uid(), a.VolumeID); err != nil {
 		return engine.CloudError(err)
 	}
-	return r.recordKeeper.saveRecords(ctx, s, func(records *topology.Records) { records.Recovered = true })
+	return s.stored.Save(ctx, func(records *topology.Records) { records.Recovered = true })
 }

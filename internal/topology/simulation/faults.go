@@ -180,8 +180,11 @@ func (w *world) loseRecords() {
 	if w.shape.volumesLost > 0 || w.heirloom != nil && !w.kube.records.Established {
 		return
 	}
-	w.forgot, w.kube.lost, w.kube.records = true, true, topology.Records{}
-	w.kube.version++
+	w.kube.setRecords(topology.Records{}, w.now)
+	w.forgot, w.kube.lost, w.kube.gone = true, true, w.chance(50)
+	if w.chance(60) {
+		w.leader.die("killed with the records") // otherwise it puts them back
+	}
 }
 
 // changeTemplate changes what the spec says of the machines, sometimes with the version of mysqld.

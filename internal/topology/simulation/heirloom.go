@@ -89,7 +89,7 @@ func (m *member) Adopt(ctx context.Context, a topology.Adopt) error {
 	}); err != nil {
 		return err
 	}
-	return p.saveRecords(func(r *topology.Records) { r.Recovered = true })
+	return p.op.stored.Save(ctx, func(r *topology.Records) { r.Recovered = true })
 }
 
 // takeOver is what *mysql.Member does when it adopts.

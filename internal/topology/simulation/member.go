@@ -433,7 +433,7 @@ func (m *member) EnsureDatabase(ctx context.Context) error {
 	if err := m.transact(ctx, func(*mysqld) (*transaction, error) { return &transaction{}, nil }); err != nil {
 		return err
 	}
-	return processOf(ctx).saveRecords(func(r *topology.Records) { r.Database = "made" })
+	return processOf(ctx).op.stored.Save(ctx, func(r *topology.Records) { r.Database = "made" })
 }
 
 // ApplySettings persists settings; they count from the next restart on.

@@ -38,8 +38,8 @@ func (op *operator) observe(p *process, recordsLost bool) (topology.Observed, bo
 		return topology.Observed{}, false
 	}
 	o := topology.Observed{
-		Now: w.time(), CloudReachable: err == nil, CloudTaken: w.at(pic.taken), Records: op.records, Hand: op.name, Members: map[string]*topology.Member{},
-		Launchable: true, DatabaseReady: op.records.Database != "", InService: maps.Clone(w.kube.inService), Source: w.source(),
+		Now: w.time(), CloudReachable: err == nil, CloudTaken: w.at(pic.taken), Records: op.records(), Hand: op.name, Members: map[string]*topology.Member{},
+		Launchable: true, DatabaseReady: op.records().Database != "", InService: maps.Clone(w.kube.inService), Source: w.source(),
 		WatchedSince: *op.watchedSince, UncoveredReported: maps.Clone(op.w.kube.uncovered), DoubtAt: op.requests.Doubted(),
 	}
 	if pic.group {
@@ -58,7 +58,7 @@ func (op *operator) watch(recordsLost bool) {
 		return
 	}
 	op.watchedSince = &time.Time{}
-	if recordsLost || len(op.records.Members) > 0 {
+	if recordsLost || len(op.records().Members) > 0 {
 		*op.watchedSince = op.w.time()
 	}
 }
@@ -67,7 +67,7 @@ func (op *operator) watch(recordsLost bool) {
 func (op *operator) findHidden(p *process) error {
 	w := op.w
 	for n := range maxMembers {
-		rec := op.records.Members[w.desired.MemberName(n)]
+		rec := op.records().Members[w.desired.MemberName(n)]
 		if rec.VolumeID == "" || op.picture.volumes[rec.VolumeID] != nil || op.goneAt[rec.VolumeID] > 0 && w.now-op.goneAt[rec.VolumeID] < goneFor {
 			continue
 		}
@@ -112,7 +112,7 @@ func (op *operator) memberise(o *topology.Observed) {
 	member := func(name string) *topology.Member {
 		if o.Members[name] == nil {
 			ordinal, _ := w.desired.Ordinal(name)
-			o.Members[name] = &topology.Member{Name: name, Ordinal: ordinal, RecordedVolume: op.records.Members[name].VolumeID}
+			o.Members[name] = &topology.Member{Name: name, Ordinal: ordinal, RecordedVolume: op.records().Members[name].VolumeID}
 		}
 		return o.Members[name]
 	}
@@ -128,13 +128,13 @@ func (op *operator) memberise(o *topology.Observed) {
 			m.Volumes = append(m.Volumes, r.value)
 		}
 	}
-	for name, rec := range op.records.Members {
+	for name, rec := range op.records().Members {
 		if rec.VolumeID != "" || rec.Made != "" {
 			member(name) // although EC2 may show nothing of it
 		}
 	}
 	for _, m := range o.Members {
-		op.looks.Detector.NoteVolumes(m, op.records.Members[m.Name].Made, o.CloudReachable, w.time())
+		op.looks.Detector.NoteVolumes(m, op.records().Members[m.Name].Made, o.CloudReachable, w.time())
 		op.requests.Show(m, w.time())
 	}
 	for _, s := range w.cloud.snapshots {
@@ -162,7 +162,7 @@ func (op *operator) judge(m *topology.Member, o mysql.Observation) {
 		m.SQL.CertificateIssuedAt = op.w.at(in.signedAt)
 	}
 	m.SQL.Drifted, m.SQL.Persisted = map[string]string{}, maps.Clone(o.Persisted)
-	if due := op.records.Members[m.Name].RestartDue; due != 0 {
+	if due := op.records().Members[m.Name].RestartDue; due != 0 {
 		m.SQL.RestartPending = o.StartedAt.Unix() < due
 	}
 }

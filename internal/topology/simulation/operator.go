@@ -1,7 +1,6 @@
 package simulation
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -20,8 +19,6 @@ const (
 	probeEvery = second
 )
 
-var errConflict = errors.New("the records were changed by somebody else")
-
 // operator is one process of the operator: the shell around the brain, which in production is controllers.
 type operator struct {
 	w         *world
@@ -37,9 +34,11 @@ type operator struct {
 
 	picture *picture
 	slots   map[*instance]*slot
-	// version is that of the records that this pass stands on.
-	version int
-	records topology.Records
+	// stored are the records that this pass stands on, memory what this process wrote.
+	stored *engine.Recorder
+	memory *engine.RecordMemory
+	// born is when this process began to lead, with caches that were fresh.
+	born int64
 	// desired is the spec that this pass stands on.
 	desired  topology.Desired
 	looks    *engine.Looks
@@ -56,7 +55,7 @@ type operator struct {
 // lead starts an operator that holds the lease.
 func (w *world) lead() {
 	op := &operator{
-		w: w, name: fmt.Sprintf("operator-%d", len(w.every)+1), picture: newPicture(), slots: map[*instance]*slot{}, looks: engine.NewLooks(), goneAt: map[string]int64{}, calls: map[string][]int64{},
+		w: w, name: fmt.Sprintf("operator-%d", len(w.every)+1), picture: newPicture(), slots: map[*instance]*slot{}, looks: engine.NewLooks(), memory: engine.NewRecordMemory(&turnstile{}), born: w.now, goneAt: map[string]int64{}, calls: map[string][]int64{},
 		requests: engine.NewRequests(),
 	}
 	w.every = append(w.every, op)
@@ -218,14 +217,17 @@ func (in *instance) commitFacts() string {
 func (op *operator) reconcile(p *process) int64 {
 	w := op.w
 	began := w.now
-	op.records, op.version = w.kube.records.Clone(), w.kube.version
-	lost := w.kube.lost
+	if err := op.openRecords(p); err != nil {
+		w.say("%s: %v", op.name, err)
+		return second
+	}
+	lost := op.stored.Lost
 	o, ok := op.observe(p, lost)
 	if !ok {
 		return second
 	}
 	d := w.desired
-	d.Template, d.Before = templateText(d), beforeOf(op.records, d.Version)
+	d.Template, d.Before = templateText(d), beforeOf(op.records(), d.Version)
 	op.desired = d
 	if !o.CloudReachable {
 		d.Subnets = nil
@@ -241,11 +243,7 @@ func (op *operator) reconcile(p *process) int64 {
 		// Rebuilt records cannot be saved yet. An action that saves its part of them would make lost ones pass for whole.
 		return second
 	}
-	if err := p.takeOver(plan.Records); err != nil {
-		w.say("%s: %v", op.name, err)
-		return second
-	}
-	if err := p.saveRecords(func(r *topology.Records) { *r = plan.Records.Clone() }); err != nil {
+	if _, err := op.stored.Remember(p.context(), plan.Records.Clone()); err != nil {
 		w.say("%s: %v", op.name, err)
 		return second
 	}
@@ -274,36 +272,6 @@ func (op *operator) reconcile(p *process) int64 {
 		return max(plan.RequeueAfter.Milliseconds(), 500)
 	}
 	return plan.RequeueAfter.Milliseconds()
-}
-
-// takeOver asks for the lease before records become this process's own, as controllers do.
-func (p *process) takeOver(next topology.Records) error {
-	if next.Hand == p.op.records.Hand {
-		return nil
-	}
-	return p.holdsLease()
-}
-
-// saveRecords writes the records by compare-and-swap.
-func (p *process) saveRecords(change func(*topology.Records)) error {
-	op, w := p.op, p.w
-	next := op.records.Clone()
-	change(&next)
-	if next.Equal(op.records) && !w.kube.lost {
-		return nil
-	}
-	op.point(p)
-	p.sleep(w.between(1, 20))
-	next = op.records.Clone() // another action of this pass may have saved meanwhile
-	change(&next)
-	if w.kube.version != op.version {
-		return errConflict
-	}
-	w.kube.records, w.kube.lost = next.Clone(), false
-	w.kube.version++
-	op.records, op.version = next, w.kube.version
-	op.point(p)
-	return nil
 }
 
 // publish shows the cluster to the clients: what was observed before this pass acted. The operator shows a new primary before it

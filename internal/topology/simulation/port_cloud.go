@@ -118,7 +118,7 @@ func (c cloudPort) CreateVolume(ctx context.Context, a topology.CreateVolume) er
 		}
 	}
 	return p.call(a.String(), func() error {
-		key := token("volume", a.Member, a.Incarnation, p.op.records.RebuiltAt)
+		key := token("volume", a.Member, a.Incarnation, p.op.records().RebuiltAt)
 		v := w.volume(w.cloud.tokens[key])
 		if v == nil {
 			v = &volume{member: a.Member, Volume: topology.Volume{
@@ -154,7 +154,7 @@ func (c cloudPort) PrepareLaunch(a topology.LaunchInstance) (func(context.Contex
 	if a.Before {
 		from = c.op.desired.Before
 	}
-	key := token("instance", a.Member, a.Incarnation, c.op.records.RebuiltAt)
+	key := token("instance", a.Member, a.Incarnation, c.op.records().RebuiltAt)
 	return func(ctx context.Context) error {
 		for _, r := range pic.instances {
 			if r.member == a.Member && r.value.Incarnation == a.Incarnation {

@@ -16,7 +16,7 @@ import (
 func (op *operator) act(p *process, d topology.Desired, plan topology.Plan, o topology.Observed) (failed bool) {
 	x := &engine.Execution{
 		Ports: engine.Ports{
-			Cloud: cloudPort{op}, Database: sqlPort{op, o}, Records: recordsPort{op}, Threads: threads{op}, Reporter: reportPort{op}, Clock: clock{op.w},
+			Cloud: cloudPort{op}, Database: sqlPort{op, o}, Records: op.stored, Threads: threads{op}, Reporter: reportPort{op}, Clock: clock{op.w},
 			Lease: func(ctx context.Context) error { return processOf(ctx).holdsLease() },
 			Wake: func() {
 				if op.wake != nil {
@@ -35,7 +35,7 @@ func (op *operator) act(p *process, d topology.Desired, plan topology.Plan, o to
 // outdated are the volumes whose tag does not say yet which version has opened them.
 func (op *operator) outdated() map[string]string {
 	found := map[string]string{}
-	for _, rec := range op.records.Members {
+	for _, rec := range op.records().Members {
 		if r := op.picture.volumes[rec.VolumeID]; r != nil && rec.Opened != "" && r.value.Opened != rec.Opened {
 			found[rec.VolumeID] = rec.Opened
 		}
@@ -106,17 +106,6 @@ func (t *task) Await(ctx context.Context, patience time.Duration) bool {
 	t.w.after(patience.Milliseconds(), wake)
 	p.pause()
 	return t.over
-}
-
-// recordsPort is the members ConfigMap.
-type recordsPort struct{ op *operator }
-
-// Now implements engine.Records.
-func (r recordsPort) Now() topology.Records { return r.op.records }
-
-// Save implements engine.Records.
-func (r recordsPort) Save(ctx context.Context, change func(*topology.Records)) error {
-	return processOf(ctx).saveRecords(change)
 }
 
 // reportPort tells the story of a schedule.

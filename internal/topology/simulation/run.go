@@ -190,7 +190,8 @@ func (w *world) preset() {
 	for n := range 3 + w.shape.size {
 		common = append(common, w.ledger.record(transaction{uuid: uuids[0], number: n + 1, row: row, client: -1}))
 	}
-	w.kube.records = topology.Records{Established: true, Epoch: row.Epoch, Bootstrapped: voters[0], BootstrappedVolume: "vol-1", Database: "made", Members: map[string]topology.Record{}}
+	w.kube.claimed = true
+	w.kube.setRecords(topology.Records{Established: true, Epoch: row.Epoch, Bootstrapped: voters[0], BootstrappedVolume: "vol-1", Database: "made", Members: map[string]topology.Record{}}, w.now)
 	w.cloud.group = true
 	for n, name := range voters {
 		st := &store{uuid: uuids[n], binlog: append([]int(nil), common...), committed: len(common), row: row, persisted: map[string]string{}}

@@ -80,14 +80,18 @@ type failure struct{ invariant, message string }
 
 // kube is what Kubernetes keeps: the records, the published endpoints, the lease.
 type kube struct {
-	records   topology.Records
-	version   int
-	lost      bool
-	primary   string           // address behind the primary Service
-	uncovered map[string]int64 // status.lastPromotion.uncoveredMembers
-	inService map[string]bool
-	holder    *operator
-	renewed   int64
+	records topology.Records
+	version int
+	// past are the newest versions, which a cache may show; gone is true while there is no ConfigMap.
+	past []recordVersion
+	gone bool
+	// claimed is true once the cluster has its finalizer. lost is true from the loss of the records until somebody writes some.
+	claimed, lost bool
+	primary       string           // address behind the primary Service
+	uncovered     map[string]int64 // status.lastPromotion.uncoveredMembers
+	inService     map[string]bool
+	holder        *operator
+	renewed       int64
 }
 
 // timer is something that happens at a time.

@@ -1,0 +1,265 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+)
+
+// NoHand stands in the records of a new cluster for the hand that wrote them, so that they are told from records that somebody emptied.
+const NoHand = "-"
+
+var (
+	// ErrConflict: the records are of another version by now.
+	ErrConflict = errors.New("the records were changed by somebody else")
+	// ErrNowhere: nothing new can be stored where the records were, because it is being deleted.
+	ErrNowhere = errors.New("nothing new can be stored any more")
+)
+
+// RecordStore is where the records of one cluster are kept.
+type RecordStore interface {
+	// Read returns them, perhaps from a cache that lags behind. That there are none is certain.
+	Read(ctx context.Context) (StoredRecords, error)
+	// Write stores records in place of those of a version, which is empty where there are none, and returns the new version.
+	// ErrConflict and ErrNowhere stored nothing; after any other error nobody knows.
+	Write(ctx context.Context, version string, records topology.Records) (newVersion string, err error)
+}
+
+// StoredRecords are records as they were read.
+type StoredRecords struct {
+	// Found says whether there are any, Readable whether they can be decoded.
+	Found, Readable bool
+	Records         topology.Records
+	Version         string
+	// Size is how long they are, in bytes.
+	Size int
+	// Disowned is true when somebody took the cluster off as their owner.
+	Disowned bool
+}
+
+// Lock is taken by one thread at a time.
+type Lock interface {
+	Lock(ctx context.Context)
+	Unlock()
+}
+
+// RecordMemory is what an operator process keeps of the records that it wrote for one cluster, until the store shows them.
+type RecordMemory struct {
+	lock Lock
+	// superseded are the versions that were replaced by writes of this process.
+	superseded map[string]bool
+	// version is that of the newest which it wrote, empty for none; records are those.
+	version string
+	records topology.Records
+	// unheard are what it wrote since without an answer.
+	unheard []topology.Records
+	// unstored are records that were lost where nothing can be stored again; nil for none.
+	unstored *topology.Records
+}
+
+// NewRecordMemory remembers nothing yet.
+func NewRecordMemory(lock Lock) *RecordMemory { return &RecordMemory{lock: lock} }
+
+// mostUnheard is how many writes without an answer are remembered.
+const mostUnheard = 16
+
+// Recorder reads and saves the records in one pass.
+type Recorder struct {
+	Store  RecordStore
+	Memory *RecordMemory
+	// Hand names this process, unlike any other that ever led; empty when there can be no other.
+	Hand string
+	// Lease takes a fresh look at the leader's lease, and fails unless this process holds it. Nil: there is no election.
+	Lease func(context.Context) error
+	// Accept checks what was read, and may correct it. Nil: everything is accepted.
+	Accept func(*StoredRecords) error
+	// PutBack is called when records were put back that somebody had changed. Nil: nobody is told.
+	PutBack func()
+
+	now     atomic.Pointer[topology.Records]
+	version string
+	// Lost is true when they are gone although the cluster was claimed before, Disowned when somebody took the cluster off as
+	// their owner, edited when somebody else changed what they say, which is put back.
+	Lost, Disowned bool
+	edited         bool
+}
+
+// Now returns the records as this pass knows them, and saved them last. They are shared: whoever changes them changes a clone.
+func (r *Recorder) Now() topology.Records {
+	if known := r.now.Load(); known != nil {
+		return *known
+	}
+	return topology.Records{}
+}
+
+// Set has the pass go by records.
+func (r *Recorder) Set(records topology.Records) { r.now.Store(&records) }
+
+// Open reads the records at the beginning of a pass. A claimed cluster had some before; of one that is not they are made. It says
+// whether there is anywhere to store them.
+func (r *Recorder) Open(ctx context.Context, claimed bool) (stored bool, err error) {
+	r.Memory.lock.Lock(ctx)
+	defer r.Memory.lock.Unlock()
+	found, err := r.read(ctx)
+	switch {
+	case err != nil:
+		return false, err
+	case found && claimed && r.Now().Empty():
+		r.Lost = true // somebody emptied them: those of a new cluster name NoHand
+	case found:
+	case claimed && r.Memory.unstored != nil:
+		r.Set(r.Memory.unstored.Clone())
+	case claimed:
+		return true, r.miss(ctx)
+	default:
+		if err := r.write(ctx, topology.Records{Hand: NoHand}); err != nil {
+			return false, err
+		}
+	}
+	return r.Memory.unstored == nil, nil
+}
+
+// read reads the records, and says whether there are any.
+func (r *Recorder) read(ctx context.Context) (bool, error) {
+	read, err := r.Store.Read(ctx)
+	if err != nil || !read.Found {
+		return false, err
+	}
+	m := r.Memory
+	r.Disowned = read.Disowned
+	if m.superseded[read.Version] { // the cache does not show yet what this process wrote
+		r.Set(m.records.Clone())
+		r.version = m.version
+		return true, nil
+	}
+	if m.version != "" && !r.wrote(read) {
+		switch edited, err := r.isEdit(ctx, read.Records); {
+		case err != nil:
+			return false, err
+		case edited:
+			r.Set(m.records.Clone())
+			r.version, r.edited = read.Version, true
+			return true, nil
+		}
+	}
+	if !read.Readable {
+		r.version, r.Lost = read.Version, true // they are made again from tags
+		return true, nil
+	}
+	if r.Accept != nil {
+		if err := r.Accept(&read); err != nil {
+			return false, err
+		}
+	}
+	r.Set(read.Records.Clone())
+	r.version = read.Version
+	m.superseded, m.unstored = nil, nil
+	return true, nil
+}
+
+// wrote says whether this process wrote what was read.
+func (r *Recorder) wrote(read StoredRecords) bool {
+	return read.Readable && (read.Version == r.Memory.version || read.Records.Equal(r.Memory.records) || slices.ContainsFunc(r.Memory.unheard, read.Records.Equal))
+}
+
+// isEdit says whether somebody else than an operator wrote the records that differ from what this process wrote last: it leads still,
+// so that nobody else decides. What was restored from a copy tells of another time, and what was made up of none: who is known to have
+// acknowledged commits alone, and how many incarnations are used up, is nowhere else.
+//
+// An operator without a name cannot tell its own writes from another's.
+func (r *Recorder) isEdit(ctx context.Context, records topology.Records) (bool, error) {
+	if r.Hand == "" {
+		return false, nil
+	}
+	if r.Lease == nil {
+		return slices.Contains([]string{"", NoHand, r.Hand}, records.Hand), nil
+	}
+	if err := r.Lease(ctx); err != nil {
+		return false, fmt.Errorf("the records are not as this process wrote them: %w", err)
+	}
+	return true, nil
+}
+
+// miss takes the records that this process wrote last in place of those that are gone, or else holds them for lost.
+func (r *Recorder) miss(ctx context.Context) error {
+	if r.Memory.version != "" {
+		switch known, err := r.isEdit(ctx, topology.Records{}); {
+		case err != nil:
+			return err
+		case known:
+			r.Set(r.Memory.records.Clone())
+			r.edited = true
+			return nil
+		}
+	}
+	r.Lost = true
+	return nil
+}
+
+// Remember saves what a plan needs before any of its actions is taken. It asks for the lease before the records become this process's
+// own: one that was replaced, and does not know yet, must not take them back. They were read before, so that whoever becomes leader
+// after the look has them changed, or finds ours changed. led is false when the lease is another's.
+func (r *Recorder) Remember(ctx context.Context, next topology.Records) (led bool, err error) {
+	if !next.Empty() {
+		next.Hand = cmp.Or(r.Hand, NoHand) // what was added here makes records of none
+	}
+	if next.Hand != r.Now().Hand && r.Lease != nil {
+		if err := r.Lease(ctx); err != nil {
+			return false, fmt.Errorf("take the records over: %w", err)
+		}
+	}
+	return true, r.Save(ctx, func(records *topology.Records) { *records = next })
+}
+
+// Save writes changed records by compare-and-swap: ErrConflict means that somebody else decided meanwhile, and
+// ends the pass. Actions of several members may save at the same time.
+func (r *Recorder) Save(ctx context.Context, change func(*topology.Records)) error {
+	r.Memory.lock.Lock(ctx)
+	defer r.Memory.lock.Unlock()
+	next := r.Now().Clone()
+	change(&next)
+	if next.Equal(r.Now()) && !r.Lost && !r.Disowned && !r.edited {
+		return nil
+	}
+	if err := r.write(ctx, next); err != nil {
+		return err
+	}
+	if r.edited && r.Memory.unstored == nil && r.PutBack != nil {
+		r.PutBack()
+	}
+	r.Lost, r.Disowned, r.edited = false, false, false
+	return nil
+}
+
+// write stores records. The caller holds the memory.
+func (r *Recorder) write(ctx context.Context, next topology.Records) error {
+	m := r.Memory
+	version, err := r.Store.Write(ctx, r.version, next)
+	switch {
+	case errors.Is(err, ErrNowhere): // this process remembers them, so that no pass begins anew
+		kept := next.Clone()
+		r.Set(next.Clone())
+		m.unstored = &kept
+		return nil
+	case errors.Is(err, ErrConflict):
+		return err
+	case err != nil:
+		m.unheard = append(m.unheard[max(0, len(m.unheard)-mostUnheard):], next.Clone())
+		return err
+	}
+	if r.version != "" {
+		if m.superseded == nil {
+			m.superseded = map[string]bool{}
+		}
+		m.superseded[r.version] = true
+	}
+	r.Set(next)
+	r.version = version
+	m.records, m.version, m.unheard = next.Clone(), version, nil
+	return nil
+}

@@ -1,0 +1,192 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"testing"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+)
+
+// shelf is a store of records that may show old ones, and lose answers.
+type shelf struct {
+	stored  []topology.Records // by version, which counts from 1
+	gone    bool
+	shows   int // how many versions a read lags behind
+	hidden  error
+	answers error // of writes that took effect
+	refuses error // of writes that did not
+	writes  int
+}
+
+func (s *shelf) Read(context.Context) (StoredRecords, error) {
+	n := len(s.stored) - s.shows
+	if s.hidden != nil || s.gone || n < 1 {
+		return StoredRecords{}, s.hidden
+	}
+	return StoredRecords{Found: true, Readable: true, Records: s.stored[n-1].Clone(), Version: strconv.Itoa(n)}, nil
+}
+
+func (s *shelf) Write(_ context.Context, version string, records topology.Records) (string, error) {
+	s.writes++
+	present := ""
+	if len(s.stored) > 0 && !s.gone {
+		present = strconv.Itoa(len(s.stored))
+	}
+	switch {
+	case s.refuses != nil:
+		return "", s.refuses
+	case version != present:
+		return "", ErrConflict
+	}
+	s.stored, s.gone = append(s.stored, records.Clone()), false
+	if s.answers != nil {
+		return "", s.answers
+	}
+	return strconv.Itoa(len(s.stored)), nil
+}
+
+// free is a lock that nobody else wants.
+type free struct{}
+
+func (free) Lock(context.Context) {}
+func (free) Unlock()              {}
+
+// begin begins a pass of a process.
+func (s *shelf) begin(t *testing.T, memory *RecordMemory, lease error) *Recorder {
+	t.Helper()
+	r := &Recorder{Store: s, Memory: memory, Hand: "first", Lease: func(context.Context) error { return lease }}
+	if stored, err := r.Open(t.Context(), len(s.stored) > 0 || s.gone); err != nil || !stored {
+		t.Fatalf("stored: %t, %v", stored, err)
+	}
+	return r
+}
+
+// promoted saves that a member was promoted.
+func promoted(at int64) func(*topology.Records) {
+	return func(r *topology.Records) { r.PromotedAt, r.Hand = at, "first" }
+}
+
+func TestNewRecordsAreNotLostOnes(t *testing.T) {
+	s, memory := &shelf{}, NewRecordMemory(free{})
+	if r := s.begin(t, memory, nil); r.Lost || r.Now().Hand != NoHand || len(s.stored) != 1 {
+		t.Errorf("lost: %t, %+v", r.Lost, r.Now())
+	}
+	s.stored[0] = topology.Records{}
+	if r := s.begin(t, NewRecordMemory(free{}), nil); !r.Lost {
+		t.Error("records that somebody emptied pass for new ones")
+	}
+	s.gone = true
+	if r := s.begin(t, NewRecordMemory(free{}), nil); !r.Lost {
+		t.Error("records that are gone pass for new ones")
+	}
+}
+
+// TestACacheThatLagsBehindIsNotBelieved: what this process wrote counts until the cache shows it.
+func TestACacheThatLagsBehindIsNotBelieved(t *testing.T) {
+	s, memory := &shelf{}, NewRecordMemory(free{})
+	r := s.begin(t, memory, nil)
+	for at := range int64(3) {
+		if err := r.Save(t.Context(), promoted(at+1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for lag := range 3 {
+		s.shows = lag
+		if r := s.begin(t, memory, nil); r.Now().PromotedAt != 3 || r.Save(t.Context(), promoted(int64(10+lag))) != nil {
+			t.Errorf("%d versions behind: %+v", lag, r.Now())
+		}
+		s.stored[len(s.stored)-1].PromotedAt = 3
+		memory.records.PromotedAt = 3
+	}
+	s.shows = 2
+	if r := s.begin(t, NewRecordMemory(free{}), nil); r.Save(t.Context(), promoted(99)) == nil {
+		t.Error("a process that wrote nothing yet writes over what it has not read")
+	}
+}
+
+// TestRecordsWhoseAnswerWasLostAreOurs: the write took effect, and what it says is not undone.
+func TestRecordsWhoseAnswerWasLostAreOurs(t *testing.T) {
+	s, memory := &shelf{}, NewRecordMemory(free{})
+	r := s.begin(t, memory, nil)
+	if err := r.Save(t.Context(), promoted(1)); err != nil {
+		t.Fatal(err)
+	}
+	s.answers = errors.New("no answer")
+	if err := r.Save(t.Context(), promoted(2)); !errors.Is(err, s.answers) {
+		t.Fatal(err)
+	}
+	s.answers = nil
+	if r := s.begin(t, memory, errors.New("another leads")); r.Now().PromotedAt != 2 || r.Save(t.Context(), promoted(3)) != nil {
+		t.Errorf("it goes by %+v", r.Now())
+	}
+}
+
+// TestAnEditIsPutBack: while this process leads nobody else decides. Whoever leads no more goes by nothing.
+func TestAnEditIsPutBack(t *testing.T) {
+	for name, row := range map[string]struct {
+		edit  func(*shelf)
+		lease error
+		back  bool
+	}{
+		"an edit":                     {func(s *shelf) { s.stored = append(s.stored, topology.Records{PromotedAt: 9, Hand: "first"}) }, nil, true},
+		"a deletion":                  {func(s *shelf) { s.gone = true }, nil, true},
+		"another leader's write":      {func(s *shelf) { s.stored = append(s.stored, topology.Records{PromotedAt: 9, Hand: "second"}) }, errors.New("another leads"), false},
+		"gone, as one that is behind": {func(s *shelf) { s.gone = true }, errors.New("another leads"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, memory := &shelf{}, NewRecordMemory(free{})
+			if err := s.begin(t, memory, nil).Save(t.Context(), promoted(1)); err != nil {
+				t.Fatal(err)
+			}
+			row.edit(s)
+			told := 0
+			r := &Recorder{Store: s, Memory: memory, Hand: "first", Lease: func(context.Context) error { return row.lease }, PutBack: func() { told++ }}
+			if _, err := r.Open(t.Context(), true); (err == nil) != row.back {
+				t.Fatal(err)
+			}
+			if !row.back {
+				return
+			}
+			if err := r.Save(t.Context(), func(*topology.Records) {}); err != nil || told != 1 || s.stored[len(s.stored)-1].PromotedAt != 1 {
+				t.Errorf("%v, told %d times, stored %+v", err, told, s.stored)
+			}
+		})
+	}
+}
+
+// TestRecordsAreTakenOverWithTheLease: never by a process that was replaced.
+func TestRecordsAreTakenOverWithTheLease(t *testing.T) {
+	s := &shelf{stored: []topology.Records{{PromotedAt: 1, Hand: "second"}}}
+	replaced := errors.New("another leads")
+	r := s.begin(t, NewRecordMemory(free{}), replaced)
+	if led, err := r.Remember(t.Context(), topology.Records{PromotedAt: 2}); led || !errors.Is(err, replaced) || s.writes != 0 {
+		t.Errorf("led: %t, %v, %d writes", led, err, s.writes)
+	}
+	r = s.begin(t, NewRecordMemory(free{}), nil)
+	if led, err := r.Remember(t.Context(), topology.Records{PromotedAt: 2}); !led || err != nil || r.Now().Hand != "first" {
+		t.Errorf("led: %t, %v, %+v", led, err, r.Now())
+	}
+	if led, err := r.Remember(t.Context(), r.Now()); !led || err != nil || s.writes != 1 {
+		t.Errorf("what has not changed is written: %v, %d writes", err, s.writes)
+	}
+}
+
+// TestRecordsOfANamespaceThatGoes: nothing can be stored, and the next pass does not begin anew.
+func TestRecordsOfANamespaceThatGoes(t *testing.T) {
+	s, memory := &shelf{gone: true}, NewRecordMemory(free{})
+	r := s.begin(t, memory, nil)
+	s.refuses = ErrNowhere
+	if err := r.Save(t.Context(), promoted(1)); err != nil || r.Lost {
+		t.Errorf("%v, lost: %t", err, r.Lost)
+	}
+	again := &Recorder{Store: s, Memory: memory, Hand: "first"}
+	if stored, err := again.Open(t.Context(), true); stored || err != nil || again.Lost || again.Now().PromotedAt != 1 {
+		t.Errorf("stored: %t, %v, lost: %t, %+v", stored, err, again.Lost, again.Now())
+	}
+	unclaimed := &Recorder{Store: s, Memory: NewRecordMemory(free{})}
+	if stored, err := unclaimed.Open(t.Context(), false); stored || err != nil {
+		t.Errorf("of a new cluster: stored: %t, %v", stored, err)
+	}
+}

@@ -126,7 +126,7 @@ func (r *recordKeeper) remember(ctx context.Context, s *pass) error {
 	if next.Account == "" && s.observed.Launchable && (s.shown() || len(s.records().Members) == 0) {
 		next.Account = s.access.account // what is there, and what is about to be made, is in it
 	}
-	s.result.moved = !sameButForEpoch(next, s.records())
+	s.result.moved = s.stored.Moves(next)
 	led, err := s.stored.Remember(ctx, next)
 	if !led {
 		s.done = true // what was seen and planned by one that leads no more is not shown either
@@ -139,13 +139,6 @@ func (r *recordKeeper) remember(ctx context.Context, s *pass) error {
 		return nil
 	}
 	return err
-}
-
-// sameButForEpoch compares records. An epoch is taken whenever a row is to be written, also in vain: it says nothing of what
-// came of it. Nor does the one with which a term is to begin, nor who it was that decided.
-func sameButForEpoch(a, b topology.Records) bool {
-	a.Epoch, a.LeaderEpoch, a.Hand = b.Epoch, b.LeaderEpoch, b.Hand
-	return a.Equal(b)
 }
 
 // recordsForNow returns the records to decide on: rebuilt from what EC2 shows when the saved ones are lost.

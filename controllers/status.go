@@ -90,27 +90,14 @@ func (r *reporter) next(s *pass, failure *engine.Problem) (ctrl.Result, error) {
 		}
 		return ctrl.Result{}, failure
 	}
-	after := s.plan.RequeueAfter
-	if s.result.promoted || s.result.moved && len(s.result.problems) == 0 {
-		after = min(after, engine.AfterProgress)
-	}
-	if s.result.acted > 0 {
-		return ctrl.Result{RequeueAfter: after}, nil // something came of this pass; trouble elsewhere must not slow it down
-	}
-	// Trouble with EC2 itself does not count: the plan knows of it, and asking too often is the cloud plane's own care. Nor does
-	// an object that is in the way: it has a pace of its own.
-	for _, p := range append(slices.Clone(s.result.problems), s.seen.dependencyProblem, s.seen.preflightProblem) {
-		switch {
-		case p == nil:
-		case p.After > 0 && (!p.Aside || !s.plan.Failing):
-			after = max(after, min(p.After, engine.AfterWaiting))
-		case s.plan.Failing:
-			after = max(after, engine.AfterFailing)
-		default:
-			after = max(after, time.Second)
+	problems := slices.Clone(s.result.problems)
+	for _, p := range []*engine.Problem{s.seen.dependencyProblem, s.seen.preflightProblem} {
+		if p != nil {
+			problems = append(problems, p)
 		}
 	}
-	return ctrl.Result{RequeueAfter: after}, nil
+	outcome := engine.Outcome{Moved: s.result.moved, Promoted: s.result.promoted, Acted: s.result.acted, Problems: problems}
+	return ctrl.Result{RequeueAfter: outcome.LookAgain(s.plan)}, nil // an object that is in the way has a pace of its own
 }
 
 // project computes status from the pass. It is pure but for the clock and the probe's last word. It returns after how long Degraded

@@ -201,6 +201,14 @@ func (r *Recorder) miss(ctx context.Context) error {
 	return nil
 }
 
+// Moves says whether records differ from the present ones in more than epochs. An epoch is taken whenever a row is to be written, also
+// in vain: it says nothing of the outcome. Nor does the one with which a term is to begin, nor who it was that decided.
+func (r *Recorder) Moves(next topology.Records) bool {
+	now := r.Now()
+	next.Epoch, next.LeaderEpoch, next.Hand = now.Epoch, now.LeaderEpoch, now.Hand
+	return !next.Equal(now)
+}
+
 // Remember saves what a plan needs before any of its actions is taken. It asks for the lease before the records become this process's
 // own: one that was replaced, and does not know yet, must not take them back. They were read before, so that whoever becomes leader
 // after the look has them changed, or finds ours changed. led is false when the lease is another's.

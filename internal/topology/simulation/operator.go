@@ -243,6 +243,7 @@ func (op *operator) reconcile(p *process) int64 {
 		// Rebuilt records cannot be saved yet. An action that saves its part of them would make lost ones pass for whole.
 		return second
 	}
+	moved := op.stored.Moves(plan.Records)
 	if _, err := op.stored.Remember(p.context(), plan.Records.Clone()); err != nil {
 		w.say("%s: %v", op.name, err)
 		return second
@@ -253,7 +254,8 @@ func (op *operator) reconcile(p *process) int64 {
 			st.passes++
 		}
 	}
-	failed := op.act(p, d, plan, o)
+	outcome := op.act(p, d, plan, o)
+	outcome.Moved = moved
 	op.publish(p, plan, o)
 	if w.leader == op {
 		w.passes++
@@ -268,10 +270,7 @@ func (op *operator) reconcile(p *process) int64 {
 			w.gone = true
 		}
 	}
-	if failed {
-		return max(plan.RequeueAfter.Milliseconds(), 500)
-	}
-	return plan.RequeueAfter.Milliseconds()
+	return outcome.LookAgain(plan).Milliseconds()
 }
 
 // publish shows the cluster to the clients: what was observed before this pass acted. The operator shows a new primary before it

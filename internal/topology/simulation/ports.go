@@ -12,8 +12,8 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
-// act has the engine execute a plan, and says whether an action failed.
-func (op *operator) act(p *process, d topology.Desired, plan topology.Plan, o topology.Observed) (failed bool) {
+// act has the engine execute a plan.
+func (op *operator) act(p *process, d topology.Desired, plan topology.Plan, o topology.Observed) engine.Outcome {
 	x := &engine.Execution{
 		Ports: engine.Ports{
 			Cloud: cloudPort{op}, Database: sqlPort{op, o}, Records: op.stored, Threads: threads{op}, Reporter: reportPort{op}, Clock: clock{op.w},
@@ -29,7 +29,7 @@ func (op *operator) act(p *process, d topology.Desired, plan topology.Plan, o to
 	ctx := p.context()
 	x.TakeAnswers(ctx)
 	x.Run(ctx)
-	return len(x.Problems) > 0
+	return engine.Outcome{Promoted: x.Promoted, Acted: x.Acted, Problems: x.Problems}
 }
 
 // outdated are the volumes whose tag does not say yet which version has opened them.

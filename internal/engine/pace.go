@@ -1,0 +1,39 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+)
+
+// Outcome is what a pass brought about, as far as the time of the next one depends on it.
+type Outcome struct {
+	// Moved is true when the plan changed what is recorded of the cluster, Promoted once a member was made the primary. Acted
+	// counts the actions that succeeded, but for upkeep.
+	Moved, Promoted bool
+	Acted           int
+	Problems        []*Problem
+}
+
+// LookAgain says after how long the next pass is due: when the plan asks for it, unless a problem asks for longer. Trouble with EC2
+// itself does not count: the plan knows of it, and asking too often is the cloud plane's own care.
+func (o Outcome) LookAgain(plan topology.Plan) time.Duration {
+	after := plan.RequeueAfter
+	if o.Promoted || o.Moved && len(o.Problems) == 0 {
+		after = min(after, AfterProgress)
+	}
+	if o.Acted > 0 {
+		return after // something came of this pass; trouble elsewhere must not slow it down
+	}
+	for _, p := range o.Problems {
+		switch {
+		case p.After > 0 && (!p.Aside || !plan.Failing):
+			after = max(after, min(p.After, AfterWaiting))
+		case plan.Failing:
+			after = max(after, AfterFailing)
+		default:
+			after = max(after, time.Second)
+		}
+	}
+	return after
+}

@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
@@ -192,6 +193,34 @@ func TestRecordsBeyondMeasureAreRefused(t *testing.T) {
 			w.drive(o, patience, w.conditionHas(v1alpha1.ConditionDegraded, v1alpha1.ReasonForeignResource, "orders-members", "Empty its key"))
 			cm, _ := w.records()
 			cm.Data[resources.KeyMembers] = ""
+			must(t, w.client.Update(t.Context(), cm))
+			w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
+		})
+	}
+}
+
+// TestRecordsOfANewerOperatorAreLeftAlone: whether this one could decode them or not. The newer one goes on where it was.
+func TestRecordsOfANewerOperatorAreLeftAlone(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{
+		"that can be decoded":    `{"schema":2,"hand":"newer"}`,
+		"that cannot be decoded": `{"schema":2,"hand":"newer","members":["orders-0"]}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newHomeWorld(t, nil)
+			w.remembered(w.newOperator(nil))
+			cm, _ := w.records()
+			before := cm.Data[resources.KeyMembers]
+			cm.Data[resources.KeyMembers] = text
+			must(t, w.client.Update(t.Context(), cm))
+			o := w.newOperator(nil)
+			w.drive(o, patience, w.conditionHas(v1alpha1.ConditionDegraded, v1alpha1.ReasonNewerRecords, "schema 2"))
+			must(t, w.client.Get(t.Context(), client.ObjectKeyFromObject(cm), cm))
+			if cm.Data[resources.KeyMembers] != text {
+				t.Errorf("the records are %s", cm.Data[resources.KeyMembers])
+			}
+			cm.Data[resources.KeyMembers] = before
 			must(t, w.client.Update(t.Context(), cm))
 			w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
 		})

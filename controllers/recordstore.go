@@ -65,6 +65,12 @@ func (m membersConfigMap) Read(ctx context.Context) (engine.StoredRecords, error
 	}
 	text := cm.Data[resources.KeyMembers]
 	read := engine.StoredRecords{Found: true, Version: cm.ResourceVersion, Size: len(text), Disowned: metav1.GetControllerOf(&cm) == nil}
+	var head struct {
+		Schema int `json:"schema"`
+	}
+	if json.Unmarshal([]byte(text), &head) == nil {
+		read.Schema = head.Schema
+	}
 	read.Readable = json.Unmarshal([]byte(text), &read.Records) == nil
 	return read, nil
 }

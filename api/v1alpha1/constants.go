@@ -184,6 +184,8 @@ const (
 	ReasonDeleting             = "Deleting"
 	ReasonAbandoned            = "CloudResourcesAbandoned"
 	ReasonForeignResource      = "ForeignResource"
+	// ReasonNewerRecords: a newer operator recorded the state of the cluster in a way that this one does not know.
+	ReasonNewerRecords = "NewerRecords"
 	// ReasonTagMissing: an instance has lost the tag that says what it was made from.
 	ReasonTagMissing = "TagMissing"
 	ReasonBootFailed = "BootFailed"

@@ -32,6 +32,8 @@ var severities = map[string]Severity{
 	ReasonCALost:    SeverityOperator,
 	ReasonCAInvalid: SeverityOperator,
 
+	ReasonNewerRecords: SeverityOperator,
+
 	ReasonMemberMissing:      SeverityMembers,
 	ReasonMemberUnreachable:  SeverityMembers,
 	ReasonMemberUntrusted:    SeverityMembers,

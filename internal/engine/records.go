@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
@@ -36,6 +37,8 @@ type StoredRecords struct {
 	Found, Readable bool
 	Records         topology.Records
 	Version         string
+	// Schema is that of Records, also where they are not readable.
+	Schema int
 	// Size is how long they are, in bytes.
 	Size int
 	// Disowned is true when somebody took the cluster off as their owner.
@@ -130,6 +133,9 @@ func (r *Recorder) read(ctx context.Context) (bool, error) {
 	if err != nil || !read.Found {
 		return false, err
 	}
+	if read.Schema > topology.RecordsSchema {
+		return false, newerRecords(read.Schema)
+	}
 	m := r.Memory
 	r.Disowned = read.Disowned
 	if m.superseded[read.Version] { // the cache does not show yet what this process wrote
@@ -160,6 +166,12 @@ func (r *Recorder) read(ctx context.Context) (bool, error) {
 	r.version = read.Version
 	m.superseded, m.unstored = nil, nil
 	return true, nil
+}
+
+// newerRecords is the problem of records that a newer operator wrote.
+func newerRecords(schema int) *Problem {
+	return &Problem{Reason: v1alpha1.ReasonNewerRecords, After: AfterPerson, Message: fmt.Sprintf(
+		"a newer operator has recorded the state of this cluster with schema %d; this one knows schema %d, and changes nothing. Install the newer operator again", schema, topology.RecordsSchema)}
 }
 
 // wrote says whether this process wrote what was read.
@@ -247,6 +259,7 @@ func (r *Recorder) Save(ctx context.Context, change func(*topology.Records)) err
 // write stores records. The caller holds the memory.
 func (r *Recorder) write(ctx context.Context, next topology.Records) error {
 	m := r.Memory
+	next.Schema = topology.RecordsSchema
 	version, err := r.Store.Write(ctx, r.version, next)
 	switch {
 	case errors.Is(err, ErrNowhere): // this process remembers them, so that no pass begins anew

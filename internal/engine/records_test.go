@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
@@ -25,7 +26,7 @@ func (s *shelf) Read(context.Context) (StoredRecords, error) {
 	if s.hidden != nil || s.gone || n < 1 {
 		return StoredRecords{}, s.hidden
 	}
-	return StoredRecords{Found: true, Readable: true, Records: s.stored[n-1].Clone(), Version: strconv.Itoa(n)}, nil
+	return StoredRecords{Found: true, Readable: true, Schema: s.stored[n-1].Schema, Records: s.stored[n-1].Clone(), Version: strconv.Itoa(n)}, nil
 }
 
 func (s *shelf) Write(_ context.Context, version string, records topology.Records) (string, error) {
@@ -170,6 +171,21 @@ func TestRecordsAreTakenOverWithTheLease(t *testing.T) {
 	}
 	if led, err := r.Remember(t.Context(), r.Now()); !led || err != nil || s.writes != 1 {
 		t.Errorf("what has not changed is written: %v, %d writes", err, s.writes)
+	}
+}
+
+// TestRecordsOfANewerOperatorAreLeftAlone: also where they cannot be decoded.
+func TestRecordsOfANewerOperatorAreLeftAlone(t *testing.T) {
+	s := &shelf{stored: []topology.Records{{Schema: topology.RecordsSchema + 1}}}
+	r := &Recorder{Store: s, Memory: NewRecordMemory(free{})}
+	_, err := r.Open(t.Context(), true)
+	if p := AsProblem(err); p == nil || p.Reason != v1alpha1.ReasonNewerRecords || s.writes != 0 {
+		t.Errorf("%v, %d writes", err, s.writes)
+	}
+	s.stored[0] = topology.Records{PromotedAt: 1} // of an operator that did not say
+	r = s.begin(t, NewRecordMemory(free{}), nil)
+	if err := r.Save(t.Context(), promoted(2)); err != nil || s.stored[1].Schema != topology.RecordsSchema {
+		t.Errorf("%v, stored %+v", err, s.stored)
 	}
 }
 

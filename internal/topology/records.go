@@ -16,9 +16,15 @@ import (
 // from tags, and no deletion is over.
 const settling = 2 * time.Minute
 
+// RecordsSchema is the newest schema of the records that this operator knows. It goes up when an operator that knows the one before
+// would misread records, or drop from them what must not be forgotten.
+const RecordsSchema = 1
+
 // Records is what must be remembered and cannot be read from anywhere else. It is written by compare-and-swap
 // before the call that it is about.
 type Records struct {
+	// Schema is the schema that they are written in, RecordsSchema of the operator that wrote them; 0 of one that did not say.
+	Schema int `json:"schema,omitempty"`
 	// Members are the incarnations used up so far, by member.
 	Members map[string]Record `json:"members,omitempty"`
 	// Bootstrapped names the member that the cluster began on. Once it is set, no other member is ever made

@@ -202,7 +202,7 @@ func (r *access) credentials(ctx context.Context, s *pass, name string) (*ec2.St
 			Message: fmt.Sprintf("waiting for Secret %s with the keys %s and %s (spec.aws.credentialsSecretRef)", name, keyAccessKeyID, keySecretAccessKey)}
 	}
 	if err != nil {
-		return nil, engine.AsProblem(fmt.Errorf("read Secret %s (spec.aws.credentialsSecretRef): %w", name, err))
+		return nil, asProblem(fmt.Errorf("read Secret %s (spec.aws.credentialsSecretRef): %w", name, err))
 	}
 	static := ec2.StaticCredentials{
 		AccessKeyID: task.ValueOf(secret.Data[keyAccessKeyID]), SecretAccessKey: task.ValueOf(secret.Data[keySecretAccessKey]),

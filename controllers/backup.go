@@ -66,7 +66,7 @@ func (r *backups) backup(ctx context.Context, s *pass) error {
 
 // tellBackup notes trouble with backups for the conditions, and for when to try again.
 func (s *pass) tellBackup(what string, err error) {
-	if p := engine.AsProblem(err); p != nil {
+	if p := asProblem(err); p != nil {
 		s.result.problems = append(s.result.problems, &engine.Problem{Reason: p.Reason, Message: "backup: " + what + p.Message, After: p.After, Aside: true, Cause: p})
 	}
 }

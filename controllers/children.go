@@ -157,7 +157,7 @@ func (r *objects) aside(s *pass, object string, content any, write func() error)
 	p := s.cache.requests.Refusal(key, r.Clock.Now())
 	if p == nil {
 		err := s.unlessLeaving(write())
-		if p = engine.AsProblem(err); p == nil {
+		if p = asProblem(err); p == nil {
 			s.cache.requests.Succeed(key)
 			return nil, nil
 		}

@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
@@ -259,7 +258,7 @@ func TestWhatTheAPIServerRefuses(t *testing.T) {
 		"an API server that is being started": {apierrors.NewServiceUnavailable("later"), false},
 		"no answer":                           {context.DeadlineExceeded, false},
 	} {
-		p := engine.AsProblem(fmt.Errorf("apply Service orders: %w", row.err))
+		p := asProblem(fmt.Errorf("apply Service orders: %w", row.err))
 		if got := p.InTheWay(); got != row.want {
 			t.Errorf("%s: refused %v, want %v", name, got, row.want)
 		}

@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
@@ -132,7 +131,7 @@ func (r *recordKeeper) remember(ctx context.Context, s *pass) error {
 		s.done = true // what was seen and planned by one that leads no more is not shown either
 		return err
 	}
-	if p := engine.AsProblem(err); p != nil && p.InTheWay() && !s.deleting() {
+	if p := asProblem(err); p != nil && p.InTheWay() && !s.deleting() {
 		// Nothing is done that could not be remembered. What is there is published all the same.
 		s.plan.Actions, s.result.moved = nil, false
 		s.result.inTheWay = append(s.result.inTheWay, p)

@@ -37,7 +37,7 @@ func (r *identities) identify(ctx context.Context, s *pass) error {
 	switch {
 	case err != nil && s.deleting():
 		// Without an identity the members cannot be asked, but they can be taken down.
-		p := *engine.AsProblem(err)
+		p := *asProblem(err)
 		p.Aside = true
 		s.result.problems = append(s.result.problems, &p)
 		return nil

@@ -20,7 +20,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 )
 
 const (
@@ -240,7 +239,7 @@ func (r *MySQLBackupReconciler) supervise(ctx context.Context, b *v1alpha1.MySQL
 		return r.superviseSilent(ctx, b, job, stall+reportGrace)
 	case job == nil && !running && !scheduled(b):
 		err := r.start(ctx, b, cluster)
-		if p := engine.AsProblem(err); p != nil && p.InTheWay() {
+		if p := asProblem(err); p != nil && p.InTheWay() {
 			return ctrl.Result{RequeueAfter: superviseEvery}, r.patch(ctx, b, func(s *v1alpha1.MySQLBackupStatus) { s.Phase, s.Message = v1alpha1.BackupPending, p.Message })
 		}
 		if err != nil {

@@ -45,7 +45,7 @@ func (p sqlPort) Member(ctx context.Context, name string) (engine.Member, error)
 
 // Recover implements engine.Database.
 func (p sqlPort) Recover(ctx context.Context, a topology.Recover) error {
-	return p.r.restorer.recover(ctx, p.s, a)
+	return ofKubernetes(p.r.restorer.recover(ctx, p.s, a))
 }
 
 // sqlMember is the mysqld of one member, with what this operator knows of its cluster.

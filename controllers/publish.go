@@ -137,7 +137,7 @@ func (r *publisher) release(ctx context.Context, s *pass) error {
 	ca, operatorTLS := names.CA, names.OperatorTLS
 	for _, name := range []string{ca, keptName(ca), operatorTLS} {
 		secret, err := r.identities.ownedSecret(ctx, s, name)
-		if p := engine.AsProblem(err); p != nil && p.Reason == v1alpha1.ReasonForeignResource {
+		if p := asProblem(err); p != nil && p.Reason == v1alpha1.ReasonForeignResource {
 			continue // somebody else's, with nothing of ours on it
 		}
 		if err != nil {

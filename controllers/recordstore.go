@@ -87,12 +87,10 @@ func (m membersConfigMap) Write(ctx context.Context, version string, records top
 	ac := resources.MembersConfigMap(m.s.cluster, text).WithResourceVersion(version)
 	written := &m.s.cache.records.written
 	written.begin(string(text))
-	switch err := m.r.Client.Apply(ctx, ac, client.FieldOwner(v1alpha1.FieldManager), client.ForceOwnership); {
-	case apierrors.IsConflict(err):
-		return "", fmt.Errorf("%w: %w", engine.ErrConflict, err)
-	case err != nil:
-		return "", fmt.Errorf("save the records: %w", err)
-	case ac.ResourceVersion != nil:
+	if err := m.r.Client.Apply(ctx, ac, client.FieldOwner(v1alpha1.FieldManager), client.ForceOwnership); err != nil {
+		return "", ofKubernetes(fmt.Errorf("save the records: %w", err))
+	}
+	if ac.ResourceVersion != nil {
 		version = *ac.ResourceVersion
 		written.end(version)
 	}
@@ -105,13 +103,12 @@ func (m membersConfigMap) create(ctx context.Context, text []byte) (string, erro
 	if err := convert(resources.MembersConfigMap(m.s.cluster, text), &cm); err != nil {
 		return "", err
 	}
-	switch err := m.r.Client.Create(ctx, &cm, client.FieldOwner(v1alpha1.FieldManager)); {
+	err := m.r.Client.Create(ctx, &cm, client.FieldOwner(v1alpha1.FieldManager))
+	switch {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return "", engine.ErrNowhere
-	case apierrors.IsAlreadyExists(err):
-		return "", fmt.Errorf("%w: %w", engine.ErrConflict, err)
 	case err != nil:
-		return "", fmt.Errorf("create the records: %w", err)
+		return "", ofKubernetes(fmt.Errorf("create the records: %w", err))
 	}
 	return cm.ResourceVersion, nil
 }

@@ -79,7 +79,7 @@ func TestARestoringPodThatDoesNotEnd(t *testing.T) {
 	o.Images = &Images{Own: "operator:1", Client: DefaultClientImage}
 	goOn := func() *engine.Problem {
 		t.Helper()
-		return engine.AsProblem(o.restorer.recover(t.Context(), w.seen(o), topology.Recover{Member: "orders-0"}))
+		return asProblem(o.restorer.recover(t.Context(), w.seen(o), topology.Recover{Member: "orders-0"}))
 	}
 	if p := goOn(); p != nil {
 		t.Fatal(p)

@@ -58,7 +58,7 @@ func (r *access) noteServed(ctx context.Context, s *pass) error {
 	}
 	err := r.markServed(ctx, s)
 	if err != nil && s.records().Account != "" {
-		s.result.problems = append(s.result.problems, engine.AsProblem(err))
+		s.result.problems = append(s.result.problems, asProblem(err))
 		return nil
 	}
 	return err

@@ -177,7 +177,7 @@ func (r *snapshots) snapshot(ctx context.Context, s *pass, b *v1alpha1.MySQLBack
 		return err
 	})
 	if err != nil {
-		why := engine.AsProblem(err).Message
+		why := asProblem(err).Message
 		return errors.Join(err, patchBackup(ctx, r.Client, b, func(st *v1alpha1.MySQLBackupStatus) { st.Message = why }))
 	}
 	return r.tellSnapshot(ctx, s, b, taken)

@@ -129,7 +129,7 @@ func (r *snapshots) settleSnapshots(ctx context.Context, s *pass) error {
 			failure = r.endSnapshot(ctx, s, b)
 		}
 		if failure != nil {
-			p := *engine.AsProblem(failure)
+			p := *asProblem(failure)
 			p.Message = b.Name + ": " + p.Message
 			err = errors.Join(err, &p)
 		}

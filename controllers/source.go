@@ -75,7 +75,7 @@ func (r *restorer) findSource(ctx context.Context, s *pass) error {
 // backupNamed is backupToRestore with what is in the way in words.
 func (r *restorer) backupNamed(ctx context.Context, s *pass) (*v1alpha1.MySQLBackup, *engine.Problem) {
 	b, err := r.backupToRestore(ctx, s)
-	return b, engine.AsProblem(err)
+	return b, asProblem(err)
 }
 
 // firstVolumeMade says whether the volume that is made from the source is there.

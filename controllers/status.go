@@ -30,7 +30,7 @@ func (r *reporter) conclude(ctx context.Context, s *pass, failed error) (ctrl.Re
 	if s.done {
 		return ctrl.Result{}, failed
 	}
-	failure := engine.AsProblem(failed)
+	failure := asProblem(failed)
 	before := s.cluster.DeepCopy()
 	r.trackPromotion(s)
 	r.trackWrites(s)

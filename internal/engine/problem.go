@@ -3,11 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
-	"net/http"
-	"strings"
 	"time"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
@@ -28,6 +24,8 @@ const (
 	AfterModification = 10 * time.Minute
 	// AfterRefusal is for a pass that the API server of Kubernetes ended by refusing an object.
 	AfterRefusal = 15 * time.Second
+	// afterConflict is for what somebody else changed meanwhile: the next pass sees fresher objects.
+	afterConflict = 200 * time.Millisecond
 	// AfterPerson is for what a person must change. Watches usually tell sooner.
 	AfterPerson = 2 * time.Minute
 )
@@ -138,29 +136,8 @@ func AsProblem(err error) *Problem {
 		return nil
 	case errors.As(err, &p):
 		return p
-	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), errors.Is(err, context.Canceled):
-		return &Problem{Message: err.Error(), After: 200 * time.Millisecond, Cause: err}
-	case refusedObject(err):
-		return &Problem{Reason: v1alpha1.ReasonObjectRefused, Message: err.Error(), After: AfterRefusal, Cause: err}
+	case errors.Is(err, ErrConflict), errors.Is(err, context.Canceled):
+		return &Problem{Message: err.Error(), After: afterConflict, Cause: err}
 	}
 	return &Problem{Message: err.Error(), Cause: err}
-}
-
-// refusedObject says whether the API server turned a request down for what it is: by RBAC, a quota, an admission webhook or
-// policy, or because Kubernetes itself holds the object invalid. It answers 500 for a webhook that it does not reach, and also
-// when it is itself in trouble, which passes. What is not there, what changed meanwhile, what is asked for too often and an
-// operator that it does not know at the moment are none of that.
-func refusedObject(err error) bool {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) {
-		return false
-	}
-	switch code := status.Status().Code; code {
-	case http.StatusInternalServerError:
-		return strings.Contains(status.Status().Message, "failed calling webhook")
-	case http.StatusUnauthorized, http.StatusNotFound, http.StatusRequestTimeout, http.StatusConflict, http.StatusGone, http.StatusTooManyRequests:
-		return false
-	default:
-		return code >= http.StatusBadRequest && code < http.StatusInternalServerError
-	}
 }

@@ -16,8 +16,8 @@ import (
 const NoHand = "-"
 
 var (
-	// ErrConflict: the records are of another version by now.
-	ErrConflict = errors.New("the records were changed by somebody else")
+	// ErrConflict: what was to be written is of another version by now.
+	ErrConflict = errors.New("somebody else changed it meanwhile")
 	// ErrNowhere: nothing new can be stored where the records were, because it is being deleted.
 	ErrNowhere = errors.New("nothing new can be stored any more")
 )

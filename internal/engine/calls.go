@@ -3,8 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
@@ -21,42 +19,6 @@ const (
 
 // ErrUnderWay says that a request to EC2 goes on by itself: its outcome is not known yet, and a later pass takes it.
 var ErrUnderWay = errors.New("EC2 has not answered yet")
-
-// call is a request to EC2 that may outlast the pass that made it. It works on values of its own.
-type call struct {
-	key Attempt
-	// action is what the request is for, nil for upkeep.
-	action topology.Action
-	// finish takes its outcome within a pass, that which made it or a later one, and returns what is left of the error.
-	finish func(context.Context, *Execution, error) error
-
-	mu sync.Mutex
-	// late is true once no pass waits for it any more, over once there is an answer, which err is.
-	late, over bool
-	err        error
-}
-
-// answered records the answer, and says whether no pass waits for it any more.
-func (c *call) answered(err error) (late bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.err, c.over = err, true
-	return c.late
-}
-
-// leave no longer waits for the answer, and says whether it is there.
-func (c *call) leave() (over bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.late = true
-	return c.over
-}
-
-func (c *call) ended() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.over
-}
 
 // asItIs is the finish of a request whose outcome changes nothing that is remembered.
 func asItIs(_ context.Context, _ *Execution, err error) error { return err }
@@ -161,39 +123,4 @@ func (x *Execution) tagFailed(key Attempt, err error) {
 	p.Pause, p.Aside = tagPause, true
 	x.Requests.Fail(key, p, x.Clock.Now())
 	x.problem(p)
-}
-
-// begin records a request that goes out, unless one for the same is under way or has not been taken yet. Several members
-// are served at the same time.
-func (q *Requests) begin(c *call) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if slices.ContainsFunc(q.calls, func(other *call) bool { return other.key == c.key }) {
-		return false
-	}
-	q.calls = append(q.calls, c)
-	return true
-}
-
-// end records that a request's outcome is taken.
-func (q *Requests) end(c *call) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.calls = slices.DeleteFunc(q.calls, func(other *call) bool { return other == c })
-}
-
-// answers takes the requests that have ended.
-func (q *Requests) answers() []*call {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	var ended, open []*call
-	for _, c := range q.calls {
-		if c.ended() {
-			ended = append(ended, c)
-		} else {
-			open = append(open, c)
-		}
-	}
-	q.calls = open
-	return ended
 }

@@ -10,9 +10,6 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
-// ErrNoImage: there is no such image.
-var ErrNoImage = errors.New("resolve the image")
-
 // takeInCloud gives an action on EC2 its effect, and says whether it was one.
 func (x *Execution) takeInCloud(ctx context.Context, action topology.Action) (bool, error) {
 	handled, err := x.make(ctx, action)
@@ -154,13 +151,4 @@ func (x *Execution) start(ctx context.Context, a topology.StartInstance) error {
 		return err
 	}
 	return x.unhurried(ctx, &call{action: a, finish: finish}, func(ctx context.Context) error { return cloud.StartInstance(ctx, a) })
-}
-
-// saveRecord saves what is recorded of one member.
-func (x *Execution) saveRecord(ctx context.Context, member string, change func(*topology.Record)) error {
-	return x.Records.Save(ctx, func(records *topology.Records) {
-		rec := records.Members[member]
-		change(&rec)
-		records.Members[member] = rec
-	})
 }

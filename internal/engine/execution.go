@@ -9,41 +9,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
-
-// Execution gives the actions of one plan their effect.
-type Execution struct {
-	Ports
-	Desired  topology.Desired
-	Observed topology.Observed
-	Plan     topology.Plan
-	// Requests is what is remembered of earlier executions.
-	Requests *Requests
-	// LostTags are resources that lost tags, Outdated volumes whose tag does not say yet which version has opened them, with that
-	// version.
-	LostTags []LostTags
-	Outdated map[string]string
-
-	// mu guards what follows: the actions of several members are taken in parallel.
-	mu sync.Mutex
-	// Problems are what actions ran into; Acted counts those that succeeded, but for upkeep.
-	Problems []*Problem
-	Acted    int
-	// Promoted is true once a member was made the primary.
-	Promoted bool
-	// answered are the requests of an earlier pass of which this one took the answer: what was observed may not show it yet.
-	answered map[Attempt]bool
-}
-
-// LostTags is a resource with the tags that it has lost.
-type LostTags struct {
-	ID   string
-	Tags map[string]string
-}
 
 // Run takes the planned actions: first those of the cluster as a whole, then those of the members side by side. An action that
 // fails ends its target's turn and nobody else's.
@@ -105,49 +73,6 @@ func (x *Execution) take(ctx context.Context, a topology.Action) error {
 		return fmt.Errorf("nobody knows how to %s", a)
 	}
 	return err
-}
-
-// decisionFresh is how old what a pass has decided may be before it is asked whether this process still leads. Nobody else can have
-// become leader sooner: the lease is held for longer after its last renewal.
-const decisionFresh = 5 * time.Second
-
-// stillLeads fails when a pass stood still for so long that another may lead by now, and one does: EC2 knows no lease.
-func (x *Execution) stillLeads(ctx context.Context) error {
-	if x.Lease == nil || x.Clock.Since(x.Observed.Now) < decisionFresh {
-		return nil
-	}
-	if err := x.Lease(ctx); err != nil {
-		return fmt.Errorf("what was decided a while ago is not done any more: %w", err)
-	}
-	return nil
-}
-
-// succeeded records that an action succeeded.
-func (x *Execution) succeeded(a topology.Action) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.Requests.Succeed(topology.Identity(a))
-	x.Reporter.Succeeded(a)
-	if _, upkeep := a.(topology.EnsureSecurityGroup); !upkeep {
-		x.Acted++
-	}
-}
-
-// failed records that an action failed.
-func (x *Execution) failed(a topology.Action, p *Problem) {
-	x.Reporter.Failed(a, p, x.Requests.Fail(topology.Identity(a), p, x.Clock.Now()))
-	x.report(a, p)
-}
-
-// report adds what an action met to the problems.
-func (x *Execution) report(a topology.Action, p *Problem) {
-	x.problem(&Problem{Reason: p.Reason, Message: a.String() + ": " + p.Message, After: p.After, Cause: p})
-}
-
-func (x *Execution) problem(p *Problem) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.Problems = append(x.Problems, p)
 }
 
 // restoreTags puts back what somebody took off the members' resources. Nothing waits for it: least of all a failover, or a deletion.

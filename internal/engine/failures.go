@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
 const (
@@ -19,37 +20,6 @@ const (
 	upkeepPause = time.Minute
 	tagPause    = 5 * time.Minute
 )
-
-// Attempt identifies what is tried: an action by topology.Identity, anything else as an errand. It is comparable.
-type Attempt any
-
-// Errand is what a pass tries that is no action of its plan.
-type Errand struct {
-	What   ErrandKind
-	Object string // what it is about: an ID of EC2, a purpose, an object with a hash of its content; empty for the cluster
-}
-
-// ErrandKind is one of the errands.
-type ErrandKind int
-
-// The errands: what is asked of EC2 or written in Kubernetes.
-const (
-	PreflightErrand ErrandKind = iota
-	StatusErrand
-	WriteErrand
-	TagsErrand
-	VersionErrand
-	TakeSnapshotErrand
-	DeleteSnapshotErrand
-	DeleteSnapshotsErrand
-)
-
-// failure is an attempt that failed when it was made last.
-type failure struct {
-	problem *Problem
-	at      time.Time
-	pause   time.Duration
-}
 
 // Fail notes that an attempt failed, and says whether that is news. What only repeats an earlier refusal changes nothing.
 func (q *Requests) Fail(key Attempt, p *Problem, now time.Time) (news bool) {
@@ -151,4 +121,15 @@ func (q *Requests) doubt(now time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.doubtAt = now
+}
+
+// Show tells the brain what EC2 refused a member.
+func (q *Requests) Show(m *topology.Member, now time.Time) {
+	m.CapacityRefused, m.CapacityRefusedAt = q.CapacityRefused(m.Name, now)
+	if m.RecordedVolume == "" {
+		return
+	}
+	if last := q.recentFailure(topology.Identity(topology.ModifyVolume{Member: m.Name, VolumeID: m.RecordedVolume}), now); last != nil {
+		m.ModificationRefused = last.Message
+	}
 }

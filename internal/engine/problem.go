@@ -30,6 +30,15 @@ const (
 	AfterPerson = 2 * time.Minute
 )
 
+// EC2's codes for a zone that has none of an instance type, and none of a volume type left.
+const (
+	codeNoCapacity       = "InsufficientInstanceCapacity"
+	codeNoVolumeCapacity = "InsufficientVolumeCapacity"
+)
+
+// ErrConflict: what was to be written is of another version by now.
+var ErrConflict = errors.New("somebody else changed it meanwhile")
+
 // Problem is an error that carries its policy: what a user is told, and when to try again.
 type Problem struct {
 	// Reason is one of the Reason constants of api/v1alpha1; message is stable from pass to pass.

@@ -15,12 +15,8 @@ import (
 // NoHand stands in the records of a new cluster for the hand that wrote them, so that they are told from records that somebody emptied.
 const NoHand = "-"
 
-var (
-	// ErrConflict: what was to be written is of another version by now.
-	ErrConflict = errors.New("somebody else changed it meanwhile")
-	// ErrNowhere: nothing new can be stored where the records were, because it is being deleted.
-	ErrNowhere = errors.New("nothing new can be stored any more")
-)
+// ErrNowhere: nothing new can be stored where the records were, because it is being deleted.
+var ErrNowhere = errors.New("nothing new can be stored any more")
 
 // RecordStore is where the records of one cluster are kept.
 type RecordStore interface {

@@ -1,14 +1,40 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+)
+
+// Attempt identifies what is tried: an action by topology.Identity, anything else as an errand. It is comparable.
+type Attempt any
+
+// Errand is what a pass tries that is no action of its plan.
+type Errand struct {
+	What   ErrandKind
+	Object string // what it is about: an ID of EC2, a purpose, an object with a hash of its content; empty for the cluster
+}
+
+// ErrandKind is one of the errands.
+type ErrandKind int
+
+// The errands: what is asked of EC2 or written in Kubernetes.
+const (
+	PreflightErrand ErrandKind = iota
+	StatusErrand
+	WriteErrand
+	TagsErrand
+	VersionErrand
+	TakeSnapshotErrand
+	DeleteSnapshotErrand
+	DeleteSnapshotsErrand
 )
 
 // Requests is the outcome of requests to EC2. Actions of several members use it in parallel.
@@ -35,6 +61,87 @@ type Requests struct {
 func NewRequests() *Requests {
 	return &Requests{failed: map[Attempt]failure{}, starts: map[string]starts{}, tokens: map[order]token{}, full: map[string]refusal{}}
 }
+
+// failure is an attempt that failed when it was made last.
+type failure struct {
+	problem *Problem
+	at      time.Time
+	pause   time.Duration
+}
+
+// call is a request to EC2 that may outlast the pass that made it. It works on values of its own.
+type call struct {
+	key Attempt
+	// action is what the request is for, nil for upkeep.
+	action topology.Action
+	// finish takes its outcome within a pass, that which made it or a later one, and returns what is left of the error.
+	finish func(context.Context, *Execution, error) error
+
+	mu sync.Mutex
+	// late is true once no pass waits for it any more, over once there is an answer, which err is.
+	late, over bool
+	err        error
+}
+
+// answered records the answer, and says whether no pass waits for it any more.
+func (c *call) answered(err error) (late bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.err, c.over = err, true
+	return c.late
+}
+
+// leave no longer waits for the answer, and says whether it is there.
+func (c *call) leave() (over bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.late = true
+	return c.over
+}
+
+func (c *call) ended() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.over
+}
+
+// begin records a request that goes out, unless one for the same is under way or has not been taken yet. Several members
+// are served at the same time.
+func (q *Requests) begin(c *call) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if slices.ContainsFunc(q.calls, func(other *call) bool { return other.key == c.key }) {
+		return false
+	}
+	q.calls = append(q.calls, c)
+	return true
+}
+
+// end records that a request's outcome is taken.
+func (q *Requests) end(c *call) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.calls = slices.DeleteFunc(q.calls, func(other *call) bool { return other == c })
+}
+
+// answers takes the requests that have ended.
+func (q *Requests) answers() []*call {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var ended, open []*call
+	for _, c := range q.calls {
+		if c.ended() {
+			ended = append(ended, c)
+		} else {
+			open = append(open, c)
+		}
+	}
+	q.calls = open
+	return ended
+}
+
+// ErrNoImage: there is no such image.
+var ErrNoImage = errors.New("resolve the image")
 
 // order is one for a machine or a volume of a member: all its tries bear one client token.
 type order struct {
@@ -105,12 +212,6 @@ func (q *Requests) mismatchedFor(action topology.Action, now time.Time) time.Dur
 	return 0
 }
 
-// EC2's codes for a zone that has none of an instance type, and none of a volume type left.
-const (
-	codeNoCapacity       = "InsufficientInstanceCapacity"
-	codeNoVolumeCapacity = "InsufficientVolumeCapacity"
-)
-
 // tokenPatience is how long the instance or volume of a token that EC2 knows from another request is waited for. What is made
 // shows within seconds, at the worst within minutes; after an hour EC2 shows none that ended. tokenTold is after how long that is
 // told.
@@ -161,17 +262,6 @@ func (q *Requests) CapacityRefused(member string, now time.Time) (zone string, s
 		return known.zone, known.since
 	}
 	return "", time.Time{}
-}
-
-// Show tells the brain what EC2 refused a member.
-func (q *Requests) Show(m *topology.Member, now time.Time) {
-	m.CapacityRefused, m.CapacityRefusedAt = q.CapacityRefused(m.Name, now)
-	if m.RecordedVolume == "" {
-		return
-	}
-	if last := q.recentFailure(topology.Identity(topology.ModifyVolume{Member: m.Name, VolumeID: m.RecordedVolume}), now); last != nil {
-		m.ModificationRefused = last.Message
-	}
 }
 
 // refusal is a zone without capacity: for a volume, or for a machine; since when, and when EC2 said so last.

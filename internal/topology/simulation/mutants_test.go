@@ -50,6 +50,8 @@ const (
 	commitsFile        = "internal/topology/commits.go"
 	executionFile      = "internal/engine/execution.go"
 	callsFile          = "internal/engine/calls.go"
+	requestsFile       = "internal/engine/requests.go"
+	stateFile          = "internal/engine/state.go"
 	failuresFile       = "internal/engine/failures.go"
 	engineCloudFile    = "internal/engine/cloud.go"
 	engineDatabaseFile = "internal/engine/database.go"
@@ -481,9 +483,9 @@ var mutants = []mutant{
 	{
 		name: "a leader that was replaced takes the records back",
 		open: true,
-		file: shell + "operator.go",
-		old:  "	return p.holdsLease()\n",
-		new:  "	return nil\n", stands: "controllers", breaks: []string{duplicated, leaked},
+		file: "internal/engine/records.go",
+		old:  "	if next.Hand != r.Now().Hand && r.Lease != nil {\n",
+		new:  "	if false {\n", breaks: []string{duplicated, leaked},
 		// What is left behind in another zone is ended, which covers it in this schedule.
 		and: []patch{{"internal/topology/provisioning.go", "if in.gone() || m.verified() || !apart(in, vol) {", "if true {"}},
 	},
@@ -558,7 +560,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "the answer to a request that outlasted its pass is never taken",
-		file: callsFile,
+		file: requestsFile,
 		old:  "		if c.ended() {\n",
 		new:  "		if c.key == nil {\n", breaks: []string{notConverged, leaked},
 	},
@@ -582,7 +584,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "nobody asks whether this process still leads",
-		file: executionFile,
+		file: stateFile,
 		old:  "if x.Lease == nil ||",
 		new:  "if x.Lease != nil ||", breaks: append([]string{duplicated, leaked, dataDeleted, tooOld}, losesCommits...),
 	},
@@ -615,5 +617,23 @@ var mutants = []mutant{
 		file: engineDatabaseFile,
 		old:  "	if err := x.saveRecord(ctx, a.Member, func(rec *topology.Record) { rec.SignedInstance, rec.SignedKey = a.InstanceID, key }); err != nil {\n		return err\n	}\n	return install(ctx)",
 		new:  "	return install(ctx)", breaks: []string{notConverged},
+	},
+	{
+		name: "a cache that lags behind is believed",
+		file: "internal/engine/records.go",
+		old:  "	if m.superseded[read.Version] {",
+		new:  "	if m.superseded[\"\"] {", breaks: append([]string{notConverged, duplicated, leaked, wildRow}, losesCommits...),
+	},
+	{
+		name: "records whose answer was lost are taken for somebody else's",
+		file: "internal/engine/records.go",
+		old:  "|| slices.ContainsFunc(r.Memory.unheard, read.Records.Equal))",
+		new:  ")", breaks: append([]string{notConverged, duplicated, leaked, wildRow}, losesCommits...),
+	},
+	{
+		name: "records that somebody lost are not put back",
+		file: "internal/engine/records.go",
+		old:  "		case known:\n			r.Set(r.Memory.records.Clone())\n",
+		new:  "		case known:\n			r.Set(topology.Records{Hand: NoHand})\n", breaks: append([]string{notConverged, duplicated, leaked, wildRow, untold}, losesCommits...),
 	},
 }

@@ -32,10 +32,7 @@ type Records struct {
 	Bootstrapped string `json:"bootstrapped,omitempty"`
 	// RebuiltAt is when the records were lost and rebuilt from tags; zero when they never were.
 	RebuiltAt time.Time `json:"rebuiltAt,omitzero"`
-	// FinalVolumes are the volumes of which a deletion takes its final snapshot, chosen before anything is stopped.
-	FinalVolumes []string `json:"finalVolumes,omitempty"`
-	// FinalAt is when they were chosen, in Unix seconds: no older snapshot counts as the final one.
-	FinalAt int64 `json:"finalAt,omitempty"`
+	FinalSnapshots
 	// BootstrappedVolume is the volume on which the cluster began. An empty volume in its place is no place to begin again.
 	BootstrappedVolume string `json:"bootstrappedVolume,omitempty"`
 	// Recovering is the volume into which a recovery goes, and Recovered is true once it is done: from then on the member on
@@ -68,19 +65,7 @@ type Records struct {
 	// PoweredOff are the instances of unreached members that were seen stopped while a primary was looked for: started again
 	// they can do no harm.
 	PoweredOff []string `json:"poweredOff,omitempty"`
-	// Leader is the member that was to be promoted last, noted before it is opened for writes, or a later primary of which every
-	// voter showed that it lacks nothing. Empty when nobody ever was, or when that was forgotten.
-	Leader string `json:"leader,omitempty"`
-	// LeaderDoubted says that another member was found writable and led on since Leader was noted: commits may have been
-	// acknowledged that Leader lacks. It ends with the next proof.
-	LeaderDoubted bool `json:"leaderDoubted,omitempty"`
-	// LeaderEpoch is the lowest epoch of a row that Leader can have written since it is noted, and LeaderServer the UUID of its server.
-	// Both are empty when nobody is noted, or by a release that did not know them.
-	LeaderEpoch  uint64 `json:"leaderEpoch,omitempty"`
-	LeaderServer string `json:"leaderServer,omitempty"`
-	// LeaderVoid is the GTID set of the transactions that count no more as acknowledged until Leader has written a row, as long as
-	// nobody else is opened for writes: a proof for it found that nobody acknowledged them, and Leader lacks them.
-	LeaderVoid string `json:"leaderVoid,omitempty"`
+	Term
 	// Alone is the member that may have acknowledged commits by itself from the membership row of epoch AloneSince on,
 	// because it was the last voter left. Under an older row nobody is promoted without it.
 	Alone      string `json:"alone,omitempty"`
@@ -112,8 +97,6 @@ type Records struct {
 	Volumes  Course `json:"volumes,omitzero"`
 	// Template is Desired.Template of when all members were last well on machines made from it.
 	Template string `json:"template,omitempty"`
-	// FinalChosen is true once FinalVolumes was decided, also when it is empty.
-	FinalChosen bool `json:"finalChosen,omitempty"`
 	// Hand is the operator's process that wrote them last. A new leader writes them before it does anything, also when it changes
 	// nothing else: what one before it decides, which stood still between its look at the cluster and this write, is refused then.
 	Hand string `json:"hand,omitempty"`
@@ -170,6 +153,33 @@ type Record struct {
 	Rebuild RebuildRequest `json:"rebuild,omitzero"`
 	// Modified are the last modifications of the member's volume.
 	Modified Modifications `json:"modified,omitzero"`
+}
+
+// Term is who led last, as far as the records know.
+type Term struct {
+	// Leader is the member that was to be promoted last, noted before it is opened for writes, or a later primary of which every
+	// voter showed that it lacks nothing. Empty when nobody ever was, or when that was forgotten.
+	Leader string `json:"leader,omitempty"`
+	// LeaderDoubted says that another member was found writable and led on since Leader was noted: commits may have been
+	// acknowledged that Leader lacks. It ends with the next proof.
+	LeaderDoubted bool `json:"leaderDoubted,omitempty"`
+	// LeaderEpoch is the lowest epoch of a row that Leader can have written since it is noted, and LeaderServer the UUID of its server.
+	// Both are empty when nobody is noted, or by a release that did not know them.
+	LeaderEpoch  uint64 `json:"leaderEpoch,omitempty"`
+	LeaderServer string `json:"leaderServer,omitempty"`
+	// LeaderVoid is the GTID set of the transactions that count no more as acknowledged until Leader has written a row, as long as
+	// nobody else is opened for writes: a proof for it found that nobody acknowledged them, and Leader lacks them.
+	LeaderVoid string `json:"leaderVoid,omitempty"`
+}
+
+// FinalSnapshots are those that a deletion takes.
+type FinalSnapshots struct {
+	// FinalVolumes are the volumes of which a deletion takes its final snapshot, chosen before anything is stopped.
+	FinalVolumes []string `json:"finalVolumes,omitempty"`
+	// FinalAt is when they were chosen, in Unix seconds: no older snapshot counts as the final one.
+	FinalAt int64 `json:"finalAt,omitempty"`
+	// FinalChosen is true once FinalVolumes was decided, also when it is empty.
+	FinalChosen bool `json:"finalChosen,omitempty"`
 }
 
 // Clone returns a deep copy.

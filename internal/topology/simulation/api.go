@@ -221,5 +221,5 @@ func instanceMoves(i topology.Instance) bool {
 }
 
 func volumeMoves(v topology.Volume) bool {
-	return v.State == creating || v.State == deleting || v.AttachState == attaching
+	return v.State == creating || v.State == deleting || v.AttachState == attaching || v.AttachState == detaching
 }

@@ -23,6 +23,7 @@ const (
 	deleted   = "deleted"
 
 	attaching = "attaching"
+	detaching = "detaching"
 	attached  = "attached"
 
 	completed = "completed"

@@ -239,11 +239,11 @@ func (c cloudPort) DetachVolume(ctx context.Context, a topology.DetachVolume) er
 			return errState
 		}
 		in.volume = nil
-		v.AttachState = "detaching"
+		v.AttachState = detaching
 		w.noteVolume(v)
 		see(pic.volumes, v.ID, v.member, v.Volume, w.now, false)
 		w.after(w.between(200, 5*second), func() {
-			if v.AttachedTo == in.ID && v.AttachState == "detaching" {
+			if v.AttachedTo == in.ID && v.AttachState == detaching {
 				w.release(v)
 			}
 		})

@@ -113,6 +113,9 @@ type reportPort struct{ op *operator }
 
 // Begins implements engine.Reporter. It is where faults that wait for a kind of action strike.
 func (r reportPort) Begins(a topology.Action) {
+	if r.op.w.trace.listen != nil {
+		r.op.w.say("%s: %s", r.op.name, a)
+	}
 	r.op.w.hit(r.op, a)
 	if _, restarts := a.(topology.Restart); restarts {
 		r.op.w.checkDisturbed(r.op, a)

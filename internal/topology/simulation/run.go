@@ -75,24 +75,33 @@ func Run(seed, schedule uint64, told bool) Result {
 }
 
 func newWorld(seed, schedule uint64) *world {
-	w := &world{
-		rng: rand.New(rand.NewPCG(seed, schedule)), ledger: newLedger(), trace: trace{hash: fnv.New64a()},
-		cloud: &cloud{tokens: map[string]string{}, noRoom: map[string]bool{}}, kube: kube{inService: map[string]bool{}, uncovered: map[string]int64{}}, rows: map[uint64]string{}, broken: map[string]bool{},
-	}
+	w := emptyWorld(seed, schedule)
 	w.shape = w.drawShape()
 	w.drawPlot(seed, schedule)
-	w.lossy = !w.shape.lossless
-	w.desired = topology.Desired{
-		Cluster: "orders", Replicas: w.shape.size, Lossless: w.shape.lossless, MaxLag: 30 * time.Second, SizeGiB: 100, ManagedSecurityGroup: true, Database: true,
-		Subnets:        []topology.Subnet{{ID: "subnet-a", Zone: "a"}, {ID: "subnet-b", Zone: "b"}, {ID: "subnet-c", Zone: "c"}},
-		DeletionPolicy: w.shape.policy, TemplateHash: "first", Version: "9.7.4",
-	}
+	w.want()
 	w.drawHeirloom(seed, schedule)
 	w.drawPeople(seed, schedule)
 	w.drawSeries(seed, schedule)
 	w.drawMeddling(seed, schedule)
 	w.drawDying(seed, schedule)
 	return w
+}
+
+func emptyWorld(seed, schedule uint64) *world {
+	return &world{
+		rng: rand.New(rand.NewPCG(seed, schedule)), ledger: newLedger(), trace: trace{hash: fnv.New64a()},
+		cloud: &cloud{tokens: map[string]string{}, noRoom: map[string]bool{}}, kube: kube{inService: map[string]bool{}, uncovered: map[string]int64{}}, rows: map[uint64]string{}, broken: map[string]bool{},
+	}
+}
+
+// want makes the spec of a cluster of the world's shape.
+func (w *world) want() {
+	w.lossy = !w.shape.lossless
+	w.desired = topology.Desired{
+		Cluster: "orders", Replicas: w.shape.size, Lossless: w.shape.lossless, MaxLag: 30 * time.Second, SizeGiB: 100, ManagedSecurityGroup: true, Database: true,
+		Subnets:        []topology.Subnet{{ID: "subnet-a", Zone: "a"}, {ID: "subnet-b", Zone: "b"}, {ID: "subnet-c", Zone: "c"}},
+		DeletionPolicy: w.shape.policy, TemplateHash: "first", Version: "9.7.4",
+	}
 }
 
 func (w *world) drawShape() shape {

@@ -148,11 +148,21 @@ func (w *world) after(ms int64, run func()) {
 	w.timers.push(timer{w.now + max(ms, 0), w.serial, run})
 }
 
-// between draws from [low, high].
-func (w *world) between(low, high int64) int64 { return low + w.rng.Int64N(high-low+1) }
+// between draws from [low, high]; in a script it is the middle.
+func (w *world) between(low, high int64) int64 {
+	if w.trace.listen != nil {
+		return (low + high) / 2
+	}
+	return low + w.rng.Int64N(high-low+1)
+}
 
-// chance is true in percent of the cases.
-func (w *world) chance(percent float64) bool { return w.rng.Float64()*100 < percent }
+// chance is true in percent of the cases; in a script what happens in most of them does.
+func (w *world) chance(percent float64) bool {
+	if w.trace.listen != nil {
+		return percent > 50
+	}
+	return w.rng.Float64()*100 < percent
+}
 
 // time is the model's time as the brain sees it.
 func (w *world) time() time.Time { return epoch.Add(time.Duration(w.now) * time.Millisecond) }
@@ -183,6 +193,8 @@ type trace struct {
 	kept bool
 	text strings.Builder
 	hash hash.Hash64
+	// listen is told each line of a script, nil without one.
+	listen func(at int64, line string)
 }
 
 func (t *trace) add(line []byte) {
@@ -194,6 +206,10 @@ func (t *trace) add(line []byte) {
 
 // say adds a line to the trace.
 func (w *world) say(format string, args ...any) {
+	if w.trace.listen != nil {
+		w.trace.listen(w.now, fmt.Sprintf(format, args...))
+		return
+	}
 	line := fmt.Appendf(nil, "%9.3fs  ", float64(w.now)/1000)
 	w.trace.add(append(fmt.Appendf(line, format, args...), '\n'))
 }

@@ -2,7 +2,6 @@ package controllers
 
 import (
 	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -14,7 +13,6 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/pki"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/policy"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 )
 
 // caches is what the operator remembers between passes and may forget at any time: a restart only makes it look again.
@@ -124,11 +122,7 @@ type settingCache struct {
 
 // publishedCache is what clients and others were shown in Kubernetes.
 type publishedCache struct {
-	// primary is the one that clients were shown last, and where; empty when that is not known.
-	primary string
-	// endpoints are the members that clients were shown last, and changedAt is when they were others before.
-	endpoints []resources.Member
-	changedAt time.Time
+	clients engine.Publication
 	// objects is what was applied to each child object, and the version that came of it.
 	objects map[string]applied
 }
@@ -166,14 +160,6 @@ type toldCache struct {
 	writes writes
 	// timeline is what is known of the present failure of a primary, or of the switchover under way.
 	timeline timeline
-}
-
-// show remembers which members clients are shown. What an operator shows first is nothing new to them, for all that it knows.
-func (n *clusterCache) show(members []resources.Member, now time.Time) {
-	if n.published.endpoints != nil && !slices.Equal(n.published.endpoints, members) {
-		n.published.changedAt = now
-	}
-	n.published.endpoints = members
 }
 
 type applied struct{ hash, resourceVersion string }

@@ -51,14 +51,18 @@ func (r *objects) show(ctx context.Context, s *pass) error {
 	}
 	failed = append(failed, r.dropOthersSlices(ctx, s, foreign))
 	s.result.published = true
-	members := endpointMembers(s)
+	endpoints := engine.Endpoints(s.plan)
+	members := make([]resources.Member, 0, len(endpoints))
+	for _, e := range endpoints {
+		members = append(members, resources.Member(e))
+	}
 	for _, slice := range resources.EndpointSlices(s.cluster, members) {
 		p, err := r.aside(s, "EndpointSlice "+*slice.Name, slice, func() error { return r.applySlice(ctx, s, slice, foreign[*slice.Name]) })
 		failed = append(failed, err)
 		s.result.published = s.result.published && p == nil && err == nil
 	}
 	if s.result.published && s.plan.Primary != "" { // otherwise what was shown before stays
-		s.cache.show(members, r.Clock.Now())
+		s.cache.published.clients.Shown(endpoints, r.Clock.Now())
 	}
 	if s.cluster.Spec.Database != nil && !s.keys.leaving && s.keys.password != "" {
 		secret := resources.AppSecret(s.cluster, r.appCredentials(s))

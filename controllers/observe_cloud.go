@@ -87,7 +87,7 @@ func (r *cloudObserver) watch(s *pass) {
 	}
 	s.observed.WatchedSince, s.observed.DoubtAt = n.cloud.watchedSince, n.requests.Doubted()
 	s.observed.UncoveredReported = reportedUncovered(lastPromotion(s))
-	s.observed.ShownAt, s.observed.Shown = n.published.changedAt, primaryOf(n.published.endpoints)
+	n.published.clients.Observe(&s.observed)
 }
 
 // readInventory fills in s.inventory. What EC2 said last is kept when it does not answer.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"slices"
 	"strconv"
 	"time"
 
@@ -17,7 +16,6 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
 // publisher leads clients to the members.
@@ -42,7 +40,7 @@ func (r *publisher) publish(ctx context.Context, s *pass) error {
 	}
 	err := r.objects.show(ctx, s)
 	if s.result.published && s.plan.Primary != "" {
-		s.cache.published.primary = primaryShown(s)
+		s.cache.published.clients.PrimaryShown(s.plan, s.observed)
 	}
 	r.aimProbe(s)
 	return err
@@ -51,7 +49,7 @@ func (r *publisher) publish(ctx context.Context, s *pass) error {
 // showPrimary lets clients find a primary that they were not shown before without waiting for what this pass does: MySQL takes up
 // to a second to point the former primary at it. Trouble is publish's to report, after that.
 func (r *publisher) showPrimary(ctx context.Context, s *pass) error {
-	if s.deleting() || s.plan.Primary == "" || s.cache.published.primary == primaryShown(s) || slices.ContainsFunc(s.plan.Actions, comesFirst) {
+	if s.deleting() || !s.cache.published.clients.PrimaryFirst(s.plan, s.observed) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, showLimit)
@@ -63,46 +61,6 @@ func (r *publisher) showPrimary(ctx context.Context, s *pass) error {
 	s.result.inTheWay = told // publish tells of what is in the way
 	s.cache.told.timeline.show(s, r.Clock.Now())
 	return nil
-}
-
-// comesFirst says of an action that nothing is shown before it: it settles who takes writes, or ends what acknowledges them.
-func comesFirst(a topology.Action) bool {
-	switch a.(type) {
-	case topology.RecordPrimary, topology.Demote, topology.StopInstance, topology.StandAlone, topology.SetSourceWait:
-		return true
-	}
-	return false
-}
-
-// primaryShown identifies what clients that look for the primary are shown.
-func primaryShown(s *pass) string {
-	if m := s.observed.Members[s.plan.Primary]; m != nil && m.CurrentInstance() != nil {
-		return s.plan.Primary + " at " + m.CurrentInstance().Address
-	}
-	return ""
-}
-
-// primaryOf names the primary among members that clients are shown; empty for none.
-func primaryOf(members []resources.Member) string {
-	for _, m := range members {
-		if m.Primary {
-			return m.Name
-		}
-	}
-	return ""
-}
-
-// endpointMembers are the members as clients may be sent to them.
-func endpointMembers(s *pass) []resources.Member {
-	var members []resources.Member
-	for _, v := range s.plan.Members {
-		if v.Address != "" {
-			members = append(members, resources.Member{
-				Name: v.Name, Address: v.Address, Ready: v.InService, Primary: v.Role == v1alpha1.RolePrimary,
-			})
-		}
-	}
-	return members
 }
 
 // aimProbe tells the prober where to write.

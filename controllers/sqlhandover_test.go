@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/mysqld"
 )
@@ -76,8 +77,10 @@ func TestClientsAreShownAPrimaryBeforeTheFormerOneFollows(t *testing.T) {
 	if p := now.Status.LastPromotion; p == nil || p.Kind != promotionPlanned || p.From != former || p.To != to || p.Publish == "" {
 		t.Errorf("status tells of %+v", p)
 	}
-	if at := o.caches.of(client.ObjectKeyFromObject(now), keyOf(now.UID)).published.changedAt; at.Before(c.CreationTimestamp.Time) {
-		t.Errorf("it is remembered that clients were shown another at %s", at)
+	var seen topology.Observed
+	o.caches.of(client.ObjectKeyFromObject(now), keyOf(now.UID)).published.clients.Observe(&seen)
+	if seen.ShownAt.Before(c.CreationTimestamp.Time) {
+		t.Errorf("it is remembered that clients were shown another at %s", seen.ShownAt)
 	}
 	w.settle(o)
 	w.end()

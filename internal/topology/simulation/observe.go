@@ -42,6 +42,7 @@ func (op *operator) observe(p *process, recordsLost bool) (topology.Observed, bo
 		Launchable: true, DatabaseReady: op.records().Database != "", InService: maps.Clone(w.kube.inService), Source: w.source(),
 		WatchedSince: *op.watchedSince, UncoveredReported: maps.Clone(op.w.kube.uncovered), DoubtAt: op.requests.Doubted(),
 	}
+	op.shown.Observe(&o)
 	if pic.group {
 		o.SecurityGroup = "sg-1"
 	}

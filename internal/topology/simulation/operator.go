@@ -37,6 +37,8 @@ type operator struct {
 	// stored are the records that this pass stands on, memory what this process wrote.
 	stored *engine.Recorder
 	memory *engine.RecordMemory
+	// shown is what clients are shown.
+	shown engine.Publication
 	// born is when this process began to lead, with caches that were fresh.
 	born int64
 	// desired is the spec that this pass stands on.
@@ -254,6 +256,9 @@ func (op *operator) reconcile(p *process) int64 {
 			st.passes++
 		}
 	}
+	if op.shown.PrimaryFirst(plan, o) {
+		op.publish(p, plan, o)
+	}
 	outcome := op.act(p, d, plan, o)
 	outcome.Moved = moved
 	op.publish(p, plan, o)
@@ -273,8 +278,7 @@ func (op *operator) reconcile(p *process) int64 {
 	return outcome.LookAgain(plan).Milliseconds()
 }
 
-// publish shows the cluster to the clients: what was observed before this pass acted. The operator shows a new primary before it
-// acts, too, as long as Kubernetes takes that; no proof stands on where clients are led, and here they come late.
+// publish shows the cluster to the clients: what was observed before this pass acted.
 func (op *operator) publish(p *process, plan topology.Plan, o topology.Observed) {
 	w := op.w
 	op.point(p)
@@ -289,6 +293,8 @@ func (op *operator) publish(p *process, plan topology.Plan, o topology.Observed)
 		}
 		w.kube.primary = in.Address
 	}
+	op.shown.PrimaryShown(plan, o)
+	op.shown.Shown(engine.Endpoints(plan), w.time())
 	for _, u := range plan.Records.Uncovered.LostWith(plan.Primary) {
 		w.kube.uncovered[u.Primary] = u.Since
 	}

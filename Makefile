@@ -175,7 +175,7 @@ points: deps ## Restore to 20 random points of a history with a failover in it, 
 .PHONY: simulate
 simulate: ## Play random schedules of faults against the brain: SCHEDULES=1000000 SEED=1. A failing one says how to repeat it.
 	@NAIROBI_SEED=$(or $(SEED),1) NAIROBI_SCHEDULES=$(or $(SCHEDULES),1000000) \
-	  go test -count=1 -timeout 24h -run 'TestSchedules$$' -v $(TESTFLAGS) ./internal/topology/simulation
+	  go test -count=1 -timeout 24h -run 'TestSchedules$$' -v $(TESTFLAGS) ./internal/simulation
 
 .PHONY: bench
 bench: bench-operator bench-backup bench-snapshot bench-ready ## Figures: what Ready clusters cost, backups beside the same by hand, snapshots, and what the operator adds to the way to Ready.

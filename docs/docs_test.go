@@ -17,7 +17,7 @@ const (
 	constants       = "../api/v1alpha1/constants.go"
 	eventConstants  = "../api/v1alpha1/events.go"
 	backupConstants = "../api/v1alpha1/mysqlbackup_types.go"
-	mutants         = "../internal/topology/simulation/mutants_test.go"
+	mutants         = "../internal/simulation/mutants_test.go"
 )
 
 // parse returns the syntax of a file.

@@ -33,7 +33,7 @@ func number(t *testing.T, name string, otherwise uint64) uint64 {
 
 // repeat is the command that plays a schedule again.
 func repeat(seed, schedule uint64) string {
-	return fmt.Sprintf("NAIROBI_SEED=%d NAIROBI_SCHEDULE=%d go test ./internal/topology/simulation -run TestSchedule$ -v", seed, schedule)
+	return fmt.Sprintf("NAIROBI_SEED=%d NAIROBI_SCHEDULE=%d go test ./internal/simulation -run TestSchedule$ -v", seed, schedule)
 }
 
 // TestSchedules plays random schedules: those of an ordinary run, or NAIROBI_SCHEDULES of NAIROBI_SEED from NAIROBI_FIRST on.

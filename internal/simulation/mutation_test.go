@@ -30,7 +30,7 @@ var verdict = regexp.MustCompile(`schedule (\d+): ([^:\n]+): `)
 // A mutant that nobody notices says that a line of the real thing is not needed, or that the simulation is blind; those
 // of which that is not settled are tried with NAIROBI_MUTANTS=all, and many schedules.
 func TestMutants(t *testing.T) {
-	root, err := filepath.Abs("../../..")
+	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func (m mutant) mustBeNoticed(t *testing.T, root string) {
 // TestMutantsFitTheCode tells in a moment, and not after minutes, that code has changed which a mutant patches.
 func TestMutantsFitTheCode(t *testing.T) {
 	for _, m := range mutants {
-		t.Run(strings.ReplaceAll(m.name, " ", "_"), func(t *testing.T) { m.patched(t, "../../..") })
+		t.Run(strings.ReplaceAll(m.name, " ", "_"), func(t *testing.T) { m.patched(t, "../..") })
 	}
 }
 
@@ -129,7 +129,7 @@ func (m mutant) build(ctx context.Context, t *testing.T, root string) string {
 		t.Fatal(err)
 	}
 	binary := filepath.Join(dir, "mutant.test")
-	compile := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-overlay", filepath.Join(dir, "overlay.json"), "-o", binary, "./internal/topology/simulation")
+	compile := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-overlay", filepath.Join(dir, "overlay.json"), "-o", binary, "./internal/simulation")
 	compile.Dir = root
 	if out, err := compile.CombinedOutput(); err != nil {
 		t.Fatal(fmt.Errorf("build: %w\n%s", err, out))

@@ -78,7 +78,7 @@ func newWorld(seed, schedule uint64) *world {
 	w := emptyWorld(seed, schedule)
 	w.shape = w.drawShape()
 	w.drawPlot(seed, schedule)
-	w.want()
+	w.lossy, w.desired = !w.shape.lossless, desiredFor(w.shape)
 	w.drawHeirloom(seed, schedule)
 	w.drawPeople(seed, schedule)
 	w.drawSeries(seed, schedule)
@@ -94,13 +94,12 @@ func emptyWorld(seed, schedule uint64) *world {
 	}
 }
 
-// want makes the spec of a cluster of the world's shape.
-func (w *world) want() {
-	w.lossy = !w.shape.lossless
-	w.desired = topology.Desired{
-		Cluster: "orders", Replicas: w.shape.size, Lossless: w.shape.lossless, MaxLag: 30 * time.Second, SizeGiB: 100, ManagedSecurityGroup: true, Database: true,
+// desiredFor is the spec of a cluster.
+func desiredFor(s shape) topology.Desired {
+	return topology.Desired{
+		Cluster: "orders", Replicas: s.size, Lossless: s.lossless, MaxLag: 30 * time.Second, SizeGiB: 100, ManagedSecurityGroup: true, Database: true,
 		Subnets:        []topology.Subnet{{ID: "subnet-a", Zone: "a"}, {ID: "subnet-b", Zone: "b"}, {ID: "subnet-c", Zone: "c"}},
-		DeletionPolicy: w.shape.policy, TemplateHash: "first", Version: "9.7.4",
+		DeletionPolicy: s.policy, TemplateHash: "first", Version: "9.7.4",
 	}
 }
 

@@ -57,7 +57,7 @@ const (
 	engineDatabaseFile = "internal/engine/database.go"
 	stepsFile          = "internal/steps/steps.go"
 	stepsVotersFile    = "internal/steps/voters.go"
-	shell              = "internal/topology/simulation/"
+	shell              = "internal/simulation/"
 )
 
 // reproof takes away the second defence of every promotion: that it is proven once more, behind the fence of everybody else,

@@ -16,7 +16,7 @@ import (
 // TestScripts plays the scripts of testdata: what befalls a cluster, and what the operator does about it, second by second. They run the
 // engine that the operator runs, in a world in which nothing is left to chance. testdata/scripts/README.md has the commands.
 //
-// `go test ./internal/topology/simulation -run TestScripts -rewrite` writes what happens now in the place of what was expected.
+// `go test ./internal/simulation -run TestScripts -rewrite` writes what happens now in the place of what was expected.
 func TestScripts(t *testing.T) {
 	datadriven.Walk(t, "testdata/scripts", func(t *testing.T, path string) {
 		if strings.HasSuffix(path, ".md") {
@@ -53,7 +53,7 @@ func beginScript(t *testing.T, d *datadriven.TestData) *script {
 	d.MaybeScanArgs(t, "members", &w.shape.size)
 	w.shape.fresh = d.HasArg("fresh")
 	w.shape.lossless = !d.HasArg("async")
-	w.want()
+	w.lossy, w.desired = !w.shape.lossless, desiredFor(w.shape)
 	if !w.shape.fresh {
 		w.preset()
 	}

@@ -27,10 +27,8 @@ type operator struct {
 	frozen    bool
 	processes []*process
 	parked    []*process
-	// cutIn and freezeIn count the calls until this process dies or freezes; 0 for never.
-	cutIn, freezeIn int
-	freezeFor       int64
-	wake            func()
+	doom
+	wake func()
 
 	picture *picture
 	slots   map[*instance]*slot
@@ -52,6 +50,13 @@ type operator struct {
 	watchedSince *time.Time
 	primary      *instance // what the prober watches
 	said         string    // the plan that was told last
+}
+
+// doom is what is to befall a process.
+type doom struct {
+	// cutIn and freezeIn count the calls until it dies or freezes; 0 for never.
+	cutIn, freezeIn int
+	freezeFor       int64
 }
 
 // lead starts an operator that holds the lease.
@@ -263,19 +268,25 @@ func (op *operator) reconcile(p *process) int64 {
 	outcome.Moved = moved
 	op.publish(p, plan, o)
 	if w.leader == op {
-		w.passes++
-		if began >= w.healed {
-			w.plan = plan // what an operator that was frozen saw before says nothing of the end
-		}
-		if to := d.SwitchoverTo; to != "" && (plan.Primary == to || plan.SwitchoverRefused != "") && w.desired.SwitchoverTo == to {
-			w.desired.SwitchoverTo = "" // done with, as controllers remove the annotation
-		}
-		w.answerRebuild(d, plan, began)
-		if plan.Gone {
-			w.gone = true
-		}
+		op.conclude(d, plan, began)
 	}
 	return outcome.LookAgain(plan).Milliseconds()
+}
+
+// conclude notes what a pass of the leader means for those who wait for it.
+func (op *operator) conclude(d topology.Desired, plan topology.Plan, began int64) {
+	w := op.w
+	w.passes++
+	if began >= w.healed {
+		w.plan = plan // what an operator that was frozen saw before says nothing of the end
+	}
+	if to := d.SwitchoverTo; to != "" && (plan.Primary == to || plan.SwitchoverRefused != "") && w.desired.SwitchoverTo == to {
+		w.desired.SwitchoverTo = "" // done with, as controllers remove the annotation
+	}
+	w.answerRebuild(d, plan, began)
+	if plan.Gone {
+		w.gone = true
+	}
 }
 
 // publish shows the cluster to the clients: what was observed before this pass acted.

@@ -52,7 +52,7 @@ func (r *executor) execution(s *pass) *engine.Execution {
 	x := &engine.Execution{
 		Ports: engine.Ports{
 			Database: sqlPort{r, s}, Records: &s.stored, Threads: goroutines{}, Reporter: reportPort{r, s},
-			Clock: r.Clock, Lease: r.Config.Lease, Wake: func() { r.wake(name) },
+			Clock: r.Clock, Lease: r.lease(), Wake: func() { r.wake(name) },
 		},
 		Desired: s.desired, Observed: s.observed, Plan: s.plan, Requests: s.cache.requests, LostTags: s.seen.untagged, Outdated: s.seen.outdated,
 	}
@@ -60,6 +60,14 @@ func (r *executor) execution(s *pass) *engine.Execution {
 		x.Cloud = cloudPort{r, s, s.access.cloud, s.uid()}
 	}
 	return x
+}
+
+// lease takes a fresh look at the leader's lease; nil without an election.
+func (p *Ports) lease() func(context.Context) error {
+	if p.Config.Lease == nil {
+		return nil
+	}
+	return func(ctx context.Context) error { return ofKubernetes(p.Config.Lease(ctx)) }
 }
 
 // wake has a cluster looked at now. When so many wait there that there is no room, a look is due anyway.

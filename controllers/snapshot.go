@@ -170,7 +170,7 @@ func (r *snapshots) snapshot(ctx context.Context, s *pass, b *v1alpha1.MySQLBack
 		return err
 	}
 	var taken ec2.Snapshot
-	err := s.cache.requests.Upkeep(engine.Errand{What: engine.TakeSnapshotErrand, Object: purposeOf(b)}, r.Clock.Now(), func() (err error) {
+	err := s.cache.requests.Upkeep(engine.Errand{What: engine.TakeSnapshotErrand, Object: purposeOf(b)}, r.Clock, func() (err error) {
 		taken, err = s.access.cloud.CreateSnapshot(ctx, ec2.SnapshotSpec{
 			Owner: s.owner(), Member: member, VolumeID: volume, Purpose: purposeOf(b), MySQLVersion: s.openedBy(member),
 		})

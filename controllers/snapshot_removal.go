@@ -65,12 +65,12 @@ func (r *snapshots) discardSnapshot(ctx context.Context, s *pass, b *v1alpha1.My
 	if !ok || !superfluous(b, taken) {
 		return nil
 	}
-	return s.cache.requests.Upkeep(engine.Errand{What: engine.DeleteSnapshotErrand, Object: taken.ID}, r.Clock.Now(), func() error { return s.access.cloud.DeleteSnapshot(ctx, s.uid(), taken.ID) })
+	return s.cache.requests.Upkeep(engine.Errand{What: engine.DeleteSnapshotErrand, Object: taken.ID}, r.Clock, func() error { return s.access.cloud.DeleteSnapshot(ctx, s.uid(), taken.ID) })
 }
 
 // deleteSnapshotOf deletes what EC2 has of a backup.
 func (r *snapshots) deleteSnapshotOf(ctx context.Context, s *pass, b *v1alpha1.MySQLBackup) error {
-	return s.cache.requests.Upkeep(engine.Errand{What: engine.DeleteSnapshotsErrand, Object: purposeOf(b)}, r.Clock.Now(), func() error { return s.access.cloud.DeleteSnapshotsFor(ctx, s.uid(), purposeOf(b)) })
+	return s.cache.requests.Upkeep(engine.Errand{What: engine.DeleteSnapshotsErrand, Object: purposeOf(b)}, r.Clock, func() error { return s.access.cloud.DeleteSnapshotsFor(ctx, s.uid(), purposeOf(b)) })
 }
 
 // releaseSnapshot lets a MySQLBackup go that was deleted. Its snapshot goes with it where its policy says so, and where it is

@@ -83,9 +83,12 @@ func (x *Execution) TakeAnswers(ctx context.Context) {
 	}
 }
 
-// cloudFailure turns what EC2 answered to an action into a problem. EC2 is not asked again for a while for what it has just
-// refused; the fence is tried more often than the rest.
+// cloudFailure turns what EC2 answered to an action into a problem, unless it is one. EC2 is not asked again for a while for what it has
+// just refused; the fence is tried more often than the rest.
 func (x *Execution) cloudFailure(action topology.Action, err error) *Problem {
+	if p := (*Problem)(nil); errors.As(err, &p) {
+		return p
+	}
 	x.Requests.DoubtAfter(err, x.Clock.Now())
 	p := CloudError(err)
 	longest := longestPause

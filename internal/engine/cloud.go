@@ -16,8 +16,7 @@ func (x *Execution) takeInCloud(ctx context.Context, action topology.Action) (bo
 	if !handled {
 		handled, err = x.change(ctx, action)
 	}
-	var p *Problem
-	if err == nil || errors.Is(err, ErrUnderWay) || errors.As(err, &p) {
+	if err == nil || errors.Is(err, ErrUnderWay) {
 		return handled, err
 	}
 	return handled, x.cloudFailure(action, err)
@@ -32,6 +31,9 @@ func (x *Execution) make(ctx context.Context, action topology.Action) (bool, err
 		return true, x.Cloud.DeleteSecurityGroup(ctx, a)
 	case topology.CreateVolume:
 		err := x.Cloud.CreateVolume(ctx, a)
+		if p := (*Problem)(nil); errors.As(err, &p) {
+			return true, p // EC2 was not asked
+		}
 		x.Requests.noteCapacity(a.Member, a.Zone, codeNoVolumeCapacity, err, x.Clock.Now())
 		return true, x.ordered(ctx, a, err)
 	case topology.LaunchInstance:
@@ -105,13 +107,16 @@ func (x *Execution) ordered(ctx context.Context, action topology.Action, err err
 	if !x.Requests.tokenSpent(o, err, x.Clock.Now()) && ec2.Code(err) != codeTokenEnded {
 		return err
 	}
-	return errors.Join(err, x.saveRecord(ctx, o.member, func(rec *topology.Record) {
+	if unsaved := x.saveRecord(ctx, o.member, func(rec *topology.Record) {
 		if o.volume {
 			rec.Volume = max(rec.Volume, o.incarnation+1)
 		} else {
 			rec.Instance = max(rec.Instance, o.incarnation+1)
 		}
-	}))
+	}); unsaved != nil {
+		return fmt.Errorf("%w; and the next incarnation cannot be recorded: %v", err, unsaved) //nolint:errorlint // EC2's error is what counts
+	}
+	return err
 }
 
 // modify makes a volume what the spec asks for, and counts what EC2 takes of that.

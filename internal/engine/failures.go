@@ -3,6 +3,8 @@ package engine
 import (
 	"time"
 
+	"k8s.io/utils/clock"
+
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
@@ -87,15 +89,15 @@ func (q *Requests) recentFailure(key Attempt, now time.Time) *Problem {
 
 // Upkeep asks EC2 for something on which no database depends, unless that was refused shortly before: a pass a second must not be
 // as many calls.
-func (q *Requests) Upkeep(key Attempt, now time.Time, ask func() error) error {
-	if p := q.Refusal(key, now); p != nil {
+func (q *Requests) Upkeep(key Attempt, clock clock.PassiveClock, ask func() error) error {
+	if p := q.Refusal(key, clock.Now()); p != nil {
 		return p
 	}
 	if err := ask(); err != nil {
 		p := CloudError(err)
-		q.DoubtAfter(err, now)
+		q.DoubtAfter(err, clock.Now())
 		p.PauseFrom, p.Pause = firstPause, upkeepPause
-		q.Fail(key, p, now)
+		q.Fail(key, p, clock.Now())
 		return p
 	}
 	q.Succeed(key)

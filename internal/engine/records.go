@@ -129,9 +129,6 @@ func (r *Recorder) read(ctx context.Context) (bool, error) {
 	if err != nil || !read.Found {
 		return false, err
 	}
-	if read.Schema > topology.RecordsSchema {
-		return false, newerRecords(read.Schema)
-	}
 	m := r.Memory
 	r.Disowned = read.Disowned
 	if m.superseded[read.Version] { // the cache does not show yet what this process wrote
@@ -148,6 +145,9 @@ func (r *Recorder) read(ctx context.Context) (bool, error) {
 			r.version, r.edited = read.Version, true
 			return true, nil
 		}
+	}
+	if read.Schema > topology.RecordsSchema {
+		return false, newerRecords(read.Schema)
 	}
 	if !read.Readable {
 		r.version, r.Lost = read.Version, true // they are made again from tags

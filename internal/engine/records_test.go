@@ -182,6 +182,16 @@ func TestRecordsOfANewerOperatorAreLeftAlone(t *testing.T) {
 	if p := AsProblem(err); p == nil || p.Reason != v1alpha1.ReasonNewerRecords || s.writes != 0 {
 		t.Errorf("%v, %d writes", err, s.writes)
 	}
+	memory := NewRecordMemory(free{})
+	s.stored[0] = topology.Records{PromotedAt: 1}
+	if err := s.begin(t, memory, nil).Save(t.Context(), promoted(2)); err != nil {
+		t.Fatal(err)
+	}
+	s.stored = append(s.stored, topology.Records{Schema: topology.RecordsSchema + 1})
+	if r := s.begin(t, memory, nil); r.Now().PromotedAt != 2 {
+		t.Errorf("this process leads, so that nobody else wrote them: it goes by %+v", r.Now())
+	}
+	s.stored, s.writes = []topology.Records{{}}, 0
 	s.stored[0] = topology.Records{PromotedAt: 1} // of an operator that did not say
 	r = s.begin(t, NewRecordMemory(free{}), nil)
 	if err := r.Save(t.Context(), promoted(2)); err != nil || s.stored[1].Schema != topology.RecordsSchema {

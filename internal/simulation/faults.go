@@ -181,7 +181,7 @@ func (w *world) loseRecords() {
 		return
 	}
 	w.kube.setRecords(topology.Records{}, w.now)
-	w.forgot, w.kube.lost, w.kube.gone = true, true, w.chance(50)
+	w.kube.lost, w.kube.gone = true, w.chance(50)
 	if w.chance(60) {
 		w.leader.die("killed with the records") // otherwise it puts them back
 	}

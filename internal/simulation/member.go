@@ -436,14 +436,21 @@ func (m *member) EnsureDatabase(ctx context.Context) error {
 	return processOf(ctx).op.stored.Save(ctx, func(r *topology.Records) { r.Database = "made" })
 }
 
+// settingsRefused is how often in a hundred times mysqld does not take settings, which it takes later.
+const settingsRefused = 5
+
 // ApplySettings persists settings; they count from the next restart on.
 func (m *member) ApplySettings(ctx context.Context, a topology.ApplySettings, before func(context.Context) error) (restart bool, err error) {
 	if restart = len(a.Want)+len(a.Drop) > 0; !restart {
 		return false, nil
 	}
-	return true, m.control(ctx, func(c writer) error {
+	err = m.control(ctx, func(c writer) error {
 		if err := before(ctx); err != nil {
 			return err
+		}
+		if c.p.w.chance(settingsRefused) {
+			restart = false
+			return mysql.ErrSettingRefused
 		}
 		return c.do(func(s *mysqld) error {
 			maps.Copy(s.st.persisted, a.Want)
@@ -453,4 +460,5 @@ func (m *member) ApplySettings(ctx context.Context, a topology.ApplySettings, be
 			return nil
 		})
 	})
+	return restart, err
 }

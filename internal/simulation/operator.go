@@ -229,6 +229,7 @@ func (op *operator) reconcile(p *process) int64 {
 		return second
 	}
 	lost := op.stored.Lost
+	w.forgot = w.forgot || lost
 	o, ok := op.observe(p, lost)
 	if !ok {
 		return second
@@ -270,6 +271,12 @@ func (op *operator) reconcile(p *process) int64 {
 	if w.leader == op {
 		op.conclude(d, plan, began)
 	}
+	op.point(p)
+	if plan.Primary != "" && !w.desired.Deleting {
+		for _, u := range plan.Records.Uncovered.LostWith(plan.Primary) { // status is written last
+			w.kube.uncovered[u.Primary] = u.Since
+		}
+	}
 	return outcome.LookAgain(plan).Milliseconds()
 }
 
@@ -306,9 +313,6 @@ func (op *operator) publish(p *process, plan topology.Plan, o topology.Observed)
 	}
 	op.shown.PrimaryShown(plan, o)
 	op.shown.Shown(engine.Endpoints(plan), w.time())
-	for _, u := range plan.Records.Uncovered.LostWith(plan.Primary) {
-		w.kube.uncovered[u.Primary] = u.Since
-	}
 	clear(w.kube.inService)
 	for _, v := range plan.Members {
 		if v.InService && v.Role == v1alpha1.RoleReplica {

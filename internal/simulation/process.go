@@ -20,6 +20,11 @@ type killed struct{}
 
 // spawn starts a process of an operator.
 func (w *world) spawn(op *operator, parent *process, run func(*process)) {
+	w.spawnAfter(0, op, parent, run)
+}
+
+// spawnAfter starts one in a number of milliseconds.
+func (w *world) spawnAfter(ms int64, op *operator, parent *process, run func(*process)) {
 	p := &process{w: w, op: op, parent: parent}
 	p.next, p.stop = iter.Pull(func(yield func(struct{}) bool) {
 		p.yield = yield
@@ -30,7 +35,7 @@ func (w *world) spawn(op *operator, parent *process, run func(*process)) {
 	if parent != nil {
 		parent.children++
 	}
-	w.after(0, p.resume)
+	w.after(ms, p.resume)
 }
 
 // finish ends a process, however it ended.

@@ -251,7 +251,7 @@ func (r Records) Equal(o Records) bool {
 }
 
 // Empty says whether nothing is recorded.
-func (r Records) Empty() bool { return len(r.Members) == 0 && r.Equal(Records{}) }
+func (r Records) Empty() bool { return len(r.Members) == 0 && r.Equal(Records{Schema: r.Schema}) }
 
 // Rebuild makes new records from what EC2's tags tell, after the old ones were lost.
 func Rebuild(o Observed) Records {

@@ -95,6 +95,7 @@ var regressions = []struct {
 	{1, 674922, "an applier that had stopped while there was no primary was never started again"},
 	{1, 715097, "the same, beside a volume that was lost"},
 	{1, 963156, "the same, on two of three replicas"},
+	{1, 739448, "what a former primary answered after status had reported its uncovered time counted as unreported, by the model"},
 }
 
 // TestRegressions plays the schedules that once went wrong.

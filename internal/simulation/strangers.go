@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"time"
 )
 
 // strangersSeed begins the numbers from which is drawn what replicas that are no members do, and who changes settings by hand.
@@ -21,12 +22,15 @@ type meddling struct {
 	// uncovered are the commits that were answered in spite of the row because of them, by id.
 	uncovered map[int]uncoveredCommit
 	settled   bitset // those of them that a promotion was judged by
+	// opened is when each server was last opened for writes.
+	opened map[*store]int64
 }
 
 // uncoveredCommit is a commit that was answered without the acknowledgements that the row asks for.
 type uncoveredCommit struct {
 	on *store // of the server that answered
-	at int64
+	// at is when it answered, opened when it had been opened for writes.
+	at, opened int64
 	// strangers are those whose acknowledgements did it; none when a setting did.
 	strangers []*stranger
 }
@@ -75,7 +79,7 @@ func (w *world) drawMeddling(seed, schedule uint64) {
 }
 
 func (w *world) meddle(seed, schedule uint64) {
-	w.meddling = &meddling{rng: rand.New(rand.NewPCG(seed^strangersSeed, schedule)), uncovered: map[int]uncoveredCommit{}}
+	w.meddling = &meddling{rng: rand.New(rand.NewPCG(seed^strangersSeed, schedule)), uncovered: map[int]uncoveredCommit{}, opened: map[*store]int64{}}
 }
 
 func (m *meddling) between(low, high int64) int64 { return low + m.rng.Int64N(high-low+1) }
@@ -314,7 +318,7 @@ func (w *world) uncover(s *mysqld, c *commit) bool {
 		return false
 	}
 	w.say("#%d is answered without the voters", c.id)
-	w.meddling.uncovered[c.id] = uncoveredCommit{s.st, w.now, theirs}
+	w.meddling.uncovered[c.id] = uncoveredCommit{s.st, w.now, w.meddling.opened[s.st], theirs}
 	return true
 }
 
@@ -327,17 +331,30 @@ func (w *world) covered(id int) bool {
 	return !uncovered && !w.meddling.settled.has(id)
 }
 
+// reported says whether status has reported an uncovered time of the member that answered, which had begun by then, and not before it
+// was opened for writes. What a former primary answers until it is off belongs to that time.
+func (c uncoveredCommit) reported(w *world) bool {
+	for _, v := range w.cloud.volumes {
+		since, reported := w.kube.uncovered[v.member]
+		if began := time.Unix(since, 0); v.st == c.on && reported && began.Before(w.at(c.at)) && !began.Before(w.at(c.opened).Truncate(time.Second)) {
+			return true
+		}
+	}
+	return false
+}
+
 // checkTold is told of every member that is opened for writes. What another one had answered uncovered before the operator observed it
 // the last time, and this one lacks, must stand in the records, so that nobody is told that nothing was lost.
 func (w *world) checkTold(s *mysqld) {
 	if w.meddling == nil {
 		return
 	}
+	w.meddling.opened[s.st] = w.now
 	for id, c := range w.meddling.uncovered {
 		if c.on == s.st {
 			continue
 		}
-		if !s.st.content.has(id) && c.seen() && len(w.kube.records.Uncovered) == 0 {
+		if !s.st.content.has(id) && c.seen() && len(w.kube.records.Uncovered) == 0 && !c.reported(w) {
 			w.fail(untold, "%s is opened without%s, which was answered in an uncovered time, and the records know of none", s.on.member, w.ledger.names([]int{id}))
 		}
 		delete(w.meddling.uncovered, id) // the promotion is over

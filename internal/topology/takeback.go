@@ -169,7 +169,8 @@ func (p *upgrades) takenAway() {
 // or for the proof of a primary: as long as others are well, the primary does not go on alone.
 func (p *upgrades) tellTooNew(primary *Member) {
 	for _, m := range p.ordered() {
-		if row := p.plan.Membership; row == nil || !row.Has(m.Name) || !p.turns.tooNew(m) || !p.silentLong(m) {
+		row := p.plan.Membership
+		if mayVote := row == nil || row.Has(m.Name); !mayVote || !p.turns.tooNew(m) || !p.silentLong(m) {
 			continue
 		}
 		opened := p.plan.Records.Members[m.Name].Opened

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
@@ -137,6 +138,26 @@ func TestTooLateToCallOff(t *testing.T) {
 		}
 		w.desired.TemplateHash, w.desired.Version = "new", "9.7.5"
 		w.roll(600)
+	}
+}
+
+// TestTheOnlyVoterIsTooNew: nobody who answers knows the voters, and a person has to know what reads the data of the one who does.
+func TestTheOnlyVoterIsTooNew(t *testing.T) {
+	s := newScene()
+	s.desired.Version = "9.7.4"
+	s.lose(0)
+	s.member(0).DownSince = s.observed.Now.Add(-time.Hour)
+	rec := s.observed.Records.Members["orders-0"]
+	rec.Opened = "9.7.5"
+	s.observed.Records.Members["orders-0"] = rec
+	for n := 1; n < 3; n++ {
+		s.member(n).SQL.Membership, s.member(n).SQL.Version = nil, "9.7.4"
+	}
+	p, _ := s.plan()
+	if !slices.ContainsFunc(p.Degraded, func(f Finding) bool {
+		return f.Reason == v1alpha1.ReasonInvalidSpec && strings.Contains(f.Message, "set spec.version to 9.7.5 again")
+	}) {
+		t.Errorf("reported: %v", p.Degraded)
 	}
 }
 

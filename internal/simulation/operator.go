@@ -256,12 +256,7 @@ func (op *operator) reconcile(p *process) int64 {
 		w.say("%s: %v", op.name, err)
 		return second
 	}
-	if primary := w.serverOf(w.ordinal(plan.Primary)); primary != nil && plan.Primary != "" && o.Members[plan.Primary].SQL.Access == topology.AccessVerified {
-		primary.st.observed = began
-		for _, st := range w.strangersOf(primary) {
-			st.passes++
-		}
-	}
+	op.observed(plan, o, began)
 	if op.shown.PrimaryFirst(plan, o) {
 		op.publish(p, plan, o)
 	}
@@ -271,13 +266,31 @@ func (op *operator) reconcile(p *process) int64 {
 	if w.leader == op {
 		op.conclude(d, plan, began)
 	}
-	op.point(p)
-	if plan.Primary != "" && !w.desired.Deleting {
-		for _, u := range plan.Records.Uncovered.LostWith(plan.Primary) { // status is written last
-			w.kube.uncovered[u.Primary] = u.Since
-		}
-	}
+	op.writeStatus(p, plan)
 	return outcome.LookAgain(plan).Milliseconds()
+}
+
+// observed notes when the operator observed the primary, and the strangers that it had then.
+func (op *operator) observed(plan topology.Plan, o topology.Observed, began int64) {
+	primary := op.w.serverOf(op.w.ordinal(plan.Primary))
+	if primary == nil || plan.Primary == "" || o.Members[plan.Primary].SQL.Access != topology.AccessVerified {
+		return
+	}
+	primary.st.observed = began
+	for _, st := range op.w.strangersOf(primary) {
+		st.passes++
+	}
+}
+
+// writeStatus is the last thing that a pass does.
+func (op *operator) writeStatus(p *process, plan topology.Plan) {
+	op.point(p)
+	if plan.Primary == "" || op.w.desired.Deleting {
+		return
+	}
+	for _, u := range plan.Records.Uncovered.LostWith(plan.Primary) {
+		op.w.kube.uncovered[u.Primary] = u.Since
+	}
 }
 
 // conclude notes what a pass of the leader means for those who wait for it.

@@ -73,7 +73,7 @@ func (t threads) All(ctx context.Context, tasks []func(context.Context)) {
 // Start implements engine.Threads. Calls and statements have time limits of their own here.
 func (t threads) Start(_ context.Context, _ time.Duration, run func(context.Context)) engine.Task {
 	begun := &task{w: t.op.w}
-	t.op.w.spawnAfter(t.op.w.between(0, 2), t.op, nil, func(own *process) { // in any order
+	t.op.spawn(t.op.w.between(0, 2), nil, func(own *process) { // in any order
 		run(own.context())
 		begun.over = true
 		for _, wake := range begun.waiting {

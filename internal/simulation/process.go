@@ -20,11 +20,12 @@ type killed struct{}
 
 // spawn starts a process of an operator.
 func (w *world) spawn(op *operator, parent *process, run func(*process)) {
-	w.spawnAfter(0, op, parent, run)
+	op.spawn(0, parent, run)
 }
 
-// spawnAfter starts one in a number of milliseconds.
-func (w *world) spawnAfter(ms int64, op *operator, parent *process, run func(*process)) {
+// spawn starts a process in a number of milliseconds.
+func (op *operator) spawn(ms int64, parent *process, run func(*process)) {
+	w := op.w
 	p := &process{w: w, op: op, parent: parent}
 	p.next, p.stop = iter.Pull(func(yield func(struct{}) bool) {
 		p.yield = yield

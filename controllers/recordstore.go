@@ -47,14 +47,20 @@ type membersConfigMap struct {
 	name string
 }
 
-// Read implements engine.RecordStore. The cache is not believed about the absence of the ConfigMap.
-func (m membersConfigMap) Read(ctx context.Context) (engine.StoredRecords, error) {
-	key := client.ObjectKey{Namespace: m.s.cluster.Namespace, Name: m.name}
+// Version implements engine.RecordStore.
+func (m membersConfigMap) Version(ctx context.Context) (string, error) {
 	var cm corev1.ConfigMap
-	err := m.r.Client.Get(ctx, key, &cm)
-	if apierrors.IsNotFound(err) {
-		err = m.r.Reader.Get(ctx, key, &cm)
+	err := m.r.Client.Get(ctx, m.key(), &cm)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return "", fmt.Errorf("read the records: %w", err)
 	}
+	return cm.ResourceVersion, nil
+}
+
+// Read implements engine.RecordStore.
+func (m membersConfigMap) Read(ctx context.Context) (engine.StoredRecords, error) {
+	var cm corev1.ConfigMap
+	err := m.r.Reader.Get(ctx, m.key(), &cm)
 	switch {
 	case apierrors.IsNotFound(err):
 		return engine.StoredRecords{}, nil
@@ -95,6 +101,10 @@ func (m membersConfigMap) Write(ctx context.Context, version string, records top
 		written.end(version)
 	}
 	return version, nil
+}
+
+func (m membersConfigMap) key() client.ObjectKey {
+	return client.ObjectKey{Namespace: m.s.cluster.Namespace, Name: m.name}
 }
 
 // create makes the ConfigMap. It never replaces one.

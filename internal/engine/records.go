@@ -20,7 +20,9 @@ var ErrNowhere = errors.New("nothing new can be stored any more")
 
 // RecordStore is where the records of one cluster are kept.
 type RecordStore interface {
-	// Read returns them, perhaps from a cache that lags behind. That there are none is certain.
+	// Version is that which a cache shows, empty for none. It may lag behind.
+	Version(ctx context.Context) (string, error)
+	// Read returns them as they are stored.
 	Read(ctx context.Context) (StoredRecords, error)
 	// Write stores records in place of those of a version, which is empty where there are none, and returns the new version.
 	// ErrConflict and ErrNowhere stored nothing; after any other error nobody knows.
@@ -47,25 +49,23 @@ type Lock interface {
 	Unlock()
 }
 
-// RecordMemory is what an operator process keeps of the records that it wrote for one cluster, until the store shows them.
+// RecordMemory is what an operator process knows of the records of one cluster. From its first write on it goes by what it wrote last:
+// while it leads nobody else decides, and what differs in the store is put back.
 type RecordMemory struct {
 	lock Lock
-	// superseded are the versions that were replaced by writes of this process.
-	superseded map[string]bool
-	// version is that of the newest which it wrote, empty for none; records are those.
-	version string
+	// known is true once it wrote them; records are what it wrote last.
+	known   bool
 	records topology.Records
-	// unheard are what it wrote since without an answer.
-	unheard []topology.Records
-	// unstored are records that were lost where nothing can be stored again; nil for none.
-	unstored *topology.Records
+	// version is that under which they are stored, empty for none.
+	version string
+	// unanswered is true after a write whose answer was lost, until the next that is answered. Nothing was done that rests on it.
+	unanswered bool
+	// nowhere is true while nothing can be stored.
+	nowhere bool
 }
 
 // NewRecordMemory remembers nothing yet.
 func NewRecordMemory(lock Lock) *RecordMemory { return &RecordMemory{lock: lock} }
-
-// mostUnheard is how many writes without an answer are remembered.
-const mostUnheard = 16
 
 // Recorder reads and saves the records in one pass.
 type Recorder struct {
@@ -111,68 +111,89 @@ func (r *Recorder) Open(ctx context.Context, claimed bool) (stored bool, err err
 	case found && claimed && r.Now().Empty():
 		r.Lost = true // somebody emptied them: those of a new cluster name NoHand
 	case found:
-	case claimed && r.Memory.unstored != nil:
-		r.Set(r.Memory.unstored.Clone())
+	case claimed && r.Memory.nowhere:
+		r.Set(r.Memory.records.Clone())
 	case claimed:
-		return true, r.miss(ctx)
+		if err := r.miss(ctx); err != nil {
+			return false, err
+		}
 	default:
 		if err := r.write(ctx, topology.Records{Hand: NoHand}); err != nil {
 			return false, err
 		}
 	}
-	return r.Memory.unstored == nil, nil
+	return !r.Memory.nowhere, nil
 }
 
 // read reads the records, and says whether there are any.
 func (r *Recorder) read(ctx context.Context) (bool, error) {
+	m := r.Memory
+	if m.version != "" {
+		shown, err := r.Store.Version(ctx)
+		switch {
+		case err != nil:
+			return false, err
+		case shown == m.version:
+			r.Set(m.records.Clone())
+			r.version = m.version
+			return true, nil
+		}
+	}
 	read, err := r.Store.Read(ctx)
 	if err != nil || !read.Found {
 		return false, err
 	}
-	m := r.Memory
-	r.Disowned = read.Disowned
-	if m.superseded[read.Version] { // the cache does not show yet what this process wrote
-		r.Set(m.records.Clone())
-		r.version = m.version
-		return true, nil
-	}
-	if m.version != "" && !r.wrote(read) {
-		switch edited, err := r.isEdit(ctx, read.Records); {
+	m.nowhere = false
+	r.Disowned, r.version = read.Disowned, read.Version
+	if m.known {
+		switch ours, err := r.recognise(ctx, read); {
 		case err != nil:
 			return false, err
-		case edited:
+		case ours:
 			r.Set(m.records.Clone())
-			r.version, r.edited = read.Version, true
 			return true, nil
 		}
 	}
+	return true, r.believe(read)
+}
+
+// recognise says whether to go by what this process knows, and not by what was read: both are the same, or it is put back.
+func (r *Recorder) recognise(ctx context.Context, read StoredRecords) (bool, error) {
+	m := r.Memory
+	if read.Version != m.version && !(read.Readable && read.Records.Equal(m.records)) {
+		edited, err := r.isEdit(ctx, read.Records)
+		r.edited = edited
+		return edited, err
+	}
+	if !read.Disowned {
+		m.version = read.Version
+	}
+	return true, nil
+}
+
+// believe goes by records that somebody else wrote, until this process writes them.
+func (r *Recorder) believe(read StoredRecords) error {
+	r.Memory.known, r.Memory.version = false, ""
 	if read.Schema > topology.RecordsSchema {
-		return false, newerRecords(read.Schema)
+		return newerRecords(read.Schema)
 	}
 	if !read.Readable {
-		r.version, r.Lost = read.Version, true // they are made again from tags
-		return true, nil
+		r.Lost = true // they are made again from tags
+		return nil
 	}
 	if r.Accept != nil {
 		if err := r.Accept(&read); err != nil {
-			return false, err
+			return err
 		}
 	}
 	r.Set(read.Records.Clone())
-	r.version = read.Version
-	m.superseded, m.unstored = nil, nil
-	return true, nil
+	return nil
 }
 
 // newerRecords is the problem of records that a newer operator wrote.
 func newerRecords(schema int) *Problem {
 	return &Problem{Reason: v1alpha1.ReasonNewerRecords, After: AfterPerson, Message: fmt.Sprintf(
 		"a newer operator has recorded the state of this cluster with schema %d; this one knows schema %d, and changes nothing. Install the newer operator again", schema, topology.RecordsSchema)}
-}
-
-// wrote says whether this process wrote what was read.
-func (r *Recorder) wrote(read StoredRecords) bool {
-	return read.Readable && (read.Version == r.Memory.version || read.Records.Equal(r.Memory.records) || slices.ContainsFunc(r.Memory.unheard, read.Records.Equal))
 }
 
 // isEdit says whether somebody else than an operator wrote the records that differ from what this process wrote last: it leads still,
@@ -195,7 +216,7 @@ func (r *Recorder) isEdit(ctx context.Context, records topology.Records) (bool, 
 
 // miss takes the records that this process wrote last in place of those that are gone, or else holds them for lost.
 func (r *Recorder) miss(ctx context.Context) error {
-	if r.Memory.version != "" {
+	if r.Memory.known {
 		switch known, err := r.isEdit(ctx, topology.Records{}); {
 		case err != nil:
 			return err
@@ -242,10 +263,11 @@ func (r *Recorder) Save(ctx context.Context, change func(*topology.Records)) err
 	if next.Equal(r.Now()) && !r.Lost && !r.Disowned && !r.edited {
 		return nil
 	}
+	unanswered := r.Memory.unanswered
 	if err := r.write(ctx, next); err != nil {
 		return err
 	}
-	if r.edited && r.Memory.unstored == nil && r.PutBack != nil {
+	if r.edited && !r.Memory.nowhere && !unanswered && r.PutBack != nil {
 		r.PutBack()
 	}
 	r.Lost, r.Disowned, r.edited = false, false, false
@@ -257,26 +279,17 @@ func (r *Recorder) write(ctx context.Context, next topology.Records) error {
 	m := r.Memory
 	next.Schema = topology.RecordsSchema
 	version, err := r.Store.Write(ctx, r.version, next)
+	m.nowhere = errors.Is(err, ErrNowhere)
 	switch {
-	case errors.Is(err, ErrNowhere): // this process remembers them, so that no pass begins anew
-		kept := next.Clone()
-		r.Set(next.Clone())
-		m.unstored = &kept
-		return nil
+	case err == nil, m.nowhere:
 	case errors.Is(err, ErrConflict):
 		return err
-	case err != nil:
-		m.unheard = append(m.unheard[max(0, len(m.unheard)-mostUnheard):], next.Clone())
+	default:
+		m.unanswered = true
 		return err
-	}
-	if r.version != "" {
-		if m.superseded == nil {
-			m.superseded = map[string]bool{}
-		}
-		m.superseded[r.version] = true
 	}
 	r.Set(next)
 	r.version = version
-	m.records, m.version, m.unheard = next.Clone(), version, nil
+	m.known, m.records, m.version, m.unanswered = true, next.Clone(), version, false
 	return nil
 }

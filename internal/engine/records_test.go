@@ -14,17 +14,26 @@ import (
 type shelf struct {
 	stored  []topology.Records // by version, which counts from 1
 	gone    bool
-	shows   int // how many versions a read lags behind
-	hidden  error
+	shows   int // how many versions the cache lags behind
+	reads   int
 	answers error // of writes that took effect
 	refuses error // of writes that did not
 	writes  int
 }
 
-func (s *shelf) Read(context.Context) (StoredRecords, error) {
+func (s *shelf) Version(context.Context) (string, error) {
 	n := len(s.stored) - s.shows
-	if s.hidden != nil || s.gone || n < 1 {
-		return StoredRecords{}, s.hidden
+	if s.gone || n < 1 {
+		return "", nil
+	}
+	return strconv.Itoa(n), nil
+}
+
+func (s *shelf) Read(context.Context) (StoredRecords, error) {
+	s.reads++
+	n := len(s.stored)
+	if s.gone || n < 1 {
+		return StoredRecords{}, nil
 	}
 	return StoredRecords{Found: true, Readable: true, Schema: s.stored[n-1].Schema, Records: s.stored[n-1].Clone(), Version: strconv.Itoa(n)}, nil
 }
@@ -84,7 +93,8 @@ func TestNewRecordsAreNotLostOnes(t *testing.T) {
 	}
 }
 
-// TestACacheThatLagsBehindIsNotBelieved: what this process wrote counts until the cache shows it.
+// TestACacheThatLagsBehindIsNotBelieved: the API server is asked when the cache does not show what this process wrote last, and only
+// then.
 func TestACacheThatLagsBehindIsNotBelieved(t *testing.T) {
 	s, memory := &shelf{}, NewRecordMemory(free{})
 	r := s.begin(t, memory, nil)
@@ -93,33 +103,53 @@ func TestACacheThatLagsBehindIsNotBelieved(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for lag := range 3 {
-		s.shows = lag
-		if r := s.begin(t, memory, nil); r.Now().PromotedAt != 3 || r.Save(t.Context(), promoted(int64(10+lag))) != nil {
-			t.Errorf("%d versions behind: %+v", lag, r.Now())
+	for lag, reads := range []int{0, 1, 1} {
+		s.shows, s.reads = lag, 0
+		r := s.begin(t, memory, errors.New("nobody is asked who leads"))
+		if r.Now().PromotedAt != 3 || s.reads != reads {
+			t.Errorf("%d versions behind: %+v, read %d times", lag, r.Now(), s.reads)
 		}
-		s.stored[len(s.stored)-1].PromotedAt = 3
-		memory.records.PromotedAt = 3
-	}
-	s.shows = 2
-	if r := s.begin(t, NewRecordMemory(free{}), nil); r.Save(t.Context(), promoted(99)) == nil {
-		t.Error("a process that wrote nothing yet writes over what it has not read")
+		if err := r.Save(t.Context(), promoted(3)); err != nil || s.writes != 4 {
+			t.Errorf("%d versions behind: %v, %d writes", lag, err, s.writes)
+		}
 	}
 }
 
-// TestRecordsWhoseAnswerWasLostAreOurs: the write took effect, and what it says is not undone.
-func TestRecordsWhoseAnswerWasLostAreOurs(t *testing.T) {
-	s, memory := &shelf{}, NewRecordMemory(free{})
+// TestAWriteWhoseAnswerWasLost: nothing was done that rests on it, so that it does not matter whether it took effect.
+func TestAWriteWhoseAnswerWasLost(t *testing.T) {
+	for name, tookEffect := range map[string]bool{"stored": true, "not stored": false} {
+		t.Run(name, func(t *testing.T) {
+			s, memory := &shelf{}, NewRecordMemory(free{})
+			if err := s.begin(t, memory, nil).Save(t.Context(), promoted(1)); err != nil {
+				t.Fatal(err)
+			}
+			lost, told := errors.New("no answer"), 0
+			r := s.begin(t, memory, nil)
+			if s.answers = lost; !tookEffect {
+				s.refuses = lost
+			}
+			if err := r.Save(t.Context(), promoted(2)); !errors.Is(err, lost) || r.Now().PromotedAt != 1 {
+				t.Fatalf("%v, %+v", err, r.Now())
+			}
+			s.answers, s.refuses = nil, nil
+			r = s.begin(t, memory, nil)
+			r.PutBack = func() { told++ }
+			if err := r.Save(t.Context(), promoted(3)); err != nil || r.Now().PromotedAt != 3 || told != 0 {
+				t.Errorf("%v, %+v, a person is said %d times to have changed them", err, r.Now(), told)
+			}
+		})
+	}
+}
+
+// TestAProcessThatWroteNothingGoesByWhatIsStored: the one before may have written last when this one had the lease already.
+func TestAProcessThatWroteNothingGoesByWhatIsStored(t *testing.T) {
+	s, memory := &shelf{stored: []topology.Records{{PromotedAt: 1, Hand: "second"}}}, NewRecordMemory(free{})
 	r := s.begin(t, memory, nil)
-	if err := r.Save(t.Context(), promoted(1)); err != nil {
+	s.stored, s.shows = append(s.stored, topology.Records{PromotedAt: 2, Hand: "second"}), 1
+	if err := r.Save(t.Context(), promoted(9)); !errors.Is(err, ErrConflict) {
 		t.Fatal(err)
 	}
-	s.answers = errors.New("no answer")
-	if err := r.Save(t.Context(), promoted(2)); !errors.Is(err, s.answers) {
-		t.Fatal(err)
-	}
-	s.answers = nil
-	if r := s.begin(t, memory, errors.New("another leads")); r.Now().PromotedAt != 2 || r.Save(t.Context(), promoted(3)) != nil {
+	if r := s.begin(t, memory, nil); r.Now().PromotedAt != 2 {
 		t.Errorf("it goes by %+v", r.Now())
 	}
 }
@@ -207,7 +237,7 @@ func TestRecordsOfANamespaceThatGoes(t *testing.T) {
 	if err := r.Save(t.Context(), promoted(1)); err != nil || r.Lost {
 		t.Errorf("%v, lost: %t", err, r.Lost)
 	}
-	again := &Recorder{Store: s, Memory: memory, Hand: "first"}
+	again := &Recorder{Store: s, Memory: memory} // also without a name
 	if stored, err := again.Open(t.Context(), true); stored || err != nil || again.Lost || again.Now().PromotedAt != 1 {
 		t.Errorf("stored: %t, %v, lost: %t, %+v", stored, err, again.Lost, again.Now())
 	}

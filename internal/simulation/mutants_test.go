@@ -48,6 +48,7 @@ const (
 	unsilencedFile     = "internal/topology/unsilenced.go"
 	uncoveredFile      = "internal/topology/uncovered.go"
 	commitsFile        = "internal/topology/commits.go"
+	recordsFile        = "internal/engine/records.go"
 	executionFile      = "internal/engine/execution.go"
 	callsFile          = "internal/engine/calls.go"
 	requestsFile       = "internal/engine/requests.go"
@@ -483,7 +484,7 @@ var mutants = []mutant{
 	{
 		name: "a leader that was replaced takes the records back",
 		open: true,
-		file: "internal/engine/records.go",
+		file: recordsFile,
 		old:  "	if next.Hand != r.Now().Hand && r.Lease != nil {\n",
 		new:  "	if false {\n", breaks: []string{duplicated, leaked},
 		// What is left behind in another zone is ended, which covers it in this schedule.
@@ -619,20 +620,20 @@ var mutants = []mutant{
 		new:  "	return install(ctx)", breaks: []string{notConverged},
 	},
 	{
-		name: "a cache that lags behind is believed",
-		file: "internal/engine/records.go",
-		old:  "	if m.superseded[read.Version] {",
-		new:  "	if m.superseded[\"\"] {", breaks: append([]string{notConverged, duplicated, leaked, wildRow}, losesCommits...),
+		name: "nobody looks whether the records are still as they were",
+		file: recordsFile,
+		old:  "		case shown == m.version:\n",
+		new:  "		default:\n", breaks: append([]string{notConverged, duplicated, leaked, wildRow, untold}, losesCommits...),
 	},
 	{
-		name: "records whose answer was lost are taken for somebody else's",
-		file: "internal/engine/records.go",
-		old:  "|| slices.ContainsFunc(r.Memory.unheard, read.Records.Equal))",
-		new:  ")", breaks: append([]string{notConverged, duplicated, leaked, wildRow}, losesCommits...),
+		name: "what could not be recorded is done all the same",
+		file: recordsFile,
+		old:  "	return true, r.Save(ctx, func(records *topology.Records) { *records = next })",
+		new:  "	_ = r.Save(ctx, func(records *topology.Records) { *records = next })\n	r.Set(next)\n	return true, nil", breaks: append([]string{notConverged, duplicated, leaked, wildRow, untold}, losesCommits...),
 	},
 	{
 		name: "records that somebody lost are not put back",
-		file: "internal/engine/records.go",
+		file: recordsFile,
 		old:  "		case known:\n			r.Set(r.Memory.records.Clone())\n",
 		new:  "		case known:\n			r.Set(topology.Records{Hand: NoHand})\n", breaks: append([]string{notConverged, duplicated, leaked, wildRow, untold}, losesCommits...),
 	},

@@ -43,36 +43,46 @@ func (op *operator) openRecords(p *process) error {
 type recordVersion struct {
 	at      int64
 	version int
-	records topology.Records
 }
 
 // setRecords stores records, whoever does.
 func (k *kube) setRecords(records topology.Records, now int64) {
 	k.version++
 	k.records, k.gone, k.lost = records, false, false
-	k.past = append(k.past[max(0, len(k.past)-keptVersions+1):], recordVersion{now, k.version, records})
+	k.past = append(k.past[max(0, len(k.past)-keptVersions+1):], recordVersion{now, k.version})
 }
 
 // configMap is the members ConfigMap as an operator reads it from its cache.
 type configMap struct{ op *operator }
 
-// Read implements engine.RecordStore.
-func (c configMap) Read(context.Context) (engine.StoredRecords, error) {
+// Version implements engine.RecordStore.
+func (c configMap) Version(context.Context) (string, error) {
 	w := c.op.w
 	k := &w.kube
 	if k.gone || k.version == 0 {
-		return engine.StoredRecords{}, nil
+		return "", nil
 	}
-	shown := recordVersion{w.now, k.version, k.records}
+	shown := k.version
 	if len(k.past) > 0 && w.chance(cacheLags) {
 		at := max(w.now-w.between(0, cacheLag), c.op.born)
 		for _, past := range k.past {
 			if past.at <= at {
-				shown = past
+				shown = past.version
 			}
 		}
 	}
-	return engine.StoredRecords{Found: true, Readable: true, Records: shown.records.Clone(), Version: strconv.Itoa(shown.version)}, nil
+	return strconv.Itoa(shown), nil
+}
+
+// Read implements engine.RecordStore.
+func (c configMap) Read(ctx context.Context) (engine.StoredRecords, error) {
+	p, k := processOf(ctx), &c.op.w.kube
+	c.op.point(p)
+	p.sleep(c.op.w.between(1, 20))
+	if k.gone || k.version == 0 {
+		return engine.StoredRecords{}, nil
+	}
+	return engine.StoredRecords{Found: true, Readable: true, Records: k.records.Clone(), Version: strconv.Itoa(k.version)}, nil
 }
 
 // Write implements engine.RecordStore.

@@ -8,16 +8,21 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	_ "time/tzdata" // schedules have time zones, and the image has no files
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
+
+	_ "time/tzdata"
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/zapr"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+
+	// schedules have time zones, and the image has no files
+
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
-	"github.com/alx-ke/nairobi-mysql-operator/controllers"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/pod"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/manager"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/olm"
@@ -101,7 +106,7 @@ func parseFlags() flags {
 	flag.BoolVar(&o.ProbeThroughService, "probe-through-service", true, "Probe availability through the primary Service, as clients do. Switch off for an operator outside of Kubernetes: it then dials the primary's address.")
 	flag.StringVar(&o.PodName, "pod-name", os.Getenv("POD_NAME"), "The operator's own pod, from which its image is read for backup pods.")
 	flag.StringVar(&o.PodImage, "pod-image", "", "The operator's image for backup pods, for an operator that does not run in a pod.")
-	flag.StringVar(&o.ClientImage, "client-image", envOr("RELATED_IMAGE_MYSQL_CLIENT", controllers.DefaultClientImage), "Image with MySQL's programs for backup pods where a spec names none; {version} stands for the cluster's version.")
+	flag.StringVar(&o.ClientImage, "client-image", envOr("RELATED_IMAGE_MYSQL_CLIENT", pass.DefaultClientImage), "Image with MySQL's programs for backup pods where a spec names none; {version} stands for the cluster's version.")
 	flag.IntVar(&o.Workers, "workers", 16, "How many clusters are reconciled side by side.")
 	flag.BoolVar(&f.development, "development", false, "Log for people instead of machines.")
 	flag.IntVar(&f.verbosity, "v", 0, "Verbosity of the log: 0 what happens, 1 what is planned, 2 and more for debugging.")

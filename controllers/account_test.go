@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/access"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto"
@@ -37,19 +38,19 @@ func otherKeys(t *testing.T) map[string]string {
 		RoleArn: aws.String(otherRole), RoleSessionName: aws.String("test")})
 	must(t, err)
 	return map[string]string{
-		keyAccessKeyID: *taken.Credentials.AccessKeyId, keySecretAccessKey: *taken.Credentials.SecretAccessKey,
-		keySessionToken: *taken.Credentials.SessionToken,
+		access.KeyAccessKeyID: *taken.Credentials.AccessKeyId, access.KeySecretAccessKey: *taken.Credentials.SecretAccessKey,
+		access.KeySessionToken: *taken.Credentials.SessionToken,
 	}
 }
 
 // homeKeys are an access key of the lab's own account.
 func homeKeys() map[string]string {
-	return map[string]string{keyAccessKeyID: moto.AccessKeyID, keySecretAccessKey: moto.SecretAccessKey}
+	return map[string]string{access.KeyAccessKeyID: moto.AccessKeyID, access.KeySecretAccessKey: moto.SecretAccessKey}
 }
 
 // otherHomeKeys are another access key of the lab's own account.
 func otherHomeKeys() map[string]string {
-	return map[string]string{keyAccessKeyID: "AKIANAIROBILAB000001", keySecretAccessKey: moto.SecretAccessKey}
+	return map[string]string{access.KeyAccessKeyID: "AKIANAIROBILAB000001", access.KeySecretAccessKey: moto.SecretAccessKey}
 }
 
 // change patches the cluster's spec.
@@ -188,10 +189,10 @@ func TestLineEndsInASecretAreNoneOfTheKeys(t *testing.T) {
 	w := newHomeWorld(t, func(c *v1alpha1.MySQLCluster) {
 		c.Spec.AWS.CredentialsSecretRef = &v1alpha1.LocalSecretReference{Name: "aws"}
 	})
-	w.secret("aws", map[string]string{keyAccessKeyID: moto.AccessKeyID + "\n", keySecretAccessKey: moto.SecretAccessKey + "\r\n", keySessionToken: "\n"})
+	w.secret("aws", map[string]string{access.KeyAccessKeyID: moto.AccessKeyID + "\n", access.KeySecretAccessKey: moto.SecretAccessKey + "\r\n", access.KeySessionToken: "\n"})
 	o := w.newOperator(nil)
 	w.drive(o, patience, w.conditionHas(v1alpha1.ConditionCloudReachable, "True/"))
-	w.secret("aws", map[string]string{keyAccessKeyID: moto.AccessKeyID, keySecretAccessKey: "\n"})
+	w.secret("aws", map[string]string{access.KeyAccessKeyID: moto.AccessKeyID, access.KeySecretAccessKey: "\n"})
 	w.drive(w.newOperator(nil), patience, w.conditionHas(v1alpha1.ConditionCloudReachable, "False/CredentialsMissing", "lacks the keys"))
 }
 

@@ -16,6 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/backups"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 )
 
 // claim makes the claim of the archive's pod as the StatefulSet's controller does, bound, of a class that lets it grow or not.
@@ -86,8 +88,8 @@ func TestAClaimOfSomebodyElseDoesNotGrow(t *testing.T) {
 			change(claim)
 			must(t, kube.Update(t.Context(), claim))
 			a.wants(&v1alpha1.BinlogArchiveSpec{Enabled: true, Storage: ptr.To(resource.MustParse("8Gi"))})
-			s := &pass{cluster: a.cluster, log: logr.Discard(), cache: a.cache}
-			if err := a.r.backups.archive.archive(t.Context(), s); err == nil || !strings.Contains(err.Error(), "does not belong to this cluster") {
+			s := &pass.Pass{Cluster: a.cluster, Log: logr.Discard(), Cache: a.cache}
+			if err := a.r.backups.Archive.Ensure(t.Context(), s); err == nil || !strings.Contains(err.Error(), "does not belong to this cluster") {
 				t.Errorf("got %v", err)
 			}
 			must(t, kube.Get(t.Context(), client.ObjectKeyFromObject(claim), claim))
@@ -119,7 +121,7 @@ func TestWhatAReplacementLeftBehindGoes(t *testing.T) {
 				now := metav1.Now()
 				a.cluster.DeletionTimestamp, a.cluster.Spec.DeletionProtection = &now, ptr.To(false)
 				step = func() *metav1.Condition {
-					_, err := a.r.backups.archive.endArchive(t.Context(), &pass{cluster: a.cluster, log: logr.Discard(), cache: a.cache})
+					_, err := a.r.backups.Archive.End(t.Context(), &pass.Pass{Cluster: a.cluster, Log: logr.Discard(), Cache: a.cache})
 					must(t, err)
 					return nil
 				}
@@ -164,10 +166,10 @@ func TestWhatAReplacementLeftBehindGoes(t *testing.T) {
 func TestTheArchiveEndsBeforeTheServers(t *testing.T) {
 	a := newAnnals(t)
 	a.pass()
-	s := &pass{cluster: a.cluster, log: logr.Discard(), cache: a.cache}
+	s := &pass.Pass{Cluster: a.cluster, Log: logr.Discard(), Cache: a.cache}
 	end := func() bool {
 		t.Helper()
-		wait, err := a.r.backups.archive.endArchive(t.Context(), s)
+		wait, err := a.r.backups.Archive.End(t.Context(), s)
 		must(t, err)
 		return wait
 	}
@@ -183,7 +185,7 @@ func TestTheArchiveEndsBeforeTheServers(t *testing.T) {
 	if !end() || a.set().DeletionTimestamp.IsZero() || a.set().Finalizers[0] != metav1.FinalizerDeleteDependents {
 		t.Fatalf("it does not end: %+v", a.set())
 	}
-	a.clock.SetTime(a.set().DeletionTimestamp.Add(archiveEnds - time.Second))
+	a.clock.SetTime(a.set().DeletionTimestamp.Add(backups.ArchiveEnds - time.Second))
 	if !end() {
 		t.Error("its pod is not waited for")
 	}
@@ -203,12 +205,12 @@ func TestTheArchiveEndsBeforeTheServers(t *testing.T) {
 	}
 	// What its pod did not say to be stored may be missing.
 	for _, row := range []struct {
-		report archiveReport
+		report pass.ArchiveReport
 		told   bool
-	}{{archiveReport{}, true}, {archiveReport{At: time.Now(), Error: "no bucket"}, true}, {archiveReport{At: time.Now()}, true}, {archiveReport{At: time.Now(), Ended: true}, false}} {
+	}{{pass.ArchiveReport{}, true}, {pass.ArchiveReport{At: time.Now(), Error: "no bucket"}, true}, {pass.ArchiveReport{At: time.Now()}, true}, {pass.ArchiveReport{At: time.Now(), Ended: true}, false}} {
 		a.reports(row.report)
-		a.cache.backups.archiveEnding = true
-		a.r.backups.archive.tellEnded(t.Context(), s, "")
+		a.cache.Backups.ArchiveEnding = true
+		a.r.backups.Archive.TellEnded(t.Context(), s, "")
 		if said := a.events(); strings.Contains(said, "ArchiveIncomplete") != row.told {
 			t.Errorf("of %+v is told %q", row.report, said)
 		}

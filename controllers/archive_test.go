@@ -20,6 +20,9 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/backups"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/metrics"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 )
 
@@ -29,18 +32,18 @@ type annals struct {
 	*shelf
 	r       *MySQLClusterReconciler
 	cluster *v1alpha1.MySQLCluster
-	cache   *clusterCache
+	cache   *pass.Cache
 }
 
 func newAnnals(t *testing.T) *annals {
 	t.Helper()
 	a := &annals{shelf: newShelf(t)}
-	a.r = NewMySQLClusterReconciler(Ports{
-		Client: kube, Reader: kube, Clock: a.clock, Metrics: NewMetrics(prometheus.NewRegistry()),
-		Images: &Images{Own: "operator:1", Client: DefaultClientImage}, Events: a.shelf.r.Events,
+	a.r = NewMySQLClusterReconciler(pass.Ports{
+		Client: kube, Reader: kube, Clock: a.clock, Metrics: metrics.New(prometheus.NewRegistry()),
+		Images: &pass.Images{Own: "operator:1", Client: pass.DefaultClientImage}, Events: a.shelf.r.Events,
 	})
 	a.cluster = a.shelf.cluster
-	a.cache = a.r.caches.of(client.ObjectKeyFromObject(a.cluster), keyOf(a.cluster.UID))
+	a.cache = a.r.Caches.Of(client.ObjectKeyFromObject(a.cluster), pass.KeyOf(a.cluster.UID))
 	return a
 }
 
@@ -71,15 +74,15 @@ func (a *annals) collect() {
 // pass does what a pass does about the archive, and returns the condition.
 func (a *annals) pass() *metav1.Condition {
 	a.t.Helper()
-	s := &pass{cluster: a.cluster, log: logr.Discard(), cache: a.cache}
-	s.plan.Primary = "orders-0"
+	s := &pass.Pass{Cluster: a.cluster, Log: logr.Discard(), Cache: a.cache}
+	s.Plan.Primary = "orders-0"
 	var err error
-	s.backup.all, err = a.r.backups.snapshots.backups(a.t.Context(), s)
+	s.Backup.All, err = a.r.backups.Snapshots.List(a.t.Context(), s)
 	must(a.t, err)
-	s.backup.known = true
-	must(a.t, a.r.backups.lookAtBucketKeys(a.t.Context(), s))
-	must(a.t, a.r.backups.archive.archive(a.t.Context(), s))
-	a.r.backups.projectBackups(s, conditions{a.cluster})
+	s.Backup.Known = true
+	must(a.t, a.r.backups.LookAtBucketKeys(a.t.Context(), s))
+	must(a.t, a.r.backups.Archive.Ensure(a.t.Context(), s))
+	a.r.backups.ProjectBackups(s, pass.Conditions{Cluster: a.cluster})
 	for i := range a.cluster.Status.Conditions {
 		if a.cluster.Status.Conditions[i].Type == v1alpha1.ConditionArchiveHealthy {
 			return &a.cluster.Status.Conditions[i]
@@ -99,7 +102,7 @@ func (a *annals) set() *appsv1.StatefulSet {
 }
 
 // reports writes what the pod says.
-func (a *annals) reports(report archiveReport) {
+func (a *annals) reports(report pass.ArchiveReport) {
 	a.t.Helper()
 	text, err := json.Marshal(report)
 	must(a.t, err)
@@ -135,7 +138,7 @@ func TestTheArchiveHasItsPod(t *testing.T) {
 		t.Errorf("the claim is %+v", claim)
 	}
 	// Drift is put back, and what the pod reported stays.
-	a.reports(archiveReport{At: a.clock.Now(), CoveredUntil: a.clock.Now()})
+	a.reports(pass.ArchiveReport{At: a.clock.Now(), CoveredUntil: a.clock.Now()})
 	set.Spec.Replicas = ptr.To[int32](0)
 	must(t, kube.Update(t.Context(), set))
 	a.pass()
@@ -157,14 +160,14 @@ func TestAnArchiveThatNeverReports(t *testing.T) {
 	a.clock = clocktesting.NewFakePassiveClock(time.Now())
 	a.r.Clock = a.clock
 	a.pass()
-	a.reports(archiveReport{At: a.clock.Now().Add(-time.Hour), CoveredUntil: a.clock.Now().Add(-time.Hour), FirstRecoverable: a.clock.Now().Add(-2 * time.Hour)})
+	a.reports(pass.ArchiveReport{At: a.clock.Now().Add(-time.Hour), CoveredUntil: a.clock.Now().Add(-time.Hour), FirstRecoverable: a.clock.Now().Add(-2 * time.Hour)})
 	if c := a.pass(); c.Reason != v1alpha1.ReasonArchiveStarting || a.cluster.Status.Backup.FirstRecoverablePoint != nil {
 		t.Errorf("an old report counts: %+v, %v", c, a.cluster.Status.Backup.FirstRecoverablePoint)
 	}
-	if got := testutil.ToFloat64(a.r.Metrics.archived.WithLabelValues(a.namespace, "orders")); got != 0 {
+	if got := testutil.ToFloat64(a.r.Metrics.Archived.WithLabelValues(a.namespace, "orders")); got != 0 {
 		t.Errorf("the metric says %f", got)
 	}
-	a.clock.SetTime(a.clock.Now().Add(archiveLate + time.Minute))
+	a.clock.SetTime(a.clock.Now().Add(backups.ArchiveLate + time.Minute))
 	if c := a.pass(); c.Status != metav1.ConditionFalse || c.Reason != v1alpha1.ReasonArchiveBehind || !strings.Contains(c.Message, "has not reported since its StatefulSet was made") {
 		t.Errorf("after minutes of silence: %+v", c)
 	}
@@ -260,8 +263,8 @@ func TestAStatefulSetThatCannotBeChangedIsReplaced(t *testing.T) {
 func TestTheArchivesNameMayBeTaken(t *testing.T) {
 	a := newAnnals(t)
 	must(t, kube.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: "orders-archive"}, Data: map[string]string{"mine": "yes"}}))
-	s := &pass{cluster: a.cluster, log: logr.Discard(), cache: a.cache}
-	if err := a.r.backups.archive.archive(t.Context(), s); err == nil || !strings.Contains(err.Error(), "does not belong to this cluster") {
+	s := &pass.Pass{Cluster: a.cluster, Log: logr.Discard(), Cache: a.cache}
+	if err := a.r.backups.Archive.Ensure(t.Context(), s); err == nil || !strings.Contains(err.Error(), "does not belong to this cluster") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -273,27 +276,27 @@ func TestWhatTheConditionSaysOfTheArchive(t *testing.T) {
 	a.clock = clocktesting.NewFakePassiveClock(now)
 	a.r.Clock = a.clock
 	for name, row := range map[string]struct {
-		report archiveReport
+		report pass.ArchiveReport
 		status metav1.ConditionStatus
 		reason string
 		says   string
 	}{
-		"a gap after the fact":            {archiveReport{At: now, CoveredUntil: now, BaseNeeded: true, Missing: "uuid:5"}, metav1.ConditionFalse, v1alpha1.ReasonArchiveGap, "no longer in the bucket: uuid:5"},
-		"nothing but trouble":             {archiveReport{At: now, Error: "access is denied", Reason: "AccessDenied"}, metav1.ConditionFalse, v1alpha1.ReasonArchiveBehind, "nothing is archived yet: AccessDenied: access is denied"},
-		"all is well":                     {archiveReport{At: now, CoveredUntil: now.Add(-11 * time.Second), FirstRecoverable: now.Add(-time.Hour)}, metav1.ConditionTrue, v1alpha1.ReasonArchiving, "can be restored"},
-		"a failover for a moment":         {archiveReport{At: now, CoveredUntil: now.Add(-time.Minute), FirstRecoverable: now.Add(-time.Hour), Error: "the primary does not take writes", Reason: "NoPrimary"}, metav1.ConditionTrue, v1alpha1.ReasonArchiving, "can be restored"},
-		"a bucket that is not open":       {archiveReport{At: now, CoveredUntil: now.Add(-time.Hour), Error: "access is denied", Reason: "AccessDenied"}, metav1.ConditionFalse, v1alpha1.ReasonArchiveBehind, "AccessDenied: access is denied"},
-		"behind without an error":         {archiveReport{At: now, CoveredUntil: now.Add(-time.Hour)}, metav1.ConditionFalse, v1alpha1.ReasonArchiveBehind, "not archived yet"},
-		"a pod that is silent":            {archiveReport{At: now.Add(-time.Hour), CoveredUntil: now.Add(-time.Hour)}, metav1.ConditionFalse, v1alpha1.ReasonArchiveBehind, "has not reported"},
-		"no base yet":                     {archiveReport{At: now, CoveredUntil: now, BaseNeeded: true}, metav1.ConditionFalse, v1alpha1.ReasonArchiveBaseNeeded, "no backup to begin with"},
-		"a gap":                           {archiveReport{At: now, CoveredUntil: now, BaseNeeded: true, Gap: "uuid:7-9"}, metav1.ConditionFalse, v1alpha1.ReasonArchiveGap, "purged before they were archived: uuid:7-9"},
-		"a loss":                          {archiveReport{At: now, CoveredUntil: now, BaseNeeded: true, Lost: "uuid:5"}, metav1.ConditionFalse, v1alpha1.ReasonArchiveGap, "lost by the cluster: uuid:5"},
-		"a pod that has just begun":       {archiveReport{At: now, CoveredUntil: now}, metav1.ConditionUnknown, v1alpha1.ReasonArchiveStarting, "looked through"},
-		"a bucket that refuses to delete": {archiveReport{At: now, CoveredUntil: now, FirstRecoverable: now, Kept: "access is denied"}, metav1.ConditionTrue, v1alpha1.ReasonArchiving, "old segments stay: access is denied"},
-		"not looked through for a moment": {archiveReport{At: now, CoveredUntil: now, FirstRecoverable: now, Unread: "the store is not available", UnreadSince: now.Add(-6 * time.Minute)}, metav1.ConditionTrue, v1alpha1.ReasonArchiving, "can be restored"},
-		"not looked through for long":     {archiveReport{At: now, CoveredUntil: now, FirstRecoverable: now, Unread: "the store is not available", UnreadSince: now.Add(-time.Hour)}, metav1.ConditionFalse, v1alpha1.ReasonArchiveUnread, "whether segments are missing is not known"},
-		"never looked through":            {archiveReport{At: now, CoveredUntil: now, Unread: "access is denied", UnreadSince: now.Add(-time.Hour)}, metav1.ConditionFalse, v1alpha1.ReasonArchiveUnread, "access is denied"},
-		"a gap with its bridge":           {archiveReport{At: now, CoveredUntil: now, Gap: "uuid:7-9", FirstRecoverable: now}, metav1.ConditionTrue, v1alpha1.ReasonArchiving, "can be restored"},
+		"a gap after the fact":            {pass.ArchiveReport{At: now, CoveredUntil: now, BaseNeeded: true, Missing: "uuid:5"}, metav1.ConditionFalse, v1alpha1.ReasonArchiveGap, "no longer in the bucket: uuid:5"},
+		"nothing but trouble":             {pass.ArchiveReport{At: now, Error: "access is denied", Reason: "AccessDenied"}, metav1.ConditionFalse, v1alpha1.ReasonArchiveBehind, "nothing is archived yet: AccessDenied: access is denied"},
+		"all is well":                     {pass.ArchiveReport{At: now, CoveredUntil: now.Add(-11 * time.Second), FirstRecoverable: now.Add(-time.Hour)}, metav1.ConditionTrue, v1alpha1.ReasonArchiving, "can be restored"},
+		"a failover for a moment":         {pass.ArchiveReport{At: now, CoveredUntil: now.Add(-time.Minute), FirstRecoverable: now.Add(-time.Hour), Error: "the primary does not take writes", Reason: "NoPrimary"}, metav1.ConditionTrue, v1alpha1.ReasonArchiving, "can be restored"},
+		"a bucket that is not open":       {pass.ArchiveReport{At: now, CoveredUntil: now.Add(-time.Hour), Error: "access is denied", Reason: "AccessDenied"}, metav1.ConditionFalse, v1alpha1.ReasonArchiveBehind, "AccessDenied: access is denied"},
+		"behind without an error":         {pass.ArchiveReport{At: now, CoveredUntil: now.Add(-time.Hour)}, metav1.ConditionFalse, v1alpha1.ReasonArchiveBehind, "not archived yet"},
+		"a pod that is silent":            {pass.ArchiveReport{At: now.Add(-time.Hour), CoveredUntil: now.Add(-time.Hour)}, metav1.ConditionFalse, v1alpha1.ReasonArchiveBehind, "has not reported"},
+		"no base yet":                     {pass.ArchiveReport{At: now, CoveredUntil: now, BaseNeeded: true}, metav1.ConditionFalse, v1alpha1.ReasonArchiveBaseNeeded, "no backup to begin with"},
+		"a gap":                           {pass.ArchiveReport{At: now, CoveredUntil: now, BaseNeeded: true, Gap: "uuid:7-9"}, metav1.ConditionFalse, v1alpha1.ReasonArchiveGap, "purged before they were archived: uuid:7-9"},
+		"a loss":                          {pass.ArchiveReport{At: now, CoveredUntil: now, BaseNeeded: true, Lost: "uuid:5"}, metav1.ConditionFalse, v1alpha1.ReasonArchiveGap, "lost by the cluster: uuid:5"},
+		"a pod that has just begun":       {pass.ArchiveReport{At: now, CoveredUntil: now}, metav1.ConditionUnknown, v1alpha1.ReasonArchiveStarting, "looked through"},
+		"a bucket that refuses to delete": {pass.ArchiveReport{At: now, CoveredUntil: now, FirstRecoverable: now, Kept: "access is denied"}, metav1.ConditionTrue, v1alpha1.ReasonArchiving, "old segments stay: access is denied"},
+		"not looked through for a moment": {pass.ArchiveReport{At: now, CoveredUntil: now, FirstRecoverable: now, Unread: "the store is not available", UnreadSince: now.Add(-6 * time.Minute)}, metav1.ConditionTrue, v1alpha1.ReasonArchiving, "can be restored"},
+		"not looked through for long":     {pass.ArchiveReport{At: now, CoveredUntil: now, FirstRecoverable: now, Unread: "the store is not available", UnreadSince: now.Add(-time.Hour)}, metav1.ConditionFalse, v1alpha1.ReasonArchiveUnread, "whether segments are missing is not known"},
+		"never looked through":            {pass.ArchiveReport{At: now, CoveredUntil: now, Unread: "access is denied", UnreadSince: now.Add(-time.Hour)}, metav1.ConditionFalse, v1alpha1.ReasonArchiveUnread, "access is denied"},
+		"a gap with its bridge":           {pass.ArchiveReport{At: now, CoveredUntil: now, Gap: "uuid:7-9", FirstRecoverable: now}, metav1.ConditionTrue, v1alpha1.ReasonArchiving, "can be restored"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a.reports(row.report)
@@ -305,7 +308,7 @@ func TestWhatTheConditionSaysOfTheArchive(t *testing.T) {
 			if !row.report.CoveredUntil.IsZero() {
 				covered = float64(row.report.CoveredUntil.UnixMilli()) / 1000
 			}
-			if got := testutil.ToFloat64(a.r.Metrics.archived.WithLabelValues(a.namespace, "orders")); got != covered {
+			if got := testutil.ToFloat64(a.r.Metrics.Archived.WithLabelValues(a.namespace, "orders")); got != covered {
 				t.Errorf("the metric says %f instead of %f", got, covered)
 			}
 			first := a.cluster.Status.Backup.FirstRecoverablePoint
@@ -321,7 +324,7 @@ func TestTheBucketsKeysAreMissed(t *testing.T) {
 	a := newAnnals(t)
 	a.pass()
 	a.secret(map[string]string{"accessKeyID": "AKIA"})
-	a.later(bucketKeysFor)
+	a.later(backups.BucketKeysFor)
 	health := func() *metav1.Condition {
 		return meta.FindStatusCondition(a.cluster.Status.Conditions, v1alpha1.ConditionBackupHealthy)
 	}
@@ -347,14 +350,14 @@ func TestAnArchiveGetsItsBase(t *testing.T) {
 	})
 	a.pass()
 	a.clock.SetTime(a.clock.Now().Add(time.Minute)) // the StatefulSet is as old as the API server says: what is reported is younger
-	a.reports(archiveReport{At: a.clock.Now(), BaseNeeded: true, Error: "the bucket does not exist", Reason: "NoBucket"})
+	a.reports(pass.ArchiveReport{At: a.clock.Now(), BaseNeeded: true, Error: "the bucket does not exist", Reason: "NoBucket"})
 	a.pass()
 	if got := a.bases(); len(got) != 0 {
 		t.Fatalf("with a bucket that does not exist: %v", got)
 	}
 	want := func(what string, n int) {
 		t.Helper()
-		a.reports(archiveReport{At: a.clock.Now(), BaseNeeded: true})
+		a.reports(pass.ArchiveReport{At: a.clock.Now(), BaseNeeded: true})
 		a.pass()
 		a.pass()
 		if got := a.bases(); len(got) != n {
@@ -396,7 +399,7 @@ func TestARestoreIsToldItsPoint(t *testing.T) {
 		c := a.cluster.DeepCopy()
 		c.Spec.Bootstrap = &v1alpha1.BootstrapSpec{Recovery: &v1alpha1.RecoverySpec{PointInTime: &point, ObjectStore: &v1alpha1.ObjectStoreSource{
 			Destination: *c.Spec.Backup.Destination, Path: "shop/orders/uid"}}}
-		told, err := a.r.restorer.recoveryTask(t.Context(), &pass{cluster: c}, "orders-0")
+		told, err := a.r.restorer.RecoveryTask(t.Context(), &pass.Pass{Cluster: c}, "orders-0")
 		must(t, err)
 		text, err := told.Encode()
 		must(t, err)

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 )
 
@@ -18,7 +19,7 @@ import (
 // whatever did not fail.
 func TestBackupsThatFailedAreNotKeptForEver(t *testing.T) {
 	s := newShelf(t)
-	r := NewMySQLClusterReconciler(Ports{Client: kube, Reader: kube, Clock: s.clock})
+	r := NewMySQLClusterReconciler(pass.Ports{Client: kube, Reader: kube, Clock: s.clock})
 	failed := func(name string, change func(*v1alpha1.MySQLBackup), report func(*v1alpha1.MySQLBackupStatus)) {
 		t.Helper()
 		s.put(name, change)
@@ -54,13 +55,13 @@ func TestBackupsThatFailedAreNotKeptForEver(t *testing.T) {
 		var c v1alpha1.MySQLCluster
 		must(t, kube.Get(t.Context(), client.ObjectKeyFromObject(s.cluster), &c))
 		c.Spec.Backup.FailedHistoryLimit = limit
-		sc := &pass{cluster: &c, log: logr.Discard()}
+		sc := &pass.Pass{Cluster: &c, Log: logr.Discard()}
 		var err error
-		sc.backup.all, err = r.backups.snapshots.backups(t.Context(), sc)
+		sc.Backup.All, err = r.backups.Snapshots.List(t.Context(), sc)
 		must(t, err)
 		// As they were made: creation times have seconds only.
-		slices.SortStableFunc(sc.backup.all, func(a, b v1alpha1.MySQLBackup) int { return strings.Compare(b.Name, a.Name) })
-		must(t, r.backups.pruneFailed(t.Context(), sc))
+		slices.SortStableFunc(sc.Backup.All, func(a, b v1alpha1.MySQLBackup) int { return strings.Compare(b.Name, a.Name) })
+		must(t, r.backups.PruneFailed(t.Context(), sc))
 		var list v1alpha1.MySQLBackupList
 		must(t, kube.List(t.Context(), &list, client.InNamespace(s.namespace)))
 		var left []string

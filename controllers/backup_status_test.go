@@ -14,6 +14,9 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/backups"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/metrics"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
@@ -68,12 +71,12 @@ func TestBackupHealth(t *testing.T) {
 			[]v1alpha1.MySQLBackup{b("h", "hourly", good, hour), b("d", "daily", good, 8*hour)}, 90 * day, verified(8 * day), "True/BackupSucceeded", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := NewMySQLClusterReconciler(Ports{Clock: clocktesting.NewFakePassiveClock(noon), Metrics: NewMetrics(prometheus.NewRegistry())})
+			r := NewMySQLClusterReconciler(pass.Ports{Clock: clocktesting.NewFakePassiveClock(noon), Metrics: metrics.New(prometheus.NewRegistry())})
 			cluster := &v1alpha1.MySQLCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "orders"}}
 			backedUp(cluster)
 			since := noon.Add(-c.made)
-			s := &pass{cluster: cluster, backup: passBackups{known: true, all: c.backups, verification: c.verified, schedules: map[string]time.Time{"orders-daily": since, "orders-hourly": since, "orders-verify": since}}}
-			r.backups.projectBackups(s, conditions{cluster})
+			s := &pass.Pass{Cluster: cluster, Backup: pass.Backups{Known: true, All: c.backups, Verification: c.verified, Schedules: map[string]time.Time{"orders-daily": since, "orders-hourly": since, "orders-verify": since}}}
+			r.backups.ProjectBackups(s, pass.Conditions{Cluster: cluster})
 			got := cluster.Status.Conditions[0]
 			if text := string(got.Status) + "/" + got.Reason; text != c.want || !strings.Contains(got.Message, c.says) {
 				t.Errorf("%s: %s", text, got.Message)
@@ -89,7 +92,7 @@ func TestAPauseOfBackups(t *testing.T) {
 	evening := time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC)
 	clock := clocktesting.NewFakePassiveClock(evening)
 	registry := prometheus.NewRegistry()
-	r := NewMySQLClusterReconciler(Ports{Clock: clock, Metrics: NewMetrics(registry)})
+	r := NewMySQLClusterReconciler(pass.Ports{Clock: clock, Metrics: metrics.New(registry)})
 	cluster := &v1alpha1.MySQLCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "orders"}}
 	backedUp(cluster)
 	cluster.Spec.Backup.Schedules, cluster.Spec.Backup.Verification = cluster.Spec.Backup.Schedules[:1], nil
@@ -104,15 +107,15 @@ func TestAPauseOfBackups(t *testing.T) {
 		}
 	}
 	serving := &topology.Member{SQL: topology.SQL{Access: topology.AccessVerified, Writable: true}}
-	s := &pass{cluster: cluster, backup: passBackups{known: true, schedules: map[string]time.Time{"orders-" + schedule.Name: evening.Add(-100 * 24 * time.Hour)}}}
-	s.plan.Primary, s.observed.Members = "orders-0", map[string]*topology.Member{"orders-0": serving}
+	s := &pass.Pass{Cluster: cluster, Backup: pass.Backups{Known: true, Schedules: map[string]time.Time{"orders-" + schedule.Name: evening.Add(-100 * 24 * time.Hour)}}}
+	s.Plan.Primary, s.Observed.Members = "orders-0", map[string]*topology.Member{"orders-0": serving}
 	good := func() {
 		at := metav1.NewTime(clock.Now())
-		s.backup.all = []v1alpha1.MySQLBackup{dump(v1alpha1.BackupCompleted, &at)}
+		s.Backup.All = []v1alpha1.MySQLBackup{dump(v1alpha1.BackupCompleted, &at)}
 	}
 	says := func(when, want string) {
 		t.Helper()
-		r.backups.projectBackups(s, conditions{cluster})
+		r.backups.ProjectBackups(s, pass.Conditions{Cluster: cluster})
 		if c := cluster.Status.Conditions[0]; string(c.Status)+"/"+c.Reason != want {
 			t.Errorf("%s: %s/%s: %s, want %s", when, c.Status, c.Reason, c.Message, want)
 		}
@@ -122,10 +125,10 @@ func TestAPauseOfBackups(t *testing.T) {
 			t.Errorf("%s: %d gauges", when, gauges)
 		}
 	}
-	paused := func(when string, backups, verification bool) {
+	paused := func(when string, dumps, verification bool) {
 		t.Helper()
-		if backupsPaused(s) != backups || r.backups.verificationPaused(s) != verification {
-			t.Errorf("%s: paused are backups: %v, verification: %v", when, backupsPaused(s), r.backups.verificationPaused(s))
+		if backups.BackupsPaused(s) != dumps || r.backups.VerificationPaused(s) != verification {
+			t.Errorf("%s: paused are backups: %v, verification: %v", when, backups.BackupsPaused(s), r.backups.VerificationPaused(s))
 		}
 	}
 	good()
@@ -143,7 +146,7 @@ func TestAPauseOfBackups(t *testing.T) {
 		paused("awake", false, true) // the verification would find what was before the night
 		want := []string{"True/BackupSucceeded", "Unknown/BackupDue", "Unknown/BackupDue"}[night]
 		says("awake", want)
-		clock.SetTime(clock.Now().Add(overdueGrace + time.Minute))
+		clock.SetTime(clock.Now().Add(backups.OverdueGrace + time.Minute))
 		paused("later", false, true) // nothing was made up
 		says("two hours later", []string{"True/BackupSucceeded", "False/BackupOverdue", "False/BackupOverdue"}[night])
 		clock.SetTime(clock.Now().Add(10*time.Hour - time.Minute))
@@ -153,12 +156,12 @@ func TestAPauseOfBackups(t *testing.T) {
 	says("suspended", "Unknown/BackupsPaused")
 	cluster.Spec.Backup.Suspend = false
 	says("not any more", "Unknown/BackupDue")
-	s.backup.all = append([]v1alpha1.MySQLBackup{dump(v1alpha1.BackupRunning, nil)}, s.backup.all...)
-	clock.SetTime(clock.Now().Add(overdueGrace + time.Minute))
+	s.Backup.All = append([]v1alpha1.MySQLBackup{dump(v1alpha1.BackupRunning, nil)}, s.Backup.All...)
+	clock.SetTime(clock.Now().Add(backups.OverdueGrace + time.Minute))
 	says("being made up", "Unknown/BackupDue")
 	paused("being made up", false, true)
 	failed := metav1.NewTime(clock.Now())
-	s.backup.all[0] = dump(v1alpha1.BackupFailed, &failed)
+	s.Backup.All[0] = dump(v1alpha1.BackupFailed, &failed)
 	says("failed", "False/BackupFailed")
 	paused("failed", false, true)
 	good()
@@ -167,14 +170,14 @@ func TestAPauseOfBackups(t *testing.T) {
 	cluster.Status = v1alpha1.MySQLClusterStatus{}
 	clock.SetTime(clock.Now().Add(60 * time.Hour))
 	says("of a status that was lost", "False/BackupOverdue")
-	cluster.Status, s.backup.suspended, serving.SQL.Writable = v1alpha1.MySQLClusterStatus{}, true, false
+	cluster.Status, s.Backup.Suspended, serving.SQL.Writable = v1alpha1.MySQLClusterStatus{}, true, false
 	paused("waking, of a status that was lost", true, true)
 	says("waking, of a status that was lost", "Unknown/BackupsPaused")
 	serving.SQL.Writable = true
 	paused("awake, of a status that was lost", false, true)
-	clock.SetTime(clock.Now().Add(makeUpLimit + time.Minute))
-	r.backups.projectBackups(s, conditions{cluster})
-	clock.SetTime(clock.Now().Add(makeUpLimit))
+	clock.SetTime(clock.Now().Add(backups.MakeUpLimit + time.Minute))
+	r.backups.ProjectBackups(s, pass.Conditions{Cluster: cluster})
+	clock.SetTime(clock.Now().Add(backups.MakeUpLimit))
 	paused("a day later", false, false)
 }
 
@@ -211,17 +214,17 @@ func TestASnapshotThatSomebodyDeletedIsNoGoodBackup(t *testing.T) {
 		"not shown yet":        {[]v1alpha1.MySQLBackup{b("new", time.Minute)}, nil, false, "True/BackupSucceeded", "new"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := NewMySQLClusterReconciler(Ports{Clock: clocktesting.NewFakePassiveClock(noon), Metrics: NewMetrics(prometheus.NewRegistry())})
+			r := NewMySQLClusterReconciler(pass.Ports{Clock: clocktesting.NewFakePassiveClock(noon), Metrics: metrics.New(prometheus.NewRegistry())})
 			cluster := &v1alpha1.MySQLCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "orders"}}
 			backedUp(cluster)
-			s := &pass{cluster: cluster, backup: passBackups{known: true, all: c.backups}}
-			s.seen.inventory.Taken, s.observed.CloudReachable = noon, !c.away
+			s := &pass.Pass{Cluster: cluster, Backup: pass.Backups{Known: true, All: c.backups}}
+			s.Seen.Inventory.Taken, s.Observed.CloudReachable = noon, !c.away
 			for _, shown := range c.shown {
-				s.seen.inventory.Snapshots = append(s.seen.inventory.Snapshots, ec2.Snapshot{
-					ID: "snap-" + shown, State: ec2.SnapshotCompleted, Tags: map[string]string{ec2.TagPurpose: backupPurpose + shown},
+				s.Seen.Inventory.Snapshots = append(s.Seen.Inventory.Snapshots, ec2.Snapshot{
+					ID: "snap-" + shown, State: ec2.SnapshotCompleted, Tags: map[string]string{ec2.TagPurpose: pass.BackupPurpose + shown},
 				})
 			}
-			r.backups.projectBackups(s, conditions{cluster})
+			r.backups.ProjectBackups(s, pass.Conditions{Cluster: cluster})
 			got := cluster.Status.Conditions[0]
 			if text := string(got.Status) + "/" + got.Reason; text != c.want || cluster.Status.Backup.LastGood != c.good {
 				t.Errorf("%s: %s; good is %q", text, got.Message, cluster.Status.Backup.LastGood)

@@ -13,6 +13,8 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/jobs"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 )
 
 // newScheduled is a world whose cluster has its CronJobs, and names the objects in its namespace.
@@ -20,7 +22,7 @@ func newScheduled(t *testing.T) (*world, *operator, func(name string) client.Obj
 	t.Helper()
 	w := newWorld(t, backedUp)
 	o := w.newOperator(nil)
-	o.Images = &Images{Own: "operator:1", Client: DefaultClientImage}
+	o.Images = &pass.Images{Own: "operator:1", Client: pass.DefaultClientImage}
 	key := func(name string) client.ObjectKey {
 		return client.ObjectKey{Namespace: w.cluster.Namespace, Name: name}
 	}
@@ -74,7 +76,7 @@ func TestAJobThatNeverBeganHoldsNobodyUp(t *testing.T) {
 	start("began", "orders-daily", pending)
 	must(t, kube.Create(t.Context(), &v1alpha1.MySQLBackup{ObjectMeta: metav1.ObjectMeta{Namespace: w.cluster.Namespace, Name: "began"},
 		Spec: v1alpha1.MySQLBackupSpec{ClusterName: "orders", Schedule: "daily"}}))
-	w.clock.SetTime(time.Now().Add(startPatience - time.Minute))
+	w.clock.SetTime(time.Now().Add(jobs.StartPatience - time.Minute))
 	w.passes(o, 3)
 	if !there("stuck") || !there("stuck-verify") {
 		t.Error("a Job was deleted that may yet begin")
@@ -136,13 +138,13 @@ func TestAJobThatDoesNotEndHoldsNobodyUp(t *testing.T) {
 	start("fades", "orders-daily", fades) // its MySQLBackup is supervised
 	backup("fades", v1alpha1.BackupRunning, 0)
 	start("done", "orders-daily", runs)
-	backup("done", v1alpha1.BackupCompleted, leavePatience-5*time.Minute)
+	backup("done", v1alpha1.BackupCompleted, jobs.LeavePatience-5*time.Minute)
 	start("prunes", "orders-daily", runs)
 	backup("prunes", v1alpha1.BackupCompleted, time.Minute)
 
 	w.clock.SetTime(time.Now())
 	w.passes(o, 3)
-	w.wait(endPatience - time.Minute)
+	w.wait(jobs.EndPatience - time.Minute)
 	w.passes(o, 1)
 	for _, name := range []string{"deleted", "deleted-running", "fades-verify"} {
 		if !there(name) {

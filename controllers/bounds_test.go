@@ -13,6 +13,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/observe"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto/proxy"
 )
 
@@ -187,7 +188,7 @@ func (w *world) endure(o *operator, phase v1alpha1.Phase) {
 			w.t.Fatalf("EC2 is silent for %s, and the condition changed from %q to %q", passed, said, says)
 		case strings.HasPrefix(says, "False/"+v1alpha1.ReasonCloudSilent):
 			said = says
-		case passed > inventoryAge+silence/12:
+		case passed > observe.InventoryAge+silence/12:
 			w.t.Fatalf("EC2 is silent for %s, the condition says %q", passed, says)
 		}
 		if !w.phaseIs(phase)() {

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
@@ -22,9 +23,9 @@ import (
 const slow = time.Second
 
 // execute has actions executed as those of a pass's plan.
-func (o *operator) execute(t *testing.T, s *pass, actions ...topology.Action) *engine.Execution {
+func (o *operator) execute(t *testing.T, s *pass.Pass, actions ...topology.Action) *engine.Execution {
 	t.Helper()
-	x := o.executor.execution(s)
+	x := o.executor.Execution(s)
 	x.Plan.Actions = actions
 	x.Run(t.Context())
 	return x
@@ -99,26 +100,26 @@ func TestSlowLaunchSharesNothingWithThePass(t *testing.T) {
 	s, err := o.open(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(w.cluster)})
 	must(t, err)
 	for _, step := range []func() error{
-		func() error { return o.recordKeeper.claim(t.Context(), s) }, func() error { return o.identities.identify(t.Context(), s) },
-		func() error { return o.access.connect(t.Context(), s) }, func() error { return o.cloudObserver.observeCloud(t.Context(), s) },
+		func() error { return o.recordKeeper.Claim(t.Context(), s) }, func() error { return o.identities.Identify(t.Context(), s) },
+		func() error { return o.access.Connect(t.Context(), s) }, func() error { return o.cloudObserver.Observe(t.Context(), s) },
 	} {
 		must(t, step())
 	}
-	s.plan.Failing = true
+	s.Plan.Failing = true
 	launch := topology.LaunchInstance{
-		Member: "orders-1", Ordinal: 1, Incarnation: 7, VolumeIncarnation: 1, SubnetID: w.account.subnets[0], VolumeID: s.observed.Members["orders-1"].Volumes[0].ID,
+		Member: "orders-1", Ordinal: 1, Incarnation: 7, VolumeIncarnation: 1, SubnetID: w.account.subnets[0], VolumeID: s.Observed.Members["orders-1"].Volumes[0].ID,
 	}
 	for range 2 { // the second time while it is under way
 		if x := o.execute(t, s, launch); x.Acted != 0 || len(x.Problems) != 0 {
 			t.Fatalf("acted %d times, %v", x.Acted, x.Problems)
 		}
 	}
-	s.cluster.Status.Selector = "another"
-	_, err = o.reporter.conclude(t.Context(), s, nil)
+	s.Cluster.Status.Selector = "another"
+	_, err = o.reporter.Conclude(t.Context(), s, nil)
 	must(t, err)
 	for range 50 { // as a decoder does
-		s.cluster.Spec.AWS.Tags["team"], s.cluster.Spec.MySQLD["max_connections"] = "other", "78"
-		s.cluster.Spec.AWS.SecurityGroupIDs = nil
+		s.Cluster.Spec.AWS.Tags["team"], s.Cluster.Spec.MySQLD["max_connections"] = "other", "78"
+		s.Cluster.Spec.AWS.SecurityGroupIDs = nil
 		time.Sleep(slow / 10)
 	}
 	x := o.execute(t, s)

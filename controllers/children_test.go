@@ -19,6 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/objects"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
@@ -109,7 +111,7 @@ func TestObjectsThatTheAPIServerRefuses(t *testing.T) {
 	w.drive(o, patience, func() bool {
 		return w.exists("orders-primary", &corev1.Service{}) && w.conditionHas(v1alpha1.ConditionDegraded, "False/")()
 	})
-	if took := w.clock.Since(began); took > refusalPauseMost+time.Minute {
+	if took := w.clock.Since(began); took > objects.RefusalPauseMost+time.Minute {
 		t.Errorf("it was tried again only after %s", took)
 	}
 }
@@ -145,7 +147,7 @@ func TestForeignServiceIsInNobodysWay(t *testing.T) {
 	}
 	must(t, kube.Delete(t.Context(), foreign))
 	w.drive(o, patience, func() bool {
-		return w.exists("orders-primary", &discoveryv1.EndpointSlice{}) && w.exists("orders-primary", &now) && ownedBy(&now, w.cluster)
+		return w.exists("orders-primary", &discoveryv1.EndpointSlice{}) && w.exists("orders-primary", &now) && pass.OwnedBy(&now, w.cluster)
 	})
 }
 
@@ -176,24 +178,24 @@ func TestEndpointsFollowAFailoverWhateverIsInTheWay(t *testing.T) {
 			primaryIs := func(primary int) {
 				t.Helper()
 				s := w.seen(o)
-				must(t, o.identities.identify(t.Context(), s))
-				s.plan = topology.Plan{Primary: fmt.Sprintf("orders-%d", primary)}
+				must(t, o.identities.Identify(t.Context(), s))
+				s.Plan = topology.Plan{Primary: fmt.Sprintf("orders-%d", primary)}
 				for i := range members {
 					role := v1alpha1.RoleReplica
 					if i == primary {
 						role = v1alpha1.RolePrimary
 					}
-					s.plan.Members = append(s.plan.Members, topology.View{Name: fmt.Sprintf("orders-%d", i), Address: fmt.Sprintf("10.0.0.%d", i+1), InService: true, Role: role})
+					s.Plan.Members = append(s.Plan.Members, topology.View{Name: fmt.Sprintf("orders-%d", i), Address: fmt.Sprintf("10.0.0.%d", i+1), InService: true, Role: role})
 				}
-				must(t, o.publisher.publish(t.Context(), s))
+				must(t, o.publisher.Publish(t.Context(), s))
 				var slice discoveryv1.EndpointSlice
-				if !w.exists("orders-primary", &slice) || len(slice.Endpoints) != 1 || slice.Endpoints[0].Addresses[0] != fmt.Sprintf("10.0.0.%d", primary+1) || !s.result.published {
-					t.Errorf("orders-%d is the primary, and published is %+v (%v)", primary, slice.Endpoints, s.result.published)
+				if !w.exists("orders-primary", &slice) || len(slice.Endpoints) != 1 || slice.Endpoints[0].Addresses[0] != fmt.Sprintf("10.0.0.%d", primary+1) || !s.Result.Published {
+					t.Errorf("orders-%d is the primary, and published is %+v (%v)", primary, slice.Endpoints, s.Result.Published)
 				}
 			}
 			primaryIs(0)
 			arrange(w, g)
-			o.caches = newCaches() // what was applied before is not known any more
+			o.Caches = pass.NewCaches() // what was applied before is not known any more
 			for i := range 10 {
 				primaryIs(i % members)
 			}
@@ -258,7 +260,7 @@ func TestWhatTheAPIServerRefuses(t *testing.T) {
 		"an API server that is being started": {apierrors.NewServiceUnavailable("later"), false},
 		"no answer":                           {context.DeadlineExceeded, false},
 	} {
-		p := asProblem(fmt.Errorf("apply Service orders: %w", row.err))
+		p := pass.AsProblem(fmt.Errorf("apply Service orders: %w", row.err))
 		if got := p.InTheWay(); got != row.want {
 			t.Errorf("%s: refused %v, want %v", name, got, row.want)
 		}

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
@@ -45,14 +46,14 @@ func direct(t *testing.T) *ec2.Cloud {
 }
 
 // seen is a pass that has observed EC2 and goes no further.
-func (w *world) seen(o *operator) *pass {
+func (w *world) seen(o *operator) *pass.Pass {
 	w.t.Helper()
 	s, err := o.open(w.t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(w.cluster)})
 	must(w.t, err)
-	must(w.t, o.recordKeeper.claim(w.t.Context(), s))
-	must(w.t, o.identities.identify(w.t.Context(), s))
-	must(w.t, o.access.connect(w.t.Context(), s))
-	must(w.t, o.cloudObserver.observeCloud(w.t.Context(), s))
+	must(w.t, o.recordKeeper.Claim(w.t.Context(), s))
+	must(w.t, o.identities.Identify(w.t.Context(), s))
+	must(w.t, o.access.Connect(w.t.Context(), s))
+	must(w.t, o.cloudObserver.Observe(w.t.Context(), s))
 	return s
 }
 
@@ -88,7 +89,7 @@ func TestAnnouncedDisruptions(t *testing.T) {
 		{Code: "system-reboot", Description: "[Completed] scheduled reboot", NotBefore: soon.Add(-time.Hour)},
 		{Code: "system-maintenance", Description: "scheduled maintenance", NotBefore: soon},
 	}}))
-	for name, m := range w.seen(w.newOperator(nil)).observed.Members {
+	for name, m := range w.seen(w.newOperator(nil)).Observed.Members {
 		in := m.CurrentInstance()
 		if name == "orders-0" && (in.Event != "system-maintenance" || !in.EventAt.Equal(soon) || !in.Impaired) {
 			t.Errorf("of orders-0 the brain is told %+v", in)
@@ -135,12 +136,12 @@ func TestVanishedSubnetHoldsUpNobodyElse(t *testing.T) {
 func TestStopThatDoesNotGetOnIsToldOnceAMinute(t *testing.T) {
 	t.Parallel()
 	clock := clocktesting.NewFakePassiveClock(time.Now())
-	r := NewMySQLClusterReconciler(Ports{Clock: clock})
-	n := r.caches.of(client.ObjectKey{Name: "orders"}, "uid")
+	r := NewMySQLClusterReconciler(pass.Ports{Clock: clock})
+	n := r.Caches.Of(client.ObjectKey{Name: "orders"}, "uid")
 	stopping := ec2.Instance{ID: "i-1", State: ec2.StateStopping}
 	var told []int
 	for second := range 200 {
-		if r.cloudObserver.stopStuck(n, stopping) {
+		if r.cloudObserver.StopStuck(n, stopping) {
 			told = append(told, second)
 		}
 		clock.SetTime(clock.Now().Add(time.Second))
@@ -148,10 +149,10 @@ func TestStopThatDoesNotGetOnIsToldOnceAMinute(t *testing.T) {
 	if !slices.Equal(told, []int{60, 120, 180}) {
 		t.Errorf("told in the seconds %v", told)
 	}
-	if r.cloudObserver.stopStuck(n, ec2.Instance{ID: "i-1", State: ec2.StateStopped}) || len(n.looks.stoppingSince) != 0 {
+	if r.cloudObserver.StopStuck(n, ec2.Instance{ID: "i-1", State: ec2.StateStopped}) || len(n.Looks.StoppingSince) != 0 {
 		t.Error("what is stopped is not stuck")
 	}
-	if r.cloudObserver.stopStuck(n, stopping) {
+	if r.cloudObserver.StopStuck(n, stopping) {
 		t.Error("the next stop begins anew")
 	}
 }
@@ -197,7 +198,7 @@ func TestSnapshotsAndRetiredVolumes(t *testing.T) {
 	var ids []string
 	w.drive(o, patience, func() bool { // a new process finds them by their tags
 		ids = nil
-		for _, s := range w.seen(w.newOperator(nil)).observed.Snapshots {
+		for _, s := range w.seen(w.newOperator(nil)).Observed.Snapshots {
 			if s.Member == member && s.VolumeID == volume && strings.HasPrefix(s.Purpose, "errant-") && time.Since(s.StartedAt) < patience {
 				ids = append(ids, s.ID)
 			}
@@ -206,12 +207,12 @@ func TestSnapshotsAndRetiredVolumes(t *testing.T) {
 	})
 	take(topology.DeleteSnapshot{Member: member, SnapshotID: ids[0]})
 	take(topology.DeleteSnapshot{Member: member, SnapshotID: ids[0]})
-	if left := w.seen(o).observed.Snapshots; len(left) != 1 || left[0].ID != ids[1] {
+	if left := w.seen(o).Observed.Snapshots; len(left) != 1 || left[0].ID != ids[1] {
 		t.Errorf("left are %+v, want %s", left, ids[1])
 	}
 	take(topology.RetireVolume{Member: member, VolumeID: volume})
 	for name, operator := range map[string]*operator{"the same": o, "a new": w.newOperator(nil)} {
-		if m := w.seen(operator).observed.Members[member]; len(m.Volumes) != 0 {
+		if m := w.seen(operator).Observed.Members[member]; len(m.Volumes) != 0 {
 			t.Errorf("%s process still takes %+v for the member's", name, m.Volumes)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
@@ -129,7 +130,7 @@ func TestBackupsEndWithTheNamespace(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *v1alpha1.MySQLCluster) { protected(c); backedUp(c) })
 	o := w.newOperator(nil)
-	o.Images = &Images{Own: "operator:1", Client: DefaultClientImage}
+	o.Images = &pass.Images{Own: "operator:1", Client: pass.DefaultClientImage}
 	w.drive(o, patience, w.machinesUp)
 	must(t, w.client.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.cluster.Namespace}}))
 	w.emptyNamespace()

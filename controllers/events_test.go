@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/announce"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
@@ -30,7 +31,7 @@ func TestStepsOfAFailoverAreTold(t *testing.T) {
 	t.Parallel()
 	var reasons []string
 	for _, a := range []topology.Action{topology.Fence{Member: "orders-0"}, topology.StopInstance{Member: "orders-0"}, topology.Promote{Member: "orders-1"}} {
-		reasons = append(reasons, eventOf[reflect.TypeOf(a)])
+		reasons = append(reasons, announce.EventOf[reflect.TypeOf(a)])
 	}
 	if !slices.Equal(reasons, []string{"Fence", "StopInstance", "Promote"}) {
 		t.Errorf("told as %v", reasons)

@@ -23,6 +23,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/metrics"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto/proxy"
@@ -138,15 +140,15 @@ func (w *world) equip(o *operator, transport func(http.RoundTripper) http.RoundT
 		}
 		return next
 	}
-	o.MySQLClusterReconciler = NewMySQLClusterReconciler(Ports{
+	o.MySQLClusterReconciler = NewMySQLClusterReconciler(pass.Ports{
 		Client: mortal{w.client, o}, Reader: w.client,
 		Clouds: ec2.NewFactory(ec2.Options{Endpoint: w.proxy.Endpoint(), Middleware: middleware, CallTimeout: w.callTimeout, Clock: w.now()}),
 		SQL:    mysql.NewPool(sql), Prober: mysql.NewProber(mysql.ProberOptions{Pool: mysql.Options{Dial: sql.Dial}}),
-		Events: events.NewFakeRecorder(10000), Clock: w.now(), Metrics: NewMetrics(prometheus.NewRegistry()),
-		Config: Config{SystemNamespace: w.system, ClusterDomain: "cluster.local"},
+		Events: events.NewFakeRecorder(10000), Clock: w.now(), Metrics: metrics.New(prometheus.NewRegistry()),
+		Config: pass.Config{SystemNamespace: w.system, ClusterDomain: "cluster.local"},
 	})
 	if w.clock == nil { // where time is real nobody waits for minutes: EC2 shows at once what an earlier operator made
-		o.caches.of(client.ObjectKeyFromObject(w.cluster), keyOf(w.cluster.UID)).cloud.watched = true
+		o.Caches.Of(client.ObjectKeyFromObject(w.cluster), pass.KeyOf(w.cluster.UID)).Cloud.Watched = true
 	}
 	w.t.Cleanup(func() { o.SQL.Close(); o.Prober.Close() })
 	return o

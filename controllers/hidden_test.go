@@ -11,11 +11,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/observe"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/records"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
@@ -120,19 +121,19 @@ func TestRecordedVolumesAreJudgedByTheirTags(t *testing.T) {
 			r.Account, r.Members = homeAccount, map[string]topology.Record{"orders-1": {Instance: 1, Volume: 1, VolumeID: id}}
 		})
 		s := w.seen(w.newOperator(nil))
-		m := s.observed.Members["orders-1"]
+		m := s.Observed.Members["orders-1"]
 		used := m != nil && slices.ContainsFunc(m.Volumes, func(v topology.Volume) bool { return v.ID == id })
 		if used != scenario.used {
 			t.Errorf("%s: used %v, want %v", name, used, scenario.used)
 		}
-		text := fmt.Sprint(s.unmet, s.seen.strangers)
+		text := fmt.Sprint(s.Unmet, s.Seen.Strangers)
 		if silent := scenario.tags[v1alpha1.TagClusterUID] == string(w.cluster.UID) || scenario.tags[ec2.TagPurpose] != ""; !silent && !strings.Contains(text, id) {
 			t.Errorf("%s: it is not told of: %s", name, text)
 		}
 		if !used || scenario.tags[v1alpha1.TagClusterUID] != "" {
 			continue
 		}
-		err := s.access.cloud.DeleteVolume(t.Context(), s.uid(), id)
+		err := s.Access.Cloud.DeleteVolume(t.Context(), s.UID(), id)
 		if ec2.Explain(err).Reason != v1alpha1.ReasonForeignResource {
 			t.Errorf("%s: deleting it: %v", name, err)
 		}
@@ -157,22 +158,22 @@ func TestForgedRecordsCostOneCall(t *testing.T) {
 	if n := w.proxy.Counts()["DescribeVolumes"]; n != 0 {
 		t.Errorf("EC2 was asked %d times for what it has just denied", n)
 	}
-	if n := len(s.cache.cloud.goneAt); n > v1alpha1.MaxReplicas || len(s.records().Members) != v1alpha1.MaxReplicas {
-		t.Errorf("%d denials are remembered, of %d members", n, len(s.records().Members))
+	if n := len(s.Cache.Cloud.GoneAt); n > v1alpha1.MaxReplicas || len(s.Records().Members) != v1alpha1.MaxReplicas {
+		t.Errorf("%d denials are remembered, of %d members", n, len(s.Records().Members))
 	}
-	w.wait(goneFor)
+	w.wait(observe.GoneFor)
 	w.proxy.ResetCalls()
 	s = w.seen(o)
 	if n := w.proxy.Counts()["DescribeVolumes"]; n != 1 {
 		t.Errorf("EC2 was asked %d times, want once for all", n)
 	}
-	if text := fmt.Sprint(s.unmet); !strings.Contains(text, "1991 members") {
+	if text := fmt.Sprint(s.Unmet); !strings.Contains(text, "1991 members") {
 		t.Errorf("it is not told of: %s", text)
 	}
 	w.forge(func(r *topology.Records) { r.Members = nil })
-	w.wait(goneFor)
-	if s = w.seen(o); len(s.cache.cloud.goneAt) != 0 {
-		t.Errorf("%d denials are remembered of what nobody asks for any more", len(s.cache.cloud.goneAt))
+	w.wait(observe.GoneFor)
+	if s = w.seen(o); len(s.Cache.Cloud.GoneAt) != 0 {
+		t.Errorf("%d denials are remembered of what nobody asks for any more", len(s.Cache.Cloud.GoneAt))
 	}
 }
 
@@ -180,9 +181,9 @@ func TestRecordsBeyondMeasureAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*topology.Records){
 		"too long": func(r *topology.Records) {
-			r.Members["orders-0"] = topology.Record{Tail: strings.Repeat("x", maxRecords)}
+			r.Members["orders-0"] = topology.Record{Tail: strings.Repeat("x", records.MaxRecords)}
 		},
-		"too many held": func(r *topology.Records) { r.Held = make([]string, maxListed+1) },
+		"too many held": func(r *topology.Records) { r.Held = make([]string, records.MaxListed+1) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -224,24 +225,6 @@ func TestRecordsOfANewerOperatorAreLeftAlone(t *testing.T) {
 			must(t, w.client.Update(t.Context(), cm))
 			w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
 		})
-	}
-}
-
-// TestRecordsThatNameNoMember: what stands for a name that the cluster cannot have is ignored, and a person is shown it.
-func TestRecordsThatNameNoMember(t *testing.T) {
-	s := &pass{cluster: &v1alpha1.MySQLCluster{ObjectMeta: metav1.ObjectMeta{Name: "orders"}}}
-	records := topology.Records{
-		Members:   map[string]topology.Record{"orders-0": {}, "billing-0": {}},
-		Uncovered: topology.UncoveredTimes{{Primary: "orders-x", Since: 1}, {Primary: "orders-1", Since: 2}, {Since: 3}},
-	}
-	if p := plausible(s, "orders-members", 9, &records); p != nil {
-		t.Fatalf("refused: %v", p)
-	}
-	if len(records.Members) != 1 || len(records.Uncovered) != 1 || records.Uncovered.Of("orders-1") == nil {
-		t.Errorf("kept: %+v", records)
-	}
-	if text := fmt.Sprint(s.unmet); !strings.Contains(text, "3 members") {
-		t.Errorf("a person is shown %s", text)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/access"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto/proxy"
 )
 
@@ -91,7 +92,7 @@ func TestSecretIsHeldUntilItsSuccessorWorks(t *testing.T) {
 		says string
 	}{
 		"not there":       {nil, "CredentialsMissing"},
-		"incomplete":      {map[string]string{keyAccessKeyID: "x"}, "CredentialsMissing"},
+		"incomplete":      {map[string]string{access.KeyAccessKeyID: "x"}, "CredentialsMissing"},
 		"another account": {otherKeys(t), "WrongAccount"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -12,6 +12,8 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/observe"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/pki"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/policy"
@@ -28,11 +30,11 @@ func TestMachineWhileAnUpgradeIsHeldBack(t *testing.T) {
 			w := newWorld(t, nil)
 			o := w.newOperator(nil)
 			w.drive(o, patience, w.machinesUp)
-			then := templateOf(w.cluster)
+			then := observe.TemplateOf(w.cluster)
 			if imageThen != "" {
 				then.ImageID = imageThen
 			}
-			w.changeRecords(func(records *topology.Records) { records.Template = marked(w.seen(o), then.text()) })
+			w.changeRecords(func(records *topology.Records) { records.Template = observe.Marked(w.seen(o), then.Text()) })
 			image, err := w.account.api.RegisterImage(t.Context(), &awsec2.RegisterImageInput{
 				Name: aws.String("next"), Architecture: types.ArchitectureValuesX8664, RootDeviceName: aws.String("/dev/xvda"), VirtualizationType: aws.String("hvm"),
 			})
@@ -48,10 +50,10 @@ func TestMachineWhileAnUpgradeIsHeldBack(t *testing.T) {
 			want, kind := then, "m6i.large"
 			if imageThen != "" {
 				now, _ := w.get()
-				want, kind = templateOf(now), "m6i.xlarge"
+				want, kind = observe.TemplateOf(now), "m6i.xlarge"
 			}
-			if hash := tagOf(got.Tags, v1alpha1.TagTemplateHash); aws.ToString(got.ImageId) != want.ImageID || string(got.InstanceType) != kind || hash != want.hash() {
-				t.Errorf("it got image %s, type %s, template %s; want %+v, %s", aws.ToString(got.ImageId), got.InstanceType, hash, want, want.hash())
+			if hash := tagOf(got.Tags, v1alpha1.TagTemplateHash); aws.ToString(got.ImageId) != want.ImageID || string(got.InstanceType) != kind || hash != want.Hash() {
+				t.Errorf("it got image %s, type %s, template %s; want %+v, %s", aws.ToString(got.ImageId), got.InstanceType, hash, want, want.Hash())
 			}
 		})
 	}
@@ -81,10 +83,10 @@ func TestWhatAMachineAsBeforeIsMadeFrom(t *testing.T) {
 			Version: "8.4.6", AWS: v1alpha1.AWSSpec{Region: "us-east-1", InstanceType: "m6i.large", ImageID: "ami-1", KeyName: "before"},
 		}}
 	}
-	then := templateOf(cluster())
+	then := observe.TemplateOf(cluster())
 	authority, err := pki.NewAuthority("uid", "orders", time.Now())
 	must(t, err)
-	text := marked(&pass{keys: passKeys{authority: authority}}, then.text())
+	text := observe.Marked(&pass.Pass{Keys: pass.Keys{Authority: authority}}, then.Text())
 	rules := func(text string) policy.Policy {
 		p, err := policy.Parse(map[string]string{policy.Key: text})
 		must(t, err)
@@ -104,7 +106,7 @@ func TestWhatAMachineAsBeforeIsMadeFrom(t *testing.T) {
 		"nothing is known": {change: func(c *v1alpha1.MySQLCluster) { c.Spec.Version = "9.7.4" }, policy: all},
 		"somebody wrote it": {
 			change:  func(c *v1alpha1.MySQLCluster) { c.Spec.Version = "9.7.4" },
-			records: "0123 " + then.text(), policy: all,
+			records: "0123 " + then.Text(), policy: all,
 		},
 		"the version is same": {change: func(c *v1alpha1.MySQLCluster) { c.Spec.AWS.ImageID = "ami-2" }, records: text, policy: all},
 		"the version alone": {
@@ -140,22 +142,22 @@ func TestWhatAMachineAsBeforeIsMadeFrom(t *testing.T) {
 		},
 	} {
 		clock := clocktesting.NewFakePassiveClock(time.Now())
-		r := NewMySQLClusterReconciler(Ports{Clock: clock})
-		s := &pass{cluster: cluster(), cache: &clusterCache{}, access: passAccess{policy: c.policy}, keys: passKeys{authority: authority}}
-		c.change(s.cluster)
-		s.setRecords(topology.Records{Template: c.records})
+		r := NewMySQLClusterReconciler(pass.Ports{Clock: clock})
+		s := &pass.Pass{Cluster: cluster(), Cache: &pass.Cache{}, Access: pass.Access{Policy: c.policy}, Keys: pass.Keys{Authority: authority}}
+		c.change(s.Cluster)
+		s.SetRecords(topology.Records{Template: c.records})
 		if c.refused != nil {
-			r.cloudObserver.readBefore(s)
-			s.cache.requests.NoteBefore(s.desired.Before.Hash, c.refused, clock.Now())
-			s.seen.before, s.desired.Before = nil, topology.Template{}
+			r.cloudObserver.ReadBefore(s)
+			s.Cache.Requests.NoteBefore(s.Desired.Before.Hash, c.refused, clock.Now())
+			s.Seen.Before, s.Desired.Before = nil, topology.Template{}
 		}
-		r.cloudObserver.readBefore(s)
+		r.cloudObserver.ReadBefore(s)
 		if c.want == nil {
-			if s.seen.before != nil || s.desired.Before != (topology.Template{}) {
-				t.Errorf("%s: it is made from %+v", name, s.desired.Before)
+			if s.Seen.Before != nil || s.Desired.Before != (topology.Template{}) {
+				t.Errorf("%s: it is made from %+v", name, s.Desired.Before)
 			}
 			if clock.SetTime(clock.Now().Add(10 * time.Minute)); c.refused != nil {
-				if r.cloudObserver.readBefore(s); s.seen.before == nil {
+				if r.cloudObserver.ReadBefore(s); s.Seen.Before == nil {
 					t.Errorf("%s: EC2 is never asked again", name)
 				}
 			}
@@ -163,8 +165,8 @@ func TestWhatAMachineAsBeforeIsMadeFrom(t *testing.T) {
 		}
 		want := cluster()
 		c.want(want)
-		if s.seen.before == nil || templateOf(s.seen.before).text() != templateOf(want).text() || s.desired.Before != (topology.Template{Hash: templateOf(want).hash(), Version: "8.4.6"}) {
-			t.Errorf("%s: it is made from %+v", name, s.desired.Before)
+		if s.Seen.Before == nil || observe.TemplateOf(s.Seen.Before).Text() != observe.TemplateOf(want).Text() || s.Desired.Before != (topology.Template{Hash: observe.TemplateOf(want).Hash(), Version: "8.4.6"}) {
+			t.Errorf("%s: it is made from %+v", name, s.Desired.Before)
 		}
 	}
 }

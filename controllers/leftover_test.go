@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/objects"
 )
 
 // forced takes the finalizer off a cluster by hand and deletes it; then its objects go, as the garbage collector has them.
@@ -64,7 +65,7 @@ func TestHeldForAnotherCluster(t *testing.T) {
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: v1alpha1.GroupVersion.String(), Kind: "MySQLCluster", Name: "orders", UID: "u", Controller: ptr.To(true)}}}}
 		s.DeletionTimestamp.Time = s.DeletionTimestamp.AddDate(2026, 0, 0)
 		change(s)
-		return heldForUID(s, "orders")
+		return objects.HeldForUID(s, "orders")
 	}
 	if uid := of(func(*corev1.Secret) {}); uid != "u" {
 		t.Errorf("held for %q", uid)

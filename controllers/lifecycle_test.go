@@ -21,6 +21,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/observe"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/release"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/pki"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto/proxy"
@@ -169,7 +172,7 @@ func TestChildrenArePutBack(t *testing.T) {
 func TestChangedChildrenArePutBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, backedUp)
-	images := &Images{Own: "operator:1", Client: DefaultClientImage}
+	images := &pass.Images{Own: "operator:1", Client: pass.DefaultClientImage}
 	o := w.newOperator(nil)
 	o.Images = images
 	w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
@@ -292,7 +295,7 @@ func TestSchedulesSleepWithTheCluster(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, backedUp)
 	o := w.newOperator(nil)
-	o.Images = &Images{Own: "operator:1", Client: DefaultClientImage}
+	o.Images = &pass.Images{Own: "operator:1", Client: pass.DefaultClientImage}
 	suspended := func(want bool) func() bool {
 		return func() bool {
 			for _, name := range []string{"orders-daily", "orders-hourly", resources.VerifyName("orders")} {
@@ -316,7 +319,7 @@ func TestSchedulesSleepWithTheCluster(t *testing.T) {
 	}
 	w.change(func(c *v1alpha1.MySQLCluster) { c.Spec.Hibernate = false })
 	o = w.newOperator(nil)
-	o.Images = &Images{Own: "operator:1", Client: DefaultClientImage}
+	o.Images = &pass.Images{Own: "operator:1", Client: pass.DefaultClientImage}
 	w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
 	w.drive(o, patience, w.conditionHas(v1alpha1.ConditionBackupHealthy, v1alpha1.ReasonBackupsPaused))
 	if !suspended(true)() {
@@ -437,7 +440,7 @@ func TestThrottledDeletionIsNotAbandoned(t *testing.T) {
 	w.proxy.Clear()
 	w.passes(o, 1)
 	// The deletion is old by now, the trouble is not.
-	w.wait(abandonPatience + time.Minute)
+	w.wait(release.AbandonPatience + time.Minute)
 	_, err = w.proxy.Add(proxy.Rule{Actions: []string{"DeleteVolume", "DeleteSecurityGroup"}, Kind: proxy.Fail, Code: "RequestLimitExceeded"})
 	must(t, err)
 	w.passes(o, 20)
@@ -507,7 +510,7 @@ func TestTagsArePutBack(t *testing.T) {
 	w.oneOfEach(3)
 	lose(v1alpha1.TagTemplateHash)
 	o = w.newOperator(nil)
-	o.Clock = ahead(tagsShown)
+	o.Clock = ahead(observe.TagsShown)
 	w.drive(o, patience, w.conditionHas(v1alpha1.ConditionDegraded, instance, v1alpha1.TagTemplateHash, "Put the tag back"))
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -17,11 +18,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/build"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto"
-
-	"github.com/go-logr/logr"
 )
 
 // The tests of this package run the reconciler against a real API server and moto's EC2, pass by pass, without a
@@ -130,8 +130,8 @@ func must(t *testing.T, err error) {
 }
 
 // amend changes what a pass knows of the records.
-func amend(s *pass, change func(*topology.Records)) {
-	records := s.records().Clone()
+func amend(s *pass.Pass, change func(*topology.Records)) {
+	records := s.Records().Clone()
 	change(&records)
-	s.setRecords(records)
+	s.SetRecords(records)
 }

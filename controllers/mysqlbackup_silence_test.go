@@ -11,6 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/backups"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/jobs"
 )
 
 // oldCache is a client whose cache has stayed behind: it shows one MySQLBackup as it was.
@@ -48,7 +50,7 @@ func dumping(t *testing.T) *shelf {
 
 // restart has another operator begin, and show an old cache unless that is nil.
 func (s *shelf) restart(cache client.Client) {
-	next := &MySQLBackupReconciler{Client: s.r.Client, Reader: s.r.Reader, Events: s.r.Events, Clock: s.clock, Images: s.r.Images}
+	next := &backups.Supervisor{Client: s.r.Client, Reader: s.r.Reader, Events: s.r.Events, Clock: s.clock, Images: s.r.Images}
 	if cache != nil {
 		next.Client = cache
 	}
@@ -86,7 +88,7 @@ func TestAnOperatorThatBeginsWaitsForAReport(t *testing.T) {
 	s.later(3 * time.Hour)
 	s.restart(nil)
 	s.goesOn("it has just begun")
-	s.later(reportGrace - time.Minute)
+	s.later(backups.ReportGrace - time.Minute)
 	s.heard()
 	s.later(2 * time.Minute)
 	s.goesOn("the pod has reported")
@@ -94,7 +96,7 @@ func TestAnOperatorThatBeginsWaitsForAReport(t *testing.T) {
 	s.later(3 * time.Hour)
 	s.restart(nil)
 	s.goesOn("it has just begun")
-	s.later(reportGrace + time.Second)
+	s.later(backups.ReportGrace + time.Second)
 	s.ends("the pod is silent")
 }
 
@@ -105,7 +107,7 @@ func TestAnOldCacheEndsNoDump(t *testing.T) {
 	s.later(3 * time.Hour)
 	s.heard()
 	s.restart(oldCache{kube, old})
-	for _, since := range []time.Duration{0, reportGrace + time.Second, 5 * time.Minute} {
+	for _, since := range []time.Duration{0, backups.ReportGrace + time.Second, 5 * time.Minute} {
 		s.later(since)
 		s.goesOn("the cache is old")
 	}
@@ -118,9 +120,9 @@ func TestAnOldCacheEndsNoDump(t *testing.T) {
 func TestAnAPIServerThatWasAwayEndsNoDump(t *testing.T) {
 	for name, pauses := range map[string][]time.Duration{
 		"hours":                 {3 * time.Hour, 15 * time.Minute},
-		"until just before":     {v1alpha1.DefaultStallTimeout + time.Second, reportGrace - 2*time.Second},
-		"beyond all patience":   {v1alpha1.DefaultStallTimeout + time.Second, endPatience, time.Hour},
-		"it is soon asked anew": {v1alpha1.DefaultStallTimeout + reportGrace + time.Second, superviseEvery, superviseEvery},
+		"until just before":     {v1alpha1.DefaultStallTimeout + time.Second, backups.ReportGrace - 2*time.Second},
+		"beyond all patience":   {v1alpha1.DefaultStallTimeout + time.Second, jobs.EndPatience, time.Hour},
+		"it is soon asked anew": {v1alpha1.DefaultStallTimeout + backups.ReportGrace + time.Second, backups.SuperviseEvery, backups.SuperviseEvery},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := dumping(t)
@@ -133,9 +135,9 @@ func TestAnAPIServerThatWasAwayEndsNoDump(t *testing.T) {
 				}
 			}
 			s.r.Reader = reader
-			s.later(superviseEvery)
+			s.later(backups.SuperviseEvery)
 			s.goesOn("the API server is back")
-			s.later(reportGrace - time.Second)
+			s.later(backups.ReportGrace - time.Second)
 			s.goesOn("the pod may yet report")
 			s.later(2 * time.Second)
 			s.ends("the pod is silent")

@@ -21,13 +21,16 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/backups"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/jobs"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 )
 
 // shelf is a namespace with a cluster that has a destination, and the reconciler of its backups. No pod ever runs here:
 // the tests play what a pod, and what Kubernetes' Job controller, would write.
 type shelf struct {
 	t         *testing.T
-	r         *MySQLBackupReconciler
+	r         *backups.Supervisor
 	clock     *clocktesting.FakePassiveClock
 	namespace string
 	cluster   *v1alpha1.MySQLCluster
@@ -37,9 +40,9 @@ func newShelf(t *testing.T) *shelf {
 	t.Helper()
 	s := &shelf{t: t, clock: clocktesting.NewFakePassiveClock(time.Now()), namespace: fmt.Sprintf("shelf-%d", serial.Add(1))}
 	must(t, kube.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}))
-	s.r = &MySQLBackupReconciler{Client: kube, Reader: kube, Events: events.NewFakeRecorder(1000), Clock: s.clock,
-		Images: &Images{Own: "operator:1", Client: DefaultClientImage}}
-	s.r.hearing.begin(s.clock.Now())
+	s.r = &backups.Supervisor{Client: kube, Reader: kube, Events: events.NewFakeRecorder(1000), Clock: s.clock,
+		Images: &pass.Images{Own: "operator:1", Client: pass.DefaultClientImage}}
+	s.r.Hearing.Begin(s.clock.Now())
 	s.cluster = &v1alpha1.MySQLCluster{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "orders"},
 		Spec: v1alpha1.MySQLClusterSpec{
@@ -109,10 +112,13 @@ func (s *shelf) get(name string) *v1alpha1.MySQLBackup {
 }
 
 // runner and remover are the Jobs of a backup, nil when there is none.
-func (s *shelf) runner(name string) *batchv1.Job { s.t.Helper(); return s.job(runnerOf(s.get(name))) }
+func (s *shelf) runner(name string) *batchv1.Job {
+	s.t.Helper()
+	return s.job(backups.RunnerOf(s.get(name)))
+}
 func (s *shelf) remover(name string) *batchv1.Job {
 	s.t.Helper()
-	return s.job(jobName(s.get(name), removing))
+	return s.job(backups.JobName(s.get(name), backups.Removing))
 }
 
 func (s *shelf) job(name string) *batchv1.Job {
@@ -274,13 +280,13 @@ func TestABackupOfNobody(t *testing.T) {
 	if b := s.look("early"); b.Status.Phase != v1alpha1.BackupPending || !strings.Contains(b.Status.Message, "missing") {
 		t.Errorf("status %+v", b.Status)
 	}
-	s.later(clusterGrace + time.Second)
+	s.later(backups.ClusterGrace + time.Second)
 	wantFailed(t, s.look("early"), v1alpha1.BackupReasonNoCluster)
 
 	other := newShelf(t) // a cluster of this name in another namespace is not meant
 	other.dropCluster()
 	other.put("foreign", nil)
-	other.later(clusterGrace + time.Second)
+	other.later(backups.ClusterGrace + time.Second)
 	wantFailed(t, other.look("foreign"), v1alpha1.BackupReasonNoCluster)
 }
 
@@ -310,7 +316,7 @@ func TestAStalledBackupIsFailed(t *testing.T) {
 				t.Fatalf("it makes progress, and is %+v", b.Status)
 			}
 		}
-		s.later(10*time.Minute + reportGrace + time.Second)
+		s.later(10*time.Minute + backups.ReportGrace + time.Second)
 		if b := s.look(name); b.Status.Phase != v1alpha1.BackupRunning {
 			t.Fatalf("its pod may still write, and it is %+v", b.Status)
 		}
@@ -320,7 +326,7 @@ func TestAStalledBackupIsFailed(t *testing.T) {
 	wantFailed(t, s.look("now"), v1alpha1.BackupReasonStalled)
 
 	stall("cut-off") // its node does not answer, and its pod does not end
-	s.later(endPatience)
+	s.later(jobs.EndPatience)
 	wantFailed(t, s.look("cut-off"), v1alpha1.BackupReasonStalled)
 	if s.runner("cut-off") != nil {
 		t.Error("its Job waits for a pod that does not end")
@@ -343,7 +349,7 @@ func TestADecisionOnOldNewsIsNone(t *testing.T) {
 	s.running("now")
 	old := s.get("now")
 	s.report("now", func(st *v1alpha1.MySQLBackupStatus) { st.Phase = v1alpha1.BackupCompleted })
-	if err := s.r.fail(t.Context(), old, v1alpha1.BackupReasonStalled, "from an old cache"); !apierrors.IsConflict(err) {
+	if err := s.r.Fail(t.Context(), old, v1alpha1.BackupReasonStalled, "from an old cache"); !apierrors.IsConflict(err) {
 		t.Errorf("it was written: %v", err)
 	}
 	if b := s.get("now"); b.Status.Phase != v1alpha1.BackupCompleted {
@@ -361,7 +367,7 @@ func TestAPodThatNeverRan(t *testing.T) {
 	ready := s.runner("slow")
 	ready.Status.Active, ready.Status.Ready = 1, ptr.To(int32(1))
 	must(t, kube.Status().Update(t.Context(), ready))
-	s.later(startPatience - time.Minute)
+	s.later(jobs.StartPatience - time.Minute)
 	if b := s.look("stuck"); b.Status.Phase != v1alpha1.BackupPending {
 		t.Errorf("it may yet begin, and is %+v", b.Status)
 	}
@@ -396,7 +402,7 @@ func TestAPodWithoutItsKeys(t *testing.T) {
 	says("its pod is being started")
 	s.secret(map[string]string{"accessKeyID": "", "secretAccessKey": "x"})
 	says("no key accessKeyID")
-	s.later(startPatience + time.Minute)
+	s.later(jobs.StartPatience + time.Minute)
 	b := s.look("now")
 	wantFailed(t, b, v1alpha1.BackupReasonNotStarted)
 	if !strings.Contains(b.Status.Message, "no key accessKeyID") {
@@ -427,12 +433,12 @@ func TestWhatAFailedBackupLeftIsRemoved(t *testing.T) {
 	}
 	s.end(s.remover("left"), batchv1.JobFailed)
 	first := s.remover("left").UID
-	s.later(removalPause + time.Minute)
+	s.later(backups.RemovalPause + time.Minute)
 	if s.look("left"); s.remover("left").UID == first {
 		t.Error("it is not tried again")
 	}
 	s.later(24 * time.Hour)
-	if pause := s.r.pauseOf(s.get("left")); pause < 5*time.Hour {
+	if pause := s.r.PauseOf(s.get("left")); pause < 5*time.Hour {
 		t.Errorf("after a day it is tried again every %s", pause)
 	}
 	s.end(s.remover("left"), batchv1.JobComplete)
@@ -467,7 +473,7 @@ func TestAJobOfSomebodyElse(t *testing.T) {
 	foreign("orders-daily-1", cron("orders-daily"))
 	s.put("orders-daily-1", annotated)
 	s.running("orders-daily-1")
-	s.later(runnerGrace + time.Second)
+	s.later(backups.RunnerGrace + time.Second)
 	for _, name := range []string{"nobodys", "anothers", "hourlys"} {
 		wantFailed(t, s.look(name), v1alpha1.BackupReasonRunnerLost)
 		if job := s.job(name); job == nil || !job.DeletionTimestamp.IsZero() {
@@ -485,9 +491,9 @@ func TestNamesOfJobsNeverMeet(t *testing.T) {
 	seen := map[string]string{}
 	for i, name := range []string{"x", "x-rm", "x-rm-rm", long, long[:61] + "-c", long[:51] + ".-.-.-.-.-.c"} {
 		b := &v1alpha1.MySQLBackup{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(fmt.Sprintf("%08d-2222-3333-4444-555555555555", i))}}
-		for _, what := range []string{"", removing} {
-			job := jobName(b, what)
-			if problems := validation.IsDNS1123Subdomain(job); len(problems) > 0 || len(job) > jobNameLimit || seen[job] != "" {
+		for _, what := range []string{"", backups.Removing} {
+			job := backups.JobName(b, what)
+			if problems := validation.IsDNS1123Subdomain(job); len(problems) > 0 || len(job) > backups.JobNameLimit || seen[job] != "" {
 				t.Errorf("%s of %s is %s (%v), as that of %s", what, name, job, problems, seen[job])
 			}
 			seen[job] = name
@@ -513,7 +519,7 @@ func TestASnapshotThatDoesNotGetOn(t *testing.T) {
 	wantFailed(t, s.look("waits"), v1alpha1.BackupReasonStalled)
 	for percent := range int32(3) {
 		copied(percent + 2)
-		s.later(snapshotPatience - time.Minute)
+		s.later(backups.SnapshotPatience - time.Minute)
 		if b := s.look("copies"); b.Status.Phase != v1alpha1.BackupRunning {
 			t.Fatalf("it gets on, and is %+v", b.Status)
 		}
@@ -534,7 +540,7 @@ func TestALostRunner(t *testing.T) {
 		"it succeeded without a word": func(s *shelf) { s.end(s.runner("now"), batchv1.JobComplete) },
 		"it is gone": func(s *shelf) {
 			must(s.t, kube.Delete(s.t.Context(), s.runner("now"), client.PropagationPolicy(metav1.DeletePropagationBackground)))
-			s.later(runnerGrace + time.Second)
+			s.later(backups.RunnerGrace + time.Second)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -589,7 +595,7 @@ func TestAScheduledBackupHasItsRunner(t *testing.T) {
 	if s.job("orders-daily-1") != nil {
 		t.Error("a second runner was started")
 	}
-	s.later(runnerGrace + time.Minute)
+	s.later(backups.RunnerGrace + time.Minute)
 	wantFailed(t, s.look("orders-daily-1"), v1alpha1.BackupReasonRunnerLost)
 }
 
@@ -609,7 +615,7 @@ func TestDeletionOfABackup(t *testing.T) {
 	s := newShelf(t)
 	kept := s.completed("kept", v1alpha1.BackupDeletionRetain)
 	must(t, kube.Delete(t.Context(), kept))
-	if s.look("kept") != nil || s.job(jobName(kept, removing)) != nil {
+	if s.look("kept") != nil || s.job(backups.JobName(kept, backups.Removing)) != nil {
 		t.Error("a kept backup's object stays, or its data are removed")
 	}
 	must(t, kube.Delete(t.Context(), s.completed("gone", v1alpha1.BackupDeletionDelete)))
@@ -630,7 +636,7 @@ func TestDeletionOfABackup(t *testing.T) {
 	if job := s.remover("gone"); job == nil || job.UID != first.UID || !strings.Contains(s.events(), "RemovalFailed") {
 		t.Fatal("it is tried again without a pause, or nobody is told")
 	}
-	s.later(removalPause + time.Minute)
+	s.later(backups.RemovalPause + time.Minute)
 	s.look("gone")
 	if job := s.remover("gone"); job == nil || job.UID == first.UID {
 		t.Fatal("it is not tried again, or the object went although its data could not be removed")
@@ -678,7 +684,7 @@ func TestABackupIsLetGoWhenNobodyCanRemoveItsData(t *testing.T) {
 			if s.look("gone") != nil {
 				t.Error("it stays for ever")
 			}
-			if s.job(jobName(b, removing)) != nil {
+			if s.job(backups.JobName(b, backups.Removing)) != nil {
 				t.Error("a pod removes something")
 			}
 			if said := s.events(); !strings.Contains(said, "BackupDataLeft") || !strings.Contains(said, "s3://my-backups/x") {
@@ -691,7 +697,7 @@ func TestABackupIsLetGoWhenNobodyCanRemoveItsData(t *testing.T) {
 	s.report("gone", func(st *v1alpha1.MySQLBackupStatus) { st.Phase = v1alpha1.BackupFailed })
 	s.cluster.Spec.Backup.Destination.S3.Bucket = "another"
 	must(t, kube.Update(t.Context(), s.cluster))
-	if b := s.look("gone"); b.Status.Path != "" || b.Status.Location == "" || leavesData(b) || !strings.Contains(s.events(), "BackupDataLeft") {
+	if b := s.look("gone"); b.Status.Path != "" || b.Status.Location == "" || backups.LeavesData(b) || !strings.Contains(s.events(), "BackupDataLeft") {
 		t.Errorf("nobody is told what a failed backup left, or it is tried for ever: %+v", b.Status)
 	}
 	if s.look("gone"); strings.Contains(s.events(), "BackupDataLeft") {
@@ -743,7 +749,7 @@ func TestALongMessageKeepsNoBackupFromFailing(t *testing.T) {
 	s := newShelf(t)
 	s.put("long", func(b *v1alpha1.MySQLBackup) { b.Spec.Method = v1alpha1.BackupMethodSnapshot })
 	s.report("long", func(st *v1alpha1.MySQLBackupStatus) {
-		st.Phase, st.Message = v1alpha1.BackupPending, strings.Repeat("ö", messageLimit)
+		st.Phase, st.Message = v1alpha1.BackupPending, strings.Repeat("ö", backups.MessageLimit)
 	})
 	s.later(13 * time.Minute)
 	b := s.look("long")
@@ -760,7 +766,7 @@ func TestASnapshotDoesNotWaitForItsTurnForEver(t *testing.T) {
 	s.report("queued", func(st *v1alpha1.MySQLBackupStatus) {
 		st.Phase, st.Reason = v1alpha1.BackupPending, v1alpha1.BackupReasonQueued
 	})
-	s.later(queuePatience - time.Minute)
+	s.later(backups.QueuePatience - time.Minute)
 	if b := s.look("queued"); b.Status.Phase != v1alpha1.BackupPending {
 		t.Fatalf("it is %+v", b.Status)
 	}
@@ -778,7 +784,7 @@ func TestADeletedSnapshotSaysWhatItWaitsFor(t *testing.T) {
 	if b := s.look("held"); b == nil || b.Status.Message != "" {
 		t.Fatalf("at once it is %+v", b)
 	}
-	s.later(heldGrace + time.Minute)
+	s.later(backups.HeldGrace + time.Minute)
 	if b := s.look("held"); !strings.Contains(b.Status.Message, "waiting until the operator has looked after MySQLCluster orders in EC2") {
 		t.Errorf("its message is %q", b.Status.Message)
 	}

@@ -13,6 +13,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -26,7 +27,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/access"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/announce"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/backups"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/decide"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/execute"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/identity"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/objects"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/observe"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/publish"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/records"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/release"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/restore"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/status"
 )
 
 const (
@@ -49,65 +63,45 @@ func options(workers int) controller.Options {
 	}
 }
 
-// Config is what an administrator chose by flags.
-type Config struct {
-	// SystemNamespace is where the operator runs and where the tenancy policy is.
-	SystemNamespace string
-	// ClusterDomain is the DNS domain of Kubernetes Services, usually cluster.local.
-	ClusterDomain string
-	// ProbeThroughService lets the availability probe dial the primary Service, as clients do. Without it, for an
-	// operator that runs outside of Kubernetes, the probe dials the primary's address.
-	ProbeThroughService bool
-	// Workers is how many clusters are reconciled side by side.
-	Workers int
-	// Hand names this process, unlike any other that ever led; empty when there can be no other.
-	Hand string
-	// Lease takes a fresh look at the leader's lease, and fails unless this process holds it. Nil: there is no election.
-	Lease func(context.Context) error
-}
-
-// Clouds hands out the client of an AWS account and region.
-type Clouds interface {
-	Cloud(ctx context.Context, account ec2.Account) (*ec2.Cloud, error)
-}
-
 // MySQLClusterReconciler looks after MySQLClusters, pass by pass. Its parts know some of those before them, and none after them.
 type MySQLClusterReconciler struct {
-	*Ports
-	announcer     *announcer
-	objects       *objects
-	recordKeeper  *recordKeeper
-	identities    *identities
-	publisher     *publisher
-	access        *access
-	cloudObserver *cloudObserver
-	mysqlObserver *mysqlObserver
-	restorer      *restorer
-	executor      *executor
-	decider       *decider
-	backups       *backups
-	reporter      *reporter
+	*pass.Ports
+	announcer     *announce.Announcer
+	objects       *objects.Objects
+	recordKeeper  *records.Keeper
+	identities    *identity.Identities
+	releaser      *release.Releaser
+	access        *access.Access
+	cloudObserver *observe.Cloud
+	mysqlObserver *observe.Database
+	restorer      *restore.Restorer
+	executor      *execute.Executor
+	decider       *decide.Decider
+	backups       *backups.Backups
+	publisher     *publish.Publisher
+	reporter      *status.Reporter
 }
 
 // NewMySQLClusterReconciler gives each part those that it asks.
-func NewMySQLClusterReconciler(ports Ports) *MySQLClusterReconciler {
-	ports.caches = newCaches()
+func NewMySQLClusterReconciler(ports pass.Ports) *MySQLClusterReconciler {
+	ports.Caches = pass.NewCaches()
 	r := &MySQLClusterReconciler{Ports: &ports}
-	r.announcer = &announcer{Ports: r.Ports}
-	r.objects = &objects{Ports: r.Ports}
-	r.recordKeeper = &recordKeeper{Ports: r.Ports, announcer: r.announcer, objects: r.objects}
-	r.identities = &identities{Ports: r.Ports, objects: r.objects}
-	r.publisher = &publisher{Ports: r.Ports, announcer: r.announcer, objects: r.objects, identities: r.identities}
-	r.access = &access{Ports: r.Ports, publisher: r.publisher}
-	r.cloudObserver = &cloudObserver{Ports: r.Ports}
-	r.mysqlObserver = &mysqlObserver{Ports: r.Ports}
-	archive := &archive{Ports: r.Ports, objects: r.objects}
-	r.restorer = &restorer{Ports: r.Ports, objects: r.objects}
-	r.executor = &executor{Ports: r.Ports, announcer: r.announcer, mysqlObserver: r.mysqlObserver, archive: archive, restorer: r.restorer}
-	r.decider = &decider{Ports: r.Ports, executor: r.executor}
-	snapshots := &snapshots{Ports: r.Ports}
-	r.backups = &backups{Ports: r.Ports, objects: r.objects, identities: r.identities, mysqlObserver: r.mysqlObserver, archive: archive, restorer: r.restorer, snapshots: snapshots}
-	r.reporter = &reporter{Ports: r.Ports, announcer: r.announcer, backups: r.backups}
+	r.announcer = &announce.Announcer{Ports: r.Ports}
+	r.objects = &objects.Objects{Ports: r.Ports}
+	r.recordKeeper = &records.Keeper{Ports: r.Ports, Announcer: r.announcer, Objects: r.objects}
+	r.identities = &identity.Identities{Ports: r.Ports, Objects: r.objects}
+	r.releaser = &release.Releaser{Ports: r.Ports, Announcer: r.announcer, Objects: r.objects}
+	r.access = &access.Access{Ports: r.Ports, Releaser: r.releaser}
+	r.cloudObserver = &observe.Cloud{Ports: r.Ports}
+	r.mysqlObserver = &observe.Database{Ports: r.Ports}
+	archive := &backups.Archive{Ports: r.Ports, Objects: r.objects}
+	r.restorer = &restore.Restorer{Ports: r.Ports, Objects: r.objects}
+	r.executor = &execute.Executor{Ports: r.Ports, Announcer: r.announcer, Database: r.mysqlObserver, Archive: archive, Restorer: r.restorer}
+	r.decider = &decide.Decider{Ports: r.Ports, Executor: r.executor}
+	snapshots := &backups.Snapshots{Ports: r.Ports}
+	r.backups = &backups.Backups{Ports: r.Ports, Objects: r.objects, Database: r.mysqlObserver, Archive: archive, Restorer: r.restorer, Snapshots: snapshots}
+	r.publisher = &publish.Publisher{Ports: r.Ports, Objects: r.objects}
+	r.reporter = &status.Reporter{Ports: r.Ports, Announcer: r.announcer, Backups: r.backups}
 	return r
 }
 
@@ -128,7 +122,7 @@ func (r *MySQLClusterReconciler) SetupWithManager(mgr ctrl.Manager) error {
 			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, finalizerChanged{}, statusEmptied{}))).
 		Owns(&corev1.Service{}).
 		Owns(&corev1.Secret{}).
-		Owns(&corev1.ConfigMap{}, builder.WithPredicates(othersWrites{caches: r.caches})).
+		Owns(&corev1.ConfigMap{}, builder.WithPredicates(records.OthersWrites{Caches: r.Caches})).
 		Owns(&discoveryv1.EndpointSlice{}).
 		Owns(&batchv1.CronJob{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Owns(&batchv1.Job{}).
@@ -149,41 +143,41 @@ func (r *MySQLClusterReconciler) Reconcile(ctx context.Context, req ctrl.Request
 	s, err := r.open(ctx, req)
 	if s == nil {
 		if err == nil {
-			r.reporter.tellUnfinished(req, nil)
+			r.reporter.TellUnfinished(req, nil)
 		}
 		return ctrl.Result{}, err
 	}
-	result, err := r.reporter.conclude(ctx, s, r.pass(ctx, s))
-	r.reporter.tellUnfinished(req, s)
-	r.Metrics.reconciled(r.Clock.Since(started), err)
+	result, err := r.reporter.Conclude(ctx, s, r.pass(ctx, s))
+	r.reporter.TellUnfinished(req, s)
+	r.Metrics.Reconciled(r.Clock.Since(started), err)
 	return result, err
 }
 
 // pass is the straight line. A step that fails ends it; what was found out until then is published all the same.
-func (r *MySQLClusterReconciler) pass(ctx context.Context, s *pass) error {
+func (r *MySQLClusterReconciler) pass(ctx context.Context, s *pass.Pass) error {
 	for _, step := range []struct {
 		name string
-		run  func(context.Context, *pass) error
+		run  func(context.Context, *pass.Pass) error
 	}{
-		{"claim the cluster", r.recordKeeper.claim},
-		{"establish identities", r.identities.identify},
-		{"check the tenancy policy", r.access.permit},
-		{"connect to EC2", r.access.connect},
-		{"observe EC2", r.cloudObserver.observeCloud},
-		{"find what is restored from", r.restorer.findSource},
-		{"observe mysqld", r.mysqlObserver.observeSQL},
-		{"check before launching", r.decider.preflight},
-		{"decide", r.decider.decide},
-		{"remember", r.recordKeeper.remember},
-		{"hold the credentials", r.identities.hold},
-		{"show the primary", r.publisher.showPrimary},
-		{"act", r.executor.act},
-		{"publish", r.publisher.publish},
-		{"back up", r.backups.backup},
-		{"answer requests", r.announcer.answer},
-		{"release", r.publisher.release},
+		{"claim the cluster", r.recordKeeper.Claim},
+		{"establish identities", r.identities.Identify},
+		{"check the tenancy policy", r.access.Permit},
+		{"connect to EC2", r.access.Connect},
+		{"observe EC2", r.cloudObserver.Observe},
+		{"find what is restored from", r.restorer.FindSource},
+		{"observe mysqld", r.mysqlObserver.Observe},
+		{"check before launching", r.decider.Preflight},
+		{"decide", r.decider.Decide},
+		{"remember", r.recordKeeper.Remember},
+		{"hold the credentials", r.releaser.Hold},
+		{"show the primary", r.publisher.ShowPrimary},
+		{"act", r.executor.Act},
+		{"publish", r.publisher.Publish},
+		{"back up", r.backups.Ensure},
+		{"answer requests", r.reporter.Answer},
+		{"release", r.releaser.Release},
 	} {
-		if s.done {
+		if s.Done {
 			return nil
 		}
 		if err := step.run(ctx, s); err != nil {
@@ -250,5 +244,34 @@ func (backupTurned) Update(e event.UpdateEvent) bool {
 		!apiequality.Semantic.DeepEqual(before.Status.Verification, after.Status.Verification)
 }
 
-// keyOf is the key under which everything in memory is kept for a cluster.
-func keyOf(uid types.UID) string { return string(uid) }
+// open reads the cluster and begins a pass, or returns nil when there is nothing to do.
+func (r *MySQLClusterReconciler) open(ctx context.Context, req ctrl.Request) (*pass.Pass, error) {
+	var cluster v1alpha1.MySQLCluster
+	if err := r.Client.Get(ctx, req.NamespacedName, &cluster); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.forget(req.NamespacedName)
+			return nil, r.objects.ReleaseLeftovers(ctx, req.NamespacedName)
+		}
+		return nil, fmt.Errorf("get cluster: %w", err)
+	}
+	s := &pass.Pass{
+		Cluster: &cluster,
+		Log:     ctrl.LoggerFrom(ctx),
+		Cache:   r.Caches.Of(req.NamespacedName, pass.KeyOf(cluster.UID)),
+	}
+	r.recordKeeper.Open(s)
+	return s, nil
+}
+
+// forget lets go of everything held for a cluster that no longer exists.
+func (r *MySQLClusterReconciler) forget(name types.NamespacedName) {
+	if uid := r.Caches.Drop(name); uid != "" {
+		r.Prober.Forget(uid)
+		r.Metrics.Forget(name)
+	}
+}
+
+// NameOf returns the name of the cluster with a UID, or nothing when it is not known.
+func (r *MySQLClusterReconciler) NameOf(uid string) types.NamespacedName {
+	return r.Caches.NameOf(uid)
+}

@@ -22,6 +22,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/metrics"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/records"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
@@ -39,7 +42,7 @@ func (w *world) manage(o *operator) func() int {
 	})
 	must(w.t, err)
 	registry := prometheus.NewRegistry()
-	o.Client, o.Reader, o.Metrics, o.Wake = mgr.GetClient(), mgr.GetAPIReader(), NewMetrics(registry), make(chan event.GenericEvent, 16)
+	o.Client, o.Reader, o.Metrics, o.Wake = mgr.GetClient(), mgr.GetAPIReader(), metrics.New(registry), make(chan event.GenericEvent, 16)
 	must(w.t, o.SetupWithManager(mgr))
 	ctx, stop := context.WithCancel(w.t.Context())
 	var running sync.WaitGroup
@@ -141,12 +144,12 @@ func (w *world) recordsVersion() string {
 
 func TestOwnWritesWakeNobody(t *testing.T) {
 	t.Parallel()
-	m := newCaches()
+	m := pass.NewCaches()
 	cluster := client.ObjectKey{Namespace: "shop", Name: "orders"}
-	n := m.of(cluster, "uid-1")
-	n.records.written.begin("first")
-	n.records.written.end("1")
-	n.records.written.begin("second")
+	n := m.Of(cluster, "uid-1")
+	n.Records.Written.Begin("first")
+	n.Records.Written.End("1")
+	n.Records.Written.Begin("second")
 	object := func(version, text string) *corev1.ConfigMap {
 		return &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "orders-members", ResourceVersion: version,
@@ -172,38 +175,39 @@ func TestOwnWritesWakeNobody(t *testing.T) {
 		"of a cluster of before, of the same name": {foreign, true},
 		"emptied by hand":                          {object("4", ""), true},
 	} {
-		if got := (othersWrites{caches: m}).Update(event.UpdateEvent{ObjectOld: row.now, ObjectNew: row.now}); got != row.want {
+		if got := (records.OthersWrites{Caches: m}).Update(event.UpdateEvent{ObjectOld: row.now, ObjectNew: row.now}); got != row.want {
 			t.Errorf("%s: let through %v, want %v", name, got, row.want)
 		}
 	}
-	if !(othersWrites{caches: m}).Delete(event.DeleteEvent{Object: object("1", "first")}) || (othersWrites{caches: m}).Create(event.CreateEvent{}) {
+	if !(records.OthersWrites{Caches: m}).Delete(event.DeleteEvent{Object: object("1", "first")}) || (records.OthersWrites{Caches: m}).Create(event.CreateEvent{}) {
 		t.Error("a deletion is to be noticed, a creation is our own")
 	}
 }
 
 func TestWhenToLookAgain(t *testing.T) {
 	t.Parallel()
-	r := NewMySQLClusterReconciler(Ports{})
+	r := NewMySQLClusterReconciler(pass.Ports{})
 	failed := []*engine.Problem{{Reason: "Any", Message: "of mysqld"}}
 	for name, row := range map[string]struct {
-		s    *pass
+		s    *pass.Pass
 		want time.Duration
 	}{
-		"as planned":                                {&pass{plan: topology.Plan{RequeueAfter: 5 * time.Second}}, 5 * time.Second},
-		"a step that others follow on":              {&pass{plan: topology.Plan{RequeueAfter: 5 * time.Second}, result: passResult{moved: true}}, engine.AfterProgress},
-		"a step, and something failed":              {&pass{plan: topology.Plan{RequeueAfter: 5 * time.Second}, result: passResult{moved: true, problems: failed}}, 5 * time.Second},
-		"a promotion":                               {&pass{plan: topology.Plan{RequeueAfter: 250 * time.Millisecond}, result: passResult{promoted: true, acted: 1}}, engine.AfterProgress},
-		"a failure":                                 {&pass{plan: topology.Plan{RequeueAfter: 50 * time.Millisecond}, result: passResult{problems: failed}}, time.Second},
-		"a failure while nobody can write":          {&pass{plan: topology.Plan{Failing: true, RequeueAfter: 50 * time.Millisecond}, result: passResult{problems: failed}}, engine.AfterFailing},
-		"a failure that only a person undoes":       {&pass{plan: topology.Plan{RequeueAfter: 50 * time.Millisecond}, result: passResult{problems: []*engine.Problem{{After: engine.AfterPerson}}}}, engine.AfterWaiting},
-		"backups in trouble while nobody can write": {&pass{plan: topology.Plan{Failing: true}, result: passResult{problems: []*engine.Problem{{After: engine.AfterPerson, Aside: true}}}}, engine.AfterFailing},
-		"an object in the way":                      {&pass{plan: topology.Plan{RequeueAfter: 50 * time.Millisecond}, result: passResult{inTheWay: []*engine.Problem{{After: engine.AfterPerson}}}}, 50 * time.Millisecond},
+		"as planned":                                {&pass.Pass{Plan: topology.Plan{RequeueAfter: 5 * time.Second}}, 5 * time.Second},
+		"a step that others follow on":              {&pass.Pass{Plan: topology.Plan{RequeueAfter: 5 * time.Second}, Result: pass.Result{Moved: true}}, engine.AfterProgress},
+		"a step, and something failed":              {&pass.Pass{Plan: topology.Plan{RequeueAfter: 5 * time.Second}, Result: pass.Result{Moved: true, Problems: failed}}, 5 * time.Second},
+		"a promotion":                               {&pass.Pass{Plan: topology.Plan{RequeueAfter: 250 * time.Millisecond}, Result: pass.Result{Promoted: true, Acted: 1}}, engine.AfterProgress},
+		"a failure":                                 {&pass.Pass{Plan: topology.Plan{RequeueAfter: 50 * time.Millisecond}, Result: pass.Result{Problems: failed}}, time.Second},
+		"a failure while nobody can write":          {&pass.Pass{Plan: topology.Plan{Failing: true, RequeueAfter: 50 * time.Millisecond}, Result: pass.Result{Problems: failed}}, engine.AfterFailing},
+		"a failure that only a person undoes":       {&pass.Pass{Plan: topology.Plan{RequeueAfter: 50 * time.Millisecond}, Result: pass.Result{Problems: []*engine.Problem{{After: engine.AfterPerson}}}}, engine.AfterWaiting},
+		"backups in trouble while nobody can write": {&pass.Pass{Plan: topology.Plan{Failing: true}, Result: pass.Result{Problems: []*engine.Problem{{After: engine.AfterPerson, Aside: true}}}}, engine.AfterFailing},
+		"backups in trouble while there is work":    {&pass.Pass{Plan: topology.Plan{RequeueAfter: 50 * time.Millisecond}, Result: pass.Result{Problems: []*engine.Problem{{After: engine.AfterPerson, Aside: true}}}}, time.Second},
+		"an object in the way":                      {&pass.Pass{Plan: topology.Plan{RequeueAfter: 50 * time.Millisecond}, Result: pass.Result{InTheWay: []*engine.Problem{{After: engine.AfterPerson}}}}, 50 * time.Millisecond},
 	} {
-		if result, err := r.reporter.next(row.s, nil); err != nil || result.RequeueAfter != row.want {
+		if result, err := r.reporter.Next(row.s, nil); err != nil || result.RequeueAfter != row.want {
 			t.Errorf("%s: looked at again after %s (%v), want %s", name, result.RequeueAfter, err, row.want)
 		}
 	}
-	if _, err := r.reporter.next(&pass{}, &engine.Problem{Message: "x", Cause: errors.New("x")}); err == nil {
+	if _, err := r.reporter.Next(&pass.Pass{}, &engine.Problem{Message: "x", Cause: errors.New("x")}); err == nil {
 		t.Error("what failed as a whole is left to the work queue's back-off")
 	}
 }

@@ -9,6 +9,8 @@ import (
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/decide"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
@@ -63,22 +65,22 @@ func TestWhatThePreflightAsksAbout(t *testing.T) {
 	w := newWorld(t, nil)
 	o := w.newOperator(nil)
 	s := w.seen(o)
-	must(t, o.identities.identify(t.Context(), s))
-	spec, err := o.decider.preflightSpec(s)
+	must(t, o.identities.Identify(t.Context(), s))
+	spec, err := o.decider.PreflightSpec(s)
 	must(t, err)
 	if spec.Replicas != members || len(spec.Launch.UserData) < 1000 || len(spec.SubnetIDs) == 0 {
 		t.Errorf("%d members with %d bytes of user data in %v", spec.Replicas, len(spec.Launch.UserData), spec.SubnetIDs)
 	}
-	key := preflightKey(s.cluster)
-	s.cluster.Spec.MySQLD = map[string]v1alpha1.PlainValue{"back_log": "100"}
-	if preflightKey(s.cluster) == key {
+	key := decide.PreflightKey(s.Cluster)
+	s.Cluster.Spec.MySQLD = map[string]v1alpha1.PlainValue{"back_log": "100"}
+	if decide.PreflightKey(s.Cluster) == key {
 		t.Error("other settings are other user data, and are not asked about again")
 	}
-	s.cluster.Spec.MySQLD = map[string]v1alpha1.PlainValue{}
+	s.Cluster.Spec.MySQLD = map[string]v1alpha1.PlainValue{}
 	for i := range 64 {
-		s.cluster.Spec.MySQLD[fmt.Sprintf("back_log_%02d", i)] = "0123456789abcdefghijklmnopqrstuvwxyz"
+		s.Cluster.Spec.MySQLD[fmt.Sprintf("back_log_%02d", i)] = "0123456789abcdefghijklmnopqrstuvwxyz"
 	}
-	if _, err := o.decider.preflightSpec(s); err != nil {
+	if _, err := o.decider.PreflightSpec(s); err != nil {
 		t.Errorf("settings that fit: %v", err)
 	}
 }
@@ -86,32 +88,32 @@ func TestWhatThePreflightAsksAbout(t *testing.T) {
 // A shortage is only told, everything else holds the launches up.
 func TestWhatThePreflightFound(t *testing.T) {
 	t.Parallel()
-	w := NewMySQLClusterReconciler(Ports{Clock: (&world{}).now()})
-	s := &pass{cache: &clusterCache{}}
-	n := s.cache
-	w.decider.notePreflight(s, "spec", []ec2.Problem{
+	w := NewMySQLClusterReconciler(pass.Ports{Clock: (&world{}).now()})
+	s := &pass.Pass{Cache: &pass.Cache{}}
+	n := s.Cache
+	w.decider.NotePreflight(s, "spec", []ec2.Problem{
 		{Field: "spec.aws.subnetIDs[0]", Reason: v1alpha1.ReasonInsufficientCapacity, Message: "full"},
 		{Field: "spec.aws.subnetIDs[1]", Reason: v1alpha1.ReasonInsufficientCapacity, Message: "full"},
 	})
-	if n.preflight.problem != nil || n.preflight.shortage == nil || n.preflight.shortage.Message != "spec.aws.subnetIDs[0]: full; spec.aws.subnetIDs[1]: full" {
-		t.Errorf("problem %v, shortage %v", n.preflight.problem, n.preflight.shortage)
+	if n.Preflight.Problem != nil || n.Preflight.Shortage == nil || n.Preflight.Shortage.Message != "spec.aws.subnetIDs[0]: full; spec.aws.subnetIDs[1]: full" {
+		t.Errorf("problem %v, shortage %v", n.Preflight.Problem, n.Preflight.Shortage)
 	}
-	w.decider.notePreflight(s, "spec", []ec2.Problem{{Field: "spec.aws.imageID", Reason: v1alpha1.ReasonInvalidSpec, Message: "no image"}})
-	if n.preflight.problem == nil || n.preflight.shortage != nil {
-		t.Errorf("problem %v, shortage %v", n.preflight.problem, n.preflight.shortage)
+	w.decider.NotePreflight(s, "spec", []ec2.Problem{{Field: "spec.aws.imageID", Reason: v1alpha1.ReasonInvalidSpec, Message: "no image"}})
+	if n.Preflight.Problem == nil || n.Preflight.Shortage != nil {
+		t.Errorf("problem %v, shortage %v", n.Preflight.Problem, n.Preflight.Shortage)
 	}
 	// What is wrong with one place holds up a cluster that is to begin, and nobody else's members once there are some.
 	ofOnePlace := []ec2.Problem{
 		{Field: "spec.aws.subnetIDs[3]", Reason: v1alpha1.ReasonInvalidSpec, Message: "no such type there"},
 		{Field: "spec.aws.clientSecurityGroupIDs[0]", Reason: v1alpha1.ReasonWaitingForDependency, Message: "no such group"},
 	}
-	w.decider.notePreflight(s, "spec", ofOnePlace)
-	if n.preflight.problem == nil {
+	w.decider.NotePreflight(s, "spec", ofOnePlace)
+	if n.Preflight.Problem == nil {
 		t.Error("a new cluster begins with a subnet that cannot be used")
 	}
 	amend(s, func(records *topology.Records) { records.Members = map[string]topology.Record{"orders-0": {}} })
-	w.decider.notePreflight(s, "spec", ofOnePlace)
-	if n.preflight.problem != nil || n.preflight.shortage == nil {
-		t.Errorf("problem %v, shortage %v", n.preflight.problem, n.preflight.shortage)
+	w.decider.NotePreflight(s, "spec", ofOnePlace)
+	if n.Preflight.Problem != nil || n.Preflight.Shortage == nil {
+		t.Errorf("problem %v, shortage %v", n.Preflight.Problem, n.Preflight.Shortage)
 	}
 }

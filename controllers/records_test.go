@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/records"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
@@ -27,7 +28,7 @@ func TestEditedRecordsArePutBack(t *testing.T) {
 		"emptied":          func(*testing.T, topology.Records) string { return "" },
 		"no JSON":          func(*testing.T, topology.Records) string { return "{" },
 		"beyond measure": func(*testing.T, topology.Records) string {
-			return `{"held":[` + strings.Repeat(`"x",`, maxListed) + `"x"]}`
+			return `{"held":[` + strings.Repeat(`"x",`, records.MaxListed) + `"x"]}`
 		},
 		"without who stands alone": func(t *testing.T, records topology.Records) string {
 			records.Alone, records.AloneSince, records.Hand = "", 0, "an operator of before"
@@ -115,9 +116,9 @@ func TestRecordsAreReadWhileTheyAreSaved(t *testing.T) {
 	w.drive(o, patience, w.machinesUp)
 	s := w.seen(o)
 	var wg sync.WaitGroup
-	for name := range s.records().Members {
+	for name := range s.Records().Members {
 		wg.Go(func() {
-			err := s.stored.Save(t.Context(), func(records *topology.Records) {
+			err := s.Stored.Save(t.Context(), func(records *topology.Records) {
 				rec := records.Members[name]
 				rec.SignedInstance = "i-" + name
 				records.Members[name] = rec
@@ -127,14 +128,14 @@ func TestRecordsAreReadWhileTheyAreSaved(t *testing.T) {
 			}
 		})
 		wg.Go(func() {
-			if s.owner().ClusterUID == "" || s.record(name).Volume == 0 {
+			if s.Owner().ClusterUID == "" || s.Record(name).Volume == 0 {
 				t.Error("what a pass knows of its records is not whole")
 			}
 		})
 	}
 	wg.Wait()
 	_, stored := w.records()
-	for name := range s.records().Members {
+	for name := range s.Records().Members {
 		if stored.Members[name].SignedInstance != "i-"+name {
 			t.Errorf("%s: what was saved is %+v", name, stored.Members[name])
 		}

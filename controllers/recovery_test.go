@@ -13,6 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/jobs"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
@@ -23,7 +25,7 @@ func TestARecoveryWhosePodNeverRan(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, recovers)
 	o := w.newOperator(nil)
-	o.Images = &Images{Own: "operator:1", Client: DefaultClientImage}
+	o.Images = &pass.Images{Own: "operator:1", Client: pass.DefaultClientImage}
 	name := resources.NamesOf("orders").Recovery
 	read := func() *batchv1.Job {
 		t.Helper()
@@ -33,7 +35,7 @@ func TestARecoveryWhosePodNeverRan(t *testing.T) {
 	}
 	goOn := func() {
 		t.Helper()
-		must(t, o.restorer.recover(t.Context(), w.seen(o), topology.Recover{Member: "orders-0"}))
+		must(t, o.restorer.Recover(t.Context(), w.seen(o), topology.Recover{Member: "orders-0"}))
 	}
 	goOn()
 	first := read()
@@ -41,7 +43,7 @@ func TestARecoveryWhosePodNeverRan(t *testing.T) {
 	if again := read(); again.UID != first.UID || !again.DeletionTimestamp.IsZero() {
 		t.Fatal("it was not given the time to begin")
 	}
-	w.wait(startPatience + time.Minute)
+	w.wait(jobs.StartPatience + time.Minute)
 	running := first.DeepCopy()
 	running.Status.Active, running.Status.Ready = 1, ptr.To(int32(1))
 	must(t, kube.Status().Update(t.Context(), running))
@@ -76,10 +78,10 @@ func TestARestoringPodThatDoesNotEnd(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, recovers)
 	o := w.newOperator(nil)
-	o.Images = &Images{Own: "operator:1", Client: DefaultClientImage}
+	o.Images = &pass.Images{Own: "operator:1", Client: pass.DefaultClientImage}
 	goOn := func() *engine.Problem {
 		t.Helper()
-		return asProblem(o.restorer.recover(t.Context(), w.seen(o), topology.Recover{Member: "orders-0"}))
+		return pass.AsProblem(o.restorer.Recover(t.Context(), w.seen(o), topology.Recover{Member: "orders-0"}))
 	}
 	if p := goOn(); p != nil {
 		t.Fatal(p)
@@ -97,7 +99,7 @@ func TestARestoringPodThatDoesNotEnd(t *testing.T) {
 		after time.Duration
 		as    batchv1.JobStatus
 		told  bool
-	}{{0, fades, false}, {endPatience - time.Minute, fades, false}, {2 * time.Minute, fades, true}, {0, runs, false}, {0, fades, false}, {endPatience + time.Minute, fades, true}} {
+	}{{0, fades, false}, {jobs.EndPatience - time.Minute, fades, false}, {2 * time.Minute, fades, true}, {0, runs, false}, {0, fades, false}, {jobs.EndPatience + time.Minute, fades, true}} {
 		set(then.as)
 		w.wait(then.after)
 		p := goOn()
@@ -129,9 +131,9 @@ func TestARestoringPodReadsWhereTheBackupIs(t *testing.T) {
 			must(t, kube.Create(t.Context(), b))
 			b.Status = v1alpha1.MySQLBackupStatus{Phase: v1alpha1.BackupCompleted, Path: w.cluster.Namespace + "/wares/7d1c3e4f/backups/x-b", Destination: at(from)}
 			must(t, kube.Status().Update(t.Context(), b))
-			role := func(s *pass) string {
+			role := func(s *pass.Pass) string {
 				t.Helper()
-				must(t, o.restorer.ensurePodIdentity(t.Context(), s))
+				must(t, o.restorer.EnsurePodIdentity(t.Context(), s))
 				account := resources.NamesOf("orders").BackupAccount
 				var sa corev1.ServiceAccount
 				must(t, kube.Get(t.Context(), client.ObjectKey{Namespace: w.cluster.Namespace, Name: account}, &sa))
@@ -145,7 +147,7 @@ func TestARestoringPodReadsWhereTheBackupIs(t *testing.T) {
 			if got := role(s); got != own {
 				t.Errorf("when it is restored: %s", got)
 			}
-			s.cluster.Spec.Backup = nil
+			s.Cluster.Spec.Backup = nil
 			if got := role(s); got != "" {
 				t.Errorf("when there is nothing left to reach: %s", got)
 			}
@@ -157,7 +159,7 @@ func TestARestoringPodReadsWhereTheBackupIs(t *testing.T) {
 func TestTheOwnImageIsReadOnce(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)
-	images := &Images{Reader: kube, PodNamespace: s.namespace, PodName: "operator-0"}
+	images := &pass.Images{Reader: kube, PodNamespace: s.namespace, PodName: "operator-0"}
 	if image, err := images.Operator(t.Context()); err == nil {
 		t.Fatalf("%s is the image of no pod", image)
 	}

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
@@ -132,7 +133,7 @@ func TestMarkIsGoodForOneClusterAndOneRole(t *testing.T) {
 		change(c)
 		now := c.CreationTimestamp
 		c.DeletionTimestamp = &now
-		p, err := w.newOperator(nil).access.unlessServed(t.Context(), &pass{cluster: c})
+		p, err := w.newOperator(nil).access.UnlessServed(t.Context(), &pass.Pass{Cluster: c})
 		must(t, err)
 		return p
 	}

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 )
 
 // TestNothingGoesByTimeAlone: a schedule that is suspended, or fails, keeps what it has. Age counts up to its newest good snapshot.
@@ -19,14 +20,14 @@ func TestNothingGoesByTimeAlone(t *testing.T) {
 		c.Spec.Backup.Schedules[1].Retention = v1alpha1.RetentionSpec{MaxAge: &metav1.Duration{Duration: time.Hour}}
 	})
 	first := g.backup("h0").Status.SnapshotID
-	taken := func(firstAgo, secondAgo time.Duration) func(*pass) {
-		return func(s *pass) {
-			for i := range s.seen.inventory.Snapshots {
+	taken := func(firstAgo, secondAgo time.Duration) func(*pass.Pass) {
+		return func(s *pass.Pass) {
+			for i := range s.Seen.Inventory.Snapshots {
 				ago := secondAgo
-				if s.seen.inventory.Snapshots[i].ID == first {
+				if s.Seen.Inventory.Snapshots[i].ID == first {
 					ago = firstAgo
 				}
-				s.seen.inventory.Snapshots[i].StartTime = g.now().Now().Add(-ago)
+				s.Seen.Inventory.Snapshots[i].StartTime = g.now().Now().Add(-ago)
 			}
 		}
 	}

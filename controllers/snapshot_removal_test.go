@@ -15,6 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/backups"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto/proxy"
@@ -23,8 +25,8 @@ import (
 // supervise has the reconciler of MySQLBackups look at one.
 func (g *gallery) supervise(name string) *v1alpha1.MySQLBackup {
 	g.t.Helper()
-	r := &MySQLBackupReconciler{Client: kube, Reader: kube, Events: events.NewFakeRecorder(1000), Clock: g.clock, Images: g.o.Images}
-	r.hearing.begin(g.clock.Now().Add(-time.Hour))
+	r := &backups.Supervisor{Client: kube, Reader: kube, Events: events.NewFakeRecorder(1000), Clock: g.clock, Images: g.o.Images}
+	r.Hearing.Begin(g.clock.Now().Add(-time.Hour))
 	for range 3 {
 		_, err := r.Reconcile(g.t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: g.cluster.Namespace, Name: name}})
 		must(g.t, err)
@@ -51,7 +53,7 @@ func TestASnapshotThatIsCompletedTooLate(t *testing.T) {
 	if b := g.backup("late"); !controllerutil.ContainsFinalizer(b, v1alpha1.Finalizer) || len(g.ids()) != 1 {
 		t.Fatalf("nothing holds it while it is taken: %+v; snapshots %v", b.ObjectMeta, g.ids())
 	}
-	g.wait(snapshotPatience + time.Hour)
+	g.wait(backups.SnapshotPatience + time.Hour)
 	wantFailed(t, g.supervise("late"), v1alpha1.BackupReasonStalled)
 	again := g.newOperator(nil)
 	again.Images, g.o = g.o.Images, again
@@ -76,10 +78,10 @@ func TestASnapshotThatNobodyWouldKnowOf(t *testing.T) {
 	for _, name := range []string{"half", "whole"} {
 		must(t, kube.Delete(t.Context(), g.backup(name)))
 	}
-	g.look(func(s *pass) {
-		for i := range s.seen.inventory.Snapshots {
-			if s.seen.inventory.Snapshots[i].ID != whole {
-				s.seen.inventory.Snapshots[i].State = "pending"
+	g.look(func(s *pass.Pass) {
+		for i := range s.Seen.Inventory.Snapshots {
+			if s.Seen.Inventory.Snapshots[i].ID != whole {
+				s.Seen.Inventory.Snapshots[i].State = "pending"
 			}
 		}
 	})
@@ -152,7 +154,7 @@ func TestARetentionThatEC2RefusesDecidesAnew(t *testing.T) {
 	for _, name := range []string{"h0", "h1", "h2"} {
 		g.hourly(name)
 	}
-	if !givenUp(g.backup("h0")) {
+	if !backups.GivenUp(g.backup("h0")) {
 		t.Error("it was not to go")
 	}
 	g.proxy.Remove(rule)
@@ -184,7 +186,7 @@ func TestASnapshotThatStaysNeedsNoCloud(t *testing.T) {
 	g.look(shows("pending", "40%"))
 	for _, name := range []string{"kept", "deleted", "half"} {
 		must(t, kube.Delete(t.Context(), g.backup(name)))
-		g.look(func(s *pass) { s.observed.CloudReachable = false })
+		g.look(func(s *pass.Pass) { s.Observed.CloudReachable = false })
 		if b := g.supervise(name); (b == nil) != (name == "kept") {
 			t.Errorf("%s: %+v", name, b)
 		}
@@ -217,12 +219,12 @@ func TestSnapshotsGoWithTheirCluster(t *testing.T) {
 	must(t, kube.Delete(t.Context(), g.backup("deleted")))
 	g.delete()
 	s := g.seen(g.o)
-	for i := range s.seen.inventory.Snapshots {
-		if s.seen.inventory.Snapshots[i].ID == running {
-			s.seen.inventory.Snapshots[i].State = ec2.SnapshotPending
+	for i := range s.Seen.Inventory.Snapshots {
+		if s.Seen.Inventory.Snapshots[i].ID == running {
+			s.Seen.Inventory.Snapshots[i].State = ec2.SnapshotPending
 		}
 	}
-	must(t, g.o.backups.snapshots.settleSnapshots(t.Context(), s))
+	must(t, g.o.backups.Snapshots.SettleSnapshots(t.Context(), s))
 	g.drive(g.o, patience, g.gone)
 	if g.backup("deleted") != nil {
 		t.Error("the one that was deleted with its data is held up")
@@ -266,8 +268,8 @@ func TestEC2IsNotAskedAtEveryPass(t *testing.T) {
 			g.proxy.ResetCalls()
 			for range 60 {
 				s := g.look(nil)
-				if !slices.ContainsFunc(s.result.problems, func(p *engine.Problem) bool { return p.Reason == v1alpha1.ReasonNotPermitted }) {
-					t.Fatalf("what is told is %v", s.result.problems)
+				if !slices.ContainsFunc(s.Result.Problems, func(p *engine.Problem) bool { return p.Reason == v1alpha1.ReasonNotPermitted }) {
+					t.Fatalf("what is told is %v", s.Result.Problems)
 				}
 				g.wait(time.Second)
 			}

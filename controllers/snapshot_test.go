@@ -14,6 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/backups"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
@@ -34,7 +36,7 @@ func newGallery(t *testing.T) *gallery {
 	t.Helper()
 	g := &gallery{world: newWorld(t, backedUp), volumes: map[string]string{}, count: 5}
 	g.o = g.newOperator(nil)
-	g.o.Images = &Images{Own: "operator:1", Client: DefaultClientImage}
+	g.o.Images = &pass.Images{Own: "operator:1", Client: pass.DefaultClientImage}
 	g.drive(g.o, patience, g.phaseIs(v1alpha1.PhaseEC2Ready))
 	c, _ := g.get()
 	for _, m := range c.Status.Members {
@@ -71,33 +73,33 @@ func (g *gallery) report(name string, change func(*v1alpha1.MySQLBackupStatus)) 
 }
 
 // look has the operator look at the snapshots once. change may change what it sees.
-func (g *gallery) look(change func(*pass)) *pass {
+func (g *gallery) look(change func(*pass.Pass)) *pass.Pass {
 	g.t.Helper()
 	s := g.seen(g.o)
 	var err error
-	s.backup.all, err = g.o.backups.snapshots.backups(g.t.Context(), s)
+	s.Backup.All, err = g.o.backups.Snapshots.List(g.t.Context(), s)
 	must(g.t, err)
-	s.observed.CloudReachable = true
-	s.observed.Members = map[string]*topology.Member{}
+	s.Observed.CloudReachable = true
+	s.Observed.Members = map[string]*topology.Member{}
 	for member, volume := range g.volumes {
 		role := v1alpha1.RoleReplica
 		if member == "orders-0" {
 			role = v1alpha1.RolePrimary
 		}
-		s.plan.Members = append(s.plan.Members, topology.View{Name: member, Role: role, InService: true, VolumeID: volume})
-		s.observed.Members[member] = &topology.Member{SQL: topology.SQL{Access: topology.AccessVerified, Version: "9.7.4", Executed: gtid.MustParse(fmt.Sprintf(executed, g.count))}}
+		s.Plan.Members = append(s.Plan.Members, topology.View{Name: member, Role: role, InService: true, VolumeID: volume})
+		s.Observed.Members[member] = &topology.Member{SQL: topology.SQL{Access: topology.AccessVerified, Version: "9.7.4", Executed: gtid.MustParse(fmt.Sprintf(executed, g.count))}}
 	}
 	if change != nil {
 		change(s)
 	}
-	g.o.backups.snapshots.snapshots(g.t.Context(), s)
+	g.o.backups.Snapshots.Advance(g.t.Context(), s)
 	return s
 }
 
 // until looks until a backup has a phase.
 func (g *gallery) until(name string, phase v1alpha1.BackupPhase) *v1alpha1.MySQLBackup {
 	g.t.Helper()
-	for deadline := time.Now().Add(patience); ; g.wait(snapshotLook) {
+	for deadline := time.Now().Add(patience); ; g.wait(backups.SnapshotLook) {
 		g.look(nil)
 		if b := g.backup(name); b.Status.Phase == phase {
 			return b
@@ -110,10 +112,10 @@ func (g *gallery) until(name string, phase v1alpha1.BackupPhase) *v1alpha1.MySQL
 }
 
 // shows has EC2 show the snapshots of backups in a state.
-func shows(state, progress string) func(*pass) {
-	return func(s *pass) {
-		for i := range s.seen.inventory.Snapshots {
-			s.seen.inventory.Snapshots[i].State, s.seen.inventory.Snapshots[i].Progress = state, progress
+func shows(state, progress string) func(*pass.Pass) {
+	return func(s *pass.Pass) {
+		for i := range s.Seen.Inventory.Snapshots {
+			s.Seen.Inventory.Snapshots[i].State, s.Seen.Inventory.Snapshots[i].Progress = state, progress
 		}
 	}
 }
@@ -157,7 +159,7 @@ func TestABackupIsOneSnapshotOfOneVolume(t *testing.T) {
 	if now := g.backup("now").Status.Progress.At; !now.Equal(&at) {
 		t.Error("what does not move makes progress")
 	}
-	g.look(func(s *pass) { s.seen.inventory.Snapshots = nil }) // EC2 does not show it for a moment
+	g.look(func(s *pass.Pass) { s.Seen.Inventory.Snapshots = nil }) // EC2 does not show it for a moment
 	b = g.until("now", v1alpha1.BackupCompleted)
 	if b.Status.SnapshotID != first || b.Status.GTIDSet != fmt.Sprintf(executed, 5) || len(g.ids()) != 1 {
 		t.Errorf("status %+v; snapshots %v", b.Status, g.ids())
@@ -223,7 +225,7 @@ func TestOnlyABackupsOwnSnapshotIsDeletedWithIt(t *testing.T) {
 	kept := []string{
 		other,
 		g.snapshot(volume, map[string]string{v1alpha1.TagClusterUID: string(g.cluster.UID), ec2.TagPurpose: "errant-1a2b", v1alpha1.TagMember: "orders-0"}),
-		g.snapshot(volume, map[string]string{v1alpha1.TagClusterUID: "another", ec2.TagPurpose: purposeOf(b), v1alpha1.TagMember: "orders-0"}),
+		g.snapshot(volume, map[string]string{v1alpha1.TagClusterUID: "another", ec2.TagPurpose: pass.PurposeOf(b), v1alpha1.TagMember: "orders-0"}),
 	}
 	for _, id := range kept {
 		g.report("mine", func(s *v1alpha1.MySQLBackupStatus) { s.SnapshotID = id })
@@ -264,7 +266,7 @@ func TestTroubleWithOneSnapshotHoldsNoOtherUp(t *testing.T) {
 	must(t, err)
 	must(t, kube.Delete(t.Context(), g.backup("h2")))
 	said := ""
-	for _, p := range g.look(nil).result.problems {
+	for _, p := range g.look(nil).Result.Problems {
 		said += p.Message + "\n"
 	}
 	if !strings.Contains(said, "backup: a: ") || !strings.Contains(said, "backup: b: ") {
@@ -297,12 +299,12 @@ func TestManySnapshotsWaitForTheirTurn(t *testing.T) {
 	for range 3 {
 		g.look(shows(ec2.SnapshotPending, "40%"))
 	}
-	if n := g.proxy.Counts()["CreateSnapshot"]; n != snapshotsAtOnce || len(g.ids()) != snapshotsAtOnce {
+	if n := g.proxy.Counts()["CreateSnapshot"]; n != backups.SnapshotsAtOnce || len(g.ids()) != backups.SnapshotsAtOnce {
 		t.Errorf("EC2 was asked for %d snapshots, and has %v", n, g.ids())
 	}
 	for i, name := range names {
 		b := g.backup(name)
-		if i < snapshotsAtOnce && b.Status.Phase != v1alpha1.BackupRunning || i >= snapshotsAtOnce && (b.Status.Phase != v1alpha1.BackupPending || b.Status.Reason != v1alpha1.BackupReasonQueued) {
+		if i < backups.SnapshotsAtOnce && b.Status.Phase != v1alpha1.BackupRunning || i >= backups.SnapshotsAtOnce && (b.Status.Phase != v1alpha1.BackupPending || b.Status.Reason != v1alpha1.BackupReasonQueued) {
 			t.Errorf("%s is %+v", name, b.Status)
 		}
 	}
@@ -321,14 +323,14 @@ func TestOneScheduleHoldsNoOtherUp(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, backedUp)
 	o := w.newOperator(nil)
-	o.Images = &Images{Own: "operator:1", Client: DefaultClientImage}
+	o.Images = &pass.Images{Own: "operator:1", Client: pass.DefaultClientImage}
 	foreign := &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Namespace: w.cluster.Namespace, Name: "orders-daily"}, Spec: batchv1.CronJobSpec{Schedule: "0 0 * * *",
 		JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "c", Image: "i"}}}}}}}}
 	must(t, kube.Create(t.Context(), foreign))
 	s := w.seen(o)
-	must(t, o.backups.ensureSchedules(t.Context(), s))
-	if len(s.result.problems) != 1 || s.result.problems[0].Reason != v1alpha1.ReasonForeignResource || !strings.Contains(s.result.problems[0].Message, "backup: schedule daily: ") {
-		t.Errorf("told is %v", s.result.problems)
+	must(t, o.backups.EnsureSchedules(t.Context(), s))
+	if len(s.Result.Problems) != 1 || s.Result.Problems[0].Reason != v1alpha1.ReasonForeignResource || !strings.Contains(s.Result.Problems[0].Message, "backup: schedule daily: ") {
+		t.Errorf("told is %v", s.Result.Problems)
 	}
 	for _, name := range []string{"orders-hourly", "orders-verify"} {
 		must(t, kube.Get(t.Context(), client.ObjectKey{Namespace: w.cluster.Namespace, Name: name}, &batchv1.CronJob{}))

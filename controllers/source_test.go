@@ -18,6 +18,8 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/restore"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto"
@@ -111,7 +113,7 @@ func (e *estate) inherited() map[string]string {
 func backupName(e *estate, c *v1alpha1.MySQLCluster, change func(*v1alpha1.MySQLBackup)) {
 	b := &v1alpha1.MySQLBackup{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: "nightly"}, Spec: v1alpha1.MySQLBackupSpec{ClusterName: "gone", Method: v1alpha1.BackupMethodSnapshot}}
 	must(e.t, kube.Create(e.t.Context(), b))
-	_, err := e.account.api.CreateTags(e.t.Context(), &awsec2.CreateTagsInput{Resources: []string{e.snapshot}, Tags: []types.Tag{{Key: aws.String(ec2.TagPurpose), Value: aws.String(purposeOf(b))}}})
+	_, err := e.account.api.CreateTags(e.t.Context(), &awsec2.CreateTagsInput{Resources: []string{e.snapshot}, Tags: []types.Tag{{Key: aws.String(ec2.TagPurpose), Value: aws.String(pass.PurposeOf(b))}}})
 	must(e.t, err)
 	b.Status = v1alpha1.MySQLBackupStatus{Phase: v1alpha1.BackupCompleted, Version: "9.7.3", ClusterUID: "gone", SnapshotID: e.snapshot}
 	if change != nil {
@@ -272,14 +274,14 @@ func TestTheSourceIsLookedAtAgain(t *testing.T) {
 	e.policy("namespaces: {\"*\": {operatorCredentials: true, images: [\"*\"], subnets: [\"*\"], snapshots: [\"" + e.snapshot + "\"]}}\n")
 	e.drive(o, patience, func() bool { return len(e.inherited()) == 1 })
 	s := e.seen(o)
-	s.observed.Source = topology.Source{}
-	judgeSnapshot(s, ec2.Snapshot{ID: "snap-1", State: ec2.SnapshotPending, Progress: "40%", Tags: map[string]string{v1alpha1.TagNamespace: e.cluster.Namespace}}, "")
-	if why := s.observed.Source.Why; why.Reason != v1alpha1.ReasonRecovering || !strings.Contains(why.Message, "40%") || s.observed.Source.Final {
-		t.Errorf("a snapshot that is not whole: %+v", s.observed.Source)
+	s.Observed.Source = topology.Source{}
+	restore.JudgeSnapshot(s, ec2.Snapshot{ID: "snap-1", State: ec2.SnapshotPending, Progress: "40%", Tags: map[string]string{v1alpha1.TagNamespace: e.cluster.Namespace}}, "")
+	if why := s.Observed.Source.Why; why.Reason != v1alpha1.ReasonRecovering || !strings.Contains(why.Message, "40%") || s.Observed.Source.Final {
+		t.Errorf("a snapshot that is not whole: %+v", s.Observed.Source)
 	}
-	judgeSnapshot(s, ec2.Snapshot{ID: "snap-1", State: ec2.SnapshotError, Tags: map[string]string{v1alpha1.TagNamespace: e.cluster.Namespace}}, "")
-	if !s.observed.Source.Final {
-		t.Errorf("a snapshot that failed: %+v", s.observed.Source)
+	restore.JudgeSnapshot(s, ec2.Snapshot{ID: "snap-1", State: ec2.SnapshotError, Tags: map[string]string{v1alpha1.TagNamespace: e.cluster.Namespace}}, "")
+	if !s.Observed.Source.Final {
+		t.Errorf("a snapshot that failed: %+v", s.Observed.Source)
 	}
 }
 

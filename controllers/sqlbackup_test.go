@@ -18,6 +18,7 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
@@ -42,7 +43,7 @@ func TestBackupsWithServers(t *testing.T) {
 			}
 			return nil
 		})
-		w.o.Images = &Images{Own: "operator:1", Client: DefaultClientImage}
+		w.o.Images = &pass.Images{Own: "operator:1", Client: pass.DefaultClientImage}
 		// A primary that makes no account at the moment holds no schedule up.
 		w.drive(w.o, sqlPatience, w.phaseIs(v1alpha1.PhaseReady))
 		w.drive(w.o, sqlPatience, asked.Load)
@@ -51,7 +52,7 @@ func TestBackupsWithServers(t *testing.T) {
 		}
 		accepts.Store(true)
 		w.drive(w.o, sqlPatience, func() bool {
-			return w.o.caches.of(client.ObjectKeyFromObject(w.cluster), keyOf(w.cluster.UID)).backups.account != ""
+			return w.o.Caches.Of(client.ObjectKeyFromObject(w.cluster), pass.KeyOf(w.cluster.UID)).Backups.Account != ""
 		})
 		w.whatBackupsNeed()
 		w.health()
@@ -63,7 +64,7 @@ func TestBackupsWithServers(t *testing.T) {
 		t.Parallel()
 		w := &shop{newSQLWorld(t, farm, recovers), nil}
 		w.o = w.newSQLOperator(&operator{}, nil)
-		w.o.Images = &Images{Own: "operator:1", Client: DefaultClientImage}
+		w.o.Images = &pass.Images{Own: "operator:1", Client: pass.DefaultClientImage}
 		w.recovery()
 	})
 }
@@ -258,7 +259,7 @@ func (w *shop) ours() map[string]ec2.Snapshot {
 	must(w.t, err)
 	found := map[string]ec2.Snapshot{}
 	for _, s := range inventory.Snapshots {
-		if uid, is := strings.CutPrefix(s.Tags[ec2.TagPurpose], backupPurpose); is {
+		if uid, is := strings.CutPrefix(s.Tags[ec2.TagPurpose], pass.BackupPurpose); is {
 			found[uid] = s
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/mysqld"
@@ -74,11 +75,11 @@ func TestClientsAreShownAPrimaryBeforeTheFormerOneFollows(t *testing.T) {
 		t.Errorf("%s followed: %t; clients were shown it only after that: %t", former, followed.Load(), late.Load())
 	}
 	now, _ := w.get()
-	if p := now.Status.LastPromotion; p == nil || p.Kind != promotionPlanned || p.From != former || p.To != to || p.Publish == "" {
+	if p := now.Status.LastPromotion; p == nil || p.Kind != pass.PromotionPlanned || p.From != former || p.To != to || p.Publish == "" {
 		t.Errorf("status tells of %+v", p)
 	}
 	var seen topology.Observed
-	o.caches.of(client.ObjectKeyFromObject(now), keyOf(now.UID)).published.clients.Observe(&seen)
+	o.Caches.Of(client.ObjectKeyFromObject(now), pass.KeyOf(now.UID)).Published.Clients.Observe(&seen)
 	if seen.ShownAt.Before(c.CreationTimestamp.Time) {
 		t.Errorf("it is remembered that clients were shown another at %s", seen.ShownAt)
 	}

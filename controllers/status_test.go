@@ -12,6 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/status"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 )
 
@@ -71,28 +73,28 @@ func TestReadyIsNotBelievedOfWhatNobodyLookedAt(t *testing.T) {
 	w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
 	s := w.seen(o)
 	for _, kind := range []string{v1alpha1.ConditionAvailable, v1alpha1.ConditionReady} {
-		meta.SetStatusCondition(&s.cluster.Status.Conditions, metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: "Before"})
+		meta.SetStatusCondition(&s.Cluster.Status.Conditions, metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: "Before"})
 	}
-	s.cluster.Generation++
-	looked := s.cluster.Status.ObservedGeneration
-	o.reporter.project(s, &engine.Problem{Reason: v1alpha1.ReasonCALost, Message: "the certificate authority is gone", After: engine.AfterPerson})
+	s.Cluster.Generation++
+	looked := s.Cluster.Status.ObservedGeneration
+	o.reporter.Project(s, &engine.Problem{Reason: v1alpha1.ReasonCALost, Message: "the certificate authority is gone", After: engine.AfterPerson})
 	for _, kind := range []string{v1alpha1.ConditionAvailable, v1alpha1.ConditionReady} {
-		if c := meta.FindStatusCondition(s.cluster.Status.Conditions, kind); c.Status != metav1.ConditionUnknown || c.Reason != v1alpha1.ReasonNotProbed {
+		if c := meta.FindStatusCondition(s.Cluster.Status.Conditions, kind); c.Status != metav1.ConditionUnknown || c.Reason != v1alpha1.ReasonNotProbed {
 			t.Errorf("%s is %s, %s: %s", kind, c.Status, c.Reason, c.Message)
 		}
 	}
-	if s.cluster.Status.ObservedGeneration != looked {
-		t.Errorf("generation %d passes for looked at", s.cluster.Status.ObservedGeneration)
+	if s.Cluster.Status.ObservedGeneration != looked {
+		t.Errorf("generation %d passes for looked at", s.Cluster.Status.ObservedGeneration)
 	}
 	// Writes may go through all the same: of the members nothing is known.
-	meta.SetStatusCondition(&s.cluster.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: "Before"})
-	c := conditions{cluster: s.cluster}
-	c.readyUnplanned(true, &engine.Problem{Message: "a conflict"})
-	if ready := meta.FindStatusCondition(s.cluster.Status.Conditions, v1alpha1.ConditionReady); ready.Status != metav1.ConditionTrue {
+	meta.SetStatusCondition(&s.Cluster.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: "Before"})
+	c := pass.Conditions{Cluster: s.Cluster}
+	status.ReadyUnplanned(c, true, &engine.Problem{Message: "a conflict"})
+	if ready := meta.FindStatusCondition(s.Cluster.Status.Conditions, v1alpha1.ConditionReady); ready.Status != metav1.ConditionTrue {
 		t.Errorf("after a conflict Ready is %s, %s", ready.Status, ready.Reason)
 	}
-	c.readyUnplanned(true, &engine.Problem{Reason: v1alpha1.ReasonCALost, Message: "the certificate authority is gone"})
-	if ready := meta.FindStatusCondition(s.cluster.Status.Conditions, v1alpha1.ConditionReady); ready.Status != metav1.ConditionUnknown || ready.Reason != v1alpha1.ReasonCALost {
+	status.ReadyUnplanned(c, true, &engine.Problem{Reason: v1alpha1.ReasonCALost, Message: "the certificate authority is gone"})
+	if ready := meta.FindStatusCondition(s.Cluster.Status.Conditions, v1alpha1.ConditionReady); ready.Status != metav1.ConditionUnknown || ready.Reason != v1alpha1.ReasonCALost {
 		t.Errorf("Ready is %s, %s: %s", ready.Status, ready.Reason, ready.Message)
 	}
 }

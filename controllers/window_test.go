@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/observe"
 )
 
 func TestMaintenanceWindow(t *testing.T) {
@@ -42,7 +43,7 @@ func TestMaintenanceWindow(t *testing.T) {
 			"the next maintenance window opens in more than five years"},
 	} {
 		c := &v1alpha1.MySQLCluster{Spec: v1alpha1.MySQLClusterSpec{MaintenanceWindow: row.window, Upgrade: &v1alpha1.UpgradeSpec{Paused: row.pause}}}
-		if got := holdsBack(c, at(row.now)); got != row.want {
+		if got := observe.HoldsBack(c, at(row.now)); got != row.want {
 			t.Errorf("%s: %q, want %q", row.name, got, row.want)
 		}
 	}

@@ -19,12 +19,15 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/controllers"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/backups"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/metrics"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/leader"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
@@ -48,7 +51,7 @@ type Operator struct {
 
 // New puts the operator together for the API server of config. It makes no call to AWS or to a member.
 func New(config *rest.Config, o Options) (*Operator, error) {
-	around := o.Surroundings.filled(metrics.Registry)
+	around := o.Surroundings.filled(ctrlmetrics.Registry)
 	// The rate limit of the client would hold up a thousand clusters, and the renewal of the lease behind the looks at it;
 	// the API server's own fairness is the better judge.
 	config = rest.CopyConfig(config)
@@ -75,14 +78,14 @@ func New(config *rest.Config, o Options) (*Operator, error) {
 		Owned: func(variable string) bool { _, owned := v1alpha1.OwnedSetting(variable); return owned },
 	})
 	images := imagesOf(mgr, o)
-	reconciler := controllers.NewMySQLClusterReconciler(controllers.Ports{
+	reconciler := controllers.NewMySQLClusterReconciler(pass.Ports{
 		Images: images,
 		Client: around.Client(mgr.GetClient()), Reader: around.Reader(mgr.GetAPIReader()), Clouds: clouds, SQL: op.pool,
 		Events: mgr.GetEventRecorder("nairobi-mysql-operator"), Clock: around.Clock,
-		Config: controllers.Config{
+		Config: pass.Config{
 			SystemNamespace: o.Namespace, ClusterDomain: o.ClusterDomain, ProbeThroughService: o.ProbeThroughService, Workers: o.Workers, Hand: lock.Identity(), Lease: lock.Check,
 		},
-		Wake: op.wake, Metrics: controllers.NewMetrics(around.Registry),
+		Wake: op.wake, Metrics: metrics.New(around.Registry),
 	})
 	op.prober = mysql.NewProber(mysql.ProberOptions{
 		OnChange: func(uid string) { op.Wake(reconciler.NameOf(uid)) }, Pool: mysql.Options{Dial: around.Dial},
@@ -94,11 +97,11 @@ func New(config *rest.Config, o Options) (*Operator, error) {
 	if err := reconciler.SetupWithManager(mgr); err != nil {
 		return nil, fmt.Errorf("set up the controller: %w", err)
 	}
-	backups := &controllers.MySQLBackupReconciler{
+	supervisor := &backups.Supervisor{
 		Client: around.Client(mgr.GetClient()), Reader: around.Reader(mgr.GetAPIReader()), Clock: around.Clock,
-		Events: mgr.GetEventRecorder("nairobi-mysql-operator"), Images: images, Workers: o.Workers,
+		Events: mgr.GetEventRecorder("nairobi-mysql-operator"), Images: images,
 	}
-	if err := backups.SetupWithManager(mgr); err != nil {
+	if err := (&controllers.MySQLBackupReconciler{Supervisor: supervisor, Workers: o.Workers}).SetupWithManager(mgr); err != nil {
 		return nil, fmt.Errorf("set up the controller of backups: %w", err)
 	}
 	if err := mgr.Add(clouds); err != nil {
@@ -111,8 +114,8 @@ func New(config *rest.Config, o Options) (*Operator, error) {
 }
 
 // imagesOf tells which images the backup pods run, and how they reach the world.
-func imagesOf(mgr ctrl.Manager, o Options) *controllers.Images {
-	return &controllers.Images{
+func imagesOf(mgr ctrl.Manager, o Options) *pass.Images {
+	return &pass.Images{
 		Reader: mgr.GetAPIReader(), PodNamespace: o.Namespace, PodName: o.PodName, Own: o.PodImage, Client: o.ClientImage,
 		Proxy: proxy(os.Getenv, o.Logger),
 	}

@@ -17,12 +17,16 @@ import (
 	"github.com/operator-framework/api/pkg/manifests"
 	"github.com/operator-framework/api/pkg/validation"
 	"github.com/operator-framework/api/pkg/validation/errors"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
+
 	corev1 "k8s.io/api/core/v1"
+
 	rbacv1 "k8s.io/api/rbac/v1"
+
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/alx-ke/nairobi-mysql-operator/controllers"
 	"github.com/alx-ke/nairobi-mysql-operator/test/scorecard/check"
 )
 
@@ -116,12 +120,12 @@ func TestListing(t *testing.T) {
 			}
 			// What the operator starts besides itself, for the examples: OLM's mirroring tools copy nothing else.
 			if !slices.ContainsFunc(c.Env, func(v corev1.EnvVar) bool {
-				return v.Name == "RELATED_IMAGE_MYSQL_CLIENT" && v.Value == controllers.DefaultClientImage
+				return v.Name == "RELATED_IMAGE_MYSQL_CLIENT" && v.Value == pass.DefaultClientImage
 			}) {
-				t.Errorf("the Deployment does not name the image of backup pods, %s", controllers.DefaultClientImage)
+				t.Errorf("the Deployment does not name the image of backup pods, %s", pass.DefaultClientImage)
 			}
 			for _, e := range examples {
-				if client := strings.ReplaceAll(controllers.DefaultClientImage, "{version}", e.Spec.Version); e.Spec.Version != "" && !listed[client] {
+				if client := strings.ReplaceAll(pass.DefaultClientImage, "{version}", e.Spec.Version); e.Spec.Version != "" && !listed[client] {
 					t.Errorf("image %s, which an example runs, is not among the related images %v", client, csv.Spec.RelatedImages)
 				}
 			}

@@ -1,0 +1,212 @@
+package backups
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
+)
+
+const (
+	// ArchiveLate is how far the archive may be behind before it counts as unhealthy. Its pod reports twice a minute.
+	ArchiveLate = 5 * time.Minute
+	// archiveUnread is how long it may not be looked through: its pod tries that every five minutes.
+	archiveUnread = 15 * time.Minute
+	// basePause is the time between two attempts at a base of the archive, and baseFresh how long after a backup the
+	// archive's pod is waited for to take note of it.
+	basePause = 30 * time.Minute
+	baseFresh = 5 * time.Minute
+	// baseInfix is in the names of the backups that the operator takes as bases. With the time after it, the longest name
+	// of a cluster leaves room for what the names of Jobs have behind it.
+	baseInfix, baseTime = "-base-", "20060102150405"
+)
+
+// Ensure keeps the archive of binary logs going, and gives it a backup to begin with where it has none.
+func (r *Archive) Ensure(ctx context.Context, s *pass.Pass) error {
+	want := s.Cluster.EffectiveArchive()
+	if want == nil {
+		return r.dropArchive(ctx, s)
+	}
+	if s.Recovering() {
+		return nil // the pods' identity is that of the restore until then, and a pod keeps the one that it began with
+	}
+	report := resources.ArchiveReport(s.Cluster)
+	if err := s.UnlessLeaving(r.Objects.Apply(ctx, s, report, *report.Name, &corev1.ConfigMap{})); err != nil {
+		return err
+	}
+	image, err := r.Images.Operator(ctx)
+	if err != nil {
+		return err
+	}
+	ac, err := resources.Archive(s.Cluster, archiveTask(s.Cluster, *want.Storage), resources.Images{Operator: image, Proxy: r.Images.Proxy}, *want.Storage, want.StorageClassName)
+	if err != nil {
+		return err
+	}
+	var set appsv1.StatefulSet
+	failure := s.UnlessLeaving(r.Objects.Apply(ctx, s, ac, *ac.Name, &set))
+	s.Cache.Backups.OrphansSought = false
+	s.Backup.ArchiveSince = set.CreationTimestamp.Time
+	if s.Backup.Archived, err = r.archiveReport(ctx, s); err != nil {
+		return err
+	}
+	if failure != nil {
+		return r.replaceArchive(ctx, s, &set, want, failure)
+	}
+	return r.ensureBase(ctx, s)
+}
+
+// dropArchive ends the archive of a cluster that is no longer to have one. What is in the bucket stays.
+func (r *Archive) dropArchive(ctx context.Context, s *pass.Pass) error {
+	var set appsv1.StatefulSet
+	key := client.ObjectKey{Namespace: s.Cluster.Namespace, Name: resources.ArchiveName(s.Cluster.Name)}
+	if err := r.Client.Get(ctx, key, &set); err != nil {
+		if apierrors.IsNotFound(err) {
+			_, err := r.gatherOrphans(ctx, s)
+			return err
+		}
+		return fmt.Errorf("read StatefulSet %s: %w", key.Name, err)
+	}
+	if !pass.OwnedBy(&set, s.Cluster) || !set.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	if gathered, err := r.hasGathered(ctx, s, &set); err != nil || !gathered {
+		return err
+	}
+	if err := r.Client.Delete(ctx, &set, client.Preconditions{UID: &set.UID}); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete StatefulSet %s: %w", key.Name, err)
+	}
+	return nil
+}
+
+// ensureBase takes a backup for an archive that has none to begin with: at its start, and after a gap. The first schedule of
+// dumps deletes it once it is older than all that it keeps: kept for ever, it would have all segments kept for ever.
+func (r *Archive) ensureBase(ctx context.Context, s *pass.Pass) error {
+	if s.Backup.Archived == nil || !s.Backup.Archived.BaseNeeded || s.Backup.Archived.Error != "" || s.Plan.Primary == "" {
+		return nil
+	}
+	now := r.Clock.Now()
+	for i := range s.Backup.All {
+		b := &s.Backup.All[i]
+		switch {
+		case b.Spec.Method != v1alpha1.BackupMethodDump || !b.DeletionTimestamp.IsZero():
+		case !b.Done(): // it may become the base
+			return nil
+		case isBase(b) && now.Sub(b.CreationTimestamp.Time) < basePause,
+			b.Status.Phase == v1alpha1.BackupCompleted && b.Status.CompletedAt != nil && now.Sub(b.Status.CompletedAt.Time) < baseFresh:
+			return nil
+		}
+	}
+	keeper := ""
+	if i := slices.IndexFunc(s.Cluster.Spec.Backup.Schedules, func(s v1alpha1.BackupSchedule) bool { return s.Method == v1alpha1.BackupMethodDump }); i >= 0 {
+		keeper = s.Cluster.Spec.Backup.Schedules[i].Name
+	}
+	b := &v1alpha1.MySQLBackup{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: s.Cluster.Namespace, Name: s.Cluster.Name + baseInfix + now.UTC().Format(baseTime),
+			Labels: resources.Labels(s.Cluster, resources.ComponentArchive),
+		},
+		Spec: v1alpha1.MySQLBackupSpec{
+			ClusterName: s.Cluster.Name, Method: v1alpha1.BackupMethodDump, DeletionPolicy: v1alpha1.BackupDeletionRetain, Schedule: keeper,
+		},
+	}
+	if err := r.Client.Create(ctx, b, client.FieldOwner(v1alpha1.FieldManager)); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("take a backup as the base of the archive: %w", err)
+	}
+	s.Log.Info("the archive of binary logs has no base: taking a backup", "backup", b.Name)
+	return nil
+}
+
+// projectArchive tells in the status how the archive is.
+func (r *Archive) projectArchive(s *pass.Pass, c pass.Conditions) {
+	st := &s.Cluster.Status
+	if !s.Cluster.Archives() || s.Deleting() {
+		meta.RemoveStatusCondition(&st.Conditions, v1alpha1.ConditionArchiveHealthy)
+		r.Metrics.ForgetArchive(s.Cluster)
+		return
+	}
+	report := s.Backup.Archived
+	if s.Cluster.Spec.Hibernate {
+		r.Metrics.ForgetArchive(s.Cluster)
+	} else {
+		covered, segments := time.Time{}, uint64(0)
+		if report != nil {
+			covered, segments = report.CoveredUntil, report.Segments
+		}
+		r.Metrics.Archive(s.Cluster, covered, segments)
+	}
+	if report != nil && st.Backup != nil && !report.FirstRecoverable.IsZero() {
+		at := metav1.NewTime(report.FirstRecoverable.Truncate(time.Second).Add(time.Second))
+		st.Backup.FirstRecoverablePoint = &at
+	}
+	status, reason, message := r.judgeArchive(report, s.Backup.ArchiveSince)
+	if s.Backup.CredentialsMissing != "" && (report == nil || reason == v1alpha1.ReasonArchiveBehind) {
+		status, reason, message = metav1.ConditionFalse, v1alpha1.ReasonArchiveBehind, message+"; "+s.Backup.CredentialsMissing
+	}
+	if s.Keys.Leaving {
+		status, reason, message = metav1.ConditionFalse, v1alpha1.ReasonDeletionProtected, withoutNamespace
+	}
+	if s.Cluster.Spec.Hibernate {
+		status, reason, message = metav1.ConditionUnknown, v1alpha1.ReasonHibernated, "the cluster hibernates: nothing is archived until it wakes"
+		if report != nil && !report.CoveredUntil.IsZero() {
+			message += "; what was written after " + report.CoveredUntil.UTC().Format(time.RFC3339) + " is on its volumes alone"
+		}
+	}
+	c.Set(v1alpha1.ConditionArchiveHealthy, status, reason, message)
+}
+
+// judgeArchive says in the condition's words how an archive is.
+func (r *Archive) judgeArchive(report *pass.ArchiveReport, since time.Time) (metav1.ConditionStatus, string, string) {
+	now := r.Clock.Now()
+	switch {
+	case report == nil && !since.IsZero() && now.Sub(since) > ArchiveLate:
+		return metav1.ConditionFalse, v1alpha1.ReasonArchiveBehind, "the archive's pod has not reported since its StatefulSet was made at " + since.UTC().Format(time.RFC3339)
+	case report == nil:
+		return metav1.ConditionUnknown, v1alpha1.ReasonArchiveStarting, "the archive's pod has not reported yet"
+	case report.CoveredUntil.IsZero() && report.Error != "":
+		return metav1.ConditionFalse, v1alpha1.ReasonArchiveBehind, fmt.Sprintf("nothing is archived yet: %s: %s", report.Reason, report.Error)
+	}
+	missing := ""
+	if report.Gap != "" {
+		missing += "; purged before they were archived: " + report.Gap
+	}
+	if report.Lost != "" {
+		missing += "; archived, and lost by the cluster: " + report.Lost
+	}
+	if report.Missing != "" {
+		missing += "; archived, and no longer in the bucket: " + report.Missing
+	}
+	switch {
+	case now.Sub(report.At) > ArchiveLate:
+		return metav1.ConditionFalse, v1alpha1.ReasonArchiveBehind, "the archive's pod has not reported since " + report.At.UTC().Format(time.RFC3339)
+	case now.Sub(report.CoveredUntil) > ArchiveLate && report.Error != "":
+		return metav1.ConditionFalse, v1alpha1.ReasonArchiveBehind, fmt.Sprintf("what was written after %s is not archived: %s: %s", report.CoveredUntil.UTC().Format(time.RFC3339), report.Reason, report.Error)
+	case report.BaseNeeded && missing != "":
+		return metav1.ConditionFalse, v1alpha1.ReasonArchiveGap, "the archive has a break, over which nothing can be restored until the next backup" + missing
+	case report.BaseNeeded:
+		return metav1.ConditionFalse, v1alpha1.ReasonArchiveBaseNeeded, "the archive has no backup to begin with yet"
+	case now.Sub(report.CoveredUntil) > ArchiveLate:
+		return metav1.ConditionFalse, v1alpha1.ReasonArchiveBehind, "what was written after " + report.CoveredUntil.UTC().Format(time.RFC3339) + " is not archived yet"
+	}
+	if report.Unread != "" && now.Sub(report.UnreadSince) > archiveUnread {
+		return metav1.ConditionFalse, v1alpha1.ReasonArchiveUnread, fmt.Sprintf("whether segments are missing is not known since %s: %s", report.UnreadSince.UTC().Format(time.RFC3339), report.Unread)
+	}
+	if report.FirstRecoverable.IsZero() {
+		return metav1.ConditionUnknown, v1alpha1.ReasonArchiveStarting, "the archive is being looked through"
+	}
+	message := "any moment from " + report.FirstRecoverable.UTC().Format(time.RFC3339) + " on can be restored"
+	if report.Kept != "" {
+		message += "; old segments stay: " + report.Kept
+	}
+	return metav1.ConditionTrue, v1alpha1.ReasonArchiving, message
+}

@@ -1,0 +1,79 @@
+package backups
+
+import (
+	"slices"
+	"time"
+
+	"github.com/robfig/cron/v3"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+)
+
+// BackupsPaused says whether no backup is due: the cluster hibernates, or somebody suspended them. After that they go on only when
+// there is a primary again, because Kubernetes then starts at once what was missed.
+func BackupsPaused(s *pass.Pass) bool {
+	if s.Cluster.Spec.Hibernate || s.Cluster.Spec.Backup.Suspend {
+		return true
+	}
+	known := s.Cluster.Status.Backup
+	return (known == nil && s.Backup.Suspended || known != nil && known.PausedSince != nil) && !hasWritable(s)
+}
+
+// VerificationPaused says whether no verification is due. After a pause it goes on when the dumps are made that were missed, or a day
+// later, so that it does not find what is of before.
+func (r *Backups) VerificationPaused(s *pass.Pass) bool {
+	known := s.Cluster.Status.Backup
+	return BackupsPaused(s) || known != nil && known.PausedSince != nil || r.resumedWithin(s, MakeUpLimit) && r.missesDump(s)
+}
+
+// resumedWithin says whether backups went on not longer ago than that, after they had been paused.
+func (r *Backups) resumedWithin(s *pass.Pass, d time.Duration) bool {
+	known := s.Cluster.Status.Backup
+	return known != nil && known.ResumedAt != nil && r.Clock.Since(known.ResumedAt.Time) < d
+}
+
+// missesDump says whether a schedule of dumps has no good one of its last slot.
+func (r *Backups) missesDump(s *pass.Pass) bool {
+	return slices.ContainsFunc(s.Cluster.Spec.Backup.Schedules, func(schedule v1alpha1.BackupSchedule) bool {
+		since, known := s.Backup.Schedules[resources.ScheduleName(s.Cluster.Name, schedule.Name)]
+		if schedule.Method == v1alpha1.BackupMethodSnapshot || !known {
+			return false
+		}
+		when, err := parseCron(schedule.Cron, schedule.TimeZone)
+		return err == nil && !when.Next(newestGood(s, schedule.Name, since)).After(r.Clock.Now())
+	})
+}
+
+// MakeUpLimit is how long after a pause what was missed may take to be made up.
+const MakeUpLimit = 24 * time.Hour
+
+// isDump says whether a backup is a good dump.
+func isDump(b v1alpha1.MySQLBackup) bool {
+	return b.Spec.Method != v1alpha1.BackupMethodSnapshot && b.Status.Phase == v1alpha1.BackupCompleted
+}
+
+// OverdueGrace is how much longer than its schedule a backup may take before it counts as overdue.
+const OverdueGrace = 2 * time.Hour
+
+// newestGood is when the newest good backup of a schedule was begun, or since where that is later.
+func newestGood(s *pass.Pass, schedule string, since time.Time) time.Time {
+	for _, b := range s.Backup.All {
+		if b.Spec.Schedule == schedule && b.Status.Phase == v1alpha1.BackupCompleted && b.CreationTimestamp.After(since) {
+			since = b.CreationTimestamp.Time
+		}
+	}
+	return since
+}
+
+// hasWritable says whether the primary takes writes.
+func hasWritable(s *pass.Pass) bool {
+	m := s.Observed.Members[s.Plan.Primary]
+	return m != nil && m.SQL.Access == topology.AccessVerified && m.SQL.Writable
+}
+
+func parseCron(when v1alpha1.CronExpression, zone v1alpha1.TimeZoneName) (cron.Schedule, error) {
+	return cron.ParseStandard("CRON_TZ=" + string(zone) + " " + string(when))
+}

@@ -1,0 +1,266 @@
+package backups
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/backup"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/pod"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/announce"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/jobs"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+)
+
+// RemovalPause is the pause before a removal that failed is tried again: what refused it is for a person to mend.
+const RemovalPause = 10 * time.Minute
+
+// HeldGrace is how long a deleted snapshot waits for its cluster's next pass before its status says so.
+const HeldGrace = 2 * SuperviseEvery
+
+// removalShare of a failed backup's age is the pause before what it left is tried again: a bucket that is out of reach for days
+// leaves many of them, and each attempt is a pod.
+const removalShare = 4
+
+// PauseOf is the pause before a removal that failed is tried again. What a person deleted does not wait for longer with time.
+func (r *Supervisor) PauseOf(b *v1alpha1.MySQLBackup) time.Duration {
+	if !b.DeletionTimestamp.IsZero() || b.Status.CompletedAt == nil {
+		return RemovalPause
+	}
+	return max(RemovalPause, (r.Clock.Since(b.Status.CompletedAt.Time) / removalShare).Round(time.Minute))
+}
+
+// tidy removes what a pod that was lost may have left in the store, and the objects of backups whose data are gone.
+func (r *Supervisor) tidy(ctx context.Context, b *v1alpha1.MySQLBackup) (ctrl.Result, error) {
+	var result ctrl.Result
+	if b.Status.Phase == v1alpha1.BackupFailed && LeavesData(b) {
+		again, left, err := r.remove(ctx, b)
+		if err != nil {
+			return ctrl.Result{}, err
+		}
+		result.RequeueAfter = again
+		if again == 0 {
+			if left != "" {
+				r.tellLeft(ctx, b, left)
+			}
+			// The empty path says that this is done, and an empty location that nothing is there any more.
+			if err := r.patch(ctx, b, func(s *v1alpha1.MySQLBackupStatus) {
+				if s.Path = ""; left == "" {
+					s.Location = ""
+				}
+			}); err != nil {
+				return ctrl.Result{}, err
+			}
+		}
+	}
+	for _, name := range b.Status.Pruned {
+		var old v1alpha1.MySQLBackup
+		err := r.Client.Get(ctx, client.ObjectKey{Namespace: b.Namespace, Name: name}, &old)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return ctrl.Result{}, fmt.Errorf("read MySQLBackup %s: %w", name, err)
+		}
+		// Only what the same schedule of the same cluster made, whatever a status says.
+		if old.Spec.ClusterName != b.Spec.ClusterName || old.Spec.Schedule != b.Spec.Schedule || b.Spec.Schedule == "" || old.Name == b.Name {
+			continue
+		}
+		if err := r.Client.Delete(ctx, &old); client.IgnoreNotFound(err) != nil {
+			return ctrl.Result{}, fmt.Errorf("delete MySQLBackup %s, whose data are gone: %w", name, err)
+		}
+	}
+	return result, nil
+}
+
+// held says whether a MySQLBackup has our finalizer: its data are to go with it, or what of a snapshot is none.
+func held(b *v1alpha1.MySQLBackup) bool {
+	return b.Spec.DeletionPolicy == v1alpha1.BackupDeletionDelete || b.Spec.Method == v1alpha1.BackupMethodSnapshot
+}
+
+// finalizerWrong says whether the finalizer is not as the deletion policy wants it.
+func (r *Supervisor) finalizerWrong(b *v1alpha1.MySQLBackup) bool {
+	return controllerutil.ContainsFinalizer(b, v1alpha1.Finalizer) != held(b)
+}
+
+func (r *Supervisor) setFinalizer(ctx context.Context, b *v1alpha1.MySQLBackup) error {
+	before := b.DeepCopy()
+	if held(b) {
+		controllerutil.AddFinalizer(b, v1alpha1.Finalizer)
+	} else {
+		controllerutil.RemoveFinalizer(b, v1alpha1.Finalizer)
+	}
+	if err := r.Client.Patch(ctx, b, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("set the finalizer: %w", err)
+	}
+	return nil
+}
+
+// release deletes the data of a deleted MySQLBackup, where its policy says so, and then lets it go. It also goes when
+// nobody is left who could delete them.
+func (r *Supervisor) release(ctx context.Context, b *v1alpha1.MySQLBackup) (ctrl.Result, error) {
+	if !controllerutil.ContainsFinalizer(b, v1alpha1.Finalizer) {
+		return ctrl.Result{}, nil
+	}
+	if held(b) {
+		again, left, err := r.removeData(ctx, b)
+		if err != nil || again > 0 {
+			return ctrl.Result{RequeueAfter: again}, err
+		}
+		if left != "" {
+			r.tellLeft(ctx, b, left)
+		}
+	}
+	before := b.DeepCopy()
+	controllerutil.RemoveFinalizer(b, v1alpha1.Finalizer)
+	if err := r.Client.Patch(ctx, b, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
+		return ctrl.Result{}, fmt.Errorf("remove the finalizer: %w", err)
+	}
+	return ctrl.Result{}, nil
+}
+
+// tellLeft tells of data that nobody can remove any more.
+func (r *Supervisor) tellLeft(ctx context.Context, b *v1alpha1.MySQLBackup, why string) {
+	what := whereabouts(b)
+	if what == "" {
+		return
+	}
+	r.Events.Eventf(b, nil, corev1.EventTypeWarning, v1alpha1.EventBackupDataLeft, announce.Act, "%s is left: %s", what, why)
+	ctrl.LoggerFrom(ctx).Info("the data of a backup are left", "location", what, "why", why)
+}
+
+// whereabouts names what a backup consists of, as far as anything was made of it.
+func whereabouts(b *v1alpha1.MySQLBackup) string {
+	if b.Spec.Method == v1alpha1.BackupMethodSnapshot && b.Status.Location == "" && b.Status.StartedAt != nil {
+		return fmt.Sprintf("what EC2 has made of it (a snapshot with the tag %s=%s)", ec2.TagPurpose, pass.PurposeOf(b))
+	}
+	return b.Status.Location
+}
+
+// removeData removes what a backup consists of: see remove.
+func (r *Supervisor) removeData(ctx context.Context, b *v1alpha1.MySQLBackup) (again time.Duration, left string, err error) {
+	if b.Spec.Method != v1alpha1.BackupMethodSnapshot {
+		return r.remove(ctx, b)
+	}
+	if b.Spec.DeletionPolicy != v1alpha1.BackupDeletionDelete && b.Status.Phase == v1alpha1.BackupCompleted {
+		return 0, "", nil // it is kept, for which nobody needs to ask EC2
+	}
+	cluster, err := r.cluster(ctx, b)
+	switch {
+	case err != nil:
+		return 0, "", err
+	case cluster == nil:
+		return 0, "the cluster is gone, and with it the way to its AWS account", nil
+	}
+	return SuperviseEvery, "", r.tellHeld(ctx, b, cluster) // the cluster's reconciler deletes it and lets the object go
+}
+
+// tellHeld says what a deleted snapshot waits for, when that takes longer than a pass of its cluster.
+func (r *Supervisor) tellHeld(ctx context.Context, b *v1alpha1.MySQLBackup, cluster *v1alpha1.MySQLCluster) error {
+	if r.Clock.Since(b.DeletionTimestamp.Time) < HeldGrace {
+		return nil
+	}
+	message := "deleted; waiting until the operator has looked after MySQLCluster " + cluster.Name + " in EC2, which deletes the snapshot"
+	for _, kind := range []string{v1alpha1.ConditionCloudReachable, v1alpha1.ConditionReady} {
+		if c := meta.FindStatusCondition(cluster.Status.Conditions, kind); c != nil && c.Status != metav1.ConditionTrue {
+			message += fmt.Sprintf("; its condition %s is %s: %s: %s", kind, c.Status, c.Reason, c.Message)
+			break
+		}
+	}
+	return r.patch(ctx, b, func(s *v1alpha1.MySQLBackupStatus) { s.Message = message })
+}
+
+// remove runs a Job that removes a backup's folder. It returns when to look again, 0 when that is over; left says why
+// data stay where they are.
+func (r *Supervisor) remove(ctx context.Context, b *v1alpha1.MySQLBackup) (again time.Duration, left string, err error) {
+	if b.Status.Path == "" {
+		return 0, "", nil
+	}
+	// Whoever still writes there must have ended.
+	runner, err := r.job(ctx, b, RunnerOf(b))
+	if err != nil {
+		return 0, "", err
+	}
+	if runner != nil && jobs.EndsInVain(runner, r.Clock.Now()) {
+		return SuperviseEvery, "", r.dropJob(ctx, runner)
+	}
+	if runner != nil && jobs.Ended(runner) == "" {
+		return SuperviseEvery, "", r.endJob(ctx, runner)
+	}
+	cluster, err := r.cluster(ctx, b)
+	if err != nil {
+		return 0, "", err
+	}
+	t, left := removalTask(b, cluster)
+	if left != "" {
+		return 0, left, nil
+	}
+	name := JobName(b, Removing)
+	job, err := r.job(ctx, b, name)
+	switch {
+	case err != nil:
+		return 0, "", err
+	case job == nil:
+		err := r.makeJob(ctx, b, cluster, name, pod.CommandRemove, t)
+		if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+			return 0, "the namespace is being deleted, so that no pod can delete it", nil
+		}
+		return SuperviseEvery, "", err
+	case jobs.Succeeded(job):
+		return 0, "", nil
+	case jobs.NeverRan(job, r.Clock.Now()):
+		// Its Secret, its volume or its node may be gone. The next one is as the spec is by then.
+		r.Events.Eventf(b, nil, corev1.EventTypeWarning, v1alpha1.EventRemovalFailed, announce.Act, "The pod that removes %s did not run within %s; it is made anew", b.Status.Location, jobs.StartPatience)
+		return SuperviseEvery, "", jobs.Delete(ctx, r.Client, job, metav1.DeletePropagationBackground)
+	case jobs.Ending(job) == nil:
+		return SuperviseEvery, "", nil
+	}
+	r.Events.Eventf(b, nil, corev1.EventTypeWarning, v1alpha1.EventRemovalFailed, announce.Act, "%s could not be removed; it is tried again after %s: %s", b.Status.Location, r.PauseOf(b), jobs.Ended(job))
+	if rest := r.PauseOf(b) - r.Clock.Since(jobs.Ending(job).LastTransitionTime.Time); rest > 0 {
+		return rest, "", nil
+	}
+	return SuperviseEvery, "", jobs.Delete(ctx, r.Client, job, metav1.DeletePropagationBackground)
+}
+
+// removalTask tells a pod which folder to remove, or says why none can. It goes by the cluster's spec: a status may be
+// written by every backup pod of the namespace, and leads to nothing but a folder of this backup's own name, in the
+// folder of its own cluster, at the cluster's destination.
+func removalTask(b *v1alpha1.MySQLBackup, cluster *v1alpha1.MySQLCluster) (t task.Task, left string) {
+	if cluster == nil {
+		return t, "the cluster is gone, and with it who may delete there"
+	}
+	t = backupTask(cluster)
+	t.Members, t.Path = nil, b.Status.Path
+	place := backup.Place{Root: backup.RootOf(cluster.Namespace, cluster.Name, string(cluster.UID))}
+	folder, found := strings.CutPrefix(b.Status.Path, place.Folder(""))
+	switch {
+	case t.Destination == nil || b.Status.Destination == nil || placeOf(t.Destination) != placeOf(b.Status.Destination):
+		return t, "it is not at the cluster's spec.backup.destination"
+	case !found || strings.Contains(folder, "/") || !strings.HasSuffix(folder, "-"+b.Name) || len(folder) != len(backup.FolderOf(time.Time{}, b.Name)):
+		return t, "its status.path is not where this backup's data would be"
+	}
+	return t, ""
+}
+
+// placeOf is where a destination is, whoever writes there.
+func placeOf(d *v1alpha1.BackupDestination) string {
+	if d.PersistentVolumeClaim != nil {
+		return "pvc://" + d.PersistentVolumeClaim.ClaimName
+	}
+	if d.S3 == nil {
+		return ""
+	}
+	return d.S3.Endpoint + "|" + d.S3.Bucket + "|" + d.S3.Prefix
+}

@@ -1,0 +1,235 @@
+package backups
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	batchv1ac "k8s.io/client-go/applyconfigurations/batch/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/restore"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/pki"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
+)
+
+// accountLook is how often the account of the backup pods is looked at anew: a person may have dropped or changed it.
+const accountLook = 10 * time.Minute
+
+// Ensure makes what backups need: the pods' certificate and account, who they are in Kubernetes, and a CronJob for each
+// schedule. Trouble with it is told, and holds nothing else up.
+func (r *Backups) Ensure(ctx context.Context, s *pass.Pass) error {
+	r.Restorer.LookAtRecovery(ctx, s)
+	if s.Deleting() && !s.Keys.Leaving {
+		if err := r.Snapshots.SettleSnapshots(ctx, s); err != nil {
+			s.Backup.Unsettled = true
+			s.TellBackup("", err)
+		}
+	}
+	if s.Deleting() || s.Keys.Leaving || s.Keys.Authority == nil {
+		return nil
+	}
+	var err error
+	if s.Backup.All, err = r.Snapshots.List(ctx, s); err != nil {
+		s.TellBackup("", err)
+		return nil
+	}
+	s.Backup.Known = true
+	r.ensureBackup(ctx, s)
+	r.Snapshots.Advance(ctx, s)
+	s.TellBackup("", r.PruneFailed(ctx, s))
+	s.TellBackup("archive: ", r.Archive.Ensure(ctx, s))
+	return nil
+}
+
+// ensureBackup makes what the pods need. What fails holds nothing else up: a schedule does not wait for a primary that
+// makes no account at the moment.
+func (r *Backups) ensureBackup(ctx context.Context, s *pass.Pass) {
+	spec := s.Cluster.Spec.Backup
+	if spec != nil || s.Cluster.Recovery() != nil && !restore.RecoversCopy(s) {
+		s.TellBackup("", r.Restorer.EnsurePodIdentity(ctx, s))
+	}
+	if spec != nil {
+		s.TellBackup("", r.LookAtBucketKeys(ctx, s))
+		s.TellBackup("", r.ensureBackupCertificate(ctx, s))
+		s.TellBackup("", r.EnsureSchedules(ctx, s))
+		s.TellBackup("", r.endStuck(ctx, s))
+		s.TellBackup("", r.ensureBackupAccount(ctx, s))
+	}
+	s.TellBackup("", r.dropSchedules(ctx, s))
+}
+
+// EnsureSchedules makes the CronJobs. Trouble with one holds no other up, nor the verification.
+func (r *Backups) EnsureSchedules(ctx context.Context, s *pass.Pass) error {
+	spec := s.Cluster.Spec.Backup
+	images, err := r.Objects.PodImages(ctx, s.Cluster, spec.Image)
+	if err != nil {
+		return err
+	}
+	if s.Backup.Suspended, err = r.suspendedAlready(ctx, s); err != nil {
+		return err
+	}
+	s.Backup.Schedules = map[string]time.Time{}
+	for _, schedule := range spec.Schedules {
+		s.TellBackup("schedule "+schedule.Name+": ", r.ensureSchedule(ctx, s, schedule, images))
+	}
+	if spec.Verification == nil {
+		return nil
+	}
+	return r.ensureVerification(ctx, s, images)
+}
+
+// suspendedAlready says whether a schedule is suspended of which the status tells nothing: somebody took that away.
+func (r *Backups) suspendedAlready(ctx context.Context, s *pass.Pass) (bool, error) {
+	if s.Cluster.Status.Backup != nil || len(s.Cluster.Spec.Backup.Schedules) == 0 {
+		return false, nil
+	}
+	var current batchv1.CronJob
+	name := resources.ScheduleName(s.Cluster.Name, s.Cluster.Spec.Backup.Schedules[0].Name)
+	if err := client.IgnoreNotFound(r.Client.Get(ctx, client.ObjectKey{Namespace: s.Cluster.Namespace, Name: name}, &current)); err != nil {
+		return false, fmt.Errorf("read CronJob %s: %w", name, err)
+	}
+	return ptr.Deref(current.Spec.Suspend, false), nil
+}
+
+func (r *Backups) ensureSchedule(ctx context.Context, s *pass.Pass, schedule v1alpha1.BackupSchedule, images resources.Images) error {
+	cron, err := resources.Schedule(s.Cluster, schedule, scheduleTask(s.Cluster, schedule), BackupsPaused(s), images)
+	if err != nil {
+		return err
+	}
+	return r.applySchedule(ctx, s, cron)
+}
+
+// applySchedule makes a CronJob, and notes since when it is there.
+func (r *Backups) applySchedule(ctx context.Context, s *pass.Pass, cron *batchv1ac.CronJobApplyConfiguration) error {
+	var current batchv1.CronJob
+	if err := s.UnlessLeaving(r.Objects.Apply(ctx, s, cron, *cron.Name, &current)); err != nil {
+		return err
+	}
+	since := current.CreationTimestamp.Time
+	if since.IsZero() {
+		since = r.Clock.Now()
+	}
+	s.Backup.Schedules[*cron.Name] = since
+	return nil
+}
+
+// ensureVerification makes the CronJob that verifies backups, and reads what its pods reported last.
+func (r *Backups) ensureVerification(ctx context.Context, s *pass.Pass, images resources.Images) error {
+	report := resources.VerificationReport(s.Cluster)
+	var current corev1.ConfigMap
+	if err := s.UnlessLeaving(r.Objects.Apply(ctx, s, report, *report.Name, &current)); err != nil {
+		return err
+	}
+	s.Backup.Verification = current.Data
+	t := backupTask(s.Cluster)
+	t.Members, t.MaxAge, t.Report = nil, s.Cluster.Spec.Backup.Verification.EffectiveMaxAge(), *report.Name
+	cron, err := resources.Verification(s.Cluster, t, r.VerificationPaused(s), images)
+	if err != nil {
+		return err
+	}
+	return r.applySchedule(ctx, s, cron)
+}
+
+// ensureBackupCertificate makes and renews the certificate of the backup pods.
+func (r *Backups) ensureBackupCertificate(ctx context.Context, s *pass.Pass) error {
+	name := resources.NamesOf(s.Cluster.Name).BackupTLS
+	secret, err := r.Objects.OwnedSecret(ctx, s, name)
+	if err != nil {
+		return err
+	}
+	ca, now := s.Keys.Authority.CertificatePEM(), r.Clock.Now()
+	if secret != nil && bytes.Equal(secret.Data[resources.KeyCA], ca) && s.Keys.Authority.IsBackups(secret.Data[resources.KeyCertificate], secret.Data[resources.KeyPrivateKey], now) &&
+		!pki.NeedsRenewal(secret.Data[resources.KeyCertificate], now) {
+		return nil
+	}
+	cert, key, err := s.Keys.Authority.IssueBackup(now)
+	if err != nil {
+		return fmt.Errorf("issue the backup pods' certificate: %w", err)
+	}
+	ac := resources.BackupTLSSecret(s.Cluster, cert, key, ca)
+	if secret == nil {
+		return s.UnlessLeaving(r.Objects.CreateSecret(ctx, ac))
+	}
+	return r.Objects.ApplySecret(ctx, ac)
+}
+
+// ensureBackupAccount makes the account of the backup pods, through the primary that was led by when this pass began, unless that has
+// answered no commit since the pass before.
+func (r *Backups) ensureBackupAccount(ctx context.Context, s *pass.Pass) error {
+	m := s.Observed.Members[s.Plan.Primary]
+	wanted := s.Plan.Primary + s.Keys.Authority.IssuerDN() + s.Keys.Authority.BackupDN() + r.accountPeriod(s)
+	if !hasWritable(s) || !m.StalledSince.IsZero() && m.StalledSince.Before(s.Observed.Now) || s.Cache.Backups.Account == wanted {
+		return nil
+	}
+	handle, err := r.Database.Member(ctx, s, m.Name)
+	if err != nil {
+		return err
+	}
+	changed, err := handle.EnsureBackupAccount(ctx, s.Keys.Authority.IssuerDN(), s.Keys.Authority.BackupDN())
+	if err != nil {
+		return err
+	}
+	s.Cache.Backups.Account = wanted
+	if changed {
+		s.Log.Info("made the account of the backup pods")
+	}
+	return nil
+}
+
+// accountPeriod is another one as often as the account of the backup pods is looked at anew: every accountLook, for each cluster
+// at its own time, and when one more backup has failed.
+func (r *Backups) accountPeriod(s *pass.Pass) string {
+	period := r.Clock.Since(s.Cluster.CreationTimestamp.Time) / accountLook
+	return fmt.Sprintf("/%d/%s", period, summarise(s.Backup.All).LastFailed)
+}
+
+// scheduleTask is what the pods of a schedule do.
+func scheduleTask(c *v1alpha1.MySQLCluster, s v1alpha1.BackupSchedule) task.Task {
+	t := backupTask(c)
+	t.Schedule, t.Method = s.Name, s.Method
+	if s.Retention.Count != nil {
+		t.Keep = int(*s.Retention.Count)
+	}
+	if s.Retention.MaxAge != nil {
+		t.KeepFor = s.Retention.MaxAge.Duration
+	}
+	return t
+}
+
+// dropSchedules deletes the CronJobs of schedules that are no longer in the spec. Their backups stay.
+func (r *Backups) dropSchedules(ctx context.Context, s *pass.Pass) error {
+	var wanted []string
+	if spec := s.Cluster.Spec.Backup; spec != nil {
+		for _, schedule := range spec.Schedules {
+			wanted = append(wanted, resources.ScheduleName(s.Cluster.Name, schedule.Name))
+		}
+		if spec.Verification != nil {
+			wanted = append(wanted, resources.VerifyName(s.Cluster.Name))
+		}
+	}
+	var list batchv1.CronJobList
+	if err := r.Client.List(ctx, &list, client.InNamespace(s.Cluster.Namespace), client.MatchingLabels{v1alpha1.LabelCluster: s.Cluster.Name}); err != nil {
+		return fmt.Errorf("list the schedules: %w", err)
+	}
+	for i := range list.Items {
+		cron := &list.Items[i]
+		if slices.Contains(wanted, cron.Name) || !pass.OwnedBy(cron, s.Cluster) {
+			continue
+		}
+		// What runs at the moment is ended with it: nobody would wait for it any more.
+		if err := r.Client.Delete(ctx, cron, client.PropagationPolicy("Background")); client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+			return fmt.Errorf("delete schedule %s: %w", cron.Name, err)
+		}
+	}
+	return nil
+}

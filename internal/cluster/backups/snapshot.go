@@ -1,0 +1,245 @@
+package backups
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+)
+
+const (
+	// statusGTIDs is how much of a GTID set a status takes.
+	statusGTIDs = 16384
+	// SnapshotLook is how often a snapshot is asked for that EC2 still copies.
+	SnapshotLook = 15 * time.Second
+	// snapshotShown is how long after its completion a snapshot may be missing in EC2's lists before it is taken for gone.
+	snapshotShown = 10 * time.Minute
+	// SnapshotsAtOnce is how many snapshots of a cluster are under way side by side, so that many MySQLBackups made at once use
+	// up nothing that other clusters of the account need. EBS takes five at once of one volume.
+	SnapshotsAtOnce = 2
+	// snapshotRemovals is how many backups' snapshots are deleted in a pass: each is one or two calls, and the cluster waits.
+	snapshotRemovals = 10
+)
+
+// Advance works on the backups that are EBS snapshots: it begins the oldest, looks how far they are, takes away what failed,
+// and keeps what the schedules want kept. Trouble with one holds no other up.
+func (r *Snapshots) Advance(ctx context.Context, s *pass.Pass) {
+	if s.Access.Cloud == nil || !s.Observed.CloudReachable {
+		return
+	}
+	underWay, removals := 0, 0
+	for i := range s.Backup.All {
+		if begun(s, &s.Backup.All[i]) {
+			underWay++
+		}
+	}
+	for i := range slices.Backward(s.Backup.All) {
+		b := &s.Backup.All[i]
+		if b.Spec.Method != v1alpha1.BackupMethodSnapshot {
+			continue
+		}
+		var err error
+		switch {
+		case leavesSnapshot(s, b):
+			if removals++; removals > snapshotRemovals {
+				lookSoon(s)
+				continue
+			}
+			err = r.endOrDiscard(ctx, s, b)
+		case emptied(s, b):
+			err = r.dropPruned(ctx, b)
+		case b.Done() || GivenUp(b):
+		case begun(s, b):
+			err = r.snapshot(ctx, s, b)
+		case underWay < SnapshotsAtOnce:
+			underWay++
+			err = r.snapshot(ctx, s, b)
+		default:
+			lookSoon(s)
+			err = patchBackup(ctx, r.Client, b, func(st *v1alpha1.MySQLBackupStatus) {
+				st.Phase, st.Reason, st.Message = v1alpha1.BackupPending, v1alpha1.BackupReasonQueued, "waiting for its turn: other snapshots of this cluster are under way"
+			})
+		}
+		s.TellBackup(b.Name+": ", err)
+	}
+	s.TellBackup("", r.pruneSnapshots(ctx, s))
+}
+
+// begun says whether EC2 was asked for a backup's snapshot, and has not completed it as far as is known.
+func begun(s *pass.Pass, b *v1alpha1.MySQLBackup) bool {
+	if b.Spec.Method != v1alpha1.BackupMethodSnapshot || b.Done() || GivenUp(b) || !b.DeletionTimestamp.IsZero() {
+		return false
+	}
+	_, shown := s.SnapshotOf(b)
+	return shown || b.Status.Phase == v1alpha1.BackupRunning
+}
+
+// leavesSnapshot says whether a backup was deleted or failed, so that what EC2 has of it may have to go.
+func leavesSnapshot(s *pass.Pass, b *v1alpha1.MySQLBackup) bool {
+	if !b.DeletionTimestamp.IsZero() {
+		return controllerutil.ContainsFinalizer(b, v1alpha1.Finalizer)
+	}
+	taken, shown := s.SnapshotOf(b)
+	return b.Status.Phase == v1alpha1.BackupFailed && shown && superfluous(b, taken)
+}
+
+// endOrDiscard takes away what is left of a backup that was deleted or failed.
+func (r *Snapshots) endOrDiscard(ctx context.Context, s *pass.Pass, b *v1alpha1.MySQLBackup) error {
+	if !b.DeletionTimestamp.IsZero() {
+		return r.releaseSnapshot(ctx, s, b)
+	}
+	return r.discardSnapshot(ctx, s, b)
+}
+
+// lookSoon has the next pass come within snapshotLook.
+func lookSoon(s *pass.Pass) { s.Plan.RequeueAfter = min(s.Plan.RequeueAfter, SnapshotLook) }
+
+// snapshot begins the snapshot of a backup, or looks how far it is. The volume is crash-consistent at the call: data and
+// binary log are on the one volume, and MySQL recovers it as after a power cut. One backup has one snapshot: whatever
+// becomes of the member and its volume, no second is asked for.
+func (r *Snapshots) snapshot(ctx context.Context, s *pass.Pass, b *v1alpha1.MySQLBackup) error {
+	if !b.Done() {
+		lookSoon(s)
+	}
+	if taken, ok := s.SnapshotOf(b); ok {
+		return r.tellSnapshot(ctx, s, b, taken)
+	}
+	if b.Status.SnapshotID != "" {
+		return nil // EC2 does not show it yet; of one that a person deleted nothing more is heard, and the backup fails
+	}
+	member, volume := snapshotSource(s, b)
+	if volume == "" {
+		return nil // no member is fit at the moment
+	}
+	if err := holdSnapshot(ctx, r.Client, b); err != nil {
+		return err
+	}
+	if err := r.noteSource(ctx, s, b, member); err != nil {
+		return err
+	}
+	var taken ec2.Snapshot
+	err := s.Cache.Requests.Upkeep(engine.Errand{What: engine.TakeSnapshotErrand, Object: pass.PurposeOf(b)}, r.Clock, func() (err error) {
+		taken, err = s.Access.Cloud.CreateSnapshot(ctx, ec2.SnapshotSpec{
+			Owner: s.Owner(), Member: member, VolumeID: volume, Purpose: pass.PurposeOf(b), MySQLVersion: s.OpenedBy(member),
+		})
+		return err
+	})
+	if err != nil {
+		why := pass.AsProblem(err).Message
+		return errors.Join(err, patchBackup(ctx, r.Client, b, func(st *v1alpha1.MySQLBackupStatus) { st.Message = why }))
+	}
+	return r.tellSnapshot(ctx, s, b, taken)
+}
+
+// noteSource writes before the call what holds of the snapshot that it makes: its answer may be lost.
+func (r *Snapshots) noteSource(ctx context.Context, s *pass.Pass, b *v1alpha1.MySQLBackup, member string) error {
+	if b.Status.Phase == v1alpha1.BackupRunning && b.Status.Member == member {
+		return nil
+	}
+	now, sql := metav1.NewTime(r.Clock.Now()), s.Observed.Members[member].SQL
+	return patchBackup(ctx, r.Client, b, func(st *v1alpha1.MySQLBackupStatus) {
+		st.Phase, st.Reason, st.Message = v1alpha1.BackupRunning, "", "asking EC2 for a snapshot"
+		st.StartedAt, st.Member, st.ClusterUID, st.Version, st.GTIDSet = &now, member, s.UID(), sql.Version, ""
+		// What the member had executed just before: the volume holds at least that.
+		if text := sql.Executed.String(); len(text) <= statusGTIDs {
+			st.GTIDSet = text
+		}
+	})
+}
+
+// snapshotSource is the member to snapshot: the one that was chosen before, as long as it holds what was noted of it; else
+// a replica in service that is least behind, or the primary when it is alone.
+func snapshotSource(s *pass.Pass, b *v1alpha1.MySQLBackup) (member, volume string) {
+	if m := s.Observed.Members[b.Status.Member]; m != nil && m.SQL.Access == topology.AccessVerified {
+		if noted, err := gtid.Parse(b.Status.GTIDSet); err == nil && m.SQL.Executed.Contains(noted) {
+			return b.Status.Member, volumeOf(s, b.Status.Member)
+		}
+	}
+	lag := time.Duration(-1)
+	primary := ""
+	for _, v := range s.Plan.Members {
+		if !v.InService || v.VolumeID == "" {
+			continue
+		}
+		if v.Role == v1alpha1.RolePrimary {
+			primary = v.Name
+			continue
+		}
+		if lag < 0 || v.Lag < lag {
+			member, lag = v.Name, v.Lag
+		}
+	}
+	if member == "" {
+		member = primary
+	}
+	if m := s.Observed.Members[member]; m != nil && m.SQL.Access == topology.AccessVerified {
+		return member, volumeOf(s, member)
+	}
+	return "", ""
+}
+
+// volumeOf is the data volume of a member as the plan shows it, empty when there is none.
+func volumeOf(s *pass.Pass, member string) string {
+	for _, v := range s.Plan.Members {
+		if v.Name == member {
+			return v.VolumeID
+		}
+	}
+	return ""
+}
+
+// pruneSnapshots deletes what the schedules' retention no longer keeps. The newest good backup of the cluster stays, and
+// nothing goes unless a newer one of the same schedule is good. What EC2 does not show as completed counts for nothing.
+func (r *Snapshots) pruneSnapshots(ctx context.Context, s *pass.Pass) error {
+	if s.Cluster.Spec.Backup == nil {
+		return nil
+	}
+	var errs error
+	for _, schedule := range s.Cluster.Spec.Backup.Schedules {
+		kept, latest := 0, time.Time{}
+		newest := true
+		for i := range s.Backup.All {
+			b := &s.Backup.All[i]
+			if b.Status.Phase != v1alpha1.BackupCompleted || !b.DeletionTimestamp.IsZero() || emptied(s, b) {
+				continue
+			}
+			last := newest
+			newest = false
+			taken, ok := s.SnapshotOf(b)
+			if !ok || taken.State != ec2.SnapshotCompleted || b.Spec.Method != v1alpha1.BackupMethodSnapshot || b.Spec.Schedule != schedule.Name {
+				continue
+			}
+			if kept++; kept == 1 {
+				latest = taken.StartTime // a schedule that is suspended or fails loses nothing by time alone
+			}
+			surplus := schedule.Retention.Count != nil && kept > int(*schedule.Retention.Count)
+			old := kept > 1 && schedule.Retention.MaxAge != nil && latest.Sub(taken.StartTime) > schedule.Retention.MaxAge.Duration
+			if !last && (surplus || old) {
+				errs = errors.Join(errs, r.pruneSnapshot(ctx, s, b))
+			}
+		}
+	}
+	return errs
+}
+
+// pruneSnapshot deletes a backup that is no longer kept. The snapshot goes first, and that is noted before: when nothing more comes
+// of it, the MySQLBackup is not taken for a good one.
+func (r *Snapshots) pruneSnapshot(ctx context.Context, s *pass.Pass, b *v1alpha1.MySQLBackup) error {
+	if err := giveUpSnapshot(ctx, r.Client, b, pruned); err != nil {
+		return err
+	}
+	if err := r.deleteSnapshotOf(ctx, s, b); err != nil {
+		return err
+	}
+	return r.dropPruned(ctx, b)
+}

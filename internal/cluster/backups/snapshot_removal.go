@@ -1,0 +1,158 @@
+package backups
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/observe"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
+)
+
+// pruned is why the operator gives a snapshot up that its schedule's retention no longer keeps.
+const pruned = "Pruned"
+
+// holdSnapshot keeps a MySQLBackup until nothing of its snapshot is left that should go: before there is one.
+func holdSnapshot(ctx context.Context, c client.Client, b *v1alpha1.MySQLBackup) error {
+	before := b.DeepCopy()
+	if !controllerutil.AddFinalizer(b, v1alpha1.Finalizer) {
+		return nil
+	}
+	if err := c.Patch(ctx, b, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("set the finalizer: %w", err)
+	}
+	return nil
+}
+
+// GivenUp says whether the operator gave a snapshot up.
+func GivenUp(b *v1alpha1.MySQLBackup) bool { return b.Annotations[v1alpha1.AnnotationGivenUp] != "" }
+
+// giveUpSnapshot notes that the operator gives a snapshot up, before its status says so: whatever EC2 makes of it is deleted.
+func giveUpSnapshot(ctx context.Context, c client.Client, b *v1alpha1.MySQLBackup, reason string) error {
+	if GivenUp(b) {
+		return nil
+	}
+	before := b.DeepCopy()
+	metav1.SetMetaDataAnnotation(&b.ObjectMeta, v1alpha1.AnnotationGivenUp, reason)
+	if err := c.Patch(ctx, b, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("give the snapshot of MySQLBackup %s up: %w", b.Name, err)
+	}
+	return nil
+}
+
+// emptied says whether the retention took a completed backup's snapshot, and was cut off before its MySQLBackup was deleted. As long
+// as EC2 shows the snapshot, the retention decides anew.
+func emptied(s *pass.Pass, b *v1alpha1.MySQLBackup) bool {
+	_, shown := s.SnapshotOf(b)
+	return s.Observed.CloudReachable && !shown && b.Status.Phase == v1alpha1.BackupCompleted && b.DeletionTimestamp.IsZero() &&
+		b.Annotations[v1alpha1.AnnotationGivenUp] == pruned
+}
+
+// superfluous says whether the snapshot of a backup that failed, or goes, is to be deleted. One that EC2 has completed stays
+// unless the operator itself gave it up: what a status says must not cost anybody a whole one.
+func superfluous(b *v1alpha1.MySQLBackup, taken ec2.Snapshot) bool {
+	return taken.State != ec2.SnapshotCompleted || GivenUp(b) && b.Status.Phase == v1alpha1.BackupFailed
+}
+
+// discardSnapshot deletes what is left of a snapshot that failed or was given up, also when EC2 completes it after that.
+func (r *Snapshots) discardSnapshot(ctx context.Context, s *pass.Pass, b *v1alpha1.MySQLBackup) error {
+	taken, ok := s.SnapshotOf(b)
+	if !ok || !superfluous(b, taken) {
+		return nil
+	}
+	return s.Cache.Requests.Upkeep(engine.Errand{What: engine.DeleteSnapshotErrand, Object: taken.ID}, r.Clock, func() error { return s.Access.Cloud.DeleteSnapshot(ctx, s.UID(), taken.ID) })
+}
+
+// deleteSnapshotOf deletes what EC2 has of a backup.
+func (r *Snapshots) deleteSnapshotOf(ctx context.Context, s *pass.Pass, b *v1alpha1.MySQLBackup) error {
+	return s.Cache.Requests.Upkeep(engine.Errand{What: engine.DeleteSnapshotsErrand, Object: pass.PurposeOf(b)}, r.Clock, func() error { return s.Access.Cloud.DeleteSnapshotsFor(ctx, s.UID(), pass.PurposeOf(b)) })
+}
+
+// releaseSnapshot lets a MySQLBackup go that was deleted. Its snapshot goes with it where its policy says so, and where it is
+// none: nobody would know of it any more.
+func (r *Snapshots) releaseSnapshot(ctx context.Context, s *pass.Pass, b *v1alpha1.MySQLBackup) error {
+	if !controllerutil.ContainsFinalizer(b, v1alpha1.Finalizer) {
+		return nil
+	}
+	taken, ok := s.SnapshotOf(b)
+	if !ok && r.mayYetShow(b) {
+		return &engine.Problem{Message: "EC2 may not show yet what it made for it", After: engine.AfterWaiting, Aside: true}
+	}
+	if b.Spec.DeletionPolicy == v1alpha1.BackupDeletionDelete || b.Status.Phase != v1alpha1.BackupCompleted && (!ok || superfluous(b, taken)) {
+		if err := r.deleteSnapshotOf(ctx, s, b); err != nil {
+			return err
+		}
+	}
+	before := b.DeepCopy()
+	controllerutil.RemoveFinalizer(b, v1alpha1.Finalizer)
+	if err := r.Client.Patch(ctx, b, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("remove the finalizer: %w", err)
+	}
+	return nil
+}
+
+// mayYetShow says whether a snapshot that was asked for may have been made although EC2 does not list it: the answer may have been
+// lost, with the operator that waited for it.
+func (r *Snapshots) mayYetShow(b *v1alpha1.MySQLBackup) bool {
+	return b.Status.SnapshotID == "" && b.Status.StartedAt != nil && r.Clock.Since(b.Status.StartedAt.Time) < observe.TagsShown
+}
+
+// SettleSnapshots ends what is under way of a cluster that goes, and deletes the snapshots of MySQLBackups that go with it: once
+// the cluster is gone nobody has its way to EC2. The cluster waits for it.
+func (r *Snapshots) SettleSnapshots(ctx context.Context, s *pass.Pass) error {
+	if s.Access.Cloud == nil || s.Abandons() || s.NeverBegun() {
+		return nil
+	}
+	backups, err := r.List(ctx, s)
+	if err != nil {
+		return err
+	}
+	for i := range backups {
+		b := &backups[i]
+		if b.Spec.Method != v1alpha1.BackupMethodSnapshot {
+			continue
+		}
+		var failure error
+		switch {
+		case !b.DeletionTimestamp.IsZero():
+			failure = r.releaseSnapshot(ctx, s, b)
+		case b.Status.Phase == v1alpha1.BackupFailed:
+			failure = r.discardSnapshot(ctx, s, b)
+		case emptied(s, b):
+			failure = r.dropPruned(ctx, b)
+		case !b.Done():
+			failure = r.endSnapshot(ctx, s, b)
+		}
+		if failure != nil {
+			p := *pass.AsProblem(failure)
+			p.Message = b.Name + ": " + p.Message
+			err = errors.Join(err, &p)
+		}
+	}
+	return err
+}
+
+// endSnapshot gives up a snapshot whose cluster goes, unless EC2 has completed it and only its status does not say so yet.
+func (r *Snapshots) endSnapshot(ctx context.Context, s *pass.Pass, b *v1alpha1.MySQLBackup) error {
+	if taken, ok := s.SnapshotOf(b); ok && taken.State == ec2.SnapshotCompleted && !GivenUp(b) {
+		return r.tellSnapshot(ctx, s, b, taken)
+	}
+	if err := giveUpSnapshot(ctx, r.Client, b, v1alpha1.BackupReasonNoCluster); err != nil {
+		return err
+	}
+	if err := r.deleteSnapshotOf(ctx, s, b); err != nil {
+		return err
+	}
+	now := metav1.NewTime(r.Clock.Now())
+	return patchBackup(ctx, r.Client, b, func(st *v1alpha1.MySQLBackupStatus) {
+		st.Phase, st.Reason, st.Message, st.Progress, st.CompletedAt = v1alpha1.BackupFailed, v1alpha1.BackupReasonNoCluster, "its cluster was deleted before the snapshot was complete", nil, &now
+		st.SnapshotID, st.Location = "", ""
+	})
+}

@@ -1,0 +1,221 @@
+package backups
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
+)
+
+// ProjectBackups tells in the status what backups there are, and whether they are as the spec promises.
+func (r *Backups) ProjectBackups(s *pass.Pass, c pass.Conditions) {
+	st := &s.Cluster.Status
+	defer r.Archive.projectArchive(s, c)
+	if s.Cluster.Spec.Backup == nil || s.Deleting() {
+		meta.RemoveStatusCondition(&st.Conditions, v1alpha1.ConditionBackupHealthy)
+		if s.Cluster.Spec.Backup == nil {
+			st.Backup = nil
+			r.Metrics.ForgetBackups(prometheus.Labels{"namespace": s.Cluster.Namespace, "cluster": s.Cluster.Name})
+		}
+		return
+	}
+	if !s.Backup.Known {
+		projectUnread(s, c)
+		return
+	}
+	summary := summarise(slices.DeleteFunc(slices.Clone(s.Backup.All), func(b v1alpha1.MySQLBackup) bool { return vanished(s, b) }))
+	r.projectPause(s, summary)
+	st.Backup = summary
+	verified := projectVerification(s, summary)
+	if summary.PausedSince != nil && !s.Cluster.Spec.Backup.Suspend {
+		r.Metrics.PauseBackups(s.Cluster)
+	} else {
+		r.Metrics.Backups(s.Cluster, summary, verified == v1alpha1.VerificationFailed)
+	}
+	failed, unverified := failedBackup(s), r.verificationOverdue(s)
+	late, overdue := r.overdue(s)
+	newest := "; the newest is " + cmp.Or(summary.LastGood, "none")
+	switch {
+	case s.Cluster.Spec.Hibernate:
+		c.Set(v1alpha1.ConditionBackupHealthy, metav1.ConditionUnknown, v1alpha1.ReasonHibernated,
+			"the cluster hibernates: no backup is due until it wakes"+newest)
+	case s.Backup.CredentialsMissing != "":
+		c.Set(v1alpha1.ConditionBackupHealthy, metav1.ConditionFalse, v1alpha1.ReasonCredentialsMissing, s.Backup.CredentialsMissing)
+	case failed != nil && failed.Status.Phase == v1alpha1.BackupCompleted:
+		c.Set(v1alpha1.ConditionBackupHealthy, metav1.ConditionFalse, v1alpha1.ReasonBackupVanished,
+			fmt.Sprintf("EC2 has no snapshot for %s any more, which was completed as %s: it was deleted, or lost its tags", failed.Name, failed.Status.SnapshotID))
+	case failed != nil:
+		c.Set(v1alpha1.ConditionBackupHealthy, metav1.ConditionFalse, v1alpha1.ReasonBackupFailed,
+			fmt.Sprintf("%s failed: %s: %s", failed.Name, failed.Status.Reason, failed.Status.Message))
+	case overdue != "" && !r.resumedWithin(s, OverdueGrace) && !r.makesUp(s, late):
+		c.Set(v1alpha1.ConditionBackupHealthy, metav1.ConditionFalse, v1alpha1.ReasonBackupOverdue, overdue)
+	case verified == v1alpha1.VerificationFailed:
+		c.Set(v1alpha1.ConditionBackupHealthy, metav1.ConditionFalse, v1alpha1.ReasonVerificationFailed, strings.TrimSpace(
+			fmt.Sprintf("verification of %s failed at %s: %s: %s", verifiedBackup(s), s.Backup.Verification[task.ReportAt], s.Backup.Verification[task.ReportReason], s.Backup.Verification[task.ReportMessage])))
+	case unverified != "" && !r.verificationYoung(s):
+		c.Set(v1alpha1.ConditionBackupHealthy, metav1.ConditionFalse, v1alpha1.ReasonVerificationOverdue, unverified)
+	case summary.PausedSince != nil && s.Cluster.Spec.Backup.Suspend:
+		c.Set(v1alpha1.ConditionBackupHealthy, metav1.ConditionUnknown, v1alpha1.ReasonBackupsPaused, "spec.backup.suspend is set: no backup is due"+newest)
+	case summary.PausedSince != nil:
+		c.Set(v1alpha1.ConditionBackupHealthy, metav1.ConditionUnknown, v1alpha1.ReasonBackupsPaused, "backups go on when the cluster has a primary again"+newest)
+	case overdue != "" || unverified != "":
+		c.Set(v1alpha1.ConditionBackupHealthy, metav1.ConditionUnknown, v1alpha1.ReasonBackupDue,
+			"what was missed during a pause is made up now: "+cmp.Or(overdue, unverified))
+	case summary.LastGood == "" && slices.ContainsFunc(s.Backup.All, func(b v1alpha1.MySQLBackup) bool { return vanished(s, b) }):
+		c.Set(v1alpha1.ConditionBackupHealthy, metav1.ConditionFalse, v1alpha1.ReasonBackupVanished, "no backup is left: the snapshots of all that were taken were deleted in EC2, or lost their tags")
+	case summary.LastGood == "":
+		c.Set(v1alpha1.ConditionBackupHealthy, metav1.ConditionUnknown, v1alpha1.ReasonNoBackupYet, "no backup has been taken yet")
+	default:
+		c.Set(v1alpha1.ConditionBackupHealthy, metav1.ConditionTrue, v1alpha1.ReasonBackupSucceeded, "the newest backup is "+summary.LastGood)
+	}
+}
+
+// projectUnread tells of backups that were not read in this pass what is known without: in a namespace that goes there are no more.
+func projectUnread(s *pass.Pass, c pass.Conditions) {
+	if s.Keys.Leaving {
+		c.Set(v1alpha1.ConditionBackupHealthy, metav1.ConditionFalse, v1alpha1.ReasonDeletionProtected, withoutNamespace)
+	}
+}
+
+// projectVerification tells what the last verification found, "" when there was none.
+func projectVerification(s *pass.Pass, summary *v1alpha1.BackupSummary) v1alpha1.VerificationResult {
+	if s.Cluster.Spec.Backup.Verification == nil || s.Backup.Verification[task.ReportAt] == "" {
+		return ""
+	}
+	if at, err := time.Parse(time.RFC3339, s.Backup.Verification[task.ReportPassedAt]); err == nil {
+		moment := metav1.NewTime(at)
+		summary.LastVerified, summary.LastVerifiedAt = s.Backup.Verification[task.ReportPassedBackup], &moment
+	}
+	return v1alpha1.VerificationResult(s.Backup.Verification[task.ReportState])
+}
+
+// verifiedBackup names what was verified last.
+func verifiedBackup(s *pass.Pass) string {
+	if name := s.Backup.Verification[task.ReportBackup]; name != "" {
+		return name
+	}
+	return "the newest backup"
+}
+
+// verificationOverdue says that two verifications in a row did not end in any way, or returns "".
+func (r *Backups) verificationOverdue(s *pass.Pass) string {
+	v := s.Cluster.Spec.Backup.Verification
+	since, known := s.Backup.Schedules[resources.VerifyName(s.Cluster.Name)]
+	if v == nil || !known || s.Cluster.Status.Backup.PausedSince != nil {
+		return ""
+	}
+	if at, err := time.Parse(time.RFC3339, s.Backup.Verification[task.ReportAt]); err == nil && at.After(since) {
+		since = at
+	}
+	if r.missedTwo(v.Cron, v.TimeZone, since) {
+		return "no backup was verified since " + since.UTC().Format(time.RFC3339)
+	}
+	return ""
+}
+
+// verificationYoung says whether the verification goes on after a pause only now, or yet has to.
+func (r *Backups) verificationYoung(s *pass.Pass) bool {
+	if r.VerificationPaused(s) || r.resumedWithin(s, 2*OverdueGrace) {
+		return true
+	}
+	resumed := s.Cluster.Status.Backup.ResumedAt
+	return resumed != nil && slices.ContainsFunc(s.Backup.All, func(b v1alpha1.MySQLBackup) bool {
+		return isDump(b) && !b.CreationTimestamp.Time.Before(resumed.Time) && b.Status.CompletedAt != nil && r.Clock.Since(b.Status.CompletedAt.Time) < 2*OverdueGrace
+	})
+}
+
+// makesUp says whether a backup of a schedule is being made that was begun since backups went on after a pause.
+func (r *Backups) makesUp(s *pass.Pass, schedule string) bool {
+	return r.resumedWithin(s, MakeUpLimit) && slices.ContainsFunc(s.Backup.All, func(b v1alpha1.MySQLBackup) bool {
+		return b.Spec.Schedule == schedule && !b.Done() && b.DeletionTimestamp.IsZero() && !b.CreationTimestamp.Time.Before(s.Cluster.Status.Backup.ResumedAt.Time)
+	})
+}
+
+// projectPause tells since when backups have been paused, or when they last went on.
+func (r *Backups) projectPause(s *pass.Pass, summary *v1alpha1.BackupSummary) {
+	var since *metav1.Time
+	if known := s.Cluster.Status.Backup; known != nil {
+		since, summary.ResumedAt = known.PausedSince, known.ResumedAt
+	}
+	now := metav1.NewTime(r.Clock.Now().Truncate(time.Second))
+	switch paused := BackupsPaused(s); {
+	case paused && since == nil:
+		summary.PausedSince = &now
+	case paused:
+		summary.PausedSince = since
+	case since != nil:
+		summary.ResumedAt = &now
+	}
+}
+
+// missedTwo says whether what a schedule starts should have happened twice since a moment, and some time ago.
+func (r *Backups) missedTwo(when v1alpha1.CronExpression, zone v1alpha1.TimeZoneName, since time.Time) bool {
+	schedule, err := parseCron(when, zone)
+	if err != nil {
+		return true // Kubernetes does not understand it either
+	}
+	due := schedule.Next(since)
+	if !due.IsZero() {
+		due = schedule.Next(due)
+	}
+	return due.IsZero() || r.Clock.Now().After(due.Add(OverdueGrace))
+}
+
+// vanished says whether a backup was a good snapshot that EC2 shows no more.
+func vanished(s *pass.Pass, b v1alpha1.MySQLBackup) bool {
+	if b.Spec.Method != v1alpha1.BackupMethodSnapshot || b.Status.Phase != v1alpha1.BackupCompleted || b.Status.CompletedAt == nil || !s.Observed.CloudReachable {
+		return false
+	}
+	_, shown := s.SnapshotOf(&b)
+	return !shown && s.Seen.Inventory.Taken.Sub(b.Status.CompletedAt.Time) > snapshotShown
+}
+
+// failedBackup is the newest of a schedule, when that failed or vanished: what another schedule does well does not make it good. One
+// that a person asked for counts while it is the newest of all. It is nil when there is none.
+func failedBackup(s *pass.Pass) *v1alpha1.MySQLBackup {
+	isOf := func(schedule string) func(v1alpha1.MySQLBackup) bool {
+		return func(b v1alpha1.MySQLBackup) bool { return ended(&b) && b.Spec.Schedule == schedule }
+	}
+	var newest []int
+	for _, schedule := range s.Cluster.Spec.Backup.Schedules {
+		newest = append(newest, slices.IndexFunc(s.Backup.All, isOf(schedule.Name)))
+	}
+	last := slices.IndexFunc(s.Backup.All, func(b v1alpha1.MySQLBackup) bool { return ended(&b) })
+	if last >= 0 && s.Backup.All[last].Spec.Schedule == "" {
+		newest = append(newest, last)
+	}
+	for _, i := range newest {
+		if i >= 0 && (s.Backup.All[i].Status.Phase == v1alpha1.BackupFailed || vanished(s, s.Backup.All[i])) {
+			return &s.Backup.All[i]
+		}
+	}
+	return nil
+}
+
+// overdue names the first schedule that has missed two backups in a row, and says so, or returns "".
+func (r *Backups) overdue(s *pass.Pass) (late, text string) {
+	if s.Cluster.Status.Backup.PausedSince != nil {
+		return "", ""
+	}
+	for _, schedule := range s.Cluster.Spec.Backup.Schedules {
+		since, known := s.Backup.Schedules[resources.ScheduleName(s.Cluster.Name, schedule.Name)]
+		if !known {
+			continue // the CronJob could not be made, which is told elsewhere
+		}
+		since = newestGood(s, schedule.Name, since)
+		if r.missedTwo(schedule.Cron, schedule.TimeZone, since) {
+			return schedule.Name, fmt.Sprintf("schedule %s has had no good backup since %s", schedule.Name, since.UTC().Format(time.RFC3339))
+		}
+	}
+	return "", ""
+}

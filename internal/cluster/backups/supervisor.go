@@ -1,0 +1,255 @@
+package backups
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/announce"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/jobs"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
+)
+
+const (
+	// ReportGrace is how much longer than the pod's own watch the operator waits before it calls a backup stalled: a pod
+	// that lives ends itself first, and says more.
+	ReportGrace = 2 * time.Minute
+	// RunnerGrace is how long the Job of a backup may not be seen.
+	RunnerGrace = time.Minute
+	// ClusterGrace is how long a MySQLBackup waits for its cluster, so that both can be applied at once.
+	ClusterGrace = 5 * time.Minute
+	// SnapshotPatience is how long EC2 may show no progress of a snapshot, unless spec.backup.stallTimeout is longer: it tells
+	// whole percents, of volumes up to 64 TiB, and stays at some of them for long.
+	SnapshotPatience = 6 * time.Hour
+	// QueuePatience is how long a snapshot may wait for its turn behind others of its cluster.
+	QueuePatience = 24 * time.Hour
+)
+
+// Begin notes that this process leads.
+func (h *hearing) Begin(now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.since.IsZero() {
+		h.since = now
+	}
+}
+
+// note takes whether the API server answered.
+func (h *hearing) note(answered bool, now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if answered && h.away {
+		h.since = now
+	}
+	h.away = !answered
+}
+
+// longEnough says whether a pod that works has had the time to report.
+func (h *hearing) longEnough(now time.Time) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return !h.away && now.Sub(h.since) > ReportGrace
+}
+
+// Reconcile looks at one MySQLBackup.
+func (r *Supervisor) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	r.Hearing.Begin(r.Clock.Now())
+	var b v1alpha1.MySQLBackup
+	if err := r.Client.Get(ctx, req.NamespacedName, &b); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	switch {
+	case !b.DeletionTimestamp.IsZero():
+		return r.release(ctx, &b)
+	case r.finalizerWrong(&b):
+		return ctrl.Result{}, r.setFinalizer(ctx, &b)
+	case b.Done():
+		return r.tidy(ctx, &b)
+	}
+	cluster, err := r.cluster(ctx, &b)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	switch {
+	case cluster == nil && (b.Status.Phase != v1alpha1.BackupRunning || b.Spec.Method == v1alpha1.BackupMethodSnapshot):
+		if r.Clock.Since(b.CreationTimestamp.Time) < ClusterGrace {
+			return ctrl.Result{RequeueAfter: SuperviseEvery}, r.wait(ctx, &b, "waiting for MySQLCluster "+b.Spec.ClusterName)
+		}
+		return ctrl.Result{}, r.Fail(ctx, &b, v1alpha1.BackupReasonNoCluster, "there is no MySQLCluster "+b.Spec.ClusterName+" in this namespace")
+	case b.Spec.Method == v1alpha1.BackupMethodSnapshot:
+		return r.superviseSnapshot(ctx, &b, cluster)
+	case b.Status.Phase != v1alpha1.BackupRunning && (cluster.Spec.Backup == nil || cluster.Spec.Backup.Destination == nil):
+		return ctrl.Result{}, r.Fail(ctx, &b, v1alpha1.BackupReasonNoDestination, "MySQLCluster "+cluster.Name+" has no spec.backup.destination")
+	}
+	return r.supervise(ctx, &b, cluster)
+}
+
+// wait says what a backup waits for.
+func (r *Supervisor) wait(ctx context.Context, b *v1alpha1.MySQLBackup, message string) error {
+	if b.Status.Phase != "" {
+		return nil
+	}
+	return r.patch(ctx, b, func(s *v1alpha1.MySQLBackupStatus) { s.Phase, s.Message = v1alpha1.BackupPending, message })
+}
+
+// Fail gives a backup the outcome that it failed, with an event.
+func (r *Supervisor) Fail(ctx context.Context, b *v1alpha1.MySQLBackup, reason, message string) error {
+	at := metav1.NewTime(r.Clock.Now())
+	if err := r.patch(ctx, b, func(s *v1alpha1.MySQLBackupStatus) {
+		s.Phase, s.Reason, s.Message, s.Progress, s.CompletedAt = v1alpha1.BackupFailed, reason, message, nil, &at
+	}); err != nil {
+		return err
+	}
+	r.Events.Eventf(b, nil, corev1.EventTypeWarning, v1alpha1.EventBackupFailed, announce.Observe, "%s", announce.Shorten(reason+": "+message))
+	return nil
+}
+
+// superviseSnapshot fails a snapshot that does not get on. The MySQLClusterReconciler takes it, and deletes what is left.
+func (r *Supervisor) superviseSnapshot(ctx context.Context, b *v1alpha1.MySQLBackup, cluster *v1alpha1.MySQLCluster) (ctrl.Result, error) {
+	limit := stallOf(cluster) + ReportGrace
+	if b.Status.SnapshotID != "" {
+		limit = max(limit, SnapshotPatience)
+	}
+	if b.Status.Phase == v1alpha1.BackupPending && b.Status.Reason == v1alpha1.BackupReasonQueued {
+		limit = QueuePatience
+	}
+	// After a start nobody has asked EC2 yet.
+	if silent := r.Clock.Since(lastSign(b)); silent > limit && r.Hearing.longEnough(r.Clock.Now()) {
+		// What EC2 makes of it in the end is deleted only when it was EC2 that showed no progress. While it is out of reach it may
+		// have completed the snapshot long ago.
+		if !meta.IsStatusConditionFalse(cluster.Status.Conditions, v1alpha1.ConditionCloudReachable) {
+			if err := giveUpSnapshot(ctx, r.Client, b, v1alpha1.BackupReasonStalled); err != nil {
+				return ctrl.Result{}, err
+			}
+		}
+		return ctrl.Result{}, r.Fail(ctx, b, v1alpha1.BackupReasonStalled,
+			fmt.Sprintf("the snapshot made no progress for %s; the last was: %s", silent.Round(time.Second), b.Status.Message))
+	}
+	return ctrl.Result{RequeueAfter: SuperviseEvery}, r.wait(ctx, b, "waiting for a member that can be snapshot")
+}
+
+// supervise makes the Job of a backup that a person asked for, and watches over the Job of any.
+func (r *Supervisor) supervise(ctx context.Context, b *v1alpha1.MySQLBackup, cluster *v1alpha1.MySQLCluster) (ctrl.Result, error) {
+	job, err := r.job(ctx, b, RunnerOf(b))
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	running, silent := b.Status.Phase == v1alpha1.BackupRunning, r.Clock.Since(lastSign(b))
+	switch stall := stallOf(cluster); {
+	case job != nil && jobs.Ended(job) != "":
+		// What the pod said last may not be in the cache yet.
+		if err := r.readAnew(ctx, b); err != nil || b.Done() {
+			return ctrl.Result{}, client.IgnoreNotFound(err)
+		}
+		return ctrl.Result{}, r.Fail(ctx, b, v1alpha1.BackupReasonRunnerLost, "its pods ended without a result: "+jobs.Ended(job))
+	case running && (silent > stall+ReportGrace || job != nil && silent > stall):
+		return r.superviseSilent(ctx, b, job, stall+ReportGrace)
+	case job == nil && !running && !scheduled(b):
+		err := r.start(ctx, b, cluster)
+		if p := pass.AsProblem(err); p != nil && p.InTheWay() {
+			return ctrl.Result{RequeueAfter: SuperviseEvery}, r.patch(ctx, b, func(s *v1alpha1.MySQLBackupStatus) { s.Phase, s.Message = v1alpha1.BackupPending, p.Message })
+		}
+		if err != nil {
+			return ctrl.Result{}, err
+		}
+		return ctrl.Result{RequeueAfter: SuperviseEvery}, r.tellStart(ctx, b, cluster)
+	case job == nil && silent > RunnerGrace:
+		return ctrl.Result{}, r.Fail(ctx, b, v1alpha1.BackupReasonRunnerLost, "the Job that worked on it is gone")
+	case job != nil && !running && jobs.NeverRan(job, r.Clock.Now()):
+		return ctrl.Result{}, r.endUnstarted(ctx, b, job, cluster)
+	case job != nil && !running:
+		return ctrl.Result{RequeueAfter: SuperviseEvery}, r.tellStart(ctx, b, cluster)
+	}
+	return ctrl.Result{RequeueAfter: SuperviseEvery}, nil
+}
+
+// endUnstarted ends a backup whose pod did not run in time.
+func (r *Supervisor) endUnstarted(ctx context.Context, b *v1alpha1.MySQLBackup, job *batchv1.Job, cluster *v1alpha1.MySQLCluster) error {
+	missing, err := keysMissing(ctx, r.Reader, b.Namespace, cluster.Spec.Backup.Destination)
+	if err != nil {
+		missing = err.Error() // once the Job is gone, nothing but the end of the backup may follow: it would be started again
+	}
+	if err := r.endJob(ctx, job); err != nil {
+		return err
+	}
+	message := fmt.Sprintf("the pod of Job %s did not run within %s", job.Name, jobs.StartPatience)
+	if missing != "" {
+		message += ": " + missing
+	}
+	return r.Fail(ctx, b, v1alpha1.BackupReasonNotStarted, message)
+}
+
+// superviseSilent ends a backup of which nothing was heard for longer than limit. It is asked for from reportGrace before that
+// on, to see whether the API server answers: while it does not, and for a moment after that, a pod that works cannot have reported.
+func (r *Supervisor) superviseSilent(ctx context.Context, b *v1alpha1.MySQLBackup, job *batchv1.Job, limit time.Duration) (ctrl.Result, error) {
+	if err := r.readAnew(ctx, b); err != nil || b.Done() {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	silent := r.Clock.Since(lastSign(b))
+	if silent <= limit || !r.Hearing.longEnough(r.Clock.Now()) {
+		return ctrl.Result{RequeueAfter: SuperviseEvery}, nil
+	}
+	// The pod goes first: a backup that is called failed must not complete after all.
+	if job != nil && silent <= limit+jobs.EndPatience {
+		return ctrl.Result{RequeueAfter: SuperviseEvery}, r.endJob(ctx, job)
+	}
+	if job != nil {
+		if err := r.dropJob(ctx, job); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	return ctrl.Result{}, r.Fail(ctx, b, v1alpha1.BackupReasonStalled, fmt.Sprintf("nothing was heard of it for %s", silent.Round(time.Second)))
+}
+
+// readAnew reads a backup past the cache, which is old for a while after the API server was away.
+func (r *Supervisor) readAnew(ctx context.Context, b *v1alpha1.MySQLBackup) error {
+	var fresh v1alpha1.MySQLBackup
+	err := r.Reader.Get(ctx, client.ObjectKeyFromObject(b), &fresh)
+	r.Hearing.note(client.IgnoreNotFound(err) == nil, r.Clock.Now())
+	if err != nil {
+		return fmt.Errorf("read MySQLBackup %s: %w", b.Name, err)
+	}
+	*b = fresh
+	return nil
+}
+
+// tellStart says that the pod of a backup is on its way, or what keeps it from starting.
+func (r *Supervisor) tellStart(ctx context.Context, b *v1alpha1.MySQLBackup, cluster *v1alpha1.MySQLCluster) error {
+	missing, err := keysMissing(ctx, r.Reader, b.Namespace, cluster.Spec.Backup.Destination)
+	if err != nil {
+		return err
+	}
+	message := "its pod is being started"
+	if missing != "" {
+		message = missing
+	}
+	return r.patch(ctx, b, func(s *v1alpha1.MySQLBackupStatus) { s.Phase, s.Message = v1alpha1.BackupPending, message })
+}
+
+// lastSign is when something was last heard of a backup.
+func lastSign(b *v1alpha1.MySQLBackup) time.Time {
+	last := b.CreationTimestamp.Time
+	if b.Status.StartedAt != nil && b.Status.StartedAt.After(last) {
+		last = b.Status.StartedAt.Time
+	}
+	if b.Status.Progress != nil && b.Status.Progress.At.After(last) {
+		last = b.Status.Progress.At.Time
+	}
+	return last
+}
+
+// stallOf is how long backups of a cluster may make no progress; the cluster may be gone by now.
+func stallOf(c *v1alpha1.MySQLCluster) time.Duration {
+	if c == nil {
+		return v1alpha1.DefaultStallTimeout
+	}
+	return c.Spec.Backup.EffectiveStallTimeout()
+}

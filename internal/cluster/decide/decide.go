@@ -1,0 +1,199 @@
+// Package decide has the plan of a pass made. Before anything is launched it asks EC2 whether the spec can be.
+package decide
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/bootstrap"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/execute"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/observe"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+)
+
+// Decider has a plan made of what was observed.
+type Decider struct {
+	*pass.Ports
+	Executor *execute.Executor
+}
+
+// preflightEvery is how often a preflight that found problems is tried again.
+const preflightEvery = 30 * time.Second
+
+// preflightPause is how long it is not tried again after EC2 did not answer it; each further failure doubles that, up to
+// preflightEvery.
+const preflightPause = 2 * time.Second
+
+// preflightYields is for how long a cluster without a primary looks for one before it asks EC2 what it could launch: the
+// preflight takes seconds, in which nobody can write.
+const preflightYields = 15 * time.Second
+
+// lacksMySQL is told of a cluster whose machines would come up without a server.
+const lacksMySQL = "spec.aws: the default image, Amazon Linux 2023, has no MySQL, so no machine is launched: name MySQL's tarball in spec.aws.download, or an image that contains MySQL in spec.aws.imageID"
+
+// Preflight asks EC2 whether the spec could be launched, before anything is: once for each spec, and only while
+// something has to be made.
+func (r *Decider) Preflight(ctx context.Context, s *pass.Pass) error {
+	if s.Deleting() || s.Access.Cloud == nil || !s.Observed.CloudReachable || len(s.Desired.Subnets) == 0 {
+		return nil
+	}
+	if len(s.Access.Violations) > 0 {
+		return nil
+	}
+	if s.Cluster.LacksMySQL() {
+		s.Seen.PreflightProblem = &engine.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: lacksMySQL}
+		return nil
+	}
+	if !r.somethingToMake(s) {
+		s.Observed.Launchable = true
+		rehearse(ctx, s)
+		return nil
+	}
+	n, key := s.Cache, PreflightKey(s.Cluster)
+	if !n.Told.FailingSince.IsZero() && r.Clock.Since(n.Told.FailingSince) < preflightYields {
+		s.Observed.Launchable = n.Preflight.Passed == key && n.Preflight.Problem == nil
+		return nil
+	}
+	clean := n.Preflight.Problem == nil && n.Preflight.Shortage == nil
+	if n.Preflight.Passed != key || !clean && r.Clock.Since(n.Preflight.At) >= preflightEvery {
+		s.Access.Problem = r.askPreflight(ctx, s, key)
+	}
+	if s.Access.Problem == nil {
+		takePreflight(s)
+	}
+	return nil
+}
+
+// takePreflight has the pass go by what the preflight found last.
+func takePreflight(s *pass.Pass) {
+	n := s.Cache
+	s.Seen.PreflightProblem, s.Observed.Launchable = n.Preflight.Problem, n.Preflight.Problem == nil
+	if short := n.Preflight.Shortage; short != nil {
+		s.Unmet = append(s.Unmet, topology.Finding{Reason: short.Reason, Message: short.Message})
+	}
+}
+
+// askPreflight has EC2 check the spec, and notes what it finds. What EC2 does not answer costs a dozen calls, and is not asked in
+// every pass.
+func (r *Decider) askPreflight(ctx context.Context, s *pass.Pass, key string) (silent *engine.Problem) {
+	if p := s.Cache.Requests.Refusal(engine.Errand{What: engine.PreflightErrand}, r.Clock.Now()); p != nil {
+		return p
+	}
+	spec, err := r.PreflightSpec(s)
+	if err != nil {
+		r.NotePreflight(s, key, []ec2.Problem{{Field: "spec", Message: err.Error(), Reason: v1alpha1.ReasonInvalidSpec}})
+		return nil //nolint:nilerr // it is what was found
+	}
+	problems, err := s.Access.Cloud.Preflight(ctx, spec)
+	if err != nil {
+		p := engine.CloudError(err)
+		p.PauseFrom, p.Pause = preflightPause, preflightEvery
+		s.Cache.Requests.Fail(engine.Errand{What: engine.PreflightErrand}, p, r.Clock.Now())
+		return p
+	}
+	s.Cache.Requests.Succeed(engine.Errand{What: engine.PreflightErrand})
+	r.NotePreflight(s, key, problems)
+	return nil
+}
+
+// rehearse has EC2 try what may have to be done one day to what there is, and tells what is not permitted. Nothing waits for it: not
+// while a cluster fails either.
+func rehearse(ctx context.Context, s *pass.Pass) {
+	if !s.Cache.Told.FailingSince.IsZero() {
+		return
+	}
+	for _, p := range s.Access.Cloud.Rehearse(ctx, s.Owner()) {
+		s.Unmet = append(s.Unmet, topology.Finding{Reason: p.Reason, Message: p.Message})
+	}
+}
+
+// NotePreflight notes what a preflight found. One zone's shortage does not hold up the members of the others: it is only told. Nor does
+// what is wrong with one subnet, or one group of clients, once there are members.
+func (r *Decider) NotePreflight(s *pass.Pass, key string, problems []ec2.Problem) {
+	n, begun := s.Cache, len(s.Records().Members) > 0
+	n.Preflight.Passed, n.Preflight.At, n.Preflight.Problem, n.Preflight.Shortage = key, r.Clock.Now(), nil, nil
+	for _, p := range problems {
+		found := &n.Preflight.Problem
+		if p.Reason == v1alpha1.ReasonInsufficientCapacity || begun && p.OfOnePlace() {
+			found = &n.Preflight.Shortage
+		}
+		message := p.Field + ": " + p.Message
+		if *found == nil {
+			*found = &engine.Problem{Reason: p.Reason, Message: message, After: preflightEvery}
+		} else {
+			(*found).Message += "; " + message
+		}
+	}
+}
+
+// somethingToMake says whether a wanted member lacks its volume or its instance.
+func (r *Decider) somethingToMake(s *pass.Pass) bool {
+	for ordinal := range s.Desired.Replicas {
+		m := s.Observed.Members[s.Desired.MemberName(ordinal)]
+		if m == nil || m.CurrentInstance() == nil || len(m.Volumes) == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// PreflightKey identifies what a preflight is about.
+func PreflightKey(c *v1alpha1.MySQLCluster) string {
+	text, err := json.Marshal([]any{c.Spec.AWS, c.Spec.Storage, c.Spec.Version, c.Spec.MySQLD, c.ReplicaCount()})
+	if err != nil {
+		return fmt.Sprintf("generation %d", c.Generation)
+	}
+	return string(text)
+}
+
+// anyVolume stands for the id of a volume that is not made yet.
+const anyVolume = "vol-0123456789abcdef0"
+
+// PreflightSpec is what is asked about: all members, and the first one's machine with the user data that it would get.
+func (r *Decider) PreflightSpec(s *pass.Pass) (ec2.PreflightSpec, error) {
+	aws := s.Cluster.Spec.AWS
+	first := topology.LaunchInstance{Member: s.Desired.MemberName(0), Incarnation: 1, VolumeIncarnation: 1, VolumeID: anyVolume}
+	userData, err := bootstrap.Render(r.Executor.BootstrapInput(s, first))
+	if err != nil {
+		return ec2.PreflightSpec{}, err
+	}
+	launch := r.Executor.LaunchSpec(s, first)
+	launch.UserData = userData
+	launch.SubnetID = aws.SubnetIDs[0]
+	launch.SecurityGroupIDs = aws.SecurityGroupIDs
+	return ec2.PreflightSpec{
+		Launch:    launch,
+		Volume:    execute.VolumeSpec(s, topology.CreateVolume{Member: s.Desired.MemberName(0), Incarnation: 1, Zone: s.Desired.Subnets[0].Zone}),
+		SubnetIDs: observe.SubnetIDs(s), ImageID: aws.ImageID, ImageSSMParameter: aws.ImageSSMParameter,
+		SecurityGroupIDs: aws.SecurityGroupIDs, ClientSecurityGroupIDs: aws.ClientSecurityGroupIDs, Replicas: int(s.Cluster.ReplicaCount()),
+	}, nil
+}
+
+// Decide lets the brain plan.
+func (r *Decider) Decide(_ context.Context, s *pass.Pass) error {
+	s.Observed.LaunchProblem, s.Observed.SubnetsProblem = s.Seen.PreflightProblem.Text(), s.Seen.DependencyProblem.Text()
+	s.Plan = topology.Next(s.Desired, s.Observed)
+	s.Cache.Looks.Members.Detector.Expect(s.Plan)
+	s.Planned = true
+	switch {
+	case !s.Plan.Failing:
+		s.Cache.Told.FailingSince = time.Time{}
+	case s.Cache.Told.FailingSince.IsZero():
+		s.Cache.Told.FailingSince = r.Clock.Now()
+	}
+	if s.Plan.Gone && s.Seen.LostGroup != "" {
+		s.Plan.Gone, s.Plan.RequeueAfter = false, engine.AfterWaiting
+		s.Plan.Waiting = topology.Finding{Reason: v1alpha1.ReasonDeleting, Message: s.Seen.LostGroup}
+		s.Result.Problems = append(s.Result.Problems, &engine.Problem{Reason: v1alpha1.ReasonForeignResource, Message: s.Seen.LostGroup, After: engine.AfterPerson})
+	}
+	for _, a := range s.Plan.Actions {
+		s.Log.V(1).Info("planned", "action", a.String())
+	}
+	return nil
+}

@@ -1,0 +1,150 @@
+package execute
+
+import (
+	"context"
+	"strings"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+)
+
+var _ engine.Cloud = cloudPort{}
+
+// cloudPort is EC2 for one cluster. What may outlast the pass uses nothing of the pass.
+type cloudPort struct {
+	r     *Executor
+	s     *pass.Pass
+	cloud *ec2.Cloud
+	uid   string
+}
+
+// EnsureSecurityGroup implements engine.Cloud.
+func (p cloudPort) EnsureSecurityGroup(ctx context.Context) error {
+	aws := p.s.Cluster.Spec.AWS
+	id, err := p.cloud.EnsureSecurityGroup(ctx, ec2.SecurityGroupSpec{
+		Owner: p.s.Owner(), VPCID: p.s.Seen.VPC, ClientCIDRs: aws.ClientCIDRs, ClientSecurityGroupIDs: aws.ClientSecurityGroupIDs,
+	})
+	if err == nil && p.s.Observed.SecurityGroup == "" {
+		p.r.Announcer.SecurityGroup(p.s, id)
+	}
+	return err
+}
+
+// DeleteSecurityGroup implements engine.Cloud.
+func (p cloudPort) DeleteSecurityGroup(ctx context.Context, a topology.DeleteSecurityGroup) error {
+	return p.cloud.DeleteSecurityGroup(ctx, p.uid, a.ID)
+}
+
+// CreateVolume implements engine.Cloud.
+func (p cloudPort) CreateVolume(ctx context.Context, a topology.CreateVolume) error {
+	if !mayCopy(p.s, a.SnapshotID) {
+		return &engine.Problem{Reason: v1alpha1.ReasonNotPermitted, Message: "snapshot " + a.SnapshotID + " is not what spec.bootstrap.recovery names; no volume is made from it", After: engine.AfterPerson}
+	}
+	_, err := p.cloud.CreateVolume(ctx, VolumeSpec(p.s, a))
+	return err
+}
+
+// mayCopy says whether a snapshot is the one that was judged in this pass, or the cluster's own of the volume that was. The
+// records alone do not decide: whoever may edit ConfigMaps could name another namespace's.
+func mayCopy(s *pass.Pass, snapshotID string) bool {
+	if snapshotID == "" || snapshotID == s.Observed.Source.SnapshotID {
+		return true
+	}
+	for _, snapshot := range s.Seen.Inventory.Snapshots {
+		if snapshot.ID == snapshotID {
+			return strings.HasPrefix(snapshot.Tags[ec2.TagPurpose], topology.RecoveryPurpose)
+		}
+	}
+	return false
+}
+
+// VolumeSpec describes a volume of a member.
+func VolumeSpec(s *pass.Pass, a topology.CreateVolume) ec2.VolumeSpec {
+	storage, version := s.Cluster.Spec.Storage, s.Cluster.Spec.Version
+	if s.Desired.Before.Version != "" && a.SnapshotID == "" {
+		version = "" // which one opens it is known, and noted, when an instance gets it
+	}
+	return ec2.VolumeSpec{
+		Owner: s.Owner(), Member: a.Member, Incarnation: a.Incarnation, Zone: a.Zone,
+		SizeGiB: s.Cluster.StorageGiB(), Type: string(storage.VolumeType()), IOPS: storage.IOPS, Throughput: storage.Throughput,
+		Encrypted: s.Cluster.Spec.Storage.IsEncrypted(), KMSKeyID: storage.KMSKeyID,
+		SnapshotID: a.SnapshotID, MySQLVersion: version,
+	}
+}
+
+// PrepareLaunch implements engine.Cloud.
+func (p cloudPort) PrepareLaunch(a topology.LaunchInstance) (func(context.Context) error, error) {
+	return p.r.prepareLaunch(p.s, p.cloud, a)
+}
+
+// AttachVolume implements engine.Cloud.
+func (p cloudPort) AttachVolume(ctx context.Context, a topology.AttachVolume) error {
+	return p.cloud.AttachVolume(ctx, p.uid, a.VolumeID, a.InstanceID, ec2.DataDevice)
+}
+
+// DetachVolume implements engine.Cloud.
+func (p cloudPort) DetachVolume(ctx context.Context, a topology.DetachVolume) error {
+	return p.cloud.DetachVolume(ctx, p.uid, a.VolumeID, a.InstanceID)
+}
+
+// ModifyVolume implements engine.Cloud.
+func (p cloudPort) ModifyVolume(ctx context.Context, a topology.ModifyVolume) (bool, error) {
+	return p.cloud.ModifyVolume(ctx, a.VolumeID, VolumeSpec(p.s, topology.CreateVolume{Member: a.Member}))
+}
+
+// StartInstance implements engine.Cloud.
+func (p cloudPort) StartInstance(ctx context.Context, a topology.StartInstance) error {
+	return p.cloud.StartInstance(ctx, p.uid, a.InstanceID)
+}
+
+// StopInstance implements engine.Cloud.
+func (p cloudPort) StopInstance(ctx context.Context, a topology.StopInstance) error {
+	return p.cloud.StopInstance(ctx, p.uid, a.InstanceID, !a.Gracefully)
+}
+
+// TerminateInstance implements engine.Cloud.
+func (p cloudPort) TerminateInstance(ctx context.Context, a topology.TerminateInstance) error {
+	return p.cloud.TerminateInstance(ctx, p.uid, a.InstanceID)
+}
+
+// DeleteVolume implements engine.Cloud.
+func (p cloudPort) DeleteVolume(ctx context.Context, a topology.DeleteVolume) error {
+	return p.cloud.DeleteVolume(ctx, p.uid, a.VolumeID)
+}
+
+// RetireVolume implements engine.Cloud.
+func (p cloudPort) RetireVolume(ctx context.Context, a topology.RetireVolume) error {
+	return p.cloud.RetireVolume(ctx, p.uid, a.VolumeID)
+}
+
+// TakeSnapshot implements engine.Cloud.
+func (p cloudPort) TakeSnapshot(ctx context.Context, a topology.TakeSnapshot) error {
+	_, err := p.cloud.CreateSnapshot(ctx, ec2.SnapshotSpec{
+		Owner: p.s.Owner(), Member: a.Member, VolumeID: a.VolumeID, Purpose: a.Purpose, MySQLVersion: p.s.OpenedBy(a.Member),
+	})
+	return err
+}
+
+// CopyVolume implements engine.Cloud.
+func (p cloudPort) CopyVolume(ctx context.Context, a topology.CopyVolume) error {
+	_, err := p.cloud.CopyVolume(ctx, ec2.SnapshotSpec{Owner: p.s.Owner(), Member: a.Member, VolumeID: a.VolumeID, Purpose: a.Purpose})
+	return err
+}
+
+// DeleteSnapshot implements engine.Cloud.
+func (p cloudPort) DeleteSnapshot(ctx context.Context, a topology.DeleteSnapshot) error {
+	return p.cloud.DeleteSnapshot(ctx, p.uid, a.SnapshotID)
+}
+
+// RestoreTags implements engine.Cloud.
+func (p cloudPort) RestoreTags(ctx context.Context, id string, tags map[string]string) error {
+	return p.cloud.RestoreTags(ctx, p.uid, id, tags)
+}
+
+// NoteVersion implements engine.Cloud.
+func (p cloudPort) NoteVersion(ctx context.Context, volumeID, version string) error {
+	return p.cloud.NoteVersion(ctx, p.uid, volumeID, version)
+}

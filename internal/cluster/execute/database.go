@@ -1,0 +1,176 @@
+package execute
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/observe"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/pki"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+)
+
+const (
+	// drainPatience is how long the clients of a primary may take to finish before it hands over.
+	drainPatience = 10 * time.Second
+	// purgeEvery is the least time between two attempts to make room on a primary's disk.
+	purgeEvery = time.Minute
+)
+
+// sqlPort is mysqld on the members of one cluster.
+type sqlPort struct {
+	r *Executor
+	s *pass.Pass
+}
+
+// Member implements engine.Database.
+func (p sqlPort) Member(ctx context.Context, name string) (engine.Member, error) {
+	m, err := p.r.Database.Member(ctx, p.s, name)
+	if err != nil {
+		return nil, err
+	}
+	return sqlMember{m, p.r, p.s, name}, nil
+}
+
+// Recover implements engine.Database.
+func (p sqlPort) Recover(ctx context.Context, a topology.Recover) error {
+	return pass.OfKubernetes(p.r.Restorer.Recover(ctx, p.s, a))
+}
+
+// sqlMember is the mysqld of one member, with what this operator knows of its cluster.
+type sqlMember struct {
+	*mysql.Member
+	r    *Executor
+	s    *pass.Pass
+	name string
+}
+
+// PrepareCertificate answers a member's sealed request. The address that was dialled and the instance id are EC2's word.
+func (m sqlMember) PrepareCertificate(ctx context.Context, a topology.SignCertificate) (key string, install func(context.Context) error, err error) {
+	request, err := m.ReadJoinRequest(ctx)
+	if err != nil {
+		return "", nil, err
+	}
+	if key, err = pki.Fingerprint(request.CSR); err != nil {
+		return "", nil, engine.Untrusted(a.Member, err)
+	}
+	if request.InstanceID != a.InstanceID {
+		return "", nil, engine.Untrusted(a.Member, fmt.Errorf("it calls itself instance %q, EC2 calls it %s", request.InstanceID, a.InstanceID))
+	}
+	cert, serial, err := m.s.Keys.Authority.SignMember(pki.MemberRequest{
+		CSR: request.CSR, Seal: request.Seal, InstanceID: a.InstanceID, Member: a.Member, Incarnation: a.Incarnation,
+		DNSNames: resources.MemberDNSNames(m.s.Cluster, a.Member, m.r.Config.ClusterDomain), IPs: []net.IP{net.ParseIP(a.Address)},
+		OperatorCertPEM: m.s.Keys.Identity.CertPEM,
+	}, m.r.Clock.Now())
+	if err != nil {
+		return "", nil, engine.Untrusted(a.Member, err)
+	}
+	return key, func(ctx context.Context) error { return m.InstallCertificate(ctx, serial, cert) }, nil
+}
+
+// Adopt implements engine.Member.
+func (m sqlMember) Adopt(ctx context.Context, a topology.Adopt) error {
+	return m.r.Restorer.Adopt(ctx, m.s, m.Member, a)
+}
+
+// DemotePatiently implements engine.Member. What stands in the way after drainPatience is ended.
+func (m sqlMember) DemotePatiently(ctx context.Context) error {
+	return m.DemoteBounded(ctx, mysql.DemoteSpec{Patience: drainPatience, Kill: true})
+}
+
+// TurnClientsAway implements engine.Member.
+func (m sqlMember) TurnClientsAway(ctx context.Context) {
+	if _, err := m.DisconnectClients(ctx); err != nil {
+		m.s.Log.V(1).Info("clients of a former primary stay connected", "member", m.name, "problem", err.Error())
+	}
+}
+
+// PurgeBinaryLogs removes what every replica has executed from a primary whose disk fills up. While a
+// replica is not reached nothing is removed: nobody knows what it lacks.
+func (m sqlMember) PurgeBinaryLogs(ctx context.Context) error {
+	s := m.s
+	if m.r.Clock.Since(s.Cache.Looks.PurgedAt) < purgeEvery {
+		return nil
+	}
+	var executed []string
+	for _, v := range s.Plan.Members {
+		if v.Name == s.Plan.Primary {
+			continue
+		}
+		other := s.Observed.Members[v.Name]
+		if other == nil || other.SQL.Access != topology.AccessVerified {
+			return fmt.Errorf("%s does not answer: what it lacks is kept", v.Name)
+		}
+		executed = append(executed, other.SQL.Executed.String())
+	}
+	s.Cache.Looks.PurgedAt = m.r.Clock.Now()
+	removed, err := m.Member.PurgeBinaryLogs(ctx, executed)
+	if removed > 0 {
+		s.Log.Info("removed binary logs that no replica needs", "member", s.Plan.Primary, "logs", removed)
+	}
+	return err
+}
+
+// PinSettings puts variables back, and remembers to what: one that does not stay so is left at that.
+func (m sqlMember) PinSettings(ctx context.Context, a topology.PinSettings) error {
+	if err := m.Member.PinSettings(ctx, a.Settings); err != nil {
+		return err
+	}
+	m.s.Cache.Settings.PutBack(a.Member, a.Settings)
+	return nil
+}
+
+// ApplySettings implements engine.Member. What mysqld refuses is not tried again for a while: it would be set and taken back, or asked
+// for in vain, in every pass.
+func (m sqlMember) ApplySettings(ctx context.Context, a topology.ApplySettings, before func(context.Context) error) (bool, error) {
+	restart, err := m.Member.ApplySettings(ctx, a.Want, a.Drop, before)
+	if err == nil {
+		m.s.Cache.Settings.Expect(a.Member, a.Want)
+	}
+	if !errors.Is(err, mysql.ErrSettingRefused) {
+		return restart, err
+	}
+	refused := mysql.RefusedSettings(err)
+	var whys []string
+	for _, name := range slices.Sorted(maps.Keys(refused)) {
+		whys = append(whys, refused[name].Error())
+	}
+	m.s.Cache.Settings.RefuseSettings(a.Member, a.Want, refused, m.r.Clock.Now())
+	return restart, &engine.Problem{Reason: v1alpha1.ReasonSettingRefused, Message: observe.SettingsRefused(whys), After: engine.AfterPerson,
+		PauseFrom: pass.SettingPause, Pause: pass.SettingPauseMost, Cause: err}
+}
+
+// EnsureDatabase implements engine.Member.
+func (m sqlMember) EnsureDatabase(ctx context.Context) error {
+	s := m.s
+	d := s.Cluster.Spec.Database
+	retain := d.PasswordRetention()
+	if s.Cluster.Recovery() != nil && s.Records().Database == "" {
+		retain = 0 // the password that came with the data is another cluster's
+	}
+	outcome, err := m.Member.EnsureDatabase(ctx, mysql.Database{Name: d.Name, Owner: d.OwnerName(), Password: s.Keys.Password, Retain: retain})
+	if errors.Is(err, mysql.ErrPasswordRefused) {
+		p := &engine.Problem{Reason: v1alpha1.ReasonPasswordRefused, After: engine.AfterPerson, PauseFrom: pass.SettingPause, Pause: pass.SettingPause, Cause: err,
+			Message: fmt.Sprintf("%v; change the key %s of Secret %s", err, resources.KeyPassword, resources.NamesOf(s.Cluster.Name).App)}
+		s.Cache.Settings.RefusedPassword = pass.RefusedPassword{Key: observe.DatabaseKey(s), Problem: p, At: m.r.Clock.Now()}
+		return p
+	}
+	if err != nil {
+		return err
+	}
+	return s.Stored.Save(ctx, func(records *topology.Records) {
+		records.Database, records.PasswordUntil = observe.DatabaseKey(s), 0
+		if outcome.Retained > 0 {
+			records.PasswordUntil = m.r.Clock.Now().Add(outcome.Retained).Unix() + 1
+		}
+	})
+}

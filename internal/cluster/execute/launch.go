@@ -1,0 +1,67 @@
+package execute
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/bootstrap"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/observe"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+)
+
+// LaunchSpec describes a member's instance but for what is resolved at the last moment: image, subnet, user data.
+func (r *Executor) LaunchSpec(s *pass.Pass, a topology.LaunchInstance) ec2.LaunchSpec {
+	c := observe.LaunchedFrom(s, a)
+	aws := c.Spec.AWS
+	return ec2.LaunchSpec{
+		Owner: s.Owner(), Member: a.Member, Incarnation: a.Incarnation, TemplateHash: observe.TemplateOf(c).Hash(),
+		InstanceType: aws.InstanceType, IAMInstanceProfile: aws.IAMInstanceProfile, KeyName: aws.KeyName,
+		RootEncrypted: c.Spec.Storage.IsEncrypted(), KMSKeyID: c.Spec.Storage.KMSKeyID,
+	}
+}
+
+// prepareLaunch copies what a member's instance is launched with, and returns the request: it may go on while the pass writes the object.
+func (r *Executor) prepareLaunch(s *pass.Pass, cloud *ec2.Cloud, a topology.LaunchInstance) (func(context.Context) error, error) {
+	userData, err := bootstrap.Render(r.BootstrapInput(s, a))
+	if err != nil {
+		return nil, &engine.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: err.Error(), After: engine.AfterPerson, Cause: err}
+	}
+	aws, spec := observe.LaunchedFrom(s, a).Spec.AWS, r.LaunchSpec(s, a)
+	spec.SubnetID, spec.UserData = a.SubnetID, userData
+	spec.Owner.UserTags = maps.Clone(spec.Owner.UserTags)
+	if spec.SecurityGroupIDs = slices.Clone(aws.SecurityGroupIDs); len(spec.SecurityGroupIDs) == 0 {
+		spec.SecurityGroupIDs = []string{s.Observed.SecurityGroup}
+	}
+	return func(ctx context.Context) error {
+		image, err := cloud.ResolveImage(ctx, aws.ImageID, aws.ImageSSMParameter, spec.InstanceType)
+		if err != nil {
+			return fmt.Errorf("%w: %w", engine.ErrNoImage, err)
+		}
+		spec.ImageID = image.ID
+		_, err = cloud.LaunchInstance(ctx, spec)
+		return err
+	}, nil
+}
+
+// BootstrapInput is what the user data of an instance is made from.
+func (r *Executor) BootstrapInput(s *pass.Pass, a topology.LaunchInstance) bootstrap.Input {
+	c := observe.LaunchedFrom(s, a)
+	in := bootstrap.Input{
+		ClusterUID: s.UID(), Namespace: c.Namespace, Cluster: c.Name,
+		Member: a.Member, Ordinal: a.Ordinal, Incarnation: a.Incarnation, VolumeIncarnation: a.VolumeIncarnation,
+		Version: c.Spec.Version, VolumeID: a.VolumeID,
+		CAPEM: s.Keys.Authority.CertificatePEM(), JoinToken: s.Keys.Authority.JoinToken(a.Member, a.Incarnation),
+		IssuerDN: s.Keys.Authority.IssuerDN(), OperatorDN: s.Keys.Authority.OperatorDN(),
+		Settings: c.Spec.MySQLD,
+	}
+	if d := c.Spec.AWS.Download; d != nil {
+		in.Download = &bootstrap.Download{URL: d.URL, SHA256: d.SHA256}
+	}
+	return in
+}

@@ -1,0 +1,49 @@
+package observe
+
+import (
+	"context"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+)
+
+const (
+	// knockPause is the pause between two tries of a silent member's port.
+	knockPause = 200 * time.Millisecond
+	// knockFor is how long a port is tried after a pass: longer than the pauses between passes that wait for mysqld.
+	knockFor = 2 * time.Second
+	// knockWithin is how long a member may have been silent: a machine that boots and a mysqld that starts need less, and
+	// what is gone for longer is worth no packets.
+	knockWithin = 5 * time.Minute
+)
+
+// knock wakes the cluster as soon as the port of a silent member opens, so that what waits for its mysqld goes on then and
+// not at the next look. A port that is open all the while, as a machine that hangs leaves it, wakes nobody.
+func (r *Database) knock(ctx context.Context, s *pass.Pass, m *topology.Member) {
+	in := m.CurrentInstance()
+	if r.Clock.Since(m.SilentSince) > knockWithin {
+		return
+	}
+	if ended := s.Cache.Looks.Knocks[in.ID]; ended != nil {
+		select {
+		case <-ended:
+		default:
+			return
+		}
+	}
+	ended := make(chan struct{})
+	s.Cache.Looks.Knocks[in.ID] = ended
+	member := r.handle(ctx, s, m.Name, in.ID, in.Address)
+	cluster := client.ObjectKeyFromObject(s.Cluster)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), knockFor)
+	go func() {
+		defer cancel()
+		defer close(ended)
+		if member.AwaitOpen(ctx, knockPause) {
+			r.LookNow(cluster)
+		}
+	}()
+}

@@ -1,0 +1,31 @@
+package observe
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/announce"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+)
+
+// readRequests reads since when a person wants every mysqld to have been restarted, and every certificate to be signed.
+func readRequests(s *pass.Pass) {
+	s.Desired.RestartedAt = requestedAt(s, v1alpha1.AnnotationRestartedAt)
+	s.Desired.CertificatesRenewedAt = requestedAt(s, v1alpha1.AnnotationCertificatesRenewedAt)
+}
+
+// requestedAt reads an annotation that names a time; zero when there is none, or none that can be read.
+func requestedAt(s *pass.Pass, annotation string) time.Time {
+	text := s.Cluster.Annotations[annotation]
+	if text == "" {
+		return time.Time{}
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		s.Unmet = append(s.Unmet, topology.Finding{Reason: v1alpha1.ReasonInvalidSpec,
+			Message: fmt.Sprintf("the annotation %s is %q, which is no time as in RFC 3339: write it like 2006-01-02T15:04:05Z", annotation, announce.Shorten(text))})
+	}
+	return at
+}

@@ -1,0 +1,88 @@
+package observe
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"strings"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+)
+
+// Template is what of the spec an instance is built from; a change of it replaces instances one by one. It has the words of the spec,
+// never what an alias resolved to, so that a new image behind the same alias replaces nothing. Its JSON is hashed for the instance's
+// tag and kept in the records: field names must not change, and a new field needs omitempty, or an upgrade of the operator replaces
+// every instance.
+type Template struct {
+	Version, InstanceType, ImageID, ImageSSMParameter, IAMInstanceProfile, KeyName string
+	SecurityGroupIDs                                                               []string               `json:",omitempty"`
+	Download                                                                       *v1alpha1.DownloadSpec `json:",omitempty"`
+}
+
+// TemplateOf is the template of what the spec asks for now.
+func TemplateOf(c *v1alpha1.MySQLCluster) Template {
+	aws := c.Spec.AWS
+	return Template{
+		Version: c.Spec.Version, InstanceType: aws.InstanceType, ImageID: aws.ImageID, ImageSSMParameter: aws.ImageSSMParameter,
+		IAMInstanceProfile: aws.IAMInstanceProfile, KeyName: aws.KeyName, SecurityGroupIDs: aws.SecurityGroupIDs, Download: aws.Download,
+	}
+}
+
+// Text is how the records hold it.
+func (t Template) Text() string {
+	text, err := json.Marshal(t)
+	if err != nil {
+		panic("a struct of strings cannot be encoded: " + err.Error())
+	}
+	return string(text)
+}
+
+// Hash is what the tag of an instance says.
+func (t Template) Hash() string {
+	sum := sha256.Sum256([]byte(t.Text()))
+	return hex.EncodeToString(sum[:8])
+}
+
+// Marked is a template's text as it is kept in the records, which are the tenant's to change: with what proves that it is ours.
+func Marked(s *pass.Pass, text string) string { return s.Keys.Authority.Mark(text) + " " + text }
+
+// remembered returns the template in the records; false when there is none, or it is not the operator's.
+func remembered(s *pass.Pass) (Template, bool) {
+	mark, text, _ := strings.Cut(s.Records().Template, " ")
+	var t Template
+	return t, hmac.Equal([]byte(mark), []byte(s.Keys.Authority.Mark(text))) && json.Unmarshal([]byte(text), &t) == nil
+}
+
+// ReadBefore finds out what a machine is made from that is not to have the present version yet: the present spec, but with the
+// version of the machines on which all members were last well, and with what brings that version to a machine and what it
+// runs on. None when the administrator's policy no longer allows it, or EC2 did not take the order.
+func (r *Cloud) ReadBefore(s *pass.Pass) {
+	if s.Keys.Authority == nil {
+		return
+	}
+	s.Desired.Template = Marked(s, TemplateOf(s.Cluster).Text())
+	then, known := remembered(s)
+	if !known || then.Version == s.Cluster.Spec.Version {
+		return
+	}
+	c := s.Cluster.DeepCopy()
+	aws := &c.Spec.AWS
+	c.Spec.Version = then.Version
+	aws.InstanceType, aws.ImageID, aws.ImageSSMParameter, aws.Download = then.InstanceType, then.ImageID, then.ImageSSMParameter, then.Download
+	hash := TemplateOf(c).Hash()
+	if !s.Cache.Requests.TakesBefore(hash, r.Clock.Now()) || len(s.Access.Policy.Check(c.Namespace, c.Spec)) > 0 {
+		return
+	}
+	s.Seen.Before, s.Desired.Before = c, topology.Template{Hash: hash, Version: then.Version}
+}
+
+// LaunchedFrom is the cluster's object with the spec that a machine is launched from.
+func LaunchedFrom(s *pass.Pass, a topology.LaunchInstance) *v1alpha1.MySQLCluster {
+	if a.Before && s.Seen.Before != nil {
+		return s.Seen.Before
+	}
+	return s.Cluster
+}

@@ -1,0 +1,247 @@
+package pass
+
+import (
+	"maps"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/pki"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/policy"
+)
+
+// Caches is what the operator remembers between passes and may forget at any time: a restart only makes it look again.
+type Caches struct {
+	mu       sync.Mutex
+	clusters map[types.NamespacedName]*Cache
+	// policy is the administrator's as it could be read last, nil before; policyData is what it was read from.
+	policy     *policy.Policy
+	policyData map[string]string
+	// Releasing is held while a cluster lets go of what others may hold, too.
+	Releasing sync.Mutex
+}
+
+// Cache is what is remembered of one cluster. Passes over one cluster never overlap, so that only those parts have locks that
+// actions of several members write, or requests that no pass waits for.
+type Cache struct {
+	UID       string
+	Records   recordsCache
+	Identity  identityCache
+	Cloud     cloudCache
+	Looks     lookCache
+	Preflight preflightCache
+	Requests  *engine.Requests
+	Settings  settingCache
+	Published publishedCache
+	Backups   backupCache
+	Told      ToldCache
+}
+
+// identityCache is whom members know the operator as, and whom EC2 does.
+type identityCache struct {
+	// Authority is the cluster's own as it was read last.
+	Authority *pki.Authority
+	// Issued is a certificate of the operator's that could not be stored, and is used until it can.
+	Issued *mysql.Identity
+	// Shown is what members were shown last.
+	Shown mysql.Identity
+	// Credentials are the user's, as read last, and when.
+	Credentials   Credentials
+	CredentialsAt time.Time
+}
+
+// cloudCache is what EC2 said of the cluster.
+type cloudCache struct {
+	Inventory ec2.Inventory // as shown last
+	// Recalled is true once members were looked after without a word of EC2, see recall.
+	Recalled bool
+	// Watched is true from the first pass on; watchedSince is when that was, zero when nothing had been made for the cluster before.
+	Watched      bool
+	WatchedSince time.Time
+	// Tags are the operator's tags of each instance that is not terminated, as EC2 showed them.
+	Tags map[string]map[string]string
+	// GoneAt is when EC2 last said that a recorded volume does not exist, or that an instance is none of the cluster's any more.
+	GoneAt map[string]time.Time
+}
+
+// lookCache is what comes of looking at instances and their mysqlds, and for how long something has been wrong with them.
+type lookCache struct {
+	Members *engine.Looks
+	// Knocks are closed when an instance's port is no longer tried.
+	Knocks map[string]<-chan struct{}
+	// Stage is the last boot stage of each member's console, readAt when the console was read.
+	Stage  map[string]string
+	ReadAt map[string]time.Time
+	// Consoles are what consoles were asked for and not taken yet, by instance and by what it is.
+	Consoles map[string]<-chan string
+	// CrashErrors are what unstable members logged before they crashed.
+	CrashErrors map[string]*CrashError
+	// StoppingSince is when each instance was first seen stopping, or was told to stop again.
+	StoppingSince map[string]time.Time
+	// PurgedAt is when binary logs were last removed to make room.
+	PurgedAt time.Time
+}
+
+// preflightCache is what the preflight found last.
+type preflightCache struct {
+	Passed  string // the specification that passed
+	At      time.Time
+	Problem *engine.Problem
+	// Shortage is what was found that is only told.
+	Shortage *engine.Problem
+}
+
+// publishedCache is what clients and others were shown in Kubernetes.
+type publishedCache struct {
+	Clients engine.Publication
+	// Objects is what was applied to each child object, and the version that came of it.
+	Objects map[string]Applied
+}
+
+// backupCache is what is known of the pods that back up, archive and restore.
+type backupCache struct {
+	// Fading is since when each Job of a schedule has had no pod but one that does not end, recoveryFades that of the one that restores.
+	Fading        map[types.UID]time.Time
+	RecoveryFades time.Time
+	// Account says for which primary, authority, subject and period the account of the backup pods was last seen right.
+	Account string
+	// BucketKeys says what of the Secret of the backups' destination is missing, as seen at bucketKeysAt.
+	BucketKeys   string
+	BucketKeysAt time.Time
+	// OrphansSought is true once it was seen that an archive that was switched off has left nothing behind.
+	OrphansSought bool
+	// ArchiveEnding is true while the archive's pod of a cluster that goes is waited for.
+	ArchiveEnding bool
+}
+
+// Applied is what an object was written with, and the version that came of it.
+type Applied struct{ Hash, ResourceVersion string }
+
+// NewCache remembers nothing yet.
+func NewCache(uid string) *Cache {
+	return &Cache{
+		UID:   uid,
+		Cloud: cloudCache{Tags: map[string]map[string]string{}, GoneAt: map[string]time.Time{}},
+		Looks: lookCache{
+			Members: engine.NewLooks(), Knocks: map[string]<-chan struct{}{}, Stage: map[string]string{},
+			ReadAt: map[string]time.Time{}, Consoles: map[string]<-chan string{}, CrashErrors: map[string]*CrashError{}, StoppingSince: map[string]time.Time{},
+		},
+		Records:  recordsCache{Memory: engine.NewRecordMemory(&mutex{})},
+		Requests: engine.NewRequests(),
+		Settings: settingCache{
+			Expected: map[string]map[string]string{}, Taken: map[string]string{}, refused: map[string]map[string]refusedSetting{}, Kept: map[string]string{},
+			StartErrors: map[string]string{}, restartsAhead: map[string]futureRestart{},
+		},
+		Published: publishedCache{Objects: map[string]Applied{}},
+		Told:      ToldCache{announced: map[string]time.Time{}},
+	}
+}
+
+// NewCaches remembers nothing yet.
+func NewCaches() *Caches {
+	return &Caches{clusters: map[types.NamespacedName]*Cache{}}
+}
+
+// Of returns what is remembered of a cluster; those of an older object of the same name are dropped.
+func (m *Caches) Of(name types.NamespacedName, uid string) *Cache {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := m.clusters[name]
+	if n == nil || n.UID != uid {
+		n = NewCache(uid)
+		m.clusters[name] = n
+	}
+	return n
+}
+
+// Known returns what is remembered of a cluster, nil for nothing.
+func (m *Caches) Known(name types.NamespacedName) *Cache {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.clusters[name]
+}
+
+// Drop forgets a cluster and returns the UID that it had.
+func (m *Caches) Drop(name types.NamespacedName) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := m.clusters[name]
+	delete(m.clusters, name)
+	if n == nil {
+		return ""
+	}
+	return n.UID
+}
+
+// ReadPolicy reads the administrator's policy, and remembers the last that could be read: a thousand clusters ask for the same.
+func (m *Caches) ReadPolicy(data map[string]string) (policy.Policy, error) {
+	m.mu.Lock()
+	last := m.policy
+	if last != nil && !maps.Equal(m.policyData, data) {
+		last = nil
+	}
+	m.mu.Unlock()
+	if last != nil {
+		return *last, nil
+	}
+	p, err := policy.Parse(data)
+	if err == nil {
+		m.mu.Lock()
+		m.policy, m.policyData = &p, maps.Clone(data)
+		m.mu.Unlock()
+	}
+	return p, err
+}
+
+// LastPolicy is the administrator's policy as it could be read last, and whether it ever could.
+func (m *Caches) LastPolicy() (policy.Policy, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.policy == nil {
+		return policy.Policy{}, false
+	}
+	return *m.policy, true
+}
+
+// Credentials are a user's AWS credentials together with the Secret that they were read from.
+type Credentials struct {
+	Secret string
+	Static ec2.StaticCredentials
+}
+
+// CrashError is what a member logged before it crashed.
+type CrashError struct {
+	// Message is the first that was found since the member is unstable, so that status does not change with each crash.
+	Message string
+	// Asked is the start of the mysqld that was asked last; answer carries what it said.
+	Asked  time.Time
+	Answer <-chan string
+}
+
+// NameOf returns the name of the cluster with a UID, or nothing when it is not known.
+func (m *Caches) NameOf(uid string) types.NamespacedName {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for name, n := range m.clusters {
+		if n.UID == uid {
+			return name
+		}
+	}
+	return types.NamespacedName{}
+}
+
+// RestartDue is from when on a server must have started to count as restarted, in Unix seconds. What is due in the future was noted by
+// a clock that went wrong, and is due now: no server would have started after it, however often it is restarted until then.
+func (n *Cache) RestartDue(member string, due int64, now time.Time) int64 {
+	if due <= now.Add(restartLead).Unix() {
+		return due
+	}
+	if n.Settings.restartsAhead[member].due != due {
+		n.Settings.restartsAhead[member] = futureRestart{due: due, seen: now.Unix()}
+	}
+	return n.Settings.restartsAhead[member].seen
+}

@@ -1,0 +1,289 @@
+// Package pass has the state of one pass over one cluster, what the operator remembers of the cluster between passes, and what a pass
+// reaches the world through. The packages beside it are the steps of a pass.
+package pass
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/pki"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/policy"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+)
+
+// Pass is the state of one pass over one cluster. Each part is written by the stages that it names, and only read by those after them.
+type Pass struct {
+	// Cluster is the object as it was read; open sets it, claim may update its metadata.
+	Cluster *v1alpha1.MySQLCluster
+	Log     logr.Logger
+	// Cache is what is kept in memory about this cluster between passes; open.
+	Cache *Cache
+	// Done ends the pass early without an error: nothing is left to do for this object.
+	Done bool
+
+	Stored engine.Recorder // claim, remember; actions
+	Keys   Keys            // identify
+	Access Access          // permit, connect
+	Seen   Sight           // observeCloud
+	Backup Backups         // backup, archive
+	// Unmet is what of the spec, the annotations and the records cannot be followed, while there is enough to go on with; claim and
+	// observeCloud.
+	Unmet []topology.Finding
+
+	Desired  topology.Desired
+	Observed topology.Observed
+	// Plan is what was decided; decide. planned is true from then on.
+	Plan    topology.Plan
+	Planned bool
+	// Result is the outcome of the plan; remember, act and publish.
+	Result Result
+}
+
+// Keys is whom the members know the operator as.
+type Keys struct {
+	// Authority and identity are the cluster's CA and the operator's client certificate.
+	Authority *pki.Authority
+	Identity  mysql.Identity
+	// Password is the application owner's; empty when there is no application database.
+	Password string
+	// Leaving is true when the namespace is being deleted under a protected cluster; publish may find that, too.
+	Leaving bool
+}
+
+// Access is the way to the AWS account, and whether the administrator's policy allows it.
+type Access struct {
+	Policy policy.Policy
+	// Violations are what the policy does not allow.
+	Violations []topology.Finding
+	// Refused is true when the policy does not let the cluster use its AWS account at all, unread when it cannot be read and this
+	// process never could.
+	Refused, Unread bool
+	// Cloud is nil when the cluster's account may not or cannot be used.
+	Cloud *ec2.Cloud
+	// Account is the AWS account that cloud leads to, empty while STS does not say; accountProblem is why.
+	Account        string
+	AccountProblem *engine.Problem
+	// Problem says why EC2 was not reached or not usable; observeCloud may find that, too.
+	Problem *engine.Problem
+	// Unheld is the user's Secret with the credentials when our finalizer is not on it yet.
+	Unheld *corev1.Secret
+}
+
+// Sight is what EC2 shows, beyond what the brain is told of it.
+type Sight struct {
+	Inventory ec2.Inventory
+	// Untagged are resources that lost a tag by which their member is known; strangers tells of those that only a person can put right.
+	Untagged  []engine.LostTags
+	Strangers []string
+	// LostGroup tells of the cluster's own security group when nothing but its name says any more whose it is, in a deletion.
+	LostGroup string
+	// Outdated are volumes whose tag does not tell the newest version that opened them, with that version.
+	Outdated map[string]string
+	// VPC is the VPC of the subnets.
+	VPC string
+	// Before is cluster with the spec that machines are made from which are not to have the present version yet, nil for none.
+	Before *v1alpha1.MySQLCluster
+	// DependencyProblem is what the spec names and EC2 does not show, preflightProblem what the preflight found; preflight sets that.
+	DependencyProblem, PreflightProblem *engine.Problem
+}
+
+// Backups is what is known of backups, the archive and the restore.
+type Backups struct {
+	// All are the cluster's MySQLBackups, the newest first, when they are known.
+	All   []v1alpha1.MySQLBackup
+	Known bool
+	// Schedules are when the CronJobs of the cluster were made, by name.
+	Schedules map[string]time.Time
+	// Suspended is true when the schedules are now, and the status does not say since when.
+	Suspended bool
+	// CredentialsMissing says what the Secret of the backups' destination lacks, so that no pod can begin.
+	CredentialsMissing string
+	// Verification is what the pod that verified a backup last reported, nil for none.
+	Verification map[string]string
+	// Archived is what the archive's pod reported, nil before it did; archiveSince is when its StatefulSet was made.
+	Archived     *ArchiveReport
+	ArchiveSince time.Time
+	// ArchiveEnds is true while the archive of a cluster that goes is waited for.
+	ArchiveEnds bool
+	// Unsettled is true while snapshots of a cluster that goes are not as they should be.
+	Unsettled bool
+	// Recovery is what the restoring pod reported last; act.
+	Recovery map[string]string
+	// Unadoptable is why the copy of a volume cannot be what the cluster begins with, empty while it can; act.
+	Unadoptable string
+}
+
+// Result is the outcome of a plan.
+type Result struct {
+	// Moved is true when the plan changed what is remembered of the cluster; remember.
+	Moved bool
+	// Problems are what actions ran into; acted counts those of the plan that succeeded, but for upkeep.
+	Problems []*engine.Problem
+	Acted    int
+	// Promoted is true once this pass made a member the primary.
+	Promoted bool
+	// Promotion is the failover or switchover that this pass completed, nil for none; conclude.
+	Promotion *v1alpha1.PromotionStatus
+	// InTheWay are objects that could not be written, for which nothing waits; identify, hold and publish.
+	InTheWay []*engine.Problem
+	// Published is true once endpoints agree with the plan; publish.
+	Published bool
+}
+
+// UID returns the cluster's UID, by which everything in EC2 is owned.
+func (s *Pass) UID() string { return string(s.Cluster.UID) }
+
+// Deleting says whether the cluster is to go. A protected cluster with a deletion timestamp keeps running.
+func (s *Pass) Deleting() bool {
+	return !s.Cluster.DeletionTimestamp.IsZero() && !s.Cluster.IsProtected()
+}
+
+// Abandons says whether a person gave up on deleting what is in EC2.
+func (s *Pass) Abandons() bool {
+	return s.Deleting() && s.Cluster.AbandonsCloudResources()
+}
+
+// Owner returns the identity under which EC2 resources are made.
+func (s *Pass) Owner() ec2.Ownership {
+	return ec2.Ownership{
+		ClusterUID: s.UID(), Namespace: s.Cluster.Namespace, Cluster: s.Cluster.Name, UserTags: s.Cluster.Spec.AWS.Tags, CountedSince: s.Records().RebuiltAt,
+	}
+}
+
+// OpenedBy is the newest version of MySQL that may have opened a member's volume.
+func (s *Pass) OpenedBy(member string) string {
+	if opened := s.Record(member).Opened; opened != "" {
+		return opened
+	}
+	return s.Cluster.Spec.Version
+}
+
+// SettingNames are the variables of the spec, in order.
+func (s *Pass) SettingNames() []string { return slices.Sorted(maps.Keys(s.Desired.Settings)) }
+
+// NeverBegun says that a cluster which is to go has nothing in EC2, by its records.
+func (s *Pass) NeverBegun() bool { return s.Deleting() && Unbegun(s) }
+
+// Unbegun says that nothing was ever made for a cluster, by its records: the account is written down before the first thing is.
+func Unbegun(s *Pass) bool {
+	return !s.Stored.Lost && s.Records().Account == "" && len(s.Records().Members) == 0
+}
+
+// CredentialsSecret is the name of the user's Secret with AWS credentials, empty when the spec names none.
+func CredentialsSecret(c *v1alpha1.MySQLCluster) string {
+	if ref := c.Spec.AWS.CredentialsSecretRef; ref != nil {
+		return ref.Name
+	}
+	return ""
+}
+
+// TellBackup notes trouble with backups for the conditions, and for when to try again.
+func (s *Pass) TellBackup(what string, err error) {
+	if p := AsProblem(err); p != nil {
+		s.Result.Problems = append(s.Result.Problems, &engine.Problem{Reason: p.Reason, Message: "backup: " + what + p.Message, After: p.After, Aside: true, Cause: p})
+	}
+}
+
+// UnlessLeaving returns err, unless it only says that nothing can be made any more in a namespace that is being deleted.
+// A protected cluster goes on there with what it has.
+func (s *Pass) UnlessLeaving(err error) error {
+	if !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || s.Deleting() {
+		return err
+	}
+	s.Keys.Leaving = true
+	return nil
+}
+
+// Shown says whether EC2 shows anything of the cluster's members.
+func (s *Pass) Shown() bool { return len(s.Seen.Inventory.Instances)+len(s.Seen.Inventory.Volumes) > 0 }
+
+// Recovering says whether the cluster has yet to be given what it begins with.
+func (s *Pass) Recovering() bool {
+	return s.Cluster.Recovery() != nil && !s.Records().Recovered && !s.Records().Established && s.Records().Bootstrapped == ""
+}
+
+// Restorer is what the restoring pod says: how far it is, or the reason for which it failed, by its name in the documentation, and
+// what happened.
+func (s *Pass) Restorer() string {
+	message := s.Backup.Recovery[task.ReportMessage]
+	if reason := s.Backup.Recovery[task.ReportReason]; reason != "" {
+		return reason + ": " + message
+	}
+	return message
+}
+
+// RestoreFailed is what a restoring pod reports as its state once it has given up.
+const RestoreFailed = "Failed"
+
+// LeftOut is what a restore could not bring back, for a condition.
+func (s *Pass) LeftOut() string {
+	if skipped := s.Backup.Recovery[task.ReportSkipped]; skipped != "" {
+		return "; " + skipped
+	}
+	return ""
+}
+
+// SnapshotOf is the snapshot of a backup as EC2 shows it.
+func (s *Pass) SnapshotOf(b *v1alpha1.MySQLBackup) (ec2.Snapshot, bool) {
+	i := slices.IndexFunc(s.Seen.Inventory.Snapshots, func(x ec2.Snapshot) bool { return x.Tags[ec2.TagPurpose] == PurposeOf(b) })
+	if i < 0 {
+		return ec2.Snapshot{}, false
+	}
+	return s.Seen.Inventory.Snapshots[i], true
+}
+
+// Records returns the records as this pass knows them, and saved them last. They are shared: whoever changes them changes a clone.
+func (s *Pass) Records() topology.Records { return s.Stored.Now() }
+
+// SetRecords has the pass go by records.
+func (s *Pass) SetRecords(records topology.Records) { s.Stored.Set(records) }
+
+// Record returns what is remembered of a member at the moment.
+func (s *Pass) Record(member string) topology.Record { return s.Records().Members[member] }
+
+// ArchiveReport is what the archive's pod reports (archive.Report).
+type ArchiveReport struct {
+	At               time.Time `json:"at"`
+	Segments         uint64    `json:"segments"`
+	CoveredUntil     time.Time `json:"coveredUntil"`
+	BaseNeeded       bool      `json:"baseNeeded"`
+	FirstRecoverable time.Time `json:"firstRecoverable"`
+	Gap              string    `json:"gap"`
+	Lost             string    `json:"lost"`
+	Missing          string    `json:"missing"`
+	Kept             string    `json:"kept"`
+	Unread           string    `json:"unread"`
+	UnreadSince      time.Time `json:"unreadSince"`
+	Error            string    `json:"error"`
+	Reason           string    `json:"reason"`
+	Ended            bool      `json:"ended"`
+}
+
+// KeyOf is the key under which everything in memory is kept for a cluster.
+func KeyOf(uid types.UID) string { return string(uid) }
+
+// WillHold adds the Secret with the cluster's credentials to the records. It is written down before the Secret gets the
+// finalizer: the operator may not list the Secrets of others, and would not find it again by itself.
+func WillHold(s *Pass, records *topology.Records) {
+	if name := CredentialsSecret(s.Cluster); name != "" && s.Access.Cloud != nil && !slices.Contains(records.Held, name) {
+		records.Held = append(slices.Clone(records.Held), name)
+	}
+}
+
+// BackupPurpose begins the purpose tag of a snapshot that is a backup; the MySQLBackup's UID follows.
+const BackupPurpose = "backup-"
+
+// PurposeOf is the purpose of a backup's snapshot. It is by the UID, because the name may come again; and by this and the
+// cluster's UID a snapshot is found in EC2, never by what a status says, which the backup pods may write.
+func PurposeOf(b *v1alpha1.MySQLBackup) string { return BackupPurpose + string(b.UID) }

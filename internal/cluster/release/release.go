@@ -1,0 +1,229 @@
+// Package release holds the Secrets of users that a cluster needs to its end, and lets go of the cluster when nothing of it is left.
+package release
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/announce"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/objects"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+)
+
+// Releaser holds the Secrets of users that a cluster needs to its end, and lets go of it when it ends.
+type Releaser struct {
+	*pass.Ports
+	Announcer *announce.Announcer
+	Objects   *objects.Objects
+}
+
+// Hold puts our finalizer on the Secret with the cluster's credentials: without it the EC2 resources of a deleted
+// namespace could never be removed. A Secret that the spec named before is let go once its successor works.
+func (r *Releaser) Hold(ctx context.Context, s *pass.Pass) error {
+	if s.Access.Cloud == nil || s.Stored.Lost || s.NeverBegun() {
+		return nil
+	}
+	if s.Access.Unheld != nil {
+		if err := r.holdNow(ctx, s); err != nil {
+			return err
+		}
+	}
+	current := pass.CredentialsSecret(s.Cluster)
+	earlier := func(name string) bool { return name != current }
+	if !s.Observed.CloudReachable || !slices.ContainsFunc(s.Records().Held, earlier) {
+		return nil
+	}
+	for _, name := range s.Records().Held {
+		if earlier(name) {
+			if err := r.letGo(ctx, s, name); err != nil {
+				return err
+			}
+		}
+	}
+	return s.Stored.Save(ctx, func(records *topology.Records) { records.Held = slices.DeleteFunc(records.Held, earlier) })
+}
+
+// holdNow puts the finalizer on. Once there are machines to look after, nothing waits for it.
+func (r *Releaser) holdNow(ctx context.Context, s *pass.Pass) error {
+	name := s.Access.Unheld.Name
+	write := func() error {
+		before := s.Access.Unheld.DeepCopy()
+		controllerutil.AddFinalizer(s.Access.Unheld, v1alpha1.Finalizer)
+		if err := r.Client.Patch(ctx, s.Access.Unheld, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+			return fmt.Errorf("hold Secret %s: %w", name, err)
+		}
+		return nil
+	}
+	if !s.Shown() {
+		return write()
+	}
+	_, err := r.Objects.Aside(s, "Secret "+name, "held", write)
+	return err
+}
+
+// letGo takes our finalizer off a user's Secret, unless another cluster of the namespace needs it. One without our finalizer needs
+// nothing any more, and the cache may show one that is gone.
+func (r *Releaser) letGo(ctx context.Context, s *pass.Pass, name string) error {
+	var list v1alpha1.MySQLClusterList
+	if err := r.Reader.List(ctx, &list, client.InNamespace(s.Cluster.Namespace)); err != nil {
+		return fmt.Errorf("list clusters: %w", err)
+	}
+	for i := range list.Items {
+		other := &list.Items[i]
+		needs := other.DeletionTimestamp.IsZero() || controllerutil.ContainsFinalizer(other, v1alpha1.Finalizer)
+		if other.UID != s.Cluster.UID && needs && pass.CredentialsSecret(other) == name {
+			return nil
+		}
+	}
+	var secret corev1.Secret
+	if err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.Cluster.Namespace, Name: name}, &secret); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if by := metav1.GetControllerOf(&secret); by != nil && by.Kind == "MySQLCluster" || secret.Annotations[v1alpha1.AnnotationClusterUID] != "" {
+		return nil // a cluster's own, and no user's: somebody else has written it into the records
+	}
+	return r.Objects.DropFinalizer(ctx, &secret)
+}
+
+// releaseCredentials lets every Secret go that was held for a cluster.
+func (r *Releaser) releaseCredentials(ctx context.Context, s *pass.Pass) error {
+	names := slices.Clone(s.Records().Held)
+	if name := pass.CredentialsSecret(s.Cluster); name != "" && !slices.Contains(names, name) {
+		names = append(names, name)
+	}
+	for _, name := range names {
+		if err := r.letGo(ctx, s, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Release lets a deleted cluster's objects go once EC2 shows nothing of it any more, or a person gave up on that.
+func (r *Releaser) Release(ctx context.Context, s *pass.Pass) error {
+	trouble := giveUpFor(s, r.Clock.Now())
+	if (!s.Plan.Gone || s.Backup.Unsettled || s.Backup.ArchiveEnds) && trouble == nil {
+		return nil
+	}
+	if trouble != nil {
+		r.Announcer.Abandoned(s, trouble)
+	}
+	names := resources.NamesOf(s.Cluster.Name)
+	ca, operatorTLS := names.CA, names.OperatorTLS
+	for _, name := range []string{ca, objects.KeptName(ca), operatorTLS} {
+		secret, err := r.Objects.OwnedSecret(ctx, s, name)
+		if p := pass.AsProblem(err); p != nil && p.Reason == v1alpha1.ReasonForeignResource {
+			continue // somebody else's, with nothing of ours on it
+		}
+		if err != nil {
+			return err
+		}
+		if secret != nil {
+			if err := r.Objects.DropFinalizer(ctx, secret); err != nil {
+				return err
+			}
+		}
+	}
+	if pass.CredentialsSecret(s.Cluster) != "" {
+		if err := r.noteReleased(ctx, s); err != nil {
+			return err
+		}
+	}
+	return r.LetAllGo(ctx, s)
+}
+
+// AbandonPatience is how long a deletion that a person gave up goes on against trouble that may end by itself.
+const AbandonPatience = 5 * time.Minute
+
+// noteReleased notes on the cluster that only Secrets, records and the finalizer are left to be let go. The Secret with the
+// credentials may vanish with our finalizer on it, and without them nobody can ask EC2 a second time.
+func (r *Releaser) noteReleased(ctx context.Context, s *pass.Pass) error {
+	if _, noted := s.Cluster.Annotations[v1alpha1.AnnotationReleased]; noted {
+		return nil
+	}
+	before := s.Cluster.DeepCopy()
+	metav1.SetMetaDataAnnotation(&s.Cluster.ObjectMeta, v1alpha1.AnnotationReleased, "true")
+	if err := r.Client.Patch(ctx, s.Cluster, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("note that nothing is left in EC2: %w", err)
+	}
+	return nil
+}
+
+// Released says whether a cluster that is to go had nothing left in EC2 when its credentials were let go.
+func Released(s *pass.Pass) bool {
+	_, noted := s.Cluster.Annotations[v1alpha1.AnnotationReleased]
+	return noted && s.Deleting()
+}
+
+// LetAllGo lets go of the users' Secrets, the records and the cluster. One cluster does that at a time: of two that hold one Secret
+// the second finds that nobody else needs it.
+func (r *Releaser) LetAllGo(ctx context.Context, s *pass.Pass) error {
+	r.Caches.Releasing.Lock()
+	defer r.Caches.Releasing.Unlock()
+	// In this order: the records say which Secrets are held.
+	if err := r.releaseCredentials(ctx, s); err != nil {
+		return err
+	}
+	if err := r.releaseRecords(ctx, s); err != nil {
+		return err
+	}
+	before := s.Cluster.DeepCopy()
+	controllerutil.RemoveFinalizer(s.Cluster, v1alpha1.Finalizer)
+	if err := r.Client.Patch(ctx, s.Cluster, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("remove the finalizer: %w", err)
+	}
+	s.Done = true
+	return nil
+}
+
+// giveUpFor returns the trouble for which a deletion is given up, nil when it is not: nobody asked for that, or nothing
+// stands in its way, or it may be over soon. What only a person can put right is not waited for; other trouble must have stood in
+// the way for abandonPatience, without a pass in which there was none.
+func giveUpFor(s *pass.Pass, now time.Time) *engine.Problem {
+	trouble, n := trouble(s), s.Cache
+	switch {
+	case trouble == nil || !s.Deleting():
+		n.Told.HinderedSince = time.Time{}
+		return nil
+	case n.Told.HinderedSince.IsZero():
+		n.Told.HinderedSince = now
+	}
+	if !s.Abandons() || trouble.After < engine.AfterPerson && now.Sub(n.Told.HinderedSince) < AbandonPatience {
+		return nil
+	}
+	return trouble
+}
+
+// trouble is what stands in the way of a deletion: of several what only a person can put right.
+func trouble(s *pass.Pass) (found *engine.Problem) {
+	for _, p := range append([]*engine.Problem{s.Access.Problem}, s.Result.Problems...) {
+		if p != nil && !p.Aside && (found == nil || found.After < engine.AfterPerson && p.After >= engine.AfterPerson) {
+			found = p
+		}
+	}
+	return found
+}
+
+// releaseRecords lets the members ConfigMap go.
+func (r *Releaser) releaseRecords(ctx context.Context, s *pass.Pass) error {
+	name := resources.NamesOf(s.Cluster.Name).Members
+	var cm corev1.ConfigMap
+	if err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.Cluster.Namespace, Name: name}, &cm); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if !pass.OwnedBy(&cm, s.Cluster) {
+		return nil
+	}
+	return r.Objects.DropFinalizer(ctx, &cm)
+}

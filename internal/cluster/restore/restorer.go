@@ -1,0 +1,238 @@
+// Package restore begins a cluster with a backup, a snapshot or a volume.
+package restore
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/announce"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/jobs"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/objects"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+)
+
+// Restorer brings a cluster the data that it is to begin with.
+type Restorer struct {
+	*pass.Ports
+	Objects *objects.Objects
+}
+
+// Recover keeps the Job going that restores into a member, and remembers when it is done. The Job itself makes sure that
+// nothing is overwritten, and begins an attempt again that was cut off.
+func (r *Restorer) Recover(ctx context.Context, s *pass.Pass, a topology.Recover) error {
+	name := resources.NamesOf(s.Cluster.Name).Recovery
+	var job batchv1.Job
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.Cluster.Namespace, Name: name}, &job)
+	if apierrors.IsNotFound(err) {
+		err = r.Reader.Get(ctx, client.ObjectKey{Namespace: s.Cluster.Namespace, Name: name}, &job)
+	}
+	switch {
+	case apierrors.IsNotFound(err): // a Job that was begun knows itself what it restores, also when the MySQLBackup is gone
+		if err := r.forgetFailure(ctx, s); err != nil {
+			return err
+		}
+		t, err := r.RecoveryTask(ctx, s, a.Member)
+		if err != nil {
+			return err
+		}
+		return r.startRecovery(ctx, s, t)
+	case err != nil:
+		return fmt.Errorf("read Job %s: %w", name, err)
+	case !pass.OwnedBy(&job, s.Cluster):
+		return &engine.Problem{Reason: v1alpha1.ReasonForeignResource, Message: "Job " + name + " exists and does not belong to this cluster; rename or delete it", After: engine.AfterPerson}
+	}
+	s.Backup.Recovery = r.recoveryReport(ctx, s)
+	if !jobs.OnlyFades(&job) {
+		s.Cache.Backups.RecoveryFades = time.Time{}
+	}
+	switch {
+	case jobs.Succeeded(&job):
+		return s.Stored.Save(ctx, func(records *topology.Records) { records.Recovered = true })
+	case jobs.Ended(&job) != "":
+		message := s.Restorer()
+		if message == "" {
+			message = jobs.Ended(&job)
+		}
+		return &engine.Problem{Reason: v1alpha1.ReasonRecoveryFailed, After: engine.AfterPerson,
+			Message: fmt.Sprintf("%s; put that right and delete Job %s to try again", message, name)}
+	case jobs.OnlyFades(&job):
+		if s.Cache.Backups.RecoveryFades.IsZero() {
+			s.Cache.Backups.RecoveryFades = r.Clock.Now()
+		}
+		if r.Clock.Since(s.Cache.Backups.RecoveryFades) < jobs.EndPatience {
+			return nil
+		}
+		return &engine.Problem{Reason: v1alpha1.ReasonRecoveryStuck, After: engine.AfterPerson, Message: fmt.Sprintf(
+			"the pod of Job %s was to end at %s and has not, as on a node that does not answer; another beside it would restore into the same server. When it surely runs no more, delete its node or, with --force, the pod",
+			name, s.Cache.Backups.RecoveryFades.UTC().Format(time.RFC3339))}
+	case jobs.NeverRan(&job, r.Clock.Now()) && !reportedBy(s, &job):
+		// The next one is as the spec has it by then. There are never two: this one is gone when its pod is.
+		if err := jobs.Delete(ctx, r.Client, &job, metav1.DeletePropagationForeground); err != nil {
+			return err
+		}
+		r.Events.Eventf(s.Cluster, nil, corev1.EventTypeWarning, v1alpha1.EventRecoveryNotStarted, announce.Act,
+			"The pod of Job %s did not run within %s; it is tried again as the spec is by now", name, jobs.StartPatience)
+	}
+	return nil
+}
+
+// RecoveryTask says what is restored from where.
+func (r *Restorer) RecoveryTask(ctx context.Context, s *pass.Pass, member string) (task.Task, error) {
+	recovery := s.Cluster.Recovery()
+	t := task.Task{
+		Namespace: s.Cluster.Namespace, Cluster: s.Cluster.Name, ClusterUID: s.UID(), Region: s.Cluster.Spec.AWS.Region, Target: member,
+		StallTimeout: s.Cluster.Spec.Backup.EffectiveStallTimeout(),
+	}
+	t.Report = resources.NamesOf(s.Cluster.Name).Recovery
+	if point := recovery.PointInTime; point != nil {
+		t.UntilGTID = point.GTID
+		if point.Time != "" {
+			at, err := time.Parse(time.RFC3339Nano, point.Time)
+			if err != nil {
+				return t, &engine.Problem{Reason: v1alpha1.ReasonInvalidSpec, After: engine.AfterPerson, Message: "spec.bootstrap.recovery.pointInTime.time: " + err.Error()}
+			}
+			t.UntilTime = &at
+		}
+	}
+	if recovery.ObjectStore != nil {
+		t.Destination, t.Path = &recovery.ObjectStore.Destination, recovery.ObjectStore.Path
+		return t, nil
+	}
+	b, err := r.backupToRestore(ctx, s)
+	switch {
+	case err != nil:
+		return t, err
+	case b.Spec.Method == v1alpha1.BackupMethodSnapshot:
+		return t, &engine.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: "MySQLBackup " + b.Name + " is a snapshot, and no pod restores one", After: engine.AfterPerson}
+	case b.Status.Destination == nil || !strings.HasPrefix(b.Status.Path, b.Namespace+"/"+b.Spec.ClusterName+"/") || !strings.Contains(b.Status.Path, "/backups/"):
+		return t, &engine.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: "MySQLBackup " + b.Name + " does not say where its data are; use recovery.objectStore", After: engine.AfterPerson}
+	}
+	t.Destination, t.Path = b.Status.Destination, b.Status.Path
+	return t, nil
+}
+
+// backupToRestore reads the MySQLBackup that the spec names, and makes sure that it is complete.
+func (r *Restorer) backupToRestore(ctx context.Context, s *pass.Pass) (*v1alpha1.MySQLBackup, error) {
+	name := s.Cluster.Recovery().BackupName
+	var b v1alpha1.MySQLBackup
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.Cluster.Namespace, Name: name}, &b)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, &engine.Problem{Reason: v1alpha1.ReasonWaitingForDependency, Message: "spec.bootstrap.recovery: there is no MySQLBackup " + name + " in this namespace", After: engine.AfterWaiting}
+	case err != nil:
+		return nil, fmt.Errorf("read MySQLBackup %s: %w", name, err)
+	case b.Status.Phase != v1alpha1.BackupCompleted:
+		return nil, &engine.Problem{Reason: v1alpha1.ReasonWaitingForDependency, Message: fmt.Sprintf("spec.bootstrap.recovery: MySQLBackup %s is %s and not Completed", b.Name, b.Status.Phase), After: engine.AfterWaiting}
+	}
+	return &b, nil
+}
+
+// startRecovery makes the Job and the ConfigMap in which it reports.
+func (r *Restorer) startRecovery(ctx context.Context, s *pass.Pass, t task.Task) error {
+	recovery, image := s.Cluster.Recovery(), ""
+	if image = recovery.Image; image == "" && s.Cluster.Spec.Backup != nil {
+		image = s.Cluster.Spec.Backup.Image
+	}
+	images, err := r.Objects.PodImages(ctx, s.Cluster, image)
+	if err != nil {
+		return err
+	}
+	if err := r.EnsurePodIdentity(ctx, s); err != nil {
+		return err
+	}
+	report := resources.RecoveryReport(s.Cluster)
+	if err := r.Objects.Apply(ctx, s, report, *report.Name, &corev1.ConfigMap{}); err != nil {
+		return err
+	}
+	ac, err := resources.RecoveryJob(s.Cluster, t, images)
+	if err != nil {
+		return err
+	}
+	var job batchv1.Job
+	if err := pass.Convert(ac, &job); err != nil {
+		return err
+	}
+	if err := r.Client.Create(ctx, &job, client.FieldOwner(v1alpha1.FieldManager)); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("make the Job that restores: %w", err)
+	}
+	return nil
+}
+
+// recoveryReport reads what the restoring pod said last.
+func (r *Restorer) recoveryReport(ctx context.Context, s *pass.Pass) map[string]string {
+	name := resources.NamesOf(s.Cluster.Name).Recovery
+	var cm corev1.ConfigMap
+	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.Cluster.Namespace, Name: name}, &cm); err != nil {
+		return nil
+	}
+	return cm.Data
+}
+
+// EnsurePodIdentity makes the pods' service account and what it may do.
+func (r *Restorer) EnsurePodIdentity(ctx context.Context, s *pass.Pass) error {
+	role := ""
+	if d := r.podDestination(ctx, s); d != nil && d.S3 != nil {
+		role = d.S3.RoleARN
+	}
+	account := resources.BackupServiceAccount(s.Cluster, role)
+	if err := s.UnlessLeaving(r.Objects.Apply(ctx, s, account, *account.Name, &corev1.ServiceAccount{})); err != nil {
+		return err
+	}
+	may := resources.BackupRole(s.Cluster)
+	if err := s.UnlessLeaving(r.Objects.Apply(ctx, s, may, *may.Name, &rbacv1.Role{})); err != nil {
+		return err
+	}
+	binding := resources.BackupRoleBinding(s.Cluster)
+	return s.UnlessLeaving(r.Objects.Apply(ctx, s, binding, *binding.Name, &rbacv1.RoleBinding{}))
+}
+
+// podDestination is where the cluster's pods keep backups, or, for one that is yet to be restored, read them from.
+func (r *Restorer) podDestination(ctx context.Context, s *pass.Pass) *v1alpha1.BackupDestination {
+	if s.Recovering() {
+		if t, err := r.RecoveryTask(ctx, s, ""); err == nil {
+			return t.Destination
+		}
+	}
+	if s.Cluster.Spec.Backup != nil {
+		return s.Cluster.Spec.Backup.Destination
+	}
+	return nil
+}
+
+// forgetFailure empties the report of a restore that failed and whose Job is gone: it says nothing of the next attempt.
+func (r *Restorer) forgetFailure(ctx context.Context, s *pass.Pass) error {
+	name := resources.NamesOf(s.Cluster.Name).Recovery
+	var report corev1.ConfigMap
+	if err := client.IgnoreNotFound(r.Client.Get(ctx, client.ObjectKey{Namespace: s.Cluster.Namespace, Name: name}, &report)); err != nil {
+		return fmt.Errorf("read ConfigMap %s: %w", name, err)
+	}
+	if !pass.OwnedBy(&report, s.Cluster) || report.Data[task.ReportState] != pass.RestoreFailed {
+		return nil // nor is one that is not there
+	}
+	before := report.DeepCopy()
+	report.Data, s.Backup.Recovery = nil, map[string]string{}
+	if err := r.Client.Patch(ctx, &report, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("empty the report of the attempt before: %w", err)
+	}
+	return nil
+}
+
+// reportedBy says whether a pod of a Job has reported: it ran, though Kubernetes may not see it at the moment, because its node
+// does not answer. Another beside it would restore into the same server.
+func reportedBy(s *pass.Pass, job *batchv1.Job) bool {
+	return s.Backup.Recovery[task.ReportJob] == string(job.UID)
+}

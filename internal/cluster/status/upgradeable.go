@@ -1,0 +1,71 @@
+package status
+
+import (
+	"slices"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/olm"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+)
+
+// Reasons of the OperatorCondition Upgradeable=False.
+const (
+	unfinishedFailover   = "FailoverInProgress"
+	unfinishedSwitchover = "SwitchoverInProgress"
+	unfinishedRollout    = "RollingChangeInProgress"
+	unfinishedRestore    = "RestoreInProgress"
+)
+
+// TellUnfinished tells what the plan leaves unfinished. A pass that did not come to a plan changes nothing, but for a cluster
+// that is gone.
+func (r *Reporter) TellUnfinished(req ctrl.Request, s *pass.Pass) {
+	switch {
+	case r.Upgradeable == nil:
+	case s == nil || s.Done:
+		r.Upgradeable.Set(req.NamespacedName, nil)
+	case s.Planned:
+		r.Upgradeable.Set(req.NamespacedName, unfinished(s))
+	}
+}
+
+// unfinished names the failover, switchover, rolling change or restore that is under way. One that was given up until a person
+// does something is not: perhaps another release of the operator is what helps.
+func unfinished(s *pass.Pass) *olm.Unfinished {
+	if s.Deleting() {
+		return nil
+	}
+	// A wish that waits for what may never come is not under way: whoever makes it must not keep the operator from being upgraded.
+	wanted := s.Cluster.Annotations[v1alpha1.AnnotationSwitchover]
+	if wanted != "" && wanted != s.Plan.Primary && slices.ContainsFunc(s.Plan.Members, func(v topology.View) bool { return v.Name == wanted && v.Phase == v1alpha1.PhaseReady }) {
+		return &olm.Unfinished{Reason: unfinishedSwitchover, Message: "the primary is to hand over to " + wanted}
+	}
+	if s.Plan.Failing {
+		return &olm.Unfinished{Reason: unfinishedFailover, Message: "the cluster has lost its primary and has no new one yet"}
+	}
+	for _, action := range s.Plan.Actions {
+		switch action.(type) {
+		case topology.ApplyReceived, topology.Promote, topology.RecordPrimary, topology.Fence, topology.StandAlone:
+			return &olm.Unfinished{Reason: unfinishedFailover, Message: "a member is being made the primary"}
+		case topology.Switchover:
+			return &olm.Unfinished{Reason: unfinishedSwitchover, Message: "the primary hands over to another member"}
+		case topology.Restart:
+			return &olm.Unfinished{Reason: unfinishedRollout, Message: "members are being restarted one after the other"}
+		}
+	}
+	if s.Plan.Rollout.Kind != v1alpha1.RolloutVolumes && s.Plan.Rollout.Current != "" {
+		return &olm.Unfinished{Reason: unfinishedRollout, Message: "members are being replaced one after the other"}
+	}
+	if s.Recovering() && s.Backup.Recovery[task.ReportState] != pass.RestoreFailed && s.Backup.Unadoptable == "" && !s.Observed.Source.Final {
+		return &olm.Unfinished{Reason: unfinishedRestore, Message: "the data of the cluster are being restored"}
+	}
+	for _, m := range s.Observed.Members {
+		if m != nil && s.Desired.Hold == "" && s.Desired.RestartDue(m, s.Observed.Now) {
+			return &olm.Unfinished{Reason: unfinishedRollout, Message: "members are being restarted one after the other"}
+		}
+	}
+	return nil
+}

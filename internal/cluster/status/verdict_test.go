@@ -1,0 +1,197 @@
+package status
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+)
+
+func TestCombineFindings(t *testing.T) {
+	notPermitted := topology.Finding{Reason: v1alpha1.ReasonNotPermitted, Message: "ec2:StopInstances is not permitted"}
+	notProven := topology.Finding{Reason: v1alpha1.ReasonPromotionNotProven, Message: "no primary: 2 of the 3 voters must be reached"}
+	silent := func(name string) topology.Finding {
+		return topology.Finding{Reason: v1alpha1.ReasonMemberUnreachable, Message: name + " is silent"}
+	}
+	for name, row := range map[string]struct {
+		findings        []topology.Finding
+		reason, message string
+	}{
+		"one":                                  {[]topology.Finding{notPermitted}, "NotPermitted", notPermitted.Message},
+		"what the data need comes first":       {[]topology.Finding{notPermitted, silent("orders-1"), notProven}, "PromotionNotProven", notProven.Message + "; orders-1 is silent; " + notPermitted.Message},
+		"twice the same":                       {[]topology.Finding{notPermitted, notPermitted}, "NotPermitted", notPermitted.Message},
+		"the first of equals, then by message": {[]topology.Finding{silent("orders-2"), silent("orders-1"), silent("orders-0")}, "MemberUnreachable", "orders-2 is silent; orders-0 is silent; orders-1 is silent"},
+	} {
+		if reason, message := combine(row.findings); reason != row.reason || message != row.message {
+			t.Errorf("%s: %s: %s", name, reason, message)
+		}
+	}
+}
+
+// TestVerdicts: what is known of a cluster, and what Available and Degraded say of it.
+func TestVerdicts(t *testing.T) {
+	now := time.Date(2026, 11, 26, 14, 2, 30, 0, time.UTC)
+	ago := func(d time.Duration) time.Time { return now.Add(-d) }
+	succeeded := func(d time.Duration) mysql.ProbeResult {
+		return mysql.ProbeResult{Probed: true, LastSuccess: ago(d)}
+	}
+	failed := func(d time.Duration) mysql.ProbeResult {
+		return mysql.ProbeResult{Probed: true, LastSuccess: ago(d), Err: "i/o timeout"}
+	}
+	before := func(status metav1.ConditionStatus, reason string) *metav1.Condition {
+		return &metav1.Condition{Status: status, Reason: reason, Message: "as before"}
+	}
+	unproven := topology.Finding{Reason: v1alpha1.ReasonPromotionNotProven, Message: "no primary: 2 of the 3 voters must be reached"}
+	missing := topology.Finding{Reason: v1alpha1.ReasonAcknowledgementsMissing, Message: "writes wait"}
+	denied := topology.Finding{Reason: v1alpha1.ReasonNotPermitted, Message: "ec2:StopInstances is not permitted"}
+	const secs = time.Second
+	for name, row := range map[string]struct {
+		e                   evidence
+		available, degraded string // the beginning of status/reason: message; of Degraded "" when it stays as it is
+	}{
+		"all is well": {evidence{planned: true, primary: "orders-0", probe: succeeded(secs), due: ago(secs)},
+			"True/WriteSucceeded", "False/Healthy: nothing needs attention"},
+		"all members are down": {evidence{planned: true, waiting: "no member that knows the voters answers", probe: failed(9 * secs), due: ago(9 * secs)},
+			"False/NoPrimary: no member takes writes: no member", "True/NoPrimary: no member takes writes: no member that knows"},
+		"a failover has just begun": {evidence{planned: true, waiting: "waiting a moment for it", probe: failed(3 * secs), due: ago(3 * secs)},
+			"True/WriteSucceeded", "False/Healthy"},
+		"the primary is there, and writes fail": {evidence{planned: true, primary: "orders-0", service: "orders-primary", probe: failed(6 * secs), due: ago(6 * secs)},
+			"False/WriteFailed: the last write", "True/WriteFailed: writes through Service orders-primary fail: i/o timeout."},
+		"writes fail, and the pass came to no plan": {evidence{probe: failed(time.Minute), due: ago(time.Minute)},
+			"False/WriteFailed", "True/WriteFailed"},
+		"writes succeed, and the pass came to no plan": {evidence{probe: succeeded(secs), due: ago(secs)},
+			"True/WriteSucceeded", ""},
+		"the cause is known: it says so itself": {evidence{planned: true, probe: failed(time.Minute), due: ago(time.Minute), problems: []topology.Finding{denied, unproven}},
+			"False/NoPrimary: no primary: 2 of the 3", "True/PromotionNotProven: no primary: 2 of the 3 voters must be reached; ec2:StopInstances is not permitted"},
+		"acknowledgements are missing": {evidence{planned: true, primary: "orders-0", probe: failed(time.Minute), due: ago(time.Minute), problems: []topology.Finding{missing}},
+			"False/WriteFailed", "True/AcknowledgementsMissing: writes wait"},
+		"a hint does not hide that writes fail": {evidence{planned: true, waiting: "waiting for mysqld", probe: failed(time.Minute), due: ago(time.Minute), problems: []topology.Finding{denied}},
+			"False/NoPrimary", "True/NoPrimary: no member takes writes: waiting for mysqld; ec2:StopInstances"},
+		"the cluster starts for the first time": {evidence{planned: true, waiting: "orders-0: instance i-0 is pending"},
+			"False/NoPrimary: there is no primary yet: orders-0: instance", "False/Healthy"},
+		"it has just got its first primary": {evidence{planned: true, primary: "orders-0", due: ago(secs), since: ago(time.Hour), before: before(metav1.ConditionFalse, "NoPrimary")},
+			"False/NoPrimary: as before", "False/Healthy"},
+		"hibernates":                        {evidence{planned: true, hibernates: true, probe: failed(time.Hour)}, "False/Hibernated", "False/Healthy"},
+		"is deleted, and still has clients": {evidence{planned: true, deleting: true, probe: succeeded(secs)}, "False/Deleting: the cluster is being deleted", "False/Healthy"},
+		"a new leader believes the last one for a moment": {evidence{planned: true, primary: "orders-0", since: ago(secs), due: ago(secs), before: before(metav1.ConditionTrue, "WriteSucceeded")},
+			"True/WriteSucceeded: as before", "False/Healthy"},
+		"and not for longer than its first probe takes": {evidence{planned: true, primary: "orders-0", since: ago(time.Minute), due: ago(time.Minute), before: before(metav1.ConditionTrue, "WriteSucceeded")},
+			"Unknown/NotProbed", "False/Healthy"},
+		"a new leader takes over an outage": {evidence{planned: true, primary: "orders-0", since: ago(0), due: ago(time.Hour), before: before(metav1.ConditionFalse, "WriteFailed")},
+			"False/WriteFailed: as before", "True/WriteFailed"},
+		"nobody could look since the operator started": {evidence{before: before(metav1.ConditionTrue, "WriteSucceeded")}, "Unknown/NotProbed", ""},
+		"a new object": {evidence{}, "False/NotProbed", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			row.e.now = now
+			v := row.e.judge()
+			text := func(c metav1.Condition) string { return string(c.Status) + "/" + c.Reason + ": " + c.Message }
+			if !strings.HasPrefix(text(v.available), row.available) {
+				t.Errorf("Available is %s", text(v.available))
+			}
+			switch {
+			case v.degraded == nil && row.degraded != "", v.degraded != nil && row.degraded == "", v.degraded != nil && !strings.HasPrefix(text(*v.degraded), row.degraded):
+				t.Errorf("Degraded is %+v, want %q", v.degraded, row.degraded)
+			}
+		})
+	}
+}
+
+// TestStatusNeverSaysWellWhileWritesFail tries everything that a pass can know: whenever writes are due and none has succeeded for
+// longer than ProbeFresh, Available is not True and Degraded is, or Available is Unknown because nobody could look.
+func TestStatusNeverSaysWellWhileWritesFail(t *testing.T) {
+	now := time.Date(2026, 11, 26, 14, 2, 30, 0, time.UTC)
+	all := []evidence{{now: now}}
+	vary := func(values int, set func(e *evidence, value int)) {
+		var more []evidence
+		for _, e := range all {
+			for value := range values {
+				set(&e, value)
+				more = append(more, e)
+			}
+		}
+		all = more
+	}
+	befores := []metav1.ConditionStatus{"", metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown}
+	reasons := []string{"", v1alpha1.ReasonPromotionNotProven, v1alpha1.ReasonAcknowledgementsMissing, v1alpha1.ReasonMemberMissing, v1alpha1.ReasonNotPermitted}
+	ages := []time.Duration{mysql.ProbeFresh + time.Millisecond, firstProbe + time.Second, time.Hour}
+	vary(2, func(e *evidence, i int) { e.planned = i == 1 })
+	vary(2, func(e *evidence, i int) { e.primary = []string{"", "orders-0"}[i] })
+	vary(len(befores), func(e *evidence, i int) {
+		if e.before = nil; befores[i] != "" {
+			e.before = &metav1.Condition{Status: befores[i], Reason: "Before"}
+		}
+	})
+	vary(len(reasons), func(e *evidence, i int) {
+		if e.problems = nil; reasons[i] != "" {
+			e.problems = []topology.Finding{{Reason: reasons[i], Message: reasons[i]}}
+		}
+	})
+	vary(len(ages), func(e *evidence, i int) { e.since, e.due = now.Add(-ages[i]), now.Add(-ages[i]) })
+	vary(2, func(e *evidence, i int) {
+		if e.probe = (mysql.ProbeResult{}); i == 1 {
+			e.probe = mysql.ProbeResult{Probed: true, LastSuccess: e.due}
+		}
+	})
+	for _, e := range all {
+		v := e.judge()
+		believed := !e.probe.Probed && e.before != nil && e.planned && e.primary != "" && now.Sub(e.since) <= firstProbe // the last leader
+		if v.available.Status == metav1.ConditionTrue && !believed {
+			t.Errorf("Available is True of %+v", e)
+		}
+		if v.available.Status == metav1.ConditionFalse && (v.degraded == nil || v.degraded.Status != metav1.ConditionTrue) {
+			t.Errorf("Degraded is %+v of %+v", v.degraded, e)
+		}
+		if e.counts(v) != 0 {
+			t.Errorf("Degraded still waits %s of %+v", e.counts(v), e)
+		}
+	}
+}
+
+// TestWritesAreDue: from when on a cluster must take writes.
+func TestWritesAreDue(t *testing.T) {
+	now := time.Date(2026, 11, 26, 14, 2, 30, 0, time.UTC)
+	long := now.Add(-time.Hour)
+	unavailable := []metav1.Condition{{Type: v1alpha1.ConditionAvailable, Status: metav1.ConditionFalse, Reason: "NoPrimary", LastTransitionTime: metav1.NewTime(long)}}
+	established := topology.Records{Established: true}
+	for name, row := range map[string]struct {
+		writes pass.Writes
+		change func(*pass.Pass)
+		due    time.Time
+		waking bool
+	}{
+		"never had a primary":               {pass.Writes{}, func(s *pass.Pass) { s.SetRecords(topology.Records{}) }, time.Time{}, false},
+		"lost its primary":                  {pass.Writes{Since: long}, func(*pass.Pass) {}, now, false},
+		"still has none":                    {pass.Writes{Since: long, Due: long}, func(*pass.Pass) {}, long, false},
+		"a new leader finds it unavailable": {pass.Writes{}, func(s *pass.Pass) { s.Cluster.Status.Conditions = unavailable }, long, false},
+		"is to be deleted": {pass.Writes{Since: long, Due: long}, func(s *pass.Pass) {
+			s.Cluster.DeletionTimestamp, s.Cluster.Spec.DeletionProtection = &metav1.Time{Time: now}, ptr.To(false)
+		}, time.Time{}, false},
+		"hibernates":                     {pass.Writes{Since: long, Due: long}, func(s *pass.Pass) { s.Cluster.Spec.Hibernate = true }, time.Time{}, true},
+		"wakes":                          {pass.Writes{Since: long, Waking: true}, func(*pass.Pass) {}, time.Time{}, true},
+		"wakes, and the operator is new": {pass.Writes{}, func(s *pass.Pass) { s.Cluster.Status.Phase = v1alpha1.PhaseHibernated }, time.Time{}, true},
+		"the pass came to no plan: what was known holds": {pass.Writes{Since: long, Due: long}, func(s *pass.Pass) {
+			s.Planned = false
+			s.SetRecords(topology.Records{})
+		}, long, false},
+	} {
+		prober := mysql.NewProber(mysql.ProberOptions{})
+		r := &Reporter{Ports: &pass.Ports{Clock: clocktesting.NewFakePassiveClock(now), Prober: prober}}
+		s := &pass.Pass{Cluster: &v1alpha1.MySQLCluster{}, Cache: &pass.Cache{Told: pass.ToldCache{Writes: row.writes}}, Planned: true}
+		s.SetRecords(established)
+		row.change(s)
+		r.trackWrites(s)
+		if w := s.Cache.Told.Writes; !w.Due.Equal(row.due) || w.Waking != row.waking {
+			t.Errorf("%s: due %s, waking %v", name, w.Due, w.Waking)
+		}
+		prober.Close()
+	}
+}

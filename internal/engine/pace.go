@@ -27,7 +27,7 @@ func (o Outcome) LookAgain(plan topology.Plan) time.Duration {
 	}
 	for _, p := range o.Problems {
 		switch {
-		case p.After > 0 && (!p.Aside || !plan.Failing):
+		case p.After > 0 && !p.Aside:
 			after = max(after, min(p.After, AfterWaiting))
 		case plan.Failing:
 			after = max(after, AfterFailing)

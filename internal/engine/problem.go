@@ -48,7 +48,7 @@ type Problem struct {
 	// Pause is for how long at the most the action that met the problem is not tried again, however soon the next pass comes;
 	// 0 for not at all. pauseFrom is for how long after the first time, each further one doubling it; 0 leaves that to fail.
 	Pause, PauseFrom time.Duration
-	// Aside is true for what holds no deletion up.
+	// Aside is true for what nothing waits for: no deletion, and no next pass.
 	Aside bool
 	Cause error
 }

@@ -59,6 +59,9 @@ func (w *stage) NoteVersion(_ context.Context, id, version string) error {
 func (w *stage) CreateVolume(_ context.Context, a topology.CreateVolume) error {
 	return w.ask(a.String())
 }
+func (w *stage) PrepareLaunch(a topology.LaunchInstance) (func(context.Context) error, error) {
+	return func(context.Context) error { return w.ask(a.String()) }, nil
+}
 func (w *stage) StopIOThread(context.Context) error    { return w.ask("stop the receiver") }
 func (w *stage) DemotePatiently(context.Context) error { return w.ask("demote patiently") }
 func (w *stage) PrepareCertificate(_ context.Context, a topology.SignCertificate) (string, func(context.Context) error, error) {
@@ -352,5 +355,36 @@ func TestASpentTokenTakesTheNextIncarnation(t *testing.T) {
 	x := w.execution(NewRequests(), topology.CreateVolume{Member: "a", Incarnation: 3, Zone: "b"})
 	if x.Run(t.Context()); len(x.Problems) != 1 || w.records.Members["a"].Volume != 4 {
 		t.Errorf("recorded %+v, problems %v", w.records.Members["a"], x.Problems)
+	}
+}
+
+// TestALackOfCapacityIsRemembered: the plan chooses another zone.
+func TestALackOfCapacityIsRemembered(t *testing.T) {
+	w, q := newStage(), NewRequests()
+	w.answers["launch"] = answer("RunInstances", codeNoCapacity)
+	x := w.execution(q, topology.LaunchInstance{Member: "a", SubnetID: "subnet-b"})
+	x.Desired.Subnets = []topology.Subnet{{ID: "subnet-a", Zone: "a"}, {ID: "subnet-b", Zone: "b"}}
+	x.Run(t.Context())
+	if zone, _ := q.CapacityRefused("a", w.clock.Now()); zone != "b" {
+		t.Errorf("capacity lacks in %q; asked %v", zone, w.asked)
+	}
+}
+
+// TestWhatEC2DidNotAnswerIsInDoubt: it may have been done, and lists may not show it yet.
+func TestWhatEC2DidNotAnswerIsInDoubt(t *testing.T) {
+	for name, row := range map[string]struct {
+		answer error
+		doubt  bool
+	}{
+		"no answer":     {context.DeadlineExceeded, true},
+		"a refusal":     {answer("CreateVolume", "UnauthorizedOperation"), false},
+		"EC2 has a bug": {answer("CreateVolume", "InternalError"), true},
+	} {
+		w, q := newStage(), NewRequests()
+		w.answers["create"] = row.answer
+		w.execution(q, topology.CreateVolume{Member: "a", Incarnation: 3, Zone: "b"}).Run(t.Context())
+		if doubt := q.Doubted().Equal(w.clock.Now()); doubt != row.doubt {
+			t.Errorf("%s: in doubt: %t", name, doubt)
+		}
 	}
 }

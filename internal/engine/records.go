@@ -160,7 +160,8 @@ func (r *Recorder) read(ctx context.Context) (bool, error) {
 // recognise says whether to go by what this process knows, and not by what was read: both are the same, or it is put back.
 func (r *Recorder) recognise(ctx context.Context, read StoredRecords) (bool, error) {
 	m := r.Memory
-	if read.Version != m.version && !(read.Readable && read.Records.Equal(m.records)) {
+	same := read.Version == m.version || read.Readable && read.Records.Equal(m.records)
+	if !same {
 		edited, err := r.isEdit(ctx, read.Records)
 		r.edited = edited
 		return edited, err

@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/aws/smithy-go"
 
@@ -80,19 +81,28 @@ func (p *process) call(what string, effect func() error) error {
 	return nil
 }
 
-// sameCallsAMinute is how often an operator may ask EC2 for the same within a minute: what powers an instance off is tried each second.
-const sameCallsAMinute = 70
+// How often an operator may ask EC2 for the same within a minute. What powers an instance off may be a fence, and is tried each second.
+const (
+	sameCallsAMinute  = 30
+	sameFencesAMinute = 70
+)
 
 // checkPace holds that EC2 is not asked for the same more often than that. The lists are asked for in each pass here.
 func (op *operator) checkPace(what string) {
 	if what == describe {
 		return
 	}
-	calls := append(op.calls[what], op.w.now)
+	op.calls[what] = append(op.calls[what], op.w.now)
+	calls := op.calls[what]
 	for calls[0] <= op.w.now-minute {
 		calls = calls[1:]
 	}
-	if op.calls[what] = calls; len(calls) > sameCallsAMinute {
+	op.calls[what] = calls
+	most := sameCallsAMinute
+	if strings.HasPrefix(what, "stop ") {
+		most = sameFencesAMinute
+	}
+	if len(calls) > most {
 		op.w.fail(asksHotly, "%s is asked for %d times within a minute by %s", what, len(calls), op.name)
 	}
 }

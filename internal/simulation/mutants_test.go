@@ -49,6 +49,7 @@ const (
 	uncoveredFile      = "internal/topology/uncovered.go"
 	commitsFile        = "internal/topology/commits.go"
 	recordsFile        = "internal/engine/records.go"
+	looksFile          = "internal/engine/looks.go"
 	executionFile      = "internal/engine/execution.go"
 	callsFile          = "internal/engine/calls.go"
 	requestsFile       = "internal/engine/requests.go"
@@ -75,15 +76,15 @@ var mutants = []mutant{
 	},
 	{
 		name: "what is executed counts, not what is received",
-		at:   174,
+		at:   1035,
 		file: observedFile,
 		old:  "return m.SQL.Executed.Union(m.SQL.Replication.Retrieved)",
-		new:  "return m.SQL.Executed",
+		new:  "return m.SQL.Executed", breaks: append([]string{notConverged}, losesCommits...),
 	},
 	{
 		// Without its second half it is not noticed, see the hand-over below.
 		name: "no acknowledgement is fenced before the voters are counted, nor when the promotion is looked at again",
-		at:   97,
+		at:   111,
 		and:  []patch{reproof},
 		file: failoverFile,
 		old:  "if p.mayStillServe(row) || p.fenceOthers(nil) || p.needsPowerOff() && p.machinesRun(row) {",
@@ -91,14 +92,14 @@ var mutants = []mutant{
 	},
 	{
 		name: "one voter fewer than needed is enough",
-		at:   68,
+		at:   95,
 		file: quorumFile,
 		old:  "proof := Proof{Needed: len(voters) - w}",
 		new:  "proof := Proof{Needed: len(voters) - w - 1}", breaks: append([]string{notConverged}, losesCommits...),
 	},
 	{
 		name: "the spec says who votes, not the membership row",
-		at:   7,
+		at:   90,
 		file: failoverFile,
 		old:  "	proof := prove(row, p.Members, p.Records)\n	if proof.Candidate == \"\" {",
 		new: `	spec := Membership{Epoch: row.Epoch, Primary: row.Primary, W: WaitFor(p.Replicas)}
@@ -107,17 +108,18 @@ var mutants = []mutant{
 	}
 	proof := prove(spec, p.Members, p.Records)
 	if proof.Candidate == "" {`,
+		breaks: append([]string{notConverged}, losesCommits...),
 	},
 	{
 		name: "a joiner acknowledges before it is a voter",
-		at:   282,
+		at:   92,
 		file: stepsVotersFile,
 		old:  "	if a.SemiSync && alone {\n		if err := m.SetAcknowledging",
 		new:  "	if a.SemiSync {\n		if err := m.SetAcknowledging",
 	},
 	{
 		name: "a member that is rebuilt keeps its vote",
-		at:   3,
+		at:   4,
 		file: seedingFile,
 		old:  "if !p.votes.expel(m, primary) {",
 		new:  "if false {", breaks: []string{keptVote},
@@ -154,7 +156,7 @@ var mutants = []mutant{
 	},
 	{
 		name:   "a writable primary is shut down gracefully",
-		at:     3,
+		at:     20,
 		file:   shell + "ec2.go",
 		old:    "		if gracefully && in.server != nil {\n			in.server.shutdown()\n		}\n		w.powerOff(in)\n		w.after(w.between(100, 20*second), func() {\n			if in.cycle == cycle {\n				in.State = stopped\n				w.noteInstance(in)\n			}\n		})\n	})\n}\n\n// endMachine",
 		new:    "		if in.server != nil {\n			in.server.shutdown()\n		}\n		w.powerOff(in)\n		w.after(w.between(100, 20*second), func() {\n			if in.cycle == cycle {\n				in.State = stopped\n				w.noteInstance(in)\n			}\n		})\n	})\n}\n\n// endMachine",
@@ -162,17 +164,18 @@ var mutants = []mutant{
 	},
 	{
 		name: "errant transactions are overlooked",
-		at:   3,
+		at:   4,
 		file: replicatingFile,
 		old:  "return m.SQL.Executed.Subtract(primary.SQL.Executed).WithoutSource(primary.SQL.ServerUUID)",
 		new:  "return gtid.Set{}", breaks: []string{silentDiverged},
 	},
 	{
 		name:   "a client token does not change with the incarnation",
+		at:     2,
 		file:   shell + "port_cloud.go",
 		old:    `return fmt.Sprintf("%s %s %d %d", kind, member, incarnation, rebuilt.Unix())`,
 		new:    `return fmt.Sprintf("%s %s %d", kind, member, incarnation*0)`,
-		stands: "internal/ec2", breaks: []string{notConverged, leaked},
+		stands: "internal/ec2", breaks: []string{asksHotly, notConverged, leaked},
 	},
 	{
 		name: "a throttled read is taken for fenced",
@@ -189,19 +192,20 @@ var mutants = []mutant{
 	}
 	if err == nil {
 		err = op.findHidden(p)`,
+		and:    []patch{{shell + "observe.go", "import (\n", "import (\n	\"errors\"\n"}},
 		stands: "controllers", breaks: append([]string{duplicated, leaked, wrongStatus}, losesCommits...),
 	},
 	{
 		name:   "a stale leader acts without the lock",
-		at:     297,
+		at:     78,
 		file:   shell + "session.go",
 		old:    "if c.slot.open == nil || s != c.slot.server || s.control != c.slot.open {",
 		new:    "if c.slot.open == nil || s != c.slot.server {",
-		stands: "internal/mysql", breaks: append([]string{wildRow, keptVote}, losesCommits...),
+		stands: "internal/mysql", breaks: append([]string{wildRow, keptVote, notConverged}, losesCommits...),
 	},
 	{
 		name:   "a leader that stood still before it took the lock goes on",
-		at:     3156,
+		at:     3848,
 		file:   shell + "session.go",
 		old:    "if err == nil && !w.holdsLease(op) {",
 		new:    "if err == nil && false {",
@@ -209,7 +213,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "of two that are writable the one that answers first wins",
-		at:   265,
+		at:   161,
 		file: failoverFile,
 		old:  "	current, outdated := p.rivals(row)\n",
 		new: `	if w := p.primaries(); len(w) > 1 {
@@ -228,14 +232,14 @@ var mutants = []mutant{
 	},
 	{
 		name: "it is not remembered that a primary was left alone",
-		at:   113,
+		at:   23,
 		file: votersFile,
 		old:  "p.plan.Records.Alone, p.plan.Records.AloneSince, p.plan.Records.Leaving, p.plan.Records.Removing = primary.Name, next.Epoch, \"\", \"\"",
 		new:  "p.plan.Records.Leaving = \"\"",
 	},
 	{
 		name: "the row is not looked at again after the relay log is applied",
-		at:   348,
+		at:   1407,
 		file: stepsFile,
 		old:  "if own.Epoch > a.Membership.Epoch {",
 		new:  "if false {", breaks: append([]string{wildRow}, losesCommits...),
@@ -271,7 +275,7 @@ var mutants = []mutant{
 	{
 		// Alone it is not noticed: the promotion is proven again, behind another fence, before its row counts, and taken back.
 		name: "what the old primary of a switchover can still commit is not fenced, nor looked for after the promotion",
-		at:   30,
+		at:   40,
 		and:  []patch{reproof},
 		file: "internal/steps/switchover.go",
 		old:  "	if a.SemiSync {\n		if err := old.SetSourceWait(ctx, true, outOfReach); err != nil {\n			return err\n		}\n	}\n",
@@ -297,7 +301,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "the next member is replaced before the one before it votes again",
-		at:   73,
+		at:   206,
 		file: rolloutFile,
 		old:  "	case !p.turns.outdated(m) && p.turns.isWell(m):",
 		new:  "	case !p.turns.outdated(m):", breaks: []string{rolledRashly},
@@ -327,14 +331,14 @@ var mutants = []mutant{
 	},
 	{
 		name: "the wait count is lowered before the row that lowers it is acknowledged",
-		at:   729,
+		at:   751,
 		file: stepsVotersFile,
 		old:  "func RemoveVoter(ctx context.Context, primary Server, a topology.RemoveVoter) error {\n",
 		new:  "func RemoveVoter(ctx context.Context, primary Server, a topology.RemoveVoter) error {\n	if err := primary.LowerSourceWait(ctx, max(a.Settled.W, 1), 0); err != nil {\n		return err\n	}\n",
 	},
 	{
 		name: "an older mysqld is started on what a newer one has opened",
-		at:   136,
+		at:   14,
 		file: turnsFile,
 		old:  "	return !m.verified() || olderVersion(p.Version, m.SQL.Version)\n",
 		new:  "	return false\n", breaks: []string{notConverged},
@@ -354,21 +358,21 @@ var mutants = []mutant{
 	},
 	{
 		name: "a volume that a newer mysqld opened goes to an older one when nobody answers",
-		at:   153,
+		at:   2788,
 		file: takeBackFile,
 		old:  "	tooOld := opened != \"\" && olderVersion(version, opened) // also when it is not known",
 		new:  "	tooOld := false", breaks: []string{tooOld},
 	},
 	{
 		name: "all open their data with a version that nobody is up with",
-		at:   680,
+		at:   500,
 		file: takeBackFile,
 		old:  "	if other == nil {\n		return Step{}\n	}\n	p.waitAtMost(waitMySQL)",
 		new:  "	if other != nil || true {\n		return Step{}\n	}\n	p.waitAtMost(waitMySQL)", breaks: []string{notConverged},
 	},
 	{
 		name: "a member is rebuilt in the middle of an upgrade with a series that nobody has",
-		at:   4,
+		at:   50,
 		file: beforeFile,
 		old:  "		return p.turns.seededAsBefore(m)\n",
 		new:  "		return false\n", breaks: []string{notConverged},
@@ -376,7 +380,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "a mysqld is restarted for a setting while that is held back",
-		at:   184,
+		at:   65,
 		file: settingsFile,
 		old:  "	case p.Hold != \"\":\n		p.handover.restartStep = ",
 		new:  "	case p.Hold != \"\" && false:\n		p.handover.restartStep = ", breaks: []string{heldBack},
@@ -397,7 +401,7 @@ var mutants = []mutant{
 	},
 	{
 		name:   "a volume that is lost later is made from what the cluster began with",
-		at:     412,
+		at:     1840,
 		file:   copyFile,
 		old:    `return st.Recover && !rec.Recovered && !rec.Established && rec.Bootstrapped == ""`,
 		new:    "return st.Recover && rec.RebuiltAt.IsZero()",
@@ -412,7 +416,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "the way back is told only where nothing else is",
-		at:   138362,
+		open: true,
 		file: coursesFile,
 		old:  "p.plan.Rollout.PreviousVersion = p.plan.Rollouts[0].PreviousVersion",
 		new:  "_ = p.plan.Rollouts[0].PreviousVersion", breaks: []string{notConverged},
@@ -440,7 +444,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "a surplus member stays although another's vote waits for its end",
-		at:   423422,
+		open: true,
 		file: rolloutFile,
 		old:  "return free || p.scaling.keepsFromVote(m)",
 		new:  "return free", breaks: []string{notConverged},
@@ -461,21 +465,21 @@ var mutants = []mutant{
 	},
 	{
 		name: "after lost records a cluster begins wherever it may",
-		at:   865344,
+		open: true,
 		file: failoverFile,
 		old:  "return m.SQL.Writable || len(p.primaries()) == 0 // else",
 		new:  "return true // else",
 	},
 	{
 		name: "the rebuild that a person asks for does not take the vote before",
-		at:   114,
+		at:   21,
 		file: rebuildingFile,
 		old:  "	return p.seeding.rebuild(m, primary, fmt.Sprintf(\"asked for at %d\", p.plan.Records.Members[m.Name].Rebuild.At))\n",
 		new:  "	_ = fmt.Sprint()\n	return p.seeding.clone(m, primary)\n", breaks: []string{keptVote},
 	},
 	{
 		name: "a member that crashes loses its vote although others cannot do without it",
-		at:   462,
+		at:   645,
 		file: votersFile,
 		old:  "	return stable >= row.WaitCount()\n",
 		new:  "	return stable >= 0\n", breaks: []string{expelledRashly},
@@ -499,7 +503,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "an uncovered time is not remembered",
-		at:   2023,
+		at:   1993,
 		file: uncoveredFile,
 		old:  "	case known == nil:\n		*times = append(*times, u)\n",
 		new:  "	case known == nil:\n", breaks: append([]string{untold}, losesCommits...),
@@ -554,87 +558,125 @@ var mutants = []mutant{
 		new:  "if ioState == ioOff {", breaks: []string{notConverged},
 	},
 	{
-		name: "what EC2 refused is asked again at once",
-		file: failuresFile,
-		old:  "failed && now.Sub(f.at) < f.pause {",
-		new:  "failed && f.pause < 0 {", breaks: []string{asksHotly},
+		name:   "what EC2 refused is asked again at once",
+		at:     4,
+		file:   failuresFile,
+		old:    "failed && now.Sub(f.at) < f.pause {",
+		new:    "failed && f.pause < 0 {",
+		and:    []patch{{"internal/engine/pace.go", "		case p.After > 0 && !p.Aside:", "		case false:"}},
+		breaks: []string{asksHotly},
 	},
 	{
 		name: "the answer to a request that outlasted its pass is never taken",
+		at:   48,
 		file: requestsFile,
 		old:  "		if c.ended() {\n",
 		new:  "		if c.key == nil {\n", breaks: []string{notConverged, leaked},
 	},
 	{
 		name: "a lack of capacity is forgotten at once",
+		open: true,
 		file: engineCloudFile,
 		old:  "		x.Requests.noteCapacity(a.Member, x.zoneOf(a.SubnetID), codeNoCapacity, err, x.Clock.Now())\n",
 		new:  "", breaks: []string{notConverged},
 	},
 	{
 		name: "the client token of an instance that ended is used again",
+		open: true,
 		file: engineCloudFile,
 		old:  "&& ec2.Code(err) != codeTokenEnded {",
 		new:  "{", breaks: []string{notConverged},
 	},
 	{
 		name: "an action is taken after one of the same member has failed",
+		open: true,
 		file: executionFile,
 		old:  "			x.failed(a, p)\n			return\n",
 		new:  "			x.failed(a, p)\n",
 	},
 	{
-		name: "nobody asks whether this process still leads",
-		file: stateFile,
-		old:  "if x.Lease == nil ||",
-		new:  "if x.Lease != nil ||", breaks: append([]string{duplicated, leaked, dataDeleted, tooOld}, losesCommits...),
-	},
-	{
 		name: "a request that EC2 did not answer leaves no doubt",
+		open: true,
 		file: failuresFile,
 		old:  "class == ec2.Unreachable || class == ec2.Transient) {",
 		new:  "class == ec2.Unreachable && class == ec2.Transient) {", breaks: []string{duplicated, leaked, notConverged},
 	},
 	{
 		name: "nobody records that a restart is due",
+		at:   8,
 		file: engineDatabaseFile,
 		old:  "func(rec *topology.Record) { rec.RestartDue, rec.RestartFor = due, of })",
 		new:  "func(rec *topology.Record) { rec.RestartFor = of })", breaks: []string{undone, notConverged},
 	},
 	{
 		name: "nobody notes on a volume which version opened it",
+		at:   86,
 		file: executionFile,
 		old:  "	for _, id := range slices.Sorted(maps.Keys(x.Outdated)) {\n",
-		new:  "	for _, id := range slices.Sorted(maps.Keys(x.Outdated))[:0] {\n", breaks: []string{tooOld},
+		new:  "	for _, id := range slices.Sorted(maps.Keys(x.Outdated))[:0] {\n", breaks: []string{tooOld, notConverged},
 	},
 	{
 		name: "the replicas of a primary that restarts are not hushed",
+		open: true,
 		file: engineDatabaseFile,
 		old:  "a.Member == x.Plan.Primary, replicas)",
 		new:  "a.Member == x.Plan.Primary, replicas[:0])",
 	},
 	{
-		name: "a certificate is installed before its key is recorded",
-		file: engineDatabaseFile,
-		old:  "	if err := x.saveRecord(ctx, a.Member, func(rec *topology.Record) { rec.SignedInstance, rec.SignedKey = a.InstanceID, key }); err != nil {\n		return err\n	}\n	return install(ctx)",
-		new:  "	return install(ctx)", breaks: []string{notConverged},
-	},
-	{
 		name: "nobody looks whether the records are still as they were",
+		at:   22,
 		file: recordsFile,
 		old:  "		case shown == m.version:\n",
-		new:  "		default:\n", breaks: append([]string{notConverged, duplicated, leaked, wildRow, untold}, losesCommits...),
+		new:  "		case shown != \"never\":\n", breaks: append([]string{notConverged, duplicated, leaked, wildRow, untold}, losesCommits...),
 	},
 	{
 		name: "what could not be recorded is done all the same",
+		at:   1197,
 		file: recordsFile,
 		old:  "	return true, r.Save(ctx, func(records *topology.Records) { *records = next })",
 		new:  "	_ = r.Save(ctx, func(records *topology.Records) { *records = next })\n	r.Set(next)\n	return true, nil", breaks: append([]string{notConverged, duplicated, leaked, wildRow, untold}, losesCommits...),
 	},
 	{
 		name: "records that somebody lost are not put back",
+		at:   1815,
 		file: recordsFile,
 		old:  "		case known:\n			r.Set(r.Memory.records.Clone())\n",
 		new:  "		case known:\n			r.Set(topology.Records{Hand: NoHand})\n", breaks: append([]string{notConverged, duplicated, leaked, wildRow, untold}, losesCommits...),
+	},
+	{
+		name:   "epochs are not recorded",
+		at:     43,
+		file:   recordsFile,
+		old:    "	return true, r.Save(ctx, func(records *topology.Records) { *records = next })",
+		new:    "	if !r.Moves(next) {\n		r.Set(next)\n		return true, nil\n	}\n	return true, r.Save(ctx, func(records *topology.Records) { *records = next })",
+		breaks: append([]string{wildRow}, losesCommits...),
+	},
+	{
+		name: "trouble ends the passes",
+		at:   133,
+		file: "internal/engine/pace.go",
+		old:  "			after = max(after, AfterFailing)\n",
+		new:  "			after = max(after, time.Hour)\n", breaks: []string{notConverged, untoldStall},
+	},
+	{
+		name: "what fails passes for done",
+		at:   4,
+		file: executionFile,
+		old:  "			x.failed(a, p)\n			return\n",
+		new:  "			x.succeeded(a)\n", breaks: append([]string{asksHotly, notConverged, undone}, losesCommits...),
+	},
+	{
+		name: "nobody asks who leads",
+		open: true,
+		file: stateFile,
+		old:  "if x.Lease == nil ||",
+		new:  "if x.Lease != nil ||",
+		and: []patch{
+			{looksFile, "		return l.claim\n", "		return nil\n"},
+			{looksFile, "server, claims := p.Server(ctx, m), !k.claimed[id]", "server, claims := p.Server(ctx, m), false"},
+			{recordsFile, "	if err := r.Lease(ctx); err != nil {\n		return false, fmt.Errorf(\"the records", "	if err := error(nil); err != nil {\n		return false, fmt.Errorf(\"the records"},
+			{recordsFile, "		if err := r.Lease(ctx); err != nil {\n			return false, fmt.Errorf(\"take", "		if err := error(nil); err != nil {\n			return false, fmt.Errorf(\"take"},
+		},
+		breaks: append([]string{duplicated, leaked, dataDeleted, tooOld, notConverged, wildRow, keptVote}, losesCommits...),
 	},
 }

@@ -297,7 +297,11 @@ func (c cloudPort) DeleteVolume(ctx context.Context, a topology.DeleteVolume) er
 	return p.call(a.String(), func() error {
 		v := w.volume(a.VolumeID)
 		switch {
-		case v == nil || v.State == deleting || v.State == deleted:
+		case v == nil || v.State == deleted:
+			delete(pic.volumes, a.VolumeID) // EC2 knows it no more
+			return nil
+		case v.State == deleting:
+			see(pic.volumes, v.ID, v.member, v.Volume, w.now, false)
 			return nil
 		case v.AttachedTo != "":
 			return errState

@@ -226,19 +226,7 @@ type SQL struct {
 	// when MembershipKnown is true.
 	Membership      *Membership
 	MembershipKnown bool
-	// Drifted are the variables, pinned or of the spec, that were changed on the running server, with the value that they
-	// should have.
-	Drifted map[string]string
-	// Misconfigured are the variables that a vote rests on and that only a start of mysqld sets, where they are not as they
-	// must be, with the value that they have; also those of semi-sync, as empty, where its plug-in is gone.
-	Misconfigured map[string]string
-	// Persisted are the variables that were set by SET PERSIST or SET PERSIST_ONLY.
-	Persisted map[string]string
-	// PersistedIgnored is true when mysqld was started without what is persisted, as the machine does after two starts that
-	// failed.
-	PersistedIgnored bool
-	// RestartPending is true when a persisted value waits for a restart to take effect.
-	RestartPending bool
+	Variables
 	// Clone is the last CLONE operation of this server, nil when it never was a recipient.
 	Clone *Clone
 	// Disk is how full the data volume's file system is, nil while unknown.
@@ -258,6 +246,28 @@ type SQL struct {
 	// CertificateIssuedAt is when it was signed, to the second.
 	CertificateIssuedAt time.Time
 }
+
+// Variables is how the variables of a mysqld differ from what they should be.
+type Variables struct {
+	// Drifted are the variables, pinned or of the spec, that were changed on the running server, with the value that they
+	// should have.
+	Drifted map[string]string
+	// Misconfigured are the variables that a vote rests on and that only a start of mysqld sets, where they are not as they
+	// must be, with the value that they have; also those of semi-sync, as empty, where its plug-in is gone.
+	Misconfigured map[string]string
+	// Persisted are the variables that were set by SET PERSIST or SET PERSIST_ONLY.
+	Persisted map[string]string
+	// PersistedIgnored is true when mysqld was started without what is persisted, as the machine does after two starts that
+	// failed.
+	PersistedIgnored bool
+	// RestartPending is true when a persisted value waits for a restart to take effect.
+	RestartPending bool
+	// Refused are the settings of the spec that this mysqld did not take a short while ago, by name. They are not tried again yet.
+	Refused map[string]RefusedSetting
+}
+
+// RefusedSetting is a value that mysqld did not take, and what it said.
+type RefusedSetting struct{ Value, Why string }
 
 // Disk is a file system as its machine reports it.
 type Disk struct {

@@ -32,6 +32,7 @@ func (p *settings) configure() {
 			continue
 		}
 		p.judgeStart(m)
+		p.reportRefused(m)
 		if want, drop := p.settingsDiff(m); len(want)+len(drop) > 0 {
 			p.retry(waitMySQL/4, ApplySettings{m.Name, want, drop})
 			if v := p.views[m.Name]; v != nil && v.Phase == v1alpha1.PhaseReady {
@@ -152,11 +153,37 @@ func (p *settings) tellUndone() {
 	}
 }
 
+// refuses says whether a member's mysqld has just refused what the spec says of a setting. Nothing else waits for that: no restart, no new
+// instance, no switchover.
+func (d Desired) refuses(m *Member, name string) bool {
+	refused, known := m.SQL.Refused[name]
+	want, wanted := d.Settings[name]
+	return known && wanted && refused.Value == want
+}
+
+// reportRefused says which settings a member's mysqld has just refused. Those that are undone are reported as such.
+func (p *settings) reportRefused(m *Member) {
+	values, whys := map[string]string{}, []string(nil)
+	for _, name := range slices.Sorted(maps.Keys(m.SQL.Refused)) {
+		if p.refuses(m, name) && !p.undone(name) && !m.SQL.PersistedIgnored {
+			values[name], whys = p.Settings[name], append(whys, m.SQL.Refused[name].Why)
+		}
+	}
+	if len(whys) > 0 {
+		p.degraded(v1alpha1.ReasonSettingRefused, ApplySettings{Member: m.Name, Want: values}.String()+": "+SettingsRefused(whys))
+	}
+}
+
+// SettingsRefused says why settings were refused, and what to do.
+func SettingsRefused(whys []string) string {
+	return strings.Join(whys, "; ") + "; change it in spec.mysqld"
+}
+
 // settingsDiff returns what of the user's settings is not persisted yet, and what is persisted and no longer wanted.
 func (p *pass) settingsDiff(m *Member) (want map[string]string, drop []string) {
 	want = map[string]string{}
 	for name, value := range p.Settings {
-		if got, ok := m.SQL.Persisted[name]; (!ok || got != value) && !p.undone(name) {
+		if got, ok := m.SQL.Persisted[name]; (!ok || got != value) && !p.undone(name) && !p.refuses(m, name) {
 			want[name] = value
 		}
 	}
@@ -183,7 +210,6 @@ func (d Desired) RestartDue(m *Member, now time.Time) bool {
 	return m.SQL.RestartPending || asked(d.RestartedAt, m.SQL.StartedAt, now)
 }
 
-// restarting is what is said of a member whose mysqld is being restarted.
 // restarting is the step of a member whose mysqld is being restarted.
 var restarting = Step{Restarting, "restarting mysqld"}
 

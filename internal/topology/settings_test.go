@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -67,6 +68,37 @@ func TestSettingThatKeepsMysqldFromStarting(t *testing.T) {
 	s.next()
 	if p, actions = s.next(); len(p.Degraded) > 0 || !strings.HasPrefix(onlyWords(actions, "apply"), "apply back_log, table_open_cache_instances to orders-0; ") || p.Records.Members["orders-2"].Undone != "" {
 		t.Errorf("planned %q for what the spec says now; told %v, remembered %+v", actions, p.Degraded, p.Records.Members["orders-2"])
+	}
+}
+
+// TestSettingThatWasRefusedHoldsNothingUp: it is not tried again yet, what else there is is applied, and it is no suspect of a start
+// that fails.
+func TestSettingThatWasRefusedHoldsNothingUp(t *testing.T) {
+	s := settingsScene(map[string]string{"back_log": "9", "max_connections": "200"})
+	m := s.member(1)
+	m.SQL.Persisted = map[string]string{}
+	m.SQL.Refused = map[string]RefusedSetting{"back_log": {Value: "9", Why: "it is 9, and must be even"}}
+	p, actions := s.plan()
+	if actions != "apply max_connections to orders-1" {
+		t.Errorf("planned %q", actions)
+	}
+	told := Finding{v1alpha1.ReasonSettingRefused, "apply back_log to orders-1: it is 9, and must be even; change it in spec.mysqld"}
+	if !slices.Contains(p.Degraded, told) {
+		t.Errorf("reported %v", p.Degraded)
+	}
+	m.SQL.Persisted["max_connections"] = "200"
+	if p, actions := s.plan(); actions != "" || p.Phase != v1alpha1.PhaseReady {
+		t.Errorf("planned %q, phase %s", actions, p.Phase)
+	}
+	m.SQL.PersistedIgnored = true
+	s.observed.Records.Members = map[string]Record{"orders-1": {RestartFor: everySetting}}
+	if p, _ := s.plan(); p.Records.Members["orders-1"].Undone != "max_connections=200" {
+		t.Errorf("undone is %q", p.Records.Members["orders-1"].Undone)
+	}
+	m.SQL.PersistedIgnored, s.desired.Settings["back_log"] = false, "80"
+	s.observed.Records.Members = nil
+	if _, actions := s.plan(); onlyWords(actions, "apply back_log to orders-1") == "" {
+		t.Errorf("another value is not tried: %q", actions)
 	}
 }
 

@@ -145,7 +145,7 @@ func (m sqlMember) ApplySettings(ctx context.Context, a topology.ApplySettings, 
 		whys = append(whys, refused[name].Error())
 	}
 	m.s.Cache.Settings.RefuseSettings(a.Member, a.Want, refused, m.r.Clock.Now())
-	return restart, &engine.Problem{Reason: v1alpha1.ReasonSettingRefused, Message: observe.SettingsRefused(whys), After: engine.AfterPerson,
+	return restart, &engine.Problem{Reason: v1alpha1.ReasonSettingRefused, Message: topology.SettingsRefused(whys), After: engine.AfterPerson,
 		PauseFrom: pass.SettingPause, Pause: pass.SettingPauseMost, Cause: err}
 }
 

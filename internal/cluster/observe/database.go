@@ -147,7 +147,7 @@ func (r *Database) judgeSettings(s *pass.Pass, m *topology.Member, o mysql.Obser
 	if !m.SQL.RestartPending && !m.SQL.PersistedIgnored && !s.Recovering() { // what restores sets some for itself
 		judgeDrift(s, m, o)
 	}
-	r.overlookRefused(s, m)
+	m.SQL.Refused = r.refusals(s, m)
 	m.SQL.CertificateIssuedAt = pki.IssuedAt(o.CertNotBefore)
 	m.SQL.CertificateRenewalDue = o.CertNotAfter.Sub(r.Clock.Now()) < pki.MemberRenewalWindow
 }

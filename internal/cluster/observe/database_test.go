@@ -33,7 +33,7 @@ func TestWhatHasDrifted(t *testing.T) {
 			if tc.kept != "" {
 				s.Cache.Settings.Kept[member+" "+name] = tc.kept
 			}
-			m := &topology.Member{Name: member, SQL: topology.SQL{Persisted: settings, Drifted: map[string]string{}}}
+			m := &topology.Member{Name: member, SQL: topology.SQL{Variables: topology.Variables{Persisted: settings, Drifted: map[string]string{}}}}
 			for range 2 { // a second look says the same
 				judgeDrift(s, m, mysql.Observation{Settings: tc.running, Persisted: settings})
 				if drifted := m.SQL.Drifted[name] == "200"; drifted != tc.drifted {

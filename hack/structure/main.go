@@ -60,6 +60,9 @@ func run(out io.Writer, file string, write, texts bool) error {
 			}
 		}
 	}
+	if strange := strangeWriters(loaded); len(strange) > 0 {
+		return errors.Join(strange...)
+	}
 	limits, err := load(file)
 	if err != nil {
 		return err

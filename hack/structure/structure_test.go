@@ -1,9 +1,11 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"golang.org/x/tools/go/packages"
@@ -104,5 +106,51 @@ func TestLimitsOnlyFall(t *testing.T) {
 				t.Errorf("worse %v, loose %v", worse, loose)
 			}
 		})
+	}
+}
+
+// TestStrangeWriters: a field is written by those that its comment names; what lies below it belongs to it.
+func TestStrangeWriters(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"go.mod": "module sample\n\ngo 1.24\n",
+		"state/state.go": `package state
+
+type State struct {
+	Seen Sight // Written by observe.
+	// Plan is what was decided. Written by decide.
+	Plan map[string]int
+	Free int
+}
+
+type Sight struct {
+	A int
+	// B is found out later. Written by observe, decide.
+	B int
+}
+`,
+		"observe/observe.go": "package observe\n\nimport \"sample/state\"\n\nfunc Do(s *state.State) { s.Seen.A, s.Seen.B, s.Free = 1, 2, 3; s.Plan[\"x\"] = 4 }\n",
+		"decide/decide.go":   "package decide\n\nimport \"sample/state\"\n\nfunc Do(s *state.State) { s.Seen.B, s.Plan, s.Seen.A = 1, nil, 2 }\n",
+	} {
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	loaded, err := packages.Load(&packages.Config{Dir: dir, Mode: mode}, "./...")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := errors.Join(strangeWriters(loaded)...).Error()
+	for _, want := range []string{"observe.go:5:65: writes Plan, which is written by decide", "decide.go:5:45: writes Seen, which is written by observe"} {
+		if !strings.Contains(found, strings.Replace(want, ": writes", " writes", 1)) {
+			t.Errorf("not found: %s\n%s", want, found)
+		}
+	}
+	if n := strings.Count(found, "\n"); n != 1 {
+		t.Errorf("found %s", found)
 	}
 }

@@ -101,7 +101,7 @@ func (r *Snapshots) endOrDiscard(ctx context.Context, s *pass.Pass, b *v1alpha1.
 	return r.discardSnapshot(ctx, s, b)
 }
 
-// lookSoon has the next pass come within snapshotLook.
+// lookSoon has the next pass come within SnapshotLook.
 func lookSoon(s *pass.Pass) { s.Plan.RequeueAfter = min(s.Plan.RequeueAfter, SnapshotLook) }
 
 // snapshot begins the snapshot of a backup, or looks how far it is. The volume is crash-consistent at the call: data and

@@ -187,7 +187,7 @@ func (r *Supervisor) endUnstarted(ctx context.Context, b *v1alpha1.MySQLBackup, 
 	return r.Fail(ctx, b, v1alpha1.BackupReasonNotStarted, message)
 }
 
-// superviseSilent ends a backup of which nothing was heard for longer than limit. It is asked for from reportGrace before that
+// superviseSilent ends a backup of which nothing was heard for longer than limit. It is asked for from ReportGrace before that
 // on, to see whether the API server answers: while it does not, and for a moment after that, a pod that works cannot have reported.
 func (r *Supervisor) superviseSilent(ctx context.Context, b *v1alpha1.MySQLBackup, job *batchv1.Job, limit time.Duration) (ctrl.Result, error) {
 	if err := r.readAnew(ctx, b); err != nil || b.Done() {

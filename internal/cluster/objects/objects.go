@@ -29,7 +29,7 @@ type Objects struct {
 }
 
 // RefusalPause is how long an object is not written again that the API server refused, or in whose place is somebody else's;
-// each further time doubles that, up to refusalPauseMost. Other content is written at once.
+// each further time doubles that, up to RefusalPauseMost. Other content is written at once.
 const (
 	RefusalPause     = 5 * time.Second
 	RefusalPauseMost = time.Minute

@@ -59,7 +59,7 @@ type cloudCache struct {
 	Inventory ec2.Inventory // as shown last
 	// Recalled is true once members were looked after without a word of EC2, see recall.
 	Recalled bool
-	// Watched is true from the first pass on; watchedSince is when that was, zero when nothing had been made for the cluster before.
+	// Watched is true from the first pass on; WatchedSince is when that was, zero when nothing had been made for the cluster before.
 	Watched      bool
 	WatchedSince time.Time
 	// Tags are the operator's tags of each instance that is not terminated, as EC2 showed them.
@@ -73,7 +73,7 @@ type lookCache struct {
 	Members *engine.Looks
 	// Knocks are closed when an instance's port is no longer tried.
 	Knocks map[string]<-chan struct{}
-	// Stage is the last boot stage of each member's console, readAt when the console was read.
+	// Stage is the last boot stage of each member's console, ReadAt when the console was read.
 	Stage  map[string]string
 	ReadAt map[string]time.Time
 	// Consoles are what consoles were asked for and not taken yet, by instance and by what it is.
@@ -104,12 +104,12 @@ type publishedCache struct {
 
 // backupCache is what is known of the pods that back up, archive and restore.
 type backupCache struct {
-	// Fading is since when each Job of a schedule has had no pod but one that does not end, recoveryFades that of the one that restores.
+	// Fading is since when each Job of a schedule has had no pod but one that does not end, RecoveryFades that of the one that restores.
 	Fading        map[types.UID]time.Time
 	RecoveryFades time.Time
 	// Account says for which primary, authority, subject and period the account of the backup pods was last seen right.
 	Account string
-	// BucketKeys says what of the Secret of the backups' destination is missing, as seen at bucketKeysAt.
+	// BucketKeys says what of the Secret of the backups' destination is missing, as seen at BucketKeysAt.
 	BucketKeys   string
 	BucketKeysAt time.Time
 	// OrphansSought is true once it was seen that an archive that was switched off has left nothing behind.

@@ -22,42 +22,51 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
-// Pass is the state of one pass over one cluster. Each part is written by the stages that it names, and only read by those after them.
+// Pass is the state of one pass over one cluster. Each part is written by the steps that its comment names, which make structure checks,
+// and only read by all others.
 type Pass struct {
-	// Cluster is the object as it was read; open sets it, claim may update its metadata.
+	// Cluster is the object as it was read.
 	Cluster *v1alpha1.MySQLCluster
 	Log     logr.Logger
-	// Cache is what is kept in memory about this cluster between passes; open.
+	// Cache is what is kept in memory about this cluster between passes.
 	Cache *Cache
-	// Done ends the pass early without an error: nothing is left to do for this object.
+	// Done ends the pass early without an error: nothing is left to do for this object. Written by records, release.
 	Done bool
 
-	Stored engine.Recorder // claim, remember; actions
-	Keys   Keys            // identify
-	Access Access          // permit, connect
-	Seen   Sight           // observeCloud
-	Backup Backups         // backup, archive
-	// Unmet is what of the spec, the annotations and the records cannot be followed, while there is enough to go on with; claim and
-	// observeCloud.
+	// Stored are the records. Written by records, execute, observe.
+	Stored engine.Recorder
+	// Keys are whom the members know the operator as. Written by identity, pass.
+	Keys Keys
+	// Access is the way to EC2. Written by access.
+	Access Access
+	// Seen is what EC2 shows. Written by observe.
+	Seen Sight
+	// Backup is what is known of backups. Written by backups.
+	Backup Backups
+	// Unmet is what of the spec, the annotations and the records cannot be followed, while there is enough to go on with. Written by
+	// records, access, observe, decide.
 	Unmet []topology.Finding
 
-	Desired  topology.Desired
+	// Desired is what the spec asks for. Written by observe.
+	Desired topology.Desired
+	// Observed is what was seen of the cluster. Written by observe, restore, decide.
 	Observed topology.Observed
-	// Plan is what was decided; decide. planned is true from then on.
-	Plan    topology.Plan
+	// Plan is what was decided. Written by decide, records, execute, backups.
+	Plan topology.Plan
+	// Planned is true once there is one. Written by decide.
 	Planned bool
-	// Result is the outcome of the plan; remember, act and publish.
+	// Result is the outcome of the plan. Written by execute.
 	Result Result
 }
 
 // Keys is whom the members know the operator as.
 type Keys struct {
-	// Authority and identity are the cluster's CA and the operator's client certificate.
+	// Authority and Identity are the cluster's CA and the operator's client certificate.
 	Authority *pki.Authority
 	Identity  mysql.Identity
 	// Password is the application owner's; empty when there is no application database.
 	Password string
-	// Leaving is true when the namespace is being deleted under a protected cluster; publish may find that, too.
+	// Leaving is true when the namespace is being deleted under a protected cluster.
 	Leaving bool
 }
 
@@ -66,36 +75,38 @@ type Access struct {
 	Policy policy.Policy
 	// Violations are what the policy does not allow.
 	Violations []topology.Finding
-	// Refused is true when the policy does not let the cluster use its AWS account at all, unread when it cannot be read and this
+	// Refused is true when the policy does not let the cluster use its AWS account at all, Unread when it cannot be read and this
 	// process never could.
 	Refused, Unread bool
 	// Cloud is nil when the cluster's account may not or cannot be used.
 	Cloud *ec2.Cloud
-	// Account is the AWS account that cloud leads to, empty while STS does not say; accountProblem is why.
+	// Account is the AWS account that Cloud leads to, empty while STS does not say; AccountProblem is why.
 	Account        string
 	AccountProblem *engine.Problem
-	// Problem says why EC2 was not reached or not usable; observeCloud may find that, too.
+	// Problem says why EC2 was not reached or not usable. Written by access, observe, decide.
 	Problem *engine.Problem
-	// Unheld is the user's Secret with the credentials when our finalizer is not on it yet.
+	// Unheld is the user's Secret with the credentials when the operator's finalizer is not on it yet.
 	Unheld *corev1.Secret
 }
 
-// Sight is what EC2 shows, beyond what the brain is told of it.
+// Sight is what EC2 shows, beyond what the planner is given.
 type Sight struct {
 	Inventory ec2.Inventory
-	// Untagged are resources that lost a tag by which their member is known; strangers tells of those that only a person can put right.
+	// Untagged are resources that lost a tag by which their member is known; Strangers tells of those that only a person can put right.
 	Untagged  []engine.LostTags
 	Strangers []string
 	// LostGroup tells of the cluster's own security group when nothing but its name says any more whose it is, in a deletion.
 	LostGroup string
-	// Outdated are volumes whose tag does not tell the newest version that opened them, with that version.
+	// Outdated are volumes whose tag does not name the newest version that opened them, with that version.
 	Outdated map[string]string
 	// VPC is the VPC of the subnets.
 	VPC string
-	// Before is cluster with the spec that machines are made from which are not to have the present version yet, nil for none.
+	// Before is the cluster with the spec for instances that are not to have the present version yet, nil for none.
 	Before *v1alpha1.MySQLCluster
-	// DependencyProblem is what the spec names and EC2 does not show, preflightProblem what the preflight found; preflight sets that.
-	DependencyProblem, PreflightProblem *engine.Problem
+	// DependencyProblem is what the spec names and EC2 does not show.
+	DependencyProblem *engine.Problem
+	// PreflightProblem is what the preflight found. Written by decide.
+	PreflightProblem *engine.Problem
 }
 
 // Backups is what is known of backups, the archive and the restore.
@@ -111,33 +122,34 @@ type Backups struct {
 	CredentialsMissing string
 	// Verification is what the pod that verified a backup last reported, nil for none.
 	Verification map[string]string
-	// Archived is what the archive's pod reported, nil before it did; archiveSince is when its StatefulSet was made.
+	// Archived is what the archive's pod reported, nil before it did; ArchiveSince is when its StatefulSet was made.
 	Archived     *ArchiveReport
 	ArchiveSince time.Time
-	// ArchiveEnds is true while the archive of a cluster that goes is waited for.
+	// ArchiveEnds is true while the archive of a cluster that goes is waited for. Written by execute.
 	ArchiveEnds bool
 	// Unsettled is true while snapshots of a cluster that goes are not as they should be.
 	Unsettled bool
-	// Recovery is what the restoring pod reported last; act.
+	// Recovery is what the restoring pod reported last. Written by restore.
 	Recovery map[string]string
-	// Unadoptable is why the copy of a volume cannot be what the cluster begins with, empty while it can; act.
+	// Unadoptable is why the copy of a volume cannot be what the cluster begins with, empty while it can. Written by restore.
 	Unadoptable string
 }
 
 // Result is the outcome of a plan.
 type Result struct {
-	// Moved is true when the plan changed what is remembered of the cluster; remember.
+	// Moved is true when the plan changed what is recorded of the cluster. Written by records.
 	Moved bool
-	// Problems are what actions ran into; acted counts those of the plan that succeeded, but for upkeep.
+	// Problems are what the steps ran into. Written by access, identity, restore, decide, execute, backups, pass.
 	Problems []*engine.Problem
-	Acted    int
+	// Acted counts the actions of the plan that succeeded, but for upkeep.
+	Acted int
 	// Promoted is true once this pass made a member the primary.
 	Promoted bool
-	// Promotion is the failover or switchover that this pass completed, nil for none; conclude.
+	// Promotion is the failover or switchover that this pass completed, nil for none. Written by status.
 	Promotion *v1alpha1.PromotionStatus
-	// InTheWay are objects that could not be written, for which nothing waits; identify, hold and publish.
+	// InTheWay are objects that could not be written, for which nothing waits. Written by records, objects, publish.
 	InTheWay []*engine.Problem
-	// Published is true once endpoints agree with the plan; publish.
+	// Published is true once endpoints agree with the plan. Written by publish.
 	Published bool
 }
 

@@ -10,7 +10,7 @@ import (
 
 const (
 	// SettingPause is how long a setting that mysqld refused is not tried again; each further refusal doubles it, up to
-	// settingPauseMost. Another value is tried at once.
+	// SettingPauseMost. Another value is tried at once.
 	SettingPause     = 30 * time.Second
 	SettingPauseMost = 5 * time.Minute
 )
@@ -21,7 +21,7 @@ type settingCache struct {
 	// Expected are the settings that were applied to a member and not seen since; taken is what mysqld made of each.
 	Expected map[string]map[string]string
 	Taken    map[string]string
-	// refused are the settings that each member's mysqld did not take, refusedPassword the password of the application's account.
+	// refused are the settings that each member's mysqld did not take, RefusedPassword the password of the application's account.
 	refused         map[string]map[string]refusedSetting
 	RefusedPassword RefusedPassword
 	// Kept is what became of a setting of a member that was put back and did not stay: it is not put back again.

@@ -15,7 +15,7 @@ import (
 const (
 	PromotionUnplanned = v1alpha1.EventFailover
 	PromotionPlanned   = v1alpha1.EventSwitchover
-	// promotionSame: the primary was away, and takes writes again.
+	// PromotionSame: the primary was away, and takes writes again.
 	PromotionSame = v1alpha1.EventReopened
 )
 

@@ -189,7 +189,7 @@ func (r *Releaser) LetAllGo(ctx context.Context, s *pass.Pass) error {
 
 // giveUpFor returns the trouble for which a deletion is given up, nil when it is not: nobody asked for that, or nothing
 // stands in its way, or it may be over soon. What only a person can put right is not waited for; other trouble must have stood in
-// the way for abandonPatience, without a pass in which there was none.
+// the way for AbandonPatience, without a pass in which there was none.
 func giveUpFor(s *pass.Pass, now time.Time) *engine.Problem {
 	trouble, n := trouble(s), s.Cache
 	switch {

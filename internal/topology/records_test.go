@@ -65,7 +65,8 @@ func TestEveryFieldOfTheRecordsCounts(t *testing.T) {
 	var r Records
 	fields(reflect.ValueOf(&r).Elem(), "Records", func(path string, field reflect.Value) {
 		fill(t, path, field)
-		if r.Equal(Records{}) || (Records{}).Equal(r) || r.Empty() {
+		empty := r.Empty() != (path == "Records.Schema") // which says how they are written, and records nothing
+		if r.Equal(Records{}) || (Records{}).Equal(r) || empty {
 			t.Errorf("%s does not count", path)
 		}
 		field.SetZero()

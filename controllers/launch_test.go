@@ -143,7 +143,7 @@ func TestWhatAMachineAsBeforeIsMadeFrom(t *testing.T) {
 	} {
 		clock := clocktesting.NewFakePassiveClock(time.Now())
 		r := NewMySQLClusterReconciler(pass.Ports{Clock: clock})
-		s := &pass.Pass{Cluster: cluster(), Cache: &pass.Cache{}, Access: pass.Access{Policy: c.policy}, Keys: pass.Keys{Authority: authority}}
+		s := &pass.Pass{Cluster: cluster(), Cache: pass.NewCache("uid"), Access: pass.Access{Policy: c.policy}, Keys: pass.Keys{Authority: authority}}
 		c.change(s.Cluster)
 		s.SetRecords(topology.Records{Template: c.records})
 		if c.refused != nil {

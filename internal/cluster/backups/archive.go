@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -96,16 +97,8 @@ func (r *Archive) ensureBase(ctx context.Context, s *pass.Pass) error {
 		return nil
 	}
 	now := r.Clock.Now()
-	for i := range s.Backup.All {
-		b := &s.Backup.All[i]
-		switch {
-		case b.Spec.Method != v1alpha1.BackupMethodDump || !b.DeletionTimestamp.IsZero():
-		case !b.Done(): // it may become the base
-			return nil
-		case isBase(b) && now.Sub(b.CreationTimestamp.Time) < basePause,
-			b.Status.Phase == v1alpha1.BackupCompleted && b.Status.CompletedAt != nil && now.Sub(b.Status.CompletedAt.Time) < baseFresh:
-			return nil
-		}
+	if slices.ContainsFunc(s.Backup.All, func(b v1alpha1.MySQLBackup) bool { return mayBeBase(&b, now) }) {
+		return nil
 	}
 	keeper := ""
 	if i := slices.IndexFunc(s.Cluster.Spec.Backup.Schedules, func(s v1alpha1.BackupSchedule) bool { return s.Method == v1alpha1.BackupMethodDump }); i >= 0 {
@@ -165,6 +158,17 @@ func (r *Archive) projectArchive(s *pass.Pass, c pass.Conditions) {
 	c.Set(v1alpha1.ConditionArchiveHealthy, status, reason, message)
 }
 
+// mayBeBase says whether a dump is, or may become, what the archive begins with.
+func mayBeBase(b *v1alpha1.MySQLBackup, now time.Time) bool {
+	switch {
+	case b.Spec.Method != v1alpha1.BackupMethodDump || !b.DeletionTimestamp.IsZero():
+		return false
+	case !b.Done(), isBase(b) && now.Sub(b.CreationTimestamp.Time) < basePause:
+		return true
+	}
+	return b.Status.Phase == v1alpha1.BackupCompleted && b.Status.CompletedAt != nil && now.Sub(b.Status.CompletedAt.Time) < baseFresh
+}
+
 // judgeArchive says in the condition's words how an archive is.
 func (r *Archive) judgeArchive(report *pass.ArchiveReport, since time.Time) (metav1.ConditionStatus, string, string) {
 	now := r.Clock.Now()
@@ -176,32 +180,20 @@ func (r *Archive) judgeArchive(report *pass.ArchiveReport, since time.Time) (met
 	case report.CoveredUntil.IsZero() && report.Error != "":
 		return metav1.ConditionFalse, v1alpha1.ReasonArchiveBehind, fmt.Sprintf("nothing is archived yet: %s: %s", report.Reason, report.Error)
 	}
-	missing := ""
-	if report.Gap != "" {
-		missing += "; purged before they were archived: " + report.Gap
-	}
-	if report.Lost != "" {
-		missing += "; archived, and lost by the cluster: " + report.Lost
-	}
-	if report.Missing != "" {
-		missing += "; archived, and no longer in the bucket: " + report.Missing
-	}
-	switch {
+	switch missing := breaks(report); {
 	case now.Sub(report.At) > ArchiveLate:
 		return metav1.ConditionFalse, v1alpha1.ReasonArchiveBehind, "the archive's pod has not reported since " + report.At.UTC().Format(time.RFC3339)
 	case now.Sub(report.CoveredUntil) > ArchiveLate && report.Error != "":
 		return metav1.ConditionFalse, v1alpha1.ReasonArchiveBehind, fmt.Sprintf("what was written after %s is not archived: %s: %s", report.CoveredUntil.UTC().Format(time.RFC3339), report.Reason, report.Error)
-	case report.BaseNeeded && missing != "":
-		return metav1.ConditionFalse, v1alpha1.ReasonArchiveGap, "the archive has a break, over which nothing can be restored until the next backup" + missing
+	case report.BaseNeeded && len(missing) > 0:
+		return metav1.ConditionFalse, v1alpha1.ReasonArchiveGap, "the archive has a break, over which nothing can be restored until the next backup; " + strings.Join(missing, "; ")
 	case report.BaseNeeded:
 		return metav1.ConditionFalse, v1alpha1.ReasonArchiveBaseNeeded, "the archive has no backup to begin with yet"
 	case now.Sub(report.CoveredUntil) > ArchiveLate:
 		return metav1.ConditionFalse, v1alpha1.ReasonArchiveBehind, "what was written after " + report.CoveredUntil.UTC().Format(time.RFC3339) + " is not archived yet"
-	}
-	if report.Unread != "" && now.Sub(report.UnreadSince) > archiveUnread {
+	case report.Unread != "" && now.Sub(report.UnreadSince) > archiveUnread:
 		return metav1.ConditionFalse, v1alpha1.ReasonArchiveUnread, fmt.Sprintf("whether segments are missing is not known since %s: %s", report.UnreadSince.UTC().Format(time.RFC3339), report.Unread)
-	}
-	if report.FirstRecoverable.IsZero() {
+	case report.FirstRecoverable.IsZero():
 		return metav1.ConditionUnknown, v1alpha1.ReasonArchiveStarting, "the archive is being looked through"
 	}
 	message := "any moment from " + report.FirstRecoverable.UTC().Format(time.RFC3339) + " on can be restored"
@@ -209,4 +201,18 @@ func (r *Archive) judgeArchive(report *pass.ArchiveReport, since time.Time) (met
 		message += "; old segments stay: " + report.Kept
 	}
 	return metav1.ConditionTrue, v1alpha1.ReasonArchiving, message
+}
+
+// breaks are the ways in which the archive has a break.
+func breaks(report *pass.ArchiveReport) (missing []string) {
+	if report.Gap != "" {
+		missing = append(missing, "purged before they were archived: "+report.Gap)
+	}
+	if report.Lost != "" {
+		missing = append(missing, "archived, and lost by the cluster: "+report.Lost)
+	}
+	if report.Missing != "" {
+		missing = append(missing, "archived, and no longer in the bucket: "+report.Missing)
+	}
+	return missing
 }

@@ -52,19 +52,29 @@ func (r *Supervisor) tidy(ctx context.Context, b *v1alpha1.MySQLBackup) (ctrl.Re
 		}
 		result.RequeueAfter = again
 		if again == 0 {
-			if left != "" {
-				r.tellLeft(ctx, b, left)
-			}
-			// The empty path says that this is done, and an empty location that nothing is there any more.
-			if err := r.patch(ctx, b, func(s *v1alpha1.MySQLBackupStatus) {
-				if s.Path = ""; left == "" {
-					s.Location = ""
-				}
-			}); err != nil {
+			if err := r.noteRemoved(ctx, b, left); err != nil {
 				return ctrl.Result{}, err
 			}
 		}
 	}
+	return result, r.dropPruned(ctx, b)
+}
+
+// noteRemoved records that what a failed backup left is removed, but for what is left.
+func (r *Supervisor) noteRemoved(ctx context.Context, b *v1alpha1.MySQLBackup, left string) error {
+	if left != "" {
+		r.tellLeft(ctx, b, left)
+	}
+	// The empty path says that this is done, and an empty location that nothing is there any more.
+	return r.patch(ctx, b, func(s *v1alpha1.MySQLBackupStatus) {
+		if s.Path = ""; left == "" {
+			s.Location = ""
+		}
+	})
+}
+
+// dropPruned deletes the MySQLBackups whose data the pod of a schedule has removed.
+func (r *Supervisor) dropPruned(ctx context.Context, b *v1alpha1.MySQLBackup) error {
 	for _, name := range b.Status.Pruned {
 		var old v1alpha1.MySQLBackup
 		err := r.Client.Get(ctx, client.ObjectKey{Namespace: b.Namespace, Name: name}, &old)
@@ -72,17 +82,17 @@ func (r *Supervisor) tidy(ctx context.Context, b *v1alpha1.MySQLBackup) (ctrl.Re
 			continue
 		}
 		if err != nil {
-			return ctrl.Result{}, fmt.Errorf("read MySQLBackup %s: %w", name, err)
+			return fmt.Errorf("read MySQLBackup %s: %w", name, err)
 		}
 		// Only what the same schedule of the same cluster made, whatever a status says.
 		if old.Spec.ClusterName != b.Spec.ClusterName || old.Spec.Schedule != b.Spec.Schedule || b.Spec.Schedule == "" || old.Name == b.Name {
 			continue
 		}
 		if err := r.Client.Delete(ctx, &old); client.IgnoreNotFound(err) != nil {
-			return ctrl.Result{}, fmt.Errorf("delete MySQLBackup %s, whose data are gone: %w", name, err)
+			return fmt.Errorf("delete MySQLBackup %s, whose data are gone: %w", name, err)
 		}
 	}
-	return result, nil
+	return nil
 }
 
 // held says whether a MySQLBackup has our finalizer: its data are to go with it, or what of a snapshot is none.
@@ -189,15 +199,8 @@ func (r *Supervisor) remove(ctx context.Context, b *v1alpha1.MySQLBackup) (again
 		return 0, "", nil
 	}
 	// Whoever still writes there must have ended.
-	runner, err := r.job(ctx, b, RunnerOf(b))
-	if err != nil {
-		return 0, "", err
-	}
-	if runner != nil && jobs.EndsInVain(runner, r.Clock.Now()) {
-		return SuperviseEvery, "", r.dropJob(ctx, runner)
-	}
-	if runner != nil && jobs.Ended(runner) == "" {
-		return SuperviseEvery, "", r.endJob(ctx, runner)
+	if writes, err := r.endRunner(ctx, b); writes || err != nil {
+		return SuperviseEvery, "", err
 	}
 	cluster, err := r.cluster(ctx, b)
 	if err != nil {
@@ -232,6 +235,20 @@ func (r *Supervisor) remove(ctx context.Context, b *v1alpha1.MySQLBackup) (again
 		return rest, "", nil
 	}
 	return SuperviseEvery, "", jobs.Delete(ctx, r.Client, job, metav1.DeletePropagationBackground)
+}
+
+// endRunner ends whoever still works on a backup, and says whether there was somebody.
+func (r *Supervisor) endRunner(ctx context.Context, b *v1alpha1.MySQLBackup) (works bool, err error) {
+	runner, err := r.job(ctx, b, RunnerOf(b))
+	switch {
+	case err != nil || runner == nil:
+		return false, err
+	case jobs.EndsInVain(runner, r.Clock.Now()):
+		return true, r.dropJob(ctx, runner)
+	case jobs.Ending(runner) == nil:
+		return true, r.endJob(ctx, runner)
+	}
+	return false, nil
 }
 
 // removalTask tells a pod which folder to remove, or says why none can. It goes by the cluster's spec: a status may be

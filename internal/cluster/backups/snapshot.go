@@ -206,30 +206,39 @@ func (r *Snapshots) pruneSnapshots(ctx context.Context, s *pass.Pass) error {
 	}
 	var errs error
 	for _, schedule := range s.Cluster.Spec.Backup.Schedules {
-		kept, latest := 0, time.Time{}
-		newest := true
-		for i := range s.Backup.All {
-			b := &s.Backup.All[i]
-			if b.Status.Phase != v1alpha1.BackupCompleted || !b.DeletionTimestamp.IsZero() || emptied(s, b) {
-				continue
-			}
-			last := newest
-			newest = false
-			taken, ok := s.SnapshotOf(b)
-			if !ok || taken.State != ec2.SnapshotCompleted || b.Spec.Method != v1alpha1.BackupMethodSnapshot || b.Spec.Schedule != schedule.Name {
-				continue
-			}
-			if kept++; kept == 1 {
-				latest = taken.StartTime // a schedule that is suspended or fails loses nothing by time alone
-			}
-			surplus := schedule.Retention.Count != nil && kept > int(*schedule.Retention.Count)
-			old := kept > 1 && schedule.Retention.MaxAge != nil && latest.Sub(taken.StartTime) > schedule.Retention.MaxAge.Duration
-			if !last && (surplus || old) {
-				errs = errors.Join(errs, r.pruneSnapshot(ctx, s, b))
-			}
+		errs = errors.Join(errs, r.pruneSchedule(ctx, s, schedule))
+	}
+	return errs
+}
+
+// pruneSchedule deletes the snapshots of one schedule that it keeps no longer.
+func (r *Snapshots) pruneSchedule(ctx context.Context, s *pass.Pass, schedule v1alpha1.BackupSchedule) (errs error) {
+	kept, latest := 0, time.Time{}
+	newest := true
+	for i := range s.Backup.All {
+		b := &s.Backup.All[i]
+		if b.Status.Phase != v1alpha1.BackupCompleted || !b.DeletionTimestamp.IsZero() || emptied(s, b) {
+			continue
+		}
+		last := newest
+		newest = false
+		taken, ok := s.SnapshotOf(b)
+		if !ok || taken.State != ec2.SnapshotCompleted || b.Spec.Method != v1alpha1.BackupMethodSnapshot || b.Spec.Schedule != schedule.Name {
+			continue
+		}
+		if kept++; kept == 1 {
+			latest = taken.StartTime // a schedule that is suspended or fails loses nothing by time alone
+		}
+		if !last && surplus(schedule.Retention, kept, latest.Sub(taken.StartTime)) {
+			errs = errors.Join(errs, r.pruneSnapshot(ctx, s, b))
 		}
 	}
 	return errs
+}
+
+// surplus says whether the nth newest snapshot of a schedule, which is so much older than its newest, is kept no longer.
+func surplus(keep v1alpha1.RetentionSpec, nth int, older time.Duration) bool {
+	return keep.Count != nil && nth > int(*keep.Count) || nth > 1 && keep.MaxAge != nil && older > keep.MaxAge.Duration
 }
 
 // pruneSnapshot deletes a backup that is no longer kept. The snapshot goes first, and that is noted before: when nothing more comes

@@ -42,42 +42,66 @@ func (r *Backups) ProjectBackups(s *pass.Pass, c pass.Conditions) {
 	} else {
 		r.Metrics.Backups(s.Cluster, summary, verified == v1alpha1.VerificationFailed)
 	}
-	failed, unverified := failedBackup(s), r.verificationOverdue(s)
+	status, reason, message := r.judge(s, summary, verified)
+	c.Set(v1alpha1.ConditionBackupHealthy, status, reason, message)
+}
+
+// What conditions say of verifications, and of what a pause has delayed.
+const (
+	noneVerified = "no backup was verified since "
+	madeUp       = "what was missed during a pause is made up now: "
+)
+
+// judge says how the backups of a cluster are.
+func (r *Backups) judge(s *pass.Pass, summary *v1alpha1.BackupSummary, verified v1alpha1.VerificationResult) (status metav1.ConditionStatus, reason, message string) {
+	since, unverified := r.verificationOverdue(s)
 	late, overdue := r.overdue(s)
 	newest := "; the newest is " + cmp.Or(summary.LastGood, "none")
 	switch {
 	case s.Cluster.Spec.Hibernate:
-		c.Set(v1alpha1.ConditionBackupHealthy, metav1.ConditionUnknown, v1alpha1.ReasonHibernated,
-			"the cluster hibernates: no backup is due until it wakes"+newest)
+		return metav1.ConditionUnknown, v1alpha1.ReasonHibernated, "the cluster hibernates: no backup is due until it wakes" + newest
 	case s.Backup.CredentialsMissing != "":
-		c.Set(v1alpha1.ConditionBackupHealthy, metav1.ConditionFalse, v1alpha1.ReasonCredentialsMissing, s.Backup.CredentialsMissing)
-	case failed != nil && failed.Status.Phase == v1alpha1.BackupCompleted:
-		c.Set(v1alpha1.ConditionBackupHealthy, metav1.ConditionFalse, v1alpha1.ReasonBackupVanished,
-			fmt.Sprintf("EC2 has no snapshot for %s any more, which was completed as %s: it was deleted, or lost its tags", failed.Name, failed.Status.SnapshotID))
-	case failed != nil:
-		c.Set(v1alpha1.ConditionBackupHealthy, metav1.ConditionFalse, v1alpha1.ReasonBackupFailed,
-			fmt.Sprintf("%s failed: %s: %s", failed.Name, failed.Status.Reason, failed.Status.Message))
+		return metav1.ConditionFalse, v1alpha1.ReasonCredentialsMissing, s.Backup.CredentialsMissing
+	case failedBackup(s) != nil:
+		return judgeFailed(failedBackup(s))
 	case overdue != "" && !r.resumedWithin(s, OverdueGrace) && !r.makesUp(s, late):
-		c.Set(v1alpha1.ConditionBackupHealthy, metav1.ConditionFalse, v1alpha1.ReasonBackupOverdue, overdue)
+		return metav1.ConditionFalse, v1alpha1.ReasonBackupOverdue, overdue
 	case verified == v1alpha1.VerificationFailed:
-		c.Set(v1alpha1.ConditionBackupHealthy, metav1.ConditionFalse, v1alpha1.ReasonVerificationFailed, strings.TrimSpace(
-			fmt.Sprintf("verification of %s failed at %s: %s: %s", verifiedBackup(s), s.Backup.Verification[task.ReportAt], s.Backup.Verification[task.ReportReason], s.Backup.Verification[task.ReportMessage])))
-	case unverified != "" && !r.verificationYoung(s):
-		c.Set(v1alpha1.ConditionBackupHealthy, metav1.ConditionFalse, v1alpha1.ReasonVerificationOverdue, unverified)
+		report := s.Backup.Verification
+		return metav1.ConditionFalse, v1alpha1.ReasonVerificationFailed, strings.TrimSpace(
+			fmt.Sprintf("verification of %s failed at %s: %s: %s", verifiedBackup(s), report[task.ReportAt], report[task.ReportReason], report[task.ReportMessage]))
+	case unverified && !r.verificationYoung(s):
+		return metav1.ConditionFalse, v1alpha1.ReasonVerificationOverdue, noneVerified + since
 	case summary.PausedSince != nil && s.Cluster.Spec.Backup.Suspend:
-		c.Set(v1alpha1.ConditionBackupHealthy, metav1.ConditionUnknown, v1alpha1.ReasonBackupsPaused, "spec.backup.suspend is set: no backup is due"+newest)
+		return metav1.ConditionUnknown, v1alpha1.ReasonBackupsPaused, "spec.backup.suspend is set: no backup is due" + newest
 	case summary.PausedSince != nil:
-		c.Set(v1alpha1.ConditionBackupHealthy, metav1.ConditionUnknown, v1alpha1.ReasonBackupsPaused, "backups go on when the cluster has a primary again"+newest)
-	case overdue != "" || unverified != "":
-		c.Set(v1alpha1.ConditionBackupHealthy, metav1.ConditionUnknown, v1alpha1.ReasonBackupDue,
-			"what was missed during a pause is made up now: "+cmp.Or(overdue, unverified))
-	case summary.LastGood == "" && slices.ContainsFunc(s.Backup.All, func(b v1alpha1.MySQLBackup) bool { return vanished(s, b) }):
-		c.Set(v1alpha1.ConditionBackupHealthy, metav1.ConditionFalse, v1alpha1.ReasonBackupVanished, "no backup is left: the snapshots of all that were taken were deleted in EC2, or lost their tags")
-	case summary.LastGood == "":
-		c.Set(v1alpha1.ConditionBackupHealthy, metav1.ConditionUnknown, v1alpha1.ReasonNoBackupYet, "no backup has been taken yet")
-	default:
-		c.Set(v1alpha1.ConditionBackupHealthy, metav1.ConditionTrue, v1alpha1.ReasonBackupSucceeded, "the newest backup is "+summary.LastGood)
+		return metav1.ConditionUnknown, v1alpha1.ReasonBackupsPaused, "backups go on when the cluster has a primary again" + newest
+	case overdue != "":
+		return metav1.ConditionUnknown, v1alpha1.ReasonBackupDue, madeUp + overdue
+	case unverified:
+		return metav1.ConditionUnknown, v1alpha1.ReasonBackupDue, madeUp + noneVerified + since
 	}
+	return judgeNewest(s, summary)
+}
+
+// judgeFailed says what is wrong with a backup that failed, or has vanished since.
+func judgeFailed(failed *v1alpha1.MySQLBackup) (status metav1.ConditionStatus, reason, message string) {
+	if failed.Status.Phase == v1alpha1.BackupCompleted {
+		return metav1.ConditionFalse, v1alpha1.ReasonBackupVanished,
+			fmt.Sprintf("EC2 has no snapshot for %s any more, which was completed as %s: it was deleted, or lost its tags", failed.Name, failed.Status.SnapshotID)
+	}
+	return metav1.ConditionFalse, v1alpha1.ReasonBackupFailed, fmt.Sprintf("%s failed: %s: %s", failed.Name, failed.Status.Reason, failed.Status.Message)
+}
+
+// judgeNewest says which backup is the newest good one when nothing is wrong.
+func judgeNewest(s *pass.Pass, summary *v1alpha1.BackupSummary) (status metav1.ConditionStatus, reason, message string) {
+	switch {
+	case summary.LastGood != "":
+		return metav1.ConditionTrue, v1alpha1.ReasonBackupSucceeded, "the newest backup is " + summary.LastGood
+	case slices.ContainsFunc(s.Backup.All, func(b v1alpha1.MySQLBackup) bool { return vanished(s, b) }):
+		return metav1.ConditionFalse, v1alpha1.ReasonBackupVanished, "no backup is left: the snapshots of all that were taken were deleted in EC2, or lost their tags"
+	}
+	return metav1.ConditionUnknown, v1alpha1.ReasonNoBackupYet, "no backup has been taken yet"
 }
 
 // projectUnread tells of backups that were not read in this pass what is known without: in a namespace that goes there are no more.
@@ -107,20 +131,17 @@ func verifiedBackup(s *pass.Pass) string {
 	return "the newest backup"
 }
 
-// verificationOverdue says that two verifications in a row did not end in any way, or returns "".
-func (r *Backups) verificationOverdue(s *pass.Pass) string {
+// verificationOverdue says whether two verifications in a row did not end in any way, and since when none was.
+func (r *Backups) verificationOverdue(s *pass.Pass) (since string, overdue bool) {
 	v := s.Cluster.Spec.Backup.Verification
-	since, known := s.Backup.Schedules[resources.VerifyName(s.Cluster.Name)]
+	at, known := s.Backup.Schedules[resources.VerifyName(s.Cluster.Name)]
 	if v == nil || !known || s.Cluster.Status.Backup.PausedSince != nil {
-		return ""
+		return "", false
 	}
-	if at, err := time.Parse(time.RFC3339, s.Backup.Verification[task.ReportAt]); err == nil && at.After(since) {
-		since = at
+	if reported, err := time.Parse(time.RFC3339, s.Backup.Verification[task.ReportAt]); err == nil && reported.After(at) {
+		at = reported
 	}
-	if r.missedTwo(v.Cron, v.TimeZone, since) {
-		return "no backup was verified since " + since.UTC().Format(time.RFC3339)
-	}
-	return ""
+	return at.UTC().Format(time.RFC3339), r.missedTwo(v.Cron, v.TimeZone, at)
 }
 
 // verificationYoung says whether the verification goes on after a pause only now, or yet has to.

@@ -144,23 +144,12 @@ func (r *Supervisor) supervise(ctx context.Context, b *v1alpha1.MySQLBackup, clu
 	}
 	running, silent := b.Status.Phase == v1alpha1.BackupRunning, r.Clock.Since(lastSign(b))
 	switch stall := stallOf(cluster); {
-	case job != nil && jobs.Ended(job) != "":
-		// What the pod said last may not be in the cache yet.
-		if err := r.readAnew(ctx, b); err != nil || b.Done() {
-			return ctrl.Result{}, client.IgnoreNotFound(err)
-		}
-		return ctrl.Result{}, r.Fail(ctx, b, v1alpha1.BackupReasonRunnerLost, "its pods ended without a result: "+jobs.Ended(job))
+	case job != nil && jobs.Ending(job) != nil:
+		return ctrl.Result{}, r.takeEnd(ctx, b, job)
 	case running && (silent > stall+ReportGrace || job != nil && silent > stall):
 		return r.superviseSilent(ctx, b, job, stall+ReportGrace)
 	case job == nil && !running && !scheduled(b):
-		err := r.start(ctx, b, cluster)
-		if p := pass.AsProblem(err); p != nil && p.InTheWay() {
-			return ctrl.Result{RequeueAfter: SuperviseEvery}, r.patch(ctx, b, func(s *v1alpha1.MySQLBackupStatus) { s.Phase, s.Message = v1alpha1.BackupPending, p.Message })
-		}
-		if err != nil {
-			return ctrl.Result{}, err
-		}
-		return ctrl.Result{RequeueAfter: SuperviseEvery}, r.tellStart(ctx, b, cluster)
+		return r.startNow(ctx, b, cluster)
 	case job == nil && silent > RunnerGrace:
 		return ctrl.Result{}, r.Fail(ctx, b, v1alpha1.BackupReasonRunnerLost, "the Job that worked on it is gone")
 	case job != nil && !running && jobs.NeverRan(job, r.Clock.Now()):
@@ -169,6 +158,26 @@ func (r *Supervisor) supervise(ctx context.Context, b *v1alpha1.MySQLBackup, clu
 		return ctrl.Result{RequeueAfter: SuperviseEvery}, r.tellStart(ctx, b, cluster)
 	}
 	return ctrl.Result{RequeueAfter: SuperviseEvery}, nil
+}
+
+// takeEnd takes that the Job of a backup has ended. What its pod said last may not be in the cache yet.
+func (r *Supervisor) takeEnd(ctx context.Context, b *v1alpha1.MySQLBackup, job *batchv1.Job) error {
+	if err := r.readAnew(ctx, b); err != nil || b.Done() {
+		return client.IgnoreNotFound(err)
+	}
+	return r.Fail(ctx, b, v1alpha1.BackupReasonRunnerLost, "its pods ended without a result: "+jobs.Ended(job))
+}
+
+// startNow makes the Job of a backup, and says what it waits for.
+func (r *Supervisor) startNow(ctx context.Context, b *v1alpha1.MySQLBackup, cluster *v1alpha1.MySQLCluster) (ctrl.Result, error) {
+	err := r.start(ctx, b, cluster)
+	if p := pass.AsProblem(err); p != nil && p.InTheWay() {
+		return ctrl.Result{RequeueAfter: SuperviseEvery}, r.patch(ctx, b, func(s *v1alpha1.MySQLBackupStatus) { s.Phase, s.Message = v1alpha1.BackupPending, p.Message })
+	}
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: SuperviseEvery}, r.tellStart(ctx, b, cluster)
 }
 
 // endUnstarted ends a backup whose pod did not run in time.

@@ -40,17 +40,13 @@ const lacksMySQL = "spec.aws: the default image, Amazon Linux 2023, has no MySQL
 // Preflight asks EC2 whether the spec could be launched, before anything is: once for each spec, and only while
 // something has to be made.
 func (r *Decider) Preflight(ctx context.Context, s *pass.Pass) error {
-	if s.Deleting() || s.Access.Cloud == nil || !s.Observed.CloudReachable || len(s.Desired.Subnets) == 0 {
+	switch {
+	case s.Deleting() || s.Access.Cloud == nil || !s.Observed.CloudReachable || len(s.Desired.Subnets) == 0 || len(s.Access.Violations) > 0:
 		return nil
-	}
-	if len(s.Access.Violations) > 0 {
-		return nil
-	}
-	if s.Cluster.LacksMySQL() {
+	case s.Cluster.LacksMySQL():
 		s.Seen.PreflightProblem = &engine.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: lacksMySQL}
 		return nil
-	}
-	if !r.somethingToMake(s) {
+	case !r.somethingToMake(s):
 		s.Observed.Launchable = true
 		rehearse(ctx, s)
 		return nil
@@ -60,8 +56,7 @@ func (r *Decider) Preflight(ctx context.Context, s *pass.Pass) error {
 		s.Observed.Launchable = n.Preflight.Passed == key && n.Preflight.Problem == nil
 		return nil
 	}
-	clean := n.Preflight.Problem == nil && n.Preflight.Shortage == nil
-	if n.Preflight.Passed != key || !clean && r.Clock.Since(n.Preflight.At) >= preflightEvery {
+	if n.Preflight.Passed != key || !n.Preflight.Clean() && r.Clock.Since(n.Preflight.At) >= preflightEvery {
 		s.Access.Problem = r.askPreflight(ctx, s, key)
 	}
 	if s.Access.Problem == nil {

@@ -144,13 +144,9 @@ func (r *Identities) identifyOperator(ctx context.Context, s *pass.Pass) error {
 		}
 		return nil
 	}
-	issued := s.Cache.Identity.Issued
-	if issued == nil || !s.Keys.Authority.IsOperators(issued.CertPEM, issued.KeyPEM, now) {
-		cert, key, err := s.Keys.Authority.IssueOperator(now)
-		if err != nil {
-			return fmt.Errorf("issue the operator's certificate: %w", err)
-		}
-		issued = &mysql.Identity{CAPEM: ca, CertPEM: cert, KeyPEM: key}
+	issued, err := r.issue(s)
+	if err != nil {
+		return err
 	}
 	show(s, *issued)
 	ac, write := resources.OperatorTLSSecret(s.Cluster, issued.CertPEM, issued.KeyPEM, ca), r.Objects.ApplySecret
@@ -166,6 +162,19 @@ func (r *Identities) identifyOperator(ctx context.Context, s *pass.Pass) error {
 		s.Cache.Identity.Issued = issued
 	}
 	return err
+}
+
+// issue returns a new certificate of the operator's, or the one that could not be stored yet.
+func (r *Identities) issue(s *pass.Pass) (*mysql.Identity, error) {
+	now := r.Clock.Now()
+	if issued := s.Cache.Identity.Issued; issued != nil && s.Keys.Authority.IsOperators(issued.CertPEM, issued.KeyPEM, now) {
+		return issued, nil
+	}
+	cert, key, err := s.Keys.Authority.IssueOperator(now)
+	if err != nil {
+		return nil, fmt.Errorf("issue the operator's certificate: %w", err)
+	}
+	return &mysql.Identity{CAPEM: s.Keys.Authority.CertificatePEM(), CertPEM: cert, KeyPEM: key}, nil
 }
 
 // identifyApplication reads the application's password, or makes one. What else the Secret says is put back by publish. Where

@@ -148,6 +148,29 @@ func (r *Cloud) askInventory(ctx context.Context, s *pass.Pass) (ec2.Inventory, 
 	return inventory, err
 }
 
+// takeCommon takes what EC2 shows of the cluster as a whole.
+func takeCommon(s *pass.Pass) {
+	for _, snapshot := range s.Seen.Inventory.Snapshots {
+		s.Observed.Snapshots = append(s.Observed.Snapshots, topology.Snapshot{
+			ID: snapshot.ID, Member: snapshot.Member, VolumeID: snapshot.VolumeID, State: snapshot.State, Progress: snapshot.Progress,
+			Purpose: snapshot.Tags[ec2.TagPurpose], StartedAt: snapshot.StartTime,
+		})
+	}
+	for _, group := range s.Seen.Inventory.SecurityGroups {
+		if group.Name == ec2.GroupName(s.UID()) && (s.Seen.VPC == "" || group.VPCID == s.Seen.VPC) {
+			s.Observed.SecurityGroup = group.ID
+		}
+	}
+}
+
+// volumeOf is a volume as the planner sees it.
+func volumeOf(v ec2.Volume) topology.Volume {
+	return topology.Volume{
+		ID: v.ID, Incarnation: v.Incarnation, State: v.State, Zone: v.Zone, AttachedTo: v.AttachedTo, AttachState: v.AttachState, SizeGiB: v.SizeGiB, Type: v.Type, IOPS: v.IOPS, Throughput: v.Throughput,
+		Opened: v.Tags[v1alpha1.TagMySQLVersion], Foreign: v.Tags[v1alpha1.TagRecovery] == v1alpha1.RecoveryPending,
+	}
+}
+
 // memberise sorts EC2's inventory by member.
 func (r *Cloud) memberise(s *pass.Pass) {
 	member := func(name string) *topology.Member {
@@ -170,24 +193,11 @@ func (r *Cloud) memberise(s *pass.Pass) {
 	}
 	for _, v := range s.Seen.Inventory.Volumes {
 		if m := member(v.Member); m != nil && !v.Retired {
-			m.Volumes = append(m.Volumes, topology.Volume{
-				ID: v.ID, Incarnation: v.Incarnation, State: v.State, Zone: v.Zone, AttachedTo: v.AttachedTo, AttachState: v.AttachState, SizeGiB: v.SizeGiB, Type: v.Type, IOPS: v.IOPS, Throughput: v.Throughput,
-				Opened: v.Tags[v1alpha1.TagMySQLVersion], Foreign: v.Tags[v1alpha1.TagRecovery] == v1alpha1.RecoveryPending,
-			})
+			m.Volumes = append(m.Volumes, volumeOf(v))
 			noteOutdated(s, v)
 		}
 	}
-	for _, snapshot := range s.Seen.Inventory.Snapshots {
-		s.Observed.Snapshots = append(s.Observed.Snapshots, topology.Snapshot{
-			ID: snapshot.ID, Member: snapshot.Member, VolumeID: snapshot.VolumeID, State: snapshot.State, Progress: snapshot.Progress,
-			Purpose: snapshot.Tags[ec2.TagPurpose], StartedAt: snapshot.StartTime,
-		})
-	}
-	for _, group := range s.Seen.Inventory.SecurityGroups {
-		if group.Name == ec2.GroupName(s.UID()) && (s.Seen.VPC == "" || group.VPCID == s.Seen.VPC) {
-			s.Observed.SecurityGroup = group.ID
-		}
-	}
+	takeCommon(s)
 	s.Observed.Strangers = len(s.Seen.Strangers)
 	for name, rec := range s.Records().Members {
 		if rec.VolumeID != "" || rec.Made != "" {
@@ -270,17 +280,16 @@ func (r *Cloud) findUntagged(s *pass.Pass) {
 	}
 }
 
-// findUntaggedInstance is findUntagged for an instance. What it was made from is on no other record than its tags: it is put back
-// where this process has seen it, and told otherwise.
-func (r *Cloud) findUntaggedInstance(s *pass.Pass, in *ec2.Instance, memberOf map[string]string) {
+// recogniseInstance finds out whose an instance is that lost tags: by its volume, by what was seen of it before and by its client token.
+// It returns the incarnation that is proven, 0 for none.
+func recogniseInstance(s *pass.Pass, in *ec2.Instance, memberOf map[string]string) (proven int) {
 	for _, attached := range in.Attachments {
 		if name := memberOf[attached.VolumeID]; in.Member == "" && name != "" {
 			in.Member = name
 		}
 	}
-	seen := s.Cache.Cloud.Tags[in.ID]
-	in.TemplateHash = cmp.Or(in.TemplateHash, seen[v1alpha1.TagTemplateHash])
-	proven := in.Incarnation
+	in.TemplateHash = cmp.Or(in.TemplateHash, s.Cache.Cloud.Tags[in.ID][v1alpha1.TagTemplateHash])
+	proven = in.Incarnation
 	if in.Incarnation == 0 && in.Member != "" {
 		newest := s.Records().Members[in.Member].Instance
 		in.Incarnation = newest
@@ -288,6 +297,13 @@ func (r *Cloud) findUntaggedInstance(s *pass.Pass, in *ec2.Instance, memberOf ma
 			in.Incarnation, proven = n, n
 		}
 	}
+	return proven
+}
+
+// findUntaggedInstance is findUntagged for an instance. What it was made from is on no other record than its tags: it is put back
+// where this process has seen it, and told otherwise.
+func (r *Cloud) findUntaggedInstance(s *pass.Pass, in *ec2.Instance, memberOf map[string]string) {
+	proven := recogniseInstance(s, in, memberOf)
 	_, known := s.Desired.Ordinal(in.Member)
 	switch {
 	case in.State == ec2.StateTerminated: // of which EC2 may forget the tags
@@ -301,7 +317,7 @@ func (r *Cloud) findUntaggedInstance(s *pass.Pass, in *ec2.Instance, memberOf ma
 	case !known || in.State == ec2.StateShuttingDown || !s.Observed.CloudReachable:
 		return
 	}
-	want := s.Owner().MemberTags(in.Member, proven)
+	seen, want := s.Cache.Cloud.Tags[in.ID], s.Owner().MemberTags(in.Member, proven)
 	for _, tag := range []string{v1alpha1.TagTemplateHash, v1alpha1.TagImage} {
 		if value := cmp.Or(in.Tags[tag], seen[tag]); value != "" {
 			want[tag] = value

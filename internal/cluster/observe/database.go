@@ -107,6 +107,32 @@ func (r *Database) judgeSettings(s *pass.Pass, m *topology.Member, o mysql.Obser
 		return
 	}
 	m.SQL.Drifted, m.SQL.Misconfigured, m.SQL.Persisted = map[string]string{}, map[string]string{}, map[string]string{}
+	judgePinned(s, m, o)
+	for name, have := range o.Persisted {
+		want, wanted := s.Desired.Settings[name]
+		if expected, ok := s.Cache.Settings.Expected[m.Name][name]; ok {
+			// MySQL may spell out what was set (an optimizer_switch, a mode): what it made of our value is our value.
+			s.Cache.Settings.Taken[m.Name+" "+name] = expected + "\x00" + have
+			delete(s.Cache.Settings.Expected[m.Name], name)
+		}
+		if wanted && (mysql.EqualSetting(want, have) || s.Cache.Settings.Taken[m.Name+" "+name] == want+"\x00"+have) {
+			have = want
+		}
+		m.SQL.Persisted[name] = have
+	}
+	if due := s.Records().Members[m.Name].RestartDue; due != 0 {
+		m.SQL.RestartPending = o.StartedAt.Unix() < s.Cache.RestartDue(m.Name, due, r.Clock.Now())
+	}
+	if !m.SQL.RestartPending && !m.SQL.PersistedIgnored && !s.Recovering() { // what restores sets some for itself
+		judgeDrift(s, m, o)
+	}
+	m.SQL.Refused = r.refusals(s, m)
+	m.SQL.CertificateIssuedAt = pki.IssuedAt(o.CertNotBefore)
+	m.SQL.CertificateRenewalDue = o.CertNotAfter.Sub(r.Clock.Now()) < pki.MemberRenewalWindow
+}
+
+// judgePinned compares a member's variables with the pinned ones.
+func judgePinned(s *pass.Pass, m *topology.Member, o mysql.Observation) {
 	for name, pinned := range mysql.PinnedSettings() {
 		switch have, ok := o.Settings[name]; {
 		case !ok:
@@ -129,27 +155,6 @@ func (r *Database) judgeSettings(s *pass.Pass, m *topology.Member, o mysql.Obser
 			m.SQL.Misconfigured[name] = have
 		}
 	}
-	for name, have := range o.Persisted {
-		want, wanted := s.Desired.Settings[name]
-		if expected, ok := s.Cache.Settings.Expected[m.Name][name]; ok {
-			// MySQL may spell out what was set (an optimizer_switch, a mode): what it made of our value is our value.
-			s.Cache.Settings.Taken[m.Name+" "+name] = expected + "\x00" + have
-			delete(s.Cache.Settings.Expected[m.Name], name)
-		}
-		if wanted && (mysql.EqualSetting(want, have) || s.Cache.Settings.Taken[m.Name+" "+name] == want+"\x00"+have) {
-			have = want
-		}
-		m.SQL.Persisted[name] = have
-	}
-	if due := s.Records().Members[m.Name].RestartDue; due != 0 {
-		m.SQL.RestartPending = o.StartedAt.Unix() < s.Cache.RestartDue(m.Name, due, r.Clock.Now())
-	}
-	if !m.SQL.RestartPending && !m.SQL.PersistedIgnored && !s.Recovering() { // what restores sets some for itself
-		judgeDrift(s, m, o)
-	}
-	m.SQL.Refused = r.refusals(s, m)
-	m.SQL.CertificateIssuedAt = pki.IssuedAt(o.CertNotBefore)
-	m.SQL.CertificateRenewalDue = o.CertNotAfter.Sub(r.Clock.Now()) < pki.MemberRenewalWindow
 }
 
 // judgeDrift finds the settings of the spec that are persisted and were changed on the running server. What does not stay as

@@ -95,6 +95,9 @@ type preflightCache struct {
 	Shortage *engine.Problem
 }
 
+// Clean says whether nothing was found.
+func (c preflightCache) Clean() bool { return c.Problem == nil && c.Shortage == nil }
+
 // publishedCache is what clients and others were shown in Kubernetes.
 type publishedCache struct {
 	Clients engine.Publication

@@ -56,20 +56,25 @@ func (r *Restorer) Recover(ctx context.Context, s *pass.Pass, a topology.Recover
 		return &engine.Problem{Reason: v1alpha1.ReasonForeignResource, Message: "Job " + name + " exists and does not belong to this cluster; rename or delete it", After: engine.AfterPerson}
 	}
 	s.Backup.Recovery = r.recoveryReport(ctx, s)
-	if !jobs.OnlyFades(&job) {
+	return r.follow(ctx, s, &job)
+}
+
+// follow takes how the restoring Job is.
+func (r *Restorer) follow(ctx context.Context, s *pass.Pass, job *batchv1.Job) error {
+	if !jobs.OnlyFades(job) {
 		s.Cache.Backups.RecoveryFades = time.Time{}
 	}
 	switch {
-	case jobs.Succeeded(&job):
+	case jobs.Succeeded(job):
 		return s.Stored.Save(ctx, func(records *topology.Records) { records.Recovered = true })
-	case jobs.Ended(&job) != "":
+	case jobs.Ended(job) != "":
 		message := s.Restorer()
 		if message == "" {
-			message = jobs.Ended(&job)
+			message = jobs.Ended(job)
 		}
 		return &engine.Problem{Reason: v1alpha1.ReasonRecoveryFailed, After: engine.AfterPerson,
-			Message: fmt.Sprintf("%s; put that right and delete Job %s to try again", message, name)}
-	case jobs.OnlyFades(&job):
+			Message: fmt.Sprintf("%s; put that right and delete Job %s to try again", message, job.Name)}
+	case jobs.OnlyFades(job):
 		if s.Cache.Backups.RecoveryFades.IsZero() {
 			s.Cache.Backups.RecoveryFades = r.Clock.Now()
 		}
@@ -78,14 +83,14 @@ func (r *Restorer) Recover(ctx context.Context, s *pass.Pass, a topology.Recover
 		}
 		return &engine.Problem{Reason: v1alpha1.ReasonRecoveryStuck, After: engine.AfterPerson, Message: fmt.Sprintf(
 			"the pod of Job %s was to end at %s and has not, as on a node that does not answer; another beside it would restore into the same server. When it surely runs no more, delete its node or, with --force, the pod",
-			name, s.Cache.Backups.RecoveryFades.UTC().Format(time.RFC3339))}
-	case jobs.NeverRan(&job, r.Clock.Now()) && !reportedBy(s, &job):
+			job.Name, s.Cache.Backups.RecoveryFades.UTC().Format(time.RFC3339))}
+	case jobs.NeverRan(job, r.Clock.Now()) && !reportedBy(s, job):
 		// The next one is as the spec has it by then. There are never two: this one is gone when its pod is.
-		if err := jobs.Delete(ctx, r.Client, &job, metav1.DeletePropagationForeground); err != nil {
+		if err := jobs.Delete(ctx, r.Client, job, metav1.DeletePropagationForeground); err != nil {
 			return err
 		}
 		r.Events.Eventf(s.Cluster, nil, corev1.EventTypeWarning, v1alpha1.EventRecoveryNotStarted, announce.Act,
-			"The pod of Job %s did not run within %s; it is tried again as the spec is by now", name, jobs.StartPatience)
+			"The pod of Job %s did not run within %s; it is tried again as the spec is by now", job.Name, jobs.StartPatience)
 	}
 	return nil
 }

@@ -32,46 +32,58 @@ func (r *Restorer) FindSource(ctx context.Context, s *pass.Pass) error {
 	if recovery == nil || recovery.ObjectStore != nil || !s.Recovering() || s.Deleting() || s.Desired.Hibernate {
 		return nil
 	}
-	chosen := s.Observed.Records.Source
 	var of *v1alpha1.MySQLBackup
-	if recovery.BackupName != "" && chosen == "" {
-		if firstVolumeMade(s) {
-			return nil // an empty one: what is copied is written down before. A dump is restored, also when its MySQLBackup is gone
-		}
-		b, p := r.backupNamed(ctx, s)
-		if p != nil {
-			source.Why = topology.Finding{Reason: v1alpha1.ReasonWaitingForDependency, Message: p.Message}
-			source.Final = !p.Quiet()
+	if recovery.BackupName != "" && s.Observed.Records.Source == "" {
+		if of = r.snapshotNamed(ctx, s); of == nil {
 			return nil
 		}
-		if b.Spec.Method != v1alpha1.BackupMethodSnapshot {
-			return nil
-		}
-		of = b
 	}
 	source.Copied = true
 	if firstVolumeMade(s) || s.Access.Cloud == nil || !s.Observed.CloudReachable {
 		return nil
 	}
-	var err error
-	switch {
-	case of != nil && recovery.PointInTime != nil:
-		turnDown(source, v1alpha1.ReasonInvalidSpec, "%s.pointInTime: MySQLBackup %s is a snapshot, which holds one moment only; name a dump", fieldRecovery, of.Name)
-	case chosen != "":
-		err = lookAtSnapshot(ctx, s, chosen)
-	case of != nil:
-		err = lookAtBackup(ctx, s, of)
-	case recovery.SnapshotID != "":
-		err = lookAtSnapshot(ctx, s, recovery.SnapshotID)
-	default:
-		err = lookAtVolume(ctx, s, recovery.VolumeID)
-	}
-	if err != nil {
+	if err := lookAt(ctx, s, of); err != nil {
 		p := engine.ReadingError(err)
 		s.Result.Problems = append(s.Result.Problems, p)
 		source.Why = topology.Finding{Reason: v1alpha1.ReasonRecovering, Message: p.Message}
 	}
 	return nil
+}
+
+// snapshotNamed returns the MySQLBackup that the spec names when it is a snapshot that is to be copied; nil when there is nothing to copy,
+// or not yet.
+func (r *Restorer) snapshotNamed(ctx context.Context, s *pass.Pass) *v1alpha1.MySQLBackup {
+	if firstVolumeMade(s) {
+		return nil // an empty one: what is copied is written down before. A dump is restored, also when its MySQLBackup is gone
+	}
+	b, p := r.backupNamed(ctx, s)
+	if p != nil {
+		s.Observed.Source.Why = topology.Finding{Reason: v1alpha1.ReasonWaitingForDependency, Message: p.Message}
+		s.Observed.Source.Final = !p.Quiet()
+		return nil
+	}
+	if b.Spec.Method != v1alpha1.BackupMethodSnapshot {
+		return nil
+	}
+	return b
+}
+
+// lookAt looks at what is copied: what was chosen before, else the snapshot of a MySQLBackup, else what the spec names.
+func lookAt(ctx context.Context, s *pass.Pass, of *v1alpha1.MySQLBackup) error {
+	recovery, chosen := s.Cluster.Recovery(), s.Observed.Records.Source
+	switch {
+	case of != nil && recovery.PointInTime != nil:
+		turnDown(&s.Observed.Source, v1alpha1.ReasonInvalidSpec, "%s.pointInTime: MySQLBackup %s is a snapshot, which holds one moment only; name a dump", fieldRecovery, of.Name)
+		return nil
+	case chosen != "":
+		return lookAtSnapshot(ctx, s, chosen)
+	case of != nil:
+		return lookAtBackup(ctx, s, of)
+	case recovery.SnapshotID != "":
+		return lookAtSnapshot(ctx, s, recovery.SnapshotID)
+	default:
+		return lookAtVolume(ctx, s, recovery.VolumeID)
+	}
 }
 
 // backupNamed is backupToRestore with what is in the way in words.

@@ -35,18 +35,38 @@ func (r *Reporter) TellUnfinished(req ctrl.Request, s *pass.Pass) {
 // unfinished names the failover, switchover, rolling change or restore that is under way. One that was given up until a person
 // does something is not: perhaps another release of the operator is what helps.
 func unfinished(s *pass.Pass) *olm.Unfinished {
-	if s.Deleting() {
+	switch {
+	case s.Deleting():
 		return nil
-	}
-	// A wish that waits for what may never come is not under way: whoever makes it must not keep the operator from being upgraded.
-	wanted := s.Cluster.Annotations[v1alpha1.AnnotationSwitchover]
-	if wanted != "" && wanted != s.Plan.Primary && slices.ContainsFunc(s.Plan.Members, func(v topology.View) bool { return v.Name == wanted && v.Phase == v1alpha1.PhaseReady }) {
-		return &olm.Unfinished{Reason: unfinishedSwitchover, Message: "the primary is to hand over to " + wanted}
-	}
-	if s.Plan.Failing {
+	case switchoverAsked(s):
+		return &olm.Unfinished{Reason: unfinishedSwitchover, Message: "the primary is to hand over to " + s.Cluster.Annotations[v1alpha1.AnnotationSwitchover]}
+	case s.Plan.Failing:
 		return &olm.Unfinished{Reason: unfinishedFailover, Message: "the cluster has lost its primary and has no new one yet"}
 	}
-	for _, action := range s.Plan.Actions {
+	if u := unfinishedAction(s.Plan.Actions); u != nil {
+		return u
+	}
+	switch {
+	case s.Plan.Rollout.Kind != v1alpha1.RolloutVolumes && s.Plan.Rollout.Current != "":
+		return &olm.Unfinished{Reason: unfinishedRollout, Message: "members are being replaced one after the other"}
+	case s.Recovering() && s.Backup.Recovery[task.ReportState] != pass.RestoreFailed && s.Backup.Unadoptable == "" && !s.Observed.Source.Final:
+		return &olm.Unfinished{Reason: unfinishedRestore, Message: "the data of the cluster are being restored"}
+	case restartDue(s):
+		return &olm.Unfinished{Reason: unfinishedRollout, Message: "members are being restarted one after the other"}
+	}
+	return nil
+}
+
+// switchoverAsked says whether a person wants a member as the primary that can be. A wish that waits for what may never come is not under
+// way: whoever makes it must not keep the operator from being upgraded.
+func switchoverAsked(s *pass.Pass) bool {
+	wanted := s.Cluster.Annotations[v1alpha1.AnnotationSwitchover]
+	return wanted != "" && wanted != s.Plan.Primary && slices.ContainsFunc(s.Plan.Members, func(v topology.View) bool { return v.Name == wanted && v.Phase == v1alpha1.PhaseReady })
+}
+
+// unfinishedAction names what the first of some actions is a part of, nil for none.
+func unfinishedAction(actions []topology.Action) *olm.Unfinished {
+	for _, action := range actions {
 		switch action.(type) {
 		case topology.ApplyReceived, topology.Promote, topology.RecordPrimary, topology.Fence, topology.StandAlone:
 			return &olm.Unfinished{Reason: unfinishedFailover, Message: "a member is being made the primary"}
@@ -56,16 +76,15 @@ func unfinished(s *pass.Pass) *olm.Unfinished {
 			return &olm.Unfinished{Reason: unfinishedRollout, Message: "members are being restarted one after the other"}
 		}
 	}
-	if s.Plan.Rollout.Kind != v1alpha1.RolloutVolumes && s.Plan.Rollout.Current != "" {
-		return &olm.Unfinished{Reason: unfinishedRollout, Message: "members are being replaced one after the other"}
-	}
-	if s.Recovering() && s.Backup.Recovery[task.ReportState] != pass.RestoreFailed && s.Backup.Unadoptable == "" && !s.Observed.Source.Final {
-		return &olm.Unfinished{Reason: unfinishedRestore, Message: "the data of the cluster are being restored"}
-	}
+	return nil
+}
+
+// restartDue says whether the mysqld of a member waits for a restart that nothing holds back.
+func restartDue(s *pass.Pass) bool {
 	for _, m := range s.Observed.Members {
 		if m != nil && s.Desired.Hold == "" && s.Desired.RestartDue(m, s.Observed.Now) {
-			return &olm.Unfinished{Reason: unfinishedRollout, Message: "members are being restarted one after the other"}
+			return true
 		}
 	}
-	return nil
+	return false
 }

@@ -263,7 +263,7 @@ func (r *MySQLClusterReconciler) open(ctx context.Context, req ctrl.Request) (*p
 	return s, nil
 }
 
-// forget lets go of everything held for a cluster that no longer exists.
+// forget drops what is remembered of a cluster that no longer exists.
 func (r *MySQLClusterReconciler) forget(name types.NamespacedName) {
 	if uid := r.Caches.Drop(name); uid != "" {
 		r.Prober.Forget(uid)

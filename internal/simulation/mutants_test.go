@@ -518,7 +518,7 @@ var mutants = []mutant{
 	{
 		name: "a primary that answers without its voters is not powered off before another is promoted",
 		open: true,
-		file: failoverFile,
+		file: "internal/topology/poweroff.go",
 		old:  "	return !st.Lossless || slices.ContainsFunc(st.Records.Uncovered, func(u Uncovered) bool { return !u.Fenced })",
 		new:  "	return !st.Lossless",
 	},

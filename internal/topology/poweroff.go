@@ -1,0 +1,92 @@
+package topology
+
+import (
+	"slices"
+
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+)
+
+// needsPowerOff says whether stopping the voters' IO threads does not keep the old primary from answering commits: with durability
+// Async it waits for nobody, and in an uncovered time it may have waited for replicas that are no members.
+func (st *state) needsPowerOff() bool {
+	return !st.Lossless || slices.ContainsFunc(st.Records.Uncovered, func(u Uncovered) bool { return !u.Fenced })
+}
+
+// depose sees to it that a primary that is replaced without being reached is powered off: until then clients that are
+// still connected to it read what is no longer so. It can acknowledge nothing any more.
+func (p *failover) depose(row Membership, successor string) {
+	if row.Primary == "" || row.Primary == successor {
+		return
+	}
+	p.plan.Records.PromotedAt = p.Now.Unix()
+	m := p.Members[row.Primary]
+	if m == nil || m.verified() {
+		return
+	}
+	if in := m.CurrentInstance(); in != nil && in.State == stateRunning {
+		p.plan.Records.Deposed = in.ID
+		p.stop(m, in)
+	}
+}
+
+// finishDeposed goes on powering off the machine of a primary that was replaced, until it is stopped or its mysqld says
+// that it takes no writes.
+func (p *failover) finishDeposed() {
+	id := p.plan.Records.Deposed
+	if id == "" {
+		return
+	}
+	for _, m := range p.ordered() {
+		in := m.CurrentInstance()
+		if in == nil || in.ID != id {
+			continue
+		}
+		if in.State != stateStopped && (!m.verified() || m.SQL.Writable) {
+			p.stop(m, in)
+			return
+		}
+	}
+	p.plan.Records.Deposed = "" // stopped, read-only, or no longer the machine of its volume
+}
+
+// machinesRun plans to power off the machines of the members that may be the primary and are not reached, and says whether
+// one may still run. Without semi-synchronous replication stopping the replicas' IO threads fences nobody: a primary that
+// only we do not reach goes on answering its clients. Once it was seen stopped it may be started again: it takes no writes
+// then.
+func (p *failover) machinesRun(row Membership) bool {
+	runs := false
+	for _, name := range row.Voters {
+		// The last one to be promoted may be known to nobody but itself. Lost records may have forgotten even who it is.
+		if name == row.Primary || name == p.Records.Leader || p.Records.Uncovered.Of(name) != nil || p.Records.AloneUnknown {
+			runs = p.machineRuns(p.Members[name]) || runs
+		}
+	}
+	if runs {
+		p.plan.Waiting = Finding{v1alpha1.ReasonNoPrimary, "the primary is gone; its machine is powered off before another member is promoted"}
+	}
+	return runs
+}
+
+func (p *failover) machineRuns(m *Member) bool {
+	if m == nil || m.verified() {
+		return false
+	}
+	in := m.CurrentInstance()
+	if in != nil && slices.Contains(p.Records.PoweredOff, in.ID) {
+		return false
+	}
+	if p.off(m) {
+		if in != nil {
+			p.plan.Records.PoweredOff = append(p.plan.Records.PoweredOff, in.ID)
+		}
+		return false
+	}
+	switch {
+	case in == nil:
+	case in.LaunchTime.After(m.DownSince) && p.Now.Sub(in.LaunchTime) < lateAnswers:
+		p.waitAtMost(waitSuspect) // it was started since: it returns read-only, with all that it had committed
+	default:
+		p.stop(m, in)
+	}
+	return true
+}

@@ -81,7 +81,7 @@ func TestSettledClusterCostsAFewCallsHoweverOftenItIsLookedAt(t *testing.T) {
 	w.drive(o, patience, w.conditionHas(v1alpha1.ConditionProgressing, "waiting for mysqld"))
 	w.wait(time.Minute)
 	w.hammer(o, 100) // in two seconds
-	// While its members are silent EC2 is asked about their machines every two seconds, in two calls, and about each console
+	// While its members are silent EC2 is asked about their instances every two seconds, in two calls, and about each console
 	// once; and a sweep is due, which nobody makes in the background here.
 	if n := w.total(); n > 2+members+callsOfASweep {
 		t.Errorf("%d calls in 100 passes: %v", n, w.proxy.Counts())
@@ -134,10 +134,10 @@ func TestEC2IsSilentForTenMinutes(t *testing.T) {
 		phase   v1alpha1.Phase
 	}{
 		{"before anything is made", func(*world, *operator) {}, v1alpha1.PhaseProvisioning},
-		{"while machines come up", func(w *world, o *operator) {
+		{"while instances come up", func(w *world, o *operator) {
 			w.drive(o, patience, func() bool { return len(w.left().instances) > 0 })
 		}, v1alpha1.PhaseProvisioning},
-		{"when machines are up", func(w *world, o *operator) { w.drive(o, patience, w.machinesUp) }, v1alpha1.PhaseEC2Ready},
+		{"when instances are up", func(w *world, o *operator) { w.drive(o, patience, w.machinesUp) }, v1alpha1.PhaseEC2Ready},
 		{"while the cluster is deleted", func(w *world, o *operator) {
 			w.drive(o, patience, w.machinesUp)
 			w.initialised()

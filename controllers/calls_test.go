@@ -47,7 +47,7 @@ func (o *operator) told(word string) []string {
 	}
 }
 
-// EC2 takes its time to say that a machine may not be stopped. That is what the condition says in the end, pass for pass, and
+// EC2 takes its time to say that an instance may not be stopped. That is what the condition says in the end, pass for pass, and
 // nobody is told that it was stopped.
 func TestStopThatIsDeniedSlowlyIsTold(t *testing.T) {
 	t.Parallel()
@@ -62,7 +62,7 @@ func TestStopThatIsDeniedSlowlyIsTold(t *testing.T) {
 	must(t, err)
 	w.delete()
 	w.drive(o, patience, func() bool { return w.changed("StopInstances") > 0 })
-	// When the machine stands still, time-out and answer come together, and the answer may be taken by its own pass, which wakes
+	// When the instance stands still, time-out and answer come together, and the answer may be taken by its own pass, which wakes
 	// nobody: passes go on until one is outlasted.
 	w.drive(o, patience, func() bool { return len(o.Wake) > 0 })
 	w.drive(o, patience, w.conditionHas(v1alpha1.ConditionDegraded, "NotPermitted", "stop instance"))
@@ -80,7 +80,7 @@ func TestStopThatIsDeniedSlowlyIsTold(t *testing.T) {
 	w.drive(o, patience, w.gone)
 	w.proxy.Remove(late)
 	if said := o.told("Normal StopInstance"); len(said) < members {
-		t.Errorf("of the machines that were stopped it was told: %v", said)
+		t.Errorf("of the instances that were stopped it was told: %v", said)
 	}
 }
 

@@ -57,7 +57,7 @@ func (w *world) seen(o *operator) *pass.Pass {
 	return s
 }
 
-// Somebody ends a machine behind the operator's back. While its mysqld is silent that is not left to the next sweep.
+// Somebody ends an instance behind the operator's back. While its mysqld is silent that is not left to the next sweep.
 func TestMachineThatOthersEndedIsNoticedAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newHomeWorld(t, nil)
@@ -171,7 +171,7 @@ func TestStartWithoutCapacityIsNoted(t *testing.T) {
 	w.proxy.Remove(rule)
 	w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
 	if text := w.condition(v1alpha1.ConditionDegraded); strings.Contains(text, "InsufficientCapacity") {
-		t.Errorf("the machine runs, the condition says %s", text)
+		t.Errorf("the instance runs, the condition says %s", text)
 	}
 	w.oneOfEach(3)
 }
@@ -218,7 +218,7 @@ func TestSnapshotsAndRetiredVolumes(t *testing.T) {
 	}
 }
 
-// TestSubnetOfAnotherVPCIsLeftOut: appended to a cluster that is there, it takes neither its security group nor its machines along.
+// TestSubnetOfAnotherVPCIsLeftOut: appended to a cluster that is there, it takes neither its security group nor its instances along.
 func TestSubnetOfAnotherVPCIsLeftOut(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -243,7 +243,7 @@ func TestSubnetOfAnotherVPCIsLeftOut(t *testing.T) {
 	if now := w.group(); aws.ToString(now.GroupId) != aws.ToString(group.GroupId) || aws.ToString(now.VpcId) != aws.ToString(group.VpcId) {
 		t.Errorf("its group was %s in %s and is %s in %s", aws.ToString(group.GroupId), aws.ToString(group.VpcId), aws.ToString(now.GroupId), aws.ToString(now.VpcId))
 	}
-	// A machine that goes is replaced where the others are, by an operator that has seen none of this.
+	// An instance that goes is replaced where the others are, by an operator that has seen none of this.
 	o = w.newOperator(nil)
 	ended := w.left().instances[0].id
 	_, err = w.account.api.ModifyInstanceAttribute(t.Context(), &awsec2.ModifyInstanceAttributeInput{InstanceId: aws.String(ended), DisableApiTermination: &types.AttributeBooleanValue{Value: aws.Bool(false)}})

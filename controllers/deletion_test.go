@@ -27,7 +27,7 @@ import (
 var destructive = []string{"StopInstances", "TerminateInstances", "ModifyInstanceAttribute", "DeleteVolume", "DetachVolume", "DeleteSecurityGroup", "DeleteSnapshot"}
 
 // spared fails the test when a call since the proxy's log was emptied took something away, or when one of the things that
-// were there is no more. Where a primary was fenced its machine may have been stopped for that: nothing is lost by it, and it is
+// were there is no more. Where a primary was fenced its instance may have been stopped for that: nothing is lost by it, and it is
 // started again.
 func (w *world) spared(before left, fenced bool) {
 	w.t.Helper()
@@ -83,7 +83,7 @@ func (w *world) emptyNamespace() {
 }
 
 // TestDeletionOfAProtectedCluster deletes a protected cluster in the phases that need no server. It keeps running: whatever
-// happens to its machines is mended, and nothing in AWS is taken away until somebody lifts the protection.
+// happens to its instances is mended, and nothing in AWS is taken away until somebody lifts the protection.
 func TestDeletionOfAProtectedCluster(t *testing.T) {
 	t.Parallel()
 	for _, phase := range []v1alpha1.Phase{v1alpha1.PhaseProvisioning, v1alpha1.PhaseEC2Ready} {
@@ -113,7 +113,7 @@ func TestDeletionOfAProtectedCluster(t *testing.T) {
 	}
 }
 
-// stillServed stops a machine of a protected cluster that is on its way out, and expects a new operator to start it again.
+// stillServed stops an instance of a protected cluster that is on its way out, and expects a new operator to start it again.
 func (w *world) stillServed(again func()) {
 	w.t.Helper()
 	o := w.newOperator(nil)
@@ -172,10 +172,10 @@ func TestDeletionIsCalledOff(t *testing.T) {
 	t.Parallel()
 	for name, reached := range map[string]func(w *world) bool{
 		"when it has begun":             func(w *world) bool { _, records := w.records(); return records.FinalChosen },
-		"while machines stop":           func(w *world) bool { return anyIs(w.left().instances, ec2.StateStopping, ec2.StateStopped) },
+		"while instances stop":           func(w *world) bool { return anyIs(w.left().instances, ec2.StateStopping, ec2.StateStopped) },
 		"when snapshots are under way":  func(w *world) bool { return len(w.left().snapshots) > 0 },
 		"when snapshots are complete":   func(w *world) bool { return allAre(w.left().snapshots, members, ec2.SnapshotCompleted) },
-		"when the first machine is off": func(w *world) bool { return len(w.left().instances) < members },
+		"when the first instance is off": func(w *world) bool { return len(w.left().instances) < members },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

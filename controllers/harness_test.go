@@ -154,7 +154,7 @@ func (w *world) equip(o *operator, transport func(http.RoundTripper) http.RoundT
 	return o
 }
 
-// refuse answers every dial at once: no machine boots behind this EC2.
+// refuse answers every dial at once: no instance boots behind this EC2.
 func refuse(context.Context, string, string) (net.Conn, error) {
 	return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 }

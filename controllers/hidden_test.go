@@ -228,7 +228,7 @@ func TestRecordsOfANewerOperatorAreLeftAlone(t *testing.T) {
 	}
 }
 
-// Somebody takes tags off a machine, and the operator restarts: the sweep does not show the machine any more. It is still its
+// Somebody takes tags off an instance, and the operator restarts: the sweep does not show the instance any more. It is still its
 // member's, no other is launched, and a deletion neither forgets it nor is stuck without a word.
 func TestMachineThatLostItsTags(t *testing.T) {
 	t.Parallel()
@@ -283,7 +283,7 @@ func TestMachineThatLostItsTags(t *testing.T) {
 	}
 }
 
-// A person puts a member's volume into a machine of his own: that is not the member's.
+// A person puts a member's volume into an instance of his own: that is not the member's.
 func TestRescueMachineIsNoMembers(t *testing.T) {
 	t.Parallel()
 	owner := ec2.Ownership{ClusterUID: "uid"}

@@ -20,7 +20,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
-// TestMachineWhileAnUpgradeIsHeldBack: a member whose machine ends gets one as before, with the version of its data; where EC2 no
+// TestMachineWhileAnUpgradeIsHeldBack: a member whose instance ends gets one as before, with the version of its data; where EC2 no
 // longer takes the order, one as the spec says now.
 func TestMachineWhileAnUpgradeIsHeldBack(t *testing.T) {
 	t.Parallel()
@@ -59,7 +59,7 @@ func TestMachineWhileAnUpgradeIsHeldBack(t *testing.T) {
 	}
 }
 
-// machineOf returns a member's machine that lives, nil for none.
+// machineOf returns a member's instance that lives, nil for none.
 func (w *world) machineOf(ordinal int) *types.Instance {
 	w.t.Helper()
 	out, err := w.account.api.DescribeInstances(w.t.Context(), &awsec2.DescribeInstancesInput{})

@@ -63,7 +63,7 @@ func (w *world) live(s *scissors, policy v1alpha1.DeletionPolicy) (deletion int)
 	return deletion
 }
 
-// machinesUp says whether every member's machine runs and has its volume.
+// machinesUp says whether every member's instance runs and has its volume.
 func (w *world) machinesUp() bool {
 	if !w.phaseIs(v1alpha1.PhaseEC2Ready)() {
 		return false
@@ -114,8 +114,8 @@ func (w *world) records() (*corev1.ConfigMap, topology.Records) {
 	return cm, records
 }
 
-// damage does to the cluster what people and machines do: one machine is stopped, one is terminated, a volume loses its
-// member's tag, the spec asks for larger volumes, and the security group lets in whom the spec does not name, and not whom it names. It returns the machine
+// damage does to the cluster what people and instances do: one instance is stopped, one is terminated, a volume loses its
+// member's tag, the spec asks for larger volumes, and the security group lets in whom the spec does not name, and not whom it names. It returns the instance
 // that is no more.
 func (w *world) damage() string {
 	w.t.Helper()
@@ -161,7 +161,7 @@ func (w *world) group() types.SecurityGroup {
 	return found.SecurityGroups[0]
 }
 
-// mended says whether everything that damage did is put right, with another machine in place of the one that ended. It
+// mended says whether everything that damage did is put right, with another instance in place of the one that ended. It
 // looks into status first: what costs no call to EC2 is asked after every pass.
 func (w *world) mended(ended string) bool {
 	c, _ := w.get()

@@ -117,7 +117,7 @@ func TestRefusedSettingsAreTriedWithPauses(t *testing.T) {
 	if n := statements.Load() - tried; n != 0 {
 		t.Errorf("the refused settings were tried again with %d statements within %s", n, watched)
 	}
-	// A mysqld that a stall of the machine keeps from answering is looked at more often for a while, and then no more.
+	// A mysqld that a stall of the instance keeps from answering is looked at more often for a while, and then no more.
 	for deadline := time.Now().Add(patience); why != "" && time.Now().Before(deadline); {
 		why = busy()
 	}

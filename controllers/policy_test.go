@@ -32,7 +32,7 @@ func TestSlipInThePolicyStopsNothing(t *testing.T) {
 	w.drive(o, patience, func() bool { return !strings.Contains(w.condition(v1alpha1.ConditionDegraded), "policy.yaml") })
 }
 
-// An operator that starts under such a policy makes nothing, and goes on to look after the machines that there are.
+// An operator that starts under such a policy makes nothing, and goes on to look after the instances that there are.
 func TestOperatorStartsUnderASlipInThePolicy(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -76,7 +76,7 @@ func TestNewClustersUnderASlipInThePolicy(t *testing.T) {
 	}
 }
 
-// damaged ends one machine and returns its id.
+// damaged ends one instance and returns its id.
 func (w *world) damaged() string {
 	w.t.Helper()
 	c, _ := w.get()

@@ -254,7 +254,7 @@ func (e *estate) called(action string) int {
 	return n
 }
 
-// up says whether every member has its machine, with its volume.
+// up says whether every member has its instance, with its volume.
 func (e *estate) up() bool {
 	attached := 0
 	for _, v := range e.left().volumes {

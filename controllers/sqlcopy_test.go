@@ -126,7 +126,7 @@ func TestCrashSweepOverACopysStatements(t *testing.T) {
 				t.Parallel()
 				w := newHeirs(t, farm, inherit)
 				k := w.lifeOf(op, at, how)
-				// Whether it is said again depends on how soon a pass sees that it was, and on time-outs: on the machine.
+				// Whether it is said again depends on how soon a pass sees that it was, and on time-outs: on the instance.
 				if k.cut == "" && at == 1 {
 					t.Errorf("%s was never said", op)
 				}

@@ -28,7 +28,7 @@ func TestDeletionOfAProtectedClusterWithData(t *testing.T) {
 			w.drive(o, sqlPatience, func() bool { again(); return w.saysProtected() && w.phaseIs(v1alpha1.PhaseReady)() })
 			written := w.books.count()
 			w.drive(o, sqlPatience, func() bool { again(); return w.books.count() >= written+5 })
-			// A stall of the machine may look like the loss of the primary.
+			// A stall of the instance may look like the loss of the primary.
 			w.spared(before, len(o.told("Normal Fence ")) > 0)
 			w.books.close()
 			volume := w.volumeOfPrimary()

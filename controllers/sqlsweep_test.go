@@ -151,7 +151,7 @@ func TestCrashSweepOverSQLChanges(t *testing.T) {
 }
 
 // rests fails the test unless passes over a cluster that is Ready write nothing to Kubernetes, change nothing in EC2 and in MySQL, and
-// ask EC2 for no more than a sweep. A replica that has just caught up, or a machine that is busy, changes a step of lag; other things that
+// ask EC2 for no more than a sweep. A replica that has just caught up, or an instance that is busy, changes a step of lag; other things that
 // go on are no rest.
 func (w *sqlWorld) rests() {
 	w.t.Helper()

@@ -26,9 +26,9 @@ import (
 )
 
 const (
-	// hypervisorInterval is how often the hypervisor looks for machines to boot, hypervisorRest how often when all are up.
+	// hypervisorInterval is how often the hypervisor looks for instances to boot, hypervisorRest how often when all are up.
 	hypervisorInterval, hypervisorRest = 200 * time.Millisecond, time.Second
-	// bootTries is how often a machine is booted until its server answers: a busy machine may need more than the minute that
+	// bootTries is how often an instance is booted until its server answers: a busy machine may need more than the minute that
 	// each gets.
 	bootTries = 3
 	// members is how many the cluster has.
@@ -40,10 +40,10 @@ const (
 )
 
 // sqlSlots bounds how many worlds with real servers there are at a time: each takes half a gigabyte, and starting its
-// servers all of this machine.
+// servers all of this instance.
 var sqlSlots = make(chan struct{}, 3)
 
-// sqlWorld is a world in whose machines real mysqld servers run.
+// sqlWorld is a world in whose instances real mysqld servers run.
 type sqlWorld struct {
 	*world
 	farm  *mysqld.Farm
@@ -102,7 +102,7 @@ func newSQLWorldIn(in *world, farm *mysqld.Farm, furnish func(context.Context, e
 	return w
 }
 
-// hypervise boots every machine of the cluster that runs and has its volume, and cuts the power of those that no longer run.
+// hypervise boots every instance of the cluster that runs and has its volume, and cuts the power of those that no longer run.
 func (w *sqlWorld) hypervise(ctx context.Context) {
 	for ; ctx.Err() == nil; w.rest() {
 		seen, err := cloud.World(ctx)
@@ -141,7 +141,7 @@ func (w *sqlWorld) rest() {
 	time.Sleep(hypervisorInterval)
 }
 
-// power cuts the power of the servers whose machine is not on, and gives it back to those whose machine is on again.
+// power cuts the power of the servers whose instance is not on, and gives it back to those whose instance is on again.
 func (w *sqlWorld) power(ctx context.Context, on map[string]bool) {
 	for _, s := range w.running() {
 		if id := s.InstanceID(); !on[id] {
@@ -167,7 +167,7 @@ func (w *sqlWorld) power(ctx context.Context, on map[string]bool) {
 	}
 }
 
-// boot starts a server on each of the given machines, named with their volumes: what their user data would have done,
+// boot starts a server on each of the given instances, named with their volumes: what their user data would have done,
 // with the key and the sealed request of a first boot.
 func (w *sqlWorld) boot(ctx context.Context, fresh map[string]string) {
 	inventory, err := w.cloud.Observe(ctx, string(w.cluster.UID), 0)
@@ -231,7 +231,7 @@ func bootAgain(ctx context.Context, s *mysqld.Server, err error) error {
 	return err
 }
 
-// running are the servers whose machines run, by name.
+// running are the servers whose instances run, by name.
 func (w *sqlWorld) running() []*mysqld.Server {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -243,7 +243,7 @@ func (w *sqlWorld) running() []*mysqld.Server {
 	return all
 }
 
-// scrap ends the servers. The machines are in an account that nobody looks into again.
+// scrap ends the servers. The instances are in an account that nobody looks into again.
 func (w *sqlWorld) scrap() {
 	var ending sync.WaitGroup
 	for _, s := range slices.AppendSeq(w.running(), maps.Values(w.shelf)) {

@@ -156,7 +156,7 @@ func actionOf(r *http.Request) string {
 
 // TestCrashSweepOverAWSCalls kills the operator before and after each call to AWS that it makes in the life of a cluster,
 // and loses the answer of each. Whoever comes after must bring the cluster through the rest of its life: the same
-// machines and the same volumes at every stop, and at its end exactly what its deletion policy promises.
+// instances and the same volumes at every stop, and at its end exactly what its deletion policy promises.
 func TestCrashSweepOverAWSCalls(t *testing.T) {
 	t.Parallel()
 	share, seed := intFrom(t, sweepShareVariable, 8), intFrom(t, sweepSeedVariable, int(time.Now().Unix()))
@@ -198,7 +198,7 @@ func TestCrashSweepOverAWSCalls(t *testing.T) {
 
 // notInALife says why a changing call of the operator's is not made in the life that is swept.
 var notInALife = map[string]string{
-	"DetachVolume": "a member is moved to another machine only while its server is well, and no server runs here",
+	"DetachVolume": "a member is moved to another instance only while its server is well, and no server runs here",
 }
 
 // changingActions lists the calls of the EC2 plane that change something.

@@ -212,7 +212,7 @@ func (c *MySQLCluster) Recovery() *RecoverySpec {
 	return c.Spec.Bootstrap.Recovery
 }
 
-// LacksMySQL says whether the members' machines would have no MySQL: the default image has none, and no download is named.
+// LacksMySQL says whether the members' instances would have no MySQL: the default image has none, and no download is named.
 func (c *MySQLCluster) LacksMySQL() bool {
 	aws := c.Spec.AWS
 	return aws.ImageID == "" && aws.ImageSSMParameter == "" && aws.Download == nil

@@ -83,7 +83,7 @@ type Phase string
 const (
 	// PhaseProvisioning: the volume or the instance is missing or pending.
 	PhaseProvisioning Phase = "Provisioning"
-	// PhaseEC2Ready: the machine is up; MySQL is being installed, initialised, given its certificate.
+	// PhaseEC2Ready: the instance is up; MySQL is being installed, initialised, given its certificate.
 	PhaseEC2Ready Phase = "EC2Ready"
 	// PhaseReplicating: MySQL answers; it is being cloned, pointed at its source, or is behind.
 	PhaseReplicating Phase = "Replicating"

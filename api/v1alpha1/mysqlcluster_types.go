@@ -100,7 +100,7 @@ type MySQLClusterSpec struct {
 	// +optional
 	MaintenanceWindow *MaintenanceWindow `json:"maintenanceWindow,omitempty"`
 
-	// Hibernate, false unless set, takes the cluster's machines away and keeps its volumes: writes are drained, the
+	// Hibernate, false unless set, takes the cluster's instances away and keeps its volumes: writes are drained, the
 	// replicas catch up, then every instance is terminated. Set back to false, the members are launched on their volumes
 	// again, and the primary is found by proof.
 	// +optional

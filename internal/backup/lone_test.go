@@ -16,7 +16,7 @@ import (
 // bearable is what the operator's probe takes for an outage.
 const bearable = 5 * time.Second
 
-// twin is a server on the same machine that nobody does anything to but write.
+// twin is a server on the same instance that nobody does anything to but write.
 func (w *world) twin(t *testing.T) *mysqld.Server {
 	t.Helper()
 	s := w.fresh(t)
@@ -25,7 +25,7 @@ func (w *world) twin(t *testing.T) *mysqld.Server {
 }
 
 // longestWrite is by how much the longest write on the primary, while something is done there, is longer than the longest one on
-// its twin meanwhile: what the machine itself holds up counts in neither. Both need the table lone.t.
+// its twin meanwhile: what the instance itself holds up counts in neither. Both need the table lone.t.
 func (w *world) longestWrite(t *testing.T, twin *mysqld.Server, do func()) time.Duration {
 	t.Helper()
 	writes, stop := context.WithCancel(t.Context())

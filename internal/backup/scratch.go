@@ -18,7 +18,7 @@ var ErrServer = errors.New("the throw-away mysqld failed")
 const (
 	// scratchUser owns a server that was initialised without a password. Nobody else reaches its socket.
 	scratchUser = "root"
-	// scratchPatience bounds how long a new mysqld takes to answer; seconds on any machine.
+	// scratchPatience bounds how long a new mysqld takes to answer; seconds on any instance.
 	scratchPatience = 5 * time.Minute
 	// scratchPoll is how often it is asked.
 	scratchPoll = 200 * time.Millisecond

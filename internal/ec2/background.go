@@ -22,7 +22,7 @@ func (f *Factory) Start(ctx context.Context) error {
 	}
 }
 
-// mostPages is how many pages of machines a sweep may have before it becomes rarer no more. What reconciles rely on in the store is
+// mostPages is how many pages of instances a sweep may have before it becomes rarer no more. What reconciles rely on in the store is
 // never older than two minutes, and a sweep that failed is made again before that.
 const mostPages = 2
 
@@ -43,8 +43,8 @@ func (f *Factory) round(ctx context.Context) {
 	_ = sweeps.Wait()
 }
 
-// sweepDue says whether it is time for the next sweep in the background: every interval for each page of machines that one has. So
-// what sweeps cost, here and in EC2's bucket of calls, grows less than the machines. Who is in trouble does not wait for it; see
+// sweepDue says whether it is time for the next sweep in the background: every interval for each page of instances that one has. So
+// what sweeps cost, here and in EC2's bucket of calls, grows less than the instances. Who is in trouble does not wait for it; see
 // Freshen and RefreshNow.
 func (c *Cloud) sweepDue() bool {
 	var things int

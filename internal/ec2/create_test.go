@@ -177,7 +177,7 @@ func TestTokenOfATerminatedInstance(t *testing.T) {
 	}
 }
 
-// EC2 keeps the volumes that an image brings besides its root when the machine ends, unless it is told otherwise.
+// EC2 keeps the volumes that an image brings besides its root when the instance ends, unless it is told otherwise.
 func TestVolumesOfTheImageGoWithTheMachine(t *testing.T) {
 	l := newLab(t)
 	described, err := l.sdk().DescribeImages(t.Context(), &awsec2.DescribeImagesInput{ImageIds: []string{l.seeded.Image}})
@@ -287,10 +287,10 @@ func TestLaunchesHaveABound(t *testing.T) {
 		return l.proxy.Counts()["RunInstances"], waits
 	}
 	if asked, waits := try(); asked != launchBurst || waits != launchBurst {
-		t.Errorf("EC2 was asked for %d machines, %d waited", asked, waits)
+		t.Errorf("EC2 was asked for %d instances, %d waited", asked, waits)
 	}
 	l.pass(3 * time.Second)
 	if asked, _ := try(); asked != 3*launchRate {
-		t.Errorf("after three seconds EC2 was asked for %d machines", asked)
+		t.Errorf("after three seconds EC2 was asked for %d instances", asked)
 	}
 }

@@ -67,7 +67,7 @@ func TestScheduledEvents(t *testing.T) {
 	}
 }
 
-// A stop moves the machine to another host, and ends what was said of the old one, without a sweep in between.
+// A stop moves the instance to another host, and ends what was said of the old one, without a sweep in between.
 func TestHealthEndsWithTheHost(t *testing.T) {
 	l := newLab(t)
 	i := l.running("orders-0")

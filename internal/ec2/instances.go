@@ -193,8 +193,8 @@ func (c *Cloud) runInput(ctx context.Context, spec LaunchSpec) (*ec2.RunInstance
 	}, nil
 }
 
-// machineVolumes are the volumes that a machine is made with, and that go with it: the root, and what the image brings besides.
-// EC2 keeps those when the machine ends, if the image does not say otherwise.
+// machineVolumes are the volumes that an instance is made with, and that go with it: the root, and what the image brings besides.
+// EC2 keeps those when the instance ends, if the image does not say otherwise.
 func machineVolumes(image Image, spec LaunchSpec) []types.BlockDeviceMapping {
 	volume := func(device string, ebs types.EbsBlockDevice) types.BlockDeviceMapping {
 		ebs.DeleteOnTermination = aws.Bool(true)

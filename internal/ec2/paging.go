@@ -18,7 +18,7 @@ const (
 	pageRegrows = 10 * time.Minute
 )
 
-// paging is how large pages of EC2's lists are asked for. A call is bounded in time, and a full page of machines may take EC2
+// paging is how large pages of EC2's lists are asked for. A call is bounded in time, and a full page of instances may take EC2
 // longer than that: then pages are halved, and after a while they grow again.
 type paging struct {
 	clock clock.PassiveClock

@@ -47,7 +47,7 @@ func (s *sluggish) RoundTrip(r *http.Request) (*http.Response, error) {
 	return says(http.StatusOK, `<DescribeInstancesResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"><reservationSet>`+machine("i-1", "a")+`</reservationSet></DescribeInstancesResponse>`), nil
 }
 
-// In an account with thousands of machines a full page may take EC2 longer than a call may take: it would never be read.
+// In an account with thousands of instances a full page may take EC2 longer than a call may take: it would never be read.
 func TestPagesThatTakeTooLongAreMadeSmaller(t *testing.T) {
 	ec2 := &sluggish{takes: "|250|125|"}
 	clock := clocktesting.NewFakePassiveClock(time.Now())

@@ -71,7 +71,7 @@ func RefusesMachine(err error) bool {
 	return Code(err) == "InvalidParameterValue" && names(err, "instancetype")
 }
 
-// RefusesOrder says whether EC2 answered the call that makes a machine or a volume, and made none: an order that it took
+// RefusesOrder says whether EC2 answered the call that makes an instance or a volume, and made none: an order that it took
 // before under the same client token would have been answered again.
 func RefusesOrder(err error) bool {
 	op := innermostOperation(err)

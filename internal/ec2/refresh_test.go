@@ -15,7 +15,7 @@ func (l *lab) now() (Inventory, error) {
 	return l.cloud.RefreshNow(l.t.Context(), l.owner.ClusterUID)
 }
 
-// Somebody else stops one machine and terminates another, between two sweeps.
+// Somebody else stops one instance and terminates another, between two sweeps.
 func TestRefreshNowSeesWhatOthersDid(t *testing.T) {
 	l := newLab(t)
 	stopped, ended, v := l.running("orders-0"), l.running("orders-1"), l.available("orders-1")
@@ -41,7 +41,7 @@ func TestRefreshNowSeesWhatOthersDid(t *testing.T) {
 		t.Errorf("a look shows %+v (%v)", inv.Instances, err)
 	}
 	if got := inv.Volumes[0]; got.AttachedTo != "" || got.State != VolumeAvailable {
-		t.Errorf("the volume of the machine that ended is %+v", got)
+		t.Errorf("the volume of the instance that ended is %+v", got)
 	}
 }
 
@@ -112,7 +112,7 @@ func TestRefreshNowIsBoundedOverAllClusters(t *testing.T) {
 	deadline := time.Now().Add(settleTime)
 	for !stateOf(stopped.ID, StateStopped)(l.cloud.store.inventory(l.owner.ClusterUID)) {
 		if time.Now().After(deadline) {
-			t.Fatal("the sweeps did not see the stopped machine")
+			t.Fatal("the sweeps did not see the stopped instance")
 		}
 		time.Sleep(settleDelay)
 	}

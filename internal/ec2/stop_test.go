@@ -10,7 +10,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto/proxy"
 )
 
-// A machine that has just been launched cannot be stopped; the fence has to come back a moment later.
+// An instance that has just been launched cannot be stopped; the fence has to come back a moment later.
 func TestStopOfAPendingInstanceWaits(t *testing.T) {
 	l := newLab(t)
 	goOn := l.hold()
@@ -53,7 +53,7 @@ func TestStuckStopIsForcedAgain(t *testing.T) {
 	l.until("stopped", stateOf(i.ID, StateStopped))
 }
 
-// Whatever somebody else did to the machine meanwhile: a fence that finds nothing left to stop is done, and the store
+// Whatever somebody else did to the instance meanwhile: a fence that finds nothing left to stop is done, and the store
 // knows why.
 func TestStopOfWhatIsNotRunning(t *testing.T) {
 	for want, do := range map[string]func(*lab, string) error{
@@ -85,7 +85,7 @@ func TestStopOfWhatIsNotRunning(t *testing.T) {
 	}
 }
 
-// A refusal is no proof that the machine is stopped: EC2 is looked at, and when it cannot be, the fence is not done.
+// A refusal is no proof that the instance is stopped: EC2 is looked at, and when it cannot be, the fence is not done.
 func TestRefusedStopIsNoFence(t *testing.T) {
 	for name, look := range map[string]*proxy.Rule{
 		"it runs":             nil,

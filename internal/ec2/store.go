@@ -223,7 +223,7 @@ func (s *store) inventory(uid string) Inventory {
 		Snapshots: s.snapshots.owned(uid),
 	}
 	for i := range inv.Instances {
-		// A machine that was stopped comes back on another host: what was said of the old one is over.
+		// An instance that was stopped comes back on another host: what was said of the old one is over.
 		if in := &inv.Instances[i]; in.State == StateRunning {
 			in.Impaired, in.Events = s.health[in.ID].impaired, s.health[in.ID].events
 		}

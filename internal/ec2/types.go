@@ -28,7 +28,7 @@ type Instance struct {
 	// Impaired is true when EC2's check of the system, of the instance or of its attached volumes says impaired.
 	// "Initialising" and "insufficient data" do not count.
 	Impaired bool
-	// Events are what EC2 has announced for the machine and neither completed nor called off, the earliest first.
+	// Events are what EC2 has announced for the instance and neither completed nor called off, the earliest first.
 	Events      []Event
 	Attachments []Attachment
 	Tags        map[string]string
@@ -157,7 +157,7 @@ type SecurityGroupSpec struct {
 // volume by its id.
 const DataDevice = "/dev/sdf"
 
-// Image is a machine image. State is available, pending, or one of EC2's failure states. RootGiB is the size of its root
+// Image is an instance image. State is available, pending, or one of EC2's failure states. RootGiB is the size of its root
 // volume in GiB, below which a launch must not go; 0 when the image does not say. Others are the EBS volumes that it brings besides.
 type Image struct {
 	ID, Architecture, State, RootDevice string

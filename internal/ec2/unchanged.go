@@ -12,7 +12,7 @@ import (
 	"github.com/aws/smithy-go/middleware"
 )
 
-// A page of a thousand machines is 5 MB of XML, which takes a third of a second to decode, and nearly always says what it said a minute
+// A page of a thousand instances is 5 MB of XML, which takes a third of a second to decode, and nearly always says what it said a minute
 // before. So sweeps keep a digest of each page, and what it said; one that is the same to the byte is not decoded again. EC2 does not
 // promise an order: a page that has another is decoded, as one that says something new is.
 

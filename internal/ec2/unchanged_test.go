@@ -153,7 +153,7 @@ func TestPagesAsBeforeAreNotDecoded(t *testing.T) {
 	}
 }
 
-// TestUnchangedPagesSayTheSame: whatever happens to machines between sweeps, in whatever order, the list is the one that is decoded whole.
+// TestUnchangedPagesSayTheSame: whatever happens to instances between sweeps, in whatever order, the list is the one that is decoded whole.
 func TestUnchangedPagesSayTheSame(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	cloud, p := pagedCloud(t)

@@ -14,7 +14,7 @@ const (
 	// up to longestPause. Between two passes that wait for something lies a second, so that the second try is in time.
 	firstPause   = 500 * time.Millisecond
 	longestPause = 5 * time.Second
-	// fencePause is the same for what powers a machine off.
+	// fencePause is the same for what powers an instance off.
 	fencePause = time.Second
 	// failureAge is after which time without a failure one is forgotten: nothing makes the attempt any more.
 	failureAge = 10 * time.Minute

@@ -143,7 +143,7 @@ func (q *Requests) answers() []*call {
 // ErrNoImage: there is no such image.
 var ErrNoImage = errors.New("resolve the image")
 
-// order is one for a machine or a volume of a member: all its tries bear one client token.
+// order is one for an instance or a volume of a member: all its tries bear one client token.
 type order struct {
 	volume      bool
 	member      string
@@ -221,9 +221,9 @@ const (
 )
 
 const (
-	// startSettles is how soon after EC2 took a start a machine that is stopped again is one that EC2 could not start.
+	// startSettles is how soon after EC2 took a start an instance that is stopped again is one that EC2 could not start.
 	startSettles = 2 * time.Minute
-	// startPause is for how long such a machine is left alone the first time, startPauseMax the longest time; each is twice the
+	// startPause is for how long such an instance is left alone the first time, startPauseMax the longest time; each is twice the
 	// one before.
 	startPause    = 15 * time.Second
 	startPauseMax = 5 * time.Minute
@@ -236,14 +236,14 @@ const refusalKept = 5 * time.Minute
 // codeTokenEnded is EC2's code for a client token whose instance ended.
 const codeTokenEnded = "IdempotentInstanceTerminated"
 
-// noteCapacity notes in which zone, and since when, EC2 refuses capacity for a member's machine or volume (which of them, the code
+// noteCapacity notes in which zone, and since when, EC2 refuses capacity for a member's instance or volume (which of them, the code
 // says), or that it does not. Any other error says nothing about that. Several members are launched at the same time.
 func (q *Requests) noteCapacity(member, zone, code string, err error, now time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	known := q.full[member]
 	switch {
-	case err == nil && (known.code == code || code == codeNoCapacity): // with a machine there is a volume
+	case err == nil && (known.code == code || code == codeNoCapacity): // with an instance there is a volume
 		delete(q.full, member)
 	case ec2.Code(err) != code || zone == "":
 	case known.zone != zone || known.code != code || now.Sub(known.last) > refusalKept:
@@ -264,13 +264,13 @@ func (q *Requests) CapacityRefused(member string, now time.Time) (zone string, s
 	return "", time.Time{}
 }
 
-// refusal is a zone without capacity: for a volume, or for a machine; since when, and when EC2 said so last.
+// refusal is a zone without capacity: for a volume, or for an instance; since when, and when EC2 said so last.
 type refusal struct {
 	zone, code  string
 	since, last time.Time
 }
 
-// refusedBefore is how long EC2 is not asked again for a machine as before of which it took no order.
+// refusedBefore is how long EC2 is not asked again for an instance as before of which it took no order.
 const refusedBefore = 10 * time.Minute
 
 // codeImageGone is said of an image that was deregistered, and of one that is not ready yet.
@@ -289,14 +289,14 @@ func (q *Requests) NoteBefore(hash string, err error, now time.Time) {
 	}
 }
 
-// TakesBefore says whether EC2 may take the order of a machine as before.
+// TakesBefore says whether EC2 may take the order of an instance as before.
 func (q *Requests) TakesBefore(hash string, now time.Time) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.beforeRefused != hash || now.Sub(q.beforeRefusedAt) >= refusedBefore
 }
 
-// starts is what came of the starts of one machine.
+// starts is what came of the starts of one instance.
 type starts struct {
 	// taken is when EC2 took the last one; zero once it is known what came of it.
 	taken time.Time
@@ -316,9 +316,9 @@ func (q *Requests) startTaken(instance string, now time.Time) int {
 	return failed
 }
 
-// startFailed judges the last start of a machine that is stopped: how many have failed one after the other, when it is one
-// that EC2 took and could not carry out; 0 when it is none, or was judged before. Why the machine stopped is EC2's to say, and
-// a machine that a person or the operator stopped says so.
+// startFailed judges the last start of an instance that is stopped: how many have failed one after the other, when it is one
+// that EC2 took and could not carry out; 0 when it is none, or was judged before. Why the instance stopped is EC2's to say, and
+// an instance that a person or the operator stopped says so.
 func (q *Requests) startFailed(instance, why string, now time.Time) int {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -77,7 +77,7 @@ func TestOnlyALaunchEndsALackOfCapacity(t *testing.T) {
 	}
 	q.noteCapacity("orders-1", "us-east-1c", codeNoVolumeCapacity, nil, clock.Now())
 	if zone, _ := q.CapacityRefused("orders-1", clock.Now()); zone != "us-east-1c" {
-		t.Errorf("after a volume was made capacity for a machine lacks in %q", zone)
+		t.Errorf("after a volume was made capacity for an instance lacks in %q", zone)
 	}
 	note("us-east-1c", nil)
 	if zone, _ := q.CapacityRefused("orders-1", clock.Now()); zone != "" {

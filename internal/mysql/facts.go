@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// diskReport is where the member's machine writes how full the data volume is: "<size> <free> <time>", in bytes and
+	// diskReport is where the member's instance writes how full the data volume is: "<size> <free> <time>", in bytes and
 	// in seconds since 1970. Its folder is below the server's secure_file_priv, and only root can write there.
 	diskReport = exchangeDir + "machine/disk"
 	// diskStale is the age, by the member's clock, at which a report says nothing any more. One comes every ten seconds.
@@ -84,9 +84,9 @@ func factsQuery(watched []string) string {
 			UNIX_TIMESTAMP(LAST_QUEUED_TRANSACTION_END_QUEUE_TIMESTAMP), UNIX_TIMESTAMP(QUEUEING_TRANSACTION_START_QUEUE_TIMESTAMP)), 0)
 			FROM performance_schema.replication_connection_status WHERE CHANNEL_NAME = ''
 		UNION ALL ` + strangerSessions + `
-		UNION ALL SELECT 'machine', 'owned', CONVERT(@@GLOBAL.gtid_owned USING utf8mb4)
-		UNION ALL SELECT 'machine', 'clock', UNIX_TIMESTAMP(NOW(6))
-		UNION ALL SELECT 'machine', 'disk', CONVERT(LOAD_FILE('` + diskReport + `') USING utf8mb4)`
+		UNION ALL SELECT 'instance', 'owned', CONVERT(@@GLOBAL.gtid_owned USING utf8mb4)
+		UNION ALL SELECT 'instance', 'clock', UNIX_TIMESTAMP(NOW(6))
+		UNION ALL SELECT 'instance', 'disk', CONVERT(LOAD_FILE('` + diskReport + `') USING utf8mb4)`
 }
 
 // plainFacts is the statement for a member of which nothing more is watched.
@@ -166,7 +166,7 @@ func (f facts) silence() time.Duration {
 	return max(age, 0)
 }
 
-// diskOf reads a report of the member's machine; nil when there is none, or none of this time.
+// diskOf reads a report of the member's instance; nil when there is none, or none of this time.
 func diskOf(report string, now time.Time) *Disk {
 	var d Disk
 	var at int64

@@ -86,7 +86,7 @@ func TestSourceSilence(t *testing.T) {
 	}
 }
 
-// TestDiskReport: what the machine wrote is believed while it is fresh and makes sense.
+// TestDiskReport: what the instance wrote is believed while it is fresh and makes sense.
 func TestDiskReport(t *testing.T) {
 	w := theWorld(t)
 	ctx := t.Context()

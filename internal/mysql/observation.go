@@ -12,7 +12,7 @@ type Access string
 const (
 	// AccessSilent: no answer in time, to the dial or to a statement.
 	AccessSilent Access = "Silent"
-	// AccessRefused: the machine answers, but nothing takes connections on the port, or it closed ours.
+	// AccessRefused: the instance answers, but nothing takes connections on the port, or it closed ours.
 	AccessRefused Access = "Refused"
 	// AccessUnverified: something answers that does not prove to be the member: the bootstrap certificate, or a stranger.
 	AccessUnverified Access = "Unverified"
@@ -53,7 +53,7 @@ type Observation struct {
 	PersistedIgnored bool
 	// Clone is nil when the member was never a recipient.
 	Clone *CloneProgress
-	// Disk is nil while it is unknown: the machine has not reported yet, or not for two minutes.
+	// Disk is nil while it is unknown: the instance has not reported yet, or not for two minutes.
 	Disk *Disk
 	// ClockSkew is how far the member's clock is ahead of the operator's, negative when behind. It is right to half the
 	// time that one statement takes.
@@ -172,7 +172,7 @@ func (c CloneProgress) String() string {
 	return strings.ToLower(c.Stage)
 }
 
-// Disk is how full the file system of the member's data volume is, as its machine reported at At, by the member's clock.
+// Disk is how full the file system of the member's data volume is, as its instance reported at At, by the member's clock.
 type Disk struct {
 	SizeBytes, FreeBytes uint64
 	At                   time.Time

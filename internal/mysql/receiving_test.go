@@ -20,7 +20,7 @@ func TestStoppingToReceiveFromAFrozenSource(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			exec(t, root(t, w.servers[1]), "SET GLOBAL replica_net_timeout = ?", row.timeout)
-			// A machine that is busy makes a stop take longer than MySQL does: the fastest of some counts.
+			// An instance that is busy makes a stop take longer than MySQL does: the fastest of some counts.
 			fastest := patience
 			for tries := 0; tries < 4 && fastest > row.limit; tries++ {
 				must(t, m[1].StopIOThread(ctx))

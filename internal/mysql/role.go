@@ -42,7 +42,7 @@ func (m *Member) Promote(ctx context.Context, spec PromoteSpec) (err error) {
 	})
 }
 
-// resumeEvents starts the scheduler of events on a server whose data came from elsewhere: its machine has started it without
+// resumeEvents starts the scheduler of events on a server whose data came from elsewhere: its instance has started it without
 // one, by an argument of mysqld, so that nobody's events ran before the data was the cluster's own. Whatever a setting says of
 // the scheduler since then stays.
 func resumeEvents(ctx context.Context, s *session) error {

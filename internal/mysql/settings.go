@@ -103,7 +103,7 @@ type setting struct {
 // Dynamic variables count at once; read-only ones, and dropped ones of which MySQL does not know what it would start with (see
 // startsAtOther), from the next restart on: restartNeeded says so. What is as wanted is not touched.
 // A setting that MySQL does not know, does not take, or would change to another value is left as it was, and makes the
-// error ErrSettingRefused, with one line for each; the others are applied. MySQL checks no size against the machine's
+// error ErrSettingRefused, with one line for each; the others are applied. MySQL checks no size against the instance's
 // memory (fact 25): nobody does. due, unless nil, is called once before the first change that counts only from a restart
 // on: its error ends it all. RefusedSettings tells from the error which were refused.
 func (m *Member) ApplySettings(ctx context.Context, want map[string]string, drop []string, due func(context.Context) error) (restartNeeded bool, err error) {
@@ -259,7 +259,7 @@ func applySetting(ctx context.Context, s *session, name, value string, is settin
 }
 
 // startsAtOther says whether a server starts with another value of a variable than MySQL's default: my.cnf sets it, or mysqld works
-// it out from the machine, its limits or other variables. Only a restart brings such a value back.
+// it out from the instance, its limits or other variables. Only a restart brings such a value back.
 func startsAtOther(name string) bool {
 	switch name {
 	case "binlog_expire_logs_seconds", // my.cnf

@@ -29,9 +29,9 @@ const (
 	caLife = 10 * 365 * 24 * time.Hour
 	// operatorLife is long, because the operator renews its certificate itself whenever it runs.
 	operatorLife = 365 * 24 * time.Hour
-	// memberLife is short, because a member's key lies on a machine that clients can reach.
+	// memberLife is short, because a member's key lies on an instance that clients can reach.
 	memberLife = 90 * 24 * time.Hour
-	// backdate makes a fresh certificate valid on machines whose clocks are behind ours.
+	// backdate makes a fresh certificate valid on instances whose clocks are behind ours.
 	backdate = time.Hour
 	// renewFraction: a certificate is renewed when less than this part of its life is left.
 	renewFraction = 3

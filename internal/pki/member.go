@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// maxRequestSize bounds in bytes what is parsed on behalf of a machine that has not proved who it is.
+	// maxRequestSize bounds in bytes what is parsed on behalf of an instance that has not proved who it is.
 	maxRequestSize = 16 << 10
 	// minRSABits is the least that the CA/Browser Forum's baseline requirements accept; maxRSABits bounds our own work.
 	minRSABits, maxRSABits = 2048, 8192

@@ -2,8 +2,8 @@
 // is not the namespace's own.
 //
 // Whoever may create a MySQLCluster speaks to EC2 with the operator's voice. Without a policy that would lend him
-// everything that the operator's IAM identity can do: assume a role, hand an instance profile to a machine whose code he
-// chose, put that machine into any subnet and any security group, decrypt with any key, read any SSM parameter. So
+// everything that the operator's IAM identity can do: assume a role, hand an instance profile to an instance whose code he
+// chose, put that instance into any subnet and any security group, decrypt with any key, read any SSM parameter. So
 // nothing of that is allowed until an administrator writes it down, by namespace, in the key policy.yaml of the ConfigMap
 // nairobi-mysql-policy in the operator's namespace (config/samples/policy.yaml):
 //

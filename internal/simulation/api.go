@@ -200,7 +200,7 @@ type lister struct {
 	byID      bool
 }
 
-// freed says whether a volume hangs on a machine that ended: its detachment comes without a word of its own.
+// freed says whether a volume hangs on an instance that ended: its detachment comes without a word of its own.
 func (l lister) freed(pic *picture, id string) bool {
 	v := pic.volumes[id]
 	if v == nil || v.value.AttachedTo == "" {

@@ -43,9 +43,9 @@ type instance struct {
 	topology.Instance
 	member string
 	node   int
-	// powered is whether the machine runs, whatever EC2 says; frozen whether its kernel answers and nothing else happens.
+	// powered is whether the instance runs, whatever EC2 says; frozen whether its kernel answers and nothing else happens.
 	powered, frozen bool
-	// version is that of the mysqld that the machine was set up with.
+	// version is that of the mysqld that the instance was set up with.
 	version string
 	signed  bool
 	// signedAt is when its certificate was signed last.
@@ -55,7 +55,7 @@ type instance struct {
 	volume   *volume
 	server   *mysqld
 	boots    int // how often mysqld was told to start; an older start that comes late does nothing
-	cycle    int // the same for the machine's changes of state
+	cycle    int // the same for the instance's changes of state
 	past     []sighting[topology.Instance]
 }
 
@@ -139,7 +139,7 @@ func (w *world) serverOf(node int) *mysqld {
 	return nil
 }
 
-// makeInstance makes a machine that is about to run.
+// makeInstance makes an instance that is about to run.
 func (w *world) makeInstance(member string, incarnation int, zone string, t topology.Template) *instance {
 	node, _ := w.desired.Ordinal(member)
 	n := len(w.cloud.instances) + 1
@@ -156,7 +156,7 @@ func (w *world) makeInstance(member string, incarnation int, zone string, t topo
 	return in
 }
 
-// powerUp lets a pending machine run after a while.
+// powerUp lets a pending instance run after a while.
 func (w *world) powerUp(in *instance) {
 	in.cycle++
 	cycle := in.cycle
@@ -170,7 +170,7 @@ func (w *world) powerUp(in *instance) {
 	})
 }
 
-// bootMySQL starts mysqld after a while, if the machine still runs then and has its volume.
+// bootMySQL starts mysqld after a while, if the instance still runs then and has its volume.
 func (w *world) bootMySQL(in *instance, delay int64) {
 	in.boots++
 	boot := in.boots
@@ -190,7 +190,7 @@ func (w *world) bootMySQL(in *instance, delay int64) {
 	})
 }
 
-// powerOff cuts a machine's power.
+// powerOff cuts an instance's power.
 func (w *world) powerOff(in *instance) {
 	in.powered, in.frozen = false, false
 	in.boots++
@@ -201,10 +201,10 @@ func (w *world) powerOff(in *instance) {
 	w.wake()
 }
 
-// stopMachine powers a machine off. It serves on for a moment.
+// stopMachine powers an instance off. It serves on for a moment.
 func (w *world) stopMachine(in *instance) { w.halt(in, false) }
 
-// shutDown lets a machine shut its mysqld down before it is powered off.
+// shutDown lets an instance shut its mysqld down before it is powered off.
 func (w *world) shutDown(in *instance) { w.halt(in, true) }
 
 func (w *world) halt(in *instance, gracefully bool) {
@@ -236,7 +236,7 @@ func (w *world) halt(in *instance, gracefully bool) {
 	})
 }
 
-// endMachine terminates a machine and lets go of its volume.
+// endMachine terminates an instance and lets go of its volume.
 func (w *world) endMachine(in *instance, reason string) {
 	if in.State == shuttingDown || in.State == terminated {
 		return
@@ -265,7 +265,7 @@ func (w *world) release(v *volume) {
 	}
 }
 
-// attach gives a machine its volume.
+// attach gives an instance its volume.
 func (w *world) attach(v *volume, in *instance) {
 	v.State, v.AttachedTo, v.AttachState = inUse, in.ID, attaching
 	w.noteVolume(v)

@@ -60,7 +60,7 @@ var faults = []fault{
 			w.endMachine(in, "Client.InstanceInitiatedShutdown")
 		}
 	}},
-	{"a machine freezes", 8, func(w *world) {
+	{"an instance freezes", 8, func(w *world) {
 		if in := w.someMachine(); in != nil && in.powered && !in.frozen {
 			in.frozen = true
 			w.after(w.between(second, 60*second), func() { w.thawMachine(in) })
@@ -187,14 +187,14 @@ func (w *world) loseRecords() {
 	}
 }
 
-// changeTemplate changes what the spec says of the machines, sometimes with the version of mysqld.
+// changeTemplate changes what the spec says of the instances, sometimes with the version of mysqld.
 func (w *world) changeTemplate() {
 	w.specChanges++
 	w.desired.TemplateHash = strconv.Itoa(w.specChanges)
 	if w.chance(40) {
 		w.desired.Version = w.nextVersion()
 	}
-	w.say("the spec asks for machines of template %s with mysqld %s", w.desired.TemplateHash, w.desired.Version)
+	w.say("the spec asks for instances of template %s with mysqld %s", w.desired.TemplateHash, w.desired.Version)
 }
 
 // changeSize asks for another number of members.
@@ -278,7 +278,7 @@ func (w *world) heal() {
 func (w *world) thawMachine(in *instance) {
 	if in.frozen {
 		in.frozen = false
-		w.say("%s: machine %s is thawed", in.member, in.ID)
+		w.say("%s: instance %s is thawed", in.member, in.ID)
 		w.roles = true
 		w.wake()
 	}

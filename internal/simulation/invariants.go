@@ -31,7 +31,7 @@ const (
 	heldBack       = "nobody is disturbed while that is held back"
 	undone         = "what people asked for is done"
 	expelledRashly = "a member that crashes loses its vote only when others that are stable can do without it"
-	wrongZone      = "a machine is launched in the zone of its volume"
+	wrongZone      = "an instance is launched in the zone of its volume"
 	asksHotly      = "EC2 is asked the same a bounded number of times a minute"
 )
 
@@ -60,7 +60,7 @@ func (w *world) check() {
 
 // canAcknowledge says whether a commit on this server would be answered with OK, now or later, without anybody changing
 // anything on any server: it is writable, and waits for nobody or for replicas that may all come to acknowledge. Frozen
-// machines may thaw and networks may heal, so those count.
+// instances may thaw and networks may heal, so those count.
 func (s *mysqld) canAcknowledge() bool {
 	if !s.writable {
 		return false

@@ -252,7 +252,7 @@ var mutants = []mutant{
 		new:  "row.MayAcknowledge(m.Name) && ", breaks: append([]string{notConverged}, losesCommits...),
 	},
 	{
-		name: "a machine that is stopping counts as stopped",
+		name: "an instance that is stopping counts as stopped",
 		at:   50,
 		file: observedFile,
 		old:  "if in.State != stateStopped && in.State != stateTerminated {",
@@ -289,7 +289,7 @@ var mutants = []mutant{
 		new:  "if holder := p.tailIsHeld(m); holder != nil && false {", breaks: []string{silentDiverged},
 	},
 	{
-		name: "the machine of the primary is replaced first",
+		name: "the instance of the primary is replaced first",
 		at:   24,
 		file: "internal/topology/progress.go",
 		old:  "slices.Concat(leave, replace, last)",
@@ -436,7 +436,7 @@ var mutants = []mutant{
 		new:  "		case primary == nil && false:", breaks: []string{notConverged},
 	},
 	{
-		name: "a version is tried by another member while the first one's machine starts once more",
+		name: "a version is tried by another member while the first one's instance starts once more",
 		open: true,
 		file: turnsFile,
 		old:  "return p.Now.Sub(in.LaunchTime) < silenceAllowed",

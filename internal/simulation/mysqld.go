@@ -8,7 +8,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 )
 
-// store is what lies on a data volume. It outlives mysqld and the machine.
+// store is what lies on a data volume. It outlives mysqld and the instance.
 type store struct {
 	uuid int
 	// opened is the newest version of mysqld that opened it: no older one does.
@@ -125,7 +125,7 @@ func (w *world) start(in *instance, st *store) {
 	w.say("%s: mysqld is up on %s, executed %s, retrieved %s, %s", in.member, in.ID, w.ledger.print(&st.executed), w.ledger.print(&st.retrieved), rowText(st.row))
 }
 
-// opens says whether a machine's mysqld comes up on a volume. A version that does not start may have changed the data all the
+// opens says whether an instance's mysqld comes up on a volume. A version that does not start may have changed the data all the
 // same, and what a newer one has opened no older one does.
 func (w *world) opens(in *instance, st *store) bool {
 	if versionBelow(st.opened, in.version) {

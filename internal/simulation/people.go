@@ -83,7 +83,7 @@ func (w *world) peopleAct() {
 		w.desired.Soak = time.Duration(p.between(5, 60)) * time.Second
 		w.specChanges++
 		w.desired.TemplateHash = strconv.Itoa(w.specChanges)
-		w.say("PEOPLE: machines of template %s, one every %s", w.desired.TemplateHash, w.desired.Soak)
+		w.say("PEOPLE: instances of template %s, one every %s", w.desired.TemplateHash, w.desired.Soak)
 	default:
 		w.desired.Settings = maps.Clone(w.desired.Settings)
 		if w.desired.Settings == nil {

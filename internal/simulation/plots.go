@@ -118,7 +118,7 @@ var plots = []plot{
 			at += w.between(5, 25) * second
 		}
 	}},
-	{"the machines of the spec change", 8, func(w *world, s *shape) {
+	{"the instances of the spec change", 8, func(w *world, s *shape) {
 		sized(3, 3, 3, 1, 2, 4, 5)(w, s)
 		s.volumesLost, s.faults, s.span = 1, int(w.between(0, 4)), max(s.span, 240*second)
 	}, func(w *world, at int64) {
@@ -139,7 +139,7 @@ var plots = []plot{
 			w.later(at, "the spec asks for another number of members", w.changeSize)
 			at += w.between(2, 100) * second
 			if w.chance(40) {
-				w.later(at, "the machines of the spec change as well", w.changeTemplate)
+				w.later(at, "the instances of the spec change as well", w.changeTemplate)
 			}
 		}
 	}},

@@ -223,7 +223,7 @@ func (c cloudPort) ModifyVolume(ctx context.Context, a topology.ModifyVolume) (m
 	return modified, err
 }
 
-// DetachVolume takes a stopped machine's volume. From a running one the guest would have to let go.
+// DetachVolume takes a stopped instance's volume. From a running one the guest would have to let go.
 func (c cloudPort) DetachVolume(ctx context.Context, a topology.DetachVolume) error {
 	p := processOf(ctx)
 	w, pic := p.w, p.op.picture
@@ -276,7 +276,7 @@ func (c cloudPort) StartInstance(ctx context.Context, a topology.StartInstance) 
 	})
 }
 
-// onInstance does something to a machine and takes over what became of it.
+// onInstance does something to an instance and takes over what became of it.
 func (p *process) onInstance(what, id string, effect func(*instance)) error {
 	w, pic := p.w, p.op.picture
 	return p.call(what, func() error {

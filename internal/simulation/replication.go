@@ -87,7 +87,7 @@ func (s *mysqld) receive() {
 	}
 }
 
-// settle notices that the source is gone: at once when its machine says so, after netTimeout when there is silence.
+// settle notices that the source is gone: at once when its instance says so, after netTimeout when there is silence.
 func (s *mysqld) settle() {
 	if s.io != ioOn {
 		return

@@ -32,7 +32,7 @@ type shape struct {
 	deleteAt int64
 	policy   v1alpha1.DeletionPolicy
 	weather  weather
-	// slowStops lets machines that are being stopped serve on for long.
+	// slowStops lets instances that are being stopped serve on for long.
 	slowStops bool
 	// prepared lets clients commit prepared transactions on a primary that was made read-only.
 	prepared bool

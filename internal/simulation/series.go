@@ -52,7 +52,7 @@ func seriesOf(version string) string { return version[:strings.LastIndexByte(ver
 // templateText is what a template's hash is the hash of.
 func templateText(d topology.Desired) string { return d.TemplateHash + " " + d.Version }
 
-// beforeOf reads from the records what machines were made from when all were last well, unless that is the version of the spec.
+// beforeOf reads from the records what instances were made from when all were last well, unless that is the version of the spec.
 func beforeOf(r topology.Records, version string) topology.Template {
 	hash, before, known := strings.Cut(r.Template, " ")
 	if !known || before == version {

@@ -29,7 +29,7 @@ type world struct {
 	events int
 
 	shape shape
-	// specChanges counts the changes of the spec that replace machines or change the number of members.
+	// specChanges counts the changes of the spec that replace instances or change the number of members.
 	specChanges int
 	// broken are the versions of mysqld that do not start.
 	broken map[string]bool

@@ -70,7 +70,7 @@ type (
 	}
 	// DeleteVolume deletes a volume that carries no data, or whose data the deletion policy gives up.
 	DeleteVolume struct{ Member, VolumeID string }
-	// LaunchInstance launches a member's machine, of the incarnation that the records hold.
+	// LaunchInstance launches a member's instance, of the incarnation that the records hold.
 	LaunchInstance struct {
 		Member      string
 		Ordinal     int
@@ -82,19 +82,19 @@ type (
 		// Before asks for one made from Desired.Before and not from the present spec.
 		Before bool
 	}
-	// StartInstance starts a stopped machine.
+	// StartInstance starts a stopped instance.
 	StartInstance struct{ Member, InstanceID string }
-	// StopInstance powers a machine off: at once, or Gracefully by shutting it down, which only a machine may be of which
+	// StopInstance powers an instance off: at once, or Gracefully by shutting it down, which only an instance may be of which
 	// nobody's commits wait for an acknowledgement.
 	StopInstance struct {
 		Member, InstanceID string
 		Gracefully         bool
 	}
-	// TerminateInstance ends a machine for good.
+	// TerminateInstance ends an instance for good.
 	TerminateInstance struct{ Member, InstanceID string }
-	// AttachVolume gives a machine its data volume.
+	// AttachVolume gives an instance its data volume.
 	AttachVolume struct{ Member, VolumeID, InstanceID string }
-	// DetachVolume takes its data volume from a machine that is stopped.
+	// DetachVolume takes its data volume from an instance that is stopped.
 	DetachVolume struct{ Member, VolumeID, InstanceID string }
 	// ModifyVolume makes a volume's size, type and performance agree with the spec, while it is in use.
 	ModifyVolume struct{ Member, VolumeID string }

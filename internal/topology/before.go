@@ -6,13 +6,13 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
 
-// Template is what machines are made from, as far as decisions depend on it.
+// Template is what instances are made from, as far as decisions depend on it.
 type Template struct {
 	// Hash identifies it; Version is that of the mysqld which it brings, x.y.z.
 	Hash, Version string
 }
 
-// While a newer version is on its way through the cluster, a machine that has to be launched out of turn is made from the present
+// While a newer version is on its way through the cluster, an instance that has to be launched out of turn is made from the present
 // spec (see mayOpen for what is done before it opens data), but as before the version was raised where that would not do: for a
 // member that is to be seeded, as long as all that it can be seeded from run the version of before, because CLONE does
 // not go from one series to another; and for one with data, as long as nobody is to be disturbed, because opening the data
@@ -23,7 +23,7 @@ func (d Desired) mixed() bool {
 	return d.Before.Version != "" && olderVersion(d.Before.Version, d.Version)
 }
 
-// launchesAsBefore says whether a member's next machine is made with the version of before.
+// launchesAsBefore says whether a member's next instance is made with the version of before.
 func (p *upgrades) launchesAsBefore(m *Member) bool {
 	switch {
 	case !p.mixed():
@@ -44,7 +44,7 @@ func (p *upgrades) toSeed(m *Member) bool {
 	return rec.ToSeed != 0 && rec.ToSeed == rec.Instance && rec.Opened == p.Before.Version && row != nil && !row.Has(m.Name)
 }
 
-// unknownDonors returns why no machine is made yet for a member that is to be seeded, or "": nobody who knows the voters answers, and
+// unknownDonors returns why no instance is made yet for a member that is to be seeded, or "": nobody who knows the voters answers, and
 // so it is not known with which version it could be.
 func (p *upgrades) unknownDonors(m *Member) Step {
 	if !p.mixed() || !p.Records.Established || !p.toSeed(m) || p.turns.presentMembership() != nil {
@@ -54,7 +54,7 @@ func (p *upgrades) unknownDonors(m *Member) Step {
 	return waits("waiting until it is known which version it can be seeded with")
 }
 
-// suitsAsBefore says whether the present spec offers a member nothing better than the machine of before that it has, however long
+// suitsAsBefore says whether the present spec offers a member nothing better than the instance of before that it has, however long
 // mysqld takes to start there: it could be seeded with no newer one, or its data is not to be opened by a newer one yet.
 func (p *upgrades) suitsAsBefore(m *Member, in *Instance) bool {
 	if !p.mixed() || in.TemplateHash != p.Before.Hash {
@@ -64,13 +64,13 @@ func (p *upgrades) suitsAsBefore(m *Member, in *Instance) bool {
 	return p.turns.opensAsBefore(m) || toSeed && (p.turns.presentMembership() == nil || p.turns.seededAsBefore(m))
 }
 
-// renewsAsBefore says whether a machine with the version of before on which mysqld does not start is to give way to another such,
+// renewsAsBefore says whether an instance with the version of before on which mysqld does not start is to give way to another such,
 // because something else that it was made from was corrected since.
 func (p *upgrades) renewsAsBefore(m *Member, in *Instance) bool {
 	return in.TemplateHash != "" && in.TemplateHash != p.TemplateHash && in.TemplateHash != p.Before.Hash && p.launchesAsBefore(m)
 }
 
-// renewBefore ends such machines. Their volumes stay.
+// renewBefore ends such instances. Their volumes stay.
 func (p *upgrades) renewBefore() {
 	if !p.CloudReachable || !p.Launchable {
 		return
@@ -82,7 +82,7 @@ func (p *upgrades) renewBefore() {
 	}
 }
 
-// tellBefore says what a person can do about machines with the version of before on which mysqld does not start.
+// tellBefore says what a person can do about instances with the version of before on which mysqld does not start.
 func (p *upgrades) tellBefore() {
 	for _, m := range p.ordered() {
 		if in := m.CurrentInstance(); m.Ordinal < p.Replicas && p.startFails(m) && p.suitsAsBefore(m, in) {
@@ -137,7 +137,7 @@ func (p *upgrades) upgradedInVain(m *Member) bool {
 	return rec.AnewFor == p.Version && rec.AnewTimes >= anewAtMost && m.SQL.Version != p.Version
 }
 
-// noteTemplate remembers what the machines are made from once all members are well on such ones.
+// noteTemplate remembers what the instances are made from once all members are well on such ones.
 func (p *upgrades) noteTemplate() {
 	if p.Template == "" || p.plan.Records.Template == p.Template || p.plan.Records.Rolling != "" || !p.CloudReachable || !p.turns.allWell() {
 		return

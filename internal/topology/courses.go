@@ -31,7 +31,7 @@ func (c Course) clone() Course { return Course{slices.Clone(c.Members), c.Since}
 // IsZero says whether nothing is under way.
 func (c Course) IsZero() bool { return c.Since == 0 && len(c.Members) == 0 }
 
-// tellCourses describes the restarts and the changes of volumes that are under way, after the change of machines if there is
+// tellCourses describes the restarts and the changes of volumes that are under way, after the change of instances if there is
 // one. The first that has begun is what a person is told of in a line; before any has, the first.
 func (p *courses) tellCourses(primary *Member) {
 	rec := &p.plan.Records
@@ -145,11 +145,11 @@ func (p *courses) turnPlan(m, primary *Member) string {
 	case m.Ordinal >= p.Replicas:
 		return handingOver(m, primary, p.Replicas, "leaves the cluster")
 	case p.turns.tooNew(m):
-		return "goes back to a machine with the version of before"
+		return "goes back to an instance with the version of before"
 	case p.Version != "" && m.SQL.Version != "" && olderVersion(m.SQL.Version, p.Version):
-		return handingOver(m, primary, p.Replicas, fmt.Sprintf("a snapshot of its volume is taken; MySQL %s instead of %s, on a new machine with the same volume", p.Version, m.SQL.Version))
+		return handingOver(m, primary, p.Replicas, fmt.Sprintf("a snapshot of its volume is taken; MySQL %s instead of %s, on a new instance with the same volume", p.Version, m.SQL.Version))
 	}
-	return handingOver(m, primary, p.Replicas, "a new machine with the same volume")
+	return handingOver(m, primary, p.Replicas, "a new instance with the same volume")
 }
 
 // volumePlan is what is done to a member's volume, in words.

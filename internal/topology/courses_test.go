@@ -119,15 +119,15 @@ func TestPlanSaysWhatIsDoneToWhom(t *testing.T) {
 	w.pass(-1)
 	plan := w.pass(-1)
 	want := []string{
-		"orders-3: leaves the cluster", "orders-2: a new machine with the same volume", "orders-1: a new machine with the same volume",
-		"orders-0: hands over; a new machine with the same volume",
+		"orders-3: leaves the cluster", "orders-2: a new instance with the same volume", "orders-1: a new instance with the same volume",
+		"orders-0: hands over; a new instance with the same volume",
 	}
 	if !slices.Equal(plan.Rollout.Plan, want) || plan.Rollout.Since != 0 {
 		t.Errorf("the plan is %q since %d, want %q", plan.Rollout.Plan, plan.Rollout.Since, want)
 	}
 }
 
-// TestRestartsAreToldAfterMachines: a change of machines is told first, and the restarts that it leaves due after it.
+// TestRestartsAreToldAfterMachines: a change of instances is told first, and the restarts that it leaves due after it.
 func TestRestartsAreToldAfterMachines(t *testing.T) {
 	s := newScene()
 	for i := range 3 {
@@ -144,7 +144,7 @@ func TestRestartsAreToldAfterMachines(t *testing.T) {
 	}
 }
 
-// TestWhatHasBegunIsToldFirst: restarts that are under way, and not the machines that are held back.
+// TestWhatHasBegunIsToldFirst: restarts that are under way, and not the instances that are held back.
 func TestWhatHasBegunIsToldFirst(t *testing.T) {
 	s := newScene()
 	wanted := s.startedBut(0, 1, 2)

@@ -173,7 +173,7 @@ func (p *rollout) unstableTurn(primary *Member) *Member {
 	return found
 }
 
-// curedByItsTurn says whether an unstable member answers and is to get another machine.
+// curedByItsTurn says whether an unstable member answers and is to get another instance.
 func (p *rollout) curedByItsTurn(m *Member) bool {
 	return m.unstable() && m.verified() && p.turns.outdated(m) && !p.turns.tooNew(m)
 }

@@ -113,7 +113,7 @@ func (p *removal) finalPurpose() string {
 	return fmt.Sprintf("final-%d", p.plan.Records.FinalAt)
 }
 
-// finalSnapshots takes the chosen snapshots, each after its machine stopped, and says whether all are completed.
+// finalSnapshots takes the chosen snapshots, each after its instance stopped, and says whether all are completed.
 func (p *removal) finalSnapshots() bool {
 	all := true
 	for _, id := range p.plan.Records.FinalVolumes {
@@ -169,7 +169,7 @@ func (o Observed) holderOf(volumeID string) *Member {
 	return nil
 }
 
-// endInstances terminates all machines and says whether any is left.
+// endInstances terminates all instances and says whether any is left.
 func (p *removal) endInstances() bool {
 	left := false
 	for _, m := range p.ordered() {

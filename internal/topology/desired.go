@@ -23,8 +23,8 @@ type Desired struct {
 	TemplateHash string
 	// Template is what TemplateHash is the hash of.
 	Template string
-	// Before is what a machine is made from that is not to have Version yet: the spec as it is, with the version, image and type
-	// of the machines on which all members were last well. Zero when that is not known, or EC2 takes no order for it.
+	// Before is what an instance is made from that is not to have Version yet: the spec as it is, with the version, image and type
+	// of the instances on which all members were last well. Zero when that is not known, or EC2 takes no order for it.
 	Before Template
 	// Version is the version of MySQL that every member is to run.
 	Version string
@@ -54,11 +54,11 @@ type Desired struct {
 	CertificatesRenewedAt time.Time
 	// Hold says why no member may be disturbed at the moment because the spec was changed; empty when one may.
 	Hold string
-	// Soak is how long a member has to run on its new machine before the next is replaced.
+	// Soak is how long a member has to run on its new instance before the next is replaced.
 	Soak time.Duration
 	// Recover asks for a cluster that begins with what another left behind, restored into its first member.
 	Recover bool
-	// Hibernate asks for a cluster without machines, whose volumes are kept.
+	// Hibernate asks for a cluster without instances, whose volumes are kept.
 	Hibernate bool
 	// Deleting is true once the cluster is to go: it has a deletion timestamp and is not protected.
 	Deleting bool

@@ -6,7 +6,7 @@
 // same plan; the next pass sees what came of them and goes on. That is why a crash between any two actions, or
 // twice the same action, does no harm.
 //
-// The files follow the phases: provisioning.go (machines and volumes), ec2ready.go (MySQL comes up and joins),
+// The files follow the phases: provisioning.go (instances and volumes), ec2ready.go (MySQL comes up and joins),
 // replicating.go (roles and seeding), ready.go (what a finished cluster still needs), deleting.go. Beside them
 // quorum.go says who may acknowledge, failover.go who may be promoted, settings.go what mysqld is told.
 package topology

@@ -6,7 +6,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
 
-// join brings the members whose machines are up to the point where mysqld answers over verified TLS.
+// join brings the members whose instances are up to the point where mysqld answers over verified TLS.
 func (p *provisioning) join() {
 	for _, m := range p.ordered() {
 		v := p.views[m.Name]
@@ -86,7 +86,7 @@ func (p *provisioning) unreached(m *Member) Step {
 		p.degraded(v1alpha1.ReasonMemberUnreachable, p.unreachableAdvice(m))
 		return waits("silent on port 3306 for more than 3 minutes")
 	}
-	p.degraded(v1alpha1.ReasonBootFailed, fmt.Sprintf("%s: its machine is up but mysqld does not answer (last boot stage: %s); see the instance's console output", m.Name, orNone(m.Stage)))
+	p.degraded(v1alpha1.ReasonBootFailed, fmt.Sprintf("%s: its instance is up but mysqld does not answer (last boot stage: %s); see the instance's console output", m.Name, orNone(m.Stage)))
 	return waits(message)
 }
 

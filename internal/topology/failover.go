@@ -146,7 +146,7 @@ func (p *failover) confirm(m *Member, row Membership) *Member {
 }
 
 // unseat takes the writable state from members that must not have it. A member whose clients still wait for an
-// acknowledgement cannot be made read-only (fact 2); its machine is powered off instead, which answers none of them.
+// acknowledgement cannot be made read-only (fact 2); its instance is powered off instead, which answers none of them.
 func (p *failover) unseat(members []*Member) {
 	for _, m := range members {
 		p.degraded(v1alpha1.ReasonMemberUntrusted, m.Name+" was writable and must not be; it is made read-only")
@@ -328,7 +328,7 @@ func (p *failover) missedBy(candidate *Member, row Membership) (name string, fou
 	return "", false
 }
 
-// patience says for whom a promotion waits a moment, and why: for the primary, on a machine that runs. mysqld restarts in
+// patience says for whom a promotion waits a moment, and why: for the primary, on an instance that runs. mysqld restarts in
 // seconds, and a primary that returns holds whatever it had committed without an acknowledgement. Promoted again it loses
 // nothing; passed over it may have to be rebuilt.
 func (o Observed) patience(row Membership) Finding {
@@ -410,7 +410,7 @@ func (p *failover) fenceOthers(receivingFrom *Member) bool {
 	return fenced
 }
 
-// silentVoter returns a voter that does not answer although its machine runs, when no primary can be proven without it.
+// silentVoter returns a voter that does not answer although its instance runs, when no primary can be proven without it.
 func (o Observed) silentVoter(row Membership) *Member {
 	reached := false
 	var silent *Member

@@ -210,7 +210,7 @@ func TestWhoIsPromoted(t *testing.T) {
 			}, "promote orders-2", ""},
 		"a replica that is being cloned proves nothing": {
 			func(s *scene) { s.lose(0); s.io(ioOff, 1, 2); s.member(2).SQL.Clone = &Clone{State: cloneInProgress} }, "", "not reached: orders-0, orders-2"},
-		"asynchronous: the machine is stopped first": {
+		"asynchronous: the instance is stopped first": {
 			func(s *scene) { s.desired.Lossless = false; s.lose(0); s.io(ioOff, 1, 2) }, "stop instance i-0 of orders-0", "powered off before"},
 		"without semi-sync a primary that was started again is given a moment to return with all that it had committed": {
 			func(s *scene) {
@@ -507,7 +507,7 @@ func TestVotes(t *testing.T) {
 			}, "switch the acknowledgements of orders-2 off"},
 		"one that was about to be the second voter, and is not reached, as well": {
 			func(s *scene) { one(s); s.lose(1); s.observed.Records.Unsilenced = []string{"orders-1"} }, "stop instance i-1 of orders-1"},
-		"until its machine was off": {
+		"until its instance was off": {
 			func(s *scene) {
 				one(s)
 				s.down(lateAnswers, 1)
@@ -526,7 +526,7 @@ func TestVotes(t *testing.T) {
 				s.member(0).SQL.SemiSync.Clients = 0
 				s.member(1).SQL.Executed = trx(0, 10).Union(trx(1, 1))
 			}, "start instance i-2 of orders-2; replicate orders-1 from orders-0; confirm the voters orders-0, orders-1"},
-		"a voter whose volume is gone loses its vote once its machine is stopped": {
+		"a voter whose volume is gone loses its vote once its instance is stopped": {
 			func(s *scene) {
 				s.lose(2)
 				s.member(2).Volumes = nil

@@ -62,8 +62,8 @@ func (p *healing) expireQuarantine() {
 	}
 }
 
-// cycle stops a machine that EC2 calls running but that does not answer; what is stopped is started again. At most one
-// machine of a cluster at a time, and none soon after its start. A mysqld that turns the operator away answers: it may serve its
+// cycle stops an instance that EC2 calls running but that does not answer; what is stopped is started again. At most one
+// instance of a cluster at a time, and none soon after its start. A mysqld that turns the operator away answers: it may serve its
 // clients, who took every connection that it has.
 func (p *healing) cycle(m *Member) {
 	if m == nil || !p.CloudReachable || m.DownSince.IsZero() || m.SQL.Access == AccessRefused || m.SQL.Access == AccessDenied {
@@ -80,7 +80,7 @@ func (p *healing) cycle(m *Member) {
 	p.stop(m, in)
 }
 
-// anotherIsOff says whether another member's machine is off, or on its way.
+// anotherIsOff says whether another member's instance is off, or on its way.
 func (st *state) anotherIsOff(m *Member) bool {
 	for _, other := range st.Members {
 		if o := other.CurrentInstance(); other != m && o != nil && (o.State == stateStopping || o.State == stateStopped || o.State == statePending) {
@@ -90,7 +90,7 @@ func (st *state) anotherIsOff(m *Member) bool {
 	return false
 }
 
-// heal stops machines that hang or that EC2 calls impaired, so that they are started again, perhaps on other hardware.
+// heal stops instances that hang or that EC2 calls impaired, so that they are started again, perhaps on other hardware.
 // Without EC2's word for it only while a primary answers: an operator that reaches nobody must not power off what may
 // well serve.
 func (p *healing) heal() {
@@ -128,7 +128,7 @@ func (p *healing) watch() {
 			}
 		}
 		if skew := m.SQL.ClockSkew.Abs(); skew > 5*time.Second {
-			p.degraded(v1alpha1.ReasonClockSkew, fmt.Sprintf("%s: its clock differs from the operator's by more than 5 seconds; time-outs, certificates and NOW() suffer: see that the machine reaches its time server", m.Name))
+			p.degraded(v1alpha1.ReasonClockSkew, fmt.Sprintf("%s: its clock differs from the operator's by more than 5 seconds; time-outs, certificates and NOW() suffer: see that the instance reaches its time server", m.Name))
 		}
 		if in := m.CurrentInstance(); in != nil && in.Event != "" {
 			p.degraded(v1alpha1.ReasonMaintenance, fmt.Sprintf("%s: EC2 announced %s of instance %s%s", m.Name, in.Event, in.ID, announcedFor(in.EventAt)))

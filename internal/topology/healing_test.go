@@ -9,7 +9,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 )
 
-// down makes a member's machine stopped, for a time.
+// down makes a member's instance stopped, for a time.
 func (s *scene) down(since time.Duration, ordinals ...int) {
 	for _, i := range ordinals {
 		m := s.member(i)
@@ -59,9 +59,9 @@ func TestLostVotersAndHealing(t *testing.T) {
 				s.member(0).SQL.SemiSync.Clients = 1
 				s.down(2*time.Minute, 1)
 			}, "start instance i-1 of orders-1; let orders-0 go on alone", ""},
-		"a replica on a machine that runs keeps its vote: it may still acknowledge": {
+		"a replica on an instance that runs keeps its vote: it may still acknowledge": {
 			func(s *scene) { s.lose(2) }, "", "orders-2"},
-		"a machine that has been silent for a minute is stopped": {
+		"an instance that has been silent for a minute is stopped": {
 			func(s *scene) { s.lose(2); s.member(2).DownSince = s.observed.Now.Add(-2 * time.Minute) }, "stop instance i-2 of orders-2", "stopped and started"},
 		"but not one whose mysqld has no place for the operator: it may serve its clients": {
 			func(s *scene) { s.lose(2); s.turnedAway(2, time.Hour) }, "", "too many connections"},
@@ -84,7 +84,7 @@ func TestLostVotersAndHealing(t *testing.T) {
 					s.member(i).DownSince = s.observed.Now.Add(-time.Hour)
 				}
 			}, "", "no member that knows the voters answers"},
-		"a machine that EC2 calls impaired is stopped": {
+		"an instance that EC2 calls impaired is stopped": {
 			func(s *scene) {
 				s.lose(2)
 				s.member(2).SQL.Access = AccessRefused
@@ -115,7 +115,7 @@ func TestLostVotersAndHealing(t *testing.T) {
 			}, "take snapshot quarantine-", "1062"},
 		"a member behind what the binary logs hold is seeded anew": {
 			func(s *scene) { two(s); s.member(0).SQL.Purged = trx(0, 5); s.member(2).SQL.Executed = trx(0, 3) }, "clone orders-2 from orders-0", ""},
-		"a deposed primary's machine is stopped until it is": {
+		"a deposed primary's instance is stopped until it is": {
 			func(s *scene) {
 				s.lose(0)
 				s.observed.Records.Deposed = "i-0"
@@ -283,7 +283,7 @@ func TestSwitchover(t *testing.T) {
 			func(s *scene) {
 				s.member(0).Instances[0].Event, s.member(0).Instances[0].EventAt = "instance-retirement", s.observed.Now.Add(48*time.Hour)
 			}, "", ""},
-		"not to a machine that is to be disturbed too": {
+		"not to an instance that is to be disturbed too": {
 			func(s *scene) {
 				for i := range 2 {
 					s.member(i).Instances[0].Event, s.member(i).Instances[0].EventAt = "system-reboot", s.observed.Now.Add(time.Hour)
@@ -370,7 +370,7 @@ func TestCoolDown(t *testing.T) {
 	}
 	s.member(0).Instances[0].State = stateStopped
 	if _, actions := s.plan(); !strings.Contains(actions, "stop acknowledgements of orders-1") {
-		t.Errorf("with a machine that is stopped: planned %q", actions)
+		t.Errorf("with an instance that is stopped: planned %q", actions)
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
 
-// hibernate takes the machines of a cluster away and keeps its volumes: writes end, the replicas catch up, then every
+// hibernate takes the instances of a cluster away and keeps its volumes: writes end, the replicas catch up, then every
 // instance is terminated. What the volumes hold then is the same, so that any of them proves a primary when it wakes.
 func (p *removal) hibernate() {
 	p.volumes.rememberVolumes()
@@ -40,7 +40,7 @@ func (p *removal) hibernate() {
 }
 
 // endWrites plans to make every writable member read-only, and says whether one still is. Commits that wait for an
-// acknowledgement nobody is left to give can only be cut off with their machine; that answers none of them.
+// acknowledgement nobody is left to give can only be cut off with their instance; that answers none of them.
 func (p *removal) endWrites() bool {
 	writable := p.primaries()
 	for _, m := range writable {

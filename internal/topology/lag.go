@@ -13,7 +13,7 @@ const (
 	catchUpNoted = time.Minute
 )
 
-// comesNoNearer says for how long a member that answers on its new machine has been no less behind than it was already. While it
+// comesNoNearer says for how long a member that answers on its new instance has been no less behind than it was already. While it
 // does not answer, or a copy is being made, which shows a progress of its own, that is not counted.
 func (p *rollout) comesNoNearer(m *Member) time.Duration {
 	rec := &p.plan.Records

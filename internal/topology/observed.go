@@ -75,7 +75,7 @@ type Member struct {
 	// SilentSince is when the member was first seen unreachable in a row of such sightings; zero when it answers.
 	SilentSince time.Time
 	// DownSince is when a member was first seen not to answer over verified TLS, in a row of such sightings, whether its
-	// machine runs or not; zero when it answers.
+	// instance runs or not; zero when it answers.
 	DownSince time.Time
 	// StalledSince is when commits were first seen to wait of which none was answered since; zero when none waits.
 	StalledSince time.Time
@@ -110,11 +110,11 @@ type Instance struct {
 	LaunchTime   time.Time
 	Impaired     bool
 	StateReason  string
-	// Event is what EC2 announced for the machine (a retirement, a reboot, maintenance), empty when nothing; EventAt is
+	// Event is what EC2 announced for the instance (a retirement, a reboot, maintenance), empty when nothing; EventAt is
 	// when it begins.
 	Event   string
 	EventAt time.Time
-	// StopStuck is true when the machine has been stopping for long. It is said once a minute: then the stop is asked for again.
+	// StopStuck is true when the instance has been stopping for long. It is said once a minute: then the stop is asked for again.
 	StopStuck bool
 }
 
@@ -197,7 +197,7 @@ const (
 	AccessNone Access = ""
 	// AccessSilent: no answer within the time-out.
 	AccessSilent Access = "Silent"
-	// AccessRefused: the machine answers, mysqld does not.
+	// AccessRefused: the instance answers, mysqld does not.
 	AccessRefused Access = "Refused"
 	// AccessUnverified: mysqld answers, but not yet with a certificate of the cluster's CA.
 	AccessUnverified Access = "Unverified"
@@ -257,7 +257,7 @@ type Variables struct {
 	Misconfigured map[string]string
 	// Persisted are the variables that were set by SET PERSIST or SET PERSIST_ONLY.
 	Persisted map[string]string
-	// PersistedIgnored is true when mysqld was started without what is persisted, as the machine does after two starts that
+	// PersistedIgnored is true when mysqld was started without what is persisted, as the instance does after two starts that
 	// failed.
 	PersistedIgnored bool
 	// RestartPending is true when a persisted value waits for a restart to take effect.
@@ -269,7 +269,7 @@ type Variables struct {
 // RefusedSetting is a value that mysqld did not take, and what it said.
 type RefusedSetting struct{ Value, Why string }
 
-// Disk is a file system as its machine reports it.
+// Disk is a file system as its instance reports it.
 type Disk struct {
 	SizeBytes, FreeBytes uint64
 }
@@ -404,7 +404,7 @@ func (m *Member) broken() bool { return m.verified() && m.SQL.Replication.Broken
 // cloning says whether the member is being seeded at the moment.
 func (m *Member) cloning() bool { return m.SQL.Clone != nil && m.SQL.Clone.State == cloneInProgress }
 
-// halted says whether every machine of the member is confirmed off: stopped, or gone for good. One that is shutting down
+// halted says whether every instance of the member is confirmed off: stopped, or gone for good. One that is shutting down
 // still runs.
 func (m *Member) halted() bool {
 	for _, in := range m.Instances {
@@ -415,14 +415,14 @@ func (m *Member) halted() bool {
 	return true
 }
 
-// running says whether EC2 calls a machine of the member running.
+// running says whether EC2 calls an instance of the member running.
 func (m *Member) running() bool {
 	return slices.ContainsFunc(m.Instances, func(in Instance) bool { return in.State == stateRunning })
 }
 
 // volume returns the member's volume: the recorded one, and only that, once it carries data; until then the newest one
 // that is not on its way out. A copy that carries the member's tags is not the member's volume: of those that the tags call the
-// same, the one that a machine of the member has is the original.
+// same, the one that an instance of the member has is the original.
 func (m *Member) volume() *Volume {
 	var best *Volume
 	for i := range m.Volumes {
@@ -437,7 +437,7 @@ func (m *Member) volume() *Volume {
 	return best
 }
 
-// holds says whether a volume is attached to a machine of the member that is not on its way out.
+// holds says whether a volume is attached to an instance of the member that is not on its way out.
 func (m *Member) holds(v *Volume) bool {
 	return v.AttachedTo != "" && slices.ContainsFunc(m.Instances, func(in Instance) bool { return in.ID == v.AttachedTo && !in.gone() })
 }

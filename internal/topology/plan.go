@@ -20,19 +20,19 @@ const (
 	// eagerEC2 is how long after a launch EC2 is asked every second: most instances are running by then, and
 	// fifteen describes cost nothing of a bucket that refills by twenty a second.
 	eagerEC2 = 15 * time.Second
-	// eagerStop is how long a machine that stops is looked at every second, so that it is started again without delay.
+	// eagerStop is how long an instance that stops is looked at every second, so that it is started again without delay.
 	eagerStop = time.Minute
 	// silenceAllowed is how long a member that EC2 calls healthy may say nothing on its port before it is reported.
 	silenceAllowed = 3 * time.Minute
 	// waitSuspect is the pause while a primary is suspected to be gone: short, because writes wait.
 	waitSuspect = 250 * time.Millisecond
 	// restartPatience is how long a member that has joined may be away and still count as Replicating: a restart after a
-	// CLONE or a crash, not a machine that has to boot.
+	// CLONE or a crash, not an instance that has to boot.
 	restartPatience = 30 * time.Second
-	// returnPatience is how long a primary whose machine answers and whose mysqld does not is waited for before somebody is
+	// returnPatience is how long a primary whose instance answers and whose mysqld does not is waited for before somebody is
 	// promoted without it: the start of a mysqld and its crash recovery on a small log.
 	returnPatience = 10 * time.Second
-	// silencePatience is the same for a primary whose machine does not answer at all.
+	// silencePatience is the same for a primary whose instance does not answer at all.
 	silencePatience = 1500 * time.Millisecond
 	// sourceFresh is how old the last sign of life of a source may be at a replica that still counts as a witness for it:
 	// sources send a heartbeat every second.
@@ -57,16 +57,16 @@ const (
 	coolPatience = 10 * time.Second
 	// lastVotePatience is how long the last replica may be down before the primary goes on alone; writes wait meanwhile.
 	lastVotePatience = time.Minute
-	// lateAnswers is how old EC2's word about a machine may be. One that answered since may run although EC2 calls it stopped.
+	// lateAnswers is how old EC2's word about an instance may be. One that answered since may run although EC2 calls it stopped.
 	lateAnswers = 30 * time.Second
 	// brokenPatience is how long replication that stopped with an error is tried to be started again before the member is
 	// rebuilt.
 	brokenPatience = time.Minute
-	// cyclePatience is how long a machine that EC2 calls running may be silent before it is stopped and started, and
+	// cyclePatience is how long an instance that EC2 calls running may be silent before it is stopped and started, and
 	// cyclePause how long after its last start at the earliest.
 	cyclePatience = time.Minute
 	cyclePause    = 5 * time.Minute
-	// impairedPatience is how long EC2's status checks may call a silent machine impaired before it is stopped and started.
+	// impairedPatience is how long EC2's status checks may call a silent instance impaired before it is stopped and started.
 	impairedPatience = 3 * time.Minute
 	// volumePatience is how long EC2 has to deny a volume with data before it is believed to be lost: longer than any
 	// answer of EC2's is known to be late.

@@ -29,7 +29,7 @@ func (p *failover) depose(row Membership, successor string) {
 	}
 }
 
-// finishDeposed goes on powering off the machine of a primary that was replaced, until it is stopped or its mysqld says
+// finishDeposed goes on powering off the instance of a primary that was replaced, until it is stopped or its mysqld says
 // that it takes no writes.
 func (p *failover) finishDeposed() {
 	id := p.plan.Records.Deposed
@@ -46,10 +46,10 @@ func (p *failover) finishDeposed() {
 			return
 		}
 	}
-	p.plan.Records.Deposed = "" // stopped, read-only, or no longer the machine of its volume
+	p.plan.Records.Deposed = "" // stopped, read-only, or no longer the instance of its volume
 }
 
-// machinesRun plans to power off the machines of the members that may be the primary and are not reached, and says whether
+// machinesRun plans to power off the instances of the members that may be the primary and are not reached, and says whether
 // one may still run. Without semi-synchronous replication stopping the replicas' IO threads fences nobody: a primary that
 // only we do not reach goes on answering its clients. Once it was seen stopped it may be started again: it takes no writes
 // then.
@@ -62,7 +62,7 @@ func (p *failover) machinesRun(row Membership) bool {
 		}
 	}
 	if runs {
-		p.plan.Waiting = Finding{v1alpha1.ReasonNoPrimary, "the primary is gone; its machine is powered off before another member is promoted"}
+		p.plan.Waiting = Finding{v1alpha1.ReasonNoPrimary, "the primary is gone; its instance is powered off before another member is promoted"}
 	}
 	return runs
 }

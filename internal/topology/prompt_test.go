@@ -105,7 +105,7 @@ func TestNobodyIsTakenAwayWhileTheOtherIsLate(t *testing.T) {
 func TestWritesAreNotHandedOverWhileTheThirdIsLate(t *testing.T) {
 	for name, due := range map[string]func(*scene){
 		"to be restarted": func(s *scene) { s.member(0).SQL.RestartPending = true },
-		"to get a new machine": func(s *scene) {
+		"to get a new instance": func(s *scene) {
 			s.member(0).Instances[0].TemplateHash = "old"
 			s.observed.Records.Rolling = "orders-0"
 		},

@@ -71,7 +71,7 @@ func (p *provisioning) mayCreate() Step {
 	return Step{}
 }
 
-// provisionMember plans a member's next step in EC2 and returns what it waits for, or "" when its machine is up.
+// provisionMember plans a member's next step in EC2 and returns what it waits for, or "" when its instance is up.
 func (p *provisioning) provisionMember(m *Member) Step {
 	vol, in := m.volume(), p.machineFor(m)
 	p.volumes.endUnmade(m)
@@ -86,7 +86,7 @@ func (p *provisioning) provisionMember(m *Member) Step {
 		return p.volumes.failedVolume(m, vol)
 	case in == nil && vol.State == volumeCreating && p.plan.Records.Members[m.Name].UnmadeAt != 0:
 		p.waitAtMost(waitEC2)
-		return waits("creating the data volume once more") // what EC2 could not make before is no reason for a machine yet
+		return waits("creating the data volume once more") // what EC2 could not make before is no reason for an instance yet
 	case in == nil:
 		return p.needInstance(m, vol)
 	}
@@ -97,7 +97,7 @@ func (p *provisioning) provisionMember(m *Member) Step {
 	return p.machineComes(m, vol, in)
 }
 
-// machineComes plans the next step towards a member's machine that runs with its volume, and returns what it waits for.
+// machineComes plans the next step towards a member's instance that runs with its volume, and returns what it waits for.
 func (p *provisioning) machineComes(m *Member, vol *Volume, in *Instance) Step {
 	switch in.State {
 	case statePending:
@@ -126,7 +126,7 @@ func (p *provisioning) machineComes(m *Member, vol *Volume, in *Instance) Step {
 	return waits(fmt.Sprintf("instance %s is %s", in.ID, in.State))
 }
 
-// needStart plans to start a stopped machine. One that a zone without capacity cannot start is ended after a while, which
+// needStart plans to start a stopped instance. One that a zone without capacity cannot start is ended after a while, which
 // frees its volume.
 func (p *provisioning) needStart(m *Member, vol *Volume, in *Instance) Step {
 	if !p.CloudReachable || p.busy(m.Name) {
@@ -290,7 +290,7 @@ func (p *provisioning) needInstance(m *Member, vol *Volume) Step {
 	}
 	before := p.upgrades.launchesAsBefore(m)
 	if opened := p.plan.Records.Members[m.Name].Opened; !before && opened != "" && olderVersion(opened, p.Version) {
-		// Without a machine it is known to acknowledge nothing, so that the others can go on without it.
+		// Without an instance it is known to acknowledge nothing, so that the others can go on without it.
 		if why := p.upgrades.waitForTrial(m, p.Version); why.Waits() {
 			return why
 		}
@@ -314,7 +314,7 @@ func (p *provisioning) needInstance(m *Member, vol *Volume) Step {
 	return waits("launching an instance")
 }
 
-// volumeWaits returns what the volume of a member waits for that has no machine.
+// volumeWaits returns what the volume of a member waits for that has no instance.
 func (p *provisioning) volumeWaits(m *Member, vol *Volume) Step {
 	rec := p.plan.Records.Members[m.Name]
 	switch {
@@ -331,7 +331,7 @@ func (p *provisioning) volumeWaits(m *Member, vol *Volume) Step {
 	return Step{}
 }
 
-// endedSoon returns what a member waits for of whose machines one ended soon after its launch, or "". In another zone than that
+// endedSoon returns what a member waits for of whose instances one ended soon after its launch, or "". In another zone than that
 // of its volume it was no failure, see endElsewhere.
 func (p *provisioning) endedSoon(m *Member, vol *Volume) Step {
 	for _, in := range m.Instances {
@@ -351,7 +351,7 @@ func (p *provisioning) moveZone(m *Member, vol *Volume, rec *Record) bool {
 	if m.CapacityRefused != vol.Zone {
 		return false
 	}
-	// What was given up and is not retired yet may hold data. The records are saved before a machine gets a volume: that machines
+	// What was given up and is not retired yet may hold data. The records are saved before an instance gets a volume: that instances
 	// ended says nothing, unless records were lost.
 	withData := rec.VolumeID != "" || vol.Incarnation < rec.Volume || len(m.Instances) > 0 && !p.Records.RebuiltAt.IsZero()
 	patience := capacityPatience
@@ -419,7 +419,7 @@ func (p *provisioning) needAttachment(m *Member, vol *Volume, in *Instance) Step
 	return waits(fmt.Sprintf("volume %s is %s", vol.ID, vol.State))
 }
 
-// machineFor returns the machine that a member is to have its volume on: the one that has it, else the newest that was made
+// machineFor returns the instance that a member is to have its volume on: the one that has it, else the newest that was made
 // from the present spec, else the newest.
 func (d Desired) machineFor(m *Member) *Instance {
 	current, vol := m.CurrentInstance(), m.volume()
@@ -444,7 +444,7 @@ func (p *provisioning) endSurplus(m *Member, in *Instance) {
 		case p.CloudReachable:
 			p.retry(waitEC2, TerminateInstance{m.Name, other.ID})
 		default:
-			p.waitAtMost(waitEC2) // a machine that nobody needs costs money until EC2 answers again
+			p.waitAtMost(waitEC2) // an instance that nobody needs costs money until EC2 answers again
 		}
 	}
 }
@@ -467,7 +467,7 @@ func (p *provisioning) endElsewhere(m *Member, vol *Volume, in *Instance) Step {
 	return waits(fmt.Sprintf("ending instance %s, which is in %s, for its volume %s is in %s", in.ID, in.Zone, vol.ID, vol.Zone))
 }
 
-// apart says whether a machine and a volume are in different zones.
+// apart says whether an instance and a volume are in different zones.
 func apart(in *Instance, vol *Volume) bool {
 	return in.Zone != "" && vol.Zone != "" && in.Zone != vol.Zone
 }

@@ -81,11 +81,11 @@ type Records struct {
 	// Held are the users' Secrets, by name, that carry our finalizer for this cluster's sake: the one with its AWS
 	// credentials, and those before it that were not let go yet.
 	Held []string `json:"held,omitempty"`
-	// Rolling is the member whose machine is being replaced, or that is being taken away: one at a time.
+	// Rolling is the member whose instance is being replaced, or that is being taken away: one at a time.
 	Rolling string `json:"rolling,omitempty"`
 	// RollingAt is when its turn began, in Unix seconds: no older snapshot is the one that is taken for it.
 	RollingAt int64 `json:"rollingAt,omitempty"`
-	// Nearest is by how many seconds it was behind when it was least so on its new machine, and NearestAt since when, in Unix seconds.
+	// Nearest is by how many seconds it was behind when it was least so on its new instance, and NearestAt since when, in Unix seconds.
 	Nearest   int64 `json:"nearest,omitempty"`
 	NearestAt int64 `json:"nearestAt,omitempty"`
 	// RollingDone are the members that were changed since RollingSince, in Unix seconds, when a change that goes from member to
@@ -95,7 +95,7 @@ type Records struct {
 	// Restarts and Volumes are the restarts of mysqld, and the changes of volumes, that are under way.
 	Restarts Course `json:"restarts,omitzero"`
 	Volumes  Course `json:"volumes,omitzero"`
-	// Template is Desired.Template of when all members were last well on machines made from it.
+	// Template is Desired.Template of when all members were last well on instances made from it.
 	Template string `json:"template,omitempty"`
 	// Hand is the operator's process that wrote them last. A new leader writes them before it does anything, also when it changes
 	// nothing else: what one before it decides, which stood still between its look at the cluster and this write, is refused then.
@@ -143,9 +143,9 @@ type Record struct {
 	AnewTimes int    `json:"anewTimes,omitempty"`
 	// VolumeID is the volume that carries the member's data, once EC2 showed it.
 	VolumeID string `json:"volumeID,omitempty"`
-	// Made is the volume that EC2 shows for the newest incarnation, until a machine has it. Unmade is the last one that was
+	// Made is the volume that EC2 shows for the newest incarnation, until an instance has it. Unmade is the last one that was
 	// given up before anything had it: EC2 took the order for it and did not make it, which was known at UnmadeAt, in Unix seconds
-	// (0 once there is a volume again), or its zone had no room for a machine (UnmadeAt is 0).
+	// (0 once there is a volume again), or its zone had no room for an instance (UnmadeAt is 0).
 	Made     string `json:"made,omitempty"`
 	Unmade   string `json:"unmade,omitempty"`
 	UnmadeAt int64  `json:"unmadeAt,omitempty"`

@@ -19,7 +19,7 @@ func planned[A Action](p Plan) []A {
 	return found
 }
 
-// fresh is a cluster of three whose machines are up and whose servers answer, empty and without roles.
+// fresh is a cluster of three whose instances are up and whose servers answer, empty and without roles.
 func fresh() (Desired, Observed) {
 	d := Desired{Cluster: "orders", Replicas: 3, Lossless: true, MaxLag: 30 * time.Second, Recover: true,
 		Subnets: []Subnet{{"subnet-1", "a"}, {"subnet-2", "b"}, {"subnet-3", "c"}}}

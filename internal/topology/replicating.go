@@ -202,7 +202,7 @@ func sameSeries(a, b string) bool {
 	return a[:max(strings.LastIndexByte(a, '.'), 0)] == b[:max(strings.LastIndexByte(b, '.'), 0)]
 }
 
-// mysqlAddress returns host:port of a member's mysqld, once its machine has an address.
+// mysqlAddress returns host:port of a member's mysqld, once its instance has an address.
 func mysqlAddress(m *Member) (address string, known bool) {
 	in := m.CurrentInstance()
 	if in == nil || in.Address == "" {

@@ -31,7 +31,7 @@ type rollout struct {
 const upgradePrefix = "upgrade-"
 
 // roll changes members that are not what the spec asks for, one at a time, and only while everybody else is well: those
-// that are too many are taken away, those on a machine made from an earlier spec get a new one with the same volume.
+// that are too many are taken away, those on an instance made from an earlier spec get a new one with the same volume.
 // Replicas come first, the primary last, after it has handed over. Whose turn it is is remembered, because in the middle of
 // it that member looks like one that needs help.
 func (p *rollout) roll() {
@@ -120,7 +120,7 @@ func (p *rollout) handOverFirst(primary *Member) Step {
 	if why := p.acks.handsOverLater(primary, to); why.Waits() {
 		return waits(fmt.Sprintf("hands over to %s next: %s", to.Name, why.Message))
 	}
-	why := "its machine is to be replaced"
+	why := "its instance is to be replaced"
 	if primary.Ordinal >= p.Replicas {
 		why = "it leaves"
 	}
@@ -128,7 +128,7 @@ func (p *rollout) handOverFirst(primary *Member) Step {
 	return waits("handing over to " + to.Name)
 }
 
-// tellStopped says of a member that was given its new machine how it gets well there, and when it does not, what a person can
+// tellStopped says of a member that was given its new instance how it gets well there, and when it does not, what a person can
 // do.
 func (p *rollout) tellStopped(m, primary *Member) {
 	in := m.CurrentInstance()
@@ -155,7 +155,7 @@ func (p *rollout) tellStopped(m, primary *Member) {
 }
 
 // failedMachine returns a member whose turn comes although not all are well, and without a primary, because it does not get well
-// before: mysqld does not start on its machine, and what that was made from has been changed since. Nil for none.
+// before: mysqld does not start on its instance, and what that was made from has been changed since. Nil for none.
 func (p *rollout) failedMachine() *Member {
 	if !p.CloudReachable || !p.Launchable {
 		return nil
@@ -168,7 +168,7 @@ func (p *rollout) failedMachine() *Member {
 	return nil
 }
 
-// startFails says whether a machine is up for long on which mysqld does not start. Nobody misses it. One on which it did start once
+// startFails says whether an instance is up for long on which mysqld does not start. Nobody misses it. One on which it did start once
 // may only be out of our sight: there something else has to answer us, and to hear nothing of it; and a newer mysqld may not open
 // what was not shut down.
 func (st *state) startFails(m *Member) bool {
@@ -198,7 +198,7 @@ func (o Observed) deafTo(m *Member) bool {
 	return heard
 }
 
-// between says whether a member is off, on its way from one machine to the next. It may be the only one that knows the voters.
+// between says whether a member is off, on its way from one instance to the next. It may be the only one that knows the voters.
 func (p *rollout) between(m *Member) bool {
 	current := m.CurrentInstance()
 	return current != nil && current.State == stateStopped && p.turns.rolling(m) && !p.turns.tooNew(m) && p.successorOf(m, current) != nil
@@ -247,7 +247,7 @@ func (p *rollout) keepTurn() {
 		p.turns.endTurn(false) // it waits for another, which does not get well before it is taken back
 	case !p.turns.outdated(m) && p.turns.isWell(m):
 		p.turns.endTurn(true)
-		p.waitAtMost(waitNext) // the machine that it had is ended
+		p.waitAtMost(waitNext) // the instance that it had is ended
 	}
 }
 
@@ -302,9 +302,9 @@ func (p *rollout) holdsBack() Step {
 	return Step{}
 }
 
-// replace gives a member a machine made from the present spec, with the volume that it has, and returns what it waits for.
-// The new machine runs before the old one is stopped, so that capacity which EC2 refuses costs nothing; the old one is
-// ended when the member is well again. Set back to what it was, the spec leads back to the old machine.
+// replace gives a member an instance made from the present spec, with the volume that it has, and returns what it waits for.
+// The new instance runs before the old one is stopped, so that capacity which EC2 refuses costs nothing; the old one is
+// ended when the member is well again. Set back to what it was, the spec leads back to the old instance.
 func (p *rollout) replace(m, primary *Member) Step {
 	vol, current := m.volume(), m.CurrentInstance()
 	if vol == nil || current == nil || !p.turns.outdated(m) {
@@ -349,29 +349,29 @@ func (p *rollout) replace(m, primary *Member) Step {
 	return waits(fmt.Sprintf("instance %s is %s", current.ID, current.State))
 }
 
-// awaitNext returns what a member waits for whose next machine does not run yet.
+// awaitNext returns what a member waits for whose next instance does not run yet.
 func (p *rollout) awaitNext(m *Member, next *Instance) Step {
 	switch next.State {
 	case stateRunning:
 		return Step{}
 	case statePending:
 		p.provisioning.waitForEC2(next)
-		return waits(fmt.Sprintf("waiting for its next machine, instance %s", next.ID))
+		return waits(fmt.Sprintf("waiting for its next instance, %s", next.ID))
 	case stateStopped:
 		p.retry(waitEC2, StartInstance{m.Name, next.ID})
-		return waits(fmt.Sprintf("starting its next machine, instance %s", next.ID))
+		return waits(fmt.Sprintf("starting its next instance, %s", next.ID))
 	}
 	p.waitAtMost(waitEC2)
-	return waits(fmt.Sprintf("its next machine, instance %s, is %s", next.ID, next.State))
+	return waits(fmt.Sprintf("its next instance, %s, is %s", next.ID, next.State))
 }
 
-// mayNotStop returns what a member waits for before its present machine is stopped to go on on the next one.
+// mayNotStop returns what a member waits for before its present instance is stopped to go on on the next one.
 func (p *rollout) mayNotStop(m, primary *Member, next *Instance) Step {
 	if p.Hold != "" && m.verified() && (m == primary || p.plan.Membership.Has(m.Name)) {
 		p.waitAtMost(waitReady)
 		return waits(fmt.Sprintf("goes on on instance %s next: %s", next.ID, p.Hold))
 	}
-	if !p.turns.othersVote(m) && (primary == nil || !p.seeding.unseedable(m, primary)) { // the others may wait for such a machine as well
+	if !p.turns.othersVote(m) && (primary == nil || !p.seeding.unseedable(m, primary)) { // the others may wait for such an instance as well
 		p.waitAtMost(waitMySQL)
 		return waits("waiting until all others are well")
 	}
@@ -384,7 +384,7 @@ func (p *rollout) mayNotStop(m, primary *Member, next *Instance) Step {
 	return Step{}
 }
 
-// successorOf returns the machine of a member that was made from the present spec and waits for its volume; nil for none.
+// successorOf returns the instance of a member that was made from the present spec and waits for its volume; nil for none.
 func (d Desired) successorOf(m *Member, current *Instance) *Instance {
 	var best *Instance
 	for i := range m.Instances {
@@ -396,7 +396,7 @@ func (d Desired) successorOf(m *Member, current *Instance) *Instance {
 	return best
 }
 
-// launchSuccessor plans the launch of a member's next machine.
+// launchSuccessor plans the launch of a member's next instance.
 func (p *rollout) launchSuccessor(m *Member, vol *Volume) Step {
 	if why := p.provisioning.mayLaunch(); why.Waits() {
 		return why
@@ -413,11 +413,11 @@ func (p *rollout) launchSuccessor(m *Member, vol *Volume) Step {
 	}
 	if m.CapacityRefused == vol.Zone {
 		p.retry(waitEC2, launch)
-		p.degraded(v1alpha1.ReasonInsufficientCapacity, fmt.Sprintf("%s: EC2 has no capacity in %s for its next machine; the old one goes on meanwhile", m.Name, vol.Zone))
-		return waits("EC2 has no capacity in " + vol.Zone + " for its next machine")
+		p.degraded(v1alpha1.ReasonInsufficientCapacity, fmt.Sprintf("%s: EC2 has no capacity in %s for its next instance; the old one goes on meanwhile", m.Name, vol.Zone))
+		return waits("EC2 has no capacity in " + vol.Zone + " for its next instance")
 	}
 	p.retry(waitMySQL, launch)
-	return waits("launching its next machine")
+	return waits("launching its next instance")
 }
 
 // secureBeforeUpgrade has a snapshot taken of a member's volume before a newer mysqld opens it, which no older one can after

@@ -11,7 +11,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
 
-// withTemplate makes a cluster of a size whose machines are all made from one spec.
+// withTemplate makes a cluster of a size whose instances are all made from one spec.
 func withTemplate(t *testing.T, replicas int) *world {
 	w := newWorld(t, replicas)
 	w.desired.TemplateHash, w.desired.SizeGiB = "old", 10
@@ -30,7 +30,7 @@ func (w *world) running() int {
 	return n
 }
 
-// roll settles, and fails the test when more than one of the members was away at once, or when a machine is left that was
+// roll settles, and fails the test when more than one of the members was away at once, or when an instance is left that was
 // not made from the present spec.
 func (w *world) roll(passes int) Plan {
 	w.t.Helper()
@@ -62,7 +62,7 @@ func (w *world) allFrom(hash string) {
 		}
 	}
 	if live != w.desired.Replicas {
-		w.t.Errorf("%d machines for %d members", live, w.desired.Replicas)
+		w.t.Errorf("%d instances for %d members", live, w.desired.Replicas)
 	}
 }
 
@@ -107,7 +107,7 @@ func TestChangedSpecReplacesEveryMachineReplicasFirst(t *testing.T) {
 	}
 }
 
-// TestCorrectedImageIsTaken: machines on which mysqld never comes up are replaced once what they were made from is corrected, at
+// TestCorrectedImageIsTaken: instances on which mysqld never comes up are replaced once what they were made from is corrected, at
 // the very beginning, for a member that was lost meanwhile, and for one that the primary is elected with. Their volumes stay.
 func TestCorrectedImageIsTaken(t *testing.T) {
 	lose := func(names ...string) func(*world) {
@@ -367,7 +367,7 @@ func TestNobodyLeavesOutsideTheWindow(t *testing.T) {
 	w.roll(600)
 }
 
-// TestRefusedModificationHoldsNothingUp: EC2 does not take the change of one volume. The others grow, and machines are replaced.
+// TestRefusedModificationHoldsNothingUp: EC2 does not take the change of one volume. The others grow, and instances are replaced.
 func TestRefusedModificationHoldsNothingUp(t *testing.T) {
 	w := withTemplate(t, 3)
 	w.desired.SizeGiB, w.desired.TemplateHash = 20, "new"
@@ -525,7 +525,7 @@ func TestReplicaOutOfServiceTellsItsLag(t *testing.T) {
 	}
 }
 
-// TestRestartInTheMiddleOfAChange comes to those that have their new machine already.
+// TestRestartInTheMiddleOfAChange comes to those that have their new instance already.
 func TestRestartInTheMiddleOfAChange(t *testing.T) {
 	w := withTemplate(t, 3)
 	w.desired.TemplateHash = "new"
@@ -540,7 +540,7 @@ func TestRestartInTheMiddleOfAChange(t *testing.T) {
 	}
 }
 
-// TestVolumeLostInTheMiddleOfATurn: its member has two machines then, and both have to be off before its vote is taken.
+// TestVolumeLostInTheMiddleOfATurn: its member has two instances then, and both have to be off before its vote is taken.
 func TestVolumeLostInTheMiddleOfATurn(t *testing.T) {
 	w := withTemplate(t, 3)
 	w.desired.TemplateHash = "new"
@@ -585,7 +585,7 @@ func TestVolumesGrow(t *testing.T) {
 	}
 }
 
-// TestProgressOfAChangeIsTold follows what a person reads while every machine is replaced.
+// TestProgressOfAChangeIsTold follows what a person reads while every instance is replaced.
 func TestProgressOfAChangeIsTold(t *testing.T) {
 	w := withTemplate(t, 3)
 	w.desired.TemplateHash = "new"

@@ -62,7 +62,7 @@ func (p *scaling) tellSurplus() {
 }
 
 // takeAway takes a member away that spec.replicas no longer asks for, and returns what it waits for: first its vote, then
-// its machine, then its volume as the deletion policy says.
+// its instance, then its volume as the deletion policy says.
 func (p *scaling) takeAway(m, primary *Member) Step {
 	if primary == nil {
 		p.views[m.Name].InService = false
@@ -85,7 +85,7 @@ func (p *scaling) leave(m, primary *Member, what, keep string) Step {
 			return waits(what + ": " + awaitsOthers)
 		}
 		if m.verified() {
-			p.votes.expel(m, primary) // that of one which does not answer is taken when its machine is off
+			p.votes.expel(m, primary) // that of one which does not answer is taken when its instance is off
 		} else {
 			p.votes.stopSilent(m, primary)
 		}
@@ -129,7 +129,7 @@ func (p *scaling) giveVolumesUp(m *Member) {
 	}
 }
 
-// lastSnapshot has the snapshot taken that is kept of a member's volume, with its machine stopped, and returns what is waited
+// lastSnapshot has the snapshot taken that is kept of a member's volume, with its instance stopped, and returns what is waited
 // for.
 func (p *scaling) lastSnapshot(m *Member, prefix string) Step {
 	vol, rec := m.volume(), p.plan.Records.Members[m.Name]

@@ -213,8 +213,8 @@ func (d Desired) RestartDue(m *Member, now time.Time) bool {
 // restarting is the step of a member whose mysqld is being restarted.
 var restarting = Step{Restarting, "restarting mysqld"}
 
-// replacedSoon says whether a member is about to get a new machine, on which its mysqld starts anyway: it is not restarted before
-// that, and so disturbed once and not twice. Where the turns do not begin, because EC2 is not asked for machines, an upgrade was
+// replacedSoon says whether a member is about to get a new instance, on which its mysqld starts anyway: it is not restarted before
+// that, and so disturbed once and not twice. Where the turns do not begin, because EC2 is not asked for instances, an upgrade was
 // in vain too often, or somebody has no vote, the restart does not wait for them: it may be what helps.
 func (p *settings) replacedSoon(m *Member) bool {
 	if !p.turns.outdated(m) || !p.Launchable || p.unconfirmed || p.provisioning.mayCreate().Waits() || p.standsStill() {
@@ -226,10 +226,10 @@ func (p *settings) replacedSoon(m *Member) bool {
 	})
 }
 
-// turnPatience is how long a member's turn may be begun without a machine before a restart no longer waits for it.
+// turnPatience is how long a member's turn may be begun without an instance before a restart no longer waits for it.
 const turnPatience = 10 * time.Minute
 
-// standsStill says whether the member whose turn it is goes on as it was, because it gets no machine: nothing was done to it yet.
+// standsStill says whether the member whose turn it is goes on as it was, because it gets no instance: nothing was done to it yet.
 func (p *settings) standsStill() bool {
 	m := p.Members[p.plan.Records.Rolling]
 	if m == nil || !m.verified() || m.Ordinal >= p.Replicas {

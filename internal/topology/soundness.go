@@ -13,7 +13,7 @@ type soundness struct {
 	votes *votes
 }
 
-// replacePause is how long after its launch, at the earliest, a machine is replaced because its mysqld was started with
+// replacePause is how long after its launch, at the earliest, an instance is replaced because its mysqld was started with
 // other settings than it was made with: if that is what it was made with, replacing it would never end.
 const replacePause = time.Hour
 
@@ -52,8 +52,8 @@ func (m *Member) blind() bool {
 	return wrong
 }
 
-// restore brings a replica back to the settings that its machine was made with: first it loses its vote, then it is restarted if
-// settings of its were taken out, or its machine is replaced, which keeps its volume. It returns what the replica waits for, or
+// restore brings a replica back to the settings that its instance was made with: first it loses its vote, then it is restarted if
+// settings of its were taken out, or its instance is replaced, which keeps its volume. It returns what the replica waits for, or
 // "" when it is as it must be.
 func (p *soundness) restore(m, primary *Member) Step {
 	why := m.unsound()
@@ -85,7 +85,7 @@ func (p *soundness) restore(m, primary *Member) Step {
 func (p *soundness) reportUnsound() {
 	for _, m := range p.ordered() {
 		if why := m.unsound(); why != nil {
-			p.degraded(v1alpha1.ReasonMemberUntrusted, fmt.Sprintf("%s: %s; that was changed on the machine or persisted. A replica loses its vote and its machine is replaced; a primary is put right by a switchover and the same", m.Name, why))
+			p.degraded(v1alpha1.ReasonMemberUntrusted, fmt.Sprintf("%s: %s; that was changed on the instance or persisted. A replica loses its vote and its instance is replaced; a primary is put right by a switchover and the same", m.Name, why))
 		}
 	}
 }

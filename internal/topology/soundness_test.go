@@ -21,7 +21,7 @@ func TestMembersThatMayForget(t *testing.T) {
 				s.member(2).SQL.Misconfigured, s.member(2).SQL.SemiSync = forgetful, SemiSync{}
 				s.observed.Records.Leaving = "orders-2"
 			}, "remove orders-2 from the voters", ""},
-		"then its machine is replaced": {
+		"then its instance is replaced": {
 			func(s *scene) {
 				two(s)
 				s.member(2).SQL.Misconfigured = forgetful

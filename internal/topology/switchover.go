@@ -21,7 +21,7 @@ type handover struct {
 	restartStep Step
 }
 
-// handOver plans a switchover when a person asked for one, or when EC2 announced that it will disturb the primary's machine.
+// handOver plans a switchover when a person asked for one, or when EC2 announced that it will disturb the primary's instance.
 func (p *handover) handOver() {
 	primary := p.Members[p.plan.Primary]
 	if primary == nil || p.unconfirmed {
@@ -100,7 +100,7 @@ func (p *handover) notReadyToLead(m *Member) Step {
 	return Step{}
 }
 
-// successor returns the voter that takes over best: ready to lead, on a machine that nobody is about to disturb, with all
+// successor returns the voter that takes over best: ready to lead, on an instance that nobody is about to disturb, with all
 // its settings in effect; by ordinal. An unstable one is the last choice.
 func (p *handover) successor(primary *Member) *Member {
 	var second, last *Member

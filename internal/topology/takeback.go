@@ -27,7 +27,7 @@ const takenBackPrefix = quarantinePrefix + "takenback-"
 // version of before reads. What a newer mysqld has opened no older one opens again. So a member that went ahead does not
 // get an older mysqld on its volume: it is taken away, as one is that is not wanted any more, and seeded anew by CLONE.
 
-// noteLaunch remembers for which version a member's next machine is made.
+// noteLaunch remembers for which version a member's next instance is made.
 func (rec *Record) noteLaunch(incarnation int, version string) {
 	if rec.LaunchedAs != incarnation || olderVersion(rec.Launched, version) {
 		rec.Launched, rec.LaunchedAs = version, incarnation
@@ -35,7 +35,7 @@ func (rec *Record) noteLaunch(incarnation int, version string) {
 	rec.Instance = incarnation
 }
 
-// mayOpen returns why a volume is not attached to a machine yet, or "". What a newer mysqld opens is secured before, and as long
+// mayOpen returns why a volume is not attached to an instance yet, or "". What a newer mysqld opens is secured before, and as long
 // as nobody is up with that version, one member at a time tries: a version that does not start must not have opened them all.
 func (p *upgrades) mayOpen(m *Member, vol *Volume, in *Instance) Step {
 	version, opened := p.turns.versionOn(m, in), p.plan.Records.Members[m.Name].Opened

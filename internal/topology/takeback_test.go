@@ -161,7 +161,7 @@ func TestTheOnlyVoterIsTooNew(t *testing.T) {
 	}
 }
 
-// TestImageWithANewerVersionIsNotTakenBack: the machines were made from the present spec; made anew they would be the same.
+// TestImageWithANewerVersionIsNotTakenBack: the instances were made from the present spec; made anew they would be the same.
 func TestImageWithANewerVersionIsNotTakenBack(t *testing.T) {
 	w := upgraded(t, 3)
 	w.roll(600)
@@ -235,7 +235,7 @@ func ofTheSeriesBefore(t *testing.T, forgetful bool) *world {
 	return w
 }
 
-// TestCalledOffWithTheNextMachineLaunched: the upgrade failed, another version was asked for, and the machine for that runs already when
+// TestCalledOffWithTheNextMachineLaunched: the upgrade failed, another version was asked for, and the instance for that runs already when
 // a person gives up. As long as it ran, the member passed for one that may acknowledge, and kept its vote for ever.
 func TestCalledOffWithTheNextMachineLaunched(t *testing.T) {
 	w := upgraded(t, 3)
@@ -332,7 +332,7 @@ func TestMemberThatGoesAheadInVain(t *testing.T) {
 	w.roll(300)
 }
 
-// TestLaunchOrderedForEitherVersion: one order of a machine is refused, and under the same number one with the version of before is
+// TestLaunchOrderedForEitherVersion: one order of an instance is refused, and under the same number one with the version of before is
 // made, because the upgrade was paused meanwhile. What it opens was opened by that version.
 func TestLaunchOrderedForEitherVersion(t *testing.T) {
 	w := upgraded(t, 3)
@@ -385,7 +385,7 @@ func TestPausedUpgradeWaitsForMachinesOfBefore(t *testing.T) {
 	}
 }
 
-// endMachine ends a member's machine; its volume stays.
+// endMachine ends a member's instance; its volume stays.
 func (w *world) endMachine(member string) {
 	m := w.machineOf(member)
 	m.State, m.server = stateTerminated, nil
@@ -396,7 +396,7 @@ func (w *world) endMachine(member string) {
 	}
 }
 
-// TestPausedUpgradeOpensNoData: a member whose machine ends meanwhile gets one with the version that its data has.
+// TestPausedUpgradeOpensNoData: a member whose instance ends meanwhile gets one with the version that its data has.
 func TestPausedUpgradeOpensNoData(t *testing.T) {
 	w := upgraded(t, 3)
 	w.desired.Hold = "the upgrade is paused"
@@ -416,7 +416,7 @@ func TestPausedUpgradeOpensNoData(t *testing.T) {
 	}
 }
 
-// loseVolume takes a member's volume away for good, and its machine.
+// loseVolume takes a member's volume away for good, and its instance.
 func (w *world) loseVolume(member string) {
 	m := w.machineOf(member)
 	vol := w.records.Members[member].VolumeID
@@ -451,7 +451,7 @@ func TestAllReplicasFailWithAVersionThatIsSetBack(t *testing.T) {
 	}
 }
 
-// TestTheOneThatTriesANewerVersionIsLost: all machines are gone and one member is to open its data with a newer version first. When
+// TestTheOneThatTriesANewerVersionIsLost: all instances are gone and one member is to open its data with a newer version first. When
 // its volume is lost the next one tries.
 func TestTheOneThatTriesANewerVersionIsLost(t *testing.T) {
 	w := newWorld(t, 3)
@@ -478,7 +478,7 @@ func TestTheOneThatTriesANewerVersionIsLost(t *testing.T) {
 	}
 }
 
-// TestMemberWithTwoMachinesIsPoweredOff: in the middle of its turn a silent member has a machine besides the one that was to have
+// TestMemberWithTwoMachinesIsPoweredOff: in the middle of its turn a silent member has an instance besides the one that was to have
 // its volume, and it is known to acknowledge nothing only when both are off.
 func TestMemberWithTwoMachinesIsPoweredOff(t *testing.T) {
 	s := newScene()

@@ -53,7 +53,7 @@ func (p *turns) isWell(m *Member) bool {
 	return v != nil && v.Phase == v1alpha1.PhaseReady && !v.Step.Waits() && !p.busy(m.Name) && (v.Voter || v.Role == v1alpha1.RolePrimary)
 }
 
-// outdated says whether a member's machine was made from an earlier spec, or is newer than the present one asks for. A machine without the tag is left alone: nobody
+// outdated says whether a member's instance was made from an earlier spec, or is newer than the present one asks for. An instance without the tag is left alone: nobody
 // knows what it was made from.
 func (p *turns) outdated(m *Member) bool {
 	if p.tooNew(m) {
@@ -135,7 +135,7 @@ func (p *turns) noteOpened(m *Member, version string) {
 }
 
 // noteVersions notes what the members that answer run, in case the records do not know. One that is newer than the spec asks for
-// on a machine of the present spec runs what its image has, whatever the spec says.
+// on an instance of the present spec runs what its image has, whatever the spec says.
 func (p *turns) noteVersions() {
 	for _, m := range p.Members {
 		in := m.CurrentInstance()
@@ -154,7 +154,7 @@ func (p *turns) noteVersions() {
 	}
 }
 
-// versionOn is what a member's machine was made to run; empty when that is not known.
+// versionOn is what a member's instance was made to run; empty when that is not known.
 func (p *turns) versionOn(m *Member, in *Instance) string {
 	rec := p.plan.Records.Members[m.Name]
 	switch {
@@ -169,7 +169,7 @@ func (p *turns) versionOn(m *Member, in *Instance) string {
 }
 
 // trying returns another member whose mysqld of a newer version has its volume, or gets it in this pass, and is not up, as long as no member is up with
-// that version; nil for none. A machine that is silent as a whole tells nothing about the version, nor does one whose volume is gone;
+// that version; nil for none. An instance that is silent as a whole tells nothing about the version, nor does one whose volume is gone;
 // one that was started a moment ago and is off, or on its way, is waited for.
 func (p *turns) trying(m *Member, version string) *Member {
 	var first *Member

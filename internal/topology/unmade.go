@@ -20,7 +20,7 @@ type volumes struct {
 // The client token of such an order is used up: asked again, EC2 answers with the volume that never came to be. So a person is
 // told, and the next try is another incarnation, with a token of its own, after a pause.
 
-// noteMade remembers what EC2 makes for a member until a machine has it. A volume of an older incarnation was given up, and one
+// noteMade remembers what EC2 makes for a member until an instance has it. A volume of an older incarnation was given up, and one
 // whose story is not known, because the records were lost, is recorded as one that carries data.
 func (p *volumes) noteMade(m *Member, vol *Volume) {
 	rec := p.plan.Records.Members[m.Name]

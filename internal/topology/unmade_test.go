@@ -64,7 +64,7 @@ func TestAVolumeThatEC2CannotMake(t *testing.T) {
 			}
 			for _, m := range w.machines {
 				if !m.gone() {
-					t.Errorf("%s: the machine %s waits for a volume", dud, m.ID)
+					t.Errorf("%s: the instance %s waits for a volume", dud, m.ID)
 				}
 			}
 			w.dud = "" // a person has changed the key's policy

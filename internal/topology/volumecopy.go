@@ -37,7 +37,7 @@ func (st *state) foreign(m *Member) bool {
 func (st *state) firstMember() *Member { return st.Members[st.MemberName(0)] }
 
 // findSource finds the snapshot that the first volume is made from, and has it taken of a volume that is to be copied. Until it
-// is there nothing is made at all: machines would only wait, and cost. What was made before goes on without it.
+// is there nothing is made at all: instances would only wait, and cost. What was made before goes on without it.
 func (p *volumes) findSource() {
 	if !p.yetToBegin() {
 		p.dropSourceCopies()

@@ -236,8 +236,8 @@ func TestACopyThatMayNotBeAdopted(t *testing.T) {
 	}
 }
 
-// TestForgottenRecordsKeepNobodyFromItsData: the records and the first member's volume are lost while nobody has a machine. The
-// others get machines for what they hold, nothing is made in the place of the lost one, and nobody is told to delete anything.
+// TestForgottenRecordsKeepNobodyFromItsData: the records and the first member's volume are lost while nobody has an instance. The
+// others get instances for what they hold, nothing is made in the place of the lost one, and nobody is told to delete anything.
 func TestForgottenRecordsKeepNobodyFromItsData(t *testing.T) {
 	d, o := copied()
 	o.Source.SnapshotID = oldSnap

@@ -202,8 +202,8 @@ func (p *votes) standAlone(primary *Member) {
 	p.retry(waitMySQL/4, StandAlone{Member: primary.Name, Next: next, SemiSync: p.Lossless})
 }
 
-// removeLostVoters takes the vote of members that can no longer acknowledge, one at a time: their machines are confirmed
-// stopped or gone. So the loss of one after another can be survived. A machine that is started again acknowledges nothing
+// removeLostVoters takes the vote of members that can no longer acknowledge, one at a time: their instances are confirmed
+// stopped or gone. So the loss of one after another can be survived. An instance that is started again acknowledges nothing
 // until the operator lets it. When nobody is left who could acknowledge, writes wait for a minute; then the primary goes
 // on alone, unless it is doubted.
 func (p *votes) removeLostVoters(primary *Member) {
@@ -248,7 +248,7 @@ func (p *votes) silenceAndStandAlone(heard []*Member, primary *Member) {
 
 // lostVoters are the voters besides the primary that acknowledge nothing any more.
 type lostVoters struct {
-	// off are those whose machines are off.
+	// off are those whose instances are off.
 	off []*Member
 	// hopeless counts those that will not acknowledge again before they are made anew, and those that have been off for long; heard are
 	// those of them that are there, and may acknowledge.
@@ -297,7 +297,7 @@ func (p *votes) offForGood(m, primary *Member) bool {
 	case p.volumeLost(m) || len(m.Instances) == 0 && m.volume() == nil || long && !p.acks.leaderDoubted():
 		return true
 	case long && primary.SQL.PendingCommits > 0:
-		p.degraded(v1alpha1.ReasonAcknowledgementsMissing, fmt.Sprintf("%s is off, and writes wait for it: the records were lost or another primary was on its way, so that it may hold what was acknowledged; see that its machine starts", m.Name))
+		p.degraded(v1alpha1.ReasonAcknowledgementsMissing, fmt.Sprintf("%s is off, and writes wait for it: the records were lost or another primary was on its way, so that it may hold what was acknowledged; see that its instance starts", m.Name))
 	}
 	return false
 }
@@ -370,7 +370,7 @@ func (o Observed) mayReturn(m *Member) bool {
 	return r == nil || r.Prompt || r.LateSince.IsZero() || o.Now.Sub(r.LateSince) < bridgePatience
 }
 
-// off says whether it is certain that no machine of a member runs mysqld as it was last seen: EC2 calls all of them off, in an
+// off says whether it is certain that no instance of a member runs mysqld as it was last seen: EC2 calls all of them off, in an
 // answer that cannot be from before the member was last reached. One that was started again acknowledges nothing, and takes
 // no writes.
 func (o Observed) off(m *Member) bool {
@@ -445,8 +445,8 @@ func (p *votes) dispensable(m, primary *Member) bool {
 	return stable >= row.WaitCount()
 }
 
-// stopSilent powers a member off that leaves and has not answered for long, and says whether a machine of it runs: only one whose
-// machines are all off is known to acknowledge nothing, and in the middle of its turn it has two. While the others cannot do without
+// stopSilent powers a member off that leaves and has not answered for long, and says whether an instance of it runs: only one whose
+// instances are all off is known to acknowledge nothing, and in the middle of its turn it has two. While the others cannot do without
 // its vote it stays on.
 func (p *votes) stopSilent(m, primary *Member) bool {
 	if !m.running() || !p.silentLong(m) {
@@ -475,7 +475,7 @@ func (p *votes) onlyFailed(primary *Member) bool {
 }
 
 // stopFailed powers the voters off that a version which was set back keeps from starting, when there are no others: only of a
-// machine that is off it is known that it acknowledges nothing, so that the primary may go on alone.
+// instance that is off it is known that it acknowledges nothing, so that the primary may go on alone.
 func (p *votes) stopFailed(primary *Member) {
 	if !p.onlyFailed(primary) {
 		return

@@ -13,7 +13,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 )
 
-// world is a small model of what the operator acts on: EC2 with tokens, and a mysqld on each machine. It takes the
+// world is a small model of what the operator acts on: EC2 with tokens, and a mysqld on each instance. It takes the
 // brain's actions and shows what came of them, so that a test can run pass after pass until nothing changes.
 type world struct {
 	passes    int
@@ -34,7 +34,7 @@ type world struct {
 	changes  int
 	noRoom   map[string]bool      // zones without capacity
 	broken   map[string]bool      // versions of mysqld that do not start
-	lame     string               // the template of machines on which mysqld never comes up
+	lame     string               // the template of instances on which mysqld never comes up
 	missing  map[string]time.Time // recorded volumes, since when EC2 does not know them
 	down     map[string]time.Time // members that do not answer, since when
 	serial   int
@@ -51,7 +51,7 @@ type world struct {
 	unmodifiable        string
 	modificationRefused string
 	spent               map[string]bool
-	// before is what machines are made from that are not to have the present version; a forgetful world's records do not know it.
+	// before is what instances are made from that are not to have the present version; a forgetful world's records do not know it.
 	before    Template
 	forgetful bool
 }
@@ -76,7 +76,7 @@ type disk struct {
 	shown bool
 }
 
-// data is what lies on a volume: it outlives the machine.
+// data is what lies on a volume: it outlives the instance.
 type data struct {
 	uuid       string
 	executed   gtid.Set
@@ -105,7 +105,7 @@ func newWorld(t *testing.T, replicas int) *world {
 	}
 }
 
-// dataOf returns the data on the volume attached to a machine, nil when mysqld cannot run on it.
+// dataOf returns the data on the volume attached to an instance, nil when mysqld cannot run on it.
 func (w *world) dataOf(m *machine) *data {
 	for _, v := range w.volumes {
 		if v.AttachedTo != m.ID || m.State != stateRunning {
@@ -228,7 +228,7 @@ func (w *world) at(address string) *machine {
 	return nil
 }
 
-// machineOf returns the machine that a member's mysqld runs on.
+// machineOf returns the instance that a member's mysqld runs on.
 func (w *world) machineOf(member string) *machine {
 	for _, m := range w.machines {
 		if m.member == member && w.dataOf(m) != nil {
@@ -628,7 +628,7 @@ func TestZoneWithoutCapacityIsLeftBeforeThereIsData(t *testing.T) {
 	}
 }
 
-// TestAVolumeThatWasGivenUpGetsNoMachine: EC2 shows it for a while after it was deleted, or the deletion was refused. The machine
+// TestAVolumeThatWasGivenUpGetsNoMachine: EC2 shows it for a while after it was deleted, or the deletion was refused. The instance
 // would be in the zone that was left.
 func TestAVolumeThatWasGivenUpGetsNoMachine(t *testing.T) {
 	d, o := fresh()
@@ -669,7 +669,7 @@ func TestAMachineInAnotherZoneThanItsVolumeIsEnded(t *testing.T) {
 		m.Volumes = append(m.Volumes, Volume{ID: "vol-2", Incarnation: 2, State: volumeAvailable, Zone: "c"})
 		o.Records.Members["orders-1"] = Record{Instance: 1, Volume: 2}
 		if ended := planned[TerminateInstance](pureNext(d, o)); len(ended) > 0 {
-			t.Errorf("%s: planned %v for a machine that has a volume", state, ended)
+			t.Errorf("%s: planned %v for an instance that has a volume", state, ended)
 		}
 		m.Volumes = m.Volumes[1:]
 		p := pureNext(d, o)

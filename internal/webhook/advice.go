@@ -48,7 +48,7 @@ func image(cluster *v1alpha1.MySQLCluster) []string {
 	if !cluster.LacksMySQL() {
 		return nil
 	}
-	return []string{"aws: the default image, Amazon Linux 2023, has no MySQL, so no machine is launched; name the tarball by download, or an image that contains MySQL by imageID"}
+	return []string{"aws: the default image, Amazon Linux 2023, has no MySQL, so no instance is launched; name the tarball by download, or an image that contains MySQL by imageID"}
 }
 
 func zones(cluster *v1alpha1.MySQLCluster) []string {

@@ -22,7 +22,7 @@ import (
 // changeTimeout bounds a change of a running cluster, with whatever happens in its middle.
 const changeTimeout = 12 * time.Minute
 
-// following is what clients may take to follow a promotion, or a machine on which everything else runs, too, to let one write
+// following is what clients may take to follow a promotion, or an instance on which everything else runs, too, to let one write
 // through: one answer that does not come, and one connection that is not made.
 const following = answerTimeout + dialTimeout
 
@@ -156,7 +156,7 @@ func (c change) doCut(ctx context.Context, s *Scene) error {
 	return c.await(ctx, s)
 }
 
-// cutWhoeverLeads cuts the power of the present primary's machine. Nobody gives it back: the operator starts it again.
+// cutWhoeverLeads cuts the power of the present primary's instance. Nobody gives it back: the operator starts it again.
 func (s *Scene) cutWhoeverLeads(ctx context.Context) error {
 	for {
 		c, err := s.cluster(ctx)

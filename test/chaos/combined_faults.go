@@ -56,7 +56,7 @@ func combinedFaults() []Fault {
 	}
 }
 
-// fullOutage takes the power of all machines, and gives it back in another order, one after another.
+// fullOutage takes the power of all instances, and gives it back in another order, one after another.
 func fullOutage(ctx context.Context, s *Scene) error {
 	all := append([]v1alpha1.MemberStatus{s.Primary}, s.Replicas...)
 	for _, m := range all {
@@ -73,14 +73,14 @@ func fullOutage(ctx context.Context, s *Scene) error {
 	return nil
 }
 
-// severalAtOnce does two or three of the faults of machines and networks within seconds.
+// severalAtOnce does two or three of the faults of instances and networks within seconds.
 func severalAtOnce(ctx context.Context, s *Scene) error {
 	kinds := slices.Concat(machineFaults(), networkFaults())
 	s.Random.Shuffle(len(kinds), func(a, b int) { kinds[a], kinds[b] = kinds[b], kinds[a] })
 	const least, more = 2, 2
 	for _, f := range kinds[:least+s.Random.IntN(more)] {
 		s.say("     and %s", f.Name)
-		// A machine that one of them took away cannot be hit by the next.
+		// An instance that one of them took away cannot be hit by the next.
 		if err := f.Do(ctx, s); err != nil && !powerless(err) {
 			return err
 		}

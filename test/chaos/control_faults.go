@@ -21,7 +21,7 @@ const (
 	takeover = time.Minute
 )
 
-// cloudFaults are about the EC2 API while it is needed: the primary's machine has lost its power.
+// cloudFaults are about the EC2 API while it is needed: the primary's instance has lost its power.
 func cloudFaults() []Fault {
 	during := func(rules ...proxy.Rule) func(context.Context, *Scene) error {
 		return func(ctx context.Context, s *Scene) error {
@@ -71,7 +71,7 @@ func operatorFaults() []Fault {
 	}
 }
 
-// cutPrimary takes the power of the primary's machine.
+// cutPrimary takes the power of the primary's instance.
 func cutPrimary(ctx context.Context, s *Scene) error {
 	s.undo("poweron", s.Primary.InstanceID)
 	return s.do(ctx, "powercut", s.Primary.InstanceID)

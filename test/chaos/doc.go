@@ -1,4 +1,4 @@
-// Package chaos does to a cluster on the lab what machines, networks, EC2, Kubernetes and the operator itself do to it, while
+// Package chaos does to a cluster on the lab what instances, networks, EC2, Kubernetes and the operator itself do to it, while
 // clients write, and holds the outcome against a ledger that lives outside of MySQL.
 //
 // The clients write through the primary Service, from the network of the Kubernetes node, with the Secret that an

@@ -24,7 +24,7 @@ const (
 	long   = 40 * time.Second
 )
 
-// machineFaults are about machines and what runs on them.
+// machineFaults are about instances and what runs on them.
 func machineFaults() []Fault {
 	primary := func(s *Scene) string { return s.Primary.InstanceID }
 	replica := func(s *Scene) string { return s.Replicas[0].InstanceID }

@@ -17,10 +17,10 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto/proxy"
 )
 
-// handLimit bounds a call of the lab's control APIs; a fault may wait for a machine to end.
+// handLimit bounds a call of the lab's control APIs; a fault may wait for an instance to end.
 const handLimit = time.Minute
 
-// mysqldUnit is the unit of mysqld on a member's machine.
+// mysqldUnit is the unit of mysqld on a member's instance.
 const mysqldUnit = "nairobi-mysqld.service"
 
 // do does one fault of the lab's control API.

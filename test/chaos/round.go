@@ -14,7 +14,7 @@ import (
 const (
 	// warmUp is how long clients write to a Ready cluster before something happens to it.
 	warmUp = 1500 * time.Millisecond
-	// readyTimeout bounds the way back to Ready after a fault was healed. A member may have to be made anew, and a machine
+	// readyTimeout bounds the way back to Ready after a fault was healed. A member may have to be made anew, and an instance
 	// that only hangs is given minutes before it is taken for lost.
 	readyTimeout = 12 * time.Minute
 	// quiesceAfter is how long members may differ under load before the load is paused for them to become equal.
@@ -56,7 +56,7 @@ type Result struct {
 	Incomplete string
 	// Stuck is true when the cluster did not become Ready in its time.
 	Stuck bool
-	// Load is the machine's load average of the last minute, at the end.
+	// Load is the instance's load average of the last minute, at the end.
 	Load float64
 }
 

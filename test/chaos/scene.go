@@ -80,7 +80,7 @@ func (s *Scene) later(heal func(context.Context) error) { s.heals = append(s.hea
 // tidy records what to remove from the cluster after it was healed: that may need a primary.
 func (s *Scene) tidy(remove func(context.Context) error) { s.tidies = append(s.tidies, remove) }
 
-// heal undoes everything. It goes on after an error. What cannot be healed because it is not broken any more (a machine
+// heal undoes everything. It goes on after an error. What cannot be healed because it is not broken any more (an instance
 // that lost its power was stopped and started by the operator meanwhile) is well.
 func (s *Scene) heal(ctx context.Context) error {
 	var errs []error
@@ -91,7 +91,7 @@ func (s *Scene) heal(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// undo does a fault of the control API later. The machine may be off, or gone for another: then there is nothing to undo.
+// undo does a fault of the control API later. The instance may be off, or gone for another: then there is nothing to undo.
 func (s *Scene) undo(fault string, parties ...string) {
 	s.later(func(ctx context.Context) error {
 		err := s.do(ctx, fault, parties...)
@@ -102,7 +102,7 @@ func (s *Scene) undo(fault string, parties ...string) {
 	})
 }
 
-// powerless says that the lab could not do a fault to a machine because there is nothing left to do it to.
+// powerless says that the lab could not do a fault to an instance because there is nothing left to do it to.
 func powerless(err error) bool {
 	if err == nil {
 		return false

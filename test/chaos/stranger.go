@@ -42,7 +42,7 @@ var strangerSettings = []string{
 }
 
 // stranger is a mysqld that is no member of the cluster and replicates from its primary, as a replica for analytics does. It
-// is a process of this machine, which has an address in the lab's network beside those of the members and of the node, so
+// is a process of this instance, which has an address in the lab's network beside those of the members and of the node, so
 // that cuts between these leave it connected. It dies with this process.
 type stranger struct {
 	dir string

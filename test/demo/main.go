@@ -1,4 +1,4 @@
-// Command demo shows the operator at work on this machine, from nothing to a table that was written through one
+// Command demo shows the operator at work on this instance, from nothing to a table that was written through one
 // Service and read through the other: it brings up the lab, installs the operator, applies the sample cluster,
 // shows the phases until Ready, and talks to MySQL from a pod. It leaves everything up to look around in.
 package main

@@ -254,7 +254,7 @@ func Test09SpecChangesAreRolledThroughTheMembers(t *testing.T) {
 	waitFor(t, "the fourth member to leave", func() bool { return stable() && len(current(t).Status.Members) == 3 })
 	c := current(t)
 	if len(c.Status.Voters.Names) != 3 || c.Status.Voters.WaitFor != 1 || len(running()) != 3 {
-		t.Errorf("voters %+v, %d machines", c.Status.Voters, len(running()))
+		t.Errorf("voters %+v, %d instances", c.Status.Voters, len(running()))
 	}
 	// Test05's primary may have been rebuilt, for a commit that nobody acknowledged: a snapshot is kept of that, too.
 	found := inventory(t, uid)
@@ -271,7 +271,7 @@ func Test09SpecChangesAreRolledThroughTheMembers(t *testing.T) {
 
 	before, kept := running(), volumes(inventory(t, uid))
 	patch(`{"spec":{"aws":{"instanceType":"m6i.xlarge"}}}`)
-	waitFor(t, "every machine to be replaced", func() bool {
+	waitFor(t, "every instance to be replaced", func() bool {
 		now := running()
 		return stable() && len(now) == 3 && !slices.ContainsFunc(now, func(in ec2.Instance) bool {
 			return slices.ContainsFunc(before, func(old ec2.Instance) bool { return old.ID == in.ID })
@@ -303,7 +303,7 @@ func Test09SpecChangesAreRolledThroughTheMembers(t *testing.T) {
 }
 
 // TestNothingSecretIsTold by what the cluster has been through so far: in objects that hold no secrets, events, the operator's log, the
-// machines' consoles and the arguments of every process, those on the machines among them.
+// instances' consoles and the arguments of every process, those on the instances among them.
 func TestNothingSecretIsTold(t *testing.T) {
 	ctx, c := t.Context(), current(t)
 	namespace := client.InNamespace(c.Namespace)

@@ -87,7 +87,7 @@ func Test16ArchiveReachesTheMomentBeforeTheMistake(t *testing.T) {
 			b.FirstRecoverablePoint != nil && !b.FirstRecoverablePoint.After(base.Status.CompletedAt.Add(2*time.Second))
 	})
 	lap("the archive is healthy")
-	// The machine of the new cluster boots while the old cluster goes.
+	// The instance of the new cluster boots while the old cluster goes.
 	if err := lab.Client.Delete(ctx, c); err != nil {
 		t.Fatal(err)
 	}

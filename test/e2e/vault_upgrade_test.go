@@ -51,7 +51,7 @@ INSERT INTO t (v) VALUES (REPEAT('x', 200)), ('before'); INSERT INTO u VALUES (1
 
 	setVersion(t, next)
 	second := spoilSecond(t, next)
-	lap("the next machine of " + second + " has a mysqld that does not start")
+	lap("the next instance of " + second + " has a mysqld that does not start")
 	c = awaitClimb(t, "the upgrade to stop", func(c *v1alpha1.MySQLCluster) bool {
 		return c.Status.Rollout != nil && c.Status.Rollout.Current == second && strings.Contains(c.Status.Rollout.Step, "waiting for mysqld")
 	})
@@ -81,7 +81,7 @@ INSERT INTO t (v) VALUES (REPEAT('x', 200)), ('before'); INSERT INTO u VALUES (1
 		t.Errorf("called off, it holds\n%s\nand was to hold\n%s", got, meanwhile)
 	}
 
-	// The file system of a copy cannot be mounted beside the one that it is of: the lab's machines share a kernel. People
+	// The file system of a copy cannot be mounted beside the one that it is of: the lab's instances share a kernel. People
 	// send the old cluster to sleep as well, so that nobody writes there any more.
 	patchClimb(t, `{"spec":{"hibernate":true}}`)
 	awaitClimb(t, "the old cluster to sleep", func(c *v1alpha1.MySQLCluster) bool { return c.Status.Phase == v1alpha1.PhaseHibernated })
@@ -104,13 +104,13 @@ INSERT INTO t (v) VALUES (REPEAT('x', 200)), ('before'); INSERT INTO u VALUES (1
 	}
 }
 
-// spoilSecond waits until it is the second member's turn to be upgraded, and damages the newer mysqld of its next machine
+// spoilSecond waits until it is the second member's turn to be upgraded, and damages the newer mysqld of its next instance
 // before the data volume gets there. It returns the member's name.
 func spoilSecond(t *testing.T, version string) string {
 	t.Helper()
 	member, machine := "", ""
 	const often = 100 * time.Millisecond
-	waitEvery(t, often, readyTimeout, climb, "the second member's next machine", func() bool {
+	waitEvery(t, often, readyTimeout, climb, "the second member's next instance", func() bool {
 		c := read(t, climb)
 		if c.Status.Rollout == nil || c.Status.Rollout.Done != 1 || c.Status.Rollout.Current == "" {
 			return false

@@ -110,7 +110,7 @@ func scrape(t *testing.T) {
 	}
 }
 
-// forward opens a way to the metrics of a pod and returns its address on this machine.
+// forward opens a way to the metrics of a pod and returns its address on this instance.
 func forward(t *testing.T, pod string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), lab.KubectlPath(), "port-forward", "--namespace="+v1alpha1.SystemNamespace, "pod/"+pod, ":8443")

@@ -26,7 +26,7 @@ import (
 
 // footing is what an upgrade of the operator must not touch.
 type footing struct {
-	// machines are the instances and volumes by member, started when each mysqld was, in tens of seconds of its own clock.
+	// instances are the instances and volumes by member, started when each mysqld was, in tens of seconds of its own clock.
 	machines map[string]string
 	started  map[string]string
 	primary  string

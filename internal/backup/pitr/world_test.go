@@ -257,7 +257,7 @@ func (c *cluster) archived() {
 	})
 }
 
-// failover makes the replica the primary, as after the loss of the other machine.
+// failover makes the replica the primary, as after the loss of the other instance.
 func (c *cluster) failover() {
 	c.t.Helper()
 	c.primary.Kill()

@@ -19,7 +19,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/mysqld"
 )
 
-// awaitAtMost is how long something may take that nobody holds up, on a machine that is busy.
+// awaitAtMost is how long something may take that nobody holds up, on an instance that is busy.
 const awaitAtMost = 2 * time.Minute
 
 // await waits until something holds.

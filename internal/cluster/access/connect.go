@@ -56,7 +56,7 @@ func (r *Access) Permit(ctx context.Context, s *pass.Pass) error {
 }
 
 // permitWithout tells that the policy cannot be read, and says whether there is one to go by until it can: the last that could
-// be. Where this process has seen none nothing is made, and no account is lent to who has none yet. The machines of a cluster
+// be. Where this process has seen none nothing is made, and no account is lent to who has none yet. The instances of a cluster
 // that was served before are looked after, see UnlessServed.
 func (r *Access) permitWithout(s *pass.Pass, rules *policy.Policy, err error) bool {
 	if pass.CredentialsSecret(s.Cluster) != "" {

@@ -117,7 +117,7 @@ func (r *Announcer) StatusChanges(s *pass.Pass, before *v1alpha1.MySQLCluster) {
 
 // rolloutWords are what events say of a change that goes from member to member: when it begins, and when it is done.
 var rolloutWords = map[v1alpha1.RolloutKind]struct{ begun, done string }{
-	v1alpha1.RolloutMachines: {"Changing one member after the other: %s", "The machines of all members are as the spec wants them, after %s"},
+	v1alpha1.RolloutMachines: {"Changing one member after the other: %s", "The instances of all members are as the spec wants them, after %s"},
 	v1alpha1.RolloutRestarts: {"Restarting one mysqld after the other, of %s", "No mysqld is left to be restarted, after %s"},
 	v1alpha1.RolloutVolumes:  {"Modifying one volume after the other, of %s", "No volume is left to be modified, after %s"},
 }

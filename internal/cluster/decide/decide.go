@@ -34,8 +34,8 @@ const preflightPause = 2 * time.Second
 // preflight takes seconds, in which nobody can write.
 const preflightYields = 15 * time.Second
 
-// lacksMySQL is told of a cluster whose machines would come up without a server.
-const lacksMySQL = "spec.aws: the default image, Amazon Linux 2023, has no MySQL, so no machine is launched: name MySQL's tarball in spec.aws.download, or an image that contains MySQL in spec.aws.imageID"
+// lacksMySQL is told of a cluster whose instances would come up without a server.
+const lacksMySQL = "spec.aws: the default image, Amazon Linux 2023, has no MySQL, so no instance is launched: name MySQL's tarball in spec.aws.download, or an image that contains MySQL in spec.aws.imageID"
 
 // Preflight asks EC2 whether the spec could be launched, before anything is: once for each spec, and only while
 // something has to be made.
@@ -150,7 +150,7 @@ func PreflightKey(c *v1alpha1.MySQLCluster) string {
 // anyVolume stands for the id of a volume that is not made yet.
 const anyVolume = "vol-0123456789abcdef0"
 
-// PreflightSpec is what is asked about: all members, and the first one's machine with the user data that it would get.
+// PreflightSpec is what is asked about: all members, and the first one's instance with the user data that it would get.
 func (r *Decider) PreflightSpec(s *pass.Pass) (ec2.PreflightSpec, error) {
 	aws := s.Cluster.Spec.AWS
 	first := topology.LaunchInstance{Member: s.Desired.MemberName(0), Incarnation: 1, VolumeIncarnation: 1, VolumeID: anyVolume}

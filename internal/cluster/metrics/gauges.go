@@ -53,7 +53,7 @@ func newGauges() *gauges {
 		members: desc("mysqlcluster_members", "Members of a cluster, by phase.", "phase"),
 		lag:     desc("mysqlcluster_replication_lag_seconds", "How far a replica's applier is behind its source.", "member"),
 		disk: desc("mysqlcluster_data_volume_bytes",
-			"The file system of a member's data volume, as its machine reports it: its size, and what is free.", "member", "kind"),
+			"The file system of a member's data volume, as its instance reports it: its size, and what is free.", "member", "kind"),
 		clusters: map[types.NamespacedName]clusterFigures{},
 	}
 }

@@ -49,7 +49,7 @@ func TestGaugesAreOfNow(t *testing.T) {
 	}
 	m.Observe(c, plan)
 	shows("two members", `
-# HELP mysqlcluster_data_volume_bytes The file system of a member's data volume, as its machine reports it: its size, and what is free.
+# HELP mysqlcluster_data_volume_bytes The file system of a member's data volume, as its instance reports it: its size, and what is free.
 # TYPE mysqlcluster_data_volume_bytes gauge
 mysqlcluster_data_volume_bytes{cluster="orders",kind="free",member="orders-0",namespace="shop"} 40
 mysqlcluster_data_volume_bytes{cluster="orders",kind="size",member="orders-0",namespace="shop"} 100

@@ -23,7 +23,7 @@ const (
 	// finds it in the store; only the first pass over an account pays for a sweep of its own.
 	InventoryAge = 2 * time.Minute
 	// troubledAge is how old it may be before a pass of a cluster asks for another, which it does not wait for, when a member stopped to
-	// answer less than troubleFor ago: that its machine is off counts only when a later sweep says so, and large accounts are swept
+	// answer less than troubleFor ago: that its instance is off counts only when a later sweep says so, and large accounts are swept
 	// less often than every half a minute.
 	troubledAge, troubleFor = 35 * time.Second, 2 * time.Minute
 	// endingAge is the same for a cluster that is to go, and of which nothing is shown any more.
@@ -31,9 +31,9 @@ const (
 	// sweepPatience is how long a pass waits for a sweep of its own when it knows what EC2 showed before: a member may have
 	// failed, and what is done about it must not wait for an EC2 that fails as well.
 	sweepPatience = 2 * time.Second
-	// stopPatience is how long a stop may take before it is asked for again: a forced one waits for nothing in the machine.
+	// stopPatience is how long a stop may take before it is asked for again: a forced one waits for nothing in the instance.
 	stopPatience = time.Minute
-	// TagsShown is how long EC2 may take to show, with its tags, a machine or a snapshot that it has made.
+	// TagsShown is how long EC2 may take to show, with its tags, an instance or a snapshot that it has made.
 	TagsShown = 2 * time.Minute
 )
 
@@ -118,7 +118,7 @@ func (r *Cloud) readInventory(ctx context.Context, s *pass.Pass) {
 }
 
 // askInventory asks the store, and for what moves EC2 itself. While a member does not answer EC2 is asked about all
-// machines of the cluster: somebody else may have stopped or ended one, and what is done next depends on it.
+// instances of the cluster: somebody else may have stopped or ended one, and what is done next depends on it.
 func (r *Cloud) askInventory(ctx context.Context, s *pass.Pass) (ec2.Inventory, error) {
 	sweep := ctx
 	if s.Cache.Cloud.Recalled || !s.Cache.Cloud.Inventory.Taken.IsZero() {

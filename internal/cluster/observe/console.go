@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// consoleAfter is how long a machine may be up without mysqld before its console is read, and then how often.
+	// consoleAfter is how long an instance may be up without mysqld before its console is read, and then how often.
 	consoleAfter = 15 * time.Second
 	// consolePart is the part of the time for which it has been silent that lies between two such looks, consoleMost the longest.
 	consolePart, consoleMost = 8, 5 * time.Minute
 )
 
-// readConsole reads the last boot stage of a member whose machine is up without mysqld, not more often than every
+// readConsole reads the last boot stage of a member whose instance is up without mysqld, not more often than every
 // consoleAfter, and the longer it is silent the less often: EC2 refreshes the console's text rarely and the call is not free. No pass
 // waits for it: a later one takes the answer.
 func (r *Database) readConsole(ctx context.Context, s *pass.Pass, m *topology.Member, instanceID string) {

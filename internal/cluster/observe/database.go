@@ -17,7 +17,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
-// Observe asks every member whose machine is up, side by side.
+// Observe asks every member whose instance is up, side by side.
 func (r *Database) Observe(ctx context.Context, s *pass.Pass) error {
 	if err := r.readInService(ctx, s); err != nil {
 		return err

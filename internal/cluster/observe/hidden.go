@@ -116,9 +116,9 @@ func hiddenVolumes(s *pass.Pass) map[string]string {
 	return hidden
 }
 
-// findInstances looks by id, in one call, for machines that the inventory lacks: those that have a member's volume, and those
-// that were given a certificate. Such an id proves nothing: a person may have the volume in another machine, and the records
-// can be forged. What was launched with the client token of one of the member's incarnations is its machine, and is reported.
+// findInstances looks by id, in one call, for instances that the inventory lacks: those that have a member's volume, and those
+// that were given a certificate. Such an id proves nothing: a person may have the volume in another instance, and the records
+// can be forged. What was launched with the client token of one of the member's incarnations is its instance, and is reported.
 func (r *Cloud) findInstances(ctx context.Context, s *pass.Pass) error {
 	members := hiddenInstances(s)
 	if len(members) == 0 {

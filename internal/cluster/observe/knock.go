@@ -15,13 +15,13 @@ const (
 	knockPause = 200 * time.Millisecond
 	// knockFor is how long a port is tried after a pass: longer than the pauses between passes that wait for mysqld.
 	knockFor = 2 * time.Second
-	// knockWithin is how long a member may have been silent: a machine that boots and a mysqld that starts need less, and
+	// knockWithin is how long a member may have been silent: an instance that boots and a mysqld that starts need less, and
 	// what is gone for longer is worth no packets.
 	knockWithin = 5 * time.Minute
 )
 
 // knock wakes the cluster as soon as the port of a silent member opens, so that what waits for its mysqld goes on then and
-// not at the next look. A port that is open all the while, as a machine that hangs leaves it, wakes nobody.
+// not at the next look. A port that is open all the while, as an instance that hangs leaves it, wakes nobody.
 func (r *Database) knock(ctx context.Context, s *pass.Pass, m *topology.Member) {
 	in := m.CurrentInstance()
 	if r.Clock.Since(m.SilentSince) > knockWithin {

@@ -34,7 +34,7 @@ func (d *door) dial(context.Context, string, string) (net.Conn, error) {
 	return near, far.Close()
 }
 
-// knocking runs a test in which time passes only while everybody waits, so that no stall of the machine eats into the time for which a
+// knocking runs a test in which time passes only while everybody waits, so that no stall of the instance eats into the time for which a
 // port is tried.
 func knocking(t *testing.T, refusals int64, silentFor time.Duration, judge func(t *testing.T, d *door, wake chan event.GenericEvent)) {
 	t.Helper()

@@ -14,7 +14,7 @@ import (
 )
 
 // recall fills in s.inventory from what Kubernetes keeps of the members, for a process that EC2 has not answered yet: the records
-// name their machines and volumes, the endpoints that were published last their addresses. So a new leader looks after mysqld, and
+// name their instances and volumes, the endpoints that were published last their addresses. So a new leader looks after mysqld, and
 // replaces a primary, while EC2 is away. Whoever answers at an address still has to prove that it is the member, and nothing is made,
 // changed or ended in EC2 by this: it is not EC2's word, and passes for none (Taken stays zero, and CloudReachable false).
 func (r *Cloud) recall(ctx context.Context, s *pass.Pass) error {

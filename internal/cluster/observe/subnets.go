@@ -40,7 +40,7 @@ func (r *Cloud) readSubnets(ctx context.Context, s *pass.Pass) {
 	}
 }
 
-// home is the VPC that the cluster is in: that of its machines, else of its own security group. The spec's subnets may have been
+// home is the VPC that the cluster is in: that of its instances, else of its own security group. The spec's subnets may have been
 // appended to since. Where nothing is there to go by it is the first subnet's, and not settled: then the preflight speaks.
 func home(s *pass.Pass, subnets []ec2.Subnet) (vpc string, settled bool) {
 	for _, in := range s.Seen.Inventory.Instances {

@@ -56,8 +56,8 @@ func remembered(s *pass.Pass) (Template, bool) {
 	return t, hmac.Equal([]byte(mark), []byte(s.Keys.Authority.Mark(text))) && json.Unmarshal([]byte(text), &t) == nil
 }
 
-// ReadBefore finds out what a machine is made from that is not to have the present version yet: the present spec, but with the
-// version of the machines on which all members were last well, and with what brings that version to a machine and what it
+// ReadBefore finds out what an instance is made from that is not to have the present version yet: the present spec, but with the
+// version of the instances on which all members were last well, and with what brings that version to an instance and what it
 // runs on. None when the administrator's policy no longer allows it, or EC2 did not take the order.
 func (r *Cloud) ReadBefore(s *pass.Pass) {
 	if s.Keys.Authority == nil {
@@ -79,7 +79,7 @@ func (r *Cloud) ReadBefore(s *pass.Pass) {
 	s.Seen.Before, s.Desired.Before = c, topology.Template{Hash: hash, Version: then.Version}
 }
 
-// LaunchedFrom is the cluster's object with the spec that a machine is launched from.
+// LaunchedFrom is the cluster's object with the spec that an instance is launched from.
 func LaunchedFrom(s *pass.Pass, a topology.LaunchInstance) *v1alpha1.MySQLCluster {
 	if a.Before && s.Seen.Before != nil {
 		return s.Seen.Before

@@ -23,7 +23,7 @@ const (
 // that restarts in the middle measures from its own start.
 type Timeline struct {
 	Kind, From string
-	// Asked is true when the primary was away because a person asked for it: a restart, another machine, hibernation.
+	// Asked is true when the primary was away because a person asked for it: a restart, another instance, hibernation.
 	Asked bool
 	// LastWrite is the last write of the probe that succeeded; zero when unknown.
 	LastWrite time.Time

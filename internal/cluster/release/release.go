@@ -54,7 +54,7 @@ func (r *Releaser) Hold(ctx context.Context, s *pass.Pass) error {
 	return s.Stored.Save(ctx, func(records *topology.Records) { records.Held = slices.DeleteFunc(records.Held, earlier) })
 }
 
-// holdNow puts the finalizer on. Once there are machines to look after, nothing waits for it.
+// holdNow puts the finalizer on. Once there are instances to look after, nothing waits for it.
 func (r *Releaser) holdNow(ctx context.Context, s *pass.Pass) error {
 	name := s.Access.Unheld.Name
 	write := func() error {

@@ -53,11 +53,11 @@ func TestProgressOfARolloutIsTold(t *testing.T) {
 	if says := progressing(); says != "0 of 2 members done: waiting for the window; then orders-1, orders-0" {
 		t.Errorf("Progressing says %q", says)
 	}
-	begun := topology.Rollout{Kind: v1alpha1.RolloutMachines, Current: "orders-1", Next: []string{"orders-0"}, Step: "launching its next machine", Since: now.Add(-90 * time.Second).Unix()}
-	if told := pass(begun, "orders-1: launching its next machine"); !strings.Contains(told, "Changing one member after the other: orders-1, orders-0") {
+	begun := topology.Rollout{Kind: v1alpha1.RolloutMachines, Current: "orders-1", Next: []string{"orders-0"}, Step: "launching its next instance", Since: now.Add(-90 * time.Second).Unix()}
+	if told := pass(begun, "orders-1: launching its next instance"); !strings.Contains(told, "Changing one member after the other: orders-1, orders-0") {
 		t.Errorf("at the first turn: %q", told)
 	}
-	if says := progressing(); says != "member 1 of 2, orders-1: launching its next machine; then orders-0" {
+	if says := progressing(); says != "member 1 of 2, orders-1: launching its next instance; then orders-0" {
 		t.Errorf("Progressing says %q", says)
 	}
 	if st := s.Cluster.Status.Rollout; st.Done != 0 || st.Total != 2 || st.Current != "orders-1" || len(st.Next) != 1 || !st.Since.Equal(ptrTime(now.Add(-90*time.Second))) {
@@ -66,7 +66,7 @@ func TestProgressOfARolloutIsTold(t *testing.T) {
 	if told := pass(begun, ""); told != "" {
 		t.Errorf("told again: %q", told)
 	}
-	if told := pass(topology.Rollout{}, ""); !strings.Contains(told, "The machines of all members are as the spec wants them, after 1m30s") {
+	if told := pass(topology.Rollout{}, ""); !strings.Contains(told, "The instances of all members are as the spec wants them, after 1m30s") {
 		t.Errorf("at the end: %q", told)
 	}
 	if s.Cluster.Status.Rollout != nil {

@@ -39,7 +39,7 @@ func (r *Reporter) trackPromotion(s *pass.Pass) {
 }
 
 // askedToPause reports whether a person asked for what takes writes away from a primary without a switchover: hibernation, or, of a
-// cluster with one member, a restart of mysqld or another machine.
+// cluster with one member, a restart of mysqld or another instance.
 func askedToPause(s *pass.Pass, primary string) bool {
 	of := func(rec topology.Records) bool {
 		return rec.Rolling == primary || slices.Contains(rec.Restarts.Members, primary)

@@ -51,7 +51,7 @@ type MySQLClusterSpecApplyConfiguration struct {
 	// Failover and healing wait for no window. A member whose turn has begun when it closes goes on with the instance that it
 	// has until the next one opens.
 	MaintenanceWindow *MaintenanceWindowApplyConfiguration `json:"maintenanceWindow,omitempty"`
-	// Hibernate, false unless set, takes the cluster's machines away and keeps its volumes: writes are drained, the
+	// Hibernate, false unless set, takes the cluster's instances away and keeps its volumes: writes are drained, the
 	// replicas catch up, then every instance is terminated. Set back to false, the members are launched on their volumes
 	// again, and the primary is found by proof.
 	Hibernate *bool `json:"hibernate,omitempty"`

@@ -175,7 +175,7 @@ func (c *Cloud) runInput(ctx context.Context, spec LaunchSpec) (*ec2.RunInstance
 			AssociatePublicIpAddress: aws.Bool(false),
 			DeleteOnTermination:      aws.Bool(true),
 		}},
-		BlockDeviceMappings: machineVolumes(image, spec),
+		BlockDeviceMappings: instanceVolumes(image, spec),
 		MetadataOptions: &types.InstanceMetadataOptionsRequest{
 			HttpEndpoint:            types.InstanceMetadataEndpointStateEnabled,
 			HttpTokens:              types.HttpTokensStateRequired,
@@ -193,9 +193,9 @@ func (c *Cloud) runInput(ctx context.Context, spec LaunchSpec) (*ec2.RunInstance
 	}, nil
 }
 
-// machineVolumes are the volumes that an instance is made with, and that go with it: the root, and what the image brings besides.
+// instanceVolumes are the volumes that an instance is made with, and that go with it: the root, and what the image brings besides.
 // EC2 keeps those when the instance ends, if the image does not say otherwise.
-func machineVolumes(image Image, spec LaunchSpec) []types.BlockDeviceMapping {
+func instanceVolumes(image Image, spec LaunchSpec) []types.BlockDeviceMapping {
 	volume := func(device string, ebs types.EbsBlockDevice) types.BlockDeviceMapping {
 		ebs.DeleteOnTermination = aws.Bool(true)
 		if spec.RootEncrypted {

@@ -59,8 +59,8 @@ func Explain(err error) Problem {
 	}
 }
 
-// RefusesMachine says whether EC2 will never launch what was asked for because of its image or its instance type.
-func RefusesMachine(err error) bool {
+// RefusesInstance says whether EC2 will never launch what was asked for because of its image or its instance type.
+func RefusesInstance(err error) bool {
 	if err == nil || Classify(err) != Invalid {
 		return false
 	}

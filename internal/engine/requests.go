@@ -284,7 +284,7 @@ func (q *Requests) NoteBefore(hash string, err error, now time.Time) {
 	switch {
 	case err == nil && q.beforeRefused == hash:
 		q.beforeRefused = ""
-	case ec2.RefusesMachine(err), ec2.Code(err) == codeImageGone, errors.Is(err, ErrNoImage) && ec2.Classify(err) == ec2.Invalid:
+	case ec2.RefusesInstance(err), ec2.Code(err) == codeImageGone, errors.Is(err, ErrNoImage) && ec2.Classify(err) == ec2.Invalid:
 		q.beforeRefused, q.beforeRefusedAt = hash, now
 	}
 }

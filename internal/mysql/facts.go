@@ -59,7 +59,7 @@ const (
 	factStatus    = "status"
 	factTLS       = "tls"
 	factLink      = "link"
-	factMachine   = "machine"
+	factInstance   = "machine"
 	factStranger  = "stranger"
 )
 
@@ -95,7 +95,7 @@ var plainFacts = unique.Make(factsQuery(nil))
 // readFacts reads what factsQuery asks for.
 func (m *Member) readFacts(ctx context.Context, s *session) (facts, error) {
 	found := facts{values: map[string]map[string]string{
-		factVariable: {}, factPersisted: {}, factStatus: {}, factTLS: {}, factLink: {}, factMachine: {}, factStranger: {},
+		factVariable: {}, factPersisted: {}, factStatus: {}, factTLS: {}, factLink: {}, factInstance: {}, factStranger: {},
 	}}
 	began := m.pool.options.Clock.Now()
 	var kind, name, value sql.RawBytes // of the one row
@@ -140,10 +140,10 @@ func (m *Member) interpret(f facts, o *Observation) {
 		Strangers:      strangersIn(f.values[factStranger]),
 	}
 	o.Refusing = refusing(o.Settings)
-	o.Waiting = compact(threadOfGTID.ReplaceAllString(f.values[factMachine]["owned"], ""))
+	o.Waiting = compact(threadOfGTID.ReplaceAllString(f.values[factInstance]["owned"], ""))
 	if now, ok := f.clock(); ok {
 		o.ClockSkew = now.Sub(f.middle)
-		o.Disk = diskOf(f.values[factMachine]["disk"], now)
+		o.Disk = diskOf(f.values[factInstance]["disk"], now)
 	}
 }
 
@@ -152,7 +152,7 @@ var threadOfGTID = regexp.MustCompile(`#[0-9]+`)
 
 // clock is the member's time.
 func (f facts) clock() (now time.Time, ok bool) {
-	since, err := seconds(f.values[factMachine]["clock"])
+	since, err := seconds(f.values[factInstance]["clock"])
 	return time.Unix(0, 0).Add(since), err == nil
 }
 

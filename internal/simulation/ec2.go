@@ -201,8 +201,8 @@ func (w *world) powerOff(in *instance) {
 	w.wake()
 }
 
-// stopMachine powers an instance off. It serves on for a moment.
-func (w *world) stopMachine(in *instance) { w.halt(in, false) }
+// stopInstance powers an instance off. It serves on for a moment.
+func (w *world) stopInstance(in *instance) { w.halt(in, false) }
 
 // shutDown lets an instance shut its mysqld down before it is powered off.
 func (w *world) shutDown(in *instance) { w.halt(in, true) }
@@ -236,8 +236,8 @@ func (w *world) halt(in *instance, gracefully bool) {
 	})
 }
 
-// endMachine terminates an instance and lets go of its volume.
-func (w *world) endMachine(in *instance, reason string) {
+// endInstance terminates an instance and lets go of its volume.
+func (w *world) endInstance(in *instance, reason string) {
 	if in.State == shuttingDown || in.State == terminated {
 		return
 	}

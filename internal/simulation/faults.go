@@ -24,7 +24,7 @@ var faults = []fault{
 		}
 	}},
 	{"power is cut, EC2 says stopped", 8, func(w *world) {
-		if in := w.someMachine(); in != nil && in.State == running {
+		if in := w.someInstance(); in != nil && in.State == running {
 			w.powerOff(in)
 			in.State = stopping
 			in.cycle++
@@ -39,7 +39,7 @@ var faults = []fault{
 		}
 	}},
 	{"the host fails", 4, func(w *world) {
-		if in := w.someMachine(); in != nil && in.State == running {
+		if in := w.someInstance(); in != nil && in.State == running {
 			w.powerOff(in)
 			cycle := in.cycle
 			w.after(w.between(10*second, 60*second), func() {
@@ -51,19 +51,19 @@ var faults = []fault{
 		}
 	}},
 	{"somebody stops an instance", 6, func(w *world) {
-		if in := w.someMachine(); in != nil {
-			w.stopMachine(in)
+		if in := w.someInstance(); in != nil {
+			w.stopInstance(in)
 		}
 	}},
 	{"somebody terminates an instance", 5, func(w *world) {
-		if in := w.someMachine(); in != nil {
-			w.endMachine(in, "Client.InstanceInitiatedShutdown")
+		if in := w.someInstance(); in != nil {
+			w.endInstance(in, "Client.InstanceInitiatedShutdown")
 		}
 	}},
 	{"an instance freezes", 8, func(w *world) {
-		if in := w.someMachine(); in != nil && in.powered && !in.frozen {
+		if in := w.someInstance(); in != nil && in.powered && !in.frozen {
 			in.frozen = true
-			w.after(w.between(second, 60*second), func() { w.thawMachine(in) })
+			w.after(w.between(second, 60*second), func() { w.thawInstance(in) })
 		}
 	}},
 	{"two members are parted", 8, func(w *world) {
@@ -156,7 +156,7 @@ var faults = []fault{
 		w.after(w.between(5*second, 120*second), func() { w.desired.Hibernate = false })
 	}},
 	{"EC2 announces a disruption", 4, func(w *world) {
-		if in := w.someMachine(); in != nil {
+		if in := w.someInstance(); in != nil {
 			in.Event, in.EventAt = "system-reboot", w.time().Add(time.Duration(w.between(minute, 30*60*minute))*time.Millisecond)
 			w.noteInstance(in)
 		}
@@ -259,7 +259,7 @@ func (w *world) heal() {
 	w.desired.Hibernate = false
 	w.seeOff()
 	for _, in := range w.cloud.instances {
-		w.thawMachine(in)
+		w.thawInstance(in)
 		if in.Event != "" {
 			in.Event, in.EventAt = "", time.Time{}
 			w.noteInstance(in)
@@ -275,7 +275,7 @@ func (w *world) heal() {
 	w.wake()
 }
 
-func (w *world) thawMachine(in *instance) {
+func (w *world) thawInstance(in *instance) {
 	if in.frozen {
 		in.frozen = false
 		w.say("%s: instance %s is thawed", in.member, in.ID)
@@ -313,7 +313,7 @@ func (w *world) someNode() int {
 
 func (w *world) someServer() *mysqld { return w.serverOf(w.someNode()) }
 
-func (w *world) someMachine() *instance {
+func (w *world) someInstance() *instance {
 	node := w.someNode()
 	for _, in := range w.cloud.instances {
 		if in.node == node && in.State != terminated && in.State != shuttingDown {

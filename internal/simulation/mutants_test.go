@@ -87,8 +87,8 @@ var mutants = []mutant{
 		at:   111,
 		and:  []patch{reproof},
 		file: failoverFile,
-		old:  "if p.mayStillServe(row) || p.fenceOthers(nil) || p.needsPowerOff() && p.machinesRun(row) {",
-		new:  "if p.mayStillServe(row) || p.needsPowerOff() && p.machinesRun(row) {",
+		old:  "if p.mayStillServe(row) || p.fenceOthers(nil) || p.needsPowerOff() && p.instancesRun(row) {",
+		new:  "if p.mayStillServe(row) || p.needsPowerOff() && p.instancesRun(row) {",
 	},
 	{
 		name: "one voter fewer than needed is enough",
@@ -158,8 +158,8 @@ var mutants = []mutant{
 		name:   "a writable primary is shut down gracefully",
 		at:     20,
 		file:   shell + "ec2.go",
-		old:    "		if gracefully && in.server != nil {\n			in.server.shutdown()\n		}\n		w.powerOff(in)\n		w.after(w.between(100, 20*second), func() {\n			if in.cycle == cycle {\n				in.State = stopped\n				w.noteInstance(in)\n			}\n		})\n	})\n}\n\n// endMachine",
-		new:    "		if in.server != nil {\n			in.server.shutdown()\n		}\n		w.powerOff(in)\n		w.after(w.between(100, 20*second), func() {\n			if in.cycle == cycle {\n				in.State = stopped\n				w.noteInstance(in)\n			}\n		})\n	})\n}\n\n// endMachine",
+		old:    "		if gracefully && in.server != nil {\n			in.server.shutdown()\n		}\n		w.powerOff(in)\n		w.after(w.between(100, 20*second), func() {\n			if in.cycle == cycle {\n				in.State = stopped\n				w.noteInstance(in)\n			}\n		})\n	})\n}\n\n// endInstance",
+		new:    "		if in.server != nil {\n			in.server.shutdown()\n		}\n		w.powerOff(in)\n		w.after(w.between(100, 20*second), func() {\n			if in.cycle == cycle {\n				in.State = stopped\n				w.noteInstance(in)\n			}\n		})\n	})\n}\n\n// endInstance",
 		stands: "internal/ec2: a stop that lets the guest shut down",
 	},
 	{

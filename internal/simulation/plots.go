@@ -268,7 +268,7 @@ func (w *world) machineOf(node int) *instance {
 
 func (w *world) stopMember(node int) {
 	if in := w.machineOf(node); in != nil {
-		w.stopMachine(in)
+		w.stopInstance(in)
 	}
 }
 
@@ -289,11 +289,11 @@ func (w *world) losePrimary() {
 			}
 		})
 	case 1:
-		w.stopMachine(in)
+		w.stopInstance(in)
 	case 2:
 		if in.powered && !in.frozen {
 			in.frozen = true
-			w.after(w.between(10*second, 60*second), func() { w.thawMachine(in) })
+			w.after(w.between(10*second, 60*second), func() { w.thawInstance(in) })
 		}
 	case 3:
 		w.isolate(in.node, w.between(10, 60)*second, 2)

@@ -91,12 +91,12 @@ func (c cloudPort) NoteVersion(ctx context.Context, volumeID, version string) er
 
 // TerminateInstance ends an instance.
 func (c cloudPort) TerminateInstance(ctx context.Context, a topology.TerminateInstance) error {
-	return processOf(ctx).onInstance(a.String(), a.InstanceID, func(in *instance) { c.op.w.endMachine(in, "Client.UserInitiatedShutdown") })
+	return processOf(ctx).onInstance(a.String(), a.InstanceID, func(in *instance) { c.op.w.endInstance(in, "Client.UserInitiatedShutdown") })
 }
 
 // StopInstance powers an instance off, or shuts it down.
 func (c cloudPort) StopInstance(ctx context.Context, a topology.StopInstance) error {
-	stop := c.op.w.stopMachine
+	stop := c.op.w.stopInstance
 	if a.Gracefully {
 		stop = c.op.w.shutDown
 	}

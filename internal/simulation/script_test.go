@@ -183,13 +183,13 @@ func (s *script) befall(t *testing.T, d *datadriven.TestData) {
 			w.noteInstance(in)
 		})
 	case "stop-instance":
-		w.stopMachine(in)
+		w.stopInstance(in)
 	case "terminate-instance":
-		w.endMachine(in, "Client.InstanceInitiatedShutdown")
+		w.endInstance(in, "Client.InstanceInitiatedShutdown")
 	case "freeze":
 		in.frozen = true
 	case "thaw":
-		w.thawMachine(in)
+		w.thawInstance(in)
 	case "isolate", "join":
 		for other := range nodes {
 			if other != node {

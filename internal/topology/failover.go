@@ -256,7 +256,7 @@ func (p *failover) promote(row Membership) {
 			p.degraded(v1alpha1.ReasonCommitsUncovered, u.String()+". They are lost if it does not return")
 		}
 	}
-	if p.mayStillServe(row) || p.fenceOthers(nil) || p.needsPowerOff() && p.machinesRun(row) {
+	if p.mayStillServe(row) || p.fenceOthers(nil) || p.needsPowerOff() && p.instancesRun(row) {
 		return
 	}
 	proof := prove(row, p.Members, p.Records)

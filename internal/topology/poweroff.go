@@ -49,16 +49,16 @@ func (p *failover) finishDeposed() {
 	p.plan.Records.Deposed = "" // stopped, read-only, or no longer the instance of its volume
 }
 
-// machinesRun plans to power off the instances of the members that may be the primary and are not reached, and says whether
+// instancesRun plans to power off the instances of the members that may be the primary and are not reached, and says whether
 // one may still run. Without semi-synchronous replication stopping the replicas' IO threads fences nobody: a primary that
 // only we do not reach goes on answering its clients. Once it was seen stopped it may be started again: it takes no writes
 // then.
-func (p *failover) machinesRun(row Membership) bool {
+func (p *failover) instancesRun(row Membership) bool {
 	runs := false
 	for _, name := range row.Voters {
 		// The last one to be promoted may be known to nobody but itself. Lost records may have forgotten even who it is.
 		if name == row.Primary || name == p.Records.Leader || p.Records.Uncovered.Of(name) != nil || p.Records.AloneUnknown {
-			runs = p.machineRuns(p.Members[name]) || runs
+			runs = p.instanceRuns(p.Members[name]) || runs
 		}
 	}
 	if runs {
@@ -67,7 +67,7 @@ func (p *failover) machinesRun(row Membership) bool {
 	return runs
 }
 
-func (p *failover) machineRuns(m *Member) bool {
+func (p *failover) instanceRuns(m *Member) bool {
 	if m == nil || m.verified() {
 		return false
 	}

@@ -73,7 +73,7 @@ func (p *provisioning) mayCreate() Step {
 
 // provisionMember plans a member's next step in EC2 and returns what it waits for, or "" when its instance is up.
 func (p *provisioning) provisionMember(m *Member) Step {
-	vol, in := m.volume(), p.machineFor(m)
+	vol, in := m.volume(), p.instanceFor(m)
 	p.volumes.endUnmade(m)
 	switch {
 	case m.Ordinal >= p.Replicas && (vol == nil || !p.turns.mayBeNeeded(m)):
@@ -94,11 +94,11 @@ func (p *provisioning) provisionMember(m *Member) Step {
 	if why := p.endElsewhere(m, vol, in); why.Waits() {
 		return why
 	}
-	return p.machineComes(m, vol, in)
+	return p.instanceComes(m, vol, in)
 }
 
-// machineComes plans the next step towards a member's instance that runs with its volume, and returns what it waits for.
-func (p *provisioning) machineComes(m *Member, vol *Volume, in *Instance) Step {
+// instanceComes plans the next step towards a member's instance that runs with its volume, and returns what it waits for.
+func (p *provisioning) instanceComes(m *Member, vol *Volume, in *Instance) Step {
 	switch in.State {
 	case statePending:
 		p.waitForEC2(in)
@@ -419,9 +419,9 @@ func (p *provisioning) needAttachment(m *Member, vol *Volume, in *Instance) Step
 	return waits(fmt.Sprintf("volume %s is %s", vol.ID, vol.State))
 }
 
-// machineFor returns the instance that a member is to have its volume on: the one that has it, else the newest that was made
+// instanceFor returns the instance that a member is to have its volume on: the one that has it, else the newest that was made
 // from the present spec, else the newest.
-func (d Desired) machineFor(m *Member) *Instance {
+func (d Desired) instanceFor(m *Member) *Instance {
 	current, vol := m.CurrentInstance(), m.volume()
 	if current == nil || vol == nil || vol.AttachedTo != "" || current.TemplateHash == d.TemplateHash {
 		return current

@@ -87,7 +87,7 @@ func (p *rollout) change(m, primary *Member) {
 // and says whether it did.
 func (p *rollout) beginsOutOfTurn(primary *Member) bool {
 	free, rolling := p.plan.Records.Rolling == "", p.plan.Records.Rolling
-	if failed := cmp.Or(p.failedMachine(), p.unstableTurn(primary)); free && failed != nil {
+	if failed := cmp.Or(p.failedInstance(), p.unstableTurn(primary)); free && failed != nil {
 		p.beginTurn(failed)
 		return true
 	}
@@ -154,9 +154,9 @@ func (p *rollout) tellStopped(m, primary *Member) {
 	p.degraded(v1alpha1.ReasonRollingStopped, fmt.Sprintf("%s does not come up on instance %s, and nobody else is changed meanwhile. %s", m.Name, in.ID, back))
 }
 
-// failedMachine returns a member whose turn comes although not all are well, and without a primary, because it does not get well
+// failedInstance returns a member whose turn comes although not all are well, and without a primary, because it does not get well
 // before: mysqld does not start on its instance, and what that was made from has been changed since. Nil for none.
-func (p *rollout) failedMachine() *Member {
+func (p *rollout) failedInstance() *Member {
 	if !p.CloudReachable || !p.Launchable {
 		return nil
 	}
@@ -238,7 +238,7 @@ func (p *rollout) keepTurn() {
 	switch {
 	case m == nil:
 		p.turns.endTurn(true)
-	case m.verified() && p.failedMachine() != nil:
+	case m.verified() && p.failedInstance() != nil:
 		p.turns.endTurn(m.Ordinal < p.Replicas && !p.turns.outdated(m)) // it may wait for that one, which does not get well before its own turn
 	case m.Ordinal >= p.Replicas: // see dropAbsent
 	case m.Name == p.plan.Primary && p.turns.outdated(m) && p.othersOutdated(m):

@@ -338,7 +338,7 @@ func TestLaunchOrderedForEitherVersion(t *testing.T) {
 	w := upgraded(t, 3)
 	w.desired.Hold = "not yet"
 	w.pass(-1)
-	w.endMachine("orders-1")
+	w.endInstance("orders-1")
 	w.desired.Hold, w.changes = "", 1
 	w.noRoom["b"] = true
 	for w.records.Members["orders-1"].Launched != "9.7.5" {
@@ -358,7 +358,7 @@ func TestPausedUpgradeWaitsForMachinesOfBefore(t *testing.T) {
 	w := upgraded(t, 3)
 	w.desired.Hold = "the upgrade is paused"
 	w.pass(-1)
-	w.endMachine("orders-1")
+	w.endInstance("orders-1")
 	for launches := w.launches; w.launches == launches; {
 		w.pass(-1)
 	}
@@ -385,8 +385,8 @@ func TestPausedUpgradeWaitsForMachinesOfBefore(t *testing.T) {
 	}
 }
 
-// endMachine ends a member's instance; its volume stays.
-func (w *world) endMachine(member string) {
+// endInstance ends a member's instance; its volume stays.
+func (w *world) endInstance(member string) {
 	m := w.machineOf(member)
 	m.State, m.server = stateTerminated, nil
 	for _, v := range w.volumes {
@@ -401,7 +401,7 @@ func TestPausedUpgradeOpensNoData(t *testing.T) {
 	w := upgraded(t, 3)
 	w.desired.Hold = "the upgrade is paused"
 	w.pass(-1)
-	w.endMachine("orders-1")
+	w.endInstance("orders-1")
 	w.changes++
 	for range 200 {
 		w.pass(-1)

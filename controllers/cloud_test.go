@@ -76,7 +76,7 @@ func TestMachineThatOthersEndedIsNoticedAtOnce(t *testing.T) {
 	}
 }
 
-// What EC2 announces reaches the brain: the earliest of what is still to come.
+// What EC2 announces reaches the planner: the earliest of what is still to come.
 func TestAnnouncedDisruptions(t *testing.T) {
 	t.Parallel()
 	w := newHomeWorld(t, nil)
@@ -92,10 +92,10 @@ func TestAnnouncedDisruptions(t *testing.T) {
 	for name, m := range w.seen(w.newOperator(nil)).Observed.Members {
 		in := m.CurrentInstance()
 		if name == "orders-0" && (in.Event != "system-maintenance" || !in.EventAt.Equal(soon) || !in.Impaired) {
-			t.Errorf("of orders-0 the brain is told %+v", in)
+			t.Errorf("of orders-0 the planner is told %+v", in)
 		}
 		if name != "orders-0" && (in.Event != "" || !in.EventAt.IsZero() || in.Impaired) {
-			t.Errorf("of %s the brain is told %+v", name, in)
+			t.Errorf("of %s the planner is told %+v", name, in)
 		}
 	}
 }

@@ -156,7 +156,7 @@ func TestChangedParametersOnAUsedToken(t *testing.T) {
 	}
 }
 
-// A used-up incarnation answers with its dead instance, so that the brain can see that it must take the next one.
+// A used-up incarnation answers with its dead instance, so that the planner can see that it must take the next one.
 func TestTokenOfATerminatedInstance(t *testing.T) {
 	l := newLab(t)
 	i := l.running("orders-0")

@@ -125,7 +125,7 @@ func (q *Requests) doubt(now time.Time) {
 	q.doubtAt = now
 }
 
-// Show tells the brain what EC2 refused a member.
+// Show shows the planner what EC2 refused a member.
 func (q *Requests) Show(m *topology.Member, now time.Time) {
 	m.CapacityRefused, m.CapacityRefusedAt = q.CapacityRefused(m.Name, now)
 	if m.RecordedVolume == "" {

@@ -170,7 +170,7 @@ func (k *Looks) take(m *topology.Member, l *look, p LookPorts) error {
 	return nil
 }
 
-// sqlOf translates what the SQL plane saw into the brain's words.
+// sqlOf translates what the SQL plane saw into the planner's words.
 func sqlOf(o mysql.Observation, parseGTIDs func(string) (gtid.Set, error)) topology.SQL {
 	sql := topology.SQL{Access: topology.Access(o.Access), Reason: o.Reason, Version: release(o.Version)}
 	if o.Access != mysql.AccessVerified {

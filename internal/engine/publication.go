@@ -34,7 +34,7 @@ type Publication struct {
 	primary   string // and where it is; empty when that is not known
 }
 
-// Observe tells the brain since when clients are shown what they are shown, and which primary.
+// Observe shows the planner since when clients are shown what they are shown, and which primary.
 func (p *Publication) Observe(o *topology.Observed) {
 	o.ShownAt, o.Shown = p.changedAt, ""
 	for _, e := range p.endpoints {

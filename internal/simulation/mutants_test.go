@@ -25,7 +25,7 @@ type patch struct{ file, old, new string }
 
 func (m mutant) patches() []patch { return append([]patch{{m.file, m.old, m.new}}, m.and...) }
 
-// losesCommits are the invariants that a brain which may lose commits breaks.
+// losesCommits are the invariants that a planner that may lose commits breaks.
 var losesCommits = []string{lostCommit, thinCommit, twoPrimaries, silentDiverged}
 
 const (

@@ -19,7 +19,7 @@ const (
 	probeEvery = second
 )
 
-// operator is one process of the operator: the shell around the brain, which in production is controllers.
+// operator is one process of the operator: the shell around the planner, which in production is controllers.
 type operator struct {
 	w         *world
 	name      string

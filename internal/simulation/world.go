@@ -164,7 +164,7 @@ func (w *world) chance(percent float64) bool {
 	return w.rng.Float64()*100 < percent
 }
 
-// time is the model's time as the brain sees it.
+// time is the model's time as the planner sees it.
 func (w *world) time() time.Time { return epoch.Add(time.Duration(w.now) * time.Millisecond) }
 
 // step lets the next thing happen. It returns false when nothing is left, or an invariant is broken.

@@ -1,4 +1,4 @@
-// Package steps says what an action of the brain does over SQL, and in which order: the order is what keeps every
+// Package steps says what an action of the planner does over SQL, and in which order: the order is what keeps every
 // acknowledged commit within reach of a promotion. It talks to a Server, which is a real mysqld in the operator and the
 // model of one in the simulation; so the sequences that run in production are the ones that are tortured.
 //
@@ -57,7 +57,7 @@ type Server interface {
 // the outcome when there is one soon, and nil when the write goes on by itself.
 type Detach func(write func(context.Context) error) error
 
-// row translates the brain's membership into the SQL plane's.
+// row translates the planner's membership into the SQL plane's.
 func row(m topology.Membership) mysql.Membership {
 	return mysql.Membership{Epoch: m.Epoch, Primary: m.Primary, Voters: m.Voters, Previous: m.Previous, W: m.W}
 }

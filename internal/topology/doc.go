@@ -1,4 +1,4 @@
-// Package topology is the operator's brain: a pure function from what is wanted (Desired) and what was seen
+// Package topology is the operator's planner: a pure function from what is wanted (Desired) and what was seen
 // (Observed) to what to do next (Plan). It holds no client, speaks no SQL, calls no AWS, and has no clock but
 // Observed.Now, so every decision can be replayed in a test.
 //

@@ -14,7 +14,7 @@ import (
 )
 
 // world is a small model of what the operator acts on: EC2 with tokens, and a mysqld on each instance. It takes the
-// brain's actions and shows what came of them, so that a test can run pass after pass until nothing changes.
+// planner's actions and shows what came of them, so that a test can run pass after pass until nothing changes.
 type world struct {
 	passes    int
 	t         *testing.T

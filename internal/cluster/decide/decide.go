@@ -170,7 +170,7 @@ func (r *Decider) PreflightSpec(s *pass.Pass) (ec2.PreflightSpec, error) {
 	}, nil
 }
 
-// Decide lets the brain plan.
+// Decide lets the planner plan.
 func (r *Decider) Decide(_ context.Context, s *pass.Pass) error {
 	s.Observed.LaunchProblem, s.Observed.SubnetsProblem = s.Seen.PreflightProblem.Text(), s.Seen.DependencyProblem.Text()
 	s.Plan = topology.Next(s.Desired, s.Observed)

@@ -223,7 +223,7 @@ func noteOutdated(s *pass.Pass, v ec2.Volume) {
 	s.Seen.Outdated[v.ID] = rec.Opened
 }
 
-// instanceOf translates an instance into the brain's words. Of what EC2 announced only the earliest matters.
+// instanceOf translates an instance into the planner's words. Of what EC2 announced only the earliest matters.
 func instanceOf(in ec2.Instance) topology.Instance {
 	out := topology.Instance{
 		ID: in.ID, Incarnation: in.Incarnation, State: in.State, Zone: in.Zone, Address: in.PrivateIP,

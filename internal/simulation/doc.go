@@ -1,4 +1,4 @@
-// Package simulation tortures the planner. It runs topology.Next and the real sequences of internal/steps against a model
+// Package simulation tortures the engine of the operator. It runs internal/engine, topology.Next and internal/steps against a model
 // of everything that they act on: EC2 (instances, volumes, tokens, describes that lie), a mysqld on each instance, the
 // network between all of them, clients that write and remember what they were told is committed, and an operator that is
 // slow, dies between any two calls, or exists twice.

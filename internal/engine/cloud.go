@@ -144,7 +144,7 @@ func (x *Execution) start(ctx context.Context, a topology.StartInstance) error {
 		pause := min(startPause<<min(failed-1, 8), startPauseMax)
 		return &Problem{
 			Reason: v1alpha1.ReasonBootFailed, After: AfterWaiting, Pause: pause, PauseFrom: pause,
-			Message: fmt.Sprintf("EC2 took the start and did not carry it out: %s; it is tried again, less and less often, every five minutes at the least", in.StateReason),
+			Message: fmt.Sprintf("EC2 accepted the start and the instance stopped again: %s; retrying with back-off, at most every 5 minutes", in.StateReason),
 		}
 	}
 	cloud := x.Cloud

@@ -295,7 +295,7 @@ func (a DeleteVolume) String() string {
 }
 func (a LaunchInstance) String() string {
 	if a.Before {
-		return fmt.Sprintf("launch instance %d of %s with the version of before", a.Incarnation, a.Member)
+		return fmt.Sprintf("launch instance %d of %s with the previous MySQL version", a.Incarnation, a.Member)
 	}
 	return fmt.Sprintf("launch instance %d of %s", a.Incarnation, a.Member)
 }

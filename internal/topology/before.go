@@ -23,7 +23,7 @@ func (d Desired) mixed() bool {
 	return d.Before.Version != "" && olderVersion(d.Before.Version, d.Version)
 }
 
-// launchesAsBefore says whether a member's next instance is made with the version of before.
+// launchesAsBefore says whether a member's next instance is made with the previous MySQL version.
 func (p *upgrades) launchesAsBefore(m *Member) bool {
 	switch {
 	case !p.mixed():
@@ -64,7 +64,7 @@ func (p *upgrades) suitsAsBefore(m *Member, in *Instance) bool {
 	return p.turns.opensAsBefore(m) || toSeed && (p.turns.presentMembership() == nil || p.turns.seededAsBefore(m))
 }
 
-// renewsAsBefore says whether an instance with the version of before on which mysqld does not start is to give way to another such,
+// renewsAsBefore says whether an instance with the previous MySQL version on which mysqld does not start is to give way to another such,
 // because something else that it was made from was corrected since.
 func (p *upgrades) renewsAsBefore(m *Member, in *Instance) bool {
 	return in.TemplateHash != "" && in.TemplateHash != p.TemplateHash && in.TemplateHash != p.Before.Hash && p.launchesAsBefore(m)
@@ -82,7 +82,7 @@ func (p *upgrades) renewBefore() {
 	}
 }
 
-// tellBefore says what a person can do about instances with the version of before on which mysqld does not start.
+// tellBefore says what a person can do about instances with the previous MySQL version on which mysqld does not start.
 func (p *upgrades) tellBefore() {
 	for _, m := range p.ordered() {
 		if in := m.CurrentInstance(); m.Ordinal < p.Replicas && p.startFails(m) && p.suitsAsBefore(m, in) {
@@ -95,7 +95,7 @@ func (p *upgrades) tellBefore() {
 // anewAtMost is how often a member is made anew for one version that it went ahead to.
 const anewAtMost = 3
 
-// makeAnew remembers that a member is being taken away to be made anew with the version of before.
+// makeAnew remembers that a member is being taken away to be made anew with the previous MySQL version.
 func (p *upgrades) makeAnew(m *Member) {
 	rec := p.plan.Records.Members[m.Name]
 	rec.Anew = true
@@ -126,7 +126,7 @@ func (p *upgrades) anewTooOften(m *Member) Step {
 		return Step{}
 	}
 	p.waitAtMost(waitReady)
-	p.degraded(v1alpha1.ReasonRollingStopped, fmt.Sprintf("%s had to be made anew %d times after it was upgraded to MySQL %s, and is left as it is: what stopped its replication is in the events. Set spec.version back; raise it again when that is mended",
+	p.degraded(v1alpha1.ReasonRollingStopped, fmt.Sprintf("%s was rebuilt %d times after its upgrade to MySQL %s and is not rebuilt again: the events say what stopped its replication. Set spec.version back, and raise it when the cause is gone",
 		m.Name, p.plan.Records.Members[m.Name].AnewTimes, p.Version))
 	return waits("upgraded in vain before")
 }

@@ -145,7 +145,7 @@ func (p *courses) turnPlan(m, primary *Member) string {
 	case m.Ordinal >= p.Replicas:
 		return handingOver(m, primary, p.Replicas, "leaves the cluster")
 	case p.turns.tooNew(m):
-		return "goes back to an instance with the version of before"
+		return "goes back to an instance with the previous version"
 	case p.Version != "" && m.SQL.Version != "" && olderVersion(m.SQL.Version, p.Version):
 		return handingOver(m, primary, p.Replicas, fmt.Sprintf("a snapshot of its volume is taken; MySQL %s instead of %s, on a new instance with the same volume", p.Version, m.SQL.Version))
 	}

@@ -41,12 +41,12 @@ func (p *removal) delete() {
 	}
 	if p.Strangers > 0 && p.DeletionPolicy != v1alpha1.DeletionPolicyRetain {
 		p.waitAtMost(waitReady)
-		p.plan.Waiting = Finding{v1alpha1.ReasonDeleting, "something carries this cluster's tag that is none of its members'; put its tags right or delete it"}
+		p.plan.Waiting = Finding{v1alpha1.ReasonDeleting, "a resource carries this cluster's tag and belongs to no member; correct its tags or delete it"}
 		return
 	}
 	if at := p.shownBy(); p.Now.Before(at) || p.CloudTaken.Before(at) {
 		p.waitAtMost(waitEC2)
-		p.plan.Waiting = Finding{v1alpha1.ReasonDeleting, "EC2 shows nothing any more; waiting for what may have been made within the last two minutes and is not shown yet"}
+		p.plan.Waiting = Finding{v1alpha1.ReasonDeleting, "all known EC2 resources are gone; waiting 2 minutes for EC2's eventually consistent lists"}
 		return
 	}
 	p.plan.Gone = true
@@ -135,7 +135,7 @@ func (p *removal) finalSnapshots() bool {
 			p.retry(waitMySQL, TakeSnapshot{m.Name, id, p.finalPurpose()})
 			v.Step = waits("taking the final snapshot")
 		case snapshot.State == snapshotError:
-			p.degraded(v1alpha1.ReasonDeleting, fmt.Sprintf("%s: the final snapshot %s failed; it is taken again", m.Name, snapshot.ID))
+			p.degraded(v1alpha1.ReasonDeleting, fmt.Sprintf("%s: the final snapshot %s failed; taking another", m.Name, snapshot.ID))
 			p.retry(snapshotPause, TakeSnapshot{m.Name, id, fmt.Sprintf("%s-again-%d", p.finalPurpose(), p.Now.Unix()/int64(snapshotPause.Seconds()))})
 			v.Step = waits("taking the final snapshot again")
 		default:

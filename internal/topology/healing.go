@@ -38,8 +38,8 @@ func (p *healing) afterFailed(m *Member, volumeID, purpose string) Step {
 		case s.VolumeID != volumeID || s.Purpose != purpose || s.State != snapshotError:
 		case p.Now.Sub(s.StartedAt) < snapshotPause:
 			p.waitAtMost(waitEC2)
-			p.degraded(v1alpha1.ReasonSnapshotFailed, fmt.Sprintf("%s: EC2 could not complete snapshot %s of volume %s; it is taken again after some minutes", m.Name, s.ID, volumeID))
-			return waits(fmt.Sprintf("snapshot %s failed; it is taken again after some minutes", s.ID))
+			p.degraded(v1alpha1.ReasonSnapshotFailed, fmt.Sprintf("%s: EC2 could not complete snapshot %s of volume %s; retrying in a few minutes", m.Name, s.ID, volumeID))
+			return waits(fmt.Sprintf("snapshot %s failed; retrying in a few minutes", s.ID))
 		default:
 			p.retry(waitEC2, DeleteSnapshot{m.Name, s.ID})
 		}
@@ -76,7 +76,7 @@ func (p *healing) cycle(m *Member) {
 	if p.anotherIsOff(m) || p.Now.Sub(m.DownSince) < cyclePatience || p.Now.Sub(in.LaunchTime) < cyclePause {
 		return
 	}
-	p.degraded(v1alpha1.ReasonMemberUnreachable, fmt.Sprintf("%s: instance %s runs but does not answer; it is stopped and started", m.Name, in.ID))
+	p.degraded(v1alpha1.ReasonMemberUnreachable, fmt.Sprintf("%s: instance %s runs but does not answer; stopping and starting it", m.Name, in.ID))
 	p.stop(m, in)
 }
 
@@ -128,7 +128,7 @@ func (p *healing) watch() {
 			}
 		}
 		if skew := m.SQL.ClockSkew.Abs(); skew > 5*time.Second {
-			p.degraded(v1alpha1.ReasonClockSkew, fmt.Sprintf("%s: its clock differs from the operator's by more than 5 seconds; time-outs, certificates and NOW() suffer: see that the instance reaches its time server", m.Name))
+			p.degraded(v1alpha1.ReasonClockSkew, fmt.Sprintf("%s: its clock differs from the operator's by more than 5 seconds; time-outs, certificates and NOW() are wrong. Check that the instance reaches its time server", m.Name))
 		}
 		if in := m.CurrentInstance(); in != nil && in.Event != "" {
 			p.degraded(v1alpha1.ReasonMaintenance, fmt.Sprintf("%s: EC2 announced %s of instance %s%s", m.Name, in.Event, in.ID, announcedFor(in.EventAt)))

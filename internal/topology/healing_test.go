@@ -62,7 +62,7 @@ func TestLostVotersAndHealing(t *testing.T) {
 		"a replica on an instance that runs keeps its vote: it may still acknowledge": {
 			func(s *scene) { s.lose(2) }, "", "orders-2"},
 		"an instance that has been silent for a minute is stopped": {
-			func(s *scene) { s.lose(2); s.member(2).DownSince = s.observed.Now.Add(-2 * time.Minute) }, "stop instance i-2 of orders-2", "stopped and started"},
+			func(s *scene) { s.lose(2); s.member(2).DownSince = s.observed.Now.Add(-2 * time.Minute) }, "stop instance i-2 of orders-2", "stopping and starting it"},
 		"but not one whose mysqld has no place for the operator: it may serve its clients": {
 			func(s *scene) { s.lose(2); s.turnedAway(2, time.Hour) }, "", "too many connections"},
 		"but not soon after its start": {

@@ -21,7 +21,7 @@ func (p *removal) hibernate() {
 		describe(m, v)
 		for _, in := range m.Instances {
 			if in.State != stateTerminated {
-				left, v.Phase, v.Step = true, v1alpha1.PhaseReplicating, waits("going to sleep")
+				left, v.Phase, v.Step = true, v1alpha1.PhaseReplicating, waits("hibernating")
 			}
 		}
 	}
@@ -75,7 +75,7 @@ func (p *removal) replicasBehind() bool {
 		source := p.memberAt(m.SQL.Replication.SourceHost)
 		if source != nil && source.verified() && !m.SQL.Executed.Contains(source.SQL.Executed) {
 			behind = true
-			p.views[m.Name].Step = waits(fmt.Sprintf("catching up with %s before it goes to sleep", source.Name))
+			p.views[m.Name].Step = waits(fmt.Sprintf("catching up with %s before it hibernates", source.Name))
 		}
 	}
 	return behind

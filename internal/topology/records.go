@@ -133,7 +133,7 @@ type Record struct {
 	// Launched is the version that the newest instance was made for, and LaunchedAs that instance's incarnation.
 	Launched   string `json:"launched,omitempty"`
 	LaunchedAs int    `json:"launchedAs,omitempty"`
-	// ToSeed is the incarnation of the newest instance that was launched with the version of before because those run it that the
+	// ToSeed is the incarnation of the newest instance that was launched with the previous MySQL version because those run it that the
 	// member is to be seeded from; 0 for none.
 	ToSeed int `json:"toSeed,omitempty"`
 	// Anew is true while the member is taken away because it can only be seeded with an older version than it has.

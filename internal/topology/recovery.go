@@ -38,7 +38,7 @@ func (p *failover) recoveryForgotten() bool {
 		}
 	}
 	p.waitAtMost(waitReady)
-	p.degraded(v1alpha1.ReasonRecoveryFailed, "the records of this cluster were lost before its recovery was done, and no member knows of a beginning; it does not begin without its data. Delete the cluster and make it again, with the same spec.bootstrap.recovery")
+	p.degraded(v1alpha1.ReasonRecoveryFailed, "the records of this cluster were lost before its recovery was done, and no member holds data; the cluster does not start empty. Delete the cluster and make it again, with the same spec.bootstrap.recovery")
 	p.plan.Waiting = Finding{v1alpha1.ReasonRecoveryFailed, "it is not known how far the recovery had got"}
 	return true
 }
@@ -68,7 +68,7 @@ func (p *failover) recover() {
 		return
 	}
 	if lost := p.plan.Records.Recovering; lost != "" {
-		p.plan.Waiting = Finding{v1alpha1.ReasonRecovering, "waiting for the member with volume " + lost + ", into which the recovery goes"}
+		p.plan.Waiting = Finding{v1alpha1.ReasonRecovering, "waiting for the member with volume " + lost + ", which is being restored"}
 	}
 }
 
@@ -81,7 +81,7 @@ func (p *failover) recoveredInVain(volumeID string) Step {
 		return Step{}
 	}
 	p.waitAtMost(waitEC2)
-	p.degraded(v1alpha1.ReasonRecoveryFailed, fmt.Sprintf("volume %s, which was given what the cluster is to begin with, was lost before the cluster began on it; nothing is made in its place, because what it held cannot be told from here. Delete the cluster and make it again, with the same spec.bootstrap.recovery", volumeID))
+	p.degraded(v1alpha1.ReasonRecoveryFailed, fmt.Sprintf("volume %s, which held the data to begin with, was lost before the cluster started on it; it is not replaced, because its content is not known. Delete the cluster and make it again, with the same spec.bootstrap.recovery", volumeID))
 	p.plan.Waiting = Finding{v1alpha1.ReasonRecoveryFailed, "volume " + volumeID + ", on which the cluster was to begin, is gone"}
 	return waits("volume " + volumeID + " is gone")
 }

@@ -141,7 +141,7 @@ func (p *replication) rebuildDiverged(m, primary *Member) Step {
 		return p.seeding.rebuild(m, primary, errant.String())
 	}
 	if outOfReach(m, primary) {
-		p.degraded(v1alpha1.ReasonReplicationBroken, m.Name+" lacks transactions that the binary logs no longer hold; it is seeded anew")
+		p.degraded(v1alpha1.ReasonReplicationBroken, m.Name+" lacks transactions that the binary logs no longer hold; reseeding it")
 		return p.seeding.rebuild(m, primary, "")
 	}
 	return Step{}

@@ -141,7 +141,7 @@ func (p *rollout) tellStopped(m, primary *Member) {
 	}
 	p.step = waits(fmt.Sprintf("on instance %s: %s", in.ID, message))
 	if since := p.comesNoNearer(m); since >= catchUpPatience {
-		p.degraded(v1alpha1.ReasonRollingStopped, fmt.Sprintf("%s answers on instance %s and has come no nearer to being well since %s: %s. Nobody else is changed meanwhile. Give it time with fewer writes, or correct what was changed",
+		p.degraded(v1alpha1.ReasonRollingStopped, fmt.Sprintf("%s answers on instance %s and has made no progress since %s: %s. The rollout is paused. Reduce the write rate, or correct what was changed",
 			m.Name, in.ID, p.Now.Add(-since).UTC().Format(time.TimeOnly), message))
 	}
 	if m.verified() || m.SilentSince.IsZero() || p.Now.Sub(m.SilentSince) < silenceAllowed {
@@ -151,7 +151,7 @@ func (p *rollout) tellStopped(m, primary *Member) {
 	if primary != nil && olderVersion(primary.SQL.Version, p.Version) {
 		back += fmt.Sprintf(", or set spec.version back to %s to call the upgrade off", primary.SQL.Version)
 	}
-	p.degraded(v1alpha1.ReasonRollingStopped, fmt.Sprintf("%s does not come up on instance %s, and nobody else is changed meanwhile. %s", m.Name, in.ID, back))
+	p.degraded(v1alpha1.ReasonRollingStopped, fmt.Sprintf("%s does not come up on instance %s; the rollout is paused. %s", m.Name, in.ID, back))
 }
 
 // failedInstance returns a member whose turn comes although not all are well, and without a primary, because it does not get well
@@ -413,7 +413,7 @@ func (p *rollout) launchSuccessor(m *Member, vol *Volume) Step {
 	}
 	if m.CapacityRefused == vol.Zone {
 		p.retry(waitEC2, launch)
-		p.degraded(v1alpha1.ReasonInsufficientCapacity, fmt.Sprintf("%s: EC2 has no capacity in %s for its next instance; the old one goes on meanwhile", m.Name, vol.Zone))
+		p.degraded(v1alpha1.ReasonInsufficientCapacity, fmt.Sprintf("%s: EC2 has no capacity in %s for its next instance; the present one stays until then", m.Name, vol.Zone))
 		return waits("EC2 has no capacity in " + vol.Zone + " for its next instance")
 	}
 	p.retry(waitMySQL, launch)

@@ -465,7 +465,7 @@ func TestLagIsToldWhileAMemberCatchesUp(t *testing.T) {
 
 // TestMemberThatNeverCatchesUpIsTold: it answers, so that nothing seems to be wrong, and nobody else is changed meanwhile.
 func TestMemberThatNeverCatchesUpIsTold(t *testing.T) {
-	const told = "orders-2 answers on instance i-2 and has come no nearer to being well since "
+	const told = "orders-2 answers on instance i-2 and has made no progress since "
 	for name, row := range map[string]struct {
 		lag  func(minute int) time.Duration // negative: not known
 		does func(minute int, m *Member)

@@ -66,7 +66,7 @@ func (p *seeding) clone(m, primary *Member) Step {
 	donor := p.donorFor(m, primary)
 	if donor == nil && p.madeAnewAsBefore(m, primary) {
 		p.waitAtMost(waitMySQL)
-		return waits(fmt.Sprintf("to be made anew with MySQL %s: CLONE does not go from there to %s", primary.SQL.Version, m.SQL.Version))
+		return waits(fmt.Sprintf("to be rebuilt with MySQL %s: CLONE does not go from there to %s", primary.SQL.Version, m.SQL.Version))
 	}
 	if donor == nil && p.unseedable(m, primary) {
 		p.waitAtMost(waitMySQL)

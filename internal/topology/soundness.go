@@ -85,7 +85,7 @@ func (p *soundness) restore(m, primary *Member) Step {
 func (p *soundness) reportUnsound() {
 	for _, m := range p.ordered() {
 		if why := m.unsound(); why != nil {
-			p.degraded(v1alpha1.ReasonMemberUntrusted, fmt.Sprintf("%s: %s; that was changed on the instance or persisted. A replica loses its vote and its instance is replaced; a primary is put right by a switchover and the same", m.Name, why))
+			p.degraded(v1alpha1.ReasonMemberUntrusted, fmt.Sprintf("%s: %s; it was changed on the instance or with SET PERSIST. A replica loses its vote and gets a new instance; switch over from a primary to have the same done there", m.Name, why))
 		}
 	}
 }

@@ -47,9 +47,9 @@ func (p *upgrades) mayOpen(m *Member, vol *Volume, in *Instance) Step {
 	if tooOld {
 		p.waitAtMost(waitMySQL)
 		if len(p.primaries()) == 0 {
-			p.degraded(v1alpha1.ReasonInvalidSpec, fmt.Sprintf("%s: MySQL %s has opened its data, which %s does not read; should the others not suffice for a primary, set spec.version to %s again", m.Name, opened, version, opened))
+			p.degraded(v1alpha1.ReasonInvalidSpec, fmt.Sprintf("%s: MySQL %s has opened its data, which %s does not read; if the other members are not enough for a primary, set spec.version to %s again", m.Name, opened, version, opened))
 		}
-		return waits(fmt.Sprintf("volume %s stays apart: MySQL %s has opened it, which %s does not read", vol.ID, opened, version))
+		return waits(fmt.Sprintf("volume %s is not attached: MySQL %s has opened it, which %s does not read", vol.ID, opened, version))
 	}
 	if opened == "" || !olderVersion(opened, version) {
 		p.turns.noteOpened(m, version)
@@ -176,7 +176,7 @@ func (p *upgrades) tellTooNew(primary *Member) {
 		opened := p.plan.Records.Members[m.Name].Opened
 		switch {
 		case primary == nil:
-			p.degraded(v1alpha1.ReasonInvalidSpec, fmt.Sprintf("%s: MySQL %s has opened its data and is not up; should the others not suffice for a primary, set spec.version to %s again, with an image on which that starts", m.Name, opened, opened))
+			p.degraded(v1alpha1.ReasonInvalidSpec, fmt.Sprintf("%s: MySQL %s has opened its data and is not up; if the other members are not enough for a primary, set spec.version to %s again, with an image on which that starts", m.Name, opened, opened))
 		case p.waitsForTooNew(primary):
 			p.degraded(v1alpha1.ReasonInvalidSpec, fmt.Sprintf("%s: MySQL %s has opened its data and is not up, and writes wait for its acknowledgement: set spec.version to %s again, with an image on which that starts", m.Name, opened, opened))
 		}

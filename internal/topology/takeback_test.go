@@ -323,7 +323,7 @@ func TestMemberThatGoesAheadInVain(t *testing.T) {
 		t.Errorf("%+v, versions %v, voters %v", rec, got, plan.Membership)
 	}
 	if !slices.ContainsFunc(plan.Degraded, func(f Finding) bool {
-		return f.Reason == v1alpha1.ReasonRollingStopped && strings.Contains(f.Message, "orders-2 had to be made anew 3 times")
+		return f.Reason == v1alpha1.ReasonRollingStopped && strings.Contains(f.Message, "orders-2 was rebuilt 3 times after its upgrade")
 	}) {
 		t.Errorf("told: %v", plan.Degraded)
 	}
@@ -332,7 +332,7 @@ func TestMemberThatGoesAheadInVain(t *testing.T) {
 	w.roll(300)
 }
 
-// TestLaunchOrderedForEitherVersion: one order of an instance is refused, and under the same number one with the version of before is
+// TestLaunchOrderedForEitherVersion: one order of an instance is refused, and under the same number one with the previous MySQL version is
 // made, because the upgrade was paused meanwhile. What it opens was opened by that version.
 func TestLaunchOrderedForEitherVersion(t *testing.T) {
 	w := upgraded(t, 3)
@@ -375,7 +375,7 @@ func TestPausedUpgradeWaitsForMachinesOfBefore(t *testing.T) {
 	}) {
 		t.Errorf("it is the turn of %q, told %v", plan.Records.Rolling, plan.Degraded)
 	}
-	// A person corrects something else that it is made from: another one, still with the version of before, takes its place.
+	// A person corrects something else that it is made from: another one, still with the previous MySQL version, takes its place.
 	d := w.wish()
 	d.Before.Hash = "old, corrected"
 	id := m.CurrentInstance().ID

@@ -95,7 +95,7 @@ func (p *volumes) unmade(m *Member) Step {
 func (p *volumes) failedVolume(m *Member, vol *Volume) Step {
 	p.waitAtMost(waitEC2)
 	if rec := p.plan.Records.Members[m.Name]; rec.VolumeID != "" || rec.Made != vol.ID && rec.Unmade != vol.ID {
-		p.degraded(v1alpha1.ReasonMemberMissing, fmt.Sprintf("%s: %s; what is on it cannot be read. It is left alone; delete it, and the member gets another when it is no longer a voter", m.Name, p.ec2Calls("volume "+vol.ID, "failed (state error)")))
+		p.degraded(v1alpha1.ReasonMemberMissing, fmt.Sprintf("%s: %s; its content cannot be read. Delete it, and the member gets another one when it is no longer a voter", m.Name, p.ec2Calls("volume "+vol.ID, "failed (state error)")))
 		return waits("volume " + vol.ID + " has failed")
 	}
 	p.noteUnmade(m, vol.ID, vol.Incarnation)

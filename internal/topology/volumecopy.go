@@ -95,7 +95,7 @@ func (p *volumes) snapshotOfSource(volumeID string) (snapshotID string, step Ste
 	}
 	for _, s := range p.Snapshots {
 		if s.VolumeID == volumeID && s.Purpose == RecoveryPurpose && p.Now.Sub(s.StartedAt) < snapshotPause {
-			p.degraded(v1alpha1.ReasonRecoveryFailed, fmt.Sprintf("EC2 could not complete snapshot %s of volume %s; it is taken again after some minutes", s.ID, volumeID))
+			p.degraded(v1alpha1.ReasonRecoveryFailed, fmt.Sprintf("EC2 could not complete snapshot %s of volume %s; retrying in a few minutes", s.ID, volumeID))
 			return "", waits("snapshot " + s.ID + " of volume " + volumeID + " failed")
 		}
 	}

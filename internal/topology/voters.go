@@ -297,7 +297,7 @@ func (p *votes) offForGood(m, primary *Member) bool {
 	case p.volumeLost(m) || len(m.Instances) == 0 && m.volume() == nil || long && !p.acks.leaderDoubted():
 		return true
 	case long && primary.SQL.PendingCommits > 0:
-		p.degraded(v1alpha1.ReasonAcknowledgementsMissing, fmt.Sprintf("%s is off, and writes wait for it: the records were lost or another primary was on its way, so that it may hold what was acknowledged; see that its instance starts", m.Name))
+		p.degraded(v1alpha1.ReasonAcknowledgementsMissing, fmt.Sprintf("%s is powered off, and writes wait for it: it may hold acknowledged commits, because the records were lost or a failover was under way. Make its instance start", m.Name))
 	}
 	return false
 }

@@ -69,7 +69,7 @@ func (r *Reporter) writeStatus(ctx context.Context, s *pass.Pass, before *v1alph
 		err = fmt.Errorf("write status: %w", err)
 		p := &engine.Problem{Reason: v1alpha1.ReasonObjectRefused, Message: err.Error(), PauseFrom: objects.RefusalPause, Pause: objects.RefusalPauseMost, Cause: err}
 		if s.Cache.Requests.Fail(engine.Errand{What: engine.StatusErrand}, p, r.Clock.Now()) {
-			s.Log.Error(err, "the status is not written; the cluster is looked after all the same")
+			s.Log.Error(err, "failed to update the status; reconciliation continues")
 		}
 		return false, err
 	}

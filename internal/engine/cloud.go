@@ -134,6 +134,9 @@ func (x *Execution) modify(ctx context.Context, a topology.ModifyVolume) error {
 // start starts a member's stopped instance. A zone may be out of capacity for that as for a launch, which EC2 says at once or
 // only after it took the start.
 func (x *Execution) start(ctx context.Context, a topology.StartInstance) error {
+	if x.Requests.starting(a.InstanceID, x.Clock.Now()) {
+		return ErrUnderWay
+	}
 	in, zone := topology.Instance{}, ""
 	if m := x.Observed.Members[a.Member]; m != nil && m.CurrentInstance() != nil {
 		in = *m.CurrentInstance()

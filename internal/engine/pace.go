@@ -6,6 +6,9 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
+// afterWaitingForEC2 is for a pass all of whose actions wait for EC2.
+const afterWaitingForEC2 = 250 * time.Millisecond
+
 // Outcome is what a pass brought about, as far as the time of the next one depends on it.
 type Outcome struct {
 	// Moved is true when the plan changed what is recorded of the cluster, Promoted once a member was made the primary. Acted
@@ -18,12 +21,16 @@ type Outcome struct {
 // LookAgain says after how long the next pass is due: when the plan asks for it, unless a problem asks for longer. Trouble with EC2
 // itself does not count: the plan knows of it, and asking too often is the cloud plane's own care.
 func (o Outcome) LookAgain(plan topology.Plan) time.Duration {
+	progress := o.Promoted || o.Moved && len(o.Problems) == 0
 	after := plan.RequeueAfter
-	if o.Promoted || o.Moved && len(o.Problems) == 0 {
+	if progress {
 		after = min(after, AfterProgress)
 	}
-	if o.Acted > 0 {
-		return after // something came of this pass; trouble elsewhere must not slow it down
+	if progress || o.Acted > 0 {
+		return after // trouble elsewhere must not slow it down
+	}
+	if len(plan.Actions) > 0 {
+		after = max(after, afterWaitingForEC2) // EC2 has yet to answer, which brings the next pass forward, or to show what it accepted
 	}
 	for _, p := range o.Problems {
 		switch {

@@ -227,6 +227,8 @@ const (
 	// one before.
 	startPause    = 15 * time.Second
 	startPauseMax = 5 * time.Minute
+	// startShows is how long EC2's lists may go on showing an instance as stopped after EC2 took its start, before it is started again.
+	startShows = 3 * time.Second
 )
 
 // refusalKept is how long after EC2 said so last a zone is believed to have no capacity. As long as that matters it is asked again
@@ -314,6 +316,14 @@ func (q *Requests) startTaken(instance string, now time.Time) int {
 	failed := q.starts[instance].failed
 	q.starts[instance] = starts{taken: now, failed: failed}
 	return failed
+}
+
+// starting says whether EC2 took a start so lately that its lists need not show it yet.
+func (q *Requests) starting(instance string, now time.Time) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	taken := q.starts[instance].taken
+	return !taken.IsZero() && now.Sub(taken) < startShows
 }
 
 // startFailed judges the last start of an instance that is stopped: how many have failed one after the other, when it is one

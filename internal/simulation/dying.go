@@ -158,24 +158,24 @@ func clonedAt(st *store) int64 {
 }
 
 // onlyCrashes says whether nothing is wrong with a replica, and nobody wants anything of it, but that its mysqld crashed repeatedly.
-func (w *world) onlyCrashes(m *topology.Member, plan topology.Plan, o topology.Observed) bool {
+func (w *world) onlyCrashes(m *topology.Member, plan topology.Plan, o topology.Observed, d topology.Desired) bool {
 	primary := o.Members[plan.Primary]
-	if m == nil || primary == nil || m.SQL.Access != topology.AccessVerified || m.UnstableSince.IsZero() || m.Ordinal >= w.desired.Replicas {
+	if m == nil || primary == nil || m.SQL.Access != topology.AccessVerified || m.UnstableSince.IsZero() || m.Ordinal >= d.Replicas {
 		return false
 	}
 	if r := m.SQL.Replication; r == nil || r.ReceiverError != "" || r.ApplierError != "" || !m.SQL.Executed.Union(r.Retrieved).Contains(primary.SQL.Purged) {
 		return false
 	}
 	errant := m.SQL.Executed.Subtract(primary.SQL.Executed).WithoutSource(primary.SQL.ServerUUID)
-	return errant.IsEmpty() && plan.Records.Rolling != m.Name && o.Records.Rolling != m.Name && w.leader.desired.RebuildMember != m.Name
+	return errant.IsEmpty() && plan.Records.Rolling != m.Name && o.Records.Rolling != m.Name && d.RebuildMember != m.Name
 }
 
 // checkExpelled holds what must be true when a vote is taken because of crashes: enough others that are stable acknowledge.
-func (w *world) checkExpelled(plan topology.Plan, o topology.Observed) {
+func (w *world) checkExpelled(plan topology.Plan, o topology.Observed, d topology.Desired) {
 	for _, a := range plan.Actions {
 		switch a := a.(type) {
 		case topology.RemoveVoter:
-			if !w.onlyCrashes(o.Members[a.Member], plan, o) {
+			if !w.onlyCrashes(o.Members[a.Member], plan, o, d) {
 				continue
 			}
 			stable := 0
@@ -190,7 +190,7 @@ func (w *world) checkExpelled(plan topology.Plan, o topology.Observed) {
 			}
 		case topology.StandAlone:
 			for _, name := range plan.Membership.Voters {
-				if name != a.Member && o.Records.Removing != name && w.onlyCrashes(o.Members[name], plan, o) {
+				if name != a.Member && o.Records.Removing != name && w.onlyCrashes(o.Members[name], plan, o, d) {
 					w.fail(expelledRashly, "%s is to go on alone, although %s follows it", a.Member, name)
 				}
 			}

@@ -234,8 +234,8 @@ func (w *world) checkDeletion(v *volume, d topology.Desired) {
 	}
 }
 
-// checkPlan holds what must be true of every plan.
-func (w *world) checkPlan(plan topology.Plan, o topology.Observed) {
+// checkPlan holds what must be true of every plan. d is the spec that it was made for.
+func (w *world) checkPlan(plan topology.Plan, o topology.Observed, d topology.Desired) {
 	primaries := 0
 	for _, v := range plan.Members {
 		m := o.Members[v.Name]
@@ -258,7 +258,7 @@ func (w *world) checkPlan(plan topology.Plan, o topology.Observed) {
 	}
 	w.checkRolling(plan, o)
 	w.checkStall(plan, o)
-	w.checkExpelled(plan, o)
+	w.checkExpelled(plan, o, d)
 	w.checkInventory(false)
 }
 

@@ -246,7 +246,7 @@ func (op *operator) reconcile(p *process) int64 {
 		w.say("%s: %s", op.name, text)
 		op.said = text
 	}
-	w.checkPlan(plan, o)
+	w.checkPlan(plan, o, d)
 	if lost && !o.CloudReachable {
 		// Rebuilt records cannot be saved yet. An action that saves its part of them would make lost ones pass for whole.
 		return second

@@ -171,10 +171,10 @@ func TestDeletedCRDDeletesNoDatabase(t *testing.T) {
 func TestDeletionIsCalledOff(t *testing.T) {
 	t.Parallel()
 	for name, reached := range map[string]func(w *world) bool{
-		"when it has begun":             func(w *world) bool { _, records := w.records(); return records.FinalChosen },
+		"when it has begun":              func(w *world) bool { _, records := w.records(); return records.FinalChosen },
 		"while instances stop":           func(w *world) bool { return anyIs(w.left().instances, ec2.StateStopping, ec2.StateStopped) },
-		"when snapshots are under way":  func(w *world) bool { return len(w.left().snapshots) > 0 },
-		"when snapshots are complete":   func(w *world) bool { return allAre(w.left().snapshots, members, ec2.SnapshotCompleted) },
+		"when snapshots are under way":   func(w *world) bool { return len(w.left().snapshots) > 0 },
+		"when snapshots are complete":    func(w *world) bool { return allAre(w.left().snapshots, members, ec2.SnapshotCompleted) },
 		"when the first instance is off": func(w *world) bool { return len(w.left().instances) < members },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -100,7 +100,7 @@ func TestWhoseAnInstanceIsItsTokenProves(t *testing.T) {
 		want   bool
 	}{
 		"its member":                          {l.owner, "orders-0", 1, true},
-		"its member, three instances later":    {l.owner, "orders-0", 4, true},
+		"its member, three instances later":   {l.owner, "orders-0", 4, true},
 		"its member, after records were lost": {rebuilt, "orders-0", 1, true},
 		"a member that never had one":         {l.owner, "orders-0", 0, false},
 		"another member":                      {l.owner, "orders-1", 1, false},

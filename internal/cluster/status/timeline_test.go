@@ -79,7 +79,7 @@ func TestThePrimaryOpenedAgain(t *testing.T) {
 		"another member":                               {"orders-1", 3, func(*pass.Pass) {}, "Failover", "Warning Failover Failed over from orders-0 to orders-1 in"},
 		"the same member":                              {"orders-0", 3, func(*pass.Pass) {}, "Reopened", "Warning Reopened Reopened orders-0 for writes in"},
 		"after a restart that was asked for":           {"orders-0", 1, func(s *pass.Pass) { s.Observed.Records.Restarts = restarts }, "Reopened", "Normal Reopened Reopened orders-0 for writes in"},
-		"on another instance that was asked for":        {"orders-0", 1, func(s *pass.Pass) { s.Plan.Records.Rolling = "orders-0" }, "Reopened", "Normal Reopened Reopened orders-0 for writes in"},
+		"on another instance that was asked for":       {"orders-0", 1, func(s *pass.Pass) { s.Plan.Records.Rolling = "orders-0" }, "Reopened", "Normal Reopened Reopened orders-0 for writes in"},
 		"while the members are restarted in turn":      {"orders-0", 3, func(s *pass.Pass) { s.Observed.Records.Restarts = restarts }, "Reopened", "Warning Reopened Reopened orders-0 for writes in"},
 		"after hibernation":                            {"orders-0", 3, func(s *pass.Pass) { s.Cache.Told.Writes.Waking = true }, "Reopened", "Normal Reopened Reopened orders-0 for writes in"},
 		"another member, after hibernation":            {"orders-1", 3, func(s *pass.Pass) { s.Cache.Told.Writes.Waking = true }, "Failover", "Warning Failover Failed over from orders-0 to orders-1 in"},

@@ -90,13 +90,28 @@ func (q *Requests) recentFailure(key Attempt, now time.Time) *Problem {
 // Upkeep asks EC2 for something on which no database depends, unless that was refused shortly before: a pass a second must not be
 // as many calls.
 func (q *Requests) Upkeep(key Attempt, clock clock.PassiveClock, ask func() error) error {
+	return q.paced(key, clock, upkeepPause, func() error {
+		err := ask()
+		q.DoubtAfter(err, clock.Now())
+		return err
+	})
+}
+
+// Look asks EC2 for something that a pass has to know, unless EC2 failed to answer that shortly before; then its error is that of the
+// last attempt.
+func (q *Requests) Look(key Attempt, clock clock.PassiveClock, ask func() error) error {
+	return q.paced(key, clock, longestPause, ask)
+}
+
+// paced makes an attempt, unless it failed so shortly before that it is not to be made again yet. longest is what the pause after a
+// failure grows to.
+func (q *Requests) paced(key Attempt, clock clock.PassiveClock, longest time.Duration, ask func() error) error {
 	if p := q.Refusal(key, clock.Now()); p != nil {
 		return p
 	}
 	if err := ask(); err != nil {
 		p := CloudError(err)
-		q.DoubtAfter(err, clock.Now())
-		p.PauseFrom, p.Pause = firstPause, upkeepPause
+		p.PauseFrom, p.Pause = firstPause, longest
 		q.Fail(key, p, clock.Now())
 		return p
 	}

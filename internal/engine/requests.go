@@ -35,6 +35,7 @@ const (
 	TakeSnapshotErrand
 	DeleteSnapshotErrand
 	DeleteSnapshotsErrand
+	FindErrand // looks for what EC2's lists do not show
 )
 
 // Requests is the outcome of requests to EC2. Actions of several members use it in parallel.

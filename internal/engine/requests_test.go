@@ -124,3 +124,46 @@ func TestPausesGrow(t *testing.T) {
 		t.Error("another value waits for the pause of the refused one")
 	}
 }
+
+// TestEC2ThatDoesNotAnswerIsNotAskedInEachPass: passes follow each other four times a second while a cluster has no primary.
+func TestEC2ThatDoesNotAnswerIsNotAskedInEachPass(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		attempt func(*Requests, Attempt, *clocktesting.FakePassiveClock, func() error) error
+		most    int // within a minute
+		doubted bool
+	}{
+		"a look": {func(q *Requests, key Attempt, c *clocktesting.FakePassiveClock, ask func() error) error {
+			return q.Look(key, c, ask)
+		}, 16, false},
+		"upkeep": {func(q *Requests, key Attempt, c *clocktesting.FakePassiveClock, ask func() error) error {
+			return q.Upkeep(key, c, ask)
+		}, 7, true},
+	} {
+		clock, q, asked := clocktesting.NewFakePassiveClock(time.Unix(1e9, 0)), NewRequests(), 0
+		key, refusal := Errand{What: FindErrand, Object: "volumes"}, error(answer("DescribeVolumes", "InternalError"))
+		try := func() error {
+			return row.attempt(q, key, clock, func() error { asked++; return refusal })
+		}
+		for range 4 * 60 {
+			if err := try(); !errors.Is(err, refusal) {
+				t.Fatalf("%s: %v", name, err)
+			}
+			clock.SetTime(clock.Now().Add(250 * time.Millisecond))
+		}
+		if asked < 2 || asked > row.most {
+			t.Errorf("%s: EC2 was asked %d times within a minute", name, asked)
+		}
+		if got := !q.Doubted().IsZero(); got != row.doubted {
+			t.Errorf("%s: doubted %t", name, got)
+		}
+		refusal = nil
+		clock.SetTime(clock.Now().Add(upkeepPause))
+		if err := try(); err != nil {
+			t.Errorf("%s: an answer is not taken: %v", name, err)
+		}
+		if before := asked; try() != nil || asked != before+1 {
+			t.Errorf("%s: after an answer EC2 is not asked at once", name)
+		}
+	}
+}

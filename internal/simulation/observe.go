@@ -72,16 +72,19 @@ func (op *operator) findHidden(p *process) error {
 		if rec.VolumeID == "" || op.picture.volumes[rec.VolumeID] != nil || op.goneAt[rec.VolumeID] > 0 && w.now-op.goneAt[rec.VolumeID] < goneFor {
 			continue
 		}
-		if err := p.call("look for "+rec.VolumeID, func() error {
-			v := w.volume(rec.VolumeID)
-			seen, there := asOf(v.past, w.now-w.between(0, w.shape.weather.lag))
-			if there && seen.State != deleted {
-				see(op.picture.volumes, v.ID, v.member, seen, w.now, false)
-			} else {
-				op.goneAt[v.ID] = w.now
-			}
-			return nil
-		}); err != nil {
+		look := func() error {
+			return p.call("look for "+rec.VolumeID, func() error {
+				v := w.volume(rec.VolumeID)
+				seen, there := asOf(v.past, w.now-w.between(0, w.shape.weather.lag))
+				if there && seen.State != deleted {
+					see(op.picture.volumes, v.ID, v.member, seen, w.now, false)
+				} else {
+					op.goneAt[v.ID] = w.now
+				}
+				return nil
+			})
+		}
+		if err := op.requests.Look(engine.Errand{What: engine.FindErrand, Object: rec.VolumeID}, clock{w}, look); err != nil {
 			return err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
@@ -39,6 +40,15 @@ func (r *Cloud) findHidden(ctx context.Context, s *pass.Pass) error {
 	return r.findGroup(ctx, s)
 }
 
+// find asks EC2 for what the inventory lacks. A pass four times a second must not be as many calls to an EC2 that throttles.
+func find[T any](r *Cloud, s *pass.Pass, what string, ask func() (T, error)) (found T, err error) {
+	err = s.Cache.Requests.Look(engine.Errand{What: engine.FindErrand, Object: what}, r.Clock, func() (err error) {
+		found, err = ask()
+		return err
+	})
+	return found, err
+}
+
 // findGroup looks by name, while the cluster is deleted, for its security group, which nothing else knows of once the tag is gone.
 func (r *Cloud) findGroup(ctx context.Context, s *pass.Pass) error {
 	name := ec2.GroupName(s.UID())
@@ -46,7 +56,7 @@ func (r *Cloud) findGroup(ctx context.Context, s *pass.Pass) error {
 	if gone || slices.ContainsFunc(s.Seen.Inventory.SecurityGroups, func(g ec2.SecurityGroup) bool { return g.Name == name }) {
 		return nil
 	}
-	found, err := s.Access.Cloud.GroupsByName(ctx, name)
+	found, err := find(r, s, name, func() ([]ec2.SecurityGroup, error) { return s.Access.Cloud.GroupsByName(ctx, name) })
 	if err != nil {
 		return err
 	}
@@ -75,7 +85,7 @@ func (r *Cloud) findVolumes(ctx context.Context, s *pass.Pass) error {
 		return nil
 	}
 	ids := slices.Sorted(maps.Keys(members))
-	found, err := s.Access.Cloud.VolumesByID(ctx, ids)
+	found, err := find(r, s, "volumes", func() (map[string]ec2.Volume, error) { return s.Access.Cloud.VolumesByID(ctx, ids) })
 	if err != nil {
 		return err
 	}
@@ -125,7 +135,7 @@ func (r *Cloud) findInstances(ctx context.Context, s *pass.Pass) error {
 		return nil
 	}
 	ids := slices.Sorted(maps.Keys(members))
-	found, err := s.Access.Cloud.InstancesByID(ctx, ids)
+	found, err := find(r, s, "instances", func() (map[string]ec2.Instance, error) { return s.Access.Cloud.InstancesByID(ctx, ids) })
 	if err != nil {
 		return err
 	}

@@ -55,6 +55,8 @@ const (
 	// Backups and recovery.
 	EventRecoveryNotStarted = "RecoveryNotStarted"
 	EventArchiveIncomplete  = "ArchiveIncomplete"
+	EventBackupNotStarted   = "BackupNotStarted"
+	EventBackupJobStuck     = "BackupJobStuck"
 	EventBackupFailed       = "BackupFailed"
 	EventBackupDataLeft     = "BackupDataLeft"
 	EventRemovalFailed      = "RemovalFailed"

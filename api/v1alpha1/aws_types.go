@@ -99,13 +99,12 @@ type AWSSpec struct {
 	KeyName string `json:"keyName,omitempty"`
 
 	// Tags are put on every EC2 resource that the operator makes, at most 40 (EC2 allows 50, the operator needs the rest);
-	// keys of at most 128 and values of at most 256 characters. A change counts for what is made from then on.
+	// keys of at most 128 and values of at most 256 characters, of any script. A change counts for what is made from then on.
 	// +kubebuilder:validation:MaxProperties=40
-	// +kubebuilder:validation:XValidation:rule="self.all(k, size(k) >= 1 && size(k) <= 128 && k.matches('^[A-Za-z0-9 _.:/=+@-]+$'))",message="a tag's key must be 1 to 128 letters, digits, spaces and _ . : / = + @ - only"
-	// +kubebuilder:validation:XValidation:rule="self.all(k, size(self[k]) <= 256)",message="a tag's value may have at most 256 characters"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, size(k) >= 1 && size(k) <= 128 && !k.matches(r'^ | $|[\\p{Cc}\\x{FFFE}\\x{FFFF}]'))",message="a tag's key must be 1 to 128 characters, without control characters and without spaces at its ends"
 	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.lowerAscii().startsWith('aws:') && !k.lowerAscii().startsWith('mysql.alx.ke/') && k != 'Name')",message="a tag's key may not begin with aws: (reserved by AWS) or mysql.alx.ke/ (the operator's), nor be Name (set by the operator): use another key"
 	// +optional
-	Tags map[string]PlainValue `json:"tags,omitempty"`
+	Tags map[string]TagValue `json:"tags,omitempty"`
 
 	// CredentialsSecretRef names a Secret of the cluster's namespace with the keys accessKeyID, secretAccessKey and,
 	// optionally, sessionToken: the AWS credentials that are used for this cluster. Unless it is set, the operator's own
@@ -154,3 +153,9 @@ type DownloadSpec struct {
 	// +kubebuilder:validation:Pattern=`^[0-9a-f]{64}$`
 	SHA256 string `json:"sha256"`
 }
+
+// TagValue is the value of a tag. EC2 takes any character; its XML holds no control characters.
+// Source: "Tag restrictions" in the EC2 user guide.
+// +kubebuilder:validation:MaxLength=256
+// +kubebuilder:validation:XValidation:rule="!self.matches(r'^ | $|[\\p{Cc}\\x{FFFE}\\x{FFFF}]')",message="a tag's value may have no control characters, and no spaces at its ends"
+type TagValue = string

@@ -98,7 +98,7 @@ func TestColumns(t *testing.T) {
 	if err := api(t).Get(t.Context(), client.ObjectKey{Name: crdName}, &crd); err != nil {
 		t.Fatal(err)
 	}
-	if crd.Spec.Scope != apiextensionsv1.NamespaceScoped || fmt.Sprint(crd.Spec.Names.ShortNames) != "[mysql]" {
+	if crd.Spec.Scope != apiextensionsv1.NamespaceScoped || fmt.Sprint(crd.Spec.Names.ShortNames) != "[nmysql]" || len(crd.Spec.Names.Categories) != 0 {
 		t.Errorf("scope %s, short names %v", crd.Spec.Scope, crd.Spec.Names.ShortNames)
 	}
 	var usual, wide []string

@@ -15,7 +15,8 @@ type MySQLClusterSpec struct {
 	// Raising it seeds new members by CLONE. After lowering it, the members with the highest ordinals leave, one at a time and
 	// when all others are well; what becomes of their volumes is decided by storage.deletionPolicy.
 	// +kubebuilder:default=3
-	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:XValidation:rule="self >= 1",message="a cluster has 1 to 9 members. To stop its instances and keep its data, set spec.hibernate to true: kubectl patch mysqlclusters.mysql.alx.ke NAME --type merge --patch '{\"spec\":{\"hibernate\":true}}'"
 	// +kubebuilder:validation:Maximum=9
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
@@ -84,7 +85,7 @@ type MySQLClusterSpec struct {
 	// DeletionProtection, true unless set, keeps the cluster from being deleted: the webhook refuses the delete, and where
 	// a deletion got past it (the namespace or the CRD was deleted) the cluster keeps running and nothing in AWS is touched.
 	// To delete the cluster, set this to false first:
-	//   kubectl patch mysqlcluster <name> --type=merge -p '{"spec":{"deletionProtection":false}}'
+	//   kubectl patch mysqlclusters.mysql.alx.ke <name> --type=merge -p '{"spec":{"deletionProtection":false}}'
 	// What becomes of the data then is decided by storage.deletionPolicy.
 	// +kubebuilder:default=true
 	// +optional
@@ -155,7 +156,7 @@ type MaintenanceWindow struct {
 	TimeZone string `json:"timeZone,omitempty"`
 }
 
-// PlainValue is the value of a setting of mysqld or of a tag. Its length is bounded, so that the API server can estimate
+// PlainValue is the value of a setting of mysqld. Its length is bounded, so that the API server can estimate
 // what the rules on such maps cost; its characters, so that it means the same wherever it is written.
 // +kubebuilder:validation:MaxLength=512
 // +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9_.,:=+*/%@ -]*$') && !self.startsWith(' ') && !self.endsWith(' ')",message="a value may hold letters, digits, inner spaces and _ . , : = + * / % @ - only: write it without quotes, comments and line breaks"

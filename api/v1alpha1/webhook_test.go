@@ -131,7 +131,7 @@ func TestWebhookAsShipped(t *testing.T) {
 	t.Run("a protected cluster is not deleted, and the way on is told", func(t *testing.T) {
 		object := cluster(t, "pair")
 		err := admin.Delete(t.Context(), object)
-		if err == nil || !strings.Contains(err.Error(), `kubectl patch mysqlcluster pair --namespace default --type merge --patch '{"spec":{"deletionProtection":false}}'`) {
+		if err == nil || !strings.Contains(err.Error(), `kubectl patch mysqlclusters.mysql.alx.ke pair --namespace default --type merge --patch '{"spec":{"deletionProtection":false}}'`) {
 			t.Fatalf("deleted, or without a way on: %v", err)
 		}
 		if err := admin.Patch(t.Context(), object, client.RawPatch(client.Merge.Type(), []byte(`{"spec":{"deletionProtection":false}}`))); err != nil {

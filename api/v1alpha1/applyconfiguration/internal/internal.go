@@ -81,7 +81,7 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         map:
           elementType:
-            namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.PlainValue
+            namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.TagValue
 - name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.BackupDeletionPolicy
   scalar: string
 - name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.BackupDestination
@@ -770,6 +770,8 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.VolumeType
       default: gp3
+- name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.TagValue
+  scalar: string
 - name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.TimeZoneName
   scalar: string
 - name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.UncoveredMember

@@ -46,7 +46,7 @@ type AWSSpecApplyConfiguration struct {
 	// credentialsSecretRef is set.
 	KeyName *string `json:"keyName,omitempty"`
 	// Tags are put on every EC2 resource that the operator makes, at most 40 (EC2 allows 50, the operator needs the rest);
-	// keys of at most 128 and values of at most 256 characters. A change counts for what is made from then on.
+	// keys of at most 128 and values of at most 256 characters, of any script. A change counts for what is made from then on.
 	Tags map[string]string `json:"tags,omitempty"`
 	// CredentialsSecretRef names a Secret of the cluster's namespace with the keys accessKeyID, secretAccessKey and,
 	// optionally, sessionToken: the AWS credentials that are used for this cluster. Unless it is set, the operator's own

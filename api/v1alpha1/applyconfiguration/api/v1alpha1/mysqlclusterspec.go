@@ -42,7 +42,7 @@ type MySQLClusterSpecApplyConfiguration struct {
 	// DeletionProtection, true unless set, keeps the cluster from being deleted: the webhook refuses the delete, and where
 	// a deletion got past it (the namespace or the CRD was deleted) the cluster keeps running and nothing in AWS is touched.
 	// To delete the cluster, set this to false first:
-	// kubectl patch mysqlcluster <name> --type=merge -p '{"spec":{"deletionProtection":false}}'
+	// kubectl patch mysqlclusters.mysql.alx.ke <name> --type=merge -p '{"spec":{"deletionProtection":false}}'
 	// What becomes of the data then is decided by storage.deletionPolicy.
 	DeletionProtection *bool `json:"deletionProtection,omitempty"`
 	// Upgrade says how members are replaced and restarted one after the other when the spec changes.

@@ -214,7 +214,7 @@ type BackupProgress struct {
 
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:shortName=mybackup
+// +kubebuilder:resource:shortName=nmybackup
 // +kubebuilder:printcolumn:name=Cluster,type=string,JSONPath=`.spec.clusterName`,description="What is backed up"
 // +kubebuilder:printcolumn:name=Method,type=string,JSONPath=`.spec.method`,description="Dump or Snapshot"
 // +kubebuilder:printcolumn:name=Phase,type=string,JSONPath=`.status.phase`,description="How far it is"

@@ -217,7 +217,7 @@ type DatabaseSpec struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
-// +kubebuilder:resource:shortName=mysql,categories=all
+// +kubebuilder:resource:shortName=nmysql
 // +kubebuilder:printcolumn:name=Phase,type=string,JSONPath=`.status.phase`,description="The least advanced phase of the members"
 // +kubebuilder:printcolumn:name=Available,type=string,JSONPath=`.status.conditions[?(@.type=="Available")].status`,description="Whether a write through the primary Service succeeded in the last seconds"
 // +kubebuilder:printcolumn:name=Ready,type=string,JSONPath=`.status.readyMembers`,description="Members that are Ready, of those wanted"

@@ -61,7 +61,7 @@ func (v *Validator) ValidateDelete(_ context.Context, cluster *v1alpha1.MySQLClu
 	kept := cluster.Spec.Storage.EffectiveDeletionPolicy()
 	if cluster.IsProtected() {
 		return nil, fmt.Errorf("MySQLCluster %s is protected against deletion. To delete it, lift the protection first: "+
-			`kubectl patch mysqlcluster %s --namespace %s --type merge --patch '{"spec":{"deletionProtection":false}}'. `+
+			`kubectl patch mysqlclusters.mysql.alx.ke %s --namespace %s --type merge --patch '{"spec":{"deletionProtection":false}}'. `+
 			"What becomes of its volumes is decided by spec.storage.deletionPolicy, which is %s",
 			cluster.Name, cluster.Name, cluster.Namespace, kept)
 	}

@@ -129,7 +129,7 @@ func TestUpdateWarnsOfWhatIsNew(t *testing.T) {
 func TestDelete(t *testing.T) {
 	validator := &webhook.Validator{}
 	_, err := validator.ValidateDelete(t.Context(), quiet())
-	if err == nil || !strings.Contains(err.Error(), `kubectl patch mysqlcluster orders --namespace shop --type merge --patch '{"spec":{"deletionProtection":false}}'`) ||
+	if err == nil || !strings.Contains(err.Error(), `kubectl patch mysqlclusters.mysql.alx.ke orders --namespace shop --type merge --patch '{"spec":{"deletionProtection":false}}'`) ||
 		!strings.Contains(err.Error(), "spec.storage.deletionPolicy, which is Snapshot") {
 		t.Errorf("a cluster that does not speak of protection is protected, and the way on is told; got %v", err)
 	}

@@ -189,6 +189,8 @@ const (
 	// ReasonTagMissing: an instance has lost the tag that says what it was made from.
 	ReasonTagMissing = "TagMissing"
 	ReasonBootFailed = "BootFailed"
+	// ReasonActionFailing: a step of the operator's has failed for more than a minute, each time that it was tried.
+	ReasonActionFailing = "ActionFailing"
 	// ReasonRecovering: what the cluster is to begin with is being restored into its first member.
 	ReasonRecovering = "Recovering"
 	// ReasonRecoveryFailed: that failed; the message says why, and the operator tries again where that can help.

@@ -47,6 +47,7 @@ var severities = map[string]Severity{
 	ReasonClockSkew:          SeverityMembers,
 	ReasonForeignReplica:     SeverityMembers,
 	ReasonMemberCrashing:     SeverityMembers,
+	ReasonActionFailing:      SeverityMembers,
 
 	ReasonNotPermitted:              SeverityHint,
 	ReasonInvalidSpec:               SeverityHint,

@@ -391,3 +391,33 @@ func TestWhatEC2DidNotAnswerIsInDoubt(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatGoesOnFailingIsReported: an error that nobody expected is a person's business when it does not pass by itself.
+func TestWhatGoesOnFailingIsReported(t *testing.T) {
+	w, q := newStage(), NewRequests()
+	w.answers["stop the receiver"] = errors.New("Error 1396 (HY000)")
+	take := func() *Problem {
+		x := w.execution(q, topology.Fence{Member: "a"})
+		if x.Run(t.Context()); len(x.Problems) == 0 {
+			return nil
+		}
+		return x.Problems[0]
+	}
+	for range int(failureLasts / time.Second) {
+		if p := take(); p == nil || !p.Quiet() {
+			t.Fatalf("at first: %v", p)
+		}
+		w.clock.SetTime(w.clock.Now().Add(time.Second))
+	}
+	if p := take(); p == nil || p.Reason != v1alpha1.ReasonActionFailing || !strings.Contains(p.Message, "1396") || !strings.Contains(p.Message, "has failed since 2001-09-09T01:46:40Z") {
+		t.Errorf("after a minute: %v", p)
+	}
+	w.clock.SetTime(w.clock.Now().Add(failureLasts))
+	if p := take(); p == nil || !p.Quiet() {
+		t.Errorf("one that was not tried for a while counts as new: %v", p)
+	}
+	delete(w.answers, "stop the receiver")
+	if p := take(); p != nil {
+		t.Errorf("after it succeeded: %v", p)
+	}
+}

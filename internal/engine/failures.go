@@ -18,6 +18,8 @@ const (
 	fencePause = time.Second
 	// failureAge is after which time without a failure one is forgotten: nothing makes the attempt any more.
 	failureAge = 10 * time.Minute
+	// failureLasts is for how long an attempt has to have failed each time before a person should know, whatever it failed of.
+	failureLasts = time.Minute
 	// upkeepPause is for how long at the most what upkeep asked for is not asked for again, tagPause the same for tags.
 	upkeepPause = time.Minute
 	tagPause    = 5 * time.Minute
@@ -44,7 +46,11 @@ func (q *Requests) Fail(key Attempt, p *Problem, now time.Time) (news bool) {
 	default:
 		first = firstPause
 	}
-	q.failed[key] = failure{problem: p, at: now, pause: min(max(first, 2*last.pause), p.Pause)}
+	since := now
+	if known && now.Sub(last.at) < failureLasts {
+		since = last.since
+	}
+	q.failed[key] = failure{problem: p, at: now, since: since, pause: min(max(first, 2*last.pause), p.Pause)}
 	return !known || last.problem.Message != p.Message
 }
 
@@ -68,6 +74,16 @@ func (q *Requests) Refusal(key Attempt, now time.Time) *Problem {
 // MayTry says whether an attempt may be made: it was not refused shortly before.
 func (q *Requests) MayTry(key Attempt, now time.Time) bool {
 	return q.Refusal(key, now) == nil
+}
+
+// lastingSince is since when an attempt has failed each time; zero unless that is long enough that a person should know.
+func (q *Requests) lastingSince(key Attempt, now time.Time) time.Time {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if since := q.failed[key].since; now.Sub(since) >= failureLasts {
+		return since
+	}
+	return time.Time{}
 }
 
 // lastFailure is what an attempt met when it was last heard of; nil when it did not fail.

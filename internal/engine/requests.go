@@ -66,8 +66,9 @@ func NewRequests() *Requests {
 // failure is an attempt that failed when it was made last.
 type failure struct {
 	problem *Problem
-	at      time.Time
-	pause   time.Duration
+	// at is when it failed last, since when it has failed each time.
+	at, since time.Time
+	pause     time.Duration
 }
 
 // call is a request to EC2 that may outlast the pass that made it. It works on values of its own.

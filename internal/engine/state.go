@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
@@ -56,9 +57,14 @@ func (x *Execution) failed(a topology.Action, p *Problem) {
 	x.report(a, p)
 }
 
-// report adds what an action met to the problems.
+// report adds what an action met to the problems. What usually passes by itself, and does not, is a person's business.
 func (x *Execution) report(a topology.Action, p *Problem) {
-	x.problem(&Problem{Reason: p.Reason, Message: a.String() + ": " + p.Message, After: p.After, Cause: p})
+	shown := &Problem{Reason: p.Reason, Message: a.String() + ": " + p.Message, After: p.After, Cause: p}
+	if since := x.Requests.lastingSince(topology.Identity(a), x.Clock.Now()); p.Quiet() && !since.IsZero() {
+		shown.Reason = v1alpha1.ReasonActionFailing
+		shown.Message += "; it has failed since " + since.UTC().Format(time.RFC3339) + " and is tried again"
+	}
+	x.problem(shown)
 }
 
 func (x *Execution) problem(p *Problem) {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	driver "github.com/go-sql-driver/mysql"
@@ -83,6 +84,26 @@ func checkOwner(database, user, password string) error {
 		return fmt.Errorf("%w: the user's name is reserved", ErrInvalidArgument)
 	case password == "":
 		return fmt.Errorf("%w: the password is empty", ErrInvalidArgument)
+	}
+	return checkPassword(password)
+}
+
+// maxPassword is how long a password of caching_sha2_password may be, in bytes; MySQL refuses a longer one as an account that it cannot
+// make (1396).
+const maxPassword = 256
+
+// checkPassword refuses a password that MySQL does not take, and one that clients lose a part of on the way: shells and editors drop
+// line breaks and spaces at its ends, and C ends a text at a zero.
+func checkPassword(password string) error {
+	switch {
+	case len(password) > maxPassword:
+		return fmt.Errorf("%w: it has %d bytes, and MySQL takes at most %d", ErrPasswordRefused, len(password), maxPassword)
+	case strings.HasSuffix(password, "\n"):
+		return fmt.Errorf("%w: it ends in a line break, which clients do not send: write it without, for example with printf instead of echo", ErrPasswordRefused)
+	case strings.TrimSpace(password) != password:
+		return fmt.Errorf("%w: it begins or ends with a space, which clients do not send", ErrPasswordRefused)
+	case strings.ContainsFunc(password, unicode.IsControl) || !utf8.ValidString(password):
+		return fmt.Errorf("%w: it holds a control character, or is no text in UTF-8", ErrPasswordRefused)
 	}
 	return nil
 }

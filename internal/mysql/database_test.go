@@ -115,3 +115,30 @@ func TestAPasswordThatIsRefused(t *testing.T) {
 	}
 	must(t, ensure("third-of-them"))
 }
+
+// TestPasswordsThatNoClientCanUse: MySQL takes no password of more than 256 bytes, and what clients drop on the way is no part of one.
+func TestPasswordsThatNoClientCanUse(t *testing.T) {
+	w, m := settle(t, newPool(t, nil))
+	ctx := t.Context()
+	ensure := func(password string) error {
+		_, err := m[0].EnsureDatabase(ctx, Database{Name: "shop", Owner: "shop", Password: password})
+		return err
+	}
+	if _, err := root(t, w.servers[0]).ExecContext(ctx, "CREATE USER too_long IDENTIFIED BY '"+strings.Repeat("p", maxPassword+1)+"'"); !isServerError(err, 1396) {
+		t.Errorf("MySQL says of a password of %d bytes: %v", maxPassword+1, err)
+	}
+	for name, password := range map[string]string{
+		"too long": strings.Repeat("p", maxPassword+1), "too long in bytes": strings.Repeat("é", maxPassword/2) + "x",
+		"a line break at its end": "secret\n", "a space at its end": "secret ", "a zero": "sec\x00ret", "a tabulator": "sec\tret", "no text": "\xff\xfe",
+	} {
+		err := ensure(password)
+		wantError(t, err, ErrPasswordRefused)
+		if strings.Contains(err.Error(), password) {
+			t.Errorf("%s: the error has the password: %v", name, err)
+		}
+	}
+	for _, password := range []string{strings.Repeat("p", maxPassword), strings.Repeat("é", maxPassword/2), `a 'b' "c" \d %s $e`, "パスワード"} {
+		must(t, ensure(password))
+		must(t, m[0].login(ctx, "shop", password))
+	}
+}

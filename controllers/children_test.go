@@ -241,6 +241,31 @@ func TestPasswordThatCannotBeKept(t *testing.T) {
 	}
 }
 
+// TestPasswordThatAPersonHandsOver: a Secret that was there before the cluster keeps its password and its type, and goes with the cluster.
+func TestPasswordThatAPersonHandsOver(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.cluster.Namespace, Name: "orders-app", Annotations: map[string]string{v1alpha1.AnnotationHandOverTo: "another"}},
+		StringData: map[string]string{"password": "from before", "note": "kept"},
+	}
+	must(t, kube.Create(t.Context(), secret))
+	o := w.newOperator(nil)
+	w.drive(o, patience, w.conditionHas(v1alpha1.ConditionDegraded, "True/ForeignResource", "mysql.alx.ke/hand-over-to=orders"))
+	before := secret.DeepCopy()
+	secret.Annotations[v1alpha1.AnnotationHandOverTo] = "orders"
+	must(t, kube.Patch(t.Context(), secret, client.MergeFrom(before)))
+	w.drive(o, patience, func() bool {
+		var now corev1.Secret
+		must(t, kube.Get(t.Context(), client.ObjectKeyFromObject(secret), &now))
+		if string(now.Data["password"]) != "from before" || string(now.Data["note"]) != "kept" || now.Type != corev1.SecretTypeOpaque {
+			t.Fatalf("the Secret holds %q, type %s", now.Data, now.Type)
+		}
+		return metav1.IsControlledBy(&now, w.cluster) && string(now.Data["username"]) != "" && strings.Contains(string(now.Data["uri"]), "from%20before")
+	})
+	w.drive(o, patience, func() bool { return !w.conditionHas(v1alpha1.ConditionDegraded, "", "orders-app")() })
+}
+
 func TestWhatTheAPIServerRefuses(t *testing.T) {
 	t.Parallel()
 	services := schema.GroupResource{Resource: "services"}

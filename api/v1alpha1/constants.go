@@ -35,6 +35,9 @@ const (
 	AnnotationCertificatesRenewedAt = Prefix + "certificatesRenewedAt"
 	// AnnotationClusterUID is on each of the cluster's objects and names the cluster by UID: one that lost its owner is known by it.
 	AnnotationClusterUID = Prefix + "cluster-uid"
+	// AnnotationHandOverTo names, on a Secret that a person made under the name <cluster>-app, the cluster that is to have it: its
+	// password becomes that of the application's owner, and it goes with the cluster.
+	AnnotationHandOverTo = Prefix + "hand-over-to"
 	// AnnotationReleased is set by the operator on a cluster that is being deleted and has nothing left in EC2, before it lets go of
 	// the Secret with the credentials. It counts only when that Secret is gone.
 	AnnotationReleased = Prefix + "released"

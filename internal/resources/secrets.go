@@ -1,6 +1,7 @@
 package resources
 
 import (
+	"cmp"
 	"crypto/rand"
 	"fmt"
 	"net"
@@ -48,6 +49,8 @@ type AppCredentials struct {
 	Username, Password, Database string
 	// CAPEM is the certificate of the cluster's authority, for clients that verify whom they talk to.
 	CAPEM []byte
+	// Type is that of the Secret that is there, which cannot be changed; empty for that of a new one.
+	Type corev1.SecretType
 }
 
 // CASecret holds the cluster's authority. It carries the finalizer: deletion still needs to speak to the members.
@@ -77,7 +80,7 @@ func AppSecret(c *v1alpha1.MySQLCluster, credentials AppCredentials) *corev1ac.S
 		Host:   net.JoinHostPort(host, port),
 		Path:   "/" + credentials.Database,
 	}
-	return secret(c, name, ComponentApp, bindingSecretType).
+	return secret(c, name, ComponentApp, cmp.Or(credentials.Type, bindingSecretType)).
 		WithData(map[string][]byte{
 			KeyType:     []byte(bindingType),
 			KeyProvider: []byte(v1alpha1.FieldManager),

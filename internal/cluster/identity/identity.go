@@ -199,6 +199,9 @@ func (r *Identities) keepPassword(ctx context.Context, s *pass.Pass, name string
 			return fmt.Errorf("read the application's Secret: %w", err)
 		}
 	}
+	if secret != nil {
+		s.Keys.PasswordSecret = secret.Type
+	}
 	if secret != nil && len(secret.Data[resources.KeyPassword]) > 0 {
 		s.Keys.Password = string(secret.Data[resources.KeyPassword])
 		return nil

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -146,7 +147,7 @@ func (r *Objects) PodImages(ctx context.Context, c *v1alpha1.MySQLCluster, image
 func (r *Objects) AppCredentials(s *pass.Pass) resources.AppCredentials {
 	return resources.AppCredentials{
 		Username: s.Cluster.Spec.Database.OwnerName(), Password: s.Keys.Password,
-		Database: s.Cluster.Spec.Database.Name, CAPEM: s.Keys.Authority.CertificatePEM(),
+		Database: s.Cluster.Spec.Database.Name, CAPEM: s.Keys.Authority.CertificatePEM(), Type: s.Keys.PasswordSecret,
 	}
 }
 
@@ -171,8 +172,12 @@ func (r *Objects) Foreign(ctx context.Context, s *pass.Pass, kind string, obj cl
 		}
 		return &engine.Problem{Message: fmt.Sprintf("%s %s of an older cluster goes", kind, obj.GetName()), After: engine.AfterRepair}
 	}
-	return &engine.Problem{Reason: v1alpha1.ReasonForeignResource, After: engine.AfterPerson,
-		Message: fmt.Sprintf("%s %s exists and does not belong to this cluster; rename or delete it", kind, obj.GetName())}
+	message := fmt.Sprintf("%s %s exists and does not belong to this cluster; rename or delete it", kind, obj.GetName())
+	if secret, ok := obj.(*corev1.Secret); ok && mayBeHandedOver(secret, s.Cluster) {
+		message += fmt.Sprintf(", or hand it over, and its password becomes the application's: kubectl annotate secret %s --namespace %s %s=%s",
+			secret.Name, secret.Namespace, v1alpha1.AnnotationHandOverTo, s.Cluster.Name)
+	}
+	return &engine.Problem{Reason: v1alpha1.ReasonForeignResource, After: engine.AfterPerson, Message: message}
 }
 
 // HeldForUID returns the UID of the cluster of a name for which our finalizer alone keeps a deleted object, empty when that is

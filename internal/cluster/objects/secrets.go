@@ -13,6 +13,7 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 )
 
 // ApplySecret writes a Secret of the cluster's own, whoever else has changed it.
@@ -37,7 +38,7 @@ func (r *Objects) OwnedSecret(ctx context.Context, s *pass.Pass, name string) (*
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("read Secret %s: %w", name, err)
-	case !pass.OwnedBy(&secret, s.Cluster):
+	case !pass.OwnedBy(&secret, s.Cluster) && !handedOver(&secret, s.Cluster):
 		return nil, r.Foreign(ctx, s, "Secret", &secret)
 	case metav1.GetControllerOf(&secret) == nil && secret.DeletionTimestamp.IsZero() && !s.Deleting():
 		before := secret.DeepCopy()
@@ -49,6 +50,16 @@ func (r *Objects) OwnedSecret(ctx context.Context, s *pass.Pass, name string) (*
 		}
 	}
 	return &secret, nil
+}
+
+// handedOver says whether a person gave the cluster a Secret that was there before it, for the password of the application.
+func handedOver(secret *corev1.Secret, c *v1alpha1.MySQLCluster) bool {
+	return mayBeHandedOver(secret, c) && secret.Annotations[v1alpha1.AnnotationHandOverTo] == c.Name
+}
+
+// mayBeHandedOver says whether a Secret has the name of the application's, a password, and nobody else who writes it.
+func mayBeHandedOver(secret *corev1.Secret, c *v1alpha1.MySQLCluster) bool {
+	return secret.Name == resources.NamesOf(c.Name).App && len(secret.Data[resources.KeyPassword]) > 0 && pass.OwnerOf(secret) == "" && secret.DeletionTimestamp.IsZero()
 }
 
 // CreateSecret makes a Secret and never replaces one.

@@ -66,6 +66,8 @@ type Keys struct {
 	Identity  mysql.Identity
 	// Password is the application owner's; empty when there is no application database.
 	Password string
+	// PasswordSecret is the type of the Secret that holds it, which cannot be changed; empty while there is none.
+	PasswordSecret corev1.SecretType
 	// Leaving is true when the namespace is being deleted under a protected cluster.
 	Leaving bool
 }

@@ -37,13 +37,6 @@ type Cloud struct {
 	// patience is how long a reconcile waits for a look by ids.
 	patience time.Duration
 	flights  singleflight.Group
-	// last are the lists that the last sweep read; only the sweep, of which there is one at a time, uses them.
-	last struct {
-		instances listing[Instance]
-		volumes   listing[Volume]
-		snapshots listing[Snapshot]
-		groups    listing[group]
-	}
 
 	mu sync.Mutex
 	// swept, looked and described are how the last sweep, the last look by ids and the last look at subnets went.

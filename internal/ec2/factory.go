@@ -149,7 +149,7 @@ func (f *Factory) Cloud(ctx context.Context, account Account) (*Cloud, error) {
 	regional := cfg.Copy()
 	regional.Region = account.Region
 	cloud := newCloud(services{
-		ec2: ec2.NewFromConfig(regional, func(o *ec2.Options) { o.APIOptions = append(o.APIOptions, genuine, unchanged) }),
+		ec2: ec2.NewFromConfig(regional, func(o *ec2.Options) { o.APIOptions = append(o.APIOptions, genuine) }),
 		ssm: ssm.NewFromConfig(regional), sts: sts.NewFromConfig(cfg), credentials: cfg.Credentials,
 	}, account.Region, f.options, f.metrics)
 	f.clouds[key] = &kept{cloud: cloud, used: now}

@@ -47,7 +47,7 @@ func succeeded(out middleware.DeserializeOutput, err error) *smithyhttp.Response
 	return response
 }
 
-// answer is a body that is read in another way than it came.
+// answer is a body of which the head was read ahead.
 type answer struct {
 	io.Reader
 	io.Closer

@@ -92,7 +92,7 @@ func (c *Cloud) knownInstance(spec LaunchSpec) (Instance, bool) {
 
 // findInstance looks an instance up and takes it over into the store.
 func (c *Cloud) findInstance(ctx context.Context, filters ...types.Filter) (Instance, bool, error) {
-	found, err := c.listInstances(ctx, nil, filters...)
+	found, err := c.listInstances(ctx, filters...)
 	if err != nil {
 		return Instance{}, false, err
 	}

@@ -3,6 +3,7 @@ package ec2
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -16,11 +17,9 @@ const idsPerCall = 200
 // The list calls go by filters, also for ids: an id that EC2 does not know is then absent from the answer, where the call
 // by ids would fail as a whole.
 
-// Each takes the listing to compare pages with and to keep, or nil; see readPages.
-
-func (c *Cloud) listInstances(ctx context.Context, last *listing[Instance], filters ...types.Filter) (map[string]Instance, error) {
+func (c *Cloud) listInstances(ctx context.Context, filters ...types.Filter) (map[string]Instance, error) {
 	pages := ec2.NewDescribeInstancesPaginator(c.api, &ec2.DescribeInstancesInput{Filters: filters, MaxResults: c.paging.next()})
-	return readPages(ctx, c.paging, last, pages.HasMorePages, func(ctx context.Context) (map[string]Instance, error) {
+	return readPages(c.paging, pages.HasMorePages, func() (map[string]Instance, error) {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("list instances: %w", err)
@@ -35,9 +34,9 @@ func (c *Cloud) listInstances(ctx context.Context, last *listing[Instance], filt
 	})
 }
 
-func (c *Cloud) listVolumes(ctx context.Context, last *listing[Volume], filters ...types.Filter) (map[string]Volume, error) {
+func (c *Cloud) listVolumes(ctx context.Context, filters ...types.Filter) (map[string]Volume, error) {
 	pages := ec2.NewDescribeVolumesPaginator(c.api, &ec2.DescribeVolumesInput{Filters: filters, MaxResults: c.paging.next()})
-	return readPages(ctx, c.paging, last, pages.HasMorePages, func(ctx context.Context) (map[string]Volume, error) {
+	return readPages(c.paging, pages.HasMorePages, func() (map[string]Volume, error) {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("list volumes: %w", err)
@@ -52,10 +51,10 @@ func (c *Cloud) listVolumes(ctx context.Context, last *listing[Volume], filters 
 	})
 }
 
-func (c *Cloud) listSnapshots(ctx context.Context, last *listing[Snapshot], filters ...types.Filter) (map[string]Snapshot, error) {
+func (c *Cloud) listSnapshots(ctx context.Context, filters ...types.Filter) (map[string]Snapshot, error) {
 	pages := ec2.NewDescribeSnapshotsPaginator(c.api, &ec2.DescribeSnapshotsInput{
 		OwnerIds: []string{"self"}, Filters: filters, MaxResults: c.paging.next()})
-	return readPages(ctx, c.paging, last, pages.HasMorePages, func(ctx context.Context) (map[string]Snapshot, error) {
+	return readPages(c.paging, pages.HasMorePages, func() (map[string]Snapshot, error) {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("list snapshots: %w", err)
@@ -68,9 +67,9 @@ func (c *Cloud) listSnapshots(ctx context.Context, last *listing[Snapshot], filt
 	})
 }
 
-func (c *Cloud) listGroups(ctx context.Context, last *listing[group], filters ...types.Filter) (map[string]group, error) {
+func (c *Cloud) listGroups(ctx context.Context, filters ...types.Filter) (map[string]group, error) {
 	pages := ec2.NewDescribeSecurityGroupsPaginator(c.api, &ec2.DescribeSecurityGroupsInput{Filters: filters, MaxResults: c.paging.next()})
-	return readPages(ctx, c.paging, last, pages.HasMorePages, func(ctx context.Context) (map[string]group, error) {
+	return readPages(c.paging, pages.HasMorePages, func() (map[string]group, error) {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("list security groups: %w", err)
@@ -121,29 +120,36 @@ func eventCodes() []string {
 }
 
 func (c *Cloud) instancesByID(ctx context.Context, ids []string) (map[string]Instance, error) {
-	return byID(ctx, "instance-id", ids, decoded(c.listInstances))
+	return byID(ctx, "instance-id", ids, c.listInstances)
 }
 
 func (c *Cloud) volumesByID(ctx context.Context, ids []string) (map[string]Volume, error) {
-	return byID(ctx, "volume-id", ids, decoded(c.listVolumes))
+	return byID(ctx, "volume-id", ids, c.listVolumes)
 }
 
 func (c *Cloud) snapshotsByID(ctx context.Context, ids []string) (map[string]Snapshot, error) {
-	return byID(ctx, "snapshot-id", ids, decoded(c.listSnapshots))
+	return byID(ctx, "snapshot-id", ids, c.listSnapshots)
 }
 
 func (c *Cloud) groupsByID(ctx context.Context, ids []string) (map[string]group, error) {
-	return byID(ctx, "group-id", ids, decoded(c.listGroups))
+	return byID(ctx, "group-id", ids, c.listGroups)
 }
 
 // lister lists what the filters let through.
 type lister[T any] = func(context.Context, ...types.Filter) (map[string]T, error)
 
-// decoded is a list that is compared with no other.
-func decoded[T any](list func(context.Context, *listing[T], ...types.Filter) (map[string]T, error)) lister[T] {
-	return func(ctx context.Context, filters ...types.Filter) (map[string]T, error) {
-		return list(ctx, nil, filters...)
+// readPages reads all pages of a list.
+func readPages[T any](pages *paging, more func() bool, next func() (map[string]T, error)) (map[string]T, error) {
+	out := map[string]T{}
+	for more() {
+		page, err := next()
+		if err != nil {
+			pages.failed(err)
+			return nil, err
+		}
+		maps.Copy(out, page)
 	}
+	return out, nil
 }
 
 func byID[T any](ctx context.Context, name string, ids []string, list lister[T]) (map[string]T, error) {
@@ -153,9 +159,7 @@ func byID[T any](ctx context.Context, name string, ids []string, list lister[T])
 		if err != nil {
 			return nil, err
 		}
-		for id, v := range found {
-			out[id] = v
-		}
+		maps.Copy(out, found)
 	}
 	return out, nil
 }

@@ -73,7 +73,7 @@ func (c *Cloud) SnapshotOf(ctx context.Context, q SnapshotQuery) (Snapshot, bool
 	if q.ClusterUID != "" {
 		filters = append(filters, tagFilter(v1alpha1.TagClusterUID, q.ClusterUID))
 	}
-	found, err := c.listSnapshots(ctx, nil, filters...)
+	found, err := c.listSnapshots(ctx, filters...)
 	if err != nil {
 		return Snapshot{}, false, wrap("look for the snapshot for "+q.Purpose, err)
 	}

@@ -93,7 +93,7 @@ func groupTags(owner Ownership) map[string]string {
 
 // GroupsByName asks EC2 for the security groups of a name, in any VPC and whatever their tags say, sorted by id.
 func (c *Cloud) GroupsByName(ctx context.Context, name string) ([]SecurityGroup, error) {
-	found, err := c.listGroups(ctx, nil, filter("group-name", name))
+	found, err := c.listGroups(ctx, filter("group-name", name))
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func (c *Cloud) GroupsByName(ctx context.Context, name string) ([]SecurityGroup,
 }
 
 func (c *Cloud) findGroup(ctx context.Context, spec SecurityGroupSpec) (group, bool, error) {
-	found, err := c.listGroups(ctx, nil, filter("group-name", GroupName(spec.Owner.ClusterUID)), filter("vpc-id", spec.VPCID))
+	found, err := c.listGroups(ctx, filter("group-name", GroupName(spec.Owner.ClusterUID)), filter("vpc-id", spec.VPCID))
 	if err != nil {
 		return group{}, false, err
 	}

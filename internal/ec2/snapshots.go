@@ -128,7 +128,7 @@ func (c *Cloud) findSnapshot(ctx context.Context, uid, volumeID, purpose string)
 			return s, true, nil
 		}
 	}
-	found, err := c.listSnapshots(ctx, nil, tagFilter(v1alpha1.TagClusterUID, uid), tagFilter(TagPurpose, purpose), filter("volume-id", volumeID))
+	found, err := c.listSnapshots(ctx, tagFilter(v1alpha1.TagClusterUID, uid), tagFilter(TagPurpose, purpose), filter("volume-id", volumeID))
 	if err != nil {
 		return Snapshot{}, false, err
 	}
@@ -174,7 +174,7 @@ func (c *Cloud) DeleteSnapshotsFor(ctx context.Context, clusterUID, purpose stri
 	if clusterUID == "" || purpose == "" {
 		return wrap(what, ErrForeign)
 	}
-	found, err := c.listSnapshots(ctx, nil, tagFilter(v1alpha1.TagClusterUID, clusterUID), tagFilter(TagPurpose, purpose))
+	found, err := c.listSnapshots(ctx, tagFilter(v1alpha1.TagClusterUID, clusterUID), tagFilter(TagPurpose, purpose))
 	if err != nil {
 		return wrap(what, err)
 	}

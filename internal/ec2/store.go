@@ -125,13 +125,11 @@ func (t *table[T]) owned(uid string) []T {
 }
 
 // replace takes over what a sweep that began at began has found. It returns the ids that the sweep should have found but
-// did not: before they are dropped, EC2 is asked for them by id, because a removed tag looks the same as a removed thing. What is as
-// before is replaced in found by the one that the table holds, so that it is not there twice.
+// did not: before they are dropped, EC2 is asked for them by id, because a removed tag looks the same as a removed thing.
 func (t *table[T]) replace(began, now time.Time, found map[string]T) (missing []string) {
 	for id, v := range found {
 		if r := t.rows[id]; r == nil || !r.changed.After(began) {
 			t.put(id, v, began)
-			found[id] = t.rows[id].value
 		}
 	}
 	for id, r := range t.rows {

@@ -145,19 +145,19 @@ func (c *Cloud) sweep(ctx context.Context) error {
 	}
 	calls, callCtx := errgroup.WithContext(ctx)
 	calls.Go(func() (err error) {
-		found.instances, err = c.listInstances(callCtx, &c.last.instances, ownedFilter())
+		found.instances, err = c.listInstances(callCtx, ownedFilter())
 		return err
 	})
 	calls.Go(func() (err error) {
-		found.volumes, err = c.listVolumes(callCtx, &c.last.volumes, ownedFilter())
+		found.volumes, err = c.listVolumes(callCtx, ownedFilter())
 		return err
 	})
 	calls.Go(func() (err error) {
-		found.snapshots, err = c.listSnapshots(callCtx, &c.last.snapshots, ownedFilter())
+		found.snapshots, err = c.listSnapshots(callCtx, ownedFilter())
 		return err
 	})
 	calls.Go(func() (err error) {
-		found.groups, err = c.listGroups(callCtx, &c.last.groups, ownedFilter())
+		found.groups, err = c.listGroups(callCtx, ownedFilter())
 		return err
 	})
 	calls.Go(func() (err error) { found.health, err = c.listHealth(callCtx); return err })

@@ -81,7 +81,7 @@ func (c *Cloud) knownVolume(spec VolumeSpec) (Volume, bool) {
 }
 
 func (c *Cloud) findVolume(ctx context.Context, filters ...types.Filter) (Volume, bool, error) {
-	found, err := c.listVolumes(ctx, nil, filters...)
+	found, err := c.listVolumes(ctx, filters...)
 	if err != nil {
 		return Volume{}, false, err
 	}

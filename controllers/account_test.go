@@ -82,10 +82,10 @@ func (w *world) secret(name string, data map[string]string) {
 // elsewhere counts what the other account holds of the cluster.
 func (w *world) elsewhere() int {
 	w.t.Helper()
-	c, err := ec2.NewFactory(ec2.Options{Endpoint: cloud.Endpoint(), CallTimeout: 10 * time.Second}).
+	c, err := ec2.NewFactory(ec2.Options{Config: ec2.Config{Endpoint: cloud.Endpoint(), CallTimeout: 10 * time.Second}}).
 		Cloud(w.t.Context(), ec2.Account{Region: "us-east-1", RoleARN: otherRole})
 	must(w.t, err)
-	inventory, err := c.Observe(w.t.Context(), string(w.cluster.UID), 0)
+	inventory, err := c.Inventory.Observe(w.t.Context(), string(w.cluster.UID), 0)
 	must(w.t, err)
 	return len(inventory.Instances) + len(inventory.Volumes) + len(inventory.SecurityGroups) + len(inventory.Snapshots)
 }

@@ -40,7 +40,7 @@ func dropSubnet(t *testing.T, id string) {
 // direct is somebody else's way to EC2, past the proxy.
 func direct(t *testing.T) *ec2.Cloud {
 	t.Helper()
-	c, err := ec2.NewFactory(ec2.Options{Endpoint: cloud.Endpoint(), CallTimeout: 10 * time.Second}).Cloud(t.Context(), ec2.Account{Region: "us-east-1"})
+	c, err := ec2.NewFactory(ec2.Options{Config: ec2.Config{Endpoint: cloud.Endpoint(), CallTimeout: 10 * time.Second}}).Cloud(t.Context(), ec2.Account{Region: "us-east-1"})
 	must(t, err)
 	return c
 }

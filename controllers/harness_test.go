@@ -142,7 +142,7 @@ func (w *world) equip(o *operator, transport func(http.RoundTripper) http.RoundT
 	}
 	o.MySQLClusterReconciler = NewMySQLClusterReconciler(pass.Ports{
 		Client: mortal{w.client, o}, Reader: w.client,
-		Clouds: ec2.NewFactory(ec2.Options{Endpoint: w.proxy.Endpoint(), Middleware: middleware, CallTimeout: w.callTimeout, Clock: w.now()}),
+		Clouds: ec2.NewFactory(ec2.Options{Config: ec2.Config{Endpoint: w.proxy.Endpoint(), Middleware: middleware, CallTimeout: w.callTimeout, Clock: w.now()}}),
 		SQL:    mysql.NewPool(sql), Prober: mysql.NewProber(mysql.ProberOptions{Pool: mysql.Options{Dial: sql.Dial}}),
 		Events: events.NewFakeRecorder(10000), Clock: w.now(), Metrics: metrics.New(prometheus.NewRegistry()),
 		Config: pass.Config{SystemNamespace: w.system, ClusterDomain: "cluster.local"},

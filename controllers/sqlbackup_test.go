@@ -255,7 +255,7 @@ func (w *shop) accountReturns() {
 // ours are the EBS snapshots of backups, by the UID of the MySQLBackup.
 func (w *shop) ours() map[string]ec2.Snapshot {
 	w.t.Helper()
-	inventory, err := w.cloud.Observe(w.t.Context(), string(w.cluster.UID), 0)
+	inventory, err := w.cloud.Inventory.Observe(w.t.Context(), string(w.cluster.UID), 0)
 	must(w.t, err)
 	found := map[string]ec2.Snapshot{}
 	for _, s := range inventory.Snapshots {

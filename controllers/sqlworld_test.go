@@ -83,9 +83,9 @@ func newSQLWorldIn(in *world, farm *mysqld.Farm, furnish func(context.Context, e
 		known: map[string]bool{}, used: map[string]bool{}, shelf: map[string]*mysqld.Server{},
 	}
 	var err error
-	w.cloud, err = ec2.NewFactory(ec2.Options{
+	w.cloud, err = ec2.NewFactory(ec2.Options{Config: ec2.Config{
 		Endpoint: cloud.Endpoint(), CallTimeout: 10 * time.Second, Middleware: func(next http.RoundTripper) http.RoundTripper { return ownAccount{w.account.id, next} },
-	}).Cloud(w.t.Context(), ec2.Account{Region: "us-east-1"})
+	}}).Cloud(w.t.Context(), ec2.Account{Region: "us-east-1"})
 	must(t, err)
 	ctx, stop := context.WithCancel(w.t.Context())
 	var running sync.WaitGroup
@@ -170,7 +170,7 @@ func (w *sqlWorld) power(ctx context.Context, on map[string]bool) {
 // boot starts a server on each of the given instances, named with their volumes: what their user data would have done,
 // with the key and the sealed request of a first boot.
 func (w *sqlWorld) boot(ctx context.Context, fresh map[string]string) {
-	inventory, err := w.cloud.Observe(ctx, string(w.cluster.UID), 0)
+	inventory, err := w.cloud.Inventory.Observe(ctx, string(w.cluster.UID), 0)
 	if err != nil {
 		return // a busy machine; the hypervisor comes again
 	}

@@ -29,8 +29,8 @@ func (d deaf) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestDeadAccountsDoNotHoldUpTheOthers(t *testing.T) {
 	l := newLab(t)
 	i := l.running("orders-0")
-	f := NewFactory(Options{Endpoint: l.proxy.Endpoint(), Clock: l.clock, CallTimeout: settleTime,
-		Middleware: func(next http.RoundTripper) http.RoundTripper { return deaf{next} }})
+	f := NewFactory(Options{Config: Config{Endpoint: l.proxy.Endpoint(), Clock: l.clock, CallTimeout: settleTime,
+		Middleware: func(next http.RoundTripper) http.RoundTripper { return deaf{next} }}})
 	cloud := func(key string) *Cloud {
 		t.Helper()
 		c, err := f.Cloud(t.Context(), Account{Region: moto.Region, Static: &StaticCredentials{AccessKeyID: key, SecretAccessKey: "x"}})
@@ -43,7 +43,7 @@ func TestDeadAccountsDoNotHoldUpTheOthers(t *testing.T) {
 		cloud(deafKey + string(rune('A'+n)))
 	}
 	live := cloud(moto.AccessKeyID)
-	if _, _, err := live.Subnets(t.Context(), l.seeded.SubnetIDs()); err != nil {
+	if _, _, err := live.Inventory.Subnets(t.Context(), l.seeded.SubnetIDs()); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -53,7 +53,7 @@ func TestDeadAccountsDoNotHoldUpTheOthers(t *testing.T) {
 		f.round(ctx)
 	}()
 	deadline := time.Now().Add(settleTime / 2)
-	for !stateOf(i.ID, StateRunning)(live.store.inventory(l.owner.ClusterUID)) {
+	for !stateOf(i.ID, StateRunning)(live.Inventory.Known(l.owner.ClusterUID)) {
 		if time.Now().After(deadline) {
 			t.Fatal("the account that answers was not swept")
 		}
@@ -70,36 +70,35 @@ func TestDeadAccountsDoNotHoldUpTheOthers(t *testing.T) {
 
 // TestLargeAccountsAreSweptLessOften: a sweep of two pages and more is made in every second round, and at once when it is asked for.
 func TestLargeAccountsAreSweptLessOften(t *testing.T) {
-	for name, row := range map[string]struct{ machines, every int }{"none": {0, 1}, "a page": {pageSize / 2, 1}, "two pages": {pageSize + 1, 2}, "many": {9 * pageSize, mostPages}} {
+	for name, row := range map[string]struct{ instances, every int }{"none": {0, 1}, "a page": {PageSize / 2, 1}, "two pages": {PageSize + 1, 2}, "many": {9 * PageSize, MostPages}} {
 		t.Run(name, func(t *testing.T) {
 			l := newLab(t)
-			f := NewFactory(Options{Endpoint: l.proxy.Endpoint(), Clock: l.clock, CallTimeout: settleTime})
+			f := NewFactory(Options{Config: Config{Endpoint: l.proxy.Endpoint(), Clock: l.clock, CallTimeout: settleTime}})
 			c, err := f.Cloud(t.Context(), Account{Region: moto.Region, Static: &StaticCredentials{AccessKeyID: moto.AccessKeyID, SecretAccessKey: "x"}})
 			if err != nil {
 				t.Fatal(err)
 			}
+			swept := func() bool { return c.Inventory.Known("").Taken.Equal(l.clock.Now()) }
 			f.round(t.Context())
-			for round := 1; round <= 2*mostPages; round++ {
-				c.store.do(func() {
-					for n := range row.machines {
-						id := fmt.Sprintf("i-%d", n)
-						c.store.instances.bear(id, Instance{ID: id}, l.clock.Now()) // EC2 does not list what is this new
-					}
-				})
+			for round := 1; round <= 2*MostPages; round++ {
+				for n := range row.instances {
+					id := fmt.Sprintf("i-%d", n)
+					c.Inventory.Instances.Created(id, Instance{ID: id}) // EC2 does not list what is this new
+				}
 				l.pass(f.options.SweepInterval)
 				f.round(t.Context())
-				swept := c.sweptSince(l.clock.Now())
-				if want := round%row.every == 0; swept != want {
-					t.Errorf("round %d: swept: %t, want %t", round, swept, want)
+				now := swept()
+				if want := round%row.every == 0; now != want {
+					t.Errorf("round %d: swept: %t, want %t", round, now, want)
 				}
 			}
 			l.pass(f.options.SweepInterval)
-			c.Freshen(t.Context(), 2*f.options.SweepInterval)
-			if c.sweptSince(l.clock.Now()) {
+			c.Inventory.Freshen(t.Context(), 2*f.options.SweepInterval)
+			if swept() {
 				t.Error("swept, and nobody asked for it")
 			}
-			c.Freshen(t.Context(), f.options.SweepInterval-1)
-			for deadline := time.Now().Add(settleTime); !c.sweptSince(l.clock.Now()); time.Sleep(settleDelay) {
+			c.Inventory.Freshen(t.Context(), f.options.SweepInterval-1)
+			for deadline := time.Now().Add(settleTime); !swept(); time.Sleep(settleDelay) {
 				if time.Now().After(deadline) {
 					t.Fatal("it was not swept when that was asked for")
 				}

@@ -45,20 +45,3 @@ func (c *cache[T]) set(key string, value T, now time.Time) {
 	defer c.mu.Unlock()
 	c.entries[key] = cached[T]{value: value, until: now.Add(c.life)}
 }
-
-// caches are a Cloud's.
-type caches struct {
-	images     *cache[Image]
-	parameters *cache[string]
-	types      *cache[typeInfo]
-	offerings  *cache[map[string]bool]
-}
-
-func newCaches() *caches {
-	return &caches{
-		images:     newCache[Image](imageFor),
-		parameters: newCache[string](imageFor),
-		types:      newCache[typeInfo](typeFor),
-		offerings:  newCache[map[string]bool](typeFor),
-	}
-}

@@ -78,11 +78,11 @@ func toSnapshot(s types.Snapshot) Snapshot {
 	}
 }
 
-func toGroup(g types.SecurityGroup) group {
-	return group{
+func toGroup(g types.SecurityGroup) Group {
+	return Group{
 		SecurityGroup: SecurityGroup{
 			ID: aws.ToString(g.GroupId), Name: aws.ToString(g.GroupName), VPCID: aws.ToString(g.VpcId), Tags: fromTags(g.Tags)},
-		ingress: rulesOf(g.IpPermissions),
+		Ingress: RulesOf(g.IpPermissions),
 	}
 }
 
@@ -91,23 +91,6 @@ func toSubnet(s types.Subnet) Subnet {
 		ID: aws.ToString(s.SubnetId), VPCID: aws.ToString(s.VpcId), Zone: aws.ToString(s.AvailabilityZone),
 		CIDR: aws.ToString(s.CidrBlock), State: string(s.State), AvailableIPs: aws.ToInt32(s.AvailableIpAddressCount),
 	}
-}
-
-func toImage(i types.Image) Image {
-	out := Image{
-		ID: aws.ToString(i.ImageId), Architecture: string(i.Architecture), State: string(i.State),
-		RootDevice: aws.ToString(i.RootDeviceName),
-	}
-	for _, m := range i.BlockDeviceMappings {
-		switch device := aws.ToString(m.DeviceName); {
-		case m.Ebs == nil:
-		case device == out.RootDevice:
-			out.RootGiB = aws.ToInt32(m.Ebs.VolumeSize)
-		default:
-			out.Others = append(out.Others, ImageVolume{Device: device, SizeGiB: aws.ToInt32(m.Ebs.VolumeSize)})
-		}
-	}
-	return out
 }
 
 func toHealth(s types.InstanceStatus) health {

@@ -24,7 +24,7 @@ func TestCopiesOfWhatIsNotOurs(t *testing.T) {
 	id := aws.ToString(foreign.VolumeId)
 	spec := SnapshotSpec{Owner: l.owner, Member: "orders-0", VolumeID: id, Purpose: "recovery", MySQLVersion: "9.7.4"}
 	l.until("there", func(Inventory) bool {
-		v, ok, err := l.cloud.VolumeByID(ctx, id)
+		v, ok, err := l.cloud.Inventory.VolumeByID(ctx, id)
 		return err == nil && ok && v.State == VolumeAvailable
 	})
 	if _, err := l.cloud.CreateSnapshot(ctx, spec); !errors.Is(err, ErrForeign) {
@@ -45,12 +45,12 @@ func TestCopiesOfWhatIsNotOurs(t *testing.T) {
 		t.Errorf("%d snapshots, %+v", n, taken)
 	}
 	l.until("whole", func(Inventory) bool {
-		s, ok, err := l.cloud.SnapshotByID(ctx, taken.ID)
+		s, ok, err := l.cloud.Inventory.SnapshotByID(ctx, taken.ID)
 		return err == nil && ok && s.State == SnapshotCompleted
 	})
 	all := SnapshotQuery{Namespace: l.owner.Namespace, Purpose: "recovery", ClusterUID: l.owner.ClusterUID, ID: taken.ID}
 	for _, q := range []SnapshotQuery{all, {Namespace: all.Namespace, Purpose: all.Purpose}} {
-		if s, ok, err := l.cloud.SnapshotOf(ctx, q); err != nil || !ok || s.ID != taken.ID || s.SizeGiB != 3 {
+		if s, ok, err := l.cloud.Inventory.SnapshotOf(ctx, q); err != nil || !ok || s.ID != taken.ID || s.SizeGiB != 3 {
 			t.Errorf("%+v, %t, %v", s, ok, err)
 		}
 	}
@@ -62,11 +62,11 @@ func TestCopiesOfWhatIsNotOurs(t *testing.T) {
 	} {
 		q := all
 		change(&q)
-		if s, ok, err := l.cloud.SnapshotOf(ctx, q); err != nil || ok {
+		if s, ok, err := l.cloud.Inventory.SnapshotOf(ctx, q); err != nil || ok {
 			t.Errorf("for %s: %+v, %v", what, s, err)
 		}
 	}
-	if _, ok, err := l.cloud.SnapshotByID(ctx, "snap-0a1b2c3d4e5f60718"); err != nil || ok {
+	if _, ok, err := l.cloud.Inventory.SnapshotByID(ctx, "snap-0a1b2c3d4e5f60718"); err != nil || ok {
 		t.Errorf("one that there is not: %t, %v", ok, err)
 	}
 	v, err := l.cloud.CreateVolume(ctx, VolumeSpec{Owner: l.owner, Member: "orders-0", Incarnation: 1, Zone: zoneA, SizeGiB: 5, Type: "gp3", SnapshotID: taken.ID, MySQLVersion: "9.7.5"})
@@ -77,7 +77,7 @@ func TestCopiesOfWhatIsNotOurs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, cloud := range []*Cloud{l.cloud, l.newCloud()} {
-		inv, err := cloud.Observe(ctx, l.owner.ClusterUID, 0)
+		inv, err := cloud.Inventory.Observe(ctx, l.owner.ClusterUID, 0)
 		if err != nil || len(inv.Volumes) != 1 || inv.Volumes[0].Tags[v1alpha1.TagRecovery] != v1alpha1.RecoveryDone || inv.Volumes[0].Tags[v1alpha1.TagMySQLVersion] != "9.7.6" {
 			t.Errorf("%+v (%v)", inv.Volumes, err)
 		}

@@ -188,7 +188,7 @@ func TestVolumesOfTheImageGoWithTheMachine(t *testing.T) {
 	image.BlockDeviceMappings = append(image.BlockDeviceMappings,
 		types.BlockDeviceMapping{DeviceName: aws.String("/dev/sdb"), Ebs: &types.EbsBlockDevice{VolumeSize: aws.Int32(4), DeleteOnTermination: aws.Bool(false)}},
 		types.BlockDeviceMapping{DeviceName: aws.String("/dev/sdc"), VirtualName: aws.String("ephemeral0")})
-	l.cloud.caches.images.set(l.seeded.Image, toImage(image), l.clock.Now())
+	l.cloud.images.images.set(l.seeded.Image, toImage(image), l.clock.Now())
 	i := l.launch("orders-0")
 	kept := map[string]bool{}
 	for _, m := range l.realInstances()[0].BlockDeviceMappings {

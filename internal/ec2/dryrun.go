@@ -56,7 +56,7 @@ func (p *preflight) tryVolume(ctx context.Context) error {
 // tryGroup makes CreateSecurityGroup as a dry run, when the cluster needs a group of its own and has none yet.
 func (p *preflight) tryGroup(ctx context.Context) error {
 	owner := p.spec.Launch.Owner
-	if len(p.spec.SecurityGroupIDs) > 0 || p.vpc == "" || len(p.cloud.store.inventory(owner.ClusterUID).SecurityGroups) > 0 {
+	if len(p.spec.SecurityGroupIDs) > 0 || p.vpc == "" || len(p.cloud.Inventory.Known(owner.ClusterUID).SecurityGroups) > 0 {
 		return nil
 	}
 	input := groupInput(owner, p.vpc)
@@ -70,7 +70,7 @@ func (p *preflight) tryGroup(ctx context.Context) error {
 // firstSubnet is the first in which a member could be.
 func (p *preflight) firstSubnet() (Subnet, bool) {
 	for _, id := range p.spec.SubnetIDs {
-		if s, ok := p.subnets[id]; ok && s.State == subnetAvailable && (p.zones == nil || p.zones[s.Zone]) {
+		if s, ok := p.subnets[id]; ok && s.State == SubnetAvailable && (p.zones == nil || p.zones[s.Zone]) {
 			return s, true
 		}
 	}

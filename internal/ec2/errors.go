@@ -78,6 +78,18 @@ func waiting(format string, args ...any) error {
 	return &Error{Class: Waiting, Text: fmt.Sprintf(format, args...)}
 }
 
+// CodeTokenMismatch: EC2 has served this client token before, for a request that differed from this one (the image's
+// alias moved on, a tag was added). What it was served with exists.
+const CodeTokenMismatch = "IdempotentParameterMismatch"
+
+// wrap names the action that failed; nil stays nil.
+func wrap(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
 // Code is EC2's (or STS's, SSM's) error code, or "" when the error is not an answer of AWS.
 func Code(err error) string {
 	var api smithy.APIError

@@ -21,7 +21,7 @@ import (
 
 func TestOneCloudPerAccount(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Now())
-	f := NewFactory(Options{Clock: clock, Metrics: prometheus.NewRegistry()})
+	f := NewFactory(Options{Config: Config{Clock: clock, Metrics: prometheus.NewRegistry()}})
 	cloud := func(a Account) *Cloud {
 		t.Helper()
 		c, err := f.Cloud(t.Context(), a)
@@ -62,7 +62,7 @@ func TestOneCloudPerAccount(t *testing.T) {
 		t.Errorf("without a region: %v", err)
 	}
 	registry := prometheus.NewRegistry()
-	if one, two := NewFactory(Options{Metrics: registry}), NewFactory(Options{Metrics: registry}); one.metrics.calls != two.metrics.calls {
+	if one, two := NewFactory(Options{Config: Config{Metrics: registry}}), NewFactory(Options{Config: Config{Metrics: registry}}); one.reads != two.reads {
 		t.Error("two factories on one registry keep separate figures")
 	}
 }
@@ -70,8 +70,8 @@ func TestOneCloudPerAccount(t *testing.T) {
 func TestAssumedRole(t *testing.T) {
 	l := newLab(t)
 	var bodies bytes.Buffer
-	f := NewFactory(Options{Endpoint: l.proxy.Endpoint(), Clock: l.clock, UserAgent: "nairobi-mysql-operator/test commit/abc",
-		Middleware: func(next http.RoundTripper) http.RoundTripper { return recording{next, &sync.Mutex{}, &bodies} }})
+	f := NewFactory(Options{Config: Config{Endpoint: l.proxy.Endpoint(), Clock: l.clock, UserAgent: "nairobi-mysql-operator/test commit/abc",
+		Middleware: func(next http.RoundTripper) http.RoundTripper { return recording{next, &sync.Mutex{}, &bodies} }}})
 	account := Account{Region: moto.Region, RoleARN: "arn:aws:iam::123456789012:role/tenant", ExternalID: "shop/orders",
 		Static: &StaticCredentials{AccessKeyID: moto.AccessKeyID, SecretAccessKey: moto.SecretAccessKey}}
 	cloud, err := f.Cloud(t.Context(), account)
@@ -79,13 +79,13 @@ func TestAssumedRole(t *testing.T) {
 		t.Fatal(err)
 	}
 	deny := l.fault(proxy.Rule{Kind: proxy.Fail, Service: "sts", Code: "AccessDenied", Message: "not for you"})
-	_, err = cloud.Observe(t.Context(), "uid", 0)
+	_, err = cloud.Inventory.Observe(t.Context(), "uid", 0)
 	if problem := Explain(err); problem.Field != fieldRole || problem.Reason != v1alpha1.ReasonNotPermitted || !strings.Contains(problem.Message, "sts:AssumeRole") {
 		t.Errorf("a refused role is %+v", problem)
 	}
 	deny()
 	l.pass(time.Minute)
-	if _, err := cloud.Observe(t.Context(), "uid", 0); err != nil {
+	if _, err := cloud.Inventory.Observe(t.Context(), "uid", 0); err != nil {
 		t.Errorf("with the role: %v", err)
 	}
 	for _, want := range []string{"Action=AssumeRole", "ExternalId=shop%2Forders", "role%2Ftenant", "nairobi-mysql-operator/test", "commit/abc"} {
@@ -117,12 +117,12 @@ func (r recording) RoundTrip(request *http.Request) (*http.Response, error) {
 
 func TestMissingCredentials(t *testing.T) {
 	l := newLab(t)
-	f := NewFactory(Options{Endpoint: l.proxy.Endpoint(), Clock: l.clock})
+	f := NewFactory(Options{Config: Config{Endpoint: l.proxy.Endpoint(), Clock: l.clock}})
 	cloud, err := f.Cloud(t.Context(), Account{Region: moto.Region, Static: &StaticCredentials{}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = cloud.Observe(t.Context(), "uid", 0)
+	_, err = cloud.Inventory.Observe(t.Context(), "uid", 0)
 	if problem := Explain(err); problem.Reason != v1alpha1.ReasonCredentialsMissing {
 		t.Errorf("%v is %+v", err, problem)
 	}

@@ -70,16 +70,16 @@ func TestWhatIsNotEC2sAnswerIsNoAnswer(t *testing.T) {
 			})
 			i, v := l.running("orders-0"), l.available("orders-0")
 			l.observe()
-			l.pass(freshFor + time.Minute)
+			l.pass(FreshFor + time.Minute)
 			meddles.Store(true)
-			inv, err := l.cloud.Observe(t.Context(), l.owner.ClusterUID, time.Second)
+			inv, err := l.cloud.Inventory.Observe(t.Context(), l.owner.ClusterUID, time.Second)
 			if !IsUnreachable(err) || len(inv.Instances) != 1 || len(inv.Volumes) != 1 {
 				t.Errorf("a sweep shows %+v (%v), want Unreachable and what was known", inv, err)
 			}
 			if inv, err := l.now(); !IsUnreachable(err) || len(inv.Instances) != 1 || len(inv.Volumes) != 1 {
 				t.Errorf("a look shows %+v (%v), want Unreachable and what was known", inv, err)
 			}
-			if _, ok, err := l.cloud.VolumeByID(t.Context(), v.ID); !IsUnreachable(err) || ok {
+			if _, ok, err := l.cloud.Inventory.VolumeByID(t.Context(), v.ID); !IsUnreachable(err) || ok {
 				t.Errorf("looking for the volume: %v, %v, want Unreachable", ok, err)
 			}
 			if err := l.cloud.StopInstance(t.Context(), l.owner.ClusterUID, i.ID, true); !IsUnreachable(err) {
@@ -99,7 +99,7 @@ func TestSweepThatFailsHalfWayChangesNothing(t *testing.T) {
 	var meddles atomic.Bool
 	l := newLab(t, func(o *Options) {
 		o.Middleware = func(next http.RoundTripper) http.RoundTripper {
-			return meddler{next, func(action string, form url.Values) *http.Response {
+			return meddler{smallPages{next}, func(action string, form url.Values) *http.Response {
 				if !meddles.Load() || action != "DescribeInstances" || form.Get("NextToken") == "" {
 					return nil
 				}
@@ -108,7 +108,6 @@ func TestSweepThatFailsHalfWayChangesNothing(t *testing.T) {
 			}}
 		}
 	})
-	l.pages(l.cloud, 5) // the least that EC2 takes
 	const members = 6
 	for n := range members {
 		l.launch(fmt.Sprintf("orders-%d", n))
@@ -118,9 +117,9 @@ func TestSweepThatFailsHalfWayChangesNothing(t *testing.T) {
 	if _, err := l.sdk().DeleteVolume(t.Context(), &awsec2.DeleteVolumeInput{VolumeId: aws.String(v.ID)}); err != nil {
 		t.Fatal(err)
 	}
-	l.pass(freshFor + time.Minute)
+	l.pass(FreshFor + time.Minute)
 	meddles.Store(true)
-	inv, err := l.cloud.Observe(t.Context(), l.owner.ClusterUID, time.Second)
+	inv, err := l.cloud.Inventory.Observe(t.Context(), l.owner.ClusterUID, time.Second)
 	if !IsThrottled(err) || len(inv.Instances) != members || len(inv.Volumes) != 1 || !inv.Taken.Equal(taken) {
 		t.Errorf("%d instances and %d volumes of %s (%v), want all %d and 1 of %s and Throttled",
 			len(inv.Instances), len(inv.Volumes), inv.Taken, err, members, taken)

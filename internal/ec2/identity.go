@@ -3,7 +3,6 @@ package ec2
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -14,19 +13,19 @@ import (
 )
 
 const (
-	// accountFlight is the one key of whose's single flight.
+	// accountFlight is the one key of an identity's single flight.
 	accountFlight = "account"
-	// longestFailure bounds for how many sweep intervals a failure to learn the account is taken as read: where STS cannot
+	// LongestFailure bounds for how many sweep intervals a failure to learn the account is taken as read: where STS cannot
 	// be reached at all, a call every minute is enough.
-	longestFailure = 2
+	LongestFailure = 2
 )
 
 // errOtherAccount: the credentials came to lead to another account while EC2 was being read.
 var errOtherAccount = &Error{Class: Transient, Text: "the credentials have just come to lead to another AWS account"}
 
-// whose knows to which AWS account a set of credentials leads. STS is asked once for each access key: the SDK's default
+// identity knows to which AWS account a set of credentials leads. STS is asked once for each access key: the SDK's default
 // chain hands out another one every hour or so, and not always of the same account.
-type whose struct {
+type identity struct {
 	sts         STSAPI
 	credentials aws.CredentialsProvider
 	clock       clock.PassiveClock
@@ -42,39 +41,24 @@ type whose struct {
 	pause   time.Duration // for how long failure is taken as read
 }
 
-// AccountID is the AWS account in which everything that this Cloud makes is made. It comes from memory, where the
-// background sweep keeps it: a call is made at the first use, and when the credentials have been exchanged since.
-//
-// After a failure the same error is returned without a call for a while.
-func (c *Cloud) AccountID(ctx context.Context) (string, error) {
-	id, err := c.whose.remembered()
-	if id == "" && err == nil {
-		id, err = c.whose.look(ctx)
-	}
-	if err != nil {
-		return "", fmt.Errorf("ask AWS whose account it is: %w", err)
-	}
-	return id, nil
-}
-
 // remembered is the last answer, good or bad, as long as it may be taken as read.
-func (w *whose) remembered() (string, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	now := w.clock.Now()
+func (i *identity) remembered() (string, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	now := i.clock.Now()
 	switch {
-	case w.failure != nil && now.Sub(w.failed) < w.pause:
-		return "", w.failure
-	case w.failure == nil && w.account != "" && now.Sub(w.checked) < w.interval:
-		return w.account, nil
+	case i.failure != nil && now.Sub(i.failed) < i.pause:
+		return "", i.failure
+	case i.failure == nil && i.account != "" && now.Sub(i.checked) < i.interval:
+		return i.account, nil
 	}
 	return "", nil
 }
 
 // look compares the access key with the one whose account is known, and asks STS when it is another. The look outlives a
 // caller who gives up.
-func (w *whose) look(ctx context.Context) (string, error) {
-	done := w.flights.DoChan(accountFlight, func() (any, error) { return w.ask(context.WithoutCancel(ctx)) })
+func (i *identity) look(ctx context.Context) (string, error) {
+	done := i.flights.DoChan(accountFlight, func() (any, error) { return i.ask(context.WithoutCancel(ctx)) })
 	select {
 	case result := <-done:
 		id, _ := result.Val.(string)
@@ -84,52 +68,52 @@ func (w *whose) look(ctx context.Context) (string, error) {
 	}
 }
 
-// ask needs no deadline of its own: every call has one, see Factory.deadline.
-func (w *whose) ask(ctx context.Context) (string, error) {
-	now := w.clock.Now()
-	secret, err := w.credentials.Retrieve(ctx)
+// ask needs no deadline of its own: every call has one, see Connector.deadline.
+func (i *identity) ask(ctx context.Context) (string, error) {
+	now := i.clock.Now()
+	secret, err := i.credentials.Retrieve(ctx)
 	if err != nil {
-		return "", w.fail(err)
+		return "", i.fail(err)
 	}
-	w.mu.Lock()
-	if w.key == secret.AccessKeyID {
-		defer w.mu.Unlock()
-		w.checked, w.failure, w.pause = now, nil, 0
-		return w.account, nil
+	i.mu.Lock()
+	if i.key == secret.AccessKeyID {
+		defer i.mu.Unlock()
+		i.checked, i.failure, i.pause = now, nil, 0
+		return i.account, nil
 	}
-	w.mu.Unlock()
-	answer, err := w.sts.GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
+	i.mu.Unlock()
+	answer, err := i.sts.GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
 	if err == nil && aws.ToString(answer.Account) == "" {
 		err = errors.New("STS answered without an account")
 	}
 	if err != nil {
-		return "", w.fail(err)
+		return "", i.fail(err)
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.key, w.account = secret.AccessKeyID, aws.ToString(answer.Account)
-	w.checked, w.failure, w.pause = now, nil, 0
-	return w.account, nil
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.key, i.account = secret.AccessKeyID, aws.ToString(answer.Account)
+	i.checked, i.failure, i.pause = now, nil, 0
+	return i.account, nil
 }
 
 // fail remembers a failure, for twice as long each time.
-func (w *whose) fail(err error) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.pause = min(max(2*w.pause, w.interval/retryPart), longestFailure*w.interval)
-	w.failure, w.failed = err, w.clock.Now()
+func (i *identity) fail(err error) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.pause = min(max(2*i.pause, i.interval/RetryPart), LongestFailure*i.interval)
+	i.failure, i.failed = err, i.clock.Now()
 	return err
 }
 
 // known is the account, if it was ever asked for, after a comparison of the access key; empty when it is not known.
-func (w *whose) known(ctx context.Context) string {
-	w.mu.Lock()
-	skip := w.key == "" || w.failure != nil && w.clock.Since(w.failed) < w.pause
-	w.mu.Unlock()
+func (i *identity) known(ctx context.Context) string {
+	i.mu.Lock()
+	skip := i.key == "" || i.failure != nil && i.clock.Since(i.failed) < i.pause
+	i.mu.Unlock()
 	if skip {
 		return ""
 	}
-	id, err := w.look(ctx)
+	id, err := i.look(ctx)
 	if err != nil {
 		return "" // what EC2 itself answers decides
 	}

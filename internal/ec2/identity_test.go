@@ -30,15 +30,15 @@ func TestAccountIsAskedForOnce(t *testing.T) {
 	var readers sync.WaitGroup
 	for range 20 {
 		readers.Go(func() {
-			if id, err := l.cloud.AccountID(t.Context()); id != labAccount || err != nil {
+			if id, err := l.cloud.Inventory.AccountID(t.Context()); id != labAccount || err != nil {
 				t.Errorf("the account is %q (%v)", id, err)
 			}
 		})
 	}
 	readers.Wait()
 	for range 200 {
-		l.pass(l.cloud.interval + time.Second)
-		if id, err := l.cloud.AccountID(t.Context()); id != labAccount || err != nil {
+		l.pass(SweepInterval + time.Second)
+		if id, err := l.cloud.Inventory.AccountID(t.Context()); id != labAccount || err != nil {
 			t.Fatalf("the account is %q (%v)", id, err)
 		}
 	}
@@ -49,13 +49,13 @@ func TestAccountIsAskedForOnce(t *testing.T) {
 
 func TestAccountOfARole(t *testing.T) {
 	l := newLab(t)
-	f := NewFactory(Options{Endpoint: l.proxy.Endpoint(), Clock: l.clock})
+	f := NewFactory(Options{Config: Config{Endpoint: l.proxy.Endpoint(), Clock: l.clock}})
 	cloud, err := f.Cloud(t.Context(), Account{Region: moto.Region, RoleARN: otherRole, ExternalID: "shop/orders",
 		Static: &StaticCredentials{AccessKeyID: moto.AccessKeyID, SecretAccessKey: moto.SecretAccessKey}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if id, err := cloud.AccountID(t.Context()); id != otherAccount || err != nil {
+	if id, err := cloud.Inventory.AccountID(t.Context()); id != otherAccount || err != nil {
 		t.Errorf("the role's account is %q (%v), want %s", id, err, otherAccount)
 	}
 }
@@ -72,7 +72,7 @@ func TestUnknownAccount(t *testing.T) {
 			l.fault(rule)
 			const minutes = 10
 			for range minutes * 60 {
-				if id, err := l.cloud.AccountID(t.Context()); err == nil || id != "" {
+				if id, err := l.cloud.Inventory.AccountID(t.Context()); err == nil || id != "" {
 					t.Fatalf("the account is %q (%v)", id, err)
 				}
 				l.pass(time.Second)
@@ -82,8 +82,8 @@ func TestUnknownAccount(t *testing.T) {
 				t.Errorf("AWS was asked %d times in %d minutes", n, minutes)
 			}
 			l.proxy.Clear()
-			l.pass(longestFailure * l.cloud.interval)
-			if id, err := l.cloud.AccountID(t.Context()); id != labAccount || err != nil {
+			l.pass(LongestFailure * SweepInterval)
+			if id, err := l.cloud.Inventory.AccountID(t.Context()); id != labAccount || err != nil {
 				t.Errorf("once STS answers: %q (%v)", id, err)
 			}
 		})
@@ -112,35 +112,35 @@ func turning(t *testing.T) (*lab, *turncoat) {
 	credentials := &turncoat{home: cfg.Credentials,
 		away: aws.NewCredentialsCache(stscreds.NewAssumeRoleProvider(sts.NewFromConfig(cfg), otherRole))}
 	cfg.Credentials = credentials
-	o := NewFactory(Options{Clock: l.clock}).options
-	l.cloud = newCloud(services{ec2: awsec2.NewFromConfig(cfg), ssm: ssm.NewFromConfig(cfg), sts: sts.NewFromConfig(cfg), credentials: credentials},
-		moto.Region, o, newMetrics(nil, l.clock))
-	l.cloud.patience = settleTime
+	o := NewFactory(Options{Config: Config{Clock: l.clock}}).options
+	clients := Clients{EC2: awsec2.NewFromConfig(cfg), SSM: ssm.NewFromConfig(cfg), STS: sts.NewFromConfig(cfg), Credentials: credentials}
+	l.cloud = newCloud(NewReader(clients, ReaderOptions{Region: moto.Region, Clock: l.clock, Logger: o.Logger, Interval: o.SweepInterval,
+		Patience: settleTime, CallTimeout: o.CallTimeout, Reads: NewReadCounter(nil)}), clients, moto.Region, o)
 	return l, credentials
 }
 
 func TestAccountThatChangesUnderTheSameClient(t *testing.T) {
 	l, credentials := turning(t)
 	i, v := l.running("orders-0"), l.available("orders-0")
-	if id, err := l.cloud.AccountID(t.Context()); id != labAccount || err != nil {
+	if id, err := l.cloud.Inventory.AccountID(t.Context()); id != labAccount || err != nil {
 		t.Fatalf("the account is %q (%v)", id, err)
 	}
 	l.observe()
 	credentials.gone.Store(true)
-	l.pass(freshFor + time.Minute)
+	l.pass(FreshFor + time.Minute)
 	// By id: what the other account does not know is not gone.
 	if inv, err := l.now(); err == nil || len(inv.Instances) != 1 || len(inv.Volumes) != 1 {
 		t.Errorf("a look shows %+v (%v), want an error and what was known", inv, err)
 	}
-	if id, err := l.cloud.AccountID(t.Context()); id != otherAccount || err != nil {
+	if id, err := l.cloud.Inventory.AccountID(t.Context()); id != otherAccount || err != nil {
 		t.Errorf("the account is %q (%v), want %s", id, err, otherAccount)
 	}
-	if inv, err := l.cloud.Observe(t.Context(), l.owner.ClusterUID, time.Second); err != nil || len(inv.Instances)+len(inv.Volumes) != 0 {
+	if inv, err := l.cloud.Inventory.Observe(t.Context(), l.owner.ClusterUID, time.Second); err != nil || len(inv.Instances)+len(inv.Volumes) != 0 {
 		t.Errorf("a sweep of the other account shows %+v (%v)", inv, err)
 	}
 	credentials.gone.Store(false)
 	l.pass(time.Minute)
-	if id, err := l.cloud.AccountID(t.Context()); id != labAccount || err != nil {
+	if id, err := l.cloud.Inventory.AccountID(t.Context()); id != labAccount || err != nil {
 		t.Errorf("back home the account is %q (%v)", id, err)
 	}
 	inv := l.observe()
@@ -152,11 +152,11 @@ func TestAccountThatChangesUnderTheSameClient(t *testing.T) {
 func TestSweepAcrossAChangeOfAccountIsThrownAway(t *testing.T) {
 	l, credentials := turning(t)
 	l.running("orders-0")
-	if _, err := l.cloud.AccountID(t.Context()); err != nil {
+	if _, err := l.cloud.Inventory.AccountID(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	l.observe()
-	l.pass(freshFor + time.Minute)
+	l.pass(FreshFor + time.Minute)
 	// The credentials turn while the sweep waits for an answer.
 	answer := l.fault(proxy.Rule{Kind: proxy.Hang, Actions: []string{"DescribeVolumes"}})
 	l.proxy.ResetCalls()
@@ -170,7 +170,7 @@ func TestSweepAcrossAChangeOfAccountIsThrownAway(t *testing.T) {
 		credentials.gone.Store(true)
 		answer()
 	}()
-	inv, err := l.cloud.Observe(t.Context(), l.owner.ClusterUID, time.Second)
+	inv, err := l.cloud.Inventory.Observe(t.Context(), l.owner.ClusterUID, time.Second)
 	<-turned
 	if Classify(err) != Transient || err == nil || len(inv.Instances) != 1 {
 		t.Errorf("%+v (%v), want an error and what was known", inv, err)

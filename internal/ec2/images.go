@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
+	"k8s.io/utils/clock"
 )
 
 const (
@@ -36,37 +37,72 @@ func (t typeInfo) architecture() string {
 	return ""
 }
 
-// ResolveImage is the image with the given id; without one, the image that the Systems Manager parameter names; without
+// Image is an instance image. State is available, pending, or one of EC2's failure states. RootGiB is the size of its root
+// volume in GiB, below which a launch must not go; 0 when the image does not say. Others are the EBS volumes that it brings besides.
+type Image struct {
+	ID, Architecture, State, RootDevice string
+	RootGiB                             int32
+	Others                              []ImageVolume
+}
+
+// ImageVolume is an EBS volume that an image brings besides its root. SizeGiB is 0 when the image does not say.
+type ImageVolume struct {
+	Device  string
+	SizeGiB int32
+}
+
+// images reads images and instance types, and keeps the answers, which change rarely.
+type images struct {
+	api    API
+	ssm    SSMAPI
+	region string
+	clock  clock.PassiveClock
+
+	images     *cache[Image]
+	parameters *cache[string]
+	types      *cache[typeInfo]
+	offerings  *cache[map[string]bool]
+}
+
+func newImages(of Clients, region string, c clock.PassiveClock) *images {
+	return &images{
+		api: of.EC2, ssm: of.SSM, region: region, clock: c,
+		images: newCache[Image](imageFor), parameters: newCache[string](imageFor),
+		types: newCache[typeInfo](typeFor), offerings: newCache[map[string]bool](typeFor),
+	}
+}
+
+// resolve is the image with the given id; without one, the image that the Systems Manager parameter names; without
 // that, the newest Amazon Linux 2023 for the instance type's architecture. Answers are kept for an hour, except that an
 // image which is not available yet is asked for again (it is returned with its state, without an error).
 //
 // Errors: Invalid when parameter or image do not exist.
-func (c *Cloud) ResolveImage(ctx context.Context, imageID, ssmParameter, instanceType string) (Image, error) {
+func (i *images) resolve(ctx context.Context, imageID, ssmParameter, instanceType string) (Image, error) {
 	if imageID == "" {
 		var err error
-		if imageID, err = c.imageOfParameter(ctx, ssmParameter, instanceType); err != nil {
+		if imageID, err = i.imageOfParameter(ctx, ssmParameter, instanceType); err != nil {
 			return Image{}, err
 		}
 	}
-	return c.image(ctx, imageID)
+	return i.image(ctx, imageID)
 }
 
-func (c *Cloud) imageOfParameter(ctx context.Context, name, instanceType string) (string, error) {
+func (i *images) imageOfParameter(ctx context.Context, name, instanceType string) (string, error) {
 	if name == "" {
-		info, err := c.instanceType(ctx, instanceType)
+		info, err := i.instanceType(ctx, instanceType)
 		if err != nil {
 			return "", err
 		}
 		name = defaultImageParameter + info.architecture()
 	}
-	if id, ok := c.caches.parameters.get(name, c.clock.Now()); ok {
+	if id, ok := i.parameters.get(name, i.clock.Now()); ok {
 		return id, nil
 	}
-	answer, err := c.ssm.GetParameter(ctx, &ssm.GetParameterInput{Name: aws.String(name)})
+	answer, err := i.ssm.GetParameter(ctx, &ssm.GetParameterInput{Name: aws.String(name)})
 	if err != nil {
 		if strings.HasPrefix(Code(err), "ParameterNotFound") {
 			return "", &Error{Class: Invalid, Err: err,
-				Text: fmt.Sprintf("there is no Systems Manager parameter %s in %s: correct spec.aws.imageSSMParameter, or set spec.aws.imageID", name, c.region)}
+				Text: fmt.Sprintf("there is no Systems Manager parameter %s in %s: correct spec.aws.imageSSMParameter, or set spec.aws.imageID", name, i.region)}
 		}
 		return "", fmt.Errorf("resolve the image parameter %s: %w", name, err)
 	}
@@ -78,36 +114,36 @@ func (c *Cloud) imageOfParameter(ctx context.Context, name, instanceType string)
 		return "", &Error{Class: Invalid, Text: fmt.Sprintf(
 			"the Systems Manager parameter %s does not hold the id of an image: correct spec.aws.imageSSMParameter", name)}
 	}
-	c.caches.parameters.set(name, id, c.clock.Now())
+	i.parameters.set(name, id, i.clock.Now())
 	return id, nil
 }
 
 // image describes one image.
-func (c *Cloud) image(ctx context.Context, id string) (Image, error) {
-	if found, ok := c.caches.images.get(id, c.clock.Now()); ok {
+func (i *images) image(ctx context.Context, id string) (Image, error) {
+	if found, ok := i.images.get(id, i.clock.Now()); ok {
 		return found, nil
 	}
-	answer, err := c.api.DescribeImages(ctx, &ec2.DescribeImagesInput{ImageIds: []string{id}})
+	answer, err := i.api.DescribeImages(ctx, &ec2.DescribeImagesInput{ImageIds: []string{id}})
 	if err == nil && len(answer.Images) == 1 {
 		found := toImage(answer.Images[0])
 		if found.State == imageAvailable {
-			c.caches.images.set(id, found, c.clock.Now())
+			i.images.set(id, found, i.clock.Now())
 		}
 		return found, nil
 	}
 	if err == nil || strings.HasPrefix(Code(err), "InvalidAMIID.") && Code(err) != "InvalidAMIID.Unavailable" {
 		return Image{}, &Error{Class: Invalid, Err: err,
-			Text: fmt.Sprintf("there is no image %s in %s, or it is not shared with this account: correct spec.aws.imageID", id, c.region)}
+			Text: fmt.Sprintf("there is no image %s in %s, or it is not shared with this account: correct spec.aws.imageID", id, i.region)}
 	}
 	return Image{}, fmt.Errorf("describe image %s: %w", id, err)
 }
 
 // instanceType describes one instance type; an unknown one is an error of class Invalid.
-func (c *Cloud) instanceType(ctx context.Context, name string) (typeInfo, error) {
-	if found, ok := c.caches.types.get(name, c.clock.Now()); ok {
+func (i *images) instanceType(ctx context.Context, name string) (typeInfo, error) {
+	if found, ok := i.types.get(name, i.clock.Now()); ok {
 		return found, nil
 	}
-	answer, err := c.api.DescribeInstanceTypes(ctx, &ec2.DescribeInstanceTypesInput{InstanceTypes: []types.InstanceType{types.InstanceType(name)}})
+	answer, err := i.api.DescribeInstanceTypes(ctx, &ec2.DescribeInstanceTypesInput{InstanceTypes: []types.InstanceType{types.InstanceType(name)}})
 	if err == nil && len(answer.InstanceTypes) == 1 {
 		found := typeInfo{}
 		if p := answer.InstanceTypes[0].ProcessorInfo; p != nil {
@@ -118,23 +154,23 @@ func (c *Cloud) instanceType(ctx context.Context, name string) (typeInfo, error)
 		if v := answer.InstanceTypes[0].VCpuInfo; v != nil {
 			found.vCPUs = aws.ToInt32(v.DefaultVCpus)
 		}
-		c.caches.types.set(name, found, c.clock.Now())
+		i.types.set(name, found, i.clock.Now())
 		return found, nil
 	}
 	if err == nil || Classify(err) == Invalid {
 		return typeInfo{}, &Error{Class: Invalid, Err: err,
-			Text: fmt.Sprintf("there is no instance type %s in %s: correct spec.aws.instanceType", name, c.region)}
+			Text: fmt.Sprintf("there is no instance type %s in %s: correct spec.aws.instanceType", name, i.region)}
 	}
 	return typeInfo{}, fmt.Errorf("describe instance type %s: %w", name, err)
 }
 
 // zonesOffering are the availability zones of the region in which EC2 sells an instance type.
-func (c *Cloud) zonesOffering(ctx context.Context, instanceType string) (map[string]bool, error) {
-	if found, ok := c.caches.offerings.get(instanceType, c.clock.Now()); ok {
+func (i *images) zonesOffering(ctx context.Context, instanceType string) (map[string]bool, error) {
+	if found, ok := i.offerings.get(instanceType, i.clock.Now()); ok {
 		return found, nil
 	}
 	zones := map[string]bool{}
-	pages := ec2.NewDescribeInstanceTypeOfferingsPaginator(c.api, &ec2.DescribeInstanceTypeOfferingsInput{
+	pages := ec2.NewDescribeInstanceTypeOfferingsPaginator(i.api, &ec2.DescribeInstanceTypeOfferingsInput{
 		LocationType: types.LocationTypeAvailabilityZone, Filters: []types.Filter{filter("instance-type", instanceType)}})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
@@ -145,6 +181,23 @@ func (c *Cloud) zonesOffering(ctx context.Context, instanceType string) (map[str
 			zones[aws.ToString(o.Location)] = true
 		}
 	}
-	c.caches.offerings.set(instanceType, zones, c.clock.Now())
+	i.offerings.set(instanceType, zones, i.clock.Now())
 	return zones, nil
+}
+
+func toImage(i types.Image) Image {
+	out := Image{
+		ID: aws.ToString(i.ImageId), Architecture: string(i.Architecture), State: string(i.State),
+		RootDevice: aws.ToString(i.RootDeviceName),
+	}
+	for _, m := range i.BlockDeviceMappings {
+		switch device := aws.ToString(m.DeviceName); {
+		case m.Ebs == nil:
+		case device == out.RootDevice:
+			out.RootGiB = aws.ToInt32(m.Ebs.VolumeSize)
+		default:
+			out.Others = append(out.Others, ImageVolume{Device: device, SizeGiB: aws.ToInt32(m.Ebs.VolumeSize)})
+		}
+	}
+	return out
 }

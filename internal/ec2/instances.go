@@ -62,27 +62,18 @@ func (c *Cloud) LaunchInstance(ctx context.Context, spec LaunchSpec) (Instance, 
 		found, err := c.instanceOfToken(ctx, aws.ToString(input.ClientToken), byTags, err)
 		return found, wrap(what, err)
 	case err != nil:
-		return Instance{}, wrap(what, explainLaunch(c.unlessFresh(err, spec.SecurityGroupIDs...), spec))
+		return Instance{}, wrap(what, explainLaunch(c.Inventory.UnlessFresh(err, spec.SecurityGroupIDs...), spec))
 	case len(answer.Instances) != 1:
 		return Instance{}, fmt.Errorf("%s: EC2 answered with %d instances", what, len(answer.Instances))
 	}
-	return c.bearInstance(toInstance(answer.Instances[0])), nil
-}
-
-// CodeTokenMismatch: EC2 has served this client token before, for a request that differed from this one (the image's
-// alias moved on, a tag was added). What it was served with exists.
-const CodeTokenMismatch = "IdempotentParameterMismatch"
-
-func wrap(what string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s: %w", what, err)
+	launched := toInstance(answer.Instances[0])
+	c.Inventory.Instances.Created(launched.ID, launched)
+	return launched, nil
 }
 
 // knownInstance looks into the store, which also knows what EC2's lists do not show yet.
 func (c *Cloud) knownInstance(spec LaunchSpec) (Instance, bool) {
-	for _, i := range c.store.inventory(spec.Owner.ClusterUID).Instances {
+	for _, i := range c.Inventory.Known(spec.Owner.ClusterUID).Instances {
 		if i.Member == spec.Member && i.Incarnation == spec.Incarnation {
 			return i, true
 		}
@@ -92,7 +83,7 @@ func (c *Cloud) knownInstance(spec LaunchSpec) (Instance, bool) {
 
 // findInstance looks an instance up and takes it over into the store.
 func (c *Cloud) findInstance(ctx context.Context, filters ...types.Filter) (Instance, bool, error) {
-	found, err := c.listInstances(ctx, filters...)
+	found, err := c.Inventory.Instances.List(ctx, filters...)
 	if err != nil {
 		return Instance{}, false, err
 	}
@@ -104,7 +95,7 @@ func (c *Cloud) findInstance(ctx context.Context, filters ...types.Filter) (Inst
 		}
 	}
 	if ok {
-		c.store.do(func() { c.store.instances.put(best.ID, best, c.clock.Now()) })
+		c.Inventory.Instances.Found(best.ID, best)
 	}
 	return best, ok, nil
 }
@@ -118,12 +109,6 @@ func (c *Cloud) instanceOfToken(ctx context.Context, token string, byTags []type
 		}
 	}
 	return Instance{}, &Error{Class: Waiting, Text: "EC2 has launched this instance before but does not show it yet", Err: mismatch}
-}
-
-// bearInstance keeps what RunInstances answered. The answer to a repeated token can be as old as the first one.
-func (c *Cloud) bearInstance(i Instance) Instance {
-	c.store.do(func() { c.store.instances.bear(i.ID, i, c.clock.Now()) })
-	return i
 }
 
 // LaunchSpec describes the instance of one incarnation of one member.
@@ -149,7 +134,7 @@ type LaunchSpec struct {
 
 // runInput is the same, byte for byte, for the same spec and image: EC2 compares a repeated token's parameters.
 func (c *Cloud) runInput(ctx context.Context, spec LaunchSpec) (*ec2.RunInstancesInput, error) {
-	image, err := c.image(ctx, spec.ImageID)
+	image, err := c.images.image(ctx, spec.ImageID)
 	if err != nil {
 		return nil, err
 	}
@@ -236,14 +221,14 @@ func optional(s string) *string {
 // StartInstance starts a stopped instance. It is no error when it runs already.
 func (c *Cloud) StartInstance(ctx context.Context, clusterUID, id string) error {
 	what := "start instance " + id
-	if _, err := c.ownedInstance(ctx, clusterUID, id); err != nil {
+	if _, err := c.Inventory.Instances.Owned(ctx, clusterUID, id); err != nil {
 		return wrap(what, err)
 	}
 	answer, err := c.api.StartInstances(ctx, &ec2.StartInstancesInput{InstanceIds: []string{id}})
 	if err != nil {
-		return wrap(what, c.unlessFresh(err, id))
+		return wrap(what, c.Inventory.UnlessFresh(err, id))
 	}
-	c.instanceStates(answer.StartingInstances)
+	c.Inventory.InstanceStates(answer.StartingInstances)
 	return nil
 }
 
@@ -255,7 +240,7 @@ func (c *Cloud) StartInstance(ctx context.Context, clusterUID, id string) error 
 // class Waiting.
 func (c *Cloud) StopInstance(ctx context.Context, clusterUID, id string, force bool) error {
 	what := "stop instance " + id
-	switch _, err := c.ownedInstance(ctx, clusterUID, id); {
+	switch _, err := c.Inventory.Instances.Owned(ctx, clusterUID, id); {
 	case IsNotFound(err):
 		return nil
 	case err != nil:
@@ -267,10 +252,10 @@ func (c *Cloud) StopInstance(ctx context.Context, clusterUID, id string, force b
 	}
 	answer, err := c.api.StopInstances(ctx, input)
 	if err == nil {
-		c.instanceStates(answer.StoppingInstances)
+		c.Inventory.InstanceStates(answer.StoppingInstances)
 		return nil
 	}
-	err = c.unlessFresh(err, id)
+	err = c.Inventory.UnlessFresh(err, id)
 	if Code(err) == codeIncorrectInstanceState || IsNotFound(err) {
 		return wrap(what, c.unlessStopped(ctx, id, err))
 	}
@@ -283,16 +268,11 @@ const codeIncorrectInstanceState = "IncorrectInstanceState"
 // unlessStopped is the refusal of a stop, or nil when a look at the instance shows that nothing is left to stop. The
 // refusal alone is no proof of that.
 func (c *Cloud) unlessStopped(ctx context.Context, id string, refusal error) error {
-	if err := c.lookAgain(ctx, lost{instances: []string{id}}); err != nil {
+	if err := c.Inventory.LookAgain(ctx, IDs{Instances: []string{id}}); err != nil {
 		return err
 	}
-	state := ""
-	c.store.read(func() {
-		if i, ok := c.store.instances.get(id); ok {
-			state = i.State
-		}
-	})
-	switch state {
+	i, _ := c.Inventory.Instances.Get(id)
+	switch i.State {
 	case "", StateStopping, StateStopped, StateShuttingDown, StateTerminated:
 		return nil
 	case StatePending:
@@ -305,7 +285,7 @@ func (c *Cloud) unlessStopped(ctx context.Context, id string, refusal error) err
 // success; one that EC2 created moments ago and does not find yet is an error of class Waiting.
 func (c *Cloud) TerminateInstance(ctx context.Context, clusterUID, id string) error {
 	what := "terminate instance " + id
-	i, err := c.ownedInstance(ctx, clusterUID, id)
+	i, err := c.Inventory.Instances.Owned(ctx, clusterUID, id)
 	switch {
 	case IsNotFound(err):
 		return nil
@@ -323,48 +303,18 @@ func (c *Cloud) TerminateInstance(ctx context.Context, clusterUID, id string) er
 	if err != nil {
 		return c.dropInstance(what, id, err)
 	}
-	c.instanceStates(answer.TerminatingInstances)
+	c.Inventory.InstanceStates(answer.TerminatingInstances)
 	return nil
 }
 
 // dropInstance turns NotFound on the way to termination into success.
 func (c *Cloud) dropInstance(what, id string, err error) error {
-	err = c.unlessFresh(err, id)
+	err = c.Inventory.UnlessFresh(err, id)
 	if IsNotFound(err) {
-		c.store.do(func() { c.store.instances.remove(id) })
+		c.Inventory.Instances.Deleted(id)
 		return nil
 	}
 	return wrap(what, err)
-}
-
-// unlessFresh is err, or a Waiting error when err is NotFound and EC2 handed out one of the ids moments ago without ever
-// listing it since.
-func (c *Cloud) unlessFresh(err error, ids ...string) error {
-	if !IsNotFound(err) {
-		return err
-	}
-	now, s := c.clock.Now(), c.store
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	for _, id := range ids {
-		if s.instances.unseen(id, now) || s.volumes.unseen(id, now) || s.groups.unseen(id, now) || s.snapshots.unseen(id, now) {
-			return waiting("EC2 handed out %s moments ago and does not know it everywhere yet", id)
-		}
-	}
-	return err
-}
-
-func (c *Cloud) instanceStates(changes []types.InstanceStateChange) {
-	c.store.do(func() {
-		for _, change := range changes {
-			if change.CurrentState == nil {
-				continue
-			}
-			id := aws.ToString(change.InstanceId)
-			c.store.instances.update(id, c.clock.Now(), func(i *Instance) { i.State = string(change.CurrentState.Name) })
-			delete(c.store.health, id)
-		}
-	})
 }
 
 // ConsoleOutput is the newest part (up to 64 KiB) of what an instance wrote to its console; empty when EC2 has none yet.
@@ -376,7 +326,7 @@ func (c *Cloud) ConsoleOutput(ctx context.Context, instanceID string) (string, e
 		answer, err = c.api.GetConsoleOutput(ctx, &ec2.GetConsoleOutputInput{InstanceId: aws.String(instanceID)})
 	}
 	if err != nil {
-		return "", wrap(what, c.unlessFresh(err, instanceID))
+		return "", wrap(what, c.Inventory.UnlessFresh(err, instanceID))
 	}
 	text, err := base64.StdEncoding.DecodeString(aws.ToString(answer.Output))
 	return string(text), wrap(what, err)

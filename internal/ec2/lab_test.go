@@ -92,8 +92,11 @@ func newLab(t *testing.T, change ...func(*Options)) *lab {
 // newCloud is what a new process of the operator would have: an empty store.
 func (l *lab) newCloud(change ...func(*Options)) *Cloud {
 	l.t.Helper()
-	o := Options{Endpoint: l.proxy.Endpoint(), UserAgent: "nairobi-mysql-operator/test", Clock: l.clock, Logger: testr.New(l.t),
-		CallTimeout: settleTime / 2} // the server is Python, and shares its processors with other tests
+	o := Options{Logger: testr.New(l.t),
+		Config: Config{Endpoint: l.proxy.Endpoint(), UserAgent: "nairobi-mysql-operator/test", Clock: l.clock,
+			CallTimeout: settleTime / 2}, // the server is Python, and shares its processors with other tests
+		LookPatience: settleTime, // what a look finds is asserted, and not how soon
+	}
 	for _, f := range change {
 		f(&o)
 	}
@@ -102,7 +105,6 @@ func (l *lab) newCloud(change ...func(*Options)) *Cloud {
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	cloud.patience = settleTime // what a look finds is asserted, and not how soon
 	return cloud
 }
 
@@ -164,7 +166,7 @@ func (l *lab) volume(member string) Volume {
 
 func (l *lab) observe() Inventory {
 	l.t.Helper()
-	inv, err := l.cloud.Observe(l.t.Context(), l.owner.ClusterUID, 0)
+	inv, err := l.cloud.Inventory.Observe(l.t.Context(), l.owner.ClusterUID, 0)
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -176,8 +178,8 @@ func (l *lab) until(what string, ok func(Inventory) bool) Inventory {
 	l.t.Helper()
 	deadline := time.Now().Add(settleTime)
 	for {
-		l.pass(refreshFloor)
-		inv, err := l.cloud.Refresh(l.t.Context(), l.owner.ClusterUID)
+		l.pass(RefreshFloor)
+		inv, err := l.cloud.Inventory.Refresh(l.t.Context(), l.owner.ClusterUID)
 		if err != nil {
 			l.t.Fatal(err)
 		}

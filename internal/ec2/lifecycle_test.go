@@ -161,7 +161,7 @@ func TestWhatDoesNotExistIsDeleted(t *testing.T) {
 	if _, err := l.sdk().DeleteVolume(t.Context(), &awsec2.DeleteVolumeInput{VolumeId: aws.String(v.ID)}); err != nil {
 		t.Fatal(err)
 	}
-	l.pass(freshFor + time.Second)
+	l.pass(FreshFor + time.Second)
 	if err := l.cloud.DeleteVolume(t.Context(), l.owner.ClusterUID, v.ID); err != nil {
 		t.Error(err)
 	}
@@ -236,7 +236,7 @@ func TestRetiredVolume(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, cloud := range []*Cloud{l.cloud, l.newCloud()} {
-		inv, err := cloud.Observe(t.Context(), l.owner.ClusterUID, 0)
+		inv, err := cloud.Inventory.Observe(t.Context(), l.owner.ClusterUID, 0)
 		if err != nil || len(inv.Volumes) != 1 || !inv.Volumes[0].Retired {
 			t.Errorf("%+v (%v)", inv.Volumes, err)
 		}
@@ -403,7 +403,7 @@ func TestSnapshotsAreDeletedByWhatTheyWereTakenFor(t *testing.T) {
 			}
 		}
 	}
-	left, err := l.newCloud().snapshotsByID(ctx, kept)
+	left, err := l.newCloud().Inventory.Snapshots.ByID(ctx, kept...)
 	if err != nil || len(left) != len(kept) {
 		t.Errorf("of those that were not meant %v are left (%v)", left, err)
 	}

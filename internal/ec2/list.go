@@ -4,22 +4,21 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 )
 
-// idsPerCall is EC2's limit on the values of one filter.
-const idsPerCall = 200
+// lists makes EC2's list calls. All go by filters.
+type lists struct {
+	api    API
+	paging *paging
+}
 
-// The list calls go by filters, also for ids: an id that EC2 does not know is then absent from the answer, where the call
-// by ids would fail as a whole.
-
-func (c *Cloud) listInstances(ctx context.Context, filters ...types.Filter) (map[string]Instance, error) {
-	pages := ec2.NewDescribeInstancesPaginator(c.api, &ec2.DescribeInstancesInput{Filters: filters, MaxResults: c.paging.next()})
-	return readPages(c.paging, pages.HasMorePages, func() (map[string]Instance, error) {
+func (l *lists) instances(ctx context.Context, filters ...types.Filter) (map[string]Instance, error) {
+	pages := ec2.NewDescribeInstancesPaginator(l.api, &ec2.DescribeInstancesInput{Filters: filters, MaxResults: l.paging.next()})
+	return readPages(l.paging, pages.HasMorePages, func() (map[string]Instance, error) {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("list instances: %w", err)
@@ -34,9 +33,9 @@ func (c *Cloud) listInstances(ctx context.Context, filters ...types.Filter) (map
 	})
 }
 
-func (c *Cloud) listVolumes(ctx context.Context, filters ...types.Filter) (map[string]Volume, error) {
-	pages := ec2.NewDescribeVolumesPaginator(c.api, &ec2.DescribeVolumesInput{Filters: filters, MaxResults: c.paging.next()})
-	return readPages(c.paging, pages.HasMorePages, func() (map[string]Volume, error) {
+func (l *lists) volumes(ctx context.Context, filters ...types.Filter) (map[string]Volume, error) {
+	pages := ec2.NewDescribeVolumesPaginator(l.api, &ec2.DescribeVolumesInput{Filters: filters, MaxResults: l.paging.next()})
+	return readPages(l.paging, pages.HasMorePages, func() (map[string]Volume, error) {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("list volumes: %w", err)
@@ -51,10 +50,10 @@ func (c *Cloud) listVolumes(ctx context.Context, filters ...types.Filter) (map[s
 	})
 }
 
-func (c *Cloud) listSnapshots(ctx context.Context, filters ...types.Filter) (map[string]Snapshot, error) {
-	pages := ec2.NewDescribeSnapshotsPaginator(c.api, &ec2.DescribeSnapshotsInput{
-		OwnerIds: []string{"self"}, Filters: filters, MaxResults: c.paging.next()})
-	return readPages(c.paging, pages.HasMorePages, func() (map[string]Snapshot, error) {
+func (l *lists) snapshots(ctx context.Context, filters ...types.Filter) (map[string]Snapshot, error) {
+	pages := ec2.NewDescribeSnapshotsPaginator(l.api, &ec2.DescribeSnapshotsInput{
+		OwnerIds: []string{"self"}, Filters: filters, MaxResults: l.paging.next()})
+	return readPages(l.paging, pages.HasMorePages, func() (map[string]Snapshot, error) {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("list snapshots: %w", err)
@@ -67,14 +66,14 @@ func (c *Cloud) listSnapshots(ctx context.Context, filters ...types.Filter) (map
 	})
 }
 
-func (c *Cloud) listGroups(ctx context.Context, filters ...types.Filter) (map[string]group, error) {
-	pages := ec2.NewDescribeSecurityGroupsPaginator(c.api, &ec2.DescribeSecurityGroupsInput{Filters: filters, MaxResults: c.paging.next()})
-	return readPages(c.paging, pages.HasMorePages, func() (map[string]group, error) {
+func (l *lists) groups(ctx context.Context, filters ...types.Filter) (map[string]Group, error) {
+	pages := ec2.NewDescribeSecurityGroupsPaginator(l.api, &ec2.DescribeSecurityGroupsInput{Filters: filters, MaxResults: l.paging.next()})
+	return readPages(l.paging, pages.HasMorePages, func() (map[string]Group, error) {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("list security groups: %w", err)
 		}
-		out := map[string]group{}
+		out := map[string]Group{}
 		for _, g := range page.SecurityGroups {
 			out[aws.ToString(g.GroupId)] = toGroup(g)
 		}
@@ -84,7 +83,7 @@ func (c *Cloud) listGroups(ctx context.Context, filters ...types.Filter) (map[st
 
 // listHealth finds the instances that a status check calls impaired or that have a scheduled event. The four lists are
 // nearly always empty, however many instances there are; the call knows no filter by tag, and its filters no "or".
-func (c *Cloud) listHealth(ctx context.Context) (map[string]health, error) {
+func (l *lists) health(ctx context.Context) (map[string]health, error) {
 	out := map[string]health{}
 	impaired := string(types.SummaryStatusImpaired)
 	for _, f := range []types.Filter{
@@ -93,12 +92,12 @@ func (c *Cloud) listHealth(ctx context.Context) (map[string]health, error) {
 		filter("attached-ebs-status.status", impaired),
 		filter("event.code", eventCodes()...),
 	} {
-		pages := ec2.NewDescribeInstanceStatusPaginator(c.api, &ec2.DescribeInstanceStatusInput{
-			Filters: []types.Filter{f}, MaxResults: c.paging.next()})
+		pages := ec2.NewDescribeInstanceStatusPaginator(l.api, &ec2.DescribeInstanceStatusInput{
+			Filters: []types.Filter{f}, MaxResults: l.paging.next()})
 		for pages.HasMorePages() {
 			page, err := pages.NextPage(ctx)
 			if err != nil {
-				c.paging.failed(err)
+				l.paging.failed(err)
 				return nil, fmt.Errorf("list impaired instances: %w", err)
 			}
 			for _, s := range page.InstanceStatuses {
@@ -119,25 +118,6 @@ func eventCodes() []string {
 	return out
 }
 
-func (c *Cloud) instancesByID(ctx context.Context, ids []string) (map[string]Instance, error) {
-	return byID(ctx, "instance-id", ids, c.listInstances)
-}
-
-func (c *Cloud) volumesByID(ctx context.Context, ids []string) (map[string]Volume, error) {
-	return byID(ctx, "volume-id", ids, c.listVolumes)
-}
-
-func (c *Cloud) snapshotsByID(ctx context.Context, ids []string) (map[string]Snapshot, error) {
-	return byID(ctx, "snapshot-id", ids, c.listSnapshots)
-}
-
-func (c *Cloud) groupsByID(ctx context.Context, ids []string) (map[string]group, error) {
-	return byID(ctx, "group-id", ids, c.listGroups)
-}
-
-// lister lists what the filters let through.
-type lister[T any] = func(context.Context, ...types.Filter) (map[string]T, error)
-
 // readPages reads all pages of a list.
 func readPages[T any](pages *paging, more func() bool, next func() (map[string]T, error)) (map[string]T, error) {
 	out := map[string]T{}
@@ -152,14 +132,18 @@ func readPages[T any](pages *paging, more func() bool, next func() (map[string]T
 	return out, nil
 }
 
-func byID[T any](ctx context.Context, name string, ids []string, list lister[T]) (map[string]T, error) {
-	out := make(map[string]T, len(ids))
-	for batch := range slices.Chunk(ids, idsPerCall) {
-		found, err := list(ctx, filter(name, batch...))
+func (l *lists) subnets(ctx context.Context, filters ...types.Filter) (map[string]Subnet, error) {
+	out := map[string]Subnet{}
+	pages := ec2.NewDescribeSubnetsPaginator(l.api, &ec2.DescribeSubnetsInput{Filters: filters})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("describe subnets: %w", err)
 		}
-		maps.Copy(out, found)
+		for _, raw := range page.Subnets {
+			s := toSubnet(raw)
+			out[s.ID] = s
+		}
 	}
 	return out, nil
 }

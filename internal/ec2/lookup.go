@@ -2,6 +2,10 @@ package ec2
 
 import (
 	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
@@ -11,8 +15,8 @@ import (
 
 // VolumeByID asks EC2 for one volume, whoever's it is, and says whether it exists. A sweep shows only what carries a
 // cluster's tag; before a volume with data is called gone it is asked for by its id.
-func (c *Cloud) VolumeByID(ctx context.Context, id string) (Volume, bool, error) {
-	found, err := c.volumesByID(ctx, []string{id})
+func (r *Reader) VolumeByID(ctx context.Context, id string) (Volume, bool, error) {
+	found, err := r.Volumes.ByID(ctx, id)
 	if err != nil {
 		return Volume{}, false, wrap("look for volume "+id, err)
 	}
@@ -21,14 +25,14 @@ func (c *Cloud) VolumeByID(ctx context.Context, id string) (Volume, bool, error)
 }
 
 // VolumesByID is VolumeByID for several volumes, in one call for each 200 of them. Those that EC2 does not know are absent.
-func (c *Cloud) VolumesByID(ctx context.Context, ids []string) (map[string]Volume, error) {
-	found, err := c.volumesByID(ctx, ids)
+func (r *Reader) VolumesByID(ctx context.Context, ids []string) (map[string]Volume, error) {
+	found, err := r.Volumes.ByID(ctx, ids...)
 	return found, wrap("look for volumes by their ids", err)
 }
 
 // InstancesByID is VolumesByID for instances.
-func (c *Cloud) InstancesByID(ctx context.Context, ids []string) (map[string]Instance, error) {
-	found, err := c.instancesByID(ctx, ids)
+func (r *Reader) InstancesByID(ctx context.Context, ids []string) (map[string]Instance, error) {
+	found, err := r.Instances.ByID(ctx, ids...)
 	return found, wrap("look for instances by their ids", err)
 }
 
@@ -49,8 +53,8 @@ func (i Instance) LaunchedFor(o Ownership, member string, newest int) (incarnati
 }
 
 // SnapshotByID asks EC2 for one snapshot of this account, whichever cluster's it is, and says whether it exists.
-func (c *Cloud) SnapshotByID(ctx context.Context, id string) (Snapshot, bool, error) {
-	found, err := c.snapshotsByID(ctx, []string{id})
+func (r *Reader) SnapshotByID(ctx context.Context, id string) (Snapshot, bool, error) {
+	found, err := r.Snapshots.ByID(ctx, id)
 	if err != nil {
 		return Snapshot{}, false, wrap("look for snapshot "+id, err)
 	}
@@ -68,12 +72,12 @@ type SnapshotQuery struct {
 // SnapshotOf asks EC2 for the snapshot of this account that a cluster of a namespace took for a purpose, and says whether there
 // is one: of several, which a lost answer could leave behind, the oldest that did not fail. Each thing that is known of it
 // narrows the choice, and none widens it.
-func (c *Cloud) SnapshotOf(ctx context.Context, q SnapshotQuery) (Snapshot, bool, error) {
+func (r *Reader) SnapshotOf(ctx context.Context, q SnapshotQuery) (Snapshot, bool, error) {
 	filters := []types.Filter{tagFilter(v1alpha1.TagNamespace, q.Namespace), tagFilter(TagPurpose, q.Purpose)}
 	if q.ClusterUID != "" {
 		filters = append(filters, tagFilter(v1alpha1.TagClusterUID, q.ClusterUID))
 	}
-	found, err := c.listSnapshots(ctx, filters...)
+	found, err := r.Snapshots.List(ctx, filters...)
 	if err != nil {
 		return Snapshot{}, false, wrap("look for the snapshot for "+q.Purpose, err)
 	}
@@ -88,4 +92,61 @@ func (c *Cloud) SnapshotOf(ctx context.Context, q SnapshotQuery) (Snapshot, bool
 		}
 	}
 	return best, ok, nil
+}
+
+// GroupsByName asks EC2 for the security groups of a name, in any VPC and whatever their tags say, sorted by id.
+func (r *Reader) GroupsByName(ctx context.Context, name string) ([]SecurityGroup, error) {
+	found, err := r.Groups.List(ctx, filter("group-name", name))
+	if err != nil {
+		return nil, err
+	}
+	var groups []SecurityGroup
+	for _, id := range slices.Sorted(maps.Keys(found)) {
+		groups = append(groups, found[id].SecurityGroup)
+	}
+	return groups, nil
+}
+
+// Owner is the UID of the cluster to which a resource belongs, from the store, else from EC2; ErrForeign when it is no cluster's.
+func (r *Reader) Owner(ctx context.Context, id string) (string, error) {
+	if owner := r.store.owner(id); owner != "" {
+		return owner, nil
+	}
+	if err := r.adopt(ctx, id); err != nil {
+		return "", err
+	}
+	if owner := r.store.owner(id); owner != "" {
+		return owner, nil
+	}
+	return "", fmt.Errorf("%s: %w", id, ErrForeign)
+}
+
+// adopt asks EC2 for an id, of the kind that its prefix says, and takes it into the store when it carries the tag of a cluster.
+func (r *Reader) adopt(ctx context.Context, id string) error {
+	switch prefix, rest, _ := strings.Cut(id, "-"); {
+	case rest == "":
+	case prefix == "i":
+		return r.Instances.adopt(ctx, id)
+	case prefix == "vol":
+		return r.Volumes.adopt(ctx, id)
+	case prefix == "snap":
+		return r.Snapshots.adopt(ctx, id)
+	case prefix == "sg":
+		return r.Groups.adopt(ctx, id)
+	}
+	return &Error{Class: Invalid, Text: fmt.Sprintf("%q is not the id of an instance, volume, snapshot or security group", id)}
+}
+
+// UnlessFresh is err, or a Waiting error when err is NotFound and EC2 handed out one of the ids moments ago without ever
+// listing it since.
+func (r *Reader) UnlessFresh(err error, ids ...string) error {
+	if !IsNotFound(err) {
+		return err
+	}
+	for _, id := range ids {
+		if r.store.unseen(id, r.clock.Now()) {
+			return waiting("EC2 handed out %s moments ago and does not know it everywhere yet", id)
+		}
+	}
+	return err
 }

@@ -21,7 +21,6 @@ type metrics struct {
 	clock    clock.PassiveClock
 	calls    *prometheus.CounterVec
 	duration *prometheus.HistogramVec
-	store    *prometheus.CounterVec
 }
 
 // newMetrics registers with r; with a nil r the figures are kept but served by nobody. A second factory on the same
@@ -29,23 +28,21 @@ type metrics struct {
 func newMetrics(r prometheus.Registerer, c clock.PassiveClock) *metrics {
 	return &metrics{
 		clock: c,
-		calls: register(r, prometheus.NewCounterVec(prometheus.CounterOpts{
+		calls: Register(r, prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "mysqlcluster_aws_calls_total",
 			Help: "Calls to AWS by operation and by the code of the answer (OK, AWS's error code, or NoAnswer). Retries count.",
 		}, []string{"operation", "code"})),
-		duration: register(r, prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		duration: Register(r, prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "mysqlcluster_aws_call_duration_seconds",
 			Help:    "How long AWS took to answer, by operation. Each attempt by itself.",
 			Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5},
 		}, []string{"operation"})),
-		store: register(r, prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "mysqlcluster_aws_sweep_store_total",
-			Help: "Reads of EC2's state by result: hit (answered from the store) or miss (a sweep was needed).",
-		}, []string{"result"})),
 	}
 }
 
-func register[C prometheus.Collector](r prometheus.Registerer, c C) C {
+// Register registers a collector, or returns the one that a second factory on the same registry registered before. With a nil r
+// the figures are kept but served by nobody.
+func Register[C prometheus.Collector](r prometheus.Registerer, c C) C {
 	if r == nil {
 		return c
 	}

@@ -86,7 +86,7 @@ func TestWhoseAnInstanceIsItsTokenProves(t *testing.T) {
 	if _, err := l.sdk().DeleteTags(t.Context(), &awsec2.DeleteTagsInput{Resources: []string{i.ID}, Tags: lost}); err != nil {
 		t.Fatal(err)
 	}
-	found, err := l.newCloud().InstancesByID(t.Context(), []string{i.ID, "i-0123456789abcdef0"})
+	found, err := l.newCloud().Inventory.InstancesByID(t.Context(), []string{i.ID, "i-0123456789abcdef0"})
 	if err != nil || len(found) != 1 || found[i.ID].Tags[v1alpha1.TagClusterUID] != "" {
 		t.Fatalf("%+v, %v", found, err)
 	}

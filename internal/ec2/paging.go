@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// pageSize is the largest page that EC2's list calls give.
-	pageSize = 1000
+	// PageSize is the largest page that EC2's list calls give.
+	PageSize = 1000
 	// smallestPage is the size below which a page is not made smaller.
 	smallestPage = 100
 	// pageRegrows is how long after pages were made smaller larger ones are tried again.
@@ -34,15 +34,15 @@ type paging struct {
 }
 
 func newPaging(c clock.PassiveClock, settle time.Duration) *paging {
-	return &paging{clock: c, settle: settle, size: pageSize}
+	return &paging{clock: c, settle: settle, size: PageSize}
 }
 
 // next is how large the next page may be.
 func (p *paging) next() *int32 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if now := p.clock.Now(); p.size < pageSize && now.Sub(p.changed) >= pageRegrows {
-		p.size, p.changed, p.smaller = min(2*p.size, pageSize), now, false
+	if now := p.clock.Now(); p.size < PageSize && now.Sub(p.changed) >= pageRegrows {
+		p.size, p.changed, p.smaller = min(2*p.size, PageSize), now, false
 	}
 	size := p.size
 	return &size

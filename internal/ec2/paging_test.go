@@ -13,13 +13,6 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-// pages has a Cloud read pages of a size that few things fill.
-func (l *lab) pages(c *Cloud, size int32) {
-	c.paging.mu.Lock()
-	defer c.paging.mu.Unlock()
-	c.paging.size, c.paging.changed = size, l.clock.Now()
-}
-
 // sluggish is an EC2 that does not answer in time when more is asked for than it can take at once.
 type sluggish struct {
 	takes string // the sizes in its time
@@ -44,35 +37,36 @@ func (s *sluggish) RoundTrip(r *http.Request) (*http.Response, error) {
 		<-r.Context().Done()
 		return nil, r.Context().Err()
 	}
-	return says(http.StatusOK, `<DescribeInstancesResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"><reservationSet><item><instancesSet><item><instanceId>i-1</instanceId></item></instancesSet></item></reservationSet></DescribeInstancesResponse>`), nil
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(`<DescribeInstancesResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"><reservationSet><item><instancesSet><item><instanceId>i-1</instanceId></item></instancesSet></item></reservationSet></DescribeInstancesResponse>`))}, nil
 }
 
 // In an account with thousands of instances a full page may take EC2 longer than a call may take: it would never be read.
 func TestPagesThatTakeTooLongAreMadeSmaller(t *testing.T) {
 	ec2 := &sluggish{takes: "|250|125|"}
 	clock := clocktesting.NewFakePassiveClock(time.Now())
-	cloud, err := NewFactory(Options{
+	clients, err := NewConnector(Config{
 		Clock: clock, CallTimeout: 50 * time.Millisecond, Middleware: func(http.RoundTripper) http.RoundTripper { return ec2 },
-	}).Cloud(t.Context(), Account{Region: "us-east-1", Static: &StaticCredentials{AccessKeyID: "AKIDEXAMPLE", SecretAccessKey: "example"}})
+	}).Connect(t.Context(), Account{Region: "us-east-1", Static: &StaticCredentials{AccessKeyID: "AKIDEXAMPLE", SecretAccessKey: "example"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	cloud.paging.failed(errors.New("connection refused"))
+	r := NewReader(clients, ReaderOptions{Clock: clock, Interval: SweepInterval})
+	r.lists.paging.failed(errors.New("connection refused"))
 	for _, step := range []struct {
 		after time.Duration
 		ok    bool
 		asked string
 	}{
 		{0, false, "1000"},
-		{defaultSweepInterval, false, "500"},
-		{defaultSweepInterval, true, "250"},
-		{pageRegrows - defaultSweepInterval - time.Second, true, "250"},
+		{SweepInterval, false, "500"},
+		{SweepInterval, true, "250"},
+		{pageRegrows - SweepInterval - time.Second, true, "250"},
 		{time.Second, false, "500"},
-		{defaultSweepInterval, true, "250"},
+		{SweepInterval, true, "250"},
 	} {
 		clock.SetTime(clock.Now().Add(step.after))
 		ec2.asked = nil
-		_, err := cloud.listInstances(t.Context())
+		_, err := r.Instances.List(t.Context())
 		if (err == nil) != step.ok || !slices.Equal(ec2.asked, []string{step.asked}) {
 			t.Errorf("after %s pages of %v were asked for (%v), want %s", step.after, ec2.asked, err, step.asked)
 		}
@@ -80,24 +74,24 @@ func TestPagesThatTakeTooLongAreMadeSmaller(t *testing.T) {
 	// Whatever happens, pages stay large enough; and lists that time out side by side count once.
 	ec2.takes = "|1000|"
 	for range 9 {
-		clock.SetTime(clock.Now().Add(defaultSweepInterval))
+		clock.SetTime(clock.Now().Add(SweepInterval))
 		for range 4 {
-			if _, err := cloud.listInstances(t.Context()); err == nil {
+			if _, err := r.Instances.List(t.Context()); err == nil {
 				t.Fatal("a small page was read")
 			}
 		}
 	}
-	if size := *cloud.paging.next(); size != smallestPage {
+	if size := *r.lists.paging.next(); size != smallestPage {
 		t.Errorf("the smallest page is of %d", size)
 	}
 	ec2.takes = "|100|200|400|800|1000|"
 	for range 4 {
 		clock.SetTime(clock.Now().Add(pageRegrows))
-		if _, err := cloud.listInstances(t.Context()); err != nil {
+		if _, err := r.Instances.List(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if size := *cloud.paging.next(); size != pageSize {
+	if size := *r.lists.paging.next(); size != PageSize {
 		t.Errorf("after a while pages are of %d", size)
 	}
 }

@@ -116,29 +116,29 @@ func (p *preflight) checkKey(context.Context) error {
 		p.wrong(fieldEncrypted, "spec.storage.kmsKeyID names a key, but spec.storage.encrypted is false: set it to true, or remove the key")
 	}
 	// arn:partition:kms:region:account:key/id
-	if parts := strings.Split(key, ":"); parts[0] == "arn" && (len(parts) < 6 || parts[2] != "kms" || parts[3] != p.cloud.region) {
-		p.wrong(fieldKMSKey, "%s is not the ARN of a KMS key in %s: name a key of that region", key, p.cloud.region)
+	if parts := strings.Split(key, ":"); parts[0] == "arn" && (len(parts) < 6 || parts[2] != "kms" || parts[3] != p.cloud.Inventory.Region()) {
+		p.wrong(fieldKMSKey, "%s is not the ARN of a KMS key in %s: name a key of that region", key, p.cloud.Inventory.Region())
 	}
 	return nil
 }
 
 // checkSubnets: they exist, are available, lie in one VPC and have free addresses.
 func (p *preflight) checkSubnets(ctx context.Context) error {
-	found, err := p.cloud.askSubnets(ctx, p.spec.SubnetIDs)
+	found, err := p.cloud.Inventory.AskSubnets(ctx, p.spec.SubnetIDs)
 	if err != nil {
 		return p.judge(err, fieldSubnets)
 	}
 	p.subnets = found
-	inventory := p.cloud.store.inventory(p.spec.Launch.Owner.ClusterUID)
+	inventory := p.cloud.Inventory.Known(p.spec.Launch.Owner.ClusterUID)
 	first := ""
 	for i, id := range p.spec.SubnetIDs {
 		field := fmt.Sprintf("%s[%d]", fieldSubnets, i)
 		s, ok := found[id]
 		if !ok {
-			p.missing(field, "there is no subnet %s in %s: create it, or correct the id", id, p.cloud.region)
+			p.missing(field, "there is no subnet %s in %s: create it, or correct the id", id, p.cloud.Inventory.Region())
 			continue
 		}
-		if s.State != subnetAvailable {
+		if s.State != SubnetAvailable {
 			p.missing(field, "subnet %s is %s; waiting until it is available", id, s.State)
 		}
 		if first == "" {
@@ -179,7 +179,7 @@ func (p *preflight) addressesNeeded(i int, inventory Inventory) int32 {
 
 // checkType: the instance type exists in the region.
 func (p *preflight) checkType(ctx context.Context) error {
-	info, err := p.cloud.instanceType(ctx, p.spec.Launch.InstanceType)
+	info, err := p.cloud.images.instanceType(ctx, p.spec.Launch.InstanceType)
 	if err != nil {
 		return p.judge(err, fieldInstanceType)
 	}
@@ -225,7 +225,7 @@ func (p *preflight) checkZones(ctx context.Context) error {
 	if p.info == nil {
 		return nil
 	}
-	zones, err := p.cloud.zonesOffering(ctx, p.spec.Launch.InstanceType)
+	zones, err := p.cloud.images.zonesOffering(ctx, p.spec.Launch.InstanceType)
 	if err != nil {
 		return p.judge(err, fieldInstanceType)
 	}
@@ -242,7 +242,7 @@ func (p *preflight) checkZones(ctx context.Context) error {
 // checkGroups: the security groups exist; the members' are in the members' VPC. The clients' may be in a peered one.
 func (p *preflight) checkGroups(ctx context.Context) error {
 	ids := slices.Concat(p.spec.SecurityGroupIDs, p.spec.ClientSecurityGroupIDs)
-	found, err := p.cloud.groupsByID(ctx, ids)
+	found, err := p.cloud.Inventory.Groups.ByID(ctx, ids...)
 	if err != nil {
 		return p.judge(err, fieldGroups)
 	}
@@ -251,7 +251,7 @@ func (p *preflight) checkGroups(ctx context.Context) error {
 		g, ok := found[id]
 		switch {
 		case !ok:
-			p.missing(field, "there is no security group %s in %s: create it, or correct the id", id, p.cloud.region)
+			p.missing(field, "there is no security group %s in %s: create it, or correct the id", id, p.cloud.Inventory.Region())
 		case p.vpc != "" && g.VPCID != p.vpc:
 			p.wrong(field, "security group %s is in %s, but the subnets are in %s: choose a group of that VPC", id, g.VPCID, p.vpc)
 		default:
@@ -260,7 +260,7 @@ func (p *preflight) checkGroups(ctx context.Context) error {
 	}
 	for i, id := range p.spec.ClientSecurityGroupIDs {
 		if _, ok := found[id]; !ok {
-			p.missing(fmt.Sprintf("%s[%d]", fieldClientGroups, i), "there is no security group %s in %s: create it, or correct the id", id, p.cloud.region)
+			p.missing(fmt.Sprintf("%s[%d]", fieldClientGroups, i), "there is no security group %s in %s: create it, or correct the id", id, p.cloud.Inventory.Region())
 		}
 	}
 	return nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -98,12 +97,12 @@ func TestPreflight(t *testing.T) {
 		{"unknown image", func(_ *lab, s *PreflightSpec) { s.ImageID = unknownImage },
 			[]wantedProblem{{"spec.aws.imageID", invalid, false, "no image " + unknownImage}}},
 		{"image with a volume in the data volume's place", func(l *lab, s *PreflightSpec) {
-			image, err := l.cloud.image(l.t.Context(), s.ImageID)
+			image, err := l.cloud.images.image(l.t.Context(), s.ImageID)
 			if err != nil {
 				l.t.Fatal(err)
 			}
 			image.Others = []ImageVolume{{Device: "/dev/sdb"}, {Device: "/dev/xvdf"}}
-			l.cloud.caches.images.set(image.ID, image, l.clock.Now())
+			l.cloud.images.images.set(image.ID, image, l.clock.Now())
 		}, []wantedProblem{{"spec.aws.imageID", invalid, false, "brings a volume of its own as /dev/xvdf"}}},
 		{"unknown image parameter", func(_ *lab, s *PreflightSpec) { s.ImageID, s.ImageSSMParameter = "", "/no/such" },
 			[]wantedProblem{{"spec.aws.imageSSMParameter", invalid, false, "no Systems Manager parameter /no/such"}}},
@@ -195,7 +194,6 @@ func TestRehearsalTriesTheFence(t *testing.T) {
 	if err := l.cloud.AttachVolume(t.Context(), owner.ClusterUID, v.ID, i.ID, DataDevice); err != nil {
 		t.Fatal(err)
 	}
-	l.cloud.patience = time.Minute
 	before := l.proxy.Counts()
 	if problems := rehearse(); len(problems) > 0 {
 		t.Errorf("everything is permitted, and it finds %v", problems)
@@ -241,7 +239,7 @@ func TestImagesAndSubnetsAreKept(t *testing.T) {
 		if err != nil || image.ID != l.seeded.Image || image.RootDevice != "/dev/xvda" {
 			t.Fatalf("the parameter's image is %+v (%v)", image, err)
 		}
-		subnets, missing, err := l.cloud.Subnets(ctx, l.seeded.SubnetIDs())
+		subnets, missing, err := l.cloud.Inventory.Subnets(ctx, l.seeded.SubnetIDs())
 		if err != nil || len(subnets) != 3 || len(missing) != 0 || subnets[1].Zone != zoneB || subnets[1].CIDR != "10.77.2.0/24" || subnets[1].VPCID != l.seeded.VPC {
 			t.Fatalf("%+v, %v", subnets, err)
 		}

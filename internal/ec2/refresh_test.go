@@ -12,7 +12,7 @@ import (
 
 // now reads as a reconcile does whose members do not answer.
 func (l *lab) now() (Inventory, error) {
-	return l.cloud.RefreshNow(l.t.Context(), l.owner.ClusterUID)
+	return l.cloud.Inventory.RefreshNow(l.t.Context(), l.owner.ClusterUID)
 }
 
 // Somebody else stops one instance and terminates another, between two sweeps.
@@ -33,7 +33,7 @@ func TestRefreshNowSeesWhatOthersDid(t *testing.T) {
 	}
 	l.really(stopped.ID, StateStopped)
 	l.really(ended.ID, StateTerminated)
-	if inv, err := l.cloud.Refresh(t.Context(), l.owner.ClusterUID); err != nil || !stateOf(stopped.ID, StateRunning)(inv) {
+	if inv, err := l.cloud.Inventory.Refresh(t.Context(), l.owner.ClusterUID); err != nil || !stateOf(stopped.ID, StateRunning)(inv) {
 		t.Fatalf("by itself nothing seems to move: %+v (%v)", inv.Instances, err)
 	}
 	inv, err := l.now()
@@ -64,11 +64,11 @@ func TestRefreshNowIsBounded(t *testing.T) {
 		}
 	}
 	looks("in the same moment", 1)
-	l.pass(urgentFloor - time.Millisecond)
+	l.pass(UrgentFloor - time.Millisecond)
 	looks("a moment too early", 1)
 	l.pass(time.Millisecond)
 	looks("two seconds later", 2)
-	if inv, err := l.cloud.RefreshNow(t.Context(), "a cluster without anything"); err != nil || len(inv.Instances) != 0 || l.proxy.Counts()["DescribeInstances"] != 2 {
+	if inv, err := l.cloud.Inventory.RefreshNow(t.Context(), "a cluster without anything"); err != nil || len(inv.Instances) != 0 || l.proxy.Counts()["DescribeInstances"] != 2 {
 		t.Errorf("a cluster that has nothing costs %v (%v)", l.proxy.Counts(), err)
 	}
 }
@@ -79,9 +79,8 @@ func TestRefreshNowIsBoundedOverAllClusters(t *testing.T) {
 	const clusters, seconds = 300, 20
 	for n := range clusters {
 		id, owner := fmt.Sprintf("i-%017d", n), Ownership{ClusterUID: fmt.Sprintf("silent-%d", n), Namespace: "shop", Cluster: "orders"}
-		l.cloud.store.do(func() { // fresh: they stay although the server does not know them
-			l.cloud.store.instances.bear(id, Instance{ID: id, State: StateRunning, Tags: owner.member("orders-0", 1)}, l.clock.Now())
-		})
+		// fresh: they stay although the server does not know them
+		l.cloud.Inventory.Instances.Created(id, Instance{ID: id, State: StateRunning, Tags: owner.member("orders-0", 1)})
 	}
 	stopped := l.running("orders-0")
 	l.observe()
@@ -92,25 +91,25 @@ func TestRefreshNowIsBoundedOverAllClusters(t *testing.T) {
 	l.really(stopped.ID, StateStopped)
 	for second := range seconds {
 		for n := range clusters {
-			if _, err := l.cloud.RefreshNow(t.Context(), fmt.Sprintf("silent-%d", n)); err != nil {
+			if _, err := l.cloud.Inventory.RefreshNow(t.Context(), fmt.Sprintf("silent-%d", n)); err != nil {
 				t.Fatal(err)
 			}
 		}
 		sweeps := l.proxy.Counts()["DescribeSecurityGroups"] // only sweeps list these
-		if most := 1 + second/int(urgentSweep.Seconds()); sweeps > most {
+		if most := 1 + second/int(UrgentSweep.Seconds()); sweeps > most {
 			t.Fatalf("after %d s there were %d sweeps, at most %d may be", second, sweeps, most)
 		}
-		if looks, most := l.proxy.Counts()["DescribeInstances"]-2*sweeps, urgentBurst+urgentRate*second; looks > most {
+		if looks, most := l.proxy.Counts()["DescribeInstances"]-2*sweeps, UrgentBurst+UrgentRate*second; looks > most {
 			t.Fatalf("after %d s %d looks were made, at most %d may be", second, looks, most)
 		}
 		l.pass(time.Second)
 	}
-	if n := l.proxy.Counts()["DescribeInstances"]; n < urgentBurst+urgentRate*seconds/2 {
+	if n := l.proxy.Counts()["DescribeInstances"]; n < UrgentBurst+UrgentRate*seconds/2 {
 		t.Errorf("only %d looks were made in %d s", n, seconds)
 	}
 	// One that got no look of its own is served by the sweeps.
 	deadline := time.Now().Add(settleTime)
-	for !stateOf(stopped.ID, StateStopped)(l.cloud.store.inventory(l.owner.ClusterUID)) {
+	for !stateOf(stopped.ID, StateStopped)(l.cloud.Inventory.Known(l.owner.ClusterUID)) {
 		if time.Now().After(deadline) {
 			t.Fatal("the sweeps did not see the stopped instance")
 		}
@@ -120,7 +119,7 @@ func TestRefreshNowIsBoundedOverAllClusters(t *testing.T) {
 
 // A failover must not stand still because EC2 does.
 func TestLooksDoNotWaitForASlowEC2(t *testing.T) {
-	l := newLab(t)
+	l := newLab(t, func(o *Options) { o.LookPatience = LookPatience })
 	i := l.running("orders-0")
 	l.pass(time.Minute)
 	l.observe()
@@ -128,14 +127,13 @@ func TestLooksDoNotWaitForASlowEC2(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.really(i.ID, StateStopped)
-	l.cloud.patience = lookPatience
 	answer := l.fault(proxy.Rule{Kind: proxy.Hang, Actions: []string{"DescribeInstances"}})
 	if inv, err := l.now(); err != nil || !stateOf(i.ID, StateRunning)(inv) {
 		t.Errorf("while EC2 does not answer: %+v (%v), want what was known before", inv.Instances, err)
 	}
 	answer()
 	deadline := time.Now().Add(settleTime)
-	for !stateOf(i.ID, StateStopped)(l.cloud.store.inventory(l.owner.ClusterUID)) {
+	for !stateOf(i.ID, StateStopped)(l.cloud.Inventory.Known(l.owner.ClusterUID)) {
 		if time.Now().After(deadline) {
 			t.Fatal("the late answer was thrown away")
 		}
@@ -156,11 +154,13 @@ func TestNothingIsTakenForAbsence(t *testing.T) {
 			i, v := l.running("orders-0"), l.available("orders-0")
 			moving := l.volume("orders-1")
 			l.observe()
-			l.pass(freshFor + time.Minute) // nothing is fresh any more: only an answer keeps it
+			l.pass(FreshFor + time.Minute) // nothing is fresh any more: only an answer keeps it
 			l.fault(rule)
 			for step, read := range map[string]func() (Inventory, error){
-				"sweep":   func() (Inventory, error) { return l.cloud.Observe(t.Context(), l.owner.ClusterUID, time.Second) },
-				"refresh": func() (Inventory, error) { return l.cloud.Refresh(t.Context(), l.owner.ClusterUID) },
+				"sweep": func() (Inventory, error) {
+					return l.cloud.Inventory.Observe(t.Context(), l.owner.ClusterUID, time.Second)
+				},
+				"refresh": func() (Inventory, error) { return l.cloud.Inventory.Refresh(t.Context(), l.owner.ClusterUID) },
 				"look":    l.now,
 			} {
 				for range 3 {
@@ -171,10 +171,10 @@ func TestNothingIsTakenForAbsence(t *testing.T) {
 					if IsNotFound(err) || step == "sweep" && err == nil {
 						t.Errorf("%s: the error is %v", step, err)
 					}
-					l.pass(urgentFloor)
+					l.pass(UrgentFloor)
 				}
 			}
-			if _, ok, err := l.cloud.VolumeByID(t.Context(), v.ID); err == nil || ok || IsNotFound(err) {
+			if _, ok, err := l.cloud.Inventory.VolumeByID(t.Context(), v.ID); err == nil || ok || IsNotFound(err) {
 				t.Errorf("looking for a volume: %v, %v", ok, err)
 			}
 		})
@@ -190,8 +190,8 @@ func TestWhatTakesLongIsAskedForLessAndLess(t *testing.T) {
 	l.proxy.ResetCalls()
 	look := func(seconds int) int {
 		for range 2 * seconds {
-			l.pass(refreshFloor)
-			if _, err := l.cloud.Refresh(t.Context(), l.owner.ClusterUID); err != nil {
+			l.pass(RefreshFloor)
+			if _, err := l.cloud.Inventory.Refresh(t.Context(), l.owner.ClusterUID); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -210,7 +210,7 @@ func TestWhatTakesLongIsAskedForLessAndLess(t *testing.T) {
 	}
 	l.really(in.ID, StateRunning) // by the server's own clock
 	look(5 + 5)
-	if inv, err := l.cloud.Refresh(t.Context(), l.owner.ClusterUID); err != nil || !stateOf(in.ID, StateRunning)(inv) {
+	if inv, err := l.cloud.Inventory.Refresh(t.Context(), l.owner.ClusterUID); err != nil || !stateOf(in.ID, StateRunning)(inv) {
 		t.Errorf("5 s after EC2 shows it as running it is %+v (%v)", inv.Instances, err)
 	}
 }

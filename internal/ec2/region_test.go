@@ -11,6 +11,18 @@ import (
 
 // TestRegionOfSTS: who the operator is, is asked in its own region; where the cluster is, EC2 is asked. A tenant's keys know only theirs.
 func TestRegionOfSTS(t *testing.T) {
+	var mu sync.Mutex
+	scopes := map[string]bool{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, scope, _ := strings.Cut(r.Header.Get("Authorization"), "Credential=")
+		mu.Lock()
+		defer mu.Unlock()
+		if parts := strings.Split(scope, "/"); len(parts) > 3 {
+			scopes[parts[3]+" in "+parts[2]] = true
+		}
+		http.Error(w, "<Response><Errors><Error><Code>AccessDenied</Code></Error></Errors></Response>", http.StatusForbidden)
+	}))
+	t.Cleanup(server.Close)
 	t.Setenv("AWS_ACCESS_KEY_ID", "own")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "own")
 	for name, c := range map[string]struct {
@@ -24,25 +36,14 @@ func TestRegionOfSTS(t *testing.T) {
 		"a tenant's key": {"eu-west-1", "eu-west-2", Account{Region: "cn-north-1", Static: &StaticCredentials{AccessKeyID: "a", SecretAccessKey: "b"}}, "cn-north-1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var mu sync.Mutex
-			scopes := map[string]bool{}
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				_, scope, _ := strings.Cut(r.Header.Get("Authorization"), "Credential=")
-				mu.Lock()
-				defer mu.Unlock()
-				if parts := strings.Split(scope, "/"); len(parts) > 3 {
-					scopes[parts[3]+" in "+parts[2]] = true
-				}
-				http.Error(w, "<Response><Errors><Error><Code>AccessDenied</Code></Error></Errors></Response>", http.StatusForbidden)
-			}))
-			t.Cleanup(server.Close)
 			t.Setenv("AWS_REGION", c.environment)
-			cloud, err := NewFactory(Options{Endpoint: server.URL, Region: c.option}).Cloud(t.Context(), c.account)
+			clear(scopes)
+			cloud, err := NewFactory(Options{Config: Config{Endpoint: server.URL, Region: c.option}}).Cloud(t.Context(), c.account)
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, _ = cloud.AccountID(t.Context())
-			_, _ = cloud.Observe(t.Context(), "uid", time.Minute)
+			_, _ = cloud.Inventory.AccountID(t.Context())
+			_, _ = cloud.Inventory.Observe(t.Context(), "uid", time.Minute)
 			mu.Lock()
 			defer mu.Unlock()
 			if !scopes["sts in "+c.want] || !scopes["ec2 in "+c.account.Region] || len(scopes) != 2 {

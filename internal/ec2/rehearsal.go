@@ -4,11 +4,14 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"golang.org/x/sync/singleflight"
+	"k8s.io/utils/clock"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
@@ -22,64 +25,67 @@ const (
 	rehearsalTimeout = time.Minute
 )
 
-// rehearsal is what the last one found.
+// rehearsal tries what may have to be done one day, see Cloud.Rehearse.
 type rehearsal struct {
+	api       API
+	inventory *Reader
+	clock     clock.PassiveClock
+	patience  time.Duration
+	flights   singleflight.Group
+
+	mu sync.Mutex
+	// problems are what the last one found.
 	problems []Problem
-	due      time.Time
+	next     time.Time
 }
 
-// Rehearse tries, as dry runs on one of a cluster's instances, its volume and its security group, what may have to be done to them
-// one day, and returns what is not permitted: that the fence (StopInstances) is not allowed is better learned now than in a
-// failover. AWS judges these calls by the tags of what they are made on, so nothing can be tried before there is something.
-//
-// The same policy serves all clusters of an identity, so one cluster's rehearsal counts for all of them: for a day, or for ten
-// minutes when something was found. In between no call is made. What EC2 says after lookPatience is told by a later call.
-func (c *Cloud) Rehearse(ctx context.Context, owner Ownership) []Problem {
-	tries := c.rehearse(owner)
-	if tries == nil || !c.rehearsalDue() {
-		return c.rehearsed()
+// rehearse is Cloud.Rehearse.
+func (r *rehearsal) rehearse(ctx context.Context, owner Ownership) []Problem {
+	tries := r.tries(owner)
+	if tries == nil || !r.due() {
+		return r.found()
 	}
-	done := c.flights.DoChan("rehearsal", func() (any, error) {
+	done := r.flights.DoChan("rehearsal", func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rehearsalTimeout)
 		defer cancel()
 		found, err := tryAll(ctx, tries)
-		c.mu.Lock()
-		defer c.mu.Unlock()
+		r.mu.Lock()
+		defer r.mu.Unlock()
 		if err != nil && len(found) == 0 {
 			return nil, nil // EC2 did not answer: what was found before still counts
 		}
-		c.rehearsal.problems = found
+		r.problems = found
 		if err == nil && len(found) == 0 {
-			c.rehearsal.due = c.clock.Now().Add(rehearsedFor)
+			r.next = r.clock.Now().Add(rehearsedFor)
 		}
 		return nil, nil
 	})
-	patience := time.NewTimer(c.patience)
+	patience := time.NewTimer(r.patience)
 	defer patience.Stop()
 	select {
 	case <-done:
 	case <-patience.C:
 	case <-ctx.Done():
 	}
-	return c.rehearsed()
+	return r.found()
 }
 
-// rehearsalDue says whether one is due, and if so takes the turn.
-func (c *Cloud) rehearsalDue() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := c.clock.Now()
-	if now.Before(c.rehearsal.due) {
+// due says whether one is due, and if so takes the turn.
+func (r *rehearsal) due() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.clock.Now()
+	if now.Before(r.next) {
 		return false
 	}
-	c.rehearsal.due = now.Add(rehearseAgain)
+	r.next = now.Add(rehearseAgain)
 	return true
 }
 
-func (c *Cloud) rehearsed() []Problem {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Clone(c.rehearsal.problems)
+func (r *rehearsal) found() []Problem {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.problems)
 }
 
 // try is a call that is made as a dry run.
@@ -107,21 +113,21 @@ func tryAll(ctx context.Context, tries []try) (found []Problem, err error) {
 	return found, nil
 }
 
-// rehearse returns the dry runs for a cluster, nil as long as there is no running instance of it with a volume attached.
-func (c *Cloud) rehearse(owner Ownership) []try {
-	inventory := c.store.inventory(owner.ClusterUID)
+// tries returns the dry runs for a cluster, nil as long as there is no running instance of it with a volume attached.
+func (r *rehearsal) tries(owner Ownership) []try {
+	inventory := r.inventory.Known(owner.ClusterUID)
 	for _, v := range inventory.Volumes {
 		i := slices.IndexFunc(inventory.Instances, func(i Instance) bool { return i.ID == v.AttachedTo && i.State == StateRunning })
 		if i < 0 {
 			continue
 		}
-		tries := slices.Concat(c.tryInstance(inventory.Instances[i]), c.tryDisk(owner, v))
+		tries := slices.Concat(r.tryInstance(inventory.Instances[i]), r.tryDisk(owner, v))
 		if g := slices.IndexFunc(inventory.SecurityGroups, func(g SecurityGroup) bool { return g.Name == GroupName(owner.ClusterUID) }); g >= 0 {
-			tries = append(tries, c.tryRules(inventory.SecurityGroups[g].ID)...)
+			tries = append(tries, r.tryRules(inventory.SecurityGroups[g].ID)...)
 		}
 		if s := slices.IndexFunc(inventory.Snapshots, func(s Snapshot) bool { return s.Tags[TagPurpose] != "" }); s >= 0 {
 			tries = append(tries, func(ctx context.Context) error {
-				_, err := c.api.DeleteSnapshot(ctx, &ec2.DeleteSnapshotInput{SnapshotId: aws.String(inventory.Snapshots[s].ID), DryRun: aws.Bool(true)})
+				_, err := r.api.DeleteSnapshot(ctx, &ec2.DeleteSnapshotInput{SnapshotId: aws.String(inventory.Snapshots[s].ID), DryRun: aws.Bool(true)})
 				return err
 			})
 		}
@@ -131,68 +137,68 @@ func (c *Cloud) rehearse(owner Ownership) []try {
 }
 
 // tryInstance are dry runs of what may have to be done to an instance, the fence first.
-func (c *Cloud) tryInstance(i Instance) []try {
+func (r *rehearsal) tryInstance(i Instance) []try {
 	dry, ids := aws.Bool(true), []string{i.ID}
 	return []try{
 		func(ctx context.Context) error {
-			_, err := c.api.StopInstances(ctx, &ec2.StopInstancesInput{InstanceIds: ids, DryRun: dry})
+			_, err := r.api.StopInstances(ctx, &ec2.StopInstancesInput{InstanceIds: ids, DryRun: dry})
 			return err
 		},
 		func(ctx context.Context) error {
-			_, err := c.api.StartInstances(ctx, &ec2.StartInstancesInput{InstanceIds: ids, DryRun: dry})
+			_, err := r.api.StartInstances(ctx, &ec2.StartInstancesInput{InstanceIds: ids, DryRun: dry})
 			return err
 		},
 		func(ctx context.Context) error {
-			_, err := c.api.ModifyInstanceAttribute(ctx, &ec2.ModifyInstanceAttributeInput{
+			_, err := r.api.ModifyInstanceAttribute(ctx, &ec2.ModifyInstanceAttributeInput{
 				InstanceId: aws.String(i.ID), DisableApiTermination: &types.AttributeBooleanValue{Value: aws.Bool(false)}, DryRun: dry})
 			return err
 		},
 		func(ctx context.Context) error {
-			_, err := c.api.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: ids, DryRun: dry})
+			_, err := r.api.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: ids, DryRun: dry})
 			return err
 		},
 		func(ctx context.Context) error {
-			_, err := c.api.GetConsoleOutput(ctx, &ec2.GetConsoleOutputInput{InstanceId: aws.String(i.ID), DryRun: dry})
+			_, err := r.api.GetConsoleOutput(ctx, &ec2.GetConsoleOutputInput{InstanceId: aws.String(i.ID), DryRun: dry})
 			return err
 		},
 		func(ctx context.Context) error {
 			tags := map[string]string{v1alpha1.TagMember: i.Member}
-			_, err := c.api.CreateTags(ctx, &ec2.CreateTagsInput{Resources: ids, Tags: toTags(tags), DryRun: dry})
+			_, err := r.api.CreateTags(ctx, &ec2.CreateTagsInput{Resources: ids, Tags: toTags(tags), DryRun: dry})
 			return err
 		},
 	}
 }
 
 // tryDisk are dry runs of what may have to be done to a data volume.
-func (c *Cloud) tryDisk(owner Ownership, v Volume) []try {
+func (r *rehearsal) tryDisk(owner Ownership, v Volume) []try {
 	dry, id := aws.Bool(true), aws.String(v.ID)
 	return []try{
 		func(ctx context.Context) error {
-			_, err := c.api.CreateSnapshot(ctx, &ec2.CreateSnapshotInput{VolumeId: id, DryRun: dry,
+			_, err := r.api.CreateSnapshot(ctx, &ec2.CreateSnapshotInput{VolumeId: id, DryRun: dry,
 				TagSpecifications: snapshotTags(SnapshotSpec{Owner: owner, Member: v.Member, Purpose: "rehearsal"})})
 			return err
 		},
 		func(ctx context.Context) error {
-			_, err := c.api.DetachVolume(ctx, &ec2.DetachVolumeInput{VolumeId: id, InstanceId: aws.String(v.AttachedTo), DryRun: dry})
+			_, err := r.api.DetachVolume(ctx, &ec2.DetachVolumeInput{VolumeId: id, InstanceId: aws.String(v.AttachedTo), DryRun: dry})
 			return err
 		},
 		func(ctx context.Context) error {
-			_, err := c.api.AttachVolume(ctx, &ec2.AttachVolumeInput{VolumeId: id, InstanceId: aws.String(v.AttachedTo), Device: aws.String(DataDevice), DryRun: dry})
+			_, err := r.api.AttachVolume(ctx, &ec2.AttachVolumeInput{VolumeId: id, InstanceId: aws.String(v.AttachedTo), Device: aws.String(DataDevice), DryRun: dry})
 			return err
 		},
 		func(ctx context.Context) error {
-			_, err := c.api.ModifyVolume(ctx, &ec2.ModifyVolumeInput{VolumeId: id, Size: aws.Int32(v.SizeGiB), DryRun: dry})
+			_, err := r.api.ModifyVolume(ctx, &ec2.ModifyVolumeInput{VolumeId: id, Size: aws.Int32(v.SizeGiB), DryRun: dry})
 			return err
 		},
 		func(ctx context.Context) error {
-			_, err := c.api.DeleteVolume(ctx, &ec2.DeleteVolumeInput{VolumeId: id, DryRun: dry})
+			_, err := r.api.DeleteVolume(ctx, &ec2.DeleteVolumeInput{VolumeId: id, DryRun: dry})
 			return err
 		},
 	}
 }
 
 // tryRules are dry runs of what may have to be done to the cluster's own security group.
-func (c *Cloud) tryRules(group string) []try {
+func (r *rehearsal) tryRules(group string) []try {
 	dry, id := aws.Bool(true), aws.String(group)
 	rules := []types.IpPermission{{
 		IpProtocol: aws.String("tcp"), FromPort: aws.Int32(v1alpha1.MySQLPort), ToPort: aws.Int32(v1alpha1.MySQLPort),
@@ -200,15 +206,15 @@ func (c *Cloud) tryRules(group string) []try {
 	}}
 	return []try{
 		func(ctx context.Context) error {
-			_, err := c.api.AuthorizeSecurityGroupIngress(ctx, &ec2.AuthorizeSecurityGroupIngressInput{GroupId: id, IpPermissions: rules, DryRun: dry})
+			_, err := r.api.AuthorizeSecurityGroupIngress(ctx, &ec2.AuthorizeSecurityGroupIngressInput{GroupId: id, IpPermissions: rules, DryRun: dry})
 			return err
 		},
 		func(ctx context.Context) error {
-			_, err := c.api.RevokeSecurityGroupIngress(ctx, &ec2.RevokeSecurityGroupIngressInput{GroupId: id, IpPermissions: rules, DryRun: dry})
+			_, err := r.api.RevokeSecurityGroupIngress(ctx, &ec2.RevokeSecurityGroupIngressInput{GroupId: id, IpPermissions: rules, DryRun: dry})
 			return err
 		},
 		func(ctx context.Context) error {
-			_, err := c.api.DeleteSecurityGroup(ctx, &ec2.DeleteSecurityGroupInput{GroupId: id, DryRun: dry})
+			_, err := r.api.DeleteSecurityGroup(ctx, &ec2.DeleteSecurityGroupInput{GroupId: id, DryRun: dry})
 			return err
 		},
 	}

@@ -14,9 +14,9 @@ import (
 
 const tcp = "tcp"
 
-// rule is one incoming rule: one peer on one range of ports. EC2 lists permissions that bundle several peers; rules taken
+// Rule is one incoming rule: one peer on one range of ports. EC2 lists permissions that bundle several peers; rules taken
 // apart can be compared.
-type rule struct {
+type Rule struct {
 	protocol   string
 	from, to   int32
 	cidr       string // of IPv4 or IPv6
@@ -24,44 +24,45 @@ type rule struct {
 	prefixList string
 }
 
-type ruleSet map[rule]struct{}
+// RuleSet are incoming rules.
+type RuleSet map[Rule]struct{}
 
-// rulesOf takes EC2's permissions apart.
-func rulesOf(permissions []types.IpPermission) ruleSet {
-	out := ruleSet{}
+// RulesOf takes EC2's permissions apart.
+func RulesOf(permissions []types.IpPermission) RuleSet {
+	out := RuleSet{}
 	for _, p := range permissions {
-		base := rule{protocol: aws.ToString(p.IpProtocol), from: aws.ToInt32(p.FromPort), to: aws.ToInt32(p.ToPort)}
-		add := func(change func(*rule)) {
+		base := Rule{protocol: aws.ToString(p.IpProtocol), from: aws.ToInt32(p.FromPort), to: aws.ToInt32(p.ToPort)}
+		add := func(change func(*Rule)) {
 			r := base
 			change(&r)
 			out[r] = struct{}{}
 		}
 		for _, x := range p.IpRanges {
-			add(func(r *rule) { r.cidr = canonicalCIDR(aws.ToString(x.CidrIp)) })
+			add(func(r *Rule) { r.cidr = canonicalCIDR(aws.ToString(x.CidrIp)) })
 		}
 		for _, x := range p.Ipv6Ranges {
-			add(func(r *rule) { r.cidr = canonicalCIDR(aws.ToString(x.CidrIpv6)) })
+			add(func(r *Rule) { r.cidr = canonicalCIDR(aws.ToString(x.CidrIpv6)) })
 		}
 		for _, x := range p.UserIdGroupPairs {
-			add(func(r *rule) { r.group = aws.ToString(x.GroupId) })
+			add(func(r *Rule) { r.group = aws.ToString(x.GroupId) })
 		}
 		for _, x := range p.PrefixListIds {
-			add(func(r *rule) { r.prefixList = aws.ToString(x.PrefixListId) })
+			add(func(r *Rule) { r.prefixList = aws.ToString(x.PrefixListId) })
 		}
 	}
 	return out
 }
 
-// wantedRules let the group itself (the members), the CIDRs and the clients' groups reach MySQL's port.
-func wantedRules(groupID string, spec SecurityGroupSpec) ruleSet {
-	out := ruleSet{}
-	mysql := rule{protocol: tcp, from: v1alpha1.MySQLPort, to: v1alpha1.MySQLPort}
-	for _, id := range append([]string{groupID}, spec.ClientSecurityGroupIDs...) {
+// MySQLRules let security groups and CIDRs reach MySQL's port.
+func MySQLRules(groupIDs, cidrs []string) RuleSet {
+	out := RuleSet{}
+	mysql := Rule{protocol: tcp, from: v1alpha1.MySQLPort, to: v1alpha1.MySQLPort}
+	for _, id := range groupIDs {
 		r := mysql
 		r.group = id
 		out[r] = struct{}{}
 	}
-	for _, cidr := range spec.ClientCIDRs {
+	for _, cidr := range cidrs {
 		r := mysql
 		r.cidr = canonicalCIDR(cidr)
 		out[r] = struct{}{}
@@ -78,9 +79,9 @@ func canonicalCIDR(cidr string) string {
 	return p.Masked().String()
 }
 
-// minus are the rules of s that other does not have.
-func (s ruleSet) minus(other ruleSet) ruleSet {
-	out := ruleSet{}
+// Minus are the rules of s that other does not have.
+func (s RuleSet) Minus(other RuleSet) RuleSet {
+	out := RuleSet{}
 	for r := range s {
 		if _, ok := other[r]; !ok {
 			out[r] = struct{}{}
@@ -89,9 +90,9 @@ func (s ruleSet) minus(other ruleSet) ruleSet {
 	return out
 }
 
-// sorted are the rules in a fixed order, those that let group in before the others.
-func (s ruleSet) sorted(group string) []rule {
-	return slices.SortedFunc(maps.Keys(s), func(a, b rule) int {
+// Sorted are the rules in a fixed order, those that let group in before the others.
+func (s RuleSet) Sorted(group string) []Rule {
+	return slices.SortedFunc(maps.Keys(s), func(a, b Rule) int {
 		if (a.group == group) != (b.group == group) {
 			if a.group == group {
 				return -1
@@ -102,8 +103,8 @@ func (s ruleSet) sorted(group string) []rule {
 	})
 }
 
-// permissions is the rules as EC2 takes them, in a fixed order.
-func (s ruleSet) permissions() []types.IpPermission {
+// Permissions is the rules as EC2 takes them, in a fixed order.
+func (s RuleSet) Permissions() []types.IpPermission {
 	out := make([]types.IpPermission, 0, len(s))
 	for _, r := range slices.SortedFunc(maps.Keys(s), compareRules) {
 		p := types.IpPermission{IpProtocol: aws.String(r.protocol)}
@@ -125,10 +126,22 @@ func (s ruleSet) permissions() []types.IpPermission {
 	return out
 }
 
-func compareRules(a, b rule) int {
-	key := func(r rule) string { return strings.Join([]string{r.protocol, r.group, r.prefixList, r.cidr}, "|") }
+func compareRules(a, b Rule) int {
+	key := func(r Rule) string { return strings.Join([]string{r.protocol, r.group, r.prefixList, r.cidr}, "|") }
 	if c := strings.Compare(key(a), key(b)); c != 0 {
 		return c
 	}
 	return int(a.from - b.from)
+}
+
+// Plus are the rules of both.
+func (s RuleSet) Plus(other RuleSet) RuleSet {
+	out := make(RuleSet, len(s)+len(other))
+	for r := range s {
+		out[r] = struct{}{}
+	}
+	for r := range other {
+		out[r] = struct{}{}
+	}
+	return out
 }

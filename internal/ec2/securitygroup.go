@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -26,55 +25,48 @@ const (
 // for the client token that CreateSecurityGroup does not have.
 func GroupName(clusterUID string) string { return groupNamePrefix + clusterUID }
 
-// EnsureSecurityGroup makes the cluster's own security group and keeps its incoming rules: MySQL's port from the members,
-// the CIDRs and the clients' groups, and nothing else. New rules are added before others are removed, so that nobody who
-// stays allowed is ever cut off. When the store shows the group as it should be, no call is made. Outgoing rules stay as
-// EC2 made them (everything allowed).
-//
-// Errors: ErrForeign when a group of that name exists without our tag; Waiting while EC2 does not show a group that it
-// says exists.
-func (c *Cloud) EnsureSecurityGroup(ctx context.Context, spec SecurityGroupSpec) (string, error) {
+// securityGroups keeps the clusters' security groups.
+type securityGroups struct {
+	api       API
+	inventory *Reader
+}
+
+// ensure is Cloud.EnsureSecurityGroup.
+func (s *securityGroups) ensure(ctx context.Context, spec SecurityGroupSpec) (string, error) {
 	what := "security group " + GroupName(spec.Owner.ClusterUID)
-	g, err := c.theGroup(ctx, spec)
+	g, err := s.theGroup(ctx, spec)
 	if err != nil {
 		return "", wrap(what, err)
 	}
-	if err := c.reconcileRules(ctx, g, spec); err != nil {
+	if err := s.reconcileRules(ctx, g, spec); err != nil {
 		return "", wrap(what, err)
 	}
 	return g.ID, nil
 }
 
 // theGroup finds the group in the store or in EC2, else makes it.
-func (c *Cloud) theGroup(ctx context.Context, spec SecurityGroupSpec) (group, error) {
+func (s *securityGroups) theGroup(ctx context.Context, spec SecurityGroupSpec) (Group, error) {
 	name := GroupName(spec.Owner.ClusterUID)
-	var found *group
-	c.store.read(func() {
-		for _, g := range c.store.groups.owned(spec.Owner.ClusterUID) {
-			if g.Name == name && g.VPCID == spec.VPCID {
-				found = &g
-			}
-		}
-	})
-	if found != nil {
-		return *found, nil
+	known := s.inventory.Groups.Of(spec.Owner.ClusterUID)
+	if i := slices.IndexFunc(known, func(g Group) bool { return g.Name == name && g.VPCID == spec.VPCID }); i >= 0 {
+		return known[i], nil
 	}
-	if g, ok, err := c.findGroup(ctx, spec); err != nil || ok {
+	if g, ok, err := s.findGroup(ctx, spec); err != nil || ok {
 		return g, err
 	}
-	answer, err := c.api.CreateSecurityGroup(ctx, groupInput(spec.Owner, spec.VPCID))
+	answer, err := s.api.CreateSecurityGroup(ctx, groupInput(spec.Owner, spec.VPCID))
 	if Code(err) == codeGroupExists {
-		g, ok, err := c.findGroup(ctx, spec)
+		g, ok, err := s.findGroup(ctx, spec)
 		if err == nil && !ok {
 			err = waiting("EC2 has created it before but does not show it yet")
 		}
 		return g, err
 	}
 	if err != nil {
-		return group{}, err
+		return Group{}, err
 	}
-	g := group{SecurityGroup: SecurityGroup{ID: aws.ToString(answer.GroupId), Name: name, VPCID: spec.VPCID, Tags: groupTags(spec.Owner)}, ingress: ruleSet{}}
-	c.store.do(func() { c.store.groups.bear(g.ID, g, c.clock.Now()) })
+	g := Group{SecurityGroup: SecurityGroup{ID: aws.ToString(answer.GroupId), Name: name, VPCID: spec.VPCID, Tags: groupTags(spec.Owner)}, Ingress: RuleSet{}}
+	s.inventory.Groups.Created(g.ID, g)
 	return g, nil
 }
 
@@ -91,54 +83,41 @@ func groupTags(owner Ownership) map[string]string {
 	return owner.base(owner.Namespace + "/" + owner.Cluster)
 }
 
-// GroupsByName asks EC2 for the security groups of a name, in any VPC and whatever their tags say, sorted by id.
-func (c *Cloud) GroupsByName(ctx context.Context, name string) ([]SecurityGroup, error) {
-	found, err := c.listGroups(ctx, filter("group-name", name))
+func (s *securityGroups) findGroup(ctx context.Context, spec SecurityGroupSpec) (Group, bool, error) {
+	found, err := s.inventory.Groups.List(ctx, filter("group-name", GroupName(spec.Owner.ClusterUID)), filter("vpc-id", spec.VPCID))
 	if err != nil {
-		return nil, err
-	}
-	var groups []SecurityGroup
-	for _, id := range slices.Sorted(maps.Keys(found)) {
-		groups = append(groups, found[id].SecurityGroup)
-	}
-	return groups, nil
-}
-
-func (c *Cloud) findGroup(ctx context.Context, spec SecurityGroupSpec) (group, bool, error) {
-	found, err := c.listGroups(ctx, filter("group-name", GroupName(spec.Owner.ClusterUID)), filter("vpc-id", spec.VPCID))
-	if err != nil {
-		return group{}, false, err
+		return Group{}, false, err
 	}
 	for _, g := range found {
 		if g.Tags[v1alpha1.TagClusterUID] != spec.Owner.ClusterUID {
-			return group{}, false, fmt.Errorf("%s has the cluster's name but not its tag %s: tag it or delete it: %w",
+			return Group{}, false, fmt.Errorf("%s has the cluster's name but not its tag %s: tag it or delete it: %w",
 				g.ID, v1alpha1.TagClusterUID, ErrForeign)
 		}
-		c.store.do(func() { c.store.groups.put(g.ID, g, c.clock.Now()) })
+		s.inventory.Groups.Found(g.ID, g)
 		return g, true, nil
 	}
-	return group{}, false, nil
+	return Group{}, false, nil
 }
 
 // reconcileRules adds what is missing, then removes what is too much.
-func (c *Cloud) reconcileRules(ctx context.Context, g group, spec SecurityGroupSpec) error {
-	want := wantedRules(g.ID, spec)
-	missing, extra := want.minus(g.ingress), g.ingress.minus(want)
+func (s *securityGroups) reconcileRules(ctx context.Context, g Group, spec SecurityGroupSpec) error {
+	want := MySQLRules(append([]string{g.ID}, spec.ClientSecurityGroupIDs...), spec.ClientCIDRs)
+	missing, extra := want.Minus(g.Ingress), g.Ingress.Minus(want)
 	if len(missing)+len(extra) == 0 {
 		return nil
 	}
-	if err := requireOwned(spec.Owner.ClusterUID, "security group", g.ID, g.Tags); err != nil {
+	if err := s.inventory.Groups.RequireOwned(spec.Owner.ClusterUID, g.ID, g); err != nil {
 		return err
 	}
 	var refused error
 	if len(missing) > 0 {
-		if refused = c.authorize(ctx, g.ID, missing); refused != nil && !forGood(refused) {
+		if refused = s.authorize(ctx, g.ID, missing); refused != nil && !forGood(refused) {
 			return refused
 		}
 	}
 	// Nobody who stays allowed was allowed by these, so that they go also when a new one is refused.
 	if len(extra) > 0 {
-		return errors.Join(refused, c.revoke(ctx, g.ID, extra))
+		return errors.Join(refused, s.revoke(ctx, g.ID, extra))
 	}
 	return refused
 }
@@ -156,24 +135,24 @@ func forGood(err error) bool {
 // authorize adds the rules in one call. EC2 refuses the whole call for one of them: because it is there already (somebody
 // was faster, or a lost answer did its work), or because of what it names. They are then added one at a time, so that a
 // client's group that does not exist keeps neither the members nor other clients out. The error is the first refusal.
-func (c *Cloud) authorize(ctx context.Context, id string, rules ruleSet) error {
-	err := c.authorizeAtOnce(ctx, id, rules)
-	var added ruleSet
+func (s *securityGroups) authorize(ctx context.Context, id string, rules RuleSet) error {
+	err := s.authorizeAtOnce(ctx, id, rules)
+	var added RuleSet
 	switch {
 	case err == nil:
 		added = rules
 	case IsNotFound(err) && names(err, id):
-		if err := c.unlessFresh(err, id); IsWaiting(err) {
+		if err := s.inventory.UnlessFresh(err, id); IsWaiting(err) {
 			return fmt.Errorf("add rules: %w", err)
 		}
-		if err := c.lookAgain(ctx, lost{groups: []string{id}}); err != nil {
+		if err := s.inventory.LookAgain(ctx, IDs{Groups: []string{id}}); err != nil {
 			return fmt.Errorf("add rules: %w", err)
 		}
 		return waiting("security group %s is gone; another is made", id)
 	case forGood(err) && (len(rules) > 1 || Code(err) == codeRuleExists):
-		added, err = c.authorizeEach(ctx, id, rules)
+		added, err = s.authorizeEach(ctx, id, rules)
 	}
-	c.changeRules(id, func(have ruleSet) ruleSet { return union(have, added) })
+	s.changeRules(id, func(have RuleSet) RuleSet { return have.Plus(added) })
 	if err != nil {
 		return fmt.Errorf("add rules: %w", err)
 	}
@@ -181,11 +160,11 @@ func (c *Cloud) authorize(ctx context.Context, id string, rules ruleSet) error {
 }
 
 // authorizeEach adds the rules one at a time, that of the members first, and returns which of them are there.
-func (c *Cloud) authorizeEach(ctx context.Context, id string, rules ruleSet) (ruleSet, error) {
-	added := ruleSet{}
+func (s *securityGroups) authorizeEach(ctx context.Context, id string, rules RuleSet) (RuleSet, error) {
+	added := RuleSet{}
 	var refused error
-	for _, r := range rules.sorted(id) {
-		err := c.authorizeAtOnce(ctx, id, ruleSet{r: {}})
+	for _, r := range rules.Sorted(id) {
+		err := s.authorizeAtOnce(ctx, id, RuleSet{r: {}})
 		switch {
 		case err == nil, Code(err) == codeRuleExists:
 			added[r] = struct{}{}
@@ -198,55 +177,41 @@ func (c *Cloud) authorizeEach(ctx context.Context, id string, rules ruleSet) (ru
 	return added, refused
 }
 
-func (c *Cloud) authorizeAtOnce(ctx context.Context, id string, rules ruleSet) error {
-	_, err := c.api.AuthorizeSecurityGroupIngress(ctx, &ec2.AuthorizeSecurityGroupIngressInput{
-		GroupId: aws.String(id), IpPermissions: rules.permissions()})
+func (s *securityGroups) authorizeAtOnce(ctx context.Context, id string, rules RuleSet) error {
+	_, err := s.api.AuthorizeSecurityGroupIngress(ctx, &ec2.AuthorizeSecurityGroupIngressInput{
+		GroupId: aws.String(id), IpPermissions: rules.Permissions()})
 	return err
 }
 
-func (c *Cloud) revoke(ctx context.Context, id string, rules ruleSet) error {
-	_, err := c.api.RevokeSecurityGroupIngress(ctx, &ec2.RevokeSecurityGroupIngressInput{
-		GroupId: aws.String(id), IpPermissions: rules.permissions()})
+func (s *securityGroups) revoke(ctx context.Context, id string, rules RuleSet) error {
+	_, err := s.api.RevokeSecurityGroupIngress(ctx, &ec2.RevokeSecurityGroupIngressInput{
+		GroupId: aws.String(id), IpPermissions: rules.Permissions()})
 	if err != nil && Code(err) != codeRuleMissing {
-		return fmt.Errorf("remove rules: %w", c.unlessFresh(err, id))
+		return fmt.Errorf("remove rules: %w", s.inventory.UnlessFresh(err, id))
 	}
 	if err != nil {
 		// One of them is gone already. Which one, a look tells; the next pass removes the rest.
-		return c.lookAgain(ctx, lost{groups: []string{id}})
+		return s.inventory.LookAgain(ctx, IDs{Groups: []string{id}})
 	}
-	c.changeRules(id, func(have ruleSet) ruleSet { return have.minus(rules) })
+	s.changeRules(id, func(have RuleSet) RuleSet { return have.Minus(rules) })
 	return nil
 }
 
-func (c *Cloud) changeRules(id string, change func(ruleSet) ruleSet) {
-	c.store.do(func() {
-		c.store.groups.update(id, c.clock.Now(), func(g *group) { g.ingress = change(g.ingress) })
-	})
+func (s *securityGroups) changeRules(id string, change func(RuleSet) RuleSet) {
+	s.inventory.Groups.Changed(id, func(g *Group) { g.Ingress = change(g.Ingress) })
 }
 
-func union(a, b ruleSet) ruleSet {
-	out := make(ruleSet, len(a)+len(b))
-	for r := range a {
-		out[r] = struct{}{}
-	}
-	for r := range b {
-		out[r] = struct{}{}
-	}
-	return out
-}
-
-// DeleteSecurityGroup deletes a cluster's group. One that does not exist any more is a success; while a network interface
-// or another group's rule still uses it, EC2 answers DependencyViolation, which is an error of class Waiting.
-func (c *Cloud) DeleteSecurityGroup(ctx context.Context, clusterUID, id string) error {
+// delete is Cloud.DeleteSecurityGroup.
+func (s *securityGroups) delete(ctx context.Context, clusterUID, id string) error {
 	what := "delete security group " + id
-	if _, err := c.ownedGroup(ctx, clusterUID, id); err != nil {
+	if _, err := s.inventory.Groups.Owned(ctx, clusterUID, id); err != nil {
 		return wrap(what, IgnoreNotFound(err))
 	}
-	_, err := c.api.DeleteSecurityGroup(ctx, &ec2.DeleteSecurityGroupInput{GroupId: aws.String(id)})
-	err = IgnoreNotFound(c.unlessFresh(err, id))
+	_, err := s.api.DeleteSecurityGroup(ctx, &ec2.DeleteSecurityGroupInput{GroupId: aws.String(id)})
+	err = IgnoreNotFound(s.inventory.UnlessFresh(err, id))
 	if err != nil {
 		return wrap(what, err)
 	}
-	c.store.do(func() { c.store.groups.remove(id) })
+	s.inventory.Groups.Deleted(id)
 	return nil
 }

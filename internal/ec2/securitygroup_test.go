@@ -15,13 +15,18 @@ import (
 )
 
 // realRules are the group's incoming rules as the server has them.
-func (l *lab) realRules(id string) ruleSet {
+func (l *lab) realRules(id string) RuleSet {
 	l.t.Helper()
 	out, err := l.sdk().DescribeSecurityGroups(l.t.Context(), &awsec2.DescribeSecurityGroupsInput{GroupIds: []string{id}})
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	return rulesOf(out.SecurityGroups[0].IpPermissions)
+	return RulesOf(out.SecurityGroups[0].IpPermissions)
+}
+
+// wantedRules let the members, the CIDRs and the clients' groups in.
+func wantedRules(id string, spec SecurityGroupSpec) RuleSet {
+	return MySQLRules(append([]string{id}, spec.ClientSecurityGroupIDs...), spec.ClientCIDRs)
 }
 
 func (l *lab) clientGroup(name string) string {
@@ -43,21 +48,17 @@ func TestSecurityGroupIsKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mysql := func(change func(*rule)) rule {
-		r := rule{protocol: "tcp", from: 3306, to: 3306}
-		change(&r)
-		return r
+	mysql := func(p types.IpPermission) RuleSet {
+		p.IpProtocol, p.FromPort, p.ToPort = aws.String("tcp"), aws.Int32(3306), aws.Int32(3306)
+		return RulesOf([]types.IpPermission{p})
 	}
-	want := ruleSet{
-		mysql(func(r *rule) { r.group = id }):             {},
-		mysql(func(r *rule) { r.group = pods }):           {},
-		mysql(func(r *rule) { r.cidr = "10.0.0.0/8" }):    {},
-		mysql(func(r *rule) { r.cidr = "2001:db8::/32" }): {},
-	}
+	groups := mysql(types.IpPermission{UserIdGroupPairs: []types.UserIdGroupPair{{GroupId: &id}, {GroupId: &pods}}})
+	want := groups.Plus(mysql(types.IpPermission{
+		IpRanges: []types.IpRange{{CidrIp: aws.String("10.0.0.0/8")}}, Ipv6Ranges: []types.Ipv6Range{{CidrIpv6: aws.String("2001:db8::/32")}}}))
 	same := func(when string) {
 		t.Helper()
 		got := l.realRules(id)
-		if len(got.minus(want)) > 0 || len(want.minus(got)) > 0 {
+		if len(got.Minus(want)) > 0 || len(want.Minus(got)) > 0 {
 			t.Errorf("%s the rules are %v, want %v", when, got, want)
 		}
 	}
@@ -78,13 +79,14 @@ func TestSecurityGroupIsKept(t *testing.T) {
 	}
 
 	// Drift: somebody opened SSH to the world and removed the pods.
-	world := ruleSet{{protocol: "tcp", from: 22, to: 22, cidr: "0.0.0.0/0"}: {}}
-	_, err = l.sdk().AuthorizeSecurityGroupIngress(ctx, &awsec2.AuthorizeSecurityGroupIngressInput{GroupId: &id, IpPermissions: world.permissions()})
+	world := RulesOf([]types.IpPermission{{
+		IpProtocol: aws.String("tcp"), FromPort: aws.Int32(22), ToPort: aws.Int32(22), IpRanges: []types.IpRange{{CidrIp: aws.String("0.0.0.0/0")}}}})
+	_, err = l.sdk().AuthorizeSecurityGroupIngress(ctx, &awsec2.AuthorizeSecurityGroupIngressInput{GroupId: &id, IpPermissions: world.Permissions()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	gone := ruleSet{mysql(func(r *rule) { r.group = pods }): {}}
-	_, err = l.sdk().RevokeSecurityGroupIngress(ctx, &awsec2.RevokeSecurityGroupIngressInput{GroupId: &id, IpPermissions: gone.permissions()})
+	gone := mysql(types.IpPermission{UserIdGroupPairs: []types.UserIdGroupPair{{GroupId: &pods}}})
+	_, err = l.sdk().RevokeSecurityGroupIngress(ctx, &awsec2.RevokeSecurityGroupIngressInput{GroupId: &id, IpPermissions: gone.Permissions()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,9 +99,7 @@ func TestSecurityGroupIsKept(t *testing.T) {
 
 	// A changed spec adds before it removes.
 	spec.ClientCIDRs = []string{"192.168.0.0/16"}
-	delete(want, mysql(func(r *rule) { r.cidr = "10.0.0.0/8" }))
-	delete(want, mysql(func(r *rule) { r.cidr = "2001:db8::/32" }))
-	want[mysql(func(r *rule) { r.cidr = "192.168.0.0/16" })] = struct{}{}
+	want = groups.Plus(mysql(types.IpPermission{IpRanges: []types.IpRange{{CidrIp: aws.String("192.168.0.0/16")}}}))
 	l.proxy.ResetCalls()
 	if _, err := l.cloud.EnsureSecurityGroup(ctx, spec); err != nil {
 		t.Fatal(err)
@@ -148,7 +148,7 @@ func TestSecurityGroupSurvivesLostAnswers(t *testing.T) {
 		t.Errorf("now it is %s, before %s", again, id)
 	}
 	got := l.realRules(id)
-	if want := wantedRules(id, spec); len(got.minus(want)) > 0 || len(want.minus(got)) > 0 {
+	if want := wantedRules(id, spec); len(got.Minus(want)) > 0 || len(want.Minus(got)) > 0 {
 		t.Errorf("rules %v, want %v", got, want)
 	}
 }
@@ -167,16 +167,16 @@ func TestOneRuleThatIsRefusedStopsNoOther(t *testing.T) {
 		t.Errorf("told %+v of %v", told, err)
 	}
 	l.observe()
-	groups := l.cloud.store.inventory(l.owner.ClusterUID).SecurityGroups
+	groups := l.cloud.Inventory.Known(l.owner.ClusterUID).SecurityGroups
 	if len(groups) != 1 {
 		t.Fatalf("groups %+v", groups)
 	}
 	id := groups[0].ID
-	refused := ruleSet{{protocol: tcp, from: 3306, to: 3306, group: gone}: {}}
+	refused := MySQLRules([]string{gone}, nil)
 	same := func(when string) {
 		t.Helper()
-		got, want := l.realRules(id), wantedRules(id, spec).minus(refused)
-		if len(got.minus(want)) > 0 || len(want.minus(got)) > 0 {
+		got, want := l.realRules(id), wantedRules(id, spec).Minus(refused)
+		if len(got.Minus(want)) > 0 || len(want.Minus(got)) > 0 {
 			t.Errorf("%s the rules are %v, want %v", when, got, want)
 		}
 	}
@@ -250,28 +250,7 @@ func TestDeletingASecurityGroupInUse(t *testing.T) {
 	}
 }
 
-func TestRulesComeApartAndTogether(t *testing.T) {
-	all := []types.IpPermission{{
-		IpProtocol: aws.String("tcp"), FromPort: aws.Int32(3306), ToPort: aws.Int32(3306),
-		IpRanges:         []types.IpRange{{CidrIp: aws.String("10.0.0.0/8")}, {CidrIp: aws.String("172.16.0.0/12")}},
-		Ipv6Ranges:       []types.Ipv6Range{{CidrIpv6: aws.String("2001:DB8::/32")}},
-		UserIdGroupPairs: []types.UserIdGroupPair{{GroupId: aws.String("sg-1")}},
-		PrefixListIds:    []types.PrefixListId{{PrefixListId: aws.String("pl-1")}},
-	}, {IpProtocol: aws.String("-1"), IpRanges: []types.IpRange{{CidrIp: aws.String("0.0.0.0/0")}}}}
-	rules := rulesOf(all)
-	if len(rules) != 6 {
-		t.Errorf("%d rules, want 6: %v", len(rules), rules)
-	}
-	permissions := rules.permissions()
-	again := rulesOf(permissions)
-	if len(again.minus(rules)) > 0 || len(rules.minus(again)) > 0 {
-		t.Errorf("%v became %v", rules, again)
-	}
-	for _, p := range permissions {
-		if aws.ToString(p.IpProtocol) == "-1" && p.FromPort != nil {
-			t.Error("a rule for all protocols names ports")
-		}
-	}
+func TestGroupName(t *testing.T) {
 	if got := GroupName("0b1c"); got != "nairobi-mysql-0b1c" || v1alpha1.MySQLPort != 3306 {
 		t.Errorf("group name %s, port %d", got, v1alpha1.MySQLPort)
 	}

@@ -60,7 +60,7 @@ func (a *attempts) lost(key string, now time.Time) {
 // CreateSnapshot snapshots a member's volume for a purpose, or returns the snapshot of that volume and purpose that was made
 // before; one that failed is made anew. The snapshot is pending at first; what it holds is the volume as of now.
 func (c *Cloud) CreateSnapshot(ctx context.Context, spec SnapshotSpec) (Snapshot, error) {
-	if _, err := c.ownedVolume(ctx, spec.Owner.ClusterUID, spec.VolumeID); err != nil {
+	if _, err := c.Inventory.Volumes.Owned(ctx, spec.Owner.ClusterUID, spec.VolumeID); err != nil {
 		return Snapshot{}, wrap(spec.what(), err)
 	}
 	return c.createSnapshot(ctx, spec)
@@ -96,13 +96,13 @@ func (c *Cloud) createSnapshot(ctx context.Context, spec SnapshotSpec) (Snapshot
 		if class := Classify(err); class == Unreachable || class == Transient {
 			c.attempts.lost(key, c.clock.Now())
 		}
-		return Snapshot{}, wrap(what, c.unlessFresh(err, spec.VolumeID))
+		return Snapshot{}, wrap(what, c.Inventory.UnlessFresh(err, spec.VolumeID))
 	}
 	s := Snapshot{
 		ID: aws.ToString(answer.SnapshotId), VolumeID: spec.VolumeID, Member: spec.Member, State: string(answer.State), SizeGiB: aws.ToInt32(answer.VolumeSize),
 		Progress: aws.ToString(answer.Progress), StartTime: aws.ToTime(answer.StartTime), Tags: fromTags(specifications[0].Tags),
 	}
-	c.store.do(func() { c.store.snapshots.bear(s.ID, s, c.clock.Now()) })
+	c.Inventory.Snapshots.Created(s.ID, s)
 	return s, nil
 }
 
@@ -123,12 +123,12 @@ func (c *Cloud) findSnapshot(ctx context.Context, uid, volumeID, purpose string)
 	fits := func(s Snapshot) bool {
 		return s.VolumeID == volumeID && s.Tags[TagPurpose] == purpose && s.State != SnapshotError
 	}
-	for _, s := range c.store.inventory(uid).Snapshots {
+	for _, s := range c.Inventory.Known(uid).Snapshots {
 		if fits(s) {
 			return s, true, nil
 		}
 	}
-	found, err := c.listSnapshots(ctx, tagFilter(v1alpha1.TagClusterUID, uid), tagFilter(TagPurpose, purpose), filter("volume-id", volumeID))
+	found, err := c.Inventory.Snapshots.List(ctx, tagFilter(v1alpha1.TagClusterUID, uid), tagFilter(TagPurpose, purpose), filter("volume-id", volumeID))
 	if err != nil {
 		return Snapshot{}, false, err
 	}
@@ -139,7 +139,7 @@ func (c *Cloud) findSnapshot(ctx context.Context, uid, volumeID, purpose string)
 		}
 	}
 	if ok {
-		c.store.do(func() { c.store.snapshots.put(best.ID, best, c.clock.Now()) })
+		c.Inventory.Snapshots.Found(best.ID, best)
 	}
 	return best, ok, nil
 }
@@ -149,7 +149,7 @@ func (c *Cloud) findSnapshot(ctx context.Context, uid, volumeID, purpose string)
 // backup plan, a lifecycle policy): it is ErrForeign.
 func (c *Cloud) DeleteSnapshot(ctx context.Context, clusterUID, id string) error {
 	what := "delete snapshot " + id
-	s, err := c.ownedSnapshot(ctx, clusterUID, id)
+	s, err := c.Inventory.Snapshots.Owned(ctx, clusterUID, id)
 	switch purpose := s.Tags[TagPurpose]; {
 	case IsNotFound(err):
 		return nil
@@ -159,10 +159,10 @@ func (c *Cloud) DeleteSnapshot(ctx context.Context, clusterUID, id string) error
 		return wrap(what, fmt.Errorf("it has no tag %s, so that the operator did not take it: %w", TagPurpose, ErrForeign))
 	}
 	_, err = c.api.DeleteSnapshot(ctx, &ec2.DeleteSnapshotInput{SnapshotId: aws.String(id)})
-	if err = IgnoreNotFound(c.unlessFresh(err, id)); err != nil {
+	if err = IgnoreNotFound(c.Inventory.UnlessFresh(err, id)); err != nil {
 		return wrap(what, err)
 	}
-	c.store.do(func() { c.store.snapshots.remove(id) })
+	c.Inventory.Snapshots.Deleted(id)
 	return nil
 }
 
@@ -174,11 +174,11 @@ func (c *Cloud) DeleteSnapshotsFor(ctx context.Context, clusterUID, purpose stri
 	if clusterUID == "" || purpose == "" {
 		return wrap(what, ErrForeign)
 	}
-	found, err := c.listSnapshots(ctx, tagFilter(v1alpha1.TagClusterUID, clusterUID), tagFilter(TagPurpose, purpose))
+	found, err := c.Inventory.Snapshots.List(ctx, tagFilter(v1alpha1.TagClusterUID, clusterUID), tagFilter(TagPurpose, purpose))
 	if err != nil {
 		return wrap(what, err)
 	}
-	for _, s := range c.store.inventory(clusterUID).Snapshots { // it knows those that EC2 does not show yet
+	for _, s := range c.Inventory.Known(clusterUID).Snapshots { // it knows those that EC2 does not show yet
 		if s.Tags[TagPurpose] == purpose {
 			found[s.ID] = s
 		}

@@ -41,8 +41,8 @@ func TestStuckStopIsForcedAgain(t *testing.T) {
 		}
 	}
 	for deadline := time.Now().Add(6 * settleDelay); time.Now().Before(deadline); time.Sleep(settleDelay) {
-		l.pass(refreshFloor)
-		inv, err := l.cloud.Refresh(t.Context(), l.owner.ClusterUID)
+		l.pass(RefreshFloor)
+		inv, err := l.cloud.Inventory.Refresh(t.Context(), l.owner.ClusterUID)
 		if err != nil || !stateOf(i.ID, StateStopping)(inv) {
 			t.Fatalf("the stuck instance is %+v (%v), want stopping", inv.Instances, err)
 		}
@@ -72,13 +72,13 @@ func TestStopOfWhatIsNotRunning(t *testing.T) {
 				t.Fatal(err)
 			}
 			l.really(i.ID, want)
-			if inv := l.cloud.store.inventory(l.owner.ClusterUID); !stateOf(i.ID, StateRunning)(inv) {
+			if inv := l.cloud.Inventory.Known(l.owner.ClusterUID); !stateOf(i.ID, StateRunning)(inv) {
 				t.Fatalf("the store should not know yet: %+v", inv.Instances)
 			}
 			if err := l.cloud.StopInstance(t.Context(), l.owner.ClusterUID, i.ID, true); err != nil {
 				t.Errorf("stopping what is %s: %v", want, err)
 			}
-			if inv := l.cloud.store.inventory(l.owner.ClusterUID); !stateOf(i.ID, want)(inv) {
+			if inv := l.cloud.Inventory.Known(l.owner.ClusterUID); !stateOf(i.ID, want)(inv) {
 				t.Errorf("afterwards the store shows %+v, want %s", inv.Instances, want)
 			}
 		})
@@ -104,7 +104,7 @@ func TestRefusedStopIsNoFence(t *testing.T) {
 			if err := l.cloud.StopInstance(t.Context(), l.owner.ClusterUID, i.ID, true); err == nil {
 				t.Error("the fence counts as done")
 			}
-			if inv := l.cloud.store.inventory(l.owner.ClusterUID); !stateOf(i.ID, StateRunning)(inv) {
+			if inv := l.cloud.Inventory.Known(l.owner.ClusterUID); !stateOf(i.ID, StateRunning)(inv) {
 				t.Errorf("the store shows %+v", inv.Instances)
 			}
 		})

@@ -10,10 +10,6 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
 
-// freshFor is how long an id that EC2 has just handed out is believed in although EC2's lists do not show it yet.
-// AWS promises "a few minutes at most" in its text on eventual consistency and usually needs seconds.
-const freshFor = 2 * time.Minute
-
 // row is one thing in the store.
 type row[T any] struct {
 	value T
@@ -108,11 +104,18 @@ func (t *table[T]) get(id string) (T, bool) {
 
 func (t *table[T]) fresh(id string, now time.Time) bool {
 	r := t.rows[id]
-	return r != nil && !r.born.IsZero() && now.Sub(r.born) < freshFor
+	return r != nil && !r.born.IsZero() && now.Sub(r.born) < FreshFor
 }
 
 // unseen reports that a fresh thing was never listed yet, so that NotFound says nothing about it.
 func (t *table[T]) unseen(id string, now time.Time) bool { return t.fresh(id, now) && !t.rows[id].seen }
+
+func (t *table[T]) owner(id string) string {
+	if r := t.rows[id]; r != nil {
+		return r.owner
+	}
+	return ""
+}
 
 // owned lists a cluster's things by id.
 func (t *table[T]) owned(uid string) []T {
@@ -163,10 +166,10 @@ func (t *table[T]) confirm(asked []string, began, now time.Time, found map[strin
 	}
 }
 
-// group is a security group with its incoming rules.
-type group struct {
+// Group is a security group with its incoming rules.
+type Group struct {
 	SecurityGroup
-	ingress ruleSet
+	Ingress RuleSet
 }
 
 // health is what the status checks say of one instance.
@@ -183,7 +186,7 @@ type store struct {
 	instances table[Instance]
 	volumes   table[Volume]
 	snapshots table[Snapshot]
-	groups    table[group]
+	groups    table[Group]
 	health    map[string]health
 }
 
@@ -206,8 +209,8 @@ func (s *store) empty() {
 		func(s Snapshot) map[string]string { return s.Tags },
 		func(Snapshot) bool { return false })
 	s.groups = newTable(
-		func(g group) map[string]string { return g.Tags },
-		func(group) bool { return false })
+		func(g Group) map[string]string { return g.Tags },
+		func(Group) bool { return false })
 }
 
 // inventory is a cluster's part of the store.
@@ -237,6 +240,27 @@ func (s *store) age(now time.Time) (age time.Duration, ok bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return now.Sub(s.taken), !s.taken.IsZero()
+}
+
+// size is how many of the most numerous things there are, which says how many pages a sweep has.
+func (s *store) size() int {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return max(len(s.instances.rows), len(s.volumes.rows))
+}
+
+// owner is the UID of the cluster to which a thing belongs; empty when it is not known.
+func (s *store) owner(id string) string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.instances.owner(id) + s.volumes.owner(id) + s.snapshots.owner(id) + s.groups.owner(id) // of one kind only
+}
+
+// unseen reports that a thing is fresh and was never listed yet.
+func (s *store) unseen(id string, now time.Time) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.instances.unseen(id, now) || s.volumes.unseen(id, now) || s.groups.unseen(id, now) || s.snapshots.unseen(id, now)
 }
 
 // do runs f with the store locked.

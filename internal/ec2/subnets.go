@@ -2,28 +2,13 @@ package ec2
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/aws/aws-sdk-go-v2/service/ec2"
-	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 )
 
-const (
-	subnetAvailable = "available"
-
-	// subnetFor is how long a subnet is taken as read: its VPC, zone and CIDR never change; the count of free addresses
-	// does, and who needs that asks afresh.
-	subnetFor = 10 * time.Minute
-	// subnetIdle is how long after its last use a subnet is still kept up to date: several times the interval at which a
-	// Ready cluster is looked at.
-	subnetIdle = accountIdle
-	// subnetGrace is how many times its life an entry may last before a reader asks for it himself: the background keeps
-	// entries younger than that, so that looking at a Ready cluster costs no call.
-	subnetGrace = 2
-)
+// SubnetAvailable is the state of a subnet in which instances can be launched.
+const SubnetAvailable = "available"
 
 // subnets remembers what EC2 said of subnets, also that it does not know one.
 type subnets struct {
@@ -44,8 +29,8 @@ func newSubnets(missing time.Duration) *subnets {
 }
 
 func (s *subnets) life(e subnetEntry) time.Duration {
-	if e.exists && e.subnet.State == subnetAvailable {
-		return subnetFor
+	if e.exists && e.subnet.State == SubnetAvailable {
+		return SubnetFor
 	}
 	return s.missing
 }
@@ -57,7 +42,7 @@ func (s *subnets) due(ids []string, now time.Time) []string {
 	var ask []string
 	for _, id := range ids {
 		e, ok := s.entries[id]
-		if !ok || now.Sub(e.asked) > subnetGrace*s.life(e) {
+		if !ok || now.Sub(e.asked) > SubnetGrace*s.life(e) {
 			ask = append(ask, id)
 		}
 		if ok {
@@ -75,7 +60,7 @@ func (s *subnets) stale(now time.Time) []string {
 	var ask []string
 	for id, e := range s.entries {
 		switch {
-		case now.Sub(e.used) > subnetIdle:
+		case now.Sub(e.used) > IdleAfter:
 			delete(s.entries, id)
 		case now.Sub(e.asked) >= s.life(e):
 			ask = append(ask, id)
@@ -123,14 +108,15 @@ func (s *subnets) recall(ids []string) (exist []Subnet, missing, unknown []strin
 //
 // The error is set when EC2 could not be asked for subnets of which nothing is known; right after a failure it is returned
 // without a call.
-func (c *Cloud) Subnets(ctx context.Context, ids []string) (exist []Subnet, missing []string, err error) {
-	if ask := c.subnets.due(ids, c.clock.Now()); len(ask) > 0 {
-		if err = c.recentFailure(&c.described, c.interval/retryPart); err == nil {
-			_, err = c.askSubnets(ctx, ask)
-			c.noteReading(&c.described, err)
+func (r *Reader) Subnets(ctx context.Context, ids []string) (exist []Subnet, missing []string, err error) {
+	f := r.freshness
+	if ask := r.subnets.due(ids, r.clock.Now()); len(ask) > 0 {
+		if err = f.recentFailure(&f.described, f.retryPause()); err == nil {
+			_, err = r.AskSubnets(ctx, ask)
+			f.record(&f.described, err)
 		}
 	}
-	exist, missing, unknown := c.subnets.recall(ids)
+	exist, missing, unknown := r.subnets.recall(ids)
 	if len(unknown) == 0 {
 		err = nil // what was known before is still the best that is known
 	}
@@ -138,36 +124,20 @@ func (c *Cloud) Subnets(ctx context.Context, ids []string) (exist []Subnet, miss
 }
 
 // refreshSubnets brings what Subnets answers from up to date. A failure leaves it as it is.
-func (c *Cloud) refreshSubnets(ctx context.Context) {
-	if ask := c.subnets.stale(c.clock.Now()); len(ask) > 0 {
-		if _, err := c.askSubnets(ctx, ask); err != nil {
-			c.log.V(1).Info("the subnets could not be looked at again", "problem", Message(err))
+func (r *Reader) refreshSubnets(ctx context.Context) {
+	if ask := r.subnets.stale(r.clock.Now()); len(ask) > 0 {
+		if _, err := r.AskSubnets(ctx, ask); err != nil {
+			r.log.V(1).Info("the subnets could not be looked at again", "problem", Message(err))
 		}
 	}
 }
 
-// askSubnets asks EC2, whatever is remembered; subnets that do not exist are absent from the answer.
-func (c *Cloud) askSubnets(ctx context.Context, ids []string) (map[string]Subnet, error) {
-	found, err := byID(ctx, "subnet-id", ids, c.listSubnets)
+// AskSubnets asks EC2, whatever is remembered; subnets that do not exist are absent from the answer.
+func (r *Reader) AskSubnets(ctx context.Context, ids []string) (map[string]Subnet, error) {
+	found, err := byID(ctx, "subnet-id", ids, r.lists.subnets)
 	if err != nil {
 		return nil, err
 	}
-	c.subnets.learn(ids, found, c.clock.Now())
+	r.subnets.learn(ids, found, r.clock.Now())
 	return found, nil
-}
-
-func (c *Cloud) listSubnets(ctx context.Context, filters ...types.Filter) (map[string]Subnet, error) {
-	out := map[string]Subnet{}
-	pages := ec2.NewDescribeSubnetsPaginator(c.api, &ec2.DescribeSubnetsInput{Filters: filters})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("describe subnets: %w", err)
-		}
-		for _, raw := range page.Subnets {
-			s := toSubnet(raw)
-			out[s.ID] = s
-		}
-	}
-	return out, nil
 }

@@ -42,18 +42,18 @@ func TestOneMissingSubnetIsNamedAndTheOthersAreUsed(t *testing.T) {
 	seeded := l.seeded.SubnetIDs()
 	vanishing := l.subnet("10.77.40.0/24")
 	ids := []string{seeded[2], vanishing, seeded[0]}
-	if exist, missing, err := l.cloud.Subnets(t.Context(), ids); err != nil || !slices.Equal(idsOf(exist), ids) || len(missing) != 0 {
+	if exist, missing, err := l.cloud.Inventory.Subnets(t.Context(), ids); err != nil || !slices.Equal(idsOf(exist), ids) || len(missing) != 0 {
 		t.Fatalf("%v, missing %v (%v)", exist, missing, err)
 	}
 	l.deleteSubnet(vanishing)
-	l.pass(subnetFor)
-	l.cloud.refreshSubnets(t.Context())
-	exist, missing, err := l.cloud.Subnets(t.Context(), ids)
+	l.pass(SubnetFor)
+	l.cloud.Inventory.Round(t.Context())
+	exist, missing, err := l.cloud.Inventory.Subnets(t.Context(), ids)
 	if err != nil || !slices.Equal(idsOf(exist), []string{seeded[2], seeded[0]}) || !slices.Equal(missing, []string{vanishing}) {
 		t.Errorf("%v, missing %v (%v)", exist, missing, err)
 	}
 	// What was never there is named as well.
-	exist, missing, err = l.cloud.Subnets(t.Context(), []string{"subnet-0deadbeef00000001", seeded[1], "subnet-0deadbeef00000002"})
+	exist, missing, err = l.cloud.Inventory.Subnets(t.Context(), []string{"subnet-0deadbeef00000001", seeded[1], "subnet-0deadbeef00000002"})
 	if err != nil || len(exist) != 1 || !slices.Equal(missing, []string{"subnet-0deadbeef00000001", "subnet-0deadbeef00000002"}) {
 		t.Errorf("%v, missing %v (%v)", exist, missing, err)
 	}
@@ -66,7 +66,7 @@ func TestReadingSubnetsCostsNoCallWhileTheBackgroundRuns(t *testing.T) {
 	read := func() (exist int) {
 		t.Helper()
 		before := l.proxy.Counts()["DescribeSubnets"]
-		found, missing, err := l.cloud.Subnets(t.Context(), ids)
+		found, missing, err := l.cloud.Inventory.Subnets(t.Context(), ids)
 		if err != nil || len(found)+len(missing) != len(ids) {
 			t.Fatalf("%v, missing %v (%v)", found, missing, err)
 		}
@@ -75,44 +75,32 @@ func TestReadingSubnetsCostsNoCallWhileTheBackgroundRuns(t *testing.T) {
 		}
 		return len(found)
 	}
-	if _, _, err := l.cloud.Subnets(t.Context(), ids); err != nil {
+	if _, _, err := l.cloud.Inventory.Subnets(t.Context(), ids); err != nil {
 		t.Fatal(err)
 	}
-	for range 3 * int(subnetFor/l.cloud.interval) { // half an hour, of reconciles and of the background's rounds
+	for range 3 * int(SubnetFor/SweepInterval) { // half an hour, of reconciles and of the background's rounds
 		read()
-		l.pass(l.cloud.interval)
+		l.pass(SweepInterval)
 		read()
-		l.cloud.refreshSubnets(t.Context())
+		l.cloud.Inventory.Round(t.Context())
 	}
 	// One look at the missing one a round, one at the others every ten minutes, together when both are due.
-	if n := l.proxy.Counts()["DescribeSubnets"]; n > 3*int(subnetFor/l.cloud.interval)+1 {
+	if n := l.proxy.Counts()["DescribeSubnets"]; n > 3*int(SubnetFor/SweepInterval)+1 {
 		t.Errorf("%d calls in half an hour", n)
 	}
 	created := l.subnet("10.77.41.0/24")
 	defer l.deleteSubnet(created)
 	ids[3] = created
-	if exist, missing, err := l.cloud.Subnets(t.Context(), ids); err != nil || len(exist) != 4 || len(missing) != 0 {
+	if exist, missing, err := l.cloud.Inventory.Subnets(t.Context(), ids); err != nil || len(exist) != 4 || len(missing) != 0 {
 		t.Errorf("a subnet that the spec has just come to name: %v, missing %v (%v)", exist, missing, err)
 	}
-	l.pass(subnetIdle + time.Minute)
-	l.cloud.refreshSubnets(t.Context())
-	if n := len(l.cloud.subnets.entries); n != 0 {
-		t.Errorf("%d subnets are kept that nobody asks for", n)
-	}
-}
-
-// A subnet that is made after its cluster is found without the background too.
-func TestSubnetThatAppears(t *testing.T) {
-	l := newLab(t)
-	id := l.subnet("10.77.42.0/24")
-	l.deleteSubnet(id)
-	if _, missing, err := l.cloud.Subnets(t.Context(), []string{id}); err != nil || len(missing) != 1 {
-		t.Fatalf("missing %v (%v)", missing, err)
-	}
-	l.cloud.subnets.learn([]string{id}, map[string]Subnet{id: {ID: id, State: "pending"}}, l.clock.Now())
-	l.pass(subnetGrace*l.cloud.interval + time.Second)
-	if exist, missing, err := l.cloud.Subnets(t.Context(), []string{id}); err != nil || len(exist) != 0 || len(missing) != 1 {
-		t.Errorf("a pending one that came to nothing: %v, missing %v (%v)", exist, missing, err)
+	l.pass(IdleAfter + time.Minute)
+	l.cloud.Inventory.Round(t.Context())
+	before := l.proxy.Counts()["DescribeSubnets"]
+	l.pass(SubnetFor)
+	l.cloud.Inventory.Round(t.Context())
+	if n := l.proxy.Counts()["DescribeSubnets"] - before; n != 0 {
+		t.Errorf("%d calls for subnets that nobody asks for", n)
 	}
 }
 
@@ -120,22 +108,22 @@ func TestSubnetThatAppears(t *testing.T) {
 func TestSubnetsWhileEC2IsSilent(t *testing.T) {
 	l := newLab(t)
 	ids := l.seeded.SubnetIDs()
-	if _, _, err := l.cloud.Subnets(t.Context(), ids); err != nil {
+	if _, _, err := l.cloud.Inventory.Subnets(t.Context(), ids); err != nil {
 		t.Fatal(err)
 	}
 	for name, rule := range map[string]proxy.Rule{
 		"throttled": proxy.Throttle("DescribeSubnets"), "denied": proxy.Deny("DescribeSubnets"), "refused": {Kind: proxy.Refuse},
 	} {
 		remove := l.fault(rule)
-		l.pass(subnetGrace*subnetFor + time.Minute)
-		exist, missing, err := l.cloud.Subnets(t.Context(), ids)
+		l.pass(SubnetGrace*SubnetFor + time.Minute)
+		exist, missing, err := l.cloud.Inventory.Subnets(t.Context(), ids)
 		if err != nil || !slices.Equal(idsOf(exist), ids) || len(missing) != 0 {
 			t.Errorf("%s: %v, missing %v (%v)", name, exist, missing, err)
 		}
 		stranger := l.newCloud()
 		l.proxy.ResetCalls()
 		for range 20 {
-			if _, missing, err := stranger.Subnets(t.Context(), ids); err == nil || len(missing) != 0 || IsNotFound(err) {
+			if _, missing, err := stranger.Inventory.Subnets(t.Context(), ids); err == nil || len(missing) != 0 || IsNotFound(err) {
 				t.Errorf("%s, and nothing is known: missing %v (%v)", name, missing, err)
 			}
 		}

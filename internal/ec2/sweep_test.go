@@ -3,13 +3,16 @@ package ec2
 import (
 	"context"
 	"fmt"
+	"io"
+	"net/http"
+	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto/proxy"
@@ -26,19 +29,19 @@ func TestObserveReadsFromTheStore(t *testing.T) {
 	l.proxy.ResetCalls()
 
 	for range 100 {
-		if _, err := l.cloud.Observe(t.Context(), l.owner.ClusterUID, 30*time.Second); err != nil {
+		if _, err := l.cloud.Inventory.Observe(t.Context(), l.owner.ClusterUID, 30*time.Second); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if n := len(l.proxy.Calls()); n != callsOfASweep {
 		t.Errorf("a hundred reads made %d calls, want %d", n, callsOfASweep)
 	}
-	inv, err := l.cloud.Observe(t.Context(), "another cluster", 30*time.Second)
+	inv, err := l.cloud.Inventory.Observe(t.Context(), "another cluster", 30*time.Second)
 	if err != nil || len(inv.Instances) != 0 {
 		t.Errorf("another cluster sees %v (%v)", inv.Instances, err)
 	}
 	l.pass(31 * time.Second)
-	if inv, err = l.cloud.Observe(t.Context(), l.owner.ClusterUID, 30*time.Second); err != nil || !inv.Taken.Equal(l.clock.Now()) {
+	if inv, err = l.cloud.Inventory.Observe(t.Context(), l.owner.ClusterUID, 30*time.Second); err != nil || !inv.Taken.Equal(l.clock.Now()) {
 		t.Errorf("half a minute later the inventory is of %s (%v), want now", inv.Taken, err)
 	}
 	if n := len(l.proxy.Calls()); n != 2*callsOfASweep {
@@ -48,15 +51,37 @@ func TestObserveReadsFromTheStore(t *testing.T) {
 		inv.Instances[0].Architecture != "x86_64" || inv.Instances[0].VPCID != l.seeded.VPC {
 		t.Errorf("the inventory shows %+v", inv.Instances)
 	}
-	if hits := testutil.ToFloat64(l.cloud.metrics.store.WithLabelValues("hit")); hits != 100 {
+	if hits := counted(t, registry, "mysqlcluster_aws_sweep_store_total", "hit"); hits != 100 {
 		t.Errorf("%v hits, want 100", hits)
 	}
-	if misses := testutil.ToFloat64(l.cloud.metrics.store.WithLabelValues("miss")); misses != 2 {
+	if misses := counted(t, registry, "mysqlcluster_aws_sweep_store_total", "miss"); misses != 2 {
 		t.Errorf("%v misses, want 2", misses)
 	}
-	if calls := testutil.ToFloat64(l.cloud.metrics.calls.WithLabelValues("DescribeVolumes", "OK")); calls != 2 {
+	if calls := counted(t, registry, "mysqlcluster_aws_calls_total", "OK", "DescribeVolumes"); calls != 2 {
 		t.Errorf("%v counted calls of DescribeVolumes, want 2", calls)
 	}
+}
+
+// counted is what a registry's counter has with these values of its labels, in the order of the labels' names.
+func counted(t *testing.T, registry *prometheus.Registry, name string, labels ...string) float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			var values []string
+			for _, label := range m.GetLabel() {
+				values = append(values, label.GetValue())
+			}
+			if family.GetName() == name && slices.Equal(values, labels) {
+				return m.GetCounter().GetValue()
+			}
+		}
+	}
+	t.Errorf("there is no %s with %v", name, labels)
+	return 0
 }
 
 func TestConcurrentReadersShareOneSweep(t *testing.T) {
@@ -65,7 +90,7 @@ func TestConcurrentReadersShareOneSweep(t *testing.T) {
 	var readers sync.WaitGroup
 	for range 50 {
 		readers.Go(func() {
-			if _, err := l.cloud.Observe(t.Context(), l.owner.ClusterUID, time.Second); err != nil {
+			if _, err := l.cloud.Inventory.Observe(t.Context(), l.owner.ClusterUID, time.Second); err != nil {
 				t.Error(err)
 			}
 		})
@@ -76,18 +101,39 @@ func TestConcurrentReadersShareOneSweep(t *testing.T) {
 	}
 }
 
+// smallPages asks for the smallest pages that EC2 knows, which few things fill.
+type smallPages struct{ next http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (s smallPages) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	form, err := url.ParseQuery(string(body))
+	if err != nil {
+		return nil, err
+	}
+	if form.Has("MaxResults") {
+		form.Set("MaxResults", "5")
+	}
+	text := form.Encode()
+	r.Body, r.ContentLength = io.NopCloser(strings.NewReader(text)), int64(len(text))
+	return s.next.RoundTrip(r)
+}
+
 func TestSweepReadsAllPages(t *testing.T) {
 	l := newLab(t)
-	l.pages(l.cloud, 5)
 	const members = 12
 	for n := range members {
 		l.launch(fmt.Sprintf("orders-%d", n))
 		l.volume(fmt.Sprintf("orders-%d", n))
 	}
-	cloud := l.newCloud()
-	l.pages(cloud, 5)
+	cloud := l.newCloud(func(o *Options) {
+		o.Middleware = func(next http.RoundTripper) http.RoundTripper { return smallPages{next} }
+	})
 	l.proxy.ResetCalls()
-	inv, err := cloud.Observe(t.Context(), l.owner.ClusterUID, 0)
+	inv, err := cloud.Inventory.Observe(t.Context(), l.owner.ClusterUID, 0)
 	if err != nil || len(inv.Instances) != members || len(inv.Volumes) != members {
 		t.Errorf("%d instances and %d volumes (%v), want %d each", len(inv.Instances), len(inv.Volumes), err, members)
 	}
@@ -123,7 +169,7 @@ func TestFreshThingsDoNotVanish(t *testing.T) {
 	}
 	check("while hidden")
 	l.pass(time.Second)
-	if inv, err := l.cloud.Refresh(t.Context(), l.owner.ClusterUID); err != nil || len(inv.Instances) != 1 || len(inv.Volumes) != 1 {
+	if inv, err := l.cloud.Inventory.Refresh(t.Context(), l.owner.ClusterUID); err != nil || len(inv.Instances) != 1 || len(inv.Volumes) != 1 {
 		t.Errorf("while hidden a refresh shows %+v (%v)", inv, err)
 	}
 	for what, do := range map[string]func() error{
@@ -154,7 +200,7 @@ func TestWhatNeverShowsIsGivenUp(t *testing.T) {
 	if inv := l.observe(); len(inv.Instances) != 1 {
 		t.Errorf("after a minute: %v", inv.Instances)
 	}
-	l.pass(freshFor)
+	l.pass(FreshFor)
 	if inv := l.observe(); len(inv.Instances) != 0 {
 		t.Errorf("after three minutes: %v", inv.Instances)
 	}
@@ -183,7 +229,7 @@ func TestRemovedTagIsNotARemovedThing(t *testing.T) {
 		}
 	}
 	for _, cloud := range []*Cloud{l.cloud, l.newCloud()} {
-		inv, err := cloud.Observe(t.Context(), l.owner.ClusterUID, 0)
+		inv, err := cloud.Inventory.Observe(t.Context(), l.owner.ClusterUID, 0)
 		if err != nil || len(inv.Instances) != 1 || inv.Instances[0].Member != "orders-0" || len(inv.Volumes) != 1 || inv.Volumes[0].Incarnation != 1 {
 			t.Errorf("after restoring: %+v (%v)", inv, err)
 		}
@@ -199,7 +245,7 @@ func TestSilentEC2(t *testing.T) {
 	l.pass(time.Minute)
 	l.proxy.ResetCalls()
 	for range 20 {
-		inv, err := l.cloud.Observe(t.Context(), l.owner.ClusterUID, 30*time.Second)
+		inv, err := l.cloud.Inventory.Observe(t.Context(), l.owner.ClusterUID, 30*time.Second)
 		if !IsUnreachable(err) || len(inv.Instances) != 1 {
 			t.Errorf("%v (%s) with %d instances, want Unreachable with the last known one", err, Classify(err), len(inv.Instances))
 		}
@@ -209,7 +255,7 @@ func TestSilentEC2(t *testing.T) {
 	if n := len(l.proxy.Calls()); n > callsOfASweep {
 		t.Errorf("%d calls to a silent EC2, want one sweep's", n)
 	}
-	l.pass(defaultSweepInterval / retryPart)
+	l.pass(SweepInterval / RetryPart)
 	if inv := l.observe(); len(inv.Instances) != 1 || !inv.Taken.Equal(l.clock.Now()) {
 		t.Errorf("once EC2 answers: %+v", inv)
 	}
@@ -221,7 +267,7 @@ func TestThrottledSweep(t *testing.T) {
 	l.observe()
 	l.fault(proxy.Throttle("DescribeVolumes"))
 	l.pass(time.Minute)
-	inv, err := l.cloud.Observe(t.Context(), l.owner.ClusterUID, 30*time.Second)
+	inv, err := l.cloud.Inventory.Observe(t.Context(), l.owner.ClusterUID, 30*time.Second)
 	if !IsThrottled(err) || len(inv.Instances) != 1 {
 		t.Errorf("%v with %v, want Throttled with the last known instance", err, inv.Instances)
 	}
@@ -233,11 +279,11 @@ func TestSweepOutlivesItsStarter(t *testing.T) {
 	answer := l.fault(proxy.Rule{Kind: proxy.Hang, Actions: []string{"DescribeVolumes"}})
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := l.cloud.Observe(ctx, l.owner.ClusterUID, time.Second); !IsUnreachable(err) {
+	if _, err := l.cloud.Inventory.Observe(ctx, l.owner.ClusterUID, time.Second); !IsUnreachable(err) {
 		t.Errorf("the impatient caller got %v", err)
 	}
 	answer()
-	if _, err := l.cloud.Observe(t.Context(), l.owner.ClusterUID, time.Second); err != nil {
+	if _, err := l.cloud.Inventory.Observe(t.Context(), l.owner.ClusterUID, time.Second); err != nil {
 		t.Errorf("the patient caller got %v", err)
 	}
 	if n := l.proxy.Counts()["DescribeVolumes"]; n != 1 {
@@ -254,7 +300,7 @@ func TestRefreshLooksOnlyAtWhatMoves(t *testing.T) {
 	l.proxy.ResetCalls()
 	for range 10 {
 		l.pass(time.Second)
-		if _, err := l.cloud.Refresh(t.Context(), l.owner.ClusterUID); err != nil {
+		if _, err := l.cloud.Inventory.Refresh(t.Context(), l.owner.ClusterUID); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -264,7 +310,7 @@ func TestRefreshLooksOnlyAtWhatMoves(t *testing.T) {
 	l.launch("orders-1")
 	l.proxy.ResetCalls()
 	for range 10 {
-		if _, err := l.cloud.Refresh(t.Context(), l.owner.ClusterUID); err != nil {
+		if _, err := l.cloud.Inventory.Refresh(t.Context(), l.owner.ClusterUID); err != nil {
 			t.Fatal(err)
 		}
 	}

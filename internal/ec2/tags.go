@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unique"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -21,11 +22,19 @@ const (
 	// accounted for, but they are no state of a member and never appear in an Inventory.
 	purposeRoot = "root"
 
-	retiredValue = "true"
-
 	// awsTagPrefix is reserved by AWS, in any case of letters.
 	awsTagPrefix = "aws:"
 )
+
+// Ownership says whose a new resource is. UserTags are the tags of the spec; those that begin with the operator's or
+// AWS's prefix are dropped.
+type Ownership struct {
+	ClusterUID, Namespace, Cluster string
+	UserTags                       map[string]string
+	// CountedSince is since when, in whole seconds, the incarnations of the cluster's members are counted: zero from its
+	// beginning, else since its records were lost.
+	CountedSince time.Time
+}
 
 // base is what every resource of a cluster carries: the user's tags and, above them, the operator's.
 func (o Ownership) base(name string) map[string]string {

@@ -44,7 +44,7 @@ func (c *Cloud) CreateVolume(ctx context.Context, spec VolumeSpec) (Volume, erro
 		Size: answer.Size, Iops: answer.Iops, Throughput: answer.Throughput, Encrypted: answer.Encrypted,
 		CreateTime: answer.CreateTime, Tags: answer.Tags, Attachments: answer.Attachments,
 	})
-	c.store.do(func() { c.store.volumes.bear(v.ID, v, c.clock.Now()) })
+	c.Inventory.Volumes.Created(v.ID, v)
 	return v, nil
 }
 
@@ -72,7 +72,7 @@ func volumeInput(spec VolumeSpec) *ec2.CreateVolumeInput {
 
 // knownVolume looks into the store, which also knows what EC2's lists do not show yet.
 func (c *Cloud) knownVolume(spec VolumeSpec) (Volume, bool) {
-	for _, v := range c.store.inventory(spec.Owner.ClusterUID).Volumes {
+	for _, v := range c.Inventory.Known(spec.Owner.ClusterUID).Volumes {
 		if v.Member == spec.Member && v.Incarnation == spec.Incarnation && !v.Retired {
 			return v, true
 		}
@@ -81,7 +81,7 @@ func (c *Cloud) knownVolume(spec VolumeSpec) (Volume, bool) {
 }
 
 func (c *Cloud) findVolume(ctx context.Context, filters ...types.Filter) (Volume, bool, error) {
-	found, err := c.listVolumes(ctx, filters...)
+	found, err := c.Inventory.Volumes.List(ctx, filters...)
 	if err != nil {
 		return Volume{}, false, err
 	}
@@ -94,7 +94,7 @@ func (c *Cloud) findVolume(ctx context.Context, filters ...types.Filter) (Volume
 		}
 	}
 	if ok {
-		c.store.do(func() { c.store.volumes.put(best.ID, best, c.clock.Now()) })
+		c.Inventory.Volumes.Found(best.ID, best)
 	}
 	return best, ok, nil
 }
@@ -103,11 +103,11 @@ func (c *Cloud) findVolume(ctx context.Context, filters ...types.Filter) (Volume
 // that is still attached elsewhere, or an instance in the wrong state, is an error of class Waiting.
 func (c *Cloud) AttachVolume(ctx context.Context, clusterUID, volumeID, instanceID, device string) error {
 	what := fmt.Sprintf("attach volume %s to instance %s", volumeID, instanceID)
-	v, err := c.ownedVolume(ctx, clusterUID, volumeID)
+	v, err := c.Inventory.Volumes.Owned(ctx, clusterUID, volumeID)
 	if err != nil {
 		return wrap(what, err)
 	}
-	if _, err := c.ownedInstance(ctx, clusterUID, instanceID); err != nil {
+	if _, err := c.Inventory.Instances.Owned(ctx, clusterUID, instanceID); err != nil {
 		return wrap(what, err)
 	}
 	if v.AttachedTo == instanceID && v.AttachState != AttachDetaching {
@@ -116,21 +116,21 @@ func (c *Cloud) AttachVolume(ctx context.Context, clusterUID, volumeID, instance
 	answer, err := c.api.AttachVolume(ctx, &ec2.AttachVolumeInput{
 		VolumeId: aws.String(volumeID), InstanceId: aws.String(instanceID), Device: aws.String(device)})
 	if err == nil {
-		c.volumeAttached(volumeID, instanceID, device, string(answer.State))
+		c.Inventory.VolumeAttached(volumeID, instanceID, device, answer.State)
 		return nil
 	}
-	err = c.unlessFresh(err, volumeID, instanceID)
+	err = c.Inventory.UnlessFresh(err, volumeID, instanceID)
 	if Classify(err) != Waiting && Classify(err) != Invalid {
 		return wrap(what, err)
 	}
 	// The first try's answer may have been lost: AttachVolume has no client token, and what it says of a volume that it
 	// attached before depends on how far that got.
-	now, lookErr := c.volumesByID(ctx, []string{volumeID})
+	now, lookErr := c.Inventory.Volumes.ByID(ctx, volumeID)
 	if lookErr != nil {
 		return wrap(what, lookErr)
 	}
 	if v, ok := now[volumeID]; ok {
-		c.store.do(func() { c.store.volumes.put(v.ID, v, c.clock.Now()) })
+		c.Inventory.Volumes.Found(v.ID, v)
 		if v.AttachedTo == instanceID && v.AttachState != AttachDetaching {
 			return nil
 		}
@@ -141,35 +141,12 @@ func (c *Cloud) AttachVolume(ctx context.Context, clusterUID, volumeID, instance
 	return wrap(what, err)
 }
 
-func (c *Cloud) volumeAttached(volumeID, instanceID, device, state string) {
-	c.store.do(func() {
-		now := c.clock.Now()
-		c.store.volumes.update(volumeID, now, func(v *Volume) {
-			v.State, v.AttachedTo, v.AttachState = VolumeInUse, instanceID, state
-		})
-		c.store.instances.update(instanceID, now, func(i *Instance) {
-			i.Attachments = append(attachmentsWithout(i.Attachments, volumeID), Attachment{VolumeID: volumeID, Device: device, State: state})
-		})
-	})
-}
-
-// attachmentsWithout is a new slice: readers may hold the old one.
-func attachmentsWithout(attachments []Attachment, volumeID string) []Attachment {
-	out := make([]Attachment, 0, len(attachments)+1)
-	for _, a := range attachments {
-		if a.VolumeID != volumeID {
-			out = append(out, a)
-		}
-	}
-	return out
-}
-
 // DetachVolume detaches a volume from an instance, never by force: a forced detachment can lose what the guest's cache
 // holds. It is no error when it is not attached there. From a running instance EC2 detaches only once the guest lets go;
 // stop it first.
 func (c *Cloud) DetachVolume(ctx context.Context, clusterUID, volumeID, instanceID string) error {
 	what := fmt.Sprintf("detach volume %s from instance %s", volumeID, instanceID)
-	v, err := c.ownedVolume(ctx, clusterUID, volumeID)
+	v, err := c.Inventory.Volumes.Owned(ctx, clusterUID, volumeID)
 	switch {
 	case IsNotFound(err):
 		return nil
@@ -180,39 +157,25 @@ func (c *Cloud) DetachVolume(ctx context.Context, clusterUID, volumeID, instance
 	}
 	answer, err := c.api.DetachVolume(ctx, &ec2.DetachVolumeInput{VolumeId: aws.String(volumeID), InstanceId: aws.String(instanceID)})
 	if err == nil {
-		c.volumeDetaching(volumeID, instanceID, string(answer.State))
+		c.Inventory.VolumeDetached(volumeID, instanceID, answer.State)
 		return nil
 	}
-	err = c.unlessFresh(err, volumeID)
+	err = c.Inventory.UnlessFresh(err, volumeID)
 	if code := Code(err); code != codeIncorrectState && code != codeNoAttachment && !IsNotFound(err) {
 		return wrap(what, err)
 	}
-	now, lookErr := c.volumesByID(ctx, []string{volumeID})
+	now, lookErr := c.Inventory.Volumes.ByID(ctx, volumeID)
 	if lookErr != nil {
 		return wrap(what, lookErr)
 	}
 	found, ok := now[volumeID]
 	if ok {
-		c.store.do(func() { c.store.volumes.put(volumeID, found, c.clock.Now()) })
+		c.Inventory.Volumes.Found(volumeID, found)
 	}
 	if !ok || found.AttachedTo != instanceID || found.AttachState == AttachDetaching {
 		return nil
 	}
 	return wrap(what, err)
-}
-
-func (c *Cloud) volumeDetaching(volumeID, instanceID, state string) {
-	c.store.do(func() {
-		now := c.clock.Now()
-		c.store.volumes.update(volumeID, now, func(v *Volume) {
-			if state == string(types.VolumeAttachmentStateDetached) {
-				v.State, v.AttachedTo, v.AttachState = VolumeAvailable, "", ""
-				return
-			}
-			v.AttachedTo, v.AttachState = instanceID, AttachDetaching
-		})
-		c.store.instances.update(instanceID, now, func(i *Instance) { i.Attachments = attachmentsWithout(i.Attachments, volumeID) })
-	})
 }
 
 // ModifyVolume makes a volume's size, type and performance those of spec, while it is in use. The size never shrinks; IOPS
@@ -223,7 +186,7 @@ func (c *Cloud) volumeDetaching(volumeID, instanceID, state string) {
 // within 24 hours (VolumeModificationRateExceeded).
 func (c *Cloud) ModifyVolume(ctx context.Context, id string, spec VolumeSpec) (modified bool, err error) {
 	what := "modify volume " + id
-	v, err := c.ownedVolume(ctx, spec.Owner.ClusterUID, id)
+	v, err := c.Inventory.Volumes.Owned(ctx, spec.Owner.ClusterUID, id)
 	if err != nil {
 		return false, wrap(what, err)
 	}
@@ -233,16 +196,14 @@ func (c *Cloud) ModifyVolume(ctx context.Context, id string, spec VolumeSpec) (m
 	}
 	answer, err := c.api.ModifyVolume(ctx, input)
 	if err != nil {
-		return false, wrap(what, c.unlessFresh(err, id))
+		return false, wrap(what, c.Inventory.UnlessFresh(err, id))
 	}
 	// The lists show the new values a moment later.
-	c.store.do(func() {
-		c.store.volumes.update(id, c.clock.Now(), func(v *Volume) {
-			if m := answer.VolumeModification; m != nil {
-				v.SizeGiB, v.Type = max(v.SizeGiB, aws.ToInt32(m.TargetSize)), string(m.TargetVolumeType)
-				v.IOPS, v.Throughput = aws.ToInt32(m.TargetIops), aws.ToInt32(m.TargetThroughput)
-			}
-		})
+	c.Inventory.Volumes.Changed(id, func(v *Volume) {
+		if m := answer.VolumeModification; m != nil {
+			v.SizeGiB, v.Type = max(v.SizeGiB, aws.ToInt32(m.TargetSize)), string(m.TargetVolumeType)
+			v.IOPS, v.Throughput = aws.ToInt32(m.TargetIops), aws.ToInt32(m.TargetThroughput)
+		}
 	})
 	return true, nil
 }
@@ -272,7 +233,7 @@ func modification(v Volume, spec VolumeSpec) *ec2.ModifyVolumeInput {
 // of class Waiting.
 func (c *Cloud) DeleteVolume(ctx context.Context, clusterUID, id string) error {
 	what := "delete volume " + id
-	v, err := c.ownedVolume(ctx, clusterUID, id)
+	v, err := c.Inventory.Volumes.Owned(ctx, clusterUID, id)
 	switch {
 	case IsNotFound(err):
 		return nil
@@ -282,22 +243,20 @@ func (c *Cloud) DeleteVolume(ctx context.Context, clusterUID, id string) error {
 		return nil
 	}
 	if _, err := c.api.DeleteVolume(ctx, &ec2.DeleteVolumeInput{VolumeId: aws.String(id)}); err != nil {
-		err = c.unlessFresh(err, id)
+		err = c.Inventory.UnlessFresh(err, id)
 		if IsNotFound(err) {
-			c.store.do(func() { c.store.volumes.remove(id) })
+			c.Inventory.Volumes.Deleted(id)
 			return nil
 		}
 		return wrap(what, err)
 	}
-	c.store.do(func() {
-		c.store.volumes.update(id, c.clock.Now(), func(v *Volume) { v.State = VolumeDeleting })
-	})
+	c.Inventory.Volumes.Changed(id, func(v *Volume) { v.State = VolumeDeleting })
 	return nil
 }
 
 // RetireVolume marks a volume as given up: kept, tagged, and never used again.
 func (c *Cloud) RetireVolume(ctx context.Context, clusterUID, id string) error {
-	return c.tag(ctx, clusterUID, id, map[string]string{v1alpha1.TagRetired: retiredValue}, "retire volume "+id)
+	return c.tag(ctx, clusterUID, id, map[string]string{v1alpha1.TagRetired: "true"}, "retire volume "+id)
 }
 
 // NoteVersion tags a volume with the version of MySQL that opens it from now on.

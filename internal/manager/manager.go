@@ -65,8 +65,11 @@ func New(config *rest.Config, o Options) (*Operator, error) {
 		return nil, err
 	}
 	clouds := ec2.NewFactory(ec2.Options{
-		Endpoint: o.AWSEndpoint, Region: o.AWSRegion, UserAgent: o.Build.userAgent(), CallTimeout: awsCallTimeout,
-		Clock: clock.RealClock{}, Logger: o.Logger.WithName("ec2"), Metrics: around.Registry, Middleware: around.AWS,
+		Config: ec2.Config{
+			Endpoint: o.AWSEndpoint, Region: o.AWSRegion, UserAgent: o.Build.userAgent(), CallTimeout: awsCallTimeout,
+			Clock: clock.RealClock{}, Metrics: around.Registry, Middleware: around.AWS,
+		},
+		Logger: o.Logger.WithName("ec2"),
 	})
 	if err := around.Registry.Register(o.Build.info()); err != nil {
 		return nil, fmt.Errorf("register the build's metric: %w", err)

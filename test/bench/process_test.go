@@ -84,11 +84,11 @@ func TestChildrenSeeTheSame(t *testing.T) {
 	if _, err := s.Connect(t.Context(), "tcp", "10.0.0.1:3306"); !errors.Is(err, child.ErrNobody) {
 		t.Errorf("dialling a stranger: %v", err)
 	}
-	cloud, err := ec2.NewFactory(ec2.Options{Endpoint: s.EC2}).Cloud(t.Context(), ec2.Account{Region: region})
+	cloud, err := ec2.NewFactory(ec2.Options{Config: ec2.Config{Endpoint: s.EC2}}).Cloud(t.Context(), ec2.Account{Region: region})
 	if err != nil {
 		t.Fatal(err)
 	}
-	inventory, err := cloud.Observe(t.Context(), string(c.UID), time.Minute)
+	inventory, err := cloud.Inventory.Observe(t.Context(), string(c.UID), time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -188,12 +188,12 @@ func TestCloudShowsMachinesAndRefusesChanges(t *testing.T) {
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "bench")
 	w, c, _ := trioOf(t, "orders")
 	meter := newMeter()
-	cloud, err := ec2.NewFactory(ec2.Options{Middleware: func(http.RoundTripper) http.RoundTripper { return meter.aws(w.cloud) }}).
+	cloud, err := ec2.NewFactory(ec2.Options{Config: ec2.Config{Middleware: func(http.RoundTripper) http.RoundTripper { return meter.aws(w.cloud) }}}).
 		Cloud(t.Context(), ec2.Account{Region: region})
 	if err != nil {
 		t.Fatal(err)
 	}
-	inventory, err := cloud.Observe(t.Context(), string(c.UID), time.Minute)
+	inventory, err := cloud.Inventory.Observe(t.Context(), string(c.UID), time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -68,7 +68,7 @@ func setUp(ctx context.Context) (err error) {
 // aws connects to the lab's EC2, as a person with other tools would.
 func aws(t *testing.T) *ec2.Cloud {
 	t.Helper()
-	c, err := ec2.NewFactory(ec2.Options{Endpoint: "http://" + cloud.EndpointAddress, CallTimeout: time.Minute}).Cloud(t.Context(), ec2.Account{
+	c, err := ec2.NewFactory(ec2.Options{Config: ec2.Config{Endpoint: "http://" + cloud.EndpointAddress, CallTimeout: time.Minute}}).Cloud(t.Context(), ec2.Account{
 		Region: lab.Cloud.Region, Static: &ec2.StaticCredentials{AccessKeyID: "lab", SecretAccessKey: "lab"},
 	})
 	if err != nil {
@@ -80,7 +80,7 @@ func aws(t *testing.T) *ec2.Cloud {
 // inventory reads what the lab's EC2 holds of a cluster.
 func inventory(t *testing.T, uid string) ec2.Inventory {
 	t.Helper()
-	found, err := aws(t).Observe(t.Context(), uid, 0)
+	found, err := aws(t).Inventory.Observe(t.Context(), uid, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

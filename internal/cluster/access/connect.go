@@ -134,7 +134,7 @@ func (r *Access) recognise(ctx context.Context, s *pass.Pass, cloud *ec2.Cloud) 
 		ctx, cancel = context.WithTimeout(ctx, accountPatience)
 		defer cancel()
 	}
-	account, err := cloud.AccountID(ctx)
+	account, err := cloud.Inventory.AccountID(ctx)
 	switch {
 	case err == nil && s.Records().Account != "" && s.Records().Account != account:
 		return wrongAccount(s, account)

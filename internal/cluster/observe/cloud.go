@@ -130,16 +130,16 @@ func (r *Cloud) askInventory(ctx context.Context, s *pass.Pass) (ec2.Inventory, 
 	if s.Deleting() && !s.Shown() && !s.Cache.Cloud.Inventory.Taken.IsZero() {
 		age = endingAge
 	}
-	inventory, err := s.Access.Cloud.Observe(sweep, s.UID(), age)
+	inventory, err := s.Access.Cloud.Inventory.Observe(sweep, s.UID(), age)
 	if err != nil {
 		return inventory, err
 	}
 	if s.Cache.Looks.Members.Detector.SomeDownFor(troubleFor, r.Clock.Now()) {
-		s.Access.Cloud.Freshen(ctx, troubledAge)
+		s.Access.Cloud.Inventory.Freshen(ctx, troubledAge)
 	}
-	look := s.Access.Cloud.Refresh
+	look := s.Access.Cloud.Inventory.Refresh
 	if s.Cache.Looks.Members.Detector.SomeSilent() {
-		look = s.Access.Cloud.RefreshNow
+		look = s.Access.Cloud.Inventory.RefreshNow
 	}
 	inventory, err = look(ctx, s.UID())
 	if ec2.IsThrottled(err) {

@@ -56,7 +56,7 @@ func (r *Cloud) findGroup(ctx context.Context, s *pass.Pass) error {
 	if gone || slices.ContainsFunc(s.Seen.Inventory.SecurityGroups, func(g ec2.SecurityGroup) bool { return g.Name == name }) {
 		return nil
 	}
-	found, err := find(r, s, name, func() ([]ec2.SecurityGroup, error) { return s.Access.Cloud.GroupsByName(ctx, name) })
+	found, err := find(r, s, name, func() ([]ec2.SecurityGroup, error) { return s.Access.Cloud.Inventory.GroupsByName(ctx, name) })
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (r *Cloud) findVolumes(ctx context.Context, s *pass.Pass) error {
 		return nil
 	}
 	ids := slices.Sorted(maps.Keys(members))
-	found, err := find(r, s, "volumes", func() (map[string]ec2.Volume, error) { return s.Access.Cloud.VolumesByID(ctx, ids) })
+	found, err := find(r, s, "volumes", func() (map[string]ec2.Volume, error) { return s.Access.Cloud.Inventory.VolumesByID(ctx, ids) })
 	if err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func (r *Cloud) findInstances(ctx context.Context, s *pass.Pass) error {
 		return nil
 	}
 	ids := slices.Sorted(maps.Keys(members))
-	found, err := find(r, s, "instances", func() (map[string]ec2.Instance, error) { return s.Access.Cloud.InstancesByID(ctx, ids) })
+	found, err := find(r, s, "instances", func() (map[string]ec2.Instance, error) { return s.Access.Cloud.Inventory.InstancesByID(ctx, ids) })
 	if err != nil {
 		return err
 	}

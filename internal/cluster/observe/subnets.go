@@ -16,8 +16,8 @@ import (
 // readSubnets resolves the subnets of the spec. One that is missing holds up a cluster of which nothing was made yet, so
 // that its members are spread as the spec says; later the others go on to be used.
 func (r *Cloud) readSubnets(ctx context.Context, s *pass.Pass) {
-	subnets, missing, err := s.Access.Cloud.Subnets(ctx, s.Cluster.Spec.AWS.SubnetIDs)
-	switch text := fmt.Sprintf("%s: EC2 knows no %s in %s", fieldSubnetIDs, strings.Join(missing, ", "), s.Access.Cloud.Region()); {
+	subnets, missing, err := s.Access.Cloud.Inventory.Subnets(ctx, s.Cluster.Spec.AWS.SubnetIDs)
+	switch text := fmt.Sprintf("%s: EC2 knows no %s in %s", fieldSubnetIDs, strings.Join(missing, ", "), s.Access.Cloud.Inventory.Region()); {
 	case err != nil:
 		s.Seen.DependencyProblem = engine.DependencyError(fieldSubnetIDs, err)
 		return

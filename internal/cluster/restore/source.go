@@ -114,12 +114,12 @@ func turnDown(source *topology.Source, reason, format string, args ...any) {
 // lookAtBackup looks for the snapshot of a MySQLBackup by the tags that only the operator gives. What the status says, which the
 // backup pods may write, has to agree with them: neither alone leads to a snapshot.
 func lookAtBackup(ctx context.Context, s *pass.Pass, b *v1alpha1.MySQLBackup) error {
-	snapshot, found, err := s.Access.Cloud.SnapshotOf(ctx, ec2.SnapshotQuery{Namespace: b.Namespace, Purpose: pass.PurposeOf(b), ClusterUID: b.Status.ClusterUID, ID: b.Status.SnapshotID})
+	snapshot, found, err := s.Access.Cloud.Inventory.SnapshotOf(ctx, ec2.SnapshotQuery{Namespace: b.Namespace, Purpose: pass.PurposeOf(b), ClusterUID: b.Status.ClusterUID, ID: b.Status.SnapshotID})
 	if err != nil {
 		return err
 	}
 	if !found {
-		turnDown(&s.Observed.Source, v1alpha1.ReasonWaitingForDependency, "%s: EC2 shows no snapshot of MySQLBackup %s in this account in %s; it was deleted, or is elsewhere", fieldRecovery, b.Name, s.Access.Cloud.Region())
+		turnDown(&s.Observed.Source, v1alpha1.ReasonWaitingForDependency, "%s: EC2 shows no snapshot of MySQLBackup %s in this account in %s; it was deleted, or is elsewhere", fieldRecovery, b.Name, s.Access.Cloud.Inventory.Region())
 		return nil
 	}
 	JudgeSnapshot(s, snapshot, b.Status.Version)
@@ -127,12 +127,12 @@ func lookAtBackup(ctx context.Context, s *pass.Pass, b *v1alpha1.MySQLBackup) er
 }
 
 func lookAtSnapshot(ctx context.Context, s *pass.Pass, id string) error {
-	snapshot, found, err := s.Access.Cloud.SnapshotByID(ctx, id)
+	snapshot, found, err := s.Access.Cloud.Inventory.SnapshotByID(ctx, id)
 	if err != nil {
 		return err
 	}
 	if !found {
-		turnDown(&s.Observed.Source, v1alpha1.ReasonWaitingForDependency, "%s: this account has no snapshot %s in %s; it was deleted, or is elsewhere", fieldRecovery, id, s.Access.Cloud.Region())
+		turnDown(&s.Observed.Source, v1alpha1.ReasonWaitingForDependency, "%s: this account has no snapshot %s in %s; it was deleted, or is elsewhere", fieldRecovery, id, s.Access.Cloud.Inventory.Region())
 		return nil
 	}
 	JudgeSnapshot(s, snapshot, "")
@@ -168,12 +168,12 @@ func lookAtVolume(ctx context.Context, s *pass.Pass, id string) error {
 			return nil
 		}
 	}
-	v, found, err := s.Access.Cloud.VolumeByID(ctx, id)
+	v, found, err := s.Access.Cloud.Inventory.VolumeByID(ctx, id)
 	switch {
 	case err != nil:
 		return err
 	case !found:
-		turnDown(source, v1alpha1.ReasonWaitingForDependency, "%s: this account has no data volume %s in %s; it was deleted, or is elsewhere", fieldRecovery, id, s.Access.Cloud.Region())
+		turnDown(source, v1alpha1.ReasonWaitingForDependency, "%s: this account has no data volume %s in %s; it was deleted, or is elsewhere", fieldRecovery, id, s.Access.Cloud.Inventory.Region())
 	case !maySource(s, id, v.Tags):
 	case v.State == ec2.VolumeInUse:
 		turnDown(source, v1alpha1.ReasonWaitingForDependency, "%s: volume %s is attached to instance %s, which may be writing to it; detach it, or take a snapshot of it and name that", fieldRecovery, id, announce.OrDash(v.AttachedTo))

@@ -160,8 +160,6 @@ func TestMessage(t *testing.T) {
 		{fmt.Errorf("list volumes: %w", silent("DescribeVolumes", context.DeadlineExceeded)), "list volumes: no answer from AWS to ec2:DescribeVolumes"},
 		{ofEC2("CreateVolume", "InternalError", "Failed (Request ID: 5d1f3c9e-aaaa-bbbb-cccc-123456789abc)"), "CreateVolume: InternalError: Failed"},
 		{fmt.Errorf("attach: %w", waiting("still attached to i-2")), "attach: still attached to i-2"},
-		{fmt.Errorf("a: %w", explainLaunch(ofEC2("RunInstances", "VcpuLimitExceeded", "x"), LaunchSpec{InstanceType: "r7g.4xlarge"})),
-			`a: the account's quota "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances" (in vCPUs) is used up, so r7g.4xlarge cannot start: ask for more in Service Quotas, or set a smaller spec.aws.instanceType (VcpuLimitExceeded)`},
 		{errors.New("plain"), "plain"},
 	} {
 		if got := Message(c.err); got != c.want {

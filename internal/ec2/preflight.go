@@ -67,11 +67,6 @@ func (p *preflight) report(problem Problem) {
 	}
 }
 
-// OfOnePlace says whether a problem keeps nothing but what would go into one subnet, or one group of clients, from being made.
-func (p Problem) OfOnePlace() bool {
-	return strings.HasPrefix(p.Field, fieldSubnets+"[") || strings.HasPrefix(p.Field, fieldClientGroups+"[")
-}
-
 // wrong is a problem that only a change of the spec solves.
 func (p *preflight) wrong(field, format string, args ...any) {
 	p.report(Problem{Field: field, Message: fmt.Sprintf(format, args...), Reason: v1alpha1.ReasonInvalidSpec})

@@ -21,6 +21,11 @@ type Problem struct {
 	Retry bool
 }
 
+// OfOnePlace says whether a problem keeps nothing but what would go into one subnet, or one group of clients, from being made.
+func (p Problem) OfOnePlace() bool {
+	return strings.HasPrefix(p.Field, fieldSubnets+"[") || strings.HasPrefix(p.Field, fieldClientGroups+"[")
+}
+
 // Paths of the spec's fields that EC2 can find fault with.
 const (
 	fieldInstanceType  = "spec.aws.instanceType"
@@ -74,8 +79,7 @@ func RefusesInstance(err error) bool {
 // RefusesOrder says whether EC2 answered the call that makes an instance or a volume, and made none: an order that it took
 // before under the same client token would have been answered again.
 func RefusesOrder(err error) bool {
-	op := innermostOperation(err)
-	if op == nil || op.OperationName != opRunInstances && op.OperationName != opCreateVolume {
+	if op := operationOf(err); op != opRunInstances && op != opCreateVolume {
 		return false
 	}
 	switch Classify(err) {
@@ -151,34 +155,43 @@ var fieldOfCode = map[string]string{
 	"VolumeIOPSLimit":                    fieldStorageIOPS,
 }
 
+// fieldOfCall: what a call that EC2 will never accept is about, where its code says no more.
+var fieldOfCall = map[string]string{opCreateVolume: fieldStorage, opAuthorizeIngress: fieldClientCIDRs}
+
 // fieldOf guesses the field that an error is about: by its code, else by the call that it answers.
 func fieldOf(err error) string {
-	code, op := Code(err), innermostOperation(err)
+	code, op, class := Code(err), operationOf(err), Classify(err)
 	if field, ok := fieldOfCode[code]; ok {
-		if field == fieldGroups && op != nil && op.OperationName == opAuthorizeIngress {
+		if field == fieldGroups && op == opAuthorizeIngress {
 			return fieldClientGroups
 		}
 		return field
 	}
 	switch {
-	case op == nil:
+	case op == "":
 		return ""
-	case op.OperationName == opAssumeRole:
+	case op == opAssumeRole:
 		return fieldRole
 	case RefusedAction(err) == actionPassRole:
 		return fieldProfile
-	case Classify(err) == Denied:
+	case class == Denied:
 		return ""
 	case strings.HasPrefix(code, "InvalidAMI"):
 		return fieldImageID
 	case strings.Contains(code, "KMS") || strings.Contains(code, "Kms"):
 		return fieldKMSKey
-	case code == "InvalidParameterValue" && op.OperationName == opRunInstances && names(err, "iaminstanceprofile"):
+	case code == "InvalidParameterValue" && op == opRunInstances && names(err, "iaminstanceprofile"):
 		return fieldProfile
-	case op.OperationName == opCreateVolume && Classify(err) == Invalid:
-		return fieldStorage
-	case op.OperationName == opAuthorizeIngress && Classify(err) == Invalid:
-		return fieldClientCIDRs
+	case class == Invalid:
+		return fieldOfCall[op]
+	}
+	return ""
+}
+
+// operationOf is the name of the call that failed; empty when there was none.
+func operationOf(err error) string {
+	if op := innermostOperation(err); op != nil {
+		return op.OperationName
 	}
 	return ""
 }

@@ -3,6 +3,8 @@ package ec2
 import (
 	"strings"
 	"testing"
+
+	"github.com/aws/smithy-go"
 )
 
 func TestQuotaNames(t *testing.T) {
@@ -13,5 +15,14 @@ func TestQuotaNames(t *testing.T) {
 		if got := vCPUQuota(instanceType); !strings.Contains(got, want) {
 			t.Errorf("%s counts against %q, want %s", instanceType, got, want)
 		}
+	}
+}
+
+func TestLaunchAboveTheQuota(t *testing.T) {
+	refused := &smithy.OperationError{ServiceID: "EC2", OperationName: "RunInstances", Err: &smithy.GenericAPIError{Code: "VcpuLimitExceeded", Message: "x"}}
+	got := Message(wrap("launch", explainLaunch(refused, LaunchSpec{InstanceType: "r7g.4xlarge"})))
+	if want := `launch: the account's quota "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances" (in vCPUs) is used up, so r7g.4xlarge cannot start: ` +
+		"ask for more in Service Quotas, or set a smaller spec.aws.instanceType (VcpuLimitExceeded)"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }

@@ -22,13 +22,13 @@ type Cloud struct {
 	launches flowcontrol.PassiveRateLimiter
 }
 
-func newCloud(inventory *Reader, of Clients, region string, o Options) *Cloud {
+func newCloud(reader *Reader, of Clients, region string, o Options) *Cloud {
 	return &Cloud{
-		Inventory: inventory, api: of.EC2, clock: o.Clock,
+		Inventory: reader, api: of.EC2, clock: o.Clock,
 		images:    newImages(of, region, o.Clock),
-		groups:    &securityGroups{api: of.EC2, inventory: inventory},
+		groups:    &securityGroups{api: of.EC2, inventory: reader},
 		attempts:  newAttempts(),
-		rehearsal: &rehearsal{api: of.EC2, inventory: inventory, clock: o.Clock, patience: o.LookPatience},
+		rehearsal: &rehearsal{api: of.EC2, inventory: reader, clock: o.Clock, patience: o.LookPatience},
 		launches:  flowcontrol.NewTokenBucketPassiveRateLimiterWithClock(launchRate, launchBurst, o.Clock),
 	}
 }

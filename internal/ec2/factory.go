@@ -78,11 +78,11 @@ func (f *Factory) Cloud(ctx context.Context, account Account) (*Cloud, error) {
 	if err != nil {
 		return nil, err
 	}
-	inventory := NewReader(clients, ReaderOptions{
+	reader := NewReader(clients, ReaderOptions{
 		Region: account.Region, Clock: f.options.Clock, Logger: f.options.Logger, Interval: f.options.SweepInterval,
 		Patience: f.options.LookPatience, CallTimeout: f.options.CallTimeout, Reads: f.reads,
 	})
-	cloud := newCloud(inventory, clients, account.Region, f.options)
+	cloud := newCloud(reader, clients, account.Region, f.options)
 	f.clouds[key] = &kept{cloud: cloud, used: now}
 	return cloud, nil
 }

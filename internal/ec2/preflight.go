@@ -124,7 +124,7 @@ func (p *preflight) checkSubnets(ctx context.Context) error {
 		return p.judge(err, fieldSubnets)
 	}
 	p.subnets = found
-	inventory := p.cloud.Inventory.Known(p.spec.Launch.Owner.ClusterUID)
+	known := p.cloud.Inventory.Known(p.spec.Launch.Owner.ClusterUID)
 	first := ""
 	for i, id := range p.spec.SubnetIDs {
 		field := fmt.Sprintf("%s[%d]", fieldSubnets, i)
@@ -142,7 +142,7 @@ func (p *preflight) checkSubnets(ctx context.Context) error {
 		if s.VPCID != p.vpc {
 			p.wrong(field, "subnet %s is in %s, but %s is in %s: all members must be in one VPC, so choose subnets of one", id, s.VPCID, first, p.vpc)
 		}
-		if need := p.addressesNeeded(i, inventory); s.AvailableIPs < need {
+		if need := p.addressesNeeded(i, known); s.AvailableIPs < need {
 			p.report(Problem{Field: field, Reason: v1alpha1.ReasonInsufficientCapacity, Retry: true, Message: fmt.Sprintf(
 				"subnet %s (%s) has %d free addresses and needs %d: free some, or choose a larger subnet", id, s.CIDR, s.AvailableIPs, need)})
 		}
@@ -152,7 +152,7 @@ func (p *preflight) checkSubnets(ctx context.Context) error {
 
 // addressesNeeded is how many members the i-th subnet still has to take. While a member is replaced, old and new instance
 // exist side by side, so a subnet in use needs one at least.
-func (p *preflight) addressesNeeded(i int, inventory Inventory) int32 {
+func (p *preflight) addressesNeeded(i int, known Inventory) int32 {
 	n := len(p.spec.SubnetIDs)
 	if p.spec.Replicas == 0 {
 		return 1
@@ -164,7 +164,7 @@ func (p *preflight) addressesNeeded(i int, inventory Inventory) int32 {
 	if members == 0 {
 		return 0
 	}
-	for _, instance := range inventory.Instances {
+	for _, instance := range known.Instances {
 		if instance.SubnetID == p.spec.SubnetIDs[i] && instance.State != StateTerminated {
 			members--
 		}

@@ -11,18 +11,6 @@ import (
 
 // TestRegionOfSTS: who the operator is, is asked in its own region; where the cluster is, EC2 is asked. A tenant's keys know only theirs.
 func TestRegionOfSTS(t *testing.T) {
-	var mu sync.Mutex
-	scopes := map[string]bool{}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, scope, _ := strings.Cut(r.Header.Get("Authorization"), "Credential=")
-		mu.Lock()
-		defer mu.Unlock()
-		if parts := strings.Split(scope, "/"); len(parts) > 3 {
-			scopes[parts[3]+" in "+parts[2]] = true
-		}
-		http.Error(w, "<Response><Errors><Error><Code>AccessDenied</Code></Error></Errors></Response>", http.StatusForbidden)
-	}))
-	t.Cleanup(server.Close)
 	t.Setenv("AWS_ACCESS_KEY_ID", "own")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "own")
 	for name, c := range map[string]struct {
@@ -37,7 +25,19 @@ func TestRegionOfSTS(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("AWS_REGION", c.environment)
-			clear(scopes)
+			// Each has a server of its own: a list that was given up may arrive late.
+			var mu sync.Mutex
+			scopes := map[string]bool{}
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, scope, _ := strings.Cut(r.Header.Get("Authorization"), "Credential=")
+				mu.Lock()
+				defer mu.Unlock()
+				if parts := strings.Split(scope, "/"); len(parts) > 3 {
+					scopes[parts[3]+" in "+parts[2]] = true
+				}
+				http.Error(w, "<Response><Errors><Error><Code>AccessDenied</Code></Error></Errors></Response>", http.StatusForbidden)
+			}))
+			t.Cleanup(server.Close)
 			cloud, err := NewFactory(Options{Config: Config{Endpoint: server.URL, Region: c.option}}).Cloud(t.Context(), c.account)
 			if err != nil {
 				t.Fatal(err)

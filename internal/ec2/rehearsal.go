@@ -115,19 +115,19 @@ func tryAll(ctx context.Context, tries []try) (found []Problem, err error) {
 
 // tries returns the dry runs for a cluster, nil as long as there is no running instance of it with a volume attached.
 func (r *rehearsal) tries(owner Ownership) []try {
-	inventory := r.inventory.Known(owner.ClusterUID)
-	for _, v := range inventory.Volumes {
-		i := slices.IndexFunc(inventory.Instances, func(i Instance) bool { return i.ID == v.AttachedTo && i.State == StateRunning })
+	known := r.inventory.Known(owner.ClusterUID)
+	for _, v := range known.Volumes {
+		i := slices.IndexFunc(known.Instances, func(i Instance) bool { return i.ID == v.AttachedTo && i.State == StateRunning })
 		if i < 0 {
 			continue
 		}
-		tries := slices.Concat(r.tryInstance(inventory.Instances[i]), r.tryDisk(owner, v))
-		if g := slices.IndexFunc(inventory.SecurityGroups, func(g SecurityGroup) bool { return g.Name == GroupName(owner.ClusterUID) }); g >= 0 {
-			tries = append(tries, r.tryRules(inventory.SecurityGroups[g].ID)...)
+		tries := slices.Concat(r.tryInstance(known.Instances[i]), r.tryDisk(owner, v))
+		if g := slices.IndexFunc(known.SecurityGroups, func(g SecurityGroup) bool { return g.Name == GroupName(owner.ClusterUID) }); g >= 0 {
+			tries = append(tries, r.tryRules(known.SecurityGroups[g].ID)...)
 		}
-		if s := slices.IndexFunc(inventory.Snapshots, func(s Snapshot) bool { return s.Tags[TagPurpose] != "" }); s >= 0 {
+		if s := slices.IndexFunc(known.Snapshots, func(s Snapshot) bool { return s.Tags[TagPurpose] != "" }); s >= 0 {
 			tries = append(tries, func(ctx context.Context) error {
-				_, err := r.api.DeleteSnapshot(ctx, &ec2.DeleteSnapshotInput{SnapshotId: aws.String(inventory.Snapshots[s].ID), DryRun: aws.Bool(true)})
+				_, err := r.api.DeleteSnapshot(ctx, &ec2.DeleteSnapshotInput{SnapshotId: aws.String(known.Snapshots[s].ID), DryRun: aws.Bool(true)})
 				return err
 			})
 		}

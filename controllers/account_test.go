@@ -11,7 +11,11 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+
 	corev1 "k8s.io/api/core/v1"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -82,12 +86,12 @@ func (w *world) secret(name string, data map[string]string) {
 // elsewhere counts what the other account holds of the cluster.
 func (w *world) elsewhere() int {
 	w.t.Helper()
-	c, err := ec2.NewFactory(ec2.Options{Config: ec2.Config{Endpoint: cloud.Endpoint(), CallTimeout: 10 * time.Second}}).
-		Cloud(w.t.Context(), ec2.Account{Region: "us-east-1", RoleARN: otherRole})
+	c, err := ec2.NewFactory(ec2.Options{Config: awsapi.Config{Endpoint: cloud.Endpoint(), CallTimeout: 10 * time.Second}}).
+		Cloud(w.t.Context(), awsapi.Account{Region: "us-east-1", RoleARN: otherRole})
 	must(w.t, err)
-	inventory, err := c.Inventory.Observe(w.t.Context(), string(w.cluster.UID), 0)
+	found, err := c.Inventory.Observe(w.t.Context(), string(w.cluster.UID), 0)
 	must(w.t, err)
-	return len(inventory.Instances) + len(inventory.Volumes) + len(inventory.SecurityGroups) + len(inventory.Snapshots)
+	return len(found.Instances) + len(found.Volumes) + len(found.SecurityGroups) + len(found.Snapshots)
 }
 
 // changes are the calls since the last reset that would change something in EC2.

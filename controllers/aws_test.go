@@ -10,6 +10,10 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
+
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
@@ -116,7 +120,7 @@ func (a *account) look(ctx context.Context) (left, error) {
 	}
 	for _, r := range instances.Reservations {
 		for _, i := range r.Instances {
-			if state := string(i.State.Name); state != ec2.StateTerminated && state != ec2.StateShuttingDown {
+			if state := string(i.State.Name); state != inventory.StateTerminated && state != inventory.StateShuttingDown {
 				id := aws.ToString(i.InstanceId)
 				live[id] = true
 				l.instances = append(l.instances, thing{id: id, owner: tagOf(i.Tags, v1alpha1.TagClusterUID), member: tagOf(i.Tags, v1alpha1.TagMember), state: state})
@@ -130,7 +134,7 @@ func (a *account) look(ctx context.Context) (left, error) {
 	for _, v := range volumes.Volumes {
 		found := thing{
 			id: aws.ToString(v.VolumeId), owner: tagOf(v.Tags, v1alpha1.TagClusterUID), member: tagOf(v.Tags, v1alpha1.TagMember),
-			state: string(v.State), purpose: tagOf(v.Tags, ec2.TagPurpose),
+			state: string(v.State), purpose: tagOf(v.Tags, awsapi.TagPurpose),
 		}
 		if len(v.Attachments) > 0 {
 			found.of = aws.ToString(v.Attachments[0].InstanceId)
@@ -150,7 +154,7 @@ func (a *account) look(ctx context.Context) (left, error) {
 	for _, s := range snapshots.Snapshots {
 		l.snapshots = append(l.snapshots, thing{
 			id: aws.ToString(s.SnapshotId), owner: tagOf(s.Tags, v1alpha1.TagClusterUID), member: tagOf(s.Tags, v1alpha1.TagMember),
-			state: string(s.State), purpose: tagOf(s.Tags, ec2.TagPurpose), of: aws.ToString(s.VolumeId),
+			state: string(s.State), purpose: tagOf(s.Tags, awsapi.TagPurpose), of: aws.ToString(s.VolumeId),
 		})
 	}
 	for _, g := range groups.SecurityGroups {

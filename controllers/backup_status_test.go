@@ -7,8 +7,13 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
@@ -17,7 +22,6 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/backups"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/metrics"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
@@ -220,8 +224,8 @@ func TestASnapshotThatSomebodyDeletedIsNoGoodBackup(t *testing.T) {
 			s := &pass.Pass{Cluster: cluster, Backup: pass.Backups{Known: true, All: c.backups}}
 			s.Seen.Inventory.Taken, s.Observed.CloudReachable = noon, !c.away
 			for _, shown := range c.shown {
-				s.Seen.Inventory.Snapshots = append(s.Seen.Inventory.Snapshots, ec2.Snapshot{
-					ID: "snap-" + shown, State: ec2.SnapshotCompleted, Tags: map[string]string{ec2.TagPurpose: pass.BackupPurpose + shown},
+				s.Seen.Inventory.Snapshots = append(s.Seen.Inventory.Snapshots, inventory.Snapshot{
+					ID: "snap-" + shown, State: inventory.SnapshotCompleted, Tags: map[string]string{awsapi.TagPurpose: pass.BackupPurpose + shown},
 				})
 			}
 			r.backups.ProjectBackups(s, pass.Conditions{Cluster: cluster})

@@ -7,13 +7,15 @@ import (
 	"time"
 
 	"k8s.io/client-go/tools/events"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto/proxy"
@@ -154,7 +156,7 @@ func TestTokenOfWhatIsLongGone(t *testing.T) {
 			if c.before != nil {
 				w.drive(o, patience, func() bool { return c.before(w) })
 			}
-			rule, err := w.proxy.Add(proxy.Rule{Kind: proxy.Fail, Code: ec2.CodeTokenMismatch, Zone: c.zone, Actions: []string{c.action}})
+			rule, err := w.proxy.Add(proxy.Rule{Kind: proxy.Fail, Code: awsapi.CodeTokenMismatch, Zone: c.zone, Actions: []string{c.action}})
 			must(t, err)
 			began, told := w.clock.Now(), time.Duration(0)
 			w.drive(o, patience, func() bool {

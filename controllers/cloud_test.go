@@ -7,10 +7,16 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
+
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
+
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -40,7 +46,7 @@ func dropSubnet(t *testing.T, id string) {
 // direct is somebody else's way to EC2, past the proxy.
 func direct(t *testing.T) *ec2.Cloud {
 	t.Helper()
-	c, err := ec2.NewFactory(ec2.Options{Config: ec2.Config{Endpoint: cloud.Endpoint(), CallTimeout: 10 * time.Second}}).Cloud(t.Context(), ec2.Account{Region: "us-east-1"})
+	c, err := ec2.NewFactory(ec2.Options{Config: awsapi.Config{Endpoint: cloud.Endpoint(), CallTimeout: 10 * time.Second}}).Cloud(t.Context(), awsapi.Account{Region: "us-east-1"})
 	must(t, err)
 	return c
 }
@@ -138,7 +144,7 @@ func TestStopThatDoesNotGetOnIsToldOnceAMinute(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Now())
 	r := NewMySQLClusterReconciler(pass.Ports{Clock: clock})
 	n := r.Caches.Of(client.ObjectKey{Name: "orders"}, "uid")
-	stopping := ec2.Instance{ID: "i-1", State: ec2.StateStopping}
+	stopping := inventory.Instance{ID: "i-1", State: inventory.StateStopping}
 	var told []int
 	for second := range 200 {
 		if r.cloudObserver.StopStuck(n, stopping) {
@@ -149,7 +155,7 @@ func TestStopThatDoesNotGetOnIsToldOnceAMinute(t *testing.T) {
 	if !slices.Equal(told, []int{60, 120, 180}) {
 		t.Errorf("told in the seconds %v", told)
 	}
-	if r.cloudObserver.StopStuck(n, ec2.Instance{ID: "i-1", State: ec2.StateStopped}) || len(n.Looks.StoppingSince) != 0 {
+	if r.cloudObserver.StopStuck(n, inventory.Instance{ID: "i-1", State: inventory.StateStopped}) || len(n.Looks.StoppingSince) != 0 {
 		t.Error("what is stopped is not stuck")
 	}
 	if r.cloudObserver.StopStuck(n, stopping) {

@@ -8,18 +8,23 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
+
 	corev1 "k8s.io/api/core/v1"
+
 	discoveryv1 "k8s.io/api/discovery/v1"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
@@ -172,9 +177,9 @@ func TestDeletionIsCalledOff(t *testing.T) {
 	t.Parallel()
 	for name, reached := range map[string]func(w *world) bool{
 		"when it has begun":              func(w *world) bool { _, records := w.records(); return records.FinalChosen },
-		"while instances stop":           func(w *world) bool { return anyIs(w.left().instances, ec2.StateStopping, ec2.StateStopped) },
+		"while instances stop":           func(w *world) bool { return anyIs(w.left().instances, inventory.StateStopping, inventory.StateStopped) },
 		"when snapshots are under way":   func(w *world) bool { return len(w.left().snapshots) > 0 },
-		"when snapshots are complete":    func(w *world) bool { return allAre(w.left().snapshots, members, ec2.SnapshotCompleted) },
+		"when snapshots are complete":    func(w *world) bool { return allAre(w.left().snapshots, members, inventory.SnapshotCompleted) },
 		"when the first instance is off": func(w *world) bool { return len(w.left().instances) < members },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -210,7 +215,7 @@ func (w *world) onlySnapshots(volumes, old []string) {
 	l := w.left()
 	var of []string
 	for _, s := range l.snapshots {
-		if !slices.Contains(old, s.id) && s.state == ec2.SnapshotCompleted {
+		if !slices.Contains(old, s.id) && s.state == inventory.SnapshotCompleted {
 			of = append(of, s.of)
 		}
 	}
@@ -236,19 +241,19 @@ func TestForeignSnapshotsAreNotTakenForTheFinalOne(t *testing.T) {
 	for name, tags := range map[string]func(w *world, final string) map[string]string{
 		"somebody's, without tags": func(*world, string) map[string]string { return nil },
 		"somebody's, called final": func(_ *world, final string) map[string]string {
-			return map[string]string{"Name": "final", ec2.TagPurpose: final}
+			return map[string]string{"Name": "final", awsapi.TagPurpose: final}
 		},
 		"another cluster's": func(_ *world, final string) map[string]string {
-			return map[string]string{v1alpha1.TagClusterUID: "00000000-0000-4000-8000-000000000000", ec2.TagPurpose: final}
+			return map[string]string{v1alpha1.TagClusterUID: "00000000-0000-4000-8000-000000000000", awsapi.TagPurpose: final}
 		},
 		"of this cluster for another purpose": func(w *world, _ string) map[string]string {
-			return map[string]string{v1alpha1.TagClusterUID: string(w.cluster.UID), v1alpha1.TagMember: "orders-0", ec2.TagPurpose: "backup"}
+			return map[string]string{v1alpha1.TagClusterUID: string(w.cluster.UID), v1alpha1.TagMember: "orders-0", awsapi.TagPurpose: "backup"}
 		},
 		"of this cluster without a purpose": func(w *world, _ string) map[string]string {
 			return map[string]string{v1alpha1.TagClusterUID: string(w.cluster.UID), v1alpha1.TagMember: "orders-0"}
 		},
 		"the final one of an earlier deletion": func(w *world, final string) map[string]string {
-			return map[string]string{v1alpha1.TagClusterUID: string(w.cluster.UID), v1alpha1.TagMember: "orders-0", ec2.TagPurpose: earlier(w.t, final)}
+			return map[string]string{v1alpha1.TagClusterUID: string(w.cluster.UID), v1alpha1.TagMember: "orders-0", awsapi.TagPurpose: earlier(w.t, final)}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -13,12 +13,18 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+
 	corev1 "k8s.io/api/core/v1"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
+
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
+
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -142,7 +148,7 @@ func (w *world) equip(o *operator, transport func(http.RoundTripper) http.RoundT
 	}
 	o.MySQLClusterReconciler = NewMySQLClusterReconciler(pass.Ports{
 		Client: mortal{w.client, o}, Reader: w.client,
-		Clouds: ec2.NewFactory(ec2.Options{Config: ec2.Config{Endpoint: w.proxy.Endpoint(), Middleware: middleware, CallTimeout: w.callTimeout, Clock: w.now()}}),
+		Clouds: ec2.NewFactory(ec2.Options{Config: awsapi.Config{Endpoint: w.proxy.Endpoint(), Middleware: middleware, CallTimeout: w.callTimeout, Clock: w.now()}}),
 		SQL:    mysql.NewPool(sql), Prober: mysql.NewProber(mysql.ProberOptions{Pool: mysql.Options{Dial: sql.Dial}}),
 		Events: events.NewFakeRecorder(10000), Clock: w.now(), Metrics: metrics.New(prometheus.NewRegistry()),
 		Config: pass.Config{SystemNamespace: w.system, ClusterDomain: "cluster.local"},

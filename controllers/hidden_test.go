@@ -9,6 +9,10 @@ import (
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
+
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"k8s.io/utils/ptr"
@@ -17,7 +21,6 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/observe"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/records"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
@@ -114,7 +117,7 @@ func TestRecordedVolumesAreJudgedByTheirTags(t *testing.T) {
 		"another member's":           {with(v1alpha1.TagMember, "orders-2"), false},
 		"our UID, and the member's":  {with(v1alpha1.TagClusterUID, string(w.cluster.UID)), true},
 		"another's, only by its UID": {map[string]string{v1alpha1.TagClusterUID: "00000000-0000-4000-8000-00000000beef"}, false},
-		"an instance's root disk":    {map[string]string{ec2.TagPurpose: "root"}, false},
+		"an instance's root disk":    {map[string]string{awsapi.TagPurpose: "root"}, false},
 	} {
 		id := someVolume(t, scenario.tags)
 		w.forge(func(r *topology.Records) {
@@ -127,14 +130,14 @@ func TestRecordedVolumesAreJudgedByTheirTags(t *testing.T) {
 			t.Errorf("%s: used %v, want %v", name, used, scenario.used)
 		}
 		text := fmt.Sprint(s.Unmet, s.Seen.Strangers)
-		if silent := scenario.tags[v1alpha1.TagClusterUID] == string(w.cluster.UID) || scenario.tags[ec2.TagPurpose] != ""; !silent && !strings.Contains(text, id) {
+		if silent := scenario.tags[v1alpha1.TagClusterUID] == string(w.cluster.UID) || scenario.tags[awsapi.TagPurpose] != ""; !silent && !strings.Contains(text, id) {
 			t.Errorf("%s: it is not told of: %s", name, text)
 		}
 		if !used || scenario.tags[v1alpha1.TagClusterUID] != "" {
 			continue
 		}
 		err := s.Access.Cloud.DeleteVolume(t.Context(), s.UID(), id)
-		if ec2.Explain(err).Reason != v1alpha1.ReasonForeignResource {
+		if awsapi.Explain(err).Reason != v1alpha1.ReasonForeignResource {
 			t.Errorf("%s: deleting it: %v", name, err)
 		}
 	}
@@ -286,11 +289,11 @@ func TestMachineThatLostItsTags(t *testing.T) {
 // A person puts a member's volume into an instance of his own: that is not the member's.
 func TestRescueMachineIsNoMembers(t *testing.T) {
 	t.Parallel()
-	owner := ec2.Ownership{ClusterUID: "uid"}
-	if _, ours := (ec2.Instance{ID: "i-1"}).LaunchedFor(owner, "orders-0", 3); ours {
+	owner := awsapi.Ownership{ClusterUID: "uid"}
+	if _, ours := (inventory.Instance{ID: "i-1"}).LaunchedFor(owner, "orders-0", 3); ours {
 		t.Error("an instance without a token is taken for a member's")
 	}
-	if _, ours := (ec2.Instance{ID: "i-1", Token: "3f1c0b9e"}).LaunchedFor(owner, "orders-0", 3); ours {
+	if _, ours := (inventory.Instance{ID: "i-1", Token: "3f1c0b9e"}).LaunchedFor(owner, "orders-0", 3); ours {
 		t.Error("an instance with another's token is taken for a member's")
 	}
 }

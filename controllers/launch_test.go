@@ -6,15 +6,18 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
+
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/aws/smithy-go"
+
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/observe"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/pki"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/policy"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
@@ -67,7 +70,7 @@ func (w *world) machineOf(ordinal int) *types.Instance {
 	for _, r := range out.Reservations {
 		for i := range r.Instances {
 			in := &r.Instances[i]
-			if state := string(in.State.Name); tagOf(in.Tags, v1alpha1.TagMember) == fmt.Sprintf("%s-%d", w.cluster.Name, ordinal) && state != ec2.StateTerminated && state != ec2.StateShuttingDown {
+			if state := string(in.State.Name); tagOf(in.Tags, v1alpha1.TagMember) == fmt.Sprintf("%s-%d", w.cluster.Name, ordinal) && state != inventory.StateTerminated && state != inventory.StateShuttingDown {
 				return in
 			}
 		}

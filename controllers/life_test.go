@@ -9,8 +9,13 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
+
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
@@ -52,7 +57,7 @@ func (w *world) live(s *scissors, policy v1alpha1.DeletionPolicy) (deletion int)
 		}
 		// That of a member that was rebuilt, which goes with the cluster.
 		w.snapshot(volumes[0], map[string]string{
-			v1alpha1.TagClusterUID: string(w.cluster.UID), v1alpha1.TagMember: "orders-0", ec2.TagPurpose: "quarantine-1",
+			v1alpha1.TagClusterUID: string(w.cluster.UID), v1alpha1.TagMember: "orders-0", awsapi.TagPurpose: "quarantine-1",
 		})
 		w.wait(time.Hour) // so that a sweep shows what another made
 	}
@@ -70,7 +75,9 @@ func (w *world) machinesUp() bool {
 	}
 	l := w.left()
 	for _, v := range l.volumes {
-		if !slices.ContainsFunc(l.instances, func(in thing) bool { return in.id == v.of && in.state == ec2.StateRunning && in.member == v.member }) {
+		if !slices.ContainsFunc(l.instances, func(in thing) bool {
+			return in.id == v.of && in.state == inventory.StateRunning && in.member == v.member
+		}) {
 			return false
 		}
 	}
@@ -196,12 +203,12 @@ func (w *world) promised(policy v1alpha1.DeletionPolicy, volumes []string) {
 	l := w.left()
 	var of, free []string
 	for _, s := range l.snapshots {
-		if s.state == ec2.SnapshotCompleted && strings.HasPrefix(s.purpose, "final-") {
+		if s.state == inventory.SnapshotCompleted && strings.HasPrefix(s.purpose, "final-") {
 			of = append(of, s.of)
 		}
 	}
 	for _, v := range l.volumes {
-		if v.state == ec2.VolumeAvailable {
+		if v.state == inventory.VolumeAvailable {
 			free = append(free, v.id)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/access"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
 )
 
 // mistyped is a policy with a field that there is not.
@@ -87,7 +88,7 @@ func (w *world) damaged() string {
 
 func (w *world) cloudOf() *ec2.Cloud {
 	w.t.Helper()
-	c, err := w.newOperator(nil).Clouds.Cloud(w.t.Context(), ec2.Account{Region: "us-east-1"})
+	c, err := w.newOperator(nil).Clouds.Cloud(w.t.Context(), awsapi.Account{Region: "us-east-1"})
 	must(w.t, err)
 	return c
 }

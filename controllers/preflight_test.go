@@ -6,12 +6,14 @@ import (
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/decide"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
@@ -91,19 +93,19 @@ func TestWhatThePreflightFound(t *testing.T) {
 	w := NewMySQLClusterReconciler(pass.Ports{Clock: (&world{}).now()})
 	s := &pass.Pass{Cache: &pass.Cache{}}
 	n := s.Cache
-	w.decider.NotePreflight(s, "spec", []ec2.Problem{
+	w.decider.NotePreflight(s, "spec", []awsapi.Problem{
 		{Field: "spec.aws.subnetIDs[0]", Reason: v1alpha1.ReasonInsufficientCapacity, Message: "full"},
 		{Field: "spec.aws.subnetIDs[1]", Reason: v1alpha1.ReasonInsufficientCapacity, Message: "full"},
 	})
 	if n.Preflight.Problem != nil || n.Preflight.Shortage == nil || n.Preflight.Shortage.Message != "spec.aws.subnetIDs[0]: full; spec.aws.subnetIDs[1]: full" {
 		t.Errorf("problem %v, shortage %v", n.Preflight.Problem, n.Preflight.Shortage)
 	}
-	w.decider.NotePreflight(s, "spec", []ec2.Problem{{Field: "spec.aws.imageID", Reason: v1alpha1.ReasonInvalidSpec, Message: "no image"}})
+	w.decider.NotePreflight(s, "spec", []awsapi.Problem{{Field: "spec.aws.imageID", Reason: v1alpha1.ReasonInvalidSpec, Message: "no image"}})
 	if n.Preflight.Problem == nil || n.Preflight.Shortage != nil {
 		t.Errorf("problem %v, shortage %v", n.Preflight.Problem, n.Preflight.Shortage)
 	}
 	// What is wrong with one place holds up a cluster that is to begin, and nobody else's members once there are some.
-	ofOnePlace := []ec2.Problem{
+	ofOnePlace := []awsapi.Problem{
 		{Field: "spec.aws.subnetIDs[3]", Reason: v1alpha1.ReasonInvalidSpec, Message: "no such type there"},
 		{Field: "spec.aws.clientSecurityGroupIDs[0]", Reason: v1alpha1.ReasonWaitingForDependency, Message: "no such group"},
 	}

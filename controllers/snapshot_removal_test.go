@@ -7,9 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
+
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -17,7 +20,6 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/backups"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto/proxy"
 )
@@ -57,7 +59,7 @@ func TestASnapshotThatIsCompletedTooLate(t *testing.T) {
 	wantFailed(t, g.supervise("late"), v1alpha1.BackupReasonStalled)
 	again := g.newOperator(nil)
 	again.Images, g.o = g.o.Images, again
-	g.look(shows(ec2.SnapshotCompleted, "100%"))
+	g.look(shows(inventory.SnapshotCompleted, "100%"))
 	if left := g.ids(); len(left) > 0 {
 		t.Errorf("left are %v", left)
 	}
@@ -221,7 +223,7 @@ func TestSnapshotsGoWithTheirCluster(t *testing.T) {
 	s := g.seen(g.o)
 	for i := range s.Seen.Inventory.Snapshots {
 		if s.Seen.Inventory.Snapshots[i].ID == running {
-			s.Seen.Inventory.Snapshots[i].State = ec2.SnapshotPending
+			s.Seen.Inventory.Snapshots[i].State = inventory.SnapshotPending
 		}
 	}
 	must(t, g.o.backups.Snapshots.SettleSnapshots(t.Context(), s))

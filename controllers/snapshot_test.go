@@ -7,8 +7,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
+
 	batchv1 "k8s.io/api/batch/v1"
+
 	corev1 "k8s.io/api/core/v1"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -16,7 +21,6 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/backups"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto/proxy"
@@ -147,15 +151,15 @@ func TestABackupIsOneSnapshotOfOneVolume(t *testing.T) {
 	}
 	// Its member gets another volume, is lost, and is another.
 	g.volumes[member], g.count = g.volumes[other], 9
-	g.look(shows(ec2.SnapshotPending, "40%"))
+	g.look(shows(inventory.SnapshotPending, "40%"))
 	delete(g.volumes, member)
-	g.look(shows(ec2.SnapshotPending, "41%"))
+	g.look(shows(inventory.SnapshotPending, "41%"))
 	if b = g.backup("now"); b.Status.SnapshotID != first || b.Status.Member != member || b.Status.Progress == nil || b.Status.Progress.Percent != 41 {
 		t.Errorf("status %+v", b.Status)
 	}
 	at := b.Status.Progress.At
 	g.wait(time.Minute)
-	g.look(shows(ec2.SnapshotPending, "41%"))
+	g.look(shows(inventory.SnapshotPending, "41%"))
 	if now := g.backup("now").Status.Progress.At; !now.Equal(&at) {
 		t.Error("what does not move makes progress")
 	}
@@ -192,10 +196,10 @@ func TestASnapshotThatFailed(t *testing.T) {
 	g := newGallery(t)
 	g.take("now", "")
 	g.look(nil)
-	g.look(shows(ec2.SnapshotError, ""))
+	g.look(shows(inventory.SnapshotError, ""))
 	b := g.backup("now")
 	wantFailed(t, b, v1alpha1.BackupReasonSnapshotFailed)
-	g.look(shows(ec2.SnapshotError, ""))
+	g.look(shows(inventory.SnapshotError, ""))
 	for range 3 {
 		g.look(nil)
 	}
@@ -224,8 +228,8 @@ func TestOnlyABackupsOwnSnapshotIsDeletedWithIt(t *testing.T) {
 	volume := g.volumes["orders-0"]
 	kept := []string{
 		other,
-		g.snapshot(volume, map[string]string{v1alpha1.TagClusterUID: string(g.cluster.UID), ec2.TagPurpose: "errant-1a2b", v1alpha1.TagMember: "orders-0"}),
-		g.snapshot(volume, map[string]string{v1alpha1.TagClusterUID: "another", ec2.TagPurpose: pass.PurposeOf(b), v1alpha1.TagMember: "orders-0"}),
+		g.snapshot(volume, map[string]string{v1alpha1.TagClusterUID: string(g.cluster.UID), awsapi.TagPurpose: "errant-1a2b", v1alpha1.TagMember: "orders-0"}),
+		g.snapshot(volume, map[string]string{v1alpha1.TagClusterUID: "another", awsapi.TagPurpose: pass.PurposeOf(b), v1alpha1.TagMember: "orders-0"}),
 	}
 	for _, id := range kept {
 		g.report("mine", func(s *v1alpha1.MySQLBackupStatus) { s.SnapshotID = id })
@@ -297,7 +301,7 @@ func TestManySnapshotsWaitForTheirTurn(t *testing.T) {
 	}
 	g.proxy.ResetCalls()
 	for range 3 {
-		g.look(shows(ec2.SnapshotPending, "40%"))
+		g.look(shows(inventory.SnapshotPending, "40%"))
 	}
 	if n := g.proxy.Counts()["CreateSnapshot"]; n != backups.SnapshotsAtOnce || len(g.ids()) != backups.SnapshotsAtOnce {
 		t.Errorf("EC2 was asked for %d snapshots, and has %v", n, g.ids())

@@ -11,10 +11,16 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
+
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"k8s.io/apimachinery/pkg/api/resource"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
@@ -57,8 +63,8 @@ func newEstate(t *testing.T, more map[string]string, change func(*estate, *v1alp
 		v, err := api.CreateVolume(ctx, &awsec2.CreateVolumeInput{AvailabilityZone: aws.String(moto.Zones[0].Name), Size: aws.Int32(12), TagSpecifications: specification(types.ResourceTypeVolume)})
 		must(t, err)
 		e.volume = aws.ToString(v.VolumeId)
-		e.await("the volume", func() bool { return e.stateOf(e.volume) == ec2.VolumeAvailable })
-		purpose := types.Tag{Key: aws.String(ec2.TagPurpose), Value: aws.String("final-1")}
+		e.await("the volume", func() bool { return e.stateOf(e.volume) == inventory.VolumeAvailable })
+		purpose := types.Tag{Key: aws.String(awsapi.TagPurpose), Value: aws.String("final-1")}
 		s, err := api.CreateSnapshot(ctx, &awsec2.CreateSnapshotInput{VolumeId: v.VolumeId, TagSpecifications: specification(types.ResourceTypeSnapshot, purpose)})
 		must(t, err)
 		e.snapshot = aws.ToString(s.SnapshotId)
@@ -95,7 +101,7 @@ func (e *estate) inherited() map[string]string {
 	must(e.t, err)
 	from := map[string]string{}
 	for _, v := range found.Volumes {
-		if aws.ToString(v.SnapshotId) == "" || tagOf(v.Tags, ec2.TagPurpose) == "root" {
+		if aws.ToString(v.SnapshotId) == "" || tagOf(v.Tags, awsapi.TagPurpose) == "root" {
 			continue
 		}
 		if tagOf(v.Tags, v1alpha1.TagRecovery) != v1alpha1.RecoveryPending || aws.ToInt32(v.Size) != 20 || tagOf(v.Tags, v1alpha1.TagMySQLVersion) != "9.7.4" {
@@ -113,7 +119,7 @@ func (e *estate) inherited() map[string]string {
 func backupName(e *estate, c *v1alpha1.MySQLCluster, change func(*v1alpha1.MySQLBackup)) {
 	b := &v1alpha1.MySQLBackup{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: "nightly"}, Spec: v1alpha1.MySQLBackupSpec{ClusterName: "gone", Method: v1alpha1.BackupMethodSnapshot}}
 	must(e.t, kube.Create(e.t.Context(), b))
-	_, err := e.account.api.CreateTags(e.t.Context(), &awsec2.CreateTagsInput{Resources: []string{e.snapshot}, Tags: []types.Tag{{Key: aws.String(ec2.TagPurpose), Value: aws.String(pass.PurposeOf(b))}}})
+	_, err := e.account.api.CreateTags(e.t.Context(), &awsec2.CreateTagsInput{Resources: []string{e.snapshot}, Tags: []types.Tag{{Key: aws.String(awsapi.TagPurpose), Value: aws.String(pass.PurposeOf(b))}}})
 	must(e.t, err)
 	b.Status = v1alpha1.MySQLBackupStatus{Phase: v1alpha1.BackupCompleted, Version: "9.7.3", ClusterUID: "gone", SnapshotID: e.snapshot}
 	if change != nil {
@@ -160,7 +166,7 @@ func TestWhatAClusterMayBeginWith(t *testing.T) {
 			if text := e.condition(v1alpha1.ConditionRecovered); !strings.HasPrefix(text, "False/Recovering: orders-0 has volume vol-") {
 				t.Errorf("it is told: %s", text)
 			}
-			if e.stateOf(e.volume) != ec2.VolumeAvailable {
+			if e.stateOf(e.volume) != inventory.VolumeAvailable {
 				t.Error("the volume that was left behind is in use")
 			}
 			e.delete()
@@ -275,11 +281,11 @@ func TestTheSourceIsLookedAtAgain(t *testing.T) {
 	e.drive(o, patience, func() bool { return len(e.inherited()) == 1 })
 	s := e.seen(o)
 	s.Observed.Source = topology.Source{}
-	restore.JudgeSnapshot(s, ec2.Snapshot{ID: "snap-1", State: ec2.SnapshotPending, Progress: "40%", Tags: map[string]string{v1alpha1.TagNamespace: e.cluster.Namespace}}, "")
+	restore.JudgeSnapshot(s, inventory.Snapshot{ID: "snap-1", State: inventory.SnapshotPending, Progress: "40%", Tags: map[string]string{v1alpha1.TagNamespace: e.cluster.Namespace}}, "")
 	if why := s.Observed.Source.Why; why.Reason != v1alpha1.ReasonRecovering || !strings.Contains(why.Message, "40%") || s.Observed.Source.Final {
 		t.Errorf("a snapshot that is not whole: %+v", s.Observed.Source)
 	}
-	restore.JudgeSnapshot(s, ec2.Snapshot{ID: "snap-1", State: ec2.SnapshotError, Tags: map[string]string{v1alpha1.TagNamespace: e.cluster.Namespace}}, "")
+	restore.JudgeSnapshot(s, inventory.Snapshot{ID: "snap-1", State: inventory.SnapshotError, Tags: map[string]string{v1alpha1.TagNamespace: e.cluster.Namespace}}, "")
 	if !s.Observed.Source.Final {
 		t.Errorf("a snapshot that failed: %+v", s.Observed.Source)
 	}

@@ -9,9 +9,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
+
 	batchv1 "k8s.io/api/batch/v1"
+
 	corev1 "k8s.io/api/core/v1"
+
 	rbacv1 "k8s.io/api/rbac/v1"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,7 +25,6 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto"
@@ -253,13 +258,13 @@ func (w *shop) accountReturns() {
 }
 
 // ours are the EBS snapshots of backups, by the UID of the MySQLBackup.
-func (w *shop) ours() map[string]ec2.Snapshot {
+func (w *shop) ours() map[string]inventory.Snapshot {
 	w.t.Helper()
-	inventory, err := w.cloud.Inventory.Observe(w.t.Context(), string(w.cluster.UID), 0)
+	known, err := w.cloud.Inventory.Observe(w.t.Context(), string(w.cluster.UID), 0)
 	must(w.t, err)
-	found := map[string]ec2.Snapshot{}
-	for _, s := range inventory.Snapshots {
-		if uid, is := strings.CutPrefix(s.Tags[ec2.TagPurpose], pass.BackupPurpose); is {
+	found := map[string]inventory.Snapshot{}
+	for _, s := range known.Snapshots {
+		if uid, is := strings.CutPrefix(s.Tags[awsapi.TagPurpose], pass.BackupPurpose); is {
 			found[uid] = s
 		}
 	}

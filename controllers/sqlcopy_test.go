@@ -9,11 +9,13 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
+
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/mysqld"
 )
@@ -32,7 +34,7 @@ var inheritance = []string{
 }
 
 // inherit puts it onto the first member's server, under the GTIDs of the one that wrote it.
-func inherit(ctx context.Context, in ec2.Instance, s *mysqld.Server) error {
+func inherit(ctx context.Context, in inventory.Instance, s *mysqld.Server) error {
 	if in.Member != "orders-0" {
 		return nil
 	}
@@ -45,7 +47,7 @@ func inherit(ctx context.Context, in ec2.Instance, s *mysqld.Server) error {
 }
 
 // newHeirs is a world with real servers whose cluster begins with a snapshot, of which the snapshot alone is left.
-func newHeirs(t *testing.T, farm *mysqld.Farm, furnish func(context.Context, ec2.Instance, *mysqld.Server) error) *sqlWorld {
+func newHeirs(t *testing.T, farm *mysqld.Farm, furnish func(context.Context, inventory.Instance, *mysqld.Server) error) *sqlWorld {
 	t.Helper()
 	in := &world{t: t, client: kube, account: newAccount(t, serial.Add(1))}
 	return newSQLWorldIn(in, farm, furnish, func(c *v1alpha1.MySQLCluster) {

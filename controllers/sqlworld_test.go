@@ -13,6 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
+
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -59,7 +62,7 @@ type sqlWorld struct {
 	booting sync.WaitGroup
 
 	// furnish, unless nil, puts what a new volume was made from onto a server that has just come up for the first time.
-	furnish func(context.Context, ec2.Instance, *mysqld.Server) error
+	furnish func(context.Context, inventory.Instance, *mysqld.Server) error
 
 	// What only the hypervisor uses: the instances that were booted, the volumes in use, and the servers that are off.
 	known, used map[string]bool
@@ -73,7 +76,7 @@ func newSQLWorld(t *testing.T, farm *mysqld.Farm, change func(*v1alpha1.MySQLClu
 }
 
 // newSQLWorldIn is newSQLWorld in a world of which something is there already, with servers that are furnished.
-func newSQLWorldIn(in *world, farm *mysqld.Farm, furnish func(context.Context, ec2.Instance, *mysqld.Server) error, change func(*v1alpha1.MySQLCluster)) *sqlWorld {
+func newSQLWorldIn(in *world, farm *mysqld.Farm, furnish func(context.Context, inventory.Instance, *mysqld.Server) error, change func(*v1alpha1.MySQLCluster)) *sqlWorld {
 	t := in.t
 	t.Helper()
 	sqlSlots <- struct{}{}
@@ -83,9 +86,9 @@ func newSQLWorldIn(in *world, farm *mysqld.Farm, furnish func(context.Context, e
 		known: map[string]bool{}, used: map[string]bool{}, shelf: map[string]*mysqld.Server{},
 	}
 	var err error
-	w.cloud, err = ec2.NewFactory(ec2.Options{Config: ec2.Config{
+	w.cloud, err = ec2.NewFactory(ec2.Options{Config: awsapi.Config{
 		Endpoint: cloud.Endpoint(), CallTimeout: 10 * time.Second, Middleware: func(next http.RoundTripper) http.RoundTripper { return ownAccount{w.account.id, next} },
-	}}).Cloud(w.t.Context(), ec2.Account{Region: "us-east-1"})
+	}}).Cloud(w.t.Context(), awsapi.Account{Region: "us-east-1"})
 	must(t, err)
 	ctx, stop := context.WithCancel(w.t.Context())
 	var running sync.WaitGroup
@@ -117,7 +120,7 @@ func (w *sqlWorld) hypervise(ctx context.Context) {
 		}
 		on, fresh := map[string]bool{}, map[string]string{} // the fresh with their volumes
 		for _, in := range seen.Instances {
-			if in.Account != w.account.id || in.State != ec2.StateRunning {
+			if in.Account != w.account.id || in.State != inventory.StateRunning {
 				continue
 			}
 			on[in.ID] = true
@@ -170,11 +173,11 @@ func (w *sqlWorld) power(ctx context.Context, on map[string]bool) {
 // boot starts a server on each of the given instances, named with their volumes: what their user data would have done,
 // with the key and the sealed request of a first boot.
 func (w *sqlWorld) boot(ctx context.Context, fresh map[string]string) {
-	inventory, err := w.cloud.Inventory.Observe(ctx, string(w.cluster.UID), 0)
+	found, err := w.cloud.Inventory.Observe(ctx, string(w.cluster.UID), 0)
 	if err != nil {
 		return // a busy machine; the hypervisor comes again
 	}
-	for _, in := range inventory.Instances {
+	for _, in := range found.Instances {
 		volume := fresh[in.ID]
 		if volume == "" {
 			continue
@@ -191,7 +194,7 @@ func (w *sqlWorld) boot(ctx context.Context, fresh map[string]string) {
 	}
 }
 
-func (w *sqlWorld) bootOne(ctx context.Context, in ec2.Instance) error {
+func (w *sqlWorld) bootOne(ctx context.Context, in inventory.Instance) error {
 	name := resources.NamesOf(w.cluster.Name).CA
 	var secret corev1.Secret
 	if err := w.client.Get(ctx, client.ObjectKey{Namespace: w.cluster.Namespace, Name: name}, &secret); err != nil {

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
 )
 
 // Environment of the crash sweep: the share of the call sites that is tried (1 for all, 8 for an eighth, the default)
@@ -204,7 +204,7 @@ var notInALife = map[string]string{
 // changingActions lists the calls of the EC2 plane that change something.
 func changingActions() []string {
 	var names []string
-	api := reflect.TypeFor[ec2.API]()
+	api := reflect.TypeFor[awsapi.API]()
 	for i := range api.NumMethod() {
 		if name := api.Method(i).Name; !strings.HasPrefix(name, "Describe") && !strings.HasPrefix(name, "Get") {
 			names = append(names, name)

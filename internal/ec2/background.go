@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
 )
 
 // Start sweeps every account in use, every sweep interval or every second one (see Reader.Round), until ctx ends: so reconciles find
@@ -45,7 +47,7 @@ func (f *Factory) inUse() []*Cloud {
 	now := f.options.Clock.Now()
 	var clouds []*Cloud
 	for _, k := range f.clouds {
-		if now.Sub(k.used) <= IdleAfter {
+		if now.Sub(k.used) <= inventory.IdleAfter {
 			clouds = append(clouds, k.cloud)
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto"
 )
 
@@ -29,11 +31,11 @@ func (d deaf) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestDeadAccountsDoNotHoldUpTheOthers(t *testing.T) {
 	l := newLab(t)
 	i := l.running("orders-0")
-	f := NewFactory(Options{Config: Config{Endpoint: l.proxy.Endpoint(), Clock: l.clock, CallTimeout: settleTime,
+	f := NewFactory(Options{Config: awsapi.Config{Endpoint: l.proxy.Endpoint(), Clock: l.clock, CallTimeout: settleTime,
 		Middleware: func(next http.RoundTripper) http.RoundTripper { return deaf{next} }}})
 	cloud := func(key string) *Cloud {
 		t.Helper()
-		c, err := f.Cloud(t.Context(), Account{Region: moto.Region, Static: &StaticCredentials{AccessKeyID: key, SecretAccessKey: "x"}})
+		c, err := f.Cloud(t.Context(), awsapi.Account{Region: moto.Region, Static: &awsapi.StaticCredentials{AccessKeyID: key, SecretAccessKey: "x"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,7 +55,7 @@ func TestDeadAccountsDoNotHoldUpTheOthers(t *testing.T) {
 		f.round(ctx)
 	}()
 	deadline := time.Now().Add(settleTime / 2)
-	for !stateOf(i.ID, StateRunning)(live.Inventory.Known(l.owner.ClusterUID)) {
+	for !stateOf(i.ID, inventory.StateRunning)(live.Inventory.Known(l.owner.ClusterUID)) {
 		if time.Now().After(deadline) {
 			t.Fatal("the account that answers was not swept")
 		}
@@ -70,20 +72,20 @@ func TestDeadAccountsDoNotHoldUpTheOthers(t *testing.T) {
 
 // TestLargeAccountsAreSweptLessOften: a sweep of two pages and more is made in every second round, and at once when it is asked for.
 func TestLargeAccountsAreSweptLessOften(t *testing.T) {
-	for name, row := range map[string]struct{ instances, every int }{"none": {0, 1}, "a page": {PageSize / 2, 1}, "two pages": {PageSize + 1, 2}, "many": {9 * PageSize, MostPages}} {
+	for name, row := range map[string]struct{ instances, every int }{"none": {0, 1}, "a page": {inventory.PageSize / 2, 1}, "two pages": {inventory.PageSize + 1, 2}, "many": {9 * inventory.PageSize, inventory.MostPages}} {
 		t.Run(name, func(t *testing.T) {
 			l := newLab(t)
-			f := NewFactory(Options{Config: Config{Endpoint: l.proxy.Endpoint(), Clock: l.clock, CallTimeout: settleTime}})
-			c, err := f.Cloud(t.Context(), Account{Region: moto.Region, Static: &StaticCredentials{AccessKeyID: moto.AccessKeyID, SecretAccessKey: "x"}})
+			f := NewFactory(Options{Config: awsapi.Config{Endpoint: l.proxy.Endpoint(), Clock: l.clock, CallTimeout: settleTime}})
+			c, err := f.Cloud(t.Context(), awsapi.Account{Region: moto.Region, Static: &awsapi.StaticCredentials{AccessKeyID: moto.AccessKeyID, SecretAccessKey: "x"}})
 			if err != nil {
 				t.Fatal(err)
 			}
 			swept := func() bool { return c.Inventory.Known("").Taken.Equal(l.clock.Now()) }
 			f.round(t.Context())
-			for round := 1; round <= 2*MostPages; round++ {
+			for round := 1; round <= 2*inventory.MostPages; round++ {
 				for n := range row.instances {
 					id := fmt.Sprintf("i-%d", n)
-					c.Inventory.Instances.Created(id, Instance{ID: id}) // EC2 does not list what is this new
+					c.Inventory.Instances.Created(id, inventory.Instance{ID: id}) // EC2 does not list what is this new
 				}
 				l.pass(f.options.SweepInterval)
 				f.round(t.Context())

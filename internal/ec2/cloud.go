@@ -5,14 +5,17 @@ import (
 
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/utils/clock"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
 )
 
 // Cloud changes what one AWS account and region holds. All methods are safe for concurrent use.
 type Cloud struct {
 	// Inventory reads it.
-	Inventory *Reader
+	Inventory *inventory.Reader
 
-	api       API
+	api       awsapi.API
 	clock     clock.PassiveClock
 	images    *images
 	groups    *securityGroups
@@ -20,17 +23,6 @@ type Cloud struct {
 	rehearsal *rehearsal
 	// launches bounds RunInstances.
 	launches flowcontrol.PassiveRateLimiter
-}
-
-func newCloud(reader *Reader, of Clients, region string, o Options) *Cloud {
-	return &Cloud{
-		Inventory: reader, api: of.EC2, clock: o.Clock,
-		images:    newImages(of, region, o.Clock),
-		groups:    &securityGroups{api: of.EC2, inventory: reader},
-		attempts:  newAttempts(),
-		rehearsal: &rehearsal{api: of.EC2, inventory: reader, clock: o.Clock, patience: o.LookPatience},
-		launches:  flowcontrol.NewTokenBucketPassiveRateLimiterWithClock(launchRate, launchBurst, o.Clock),
-	}
 }
 
 // ResolveImage is the image with the given id; without one, the image that the Systems Manager parameter names; without
@@ -65,6 +57,6 @@ func (c *Cloud) DeleteSecurityGroup(ctx context.Context, clusterUID, id string) 
 //
 // The same policy serves all clusters of an identity, so one cluster's rehearsal counts for all of them: for a day, or for ten
 // minutes when something was found. In between no call is made. What EC2 says after LookPatience is returned by a later call.
-func (c *Cloud) Rehearse(ctx context.Context, owner Ownership) []Problem {
+func (c *Cloud) Rehearse(ctx context.Context, owner awsapi.Ownership) []awsapi.Problem {
 	return c.rehearsal.rehearse(ctx, owner)
 }

@@ -5,6 +5,10 @@ import (
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
+
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
@@ -23,19 +27,19 @@ func TestCopiesOfWhatIsNotOurs(t *testing.T) {
 	}
 	id := aws.ToString(foreign.VolumeId)
 	spec := SnapshotSpec{Owner: l.owner, Member: "orders-0", VolumeID: id, Purpose: "recovery", MySQLVersion: "9.7.4"}
-	l.until("there", func(Inventory) bool {
+	l.until("there", func(inventory.Inventory) bool {
 		v, ok, err := l.cloud.Inventory.VolumeByID(ctx, id)
-		return err == nil && ok && v.State == VolumeAvailable
+		return err == nil && ok && v.State == inventory.VolumeAvailable
 	})
-	if _, err := l.cloud.CreateSnapshot(ctx, spec); !errors.Is(err, ErrForeign) {
+	if _, err := l.cloud.CreateSnapshot(ctx, spec); !errors.Is(err, awsapi.ErrForeign) {
 		t.Errorf("as if it were ours: %v, want ErrForeign", err)
 	}
 	l.fault(proxy.LoseAnswers(1, "CreateSnapshot"))
-	if _, err := l.cloud.CopyVolume(ctx, spec); !IsUnreachable(err) {
+	if _, err := l.cloud.CopyVolume(ctx, spec); !awsapi.IsUnreachable(err) {
 		t.Errorf("lost answer: %v", err)
 	}
 	l.pass(unknownFor)
-	var taken Snapshot
+	var taken inventory.Snapshot
 	for _, cloud := range []*Cloud{l.cloud, l.newCloud()} {
 		if taken, err = cloud.CopyVolume(ctx, spec); err != nil {
 			t.Fatal(err)
@@ -44,21 +48,21 @@ func TestCopiesOfWhatIsNotOurs(t *testing.T) {
 	if n := len(l.observe().Snapshots); n != 1 || taken.VolumeID != id || taken.Tags[v1alpha1.TagMySQLVersion] != "9.7.4" {
 		t.Errorf("%d snapshots, %+v", n, taken)
 	}
-	l.until("whole", func(Inventory) bool {
+	l.until("whole", func(inventory.Inventory) bool {
 		s, ok, err := l.cloud.Inventory.SnapshotByID(ctx, taken.ID)
-		return err == nil && ok && s.State == SnapshotCompleted
+		return err == nil && ok && s.State == inventory.SnapshotCompleted
 	})
-	all := SnapshotQuery{Namespace: l.owner.Namespace, Purpose: "recovery", ClusterUID: l.owner.ClusterUID, ID: taken.ID}
-	for _, q := range []SnapshotQuery{all, {Namespace: all.Namespace, Purpose: all.Purpose}} {
+	all := inventory.SnapshotQuery{Namespace: l.owner.Namespace, Purpose: "recovery", ClusterUID: l.owner.ClusterUID, ID: taken.ID}
+	for _, q := range []inventory.SnapshotQuery{all, {Namespace: all.Namespace, Purpose: all.Purpose}} {
 		if s, ok, err := l.cloud.Inventory.SnapshotOf(ctx, q); err != nil || !ok || s.ID != taken.ID || s.SizeGiB != 3 {
 			t.Errorf("%+v, %t, %v", s, ok, err)
 		}
 	}
-	for what, change := range map[string]func(*SnapshotQuery){
-		"another namespace": func(q *SnapshotQuery) { q.Namespace = "other" },
-		"another cluster":   func(q *SnapshotQuery) { q.ClusterUID = "other" },
-		"another purpose":   func(q *SnapshotQuery) { q.Purpose = "other" },
-		"another snapshot":  func(q *SnapshotQuery) { q.ID = "snap-0a1b2c3d4e5f60718" },
+	for what, change := range map[string]func(*inventory.SnapshotQuery){
+		"another namespace": func(q *inventory.SnapshotQuery) { q.Namespace = "other" },
+		"another cluster":   func(q *inventory.SnapshotQuery) { q.ClusterUID = "other" },
+		"another purpose":   func(q *inventory.SnapshotQuery) { q.Purpose = "other" },
+		"another snapshot":  func(q *inventory.SnapshotQuery) { q.ID = "snap-0a1b2c3d4e5f60718" },
 	} {
 		q := all
 		change(&q)
@@ -82,7 +86,7 @@ func TestCopiesOfWhatIsNotOurs(t *testing.T) {
 			t.Errorf("%+v (%v)", inv.Volumes, err)
 		}
 	}
-	if err := l.cloud.NoteRecovered(ctx, l.owner.ClusterUID, id); !errors.Is(err, ErrForeign) {
+	if err := l.cloud.NoteRecovered(ctx, l.owner.ClusterUID, id); !errors.Is(err, awsapi.ErrForeign) {
 		t.Errorf("marking what is not ours: %v, want ErrForeign", err)
 	}
 }

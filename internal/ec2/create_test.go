@@ -9,6 +9,10 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
+
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
@@ -19,7 +23,7 @@ import (
 func TestLaunchedInstanceIsAsTheDesignWants(t *testing.T) {
 	l := newLab(t)
 	got := l.launch("orders-0")
-	if got.Member != "orders-0" || got.Incarnation != 1 || got.TemplateHash != "hash" || got.State != StatePending {
+	if got.Member != "orders-0" || got.Incarnation != 1 || got.TemplateHash != "hash" || got.State != inventory.StatePending {
 		t.Errorf("returned %+v", got)
 	}
 	all := l.realInstances()
@@ -41,7 +45,7 @@ func TestLaunchedInstanceIsAsTheDesignWants(t *testing.T) {
 	if !aws.ToBool(protected.DisableApiTermination.Value) {
 		t.Error("termination protection is off")
 	}
-	tags := fromTags(i.Tags)
+	tags := awsapi.FromTags(i.Tags)
 	for k, want := range map[string]string{
 		v1alpha1.TagClusterUID: l.owner.ClusterUID, v1alpha1.TagNamespace: "shop", v1alpha1.TagCluster: "orders",
 		v1alpha1.TagMember: "orders-0", v1alpha1.TagIncarnation: "1", v1alpha1.TagTemplateHash: "hash",
@@ -98,11 +102,11 @@ func TestLostAnswersNeverDuplicate(t *testing.T) {
 		// The SDK tries twice by itself, so both answers are lost.
 		l.fault(proxy.LoseAnswers(2, "RunInstances"))
 		l.fault(proxy.LoseAnswers(2, "CreateVolume"))
-		if _, err := l.cloud.LaunchInstance(t.Context(), l.launchSpec("orders-0", 1)); !IsUnreachable(err) {
-			t.Errorf("hidden %s: a lost answer is %v (%s), want Unreachable", hidden, err, Classify(err))
+		if _, err := l.cloud.LaunchInstance(t.Context(), l.launchSpec("orders-0", 1)); !awsapi.IsUnreachable(err) {
+			t.Errorf("hidden %s: a lost answer is %v (%s), want Unreachable", hidden, err, awsapi.Classify(err))
 		}
-		if _, err := l.cloud.CreateVolume(t.Context(), l.volumeSpec("orders-0", 1)); !IsUnreachable(err) {
-			t.Errorf("hidden %s: a lost answer is %v (%s), want Unreachable", hidden, err, Classify(err))
+		if _, err := l.cloud.CreateVolume(t.Context(), l.volumeSpec("orders-0", 1)); !awsapi.IsUnreachable(err) {
+			t.Errorf("hidden %s: a lost answer is %v (%s), want Unreachable", hidden, err, awsapi.Classify(err))
 		}
 		cloud := l.newCloud()
 		for range 3 {
@@ -129,11 +133,11 @@ func TestChangedParametersOnAUsedToken(t *testing.T) {
 
 	cloud, launch, volume := l.newCloud(), l.launchSpec("orders-0", 1), l.volumeSpec("orders-0", 1)
 	launch.TemplateHash, volume.SizeGiB = "another", 20
-	if _, err := cloud.LaunchInstance(t.Context(), launch); !IsWaiting(err) {
-		t.Errorf("while hidden: %v (%s), want Waiting", err, Classify(err))
+	if _, err := cloud.LaunchInstance(t.Context(), launch); !awsapi.IsWaiting(err) {
+		t.Errorf("while hidden: %v (%s), want Waiting", err, awsapi.Classify(err))
 	}
-	if _, err := cloud.CreateVolume(t.Context(), volume); !IsWaiting(err) {
-		t.Errorf("while hidden: %v (%s), want Waiting", err, Classify(err))
+	if _, err := cloud.CreateVolume(t.Context(), volume); !awsapi.IsWaiting(err) {
+		t.Errorf("while hidden: %v (%s), want Waiting", err, awsapi.Classify(err))
 	}
 	l.pass(31 * time.Second)
 	if got, err := cloud.LaunchInstance(t.Context(), launch); err != nil || got.ID != first.ID {
@@ -163,15 +167,17 @@ func TestTokenOfATerminatedInstance(t *testing.T) {
 	if err := l.cloud.TerminateInstance(t.Context(), l.owner.ClusterUID, i.ID); err != nil {
 		t.Fatal(err)
 	}
-	l.until("terminated", func(inv Inventory) bool { return len(inv.Instances) == 1 && inv.Instances[0].State == StateTerminated })
+	l.until("terminated", func(inv inventory.Inventory) bool {
+		return len(inv.Instances) == 1 && inv.Instances[0].State == inventory.StateTerminated
+	})
 	l.pass(5 * time.Minute)
 	inv := l.observe()
-	if len(inv.Instances) != 1 || inv.Instances[0].State != StateTerminated {
+	if len(inv.Instances) != 1 || inv.Instances[0].State != inventory.StateTerminated {
 		t.Errorf("the inventory shows %+v, want the terminated instance", inv.Instances)
 	}
 	for _, cloud := range []*Cloud{l.cloud, l.newCloud()} {
 		got, err := cloud.LaunchInstance(t.Context(), l.launchSpec("orders-0", 1))
-		if err != nil || got.ID != i.ID || got.State != StateTerminated {
+		if err != nil || got.ID != i.ID || got.State != inventory.StateTerminated {
 			t.Errorf("launched %s in state %s (%v), want %s terminated", got.ID, got.State, err, i.ID)
 		}
 	}
@@ -201,7 +207,7 @@ func TestVolumesOfTheImageGoWithTheMachine(t *testing.T) {
 	if err := l.cloud.TerminateInstance(t.Context(), l.owner.ClusterUID, i.ID); err != nil {
 		t.Fatal(err)
 	}
-	l.really(i.ID, StateTerminated)
+	l.really(i.ID, inventory.StateTerminated)
 	if left := l.realVolumes(); len(left) > 0 {
 		t.Errorf("left behind: %+v", left)
 	}
@@ -214,7 +220,7 @@ func TestLaunchInAGroupThatIsNotThere(t *testing.T) {
 	spec := l.launchSpec("orders-0", 1)
 	spec.SecurityGroupIDs = []string{l.clientGroup("theirs")}
 	_, err := l.cloud.LaunchInstance(t.Context(), spec)
-	if told := Explain(err); told.Field != fieldGroups || !IsNotFound(err) {
+	if told := awsapi.Explain(err); told.Field != awsapi.FieldGroups || !awsapi.IsNotFound(err) {
 		t.Errorf("told %+v of %v", told, err)
 	}
 	own, err := l.cloud.EnsureSecurityGroup(t.Context(), SecurityGroupSpec{Owner: l.owner, VPCID: l.seeded.VPC})
@@ -222,7 +228,7 @@ func TestLaunchInAGroupThatIsNotThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec.SecurityGroupIDs = []string{own}
-	if _, err := l.cloud.LaunchInstance(t.Context(), spec); !IsWaiting(err) {
+	if _, err := l.cloud.LaunchInstance(t.Context(), spec); !awsapi.IsWaiting(err) {
 		t.Errorf("in a new group: %v, want Waiting", err)
 	}
 }
@@ -232,8 +238,8 @@ func TestUserDataTooLargeIsRefusedBeforeAnyCall(t *testing.T) {
 	spec := l.launchSpec("orders-0", 1)
 	spec.UserData = bytes.Repeat([]byte("x"), MaxUserData+1)
 	_, err := l.cloud.LaunchInstance(t.Context(), spec)
-	if !errors.Is(err, ErrUserDataTooLarge) || Classify(err) != Invalid {
-		t.Errorf("got %v (%s)", err, Classify(err))
+	if !errors.Is(err, awsapi.ErrUserDataTooLarge) || awsapi.Classify(err) != awsapi.Invalid {
+		t.Errorf("got %v (%s)", err, awsapi.Classify(err))
 	}
 	if calls := l.proxy.Calls(); len(calls) != 0 {
 		t.Errorf("calls were made: %v", calls)
@@ -248,11 +254,11 @@ func TestNoCapacityInOneZone(t *testing.T) {
 	l := newLab(t)
 	l.fault(proxy.Rule{Kind: proxy.NoCapacity, Zone: zoneA})
 	_, err := l.cloud.LaunchInstance(t.Context(), l.launchSpec("orders-0", 1))
-	if !IsWaiting(err) {
-		t.Fatalf("%v (%s), want Waiting", err, Classify(err))
+	if !awsapi.IsWaiting(err) {
+		t.Fatalf("%v (%s), want Waiting", err, awsapi.Classify(err))
 	}
-	problem := Explain(err)
-	if problem.Reason != v1alpha1.ReasonInsufficientCapacity || !problem.Retry || problem.Field != fieldInstanceType {
+	problem := awsapi.Explain(err)
+	if problem.Reason != v1alpha1.ReasonInsufficientCapacity || !problem.Retry || problem.Field != awsapi.FieldInstanceType {
 		t.Errorf("explained as %+v", problem)
 	}
 	elsewhere := l.launchSpec("orders-1", 1)
@@ -277,10 +283,10 @@ func TestLaunchesHaveABound(t *testing.T) {
 		l.proxy.ResetCalls()
 		for i := range 2 * launchBurst {
 			_, err := l.cloud.LaunchInstance(t.Context(), l.launchSpec(fmt.Sprintf("orders-%d", i%9), 1+i/9))
-			if !IsWaiting(err) {
+			if !awsapi.IsWaiting(err) {
 				t.Fatal(err)
 			}
-			if Code(err) == "" {
+			if awsapi.Code(err) == "" {
 				waits++
 			}
 		}

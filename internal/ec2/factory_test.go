@@ -12,6 +12,9 @@ import (
 
 	"github.com/go-logr/logr/funcr"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
@@ -21,8 +24,8 @@ import (
 
 func TestOneCloudPerAccount(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Now())
-	f := NewFactory(Options{Config: Config{Clock: clock, Metrics: prometheus.NewRegistry()}})
-	cloud := func(a Account) *Cloud {
+	f := NewFactory(Options{Config: awsapi.Config{Clock: clock, Metrics: prometheus.NewRegistry()}})
+	cloud := func(a awsapi.Account) *Cloud {
 		t.Helper()
 		c, err := f.Cloud(t.Context(), a)
 		if err != nil {
@@ -30,10 +33,10 @@ func TestOneCloudPerAccount(t *testing.T) {
 		}
 		return c
 	}
-	static := func(id, secret string) *StaticCredentials {
-		return &StaticCredentials{AccessKeyID: id, SecretAccessKey: secret}
+	static := func(id, secret string) *awsapi.StaticCredentials {
+		return &awsapi.StaticCredentials{AccessKeyID: id, SecretAccessKey: secret}
 	}
-	accounts := []Account{
+	accounts := []awsapi.Account{
 		{Region: "us-east-1"}, {Region: "eu-west-1"}, {Region: "us-east-1", RoleARN: "arn:aws:iam::1:role/a"},
 		{Region: "us-east-1", RoleARN: "arn:aws:iam::1:role/a", ExternalID: "shop/orders"},
 		{Region: "us-east-1", Static: static("A", "x")}, {Region: "us-east-1", Static: static("A", "y")}, {Region: "us-east-1", Static: static("B", "x")},
@@ -58,11 +61,11 @@ func TestOneCloudPerAccount(t *testing.T) {
 	if n := len(f.clouds); n != 1 {
 		t.Errorf("%d accounts are kept after an hour without use, want 1", n)
 	}
-	if _, err := f.Cloud(t.Context(), Account{}); Classify(err) != Invalid {
+	if _, err := f.Cloud(t.Context(), awsapi.Account{}); awsapi.Classify(err) != awsapi.Invalid {
 		t.Errorf("without a region: %v", err)
 	}
 	registry := prometheus.NewRegistry()
-	if one, two := NewFactory(Options{Config: Config{Metrics: registry}}), NewFactory(Options{Config: Config{Metrics: registry}}); one.reads != two.reads {
+	if one, two := NewFactory(Options{Config: awsapi.Config{Metrics: registry}}), NewFactory(Options{Config: awsapi.Config{Metrics: registry}}); one.reads != two.reads {
 		t.Error("two factories on one registry keep separate figures")
 	}
 }
@@ -70,17 +73,17 @@ func TestOneCloudPerAccount(t *testing.T) {
 func TestAssumedRole(t *testing.T) {
 	l := newLab(t)
 	var bodies bytes.Buffer
-	f := NewFactory(Options{Config: Config{Endpoint: l.proxy.Endpoint(), Clock: l.clock, UserAgent: "nairobi-mysql-operator/test commit/abc",
+	f := NewFactory(Options{Config: awsapi.Config{Endpoint: l.proxy.Endpoint(), Clock: l.clock, UserAgent: "nairobi-mysql-operator/test commit/abc",
 		Middleware: func(next http.RoundTripper) http.RoundTripper { return recording{next, &sync.Mutex{}, &bodies} }}})
-	account := Account{Region: moto.Region, RoleARN: "arn:aws:iam::123456789012:role/tenant", ExternalID: "shop/orders",
-		Static: &StaticCredentials{AccessKeyID: moto.AccessKeyID, SecretAccessKey: moto.SecretAccessKey}}
+	account := awsapi.Account{Region: moto.Region, RoleARN: "arn:aws:iam::123456789012:role/tenant", ExternalID: "shop/orders",
+		Static: &awsapi.StaticCredentials{AccessKeyID: moto.AccessKeyID, SecretAccessKey: moto.SecretAccessKey}}
 	cloud, err := f.Cloud(t.Context(), account)
 	if err != nil {
 		t.Fatal(err)
 	}
 	deny := l.fault(proxy.Rule{Kind: proxy.Fail, Service: "sts", Code: "AccessDenied", Message: "not for you"})
 	_, err = cloud.Inventory.Observe(t.Context(), "uid", 0)
-	if problem := Explain(err); problem.Field != fieldRole || problem.Reason != v1alpha1.ReasonNotPermitted || !strings.Contains(problem.Message, "sts:AssumeRole") {
+	if problem := awsapi.Explain(err); problem.Field != awsapi.FieldRole || problem.Reason != v1alpha1.ReasonNotPermitted || !strings.Contains(problem.Message, "sts:AssumeRole") {
 		t.Errorf("a refused role is %+v", problem)
 	}
 	deny()
@@ -117,13 +120,13 @@ func (r recording) RoundTrip(request *http.Request) (*http.Response, error) {
 
 func TestMissingCredentials(t *testing.T) {
 	l := newLab(t)
-	f := NewFactory(Options{Config: Config{Endpoint: l.proxy.Endpoint(), Clock: l.clock}})
-	cloud, err := f.Cloud(t.Context(), Account{Region: moto.Region, Static: &StaticCredentials{}})
+	f := NewFactory(Options{Config: awsapi.Config{Endpoint: l.proxy.Endpoint(), Clock: l.clock}})
+	cloud, err := f.Cloud(t.Context(), awsapi.Account{Region: moto.Region, Static: &awsapi.StaticCredentials{}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = cloud.Inventory.Observe(t.Context(), "uid", 0)
-	if problem := Explain(err); problem.Reason != v1alpha1.ReasonCredentialsMissing {
+	if problem := awsapi.Explain(err); problem.Reason != v1alpha1.ReasonCredentialsMissing {
 		t.Errorf("%v is %+v", err, problem)
 	}
 }

@@ -12,6 +12,10 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
+
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 )
 
@@ -70,19 +74,19 @@ func TestWhatIsNotEC2sAnswerIsNoAnswer(t *testing.T) {
 			})
 			i, v := l.running("orders-0"), l.available("orders-0")
 			l.observe()
-			l.pass(FreshFor + time.Minute)
+			l.pass(inventory.FreshFor + time.Minute)
 			meddles.Store(true)
 			inv, err := l.cloud.Inventory.Observe(t.Context(), l.owner.ClusterUID, time.Second)
-			if !IsUnreachable(err) || len(inv.Instances) != 1 || len(inv.Volumes) != 1 {
+			if !awsapi.IsUnreachable(err) || len(inv.Instances) != 1 || len(inv.Volumes) != 1 {
 				t.Errorf("a sweep shows %+v (%v), want Unreachable and what was known", inv, err)
 			}
-			if inv, err := l.now(); !IsUnreachable(err) || len(inv.Instances) != 1 || len(inv.Volumes) != 1 {
+			if inv, err := l.now(); !awsapi.IsUnreachable(err) || len(inv.Instances) != 1 || len(inv.Volumes) != 1 {
 				t.Errorf("a look shows %+v (%v), want Unreachable and what was known", inv, err)
 			}
-			if _, ok, err := l.cloud.Inventory.VolumeByID(t.Context(), v.ID); !IsUnreachable(err) || ok {
+			if _, ok, err := l.cloud.Inventory.VolumeByID(t.Context(), v.ID); !awsapi.IsUnreachable(err) || ok {
 				t.Errorf("looking for the volume: %v, %v, want Unreachable", ok, err)
 			}
-			if err := l.cloud.StopInstance(t.Context(), l.owner.ClusterUID, i.ID, true); !IsUnreachable(err) {
+			if err := l.cloud.StopInstance(t.Context(), l.owner.ClusterUID, i.ID, true); !awsapi.IsUnreachable(err) {
 				t.Errorf("the fence: %v, want Unreachable", err)
 			}
 			meddles.Store(false)
@@ -117,10 +121,10 @@ func TestSweepThatFailsHalfWayChangesNothing(t *testing.T) {
 	if _, err := l.sdk().DeleteVolume(t.Context(), &awsec2.DeleteVolumeInput{VolumeId: aws.String(v.ID)}); err != nil {
 		t.Fatal(err)
 	}
-	l.pass(FreshFor + time.Minute)
+	l.pass(inventory.FreshFor + time.Minute)
 	meddles.Store(true)
 	inv, err := l.cloud.Inventory.Observe(t.Context(), l.owner.ClusterUID, time.Second)
-	if !IsThrottled(err) || len(inv.Instances) != members || len(inv.Volumes) != 1 || !inv.Taken.Equal(taken) {
+	if !awsapi.IsThrottled(err) || len(inv.Instances) != members || len(inv.Volumes) != 1 || !inv.Taken.Equal(taken) {
 		t.Errorf("%d instances and %d volumes of %s (%v), want all %d and 1 of %s and Throttled",
 			len(inv.Instances), len(inv.Volumes), inv.Taken, err, members, taken)
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto"
 )
 
@@ -46,11 +47,11 @@ func TestScheduledEvents(t *testing.T) {
 		{Code: "instance-stop", Description: "[Canceled] the instance is running on degraded hardware", NotBefore: soon},
 	}})
 	l.status(moto.Status{ID: other.ID, Events: []moto.Event{{Code: "instance-reboot", Description: "[Completed] scheduled reboot"}}})
-	want := []Event{
+	want := []inventory.Event{
 		{Code: "system-maintenance", Description: "scheduled maintenance", NotBefore: soon},
 		{Code: "instance-retirement", Description: "The instance is running on degraded hardware", NotBefore: later},
 	}
-	same := func(a, b Event) bool {
+	same := func(a, b inventory.Event) bool {
 		return a.Code == b.Code && a.Description == b.Description && a.NotBefore.Equal(b.NotBefore)
 	}
 	for _, seen := range l.observe().Instances {
@@ -78,18 +79,18 @@ func TestHealthEndsWithTheHost(t *testing.T) {
 	if err := l.cloud.StopInstance(t.Context(), l.owner.ClusterUID, i.ID, true); err != nil {
 		t.Fatal(err)
 	}
-	l.until("stopped", stateOf(i.ID, StateStopped))
+	l.until("stopped", stateOf(i.ID, inventory.StateStopped))
 	if err := l.cloud.StartInstance(t.Context(), l.owner.ClusterUID, i.ID); err != nil {
 		t.Fatal(err)
 	}
-	if seen := l.until("running", stateOf(i.ID, StateRunning)).Instances[0]; seen.Impaired || len(seen.Events) != 0 {
+	if seen := l.until("running", stateOf(i.ID, inventory.StateRunning)).Instances[0]; seen.Impaired || len(seen.Events) != 0 {
 		t.Errorf("on its new host it is still %+v", seen)
 	}
 }
 
 // stateOf says whether an instance is in a state.
-func stateOf(id, state string) func(Inventory) bool {
-	return func(inv Inventory) bool {
-		return find(inv.Instances, func(i Instance) bool { return i.ID == id && i.State == state }) != nil
+func stateOf(id, state string) func(inventory.Inventory) bool {
+	return func(inv inventory.Inventory) bool {
+		return find(inv.Instances, func(i inventory.Instance) bool { return i.ID == id && i.State == state }) != nil
 	}
 }

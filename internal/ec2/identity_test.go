@@ -10,6 +10,10 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials/stscreds"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
+
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
@@ -37,7 +41,7 @@ func TestAccountIsAskedForOnce(t *testing.T) {
 	}
 	readers.Wait()
 	for range 200 {
-		l.pass(SweepInterval + time.Second)
+		l.pass(inventory.SweepInterval + time.Second)
 		if id, err := l.cloud.Inventory.AccountID(t.Context()); id != labAccount || err != nil {
 			t.Fatalf("the account is %q (%v)", id, err)
 		}
@@ -49,9 +53,9 @@ func TestAccountIsAskedForOnce(t *testing.T) {
 
 func TestAccountOfARole(t *testing.T) {
 	l := newLab(t)
-	f := NewFactory(Options{Config: Config{Endpoint: l.proxy.Endpoint(), Clock: l.clock}})
-	cloud, err := f.Cloud(t.Context(), Account{Region: moto.Region, RoleARN: otherRole, ExternalID: "shop/orders",
-		Static: &StaticCredentials{AccessKeyID: moto.AccessKeyID, SecretAccessKey: moto.SecretAccessKey}})
+	f := NewFactory(Options{Config: awsapi.Config{Endpoint: l.proxy.Endpoint(), Clock: l.clock}})
+	cloud, err := f.Cloud(t.Context(), awsapi.Account{Region: moto.Region, RoleARN: otherRole, ExternalID: "shop/orders",
+		Static: &awsapi.StaticCredentials{AccessKeyID: moto.AccessKeyID, SecretAccessKey: moto.SecretAccessKey}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +86,7 @@ func TestUnknownAccount(t *testing.T) {
 				t.Errorf("AWS was asked %d times in %d minutes", n, minutes)
 			}
 			l.proxy.Clear()
-			l.pass(LongestFailure * SweepInterval)
+			l.pass(inventory.LongestFailure * inventory.SweepInterval)
 			if id, err := l.cloud.Inventory.AccountID(t.Context()); id != labAccount || err != nil {
 				t.Errorf("once STS answers: %q (%v)", id, err)
 			}
@@ -112,10 +116,10 @@ func turning(t *testing.T) (*lab, *turncoat) {
 	credentials := &turncoat{home: cfg.Credentials,
 		away: aws.NewCredentialsCache(stscreds.NewAssumeRoleProvider(sts.NewFromConfig(cfg), otherRole))}
 	cfg.Credentials = credentials
-	o := NewFactory(Options{Config: Config{Clock: l.clock}}).options
-	clients := Clients{EC2: awsec2.NewFromConfig(cfg), SSM: ssm.NewFromConfig(cfg), STS: sts.NewFromConfig(cfg), Credentials: credentials}
-	l.cloud = newCloud(NewReader(clients, ReaderOptions{Region: moto.Region, Clock: l.clock, Logger: o.Logger, Interval: o.SweepInterval,
-		Patience: settleTime, CallTimeout: o.CallTimeout, Reads: NewReadCounter(nil)}), clients, moto.Region, o)
+	o := NewFactory(Options{Config: awsapi.Config{Clock: l.clock}}).options
+	clients := awsapi.Clients{EC2: awsec2.NewFromConfig(cfg), SSM: ssm.NewFromConfig(cfg), STS: sts.NewFromConfig(cfg), Credentials: credentials}
+	l.cloud = newCloud(inventory.NewReader(clients, inventory.Options{Region: moto.Region, Clock: l.clock, Logger: o.Logger, Interval: o.SweepInterval,
+		Patience: settleTime, CallTimeout: o.CallTimeout, Reads: inventory.NewReadCounter(nil)}), clients, moto.Region, o)
 	return l, credentials
 }
 
@@ -127,7 +131,7 @@ func TestAccountThatChangesUnderTheSameClient(t *testing.T) {
 	}
 	l.observe()
 	credentials.gone.Store(true)
-	l.pass(FreshFor + time.Minute)
+	l.pass(inventory.FreshFor + time.Minute)
 	// By id: what the other account does not know is not gone.
 	if inv, err := l.now(); err == nil || len(inv.Instances) != 1 || len(inv.Volumes) != 1 {
 		t.Errorf("a look shows %+v (%v), want an error and what was known", inv, err)
@@ -156,7 +160,7 @@ func TestSweepAcrossAChangeOfAccountIsThrownAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.observe()
-	l.pass(FreshFor + time.Minute)
+	l.pass(inventory.FreshFor + time.Minute)
 	// The credentials turn while the sweep waits for an answer.
 	answer := l.fault(proxy.Rule{Kind: proxy.Hang, Actions: []string{"DescribeVolumes"}})
 	l.proxy.ResetCalls()
@@ -172,7 +176,7 @@ func TestSweepAcrossAChangeOfAccountIsThrownAway(t *testing.T) {
 	}()
 	inv, err := l.cloud.Inventory.Observe(t.Context(), l.owner.ClusterUID, time.Second)
 	<-turned
-	if Classify(err) != Transient || err == nil || len(inv.Instances) != 1 {
+	if awsapi.Classify(err) != awsapi.Transient || err == nil || len(inv.Instances) != 1 {
 		t.Errorf("%+v (%v), want an error and what was known", inv, err)
 	}
 }

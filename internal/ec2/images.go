@@ -11,6 +11,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"k8s.io/utils/clock"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
 )
 
 const (
@@ -53,8 +55,8 @@ type ImageVolume struct {
 
 // images reads images and instance types, and keeps the answers, which change rarely.
 type images struct {
-	api    API
-	ssm    SSMAPI
+	api    awsapi.API
+	ssm    awsapi.SSMAPI
 	region string
 	clock  clock.PassiveClock
 
@@ -64,7 +66,7 @@ type images struct {
 	offerings  *cache[map[string]bool]
 }
 
-func newImages(of Clients, region string, c clock.PassiveClock) *images {
+func newImages(of awsapi.Clients, region string, c clock.PassiveClock) *images {
 	return &images{
 		api: of.EC2, ssm: of.SSM, region: region, clock: c,
 		images: newCache[Image](imageFor), parameters: newCache[string](imageFor),
@@ -100,8 +102,8 @@ func (i *images) imageOfParameter(ctx context.Context, name, instanceType string
 	}
 	answer, err := i.ssm.GetParameter(ctx, &ssm.GetParameterInput{Name: aws.String(name)})
 	if err != nil {
-		if strings.HasPrefix(Code(err), "ParameterNotFound") {
-			return "", &Error{Class: Invalid, Err: err,
+		if strings.HasPrefix(awsapi.Code(err), "ParameterNotFound") {
+			return "", &awsapi.Error{Class: awsapi.Invalid, Err: err,
 				Text: fmt.Sprintf("there is no Systems Manager parameter %s in %s: correct spec.aws.imageSSMParameter, or set spec.aws.imageID", name, i.region)}
 		}
 		return "", fmt.Errorf("resolve the image parameter %s: %w", name, err)
@@ -111,7 +113,7 @@ func (i *images) imageOfParameter(ctx context.Context, name, instanceType string
 		id = aws.ToString(answer.Parameter.Value)
 	}
 	if !strings.HasPrefix(id, "ami-") {
-		return "", &Error{Class: Invalid, Text: fmt.Sprintf(
+		return "", &awsapi.Error{Class: awsapi.Invalid, Text: fmt.Sprintf(
 			"the Systems Manager parameter %s does not hold the id of an image: correct spec.aws.imageSSMParameter", name)}
 	}
 	i.parameters.set(name, id, i.clock.Now())
@@ -131,8 +133,8 @@ func (i *images) image(ctx context.Context, id string) (Image, error) {
 		}
 		return found, nil
 	}
-	if err == nil || strings.HasPrefix(Code(err), "InvalidAMIID.") && Code(err) != "InvalidAMIID.Unavailable" {
-		return Image{}, &Error{Class: Invalid, Err: err,
+	if err == nil || strings.HasPrefix(awsapi.Code(err), "InvalidAMIID.") && awsapi.Code(err) != "InvalidAMIID.Unavailable" {
+		return Image{}, &awsapi.Error{Class: awsapi.Invalid, Err: err,
 			Text: fmt.Sprintf("there is no image %s in %s, or it is not shared with this account: correct spec.aws.imageID", id, i.region)}
 	}
 	return Image{}, fmt.Errorf("describe image %s: %w", id, err)
@@ -157,8 +159,8 @@ func (i *images) instanceType(ctx context.Context, name string) (typeInfo, error
 		i.types.set(name, found, i.clock.Now())
 		return found, nil
 	}
-	if err == nil || Classify(err) == Invalid {
-		return typeInfo{}, &Error{Class: Invalid, Err: err,
+	if err == nil || awsapi.Classify(err) == awsapi.Invalid {
+		return typeInfo{}, &awsapi.Error{Class: awsapi.Invalid, Err: err,
 			Text: fmt.Sprintf("there is no instance type %s in %s: correct spec.aws.instanceType", name, i.region)}
 	}
 	return typeInfo{}, fmt.Errorf("describe instance type %s: %w", name, err)
@@ -171,7 +173,7 @@ func (i *images) zonesOffering(ctx context.Context, instanceType string) (map[st
 	}
 	zones := map[string]bool{}
 	pages := ec2.NewDescribeInstanceTypeOfferingsPaginator(i.api, &ec2.DescribeInstanceTypeOfferingsInput{
-		LocationType: types.LocationTypeAvailabilityZone, Filters: []types.Filter{filter("instance-type", instanceType)}})
+		LocationType: types.LocationTypeAvailabilityZone, Filters: []types.Filter{awsapi.Filter("instance-type", instanceType)}})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {

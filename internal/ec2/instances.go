@@ -11,6 +11,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
 )
 
 const (
@@ -37,57 +39,57 @@ const launchRate, launchBurst = 2, 20
 // Errors: class Invalid for user data above MaxUserData, before any call; Waiting when the zone has no capacity, or when
 // EC2 knows the token but does not show its instance yet; Quota with the quota's name; Unreachable when the answer was
 // lost, in which case calling again finds the instance if it was made.
-func (c *Cloud) LaunchInstance(ctx context.Context, spec LaunchSpec) (Instance, error) {
+func (c *Cloud) LaunchInstance(ctx context.Context, spec LaunchSpec) (inventory.Instance, error) {
 	what := fmt.Sprintf("launch instance %s (incarnation %d)", spec.Member, spec.Incarnation)
 	if len(spec.UserData) > MaxUserData {
-		return Instance{}, fmt.Errorf("%s: %d bytes of user data, at most %d: %w", what, len(spec.UserData), MaxUserData, ErrUserDataTooLarge)
+		return inventory.Instance{}, fmt.Errorf("%s: %d bytes of user data, at most %d: %w", what, len(spec.UserData), MaxUserData, awsapi.ErrUserDataTooLarge)
 	}
-	byTags := memberFilters(spec.Owner.ClusterUID, spec.Member, spec.Incarnation)
+	byTags := awsapi.MemberFilters(spec.Owner.ClusterUID, spec.Member, spec.Incarnation)
 	if known, ok := c.knownInstance(spec); ok {
 		return known, nil
 	}
 	if !c.launches.TryAccept() {
-		return Instance{}, wrap(what, waiting("its turn comes: in one account %d instances a second are launched", launchRate))
+		return inventory.Instance{}, awsapi.Wrap(what, awsapi.NewWaiting("its turn comes: in one account %d instances a second are launched", launchRate))
 	}
 	if found, ok, err := c.findInstance(ctx, byTags...); err != nil || ok {
-		return found, wrap(what, err)
+		return found, awsapi.Wrap(what, err)
 	}
 	input, err := c.runInput(ctx, spec)
 	if err != nil {
-		return Instance{}, wrap(what, err)
+		return inventory.Instance{}, awsapi.Wrap(what, err)
 	}
 	answer, err := c.api.RunInstances(ctx, input)
 	switch {
-	case Code(err) == CodeTokenMismatch:
+	case awsapi.Code(err) == awsapi.CodeTokenMismatch:
 		found, err := c.instanceOfToken(ctx, aws.ToString(input.ClientToken), byTags, err)
-		return found, wrap(what, err)
+		return found, awsapi.Wrap(what, err)
 	case err != nil:
-		return Instance{}, wrap(what, explainLaunch(c.Inventory.UnlessFresh(err, spec.SecurityGroupIDs...), spec))
+		return inventory.Instance{}, awsapi.Wrap(what, explainLaunch(c.Inventory.UnlessFresh(err, spec.SecurityGroupIDs...), spec))
 	case len(answer.Instances) != 1:
-		return Instance{}, fmt.Errorf("%s: EC2 answered with %d instances", what, len(answer.Instances))
+		return inventory.Instance{}, fmt.Errorf("%s: EC2 answered with %d instances", what, len(answer.Instances))
 	}
-	launched := toInstance(answer.Instances[0])
+	launched := inventory.ToInstance(answer.Instances[0])
 	c.Inventory.Instances.Created(launched.ID, launched)
 	return launched, nil
 }
 
 // knownInstance looks into the store, which also knows what EC2's lists do not show yet.
-func (c *Cloud) knownInstance(spec LaunchSpec) (Instance, bool) {
+func (c *Cloud) knownInstance(spec LaunchSpec) (inventory.Instance, bool) {
 	for _, i := range c.Inventory.Known(spec.Owner.ClusterUID).Instances {
 		if i.Member == spec.Member && i.Incarnation == spec.Incarnation {
 			return i, true
 		}
 	}
-	return Instance{}, false
+	return inventory.Instance{}, false
 }
 
 // findInstance looks an instance up and takes it over into the store.
-func (c *Cloud) findInstance(ctx context.Context, filters ...types.Filter) (Instance, bool, error) {
+func (c *Cloud) findInstance(ctx context.Context, filters ...types.Filter) (inventory.Instance, bool, error) {
 	found, err := c.Inventory.Instances.List(ctx, filters...)
 	if err != nil {
-		return Instance{}, false, err
+		return inventory.Instance{}, false, err
 	}
-	best, ok := Instance{}, false
+	best, ok := inventory.Instance{}, false
 	for _, i := range found {
 		// Only a hand-made copy of our tags can bring a second one; the oldest is the one that our token made.
 		if !ok || i.LaunchTime.Before(best.LaunchTime) {
@@ -102,34 +104,13 @@ func (c *Cloud) findInstance(ctx context.Context, filters ...types.Filter) (Inst
 
 // instanceOfToken finds the instance that a client token made. mismatch is EC2's word that it made one; it stays the cause
 // while none is shown, so that the caller can tell how long it has been.
-func (c *Cloud) instanceOfToken(ctx context.Context, token string, byTags []types.Filter, mismatch error) (Instance, error) {
-	for _, filters := range [][]types.Filter{{filter("client-token", token)}, byTags} {
+func (c *Cloud) instanceOfToken(ctx context.Context, token string, byTags []types.Filter, mismatch error) (inventory.Instance, error) {
+	for _, filters := range [][]types.Filter{{awsapi.Filter("client-token", token)}, byTags} {
 		if found, ok, err := c.findInstance(ctx, filters...); err != nil || ok {
 			return found, err
 		}
 	}
-	return Instance{}, &Error{Class: Waiting, Text: "EC2 has launched this instance before but does not show it yet", Err: mismatch}
-}
-
-// LaunchSpec describes the instance of one incarnation of one member.
-type LaunchSpec struct {
-	Owner            Ownership
-	Member           string
-	Incarnation      int
-	TemplateHash     string
-	ImageID          string
-	InstanceType     string
-	SubnetID         string
-	SecurityGroupIDs []string
-	// IAMInstanceProfile is a name or an ARN; empty for none.
-	IAMInstanceProfile string
-	// KeyName is an EC2 key pair for SSH; empty for none.
-	KeyName string
-	// UserData is what the instance runs at its first boot, at most MaxUserData bytes before encoding.
-	UserData      []byte
-	RootEncrypted bool
-	// KMSKeyID encrypts the root volume; empty for the account's default EBS key.
-	KMSKeyID string
+	return inventory.Instance{}, &awsapi.Error{Class: awsapi.Waiting, Text: "EC2 has launched this instance before but does not show it yet", Err: mismatch}
 }
 
 // runInput is the same, byte for byte, for the same spec and image: EC2 compares a repeated token's parameters.
@@ -138,13 +119,13 @@ func (c *Cloud) runInput(ctx context.Context, spec LaunchSpec) (*ec2.RunInstance
 	if err != nil {
 		return nil, err
 	}
-	tags := with(spec.Owner.member(spec.Member, spec.Incarnation), v1alpha1.TagTemplateHash, spec.TemplateHash)
+	tags := awsapi.WithTag(spec.Owner.TagsOf(spec.Member, spec.Incarnation), v1alpha1.TagTemplateHash, spec.TemplateHash)
 	tags[v1alpha1.TagImage] = spec.ImageID
 	if image.RootDevice == "" {
-		return nil, &Error{Class: Invalid, Text: fmt.Sprintf("image %s names no root device: choose another spec.aws.imageID", spec.ImageID)}
+		return nil, &awsapi.Error{Class: awsapi.Invalid, Text: fmt.Sprintf("image %s names no root device: choose another spec.aws.imageID", spec.ImageID)}
 	}
 	return &ec2.RunInstancesInput{
-		ClientToken:  aws.String(clientToken(tokenInstance, spec.Owner, spec.Member, spec.Incarnation)),
+		ClientToken:  aws.String(awsapi.ClientToken(awsapi.TokenInstance, spec.Owner, spec.Member, spec.Incarnation)),
 		MinCount:     aws.Int32(1),
 		MaxCount:     aws.Int32(1),
 		ImageId:      aws.String(spec.ImageID),
@@ -171,9 +152,9 @@ func (c *Cloud) runInput(ctx context.Context, spec LaunchSpec) (*ec2.RunInstance
 		// A poweroff from inside must not end the instance.
 		InstanceInitiatedShutdownBehavior: types.ShutdownBehaviorStop,
 		TagSpecifications: []types.TagSpecification{
-			tagSpec(types.ResourceTypeInstance, tags),
-			tagSpec(types.ResourceTypeVolume, with(tags, TagPurpose, purposeRoot)),
-			tagSpec(types.ResourceTypeNetworkInterface, tags),
+			awsapi.TagSpec(types.ResourceTypeInstance, tags),
+			awsapi.TagSpec(types.ResourceTypeVolume, awsapi.WithTag(tags, awsapi.TagPurpose, awsapi.PurposeRoot)),
+			awsapi.TagSpec(types.ResourceTypeNetworkInterface, tags),
 		},
 	}, nil
 }
@@ -222,11 +203,11 @@ func optional(s string) *string {
 func (c *Cloud) StartInstance(ctx context.Context, clusterUID, id string) error {
 	what := "start instance " + id
 	if _, err := c.Inventory.Instances.Owned(ctx, clusterUID, id); err != nil {
-		return wrap(what, err)
+		return awsapi.Wrap(what, err)
 	}
 	answer, err := c.api.StartInstances(ctx, &ec2.StartInstancesInput{InstanceIds: []string{id}})
 	if err != nil {
-		return wrap(what, c.Inventory.UnlessFresh(err, id))
+		return awsapi.Wrap(what, c.Inventory.UnlessFresh(err, id))
 	}
 	c.Inventory.InstanceStates(answer.StartingInstances)
 	return nil
@@ -241,10 +222,10 @@ func (c *Cloud) StartInstance(ctx context.Context, clusterUID, id string) error 
 func (c *Cloud) StopInstance(ctx context.Context, clusterUID, id string, force bool) error {
 	what := "stop instance " + id
 	switch _, err := c.Inventory.Instances.Owned(ctx, clusterUID, id); {
-	case IsNotFound(err):
+	case awsapi.IsNotFound(err):
 		return nil
 	case err != nil:
-		return wrap(what, err)
+		return awsapi.Wrap(what, err)
 	}
 	input := &ec2.StopInstancesInput{InstanceIds: []string{id}}
 	if force {
@@ -256,10 +237,10 @@ func (c *Cloud) StopInstance(ctx context.Context, clusterUID, id string, force b
 		return nil
 	}
 	err = c.Inventory.UnlessFresh(err, id)
-	if Code(err) == codeIncorrectInstanceState || IsNotFound(err) {
-		return wrap(what, c.unlessStopped(ctx, id, err))
+	if awsapi.Code(err) == codeIncorrectInstanceState || awsapi.IsNotFound(err) {
+		return awsapi.Wrap(what, c.unlessStopped(ctx, id, err))
 	}
-	return wrap(what, err)
+	return awsapi.Wrap(what, err)
 }
 
 // codeIncorrectInstanceState: the call does not fit the state that the instance is in, whatever the store says of it.
@@ -268,15 +249,15 @@ const codeIncorrectInstanceState = "IncorrectInstanceState"
 // unlessStopped is the refusal of a stop, or nil when a look at the instance shows that nothing is left to stop. The
 // refusal alone is no proof of that.
 func (c *Cloud) unlessStopped(ctx context.Context, id string, refusal error) error {
-	if err := c.Inventory.LookAgain(ctx, IDs{Instances: []string{id}}); err != nil {
+	if err := c.Inventory.LookAgain(ctx, inventory.IDs{Instances: []string{id}}); err != nil {
 		return err
 	}
 	i, _ := c.Inventory.Instances.Get(id)
 	switch i.State {
-	case "", StateStopping, StateStopped, StateShuttingDown, StateTerminated:
+	case "", inventory.StateStopping, inventory.StateStopped, inventory.StateShuttingDown, inventory.StateTerminated:
 		return nil
-	case StatePending:
-		return &Error{Class: Waiting, Err: refusal, Text: "it is pending; it can be stopped as soon as it runs"}
+	case inventory.StatePending:
+		return &awsapi.Error{Class: awsapi.Waiting, Err: refusal, Text: "it is pending; it can be stopped as soon as it runs"}
 	}
 	return refusal
 }
@@ -287,11 +268,11 @@ func (c *Cloud) TerminateInstance(ctx context.Context, clusterUID, id string) er
 	what := "terminate instance " + id
 	i, err := c.Inventory.Instances.Owned(ctx, clusterUID, id)
 	switch {
-	case IsNotFound(err):
+	case awsapi.IsNotFound(err):
 		return nil
 	case err != nil:
-		return wrap(what, err)
-	case i.State == StateTerminated || i.State == StateShuttingDown:
+		return awsapi.Wrap(what, err)
+	case i.State == inventory.StateTerminated || i.State == inventory.StateShuttingDown:
 		return nil
 	}
 	_, err = c.api.ModifyInstanceAttribute(ctx, &ec2.ModifyInstanceAttributeInput{
@@ -310,24 +291,24 @@ func (c *Cloud) TerminateInstance(ctx context.Context, clusterUID, id string) er
 // dropInstance turns NotFound on the way to termination into success.
 func (c *Cloud) dropInstance(what, id string, err error) error {
 	err = c.Inventory.UnlessFresh(err, id)
-	if IsNotFound(err) {
+	if awsapi.IsNotFound(err) {
 		c.Inventory.Instances.Deleted(id)
 		return nil
 	}
-	return wrap(what, err)
+	return awsapi.Wrap(what, err)
 }
 
 // ConsoleOutput is the newest part (up to 64 KiB) of what an instance wrote to its console; empty when EC2 has none yet.
 func (c *Cloud) ConsoleOutput(ctx context.Context, instanceID string) (string, error) {
 	what := "read the console of instance " + instanceID
 	answer, err := c.api.GetConsoleOutput(ctx, &ec2.GetConsoleOutputInput{InstanceId: aws.String(instanceID), Latest: aws.Bool(true)})
-	if Code(err) == "UnsupportedOperation" {
+	if awsapi.Code(err) == "UnsupportedOperation" {
 		// Types older than Nitro keep only the console of the last boot.
 		answer, err = c.api.GetConsoleOutput(ctx, &ec2.GetConsoleOutputInput{InstanceId: aws.String(instanceID)})
 	}
 	if err != nil {
-		return "", wrap(what, c.Inventory.UnlessFresh(err, instanceID))
+		return "", awsapi.Wrap(what, c.Inventory.UnlessFresh(err, instanceID))
 	}
 	text, err := base64.StdEncoding.DecodeString(aws.ToString(answer.Output))
-	return string(text), wrap(what, err)
+	return string(text), awsapi.Wrap(what, err)
 }

@@ -9,9 +9,14 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
+
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/go-logr/logr/testr"
+
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto"
@@ -64,7 +69,7 @@ type lab struct {
 	clock  *clocktesting.FakePassiveClock
 	cloud  *Cloud
 	seeded moto.Seeded
-	owner  Ownership
+	owner  awsapi.Ownership
 }
 
 func newLab(t *testing.T, change ...func(*Options)) *lab {
@@ -83,7 +88,7 @@ func newLab(t *testing.T, change ...func(*Options)) *lab {
 			t.Error(err)
 		}
 	})
-	l.owner = Ownership{ClusterUID: fmt.Sprintf("uid-%s-%d", t.Name(), time.Now().UnixNano()), Namespace: "shop", Cluster: "orders",
+	l.owner = awsapi.Ownership{ClusterUID: fmt.Sprintf("uid-%s-%d", t.Name(), time.Now().UnixNano()), Namespace: "shop", Cluster: "orders",
 		UserTags: map[string]string{"team": "payments"}}
 	l.cloud = l.newCloud(change...)
 	return l
@@ -93,15 +98,15 @@ func newLab(t *testing.T, change ...func(*Options)) *lab {
 func (l *lab) newCloud(change ...func(*Options)) *Cloud {
 	l.t.Helper()
 	o := Options{Logger: testr.New(l.t),
-		Config: Config{Endpoint: l.proxy.Endpoint(), UserAgent: "nairobi-mysql-operator/test", Clock: l.clock,
+		Config: awsapi.Config{Endpoint: l.proxy.Endpoint(), UserAgent: "nairobi-mysql-operator/test", Clock: l.clock,
 			CallTimeout: settleTime / 2}, // the server is Python, and shares its processors with other tests
 		LookPatience: settleTime, // what a look finds is asserted, and not how soon
 	}
 	for _, f := range change {
 		f(&o)
 	}
-	cloud, err := NewFactory(o).Cloud(l.t.Context(), Account{Region: moto.Region,
-		Static: &StaticCredentials{AccessKeyID: moto.AccessKeyID, SecretAccessKey: moto.SecretAccessKey}})
+	cloud, err := NewFactory(o).Cloud(l.t.Context(), awsapi.Account{Region: moto.Region,
+		Static: &awsapi.StaticCredentials{AccessKeyID: moto.AccessKeyID, SecretAccessKey: moto.SecretAccessKey}})
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -146,7 +151,7 @@ func (l *lab) volumeSpec(member string, incarnation int) VolumeSpec {
 	return VolumeSpec{Owner: l.owner, Member: member, Incarnation: incarnation, Zone: zoneA, SizeGiB: 10, Type: "gp3", Encrypted: true}
 }
 
-func (l *lab) launch(member string) Instance {
+func (l *lab) launch(member string) inventory.Instance {
 	l.t.Helper()
 	i, err := l.cloud.LaunchInstance(l.t.Context(), l.launchSpec(member, 1))
 	if err != nil {
@@ -155,7 +160,7 @@ func (l *lab) launch(member string) Instance {
 	return i
 }
 
-func (l *lab) volume(member string) Volume {
+func (l *lab) volume(member string) inventory.Volume {
 	l.t.Helper()
 	v, err := l.cloud.CreateVolume(l.t.Context(), l.volumeSpec(member, 1))
 	if err != nil {
@@ -164,7 +169,7 @@ func (l *lab) volume(member string) Volume {
 	return v
 }
 
-func (l *lab) observe() Inventory {
+func (l *lab) observe() inventory.Inventory {
 	l.t.Helper()
 	inv, err := l.cloud.Inventory.Observe(l.t.Context(), l.owner.ClusterUID, 0)
 	if err != nil {
@@ -174,11 +179,11 @@ func (l *lab) observe() Inventory {
 }
 
 // until refreshes, as reconciles do, until the cluster's inventory is as wanted.
-func (l *lab) until(what string, ok func(Inventory) bool) Inventory {
+func (l *lab) until(what string, ok func(inventory.Inventory) bool) inventory.Inventory {
 	l.t.Helper()
 	deadline := time.Now().Add(settleTime)
 	for {
-		l.pass(RefreshFloor)
+		l.pass(inventory.RefreshFloor)
 		inv, err := l.cloud.Inventory.Refresh(l.t.Context(), l.owner.ClusterUID)
 		if err != nil {
 			l.t.Fatal(err)
@@ -193,20 +198,20 @@ func (l *lab) until(what string, ok func(Inventory) bool) Inventory {
 	}
 }
 
-func (l *lab) running(member string) Instance {
+func (l *lab) running(member string) inventory.Instance {
 	l.t.Helper()
 	i := l.launch(member)
-	l.until("running", func(inv Inventory) bool {
-		return find(inv.Instances, func(x Instance) bool { return x.ID == i.ID && x.State == StateRunning }) != nil
+	l.until("running", func(inv inventory.Inventory) bool {
+		return find(inv.Instances, func(x inventory.Instance) bool { return x.ID == i.ID && x.State == inventory.StateRunning }) != nil
 	})
 	return i
 }
 
-func (l *lab) available(member string) Volume {
+func (l *lab) available(member string) inventory.Volume {
 	l.t.Helper()
 	v := l.volume(member)
-	l.until("available", func(inv Inventory) bool {
-		return find(inv.Volumes, func(x Volume) bool { return x.ID == v.ID && x.State == VolumeAvailable }) != nil
+	l.until("available", func(inv inventory.Inventory) bool {
+		return find(inv.Volumes, func(x inventory.Volume) bool { return x.ID == v.ID && x.State == inventory.VolumeAvailable }) != nil
 	})
 	return v
 }
@@ -215,7 +220,7 @@ func (l *lab) available(member string) Volume {
 func (l *lab) realInstances() []types.Instance {
 	l.t.Helper()
 	out, err := l.sdk().DescribeInstances(l.t.Context(), &awsec2.DescribeInstancesInput{
-		Filters: []types.Filter{tagFilter("mysql.alx.ke/cluster-uid", l.owner.ClusterUID)}})
+		Filters: []types.Filter{awsapi.TagFilter("mysql.alx.ke/cluster-uid", l.owner.ClusterUID)}})
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -244,13 +249,13 @@ func (l *lab) really(id, state string) {
 func (l *lab) realVolumes() []types.Volume {
 	l.t.Helper()
 	out, err := l.sdk().DescribeVolumes(l.t.Context(), &awsec2.DescribeVolumesInput{
-		Filters: []types.Filter{tagFilter("mysql.alx.ke/cluster-uid", l.owner.ClusterUID)}})
+		Filters: []types.Filter{awsapi.TagFilter("mysql.alx.ke/cluster-uid", l.owner.ClusterUID)}})
 	if err != nil {
 		l.t.Fatal(err)
 	}
 	var data []types.Volume
 	for _, v := range out.Volumes {
-		if fromTags(v.Tags)[TagPurpose] != purposeRoot {
+		if awsapi.FromTags(v.Tags)[awsapi.TagPurpose] != awsapi.PurposeRoot {
 			data = append(data, v)
 		}
 	}

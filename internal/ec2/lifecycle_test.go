@@ -6,6 +6,10 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
+
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
@@ -16,9 +20,9 @@ import (
 
 const device = "/dev/sdf"
 
-func attached(volume string) func(Inventory) bool {
-	return func(inv Inventory) bool {
-		return find(inv.Volumes, func(v Volume) bool { return v.ID == volume && v.AttachState == AttachAttached }) != nil
+func attached(volume string) func(inventory.Inventory) bool {
+	return func(inv inventory.Inventory) bool {
+		return find(inv.Volumes, func(v inventory.Volume) bool { return v.ID == volume && v.AttachState == inventory.AttachAttached }) != nil
 	}
 }
 
@@ -36,32 +40,32 @@ func TestMemberLife(t *testing.T) {
 	must(l.cloud.AttachVolume(ctx, l.owner.ClusterUID, v.ID, old.ID, device))
 	must(l.cloud.AttachVolume(ctx, l.owner.ClusterUID, v.ID, old.ID, device))
 	inv := l.until("attached", attached(v.ID))
-	if got := inv.Volumes[0]; got.AttachedTo != old.ID || got.State != VolumeInUse {
+	if got := inv.Volumes[0]; got.AttachedTo != old.ID || got.State != inventory.VolumeInUse {
 		t.Errorf("the volume is %+v", got)
 	}
-	if a := find(l.observe().Instances[0].Attachments, func(a Attachment) bool { return a.VolumeID == v.ID }); a == nil || a.Device != device {
+	if a := find(l.observe().Instances[0].Attachments, func(a inventory.Attachment) bool { return a.VolumeID == v.ID }); a == nil || a.Device != device {
 		t.Errorf("the instance's attachments do not show %s at %s", v.ID, device)
 	}
 
 	next, err := l.cloud.LaunchInstance(ctx, l.launchSpec("orders-0", 2))
 	must(err)
-	l.until("running", func(inv Inventory) bool {
-		return find(inv.Instances, func(i Instance) bool { return i.ID == next.ID && i.State == StateRunning }) != nil
+	l.until("running", func(inv inventory.Inventory) bool {
+		return find(inv.Instances, func(i inventory.Instance) bool { return i.ID == next.ID && i.State == inventory.StateRunning }) != nil
 	})
-	if err := l.cloud.AttachVolume(ctx, l.owner.ClusterUID, v.ID, next.ID, device); !IsWaiting(err) {
-		t.Errorf("attaching what is attached elsewhere: %v (%s), want Waiting", err, Classify(err))
+	if err := l.cloud.AttachVolume(ctx, l.owner.ClusterUID, v.ID, next.ID, device); !awsapi.IsWaiting(err) {
+		t.Errorf("attaching what is attached elsewhere: %v (%s), want Waiting", err, awsapi.Classify(err))
 	}
 	must(l.cloud.StopInstance(ctx, l.owner.ClusterUID, old.ID, true))
-	l.until("stopped", func(inv Inventory) bool {
-		return find(inv.Instances, func(i Instance) bool { return i.ID == old.ID && i.State == StateStopped }) != nil
+	l.until("stopped", func(inv inventory.Inventory) bool {
+		return find(inv.Instances, func(i inventory.Instance) bool { return i.ID == old.ID && i.State == inventory.StateStopped }) != nil
 	})
 	must(l.cloud.DetachVolume(ctx, l.owner.ClusterUID, v.ID, old.ID))
 	must(l.cloud.DetachVolume(ctx, l.owner.ClusterUID, v.ID, old.ID))
-	l.until("detached", func(inv Inventory) bool { return inv.Volumes[0].State == VolumeAvailable })
+	l.until("detached", func(inv inventory.Inventory) bool { return inv.Volumes[0].State == inventory.VolumeAvailable })
 	must(l.cloud.DetachVolume(ctx, l.owner.ClusterUID, v.ID, old.ID))
 	must(l.cloud.AttachVolume(ctx, l.owner.ClusterUID, v.ID, next.ID, device))
 	l.until("attached", attached(v.ID))
-	if err := l.cloud.DeleteVolume(ctx, l.owner.ClusterUID, v.ID); !IsWaiting(err) {
+	if err := l.cloud.DeleteVolume(ctx, l.owner.ClusterUID, v.ID); !awsapi.IsWaiting(err) {
 		t.Errorf("deleting an attached volume: %v, want Waiting", err)
 	}
 
@@ -69,14 +73,14 @@ func TestMemberLife(t *testing.T) {
 		must(l.cloud.TerminateInstance(ctx, l.owner.ClusterUID, id))
 		must(l.cloud.TerminateInstance(ctx, l.owner.ClusterUID, id))
 	}
-	l.until("terminated", func(inv Inventory) bool {
-		return find(inv.Instances, func(i Instance) bool { return i.State != StateTerminated }) == nil
+	l.until("terminated", func(inv inventory.Inventory) bool {
+		return find(inv.Instances, func(i inventory.Instance) bool { return i.State != inventory.StateTerminated }) == nil
 	})
-	l.until("free", func(inv Inventory) bool {
-		return inv.Volumes[0].State == VolumeAvailable && inv.Volumes[0].AttachedTo == ""
+	l.until("free", func(inv inventory.Inventory) bool {
+		return inv.Volumes[0].State == inventory.VolumeAvailable && inv.Volumes[0].AttachedTo == ""
 	})
 	must(l.cloud.DeleteVolume(ctx, l.owner.ClusterUID, v.ID))
-	l.until("deleted", func(inv Inventory) bool { return len(inv.Volumes) == 0 })
+	l.until("deleted", func(inv inventory.Inventory) bool { return len(inv.Volumes) == 0 })
 	must(l.cloud.DeleteVolume(ctx, l.owner.ClusterUID, v.ID))
 	if inv := l.observe(); len(inv.Volumes) != 0 {
 		t.Errorf("the deleted volume shows: %v", inv.Volumes)
@@ -99,8 +103,8 @@ func TestStopTellsTheServerHowHard(t *testing.T) {
 		if got == nil || got.Force != force || got.SkipShutdown != force {
 			t.Errorf("force %v: the server saw %+v", force, got)
 		}
-		l.until("stopped", func(inv Inventory) bool {
-			return find(inv.Instances, func(x Instance) bool { return x.ID == i.ID && x.State == StateStopped }) != nil
+		l.until("stopped", func(inv inventory.Inventory) bool {
+			return find(inv.Instances, func(x inventory.Instance) bool { return x.ID == i.ID && x.State == inventory.StateStopped }) != nil
 		})
 		if err := l.cloud.StartInstance(t.Context(), l.owner.ClusterUID, i.ID); err != nil {
 			t.Error(err)
@@ -126,7 +130,7 @@ func TestLostAnswersOfWrites(t *testing.T) {
 	}
 	twice := func(what string, do func() error) {
 		t.Helper()
-		if err := do(); err != nil && !IsUnreachable(err) {
+		if err := do(); err != nil && !awsapi.IsUnreachable(err) {
 			t.Errorf("%s, answers lost: %v", what, err)
 		}
 		if err := do(); err != nil {
@@ -134,7 +138,7 @@ func TestLostAnswersOfWrites(t *testing.T) {
 		}
 	}
 	twice("stop", func() error { return l.cloud.StopInstance(ctx, l.owner.ClusterUID, i.ID, true) })
-	l.until("stopped", func(inv Inventory) bool { return inv.Instances[0].State == StateStopped })
+	l.until("stopped", func(inv inventory.Inventory) bool { return inv.Instances[0].State == inventory.StateStopped })
 	twice("detach", func() error { return l.cloud.DetachVolume(ctx, l.owner.ClusterUID, v.ID, i.ID) })
 	twice("terminate", func() error { return l.cloud.TerminateInstance(ctx, l.owner.ClusterUID, i.ID) })
 	l.pass(time.Second)
@@ -161,7 +165,7 @@ func TestWhatDoesNotExistIsDeleted(t *testing.T) {
 	if _, err := l.sdk().DeleteVolume(t.Context(), &awsec2.DeleteVolumeInput{VolumeId: aws.String(v.ID)}); err != nil {
 		t.Fatal(err)
 	}
-	l.pass(FreshFor + time.Second)
+	l.pass(inventory.FreshFor + time.Second)
 	if err := l.cloud.DeleteVolume(t.Context(), l.owner.ClusterUID, v.ID); err != nil {
 		t.Error(err)
 	}
@@ -169,7 +173,7 @@ func TestWhatDoesNotExistIsDeleted(t *testing.T) {
 		"start":  l.cloud.StartInstance(t.Context(), l.owner.ClusterUID, "i-0123456789abcdef0"),
 		"attach": l.cloud.AttachVolume(t.Context(), l.owner.ClusterUID, "vol-0123456789abcdef0", "i-0123456789abcdef0", device),
 	} {
-		if !IsNotFound(err) {
+		if !awsapi.IsNotFound(err) {
 			t.Errorf("%s: %v, want NotFound", what, err)
 		}
 	}
@@ -205,7 +209,7 @@ func TestForeignResourcesAreNeverTouched(t *testing.T) {
 		"attach theirs":  func() error { return l.cloud.AttachVolume(ctx, l.owner.ClusterUID, v, i, device) },
 		"attach to them": func() error { return l.cloud.AttachVolume(ctx, l.owner.ClusterUID, ours.ID, i, device) },
 		"delete group":   func() error { return l.cloud.DeleteSecurityGroup(ctx, l.owner.ClusterUID, g) },
-		"claim by tags":  func() error { return l.cloud.RestoreTags(ctx, l.owner.ClusterUID, v, l.owner.member("orders-0", 1)) },
+		"claim by tags":  func() error { return l.cloud.RestoreTags(ctx, l.owner.ClusterUID, v, l.owner.TagsOf("orders-0", 1)) },
 		"snapshot": func() error {
 			_, err := l.cloud.CreateSnapshot(ctx, SnapshotSpec{Owner: l.owner, Member: "orders-0", VolumeID: v, Purpose: "final"})
 			return err
@@ -215,7 +219,7 @@ func TestForeignResourcesAreNeverTouched(t *testing.T) {
 			return err
 		},
 	} {
-		if err := do(); !errors.Is(err, ErrForeign) || Explain(err).Reason != v1alpha1.ReasonForeignResource {
+		if err := do(); !errors.Is(err, awsapi.ErrForeign) || awsapi.Explain(err).Reason != v1alpha1.ReasonForeignResource {
 			t.Errorf("%s: %v, want ErrForeign", what, err)
 		}
 	}
@@ -224,7 +228,7 @@ func TestForeignResourcesAreNeverTouched(t *testing.T) {
 			t.Errorf("%s was called", call.Action)
 		}
 	}
-	if err := l.cloud.RestoreTags(ctx, l.owner.ClusterUID, ours.ID, map[string]string{v1alpha1.TagClusterUID: "another"}); !errors.Is(err, ErrForeign) {
+	if err := l.cloud.RestoreTags(ctx, l.owner.ClusterUID, ours.ID, map[string]string{v1alpha1.TagClusterUID: "another"}); !errors.Is(err, awsapi.ErrForeign) {
 		t.Errorf("handing a volume to another cluster: %v, want ErrForeign", err)
 	}
 }
@@ -279,7 +283,7 @@ func TestSnapshots(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if first.State != SnapshotPending || first.VolumeID != v.ID || first.Member != "orders-0" {
+	if first.State != inventory.SnapshotPending || first.VolumeID != v.ID || first.Member != "orders-0" {
 		t.Errorf("%+v", first)
 	}
 	for _, cloud := range []*Cloud{l.cloud, l.newCloud()} {
@@ -291,8 +295,8 @@ func TestSnapshots(t *testing.T) {
 	if other, err := l.cloud.CreateSnapshot(ctx, SnapshotSpec{Owner: l.owner, Member: "orders-0", VolumeID: v.ID, Purpose: "errant"}); err != nil || other.ID == first.ID {
 		t.Errorf("for another purpose: %s, %v", other.ID, err)
 	}
-	l.until("completed", func(inv Inventory) bool {
-		return len(inv.Snapshots) == 2 && find(inv.Snapshots, func(s Snapshot) bool { return s.State != SnapshotCompleted }) == nil
+	l.until("completed", func(inv inventory.Inventory) bool {
+		return len(inv.Snapshots) == 2 && find(inv.Snapshots, func(s inventory.Snapshot) bool { return s.State != inventory.SnapshotCompleted }) == nil
 	})
 }
 
@@ -303,13 +307,13 @@ func TestLostSnapshotIsNotMadeTwice(t *testing.T) {
 	v := l.available("orders-0")
 	l.fault(proxy.Rule{Kind: proxy.Absent, For: 20 * time.Second, Actions: []string{"CreateSnapshot"}})
 	l.fault(proxy.LoseAnswers(1, "CreateSnapshot"))
-	if _, err := l.cloud.CreateSnapshot(ctx, SnapshotSpec{Owner: l.owner, Member: "orders-0", VolumeID: v.ID, Purpose: "final"}); !IsUnreachable(err) {
+	if _, err := l.cloud.CreateSnapshot(ctx, SnapshotSpec{Owner: l.owner, Member: "orders-0", VolumeID: v.ID, Purpose: "final"}); !awsapi.IsUnreachable(err) {
 		t.Errorf("lost answer: %v", err)
 	}
-	if _, err := l.cloud.CreateSnapshot(ctx, SnapshotSpec{Owner: l.owner, Member: "orders-0", VolumeID: v.ID, Purpose: "final"}); !IsWaiting(err) {
+	if _, err := l.cloud.CreateSnapshot(ctx, SnapshotSpec{Owner: l.owner, Member: "orders-0", VolumeID: v.ID, Purpose: "final"}); !awsapi.IsWaiting(err) {
 		t.Errorf("right after: %v, want Waiting", err)
 	}
-	if err := l.cloud.DeleteSnapshotsFor(ctx, l.owner.ClusterUID, "final"); !IsWaiting(err) {
+	if err := l.cloud.DeleteSnapshotsFor(ctx, l.owner.ClusterUID, "final"); !awsapi.IsWaiting(err) {
 		t.Errorf("deleting it right after: %v, want Waiting", err)
 	}
 	if err := l.cloud.DeleteSnapshotsFor(ctx, l.owner.ClusterUID, "another"); err != nil {
@@ -339,7 +343,7 @@ func TestOnlyOurOwnSnapshotsAreDeleted(t *testing.T) {
 	}
 	// Backup plans copy the tags of the volume to what they take.
 	plan, err := l.sdk().CreateSnapshot(ctx, &awsec2.CreateSnapshotInput{VolumeId: aws.String(v.ID),
-		TagSpecifications: []types.TagSpecification{tagSpec(types.ResourceTypeSnapshot, v.Tags)}})
+		TagSpecifications: []types.TagSpecification{awsapi.TagSpec(types.ResourceTypeSnapshot, v.Tags)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -347,12 +351,12 @@ func TestOnlyOurOwnSnapshotsAreDeleted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.until("completed", func(inv Inventory) bool {
-		return len(inv.Snapshots) == 1 && inv.Snapshots[0].State == SnapshotCompleted && !inv.Snapshots[0].StartTime.IsZero()
+	l.until("completed", func(inv inventory.Inventory) bool {
+		return len(inv.Snapshots) == 1 && inv.Snapshots[0].State == inventory.SnapshotCompleted && !inv.Snapshots[0].StartTime.IsZero()
 	})
 	for _, cloud := range []*Cloud{l.cloud, l.newCloud()} {
 		for _, id := range []string{*plan.SnapshotId, *foreign.SnapshotId} {
-			if err := cloud.DeleteSnapshot(ctx, l.owner.ClusterUID, id); !errors.Is(err, ErrForeign) {
+			if err := cloud.DeleteSnapshot(ctx, l.owner.ClusterUID, id); !errors.Is(err, awsapi.ErrForeign) {
 				t.Errorf("deleting a snapshot of somebody else's: %v, want ErrForeign", err)
 			}
 		}
@@ -361,7 +365,7 @@ func TestOnlyOurOwnSnapshotsAreDeleted(t *testing.T) {
 		t.Errorf("%d calls of DeleteSnapshot", n)
 	}
 	l.fault(proxy.LoseAnswers(2, "DeleteSnapshot"))
-	if err := l.cloud.DeleteSnapshot(ctx, l.owner.ClusterUID, ours.ID); err != nil && !IsUnreachable(err) {
+	if err := l.cloud.DeleteSnapshot(ctx, l.owner.ClusterUID, ours.ID); err != nil && !awsapi.IsUnreachable(err) {
 		t.Error(err)
 	}
 	for range 2 {
@@ -380,7 +384,7 @@ func TestSnapshotsAreDeletedByWhatTheyWereTakenFor(t *testing.T) {
 	ctx := t.Context()
 	other := l.owner
 	other.ClusterUID = "7d1c3e4f-0123-4567-89ab-0123456789ab"
-	take := func(owner Ownership, member, purpose string) string {
+	take := func(owner awsapi.Ownership, member, purpose string) string {
 		was := l.owner
 		defer func() { l.owner = was }()
 		l.owner = owner // whose volume it is as well
@@ -398,7 +402,7 @@ func TestSnapshotsAreDeletedByWhatTheyWereTakenFor(t *testing.T) {
 			t.Error(err)
 		}
 		for _, nobody := range [][2]string{{"", "backup-1"}, {l.owner.ClusterUID, ""}} {
-			if err := cloud.DeleteSnapshotsFor(ctx, nobody[0], nobody[1]); !errors.Is(err, ErrForeign) {
+			if err := cloud.DeleteSnapshotsFor(ctx, nobody[0], nobody[1]); !errors.Is(err, awsapi.ErrForeign) {
 				t.Errorf("of %q: %v, want ErrForeign", nobody, err)
 			}
 		}
@@ -432,18 +436,18 @@ func TestTerminationProtectionStandsUntilWeClearIt(t *testing.T) {
 	l := newLab(t)
 	i := l.running("orders-0")
 	_, err := l.sdk().TerminateInstances(t.Context(), &awsec2.TerminateInstancesInput{InstanceIds: []string{i.ID}})
-	if Code(err) != "OperationNotPermitted" {
+	if awsapi.Code(err) != "OperationNotPermitted" {
 		t.Errorf("somebody else's termination: %v, want OperationNotPermitted", err)
 	}
 	l.fault(proxy.Deny("TerminateInstances"))
-	if err := l.cloud.TerminateInstance(t.Context(), l.owner.ClusterUID, i.ID); !IsDenied(err) || RefusedAction(err) != "ec2:TerminateInstances" {
+	if err := l.cloud.TerminateInstance(t.Context(), l.owner.ClusterUID, i.ID); !awsapi.IsDenied(err) || awsapi.RefusedAction(err) != "ec2:TerminateInstances" {
 		t.Errorf("%v", err)
 	}
 	l.proxy.Clear()
 	if err := l.cloud.TerminateInstance(t.Context(), l.owner.ClusterUID, i.ID); err != nil {
 		t.Error(err)
 	}
-	if state := l.observe().Instances[0].State; state != StateShuttingDown && state != string(types.InstanceStateNameTerminated) {
+	if state := l.observe().Instances[0].State; state != inventory.StateShuttingDown && state != string(types.InstanceStateNameTerminated) {
 		t.Errorf("its state is %s", state)
 	}
 }

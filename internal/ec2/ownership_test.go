@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
@@ -49,7 +52,7 @@ func TestAnotherClustersResourcesAreNeverTouched(t *testing.T) {
 			"detach":         func() error { return cloud.DetachVolume(ctx, uid, v.ID, i.ID) },
 			"delete backup":  func() error { return cloud.DeleteSnapshot(ctx, uid, snapshot.ID) },
 			"delete group":   func() error { return cloud.DeleteSecurityGroup(ctx, uid, group) },
-			"claim by tags":  func() error { return cloud.RestoreTags(ctx, uid, v.ID, other.member("orders-0", 1)) },
+			"claim by tags":  func() error { return cloud.RestoreTags(ctx, uid, v.ID, other.TagsOf("orders-0", 1)) },
 			"mark as member": func() error {
 				return cloud.RestoreTags(ctx, uid, v.ID, map[string]string{v1alpha1.TagMember: "orders-1"})
 			},
@@ -63,7 +66,7 @@ func TestAnotherClustersResourcesAreNeverTouched(t *testing.T) {
 				return err
 			},
 		} {
-			if err := do(); !errors.Is(err, ErrForeign) || Explain(err).Reason != v1alpha1.ReasonForeignResource {
+			if err := do(); !errors.Is(err, awsapi.ErrForeign) || awsapi.Explain(err).Reason != v1alpha1.ReasonForeignResource {
 				t.Errorf("%s by %s: %v, want ErrForeign", what, name, err)
 			}
 		}
@@ -94,7 +97,7 @@ func TestWhoseAnInstanceIsItsTokenProves(t *testing.T) {
 	other.ClusterUID = "uid-of-another"
 	rebuilt.CountedSince = time.Now()
 	for name, row := range map[string]struct {
-		owner  Ownership
+		owner  awsapi.Ownership
 		member string
 		newest int
 		want   bool

@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
 )
 
 const policyDocument = "../../docs/aws.md"
@@ -81,10 +83,10 @@ func documentedPolicy(t *testing.T) policy {
 func calls() map[string]bool {
 	out := map[string]bool{}
 	for service, api := range map[string]reflect.Type{
-		"EC2": reflect.TypeFor[API](), "SSM": reflect.TypeFor[SSMAPI](), "STS": reflect.TypeFor[STSAPI](),
+		"EC2": reflect.TypeFor[awsapi.API](), "SSM": reflect.TypeFor[awsapi.SSMAPI](), "STS": reflect.TypeFor[awsapi.STSAPI](),
 	} {
 		for i := range api.NumMethod() {
-			out[Action(service, api.Method(i).Name)] = true
+			out[awsapi.Action(service, api.Method(i).Name)] = true
 		}
 	}
 	return out

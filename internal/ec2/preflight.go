@@ -7,7 +7,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
 )
 
 // PreflightSpec is everything of a cluster's spec that EC2 can check before anything is made. Launch and Volume carry the
@@ -28,7 +32,7 @@ type PreflightSpec struct {
 //
 // The error is set when EC2 could not be asked (no answer, throttled, an internal error); the problems found until then
 // come with it.
-func (c *Cloud) Preflight(ctx context.Context, spec PreflightSpec) ([]Problem, error) {
+func (c *Cloud) Preflight(ctx context.Context, spec PreflightSpec) ([]awsapi.Problem, error) {
 	p := &preflight{cloud: c, spec: spec}
 	for _, step := range []func(context.Context) error{
 		p.checkKey, p.checkSubnets, p.checkType, p.checkImage, p.checkZones, p.checkGroups,
@@ -49,19 +53,19 @@ type preflight struct {
 	cloud *Cloud
 	spec  PreflightSpec
 
-	subnets map[string]Subnet // set by checkSubnets: those that exist
-	vpc     string            // set by checkSubnets: of the first subnet that exists
-	info    *typeInfo         // set by checkType; nil for an unknown type
-	img     *Image            // set by checkImage; nil for an unknown image, or one that does not fit the type
-	zones   map[string]bool   // set by checkZones: those in which EC2 sells the type; nil when that is not known
-	groups  []string          // set by checkGroups: the members' groups in which no fault was found
+	subnets map[string]inventory.Subnet // set by checkSubnets: those that exist
+	vpc     string                      // set by checkSubnets: of the first subnet that exists
+	info    *typeInfo                   // set by checkType; nil for an unknown type
+	img     *Image                      // set by checkImage; nil for an unknown image, or one that does not fit the type
+	zones   map[string]bool             // set by checkZones: those in which EC2 sells the type; nil when that is not known
+	groups  []string                    // set by checkGroups: the members' groups in which no fault was found
 
-	problems []Problem
+	problems []awsapi.Problem
 	hopeless bool // AWS does not accept the credentials: every further step would say the same
 }
 
 // report files a problem, once.
-func (p *preflight) report(problem Problem) {
+func (p *preflight) report(problem awsapi.Problem) {
 	if !slices.Contains(p.problems, problem) {
 		p.problems = append(p.problems, problem)
 	}
@@ -69,12 +73,12 @@ func (p *preflight) report(problem Problem) {
 
 // wrong is a problem that only a change of the spec solves.
 func (p *preflight) wrong(field, format string, args ...any) {
-	p.report(Problem{Field: field, Message: fmt.Sprintf(format, args...), Reason: v1alpha1.ReasonInvalidSpec})
+	p.report(awsapi.Problem{Field: field, Message: fmt.Sprintf(format, args...), Reason: v1alpha1.ReasonInvalidSpec})
 }
 
 // missing is a problem that someone else may be about to solve.
 func (p *preflight) missing(field, format string, args ...any) {
-	p.report(Problem{Field: field, Message: fmt.Sprintf(format, args...), Reason: v1alpha1.ReasonWaitingForDependency, Retry: true})
+	p.report(awsapi.Problem{Field: field, Message: fmt.Sprintf(format, args...), Reason: v1alpha1.ReasonWaitingForDependency, Retry: true})
 }
 
 // judge files an error as a problem, or returns it when it says nothing about the spec. field is used where the error
@@ -83,16 +87,16 @@ func (p *preflight) judge(err error, field string) error {
 	if err == nil {
 		return nil
 	}
-	switch Classify(err) {
-	case Throttled, Transient, Unreachable:
+	switch awsapi.Classify(err) {
+	case awsapi.Throttled, awsapi.Transient, awsapi.Unreachable:
 		return err
-	case Denied:
-		problem := Explain(err)
+	case awsapi.Denied:
+		problem := awsapi.Explain(err)
 		p.report(problem)
-		p.hopeless = p.hopeless || problem.Reason != v1alpha1.ReasonNotPermitted || problem.Field == fieldRole
+		p.hopeless = p.hopeless || problem.Reason != v1alpha1.ReasonNotPermitted || problem.Field == awsapi.FieldRole
 		return nil
-	case Waiting, Invalid, Quota, NotFound:
-		problem := Explain(err)
+	case awsapi.Waiting, awsapi.Invalid, awsapi.Quota, awsapi.NotFound:
+		problem := awsapi.Explain(err)
 		if problem.Field == "" {
 			problem.Field = field
 		}
@@ -108,11 +112,11 @@ func (p *preflight) checkKey(context.Context) error {
 		return nil
 	}
 	if !p.spec.Volume.Encrypted {
-		p.wrong(fieldEncrypted, "spec.storage.kmsKeyID names a key, but spec.storage.encrypted is false: set it to true, or remove the key")
+		p.wrong(awsapi.FieldEncrypted, "spec.storage.kmsKeyID names a key, but spec.storage.encrypted is false: set it to true, or remove the key")
 	}
 	// arn:partition:kms:region:account:key/id
 	if parts := strings.Split(key, ":"); parts[0] == "arn" && (len(parts) < 6 || parts[2] != "kms" || parts[3] != p.cloud.Inventory.Region()) {
-		p.wrong(fieldKMSKey, "%s is not the ARN of a KMS key in %s: name a key of that region", key, p.cloud.Inventory.Region())
+		p.wrong(awsapi.FieldKMSKey, "%s is not the ARN of a KMS key in %s: name a key of that region", key, p.cloud.Inventory.Region())
 	}
 	return nil
 }
@@ -121,19 +125,19 @@ func (p *preflight) checkKey(context.Context) error {
 func (p *preflight) checkSubnets(ctx context.Context) error {
 	found, err := p.cloud.Inventory.AskSubnets(ctx, p.spec.SubnetIDs)
 	if err != nil {
-		return p.judge(err, fieldSubnets)
+		return p.judge(err, awsapi.FieldSubnets)
 	}
 	p.subnets = found
 	known := p.cloud.Inventory.Known(p.spec.Launch.Owner.ClusterUID)
 	first := ""
 	for i, id := range p.spec.SubnetIDs {
-		field := fmt.Sprintf("%s[%d]", fieldSubnets, i)
+		field := fmt.Sprintf("%s[%d]", awsapi.FieldSubnets, i)
 		s, ok := found[id]
 		if !ok {
 			p.missing(field, "there is no subnet %s in %s: create it, or correct the id", id, p.cloud.Inventory.Region())
 			continue
 		}
-		if s.State != SubnetAvailable {
+		if s.State != inventory.SubnetAvailable {
 			p.missing(field, "subnet %s is %s; waiting until it is available", id, s.State)
 		}
 		if first == "" {
@@ -143,7 +147,7 @@ func (p *preflight) checkSubnets(ctx context.Context) error {
 			p.wrong(field, "subnet %s is in %s, but %s is in %s: all members must be in one VPC, so choose subnets of one", id, s.VPCID, first, p.vpc)
 		}
 		if need := p.addressesNeeded(i, known); s.AvailableIPs < need {
-			p.report(Problem{Field: field, Reason: v1alpha1.ReasonInsufficientCapacity, Retry: true, Message: fmt.Sprintf(
+			p.report(awsapi.Problem{Field: field, Reason: v1alpha1.ReasonInsufficientCapacity, Retry: true, Message: fmt.Sprintf(
 				"subnet %s (%s) has %d free addresses and needs %d: free some, or choose a larger subnet", id, s.CIDR, s.AvailableIPs, need)})
 		}
 	}
@@ -152,7 +156,7 @@ func (p *preflight) checkSubnets(ctx context.Context) error {
 
 // addressesNeeded is how many members the i-th subnet still has to take. While a member is replaced, old and new instance
 // exist side by side, so a subnet in use needs one at least.
-func (p *preflight) addressesNeeded(i int, known Inventory) int32 {
+func (p *preflight) addressesNeeded(i int, known inventory.Inventory) int32 {
 	n := len(p.spec.SubnetIDs)
 	if p.spec.Replicas == 0 {
 		return 1
@@ -165,7 +169,7 @@ func (p *preflight) addressesNeeded(i int, known Inventory) int32 {
 		return 0
 	}
 	for _, instance := range known.Instances {
-		if instance.SubnetID == p.spec.SubnetIDs[i] && instance.State != StateTerminated {
+		if instance.SubnetID == p.spec.SubnetIDs[i] && instance.State != inventory.StateTerminated {
 			members--
 		}
 	}
@@ -176,7 +180,7 @@ func (p *preflight) addressesNeeded(i int, known Inventory) int32 {
 func (p *preflight) checkType(ctx context.Context) error {
 	info, err := p.cloud.images.instanceType(ctx, p.spec.Launch.InstanceType)
 	if err != nil {
-		return p.judge(err, fieldInstanceType)
+		return p.judge(err, awsapi.FieldInstanceType)
 	}
 	p.info = &info
 	return nil
@@ -187,9 +191,9 @@ const xenDataDevice = "/dev/xvdf"
 
 // checkImage: the image exists, is available, and fits the instance type.
 func (p *preflight) checkImage(ctx context.Context) error {
-	field := fieldImageID
+	field := awsapi.FieldImageID
 	if p.spec.ImageID == "" {
-		field = fieldImageAlias
+		field = awsapi.FieldImageAlias
 		if p.spec.ImageSSMParameter == "" && p.info == nil {
 			return nil // without the type's architecture there is no default image; checkType has said so
 		}
@@ -222,12 +226,12 @@ func (p *preflight) checkZones(ctx context.Context) error {
 	}
 	zones, err := p.cloud.images.zonesOffering(ctx, p.spec.Launch.InstanceType)
 	if err != nil {
-		return p.judge(err, fieldInstanceType)
+		return p.judge(err, awsapi.FieldInstanceType)
 	}
 	p.zones = zones
 	for i, id := range p.spec.SubnetIDs {
 		if s, ok := p.subnets[id]; ok && !zones[s.Zone] {
-			p.wrong(fmt.Sprintf("%s[%d]", fieldSubnets, i), "EC2 does not offer %s in %s, the zone of subnet %s, but only in: %s. Choose a subnet there, or another spec.aws.instanceType",
+			p.wrong(fmt.Sprintf("%s[%d]", awsapi.FieldSubnets, i), "EC2 does not offer %s in %s, the zone of subnet %s, but only in: %s. Choose a subnet there, or another spec.aws.instanceType",
 				p.spec.Launch.InstanceType, s.Zone, id, strings.Join(slices.Sorted(maps.Keys(zones)), ", "))
 		}
 	}
@@ -239,10 +243,10 @@ func (p *preflight) checkGroups(ctx context.Context) error {
 	ids := slices.Concat(p.spec.SecurityGroupIDs, p.spec.ClientSecurityGroupIDs)
 	found, err := p.cloud.Inventory.Groups.ByID(ctx, ids...)
 	if err != nil {
-		return p.judge(err, fieldGroups)
+		return p.judge(err, awsapi.FieldGroups)
 	}
 	for i, id := range p.spec.SecurityGroupIDs {
-		field := fmt.Sprintf("%s[%d]", fieldGroups, i)
+		field := fmt.Sprintf("%s[%d]", awsapi.FieldGroups, i)
 		g, ok := found[id]
 		switch {
 		case !ok:
@@ -255,8 +259,73 @@ func (p *preflight) checkGroups(ctx context.Context) error {
 	}
 	for i, id := range p.spec.ClientSecurityGroupIDs {
 		if _, ok := found[id]; !ok {
-			p.missing(fmt.Sprintf("%s[%d]", fieldClientGroups, i), "there is no security group %s in %s: create it, or correct the id", id, p.cloud.Inventory.Region())
+			p.missing(fmt.Sprintf("%s[%d]", awsapi.FieldClientGroups, i), "there is no security group %s in %s: create it, or correct the id", id, p.cloud.Inventory.Region())
 		}
 	}
 	return nil
+}
+
+// tryLaunch makes RunInstances as a dry run in the first subnet that exists, with those parts of the spec in which no
+// fault was found: EC2 names only the first fault that it meets, and that should be a new one.
+func (p *preflight) tryLaunch(ctx context.Context) error {
+	subnet, ok := p.firstSubnet()
+	if !ok || p.img == nil || p.info == nil {
+		return nil // what is missing has been said
+	}
+	spec := p.spec.Launch
+	spec.SubnetID, spec.ImageID, spec.SecurityGroupIDs = subnet.ID, p.img.ID, p.groups
+	if len(spec.UserData) > MaxUserData {
+		p.wrong("", "%d bytes of user data, at most %d: shorten spec.mysqld", len(spec.UserData), MaxUserData)
+		return nil
+	}
+	input, err := p.cloud.runInput(ctx, spec)
+	if err != nil {
+		return p.judge(err, awsapi.FieldImageID)
+	}
+	// The incarnation's token stays unused, whatever EC2 does with tokens of dry runs.
+	input.DryRun, input.ClientToken = aws.Bool(true), nil
+	if _, err = p.cloud.api.RunInstances(ctx, input); passed(err) {
+		return nil
+	}
+	return p.judge(explainLaunch(err, spec), awsapi.FieldInstanceType)
+}
+
+// tryVolume makes CreateVolume as a dry run in the zone of the first subnet.
+func (p *preflight) tryVolume(ctx context.Context) error {
+	subnet, ok := p.firstSubnet()
+	if !ok {
+		return nil
+	}
+	spec := p.spec.Volume
+	spec.Zone = subnet.Zone
+	input := volumeInput(spec)
+	input.DryRun, input.ClientToken = aws.Bool(true), nil
+	if _, err := p.cloud.api.CreateVolume(ctx, input); !passed(err) {
+		return p.judge(err, awsapi.FieldStorage)
+	}
+	return nil
+}
+
+// tryGroup makes CreateSecurityGroup as a dry run, when the cluster needs a group of its own and has none yet.
+func (p *preflight) tryGroup(ctx context.Context) error {
+	owner := p.spec.Launch.Owner
+	if len(p.spec.SecurityGroupIDs) > 0 || p.vpc == "" || len(p.cloud.Inventory.Known(owner.ClusterUID).SecurityGroups) > 0 {
+		return nil
+	}
+	input := groupInput(owner, p.vpc)
+	input.DryRun = aws.Bool(true)
+	if _, err := p.cloud.api.CreateSecurityGroup(ctx, input); !passed(err) && awsapi.Code(err) != codeGroupExists {
+		return p.judge(err, awsapi.FieldGroups)
+	}
+	return nil
+}
+
+// firstSubnet is the first in which a member could be.
+func (p *preflight) firstSubnet() (inventory.Subnet, bool) {
+	for _, id := range p.spec.SubnetIDs {
+		if s, ok := p.subnets[id]; ok && s.State == inventory.SubnetAvailable && (p.zones == nil || p.zones[s.Zone]) {
+			return s, true
+		}
+	}
+	return inventory.Subnet{}, false
 }

@@ -6,6 +6,10 @@ import (
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
+
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
@@ -153,7 +157,7 @@ func TestPreflight(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, w := range c.want {
-				if find(got, func(p Problem) bool {
+				if find(got, func(p awsapi.Problem) bool {
 					return p.Field == w.field && (w.reason == "" || p.Reason == w.reason) && p.Retry == w.retry && strings.Contains(p.Message, w.says)
 				}) == nil {
 					t.Errorf("no problem %+v in %+v", w, got)
@@ -172,10 +176,10 @@ func TestPreflight(t *testing.T) {
 }
 
 func TestPreflightThatEC2DoesNotAnswer(t *testing.T) {
-	for code, class := range map[string]Class{"RequestLimitExceeded": Throttled, "InternalError": Transient} {
+	for code, class := range map[string]awsapi.Class{"RequestLimitExceeded": awsapi.Throttled, "InternalError": awsapi.Transient} {
 		l := newLab(t)
 		l.fault(proxy.Rule{Kind: proxy.Fail, Code: code, Actions: []string{"CreateVolume"}})
-		if problems, err := l.cloud.Preflight(t.Context(), l.preflightSpec()); err == nil || Classify(err) != class || len(problems) != 0 {
+		if problems, err := l.cloud.Preflight(t.Context(), l.preflightSpec()); err == nil || awsapi.Classify(err) != class || len(problems) != 0 {
 			t.Errorf("%s: %v, %v; want an error of class %s and no problem", code, problems, err, class)
 		}
 	}
@@ -187,7 +191,7 @@ func TestRehearsalTriesTheFence(t *testing.T) {
 	l := newLab(t)
 	i, v := l.running("orders-0"), l.available("orders-0")
 	owner := l.preflightSpec().Launch.Owner
-	rehearse := func() []Problem { return l.cloud.Rehearse(t.Context(), owner) }
+	rehearse := func() []awsapi.Problem { return l.cloud.Rehearse(t.Context(), owner) }
 	if problems := rehearse(); problems != nil || l.proxy.Counts()["StopInstances"] > 0 {
 		t.Errorf("without a volume %v", problems)
 	}
@@ -222,7 +226,7 @@ func TestRehearsalTriesTheFence(t *testing.T) {
 	if problems := rehearse(); len(problems) > 0 {
 		t.Errorf("they are not forgotten: %+v", problems)
 	}
-	if is := l.realInstances()[0]; string(is.State.Name) != StateRunning || len(l.realVolumes()) != 1 {
+	if is := l.realInstances()[0]; string(is.State.Name) != inventory.StateRunning || len(l.realVolumes()) != 1 {
 		t.Errorf("the dry runs left the instance %s", is.State.Name)
 	}
 }

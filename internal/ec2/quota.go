@@ -3,6 +3,8 @@ package ec2
 import (
 	"fmt"
 	"strings"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
 )
 
 // standardFamilies share one vCPU quota.
@@ -39,19 +41,19 @@ func vCPUQuota(instanceType string) string {
 
 // explainLaunch gives the errors of a launch that need it words that name what to change.
 func explainLaunch(err error, spec LaunchSpec) error {
-	switch code := Code(err); {
+	switch code := awsapi.Code(err); {
 	case code == "VcpuLimitExceeded":
-		return &Error{Class: Quota, Err: err, Text: fmt.Sprintf(
+		return &awsapi.Error{Class: awsapi.Quota, Err: err, Text: fmt.Sprintf(
 			"the account's quota %q (in vCPUs) is used up, so %s cannot start: ask for more in Service Quotas, or set a smaller spec.aws.instanceType (%s)",
 			vCPUQuota(spec.InstanceType), spec.InstanceType, code)}
 	case code == "InstanceLimitExceeded":
-		return &Error{Class: Quota, Err: err, Text: fmt.Sprintf(
+		return &awsapi.Error{Class: awsapi.Quota, Err: err, Text: fmt.Sprintf(
 			"the account's limit on instances of type %s is reached: ask for more in Service Quotas (%s)", spec.InstanceType, code)}
 	case code == "InsufficientFreeAddressesInSubnet":
-		return &Error{Class: Waiting, Err: err, Text: fmt.Sprintf(
+		return &awsapi.Error{Class: awsapi.Waiting, Err: err, Text: fmt.Sprintf(
 			"subnet %s has no free address: free some, or append a larger subnet to spec.aws.subnetIDs (%s)", spec.SubnetID, code)}
-	case isCapacity(err):
-		return &Error{Class: Waiting, Err: err, Text: fmt.Sprintf(
+	case awsapi.IsCapacity(err):
+		return &awsapi.Error{Class: awsapi.Waiting, Err: err, Text: fmt.Sprintf(
 			"EC2 has no %s left in the zone of subnet %s at the moment: it will be asked for again; another spec.aws.instanceType may be had at once (%s)",
 			spec.InstanceType, spec.SubnetID, code)}
 	}

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/aws/smithy-go"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
 )
 
 func TestQuotaNames(t *testing.T) {
@@ -20,7 +22,7 @@ func TestQuotaNames(t *testing.T) {
 
 func TestLaunchAboveTheQuota(t *testing.T) {
 	refused := &smithy.OperationError{ServiceID: "EC2", OperationName: "RunInstances", Err: &smithy.GenericAPIError{Code: "VcpuLimitExceeded", Message: "x"}}
-	got := Message(wrap("launch", explainLaunch(refused, LaunchSpec{InstanceType: "r7g.4xlarge"})))
+	got := awsapi.Message(awsapi.Wrap("launch", explainLaunch(refused, LaunchSpec{InstanceType: "r7g.4xlarge"})))
 	if want := `launch: the account's quota "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances" (in vCPUs) is used up, so r7g.4xlarge cannot start: ` +
 		"ask for more in Service Quotas, or set a smaller spec.aws.instanceType (VcpuLimitExceeded)"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)

@@ -5,13 +5,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
+
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto/proxy"
 )
 
 // now reads as a reconcile does whose members do not answer.
-func (l *lab) now() (Inventory, error) {
+func (l *lab) now() (inventory.Inventory, error) {
 	return l.cloud.Inventory.RefreshNow(l.t.Context(), l.owner.ClusterUID)
 }
 
@@ -31,16 +34,16 @@ func TestRefreshNowSeesWhatOthersDid(t *testing.T) {
 	if err := l.newCloud().TerminateInstance(t.Context(), l.owner.ClusterUID, ended.ID); err != nil {
 		t.Fatal(err)
 	}
-	l.really(stopped.ID, StateStopped)
-	l.really(ended.ID, StateTerminated)
-	if inv, err := l.cloud.Inventory.Refresh(t.Context(), l.owner.ClusterUID); err != nil || !stateOf(stopped.ID, StateRunning)(inv) {
+	l.really(stopped.ID, inventory.StateStopped)
+	l.really(ended.ID, inventory.StateTerminated)
+	if inv, err := l.cloud.Inventory.Refresh(t.Context(), l.owner.ClusterUID); err != nil || !stateOf(stopped.ID, inventory.StateRunning)(inv) {
 		t.Fatalf("by itself nothing seems to move: %+v (%v)", inv.Instances, err)
 	}
 	inv, err := l.now()
-	if err != nil || !stateOf(stopped.ID, StateStopped)(inv) || !stateOf(ended.ID, StateTerminated)(inv) {
+	if err != nil || !stateOf(stopped.ID, inventory.StateStopped)(inv) || !stateOf(ended.ID, inventory.StateTerminated)(inv) {
 		t.Errorf("a look shows %+v (%v)", inv.Instances, err)
 	}
-	if got := inv.Volumes[0]; got.AttachedTo != "" || got.State != VolumeAvailable {
+	if got := inv.Volumes[0]; got.AttachedTo != "" || got.State != inventory.VolumeAvailable {
 		t.Errorf("the volume of the instance that ended is %+v", got)
 	}
 }
@@ -64,7 +67,7 @@ func TestRefreshNowIsBounded(t *testing.T) {
 		}
 	}
 	looks("in the same moment", 1)
-	l.pass(UrgentFloor - time.Millisecond)
+	l.pass(inventory.UrgentFloor - time.Millisecond)
 	looks("a moment too early", 1)
 	l.pass(time.Millisecond)
 	looks("two seconds later", 2)
@@ -78,9 +81,9 @@ func TestRefreshNowIsBoundedOverAllClusters(t *testing.T) {
 	l := newLab(t)
 	const clusters, seconds = 300, 20
 	for n := range clusters {
-		id, owner := fmt.Sprintf("i-%017d", n), Ownership{ClusterUID: fmt.Sprintf("silent-%d", n), Namespace: "shop", Cluster: "orders"}
+		id, owner := fmt.Sprintf("i-%017d", n), awsapi.Ownership{ClusterUID: fmt.Sprintf("silent-%d", n), Namespace: "shop", Cluster: "orders"}
 		// fresh: they stay although the server does not know them
-		l.cloud.Inventory.Instances.Created(id, Instance{ID: id, State: StateRunning, Tags: owner.member("orders-0", 1)})
+		l.cloud.Inventory.Instances.Created(id, inventory.Instance{ID: id, State: inventory.StateRunning, Tags: owner.TagsOf("orders-0", 1)})
 	}
 	stopped := l.running("orders-0")
 	l.observe()
@@ -88,7 +91,7 @@ func TestRefreshNowIsBoundedOverAllClusters(t *testing.T) {
 	if _, err := l.sdk().StopInstances(t.Context(), &awsec2.StopInstancesInput{InstanceIds: []string{stopped.ID}}); err != nil {
 		t.Fatal(err)
 	}
-	l.really(stopped.ID, StateStopped)
+	l.really(stopped.ID, inventory.StateStopped)
 	for second := range seconds {
 		for n := range clusters {
 			if _, err := l.cloud.Inventory.RefreshNow(t.Context(), fmt.Sprintf("silent-%d", n)); err != nil {
@@ -96,20 +99,20 @@ func TestRefreshNowIsBoundedOverAllClusters(t *testing.T) {
 			}
 		}
 		sweeps := l.proxy.Counts()["DescribeSecurityGroups"] // only sweeps list these
-		if most := 1 + second/int(UrgentSweep.Seconds()); sweeps > most {
+		if most := 1 + second/int(inventory.UrgentSweep.Seconds()); sweeps > most {
 			t.Fatalf("after %d s there were %d sweeps, at most %d may be", second, sweeps, most)
 		}
-		if looks, most := l.proxy.Counts()["DescribeInstances"]-2*sweeps, UrgentBurst+UrgentRate*second; looks > most {
+		if looks, most := l.proxy.Counts()["DescribeInstances"]-2*sweeps, inventory.UrgentBurst+inventory.UrgentRate*second; looks > most {
 			t.Fatalf("after %d s %d looks were made, at most %d may be", second, looks, most)
 		}
 		l.pass(time.Second)
 	}
-	if n := l.proxy.Counts()["DescribeInstances"]; n < UrgentBurst+UrgentRate*seconds/2 {
+	if n := l.proxy.Counts()["DescribeInstances"]; n < inventory.UrgentBurst+inventory.UrgentRate*seconds/2 {
 		t.Errorf("only %d looks were made in %d s", n, seconds)
 	}
 	// One that got no look of its own is served by the sweeps.
 	deadline := time.Now().Add(settleTime)
-	for !stateOf(stopped.ID, StateStopped)(l.cloud.Inventory.Known(l.owner.ClusterUID)) {
+	for !stateOf(stopped.ID, inventory.StateStopped)(l.cloud.Inventory.Known(l.owner.ClusterUID)) {
 		if time.Now().After(deadline) {
 			t.Fatal("the sweeps did not see the stopped instance")
 		}
@@ -119,21 +122,21 @@ func TestRefreshNowIsBoundedOverAllClusters(t *testing.T) {
 
 // A failover must not stand still because EC2 does.
 func TestLooksDoNotWaitForASlowEC2(t *testing.T) {
-	l := newLab(t, func(o *Options) { o.LookPatience = LookPatience })
+	l := newLab(t, func(o *Options) { o.LookPatience = inventory.LookPatience })
 	i := l.running("orders-0")
 	l.pass(time.Minute)
 	l.observe()
 	if _, err := l.sdk().StopInstances(t.Context(), &awsec2.StopInstancesInput{InstanceIds: []string{i.ID}}); err != nil {
 		t.Fatal(err)
 	}
-	l.really(i.ID, StateStopped)
+	l.really(i.ID, inventory.StateStopped)
 	answer := l.fault(proxy.Rule{Kind: proxy.Hang, Actions: []string{"DescribeInstances"}})
-	if inv, err := l.now(); err != nil || !stateOf(i.ID, StateRunning)(inv) {
+	if inv, err := l.now(); err != nil || !stateOf(i.ID, inventory.StateRunning)(inv) {
 		t.Errorf("while EC2 does not answer: %+v (%v), want what was known before", inv.Instances, err)
 	}
 	answer()
 	deadline := time.Now().Add(settleTime)
-	for !stateOf(i.ID, StateStopped)(l.cloud.Inventory.Known(l.owner.ClusterUID)) {
+	for !stateOf(i.ID, inventory.StateStopped)(l.cloud.Inventory.Known(l.owner.ClusterUID)) {
 		if time.Now().After(deadline) {
 			t.Fatal("the late answer was thrown away")
 		}
@@ -154,27 +157,27 @@ func TestNothingIsTakenForAbsence(t *testing.T) {
 			i, v := l.running("orders-0"), l.available("orders-0")
 			moving := l.volume("orders-1")
 			l.observe()
-			l.pass(FreshFor + time.Minute) // nothing is fresh any more: only an answer keeps it
+			l.pass(inventory.FreshFor + time.Minute) // nothing is fresh any more: only an answer keeps it
 			l.fault(rule)
-			for step, read := range map[string]func() (Inventory, error){
-				"sweep": func() (Inventory, error) {
+			for step, read := range map[string]func() (inventory.Inventory, error){
+				"sweep": func() (inventory.Inventory, error) {
 					return l.cloud.Inventory.Observe(t.Context(), l.owner.ClusterUID, time.Second)
 				},
-				"refresh": func() (Inventory, error) { return l.cloud.Inventory.Refresh(t.Context(), l.owner.ClusterUID) },
+				"refresh": func() (inventory.Inventory, error) { return l.cloud.Inventory.Refresh(t.Context(), l.owner.ClusterUID) },
 				"look":    l.now,
 			} {
 				for range 3 {
 					inv, err := read()
-					if len(inv.Instances) != 1 || inv.Instances[0].ID != i.ID || inv.Instances[0].State != StateRunning || len(inv.Volumes) != 2 {
+					if len(inv.Instances) != 1 || inv.Instances[0].ID != i.ID || inv.Instances[0].State != inventory.StateRunning || len(inv.Volumes) != 2 {
 						t.Errorf("%s (%v) shows %+v, want %s, %s and %s", step, err, inv, i.ID, v.ID, moving.ID)
 					}
-					if IsNotFound(err) || step == "sweep" && err == nil {
+					if awsapi.IsNotFound(err) || step == "sweep" && err == nil {
 						t.Errorf("%s: the error is %v", step, err)
 					}
-					l.pass(UrgentFloor)
+					l.pass(inventory.UrgentFloor)
 				}
 			}
-			if _, ok, err := l.cloud.Inventory.VolumeByID(t.Context(), v.ID); err == nil || ok || IsNotFound(err) {
+			if _, ok, err := l.cloud.Inventory.VolumeByID(t.Context(), v.ID); err == nil || ok || awsapi.IsNotFound(err) {
 				t.Errorf("looking for a volume: %v, %v", ok, err)
 			}
 		})
@@ -190,7 +193,7 @@ func TestWhatTakesLongIsAskedForLessAndLess(t *testing.T) {
 	l.proxy.ResetCalls()
 	look := func(seconds int) int {
 		for range 2 * seconds {
-			l.pass(RefreshFloor)
+			l.pass(inventory.RefreshFloor)
 			if _, err := l.cloud.Inventory.Refresh(t.Context(), l.owner.ClusterUID); err != nil {
 				t.Fatal(err)
 			}
@@ -208,9 +211,9 @@ func TestWhatTakesLongIsAskedForLessAndLess(t *testing.T) {
 	if n := look(15); n < 3 || n > 4 {
 		t.Errorf("%d looks in the next 15 s, 3 are due", n)
 	}
-	l.really(in.ID, StateRunning) // by the server's own clock
+	l.really(in.ID, inventory.StateRunning) // by the server's own clock
 	look(5 + 5)
-	if inv, err := l.cloud.Inventory.Refresh(t.Context(), l.owner.ClusterUID); err != nil || !stateOf(in.ID, StateRunning)(inv) {
+	if inv, err := l.cloud.Inventory.Refresh(t.Context(), l.owner.ClusterUID); err != nil || !stateOf(in.ID, inventory.StateRunning)(inv) {
 		t.Errorf("5 s after EC2 shows it as running it is %+v (%v)", inv.Instances, err)
 	}
 }

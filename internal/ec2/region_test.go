@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
 )
 
 // TestRegionOfSTS: who the operator is, is asked in its own region; where the cluster is, EC2 is asked. A tenant's keys know only theirs.
@@ -15,13 +17,13 @@ func TestRegionOfSTS(t *testing.T) {
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "own")
 	for name, c := range map[string]struct {
 		option, environment string
-		account             Account
+		account             awsapi.Account
 		want                string
 	}{
-		"option":         {"eu-west-1", "eu-west-2", Account{Region: "us-east-1"}, "eu-west-1"},
-		"environment":    {"", "eu-west-2", Account{Region: "us-east-1"}, "eu-west-2"},
-		"neither":        {"", "", Account{Region: "us-east-1"}, "us-east-1"},
-		"a tenant's key": {"eu-west-1", "eu-west-2", Account{Region: "cn-north-1", Static: &StaticCredentials{AccessKeyID: "a", SecretAccessKey: "b"}}, "cn-north-1"},
+		"option":         {"eu-west-1", "eu-west-2", awsapi.Account{Region: "us-east-1"}, "eu-west-1"},
+		"environment":    {"", "eu-west-2", awsapi.Account{Region: "us-east-1"}, "eu-west-2"},
+		"neither":        {"", "", awsapi.Account{Region: "us-east-1"}, "us-east-1"},
+		"a tenant's key": {"eu-west-1", "eu-west-2", awsapi.Account{Region: "cn-north-1", Static: &awsapi.StaticCredentials{AccessKeyID: "a", SecretAccessKey: "b"}}, "cn-north-1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("AWS_REGION", c.environment)
@@ -38,7 +40,7 @@ func TestRegionOfSTS(t *testing.T) {
 				http.Error(w, "<Response><Errors><Error><Code>AccessDenied</Code></Error></Errors></Response>", http.StatusForbidden)
 			}))
 			t.Cleanup(server.Close)
-			cloud, err := NewFactory(Options{Config: Config{Endpoint: server.URL, Region: c.option}}).Cloud(t.Context(), c.account)
+			cloud, err := NewFactory(Options{Config: awsapi.Config{Endpoint: server.URL, Region: c.option}}).Cloud(t.Context(), c.account)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -14,6 +14,8 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
 )
 
 const (
@@ -27,20 +29,20 @@ const (
 
 // rehearsal tries what may have to be done one day, see Cloud.Rehearse.
 type rehearsal struct {
-	api       API
-	inventory *Reader
+	api       awsapi.API
+	inventory *inventory.Reader
 	clock     clock.PassiveClock
 	patience  time.Duration
 	flights   singleflight.Group
 
 	mu sync.Mutex
 	// problems are what the last one found.
-	problems []Problem
+	problems []awsapi.Problem
 	next     time.Time
 }
 
 // rehearse is Cloud.Rehearse.
-func (r *rehearsal) rehearse(ctx context.Context, owner Ownership) []Problem {
+func (r *rehearsal) rehearse(ctx context.Context, owner awsapi.Ownership) []awsapi.Problem {
 	tries := r.tries(owner)
 	if tries == nil || !r.due() {
 		return r.found()
@@ -82,7 +84,7 @@ func (r *rehearsal) due() bool {
 	return true
 }
 
-func (r *rehearsal) found() []Problem {
+func (r *rehearsal) found() []awsapi.Problem {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.problems)
@@ -93,20 +95,20 @@ type try func(ctx context.Context) error
 
 // tryAll makes dry runs and returns the permissions that are missing. One that EC2 refuses for another reason, such as the state of
 // what it is made on, is permitted. The error is set when EC2 did not answer one.
-func tryAll(ctx context.Context, tries []try) (found []Problem, err error) {
+func tryAll(ctx context.Context, tries []try) (found []awsapi.Problem, err error) {
 	for _, try := range tries {
 		switch err := try(ctx); {
 		case passed(err):
-		case Classify(err) == Throttled, Classify(err) == Transient, Classify(err) == Unreachable:
+		case awsapi.Classify(err) == awsapi.Throttled, awsapi.Classify(err) == awsapi.Transient, awsapi.Classify(err) == awsapi.Unreachable:
 			return found, fmt.Errorf("rehearse: %w", err)
-		case lacksPermission(Code(err)):
+		case awsapi.LacksPermission(awsapi.Code(err)):
 			// AWS names the thing that it was tried on, which may be another cluster's, and another one each time.
-			problem := Problem{Reason: v1alpha1.ReasonNotPermitted, Message: fmt.Sprintf(
-				"the AWS identity that serves this cluster lacks the permission %s, which will be needed one day for what there is in EC2: allow it, see docs/aws.md", RefusedAction(err))}
+			problem := awsapi.Problem{Reason: v1alpha1.ReasonNotPermitted, Message: fmt.Sprintf(
+				"the AWS identity that serves this cluster lacks the permission %s, which will be needed one day for what there is in EC2: allow it, see docs/aws.md", awsapi.RefusedAction(err))}
 			if !slices.Contains(found, problem) {
 				found = append(found, problem)
 			}
-		case Classify(err) == Denied:
+		case awsapi.Classify(err) == awsapi.Denied:
 			return found, fmt.Errorf("rehearse: %w", err) // AWS does not accept the credentials: others say so
 		}
 	}
@@ -114,18 +116,18 @@ func tryAll(ctx context.Context, tries []try) (found []Problem, err error) {
 }
 
 // tries returns the dry runs for a cluster, nil as long as there is no running instance of it with a volume attached.
-func (r *rehearsal) tries(owner Ownership) []try {
+func (r *rehearsal) tries(owner awsapi.Ownership) []try {
 	known := r.inventory.Known(owner.ClusterUID)
 	for _, v := range known.Volumes {
-		i := slices.IndexFunc(known.Instances, func(i Instance) bool { return i.ID == v.AttachedTo && i.State == StateRunning })
+		i := slices.IndexFunc(known.Instances, func(i inventory.Instance) bool { return i.ID == v.AttachedTo && i.State == inventory.StateRunning })
 		if i < 0 {
 			continue
 		}
 		tries := slices.Concat(r.tryInstance(known.Instances[i]), r.tryDisk(owner, v))
-		if g := slices.IndexFunc(known.SecurityGroups, func(g SecurityGroup) bool { return g.Name == GroupName(owner.ClusterUID) }); g >= 0 {
+		if g := slices.IndexFunc(known.SecurityGroups, func(g inventory.SecurityGroup) bool { return g.Name == GroupName(owner.ClusterUID) }); g >= 0 {
 			tries = append(tries, r.tryRules(known.SecurityGroups[g].ID)...)
 		}
-		if s := slices.IndexFunc(known.Snapshots, func(s Snapshot) bool { return s.Tags[TagPurpose] != "" }); s >= 0 {
+		if s := slices.IndexFunc(known.Snapshots, func(s inventory.Snapshot) bool { return s.Tags[awsapi.TagPurpose] != "" }); s >= 0 {
 			tries = append(tries, func(ctx context.Context) error {
 				_, err := r.api.DeleteSnapshot(ctx, &ec2.DeleteSnapshotInput{SnapshotId: aws.String(known.Snapshots[s].ID), DryRun: aws.Bool(true)})
 				return err
@@ -137,7 +139,7 @@ func (r *rehearsal) tries(owner Ownership) []try {
 }
 
 // tryInstance are dry runs of what may have to be done to an instance, the fence first.
-func (r *rehearsal) tryInstance(i Instance) []try {
+func (r *rehearsal) tryInstance(i inventory.Instance) []try {
 	dry, ids := aws.Bool(true), []string{i.ID}
 	return []try{
 		func(ctx context.Context) error {
@@ -163,14 +165,14 @@ func (r *rehearsal) tryInstance(i Instance) []try {
 		},
 		func(ctx context.Context) error {
 			tags := map[string]string{v1alpha1.TagMember: i.Member}
-			_, err := r.api.CreateTags(ctx, &ec2.CreateTagsInput{Resources: ids, Tags: toTags(tags), DryRun: dry})
+			_, err := r.api.CreateTags(ctx, &ec2.CreateTagsInput{Resources: ids, Tags: awsapi.ToTags(tags), DryRun: dry})
 			return err
 		},
 	}
 }
 
 // tryDisk are dry runs of what may have to be done to a data volume.
-func (r *rehearsal) tryDisk(owner Ownership, v Volume) []try {
+func (r *rehearsal) tryDisk(owner awsapi.Ownership, v inventory.Volume) []try {
 	dry, id := aws.Bool(true), aws.String(v.ID)
 	return []try{
 		func(ctx context.Context) error {
@@ -219,3 +221,9 @@ func (r *rehearsal) tryRules(group string) []try {
 		},
 	}
 }
+
+// codeDryRun is EC2's way of saying that a dry run would have succeeded: as an error.
+const codeDryRun = "DryRunOperation"
+
+// passed reports that a dry run found nothing.
+func passed(err error) bool { return err == nil || awsapi.Code(err) == codeDryRun }

@@ -7,6 +7,10 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
+
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
@@ -15,18 +19,18 @@ import (
 )
 
 // realRules are the group's incoming rules as the server has them.
-func (l *lab) realRules(id string) RuleSet {
+func (l *lab) realRules(id string) inventory.RuleSet {
 	l.t.Helper()
 	out, err := l.sdk().DescribeSecurityGroups(l.t.Context(), &awsec2.DescribeSecurityGroupsInput{GroupIds: []string{id}})
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	return RulesOf(out.SecurityGroups[0].IpPermissions)
+	return inventory.RulesOf(out.SecurityGroups[0].IpPermissions)
 }
 
 // wantedRules let the members, the CIDRs and the clients' groups in.
-func wantedRules(id string, spec SecurityGroupSpec) RuleSet {
-	return MySQLRules(append([]string{id}, spec.ClientSecurityGroupIDs...), spec.ClientCIDRs)
+func wantedRules(id string, spec SecurityGroupSpec) inventory.RuleSet {
+	return inventory.MySQLRules(append([]string{id}, spec.ClientSecurityGroupIDs...), spec.ClientCIDRs)
 }
 
 func (l *lab) clientGroup(name string) string {
@@ -48,9 +52,9 @@ func TestSecurityGroupIsKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mysql := func(p types.IpPermission) RuleSet {
+	mysql := func(p types.IpPermission) inventory.RuleSet {
 		p.IpProtocol, p.FromPort, p.ToPort = aws.String("tcp"), aws.Int32(3306), aws.Int32(3306)
-		return RulesOf([]types.IpPermission{p})
+		return inventory.RulesOf([]types.IpPermission{p})
 	}
 	groups := mysql(types.IpPermission{UserIdGroupPairs: []types.UserIdGroupPair{{GroupId: &id}, {GroupId: &pods}}})
 	want := groups.Plus(mysql(types.IpPermission{
@@ -79,7 +83,7 @@ func TestSecurityGroupIsKept(t *testing.T) {
 	}
 
 	// Drift: somebody opened SSH to the world and removed the pods.
-	world := RulesOf([]types.IpPermission{{
+	world := inventory.RulesOf([]types.IpPermission{{
 		IpProtocol: aws.String("tcp"), FromPort: aws.Int32(22), ToPort: aws.Int32(22), IpRanges: []types.IpRange{{CidrIp: aws.String("0.0.0.0/0")}}}})
 	_, err = l.sdk().AuthorizeSecurityGroupIngress(ctx, &awsec2.AuthorizeSecurityGroupIngressInput{GroupId: &id, IpPermissions: world.Permissions()})
 	if err != nil {
@@ -121,10 +125,10 @@ func TestSecurityGroupSurvivesLostAnswers(t *testing.T) {
 	l.fault(proxy.LoseAnswers(2, "CreateSecurityGroup"))
 	l.fault(proxy.LoseAnswers(2, "AuthorizeSecurityGroupIngress"))
 	l.fault(proxy.LoseAnswers(2, "RevokeSecurityGroupIngress"))
-	if _, err := l.cloud.EnsureSecurityGroup(t.Context(), spec); !IsWaiting(err) && !IsUnreachable(err) {
+	if _, err := l.cloud.EnsureSecurityGroup(t.Context(), spec); !awsapi.IsWaiting(err) && !awsapi.IsUnreachable(err) {
 		t.Errorf("lost and hidden: %v", err)
 	}
-	if _, err := l.cloud.EnsureSecurityGroup(t.Context(), spec); !IsWaiting(err) {
+	if _, err := l.cloud.EnsureSecurityGroup(t.Context(), spec); !awsapi.IsWaiting(err) {
 		t.Errorf("hidden: %v, want Waiting", err)
 	}
 	l.pass(31 * time.Second)
@@ -135,7 +139,7 @@ func TestSecurityGroupSurvivesLostAnswers(t *testing.T) {
 			if id, err = l.cloud.EnsureSecurityGroup(t.Context(), spec); err == nil {
 				return id
 			}
-			if !IsUnreachable(err) && !IsWaiting(err) {
+			if !awsapi.IsUnreachable(err) && !awsapi.IsWaiting(err) {
 				t.Errorf("%v", err)
 			}
 		}
@@ -163,7 +167,7 @@ func TestOneRuleThatIsRefusedStopsNoOther(t *testing.T) {
 	}
 	spec := SecurityGroupSpec{Owner: l.owner, VPCID: l.seeded.VPC, ClientCIDRs: []string{"10.0.0.0/8"}, ClientSecurityGroupIDs: []string{gone, pods}}
 	_, err := l.cloud.EnsureSecurityGroup(t.Context(), spec)
-	if told := Explain(err); told.Field != fieldClientGroups || !strings.Contains(told.Message, gone) || !told.Retry {
+	if told := awsapi.Explain(err); told.Field != awsapi.FieldClientGroups || !strings.Contains(told.Message, gone) || !told.Retry {
 		t.Errorf("told %+v of %v", told, err)
 	}
 	l.observe()
@@ -172,7 +176,7 @@ func TestOneRuleThatIsRefusedStopsNoOther(t *testing.T) {
 		t.Fatalf("groups %+v", groups)
 	}
 	id := groups[0].ID
-	refused := MySQLRules([]string{gone}, nil)
+	refused := inventory.MySQLRules([]string{gone}, nil)
 	same := func(when string) {
 		t.Helper()
 		got, want := l.realRules(id), wantedRules(id, spec).Minus(refused)
@@ -211,7 +215,7 @@ func TestDeletedGroupIsMadeAgain(t *testing.T) {
 	}
 	spec.ClientCIDRs = []string{"10.0.0.0/8"}
 	_, err = l.cloud.EnsureSecurityGroup(t.Context(), spec)
-	if told := Explain(err); !IsWaiting(err) || told.Field != "" {
+	if told := awsapi.Explain(err); !awsapi.IsWaiting(err) || told.Field != "" {
 		t.Errorf("told %+v of %v", told, err)
 	}
 	again, err := l.cloud.EnsureSecurityGroup(t.Context(), spec)
@@ -232,13 +236,13 @@ func TestDeletingASecurityGroupInUse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := l.cloud.DeleteSecurityGroup(t.Context(), l.owner.ClusterUID, id); !IsWaiting(err) || Code(err) != "DependencyViolation" {
-		t.Errorf("in use: %v (%s), want Waiting", err, Classify(err))
+	if err := l.cloud.DeleteSecurityGroup(t.Context(), l.owner.ClusterUID, id); !awsapi.IsWaiting(err) || awsapi.Code(err) != "DependencyViolation" {
+		t.Errorf("in use: %v (%s), want Waiting", err, awsapi.Classify(err))
 	}
 	if err := l.cloud.TerminateInstance(t.Context(), l.owner.ClusterUID, i.ID); err != nil {
 		t.Fatal(err)
 	}
-	l.until("terminated", func(inv Inventory) bool { return inv.Instances[0].State == StateTerminated })
+	l.until("terminated", func(inv inventory.Inventory) bool { return inv.Instances[0].State == inventory.StateTerminated })
 	if err := l.cloud.DeleteSecurityGroup(t.Context(), l.owner.ClusterUID, id); err != nil {
 		t.Error(err)
 	}

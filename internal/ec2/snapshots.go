@@ -4,71 +4,28 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
-	"sync"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
 )
-
-// unknownFor is how long a snapshot whose answer was lost is looked for before it is asked for again. CreateSnapshot
-// takes no client token, so a look-up that comes too early would make a second snapshot.
-const unknownFor = 30 * time.Second
-
-// attempts remembers calls without client token whose answer was lost.
-type attempts struct {
-	mu sync.Mutex
-	at map[string]time.Time
-}
-
-func newAttempts() *attempts { return &attempts{at: map[string]time.Time{}} }
-
-func (a *attempts) unknown(key string, now time.Time) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for k, at := range a.at {
-		if now.Sub(at) >= unknownFor {
-			delete(a.at, k)
-		}
-	}
-	_, ok := a.at[key]
-	return ok
-}
-
-// unknownLike says the same of any key that begins and ends like this.
-func (a *attempts) unknownLike(begin, end string, now time.Time) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for k, at := range a.at {
-		if now.Sub(at) < unknownFor && strings.HasPrefix(k, begin) && strings.HasSuffix(k, end) {
-			return true
-		}
-	}
-	return false
-}
-
-func (a *attempts) lost(key string, now time.Time) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.at[key] = now
-}
 
 // CreateSnapshot snapshots a member's volume for a purpose, or returns the snapshot of that volume and purpose that was made
 // before; one that failed is made anew. The snapshot is pending at first; what it holds is the volume as of now.
-func (c *Cloud) CreateSnapshot(ctx context.Context, spec SnapshotSpec) (Snapshot, error) {
+func (c *Cloud) CreateSnapshot(ctx context.Context, spec SnapshotSpec) (inventory.Snapshot, error) {
 	if _, err := c.Inventory.Volumes.Owned(ctx, spec.Owner.ClusterUID, spec.VolumeID); err != nil {
-		return Snapshot{}, wrap(spec.what(), err)
+		return inventory.Snapshot{}, awsapi.Wrap(spec.what(), err)
 	}
 	return c.createSnapshot(ctx, spec)
 }
 
 // CopyVolume is CreateSnapshot for a volume that is not the owner's, and that may carry no tag of the operator's at all:
 // whether it may be read is the caller's to find out. It is only read.
-func (c *Cloud) CopyVolume(ctx context.Context, spec SnapshotSpec) (Snapshot, error) {
+func (c *Cloud) CopyVolume(ctx context.Context, spec SnapshotSpec) (inventory.Snapshot, error) {
 	return c.createSnapshot(ctx, spec)
 }
 
@@ -76,15 +33,15 @@ func (s SnapshotSpec) what() string {
 	return fmt.Sprintf("snapshot volume %s of %s (%s)", s.VolumeID, s.Member, s.Purpose)
 }
 
-func (c *Cloud) createSnapshot(ctx context.Context, spec SnapshotSpec) (Snapshot, error) {
+func (c *Cloud) createSnapshot(ctx context.Context, spec SnapshotSpec) (inventory.Snapshot, error) {
 	what, uid := spec.what(), spec.Owner.ClusterUID
 	found, ok, err := c.findSnapshot(ctx, uid, spec.VolumeID, spec.Purpose)
 	if err != nil || ok {
-		return found, wrap(what, err)
+		return found, awsapi.Wrap(what, err)
 	}
 	key := uid + "|" + spec.VolumeID + "|" + spec.Purpose // see DeleteSnapshotsFor
 	if c.attempts.unknown(key, c.clock.Now()) {
-		return Snapshot{}, wrap(what, waiting("the answer to the last try was lost; looking whether it took effect"))
+		return inventory.Snapshot{}, awsapi.Wrap(what, awsapi.NewWaiting("the answer to the last try was lost; looking whether it took effect"))
 	}
 	specifications := snapshotTags(spec)
 	answer, err := c.api.CreateSnapshot(ctx, &ec2.CreateSnapshotInput{
@@ -93,46 +50,46 @@ func (c *Cloud) createSnapshot(ctx context.Context, spec SnapshotSpec) (Snapshot
 		TagSpecifications: specifications,
 	}, once)
 	if err != nil {
-		if class := Classify(err); class == Unreachable || class == Transient {
+		if class := awsapi.Classify(err); class == awsapi.Unreachable || class == awsapi.Transient {
 			c.attempts.lost(key, c.clock.Now())
 		}
-		return Snapshot{}, wrap(what, c.Inventory.UnlessFresh(err, spec.VolumeID))
+		return inventory.Snapshot{}, awsapi.Wrap(what, c.Inventory.UnlessFresh(err, spec.VolumeID))
 	}
-	s := Snapshot{
+	s := inventory.Snapshot{
 		ID: aws.ToString(answer.SnapshotId), VolumeID: spec.VolumeID, Member: spec.Member, State: string(answer.State), SizeGiB: aws.ToInt32(answer.VolumeSize),
-		Progress: aws.ToString(answer.Progress), StartTime: aws.ToTime(answer.StartTime), Tags: fromTags(specifications[0].Tags),
+		Progress: aws.ToString(answer.Progress), StartTime: aws.ToTime(answer.StartTime), Tags: awsapi.FromTags(specifications[0].Tags),
 	}
 	c.Inventory.Snapshots.Created(s.ID, s)
 	return s, nil
 }
 
 func snapshotTags(spec SnapshotSpec) []types.TagSpecification {
-	tags := with(spec.Owner.base(spec.Owner.Namespace+"/"+spec.Member), v1alpha1.TagMember, spec.Member)
-	tags[TagPurpose] = spec.Purpose
+	tags := awsapi.WithTag(spec.Owner.Tags(spec.Owner.Namespace+"/"+spec.Member), v1alpha1.TagMember, spec.Member)
+	tags[awsapi.TagPurpose] = spec.Purpose
 	if spec.MySQLVersion != "" {
 		tags[v1alpha1.TagMySQLVersion] = spec.MySQLVersion
 	}
-	return []types.TagSpecification{tagSpec(types.ResourceTypeSnapshot, tags)}
+	return []types.TagSpecification{awsapi.TagSpec(types.ResourceTypeSnapshot, tags)}
 }
 
 // once keeps the SDK from repeating a call by itself after a lost answer.
 func once(o *ec2.Options) { o.RetryMaxAttempts = 1 }
 
 // findSnapshot looks in the store, which knows the fresh ones, and then in EC2.
-func (c *Cloud) findSnapshot(ctx context.Context, uid, volumeID, purpose string) (Snapshot, bool, error) {
-	fits := func(s Snapshot) bool {
-		return s.VolumeID == volumeID && s.Tags[TagPurpose] == purpose && s.State != SnapshotError
+func (c *Cloud) findSnapshot(ctx context.Context, uid, volumeID, purpose string) (inventory.Snapshot, bool, error) {
+	fits := func(s inventory.Snapshot) bool {
+		return s.VolumeID == volumeID && s.Tags[awsapi.TagPurpose] == purpose && s.State != inventory.SnapshotError
 	}
 	for _, s := range c.Inventory.Known(uid).Snapshots {
 		if fits(s) {
 			return s, true, nil
 		}
 	}
-	found, err := c.Inventory.Snapshots.List(ctx, tagFilter(v1alpha1.TagClusterUID, uid), tagFilter(TagPurpose, purpose), filter("volume-id", volumeID))
+	found, err := c.Inventory.Snapshots.List(ctx, awsapi.TagFilter(v1alpha1.TagClusterUID, uid), awsapi.TagFilter(awsapi.TagPurpose, purpose), awsapi.Filter("volume-id", volumeID))
 	if err != nil {
-		return Snapshot{}, false, err
+		return inventory.Snapshot{}, false, err
 	}
-	best, ok := Snapshot{}, false
+	best, ok := inventory.Snapshot{}, false
 	for _, s := range found {
 		if fits(s) && (!ok || s.StartTime.Before(best.StartTime)) {
 			best, ok = s, true
@@ -150,17 +107,17 @@ func (c *Cloud) findSnapshot(ctx context.Context, uid, volumeID, purpose string)
 func (c *Cloud) DeleteSnapshot(ctx context.Context, clusterUID, id string) error {
 	what := "delete snapshot " + id
 	s, err := c.Inventory.Snapshots.Owned(ctx, clusterUID, id)
-	switch purpose := s.Tags[TagPurpose]; {
-	case IsNotFound(err):
+	switch purpose := s.Tags[awsapi.TagPurpose]; {
+	case awsapi.IsNotFound(err):
 		return nil
 	case err != nil:
-		return wrap(what, err)
-	case purpose == "" || purpose == purposeRoot:
-		return wrap(what, fmt.Errorf("it has no tag %s, so that the operator did not take it: %w", TagPurpose, ErrForeign))
+		return awsapi.Wrap(what, err)
+	case purpose == "" || purpose == awsapi.PurposeRoot:
+		return awsapi.Wrap(what, fmt.Errorf("it has no tag %s, so that the operator did not take it: %w", awsapi.TagPurpose, awsapi.ErrForeign))
 	}
 	_, err = c.api.DeleteSnapshot(ctx, &ec2.DeleteSnapshotInput{SnapshotId: aws.String(id)})
-	if err = IgnoreNotFound(c.Inventory.UnlessFresh(err, id)); err != nil {
-		return wrap(what, err)
+	if err = awsapi.IgnoreNotFound(c.Inventory.UnlessFresh(err, id)); err != nil {
+		return awsapi.Wrap(what, err)
 	}
 	c.Inventory.Snapshots.Deleted(id)
 	return nil
@@ -172,14 +129,14 @@ func (c *Cloud) DeleteSnapshot(ctx context.Context, clusterUID, id string) error
 func (c *Cloud) DeleteSnapshotsFor(ctx context.Context, clusterUID, purpose string) error {
 	what := fmt.Sprintf("delete the snapshots of cluster %q for %q", clusterUID, purpose)
 	if clusterUID == "" || purpose == "" {
-		return wrap(what, ErrForeign)
+		return awsapi.Wrap(what, awsapi.ErrForeign)
 	}
-	found, err := c.Inventory.Snapshots.List(ctx, tagFilter(v1alpha1.TagClusterUID, clusterUID), tagFilter(TagPurpose, purpose))
+	found, err := c.Inventory.Snapshots.List(ctx, awsapi.TagFilter(v1alpha1.TagClusterUID, clusterUID), awsapi.TagFilter(awsapi.TagPurpose, purpose))
 	if err != nil {
-		return wrap(what, err)
+		return awsapi.Wrap(what, err)
 	}
 	for _, s := range c.Inventory.Known(clusterUID).Snapshots { // it knows those that EC2 does not show yet
-		if s.Tags[TagPurpose] == purpose {
+		if s.Tags[awsapi.TagPurpose] == purpose {
 			found[s.ID] = s
 		}
 	}
@@ -187,7 +144,7 @@ func (c *Cloud) DeleteSnapshotsFor(ctx context.Context, clusterUID, purpose stri
 		err = errors.Join(err, c.DeleteSnapshot(ctx, clusterUID, id))
 	}
 	if err == nil && len(found) == 0 && c.attempts.unknownLike(clusterUID+"|", "|"+purpose, c.clock.Now()) {
-		err = wrap(what, waiting("the answer to CreateSnapshot was lost; looking whether it took effect"))
+		err = awsapi.Wrap(what, awsapi.NewWaiting("the answer to CreateSnapshot was lost; looking whether it took effect"))
 	}
 	return err
 }

@@ -1,8 +1,31 @@
 package ec2
 
+import "github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+
+// LaunchSpec describes the instance of one incarnation of one member.
+type LaunchSpec struct {
+	Owner            awsapi.Ownership
+	Member           string
+	Incarnation      int
+	TemplateHash     string
+	ImageID          string
+	InstanceType     string
+	SubnetID         string
+	SecurityGroupIDs []string
+	// IAMInstanceProfile is a name or an ARN; empty for none.
+	IAMInstanceProfile string
+	// KeyName is an EC2 key pair for SSH; empty for none.
+	KeyName string
+	// UserData is what the instance runs at its first boot, at most MaxUserData bytes before encoding.
+	UserData      []byte
+	RootEncrypted bool
+	// KMSKeyID encrypts the root volume; empty for the account's default EBS key.
+	KMSKeyID string
+}
+
 // VolumeSpec describes the data volume of one incarnation of one member.
 type VolumeSpec struct {
-	Owner            Ownership
+	Owner            awsapi.Ownership
 	Member           string
 	Incarnation      int
 	Zone             string
@@ -20,7 +43,7 @@ type VolumeSpec struct {
 
 // SnapshotSpec describes a snapshot of a data volume.
 type SnapshotSpec struct {
-	Owner Ownership
+	Owner awsapi.Ownership
 	// Member is whose it is.
 	Member, VolumeID string
 	// Purpose is a short word, kept in the tag TagPurpose.
@@ -31,7 +54,7 @@ type SnapshotSpec struct {
 
 // SecurityGroupSpec describes who may reach the members on MySQL's port, besides the members themselves.
 type SecurityGroupSpec struct {
-	Owner                               Ownership
+	Owner                               awsapi.Ownership
 	VPCID                               string
 	ClientCIDRs, ClientSecurityGroupIDs []string
 }

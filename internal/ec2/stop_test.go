@@ -4,6 +4,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
+
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto"
@@ -16,18 +19,18 @@ func TestStopOfAPendingInstanceWaits(t *testing.T) {
 	goOn := l.hold()
 	i := l.launch("orders-0")
 	err := l.cloud.StopInstance(t.Context(), l.owner.ClusterUID, i.ID, true)
-	if !IsWaiting(err) {
-		t.Fatalf("stopping a pending instance: %v (%s), want Waiting", err, Classify(err))
+	if !awsapi.IsWaiting(err) {
+		t.Fatalf("stopping a pending instance: %v (%s), want Waiting", err, awsapi.Classify(err))
 	}
-	if text := Message(err); text == "" || Explain(err).Retry != true {
+	if text := awsapi.Message(err); text == "" || awsapi.Explain(err).Retry != true {
 		t.Errorf("the user is told %q", text)
 	}
 	goOn()
-	l.until("running", stateOf(i.ID, StateRunning))
+	l.until("running", stateOf(i.ID, inventory.StateRunning))
 	if err := l.cloud.StopInstance(t.Context(), l.owner.ClusterUID, i.ID, true); err != nil {
 		t.Fatal(err)
 	}
-	l.until("stopped", stateOf(i.ID, StateStopped))
+	l.until("stopped", stateOf(i.ID, inventory.StateStopped))
 }
 
 // A stop that does not get on is repeated with force; without force nothing comes of it.
@@ -41,27 +44,27 @@ func TestStuckStopIsForcedAgain(t *testing.T) {
 		}
 	}
 	for deadline := time.Now().Add(6 * settleDelay); time.Now().Before(deadline); time.Sleep(settleDelay) {
-		l.pass(RefreshFloor)
+		l.pass(inventory.RefreshFloor)
 		inv, err := l.cloud.Inventory.Refresh(t.Context(), l.owner.ClusterUID)
-		if err != nil || !stateOf(i.ID, StateStopping)(inv) {
+		if err != nil || !stateOf(i.ID, inventory.StateStopping)(inv) {
 			t.Fatalf("the stuck instance is %+v (%v), want stopping", inv.Instances, err)
 		}
 	}
 	if err := l.cloud.StopInstance(t.Context(), l.owner.ClusterUID, i.ID, true); err != nil {
 		t.Fatal(err)
 	}
-	l.until("stopped", stateOf(i.ID, StateStopped))
+	l.until("stopped", stateOf(i.ID, inventory.StateStopped))
 }
 
 // Whatever somebody else did to the instance meanwhile: a fence that finds nothing left to stop is done, and the store
 // knows why.
 func TestStopOfWhatIsNotRunning(t *testing.T) {
 	for want, do := range map[string]func(*lab, string) error{
-		StateStopped: func(l *lab, id string) error {
+		inventory.StateStopped: func(l *lab, id string) error {
 			_, err := l.sdk().StopInstances(l.t.Context(), &awsec2.StopInstancesInput{InstanceIds: []string{id}})
 			return err
 		},
-		StateTerminated: func(l *lab, id string) error {
+		inventory.StateTerminated: func(l *lab, id string) error {
 			return l.newCloud().TerminateInstance(l.t.Context(), l.owner.ClusterUID, id)
 		},
 	} {
@@ -72,7 +75,7 @@ func TestStopOfWhatIsNotRunning(t *testing.T) {
 				t.Fatal(err)
 			}
 			l.really(i.ID, want)
-			if inv := l.cloud.Inventory.Known(l.owner.ClusterUID); !stateOf(i.ID, StateRunning)(inv) {
+			if inv := l.cloud.Inventory.Known(l.owner.ClusterUID); !stateOf(i.ID, inventory.StateRunning)(inv) {
 				t.Fatalf("the store should not know yet: %+v", inv.Instances)
 			}
 			if err := l.cloud.StopInstance(t.Context(), l.owner.ClusterUID, i.ID, true); err != nil {
@@ -104,7 +107,7 @@ func TestRefusedStopIsNoFence(t *testing.T) {
 			if err := l.cloud.StopInstance(t.Context(), l.owner.ClusterUID, i.ID, true); err == nil {
 				t.Error("the fence counts as done")
 			}
-			if inv := l.cloud.Inventory.Known(l.owner.ClusterUID); !stateOf(i.ID, StateRunning)(inv) {
+			if inv := l.cloud.Inventory.Known(l.owner.ClusterUID); !stateOf(i.ID, inventory.StateRunning)(inv) {
 				t.Errorf("the store shows %+v", inv.Instances)
 			}
 		})
@@ -113,7 +116,7 @@ func TestRefusedStopIsNoFence(t *testing.T) {
 	i := l.running("orders-0")
 	for _, code := range []string{"UnauthorizedOperation", "RequestLimitExceeded", "InternalError", "OperationNotPermitted"} {
 		remove := l.fault(proxy.Rule{Kind: proxy.Fail, Code: code, Actions: []string{"StopInstances"}})
-		if err := l.cloud.StopInstance(t.Context(), l.owner.ClusterUID, i.ID, true); Code(err) != code {
+		if err := l.cloud.StopInstance(t.Context(), l.owner.ClusterUID, i.ID, true); awsapi.Code(err) != code {
 			t.Errorf("%s: the fence says %v", code, err)
 		}
 		remove()

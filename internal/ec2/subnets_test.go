@@ -6,6 +6,10 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
+
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto/proxy"
@@ -29,7 +33,7 @@ func (l *lab) deleteSubnet(id string) {
 	}
 }
 
-func idsOf(subnets []Subnet) []string {
+func idsOf(subnets []inventory.Subnet) []string {
 	var ids []string
 	for _, s := range subnets {
 		ids = append(ids, s.ID)
@@ -46,7 +50,7 @@ func TestOneMissingSubnetIsNamedAndTheOthersAreUsed(t *testing.T) {
 		t.Fatalf("%v, missing %v (%v)", exist, missing, err)
 	}
 	l.deleteSubnet(vanishing)
-	l.pass(SubnetFor)
+	l.pass(inventory.SubnetFor)
 	l.cloud.Inventory.Round(t.Context())
 	exist, missing, err := l.cloud.Inventory.Subnets(t.Context(), ids)
 	if err != nil || !slices.Equal(idsOf(exist), []string{seeded[2], seeded[0]}) || !slices.Equal(missing, []string{vanishing}) {
@@ -78,14 +82,14 @@ func TestReadingSubnetsCostsNoCallWhileTheBackgroundRuns(t *testing.T) {
 	if _, _, err := l.cloud.Inventory.Subnets(t.Context(), ids); err != nil {
 		t.Fatal(err)
 	}
-	for range 3 * int(SubnetFor/SweepInterval) { // half an hour, of reconciles and of the background's rounds
+	for range 3 * int(inventory.SubnetFor/inventory.SweepInterval) { // half an hour, of reconciles and of the background's rounds
 		read()
-		l.pass(SweepInterval)
+		l.pass(inventory.SweepInterval)
 		read()
 		l.cloud.Inventory.Round(t.Context())
 	}
 	// One look at the missing one a round, one at the others every ten minutes, together when both are due.
-	if n := l.proxy.Counts()["DescribeSubnets"]; n > 3*int(SubnetFor/SweepInterval)+1 {
+	if n := l.proxy.Counts()["DescribeSubnets"]; n > 3*int(inventory.SubnetFor/inventory.SweepInterval)+1 {
 		t.Errorf("%d calls in half an hour", n)
 	}
 	created := l.subnet("10.77.41.0/24")
@@ -94,10 +98,10 @@ func TestReadingSubnetsCostsNoCallWhileTheBackgroundRuns(t *testing.T) {
 	if exist, missing, err := l.cloud.Inventory.Subnets(t.Context(), ids); err != nil || len(exist) != 4 || len(missing) != 0 {
 		t.Errorf("a subnet that the spec has just come to name: %v, missing %v (%v)", exist, missing, err)
 	}
-	l.pass(IdleAfter + time.Minute)
+	l.pass(inventory.IdleAfter + time.Minute)
 	l.cloud.Inventory.Round(t.Context())
 	before := l.proxy.Counts()["DescribeSubnets"]
-	l.pass(SubnetFor)
+	l.pass(inventory.SubnetFor)
 	l.cloud.Inventory.Round(t.Context())
 	if n := l.proxy.Counts()["DescribeSubnets"] - before; n != 0 {
 		t.Errorf("%d calls for subnets that nobody asks for", n)
@@ -115,7 +119,7 @@ func TestSubnetsWhileEC2IsSilent(t *testing.T) {
 		"throttled": proxy.Throttle("DescribeSubnets"), "denied": proxy.Deny("DescribeSubnets"), "refused": {Kind: proxy.Refuse},
 	} {
 		remove := l.fault(rule)
-		l.pass(SubnetGrace*SubnetFor + time.Minute)
+		l.pass(inventory.SubnetGrace*inventory.SubnetFor + time.Minute)
 		exist, missing, err := l.cloud.Inventory.Subnets(t.Context(), ids)
 		if err != nil || !slices.Equal(idsOf(exist), ids) || len(missing) != 0 {
 			t.Errorf("%s: %v, missing %v (%v)", name, exist, missing, err)
@@ -123,7 +127,7 @@ func TestSubnetsWhileEC2IsSilent(t *testing.T) {
 		stranger := l.newCloud()
 		l.proxy.ResetCalls()
 		for range 20 {
-			if _, missing, err := stranger.Inventory.Subnets(t.Context(), ids); err == nil || len(missing) != 0 || IsNotFound(err) {
+			if _, missing, err := stranger.Inventory.Subnets(t.Context(), ids); err == nil || len(missing) != 0 || awsapi.IsNotFound(err) {
 				t.Errorf("%s, and nothing is known: missing %v (%v)", name, missing, err)
 			}
 		}

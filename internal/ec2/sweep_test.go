@@ -15,6 +15,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto/proxy"
 )
 
@@ -140,7 +142,7 @@ func TestSweepReadsAllPages(t *testing.T) {
 	if pages := l.proxy.Counts()["DescribeInstances"]; pages < 3 {
 		t.Errorf("%d pages of instances, want at least 3", pages)
 	}
-	if !slices.IsSortedFunc(inv.Volumes, func(a, b Volume) int {
+	if !slices.IsSortedFunc(inv.Volumes, func(a, b inventory.Volume) int {
 		if a.ID < b.ID {
 			return -1
 		}
@@ -156,7 +158,7 @@ func TestFreshThingsDoNotVanish(t *testing.T) {
 	l.fault(proxy.Rule{Kind: proxy.Absent, For: 30 * time.Second})
 	i, v := l.launch("orders-0"), l.volume("orders-0")
 	s, err := l.cloud.EnsureSecurityGroup(t.Context(), SecurityGroupSpec{Owner: l.owner, VPCID: l.seeded.VPC, ClientCIDRs: []string{"10.0.0.0/8"}})
-	if !IsWaiting(err) {
+	if !awsapi.IsWaiting(err) {
 		t.Errorf("rules of a group that EC2 does not know yet: %q, %v; want Waiting", s, err)
 	}
 	l.pass(time.Second)
@@ -178,7 +180,7 @@ func TestFreshThingsDoNotVanish(t *testing.T) {
 		"delete":    func() error { return l.cloud.DeleteVolume(t.Context(), l.owner.ClusterUID, v.ID) },
 		"attach":    func() error { return l.cloud.AttachVolume(t.Context(), l.owner.ClusterUID, v.ID, i.ID, "/dev/sdf") },
 	} {
-		if err := do(); !IsWaiting(err) {
+		if err := do(); !awsapi.IsWaiting(err) {
 			t.Errorf("%s while hidden: %v, want Waiting", what, err)
 		}
 	}
@@ -200,7 +202,7 @@ func TestWhatNeverShowsIsGivenUp(t *testing.T) {
 	if inv := l.observe(); len(inv.Instances) != 1 {
 		t.Errorf("after a minute: %v", inv.Instances)
 	}
-	l.pass(FreshFor)
+	l.pass(inventory.FreshFor)
 	if inv := l.observe(); len(inv.Instances) != 0 {
 		t.Errorf("after three minutes: %v", inv.Instances)
 	}
@@ -246,8 +248,8 @@ func TestSilentEC2(t *testing.T) {
 	l.proxy.ResetCalls()
 	for range 20 {
 		inv, err := l.cloud.Inventory.Observe(t.Context(), l.owner.ClusterUID, 30*time.Second)
-		if !IsUnreachable(err) || len(inv.Instances) != 1 {
-			t.Errorf("%v (%s) with %d instances, want Unreachable with the last known one", err, Classify(err), len(inv.Instances))
+		if !awsapi.IsUnreachable(err) || len(inv.Instances) != 1 {
+			t.Errorf("%v (%s) with %d instances, want Unreachable with the last known one", err, awsapi.Classify(err), len(inv.Instances))
 		}
 	}
 	l.proxy.Clear()
@@ -255,7 +257,7 @@ func TestSilentEC2(t *testing.T) {
 	if n := len(l.proxy.Calls()); n > callsOfASweep {
 		t.Errorf("%d calls to a silent EC2, want one sweep's", n)
 	}
-	l.pass(SweepInterval / RetryPart)
+	l.pass(inventory.SweepInterval / inventory.RetryPart)
 	if inv := l.observe(); len(inv.Instances) != 1 || !inv.Taken.Equal(l.clock.Now()) {
 		t.Errorf("once EC2 answers: %+v", inv)
 	}
@@ -268,7 +270,7 @@ func TestThrottledSweep(t *testing.T) {
 	l.fault(proxy.Throttle("DescribeVolumes"))
 	l.pass(time.Minute)
 	inv, err := l.cloud.Inventory.Observe(t.Context(), l.owner.ClusterUID, 30*time.Second)
-	if !IsThrottled(err) || len(inv.Instances) != 1 {
+	if !awsapi.IsThrottled(err) || len(inv.Instances) != 1 {
 		t.Errorf("%v with %v, want Throttled with the last known instance", err, inv.Instances)
 	}
 }
@@ -279,7 +281,7 @@ func TestSweepOutlivesItsStarter(t *testing.T) {
 	answer := l.fault(proxy.Rule{Kind: proxy.Hang, Actions: []string{"DescribeVolumes"}})
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := l.cloud.Inventory.Observe(ctx, l.owner.ClusterUID, time.Second); !IsUnreachable(err) {
+	if _, err := l.cloud.Inventory.Observe(ctx, l.owner.ClusterUID, time.Second); !awsapi.IsUnreachable(err) {
 		t.Errorf("the impatient caller got %v", err)
 	}
 	answer()

@@ -9,6 +9,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
 )
 
 // Codes that tell where an attachment stands.
@@ -19,27 +21,27 @@ const (
 
 // CreateVolume makes the data volume of one incarnation of one member, or returns the one that was made before, by the
 // same means and with the same classes of errors as LaunchInstance.
-func (c *Cloud) CreateVolume(ctx context.Context, spec VolumeSpec) (Volume, error) {
+func (c *Cloud) CreateVolume(ctx context.Context, spec VolumeSpec) (inventory.Volume, error) {
 	what := fmt.Sprintf("create volume of %s (incarnation %d)", spec.Member, spec.Incarnation)
 	if known, ok := c.knownVolume(spec); ok {
 		return known, nil
 	}
-	filters := memberFilters(spec.Owner.ClusterUID, spec.Member, spec.Incarnation)
+	filters := awsapi.MemberFilters(spec.Owner.ClusterUID, spec.Member, spec.Incarnation)
 	if found, ok, err := c.findVolume(ctx, filters...); err != nil || ok {
-		return found, wrap(what, err)
+		return found, awsapi.Wrap(what, err)
 	}
 	answer, err := c.api.CreateVolume(ctx, volumeInput(spec))
-	if mismatch := err; Code(mismatch) == CodeTokenMismatch {
+	if mismatch := err; awsapi.Code(mismatch) == awsapi.CodeTokenMismatch {
 		found, ok, err := c.findVolume(ctx, filters...)
 		if err == nil && !ok {
-			err = &Error{Class: Waiting, Text: "EC2 has created this volume before but does not show it yet", Err: mismatch}
+			err = &awsapi.Error{Class: awsapi.Waiting, Text: "EC2 has created this volume before but does not show it yet", Err: mismatch}
 		}
-		return found, wrap(what, err)
+		return found, awsapi.Wrap(what, err)
 	}
 	if err != nil {
-		return Volume{}, wrap(what, err)
+		return inventory.Volume{}, awsapi.Wrap(what, err)
 	}
-	v := toVolume(types.Volume{
+	v := inventory.ToVolume(types.Volume{
 		VolumeId: answer.VolumeId, State: answer.State, AvailabilityZone: answer.AvailabilityZone, VolumeType: answer.VolumeType,
 		Size: answer.Size, Iops: answer.Iops, Throughput: answer.Throughput, Encrypted: answer.Encrypted,
 		CreateTime: answer.CreateTime, Tags: answer.Tags, Attachments: answer.Attachments,
@@ -49,7 +51,7 @@ func (c *Cloud) CreateVolume(ctx context.Context, spec VolumeSpec) (Volume, erro
 }
 
 func volumeInput(spec VolumeSpec) *ec2.CreateVolumeInput {
-	tags := spec.Owner.member(spec.Member, spec.Incarnation)
+	tags := spec.Owner.TagsOf(spec.Member, spec.Incarnation)
 	if spec.MySQLVersion != "" {
 		tags[v1alpha1.TagMySQLVersion] = spec.MySQLVersion
 	}
@@ -57,7 +59,7 @@ func volumeInput(spec VolumeSpec) *ec2.CreateVolumeInput {
 		tags[v1alpha1.TagRecovery] = v1alpha1.RecoveryPending
 	}
 	return &ec2.CreateVolumeInput{
-		ClientToken:       aws.String(clientToken(tokenVolume, spec.Owner, spec.Member, spec.Incarnation)),
+		ClientToken:       aws.String(awsapi.ClientToken(awsapi.TokenVolume, spec.Owner, spec.Member, spec.Incarnation)),
 		AvailabilityZone:  aws.String(spec.Zone),
 		Size:              aws.Int32(spec.SizeGiB),
 		VolumeType:        types.VolumeType(spec.Type),
@@ -66,26 +68,26 @@ func volumeInput(spec VolumeSpec) *ec2.CreateVolumeInput {
 		Encrypted:         aws.Bool(spec.Encrypted),
 		KmsKeyId:          optional(spec.KMSKeyID),
 		SnapshotId:        optional(spec.SnapshotID),
-		TagSpecifications: []types.TagSpecification{tagSpec(types.ResourceTypeVolume, tags)},
+		TagSpecifications: []types.TagSpecification{awsapi.TagSpec(types.ResourceTypeVolume, tags)},
 	}
 }
 
 // knownVolume looks into the store, which also knows what EC2's lists do not show yet.
-func (c *Cloud) knownVolume(spec VolumeSpec) (Volume, bool) {
+func (c *Cloud) knownVolume(spec VolumeSpec) (inventory.Volume, bool) {
 	for _, v := range c.Inventory.Known(spec.Owner.ClusterUID).Volumes {
 		if v.Member == spec.Member && v.Incarnation == spec.Incarnation && !v.Retired {
 			return v, true
 		}
 	}
-	return Volume{}, false
+	return inventory.Volume{}, false
 }
 
-func (c *Cloud) findVolume(ctx context.Context, filters ...types.Filter) (Volume, bool, error) {
+func (c *Cloud) findVolume(ctx context.Context, filters ...types.Filter) (inventory.Volume, bool, error) {
 	found, err := c.Inventory.Volumes.List(ctx, filters...)
 	if err != nil {
-		return Volume{}, false, err
+		return inventory.Volume{}, false, err
 	}
-	best, ok := Volume{}, false
+	best, ok := inventory.Volume{}, false
 	for _, v := range found {
 		// Only a hand-made copy of our tags can bring a second one; the oldest is the one that our token made.
 		// One that was given up may have the same incarnation, when they were counted anew since.
@@ -105,12 +107,12 @@ func (c *Cloud) AttachVolume(ctx context.Context, clusterUID, volumeID, instance
 	what := fmt.Sprintf("attach volume %s to instance %s", volumeID, instanceID)
 	v, err := c.Inventory.Volumes.Owned(ctx, clusterUID, volumeID)
 	if err != nil {
-		return wrap(what, err)
+		return awsapi.Wrap(what, err)
 	}
 	if _, err := c.Inventory.Instances.Owned(ctx, clusterUID, instanceID); err != nil {
-		return wrap(what, err)
+		return awsapi.Wrap(what, err)
 	}
-	if v.AttachedTo == instanceID && v.AttachState != AttachDetaching {
+	if v.AttachedTo == instanceID && v.AttachState != inventory.AttachDetaching {
 		return nil
 	}
 	answer, err := c.api.AttachVolume(ctx, &ec2.AttachVolumeInput{
@@ -120,25 +122,25 @@ func (c *Cloud) AttachVolume(ctx context.Context, clusterUID, volumeID, instance
 		return nil
 	}
 	err = c.Inventory.UnlessFresh(err, volumeID, instanceID)
-	if Classify(err) != Waiting && Classify(err) != Invalid {
-		return wrap(what, err)
+	if awsapi.Classify(err) != awsapi.Waiting && awsapi.Classify(err) != awsapi.Invalid {
+		return awsapi.Wrap(what, err)
 	}
 	// The first try's answer may have been lost: AttachVolume has no client token, and what it says of a volume that it
 	// attached before depends on how far that got.
 	now, lookErr := c.Inventory.Volumes.ByID(ctx, volumeID)
 	if lookErr != nil {
-		return wrap(what, lookErr)
+		return awsapi.Wrap(what, lookErr)
 	}
 	if v, ok := now[volumeID]; ok {
 		c.Inventory.Volumes.Found(v.ID, v)
-		if v.AttachedTo == instanceID && v.AttachState != AttachDetaching {
+		if v.AttachedTo == instanceID && v.AttachState != inventory.AttachDetaching {
 			return nil
 		}
 		if v.AttachedTo != "" {
-			return wrap(what, waiting("it is still %s to instance %s", v.AttachState, v.AttachedTo))
+			return awsapi.Wrap(what, awsapi.NewWaiting("it is still %s to instance %s", v.AttachState, v.AttachedTo))
 		}
 	}
-	return wrap(what, err)
+	return awsapi.Wrap(what, err)
 }
 
 // DetachVolume detaches a volume from an instance, never by force: a forced detachment can lose what the guest's cache
@@ -148,11 +150,11 @@ func (c *Cloud) DetachVolume(ctx context.Context, clusterUID, volumeID, instance
 	what := fmt.Sprintf("detach volume %s from instance %s", volumeID, instanceID)
 	v, err := c.Inventory.Volumes.Owned(ctx, clusterUID, volumeID)
 	switch {
-	case IsNotFound(err):
+	case awsapi.IsNotFound(err):
 		return nil
 	case err != nil:
-		return wrap(what, err)
-	case v.AttachedTo == instanceID && v.AttachState == AttachDetaching:
+		return awsapi.Wrap(what, err)
+	case v.AttachedTo == instanceID && v.AttachState == inventory.AttachDetaching:
 		return nil
 	}
 	answer, err := c.api.DetachVolume(ctx, &ec2.DetachVolumeInput{VolumeId: aws.String(volumeID), InstanceId: aws.String(instanceID)})
@@ -161,21 +163,21 @@ func (c *Cloud) DetachVolume(ctx context.Context, clusterUID, volumeID, instance
 		return nil
 	}
 	err = c.Inventory.UnlessFresh(err, volumeID)
-	if code := Code(err); code != codeIncorrectState && code != codeNoAttachment && !IsNotFound(err) {
-		return wrap(what, err)
+	if code := awsapi.Code(err); code != codeIncorrectState && code != codeNoAttachment && !awsapi.IsNotFound(err) {
+		return awsapi.Wrap(what, err)
 	}
 	now, lookErr := c.Inventory.Volumes.ByID(ctx, volumeID)
 	if lookErr != nil {
-		return wrap(what, lookErr)
+		return awsapi.Wrap(what, lookErr)
 	}
 	found, ok := now[volumeID]
 	if ok {
 		c.Inventory.Volumes.Found(volumeID, found)
 	}
-	if !ok || found.AttachedTo != instanceID || found.AttachState == AttachDetaching {
+	if !ok || found.AttachedTo != instanceID || found.AttachState == inventory.AttachDetaching {
 		return nil
 	}
-	return wrap(what, err)
+	return awsapi.Wrap(what, err)
 }
 
 // ModifyVolume makes a volume's size, type and performance those of spec, while it is in use. The size never shrinks; IOPS
@@ -188,7 +190,7 @@ func (c *Cloud) ModifyVolume(ctx context.Context, id string, spec VolumeSpec) (m
 	what := "modify volume " + id
 	v, err := c.Inventory.Volumes.Owned(ctx, spec.Owner.ClusterUID, id)
 	if err != nil {
-		return false, wrap(what, err)
+		return false, awsapi.Wrap(what, err)
 	}
 	input := modification(v, spec)
 	if input == nil {
@@ -196,10 +198,10 @@ func (c *Cloud) ModifyVolume(ctx context.Context, id string, spec VolumeSpec) (m
 	}
 	answer, err := c.api.ModifyVolume(ctx, input)
 	if err != nil {
-		return false, wrap(what, c.Inventory.UnlessFresh(err, id))
+		return false, awsapi.Wrap(what, c.Inventory.UnlessFresh(err, id))
 	}
 	// The lists show the new values a moment later.
-	c.Inventory.Volumes.Changed(id, func(v *Volume) {
+	c.Inventory.Volumes.Changed(id, func(v *inventory.Volume) {
 		if m := answer.VolumeModification; m != nil {
 			v.SizeGiB, v.Type = max(v.SizeGiB, aws.ToInt32(m.TargetSize)), string(m.TargetVolumeType)
 			v.IOPS, v.Throughput = aws.ToInt32(m.TargetIops), aws.ToInt32(m.TargetThroughput)
@@ -209,7 +211,7 @@ func (c *Cloud) ModifyVolume(ctx context.Context, id string, spec VolumeSpec) (m
 }
 
 // modification is what has to be asked for to turn a volume into what spec says; nil for nothing.
-func modification(v Volume, spec VolumeSpec) *ec2.ModifyVolumeInput {
+func modification(v inventory.Volume, spec VolumeSpec) *ec2.ModifyVolumeInput {
 	input, differs := &ec2.ModifyVolumeInput{VolumeId: aws.String(v.ID)}, false
 	if spec.SizeGiB > v.SizeGiB {
 		input.Size, differs = aws.Int32(spec.SizeGiB), true
@@ -235,22 +237,22 @@ func (c *Cloud) DeleteVolume(ctx context.Context, clusterUID, id string) error {
 	what := "delete volume " + id
 	v, err := c.Inventory.Volumes.Owned(ctx, clusterUID, id)
 	switch {
-	case IsNotFound(err):
+	case awsapi.IsNotFound(err):
 		return nil
 	case err != nil:
-		return wrap(what, err)
-	case v.State == VolumeDeleting || v.State == VolumeDeleted:
+		return awsapi.Wrap(what, err)
+	case v.State == inventory.VolumeDeleting || v.State == inventory.VolumeDeleted:
 		return nil
 	}
 	if _, err := c.api.DeleteVolume(ctx, &ec2.DeleteVolumeInput{VolumeId: aws.String(id)}); err != nil {
 		err = c.Inventory.UnlessFresh(err, id)
-		if IsNotFound(err) {
+		if awsapi.IsNotFound(err) {
 			c.Inventory.Volumes.Deleted(id)
 			return nil
 		}
-		return wrap(what, err)
+		return awsapi.Wrap(what, err)
 	}
-	c.Inventory.Volumes.Changed(id, func(v *Volume) { v.State = VolumeDeleting })
+	c.Inventory.Volumes.Changed(id, func(v *inventory.Volume) { v.State = inventory.VolumeDeleting })
 	return nil
 }
 

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
@@ -104,7 +104,7 @@ func (x *Execution) zoneOf(subnetID string) string {
 // long ago that EC2 no longer shows it: then the next incarnation has another.
 func (x *Execution) ordered(ctx context.Context, action topology.Action, err error) error {
 	o, _ := orderOf(action)
-	if !x.Requests.tokenSpent(o, err, x.Clock.Now()) && ec2.Code(err) != codeTokenEnded {
+	if !x.Requests.tokenSpent(o, err, x.Clock.Now()) && awsapi.Code(err) != codeTokenEnded {
 		return err
 	}
 	if unsaved := x.saveRecord(ctx, o.member, func(rec *topology.Record) {
@@ -143,7 +143,7 @@ func (x *Execution) start(ctx context.Context, a topology.StartInstance) error {
 		zone = in.Zone
 	}
 	if failed := x.Requests.startFailed(a.InstanceID, in.StateReason, x.Clock.Now()); failed > 0 {
-		x.Requests.noteCapacity(a.Member, zone, codeNoCapacity, ec2.StopError(in.StateReason), x.Clock.Now())
+		x.Requests.noteCapacity(a.Member, zone, codeNoCapacity, awsapi.StopError(in.StateReason), x.Clock.Now())
 		pause := min(startPause<<min(failed-1, 8), startPauseMax)
 		return &Problem{
 			Reason: v1alpha1.ReasonBootFailed, After: AfterWaiting, Pause: pause, PauseFrom: pause,

@@ -5,7 +5,7 @@ import (
 
 	"k8s.io/utils/clock"
 
-	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
@@ -137,7 +137,7 @@ func (q *Requests) paced(key Attempt, clock clock.PassiveClock, longest time.Dur
 
 // DoubtAfter notes that EC2 did not say what came of a request, when that is what its error means.
 func (q *Requests) DoubtAfter(err error, now time.Time) {
-	if class := ec2.Classify(err); err != nil && (class == ec2.Unreachable || class == ec2.Transient) {
+	if class := awsapi.Classify(err); err != nil && (class == awsapi.Unreachable || class == awsapi.Transient) {
 		q.doubt(now)
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 	"k8s.io/utils/clock"
 
-	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
@@ -99,7 +99,7 @@ func (k *Looks) Observe(ctx context.Context, o *topology.Observed, p LookPorts) 
 	for _, name := range slices.Sorted(maps.Keys(o.Members)) {
 		m := o.Members[name]
 		in := m.CurrentInstance()
-		if in == nil || in.State != ec2.StateRunning || in.Address == "" {
+		if in == nil || in.State != inventory.StateRunning || in.Address == "" {
 			k.Detector.NoteAnswer(m, o.Now, p.Clock.Now())
 			continue
 		}

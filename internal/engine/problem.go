@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
 )
 
 // How long to wait after a problem, by who can mend it.
@@ -77,14 +77,14 @@ func (p *Problem) InTheWay() bool {
 
 // CloudError turns an error of the cloud plane into a problem.
 func CloudError(err error) *Problem {
-	told := ec2.Explain(err)
+	told := awsapi.Explain(err)
 	p := &Problem{Message: told.Message, Cause: err, After: AfterWaiting}
 	if told.Field != "" {
 		p.Message = told.Field + ": " + told.Message
 	}
-	switch ec2.Classify(err) {
-	case ec2.Throttled, ec2.Waiting, ec2.NotFound:
-		switch ec2.Code(err) {
+	switch awsapi.Classify(err) {
+	case awsapi.Throttled, awsapi.Waiting, awsapi.NotFound:
+		switch awsapi.Code(err) {
 		case codeNoCapacity, codeNoVolumeCapacity, "InsufficientFreeAddressesInSubnet":
 			p.Reason = v1alpha1.ReasonInsufficientCapacity
 		case "DependencyViolation", "OperationNotPermitted", "PendingVerification", "CustomerKeyHasBeenRevoked":
@@ -93,21 +93,21 @@ func CloudError(err error) *Problem {
 			p.Reason, p.Pause = v1alpha1.ReasonVolumeModificationLimited, AfterModification
 			p.Message += "; EC2 takes four changes of a volume within 24 hours, and none while one is under way. It is tried again every ten minutes"
 		default:
-			if told.Field != "" && ec2.Classify(err) == ec2.NotFound {
+			if told.Field != "" && awsapi.Classify(err) == awsapi.NotFound {
 				p.Reason = told.Reason // what the spec names was deleted; nobody but a person brings it back
 			}
 		}
 		p.After = 5 * time.Second
-	case ec2.Unreachable:
+	case awsapi.Unreachable:
 		p.Reason = v1alpha1.ReasonCloudSilent
-	case ec2.Denied:
+	case awsapi.Denied:
 		p.Reason, p.After = told.Reason, AfterPerson
-	case ec2.Quota:
+	case awsapi.Quota:
 		p.Reason, p.After = v1alpha1.ReasonQuotaExceeded, AfterPerson
-	case ec2.Invalid:
+	case awsapi.Invalid:
 		p.Reason, p.After = told.Reason, AfterPerson
 	default:
-		if p.After = 0; ec2.Refused(err) {
+		if p.After = 0; awsapi.Refused(err) {
 			p.Reason, p.After = v1alpha1.ReasonWaitingForDependency, AfterWaiting // it is for people to see what of
 		}
 	}
@@ -118,7 +118,7 @@ func CloudError(err error) *Problem {
 // as no answer.
 func ReadingError(err error) *Problem {
 	p := CloudError(err)
-	if ec2.Classify(err) == ec2.Transient {
+	if awsapi.Classify(err) == awsapi.Transient {
 		p.Reason = v1alpha1.ReasonCloudSilent
 	}
 	return p
@@ -128,11 +128,11 @@ func ReadingError(err error) *Problem {
 // be on its way, so it is waited for, by name.
 func DependencyError(field string, err error) *Problem {
 	p := CloudError(err)
-	switch ec2.Classify(err) {
-	case ec2.Invalid, ec2.NotFound, ec2.Waiting:
+	switch awsapi.Classify(err) {
+	case awsapi.Invalid, awsapi.NotFound, awsapi.Waiting:
 		p.Reason, p.After = v1alpha1.ReasonWaitingForDependency, AfterWaiting
 		p.Message = field + ": " + p.Message
-	case ec2.Transient, ec2.Throttled, ec2.Denied, ec2.Quota, ec2.Unreachable:
+	case awsapi.Transient, awsapi.Throttled, awsapi.Denied, awsapi.Quota, awsapi.Unreachable:
 	}
 	return p
 }

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
@@ -182,9 +182,9 @@ func (q *Requests) tokenSpent(o order, err error, now time.Time) bool {
 	switch {
 	case err == nil:
 		return false
-	case ec2.Code(err) != ec2.CodeTokenMismatch:
+	case awsapi.Code(err) != awsapi.CodeTokenMismatch:
 		known.mismatched = time.Time{}
-		if known.refused = ec2.RefusesOrder(err) || known.refused && !mayHaveMade(err); !known.refused {
+		if known.refused = awsapi.RefusesOrder(err) || known.refused && !mayHaveMade(err); !known.refused {
 			return false
 		}
 	case known.mismatched.IsZero():
@@ -199,8 +199,8 @@ func (q *Requests) tokenSpent(o order, err error, now time.Time) bool {
 
 // mayHaveMade says whether an order may have been taken although it was answered with err.
 func mayHaveMade(err error) bool {
-	class := ec2.Classify(err)
-	return class == ec2.Unreachable || class == ec2.Transient
+	class := awsapi.Classify(err)
+	return class == awsapi.Unreachable || class == awsapi.Transient
 }
 
 // mismatchedFor is for how long EC2 has shown nothing of an order that it says it took.
@@ -249,7 +249,7 @@ func (q *Requests) noteCapacity(member, zone, code string, err error, now time.T
 	switch {
 	case err == nil && (known.code == code || code == codeNoCapacity): // with an instance there is a volume
 		delete(q.full, member)
-	case ec2.Code(err) != code || zone == "":
+	case awsapi.Code(err) != code || zone == "":
 	case known.zone != zone || known.code != code || now.Sub(known.last) > refusalKept:
 		q.full[member] = refusal{zone: zone, code: code, since: now, last: now}
 	default:
@@ -288,7 +288,7 @@ func (q *Requests) NoteBefore(hash string, err error, now time.Time) {
 	switch {
 	case err == nil && q.beforeRefused == hash:
 		q.beforeRefused = ""
-	case ec2.RefusesInstance(err), ec2.Code(err) == codeImageGone, errors.Is(err, ErrNoImage) && ec2.Classify(err) == ec2.Invalid:
+	case awsapi.RefusesInstance(err), awsapi.Code(err) == codeImageGone, errors.Is(err, ErrNoImage) && awsapi.Classify(err) == awsapi.Invalid:
 		q.beforeRefused, q.beforeRefusedAt = hash, now
 	}
 }

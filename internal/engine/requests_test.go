@@ -7,9 +7,11 @@ import (
 	"time"
 
 	"github.com/aws/smithy-go"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
@@ -22,7 +24,7 @@ func answer(op, code string) error {
 // that made. One whose answer was lost may have made something.
 func TestTokenOfARefusedOrder(t *testing.T) {
 	t.Parallel()
-	mismatch, refused := answer("RunInstances", ec2.CodeTokenMismatch), answer("RunInstances", "VcpuLimitExceeded")
+	mismatch, refused := answer("RunInstances", awsapi.CodeTokenMismatch), answer("RunInstances", "VcpuLimitExceeded")
 	for _, c := range []struct {
 		what string
 		errs []error

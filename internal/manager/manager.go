@@ -8,19 +8,28 @@ import (
 	"os"
 	"runtime/debug"
 
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+
 	operatorsv2 "github.com/operator-framework/api/pkg/operators/v2"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
+
 	ctrl "sigs.k8s.io/controller-runtime"
+
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
 	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
@@ -65,7 +74,7 @@ func New(config *rest.Config, o Options) (*Operator, error) {
 		return nil, err
 	}
 	clouds := ec2.NewFactory(ec2.Options{
-		Config: ec2.Config{
+		Config: awsapi.Config{
 			Endpoint: o.AWSEndpoint, Region: o.AWSRegion, UserAgent: o.Build.userAgent(), CallTimeout: awsCallTimeout,
 			Clock: clock.RealClock{}, Metrics: around.Registry, Middleware: around.AWS,
 		},

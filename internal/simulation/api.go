@@ -110,7 +110,7 @@ func (op *operator) checkPace(what string) {
 // describe is the call that reads lists.
 const describe = "describe"
 
-// remembered is one thing in an operator's picture of EC2, see internal/ec2.
+// remembered is one thing in an operator's picture of EC2, see internal/ec2/inventory.
 type remembered[T any] struct {
 	value         T
 	member        string
@@ -210,7 +210,7 @@ func (l lister) freed(pic *picture, id string) bool {
 	return in != nil && (in.value.State == shuttingDown || in.value.State == terminated)
 }
 
-// merge takes over what a listing shows of one thing, see the store of internal/ec2. A listing by id is only about things
+// merge takes over what a listing shows of one thing, see the store of internal/ec2/inventory. A listing by id is only about things
 // that are on their way from one state to another.
 func merge[T any](l lister, into map[string]*remembered[T], id, member string, v T, there, inTransition bool) {
 	r := into[id]

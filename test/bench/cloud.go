@@ -14,6 +14,7 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
 )
 
 const (
@@ -53,7 +54,7 @@ type account struct {
 func newAccount() *account { return &account{calls: map[string]int{}} }
 
 // add makes what a Ready member and its cluster look like in EC2: an instance, its data volume.
-func (a *account) add(owner ec2.Ownership, name, ip string, ordinal, serial int) (instanceID string) {
+func (a *account) add(owner awsapi.Ownership, name, ip string, ordinal, serial int) (instanceID string) {
 	instanceID, volumeID := fmt.Sprintf("i-%017x", serial), fmt.Sprintf("vol-%017x", serial)
 	tags := []string{v1alpha1.TagMember, name, v1alpha1.TagIncarnation, "1", v1alpha1.TagName, owner.Namespace + "/" + name}
 	fill := strings.NewReplacer(
@@ -67,7 +68,7 @@ func (a *account) add(owner ec2.Ownership, name, ip string, ordinal, serial int)
 }
 
 // addGroup makes a cluster's security group, with the rules that its spec asks for.
-func (a *account) addGroup(owner ec2.Ownership, cidr string, serial int) {
+func (a *account) addGroup(owner awsapi.Ownership, cidr string, serial int) {
 	id := fmt.Sprintf("sg-%017x", serial)
 	a.groups = append(a.groups, `<item>`+
 		elements("groupId", id, "groupName", ec2.GroupName(owner.ClusterUID), "vpcId", vpcID)+
@@ -190,7 +191,7 @@ func escape(text string) string {
 }
 
 // tagSet writes the tags that the operator puts on everything of a cluster, and others.
-func tagSet(owner ec2.Ownership, more ...string) string {
+func tagSet(owner awsapi.Ownership, more ...string) string {
 	pairs := append([]string{v1alpha1.TagClusterUID, owner.ClusterUID, v1alpha1.TagNamespace, owner.Namespace, v1alpha1.TagCluster, owner.Cluster}, more...)
 	text := "<tagSet>"
 	for i := 0; i+1 < len(pairs); i += 2 {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
 	"github.com/alx-ke/nairobi-mysql-operator/test/bench/child"
 )
 
@@ -84,16 +85,16 @@ func TestChildrenSeeTheSame(t *testing.T) {
 	if _, err := s.Connect(t.Context(), "tcp", "10.0.0.1:3306"); !errors.Is(err, child.ErrNobody) {
 		t.Errorf("dialling a stranger: %v", err)
 	}
-	cloud, err := ec2.NewFactory(ec2.Options{Config: ec2.Config{Endpoint: s.EC2}}).Cloud(t.Context(), ec2.Account{Region: region})
+	cloud, err := ec2.NewFactory(ec2.Options{Config: awsapi.Config{Endpoint: s.EC2}}).Cloud(t.Context(), awsapi.Account{Region: region})
 	if err != nil {
 		t.Fatal(err)
 	}
-	inventory, err := cloud.Inventory.Observe(t.Context(), string(c.UID), time.Minute)
+	found, err := cloud.Inventory.Observe(t.Context(), string(c.UID), time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(inventory.Instances) != membersEach || len(inventory.Volumes) != membersEach || len(inventory.SecurityGroups) != 1 {
-		t.Errorf("EC2 shows %+v", inventory)
+	if len(found.Instances) != membersEach || len(found.Volumes) != membersEach || len(found.SecurityGroups) != 1 {
+		t.Errorf("EC2 shows %+v", found)
 	}
 	w.size = 1
 	if made := total(w.cloud.answered()); made != w.sweepCalls() {

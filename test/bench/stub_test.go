@@ -12,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -188,21 +191,21 @@ func TestCloudShowsMachinesAndRefusesChanges(t *testing.T) {
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "bench")
 	w, c, _ := trioOf(t, "orders")
 	meter := newMeter()
-	cloud, err := ec2.NewFactory(ec2.Options{Config: ec2.Config{Middleware: func(http.RoundTripper) http.RoundTripper { return meter.aws(w.cloud) }}}).
-		Cloud(t.Context(), ec2.Account{Region: region})
+	cloud, err := ec2.NewFactory(ec2.Options{Config: awsapi.Config{Middleware: func(http.RoundTripper) http.RoundTripper { return meter.aws(w.cloud) }}}).
+		Cloud(t.Context(), awsapi.Account{Region: region})
 	if err != nil {
 		t.Fatal(err)
 	}
-	inventory, err := cloud.Inventory.Observe(t.Context(), string(c.UID), time.Minute)
+	found, err := cloud.Inventory.Observe(t.Context(), string(c.UID), time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(inventory.Instances) != membersEach || len(inventory.Volumes) != membersEach || len(inventory.SecurityGroups) != 1 {
-		t.Fatalf("EC2 shows %+v", inventory)
+	if len(found.Instances) != membersEach || len(found.Volumes) != membersEach || len(found.SecurityGroups) != 1 {
+		t.Fatalf("EC2 shows %+v", found)
 	}
-	for i, in := range inventory.Instances {
-		v := inventory.Volumes[i]
-		if in.State != ec2.StateRunning || v.AttachedTo != in.ID || v.AttachState != ec2.AttachAttached || v.Zone != in.Zone || in.Incarnation != 1 {
+	for i, in := range found.Instances {
+		v := found.Volumes[i]
+		if in.State != inventory.StateRunning || v.AttachedTo != in.ID || v.AttachState != inventory.AttachAttached || v.Zone != in.Zone || in.Incarnation != 1 {
 			t.Errorf("instance %+v, volume %+v", in, v)
 		}
 		if w.fleet.members[hostPort(in.PrivateIP)] == nil {
@@ -210,14 +213,14 @@ func TestCloudShowsMachinesAndRefusesChanges(t *testing.T) {
 		}
 	}
 	before := total(meter.besideAWS)
-	owner := ec2.Ownership{ClusterUID: string(c.UID), Namespace: c.Namespace, Cluster: c.Name}
+	owner := awsapi.Ownership{ClusterUID: string(c.UID), Namespace: c.Namespace, Cluster: c.Name}
 	if _, err := cloud.EnsureSecurityGroup(t.Context(), ec2.SecurityGroupSpec{Owner: owner, VPCID: vpcID, ClientCIDRs: []string{clientCIDR}}); err != nil {
 		t.Error(err)
 	}
 	if after := total(meter.besideAWS); after != before {
 		t.Errorf("a security group that is as it should be took %d calls", after-before)
 	}
-	if err := cloud.StartInstance(t.Context(), string(c.UID), inventory.Instances[0].ID); err == nil || !strings.Contains(err.Error(), "StartInstances") {
+	if err := cloud.StartInstance(t.Context(), string(c.UID), found.Instances[0].ID); err == nil || !strings.Contains(err.Error(), "StartInstances") {
 		t.Errorf("a change to EC2 was answered with %v", err)
 	}
 }

@@ -15,11 +15,16 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+
 	corev1 "k8s.io/api/core/v1"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/uuid"
+
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
@@ -27,7 +32,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/pki"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/build"
@@ -173,8 +177,8 @@ func (w *world) addTrio(ctx context.Context, c *v1alpha1.MySQLCluster, authority
 	return nil
 }
 
-func ownerOf(c *v1alpha1.MySQLCluster) ec2.Ownership {
-	return ec2.Ownership{ClusterUID: string(c.UID), Namespace: c.Namespace, Cluster: c.Name}
+func ownerOf(c *v1alpha1.MySQLCluster) awsapi.Ownership {
+	return awsapi.Ownership{ClusterUID: string(c.UID), Namespace: c.Namespace, Cluster: c.Name}
 }
 
 // addMember gives a member its machine, its address and its certificate, and opens its port.

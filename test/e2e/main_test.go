@@ -13,6 +13,10 @@ import (
 
 	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
+
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
@@ -68,8 +72,8 @@ func setUp(ctx context.Context) (err error) {
 // aws connects to the lab's EC2, as a person with other tools would.
 func aws(t *testing.T) *ec2.Cloud {
 	t.Helper()
-	c, err := ec2.NewFactory(ec2.Options{Config: ec2.Config{Endpoint: "http://" + cloud.EndpointAddress, CallTimeout: time.Minute}}).Cloud(t.Context(), ec2.Account{
-		Region: lab.Cloud.Region, Static: &ec2.StaticCredentials{AccessKeyID: "lab", SecretAccessKey: "lab"},
+	c, err := ec2.NewFactory(ec2.Options{Config: awsapi.Config{Endpoint: "http://" + cloud.EndpointAddress, CallTimeout: time.Minute}}).Cloud(t.Context(), awsapi.Account{
+		Region: lab.Cloud.Region, Static: &awsapi.StaticCredentials{AccessKeyID: "lab", SecretAccessKey: "lab"},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -77,8 +81,8 @@ func aws(t *testing.T) *ec2.Cloud {
 	return c
 }
 
-// inventory reads what the lab's EC2 holds of a cluster.
-func inventory(t *testing.T, uid string) ec2.Inventory {
+// inventoryOf reads what the lab's EC2 holds of a cluster.
+func inventoryOf(t *testing.T, uid string) inventory.Inventory {
 	t.Helper()
 	found, err := aws(t).Inventory.Observe(t.Context(), uid, 0)
 	if err != nil {

@@ -17,16 +17,21 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
+
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
+
 	corev1 "k8s.io/api/core/v1"
+
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 )
 
 // phases in the order in which a new cluster goes through them.
@@ -61,7 +66,7 @@ func Test01AppliedClusterGoesThroughThePhasesToReady(t *testing.T) {
 	if c.Status.ReadyMembers != "3/3" || c.Status.Voters == nil || len(c.Status.Voters.Names) != 3 || c.Status.Voters.WaitFor != 1 {
 		t.Errorf("ready members %s, voters %+v", c.Status.ReadyMembers, c.Status.Voters)
 	}
-	found := inventory(t, string(c.UID))
+	found := inventoryOf(t, string(c.UID))
 	if len(found.Instances) != 3 || len(found.Volumes) != 3 {
 		t.Errorf("%d instances and %d volumes", len(found.Instances), len(found.Volumes))
 	}
@@ -82,13 +87,13 @@ sql orders-replicas.shop.svc "INSERT INTO t VALUES (2, 'no')" 2>&1 || echo refus
 }
 
 func Test03OperatorRestartChangesNothing(t *testing.T) {
-	before := inventory(t, string(current(t).UID))
+	before := inventoryOf(t, string(current(t).UID))
 	if err := lab.RestartOperator(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	// The new operator must have looked: a change that it alone can make comes through.
 	change(t, `{"spec":{"mysqld":{"long_query_time":"3"}}}`)
-	after := inventory(t, string(current(t).UID))
+	after := inventoryOf(t, string(current(t).UID))
 	for i := range before.Instances {
 		if before.Instances[i].ID != after.Instances[i].ID || !before.Instances[i].LaunchTime.Equal(after.Instances[i].LaunchTime) {
 			t.Errorf("instance %s became %s", before.Instances[i].ID, after.Instances[i].ID)
@@ -140,7 +145,7 @@ func Test05StoppedPrimaryComesBackWithItsData(t *testing.T) {
 	if !strings.Contains(out, "before the stop") {
 		t.Errorf("an acknowledged commit is gone; the client printed:\n%s", out)
 	}
-	if found := inventory(t, string(c.UID)); len(found.Volumes) != 3 {
+	if found := inventoryOf(t, string(c.UID)); len(found.Volumes) != 3 {
 		t.Errorf("%d volumes", len(found.Volumes))
 	}
 }
@@ -198,7 +203,7 @@ func annotate(t *testing.T, member string) {
 
 func Test08HibernatedClusterWakesWithItsData(t *testing.T) {
 	sql(t, `sql orders-primary.shop.svc "INSERT INTO t VALUES (10, 'before the sleep')"`)
-	before := inventory(t, string(current(t).UID))
+	before := inventoryOf(t, string(current(t).UID))
 	hibernate := func(yes bool) {
 		patch := fmt.Sprintf(`{"spec":{"hibernate":%t}}`, yes)
 		if err := lab.Client.Patch(t.Context(), current(t), client.RawPatch(client.Merge.Type(), []byte(patch))); err != nil {
@@ -207,9 +212,9 @@ func Test08HibernatedClusterWakesWithItsData(t *testing.T) {
 	}
 	hibernate(true)
 	waitFor(t, "the cluster to hibernate", func() bool { return current(t).Status.Phase == v1alpha1.PhaseHibernated })
-	asleep := inventory(t, string(current(t).UID))
+	asleep := inventoryOf(t, string(current(t).UID))
 	for _, in := range asleep.Instances {
-		if in.State != ec2.StateTerminated {
+		if in.State != inventory.StateTerminated {
 			t.Errorf("instance %s is %s", in.ID, in.State)
 		}
 	}
@@ -223,7 +228,7 @@ func Test08HibernatedClusterWakesWithItsData(t *testing.T) {
 	if !strings.Contains(out, "before the sleep") {
 		t.Errorf("an acknowledged commit is gone; the client printed:\n%s", out)
 	}
-	if awake := inventory(t, string(current(t).UID)); !slices.Equal(volumes(awake), volumes(before)) {
+	if awake := inventoryOf(t, string(current(t).UID)); !slices.Equal(volumes(awake), volumes(before)) {
 		t.Errorf("volumes %v became %v", volumes(before), volumes(awake))
 	}
 }
@@ -241,9 +246,9 @@ func Test09SpecChangesAreRolledThroughTheMembers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	running := func() (found []ec2.Instance) {
-		for _, in := range inventory(t, uid).Instances {
-			if in.State == ec2.StateRunning {
+	running := func() (found []inventory.Instance) {
+		for _, in := range inventoryOf(t, uid).Instances {
+			if in.State == inventory.StateRunning {
 				found = append(found, in)
 			}
 		}
@@ -257,8 +262,8 @@ func Test09SpecChangesAreRolledThroughTheMembers(t *testing.T) {
 		t.Errorf("voters %+v, %d instances", c.Status.Voters, len(running()))
 	}
 	// Test05's primary may have been rebuilt, for a commit that nobody acknowledged: a snapshot is kept of that, too.
-	found := inventory(t, uid)
-	left := slices.DeleteFunc(slices.Clone(found.Snapshots), func(s ec2.Snapshot) bool { return !strings.HasPrefix(s.Tags[ec2.TagPurpose], "scalein-") })
+	found := inventoryOf(t, uid)
+	left := slices.DeleteFunc(slices.Clone(found.Snapshots), func(s inventory.Snapshot) bool { return !strings.HasPrefix(s.Tags[awsapi.TagPurpose], "scalein-") })
 	if len(left) != 1 || left[0].Member != "orders-3" || len(found.Volumes) != 3 {
 		t.Errorf("%+v are left of the member that left, and %d volumes", left, len(found.Volumes))
 	}
@@ -266,18 +271,18 @@ func Test09SpecChangesAreRolledThroughTheMembers(t *testing.T) {
 	size := c.StorageGiB() + 1
 	patch(fmt.Sprintf(`{"spec":{"storage":{"size":"%dGi"}}}`, size))
 	waitFor(t, "the volumes to grow", func() bool {
-		return stable() && !slices.ContainsFunc(inventory(t, uid).Volumes, func(v ec2.Volume) bool { return v.SizeGiB != size })
+		return stable() && !slices.ContainsFunc(inventoryOf(t, uid).Volumes, func(v inventory.Volume) bool { return v.SizeGiB != size })
 	})
 
-	before, kept := running(), volumes(inventory(t, uid))
+	before, kept := running(), volumes(inventoryOf(t, uid))
 	patch(`{"spec":{"aws":{"instanceType":"m6i.xlarge"}}}`)
 	waitFor(t, "every instance to be replaced", func() bool {
 		now := running()
-		return stable() && len(now) == 3 && !slices.ContainsFunc(now, func(in ec2.Instance) bool {
-			return slices.ContainsFunc(before, func(old ec2.Instance) bool { return old.ID == in.ID })
+		return stable() && len(now) == 3 && !slices.ContainsFunc(now, func(in inventory.Instance) bool {
+			return slices.ContainsFunc(before, func(old inventory.Instance) bool { return old.ID == in.ID })
 		})
 	})
-	if now := volumes(inventory(t, uid)); !slices.Equal(now, kept) {
+	if now := volumes(inventoryOf(t, uid)); !slices.Equal(now, kept) {
 		t.Errorf("volumes %v became %v", kept, now)
 	}
 	if last := current(t).Status.LastPromotion; last == nil || last.Kind != "Switchover" {
@@ -327,7 +332,7 @@ func TestNothingSecretIsTold(t *testing.T) {
 	if told["the operator's log"], err = lab.OperatorLogs(ctx, 1<<20); err != nil {
 		t.Fatal(err)
 	}
-	machines := inventory(t, string(c.UID)).Instances
+	machines := inventoryOf(t, string(c.UID)).Instances
 	for _, in := range machines {
 		if told["console of "+in.ID], err = aws(t).ConsoleOutput(ctx, in.ID); err != nil {
 			t.Fatal(err)
@@ -370,7 +375,7 @@ func TestNothingSecretIsTold(t *testing.T) {
 }
 
 // volumes are the ids of an inventory's volumes, in order.
-func volumes(found ec2.Inventory) []string {
+func volumes(found inventory.Inventory) []string {
 	var ids []string
 	for _, v := range found.Volumes {
 		ids = append(ids, v.ID)
@@ -390,7 +395,7 @@ func Test10ProtectedClusterIsNotDeleted(t *testing.T) {
 // Test11 ends with a cluster that is on its way out and waits for a person; Test12 is that person.
 func Test11ProtectedClusterSurvivesTheDeletionOfItsCRD(t *testing.T) {
 	c := current(t)
-	before := inventory(t, string(c.UID))
+	before := inventoryOf(t, string(c.UID))
 	if _, err := lab.Kubectl(t.Context(), "", "delete", "crd", crd, "--wait=false"); err != nil {
 		t.Fatal(err)
 	}
@@ -421,9 +426,9 @@ func Test12DeletionLeavesNothingButTheFinalSnapshots(t *testing.T) {
 	if err := lab.Delete(t.Context(), orders, changeTimeout); err != nil {
 		t.Fatal(err)
 	}
-	found := inventory(t, string(c.UID))
+	found := inventoryOf(t, string(c.UID))
 	for _, in := range found.Instances {
-		if in.State != ec2.StateTerminated {
+		if in.State != inventory.StateTerminated {
 			t.Errorf("instance %s is %s", in.ID, in.State)
 		}
 	}

@@ -8,15 +8,18 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
+
 	corev1 "k8s.io/api/core/v1"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 )
 
 // crd is the name of the operator's CustomResourceDefinition.
@@ -36,9 +39,9 @@ func saysHowToGoOn(c *v1alpha1.MySQLCluster) bool {
 }
 
 // untouched fails when instances or volumes are not those that were there before.
-func untouched(t *testing.T, before ec2.Inventory, uid string) {
+func untouched(t *testing.T, before inventory.Inventory, uid string) {
 	t.Helper()
-	after := inventory(t, uid)
+	after := inventoryOf(t, uid)
 	if len(after.Instances) != len(before.Instances) || len(after.Volumes) != len(before.Volumes) || len(after.Snapshots) != len(before.Snapshots) ||
 		len(after.SecurityGroups) != len(before.SecurityGroups) {
 		t.Errorf("AWS holds %+v, before %+v", after, before)
@@ -85,7 +88,7 @@ func Test14ProtectedClusterSurvivesTheDeletionOfItsNamespace(t *testing.T) {
 		return read(t, lonely)
 	}
 	uid := string(get().UID)
-	before := inventory(t, uid)
+	before := inventoryOf(t, uid)
 	invite(t)
 	try := func(what string) (string, error) {
 		return lab.RunClient(t.Context(), visitor, `sql `+get().Status.Members[0].Address+` "CREATE TABLE IF NOT EXISTS t (v VARCHAR(40)); INSERT INTO t VALUES ('`+what+`'); SELECT v FROM t"`)
@@ -112,7 +115,7 @@ func Test14ProtectedClusterSurvivesTheDeletionOfItsNamespace(t *testing.T) {
 	}
 	// It may serve again before five seconds went by without a write, so that nothing in the status tells of the stop.
 	waitFor(t, "somebody to start it again", func() bool {
-		return slices.ContainsFunc(inventory(t, uid).Instances, func(in ec2.Instance) bool { return in.ID == machine && in.State == ec2.StateRunning })
+		return slices.ContainsFunc(inventoryOf(t, uid).Instances, func(in inventory.Instance) bool { return in.ID == machine && in.State == inventory.StateRunning })
 	})
 	var out string
 	waitFor(t, "writes after a stop", func() bool {
@@ -170,7 +173,7 @@ func finish(t *testing.T, uid string) {
 		}
 		time.Sleep(time.Second)
 	}
-	found := inventory(t, uid)
+	found := inventoryOf(t, uid)
 	if len(found.Volumes) != 0 || len(found.SecurityGroups) != 0 || len(found.Snapshots) != 1 {
 		t.Errorf("left: %d volumes, %d security groups, %d snapshots", len(found.Volumes), len(found.SecurityGroups), len(found.Snapshots))
 	}

@@ -10,11 +10,13 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 )
 
 // estate is a cluster whose volumes outlive it. What begins with its snapshot has its name, so that nothing but the data can
@@ -64,7 +66,7 @@ INSERT INTO t (v) VALUES (REPEAT('x', 200)), ('o''brien'); INSERT INTO t (v) SEL
 		if err := lab.Delete(ctx, key, changeTimeout); err != nil {
 			t.Fatal(err)
 		}
-		found := inventory(t, string(c.UID))
+		found := inventoryOf(t, string(c.UID))
 		if len(found.Volumes)+len(found.Snapshots)+len(found.SecurityGroups) > 0 {
 			t.Errorf("%s has left %+v, %+v, %+v", key.Name, found.Volumes, found.Snapshots, found.SecurityGroups)
 		}
@@ -105,13 +107,13 @@ func leaveBehind(t *testing.T, c *v1alpha1.MySQLCluster) remains {
 	if err := lab.Delete(t.Context(), estate, changeTimeout); err != nil {
 		t.Fatal(err)
 	}
-	found := inventory(t, string(c.UID))
+	found := inventoryOf(t, string(c.UID))
 	left := remains{volumes: volumes(found)}
 	for _, v := range found.Volumes {
 		if v.Member == c.Status.Primary {
 			left.primary = v.ID
 		}
-		if v.State != ec2.VolumeAvailable || v.Tags[v1alpha1.TagMySQLVersion] != c.Spec.Version {
+		if v.State != inventory.VolumeAvailable || v.Tags[v1alpha1.TagMySQLVersion] != c.Spec.Version {
 			t.Errorf("volume %s is %s and has the tags %v", v.ID, v.State, v.Tags)
 		}
 	}
@@ -124,9 +126,9 @@ func leaveBehind(t *testing.T, c *v1alpha1.MySQLCluster) remains {
 // check makes sure that what was restored from is as it was, and takes it away.
 func (r remains) check(t *testing.T, c *v1alpha1.MySQLCluster, b *v1alpha1.MySQLBackup) {
 	t.Helper()
-	found := inventory(t, string(c.UID))
+	found := inventoryOf(t, string(c.UID))
 	if !slices.Equal(volumes(found), r.volumes) || len(found.Snapshots) != 1 || found.Snapshots[0].ID != b.Status.SnapshotID ||
-		slices.ContainsFunc(found.Volumes, func(v ec2.Volume) bool { return v.State != ec2.VolumeAvailable }) {
+		slices.ContainsFunc(found.Volumes, func(v inventory.Volume) bool { return v.State != inventory.VolumeAvailable }) {
 		t.Errorf("of the sources are left %+v, %+v", found.Volumes, found.Snapshots)
 	}
 	for _, id := range r.volumes {

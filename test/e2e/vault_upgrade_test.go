@@ -16,7 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/cloud"
 )
 
@@ -117,8 +118,8 @@ func spoilSecond(t *testing.T, version string) string {
 		}
 		member = c.Status.Rollout.Current
 		at := slices.IndexFunc(c.Status.Members, func(m v1alpha1.MemberStatus) bool { return m.Name == member })
-		for _, in := range inventory(t, string(c.UID)).Instances {
-			if in.Member == member && (in.State == ec2.StatePending || in.State == ec2.StateRunning) && in.ID != c.Status.Members[at].InstanceID {
+		for _, in := range inventoryOf(t, string(c.UID)).Instances {
+			if in.Member == member && (in.State == inventory.StatePending || in.State == inventory.StateRunning) && in.ID != c.Status.Members[at].InstanceID {
 				machine = in.ID
 			}
 		}
@@ -141,15 +142,15 @@ func spoilSecond(t *testing.T, version string) string {
 }
 
 // upgradeSnapshot is what the operator took of a member before its mysqld got another version.
-func upgradeSnapshot(t *testing.T, uid, member, version string) ec2.Snapshot {
+func upgradeSnapshot(t *testing.T, uid, member, version string) inventory.Snapshot {
 	t.Helper()
-	for _, s := range inventory(t, uid).Snapshots {
-		if s.Member == member && strings.HasPrefix(s.Tags[ec2.TagPurpose], "upgrade-") && s.Tags[v1alpha1.TagMySQLVersion] == version {
+	for _, s := range inventoryOf(t, uid).Snapshots {
+		if s.Member == member && strings.HasPrefix(s.Tags[awsapi.TagPurpose], "upgrade-") && s.Tags[v1alpha1.TagMySQLVersion] == version {
 			return s
 		}
 	}
 	t.Fatalf("no snapshot was taken of %s before its upgrade", member)
-	return ec2.Snapshot{}
+	return inventory.Snapshot{}
 }
 
 // runs makes sure that every member has this version.

@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+
 	corev1 "k8s.io/api/core/v1"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -101,7 +104,7 @@ func (r *Access) reach(ctx context.Context, s *pass.Pass) error {
 			return err
 		}
 	}
-	account := ec2.Account{Region: s.Cluster.Spec.AWS.Region, RoleARN: s.Cluster.Spec.AWS.RoleARN}
+	account := awsapi.Account{Region: s.Cluster.Spec.AWS.Region, RoleARN: s.Cluster.Spec.AWS.RoleARN}
 	if account.RoleARN != "" {
 		// The external id keeps one tenant from naming the role that another tenant's trust policy opens to us.
 		account.ExternalID = s.Cluster.Namespace + "/" + s.Cluster.Name
@@ -163,7 +166,7 @@ func wrongAccount(s *pass.Pass, account string) *engine.Problem {
 }
 
 // credentials reads a user's Secret. One that is not held yet is not kept in memory: hold needs it as it is.
-func (r *Access) credentials(ctx context.Context, s *pass.Pass, name string) (*ec2.StaticCredentials, *engine.Problem) {
+func (r *Access) credentials(ctx context.Context, s *pass.Pass, name string) (*awsapi.StaticCredentials, *engine.Problem) {
 	n := s.Cache
 	if n.Identity.Credentials.Secret == name && r.Clock.Since(n.Identity.CredentialsAt) < credentialsFor {
 		return &n.Identity.Credentials.Static, nil
@@ -178,7 +181,7 @@ func (r *Access) credentials(ctx context.Context, s *pass.Pass, name string) (*e
 	if err != nil {
 		return nil, pass.AsProblem(fmt.Errorf("read Secret %s (spec.aws.credentialsSecretRef): %w", name, err))
 	}
-	static := ec2.StaticCredentials{
+	static := awsapi.StaticCredentials{
 		AccessKeyID: task.ValueOf(secret.Data[KeyAccessKeyID]), SecretAccessKey: task.ValueOf(secret.Data[KeySecretAccessKey]),
 		SessionToken: task.ValueOf(secret.Data[KeySessionToken]),
 	}

@@ -13,10 +13,15 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
+
 	corev1 "k8s.io/api/core/v1"
+
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -28,7 +33,6 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/observe"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/restore"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 )
 
@@ -101,7 +105,7 @@ type Snapshots struct {
 }
 
 // tellSnapshot writes how far a snapshot is.
-func (r *Snapshots) tellSnapshot(ctx context.Context, s *pass.Pass, b *v1alpha1.MySQLBackup, taken ec2.Snapshot) error {
+func (r *Snapshots) tellSnapshot(ctx context.Context, s *pass.Pass, b *v1alpha1.MySQLBackup, taken inventory.Snapshot) error {
 	now := metav1.NewTime(r.Clock.Now())
 	return patchBackup(ctx, r.Client, b, func(st *v1alpha1.MySQLBackupStatus) {
 		st.Phase, st.SnapshotID, st.Location = v1alpha1.BackupRunning, taken.ID, "ebs://"+taken.ID
@@ -114,11 +118,11 @@ func (r *Snapshots) tellSnapshot(ctx context.Context, s *pass.Pass, b *v1alpha1.
 			st.Progress = &v1alpha1.BackupProgress{Percent: int32(percent), At: now}
 		}
 		switch taken.State {
-		case ec2.SnapshotCompleted:
+		case inventory.SnapshotCompleted:
 			st.Phase, st.Message, st.Progress, st.CompletedAt = v1alpha1.BackupCompleted, "", nil, &now
 			st.Duration = now.Sub(st.StartedAt.Time).Round(time.Second).String()
 			st.DataBytes = int64(s.Cluster.StorageGiB()) << 30
-		case ec2.SnapshotError:
+		case inventory.SnapshotError:
 			st.Phase, st.Reason, st.Progress, st.CompletedAt = v1alpha1.BackupFailed, v1alpha1.BackupReasonSnapshotFailed, nil, &now
 			st.Message = "EC2 could not complete snapshot " + taken.ID
 		}

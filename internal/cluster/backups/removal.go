@@ -6,10 +6,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+
 	corev1 "k8s.io/api/core/v1"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -21,7 +26,6 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/announce"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/jobs"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 )
 
 // RemovalPause is the pause before a removal that failed is tried again: what refused it is for a person to mend.
@@ -154,7 +158,7 @@ func (r *Supervisor) tellLeft(ctx context.Context, b *v1alpha1.MySQLBackup, why 
 // whereabouts names what a backup consists of, as far as anything was made of it.
 func whereabouts(b *v1alpha1.MySQLBackup) string {
 	if b.Spec.Method == v1alpha1.BackupMethodSnapshot && b.Status.Location == "" && b.Status.StartedAt != nil {
-		return fmt.Sprintf("what EC2 has made of it (a snapshot with the tag %s=%s)", ec2.TagPurpose, pass.PurposeOf(b))
+		return fmt.Sprintf("what EC2 has made of it (a snapshot with the tag %s=%s)", awsapi.TagPurpose, pass.PurposeOf(b))
 	}
 	return b.Status.Location
 }

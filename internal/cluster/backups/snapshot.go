@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -127,7 +129,7 @@ func (r *Snapshots) snapshot(ctx context.Context, s *pass.Pass, b *v1alpha1.MySQ
 	if err := r.noteSource(ctx, s, b, member); err != nil {
 		return err
 	}
-	var taken ec2.Snapshot
+	var taken inventory.Snapshot
 	err := s.Cache.Requests.Upkeep(engine.Errand{What: engine.TakeSnapshotErrand, Object: pass.PurposeOf(b)}, r.Clock, func() (err error) {
 		taken, err = s.Access.Cloud.CreateSnapshot(ctx, ec2.SnapshotSpec{
 			Owner: s.Owner(), Member: member, VolumeID: volume, Purpose: pass.PurposeOf(b), MySQLVersion: s.OpenedBy(member),
@@ -223,7 +225,7 @@ func (r *Snapshots) pruneSchedule(ctx context.Context, s *pass.Pass, schedule v1
 		last := newest
 		newest = false
 		taken, ok := s.SnapshotOf(b)
-		if !ok || taken.State != ec2.SnapshotCompleted || b.Spec.Method != v1alpha1.BackupMethodSnapshot || b.Spec.Schedule != schedule.Name {
+		if !ok || taken.State != inventory.SnapshotCompleted || b.Spec.Method != v1alpha1.BackupMethodSnapshot || b.Spec.Schedule != schedule.Name {
 			continue
 		}
 		if kept++; kept == 1 {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -12,7 +14,6 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/observe"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 )
 
@@ -57,8 +58,8 @@ func emptied(s *pass.Pass, b *v1alpha1.MySQLBackup) bool {
 
 // superfluous says whether the snapshot of a backup that failed, or goes, is to be deleted. One that EC2 has completed stays
 // unless the operator itself gave it up: what a status says must not cost anybody a whole one.
-func superfluous(b *v1alpha1.MySQLBackup, taken ec2.Snapshot) bool {
-	return taken.State != ec2.SnapshotCompleted || GivenUp(b) && b.Status.Phase == v1alpha1.BackupFailed
+func superfluous(b *v1alpha1.MySQLBackup, taken inventory.Snapshot) bool {
+	return taken.State != inventory.SnapshotCompleted || GivenUp(b) && b.Status.Phase == v1alpha1.BackupFailed
 }
 
 // discardSnapshot deletes what is left of a snapshot that failed or was given up, also when EC2 completes it after that.
@@ -141,7 +142,7 @@ func (r *Snapshots) SettleSnapshots(ctx context.Context, s *pass.Pass) error {
 
 // endSnapshot gives up a snapshot whose cluster goes, unless EC2 has completed it and only its status does not say so yet.
 func (r *Snapshots) endSnapshot(ctx context.Context, s *pass.Pass, b *v1alpha1.MySQLBackup) error {
-	if taken, ok := s.SnapshotOf(b); ok && taken.State == ec2.SnapshotCompleted && !GivenUp(b) {
+	if taken, ok := s.SnapshotOf(b); ok && taken.State == inventory.SnapshotCompleted && !GivenUp(b) {
 		return r.tellSnapshot(ctx, s, b, taken)
 	}
 	if err := giveUpSnapshot(ctx, r.Client, b, v1alpha1.BackupReasonNoCluster); err != nil {

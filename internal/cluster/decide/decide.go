@@ -13,6 +13,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/observe"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
@@ -82,7 +83,7 @@ func (r *Decider) askPreflight(ctx context.Context, s *pass.Pass, key string) (s
 	}
 	spec, err := r.PreflightSpec(s)
 	if err != nil {
-		r.NotePreflight(s, key, []ec2.Problem{{Field: "spec", Message: err.Error(), Reason: v1alpha1.ReasonInvalidSpec}})
+		r.NotePreflight(s, key, []awsapi.Problem{{Field: "spec", Message: err.Error(), Reason: v1alpha1.ReasonInvalidSpec}})
 		return nil //nolint:nilerr // it is what was found
 	}
 	problems, err := s.Access.Cloud.Preflight(ctx, spec)
@@ -110,7 +111,7 @@ func rehearse(ctx context.Context, s *pass.Pass) {
 
 // NotePreflight notes what a preflight found. One zone's shortage does not hold up the members of the others: it is only told. Nor does
 // what is wrong with one subnet, or one group of clients, once there are members.
-func (r *Decider) NotePreflight(s *pass.Pass, key string, problems []ec2.Problem) {
+func (r *Decider) NotePreflight(s *pass.Pass, key string, problems []awsapi.Problem) {
 	n, begun := s.Cache, len(s.Records().Members) > 0
 	n.Preflight.Passed, n.Preflight.At, n.Preflight.Problem, n.Preflight.Shortage = key, r.Clock.Now(), nil, nil
 	for _, p := range problems {

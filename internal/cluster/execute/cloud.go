@@ -7,6 +7,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
@@ -55,7 +56,7 @@ func mayCopy(s *pass.Pass, snapshotID string) bool {
 	}
 	for _, snapshot := range s.Seen.Inventory.Snapshots {
 		if snapshot.ID == snapshotID {
-			return strings.HasPrefix(snapshot.Tags[ec2.TagPurpose], topology.RecoveryPurpose)
+			return strings.HasPrefix(snapshot.Tags[awsapi.TagPurpose], topology.RecoveryPurpose)
 		}
 	}
 	return false

@@ -14,6 +14,8 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/records"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
@@ -119,7 +121,7 @@ func (r *Cloud) readInventory(ctx context.Context, s *pass.Pass) {
 
 // askInventory asks the store, and for what moves EC2 itself. While a member does not answer EC2 is asked about all
 // instances of the cluster: somebody else may have stopped or ended one, and what is done next depends on it.
-func (r *Cloud) askInventory(ctx context.Context, s *pass.Pass) (ec2.Inventory, error) {
+func (r *Cloud) askInventory(ctx context.Context, s *pass.Pass) (inventory.Inventory, error) {
 	sweep := ctx
 	if s.Cache.Cloud.Recalled || !s.Cache.Cloud.Inventory.Taken.IsZero() {
 		var cancel context.CancelFunc
@@ -142,7 +144,7 @@ func (r *Cloud) askInventory(ctx context.Context, s *pass.Pass) (ec2.Inventory, 
 		look = s.Access.Cloud.Inventory.RefreshNow
 	}
 	inventory, err = look(ctx, s.UID())
-	if ec2.IsThrottled(err) {
+	if awsapi.IsThrottled(err) {
 		err = nil // EC2 is there, and what it said in the last sweep still counts
 	}
 	return inventory, err
@@ -153,7 +155,7 @@ func takeCommon(s *pass.Pass) {
 	for _, snapshot := range s.Seen.Inventory.Snapshots {
 		s.Observed.Snapshots = append(s.Observed.Snapshots, topology.Snapshot{
 			ID: snapshot.ID, Member: snapshot.Member, VolumeID: snapshot.VolumeID, State: snapshot.State, Progress: snapshot.Progress,
-			Purpose: snapshot.Tags[ec2.TagPurpose], StartedAt: snapshot.StartTime,
+			Purpose: snapshot.Tags[awsapi.TagPurpose], StartedAt: snapshot.StartTime,
 		})
 	}
 	for _, group := range s.Seen.Inventory.SecurityGroups {
@@ -164,7 +166,7 @@ func takeCommon(s *pass.Pass) {
 }
 
 // volumeOf is a volume as the planner sees it.
-func volumeOf(v ec2.Volume) topology.Volume {
+func volumeOf(v inventory.Volume) topology.Volume {
 	return topology.Volume{
 		ID: v.ID, Incarnation: v.Incarnation, State: v.State, Zone: v.Zone, AttachedTo: v.AttachedTo, AttachState: v.AttachState, SizeGiB: v.SizeGiB, Type: v.Type, IOPS: v.IOPS, Throughput: v.Throughput,
 		Opened: v.Tags[v1alpha1.TagMySQLVersion], Foreign: v.Tags[v1alpha1.TagRecovery] == v1alpha1.RecoveryPending,
@@ -212,7 +214,7 @@ func (r *Cloud) memberise(s *pass.Pass) {
 
 // noteOutdated notes a volume whose tag does not tell yet which version may have opened it: whoever restores it later goes by
 // that.
-func noteOutdated(s *pass.Pass, v ec2.Volume) {
+func noteOutdated(s *pass.Pass, v inventory.Volume) {
 	rec := s.Records().Members[v.Member]
 	if s.Access.Cloud == nil || rec.VolumeID != v.ID || rec.Opened == "" || v.Tags[v1alpha1.TagMySQLVersion] == rec.Opened || v.Tags[v1alpha1.TagClusterUID] != s.UID() {
 		return
@@ -224,7 +226,7 @@ func noteOutdated(s *pass.Pass, v ec2.Volume) {
 }
 
 // instanceOf translates an instance into the planner's words. Of what EC2 announced only the earliest matters.
-func instanceOf(in ec2.Instance) topology.Instance {
+func instanceOf(in inventory.Instance) topology.Instance {
 	out := topology.Instance{
 		ID: in.ID, Incarnation: in.Incarnation, State: in.State, Zone: in.Zone, Address: in.PrivateIP,
 		TemplateHash: in.TemplateHash, LaunchTime: in.LaunchTime, Impaired: in.Impaired, StateReason: in.StateReason,
@@ -236,10 +238,10 @@ func instanceOf(in ec2.Instance) topology.Instance {
 }
 
 // StopStuck says once every stopPatience that an instance is still stopping.
-func (r *Cloud) StopStuck(n *pass.Cache, in ec2.Instance) bool {
+func (r *Cloud) StopStuck(n *pass.Cache, in inventory.Instance) bool {
 	since, now := n.Looks.StoppingSince[in.ID], r.Clock.Now()
 	switch {
-	case in.State != ec2.StateStopping:
+	case in.State != inventory.StateStopping:
 		delete(n.Looks.StoppingSince, in.ID)
 	case since.IsZero():
 		n.Looks.StoppingSince[in.ID] = now
@@ -275,14 +277,14 @@ func (r *Cloud) findUntagged(s *pass.Pass) {
 	}
 	if s.Observed.CloudReachable {
 		maps.DeleteFunc(s.Cache.Cloud.Tags, func(id string, _ map[string]string) bool {
-			return !slices.ContainsFunc(s.Seen.Inventory.Instances, func(in ec2.Instance) bool { return in.ID == id })
+			return !slices.ContainsFunc(s.Seen.Inventory.Instances, func(in inventory.Instance) bool { return in.ID == id })
 		})
 	}
 }
 
 // recogniseInstance finds out whose an instance is that lost tags: by its volume, by what was seen of it before and by its client token.
 // It returns the incarnation that is proven, 0 for none.
-func recogniseInstance(s *pass.Pass, in *ec2.Instance, memberOf map[string]string) (proven int) {
+func recogniseInstance(s *pass.Pass, in *inventory.Instance, memberOf map[string]string) (proven int) {
 	for _, attached := range in.Attachments {
 		if name := memberOf[attached.VolumeID]; in.Member == "" && name != "" {
 			in.Member = name
@@ -302,11 +304,11 @@ func recogniseInstance(s *pass.Pass, in *ec2.Instance, memberOf map[string]strin
 
 // findUntaggedInstance is findUntagged for an instance. What it was made from is on no other record than its tags: it is put back
 // where this process has seen it, and told otherwise.
-func (r *Cloud) findUntaggedInstance(s *pass.Pass, in *ec2.Instance, memberOf map[string]string) {
+func (r *Cloud) findUntaggedInstance(s *pass.Pass, in *inventory.Instance, memberOf map[string]string) {
 	proven := recogniseInstance(s, in, memberOf)
 	_, known := s.Desired.Ordinal(in.Member)
 	switch {
-	case in.State == ec2.StateTerminated: // of which EC2 may forget the tags
+	case in.State == inventory.StateTerminated: // of which EC2 may forget the tags
 		return
 	case in.Member == "":
 		s.Seen.Strangers = append(s.Seen.Strangers, strangerMessage(in.ID))
@@ -314,7 +316,7 @@ func (r *Cloud) findUntaggedInstance(s *pass.Pass, in *ec2.Instance, memberOf ma
 	case in.Tags[v1alpha1.TagClusterUID] == "":
 		s.Seen.Strangers = append(s.Seen.Strangers, lostTag(s, "instance "+in.ID+" of "+in.Member, "stopped or terminated"))
 		return
-	case !known || in.State == ec2.StateShuttingDown || !s.Observed.CloudReachable:
+	case !known || in.State == inventory.StateShuttingDown || !s.Observed.CloudReachable:
 		return
 	}
 	seen, want := s.Cache.Cloud.Tags[in.ID], s.Owner().MemberTags(in.Member, proven)

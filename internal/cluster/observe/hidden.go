@@ -11,6 +11,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
@@ -53,10 +54,10 @@ func find[T any](r *Cloud, s *pass.Pass, what string, ask func() (T, error)) (fo
 func (r *Cloud) findGroup(ctx context.Context, s *pass.Pass) error {
 	name := ec2.GroupName(s.UID())
 	_, gone := s.Cache.Cloud.GoneAt[name]
-	if gone || slices.ContainsFunc(s.Seen.Inventory.SecurityGroups, func(g ec2.SecurityGroup) bool { return g.Name == name }) {
+	if gone || slices.ContainsFunc(s.Seen.Inventory.SecurityGroups, func(g inventory.SecurityGroup) bool { return g.Name == name }) {
 		return nil
 	}
-	found, err := find(r, s, name, func() ([]ec2.SecurityGroup, error) { return s.Access.Cloud.Inventory.GroupsByName(ctx, name) })
+	found, err := find(r, s, name, func() ([]inventory.SecurityGroup, error) { return s.Access.Cloud.Inventory.GroupsByName(ctx, name) })
 	if err != nil {
 		return err
 	}
@@ -85,7 +86,7 @@ func (r *Cloud) findVolumes(ctx context.Context, s *pass.Pass) error {
 		return nil
 	}
 	ids := slices.Sorted(maps.Keys(members))
-	found, err := find(r, s, "volumes", func() (map[string]ec2.Volume, error) { return s.Access.Cloud.Inventory.VolumesByID(ctx, ids) })
+	found, err := find(r, s, "volumes", func() (map[string]inventory.Volume, error) { return s.Access.Cloud.Inventory.VolumesByID(ctx, ids) })
 	if err != nil {
 		return err
 	}
@@ -135,14 +136,14 @@ func (r *Cloud) findInstances(ctx context.Context, s *pass.Pass) error {
 		return nil
 	}
 	ids := slices.Sorted(maps.Keys(members))
-	found, err := find(r, s, "instances", func() (map[string]ec2.Instance, error) { return s.Access.Cloud.Inventory.InstancesByID(ctx, ids) })
+	found, err := find(r, s, "instances", func() (map[string]inventory.Instance, error) { return s.Access.Cloud.Inventory.InstancesByID(ctx, ids) })
 	if err != nil {
 		return err
 	}
 	for _, id := range ids {
 		in, member := found[id], members[id]
 		incarnation, ours := in.LaunchedFor(s.Owner(), member, s.Records().Members[member].Instance)
-		if !ours || in.State == ec2.StateTerminated || !mayBeOurs(s, member, in.Tags) {
+		if !ours || in.State == inventory.StateTerminated || !mayBeOurs(s, member, in.Tags) {
 			s.Cache.Cloud.GoneAt[id] = r.Clock.Now()
 			continue
 		}

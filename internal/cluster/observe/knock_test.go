@@ -15,7 +15,7 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
@@ -56,7 +56,7 @@ func knockAt(t *testing.T, refusals int64, silentFor time.Duration) (*door, chan
 	cluster.Namespace, cluster.Name = "shop", "orders"
 	s := &pass.Pass{Cluster: cluster, Cache: pass.NewCaches().Of(types.NamespacedName{Namespace: "shop", Name: "orders"}, "uid")}
 	m := &topology.Member{Name: "orders-0", SilentSince: r.Clock.Now().Add(-silentFor),
-		Instances: []topology.Instance{{ID: "i-1", Incarnation: 1, State: ec2.StateRunning, Address: "10.0.0.4"}}}
+		Instances: []topology.Instance{{ID: "i-1", Incarnation: 1, State: inventory.StateRunning, Address: "10.0.0.4"}}}
 	r.knock(t.Context(), s, m)
 	r.knock(t.Context(), s, m) // the pass after: it is being knocked already
 	if ended := s.Cache.Looks.Knocks["i-1"]; ended != nil {

@@ -4,12 +4,13 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
+
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 )
 
@@ -40,12 +41,12 @@ func (r *Cloud) recall(ctx context.Context, s *pass.Pass) error {
 			continue
 		}
 		tags := map[string]string{v1alpha1.TagClusterUID: s.UID(), v1alpha1.TagMySQLVersion: rec.Opened}
-		s.Seen.Inventory.Instances = append(s.Seen.Inventory.Instances, ec2.Instance{
-			ID: rec.SignedInstance, Member: name, Incarnation: rec.Instance, State: ec2.StateRunning, PrivateIP: endpoint.Addresses[0], Tags: tags,
-			Attachments: []ec2.Attachment{{VolumeID: rec.VolumeID}},
+		s.Seen.Inventory.Instances = append(s.Seen.Inventory.Instances, inventory.Instance{
+			ID: rec.SignedInstance, Member: name, Incarnation: rec.Instance, State: inventory.StateRunning, PrivateIP: endpoint.Addresses[0], Tags: tags,
+			Attachments: []inventory.Attachment{{VolumeID: rec.VolumeID}},
 		})
-		s.Seen.Inventory.Volumes = append(s.Seen.Inventory.Volumes, ec2.Volume{
-			ID: rec.VolumeID, Member: name, Incarnation: rec.Volume, State: ec2.VolumeInUse, AttachedTo: rec.SignedInstance, AttachState: ec2.AttachAttached,
+		s.Seen.Inventory.Volumes = append(s.Seen.Inventory.Volumes, inventory.Volume{
+			ID: rec.VolumeID, Member: name, Incarnation: rec.Volume, State: inventory.VolumeInUse, AttachedTo: rec.SignedInstance, AttachState: inventory.AttachAttached,
 			SizeGiB: s.Cluster.StorageGiB(), Tags: tags,
 		})
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
@@ -42,14 +43,14 @@ func (r *Cloud) readSubnets(ctx context.Context, s *pass.Pass) {
 
 // home is the VPC that the cluster is in: that of its instances, else of its own security group. The spec's subnets may have been
 // appended to since. Where nothing is there to go by it is the first subnet's, and not settled: then the preflight speaks.
-func home(s *pass.Pass, subnets []ec2.Subnet) (vpc string, settled bool) {
+func home(s *pass.Pass, subnets []inventory.Subnet) (vpc string, settled bool) {
 	for _, in := range s.Seen.Inventory.Instances {
-		if i := slices.IndexFunc(subnets, func(subnet ec2.Subnet) bool { return subnet.ID == in.SubnetID }); i >= 0 && in.State != ec2.StateTerminated {
+		if i := slices.IndexFunc(subnets, func(subnet inventory.Subnet) bool { return subnet.ID == in.SubnetID }); i >= 0 && in.State != inventory.StateTerminated {
 			return subnets[i].VPCID, true
 		}
 	}
 	for _, group := range s.Seen.Inventory.SecurityGroups {
-		if group.Name == ec2.GroupName(s.UID()) && slices.ContainsFunc(subnets, func(subnet ec2.Subnet) bool { return subnet.VPCID == group.VPCID }) {
+		if group.Name == ec2.GroupName(s.UID()) && slices.ContainsFunc(subnets, func(subnet inventory.Subnet) bool { return subnet.VPCID == group.VPCID }) {
 			return group.VPCID, true
 		}
 	}

@@ -7,7 +7,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/pki"
@@ -56,7 +57,7 @@ type identityCache struct {
 
 // cloudCache is what EC2 said of the cluster.
 type cloudCache struct {
-	Inventory ec2.Inventory // as shown last
+	Inventory inventory.Inventory // as shown last
 	// Recalled is true once members were looked after without a word of EC2, see recall.
 	Recalled bool
 	// Watched is true from the first pass on; WatchedSince is when that was, zero when nothing had been made for the cluster before.
@@ -213,7 +214,7 @@ func (m *Caches) LastPolicy() (policy.Policy, bool) {
 // Credentials are a user's AWS credentials together with the Secret that they were read from.
 type Credentials struct {
 	Secret string
-	Static ec2.StaticCredentials
+	Static awsapi.StaticCredentials
 }
 
 // CrashError is what a member logged before it crashed.

@@ -8,7 +8,12 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
+
 	corev1 "k8s.io/api/core/v1"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -93,7 +98,7 @@ type Access struct {
 
 // Sight is what EC2 shows, beyond what the planner is given.
 type Sight struct {
-	Inventory ec2.Inventory
+	Inventory inventory.Inventory
 	// Untagged are resources that lost a tag by which their member is known; Strangers tells of those that only a person can put right.
 	Untagged  []engine.LostTags
 	Strangers []string
@@ -169,8 +174,8 @@ func (s *Pass) Abandons() bool {
 }
 
 // Owner returns the identity under which EC2 resources are made.
-func (s *Pass) Owner() ec2.Ownership {
-	return ec2.Ownership{
+func (s *Pass) Owner() awsapi.Ownership {
+	return awsapi.Ownership{
 		ClusterUID: s.UID(), Namespace: s.Cluster.Namespace, Cluster: s.Cluster.Name, UserTags: s.Cluster.Spec.AWS.Tags, CountedSince: s.Records().RebuiltAt,
 	}
 }
@@ -249,10 +254,10 @@ func (s *Pass) LeftOut() string {
 }
 
 // SnapshotOf is the snapshot of a backup as EC2 shows it.
-func (s *Pass) SnapshotOf(b *v1alpha1.MySQLBackup) (ec2.Snapshot, bool) {
-	i := slices.IndexFunc(s.Seen.Inventory.Snapshots, func(x ec2.Snapshot) bool { return x.Tags[ec2.TagPurpose] == PurposeOf(b) })
+func (s *Pass) SnapshotOf(b *v1alpha1.MySQLBackup) (inventory.Snapshot, bool) {
+	i := slices.IndexFunc(s.Seen.Inventory.Snapshots, func(x inventory.Snapshot) bool { return x.Tags[awsapi.TagPurpose] == PurposeOf(b) })
 	if i < 0 {
-		return ec2.Snapshot{}, false
+		return inventory.Snapshot{}, false
 	}
 	return s.Seen.Inventory.Snapshots[i], true
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -140,7 +142,7 @@ type Config struct {
 
 // Clouds hands out the client of an AWS account and region.
 type Clouds interface {
-	Cloud(ctx context.Context, account ec2.Account) (*ec2.Cloud, error)
+	Cloud(ctx context.Context, account awsapi.Account) (*ec2.Cloud, error)
 }
 
 // Upgradeable is told, after each pass, what a hand-over to another operator had better not interrupt; nil for nothing. Any

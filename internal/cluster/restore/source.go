@@ -9,7 +9,8 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/announce"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
@@ -99,7 +100,7 @@ func firstVolumeMade(s *pass.Pass) bool {
 		return false
 	}
 	for _, v := range m.Volumes {
-		if v.State != ec2.VolumeDeleting && v.State != ec2.VolumeDeleted {
+		if v.State != inventory.VolumeDeleting && v.State != inventory.VolumeDeleted {
 			return true
 		}
 	}
@@ -114,7 +115,7 @@ func turnDown(source *topology.Source, reason, format string, args ...any) {
 // lookAtBackup looks for the snapshot of a MySQLBackup by the tags that only the operator gives. What the status says, which the
 // backup pods may write, has to agree with them: neither alone leads to a snapshot.
 func lookAtBackup(ctx context.Context, s *pass.Pass, b *v1alpha1.MySQLBackup) error {
-	snapshot, found, err := s.Access.Cloud.Inventory.SnapshotOf(ctx, ec2.SnapshotQuery{Namespace: b.Namespace, Purpose: pass.PurposeOf(b), ClusterUID: b.Status.ClusterUID, ID: b.Status.SnapshotID})
+	snapshot, found, err := s.Access.Cloud.Inventory.SnapshotOf(ctx, inventory.SnapshotQuery{Namespace: b.Namespace, Purpose: pass.PurposeOf(b), ClusterUID: b.Status.ClusterUID, ID: b.Status.SnapshotID})
 	if err != nil {
 		return err
 	}
@@ -140,14 +141,14 @@ func lookAtSnapshot(ctx context.Context, s *pass.Pass, id string) error {
 }
 
 // JudgeSnapshot decides on a snapshot. version is what opened its volume where no tag says so, empty for unknown.
-func JudgeSnapshot(s *pass.Pass, snapshot ec2.Snapshot, version string) {
+func JudgeSnapshot(s *pass.Pass, snapshot inventory.Snapshot, version string) {
 	source := &s.Observed.Source
 	if !maySource(s, snapshot.ID, snapshot.Tags) {
 		return
 	}
 	switch snapshot.State {
-	case ec2.SnapshotCompleted:
-	case ec2.SnapshotPending:
+	case inventory.SnapshotCompleted:
+	case inventory.SnapshotPending:
 		source.Why = topology.Finding{Reason: v1alpha1.ReasonRecovering, Message: fmt.Sprintf("waiting until EC2 has copied snapshot %s: %s", snapshot.ID, announce.OrDash(snapshot.Progress))}
 		return
 	default:
@@ -163,7 +164,7 @@ func JudgeSnapshot(s *pass.Pass, snapshot ec2.Snapshot, version string) {
 func lookAtVolume(ctx context.Context, s *pass.Pass, id string) error {
 	source := &s.Observed.Source
 	for _, snapshot := range s.Seen.Inventory.Snapshots {
-		if snapshot.VolumeID == id && snapshot.Tags[ec2.TagPurpose] == topology.RecoveryPurpose && snapshot.State != ec2.SnapshotError {
+		if snapshot.VolumeID == id && snapshot.Tags[awsapi.TagPurpose] == topology.RecoveryPurpose && snapshot.State != inventory.SnapshotError {
 			source.VolumeID = id
 			return nil
 		}
@@ -175,9 +176,9 @@ func lookAtVolume(ctx context.Context, s *pass.Pass, id string) error {
 	case !found:
 		turnDown(source, v1alpha1.ReasonWaitingForDependency, "%s: this account has no data volume %s in %s; it was deleted, or is elsewhere", fieldRecovery, id, s.Access.Cloud.Inventory.Region())
 	case !maySource(s, id, v.Tags):
-	case v.State == ec2.VolumeInUse:
+	case v.State == inventory.VolumeInUse:
 		turnDown(source, v1alpha1.ReasonWaitingForDependency, "%s: volume %s is attached to instance %s, which may be writing to it; detach it, or take a snapshot of it and name that", fieldRecovery, id, announce.OrDash(v.AttachedTo))
-	case v.State != ec2.VolumeAvailable:
+	case v.State != inventory.VolumeAvailable:
 		turnDown(source, v1alpha1.ReasonWaitingForDependency, "%s: volume %s is in state %s", fieldRecovery, id, v.State)
 	case fits(s, "volume "+id, v.SizeGiB, v.Tags, ""):
 		source.VolumeID = id

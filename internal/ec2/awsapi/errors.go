@@ -1,0 +1,266 @@
+package awsapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+)
+
+// Class says what to do about an error.
+type Class int
+
+const (
+	// Transient: EC2 failed in a way that passes (an internal error, a 5xx, a code that we do not know). Back off.
+	Transient Class = iota
+	// Throttled: too many calls. Back off; never shown to the user as a failure.
+	Throttled
+	// Waiting: right, but not now: no capacity, a resource in another state, something still uses it, an id so new that
+	// EC2 does not know it everywhere. Ask again later.
+	Waiting
+	// Denied: the credentials are missing, wrong or expired, or their policy does not allow the call. A person must act.
+	Denied
+	// Invalid: EC2 will never accept this request. The spec must change.
+	Invalid
+	// Quota: a limit of the account is reached. A person must raise it or ask for less.
+	Quota
+	// NotFound: the thing does not exist (any more).
+	NotFound
+	// Unreachable: no answer came (time-out, refused or broken connection). Whether the call took effect is unknown.
+	Unreachable
+)
+
+// String is the class's name, for logs.
+func (c Class) String() string {
+	names := [...]string{"Transient", "Throttled", "Waiting", "Denied", "Invalid", "Quota", "NotFound", "Unreachable"}
+	if c < 0 || int(c) >= len(names) {
+		return fmt.Sprintf("Class(%d)", int(c))
+	}
+	return names[c]
+}
+
+var (
+	// ErrForeign: the resource does not carry the tag of the cluster for which something was to be done with it, so the
+	// operator will not touch it. Its class is Invalid.
+	ErrForeign = errors.New("the resource is not this cluster's by its tag, and is left alone")
+
+	// ErrUserDataTooLarge: user data above MaxUserData. Its class is Invalid.
+	ErrUserDataTooLarge = errors.New("user data is larger than EC2 accepts")
+)
+
+// Error is an error whose class and text this package knows better than EC2's code does. Text is for people: stable,
+// without request ids.
+type Error struct {
+	Class Class
+	Text  string
+	// Err is the cause; nil when there is none.
+	Err error
+}
+
+// Error is the text, followed by the cause.
+func (e *Error) Error() string {
+	if e.Err == nil {
+		return e.Text
+	}
+	return e.Text + ": " + e.Err.Error()
+}
+
+// Unwrap is the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+func NewWaiting(format string, args ...any) error {
+	return &Error{Class: Waiting, Text: fmt.Sprintf(format, args...)}
+}
+
+// CodeTokenMismatch: EC2 has served this client token before, for a request that differed from this one (the image's
+// alias moved on, a tag was added). What it was served with exists.
+const CodeTokenMismatch = "IdempotentParameterMismatch"
+
+// Wrap names the action that failed; nil stays nil.
+func Wrap(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// Code is EC2's (or STS's, SSM's) error code, or "" when the error is not an answer of AWS.
+func Code(err error) string {
+	var api smithy.APIError
+	if errors.As(err, &api) {
+		return api.ErrorCode()
+	}
+	return ""
+}
+
+// Classify says what to do about err. A nil error is Transient, which means nothing; ask only about errors.
+func Classify(err error) Class {
+	var own *Error
+	if errors.As(err, &own) {
+		return own.Class
+	}
+	if errors.Is(err, ErrForeign) || errors.Is(err, ErrUserDataTooLarge) {
+		return Invalid
+	}
+	if noCredentials(err) {
+		return Denied
+	}
+	if code := Code(err); code != "" {
+		return classOfCode(code)
+	}
+	if unreachable(err) {
+		return Unreachable
+	}
+	return Transient
+}
+
+func classOfCode(code string) Class {
+	if class, ok := classes[code]; ok {
+		return class
+	}
+	switch {
+	case strings.HasSuffix(code, ".NotFound"):
+		return NotFound
+	case strings.HasSuffix(code, "LimitExceeded"):
+		return Quota
+	case strings.HasPrefix(code, "Invalid"), strings.HasPrefix(code, "Missing"), strings.HasPrefix(code, "Unsupported"),
+		strings.HasPrefix(code, "Unknown"), strings.HasPrefix(code, "Malformed"):
+		return Invalid
+	}
+	return Transient
+}
+
+// codeKeyRevoked: the key with which a volume is encrypted is disabled, or its policy does not let EBS use it.
+const codeKeyRevoked = "CustomerKeyHasBeenRevoked"
+
+// Refused reports that AWS turned a call down for what it asks, with a code that this package does not know: an answer of 4xx.
+func Refused(err error) bool {
+	var answer *smithyhttp.ResponseError
+	return err != nil && Classify(err) == Transient && Code(err) != "" && errors.As(err, &answer) &&
+		answer.HTTPStatusCode() >= http.StatusBadRequest && answer.HTTPStatusCode() < http.StatusInternalServerError
+}
+
+// classes holds the codes whose name alone does not tell their class.
+// Source: "Error codes for the Amazon EC2 API" and STS's and SSM's common errors.
+var classes = codesOf(map[Class][]string{
+	Throttled: {
+		"RequestLimitExceeded", "Throttling", "ThrottlingException", "ThrottledException", "RequestThrottled",
+		"RequestThrottledException", "TooManyRequestsException", "SlowDown", "EC2ThrottledException", "BandwidthLimitExceeded",
+	},
+	Waiting: {
+		"InsufficientInstanceCapacity", "InsufficientHostCapacity", "InsufficientReservedInstanceCapacity",
+		"InsufficientCapacity", "InsufficientVolumeCapacity", "InsufficientAddressCapacity", "InsufficientFreeAddressesInSubnet",
+		"IncorrectState", "IncorrectInstanceState", "InvalidState", "VolumeInUse", "DependencyViolation", "InvalidGroup.InUse",
+		"InvalidSnapshot.InUse", "InvalidAMIID.Unavailable", "ConcurrentTagAccess", "OperationNotPermitted", "PendingVerification",
+		"PendingSnapshotLimitExceeded", "ConcurrentSnapshotLimitExceeded", "SnapshotCreationPerVolumeRateExceeded",
+		CodeTokenMismatch, "ResourceNotReady", "IncorrectModificationState",
+		"VolumeModificationRateExceeded", codeKeyRevoked,
+	},
+	Denied: {
+		"UnauthorizedOperation", "AuthFailure", "AccessDenied", "AccessDeniedException", "InvalidClientTokenId", "ExpiredToken",
+		"ExpiredTokenException", "RequestExpired", "SignatureDoesNotMatch", "UnrecognizedClientException", "OptInRequired",
+		"MissingAuthenticationToken", "IncompleteSignature", "InvalidAccessKeyId", "InvalidIdentityToken", "IDPRejectedClaim",
+		"Blocked", "InvalidSecurity", "InvalidSignatureException", "RegionDisabledException",
+	},
+	// A spec that names what does not exist needs a person; nothing of ours is "gone".
+	Invalid: {
+		"InvalidAMIID.NotFound", "InvalidSubnetID.NotFound", "InvalidSubnet", "InvalidKeyPair.NotFound", "InvalidVpcID.NotFound",
+		"ParameterNotFound", "ParameterVersionNotFound", "TagLimitExceeded", "ValidationError", "ValidationException",
+		"VolumeTypeNotAvailableInZone", "EncryptedVolumesNotSupported", "BootForVolumeTypeUnsupported",
+	},
+	Quota: {
+		"VcpuLimitExceeded", "InstanceLimitExceeded", "MaxSpotInstanceCountExceeded", "ResourceCountExceeded", "VolumeIOPSLimit",
+	},
+	NotFound: {"InvalidInstanceID", "InvalidVolumeID"},
+})
+
+func codesOf(byClass map[Class][]string) map[string]Class {
+	out := map[string]Class{}
+	for class, codes := range byClass {
+		for _, code := range codes {
+			out[code] = class
+		}
+	}
+	return out
+}
+
+// noCredentials: the SDK's chain found none, or the Secret's are empty. The last link of the chain is the instance
+// metadata service, so its failure is what "no credentials anywhere" looks like.
+func noCredentials(err error) bool {
+	var empty *credentials.StaticCredentialsEmptyError
+	if errors.As(err, &empty) {
+		return true
+	}
+	op := innermostOperation(err)
+	return op != nil && op.ServiceID == "ec2imds"
+}
+
+func unreachable(err error) bool {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return true
+	}
+	var canceled *smithy.CanceledError
+	var send *smithyhttp.RequestSendError
+	var garbled *smithy.DeserializationError
+	var network net.Error
+	return errors.As(err, &canceled) || errors.As(err, &send) || errors.As(err, &garbled) || errors.As(err, &network)
+}
+
+// innermostOperation is the call that failed: for a DescribeInstances that could not get credentials, the AssumeRole.
+func innermostOperation(err error) *smithy.OperationError {
+	var found *smithy.OperationError
+	for {
+		var op *smithy.OperationError
+		if !errors.As(err, &op) {
+			return found
+		}
+		found, err = op, op.Err
+	}
+}
+
+// IsNotFound reports that EC2 does not know the thing, whatever it is.
+func IsNotFound(err error) bool {
+	if err == nil {
+		return false
+	}
+	return Classify(err) == NotFound || strings.HasSuffix(Code(err), ".NotFound")
+}
+
+// IgnoreNotFound is err, or nil when err says that the thing does not exist.
+func IgnoreNotFound(err error) error {
+	if IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// IsThrottled reports that AWS refused the call for coming too often.
+func IsThrottled(err error) bool { return err != nil && Classify(err) == Throttled }
+
+// IsWaiting reports that the same call may succeed later without anyone's doing.
+func IsWaiting(err error) bool { return err != nil && Classify(err) == Waiting }
+
+// IsDenied reports that credentials or permissions stand in the way.
+func IsDenied(err error) bool { return err != nil && Classify(err) == Denied }
+
+// IsUnreachable reports that no answer came, so that the call may or may not have taken effect.
+func IsUnreachable(err error) bool { return err != nil && Classify(err) == Unreachable }
+
+// StopError is the error that tells why an instance stopped by itself, from its StateReason ("Server.InsufficientInstanceCapacity:
+// …"): its Code is the reason's without what stands before the dot.
+func StopError(stateReason string) error {
+	code, text, _ := strings.Cut(stateReason, ":")
+	if _, after, found := strings.Cut(code, "."); found {
+		code = after
+	}
+	return &smithy.GenericAPIError{Code: code, Message: strings.TrimSpace(text)}
+}
+
+// IsCapacity reports that a zone has none of the wanted instance or volume type left.
+func IsCapacity(err error) bool { return strings.HasPrefix(Code(err), "Insufficient") }

@@ -1,0 +1,123 @@
+package inventory
+
+import (
+	"context"
+	"time"
+)
+
+// Refresh looks by id at those of a cluster's things that are on their way from one state to another, and returns the
+// Inventory. When none is, or when the last refresh was less than half a second ago (five, when nothing changed in the last
+// forty), it makes no call. As with Observe, an error comes with the last known Inventory, and right after a failure it is
+// returned without a call.
+//
+// It does not wait for a slow answer: the Inventory is then as it was, without an error, and what EC2 said, or that it
+// did not, is known to the next call.
+//
+// Once EC2 could not be read the error stays until it can: a sweep every few seconds, which nobody waits for, finds out.
+func (r *Reader) Refresh(ctx context.Context, clusterUID string) (Inventory, error) {
+	before := r.Known(clusterUID)
+	if err := r.freshness.troubled(); err != nil {
+		if r.recentSweepFailure() == nil {
+			r.beginSweep(ctx)
+		}
+		return before, r.reported(err)
+	}
+	moving := inTransition(before)
+	if moving.empty() || !r.freshness.due(r.freshness.refreshed, clusterUID, r.freshness.pace(clusterUID, moving)) {
+		return before, nil
+	}
+	return r.lookNow(ctx, clusterUID, "what moves of "+clusterUID, moving)
+}
+
+// RefreshNow is Refresh for a cluster whose members have fallen silent: it looks at all instances and volumes of it, so
+// that one which somebody else stopped or terminated is not taken for running until the next sweep. At most once in two
+// seconds for a cluster; in between it is Refresh. When many clusters ask, a sweep every few seconds serves them all.
+func (r *Reader) RefreshNow(ctx context.Context, clusterUID string) (Inventory, error) {
+	all := everything(r.Known(clusterUID))
+	if all.empty() || r.freshness.troubled() != nil || !r.freshness.due(r.freshness.urged, clusterUID, UrgentFloor) {
+		return r.Refresh(ctx, clusterUID)
+	}
+	if !r.freshness.urgent.TryAccept() {
+		r.sweepSoon(ctx)
+		return r.Refresh(ctx, clusterUID)
+	}
+	return r.lookNow(ctx, clusterUID, "all of "+clusterUID, all)
+}
+
+// sweepSoon sweeps unless that was done a moment ago, and waits no longer than lookPatience for it.
+func (r *Reader) sweepSoon(ctx context.Context) {
+	if r.sweptSince(r.clock.Now().Add(-UrgentSweep)) || r.recentSweepFailure() != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.freshness.patience)
+	defer cancel()
+	_ = r.joinSweep(ctx) // whoever observes next gets its error
+}
+
+// lookNow looks at some of a cluster's things, in a flight named flight, and waits no longer than lookPatience for the
+// answer.
+func (r *Reader) lookNow(ctx context.Context, clusterUID, flight string, at IDs) (Inventory, error) {
+	err := r.freshness.recentFailure(&r.freshness.looked, lookPause)
+	if err == nil {
+		done := r.flights.DoChan(flight, func() (any, error) {
+			err := r.LookAgain(context.WithoutCancel(ctx), at)
+			r.freshness.conclude(&r.freshness.looked, err)
+			return nil, err
+		})
+		patience := time.NewTimer(r.freshness.patience)
+		defer patience.Stop()
+		select {
+		case result := <-done:
+			err = result.Err
+		case <-patience.C:
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	}
+	if err != nil {
+		err = r.reported(err)
+	}
+	return r.Known(clusterUID), err
+}
+
+// everything are the instances and volumes that can still change by themselves.
+func everything(inv Inventory) IDs {
+	var ids IDs
+	for _, i := range inv.Instances {
+		if i.State != StateTerminated {
+			ids.Instances = append(ids.Instances, i.ID)
+		}
+	}
+	for _, v := range inv.Volumes {
+		ids.Volumes = append(ids.Volumes, v.ID)
+	}
+	return ids
+}
+
+func inTransition(inv Inventory) IDs {
+	var ids IDs
+	ended := map[string]bool{}
+	for _, i := range inv.Instances {
+		switch i.State {
+		case StatePending, StateStopping, StateShuttingDown:
+			ids.Instances = append(ids.Instances, i.ID)
+		}
+		ended[i.ID] = i.State == StateShuttingDown || i.State == StateTerminated
+	}
+	for _, v := range inv.Volumes {
+		// The end of an instance detaches its volumes, without a word of their own.
+		if ended[v.AttachedTo] || v.State == VolumeCreating || v.State == VolumeDeleting || attachMoves(v.AttachState) {
+			ids.Volumes = append(ids.Volumes, v.ID)
+		}
+	}
+	for _, s := range inv.Snapshots {
+		if s.State == SnapshotPending {
+			ids.Snapshots = append(ids.Snapshots, s.ID)
+		}
+	}
+	return ids
+}
+
+func attachMoves(state string) bool {
+	return state == AttachAttaching || state == AttachDetaching || state == AttachBusy
+}

@@ -1,0 +1,58 @@
+package inventory
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+// zones is an EC2 that knows some subnets.
+type zones struct {
+	awsapi.API
+	subnets []types.Subnet
+}
+
+// DescribeSubnets implements API.
+func (z *zones) DescribeSubnets(context.Context, *ec2.DescribeSubnetsInput, ...func(*ec2.Options)) (*ec2.DescribeSubnetsOutput, error) {
+	return &ec2.DescribeSubnetsOutput{Subnets: z.subnets}, nil
+}
+
+// A subnet that is made after its cluster is found without the background too, and so is one that came to nothing.
+func TestSubnetThatAppears(t *testing.T) {
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	api := &zones{}
+	r := NewReader(awsapi.Clients{EC2: api}, Options{Clock: clock, Interval: SweepInterval})
+	subnet := func(state types.SubnetState) []types.Subnet {
+		return []types.Subnet{{SubnetId: aws.String("subnet-1"), State: state}}
+	}
+	for _, step := range []struct {
+		name    string
+		after   time.Duration
+		there   []types.Subnet
+		exists  bool
+		current types.SubnetState
+	}{
+		{"it is missing", 0, nil, false, ""},
+		{"it is made, and nobody asks so soon", SweepInterval, subnet(types.SubnetStatePending), false, ""},
+		{"it is pending", SweepInterval + time.Second, subnet(types.SubnetStatePending), true, types.SubnetStatePending},
+		{"it came to nothing", SubnetGrace*SweepInterval + time.Second, nil, false, ""},
+		{"it is made again", SubnetGrace*SweepInterval + time.Second, subnet(types.SubnetStateAvailable), true, types.SubnetStateAvailable},
+		{"it is deleted, which is seen late", SubnetFor, nil, true, types.SubnetStateAvailable},
+		{"it is deleted", SubnetFor + time.Second, nil, false, ""},
+	} {
+		clock.SetTime(clock.Now().Add(step.after))
+		api.subnets = step.there
+		exist, missing, err := r.Subnets(t.Context(), []string{"subnet-1"})
+		if err != nil || len(exist)+len(missing) != 1 || (len(exist) == 1) != step.exists || step.exists && exist[0].State != string(step.current) {
+			t.Errorf("%s: %v, missing %v (%v)", step.name, exist, missing, err)
+		}
+	}
+}

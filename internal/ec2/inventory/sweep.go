@@ -1,0 +1,119 @@
+package inventory
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/singleflight"
+)
+
+// sweepFlight is the one key of the single flight: a Reader has at most one sweep under way.
+const sweepFlight = "sweep"
+
+func (r *Reader) sweptSince(t time.Time) bool {
+	now := r.clock.Now()
+	age, ok := r.store.age(now)
+	return ok && !now.Add(-age).Before(t)
+}
+
+// recentSweepFailure is why the last sweep failed, while it is too soon for another.
+func (r *Reader) recentSweepFailure() error {
+	return r.freshness.recentFailure(&r.freshness.swept, r.freshness.retryPause())
+}
+
+// joinSweep waits for the sweep under way, or for one that it starts. The sweep outlives a caller who gives up.
+func (r *Reader) joinSweep(ctx context.Context) error {
+	select {
+	case result := <-r.beginSweep(ctx):
+		return result.Err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// beginSweep begins a sweep, unless one is under way, and returns how it went.
+func (r *Reader) beginSweep(ctx context.Context) <-chan singleflight.Result {
+	return r.flights.DoChan(sweepFlight, func() (any, error) {
+		own, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.freshness.sweepTimeout)
+		defer cancel()
+		err := r.sweep(own)
+		r.freshness.conclude(&r.freshness.swept, err)
+		return nil, err
+	})
+}
+
+// sweep lists everything of ours in the account and takes it over into the store. It is all or nothing: half a picture
+// would look like missing things, and so would the lists of another account.
+func (r *Reader) sweep(ctx context.Context) error {
+	account, began := r.identity.known(ctx), r.clock.Now()
+	var replace [4]func(began, now time.Time) (missing []string)
+	calls, callCtx := errgroup.WithContext(ctx)
+	calls.Go(func() error { return r.Instances.sweep(callCtx, &replace[0]) })
+	calls.Go(func() error { return r.Volumes.sweep(callCtx, &replace[1]) })
+	calls.Go(func() error { return r.Snapshots.sweep(callCtx, &replace[2]) })
+	calls.Go(func() error { return r.Groups.sweep(callCtx, &replace[3]) })
+	var found map[string]health
+	calls.Go(func() (err error) { found, err = r.lists.health(callCtx); return err })
+	if err := calls.Wait(); err != nil {
+		return err
+	}
+
+	if now := r.identity.known(ctx); account != "" && now != account {
+		return errOtherAccount
+	}
+
+	var missing IDs
+	r.store.do(func() {
+		s, now := r.store, r.clock.Now()
+		if account != "" && account != s.account {
+			if s.account != "" {
+				s.empty()
+			}
+			s.account = account
+		}
+		missing.Instances, missing.Volumes = replace[0](began, now), replace[1](began, now)
+		missing.Snapshots, missing.Groups = replace[2](began, now), replace[3](began, now)
+		s.health = found
+	})
+	if err := r.LookAgain(ctx, missing); err != nil {
+		return err
+	}
+	r.store.do(func() { r.store.taken = began })
+	r.log.V(2).Info("swept", "things", r.store.size())
+	return nil
+}
+
+// IDs are ids by kind.
+type IDs struct{ Instances, Volumes, Snapshots, Groups []string }
+
+func (ids IDs) empty() bool {
+	return len(ids.Instances)+len(ids.Volumes)+len(ids.Snapshots)+len(ids.Groups) == 0
+}
+
+// String names all of them.
+func (ids IDs) String() string {
+	return strings.Join(slices.Sorted(slices.Values(slices.Concat(ids.Instances, ids.Volumes, ids.Snapshots, ids.Groups))), " ")
+}
+
+// LookAgain asks EC2 for ids and takes the answer over: what it does not know is dropped from the store unless it is
+// fresh. No call is made for a kind without ids.
+func (r *Reader) LookAgain(ctx context.Context, ids IDs) error {
+	if ids.empty() {
+		return nil
+	}
+	account := r.identity.known(ctx)
+	var stored string
+	r.store.read(func() { stored = r.store.account })
+	if account != "" && stored != "" && account != stored {
+		return errOtherAccount
+	}
+	calls, ctx := errgroup.WithContext(ctx)
+	r.Instances.again(ctx, calls, ids.Instances)
+	r.Volumes.again(ctx, calls, ids.Volumes)
+	r.Snapshots.again(ctx, calls, ids.Snapshots)
+	r.Groups.again(ctx, calls, ids.Groups)
+	return calls.Wait()
+}

@@ -1,0 +1,114 @@
+package inventory
+
+import "time"
+
+// Inventory is what EC2 holds for one cluster, ordered by id. It is a copy; its slices and maps must not be changed.
+type Inventory struct {
+	// Taken is when the sweep began that this inventory rests on. Single things may be newer.
+	Taken          time.Time
+	Instances      []Instance
+	Volumes        []Volume
+	Snapshots      []Snapshot
+	SecurityGroups []SecurityGroup
+}
+
+// Instance is one EC2 instance of a cluster, in whatever state: terminated ones stay visible for as long as EC2 shows
+// them (about an hour), because they prove that their incarnation's client token is used up.
+type Instance struct {
+	ID, Member string
+	// Incarnation is 0 when the tag is missing or unreadable; the operator's own incarnations begin at 1.
+	Incarnation  int
+	TemplateHash string
+	// State is pending, running, stopping, stopped, shutting-down or terminated.
+	State string
+	// StateReason says why, in EC2's words, when EC2 gives a reason.
+	StateReason                                                   string
+	PrivateIP, SubnetID, VPCID, Zone, ImageID, Type, Architecture string
+	LaunchTime                                                    time.Time
+	// Impaired is true when EC2's check of the system, of the instance or of its attached volumes says impaired.
+	// "Initialising" and "insufficient data" do not count.
+	Impaired bool
+	// Events are what EC2 has announced for the instance and neither completed nor called off, the earliest first.
+	Events      []Event
+	Attachments []Attachment
+	Tags        map[string]string
+	// Token is the client token that it was launched with.
+	Token string
+}
+
+// Event is a disruption that EC2 announces for an instance.
+type Event struct {
+	// Code is instance-stop, instance-reboot, system-reboot, system-maintenance or instance-retirement.
+	Code string
+	// Description is EC2's own sentence.
+	Description string
+	// NotBefore is the earliest time at which it begins; zero when EC2 names none.
+	NotBefore time.Time
+}
+
+// Attachment is a volume of an instance, the root volume included. State is attaching, attached, detaching or busy.
+type Attachment struct{ VolumeID, Device, State string }
+
+// Volume is one EBS data volume of a cluster. Root volumes belong to their instance and are not listed.
+type Volume struct {
+	ID, Member  string
+	Incarnation int
+	// State is creating, available, in-use, deleting, deleted or error.
+	State, Zone, Type string
+	// SizeGiB is in GiB, IOPS in operations a second, Throughput in MiB/s; the latter two are 0 where the type has none.
+	SizeGiB, IOPS, Throughput int32
+	Encrypted, Retired        bool
+	// AttachedTo is the instance, AttachState attaching, attached, detaching or busy; both empty when not attached.
+	AttachedTo, AttachState string
+	CreateTime              time.Time
+	Tags                    map[string]string
+}
+
+// Snapshot is one EBS snapshot. State is pending, completed, error or recoverable; Progress is text such as "42%". SizeGiB
+// is that of the volume that it was taken of; no smaller volume can be made from it.
+type Snapshot struct {
+	ID, VolumeID, Member, State, Progress string
+	SizeGiB                               int32
+	StartTime                             time.Time
+	Tags                                  map[string]string
+}
+
+// SecurityGroup is the cluster's own group.
+type SecurityGroup struct {
+	ID, Name, VPCID string
+	Tags            map[string]string
+}
+
+// States of an instance, as EC2 spells them.
+const (
+	StatePending      = "pending"
+	StateRunning      = "running"
+	StateStopping     = "stopping"
+	StateStopped      = "stopped"
+	StateShuttingDown = "shutting-down"
+	StateTerminated   = "terminated"
+)
+
+// States of a volume, of its attachment, and of a snapshot, as EC2 spells them.
+const (
+	VolumeCreating  = "creating"
+	VolumeAvailable = "available"
+	VolumeInUse     = "in-use"
+	VolumeDeleting  = "deleting"
+	VolumeDeleted   = "deleted"
+
+	AttachAttaching = "attaching"
+	AttachAttached  = "attached"
+	AttachDetaching = "detaching"
+	AttachBusy      = "busy"
+
+	SnapshotPending   = "pending"
+	SnapshotCompleted = "completed"
+	SnapshotError     = "error"
+)
+
+// Subnet is one subnet. State is pending or available.
+type Subnet struct {
+	ID, VPCID, Zone, CIDR, State string
+	AvailableIPs                 int32
+}

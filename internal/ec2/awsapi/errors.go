@@ -74,6 +74,7 @@ func (e *Error) Error() string {
 // Unwrap is the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
+// NewWaiting returns an error of class Waiting.
 func NewWaiting(format string, args ...any) error {
 	return &Error{Class: Waiting, Text: fmt.Sprintf(format, args...)}
 }

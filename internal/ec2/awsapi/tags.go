@@ -36,7 +36,7 @@ type Ownership struct {
 	CountedSince time.Time
 }
 
-// Tags is what every resource of a cluster carries: the user's tags and, above them, the operator's.
+// Tags are what every resource of a cluster carries: the user's tags and, above them, the operator's.
 func (o Ownership) Tags(name string) map[string]string {
 	tags := make(map[string]string, len(o.UserTags)+8)
 	for k, v := range o.UserTags {
@@ -52,7 +52,7 @@ func (o Ownership) Tags(name string) map[string]string {
 	return tags
 }
 
-// TagsOf is base plus the member's name and incarnation.
+// TagsOf are Tags plus the member's name and incarnation.
 func (o Ownership) TagsOf(member string, incarnation int) map[string]string {
 	tags := o.Tags(o.Namespace + "/" + member)
 	tags[v1alpha1.TagMember] = member
@@ -79,7 +79,7 @@ func WithTag(tags map[string]string, key, value string) map[string]string {
 	return out
 }
 
-// ToTags is sorted by key: EC2 compares a repeated client token's parameters with the first ones.
+// ToTags turns tags into EC2's form, sorted by key: EC2 compares a repeated client token's parameters with the first ones.
 func ToTags(tags map[string]string) []types.Tag {
 	out := make([]types.Tag, 0, len(tags))
 	for _, k := range slices.Sorted(maps.Keys(tags)) {
@@ -88,7 +88,7 @@ func ToTags(tags map[string]string) []types.Tag {
 	return out
 }
 
-// FromTags keeps one copy of each text: a cluster's resources have nearly the same tags, and so have those of all clusters.
+// FromTags turns tags from EC2's form. It keeps one copy of each text: a cluster's resources have nearly the same tags, and so have those of all clusters.
 func FromTags(tags []types.Tag) map[string]string {
 	out := make(map[string]string, len(tags))
 	for _, t := range tags {
@@ -97,10 +97,12 @@ func FromTags(tags []types.Tag) map[string]string {
 	return out
 }
 
+// TagSpec tags what a call creates.
 func TagSpec(kind types.ResourceType, tags map[string]string) types.TagSpecification {
 	return types.TagSpecification{ResourceType: kind, Tags: ToTags(tags)}
 }
 
+// IncarnationOf reads the incarnation from tags; 0 when it is missing or unreadable.
 func IncarnationOf(tags map[string]string) int {
 	n, err := strconv.Atoi(tags[v1alpha1.TagIncarnation])
 	if err != nil {
@@ -109,10 +111,12 @@ func IncarnationOf(tags map[string]string) int {
 	return n
 }
 
+// Filter selects what has one of the values.
 func Filter(name string, values ...string) types.Filter {
 	return types.Filter{Name: aws.String(name), Values: values}
 }
 
+// TagFilter selects what has a tag with this value.
 func TagFilter(key, value string) types.Filter { return Filter("tag:"+key, value) }
 
 // MemberFilters select the resources of one incarnation of one member.

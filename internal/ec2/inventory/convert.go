@@ -11,6 +11,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
 )
 
+// ToInstance is an instance as EC2 describes it.
 func ToInstance(i types.Instance) Instance {
 	tags := awsapi.FromTags(i.Tags)
 	out := Instance{
@@ -46,6 +47,7 @@ func ToInstance(i types.Instance) Instance {
 	return out
 }
 
+// ToVolume is a volume as EC2 describes it.
 func ToVolume(v types.Volume) Volume {
 	tags := awsapi.FromTags(v.Tags)
 	out := Volume{

@@ -44,7 +44,7 @@ func (r *Reader) RefreshNow(ctx context.Context, clusterUID string) (Inventory, 
 	return r.lookNow(ctx, clusterUID, "all of "+clusterUID, all)
 }
 
-// sweepSoon sweeps unless that was done a moment ago, and waits no longer than lookPatience for it.
+// sweepSoon sweeps unless that was done a moment ago, and waits no longer than LookPatience for it.
 func (r *Reader) sweepSoon(ctx context.Context) {
 	if r.sweptSince(r.clock.Now().Add(-UrgentSweep)) || r.recentSweepFailure() != nil {
 		return
@@ -54,7 +54,7 @@ func (r *Reader) sweepSoon(ctx context.Context) {
 	_ = r.joinSweep(ctx) // whoever observes next gets its error
 }
 
-// lookNow looks at some of a cluster's things, in a flight named flight, and waits no longer than lookPatience for the
+// lookNow looks at some of a cluster's things, in a flight named flight, and waits no longer than LookPatience for the
 // answer.
 func (r *Reader) lookNow(ctx context.Context, clusterUID, flight string, at IDs) (Inventory, error) {
 	err := r.freshness.recentFailure(&r.freshness.looked, lookPause)

@@ -73,13 +73,10 @@ func New(config *rest.Config, o Options) (*Operator, error) {
 	if err != nil {
 		return nil, err
 	}
-	clouds := ec2.NewFactory(ec2.Options{
-		Config: awsapi.Config{
-			Endpoint: o.AWSEndpoint, Region: o.AWSRegion, UserAgent: o.Build.userAgent(), CallTimeout: awsCallTimeout,
-			Clock: clock.RealClock{}, Metrics: around.Registry, Middleware: around.AWS,
-		},
-		Logger: o.Logger.WithName("ec2"),
-	})
+	clouds := ec2.NewFactory(ec2.Options{Logger: o.Logger.WithName("ec2"), Config: awsapi.Config{
+		Endpoint: o.AWSEndpoint, Region: o.AWSRegion, UserAgent: o.Build.userAgent(), CallTimeout: awsCallTimeout,
+		Clock: clock.RealClock{}, Metrics: around.Registry, Middleware: around.AWS,
+	}})
 	if err := around.Registry.Register(o.Build.info()); err != nil {
 		return nil, fmt.Errorf("register the build's metric: %w", err)
 	}

@@ -1,13 +1,15 @@
 package v1alpha1_test
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/settings"
 )
 
 // tuned are variables that people tune, and that no rule may take from them.
@@ -56,38 +58,31 @@ global_connection_memory_tracking init_tables
 
 func TestTunedSettingsStayTheUsers(t *testing.T) {
 	for _, name := range strings.Fields(tuned) {
-		if reason, owned := v1alpha1.OwnedSetting(name); owned {
+		if reason, owned := settings.Owned(name); owned {
 			t.Errorf("%s is taken from the user: %s", name, reason)
 		}
 	}
 }
 
-// TestGoAndTheAPIServerAgreeOnSettings asks both about every owned name in every spelling, and about tuned ones.
+// TestGoAndTheAPIServerAgreeOnSettings asks both about every name of both series, and about what begins like an owned one.
 func TestGoAndTheAPIServerAgreeOnSettings(t *testing.T) {
 	api := api(t)
-	names, families := v1alpha1.OwnedSettingNames()
-	var asked []string
-	for _, name := range append(names, families...) {
-		asked = append(asked, name, strings.ReplaceAll(name, "_", "-"), strings.ToUpper(name), name[:len(name)-1], "loose_"+name)
+	asked := append(strings.Fields(tuned), "loose_back_log", "loose_sync_binlog", "skip_innodb", "mysqlx_anything", "clone_more", "validate_password.policy")
+	version := map[string]string{"8.4": "8.4.6", "9.7": "9.7.4"}
+	for _, series := range settings.Series {
+		asked = append(asked, settings.Names(series)...)
 	}
-	for _, family := range families {
-		asked = append(asked, family+"x", "x"+family)
-	}
-	asked = append(asked, strings.Fields(tuned)...)
-
-	for _, name := range asked {
-		reason, owned := v1alpha1.OwnedSetting(name)
-		err := api.Create(t.Context(), cluster(t, "orders", set("mysqld", map[string]any{name: "1"})), client.DryRunAll)
-		if told := err != nil && strings.Contains(err.Error(), "remove "+name+": "+reason); told != owned {
-			t.Errorf("%s: OwnedSetting says %v (%s), the API server said: %v", name, owned, reason, err)
-		}
-	}
-}
-
-func TestSettingsThatAreNotOwned(t *testing.T) {
-	for _, name := range []string{"", "general_log", "slow_query_log", "slow-query-log", "xport"} {
-		if reason, owned := v1alpha1.OwnedSetting(name); owned {
-			t.Errorf("%q is owned: %s", name, reason)
+	for _, series := range settings.Series {
+		for _, name := range slices.Compact(slices.Sorted(slices.Values(asked))) {
+			want := settings.Check(name, "1")
+			object := cluster(t, "orders", set("mysqld", map[string]any{name: "1"}), set("version", version[series]))
+			err := api.Create(t.Context(), object, client.DryRunAll)
+			if want == nil && settings.Missing(series, name) {
+				want = fmt.Errorf("remove %s from spec.mysqld", name)
+			}
+			if (want == nil) != (err == nil) || want != nil && !strings.Contains(err.Error(), strings.ReplaceAll(want.Error(), name+": ", "remove "+name+": ")) {
+				t.Errorf("%s of %s: settings says %v, the API server said: %v", name, series, want, err)
+			}
 		}
 	}
 }
@@ -96,7 +91,7 @@ func TestSettingsThatAreNotOwned(t *testing.T) {
 func TestWhatIsPinnedIsOwned(t *testing.T) {
 	for _, pins := range []map[string]string{mysql.PinnedSettings(), mysql.ReadOnlyPins()} {
 		for name := range pins {
-			if _, owned := v1alpha1.OwnedSetting(name); !owned {
+			if _, owned := settings.Owned(name); !owned {
 				t.Errorf("%s is pinned, and spec.mysqld takes it", name)
 			}
 		}

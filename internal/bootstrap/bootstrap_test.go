@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/settings"
 )
 
 // update rewrites the golden files: go test ./internal/bootstrap -update.
@@ -145,8 +146,10 @@ func largest() Input {
 	in.Download.URL = "https://" + strings.ToLower(random(60)) + "/" + random(1024-70)
 	in.IssuerDN = "/O=" + testUID + "/CN=" + in.Cluster + "-ca"
 	in.Settings = map[string]string{}
-	for n := range 64 {
-		in.Settings[fmt.Sprintf("x%03d%s", n, strings.ToLower(random(20)))] = random(4096/64 - 24)
+	for _, name := range settings.Names("9.7") {
+		if len(in.Settings) < 64 && len(settings.ForLaunch("9.7", map[string]string{name: "x"})) > 0 {
+			in.Settings[name] = random(max(1, 4096/64-len(name)))
+		}
 	}
 	return in
 }
@@ -172,14 +175,11 @@ func TestLargestInputFits(t *testing.T) {
 }
 
 func TestTooLargeSaysWhatToDo(t *testing.T) {
-	in := largest()
-	for n := range 6 {
-		for name, value := range largest().Settings {
-			in.Settings[fmt.Sprintf("%s_%d", name, n)] = fmt.Sprintf("%s%x", value, rand.New(rand.NewSource(int64(n))).Int63())
+	in, r := largest(), rand.New(rand.NewSource(1))
+	for _, name := range settings.Names("9.7") { // more than the API server lets through
+		if len(settings.ForLaunch("9.7", map[string]string{name: "x"})) > 0 {
+			in.Settings[name] = fmt.Sprintf("%x%x%x%x", r.Uint64(), r.Uint64(), r.Uint64(), r.Uint64())
 		}
-	}
-	for n := range 400 {
-		in.Settings[fmt.Sprintf("y%d", n)] = fmt.Sprintf("%x", rand.New(rand.NewSource(int64(n))).Uint64())
 	}
 	_, err := Render(in)
 	if !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), "shorten spec.mysqld") {
@@ -220,6 +220,22 @@ func TestConfigHasThePinnedSettings(t *testing.T) {
 	}
 	if strings.Contains(cnf, "\nrpl_semi_sync_source_enabled") {
 		t.Error("semi-sync's source side must not be in my.cnf: it is for the primary alone (MYSQL-FACTS 7)")
+	}
+}
+
+// Over SQL alone comes what mysqld does not take from its option file, and what it would take for something else there.
+func TestWhatAMemberIsLaunchedWith(t *testing.T) {
+	in := testInput()
+	in.Settings = map[string]string{
+		"max_connections": "500", "time_zone": "Asia/Tokyo", "wait_timeou": "7", "loose_sync_binlog": "0", "validate_password.length": "12",
+		"sync_binlog": "1", "lower_case_table_names": "1", "restrict_fk_on_non_standard_key": "OFF", "clone_max_data_bandwidth": "100",
+		"sql_mode": "ANSI_QUOTES, STRICT_ALL_TABLES",
+	}
+	if got, want := RenderLaunchSettings(in), "[mysqld]\nloose_max_connections=\"500\"\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if cnf := RenderConfig(in); !strings.HasSuffix(cnf, "\nlower_case_table_names=1\n") {
+		t.Errorf("my.cnf ends otherwise: %s", cnf)
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/settings"
 )
 
 //go:embed my.cnf
@@ -21,18 +23,26 @@ func RenderConfig(in Input) string {
 		}
 	}
 	fmt.Fprintf(&b, "server_id=%d\nreport_host=%s\n", ServerID(in.Ordinal, in.VolumeIncarnation), in.Member)
+	fixed := settings.AtCreation(in.Settings)
+	for _, name := range slices.Sorted(maps.Keys(fixed)) {
+		fmt.Fprintf(&b, "%s=%s\n", name, fixed[name])
+	}
 	return b.String()
 }
 
-// RenderLaunchSettings returns the user's settings as an option file, sorted by name. Some variables, as time_zone, are no
-// options: mysqld would not start with them, so it is told to pass over what it does not know. The operator sets those over
-// SQL, and there mysqld says what it thinks of a name.
+// RenderLaunchSettings returns the option file of the user's settings that a member starts with until they are persisted. Those that
+// MySQL takes over SQL alone, and names that it may not know, are left to the operator: see settings.ForLaunch.
 func RenderLaunchSettings(in Input) string {
+	return RenderOptions(settings.ForLaunch(settings.SeriesOf(in.Version), in.Settings))
+}
+
+// RenderOptions returns an option file of mysqld, sorted by name, that mysqld starts with although it may not know a name.
+func RenderOptions(options map[string]string) string {
 	var b strings.Builder
 	b.WriteString("[mysqld]\n")
-	for _, name := range slices.Sorted(maps.Keys(in.Settings)) {
+	for _, name := range slices.Sorted(maps.Keys(options)) {
 		// Quoted, the value keeps its spaces, and a # begins no comment.
-		fmt.Fprintf(&b, "loose_%s=\"%s\"\n", name, in.Settings[name])
+		fmt.Fprintf(&b, "loose_%s=\"%s\"\n", name, options[name])
 	}
 	return b.String()
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/settings"
 )
 
 // maxConfigLine is the length in bytes at which mysqld cuts off a line of an option file, less the longest name.
@@ -74,14 +75,14 @@ func validateCertificate(text []byte) error {
 	return nil
 }
 
-func validateSettings(settings map[string]string) error {
-	for _, name := range slices.Sorted(maps.Keys(settings)) {
-		value := settings[name]
+func validateSettings(spec map[string]string) error {
+	for _, name := range slices.Sorted(maps.Keys(spec)) {
+		value := spec[name]
 		if !settingPattern.MatchString(name) {
 			return fmt.Errorf("setting %q is not the name of a system variable", name)
 		}
-		if reason, owned := v1alpha1.OwnedSetting(name); owned {
-			return fmt.Errorf("setting %s: %s", name, reason)
+		if d, _ := settings.Decide(name); d.Class == settings.Operators && !settings.InForce(name, value) {
+			return fmt.Errorf("setting %s: %s", name, d.Reason)
 		}
 		if !valuePattern.MatchString(value) || strings.TrimSpace(value) != value || len(value) > maxConfigLine {
 			return fmt.Errorf("the value of setting %s is not acceptable", name)

@@ -42,6 +42,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/olm"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/scrape"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/settings"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/webhook"
 )
 
@@ -84,7 +85,7 @@ func New(config *rest.Config, o Options) (*Operator, error) {
 	op.pool = mysql.NewPool(mysql.Options{
 		Lease: lock.Check, DialTimeout: sqlDialTimeout, StatementTimeout: sqlStatementTimeout, Logger: o.Logger.WithName("mysql"),
 		Dial: around.Dial, Hook: around.Statement,
-		Owned: func(variable string) bool { _, owned := v1alpha1.OwnedSetting(variable); return owned },
+		Owned: func(variable string) bool { _, owned := settings.Owned(variable); return owned },
 	})
 	images := imagesOf(mgr, o)
 	reconciler := controllers.NewMySQLClusterReconciler(pass.Ports{

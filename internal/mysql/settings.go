@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/settings"
 )
 
 // SourceTimeout is the semi-sync time-out of a source in milliseconds: 49 days, the largest value that MySQL takes, so
@@ -51,17 +53,17 @@ func ReadOnlyPins() map[string]string {
 
 // PinSettings puts global variables back to the given values. They are not persisted: they are in my.cnf, or persisted
 // already. What only a restart can change is left as it is.
-func (m *Member) PinSettings(ctx context.Context, settings map[string]string) (err error) {
+func (m *Member) PinSettings(ctx context.Context, pins map[string]string) (err error) {
 	defer m.annotate(&err, "put pinned settings back")
-	for name := range settings {
+	for name := range pins {
 		if err := checkVariable(name); err != nil {
 			return err
 		}
 	}
 	return m.control(ctx, func(s *session) error {
 		var failures []error
-		for _, name := range slices.Sorted(maps.Keys(settings)) {
-			if err := assign(ctx, s, "pin/"+name, "SET GLOBAL "+name+" = ?", settings[name]); err != nil && !isServerError(err, erVariableReadOnly) {
+		for _, name := range slices.Sorted(maps.Keys(pins)) {
+			if err := assign(ctx, s, "pin/"+name, "SET GLOBAL "+name+" = ?", pins[name]); err != nil && !isServerError(err, erVariableReadOnly) {
 				failures = append(failures, fmt.Errorf("%s: %w", name, err))
 				if s.broken {
 					break
@@ -232,6 +234,11 @@ func applySetting(ctx context.Context, s *session, name, value string, is settin
 	if err := s.change(ctx, "settings/warnings", "SET SESSION max_error_count = 64"); err != nil {
 		return false, err
 	}
+	if restart = settings.CountsFromRestart(name) && !EqualSetting(value, is.current); restart {
+		if err := due(); err != nil {
+			return false, err
+		}
+	}
 	err = assign(ctx, s, "settings/persist-"+name, "SET PERSIST "+name+" = ?", value)
 	static := isServerError(err, erVariableReadOnly)
 	if static {
@@ -275,7 +282,7 @@ func startsAtOther(name string) bool {
 // fail in between, it is still there to be dropped again. Any other counts from the next restart on, which due is told before; so
 // does one of the operator's own that somebody persisted by hand: its default may be what loses commits.
 func dropSetting(ctx context.Context, s *session, name string, running bool, due func() error) (restart bool, err error) {
-	restart = !running || startsAtOther(name) || s.pool.options.Owned(name)
+	restart = !running || startsAtOther(name) || settings.CountsFromRestart(name) || s.pool.options.Owned(name)
 	if !restart {
 		err := s.change(ctx, "settings/default-"+name, "SET GLOBAL "+name+" = DEFAULT")
 		if err != nil && serverErrorNumber(err) == 0 {

@@ -2,11 +2,14 @@ package webhook
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
+	"slices"
 
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/settings"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/window"
 )
 
@@ -20,7 +23,7 @@ const (
 // advice tells what is permitted in a spec, but is better known before it happens.
 func advice(cluster *v1alpha1.MySQLCluster) admission.Warnings {
 	var warnings admission.Warnings
-	for _, part := range []func(*v1alpha1.MySQLCluster) []string{members, image, zones, clients, data, upkeep, marks} {
+	for _, part := range []func(*v1alpha1.MySQLCluster) []string{members, image, variables, zones, clients, data, upkeep, marks} {
 		warnings = append(warnings, part(cluster)...)
 	}
 	return warnings
@@ -49,6 +52,21 @@ func image(cluster *v1alpha1.MySQLCluster) []string {
 		return nil
 	}
 	return []string{"aws: the default image, Amazon Linux 2023, has no MySQL, so no instance is launched; name the tarball by download, or an image that contains MySQL by imageID"}
+}
+
+// variables warns of settings that change nothing, and of names that the table of settings does not know: a component may bring them.
+func variables(cluster *v1alpha1.MySQLCluster) []string {
+	var warnings []string
+	for _, name := range slices.Sorted(maps.Keys(cluster.Spec.MySQLD)) {
+		value := cluster.Spec.MySQLD[name]
+		if settings.InForce(name, value) {
+			warnings = append(warnings, fmt.Sprintf("mysqld.%s: %s is in force on every member anyway; it may be left out", name, value))
+		}
+		if _, known := settings.Decide(name); !known {
+			warnings = append(warnings, fmt.Sprintf("mysqld.%s: MySQL has no variable of this name; unless a component or plug-in brings it, the members refuse it", name))
+		}
+	}
+	return warnings
 }
 
 func zones(cluster *v1alpha1.MySQLCluster) []string {

@@ -29,6 +29,10 @@ func replicas(n int32) func(*v1alpha1.MySQLCluster) {
 	return func(c *v1alpha1.MySQLCluster) { c.Spec.Replicas = ptr.To(n) }
 }
 
+func mysqld(name, value string) func(*v1alpha1.MySQLCluster) {
+	return func(c *v1alpha1.MySQLCluster) { c.Spec.MySQLD = map[string]v1alpha1.PlainValue{name: value} }
+}
+
 func async(c *v1alpha1.MySQLCluster) { c.Spec.Replication.Durability = v1alpha1.DurabilityAsync }
 
 func unprotected(c *v1alpha1.MySQLCluster) { c.Spec.DeletionProtection = ptr.To(false) }
@@ -57,6 +61,10 @@ func TestWarnings(t *testing.T) {
 	}{
 		{"three members in three zones", quiet(), nil},
 		{"no object", nil, nil},
+		{"a setting", quiet(mysqld("max_connections", "500")), nil},
+		{"a setting that is in force", quiet(mysqld("binlog_format", "row")), []string{"mysqld.binlog_format: row is in force on every member anyway"}},
+		{"a setting of a component", quiet(mysqld("validate_password.length", "12")), []string{"mysqld.validate_password.length: MySQL has no variable of this name"}},
+		{"a name of nothing", quiet(mysqld("max_conections", "500")), []string{"mysqld.max_conections: MySQL has no variable of this name"}},
 		{"an empty object", &v1alpha1.MySQLCluster{}, []string{"the default image, Amazon Linux 2023, has no MySQL"}},
 		{"the default image", quiet(func(c *v1alpha1.MySQLCluster) { c.Spec.AWS.ImageID = "" }), []string{"the default image, Amazon Linux 2023, has no MySQL"}},
 		{"a download", quiet(func(c *v1alpha1.MySQLCluster) { c.Spec.AWS.ImageID, c.Spec.AWS.Download = "", &v1alpha1.DownloadSpec{} }), nil},

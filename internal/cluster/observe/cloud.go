@@ -17,6 +17,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/settings"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
@@ -370,7 +371,7 @@ func desiredOf(c *v1alpha1.MySQLCluster, deleting bool, now time.Time) topology.
 		IOPS:                 ptr.Deref(c.Spec.Storage.IOPS, 0),
 		Throughput:           ptr.Deref(c.Spec.Storage.Throughput, 0),
 		ManagedSecurityGroup: len(c.Spec.AWS.SecurityGroupIDs) == 0,
-		Settings:             c.Spec.MySQLD,
+		Settings:             settings.ForMembers(c.Spec.MySQLD),
 		Database:             c.Spec.Database != nil,
 		SwitchoverTo:         c.Annotations[v1alpha1.AnnotationSwitchover],
 		RebuildMember:        c.Annotations[v1alpha1.AnnotationRebuild],

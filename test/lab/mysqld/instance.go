@@ -54,6 +54,17 @@ performance_schema_events_transactions_history_long_size=0
 performance_schema_max_program_instances=0
 `
 
+// OwnSettings are the names of what every server of a farm has, whatever its Options say.
+func OwnSettings() []string {
+	var names []string
+	for line := range strings.Lines(ours) {
+		if name, _, assigned := strings.Cut(line, "="); assigned {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // unlockRoot keeps root@localhost usable, unlike on an instance: tests look around with it.
 const unlockRoot = "ALTER USER root@localhost ACCOUNT UNLOCK;\n"
 
@@ -142,7 +153,7 @@ func (s *Server) Sign(csr []byte) (certPEM []byte, serial string, err error) {
 
 // SetSettings replaces what spec.mysqld says. It counts from the next start on.
 func (s *Server) SetSettings(settings map[string]string) error {
-	return s.write("launch.cnf", []byte(bootstrap.RenderLaunchSettings(bootstrap.Input{Settings: settings})))
+	return s.write("launch.cnf", []byte(bootstrap.RenderOptions(settings)))
 }
 
 // ReportDisk does what the instance's timer does: it tells the operator how full the data volume is, in bytes.

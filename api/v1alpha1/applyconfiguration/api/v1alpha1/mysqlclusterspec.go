@@ -25,9 +25,11 @@ type MySQLClusterSpecApplyConfiguration struct {
 	// At most 64 settings of together 4096 characters (they travel in an instance's user data, which EC2 limits to 16 KiB).
 	// A changed dynamic variable takes effect at once (SET PERSIST); any other by a rolling RESTART, replicas first.
 	// A setting that is taken out goes back to MySQL's default.
-	// Refused is what the operator sets itself (replication, who may write, durability, TLS, addresses, paths, plug-ins) and
-	// what is fixed when a data directory is made; the message names the setting and says what to do instead.
-	// Values are written without quotes.
+	// lower_case_table_names is taken when the cluster is made, and cannot be changed.
+	// Refused is what the operator sets itself (replication, who may write, durability, TLS, addresses, paths, plug-ins) to
+	// another value than it has, what MySQL does not persist, and what the series of spec.version does not have; the message
+	// names the setting and says what to do instead. docs/settings.md lists every variable and option.
+	// Values are written without quotes, lists without blanks.
 	MySQLD map[string]string `json:"mysqld,omitempty"`
 	// AWS says where and on what the members run.
 	AWS *AWSSpecApplyConfiguration `json:"aws,omitempty"`

@@ -362,6 +362,18 @@ certificate() {
 	done
 }
 
+# zones prints statements that fill MySQL's tables of time zones, by which a session may name one, from the system's database of
+# them. Without it, or without MySQL's program for it, they stay as they are, and a zone is known by its offset alone.
+zones() {
+	local program=${mysqld%/*}/mysql_tzinfo_to_sql from=/usr/share/zoneinfo
+	[ -x "$program" ] || program=$(command -v mysql_tzinfo_to_sql) || { say 'no time zones: there is no mysql_tzinfo_to_sql' >&2; return 0; }
+	[ -d "$from" ] || dnf -y -q install tzdata >/dev/null 2>&1 ||
+		{ apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq -y install tzdata; } >/dev/null 2>&1 || :
+	[ -d "$from" ] || { say "no time zones: the image has no $from" >&2; return 0; }
+	echo 'USE mysql;'
+	"$program" "$from" 2>/dev/null
+}
+
 # initialise makes the data directory beside its place, so that one that was cut off is never taken for a whole one.
 # The user's settings are left out: a wrong one shall show when the server starts, where it can be undone.
 initialise() {
@@ -369,7 +381,9 @@ initialise() {
 	rm -rf "$data.new"
 	install -d -o mysql -g mysql -m 0750 "$data.new"
 	: >"$conf/launch.cnf"
-	"$mysqld" --defaults-file="$conf/my.cnf" --datadir="$data.new" --innodb-dedicated-server=OFF --initialize-insecure --user=mysql ||
+	# Nothing of it is written to the binary log: the other members get it with the data.
+	{ cat "$conf/init.sql"; zones; } | put "$conf/first.sql" 0644 root:root
+	"$mysqld" --defaults-file="$conf/my.cnf" --datadir="$data.new" --init-file="$conf/first.sql" --innodb-dedicated-server=OFF --initialize-insecure --user=mysql ||
 		fail "initialise: $(errors)"
 	sync -f "$data.new"
 	mv -T "$data.new" "$data"
@@ -422,11 +436,11 @@ sift() {
 
 # adopt takes over a volume that was made from a snapshot or belonged to another member. It keeps the data and nothing
 # of who wrote it: not the server's UUID, not the settings persisted for another machine, no keys and no manifest of
-# components, and, once the server runs, not the source that it replicated from. The relay log goes with that: the volume
+# components, and, once the server runs, not the source that it replicated from and not its time zones. The relay log goes with that: the volume
 # stands for what was executed on it.
 adopt() {
 	rm -rf "$data"/*.cnf "$data"/mysqld-auto.cnf* "$data"/*.pem "$data"/mysqld.my
-	{ cat "$conf/init.sql"; echo 'RESET REPLICA ALL;'; } | put "$conf/adopt.sql" 0644 root:root
+	{ cat "$conf/init.sql"; echo 'RESET REPLICA ALL;'; zones; } | put "$conf/adopt.sql" 0644 root:root
 	extra+=(--init-file="$conf/adopt.sql")
 	: >"$conf/adopted"
 	sync -f "$conf/adopted"
@@ -443,6 +457,7 @@ hold() {
 # such as second factors, limits, roles and proxies, so that the next start makes them from nothing. A server without grant
 # tables loads none of that; what an upgrade does to the system tables is left to the real start. The tables themselves are written, because no statement drops accounts whose hosts are unknown.
 cleanse() {
+	local names="s/.*Different lower_case_table_names settings for server ('\(.\)') and data dictionary ('\(.\)').*/the data was made with lower_case_table_names=\2, the cluster with \1: make the cluster with spec.mysqld.lower_case_table_names: \2/"
 	say adopt
 	{
 		echo 'SET sql_log_bin=0;'
@@ -453,7 +468,7 @@ cleanse() {
 		echo 'SHUTDOWN;'
 	} | put "$conf/cleanse.sql" 0644 root:root
 	env -u NOTIFY_SOCKET "$mysqld" --defaults-file="$conf/my.cnf" "${extra[@]}" --init-file="$conf/cleanse.sql" \
-		--skip-grant-tables --upgrade=MINIMAL --super-read-only=OFF --read-only=OFF || fail "adopt: $(errors)"
+		--skip-grant-tables --upgrade=MINIMAL --super-read-only=OFF --read-only=OFF || fail "adopt: $(errors | sed "$names")"
 }
 
 prepare() {
@@ -489,12 +504,18 @@ END
 	if grep -Eqs '"(super_read_only|read_only|skip_replica_start|server_id|rpl_semi_sync_source_enabled)"' "$data/mysqld-auto.cnf"; then
 		extra+=(--persisted-globals-load=OFF)
 	fi
-	# A setting that keeps the server from starting can be undone only while the server runs.
+	# A setting that keeps the server from starting can be undone only while the server runs. Those of the launch are left to the
+	# operator for good then: over SQL mysqld refuses what is wrong, and takes the rest.
 	if [ $((failures % 3)) = 2 ]; then
-		say "failed: starting once without the persisted settings"
-		: >"$conf/launch.cnf"
-		hold
-		extra+=(--persisted-globals-load=OFF --innodb-dedicated-server=OFF)
+		if grep -qs = "$conf/launch.cnf"; then
+			say "failed: starting without the settings of the launch"
+			: >"$conf/launched"
+			: >"$conf/launch.cnf"
+			hold
+		else
+			say "failed: starting once without the persisted settings"
+			extra+=(--persisted-globals-load=OFF --innodb-dedicated-server=OFF)
+		fi
 	fi
 	echo $((failures + 1)) >"$run/failures"
 	ours || cleanse

@@ -59,7 +59,9 @@ func TestRealMySQLD(t *testing.T) {
 	in.Settings = map[string]string{
 		"innodb_buffer_pool_size": "32M", "innodb_redo_log_capacity": "16M", "max_connections": "61",
 		"sql_mode": "ANSI_QUOTES,STRICT_ALL_TABLES", "innodb_use_native_aio": "0",
-		"time_zone": "+02:00", // no option of mysqld's: it is set over SQL
+		"time_zone":              "+02:00", // no option of mysqld's: it is set over SQL
+		"lower_case_table_names": "1",
+		"wait_timeou":            "7", // mysqld would take it for wait_timeout
 	}
 	got := runScenario(t, image, map[string][]byte{
 		"user-data.sh": assemble(in), "mysqld.sh": []byte(mysqldScenario), "operator.pem": cert, "operator.key": key,
@@ -72,6 +74,9 @@ func TestRealMySQLD(t *testing.T) {
 		"super_read_only":                      "1",
 		"max_connections of the launch":        "61",
 		"sql_mode of the launch":               "ANSI_QUOTES,STRICT_ALL_TABLES",
+		"time zone of the launch":              "SYSTEM",
+		"time zones":                           "2026-01-01 09:00:00",
+		"names of tables":                      "1",
 		"plug-ins":                             "clone,rpl_semi_sync_replica,rpl_semi_sync_source",
 		"semi-sync time-out":                   "4294967295",
 		"CLONE's certificate":                  TLSDir + "/current.pem",
@@ -97,6 +102,8 @@ func TestRealMySQLD(t *testing.T) {
 		"adopted: super_read_only":             "1",
 		"events of the old server":             "77",
 		"adopted: a link out of the directory": "refused",
+		"adopted: other names of tables":       "refused",
+		"adopted: time zones":                  "2026-01-01 09:00:00",
 		"adopted: files":                       "0",
 		"adopted: plug-ins":                    "0",
 		"adopted: accounts":                    "friend@% 0 1,nairobi_operator@% 0 1,nairobi_replication@% 0 1",

@@ -299,7 +299,7 @@ func TestVolumeIsRecognised(t *testing.T) {
 // The events of adopted data are held back by an argument of mysqld, which the operator takes back when it makes the member
 // writable: what the settings say against events must not be taken for that.
 func TestEventsOfAdoptedDataAreHeldBack(t *testing.T) {
-	for setting, held := range map[string]bool{"": true, "ON": true, "OFF": false, "disabled": false, "0": false} {
+	for setting, held := range map[string]bool{"": true, "ON": true, "OFF": false, "off": false, "0": false} {
 		m := newMachine(t)
 		if setting != "" {
 			m.input.Settings = map[string]string{"event_scheduler": setting}
@@ -491,21 +491,25 @@ func TestInitialiseThatFailsLeavesNoDataDirectory(t *testing.T) {
 	m.mustRun("prepare")
 }
 
-// Every third start in a row that comes to nothing leaves the settings out, and says so.
+// The third start in a row that comes to nothing leaves out the settings of the launch, for good; every third one after that those that
+// are persisted. Each says so.
 func TestBadSettingsCanBeUndone(t *testing.T) {
 	m := newMachine(t)
 	m.mustRun("prepare; started")
-	for n, without := range []bool{false, false, true, false, false, true} {
+	for n, without := range []string{"", "", "launch", "", "", "persisted", "", "", "persisted"} {
 		out := m.mustRun("prepare")
 		serve, settings := m.read("/run/nairobi-mysql/serve"), m.read(ConfigDir+"/launch.cnf")
-		if got := strings.Contains(serve, "--persisted-globals-load=OFF"); got != without {
+		if got := strings.Contains(serve, "--persisted-globals-load=OFF"); got != (without == "persisted") {
 			t.Errorf("start %d without persisted settings: %t", n, got)
 		}
-		if got := settings == ""; got != without {
+		if got := settings == ""; got != (n >= 2) {
 			t.Errorf("start %d without the launch's settings: %t", n, got)
 		}
-		if got := strings.Contains(out, "starting once without the persisted settings"); got != without {
-			t.Errorf("start %d said so: %t", n, got)
+		if got := strings.Contains(out, "starting once without the persisted settings"); got != (without == "persisted") {
+			t.Errorf("start %d said that it is without persisted settings: %t", n, got)
+		}
+		if got := strings.Contains(out, "starting without the settings of the launch"); got != (without == "launch") {
+			t.Errorf("start %d said that it is without the launch's settings: %t", n, got)
 		}
 		if said := strings.Contains(out, "failed: mysqld did not start: T 0 [ERROR] [MY-000067]"); said != (n > 0) {
 			t.Errorf("start %d said why the last one failed: %t\n%s", n, said, out)
@@ -514,6 +518,9 @@ func TestBadSettingsCanBeUndone(t *testing.T) {
 	m.mustRun("started; prepare")
 	if serve := m.read("/run/nairobi-mysql/serve"); strings.Contains(serve, "OFF") {
 		t.Errorf("a start after one that succeeded: %s", serve)
+	}
+	if settings := m.read(ConfigDir + "/launch.cnf"); settings != "" {
+		t.Errorf("the settings that kept mysqld from starting came back: %s", settings)
 	}
 }
 

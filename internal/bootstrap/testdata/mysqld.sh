@@ -11,7 +11,8 @@ set +e +o pipefail
 mkdir -p "$tls" "$root"
 mountpoint() { :; }
 fail() { say "failed: $*"; exit 1; }
-journalctl() { cat /tmp/mysqld.log; }
+log=/tmp/mysqld.log
+journalctl() { cat "$log"; }
 
 check() { echo "CHECK $1=$2"; }
 sql() { mysql --no-defaults -h 127.0.0.1 -u nairobi_operator --ssl-cert=operator.pem --ssl-key=operator.key -N -B -e "$1" 2>/tmp/sql.log; }
@@ -46,6 +47,9 @@ check 'gtid_executed of a new server' "$(sql 'SELECT @@gtid_executed')"
 check super_read_only "$(sql 'SELECT @@super_read_only')"
 check 'max_connections of the launch' "$(sql 'SELECT @@max_connections')"
 check 'sql_mode of the launch' "$(sql 'SELECT @@GLOBAL.sql_mode')"
+check 'time zone of the launch' "$(sql 'SELECT @@GLOBAL.time_zone')"
+check 'time zones' "$(sql "SELECT CONVERT_TZ('2026-01-01 00:00:00', 'UTC', 'Asia/Tokyo'); SET GLOBAL time_zone = 'Africa/Nairobi'; SET GLOBAL time_zone = DEFAULT" || cat /tmp/sql.log)"
+check 'names of tables' "$(sql 'SELECT @@lower_case_table_names')"
 check plug-ins "$(sql "SELECT GROUP_CONCAT(plugin_name ORDER BY plugin_name) FROM information_schema.plugins WHERE plugin_status = 'ACTIVE' AND (plugin_name = 'clone' OR plugin_name LIKE 'rpl_semi%')")"
 check 'semi-sync time-out' "$(sql 'SELECT @@rpl_semi_sync_source_timeout')"
 check "CLONE's certificate" "$(sql 'SELECT @@clone_ssl_cert')"
@@ -91,6 +95,7 @@ for _ in $(seq 600); do
 	sleep 0.1
 done
 check 'events of the old server' "$(sql 'SELECT @@max_connections')"
+sql 'SET sql_log_bin = 0; TRUNCATE mysql.time_zone_name'
 executed=$(sql 'SELECT @@gtid_executed')
 stop
 printf '[mysqld]\ninit_file=/tmp/evil.sql\n' >"$data/my.cnf"
@@ -100,6 +105,13 @@ echo 'another-cluster orders-0' >"$marker"
 start >/tmp/start.log && cat /tmp/mysqld.log
 grep -q "holds $data/x/t.CSV, a link" /tmp/start.log && check 'adopted: a link out of the directory' refused
 rm "$data/x/t.CSV"
+functions=$(declare -f configure)
+log=/tmp/start.log
+eval "${functions/lower_case_table_names=1/lower_case_table_names=0}"
+start >/tmp/start.log 2>&1
+if grep -q 'failed: adopt: the data was made with lower_case_table_names=1, the cluster with 0: ' /tmp/start.log; then check 'adopted: other names of tables' refused; else cat /tmp/start.log; fi
+eval "$functions"
+log=/tmp/mysqld.log
 start || cat /tmp/mysqld.log
 # shellcheck disable=SC2012
 check 'adopted: files' "$(cd "$data" && ls my.cnf private_key.pem mysqld.my 2>/dev/null | wc -l)"
@@ -107,6 +119,7 @@ check 'adopted: plug-ins' "$(sql "SELECT (SELECT COUNT(*) FROM mysql.plugin) + (
 check 'adopted: accounts' "$(sql "SELECT GROUP_CONCAT(CONCAT(User, '@', Host, ' ', max_questions, ' ', User_attributes IS NULL) ORDER BY User) FROM mysql.user WHERE User LIKE 'nairobi%' OR User = 'friend'")"
 check 'adopted: roles and proxies' "$(sql "SELECT (SELECT COUNT(*) FROM mysql.role_edges) + (SELECT COUNT(*) FROM mysql.default_roles) + (SELECT COUNT(*) FROM mysql.proxies_priv WHERE Proxied_user LIKE 'nairobi%')")"
 sleep 3
+check 'adopted: time zones' "$(sql "SELECT CONVERT_TZ('2026-01-01 00:00:00', 'UTC', 'Asia/Tokyo')")"
 check 'adopted: events' "$(sql "SELECT CONCAT(@@event_scheduler, ' ', @@max_connections)")"
 sql "SET sql_log_bin = 0; SET GLOBAL super_read_only = OFF; DROP EVENT x.e; SET GLOBAL super_read_only = ON" || cat /tmp/sql.log
 [ "$(sql 'SELECT @@server_uuid')" = "$uuid" ] || check 'adopted: server_uuid changed' yes

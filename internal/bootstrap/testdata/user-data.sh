@@ -360,12 +360,22 @@ done
 rm -f "$candidate"
 done
 }
+zones() {
+local program=${mysqld%/*}/mysql_tzinfo_to_sql from=/usr/share/zoneinfo
+[ -x "$program" ] || program=$(command -v mysql_tzinfo_to_sql) || { say 'no time zones: there is no mysql_tzinfo_to_sql' >&2; return 0; }
+[ -d "$from" ] || dnf -y -q install tzdata >/dev/null 2>&1 ||
+{ apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq -y install tzdata; } >/dev/null 2>&1 || :
+[ -d "$from" ] || { say "no time zones: the image has no $from" >&2; return 0; }
+echo 'USE mysql;'
+"$program" "$from" 2>/dev/null
+}
 initialise() {
 say initialise
 rm -rf "$data.new"
 install -d -o mysql -g mysql -m 0750 "$data.new"
 : >"$conf/launch.cnf"
-"$mysqld" --defaults-file="$conf/my.cnf" --datadir="$data.new" --innodb-dedicated-server=OFF --initialize-insecure --user=mysql ||
+{ cat "$conf/init.sql"; zones; } | put "$conf/first.sql" 0644 root:root
+"$mysqld" --defaults-file="$conf/my.cnf" --datadir="$data.new" --init-file="$conf/first.sql" --innodb-dedicated-server=OFF --initialize-insecure --user=mysql ||
 fail "initialise: $(errors)"
 sync -f "$data.new"
 mv -T "$data.new" "$data"
@@ -403,7 +413,7 @@ install -d -o root -g root -m 0755 "$root"
 }
 adopt() {
 rm -rf "$data"/*.cnf "$data"/mysqld-auto.cnf* "$data"/*.pem "$data"/mysqld.my
-{ cat "$conf/init.sql"; echo 'RESET REPLICA ALL;'; } | put "$conf/adopt.sql" 0644 root:root
+{ cat "$conf/init.sql"; echo 'RESET REPLICA ALL;'; zones; } | put "$conf/adopt.sql" 0644 root:root
 extra+=(--init-file="$conf/adopt.sql")
 : >"$conf/adopted"
 sync -f "$conf/adopted"
@@ -412,6 +422,7 @@ hold() {
 [ ! -e "$conf/adopted" ] || grep -Eqis '^loose_event_scheduler *= *"?(off|0|disabled)' "$conf/launch.cnf" || extra+=(--event-scheduler=OFF)
 }
 cleanse() {
+local names="s/.*Different lower_case_table_names settings for server ('\(.\)') and data dictionary ('\(.\)').*/the data was made with lower_case_table_names=\2, the cluster with \1: make the cluster with spec.mysqld.lower_case_table_names: \2/"
 say adopt
 {
 echo 'SET sql_log_bin=0;'
@@ -422,7 +433,7 @@ role_edges from_user role_edges to_user default_roles user default_roles default
 echo 'SHUTDOWN;'
 } | put "$conf/cleanse.sql" 0644 root:root
 env -u NOTIFY_SOCKET "$mysqld" --defaults-file="$conf/my.cnf" "${extra[@]}" --init-file="$conf/cleanse.sql" \
---skip-grant-tables --upgrade=MINIMAL --super-read-only=OFF --read-only=OFF || fail "adopt: $(errors)"
+--skip-grant-tables --upgrade=MINIMAL --super-read-only=OFF --read-only=OFF || fail "adopt: $(errors | sed "$names")"
 }
 prepare() {
 local extra=() failures
@@ -455,10 +466,15 @@ if grep -Eqs '"(super_read_only|read_only|skip_replica_start|server_id|rpl_semi_
 extra+=(--persisted-globals-load=OFF)
 fi
 if [ $((failures % 3)) = 2 ]; then
-say "failed: starting once without the persisted settings"
+if grep -qs = "$conf/launch.cnf"; then
+say "failed: starting without the settings of the launch"
+: >"$conf/launched"
 : >"$conf/launch.cnf"
 hold
+else
+say "failed: starting once without the persisted settings"
 extra+=(--persisted-globals-load=OFF --innodb-dedicated-server=OFF)
+fi
 fi
 echo $((failures + 1)) >"$run/failures"
 ours || cleanse

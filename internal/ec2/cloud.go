@@ -34,6 +34,11 @@ func (c *Cloud) ResolveImage(ctx context.Context, imageID, ssmParameter, instanc
 	return c.images.resolve(ctx, imageID, ssmParameter, instanceType)
 }
 
+// InstanceType describes one instance type; an unknown one is an error of class Invalid. Answers are kept for a day.
+func (c *Cloud) InstanceType(ctx context.Context, name string) (TypeInfo, error) {
+	return c.images.instanceType(ctx, name)
+}
+
 // EnsureSecurityGroup makes the cluster's own security group and keeps its incoming rules: MySQL's port from the members,
 // the CIDRs and the clients' groups, and nothing else. New rules are added before others are removed, so that nobody who
 // stays allowed is ever cut off. When the store shows the group as it should be, no call is made. Outgoing rules stay as

@@ -23,14 +23,16 @@ const (
 	imageAvailable = "available"
 )
 
-// typeInfo is what matters of an instance type.
-type typeInfo struct {
+// TypeInfo is what matters of an instance type.
+type TypeInfo struct {
 	architectures []string
 	vCPUs         int32
+	// Memory in bytes; 0 when EC2 does not say.
+	Memory uint64
 }
 
 // architecture is the one of the two that EC2 sells servers in; an x86_64 type also lists i386.
-func (t typeInfo) architecture() string {
+func (t TypeInfo) architecture() string {
 	for _, a := range []string{string(types.ArchitectureValuesX8664), string(types.ArchitectureValuesArm64)} {
 		if slices.Contains(t.architectures, a) {
 			return a
@@ -62,7 +64,7 @@ type images struct {
 
 	images     *cache[Image]
 	parameters *cache[string]
-	types      *cache[typeInfo]
+	types      *cache[TypeInfo]
 	offerings  *cache[map[string]bool]
 }
 
@@ -70,7 +72,7 @@ func newImages(of awsapi.Clients, region string, c clock.PassiveClock) *images {
 	return &images{
 		api: of.EC2, ssm: of.SSM, region: region, clock: c,
 		images: newCache[Image](imageFor), parameters: newCache[string](imageFor),
-		types: newCache[typeInfo](typeFor), offerings: newCache[map[string]bool](typeFor),
+		types: newCache[TypeInfo](typeFor), offerings: newCache[map[string]bool](typeFor),
 	}
 }
 
@@ -141,13 +143,13 @@ func (i *images) image(ctx context.Context, id string) (Image, error) {
 }
 
 // instanceType describes one instance type; an unknown one is an error of class Invalid.
-func (i *images) instanceType(ctx context.Context, name string) (typeInfo, error) {
+func (i *images) instanceType(ctx context.Context, name string) (TypeInfo, error) {
 	if found, ok := i.types.get(name, i.clock.Now()); ok {
 		return found, nil
 	}
 	answer, err := i.api.DescribeInstanceTypes(ctx, &ec2.DescribeInstanceTypesInput{InstanceTypes: []types.InstanceType{types.InstanceType(name)}})
 	if err == nil && len(answer.InstanceTypes) == 1 {
-		found := typeInfo{}
+		found := TypeInfo{}
 		if p := answer.InstanceTypes[0].ProcessorInfo; p != nil {
 			for _, a := range p.SupportedArchitectures {
 				found.architectures = append(found.architectures, string(a))
@@ -156,14 +158,17 @@ func (i *images) instanceType(ctx context.Context, name string) (typeInfo, error
 		if v := answer.InstanceTypes[0].VCpuInfo; v != nil {
 			found.vCPUs = aws.ToInt32(v.DefaultVCpus)
 		}
+		if m := answer.InstanceTypes[0].MemoryInfo; m != nil {
+			found.Memory = uint64(max(0, aws.ToInt64(m.SizeInMiB))) << 20
+		}
 		i.types.set(name, found, i.clock.Now())
 		return found, nil
 	}
 	if err == nil || awsapi.Classify(err) == awsapi.Invalid {
-		return typeInfo{}, &awsapi.Error{Class: awsapi.Invalid, Err: err,
+		return TypeInfo{}, &awsapi.Error{Class: awsapi.Invalid, Err: err,
 			Text: fmt.Sprintf("there is no instance type %s in %s: correct spec.aws.instanceType", name, i.region)}
 	}
-	return typeInfo{}, fmt.Errorf("describe instance type %s: %w", name, err)
+	return TypeInfo{}, fmt.Errorf("describe instance type %s: %w", name, err)
 }
 
 // zonesOffering are the availability zones of the region in which EC2 sells an instance type.

@@ -55,7 +55,7 @@ type preflight struct {
 
 	subnets map[string]inventory.Subnet // set by checkSubnets: those that exist
 	vpc     string                      // set by checkSubnets: of the first subnet that exists
-	info    *typeInfo                   // set by checkType; nil for an unknown type
+	info    *TypeInfo                   // set by checkType; nil for an unknown type
 	img     *Image                      // set by checkImage; nil for an unknown image, or one that does not fit the type
 	zones   map[string]bool             // set by checkZones: those in which EC2 sells the type; nil when that is not known
 	groups  []string                    // set by checkGroups: the members' groups in which no fault was found

@@ -251,6 +251,12 @@ func TestImagesAndSubnetsAreKept(t *testing.T) {
 	if counts := l.proxy.Counts(); counts["DescribeImages"] != 2 || counts["GetParameter"] != 2 || counts["DescribeSubnets"] != 1 || counts["DescribeInstanceTypes"] != 1 {
 		t.Errorf("three rounds made %v", counts)
 	}
+	if large, err := l.cloud.InstanceType(ctx, "m6i.large"); err != nil || large.Memory != 8<<30 {
+		t.Errorf("m6i.large has %d bytes of memory, %v", large.Memory, err)
+	}
+	if _, err := l.cloud.InstanceType(ctx, "m6i.huge"); awsapi.Classify(err) != awsapi.Invalid {
+		t.Errorf("an unknown type: %v", err)
+	}
 	arm, err := l.cloud.ResolveImage(ctx, "", "", "m6g.large")
 	if err != nil || arm.Architecture != "arm64" {
 		t.Errorf("the default image for arm64 is %+v (%v)", arm, err)

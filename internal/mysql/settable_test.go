@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"context"
 	"database/sql"
 	"maps"
 	"os"
@@ -144,4 +145,29 @@ var chosenValues = map[string]string{
 	"key_cache_age_threshold": "200",
 	"max_execution_time":      "60000",
 	"tls_ciphersuites":        "TLS_AES_256_GCM_SHA384",
+}
+
+// TestWhatCountsFromRestart: of some dynamic variables mysqld uses a new value only when replication or TLS is set up again.
+func TestWhatCountsFromRestart(t *testing.T) {
+	w, m := settle(t, newPool(t, nil))
+	ctx, due := t.Context(), 0
+	noted := func(context.Context) error { due++; return nil }
+	exec(t, root(t, w.servers[2]), "RESET PERSIST")
+	want := map[string]string{"replica_parallel_workers": "8"}
+	restart, err := m[2].ApplySettings(ctx, want, nil, noted)
+	must(t, err)
+	if !restart || due != 1 {
+		t.Errorf("set: restart %t, noted %d times", restart, due)
+	}
+	restart, err = m[2].ApplySettings(ctx, want, nil, noted)
+	must(t, err)
+	if restart || due != 1 {
+		t.Errorf("set again: restart %t, noted %d times", restart, due)
+	}
+	restart, err = m[2].ApplySettings(ctx, nil, []string{"replica_parallel_workers"}, noted)
+	must(t, err)
+	if is := value(t, root(t, w.servers[2]), "SELECT @@replica_parallel_workers"); !restart || due != 2 || is != "8" {
+		t.Errorf("dropped: restart %t, noted %d times, and it is %s", restart, due, is)
+	}
+	exec(t, root(t, w.servers[2]), "SET GLOBAL replica_parallel_workers = DEFAULT")
 }

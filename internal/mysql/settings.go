@@ -234,21 +234,7 @@ func applySetting(ctx context.Context, s *session, name, value string, is settin
 	if err := s.change(ctx, "settings/warnings", "SET SESSION max_error_count = 64"); err != nil {
 		return false, err
 	}
-	if restart = settings.CountsFromRestart(name) && !EqualSetting(value, is.current); restart {
-		if err := due(); err != nil {
-			return false, err
-		}
-	}
-	err = assign(ctx, s, "settings/persist-"+name, "SET PERSIST "+name+" = ?", value)
-	static := isServerError(err, erVariableReadOnly)
-	if static {
-		if restart = !EqualSetting(value, is.current); restart {
-			if err := due(); err != nil {
-				return false, err
-			}
-		}
-		err = assign(ctx, s, "settings/persist-only-"+name, "SET PERSIST_ONLY "+name+" = ?", value)
-	}
+	restart, static, err := persist(ctx, s, name, value, is, due)
 	if err != nil {
 		if serverErrorNumber(err) != 0 || errors.Is(err, ErrSettingRefused) {
 			err = fmt.Errorf("%w: %s=%s: %w", ErrSettingRefused, name, value, err)
@@ -263,6 +249,26 @@ func applySetting(ctx context.Context, s *session, name, value string, is settin
 		return false, err
 	}
 	return false, fmt.Errorf("%w: %s=%s: %s", ErrSettingRefused, name, value, adjusted)
+}
+
+// persist persists one setting, and says whether it is static and whether it counts only after a restart, which due is told before.
+func persist(ctx context.Context, s *session, name, value string, is setting, due func() error) (restart, static bool, err error) {
+	changes := !EqualSetting(value, is.current)
+	if restart = changes && settings.CountsFromRestart(name); restart {
+		if err := due(); err != nil {
+			return false, false, err
+		}
+	}
+	err = assign(ctx, s, "settings/persist-"+name, "SET PERSIST "+name+" = ?", value)
+	if static = isServerError(err, erVariableReadOnly); !static {
+		return restart, false, err
+	}
+	if changes {
+		if err := due(); err != nil {
+			return false, true, err
+		}
+	}
+	return changes, true, assign(ctx, s, "settings/persist-only-"+name, "SET PERSIST_ONLY "+name+" = ?", value)
 }
 
 // startsAtOther says whether a server starts with another value of a variable than MySQL's default: my.cnf sets it, or mysqld works

@@ -267,7 +267,11 @@ type Variables struct {
 }
 
 // RefusedSetting is a value that mysqld did not take, and what it said.
-type RefusedSetting struct{ Value, Why string }
+type RefusedSetting struct {
+	Value, Why string
+	// Awaited: the member's next instance has room for the value, so nobody has to do anything.
+	Awaited bool
+}
 
 // Disk is a file system as its instance reports it.
 type Disk struct {

@@ -165,7 +165,7 @@ func (d Desired) refuses(m *Member, name string) bool {
 func (p *settings) reportRefused(m *Member) {
 	values, whys := map[string]string{}, []string(nil)
 	for _, name := range slices.Sorted(maps.Keys(m.SQL.Refused)) {
-		if p.refuses(m, name) && !p.undone(name) && !m.SQL.PersistedIgnored {
+		if p.refuses(m, name) && !m.SQL.Refused[name].Awaited && !p.undone(name) && !m.SQL.PersistedIgnored {
 			values[name], whys = p.Settings[name], append(whys, m.SQL.Refused[name].Why)
 		}
 	}

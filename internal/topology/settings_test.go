@@ -86,6 +86,10 @@ func TestSettingThatWasRefusedHoldsNothingUp(t *testing.T) {
 	if !slices.Contains(p.Degraded, told) {
 		t.Errorf("reported %v", p.Degraded)
 	}
+	m.SQL.Refused["back_log"] = RefusedSetting{Value: "9", Why: "it is 9, and must be even", Awaited: true}
+	if p, actions := s.plan(); actions != "apply max_connections to orders-1" || slices.Contains(p.Degraded, told) {
+		t.Errorf("planned %q, and reported %v of what the next instance has room for", actions, p.Degraded)
+	}
 	m.SQL.Persisted["max_connections"] = "200"
 	if p, actions := s.plan(); actions != "" || p.Phase != v1alpha1.PhaseReady {
 		t.Errorf("planned %q, phase %s", actions, p.Phase)

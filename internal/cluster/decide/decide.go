@@ -5,6 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
@@ -44,8 +47,8 @@ func (r *Decider) Preflight(ctx context.Context, s *pass.Pass) error {
 	switch {
 	case s.Deleting() || s.Access.Cloud == nil || !s.Observed.CloudReachable || len(s.Desired.Subnets) == 0 || len(s.Access.Violations) > 0:
 		return nil
-	case s.Cluster.LacksMySQL():
-		s.Seen.PreflightProblem = &engine.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: lacksMySQL}
+	case unlaunchable(s) != "":
+		s.Seen.PreflightProblem = &engine.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: unlaunchable(s)}
 		return nil
 	case !r.somethingToMake(s):
 		s.Observed.Launchable = true
@@ -64,6 +67,17 @@ func (r *Decider) Preflight(ctx context.Context, s *pass.Pass) error {
 		takePreflight(s)
 	}
 	return nil
+}
+
+// unlaunchable says why an instance would come up without mysqld, as far as that is known without asking; empty if it is not.
+func unlaunchable(s *pass.Pass) string {
+	if s.Cluster.LacksMySQL() {
+		return lacksMySQL
+	}
+	if tooLarge := observe.ShrinksTooFar(s); len(tooLarge) > 0 {
+		return "spec.aws.instanceType: no instance is launched, because the settings of spec.mysqld do not fit: " + strings.Join(slices.Sorted(maps.Values(tooLarge)), "; ")
+	}
+	return ""
 }
 
 // takePreflight has the pass go by what the preflight found last.

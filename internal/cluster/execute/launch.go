@@ -12,6 +12,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/settings"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
@@ -59,6 +60,10 @@ func (r *Executor) BootstrapInput(s *pass.Pass, a topology.LaunchInstance) boots
 		CAPEM: s.Keys.Authority.CertificatePEM(), JoinToken: s.Keys.Authority.JoinToken(a.Member, a.Incarnation),
 		IssuerDN: s.Keys.Authority.IssuerDN(), OperatorDN: s.Keys.Authority.OperatorDN(),
 		Settings: c.Spec.MySQLD,
+	}
+	if large := settings.TooLarge(c.Spec.MySQLD, observe.RoomOf(s, c.Spec.AWS.InstanceType)); len(large) > 0 {
+		in.Settings = maps.Clone(in.Settings)
+		maps.DeleteFunc(in.Settings, func(name, _ string) bool { return large[name] != "" })
 	}
 	if d := c.Spec.AWS.Download; d != nil {
 		in.Download = &bootstrap.Download{URL: d.URL, SHA256: d.SHA256}

@@ -72,6 +72,7 @@ func (r *Cloud) Observe(ctx context.Context, s *pass.Pass) error {
 		}
 	}
 	r.memberise(s)
+	r.learnMemory(ctx, s)
 	s.Observed.Records = records.RecordsForNow(s, s.Observed, r.Clock.Now())
 	return nil
 }

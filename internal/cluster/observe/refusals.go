@@ -5,10 +5,10 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
-// refusals are the settings of the spec that a member's mysqld refused a short while ago. Once in a while, or as soon as something else
-// is wanted, it is tried again.
+// refusals are the settings of the spec that a member's mysqld refused a short while ago, and those that it has no room for. Once in a
+// while, or as soon as something else is wanted, the former are tried again.
 func (r *Database) refusals(s *pass.Pass, m *topology.Member) map[string]topology.RefusedSetting {
-	recent := map[string]topology.RefusedSetting{}
+	recent := oversized(s, m)
 	for name, refused := range s.Cache.Settings.Refusals(m.Name) {
 		switch want, wanted := s.Desired.Settings[name]; {
 		case !wanted || want != refused.Value:

@@ -67,6 +67,9 @@ type cloudCache struct {
 	Tags map[string]map[string]string
 	// GoneAt is when EC2 last said that a recorded volume does not exist, or that an instance is none of the cluster's any more.
 	GoneAt map[string]time.Time
+	// Memory is that of each instance type that was asked for, in bytes; MemoryUnknownAt is when EC2 last did not say one.
+	Memory          map[string]uint64
+	MemoryUnknownAt time.Time
 }
 
 // lookCache is what comes of looking at instances and their mysqlds, and for how long something has been wrong with them.

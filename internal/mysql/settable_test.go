@@ -115,8 +115,8 @@ func other(fact settings.Fact, is string) string {
 // otherNumber is half of a number, or its double where that would be too little.
 func otherNumber(fact settings.Fact, is string) string {
 	n, err := strconv.ParseFloat(is, 64)
-	lowest, _ := strconv.ParseFloat(fact.Lowest, 64)   //nolint:errcheck // 0 where it has none
-	highest, _ := strconv.ParseFloat(fact.Highest, 64) //nolint:errcheck // 0 where it has none
+	lowest, _ := strconv.ParseFloat(fact.Lowest, 64) // 0 where it has none
+	highest, _ := strconv.ParseFloat(fact.Highest, 64)
 	if err != nil || highest > 1<<53 && n > 1<<53 {
 		return is
 	}

@@ -1,5 +1,7 @@
 package settings
 
+import "slices"
+
 // Class says what becomes of a setting in spec.mysqld.
 type Class string
 
@@ -29,10 +31,8 @@ type group struct {
 // the CRD, the table in docs/settings.md, and what members are launched with. A test fails while a variable or an option of a
 // series has no decision, or two.
 func decisions() []group {
-	return append([]group{
-		{class: Settable, names: settable},
-		{class: Creation, names: "lower_case_table_names"},
-	}, append(replicated(), append(around(), unsettable()...)...)...)
+	taken := []group{{class: Settable, names: settable}, {class: Creation, names: "lower_case_table_names"}}
+	return slices.Concat(taken, replicated(), around(), unkept(), noSettings())
 }
 
 // replicated are the settings that decide what the members hold, who may write, and what a commit is worth.
@@ -128,8 +128,8 @@ func around() []group {
 	}
 }
 
-// unsettable are the settings that MySQL keeps nobody's value of, or that are no settings.
-func unsettable() []group {
+// unkept are the settings of which MySQL keeps no value that it is given over SQL.
+func unkept() []group {
 	return []group{
 		{
 			class:  Refused,
@@ -182,6 +182,12 @@ func unsettable() []group {
 			reason: "MySQL does not persist it, so a restart would undo it; set it in the session that needs it",
 			names:  "restrict_fk_on_non_standard_key",
 		},
+	}
+}
+
+// noSettings are names of what is no setting of the server that stays.
+func noSettings() []group {
+	return []group{
 		{
 			class:  Refused,
 			reason: "MySQL takes it when it starts and refuses the change while it runs; innodb_thread_concurrency limits the threads instead",

@@ -47,8 +47,8 @@ func (r *Decider) Preflight(ctx context.Context, s *pass.Pass) error {
 	switch {
 	case s.Deleting() || s.Access.Cloud == nil || !s.Observed.CloudReachable || len(s.Desired.Subnets) == 0 || len(s.Access.Violations) > 0:
 		return nil
-	case unlaunchable(s) != "":
-		s.Seen.PreflightProblem = &engine.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: unlaunchable(s)}
+	case unlaunchable(s) != nil:
+		s.Seen.PreflightProblem = unlaunchable(s)
 		return nil
 	case !r.somethingToMake(s):
 		s.Observed.Launchable = true
@@ -69,15 +69,16 @@ func (r *Decider) Preflight(ctx context.Context, s *pass.Pass) error {
 	return nil
 }
 
-// unlaunchable says why an instance would come up without mysqld, as far as that is known without asking; empty if it is not.
-func unlaunchable(s *pass.Pass) string {
+// unlaunchable says why an instance would come up without mysqld, as far as that is known without asking; nil if it is not.
+func unlaunchable(s *pass.Pass) *engine.Problem {
 	if s.Cluster.LacksMySQL() {
-		return lacksMySQL
+		return &engine.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: lacksMySQL}
 	}
 	if tooLarge := observe.ShrinksTooFar(s); len(tooLarge) > 0 {
-		return "spec.aws.instanceType: no instance is launched, because the settings of spec.mysqld do not fit: " + strings.Join(slices.Sorted(maps.Values(tooLarge)), "; ")
+		whys := strings.Join(slices.Sorted(maps.Values(tooLarge)), "; ")
+		return &engine.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: "spec.aws.instanceType: no instance is launched, because the settings of spec.mysqld do not fit: " + whys}
 	}
-	return ""
+	return nil
 }
 
 // takePreflight has the pass go by what the preflight found last.

@@ -38,7 +38,7 @@ Which variables and options of MySQL ` + "`spec.mysqld`" + ` takes. This page is
 
 A name that is not listed may belong to a component or plug-in. It is accepted with a warning, and each member's mysqld decides.
 
-The names of 9.7 come from a server of that series. Those of 8.4 come from its sources: no server of it was asked, and how they are set is taken over from 9.7.
+The names of 9.7 come from a server of that series. Those of 8.4 were compiled by hand from published lists of its options: no server of that series was asked, and how they are set is taken over from 9.7.
 
 ## Values
 

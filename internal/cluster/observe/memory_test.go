@@ -8,7 +8,7 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
@@ -26,7 +26,7 @@ func TestSizesAreComparedWithTheInstance(t *testing.T) {
 		"it fits the next instance":      {pool: "40G", wants: large, has: small, refused: true, awaited: true},
 		"it fits neither":                {pool: "900G", wants: large, has: small, refused: true},
 		"the next instance is too small": {pool: "40G", wants: small, has: large, shrinks: true},
-		"the larger instance is gone":    {pool: "40G", wants: small, has: large, state: ec2.StateTerminated},
+		"the larger instance is gone":    {pool: "40G", wants: small, has: large, state: inventory.StateTerminated},
 		"a type that nobody knows":       {pool: "900G", wants: "x9.huge", has: "x9.huge"},
 		"EC2 does not say what it is":    {pool: "900G", wants: small, has: "", refused: true},
 	} {
@@ -37,10 +37,10 @@ func TestSizesAreComparedWithTheInstance(t *testing.T) {
 			s.Desired.Settings, s.Desired.SizeGiB = map[string]string{"innodb_buffer_pool_size": row.pool, "max_connections": "500"}, 20
 			state := row.state
 			if state == "" {
-				state = ec2.StateRunning
+				state = inventory.StateRunning
 			}
-			s.Seen.Inventory.Instances = []ec2.Instance{{ID: "i-1", Type: row.has, State: state}}
-			m := &topology.Member{Name: "orders-0", Instances: []topology.Instance{{ID: "i-1", State: ec2.StateRunning}}}
+			s.Seen.Inventory.Instances = []inventory.Instance{{ID: "i-1", Type: row.has, State: state}}
+			m := &topology.Member{Name: "orders-0", Instances: []topology.Instance{{ID: "i-1", State: inventory.StateRunning}}}
 
 			found := oversized(s, m)
 			if got := len(found) > 0; got != row.refused || row.refused && found["innodb_buffer_pool_size"] != (topology.RefusedSetting{

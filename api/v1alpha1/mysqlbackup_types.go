@@ -62,12 +62,12 @@ type MySQLBackupStatus struct {
 	// +optional
 	Phase BackupPhase `json:"phase,omitempty"`
 
-	// Reason is a word for why it failed, or why it has not begun; Message says it in full, or what is being done.
+	// Reason is a word for why it failed, or why it has not begun, or LeftOut; Message says it in full, or what is being done.
 	// +kubebuilder:validation:MaxLength=128
 	// +optional
 	Reason string `json:"reason,omitempty"`
 
-	// Message says what is being done, or why the backup failed.
+	// Message says what is being done, or why the backup failed, or what a completed one does not carry.
 	// +kubebuilder:validation:MaxLength=4096
 	// +optional
 	Message string `json:"message,omitempty"`
@@ -313,6 +313,10 @@ const AnnotationGivenUp = Prefix + "given-up"
 
 // BackupReasonQueued is the reason of a MySQLBackup that is Pending: other snapshots of its cluster are under way.
 const BackupReasonQueued = "Queued"
+
+// BackupReasonLeftOut is the reason of a MySQLBackup that is Completed while the server held what a dump does not carry, or what a
+// restore may not be able to make; the message names it and says what to do.
+const BackupReasonLeftOut = "LeftOut"
 
 // Reasons of a MySQLBackup that failed, and of a recovery.
 const (

@@ -32,8 +32,6 @@ var (
 	ErrLost = errors.New("the member was lost")
 	// ErrProgram: mysqldump is missing, is of another series, or failed.
 	ErrProgram = errors.New("mysqldump failed")
-	// ErrMoved: the server went on although it was locked, so that what was read does not belong together.
-	ErrMoved = errors.New("the server did not stand still while the dump began")
 )
 
 const (
@@ -133,9 +131,9 @@ type dump struct {
 	holder   *mysql.Visit // holds the lock, and is asked nothing else meanwhile
 	viewer   *mysql.Visit // is asked everything else, and has a snapshot of the moment of the dump
 	manifest Manifest
-	serving  bool                 // clients write to the server
-	sizes    []mysql.Table        // shortly before it stood still, the smallest first; none where reading them took too long
-	early    accounts             // as they were before it stood still
+	serving  bool          // clients write to the server
+	sizes    []mysql.Table // shortly before it stood still, the smallest first; none where reading them took too long
+	beside   beside
 	frozen   gtid.Set             // what the server had executed while it stood still
 	tables   map[mysql.Table]bool // what it held then, by name
 	// sampleEach is how long reading the samples of one table may take.
@@ -182,7 +180,11 @@ func (d *dump) run(ctx context.Context) (Manifest, error) {
 	}
 	ctx, watch := d.watch(ctx, estimate)
 	defer watch()
-	if err := d.stream(ctx); err != nil {
+	err = d.stream(ctx)
+	if err == nil {
+		err = d.packDefinitions(ctx)
+	}
+	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			return Manifest{}, cause // what was cut off by it says less
 		}
@@ -292,7 +294,7 @@ func (d *dump) stream(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	d.freezing.Store(true)
-	d.early = d.accounts(ctx)
+	d.beside = readBeside(ctx, d.viewer)
 	frozen, thaw, databases, err := d.freeze(ctx)
 	if err != nil {
 		return err
@@ -350,6 +352,12 @@ func (d *dump) look(ctx context.Context, accounts []byte) error {
 	if d.manifest.Accounts, err = d.pack(ctx, "accounts.json", bytes.NewReader(accounts)); err != nil {
 		return err
 	}
+	if err := d.beside.look(ctx, d.viewer, d.o.Member.Connect); err != nil {
+		return err
+	}
+	if d.manifest.LeftOut, err = d.beside.leftOut(ctx, d.viewer); err != nil {
+		return err
+	}
 	if err := d.samples(ctx); err != nil {
 		return err
 	}
@@ -358,42 +366,24 @@ func (d *dump) look(ctx context.Context, accounts []byte) error {
 	return nil
 }
 
-// accounts are the statements that make the accounts, and a sum of what they were read from.
-type accounts struct {
-	statements []string
-	sum        string
-}
-
-// accounts reads the accounts before the server stands still: thousands of them take seconds. They are in no snapshot, so that a
-// sum of their tables says later whether they are still the same. Where they cannot be read there are none.
-func (d *dump) accounts(ctx context.Context) accounts {
-	sum, err := d.viewer.AccountsSum(ctx)
+// packDefinitions stores the definitions, with the tables as the dump makes them.
+func (d *dump) packDefinitions(ctx context.Context) error {
+	all := definitions{Definitions: d.beside.definitions}
+	for _, t := range d.reader.created {
+		all.Tables = append(all.Tables, tableDefinition{t.Database, t.Table, t.sum})
+	}
+	text, err := json.Marshal(all)
 	if err != nil {
-		return accounts{}
+		return fmt.Errorf("write the definitions: %w", err)
 	}
-	statements, err := d.viewer.Accounts(ctx)
-	if err != nil {
-		return accounts{}
-	}
-	return accounts{statements, sum}
-}
-
-// accountsNow are the accounts of the moment in which the server stands still.
-func (d *dump) accountsNow(ctx context.Context) ([]string, error) {
-	sum, err := d.viewer.AccountsSum(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if sum == d.early.sum {
-		return d.early.statements, nil
-	}
-	return d.viewer.Accounts(ctx)
+	d.manifest.Definitions, err = d.pack(ctx, "definitions.json", bytes.NewReader(text))
+	return err
 }
 
 // await takes our own snapshot and waits until mysqldump has its view, and reads the accounts meanwhile where they are others than
 // before. It returns them as they are stored, or nothing when the program has ended; finish says why.
 func (d *dump) await(frozen context.Context, packed chan error) ([]byte, error) {
-	statements, err := d.accountsNow(frozen)
+	statements, err := d.beside.accountsNow(frozen, d.viewer)
 	if err == nil {
 		err = d.viewer.TakeSnapshot(frozen)
 	}

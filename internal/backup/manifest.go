@@ -17,11 +17,14 @@ import (
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/store"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 )
 
 const (
 	// formatVersion is raised when an older release could not read a backup any more.
-	formatVersion = 1
+	formatVersion = 2
+	// formatInDump is the format of backups whose views and stored programs are in the dump.
+	formatInDump = 1
 	// manifestName is the last object of a backup.
 	manifestName = "manifest.json"
 	// removingName is the last object of a backup that is being removed: who removes it may be cut off.
@@ -58,18 +61,31 @@ type Manifest struct {
 	CompletedAt time.Time `json:"completedAt"`
 	// GTIDSet is every transaction that is in the backup.
 	GTIDSet string `json:"gtidSet"`
-	// BinlogFile and BinlogPosition are where the server's own binary log was.
-	BinlogFile     string `json:"binlogFile,omitempty"`
-	BinlogPosition int64  `json:"binlogPosition,omitempty"`
+	BinlogPlace
 	// Heartbeat is the newest write of the operator's probe that is in the backup.
 	Heartbeat *time.Time `json:"heartbeat,omitempty"`
-	// Dump is what mysqldump said, Accounts a JSON list of the statements that make the accounts.
-	Dump     Stream `json:"dump"`
-	Accounts Stream `json:"accounts"`
+	Streams
 	// Tables are the tables with rows that the dump holds, counted in it.
 	Tables []TableRows `json:"tables"`
 	// Samples are tables whose contents were looked at on the server in the very moment of the dump.
 	Samples []Sample `json:"samples,omitempty"`
+}
+
+// BinlogPlace is where the server's own binary log was.
+type BinlogPlace struct {
+	BinlogFile     string `json:"binlogFile,omitempty"`
+	BinlogPosition int64  `json:"binlogPosition,omitempty"`
+}
+
+// Streams are what a backup stores, and what it does not.
+type Streams struct {
+	// Dump is what mysqldump said, Accounts a JSON list of the statements that make the accounts.
+	Dump     Stream `json:"dump"`
+	Accounts Stream `json:"accounts"`
+	// Definitions is a JSON document of what else there is: views, stored programs, tablespaces and so on.
+	Definitions Stream `json:"definitions"`
+	// LeftOut is what the server held and the backup does not carry, or a restore may not be able to make.
+	LeftOut []mysql.LeftOut `json:"leftOut,omitempty"`
 }
 
 // TableRows is how many rows of a table a dump holds.

@@ -146,7 +146,7 @@ func (p Place) Finished(ctx context.Context, folder string) (Manifest, error) {
 		}
 		sizes[object.Key] = object.Size
 	}
-	for _, o := range slices.Concat(m.Dump.Objects, m.Accounts.Objects) {
+	for _, o := range slices.Concat(m.Dump.Objects, m.Accounts.Objects, m.Definitions.Objects) {
 		if size, there := sizes[prefix+o.Name]; !there || size != o.Bytes {
 			return Manifest{}, fmt.Errorf("%w: %s is not there, or has not the %d bytes that the manifest says", ErrCorrupt, o.Name, o.Bytes)
 		}

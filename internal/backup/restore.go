@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,7 +16,6 @@ import (
 
 	"k8s.io/utils/clock"
 
-	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 )
 
@@ -23,14 +23,15 @@ import (
 var (
 	// ErrVersion: MySQL's version does not take this backup.
 	ErrVersion = errors.New("the backup is of a MySQL version that this one cannot take")
-	// ErrDiffers: what was restored is not what the manifest says.
-	ErrDiffers = errors.New("what was restored is not what was backed up")
 	// ErrLoad: the mysql client is missing or ended with an error.
 	ErrLoad = errors.New("loading the dump failed")
 )
 
-// maxAccounts bounds the statements that make accounts, in bytes.
-const maxAccounts = 256 << 20
+const (
+	// maxDefinitions bounds what is read as definitions, and maxAccounts the statements that make accounts, in bytes.
+	maxDefinitions = 1 << 30
+	maxAccounts    = 256 << 20
+)
 
 // RestoreOptions say what is restored into what.
 type RestoreOptions struct {
@@ -56,8 +57,10 @@ type RestoreOptions struct {
 	// Then goes on with the server that the backup was loaded into, for a point in time. A recovery that is cut off in it
 	// is taken up again with it.
 	Then func(ctx context.Context, v *mysql.Visit, m Manifest) error
-	// Skipped is told of privileges that were not granted, because what they are on was gone when the backup was taken.
-	Skipped func(statements []string)
+	// Skipped is told of what the server did not take, and is left out.
+	Skipped func([]mysql.LeftOut)
+	// Compared is told what was compared.
+	Compared func(Compared)
 }
 
 // Restore loads a dump into an empty server and compares what it then holds with what was backed up. A server that holds
@@ -130,21 +133,127 @@ func (o RestoreOptions) begin(ctx context.Context, v *mysql.Visit) (loaded, done
 	return false, done, err
 }
 
-// fill loads the dump and the accounts, and compares what the server then holds with the manifest.
+// filler fills a server with a backup.
+type filler struct {
+	RestoreOptions
+	manifest    Manifest
+	accounts    []string
+	definitions definitions
+	loader      *mysql.Loader
+	// comparable: the server prints definitions and accounts as the one did that was dumped, because it is of the same series; and
+	// the backup has definitions.
+	comparable bool
+}
+
+// fill loads the accounts, the dump and the definitions, and compares what the server then holds with the backup.
 func (o RestoreOptions) fill(ctx context.Context, v *mysql.Visit, m Manifest) error {
-	if err := load(ctx, o, m); err != nil {
+	f := filler{RestoreOptions: o, manifest: m}
+	if err := f.read(ctx); err != nil {
 		return err
 	}
-	if err := o.accounts(ctx, v, m); err != nil {
+	state, err := v.State(ctx)
+	if err != nil {
 		return err
 	}
-	if _, err := Compare(ctx, v, m); err != nil {
+	sameSeries := mysql.SameSeries(m.Version, state.Version)
+	f.comparable = sameSeries && m.FormatVersion > formatInDump
+	another, err := o.Target.Connect(ctx)
+	if err != nil {
 		return err
+	}
+	defer another.Close()
+	if f.loader, err = another.Loader(ctx); err != nil {
+		return err
+	}
+	if err := f.load(ctx, sameSeries); err != nil {
+		return cmp.Or(serverRefuses(err), err)
+	}
+	left := f.loader.LeftOut()
+	if len(left) > 0 && o.Skipped != nil {
+		o.Skipped(left)
+	}
+	compared, err := f.compare(ctx, v, left)
+	if err != nil {
+		return err
+	}
+	if o.Compared != nil {
+		o.Compared(compared)
 	}
 	if o.Then == nil {
 		return nil
 	}
 	return v.MarkLoaded(ctx, o.Recovery)
+}
+
+// read reads what is not the dump.
+func (f *filler) read(ctx context.Context) error {
+	if err := f.unpackJSON(ctx, "accounts", f.manifest.Accounts, maxAccounts, &f.accounts); err != nil {
+		return err
+	}
+	if f.manifest.FormatVersion == formatInDump {
+		return nil
+	}
+	return f.unpackJSON(ctx, "definitions", f.manifest.Definitions, maxDefinitions, &f.definitions)
+}
+
+// load fills the server in the order in which things need each other: accounts, by whose privileges views and programs are made; what
+// tables refer to; tables and rows; views and programs, and the privileges on them.
+func (f *filler) load(ctx context.Context, sameSeries bool) error {
+	if err := f.loader.Accounts(ctx, f.accounts); err != nil {
+		return err
+	}
+	if err := f.loader.Prepare(ctx, f.definitions.Definitions, sameSeries); err != nil {
+		return err
+	}
+	if err := load(ctx, f.RestoreOptions, f.manifest); err != nil {
+		return err
+	}
+	return f.loader.Programs(ctx, f.definitions.Definitions)
+}
+
+// compare holds the server against the backup. In between it takes away what was there for the load only.
+func (f *filler) compare(ctx context.Context, v *mysql.Visit, left []mysql.LeftOut) (Compared, error) {
+	compared, err := Compare(ctx, v, f.manifest)
+	if err != nil {
+		return compared, err
+	}
+	if f.comparable {
+		if compared.Definitions, err = compareDefinitions(ctx, v, f.definitions, f.manifest.LeftOut, left); err != nil {
+			return compared, err
+		}
+	}
+	if err := f.loader.End(ctx, f.definitions.Definitions); err != nil {
+		return compared, err
+	}
+	if f.comparable {
+		compared.Accounts, err = compareAccounts(ctx, v, f.accounts, left)
+	}
+	return compared, err
+}
+
+// serverRefuses makes an error of the server's own one of loading.
+func serverRefuses(err error) error {
+	if mysql.IsRefusal(err) && !errors.Is(err, ErrLoad) {
+		return fmt.Errorf("%w: %w", ErrLoad, err)
+	}
+	return nil
+}
+
+// unpackJSON reads a stream of a backup that holds a JSON document.
+func (o RestoreOptions) unpackJSON(ctx context.Context, what string, s Stream, limit int64, into any) error {
+	stream, err := o.Place.Unpack(ctx, o.Folder, s)
+	if err != nil {
+		return err
+	}
+	defer stream.Close()
+	text, err := io.ReadAll(io.LimitReader(stream, limit))
+	if err != nil {
+		return fmt.Errorf("read the %s: %w", what, err)
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return fmt.Errorf("%w: the %s are not what they should be: %w", ErrCorrupt, what, err)
+	}
+	return nil
 }
 
 // load pipes the dump through the mysql client.
@@ -179,7 +288,7 @@ func (o RestoreOptions) client(ctx context.Context, feed func(io.Writer) error) 
 		arguments = []string{"--no-defaults", "--user=" + o.User, "--socket=" + o.Socket}
 	}
 	cmd := o.Program(ctx, "mysql", append(arguments, "--batch", "--binary-mode", "--max-allowed-packet=1G", "--default-character-set=utf8mb4",
-		"--init-command="+mysql.WholeReads)...)
+		"--init-command="+mysql.LoadSettings)...)
 	complaints := &tail{}
 	cmd.Stderr, cmd.WaitDelay = complaints, 5*time.Second
 	stdin, err := cmd.StdinPipe()
@@ -250,79 +359,6 @@ func (o RestoreOptions) watch(ctx context.Context, cancel context.CancelCauseFun
 		}
 	}()
 	return func() { close(done); <-ended }
-}
-
-// accounts makes the accounts.
-func (o RestoreOptions) accounts(ctx context.Context, v *mysql.Visit, m Manifest) error {
-	stream, err := o.Place.Unpack(ctx, o.Folder, m.Accounts)
-	if err != nil {
-		return err
-	}
-	defer stream.Close()
-	text, err := io.ReadAll(io.LimitReader(stream, maxAccounts))
-	if err != nil {
-		return fmt.Errorf("read the accounts: %w", err)
-	}
-	var statements []string
-	if err := json.Unmarshal(text, &statements); err != nil {
-		return fmt.Errorf("%w: the accounts are not a list: %w", ErrCorrupt, err)
-	}
-	skipped, err := v.Import(ctx, statements)
-	if len(skipped) > 0 && o.Skipped != nil {
-		o.Skipped(skipped)
-	}
-	return err
-}
-
-// Compared is what Compare looked at.
-type Compared struct{ Tables, Checksums int }
-
-// Compare holds a server against a manifest: the GTIDs, the rows of every table, and the contents of the samples where
-// both servers are of one series. Its error wraps ErrDiffers.
-func Compare(ctx context.Context, v *mysql.Visit, m Manifest) (Compared, error) {
-	var done Compared
-	state, err := v.State(ctx)
-	if err != nil {
-		return done, err
-	}
-	want, err := gtid.Parse(m.GTIDSet)
-	if err != nil {
-		return done, fmt.Errorf("%w: its GTID set: %w", ErrCorrupt, err)
-	}
-	have, err := gtid.Parse(state.Executed)
-	if err != nil {
-		return done, err
-	}
-	if !have.Equal(want) {
-		return done, fmt.Errorf("%w: it has the GTIDs %s instead of %s", ErrDiffers, have, want)
-	}
-	for _, t := range m.Tables {
-		rows, err := v.Count(ctx, mysql.Table{Database: t.Database, Name: t.Table})
-		if err != nil {
-			return done, fmt.Errorf("%w: count %s.%s: %w", ErrDiffers, t.Database, t.Table, err)
-		}
-		if rows != t.Rows {
-			return done, fmt.Errorf("%w: %s.%s has %d rows instead of %d", ErrDiffers, t.Database, t.Table, rows, t.Rows)
-		}
-		done.Tables++
-	}
-	if !mysql.SameSeries(m.Version, state.Version) {
-		return done, nil
-	}
-	for _, s := range m.Samples {
-		if s.Checksum == nil {
-			continue
-		}
-		sum, err := v.Checksum(ctx, mysql.Table{Database: s.Database, Name: s.Table})
-		if err != nil {
-			return done, fmt.Errorf("%w: read %s.%s: %w", ErrDiffers, s.Database, s.Table, err)
-		}
-		if sum != *s.Checksum {
-			return done, fmt.Errorf("%w: the contents of %s.%s are others", ErrDiffers, s.Database, s.Table)
-		}
-		done.Checksums++
-	}
-	return done, nil
 }
 
 // CheckVersion refuses to restore into an older MySQL than the backup's, and to skip a long-term series: what MySQL

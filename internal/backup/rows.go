@@ -22,6 +22,8 @@ const (
 	// nameLimit is how much of a statement is looked at to find the table: two quoted names of 64 characters of up to 3
 	// bytes, each of them possibly a doubled backquote.
 	nameLimit = 1024
+	// definitionLimit bounds a CREATE TABLE, in bytes: thousands of columns and partitions.
+	definitionLimit = 32 << 20
 	// lookAhead is how far the end of a quoted value is looked for at a time, in bytes.
 	lookAhead = 256
 )
@@ -29,17 +31,18 @@ const (
 // dumpReader reads what mysqldump says as it passes: where the server was, how many rows each table has, and whether the
 // end is an end. It understands no SQL but the few forms that mysqldump has (client/mysqldump.cc), quotes apart.
 type dumpReader struct {
-	head   []byte // until the position was found
-	tail   []byte
-	state  lexState
-	line   []byte // the beginning of the present line, while it is not clear what it is
-	inBody bool   // between DELIMITER ;; and DELIMITER ; are triggers and routines, which hold statements of their own
+	head  []byte // until the position was found
+	tail  []byte
+	state lexState
+	line  []byte // the beginning of the present line, while it is not clear what it is
+
+	making statement // of the table that the dump is about to make
 
 	database string
 	current  *TableRows
 	index    map[string]int
 	tables   []TableRows
-	created  []TableRows // the tables that the dump makes; rows are counted above
+	created  []createdTable // the tables that the dump makes
 	depth    int
 
 	found    bool
@@ -49,6 +52,16 @@ type dumpReader struct {
 	failure  error
 }
 
+// statement is one that is being read.
+type statement struct {
+	text  []byte
+	quote byte // in which quotes it is, 0 outside
+	skip  bool // the next byte is after a backslash
+}
+
+// createdTable is a table that the dump makes, with a checksum of how.
+type createdTable struct{ Database, Table, sum string }
+
 type lexState int
 
 const (
@@ -57,14 +70,13 @@ const (
 	values                    // after INSERT INTO … VALUES, outside of quotes
 	inQuotes                  // inside '…'
 	escaped                   // after a backslash inside '…'
+	inTable                   // inside CREATE TABLE
 )
 
 var (
 	insertInto = []byte("INSERT INTO `")
 	useStart   = []byte("USE `")
 	makesTable = []byte("CREATE TABLE `")
-	bodyStart  = []byte("DELIMITER ;;")
-	bodyEnd    = []byte("DELIMITER ;")
 	complete   = regexp.MustCompile(`(?m)^-- Dump completed( on .*)?\s*\z`)
 	purged     = regexp.MustCompile(`(?s)SET @@GLOBAL\.GTID_PURGED=/\*!80000 '\+'\*/ '([^']*)';`)
 	sourcePos  = regexp.MustCompile(`(?m)^-- CHANGE REPLICATION SOURCE TO SOURCE_LOG_FILE='([^']*)', SOURCE_LOG_POS=([0-9]+);`)
@@ -139,6 +151,34 @@ func (d *dumpReader) step(b []byte) []byte {
 		return d.quoted(b)
 	case values:
 		return d.tuples(b)
+	case inTable:
+		return d.table(b)
+	}
+	return nil
+}
+
+// table goes on to the end of a CREATE TABLE.
+func (d *dumpReader) table(b []byte) []byte {
+	for i, c := range b {
+		switch {
+		case d.making.skip:
+			d.making.skip = false
+		case d.making.quote == '\'' && c == '\\':
+			d.making.skip = true
+		case d.making.quote != 0 && c == d.making.quote: // a doubled one is the end and the beginning
+			d.making.quote = 0
+		case d.making.quote != 0:
+		case c == '\'', c == '`':
+			d.making.quote = c
+		case c == ';':
+			d.making.text = append(d.making.text, b[:i]...)
+			d.created[len(d.created)-1].sum = definitionSum(string(d.making.text))
+			d.state = skipLine
+			return b[i+1:]
+		}
+	}
+	if d.making.text = append(d.making.text, b...); len(d.making.text) > definitionLimit {
+		d.failure = fmt.Errorf("%w: a CREATE TABLE of the dump does not end", ErrIncomplete)
 	}
 	return nil
 }
@@ -197,7 +237,7 @@ func (d *dumpReader) beginLine(b []byte) []byte {
 	took := min(len(take), room)
 	d.line = append(d.line, take[:took]...)
 	whole := i >= 0 && took == len(take)
-	if !d.inBody && bytes.HasPrefix(d.line, insertInto) {
+	if bytes.HasPrefix(d.line, insertInto) {
 		return d.beginInsert(b, took, whole)
 	}
 	if !whole && len(d.line) < nameLimit && couldMatter(d.line) {
@@ -205,7 +245,7 @@ func (d *dumpReader) beginLine(b []byte) []byte {
 	}
 	line := d.line
 	for _, verb := range [][]byte{useStart, makesTable} {
-		if d.inBody || !whole || !bytes.HasPrefix(line, verb) || len(line) >= nameLimit {
+		if !whole || !bytes.HasPrefix(line, verb) || len(line) >= nameLimit {
 			continue
 		}
 		name, _, ok := identifier(line[len(verb)-1:])
@@ -215,15 +255,12 @@ func (d *dumpReader) beginLine(b []byte) []byte {
 		}
 		if &verb[0] == &useStart[0] {
 			d.database = name
-		} else {
-			d.created = append(d.created, TableRows{Database: d.database, Table: name})
+			continue
 		}
-	}
-	switch {
-	case whole && bytes.Equal(line, bodyStart):
-		d.inBody = true
-	case whole && bytes.Equal(line, bodyEnd):
-		d.inBody = false
+		d.created = append(d.created, createdTable{Database: d.database, Table: name})
+		d.making = statement{text: append(append(d.making.text[:0], line...), '\n')}
+		d.line, d.state = d.line[:0], inTable
+		return b[took+1:]
 	}
 	d.line = d.line[:0]
 	if whole {
@@ -235,7 +272,7 @@ func (d *dumpReader) beginLine(b []byte) []byte {
 
 // couldMatter says whether the beginning of a line may still become one of those that are looked at.
 func couldMatter(line []byte) bool {
-	for _, known := range [][]byte{insertInto, useStart, makesTable, bodyStart} {
+	for _, known := range [][]byte{insertInto, useStart, makesTable} {
 		n := min(len(line), len(known))
 		if bytes.Equal(line[:n], known[:n]) {
 			return true
@@ -307,6 +344,8 @@ func (d *dumpReader) end() error {
 		return d.failure
 	case !d.found:
 		return fmt.Errorf("%w: it does not say where the server was", ErrIncomplete)
+	case d.state == inTable:
+		return fmt.Errorf("%w: it ends in the middle of a CREATE TABLE", ErrIncomplete)
 	case d.state != lineStart && d.state != skipLine:
 		return fmt.Errorf("%w: it ends in the middle of %s.%s", ErrIncomplete, d.current.Database, d.current.Table)
 	case !complete.Match(d.tail):

@@ -37,7 +37,7 @@ func TestRowsAreCountedWhateverTheyHold(t *testing.T) {
 		"a line break":            {"INSERT INTO `a\nb` VALUES (1),(2);\n", "d.a\nb=2"},
 		"another database":        {"INSERT INTO `t` VALUES (1);\nUSE `e`;\nINSERT INTO `t` VALUES (1),(2);\n", "d.t=1 e.t=2"},
 		"a database's line break": {"USE `we``ird\n'n\"ame;`;\nINSERT INTO `t` VALUES (1),(2);\n", "we`ird\n'n\"ame;.t=2"},
-		"triggers":                {"INSERT INTO `t` VALUES (1);\nDELIMITER ;;\nCREATE TRIGGER x BEFORE INSERT ON t FOR EACH ROW BEGIN\nINSERT INTO `log` VALUES (1),(2);\nEND ;;\nDELIMITER ;\nINSERT INTO `u` VALUES (1);\n", "d.t=1 d.u=1"},
+		"a table's definition":    {"CREATE TABLE `t` (\n  `a;\nINSERT INTO ``u`` VALUES (1);` int DEFAULT ';\\';\nINSERT INTO `v` VALUES (1);'\n) COMMENT='it''s;';\nINSERT INTO `t` VALUES (1);\n", "d.t=1"},
 		"comments":                {"--\n-- Dumping data for table `t`\n--\n\n/*!40000 ALTER TABLE `t` DISABLE KEYS */;\n", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -116,6 +116,7 @@ func TestAnUnfinishedDumpIsNone(t *testing.T) {
 		"without the position":   "USE `d`;\n" + dumpTail,
 		"something after it":     whole + "mysqldump: Error 2013: Lost connection\n",
 		"an INSERT of another":   dumpHead + "INSERT INTO `t` SELECT * FROM `u`" + strings.Repeat(" ", 2000) + ";\n" + dumpTail,
+		"the end inside a table": dumpHead + "CREATE TABLE `t` (\n  `id` int DEFAULT ';\n-- Dump completed\n",
 		"the end inside a value": dumpHead + "INSERT INTO `t` VALUES (1,'\n-- Dump completed\n",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -131,10 +132,10 @@ func TestAnUnfinishedDumpIsNone(t *testing.T) {
 	}
 }
 
-// TestTheTablesOfADump: what it makes, whatever that is called, and not what a body says.
+// TestTheTablesOfADump: what it makes and how, whatever that is called, and not what a value says.
 func TestTheTablesOfADump(t *testing.T) {
 	text := dumpHead + "CREATE TABLE `t` (\n  `id` int\n);\nINSERT INTO `t` VALUES (1,'\\nCREATE TABLE `no` (');\nCREATE TABLE `a``b` (\n);\nUSE `e`;\nCREATE TABLE `c\nd` (\n);\n" +
-		"DELIMITER ;;\nCREATE TABLE `body` (\n;;\nDELIMITER ;\n/*!50001 CREATE VIEW `v` AS SELECT 1*/;\n" + dumpTail
+		"/*!50001 CREATE VIEW `v` AS SELECT 1*/;\n" + dumpTail
 	for _, size := range []int{len(text), 1, 7} {
 		d := newDumpReader()
 		for rest := text; rest != ""; {
@@ -144,7 +145,9 @@ func TestTheTablesOfADump(t *testing.T) {
 			}
 			rest = rest[n:]
 		}
-		want := []TableRows{{Database: "d", Table: "t"}, {Database: "d", Table: "a`b"}, {Database: "e", Table: "c\nd"}}
+		want := []createdTable{
+			{"d", "t", definitionSum("CREATE TABLE `t` (\n  `id` int\n)")}, {"d", "a`b", definitionSum("CREATE TABLE `a``b` (\n)")}, {"e", "c\nd", definitionSum("CREATE TABLE `c\nd` (\n)")},
+		}
 		if err := d.end(); err != nil || !slices.Equal(d.created, want) {
 			t.Errorf("pieces of %d: %+v, %v", size, d.created, err)
 		}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/alx-ke/nairobi-mysql-operator/internal/bootstrap"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 )
 
@@ -25,10 +26,12 @@ const (
 )
 
 // scratchSettings make a server that holds data for a while only: it need not survive a crash, and has a few hundred MiB
-// of memory at most. It is closed to writes as a new cluster's member is, so that the same code restores into it.
+// of memory at most. It is closed to writes and has a binary log as a new cluster's member, so that the same code restores into it and
+// the server refuses the same. They come after the cluster's settings, which are for larger instances.
 var scratchSettings = []string{
-	"--skip-networking", "--mysqlx=OFF", "--read-only=ON", "--gtid-mode=ON", "--enforce-gtid-consistency=ON", "--disable-log-bin",
+	"--skip-networking", "--mysqlx=OFF", "--read-only=ON", "--gtid-mode=ON", "--enforce-gtid-consistency=ON", "--log-bin=binlog",
 	"--event-scheduler=OFF", "--innodb-doublewrite=OFF", "--innodb-flush-log-at-trx-commit=0", "--innodb-buffer-pool-size=256M",
+	"--innodb-dedicated-server=OFF", "--innodb-redo-log-capacity=256M", "--innodb-log-buffer-size=16M", "--key-buffer-size=8M", "--large-pages=OFF", "--max-user-connections=0",
 	"--performance-schema=OFF", "--max-connections=10", "--max-allowed-packet=1G", "--secure-file-priv=NULL",
 }
 
@@ -41,23 +44,27 @@ type scratch struct {
 }
 
 // startScratch initialises and starts a server in a new folder below dir.
-func startScratch(ctx context.Context, dir string, program func(context.Context, string, ...string) *exec.Cmd) (*scratch, error) {
+func startScratch(ctx context.Context, dir string, program func(context.Context, string, ...string) *exec.Cmd, settings map[string]string) (*scratch, error) {
 	own, err := os.MkdirTemp(dir, "mysqld-")
 	if err != nil {
 		return nil, fmt.Errorf("make a folder for the throw-away mysqld: %w", err)
 	}
 	s := &scratch{dir: own, socket: filepath.Join(own, "s"), ended: make(chan struct{}), said: &tail{}}
-	if err := s.start(ctx, program); err != nil {
+	if err := s.start(ctx, program, settings); err != nil {
 		return nil, errors.Join(err, s.stop())
 	}
 	return s, nil
 }
 
-func (s *scratch) start(ctx context.Context, program func(context.Context, string, ...string) *exec.Cmd) error {
+func (s *scratch) start(ctx context.Context, program func(context.Context, string, ...string) *exec.Cmd, settings map[string]string) error {
 	if err := os.Mkdir(filepath.Join(s.dir, "tmp"), 0o700); err != nil {
 		return fmt.Errorf("make a folder for the throw-away mysqld: %w", err)
 	}
-	common := []string{"--no-defaults", "--datadir=" + filepath.Join(s.dir, "data"), "--tmpdir=" + filepath.Join(s.dir, "tmp")}
+	options := filepath.Join(s.dir, "settings.cnf")
+	if err := os.WriteFile(options, []byte(bootstrap.RenderLaunchSettings(bootstrap.Input{Settings: settings})), 0o600); err != nil {
+		return fmt.Errorf("write the settings of the throw-away mysqld: %w", err)
+	}
+	common := []string{"--defaults-file=" + options, "--datadir=" + filepath.Join(s.dir, "data"), "--tmpdir=" + filepath.Join(s.dir, "tmp")}
 	if os.Geteuid() == 0 {
 		common = append(common, "--user=root") // which mysqld does not do unasked
 	}

@@ -23,6 +23,8 @@ type VerifyOptions struct {
 	Dir string
 	// Program makes the command of one of MySQL's programs; nil means that it is in the path.
 	Program func(ctx context.Context, name string, arguments ...string) *exec.Cmd
+	// Settings are those of the cluster, spec.mysqld.
+	Settings map[string]string
 	// MaxAge is how long ago the newest heartbeat in the backup may be; 0 is no limit.
 	MaxAge time.Duration
 	// StallTimeout is how long no byte may be taken.
@@ -36,6 +38,8 @@ type VerifyOptions struct {
 type Verified struct {
 	Manifest Manifest
 	Compared
+	// LeftOut is what could not be restored.
+	LeftOut []mysql.LeftOut
 	// Heartbeat is the newest write of the operator's probe in the backup.
 	Heartbeat time.Time
 }
@@ -51,7 +55,7 @@ func Verify(ctx context.Context, o VerifyOptions) (Verified, error) {
 	if o.Program == nil {
 		o.Program = exec.CommandContext
 	}
-	server, err := startScratch(ctx, o.Dir, o.Program)
+	server, err := startScratch(ctx, o.Dir, o.Program, o.Settings)
 	if err != nil {
 		return found, err
 	}
@@ -59,26 +63,16 @@ func Verify(ctx context.Context, o VerifyOptions) (Verified, error) {
 		Place: o.Place, Folder: o.Folder, Recovery: "verification",
 		Target: Member{Name: "throw-away", Connect: server.visit}, User: scratchUser, Socket: server.socket,
 		Program: o.Program, StallTimeout: o.StallTimeout, Progress: o.Progress, Clock: o.Clock,
-		Then: func(ctx context.Context, v *mysql.Visit, m Manifest) error { return found.look(ctx, v, m, o) },
+		Then:     func(ctx context.Context, v *mysql.Visit, _ Manifest) error { return found.look(ctx, v, o) },
+		Skipped:  func(left []mysql.LeftOut) { found.LeftOut = left },
+		Compared: func(c Compared) { found.Compared = c },
 	})
 	return found, errors.Join(err, server.stop())
 }
 
-// look notes what was compared, and whether the backup is as young as promised: by a row that the operator wrote, because
+// look says whether the backup is as young as promised: by a row that the operator wrote, because
 // a replica that stood still gives a backup that is whole, new and of last week.
-func (f *Verified) look(ctx context.Context, v *mysql.Visit, m Manifest, o VerifyOptions) error {
-	state, err := v.State(ctx)
-	if err != nil {
-		return err
-	}
-	f.Tables = len(m.Tables)
-	if mysql.SameSeries(m.Version, state.Version) {
-		for _, s := range m.Samples {
-			if s.Checksum != nil {
-				f.Checksums++
-			}
-		}
-	}
+func (f *Verified) look(ctx context.Context, v *mysql.Visit, o VerifyOptions) error {
 	at, known, err := v.Heartbeat(ctx)
 	switch {
 	case err != nil:

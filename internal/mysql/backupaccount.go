@@ -12,8 +12,9 @@ const BackupUser = "nairobi_backup"
 
 // backupPrivileges are what mysqldump (reference manual, "mysqldump", "Invocation"), the checks beside it and the archive
 // of binary logs need. FLUSH_TABLES is enough for the global read lock, of mysqldump's too (tried on 9.7.4); RELOAD would
-// let a pod do RESET BINARY LOGS AND GTIDS, and so break replication.
-const backupPrivileges = "SELECT, SHOW VIEW, TRIGGER, EVENT, LOCK TABLES, FLUSH_TABLES, PROCESS, REPLICATION CLIENT, REPLICATION SLAVE, SHOW_ROUTINE, XA_RECOVER_ADMIN"
+// let a pod do RESET BINARY LOGS AND GTIDS, and so break replication. Without RESOURCE_GROUP_USER the server shows no resource groups.
+// EXECUTE is not among them: it would let a pod write through procedures of others, and no view is read.
+const backupPrivileges = "SELECT, SHOW VIEW, TRIGGER, EVENT, LOCK TABLES, FLUSH_TABLES, PROCESS, REPLICATION CLIENT, REPLICATION SLAVE, SHOW_ROUTINE, XA_RECOVER_ADMIN, RESOURCE_GROUP_USER"
 
 // EnsureBackupAccount makes the account of the backup pods on the primary, from where it comes to the others, bound to
 // the cluster's authority and to the subject of their certificate. Its limit of connections, which it never reaches, keeps the
@@ -28,7 +29,7 @@ func (m *Member) EnsureBackupAccount(ctx context.Context, issuerDN, subjectDN st
 		return s.row(ctx, `SELECT EXISTS(SELECT 1 FROM mysql.user WHERE User = ? AND Host = '%' AND ssl_type = 'SPECIFIED' AND x509_issuer = ? AND x509_subject = ?
 			AND account_locked = 'N' AND password_expired = 'N' AND max_user_connections = 1000 AND Select_priv = 'Y' AND Show_view_priv = 'Y' AND Trigger_priv = 'Y' AND Event_priv = 'Y'
 			AND Lock_tables_priv = 'Y' AND Reload_priv = 'N' AND Process_priv = 'Y' AND Repl_client_priv = 'Y' AND Repl_slave_priv = 'Y')
-			AND (SELECT COUNT(*) FROM mysql.global_grants WHERE USER = ? AND HOST = '%' AND PRIV IN ('FLUSH_TABLES', 'SHOW_ROUTINE', 'XA_RECOVER_ADMIN')) = 3`,
+			AND (SELECT COUNT(*) FROM mysql.global_grants WHERE USER = ? AND HOST = '%' AND PRIV IN ('FLUSH_TABLES', 'SHOW_ROUTINE', 'XA_RECOVER_ADMIN', 'RESOURCE_GROUP_USER')) = 4`,
 			[]any{BackupUser, []byte(issuerDN), []byte(subjectDN), BackupUser}, &present)
 	}); err != nil || present {
 		return false, err

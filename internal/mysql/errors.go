@@ -57,8 +57,10 @@ const (
 	erServerShutdown         = 1053
 	erBadField               = 1054
 	erFileExists             = 1086
+	erUnknownTable           = 1109
 	erNoSuchThread           = 1094
 	erNoSuchTable            = 1146
+	erSyntax                 = 1149 // of GRANT for a privilege that nothing on the server defines
 	erUnknownSystemVariable  = 1193
 	erLockWaitTimeout        = 1205
 	erWrongTypeForVariable   = 1232
@@ -66,8 +68,10 @@ const (
 	erQueryInterrupted       = 1317
 	erVariableReadOnly       = 1238
 	erXARMError              = 1401 // of XA RECOVER without the privilege, too
+	erViewInvalid            = 1356
 	erTableDefChanged        = 1412
 	erWrongStringLength      = 1470
+	erPluginIsNotLoaded      = 1524
 	erAccessDeniedNoPassword = 1698
 	erTooManyConnections     = 1040
 	erNotValidPassword       = 1819
@@ -100,6 +104,9 @@ func isServerError(err error, numbers ...uint16) bool {
 	}
 	return false
 }
+
+// IsRefusal says whether an error is an answer of the server's: it refuses a statement.
+func IsRefusal(err error) bool { return serverErrorNumber(err) != 0 }
 
 // isTimeout says that no answer came in time: by our deadline, or by the network's.
 func isTimeout(err error) bool {

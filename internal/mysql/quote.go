@@ -132,3 +132,8 @@ func checkPort(port int) error {
 func compact(gtids string) string {
 	return strings.Join(strings.Fields(gtids), "")
 }
+
+// quoteText returns text as an SQL string in a session whose sql_mode has no NO_BACKSLASH_ESCAPES.
+func quoteText(text string) string {
+	return "'" + strings.NewReplacer(`\`, `\\`, "'", `\'`, "\x00", `\0`).Replace(text) + "'"
+}

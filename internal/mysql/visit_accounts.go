@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -15,8 +16,16 @@ func (a account) quoted() string { return quoteName(a.user) + "@" + quoteName(a.
 
 // reservedAccounts are those that every cluster makes itself, and that must not come from another: they are bound to its
 // own certificate authority. Of ours these are exactly three, with every host: MySQL would take one with a host of its own
-// for the operator's. What else begins with nairobi_ is somebody's.
-const reservedAccounts = "User NOT LIKE 'mysql.%' AND User NOT IN ('" + OperatorUser + "', '" + ReplicationUser + "', '" + BackupUser + "') AND NOT (User = 'root' AND Host = 'localhost') AND User <> ''"
+// for the operator's. What else begins with nairobi_ is somebody's. MySQL's own are exactly three at localhost. Anonymous accounts are
+// in LeftOut.
+const reservedAccounts = "NOT (Host = 'localhost' AND User IN ('mysql.sys', 'mysql.session', 'mysql.infoschema')) AND User NOT IN ('" + OperatorUser + "', '" + ReplicationUser + "', '" + BackupUser + "') AND NOT (User = 'root' AND Host = 'localhost') AND User <> ''"
+
+const (
+	// createUser begins the statement that makes an account.
+	createUser = "CREATE USER IF NOT EXISTS "
+	// grantProxy begins one that only an account grants which may itself be a proxy for everybody, as root@localhost alone.
+	grantProxy = "GRANT PROXY ON "
+)
 
 // Accounts returns the statements that make the users and roles of the server on another one of its version or later,
 // with their passwords (as hashes) and privileges. The operator's own accounts are left out.
@@ -30,6 +39,10 @@ func (v *Visit) Accounts(ctx context.Context) ([]string, error) {
 		return nil, fmt.Errorf("prepare to read the accounts: %w", err)
 	}
 	var create, grant, defaults []string
+	beside, err := v.besideCreate(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read passwords and proxies: %w", err)
+	}
 	for _, a := range accounts {
 		roles, err := v.accounts(ctx, "SELECT DEFAULT_ROLE_USER, DEFAULT_ROLE_HOST FROM mysql.default_roles WHERE USER = ? AND HOST = ? ORDER BY 1, 2", a.user, a.host)
 		if err != nil {
@@ -50,19 +63,64 @@ func (v *Visit) Accounts(ctx context.Context) ([]string, error) {
 			statement = rest
 			defaults = append(defaults, "ALTER USER "+a.quoted()+" "+clause)
 		}
-		create = append(create, strings.Replace(statement, "CREATE USER ", "CREATE USER IF NOT EXISTS ", 1))
+		create = append(create, strings.Replace(statement, "CREATE USER ", createUser, 1))
 		grants, err := v.lines(ctx, "SHOW GRANTS FOR "+a.quoted())
 		if err != nil {
 			return nil, fmt.Errorf("read the privileges of %s: %w", a.quoted(), err)
 		}
-		grant = append(grant, grants...)
+		grant = append(grant, slices.DeleteFunc(grants, func(g string) bool { return strings.HasPrefix(g, grantProxy) })...)
 	}
-	return slices.Concat(create, grant, defaults), nil
+	return slices.Concat(create, beside, grant, defaults), nil
+}
+
+// besideCreate are the statements that bring what CREATE USER cannot say: when a password was changed, by which it expires; the one
+// before, where it is kept; and those that may not be used again. So with who may be a proxy for whom, which the operator cannot grant.
+func (v *Visit) besideCreate(ctx context.Context) ([]string, error) {
+	statements := []string{"DELETE FROM mysql.password_history WHERE " + reservedAccounts}
+	err := v.s.allRows(ctx, "SELECT User, Host, CAST(password_last_changed AS CHAR), User_attributes->>'$.additional_password' FROM mysql.user WHERE "+reservedAccounts+" ORDER BY User, Host", nil, func(rows *sql.Rows) error {
+		var a account
+		var changed, before sql.NullString
+		if err := rows.Scan(&a.user, &a.host, &changed, &before); err != nil {
+			return err
+		}
+		set := "password_last_changed = NULL"
+		if changed.Valid {
+			set = "password_last_changed = " + quoteText(changed.String)
+		}
+		if before.Valid {
+			set += ", User_attributes = JSON_SET(IFNULL(User_attributes, JSON_OBJECT()), '$.additional_password', " + quoteText(before.String) + ")"
+		}
+		statements = append(statements, "UPDATE mysql.user SET "+set+" WHERE User = "+quoteText(a.user)+" AND Host = "+quoteText(a.host))
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range []struct{ name, columns, read string }{
+		{"mysql.password_history", "Host, User, Password_timestamp, Password", "Host, User, CAST(Password_timestamp AS CHAR), Password"},
+		{"mysql.proxies_priv", "Host, User, Proxied_host, Proxied_user, With_grant, Grantor", "Host, User, Proxied_host, Proxied_user, With_grant, ''"},
+	} {
+		width := strings.Count(t.columns, ",") + 1
+		if err := v.s.allRows(ctx, "SELECT "+t.read+" FROM "+t.name+" WHERE "+reservedAccounts+" ORDER BY 1, 2, 3, 4", nil, func(rows *sql.Rows) error {
+			row, into := make([]*string, width), make([]any, width)
+			for i := range row {
+				into[i] = &row[i]
+			}
+			if err := rows.Scan(into...); err != nil {
+				return err
+			}
+			statements = append(statements, "INSERT INTO "+t.name+" ("+t.columns+") VALUES ("+strings.Join(literals(row), ", ")+")")
+			return nil
+		}); err != nil {
+			return nil, err
+		}
+	}
+	return append(statements, "FLUSH PRIVILEGES"), nil
 }
 
 // AccountsSum sums up what the accounts are made of. As long as it is the same, so are they.
 func (v *Visit) AccountsSum(ctx context.Context) (string, error) {
-	const query = "CHECKSUM TABLE mysql.user, mysql.db, mysql.tables_priv, mysql.columns_priv, mysql.procs_priv, mysql.proxies_priv, mysql.global_grants, mysql.role_edges, mysql.default_roles"
+	const query = "CHECKSUM TABLE mysql.user, mysql.db, mysql.tables_priv, mysql.columns_priv, mysql.procs_priv, mysql.proxies_priv, mysql.global_grants, mysql.role_edges, mysql.default_roles, mysql.password_history"
 	var all strings.Builder
 	err := v.s.rows(ctx, query, nil, func(rows *sql.Rows) error {
 		var table string
@@ -160,4 +218,58 @@ func splitGrant(grant string) []string {
 		}
 	}
 	return []string{grant}
+}
+
+// AccountDifferences says how the accounts of two servers differ, both as Accounts gave them. What was left out when they were made
+// differs.
+func AccountDifferences(want, have []string, left []LeftOut) []string {
+	missing := map[string]bool{}
+	for _, statement := range want {
+		for _, piece := range splitGrant(statement) {
+			missing[piece] = true
+		}
+	}
+	for _, l := range left {
+		delete(missing, l.What)
+		if name, ok := strings.CutPrefix(l.What, "account "); ok {
+			maps.DeleteFunc(missing, func(piece string, _ bool) bool { return strings.HasPrefix(piece, createUser+name+" ") })
+		}
+	}
+	var differences []string
+	for _, statement := range have {
+		for _, piece := range splitGrant(statement) {
+			if !missing[piece] && !slices.ContainsFunc(left, func(l LeftOut) bool {
+				name, ok := strings.CutPrefix(l.What, "account ")
+				return ok && strings.HasPrefix(piece, createUser+name+" ")
+			}) {
+				differences = append(differences, "accounts: not in the backup: "+withoutSecrets(piece))
+			}
+			delete(missing, piece)
+		}
+	}
+	for _, piece := range slices.Sorted(maps.Keys(missing)) {
+		differences = append(differences, "accounts: missing: "+withoutSecrets(piece))
+	}
+	return differences
+}
+
+// withoutSecrets leaves the hashes of passwords out of a statement.
+func withoutSecrets(statement string) string {
+	for _, secret := range []string{" IDENTIFIED ", " SET ", " VALUES "} {
+		if before, _, found := strings.Cut(statement, secret); found {
+			return before + " …"
+		}
+	}
+	return statement
+}
+
+// CountAccounts is how many accounts the statements of Accounts make.
+func CountAccounts(statements []string) int {
+	n := 0
+	for _, statement := range statements {
+		if strings.HasPrefix(statement, createUser) {
+			n++
+		}
+	}
+	return n
 }

@@ -5,36 +5,44 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 )
 
-// Ground is a server made ready to be filled: it takes the largest statements there are, and none of its scheduled events
-// runs meanwhile.
+// groundVariables are global variables that a server has otherwise while it is filled, as numbers: it takes the largest statements there
+// are, functions that do not say what they read, and tables that only can be in files of their own.
+var groundVariables = []struct {
+	name   string
+	during int64
+}{{"max_allowed_packet", maxPacket}, {"log_bin_trust_function_creators", 1}, {"innodb_file_per_table", 1}}
+
+// Ground is a server made ready to be filled, on which none of its scheduled events runs meanwhile.
 type Ground struct {
 	v *Visit
-	// present is max_allowed_packet as it is, packet as it was before any recovery raised it.
-	present, packet int64
+	// before are groundVariables as they were before any recovery changed them.
+	before []int64
 	// scheduler says whether the event scheduler is ON, OFF or DISABLED; resumes, whether End starts it.
 	scheduler string
 	resumes   bool
 }
 
 // groundQuery reads what PrepareGround changes, whether the scheduler was stopped by a statement or for good, and what was
-// noted of max_allowed_packet.
-const groundQuery = `SELECT @@GLOBAL.max_allowed_packet, @@GLOBAL.event_scheduler,
+// noted of the variables.
+const groundQuery = `SELECT @@GLOBAL.max_allowed_packet, @@GLOBAL.log_bin_trust_function_creators, @@GLOBAL.innodb_file_per_table, @@GLOBAL.event_scheduler,
 	IFNULL((SELECT VARIABLE_SOURCE FROM performance_schema.variables_info WHERE VARIABLE_NAME = 'event_scheduler'), ''),
 	IFNULL((SELECT VARIABLE_VALUE FROM performance_schema.persisted_variables WHERE VARIABLE_NAME = 'event_scheduler'), ''),
 	IFNULL((SELECT TABLE_COMMENT FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'nairobi_mysql' AND TABLE_NAME = 'recovery'), '')`
 
 // ground reads a server as it is, and what it was before a recovery that was cut off.
 func (v *Visit) ground(ctx context.Context) (*Ground, error) {
-	g := &Ground{v: v}
+	g := &Ground{v: v, before: make([]int64, len(groundVariables))}
 	var source, persisted, noted string
-	if err := v.s.row(ctx, groundQuery, nil, &g.present, &g.scheduler, &source, &persisted, &noted); err != nil {
+	if err := v.s.row(ctx, groundQuery, nil, &g.before[0], &g.before[1], &g.before[2], &g.scheduler, &source, &persisted, &noted); err != nil {
 		return nil, fmt.Errorf("read the server's limits: %w", err)
 	}
-	g.packet = g.present
-	if before, err := strconv.ParseInt(noted, 10, 64); err == nil && g.present == maxPacket {
-		g.packet = before
+	for i, text := range strings.Fields(noted) {
+		if before, err := strconv.ParseInt(text, 10, 64); err == nil && i < len(g.before) && g.before[i] == groundVariables[i].during {
+			g.before[i] = before
+		}
 	}
 	g.resumes = g.scheduler == "ON" || g.scheduler == "OFF" && source == "DYNAMIC" && persisted != "OFF"
 	return g, nil
@@ -47,9 +55,14 @@ func (v *Visit) PrepareGround(ctx context.Context) (*Ground, error) {
 	if err != nil {
 		return nil, err
 	}
+	var noted, settings []string
+	for i, variable := range groundVariables {
+		noted = append(noted, strconv.FormatInt(g.before[i], 10))
+		settings = append(settings, fmt.Sprintf("GLOBAL %s = %d", variable.name, variable.during))
+	}
 	statements := []string{
-		fmt.Sprintf("ALTER TABLE %s COMMENT = '%d'", recoveryTable, g.packet),
-		fmt.Sprintf("SET GLOBAL max_allowed_packet = %d", maxPacket),
+		fmt.Sprintf("ALTER TABLE %s COMMENT = '%s'", recoveryTable, strings.Join(noted, " ")),
+		"SET " + strings.Join(settings, ", "),
 	}
 	if g.scheduler == "ON" {
 		statements = append(statements, "SET GLOBAL event_scheduler = OFF")
@@ -66,8 +79,10 @@ func (v *Visit) PrepareGround(ctx context.Context) (*Ground, error) {
 // whole.
 func (g *Ground) End(ctx context.Context) error {
 	var err error
-	if g.packet != maxPacket {
-		err = g.v.exec(ctx, "SET GLOBAL max_allowed_packet = ?", g.packet)
+	for i, variable := range groundVariables {
+		if g.before[i] != variable.during {
+			err = errors.Join(err, g.v.exec(ctx, "SET GLOBAL "+variable.name+" = ?", g.before[i]))
+		}
 	}
 	if g.resumes {
 		err = errors.Join(err, g.v.exec(ctx, "SET GLOBAL event_scheduler = ON"))

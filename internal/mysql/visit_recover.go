@@ -99,7 +99,19 @@ func (v *Visit) empty(ctx context.Context, databases []string) error {
 		if name == "nairobi_mysql" {
 			continue // its tables are dropped by the dump itself
 		}
-		if err := v.exec(ctx, "DROP DATABASE IF EXISTS "+quoteName(name)); err != nil {
+		// A database that is read-only cannot be dropped.
+		for _, statement := range []string{"ALTER DATABASE " + quoteName(name) + " READ ONLY = 0", "DROP DATABASE IF EXISTS " + quoteName(name)} {
+			if err := v.exec(ctx, statement); err != nil {
+				return fmt.Errorf("empty the server: %w", err)
+			}
+		}
+	}
+	tablespaces, err := v.lines(ctx, "SELECT NAME FROM information_schema.INNODB_TABLESPACES WHERE SPACE_TYPE = 'General' AND NAME <> 'mysql'")
+	if err != nil {
+		return fmt.Errorf("list the tablespaces: %w", err)
+	}
+	for _, name := range tablespaces {
+		if err := v.exec(ctx, "DROP TABLESPACE "+quoteName(name)); err != nil {
 			return fmt.Errorf("empty the server: %w", err)
 		}
 	}
@@ -116,42 +128,6 @@ func (v *Visit) empty(ctx context.Context, databases []string) error {
 		return fmt.Errorf("forget the server's GTIDs: %w", err)
 	}
 	return nil
-}
-
-// Import runs statements that Accounts gave, without the binary log. A privilege on a table, column or routine outlives it
-// (tried on 9.7.4: after DROP TABLE, DROP COLUMN, and DROP PROCEDURE without automatic_sp_privileges), but cannot be granted
-// without it: such ones are skipped, alone of what their statement grants, and returned.
-func (v *Visit) Import(ctx context.Context, statements []string) (skipped []string, err error) {
-	for _, statement := range statements {
-		err := v.exec(ctx, statement)
-		if nothingThere(err) {
-			var left []string
-			left, err = v.piecemeal(ctx, statement)
-			skipped = append(skipped, left...)
-		}
-		if err != nil {
-			verb, _, _ := strings.Cut(statement, " ")
-			return skipped, fmt.Errorf("make an account (%s …): %w", verb, err)
-		}
-	}
-	return skipped, nil
-}
-
-// nothingThere says whether a statement failed because the table, column or routine does not exist.
-func nothingThere(err error) bool {
-	return isServerError(err, erNoSuchTable, erBadField, erNoSuchRoutine)
-}
-
-// piecemeal grants what a GRANT can grant, and returns what it cannot.
-func (v *Visit) piecemeal(ctx context.Context, grant string) (skipped []string, err error) {
-	for _, piece := range splitGrant(grant) {
-		if err := v.exec(ctx, piece); nothingThere(err) {
-			skipped = append(skipped, piece)
-		} else if err != nil {
-			return skipped, err
-		}
-	}
-	return skipped, nil
 }
 
 // FinishRecovery takes the membership of the old cluster out, marks the recovery as done, and closes the server again.

@@ -226,10 +226,13 @@ func (a *attempt) report(ctx context.Context, p backup.Progress) error {
 func (a *attempt) complete(ctx context.Context, m backup.Manifest) error {
 	at := metav1.NewTime(m.CompletedAt)
 	took := m.CompletedAt.Sub(m.StartedAt)
-	stored := m.Dump.Stored() + m.Accounts.Stored()
+	stored := m.Dump.Stored() + m.Accounts.Stored() + m.Definitions.Stored()
 	err := patiently(ctx, func(ctx context.Context) error {
 		return a.write(ctx, v1alpha1.BackupRunning, func(s *v1alpha1.MySQLBackupStatus) {
 			s.Phase, s.Reason, s.Message, s.Progress = v1alpha1.BackupCompleted, "", "", nil
+			if len(m.LeftOut) > 0 {
+				s.Reason, s.Message = v1alpha1.BackupReasonLeftOut, cut(leftOut(m.LeftOut), statusMessage)
+			}
 			s.CompletedAt, s.Duration = &at, took.Round(time.Second/10).String()
 			s.Version, s.Member = m.Version, m.Member
 			s.DataBytes, s.StoredBytes, s.Size = m.Dump.Bytes, stored, human(stored)

@@ -181,7 +181,7 @@ func TestAPodThatWasLost(t *testing.T) {
 		_, err := s.store.Put(t.Context(), "x/kept", strings.NewReader("x"))
 		must(t, err)
 		must(t, s.pod("b", task.Task{Backup: "b"}).backup(t.Context()))
-		if got := s.stored(); got != "accounts.json.zst dump.sql.zst kept manifest.json" {
+		if got := s.stored(); got != "accounts.json.zst definitions.json.zst dump.sql.zst kept manifest.json" {
 			t.Errorf("stored are %s", got)
 		}
 	})
@@ -375,10 +375,10 @@ func TestABackupThatFails(t *testing.T) {
 		}, v1alpha1.BackupReasonStalled, ""},
 		"no manifest, and nothing may be deleted": {func(_ *scene, w *worker) {
 			w.place.Store = stubborn{w.place.Store, store.ErrUnavailable}
-		}, v1alpha1.BackupReasonStoreUnavailable, "accounts.json.zst dump.sql.zst"},
+		}, v1alpha1.BackupReasonStoreUnavailable, "accounts.json.zst definitions.json.zst dump.sql.zst"},
 		"nothing more is allowed after the dump, and nothing may be deleted": {func(_ *scene, w *worker) {
 			w.place.Store = stubborn{w.place.Store, store.ErrDenied}
-		}, v1alpha1.BackupReasonAccessDenied, "accounts.json.zst dump.sql.zst"},
+		}, v1alpha1.BackupReasonAccessDenied, "accounts.json.zst definitions.json.zst dump.sql.zst"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t)

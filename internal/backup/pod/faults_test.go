@@ -102,7 +102,7 @@ func (s *scene) whole(path string) {
 	folder := strings.TrimPrefix(path, place.Folder(""))
 	m, err := place.Finished(s.t.Context(), folder)
 	must(s.t, err)
-	for _, stream := range []backup.Stream{m.Dump, m.Accounts} {
+	for _, stream := range []backup.Stream{m.Dump, m.Accounts, m.Definitions} {
 		r, err := place.Unpack(s.t.Context(), folder, stream)
 		must(s.t, err)
 		_, err = io.Copy(io.Discard, r)

@@ -224,7 +224,7 @@ func (s *scene) stored() string {
 	return strings.Join(names, " ")
 }
 
-const wholeBackup = "accounts.json.zst dump.sql.zst manifest.json"
+const wholeBackup = "accounts.json.zst definitions.json.zst dump.sql.zst manifest.json"
 
 // during does something once mysqldump has begun.
 func during(w *worker, do func()) {

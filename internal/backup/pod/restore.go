@@ -63,8 +63,8 @@ func (w *worker) restoreBackup(ctx context.Context) (string, error) {
 	o := backup.RestoreOptions{
 		Place: w.place, Folder: folder, Recovery: w.task.ClusterUID, Target: target, User: mysql.OperatorUser,
 		Credentials: w.credentials, Program: w.program, StallTimeout: w.task.StallTimeout, Clock: w.clock,
-		Skipped: func(statements []string) {
-			w.skipped = fmt.Sprintf("%d privileges were left out, because what they are on was gone when the backup was taken: %s", len(statements), strings.Join(statements, "; "))
+		Skipped: func(left []mysql.LeftOut) {
+			w.skipped = leftOut(left)
 			// At once: what follows may be cut off, and the pod that goes on does not come by here.
 			_ = w.tell(ctx, stateRunning, "", "the backup is loaded; "+w.skipped)
 		},

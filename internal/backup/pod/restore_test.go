@@ -184,6 +184,7 @@ func TestARestoreThatFails(t *testing.T) {
 		"a bit of the dump":     {func(s *scene, w *worker) { s.damage(w.task.Path, "dump.sql.zst", flipped) }, v1alpha1.BackupReasonDamaged, false},
 		"half of the dump":      {func(s *scene, w *worker) { s.damage(w.task.Path, "dump.sql.zst", halved) }, v1alpha1.BackupReasonDamaged, false},
 		"a bit of the accounts": {func(s *scene, w *worker) { s.damage(w.task.Path, "accounts.json.zst", flipped) }, v1alpha1.BackupReasonDamaged, false},
+		"a bit of a definition": {func(s *scene, w *worker) { s.damage(w.task.Path, "definitions.json.zst", flipped) }, v1alpha1.BackupReasonDamaged, false},
 		"a bit of the manifest": {func(s *scene, w *worker) { s.damage(w.task.Path, "manifest.json", flipped) }, v1alpha1.BackupReasonDamaged, false},
 		"half of the manifest":  {func(s *scene, w *worker) { s.damage(w.task.Path, "manifest.json", halved) }, v1alpha1.BackupReasonDamaged, false},
 		"the dump is gone":      {func(s *scene, w *worker) { must(s.t, s.store.Delete(s.t.Context(), w.task.Path+"/dump.sql.zst")) }, v1alpha1.BackupReasonDamaged, false},

@@ -28,7 +28,10 @@ func (w *worker) verify(ctx context.Context) error {
 	v := v1alpha1.VerificationStatus{At: metav1.NewTime(w.clock.Now()), Result: v1alpha1.VerificationPassed}
 	if err == nil {
 		v.Tables, v.Checksums = int32(found.Tables), int32(found.Checksums) //nolint:gosec // far fewer than 2 billion tables
-		v.Message = fmt.Sprintf("restored, with the rows of %d tables and the contents of %d as they were", found.Tables, found.Checksums)
+		v.Message = fmt.Sprintf("restored with the cluster's settings; the rows of %d tables, the contents of %d, %d definitions and %d accounts are as they were", found.Tables, found.Checksums, found.Definitions, found.Accounts)
+		if len(found.LeftOut) > 0 {
+			v.Message = cut(v.Message+"; "+leftOut(found.LeftOut), statusMessage)
+		}
 	} else {
 		v.Result, v.Reason, v.Message = v1alpha1.VerificationFailed, reasonOf(err), cut(err.Error(), statusMessage)
 	}
@@ -59,7 +62,7 @@ func (w *worker) verifyNewest(ctx context.Context) (backup.Verified, string, err
 	}
 	w.log.Info("verifying", "backup", w.place.Store.URL(w.place.Folder(folder)))
 	found, err := backup.Verify(ctx, backup.VerifyOptions{
-		Place: w.place, Folder: folder, Dir: w.workDir, Program: w.program, MaxAge: w.task.MaxAge, StallTimeout: w.task.StallTimeout, Clock: w.clock,
+		Place: w.place, Folder: folder, Dir: w.workDir, Program: w.program, Settings: w.task.Settings, MaxAge: w.task.MaxAge, StallTimeout: w.task.StallTimeout, Clock: w.clock,
 	})
 	return found, folder, err
 }

@@ -98,8 +98,7 @@ type Task struct {
 	Path string `json:"path,omitempty"`
 	// Target is the member that is restored into.
 	Target string `json:"target,omitempty"`
-	// MaxAge is how old what the newest dump shows may be, for a verification.
-	MaxAge time.Duration `json:"maxAge,omitempty"`
+	Verification
 	// UntilTime and UntilGTID are how far the source's history is restored; as far as its backup reaches without them.
 	UntilTime *time.Time `json:"untilTime,omitempty"`
 	UntilGTID string     `json:"untilGTID,omitempty"`
@@ -107,6 +106,14 @@ type Task struct {
 	SpoolBytes int64 `json:"spoolBytes,omitempty"`
 	// Report is the ConfigMap to report in.
 	Report string `json:"report,omitempty"`
+}
+
+// Verification is what a verification has to know.
+type Verification struct {
+	// MaxAge is how old what the newest dump shows may be.
+	MaxAge time.Duration `json:"maxAge,omitempty"`
+	// Settings are spec.mysqld.
+	Settings map[string]string `json:"settings,omitempty"`
 }
 
 // Encode writes a task.

@@ -14,9 +14,9 @@ import (
 type MySQLBackupStatusApplyConfiguration struct {
 	// Phase: Pending, Running, Completed or Failed.
 	Phase *apiv1alpha1.BackupPhase `json:"phase,omitempty"`
-	// Reason is a word for why it failed, or why it has not begun; Message says it in full, or what is being done.
+	// Reason is a word for why it failed, or why it has not begun, or LeftOut; Message says it in full, or what is being done.
 	Reason *string `json:"reason,omitempty"`
-	// Message says what is being done, or why the backup failed.
+	// Message says what is being done, or why the backup failed, or what a completed one does not carry.
 	Message *string `json:"message,omitempty"`
 	// Runner is the Job that works on the backup.
 	Runner *string `json:"runner,omitempty"`

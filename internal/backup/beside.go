@@ -1,0 +1,81 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+)
+
+// ErrMoved: the server went on although it was locked, so that what was read does not belong together.
+var ErrMoved = errors.New("the server did not stand still while the dump began")
+
+// beside is what a server holds beside its tables. It is read before the server stands still: thousands of accounts or views take
+// seconds. Sums of what it was read from say later whether it is still the same; without them it is read then.
+type beside struct {
+	accounts                    []string
+	definitions                 mysql.Definitions
+	accountsSum, definitionsSum string
+}
+
+// readBeside reads what can be read now.
+func readBeside(ctx context.Context, v *mysql.Visit) beside {
+	var b beside
+	if sum, err := v.AccountsSum(ctx); err == nil {
+		if statements, err := v.Accounts(ctx); err == nil {
+			b.accounts, b.accountsSum = statements, sum
+		}
+	}
+	if sum, err := v.Inventory().Sum(ctx); err == nil {
+		if found, err := v.Inventory().Definitions(ctx); err == nil {
+			b.definitions, b.definitionsSum = found, sum
+		}
+	}
+	return b
+}
+
+// accountsNow are the accounts of the moment in which the server stands still. They are in no snapshot.
+func (b *beside) accountsNow(ctx context.Context, v *mysql.Visit) ([]string, error) {
+	sum, err := v.AccountsSum(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if sum == b.accountsSum {
+		return b.accounts, nil
+	}
+	return v.Accounts(ctx)
+}
+
+// look brings the definitions to those of the moment that the session's snapshot shows, by another connection where they are others.
+func (b *beside) look(ctx context.Context, v *mysql.Visit, connect func(context.Context) (*mysql.Visit, error)) error {
+	moment, err := v.Inventory().Sum(ctx)
+	if err != nil || moment == b.definitionsSum {
+		return err
+	}
+	other, err := connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer other.Close()
+	if b.definitions, err = other.Inventory().Definitions(ctx); err != nil {
+		return err
+	}
+	now, err := other.Inventory().Sum(ctx)
+	if err == nil && now != moment {
+		err = fmt.Errorf("%w: views, stored programs, databases or tablespaces were changed meanwhile", ErrMoved)
+	}
+	return err
+}
+
+// leftOut is what no dump carries, or a restore may not be able to make.
+func (b *beside) leftOut(ctx context.Context, v *mysql.Visit) ([]mysql.LeftOut, error) {
+	left, err := v.Inventory().LeftOut(ctx)
+	for _, p := range b.definitions.Programs {
+		if p.Broken != "" {
+			left = append(left, mysql.LeftOut{What: p.Title(), Why: "the server cannot use it (" + p.Broken +
+				"), and a restore may not be able to make it and to grant the privileges on it; repair or drop it"})
+		}
+	}
+	return left, err
+}

@@ -1,0 +1,17 @@
+package pod
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+)
+
+// leftOut says what was left out, with as much of the list as a status takes.
+func leftOut(left []mysql.LeftOut) string {
+	lines := make([]string, len(left))
+	for i, l := range left {
+		lines[i] = l.String()
+	}
+	return fmt.Sprintf("%d left out: %s", len(left), strings.Join(lines, "; "))
+}

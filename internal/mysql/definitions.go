@@ -1,0 +1,150 @@
+package mysql
+
+import (
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// Definitions are what a server holds beside its tables, their rows and its accounts.
+type Definitions struct {
+	// ReferenceSystems are all spatial reference systems, those that MySQL brings too: they can be replaced.
+	ReferenceSystems []ReferenceSystem `json:"referenceSystems,omitempty"`
+	// Tablespaces are InnoDB's general ones.
+	Tablespaces []Tablespace `json:"tablespaces,omitempty"`
+	// SystemRows are the rows of MySQL's own tables that belong to the user.
+	SystemRows []SystemRows `json:"systemRows,omitempty"`
+	// Databases are the options of the databases.
+	Databases []DatabaseOptions `json:"databases,omitempty"`
+	// Programs are views and stored programs in an order in which they can be made, but for views, which may need each other.
+	Programs []Program `json:"programs,omitempty"`
+}
+
+// ReferenceSystem is a spatial reference system.
+type ReferenceSystem struct {
+	ID             uint32  `json:"id"`
+	Name           string  `json:"name"`
+	Organization   *string `json:"organization,omitempty"`
+	OrganizationID *uint32 `json:"organizationID,omitempty"`
+	Definition     string  `json:"definition"`
+	Description    *string `json:"description,omitempty"`
+}
+
+// delivered says whether the reference system is one that MySQL brings.
+func (r ReferenceSystem) delivered() bool {
+	return r.ID == 0 || r.Organization != nil && *r.Organization == "EPSG"
+}
+
+// Tablespace is a general tablespace of InnoDB. BlockSize is 0 unless it holds compressed tables; AutoextendSize is 0 by default.
+type Tablespace struct {
+	Name            string  `json:"name"`
+	File            string  `json:"file"`
+	BlockSize       uint64  `json:"blockSize,omitempty"`
+	AutoextendSize  uint64  `json:"autoextendSize,omitempty"`
+	Encrypted       bool    `json:"encrypted,omitempty"`
+	EngineAttribute *string `json:"engineAttribute,omitempty"`
+}
+
+// SystemRows are the rows of a table in the database mysql, NULL as nil.
+type SystemRows struct {
+	Table string      `json:"table"`
+	Rows  [][]*string `json:"rows"`
+}
+
+// DatabaseOptions are a database's, as SHOW CREATE DATABASE prints them.
+type DatabaseOptions struct {
+	Name       string `json:"name"`
+	Definition string `json:"definition"`
+	ReadOnly   bool   `json:"readOnly,omitempty"`
+}
+
+// ProgramKind says what a program is, as SHOW CREATE and DROP call it.
+type ProgramKind string
+
+// Kinds of programs.
+const (
+	KindLibrary   ProgramKind = "LIBRARY"
+	KindFunction  ProgramKind = "FUNCTION"
+	KindProcedure ProgramKind = "PROCEDURE"
+	KindView      ProgramKind = "VIEW"
+	KindTrigger   ProgramKind = "TRIGGER"
+	KindEvent     ProgramKind = "EVENT"
+)
+
+// Program is a view or a stored program, with the session in which it has to be made to be the same.
+type Program struct {
+	Kind     ProgramKind `json:"kind"`
+	Database string      `json:"database"`
+	Name     string      `json:"name"`
+	// Definer is user@host, both unquoted. A library has none.
+	Definer string `json:"definer,omitempty"`
+	// SQLMode to Collation are the session's, DatabaseCollation is what the database had when it was made. Views have no SQLMode
+	// and no DatabaseCollation, only events have a TimeZone.
+	SQLMode           string `json:"sqlMode,omitempty"`
+	CharacterSet      string `json:"characterSet,omitempty"`
+	Collation         string `json:"collation,omitempty"`
+	DatabaseCollation string `json:"databaseCollation,omitempty"`
+	TimeZone          string `json:"timeZone,omitempty"`
+	// AlteredAt, in seconds since 1970, is when it was made or altered last; 0 for a view. MySQL takes no event whose time is over
+	// when it is made.
+	AlteredAt int64 `json:"alteredAt,omitempty"`
+	// Statement is in CharacterSet.
+	Statement SQLText `json:"statement"`
+	// Broken says why the server itself cannot use the view.
+	Broken string `json:"broken,omitempty"`
+}
+
+// Title names the program, for people.
+func (p Program) Title() string {
+	return strings.ToLower(string(p.Kind)) + " " + p.Database + "." + p.Name
+}
+
+func (p Program) quoted() string { return quoteName(p.Database) + "." + quoteName(p.Name) }
+
+// SQLText is the text of a statement in some character set. It is written to JSON as a string where it is UTF-8, so that people can
+// read it.
+type SQLText []byte
+
+// MarshalJSON implements json.Marshaler.
+func (t SQLText) MarshalJSON() ([]byte, error) {
+	if utf8.Valid(t) {
+		return json.Marshal(string(t))
+	}
+	return json.Marshal(map[string]string{"base64": base64.StdEncoding.EncodeToString(t)})
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (t *SQLText) UnmarshalJSON(b []byte) error {
+	var plain string
+	if err := json.Unmarshal(b, &plain); err == nil {
+		*t = SQLText(plain)
+		return nil
+	}
+	var encoded struct {
+		Base64 []byte `json:"base64"`
+	}
+	if err := json.Unmarshal(b, &encoded); err != nil {
+		return fmt.Errorf("a statement is no text: %w", err)
+	}
+	*t = encoded.Base64
+	return nil
+}
+
+// LeftOut is something of a server that a restore does not bring back.
+type LeftOut struct {
+	// What it is, for example "view shop.v" or "account `a`@`%`".
+	What string `json:"what"`
+	// Why it is not restored and what to do about it.
+	Why string `json:"why"`
+}
+
+// String is the line for people.
+func (l LeftOut) String() string { return l.What + ": " + l.Why }
+
+// compareLeftOut orders them by name.
+func compareLeftOut(a, b LeftOut) int {
+	return cmp.Or(strings.Compare(a.What, b.What), strings.Compare(a.Why, b.Why))
+}

@@ -172,6 +172,10 @@ sweep: deps ## Kill the operator before and after every call to AWS, and lose ev
 points: deps ## Restore to 20 random points of a history with a failover in it, and compare row by row. POINTS=20 NAIROBI_SEED=number.
 	@NAIROBI_PITR_POINTS=$(or $(POINTS),20) go test -count=1 -timeout 1h -run TestAnyPointInHistory -v $(TESTFLAGS) ./internal/backup/pitr
 
+.PHONY: schemas
+schemas: deps ## Dump, verify, restore and compare random databases with all that MySQL can hold. SCHEMAS=200 NAIROBI_SEED=number; CI tries 16.
+	@NAIROBI_SCHEMAS=$(or $(SCHEMAS),200) go test -count=1 -timeout 3h -run TestHostileSchemas -v $(TESTFLAGS) ./internal/backup
+
 .PHONY: simulate
 simulate: ## Play random schedules of faults against the brain: SCHEDULES=1000000 SEED=1. A failing one says how to repeat it.
 	@NAIROBI_SEED=$(or $(SEED),1) NAIROBI_SCHEDULES=$(or $(SCHEDULES),1000000) \

@@ -277,7 +277,7 @@ func (r *definitionReader) oneCharacterSet(ctx context.Context, p *Program) erro
 		}
 		statement = slices.Concat(statement, plain, foreign)
 	}
-	p.Statement = append(statement, raw...)
+	p.Statement = slices.Concat(statement, raw)
 	return nil
 }
 

@@ -61,7 +61,7 @@ func (s *scratch) start(ctx context.Context, program func(context.Context, strin
 		return fmt.Errorf("make a folder for the throw-away mysqld: %w", err)
 	}
 	options := filepath.Join(s.dir, "settings.cnf")
-	if err := os.WriteFile(options, []byte(bootstrap.RenderLaunchSettings(bootstrap.Input{Settings: settings})), 0o600); err != nil {
+	if err := os.WriteFile(options, []byte(bootstrap.RenderOptions(settings)), 0o600); err != nil {
 		return fmt.Errorf("write the settings of the throw-away mysqld: %w", err)
 	}
 	common := []string{"--defaults-file=" + options, "--datadir=" + filepath.Join(s.dir, "data"), "--tmpdir=" + filepath.Join(s.dir, "tmp")}

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os/exec"
 	"time"
 
 	"k8s.io/utils/clock"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/settings"
 )
 
 // ErrTooOld: the backup is whole, and shows a moment that is longer ago than was promised.
@@ -55,7 +57,9 @@ func Verify(ctx context.Context, o VerifyOptions) (Verified, error) {
 	if o.Program == nil {
 		o.Program = exec.CommandContext
 	}
-	server, err := startScratch(ctx, o.Dir, o.Program, o.Settings)
+	options := settings.ForLaunch(settings.SeriesOf(found.Manifest.Version), o.Settings)
+	maps.Copy(options, settings.AtCreation(o.Settings))
+	server, err := startScratch(ctx, o.Dir, o.Program, options)
 	if err != nil {
 		return found, err
 	}

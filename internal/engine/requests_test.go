@@ -143,7 +143,7 @@ func TestEC2ThatDoesNotAnswerIsNotAskedInEachPass(t *testing.T) {
 		}, 7, true},
 	} {
 		clock, q, asked := clocktesting.NewFakePassiveClock(time.Unix(1e9, 0)), NewRequests(), 0
-		key, refusal := Errand{What: FindErrand, Object: "volumes"}, error(answer("DescribeVolumes", "InternalError"))
+		key, refusal := Errand{What: FindErrand, Object: "volumes"}, answer("DescribeVolumes", "InternalError")
 		try := func() error {
 			return row.attempt(q, key, clock, func() error { asked++; return refusal })
 		}

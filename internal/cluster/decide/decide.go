@@ -44,21 +44,26 @@ const lacksMySQL = "spec.aws: the default image, Amazon Linux 2023, has no MySQL
 // Preflight asks EC2 whether the spec could be launched, before anything is: once for each spec, and only while
 // something has to be made.
 func (r *Decider) Preflight(ctx context.Context, s *pass.Pass) error {
-	switch {
-	case s.Deleting() || s.Access.Cloud == nil || !s.Observed.CloudReachable || len(s.Desired.Subnets) == 0 || len(s.Access.Violations) > 0:
+	if s.Deleting() || s.Access.Cloud == nil || !s.Observed.CloudReachable || len(s.Desired.Subnets) == 0 || len(s.Access.Violations) > 0 {
 		return nil
-	case unlaunchable(s) != nil:
-		s.Seen.PreflightProblem = unlaunchable(s)
-		return nil
-	case !r.somethingToMake(s):
+	}
+	if s.Seen.PreflightProblem = unlaunchable(s); s.Seen.PreflightProblem == nil {
+		r.tryLaunch(ctx, s)
+	}
+	return nil
+}
+
+// tryLaunch asks EC2, unless it did, or nothing has to be made.
+func (r *Decider) tryLaunch(ctx context.Context, s *pass.Pass) {
+	if !r.somethingToMake(s) {
 		s.Observed.Launchable = true
 		rehearse(ctx, s)
-		return nil
+		return
 	}
 	n, key := s.Cache, PreflightKey(s.Cluster)
 	if !n.Told.FailingSince.IsZero() && r.Clock.Since(n.Told.FailingSince) < preflightYields {
 		s.Observed.Launchable = n.Preflight.Passed == key && n.Preflight.Problem == nil
-		return nil
+		return
 	}
 	if n.Preflight.Passed != key || !n.Preflight.Clean() && r.Clock.Since(n.Preflight.At) >= preflightEvery {
 		s.Access.Problem = r.askPreflight(ctx, s, key)
@@ -66,7 +71,6 @@ func (r *Decider) Preflight(ctx context.Context, s *pass.Pass) error {
 	if s.Access.Problem == nil {
 		takePreflight(s)
 	}
-	return nil
 }
 
 // unlaunchable says why an instance would come up without mysqld, as far as that is known without asking; nil if it is not.

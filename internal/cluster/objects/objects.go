@@ -180,6 +180,16 @@ func (r *Objects) Foreign(ctx context.Context, s *pass.Pass, kind string, obj cl
 	return &engine.Problem{Reason: v1alpha1.ReasonForeignResource, After: engine.AfterPerson, Message: message}
 }
 
+// handedOver says whether a person gave the cluster a Secret that was there before it, for the password of the application.
+func handedOver(secret *corev1.Secret, c *v1alpha1.MySQLCluster) bool {
+	return mayBeHandedOver(secret, c) && secret.Annotations[v1alpha1.AnnotationHandOverTo] == c.Name
+}
+
+// mayBeHandedOver says whether a Secret has the name of the application's, a password, and nobody else who writes it.
+func mayBeHandedOver(secret *corev1.Secret, c *v1alpha1.MySQLCluster) bool {
+	return secret.Name == resources.NamesOf(c.Name).App && len(secret.Data[resources.KeyPassword]) > 0 && pass.OwnerOf(secret) == "" && secret.DeletionTimestamp.IsZero()
+}
+
 // HeldForUID returns the UID of the cluster of a name for which our finalizer alone keeps a deleted object, empty when that is
 // not so.
 func HeldForUID(obj client.Object, cluster string) types.UID {

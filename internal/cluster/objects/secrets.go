@@ -13,7 +13,6 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 )
 
 // ApplySecret writes a Secret of the cluster's own, whoever else has changed it.
@@ -50,16 +49,6 @@ func (r *Objects) OwnedSecret(ctx context.Context, s *pass.Pass, name string) (*
 		}
 	}
 	return &secret, nil
-}
-
-// handedOver says whether a person gave the cluster a Secret that was there before it, for the password of the application.
-func handedOver(secret *corev1.Secret, c *v1alpha1.MySQLCluster) bool {
-	return mayBeHandedOver(secret, c) && secret.Annotations[v1alpha1.AnnotationHandOverTo] == c.Name
-}
-
-// mayBeHandedOver says whether a Secret has the name of the application's, a password, and nobody else who writes it.
-func mayBeHandedOver(secret *corev1.Secret, c *v1alpha1.MySQLCluster) bool {
-	return secret.Name == resources.NamesOf(c.Name).App && len(secret.Data[resources.KeyPassword]) > 0 && pass.OwnerOf(secret) == "" && secret.DeletionTimestamp.IsZero()
 }
 
 // CreateSecret makes a Secret and never replaces one.

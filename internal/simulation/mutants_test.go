@@ -584,7 +584,7 @@ var mutants = []mutant{
 		name: "the client token of an instance that ended is used again",
 		open: true,
 		file: engineCloudFile,
-		old:  "&& ec2.Code(err) != codeTokenEnded {",
+		old:  "&& awsapi.Code(err) != codeTokenEnded {",
 		new:  "{", breaks: []string{notConverged},
 	},
 	{
@@ -598,8 +598,8 @@ var mutants = []mutant{
 		name: "a request that EC2 did not answer leaves no doubt",
 		open: true,
 		file: failuresFile,
-		old:  "class == ec2.Unreachable || class == ec2.Transient) {",
-		new:  "class == ec2.Unreachable && class == ec2.Transient) {", breaks: []string{duplicated, leaked, notConverged},
+		old:  "class == awsapi.Unreachable || class == awsapi.Transient) {",
+		new:  "class == awsapi.Unreachable && class == awsapi.Transient) {", breaks: []string{duplicated, leaked, notConverged},
 	},
 	{
 		name: "nobody records that a restart is due",

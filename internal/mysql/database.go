@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	driver "github.com/go-sql-driver/mysql"
@@ -93,7 +92,7 @@ func checkOwner(database, user, password string) error {
 const maxPassword = 256
 
 // checkPassword refuses a password that MySQL does not take, and one that clients lose a part of on the way: shells and editors drop
-// line breaks and spaces at its ends, and C ends a text at a zero.
+// line breaks and spaces at its ends, and C ends a text at a zero byte.
 func checkPassword(password string) error {
 	switch {
 	case len(password) > maxPassword:
@@ -102,8 +101,8 @@ func checkPassword(password string) error {
 		return fmt.Errorf("%w: it ends in a line break, which clients do not send: write it without, for example with printf instead of echo", ErrPasswordRefused)
 	case strings.TrimSpace(password) != password:
 		return fmt.Errorf("%w: it begins or ends with a space, which clients do not send", ErrPasswordRefused)
-	case strings.ContainsFunc(password, unicode.IsControl) || !utf8.ValidString(password):
-		return fmt.Errorf("%w: it holds a control character, or is no text in UTF-8", ErrPasswordRefused)
+	case strings.ContainsRune(password, 0):
+		return fmt.Errorf("%w: it holds a zero byte, at which clients end it", ErrPasswordRefused)
 	}
 	return nil
 }

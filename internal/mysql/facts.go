@@ -59,7 +59,7 @@ const (
 	factStatus    = "status"
 	factTLS       = "tls"
 	factLink      = "link"
-	factInstance  = "machine"
+	factInstance  = "instance"
 	factStranger  = "stranger"
 )
 

@@ -132,6 +132,39 @@ func workDir() string {
 	return memoryDir
 }
 
+// addresses are the last numbers of the addresses that servers of this process have: all its farms share one network.
+type addresses struct {
+	mu   sync.Mutex
+	last int
+	used map[int]bool
+}
+
+var hosts = addresses{used: map[int]bool{}}
+
+// lastHost is the last number of a network that is not its broadcast address.
+const lastHost = 254
+
+func (a *addresses) take() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for range lastHost {
+		if a.last = a.last%lastHost + 1; !a.used[a.last] {
+			break // with all of them in use mysqld says that its address is taken
+		}
+	}
+	a.used[a.last] = true
+	return a.last
+}
+
+// free gives an address back; 0 stands for none.
+func (a *addresses) free(host int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if host != 0 {
+		delete(a.used, host)
+	}
+}
+
 // removeLeftovers deletes the directories of farms whose process was killed. Their servers died with it.
 func removeLeftovers() {
 	var dirs []string
@@ -185,8 +218,10 @@ func (f *Farm) Start(ctx context.Context, o Options) (*Server, error) {
 	if o.Name == "" {
 		o.Name = fmt.Sprintf("orders-%d", n-1)
 	}
+	host := 0
 	if o.IP == "" {
-		o.IP = fmt.Sprintf("%s.%d", f.network, n)
+		host = hosts.take()
+		o.IP = fmt.Sprintf("%s.%d", f.network, host)
 	}
 	if o.InstanceID == "" {
 		o.InstanceID = fmt.Sprintf("i-%017x", n)
@@ -194,7 +229,7 @@ func (f *Farm) Start(ctx context.Context, o Options) (*Server, error) {
 	if o.Authority == nil {
 		o.Authority = f.Authority
 	}
-	s := &Server{farm: f, Name: o.Name, options: o, ip: o.IP, dir: filepath.Join(f.dir, fmt.Sprint(n)), instanceID: o.InstanceID}
+	s := &Server{farm: f, Name: o.Name, options: o, ip: o.IP, dir: filepath.Join(f.dir, fmt.Sprint(n)), instanceID: o.InstanceID, host: host}
 	if err := s.prepare(); err != nil {
 		return nil, err
 	}
@@ -220,6 +255,7 @@ func (f *Farm) Close() error {
 	f.mu.Unlock()
 	for _, s := range servers {
 		s.Kill()
+		hosts.free(s.host)
 	}
 	return errors.Join(f.private.close(), os.RemoveAll(f.dir))
 }
@@ -227,6 +263,7 @@ func (f *Farm) Close() error {
 // Discard ends a server and deletes all that it had, as the end of an instance and its volume does.
 func (f *Farm) Discard(s *Server) error {
 	s.Kill()
+	hosts.free(s.host)
 	f.mu.Lock()
 	f.servers = slices.DeleteFunc(f.servers, func(other *Server) bool { return other == s })
 	f.mu.Unlock()

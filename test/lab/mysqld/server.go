@@ -53,6 +53,7 @@ type Server struct {
 	ip         string
 	dir        string
 	instanceID string
+	host       int // of addresses; 0 where its address was chosen by others
 
 	mu      sync.Mutex
 	process *os.Process

@@ -92,9 +92,9 @@ type MySQLClusterStatus struct {
 	Members []MemberStatus `json:"members,omitempty"`
 }
 
-// RolloutKind is what is done to the members, one after the other: Instances (new instances, another version, members that leave),
+// RolloutKind is what is done to the members, one after the other: Machines (new instances, another version, members that leave),
 // Restarts (of mysqld), or Volumes (a larger size, another type, IOPS or throughput).
-// +kubebuilder:validation:Enum=Instances;Restarts;Volumes
+// +kubebuilder:validation:Enum=Machines;Restarts;Volumes
 type RolloutKind string
 
 // The kinds, in the order in which they are told when several are under way.
@@ -106,7 +106,7 @@ const (
 
 // RolloutStatus says how far a change that goes from member to member has got.
 type RolloutStatus struct {
-	// Kind is what is done to the members: Instances, Restarts or Volumes. Of several, the first of these
+	// Kind is what is done to the members: Machines, Restarts or Volumes. Of several, the first of these
 	// that has begun is told.
 	// +optional
 	Kind RolloutKind `json:"kind,omitempty"`

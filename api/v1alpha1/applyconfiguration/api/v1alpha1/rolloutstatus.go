@@ -12,7 +12,7 @@ import (
 //
 // RolloutStatus says how far a change that goes from member to member has got.
 type RolloutStatusApplyConfiguration struct {
-	// Kind is what is done to the members: Instances, Restarts or Volumes. Of several, the first of these
+	// Kind is what is done to the members: Machines, Restarts or Volumes. Of several, the first of these
 	// that has begun is told.
 	Kind *apiv1alpha1.RolloutKind `json:"kind,omitempty"`
 	// Done is how many members were changed.

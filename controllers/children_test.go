@@ -83,7 +83,7 @@ func admits(t *testing.T, object client.Object, want bool) {
 	}
 }
 
-// A quota of the namespace leaves no room for Services. That is told in the API server's words, instances are launched all the
+// A quota of the namespace leaves no room for Services. That is reported in the API server's words, instances are launched all the
 // same, and once there is room the Services are made soon.
 func TestObjectsThatTheAPIServerRefuses(t *testing.T) {
 	t.Parallel()

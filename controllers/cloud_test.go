@@ -98,10 +98,10 @@ func TestAnnouncedDisruptions(t *testing.T) {
 	for name, m := range w.seen(w.newOperator(nil)).Observed.Members {
 		in := m.CurrentInstance()
 		if name == "orders-0" && (in.Event != "system-maintenance" || !in.EventAt.Equal(soon) || !in.Impaired) {
-			t.Errorf("of orders-0 the planner is told %+v", in)
+			t.Errorf("the planner observes of orders-0 %+v", in)
 		}
 		if name != "orders-0" && (in.Event != "" || !in.EventAt.IsZero() || in.Impaired) {
-			t.Errorf("of %s the planner is told %+v", name, in)
+			t.Errorf("the planner observes of %s %+v", name, in)
 		}
 	}
 }

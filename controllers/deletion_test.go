@@ -88,7 +88,7 @@ func (w *world) emptyNamespace() {
 }
 
 // TestDeletionOfAProtectedCluster deletes a protected cluster in the phases that need no server. It keeps running: whatever
-// happens to its instances is mended, and nothing in AWS is taken away until somebody lifts the protection.
+// happens to its instances is repaired, and nothing in AWS is deleted until somebody lifts the protection.
 func TestDeletionOfAProtectedCluster(t *testing.T) {
 	t.Parallel()
 	for _, phase := range []v1alpha1.Phase{v1alpha1.PhaseProvisioning, v1alpha1.PhaseEC2Ready} {

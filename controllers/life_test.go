@@ -168,7 +168,7 @@ func (w *world) group() types.SecurityGroup {
 	return found.SecurityGroups[0]
 }
 
-// mended says whether everything that damage did is put right, with another instance in place of the one that ended. It
+// mended says whether everything that damage did is repaired, with another instance in place of the one that ended. It
 // looks into status first: what costs no call to EC2 is asked after every pass.
 func (w *world) mended(ended string) bool {
 	c, _ := w.get()

@@ -17,7 +17,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
-// Instances that would come up without a server are not launched: what to change is told instead.
+// Instances that would come up without a server are not launched: status says what to change.
 func TestNothingIsLaunchedWithoutMySQL(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *v1alpha1.MySQLCluster) { c.Spec.AWS.ImageID = "" })

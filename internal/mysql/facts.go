@@ -76,17 +76,17 @@ type facts struct {
 func factsQuery(watched []string) string {
 	wanted := slices.Concat(slices.Sorted(maps.Keys(PinnedSettings())), slices.Sorted(maps.Keys(ReadOnlyPins())), otherVariables, watched)
 	in := func(names []string) string { return " WHERE VARIABLE_NAME IN ('" + strings.Join(names, "','") + "')" }
-	return `SELECT 'variable', VARIABLE_NAME, VARIABLE_VALUE FROM performance_schema.global_variables` + in(wanted) + `
-		UNION ALL SELECT 'persisted', VARIABLE_NAME, VARIABLE_VALUE FROM performance_schema.persisted_variables
-		UNION ALL SELECT 'status', VARIABLE_NAME, VARIABLE_VALUE FROM performance_schema.global_status` + in(statusVariables) + `
-		UNION ALL SELECT 'tls', PROPERTY, VALUE FROM performance_schema.tls_channel_status WHERE CHANNEL = 'mysql_main' AND PROPERTY IN ('Ssl_server_not_after', 'Ssl_server_not_before')
-		UNION ALL SELECT 'link', 'silence', UNIX_TIMESTAMP(NOW(6)) - NULLIF(GREATEST(UNIX_TIMESTAMP(LAST_HEARTBEAT_TIMESTAMP),
+	return `SELECT '` + factVariable + `', VARIABLE_NAME, VARIABLE_VALUE FROM performance_schema.global_variables` + in(wanted) + `
+		UNION ALL SELECT '` + factPersisted + `', VARIABLE_NAME, VARIABLE_VALUE FROM performance_schema.persisted_variables
+		UNION ALL SELECT '` + factStatus + `', VARIABLE_NAME, VARIABLE_VALUE FROM performance_schema.global_status` + in(statusVariables) + `
+		UNION ALL SELECT '` + factTLS + `', PROPERTY, VALUE FROM performance_schema.tls_channel_status WHERE CHANNEL = 'mysql_main' AND PROPERTY IN ('Ssl_server_not_after', 'Ssl_server_not_before')
+		UNION ALL SELECT '` + factLink + `', 'silence', UNIX_TIMESTAMP(NOW(6)) - NULLIF(GREATEST(UNIX_TIMESTAMP(LAST_HEARTBEAT_TIMESTAMP),
 			UNIX_TIMESTAMP(LAST_QUEUED_TRANSACTION_END_QUEUE_TIMESTAMP), UNIX_TIMESTAMP(QUEUEING_TRANSACTION_START_QUEUE_TIMESTAMP)), 0)
 			FROM performance_schema.replication_connection_status WHERE CHANNEL_NAME = ''
 		UNION ALL ` + strangerSessions + `
-		UNION ALL SELECT 'instance', 'owned', CONVERT(@@GLOBAL.gtid_owned USING utf8mb4)
-		UNION ALL SELECT 'instance', 'clock', UNIX_TIMESTAMP(NOW(6))
-		UNION ALL SELECT 'instance', 'disk', CONVERT(LOAD_FILE('` + diskReport + `') USING utf8mb4)`
+		UNION ALL SELECT '` + factInstance + `', 'owned', CONVERT(@@GLOBAL.gtid_owned USING utf8mb4)
+		UNION ALL SELECT '` + factInstance + `', 'clock', UNIX_TIMESTAMP(NOW(6))
+		UNION ALL SELECT '` + factInstance + `', 'disk', CONVERT(LOAD_FILE('` + diskReport + `') USING utf8mb4)`
 }
 
 // plainFacts is the statement for a member of which nothing more is watched.

@@ -20,7 +20,7 @@ const (
 			AND v.VARIABLE_NAME IN ('rpl_semi_sync_replica', 'rpl_semi_sync_slave') AND v.VARIABLE_VALUE NOT IN ('', '0'))`
 
 	// strangerSessions reads them as facts.
-	strangerSessions = `SELECT 'stranger', CONVERT(PROCESSLIST_ID USING utf8mb4), CONVERT(CONCAT(PROCESSLIST_USER, '@', PROCESSLIST_HOST) USING utf8mb4) ` + strangerThreads
+	strangerSessions = `SELECT '` + factStranger + `', CONVERT(PROCESSLIST_ID USING utf8mb4), CONVERT(CONCAT(PROCESSLIST_USER, '@', PROCESSLIST_HOST) USING utf8mb4) ` + strangerThreads
 )
 
 // Variables with which a server turns clients or their writes away.

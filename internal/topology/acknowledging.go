@@ -61,15 +61,34 @@ func (p *acks) wasReleased(primary *Member) bool {
 	return !s.SourceEnabled && p.Records.goesAlone(primary) && p.connected(primary) < row.WaitCount()
 }
 
-// adjustWait plans to set how many acknowledgements the primary waits for, and says whether that is not as it should be.
-func (p *acks) adjustWait(primary *Member) bool {
+// wantedWait returns how many acknowledgements the primary is to wait for besides those of strangers that are connected, and whether it
+// is to wait at all.
+func (p *acks) wantedWait() (count int, enabled bool) {
+	row := p.plan.Membership
+	return row.WaitCount() + p.Exposure.Departed, p.Lossless && len(row.Voters) > 1
+}
+
+// raiseWait plans to have the primary wait for as many acknowledgements as it must, and says whether it waits for fewer. It comes before
+// whatever else is planned for the primary: an action that fails in each pass must not delay it.
+func (p *acks) raiseWait(primary *Member) bool {
+	s := primary.SQL.SemiSync
+	want, enabled := p.wantedWait()
+	if !enabled || s.SourceEnabled && s.WaitCount >= want+len(s.Strangers) {
+		return false
+	}
+	p.first(waitMySQL/2, SetSourceWait{Member: primary.Name, Enabled: true, W: want})
+	return true
+}
+
+// lowerWait plans to have the primary wait for fewer acknowledgements, or for none, and says whether it waits for too many. A count that
+// is too high stays while too few voters acknowledge: lowering it would answer what voters do not hold.
+func (p *acks) lowerWait(primary *Member) bool {
 	row, s := *p.plan.Membership, primary.SQL.SemiSync
-	enabled, want := p.Lossless && len(row.Voters) > 1, row.WaitCount()+p.Exposure.Departed
+	want, enabled := p.wantedWait()
 	switch {
-	case s.SourceEnabled != enabled || enabled && s.WaitCount < want+len(s.Strangers):
-		p.retry(waitMySQL/2, SetSourceWait{Member: primary.Name, Enabled: enabled, W: want, Alone: !p.Lossless})
+	case s.SourceEnabled && !enabled:
+		p.retry(waitMySQL/2, SetSourceWait{Member: primary.Name, Enabled: false, W: want, Alone: !p.Lossless})
 	case enabled && s.WaitCount > want+len(s.Strangers) && p.sufficesFor(row, primary) && p.mayWaitForFewer(primary, row.WaitCount()):
-		// A count that is too high stays while too few voters acknowledge: lowering it would answer what voters do not hold.
 		p.retry(waitMySQL/2, LowerSourceWait{primary.Name, want, len(s.Strangers)})
 	default:
 		return false

@@ -468,6 +468,21 @@ func TestVotes(t *testing.T) {
 			}, "let orders-0 go on alone"},
 		"somebody switched it off, and the others are there": {
 			func(s *scene) { s.member(0).SQL.SemiSync.SourceEnabled = false }, "let orders-0 wait for 1 acknowledgements"},
+		"it is switched on before the certificate, which may fail in every pass": {
+			func(s *scene) {
+				s.member(0).SQL.SemiSync.SourceEnabled = false
+				s.member(0).SQL.CertificateRenewalDue = true
+			}, "let orders-0 wait for 1 acknowledgements; sign the certificate of orders-0"},
+		"a wait for too few is raised before it": {
+			func(s *scene) {
+				s.member(0).SQL.SemiSync.WaitCount = 0
+				s.member(0).SQL.CertificateRenewalDue = true
+			}, "let orders-0 wait for 1 acknowledgements; sign the certificate of orders-0"},
+		"a wait for too many is lowered after it": {
+			func(s *scene) {
+				s.member(0).SQL.SemiSync.WaitCount = 2
+				s.member(0).SQL.CertificateRenewalDue = true
+			}, "sign the certificate of orders-0"},
 		"an errant voter first stops acknowledging": {
 			func(s *scene) { s.member(2).SQL.Executed = trx(0, 10).Union(trx(2, 1)) }, "switch the acknowledgements of orders-2 off"},
 		"then loses its vote": {

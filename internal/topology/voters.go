@@ -109,10 +109,12 @@ func (o Observed) receives(m, primary *Member) bool {
 func (p *votes) keepWait(primary *Member, admitting bool) {
 	row := *p.plan.Membership
 	switch {
-	case admitting || p.unconfirmed || p.busy(primary.Name) || p.acks.changingVotes():
+	case admitting || p.unconfirmed || p.acks.changingVotes():
+	case !p.acks.wasReleased(primary) && p.acks.raiseWait(primary):
+	case p.busy(primary.Name):
 	case p.acks.wasReleased(primary):
 		p.standAlone(primary)
-	case p.acks.adjustWait(primary):
+	case p.acks.lowerWait(primary):
 	case p.stalledFor(primary, stallPatience) && p.acks.sufficesFor(row, primary):
 		p.retry(waitMySQL, Nudge{primary.Name})
 	case !row.Settled() && p.leaverIsSilent(row) && p.acks.changeIsAcknowledged(primary):

@@ -16,6 +16,7 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 )
 
@@ -24,8 +25,8 @@ const (
 	ArchiveLate = 5 * time.Minute
 	// archiveUnread is how long it may not be looked through: its pod tries that every five minutes.
 	archiveUnread = 15 * time.Minute
-	// basePause is the time between two attempts at a base of the archive, and baseFresh how long after a backup the
-	// archive's pod is waited for to take note of it.
+	// basePause is the time between two attempts at a base of the archive, and baseFresh how long the archive's pod may take to
+	// find a backup that is one.
 	basePause = 30 * time.Minute
 	baseFresh = 5 * time.Minute
 	// baseInfix is in the names of the backups that the operator takes as bases. With the time after it, the longest name
@@ -96,8 +97,8 @@ func (r *Archive) ensureBase(ctx context.Context, s *pass.Pass) error {
 	if s.Backup.Archived == nil || !s.Backup.Archived.BaseNeeded || s.Backup.Archived.Error != "" || s.Plan.Primary == "" {
 		return nil
 	}
-	now := r.Clock.Now()
-	if slices.ContainsFunc(s.Backup.All, func(b v1alpha1.MySQLBackup) bool { return mayBeBase(&b, now) }) {
+	now, report := r.Clock.Now(), s.Backup.Archived
+	if slices.ContainsFunc(s.Backup.All, func(b v1alpha1.MySQLBackup) bool { return mayBeBase(&b, report, now) }) {
 		return nil
 	}
 	keeper := ""
@@ -142,65 +143,114 @@ func (r *Archive) projectArchive(s *pass.Pass, c pass.Conditions) {
 		at := metav1.NewTime(report.FirstRecoverable.Truncate(time.Second).Add(time.Second))
 		st.Backup.FirstRecoverablePoint = &at
 	}
-	status, reason, message := r.judgeArchive(report, s.Backup.ArchiveSince)
-	if s.Backup.CredentialsMissing != "" && (report == nil || reason == v1alpha1.ReasonArchiveBehind) {
-		status, reason, message = metav1.ConditionFalse, v1alpha1.ReasonArchiveBehind, message+"; "+s.Backup.CredentialsMissing
+	v := r.judgeArchive(report, s.Backup.ArchiveSince)
+	if s.Backup.CredentialsMissing != "" && (report == nil || v.reason == v1alpha1.ReasonArchiveBehind) {
+		v = *unhealthy(v1alpha1.ReasonArchiveBehind, v.message+"; "+s.Backup.CredentialsMissing)
 	}
 	if s.Keys.Leaving {
-		status, reason, message = metav1.ConditionFalse, v1alpha1.ReasonDeletionProtected, withoutNamespace
+		v = *unhealthy(v1alpha1.ReasonDeletionProtected, withoutNamespace)
 	}
 	if s.Cluster.Spec.Hibernate {
-		status, reason, message = metav1.ConditionUnknown, v1alpha1.ReasonHibernated, "the cluster hibernates: nothing is archived until it wakes"
+		v = verdict{metav1.ConditionUnknown, v1alpha1.ReasonHibernated, "the cluster hibernates: nothing is archived until it wakes"}
 		if report != nil && !report.CoveredUntil.IsZero() {
-			message += "; what was written after " + report.CoveredUntil.UTC().Format(time.RFC3339) + " is on its volumes alone"
+			v.message += "; what was written after " + report.CoveredUntil.UTC().Format(time.RFC3339) + " is on its volumes alone"
 		}
 	}
-	c.Set(v1alpha1.ConditionArchiveHealthy, status, reason, message)
+	c.Set(v1alpha1.ConditionArchiveHealthy, v.status, v.reason, v.message)
 }
 
-// mayBeBase says whether a dump is, or may become, what the archive begins with.
-func mayBeBase(b *v1alpha1.MySQLBackup, now time.Time) bool {
+// mayBeBase says whether a dump is, or may become, what the archive begins with. One that was taken before a gap is none, however new.
+func mayBeBase(b *v1alpha1.MySQLBackup, report *pass.ArchiveReport, now time.Time) bool {
+	retryLater := isBase(b) && now.Sub(b.CreationTimestamp.Time) < basePause
 	switch {
 	case b.Spec.Method != v1alpha1.BackupMethodDump || !b.DeletionTimestamp.IsZero():
 		return false
-	case !b.Done(), isBase(b) && now.Sub(b.CreationTimestamp.Time) < basePause:
+	case !b.Done():
 		return true
+	case b.Status.Phase != v1alpha1.BackupCompleted:
+		return retryLater
+	case lacks(b, report.Anchor):
+		return false
 	}
-	return b.Status.Phase == v1alpha1.BackupCompleted && b.Status.CompletedAt != nil && now.Sub(b.Status.CompletedAt.Time) < baseFresh
+	return retryLater || b.Status.CompletedAt != nil && now.Sub(b.Status.CompletedAt.Time) < baseFresh
 }
 
-// judgeArchive says in the condition's words how an archive is.
-func (r *Archive) judgeArchive(report *pass.ArchiveReport, since time.Time) (metav1.ConditionStatus, string, string) {
-	now := r.Clock.Now()
-	switch {
-	case report == nil && !since.IsZero() && now.Sub(since) > ArchiveLate:
-		return metav1.ConditionFalse, v1alpha1.ReasonArchiveBehind, "the archive's pod has not reported since its StatefulSet was made at " + since.UTC().Format(time.RFC3339)
-	case report == nil:
-		return metav1.ConditionUnknown, v1alpha1.ReasonArchiveStarting, "the archive's pod has not reported yet"
-	case report.CoveredUntil.IsZero() && report.Error != "":
-		return metav1.ConditionFalse, v1alpha1.ReasonArchiveBehind, fmt.Sprintf("nothing is archived yet: %s: %s", report.Reason, report.Error)
+// lacks says whether a backup is known to lack some of a GTID set. A status without a set says nothing.
+func lacks(b *v1alpha1.MySQLBackup, anchor string) bool {
+	must, err := gtid.Parse(anchor)
+	if err != nil || b.Status.GTIDSet == "" {
+		return false
 	}
-	switch missing := breaks(report); {
-	case now.Sub(report.At) > ArchiveLate:
-		return metav1.ConditionFalse, v1alpha1.ReasonArchiveBehind, "the archive's pod has not reported since " + report.At.UTC().Format(time.RFC3339)
-	case now.Sub(report.CoveredUntil) > ArchiveLate && report.Error != "":
-		return metav1.ConditionFalse, v1alpha1.ReasonArchiveBehind, fmt.Sprintf("what was written after %s is not archived: %s: %s", report.CoveredUntil.UTC().Format(time.RFC3339), report.Reason, report.Error)
-	case report.BaseNeeded && len(missing) > 0:
-		return metav1.ConditionFalse, v1alpha1.ReasonArchiveGap, "the archive has a break, over which nothing can be restored until the next backup; " + strings.Join(missing, "; ")
-	case report.BaseNeeded:
-		return metav1.ConditionFalse, v1alpha1.ReasonArchiveBaseNeeded, "the archive has no backup to begin with yet"
-	case now.Sub(report.CoveredUntil) > ArchiveLate:
-		return metav1.ConditionFalse, v1alpha1.ReasonArchiveBehind, "what was written after " + report.CoveredUntil.UTC().Format(time.RFC3339) + " is not archived yet"
-	case report.Unread != "" && now.Sub(report.UnreadSince) > archiveUnread:
-		return metav1.ConditionFalse, v1alpha1.ReasonArchiveUnread, fmt.Sprintf("whether segments are missing is not known since %s: %s", report.UnreadSince.UTC().Format(time.RFC3339), report.Unread)
-	case report.FirstRecoverable.IsZero():
-		return metav1.ConditionUnknown, v1alpha1.ReasonArchiveStarting, "the archive is being looked through"
+	has, err := gtid.Parse(b.Status.GTIDSet)
+	return err == nil && !has.Contains(must)
+}
+
+// verdict is what the condition ArchiveHealthy says.
+type verdict struct {
+	status          metav1.ConditionStatus
+	reason, message string
+}
+
+func unhealthy(reason, message string) *verdict {
+	return &verdict{metav1.ConditionFalse, reason, message}
+}
+
+// judgeArchive says how an archive is, by its pod's last report, nil for none, and since when there is a pod that could report.
+func (r *Archive) judgeArchive(report *pass.ArchiveReport, since time.Time) verdict {
+	now := r.Clock.Now()
+	if report == nil {
+		if !since.IsZero() && now.Sub(since) > ArchiveLate {
+			return *unhealthy(v1alpha1.ReasonArchiveBehind, "the archive's pod has not reported since its StatefulSet was made at "+since.UTC().Format(time.RFC3339))
+		}
+		return verdict{metav1.ConditionUnknown, v1alpha1.ReasonArchiveStarting, "the archive's pod has not reported yet"}
+	}
+	for _, judge := range []func(*pass.ArchiveReport, time.Time) *verdict{judgeStandstill, judgeBase, judgeProgress} {
+		if v := judge(report, now); v != nil {
+			return *v
+		}
 	}
 	message := "any moment from " + report.FirstRecoverable.UTC().Format(time.RFC3339) + " on can be restored"
 	if report.Kept != "" {
 		message += "; old segments stay: " + report.Kept
 	}
-	return metav1.ConditionTrue, v1alpha1.ReasonArchiving, message
+	return verdict{metav1.ConditionTrue, v1alpha1.ReasonArchiving, message}
+}
+
+// judgeStandstill returns what keeps the archive from growing, nil for nothing.
+func judgeStandstill(report *pass.ArchiveReport, now time.Time) *verdict {
+	switch {
+	case report.CoveredUntil.IsZero() && report.Error != "":
+		return unhealthy(v1alpha1.ReasonArchiveBehind, fmt.Sprintf("nothing is archived yet: %s: %s", report.Reason, report.Error))
+	case now.Sub(report.At) > ArchiveLate:
+		return unhealthy(v1alpha1.ReasonArchiveBehind, "the archive's pod has not reported since "+report.At.UTC().Format(time.RFC3339))
+	case now.Sub(report.CoveredUntil) > ArchiveLate && report.Error != "":
+		return unhealthy(v1alpha1.ReasonArchiveBehind, fmt.Sprintf("what was written after %s is not archived: %s: %s", report.CoveredUntil.UTC().Format(time.RFC3339), report.Reason, report.Error))
+	}
+	return nil
+}
+
+// judgeBase returns what an archive lacks that has no backup to begin with, nil for one that has.
+func judgeBase(report *pass.ArchiveReport, _ time.Time) *verdict {
+	if !report.BaseNeeded {
+		return nil
+	}
+	if missing := breaks(report); len(missing) > 0 {
+		return unhealthy(v1alpha1.ReasonArchiveGap, "the archive has a break, over which nothing can be restored until the next backup; "+strings.Join(missing, "; "))
+	}
+	return unhealthy(v1alpha1.ReasonArchiveBaseNeeded, "the archive has no backup to begin with yet")
+}
+
+// judgeProgress returns how far an archive that grows is behind or not looked through, nil for one of which everything is known.
+func judgeProgress(report *pass.ArchiveReport, now time.Time) *verdict {
+	switch {
+	case now.Sub(report.CoveredUntil) > ArchiveLate:
+		return unhealthy(v1alpha1.ReasonArchiveBehind, "what was written after "+report.CoveredUntil.UTC().Format(time.RFC3339)+" is not archived yet")
+	case report.Unread != "" && now.Sub(report.UnreadSince) > archiveUnread:
+		return unhealthy(v1alpha1.ReasonArchiveUnread, fmt.Sprintf("whether segments are missing is not known since %s: %s", report.UnreadSince.UTC().Format(time.RFC3339), report.Unread))
+	case report.FirstRecoverable.IsZero():
+		return &verdict{metav1.ConditionUnknown, v1alpha1.ReasonArchiveStarting, "the archive is being looked through"}
+	}
+	return nil
 }
 
 // breaks are the ways in which the archive has a break.

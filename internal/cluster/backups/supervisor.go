@@ -148,14 +148,23 @@ func (r *Supervisor) supervise(ctx context.Context, b *v1alpha1.MySQLBackup, clu
 		return ctrl.Result{}, r.takeEnd(ctx, b, job)
 	case running && (silent > stall+ReportGrace || job != nil && silent > stall):
 		return r.superviseSilent(ctx, b, job, stall+ReportGrace)
-	case job == nil && !running && !scheduled(b):
-		return r.startNow(ctx, b, cluster)
-	case job == nil && silent > RunnerGrace:
-		return ctrl.Result{}, r.Fail(ctx, b, v1alpha1.BackupReasonRunnerLost, "the Job that worked on it is gone")
-	case job != nil && !running && jobs.NeverRan(job, r.Clock.Now()):
+	case job == nil:
+		return r.superviseWithout(ctx, b, cluster, silent)
+	case !running && jobs.NeverRan(job, r.Clock.Now()):
 		return ctrl.Result{}, r.endUnstarted(ctx, b, job, cluster)
-	case job != nil && !running:
+	case !running:
 		return ctrl.Result{RequeueAfter: SuperviseEvery}, r.tellStart(ctx, b, cluster)
+	}
+	return ctrl.Result{RequeueAfter: SuperviseEvery}, nil
+}
+
+// superviseWithout makes the Job of a backup that has none yet, and fails one whose Job is gone.
+func (r *Supervisor) superviseWithout(ctx context.Context, b *v1alpha1.MySQLBackup, cluster *v1alpha1.MySQLCluster, silent time.Duration) (ctrl.Result, error) {
+	switch {
+	case b.Status.Phase != v1alpha1.BackupRunning && !scheduled(b):
+		return r.startNow(ctx, b, cluster)
+	case silent > RunnerGrace:
+		return ctrl.Result{}, r.Fail(ctx, b, v1alpha1.BackupReasonRunnerLost, "the Job that worked on it is gone")
 	}
 	return ctrl.Result{RequeueAfter: SuperviseEvery}, nil
 }

@@ -276,6 +276,7 @@ type ArchiveReport struct {
 	At               time.Time `json:"at"`
 	Segments         uint64    `json:"segments"`
 	CoveredUntil     time.Time `json:"coveredUntil"`
+	Anchor           string    `json:"anchor"`
 	BaseNeeded       bool      `json:"baseNeeded"`
 	FirstRecoverable time.Time `json:"firstRecoverable"`
 	Gap              string    `json:"gap"`

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/jobs"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
@@ -105,6 +106,45 @@ func TestARestoringPodThatDoesNotEnd(t *testing.T) {
 		p := goOn()
 		if told := p != nil && p.Reason == v1alpha1.ReasonRecoveryStuck; told != then.told {
 			t.Errorf("after another %s: %v, want %v", then.after, p, then.told)
+		}
+	}
+}
+
+// TestAFailedAttemptIsReported as long as the Job that made it tries again; not a failure of a Job that is gone.
+func TestAFailedAttemptIsReported(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, recovers)
+	o := w.newOperator(nil)
+	o.Images = &pass.Images{Own: "operator:1", Client: pass.DefaultClientImage}
+	goOn := func() *engine.Problem {
+		t.Helper()
+		return pass.AsProblem(o.restorer.Recover(t.Context(), w.seen(o), topology.Recover{Member: "orders-0"}))
+	}
+	if p := goOn(); p != nil {
+		t.Fatal(p)
+	}
+	key := client.ObjectKey{Namespace: w.cluster.Namespace, Name: resources.NamesOf("orders").Recovery}
+	var job batchv1.Job
+	must(t, kube.Get(t.Context(), key, &job))
+	job.Status = batchv1.JobStatus{Active: 1, Ready: ptr.To(int32(1))}
+	must(t, kube.Status().Update(t.Context(), &job))
+	for _, row := range []struct {
+		what     string
+		data     map[string]string
+		reported bool
+	}{
+		{"nothing failed", map[string]string{task.ReportState: "Running", task.ReportJob: string(job.UID)}, false},
+		{"an attempt failed", map[string]string{task.ReportState: pass.RestoreFailed, task.ReportFailure: "LoadFailed: ERROR 1449", task.ReportJob: string(job.UID)}, true},
+		{"the next one runs", map[string]string{task.ReportState: "Running", task.ReportFailure: "LoadFailed: ERROR 1449", task.ReportJob: string(job.UID)}, true},
+		{"it was another Job", map[string]string{task.ReportState: "Running", task.ReportFailure: "LoadFailed: ERROR 1449", task.ReportJob: "gone"}, false},
+	} {
+		var report corev1.ConfigMap
+		must(t, kube.Get(t.Context(), key, &report))
+		report.Data = row.data
+		must(t, kube.Update(t.Context(), &report))
+		p := goOn()
+		if reported := p != nil && p.Reason == v1alpha1.ReasonRecoveryFailed && strings.Contains(p.Message, "1449"); reported != row.reported {
+			t.Errorf("%s: %v, want it reported: %t", row.what, p, row.reported)
 		}
 	}
 }

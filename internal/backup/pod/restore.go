@@ -119,7 +119,11 @@ func (w *worker) choose(ctx context.Context, folder string) (*pitr.Plan, string,
 // tell reports in the ConfigMap that the operator made for it.
 func (w *worker) tell(ctx context.Context, state, reason, message string) error {
 	w.log.Info(message, "state", state, "reason", reason)
-	_, err := w.patchReport(ctx, map[string]string{task.ReportState: state, task.ReportReason: reason, task.ReportMessage: cut(message, statusMessage)})
+	data := map[string]string{task.ReportState: state, task.ReportReason: reason, task.ReportMessage: cut(message, statusMessage)}
+	if state == stateFailed {
+		data[task.ReportFailure] = cut(reason+": "+message, statusMessage)
+	}
+	_, err := w.patchReport(ctx, data)
 	return err
 }
 

@@ -207,7 +207,7 @@ func TestARestoreThatFails(t *testing.T) {
 				t.Errorf("it ended with %v", err)
 			}
 			said := s.said("orders-recovery")
-			if said[task.ReportState] != stateFailed || said[task.ReportReason] != row.reason || said[task.ReportMessage] == "" {
+			if said[task.ReportState] != stateFailed || said[task.ReportReason] != row.reason || said[task.ReportMessage] == "" || said[task.ReportFailure] != row.reason+": "+said[task.ReportMessage] {
 				t.Errorf("it said %v, not %s", said, row.reason)
 			}
 			if out, err := into.SQL(t.Context(), "SELECT @@read_only"); err != nil || out != "1" {

@@ -51,6 +51,8 @@ const (
 	ReportPassedAt     = "passedAt"
 	// ReportSkipped says what a restore left out. It stays when another pod goes on.
 	ReportSkipped = "skipped"
+	// ReportFailure is why the last attempt failed, with its reason. It stays while another pod of the Job tries again.
+	ReportFailure = "failure"
 	// ReportJob is the UID of the Job whose pod reported.
 	ReportJob = "job"
 	// ReportArchive is how the archive is, in JSON.

@@ -91,6 +91,9 @@ func (r *Restorer) follow(ctx context.Context, s *pass.Pass, job *batchv1.Job) e
 		}
 		r.Events.Eventf(s.Cluster, nil, corev1.EventTypeWarning, v1alpha1.EventRecoveryNotStarted, announce.Act,
 			"The pod of Job %s did not run within %s; it is tried again as the spec is by now", job.Name, jobs.StartPatience)
+	case s.Backup.Recovery[task.ReportFailure] != "" && reportedBy(s, job):
+		return &engine.Problem{Reason: v1alpha1.ReasonRecoveryFailed, After: engine.AfterWaiting,
+			Message: fmt.Sprintf("Job %s failed to restore and tries again: %s", job.Name, s.Backup.Recovery[task.ReportFailure])}
 	}
 	return nil
 }
@@ -225,7 +228,7 @@ func (r *Restorer) forgetFailure(ctx context.Context, s *pass.Pass) error {
 	if err := client.IgnoreNotFound(r.Client.Get(ctx, client.ObjectKey{Namespace: s.Cluster.Namespace, Name: name}, &report)); err != nil {
 		return fmt.Errorf("read ConfigMap %s: %w", name, err)
 	}
-	if !pass.OwnedBy(&report, s.Cluster) || report.Data[task.ReportState] != pass.RestoreFailed {
+	if !pass.OwnedBy(&report, s.Cluster) || report.Data[task.ReportState] != pass.RestoreFailed && report.Data[task.ReportFailure] == "" {
 		return nil // nor is one that is not there
 	}
 	before := report.DeepCopy()

@@ -34,7 +34,8 @@ func TestLaunchedInstanceIsAsTheDesignWants(t *testing.T) {
 	if i.PublicIpAddress != nil {
 		t.Errorf("it has the public address %s", *i.PublicIpAddress)
 	}
-	if i.MetadataOptions == nil || i.MetadataOptions.HttpTokens != types.HttpTokensStateRequired || aws.ToInt32(i.MetadataOptions.HttpPutResponseHopLimit) != 1 {
+	if i.MetadataOptions == nil || i.MetadataOptions.HttpTokens != types.HttpTokensStateRequired || aws.ToInt32(i.MetadataOptions.HttpPutResponseHopLimit) != 1 ||
+		i.MetadataOptions.InstanceMetadataTags != types.InstanceMetadataTagsStateDisabled {
 		t.Errorf("metadata options are %+v", i.MetadataOptions)
 	}
 	protected, err := l.sdk().DescribeInstanceAttribute(t.Context(), &awsec2.DescribeInstanceAttributeInput{

@@ -146,6 +146,8 @@ func (c *Cloud) runInput(ctx context.Context, spec LaunchSpec) (*ec2.RunInstance
 			HttpEndpoint:            types.InstanceMetadataEndpointStateEnabled,
 			HttpTokens:              types.HttpTokensStateRequired,
 			HttpPutResponseHopLimit: aws.Int32(metadataHops),
+			// Where the account's default is to show tags there, EC2 refuses a launch with a tag like ours, which holds a slash.
+			InstanceMetadataTags: types.InstanceMetadataTagsStateDisabled,
 		},
 		// Against a person's slip; TerminateInstance clears it. Stopping stays allowed: the fence needs it.
 		DisableApiTermination: aws.Bool(true),

@@ -22,7 +22,8 @@
 //   - The rules that moto lacks (test/lab/moto/strict): idempotency by
 //     ClientToken, checks of attach, detach, type, image, zone and user data,
 //     termination protection with a launch, DryRun, states that take time, the
-//     texts of errors. Four modifications a volume a day.
+//     texts of errors. Four modifications a volume a day. The account's default
+//     is to show tags in the instance metadata.
 //   - The faults of the proxy: their codes are EC2's, when they come is up to
 //     the test. A denied call's encoded message is made up.
 //   - An instance is running about 0.2 s after its launch and booted a second

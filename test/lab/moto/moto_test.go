@@ -277,6 +277,12 @@ func TestLaunchIsRefused(t *testing.T) {
 			in.UserData = aws.String(base64.StdEncoding.EncodeToString(make([]byte, 16384)))
 		}, ""},
 		"not even base 64": {func(in *ec2.RunInstancesInput) { in.UserData = aws.String("#!/bin/sh") }, "InvalidParameterValue"},
+		// The account's default shows tags in the metadata service, whose paths they become.
+		"tag with a slash":      {tagged("shop/orders", ""), "InvalidParameterValue"},
+		"tag with a blank":      {tagged("cost centre", types.InstanceMetadataTagsStateEnabled), "InvalidParameterValue"},
+		"reserved tag":          {tagged("_index", ""), "InvalidParameterValue"},
+		"tag that is a path":    {tagged("cost-centre", ""), ""},
+		"slash, tags not shown": {tagged("shop/orders", types.InstanceMetadataTagsStateDisabled), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := client().RunInstances(t.Context(), launch("", row.change))
@@ -287,6 +293,24 @@ func TestLaunchIsRefused(t *testing.T) {
 				wantCode(t, err, row.want)
 			}
 		})
+	}
+}
+
+func tagged(key string, shown types.InstanceMetadataTagsState) func(*ec2.RunInstancesInput) {
+	return func(in *ec2.RunInstancesInput) {
+		in.TagSpecifications = []types.TagSpecification{{ResourceType: types.ResourceTypeInstance,
+			Tags: []types.Tag{{Key: aws.String(key), Value: aws.String("x")}}}}
+		in.MetadataOptions = &types.InstanceMetadataOptionsRequest{InstanceMetadataTags: shown}
+	}
+}
+
+func TestTagKeyIsRefusedInTheWordsOfEC2(t *testing.T) {
+	_, err := client().RunInstances(t.Context(), launch("", tagged("shop/orders", "")))
+	const want = `'shop/orders' is not a valid tag key. Tag keys must match pattern ([0-9a-zA-Z\-_+=,.@:]{1,255}), ` +
+		`and must not be a reserved name ('.', '..', '_index')`
+	var api smithy.APIError
+	if !errors.As(err, &api) || api.ErrorMessage() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
 	}
 }
 

@@ -44,7 +44,7 @@ type Instance struct {
 	Groups     []string `json:"groups"`
 	// UserData as decoded bytes.
 	UserData []byte `json:"userData"`
-	// Tags are filled only when the metadata options ask for them.
+	// Tags are filled when the metadata service shows them.
 	Tags map[string]string `json:"tags"`
 }
 

@@ -3,6 +3,7 @@
 import base64
 import binascii
 import copy
+import re
 import time
 
 import moto.ec2.responses.instances as responses
@@ -26,6 +27,10 @@ USER_DATA_LIMIT = 16384  # bytes before base64, EC2 user guide
 CONSOLE_LIMIT = 65536  # bytes, GetConsoleOutput
 TERMINATED_VISIBLE = 3600  # seconds, "about an hour" in the EC2 user guide
 STOPPED_ONLY = ("instance_type", "user_data", "kernel")
+# The account's default for launches that do not choose, as ModifyInstanceMetadataDefaults or an organisation's policy sets it.
+DEFAULT_METADATA_TAGS = "enabled"
+METADATA_TAG_KEY = re.compile(r"[0-9a-zA-Z\-_+=,.@:]{1,255}")
+METADATA_RESERVED = (".", "..", "_index")
 
 _original = {
     "init": Instance.__init__,
@@ -98,6 +103,7 @@ def init(self, *args, **kwargs):
     self._lab_reboots = 0
     self._lab_checks = {"system": "ok", "instance": "ok", "volumes": "ok"}
     self._lab_events = []
+    self.metadata_options.instance_metadata_tags = metadata_tags(kwargs.get("metadata_options"))
     set_state(self, "pending")
     TRANSITIONS.later(lambda: report(self, "running"))
 
@@ -279,6 +285,24 @@ def check_profile(response):
         )
 
 
+def metadata_tags(options):
+    """Whether the metadata service shows the instance's tags."""
+    return (options or {}).get("InstanceMetadataTags") or DEFAULT_METADATA_TAGS
+
+
+def check_metadata_tags(response):
+    """A tag is a path of the metadata service, where that shows tags."""
+    if metadata_tags(response._get_param("MetadataOptions", {})) != "enabled":
+        return
+    for key in response._parse_tag_specification().get("instance", {}):
+        if not METADATA_TAG_KEY.fullmatch(key) or key in METADATA_RESERVED:
+            raise EC2ClientError(
+                "InvalidParameterValue",
+                f"'{key}' is not a valid tag key. Tag keys must match pattern ([0-9a-zA-Z\\-_+=,.@:]{{1,255}}), "
+                "and must not be a reserved name ('.', '..', '_index')",
+            )
+
+
 def check_launch(response):
     """What EC2 refuses before it makes anything, also in a dry run."""
     backend = response.ec2_backend
@@ -292,6 +316,7 @@ def check_launch(response):
     if key and key not in backend.key_pairs:
         raise EC2ClientError("InvalidKeyPair.NotFound", f"The key pair '{key}' does not exist")
     check_profile(response)
+    check_metadata_tags(response)
 
 
 def run_instances(self):

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -273,6 +274,38 @@ func TestNoCapacityInOneZone(t *testing.T) {
 	}
 	if n := len(l.realInstances()); n != 2 {
 		t.Errorf("%d instances, want 2", n)
+	}
+}
+
+// A zone that does not launch the type is one without capacity: another may do. EC2 says so with a code that it also uses for what it
+// does nowhere.
+func TestZoneThatDoesNotLaunchTheType(t *testing.T) {
+	l := newLab(t)
+	l.fault(proxy.Rule{Kind: proxy.Fail, Code: "Unsupported", Zone: zoneA, Actions: []string{"RunInstances"},
+		Message: "Your requested instance type (m6i.large) is not supported in your requested Availability Zone (us-east-1a). Please retry your request by not specifying an Availability Zone or choosing us-east-1b."})
+	_, err := l.cloud.LaunchInstance(t.Context(), l.launchSpec("orders-0", 1))
+	told := awsapi.Explain(err)
+	if !awsapi.IsWaiting(err) || awsapi.Code(err) != awsapi.CodeNoCapacity || told.Reason != v1alpha1.ReasonInsufficientCapacity || !strings.Contains(told.Message, "(Unsupported)") {
+		t.Errorf("%v is %+v", err, told)
+	}
+	l.proxy.Clear()
+	l.fault(proxy.Rule{Kind: proxy.Fail, Code: "Unsupported", Actions: []string{"RunInstances"}, Message: "The requested configuration is currently not supported."})
+	if _, err := l.cloud.LaunchInstance(t.Context(), l.launchSpec("orders-0", 1)); awsapi.Classify(err) != awsapi.Invalid {
+		t.Errorf("what EC2 does nowhere is %v (%s)", err, awsapi.Classify(err))
+	}
+}
+
+// EBS makes a volume that it cannot encrypt, deletes it, and then knows its token: nothing comes of waiting for it.
+func TestTokenOfWhatIsDeletedIsSpent(t *testing.T) {
+	l := newLab(t)
+	l.fault(proxy.Rule{Kind: proxy.Fail, Code: awsapi.CodeTokenMismatch, Actions: []string{"CreateVolume", "RunInstances"},
+		Message: "The client token you have provided is associated with a resource that is already deleted. Please use a different client token."})
+	_, launch := l.cloud.LaunchInstance(t.Context(), l.launchSpec("orders-0", 1))
+	_, create := l.cloud.CreateVolume(t.Context(), l.volumeSpec("orders-0", 1))
+	for _, err := range []error{launch, create} {
+		if awsapi.Code(err) != awsapi.CodeTokenEnded || !awsapi.IsWaiting(err) || !strings.Contains(awsapi.Message(err), "another client token") {
+			t.Errorf("%v: code %s", err, awsapi.Code(err))
+		}
 	}
 }
 

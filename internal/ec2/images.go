@@ -136,10 +136,15 @@ func (i *images) image(ctx context.Context, id string) (Image, error) {
 		return found, nil
 	}
 	if err == nil || strings.HasPrefix(awsapi.Code(err), "InvalidAMIID.") && awsapi.Code(err) != "InvalidAMIID.Unavailable" {
-		return Image{}, &awsapi.Error{Class: awsapi.Invalid, Err: err,
-			Text: fmt.Sprintf("there is no image %s in %s, or it is not shared with this account: correct spec.aws.imageID", id, i.region)}
+		return Image{}, noImage(id, i.region, err)
 	}
 	return Image{}, fmt.Errorf("describe image %s: %w", id, err)
+}
+
+// noImage is the error of an image that EC2 does not show.
+func noImage(id, region string, err error) error {
+	return &awsapi.Error{Class: awsapi.Invalid, Err: err, Text: fmt.Sprintf("there is no image %s in %s, or it is not shared with this account, "+
+		"or the account's Allowed AMIs setting excludes it: correct spec.aws.imageID", id, region)}
 }
 
 // instanceType describes one instance type; an unknown one is an error of class Invalid.

@@ -64,7 +64,7 @@ func (c *Cloud) LaunchInstance(ctx context.Context, spec LaunchSpec) (inventory.
 		found, err := c.instanceOfToken(ctx, aws.ToString(input.ClientToken), byTags, err)
 		return found, awsapi.Wrap(what, err)
 	case err != nil:
-		return inventory.Instance{}, awsapi.Wrap(what, explainLaunch(c.Inventory.UnlessFresh(err, spec.SecurityGroupIDs...), spec))
+		return inventory.Instance{}, awsapi.Wrap(what, explainLaunch(c.Inventory.UnlessFresh(err, spec.SecurityGroupIDs...), spec, c.Inventory.Region()))
 	case len(answer.Instances) != 1:
 		return inventory.Instance{}, fmt.Errorf("%s: EC2 answered with %d instances", what, len(answer.Instances))
 	}
@@ -110,7 +110,16 @@ func (c *Cloud) instanceOfToken(ctx context.Context, token string, byTags []type
 			return found, err
 		}
 	}
-	return inventory.Instance{}, &awsapi.Error{Class: awsapi.Waiting, Text: "EC2 has launched this instance before but does not show it yet", Err: mismatch}
+	return inventory.Instance{}, notShown("launched this instance", mismatch)
+}
+
+// notShown is the error of a client token that EC2 knows, while it does not show what the token made.
+func notShown(what string, mismatch error) error {
+	if awsapi.TokenSpent(mismatch) {
+		return &awsapi.Error{Class: awsapi.Waiting, Code: awsapi.CodeTokenEnded, Err: mismatch,
+			Text: "EC2 has " + what + " before and deleted it; the next one is asked for under another client token"}
+	}
+	return &awsapi.Error{Class: awsapi.Waiting, Text: "EC2 has " + what + " before but does not show it yet", Err: mismatch}
 }
 
 // runInput is the same, byte for byte, for the same spec and image: EC2 compares a repeated token's parameters.

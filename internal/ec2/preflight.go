@@ -287,7 +287,7 @@ func (p *preflight) tryLaunch(ctx context.Context) error {
 	if _, err = p.cloud.api.RunInstances(ctx, input); passed(err) {
 		return nil
 	}
-	return p.judge(explainLaunch(err, spec), awsapi.FieldInstanceType)
+	return p.judge(explainLaunch(err, spec, p.cloud.Inventory.Region()), awsapi.FieldInstanceType)
 }
 
 // tryVolume makes CreateVolume as a dry run in the zone of the first subnet.

@@ -40,7 +40,7 @@ func vCPUQuota(instanceType string) string {
 }
 
 // explainLaunch gives the errors of a launch that need it words that name what to change.
-func explainLaunch(err error, spec LaunchSpec) error {
+func explainLaunch(err error, spec LaunchSpec, region string) error {
 	switch code := awsapi.Code(err); {
 	case code == "VcpuLimitExceeded":
 		return &awsapi.Error{Class: awsapi.Quota, Err: err, Text: fmt.Sprintf(
@@ -52,6 +52,12 @@ func explainLaunch(err error, spec LaunchSpec) error {
 	case code == "InsufficientFreeAddressesInSubnet":
 		return &awsapi.Error{Class: awsapi.Waiting, Err: err, Text: fmt.Sprintf(
 			"subnet %s has no free address: free some, or append a larger subnet to spec.aws.subnetIDs (%s)", spec.SubnetID, code)}
+	case awsapi.LacksImage(err):
+		return noImage(spec.ImageID, region, err)
+	case awsapi.ZoneLacksType(err): // what helps is what helps when there is no capacity: waiting, or another zone
+		return &awsapi.Error{Class: awsapi.Waiting, Code: awsapi.CodeNoCapacity, Err: err, Text: fmt.Sprintf(
+			"EC2 launches no %s in the zone of subnet %s at the moment: it will be asked for again; choose another spec.aws.instanceType, or a subnet of another zone (%s)",
+			spec.InstanceType, spec.SubnetID, code)}
 	case awsapi.IsCapacity(err):
 		return &awsapi.Error{Class: awsapi.Waiting, Err: err, Text: fmt.Sprintf(
 			"EC2 has no %s left in the zone of subnet %s at the moment: it will be asked for again; another spec.aws.instanceType may be had at once (%s)",

@@ -34,7 +34,7 @@ func (c *Cloud) CreateVolume(ctx context.Context, spec VolumeSpec) (inventory.Vo
 	if mismatch := err; awsapi.Code(mismatch) == awsapi.CodeTokenMismatch {
 		found, ok, err := c.findVolume(ctx, filters...)
 		if err == nil && !ok {
-			err = &awsapi.Error{Class: awsapi.Waiting, Text: "EC2 has created this volume before but does not show it yet", Err: mismatch}
+			err = notShown("created this volume", mismatch)
 		}
 		return found, awsapi.Wrap(what, err)
 	}

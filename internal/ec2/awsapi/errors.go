@@ -58,7 +58,9 @@ var (
 // without request ids.
 type Error struct {
 	Class Class
-	Text  string
+	// Code replaces EC2's code where its text says more than that; empty keeps EC2's.
+	Code string
+	Text string
 	// Err is the cause; nil when there is none.
 	Err error
 }
@@ -79,9 +81,21 @@ func NewWaiting(format string, args ...any) error {
 	return &Error{Class: Waiting, Text: fmt.Sprintf(format, args...)}
 }
 
-// CodeTokenMismatch: EC2 has served this client token before, for a request that differed from this one (the image's
-// alias moved on, a tag was added). What it was served with exists.
-const CodeTokenMismatch = "IdempotentParameterMismatch"
+const (
+	// CodeTokenMismatch: EC2 has served this client token before, for a request that differed from this one (the image's
+	// alias moved on, a tag was added). What it was served with exists, unless TokenSpent.
+	CodeTokenMismatch = "IdempotentParameterMismatch"
+	// CodeTokenEnded: what this client token made has ended.
+	CodeTokenEnded = "IdempotentInstanceTerminated"
+	// CodeNoCapacity: the zone has none of the instance type left.
+	CodeNoCapacity = "InsufficientInstanceCapacity"
+
+	codeUnsupported = "Unsupported"
+	codeOptIn       = "OptInRequired"
+	codeNoImage     = "InvalidAMIID.NotFound"
+	codeValue       = "InvalidParameterValue"
+	codeClientValue = "ClientInvalidParameterValue"
+)
 
 // Wrap names the action that failed; nil stays nil.
 func Wrap(what string, err error) error {
@@ -93,6 +107,10 @@ func Wrap(what string, err error) error {
 
 // Code is EC2's (or STS's, SSM's) error code, or "" when the error is not an answer of AWS.
 func Code(err error) string {
+	var own *Error
+	if errors.As(err, &own) && own.Code != "" {
+		return own.Code
+	}
 	var api smithy.APIError
 	if errors.As(err, &api) {
 		return api.ErrorCode()
@@ -112,8 +130,9 @@ func Classify(err error) Class {
 	if noCredentials(err) {
 		return Denied
 	}
-	if code := Code(err); code != "" {
-		return classOfCode(code)
+	var api smithy.APIError
+	if errors.As(err, &api) {
+		return classOfAnswer(api)
 	}
 	if unreachable(err) {
 		return Unreachable
@@ -121,11 +140,18 @@ func Classify(err error) Class {
 	return Transient
 }
 
-func classOfCode(code string) Class {
+// classOfAnswer goes by the code, and by the text where one code means two things.
+func classOfAnswer(api smithy.APIError) Class {
+	code := api.ErrorCode()
+	if wantsSubscription(api) {
+		return Invalid
+	}
 	if class, ok := classes[code]; ok {
 		return class
 	}
 	switch {
+	case strings.HasPrefix(code, "InvalidSecurity."):
+		return Denied
 	case strings.HasSuffix(code, ".NotFound"):
 		return NotFound
 	case strings.HasSuffix(code, "LimitExceeded"):
@@ -143,11 +169,19 @@ const codeKeyRevoked = "CustomerKeyHasBeenRevoked"
 // Refused reports that AWS turned a call down for what it asks, with a code that this package does not know: an answer of 4xx.
 func Refused(err error) bool {
 	var answer *smithyhttp.ResponseError
-	return err != nil && Classify(err) == Transient && Code(err) != "" && errors.As(err, &answer) &&
+	_, known := classes[Code(err)]
+	return err != nil && Classify(err) == Transient && Code(err) != "" && !known && errors.As(err, &answer) &&
 		answer.HTTPStatusCode() >= http.StatusBadRequest && answer.HTTPStatusCode() < http.StatusInternalServerError
 }
 
-// classes holds the codes whose name alone does not tell their class.
+// wantsSubscription says whether an image of AWS Marketplace waits for somebody of the account to accept its terms. It has the code
+// of a region that is not enabled.
+func wantsSubscription(api smithy.APIError) bool {
+	return api.ErrorCode() == codeOptIn && strings.Contains(api.ErrorMessage(), "AWS Marketplace")
+}
+
+// classes holds the codes whose name alone does not tell their class. NotFound is only what ends in that: a code that EC2 also uses
+// for a resource that exists would have it forgotten.
 // Source: "Error codes for the Amazon EC2 API" and STS's and SSM's common errors.
 var classes = codesOf(map[Class][]string{
 	Throttled: {
@@ -155,7 +189,7 @@ var classes = codesOf(map[Class][]string{
 		"RequestThrottledException", "TooManyRequestsException", "SlowDown", "EC2ThrottledException", "BandwidthLimitExceeded",
 	},
 	Waiting: {
-		"InsufficientInstanceCapacity", "InsufficientHostCapacity", "InsufficientReservedInstanceCapacity",
+		CodeNoCapacity, "InsufficientHostCapacity", "InsufficientReservedInstanceCapacity",
 		"InsufficientCapacity", "InsufficientVolumeCapacity", "InsufficientAddressCapacity", "InsufficientFreeAddressesInSubnet",
 		"IncorrectState", "IncorrectInstanceState", "InvalidState", "VolumeInUse", "DependencyViolation", "InvalidGroup.InUse",
 		"InvalidSnapshot.InUse", "InvalidAMIID.Unavailable", "ConcurrentTagAccess", "OperationNotPermitted", "PendingVerification",
@@ -165,20 +199,22 @@ var classes = codesOf(map[Class][]string{
 	},
 	Denied: {
 		"UnauthorizedOperation", "AuthFailure", "AccessDenied", "AccessDeniedException", "InvalidClientTokenId", "ExpiredToken",
-		"ExpiredTokenException", "RequestExpired", "SignatureDoesNotMatch", "UnrecognizedClientException", "OptInRequired",
+		"ExpiredTokenException", "RequestExpired", "SignatureDoesNotMatch", "UnrecognizedClientException", codeOptIn,
 		"MissingAuthenticationToken", "IncompleteSignature", "InvalidAccessKeyId", "InvalidIdentityToken", "IDPRejectedClaim",
 		"Blocked", "InvalidSecurity", "InvalidSignatureException", "RegionDisabledException",
 	},
 	// A spec that names what does not exist needs a person; nothing of ours is "gone".
 	Invalid: {
-		"InvalidAMIID.NotFound", "InvalidSubnetID.NotFound", "InvalidSubnet", "InvalidKeyPair.NotFound", "InvalidVpcID.NotFound",
+		codeNoImage, "InvalidSubnetID.NotFound", "InvalidSubnetId.NotFound", "InvalidSubnet", "InvalidKeyPair.NotFound", "InvalidVpcID.NotFound",
 		"ParameterNotFound", "ParameterVersionNotFound", "TagLimitExceeded", "ValidationError", "ValidationException",
-		"VolumeTypeNotAvailableInZone", "EncryptedVolumesNotSupported", "BootForVolumeTypeUnsupported",
+		"VolumeTypeNotAvailableInZone", "EncryptedVolumesNotSupported", "BootForVolumeTypeUnsupported", "TagPolicyViolation",
+		codeClientValue,
 	},
 	Quota: {
 		"VcpuLimitExceeded", "InstanceLimitExceeded", "MaxSpotInstanceCountExceeded", "ResourceCountExceeded", "VolumeIOPSLimit",
 	},
-	NotFound: {"InvalidInstanceID", "InvalidVolumeID"},
+	// A token of a page that EC2 itself handed out: the next list begins with another.
+	Transient: {"InvalidNextToken", "InvalidPaginationToken"},
 })
 
 func codesOf(byClass map[Class][]string) map[string]Class {
@@ -262,6 +298,20 @@ func StopError(stateReason string) error {
 	}
 	return &smithy.GenericAPIError{Code: code, Message: strings.TrimSpace(text)}
 }
+
+// ZoneLacksType reports that EC2 does not launch the instance type in one zone, of those that it names. That may be for good, or as
+// long as the zone is short of it.
+func ZoneLacksType(err error) bool {
+	return Code(err) == codeUnsupported && Mentions(err, "availabilityzone")
+}
+
+// TokenSpent reports that what a client token made is deleted, so that the token makes nothing any more.
+func TokenSpent(err error) bool {
+	return Code(err) == CodeTokenMismatch && Mentions(err, "alreadydeleted")
+}
+
+// LacksImage reports that EC2 does not know an image, or does not let the account use it.
+func LacksImage(err error) bool { return Code(err) == codeNoImage }
 
 // IsCapacity reports that a zone has none of the wanted instance or volume type left.
 func IsCapacity(err error) bool { return strings.HasPrefix(Code(err), "Insufficient") }

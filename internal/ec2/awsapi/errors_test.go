@@ -37,6 +37,9 @@ func silent(operation string, cause error) error {
 	return &smithy.OperationError{ServiceID: "EC2", OperationName: operation, Err: cause}
 }
 
+// subscribe is EC2's text for an image of AWS Marketplace whose terms the account has not accepted.
+const subscribe = "In order to use this AWS Marketplace product you need to accept terms and subscribe. To do so please visit https://aws.amazon.com/marketplace/pp?sku=abc"
+
 func TestClassify(t *testing.T) {
 	for _, c := range []struct {
 		err  error
@@ -62,6 +65,18 @@ func TestClassify(t *testing.T) {
 		{ofEC2("RunInstances", "InvalidAMIID.NotFound", ""), Invalid},
 		{ofEC2("RunInstances", "InvalidSubnetID.NotFound", ""), Invalid},
 		{ofEC2("RunInstances", "Unsupported", ""), Invalid},
+		{ofEC2("RunInstances", "OptInRequired", "You are not subscribed to this service."), Denied},
+		{ofEC2("RunInstances", "OptInRequired", subscribe), Invalid},
+		{ofEC2("RunInstances", "InvalidSecurity.RequestHasExpired", ""), Denied},
+		{ofEC2("RunInstances", "InvalidSecurity", ""), Denied},
+		{ofEC2("RunInstances", "InvalidSecurityGroupID.NotFound", ""), NotFound},
+		{ofEC2("RunInstances", "InvalidSubnetId.NotFound", ""), Invalid},
+		{ofEC2("RunInstances", "TagPolicyViolation", ""), Invalid},
+		{ofEC2("RunInstances", "ClientInvalidParameterValue", ""), Invalid},
+		{ofEC2("ModifyInstanceAttribute", "InvalidInstanceID", "There are multiple interfaces attached to instance 'i-1'."), Invalid},
+		{ofEC2("AttachVolume", "InvalidVolumeID", ""), Invalid},
+		{ofEC2("DescribeInstances", "InvalidNextToken", ""), Transient},
+		{ofEC2("DescribeSnapshots", "InvalidPaginationToken", ""), Transient},
 		{ofEC2("RunInstances", "MissingParameter", ""), Invalid},
 		{ofEC2("RunInstances", "VcpuLimitExceeded", ""), Quota},
 		{ofEC2("CreateVolume", "VolumeLimitExceeded", ""), Quota},
@@ -104,12 +119,35 @@ func TestRefused(t *testing.T) {
 		{ofEC2("AttachVolume", "IncorrectState", ""), false},
 		{ofEC2("AttachVolume", "RequestLimitExceeded", ""), false},
 		{silent("AttachVolume", context.DeadlineExceeded), false},
+		{ofEC2("DescribeInstances", "InvalidNextToken", ""), false},
 		{&smithy.GenericAPIError{Code: "InternalError"}, false},
 		{nil, false},
 	} {
 		if got := Refused(c.err); got != c.want {
 			t.Errorf("%v: %t", c.err, got)
 		}
+	}
+}
+
+// One code, two meanings: the text decides.
+func TestWhatOnlyTheTextSays(t *testing.T) {
+	for _, c := range []struct {
+		err         error
+		zone, ended bool
+	}{
+		{err: ofEC2("RunInstances", "Unsupported", "Your requested instance type (m6i.large) is not supported in your requested Availability Zone (us-east-1e)."), zone: true},
+		{err: ofEC2("RunInstances", "Unsupported", "The requested configuration is currently not supported.")},
+		{err: ofEC2("RunInstances", "InvalidParameterValue", "Availability Zone")},
+		{err: ofEC2("CreateVolume", CodeTokenMismatch, "The client token you have provided is associated with a resource that is already deleted. Please use a different client token."), ended: true},
+		{err: ofEC2("CreateVolume", CodeTokenMismatch, "Parameters on this idempotent request are inconsistent with parameters used in previous request(s)")},
+	} {
+		if zone, ended := ZoneLacksType(c.err), TokenSpent(c.err); zone != c.zone || ended != c.ended {
+			t.Errorf("%v: the zone %t, the token %t", c.err, zone, ended)
+		}
+	}
+	own := &Error{Class: Waiting, Code: CodeNoCapacity, Text: "none", Err: ofEC2("RunInstances", "Unsupported", "")}
+	if got := Explain(own); !IsCapacity(own) || !RefusesOrder(own) || got.Reason != v1alpha1.ReasonInsufficientCapacity || got.Field != FieldInstanceType || !got.Retry {
+		t.Errorf("an error that replaces its code is %+v", got)
 	}
 }
 
@@ -155,6 +193,10 @@ func TestMessage(t *testing.T) {
 		{ofEC2("DescribeInstances", "AuthFailure", "The key AKIAEXAMPLE is not known"),
 			"AWS does not accept the credentials (AuthFailure): the access key is wrong, deleted or disabled"},
 		{ofEC2("RunInstances", "AuthFailure", "Not authorized for images: [ami-1]"), "RunInstances: AuthFailure: Not authorized for images: [ami-1]"},
+		{ofEC2("RunInstances", "OptInRequired", subscribe), "RunInstances: OptInRequired: " + subscribe},
+		{ofEC2("RunInstances", "OptInRequired", "You are not subscribed"), "AWS does not accept the credentials (OptInRequired): the account has not enabled this region or service"},
+		{ofEC2("RunInstances", "InvalidSecurity.RequestHasExpired", "x"),
+			"AWS does not accept the credentials (InvalidSecurity.RequestHasExpired): the clock of the operator's node is minutes off"},
 		{ofEC2("DescribeInstances", "SignatureDoesNotMatch", "The canonical string for this request should have been GET / secret"),
 			"AWS does not accept the credentials (SignatureDoesNotMatch): the secret key is not that of the access key, or the clock of the operator's node is wrong"},
 		{fmt.Errorf("list volumes: %w", silent("DescribeVolumes", context.DeadlineExceeded)), "list volumes: no answer from AWS to ec2:DescribeVolumes"},
@@ -194,6 +236,13 @@ func TestExplain(t *testing.T) {
 		{ofEC2("AuthorizeSecurityGroupIngress", "InvalidParameterValue", ""), fieldClientCIDRs, v1alpha1.ReasonInvalidSpec, false},
 		{ofEC2("AuthorizeSecurityGroupIngress", "InvalidGroup.NotFound", ""), FieldClientGroups, v1alpha1.ReasonWaitingForDependency, true},
 		{ofEC2("RunInstances", "InvalidGroup.NotFound", ""), FieldGroups, v1alpha1.ReasonWaitingForDependency, true},
+		{ofEC2("RunInstances", "OptInRequired", subscribe), FieldImageID, v1alpha1.ReasonInvalidSpec, false},
+		{ofEC2("RunInstances", "OptInRequired", ""), "", v1alpha1.ReasonCredentialsInvalid, false},
+		{ofEC2("RunInstances", "InvalidSecurity.RequestHasExpired", ""), "", v1alpha1.ReasonCredentialsInvalid, false},
+		{ofEC2("RunInstances", "InvalidSubnetId.NotFound", ""), FieldSubnets, v1alpha1.ReasonInvalidSpec, false},
+		{ofEC2("CreateVolume", "TagPolicyViolation", ""), fieldTags, v1alpha1.ReasonInvalidSpec, false},
+		{ofEC2("RunInstances", "ClientInvalidParameterValue", "Value (x) for parameter iamInstanceProfile.name is invalid"), fieldProfile, v1alpha1.ReasonInvalidSpec, false},
+		{ofEC2("DescribeInstances", "InvalidNextToken", ""), "", v1alpha1.ReasonReconciling, true},
 		{ofEC2("RunInstances", "VcpuLimitExceeded", ""), FieldInstanceType, v1alpha1.ReasonQuotaExceeded, false},
 		{ofEC2("RunInstances", "InsufficientInstanceCapacity", ""), FieldInstanceType, v1alpha1.ReasonInsufficientCapacity, true},
 		{ofEC2("DeleteVolume", "VolumeInUse", ""), "", v1alpha1.ReasonWaitingForDependency, true},

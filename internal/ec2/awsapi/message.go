@@ -56,7 +56,7 @@ func operationText(op *smithy.OperationError, err error) string {
 		return fmt.Sprintf("%s failed: %v", Action(op.ServiceID, op.OperationName), op.Err)
 	}
 	said := strings.TrimSpace(encodedReason.ReplaceAllString(api.ErrorMessage(), ""))
-	if classOfCode(api.ErrorCode()) != Denied || sharesNot(api) {
+	if classOfAnswer(api) != Denied || sharesNot(api) {
 		return fmt.Sprintf("%s: %s: %s", op.OperationName, api.ErrorCode(), said)
 	}
 	if !LacksPermission(api.ErrorCode()) {
@@ -70,10 +70,13 @@ func operationText(op *smithy.OperationError, err error) string {
 // what was signed with it.
 func credentialsText(code string) string {
 	what := "the access key is wrong, deleted or disabled"
-	switch code {
+	family, _, _ := strings.Cut(code, ".")
+	switch family {
 	case "ExpiredToken", "ExpiredTokenException":
 		what = "they have expired"
-	case "RequestExpired", "SignatureDoesNotMatch", "InvalidSignatureException", "IncompleteSignature":
+	case "RequestExpired", "InvalidSecurity":
+		what = "the clock of the operator's node is minutes off"
+	case "SignatureDoesNotMatch", "InvalidSignatureException", "IncompleteSignature":
 		what = "the secret key is not that of the access key, or the clock of the operator's node is wrong"
 	case "OptInRequired", "RegionDisabledException":
 		what = "the account has not enabled this region or service"

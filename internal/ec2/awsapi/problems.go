@@ -73,7 +73,13 @@ func RefusesInstance(err error) bool {
 	case FieldImageID, FieldImageAlias, FieldInstanceType:
 		return true
 	}
-	return Code(err) == "InvalidParameterValue" && Mentions(err, "instancetype")
+	return ofValue(err) && Mentions(err, "instancetype")
+}
+
+// ofValue says whether EC2 refuses the value of a parameter, which its text names.
+func ofValue(err error) bool {
+	code := Code(err)
+	return code == codeValue || code == codeClientValue
 }
 
 // RefusesOrder says whether EC2 answered the call that makes an instance or a volume, and made none: an order that it took
@@ -130,6 +136,7 @@ var fieldOfCode = map[string]string{
 	"InvalidKeyPair.NotFound":            fieldKeyName,
 	"InvalidKeyPair.Format":              fieldKeyName,
 	"InvalidSubnetID.NotFound":           FieldSubnets,
+	"InvalidSubnetId.NotFound":           FieldSubnets,
 	"InvalidSubnet":                      FieldSubnets,
 	"InvalidSubnetID.Malformed":          FieldSubnets,
 	"InsufficientFreeAddressesInSubnet":  FieldSubnets,
@@ -137,11 +144,12 @@ var fieldOfCode = map[string]string{
 	"InvalidGroupId.Malformed":           FieldGroups,
 	"InvalidSecurityGroupID.NotFound":    FieldGroups,
 	"InvalidInstanceType":                FieldInstanceType,
-	"Unsupported":                        FieldInstanceType,
+	codeUnsupported:                      FieldInstanceType,
 	"VcpuLimitExceeded":                  FieldInstanceType,
 	"InstanceLimitExceeded":              FieldInstanceType,
-	"InsufficientInstanceCapacity":       FieldInstanceType,
+	CodeNoCapacity:                       FieldInstanceType,
 	"TagLimitExceeded":                   fieldTags,
+	"TagPolicyViolation":                 fieldTags,
 	"InvalidTagKey.Malformed":            fieldTags,
 	"UnknownVolumeType":                  fieldStorageType,
 	"VolumeTypeNotAvailableInZone":       fieldStorageType,
@@ -176,11 +184,11 @@ func fieldOf(err error) string {
 		return fieldProfile
 	case class == Denied:
 		return ""
-	case strings.HasPrefix(code, "InvalidAMI"):
+	case strings.HasPrefix(code, "InvalidAMI"), code == codeOptIn:
 		return FieldImageID
 	case strings.Contains(code, "KMS") || strings.Contains(code, "Kms"):
 		return FieldKMSKey
-	case code == "InvalidParameterValue" && op == opRunInstances && Mentions(err, "iaminstanceprofile"):
+	case ofValue(err) && op == opRunInstances && Mentions(err, "iaminstanceprofile"):
 		return fieldProfile
 	case class == Invalid:
 		return fieldOfCall[op]

@@ -21,7 +21,11 @@ var needless = map[string]string{
 	"kms:GenerateDataKeyWithoutPlaintext": "EBS asks for it on the caller's behalf",
 	"kms:ReEncryptFrom":                   "EBS asks for it on the caller's behalf, for volumes from snapshots under another key",
 	"kms:ReEncryptTo":                     "EBS asks for it on the caller's behalf, for volumes from snapshots under another key",
+	tagSession:                            "STS asks for it when a session that carries tags, as Pod Identity's do, takes on a role",
 }
+
+// tagSession is asked for together with assumeRole, of the policies of both sides.
+const assumeRole, tagSession = "sts:AssumeRole", "sts:TagSession"
 
 // free are actions that AWS allows everybody, whatever the policy says.
 var free = map[string]bool{"sts:GetCallerIdentity": true}
@@ -33,6 +37,7 @@ type policy struct {
 
 type statement struct {
 	Sid, Effect string
+	Principal   map[string]oneOrMany
 	Action      oneOrMany
 	Resource    oneOrMany
 	Condition   map[string]map[string]oneOrMany
@@ -77,6 +82,53 @@ func documentedPolicy(t *testing.T) policy {
 		t.Errorf("the policy has %d characters, IAM takes 6144", size)
 	}
 	return p
+}
+
+// trustPolicies are the JSON blocks of the document's section on credentials.
+func trustPolicies(t *testing.T) []policy {
+	t.Helper()
+	text, err := os.ReadFile(policyDocument)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "\n## How the operator gets its credentials\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	var out []policy
+	for _, block := range strings.Split(section, "```json\n")[1:] {
+		block, _, _ = strings.Cut(block, "```")
+		var p policy
+		if err := json.Unmarshal([]byte(block), &p); err != nil {
+			t.Fatalf("%v in %s", err, block)
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// A session with tags takes on a role only where the role's trust policy lets it set tags. The external id is a key of AssumeRole
+// alone: a condition on it would refuse every TagSession.
+func TestWhoMayTakeOnATenantsRoleMayPassTags(t *testing.T) {
+	tenants := 0
+	for _, p := range trustPolicies(t) {
+		conditions := map[string]map[string]map[string]oneOrMany{}
+		for _, s := range p.Statement {
+			for _, action := range s.Action {
+				if len(s.Principal["AWS"]) > 0 {
+					conditions[action] = s.Condition
+				}
+			}
+		}
+		if _, tenant := conditions[assumeRole]; !tenant {
+			continue
+		}
+		tenants++
+		if condition, ok := conditions[tagSession]; !ok || len(condition) > 0 {
+			t.Errorf("the trust policy allows %s, and %s under the conditions %v (%t)", assumeRole, tagSession, condition, ok)
+		}
+	}
+	if tenants == 0 {
+		t.Errorf("%s has no trust policy of a tenant's role", policyDocument)
+	}
 }
 
 // calls are the IAM actions of everything that the code can call.

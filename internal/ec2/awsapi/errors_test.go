@@ -190,6 +190,8 @@ func TestMessage(t *testing.T) {
 			"the operator's AWS identity is not allowed to call iam:PassRole (UnauthorizedOperation: User: x is not authorized to perform: iam:PassRole on resource: r); add it to the policy as docs/aws.md shows"},
 		{silent("DescribeInstances", fmt.Errorf("get identity: %w", answered("STS", "AssumeRole", "AccessDenied", "no", "a1b2c3d4-e5f6"))),
 			"the operator's AWS identity is not allowed to call sts:AssumeRole (AccessDenied: no); add it to the policy as docs/aws.md shows"},
+		{silent("DescribeInstances", fmt.Errorf("get identity: %w", answered("STS", "AssumeRole", "AccessDenied", "User: x is not authorized to perform: sts:TagSession on resource: r", "a1b2c3d4-e5f6"))),
+			"the operator's AWS identity is not allowed to call sts:TagSession (AccessDenied: User: x is not authorized to perform: sts:TagSession on resource: r); add it to the policy as docs/aws.md shows"},
 		{ofEC2("DescribeInstances", "AuthFailure", "The key AKIAEXAMPLE is not known"),
 			"AWS does not accept the credentials (AuthFailure): the access key is wrong, deleted or disabled"},
 		{ofEC2("RunInstances", "AuthFailure", "Not authorized for images: [ami-1]"), "RunInstances: AuthFailure: Not authorized for images: [ami-1]"},

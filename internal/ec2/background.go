@@ -54,6 +54,6 @@ func (f *Factory) inUse() []*Cloud {
 	return clouds
 }
 
-// sweepsAtOnce is how many accounts are swept side by side: with a dead one among them that takes four seconds, hundreds
+// sweepsAtOnce is how many accounts are swept side by side: with a dead one among them that takes twenty seconds, hundreds
 // of accounts still have their turn within a sweep interval.
 const sweepsAtOnce = 16

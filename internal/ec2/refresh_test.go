@@ -144,6 +144,38 @@ func TestLooksDoNotWaitForASlowEC2(t *testing.T) {
 	}
 }
 
+// Once EC2 could not be read, nobody waits for as long as a list may take to find out that it still cannot.
+func TestNobodyWaitsForASweepOfASilentEC2(t *testing.T) {
+	l := newLab(t, func(o *Options) { o.LookPatience = inventory.LookPatience })
+	i := l.running("orders-0")
+	l.observe()
+	l.pass(time.Minute)
+	failing := l.fault(proxy.Rule{Kind: proxy.Fail, Code: "InternalError", Actions: []string{"DescribeVolumes"}})
+	observe := func() (inventory.Inventory, error) {
+		l.pass(inventory.SweepInterval / inventory.RetryPart)
+		return l.cloud.Inventory.Observe(t.Context(), l.owner.ClusterUID, time.Second)
+	}
+	if _, err := observe(); awsapi.Classify(err) != awsapi.Transient || err == nil {
+		t.Fatalf("%v, want EC2's internal error", err)
+	}
+	silent := l.fault(proxy.Rule{Kind: proxy.Hang, Actions: []string{"DescribeVolumes"}})
+	failing()
+	for range 2 {
+		if inv, err := observe(); awsapi.Classify(err) != awsapi.Transient || err == nil || !stateOf(i.ID, inventory.StateRunning)(inv) {
+			t.Errorf("%v with %+v, want the trouble that is known, without waiting for the sweep", err, inv.Instances)
+		}
+	}
+	silent()
+	for deadline := time.Now().Add(settleTime); ; time.Sleep(settleDelay) {
+		if _, err := observe(); err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the sweep that nobody waited for did not end the trouble")
+		}
+	}
+}
+
 // No answer, a wrong one and a refused one are not "it does not exist".
 func TestNothingIsTakenForAbsence(t *testing.T) {
 	for name, rule := range map[string]proxy.Rule{

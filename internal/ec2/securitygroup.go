@@ -53,12 +53,12 @@ func (s *securityGroups) theGroup(ctx context.Context, spec SecurityGroupSpec) (
 	if i := slices.IndexFunc(known, func(g inventory.Group) bool { return g.Name == name && g.VPCID == spec.VPCID }); i >= 0 {
 		return known[i], nil
 	}
-	if g, ok, err := s.findGroup(ctx, spec); err != nil || ok {
+	if g, ok, err := s.findGroup(awsapi.BeforeWrite(ctx), spec); err != nil || ok {
 		return g, err
 	}
 	answer, err := s.api.CreateSecurityGroup(ctx, groupInput(spec.Owner, spec.VPCID))
 	if awsapi.Code(err) == codeGroupExists {
-		g, ok, err := s.findGroup(ctx, spec)
+		g, ok, err := s.findGroup(awsapi.BeforeWrite(ctx), spec)
 		if err == nil && !ok {
 			err = awsapi.NewWaiting("EC2 has created it before but does not show it yet")
 		}

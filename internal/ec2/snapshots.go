@@ -35,7 +35,7 @@ func (s SnapshotSpec) what() string {
 
 func (c *Cloud) createSnapshot(ctx context.Context, spec SnapshotSpec) (inventory.Snapshot, error) {
 	what, uid := spec.what(), spec.Owner.ClusterUID
-	found, ok, err := c.findSnapshot(ctx, uid, spec.VolumeID, spec.Purpose)
+	found, ok, err := c.findSnapshot(awsapi.BeforeWrite(ctx), uid, spec.VolumeID, spec.Purpose)
 	if err != nil || ok {
 		return found, awsapi.Wrap(what, err)
 	}
@@ -131,7 +131,8 @@ func (c *Cloud) DeleteSnapshotsFor(ctx context.Context, clusterUID, purpose stri
 	if clusterUID == "" || purpose == "" {
 		return awsapi.Wrap(what, awsapi.ErrForeign)
 	}
-	found, err := c.Inventory.Snapshots.List(ctx, awsapi.TagFilter(v1alpha1.TagClusterUID, clusterUID), awsapi.TagFilter(awsapi.TagPurpose, purpose))
+	found, err := c.Inventory.Snapshots.List(awsapi.BeforeWrite(ctx),
+		awsapi.TagFilter(v1alpha1.TagClusterUID, clusterUID), awsapi.TagFilter(awsapi.TagPurpose, purpose))
 	if err != nil {
 		return awsapi.Wrap(what, err)
 	}

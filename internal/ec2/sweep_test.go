@@ -241,7 +241,7 @@ func TestRemovedTagIsNotARemovedThing(t *testing.T) {
 func TestSilentEC2(t *testing.T) {
 	l := newLab(t)
 	l.running("orders-0")
-	l.cloud = l.newCloud(func(o *Options) { o.CallTimeout = settleTime / 3 }) // which the silence is waited for
+	l.cloud = l.newCloud(func(o *Options) { o.CallTimeout = settleTime / 15 }) // five times that the silence is waited for
 	l.observe()
 	l.fault(proxy.Blackout())
 	l.pass(time.Minute)

@@ -167,7 +167,7 @@ func TestUsersObjectsAreNotListed(t *testing.T) {
 // finds that it cannot renew, is over when another may act.
 func TestCallsEndBeforeTheLeaseDoes(t *testing.T) {
 	if awsCallTimeout >= leaseDuration-renewDeadline {
-		t.Errorf("a call may take %s, the lease leaves %s", awsCallTimeout, leaseDuration-renewDeadline)
+		t.Errorf("a write may take %s, the lease leaves %s", awsCallTimeout, leaseDuration-renewDeadline)
 	}
 	if retryPeriod >= renewDeadline {
 		t.Errorf("there is one try to renew in %s", renewDeadline)

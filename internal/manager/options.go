@@ -26,8 +26,8 @@ import (
 )
 
 const (
-	// Timings of the lease. A write to AWS may take awsCallTimeout, less than the time between the moment at which a
-	// leader that cannot renew gives up and the one at which another may take over.
+	// Timings of the lease. A write to AWS that is not idempotent may take awsCallTimeout, less than the time between the moment at
+	// which a leader that cannot renew gives up and the one at which another may take over.
 	leaseDuration  = 15 * time.Second
 	renewDeadline  = 10 * time.Second
 	retryPeriod    = 1 * time.Second // a follower waits up to 2.2 of it: client-go adds jitter

@@ -24,10 +24,6 @@ import (
 )
 
 const (
-	// defaultCallTimeout bounds one call with its retries. It is below the leader lease's duration minus its renew
-	// deadline (15 s − 10 s), so that no write of a leader that lost its lease is still on its way when the next one acts.
-	defaultCallTimeout = 4 * time.Second
-
 	// maxAttempts keeps the SDK's own retries to one: a reconcile's back-off comes on top and would multiply them.
 	maxAttempts = 2
 
@@ -67,8 +63,8 @@ type Config struct {
 	Region string
 	// UserAgent is appended to the SDK's own: pairs of name/value, with spaces between them.
 	UserAgent string
-	// CallTimeout bounds one call, retries included. It must stay below the leader lease's duration minus its renew
-	// deadline. 0 means 4 s.
+	// CallTimeout bounds one write, retries included. It must stay below the leader lease's duration minus its renew
+	// deadline. 0 means 4 s. What may arrive late without harm gets five times that.
 	CallTimeout time.Duration
 	// Clock is nil for the real one.
 	Clock clock.PassiveClock
@@ -147,8 +143,11 @@ func (c *Connector) load(ctx context.Context, account Account) (aws.Config, erro
 		return aws.Config{}, err
 	}
 	c.wrapTransport(&cfg)
+	stack := cfg.APIOptions
+	cfg.APIOptions = c.withCredentials(stack, cfg.Credentials)
 	if account.RoleARN != "" {
 		cfg.Credentials = assume(sts.NewFromConfig(cfg), account)
+		cfg.APIOptions = c.withCredentials(stack, cfg.Credentials)
 	}
 	return cfg, nil
 }
@@ -186,14 +185,4 @@ func (c *Connector) stack() []func(*middleware.Stack) error {
 		out = append(out, awsmiddleware.AddUserAgentKeyValue(name, value))
 	}
 	return out
-}
-
-// deadline bounds every call in one place. No call in use streams its answer, so the answer is complete when it returns.
-func (c *Connector) deadline(stack *middleware.Stack) error {
-	return stack.Initialize.Add(middleware.InitializeMiddlewareFunc("NairobiDeadline",
-		func(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {
-			ctx, cancel := context.WithTimeout(ctx, c.config.CallTimeout)
-			defer cancel()
-			return next.HandleInitialize(ctx, in)
-		}), middleware.Before)
 }

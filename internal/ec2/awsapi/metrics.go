@@ -35,7 +35,7 @@ func newMetrics(r prometheus.Registerer, c clock.PassiveClock) *metrics {
 		duration: Register(r, prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "mysqlcluster_aws_call_duration_seconds",
 			Help:    "How long AWS took to answer, by operation. Each attempt by itself.",
-			Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5},
+			Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20},
 		}, []string{"operation"})),
 	}
 }

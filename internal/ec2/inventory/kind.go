@@ -65,12 +65,12 @@ func byID[T any](ctx context.Context, name string, ids []string, list func(conte
 	return out, nil
 }
 
-// Owned is a cluster's as the store (else EC2) knows it; an error of class NotFound when neither does, and ErrForeign when it is not
-// that cluster's by its tag.
+// Owned is a cluster's as the store (else EC2) knows it, for a write; an error of class NotFound when neither does, and ErrForeign when
+// it is not that cluster's by its tag.
 func (k *Kind[T]) Owned(ctx context.Context, clusterUID, id string) (T, error) {
 	v, ok := k.Get(id)
 	if !ok {
-		found, err := k.ByID(ctx, id)
+		found, err := k.ByID(awsapi.BeforeWrite(ctx), id)
 		if err != nil {
 			return v, err
 		}

@@ -108,12 +108,13 @@ func (r *Reader) GroupsByName(ctx context.Context, name string) ([]SecurityGroup
 	return groups, nil
 }
 
-// Owner is the UID of the cluster to which a resource belongs, from the store, else from EC2; ErrForeign when it is no cluster's.
+// Owner is the UID of the cluster to which a resource belongs, from the store, else from EC2, for a write; ErrForeign when it is no
+// cluster's.
 func (r *Reader) Owner(ctx context.Context, id string) (string, error) {
 	if owner := r.store.owner(id); owner != "" {
 		return owner, nil
 	}
-	if err := r.adopt(ctx, id); err != nil {
+	if err := r.adopt(awsapi.BeforeWrite(ctx), id); err != nil {
 		return "", err
 	}
 	if owner := r.store.owner(id); owner != "" {

@@ -47,7 +47,7 @@ func TestPagesThatTakeTooLongAreMadeSmaller(t *testing.T) {
 	ec2 := &sluggish{takes: "|250|125|"}
 	clock := clocktesting.NewFakePassiveClock(time.Now())
 	clients, err := awsapi.NewConnector(awsapi.Config{
-		Clock: clock, CallTimeout: 50 * time.Millisecond, Middleware: func(http.RoundTripper) http.RoundTripper { return ec2 },
+		Clock: clock, CallTimeout: 10 * time.Millisecond, Middleware: func(http.RoundTripper) http.RoundTripper { return ec2 },
 	}).Connect(t.Context(), awsapi.Account{Region: "us-east-1", Static: &awsapi.StaticCredentials{AccessKeyID: "AKIDEXAMPLE", SecretAccessKey: "example"}})
 	if err != nil {
 		t.Fatal(err)

@@ -41,7 +41,7 @@ type Options struct {
 	Interval time.Duration
 	// Patience is how long Refresh waits for a slow answer.
 	Patience time.Duration
-	// CallTimeout is what bounds one call.
+	// CallTimeout is what bounds one write; a list may take longer, see awsapi.Config.
 	CallTimeout time.Duration
 	// Reads counts by the label result; see NewReadCounter.
 	Reads *prometheus.CounterVec
@@ -92,7 +92,8 @@ func (r *Reader) AccountID(ctx context.Context) (string, error) {
 func (r *Reader) Known(clusterUID string) Inventory { return r.store.inventory(clusterUID) }
 
 // Observe is what EC2 holds for a cluster, at most maxAge old (negative: the sweep interval). It sweeps the account when the store
-// is older than that; callers that come meanwhile share that sweep.
+// is older than that; callers that come meanwhile share that sweep. Once EC2 could not be read they wait for it no longer than
+// LookPatience.
 //
 // When the sweep fails, the error comes with the last known Inventory, whose Taken tells its age: it is good enough to
 // keep phases as they are, not to create anything from. Right after a failure the same error is returned without a call.
@@ -111,7 +112,7 @@ func (r *Reader) Observe(ctx context.Context, clusterUID string, maxAge time.Dur
 	for range 2 {
 		err := f.recentFailure(&f.swept, f.retryPause())
 		if err == nil {
-			err = r.joinSweep(ctx)
+			err = r.awaitSweep(ctx)
 		}
 		if err != nil {
 			return r.Known(clusterUID), r.reported(err)
@@ -121,6 +122,25 @@ func (r *Reader) Observe(ctx context.Context, clusterUID string, maxAge time.Dur
 		}
 	}
 	return r.Known(clusterUID), nil
+}
+
+// awaitSweep is joinSweep, but once EC2 could not be read it waits no longer than LookPatience and returns why: a list may take twenty
+// seconds not to be answered, and the next pass asks again.
+func (r *Reader) awaitSweep(ctx context.Context) error {
+	trouble := r.freshness.troubled()
+	if trouble == nil {
+		return r.joinSweep(ctx)
+	}
+	patience := time.NewTimer(r.freshness.patience)
+	defer patience.Stop()
+	select {
+	case result := <-r.beginSweep(ctx):
+		return result.Err
+	case <-patience.C:
+		return trouble
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // reported is the error of a reading in the words of the trouble that it is a part of.

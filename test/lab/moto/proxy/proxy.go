@@ -147,11 +147,11 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			p.log(entry)
 		}
 	}()
-	for _, s := range p.choose(c, Fail, NoCapacity, Delay, Hang, Refuse) {
+	for _, s := range p.choose(c, Fail, NoCapacity, Bucket, Delay, Hang, Refuse) {
 		entry.Fault = s.Kind
 		switch s.Kind {
 		case Delay:
-			if !wait(r.Context(), s.Delay, nil) {
+			if !wait(r.Context(), p.delay(s), nil) {
 				return
 			}
 		case Hang:
@@ -166,6 +166,9 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			panic(http.ErrAbortHandler)
 		case NoCapacity:
 			entry.Status = c.fail(w, Rule{Code: codeNoCapacity})
+			return
+		case Bucket:
+			entry.Status = c.fail(w, Throttle())
 			return
 		default:
 			entry.Status = c.fail(w, s.Rule)

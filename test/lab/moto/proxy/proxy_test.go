@@ -120,6 +120,55 @@ func TestThrottling(t *testing.T) {
 	}
 }
 
+// Each action has a bucket of its own, which dry runs draw on as well.
+func TestBuckets(t *testing.T) {
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	p, c := startAt(t, clock)
+	for _, r := range proxy.Buckets() {
+		add(t, p, r)
+	}
+	run := func(dry bool, want string) {
+		t.Helper()
+		in := launch("us-east-1a", "m6i.large", "")
+		in.DryRun = aws.Bool(dry)
+		_, err := c.RunInstances(t.Context(), in)
+		wantCode(t, err, want)
+	}
+	for range 3 {
+		run(true, "DryRunOperation")
+	}
+	for range 2 {
+		run(false, "")
+	}
+	run(false, "RequestLimitExceeded")
+	_, err := c.StartInstances(t.Context(), &ec2.StartInstancesInput{InstanceIds: []string{"i-0deadbeefdeadbeef"}})
+	wantCode(t, err, "InvalidInstanceID.NotFound")
+	_, err = c.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{})
+	wantCode(t, err, "")
+	clock.SetTime(clock.Now().Add(time.Second))
+	for range 2 {
+		run(false, "")
+	}
+	run(true, "RequestLimitExceeded")
+}
+
+func TestDelaysVary(t *testing.T) {
+	p, c := start(t)
+	for _, r := range proxy.Latency() {
+		add(t, p, r)
+	}
+	p.Clear()
+	add(t, p, proxy.Rule{Kind: proxy.Delay, Delay: time.Millisecond, Jitter: 200 * time.Millisecond})
+	begin := time.Now()
+	for range 5 {
+		_, err := c.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{})
+		wantCode(t, err, "")
+	}
+	if took := time.Since(begin); took < 150*time.Millisecond {
+		t.Errorf("five calls took %s, with up to 200 ms more than one each", took)
+	}
+}
+
 func TestDenial(t *testing.T) {
 	p, c := start(t)
 	add(t, p, proxy.Deny("RunInstances"))
@@ -327,7 +376,7 @@ func TestControlAPI(t *testing.T) {
 		t.Errorf("calls %s", calls)
 	}
 	for _, bad := range []string{
-		`{`, `{"kind":"earthquake"}`, `{"kind":"fail"}`, `{"kind":"delay"}`, `{"kind":"absent"}`,
+		`{`, `{"kind":"earthquake"}`, `{"kind":"fail"}`, `{"kind":"delay"}`, `{"kind":"absent"}`, `{"kind":"bucket","burst":5}`, `{"kind":"delay","delay":"1s","jitter":"-1s"}`,
 		`{"kind":"hang","probability":2}`, `{"kind":"hang","for":"soon"}`, `{"kind":"hang","actions":["["]}`,
 	} {
 		call("POST", "/rules", bad, 400)

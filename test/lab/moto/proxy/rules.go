@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/utils/clock"
 )
 
 // Kind says what a rule does to a call that it matches.
@@ -21,8 +24,13 @@ const (
 	// Lose forwards the call and, if it succeeded, closes the connection
 	// instead of answering.
 	Lose Kind = "lose"
-	// Delay holds the call back for Rule.Delay, then forwards it.
+	// Delay holds the call back for Rule.Delay, and by chance up to
+	// Rule.Jitter longer, then forwards it.
 	Delay Kind = "delay"
+	// Bucket answers RequestLimitExceeded once Rule.Burst calls of an action
+	// came faster than Rule.Rate a second refills. Each action that the rule
+	// names has its own bucket; dry runs count.
+	Bucket Kind = "bucket"
 	// Hang never answers, until the rule goes or the client gives up.
 	Hang Kind = "hang"
 	// Refuse closes the connection without forwarding.
@@ -32,7 +40,7 @@ const (
 	Absent Kind = "absent"
 )
 
-var kinds = []Kind{Fail, NoCapacity, Lose, Delay, Hang, Refuse, Absent}
+var kinds = []Kind{Fail, NoCapacity, Lose, Delay, Bucket, Hang, Refuse, Absent}
 
 // Rule is one fault. All conditions that are set must hold for it to match.
 type Rule struct {
@@ -54,8 +62,11 @@ type Rule struct {
 	Probability float64 `json:"probability,omitempty"`
 	// Count is how often it fires before it is spent; 0 means no limit.
 	Count int `json:"count,omitempty"`
-	// Delay of the kind Delay.
-	Delay time.Duration `json:"-"`
+	// Burst and Rate, a second, of the kind Bucket.
+	Burst int     `json:"burst,omitempty"`
+	Rate  float32 `json:"rate,omitempty"`
+	// Delay and Jitter of the kind Delay.
+	Delay, Jitter time.Duration `json:"-"`
 	// For is how long the rule stands; 0 means until it is removed. With
 	// Absent it is how long each new thing is hidden, and is required.
 	For time.Duration `json:"-"`
@@ -64,8 +75,9 @@ type Rule struct {
 // wireRule is Rule with durations as text ("30s").
 type wireRule struct {
 	plainRule
-	Delay string `json:"delay,omitempty"`
-	For   string `json:"for,omitempty"`
+	Delay  string `json:"delay,omitempty"`
+	Jitter string `json:"jitter,omitempty"`
+	For    string `json:"for,omitempty"`
 }
 
 type plainRule Rule
@@ -75,6 +87,9 @@ func (r Rule) MarshalJSON() ([]byte, error) {
 	w := wireRule{plainRule: plainRule(r)}
 	if r.Delay != 0 {
 		w.Delay = r.Delay.String()
+	}
+	if r.Jitter != 0 {
+		w.Jitter = r.Jitter.String()
 	}
 	if r.For != 0 {
 		w.For = r.For.String()
@@ -92,7 +107,7 @@ func (r *Rule) UnmarshalJSON(b []byte) error {
 	for _, d := range []struct {
 		text string
 		to   *time.Duration
-	}{{w.Delay, &r.Delay}, {w.For, &r.For}} {
+	}{{w.Delay, &r.Delay}, {w.Jitter, &r.Jitter}, {w.For, &r.For}} {
 		if d.text == "" {
 			continue
 		}
@@ -120,6 +135,32 @@ func LoseAnswers(count int, actions ...string) Rule {
 	return Rule{Kind: Lose, Count: count, Actions: actions}
 }
 
+// Buckets throttles as EC2 does, by the buckets of each action that it
+// publishes for an account and region ("Request throttling for the Amazon EC2
+// API"). Lists are counted as filtered ones.
+func Buckets() []Rule {
+	bucket := func(burst int, rate float32, actions ...string) Rule {
+		return Rule{Kind: Bucket, Burst: burst, Rate: rate, Actions: actions}
+	}
+	return []Rule{
+		bucket(5, 2, "RunInstances", "StartInstances"),
+		bucket(50, 5, "StopInstances", "AttachVolume", "DetachVolume", "ModifyVolume", "ModifyInstanceAttribute", "CreateSecurityGroup",
+			"AuthorizeSecurityGroupIngress", "RevokeSecurityGroupIngress"),
+		bucket(100, 5, "TerminateInstances", "CreateVolume", "DeleteVolume", "CreateSnapshot", "DeleteSnapshot"),
+		bucket(100, 10, "CreateTags"),
+		bucket(100, 20, "Describe*"),
+	}
+}
+
+// Latency makes creates as slow as people have measured them in EC2. It is
+// for tests to ask for.
+func Latency() []Rule {
+	return []Rule{
+		{Kind: Delay, Delay: 2 * time.Second, Jitter: 4 * time.Second, Actions: []string{"RunInstances"}},
+		{Kind: Delay, Delay: time.Second, Jitter: 2 * time.Second, Actions: []string{"CreateVolume"}},
+	}
+}
+
 // Blackout makes every service silent.
 func Blackout() Rule { return Rule{Kind: Hang, Service: "*"} }
 
@@ -128,16 +169,15 @@ func (r Rule) validate() error {
 	switch {
 	case !slices.Contains(kinds, r.Kind):
 		return fmt.Errorf("unknown kind %q (known: %v)", r.Kind, kinds)
-	case r.Kind == Fail && r.Code == "":
-		return fmt.Errorf("a rule of kind %s needs a code", r.Kind)
-	case r.Kind == Delay && r.Delay <= 0:
-		return fmt.Errorf("a rule of kind %s needs a delay", r.Kind)
-	case r.Kind == Absent && r.For <= 0:
-		return fmt.Errorf("a rule of kind %s needs to say for how long", r.Kind)
 	case r.Probability < 0 || r.Probability > 1:
 		return fmt.Errorf("probability %v is not between 0 and 1", r.Probability)
 	case r.Count < 0:
 		return fmt.Errorf("count %d is negative", r.Count)
+	case r.Jitter < 0:
+		return fmt.Errorf("jitter %s is negative", r.Jitter)
+	}
+	if lacks := r.lacks(); lacks != "" {
+		return fmt.Errorf("a rule of kind %s needs %s", r.Kind, lacks)
 	}
 	for _, a := range r.Actions {
 		if _, err := path.Match(a, ""); err != nil {
@@ -147,6 +187,22 @@ func (r Rule) validate() error {
 	return nil
 }
 
+// lacks names what a rule of r's kind must say, and r does not; empty for
+// nothing.
+func (r Rule) lacks() string {
+	switch {
+	case r.Kind == Fail && r.Code == "":
+		return "a code"
+	case r.Kind == Delay && r.Delay <= 0:
+		return "a delay"
+	case r.Kind == Bucket && (r.Burst <= 0 || r.Rate <= 0):
+		return "a burst and a rate"
+	case r.Kind == Absent && r.For <= 0:
+		return "to say for how long"
+	}
+	return ""
+}
+
 // standing is a rule in force.
 type standing struct {
 	Rule
@@ -154,6 +210,17 @@ type standing struct {
 	fired   int
 	expires time.Time     // zero: never
 	gone    chan struct{} // closed when it no longer holds
+	// buckets are those of the kind Bucket, by action.
+	buckets map[string]flowcontrol.PassiveRateLimiter
+}
+
+// takes says whether an action's bucket has a token for a call, and takes it.
+// The caller holds the proxy's mu.
+func (s *standing) takes(action string, now clock.PassiveClock) bool {
+	if s.buckets[action] == nil {
+		s.buckets[action] = flowcontrol.NewTokenBucketPassiveRateLimiterWithClock(s.Rate, s.Burst, now)
+	}
+	return s.buckets[action].TryAccept()
 }
 
 // matches says whether s applies to c, counting neither chance nor count.
@@ -189,7 +256,7 @@ func (p *Proxy) Add(r Rule) (id string, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.lastID++
-	s := &standing{Rule: r, id: strconv.Itoa(p.lastID), gone: make(chan struct{})}
+	s := &standing{Rule: r, id: strconv.Itoa(p.lastID), gone: make(chan struct{}), buckets: map[string]flowcontrol.PassiveRateLimiter{}}
 	if r.For > 0 && r.Kind != Absent {
 		s.expires = p.clock.Now().Add(r.For)
 	}
@@ -235,6 +302,16 @@ func (p *Proxy) drop(matches func(*standing) bool) {
 	})
 }
 
+// delay is how long a rule of the kind Delay holds a call back.
+func (p *Proxy) delay(s *standing) time.Duration {
+	if s.Jitter == 0 {
+		return s.Delay
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return s.Delay + time.Duration(p.random.Int64N(int64(s.Jitter)))
+}
+
 // expire removes rules whose time or count is over. The caller holds mu.
 func (p *Proxy) expire() {
 	now := p.clock.Now()
@@ -267,6 +344,9 @@ func (p *Proxy) choose(c *call, wanted ...Kind) []*standing {
 			continue
 		}
 		if s.Probability > 0 && p.random.Float64() >= s.Probability {
+			continue
+		}
+		if s.Kind == Bucket && s.takes(c.action, p.clock) {
 			continue
 		}
 		s.fired++

@@ -10,6 +10,9 @@ const (
 	imageFor = time.Hour
 	// typeFor is how long an instance type's properties and zones are taken as read.
 	typeFor = 24 * time.Hour
+	// launchableFor is how long a launch whose dry run found nothing is not tried again for other clusters: policies change seldom, and
+	// after a zone's end a thousand clusters ask the same.
+	launchableFor = 5 * time.Minute
 )
 
 // cache keeps answers that change rarely. It holds no failures.

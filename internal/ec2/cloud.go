@@ -21,8 +21,10 @@ type Cloud struct {
 	groups    *securityGroups
 	attempts  *attempts
 	rehearsal *rehearsal
-	// launches bounds RunInstances.
-	launches flowcontrol.PassiveRateLimiter
+	// launches bounds RunInstances with its dry runs, starts StartInstances.
+	launches, starts flowcontrol.PassiveRateLimiter
+	// launchable are the launches whose dry run found nothing, by LaunchSpec.alike.
+	launchable *cache[struct{}]
 }
 
 // ResolveImage is the image with the given id; without one, the image that the Systems Manager parameter names; without

@@ -94,10 +94,12 @@ func (f *Factory) Cloud(ctx context.Context, account awsapi.Account) (*Cloud, er
 func newCloud(reader *inventory.Reader, of awsapi.Clients, region string, o Options) *Cloud {
 	return &Cloud{
 		Inventory: reader, api: of.EC2, clock: o.Clock,
-		images:    newImages(of, region, o.Clock),
-		groups:    &securityGroups{api: of.EC2, inventory: reader},
-		attempts:  newAttempts(),
-		rehearsal: &rehearsal{api: of.EC2, inventory: reader, clock: o.Clock, patience: o.LookPatience},
-		launches:  flowcontrol.NewTokenBucketPassiveRateLimiterWithClock(launchRate, launchBurst, o.Clock),
+		images:     newImages(of, region, o.Clock),
+		groups:     &securityGroups{api: of.EC2, inventory: reader},
+		attempts:   newAttempts(),
+		rehearsal:  &rehearsal{api: of.EC2, inventory: reader, clock: o.Clock, patience: o.LookPatience},
+		launches:   flowcontrol.NewTokenBucketPassiveRateLimiterWithClock(callRate, callBurst, o.Clock),
+		starts:     flowcontrol.NewTokenBucketPassiveRateLimiterWithClock(callRate, callBurst, o.Clock),
+		launchable: newCache[struct{}](launchableFor),
 	}
 }

@@ -27,10 +27,10 @@ const (
 	metadataHops = 1
 )
 
-// launchRate and launchBurst bound RunInstances over all clusters of an account, in calls a second. EC2's own bucket refills by two
-// a second (docs/aws.md): a zone without capacity, for which many members ask again and again, must not keep the others from getting
-// theirs.
-const launchRate, launchBurst = 2, 20
+// callRate and callBurst are EC2's bucket of RunInstances, and that of StartInstances: calls a second, and how many at once. Dry runs
+// count. What would be throttled is not asked: a zone without capacity, for which many members ask again and again, must not keep the
+// others from getting theirs.
+const callRate, callBurst = 2, 5
 
 // LaunchInstance makes the instance of one incarnation of one member, or returns the one that was made before: it looks
 // up by tags first, and its client token makes EC2 itself refuse to make a second one. The instance returned may be in
@@ -49,7 +49,7 @@ func (c *Cloud) LaunchInstance(ctx context.Context, spec LaunchSpec) (inventory.
 		return known, nil
 	}
 	if !c.launches.TryAccept() {
-		return inventory.Instance{}, awsapi.Wrap(what, awsapi.NewWaiting("its turn comes: in one account %d instances a second are launched", launchRate))
+		return inventory.Instance{}, awsapi.Wrap(what, awsapi.NewWaiting("waiting for its turn: one account can launch %d instances a second", callRate))
 	}
 	if found, ok, err := c.findInstance(ctx, byTags...); err != nil || ok {
 		return found, awsapi.Wrap(what, err)
@@ -58,7 +58,7 @@ func (c *Cloud) LaunchInstance(ctx context.Context, spec LaunchSpec) (inventory.
 	if err != nil {
 		return inventory.Instance{}, awsapi.Wrap(what, err)
 	}
-	answer, err := c.api.RunInstances(ctx, input)
+	answer, err := c.api.RunInstances(ctx, input, once)
 	switch {
 	case awsapi.Code(err) == awsapi.CodeTokenMismatch:
 		found, err := c.instanceOfToken(ctx, aws.ToString(input.ClientToken), byTags, err)
@@ -210,13 +210,17 @@ func optional(s string) *string {
 	return aws.String(s)
 }
 
-// StartInstance starts a stopped instance. It is no error when it runs already.
+// StartInstance starts a stopped instance. It is no error when it runs already. An error of class Waiting says that others of the account
+// are started first, or that the zone has no capacity.
 func (c *Cloud) StartInstance(ctx context.Context, clusterUID, id string) error {
 	what := "start instance " + id
 	if _, err := c.Inventory.Instances.Owned(ctx, clusterUID, id); err != nil {
 		return awsapi.Wrap(what, err)
 	}
-	answer, err := c.api.StartInstances(ctx, &ec2.StartInstancesInput{InstanceIds: []string{id}})
+	if !c.starts.TryAccept() {
+		return awsapi.Wrap(what, awsapi.NewWaiting("waiting for its turn: one account can start %d instances a second", callRate))
+	}
+	answer, err := c.api.StartInstances(ctx, &ec2.StartInstancesInput{InstanceIds: []string{id}}, once)
 	if err != nil {
 		return awsapi.Wrap(what, c.Inventory.UnlessFresh(err, id))
 	}

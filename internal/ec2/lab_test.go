@@ -153,11 +153,17 @@ func (l *lab) volumeSpec(member string, incarnation int) VolumeSpec {
 
 func (l *lab) launch(member string) inventory.Instance {
 	l.t.Helper()
-	i, err := l.cloud.LaunchInstance(l.t.Context(), l.launchSpec(member, 1))
-	if err != nil {
-		l.t.Fatal(err)
+	for {
+		i, err := l.cloud.LaunchInstance(l.t.Context(), l.launchSpec(member, 1))
+		if awsapi.IsWaiting(err) && awsapi.Code(err) == "" {
+			l.pass(time.Second / callRate) // for its turn
+			continue
+		}
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		return i
 	}
-	return i
 }
 
 func (l *lab) volume(member string) inventory.Volume {

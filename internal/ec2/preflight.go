@@ -266,7 +266,8 @@ func (p *preflight) checkGroups(ctx context.Context) error {
 }
 
 // tryLaunch makes RunInstances as a dry run in the first subnet that exists, with those parts of the spec in which no
-// fault was found: EC2 names only the first fault that it meets, and that should be a new one.
+// fault was found: EC2 names only the first fault that it meets, and that should be a new one. What passed a moment ago for another
+// cluster is not tried again.
 func (p *preflight) tryLaunch(ctx context.Context) error {
 	subnet, ok := p.firstSubnet()
 	if !ok || p.img == nil || p.info == nil {
@@ -278,13 +279,20 @@ func (p *preflight) tryLaunch(ctx context.Context) error {
 		p.wrong("", "%d bytes of user data, at most %d: shorten spec.mysqld", len(spec.UserData), MaxUserData)
 		return nil
 	}
+	if _, ok := p.cloud.launchable.get(spec.alike(), p.cloud.clock.Now()); ok {
+		return nil
+	}
 	input, err := p.cloud.runInput(ctx, spec)
 	if err != nil {
 		return p.judge(err, awsapi.FieldImageID)
 	}
+	if !p.cloud.launches.TryAccept() {
+		return &awsapi.Error{Class: awsapi.Throttled, Text: fmt.Sprintf("waiting for its turn: one account can try %d launches a second", callRate)}
+	}
 	// The incarnation's token stays unused, whatever EC2 does with tokens of dry runs.
 	input.DryRun, input.ClientToken = aws.Bool(true), nil
-	if _, err = p.cloud.api.RunInstances(ctx, input); passed(err) {
+	if _, err = p.cloud.api.RunInstances(ctx, input, once); passed(err) {
+		p.cloud.launchable.set(spec.alike(), struct{}{}, p.cloud.clock.Now())
 		return nil
 	}
 	return p.judge(explainLaunch(err, spec, p.cloud.Inventory.Region()), awsapi.FieldInstanceType)

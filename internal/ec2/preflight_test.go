@@ -175,6 +175,50 @@ func TestPreflight(t *testing.T) {
 	}
 }
 
+// After a zone's end a thousand clusters ask whether they may launch the same: one dry run answers all that a policy judges alike.
+func TestDryRunOfALaunchServesOtherClusters(t *testing.T) {
+	l := newLab(t)
+	spec := l.preflightSpec()
+	tries := func() int {
+		t.Helper()
+		before := l.proxy.Counts()["RunInstances"]
+		if problems, err := l.cloud.Preflight(t.Context(), spec); len(problems) > 0 || err != nil {
+			t.Fatalf("%v, %v", problems, err)
+		}
+		return l.proxy.Counts()["RunInstances"] - before
+	}
+	for _, step := range []struct {
+		what   string
+		change func()
+		want   int
+	}{
+		{"the first", func() {}, 1},
+		{"another cluster", func() {
+			spec.Launch.Owner.ClusterUID, spec.Launch.Owner.Cluster, spec.Launch.UserData = "another", "stock", []byte("#!/bin/sh\n")
+		}, 0},
+		{"another namespace, which a policy may tell apart", func() { spec.Launch.Owner.Namespace = "depot" }, 1},
+		{"another tag, which an organisation may refuse", func() { spec.Launch.Owner.UserTags = map[string]string{"team": "stock"} }, 1},
+		{"another type", func() { spec.Launch.InstanceType = "m6i.xlarge" }, 1},
+		{"another subnet", func() { spec.SubnetIDs = spec.SubnetIDs[1:] }, 1},
+		{"the same again", func() {}, 0},
+		{"a while later", func() { l.pass(launchableFor) }, 1},
+	} {
+		step.change()
+		if got := tries(); got != step.want {
+			t.Errorf("%s: %d dry runs, want %d", step.what, got, step.want)
+		}
+	}
+	l.pass(launchableFor)
+	denied := l.fault(proxy.Deny("RunInstances"))
+	if problems, err := l.cloud.Preflight(t.Context(), spec); len(problems) != 1 || err != nil {
+		t.Fatalf("%v, %v", problems, err)
+	}
+	denied()
+	if got := tries(); got != 1 {
+		t.Errorf("after a refusal: %d dry runs, want 1", got)
+	}
+}
+
 func TestPreflightThatEC2DoesNotAnswer(t *testing.T) {
 	for code, class := range map[string]awsapi.Class{"RequestLimitExceeded": awsapi.Throttled, "InternalError": awsapi.Transient} {
 		l := newLab(t)

@@ -72,7 +72,8 @@ func snapshotTags(spec SnapshotSpec) []types.TagSpecification {
 	return []types.TagSpecification{awsapi.TagSpec(types.ResourceTypeSnapshot, tags)}
 }
 
-// once keeps the SDK from repeating a call by itself after a lost answer.
+// once keeps the SDK from repeating a call by itself: after a lost answer, and after a lack of capacity, which EC2 answers as an
+// internal error and which would cost another token of a small bucket.
 func once(o *ec2.Options) { o.RetryMaxAttempts = 1 }
 
 // findSnapshot looks in the store, which knows the fresh ones, and then in EC2.

@@ -1,6 +1,10 @@
 package ec2
 
-import "github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+import (
+	"fmt"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+)
 
 // LaunchSpec describes the instance of one incarnation of one member.
 type LaunchSpec struct {
@@ -21,6 +25,14 @@ type LaunchSpec struct {
 	RootEncrypted bool
 	// KMSKeyID encrypts the root volume; empty for the account's default EBS key.
 	KMSKeyID string
+}
+
+// alike is the same for launches that EC2 and the IAM policy judge alike: all of the spec but what names the cluster and the member. A
+// policy may tell namespaces apart, and an organisation may bind tags.
+func (s LaunchSpec) alike() string {
+	s.Owner = awsapi.Ownership{Namespace: s.Owner.Namespace, UserTags: s.Owner.UserTags}
+	s.Member, s.Incarnation, s.TemplateHash, s.UserData = "", 0, "", nil
+	return fmt.Sprintf("%+v", s)
 }
 
 // VolumeSpec describes the data volume of one incarnation of one member.

@@ -138,6 +138,9 @@ func TestPreflight(t *testing.T) {
 		}, []wantedProblem{
 			{"", v1alpha1.ReasonNotPermitted, false, "ec2:RunInstances"}, {"", v1alpha1.ReasonNotPermitted, false, "ec2:CreateVolume"},
 			{"", v1alpha1.ReasonNotPermitted, false, "ec2:CreateSecurityGroup"}, {"", v1alpha1.ReasonNotPermitted, false, "ec2:DescribeInstanceTypeOfferings"}}},
+		{"terms of an image not accepted", func(l *lab, _ *PreflightSpec) {
+			l.fault(proxy.Rule{Kind: proxy.Fail, Code: "OptInRequired", Actions: []string{"RunInstances"}})
+		}, []wantedProblem{{"spec.aws.imageID", invalid, false, "please visit https://aws.amazon.com/marketplace/pp?sku="}}},
 		{"missing iam:PassRole", func(l *lab, _ *PreflightSpec) {
 			l.fault(proxy.Rule{Kind: proxy.Fail, Code: "UnauthorizedOperation", Actions: []string{"RunInstances"},
 				Message: "You are not authorized to perform this operation. User: arn:aws:iam::1:user/x is not authorized to perform: iam:PassRole on resource: r"})

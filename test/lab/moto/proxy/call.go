@@ -115,11 +115,15 @@ func (p *Proxy) zoneOf(ctx context.Context, of *call, subnet string) string {
 }
 
 // Messages and status codes as EC2 gives them; 400 where none is named.
+// {action} is what was called.
 var (
 	messages = map[string]string{
 		"RequestLimitExceeded": "Request limit exceeded.",
-		"UnauthorizedOperation": "You are not authorized to perform this operation. " +
-			"Encoded authorization failure message: 4GIOHlTkIaWHQD0Q0m6XSnuUMCm-abcdefghijklmn",
+		"UnauthorizedOperation": "You are not authorized to perform this operation. User: arn:aws:iam::123456789012:user/nairobi-lab " +
+			"is not authorized to perform: ec2:{action} on resource: arn:aws:ec2:us-east-1:123456789012:*/* because no identity-based " +
+			"policy allows the ec2:{action} action. Encoded authorization failure message: 4GIOHlTkIaWHQD0Q0m6XSnuUMCm-abcdefghijklmn",
+		"OptInRequired": "In order to use this AWS Marketplace product you need to accept terms and subscribe. To do so please visit " +
+			"https://aws.amazon.com/marketplace/pp?sku=0123456789abcdefghijklmno",
 		codeNoCapacity: "We currently do not have sufficient capacity in the Availability Zone you requested. " +
 			"Our system will be working on provisioning additional capacity.",
 		"VcpuLimitExceeded": "You have requested more vCPU capacity than your current vCPU limit allows " +
@@ -132,6 +136,7 @@ var (
 		"Unavailable":           http.StatusServiceUnavailable,
 		"UnauthorizedOperation": http.StatusForbidden,
 		"AuthFailure":           http.StatusUnauthorized,
+		"OptInRequired":         http.StatusUnauthorized,
 		codeNoCapacity:          http.StatusInternalServerError,
 		"InternalError":         http.StatusInternalServerError,
 	}
@@ -141,7 +146,7 @@ var (
 // returns the HTTP status.
 func (c *call) fail(w http.ResponseWriter, r Rule) int {
 	if r.Message == "" {
-		r.Message = messages[r.Code]
+		r.Message = strings.ReplaceAll(messages[r.Code], "{action}", c.action)
 	}
 	if r.Status == 0 {
 		if r.Status = statuses[r.Code]; r.Status == 0 {

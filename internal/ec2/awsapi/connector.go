@@ -95,14 +95,15 @@ type Clients struct {
 
 // Connector makes clients.
 type Connector struct {
-	config  Config
-	metrics *metrics
+	config    Config
+	metrics   *metrics
+	deadlines deadlines
 }
 
 // NewConnector fills the defaults in.
 func NewConnector(c Config) *Connector {
 	c = c.WithDefaults()
-	return &Connector{config: c, metrics: newMetrics(c.Metrics, c.Clock)}
+	return &Connector{config: c, metrics: newMetrics(c.Metrics, c.Clock), deadlines: deadlines{write: c.CallTimeout}}
 }
 
 // Connect returns the clients of an account. It makes no call to AWS: wrong credentials show at the first use. The error is that of
@@ -144,10 +145,10 @@ func (c *Connector) load(ctx context.Context, account Account) (aws.Config, erro
 	}
 	c.wrapTransport(&cfg)
 	stack := cfg.APIOptions
-	cfg.APIOptions = c.withCredentials(stack, cfg.Credentials)
+	cfg.APIOptions = c.deadlines.withCredentials(stack, cfg.Credentials)
 	if account.RoleARN != "" {
 		cfg.Credentials = assume(sts.NewFromConfig(cfg), account)
-		cfg.APIOptions = c.withCredentials(stack, cfg.Credentials)
+		cfg.APIOptions = c.deadlines.withCredentials(stack, cfg.Credentials)
 	}
 	return cfg, nil
 }
@@ -179,7 +180,7 @@ func (c *Connector) wrapTransport(cfg *aws.Config) {
 }
 
 func (c *Connector) stack() []func(*middleware.Stack) error {
-	out := []func(*middleware.Stack) error{c.metrics.count, c.deadline}
+	out := []func(*middleware.Stack) error{c.metrics.count, c.deadlines.bound}
 	for pair := range strings.FieldsSeq(c.config.UserAgent) {
 		name, value, _ := strings.Cut(pair, "/")
 		out = append(out, awsmiddleware.AddUserAgentKeyValue(name, value))

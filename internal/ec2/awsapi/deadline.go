@@ -29,6 +29,9 @@ const (
 	patience = 5
 )
 
+// deadlines bounds calls; write is how long one may take that must not be late.
+type deadlines struct{ write time.Duration }
+
 // beforeWrite is the key of BeforeWrite.
 type beforeWrite struct{}
 
@@ -72,11 +75,11 @@ func isDryRun(input any) bool {
 	return ok && aws.ToBool(dry)
 }
 
-// deadline bounds every call in one place. No call in use streams its answer, so the answer is complete when it returns.
-func (c *Connector) deadline(stack *middleware.Stack) error {
+// bound bounds every call in one place. No call in use streams its answer, so the answer is complete when it returns.
+func (d deadlines) bound(stack *middleware.Stack) error {
 	return stack.Initialize.Add(middleware.InitializeMiddlewareFunc("NairobiDeadline",
 		func(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {
-			limit := c.config.CallTimeout
+			limit := d.write
 			if mayBeLate(ctx, in.Parameters) {
 				limit *= patience
 			}
@@ -88,12 +91,12 @@ func (c *Connector) deadline(stack *middleware.Stack) error {
 
 // withCredentials returns options with which a call that may be late gets its credentials before its time begins. A write that may
 // not be late gets them within its time: when that is too short the next try finds them.
-func (c *Connector) withCredentials(options []func(*middleware.Stack) error, provider aws.CredentialsProvider) []func(*middleware.Stack) error {
+func (d deadlines) withCredentials(options []func(*middleware.Stack) error, provider aws.CredentialsProvider) []func(*middleware.Stack) error {
 	return append(slices.Clip(options), func(stack *middleware.Stack) error {
 		return stack.Initialize.Add(middleware.InitializeMiddlewareFunc("NairobiCredentials",
 			func(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {
 				if mayBeLate(ctx, in.Parameters) {
-					if err := c.fetch(ctx, provider); err != nil {
+					if err := d.fetch(ctx, provider); err != nil {
 						return middleware.InitializeOutput{}, middleware.Metadata{}, err
 					}
 				}
@@ -103,8 +106,8 @@ func (c *Connector) withCredentials(options []func(*middleware.Stack) error, pro
 }
 
 // fetch has a provider get its credentials, which it keeps.
-func (c *Connector) fetch(ctx context.Context, provider aws.CredentialsProvider) error {
-	ctx, cancel := context.WithTimeout(ctx, patience*c.config.CallTimeout)
+func (d deadlines) fetch(ctx context.Context, provider aws.CredentialsProvider) error {
+	ctx, cancel := context.WithTimeout(ctx, patience*d.write)
 	defer cancel()
 	if _, err := provider.Retrieve(ctx); err != nil {
 		return fmt.Errorf("get credentials: %w", err)

@@ -299,6 +299,14 @@ func StopError(stateReason string) error {
 	return &smithy.GenericAPIError{Code: code, Message: strings.TrimSpace(text)}
 }
 
+// Mentions reports that EC2's text names a parameter. InvalidParameterValue says no more in its code, and the answer only
+// chooses which field a message is filed under.
+func Mentions(err error, parameter string) bool {
+	var api smithy.APIError
+	return errors.As(err, &api) &&
+		strings.Contains(strings.ReplaceAll(strings.ToLower(api.ErrorMessage()), " ", ""), parameter)
+}
+
 // ZoneLacksType reports that EC2 does not launch the instance type in one zone, of those that it names. That may be for good, or as
 // long as the zone is short of it.
 func ZoneLacksType(err error) bool {

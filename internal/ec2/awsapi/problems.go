@@ -203,11 +203,3 @@ func operationOf(err error) string {
 	}
 	return ""
 }
-
-// Mentions reports that EC2's text names a parameter. InvalidParameterValue says no more in its code, and the answer only
-// chooses which field a message is filed under.
-func Mentions(err error, parameter string) bool {
-	var api smithy.APIError
-	return errors.As(err, &api) &&
-		strings.Contains(strings.ReplaceAll(strings.ToLower(api.ErrorMessage()), " ", ""), parameter)
-}

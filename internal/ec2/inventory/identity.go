@@ -70,7 +70,7 @@ func (i *identity) look(ctx context.Context) (string, error) {
 	}
 }
 
-// ask needs no deadline of its own: every call has one, see Connector.deadline.
+// ask needs no deadline of its own: every call has one, see awsapi.Config.
 func (i *identity) ask(ctx context.Context) (string, error) {
 	now := i.clock.Now()
 	secret, err := i.credentials.Retrieve(ctx)

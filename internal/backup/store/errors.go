@@ -13,8 +13,7 @@ import (
 
 // codes are the error codes of S3 (API reference, "Error responses") that mean something to a caller or to a person.
 var codes = map[string]error{
-	"NoSuchKey": ErrNotFound, "NotFound": ErrNotFound, "NoSuchUpload": ErrNotFound,
-	"PreconditionFailed": ErrExists, "ConditionalRequestConflict": ErrExists,
+	"NoSuchKey": ErrNotFound, "NotFound": ErrNotFound, "NoSuchUpload": ErrNotFound, "PreconditionFailed": ErrExists,
 	"NoSuchBucket": ErrNoBucket,
 	"AccessDenied": ErrDenied, "InvalidAccessKeyId": ErrDenied, "SignatureDoesNotMatch": ErrDenied, "ExpiredToken": ErrDenied,
 	"InvalidToken": ErrDenied, "AllAccessDisabled": ErrDenied, "AccountProblem": ErrDenied, "KMS.AccessDeniedException": ErrDenied,
@@ -23,6 +22,8 @@ var codes = map[string]error{
 	"EntityTooLarge": ErrFull, "QuotaExceeded": ErrFull, "XMinioStorageFull": ErrFull,
 	"SlowDown": ErrUnavailable, "ServiceUnavailable": ErrUnavailable, "InternalError": ErrUnavailable, "RequestTimeout": ErrUnavailable,
 	"Throttling": ErrUnavailable, "ThrottlingException": ErrUnavailable, "OperationAborted": ErrUnavailable,
+	// Another conditional write of the same key is under way: S3 asks for a new upload (API reference, CompleteMultipartUpload).
+	"ConditionalRequestConflict": ErrUnavailable,
 }
 
 func classOf(code string) error {

@@ -113,6 +113,8 @@ func NewS3(ctx context.Context, o S3Options) (*S3, error) {
 		so.HTTPClient = impatient{so.HTTPClient, o.Idle}
 		if o.Endpoint != "" {
 			so.BaseEndpoint, so.UsePathStyle = aws.String(o.Endpoint), true
+			so.RequestChecksumCalculation = o.requestChecksums()
+			so.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
 		}
 	})
 	return newS3(api, o), nil
@@ -121,7 +123,17 @@ func NewS3(ctx context.Context, o S3Options) (*S3, error) {
 func newS3(api S3API, o S3Options) *S3 {
 	return &S3{api: api, o: o, transfer: transfermanager.New(api, func(t *transfermanager.Options) {
 		t.PartSizeBytes, t.MultipartUploadThreshold, t.Concurrency, t.FailTimeout = partSize, partSize, uploadsAtOnce, abortTimeout
+		t.RequestChecksumCalculation = o.requestChecksums()
 	})}
+}
+
+// requestChecksums is when the SDK adds a checksum of its own to an upload. Over TLS it sends it as a trailer of an aws-chunked
+// body, which many stores other than AWS reject. Backups carry their own checksums.
+func (o *S3Options) requestChecksums() aws.RequestChecksumCalculation {
+	if o.Endpoint != "" {
+		return aws.RequestChecksumCalculationWhenRequired
+	}
+	return aws.RequestChecksumCalculationWhenSupported
 }
 
 // unlimited is a retry budget without an end.

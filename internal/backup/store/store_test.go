@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"hash"
@@ -14,6 +15,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -59,6 +61,28 @@ var buckets atomic.Int64
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
+	return newWorldBehind(t, func(h http.Handler) *httptest.Server {
+		server := httptest.NewServer(h)
+		t.Cleanup(server.Close)
+		return server
+	})
+}
+
+// newWorldOverTLS is a world whose S3 speaks TLS, with a certificate that the SDK trusts.
+func newWorldOverTLS(t *testing.T) *world {
+	t.Helper()
+	return newWorldBehind(t, func(h http.Handler) *httptest.Server {
+		server := httptest.NewTLSServer(h)
+		t.Cleanup(server.Close)
+		bundle := filepath.Join(t.TempDir(), "ca.pem")
+		must(t, os.WriteFile(bundle, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600))
+		t.Setenv("AWS_CA_BUNDLE", bundle)
+		return server
+	})
+}
+
+func newWorldBehind(t *testing.T, serve func(http.Handler) *httptest.Server) *world {
+	t.Helper()
 	cloud.once.Do(func() { cloud.server, cloud.err = moto.Start(context.Background(), moto.Options{}) })
 	if cloud.err != nil {
 		t.Fatal(cloud.err)
@@ -67,14 +91,12 @@ func newWorld(t *testing.T) *world {
 	upstream, err := url.Parse(cloud.server.Endpoint())
 	must(t, err)
 	pass := httputil.NewSingleHostReverseProxy(upstream)
-	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+	w.endpoint = serve(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if f := w.fault.Load(); f != nil && (*f)(rw, r) {
 			return
 		}
 		pass.ServeHTTP(rw, r)
-	}))
-	t.Cleanup(server.Close)
-	w.endpoint = server.URL
+	})).URL
 	_, err = w.s3("").api.(*s3.Client).CreateBucket(t.Context(), &s3.CreateBucketInput{Bucket: &w.bucket})
 	must(t, err)
 	return w
@@ -403,6 +425,82 @@ func TestFaults(t *testing.T) {
 			}
 			if err != nil && strings.Contains(err.Error(), "RequestID") {
 				t.Errorf("the message differs each time: %v", err)
+			}
+		})
+	}
+}
+
+// TestAStoreWithoutTrailers speaks TLS, over which the SDK sends its checksums as trailers unless told otherwise, and rejects such
+// bodies in the two ways in which stores other than AWS do.
+func TestAStoreWithoutTrailers(t *testing.T) {
+	for name, reject := range map[string]func(http.ResponseWriter, *http.Request) bool{
+		"it does not implement them": func(rw http.ResponseWriter, r *http.Request) bool {
+			return refuse(rw, r, http.StatusNotImplemented, "NotImplemented")
+		},
+		"it compares the header with the body": func(rw http.ResponseWriter, r *http.Request) bool {
+			return refuse(rw, r, http.StatusBadRequest, "XAmzContentSHA256Mismatch")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorldOverTLS(t)
+			isChunked := func(r *http.Request) bool {
+				return strings.Contains(r.Header.Get("Content-Encoding"), "aws-chunked") || r.Header.Get("X-Amz-Trailer") != "" ||
+					strings.HasPrefix(r.Header.Get("X-Amz-Content-Sha256"), "STREAMING-")
+			}
+			w.misbehave(func(rw http.ResponseWriter, r *http.Request) bool {
+				if r.TLS == nil {
+					t.Error("a request came without TLS")
+				}
+				return isChunked(r) && reject(rw, r)
+			})
+			s := w.s3("p")
+			for _, size := range []int64{0, 1000, 2*partSize + 1} {
+				key, source := fmt.Sprint("put-", size), random(size, io.EOF)
+				_, err := s.Put(t.Context(), key, source)
+				must(t, err)
+				if sum := sha256.Sum256(read(t, s, key)); !bytes.Equal(sum[:], source.hash.Sum(nil)) {
+					t.Errorf("%s holds something else", key)
+				}
+				must(t, s.Create(t.Context(), fmt.Sprint("create-", size), random(size, io.EOF)))
+				if err := s.Create(t.Context(), key, random(size, io.EOF)); !errors.Is(err, ErrExists) {
+					t.Errorf("%s was made again: %v", key, err)
+				}
+				must(t, s.Delete(t.Context(), key, fmt.Sprint("create-", size)))
+			}
+			// A bucket of AWS keeps the SDK's checksums, so its client is the one that such a store rejects.
+			t.Setenv("AWS_ENDPOINT_URL_S3", w.endpoint)
+			aws, err := NewS3(t.Context(), S3Options{Bucket: w.bucket, Region: "us-east-1", AccessKeyID: "lab", SecretAccessKey: "lab", Attempts: 1})
+			must(t, err)
+			for _, size := range []int64{1000, partSize + 1} {
+				if _, err := aws.Put(t.Context(), "x", random(size, io.EOF)); err == nil {
+					t.Errorf("%d bytes for AWS carry no checksum", size)
+				}
+			}
+		})
+	}
+}
+
+// TestConflictOfConditionalWrites: S3 answers 409 to one of two conditional writes of a key that run at once, also when neither has
+// been completed. The object may still be missing, so the caller has to upload again.
+func TestConflictOfConditionalWrites(t *testing.T) {
+	for name, size := range map[string]int64{"in one call": 1000, "in parts": partSize + 1} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			s := w.s3("p")
+			var answered atomic.Bool
+			w.misbehave(func(rw http.ResponseWriter, r *http.Request) bool {
+				return r.Header.Get("If-None-Match") == "*" && answered.CompareAndSwap(false, true) &&
+					refuse(rw, r, http.StatusConflict, "ConditionalRequestConflict")
+			})
+			if err := s.Create(t.Context(), "a", random(size, io.EOF)); !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrExists) {
+				t.Errorf("a conflict is %v", err)
+			}
+			if got := keys(t, s, ""); got != "" || w.orphans() != 0 {
+				t.Errorf("it left %q and %d uploads", got, w.orphans())
+			}
+			must(t, s.Create(t.Context(), "a", random(size, io.EOF)))
+			if err := s.Create(t.Context(), "a", random(size, io.EOF)); !errors.Is(err, ErrExists) {
+				t.Errorf("it was made again: %v", err)
 			}
 		})
 	}

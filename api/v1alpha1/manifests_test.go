@@ -152,14 +152,29 @@ func TestValuesHaveAPlace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, place := range []string{"\nimages:\n", "\nreplicas:\n", "components/without-webhook", "components/without-leader-election", "components/cert-manager"} {
+	for _, place := range []string{"\nimages:\n", "\nreplicas:\n", "components/without-webhook", "components/host-network", "components/without-leader-election", "components/cert-manager"} {
 		if !strings.Contains(string(text), place) {
 			t.Errorf("the overlay does not show %q", place)
 		}
 	}
 }
 
-// TestComponents puts each component on the default, as the overlay custom invites to.
+// withComponent is a folder of config/ that puts a component on the default, as the overlay custom invites to.
+func withComponent(t *testing.T, name string) string {
+	t.Helper()
+	folder, err := os.MkdirTemp(filepath.Join("..", "..", "config"), ".test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(folder) })
+	text := "resources: [../default]\ncomponents: [../components/" + name + "]\n"
+	if err := os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Base(folder)
+}
+
+// TestComponents puts each component on the default.
 func TestComponents(t *testing.T) {
 	webhookKinds := []string{"ValidatingWebhookConfiguration"}
 	for name, want := range map[string]struct {
@@ -170,23 +185,15 @@ func TestComponents(t *testing.T) {
 		"without-leader-election": {[]string{"--leader-elect=false", "--webhook-certs=self"}, nil},
 		"external-certificates":   {[]string{"--leader-elect", "--webhook-certs=external"}, []string{"ClusterRole nairobi-mysql-webhook-certificates-role"}},
 	} {
-		folder, err := os.MkdirTemp(filepath.Join("..", "..", "config"), ".test-")
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = os.RemoveAll(folder) })
-		text := "resources: [../default]\ncomponents: [../components/" + name + "]\n"
-		if err := os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		for _, object := range kustomize(t, filepath.Base(folder)) {
+		folder := withComponent(t, name)
+		for _, object := range kustomize(t, folder) {
 			for _, gone := range want.gone {
 				if object.GetKind() == gone || object.GetKind()+" "+object.GetName() == gone {
 					t.Errorf("%s leaves %s %s", name, object.GetKind(), object.GetName())
 				}
 			}
 		}
-		d := deployment(t, filepath.Base(folder))
+		d := deployment(t, folder)
 		if alone := name == "without-leader-election"; alone != (d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType) {
 			t.Errorf("%s has the strategy %q", name, d.Spec.Strategy.Type)
 		}
@@ -194,6 +201,41 @@ func TestComponents(t *testing.T) {
 		for _, arg := range want.args {
 			if !slices.Contains(args, arg) {
 				t.Errorf("%s lacks %s: %v", name, arg, args)
+			}
+		}
+	}
+}
+
+// TestHostNetwork: with the component the webhook is served at the node's address, the namespace admits such a pod, and a new one
+// takes the node's ports only after the old one ended.
+func TestHostNetwork(t *testing.T) {
+	folder := withComponent(t, "host-network")
+	d := deployment(t, folder)
+	pod := d.Spec.Template.Spec
+	if !pod.HostNetwork || pod.DNSPolicy != corev1.DNSClusterFirstWithHostNet {
+		t.Errorf("the pod has host network %v, DNS policy %q", pod.HostNetwork, pod.DNSPolicy)
+	}
+	if r := d.Spec.Strategy.RollingUpdate; r == nil || r.MaxSurge.IntValue() != 0 || r.MaxUnavailable.IntValue() != 1 {
+		t.Errorf("two pods meet on the ports of a node: %+v", d.Spec.Strategy)
+	}
+	port := pod.Containers[0].Ports[0]
+	if port.Name != "webhook" || port.ContainerPort != 9443 {
+		t.Errorf("the webhook's port is %+v", port)
+	}
+	admin := api(t)
+	for _, object := range kustomize(t, folder) {
+		switch object.GetKind() {
+		case "Namespace":
+			for _, mode := range []string{"enforce", "warn"} {
+				if level := object.GetLabels()["pod-security.kubernetes.io/"+mode]; level != "privileged" {
+					t.Errorf("the namespace has the level %q in the mode %s", level, mode)
+				}
+			}
+		case "Deployment":
+			object.SetNamespace(metav1.NamespaceDefault)
+			apply := client.ApplyConfigurationFromUnstructured(object)
+			if err := admin.Apply(t.Context(), apply, client.DryRunAll, client.ForceOwnership, client.FieldOwner("test")); err != nil {
+				t.Error(err)
 			}
 		}
 	}

@@ -159,17 +159,20 @@ ExecStart=/usr/local/lib/nairobi-mysql/member growfs
 END
 }
 
-# device prints the path of the data volume, if it is attached. On Nitro, udev names it by the volume's id; on Xen the
-# kernel names it by the place that the operator attaches it at, and that place is ours alone.
+# device prints the path of the data volume once it is attached. On Nitro the disk proves it by its serial, which is the volume's
+# id without the dash; udev's links may be late, stale, or lead to whatever a person attached at /dev/sdf. Disks of Xen have no
+# serial: there the kernel names them by the place where they are attached, and this place is the operator's.
 device() {
-	local path
-	for path in "/dev/disk/by-id/nvme-Amazon_Elastic_Block_Store_${volume/-/}" /dev/xvdf /dev/sdf; do
-		if [ -b "$path" ]; then
-			readlink -f "$path"
+	local file path serial
+	for file in /sys/block/nvme*/device/serial; do
+		path=${file%/device/serial}
+		path=/dev/${path##*/}
+		if read -r serial 2>/dev/null <"$file" && [ "$serial" = "${volume/-/}" ] && [ -b "$path" ]; then
+			echo "$path"
 			return
 		fi
 	done
-	return 1
+	[ "$(cat /sys/hypervisor/type 2>/dev/null)" = xen ] && [ -b /dev/xvdf ] && echo /dev/xvdf
 }
 
 # blank tells whether a device was never written: no signature that blkid knows, and only zeros, all readable, where
@@ -192,7 +195,7 @@ mount_volume() {
 	until mountpoint -q "$root"; do
 		tries=$((tries + 1))
 		if ! dev=$(device); then
-			[ $((tries % 300)) != 0 ] || say "failed: volume $volume is not attached yet"
+			[ $((tries % 300)) != 0 ] || say "failed: volume $volume is not attached yet; no disk of the instance has its serial"
 			sleep 0.2
 			continue
 		fi

@@ -119,7 +119,7 @@ func (m *machine) read(path string) string {
 func (m *machine) run(command string, env ...string) (string, bool) {
 	m.t.Helper()
 	text, _, _ := strings.Cut(string(assemble(m.input)), "\ncase ${1:-setup} in")
-	for _, root := range []string{"/etc/", "/var/", "/run/", "/opt/"} {
+	for _, root := range []string{"/etc/", "/var/", "/run/", "/opt/", "/sys/", "/dev/xvd", "/dev/$"} {
 		text = strings.ReplaceAll(text, " "+root, " "+m.dir+root)
 		text = strings.ReplaceAll(text, "="+root, "="+m.dir+root)
 		text = strings.ReplaceAll(text, `"`+root, `"`+m.dir+root)
@@ -386,6 +386,102 @@ echo i-1 >"$conf/instance"
 mount_volume`)
 	if !strings.Contains(out, "mount -o noatime,nosuid,nodev,noexec "+m.path("/device")+" "+m.path(DataRoot)) {
 		t.Errorf("it is mounted by\n%s", out)
+	}
+}
+
+// disk makes a disk of the machine, with a serial unless that is empty.
+func (m *machine) disk(name, serial string) {
+	m.t.Helper()
+	path := m.path("/dev/" + name)
+	// Nobody opens it: a loop device that does not exist.
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), syscall.Mknod(path, syscall.S_IFBLK|0o600, 7<<8|250)); err != nil {
+		m.t.Fatal(err)
+	}
+	if serial != "" {
+		m.write("/sys/block/"+name+"/device/serial", serial+"\n")
+	}
+}
+
+func (m *machine) link(path, to string) {
+	m.t.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(m.path(path)), 0o755), os.Symlink(to, m.path(path))); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// Only the disk that proves by its serial to be the data volume is formatted, whatever udev and the place of its attachment say. All
+// disks are blank here, and whatever appears late appears after the second pause. It needs root, for the disks.
+func TestOnlyTheDataVolumeIsFormatted(t *testing.T) {
+	const ours, foreign = "vol0123456789abcdef0", "vol0aaaaaaaaaaaaaaaa"
+	const byID = "/dev/disk/by-id/nvme-Amazon_Elastic_Block_Store_"
+	for name, tc := range map[string]struct {
+		volume string
+		disks  func(*machine)
+		late   string // moved into place late
+		want   string
+	}{
+		"beside another one": {disks: func(m *machine) {
+			m.disk("nvme0n1", "vol0bbbbbbbbbbbbbbbb")
+			m.disk("nvme1n1", foreign)
+			m.disk("nvme2n1", ours)
+		}, want: "nvme2n1"},
+		"another one at the place of ours": {disks: func(m *machine) {
+			m.disk("nvme1n1", foreign)
+			m.link("/dev/sdf", "nvme1n1")
+			m.link("/dev/xvdf", "nvme1n1")
+		}},
+		"stale links": {disks: func(m *machine) {
+			m.disk("nvme1n1", foreign)
+			m.link(byID+ours, "../../nvme1n1")
+			m.link(byID+ours+"_1", "../../nvme1n1")
+		}},
+		"stale links, and ours comes": {disks: func(m *machine) {
+			m.disk("nvme1n1", foreign)
+			m.link(byID+ours, "../../nvme1n1")
+			m.disk("nvme2n1", ours)
+		}, late: "/sys/block/nvme2n1", want: "nvme2n1"},
+		"links that never come":          {disks: func(m *machine) { m.disk("nvme1n1", ours) }, want: "nvme1n1"},
+		"a device that comes late":       {disks: func(m *machine) { m.disk("nvme1n1", ours) }, late: "/dev/nvme1n1", want: "nvme1n1"},
+		"a serial that is filled up":     {volume: "vol-1234abcd", disks: func(m *machine) { m.disk("nvme1n1", "vol1234abcd         ") }, want: "nvme1n1"},
+		"a serial that begins like ours": {volume: "vol-1234abcd", disks: func(m *machine) { m.disk("nvme1n1", "vol1234abcde") }},
+		"no serial at the place of ours": {disks: func(m *machine) { m.disk("xvdf", "") }},
+		"on another hypervisor than Xen": {disks: func(m *machine) { m.disk("xvdf", ""); m.write("/sys/hypervisor/type", "kvm\n") }},
+		"on Xen":                         {disks: func(m *machine) { m.disk("xvdf", ""); m.write("/sys/hypervisor/type", "xen\n") }, want: "xvdf"},
+		"on Xen, attached elsewhere":     {disks: func(m *machine) { m.disk("xvdg", ""); m.write("/sys/hypervisor/type", "xen\n") }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t)
+			if tc.volume != "" {
+				m.input.VolumeID = tc.volume
+			}
+			tc.disks(m)
+			late := ":"
+			if tc.late != "" {
+				hidden := m.path("/late")
+				if err := os.Rename(m.path(tc.late), hidden); err != nil {
+					t.Fatal(err)
+				}
+				late = "mv " + hidden + " " + m.path(tc.late)
+			}
+			m.write(ConfigDir+"/instance", testInstanceID+"\n")
+			out, ok := m.run(`volume_mounted='' pauses=0
+				sleep() { pauses=$((pauses + 1)); [ "$pauses" != 2 ] || ` + late + `; [ "$pauses" -lt 400 ] || exit 1; }
+				mountpoint() { [ "$volume_mounted" ]; }
+				blank() { true; }
+				sync() { :; }
+				grow() { :; }
+				mkfs.xfs() { for formatted; do :; done; echo "formatted ${formatted##*/}"; }
+				mount() { [ "$formatted" = "$3" ] && volume_mounted=1; }
+				formatted=''
+				mount_volume`)
+			if tc.want == "" {
+				if ok || strings.Contains(out, "formatted") || !strings.Contains(out, "failed: volume "+m.input.VolumeID+" is not attached yet") {
+					t.Errorf("ended %t:\n%s", ok, out)
+				}
+			} else if !ok || strings.Count(out, "formatted") != 1 || !strings.Contains(out, "formatted "+tc.want+"\n") {
+				t.Errorf("want %s; ended %t:\n%s", tc.want, ok, out)
+			}
+		})
 	}
 }
 

@@ -136,14 +136,16 @@ ExecStart=/usr/local/lib/nairobi-mysql/member growfs
 END
 }
 device() {
-local path
-for path in "/dev/disk/by-id/nvme-Amazon_Elastic_Block_Store_${volume/-/}" /dev/xvdf /dev/sdf; do
-if [ -b "$path" ]; then
-readlink -f "$path"
+local file path serial
+for file in /sys/block/nvme*/device/serial; do
+path=${file%/device/serial}
+path=/dev/${path##*/}
+if read -r serial 2>/dev/null <"$file" && [ "$serial" = "${volume/-/}" ] && [ -b "$path" ]; then
+echo "$path"
 return
 fi
 done
-return 1
+[ "$(cat /sys/hypervisor/type 2>/dev/null)" = xen ] && [ -b /dev/xvdf ] && echo /dev/xvdf
 }
 blank() {
 local size code=0
@@ -161,7 +163,7 @@ until (need mkfs.xfs xfsprogs); do :; done
 until mountpoint -q "$root"; do
 tries=$((tries + 1))
 if ! dev=$(device); then
-[ $((tries % 300)) != 0 ] || say "failed: volume $volume is not attached yet"
+[ $((tries % 300)) != 0 ] || say "failed: volume $volume is not attached yet; no disk of the instance has its serial"
 sleep 0.2
 continue
 fi

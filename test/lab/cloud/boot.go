@@ -21,6 +21,8 @@ const (
 	bootFD = 3
 	// networkTimeout bounds setting up the machine's one interface.
 	networkTimeout = time.Minute
+	// idLinks is where udev names disks by what they are.
+	idLinks = "dev/disk/by-id"
 )
 
 // bootSettings tell a machine what it is.
@@ -42,9 +44,22 @@ type device struct {
 	Minor  uint32 `json:"minor"`
 }
 
-// byID is the name of the link under /dev/disk/by-id that udev would make.
-func (d device) byID() string {
-	return "nvme-Amazon_Elastic_Block_Store_" + strings.Replace(d.Volume, "vol-", "vol", 1)
+// serial is what the disk of an EBS volume answers on Nitro.
+func (d device) serial() string { return strings.Replace(d.Volume, "vol-", "vol", 1) }
+
+// links are the names under /dev/disk/by-id that udev would make: the old one, and the one with the namespace.
+func (d device) links() []string {
+	link := "nvme-Amazon_Elastic_Block_Store_" + d.serial()
+	return []string{link, link + "_1"}
+}
+
+// paths are what a machine sees of the volume.
+func (d device) paths() []string {
+	paths := []string{filepath.Join("dev", d.Name), filepath.Join("sys/block", d.Name)}
+	for _, link := range d.links() {
+		paths = append(paths, filepath.Join(idLinks, link))
+	}
+	return paths
 }
 
 // Commands are what the lab's program must offer for instances to boot.
@@ -145,7 +160,8 @@ func mountProc(root string) error {
 }
 
 // mountSys shows the kernel's /sys read-only, with a hypervisor that cloud-init
-// takes for EC2's and a private tree of control groups.
+// takes for EC2's, a private tree of control groups, and no disks but the
+// machine's volumes.
 func mountSys(s bootSettings, root string) error {
 	sys, whole := filepath.Join(root, "sys"), filepath.Join(s.Dir, "sysfs")
 	if err := os.MkdirAll(whole, 0o755); err != nil {
@@ -166,7 +182,7 @@ func mountSys(s bootSettings, root string) error {
 		if err := os.MkdirAll(to, 0o755); err != nil {
 			return err
 		}
-		if e.Name() == "fs" || e.Name() == "hypervisor" {
+		if e.Name() == "fs" || e.Name() == "hypervisor" || e.Name() == "block" {
 			continue
 		}
 		if err := unix.Mount(filepath.Join(whole, e.Name()), to, "", unix.MS_BIND, ""); err != nil {
@@ -177,9 +193,10 @@ func mountSys(s bootSettings, root string) error {
 	uuid := filepath.Join(sys, "hypervisor/uuid")
 	return errors.Join(
 		unix.Unmount(whole, unix.MNT_DETACH),
-		os.MkdirAll(groups, 0o755), os.MkdirAll(filepath.Dir(uuid), 0o755),
+		os.MkdirAll(groups, 0o755), os.MkdirAll(filepath.Dir(uuid), 0o755), os.MkdirAll(filepath.Join(sys, "block"), 0o755),
 		os.WriteFile(uuid, []byte("ec2"+s.ID[2:7]+"-0000-4000-8000-000000000000\n"), 0o444),
 		unix.Mount("cgroup2", groups, "cgroup2", noFiles, ""),
+		unix.Mount("tmpfs", filepath.Join(sys, "block"), "tmpfs", noFiles, "mode=755"),
 		unix.Mount("", sys, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|noFiles, ""),
 	)
 }
@@ -208,7 +225,7 @@ func mountDev(s bootSettings, root string) error {
 		}
 	}
 	for _, d := range s.Devices {
-		if err := addDevice(dev, d); err != nil {
+		if err := addDevice(root, d); err != nil {
 			return err
 		}
 	}
@@ -236,17 +253,26 @@ func mountDev(s bootSettings, root string) error {
 	return errors.Join(os.WriteFile(console, nil, 0o600), unix.Mount(tty, console, "", unix.MS_BIND, ""))
 }
 
-// addDevice makes a volume's node and link in a machine's /dev.
-func addDevice(dev string, d device) error {
-	links := filepath.Join(dev, "disk/by-id")
-	if err := os.MkdirAll(links, 0o755); err != nil {
+// addDevice makes a volume's node, its links, and its serial in /sys below a
+// machine's root. A loop device has no serial of its own.
+func addDevice(root string, d device) error {
+	links, disk := filepath.Join(root, idLinks), filepath.Join(root, "sys/block", d.Name, "device")
+	if err := errors.Join(os.MkdirAll(links, 0o755), os.MkdirAll(disk, 0o755)); err != nil {
 		return err
 	}
-	node := filepath.Join(dev, d.Name)
+	if err := os.WriteFile(filepath.Join(disk, "serial"), []byte(d.serial()+"\n"), 0o444); err != nil {
+		return err
+	}
+	node := filepath.Join(root, "dev", d.Name)
 	if err := unix.Mknod(node, unix.S_IFBLK|0o660, int(unix.Mkdev(d.Major, d.Minor))); err != nil {
 		return fmt.Errorf("make %s: %w", d.Name, err)
 	}
-	return os.Symlink("../../"+d.Name, filepath.Join(links, d.byID()))
+	for _, link := range d.links() {
+		if err := os.Symlink("../../"+d.Name, filepath.Join(links, link)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func pivot(root string) error {

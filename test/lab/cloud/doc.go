@@ -43,8 +43,9 @@
 //   - Security groups are stored, not enforced. The hop limit of the metadata
 //     service is not enforced. Any credentials are accepted.
 //   - All instances share the host's kernel, clock and processors; each has
-//     1 GiB of memory whatever its type. lsblk shows loop devices. A power cut
-//     loses what the guest had not flushed; it does not tear single sectors.
+//     1 GiB of memory whatever its type. /sys/block holds the instance's volumes
+//     and nothing of them but their serials. A power cut loses what the guest
+//     had not flushed; it does not tear single sectors.
 //
 // # After a crash of the lab
 //

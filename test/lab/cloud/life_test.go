@@ -27,6 +27,9 @@ func TestCloudLife(t *testing.T) {
 
 	volume := l.volume(2, nil)
 	l.attach(volume, id, "/dev/sdf")
+	if got, want := l.in(id, "cat /sys/block/*/device/serial; readlink -f "+byID(volume)+" "+byID(volume)+"_1"), strings.Replace(volume, "-", "", 1)+"\n/dev/nvme1n1\n/dev/nvme1n1"; got != want {
+		t.Errorf("the instance sees of the volume %q, want %q", got, want)
+	}
 	s := &life{lab: l, id: id, volume: volume}
 	l.in(id, "mkfs.xfs -q "+byID(volume)+"; mkdir -p /data; mount "+byID(volume)+" /data; echo kept > /data/synced; sync -f /data")
 
@@ -49,7 +52,7 @@ func (s *life) detachMounted(t *testing.T) {
 	}
 	l.in(id, "umount /data")
 	l.eventually("volume available", func() bool { return l.describe(volume).State == types.VolumeStateAvailable })
-	if out := l.in(id, "ls /dev | grep nvme || true"); out != "" {
+	if out := l.in(id, "ls /dev /dev/disk/by-id /sys/block | grep nvme || true"); out != "" {
 		t.Errorf("devices left: %s", out)
 	}
 	l.attach(volume, id, "/dev/sdf")

@@ -195,7 +195,7 @@ func (h *hypervisor) plug(ctx context.Context, v *vm, volume string) error {
 	if err != nil {
 		return err
 	}
-	if err := addDevice(v.root("dev"), p.device); err != nil {
+	if err := addDevice(v.root(), p.device); err != nil {
 		return errors.Join(err, h.disks.unplug(ctx, p))
 	}
 	v.disks = append(v.disks, p)
@@ -216,8 +216,8 @@ func (h *hypervisor) unplug(ctx context.Context, v *vm, volume string) (done boo
 	if err != nil || point != "" {
 		return false, err
 	}
-	for _, path := range []string{p.Name, "disk/by-id/" + p.byID()} {
-		if err := os.Remove(v.root("dev", path)); err != nil && !errors.Is(err, os.ErrNotExist) {
+	for _, path := range p.paths() {
+		if err := os.RemoveAll(v.root(path)); err != nil {
 			return false, err
 		}
 	}

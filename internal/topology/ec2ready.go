@@ -72,21 +72,17 @@ func (p *provisioning) unreached(m *Member) Step {
 	if p.restarting(m) {
 		message = "waiting for mysqld to come back"
 	}
-	if m.Stage != "" {
-		message += " (last boot stage: " + m.Stage + ")"
+	if m.Boot.Stage != "" {
+		message += " (" + m.Boot.String() + ")"
 	}
-	if m.SilentSince.IsZero() {
-		return waits(message)
-	}
-	silent := p.Now.Sub(m.SilentSince)
-	if silent < silenceAllowed {
+	if !p.overdue(m) {
 		return waits(message)
 	}
 	if m.SQL.Access == AccessSilent {
 		p.degraded(v1alpha1.ReasonMemberUnreachable, p.unreachableAdvice(m))
 		return waits("silent on port 3306 for more than 3 minutes")
 	}
-	p.degraded(v1alpha1.ReasonBootFailed, fmt.Sprintf("%s: its instance is up but mysqld does not answer (last boot stage: %s); see the instance's console output", m.Name, orNone(m.Stage)))
+	p.degraded(v1alpha1.ReasonBootFailed, fmt.Sprintf("%s: its instance is up but mysqld does not answer (%s); see the instance's console output", m.Name, m.Boot))
 	return waits(message)
 }
 

@@ -91,8 +91,8 @@ type Member struct {
 	// ModificationRefused is what EC2 said while it does not take the change of the member's volume that the spec asks for; empty
 	// when it did not refuse it.
 	ModificationRefused string
-	// Stage is the last bootstrap stage that the instance printed to its console.
-	Stage string
+	// Boot is how far the instance came by its console; zero while mysqld answers.
+	Boot Boot
 	// CapacityRefused is the zone in which EC2 has had no capacity for the member since CapacityRefusedAt; empty when it
 	// refused nothing.
 	CapacityRefused   string

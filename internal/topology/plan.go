@@ -24,6 +24,9 @@ const (
 	eagerStop = time.Minute
 	// silenceAllowed is how long a member that EC2 calls healthy may say nothing on its port before it is reported.
 	silenceAllowed = 3 * time.Minute
+	// bootAllowed is how long after its launch an instance may take for its first boot while its console shows progress: the
+	// download of MySQL, packages and a new data directory take a small instance several minutes.
+	bootAllowed = 15 * time.Minute
 	// waitSuspect is the pause while a primary is suspected to be gone: short, because writes wait.
 	waitSuspect = 250 * time.Millisecond
 	// restartPatience is how long a member that has joined may be away and still count as Replicating: a restart after a

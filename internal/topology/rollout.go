@@ -144,7 +144,7 @@ func (p *rollout) tellStopped(m, primary *Member) {
 		p.degraded(v1alpha1.ReasonRollingStopped, fmt.Sprintf("%s answers on instance %s and has made no progress since %s: %s. The rollout is paused. Reduce the write rate, or correct what was changed",
 			m.Name, in.ID, p.Now.Add(-since).UTC().Format(time.TimeOnly), message))
 	}
-	if m.verified() || m.SilentSince.IsZero() || p.Now.Sub(m.SilentSince) < silenceAllowed {
+	if m.verified() || !p.overdue(m) {
 		return
 	}
 	back := "Correct what was changed"

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/bootstrap"
@@ -28,15 +29,18 @@ func (r *Database) readConsole(ctx context.Context, s *pass.Pass, m *topology.Me
 		n.Looks.ReadAt[m.Name] = now
 		n.Looks.Consoles[instanceID] = askConsole(ctx, s.Access.Cloud, instanceID, bootstrap.LastStage)
 	}
+	boot := n.Looks.Boots[m.Name]
+	if boot.Instance != instanceID {
+		boot = topology.Boot{Instance: instanceID}
+	}
 	select {
 	case stage := <-n.Looks.Consoles[instanceID]:
 		delete(n.Looks.Consoles, instanceID)
-		if stage != "" {
-			n.Looks.Stage[m.Name] = stage
-		}
+		slow := stage == bootstrap.StageDownload || stage == bootstrap.StageInitialise
+		boot = boot.At(stage, slow, strings.HasPrefix(stage, bootstrap.StageFailed+":"), now)
 	default:
 	}
-	m.Stage = n.Looks.Stage[m.Name]
+	n.Looks.Boots[m.Name], m.Boot = boot, boot
 }
 
 // readStartError asks the console why mysqld did not start, of a member that had to leave its persisted settings out to do so.

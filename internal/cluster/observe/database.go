@@ -57,7 +57,7 @@ func (r *Database) followSilence(ctx context.Context, s *pass.Pass, m *topology.
 		r.knock(ctx, s, m)
 		r.readConsole(ctx, s, m, id)
 	case topology.AccessNone, topology.AccessUnverified, topology.AccessDenied, topology.AccessVerified:
-		delete(s.Cache.Looks.Stage, m.Name)
+		delete(s.Cache.Looks.Boots, m.Name)
 		delete(s.Cache.Looks.Knocks, id)
 		r.readStartError(ctx, s, m, id)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/pki"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/policy"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
 // Caches is what the operator remembers between passes and may forget at any time: a restart only makes it look again.
@@ -77,8 +78,8 @@ type lookCache struct {
 	Members *engine.Looks
 	// Knocks are closed when an instance's port is no longer tried.
 	Knocks map[string]<-chan struct{}
-	// Stage is the last boot stage of each member's console, ReadAt when the console was read.
-	Stage  map[string]string
+	// Boots is how far the instance of each member that does not answer came by its console, ReadAt when the console was read.
+	Boots  map[string]topology.Boot
 	ReadAt map[string]time.Time
 	// Consoles are what consoles were asked for and not taken yet, by instance and by what it is.
 	Consoles map[string]<-chan string
@@ -134,7 +135,7 @@ func NewCache(uid string) *Cache {
 		UID:   uid,
 		Cloud: cloudCache{Tags: map[string]map[string]string{}, GoneAt: map[string]time.Time{}},
 		Looks: lookCache{
-			Members: engine.NewLooks(), Knocks: map[string]<-chan struct{}{}, Stage: map[string]string{},
+			Members: engine.NewLooks(), Knocks: map[string]<-chan struct{}{}, Boots: map[string]topology.Boot{},
 			ReadAt: map[string]time.Time{}, Consoles: map[string]<-chan string{}, CrashErrors: map[string]*CrashError{}, StoppingSince: map[string]time.Time{},
 		},
 		Records:  recordsCache{Memory: engine.NewRecordMemory(&mutex{})},

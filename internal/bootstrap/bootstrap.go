@@ -8,6 +8,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 )
 
@@ -152,6 +153,7 @@ func values(in Input) string {
 		{"identity", in.ClusterUID + " " + in.Member},
 		{"version", in.Version},
 		{"url", download.URL},
+		{"archive", archivedAt(download.URL)},
 		{"sha256", download.SHA256},
 		{"volume", in.VolumeID},
 		{"token", in.JoinToken},
@@ -160,6 +162,18 @@ func values(in Input) string {
 		b.WriteString(v.name + "=" + shellQuote(v.value) + "\n")
 	}
 	return b.String()
+}
+
+// currentDownload is an address of a current release on MySQL's site.
+var currentDownload = regexp.MustCompile(`^(https://(?:cdn|dev)[.]mysql[.]com(?:/get)?/)Downloads/MySQL-([0-9.]+/[^/]+)$`)
+
+// archivedAt returns where MySQL's site keeps a release once the next patch release is out, empty for any other site. Members download
+// at every launch, and must not depend on that date.
+func archivedAt(url string) string {
+	if !currentDownload.MatchString(url) {
+		return ""
+	}
+	return currentDownload.ReplaceAllString(url, "${1}archives/mysql-${2}")
 }
 
 // shellQuote returns text as one word of a POSIX shell in which nothing is special.

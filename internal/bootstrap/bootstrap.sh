@@ -36,11 +36,12 @@ fail() {
 	exit 1
 }
 
-# need installs a package where the image lacks its command. Images without a package source must have it.
+# need installs a package where the image lacks its command; apt has some by another name than dnf. Images without a package
+# source must have it.
 need() {
 	command -v "$1" >/dev/null || dnf -y -q install "$2" >/dev/null 2>&1 ||
-		{ apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq -y install "$2"; } >/dev/null 2>&1 ||
-		fail "the image has no $1, and the package $2 cannot be installed"
+		{ apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq -y install "${3:-$2}"; } >/dev/null 2>&1 ||
+		fail "the image has no $1, and the package ${3:-$2} cannot be installed"
 }
 
 # machine prints the instance's id as EC2 knows it. cloud-init asked the metadata service before anything of ours ran.
@@ -248,6 +249,21 @@ find_mysqld() {
 	return 1
 }
 
+# fetch stores the tarball in a file, from the first place that has it with the expected checksum.
+fetch() {
+	local from wrong=''
+	for from in "$url" ${archive:+"$archive"}; do
+		if ! curl -fsSL --path-as-is --retry 5 --connect-timeout 10 --speed-limit 1024 --speed-time 60 -o "$1" "$from"; then
+			wrong+="${wrong:+; }cannot download $from"
+		elif ! echo "$sha256  $1" | sha256sum -c --status; then
+			wrong+="${wrong:+; }the checksum of $from is not the expected one"
+		else
+			return 0
+		fi
+	done
+	fail "$wrong"
+}
+
 download() {
 	local to=/opt/mysql-$version
 	[ "$url" ] || fail "the image has no mysqld $version and no download is known: set spec.aws.download, or use an image that has it"
@@ -255,11 +271,10 @@ download() {
 	# What was unpacked and does not run yet is not fetched again: then it is libraries that are missing.
 	if [ "$(cat "$to/checksum" 2>/dev/null)" != "$sha256" ]; then
 		need curl curl
-		need xz xz-utils
+		need xz xz xz-utils
 		rm -rf "$to.new"
 		mkdir -p "$to.new"
-		curl -fsSL --path-as-is --retry 5 --connect-timeout 10 --speed-limit 1024 --speed-time 60 -o "$to.new/tarball" "$url" || fail "cannot download $url"
-		echo "$sha256  $to.new/tarball" | sha256sum -c --status || fail "the checksum of $url is not the expected one"
+		fetch "$to.new/tarball"
 		tar -xf "$to.new/tarball" -C "$to.new" --strip-components=1 --no-same-owner || fail "cannot unpack $url"
 		rm -rf "$to" "$to.new/tarball"
 		echo "$sha256" >"$to.new/checksum"

@@ -5,6 +5,7 @@ member='orders-1'
 identity='7d9f6c1e-3c54-4f0a-9d1c-0a1b2c3d4e5f orders-1'
 version='9.7.4'
 url='https://mirror.example/mysql-9.7.4-linux-glibc2.28-x86_64.tar.xz'
+archive=''
 sha256='0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a'
 volume='vol-0123456789abcdef0'
 token='0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef'
@@ -33,8 +34,8 @@ exit 1
 }
 need() {
 command -v "$1" >/dev/null || dnf -y -q install "$2" >/dev/null 2>&1 ||
-{ apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq -y install "$2"; } >/dev/null 2>&1 ||
-fail "the image has no $1, and the package $2 cannot be installed"
+{ apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq -y install "${3:-$2}"; } >/dev/null 2>&1 ||
+fail "the image has no $1, and the package ${3:-$2} cannot be installed"
 }
 machine() {
 cat /var/lib/cloud/data/instance-id
@@ -206,17 +207,29 @@ fi
 done
 return 1
 }
+fetch() {
+local from wrong=''
+for from in "$url" ${archive:+"$archive"}; do
+if ! curl -fsSL --path-as-is --retry 5 --connect-timeout 10 --speed-limit 1024 --speed-time 60 -o "$1" "$from"; then
+wrong+="${wrong:+; }cannot download $from"
+elif ! echo "$sha256  $1" | sha256sum -c --status; then
+wrong+="${wrong:+; }the checksum of $from is not the expected one"
+else
+return 0
+fi
+done
+fail "$wrong"
+}
 download() {
 local to=/opt/mysql-$version
 [ "$url" ] || fail "the image has no mysqld $version and no download is known: set spec.aws.download, or use an image that has it"
 say download
 if [ "$(cat "$to/checksum" 2>/dev/null)" != "$sha256" ]; then
 need curl curl
-need xz xz-utils
+need xz xz xz-utils
 rm -rf "$to.new"
 mkdir -p "$to.new"
-curl -fsSL --path-as-is --retry 5 --connect-timeout 10 --speed-limit 1024 --speed-time 60 -o "$to.new/tarball" "$url" || fail "cannot download $url"
-echo "$sha256  $to.new/tarball" | sha256sum -c --status || fail "the checksum of $url is not the expected one"
+fetch "$to.new/tarball"
 tar -xf "$to.new/tarball" -C "$to.new" --strip-components=1 --no-same-owner || fail "cannot unpack $url"
 rm -rf "$to" "$to.new/tarball"
 echo "$sha256" >"$to.new/checksum"

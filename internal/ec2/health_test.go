@@ -33,6 +33,9 @@ func TestImpairedInstances(t *testing.T) {
 		if want := sick[i.ID] != ""; i.Impaired != want || len(i.Events) != 0 {
 			t.Errorf("%s: impaired is %v with events %v, want %v and none", i.Member, i.Impaired, i.Events, want)
 		}
+		if want := sick[i.ID] == "orders-3"; i.VolumesImpaired != want {
+			t.Errorf("%s: its volumes are impaired is %v, want %v", i.Member, i.VolumesImpaired, want)
+		}
 	}
 }
 

@@ -46,7 +46,9 @@ func (t TypeInfo) architecture() string {
 type Image struct {
 	ID, Architecture, State, RootDevice string
 	RootGiB                             int32
-	Others                              []ImageVolume
+	// RootOnInstanceStore says that the root is no EBS volume. EC2 cannot stop such an instance.
+	RootOnInstanceStore bool
+	Others              []ImageVolume
 }
 
 // ImageVolume is an EBS volume that an image brings besides its root. SizeGiB is 0 when the image does not say.
@@ -200,7 +202,7 @@ func (i *images) zonesOffering(ctx context.Context, instanceType string) (map[st
 func toImage(i types.Image) Image {
 	out := Image{
 		ID: aws.ToString(i.ImageId), Architecture: string(i.Architecture), State: string(i.State),
-		RootDevice: aws.ToString(i.RootDeviceName),
+		RootDevice: aws.ToString(i.RootDeviceName), RootOnInstanceStore: i.RootDeviceType == types.DeviceTypeInstanceStore,
 	}
 	for _, m := range i.BlockDeviceMappings {
 		switch device := aws.ToString(m.DeviceName); {

@@ -146,12 +146,20 @@ func (p *preflight) checkSubnets(ctx context.Context) error {
 		if s.VPCID != p.vpc {
 			p.wrong(field, "subnet %s is in %s, but %s is in %s: all members must be in one VPC, so choose subnets of one", id, s.VPCID, first, p.vpc)
 		}
-		if need := p.addressesNeeded(i, known); s.AvailableIPs < need {
-			p.report(awsapi.Problem{Field: field, Reason: v1alpha1.ReasonInsufficientCapacity, Retry: true, Message: fmt.Sprintf(
-				"subnet %s (%s) has %d free addresses and needs %d: free some, or choose a larger subnet", id, s.CIDR, s.AvailableIPs, need)})
-		}
+		p.checkRoom(field, s, p.addressesNeeded(i, known))
 	}
 	return nil
+}
+
+// checkRoom: the subnet has as many free IPv4 addresses as its members need.
+func (p *preflight) checkRoom(field string, s inventory.Subnet, need int32) {
+	switch {
+	case s.IPv6Only:
+		p.wrong(field, "subnet %s has IPv6 addresses only, and members need IPv4: choose a subnet with an IPv4 range", s.ID)
+	case s.AvailableIPs < need:
+		p.report(awsapi.Problem{Field: field, Reason: v1alpha1.ReasonInsufficientCapacity, Retry: true, Message: fmt.Sprintf(
+			"subnet %s (%s) has %d free addresses and needs %d: free some, or choose a larger subnet", s.ID, s.CIDR, s.AvailableIPs, need)})
+	}
 }
 
 // addressesNeeded is how many members the i-th subnet still has to take. While a member is replaced, old and new instance
@@ -210,6 +218,10 @@ func (p *preflight) checkImage(ctx context.Context) error {
 			image.ID, image.Architecture, p.spec.Launch.InstanceType, p.info.architecture())
 		return nil
 	}
+	if image.RootOnInstanceStore {
+		p.wrong(field, "the root of image %s is on an instance store, and EC2 cannot stop such an instance, as a failover has to: choose an image whose root is an EBS volume", image.ID)
+		return nil
+	}
 	for _, other := range image.Others {
 		if other.Device == DataDevice || other.Device == xenDataDevice {
 			p.wrong(field, "image %s brings a volume of its own as %s, where the data volume is attached: choose an image without it", image.ID, other.Device)
@@ -259,7 +271,8 @@ func (p *preflight) checkGroups(ctx context.Context) error {
 	}
 	for i, id := range p.spec.ClientSecurityGroupIDs {
 		if _, ok := found[id]; !ok {
-			p.missing(fmt.Sprintf("%s[%d]", awsapi.FieldClientGroups, i), "there is no security group %s in %s: create it, or correct the id", id, p.cloud.Inventory.Region())
+			p.missing(fmt.Sprintf("%s[%d]", awsapi.FieldClientGroups, i),
+				"this account has no security group %s in %s: create it, or correct the id; clients of another account are admitted by spec.aws.clientCIDRs", id, p.cloud.Inventory.Region())
 		}
 	}
 	return nil

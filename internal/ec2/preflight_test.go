@@ -2,6 +2,7 @@ package ec2
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -51,6 +52,25 @@ func (l *lab) armImage() string {
 		l.t.Fatal(err)
 	}
 	return aws.ToString(out.ImageId)
+}
+
+// TestRoomInASubnet: that of IPv6 alone has no free IPv4 address, and more room is not what it lacks. The lab's EC2 has none such.
+func TestRoomInASubnet(t *testing.T) {
+	const field = "spec.aws.subnetIDs[0]"
+	for name, row := range map[string]struct {
+		subnet inventory.Subnet
+		want   []awsapi.Problem
+	}{
+		"room":      {inventory.Subnet{ID: "subnet-1", CIDR: "10.0.0.0/28", AvailableIPs: 3}, nil},
+		"no room":   {inventory.Subnet{ID: "subnet-1", CIDR: "10.0.0.0/28", AvailableIPs: 2}, []awsapi.Problem{{Field: field, Reason: v1alpha1.ReasonInsufficientCapacity, Retry: true, Message: "subnet subnet-1 (10.0.0.0/28) has 2 free addresses and needs 3: free some, or choose a larger subnet"}}},
+		"IPv6 only": {inventory.Subnet{ID: "subnet-1", IPv6Only: true}, []awsapi.Problem{{Field: field, Reason: v1alpha1.ReasonInvalidSpec, Message: "subnet subnet-1 has IPv6 addresses only, and members need IPv4: choose a subnet with an IPv4 range"}}},
+	} {
+		p := &preflight{}
+		p.checkRoom(field, row.subnet, 3)
+		if !slices.Equal(p.problems, row.want) {
+			t.Errorf("%s: %+v, want %+v", name, p.problems, row.want)
+		}
+	}
 }
 
 type wantedProblem struct {
@@ -108,11 +128,17 @@ func TestPreflight(t *testing.T) {
 			image.Others = []ImageVolume{{Device: "/dev/sdb"}, {Device: "/dev/xvdf"}}
 			l.cloud.images.images.set(image.ID, image, l.clock.Now())
 		}, []wantedProblem{{"spec.aws.imageID", invalid, false, "brings a volume of its own as /dev/xvdf"}}},
+		{"image with its root on an instance store", func(l *lab, s *PreflightSpec) {
+			image := toImage(types.Image{ImageId: aws.String("ami-0123456789abcdef0"), State: types.ImageStateAvailable,
+				Architecture: types.ArchitectureValuesX8664, RootDeviceName: aws.String("/dev/sda1"), RootDeviceType: types.DeviceTypeInstanceStore})
+			l.cloud.images.images.set(image.ID, image, l.clock.Now())
+			s.ImageID = image.ID
+		}, []wantedProblem{{"spec.aws.imageID", invalid, false, "EC2 cannot stop such an instance"}}},
 		{"unknown image parameter", func(_ *lab, s *PreflightSpec) { s.ImageID, s.ImageSSMParameter = "", "/no/such" },
 			[]wantedProblem{{"spec.aws.imageSSMParameter", invalid, false, "no Systems Manager parameter /no/such"}}},
 		{"unknown security groups", func(_ *lab, s *PreflightSpec) {
 			s.SecurityGroupIDs, s.ClientSecurityGroupIDs = []string{unknownGroup}, []string{unknownGroup}
-		}, []wantedProblem{{"spec.aws.securityGroupIDs[0]", waits, true, unknownGroup}, {"spec.aws.clientSecurityGroupIDs[0]", waits, true, unknownGroup}}},
+		}, []wantedProblem{{"spec.aws.securityGroupIDs[0]", waits, true, unknownGroup}, {"spec.aws.clientSecurityGroupIDs[0]", waits, true, "this account has no security group " + unknownGroup}}},
 		{"security group of another VPC", func(l *lab, s *PreflightSpec) { _, group := l.vpc("10.7.0.0/16"); s.SecurityGroupIDs = []string{group} },
 			[]wantedProblem{{"spec.aws.securityGroupIDs[0]", invalid, false, "choose a group of that VPC"}}},
 		{"unknown key pair", func(_ *lab, s *PreflightSpec) { s.Launch.KeyName = "nobodys" },

@@ -26,6 +26,9 @@ func TestWhatEC2SaidBeforeItsSilence(t *testing.T) {
 			"orders-2: 10.0.0.2:3306 is silent; EC2 has not answered since the operator started."},
 		"an impaired instance":                   {answers, impaired, "orders-2: EC2 calls instance i-2 impaired"},
 		"an impaired instance, and a silent EC2": {silent, impaired, "orders-2: EC2 called instance i-2 impaired at 14:02 UTC on 26 Nov and has not answered since"},
+		"an impaired volume":                     {answers, impairedVolume, "orders-2: EC2 calls a volume of instance i-2 impaired. EBS does not complete its reads and writes"},
+		"an impaired volume, and a silent EC2": {silent, impairedVolume,
+			"orders-2: EC2 called a volume of instance i-2 impaired at 14:02 UTC on 26 Nov and has not answered since. EBS does not"},
 		"a stopped instance": {silent, func(s *scene) { s.lose(2); s.member(2).Instances[0].State = stateStopped },
 			"instance i-2 is stopped (EC2 has not answered since 14:02 UTC on 26 Nov)"},
 	} {
@@ -56,4 +59,9 @@ func silentPort(s *scene) {
 func impaired(s *scene) {
 	s.lose(2)
 	s.member(2).Instances[0].Impaired = true
+}
+
+func impairedVolume(s *scene) {
+	impaired(s)
+	s.member(2).Instances[0].VolumesImpaired = true
 }

@@ -108,8 +108,10 @@ type Instance struct {
 	Address      string
 	TemplateHash string
 	LaunchTime   time.Time
-	Impaired     bool
-	StateReason  string
+	// Impaired is true when a status check of EC2's fails, VolumesImpaired when it is that of the attached volumes.
+	Impaired        bool
+	VolumesImpaired bool
+	StateReason     string
 	// Event is what EC2 announced for the instance (a retirement, a reboot, maintenance), empty when nothing; EventAt is
 	// when it begins.
 	Event   string

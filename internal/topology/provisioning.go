@@ -398,8 +398,13 @@ func (p *provisioning) needAttachment(m *Member, vol *Volume, in *Instance) Step
 	case vol.AttachedTo == in.ID && vol.AttachState == attachAttached:
 		if in.Impaired && !m.verified() {
 			p.waitAtMost(waitEC2)
-			p.degraded(v1alpha1.ReasonMemberUnreachable, m.Name+": "+p.ec2Calls("instance "+in.ID, "impaired"))
-			return waits("instance " + in.ID + " is impaired")
+			what, advice := "instance "+in.ID, ""
+			if in.VolumesImpaired {
+				what = "a volume of instance " + in.ID
+				advice = ". EBS does not complete its reads and writes, and another start of the instance may not help: see the AWS Health Dashboard"
+			}
+			p.degraded(v1alpha1.ReasonMemberUnreachable, m.Name+": "+p.ec2Calls(what, "impaired")+advice)
+			return waits(what + " is impaired")
 		}
 		return Step{}
 	case vol.AttachedTo == in.ID, vol.State == volumeCreating:

@@ -93,6 +93,7 @@ func toSubnet(s types.Subnet) Subnet {
 	return Subnet{
 		ID: aws.ToString(s.SubnetId), VPCID: aws.ToString(s.VpcId), Zone: aws.ToString(s.AvailabilityZone),
 		CIDR: aws.ToString(s.CidrBlock), State: string(s.State), AvailableIPs: aws.ToInt32(s.AvailableIpAddressCount),
+		IPv6Only: aws.ToBool(s.Ipv6Native),
 	}
 }
 
@@ -101,7 +102,8 @@ func toHealth(s types.InstanceStatus) health {
 	for _, summary := range []*types.InstanceStatusSummary{s.InstanceStatus, s.SystemStatus} {
 		h.impaired = h.impaired || summary != nil && summary.Status == types.SummaryStatusImpaired
 	}
-	h.impaired = h.impaired || s.AttachedEbsStatus != nil && s.AttachedEbsStatus.Status == types.SummaryStatusImpaired
+	h.volumes = s.AttachedEbsStatus != nil && s.AttachedEbsStatus.Status == types.SummaryStatusImpaired
+	h.impaired = h.impaired || h.volumes
 	for _, e := range s.Events {
 		if description := aws.ToString(e.Description); !pastEvent(description) {
 			h.events = append(h.events, Event{Code: string(e.Code), Description: description, NotBefore: aws.ToTime(e.NotBefore)})

@@ -174,7 +174,8 @@ type Group struct {
 
 // health is what the status checks say of one instance.
 type health struct {
-	impaired bool
+	impaired bool // by any check
+	volumes  bool // by that of the attached volumes
 	events   []Event
 }
 
@@ -226,7 +227,8 @@ func (s *store) inventory(uid string) Inventory {
 	for i := range inv.Instances {
 		// An instance that was stopped comes back on another host: what was said of the old one is over.
 		if in := &inv.Instances[i]; in.State == StateRunning {
-			in.Impaired, in.Events = s.health[in.ID].impaired, s.health[in.ID].events
+			h := s.health[in.ID]
+			in.Impaired, in.VolumesImpaired, in.Events = h.impaired, h.volumes, h.events
 		}
 	}
 	for _, g := range s.groups.owned(uid) {

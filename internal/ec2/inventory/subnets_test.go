@@ -56,3 +56,16 @@ func TestSubnetThatAppears(t *testing.T) {
 		}
 	}
 }
+
+// A subnet of IPv6 alone is told from one without free addresses.
+func TestSubnetOfIPv6(t *testing.T) {
+	api := &zones{subnets: []types.Subnet{
+		{SubnetId: aws.String("subnet-6"), Ipv6Native: aws.Bool(true), AvailableIpAddressCount: aws.Int32(0)},
+		{SubnetId: aws.String("subnet-4"), Ipv6Native: aws.Bool(false), CidrBlock: aws.String("10.0.0.0/28"), AvailableIpAddressCount: aws.Int32(0)},
+	}}
+	r := NewReader(awsapi.Clients{EC2: api}, Options{Clock: clocktesting.NewFakePassiveClock(time.Now()), Interval: SweepInterval})
+	found, err := r.AskSubnets(t.Context(), []string{"subnet-4", "subnet-6"})
+	if err != nil || !found["subnet-6"].IPv6Only || found["subnet-4"].IPv6Only {
+		t.Errorf("%+v (%v)", found, err)
+	}
+}

@@ -26,8 +26,8 @@ type Instance struct {
 	PrivateIP, SubnetID, VPCID, Zone, ImageID, Type, Architecture string
 	LaunchTime                                                    time.Time
 	// Impaired is true when EC2's check of the system, of the instance or of its attached volumes says impaired.
-	// "Initialising" and "insufficient data" do not count.
-	Impaired bool
+	// "Initialising" and "insufficient data" do not count. VolumesImpaired is true when it is the check of the volumes.
+	Impaired, VolumesImpaired bool
 	// Events are what EC2 has announced for the instance and neither completed nor called off, the earliest first.
 	Events      []Event
 	Attachments []Attachment
@@ -111,4 +111,5 @@ const (
 type Subnet struct {
 	ID, VPCID, Zone, CIDR, State string
 	AvailableIPs                 int32
+	IPv6Only                     bool
 }

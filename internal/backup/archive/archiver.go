@@ -206,6 +206,7 @@ var reasons = []struct {
 	word string
 }{
 	{store.ErrDenied, "AccessDenied"}, {store.ErrNoBucket, "NoBucket"}, {store.ErrFull, "StoreFull"}, {store.ErrUnavailable, "StoreUnavailable"},
+	{store.ErrOverwrites, "StoreOverwrites"},
 	{ErrNotPrimary, "NoPrimary"}, {mysql.ErrUnreachable, "NoPrimary"}, {errAnother, "NoPrimary"}, {errTaken, "SegmentExists"}, {mysql.ErrPurged, "Purged"}, {errWaiting, "Purged"}, {errForeign, "Purged"}, {errSpoolFull, "SpoolFull"},
 }
 

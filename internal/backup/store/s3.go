@@ -74,6 +74,8 @@ type S3 struct {
 	api      S3API
 	transfer *transfermanager.Client
 	o        S3Options
+	// exclusive is whether Create can be relied on.
+	exclusive exclusive
 }
 
 // NewS3 returns the store in a bucket. It makes no call.
@@ -160,8 +162,12 @@ func (s *S3) Put(ctx context.Context, key string, r io.Reader) (int64, error) {
 	return s.upload(ctx, "store", key, r, nil)
 }
 
-// Create implements Store by a conditional write (user guide, "Conditional writes"): S3 decides when the upload completes.
+// Create implements Store by a conditional write (user guide, "Conditional writes"): S3 decides when the upload completes. A store
+// other than AWS first has to prove that it does.
 func (s *S3) Create(ctx context.Context, key string, r io.Reader) error {
+	if err := s.proveExclusive(ctx, key); err != nil {
+		return err
+	}
 	_, err := s.upload(ctx, "create", key, r, aws.String("*"))
 	return err
 }

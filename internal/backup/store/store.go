@@ -18,6 +18,8 @@ var (
 	ErrNotFound = errors.New("there is no such object")
 	// ErrExists: Create found an object in its place.
 	ErrExists = errors.New("the object exists")
+	// ErrOverwrites: the store would replace an object that exists, so that Create cannot keep its promise.
+	ErrOverwrites = errors.New("the store ignores If-None-Match and overwrites objects that exist")
 	// ErrNoBucket: the bucket, or the folder on the volume, does not exist.
 	ErrNoBucket = errors.New("the bucket does not exist")
 	// ErrDenied: the credentials are wrong or may not do this.

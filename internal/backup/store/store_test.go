@@ -487,6 +487,8 @@ func TestConflictOfConditionalWrites(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			s := w.s3("p")
+			must(t, s.Create(t.Context(), "before", random(0, io.EOF)))
+			must(t, s.Delete(t.Context(), "before"))
 			var answered atomic.Bool
 			w.misbehave(func(rw http.ResponseWriter, r *http.Request) bool {
 				return r.Header.Get("If-None-Match") == "*" && answered.CompareAndSwap(false, true) &&
@@ -501,6 +503,53 @@ func TestConflictOfConditionalWrites(t *testing.T) {
 			must(t, s.Create(t.Context(), "a", random(size, io.EOF)))
 			if err := s.Create(t.Context(), "a", random(size, io.EOF)); !errors.Is(err, ErrExists) {
 				t.Errorf("it was made again: %v", err)
+			}
+		})
+	}
+}
+
+// TestAStoreThatOverwrites ignores the condition of some writes, as stores other than AWS do: nothing is created there, and what is
+// there stays.
+func TestAStoreThatOverwrites(t *testing.T) {
+	for name, row := range map[string]struct {
+		ignores func(*http.Request) bool
+		want    error
+	}{
+		"all conditions":              {func(*http.Request) bool { return true }, ErrOverwrites},
+		"those of writes in one call": {func(r *http.Request) bool { return r.Method == http.MethodPut }, ErrOverwrites},
+		"those of multipart uploads":  {func(r *http.Request) bool { return r.Method == http.MethodPost }, ErrOverwrites},
+		"none":                        {func(*http.Request) bool { return false }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			s := w.s3("p")
+			var conditions atomic.Int64
+			w.misbehave(func(_ http.ResponseWriter, r *http.Request) bool {
+				if r.Header.Get("If-None-Match") != "" {
+					conditions.Add(1)
+				}
+				if row.ignores(r) {
+					r.Header.Del("If-None-Match")
+				}
+				return false
+			})
+			_, err := s.Put(t.Context(), "there", strings.NewReader("kept"))
+			must(t, err)
+			if err := s.Create(t.Context(), "new", strings.NewReader("x")); !errors.Is(err, row.want) {
+				t.Errorf("created: %v, want %v", err, row.want)
+			}
+			if err := s.Create(t.Context(), "there", strings.NewReader("lost")); err == nil || row.want == nil && !errors.Is(err, ErrExists) {
+				t.Errorf("created over what is there: %v", err)
+			}
+			want := "there:4"
+			if row.want == nil {
+				want = "new:1 there:4"
+				if n := conditions.Load(); n != 4 { // two tries, and two objects
+					t.Errorf("%d conditional writes, want 4", n)
+				}
+			}
+			if got := keys(t, s, ""); got != want || string(read(t, s, "there")) != "kept" || w.orphans() != 0 {
+				t.Errorf("it holds %s and %d uploads, want %s", got, w.orphans(), want)
 			}
 		})
 	}

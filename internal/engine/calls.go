@@ -10,9 +10,13 @@ import (
 )
 
 const (
-	// callWait is how long a pass waits for EC2 to take a request that it does not depend on, callLimit how long that may take.
-	callWait  = 300 * time.Millisecond
-	callLimit = 15 * time.Second
+	// callWait is how long a pass waits for EC2's answer to a request on a member's instance or volume: most come within it, and
+	// the cluster is observed again soon enough when a member fails meanwhile. Failing clusters, the fence and tags wait for
+	// shortWait.
+	callWait  = 4 * time.Second
+	shortWait = 300 * time.Millisecond
+	// callLimit is how long such a request may take in all. EC2 may need 20 seconds for a launch, and a look-up precedes it.
+	callLimit = 25 * time.Second
 	// promotionSettles is how long after a promotion its voters are still being pointed at the new primary.
 	promotionSettles = 10 * time.Second
 )
@@ -23,41 +27,40 @@ var ErrUnderWay = errors.New("EC2 has not answered yet")
 // asItIs is the finish of a request whose outcome changes nothing that is remembered.
 func asItIs(_ context.Context, _ *Execution, err error) error { return err }
 
-// unhurried makes a call to EC2 for a member's instance. While the cluster has no primary, and just after it got one, the
+// onMember makes a call to EC2 for a member's instance or volume. While the cluster has no primary, and just after it got one, the
 // voters wait to be pointed at it: then no pass waits for EC2 for long.
-func (x *Execution) unhurried(ctx context.Context, c *call, request func(context.Context) error) error {
+func (x *Execution) onMember(ctx context.Context, c *call, request func(context.Context) error) error {
 	promoted := time.Unix(x.Plan.Records.PromotedAt, 0)
-	if !x.Plan.Failing && x.Clock.Since(promoted) > promotionSettles {
-		return c.finish(ctx, x, request(ctx))
+	if x.Plan.Failing || x.Clock.Since(promoted) <= promotionSettles {
+		return x.detach(ctx, shortWait, c, request)
 	}
-	if _, makes := c.action.(topology.LaunchInstance); !makes {
-		return x.detach(ctx, c, request)
-	}
-	requests, clock := x.Requests, x.Clock
-	requests.doubt(clock.Now()) // no pass may be left to take the outcome
-	return x.detach(ctx, c, func(ctx context.Context) error {
-		err := request(ctx)
-		requests.DoubtAfter(err, clock.Now())
-		return err
-	})
+	return x.detach(ctx, callWait, c, request)
 }
 
-// detach makes a call to EC2 that goes on by itself after a moment, and not twice at a time. ErrUnderWay says that it does; the
-// cluster is looked at again as soon as it ends.
-func (x *Execution) detach(ctx context.Context, c *call, request func(context.Context) error) error {
+// detach makes a call to EC2, and not twice at a time. One that takes longer than the pass waits for it goes on by itself, which
+// ErrUnderWay says; the cluster is looked at again as soon as it ends.
+func (x *Execution) detach(ctx context.Context, wait time.Duration, c *call, request func(context.Context) error) error {
 	if c.action != nil {
 		c.key = topology.Identity(c.action)
 	}
 	if !x.Requests.begin(c) {
 		return ErrUnderWay
 	}
-	wake := x.Wake
+	requests, clock, wake := x.Requests, x.Clock, x.Wake
+	_, makes := orderOf(c.action)
 	x.Threads.Start(ctx, callLimit, func(ctx context.Context) {
-		if c.answered(request(ctx)) {
+		err := request(ctx)
+		if makes {
+			requests.DoubtAfter(err, clock.Now()) // no pass may be left to take the outcome
+		}
+		if c.answered(err) {
 			wake()
 		}
-	}).Await(ctx, callWait)
+	}).Await(ctx, wait)
 	if !c.leave() {
+		if makes {
+			requests.doubt(clock.Now()) // what it makes may be shown by nothing until it ends
+		}
 		return ErrUnderWay
 	}
 	x.Requests.end(c)
@@ -111,7 +114,7 @@ func (x *Execution) tag(ctx context.Context, key Errand, finish func(context.Con
 		x.problem(p)
 		return
 	}
-	err := x.detach(ctx, &call{key: key, finish: finish}, request)
+	err := x.detach(ctx, shortWait, &call{key: key, finish: finish}, request)
 	switch {
 	case err == nil:
 		x.Requests.Succeed(key)

@@ -30,12 +30,7 @@ func (x *Execution) make(ctx context.Context, action topology.Action) (bool, err
 	case topology.DeleteSecurityGroup:
 		return true, x.Cloud.DeleteSecurityGroup(ctx, a)
 	case topology.CreateVolume:
-		err := x.Cloud.CreateVolume(ctx, a)
-		if p := (*Problem)(nil); errors.As(err, &p) {
-			return true, p // EC2 was not asked
-		}
-		x.Requests.noteCapacity(a.Member, a.Zone, codeNoVolumeCapacity, err, x.Clock.Now())
-		return true, x.ordered(ctx, a, err)
+		return true, x.createVolume(ctx, a)
 	case topology.LaunchInstance:
 		return true, x.launch(ctx, a)
 	case topology.TerminateInstance:
@@ -57,7 +52,7 @@ func (x *Execution) change(ctx context.Context, action topology.Action) (bool, e
 	cloud := x.Cloud
 	switch a := action.(type) {
 	case topology.AttachVolume:
-		return true, x.unhurried(ctx, &call{action: a, finish: asItIs}, func(ctx context.Context) error { return cloud.AttachVolume(ctx, a) })
+		return true, x.onMember(ctx, &call{action: a, finish: asItIs}, func(ctx context.Context) error { return cloud.AttachVolume(ctx, a) })
 	case topology.DetachVolume:
 		return true, cloud.DetachVolume(ctx, a)
 	case topology.ModifyVolume:
@@ -68,9 +63,22 @@ func (x *Execution) change(ctx context.Context, action topology.Action) (bool, e
 		return true, x.start(ctx, a)
 	case topology.StopInstance:
 		// It may be a fence, and nothing that follows from it may wait for an EC2 that answers slowly.
-		return true, x.detach(ctx, &call{action: a, finish: asItIs}, func(ctx context.Context) error { return cloud.StopInstance(ctx, a) })
+		return true, x.detach(ctx, shortWait, &call{action: a, finish: asItIs}, func(ctx context.Context) error { return cloud.StopInstance(ctx, a) })
 	}
 	return false, nil
+}
+
+// createVolume creates a member's data volume. It records a lack of capacity, so that the plan can choose another zone.
+func (x *Execution) createVolume(ctx context.Context, a topology.CreateVolume) error {
+	request, err := x.Cloud.PrepareVolume(a)
+	if err != nil {
+		return err
+	}
+	finish := func(ctx context.Context, x *Execution, err error) error {
+		x.Requests.noteCapacity(a.Member, a.Zone, codeNoVolumeCapacity, err, x.Clock.Now())
+		return x.ordered(ctx, a, err)
+	}
+	return x.onMember(ctx, &call{action: a, finish: finish}, request)
 }
 
 // launch launches a member's instance. It records a lack of capacity, so that the plan can choose another zone.
@@ -87,7 +95,7 @@ func (x *Execution) launch(ctx context.Context, a topology.LaunchInstance) error
 		x.Requests.noteCapacity(a.Member, x.zoneOf(a.SubnetID), codeNoCapacity, err, x.Clock.Now())
 		return x.ordered(ctx, a, err)
 	}
-	return x.unhurried(ctx, &call{action: a, finish: finish}, request)
+	return x.onMember(ctx, &call{action: a, finish: finish}, request)
 }
 
 // zoneOf returns the zone of one of the spec's subnets.
@@ -158,5 +166,5 @@ func (x *Execution) start(ctx context.Context, a topology.StartInstance) error {
 		x.Requests.noteCapacity(a.Member, zone, codeNoCapacity, err, x.Clock.Now())
 		return err
 	}
-	return x.unhurried(ctx, &call{action: a, finish: finish}, func(ctx context.Context) error { return cloud.StartInstance(ctx, a) })
+	return x.onMember(ctx, &call{action: a, finish: finish}, func(ctx context.Context) error { return cloud.StartInstance(ctx, a) })
 }

@@ -24,6 +24,7 @@ type stage struct {
 	answers map[string]error // by the first words of what is asked
 	hung    []func()         // tasks that outlast their pass
 	hangs   bool
+	waited  []time.Duration // for tasks, by passes
 	woken   int
 	records topology.Records
 	clock   *clocktesting.FakePassiveClock
@@ -56,8 +57,8 @@ func (w *stage) TerminateInstance(_ context.Context, a topology.TerminateInstanc
 func (w *stage) NoteVersion(_ context.Context, id, version string) error {
 	return w.ask("note " + version + " on " + id)
 }
-func (w *stage) CreateVolume(_ context.Context, a topology.CreateVolume) error {
-	return w.ask(a.String())
+func (w *stage) PrepareVolume(a topology.CreateVolume) (func(context.Context) error, error) {
+	return func(context.Context) error { return w.ask(a.String()) }, nil
 }
 func (w *stage) PrepareLaunch(a topology.LaunchInstance) (func(context.Context) error, error) {
 	return func(context.Context) error { return w.ask(a.String()) }, nil
@@ -111,16 +112,22 @@ func (threads) All(ctx context.Context, tasks []func(context.Context)) {
 func (t threads) Start(ctx context.Context, _ time.Duration, task func(context.Context)) Task {
 	if t.hangs {
 		t.hung = append(t.hung, func() { task(ctx) })
-		return ended(false)
+		return begun{t.stage, false}
 	}
 	task(ctx)
-	return ended(true)
+	return begun{t.stage, true}
 }
 
-// ended is a task that is over, or will not be as long as anybody waits.
-type ended bool
+// begun is a task that is over, or will not be as long as anybody waits.
+type begun struct {
+	*stage
+	over bool
+}
 
-func (e ended) Await(context.Context, time.Duration) bool { return bool(e) }
+func (b begun) Await(_ context.Context, patience time.Duration) bool {
+	b.waited = append(b.waited, patience)
+	return b.over
+}
 
 func (s story) say(format string, args ...any) { s.told = append(s.told, fmt.Sprintf(format, args...)) }
 func (s story) Begins(topology.Action)         {}
@@ -224,6 +231,66 @@ func TestARequestThatOutlastsItsPass(t *testing.T) {
 				t.Error("an answer is taken twice")
 			}
 		})
+	}
+}
+
+// TestNoPassWaitsForALaunch: a pass waits for a call that makes something for at most four seconds, and for a moment while the cluster
+// fails. The call is not made twice meanwhile, what it makes is in doubt, and a later pass takes its answer.
+func TestNoPassWaitsForALaunch(t *testing.T) {
+	for name, row := range map[string]struct {
+		action topology.Action
+		failed func(*Requests, time.Time) bool
+	}{
+		"a launch": {topology.LaunchInstance{Member: "a", Incarnation: 1, SubnetID: "subnet-b"}, func(q *Requests, now time.Time) bool {
+			zone, _ := q.CapacityRefused("a", now)
+			return zone == "b"
+		}},
+		"a volume": {topology.CreateVolume{Member: "a", Incarnation: 1, Zone: "b"}, func(q *Requests, now time.Time) bool {
+			return q.tokens[order{volume: true, member: "a", incarnation: 1}].refused
+		}},
+	} {
+		for failing, wait := range map[bool]time.Duration{false: 4 * time.Second, true: shortWait} {
+			t.Run(fmt.Sprintf("%s, failing %t", name, failing), func(t *testing.T) {
+				w, q := newStage(), NewRequests()
+				pass := func(actions ...topology.Action) *Execution {
+					x := w.execution(q, actions...)
+					x.Plan.Failing, x.Desired.Subnets = failing, []topology.Subnet{{ID: "subnet-b", Zone: "b"}}
+					x.TakeAnswers(t.Context())
+					x.Run(t.Context())
+					return x
+				}
+				w.hangs = true
+				for n := range 3 {
+					if x := pass(row.action); x.Acted != 0 || len(x.Problems) != 0 || len(w.hung) != 1 || !slices.Equal(w.waited, []time.Duration{wait}) {
+						t.Fatalf("pass %d: %d actions succeeded, %d calls, waited %v, problems %v", n, x.Acted, len(w.hung), w.waited, x.Problems)
+					}
+				}
+				left := w.clock.Now()
+				if !q.Doubted().Equal(left) {
+					t.Error("what is being made is not in doubt")
+				}
+				w.clock.SetTime(left.Add(20 * time.Second))
+				w.answers["launch"], w.answers["create"] = answer("RunInstances", codeNoCapacity), answer("CreateVolume", "VolumeLimitExceeded")
+				if w.hung[0](); w.woken != 1 || !q.Doubted().Equal(left) {
+					t.Errorf("woken %d times, in doubt since %s", w.woken, q.Doubted())
+				}
+				if x := pass(); len(x.Problems) != 1 || !row.failed(q, w.clock.Now()) {
+					t.Errorf("the answer is not taken: %v", x.Problems)
+				}
+			})
+		}
+	}
+}
+
+// TestALaunchThatIsLostLaterIsInDoubt: from when it ended, whether a pass takes its answer or not.
+func TestALaunchThatIsLostLaterIsInDoubt(t *testing.T) {
+	w, q := newStage(), NewRequests()
+	w.hangs = true
+	w.execution(q, topology.CreateVolume{Member: "a", Incarnation: 1, Zone: "b"}).Run(t.Context())
+	w.clock.SetTime(w.clock.Now().Add(callLimit))
+	w.answers["create"] = context.DeadlineExceeded
+	if w.hung[0](); !q.Doubted().Equal(w.clock.Now()) {
+		t.Errorf("in doubt since %s", q.Doubted())
 	}
 }
 

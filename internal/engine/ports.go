@@ -29,8 +29,8 @@ type Ports struct {
 type Cloud interface {
 	EnsureSecurityGroup(ctx context.Context) error
 	DeleteSecurityGroup(ctx context.Context, a topology.DeleteSecurityGroup) error
-	CreateVolume(ctx context.Context, a topology.CreateVolume) error
-	// PrepareLaunch copies what the launch needs, and returns the request: it may go on while the cluster's object changes.
+	// PrepareVolume and PrepareLaunch copy what the request needs, and return it: it may go on while the cluster's object changes.
+	PrepareVolume(a topology.CreateVolume) (request func(context.Context) error, err error)
 	PrepareLaunch(a topology.LaunchInstance) (request func(context.Context) error, err error)
 	AttachVolume(ctx context.Context, a topology.AttachVolume) error
 	DetachVolume(ctx context.Context, a topology.DetachVolume) error

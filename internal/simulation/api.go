@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 
 	"github.com/aws/smithy-go"
@@ -25,8 +26,11 @@ func answer(operation, code string) error {
 }
 
 const (
-	// callTimeout is the deadline of a call to EC2.
-	callTimeout = 4 * second
+	// callTimeout is the deadline of a call to EC2, orderTimeout that of one that makes an instance or a volume and has a client token.
+	callTimeout  = 4 * second
+	orderTimeout = 20 * second
+	// slowOrders are so many of a hundred schedules in which EC2 takes its time for those.
+	slowOrders = 25
 	// freshFor is how long what this process has just made is believed in although EC2's lists do not show it.
 	freshFor = 2 * minute
 	// sweepEvery is how old a sweep may be when all members answer, troubledAge when one does not.
@@ -47,38 +51,75 @@ type weather struct {
 	loses float64
 }
 
-// call makes one call to EC2. Its deadline runs from the moment that it was meant to be sent: an operator that was frozen
-// in between does not send it any more.
+// call makes one call to EC2, see send.
 func (p *process) call(what string, effect func() error) error {
+	return p.send(what, callTimeout, 0, 0, effect)
+}
+
+// order makes a call that makes an instance or a volume. In some schedules it takes 2 to 20 seconds, before or after EC2 has made it.
+func (p *process) order(what string, effect func() error) error {
+	rng := p.w.cloud.slow
+	if rng == nil {
+		return p.send(what, orderTimeout, 0, 0, effect)
+	}
+	takes := 2*second + rng.Int64N(18*second)
+	before := rng.Int64N(takes)
+	return p.send(what, orderTimeout, before, takes-before, effect)
+}
+
+// drawSlow returns what draws how long EC2's orders take in a schedule, with numbers of its own; nil in most.
+func drawSlow(seed, schedule uint64) *rand.Rand {
+	rng := rand.New(rand.NewPCG(seed^slowSeed, schedule))
+	if rng.IntN(100) < slowOrders {
+		return rng
+	}
+	return nil
+}
+
+// slowSeed begins the numbers from which is drawn how long EC2's orders take.
+const slowSeed = 0x736c6f77
+
+// send makes one call to EC2, which takes effect after a time and is answered after another. Its deadline runs from the moment that it
+// was meant to be sent: an operator that was frozen in between does not send it any more.
+func (p *process) send(what string, timeout, before, after int64, effect func() error) error {
 	w := p.w
 	p.op.point(p)
 	p.op.checkPace(what)
-	deadline := w.now + callTimeout
+	deadline := w.now + timeout
 	p.sleep(w.between(5, 200))
 	if w.now > deadline {
 		return fmt.Errorf("%s: %w: the deadline is over", what, errSilent)
 	}
 	switch {
 	case w.shape.weather.down:
-		p.sleep(callTimeout)
+		p.sleep(timeout)
 		return fmt.Errorf("%s: %w", what, errSilent)
 	case w.shape.weather.throttled && w.chance(80):
 		return fmt.Errorf("%s: %w", what, errThrottled)
 	}
+	p.takes(before)
 	err := effect()
 	if err != nil {
 		w.say("%s: %s: %v", p.op.name, what, err)
 	}
-	if w.chance(w.shape.weather.loses) {
+	if w.chance(w.shape.weather.loses) || w.now+after > deadline {
 		w.say("%s: the answer to %s is lost", p.op.name, what)
-		p.sleep(callTimeout)
+		p.takes(max(deadline-w.now, 0))
 		return fmt.Errorf("%s: %w", what, errSilent)
 	}
+	p.takes(after)
 	p.op.point(p)
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	return nil
+}
+
+// takes lets the time of a call pass.
+func (p *process) takes(ms int64) {
+	if ms > 0 {
+		p.sleep(ms)
+	}
 }
 
 // How often an operator may ask EC2 for the same within a minute. What powers an instance off may be a fence, and is tried each second.

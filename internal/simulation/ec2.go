@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
@@ -37,6 +38,7 @@ type cloud struct {
 	group     bool
 	tokens    map[string]string // client token to id
 	noRoom    map[string]bool   // zones without capacity
+	slow      *rand.Rand        // draws how long an order takes, nil for no time
 }
 
 type instance struct {

@@ -108,17 +108,20 @@ func token(kind, member string, incarnation int, rebuilt time.Time) string {
 	return fmt.Sprintf("%s %s %d %d", kind, member, incarnation, rebuilt.Unix())
 }
 
-// CreateVolume implements engine.Cloud.
-func (c cloudPort) CreateVolume(ctx context.Context, a topology.CreateVolume) error {
-	p := processOf(ctx)
+// PrepareVolume implements engine.Cloud.
+func (c cloudPort) PrepareVolume(a topology.CreateVolume) (func(context.Context) error, error) {
+	key := token("volume", a.Member, a.Incarnation, c.op.records().RebuiltAt)
+	return func(ctx context.Context) error { return c.createVolume(processOf(ctx), a, key) }, nil
+}
+
+func (c cloudPort) createVolume(p *process, a topology.CreateVolume, key string) error {
 	w, pic := p.w, p.op.picture
 	for _, r := range pic.volumes {
 		if r.member == a.Member && r.value.Incarnation == a.Incarnation && !r.retired {
 			return nil
 		}
 	}
-	return p.call(a.String(), func() error {
-		key := token("volume", a.Member, a.Incarnation, p.op.records().RebuiltAt)
+	return p.order(a.String(), func() error {
 		v := w.volume(w.cloud.tokens[key])
 		if v == nil {
 			v = &volume{member: a.Member, Volume: topology.Volume{
@@ -161,7 +164,7 @@ func (c cloudPort) PrepareLaunch(a topology.LaunchInstance) (func(context.Contex
 				return nil
 			}
 		}
-		return processOf(ctx).call(a.String(), func() error {
+		return processOf(ctx).order(a.String(), func() error {
 			in := w.instance(w.cloud.tokens[key])
 			switch {
 			case in == nil && w.cloud.noRoom[zone]:

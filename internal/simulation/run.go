@@ -84,6 +84,7 @@ func newWorld(seed, schedule uint64) *world {
 	w.drawSeries(seed, schedule)
 	w.drawMeddling(seed, schedule)
 	w.drawDying(seed, schedule)
+	w.cloud.slow = drawSlow(seed, schedule)
 	return w
 }
 

@@ -2,7 +2,10 @@ package execute
 
 import (
 	"context"
+	"maps"
 	"strings"
+
+	"k8s.io/utils/ptr"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
@@ -39,13 +42,26 @@ func (p cloudPort) DeleteSecurityGroup(ctx context.Context, a topology.DeleteSec
 	return p.cloud.DeleteSecurityGroup(ctx, p.uid, a.ID)
 }
 
-// CreateVolume implements engine.Cloud.
-func (p cloudPort) CreateVolume(ctx context.Context, a topology.CreateVolume) error {
+// PrepareVolume implements engine.Cloud.
+func (p cloudPort) PrepareVolume(a topology.CreateVolume) (func(context.Context) error, error) {
 	if !mayCopy(p.s, a.SnapshotID) {
-		return &engine.Problem{Reason: v1alpha1.ReasonNotPermitted, Message: "snapshot " + a.SnapshotID + " is not what spec.bootstrap.recovery names; no volume is made from it", After: engine.AfterPerson}
+		return nil, &engine.Problem{Reason: v1alpha1.ReasonNotPermitted, Message: "snapshot " + a.SnapshotID + " is not what spec.bootstrap.recovery names; no volume is made from it", After: engine.AfterPerson}
 	}
-	_, err := p.cloud.CreateVolume(ctx, VolumeSpec(p.s, a))
-	return err
+	cloud, spec := p.cloud, VolumeSpec(p.s, a)
+	spec.Owner.UserTags = maps.Clone(spec.Owner.UserTags)
+	spec.IOPS, spec.Throughput = clone(spec.IOPS), clone(spec.Throughput)
+	return func(ctx context.Context) error {
+		_, err := cloud.CreateVolume(ctx, spec)
+		return err
+	}, nil
+}
+
+// clone returns a pointer to a copy of what v points to, or nil.
+func clone(v *int32) *int32 {
+	if v == nil {
+		return nil
+	}
+	return ptr.To(*v)
 }
 
 // mayCopy says whether a snapshot is the one that was judged in this pass, or the cluster's own of the volume that was. The

@@ -9,12 +9,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
 
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
-	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -139,30 +137,6 @@ func TestVanishedSubnetHoldsUpNobodyElse(t *testing.T) {
 	}
 }
 
-func TestStopThatDoesNotGetOnIsToldOnceAMinute(t *testing.T) {
-	t.Parallel()
-	clock := clocktesting.NewFakePassiveClock(time.Now())
-	r := NewMySQLClusterReconciler(pass.Ports{Clock: clock})
-	n := r.Caches.Of(client.ObjectKey{Name: "orders"}, "uid")
-	stopping := inventory.Instance{ID: "i-1", State: inventory.StateStopping}
-	var told []int
-	for second := range 200 {
-		if r.cloudObserver.StopStuck(n, stopping) {
-			told = append(told, second)
-		}
-		clock.SetTime(clock.Now().Add(time.Second))
-	}
-	if !slices.Equal(told, []int{60, 120, 180}) {
-		t.Errorf("told in the seconds %v", told)
-	}
-	if r.cloudObserver.StopStuck(n, inventory.Instance{ID: "i-1", State: inventory.StateStopped}) || len(n.Looks.StoppingSince) != 0 {
-		t.Error("what is stopped is not stuck")
-	}
-	if r.cloudObserver.StopStuck(n, stopping) {
-		t.Error("the next stop begins anew")
-	}
-}
-
 func TestStartWithoutCapacityIsNoted(t *testing.T) {
 	t.Parallel()
 	w := newHomeWorld(t, nil)
@@ -172,7 +146,7 @@ func TestStartWithoutCapacityIsNoted(t *testing.T) {
 	id := c.Status.Members[1].InstanceID
 	rule, err := w.proxy.Add(proxy.Rule{Kind: proxy.Fail, Code: "InsufficientInstanceCapacity", Actions: []string{"StartInstances"}})
 	must(t, err)
-	must(t, direct(t).StopInstance(t.Context(), string(w.cluster.UID), id, true))
+	must(t, direct(t).StopInstance(t.Context(), string(w.cluster.UID), id, ec2.StopPower))
 	w.drive(o, patience, w.conditionHas(v1alpha1.ConditionDegraded, "InsufficientCapacity", id, "us-east-1b"))
 	w.proxy.Remove(rule)
 	w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))

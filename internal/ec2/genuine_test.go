@@ -86,7 +86,7 @@ func TestWhatIsNotEC2sAnswerIsNoAnswer(t *testing.T) {
 			if _, ok, err := l.cloud.Inventory.VolumeByID(t.Context(), v.ID); !awsapi.IsUnreachable(err) || ok {
 				t.Errorf("looking for the volume: %v, %v, want Unreachable", ok, err)
 			}
-			if err := l.cloud.StopInstance(t.Context(), l.owner.ClusterUID, i.ID, true); !awsapi.IsUnreachable(err) {
+			if err := l.cloud.StopInstance(t.Context(), l.owner.ClusterUID, i.ID, StopPower); !awsapi.IsUnreachable(err) {
 				t.Errorf("the fence: %v, want Unreachable", err)
 			}
 			meddles.Store(false)

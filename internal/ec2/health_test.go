@@ -79,7 +79,7 @@ func TestHealthEndsWithTheHost(t *testing.T) {
 	if seen := l.observe().Instances[0]; !seen.Impaired || len(seen.Events) != 1 {
 		t.Fatalf("before: %+v", seen)
 	}
-	if err := l.cloud.StopInstance(t.Context(), l.owner.ClusterUID, i.ID, true); err != nil {
+	if err := l.cloud.StopInstance(t.Context(), l.owner.ClusterUID, i.ID, StopPower); err != nil {
 		t.Fatal(err)
 	}
 	l.until("stopped", stateOf(i.ID, inventory.StateStopped))

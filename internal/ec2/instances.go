@@ -228,13 +228,9 @@ func (c *Cloud) StartInstance(ctx context.Context, clusterUID, id string) error 
 	return nil
 }
 
-// StopInstance stops an instance. With force it is cut off like a power cut: no file system is flushed and the operating
-// system is not asked to shut down. That is the fence: a graceful shutdown would let a fenced primary finish commits.
-//
-// It may be called again while the instance is stopping; with force that is what AWS advises for one that does not get on.
-// An instance that is stopped, on its way to be, or gone is a success. One that is pending cannot be stopped: an error of
-// class Waiting.
-func (c *Cloud) StopInstance(ctx context.Context, clusterUID, id string, force bool) error {
+// StopInstance stops an instance. It may be called again while the instance is stopping, also in another way. An instance that is
+// stopped, on its way to be, or gone is a success. One that is pending cannot be stopped: an error of class Waiting.
+func (c *Cloud) StopInstance(ctx context.Context, clusterUID, id string, how Stop) error {
 	what := "stop instance " + id
 	switch _, err := c.Inventory.Instances.Owned(ctx, clusterUID, id); {
 	case awsapi.IsNotFound(err):
@@ -242,11 +238,7 @@ func (c *Cloud) StopInstance(ctx context.Context, clusterUID, id string, force b
 	case err != nil:
 		return awsapi.Wrap(what, err)
 	}
-	input := &ec2.StopInstancesInput{InstanceIds: []string{id}}
-	if force {
-		input.Force, input.SkipOsShutdown = aws.Bool(true), aws.Bool(true)
-	}
-	answer, err := c.api.StopInstances(ctx, input)
+	answer, err := c.rehearsal.fence.stop(ctx, c.api, id, how, nil)
 	if err == nil {
 		c.Inventory.InstanceStates(answer.StoppingInstances)
 		return nil

@@ -55,7 +55,7 @@ func TestMemberLife(t *testing.T) {
 	if err := l.cloud.AttachVolume(ctx, l.owner.ClusterUID, v.ID, next.ID, device); !awsapi.IsWaiting(err) {
 		t.Errorf("attaching what is attached elsewhere: %v (%s), want Waiting", err, awsapi.Classify(err))
 	}
-	must(l.cloud.StopInstance(ctx, l.owner.ClusterUID, old.ID, true))
+	must(l.cloud.StopInstance(ctx, l.owner.ClusterUID, old.ID, StopPower))
 	l.until("stopped", func(inv inventory.Inventory) bool {
 		return find(inv.Instances, func(i inventory.Instance) bool { return i.ID == old.ID && i.State == inventory.StateStopped }) != nil
 	})
@@ -89,10 +89,10 @@ func TestMemberLife(t *testing.T) {
 
 func TestStopTellsTheServerHowHard(t *testing.T) {
 	l := newLab(t)
-	for _, force := range []bool{false, true} {
-		member := map[bool]string{false: "orders-0", true: "orders-1"}[force]
+	for member, how := range map[string]Stop{"orders-0": StopGracefully, "orders-1": StopPower, "orders-2": StopByForce} {
+		force, skip := how == StopByForce, how != StopGracefully
 		i := l.running(member)
-		if err := l.cloud.StopInstance(t.Context(), l.owner.ClusterUID, i.ID, force); err != nil {
+		if err := l.cloud.StopInstance(t.Context(), l.owner.ClusterUID, i.ID, how); err != nil {
 			t.Fatal(err)
 		}
 		world, err := server.moto.World(t.Context())
@@ -100,8 +100,8 @@ func TestStopTellsTheServerHowHard(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := find(world.Instances, func(x moto.Instance) bool { return x.ID == i.ID })
-		if got == nil || got.Force != force || got.SkipShutdown != force {
-			t.Errorf("force %v: the server saw %+v", force, got)
+		if got == nil || got.Force != force || got.SkipShutdown != skip {
+			t.Errorf("force %t, skip %t: the server saw %+v", force, skip, got)
 		}
 		l.until("stopped", func(inv inventory.Inventory) bool {
 			return find(inv.Instances, func(x inventory.Instance) bool { return x.ID == i.ID && x.State == inventory.StateStopped }) != nil
@@ -137,7 +137,7 @@ func TestLostAnswersOfWrites(t *testing.T) {
 			t.Errorf("%s again: %v", what, err)
 		}
 	}
-	twice("stop", func() error { return l.cloud.StopInstance(ctx, l.owner.ClusterUID, i.ID, true) })
+	twice("stop", func() error { return l.cloud.StopInstance(ctx, l.owner.ClusterUID, i.ID, StopPower) })
 	l.until("stopped", func(inv inventory.Inventory) bool { return inv.Instances[0].State == inventory.StateStopped })
 	twice("detach", func() error { return l.cloud.DetachVolume(ctx, l.owner.ClusterUID, v.ID, i.ID) })
 	twice("terminate", func() error { return l.cloud.TerminateInstance(ctx, l.owner.ClusterUID, i.ID) })
@@ -150,7 +150,7 @@ func TestWhatDoesNotExistIsDeleted(t *testing.T) {
 	l := newLab(t)
 	for what, err := range map[string]error{
 		"instance":                  l.cloud.TerminateInstance(t.Context(), l.owner.ClusterUID, "i-0123456789abcdef0"),
-		"instance to be stopped":    l.cloud.StopInstance(t.Context(), l.owner.ClusterUID, "i-0123456789abcdef0", true),
+		"instance to be stopped":    l.cloud.StopInstance(t.Context(), l.owner.ClusterUID, "i-0123456789abcdef0", StopPower),
 		"snapshot":                  l.cloud.DeleteSnapshot(t.Context(), l.owner.ClusterUID, "snap-0123456789abcdef0"),
 		"volume":                    l.cloud.DeleteVolume(t.Context(), l.owner.ClusterUID, "vol-0123456789abcdef0"),
 		"group":                     l.cloud.DeleteSecurityGroup(t.Context(), l.owner.ClusterUID, "sg-0123456789abcdef0"),
@@ -201,7 +201,7 @@ func TestForeignResourcesAreNeverTouched(t *testing.T) {
 	l.proxy.ResetCalls()
 	for what, do := range map[string]func() error{
 		"start":          func() error { return l.cloud.StartInstance(ctx, l.owner.ClusterUID, i) },
-		"stop":           func() error { return l.cloud.StopInstance(ctx, l.owner.ClusterUID, i, true) },
+		"stop":           func() error { return l.cloud.StopInstance(ctx, l.owner.ClusterUID, i, StopPower) },
 		"terminate":      func() error { return l.cloud.TerminateInstance(ctx, l.owner.ClusterUID, i) },
 		"delete":         func() error { return l.cloud.DeleteVolume(ctx, l.owner.ClusterUID, v) },
 		"retire":         func() error { return l.cloud.RetireVolume(ctx, l.owner.ClusterUID, v) },

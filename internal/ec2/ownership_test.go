@@ -41,7 +41,7 @@ func TestAnotherClustersResourcesAreNeverTouched(t *testing.T) {
 	for name, cloud := range map[string]*Cloud{"one that knows it": l.cloud, "a new process": l.newCloud()} {
 		for what, do := range map[string]func() error{
 			"start":          func() error { return cloud.StartInstance(ctx, uid, i.ID) },
-			"stop":           func() error { return cloud.StopInstance(ctx, uid, i.ID, true) },
+			"stop":           func() error { return cloud.StopInstance(ctx, uid, i.ID, StopPower) },
 			"terminate":      func() error { return cloud.TerminateInstance(ctx, uid, i.ID) },
 			"delete":         func() error { return cloud.DeleteVolume(ctx, uid, v.ID) },
 			"retire":         func() error { return cloud.RetireVolume(ctx, uid, v.ID) },

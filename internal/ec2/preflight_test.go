@@ -275,10 +275,13 @@ func TestRehearsalTriesTheFence(t *testing.T) {
 	if problems := rehearse(); len(problems) > 0 {
 		t.Errorf("everything is permitted, and it finds %v", problems)
 	}
-	tried := []string{"StopInstances", "StartInstances", "TerminateInstances", "ModifyInstanceAttribute", "GetConsoleOutput", "CreateTags",
+	tried := []string{"StartInstances", "TerminateInstances", "ModifyInstanceAttribute", "GetConsoleOutput", "CreateTags",
 		"CreateSnapshot", "DetachVolume", "AttachVolume", "ModifyVolume", "DeleteVolume"}
 	for range 3 {
 		rehearse()
+	}
+	if n := l.proxy.Counts()["StopInstances"] - before["StopInstances"]; n != 2 {
+		t.Errorf("the fence's two steps were tried as %d calls in a day", n)
 	}
 	for _, action := range tried {
 		if n := l.proxy.Counts()[action] - before[action]; n != 1 {

@@ -34,6 +34,8 @@ type rehearsal struct {
 	clock     clock.PassiveClock
 	patience  time.Duration
 	flights   singleflight.Group
+	// fence is shared with the stops that are made: what a rehearsal learns of them counts for those.
+	fence fence
 
 	mu sync.Mutex
 	// problems are what the last one found.
@@ -143,7 +145,11 @@ func (r *rehearsal) tryInstance(i inventory.Instance) []try {
 	dry, ids := aws.Bool(true), []string{i.ID}
 	return []try{
 		func(ctx context.Context) error {
-			_, err := r.api.StopInstances(ctx, &ec2.StopInstancesInput{InstanceIds: ids, DryRun: dry})
+			_, err := r.fence.stop(ctx, r.api, i.ID, StopPower, dry)
+			return err
+		},
+		func(ctx context.Context) error {
+			_, err := r.fence.stop(ctx, r.api, i.ID, StopByForce, dry)
 			return err
 		},
 		func(ctx context.Context) error {

@@ -176,7 +176,7 @@ func TestFreshThingsDoNotVanish(t *testing.T) {
 	}
 	for what, do := range map[string]func() error{
 		"terminate": func() error { return l.cloud.TerminateInstance(t.Context(), l.owner.ClusterUID, i.ID) },
-		"stop":      func() error { return l.cloud.StopInstance(t.Context(), l.owner.ClusterUID, i.ID, true) },
+		"stop":      func() error { return l.cloud.StopInstance(t.Context(), l.owner.ClusterUID, i.ID, StopPower) },
 		"delete":    func() error { return l.cloud.DeleteVolume(t.Context(), l.owner.ClusterUID, v.ID) },
 		"attach":    func() error { return l.cloud.AttachVolume(t.Context(), l.owner.ClusterUID, v.ID, i.ID, "/dev/sdf") },
 	} {

@@ -63,7 +63,13 @@ func (x *Execution) change(ctx context.Context, action topology.Action) (bool, e
 		return true, x.start(ctx, a)
 	case topology.StopInstance:
 		// It may be a fence, and nothing that follows from it may wait for an EC2 that answers slowly.
-		return true, x.detach(ctx, shortWait, &call{action: a, finish: asItIs}, func(ctx context.Context) error { return cloud.StopInstance(ctx, a) })
+		finish := func(_ context.Context, x *Execution, err error) error {
+			if err == nil {
+				x.Requests.stopTaken(a, x.Clock.Now())
+			}
+			return err
+		}
+		return true, x.detach(ctx, shortWait, &call{action: a, finish: finish}, func(ctx context.Context) error { return cloud.StopInstance(ctx, a) })
 	}
 	return false, nil
 }

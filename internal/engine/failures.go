@@ -156,8 +156,11 @@ func (q *Requests) doubt(now time.Time) {
 	q.doubtAt = now
 }
 
-// Show shows the planner what EC2 refused a member.
+// Show shows the planner what EC2 refused a member, and which stops of its instances got stuck.
 func (q *Requests) Show(m *topology.Member, now time.Time) {
+	for i := range m.Instances {
+		q.showStop(&m.Instances[i], now)
+	}
 	m.CapacityRefused, m.CapacityRefusedAt = q.CapacityRefused(m.Name, now)
 	if m.RecordedVolume == "" {
 		return

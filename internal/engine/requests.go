@@ -47,6 +47,8 @@ type Requests struct {
 	failed map[Attempt]failure
 	// starts are the last start of each stopped instance, and how many failed in a row.
 	starts map[string]starts
+	// stops are the last stops of the instances that are stopping, or are about to be.
+	stops map[string]stopped
 	// tokens is what EC2's answers say about the client tokens of orders that were not carried out yet.
 	tokens map[order]token
 	// full says in which zone EC2 has no capacity for a member, for what, and since when.
@@ -60,7 +62,7 @@ type Requests struct {
 
 // NewRequests remembers nothing yet.
 func NewRequests() *Requests {
-	return &Requests{failed: map[Attempt]failure{}, starts: map[string]starts{}, tokens: map[order]token{}, full: map[string]refusal{}}
+	return &Requests{failed: map[Attempt]failure{}, starts: map[string]starts{}, stops: map[string]stopped{}, tokens: map[order]token{}, full: map[string]refusal{}}
 }
 
 // failure is an attempt that failed when it was made last.

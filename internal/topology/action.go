@@ -85,10 +85,10 @@ type (
 	// StartInstance starts a stopped instance.
 	StartInstance struct{ Member, InstanceID string }
 	// StopInstance powers an instance off: at once, or Gracefully by shutting it down, which only an instance may be of which
-	// nobody's commits wait for an acknowledgement.
+	// nobody's commits wait for an acknowledgement. With Force EC2 calls it stopped in the end, whatever its host does.
 	StopInstance struct {
 		Member, InstanceID string
-		Gracefully         bool
+		Gracefully, Force  bool
 	}
 	// TerminateInstance ends an instance for good.
 	TerminateInstance struct{ Member, InstanceID string }
@@ -303,6 +303,9 @@ func (a StartInstance) String() string {
 	return fmt.Sprintf("start instance %s of %s", a.InstanceID, a.Member)
 }
 func (a StopInstance) String() string {
+	if a.Force {
+		return fmt.Sprintf("stop instance %s of %s by force", a.InstanceID, a.Member)
+	}
 	return fmt.Sprintf("stop instance %s of %s", a.InstanceID, a.Member)
 }
 func (a TerminateInstance) String() string {

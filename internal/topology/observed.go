@@ -116,8 +116,9 @@ type Instance struct {
 	// when it begins.
 	Event   string
 	EventAt time.Time
-	// StopStuck is true when the instance has been stopping for long. It is said once a minute: then the stop is asked for again.
-	StopStuck bool
+	// StopStuck is true when the instance has been stopping for long since EC2 last took a stop of it. PowerCut is true when one of
+	// those was without the shutdown of its operating system, as far as this process knows.
+	StopStuck, PowerCut bool
 }
 
 // Volume is one EBS volume of a member.

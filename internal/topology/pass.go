@@ -38,13 +38,6 @@ func newPass(d Desired, o Observed) *pass {
 	return p
 }
 
-// stop powers an instance off, unless that is under way and gets on.
-func (p *pass) stop(m *Member, in *Instance) {
-	if in.State == stateRunning || in.State == statePending || in.State == stateStopping && in.StopStuck {
-		p.retry(waitMySQL, StopInstance{Member: m.Name, InstanceID: in.ID})
-	}
-}
-
 // powerOff stops all instances of a member that run.
 func (p *pass) powerOff(m *Member) {
 	for i := range m.Instances {

@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
@@ -61,7 +62,7 @@ func (p *failover) instancesRun(row Membership) bool {
 			runs = p.instanceRuns(p.Members[name]) || runs
 		}
 	}
-	if runs {
+	if runs && p.plan.Waiting.Reason == "" {
 		p.plan.Waiting = Finding{v1alpha1.ReasonNoPrimary, "the primary is gone; its instance is powered off before another member is promoted"}
 	}
 	return runs
@@ -81,7 +82,10 @@ func (p *failover) instanceRuns(m *Member) bool {
 		}
 		return false
 	}
-	switch {
+	switch f := p.mayStillWrite(m); {
+	case f != nil && f.Stopped != 0:
+		p.waitAtMost(waitMySQL)
+		p.plan.Waiting = Finding{v1alpha1.ReasonNoPrimary, fmt.Sprintf("instance %s of %s had to be stopped by force and its host may still answer clients; a member is promoted once volume %s is detached", f.Instance, m.Name, f.Volume)}
 	case in == nil:
 	case in.LaunchTime.After(m.DownSince) && p.Now.Sub(in.LaunchTime) < lateAnswers:
 		p.waitAtMost(waitSuspect) // it was started since: it returns read-only, with all that it had committed

@@ -111,6 +111,9 @@ func (p *provisioning) instanceComes(m *Member, vol *Volume, in *Instance) Step 
 		p.waitAtMost(waitEC2)
 		return waits("instance " + in.ID + " is stopping")
 	case stateStopped:
+		if why := p.settles(m, vol); why.Waits() {
+			return why
+		}
 		if next := p.successorOf(m, in); next != nil && p.turns.rolling(m) && !p.turns.tooNew(m) {
 			return waits(fmt.Sprintf("instance %s is stopped; its volume moves to %s", in.ID, next.ID))
 		}
@@ -316,6 +319,9 @@ func (p *provisioning) needInstance(m *Member, vol *Volume) Step {
 
 // volumeWaits returns what the volume of a member waits for that has no instance.
 func (p *provisioning) volumeWaits(m *Member, vol *Volume) Step {
+	if why := p.settles(m, vol); why.Waits() {
+		return why
+	}
 	rec := p.plan.Records.Members[m.Name]
 	switch {
 	case vol.State != volumeAvailable && vol.State != volumeCreating:
@@ -412,6 +418,9 @@ func (p *provisioning) needAttachment(m *Member, vol *Volume, in *Instance) Step
 		return waits(fmt.Sprintf("volume %s is being attached", vol.ID))
 	case vol.State == volumeAvailable:
 		if p.CloudReachable {
+			if why := p.settles(m, vol); why.Waits() {
+				return why
+			}
 			if why := p.upgrades.mayOpen(m, vol, in); why.Waits() {
 				return why
 			}

@@ -49,8 +49,7 @@ type Records struct {
 	// PromotedAt is when a member was last promoted in place of another that failed, in Unix seconds. Silence alone does
 	// not unseat the next one so soon after it.
 	PromotedAt int64 `json:"promotedAt,omitempty"`
-	// Deposed is the instance of a primary that was replaced without being reached. It is powered off, whatever it does.
-	Deposed string `json:"deposed,omitempty"`
+	PowerOffs
 	// Epoch is the highest that was planned for a membership row. No two rows are ever written with the same one.
 	Epoch uint64 `json:"epoch,omitempty"`
 	// Established is true once a membership row was seen: from then on no member is made the first primary any more.
@@ -62,9 +61,6 @@ type Records struct {
 	// Unsilenced are members that may acknowledge although no row makes them voters: one that was about to be the second voter
 	// acknowledges before, and of those who were left out of sight when the primary went on alone it is not certain.
 	Unsilenced []string `json:"unsilenced,omitempty"`
-	// PoweredOff are the instances of unreached members that were seen stopped while a primary was looked for: started again
-	// they can do no harm.
-	PoweredOff []string `json:"poweredOff,omitempty"`
 	Term
 	// Alone is the member that may have acknowledged commits by itself from the membership row of epoch AloneSince on,
 	// because it was the last voter left. Under an older row nobody is promoted without it.
@@ -188,7 +184,7 @@ func (r Records) Clone() Records {
 	if r.Members == nil {
 		r.Members = map[string]Record{}
 	}
-	r.FinalVolumes, r.Held, r.PoweredOff = slices.Clone(r.FinalVolumes), slices.Clone(r.Held), slices.Clone(r.PoweredOff)
+	r.FinalVolumes, r.Held, r.PowerOffs = slices.Clone(r.FinalVolumes), slices.Clone(r.Held), r.PowerOffs.clone()
 	r.Unsilenced, r.Uncovered = slices.Clone(r.Unsilenced), slices.Clone(r.Uncovered)
 	r.RollingDone, r.Restarts, r.Volumes = slices.Clone(r.RollingDone), r.Restarts.clone(), r.Volumes.clone()
 	return r

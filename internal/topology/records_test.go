@@ -84,7 +84,7 @@ func TestEveryFieldOfTheRecordsCounts(t *testing.T) {
 	if n < 60 {
 		t.Errorf("only %d fields were tried", n)
 	}
-	if empty := (Records{Members: map[string]Record{}, PoweredOff: []string{}}); !empty.Equal(Records{}) {
+	if empty := (Records{Members: map[string]Record{}, PowerOffs: PowerOffs{PoweredOff: []string{}}}); !empty.Equal(Records{}) {
 		t.Error("nothing is something else than nothing")
 	}
 }

@@ -373,10 +373,10 @@ func (o Observed) mayReturn(m *Member) bool {
 }
 
 // off says whether it is certain that no instance of a member runs mysqld as it was last seen: EC2 calls all of them off, in an
-// answer that cannot be from before the member was last reached. One that was started again acknowledges nothing, and takes
-// no writes.
+// answer that cannot be from before the member was last reached; and none of them was stopped by force and still has its volume. One
+// that was started again acknowledges nothing, and takes no writes.
 func (o Observed) off(m *Member) bool {
-	return o.CloudReachable && m.halted() && !m.DownSince.IsZero() && o.CloudTaken.Sub(m.DownSince) >= lateAnswers
+	return o.CloudReachable && m.halted() && o.mayStillWrite(m) == nil && !m.DownSince.IsZero() && o.CloudTaken.Sub(m.DownSince) >= lateAnswers
 }
 
 // volumeLost says whether EC2 has denied a member's volume for so long that it is believed.

@@ -32,6 +32,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 )
 
 // phases in the order in which a new cluster goes through them.
@@ -133,7 +134,7 @@ func Test05StoppedPrimaryComesBackWithItsData(t *testing.T) {
 			id = m.InstanceID
 		}
 	}
-	if err := aws(t).StopInstance(t.Context(), string(c.UID), id, true); err != nil {
+	if err := aws(t).StopInstance(t.Context(), string(c.UID), id, ec2.StopPower); err != nil {
 		t.Fatal(err)
 	}
 	waitFor(t, "somebody to notice", func() bool {
@@ -408,7 +409,7 @@ func Test11ProtectedClusterSurvivesTheDeletionOfItsCRD(t *testing.T) {
 			id = m.InstanceID
 		}
 	}
-	if err := aws(t).StopInstance(t.Context(), string(current(t).UID), id, true); err != nil {
+	if err := aws(t).StopInstance(t.Context(), string(current(t).UID), id, ec2.StopPower); err != nil {
 		t.Fatal(err)
 	}
 	waitFor(t, "somebody to notice", func() bool { return current(t).Status.Phase != v1alpha1.PhaseReady })

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 )
 
 // crd is the name of the operator's CustomResourceDefinition.
@@ -110,7 +111,7 @@ func Test14ProtectedClusterSurvivesTheDeletionOfItsNamespace(t *testing.T) {
 		t.Fatal(err)
 	}
 	machine := get().Status.Members[0].InstanceID
-	if err := aws(t).StopInstance(t.Context(), uid, machine, true); err != nil {
+	if err := aws(t).StopInstance(t.Context(), uid, machine, ec2.StopPower); err != nil {
 		t.Fatal(err)
 	}
 	// It may serve again before five seconds went by without a write, so that nothing in the status tells of the stop.

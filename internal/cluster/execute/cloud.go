@@ -119,7 +119,14 @@ func (p cloudPort) StartInstance(ctx context.Context, a topology.StartInstance) 
 
 // StopInstance implements engine.Cloud.
 func (p cloudPort) StopInstance(ctx context.Context, a topology.StopInstance) error {
-	return p.cloud.StopInstance(ctx, p.uid, a.InstanceID, !a.Gracefully)
+	how := ec2.StopPower
+	switch {
+	case a.Gracefully:
+		how = ec2.StopGracefully
+	case a.Force:
+		how = ec2.StopByForce
+	}
+	return p.cloud.StopInstance(ctx, p.uid, a.InstanceID, how)
 }
 
 // TerminateInstance implements engine.Cloud.

@@ -34,8 +34,6 @@ const (
 	// sweepPatience is how long a pass waits for a sweep of its own when it knows what EC2 showed before: a member may have
 	// failed, and what is done about it must not wait for an EC2 that fails as well.
 	sweepPatience = 2 * time.Second
-	// stopPatience is how long a stop may take before it is asked for again: a forced one waits for nothing in the instance.
-	stopPatience = time.Minute
 	// TagsShown is how long EC2 may take to show, with its tags, an instance or a snapshot that it has made.
 	TagsShown = 2 * time.Minute
 )
@@ -190,9 +188,7 @@ func (r *Cloud) memberise(s *pass.Pass) {
 	r.findUntagged(s)
 	for _, in := range s.Seen.Inventory.Instances {
 		if m := member(in.Member); m != nil {
-			instance := instanceOf(in)
-			instance.StopStuck = r.StopStuck(s.Cache, in)
-			m.Instances = append(m.Instances, instance)
+			m.Instances = append(m.Instances, instanceOf(in))
 		}
 	}
 	for _, v := range s.Seen.Inventory.Volumes {
@@ -237,21 +233,6 @@ func instanceOf(in inventory.Instance) topology.Instance {
 		out.Event, out.EventAt = in.Events[0].Code, in.Events[0].NotBefore
 	}
 	return out
-}
-
-// StopStuck says once every stopPatience that an instance is still stopping.
-func (r *Cloud) StopStuck(n *pass.Cache, in inventory.Instance) bool {
-	since, now := n.Looks.StoppingSince[in.ID], r.Clock.Now()
-	switch {
-	case in.State != inventory.StateStopping:
-		delete(n.Looks.StoppingSince, in.ID)
-	case since.IsZero():
-		n.Looks.StoppingSince[in.ID] = now
-	case now.Sub(since) >= stopPatience:
-		n.Looks.StoppingSince[in.ID] = now
-		return true
-	}
-	return false
 }
 
 // findUntagged recognises what lost its member's tag: a volume by the records, an instance by its volume. The operator's tags are put

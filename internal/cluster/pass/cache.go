@@ -85,8 +85,6 @@ type lookCache struct {
 	Consoles map[string]<-chan string
 	// CrashErrors are what unstable members logged before they crashed.
 	CrashErrors map[string]*CrashError
-	// StoppingSince is when each instance was first seen stopping, or was told to stop again.
-	StoppingSince map[string]time.Time
 	// PurgedAt is when binary logs were last removed to make room.
 	PurgedAt time.Time
 }
@@ -136,7 +134,7 @@ func NewCache(uid string) *Cache {
 		Cloud: cloudCache{Tags: map[string]map[string]string{}, GoneAt: map[string]time.Time{}},
 		Looks: lookCache{
 			Members: engine.NewLooks(), Knocks: map[string]<-chan struct{}{}, Boots: map[string]topology.Boot{},
-			ReadAt: map[string]time.Time{}, Consoles: map[string]<-chan string{}, CrashErrors: map[string]*CrashError{}, StoppingSince: map[string]time.Time{},
+			ReadAt: map[string]time.Time{}, Consoles: map[string]<-chan string{}, CrashErrors: map[string]*CrashError{},
 		},
 		Records:  recordsCache{Memory: engine.NewRecordMemory(&mutex{})},
 		Requests: engine.NewRequests(),

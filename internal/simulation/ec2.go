@@ -39,6 +39,7 @@ type cloud struct {
 	tokens    map[string]string // client token to id
 	noRoom    map[string]bool   // zones without capacity
 	slow      *rand.Rand        // draws how long an order takes, nil for no time
+	stops     stops
 }
 
 type instance struct {
@@ -58,7 +59,9 @@ type instance struct {
 	server   *mysqld
 	boots    int // how often mysqld was told to start; an older start that comes late does nothing
 	cycle    int // the same for the instance's changes of state
-	past     []sighting[topology.Instance]
+	// lingers is until when the host goes on that EC2 has called stopped after a stop by force; 0 when it does not.
+	lingers int64
+	past    []sighting[topology.Instance]
 }
 
 type volume struct {
@@ -66,7 +69,9 @@ type volume struct {
 	member  string
 	retired bool
 	st      *store
-	past    []sighting[topology.Volume]
+	// lateUntil is until when writes of a host may arrive that EC2 has called stopped.
+	lateUntil int64
+	past      []sighting[topology.Volume]
 }
 
 type snapshot struct {
@@ -166,6 +171,9 @@ func (w *world) powerUp(in *instance) {
 		if in.cycle != cycle || in.State != pending {
 			return
 		}
+		if in.lingers > 0 {
+			w.cloud.stops.endLingering(in) // it runs on another host
+		}
 		in.State, in.powered, in.Impaired = running, true, false
 		w.noteInstance(in)
 		w.bootMySQL(in, w.between(2*second, 10*second))
@@ -177,7 +185,7 @@ func (w *world) bootMySQL(in *instance, delay int64) {
 	in.boots++
 	boot := in.boots
 	w.after(delay, func() {
-		if in.boots != boot || !in.powered || in.server != nil || in.volume == nil || in.volume.AttachState != attached {
+		if in.boots != boot || !in.powered || in.lingers > 0 || in.server != nil || in.volume == nil || in.volume.AttachState != attached {
 			return
 		}
 		if in.frozen {
@@ -187,6 +195,9 @@ func (w *world) bootMySQL(in *instance, delay int64) {
 		if in.volume.st == nil {
 			in.volume.st = &store{uuid: w.ledger.newServer(), persisted: map[string]string{}}
 			w.say("%s: volume %s is initialised", in.member, in.volume.ID)
+		}
+		if in.volume.lateUntil > w.now && !w.forgot { // lost records knew who was stopped by force
+			w.fail(lateWrites, "%s: %s is used on %s while its last host may still write to it", in.member, in.volume.ID, in.ID)
 		}
 		w.start(in, in.volume.st)
 	})

@@ -32,6 +32,7 @@ const (
 	undone         = "what people asked for is done"
 	expelledRashly = "a member that crashes loses its vote only when others that are stable can do without it"
 	wrongZone      = "an instance is launched in the zone of its volume"
+	lateWrites     = "no volume is used while a host that EC2 calls stopped may write to it"
 	asksHotly      = "EC2 is asked the same a bounded number of times a minute"
 )
 

@@ -45,6 +45,7 @@ const (
 	acknowledgingFile  = "internal/topology/acknowledging.go"
 	coursesFile        = "internal/topology/courses.go"
 	rebuildingFile     = "internal/topology/rebuilding.go"
+	forcedFile         = "internal/topology/forced.go"
 	unsilencedFile     = "internal/topology/unsilenced.go"
 	uncoveredFile      = "internal/topology/uncovered.go"
 	commitsFile        = "internal/topology/commits.go"
@@ -158,8 +159,8 @@ var mutants = []mutant{
 		name:   "a writable primary is shut down gracefully",
 		at:     20,
 		file:   shell + "ec2.go",
-		old:    "		if gracefully && in.server != nil {\n			in.server.shutdown()\n		}\n		w.powerOff(in)\n		w.after(w.between(100, 20*second), func() {\n			if in.cycle == cycle {\n				in.State = stopped\n				w.noteInstance(in)\n			}\n		})\n	})\n}\n\n// endInstance",
-		new:    "		if in.server != nil {\n			in.server.shutdown()\n		}\n		w.powerOff(in)\n		w.after(w.between(100, 20*second), func() {\n			if in.cycle == cycle {\n				in.State = stopped\n				w.noteInstance(in)\n			}\n		})\n	})\n}\n\n// endInstance",
+		old:    "		if gracefully && in.server != nil {\n",
+		new:    "		if in.server != nil {\n",
 		stands: "internal/ec2: a stop that lets the guest shut down",
 	},
 	{
@@ -565,6 +566,35 @@ var mutants = []mutant{
 		new:    "failed && f.pause < 0 {",
 		and:    []patch{{"internal/engine/pace.go", "		case p.After > 0 && !p.Aside:", "		case false:"}},
 		breaks: []string{asksHotly},
+	},
+	{
+		name: "a member that was stopped by force is started at once",
+		at:   214,
+		file: forcedFile,
+		old:  "	if i < 0 {\n		return Step{}\n	}\n	f := p.Records",
+		new:  "	if true {\n		return Step{}\n	}\n	f := p.Records", breaks: []string{lateWrites},
+	},
+	{
+		name:   "force is sent at the first try",
+		at:     5,
+		file:   shell + "port_cloud.go",
+		old:    "	stop := c.op.w.cloud.stops.cutPower\n",
+		new:    "	stop := c.op.w.cloud.stops.byForce\n",
+		stands: "internal/ec2", breaks: append([]string{lateWrites}, losesCommits...),
+	},
+	{
+		name: "a host that EC2 calls stopped after a stop by force counts as off",
+		at:   2483,
+		file: votersFile,
+		old:  " && o.mayStillWrite(m) == nil",
+		new:  "",
+	},
+	{
+		name: "a stop that gets stuck is repeated and not forced",
+		at:   40,
+		file: forcedFile,
+		old:  "	case in.PowerCut:\n",
+		new:  "	case false:\n", breaks: []string{notConverged},
 	},
 	{
 		name: "the answer to a request that outlasted its pass is never taken",

@@ -96,9 +96,12 @@ func (c cloudPort) TerminateInstance(ctx context.Context, a topology.TerminateIn
 
 // StopInstance powers an instance off, or shuts it down.
 func (c cloudPort) StopInstance(ctx context.Context, a topology.StopInstance) error {
-	stop := c.op.w.stopInstance
-	if a.Gracefully {
+	stop := c.op.w.cloud.stops.cutPower
+	switch {
+	case a.Gracefully:
 		stop = c.op.w.shutDown
+	case a.Force:
+		stop = c.op.w.cloud.stops.byForce
 	}
 	return processOf(ctx).onInstance(a.String(), a.InstanceID, stop)
 }
@@ -241,12 +244,18 @@ func (c cloudPort) DetachVolume(ctx context.Context, a topology.DetachVolume) er
 		case in.State != stopped:
 			return errState
 		}
-		in.volume = nil
+		if in.lingers == 0 {
+			in.volume = nil
+		}
 		v.AttachState = detaching
 		w.noteVolume(v)
 		see(pic.volumes, v.ID, v.member, v.Volume, w.now, false)
 		w.after(w.between(200, 5*second), func() {
 			if v.AttachedTo == in.ID && v.AttachState == detaching {
+				if in.lingers > 0 {
+					w.cloud.stops.endLingering(in) // EBS takes nothing from it any more; what is on its way may still arrive
+				}
+				in.volume = nil
 				w.release(v)
 			}
 		})

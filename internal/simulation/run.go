@@ -13,7 +13,7 @@ import (
 
 const (
 	// healPasses and healTime are within which a cluster must be well again after the faults stop.
-	healPasses = 1500
+	healPasses = 3000
 	healTime   = 60 * minute
 	// calm is how long a cluster that is well is watched before the end, at least.
 	calm = 10 * second
@@ -84,15 +84,17 @@ func newWorld(seed, schedule uint64) *world {
 	w.drawSeries(seed, schedule)
 	w.drawMeddling(seed, schedule)
 	w.drawDying(seed, schedule)
-	w.cloud.slow = drawSlow(seed, schedule)
+	w.cloud.slow, w.cloud.stops.rng = drawSlow(seed, schedule), drawStuck(seed, schedule)
 	return w
 }
 
 func emptyWorld(seed, schedule uint64) *world {
-	return &world{
+	w := &world{
 		rng: rand.New(rand.NewPCG(seed, schedule)), ledger: newLedger(), trace: trace{hash: fnv.New64a()},
 		cloud: &cloud{tokens: map[string]string{}, noRoom: map[string]bool{}}, kube: kube{inService: map[string]bool{}, uncovered: map[string]int64{}}, rows: map[uint64]string{}, broken: map[string]bool{},
 	}
+	w.cloud.stops.w = w
+	return w
 }
 
 // desiredFor is the spec of a cluster.

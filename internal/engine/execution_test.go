@@ -245,7 +245,7 @@ func TestNoPassWaitsForALaunch(t *testing.T) {
 			zone, _ := q.CapacityRefused("a", now)
 			return zone == "b"
 		}},
-		"a volume": {topology.CreateVolume{Member: "a", Incarnation: 1, Zone: "b"}, func(q *Requests, now time.Time) bool {
+		"a volume": {topology.CreateVolume{Member: "a", Incarnation: 1, Zone: "b"}, func(q *Requests, _ time.Time) bool {
 			return q.tokens[order{volume: true, member: "a", incarnation: 1}].refused
 		}},
 	} {

@@ -28,11 +28,6 @@ type PowerOffs struct {
 	Forced []ForcedStop `json:"forced,omitempty"`
 }
 
-func (p PowerOffs) clone() PowerOffs {
-	p.PoweredOff, p.Forced = slices.Clone(p.PoweredOff), slices.Clone(p.Forced)
-	return p
-}
-
 // ForcedStop is an instance that EC2 was asked to stop by force, because it stayed in stopping after its power was to be cut. EC2 calls it
 // stopped in the end, and its host may go on writing to the volume for a while.
 type ForcedStop struct {
@@ -49,8 +44,8 @@ func (f ForcedStop) settled(now time.Time) bool {
 	return f.Stopped != 0 && now.Sub(time.Unix(f.Stopped, 0)) >= forcedSettles
 }
 
-// note notes that EC2 is about to be asked to stop an instance by force.
-func (p *PowerOffs) note(f ForcedStop) {
+// noteForced notes that EC2 is about to be asked to stop an instance by force.
+func (p *PowerOffs) noteForced(f ForcedStop) {
 	p.Forced = append(slices.DeleteFunc(p.Forced, func(other ForcedStop) bool { return other.Instance == f.Instance }), f)
 }
 
@@ -70,7 +65,7 @@ func (p *pass) stop(m *Member, in *Instance) {
 				f.Volume = v.ID
 			}
 		}
-		p.plan.Records.note(f)
+		p.plan.Records.noteForced(f)
 	}
 	if !slices.Contains(p.plan.Actions, Action(a)) {
 		p.retry(waitMySQL, a)

@@ -184,7 +184,7 @@ func (r Records) Clone() Records {
 	if r.Members == nil {
 		r.Members = map[string]Record{}
 	}
-	r.FinalVolumes, r.Held, r.PowerOffs = slices.Clone(r.FinalVolumes), slices.Clone(r.Held), r.PowerOffs.clone()
+	r.FinalVolumes, r.Held, r.PoweredOff, r.Forced = slices.Clone(r.FinalVolumes), slices.Clone(r.Held), slices.Clone(r.PoweredOff), slices.Clone(r.Forced)
 	r.Unsilenced, r.Uncovered = slices.Clone(r.Unsilenced), slices.Clone(r.Uncovered)
 	r.RollingDone, r.Restarts, r.Volumes = slices.Clone(r.RollingDone), r.Restarts.clone(), r.Volumes.clone()
 	return r

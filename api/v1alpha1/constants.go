@@ -173,6 +173,10 @@ const (
 	ReasonMemberUntrusted      = "MemberUntrusted"
 	ReasonCloudAnswered        = "CloudAnswered"
 	ReasonCloudSilent          = "CloudSilent"
+	// ReasonSnapshotsUnknown: EC2 does not answer the list of snapshots; what it said last is used, and none is taken for gone.
+	ReasonSnapshotsUnknown = "SnapshotsUnknown"
+	// ReasonInstanceStatusUnknown: EC2 does not answer the list of instance status; no instance counts as impaired.
+	ReasonInstanceStatusUnknown = "InstanceStatusUnknown"
 	ReasonCredentialsMissing   = "CredentialsMissing"
 	ReasonCredentialsInvalid   = "CredentialsInvalid"
 	ReasonNotPermitted         = "NotPermitted"

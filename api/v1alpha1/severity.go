@@ -55,6 +55,8 @@ var severities = map[string]Severity{
 	ReasonCredentialsMissing:        SeverityHint,
 	ReasonCredentialsInvalid:        SeverityHint,
 	ReasonCloudSilent:               SeverityHint,
+	ReasonSnapshotsUnknown:          SeverityHint,
+	ReasonInstanceStatusUnknown:     SeverityHint,
 	ReasonInsufficientCapacity:      SeverityHint,
 	ReasonQuotaExceeded:             SeverityHint,
 	ReasonWaitingForDependency:      SeverityHint,

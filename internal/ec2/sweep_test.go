@@ -20,7 +20,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto/proxy"
 )
 
-// callsOfASweep is what one sweep of a small account costs: four lists and four looks at the status checks.
+// callsOfASweep is what one sweep of a small account costs, with the lists beside it: four lists and four looks at the status checks.
 const callsOfASweep = 8
 
 func TestObserveReadsFromTheStore(t *testing.T) {
@@ -272,6 +272,51 @@ func TestThrottledSweep(t *testing.T) {
 	inv, err := l.cloud.Inventory.Observe(t.Context(), l.owner.ClusterUID, 30*time.Second)
 	if !awsapi.IsThrottled(err) || len(inv.Instances) != 1 {
 		t.Errorf("%v with %v, want Throttled with the last known instance", err, inv.Instances)
+	}
+}
+
+// Each list of a sweep is refused in turn. Without one of the unit nothing counts; without another everything else does.
+func TestListThatIsRefused(t *testing.T) {
+	unit := []string{"DescribeInstances", "DescribeVolumes", "DescribeSecurityGroups"}
+	beside := map[string]inventory.List{"DescribeSnapshots": inventory.ListSnapshots, "DescribeInstanceStatus": inventory.ListHealth}
+	l := newLab(t)
+	l.running("orders-0")
+	l.proxy.ResetCalls()
+	l.observe()
+	asked := l.proxy.Counts()
+	delete(asked, "GetCallerIdentity")
+	if len(asked) != len(unit)+len(beside) {
+		t.Fatalf("a sweep asks for %v; say here what is to happen without a list that is new", asked)
+	}
+	for action := range asked {
+		t.Run(action, func(t *testing.T) {
+			cloud := l.newCloud()
+			if _, err := cloud.Inventory.Observe(t.Context(), l.owner.ClusterUID, 0); err != nil {
+				t.Fatal(err)
+			}
+			first := l.clock.Now()
+			answer := l.fault(proxy.Deny(action))
+			defer answer()
+			l.pass(time.Minute)
+			inv, err := cloud.Inventory.Observe(t.Context(), l.owner.ClusterUID, 0)
+			named := cloud.Inventory.Unanswered()
+			if slices.Contains(unit, action) {
+				if !awsapi.IsDenied(err) || !strings.Contains(awsapi.Message(err), "ec2:"+action) || !inv.Taken.Equal(first) || len(inv.Instances) != 1 || len(named) != 0 {
+					t.Errorf("%v, of %s with %v; named are %v", err, inv.Taken, inv.Instances, named)
+				}
+				return
+			}
+			if err != nil || !inv.Taken.Equal(l.clock.Now()) || len(inv.Instances) != 1 {
+				t.Errorf("%v, of %s with %v", err, inv.Taken, inv.Instances)
+			}
+			if len(named) != 1 || named[0].List != beside[action] || !named[0].Taken.Equal(first) || !strings.Contains(awsapi.Message(named[0].Err), "ec2:"+action) {
+				t.Errorf("named are %v", named)
+			}
+			l.pass(inventory.RefreshFloor)
+			if _, err := cloud.Inventory.Refresh(t.Context(), l.owner.ClusterUID); err != nil {
+				t.Errorf("a look at what moves: %v", err)
+			}
+		})
 	}
 }
 

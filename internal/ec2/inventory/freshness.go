@@ -12,7 +12,10 @@ import (
 
 // How old what is known of EC2 may become, and how often EC2 is asked, stands in this file:
 //
-//	everything that carries our tag    a sweep every interval, of large accounts every second one; Observe asks for it sooner
+//	instances, volumes, groups of ours a sweep every interval, of large accounts every second one; Observe asks for it sooner. They are
+//	                                   one unit: what all three lists were answered without is absent
+//	snapshots, status of instances     read after each sweep, each by itself. While EC2 does not answer one its last answer is kept, for
+//	                                   3 min as good as new; what it lacks says nothing, and status reports it (Unanswered)
 //	what of a cluster is changing      looked at by id, by Refresh: every 0.5 to 5 s, the less often the longer it takes
 //	a cluster whose members are silent all of it is looked at by id, by RefreshNow: every 2 s, over all clusters 4 times a second
 //	subnets                            every 10 min, those that are missing or pending every interval
@@ -30,6 +33,12 @@ const (
 
 	// sweepPages is how many pages' time a sweep gets before it is given up.
 	sweepPages = 15
+
+	// AdvisoryFor is how long a list beside the sweep may go unanswered before what it says of the moment (that an instance is impaired)
+	// counts no more, and status reports it. It is longer than what reconciles rely on in the store is old.
+	AdvisoryFor = 3 * time.Minute
+	// advisoryPart is how many times LookPatience a reconcile that had to sweep waits for the lists beside the sweep.
+	advisoryPart = 4
 
 	// FreshFor is how long an id that EC2 has just handed out is believed in although EC2's lists do not show it yet.
 	// AWS promises "a few minutes at most" in its text on eventual consistency and usually needs seconds.
@@ -81,8 +90,9 @@ type freshness struct {
 	urgent flowcontrol.PassiveRateLimiter
 
 	mu sync.Mutex
-	// swept, looked and described are how the last sweep, the last look by ids and the last look at subnets went.
-	swept, looked, described reading
+	// swept, looked, lookedBeside and described are how the last sweep, the last looks by ids at what a sweep lists and at snapshots, and
+	// the last look at subnets went.
+	swept, looked, lookedBeside, described reading
 	// trouble is why EC2 could not be read when that was tried last, nil after a good reading. As long as it goes on in the
 	// same way it is reported in the words in which it began.
 	trouble error

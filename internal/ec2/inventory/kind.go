@@ -114,21 +114,24 @@ func (k *Kind[T]) Deleted(id string) {
 	k.store.do(func() { k.table.remove(id) })
 }
 
-// again asks for ids and takes the answer over: what EC2 does not know is dropped from the store unless it is fresh. No call is made
-// without ids.
+// again is look beside other calls.
 func (k *Kind[T]) again(ctx context.Context, calls *errgroup.Group, ids []string) {
+	calls.Go(func() error { return k.look(ctx, ids) })
+}
+
+// look asks for ids and takes the answer over: what EC2 does not know is dropped from the store unless it is fresh. No call is made
+// without ids.
+func (k *Kind[T]) look(ctx context.Context, ids []string) error {
 	if len(ids) == 0 {
-		return
-	}
-	calls.Go(func() error {
-		began := k.clock.Now()
-		found, err := k.ByID(ctx, ids...)
-		if err != nil {
-			return err
-		}
-		k.store.do(func() { k.table.confirm(ids, began, k.clock.Now(), found) })
 		return nil
-	})
+	}
+	began := k.clock.Now()
+	found, err := k.ByID(ctx, ids...)
+	if err != nil {
+		return err
+	}
+	k.store.do(func() { k.table.confirm(ids, began, k.clock.Now(), found) })
+	return nil
 }
 
 // adopt takes the one with an id into the store if it carries the tag of a cluster.
@@ -143,9 +146,8 @@ func (k *Kind[T]) adopt(ctx context.Context, id string) error {
 	return nil
 }
 
-// sweep lists all that are ours and returns what takes them over into the store, with its lock held; see table.replace.
-func (k *Kind[T]) sweep(ctx context.Context, into *func(began, now time.Time) (missing []string)) error {
+// sweep lists all that are ours and returns what takes them over into the store; see table.replace.
+func (k *Kind[T]) sweep(ctx context.Context) (takeOver, error) {
 	found, err := k.list(ctx, awsapi.OwnedFilter())
-	*into = func(began, now time.Time) []string { return k.table.replace(began, now, found) }
-	return err
+	return func(began, now time.Time) []string { return k.table.replace(began, now, found) }, err
 }

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/singleflight"
 	"k8s.io/utils/clock"
 
+	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
 )
 
@@ -30,6 +31,7 @@ type Reader struct {
 	identity  *identity
 	freshness *freshness
 	flights   singleflight.Group
+	beside    *beside
 }
 
 // Options configure a Reader.
@@ -57,17 +59,28 @@ func NewReadCounter(r prometheus.Registerer) *prometheus.CounterVec {
 
 // NewReader makes a Reader that knows nothing yet.
 func NewReader(of awsapi.Clients, o Options) *Reader {
-	l := &lists{api: of.EC2, paging: newPaging(o.Clock, o.Interval/2)}
+	pages := func() *paging { return newPaging(o.Clock, o.Interval/2) }
+	log := o.Logger.WithValues("region", o.Region)
+	l := &lists{api: of.EC2, paging: pages(), snapshotPaging: pages()}
 	s := newStore()
-	return &Reader{
+	status := &statusLists{api: of.EC2, paging: pages(), filters: &healthFilters{log: log, dropped: map[string]bool{}}, store: s}
+	r := &Reader{
 		Instances: &Kind[Instance]{name: "instance", idFilter: "instance-id", clock: o.Clock, store: s, table: &s.instances, list: l.instances},
 		Volumes:   &Kind[Volume]{name: "volume", idFilter: "volume-id", clock: o.Clock, store: s, table: &s.volumes, list: l.volumes},
 		Snapshots: &Kind[Snapshot]{name: "snapshot", idFilter: "snapshot-id", clock: o.Clock, store: s, table: &s.snapshots, list: l.snapshots},
 		Groups:    &Kind[Group]{name: "security group", idFilter: "group-id", clock: o.Clock, store: s, table: &s.groups, list: l.groups},
-		region:    o.Region, clock: o.Clock, log: o.Logger.WithValues("region", o.Region), reads: o.Reads,
+		region:    o.Region, clock: o.Clock, log: log, reads: o.Reads,
 		lists: l, store: s, subnets: newSubnets(o.Interval), freshness: newFreshness(o),
 		identity: &identity{sts: of.STS, credentials: of.Credentials, clock: o.Clock, interval: o.Interval},
 	}
+	r.beside = &beside{
+		clock: o.Clock, log: log, store: s, identity: r.identity, timeout: r.freshness.sweepTimeout, patience: advisoryPart * o.Patience,
+		all: []*advisory{
+			{list: ListSnapshots, reason: v1alpha1.ReasonSnapshotsUnknown, read: r.Snapshots.sweep, again: r.Snapshots.look},
+			{list: ListHealth, reason: v1alpha1.ReasonInstanceStatusUnknown, read: status.sweep, again: status.nothing},
+		},
+	}
+	return r
 }
 
 // Region is the region that is read.
@@ -89,7 +102,9 @@ func (r *Reader) AccountID(ctx context.Context) (string, error) {
 }
 
 // Known is what the store has of a cluster, without a call.
-func (r *Reader) Known(clusterUID string) Inventory { return r.store.inventory(clusterUID) }
+func (r *Reader) Known(clusterUID string) Inventory {
+	return r.store.inventory(clusterUID, r.clock.Now())
+}
 
 // Observe is what EC2 holds for a cluster, at most maxAge old (negative: the sweep interval). It sweeps the account when the store
 // is older than that; callers that come meanwhile share that sweep. Once EC2 could not be read they wait for it no longer than
@@ -97,6 +112,8 @@ func (r *Reader) Known(clusterUID string) Inventory { return r.store.inventory(c
 //
 // When the sweep fails, the error comes with the last known Inventory, whose Taken tells its age: it is good enough to
 // keep phases as they are, not to create anything from. Right after a failure the same error is returned without a call.
+//
+// The lists beside the sweep are waited for after a sweep, for a moment; that one of them fails is no error. See Unanswered.
 func (r *Reader) Observe(ctx context.Context, clusterUID string, maxAge time.Duration) (Inventory, error) {
 	f := r.freshness
 	if maxAge < 0 {
@@ -121,6 +138,7 @@ func (r *Reader) Observe(ctx context.Context, clusterUID string, maxAge time.Dur
 			break
 		}
 	}
+	r.beside.await(ctx)
 	return r.Known(clusterUID), nil
 }
 
@@ -142,6 +160,9 @@ func (r *Reader) awaitSweep(ctx context.Context) error {
 		return ctx.Err()
 	}
 }
+
+// Unanswered are the lists that EC2 does not answer. Everything else goes on without them.
+func (r *Reader) Unanswered() []Unanswered { return r.beside.unanswered() }
 
 // reported is the error of a reading in the words of the trouble that it is a part of.
 func (r *Reader) reported(err error) error {

@@ -2,7 +2,8 @@ package inventory
 
 import (
 	"context"
-	"time"
+
+	"golang.org/x/sync/singleflight"
 )
 
 // Refresh looks by id at those of a cluster's things that are on their way from one state to another, and returns the
@@ -55,29 +56,58 @@ func (r *Reader) sweepSoon(ctx context.Context) {
 }
 
 // lookNow looks at some of a cluster's things, in a flight named flight, and waits no longer than LookPatience for the
-// answer.
+// answer. Snapshots are looked at beside the others: that EC2 does not answer for them is no error.
 func (r *Reader) lookNow(ctx context.Context, clusterUID, flight string, at IDs) (Inventory, error) {
-	err := r.freshness.recentFailure(&r.freshness.looked, lookPause)
-	if err == nil {
-		done := r.flights.DoChan(flight, func() (any, error) {
-			err := r.LookAgain(context.WithoutCancel(ctx), at)
-			r.freshness.conclude(&r.freshness.looked, err)
-			return nil, err
-		})
-		patience := time.NewTimer(r.freshness.patience)
-		defer patience.Stop()
-		select {
-		case result := <-done:
-			err = result.Err
-		case <-patience.C:
-		case <-ctx.Done():
-			err = ctx.Err()
-		}
-	}
+	wait, cancel := context.WithTimeout(ctx, r.freshness.patience)
+	defer cancel()
+	beside := r.lookAtSnapshots(ctx, "snapshots of "+clusterUID, at.Snapshots)
+	at.Snapshots = nil
+	err := r.lookAtMoving(ctx, wait, flight, at)
 	if err != nil {
-		err = r.reported(err)
+		return r.Known(clusterUID), r.reported(err)
 	}
-	return r.Known(clusterUID), err
+	select {
+	case <-beside:
+	case <-wait.Done():
+	}
+	return r.Known(clusterUID), nil
+}
+
+// lookAtMoving looks at instances, volumes and security groups, and waits for the answer as long as wait allows.
+func (r *Reader) lookAtMoving(ctx, wait context.Context, flight string, at IDs) error {
+	if at.empty() {
+		return nil
+	}
+	if err := r.freshness.recentFailure(&r.freshness.looked, lookPause); err != nil {
+		return err
+	}
+	done := r.flights.DoChan(flight, func() (any, error) {
+		err := r.LookAgain(context.WithoutCancel(ctx), at)
+		r.freshness.conclude(&r.freshness.looked, err)
+		return nil, err
+	})
+	select {
+	case result := <-done:
+		return result.Err
+	case <-wait.Done():
+		return ctx.Err()
+	}
+}
+
+// lookAtSnapshots looks at snapshots, and returns what is closed, or gets a value, when that is done. After a failure EC2 is not asked
+// for a moment, and the next sweep says more.
+func (r *Reader) lookAtSnapshots(ctx context.Context, flight string, ids []string) <-chan singleflight.Result {
+	f := r.freshness
+	if len(ids) == 0 || f.recentFailure(&f.lookedBeside, lookPause) != nil {
+		done := make(chan singleflight.Result)
+		close(done)
+		return done
+	}
+	return r.flights.DoChan(flight, func() (any, error) {
+		err := r.Snapshots.look(context.WithoutCancel(ctx), ids)
+		f.record(&f.lookedBeside, err)
+		return nil, err
+	})
 }
 
 // everything are the instances and volumes that can still change by themselves.

@@ -166,24 +166,32 @@ func (t *table[T]) confirm(asked []string, began, now time.Time, found map[strin
 	}
 }
 
+// takeOver puts what a list has shown into the store, with the store's lock held. It returns the ids that the list should have shown
+// and did not.
+type takeOver func(began, now time.Time) (missing []string)
+
+// health is what EC2's status checks say of one instance.
+type health struct {
+	impaired bool // by any check
+	volumes  bool // by that of the attached volumes
+	events   []Event
+	// launched is the LaunchTime that the instance had then. A stop and a start move it to another host, of which this says nothing.
+	launched time.Time
+}
+
 // Group is a security group with its incoming rules.
 type Group struct {
 	SecurityGroup
 	Ingress RuleSet
 }
 
-// health is what the status checks say of one instance.
-type health struct {
-	impaired bool // by any check
-	volumes  bool // by that of the attached volumes
-	events   []Event
-}
-
 // store is what is known of EC2. All methods are safe for concurrent use.
 type store struct {
-	mu        sync.RWMutex
-	account   string    // what all of it is in, where that was asked for
-	taken     time.Time // when the last complete sweep began; zero before the first
+	mu      sync.RWMutex
+	account string    // what all of it is in, where that was asked for
+	taken   time.Time // when the last complete sweep began; zero before the first
+	// listed is when the last answered reading of each list beside the sweep began.
+	listed    map[List]time.Time
 	instances table[Instance]
 	volumes   table[Volume]
 	snapshots table[Snapshot]
@@ -199,7 +207,7 @@ func newStore() *store {
 
 // empty forgets everything: what one account holds is neither there nor missing in another.
 func (s *store) empty() {
-	s.account, s.taken, s.health = "", time.Time{}, map[string]health{}
+	s.account, s.taken, s.listed, s.health = "", time.Time{}, map[List]time.Time{}, map[string]health{}
 	s.instances = newTable(
 		func(i Instance) map[string]string { return i.Tags },
 		func(i Instance) bool { return i.State == StateTerminated })
@@ -215,26 +223,64 @@ func (s *store) empty() {
 }
 
 // inventory is a cluster's part of the store.
-func (s *store) inventory(uid string) Inventory {
+func (s *store) inventory(uid string, now time.Time) Inventory {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	inv := Inventory{
-		Taken:     s.taken,
-		Instances: s.instances.owned(uid),
-		Volumes:   s.volumes.owned(uid),
-		Snapshots: s.snapshots.owned(uid),
+		Taken:          s.taken,
+		Instances:      s.instances.owned(uid),
+		Volumes:        s.volumes.owned(uid),
+		Snapshots:      s.snapshots.owned(uid),
+		SnapshotsTaken: s.listed[ListSnapshots],
 	}
+	checked := now.Sub(s.listed[ListHealth]) <= AdvisoryFor
 	for i := range inv.Instances {
 		// An instance that was stopped comes back on another host: what was said of the old one is over.
-		if in := &inv.Instances[i]; in.State == StateRunning {
+		if in := &inv.Instances[i]; in.State == StateRunning && in.LaunchTime.Equal(s.health[in.ID].launched) {
 			h := s.health[in.ID]
-			in.Impaired, in.VolumesImpaired, in.Events = h.impaired, h.volumes, h.events
+			in.Impaired, in.VolumesImpaired, in.Events = checked && h.impaired, checked && h.volumes, h.events
 		}
 	}
 	for _, g := range s.groups.owned(uid) {
 		inv.SecurityGroups = append(inv.SecurityGroups, g.SecurityGroup)
 	}
 	return inv
+}
+
+// takeHealth replaces what EC2's status checks say. The caller has locked the store.
+func (s *store) takeHealth(found map[string]health) {
+	s.health = map[string]health{}
+	for id, h := range found {
+		if i, ok := s.instances.get(id); ok {
+			h.launched = i.LaunchTime
+			s.health[id] = h
+		}
+	}
+}
+
+// takenAt is when the last complete sweep began; zero before the first.
+func (s *store) takenAt() time.Time {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.taken
+}
+
+// listedAt is when the last answered reading of a list beside the sweep began; zero before the first.
+func (s *store) listedAt(l List) time.Time {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.listed[l]
+}
+
+// ofAccount runs f with the store locked, unless the store is of another account than this one, and says whether it did.
+func (s *store) ofAccount(account string, f func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if account != "" && s.account != "" && account != s.account {
+		return false
+	}
+	f()
+	return true
 }
 
 // age is how old the last complete sweep is; ok is false before the first.

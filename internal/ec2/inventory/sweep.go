@@ -34,29 +34,30 @@ func (r *Reader) joinSweep(ctx context.Context) error {
 	}
 }
 
-// beginSweep begins a sweep, unless one is under way, and returns how it went.
+// beginSweep begins a sweep, unless one is under way, and returns how it went. The lists beside it are begun after it, and do not
+// make it longer.
 func (r *Reader) beginSweep(ctx context.Context) <-chan singleflight.Result {
 	return r.flights.DoChan(sweepFlight, func() (any, error) {
 		own, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.freshness.sweepTimeout)
 		defer cancel()
 		err := r.sweep(own)
 		r.freshness.conclude(&r.freshness.swept, err)
+		if err == nil {
+			r.beside.beginAll(ctx)
+		}
 		return nil, err
 	})
 }
 
-// sweep lists everything of ours in the account and takes it over into the store. It is all or nothing: half a picture
-// would look like missing things, and so would the lists of another account.
+// sweep lists the instances, volumes and security groups of ours in the account and takes them over into the store. It is all or
+// nothing: half a picture would look like missing things, and so would the lists of another account.
 func (r *Reader) sweep(ctx context.Context) error {
 	account, began := r.identity.known(ctx), r.clock.Now()
-	var replace [4]func(began, now time.Time) (missing []string)
+	var instances, volumes, groups takeOver
 	calls, callCtx := errgroup.WithContext(ctx)
-	calls.Go(func() error { return r.Instances.sweep(callCtx, &replace[0]) })
-	calls.Go(func() error { return r.Volumes.sweep(callCtx, &replace[1]) })
-	calls.Go(func() error { return r.Snapshots.sweep(callCtx, &replace[2]) })
-	calls.Go(func() error { return r.Groups.sweep(callCtx, &replace[3]) })
-	var found map[string]health
-	calls.Go(func() (err error) { found, err = r.lists.health(callCtx); return err })
+	calls.Go(func() (err error) { instances, err = r.Instances.sweep(callCtx); return err })
+	calls.Go(func() (err error) { volumes, err = r.Volumes.sweep(callCtx); return err })
+	calls.Go(func() (err error) { groups, err = r.Groups.sweep(callCtx); return err })
 	if err := calls.Wait(); err != nil {
 		return err
 	}
@@ -74,9 +75,7 @@ func (r *Reader) sweep(ctx context.Context) error {
 			}
 			s.account = account
 		}
-		missing.Instances, missing.Volumes = replace[0](began, now), replace[1](began, now)
-		missing.Snapshots, missing.Groups = replace[2](began, now), replace[3](began, now)
-		s.health = found
+		missing = IDs{Instances: instances(began, now), Volumes: volumes(began, now), Groups: groups(began, now)}
 	})
 	if err := r.LookAgain(ctx, missing); err != nil {
 		return err
@@ -98,8 +97,8 @@ func (ids IDs) String() string {
 	return strings.Join(slices.Sorted(slices.Values(slices.Concat(ids.Instances, ids.Volumes, ids.Snapshots, ids.Groups))), " ")
 }
 
-// LookAgain asks EC2 for ids and takes the answer over: what it does not know is dropped from the store unless it is
-// fresh. No call is made for a kind without ids.
+// LookAgain asks EC2 for instances, volumes and security groups by id and takes the answer over: what it does not know is dropped from
+// the store unless it is fresh. No call is made for a kind without ids.
 func (r *Reader) LookAgain(ctx context.Context, ids IDs) error {
 	if ids.empty() {
 		return nil
@@ -113,7 +112,6 @@ func (r *Reader) LookAgain(ctx context.Context, ids IDs) error {
 	calls, ctx := errgroup.WithContext(ctx)
 	r.Instances.again(ctx, calls, ids.Instances)
 	r.Volumes.again(ctx, calls, ids.Volumes)
-	r.Snapshots.again(ctx, calls, ids.Snapshots)
 	r.Groups.again(ctx, calls, ids.Groups)
 	return calls.Wait()
 }

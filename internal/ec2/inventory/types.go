@@ -8,8 +8,11 @@ type Inventory struct {
 	Taken          time.Time
 	Instances      []Instance
 	Volumes        []Volume
-	Snapshots      []Snapshot
 	SecurityGroups []SecurityGroup
+	// Snapshots are those that EC2 listed when the list was read last, which began at SnapshotsTaken, and those that this process has
+	// made or looked at since. While SnapshotsTaken is zero EC2 has not answered the list, and others may exist.
+	Snapshots      []Snapshot
+	SnapshotsTaken time.Time
 }
 
 // Instance is one EC2 instance of a cluster, in whatever state: terminated ones stay visible for as long as EC2 shows
@@ -25,10 +28,11 @@ type Instance struct {
 	StateReason                                                   string
 	PrivateIP, SubnetID, VPCID, Zone, ImageID, Type, Architecture string
 	LaunchTime                                                    time.Time
-	// Impaired is true when EC2's check of the system, of the instance or of its attached volumes says impaired.
-	// "Initialising" and "insufficient data" do not count. VolumesImpaired is true when it is the check of the volumes.
+	// Impaired is true when EC2's check of the system, of the instance or of its attached volumes said impaired within AdvisoryFor.
+	// "Initialising" and "insufficient data" do not count. False is no word of EC2's that the instance is sound. VolumesImpaired is
+	// true when it is the check of the volumes.
 	Impaired, VolumesImpaired bool
-	// Events are what EC2 has announced for the instance and neither completed nor called off, the earliest first.
+	// Events are what EC2 has announced for the instance and neither completed nor called off, the earliest first, as it said last.
 	Events      []Event
 	Attachments []Attachment
 	Tags        map[string]string
@@ -112,4 +116,24 @@ type Subnet struct {
 	ID, VPCID, Zone, CIDR, State string
 	AvailableIPs                 int32
 	IPv6Only                     bool
+}
+
+// List names one of EC2's lists that are read beside the sweep.
+type List string
+
+// The lists beside the sweep.
+const (
+	ListSnapshots List = "snapshots"
+	ListHealth    List = "instance status"
+)
+
+// Unanswered is a list that EC2 does not answer, so that what is known of it is old.
+type Unanswered struct {
+	List List
+	// Reason is one of the Reason constants of api/v1alpha1.
+	Reason string
+	// Taken is when EC2 began to give its last answer; zero when it has given none.
+	Taken time.Time
+	// Err is why EC2 does not answer.
+	Err error
 }

@@ -208,21 +208,23 @@ func TestASnapshotThatSomebodyDeletedIsNoGoodBackup(t *testing.T) {
 		away    bool
 		want    string
 		good    string
+		old     time.Duration // how long ago EC2 answered the list of snapshots
 	}{
-		"both are there":       {[]v1alpha1.MySQLBackup{b("new", time.Hour), b("old", 2*time.Hour)}, []string{"new", "old"}, false, "True/BackupSucceeded", "new"},
-		"the newest is gone":   {[]v1alpha1.MySQLBackup{b("new", time.Hour), b("old", 2*time.Hour)}, []string{"old"}, false, "False/BackupVanished", "old"},
-		"all are gone":         {[]v1alpha1.MySQLBackup{b("new", time.Hour), b("old", 2*time.Hour)}, nil, false, "False/BackupVanished", ""},
-		"of no schedule":       {[]v1alpha1.MySQLBackup{former(b("old", 2*time.Hour))}, nil, false, "False/BackupVanished", ""},
-		"an older one is gone": {[]v1alpha1.MySQLBackup{b("new", time.Hour), b("old", 2*time.Hour)}, []string{"new"}, false, "True/BackupSucceeded", "new"},
-		"EC2 does not answer":  {[]v1alpha1.MySQLBackup{b("new", time.Hour)}, nil, true, "True/BackupSucceeded", "new"},
-		"not shown yet":        {[]v1alpha1.MySQLBackup{b("new", time.Minute)}, nil, false, "True/BackupSucceeded", "new"},
+		"both are there":       {[]v1alpha1.MySQLBackup{b("new", time.Hour), b("old", 2*time.Hour)}, []string{"new", "old"}, false, "True/BackupSucceeded", "new", 0},
+		"the newest is gone":   {[]v1alpha1.MySQLBackup{b("new", time.Hour), b("old", 2*time.Hour)}, []string{"old"}, false, "False/BackupVanished", "old", 0},
+		"all are gone":         {[]v1alpha1.MySQLBackup{b("new", time.Hour), b("old", 2*time.Hour)}, nil, false, "False/BackupVanished", "", 0},
+		"of no schedule":       {[]v1alpha1.MySQLBackup{former(b("old", 2*time.Hour))}, nil, false, "False/BackupVanished", "", 0},
+		"an older one is gone": {[]v1alpha1.MySQLBackup{b("new", time.Hour), b("old", 2*time.Hour)}, []string{"new"}, false, "True/BackupSucceeded", "new", 0},
+		"EC2 does not answer":  {[]v1alpha1.MySQLBackup{b("new", time.Hour)}, nil, true, "True/BackupSucceeded", "new", 0},
+		"not shown yet":        {[]v1alpha1.MySQLBackup{b("new", time.Minute)}, nil, false, "True/BackupSucceeded", "new", 0},
+		"the list is older":    {[]v1alpha1.MySQLBackup{b("new", time.Hour)}, nil, false, "True/BackupSucceeded", "new", time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := NewMySQLClusterReconciler(pass.Ports{Clock: clocktesting.NewFakePassiveClock(noon), Metrics: metrics.New(prometheus.NewRegistry())})
 			cluster := &v1alpha1.MySQLCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "orders"}}
 			backedUp(cluster)
 			s := &pass.Pass{Cluster: cluster, Backup: pass.Backups{Known: true, All: c.backups}}
-			s.Seen.Inventory.Taken, s.Observed.CloudReachable = noon, !c.away
+			s.Seen.Inventory.Taken, s.Seen.Inventory.SnapshotsTaken, s.Observed.CloudReachable = noon, noon.Add(-c.old), !c.away
 			for _, shown := range c.shown {
 				s.Seen.Inventory.Snapshots = append(s.Seen.Inventory.Snapshots, inventory.Snapshot{
 					ID: "snap-" + shown, State: inventory.SnapshotCompleted, Tags: map[string]string{awsapi.TagPurpose: pass.BackupPurpose + shown},

@@ -178,7 +178,7 @@ func TestSnapshotsAndRetiredVolumes(t *testing.T) {
 	var ids []string
 	w.drive(o, patience, func() bool { // a new process finds them by their tags
 		ids = nil
-		for _, s := range w.seen(w.newOperator(nil)).Observed.Snapshots {
+		for _, s := range w.seen(w.newOperator(nil)).Observed.Snapshots.Known {
 			if s.Member == member && s.VolumeID == volume && strings.HasPrefix(s.Purpose, "errant-") && time.Since(s.StartedAt) < patience {
 				ids = append(ids, s.ID)
 			}
@@ -187,7 +187,7 @@ func TestSnapshotsAndRetiredVolumes(t *testing.T) {
 	})
 	take(topology.DeleteSnapshot{Member: member, SnapshotID: ids[0]})
 	take(topology.DeleteSnapshot{Member: member, SnapshotID: ids[0]})
-	if left := w.seen(o).Observed.Snapshots; len(left) != 1 || left[0].ID != ids[1] {
+	if left := w.seen(o).Observed.Snapshots.Known; len(left) != 1 || left[0].ID != ids[1] {
 		t.Errorf("left are %+v, want %s", left, ids[1])
 	}
 	take(topology.RetireVolume{Member: member, VolumeID: volume})

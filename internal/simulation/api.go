@@ -47,6 +47,8 @@ type weather struct {
 	down, throttled bool
 	// lag is how old the describes are, up to this many milliseconds.
 	lag int64
+	// withoutSnapshots: EC2 answers every list but that of snapshots.
+	withoutSnapshots bool
 	// loses is the chance in percent that the answer of a call is lost after it took effect.
 	loses float64
 }
@@ -162,17 +164,19 @@ type remembered[T any] struct {
 
 // picture is what an operator process knows of EC2.
 type picture struct {
-	taken     int64
-	failed    int64
-	instances map[string]*remembered[topology.Instance]
-	volumes   map[string]*remembered[topology.Volume]
-	snapshots map[string]*remembered[topology.Snapshot]
-	group     bool
+	taken  int64
+	failed int64
+	// snapshotsTaken is taken for the list of snapshots, which EC2 may not answer when it answers the others.
+	snapshotsTaken int64
+	instances      map[string]*remembered[topology.Instance]
+	volumes        map[string]*remembered[topology.Volume]
+	snapshots      map[string]*remembered[topology.Snapshot]
+	group          bool
 }
 
 func newPicture() *picture {
 	return &picture{
-		taken: -1, failed: -1 << 40, instances: map[string]*remembered[topology.Instance]{}, volumes: map[string]*remembered[topology.Volume]{},
+		taken: -1, failed: -1 << 40, snapshotsTaken: -1, instances: map[string]*remembered[topology.Instance]{}, volumes: map[string]*remembered[topology.Volume]{},
 		snapshots: map[string]*remembered[topology.Snapshot]{},
 	}
 }
@@ -217,10 +221,7 @@ func (p *process) sweep(byID bool) error {
 				r.retired = v.retired
 			}
 		}
-		for _, s := range w.cloud.snapshots {
-			seen, there := asOf(s.past, list.at)
-			merge(list, pic.snapshots, s.ID, "", seen, there, moving(pic.snapshots[s.ID], func(s topology.Snapshot) bool { return s.State == pending }))
-		}
+		list.snapshots(pic)
 		pic.group = w.cloud.group
 		return nil
 	})
@@ -239,6 +240,20 @@ type lister struct {
 	w         *world
 	began, at int64
 	byID      bool
+}
+
+// snapshots takes over what the list of snapshots shows, when EC2 answers it.
+func (l lister) snapshots(pic *picture) {
+	if l.w.shape.weather.withoutSnapshots {
+		return
+	}
+	for _, s := range l.w.cloud.snapshots {
+		seen, there := asOf(s.past, l.at)
+		merge(l, pic.snapshots, s.ID, "", seen, there, moving(pic.snapshots[s.ID], func(s topology.Snapshot) bool { return s.State == pending }))
+	}
+	if !l.byID {
+		pic.snapshotsTaken = l.began
+	}
 }
 
 // freed says whether a volume hangs on an instance that ended: its detachment comes without a word of its own.

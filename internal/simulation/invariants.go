@@ -454,6 +454,11 @@ func (w *world) checkGone() {
 			w.fail(leaked, "volume %s of %s is %s after the deletion", v.ID, v.member, v.State)
 		}
 	}
+	for _, s := range w.cloud.snapshots {
+		if kept := strings.HasPrefix(s.Purpose, "final-") || strings.HasPrefix(s.Purpose, "scalein-"); !kept && w.desired.DeletionPolicy != v1alpha1.DeletionPolicyRetain {
+			w.fail(leaked, "snapshot %s (%s) is left after the deletion", s.ID, s.Purpose)
+		}
+	}
 	if w.cloud.group {
 		w.fail(leaked, "the security group is left after the deletion")
 	}

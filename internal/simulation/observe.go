@@ -141,9 +141,15 @@ func (op *operator) memberise(o *topology.Observed) {
 		op.looks.Detector.NoteVolumes(m, op.records().Members[m.Name].Made, o.CloudReachable, w.time())
 		op.requests.Show(m, w.time())
 	}
+	if taken := op.picture.snapshotsTaken; taken >= 0 {
+		o.Snapshots.Taken = w.at(taken)
+	}
+	if op.picture.snapshotsTaken < op.picture.taken {
+		o.Snapshots.Unanswered = "EC2 does not answer"
+	}
 	for _, s := range w.cloud.snapshots {
 		if r := op.picture.snapshots[s.ID]; r != nil {
-			o.Snapshots = append(o.Snapshots, r.value)
+			o.Snapshots.Known = append(o.Snapshots.Known, r.value)
 		}
 	}
 }

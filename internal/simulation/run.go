@@ -60,9 +60,12 @@ type Result struct {
 	HealTime                     time.Duration
 }
 
-// Run plays a schedule.
-func Run(seed, schedule uint64, told bool) Result {
+// Run plays a schedule, in a world that changes have made another.
+func Run(seed, schedule uint64, told bool, changes ...func(*world)) Result {
 	w := newWorld(seed, schedule)
+	for _, change := range changes {
+		change(w)
+	}
 	w.trace.kept = told
 	w.play()
 	r := Result{Seed: seed, Schedule: schedule, Events: w.events, Passes: w.passes, HealTime: time.Duration(w.now-w.healed) * time.Millisecond}

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
 // The schedules of an ordinary run, which are known to pass: always the same ones, so that a change which breaks one is
@@ -79,6 +81,32 @@ func TestSchedules(t *testing.T) {
 	t.Logf("seed %d: %d schedules in %s (%s each), %d events, %d commits acknowledged; hash of the traces %016x; broken: %v; the longest recovery took %s in schedule %d",
 		seed, played, took.Round(time.Millisecond), (took / time.Duration(max(played, 1))).Round(time.Microsecond), events.Load(), acknowledged.Load(), hash.Load(), broken,
 		longest.HealTime, longest.Schedule)
+}
+
+// TestSchedulesWithoutSnapshots plays schedules in which EC2 answers every list but that of snapshots until the faults stop: everything
+// else goes on. Each second cluster is deleted meanwhile, and leaves no snapshot behind that an earlier operator took.
+func TestSchedulesWithoutSnapshots(t *testing.T) {
+	const schedules = 1000
+	var next atomic.Uint64
+	var wg sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for n := next.Add(1) - 1; n < schedules && !t.Failed(); n = next.Add(1) - 1 {
+				r := Run(defaultSeed, n, false, func(w *world) {
+					w.shape.weather.withoutSnapshots = true
+					if n%2 == 0 {
+						taken := topology.Snapshot{ID: "snap-earlier", Member: "orders-0", VolumeID: "vol-earlier", State: completed, Purpose: "quarantine-1", StartedAt: w.time()}
+						w.cloud.snapshots = append(w.cloud.snapshots, &snapshot{taken, []sighting[topology.Snapshot]{{0, taken}}})
+						w.shape.deleteAt = max(w.shape.span/2, 1)
+					}
+				})
+				if r.Invariant != "" {
+					t.Errorf("schedule %d: %s: %s", n, r.Invariant, r.Message)
+				}
+			}
+		})
+	}
+	wg.Wait()
 }
 
 // tellEvery tells again and again how far a long run is, until it is stopped.

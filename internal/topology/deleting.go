@@ -29,8 +29,7 @@ func (p *removal) delete() {
 		return
 	}
 	p.chooseFinalVolumes()
-	snapshotsDone := p.finalSnapshots()
-	if !snapshotsDone || p.endInstances() || p.endVolumes() || p.endQuarantine() || p.volumes.dropSourceCopies() {
+	if !p.finalSnapshots() || p.endInstances() || p.endVolumes() || p.endQuarantine() || p.volumes.dropSourceCopies() {
 		p.waitAtMost(waitEC2)
 		return
 	}
@@ -44,12 +43,33 @@ func (p *removal) delete() {
 		p.plan.Waiting = Finding{v1alpha1.ReasonDeleting, "a resource carries this cluster's tag and belongs to no member; correct its tags or delete it"}
 		return
 	}
-	if at := p.shownBy(); p.Now.Before(at) || p.CloudTaken.Before(at) {
+	if wait := p.unlisted(); wait.Reason != "" {
 		p.waitAtMost(waitEC2)
-		p.plan.Waiting = Finding{v1alpha1.ReasonDeleting, "all known EC2 resources are gone; waiting 2 minutes for EC2's eventually consistent lists"}
+		p.plan.Waiting = wait
 		return
 	}
 	p.plan.Gone = true
+}
+
+// unlisted says what EC2's lists may not show yet although it was made for the cluster; nothing once they show everything. Snapshots
+// have a list of their own, which EC2 may not answer for long: one that nobody knows of would stay, and cost.
+func (p *removal) unlisted() Finding {
+	at := p.shownBy()
+	switch {
+	case p.Now.Before(at) || p.CloudTaken.Before(at):
+		return Finding{v1alpha1.ReasonDeleting, "all known EC2 resources are gone; waiting 2 minutes for EC2's eventually consistent lists"}
+	case p.Snapshots.Taken.IsZero() || p.Snapshots.Taken.Before(at):
+		return Finding{v1alpha1.ReasonSnapshotsUnknown, "all other EC2 resources are gone; waiting for EC2's list of snapshots, because some may have to be deleted" + because(p.Snapshots.Unanswered)}
+	}
+	return Finding{}
+}
+
+// because appends why to a message, if that is known.
+func because(why string) string {
+	if why == "" {
+		return ""
+	}
+	return ": " + why
 }
 
 // shownBy is when EC2 shows whatever was made for the cluster. Once it is to be deleted nothing more is made.
@@ -125,6 +145,9 @@ func (p *removal) finalSnapshots() bool {
 			continue // the volume is gone: nothing is left to take
 		}
 		all = false
+		if why := p.Snapshots.Unanswered; why != "" {
+			p.plan.Waiting = Finding{v1alpha1.ReasonSnapshotsUnknown, "waiting for the final snapshot of " + m.Name + ", of which EC2 may not say whether it is complete: " + why}
+		}
 		v := p.views[m.Name]
 		in := m.CurrentInstance()
 		switch snapshot := p.snapshotOf(id, ""); {
@@ -148,8 +171,8 @@ func (p *removal) finalSnapshots() bool {
 // snapshotOf returns the snapshot of a volume in a state, or the best of any state when state is "".
 func (p *removal) snapshotOf(volumeID, state string) *Snapshot {
 	var found *Snapshot
-	for i := range p.Snapshots {
-		s := &p.Snapshots[i]
+	for i := range p.Snapshots.Known {
+		s := &p.Snapshots.Known[i]
 		if s.VolumeID == volumeID && strings.HasPrefix(s.Purpose, p.finalPurpose()) && (state == "" || s.State == state) && (found == nil || found.State == snapshotError) {
 			found = s
 		}
@@ -221,7 +244,7 @@ func (p *removal) endQuarantine() bool {
 		return false
 	}
 	left := false
-	for _, s := range p.Snapshots {
+	for _, s := range p.Snapshots.Known {
 		if strings.HasPrefix(s.Purpose, quarantinePrefix) || strings.HasPrefix(s.Purpose, upgradePrefix) {
 			left = true
 			p.retry(waitMySQL, DeleteSnapshot{s.Member, s.ID})

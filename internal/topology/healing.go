@@ -21,19 +21,19 @@ const quarantinePrefix = "quarantine-"
 
 // snapshotFor returns the snapshot that was taken of a volume for a purpose, nil for none. One that failed is none.
 func (o Observed) snapshotFor(volumeID, purpose string) *Snapshot {
-	i := slices.IndexFunc(o.Snapshots, func(s Snapshot) bool {
+	i := slices.IndexFunc(o.Snapshots.Known, func(s Snapshot) bool {
 		return s.VolumeID == volumeID && s.Purpose == purpose && s.State != snapshotError
 	})
 	if i < 0 {
 		return nil
 	}
-	return &o.Snapshots[i]
+	return &o.Snapshots.Known[i]
 }
 
 // afterFailed returns what is waited for when EC2 could not complete a snapshot of a volume for a purpose, or "". The next one is
 // taken after a pause; the one that failed holds nothing, and is deleted then.
 func (p *healing) afterFailed(m *Member, volumeID, purpose string) Step {
-	for _, s := range p.Snapshots {
+	for _, s := range p.Snapshots.Known {
 		switch {
 		case s.VolumeID != volumeID || s.Purpose != purpose || s.State != snapshotError:
 		case p.Now.Sub(s.StartedAt) < snapshotPause:
@@ -49,7 +49,7 @@ func (p *healing) afterFailed(m *Member, volumeID, purpose string) Step {
 
 // expireQuarantine deletes the snapshots of members that were rebuilt or upgraded, once they were kept long enough.
 func (p *healing) expireQuarantine() {
-	for _, s := range p.Snapshots {
+	for _, s := range p.Snapshots.Known {
 		switch {
 		case strings.HasPrefix(s.Purpose, quarantinePrefix):
 			p.plan.Quarantined++

@@ -408,14 +408,14 @@ func TestRebuiltMemberIsNoVoterWhileOthersHoldWhatItLost(t *testing.T) {
 	s.observed.CloudReachable = true
 	m := s.member(2)
 	m.SQL.Executed = trx(0, 10).Union(trx(2, 5))
-	s.observed.Snapshots = nil
+	s.observed.Snapshots.Known = nil
 	p, actions := s.plan()
 	if !strings.Contains(actions, "take snapshot") {
 		t.Fatalf("planned %q", actions)
 	}
 	for _, a := range p.Actions {
 		if snap, ok := a.(TakeSnapshot); ok {
-			s.observed.Snapshots = []Snapshot{{ID: "snap-1", Member: m.Name, VolumeID: snap.VolumeID, Purpose: snap.Purpose, State: snapshotCompleted}}
+			s.observed.Snapshots.Known = []Snapshot{{ID: "snap-1", Member: m.Name, VolumeID: snap.VolumeID, Purpose: snap.Purpose, State: snapshotCompleted}}
 		}
 	}
 	if p, actions = s.plan(); actions != "clone orders-2 from orders-0" || p.Records.Members[m.Name].Tail != trx(2, 5).String() {

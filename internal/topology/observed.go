@@ -36,7 +36,7 @@ type Observed struct {
 	// Strangers counts the instances and volumes that carry the cluster's UID but no member's name.
 	Strangers int
 	// Snapshots are the EBS snapshots that carry the cluster's UID.
-	Snapshots []Snapshot
+	Snapshots SnapshotList
 	// Source is what a cluster is to begin with that is yet to be given it.
 	Source Source
 	// Members are the members that the spec wants or of which EC2 shows something, by name.
@@ -52,6 +52,17 @@ type Observed struct {
 	InService map[string]bool
 	// Exposure says whether commits may be answered without the acknowledgements of voters; CommitHistory sets it.
 	Exposure Exposure
+}
+
+// SnapshotList is what is known of a cluster's snapshots. EC2 may not answer their list for long: one that is missing here counts as
+// gone only when Taken is late enough.
+type SnapshotList struct {
+	// Known are those that EC2 listed last, and those that the operator has made or looked at since.
+	Known []Snapshot
+	// Taken is when EC2 answered the list last; zero while it has not.
+	Taken time.Time
+	// Unanswered says why EC2 does not answer it at the moment; empty while it does.
+	Unanswered string
 }
 
 // Member is what was seen of one member.

@@ -114,7 +114,7 @@ func TestRebuildOnRequest(t *testing.T) {
 func (s *scene) snapshotTaken() {
 	p := pureNext(s.desired, s.observed)
 	for _, snap := range planned[TakeSnapshot](p) {
-		s.observed.Snapshots = append(s.observed.Snapshots, Snapshot{ID: "snap-1", Member: snap.Member, VolumeID: snap.VolumeID, Purpose: snap.Purpose, State: snapshotCompleted})
+		s.observed.Snapshots.Known = append(s.observed.Snapshots.Known, Snapshot{ID: "snap-1", Member: snap.Member, VolumeID: snap.VolumeID, Purpose: snap.Purpose, State: snapshotCompleted})
 	}
 }
 

@@ -93,7 +93,7 @@ func (p *volumes) snapshotOfSource(volumeID string) (snapshotID string, step Ste
 	case taken != nil:
 		return "", waits(fmt.Sprintf("snapshot %s of volume %s, to begin with: %s", taken.ID, volumeID, orNone(taken.Progress)))
 	}
-	for _, s := range p.Snapshots {
+	for _, s := range p.Snapshots.Known {
 		if s.VolumeID == volumeID && s.Purpose == RecoveryPurpose && p.Now.Sub(s.StartedAt) < snapshotPause {
 			p.degraded(v1alpha1.ReasonRecoveryFailed, fmt.Sprintf("EC2 could not complete snapshot %s of volume %s; retrying in a few minutes", s.ID, volumeID))
 			return "", waits("snapshot " + s.ID + " of volume " + volumeID + " failed")
@@ -117,7 +117,7 @@ func (p *volumes) snapshotToBeginWith(m *Member) string {
 // dropSourceCopies deletes the snapshots that were taken to begin with, and says whether any is left.
 func (p *volumes) dropSourceCopies() bool {
 	left := false
-	for _, s := range p.Snapshots {
+	for _, s := range p.Snapshots.Known {
 		if strings.HasPrefix(s.Purpose, RecoveryPurpose) && p.CloudReachable {
 			left = true
 			p.retry(waitEC2, DeleteSnapshot{s.Member, s.ID})

@@ -26,7 +26,8 @@ type world struct {
 	snapshots []Snapshot
 	group     string
 	database  bool
-	reach     bool // EC2's API answers
+	reach     bool   // EC2's API answers
+	unlisted  string // why it does not answer the list of snapshots, which it has not since the operator began
 	refused   map[string]time.Time
 	refusedIn map[string]string
 	retired   []string
@@ -125,12 +126,17 @@ func (w *world) dataOf(m *machine) *data {
 func (w *world) observe() Observed {
 	o := Observed{
 		Now: w.now, CloudReachable: w.reach, CloudTaken: w.now, Records: w.records.Clone(), SecurityGroup: w.group,
-		Snapshots: slices.Clone(w.snapshots), Members: map[string]*Member{}, Launchable: true, DatabaseReady: w.database, InService: map[string]bool{}, Source: w.source,
+		Snapshots: SnapshotList{Known: slices.Clone(w.snapshots), Taken: w.now}, Members: map[string]*Member{}, Launchable: true, DatabaseReady: w.database, InService: map[string]bool{}, Source: w.source,
+	}
+	if w.unlisted != "" {
+		o.Snapshots = SnapshotList{Unanswered: w.unlisted}
 	}
 	for i := range w.snapshots {
 		if s := &w.snapshots[i]; s.State == "pending" && w.now.Sub(s.StartedAt) > 30*time.Second {
 			s.State = snapshotCompleted
-			o.Snapshots[i].State = snapshotCompleted
+			if w.unlisted == "" {
+				o.Snapshots.Known[i].State = snapshotCompleted
+			}
 		}
 	}
 	member := func(name string) *Member {
@@ -850,6 +856,44 @@ func TestDeletionLeavesNothingButTheFinalSnapshot(t *testing.T) {
 			if wantSnapshot != (len(w.snapshots) > 0) {
 				t.Errorf("%s after %d passes: %d snapshots, bootstrapped on %q", policy, passes, len(w.snapshots), w.records.Bootstrapped)
 			}
+		}
+	}
+}
+
+// TestDeletionWithoutTheListOfSnapshots: without a final snapshot everything else goes, with one the volumes stay until EC2 says that it
+// is complete. The cluster is gone only after EC2 has listed its snapshots, also those of an earlier operator.
+func TestDeletionWithoutTheListOfSnapshots(t *testing.T) {
+	for _, policy := range []v1alpha1.DeletionPolicy{v1alpha1.DeletionPolicySnapshot, v1alpha1.DeletionPolicyRetain, v1alpha1.DeletionPolicyDelete} {
+		w := newWorld(t, 3)
+		w.settle(300)
+		w.snapshots = append(w.snapshots, Snapshot{ID: "snap-earlier", Member: "orders-0", Purpose: quarantinePrefix + "1", State: snapshotCompleted, StartedAt: w.now})
+		w.unlisted = "the list is refused"
+		w.desired.Deleting, w.desired.DeletionPolicy = true, policy
+		var plan Plan
+		for range 100 {
+			if plan = w.pass(-1); plan.Gone {
+				t.Fatalf("%s: gone without the list of snapshots", policy)
+			}
+		}
+		if plan.Waiting.Reason != v1alpha1.ReasonSnapshotsUnknown || !strings.HasSuffix(plan.Waiting.Message, w.unlisted) {
+			t.Errorf("%s: it waits for %+v", policy, plan.Waiting)
+		}
+		kept, up := policy != v1alpha1.DeletionPolicyDelete, 0
+		for _, m := range w.machines {
+			if m.State != stateTerminated {
+				up++
+			}
+		}
+		if final := policy == v1alpha1.DeletionPolicySnapshot; (len(w.volumes) == 3) != kept || (up > 0) != final || (w.group != "") != final {
+			t.Errorf("%s: %d volumes and %d instances, group %q", policy, len(w.volumes), up, w.group)
+		}
+		w.unlisted = ""
+		w.settle(100)
+		if left := slices.ContainsFunc(w.snapshots, func(s Snapshot) bool { return s.ID == "snap-earlier" }); left != (policy == v1alpha1.DeletionPolicyRetain) {
+			t.Errorf("%s: the snapshots are %+v", policy, w.snapshots)
+		}
+		if (len(w.volumes) == 0) == (policy == v1alpha1.DeletionPolicyRetain) {
+			t.Errorf("%s: %d volumes are left", policy, len(w.volumes))
 		}
 	}
 }

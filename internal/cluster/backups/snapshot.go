@@ -201,9 +201,10 @@ func volumeOf(s *pass.Pass, member string) string {
 }
 
 // pruneSnapshots deletes what the schedules' retention no longer keeps. The newest good backup of the cluster stays, and
-// nothing goes unless a newer one of the same schedule is good. What EC2 does not show as completed counts for nothing.
+// nothing goes unless a newer one of the same schedule is good. What EC2 does not show as completed counts for nothing, and while it does
+// not answer the list of snapshots nothing goes: a newer one may have been deleted since.
 func (r *Snapshots) pruneSnapshots(ctx context.Context, s *pass.Pass) error {
-	if s.Cluster.Spec.Backup == nil {
+	if s.Cluster.Spec.Backup == nil || !listed(s) {
 		return nil
 	}
 	var errs error

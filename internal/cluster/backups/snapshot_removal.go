@@ -8,6 +8,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -51,9 +52,8 @@ func giveUpSnapshot(ctx context.Context, c client.Client, b *v1alpha1.MySQLBacku
 // emptied says whether the retention took a completed backup's snapshot, and was cut off before its MySQLBackup was deleted. As long
 // as EC2 shows the snapshot, the retention decides anew.
 func emptied(s *pass.Pass, b *v1alpha1.MySQLBackup) bool {
-	_, shown := s.SnapshotOf(b)
-	return s.Observed.CloudReachable && !shown && b.Status.Phase == v1alpha1.BackupCompleted && b.DeletionTimestamp.IsZero() &&
-		b.Annotations[v1alpha1.AnnotationGivenUp] == pruned
+	return b.Status.Phase == v1alpha1.BackupCompleted && b.DeletionTimestamp.IsZero() && b.Annotations[v1alpha1.AnnotationGivenUp] == pruned &&
+		s.SnapshotGone(b, ptr.Deref(b.Status.CompletedAt, metav1.Time{}).Time)
 }
 
 // superfluous says whether the snapshot of a backup that failed, or goes, is to be deleted. One that EC2 has completed stays
@@ -83,8 +83,11 @@ func (r *Snapshots) releaseSnapshot(ctx context.Context, s *pass.Pass, b *v1alph
 		return nil
 	}
 	taken, ok := s.SnapshotOf(b)
-	if !ok && r.mayYetShow(b) {
+	switch {
+	case !ok && r.mayYetShow(b):
 		return &engine.Problem{Message: "EC2 may not show yet what it made for it", After: engine.AfterWaiting, Aside: true}
+	case b.Spec.DeletionPolicy != v1alpha1.BackupDeletionDelete && unlisted(s, b):
+		return unlistedProblem(s)
 	}
 	if b.Spec.DeletionPolicy == v1alpha1.BackupDeletionDelete || b.Status.Phase != v1alpha1.BackupCompleted && (!ok || superfluous(b, taken)) {
 		if err := r.deleteSnapshotOf(ctx, s, b); err != nil {
@@ -97,6 +100,27 @@ func (r *Snapshots) releaseSnapshot(ctx context.Context, s *pass.Pass, b *v1alph
 		return fmt.Errorf("remove the finalizer: %w", err)
 	}
 	return nil
+}
+
+// unlisted says whether EC2 may have completed the snapshot of a backup that was begun, and has not answered the list of snapshots since:
+// a whole one must not be deleted for that.
+func unlisted(s *pass.Pass, b *v1alpha1.MySQLBackup) bool {
+	taken, ok := s.SnapshotOf(b)
+	return !listed(s) && b.Status.StartedAt != nil && (!ok || taken.State == inventory.SnapshotPending)
+}
+
+// listed says whether EC2 answers the list of snapshots.
+func listed(s *pass.Pass) bool {
+	return s.Observed.Snapshots.Unanswered == "" && !s.Observed.Snapshots.Taken.IsZero()
+}
+
+// unlistedProblem is what waits for the list of snapshots. A condition says why EC2 does not answer it.
+func unlistedProblem(s *pass.Pass) *engine.Problem {
+	p := &engine.Problem{Message: "waiting for EC2's list of snapshots", After: engine.AfterWaiting, Aside: true}
+	if why := s.Observed.Snapshots.Unanswered; why != "" {
+		p.Reason, p.Message = v1alpha1.ReasonSnapshotsUnknown, why
+	}
+	return p
 }
 
 // mayYetShow says whether a snapshot that was asked for may have been made although EC2 does not list it: the answer may have been
@@ -142,6 +166,9 @@ func (r *Snapshots) SettleSnapshots(ctx context.Context, s *pass.Pass) error {
 
 // endSnapshot gives up a snapshot whose cluster goes, unless EC2 has completed it and only its status does not say so yet.
 func (r *Snapshots) endSnapshot(ctx context.Context, s *pass.Pass, b *v1alpha1.MySQLBackup) error {
+	if unlisted(s, b) {
+		return unlistedProblem(s)
+	}
 	if taken, ok := s.SnapshotOf(b); ok && taken.State == inventory.SnapshotCompleted && !GivenUp(b) {
 		return r.tellSnapshot(ctx, s, b, taken)
 	}

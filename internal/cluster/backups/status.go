@@ -194,11 +194,10 @@ func (r *Backups) missedTwo(when v1alpha1.CronExpression, zone v1alpha1.TimeZone
 
 // vanished says whether a backup was a good snapshot that EC2 shows no more.
 func vanished(s *pass.Pass, b v1alpha1.MySQLBackup) bool {
-	if b.Spec.Method != v1alpha1.BackupMethodSnapshot || b.Status.Phase != v1alpha1.BackupCompleted || b.Status.CompletedAt == nil || !s.Observed.CloudReachable {
+	if b.Spec.Method != v1alpha1.BackupMethodSnapshot || b.Status.Phase != v1alpha1.BackupCompleted || b.Status.CompletedAt == nil {
 		return false
 	}
-	_, shown := s.SnapshotOf(&b)
-	return !shown && s.Seen.Inventory.Taken.Sub(b.Status.CompletedAt.Time) > snapshotShown
+	return s.SnapshotGone(&b, b.Status.CompletedAt.Add(snapshotShown))
 }
 
 // failedBackup is the newest of a schedule, when that failed or vanished: what another schedule does well does not make it good. One

@@ -44,7 +44,11 @@ func (p cloudPort) DeleteSecurityGroup(ctx context.Context, a topology.DeleteSec
 
 // PrepareVolume implements engine.Cloud.
 func (p cloudPort) PrepareVolume(a topology.CreateVolume) (func(context.Context) error, error) {
-	if !mayCopy(p.s, a.SnapshotID) {
+	switch {
+	case mayCopy(p.s, a.SnapshotID):
+	case p.s.Observed.Snapshots.Taken.IsZero():
+		return nil, &engine.Problem{Reason: v1alpha1.ReasonSnapshotsUnknown, Message: "waiting for EC2's list of snapshots: it says whose snapshot " + a.SnapshotID + " is, from which a volume is to be made", After: engine.AfterWaiting}
+	default:
 		return nil, &engine.Problem{Reason: v1alpha1.ReasonNotPermitted, Message: "snapshot " + a.SnapshotID + " is not what spec.bootstrap.recovery names; no volume is made from it", After: engine.AfterPerson}
 	}
 	cloud, spec := p.cloud, VolumeSpec(p.s, a)

@@ -114,6 +114,7 @@ func (r *Cloud) readInventory(ctx context.Context, s *pass.Pass) {
 		return
 	}
 	s.Cache.Cloud.Inventory = s.Seen.Inventory
+	reportLists(s)
 	if !s.Deleting() {
 		r.readSubnets(ctx, s)
 	}
@@ -152,8 +153,9 @@ func (r *Cloud) askInventory(ctx context.Context, s *pass.Pass) (inventory.Inven
 
 // takeCommon takes what EC2 shows of the cluster as a whole.
 func takeCommon(s *pass.Pass) {
+	s.Observed.Snapshots.Taken = s.Seen.Inventory.SnapshotsTaken
 	for _, snapshot := range s.Seen.Inventory.Snapshots {
-		s.Observed.Snapshots = append(s.Observed.Snapshots, topology.Snapshot{
+		s.Observed.Snapshots.Known = append(s.Observed.Snapshots.Known, topology.Snapshot{
 			ID: snapshot.ID, Member: snapshot.Member, VolumeID: snapshot.VolumeID, State: snapshot.State, Progress: snapshot.Progress,
 			Purpose: snapshot.Tags[awsapi.TagPurpose], StartedAt: snapshot.StartTime,
 		})

@@ -262,6 +262,13 @@ func (s *Pass) SnapshotOf(b *v1alpha1.MySQLBackup) (inventory.Snapshot, bool) {
 	return s.Seen.Inventory.Snapshots[i], true
 }
 
+// SnapshotGone says whether EC2 has no snapshot of a backup any more that it had at a moment. While it does not answer the list of
+// snapshots nobody knows.
+func (s *Pass) SnapshotGone(b *v1alpha1.MySQLBackup, had time.Time) bool {
+	_, shown := s.SnapshotOf(b)
+	return !shown && s.Observed.CloudReachable && s.Seen.Inventory.SnapshotsTaken.After(had)
+}
+
 // Records returns the records as this pass knows them, and saved them last. They are shared: whoever changes them changes a clone.
 func (s *Pass) Records() topology.Records { return s.Stored.Now() }
 

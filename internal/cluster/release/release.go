@@ -207,7 +207,11 @@ func giveUpFor(s *pass.Pass, now time.Time) *engine.Problem {
 
 // trouble is what stands in the way of a deletion: of several what only a person can put right.
 func trouble(s *pass.Pass) (found *engine.Problem) {
-	for _, p := range append([]*engine.Problem{s.Access.Problem}, s.Result.Problems...) {
+	problems := append([]*engine.Problem{s.Access.Problem}, s.Result.Problems...)
+	if wait := s.Plan.Waiting; wait.Reason == v1alpha1.ReasonSnapshotsUnknown {
+		problems = append(problems, &engine.Problem{Reason: wait.Reason, Message: wait.Message, After: engine.AfterWaiting})
+	}
+	for _, p := range problems {
 		if p != nil && !p.Aside && (found == nil || found.After < engine.AfterPerson && p.After >= engine.AfterPerson) {
 			found = p
 		}

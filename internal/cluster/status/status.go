@@ -185,7 +185,9 @@ func projectMembers(s *pass.Pass, st *v1alpha1.MySQLClusterStatus) {
 		st.LastPromotion = s.Result.Promotion
 	}
 	st.Rollout = rolloutStatus(p.Rollout)
-	st.QuarantineSnapshots = int32(p.Quarantined)
+	if !s.Observed.Snapshots.Taken.IsZero() { // otherwise EC2 has not said how many there are
+		st.QuarantineSnapshots = int32(p.Quarantined)
+	}
 	st.Members, st.Replicas, st.ReadyReplicas, st.Version, st.Lag = nil, 0, 0, "", ""
 	worst := -1
 	for _, v := range p.Members {

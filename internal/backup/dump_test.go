@@ -83,7 +83,7 @@ func (w *world) begin(ctx context.Context) (err error) {
 	}
 	w.pods = mysql.Identity{CAPEM: ca, CertPEM: cert, KeyPEM: key}
 	w.pool = mysql.NewPool(mysql.Options{DialTimeout: time.Minute, StatementTimeout: time.Minute, ChangeTimeout: time.Minute})
-	p := w.pool.Member(ctx, endpoint(w.primary), w.operator)
+	p := mysql.Open(w.pool, endpoint(w.primary), w.operator)
 	if err := p.Promote(ctx, mysql.PromoteSpec{}); err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (w *world) begin(ctx context.Context) (err error) {
 	if _, err := w.primary.SQL(ctx, awkward); err != nil {
 		return err
 	}
-	r := w.pool.Member(ctx, endpoint(w.replica), w.operator)
+	r := mysql.Open(w.pool, endpoint(w.replica), w.operator)
 	if err := r.CloneFrom(ctx, w.primary.Address()); err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (w *world) begin(ctx context.Context) (err error) {
 
 // follow has the replica replicate, and waits until it does.
 func (w *world) follow(ctx context.Context) error {
-	r := w.pool.Member(ctx, endpoint(w.replica), w.operator)
+	r := mysql.Open(w.pool, endpoint(w.replica), w.operator)
 	if err := r.ReplicateFrom(ctx, w.primary.IP(), mysqld.Port); err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ func (w *world) source(t *testing.T, settings map[string]string) *mysqld.Server 
 	s, err := w.farm.Start(t.Context(), mysqld.Options{Settings: settings})
 	must(t, err)
 	t.Cleanup(func() { must(t, w.farm.Discard(s)) })
-	p := w.pool.Member(t.Context(), endpoint(s), w.operator)
+	p := mysql.Open(w.pool, endpoint(s), w.operator)
 	must(t, p.Promote(t.Context(), mysql.PromoteSpec{}))
 	_, err = p.EnsureBackupAccount(t.Context(), w.farm.Authority.IssuerDN(), w.farm.Authority.BackupDN())
 	must(t, err)

@@ -60,7 +60,7 @@ func small(t *testing.T, dir string, size int) {
 func TestTheSourceIsDemotedMidDump(t *testing.T) {
 	w := theWorld(t)
 	w.bulk(t)
-	p := w.pool.Member(t.Context(), endpoint(w.primary), w.operator)
+	p := mysql.Open(w.pool, endpoint(w.primary), w.operator)
 	o := w.options(t, w.primary)
 	demoted := false
 	o.Place.Store = midway{o.Place.Store, &sync.Once{}, func() {

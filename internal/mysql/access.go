@@ -95,6 +95,7 @@ func isTLSAlert(err error) bool {
 	return errors.As(err, &alert) || (errors.As(err, &operation) && operation.Op == "remote error")
 }
 
+// isHangUp says that the peer ended the connection.
 func isHangUp(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, driver.ErrInvalidConn) || errors.Is(err, sqldriver.ErrBadConn) ||

@@ -3,12 +3,8 @@ package mysql
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 )
-
-// ErrNothingThere: a server that was made from a copy of a volume holds no transaction, so that nothing was copied.
-var ErrNothingThere = errors.New("the server has executed no transaction; what it was made from is not the data volume of a cluster")
 
 // Adopt takes out of a server's data what binds it to the cluster that the data was copied from: the operator's own database
 // with its row of voters, and the operator's accounts but for the two that every start of the server sets right. Databases,
@@ -17,8 +13,8 @@ var ErrNothingThere = errors.New("the server has executed no transaction; what i
 //
 // It refuses with ErrWritable, ErrReplicates and ErrNothingThere.
 func (m *Member) Adopt(ctx context.Context) (err error) {
-	defer m.annotate(&err, "adopt the data")
-	return m.transact(ctx, func(s *session) error {
+	defer m.h.annotate(&err, "adopt the data")
+	return m.h.transact(ctx, func(s *session) error {
 		if err := refuseUnadoptable(ctx, s); err != nil {
 			return err
 		}

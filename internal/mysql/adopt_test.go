@@ -55,7 +55,7 @@ func TestAdopt(t *testing.T) {
 		// The session that was cut off may still hold its lock: nothing is begun then, and the caller comes again.
 		var err error
 		waitFor(t, "the attempt that was cut off is gone", func() bool {
-			err = w.members(t, knife)[2].Adopt(ctx)
+			err = w.members(knife)[2].Adopt(ctx)
 			return !errors.Is(err, ErrCommitsPending)
 		})
 		knife.Close()
@@ -89,7 +89,7 @@ func TestAdopt(t *testing.T) {
 	// A server that was made from an empty disk holds nothing that anybody wants restored.
 	blank, err := w.farm.Start(ctx, mysqld.Options{})
 	must(t, err)
-	wantError(t, newPool(t, nil).Member(ctx, endpointOf(blank), w.identity()).Adopt(ctx), ErrNothingThere)
+	wantError(t, Open(newPool(t, nil), endpointOf(blank), w.identity()).Adopt(ctx), ErrNothingThere)
 	must(t, w.farm.Discard(blank))
 
 	must(t, m[2].CloneFrom(ctx, w.servers[0].Address()))

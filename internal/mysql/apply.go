@@ -10,8 +10,8 @@ import (
 // lies in its relay log. A former primary that receives already may still wait for acknowledgements itself, as its applier
 // would (fact 7): that ends before. Sessions of clients that hold the applier up are ended. Errors are those of WaitApplied, and ErrCommitsPending.
 func (m *Member) ApplyReceived(ctx context.Context, gtids string, timeout time.Duration) (err error) {
-	defer m.annotate(&err, "apply what was received")
-	return m.control(ctx, func(s *session) error {
+	defer m.h.annotate(&err, "apply what was received")
+	return m.h.control(ctx, func(s *session) error {
 		status, err := replicationStatus(ctx, s)
 		if err != nil {
 			return err

@@ -20,8 +20,8 @@ func TestFormerPrimaryAppliesWhatItReceived(t *testing.T) {
 		must(t, m[1].SetSourceWait(ctx, false, 0))
 	}()
 	replicate(t, m[2], w.servers[1])
-	must(t, m[0].control(ctx, func(s *session) error { // as far as ReplicateFrom came
-		if err := changeSource(ctx, s, nil, false, w.servers[1].IP(), mysqld.Port); err != nil {
+	must(t, m[0].Handle().control(ctx, func(s *session) error { // as far as ReplicateFrom came
+		if err := ChangeSource(ctx, s, nil, false, w.servers[1].IP(), mysqld.Port); err != nil {
 			return err
 		}
 		return s.change(ctx, "replicate/start-io", "START REPLICA IO_THREAD")

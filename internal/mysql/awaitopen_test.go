@@ -24,7 +24,7 @@ func TestAwaitOpen(t *testing.T) {
 		return conn, err
 	}})
 	t.Cleanup(pool.Close)
-	member := pool.Member(t.Context(), Endpoint{Key: "x", Address: listener.Addr().String()}, Identity{})
+	member := Open(pool, Endpoint{Key: "x", Address: listener.Addr().String()}, Identity{})
 	// The pause bounds the try, too: one that was given up on a busy machine would be taken for a port that was closed.
 	if member.AwaitOpen(t.Context(), time.Minute) {
 		t.Error("a port that was open at the first try is said to have opened")

@@ -3,12 +3,7 @@ package mysql
 import (
 	"context"
 	"fmt"
-	"strings"
 )
-
-// BackupUser is the account of the pods that back a cluster up: it reads everything, may hold the global read lock, and
-// follows the binary log. It cannot write.
-const BackupUser = "nairobi_backup"
 
 // backupPrivileges are what mysqldump (reference manual, "mysqldump", "Invocation"), the checks beside it and the archive
 // of binary logs need. FLUSH_TABLES is enough for the global read lock, of mysqldump's too (tried on 9.7.4); RELOAD would
@@ -20,12 +15,12 @@ const backupPrivileges = "SELECT, SHOW VIEW, TRIGGER, EVENT, LOCK TABLES, FLUSH_
 // the cluster's authority and to the subject of their certificate. Its limit of connections, which it never reaches, keeps the
 // global max_user_connections from it. It writes only what is not as it should be.
 func (m *Member) EnsureBackupAccount(ctx context.Context, issuerDN, subjectDN string) (changed bool, err error) {
-	defer m.annotate(&err, "set up the account of the backup pods")
+	defer m.h.annotate(&err, "set up the account of the backup pods")
 	if issuerDN == "" || subjectDN == "" {
 		return false, fmt.Errorf("%w: the authority or the subject is empty", ErrInvalidArgument)
 	}
 	var present bool
-	if err := m.control(ctx, func(s *session) error {
+	if err := m.h.control(ctx, func(s *session) error {
 		return s.row(ctx, `SELECT EXISTS(SELECT 1 FROM mysql.user WHERE User = ? AND Host = '%' AND ssl_type = 'SPECIFIED' AND x509_issuer = ? AND x509_subject = ?
 			AND account_locked = 'N' AND password_expired = 'N' AND max_user_connections = 1000 AND Select_priv = 'Y' AND Show_view_priv = 'Y' AND Trigger_priv = 'Y' AND Event_priv = 'Y'
 			AND Lock_tables_priv = 'Y' AND Reload_priv = 'N' AND Process_priv = 'Y' AND Repl_client_priv = 'Y' AND Repl_slave_priv = 'Y')
@@ -35,7 +30,7 @@ func (m *Member) EnsureBackupAccount(ctx context.Context, issuerDN, subjectDN st
 		return false, err
 	}
 	const name = "'" + BackupUser + "'@'%'"
-	err = m.transact(ctx, func(s *session) error {
+	err = m.h.transact(ctx, func(s *session) error {
 		for _, statement := range []struct {
 			op, query string
 			args      []any
@@ -52,17 +47,4 @@ func (m *Member) EnsureBackupAccount(ctx context.Context, issuerDN, subjectDN st
 		return nil
 	})
 	return true, err
-}
-
-// SameSeries says whether two versions belong to one series, for example 9.7.1 and 9.7.4.
-func SameSeries(a, b string) bool {
-	return series(a) != "" && series(a) == series(b)
-}
-
-func series(version string) string {
-	parts := strings.SplitN(version, ".", 3)
-	if len(parts) < 3 {
-		return ""
-	}
-	return parts[0] + "." + parts[1]
 }

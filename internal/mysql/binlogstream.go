@@ -41,11 +41,11 @@ type Follower struct {
 // OpenBinlogStream asks a server for every transaction that is not in have. Its error wraps ErrUnreachable when there is no
 // connection. That transactions of it are no longer there is told by the first Next, with ErrPurged.
 func OpenBinlogStream(ctx context.Context, o VisitOptions, who Follower, have gtid.Set) (*BinlogStream, error) {
-	conn, err := packets(ctx, o)
+	link, err := packets(ctx, o)
 	if err != nil {
 		return nil, fmt.Errorf("follow the binary log of %s: %w", o.Endpoint.ServerName, err)
 	}
-	s := &BinlogStream{conn: conn}
+	s := &BinlogStream{conn: link}
 	if err := s.begin(who, have); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("follow the binary log of %s: %w", o.Endpoint.ServerName, unreachable(err))
@@ -73,7 +73,7 @@ func packets(ctx context.Context, o VisitOptions) (*goclient.Conn, error) {
 		}
 		return connection, connection.SetDeadline(time.Now().Add(o.Options.DialTimeout)) //nolint:forbidigo // the kernel's own clock
 	}
-	conn, err := goclient.ConnectWithDialer(ctx, "tcp", o.Endpoint.Address, o.User, "", "", bounded, func(c *goclient.Conn) error {
+	link, err := goclient.ConnectWithDialer(ctx, "tcp", o.Endpoint.Address, o.User, "", "", bounded, func(c *goclient.Conn) error {
 		c.SetTLSConfig(config)
 		// Without them a statement's packet holds the statement and nothing else.
 		c.UnsetCapability(gomysql.CLIENT_QUERY_ATTRIBUTES)
@@ -82,7 +82,7 @@ func packets(ctx context.Context, o VisitOptions) (*goclient.Conn, error) {
 	if err != nil {
 		return nil, unreachable(err)
 	}
-	return conn, nil
+	return link, nil
 }
 
 func (s *BinlogStream) begin(who Follower, have gtid.Set) error {

@@ -24,7 +24,7 @@ func TestNothingIsSentForACallerThatIsGone(t *testing.T) {
 				return nil
 			}
 		})
-		m := p.Member(ctx, endpointOf(w.servers[2]), w.identity())
+		m := Open(p, endpointOf(w.servers[2]), w.identity())
 		err := m.SetMaxConnections(ctx, 777)
 		cancel()
 		if !errors.Is(err, context.Canceled) {
@@ -42,27 +42,27 @@ func TestNothingIsSentForACallerThatIsGone(t *testing.T) {
 func TestSessionIsNotUsedAfterItWasCut(t *testing.T) {
 	w := theWorld(t)
 	p := newPool(t, nil)
-	m := p.Member(t.Context(), endpointOf(w.servers[2]), w.identity())
-	s, err := p.dial(t.Context(), m.e, verified)
+	m := p.Handle(endpointOf(w.servers[2]), w.identity())
+	s, err := m.Dial(t.Context())
 	must(t, err)
 	defer s.close()
 	ctx, cancel := context.WithCancel(t.Context())
-	b := s.bind(ctx, time.Minute)
+	b := s.Bind(ctx, time.Minute)
 	var one int
-	must(t, b.note(s.conn.QueryRowContext(b.ctx, "SELECT 1").Scan(&one)))
+	must(t, b.Read("SELECT 1", &one))
 	cancel()
-	waitFor(t, "the connection is cut off", func() bool { return !b.stop() })
-	b.release()
+	waitFor(t, "the connection is cut off", func() bool { return !b.Stop() })
+	b.Release()
 	wantError(t, s.row(t.Context(), "SELECT 1", nil, &one), context.Canceled)
-	if !s.broken || !s.timedOut {
+	if !s.Broken() || !s.TimedOut() {
 		t.Error("the session goes on")
 	}
 	// A statement's own limit is told from its caller's, and the session is known to be of no use afterwards.
-	s, err = p.dial(t.Context(), m.e, verified)
+	s, err = m.Dial(t.Context())
 	must(t, err)
 	defer s.close()
-	b = s.bind(t.Context(), 50*time.Millisecond)
-	wantError(t, b.note(s.conn.QueryRowContext(b.ctx, "SELECT SLEEP(20)").Scan(&one)), errDeadline)
-	b.release()
+	b = s.Bind(t.Context(), 50*time.Millisecond)
+	wantError(t, b.Read("SELECT SLEEP(20)", &one), errDeadline)
+	b.Release()
 	wantError(t, s.row(t.Context(), "SELECT 1", nil, &one), errDeadline)
 }

@@ -11,14 +11,6 @@ import (
 )
 
 const (
-	// cloneRuns says whether a CLONE statement runs as a recipient, whether or not its client is still there. Its INFO is empty now
-	// and then; a session of ours that runs it holds cloneLock.
-	cloneRuns = "(SELECT COUNT(*) > 0 FROM performance_schema.processlist WHERE INFO LIKE 'CLONE INSTANCE%' OR ID = IS_USED_LOCK('" + cloneLock + "') AND USER = '" + OperatorUser + "' AND COMMAND <> 'Sleep')"
-
-	// cloneOutlived says whether the server that answers was started after the CLONE began. Until then a CLONE that no
-	// longer runs is one that is done and whose server is about to restart into it.
-	cloneOutlived = "(SELECT COALESCE(TIMESTAMPDIFF(SECOND, s.BEGIN_TIME, NOW()), 0) > VARIABLE_VALUE + 1 FROM performance_schema.global_status WHERE VARIABLE_NAME = 'Uptime')"
-
 	// cloneStartWait bounds the wait for CLONE to connect to its donor and begin, or to refuse.
 	cloneStartWait = 10 * time.Second
 	cloneStartPoll = 100 * time.Millisecond
@@ -34,12 +26,12 @@ var errCloneRuns = errors.New("a CLONE is running")
 // it does nothing. It fails with ErrWritable on a member that takes writes from clients.
 // donorAddress is host:port of the donor.
 func (m *Member) CloneFrom(ctx context.Context, donorAddress string) (err error) {
-	defer m.annotate(&err, "clone from "+donorAddress)
+	defer m.h.annotate(&err, "clone from "+donorAddress)
 	host, port, err := splitAddress(donorAddress)
 	if err != nil {
 		return err
 	}
-	return m.control(ctx, func(s *session) error {
+	return m.h.control(ctx, func(s *session) error {
 		before, err := prepareClone(ctx, s, net.JoinHostPort(host, strconv.Itoa(port)))
 		if errors.Is(err, errCloneRuns) {
 			return nil
@@ -63,7 +55,9 @@ func splitAddress(address string) (host string, port int, err error) {
 	if err := checkHost(host); err != nil {
 		return "", 0, err
 	}
-	port = number(text)
+	if port, err = strconv.Atoi(text); err != nil {
+		port = 0
+	}
 	return host, port, checkPort(port)
 }
 
@@ -99,37 +93,17 @@ func prepareClone(ctx context.Context, s *session, donor string) (before string,
 	return began.V, nil
 }
 
-// startClone sends CLONE on a connection of its own, which a new leader ends as long as CLONE does not run on it. The channel
-// gets its outcome, unless nobody is there to see it.
+// startClone sends CLONE on a connection of its own: the caller's pass ends long before CLONE does.
 func (m *Member) startClone(ctx context.Context, control *session, host string, port int) (<-chan error, error) {
-	s, err := m.dialBeside(ctx, control)
-	if err != nil {
-		return nil, unreachable(err)
-	}
-	if err := underControl(ctx, s, control, cloneLock); err != nil {
-		s.close()
-		if errors.Is(err, errLockTaken) {
-			err = errors.Join(err, killIdle(ctx, control, cloneLock)) // of an attempt that we gave up
-		}
-		return nil, err
-	}
-	result := make(chan error, 1)
-	m.pool.running.Add(1)
-	go func() {
-		defer m.pool.running.Done()
-		defer s.close()
-		// Detached from the caller: his pass ends long before CLONE does. Forget and Close cut it off.
-		detached := context.WithoutCancel(ctx)
-		err := s.changeWithin(detached, cloneLimit, "clone/clone",
+	return m.h.Detached(ctx, control, func(ctx context.Context, s *session) error {
+		err := s.changeWithin(ctx, cloneLimit, "clone/clone",
 			"CLONE INSTANCE FROM '"+ReplicationUser+"'@?:"+strconv.Itoa(port)+" IDENTIFIED BY '' REQUIRE SSL", host)
 		if number := serverErrorNumber(err); number != 0 && number != erRestartFailed {
 			// The server is up and refused, or gave up. It must not stay open to a hand of ours that errs.
-			err = errors.Join(err, setReadOnly(detached, s, true))
+			err = errors.Join(err, setReadOnly(ctx, s, true))
 		}
-		s.release(detached, cloneLock)
-		result <- err
-	}()
-	return result, nil
+		return err
+	})
 }
 
 // awaitClone waits until clone_status shows a CLONE that began after before, or until CLONE ended.
@@ -163,8 +137,8 @@ func awaitClone(ctx context.Context, s *session, before string, result <-chan er
 // wait: a shutdown answers them as done although nobody else has them (fact 3). It returns when the server has taken the
 // order, not when it is back.
 func (m *Member) Restart(ctx context.Context) (err error) {
-	defer m.annotate(&err, "restart")
-	return m.control(ctx, func(s *session) error {
+	defer m.h.annotate(&err, "restart")
+	return m.h.control(ctx, func(s *session) error {
 		if err := refuseWritable(ctx, s); err != nil {
 			return err
 		}
@@ -172,7 +146,7 @@ func (m *Member) Restart(ctx context.Context) (err error) {
 			return err
 		}
 		err := s.change(ctx, "restart/restart", "RESTART")
-		s.broken = true
+		s.Break()
 		if err != nil && isHangUp(err) {
 			return nil
 		}

@@ -21,7 +21,7 @@ func TestCloneIsToldFromAnother(t *testing.T) {
 	began := func() string {
 		var o Observation
 		waitFor(t, "an answer", func() bool {
-			o = w.members(t, newPool(t, nil))[1].Observe(ctx)
+			o = w.members(newPool(t, nil))[1].Observe(ctx)
 			return o.Clone != nil
 		})
 		return o.Clone.Began

@@ -68,7 +68,7 @@ func TestCloneOfAnEarlierLeader(t *testing.T) {
 	for _, stands := range []struct{ op, phase string }{{"clone/super_read_only", "after"}, {"clone/clone", "before"}} {
 		t.Run(stands.phase+" "+stands.op, func(t *testing.T) {
 			before, stood := began(), false
-			earlier := w.members(t, newPool(t, func(o *Options) {
+			earlier := w.members(newPool(t, func(o *Options) {
 				o.Hook = func(op, phase string) error {
 					if op == stands.op && phase == stands.phase {
 						stood = true
@@ -86,7 +86,7 @@ func TestCloneOfAnEarlierLeader(t *testing.T) {
 	// The donor stands still as soon as the copy has begun, so that it cannot be done before the other comes.
 	must(t, m[2].CloneFrom(ctx, w.servers[1].Address()))
 	must(t, w.servers[1].Freeze())
-	claimed := w.members(t, newPool(t, nil))[2].Claim(ctx)
+	claimed := w.members(newPool(t, nil))[2].Claim(ctx)
 	must(t, w.servers[1].Thaw())
 	must(t, claimed)
 	defer func() {
@@ -111,7 +111,7 @@ func TestCutOff(t *testing.T) {
 		from, to = to, from
 	}
 	if !t.Failed() && from == 1 {
-		must(t, switchOver(t, theWorld(t), theWorld(t).members(t, newPool(t, nil)), 1, 0))
+		must(t, switchOver(t, theWorld(t), theWorld(t).members(newPool(t, nil)), 1, 0))
 	}
 }
 
@@ -120,7 +120,7 @@ func cutSwitchover(t *testing.T, cut, from, to int) (more bool) {
 	w := theWorld(t)
 	crash := errors.New("crash")
 	calls := 0
-	crashing := w.members(t, newPool(t, func(o *Options) {
+	crashing := w.members(newPool(t, func(o *Options) {
 		o.Hook = func(op, phase string) error {
 			if calls++; calls != cut {
 				return nil
@@ -133,7 +133,7 @@ func cutSwitchover(t *testing.T, cut, from, to int) (more bool) {
 	if err != nil {
 		wantError(t, err, crash)
 	}
-	fresh := w.members(t, newPool(t, nil))
+	fresh := w.members(newPool(t, nil))
 	must(t, switchOver(t, w, fresh, from, to))
 	a, b := fresh[from].Observe(t.Context()), fresh[to].Observe(t.Context())
 	if !a.SuperReadOnly || a.SemiSync.SourceEnabled || b.ReadOnly || !b.SemiSync.SourceEnabled || a.Replication == nil || b.Replication != nil {

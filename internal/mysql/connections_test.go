@@ -59,7 +59,7 @@ func TestFullSourceIsToldFromOneThatIsAway(t *testing.T) {
 	must(t, err)
 	waitFor(t, "a server without a place for the operator", func() bool {
 		fill()
-		o := newPool(t, nil).Member(ctx, endpointOf(w.servers[0]), w.identity()).Observe(ctx)
+		o := Open(newPool(t, nil), endpointOf(w.servers[0]), w.identity()).Observe(ctx)
 		return o.Access == AccessDenied && o.Reason == "too many connections"
 	})
 	must(t, administrator.Close())
@@ -86,7 +86,7 @@ func TestLimitsOfOthersDoNotCountForUs(t *testing.T) {
 		exec(t, db, "SET GLOBAL "+name+" = "+value)
 		t.Cleanup(func() { _, _ = db.ExecContext(context.Background(), "SET GLOBAL "+name+" = DEFAULT") })
 	}
-	limited := w.members(t, newPool(t, nil))[1]
+	limited := w.members(newPool(t, nil))[1]
 	got := limited.Observe(ctx)
 	if got.Access != AccessVerified || len(got.Settings) != len(want.Settings) || !got.MembershipKnown || got.Membership == nil || got.Replication == nil {
 		t.Errorf("with limits the operator sees %s (%s), %d of %d settings, membership %v", got.Access, got.Reason, len(got.Settings), len(want.Settings), got.Membership)
@@ -112,7 +112,7 @@ func TestLimitsOfOthersDoNotCountForUs(t *testing.T) {
 		return m[1].Observe(ctx).Replication.IOState == IOOn && m[2].Observe(ctx).Replication.IOState == IOOn
 	})
 	for range 3 {
-		if o := newPool(t, nil).Member(ctx, endpointOf(w.servers[0]), w.identity()).Observe(ctx); o.Access != AccessVerified {
+		if o := Open(newPool(t, nil), endpointOf(w.servers[0]), w.identity()).Observe(ctx); o.Access != AccessVerified {
 			t.Errorf("one more session of the operator: %s: %s", o.Access, o.Reason)
 		}
 	}

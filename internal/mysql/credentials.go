@@ -36,12 +36,12 @@ var inUse = shownCredentials{of: map[[sha256.Size]byte]weak.Pointer[credentials]
 
 type shownCredentials struct {
 	mu sync.Mutex
-	of map[[sha256.Size]byte]weak.Pointer[credentials] // by Identity.digest
+	of map[[sha256.Size]byte]weak.Pointer[credentials] // by digest
 }
 
 // get returns the credentials of an identity: those that an open session holds, or new ones.
 func (c *shownCredentials) get(identity Identity) (*credentials, error) {
-	key := identity.digest()
+	key := digest(identity)
 	c.mu.Lock()
 	shared := c.of[key].Value()
 	c.mu.Unlock()
@@ -71,7 +71,7 @@ func (c *shownCredentials) drop(key [sha256.Size]byte) {
 	}
 }
 
-func (i Identity) digest() [sha256.Size]byte {
+func digest(i Identity) [sha256.Size]byte {
 	h := sha256.New()
 	for _, part := range [][]byte{i.CAPEM, i.CertPEM, i.KeyPEM} {
 		sum := sha256.Sum256(part)

@@ -6,13 +6,12 @@ import (
 	"crypto/sha256"
 	"database/sql"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
-	driver "github.com/go-sql-driver/mysql"
 	"github.com/pingcap/tidb/pkg/parser/auth"
 	parsermysql "github.com/pingcap/tidb/pkg/parser/mysql"
 )
@@ -20,6 +19,24 @@ import (
 // loginProof remembers that a login with a password succeeded while the server held a given hash of it, so that a steady
 // pass does not log in again. It holds no secret: a SHA-256 over both.
 type loginProof [sha256.Size]byte
+
+// login is the last one that succeeded at a member.
+type login struct {
+	mu    sync.Mutex
+	proof loginProof
+}
+
+func (l *login) is(proof loginProof) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.proof == proof
+}
+
+func (l *login) set(proof loginProof) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.proof = proof
+}
 
 // databasePrivileges are those that the owner's row must have; a revoked one is granted again.
 const databasePrivileges = `Select_priv = 'Y' AND Insert_priv = 'Y' AND Update_priv = 'Y' AND Delete_priv = 'Y' AND Create_priv = 'Y'
@@ -53,12 +70,12 @@ type DatabaseOutcome struct {
 // Errors: ErrInvalidArgument for what must never reach SQL, ErrPasswordRefused when MySQL does not take the password.
 func (m *Member) EnsureDatabase(ctx context.Context, d Database) (outcome DatabaseOutcome, err error) {
 	defer func() { err = redact(err, d.Password) }()
-	defer m.annotate(&err, "set up database "+d.Name)
+	defer m.h.annotate(&err, "set up database "+d.Name)
 	if err := checkOwner(d.Name, d.Owner, d.Password); err != nil {
 		return outcome, err
 	}
 	var missing ownership
-	if err := m.control(ctx, func(s *session) (err error) {
+	if err := m.h.control(ctx, func(s *session) (err error) {
 		missing, outcome.Retained, err = m.missing(ctx, s, d)
 		return err
 	}); err != nil || missing == (ownership{}) {
@@ -68,7 +85,7 @@ func (m *Member) EnsureDatabase(ctx context.Context, d Database) (outcome Databa
 	if missing.password && !missing.cannotRetain {
 		outcome.Retained = d.Retain
 	}
-	return outcome, m.transact(ctx, func(s *session) error { return missing.make(ctx, s, d) })
+	return outcome, m.h.transact(ctx, func(s *session) error { return missing.make(ctx, s, d) })
 }
 
 func checkOwner(database, user, password string) error {
@@ -151,18 +168,14 @@ func (m *Member) missing(ctx context.Context, s *session, d Database) (missing o
 // stays the same.
 func (m *Member) passwordFits(ctx context.Context, hash []byte, user, password string) (bool, error) {
 	proof := loginProof(sha256.Sum256(fmt.Appendf(nil, "%q %q %q", hash, user, password)))
-	m.e.mu.Lock()
-	known := m.e.login == proof
-	m.e.mu.Unlock()
-	if known {
+	last := State[login](m.h)
+	if last.is(proof) {
 		return true, nil
 	}
-	err := m.login(ctx, user, password)
+	err := m.h.Login(ctx, user, password)
 	switch {
 	case err == nil:
-		m.e.mu.Lock()
-		m.e.login = proof
-		m.e.mu.Unlock()
+		last.set(proof)
 		return true, nil
 	case isServerError(err, erAccessDenied, erAccessDeniedNoPassword, erPasswordExpired, erAccountLocked):
 		return false, nil // each ends when the password is set again
@@ -185,31 +198,6 @@ func isCurrent(hash []byte, password string) bool {
 func isSHA2(hash []byte) bool {
 	parts := bytes.SplitN(hash, []byte("$"), 4)
 	return len(parts) == 4 && len(parts[3]) > auth.SALT_LENGTH
-}
-
-// login logs in once as a user with a password, over verified TLS.
-func (m *Member) login(ctx context.Context, user, password string) error {
-	endpoint, identity := m.e.target()
-	tlsConfig, err := clientTLS(endpoint, identity)
-	if err != nil {
-		return err
-	}
-	tlsConfig.Certificates = nil
-	config := driver.NewConfig()
-	config.User, config.Passwd, config.Net, config.Addr, config.TLS = user, password, "tcp", endpoint.Address, tlsConfig
-	config.Logger = &driver.NopLogger{}
-	config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
-		return m.pool.options.Dial(ctx, network, address)
-	}
-	connector, err := driver.NewConnector(config)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, m.pool.options.DialTimeout)
-	defer cancel()
-	db := sql.OpenDB(connector)
-	defer db.Close()
-	return translate(ctx, db.PingContext(ctx))
 }
 
 // passwordRefused makes an error an ErrPasswordRefused when it says that of the password.
@@ -251,4 +239,31 @@ func (o ownership) make(ctx context.Context, s *session, d Database) error {
 		return s.change(ctx, "database/grant", "GRANT ALL ON "+quoteName(databasePattern(d.Name))+".* TO ?@'%'", d.Owner)
 	}
 	return nil
+}
+
+// redacted is an error whose text shows none of the given secrets. It keeps the chain for errors.Is and errors.As.
+type redacted struct {
+	err  error
+	text string
+}
+
+func (r *redacted) Error() string { return r.text }
+
+func (r *redacted) Unwrap() error { return r.err }
+
+// redact hides secrets that a server may quote back in a message, for example in "near '…'" of a syntax error.
+func redact(err error, secrets ...string) error {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	for _, secret := range secrets {
+		if secret != "" {
+			text = strings.ReplaceAll(text, secret, "[redacted]")
+		}
+	}
+	if text == err.Error() {
+		return err
+	}
+	return &redacted{err: err, text: text}
 }

@@ -22,7 +22,7 @@ func TestChangedPasswordLeavesTheOldOneForAWhile(t *testing.T) {
 	opens := func(what string, want map[string]bool) {
 		t.Helper()
 		for password, is := range want {
-			if err := m[0].login(ctx, "shop", password); (err == nil) != is {
+			if err := m[0].Handle().Login(ctx, "shop", password); (err == nil) != is {
 				t.Errorf("%s: login with %s: %v", what, password, err)
 			}
 		}
@@ -70,7 +70,7 @@ func TestAnOwnerThatCannotLogInIsMended(t *testing.T) {
 		if out.Changed != changed {
 			t.Errorf("%s: %+v", what, out)
 		}
-		must(t, m[0].login(ctx, "keeper", password))
+		must(t, m[0].Handle().Login(ctx, "keeper", password))
 	}
 	ensure("made", "first", true)
 	ensure("changed", "second", true)
@@ -78,20 +78,20 @@ func TestAnOwnerThatCannotLogInIsMended(t *testing.T) {
 		"expired": "ALTER USER keeper PASSWORD EXPIRE",
 		"locked":  "ALTER USER keeper ACCOUNT LOCK",
 	} {
-		m = w.members(t, newPool(t, nil)) // an operator that has not seen it log in before
+		m = w.members(newPool(t, nil)) // an operator that has not seen it log in before
 		exec(t, db, statement)
-		if err := m[0].login(ctx, "keeper", "second"); err == nil {
+		if err := m[0].Handle().Login(ctx, "keeper", "second"); err == nil {
 			t.Fatalf("%s, and it logs in", what)
 		}
 		ensure(what, "second", true)
-		must(t, m[0].login(ctx, "keeper", "first"))
+		must(t, m[0].Handle().Login(ctx, "keeper", "first"))
 		ensure("after it was "+what, "second", false)
 	}
 	exec(t, db, "SET GLOBAL default_password_lifetime = 1")
 	defer exec(t, db, "SET GLOBAL default_password_lifetime = DEFAULT")
 	exec(t, db, "UPDATE mysql.user SET password_last_changed = NOW() - INTERVAL 30 MINUTE - INTERVAL 2 DAY WHERE User = 'keeper'")
 	exec(t, db, "FLUSH PRIVILEGES")
-	must(t, m[0].login(ctx, "keeper", "second"))
+	must(t, m[0].Handle().Login(ctx, "keeper", "second"))
 }
 
 // TestAPasswordThatIsRefused is told apart from what passes: only another password helps.
@@ -124,11 +124,11 @@ func TestPasswordsThatNoClientCanUse(t *testing.T) {
 		_, err := m[0].EnsureDatabase(ctx, Database{Name: "shop", Owner: "shop", Password: password})
 		return err
 	}
-	if _, err := root(t, w.servers[0]).ExecContext(ctx, "CREATE USER too_long IDENTIFIED BY '"+strings.Repeat("p", maxPassword+1)+"'"); !isServerError(err, 1396) {
-		t.Errorf("MySQL says of a password of %d bytes: %v", maxPassword+1, err)
+	if _, err := root(t, w.servers[0]).ExecContext(ctx, "CREATE USER too_long IDENTIFIED BY '"+strings.Repeat("p", MaxPassword+1)+"'"); !isServerError(err, 1396) {
+		t.Errorf("MySQL says of a password of %d bytes: %v", MaxPassword+1, err)
 	}
 	for name, password := range map[string]string{
-		"too long": strings.Repeat("p", maxPassword+1), "too long in bytes": strings.Repeat("é", maxPassword/2) + "x",
+		"too long": strings.Repeat("p", MaxPassword+1), "too long in bytes": strings.Repeat("é", MaxPassword/2) + "x",
 		"a line break at its end": "secret\n", "a space at its end": "secret ", "a zero byte": "sec\x00ret", "a tabulator at its beginning": "\tsecret",
 	} {
 		err := ensure(password)
@@ -137,8 +137,8 @@ func TestPasswordsThatNoClientCanUse(t *testing.T) {
 			t.Errorf("%s: the error has the password: %v", name, err)
 		}
 	}
-	for _, password := range []string{strings.Repeat("p", maxPassword), strings.Repeat("é", maxPassword/2), `a 'b' "c" \d %s $e`, "パスワード", "sec\tret\x01"} {
+	for _, password := range []string{strings.Repeat("p", MaxPassword), strings.Repeat("é", MaxPassword/2), `a 'b' "c" \d %s $e`, "パスワード", "sec\tret\x01"} {
 		must(t, ensure(password))
-		must(t, m[0].login(ctx, "shop", password))
+		must(t, m[0].Handle().Login(ctx, "shop", password))
 	}
 }

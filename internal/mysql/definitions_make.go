@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	driver "github.com/go-sql-driver/mysql"
 )
 
 // LoadSettings keep what only refuses, or only adds, while a server is being filled from doing so: the session's first statement. The
@@ -46,18 +44,9 @@ func (l *Loader) leave(what string, err error) {
 	l.left = append(l.left, LeftOut{What: what, Why: serverWords(err)})
 }
 
-// serverWords are what the server said, without what we were doing.
-func serverWords(err error) string {
-	var said *driver.MySQLError
-	if errors.As(err, &said) {
-		return said.Message
-	}
-	return err.Error()
-}
-
 // refused says whether a statement failed because the server does not take it, and not because the server was lost.
 func (l *Loader) refused(err error) bool {
-	return err != nil && serverErrorNumber(err) != 0 && !l.v.s.broken
+	return err != nil && serverErrorNumber(err) != 0 && !l.v.s.Broken()
 }
 
 // Accounts runs the statements that Visit.Accounts gave. A privilege on a table, column or routine waits until Programs has made what

@@ -299,7 +299,7 @@ func (r *definitionReader) unshown(ctx context.Context, p *Program, why string) 
 	var body, check, security string
 	err := r.s.row(ctx, "SELECT VIEW_DEFINITION, CHECK_OPTION, SECURITY_TYPE, CHARACTER_SET_CLIENT, COLLATION_CONNECTION FROM information_schema.VIEWS WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?",
 		[]any{p.Database, p.Name}, &body, &check, &security, &p.CharacterSet, &p.Collation)
-	if isNoRows(err) {
+	if errors.Is(err, sql.ErrNoRows) {
 		return errGone
 	}
 	if err != nil {

@@ -52,18 +52,18 @@ func (m *Member) Demote(ctx context.Context) error { return m.DemoteBounded(ctx,
 //
 // The source side of semi-sync stays as it is, for Reopen, and because switching it off takes MySQL up to a second.
 func (m *Member) DemoteBounded(ctx context.Context, spec DemoteSpec) (err error) {
-	defer m.annotate(&err, "demote")
-	return m.control(ctx, func(s *session) error {
+	defer m.h.annotate(&err, "demote")
+	return m.h.control(ctx, func(s *session) error {
 		readOnly, superReadOnly, err := readOnlyState(ctx, s)
 		if err != nil || (readOnly && superReadOnly) {
 			return err
 		}
-		helper, err := m.dialBeside(ctx, s)
+		helper, err := m.h.dialBeside(ctx, s)
 		if err != nil {
 			return unreachable(err)
 		}
 		defer helper.close()
-		d := &demotion{control: s, helper: helper, spec: spec, now: s.pool.options.Clock.Now}
+		d := &demotion{control: s, helper: helper, spec: spec, now: s.Options().Clock.Now}
 		if err := d.run(ctx); err != nil {
 			return err
 		}
@@ -223,18 +223,8 @@ func (d *demotion) try(ctx context.Context) error {
 }
 
 func (d *demotion) interrupt(ctx context.Context) error {
-	s := d.helper
-	if err := s.over(); err != nil {
-		return err
-	}
-	b := s.bind(ctx, s.pool.options.StatementTimeout)
-	defer b.release()
-	_, err := s.conn.ExecContext(b.ctx, "KILL QUERY ?", d.control.id)
-	return b.note(err)
+	return d.helper.Interrupt(ctx, d.control.ID())
 }
-
-// theirs is the condition for sessions of clients. Ours, the replicas' and the server's own are not among them.
-const theirs = "PROCESSLIST_ID IS NOT NULL AND PROCESSLIST_USER NOT IN ('" + OperatorUser + "', '" + ReplicationUser + "', 'system user')"
 
 // blockers reads which clients' statements and table locks keep the server from becoming read-only. Commits that wait for
 // an acknowledgement are left out: they cannot be ended.
@@ -309,11 +299,11 @@ func refuseWhileStuck(ctx context.Context, s *session) error {
 // Reopen makes a member writable again that was demoted and has got no source since, with its wait for acknowledgements
 // as spec says. It refuses with ErrReplicates when the member has a source: then somebody else may be the primary.
 func (m *Member) Reopen(ctx context.Context, spec PromoteSpec) (err error) {
-	defer m.annotate(&err, "reopen")
-	if err := spec.check(); err != nil {
+	defer m.h.annotate(&err, "reopen")
+	if err := checkPromotion(spec); err != nil {
 		return err
 	}
-	return m.control(ctx, func(s *session) error {
+	return m.h.control(ctx, func(s *session) error {
 		status, err := replicationStatus(ctx, s)
 		if err != nil {
 			return err
@@ -332,8 +322,8 @@ func (m *Member) Reopen(ctx context.Context, spec PromoteSpec) (err error) {
 // that outlives a demotion gets errors for its writes and never comes upon the idea to look elsewhere. Sessions whose
 // commit waits for an acknowledgement stay: ending them would tell their client nothing. It returns how many it ended.
 func (m *Member) DisconnectClients(ctx context.Context) (ended int, err error) {
-	defer m.annotate(&err, "disconnect clients")
-	err = m.control(ctx, func(s *session) error {
+	defer m.h.annotate(&err, "disconnect clients")
+	err = m.h.control(ctx, func(s *session) error {
 		ended, err = endSessions(ctx, s, `SELECT PROCESSLIST_ID FROM performance_schema.threads WHERE TYPE = 'FOREGROUND' AND PROCESSLIST_COMMAND NOT IN ('Daemon', 'Binlog Dump', 'Binlog Dump GTID')
 			AND COALESCE(PROCESSLIST_STATE, '') NOT LIKE 'Waiting for semi-sync ACK%' AND `+theirs)
 		return err

@@ -2,68 +2,11 @@ package mysql
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/alx-ke/nairobi-mysql-operator/test/lab/mysqld"
 )
-
-// client is a client's session that stands in the way of a demotion, or seems to.
-type client struct {
-	t    *testing.T
-	db   *sql.DB
-	conn *sql.Conn
-	id   string
-	// ended gets the outcome of the last statement, if that runs in the background.
-	ended chan error
-}
-
-// underWay asks whether the statement of a session has begun in earnest: it sleeps, it has the lock that all have who write, or it
-// waits for its acknowledgement. One that has only been received stands in nobody's way, and is refused on a server that
-// becomes read-only before it gets on.
-const underWay = `SELECT COUNT(*) FROM performance_schema.threads t WHERE (PROCESSLIST_STATE = 'User sleep' OR PROCESSLIST_STATE LIKE 'Waiting for semi-sync ACK%'
-	OR EXISTS (SELECT 1 FROM performance_schema.metadata_locks l WHERE l.OWNER_THREAD_ID = t.THREAD_ID AND l.OBJECT_TYPE IN ('GLOBAL', 'COMMIT')
-		AND l.LOCK_TYPE = 'INTENTION_EXCLUSIVE' AND l.LOCK_STATUS = 'GRANTED')) AND PROCESSLIST_ID = `
-
-// connect opens a session and runs statements in it. One that begins with & goes on in the background.
-func connect(t *testing.T, s *mysqld.Server, statements ...string) *client {
-	t.Helper()
-	ctx := t.Context()
-	db := root(t, s)
-	conn, err := db.Conn(ctx)
-	must(t, err)
-	h := &client{t: t, db: db, conn: conn, ended: make(chan error, 1)}
-	t.Cleanup(h.leave)
-	must(t, conn.QueryRowContext(ctx, "SELECT CONNECTION_ID()").Scan(&h.id))
-	for _, statement := range statements {
-		if text, background := strings.CutPrefix(statement, "&"); background {
-			go func() {
-				_, err := conn.ExecContext(context.WithoutCancel(ctx), text)
-				h.ended <- err
-			}()
-			waitFor(t, text, func() bool { return len(h.ended) > 0 || value(t, db, underWay+h.id) == "1" })
-			continue
-		}
-		if _, err := conn.ExecContext(ctx, statement); err != nil {
-			t.Fatalf("%s: %v", statement, err)
-		}
-	}
-	return h
-}
-
-// leave ends the session.
-func (h *client) leave() {
-	h.conn.Close()
-	h.db.Close()
-}
-
-// alive says whether the server still has the session.
-func (h *client) alive(db *sql.DB) bool {
-	return value(h.t, db, "SELECT COUNT(*) FROM performance_schema.processlist WHERE ID = "+h.id+" AND COMMAND <> 'Killed'") == "1"
-}
 
 // TestDemoteBounded: what holds up a demotion, for how long, and what becomes of it.
 func TestDemoteBounded(t *testing.T) {
@@ -205,7 +148,7 @@ func TestDemoteIsBeatenToIt(t *testing.T) {
 	exec(t, db, "CREATE DATABASE IF NOT EXISTS shop")
 	exec(t, db, "CREATE TABLE IF NOT EXISTS shop.d (id INT PRIMARY KEY AUTO_INCREMENT)")
 	var before func() error
-	beaten := w.members(t, newPool(t, func(o *Options) {
+	beaten := w.members(newPool(t, func(o *Options) {
 		o.Hook = func(op, phase string) error {
 			if op != "role/super-read-only" || phase != "before" || before == nil {
 				return nil

@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-	"unique"
 )
 
 var errForgotten = errors.New("the member was forgotten")
@@ -28,9 +26,7 @@ type entry struct {
 	mu       sync.Mutex // guards what follows
 	endpoint Endpoint
 	identity Identity
-	watched  []string              // variables to observe besides our own, sorted
-	facts    unique.Handle[string] // the statement that reads them; most members' is the same
-	login    loginProof
+	states   []any // what other packages keep for the instance, see State
 	lastUsed time.Time
 	shut     bool
 	raw      map[net.Conn]struct{} // open TCP connections, so that close can cut off a hanging statement
@@ -49,7 +45,6 @@ type slot struct {
 func newEntry(key string) *entry {
 	return &entry{
 		key:    key,
-		facts:  plainFacts,
 		reader: slot{turn: make(chan struct{}, 1)},
 		writer: slot{turn: make(chan struct{}, 1)},
 		raw:    map[net.Conn]struct{}{},
@@ -135,20 +130,19 @@ func (e *entry) name() string {
 	return name
 }
 
-func (e *entry) watch(names []string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if slices.Equal(names, e.watched) {
-		return
+// State returns what a package keeps for a member's instance from one call to the next: its T, which is empty at first. It goes with the
+// instance's connections.
+func State[T any](m *Handle) *T {
+	m.e.mu.Lock()
+	defer m.e.mu.Unlock()
+	for _, state := range m.e.states {
+		if of, ok := state.(*T); ok {
+			return of
+		}
 	}
-	e.watched, e.facts = slices.Clone(names), unique.Make(factsQuery(names))
-}
-
-// asks is the statement that reads what is observed.
-func (e *entry) asks() string {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.facts.Value()
+	of := new(T)
+	m.e.states = append(m.e.states, of)
+	return of
 }
 
 // close ends every connection of the entry for good, cutting off what runs on them.

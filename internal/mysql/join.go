@@ -7,16 +7,13 @@ import (
 	"database/sql"
 	"encoding/pem"
 	"fmt"
-	"math/big"
 	"strings"
 	"time"
 )
 
-// Where an instance and the operator exchange the certificate. The directory is the server's secure_file_priv;
-// the key lies outside of it and cannot be read over SQL.
 const (
-	exchangeDir = "/etc/nairobi-mysql/exchange/"
-	tlsDir      = "/etc/nairobi-mysql/tls/"
+	// tlsDir is where an instance keeps its certificate and its key, which cannot be read over SQL: it lies outside of ExchangeDir.
+	tlsDir = "/etc/nairobi-mysql/tls/"
 
 	// takeCertificateWait bounds the wait for the instance's path unit, which acts within a second of the delivery.
 	takeCertificateWait  = 5 * time.Second
@@ -33,8 +30,8 @@ type JoinRequest struct {
 // ReadJoinRequest reads the certificate request of a member that has none yet. The connection is not verified, so
 // nothing in the answer may be believed before the seal is checked. ErrJoinNotReady says that it is not written yet.
 func (m *Member) ReadJoinRequest(ctx context.Context) (request JoinRequest, err error) {
-	defer m.annotate(&err, "read the certificate request")
-	s, err := m.joinSession(ctx)
+	defer m.h.annotate(&err, "read the certificate request")
+	s, err := m.h.DialToJoin(ctx)
 	if err != nil {
 		return request, err
 	}
@@ -56,15 +53,15 @@ func (m *Member) ReadJoinRequest(ctx context.Context) (request JoinRequest, err 
 // and the renewal alike. A certificate that was delivered before is not written again: DUMPFILE never overwrites.
 // serial names the file: lower-case hex. ErrCertificateNotTaken says that the instance has not taken it into use yet.
 func (m *Member) InstallCertificate(ctx context.Context, serial string, certPEM []byte) (err error) {
-	defer m.annotate(&err, "install certificate "+serial)
+	defer m.h.annotate(&err, "install certificate "+serial)
 	block, _ := pem.Decode(certPEM)
 	if block == nil || !serialNumber.MatchString(serial) {
 		return fmt.Errorf("%w: no certificate in PEM, or no serial", ErrInvalidArgument)
 	}
-	if err := m.pool.options.Lease(ctx); err != nil {
-		return fmt.Errorf("%w: %w", ErrLeaseRefused, err)
+	if err := m.h.askLease(ctx); err != nil {
+		return err
 	}
-	s, err := m.joinSession(ctx)
+	s, err := m.h.DialToJoin(ctx)
 	if err != nil {
 		return err
 	}
@@ -72,8 +69,9 @@ func (m *Member) InstallCertificate(ctx context.Context, serial string, certPEM 
 	if err := deliver(ctx, s, exchangeDir+"cert-"+serial+".pem", certPEM); err != nil {
 		return err
 	}
-	deadline := m.pool.options.Clock.Now().Add(takeCertificateWait)
-	for m.pool.options.Clock.Now().Before(deadline) {
+	now := m.h.Options().Clock.Now
+	deadline := now().Add(takeCertificateWait)
+	for now().Before(deadline) {
 		// A RELOAD that fails keeps the certificate in use. Never NO ROLLBACK ON ERROR: it turns TLS off (fact 20).
 		if err := s.change(ctx, "install/reload-tls", "ALTER INSTANCE RELOAD TLS"); err != nil && serverErrorNumber(err) == 0 {
 			return err
@@ -83,24 +81,13 @@ func (m *Member) InstallCertificate(ctx context.Context, serial string, certPEM 
 			return err
 		}
 		if bytes.Equal(presented.Raw, block.Bytes) {
-			return m.redial(ctx)
+			return m.h.Redial(ctx)
 		}
 		if err := pause(ctx, takeCertificatePause); err != nil {
 			return err
 		}
 	}
 	return ErrCertificateNotTaken
-}
-
-// redial closes the kept reading session, and lets none be resumed: it was made under the old certificate.
-func (m *Member) redial(ctx context.Context) error {
-	if err := m.e.reader.take(ctx); err != nil {
-		return err
-	}
-	m.e.reader.drop()
-	m.e.looks.forget()
-	m.e.reader.give()
-	return nil
 }
 
 // deliver writes the certificate to path, once.
@@ -125,29 +112,12 @@ func deliver(ctx context.Context, s *session, path string, certPEM []byte) error
 	return nil
 }
 
-// joinSession opens a verified session if the member can prove itself already, else an unverified one.
-func (m *Member) joinSession(ctx context.Context) (*session, error) {
-	s, err := m.pool.dial(ctx, m.e, verified)
-	if err != nil && isVerificationFailure(err) {
-		s, err = m.pool.dial(ctx, m.e, joining)
-	}
-	if err != nil {
-		return nil, unreachable(err)
-	}
-	return s, nil
-}
-
 // presented is the certificate that the member shows to a new connection.
 func (m *Member) presented(ctx context.Context) (*x509.Certificate, error) {
-	s, err := m.joinSession(ctx)
+	s, err := m.h.DialToJoin(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer s.close()
-	return s.cert, nil
-}
-
-// serialText prints a serial number as the operator names certificates: 16 or more lower-case hexadecimal digits.
-func serialText(n *big.Int) string {
-	return fmt.Sprintf("%016x", n)
+	return s.Certificate(), nil
 }

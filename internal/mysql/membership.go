@@ -2,16 +2,14 @@ package mysql
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"unicode/utf8"
 )
 
-// The operator's own database. Both tables are made together with the first membership row. "primary" is a reserved word.
+// The tables in the operator's own database. Both are made together with the first membership row. "primary" is a reserved word.
 const (
-	createDatabase   = "CREATE DATABASE IF NOT EXISTS nairobi_mysql"
 	createMembership = `CREATE TABLE IF NOT EXISTS nairobi_mysql.membership (
 		id TINYINT UNSIGNED NOT NULL PRIMARY KEY, epoch BIGINT UNSIGNED NOT NULL, leader VARCHAR(64) NOT NULL,
 		voters JSON NOT NULL, previous JSON NOT NULL, w TINYINT UNSIGNED NOT NULL, CONSTRAINT one_row CHECK (id = 1)) ENGINE=InnoDB`
@@ -27,11 +25,11 @@ const (
 // ErrEpochChanged says that somebody else wrote; ErrCommitsPending that the commit waits for its acknowledgements, and may
 // yet be done.
 func (m *Member) WriteMembership(ctx context.Context, oldEpoch uint64, row Membership) (err error) {
-	defer m.annotate(&err, fmt.Sprintf("write membership epoch %d", row.Epoch))
+	defer m.h.annotate(&err, fmt.Sprintf("write membership epoch %d", row.Epoch))
 	if row.Epoch <= oldEpoch || len(row.Voters) == 0 || row.W < 0 || utf8.RuneCountInString(row.Primary) > maxMemberName {
 		return fmt.Errorf("%w: epoch %d after %d, %d voters, W %d, primary %q", ErrInvalidArgument, row.Epoch, oldEpoch, len(row.Voters), row.W, row.Primary)
 	}
-	return m.transact(ctx, func(s *session) error {
+	return m.h.transact(ctx, func(s *session) error {
 		present, known := readMembership(ctx, s)
 		if !known {
 			return fmt.Errorf("read the present row: %w", ErrUnreachable)
@@ -107,43 +105,4 @@ func swapMembership(ctx context.Context, s *session, oldEpoch uint64, row Member
 		err = fmt.Errorf("%w: another row has epoch %d", ErrEpochChanged, row.Epoch)
 	}
 	return err
-}
-
-// readMembership reads the membership row. known is false when it could not be read; a missing table, or an empty one,
-// is known to be no row.
-func readMembership(ctx context.Context, s *session) (row *Membership, known bool) {
-	row = &Membership{}
-	var voters, previous string
-	err := s.row(ctx, "SELECT epoch, leader, voters, previous, w FROM nairobi_mysql.membership WHERE id = 1", nil,
-		&row.Epoch, &row.Primary, &voters, &previous, &row.W)
-	switch {
-	case isNoRows(err), isServerError(err, erNoSuchTable, erBadDatabase):
-		return nil, true
-	case err != nil:
-		return nil, false
-	}
-	if json.Unmarshal([]byte(voters), &row.Voters) != nil || json.Unmarshal([]byte(previous), &row.Previous) != nil {
-		return nil, false
-	}
-	return row, true
-}
-
-// named returns the present row by the names of its columns, for results whose columns depend on the version.
-func named(rows *sql.Rows) (map[string]sql.Null[string], error) {
-	columns, err := rows.Columns()
-	if err != nil {
-		return nil, err
-	}
-	values, into := make([]sql.Null[string], len(columns)), make([]any, len(columns))
-	for i := range values {
-		into[i] = &values[i]
-	}
-	if err := rows.Scan(into...); err != nil {
-		return nil, err
-	}
-	row := make(map[string]sql.Null[string], len(columns))
-	for i, name := range columns {
-		row[name] = values[i]
-	}
-	return row, nil
 }

@@ -16,9 +16,9 @@ const nudge = "DROP TABLE IF EXISTS nairobi_mysql.nudge"
 // It needs the writing session only as the proof that we are the one hand: the commit that it is to release may well be
 // the operator's own. It fails with ErrCommitsPending when it is not acknowledged either.
 func (m *Member) Nudge(ctx context.Context) (err error) {
-	defer m.annotate(&err, "commit an empty transaction")
-	return m.control(ctx, func(control *session) error {
-		s, err := m.dialBeside(ctx, control)
+	defer m.h.annotate(&err, "commit an empty transaction")
+	return m.h.control(ctx, func(control *session) error {
+		s, err := m.h.dialBeside(ctx, control)
 		if err != nil {
 			return unreachable(err)
 		}

@@ -177,3 +177,11 @@ type Disk struct {
 	SizeBytes, FreeBytes uint64
 	At                   time.Time
 }
+
+// Stranger is the session of a replica that acknowledges and is no member.
+type Stranger struct {
+	// Session is its connection id on the source: a replica that connects again has another one.
+	Session uint64
+	// Account is whose session it is, as user@host.
+	Account string
+}

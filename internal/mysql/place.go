@@ -20,7 +20,7 @@ const (
 
 // dialPersistently opens a session on a server that may be full. MySQL has one place beyond its limit, for administrators, but
 // clients that are about to be refused are in it for a moment, one after the other.
-func (m *Member) dialPersistently(ctx context.Context) (s *session, err error) {
+func (m *Handle) dialPersistently(ctx context.Context) (s *session, err error) {
 	for range placeTries {
 		if s, err = m.pool.dial(ctx, m.e, verified); !isServerError(err, erTooManyConnections) || pause(ctx, placePause) != nil {
 			break
@@ -34,7 +34,7 @@ func (m *Member) dialPersistently(ctx context.Context) (s *session, err error) {
 //
 // It is raised by one at a time. So we always come in by the last place, and no client comes in that stays beyond the limit when that
 // is put back: then nobody of ours could connect again.
-func (m *Member) dialBeside(ctx context.Context, control *session) (*session, error) {
+func (m *Handle) dialBeside(ctx context.Context, control *session) (*session, error) {
 	s, err := m.dialPersistently(ctx)
 	if !isServerError(err, erTooManyConnections) {
 		return s, err
@@ -60,7 +60,7 @@ func (m *Member) dialBeside(ctx context.Context, control *session) (*session, er
 
 // dialControl opens what becomes the writing session. On a full server the reading session becomes it, and gives up no place: another
 // is opened beside it for the next look.
-func (m *Member) dialControl(ctx context.Context) (*session, error) {
+func (m *Handle) dialControl(ctx context.Context) (*session, error) {
 	s, err := m.pool.dial(ctx, m.e, verified)
 	if !isServerError(err, erTooManyConnections) {
 		return s, err
@@ -72,7 +72,7 @@ func (m *Member) dialControl(ctx context.Context) (*session, error) {
 }
 
 // takeReader takes the reading session away from those who look, when they are done; nil if there is none that can be used.
-func (m *Member) takeReader(ctx context.Context) *session {
+func (m *Handle) takeReader(ctx context.Context) *session {
 	ctx, cancel := context.WithTimeout(ctx, m.pool.options.StatementTimeout)
 	defer cancel()
 	slot := &m.e.reader
@@ -89,7 +89,7 @@ func (m *Member) takeReader(ctx context.Context) *session {
 }
 
 // dialReader opens what becomes the reading session: on a full server beside the writing session, if that is open and at rest.
-func (m *Member) dialReader(ctx context.Context) (*session, error) {
+func (m *Handle) dialReader(ctx context.Context) (*session, error) {
 	resumes := m.e.looks.kept()
 	s, err := m.pool.dialAgain(ctx, m.e, verified, &m.e.looks)
 	if err == nil && s.brief && !s.resumed {
@@ -113,7 +113,7 @@ func (m *Member) dialReader(ctx context.Context) (*session, error) {
 }
 
 // dialByWriter is dialBeside, for somebody who is not in control; nil if the writing session is not open, or in use.
-func (m *Member) dialByWriter(ctx context.Context) *session {
+func (m *Handle) dialByWriter(ctx context.Context) *session {
 	slot := &m.e.writer
 	if !slot.tryTake() {
 		return nil

@@ -1,12 +1,6 @@
-// Package mysql is the SQL plane: it observes members and changes them, always through verified TLS.
-//
-// It is the only package that imports the MySQL driver. Its methods are named after what they are for; each
-// re-reads what it needs before it writes, may run twice, and may be cut off half way.
-// Numbers in comments ("fact 2") point to the list of what real mysqld was seen to do, kept with the design.
 package mysql
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"net"
@@ -31,26 +25,6 @@ const (
 	// DefaultIdleTimeout is how long a connection that nobody uses is kept.
 	DefaultIdleTimeout = 10 * time.Minute
 )
-
-// Identity is what the operator shows and trusts: the cluster CA's certificate, and the operator's own certificate and key, in PEM.
-type Identity struct {
-	CAPEM, CertPEM, KeyPEM []byte
-}
-
-// Equal says whether two identities are the same.
-func (i Identity) Equal(other Identity) bool {
-	return bytes.Equal(i.CAPEM, other.CAPEM) && bytes.Equal(i.CertPEM, other.CertPEM) && bytes.Equal(i.KeyPEM, other.KeyPEM)
-}
-
-// Endpoint says where a member is and who it must prove to be.
-type Endpoint struct {
-	// Key is unique per instance, for example "<cluster uid>/<member>/<instance id>": connections are kept under it.
-	Key string
-	// Address is host:port to dial.
-	Address string
-	// ServerName is the DNS name or IP address that the member's certificate must carry.
-	ServerName string
-}
 
 // Options of a Pool. The zero value works.
 type Options struct {
@@ -125,9 +99,9 @@ func setDefault(d *time.Duration, value time.Duration) {
 	}
 }
 
-// Member returns a handle for one member. It is cheap and does not dial. A changed address or identity counts from
+// Handle returns a handle for one member. It is cheap and does not dial. A changed address or identity counts from
 // the next connection on; an address that changed closes the old connections.
-func (p *Pool) Member(_ context.Context, endpoint Endpoint, identity Identity) *Member {
+func (p *Pool) Handle(endpoint Endpoint, identity Identity) *Handle {
 	p.mu.Lock()
 	now := p.options.Clock.Now()
 	idle := p.takeIdle(now)
@@ -145,7 +119,7 @@ func (p *Pool) Member(_ context.Context, endpoint Endpoint, identity Identity) *
 		old.close()
 	}
 	e.update(endpoint, identity, now)
-	return &Member{pool: p, e: e}
+	return &Handle{pool: p, e: e}
 }
 
 // takeIdle removes the entries that nobody used for IdleTimeout. It looks at most twice in that time.
@@ -189,9 +163,12 @@ func (p *Pool) Close() {
 	p.db.Close()
 }
 
-// Member is a handle for one member of a cluster. Its methods may be called by several goroutines; writes to one
-// member take turns.
-type Member struct {
+// Handle is a member of a cluster to those who read and change it. Its methods may be called by several goroutines; those in one session
+// take turns.
+type Handle struct {
 	pool *Pool
 	e    *entry
 }
+
+// Options are those of the pool, with nothing left to its default.
+func (m *Handle) Options() Options { return m.pool.options }

@@ -110,8 +110,12 @@ type probe struct {
 
 // NewProber returns a prober without targets.
 func NewProber(o ProberOptions) *Prober {
-	setDefault(&o.Interval, DefaultProbeInterval)
-	setDefault(&o.Timeout, DefaultProbeTimeout)
+	if o.Interval <= 0 {
+		o.Interval = DefaultProbeInterval
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = DefaultProbeTimeout
+	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
@@ -318,31 +322,18 @@ func (p *Prober) write(ctx context.Context, b *probe) (settings uint32, err erro
 	b.mu.Lock()
 	target := b.target
 	b.mu.Unlock()
-	m := p.pool.Member(ctx, Endpoint{Key: b.poolKey, Address: target.Address, ServerName: target.ServerName}, target.Identity)
-	slot := &m.e.writer
-	if err := slot.take(ctx); err != nil {
-		return 0, err
-	}
-	defer slot.give()
-	if slot.session == nil {
-		s, err := p.pool.dial(ctx, m.e, verified)
-		if err != nil {
-			return 0, unreachable(err)
+	h := p.pool.Handle(Endpoint{Key: b.poolKey, Address: target.Address, ServerName: target.ServerName}, target.Identity)
+	var found beatFacts
+	err = h.Keep(ctx, func(s *session) error {
+		b.plain = time.Time{}
+		return b.greet(ctx, s)
+	}, func(s *session) (err error) {
+		found, err = b.beat(ctx, s)
+		if s.TimedOut() {
+			b.abandoned.server, b.abandoned.id = b.server, s.ID()
 		}
-		slot.session, b.plain = s, time.Time{}
-		if err := b.greet(ctx, s); err != nil {
-			s.broken = true
-			return 0, err
-		}
-	}
-	s := slot.session
-	found, err := b.beat(ctx, s)
-	if err != nil {
-		s.broken = true
-	}
-	if s.timedOut {
-		b.abandoned.server, b.abandoned.id = b.server, s.id
-	}
+		return err
+	})
 	if err == nil {
 		err = found.refusal()
 	}

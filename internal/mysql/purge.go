@@ -17,8 +17,8 @@ const keepBinaryLogs = 3
 // It fails with ErrCommitsPending while commits wait for acknowledgements that do not come: reading the list of logs would
 // hang behind them (fact 2). On a full disk it can end in the statement's deadline (fact 22).
 func (m *Member) PurgeBinaryLogs(ctx context.Context, executed []string) (removed int, err error) {
-	defer m.annotate(&err, "purge binary logs")
-	err = m.control(ctx, func(s *session) error {
+	defer m.h.annotate(&err, "purge binary logs")
+	err = m.h.control(ctx, func(s *session) error {
 		if err := refuseWhileStuck(ctx, s); err != nil {
 			return err
 		}
@@ -91,4 +91,24 @@ func executedBefore(ctx context.Context, s *session, log string, executed []stri
 		}
 	}
 	return true, nil
+}
+
+// named returns the present row by the names of its columns, for results whose columns depend on the version.
+func named(rows *sql.Rows) (map[string]sql.Null[string], error) {
+	columns, err := rows.Columns()
+	if err != nil {
+		return nil, err
+	}
+	values, into := make([]sql.Null[string], len(columns)), make([]any, len(columns))
+	for i := range values {
+		into[i] = &values[i]
+	}
+	if err := rows.Scan(into...); err != nil {
+		return nil, err
+	}
+	row := make(map[string]sql.Null[string], len(columns))
+	for i, name := range columns {
+		row[name] = values[i]
+	}
+	return row, nil
 }

@@ -68,10 +68,10 @@ func TestPurgeBinaryLogs(t *testing.T) {
 		before = logs()
 		removed, err = m[0].PurgeBinaryLogs(ctx, []string{executed, executed})
 		must(t, err)
-		if left = logs(); removed != len(before)-len(left) || len(left) < keepBinaryLogs {
+		if left = logs(); removed != len(before)-len(left) || len(left) < KeepBinaryLogs {
 			t.Fatalf("%d removed, left %v of %v", removed, left, before)
 		}
-		return len(left) == keepBinaryLogs
+		return len(left) == KeepBinaryLogs
 	})
 	if removed, err = m[0].PurgeBinaryLogs(ctx, []string{executed, executed}); err != nil || removed != 0 {
 		t.Errorf("again: %d removed, %v", removed, err)

@@ -13,9 +13,11 @@ const (
 // connectionRefusals are the errors with which a source refuses a connection or ends it.
 // Source: MySQL Server Error Message Reference, 9.x.
 var connectionRefusals = []int{
-	erTooManyConnections, erAccessDenied, erServerShutdown, erAccessDeniedNoPassword, erPasswordExpired, erAccountLocked,
+	1040, // ER_CON_COUNT_ERROR
 	1042, // ER_BAD_HOST_ERROR
 	1043, // ER_HANDSHAKE_ERROR
+	1045, // ER_ACCESS_DENIED_ERROR
+	1053, // ER_SERVER_SHUTDOWN
 	1129, // ER_HOST_IS_BLOCKED
 	1130, // ER_HOST_NOT_PRIVILEGED
 	1158, // ER_NET_READ_ERROR
@@ -24,7 +26,10 @@ var connectionRefusals = []int{
 	1161, // ER_NET_WRITE_INTERRUPTED
 	1203, // ER_TOO_MANY_USER_CONNECTIONS
 	1226, // ER_USER_LIMIT_REACHED
+	1698, // ER_ACCESS_DENIED_NO_PASSWORD_ERROR
+	1862, // ER_MUST_CHANGE_PASSWORD_LOGIN
 	3032, // ER_SERVER_OFFLINE_MODE
+	3118, // ER_ACCOUNT_HAS_BEEN_LOCKED
 	3159, // ER_SECURE_TRANSPORT_REQUIRED
 }
 

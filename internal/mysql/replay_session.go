@@ -26,14 +26,14 @@ type ReplaySession struct {
 
 // OpenReplay opens a session beside the visit's own, on the same server as the same user. PrepareGround comes before it.
 func (v *Visit) OpenReplay(ctx context.Context) (*ReplaySession, error) {
-	conn, err := packets(ctx, v.o)
+	link, err := packets(ctx, v.o)
 	if err != nil {
 		return nil, fmt.Errorf("begin the replay on %s: %w", v.o.Endpoint.ServerName, err)
 	}
-	r := &ReplaySession{conn: conn}
+	r := &ReplaySession{conn: link}
 	// A statement that is read from a bucket may come slowly.
 	settings := []string{"SESSION sql_log_bin = ON", "SESSION pseudo_replica_mode = ON", "SESSION net_read_timeout = 600"}
-	for name, value := range sessionSettings {
+	for name, value := range SessionSettings() {
 		if name == "lock_wait_timeout" {
 			value = "60"
 		}

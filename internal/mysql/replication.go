@@ -26,14 +26,14 @@ const (
 // because the change can delete the relay log (facts 12, 24): until they are, the error is ErrNotApplied or ErrApplierStopped.
 // host must be a name in the source's certificate.
 func (m *Member) ReplicateFrom(ctx context.Context, sourceHost string, port int) (err error) {
-	defer m.annotate(&err, "replicate from "+sourceHost)
+	defer m.h.annotate(&err, "replicate from "+sourceHost)
 	if err := checkHost(sourceHost); err != nil {
 		return err
 	}
 	if err := checkPort(port); err != nil {
 		return err
 	}
-	return m.control(ctx, func(s *session) error {
+	return m.h.control(ctx, func(s *session) error {
 		status, err := replicationStatus(ctx, s)
 		if err != nil {
 			return err
@@ -154,8 +154,8 @@ func retrievedApplied(ctx context.Context, s *session) (bool, error) {
 
 // StartReplica starts both threads of a configured channel.
 func (m *Member) StartReplica(ctx context.Context) (err error) {
-	defer m.annotate(&err, "start replication")
-	return m.control(ctx, func(s *session) error {
+	defer m.h.annotate(&err, "start replication")
+	return m.h.control(ctx, func(s *session) error {
 		if err := leaveSource(ctx, s); err != nil {
 			return err
 		}
@@ -184,8 +184,8 @@ func startReplica(ctx context.Context, s *session) error {
 // StopIOThread stops receiving, and with it acknowledging, and checks that it did. A member without a channel is done.
 // It works where STOP REPLICA as a whole does not: under LOCK INSTANCE FOR BACKUP (fact 13) and local row locks (fact 27).
 func (m *Member) StopIOThread(ctx context.Context) (err error) {
-	defer m.annotate(&err, "stop receiving")
-	return m.control(ctx, func(s *session) error { return stopIOThread(ctx, s) })
+	defer m.h.annotate(&err, "stop receiving")
+	return m.h.control(ctx, func(s *session) error { return stopIOThread(ctx, s) })
 }
 
 func stopIOThread(ctx context.Context, s *session) error {
@@ -234,8 +234,8 @@ func stopReplica(ctx context.Context, s *session) error {
 // WaitApplied waits until the member has executed gtids, at most timeout. It ends early with ErrApplierStopped when the
 // applier does not run, with ErrNotApplied when the time is over.
 func (m *Member) WaitApplied(ctx context.Context, gtids string, timeout time.Duration) (err error) {
-	defer m.annotate(&err, "wait for received transactions")
-	return m.control(ctx, func(s *session) error { return waitApplied(ctx, s, gtids, timeout) })
+	defer m.h.annotate(&err, "wait for received transactions")
+	return m.h.control(ctx, func(s *session) error { return waitApplied(ctx, s, gtids, timeout) })
 }
 
 func waitApplied(ctx context.Context, s *session, gtids string, timeout time.Duration) error {
@@ -252,9 +252,9 @@ func awaitApplied(ctx context.Context, s *session, gtids string, timeout time.Du
 	if compact(gtids) == "" {
 		return nil
 	}
-	now := s.pool.options.Clock.Now
+	now := s.Options().Clock.Now
 	for deadline := now().Add(timeout); ; {
-		step := max(0, min(applyStep, deadline.Sub(now()), s.pool.options.StatementTimeout/2))
+		step := max(0, min(applyStep, deadline.Sub(now()), s.Options().StatementTimeout/2))
 		var missing int
 		// Seconds with a fraction, as text: 0 would wait without end.
 		seconds := strconv.FormatFloat(max(step.Seconds(), 0.001), 'f', 3, 64)
@@ -284,8 +284,8 @@ func awaitApplied(ctx context.Context, s *session, gtids string, timeout time.Du
 // runs otherwise, because the setting counts only from its start on (fact 8). A stopped thread stays stopped. Off is said while the
 // thread stands still: cut off in between, no thread is left that acknowledges although the setting says that it does not.
 func (m *Member) SetAcknowledging(ctx context.Context, on bool) (err error) {
-	defer m.annotate(&err, "set acknowledging to "+onOff(on))
-	return m.control(ctx, func(s *session) error {
+	defer m.h.annotate(&err, "set acknowledging to "+onOff(on))
+	return m.h.control(ctx, func(s *session) error {
 		var enabled bool
 		if err := s.row(ctx, "SELECT @@GLOBAL.rpl_semi_sync_replica_enabled", nil, &enabled); err != nil {
 			return err

@@ -18,14 +18,7 @@ import (
 // holder is whose session has the operator's lock on a server, empty for nobody's.
 func holder(t *testing.T, db *sql.DB) string {
 	t.Helper()
-	return value(t, db, "SELECT COALESCE(IS_USED_LOCK('"+controlLock+"'), '')")
-}
-
-// hasWriter says whether a member's writing session is open.
-func hasWriter(m *Member) bool {
-	m.e.writer.turn <- struct{}{}
-	defer func() { <-m.e.writer.turn }()
-	return m.e.writer.session != nil
+	return value(t, db, "SELECT COALESCE(IS_USED_LOCK('"+ControlLock+"'), '')")
 }
 
 // TestWritingSessionsRest: a member that nothing is written to costs one connection, whatever its role, unless its clients fill it up.
@@ -35,7 +28,7 @@ func TestWritingSessionsRest(t *testing.T) {
 	ctx := t.Context()
 	clock := clocktesting.NewFakePassiveClock(time.Now())
 	p := newPool(t, func(o *Options) { o.Clock = clock })
-	m := w.members(t, p)
+	m, h := w.members(p), w.handles(p)
 	pass := func(d time.Duration) {
 		t.Helper()
 		clock.SetTime(clock.Now().Add(d))
@@ -45,29 +38,29 @@ func TestWritingSessionsRest(t *testing.T) {
 			}
 		}
 	}
-	for _, member := range m[:2] {
+	for i, member := range m[:2] {
 		must(t, member.Claim(ctx))
-		if hasWriter(member) {
+		if h[i].HasWriter() {
 			t.Error("the session that claimed a member is still there")
 		}
-		must(t, member.control(ctx, func(*session) error { return nil }))
+		must(t, h[i].control(ctx, func(*session) error { return nil }))
 	}
-	pass(restAfter - time.Second)
-	if !hasWriter(m[0]) || !hasWriter(m[1]) {
+	pass(RestAfter - time.Second)
+	if !h[0].HasWriter() || !h[1].HasWriter() {
 		t.Fatal("a writing session was closed that was used a moment ago")
 	}
 	o := m[0].Observe(ctx)
 	must(t, m[0].SetMaxConnections(ctx, 2*o.Connections-1)) // a primary more than half of whose places are taken
-	pass(restAfter + time.Second)
-	if !hasWriter(m[0]) {
+	pass(RestAfter + time.Second)
+	if !h[0].HasWriter() {
 		t.Error("the writing session of a server that fills up was closed")
 	}
-	if hasWriter(m[1]) {
+	if h[1].HasWriter() {
 		t.Error("the replica's writing session is still there")
 	}
 	must(t, m[0].SetMaxConnections(ctx, o.MaxConnections))
-	pass(restAfter + time.Second)
-	if hasWriter(m[0]) {
+	pass(RestAfter + time.Second)
+	if h[0].HasWriter() {
 		t.Error("the primary's writing session is still there")
 	}
 	db := root(t, w.servers[1])
@@ -75,14 +68,14 @@ func TestWritingSessionsRest(t *testing.T) {
 
 	// A leader of before: one that has no lease, and one that loses it between the two looks at it.
 	for _, asked := range []int{0, 1} {
-		old := newPool(t, func(o *Options) {
+		old := Open(newPool(t, func(o *Options) {
 			o.Lease = func(context.Context) error {
 				if asked--; asked < 0 {
 					return errors.New("another leads")
 				}
 				return nil
 			}
-		}).Member(ctx, endpointOf(w.servers[1]), w.identity())
+		}), endpointOf(w.servers[1]), w.identity())
 		wantError(t, old.SetAcknowledging(ctx, false), ErrLeaseRefused)
 		if o := m[1].Observe(ctx); !o.SemiSync.ReplicaEnabled {
 			t.Fatal("it changed the replica")
@@ -93,10 +86,10 @@ func TestWritingSessionsRest(t *testing.T) {
 	// What is used now and then stays, and what was closed is opened again.
 	must(t, m[1].SetAcknowledging(ctx, true))
 	for range 3 {
-		pass(restAfter - time.Second)
+		pass(RestAfter - time.Second)
 		must(t, m[1].SetAcknowledging(ctx, true))
 	}
-	if !hasWriter(m[1]) || holder(t, db) == "" {
+	if !h[1].HasWriter() || holder(t, db) == "" {
 		t.Error("a writing session in use was closed")
 	}
 }
@@ -108,15 +101,15 @@ func TestLooksAtVeryManyMembers(t *testing.T) {
 	ctx := t.Context()
 	clock := clocktesting.NewFakePassiveClock(time.Now())
 	p := newPool(t, func(o *Options) { o.Clock, o.MostKept = clock, 1 })
-	m := w.members(t, p)
+	m, h := w.members(p), w.handles(p)
 	pass := func(d time.Duration) (kept []bool) {
 		t.Helper()
 		clock.SetTime(clock.Now().Add(d))
-		for _, member := range m {
+		for i, member := range m {
 			if o := member.Observe(ctx); o.Access != AccessVerified {
 				t.Fatalf("not reached: %s", o.Reason)
 			}
-			kept = append(kept, member.e.reader.session != nil)
+			kept = append(kept, h[i].HasReader())
 		}
 		return kept
 	}
@@ -128,7 +121,7 @@ func TestLooksAtVeryManyMembers(t *testing.T) {
 			t.Errorf("%s after the look before, sessions are kept: %v, want %v", look.after, kept, look.keep)
 		}
 	}
-	if n := p.open.Load(); n != 1 {
+	if n := p.Sessions(); n != 1 {
 		t.Errorf("%d sessions are counted", n)
 	}
 	o := m[1].Observe(ctx)
@@ -140,7 +133,7 @@ func TestLooksAtVeryManyMembers(t *testing.T) {
 		t.Error("the session with a server that fills up was closed")
 	}
 	p.Close()
-	if n := p.open.Load(); n != 0 {
+	if n := p.Sessions(); n != 0 {
 		t.Errorf("%d sessions are counted when all are closed", n)
 	}
 }
@@ -152,33 +145,34 @@ func TestFullMemberIsWrittenTo(t *testing.T) {
 	w, _ := settle(t, newPool(t, nil))
 	exec(t, root(t, w.servers[0]), "CREATE USER IF NOT EXISTS crowd@localhost IDENTIFIED BY 'crowd'")
 	for _, administered := range []bool{false, true} {
-		t.Run(fmt.Sprintf("administered %v", administered), func(t *testing.T) { w.fullMember(t, administered) })
+		t.Run(fmt.Sprintf("administered %v", administered), func(t *testing.T) { fullMember(t, w, administered) })
 	}
 }
 
-func (w *world) fullMember(t *testing.T, administered bool) {
+func fullMember(t *testing.T, w *world, administered bool) {
 	ctx := t.Context()
 	clock := clocktesting.NewFakePassiveClock(time.Now())
-	all := w.members(t, newPool(t, func(o *Options) {
+	p := newPool(t, func(o *Options) {
 		o.Clock = clock
 		o.Hook = func(op, phase string) error { // the way to a server takes time, in which clients come and go
-			if op == opRoom && phase == "after" {
+			if op == OpRoom && phase == "after" {
 				time.Sleep(20 * time.Millisecond)
 			}
 			return nil
 		}
-	}))
+	})
+	all := w.members(p)
 	catchUp(t, all[1], all[0])
-	m, db := all[1], root(t, w.servers[1])
+	m, h, db := all[1], w.handles(p)[1], root(t, w.servers[1])
 	must(t, m.Claim(ctx))
 	before := m.Observe(ctx)
-	if hasWriter(m) {
+	if h.HasWriter() {
 		t.Fatal("the writing session is still there")
 	}
 	limit := before.Connections + 6
 	exec(t, db, fmt.Sprintf("SET GLOBAL max_connections = %d", limit))
 	defer func() { exec(t, db, fmt.Sprintf("SET GLOBAL max_connections = %d", before.MaxConnections)) }()
-	defer w.crowd(t, w.servers[1])()
+	defer crowd(t, w.servers[1])()
 	full := func(o Observation) bool { return o.Access == AccessVerified && o.Connections >= o.MaxConnections }
 	waitFor(t, "a full replica", func() bool { return full(m.Observe(ctx)) })
 	if administered {
@@ -188,14 +182,11 @@ func (w *world) fullMember(t *testing.T, administered bool) {
 			return err == nil
 		})
 	}
-	for _, lost := range []*slot{nil, &m.e.writer, &m.e.reader, &m.e.writer, nil, &m.e.reader} {
-		if lost != nil {
-			must(t, lost.take(ctx))
-			lost.drop()
-			lost.give()
-		}
+	keep := func() {}
+	for _, lose := range []func(){keep, h.LoseWriter, h.LoseReader, h.LoseWriter, keep, h.LoseReader} {
+		lose()
 		var one int
-		must(t, m.transact(ctx, func(s *session) error { return s.row(ctx, "SELECT 1", nil, &one) }))
+		must(t, h.transact(ctx, func(s *session) error { return s.row(ctx, "SELECT 1", nil, &one) }))
 		waitFor(t, "the replica is looked at", func() bool { return full(m.Observe(ctx)) })
 		if o := m.Observe(ctx); o.MaxConnections != limit {
 			t.Fatalf("its limit is %d and was %d", o.MaxConnections, limit)
@@ -204,7 +195,7 @@ func (w *world) fullMember(t *testing.T, administered bool) {
 }
 
 // crowd takes every place of a server that it can get, and goes on asking for more, until it is sent away.
-func (w *world) crowd(t *testing.T, s *mysqld.Server) (sendAway func()) {
+func crowd(t *testing.T, s *mysqld.Server) (sendAway func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var group sync.WaitGroup
 	db := local(t, s, "crowd", "crowd")

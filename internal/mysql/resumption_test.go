@@ -12,9 +12,9 @@ import (
 )
 
 // resumed opens a reading session as a look does, and says whether it resumed one: as the server says, which knows best.
-func resumed(t *testing.T, m *Member) bool {
+func resumed(t *testing.T, m *Handle) bool {
 	t.Helper()
-	s, err := m.dialReader(t.Context())
+	s, err := m.DialReader(t.Context())
 	must(t, err)
 	defer s.close()
 	var name, reused string
@@ -22,10 +22,10 @@ func resumed(t *testing.T, m *Member) bool {
 	if reused != "0" && reused != "1" {
 		t.Fatalf("%s is %q", name, reused)
 	}
-	if s.resumed != (reused == "1") || s.brief != s.resumed {
-		t.Fatalf("%s is %s, we say %v, and offered little: %v", name, reused, s.resumed, s.brief)
+	if s.Resumed() != (reused == "1") || s.OfferedLittle() != s.Resumed() {
+		t.Fatalf("%s is %s, we say %v, and offered little: %v", name, reused, s.Resumed(), s.OfferedLittle())
 	}
-	return s.resumed
+	return s.Resumed()
 }
 
 // TestLooksAreResumed: where a look ends with its session, the next resumes it; and what it knows of the certificate is still true. Nothing
@@ -35,26 +35,27 @@ func TestLooksAreResumed(t *testing.T) {
 	ctx := t.Context()
 	clock := clocktesting.NewFakePassiveClock(time.Now())
 	p := newPool(t, func(o *Options) { o.Clock, o.MostKept = clock, 1 })
-	primary := p.Member(ctx, endpointOf(w.servers[0]), w.identity())
-	s, m := w.servers[1], p.Member(ctx, endpointOf(w.servers[1]), w.identity())
+	primary := Open(p, endpointOf(w.servers[0]), w.identity())
+	s, m := w.servers[1], Open(p, endpointOf(w.servers[1]), w.identity())
+	shown := w.identity()
 	look := func() Observation {
 		t.Helper()
-		clock.SetTime(clock.Now().Add(seldomLooks))
+		clock.SetTime(clock.Now().Add(SeldomLooks))
 		o := m.Observe(ctx)
 		if o.Access != AccessVerified {
 			t.Fatalf("not reached: %s", o.Reason)
 		}
 		return o
 	}
-	if o := primary.Observe(ctx); o.Access != AccessVerified || resumed(t, primary) {
+	if o := primary.Observe(ctx); o.Access != AccessVerified || resumed(t, w.handles(p)[0]) {
 		t.Errorf("a look was resumed whose session is kept (%s)", o.Reason)
 	}
 	first := look()
-	if m.e.reader.session != nil {
+	if w.handles(p)[1].HasReader() {
 		t.Fatal("the look did not end with its session")
 	}
 	for range 3 {
-		if !resumed(t, m) {
+		if !resumed(t, p.Handle(endpointOf(s), shown)) {
 			t.Fatal("the session was not resumed")
 		}
 		if o := look(); o.CertSerial != first.CertSerial || !o.CertNotAfter.Equal(first.CertNotAfter) || !o.CertNotBefore.Equal(first.CertNotBefore) {
@@ -65,12 +66,13 @@ func TestLooksAreResumed(t *testing.T) {
 	// The same certificate with a key that is written another way is another identity for us, and the same for the server.
 	again := w.identity()
 	again.KeyPEM = append([]byte("\n"), again.KeyPEM...)
-	m = p.Member(ctx, endpointOf(s), again)
-	if resumed(t, m) {
+	shown = again
+	m = Open(p, endpointOf(s), again)
+	if resumed(t, p.Handle(endpointOf(s), shown)) {
 		t.Error("another identity resumed the session")
 	}
 	look()
-	if !resumed(t, m) {
+	if !resumed(t, p.Handle(endpointOf(s), shown)) {
 		t.Error("the other identity's session was not resumed")
 	}
 
@@ -79,32 +81,33 @@ func TestLooksAreResumed(t *testing.T) {
 	must(t, err)
 	distrusting := w.identity()
 	distrusting.CAPEM = stranger.CertificatePEM()
-	m = p.Member(ctx, endpointOf(s), distrusting)
+	m = Open(p, endpointOf(s), distrusting)
 	if o := m.Observe(ctx); o.Access != AccessUnverified {
 		t.Errorf("%s (%s) of a server whose CA is not trusted any more", o.Access, o.Reason)
 	}
 
-	m = p.Member(ctx, endpointOf(s), w.identity())
+	m = Open(p, endpointOf(s), w.identity())
 	look()
 	elsewhere := endpointOf(s)
 	elsewhere.ServerName = w.servers[2].DNSName()
-	if o := p.Member(ctx, elsewhere, w.identity()).Observe(ctx); o.Access != AccessUnverified {
+	if o := Open(p, elsewhere, w.identity()).Observe(ctx); o.Access != AccessUnverified {
 		t.Errorf("%s (%s) of a server with another name", o.Access, o.Reason)
 	}
 
 	// Another certificate, taken into use behind our back.
-	m = p.Member(ctx, endpointOf(s), w.identity())
+	shown = w.identity()
+	m = Open(p, endpointOf(s), w.identity())
 	look()
 	issued, serial, err := s.Sign(readCSR(t, w, s))
 	must(t, err)
-	must(t, newPool(t, nil).Member(ctx, endpointOf(s), w.identity()).InstallCertificate(ctx, serial, issued))
-	if resumed(t, m) {
+	must(t, Open(newPool(t, nil), endpointOf(s), w.identity()).InstallCertificate(ctx, serial, issued))
+	if resumed(t, p.Handle(endpointOf(s), shown)) {
 		t.Error("a session was resumed that was made under another certificate")
 	}
 	if o := look(); o.CertSerial != serial {
 		t.Errorf("certificate %s is seen, %s is shown", o.CertSerial, serial)
 	}
-	if !resumed(t, m) {
+	if !resumed(t, p.Handle(endpointOf(s), shown)) {
 		t.Error("the session under the new certificate was not resumed")
 	}
 
@@ -112,7 +115,7 @@ func TestLooksAreResumed(t *testing.T) {
 	s.Kill()
 	up(t, s)
 	waitFor(t, "the server to answer after its start", func() bool { return m.Observe(ctx).Access == AccessVerified })
-	m.e.looks.forget()
+	p.Handle(endpointOf(s), shown).ForgetLooks()
 	look()
 	s.Kill()
 	if o := m.Observe(ctx); o.Access != AccessRefused {
@@ -137,14 +140,15 @@ func TestWhoDoesNotResumeIsReached(t *testing.T) {
 			return &deaf{Conn: connection}, nil
 		}
 	})
-	primary, m := p.Member(t.Context(), endpointOf(w.servers[0]), w.identity()), p.Member(t.Context(), endpointOf(w.servers[1]), w.identity())
+	primary, m := Open(p, endpointOf(w.servers[0]), w.identity()), Open(p, endpointOf(w.servers[1]), w.identity())
+	h := w.handles(p)[1]
 	if o := primary.Observe(t.Context()); o.Access != AccessVerified {
 		t.Fatalf("the primary: %s", o.Reason)
 	}
 	for _, refuses = range []bool{false, false, true, false, false, true} {
-		m.e.reader.used = time.Time{} // the last look was long ago
+		h.LastLookLongAgo()
 		wanted := refuses
-		if o := m.Observe(t.Context()); o.Access != AccessVerified || m.e.reader.session != nil || refuses {
+		if o := m.Observe(t.Context()); o.Access != AccessVerified || h.HasReader() || refuses {
 			t.Errorf("refused to resume: %v: %s, %s", wanted, o.Access, o.Reason)
 		}
 	}
@@ -167,28 +171,28 @@ func (d *deaf) Write(b []byte) (int, error) {
 // TestResumptionIsBound: what one kept is given back as it was, only for the same credentials, and not after it is forgotten.
 func TestResumptionIsBound(t *testing.T) {
 	w, _ := settle(t, newPool(t, nil))
-	m := newPool(t, nil).Member(t.Context(), endpointOf(w.servers[1]), w.identity())
-	s, err := m.dialReader(t.Context())
+	m := newPool(t, nil).Handle(endpointOf(w.servers[1]), w.identity())
+	s, err := m.DialReader(t.Context())
 	must(t, err)
 	defer s.close()
-	r := &m.e.looks
+	r := m.Looks()
 	kept, ok := r.Get("")
 	if !ok {
 		t.Fatal("nothing is kept")
 	}
 	now := time.Now()
-	if r.of(s.shown, now); r.ticket == nil {
+	if r.Of(s.Shows(), now); !r.Kept() {
 		t.Error("it is gone for those who began it")
 	}
-	if _, ok := r.of(&credentials{certificate: s.shown.certificate}, now).Get(""); ok {
+	if _, ok := r.Of(s.Shows().Copy(), now).Get(""); ok {
 		t.Error("it is there for others")
 	}
-	expired := s.shown.certificate.Leaf.NotAfter.Add(time.Second)
-	r.of(s.shown, now).Put("", kept)
-	if _, ok := r.of(s.shown, expired).Get(""); ok {
+	expired := s.Shows().NotAfter().Add(time.Second)
+	r.Of(s.Shows(), now).Put("", kept)
+	if _, ok := r.Of(s.Shows(), expired).Get(""); ok {
 		t.Error("it is there although the certificate that began it has expired")
 	}
-	r.of(s.shown, now).Put("", kept)
+	r.Of(s.Shows(), now).Put("", kept)
 	if _, ok := r.Get(""); !ok {
 		t.Error("it was not kept again")
 	}
@@ -197,7 +201,7 @@ func TestResumptionIsBound(t *testing.T) {
 		t.Error("it is there although it was taken back")
 	}
 	r.Put("", kept)
-	r.forget()
+	r.Forget()
 	r.Put("", kept)
 	if _, ok := r.Get(""); ok {
 		t.Error("it is there although it was forgotten")

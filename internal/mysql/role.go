@@ -5,14 +5,7 @@ import (
 	"fmt"
 )
 
-// PromoteSpec says how the new primary commits.
-type PromoteSpec struct {
-	// SemiSync makes commits wait for W acknowledgements of members; W is at least 1 then.
-	SemiSync bool
-	W        int
-}
-
-func (spec PromoteSpec) check() error {
+func checkPromotion(spec PromoteSpec) error {
 	if spec.SemiSync && spec.W < 1 {
 		return fmt.Errorf("%w: semi-sync with a wait for %d", ErrInvalidArgument, spec.W)
 	}
@@ -24,11 +17,11 @@ func (spec PromoteSpec) check() error {
 // It refuses with ErrNotApplied while received transactions are not applied: dropping the channel deletes them (fact 12).
 // On a writable primary it only puts the wait right, and lets events run that were held back.
 func (m *Member) Promote(ctx context.Context, spec PromoteSpec) (err error) {
-	defer m.annotate(&err, "promote")
-	if err := spec.check(); err != nil {
+	defer m.h.annotate(&err, "promote")
+	if err := checkPromotion(spec); err != nil {
 		return err
 	}
-	return m.control(ctx, func(s *session) error {
+	return m.h.control(ctx, func(s *session) error {
 		if err := dropChannel(ctx, s); err != nil {
 			return err
 		}
@@ -135,22 +128,22 @@ const maxSourceWait = 65535
 // answer, w members have. It never lowers the count of a source that waits; see LowerSourceWait. Switching off releases every
 // waiting commit as done, acknowledged or not, so it fails with ErrCommitsPending while there is one.
 func (m *Member) SetSourceWait(ctx context.Context, enabled bool, w int) (err error) {
-	defer m.annotate(&err, "set the wait for acknowledgements")
+	defer m.h.annotate(&err, "set the wait for acknowledgements")
 	if enabled && w < 1 {
 		return fmt.Errorf("%w: a wait for %d acknowledgements", ErrInvalidArgument, w)
 	}
-	return m.control(ctx, func(s *session) error { return setSourceWait(ctx, s, enabled, w) })
+	return m.h.control(ctx, func(s *session) error { return setSourceWait(ctx, s, enabled, w) })
 }
 
 // LowerSourceWait has a commit on this primary wait for no more than w acknowledgements of members, and for one more for each replica
 // that acknowledges and is no member: as many as there are, and at least as many as the caller knows of. MySQL remembers the
 // acknowledgements of those that have left.
 func (m *Member) LowerSourceWait(ctx context.Context, w, strangers int) (err error) {
-	defer m.annotate(&err, "lower the wait for acknowledgements")
+	defer m.h.annotate(&err, "lower the wait for acknowledgements")
 	if w < 1 {
 		return fmt.Errorf("%w: a wait for %d acknowledgements", ErrInvalidArgument, w)
 	}
-	return m.control(ctx, func(s *session) error {
+	return m.h.control(ctx, func(s *session) error {
 		isEnabled, count, err := sourceWait(ctx, s)
 		if err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 	sqldriver "database/sql/driver"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"slices"
 	"strings"
@@ -17,12 +18,6 @@ import (
 
 	driver "github.com/go-sql-driver/mysql"
 )
-
-// OperatorUser is the account that the operator logs in with: no password, a certificate instead.
-const OperatorUser = "nairobi_operator"
-
-// ReplicationUser is the account that replicas use for replication and CLONE.
-const ReplicationUser = "nairobi_replication"
 
 // errDeadline replaces context.DeadlineExceeded, so that a statement's own deadline reads as what it is.
 var errDeadline = errors.New("no answer in time")
@@ -128,6 +123,9 @@ var sessionSettings = map[string]string{
 	"sql_safe_updates":         "0",
 }
 
+// SessionSettings are the variables that each session sets for itself, with their values as SQL.
+func SessionSettings() map[string]string { return maps.Clone(sessionSettings) }
+
 // beginSession is the statement that makes sessionSettings a session's.
 var beginSession = func() string {
 	var settings []string
@@ -137,6 +135,24 @@ var beginSession = func() string {
 	slices.Sort(settings)
 	return "SET " + strings.Join(settings, ", ")
 }()
+
+// ID is the server's id of the connection.
+func (s *session) ID() uint64 { return s.id }
+
+// Options are those of the session's pool.
+func (s *session) Options() Options { return s.pool.options }
+
+// Certificate is what the server showed, when the connection or the one that it resumes was made.
+func (s *session) Certificate() *x509.Certificate { return s.cert }
+
+// Broken says that the connection is of no use any more.
+func (s *session) Broken() bool { return s.broken }
+
+// TimedOut says that it is of no use because a statement gave no answer in time. The statement may still run.
+func (s *session) TimedOut() bool { return s.timedOut }
+
+// Break ends the use of the connection: whoever has the turn closes it.
+func (s *session) Break() { s.broken = true }
 
 // dial opens a session to the entry's endpoint.
 func (p *Pool) dial(ctx context.Context, e *entry, how trust) (*session, error) {
@@ -286,7 +302,7 @@ func (s *session) note(ctx context.Context, err error) error {
 	return err
 }
 
-// over returns why nothing more goes over the connection, nil when it is whole.
+// over returns what broke the connection; nil while it is whole.
 func (s *session) over() error {
 	if s.broken {
 		return s.failure
@@ -323,6 +339,25 @@ func (s *session) allRows(ctx context.Context, query string, args []any, scan fu
 	return s.note(ctx, s.each(ctx, query, args, scan))
 }
 
+// LongRow reads one row without a time-out of its own.
+func (s *session) LongRow(ctx context.Context, query string, into ...any) error {
+	if err := s.over(); err != nil {
+		return err
+	}
+	s.wire.begin()
+	return s.note(ctx, s.conn.QueryRowContext(ctx, query).Scan(into...))
+}
+
+// LongExec runs a statement without a time-out of its own, and without the hook.
+func (s *session) LongExec(ctx context.Context, query string, args ...any) error {
+	if err := s.over(); err != nil {
+		return err
+	}
+	s.wire.begin()
+	_, err := s.conn.ExecContext(ctx, query, args...)
+	return s.note(ctx, err)
+}
+
 func (s *session) each(ctx context.Context, query string, args []any, scan func(*sql.Rows) error) error {
 	rows, err := s.conn.QueryContext(ctx, query, args...)
 	if err != nil {
@@ -342,6 +377,7 @@ func (s *session) change(ctx context.Context, op, query string, args ...any) err
 	return s.changeWithin(ctx, s.pool.options.ChangeTimeout, op, query, args...)
 }
 
+// changeWithin is change within another time.
 func (s *session) changeWithin(ctx context.Context, limit time.Duration, op, query string, args ...any) error {
 	_, err := s.exec(ctx, limit, op, query, args...)
 	return err
@@ -377,6 +413,7 @@ type hookError struct {
 func (e *hookError) Error() string { return e.op + ": " + e.err.Error() }
 func (e *hookError) Unwrap() error { return e.err }
 
+// close ends the session.
 func (s *session) close() {
 	if s.conn != nil {
 		s.conn.Close()
@@ -396,6 +433,17 @@ func (s *session) kill(ctx context.Context, id uint64) error {
 		return nil
 	}
 	return err
+}
+
+// Interrupt ends the statement that runs in another session of the same server.
+func (s *session) Interrupt(ctx context.Context, id uint64) error {
+	if err := s.over(); err != nil {
+		return err
+	}
+	b := s.bind(ctx, s.pool.options.StatementTimeout)
+	defer b.release()
+	_, err := s.conn.ExecContext(b.ctx, "KILL QUERY ?", id)
+	return b.note(err)
 }
 
 // killOwn ends another session of this account's. A server that was restarted since has given the number to somebody else.

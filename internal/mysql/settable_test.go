@@ -49,7 +49,7 @@ func TestEverySettableVariableLasts(t *testing.T) {
 	}
 
 	ca, cert, key := farm.OperatorIdentity()
-	m := newPool(t, nil).Member(ctx, endpointOf(s), Identity{CAPEM: ca, CertPEM: cert, KeyPEM: key})
+	m := Open(newPool(t, nil), endpointOf(s), Identity{CAPEM: ca, CertPEM: cert, KeyPEM: key})
 	_, err = m.ApplySettings(ctx, want, nil, nil)
 	for name, why := range RefusedSettings(err) {
 		t.Errorf("refused: %s: %v", name, why)

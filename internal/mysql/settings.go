@@ -14,58 +14,21 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/settings"
 )
 
-// SourceTimeout is the semi-sync time-out of a source in milliseconds: 49 days, the largest value that MySQL takes, so
-// that no outage ends in a commit without acknowledgement.
-const SourceTimeout = "4294967295"
-
-// PinnedSettings are the dynamic variables that the promise of no lost commit rests on (DESIGN §5), with their values.
-// They are in my.cnf too; whoever changes them at run time is overruled by PinSettings.
-// What belongs to a member's role (super_read_only, who waits, who acknowledges) is set by the methods for it.
-func PinnedSettings() map[string]string {
-	return map[string]string{
-		"sync_binlog":                          "1",
-		"binlog_error_action":                  "ABORT_SERVER", // else a full disk ends the log, and commits go on without it
-		"innodb_flush_log_at_trx_commit":       "1",
-		"innodb_doublewrite":                   "ON",
-		"sync_relay_log":                       "1", // else a power cut loses what was acknowledged (fact 11)
-		"rpl_semi_sync_source_wait_point":      "AFTER_SYNC",
-		"rpl_semi_sync_source_wait_no_replica": "ON",
-		"rpl_semi_sync_source_timeout":         SourceTimeout,
-		"replica_net_timeout":                  "4", // seconds; with a heartbeat of 1 s (fact 14)
-	}
-}
-
-// ReadOnlyPins are those that only my.cnf and a restart can change: Observe shows them, nothing can put them back. A member
-// on which one differs was tampered with, and keeps none of the promises that a vote rests on.
-func ReadOnlyPins() map[string]string {
-	return map[string]string{
-		"relay_log_recovery":            "OFF", // ON throws away what was acknowledged but not applied (fact 10)
-		"log_bin":                       "ON",
-		"log_replica_updates":           "ON",
-		"gtid_mode":                     "ON",
-		"enforce_gtid_consistency":      "ON",
-		"performance_schema":            "ON", // half of what Observe reads comes from it
-		"skip_replica_start":            "ON",
-		"disabled_storage_engines":      "MyISAM,ARCHIVE,BLACKHOLE,CSV,FEDERATED,MERGE,MRG_MYISAM,EXAMPLE,MEMORY",
-		"replica_preserve_commit_order": "ON", // dynamic, but only while the applier stands still
-	}
-}
-
 // PinSettings puts global variables back to the given values. They are not persisted: they are in my.cnf, or persisted
 // already. What only a restart can change is left as it is.
 func (m *Member) PinSettings(ctx context.Context, pins map[string]string) (err error) {
-	defer m.annotate(&err, "put pinned settings back")
+	defer m.h.annotate(&err, "put pinned settings back")
 	for name := range pins {
 		if err := checkVariable(name); err != nil {
 			return err
 		}
 	}
-	return m.control(ctx, func(s *session) error {
+	return m.h.control(ctx, func(s *session) error {
 		var failures []error
 		for _, name := range slices.Sorted(maps.Keys(pins)) {
 			if err := assign(ctx, s, "pin/"+name, "SET GLOBAL "+name+" = ?", pins[name]); err != nil && !isServerError(err, erVariableReadOnly) {
 				failures = append(failures, fmt.Errorf("%s: %w", name, err))
-				if s.broken {
+				if s.Broken() {
 					break
 				}
 			}
@@ -76,8 +39,8 @@ func (m *Member) PinSettings(ctx context.Context, pins map[string]string) (err e
 
 // SetMaxConnections sets how many connections the server takes, 1 to 100,000, until its next start.
 func (m *Member) SetMaxConnections(ctx context.Context, limit int) (err error) {
-	defer m.annotate(&err, "set "+MaxConnections)
-	return m.control(ctx, func(s *session) error {
+	defer m.h.annotate(&err, "set "+MaxConnections)
+	return m.h.control(ctx, func(s *session) error {
 		return assign(ctx, s, "connections/limit", "SET GLOBAL "+MaxConnections+" = ?", strconv.Itoa(limit))
 	})
 }
@@ -109,7 +72,7 @@ type setting struct {
 // memory (fact 25): nobody does. due, unless nil, is called once before the first change that counts only from a restart
 // on: its error ends it all. RefusedSettings tells from the error which were refused.
 func (m *Member) ApplySettings(ctx context.Context, want map[string]string, drop []string, due func(context.Context) error) (restartNeeded bool, err error) {
-	defer m.annotate(&err, "apply settings")
+	defer m.h.annotate(&err, "apply settings")
 	var misnamed []error
 	isName := func(name string) bool {
 		err := checkVariable(name)
@@ -118,7 +81,7 @@ func (m *Member) ApplySettings(ctx context.Context, want map[string]string, drop
 	}
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(want)), func(name string) bool { return !isName(name) })
 	drop = slices.DeleteFunc(slices.Clone(drop), func(name string) bool { return !isName(name) })
-	err = m.control(ctx, func(s *session) error {
+	err = m.h.control(ctx, func(s *session) error {
 		present, err := readSettings(ctx, s, slices.Concat(names, drop, []string{persistedLoad}))
 		if err != nil {
 			return err
@@ -288,7 +251,7 @@ func startsAtOther(name string) bool {
 // fail in between, it is still there to be dropped again. Any other counts from the next restart on, which due is told before; so
 // does one of the operator's own that somebody persisted by hand: its default may be what loses commits.
 func dropSetting(ctx context.Context, s *session, name string, running bool, due func() error) (restart bool, err error) {
-	restart = !running || startsAtOther(name) || settings.CountsFromRestart(name) || s.pool.options.Owned(name)
+	restart = !running || startsAtOther(name) || settings.CountsFromRestart(name) || s.Options().Owned(name)
 	if !restart {
 		err := s.change(ctx, "settings/default-"+name, "SET GLOBAL "+name+" = DEFAULT")
 		if err != nil && serverErrorNumber(err) == 0 {
@@ -333,4 +296,9 @@ func takeBack(ctx context.Context, s *session, name string, was setting, static 
 		return err
 	}
 	return assign(ctx, s, "settings/restore-"+name, "SET GLOBAL "+name+" = ?", was.current)
+}
+
+// marks is n placeholders.
+func marks(n int) string {
+	return strings.TrimSuffix(strings.Repeat("?,", n), ",")
 }

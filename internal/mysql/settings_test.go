@@ -193,7 +193,7 @@ func TestApplySettings(t *testing.T) {
 // TestSettingOfTheOperatorsOwn: one that somebody persisted by hand is taken out, and counts on; its default would open a replica.
 func TestSettingOfTheOperatorsOwn(t *testing.T) {
 	w, _ := settle(t, newPool(t, nil))
-	replica := w.members(t, newPool(t, func(o *Options) {
+	replica := w.members(newPool(t, func(o *Options) {
 		o.Owned = func(variable string) bool { return variable == "read_only" }
 	}))[2]
 	exec(t, root(t, w.servers[2]), "SET PERSIST read_only = ON")
@@ -228,7 +228,7 @@ func TestDefaultsOfDynamicVariables(t *testing.T) {
 			continue // read-only, or without a default
 		}
 		dynamic++
-		if is := value(t, db, "SELECT VARIABLE_VALUE FROM performance_schema.global_variables WHERE VARIABLE_NAME = '"+name+"'"); is != started[name] && !startsAtOther(name) {
+		if is := value(t, db, "SELECT VARIABLE_VALUE FROM performance_schema.global_variables WHERE VARIABLE_NAME = '"+name+"'"); is != started[name] && !StartsAtOther(name) {
 			t.Errorf("%s started with %q, and its default is %q", name, started[name], is)
 		}
 	}
@@ -288,13 +288,13 @@ func TestDatabase(t *testing.T) {
 				t.Errorf("%q, round %d: %+v", row.database, i, out)
 			}
 		}
-		must(t, m[0].login(ctx, row.user, row.password))
+		must(t, m[0].Handle().Login(ctx, row.user, row.password))
 		out, err := m[0].EnsureDatabase(ctx, Database{Name: row.database, Owner: row.user, Password: row.password + "2"})
 		must(t, err)
-		if !out.Changed || m[0].login(ctx, row.user, row.password) == nil {
+		if !out.Changed || m[0].Handle().Login(ctx, row.user, row.password) == nil {
 			t.Error("a new password was not taken")
 		}
-		must(t, m[0].login(ctx, row.user, row.password+"2"))
+		must(t, m[0].Handle().Login(ctx, row.user, row.password+"2"))
 	}
 	// A wildcard in the name is no wildcard in the privilege.
 	exec(t, db, "CREATE DATABASE IF NOT EXISTS shopX1")
@@ -319,5 +319,5 @@ func TestDatabase(t *testing.T) {
 		t.Errorf("on a replica: %v", err)
 	}
 	// Through the replica's Service name, as an application does it.
-	waitFor(t, "the owner at a replica", func() bool { return m[1].login(ctx, "shop", "pass-word-12") == nil })
+	waitFor(t, "the owner at a replica", func() bool { return m[1].Handle().Login(ctx, "shop", "pass-word-12") == nil })
 }

@@ -26,7 +26,7 @@ func TestFormerPrimaryAcknowledgesAtOnce(t *testing.T) {
 	must(t, m[1].Promote(ctx, PromoteSpec{SemiSync: true, W: 1}))
 	write := connect(t, w.servers[1], "&INSERT INTO shop.p VALUES ()")
 	acknowledged, looked := false, false
-	former := w.members(t, newPool(t, func(o *Options) {
+	former := w.members(newPool(t, func(o *Options) {
 		o.Hook = func(op, phase string) error {
 			if op == "role/source-enabled" && phase == "before" && !looked {
 				looked = true

@@ -39,7 +39,7 @@ func TestATransactionThatIsOverWaitsForNothing(t *testing.T) {
 	w, _ := settle(t, newPool(t, nil))
 	ctx := t.Context()
 	var last atomic.Pointer[atomic.Bool]
-	m := w.members(t, newPool(t, func(o *Options) {
+	m := w.members(newPool(t, func(o *Options) {
 		o.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 			connection, err := (&net.Dialer{}).DialContext(ctx, network, address)
 			if err != nil {

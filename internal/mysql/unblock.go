@@ -2,8 +2,6 @@ package mysql
 
 import (
 	"context"
-	"database/sql"
-	"fmt"
 )
 
 // appliers are the threads that apply what a replica receives.
@@ -31,27 +29,4 @@ const serverLocks = `SELECT DISTINCT PROCESSLIST_ID FROM performance_schema.thre
 func clearTheWay(ctx context.Context, s *session) error {
 	_, err := endSessions(ctx, s, obstacles)
 	return err
-}
-
-// endSessions kills the sessions whose ids a query finds, and counts them.
-func endSessions(ctx context.Context, s *session, which string) (ended int, err error) {
-	var found []uint64
-	err = s.rows(ctx, which, nil, func(rows *sql.Rows) error {
-		var id uint64
-		if err := rows.Scan(&id); err != nil {
-			return err
-		}
-		found = append(found, id)
-		return nil
-	})
-	if err != nil {
-		return 0, fmt.Errorf("look for sessions in the way: %w", err)
-	}
-	for _, id := range found {
-		if err := s.kill(ctx, id); err != nil {
-			return ended, err
-		}
-		ended++
-	}
-	return ended, nil
 }

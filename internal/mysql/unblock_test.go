@@ -90,14 +90,14 @@ func TestClientsOnAReplicaDoNotKeepItFromItsPromotion(t *testing.T) {
 			holder, bystander, executed := inTheWayOf(t, m, w, row.statements, row.written)
 			observer := root(t, w.servers[1])
 			// WaitApplied is for those who can wait: it ends nobody.
-			_ = m[1].WaitApplied(ctx, executed, 2*applyStep)
+			_ = m[1].WaitApplied(ctx, executed, 2*ApplyStep)
 			if !holder.alive(observer) {
 				t.Error("the session was ended before it was in anybody's way")
 			}
 			must(t, m[0].Demote(ctx))
 			must(t, m[1].StopIOThread(ctx))
 			waitFor(t, "it applied what it received", func() bool {
-				err := m[1].ApplyReceived(ctx, executed, 5*applyStep)
+				err := m[1].ApplyReceived(ctx, executed, 5*ApplyStep)
 				if err != nil && !errors.Is(err, ErrNotApplied) {
 					t.Fatal(err)
 				}

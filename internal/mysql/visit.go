@@ -34,12 +34,11 @@ type VisitOptions struct {
 func OpenVisit(ctx context.Context, o VisitOptions) (*Visit, error) {
 	o.Options.User = o.User
 	pool := NewPool(o.Options)
-	how := verified
+	dial := (*Handle).Dial
 	if o.Socket != "" {
-		how, o.Endpoint = bySocket, Endpoint{Key: o.Socket, Address: o.Socket, ServerName: o.Socket}
+		dial, o.Endpoint = (*Handle).DialSocket, Endpoint{Key: o.Socket, Address: o.Socket, ServerName: o.Socket}
 	}
-	member := pool.Member(ctx, o.Endpoint, o.Identity)
-	s, err := pool.dial(ctx, member.e, how)
+	s, err := dial(pool.Handle(o.Endpoint, o.Identity), ctx)
 	if err != nil {
 		pool.Close()
 		return nil, fmt.Errorf("connect to %s: %w", o.Endpoint.ServerName, unreachable(err))
@@ -54,7 +53,7 @@ func (v *Visit) Close() {
 }
 
 // Lost says whether the connection broke. A statement that had no answer in its time has not lost it: it may have been too long.
-func (v *Visit) Lost() bool { return v.s.broken && !v.s.timedOut }
+func (v *Visit) Lost() bool { return v.s.Broken() && !v.s.TimedOut() }
 
 // ServerState is what a pod has to know of a server.
 type ServerState struct {
@@ -198,11 +197,7 @@ func (t Table) quoted() string { return quoteName(t.Database) + "." + quoteName(
 
 // long reads one row without a time-out of its own.
 func (v *Visit) long(ctx context.Context, query string, into ...any) error {
-	if err := v.s.over(); err != nil {
-		return err
-	}
-	v.s.wire.begin()
-	err := v.s.note(ctx, v.s.conn.QueryRowContext(ctx, query).Scan(into...))
+	err := v.s.LongRow(ctx, query, into...)
 	if isServerError(err, erNoSuchTable, erTableDefChanged) {
 		err = fmt.Errorf("%w: %w", ErrTableGone, err)
 	}
@@ -214,12 +209,7 @@ func (v *Visit) long(ctx context.Context, query string, into ...any) error {
 
 // exec runs a statement without a time-out of its own.
 func (v *Visit) exec(ctx context.Context, query string, args ...any) error {
-	if err := v.s.over(); err != nil {
-		return err
-	}
-	v.s.wire.begin()
-	_, err := v.s.conn.ExecContext(ctx, query, args...)
-	return v.s.note(ctx, err)
+	return v.s.LongExec(ctx, query, args...)
 }
 
 // Heartbeat returns when the operator's availability probe last wrote, as the session sees it; false when it never did.
@@ -234,4 +224,17 @@ func (v *Visit) Heartbeat(ctx context.Context) (time.Time, bool, error) {
 	}
 	moment, err := time.Parse(time.RFC3339Nano, strings.TrimSpace(at.V))
 	return moment, err == nil, err
+}
+
+// SameSeries says whether two versions belong to one series, for example 9.7.1 and 9.7.4.
+func SameSeries(a, b string) bool {
+	return series(a) != "" && series(a) == series(b)
+}
+
+func series(version string) string {
+	parts := strings.SplitN(version, ".", 3)
+	if len(parts) < 3 {
+		return ""
+	}
+	return parts[0] + "." + parts[1]
 }

@@ -9,11 +9,6 @@ import (
 	"strings"
 )
 
-// account is a user or a role.
-type account struct{ user, host string }
-
-func (a account) quoted() string { return quoteName(a.user) + "@" + quoteName(a.host) }
-
 // reservedAccounts are those that every cluster makes itself, and that must not come from another: they are bound to its
 // own certificate authority. Of ours these are exactly three, with every host: MySQL would take one with a host of its own
 // for the operator's. What else begins with nairobi_ is somebody's. MySQL's own are exactly three at localhost. Anonymous accounts are

@@ -2,6 +2,7 @@ package mysql
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
@@ -57,7 +58,7 @@ func (v *Visit) recoveryMark(ctx context.Context, recovery string) (marked, done
 	var name string
 	err = v.s.row(ctx, "SELECT recovery, done FROM "+recoveryTable, nil, &name, &done)
 	switch {
-	case isServerError(err, erNoSuchTable, erBadDatabase), isNoRows(err):
+	case isServerError(err, erNoSuchTable, erBadDatabase), errors.Is(err, sql.ErrNoRows):
 		return false, false, nil
 	case err != nil:
 		return false, false, fmt.Errorf("read the mark of a recovery: %w", err)

@@ -59,7 +59,7 @@ func (v *Visit) interrupt(ctx context.Context, done <-chan struct{}) {
 		return
 	}
 	defer other.Close()
-	for other.exec(ctx, "KILL QUERY ?", v.s.id) == nil {
+	for other.exec(ctx, "KILL QUERY ?", v.s.ID()) == nil {
 		select {
 		case <-done:
 			return
@@ -71,4 +71,4 @@ func (v *Visit) interrupt(ctx context.Context, done <-chan struct{}) {
 }
 
 // Usable says whether the connection can be asked anything more.
-func (v *Visit) Usable() bool { return !v.s.broken }
+func (v *Visit) Usable() bool { return !v.s.Broken() }

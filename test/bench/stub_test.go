@@ -62,7 +62,7 @@ func TestMembersAreObservedAsReady(t *testing.T) {
 	pool := mysql.NewPool(mysql.Options{Dial: w.fleet.dial})
 	t.Cleanup(pool.Close)
 	for ordinal, m := range membersOf(w, c) {
-		o := pool.Member(t.Context(), endpoint(c, m), identity).Observe(t.Context())
+		o := mysql.Open(pool, endpoint(c, m), identity).Observe(t.Context())
 		if o.Access != mysql.AccessVerified || o.Version != serverVersion || !o.MembershipKnown || o.Membership == nil {
 			t.Fatalf("%s: %+v", m.name, o)
 		}
@@ -95,14 +95,14 @@ func TestMembersInsistOnTheOperatorsCertificate(t *testing.T) {
 	m := membersOf(w, c)[1]
 	theirs := stranger
 	theirs.CAPEM = identity.CAPEM
-	if o := pool.Member(t.Context(), endpoint(c, m), theirs).Observe(t.Context()); o.Access != mysql.AccessDenied {
+	if o := mysql.Open(pool, endpoint(c, m), theirs).Observe(t.Context()); o.Access != mysql.AccessDenied {
 		t.Errorf("a certificate of another authority: %s %s", o.Access, o.Reason)
 	}
 	ours := identity
 	ours.CAPEM = stranger.CAPEM
 	e := endpoint(c, m)
 	e.Key = "other"
-	if o := pool.Member(t.Context(), e, ours).Observe(t.Context()); o.Access != mysql.AccessUnverified {
+	if o := mysql.Open(pool, e, ours).Observe(t.Context()); o.Access != mysql.AccessUnverified {
 		t.Errorf("a member of another authority: %s %s", o.Access, o.Reason)
 	}
 	if err := m.admit(mysql.OperatorUser, tls.ConnectionState{}); err == nil {
@@ -116,7 +116,7 @@ func TestChangesAreRefusedAndCounted(t *testing.T) {
 	pool := mysql.NewPool(mysql.Options{Dial: w.fleet.dial, Hook: meter.changed})
 	t.Cleanup(pool.Close)
 	primary := membersOf(w, c)[0]
-	err := pool.Member(t.Context(), endpoint(c, primary), identity).PinSettings(t.Context(), map[string]string{"sync_binlog": "0"})
+	err := mysql.Open(pool, endpoint(c, primary), identity).PinSettings(t.Context(), map[string]string{"sync_binlog": "0"})
 	if err == nil {
 		t.Error("the stub took a change")
 	}
@@ -132,7 +132,7 @@ func TestASecondHandKillsTheFirst(t *testing.T) {
 	hand := func() *mysql.Member {
 		pool := mysql.NewPool(mysql.Options{Dial: w.fleet.dial})
 		t.Cleanup(pool.Close)
-		return pool.Member(t.Context(), endpoint(c, primary), identity)
+		return mysql.Open(pool, endpoint(c, primary), identity)
 	}
 	if err := hand().PinSettings(t.Context(), nil); err != nil {
 		t.Fatal(err)

@@ -145,7 +145,7 @@ func endpoint(s *mysqld.Server) mysql.Endpoint {
 }
 
 func (c *cluster) member(s *mysqld.Server) *mysql.Member {
-	return c.pool.Member(c.t.Context(), endpoint(s), c.operator)
+	return mysql.Open(c.pool, endpoint(s), c.operator)
 }
 
 func (c *cluster) visit(s *mysqld.Server, user string) mysql.VisitOptions {

@@ -111,7 +111,7 @@ func makePrimary(ctx context.Context) (err error) {
 	pods = mysql.Identity{CAPEM: ca, CertPEM: cert, KeyPEM: key}
 	pool := mysql.NewPool(mysql.Options{DialTimeout: time.Minute, StatementTimeout: time.Minute, ChangeTimeout: time.Minute})
 	defer pool.Close()
-	p := pool.Member(ctx, endpoint(primary), operator)
+	p := mysql.Open(pool, endpoint(primary), operator)
 	if err := p.Promote(ctx, mysql.PromoteSpec{}); err != nil {
 		return err
 	}

@@ -98,7 +98,7 @@ func replicas(t *testing.T) map[string]*mysqld.Server {
 		server, err := farm.Start(t.Context(), mysqld.Options{Name: name})
 		must(t, err)
 		t.Cleanup(func() { must(t, farm.Discard(server)) })
-		r := pool.Member(t.Context(), endpoint(server), operator)
+		r := mysql.Open(pool, endpoint(server), operator)
 		must(t, r.CloneFrom(t.Context(), primary.Address()))
 		await(t, name+" is cloned", func() bool {
 			c := r.Observe(t.Context()).Clone
@@ -114,7 +114,7 @@ func follow(t *testing.T, replica *mysqld.Server) {
 	t.Helper()
 	pool := mysql.NewPool(mysql.Options{DialTimeout: time.Minute, StatementTimeout: time.Minute, ChangeTimeout: time.Minute})
 	defer pool.Close()
-	r := pool.Member(t.Context(), endpoint(replica), operator)
+	r := mysql.Open(pool, endpoint(replica), operator)
 	must(t, r.ReplicateFrom(t.Context(), primary.IP(), mysqld.Port))
 	await(t, replica.Name+" follows", func() bool {
 		o := r.Observe(t.Context()).Replication

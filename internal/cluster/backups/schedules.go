@@ -172,7 +172,7 @@ func (r *Backups) ensureBackupAccount(ctx context.Context, s *pass.Pass) error {
 	if !hasWritable(s) || !m.StalledSince.IsZero() && m.StalledSince.Before(s.Observed.Now) || s.Cache.Backups.Account == wanted {
 		return nil
 	}
-	handle, err := r.Database.Member(ctx, s, m.Name)
+	handle, err := r.Database.Member(s, m.Name)
 	if err != nil {
 		return err
 	}

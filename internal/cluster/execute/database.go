@@ -33,8 +33,8 @@ type sqlPort struct {
 }
 
 // Member implements engine.Database.
-func (p sqlPort) Member(ctx context.Context, name string) (engine.Member, error) {
-	m, err := p.r.Database.Member(ctx, p.s, name)
+func (p sqlPort) Member(_ context.Context, name string) (engine.Member, error) {
+	m, err := p.r.Database.Member(p.s, name)
 	if err != nil {
 		return nil, err
 	}

@@ -38,7 +38,7 @@ func (r *Database) readCrashErrors(ctx context.Context, s *pass.Pass) {
 // askCrashError asks a member what it logged before it crashed; the answer is empty when it does not say.
 func (r *Database) askCrashError(ctx context.Context, s *pass.Pass, m *topology.Member) <-chan string {
 	answer, in := make(chan string, 1), m.CurrentInstance()
-	handle := r.handle(ctx, s, m.Name, in.ID, in.Address)
+	handle := r.handle(s, m.Name, in.ID, in.Address)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), crashErrorTimeout)
 	go func() {
 		defer cancel()

@@ -40,7 +40,7 @@ func (r *Database) lookPorts(s *pass.Pass) engine.LookPorts {
 		Threads: pass.Goroutines{}, Clock: r.Clock, ParseGTIDs: gtid.Parse,
 		Server: func(ctx context.Context, m *topology.Member) engine.LookedAt {
 			in := m.CurrentInstance()
-			handle := r.handle(ctx, s, m.Name, in.ID, in.Address)
+			handle := r.handle(s, m.Name, in.ID, in.Address)
 			handle.WatchSettings(s.SettingNames())
 			return handle
 		},
@@ -84,13 +84,13 @@ func (r *Database) readInService(ctx context.Context, s *pass.Pass) error {
 }
 
 // Member returns the SQL handle of a member as it was observed.
-func (r *Database) Member(ctx context.Context, s *pass.Pass, name string) (*mysql.Member, error) {
+func (r *Database) Member(s *pass.Pass, name string) (*mysql.Member, error) {
 	m := s.Observed.Members[name]
 	if m == nil || m.CurrentInstance() == nil || m.CurrentInstance().Address == "" {
 		return nil, fmt.Errorf("%s has no address", name)
 	}
 	in := m.CurrentInstance()
-	return r.handle(ctx, s, name, in.ID, in.Address), nil
+	return r.handle(s, name, in.ID, in.Address), nil
 }
 
 // databaseReady says whether the application database is as it was wanted last, and no password of before has outlived its

@@ -36,7 +36,7 @@ func (r *Database) knock(ctx context.Context, s *pass.Pass, m *topology.Member) 
 	}
 	ended := make(chan struct{})
 	s.Cache.Looks.Knocks[in.ID] = ended
-	member := r.handle(ctx, s, m.Name, in.ID, in.Address)
+	member := r.handle(s, m.Name, in.ID, in.Address)
 	cluster := client.ObjectKeyFromObject(s.Cluster)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), knockFor)
 	go func() {

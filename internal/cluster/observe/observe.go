@@ -2,7 +2,6 @@
 package observe
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -27,8 +26,8 @@ type Database struct {
 }
 
 // handle returns the SQL handle of a member's instance.
-func (r *Database) handle(ctx context.Context, s *pass.Pass, member, instanceID, address string) *mysql.Member {
-	return r.SQL.Member(ctx, mysql.Endpoint{
+func (r *Database) handle(s *pass.Pass, member, instanceID, address string) *mysql.Member {
+	return mysql.Open(r.SQL, mysql.Endpoint{
 		Key:        s.UID() + "/" + member + "/" + instanceID,
 		Address:    net.JoinHostPort(address, strconv.Itoa(v1alpha1.MySQLPort)),
 		ServerName: resources.MemberDNSNames(s.Cluster, member, "")[0],

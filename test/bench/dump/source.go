@@ -58,7 +58,7 @@ func promote(ctx context.Context, farm *mysqld.Farm, s *mysqld.Server) error {
 	pool := mysql.NewPool(mysql.Options{DialTimeout: time.Minute, StatementTimeout: time.Minute, ChangeTimeout: time.Minute})
 	defer pool.Close()
 	endpoint := mysql.Endpoint{Key: s.InstanceID(), Address: s.Address(), ServerName: s.DNSName()}
-	p := pool.Member(ctx, endpoint, mysql.Identity{CAPEM: ca, CertPEM: cert, KeyPEM: key})
+	p := mysql.Open(pool, endpoint, mysql.Identity{CAPEM: ca, CertPEM: cert, KeyPEM: key})
 	if err := p.Promote(ctx, mysql.PromoteSpec{}); err != nil {
 		return err
 	}

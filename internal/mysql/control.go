@@ -26,12 +26,8 @@ const (
 	restAfter = time.Minute
 )
 
-// Claim takes control of a member once: it asks for the lease, takes the lock on the member, killing a holder that is not us, and asks
-// for the lease once more. A new leader claims every member that it reaches before it decides anything. The session for that is
-// closed again unless the server is filling up: a leader of thousands of members needs one on hardly any.
-// It fails with ErrLeaseRefused, ErrUnreachable or ErrLockHeld.
-func (m *Member) Claim(ctx context.Context) (err error) {
-	defer m.annotate(&err, "claim the writing session")
+// Claim opens the writing session, and closes it again unless the server is filling up.
+func (m *Handle) Claim(ctx context.Context) error {
 	if err := m.control(ctx, func(*session) error { return nil }); err != nil {
 		return err
 	}
@@ -40,7 +36,7 @@ func (m *Member) Claim(ctx context.Context) (err error) {
 }
 
 // control runs f in the member's writing session, one caller at a time.
-func (m *Member) control(ctx context.Context, f func(*session) error) error {
+func (m *Handle) control(ctx context.Context, f func(*session) error) error {
 	slot := &m.e.writer
 	if err := slot.take(ctx); err != nil {
 		return err
@@ -67,7 +63,7 @@ func (m *Member) control(ctx context.Context, f func(*session) error) error {
 // opens a session, and again when it has the lock.
 //
 // That of a server that fills up is kept. Its clients may take every place that it has while their commits wait for the operator.
-func (m *Member) rest(unused time.Duration) {
+func (m *Handle) rest(unused time.Duration) {
 	slot := &m.e.writer
 	if m.e.fillsUp.Load() || !slot.tryTake() {
 		return
@@ -87,7 +83,7 @@ func holdsControl(ctx context.Context, s *session) (bool, error) {
 // openControl opens a session that holds the lock. The lease is asked for again when the lock is held: we may have stood still
 // in between, for as long as it takes another to become leader, and to claim this member before us. From then on a new leader's
 // claim kills the session, whenever it comes.
-func (m *Member) openControl(ctx context.Context) (*session, error) {
+func (m *Handle) openControl(ctx context.Context) (*session, error) {
 	if err := m.askLease(ctx); err != nil {
 		return nil, err
 	}
@@ -106,7 +102,8 @@ func (m *Member) openControl(ctx context.Context) (*session, error) {
 	return s, nil
 }
 
-func (m *Member) askLease(ctx context.Context) error {
+// askLease fails with ErrLeaseRefused unless the lease is confirmed.
+func (m *Handle) askLease(ctx context.Context) error {
 	if err := m.pool.options.Lease(ctx); err != nil {
 		return fmt.Errorf("%w: %w", ErrLeaseRefused, err)
 	}
@@ -169,7 +166,7 @@ func killIdle(ctx context.Context, s *session, lock string) error {
 // transact runs f in a session of its own, while the writing session proves that we are the one hand.
 // A commit in f may wait for acknowledgements without end: then the error is ErrCommitsPending, the commit stays
 // where it is (fact 2), and transact refuses to start another until it is over.
-func (m *Member) transact(ctx context.Context, f func(*session) error) error {
+func (m *Handle) transact(ctx context.Context, f func(*session) error) error {
 	return m.control(ctx, func(control *session) error {
 		s, err := m.dialBeside(ctx, control)
 		if err != nil {
@@ -226,6 +223,33 @@ func underControl(ctx context.Context, s, control *session, lock string) error {
 	return nil
 }
 
+// Detached runs f in a session of its own, which outlives the call and ctx, under CloneLock: a new leader ends it as long as f runs no
+// statement. The channel gets what f returns, unless nobody is there to see it. Forget and Close cut it off.
+func (m *Handle) Detached(ctx context.Context, control *session, f func(context.Context, *session) error) (<-chan error, error) {
+	s, err := m.dialBeside(ctx, control)
+	if err != nil {
+		return nil, unreachable(err)
+	}
+	if err := underControl(ctx, s, control, cloneLock); err != nil {
+		s.close()
+		if errors.Is(err, errLockTaken) {
+			err = errors.Join(err, killIdle(ctx, control, cloneLock)) // of an attempt that we gave up
+		}
+		return nil, err
+	}
+	result := make(chan error, 1)
+	m.pool.running.Add(1)
+	go func() {
+		defer m.pool.running.Done()
+		defer s.close()
+		detached := context.WithoutCancel(ctx)
+		err := f(detached, s)
+		s.release(detached, cloneLock)
+		result <- err
+	}()
+	return result, nil
+}
+
 // release gives a lock back that the session may hold, before it is closed: a server that is busy notices the end of a session
 // some time later, and until then the next one would take it for one that still waits.
 func (s *session) release(ctx context.Context, lock string) {
@@ -234,44 +258,4 @@ func (s *session) release(ctx context.Context, lock string) {
 	}
 	var had sql.Null[int64]
 	_ = s.row(context.WithoutCancel(ctx), "SELECT RELEASE_LOCK(?)", []any{lock}, &had) // the end of the session does the same
-}
-
-// pendingOr makes err an ErrCommitsPending when sessions wait for acknowledgements.
-func pendingOr(ctx context.Context, s *session, err error) error {
-	if waiting, e := pendingCommits(ctx, s); e == nil && waiting > 0 {
-		return fmt.Errorf("%w (%d): %w", ErrCommitsPending, waiting, err)
-	}
-	return err
-}
-
-// pendingCommits counts the sessions that wait for a semi-sync acknowledgement.
-func pendingCommits(ctx context.Context, s *session) (int, error) {
-	var waiting int
-	err := s.row(ctx, `SELECT COALESCE(MAX(CAST(VARIABLE_VALUE AS SIGNED)), 0) FROM performance_schema.global_status
-		WHERE VARIABLE_NAME = 'Rpl_semi_sync_source_wait_sessions'`, nil, &waiting)
-	if err != nil {
-		return 0, fmt.Errorf("count the waiting commits: %w", err)
-	}
-	return waiting, nil
-}
-
-// refuseWhilePending fails with ErrCommitsPending when sessions wait for a semi-sync acknowledgement.
-func refuseWhilePending(ctx context.Context, s *session) error {
-	waiting, err := pendingCommits(ctx, s)
-	if err == nil && waiting > 0 {
-		err = fmt.Errorf("%w (%d)", ErrCommitsPending, waiting)
-	}
-	return err
-}
-
-// pause waits, unless ctx ends first.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return contextError(ctx)
-	}
 }

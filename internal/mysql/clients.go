@@ -1,0 +1,36 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+)
+
+// endSessions kills the sessions whose ids a query finds, and counts them.
+func endSessions(ctx context.Context, s *session, which string) (ended int, err error) {
+	var found []uint64
+	err = s.rows(ctx, which, nil, func(rows *sql.Rows) error {
+		var id uint64
+		if err := rows.Scan(&id); err != nil {
+			return err
+		}
+		found = append(found, id)
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("look for sessions in the way: %w", err)
+	}
+	for _, id := range found {
+		if err := s.kill(ctx, id); err != nil {
+			return ended, err
+		}
+		ended++
+	}
+	return ended, nil
+}
+
+// theirs is the condition for sessions of clients. Ours, the replicas' and the server's own are not among them.
+const theirs = "PROCESSLIST_ID IS NOT NULL AND PROCESSLIST_USER NOT IN ('" + OperatorUser + "', '" + ReplicationUser + "', 'system user')"
+
+// createDatabase makes the operator's own database.
+const createDatabase = "CREATE DATABASE IF NOT EXISTS nairobi_mysql"

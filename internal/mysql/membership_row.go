@@ -1,0 +1,27 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+)
+
+// readMembership reads the membership row. known is false when it could not be read; a missing table, or an empty one,
+// is known to be no row.
+func readMembership(ctx context.Context, s *session) (row *Membership, known bool) {
+	row = &Membership{}
+	var voters, previous string
+	err := s.row(ctx, "SELECT epoch, leader, voters, previous, w FROM nairobi_mysql.membership WHERE id = 1", nil,
+		&row.Epoch, &row.Primary, &voters, &previous, &row.W)
+	switch {
+	case errors.Is(err, sql.ErrNoRows), isServerError(err, erNoSuchTable, erBadDatabase):
+		return nil, true
+	case err != nil:
+		return nil, false
+	}
+	if json.Unmarshal([]byte(voters), &row.Voters) != nil || json.Unmarshal([]byte(previous), &row.Previous) != nil {
+		return nil, false
+	}
+	return row, true
+}

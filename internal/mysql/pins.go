@@ -1,0 +1,44 @@
+package mysql
+
+// SourceTimeout is the semi-sync time-out of a source in milliseconds: 49 days, the largest value that MySQL takes, so
+// that no outage ends in a commit without acknowledgement.
+const SourceTimeout = "4294967295"
+
+// PinnedSettings are the dynamic variables that the promise of no lost commit rests on (DESIGN §5), with their values.
+// They are in my.cnf too; whoever changes them at run time is overruled by PinSettings.
+// What belongs to a member's role (super_read_only, who waits, who acknowledges) is set by the methods for it.
+func PinnedSettings() map[string]string {
+	return map[string]string{
+		"sync_binlog":                          "1",
+		"binlog_error_action":                  "ABORT_SERVER", // else a full disk ends the log, and commits go on without it
+		"innodb_flush_log_at_trx_commit":       "1",
+		"innodb_doublewrite":                   "ON",
+		"sync_relay_log":                       "1", // else a power cut loses what was acknowledged (fact 11)
+		"rpl_semi_sync_source_wait_point":      "AFTER_SYNC",
+		"rpl_semi_sync_source_wait_no_replica": "ON",
+		"rpl_semi_sync_source_timeout":         SourceTimeout,
+		"replica_net_timeout":                  "4", // seconds; with a heartbeat of 1 s (fact 14)
+	}
+}
+
+// ReadOnlyPins are those that only my.cnf and a restart can change: Observe shows them, nothing can put them back. A member
+// on which one differs was tampered with, and keeps none of the promises that a vote rests on.
+func ReadOnlyPins() map[string]string {
+	return map[string]string{
+		"relay_log_recovery":            "OFF", // ON throws away what was acknowledged but not applied (fact 10)
+		"log_bin":                       "ON",
+		"log_replica_updates":           "ON",
+		"gtid_mode":                     "ON",
+		"enforce_gtid_consistency":      "ON",
+		"performance_schema":            "ON", // half of what Observe reads comes from it
+		"skip_replica_start":            "ON",
+		"disabled_storage_engines":      "MyISAM,ARCHIVE,BLACKHOLE,CSV,FEDERATED,MERGE,MRG_MYISAM,EXAMPLE,MEMORY",
+		"replica_preserve_commit_order": "ON", // dynamic, but only while the applier stands still
+	}
+}
+
+// MaxConnections is the variable that says how many connections a server takes.
+const MaxConnections = "max_connections"
+
+// persistedLoad is OFF on a server that was started without what is persisted.
+const persistedLoad = "persisted_globals_load"

@@ -22,7 +22,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto"
 )
 
-// account is an AWS account of a test's own: nothing that other tests make is in it, and moto, which looks at each thing
+// Account is an AWS account of a test's own: nothing that other tests make is in it, and moto, which looks at each thing
 // of an account for each call, stays fast.
 type account struct {
 	// id is empty for the account of the lab's own keys, which tests about accounts and credentials share.

@@ -37,7 +37,7 @@ import (
 )
 
 const (
-	// patience is how long, in real time, a cluster may take from one state to the next: a second or two when nothing
+	// Patience is how long, in real time, a cluster may take from one state to the next: a second or two when nothing
 	// else is going on.
 	patience = 2 * time.Minute
 	// watchPause stands in for the watch that wakes the operator after a pass that asked for no other.
@@ -48,7 +48,7 @@ const (
 
 var serial atomic.Int64
 
-// world is a namespace with one cluster in it, an AWS account, and a proxy in front of that.
+// World is a namespace with one cluster in it, an AWS account, and a proxy in front of that.
 type world struct {
 	t       *testing.T
 	client  client.Client

@@ -22,7 +22,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/mysqld"
 )
 
-// world is a real primary with a real replica, and a server that is empty.
+// World is a real primary with a real replica, and a server that is empty.
 type world struct {
 	farm             *mysqld.Farm
 	primary, replica *mysqld.Server

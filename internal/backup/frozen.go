@@ -74,7 +74,7 @@ func (d *dump) awaitUnprepared(ctx context.Context, deadline time.Time) error {
 	}
 }
 
-// pause waits, or says why there is nothing to wait for any more.
+// Pause waits, or says why there is nothing to wait for any more.
 func pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():

@@ -13,8 +13,8 @@ import (
 	driver "github.com/go-sql-driver/mysql"
 )
 
-// classify says what a failed dial or a failed statement means for the access to a member.
-func classify(err error) (Access, string) {
+// Classify says what a failed dial or a failed statement means for the access to a member.
+func Classify(err error) (Access, string) {
 	switch {
 	case err == nil:
 		return AccessVerified, ""
@@ -24,21 +24,21 @@ func classify(err error) (Access, string) {
 		return AccessDenied, "the member does not accept the operator's certificate: " + errNotAccepted.Error()
 	case isTLSAlert(err):
 		return AccessDenied, "the member does not accept the operator's certificate: " + stable(err)
-	case isServerError(err, erServerShutdown):
+	case IsServerError(err, erServerShutdown):
 		return AccessRefused, "the server is shutting down"
-	case isServerError(err, erQueryInterrupted):
+	case IsServerError(err, ErQueryInterrupted):
 		return AccessRefused, "the server ended the session" // as it does while it starts and ends
-	case isServerError(err, erTooManyConnections):
+	case IsServerError(err, ErTooManyConnections):
 		return AccessDenied, "too many connections"
-	case serverErrorNumber(err) != 0:
+	case ServerErrorNumber(err) != 0:
 		return AccessDenied, err.Error()
 	case isTimeout(err):
-		return AccessSilent, errDeadline.Error()
+		return AccessSilent, ErrDeadline.Error()
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTDOWN):
 		return AccessSilent, "no route to the address"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return AccessRefused, "connection refused"
-	case isHangUp(err):
+	case IsHangUp(err):
 		return AccessRefused, "connection closed"
 	default:
 		return AccessSilent, stable(err)
@@ -95,15 +95,15 @@ func isTLSAlert(err error) bool {
 	return errors.As(err, &alert) || (errors.As(err, &operation) && operation.Op == "remote error")
 }
 
-// isHangUp says that the peer ended the connection.
-func isHangUp(err error) bool {
+// IsHangUp says that the peer ended the connection.
+func IsHangUp(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, driver.ErrInvalidConn) || errors.Is(err, sqldriver.ErrBadConn) ||
 		errors.Is(err, errForgotten)
 }
 
-// unreachable wraps a failed dial for callers that need a session: the class is in the text, ErrUnreachable in the chain.
-func unreachable(err error) error {
-	access, reason := classify(err)
+// Unreachable wraps a failed dial for callers that need a session: the class is in the text, ErrUnreachable in the chain.
+func Unreachable(err error) error {
+	access, reason := Classify(err)
 	return fmt.Errorf("%w: %s: %s", ErrUnreachable, access, reason)
 }

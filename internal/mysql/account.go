@@ -1,6 +1,6 @@
 package mysql
 
-// account is a user or a role.
-type account struct{ user, host string }
+// Account is a user or a role.
+type Account struct{ User, Host string }
 
-func (a account) quoted() string { return quoteName(a.user) + "@" + quoteName(a.host) }
+func (a Account) Quoted() string { return QuoteName(a.User) + "@" + QuoteName(a.Host) }

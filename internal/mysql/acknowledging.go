@@ -7,14 +7,14 @@ import (
 )
 
 const (
-	// strangerThreads are the sessions that read the binary log with semi-sync on and another account than the members'. A
+	// StrangerThreads are the sessions that read the binary log with semi-sync on and another account than the members'. A
 	// replica asks for semi-sync by a user variable, whose name was rpl_semi_sync_slave before MySQL 8.0.26.
-	strangerThreads = `FROM performance_schema.threads WHERE PROCESSLIST_COMMAND IN ('Binlog Dump', 'Binlog Dump GTID') AND PROCESSLIST_USER <> '` + ReplicationUser + `'
+	StrangerThreads = `FROM performance_schema.threads WHERE PROCESSLIST_COMMAND IN ('Binlog Dump', 'Binlog Dump GTID') AND PROCESSLIST_USER <> '` + ReplicationUser + `'
 		AND EXISTS (SELECT 1 FROM performance_schema.user_variables_by_thread v WHERE v.THREAD_ID = threads.THREAD_ID
 			AND v.VARIABLE_NAME IN ('rpl_semi_sync_replica', 'rpl_semi_sync_slave') AND v.VARIABLE_VALUE NOT IN ('', '0'))`
 
 	// strangerSessions reads them as facts.
-	strangerSessions = `SELECT '` + factStranger + `', CONVERT(PROCESSLIST_ID USING utf8mb4), CONVERT(CONCAT(PROCESSLIST_USER, '@', PROCESSLIST_HOST) USING utf8mb4) ` + strangerThreads
+	strangerSessions = `SELECT '` + factStranger + `', CONVERT(PROCESSLIST_ID USING utf8mb4), CONVERT(CONCAT(PROCESSLIST_USER, '@', PROCESSLIST_HOST) USING utf8mb4) ` + StrangerThreads
 )
 
 // Variables with which a server turns clients or their writes away.

@@ -13,8 +13,8 @@ import (
 //
 // It refuses with ErrWritable, ErrReplicates and ErrNothingThere.
 func (m *Member) Adopt(ctx context.Context) (err error) {
-	defer m.h.annotate(&err, "adopt the data")
-	return m.h.transact(ctx, func(s *session) error {
+	defer m.h.Annotate(&err, "adopt the data")
+	return m.h.Transact(ctx, func(s *Session) error {
 		if err := refuseUnadoptable(ctx, s); err != nil {
 			return err
 		}
@@ -25,7 +25,7 @@ func (m *Member) Adopt(ctx context.Context) (err error) {
 			{"adopt/no-foreign-keys", "SET SESSION foreign_key_checks = OFF"}, // one of somebody's tables may refer to ours
 			{"adopt/drop-database", "DROP DATABASE IF EXISTS nairobi_mysql"},
 		} {
-			if err := s.change(ctx, step.op, step.query); err != nil {
+			if err := s.Change(ctx, step.op, step.query); err != nil {
 				return err
 			}
 		}
@@ -37,11 +37,11 @@ func (m *Member) Adopt(ctx context.Context) (err error) {
 }
 
 // refuseUnadoptable fails on a server that is in use, or that holds nothing.
-func refuseUnadoptable(ctx context.Context, s *session) error {
+func refuseUnadoptable(ctx context.Context, s *Session) error {
 	if err := refuseWritable(ctx, s); err != nil {
 		return err
 	}
-	status, err := replicationStatus(ctx, s)
+	status, err := ReplicationStatus(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -49,10 +49,10 @@ func refuseUnadoptable(ctx context.Context, s *session) error {
 		return fmt.Errorf("%w: %s", ErrReplicates, status.SourceHost)
 	}
 	var executed string
-	if err := s.row(ctx, "SELECT @@GLOBAL.gtid_executed", nil, &executed); err != nil {
+	if err := s.Row(ctx, "SELECT @@GLOBAL.gtid_executed", nil, &executed); err != nil {
 		return fmt.Errorf("read the executed GTIDs: %w", err)
 	}
-	if compact(executed) == "" {
+	if Compact(executed) == "" {
 		return ErrNothingThere
 	}
 	return nil
@@ -60,11 +60,11 @@ func refuseUnadoptable(ctx context.Context, s *session) error {
 
 // dropForeignAccounts drops the operator's accounts that are bound to another cluster's authority. That of the backup pods is
 // made again when it is needed.
-func dropForeignAccounts(ctx context.Context, s *session) error {
-	var accounts []account
-	err := s.rows(ctx, `SELECT User, Host FROM mysql.user WHERE User IN ('nairobi_operator', 'nairobi_replication', 'nairobi_backup') AND NOT (Host = '%' AND User IN ('nairobi_operator', 'nairobi_replication'))`, nil, func(rows *sql.Rows) error {
-		var a account
-		if err := rows.Scan(&a.user, &a.host); err != nil {
+func dropForeignAccounts(ctx context.Context, s *Session) error {
+	var accounts []Account
+	err := s.Rows(ctx, `SELECT User, Host FROM mysql.user WHERE User IN ('nairobi_operator', 'nairobi_replication', 'nairobi_backup') AND NOT (Host = '%' AND User IN ('nairobi_operator', 'nairobi_replication'))`, nil, func(rows *sql.Rows) error {
+		var a Account
+		if err := rows.Scan(&a.User, &a.Host); err != nil {
 			return err
 		}
 		accounts = append(accounts, a)
@@ -74,7 +74,7 @@ func dropForeignAccounts(ctx context.Context, s *session) error {
 		return fmt.Errorf("list the accounts: %w", err)
 	}
 	for _, a := range accounts {
-		if err := s.change(ctx, "adopt/drop-account", "DROP USER IF EXISTS "+a.quoted()); err != nil {
+		if err := s.Change(ctx, "adopt/drop-account", "DROP USER IF EXISTS "+a.Quoted()); err != nil {
 			return err
 		}
 	}

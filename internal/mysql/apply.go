@@ -10,9 +10,9 @@ import (
 // lies in its relay log. A former primary that receives already may still wait for acknowledgements itself, as its applier
 // would (fact 7): that ends before. Sessions of clients that hold the applier up are ended. Errors are those of WaitApplied, and ErrCommitsPending.
 func (m *Member) ApplyReceived(ctx context.Context, gtids string, timeout time.Duration) (err error) {
-	defer m.h.annotate(&err, "apply what was received")
-	return m.h.control(ctx, func(s *session) error {
-		status, err := replicationStatus(ctx, s)
+	defer m.h.Annotate(&err, "apply what was received")
+	return m.h.Control(ctx, func(s *Session) error {
+		status, err := ReplicationStatus(ctx, s)
 		if err != nil {
 			return err
 		}
@@ -25,7 +25,7 @@ func (m *Member) ApplyReceived(ctx context.Context, gtids string, timeout time.D
 				if err := leaveSource(ctx, s); err != nil {
 					return err
 				}
-				if err := s.change(ctx, "promote/start-applier", "START REPLICA SQL_THREAD"); err != nil {
+				if err := s.Change(ctx, "promote/start-applier", "START REPLICA SQL_THREAD"); err != nil {
 					return err
 				}
 			}

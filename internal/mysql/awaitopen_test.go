@@ -1,4 +1,4 @@
-package mysql
+package mysql_test
 
 import (
 	"context"
@@ -6,6 +6,9 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/test/mysqltest"
 )
 
 // TestAwaitOpen: a port that begins to take connections is noticed, one that always did is no news.
@@ -16,7 +19,7 @@ func TestAwaitOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	var refused atomic.Int64
-	pool := NewPool(Options{Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+	pool := mysql.NewPool(mysql.Options{Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
 		if err != nil {
 			refused.Add(1)
@@ -24,7 +27,7 @@ func TestAwaitOpen(t *testing.T) {
 		return conn, err
 	}})
 	t.Cleanup(pool.Close)
-	member := Open(pool, Endpoint{Key: "x", Address: listener.Addr().String()}, Identity{})
+	member := mysql.Open(pool, mysql.Endpoint{Key: "x", Address: listener.Addr().String()}, mysql.Identity{})
 	// The pause bounds the try, too: one that was given up on a busy machine would be taken for a port that was closed.
 	if member.AwaitOpen(t.Context(), time.Minute) {
 		t.Error("a port that was open at the first try is said to have opened")
@@ -42,7 +45,7 @@ func TestAwaitOpen(t *testing.T) {
 	opened := make(chan bool, 1)
 	before := refused.Load()
 	go func() { opened <- member.AwaitOpen(t.Context(), pause) }()
-	for deadline := time.Now().Add(patience); refused.Load() == before; time.Sleep(pause) {
+	for deadline := time.Now().Add(mysqltest.Patience); refused.Load() == before; time.Sleep(pause) {
 		if time.Now().After(deadline) {
 			t.Fatal("nobody tried the port while it was closed")
 		}
@@ -57,7 +60,7 @@ func TestAwaitOpen(t *testing.T) {
 		if !is {
 			t.Error("a port that opened is not said to have")
 		}
-	case <-time.After(patience):
-		t.Fatalf("nobody noticed within %s that the port is open", patience)
+	case <-time.After(mysqltest.Patience):
+		t.Fatalf("nobody noticed within %s that the port is open", mysqltest.Patience)
 	}
 }

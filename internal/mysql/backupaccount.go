@@ -15,13 +15,13 @@ const backupPrivileges = "SELECT, SHOW VIEW, TRIGGER, EVENT, LOCK TABLES, FLUSH_
 // the cluster's authority and to the subject of their certificate. Its limit of connections, which it never reaches, keeps the
 // global max_user_connections from it. It writes only what is not as it should be.
 func (m *Member) EnsureBackupAccount(ctx context.Context, issuerDN, subjectDN string) (changed bool, err error) {
-	defer m.h.annotate(&err, "set up the account of the backup pods")
+	defer m.h.Annotate(&err, "set up the account of the backup pods")
 	if issuerDN == "" || subjectDN == "" {
 		return false, fmt.Errorf("%w: the authority or the subject is empty", ErrInvalidArgument)
 	}
 	var present bool
-	if err := m.h.control(ctx, func(s *session) error {
-		return s.row(ctx, `SELECT EXISTS(SELECT 1 FROM mysql.user WHERE User = ? AND Host = '%' AND ssl_type = 'SPECIFIED' AND x509_issuer = ? AND x509_subject = ?
+	if err := m.h.Control(ctx, func(s *Session) error {
+		return s.Row(ctx, `SELECT EXISTS(SELECT 1 FROM mysql.user WHERE User = ? AND Host = '%' AND ssl_type = 'SPECIFIED' AND x509_issuer = ? AND x509_subject = ?
 			AND account_locked = 'N' AND password_expired = 'N' AND max_user_connections = 1000 AND Select_priv = 'Y' AND Show_view_priv = 'Y' AND Trigger_priv = 'Y' AND Event_priv = 'Y'
 			AND Lock_tables_priv = 'Y' AND Reload_priv = 'N' AND Process_priv = 'Y' AND Repl_client_priv = 'Y' AND Repl_slave_priv = 'Y')
 			AND (SELECT COUNT(*) FROM mysql.global_grants WHERE USER = ? AND HOST = '%' AND PRIV IN ('FLUSH_TABLES', 'SHOW_ROUTINE', 'XA_RECOVER_ADMIN', 'RESOURCE_GROUP_USER')) = 4`,
@@ -30,7 +30,7 @@ func (m *Member) EnsureBackupAccount(ctx context.Context, issuerDN, subjectDN st
 		return false, err
 	}
 	const name = "'" + BackupUser + "'@'%'"
-	err = m.h.transact(ctx, func(s *session) error {
+	err = m.h.Transact(ctx, func(s *Session) error {
 		for _, statement := range []struct {
 			op, query string
 			args      []any
@@ -40,7 +40,7 @@ func (m *Member) EnsureBackupAccount(ctx context.Context, issuerDN, subjectDN st
 			{"backup/grant", "GRANT " + backupPrivileges + " ON *.* TO " + name, nil},
 			{"backup/revoke", "REVOKE RELOAD ON *.* FROM " + name, nil},
 		} {
-			if err := s.change(ctx, statement.op, statement.query, statement.args...); err != nil {
+			if err := s.Change(ctx, statement.op, statement.query, statement.args...); err != nil {
 				return err
 			}
 		}

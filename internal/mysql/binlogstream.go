@@ -48,7 +48,7 @@ func OpenBinlogStream(ctx context.Context, o VisitOptions, who Follower, have gt
 	s := &BinlogStream{conn: link}
 	if err := s.begin(who, have); err != nil {
 		s.Close()
-		return nil, fmt.Errorf("follow the binary log of %s: %w", o.Endpoint.ServerName, unreachable(err))
+		return nil, fmt.Errorf("follow the binary log of %s: %w", o.Endpoint.ServerName, Unreachable(err))
 	}
 	return s, nil
 }
@@ -56,7 +56,7 @@ func OpenBinlogStream(ctx context.Context, o VisitOptions, who Follower, have gt
 // packets opens a connection on which packets are read and written as they are. What is done on it must be over before
 // DialTimeout, unless its deadline is moved.
 func packets(ctx context.Context, o VisitOptions) (*goclient.Conn, error) {
-	config, err := clientTLS(o.Endpoint, o.Identity)
+	config, err := ClientTLS(o.Endpoint, o.Identity)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func packets(ctx context.Context, o VisitOptions) (*goclient.Conn, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, unreachable(err)
+		return nil, Unreachable(err)
 	}
 	return link, nil
 }
@@ -147,7 +147,7 @@ func (s *BinlogStream) Next(ctx context.Context, to io.Writer) error {
 	case p.failure != nil:
 		return p.failure
 	case err != nil:
-		return fmt.Errorf("read the binary log: %w", unreachable(err))
+		return fmt.Errorf("read the binary log: %w", Unreachable(err))
 	case p.kind == gomysql.OK_HEADER && p.begun:
 		return nil
 	case p.kind == gomysql.ERR_HEADER && p.begun:

@@ -11,7 +11,7 @@ import (
 // sees to that. A context that ends costs the driver a message to a goroutine and back for each statement, database/sql another
 // goroutine, and the clock a timer; a thousand clusters are written to each second.
 type bound struct {
-	s      *session
+	s      *Session
 	caller context.Context //nolint:containedctx // of the one statement
 	// ctx has the caller's values and never ends: it is what the driver gets.
 	ctx   context.Context //nolint:containedctx // of the one statement
@@ -23,7 +23,7 @@ type bound struct {
 var longAgo = time.Unix(1, 0)
 
 // bind begins a statement that may take limit, which is more than zero. Call release when it is over.
-func (s *session) bind(ctx context.Context, limit time.Duration) bound {
+func (s *Session) bind(ctx context.Context, limit time.Duration) bound {
 	s.wire.begin()
 	b := bound{s: s, caller: ctx, ctx: context.WithoutCancel(ctx), until: time.Now().Add(limit)} //nolint:forbidigo // the kernel's own clock
 	if end, ok := ctx.Deadline(); ok && end.Before(b.until) {
@@ -42,8 +42,8 @@ func (s *session) bind(ctx context.Context, limit time.Duration) bound {
 
 // note gives the statement's error its meaning, and marks the session broken when it is anything but an answer of the server.
 func (b bound) note(err error) error {
-	if err != nil && serverErrorNumber(err) == 0 && !errors.Is(err, sql.ErrNoRows) && b.caller.Err() == nil && !time.Now().Before(b.until) { //nolint:forbidigo // the kernel's own clock
-		err = errDeadline // the driver says "invalid connection"
+	if err != nil && ServerErrorNumber(err) == 0 && !errors.Is(err, sql.ErrNoRows) && b.caller.Err() == nil && !time.Now().Before(b.until) { //nolint:forbidigo // the kernel's own clock
+		err = ErrDeadline // the driver says "invalid connection"
 	}
 	return b.s.note(b.caller, err)
 }
@@ -53,7 +53,7 @@ func (b bound) note(err error) error {
 func (b bound) release() {
 	if b.stop != nil && !b.stop() {
 		if !b.s.broken {
-			b.s.broken, b.s.timedOut, b.s.failure = true, true, contextError(b.caller)
+			b.s.broken, b.s.timedOut, b.s.failure = true, true, ContextError(b.caller)
 		}
 		return
 	}

@@ -1,22 +1,25 @@
-package mysql
+package mysql_test
 
 import (
 	"context"
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/test/mysqltest"
 )
 
 // TestNothingIsSentForACallerThatIsGone: between two statements of an action its caller is told to stop. The next one must not
 // reach the server, however fast it is.
 func TestNothingIsSentForACallerThatIsGone(t *testing.T) {
-	w := theWorld(t)
-	db := root(t, w.servers[2])
-	before := value(t, db, "SELECT @@GLOBAL.max_connections")
+	w := mysqltest.TheWorld(t)
+	db := mysqltest.Root(t, w.Servers[2])
+	before := mysqltest.Value(t, db, "SELECT @@GLOBAL.max_connections")
 	t.Cleanup(func() { _, _ = db.ExecContext(context.Background(), "SET GLOBAL max_connections = "+before) })
 	for range 20 {
 		ctx, cancel := context.WithCancel(t.Context())
-		p := newPool(t, func(o *Options) {
+		p := mysqltest.NewPool(t, func(o *mysql.Options) {
 			o.Hook = func(op, phase string) error {
 				if op == "connections/limit" && phase == "before" {
 					cancel()
@@ -24,13 +27,13 @@ func TestNothingIsSentForACallerThatIsGone(t *testing.T) {
 				return nil
 			}
 		})
-		m := Open(p, endpointOf(w.servers[2]), w.identity())
+		m := mysql.Open(p, mysqltest.EndpointOf(w.Servers[2]), w.Identity())
 		err := m.SetMaxConnections(ctx, 777)
 		cancel()
 		if !errors.Is(err, context.Canceled) {
 			t.Fatalf("got error %v", err)
 		}
-		if now := value(t, db, "SELECT @@GLOBAL.max_connections"); now != before {
+		if now := mysqltest.Value(t, db, "SELECT @@GLOBAL.max_connections"); now != before {
 			t.Fatalf("max_connections was set to %s", now)
 		}
 		p.Close()
@@ -40,29 +43,29 @@ func TestNothingIsSentForACallerThatIsGone(t *testing.T) {
 // TestSessionIsNotUsedAfterItWasCut: a caller whose time ends when the answer is there already has it, and nobody uses the connection
 // after that, which may be cut off at any moment.
 func TestSessionIsNotUsedAfterItWasCut(t *testing.T) {
-	w := theWorld(t)
-	p := newPool(t, nil)
-	m := p.Handle(endpointOf(w.servers[2]), w.identity())
+	w := mysqltest.TheWorld(t)
+	p := mysqltest.NewPool(t, nil)
+	m := p.Handle(mysqltest.EndpointOf(w.Servers[2]), w.Identity())
 	s, err := m.Dial(t.Context())
-	must(t, err)
-	defer s.close()
+	mysqltest.Must(t, err)
+	defer s.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	b := s.Bind(ctx, time.Minute)
 	var one int
-	must(t, b.Read("SELECT 1", &one))
+	mysqltest.Must(t, b.Read("SELECT 1", &one))
 	cancel()
-	waitFor(t, "the connection is cut off", func() bool { return !b.Stop() })
+	mysqltest.WaitFor(t, "the connection is cut off", func() bool { return !b.Stop() })
 	b.Release()
-	wantError(t, s.row(t.Context(), "SELECT 1", nil, &one), context.Canceled)
+	mysqltest.WantError(t, s.Row(t.Context(), "SELECT 1", nil, &one), context.Canceled)
 	if !s.Broken() || !s.TimedOut() {
 		t.Error("the session goes on")
 	}
 	// A statement's own limit is told from its caller's, and the session is known to be of no use afterwards.
 	s, err = m.Dial(t.Context())
-	must(t, err)
-	defer s.close()
+	mysqltest.Must(t, err)
+	defer s.Close()
 	b = s.Bind(t.Context(), 50*time.Millisecond)
-	wantError(t, b.Read("SELECT SLEEP(20)", &one), errDeadline)
+	mysqltest.WantError(t, b.Read("SELECT SLEEP(20)", &one), mysql.ErrDeadline)
 	b.Release()
-	wantError(t, s.row(t.Context(), "SELECT 1", nil, &one), errDeadline)
+	mysqltest.WantError(t, s.Row(t.Context(), "SELECT 1", nil, &one), mysql.ErrDeadline)
 }

@@ -6,10 +6,10 @@ import (
 	"fmt"
 )
 
-// endSessions kills the sessions whose ids a query finds, and counts them.
-func endSessions(ctx context.Context, s *session, which string) (ended int, err error) {
+// EndSessions kills the sessions whose ids a query finds, and counts them.
+func EndSessions(ctx context.Context, s *Session, which string) (ended int, err error) {
 	var found []uint64
-	err = s.rows(ctx, which, nil, func(rows *sql.Rows) error {
+	err = s.Rows(ctx, which, nil, func(rows *sql.Rows) error {
 		var id uint64
 		if err := rows.Scan(&id); err != nil {
 			return err
@@ -21,7 +21,7 @@ func endSessions(ctx context.Context, s *session, which string) (ended int, err 
 		return 0, fmt.Errorf("look for sessions in the way: %w", err)
 	}
 	for _, id := range found {
-		if err := s.kill(ctx, id); err != nil {
+		if err := s.Kill(ctx, id); err != nil {
 			return ended, err
 		}
 		ended++
@@ -29,8 +29,8 @@ func endSessions(ctx context.Context, s *session, which string) (ended int, err 
 	return ended, nil
 }
 
-// theirs is the condition for sessions of clients. Ours, the replicas' and the server's own are not among them.
-const theirs = "PROCESSLIST_ID IS NOT NULL AND PROCESSLIST_USER NOT IN ('" + OperatorUser + "', '" + ReplicationUser + "', 'system user')"
+// OfClients is the condition for sessions of clients. Ours, the replicas' and the server's own are not among them.
+const OfClients = "PROCESSLIST_ID IS NOT NULL AND PROCESSLIST_USER NOT IN ('" + OperatorUser + "', '" + ReplicationUser + "', 'system user')"
 
-// createDatabase makes the operator's own database.
-const createDatabase = "CREATE DATABASE IF NOT EXISTS nairobi_mysql"
+// CreateDatabase makes the operator's own database.
+const CreateDatabase = "CREATE DATABASE IF NOT EXISTS nairobi_mysql"

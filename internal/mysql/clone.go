@@ -26,12 +26,12 @@ var errCloneRuns = errors.New("a CLONE is running")
 // it does nothing. It fails with ErrWritable on a member that takes writes from clients.
 // donorAddress is host:port of the donor.
 func (m *Member) CloneFrom(ctx context.Context, donorAddress string) (err error) {
-	defer m.h.annotate(&err, "clone from "+donorAddress)
+	defer m.h.Annotate(&err, "clone from "+donorAddress)
 	host, port, err := splitAddress(donorAddress)
 	if err != nil {
 		return err
 	}
-	return m.h.control(ctx, func(s *session) error {
+	return m.h.Control(ctx, func(s *Session) error {
 		before, err := prepareClone(ctx, s, net.JoinHostPort(host, strconv.Itoa(port)))
 		if errors.Is(err, errCloneRuns) {
 			return nil
@@ -62,10 +62,10 @@ func splitAddress(address string) (host string, port int, err error) {
 }
 
 // prepareClone brings the member into the state in which CLONE works and returns when the last CLONE began.
-func prepareClone(ctx context.Context, s *session, donor string) (before string, err error) {
+func prepareClone(ctx context.Context, s *Session, donor string) (before string, err error) {
 	var readOnly, runs bool
 	var began sql.Null[string]
-	if err := s.row(ctx, "SELECT @@GLOBAL.read_only, "+cloneRuns+", (SELECT MAX(BEGIN_TIME) FROM performance_schema.clone_status)", nil,
+	if err := s.Row(ctx, "SELECT @@GLOBAL.read_only, "+CloneRuns+", (SELECT MAX(BEGIN_TIME) FROM performance_schema.clone_status)", nil,
 		&readOnly, &runs, &began); err != nil {
 		return "", err
 	}
@@ -86,7 +86,7 @@ func prepareClone(ctx context.Context, s *session, donor string) (before string,
 		// Off only during CLONE, never persisted; read_only stays, so clients still cannot write.
 		{"super_read_only", "OFF"},
 	} {
-		if err := s.change(ctx, "clone/"+setting.name, "SET GLOBAL "+setting.name+" = ?", setting.value); err != nil {
+		if err := s.Change(ctx, "clone/"+setting.name, "SET GLOBAL "+setting.name+" = ?", setting.value); err != nil {
 			return "", err
 		}
 	}
@@ -94,11 +94,11 @@ func prepareClone(ctx context.Context, s *session, donor string) (before string,
 }
 
 // startClone sends CLONE on a connection of its own: the caller's pass ends long before CLONE does.
-func (m *Member) startClone(ctx context.Context, control *session, host string, port int) (<-chan error, error) {
-	return m.h.Detached(ctx, control, func(ctx context.Context, s *session) error {
-		err := s.changeWithin(ctx, cloneLimit, "clone/clone",
+func (m *Member) startClone(ctx context.Context, control *Session, host string, port int) (<-chan error, error) {
+	return m.h.Detached(ctx, control, func(ctx context.Context, s *Session) error {
+		err := s.ChangeWithin(ctx, cloneLimit, "clone/clone",
 			"CLONE INSTANCE FROM '"+ReplicationUser+"'@?:"+strconv.Itoa(port)+" IDENTIFIED BY '' REQUIRE SSL", host)
-		if number := serverErrorNumber(err); number != 0 && number != erRestartFailed {
+		if number := ServerErrorNumber(err); number != 0 && number != erRestartFailed {
 			// The server is up and refused, or gave up. It must not stay open to a hand of ours that errs.
 			err = errors.Join(err, setReadOnly(ctx, s, true))
 		}
@@ -107,27 +107,27 @@ func (m *Member) startClone(ctx context.Context, control *session, host string, 
 }
 
 // awaitClone waits until clone_status shows a CLONE that began after before, or until CLONE ended.
-func awaitClone(ctx context.Context, s *session, before string, result <-chan error) error {
+func awaitClone(ctx context.Context, s *Session, before string, result <-chan error) error {
 	ctx, cancel := context.WithTimeout(ctx, cloneStartWait)
 	defer cancel()
 	for {
 		select {
 		case err := <-result:
-			if isHangUp(err) || isServerError(err, erRestartFailed) {
+			if IsHangUp(err) || IsServerError(err, erRestartFailed) {
 				return nil // the connection ended because the server restarts into the copy
 			}
 			return err
 		case <-ctx.Done():
-			return fmt.Errorf("wait for CLONE to begin: %w", contextError(ctx))
+			return fmt.Errorf("wait for CLONE to begin: %w", ContextError(ctx))
 		case <-time.After(cloneStartPoll):
 		}
 		var began sql.Null[string]
 		var runs bool
-		err := s.row(ctx, "SELECT (SELECT MAX(BEGIN_TIME) FROM performance_schema.clone_status WHERE STATE = 'In Progress'), "+cloneRuns, nil, &began, &runs)
+		err := s.Row(ctx, "SELECT (SELECT MAX(BEGIN_TIME) FROM performance_schema.clone_status WHERE STATE = 'In Progress'), "+CloneRuns, nil, &began, &runs)
 		if err == nil && runs && began.Valid && began.V != before {
 			return nil
 		}
-		if err != nil && serverErrorNumber(err) == 0 {
+		if err != nil && ServerErrorNumber(err) == 0 {
 			continue // the server may be restarting already; result tells
 		}
 	}
@@ -137,17 +137,17 @@ func awaitClone(ctx context.Context, s *session, before string, result <-chan er
 // wait: a shutdown answers them as done although nobody else has them (fact 3). It returns when the server has taken the
 // order, not when it is back.
 func (m *Member) Restart(ctx context.Context) (err error) {
-	defer m.h.annotate(&err, "restart")
-	return m.h.control(ctx, func(s *session) error {
+	defer m.h.Annotate(&err, "restart")
+	return m.h.Control(ctx, func(s *Session) error {
 		if err := refuseWritable(ctx, s); err != nil {
 			return err
 		}
-		if err := refuseWhilePending(ctx, s); err != nil {
+		if err := RefuseWhilePending(ctx, s); err != nil {
 			return err
 		}
-		err := s.change(ctx, "restart/restart", "RESTART")
+		err := s.Change(ctx, "restart/restart", "RESTART")
 		s.Break()
-		if err != nil && isHangUp(err) {
+		if err != nil && IsHangUp(err) {
 			return nil
 		}
 		return err

@@ -5,18 +5,18 @@ import (
 	"database/sql"
 )
 
-// cloneRuns says whether a CLONE statement runs as a recipient, whether or not its client is still there. Its INFO is empty now
+// CloneRuns says whether a CLONE statement runs as a recipient, whether or not its client is still there. Its INFO is empty now
 // and then; a session of ours that runs it holds CloneLock.
-const cloneRuns = "(SELECT COUNT(*) > 0 FROM performance_schema.processlist WHERE INFO LIKE 'CLONE INSTANCE%' OR ID = IS_USED_LOCK('" + cloneLock + "') AND USER = '" + OperatorUser + "' AND COMMAND <> 'Sleep')"
+const CloneRuns = "(SELECT COUNT(*) > 0 FROM performance_schema.processlist WHERE INFO LIKE 'CLONE INSTANCE%' OR ID = IS_USED_LOCK('" + CloneLock + "') AND USER = '" + OperatorUser + "' AND COMMAND <> 'Sleep')"
 
 // cloneOutlived says whether the server that answers was started after the CLONE began. Until then a CLONE that no
 // longer runs is one that is done and whose server is about to restart into it.
 const cloneOutlived = "(SELECT COALESCE(TIMESTAMPDIFF(SECOND, s.BEGIN_TIME, NOW()), 0) > VARIABLE_VALUE + 1 FROM performance_schema.global_status WHERE VARIABLE_NAME = 'Uptime')"
 
 // readClone reads how far the last CLONE came. Nothing depends on it alone, so that errors read as "never".
-func readClone(ctx context.Context, s *session) *CloneProgress {
+func readClone(ctx context.Context, s *Session) *CloneProgress {
 	var progress *CloneProgress
-	err := s.rows(ctx, `SELECT s.STATE, s.SOURCE, s.ERROR_MESSAGE, UNIX_TIMESTAMP(s.BEGIN_TIME), p.STAGE, p.STATE, p.ESTIMATE, p.DATA, `+cloneRuns+`, `+cloneOutlived+`
+	err := s.Rows(ctx, `SELECT s.STATE, s.SOURCE, s.ERROR_MESSAGE, UNIX_TIMESTAMP(s.BEGIN_TIME), p.STAGE, p.STATE, p.ESTIMATE, p.DATA, `+CloneRuns+`, `+cloneOutlived+`
 		FROM performance_schema.clone_status s LEFT JOIN performance_schema.clone_progress p ON p.ID = s.ID`, nil,
 		func(rows *sql.Rows) error {
 			var state, source, message, began, stage, stageState sql.Null[string]

@@ -94,8 +94,8 @@ func (c *credentials) tls(endpoint Endpoint, how trust) (*tls.Config, error) {
 	}, nil
 }
 
-// clientTLS returns the TLS side of a connection that shares its credentials with no other.
-func clientTLS(endpoint Endpoint, identity Identity) (*tls.Config, error) {
+// ClientTLS returns the TLS side of a connection that shares its credentials with no other.
+func ClientTLS(endpoint Endpoint, identity Identity) (*tls.Config, error) {
 	c, err := newCredentials(identity)
 	if err != nil {
 		return nil, err

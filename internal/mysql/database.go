@@ -70,12 +70,12 @@ type DatabaseOutcome struct {
 // Errors: ErrInvalidArgument for what must never reach SQL, ErrPasswordRefused when MySQL does not take the password.
 func (m *Member) EnsureDatabase(ctx context.Context, d Database) (outcome DatabaseOutcome, err error) {
 	defer func() { err = redact(err, d.Password) }()
-	defer m.h.annotate(&err, "set up database "+d.Name)
+	defer m.h.Annotate(&err, "set up database "+d.Name)
 	if err := checkOwner(d.Name, d.Owner, d.Password); err != nil {
 		return outcome, err
 	}
 	var missing ownership
-	if err := m.h.control(ctx, func(s *session) (err error) {
+	if err := m.h.Control(ctx, func(s *Session) (err error) {
 		missing, outcome.Retained, err = m.missing(ctx, s, d)
 		return err
 	}); err != nil || missing == (ownership{}) {
@@ -85,7 +85,7 @@ func (m *Member) EnsureDatabase(ctx context.Context, d Database) (outcome Databa
 	if missing.password && !missing.cannotRetain {
 		outcome.Retained = d.Retain
 	}
-	return outcome, m.h.transact(ctx, func(s *session) error { return missing.make(ctx, s, d) })
+	return outcome, m.h.Transact(ctx, func(s *Session) error { return missing.make(ctx, s, d) })
 }
 
 func checkOwner(database, user, password string) error {
@@ -133,11 +133,11 @@ type ownership struct {
 }
 
 // missing compares the server with what is wanted. retained is for how long a second password still counts.
-func (m *Member) missing(ctx context.Context, s *session, d Database) (missing ownership, retained time.Duration, err error) {
+func (m *Member) missing(ctx context.Context, s *Session, d Database) (missing ownership, retained time.Duration, err error) {
 	var hasDatabase, hasGrants, hasSecond bool
 	var hash []byte
 	var age sql.NullInt64 // of the password, by the server's clock
-	err = s.row(ctx, `SELECT EXISTS(SELECT 1 FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = ?),
+	err = s.Row(ctx, `SELECT EXISTS(SELECT 1 FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = ?),
 		(SELECT authentication_string FROM mysql.user WHERE User = ? AND Host = '%'),
 		(SELECT TIMESTAMPDIFF(SECOND, password_last_changed, NOW()) FROM mysql.user WHERE User = ? AND Host = '%'),
 		EXISTS(SELECT 1 FROM mysql.user WHERE User = ? AND Host = '%' AND JSON_CONTAINS_PATH(User_attributes, 'one', '$.additional_password')),
@@ -177,7 +177,7 @@ func (m *Member) passwordFits(ctx context.Context, hash []byte, user, password s
 	case err == nil:
 		last.set(proof)
 		return true, nil
-	case isServerError(err, erAccessDenied, erAccessDeniedNoPassword, erPasswordExpired, erAccountLocked):
+	case IsServerError(err, erAccessDenied, ErAccessDeniedNoPassword, erPasswordExpired, erAccountLocked):
 		return false, nil // each ends when the password is set again
 	default:
 		return false, fmt.Errorf("try the password of %s: %w", user, err)
@@ -202,7 +202,7 @@ func isSHA2(hash []byte) bool {
 
 // passwordRefused makes an error an ErrPasswordRefused when it says that of the password.
 func passwordRefused(err error) error {
-	if isServerError(err, erNotValidPassword, erPasswordInHistory, erWrongStringLength) {
+	if IsServerError(err, erNotValidPassword, erPasswordInHistory, erWrongStringLength) {
 		return fmt.Errorf("%w: %w", ErrPasswordRefused, err)
 	}
 	return err
@@ -210,14 +210,14 @@ func passwordRefused(err error) error {
 
 // make writes what is missing. Passwords reach the binary log only as hashes: MySQL rewrites these statements. The owner's does not
 // expire with default_password_lifetime: it changes with its Secret.
-func (o ownership) make(ctx context.Context, s *session, d Database) error {
+func (o ownership) make(ctx context.Context, s *Session, d Database) error {
 	if o.database {
-		if err := s.change(ctx, "database/create", "CREATE DATABASE IF NOT EXISTS "+quoteName(d.Name)); err != nil {
+		if err := s.Change(ctx, "database/create", "CREATE DATABASE IF NOT EXISTS "+QuoteName(d.Name)); err != nil {
 			return err
 		}
 	}
 	if o.user {
-		if err := s.change(ctx, "database/create-user", "CREATE USER IF NOT EXISTS ?@'%' IDENTIFIED BY ? REQUIRE SSL PASSWORD EXPIRE NEVER", d.Owner, d.Password); err != nil {
+		if err := s.Change(ctx, "database/create-user", "CREATE USER IF NOT EXISTS ?@'%' IDENTIFIED BY ? REQUIRE SSL PASSWORD EXPIRE NEVER", d.Owner, d.Password); err != nil {
 			return passwordRefused(err)
 		}
 	}
@@ -226,17 +226,17 @@ func (o ownership) make(ctx context.Context, s *session, d Database) error {
 		if d.Retain > 0 && !o.cannotRetain {
 			retain = " RETAIN CURRENT PASSWORD"
 		}
-		if err := s.change(ctx, "database/set-password", "ALTER USER ?@'%' IDENTIFIED BY ?"+retain+" PASSWORD EXPIRE NEVER ACCOUNT UNLOCK", d.Owner, d.Password); err != nil {
+		if err := s.Change(ctx, "database/set-password", "ALTER USER ?@'%' IDENTIFIED BY ?"+retain+" PASSWORD EXPIRE NEVER ACCOUNT UNLOCK", d.Owner, d.Password); err != nil {
 			return passwordRefused(err)
 		}
 	}
 	if o.second && (!o.password || d.Retain == 0) {
-		if err := s.change(ctx, "database/discard-password", "ALTER USER ?@'%' DISCARD OLD PASSWORD", d.Owner); err != nil {
+		if err := s.Change(ctx, "database/discard-password", "ALTER USER ?@'%' DISCARD OLD PASSWORD", d.Owner); err != nil {
 			return err
 		}
 	}
 	if o.grants {
-		return s.change(ctx, "database/grant", "GRANT ALL ON "+quoteName(databasePattern(d.Name))+".* TO ?@'%'", d.Owner)
+		return s.Change(ctx, "database/grant", "GRANT ALL ON "+QuoteName(databasePattern(d.Name))+".* TO ?@'%'", d.Owner)
 	}
 	return nil
 }

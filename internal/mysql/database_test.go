@@ -1,20 +1,23 @@
-package mysql
+package mysql_test
 
 import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/test/mysqltest"
 )
 
 // TestChangedPasswordLeavesTheOldOneForAWhile: clients that have not read the Secret again go on; then only the new one counts.
 func TestChangedPasswordLeavesTheOldOneForAWhile(t *testing.T) {
-	w, m := settle(t, newPool(t, nil))
+	w, m := mysqltest.Settle(t, mysqltest.NewPool(t, nil))
 	ctx := t.Context()
-	db := root(t, w.servers[0])
-	ensure := func(what, password string, retain time.Duration, want DatabaseOutcome) {
+	db := mysqltest.Root(t, w.Servers[0])
+	ensure := func(what, password string, retain time.Duration, want mysql.DatabaseOutcome) {
 		t.Helper()
-		got, err := m[0].EnsureDatabase(ctx, Database{Name: "shop", Owner: "shop", Password: password, Retain: retain})
-		must(t, err)
+		got, err := m[0].EnsureDatabase(ctx, mysql.Database{Name: "shop", Owner: "shop", Password: password, Retain: retain})
+		mysqltest.Must(t, err)
 		if got.Changed != want.Changed || want.Retained-got.Retained > time.Minute || got.Retained > want.Retained {
 			t.Errorf("%s: %+v, want %+v", what, got, want)
 		}
@@ -28,49 +31,49 @@ func TestChangedPasswordLeavesTheOldOneForAWhile(t *testing.T) {
 		}
 	}
 	const day = 24 * time.Hour
-	ensure("made", "first", day, DatabaseOutcome{Changed: true})
-	ensure("changed", "second", day, DatabaseOutcome{Changed: true, Retained: day})
+	ensure("made", "first", day, mysql.DatabaseOutcome{Changed: true})
+	ensure("changed", "second", day, mysql.DatabaseOutcome{Changed: true, Retained: day})
 	opens("changed", map[string]bool{"first": true, "second": true})
-	ensure("looked at again", "second", day, DatabaseOutcome{Retained: day})
+	ensure("looked at again", "second", day, mysql.DatabaseOutcome{Retained: day})
 
 	// Back to the password of before, which still logs in as the account's second one: it has to become the first again.
-	ensure("changed back", "first", day, DatabaseOutcome{Changed: true, Retained: day})
-	ensure("looked at again", "first", 0, DatabaseOutcome{Changed: true})
+	ensure("changed back", "first", day, mysql.DatabaseOutcome{Changed: true, Retained: day})
+	ensure("looked at again", "first", 0, mysql.DatabaseOutcome{Changed: true})
 	opens("changed back, and the time of the second one over", map[string]bool{"first": true, "second": false})
 
-	ensure("changed again", "third", day, DatabaseOutcome{Changed: true, Retained: day})
-	exec(t, db, "UPDATE mysql.user SET password_last_changed = NOW() - INTERVAL 25 HOUR WHERE User = 'shop'")
-	ensure("after a day", "third", day, DatabaseOutcome{Changed: true})
+	ensure("changed again", "third", day, mysql.DatabaseOutcome{Changed: true, Retained: day})
+	mysqltest.Exec(t, db, "UPDATE mysql.user SET password_last_changed = NOW() - INTERVAL 25 HOUR WHERE User = 'shop'")
+	ensure("after a day", "third", day, mysql.DatabaseOutcome{Changed: true})
 	opens("after a day", map[string]bool{"first": false, "third": true})
-	ensure("settled", "third", day, DatabaseOutcome{})
+	ensure("settled", "third", day, mysql.DatabaseOutcome{})
 
 	// An account whose password is empty has none to retain.
-	exec(t, db, "ALTER USER shop DISCARD OLD PASSWORD")
-	exec(t, db, "ALTER USER shop IDENTIFIED BY ''")
-	ensure("emptied by somebody", "third", day, DatabaseOutcome{Changed: true})
+	mysqltest.Exec(t, db, "ALTER USER shop DISCARD OLD PASSWORD")
+	mysqltest.Exec(t, db, "ALTER USER shop IDENTIFIED BY ''")
+	ensure("emptied by somebody", "third", day, mysql.DatabaseOutcome{Changed: true})
 
-	ensure("changed because it leaked", "fourth", 0, DatabaseOutcome{Changed: true})
+	ensure("changed because it leaked", "fourth", 0, mysql.DatabaseOutcome{Changed: true})
 	opens("changed because it leaked", map[string]bool{"third": false, "fourth": true})
 
-	ensure("changed before the time is over", "fifth", day, DatabaseOutcome{Changed: true, Retained: day})
-	ensure("and no time is given any more", "sixth", 0, DatabaseOutcome{Changed: true})
+	ensure("changed before the time is over", "fifth", day, mysql.DatabaseOutcome{Changed: true, Retained: day})
+	ensure("and no time is given any more", "sixth", 0, mysql.DatabaseOutcome{Changed: true})
 	opens("and no time is given any more", map[string]bool{"fourth": false, "fifth": false, "sixth": true})
 }
 
 // TestAnOwnerThatCannotLogInIsMended: its password expired, or somebody locked it, while no operator looked. What it had as second password stays that.
 func TestAnOwnerThatCannotLogInIsMended(t *testing.T) {
-	w, m := settle(t, newPool(t, nil))
+	w, m := mysqltest.Settle(t, mysqltest.NewPool(t, nil))
 	ctx := t.Context()
-	db := root(t, w.servers[0])
-	exec(t, db, "DROP USER IF EXISTS keeper")
+	db := mysqltest.Root(t, w.Servers[0])
+	mysqltest.Exec(t, db, "DROP USER IF EXISTS keeper")
 	ensure := func(what, password string, changed bool) {
 		t.Helper()
-		out, err := m[0].EnsureDatabase(ctx, Database{Name: "kept", Owner: "keeper", Password: password, Retain: time.Hour})
-		must(t, err)
+		out, err := m[0].EnsureDatabase(ctx, mysql.Database{Name: "kept", Owner: "keeper", Password: password, Retain: time.Hour})
+		mysqltest.Must(t, err)
 		if out.Changed != changed {
 			t.Errorf("%s: %+v", what, out)
 		}
-		must(t, m[0].Handle().Login(ctx, "keeper", password))
+		mysqltest.Must(t, m[0].Handle().Login(ctx, "keeper", password))
 	}
 	ensure("made", "first", true)
 	ensure("changed", "second", true)
@@ -78,67 +81,67 @@ func TestAnOwnerThatCannotLogInIsMended(t *testing.T) {
 		"expired": "ALTER USER keeper PASSWORD EXPIRE",
 		"locked":  "ALTER USER keeper ACCOUNT LOCK",
 	} {
-		m = w.members(newPool(t, nil)) // an operator that has not seen it log in before
-		exec(t, db, statement)
+		m = w.Members(mysqltest.NewPool(t, nil)) // an operator that has not seen it log in before
+		mysqltest.Exec(t, db, statement)
 		if err := m[0].Handle().Login(ctx, "keeper", "second"); err == nil {
 			t.Fatalf("%s, and it logs in", what)
 		}
 		ensure(what, "second", true)
-		must(t, m[0].Handle().Login(ctx, "keeper", "first"))
+		mysqltest.Must(t, m[0].Handle().Login(ctx, "keeper", "first"))
 		ensure("after it was "+what, "second", false)
 	}
-	exec(t, db, "SET GLOBAL default_password_lifetime = 1")
-	defer exec(t, db, "SET GLOBAL default_password_lifetime = DEFAULT")
-	exec(t, db, "UPDATE mysql.user SET password_last_changed = NOW() - INTERVAL 30 MINUTE - INTERVAL 2 DAY WHERE User = 'keeper'")
-	exec(t, db, "FLUSH PRIVILEGES")
-	must(t, m[0].Handle().Login(ctx, "keeper", "second"))
+	mysqltest.Exec(t, db, "SET GLOBAL default_password_lifetime = 1")
+	defer mysqltest.Exec(t, db, "SET GLOBAL default_password_lifetime = DEFAULT")
+	mysqltest.Exec(t, db, "UPDATE mysql.user SET password_last_changed = NOW() - INTERVAL 30 MINUTE - INTERVAL 2 DAY WHERE User = 'keeper'")
+	mysqltest.Exec(t, db, "FLUSH PRIVILEGES")
+	mysqltest.Must(t, m[0].Handle().Login(ctx, "keeper", "second"))
 }
 
 // TestAPasswordThatIsRefused is told apart from what passes: only another password helps.
 func TestAPasswordThatIsRefused(t *testing.T) {
-	w, m := settle(t, newPool(t, nil))
+	w, m := mysqltest.Settle(t, mysqltest.NewPool(t, nil))
 	ctx := t.Context()
-	db := root(t, w.servers[0])
-	exec(t, db, "DROP USER IF EXISTS historian")
-	exec(t, db, "SET GLOBAL password_history = 2")
-	defer exec(t, db, "SET GLOBAL password_history = DEFAULT")
+	db := mysqltest.Root(t, w.Servers[0])
+	mysqltest.Exec(t, db, "DROP USER IF EXISTS historian")
+	mysqltest.Exec(t, db, "SET GLOBAL password_history = 2")
+	defer mysqltest.Exec(t, db, "SET GLOBAL password_history = DEFAULT")
 	ensure := func(password string) error {
-		_, err := m[0].EnsureDatabase(ctx, Database{Name: "told", Owner: "historian", Password: password, Retain: 0})
+		_, err := m[0].EnsureDatabase(ctx, mysql.Database{Name: "told", Owner: "historian", Password: password, Retain: 0})
 		return err
 	}
-	must(t, ensure("first-of-them"))
-	must(t, ensure("second-of-them"))
+	mysqltest.Must(t, ensure("first-of-them"))
+	mysqltest.Must(t, ensure("second-of-them"))
 	err := ensure("first-of-them")
-	wantError(t, err, ErrPasswordRefused)
+	mysqltest.WantError(t, err, mysql.ErrPasswordRefused)
 	if strings.Contains(err.Error(), "first-of-them") {
 		t.Errorf("the error shows the password: %v", err)
 	}
-	must(t, ensure("third-of-them"))
+	mysqltest.Must(t, ensure("third-of-them"))
 }
 
 // TestPasswordsThatNoClientCanUse: MySQL takes no password of more than 256 bytes, and what clients drop on the way is no part of one.
 func TestPasswordsThatNoClientCanUse(t *testing.T) {
-	w, m := settle(t, newPool(t, nil))
+	w, m := mysqltest.Settle(t, mysqltest.NewPool(t, nil))
 	ctx := t.Context()
 	ensure := func(password string) error {
-		_, err := m[0].EnsureDatabase(ctx, Database{Name: "shop", Owner: "shop", Password: password})
+		_, err := m[0].EnsureDatabase(ctx, mysql.Database{Name: "shop", Owner: "shop", Password: password})
 		return err
 	}
-	if _, err := root(t, w.servers[0]).ExecContext(ctx, "CREATE USER too_long IDENTIFIED BY '"+strings.Repeat("p", MaxPassword+1)+"'"); !isServerError(err, 1396) {
-		t.Errorf("MySQL says of a password of %d bytes: %v", MaxPassword+1, err)
+	if _, err := mysqltest.Root(t, w.Servers[0]).ExecContext(ctx, "CREATE USER too_long IDENTIFIED BY '"+strings.Repeat("p", mysql.MaxPassword+1)+"'"); !mysql.IsServerError(err, 1396) {
+		t.Errorf("MySQL says of a password of %d bytes: %v", mysql.MaxPassword+1, err)
 	}
 	for name, password := range map[string]string{
-		"too long": strings.Repeat("p", MaxPassword+1), "too long in bytes": strings.Repeat("é", MaxPassword/2) + "x",
+		"too long": strings.Repeat("p", mysql.MaxPassword+1), "too long in bytes": strings.Repeat("é", mysql.MaxPassword/2) + "x",
 		"a line break at its end": "secret\n", "a space at its end": "secret ", "a zero byte": "sec\x00ret", "a tabulator at its beginning": "\tsecret",
 	} {
 		err := ensure(password)
-		wantError(t, err, ErrPasswordRefused)
+		mysqltest.WantError(t, err, mysql.ErrPasswordRefused)
 		if strings.Contains(err.Error(), password) {
 			t.Errorf("%s: the error has the password: %v", name, err)
 		}
 	}
-	for _, password := range []string{strings.Repeat("p", MaxPassword), strings.Repeat("é", MaxPassword/2), `a 'b' "c" \d %s $e`, "パスワード", "sec\tret\x01"} {
-		must(t, ensure(password))
-		must(t, m[0].Handle().Login(ctx, "shop", password))
+	for _, password := range []string{strings.Repeat("p", mysql.MaxPassword), strings.Repeat("é", mysql.MaxPassword/2), `a 'b' "c" \d %s $e`, "パスワード", "sec\tret\x01"} {
+		mysqltest.Must(t, ensure(password))
+		mysqltest.Must(t, m[0].Handle().Login(ctx, "shop", password))
 	}
 }

@@ -102,7 +102,7 @@ func (p Program) Title() string {
 	return strings.ToLower(string(p.Kind)) + " " + p.Database + "." + p.Name
 }
 
-func (p Program) quoted() string { return quoteName(p.Database) + "." + quoteName(p.Name) }
+func (p Program) quoted() string { return QuoteName(p.Database) + "." + QuoteName(p.Name) }
 
 // SQLText is the text of a statement in some character set. It is written to JSON as a string where it is UTF-8, so that people can
 // read it.

@@ -64,13 +64,13 @@ func (i Inventory) Definitions(ctx context.Context) (Definitions, error) {
 
 // definitionReader collects the definitions of a server.
 type definitionReader struct {
-	s     *session
+	s     *Session
 	found Definitions
 }
 
 // all reads rows of any number, with a time-out for none of them.
 func (r *definitionReader) all(ctx context.Context, query string, scan func(*sql.Rows) error) error {
-	return r.s.allRows(ctx, query, nil, scan)
+	return r.s.LongRows(ctx, query, nil, scan)
 }
 
 func (r *definitionReader) referenceSystems(ctx context.Context) error {
@@ -140,7 +140,7 @@ func (r *definitionReader) databases(ctx context.Context) error {
 	for i, one := range r.found.Databases {
 		if err == nil {
 			var name string
-			err = r.s.row(ctx, "SHOW CREATE DATABASE "+quoteName(one.Name), nil, &name, &r.found.Databases[i].Definition)
+			err = r.s.Row(ctx, "SHOW CREATE DATABASE "+QuoteName(one.Name), nil, &name, &r.found.Databases[i].Definition)
 		}
 	}
 	return err
@@ -167,7 +167,7 @@ func (r *definitionReader) programs(ctx context.Context) error {
 			r.found.Programs = append(r.found.Programs, p)
 			return nil
 		})
-		if isServerError(err, erUnknownTable) {
+		if IsServerError(err, erUnknownTable) {
 			continue // MySQL 8.4 has no libraries
 		}
 		if err != nil {
@@ -194,7 +194,7 @@ var errGone = errors.New("it was dropped meanwhile")
 // program reads how one is made.
 func (r *definitionReader) program(ctx context.Context, p *Program) error {
 	shown := map[string]string{}
-	err := r.s.rows(ctx, "SHOW CREATE "+string(p.Kind)+" "+p.quoted(), nil, func(rows *sql.Rows) error {
+	err := r.s.Rows(ctx, "SHOW CREATE "+string(p.Kind)+" "+p.quoted(), nil, func(rows *sql.Rows) error {
 		names, err := rows.Columns()
 		if err != nil {
 			return err
@@ -212,8 +212,8 @@ func (r *definitionReader) program(ctx context.Context, p *Program) error {
 		return nil
 	})
 	switch {
-	case err != nil && p.Kind == KindView && serverErrorNumber(err) != 0:
-		return r.unshown(ctx, p, serverWords(err))
+	case err != nil && p.Kind == KindView && ServerErrorNumber(err) != 0:
+		return r.unshown(ctx, p, ServerWords(err))
 	case err != nil:
 		return err
 	case len(shown) == 0:
@@ -252,11 +252,11 @@ func (r *definitionReader) oneCharacterSet(ctx context.Context, p *Program) erro
 		return nil
 	}
 	var body []byte
-	if err := r.s.row(ctx, query, []any{p.Database, p.Name}, &body); err != nil {
+	if err := r.s.Row(ctx, query, []any{p.Database, p.Name}, &body); err != nil {
 		return err
 	}
 	encode := func(text []byte) (raw []byte, err error) {
-		err = r.s.row(ctx, "SELECT CAST(CONVERT(CAST(? AS CHAR CHARACTER SET utf8mb4) USING "+p.CharacterSet+") AS BINARY)", []any{string(text)}, &raw)
+		err = r.s.Row(ctx, "SELECT CAST(CONVERT(CAST(? AS CHAR CHARACTER SET utf8mb4) USING "+p.CharacterSet+") AS BINARY)", []any{string(text)}, &raw)
 		return raw, err
 	}
 	raw, err := encode(body)
@@ -297,7 +297,7 @@ func plainText(b []byte) (plain, foreign []byte) {
 // unshown reads how a view is made that the server does not show because it cannot use it, but for its algorithm.
 func (r *definitionReader) unshown(ctx context.Context, p *Program, why string) error {
 	var body, check, security string
-	err := r.s.row(ctx, "SELECT VIEW_DEFINITION, CHECK_OPTION, SECURITY_TYPE, CHARACTER_SET_CLIENT, COLLATION_CONNECTION FROM information_schema.VIEWS WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?",
+	err := r.s.Row(ctx, "SELECT VIEW_DEFINITION, CHECK_OPTION, SECURITY_TYPE, CHARACTER_SET_CLIENT, COLLATION_CONNECTION FROM information_schema.VIEWS WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?",
 		[]any{p.Database, p.Name}, &body, &check, &security, &p.CharacterSet, &p.Collation)
 	if errors.Is(err, sql.ErrNoRows) {
 		return errGone
@@ -306,7 +306,7 @@ func (r *definitionReader) unshown(ctx context.Context, p *Program, why string) 
 		return err
 	}
 	at := max(strings.LastIndexByte(p.Definer, '@'), 0)
-	text := "CREATE ALGORITHM=UNDEFINED DEFINER=" + account{p.Definer[:at], strings.TrimPrefix(p.Definer[at:], "@")}.quoted() + " SQL SECURITY " + security + " VIEW " + p.quoted() + " AS " + body
+	text := "CREATE ALGORITHM=UNDEFINED DEFINER=" + Account{p.Definer[:at], strings.TrimPrefix(p.Definer[at:], "@")}.Quoted() + " SQL SECURITY " + security + " VIEW " + p.quoted() + " AS " + body
 	if check != "NONE" {
 		text += " WITH " + check + " CHECK OPTION"
 	}
@@ -316,7 +316,7 @@ func (r *definitionReader) unshown(ctx context.Context, p *Program, why string) 
 
 // broken is what the server says of a view that it has just shown and cannot use, "" of any other.
 func (r *definitionReader) broken(ctx context.Context) (why string, err error) {
-	err = r.s.rows(ctx, "SHOW WARNINGS", nil, func(rows *sql.Rows) error {
+	err = r.s.Rows(ctx, "SHOW WARNINGS", nil, func(rows *sql.Rows) error {
 		var level, text string
 		var code uint16
 		if err := rows.Scan(&level, &code, &text); err != nil {
@@ -333,7 +333,7 @@ func (r *definitionReader) broken(ctx context.Context) (why string, err error) {
 // Table is what SHOW CREATE TABLE prints of a table, after Definitions.
 func (i Inventory) Table(ctx context.Context, database, table string) (string, error) {
 	var name, create string
-	err := i.v.s.row(ctx, "SHOW CREATE TABLE "+quoteName(database)+"."+quoteName(table), nil, &name, &create)
+	err := i.v.s.Row(ctx, "SHOW CREATE TABLE "+QuoteName(database)+"."+QuoteName(table), nil, &name, &create)
 	return create, err
 }
 
@@ -349,7 +349,7 @@ func (i Inventory) Sum(ctx context.Context) (string, error) {
 		"SELECT 'T', TRIGGER_SCHEMA, TRIGGER_NAME, ACTION_STATEMENT, CONCAT_WS(' ', DEFINER, CREATED, ACTION_ORDER) FROM information_schema.TRIGGERS WHERE TRIGGER_SCHEMA NOT IN " + systemSchemas + " ORDER BY 2, 3",
 		"SELECT 'E', EVENT_SCHEMA, EVENT_NAME, EVENT_DEFINITION, CONCAT_WS(' ', DEFINER, LAST_ALTERED, STATUS) FROM information_schema.EVENTS WHERE EVENT_SCHEMA NOT IN " + systemSchemas + " ORDER BY 2, 3",
 	} {
-		if err := i.v.s.allRows(ctx, query, nil, func(rows *sql.Rows) error {
+		if err := i.v.s.LongRows(ctx, query, nil, func(rows *sql.Rows) error {
 			line, into := make([]sql.NullString, 5), make([]any, 5)
 			for n := range line {
 				into[n] = &line[n]
@@ -372,7 +372,7 @@ func (i Inventory) Sum(ctx context.Context) (string, error) {
 func (i Inventory) LeftOut(ctx context.Context) ([]LeftOut, error) {
 	var found []LeftOut
 	for _, q := range leftOutQueries {
-		err := i.v.s.allRows(ctx, q.query, nil, func(rows *sql.Rows) error {
+		err := i.v.s.LongRows(ctx, q.query, nil, func(rows *sql.Rows) error {
 			var name string
 			if err := rows.Scan(&name); err != nil {
 				return err

@@ -52,17 +52,17 @@ func (m *Member) Demote(ctx context.Context) error { return m.DemoteBounded(ctx,
 //
 // The source side of semi-sync stays as it is, for Reopen, and because switching it off takes MySQL up to a second.
 func (m *Member) DemoteBounded(ctx context.Context, spec DemoteSpec) (err error) {
-	defer m.h.annotate(&err, "demote")
-	return m.h.control(ctx, func(s *session) error {
+	defer m.h.Annotate(&err, "demote")
+	return m.h.Control(ctx, func(s *Session) error {
 		readOnly, superReadOnly, err := readOnlyState(ctx, s)
 		if err != nil || (readOnly && superReadOnly) {
 			return err
 		}
-		helper, err := m.h.dialBeside(ctx, s)
+		helper, err := m.h.DialBeside(ctx, s)
 		if err != nil {
-			return unreachable(err)
+			return Unreachable(err)
 		}
-		defer helper.close()
+		defer helper.Close()
 		d := &demotion{control: s, helper: helper, spec: spec, now: s.Options().Clock.Now}
 		if err := d.run(ctx); err != nil {
 			return err
@@ -73,7 +73,7 @@ func (m *Member) DemoteBounded(ctx context.Context, spec DemoteSpec) (err error)
 
 // demotion is one attempt to make a primary read-only. control asks for the lock, and helper looks and kills meanwhile.
 type demotion struct {
-	control, helper *session
+	control, helper *Session
 	spec            DemoteSpec
 	now             func() time.Time
 }
@@ -122,7 +122,7 @@ func (d *demotion) run(ctx context.Context) error {
 func (d *demotion) awaitOpenChanges(ctx context.Context, deadline time.Time) error {
 	first, err := openChanges(ctx, d.helper)
 	for err == nil && len(first) > 0 && d.now().Before(deadline) {
-		if err = pause(ctx, demoteLook); err != nil {
+		if err = Pause(ctx, demoteLook); err != nil {
 			return err
 		}
 		var still []hold
@@ -157,7 +157,7 @@ func (d *demotion) awaitQuiet(ctx context.Context, deadline time.Time) ([]hold, 
 		case len(long) > 0 && !now.Before(deadline):
 			return long, nil
 		}
-		if err := pause(ctx, demoteLook); err != nil {
+		if err := Pause(ctx, demoteLook); err != nil {
 			return nil, err
 		}
 	}
@@ -166,7 +166,7 @@ func (d *demotion) awaitQuiet(ctx context.Context, deadline time.Time) ([]hold, 
 // end kills the blockers and waits until their locks are gone.
 func (d *demotion) end(ctx context.Context, killed []hold) error {
 	for _, b := range killed {
-		if err := d.helper.kill(ctx, b.session); err != nil {
+		if err := d.helper.Kill(ctx, b.session); err != nil {
 			return err
 		}
 	}
@@ -181,7 +181,7 @@ func (d *demotion) end(ctx context.Context, killed []hold) error {
 		if !d.now().Before(deadline) {
 			return fmt.Errorf("%w: what killed sessions wrote is still being undone", ErrBlocked)
 		}
-		if err := pause(ctx, demoteLook); err != nil {
+		if err := Pause(ctx, demoteLook); err != nil {
 			return err
 		}
 	}
@@ -193,7 +193,7 @@ func (d *demotion) try(ctx context.Context) error {
 	// An end of ctx must not cut the connection: the server would go on waiting, and might get the lock when nobody
 	// expects it any more. The session's lock_wait_timeout ends it when the interruption does not get through.
 	whole := context.WithoutCancel(ctx)
-	go func() { done <- d.control.change(whole, "role/super-read-only", "SET GLOBAL super_read_only = ON") }()
+	go func() { done <- d.control.Change(whole, "role/super-read-only", "SET GLOBAL super_read_only = ON") }()
 	timer := time.NewTimer(demoteTry)
 	defer timer.Stop()
 	var err error
@@ -202,14 +202,14 @@ func (d *demotion) try(ctx context.Context) error {
 	case <-timer.C:
 		err = errors.Join(d.interrupt(whole), <-done)
 	case <-ctx.Done():
-		err = errors.Join(contextError(ctx), d.interrupt(whole), <-done)
+		err = errors.Join(ContextError(ctx), d.interrupt(whole), <-done)
 	}
 	// Through the helper: an interruption that came too late may hit the next statement of the other session.
 	readOnly, superReadOnly, e := readOnlyState(whole, d.helper)
 	switch {
 	case e != nil:
 		return errors.Join(err, e)
-	case err != nil && !isServerError(err, erQueryInterrupted, erLockWaitTimeout):
+	case err != nil && !IsServerError(err, ErQueryInterrupted, ErLockWaitTimeout):
 		return err
 	case readOnly && superReadOnly:
 		return nil
@@ -228,22 +228,22 @@ func (d *demotion) interrupt(ctx context.Context) error {
 
 // blockers reads which clients' statements and table locks keep the server from becoming read-only. Commits that wait for
 // an acknowledgement are left out: they cannot be ended.
-func blockers(ctx context.Context, s *session) ([]hold, error) {
+func blockers(ctx context.Context, s *Session) ([]hold, error) {
 	return holds(ctx, s, "OBJECT_TYPE = 'GLOBAL' AND LOCK_TYPE = 'INTENTION_EXCLUSIVE' AND COALESCE(PROCESSLIST_STATE, '') NOT LIKE 'Waiting for semi-sync ACK%'")
 }
 
 // openChanges reads which clients' transactions have changed something, or locked rows in order to. What they leave on a
 // table until they end says so at once; information_schema.innodb_trx shows an old picture to whoever asks more often
 // than ten times a second.
-func openChanges(ctx context.Context, s *session) ([]hold, error) {
+func openChanges(ctx context.Context, s *Session) ([]hold, error) {
 	return holds(ctx, s, "OBJECT_TYPE = 'TABLE' AND LOCK_TYPE LIKE 'SHARED_WRITE%' AND LOCK_DURATION = 'TRANSACTION'")
 }
 
 // holds reads the metadata locks of clients that meet a condition.
-func holds(ctx context.Context, s *session, condition string) ([]hold, error) {
+func holds(ctx context.Context, s *Session, condition string) ([]hold, error) {
 	var found []hold
-	err := s.rows(ctx, `SELECT DISTINCT PROCESSLIST_ID, OWNER_EVENT_ID FROM performance_schema.metadata_locks JOIN performance_schema.threads ON THREAD_ID = OWNER_THREAD_ID
-		WHERE LOCK_STATUS = 'GRANTED' AND `+condition+` AND `+theirs, nil, func(rows *sql.Rows) error {
+	err := s.Rows(ctx, `SELECT DISTINCT PROCESSLIST_ID, OWNER_EVENT_ID FROM performance_schema.metadata_locks JOIN performance_schema.threads ON THREAD_ID = OWNER_THREAD_ID
+		WHERE LOCK_STATUS = 'GRANTED' AND `+condition+` AND `+OfClients, nil, func(rows *sql.Rows) error {
 		var h hold
 		if err := rows.Scan(&h.session, &h.statement); err != nil {
 			return err
@@ -258,13 +258,13 @@ func holds(ctx context.Context, s *session, condition string) ([]hold, error) {
 }
 
 // endOpenChanges ends the sessions of a read-only server whose transactions have changed or locked something.
-func endOpenChanges(ctx context.Context, s *session) error {
+func endOpenChanges(ctx context.Context, s *Session) error {
 	open, err := openChanges(ctx, s)
 	if err != nil {
 		return err
 	}
 	for _, h := range open {
-		if err := s.kill(ctx, h.session); err != nil {
+		if err := s.Kill(ctx, h.session); err != nil {
 			return err
 		}
 	}
@@ -273,19 +273,19 @@ func endOpenChanges(ctx context.Context, s *session) error {
 
 // refuseWhileStuck fails with ErrCommitsPending when commits wait for acknowledgements and none comes in. Under load some
 // commit waits at every moment; that alone says nothing.
-func refuseWhileStuck(ctx context.Context, s *session) error {
+func refuseWhileStuck(ctx context.Context, s *Session) error {
 	var acknowledged [2]int
 	for i := range acknowledged {
 		if i > 0 {
-			if err := pause(ctx, shortWrite); err != nil {
+			if err := Pause(ctx, shortWrite); err != nil {
 				return err
 			}
 		}
-		waiting, err := pendingCommits(ctx, s)
+		waiting, err := PendingCommits(ctx, s)
 		if err != nil || waiting == 0 {
 			return err
 		}
-		if err := s.row(ctx, `SELECT CAST(VARIABLE_VALUE AS UNSIGNED) FROM performance_schema.global_status
+		if err := s.Row(ctx, `SELECT CAST(VARIABLE_VALUE AS UNSIGNED) FROM performance_schema.global_status
 			WHERE VARIABLE_NAME = 'Rpl_semi_sync_source_yes_tx'`, nil, &acknowledged[i]); err != nil {
 			return fmt.Errorf("count the acknowledged commits: %w", err)
 		}
@@ -293,18 +293,18 @@ func refuseWhileStuck(ctx context.Context, s *session) error {
 	if acknowledged[0] != acknowledged[1] {
 		return nil
 	}
-	return refuseWhilePending(ctx, s)
+	return RefuseWhilePending(ctx, s)
 }
 
 // Reopen makes a member writable again that was demoted and has got no source since, with its wait for acknowledgements
 // as spec says. It refuses with ErrReplicates when the member has a source: then somebody else may be the primary.
 func (m *Member) Reopen(ctx context.Context, spec PromoteSpec) (err error) {
-	defer m.h.annotate(&err, "reopen")
+	defer m.h.Annotate(&err, "reopen")
 	if err := checkPromotion(spec); err != nil {
 		return err
 	}
-	return m.h.control(ctx, func(s *session) error {
-		status, err := replicationStatus(ctx, s)
+	return m.h.Control(ctx, func(s *Session) error {
+		status, err := ReplicationStatus(ctx, s)
 		if err != nil {
 			return err
 		}
@@ -322,10 +322,10 @@ func (m *Member) Reopen(ctx context.Context, spec PromoteSpec) (err error) {
 // that outlives a demotion gets errors for its writes and never comes upon the idea to look elsewhere. Sessions whose
 // commit waits for an acknowledgement stay: ending them would tell their client nothing. It returns how many it ended.
 func (m *Member) DisconnectClients(ctx context.Context) (ended int, err error) {
-	defer m.h.annotate(&err, "disconnect clients")
-	err = m.h.control(ctx, func(s *session) error {
-		ended, err = endSessions(ctx, s, `SELECT PROCESSLIST_ID FROM performance_schema.threads WHERE TYPE = 'FOREGROUND' AND PROCESSLIST_COMMAND NOT IN ('Daemon', 'Binlog Dump', 'Binlog Dump GTID')
-			AND COALESCE(PROCESSLIST_STATE, '') NOT LIKE 'Waiting for semi-sync ACK%' AND `+theirs)
+	defer m.h.Annotate(&err, "disconnect clients")
+	err = m.h.Control(ctx, func(s *Session) error {
+		ended, err = EndSessions(ctx, s, `SELECT PROCESSLIST_ID FROM performance_schema.threads WHERE TYPE = 'FOREGROUND' AND PROCESSLIST_COMMAND NOT IN ('Daemon', 'Binlog Dump', 'Binlog Dump GTID')
+			AND COALESCE(PROCESSLIST_STATE, '') NOT LIKE 'Waiting for semi-sync ACK%' AND `+OfClients)
 		return err
 	})
 	return ended, err

@@ -1,4 +1,4 @@
-package mysql
+package mysql_test
 
 import (
 	"context"
@@ -6,26 +6,29 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/test/mysqltest"
 )
 
 // TestDemoteBounded: what holds up a demotion, for how long, and what becomes of it.
 func TestDemoteBounded(t *testing.T) {
-	w, m := settle(t, newPool(t, nil))
+	w, m := mysqltest.Settle(t, mysqltest.NewPool(t, nil))
 	ctx := t.Context()
-	db := root(t, w.servers[0])
-	exec(t, db, "CREATE DATABASE IF NOT EXISTS held")
-	exec(t, db, "CREATE TABLE IF NOT EXISTS held.t (id INT PRIMARY KEY AUTO_INCREMENT, v INT, pad CHAR(200))")
-	exec(t, db, "CREATE TABLE IF NOT EXISTS held.others (id INT PRIMARY KEY AUTO_INCREMENT)")
-	exec(t, db, "TRUNCATE held.t")
-	exec(t, db, "INSERT INTO held.t (v) VALUES (1), (2), (3)")
+	db := mysqltest.Root(t, w.Servers[0])
+	mysqltest.Exec(t, db, "CREATE DATABASE IF NOT EXISTS held")
+	mysqltest.Exec(t, db, "CREATE TABLE IF NOT EXISTS held.t (id INT PRIMARY KEY AUTO_INCREMENT, v INT, pad CHAR(200))")
+	mysqltest.Exec(t, db, "CREATE TABLE IF NOT EXISTS held.others (id INT PRIMARY KEY AUTO_INCREMENT)")
+	mysqltest.Exec(t, db, "TRUNCATE held.t")
+	mysqltest.Exec(t, db, "INSERT INTO held.t (v) VALUES (1), (2), (3)")
 	for range 12 {
-		exec(t, db, "INSERT INTO held.t (v, pad) SELECT v, REPEAT('x', 200) FROM held.t")
+		mysqltest.Exec(t, db, "INSERT INTO held.t (v, pad) SELECT v, REPEAT('x', 200) FROM held.t")
 	}
-	kill := DemoteSpec{Kill: true}
+	kill := mysql.DemoteSpec{Kill: true}
 	rows := []struct {
 		name       string
 		statements []string
-		spec       DemoteSpec
+		spec       mysql.DemoteSpec
 		want       error
 		survives   bool
 		// meanwhile is run in the session while the demotion waits.
@@ -41,16 +44,16 @@ func TestDemoteBounded(t *testing.T) {
 		{name: "row locks of a reader", statements: []string{"BEGIN", "SELECT * FROM held.t WHERE id = 1 FOR UPDATE"}},
 		{name: "an XA transaction", statements: []string{"XA START 'x'", "INSERT INTO held.t (v) VALUES (5)"}},
 		{name: "an open transaction that ends in time", statements: []string{"BEGIN", "INSERT INTO held.t (v) VALUES (6)"},
-			spec: DemoteSpec{Patience: patience}, survives: true, meanwhile: "COMMIT"},
+			spec: mysql.DemoteSpec{Patience: mysqltest.Patience}, survives: true, meanwhile: "COMMIT"},
 		{name: "an open transaction that does not end in time", statements: []string{"BEGIN", "INSERT INTO held.t (v) VALUES (7)"},
-			spec: DemoteSpec{Patience: 300 * time.Millisecond}},
-		{name: "LOCK TABLES WRITE", statements: []string{"LOCK TABLES held.t WRITE"}, want: ErrBlocked, survives: true},
-		{name: "LOCK TABLES WRITE that ends in time", statements: []string{"LOCK TABLES held.t WRITE"}, spec: DemoteSpec{Patience: patience},
+			spec: mysql.DemoteSpec{Patience: 300 * time.Millisecond}},
+		{name: "LOCK TABLES WRITE", statements: []string{"LOCK TABLES held.t WRITE"}, want: mysql.ErrBlocked, survives: true},
+		{name: "LOCK TABLES WRITE that ends in time", statements: []string{"LOCK TABLES held.t WRITE"}, spec: mysql.DemoteSpec{Patience: mysqltest.Patience},
 			survives: true, meanwhile: "UNLOCK TABLES"},
 		{name: "LOCK TABLES WRITE, ended", statements: []string{"LOCK TABLES held.t WRITE"}, spec: kill},
-		{name: "a long write", statements: []string{"&UPDATE held.t SET v = SLEEP(4) WHERE id < 3"}, want: ErrBlocked, survives: true},
+		{name: "a long write", statements: []string{"&UPDATE held.t SET v = SLEEP(4) WHERE id < 3"}, want: mysql.ErrBlocked, survives: true},
 		{name: "a long write that ends in time", statements: []string{"&UPDATE held.t SET v = SLEEP(0.5) WHERE id < 3"},
-			spec: DemoteSpec{Patience: patience}, survives: true},
+			spec: mysql.DemoteSpec{Patience: mysqltest.Patience}, survives: true},
 		{name: "a long write, ended", statements: []string{"&UPDATE held.t SET v = SLEEP(10) WHERE id < 10"}, spec: kill},
 		{name: "a huge write, ended and undone", statements: []string{"&UPDATE held.t AS a JOIN held.t AS b ON a.v = b.v SET a.pad = REPEAT('y', 200), a.v = a.v + 10"}, spec: kill},
 		{name: "DDL", statements: []string{"&ALTER TABLE held.t ADD COLUMN w INT AS (SLEEP(1)) STORED"}, spec: kill},
@@ -59,23 +62,23 @@ func TestDemoteBounded(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			if strings.Contains(row.name, "DDL") {
 				// An ALTER TABLE that waits for a reader's transaction, and would do so for a year.
-				connect(t, w.servers[0], "BEGIN", "SELECT COUNT(*) FROM held.t")
+				mysqltest.Connect(t, w.Servers[0], "BEGIN", "SELECT COUNT(*) FROM held.t")
 				row.statements = []string{"&ALTER TABLE held.t ADD COLUMN w INT"}
 			}
 			t.Cleanup(func() {
-				if err := m[0].Reopen(context.WithoutCancel(ctx), PromoteSpec{SemiSync: true, W: 1}); err != nil {
+				if err := m[0].Reopen(context.WithoutCancel(ctx), mysql.PromoteSpec{SemiSync: true, W: 1}); err != nil {
 					t.Error(err)
 				}
 			})
-			h := connect(t, w.servers[0], row.statements...)
-			gtids := value(t, db, "SELECT @@gtid_executed")
+			h := mysqltest.Connect(t, w.Servers[0], row.statements...)
+			gtids := mysqltest.Value(t, db, "SELECT @@gtid_executed")
 			began := time.Now()
 			outcome := make(chan error, 1)
 			go func() { outcome <- m[0].DemoteBounded(ctx, row.spec) }()
 			if row.meanwhile != "" {
 				time.Sleep(300 * time.Millisecond)
-				exec(t, db, "INSERT INTO held.others VALUES ()") // while it waits, others write on
-				if _, err := h.conn.ExecContext(ctx, row.meanwhile); err != nil {
+				mysqltest.Exec(t, db, "INSERT INTO held.others VALUES ()") // while it waits, others write on
+				if _, err := h.Conn.ExecContext(ctx, row.meanwhile); err != nil {
 					t.Errorf("%s: %v", row.meanwhile, err)
 				}
 			}
@@ -89,21 +92,21 @@ func TestDemoteBounded(t *testing.T) {
 				t.Errorf("read_only %t, super_read_only %t, semi-sync source %t", o.ReadOnly, o.SuperReadOnly, o.SemiSync.SourceEnabled)
 			}
 			if !row.survives {
-				waitFor(t, "the end of the session", func() bool { return !h.alive(db) })
-			} else if !h.alive(db) {
+				mysqltest.WaitFor(t, "the end of the session", func() bool { return !h.Alive(db) })
+			} else if !h.Alive(db) {
 				t.Error("the session was ended")
 			}
 			if row.meanwhile == "" && row.want == nil && !strings.Contains(row.name, "in time") {
-				if now := value(t, db, "SELECT @@gtid_executed"); now != gtids {
+				if now := mysqltest.Value(t, db, "SELECT @@gtid_executed"); now != gtids {
 					t.Errorf("something was written: %s, before %s", now, gtids)
 				}
 			}
-			must(t, m[0].Reopen(ctx, PromoteSpec{SemiSync: true, W: 1}))
+			mysqltest.Must(t, m[0].Reopen(ctx, mysql.PromoteSpec{SemiSync: true, W: 1}))
 			if row.survives && len(row.statements) == 1 && strings.HasPrefix(row.statements[0], "&") {
-				must(t, <-h.ended)
+				mysqltest.Must(t, <-h.Ended)
 			}
-			h.leave()
-			exec(t, db, "INSERT INTO held.t (v) VALUES (9)")
+			h.Leave()
+			mysqltest.Exec(t, db, "INSERT INTO held.t (v) VALUES (9)")
 		})
 	}
 }
@@ -111,44 +114,44 @@ func TestDemoteBounded(t *testing.T) {
 // TestDemoteNeverEndsACommit: what waits for an acknowledgement is neither ended nor waited for, and neither is what
 // waits for its row locks, whatever the spec allows.
 func TestDemoteNeverEndsACommit(t *testing.T) {
-	w, m := settle(t, newPool(t, nil))
+	w, m := mysqltest.Settle(t, mysqltest.NewPool(t, nil))
 	ctx := t.Context()
-	db := root(t, w.servers[0])
-	exec(t, db, "CREATE DATABASE IF NOT EXISTS shop")
-	exec(t, db, "CREATE TABLE IF NOT EXISTS shop.c (id INT PRIMARY KEY, v INT)")
-	exec(t, db, "REPLACE INTO shop.c VALUES (1, 0)")
-	must(t, m[1].StopIOThread(ctx))
-	must(t, m[2].StopIOThread(ctx))
-	waiting := connect(t, w.servers[0], "&UPDATE shop.c SET v = v + 1")
-	waitFor(t, "the commit waits", func() bool { return m[0].Observe(ctx).PendingCommits == 1 })
-	behind := connect(t, w.servers[0], "SET innodb_lock_wait_timeout = 60", "&UPDATE shop.c SET v = v + 1")
-	for _, spec := range []DemoteSpec{{}, {Patience: 300 * time.Millisecond}, {Kill: true}} {
-		wantError(t, m[0].DemoteBounded(ctx, spec), ErrCommitsPending)
+	db := mysqltest.Root(t, w.Servers[0])
+	mysqltest.Exec(t, db, "CREATE DATABASE IF NOT EXISTS shop")
+	mysqltest.Exec(t, db, "CREATE TABLE IF NOT EXISTS shop.c (id INT PRIMARY KEY, v INT)")
+	mysqltest.Exec(t, db, "REPLACE INTO shop.c VALUES (1, 0)")
+	mysqltest.Must(t, m[1].StopIOThread(ctx))
+	mysqltest.Must(t, m[2].StopIOThread(ctx))
+	waiting := mysqltest.Connect(t, w.Servers[0], "&UPDATE shop.c SET v = v + 1")
+	mysqltest.WaitFor(t, "the commit waits", func() bool { return m[0].Observe(ctx).PendingCommits == 1 })
+	behind := mysqltest.Connect(t, w.Servers[0], "SET innodb_lock_wait_timeout = 60", "&UPDATE shop.c SET v = v + 1")
+	for _, spec := range []mysql.DemoteSpec{{}, {Patience: 300 * time.Millisecond}, {Kill: true}} {
+		mysqltest.WantError(t, m[0].DemoteBounded(ctx, spec), mysql.ErrCommitsPending)
 	}
 	if o := m[0].Observe(ctx); o.ReadOnly || o.SuperReadOnly {
 		t.Errorf("after demotions that failed: %+v", o)
 	}
-	if !waiting.alive(db) || !behind.alive(db) {
+	if !waiting.Alive(db) || !behind.Alive(db) {
 		t.Error("a session was ended")
 	}
-	must(t, m[1].StartReplica(ctx))
-	must(t, m[2].StartReplica(ctx))
-	must(t, <-waiting.ended)
-	must(t, <-behind.ended)
-	must(t, m[0].DemoteBounded(ctx, DemoteSpec{}))
-	must(t, m[0].Reopen(ctx, PromoteSpec{SemiSync: true, W: 1}))
+	mysqltest.Must(t, m[1].StartReplica(ctx))
+	mysqltest.Must(t, m[2].StartReplica(ctx))
+	mysqltest.Must(t, <-waiting.Ended)
+	mysqltest.Must(t, <-behind.Ended)
+	mysqltest.Must(t, m[0].DemoteBounded(ctx, mysql.DemoteSpec{}))
+	mysqltest.Must(t, m[0].Reopen(ctx, mysql.PromoteSpec{SemiSync: true, W: 1}))
 }
 
 // TestDemoteIsBeatenToIt: what begins to stand in the way after the last look makes the attempt fail without a trace, or
 // be made again.
 func TestDemoteIsBeatenToIt(t *testing.T) {
-	w, m := settle(t, newPool(t, nil))
+	w, m := mysqltest.Settle(t, mysqltest.NewPool(t, nil))
 	ctx := t.Context()
-	db := root(t, w.servers[0])
-	exec(t, db, "CREATE DATABASE IF NOT EXISTS shop")
-	exec(t, db, "CREATE TABLE IF NOT EXISTS shop.d (id INT PRIMARY KEY AUTO_INCREMENT)")
+	db := mysqltest.Root(t, w.Servers[0])
+	mysqltest.Exec(t, db, "CREATE DATABASE IF NOT EXISTS shop")
+	mysqltest.Exec(t, db, "CREATE TABLE IF NOT EXISTS shop.d (id INT PRIMARY KEY AUTO_INCREMENT)")
 	var before func() error
-	beaten := w.members(newPool(t, func(o *Options) {
+	beaten := w.Members(mysqltest.NewPool(t, func(o *mysql.Options) {
 		o.Hook = func(op, phase string) error {
 			if op != "role/super-read-only" || phase != "before" || before == nil {
 				return nil
@@ -158,31 +161,31 @@ func TestDemoteIsBeatenToIt(t *testing.T) {
 			return now()
 		}
 	}))[0]
-	var locking *client
-	lock := func() error { locking = connect(t, w.servers[0], "LOCK TABLES shop.d WRITE"); return nil }
+	var locking *mysqltest.Client
+	lock := func() error { locking = mysqltest.Connect(t, w.Servers[0], "LOCK TABLES shop.d WRITE"); return nil }
 
 	before = lock
-	wantError(t, beaten.Demote(ctx), ErrBlocked)
-	locking.leave()
+	mysqltest.WantError(t, beaten.Demote(ctx), mysql.ErrBlocked)
+	locking.Leave()
 	before = lock
-	must(t, beaten.DemoteBounded(ctx, DemoteSpec{Kill: true}))
-	must(t, beaten.Reopen(ctx, PromoteSpec{SemiSync: true, W: 1}))
+	mysqltest.Must(t, beaten.DemoteBounded(ctx, mysql.DemoteSpec{Kill: true}))
+	mysqltest.Must(t, beaten.Reopen(ctx, mysql.PromoteSpec{SemiSync: true, W: 1}))
 
 	before = func() error {
-		must(t, m[1].StopIOThread(ctx))
-		must(t, m[2].StopIOThread(ctx))
-		connect(t, w.servers[0], "&INSERT INTO shop.d VALUES ()")
+		mysqltest.Must(t, m[1].StopIOThread(ctx))
+		mysqltest.Must(t, m[2].StopIOThread(ctx))
+		mysqltest.Connect(t, w.Servers[0], "&INSERT INTO shop.d VALUES ()")
 		// A statement that has only been received is refused by what comes next, and nothing would wait.
-		waitFor(t, "the commit waits", func() bool { return m[0].Observe(ctx).PendingCommits == 1 })
+		mysqltest.WaitFor(t, "the commit waits", func() bool { return m[0].Observe(ctx).PendingCommits == 1 })
 		return nil
 	}
-	wantError(t, beaten.DemoteBounded(ctx, DemoteSpec{Kill: true}), ErrCommitsPending)
+	mysqltest.WantError(t, beaten.DemoteBounded(ctx, mysql.DemoteSpec{Kill: true}), mysql.ErrCommitsPending)
 	if o := m[0].Observe(ctx); o.ReadOnly || o.SuperReadOnly || o.PendingCommits == 0 {
 		t.Errorf("read_only %t, %d commits wait", o.ReadOnly, o.PendingCommits)
 	}
-	must(t, m[1].StartReplica(ctx))
-	must(t, m[2].StartReplica(ctx))
-	waitFor(t, "the commit is acknowledged", func() bool { return m[0].Observe(ctx).PendingCommits == 0 })
+	mysqltest.Must(t, m[1].StartReplica(ctx))
+	mysqltest.Must(t, m[2].StartReplica(ctx))
+	mysqltest.WaitFor(t, "the commit is acknowledged", func() bool { return m[0].Observe(ctx).PendingCommits == 0 })
 
 	// The caller gives up while the server still waits: it must not become read-only afterwards.
 	for range 2 {
@@ -195,7 +198,7 @@ func TestDemoteIsBeatenToIt(t *testing.T) {
 			t.Errorf("a demotion that was given up: %v", err)
 		}
 		cancel()
-		locking.leave()
+		locking.Leave()
 		time.Sleep(50 * time.Millisecond)
 		if o := m[0].Observe(ctx); o.ReadOnly || o.SuperReadOnly {
 			t.Error("read-only after its caller gave up")
@@ -203,60 +206,60 @@ func TestDemoteIsBeatenToIt(t *testing.T) {
 	}
 	crash := errors.New("crash")
 	before = func() error { return crash }
-	wantError(t, beaten.Demote(ctx), crash)
+	mysqltest.WantError(t, beaten.Demote(ctx), crash)
 }
 
 // TestXAOnAReadOnlyServer holds what MySQL does, because DemoteBounded relies on it and guards against it: a prepared
 // transaction can be committed on a read-only server, and leaves a transaction there that nobody else has.
 func TestXAOnAReadOnlyServer(t *testing.T) {
-	w, m := settle(t, newPool(t, nil))
+	w, m := mysqltest.Settle(t, mysqltest.NewPool(t, nil))
 	ctx := t.Context()
-	db := root(t, w.servers[0])
-	exec(t, db, "CREATE DATABASE IF NOT EXISTS shop")
-	exec(t, db, "CREATE TABLE IF NOT EXISTS shop.x (id INT PRIMARY KEY AUTO_INCREMENT)")
-	connect(t, w.servers[0], "XA START 'prepared'", "INSERT INTO shop.x VALUES ()", "XA END 'prepared'", "XA PREPARE 'prepared'")
-	connect(t, w.servers[0], "XA START 'idle'", "INSERT INTO shop.x VALUES ()", "XA END 'idle'")
-	must(t, m[0].Demote(ctx))
+	db := mysqltest.Root(t, w.Servers[0])
+	mysqltest.Exec(t, db, "CREATE DATABASE IF NOT EXISTS shop")
+	mysqltest.Exec(t, db, "CREATE TABLE IF NOT EXISTS shop.x (id INT PRIMARY KEY AUTO_INCREMENT)")
+	mysqltest.Connect(t, w.Servers[0], "XA START 'prepared'", "INSERT INTO shop.x VALUES ()", "XA END 'prepared'", "XA PREPARE 'prepared'")
+	mysqltest.Connect(t, w.Servers[0], "XA START 'idle'", "INSERT INTO shop.x VALUES ()", "XA END 'idle'")
+	mysqltest.Must(t, m[0].Demote(ctx))
 	executed := m[0].Observe(ctx).Executed
-	exec(t, db, "XA COMMIT 'prepared'")
+	mysqltest.Exec(t, db, "XA COMMIT 'prepared'")
 	if now := m[0].Observe(ctx).Executed; now == executed {
 		t.Error("MySQL refuses XA COMMIT on a read-only server now: simplify DemoteBounded's promise")
 	}
 	if _, err := db.ExecContext(ctx, "XA PREPARE 'idle'"); err == nil {
 		t.Error("a transaction that was open when the server became read-only can still be prepared")
 	}
-	must(t, m[0].Reopen(ctx, PromoteSpec{SemiSync: true, W: 1}))
+	mysqltest.Must(t, m[0].Reopen(ctx, mysql.PromoteSpec{SemiSync: true, W: 1}))
 }
 
 // TestNobodyIsAnsweredWhileTooManyAreWaitedFor holds what the hand-over relies on: with a wait count that cannot be met, a
 // read-only server answers no XA COMMIT, counts it as executed nowhere, and lets it go once the count is lowered.
 func TestNobodyIsAnsweredWhileTooManyAreWaitedFor(t *testing.T) {
-	w, m := settle(t, newPool(t, nil))
+	w, m := mysqltest.Settle(t, mysqltest.NewPool(t, nil))
 	ctx := t.Context()
-	db := root(t, w.servers[0])
-	exec(t, db, "CREATE DATABASE IF NOT EXISTS shop")
-	exec(t, db, "CREATE TABLE IF NOT EXISTS shop.x (id INT PRIMARY KEY AUTO_INCREMENT)")
-	connect(t, w.servers[0], "XA START 'late'", "INSERT INTO shop.x VALUES ()", "XA END 'late'", "XA PREPARE 'late'")
-	must(t, m[0].Demote(ctx))
-	must(t, m[0].SetSourceWait(ctx, true, 1000))
+	db := mysqltest.Root(t, w.Servers[0])
+	mysqltest.Exec(t, db, "CREATE DATABASE IF NOT EXISTS shop")
+	mysqltest.Exec(t, db, "CREATE TABLE IF NOT EXISTS shop.x (id INT PRIMARY KEY AUTO_INCREMENT)")
+	mysqltest.Connect(t, w.Servers[0], "XA START 'late'", "INSERT INTO shop.x VALUES ()", "XA END 'late'", "XA PREPARE 'late'")
+	mysqltest.Must(t, m[0].Demote(ctx))
+	mysqltest.Must(t, m[0].SetSourceWait(ctx, true, 1000))
 	executed := m[0].Observe(ctx).Executed
-	late := connect(t, w.servers[0], "&XA COMMIT 'late'")
-	waitFor(t, "the commit waits", func() bool { return m[0].Observe(ctx).PendingCommits == 1 })
+	late := mysqltest.Connect(t, w.Servers[0], "&XA COMMIT 'late'")
+	mysqltest.WaitFor(t, "the commit waits", func() bool { return m[0].Observe(ctx).PendingCommits == 1 })
 	time.Sleep(500 * time.Millisecond) // both replicas have received and acknowledged it by now
 	select {
-	case err := <-late.ended:
+	case err := <-late.Ended:
 		t.Errorf("the client was answered: %v", err)
 	default:
 	}
 	if now := m[0].Observe(ctx).Executed; now != executed {
 		t.Errorf("executed %s, before %s", now, executed)
 	}
-	must(t, m[0].Reopen(ctx, PromoteSpec{SemiSync: true, W: 1}))
+	mysqltest.Must(t, m[0].Reopen(ctx, mysql.PromoteSpec{SemiSync: true, W: 1}))
 	if o := m[0].Observe(ctx); o.SemiSync.WaitCount != 1000 {
 		t.Errorf("opened again it waits for %d acknowledgements; only one action lowers that", o.SemiSync.WaitCount)
 	}
-	must(t, m[0].LowerSourceWait(ctx, 1, 0))
-	must(t, <-late.ended)
+	mysqltest.Must(t, m[0].LowerSourceWait(ctx, 1, 0))
+	mysqltest.Must(t, <-late.Ended)
 	if o := m[0].Observe(ctx); o.AnsweredCommits == 0 {
 		t.Error("no commit is counted as answered")
 	}
@@ -264,45 +267,45 @@ func TestNobodyIsAnsweredWhileTooManyAreWaitedFor(t *testing.T) {
 
 // TestReopen: only what was demoted a moment ago is opened again, and never without its wait.
 func TestReopen(t *testing.T) {
-	w, m := settle(t, newPool(t, nil))
+	w, m := mysqltest.Settle(t, mysqltest.NewPool(t, nil))
 	ctx := t.Context()
-	wantError(t, m[1].Reopen(ctx, PromoteSpec{SemiSync: true, W: 1}), ErrReplicates)
-	wantError(t, m[0].Reopen(ctx, PromoteSpec{SemiSync: true}), ErrInvalidArgument)
-	must(t, m[0].Demote(ctx))
+	mysqltest.WantError(t, m[1].Reopen(ctx, mysql.PromoteSpec{SemiSync: true, W: 1}), mysql.ErrReplicates)
+	mysqltest.WantError(t, m[0].Reopen(ctx, mysql.PromoteSpec{SemiSync: true}), mysql.ErrInvalidArgument)
+	mysqltest.Must(t, m[0].Demote(ctx))
 	// The server restarts in between: it has forgotten whom to wait for (fact 6).
-	w.servers[0].Kill()
-	must(t, w.servers[0].Boot(ctx))
-	must(t, m[0].Reopen(ctx, PromoteSpec{SemiSync: true, W: 1}))
+	w.Servers[0].Kill()
+	mysqltest.Must(t, w.Servers[0].Boot(ctx))
+	mysqltest.Must(t, m[0].Reopen(ctx, mysql.PromoteSpec{SemiSync: true, W: 1}))
 	if o := m[0].Observe(ctx); o.ReadOnly || o.SuperReadOnly || !o.SemiSync.SourceEnabled || o.SemiSync.WaitCount != 1 {
 		t.Errorf("reopened: %+v", o)
 	}
-	must(t, m[0].Reopen(ctx, PromoteSpec{SemiSync: true, W: 1}))
+	mysqltest.Must(t, m[0].Reopen(ctx, mysql.PromoteSpec{SemiSync: true, W: 1}))
 }
 
 // TestDisconnectClients: clients go, replicas and the operator stay.
 func TestDisconnectClients(t *testing.T) {
-	w, m := settle(t, newPool(t, nil))
+	w, m := mysqltest.Settle(t, mysqltest.NewPool(t, nil))
 	ctx := t.Context()
 	const receiving = "SELECT GROUP_CONCAT(ID ORDER BY ID) FROM performance_schema.processlist WHERE COMMAND LIKE 'Binlog Dump%'"
-	db := root(t, w.servers[0])
-	waitFor(t, "both replicas", func() bool { return strings.Count(value(t, db, receiving), ",") == 1 })
-	replicas := value(t, db, receiving)
-	clients := []*client{connect(t, w.servers[0]), connect(t, w.servers[0], "&SELECT SLEEP(60)")}
-	exec(t, root(t, w.servers[0]), "DO 1")
+	db := mysqltest.Root(t, w.Servers[0])
+	mysqltest.WaitFor(t, "both replicas", func() bool { return strings.Count(mysqltest.Value(t, db, receiving), ",") == 1 })
+	replicas := mysqltest.Value(t, db, receiving)
+	clients := []*mysqltest.Client{mysqltest.Connect(t, w.Servers[0]), mysqltest.Connect(t, w.Servers[0], "&SELECT SLEEP(60)")}
+	mysqltest.Exec(t, mysqltest.Root(t, w.Servers[0]), "DO 1")
 	ended, err := m[0].DisconnectClients(ctx)
-	must(t, err)
+	mysqltest.Must(t, err)
 	if ended < len(clients) {
 		t.Errorf("%d clients ended", ended)
 	}
-	db = root(t, w.servers[0]) // the other one was a client, too
+	db = mysqltest.Root(t, w.Servers[0]) // the other one was a client, too
 	for _, c := range clients {
-		waitFor(t, "the end of a client", func() bool { return !c.alive(db) })
+		mysqltest.WaitFor(t, "the end of a client", func() bool { return !c.Alive(db) })
 	}
-	if left := value(t, db, receiving); left != replicas {
+	if left := mysqltest.Value(t, db, receiving); left != replicas {
 		t.Errorf("replicas %s, before %s", left, replicas)
 	}
-	if o := m[0].Observe(ctx); o.Access != AccessVerified {
+	if o := m[0].Observe(ctx); o.Access != mysql.AccessVerified {
 		t.Errorf("%s %s", o.Access, o.Reason)
 	}
-	must(t, m[0].SetSourceWait(ctx, true, 1)) // the operator's session held its lock all the time
+	mysqltest.Must(t, m[0].SetSourceWait(ctx, true, 1)) // the operator's session held its lock all the time
 }

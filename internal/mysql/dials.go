@@ -11,21 +11,21 @@ import (
 )
 
 // Dial opens a session of its own, which the caller closes.
-func (m *Handle) Dial(ctx context.Context) (*session, error) { return m.pool.dial(ctx, m.e, verified) }
+func (m *Handle) Dial(ctx context.Context) (*Session, error) { return m.pool.dial(ctx, m.e, verified) }
 
 // DialSocket opens a session of its own to a server that is a child of this process. The endpoint's address is the server's socket.
-func (m *Handle) DialSocket(ctx context.Context) (*session, error) {
+func (m *Handle) DialSocket(ctx context.Context) (*Session, error) {
 	return m.pool.dial(ctx, m.e, bySocket)
 }
 
 // DialToJoin opens a verified session if the member can prove itself already, else an unverified one.
-func (m *Handle) DialToJoin(ctx context.Context) (*session, error) {
+func (m *Handle) DialToJoin(ctx context.Context) (*Session, error) {
 	s, err := m.pool.dial(ctx, m.e, verified)
 	if err != nil && isVerificationFailure(err) {
 		s, err = m.pool.dial(ctx, m.e, joining)
 	}
 	if err != nil {
-		return nil, unreachable(err)
+		return nil, Unreachable(err)
 	}
 	return s, nil
 }
@@ -46,7 +46,7 @@ func (m *Handle) TakesConnections(ctx context.Context, limit time.Duration) bool
 // Login logs in once as a user with a password, over verified TLS.
 func (m *Handle) Login(ctx context.Context, user, password string) error {
 	endpoint, identity := m.e.target()
-	tlsConfig, err := clientTLS(endpoint, identity)
+	tlsConfig, err := ClientTLS(endpoint, identity)
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ type entry struct {
 // slot holds one session and lets its users take turns.
 type slot struct {
 	turn    chan struct{}
-	session *session
+	session *Session
 	// abandoned is the server's id of a session that was given up on a time-out: the server may still be busy with it.
 	abandoned uint64
 	// used is when the session was used last.
@@ -57,7 +57,7 @@ func (s *slot) take(ctx context.Context) error {
 	case s.turn <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return contextError(ctx)
+		return ContextError(ctx)
 	}
 }
 
@@ -87,7 +87,7 @@ func (s *slot) drop() {
 	if s.session.timedOut {
 		s.abandoned = s.session.id
 	}
-	s.session.close()
+	s.session.Close()
 	s.session = nil
 }
 

@@ -11,7 +11,7 @@ import (
 const (
 	// crashReport is where the member's instance writes, before each start of mysqld, why the run before ended. The server's own
 	// error log has it only when that goes to a file.
-	crashReport = exchangeDir + "machine/error"
+	crashReport = ExchangeDir + "machine/error"
 	// crashMoment is how many seconds before the start of mysqld an error may have been logged to be the one that ended the run
 	// before: systemd starts mysqld within a second, and recovery takes some more.
 	crashMoment = "60"
@@ -31,10 +31,10 @@ const (
 // characters; empty when there is none. The first one is the cause of those that follow. Errors of replication come last: a source
 // that is gone ends no mysqld.
 func (m *Observer) CrashError(ctx context.Context) (message string, err error) {
-	defer m.h.annotate(&err, "read the error log")
+	defer m.h.Annotate(&err, "read the error log")
 	var text sql.Null[string]
 	// A session that was made before the crash is dead.
-	err = m.h.Read(ctx, func(s *session) error { return s.row(ctx, crashErrorQuery, nil, &text) })
+	err = m.h.Read(ctx, func(s *Session) error { return s.Row(ctx, crashErrorQuery, nil, &text) })
 	return crashMessage(text.V), err
 }
 

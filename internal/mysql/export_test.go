@@ -51,15 +51,15 @@ func (m *Handle) Looks() *resumption { return &m.e.looks }
 
 func (m *Handle) ForgetLooks() { m.e.looks.forget() }
 
-func (m *Handle) DialReader(ctx context.Context) (*session, error) { return m.dialReader(ctx) }
+func (m *Handle) DialReader(ctx context.Context) (*Session, error) { return m.dialReader(ctx) }
 
-func (s *session) Resumed() bool { return s.resumed }
+func (s *Session) Resumed() bool { return s.resumed }
 
-func (s *session) OfferedLittle() bool { return s.brief }
+func (s *Session) OfferedLittle() bool { return s.brief }
 
-func (s *session) Shows() *credentials { return s.shown }
+func (s *Session) Shows() *credentials { return s.shown }
 
-func (s *session) Bind(ctx context.Context, limit time.Duration) bound { return s.bind(ctx, limit) }
+func (s *Session) Bind(ctx context.Context, limit time.Duration) bound { return s.bind(ctx, limit) }
 
 func (b bound) Read(query string, into ...any) error {
 	return b.note(b.s.conn.QueryRowContext(b.ctx, query).Scan(into...))

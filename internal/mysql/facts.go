@@ -16,7 +16,7 @@ import (
 const (
 	// diskReport is where the member's instance writes how full the data volume is: "<size> <free> <time>", in bytes and
 	// in seconds since 1970. Its folder is below the server's secure_file_priv, and only root can write there.
-	diskReport = exchangeDir + "machine/disk"
+	diskReport = ExchangeDir + "machine/disk"
 	// diskStale is the age, by the member's clock, at which a report says nothing any more. One comes every ten seconds.
 	diskStale = 2 * time.Minute
 
@@ -38,7 +38,7 @@ var statusVariables = []string{
 // otherVariables are read besides the pinned variables: most belong to a member's role.
 var otherVariables = []string{
 	MaxConnections,
-	persistedLoad,
+	PersistedLoad,
 	offlineMode,
 	transactionReadOnly,
 	"rpl_semi_sync_replica_enabled",
@@ -87,14 +87,14 @@ func factsQuery(watched []string) string {
 var plainFacts = unique.Make(factsQuery(nil))
 
 // readFacts reads what factsQuery asks for.
-func (m *Observer) readFacts(ctx context.Context, s *session) (facts, error) {
+func (m *Observer) readFacts(ctx context.Context, s *Session) (facts, error) {
 	found := facts{values: map[string]map[string]string{
 		factVariable: {}, factPersisted: {}, factStatus: {}, factTLS: {}, factLink: {}, factInstance: {}, factStranger: {},
 	}}
 	began := m.h.Options().Clock.Now()
 	var kind, name, value sql.RawBytes // of the one row
 	into := []any{&kind, &name, &value}
-	err := s.rows(ctx, State[watch](m.h).asks(), nil, func(rows *sql.Rows) error {
+	err := s.Rows(ctx, State[watch](m.h).asks(), nil, func(rows *sql.Rows) error {
 		if err := rows.Scan(into...); err != nil {
 			return err
 		}
@@ -111,7 +111,7 @@ func (m *Observer) readFacts(ctx context.Context, s *session) (facts, error) {
 func (m *Observer) interpret(f facts, o *Observation) {
 	status := f.values[factStatus]
 	o.Settings, o.Persisted = f.values[factVariable], f.values[factPersisted]
-	o.PersistedIgnored = o.Settings[persistedLoad] == "OFF"
+	o.PersistedIgnored = o.Settings[PersistedLoad] == "OFF"
 	// Empty when performance_schema is off. The handshake's certificate is used then.
 	const asOpenSSLPrints = "Jan _2 15:04:05 2006 MST"
 	if t, err := time.Parse(asOpenSSLPrints, f.values[factTLS]["Ssl_server_not_after"]); err == nil {
@@ -134,7 +134,7 @@ func (m *Observer) interpret(f facts, o *Observation) {
 		Strangers:      strangersIn(f.values[factStranger]),
 	}
 	o.Refusing = refusing(o.Settings)
-	o.Waiting = compact(threadOfGTID.ReplaceAllString(f.values[factInstance]["owned"], ""))
+	o.Waiting = Compact(threadOfGTID.ReplaceAllString(f.values[factInstance]["owned"], ""))
 	if now, ok := f.clock(); ok {
 		o.ClockSkew = now.Sub(f.middle)
 		o.Disk = diskOf(f.values[factInstance]["disk"], now)

@@ -1,4 +1,4 @@
-package mysql
+package mysql_test
 
 import (
 	"context"
@@ -6,22 +6,25 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/test/mysqltest"
 )
 
 // TestSourceSilence: a replica tells how long ago its source last gave a sign of life, long before its thread gives up,
 // whatever time zone somebody set.
 func TestSourceSilence(t *testing.T) {
-	w, _ := settle(t, newPool(t, nil))
+	w, _ := mysqltest.Settle(t, mysqltest.NewPool(t, nil))
 	ctx := t.Context()
-	replica := root(t, w.servers[1])
-	exec(t, replica, "SET GLOBAL time_zone = '+05:30'")
+	replica := mysqltest.Root(t, w.Servers[1])
+	mysqltest.Exec(t, replica, "SET GLOBAL time_zone = '+05:30'")
 	t.Cleanup(func() { // a restart may have done it
 		if _, err := replica.ExecContext(context.WithoutCancel(ctx), "SET GLOBAL time_zone = 'SYSTEM'"); err != nil {
 			t.Error(err)
 		}
 	})
 	// Both of these read through sessions made after the change.
-	m := w.members(newPool(t, nil))
+	m := w.Members(mysqltest.NewPool(t, nil))
 	silence := func() time.Duration { return m[1].Observe(ctx).Replication.SourceSilence }
 
 	// longest is the longest silence within three seconds.
@@ -34,22 +37,22 @@ func TestSourceSilence(t *testing.T) {
 	}
 
 	// A thread that has only just connected shows what came before, until the first heartbeat.
-	waitFor(t, "a heartbeat", func() bool { return silence() < time.Second })
+	mysqltest.WaitFor(t, "a heartbeat", func() bool { return silence() < time.Second })
 	// Heartbeats alone, one a second. On a busy machine one may come late, but not in every three seconds.
-	waitFor(t, "an idle source that is heard every other second", func() bool {
+	mysqltest.WaitFor(t, "an idle source that is heard every other second", func() bool {
 		most := longest()
 		t.Logf("an idle source was silent for up to %s", most)
 		return most > 200*time.Millisecond && most <= 2500*time.Millisecond
 	})
-	waitFor(t, "a silence that shows before the thread's state alone would tell it", func() bool {
-		must(t, w.servers[0].Freeze())
+	mysqltest.WaitFor(t, "a silence that shows before the thread's state alone would tell it", func() bool {
+		mysqltest.Must(t, w.Servers[0].Freeze())
 		frozen := time.Now()
-		waitFor(t, "the silence shows", func() bool { return silence() > 2500*time.Millisecond })
+		mysqltest.WaitFor(t, "the silence shows", func() bool { return silence() > 2500*time.Millisecond })
 		o, since := m[1].Observe(ctx), time.Since(frozen)
-		must(t, w.servers[0].Thaw())
-		waitFor(t, "the source is heard again", func() bool { return silence() < time.Second })
+		mysqltest.Must(t, w.Servers[0].Thaw())
+		mysqltest.WaitFor(t, "the source is heard again", func() bool { return silence() < time.Second })
 		t.Logf("%s after %s of silence", o.Replication.IOState, since)
-		return o.Replication.IOState == IOOn && since <= 3900*time.Millisecond
+		return o.Replication.IOState == mysql.IOOn && since <= 3900*time.Millisecond
 	})
 
 	// A transaction is a sign of life, too, though no heartbeat comes while there are others.
@@ -57,7 +60,7 @@ func TestSourceSilence(t *testing.T) {
 	var writer sync.WaitGroup
 	defer writer.Wait()
 	defer stop()
-	db := root(t, w.servers[0])
+	db := mysqltest.Root(t, w.Servers[0])
 	writer.Go(func() {
 		for n := 0; writing.Err() == nil; n++ {
 			_, err := db.ExecContext(writing, fmt.Sprintf("REPLACE INTO nairobi_mysql.heartbeat VALUES (1, NOW(6) + INTERVAL %d SECOND)", n))
@@ -68,7 +71,7 @@ func TestSourceSilence(t *testing.T) {
 		}
 	})
 	time.Sleep(200 * time.Millisecond)
-	waitFor(t, "a writing source that is heard every other second", func() bool {
+	mysqltest.WaitFor(t, "a writing source that is heard every other second", func() bool {
 		most := longest()
 		t.Logf("a writing source was silent for up to %s", most)
 		return most <= 2*time.Second
@@ -76,8 +79,8 @@ func TestSourceSilence(t *testing.T) {
 	stop()
 	writer.Wait()
 
-	w.servers[1].Kill()
-	must(t, w.servers[1].Boot(ctx))
+	w.Servers[1].Kill()
+	mysqltest.Must(t, w.Servers[1].Boot(ctx))
 	if got := silence(); got >= 0 {
 		t.Errorf("nothing has come since the start, and the silence is %s", got)
 	}
@@ -88,19 +91,19 @@ func TestSourceSilence(t *testing.T) {
 
 // TestDiskReport: what the instance wrote is believed while it is fresh and makes sense.
 func TestDiskReport(t *testing.T) {
-	w := theWorld(t)
+	w := mysqltest.TheWorld(t)
 	ctx := t.Context()
-	s := w.servers[2]
-	up(t, s)
-	m := Open(newPool(t, nil), endpointOf(s), w.identity())
+	s := w.Servers[2]
+	mysqltest.Up(t, s)
+	m := mysql.Open(mysqltest.NewPool(t, nil), mysqltest.EndpointOf(s), w.Identity())
 	recently := time.Now().Add(-time.Minute)
-	must(t, s.ReportDisk(100<<30, 7<<30, recently))
+	mysqltest.Must(t, s.ReportDisk(100<<30, 7<<30, recently))
 	if d := m.Observe(ctx).Disk; d == nil || d.SizeBytes != 100<<30 || d.FreeBytes != 7<<30 || d.At.Unix() != recently.Unix() {
 		t.Errorf("got %+v", d)
 	}
 	for name, at := range map[string]time.Time{"an old report": time.Now().Add(-3 * time.Minute), "one of tomorrow": time.Now().Add(24 * time.Hour)} {
-		must(t, s.ReportDisk(100<<30, 7<<30, at))
-		if o := m.Observe(ctx); o.Access != AccessVerified || o.Disk != nil {
+		mysqltest.Must(t, s.ReportDisk(100<<30, 7<<30, at))
+		if o := m.Observe(ctx); o.Access != mysql.AccessVerified || o.Disk != nil {
 			t.Errorf("%s (%s %s) is believed: %+v", name, o.Access, o.Reason, o.Disk)
 		}
 	}
@@ -108,17 +111,17 @@ func TestDiskReport(t *testing.T) {
 
 // TestClockSkew: the member's clock against the operator's, which is the one that is off here.
 func TestClockSkew(t *testing.T) {
-	w := theWorld(t)
+	w := mysqltest.TheWorld(t)
 	ctx := t.Context()
-	s := w.servers[2]
-	up(t, s)
+	s := w.Servers[2]
+	mysqltest.Up(t, s)
 	for _, off := range []time.Duration{-time.Hour, -6 * time.Second, 0, 6 * time.Second, time.Hour} {
-		p := newPool(t, func(o *Options) { o.Clock = offClock{off} })
-		m := Open(p, endpointOf(s), w.identity())
+		p := mysqltest.NewPool(t, func(o *mysql.Options) { o.Clock = offClock{off} })
+		m := mysql.Open(p, mysqltest.EndpointOf(s), w.Identity())
 		// While the answer is on its way to a busy machine, the clock goes on.
-		waitFor(t, fmt.Sprintf("a skew that tells that the operator's clock is %s ahead", off), func() bool {
+		mysqltest.WaitFor(t, fmt.Sprintf("a skew that tells that the operator's clock is %s ahead", off), func() bool {
 			o := m.Observe(ctx)
-			near := o.Access == AccessVerified && (o.ClockSkew+off).Abs() <= time.Second
+			near := o.Access == mysql.AccessVerified && (o.ClockSkew+off).Abs() <= time.Second
 			if !near {
 				t.Logf("the operator's clock is %s ahead, and the member's skew %s (%s)", off, o.ClockSkew, o.Access)
 			}

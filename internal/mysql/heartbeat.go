@@ -39,13 +39,13 @@ var refusedBy = []string{"read_only", "offline_mode", "transaction_read_only"}
 
 // beat writes one heartbeat. A server without one of the variables, whose semi-sync plug-in was uninstalled, is written to all the
 // same.
-func (b *probe) beat(ctx context.Context, s *session) (beatFacts, error) {
+func (b *probe) beat(ctx context.Context, s *Session) (beatFacts, error) {
 	query, plain := heartbeat, s.Options().Clock.Now().Before(b.plain)
 	if plain {
 		query = plainHeartbeat
 	}
-	result, err := s.exec(ctx, s.Options().ChangeTimeout, "probe/write", query)
-	if !plain && isServerError(err, erUnknownSystemVariable) {
+	result, err := s.Exec(ctx, s.Options().ChangeTimeout, "probe/write", query)
+	if !plain && IsServerError(err, erUnknownSystemVariable) {
 		b.plain = s.Options().Clock.Now().Add(plainFor)
 		return b.beat(ctx, s)
 	}

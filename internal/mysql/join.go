@@ -30,16 +30,16 @@ type JoinRequest struct {
 // ReadJoinRequest reads the certificate request of a member that has none yet. The connection is not verified, so
 // nothing in the answer may be believed before the seal is checked. ErrJoinNotReady says that it is not written yet.
 func (m *Member) ReadJoinRequest(ctx context.Context) (request JoinRequest, err error) {
-	defer m.h.annotate(&err, "read the certificate request")
+	defer m.h.Annotate(&err, "read the certificate request")
 	s, err := m.h.DialToJoin(ctx)
 	if err != nil {
 		return request, err
 	}
-	defer s.close()
+	defer s.Close()
 	var csr []byte
 	var seal, instance sql.Null[string]
-	err = s.row(ctx, "SELECT LOAD_FILE(?), LOAD_FILE(?), LOAD_FILE(?)",
-		[]any{exchangeDir + "member.csr", exchangeDir + "member.seal", exchangeDir + "instance-id"}, &csr, &seal, &instance)
+	err = s.Row(ctx, "SELECT LOAD_FILE(?), LOAD_FILE(?), LOAD_FILE(?)",
+		[]any{ExchangeDir + "member.csr", ExchangeDir + "member.seal", ExchangeDir + "instance-id"}, &csr, &seal, &instance)
 	if err != nil {
 		return request, err
 	}
@@ -53,27 +53,27 @@ func (m *Member) ReadJoinRequest(ctx context.Context) (request JoinRequest, err 
 // and the renewal alike. A certificate that was delivered before is not written again: DUMPFILE never overwrites.
 // serial names the file: lower-case hex. ErrCertificateNotTaken says that the instance has not taken it into use yet.
 func (m *Member) InstallCertificate(ctx context.Context, serial string, certPEM []byte) (err error) {
-	defer m.h.annotate(&err, "install certificate "+serial)
+	defer m.h.Annotate(&err, "install certificate "+serial)
 	block, _ := pem.Decode(certPEM)
 	if block == nil || !serialNumber.MatchString(serial) {
 		return fmt.Errorf("%w: no certificate in PEM, or no serial", ErrInvalidArgument)
 	}
-	if err := m.h.askLease(ctx); err != nil {
+	if err := m.h.AskLease(ctx); err != nil {
 		return err
 	}
 	s, err := m.h.DialToJoin(ctx)
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	if err := deliver(ctx, s, exchangeDir+"cert-"+serial+".pem", certPEM); err != nil {
+	defer s.Close()
+	if err := deliver(ctx, s, ExchangeDir+"cert-"+serial+".pem", certPEM); err != nil {
 		return err
 	}
 	now := m.h.Options().Clock.Now
 	deadline := now().Add(takeCertificateWait)
 	for now().Before(deadline) {
 		// A RELOAD that fails keeps the certificate in use. Never NO ROLLBACK ON ERROR: it turns TLS off (fact 20).
-		if err := s.change(ctx, "install/reload-tls", "ALTER INSTANCE RELOAD TLS"); err != nil && serverErrorNumber(err) == 0 {
+		if err := s.Change(ctx, "install/reload-tls", "ALTER INSTANCE RELOAD TLS"); err != nil && ServerErrorNumber(err) == 0 {
 			return err
 		}
 		presented, err := m.presented(ctx)
@@ -83,7 +83,7 @@ func (m *Member) InstallCertificate(ctx context.Context, serial string, certPEM 
 		if bytes.Equal(presented.Raw, block.Bytes) {
 			return m.h.Redial(ctx)
 		}
-		if err := pause(ctx, takeCertificatePause); err != nil {
+		if err := Pause(ctx, takeCertificatePause); err != nil {
 			return err
 		}
 	}
@@ -91,18 +91,18 @@ func (m *Member) InstallCertificate(ctx context.Context, serial string, certPEM 
 }
 
 // deliver writes the certificate to path, once.
-func deliver(ctx context.Context, s *session, path string, certPEM []byte) error {
+func deliver(ctx context.Context, s *Session, path string, certPEM []byte) error {
 	var there []byte
-	if err := s.row(ctx, "SELECT LOAD_FILE(?)", []any{path}, &there); err != nil {
+	if err := s.Row(ctx, "SELECT LOAD_FILE(?)", []any{path}, &there); err != nil {
 		return err
 	}
 	if there == nil {
 		// The path is made of constants and a checked serial.
-		err := s.change(ctx, "install/deliver", "SELECT ? INTO DUMPFILE '"+path+"'", certPEM)
-		if !isServerError(err, erFileExists) {
+		err := s.Change(ctx, "install/deliver", "SELECT ? INTO DUMPFILE '"+path+"'", certPEM)
+		if !IsServerError(err, erFileExists) {
 			return err
 		}
-		if err := s.row(ctx, "SELECT LOAD_FILE(?)", []any{path}, &there); err != nil {
+		if err := s.Row(ctx, "SELECT LOAD_FILE(?)", []any{path}, &there); err != nil {
 			return err
 		}
 	}
@@ -118,6 +118,6 @@ func (m *Member) presented(ctx context.Context) (*x509.Certificate, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer s.close()
+	defer s.Close()
 	return s.Certificate(), nil
 }

@@ -19,6 +19,6 @@ func Open(pool *Pool, endpoint Endpoint, identity Identity) *Member {
 // closed again unless the server is filling up: a leader of thousands of members needs one on hardly any.
 // It fails with ErrLeaseRefused, ErrUnreachable or ErrLockHeld.
 func (m *Member) Claim(ctx context.Context) (err error) {
-	defer m.h.annotate(&err, "claim the writing session")
+	defer m.h.Annotate(&err, "claim the writing session")
 	return m.h.Claim(ctx)
 }

@@ -25,12 +25,12 @@ const (
 // ErrEpochChanged says that somebody else wrote; ErrCommitsPending that the commit waits for its acknowledgements, and may
 // yet be done.
 func (m *Member) WriteMembership(ctx context.Context, oldEpoch uint64, row Membership) (err error) {
-	defer m.h.annotate(&err, fmt.Sprintf("write membership epoch %d", row.Epoch))
+	defer m.h.Annotate(&err, fmt.Sprintf("write membership epoch %d", row.Epoch))
 	if row.Epoch <= oldEpoch || len(row.Voters) == 0 || row.W < 0 || utf8.RuneCountInString(row.Primary) > maxMemberName {
 		return fmt.Errorf("%w: epoch %d after %d, %d voters, W %d, primary %q", ErrInvalidArgument, row.Epoch, oldEpoch, len(row.Voters), row.W, row.Primary)
 	}
-	return m.h.transact(ctx, func(s *session) error {
-		present, known := readMembership(ctx, s)
+	return m.h.Transact(ctx, func(s *Session) error {
+		present, known := ReadMembership(ctx, s)
 		if !known {
 			return fmt.Errorf("read the present row: %w", ErrUnreachable)
 		}
@@ -62,13 +62,13 @@ func compareEpoch(present *Membership, oldEpoch uint64, row Membership) (done bo
 	return false, nil
 }
 
-func createTables(ctx context.Context, s *session) error {
+func createTables(ctx context.Context, s *Session) error {
 	for _, step := range []struct{ op, query string }{
-		{"membership/create-database", createDatabase},
+		{"membership/create-database", CreateDatabase},
 		{"membership/create-heartbeat", createHeartbeat},
 		{"membership/create-table", createMembership},
 	} {
-		if err := s.change(ctx, step.op, step.query); err != nil {
+		if err := s.Change(ctx, step.op, step.query); err != nil {
 			return err
 		}
 	}
@@ -85,7 +85,7 @@ func namesJSON(names []string) string {
 }
 
 // swapMembership is one statement and so one transaction: the comparison is in its WHERE, or in the primary key.
-func swapMembership(ctx context.Context, s *session, oldEpoch uint64, row Membership) error {
+func swapMembership(ctx context.Context, s *Session, oldEpoch uint64, row Membership) error {
 	const assignments = "epoch = ?, leader = ?, voters = ?, previous = ?, w = ?"
 	values := []any{row.Epoch, row.Primary, namesJSON(row.Voters), namesJSON(row.Previous), row.W}
 	op, query := "membership/insert", "INSERT IGNORE INTO nairobi_mysql.membership SET id = 1, "+assignments
@@ -93,10 +93,10 @@ func swapMembership(ctx context.Context, s *session, oldEpoch uint64, row Member
 		op, query = "membership/update", "UPDATE nairobi_mysql.membership SET "+assignments+" WHERE id = 1 AND epoch = ?"
 		values = append(values, oldEpoch)
 	}
-	if err := s.change(ctx, op, query, values...); err != nil {
+	if err := s.Change(ctx, op, query, values...); err != nil {
 		return err
 	}
-	present, known := readMembership(ctx, s)
+	present, known := ReadMembership(ctx, s)
 	if !known {
 		return fmt.Errorf("read the new row: %w", ErrUnreachable)
 	}

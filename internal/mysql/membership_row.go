@@ -7,15 +7,15 @@ import (
 	"errors"
 )
 
-// readMembership reads the membership row. known is false when it could not be read; a missing table, or an empty one,
+// ReadMembership reads the membership row. known is false when it could not be read; a missing table, or an empty one,
 // is known to be no row.
-func readMembership(ctx context.Context, s *session) (row *Membership, known bool) {
+func ReadMembership(ctx context.Context, s *Session) (row *Membership, known bool) {
 	row = &Membership{}
 	var voters, previous string
-	err := s.row(ctx, "SELECT epoch, leader, voters, previous, w FROM nairobi_mysql.membership WHERE id = 1", nil,
+	err := s.Row(ctx, "SELECT epoch, leader, voters, previous, w FROM nairobi_mysql.membership WHERE id = 1", nil,
 		&row.Epoch, &row.Primary, &voters, &previous, &row.W)
 	switch {
-	case errors.Is(err, sql.ErrNoRows), isServerError(err, erNoSuchTable, erBadDatabase):
+	case errors.Is(err, sql.ErrNoRows), IsServerError(err, ErNoSuchTable, ErBadDatabase):
 		return nil, true
 	case err != nil:
 		return nil, false

@@ -16,16 +16,16 @@ const nudge = "DROP TABLE IF EXISTS nairobi_mysql.nudge"
 // It needs the writing session only as the proof that we are the one hand: the commit that it is to release may well be
 // the operator's own. It fails with ErrCommitsPending when it is not acknowledged either.
 func (m *Member) Nudge(ctx context.Context) (err error) {
-	defer m.h.annotate(&err, "commit an empty transaction")
-	return m.h.control(ctx, func(control *session) error {
-		s, err := m.h.dialBeside(ctx, control)
+	defer m.h.Annotate(&err, "commit an empty transaction")
+	return m.h.Control(ctx, func(control *Session) error {
+		s, err := m.h.DialBeside(ctx, control)
 		if err != nil {
-			return unreachable(err)
+			return Unreachable(err)
 		}
-		defer s.close()
-		if err := s.change(ctx, "nudge", nudge); err != nil {
-			if errors.Is(err, errDeadline) {
-				return pendingOr(ctx, control, err)
+		defer s.Close()
+		if err := s.Change(ctx, "nudge", nudge); err != nil {
+			if errors.Is(err, ErrDeadline) {
+				return PendingOr(ctx, control, err)
 			}
 			return err
 		}

@@ -43,7 +43,7 @@ func (w *watch) asks() string {
 // WatchSettings makes Observe report the present values of these variables too. It replaces earlier calls.
 // Names that are no names of variables are left out.
 func (m *Observer) WatchSettings(names []string) {
-	known := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return checkVariable(name) != nil })
+	known := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return CheckVariable(name) != nil })
 	slices.Sort(known)
 	State[watch](m.h).set(slices.Compact(known))
 }
@@ -53,7 +53,7 @@ func (m *Observer) WatchSettings(names []string) {
 // be dead is dialled again once; silence is not waited for twice.
 func (m *Observer) Observe(ctx context.Context) Observation {
 	var o Observation
-	if err := m.h.Observe(ctx, func(s *session) (Usage, error) {
+	if err := m.h.Observe(ctx, func(s *Session) (Usage, error) {
 		var err error
 		o, err = m.read(ctx, s)
 		return Usage{FillsUp: o.Connections > o.MaxConnections/2, ReadOnly: o.SuperReadOnly, CertNotAfter: o.CertNotAfter}, err
@@ -64,31 +64,31 @@ func (m *Observer) Observe(ctx context.Context) Observation {
 }
 
 func unobserved(err error) Observation {
-	access, reason := classify(err)
+	access, reason := Classify(err)
 	return Observation{Access: access, Reason: reason}
 }
 
 // read reads a member through an open session. What can mislead when it is missing fails the whole pass.
-func (m *Observer) read(ctx context.Context, s *session) (Observation, error) {
+func (m *Observer) read(ctx context.Context, s *Session) (Observation, error) {
 	cert := s.Certificate()
 	o := Observation{Access: AccessVerified, CertSerial: serialText(cert.SerialNumber), CertNotBefore: cert.NotBefore, CertNotAfter: cert.NotAfter}
-	if err := s.row(ctx, `SELECT @@server_uuid, @@version, @@server_id, @@read_only, @@super_read_only, @@gtid_executed, @@gtid_purged`, nil,
+	if err := s.Row(ctx, `SELECT @@server_uuid, @@version, @@server_id, @@read_only, @@super_read_only, @@gtid_executed, @@gtid_purged`, nil,
 		&o.ServerUUID, &o.Version, &o.ServerID, &o.ReadOnly, &o.SuperReadOnly, &o.Executed, &o.Purged); err != nil {
 		return o, fmt.Errorf("read the server's identity: %w", err)
 	}
-	o.Executed, o.Purged = compact(o.Executed), compact(o.Purged)
+	o.Executed, o.Purged = Compact(o.Executed), Compact(o.Purged)
 	facts, err := m.readFacts(ctx, s)
 	if err != nil {
 		return o, fmt.Errorf("read the server's variables: %w", err)
 	}
 	m.interpret(facts, &o)
-	if o.Replication, err = replicationStatus(ctx, s); err != nil {
+	if o.Replication, err = ReplicationStatus(ctx, s); err != nil {
 		return o, fmt.Errorf("read the state of replication: %w", err)
 	}
 	if o.Replication != nil {
 		o.Replication.SourceSilence = facts.silence()
 	}
-	o.Membership, o.MembershipKnown = readMembership(ctx, s)
+	o.Membership, o.MembershipKnown = ReadMembership(ctx, s)
 	o.Clone = readClone(ctx, s)
-	return o, s.over()
+	return o, s.Err()
 }

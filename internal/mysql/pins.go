@@ -40,5 +40,5 @@ func ReadOnlyPins() map[string]string {
 // MaxConnections is the variable that says how many connections a server takes.
 const MaxConnections = "max_connections"
 
-// persistedLoad is OFF on a server that was started without what is persisted.
-const persistedLoad = "persisted_globals_load"
+// PersistedLoad is OFF on a server that was started without what is persisted.
+const PersistedLoad = "persisted_globals_load"

@@ -324,10 +324,10 @@ func (p *Prober) write(ctx context.Context, b *probe) (settings uint32, err erro
 	b.mu.Unlock()
 	h := p.pool.Handle(Endpoint{Key: b.poolKey, Address: target.Address, ServerName: target.ServerName}, target.Identity)
 	var found beatFacts
-	err = h.Keep(ctx, func(s *session) error {
+	err = h.Keep(ctx, func(s *Session) error {
 		b.plain = time.Time{}
 		return b.greet(ctx, s)
-	}, func(s *session) (err error) {
+	}, func(s *Session) (err error) {
 		found, err = b.beat(ctx, s)
 		if s.TimedOut() {
 			b.abandoned.server, b.abandoned.id = b.server, s.ID()
@@ -342,9 +342,9 @@ func (p *Prober) write(ctx context.Context, b *probe) (settings uint32, err erro
 
 // greet prepares a fresh connection. It refuses while an earlier write of ours still waits on the same server: its commit
 // cannot be ended and holds the row's lock (facts 1, 2), and more of them would only pile up.
-func (b *probe) greet(ctx context.Context, s *session) error {
+func (b *probe) greet(ctx context.Context, s *Session) error {
 	var waiting bool
-	err := s.row(ctx, "SELECT @@server_uuid, EXISTS(SELECT 1 FROM performance_schema.processlist WHERE ID = ? AND INFO LIKE 'INSERT INTO nairobi_mysql.heartbeat%')",
+	err := s.Row(ctx, "SELECT @@server_uuid, EXISTS(SELECT 1 FROM performance_schema.processlist WHERE ID = ? AND INFO LIKE 'INSERT INTO nairobi_mysql.heartbeat%')",
 		[]any{b.abandoned.id}, &b.server, &waiting)
 	if err != nil {
 		return err
@@ -352,5 +352,5 @@ func (b *probe) greet(ctx context.Context, s *session) error {
 	if waiting && b.abandoned.server == b.server {
 		return fmt.Errorf("an earlier write is not answered yet: %w", ErrCommitsPending)
 	}
-	return s.change(ctx, "probe/lock-wait", "SET SESSION innodb_lock_wait_timeout = 1")
+	return s.Change(ctx, "probe/lock-wait", "SET SESSION innodb_lock_wait_timeout = 1")
 }

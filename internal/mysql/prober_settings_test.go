@@ -1,25 +1,28 @@
-package mysql
+package mysql_test
 
 import (
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/test/mysqltest"
 )
 
 // TestProberTellsOfChangedSettings: whoever switches something off on which the promise rests is noticed at the next write.
 func TestProberTellsOfChangedSettings(t *testing.T) {
-	w, m := settle(t, newPool(t, nil))
+	w, m := mysqltest.Settle(t, mysqltest.NewPool(t, nil))
 	var told atomic.Int64
-	p := NewProber(ProberOptions{Interval: 200 * time.Millisecond, Timeout: 5 * time.Second, OnChange: func(string) { told.Add(1) }})
+	p := mysql.NewProber(mysql.ProberOptions{Interval: 200 * time.Millisecond, Timeout: 5 * time.Second, OnChange: func(string) { told.Add(1) }})
 	defer p.Close()
-	p.Set("uid", Target{Address: w.servers[0].Address(), ServerName: w.servers[0].DNSName(), Identity: w.identity()})
-	waitFor(t, "writes succeed", func() bool { return !p.Status("uid").LastSuccess.IsZero() && p.Status("uid").Err == "" })
-	db := root(t, w.servers[0])
+	p.Set("uid", mysql.Target{Address: w.Servers[0].Address(), ServerName: w.Servers[0].DNSName(), Identity: w.Identity()})
+	mysqltest.WaitFor(t, "writes succeed", func() bool { return !p.Status("uid").LastSuccess.IsZero() && p.Status("uid").Err == "" })
+	db := mysqltest.Root(t, w.Servers[0])
 	for _, row := range []struct{ change, back, refusal string }{
 		{"SET GLOBAL rpl_semi_sync_source_enabled = OFF", "SET GLOBAL rpl_semi_sync_source_enabled = ON", ""},
 		{"SET GLOBAL rpl_semi_sync_source_wait_for_replica_count = 2", "SET GLOBAL rpl_semi_sync_source_wait_for_replica_count = 1", ""},
-		{"SET GLOBAL rpl_semi_sync_source_timeout = 1000", "SET GLOBAL rpl_semi_sync_source_timeout = " + SourceTimeout, ""},
+		{"SET GLOBAL rpl_semi_sync_source_timeout = 1000", "SET GLOBAL rpl_semi_sync_source_timeout = " + mysql.SourceTimeout, ""},
 		{"SET GLOBAL rpl_semi_sync_source_wait_point = AFTER_COMMIT", "SET GLOBAL rpl_semi_sync_source_wait_point = AFTER_SYNC", ""},
 		{"SET GLOBAL rpl_semi_sync_source_wait_no_replica = OFF", "SET GLOBAL rpl_semi_sync_source_wait_no_replica = ON", ""},
 		{"SET GLOBAL sync_binlog = 0", "SET GLOBAL sync_binlog = 1", ""},
@@ -34,40 +37,40 @@ func TestProberTellsOfChangedSettings(t *testing.T) {
 				time.Sleep(600 * time.Millisecond)
 				return told.Load() - n
 			}
-			waitFor(t, "no change is reported at rest", func() bool { return steady() == 0 })
+			mysqltest.WaitFor(t, "no change is reported at rest", func() bool { return steady() == 0 })
 			before := told.Load()
-			exec(t, db, row.change)
-			waitFor(t, "the change is reported", func() bool { return told.Load() > before })
-			waitFor(t, "the refusal", func() bool { return strings.HasSuffix(p.Status("uid").Err, row.refusal) })
+			mysqltest.Exec(t, db, row.change)
+			mysqltest.WaitFor(t, "the change is reported", func() bool { return told.Load() > before })
+			mysqltest.WaitFor(t, "the refusal", func() bool { return strings.HasSuffix(p.Status("uid").Err, row.refusal) })
 			if off := m[0].Observe(t.Context()).Refusing; (len(off) > 0) != (strings.Contains(row.change, "offline") || strings.Contains(row.change, "transaction")) {
 				t.Errorf("refusing: %v", off)
 			}
-			exec(t, db, row.back)
+			mysqltest.Exec(t, db, row.back)
 			since := time.Now()
-			waitFor(t, "writes succeed", func() bool { return p.Status("uid").Err == "" && p.Status("uid").LastSuccess.After(since) })
+			mysqltest.WaitFor(t, "writes succeed", func() bool { return p.Status("uid").Err == "" && p.Status("uid").LastSuccess.After(since) })
 		})
 	}
 }
 
 // TestProberDoesWithoutThePlugin: a person can uninstall what the settings belong to. Writes continue, and the change is reported.
 func TestProberDoesWithoutThePlugin(t *testing.T) {
-	w, m := settle(t, newPool(t, nil))
+	w, m := mysqltest.Settle(t, mysqltest.NewPool(t, nil))
 	ctx := t.Context()
 	for _, replica := range m[1:] {
-		must(t, replica.StopIOThread(ctx))
+		mysqltest.Must(t, replica.StopIOThread(ctx))
 	}
 	var told atomic.Int64
-	p := NewProber(ProberOptions{Interval: 200 * time.Millisecond, Timeout: 5 * time.Second, OnChange: func(string) { told.Add(1) }})
+	p := mysql.NewProber(mysql.ProberOptions{Interval: 200 * time.Millisecond, Timeout: 5 * time.Second, OnChange: func(string) { told.Add(1) }})
 	defer p.Close()
-	db := root(t, w.servers[0])
-	exec(t, db, "SET GLOBAL rpl_semi_sync_source_enabled = OFF")
-	p.Set("uid", Target{Address: w.servers[0].Address(), ServerName: w.servers[0].DNSName(), Identity: w.identity()})
-	waitFor(t, "writes succeed", func() bool { return !p.Status("uid").LastSuccess.IsZero() })
+	db := mysqltest.Root(t, w.Servers[0])
+	mysqltest.Exec(t, db, "SET GLOBAL rpl_semi_sync_source_enabled = OFF")
+	p.Set("uid", mysql.Target{Address: w.Servers[0].Address(), ServerName: w.Servers[0].DNSName(), Identity: w.Identity()})
+	mysqltest.WaitFor(t, "writes succeed", func() bool { return !p.Status("uid").LastSuccess.IsZero() })
 	before := told.Load()
-	exec(t, db, "UNINSTALL PLUGIN rpl_semi_sync_source")
+	mysqltest.Exec(t, db, "UNINSTALL PLUGIN rpl_semi_sync_source")
 	since := time.Now()
-	waitFor(t, "the change is reported, and writes continue", func() bool {
+	mysqltest.WaitFor(t, "the change is reported, and writes continue", func() bool {
 		return told.Load() > before && p.Status("uid").LastSuccess.After(since) && p.Status("uid").Err == ""
 	})
-	exec(t, db, "INSTALL PLUGIN rpl_semi_sync_source SONAME 'semisync_source.so'")
+	mysqltest.Exec(t, db, "INSTALL PLUGIN rpl_semi_sync_source SONAME 'semisync_source.so'")
 }

@@ -1,4 +1,4 @@
-package mysql
+package mysql_test
 
 import (
 	"context"
@@ -7,26 +7,29 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/test/mysqltest"
 )
 
 // TestProber follows a cluster's writes through health, a hang without acknowledgements, and recovery.
 func TestProber(t *testing.T) {
-	w, m := settle(t, newPool(t, nil))
+	w, m := mysqltest.Settle(t, mysqltest.NewPool(t, nil))
 	ctx := t.Context()
 	var mu sync.Mutex
-	var p *Prober
-	var told []ProbeResult // as it was whenever somebody was told
+	var p *mysql.Prober
+	var told []mysql.ProbeResult // as it was whenever somebody was told
 	var at []time.Time
 	var dialled atomic.Int64
 	// Of a write that hangs nothing is told before half a second. One that is slow for want of a processor may be told, too.
-	p = NewProber(ProberOptions{Interval: 200 * time.Millisecond, Timeout: time.Second, OnChange: func(key string) {
+	p = mysql.NewProber(mysql.ProberOptions{Interval: 200 * time.Millisecond, Timeout: time.Second, OnChange: func(key string) {
 		mu.Lock()
 		defer mu.Unlock()
 		told, at = append(told, p.Status("uid")), append(at, time.Now())
 		if key != "uid" {
 			t.Errorf("key %q", key)
 		}
-	}, Pool: Options{Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+	}, Pool: mysql.Options{Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
 		dialled.Add(1)
 		return (&net.Dialer{}).DialContext(ctx, network, address)
 	}}})
@@ -36,48 +39,48 @@ func TestProber(t *testing.T) {
 	soFresh := func(n int) time.Duration { mu.Lock(); defer mu.Unlock(); return at[n].Sub(told[n].LastSuccess) }
 	failing := func() bool {
 		r := p.Status("uid")
-		return r.Err != "" && time.Since(r.LastSuccess) > ProbeFresh
+		return r.Err != "" && time.Since(r.LastSuccess) > mysql.ProbeFresh
 	}
 	succeeding := func() bool {
 		r := p.Status("uid")
-		return r.Err == "" && time.Since(r.LastSuccess) <= ProbeFresh
+		return r.Err == "" && time.Since(r.LastSuccess) <= mysql.ProbeFresh
 	}
 	if p.Status("uid").Probed {
 		t.Error("probed before it was set")
 	}
-	target := Target{Address: w.servers[0].Address(), ServerName: w.servers[0].DNSName(), Identity: w.identity()}
+	target := mysql.Target{Address: w.Servers[0].Address(), ServerName: w.Servers[0].DNSName(), Identity: w.Identity()}
 	p.Set("uid", target)
 	p.Set("uid", target)
-	waitFor(t, "a success of which somebody is told", func() bool { return succeeding() && times() > 0 })
+	mysqltest.WaitFor(t, "a success of which somebody is told", func() bool { return succeeding() && times() > 0 })
 
 	before := times()
-	must(t, m[1].StopIOThread(ctx))
-	must(t, m[2].StopIOThread(ctx))
-	waitFor(t, "a suspicion", func() bool { return times() > before })
-	if since := soFresh(before); since > ProbeFresh {
+	mysqltest.Must(t, m[1].StopIOThread(ctx))
+	mysqltest.Must(t, m[2].StopIOThread(ctx))
+	mysqltest.WaitFor(t, "a suspicion", func() bool { return times() > before })
+	if since := soFresh(before); since > mysql.ProbeFresh {
 		t.Errorf("told only %s after the last success", since)
 	}
-	waitFor(t, "writes fail", failing)
-	waitFor(t, "somebody is told that writes cease to succeed", func() bool { return soFresh(times()-1) > ProbeFresh })
-	waitFor(t, "a commit of the prober waits", func() bool { return m[0].Observe(ctx).PendingCommits > 0 })
+	mysqltest.WaitFor(t, "writes fail", failing)
+	mysqltest.WaitFor(t, "somebody is told that writes cease to succeed", func() bool { return soFresh(times()-1) > mysql.ProbeFresh })
+	mysqltest.WaitFor(t, "a commit of the prober waits", func() bool { return m[0].Observe(ctx).PendingCommits > 0 })
 	tries := dialled.Load()
-	waitFor(t, "more tries of the prober", func() bool { return dialled.Load() >= tries+10 })
+	mysqltest.WaitFor(t, "more tries of the prober", func() bool { return dialled.Load() >= tries+10 })
 	if n := m[0].Observe(ctx).PendingCommits; n != 1 {
 		t.Errorf("%d commits of the prober wait, want 1", n)
 	}
 	// Those that have just ended may still be there.
-	db := root(t, w.servers[0])
-	waitFor(t, "no more than five sessions of the operator", func() bool {
-		return value(t, db, "SELECT COUNT(*) <= 5 FROM performance_schema.processlist WHERE USER = 'nairobi_operator'") == "1"
+	db := mysqltest.Root(t, w.Servers[0])
+	mysqltest.WaitFor(t, "no more than five sessions of the operator", func() bool {
+		return mysqltest.Value(t, db, "SELECT COUNT(*) <= 5 FROM performance_schema.processlist WHERE USER = 'nairobi_operator'") == "1"
 	})
-	must(t, m[1].StartReplica(ctx))
-	waitFor(t, "writes succeed again", succeeding)
+	mysqltest.Must(t, m[1].StartReplica(ctx))
+	mysqltest.WaitFor(t, "writes succeed again", succeeding)
 
 	// The address leads to a member that is no primary, then to nobody.
-	target.Address, target.ServerName = w.servers[1].Address(), w.servers[1].DNSName()
+	target.Address, target.ServerName = w.Servers[1].Address(), w.Servers[1].DNSName()
 	p.Set("uid", target)
-	waitFor(t, "a replica refuses", func() bool { return p.Status("uid").Err != "" })
-	waitFor(t, "writes fail", failing)
+	mysqltest.WaitFor(t, "a replica refuses", func() bool { return p.Status("uid").Err != "" })
+	mysqltest.WaitFor(t, "writes fail", failing)
 	p.Forget("uid")
 	if p.Status("uid").Probed {
 		t.Error("a forgotten cluster has a status")

@@ -17,8 +17,8 @@ const keepBinaryLogs = 3
 // It fails with ErrCommitsPending while commits wait for acknowledgements that do not come: reading the list of logs would
 // hang behind them (fact 2). On a full disk it can end in the statement's deadline (fact 22).
 func (m *Member) PurgeBinaryLogs(ctx context.Context, executed []string) (removed int, err error) {
-	defer m.h.annotate(&err, "purge binary logs")
-	err = m.h.control(ctx, func(s *session) error {
+	defer m.h.Annotate(&err, "purge binary logs")
+	err = m.h.Control(ctx, func(s *Session) error {
 		if err := refuseWhileStuck(ctx, s); err != nil {
 			return err
 		}
@@ -42,7 +42,7 @@ func (m *Member) PurgeBinaryLogs(ctx context.Context, executed []string) (remove
 			return failure
 		}
 		before := len(logs)
-		if err := s.change(ctx, "purge/to", "PURGE BINARY LOGS TO ?", logs[removed]); err != nil {
+		if err := s.Change(ctx, "purge/to", "PURGE BINARY LOGS TO ?", logs[removed]); err != nil {
 			removed = 0
 			return err
 		}
@@ -56,9 +56,9 @@ func (m *Member) PurgeBinaryLogs(ctx context.Context, executed []string) (remove
 }
 
 // binaryLogs lists the binary logs, oldest first.
-func binaryLogs(ctx context.Context, s *session) ([]string, error) {
+func binaryLogs(ctx context.Context, s *Session) ([]string, error) {
 	var logs []string
-	err := s.rows(ctx, "SHOW BINARY LOGS", nil, func(rows *sql.Rows) error {
+	err := s.Rows(ctx, "SHOW BINARY LOGS", nil, func(rows *sql.Rows) error {
 		row, err := named(rows)
 		logs = append(logs, row["Log_name"].V)
 		return err
@@ -67,14 +67,14 @@ func binaryLogs(ctx context.Context, s *session) ([]string, error) {
 }
 
 // executedBefore says whether each of the sets holds everything that was written before a log began.
-func executedBefore(ctx context.Context, s *session, log string, executed []string) (bool, error) {
+func executedBefore(ctx context.Context, s *Session, log string, executed []string) (bool, error) {
 	var previous string
 	found := false
 	// The second event of every log, after the description of the format.
-	err := s.rows(ctx, "SHOW BINLOG EVENTS IN ? LIMIT 3", []any{log}, func(rows *sql.Rows) error {
+	err := s.Rows(ctx, "SHOW BINLOG EVENTS IN ? LIMIT 3", []any{log}, func(rows *sql.Rows) error {
 		row, err := named(rows)
 		if row["Event_type"].V == "Previous_gtids" {
-			previous, found = compact(row["Info"].V), true
+			previous, found = Compact(row["Info"].V), true
 		}
 		return err
 	})
@@ -86,7 +86,7 @@ func executedBefore(ctx context.Context, s *session, log string, executed []stri
 	}
 	for _, set := range executed {
 		var covered bool
-		if err := s.row(ctx, "SELECT GTID_SUBSET(?, ?)", []any{previous, set}, &covered); err != nil || !covered {
+		if err := s.Row(ctx, "SELECT GTID_SUBSET(?, ?)", []any{previous, set}, &covered); err != nil || !covered {
 			return false, err
 		}
 	}

@@ -4,17 +4,17 @@ import (
 	"strings"
 )
 
-// quoteName quotes an identifier.
-func quoteName(name string) string {
+// QuoteName quotes an identifier.
+func QuoteName(name string) string {
 	return "`" + strings.ReplaceAll(name, "`", "``") + "`"
 }
 
-// compact removes the white space that MySQL puts into long GTID sets.
-func compact(gtids string) string {
+// Compact removes the white space that MySQL puts into long GTID sets.
+func Compact(gtids string) string {
 	return strings.Join(strings.Fields(gtids), "")
 }
 
-// quoteText returns text as an SQL string in a session whose sql_mode has no NO_BACKSLASH_ESCAPES.
-func quoteText(text string) string {
+// QuoteText returns text as an SQL string in a session whose sql_mode has no NO_BACKSLASH_ESCAPES.
+func QuoteText(text string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, "'", `\'`, "\x00", `\0`).Replace(text) + "'"
 }

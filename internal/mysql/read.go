@@ -20,7 +20,7 @@ type Usage struct {
 
 // Read runs f in the member's reading session, one caller at a time. When a kept session turns out to be dead, f runs once more in a
 // new one; silence is not waited for twice.
-func (m *Handle) Read(ctx context.Context, f func(*session) error) error {
+func (m *Handle) Read(ctx context.Context, f func(*Session) error) error {
 	slot := &m.e.reader
 	if err := slot.take(ctx); err != nil {
 		return err
@@ -30,14 +30,14 @@ func (m *Handle) Read(ctx context.Context, f func(*session) error) error {
 }
 
 // Observe is Read for whoever reads all that there is to know of the member. It ends sessions that need not be kept.
-func (m *Handle) Observe(ctx context.Context, f func(*session) (Usage, error)) error {
+func (m *Handle) Observe(ctx context.Context, f func(*Session) (Usage, error)) error {
 	slot := &m.e.reader
 	if err := slot.take(ctx); err != nil {
 		return err
 	}
 	defer slot.give()
 	var usage Usage
-	if err := m.readIn(ctx, slot, func(s *session) (err error) {
+	if err := m.readIn(ctx, slot, func(s *Session) (err error) {
 		usage, err = f(s)
 		return err
 	}); err != nil {
@@ -55,17 +55,17 @@ func (m *Handle) Observe(ctx context.Context, f func(*session) (Usage, error)) e
 }
 
 // readIn runs f in the slot's session, opening it if there is none.
-func (m *Handle) readIn(ctx context.Context, slot *slot, f func(*session) error) error {
+func (m *Handle) readIn(ctx context.Context, slot *slot, f func(*Session) error) error {
 	kept := slot.session != nil
 	err := m.readOnce(ctx, slot, f)
-	if err != nil && kept && !isTimeout(err) && ctx.Err() == nil && serverErrorNumber(err) == 0 {
+	if err != nil && kept && !isTimeout(err) && ctx.Err() == nil && ServerErrorNumber(err) == 0 {
 		slot.drop()
 		err = m.readOnce(ctx, slot, f)
 	}
 	return err
 }
 
-func (m *Handle) readOnce(ctx context.Context, slot *slot, f func(*session) error) error {
+func (m *Handle) readOnce(ctx context.Context, slot *slot, f func(*Session) error) error {
 	if slot.session == nil {
 		s, err := m.dialReader(ctx)
 		if err != nil {
@@ -109,7 +109,7 @@ func (m *Handle) Redial(ctx context.Context) error {
 
 // Keep runs f in a session that is kept for the next call, and that no lock is held in: for whoever has nothing to do with the
 // operator's control of the member. greet prepares a new session. An error of either ends it.
-func (m *Handle) Keep(ctx context.Context, greet, f func(*session) error) error {
+func (m *Handle) Keep(ctx context.Context, greet, f func(*Session) error) error {
 	slot := &m.e.writer
 	if err := slot.take(ctx); err != nil {
 		return err
@@ -118,7 +118,7 @@ func (m *Handle) Keep(ctx context.Context, greet, f func(*session) error) error 
 	if slot.session == nil {
 		s, err := m.Dial(ctx)
 		if err != nil {
-			return unreachable(err)
+			return Unreachable(err)
 		}
 		slot.session = s
 		if err := greet(s); err != nil {

@@ -9,9 +9,9 @@ import (
 // in one case only: every other voter is known never to acknowledge again and to hold nothing that anybody could be
 // promoted with, so that what is on the source's own disk is all there is.
 func (m *Member) ReleaseWaiting(ctx context.Context) (err error) {
-	defer m.h.annotate(&err, "stop waiting for acknowledgements")
-	return m.h.control(ctx, func(s *session) error {
-		if err := s.change(ctx, "role/release", "SET GLOBAL rpl_semi_sync_source_enabled = OFF"); err != nil {
+	defer m.h.Annotate(&err, "stop waiting for acknowledgements")
+	return m.h.Control(ctx, func(s *Session) error {
+		if err := s.Change(ctx, "role/release", "SET GLOBAL rpl_semi_sync_source_enabled = OFF"); err != nil {
 			return err
 		}
 		enabled, _, err := sourceWait(ctx, s)

@@ -14,7 +14,7 @@ import (
 )
 
 // MaxStatement is the longest statement that a server takes, in bytes.
-const MaxStatement = maxPacket - 1
+const MaxStatement = MaxPacket - 1
 
 // ReplaySession is a session that replays transactions: under their own GTIDs, into the binary log. It sends statements that no
 // memory holds. Close it.
@@ -128,16 +128,16 @@ func (r *ReplaySession) during(ctx context.Context, do func() error) error {
 		return err
 	}
 	if err := r.conn.SetDeadline(time.Time{}); err != nil {
-		return unreachable(err)
+		return Unreachable(err)
 	}
 	stop := context.AfterFunc(ctx, func() { _ = r.conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	err := do()
 	switch {
-	case err == nil, serverErrorNumber(err) != 0:
+	case err == nil, ServerErrorNumber(err) != 0:
 		return err
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
-	return unreachable(err)
+	return Unreachable(err)
 }

@@ -7,11 +7,11 @@ import (
 	"strconv"
 )
 
-// replicationStatus reads the default channel; nil says that there is none.
+// ReplicationStatus reads the default channel; nil says that there is none.
 // SHOW REPLICA STATUS has over fifty columns whose number depends on the version, so they are taken by name.
-func replicationStatus(ctx context.Context, s *session) (*Replication, error) {
+func ReplicationStatus(ctx context.Context, s *Session) (*Replication, error) {
 	var found *Replication
-	err := s.rows(ctx, "SHOW REPLICA STATUS", nil, func(rows *sql.Rows) error {
+	err := s.Rows(ctx, "SHOW REPLICA STATUS", nil, func(rows *sql.Rows) error {
 		var row replicaStatus
 		if err := row.scan(rows); err != nil {
 			return err
@@ -82,9 +82,9 @@ func (r *replicaStatus) read() *Replication {
 		SourcePort:   number(string(r.sourcePort)),
 		SourceUUID:   string(r.sourceUUID),
 		SQLRunning:   string(r.sqlRunning) == "Yes",
-		Retrieved:    compact(string(r.retrieved)),
+		Retrieved:    Compact(string(r.retrieved)),
 		LastIOError:  string(r.ioError),
-		SourceIsFull: number(string(r.ioErrno)) == erTooManyConnections,
+		SourceIsFull: number(string(r.ioErrno)) == ErTooManyConnections,
 		LastSQLError: string(r.sqlError),
 		AutoPosition: string(r.autoPosition) == "1",
 		IOState:      IOOff,

@@ -26,15 +26,15 @@ const (
 // because the change can delete the relay log (facts 12, 24): until they are, the error is ErrNotApplied or ErrApplierStopped.
 // host must be a name in the source's certificate.
 func (m *Member) ReplicateFrom(ctx context.Context, sourceHost string, port int) (err error) {
-	defer m.h.annotate(&err, "replicate from "+sourceHost)
+	defer m.h.Annotate(&err, "replicate from "+sourceHost)
 	if err := checkHost(sourceHost); err != nil {
 		return err
 	}
 	if err := checkPort(port); err != nil {
 		return err
 	}
-	return m.h.control(ctx, func(s *session) error {
-		status, err := replicationStatus(ctx, s)
+	return m.h.Control(ctx, func(s *Session) error {
+		status, err := ReplicationStatus(ctx, s)
 		if err != nil {
 			return err
 		}
@@ -60,7 +60,7 @@ func (m *Member) ReplicateFrom(ctx context.Context, sourceHost string, port int)
 // joinSource gives a member without a channel its source. A former primary receives, and acknowledges, before it ends its
 // own wait for acknowledgements: that takes MySQL up to a second, and in a cluster of two no commit goes through meanwhile.
 // Only the applier has to wait for it (fact 7).
-func joinSource(ctx context.Context, s *session, host string, port int) error {
+func joinSource(ctx context.Context, s *Session, host string, port int) error {
 	if err := refuseWritable(ctx, s); err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func joinSource(ctx context.Context, s *session, host string, port int) error {
 		return err
 	}
 	if enabled {
-		if err := refuseWhilePending(ctx, s); err != nil {
+		if err := RefuseWhilePending(ctx, s); err != nil {
 			return err
 		}
 	}
@@ -77,7 +77,7 @@ func joinSource(ctx context.Context, s *session, host string, port int) error {
 		return err
 	}
 	if enabled {
-		if err := s.change(ctx, "replicate/start-io", "START REPLICA IO_THREAD"); err != nil {
+		if err := s.Change(ctx, "replicate/start-io", "START REPLICA IO_THREAD"); err != nil {
 			return err
 		}
 		if err := leaveSource(ctx, s); err != nil {
@@ -88,9 +88,9 @@ func joinSource(ctx context.Context, s *session, host string, port int) error {
 }
 
 // channelSettled says whether the default channel has all that we set besides the source's address.
-func channelSettled(ctx context.Context, s *session) (bool, error) {
+func channelSettled(ctx context.Context, s *Session) (bool, error) {
 	var settled int
-	err := s.row(ctx, `SELECT COUNT(*) FROM performance_schema.replication_connection_configuration
+	err := s.Row(ctx, `SELECT COUNT(*) FROM performance_schema.replication_connection_configuration
 		WHERE CHANNEL_NAME = '' AND USER = ? AND AUTO_POSITION = '1' AND SSL_ALLOWED = 'YES' AND SSL_CA_FILE = ? AND SSL_CERTIFICATE = ? AND SSL_KEY = ?
 		AND SSL_VERIFY_SERVER_CERTIFICATE = 'YES' AND CONNECTION_RETRY_INTERVAL = ? AND CONNECTION_RETRY_COUNT = 0 AND HEARTBEAT_INTERVAL = ?`,
 		[]any{ReplicationUser, tlsDir + "ca.pem", tlsDir + "current.pem", tlsDir + "member.key", connectRetry, heartbeatPeriod}, &settled)
@@ -98,27 +98,27 @@ func channelSettled(ctx context.Context, s *session) (bool, error) {
 }
 
 // changeSource points the channel at another source without losing what was received.
-func changeSource(ctx context.Context, s *session, status *Replication, settled bool, host string, port int) error {
+func changeSource(ctx context.Context, s *Session, status *Replication, settled bool, host string, port int) error {
 	if status != nil {
 		if err := drainRelayLog(ctx, s, status); err != nil {
 			return err
 		}
 		if settled {
 			// The applier goes on: then the relay log stays (fact 12), and nothing can hang behind a local lock (fact 27).
-			return s.change(ctx, "replicate/change-host", "CHANGE REPLICATION SOURCE TO SOURCE_HOST = ?, SOURCE_PORT = ?", host, port)
+			return s.Change(ctx, "replicate/change-host", "CHANGE REPLICATION SOURCE TO SOURCE_HOST = ?, SOURCE_PORT = ?", host, port)
 		}
 		if err := stopReplica(ctx, s); err != nil {
 			return err
 		}
 	}
-	return s.change(ctx, "replicate/change-source", `CHANGE REPLICATION SOURCE TO SOURCE_HOST = ?, SOURCE_PORT = ?, SOURCE_USER = ?, SOURCE_AUTO_POSITION = 1,
+	return s.Change(ctx, "replicate/change-source", `CHANGE REPLICATION SOURCE TO SOURCE_HOST = ?, SOURCE_PORT = ?, SOURCE_USER = ?, SOURCE_AUTO_POSITION = 1,
 		SOURCE_SSL = 1, SOURCE_SSL_CA = ?, SOURCE_SSL_CERT = ?, SOURCE_SSL_KEY = ?, SOURCE_SSL_VERIFY_SERVER_CERT = 1,
 		SOURCE_HEARTBEAT_PERIOD = ?, SOURCE_CONNECT_RETRY = ?, SOURCE_RETRY_COUNT = 0`,
 		host, port, ReplicationUser, tlsDir+"ca.pem", tlsDir+"current.pem", tlsDir+"member.key", heartbeatPeriod, connectRetry)
 }
 
 // drainRelayLog stops receiving and waits until everything received is applied.
-func drainRelayLog(ctx context.Context, s *session, status *Replication) error {
+func drainRelayLog(ctx context.Context, s *Session, status *Replication) error {
 	if err := stopIOThread(ctx, s); err != nil {
 		return err
 	}
@@ -127,11 +127,11 @@ func drainRelayLog(ctx context.Context, s *session, status *Replication) error {
 		if applied, err := retrievedApplied(ctx, s); err != nil || applied {
 			return err
 		}
-		if err := s.change(ctx, "replicate/start-applier", "START REPLICA SQL_THREAD"); err != nil {
+		if err := s.Change(ctx, "replicate/start-applier", "START REPLICA SQL_THREAD"); err != nil {
 			return err
 		}
 	}
-	after, err := replicationStatus(ctx, s)
+	after, err := ReplicationStatus(ctx, s)
 	if err != nil || after == nil || after.Retrieved == "" {
 		return err
 	}
@@ -139,8 +139,8 @@ func drainRelayLog(ctx context.Context, s *session, status *Replication) error {
 }
 
 // retrievedApplied says whether everything that was received is applied.
-func retrievedApplied(ctx context.Context, s *session) (bool, error) {
-	status, err := replicationStatus(ctx, s)
+func retrievedApplied(ctx context.Context, s *Session) (bool, error) {
+	status, err := ReplicationStatus(ctx, s)
 	if err != nil {
 		return false, err
 	}
@@ -148,14 +148,14 @@ func retrievedApplied(ctx context.Context, s *session) (bool, error) {
 		return true, nil
 	}
 	var applied bool
-	err = s.row(ctx, "SELECT GTID_SUBSET(?, @@GLOBAL.gtid_executed)", []any{status.Retrieved}, &applied)
+	err = s.Row(ctx, "SELECT GTID_SUBSET(?, @@GLOBAL.gtid_executed)", []any{status.Retrieved}, &applied)
 	return applied, err
 }
 
 // StartReplica starts both threads of a configured channel.
 func (m *Member) StartReplica(ctx context.Context) (err error) {
-	defer m.h.annotate(&err, "start replication")
-	return m.h.control(ctx, func(s *session) error {
+	defer m.h.Annotate(&err, "start replication")
+	return m.h.Control(ctx, func(s *Session) error {
 		if err := leaveSource(ctx, s); err != nil {
 			return err
 		}
@@ -165,7 +165,7 @@ func (m *Member) StartReplica(ctx context.Context) (err error) {
 
 // leaveSource ends a former primary's wait for acknowledgements: its applier would wait for some of its own (fact 7).
 // It refuses with ErrWritable on a primary, and with ErrCommitsPending while a commit waits that it would release.
-func leaveSource(ctx context.Context, s *session) error {
+func leaveSource(ctx context.Context, s *Session) error {
 	if err := refuseWritable(ctx, s); err != nil {
 		return err
 	}
@@ -173,59 +173,59 @@ func leaveSource(ctx context.Context, s *session) error {
 }
 
 // startReplica starts the threads that do not run. On running threads START REPLICA is a no-op with a note.
-func startReplica(ctx context.Context, s *session) error {
-	status, err := replicationStatus(ctx, s)
+func startReplica(ctx context.Context, s *Session) error {
+	status, err := ReplicationStatus(ctx, s)
 	if err != nil || (status != nil && status.SQLRunning && status.IOState != IOOff) {
 		return err
 	}
-	return s.change(ctx, "replicate/start", "START REPLICA")
+	return s.Change(ctx, "replicate/start", "START REPLICA")
 }
 
 // StopIOThread stops receiving, and with it acknowledging, and checks that it did. A member without a channel is done.
 // It works where STOP REPLICA as a whole does not: under LOCK INSTANCE FOR BACKUP (fact 13) and local row locks (fact 27).
 func (m *Member) StopIOThread(ctx context.Context) (err error) {
-	defer m.h.annotate(&err, "stop receiving")
-	return m.h.control(ctx, func(s *session) error { return stopIOThread(ctx, s) })
+	defer m.h.Annotate(&err, "stop receiving")
+	return m.h.Control(ctx, func(s *Session) error { return stopIOThread(ctx, s) })
 }
 
-func stopIOThread(ctx context.Context, s *session) error {
-	status, err := replicationStatus(ctx, s)
+func stopIOThread(ctx context.Context, s *Session) error {
+	status, err := ReplicationStatus(ctx, s)
 	if err != nil || status == nil || status.IOState == IOOff {
 		return err
 	}
-	if err := s.change(ctx, "replicate/stop-io", "STOP REPLICA IO_THREAD"); err != nil {
+	if err := s.Change(ctx, "replicate/stop-io", "STOP REPLICA IO_THREAD"); err != nil {
 		return err
 	}
-	if status, err = replicationStatus(ctx, s); err == nil && status != nil && status.IOState != IOOff {
+	if status, err = ReplicationStatus(ctx, s); err == nil && status != nil && status.IOState != IOOff {
 		err = fmt.Errorf("%w: the IO thread is %s", ErrStepNotEffective, status.IOState)
 	}
 	return err
 }
 
 // stopReplica stops both threads and checks that they did.
-func stopReplica(ctx context.Context, s *session) error {
-	status, err := replicationStatus(ctx, s)
+func stopReplica(ctx context.Context, s *Session) error {
+	status, err := ReplicationStatus(ctx, s)
 	if err != nil || status == nil || (status.IOState == IOOff && !status.SQLRunning) {
 		return err
 	}
-	if err := s.change(ctx, "replicate/bound-stop", "SET GLOBAL rpl_stop_replica_timeout = ?", stopReplicaTimeout); err != nil {
+	if err := s.Change(ctx, "replicate/bound-stop", "SET GLOBAL rpl_stop_replica_timeout = ?", stopReplicaTimeout); err != nil {
 		return err
 	}
 	// It would hang behind whatever an applier waits for (fact 27).
 	if err := clearTheWay(ctx, s); err != nil {
 		return err
 	}
-	err = s.change(ctx, "replicate/stop", "STOP REPLICA")
-	if isServerError(err, erInstanceLocked) {
-		if _, err := endSessions(ctx, s, serverLocks); err != nil {
+	err = s.Change(ctx, "replicate/stop", "STOP REPLICA")
+	if IsServerError(err, erInstanceLocked) {
+		if _, err := EndSessions(ctx, s, serverLocks); err != nil {
 			return err
 		}
-		err = s.change(ctx, "replicate/stop", "STOP REPLICA")
+		err = s.Change(ctx, "replicate/stop", "STOP REPLICA")
 	}
 	if err != nil {
 		return err
 	}
-	if status, err = replicationStatus(ctx, s); err == nil && status != nil && (status.IOState != IOOff || status.SQLRunning) {
+	if status, err = ReplicationStatus(ctx, s); err == nil && status != nil && (status.IOState != IOOff || status.SQLRunning) {
 		err = fmt.Errorf("%w: IO thread %s, applier running: %t", ErrStepNotEffective, status.IOState, status.SQLRunning)
 	}
 	return err
@@ -234,22 +234,22 @@ func stopReplica(ctx context.Context, s *session) error {
 // WaitApplied waits until the member has executed gtids, at most timeout. It ends early with ErrApplierStopped when the
 // applier does not run, with ErrNotApplied when the time is over.
 func (m *Member) WaitApplied(ctx context.Context, gtids string, timeout time.Duration) (err error) {
-	defer m.h.annotate(&err, "wait for received transactions")
-	return m.h.control(ctx, func(s *session) error { return waitApplied(ctx, s, gtids, timeout) })
+	defer m.h.Annotate(&err, "wait for received transactions")
+	return m.h.Control(ctx, func(s *Session) error { return waitApplied(ctx, s, gtids, timeout) })
 }
 
-func waitApplied(ctx context.Context, s *session, gtids string, timeout time.Duration) error {
+func waitApplied(ctx context.Context, s *Session, gtids string, timeout time.Duration) error {
 	return awaitApplied(ctx, s, gtids, timeout, func() error { return nil })
 }
 
 // applyAll is waitApplied where clients on the replica must not hold it up: those that an applier waits for are ended.
-func applyAll(ctx context.Context, s *session, gtids string, timeout time.Duration) error {
+func applyAll(ctx context.Context, s *Session, gtids string, timeout time.Duration) error {
 	return awaitApplied(ctx, s, gtids, timeout, func() error { return clearTheWay(ctx, s) })
 }
 
 // awaitApplied waits in steps, and calls late after each that was in vain.
-func awaitApplied(ctx context.Context, s *session, gtids string, timeout time.Duration, late func() error) error {
-	if compact(gtids) == "" {
+func awaitApplied(ctx context.Context, s *Session, gtids string, timeout time.Duration, late func() error) error {
+	if Compact(gtids) == "" {
 		return nil
 	}
 	now := s.Options().Clock.Now
@@ -258,7 +258,7 @@ func awaitApplied(ctx context.Context, s *session, gtids string, timeout time.Du
 		var missing int
 		// Seconds with a fraction, as text: 0 would wait without end.
 		seconds := strconv.FormatFloat(max(step.Seconds(), 0.001), 'f', 3, 64)
-		if err := s.row(ctx, "SELECT WAIT_FOR_EXECUTED_GTID_SET(?, "+seconds+")", []any{gtids}, &missing); err != nil {
+		if err := s.Row(ctx, "SELECT WAIT_FOR_EXECUTED_GTID_SET(?, "+seconds+")", []any{gtids}, &missing); err != nil {
 			return err
 		}
 		if missing == 0 {
@@ -267,7 +267,7 @@ func awaitApplied(ctx context.Context, s *session, gtids string, timeout time.Du
 		if err := late(); err != nil {
 			return err
 		}
-		status, err := replicationStatus(ctx, s)
+		status, err := ReplicationStatus(ctx, s)
 		if err != nil {
 			return err
 		}
@@ -284,13 +284,13 @@ func awaitApplied(ctx context.Context, s *session, gtids string, timeout time.Du
 // runs otherwise, because the setting counts only from its start on (fact 8). A stopped thread stays stopped. Off is said while the
 // thread stands still: cut off in between, no thread is left that acknowledges although the setting says that it does not.
 func (m *Member) SetAcknowledging(ctx context.Context, on bool) (err error) {
-	defer m.h.annotate(&err, "set acknowledging to "+onOff(on))
-	return m.h.control(ctx, func(s *session) error {
+	defer m.h.Annotate(&err, "set acknowledging to "+onOff(on))
+	return m.h.Control(ctx, func(s *Session) error {
 		var enabled bool
-		if err := s.row(ctx, "SELECT @@GLOBAL.rpl_semi_sync_replica_enabled", nil, &enabled); err != nil {
+		if err := s.Row(ctx, "SELECT @@GLOBAL.rpl_semi_sync_replica_enabled", nil, &enabled); err != nil {
 			return err
 		}
-		status, err := replicationStatus(ctx, s)
+		status, err := ReplicationStatus(ctx, s)
 		if err != nil {
 			return err
 		}
@@ -306,7 +306,7 @@ func (m *Member) SetAcknowledging(ctx context.Context, on bool) (err error) {
 			if enabled == on {
 				return nil
 			}
-			return s.change(ctx, "acknowledge/set", "SET GLOBAL rpl_semi_sync_replica_enabled = ?", onOff(on))
+			return s.Change(ctx, "acknowledge/set", "SET GLOBAL rpl_semi_sync_replica_enabled = ?", onOff(on))
 		}
 		if on || stopped {
 			if err := set(); err != nil || stopped {
@@ -321,14 +321,14 @@ func (m *Member) SetAcknowledging(ctx context.Context, on bool) (err error) {
 				return err
 			}
 		}
-		return s.change(ctx, "acknowledge/start-io", "START REPLICA IO_THREAD")
+		return s.Change(ctx, "acknowledge/start-io", "START REPLICA IO_THREAD")
 	})
 }
 
 // acknowledging says whether the running IO thread acknowledges.
-func acknowledging(ctx context.Context, s *session) (bool, error) {
+func acknowledging(ctx context.Context, s *Session) (bool, error) {
 	var active bool
-	err := s.row(ctx, `SELECT COUNT(*) FROM performance_schema.global_status
+	err := s.Row(ctx, `SELECT COUNT(*) FROM performance_schema.global_status
 		WHERE VARIABLE_NAME = 'Rpl_semi_sync_replica_status' AND VARIABLE_VALUE = 'ON'`, nil, &active)
 	return active, err
 }

@@ -1,4 +1,4 @@
-package mysql
+package mysql_test
 
 import (
 	"context"
@@ -12,82 +12,84 @@ import (
 
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/mysqld"
+	"github.com/alx-ke/nairobi-mysql-operator/test/mysqltest"
 )
 
 // holder is whose session has the operator's lock on a server, empty for nobody's.
 func holder(t *testing.T, db *sql.DB) string {
 	t.Helper()
-	return value(t, db, "SELECT COALESCE(IS_USED_LOCK('"+ControlLock+"'), '')")
+	return mysqltest.Value(t, db, "SELECT COALESCE(IS_USED_LOCK('"+mysql.ControlLock+"'), '')")
 }
 
 // TestWritingSessionsRest: a member that nothing is written to costs one connection, whatever its role, unless its clients fill it up.
 // And whoever led before can do nothing on a member whose lock nobody holds.
 func TestWritingSessionsRest(t *testing.T) {
-	w, _ := settle(t, newPool(t, nil))
+	w, _ := mysqltest.Settle(t, mysqltest.NewPool(t, nil))
 	ctx := t.Context()
 	clock := clocktesting.NewFakePassiveClock(time.Now())
-	p := newPool(t, func(o *Options) { o.Clock = clock })
-	m, h := w.members(p), w.handles(p)
+	p := mysqltest.NewPool(t, func(o *mysql.Options) { o.Clock = clock })
+	m, h := w.Members(p), w.Handles(p)
 	pass := func(d time.Duration) {
 		t.Helper()
 		clock.SetTime(clock.Now().Add(d))
 		for _, member := range m[:2] {
-			if o := member.Observe(ctx); o.Access != AccessVerified {
+			if o := member.Observe(ctx); o.Access != mysql.AccessVerified {
 				t.Fatalf("not reached: %s", o.Reason)
 			}
 		}
 	}
 	for i, member := range m[:2] {
-		must(t, member.Claim(ctx))
+		mysqltest.Must(t, member.Claim(ctx))
 		if h[i].HasWriter() {
 			t.Error("the session that claimed a member is still there")
 		}
-		must(t, h[i].control(ctx, func(*session) error { return nil }))
+		mysqltest.Must(t, h[i].Control(ctx, func(*mysql.Session) error { return nil }))
 	}
-	pass(RestAfter - time.Second)
+	pass(mysql.RestAfter - time.Second)
 	if !h[0].HasWriter() || !h[1].HasWriter() {
 		t.Fatal("a writing session was closed that was used a moment ago")
 	}
 	o := m[0].Observe(ctx)
-	must(t, m[0].SetMaxConnections(ctx, 2*o.Connections-1)) // a primary more than half of whose places are taken
-	pass(RestAfter + time.Second)
+	mysqltest.Must(t, m[0].SetMaxConnections(ctx, 2*o.Connections-1)) // a primary more than half of whose places are taken
+	pass(mysql.RestAfter + time.Second)
 	if !h[0].HasWriter() {
 		t.Error("the writing session of a server that fills up was closed")
 	}
 	if h[1].HasWriter() {
 		t.Error("the replica's writing session is still there")
 	}
-	must(t, m[0].SetMaxConnections(ctx, o.MaxConnections))
-	pass(RestAfter + time.Second)
+	mysqltest.Must(t, m[0].SetMaxConnections(ctx, o.MaxConnections))
+	pass(mysql.RestAfter + time.Second)
 	if h[0].HasWriter() {
 		t.Error("the primary's writing session is still there")
 	}
-	db := root(t, w.servers[1])
-	waitFor(t, "the locks to be free", func() bool { return holder(t, db) == "" && holder(t, root(t, w.servers[0])) == "" })
+	db := mysqltest.Root(t, w.Servers[1])
+	mysqltest.WaitFor(t, "the locks to be free", func() bool { return holder(t, db) == "" && holder(t, mysqltest.Root(t, w.Servers[0])) == "" })
 
 	// A leader of before: one that has no lease, and one that loses it between the two looks at it.
 	for _, asked := range []int{0, 1} {
-		old := Open(newPool(t, func(o *Options) {
+		old := mysql.Open(mysqltest.NewPool(t, func(o *mysql.Options) {
 			o.Lease = func(context.Context) error {
 				if asked--; asked < 0 {
 					return errors.New("another leads")
 				}
 				return nil
 			}
-		}), endpointOf(w.servers[1]), w.identity())
-		wantError(t, old.SetAcknowledging(ctx, false), ErrLeaseRefused)
+		}), mysqltest.EndpointOf(w.Servers[1]), w.Identity())
+		mysqltest.WantError(t, old.SetAcknowledging(ctx, false), mysql.ErrLeaseRefused)
 		if o := m[1].Observe(ctx); !o.SemiSync.ReplicaEnabled {
 			t.Fatal("it changed the replica")
 		}
-		waitFor(t, "the lock to be free", func() bool { return holder(t, db) == "" })
+		mysqltest.WaitFor(t, "the lock to be free", func() bool { return holder(t, db) == "" })
 	}
 
 	// What is used now and then stays, and what was closed is opened again.
-	must(t, m[1].SetAcknowledging(ctx, true))
+	mysqltest.Must(t, m[1].SetAcknowledging(ctx, true))
 	for range 3 {
-		pass(RestAfter - time.Second)
-		must(t, m[1].SetAcknowledging(ctx, true))
+		pass(mysql.RestAfter - time.Second)
+		mysqltest.Must(t, m[1].SetAcknowledging(ctx, true))
 	}
 	if !h[1].HasWriter() || holder(t, db) == "" {
 		t.Error("a writing session in use was closed")
@@ -97,16 +99,16 @@ func TestWritingSessionsRest(t *testing.T) {
 // TestLooksAtVeryManyMembers: with more sessions than are kept, a look at a replica ends with its session, unless it is looked at often,
 // or fills up. A primary keeps its own.
 func TestLooksAtVeryManyMembers(t *testing.T) {
-	w, _ := settle(t, newPool(t, nil))
+	w, _ := mysqltest.Settle(t, mysqltest.NewPool(t, nil))
 	ctx := t.Context()
 	clock := clocktesting.NewFakePassiveClock(time.Now())
-	p := newPool(t, func(o *Options) { o.Clock, o.MostKept = clock, 1 })
-	m, h := w.members(p), w.handles(p)
+	p := mysqltest.NewPool(t, func(o *mysql.Options) { o.Clock, o.MostKept = clock, 1 })
+	m, h := w.Members(p), w.Handles(p)
 	pass := func(d time.Duration) (kept []bool) {
 		t.Helper()
 		clock.SetTime(clock.Now().Add(d))
 		for i, member := range m {
-			if o := member.Observe(ctx); o.Access != AccessVerified {
+			if o := member.Observe(ctx); o.Access != mysql.AccessVerified {
 				t.Fatalf("not reached: %s", o.Reason)
 			}
 			kept = append(kept, h[i].HasReader())
@@ -125,9 +127,9 @@ func TestLooksAtVeryManyMembers(t *testing.T) {
 		t.Errorf("%d sessions are counted", n)
 	}
 	o := m[1].Observe(ctx)
-	exec(t, root(t, w.servers[1]), fmt.Sprintf("SET GLOBAL max_connections = %d", 2*o.Connections-1))
+	mysqltest.Exec(t, mysqltest.Root(t, w.Servers[1]), fmt.Sprintf("SET GLOBAL max_connections = %d", 2*o.Connections-1))
 	defer func() {
-		exec(t, root(t, w.servers[1]), fmt.Sprintf("SET GLOBAL max_connections = %d", o.MaxConnections))
+		mysqltest.Exec(t, mysqltest.Root(t, w.Servers[1]), fmt.Sprintf("SET GLOBAL max_connections = %d", o.MaxConnections))
 	}()
 	if kept := pass(30 * time.Second); !kept[1] {
 		t.Error("the session with a server that fills up was closed")
@@ -142,42 +144,44 @@ func TestLooksAtVeryManyMembers(t *testing.T) {
 // be done there, a promotion for example, needs two sessions beside the one that looks, and MySQL has one place beyond its limit,
 // which another administrator may be in.
 func TestFullMemberIsWrittenTo(t *testing.T) {
-	w, _ := settle(t, newPool(t, nil))
-	exec(t, root(t, w.servers[0]), "CREATE USER IF NOT EXISTS crowd@localhost IDENTIFIED BY 'crowd'")
+	w, _ := mysqltest.Settle(t, mysqltest.NewPool(t, nil))
+	mysqltest.Exec(t, mysqltest.Root(t, w.Servers[0]), "CREATE USER IF NOT EXISTS crowd@localhost IDENTIFIED BY 'crowd'")
 	for _, administered := range []bool{false, true} {
 		t.Run(fmt.Sprintf("administered %v", administered), func(t *testing.T) { fullMember(t, w, administered) })
 	}
 }
 
-func fullMember(t *testing.T, w *world, administered bool) {
+func fullMember(t *testing.T, w *mysqltest.World, administered bool) {
 	ctx := t.Context()
 	clock := clocktesting.NewFakePassiveClock(time.Now())
-	p := newPool(t, func(o *Options) {
+	p := mysqltest.NewPool(t, func(o *mysql.Options) {
 		o.Clock = clock
 		o.Hook = func(op, phase string) error { // the way to a server takes time, in which clients come and go
-			if op == OpRoom && phase == "after" {
+			if op == mysql.OpRoom && phase == "after" {
 				time.Sleep(20 * time.Millisecond)
 			}
 			return nil
 		}
 	})
-	all := w.members(p)
-	catchUp(t, all[1], all[0])
-	m, h, db := all[1], w.handles(p)[1], root(t, w.servers[1])
-	must(t, m.Claim(ctx))
+	all := w.Members(p)
+	mysqltest.CatchUp(t, all[1], all[0])
+	m, h, db := all[1], w.Handles(p)[1], mysqltest.Root(t, w.Servers[1])
+	mysqltest.Must(t, m.Claim(ctx))
 	before := m.Observe(ctx)
 	if h.HasWriter() {
 		t.Fatal("the writing session is still there")
 	}
 	limit := before.Connections + 6
-	exec(t, db, fmt.Sprintf("SET GLOBAL max_connections = %d", limit))
-	defer func() { exec(t, db, fmt.Sprintf("SET GLOBAL max_connections = %d", before.MaxConnections)) }()
-	defer crowd(t, w.servers[1])()
-	full := func(o Observation) bool { return o.Access == AccessVerified && o.Connections >= o.MaxConnections }
-	waitFor(t, "a full replica", func() bool { return full(m.Observe(ctx)) })
+	mysqltest.Exec(t, db, fmt.Sprintf("SET GLOBAL max_connections = %d", limit))
+	defer func() { mysqltest.Exec(t, db, fmt.Sprintf("SET GLOBAL max_connections = %d", before.MaxConnections)) }()
+	defer crowd(t, w.Servers[1])()
+	full := func(o mysql.Observation) bool {
+		return o.Access == mysql.AccessVerified && o.Connections >= o.MaxConnections
+	}
+	mysqltest.WaitFor(t, "a full replica", func() bool { return full(m.Observe(ctx)) })
 	if administered {
-		beyond := root(t, w.servers[1])
-		waitFor(t, "an administrator in the place beyond", func() bool {
+		beyond := mysqltest.Root(t, w.Servers[1])
+		mysqltest.WaitFor(t, "an administrator in the place beyond", func() bool {
 			_, err := beyond.Conn(ctx)
 			return err == nil
 		})
@@ -186,8 +190,8 @@ func fullMember(t *testing.T, w *world, administered bool) {
 	for _, lose := range []func(){keep, h.LoseWriter, h.LoseReader, h.LoseWriter, keep, h.LoseReader} {
 		lose()
 		var one int
-		must(t, h.transact(ctx, func(s *session) error { return s.row(ctx, "SELECT 1", nil, &one) }))
-		waitFor(t, "the replica is looked at", func() bool { return full(m.Observe(ctx)) })
+		mysqltest.Must(t, h.Transact(ctx, func(s *mysql.Session) error { return s.Row(ctx, "SELECT 1", nil, &one) }))
+		mysqltest.WaitFor(t, "the replica is looked at", func() bool { return full(m.Observe(ctx)) })
 		if o := m.Observe(ctx); o.MaxConnections != limit {
 			t.Fatalf("its limit is %d and was %d", o.MaxConnections, limit)
 		}
@@ -198,7 +202,7 @@ func fullMember(t *testing.T, w *world, administered bool) {
 func crowd(t *testing.T, s *mysqld.Server) (sendAway func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var group sync.WaitGroup
-	db := local(t, s, "crowd", "crowd")
+	db := mysqltest.Local(t, s, "crowd", "crowd")
 	for range 2 {
 		group.Go(func() {
 			var crowd []*sql.Conn
@@ -207,7 +211,7 @@ func crowd(t *testing.T, s *mysqld.Server) (sendAway func()) {
 					crowd = append(crowd, conn)
 					continue
 				}
-				_ = pause(ctx, 5*time.Millisecond)
+				_ = mysql.Pause(ctx, 5*time.Millisecond)
 			}
 			for _, conn := range crowd {
 				_ = conn.Close()

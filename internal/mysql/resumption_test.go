@@ -1,4 +1,4 @@
-package mysql
+package mysql_test
 
 import (
 	"context"
@@ -8,17 +8,19 @@ import (
 
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/pki"
+	"github.com/alx-ke/nairobi-mysql-operator/test/mysqltest"
 )
 
 // resumed opens a reading session as a look does, and says whether it resumed one: as the server says, which knows best.
-func resumed(t *testing.T, m *Handle) bool {
+func resumed(t *testing.T, m *mysql.Handle) bool {
 	t.Helper()
 	s, err := m.DialReader(t.Context())
-	must(t, err)
-	defer s.close()
+	mysqltest.Must(t, err)
+	defer s.Close()
 	var name, reused string
-	must(t, s.row(t.Context(), "SHOW SESSION STATUS LIKE 'Ssl_sessions_reused'", nil, &name, &reused))
+	mysqltest.Must(t, s.Row(t.Context(), "SHOW SESSION STATUS LIKE 'Ssl_sessions_reused'", nil, &name, &reused))
 	if reused != "0" && reused != "1" {
 		t.Fatalf("%s is %q", name, reused)
 	}
@@ -31,31 +33,31 @@ func resumed(t *testing.T, m *Handle) bool {
 // TestLooksAreResumed: where a look ends with its session, the next resumes it; and what it knows of the certificate is still true. Nothing
 // is resumed by another identity, with another server, or after the server took another certificate or was started anew.
 func TestLooksAreResumed(t *testing.T) {
-	w, _ := settle(t, newPool(t, nil))
+	w, _ := mysqltest.Settle(t, mysqltest.NewPool(t, nil))
 	ctx := t.Context()
 	clock := clocktesting.NewFakePassiveClock(time.Now())
-	p := newPool(t, func(o *Options) { o.Clock, o.MostKept = clock, 1 })
-	primary := Open(p, endpointOf(w.servers[0]), w.identity())
-	s, m := w.servers[1], Open(p, endpointOf(w.servers[1]), w.identity())
-	shown := w.identity()
-	look := func() Observation {
+	p := mysqltest.NewPool(t, func(o *mysql.Options) { o.Clock, o.MostKept = clock, 1 })
+	primary := mysql.Open(p, mysqltest.EndpointOf(w.Servers[0]), w.Identity())
+	s, m := w.Servers[1], mysql.Open(p, mysqltest.EndpointOf(w.Servers[1]), w.Identity())
+	shown := w.Identity()
+	look := func() mysql.Observation {
 		t.Helper()
-		clock.SetTime(clock.Now().Add(SeldomLooks))
+		clock.SetTime(clock.Now().Add(mysql.SeldomLooks))
 		o := m.Observe(ctx)
-		if o.Access != AccessVerified {
+		if o.Access != mysql.AccessVerified {
 			t.Fatalf("not reached: %s", o.Reason)
 		}
 		return o
 	}
-	if o := primary.Observe(ctx); o.Access != AccessVerified || resumed(t, w.handles(p)[0]) {
+	if o := primary.Observe(ctx); o.Access != mysql.AccessVerified || resumed(t, w.Handles(p)[0]) {
 		t.Errorf("a look was resumed whose session is kept (%s)", o.Reason)
 	}
 	first := look()
-	if w.handles(p)[1].HasReader() {
+	if w.Handles(p)[1].HasReader() {
 		t.Fatal("the look did not end with its session")
 	}
 	for range 3 {
-		if !resumed(t, p.Handle(endpointOf(s), shown)) {
+		if !resumed(t, p.Handle(mysqltest.EndpointOf(s), shown)) {
 			t.Fatal("the session was not resumed")
 		}
 		if o := look(); o.CertSerial != first.CertSerial || !o.CertNotAfter.Equal(first.CertNotAfter) || !o.CertNotBefore.Equal(first.CertNotBefore) {
@@ -64,72 +66,72 @@ func TestLooksAreResumed(t *testing.T) {
 	}
 
 	// The same certificate with a key that is written another way is another identity for us, and the same for the server.
-	again := w.identity()
+	again := w.Identity()
 	again.KeyPEM = append([]byte("\n"), again.KeyPEM...)
 	shown = again
-	m = Open(p, endpointOf(s), again)
-	if resumed(t, p.Handle(endpointOf(s), shown)) {
+	m = mysql.Open(p, mysqltest.EndpointOf(s), again)
+	if resumed(t, p.Handle(mysqltest.EndpointOf(s), shown)) {
 		t.Error("another identity resumed the session")
 	}
 	look()
-	if !resumed(t, p.Handle(endpointOf(s), shown)) {
+	if !resumed(t, p.Handle(mysqltest.EndpointOf(s), shown)) {
 		t.Error("the other identity's session was not resumed")
 	}
 
 	// Whoever no longer trusts the server's CA does not take its word for who it is.
 	stranger, err := pki.NewAuthority("another-uid", "another", time.Now())
-	must(t, err)
-	distrusting := w.identity()
+	mysqltest.Must(t, err)
+	distrusting := w.Identity()
 	distrusting.CAPEM = stranger.CertificatePEM()
-	m = Open(p, endpointOf(s), distrusting)
-	if o := m.Observe(ctx); o.Access != AccessUnverified {
+	m = mysql.Open(p, mysqltest.EndpointOf(s), distrusting)
+	if o := m.Observe(ctx); o.Access != mysql.AccessUnverified {
 		t.Errorf("%s (%s) of a server whose CA is not trusted any more", o.Access, o.Reason)
 	}
 
-	m = Open(p, endpointOf(s), w.identity())
+	m = mysql.Open(p, mysqltest.EndpointOf(s), w.Identity())
 	look()
-	elsewhere := endpointOf(s)
-	elsewhere.ServerName = w.servers[2].DNSName()
-	if o := Open(p, elsewhere, w.identity()).Observe(ctx); o.Access != AccessUnverified {
+	elsewhere := mysqltest.EndpointOf(s)
+	elsewhere.ServerName = w.Servers[2].DNSName()
+	if o := mysql.Open(p, elsewhere, w.Identity()).Observe(ctx); o.Access != mysql.AccessUnverified {
 		t.Errorf("%s (%s) of a server with another name", o.Access, o.Reason)
 	}
 
 	// Another certificate, taken into use behind our back.
-	shown = w.identity()
-	m = Open(p, endpointOf(s), w.identity())
+	shown = w.Identity()
+	m = mysql.Open(p, mysqltest.EndpointOf(s), w.Identity())
 	look()
-	issued, serial, err := s.Sign(readCSR(t, w, s))
-	must(t, err)
-	must(t, Open(newPool(t, nil), endpointOf(s), w.identity()).InstallCertificate(ctx, serial, issued))
-	if resumed(t, p.Handle(endpointOf(s), shown)) {
+	issued, serial, err := s.Sign(mysqltest.ReadCSR(t, w, s))
+	mysqltest.Must(t, err)
+	mysqltest.Must(t, mysql.Open(mysqltest.NewPool(t, nil), mysqltest.EndpointOf(s), w.Identity()).InstallCertificate(ctx, serial, issued))
+	if resumed(t, p.Handle(mysqltest.EndpointOf(s), shown)) {
 		t.Error("a session was resumed that was made under another certificate")
 	}
 	if o := look(); o.CertSerial != serial {
 		t.Errorf("certificate %s is seen, %s is shown", o.CertSerial, serial)
 	}
-	if !resumed(t, p.Handle(endpointOf(s), shown)) {
+	if !resumed(t, p.Handle(mysqltest.EndpointOf(s), shown)) {
 		t.Error("the session under the new certificate was not resumed")
 	}
 
 	look()
 	s.Kill()
-	up(t, s)
-	waitFor(t, "the server to answer after its start", func() bool { return m.Observe(ctx).Access == AccessVerified })
-	p.Handle(endpointOf(s), shown).ForgetLooks()
+	mysqltest.Up(t, s)
+	mysqltest.WaitFor(t, "the server to answer after its start", func() bool { return m.Observe(ctx).Access == mysql.AccessVerified })
+	p.Handle(mysqltest.EndpointOf(s), shown).ForgetLooks()
 	look()
 	s.Kill()
-	if o := m.Observe(ctx); o.Access != AccessRefused {
+	if o := m.Observe(ctx); o.Access != mysql.AccessRefused {
 		t.Errorf("%s (%s) of a server that has ended", o.Access, o.Reason)
 	}
-	up(t, s)
-	waitFor(t, "the server to answer after its second start", func() bool { return m.Observe(ctx).Access == AccessVerified })
+	mysqltest.Up(t, s)
+	mysqltest.WaitFor(t, "the server to answer after its second start", func() bool { return m.Observe(ctx).Access == mysql.AccessVerified })
 }
 
 // TestWhoDoesNotResumeIsReached: a server that has something against the resumed session, whatever it is, is reached by a new one.
 func TestWhoDoesNotResumeIsReached(t *testing.T) {
-	w, _ := settle(t, newPool(t, nil))
+	w, _ := mysqltest.Settle(t, mysqltest.NewPool(t, nil))
 	refuses := false // to resume
-	p := newPool(t, func(o *Options) {
+	p := mysqltest.NewPool(t, func(o *mysql.Options) {
 		o.MostKept = 1
 		o.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 			connection, err := (&net.Dialer{}).DialContext(ctx, network, address)
@@ -140,15 +142,15 @@ func TestWhoDoesNotResumeIsReached(t *testing.T) {
 			return &deaf{Conn: connection}, nil
 		}
 	})
-	primary, m := Open(p, endpointOf(w.servers[0]), w.identity()), Open(p, endpointOf(w.servers[1]), w.identity())
-	h := w.handles(p)[1]
-	if o := primary.Observe(t.Context()); o.Access != AccessVerified {
+	primary, m := mysql.Open(p, mysqltest.EndpointOf(w.Servers[0]), w.Identity()), mysql.Open(p, mysqltest.EndpointOf(w.Servers[1]), w.Identity())
+	h := w.Handles(p)[1]
+	if o := primary.Observe(t.Context()); o.Access != mysql.AccessVerified {
 		t.Fatalf("the primary: %s", o.Reason)
 	}
 	for _, refuses = range []bool{false, false, true, false, false, true} {
 		h.LastLookLongAgo()
 		wanted := refuses
-		if o := m.Observe(t.Context()); o.Access != AccessVerified || h.HasReader() || refuses {
+		if o := m.Observe(t.Context()); o.Access != mysql.AccessVerified || h.HasReader() || refuses {
 			t.Errorf("refused to resume: %v: %s, %s", wanted, o.Access, o.Reason)
 		}
 	}
@@ -170,11 +172,11 @@ func (d *deaf) Write(b []byte) (int, error) {
 
 // TestResumptionIsBound: what one kept is given back as it was, only for the same credentials, and not after it is forgotten.
 func TestResumptionIsBound(t *testing.T) {
-	w, _ := settle(t, newPool(t, nil))
-	m := newPool(t, nil).Handle(endpointOf(w.servers[1]), w.identity())
+	w, _ := mysqltest.Settle(t, mysqltest.NewPool(t, nil))
+	m := mysqltest.NewPool(t, nil).Handle(mysqltest.EndpointOf(w.Servers[1]), w.Identity())
 	s, err := m.DialReader(t.Context())
-	must(t, err)
-	defer s.close()
+	mysqltest.Must(t, err)
+	defer s.Close()
 	r := m.Looks()
 	kept, ok := r.Get("")
 	if !ok {

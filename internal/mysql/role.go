@@ -17,11 +17,11 @@ func checkPromotion(spec PromoteSpec) error {
 // It refuses with ErrNotApplied while received transactions are not applied: dropping the channel deletes them (fact 12).
 // On a writable primary it only puts the wait right, and lets events run that were held back.
 func (m *Member) Promote(ctx context.Context, spec PromoteSpec) (err error) {
-	defer m.h.annotate(&err, "promote")
+	defer m.h.Annotate(&err, "promote")
 	if err := checkPromotion(spec); err != nil {
 		return err
 	}
-	return m.h.control(ctx, func(s *session) error {
+	return m.h.Control(ctx, func(s *Session) error {
 		if err := dropChannel(ctx, s); err != nil {
 			return err
 		}
@@ -38,19 +38,19 @@ func (m *Member) Promote(ctx context.Context, spec PromoteSpec) (err error) {
 // resumeEvents starts the scheduler of events on a server whose data came from elsewhere: its instance has started it without
 // one, by an argument of mysqld, so that nobody's events ran before the data was the cluster's own. Whatever a setting says of
 // the scheduler since then stays.
-func resumeEvents(ctx context.Context, s *session) error {
+func resumeEvents(ctx context.Context, s *Session) error {
 	var held bool
 	const query = `SELECT @@GLOBAL.event_scheduler = 'OFF' AND
 		EXISTS (SELECT 1 FROM performance_schema.variables_info WHERE VARIABLE_NAME = 'event_scheduler' AND VARIABLE_SOURCE = 'COMMAND_LINE')`
-	if err := s.row(ctx, query, nil, &held); err != nil || !held {
+	if err := s.Row(ctx, query, nil, &held); err != nil || !held {
 		return err
 	}
-	return s.change(ctx, "promote/events", "SET GLOBAL event_scheduler = ON")
+	return s.Change(ctx, "promote/events", "SET GLOBAL event_scheduler = ON")
 }
 
 // dropChannel ends replication for good, after everything received is applied.
-func dropChannel(ctx context.Context, s *session) error {
-	status, err := replicationStatus(ctx, s)
+func dropChannel(ctx context.Context, s *Session) error {
+	status, err := ReplicationStatus(ctx, s)
 	if err != nil || status == nil {
 		return err
 	}
@@ -63,23 +63,23 @@ func dropChannel(ctx context.Context, s *session) error {
 		}
 		return err
 	}
-	if _, err := endSessions(ctx, s, serverLocks); err != nil {
+	if _, err := EndSessions(ctx, s, serverLocks); err != nil {
 		return err
 	}
 	if err := stopReplica(ctx, s); err != nil {
 		return err
 	}
-	if err := s.change(ctx, "promote/reset-replica", "RESET REPLICA ALL"); err != nil {
+	if err := s.Change(ctx, "promote/reset-replica", "RESET REPLICA ALL"); err != nil {
 		return err
 	}
-	if status, err = replicationStatus(ctx, s); err == nil && status != nil {
+	if status, err = ReplicationStatus(ctx, s); err == nil && status != nil {
 		err = fmt.Errorf("%w: the channel to %s is still there", ErrStepNotEffective, status.SourceHost)
 	}
 	return err
 }
 
 // setReadOnly sets super_read_only and read_only alike, each only if it differs, and reads both back.
-func setReadOnly(ctx context.Context, s *session, on bool) error {
+func setReadOnly(ctx context.Context, s *Session, on bool) error {
 	readOnly, superReadOnly, err := readOnlyState(ctx, s)
 	if err != nil || (readOnly == on && superReadOnly == on) {
 		return err
@@ -87,15 +87,15 @@ func setReadOnly(ctx context.Context, s *session, on bool) error {
 	// On: super_read_only brings read_only with it. The session's lock_wait_timeout bounds the wait for open transactions,
 	// and a SET that fails leaves things as they were (fact 2). Off: in the opposite order.
 	if superReadOnly != on {
-		if err := s.change(ctx, "role/super-read-only", "SET GLOBAL super_read_only = ?", onOff(on)); err != nil {
-			if isServerError(err, erLockWaitTimeout) {
+		if err := s.Change(ctx, "role/super-read-only", "SET GLOBAL super_read_only = ?", onOff(on)); err != nil {
+			if IsServerError(err, ErLockWaitTimeout) {
 				err = fmt.Errorf("%w: %w", ErrBlocked, err)
 			}
 			return err
 		}
 	}
 	if !on {
-		if err := s.change(ctx, "role/read-only", "SET GLOBAL read_only = OFF"); err != nil {
+		if err := s.Change(ctx, "role/read-only", "SET GLOBAL read_only = OFF"); err != nil {
 			return err
 		}
 	}
@@ -105,14 +105,14 @@ func setReadOnly(ctx context.Context, s *session, on bool) error {
 	return err
 }
 
-func readOnlyState(ctx context.Context, s *session) (readOnly, superReadOnly bool, err error) {
-	err = s.row(ctx, "SELECT @@GLOBAL.read_only, @@GLOBAL.super_read_only", nil, &readOnly, &superReadOnly)
+func readOnlyState(ctx context.Context, s *Session) (readOnly, superReadOnly bool, err error) {
+	err = s.Row(ctx, "SELECT @@GLOBAL.read_only, @@GLOBAL.super_read_only", nil, &readOnly, &superReadOnly)
 	return readOnly, superReadOnly, err
 }
 
 // refuseWritable fails with ErrWritable on a member that takes writes from clients. super_read_only alone being off does
 // not count: a CLONE that was cut off leaves it so.
-func refuseWritable(ctx context.Context, s *session) error {
+func refuseWritable(ctx context.Context, s *Session) error {
 	readOnly, _, err := readOnlyState(ctx, s)
 	if err == nil && !readOnly {
 		err = ErrWritable
@@ -128,22 +128,22 @@ const maxSourceWait = 65535
 // answer, w members have. It never lowers the count of a source that waits; see LowerSourceWait. Switching off releases every
 // waiting commit as done, acknowledged or not, so it fails with ErrCommitsPending while there is one.
 func (m *Member) SetSourceWait(ctx context.Context, enabled bool, w int) (err error) {
-	defer m.h.annotate(&err, "set the wait for acknowledgements")
+	defer m.h.Annotate(&err, "set the wait for acknowledgements")
 	if enabled && w < 1 {
 		return fmt.Errorf("%w: a wait for %d acknowledgements", ErrInvalidArgument, w)
 	}
-	return m.h.control(ctx, func(s *session) error { return setSourceWait(ctx, s, enabled, w) })
+	return m.h.Control(ctx, func(s *Session) error { return setSourceWait(ctx, s, enabled, w) })
 }
 
 // LowerSourceWait has a commit on this primary wait for no more than w acknowledgements of members, and for one more for each replica
 // that acknowledges and is no member: as many as there are, and at least as many as the caller knows of. MySQL remembers the
 // acknowledgements of those that have left.
 func (m *Member) LowerSourceWait(ctx context.Context, w, strangers int) (err error) {
-	defer m.h.annotate(&err, "lower the wait for acknowledgements")
+	defer m.h.Annotate(&err, "lower the wait for acknowledgements")
 	if w < 1 {
 		return fmt.Errorf("%w: a wait for %d acknowledgements", ErrInvalidArgument, w)
 	}
-	return m.h.control(ctx, func(s *session) error {
+	return m.h.Control(ctx, func(s *Session) error {
 		isEnabled, count, err := sourceWait(ctx, s)
 		if err != nil {
 			return err
@@ -157,7 +157,7 @@ func (m *Member) LowerSourceWait(ctx context.Context, w, strangers int) (err err
 	})
 }
 
-func setSourceWait(ctx context.Context, s *session, enabled bool, w int) error {
+func setSourceWait(ctx context.Context, s *Session, enabled bool, w int) error {
 	isEnabled, count, err := sourceWait(ctx, s)
 	if err != nil {
 		return err
@@ -172,7 +172,7 @@ func setSourceWait(ctx context.Context, s *session, enabled bool, w int) error {
 		}
 	}
 	if !enabled && isEnabled {
-		if err := refuseWhilePending(ctx, s); err != nil {
+		if err := RefuseWhilePending(ctx, s); err != nil {
 			return err
 		}
 	}
@@ -180,19 +180,19 @@ func setSourceWait(ctx context.Context, s *session, enabled bool, w int) error {
 }
 
 // changeSourceWait sets both variables where they differ, and reads them back.
-func changeSourceWait(ctx context.Context, s *session, enabled bool, w int) error {
+func changeSourceWait(ctx context.Context, s *Session, enabled bool, w int) error {
 	isEnabled, count, err := sourceWait(ctx, s)
 	if err != nil {
 		return err
 	}
 	// The count first: switching on with the old count could let a commit through with too few.
 	if enabled && count != w {
-		if err := s.change(ctx, "role/wait-count", "SET GLOBAL rpl_semi_sync_source_wait_for_replica_count = ?", w); err != nil {
+		if err := s.Change(ctx, "role/wait-count", "SET GLOBAL rpl_semi_sync_source_wait_for_replica_count = ?", w); err != nil {
 			return err
 		}
 	}
 	if isEnabled != enabled {
-		if err := s.change(ctx, "role/source-enabled", "SET GLOBAL rpl_semi_sync_source_enabled = ?", onOff(enabled)); err != nil {
+		if err := s.Change(ctx, "role/source-enabled", "SET GLOBAL rpl_semi_sync_source_enabled = ?", onOff(enabled)); err != nil {
 			return err
 		}
 	}
@@ -202,7 +202,7 @@ func changeSourceWait(ctx context.Context, s *session, enabled bool, w int) erro
 	return err
 }
 
-func sourceWait(ctx context.Context, s *session) (enabled bool, count int, err error) {
-	err = s.row(ctx, "SELECT @@GLOBAL.rpl_semi_sync_source_enabled, @@GLOBAL.rpl_semi_sync_source_wait_for_replica_count", nil, &enabled, &count)
+func sourceWait(ctx context.Context, s *Session) (enabled bool, count int, err error) {
+	err = s.Row(ctx, "SELECT @@GLOBAL.rpl_semi_sync_source_enabled, @@GLOBAL.rpl_semi_sync_source_wait_for_replica_count", nil, &enabled, &count)
 	return enabled, count, err
 }

@@ -19,19 +19,19 @@ import (
 	driver "github.com/go-sql-driver/mysql"
 )
 
-// errDeadline replaces context.DeadlineExceeded, so that a statement's own deadline reads as what it is.
-var errDeadline = errors.New("no answer in time")
+// ErrDeadline replaces context.DeadlineExceeded, so that a statement's own deadline reads as what it is.
+var ErrDeadline = errors.New("no answer in time")
 
-// contextError is why ctx ended.
-func contextError(ctx context.Context) error {
+// ContextError is why ctx ended.
+func ContextError(ctx context.Context) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return errDeadline
+		return ErrDeadline
 	}
 	return ctx.Err()
 }
 
-// session is one connection to one server, used by one goroutine at a time.
-type session struct {
+// Session is one connection to one server, used by one goroutine at a time.
+type Session struct {
 	conn *sql.Conn
 	pool *Pool
 	wire *trackedConn // below TLS; nil before the dial
@@ -71,14 +71,14 @@ func (l *driverLog) Print(values ...any) {
 func (l *driverLog) explain(err error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.last != nil && serverErrorNumber(err) == 0 {
+	if l.last != nil && ServerErrorNumber(err) == 0 {
 		return l.last
 	}
 	return err
 }
 
-// maxPacket is the largest statement that MySQL can be made to take, in bytes. The server's own limit decides.
-const maxPacket = 1 << 30
+// MaxPacket is the largest statement that MySQL can be made to take, in bytes. The server's own limit decides.
+const MaxPacket = 1 << 30
 
 // errNotAccepted is a peer that proved itself and then closed the connection without a word. In TLS 1.3 that is how a
 // server turns a client's certificate down: its alert comes after our side of the handshake, and may be lost when we
@@ -137,35 +137,35 @@ var beginSession = func() string {
 }()
 
 // ID is the server's id of the connection.
-func (s *session) ID() uint64 { return s.id }
+func (s *Session) ID() uint64 { return s.id }
 
 // Options are those of the session's pool.
-func (s *session) Options() Options { return s.pool.options }
+func (s *Session) Options() Options { return s.pool.options }
 
 // Certificate is what the server showed, when the connection or the one that it resumes was made.
-func (s *session) Certificate() *x509.Certificate { return s.cert }
+func (s *Session) Certificate() *x509.Certificate { return s.cert }
 
 // Broken says that the connection is of no use any more.
-func (s *session) Broken() bool { return s.broken }
+func (s *Session) Broken() bool { return s.broken }
 
 // TimedOut says that it is of no use because a statement gave no answer in time. The statement may still run.
-func (s *session) TimedOut() bool { return s.timedOut }
+func (s *Session) TimedOut() bool { return s.timedOut }
 
 // Break ends the use of the connection: whoever has the turn closes it.
-func (s *session) Break() { s.broken = true }
+func (s *Session) Break() { s.broken = true }
 
 // dial opens a session to the entry's endpoint.
-func (p *Pool) dial(ctx context.Context, e *entry, how trust) (*session, error) {
+func (p *Pool) dial(ctx context.Context, e *entry, how trust) (*Session, error) {
 	return p.dialAgain(ctx, e, how, nil)
 }
 
 // dialAgain is dial for a server whose TLS session of before may be resumed; with nil none is.
-func (p *Pool) dialAgain(ctx context.Context, e *entry, how trust, before *resumption) (*session, error) {
+func (p *Pool) dialAgain(ctx context.Context, e *entry, how trust, before *resumption) (*Session, error) {
 	if e.forgotten() {
 		return nil, errForgotten
 	}
 	endpoint, identity := e.target()
-	s := &session{pool: p}
+	s := &Session{pool: p}
 	config := driver.NewConfig()
 	config.User = p.options.User
 	config.Addr = endpoint.Address
@@ -175,7 +175,7 @@ func (p *Pool) dialAgain(ctx context.Context, e *entry, how trust, before *resum
 		return nil, err
 	}
 	config.InterpolateParams = true // one round trip a statement; quoting is safe because sql_mode and charset are ours
-	config.MaxAllowedPacket = maxPacket
+	config.MaxAllowedPacket = MaxPacket
 	config.ConnectionAttributes = "program_name:nairobi-mysql-operator"
 	log := &driverLog{}
 	config.Logger = log
@@ -199,7 +199,7 @@ func (p *Pool) dialAgain(ctx context.Context, e *entry, how trust, before *resum
 	defer cancel()
 	if s.conn, err = p.db.Conn(withConnector(ctx, connector)); err != nil {
 		err = s.wire.explain(translate(ctx, log.explain(err)))
-		if s.cert != nil && !s.resumed && isHangUp(err) {
+		if s.cert != nil && !s.resumed && IsHangUp(err) {
 			err = fmt.Errorf("%w: %w", errNotAccepted, err)
 		}
 		return nil, err
@@ -207,23 +207,23 @@ func (p *Pool) dialAgain(ctx context.Context, e *entry, how trust, before *resum
 	p.open.Add(1)
 	s.counted.Store(true)
 	if err = s.begin(ctx); err != nil {
-		s.close()
+		s.Close()
 		return nil, err
 	}
 	return s, nil
 }
 
 // begin sends a session's first statements: its settings, which the driver would keep once more for each connection if it sent them.
-func (s *session) begin(ctx context.Context) error {
+func (s *Session) begin(ctx context.Context) error {
 	b := s.bind(ctx, s.pool.options.StatementTimeout)
 	_, err := s.conn.ExecContext(b.ctx, beginSession)
 	err = b.note(err)
 	b.release()
 	if err == nil {
-		err = s.row(ctx, "SELECT CONNECTION_ID()", nil, &s.id)
+		err = s.Row(ctx, "SELECT CONNECTION_ID()", nil, &s.id)
 	}
 	if err == nil {
-		err = s.over() // the dial's time ended just now
+		err = s.Err() // the dial's time ended just now
 	}
 	return err
 }
@@ -258,7 +258,7 @@ func openDB() *sql.DB {
 }
 
 // secure gives a connection its TLS side, and notes the certificate that the peer shows.
-func (s *session) secure(config *driver.Config, endpoint Endpoint, identity Identity, how trust, before *resumption) error {
+func (s *Session) secure(config *driver.Config, endpoint Endpoint, identity Identity, how trust, before *resumption) error {
 	shown, err := inUse.get(identity)
 	if err != nil {
 		return err
@@ -286,33 +286,33 @@ func (s *session) secure(config *driver.Config, endpoint Endpoint, identity Iden
 
 // translate gives an error of the driver the meaning that the deadline has for us.
 func translate(ctx context.Context, err error) error {
-	if err != nil && ctx.Err() != nil && serverErrorNumber(err) == 0 {
-		return contextError(ctx)
+	if err != nil && ctx.Err() != nil && ServerErrorNumber(err) == 0 {
+		return ContextError(ctx)
 	}
 	return err
 }
 
 // note marks the session broken when err is anything but an answer of the server.
-func (s *session) note(ctx context.Context, err error) error {
+func (s *Session) note(ctx context.Context, err error) error {
 	err = s.wire.explain(translate(ctx, err))
-	if err != nil && !errors.Is(err, sql.ErrNoRows) && serverErrorNumber(err) == 0 {
+	if err != nil && !errors.Is(err, sql.ErrNoRows) && ServerErrorNumber(err) == 0 {
 		s.broken, s.failure = true, err
 		s.timedOut = s.timedOut || isTimeout(err) || ctx.Err() != nil
 	}
 	return err
 }
 
-// over returns what broke the connection; nil while it is whole.
-func (s *session) over() error {
+// Err returns what broke the connection; nil while it is whole.
+func (s *Session) Err() error {
 	if s.broken {
 		return s.failure
 	}
 	return nil
 }
 
-// row reads one row. sql.ErrNoRows says that there is none.
-func (s *session) row(ctx context.Context, query string, args []any, into ...any) error {
-	if err := s.over(); err != nil {
+// Row reads one row. sql.ErrNoRows says that there is none.
+func (s *Session) Row(ctx context.Context, query string, args []any, into ...any) error {
+	if err := s.Err(); err != nil {
 		return err
 	}
 	b := s.bind(ctx, s.pool.options.StatementTimeout)
@@ -320,9 +320,9 @@ func (s *session) row(ctx context.Context, query string, args []any, into ...any
 	return b.note(s.conn.QueryRowContext(b.ctx, query, args...).Scan(into...))
 }
 
-// rows reads all rows, each through scan.
-func (s *session) rows(ctx context.Context, query string, args []any, scan func(*sql.Rows) error) error {
-	if err := s.over(); err != nil {
+// Rows reads all rows, each through scan.
+func (s *Session) Rows(ctx context.Context, query string, args []any, scan func(*sql.Rows) error) error {
+	if err := s.Err(); err != nil {
 		return err
 	}
 	b := s.bind(ctx, s.pool.options.StatementTimeout)
@@ -330,9 +330,9 @@ func (s *session) rows(ctx context.Context, query string, args []any, scan func(
 	return b.note(s.each(b.ctx, query, args, scan))
 }
 
-// allRows is rows without a time-out of its own.
-func (s *session) allRows(ctx context.Context, query string, args []any, scan func(*sql.Rows) error) error {
-	if err := s.over(); err != nil {
+// LongRows is rows without a time-out of its own.
+func (s *Session) LongRows(ctx context.Context, query string, args []any, scan func(*sql.Rows) error) error {
+	if err := s.Err(); err != nil {
 		return err
 	}
 	s.wire.begin()
@@ -340,8 +340,8 @@ func (s *session) allRows(ctx context.Context, query string, args []any, scan fu
 }
 
 // LongRow reads one row without a time-out of its own.
-func (s *session) LongRow(ctx context.Context, query string, into ...any) error {
-	if err := s.over(); err != nil {
+func (s *Session) LongRow(ctx context.Context, query string, into ...any) error {
+	if err := s.Err(); err != nil {
 		return err
 	}
 	s.wire.begin()
@@ -349,8 +349,8 @@ func (s *session) LongRow(ctx context.Context, query string, into ...any) error 
 }
 
 // LongExec runs a statement without a time-out of its own, and without the hook.
-func (s *session) LongExec(ctx context.Context, query string, args ...any) error {
-	if err := s.over(); err != nil {
+func (s *Session) LongExec(ctx context.Context, query string, args ...any) error {
+	if err := s.Err(); err != nil {
 		return err
 	}
 	s.wire.begin()
@@ -358,7 +358,7 @@ func (s *session) LongExec(ctx context.Context, query string, args ...any) error
 	return s.note(ctx, err)
 }
 
-func (s *session) each(ctx context.Context, query string, args []any, scan func(*sql.Rows) error) error {
+func (s *Session) each(ctx context.Context, query string, args []any, scan func(*sql.Rows) error) error {
 	rows, err := s.conn.QueryContext(ctx, query, args...)
 	if err != nil {
 		return err
@@ -372,23 +372,23 @@ func (s *session) each(ctx context.Context, query string, args []any, scan func(
 	return rows.Err()
 }
 
-// change runs one statement that changes something, named op for the hook, within ChangeTimeout.
-func (s *session) change(ctx context.Context, op, query string, args ...any) error {
-	return s.changeWithin(ctx, s.pool.options.ChangeTimeout, op, query, args...)
+// Change runs one statement that changes something, named op for the hook, within ChangeTimeout.
+func (s *Session) Change(ctx context.Context, op, query string, args ...any) error {
+	return s.ChangeWithin(ctx, s.pool.options.ChangeTimeout, op, query, args...)
 }
 
-// changeWithin is change within another time.
-func (s *session) changeWithin(ctx context.Context, limit time.Duration, op, query string, args ...any) error {
-	_, err := s.exec(ctx, limit, op, query, args...)
+// ChangeWithin is change within another time.
+func (s *Session) ChangeWithin(ctx context.Context, limit time.Duration, op, query string, args ...any) error {
+	_, err := s.Exec(ctx, limit, op, query, args...)
 	return err
 }
 
-// exec is changeWithin, and returns the result of the statement.
-func (s *session) exec(ctx context.Context, limit time.Duration, op, query string, args ...any) (sql.Result, error) {
+// Exec is changeWithin, and returns the result of the statement.
+func (s *Session) Exec(ctx context.Context, limit time.Duration, op, query string, args ...any) (sql.Result, error) {
 	if err := s.pool.options.Hook(op, "before"); err != nil {
 		return nil, &hookError{op: op, err: err}
 	}
-	if err := s.over(); err != nil {
+	if err := s.Err(); err != nil {
 		return nil, fmt.Errorf("%s: %w", op, err)
 	}
 	b := s.bind(ctx, limit)
@@ -413,8 +413,8 @@ type hookError struct {
 func (e *hookError) Error() string { return e.op + ": " + e.err.Error() }
 func (e *hookError) Unwrap() error { return e.err }
 
-// close ends the session.
-func (s *session) close() {
+// Close ends the session.
+func (s *Session) Close() {
 	if s.conn != nil {
 		s.conn.Close()
 	}
@@ -426,18 +426,18 @@ func (s *session) close() {
 // opKill is the name of the statement that ends another session.
 const opKill = "session/kill"
 
-// kill ends another session of the same server. One that is gone already is a success.
-func (s *session) kill(ctx context.Context, id uint64) error {
-	err := s.changeWithin(ctx, s.pool.options.StatementTimeout, opKill, "KILL ?", id)
-	if isServerError(err, erNoSuchThread) {
+// Kill ends another session of the same server. One that is gone already is a success.
+func (s *Session) Kill(ctx context.Context, id uint64) error {
+	err := s.ChangeWithin(ctx, s.pool.options.StatementTimeout, opKill, "KILL ?", id)
+	if IsServerError(err, erNoSuchThread) {
 		return nil
 	}
 	return err
 }
 
 // Interrupt ends the statement that runs in another session of the same server.
-func (s *session) Interrupt(ctx context.Context, id uint64) error {
-	if err := s.over(); err != nil {
+func (s *Session) Interrupt(ctx context.Context, id uint64) error {
+	if err := s.Err(); err != nil {
 		return err
 	}
 	b := s.bind(ctx, s.pool.options.StatementTimeout)
@@ -447,11 +447,11 @@ func (s *session) Interrupt(ctx context.Context, id uint64) error {
 }
 
 // killOwn ends another session of this account's. A server that was restarted since has given the number to somebody else.
-func (s *session) killOwn(ctx context.Context, id uint64) error {
+func (s *Session) killOwn(ctx context.Context, id uint64) error {
 	var same sql.Null[uint64]
-	err := s.row(ctx, "SELECT MAX(ID) FROM performance_schema.processlist WHERE ID = ? AND ID <> CONNECTION_ID() AND USER = SUBSTRING_INDEX(CURRENT_USER(), '@', 1)", []any{id}, &same)
+	err := s.Row(ctx, "SELECT MAX(ID) FROM performance_schema.processlist WHERE ID = ? AND ID <> CONNECTION_ID() AND USER = SUBSTRING_INDEX(CURRENT_USER(), '@', 1)", []any{id}, &same)
 	if err != nil || !same.Valid {
 		return err
 	}
-	return s.kill(ctx, same.V)
+	return s.Kill(ctx, same.V)
 }

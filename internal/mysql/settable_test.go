@@ -1,4 +1,4 @@
-package mysql
+package mysql_test
 
 import (
 	"context"
@@ -10,8 +10,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/settings"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/mysqld"
+	"github.com/alx-ke/nairobi-mysql-operator/test/mysqltest"
 )
 
 // TestEverySettableVariableLasts gives every variable that spec.mysqld takes another value than it has, and looks whether that is in
@@ -19,17 +21,17 @@ import (
 func TestEverySettableVariableLasts(t *testing.T) {
 	ctx := t.Context()
 	farm, err := mysqld.NewFarm(ctx, os.Stderr)
-	must(t, err)
-	t.Cleanup(func() { must(t, farm.Close()) })
+	mysqltest.Must(t, err)
+	t.Cleanup(func() { mysqltest.Must(t, farm.Close()) })
 	s, err := farm.Start(ctx, mysqld.Options{})
-	must(t, err)
-	db := root(t, s)
-	version := value(t, db, "SELECT VERSION()")
+	mysqltest.Must(t, err)
+	db := mysqltest.Root(t, s)
+	version := mysqltest.Value(t, db, "SELECT VERSION()")
 	series := settings.SeriesOf(version)
 	before := globals(t, db)
-	exec(t, db, "SET sql_log_bin = OFF")
+	mysqltest.Exec(t, db, "SET sql_log_bin = OFF")
 	for _, statement := range []string{"SET GLOBAL super_read_only = OFF", "CREATE DATABASE stop", "CREATE TABLE stop.words (value VARCHAR(18))"} {
-		exec(t, db, statement)
+		mysqltest.Exec(t, db, statement)
 	}
 	want := map[string]string{}
 	for _, name := range settings.Names(series) {
@@ -49,27 +51,27 @@ func TestEverySettableVariableLasts(t *testing.T) {
 	}
 
 	ca, cert, key := farm.OperatorIdentity()
-	m := Open(newPool(t, nil), endpointOf(s), Identity{CAPEM: ca, CertPEM: cert, KeyPEM: key})
+	m := mysql.Open(mysqltest.NewPool(t, nil), mysqltest.EndpointOf(s), mysql.Identity{CAPEM: ca, CertPEM: cert, KeyPEM: key})
 	_, err = m.ApplySettings(ctx, want, nil, nil)
-	for name, why := range RefusedSettings(err) {
+	for name, why := range mysql.RefusedSettings(err) {
 		t.Errorf("refused: %s: %v", name, why)
 	}
 	pid := s.PID()
-	must(t, m.Restart(ctx))
-	waitFor(t, "the restart", func() bool { return s.PID() != 0 && s.PID() != pid && m.Observe(ctx).Access == AccessVerified })
-	compare(t, "after a restart", want, globals(t, root(t, s)), adaptive)
-	must(t, farm.Discard(s))
+	mysqltest.Must(t, m.Restart(ctx))
+	mysqltest.WaitFor(t, "the restart", func() bool { return s.PID() != 0 && s.PID() != pid && m.Observe(ctx).Access == mysql.AccessVerified })
+	compare(t, "after a restart", want, globals(t, mysqltest.Root(t, s)), adaptive)
+	mysqltest.Must(t, farm.Discard(s))
 
 	launched, err := farm.Start(ctx, mysqld.Options{Settings: settings.ForLaunch(series, want)})
-	must(t, err)
-	compare(t, "of the launch", settings.ForLaunch(series, want), globals(t, root(t, launched)), append(mysqld.OwnSettings(), append(adaptive, "flush_time")...)) // which mysqld takes over SQL alone
+	mysqltest.Must(t, err)
+	compare(t, "of the launch", settings.ForLaunch(series, want), globals(t, mysqltest.Root(t, launched)), append(mysqld.OwnSettings(), append(adaptive, "flush_time")...)) // which mysqld takes over SQL alone
 }
 
 // compare reports what is not as it is wanted, but for what the lab sets itself.
 func compare(t *testing.T, when string, want, have map[string]string, except []string) {
 	t.Helper()
 	for _, name := range slices.Sorted(maps.Keys(want)) {
-		if !EqualSetting(want[name], have[name]) && !slices.Contains(except, name) {
+		if !mysql.EqualSetting(want[name], have[name]) && !slices.Contains(except, name) {
 			t.Errorf("%s, %s is %q, want %q", when, name, have[name], want[name])
 		}
 	}
@@ -79,16 +81,16 @@ func compare(t *testing.T, when string, want, have map[string]string, except []s
 func globals(t *testing.T, db *sql.DB) map[string]string {
 	t.Helper()
 	rows, err := db.QueryContext(t.Context(), "SELECT VARIABLE_NAME, VARIABLE_VALUE FROM performance_schema.global_variables")
-	must(t, err)
+	mysqltest.Must(t, err)
 	defer rows.Close()
 	all := map[string]string{}
 	for rows.Next() {
 		var name string
 		var value sql.Null[string]
-		must(t, rows.Scan(&name, &value))
+		mysqltest.Must(t, rows.Scan(&name, &value))
 		all[name] = value.V
 	}
-	must(t, rows.Err())
+	mysqltest.Must(t, rows.Err())
 	return all
 }
 
@@ -149,25 +151,25 @@ var chosenValues = map[string]string{
 
 // TestWhatCountsFromRestart: of some dynamic variables mysqld uses a new value only when replication or TLS is set up again.
 func TestWhatCountsFromRestart(t *testing.T) {
-	w, m := settle(t, newPool(t, nil))
+	w, m := mysqltest.Settle(t, mysqltest.NewPool(t, nil))
 	ctx, due := t.Context(), 0
 	noted := func(context.Context) error { due++; return nil }
-	exec(t, root(t, w.servers[2]), "RESET PERSIST")
+	mysqltest.Exec(t, mysqltest.Root(t, w.Servers[2]), "RESET PERSIST")
 	want := map[string]string{"replica_parallel_workers": "8"}
 	restart, err := m[2].ApplySettings(ctx, want, nil, noted)
-	must(t, err)
+	mysqltest.Must(t, err)
 	if !restart || due != 1 {
 		t.Errorf("set: restart %t, noted %d times", restart, due)
 	}
 	restart, err = m[2].ApplySettings(ctx, want, nil, noted)
-	must(t, err)
+	mysqltest.Must(t, err)
 	if restart || due != 1 {
 		t.Errorf("set again: restart %t, noted %d times", restart, due)
 	}
 	restart, err = m[2].ApplySettings(ctx, nil, []string{"replica_parallel_workers"}, noted)
-	must(t, err)
-	if is := value(t, root(t, w.servers[2]), "SELECT @@replica_parallel_workers"); !restart || due != 2 || is != "8" {
+	mysqltest.Must(t, err)
+	if is := mysqltest.Value(t, mysqltest.Root(t, w.Servers[2]), "SELECT @@replica_parallel_workers"); !restart || due != 2 || is != "8" {
 		t.Errorf("dropped: restart %t, noted %d times, and it is %s", restart, due, is)
 	}
-	exec(t, root(t, w.servers[2]), "SET GLOBAL replica_parallel_workers = DEFAULT")
+	mysqltest.Exec(t, mysqltest.Root(t, w.Servers[2]), "SET GLOBAL replica_parallel_workers = DEFAULT")
 }

@@ -19,9 +19,9 @@ var (
 // maxVariableName is in characters.
 const maxVariableName = 64
 
-// settingLiteral turns a setting as a user writes it into an argument for the driver: whole numbers stay numbers,
+// SettingLiteral turns a setting as a user writes it into an argument for the driver: whole numbers stay numbers,
 // suffixes K to E are multiplied out (SET does not take them, my.cnf does), everything else is a string.
-func settingLiteral(value string) (any, error) {
+func SettingLiteral(value string) (any, error) {
 	switch {
 	case wholeNumber.MatchString(value):
 		if n, err := strconv.ParseInt(value, 10, 64); err == nil {
@@ -73,7 +73,7 @@ func canonicalSetting(value string) string {
 	case "OFF", "FALSE", "NO":
 		return "0"
 	}
-	switch literal, err := settingLiteral(value); {
+	switch literal, err := SettingLiteral(value); {
 	case err != nil:
 		return value
 	default:
@@ -84,8 +84,8 @@ func canonicalSetting(value string) string {
 	}
 }
 
-// checkVariable refuses what is no name of a variable: names go into SQL as they are.
-func checkVariable(name string) error {
+// CheckVariable refuses what is no name of a variable: names go into SQL as they are.
+func CheckVariable(name string) error {
 	if len(name) > maxVariableName || !variableName.MatchString(name) {
 		return fmt.Errorf("%w: %q is no name of a variable", ErrSettingRefused, name)
 	}

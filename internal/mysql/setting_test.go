@@ -22,12 +22,12 @@ func TestSettingLiteral(t *testing.T) {
 		{"12MB", "12MB"},
 		{"", ""},
 	} {
-		if got, err := settingLiteral(row.value); err != nil || got != row.want {
+		if got, err := SettingLiteral(row.value); err != nil || got != row.want {
 			t.Errorf("%q: %v (%T), %v; want %v", row.value, got, got, err, row.want)
 		}
 	}
 	for _, value := range []string{"16E", "99999999999P", "99999999999999999999"} {
-		if got, err := settingLiteral(value); !errors.Is(err, ErrSettingRefused) {
+		if got, err := SettingLiteral(value); !errors.Is(err, ErrSettingRefused) {
 			t.Errorf("%q: %v, %v", value, got, err)
 		}
 	}
@@ -58,12 +58,12 @@ func TestEqualSetting(t *testing.T) {
 
 func TestNamesOfVariables(t *testing.T) {
 	for _, name := range []string{"", "Max", "a b", "a=1", "9a", "a.b.c", "a.", ".a", "a..b", "@@a", "a;", "a.b;"} {
-		if checkVariable(name) == nil {
+		if CheckVariable(name) == nil {
 			t.Errorf("%q is taken for a variable", name)
 		}
 	}
 	for _, name := range []string{"max_connections", "validate_password.length", "mysqlx_port"} {
-		if err := checkVariable(name); err != nil {
+		if err := CheckVariable(name); err != nil {
 			t.Error(err)
 		}
 	}

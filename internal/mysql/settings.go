@@ -17,16 +17,16 @@ import (
 // PinSettings puts global variables back to the given values. They are not persisted: they are in my.cnf, or persisted
 // already. What only a restart can change is left as it is.
 func (m *Member) PinSettings(ctx context.Context, pins map[string]string) (err error) {
-	defer m.h.annotate(&err, "put pinned settings back")
+	defer m.h.Annotate(&err, "put pinned settings back")
 	for name := range pins {
-		if err := checkVariable(name); err != nil {
+		if err := CheckVariable(name); err != nil {
 			return err
 		}
 	}
-	return m.h.control(ctx, func(s *session) error {
+	return m.h.Control(ctx, func(s *Session) error {
 		var failures []error
 		for _, name := range slices.Sorted(maps.Keys(pins)) {
-			if err := assign(ctx, s, "pin/"+name, "SET GLOBAL "+name+" = ?", pins[name]); err != nil && !isServerError(err, erVariableReadOnly) {
+			if err := assign(ctx, s, "pin/"+name, "SET GLOBAL "+name+" = ?", pins[name]); err != nil && !IsServerError(err, erVariableReadOnly) {
 				failures = append(failures, fmt.Errorf("%s: %w", name, err))
 				if s.Broken() {
 					break
@@ -39,21 +39,21 @@ func (m *Member) PinSettings(ctx context.Context, pins map[string]string) (err e
 
 // SetMaxConnections sets how many connections the server takes, 1 to 100,000, until its next start.
 func (m *Member) SetMaxConnections(ctx context.Context, limit int) (err error) {
-	defer m.h.annotate(&err, "set "+MaxConnections)
-	return m.h.control(ctx, func(s *session) error {
+	defer m.h.Annotate(&err, "set "+MaxConnections)
+	return m.h.Control(ctx, func(s *Session) error {
 		return assign(ctx, s, "connections/limit", "SET GLOBAL "+MaxConnections+" = ?", strconv.Itoa(limit))
 	})
 }
 
 // assign runs a SET with one value, as a number if it looks like one and, if MySQL wants a string, as a string.
-func assign(ctx context.Context, s *session, op, query, value string) error {
-	literal, err := settingLiteral(value)
+func assign(ctx context.Context, s *Session, op, query, value string) error {
+	literal, err := SettingLiteral(value)
 	if err != nil {
 		return err
 	}
-	err = s.change(ctx, op, query, literal)
-	if _, isText := literal.(string); !isText && isServerError(err, erWrongTypeForVariable) {
-		err = s.change(ctx, op, query, value)
+	err = s.Change(ctx, op, query, literal)
+	if _, isText := literal.(string); !isText && IsServerError(err, erWrongTypeForVariable) {
+		err = s.Change(ctx, op, query, value)
 	}
 	return err
 }
@@ -72,17 +72,17 @@ type setting struct {
 // memory (fact 25): nobody does. due, unless nil, is called once before the first change that counts only from a restart
 // on: its error ends it all. RefusedSettings tells from the error which were refused.
 func (m *Member) ApplySettings(ctx context.Context, want map[string]string, drop []string, due func(context.Context) error) (restartNeeded bool, err error) {
-	defer m.h.annotate(&err, "apply settings")
+	defer m.h.Annotate(&err, "apply settings")
 	var misnamed []error
 	isName := func(name string) bool {
-		err := checkVariable(name)
+		err := CheckVariable(name)
 		misnamed = append(misnamed, aboutSetting(name, err))
 		return err == nil
 	}
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(want)), func(name string) bool { return !isName(name) })
 	drop = slices.DeleteFunc(slices.Clone(drop), func(name string) bool { return !isName(name) })
-	err = m.h.control(ctx, func(s *session) error {
-		present, err := readSettings(ctx, s, slices.Concat(names, drop, []string{persistedLoad}))
+	err = m.h.Control(ctx, func(s *Session) error {
+		present, err := readSettings(ctx, s, slices.Concat(names, drop, []string{PersistedLoad}))
 		if err != nil {
 			return err
 		}
@@ -105,7 +105,7 @@ func (m *Member) ApplySettings(ctx context.Context, want map[string]string, drop
 			if _, wanted := want[name]; wanted || !present[name].isPersisted {
 				continue
 			}
-			blind := present[persistedLoad].current == "OFF" // all that is persisted waits for a restart then
+			blind := present[PersistedLoad].current == "OFF" // all that is persisted waits for a restart then
 			restart, err := dropSetting(ctx, s, name, !blind && present[name].known, announce)
 			if err != nil {
 				return err
@@ -149,7 +149,7 @@ func RefusedSettings(err error) map[string]error {
 	return found
 }
 
-func readSettings(ctx context.Context, s *session, names []string) (map[string]setting, error) {
+func readSettings(ctx context.Context, s *Session, names []string) (map[string]setting, error) {
 	present := make(map[string]setting, len(names))
 	if len(names) == 0 {
 		return present, nil
@@ -161,7 +161,7 @@ func readSettings(ctx context.Context, s *session, names []string) (map[string]s
 		}
 	}
 	in := " WHERE VARIABLE_NAME IN (" + marks(len(names)) + ")"
-	err := s.rows(ctx, "SELECT 0, VARIABLE_NAME, VARIABLE_VALUE FROM performance_schema.global_variables"+in+
+	err := s.Rows(ctx, "SELECT 0, VARIABLE_NAME, VARIABLE_VALUE FROM performance_schema.global_variables"+in+
 		" UNION ALL SELECT 1, VARIABLE_NAME, VARIABLE_VALUE FROM performance_schema.persisted_variables"+in, arguments,
 		func(rows *sql.Rows) error {
 			var persisted bool
@@ -183,7 +183,7 @@ func readSettings(ctx context.Context, s *session, names []string) (map[string]s
 }
 
 // applySetting persists one setting. restart says that it counts only after one, which due is told before.
-func applySetting(ctx context.Context, s *session, name, value string, is setting, due func() error) (restart bool, err error) {
+func applySetting(ctx context.Context, s *Session, name, value string, is setting, due func() error) (restart bool, err error) {
 	if is.isPersisted && EqualSetting(value, is.persisted) {
 		if EqualSetting(value, is.current) {
 			return false, nil
@@ -194,12 +194,12 @@ func applySetting(ctx context.Context, s *session, name, value string, is settin
 		return false, fmt.Errorf("%w: %s: this server has no such variable", ErrSettingRefused, name)
 	}
 	// With a global max_error_count of 0 a session has no warnings: see adjustment.
-	if err := s.change(ctx, "settings/warnings", "SET SESSION max_error_count = 64"); err != nil {
+	if err := s.Change(ctx, "settings/warnings", "SET SESSION max_error_count = 64"); err != nil {
 		return false, err
 	}
 	restart, static, err := persist(ctx, s, name, value, is, due)
 	if err != nil {
-		if serverErrorNumber(err) != 0 || errors.Is(err, ErrSettingRefused) {
+		if ServerErrorNumber(err) != 0 || errors.Is(err, ErrSettingRefused) {
 			err = fmt.Errorf("%w: %s=%s: %w", ErrSettingRefused, name, value, err)
 		}
 		return false, err
@@ -215,7 +215,7 @@ func applySetting(ctx context.Context, s *session, name, value string, is settin
 }
 
 // persist persists one setting, and says whether it is static and whether it counts only after a restart, which due is told before.
-func persist(ctx context.Context, s *session, name, value string, is setting, due func() error) (restart, static bool, err error) {
+func persist(ctx context.Context, s *Session, name, value string, is setting, due func() error) (restart, static bool, err error) {
 	changes := !EqualSetting(value, is.current)
 	if restart = changes && settings.CountsFromRestart(name); restart {
 		if err := due(); err != nil {
@@ -223,7 +223,7 @@ func persist(ctx context.Context, s *session, name, value string, is setting, du
 		}
 	}
 	err = assign(ctx, s, "settings/persist-"+name, "SET PERSIST "+name+" = ?", value)
-	if static = isServerError(err, erVariableReadOnly); !static {
+	if static = IsServerError(err, erVariableReadOnly); !static {
 		return restart, false, err
 	}
 	if changes {
@@ -250,11 +250,11 @@ func startsAtOther(name string) bool {
 // dropSetting takes a persisted setting out. A dynamic one returns to its default at once, before it is taken out: should that
 // fail in between, it is still there to be dropped again. Any other counts from the next restart on, which due is told before; so
 // does one of the operator's own that somebody persisted by hand: its default may be what loses commits.
-func dropSetting(ctx context.Context, s *session, name string, running bool, due func() error) (restart bool, err error) {
+func dropSetting(ctx context.Context, s *Session, name string, running bool, due func() error) (restart bool, err error) {
 	restart = !running || startsAtOther(name) || settings.CountsFromRestart(name) || s.Options().Owned(name)
 	if !restart {
-		err := s.change(ctx, "settings/default-"+name, "SET GLOBAL "+name+" = DEFAULT")
-		if err != nil && serverErrorNumber(err) == 0 {
+		err := s.Change(ctx, "settings/default-"+name, "SET GLOBAL "+name+" = DEFAULT")
+		if err != nil && ServerErrorNumber(err) == 0 {
 			return false, err
 		}
 		restart = err != nil // it is read-only, or has no default
@@ -264,13 +264,13 @@ func dropSetting(ctx context.Context, s *session, name string, running bool, due
 			return false, err
 		}
 	}
-	return restart, s.change(ctx, "settings/reset-"+name, "RESET PERSIST IF EXISTS "+name)
+	return restart, s.Change(ctx, "settings/reset-"+name, "RESET PERSIST IF EXISTS "+name)
 }
 
 // adjustment is what the server says when it took another value than it was given: a warning, not an error.
-func adjustment(ctx context.Context, s *session) (message string, err error) {
+func adjustment(ctx context.Context, s *Session) (message string, err error) {
 	const truncatedWrongValue = 1292
-	err = s.rows(ctx, "SHOW WARNINGS", nil, func(rows *sql.Rows) error {
+	err = s.Rows(ctx, "SHOW WARNINGS", nil, func(rows *sql.Rows) error {
 		var level, text string
 		var code int
 		if err := rows.Scan(&level, &code, &text); err != nil {
@@ -285,14 +285,14 @@ func adjustment(ctx context.Context, s *session) (message string, err error) {
 }
 
 // takeBack restores a variable to what it was, persisted and, unless it is static and was not touched, present.
-func takeBack(ctx context.Context, s *session, name string, was setting, static bool) error {
+func takeBack(ctx context.Context, s *Session, name string, was setting, static bool) error {
 	switch {
 	case was.isPersisted && static:
 		return assign(ctx, s, "settings/restore-"+name, "SET PERSIST_ONLY "+name+" = ?", was.persisted)
 	case was.isPersisted:
 		return assign(ctx, s, "settings/restore-"+name, "SET PERSIST "+name+" = ?", was.persisted)
 	}
-	if err := s.change(ctx, "settings/unpersist-"+name, "RESET PERSIST IF EXISTS "+name); err != nil || static {
+	if err := s.Change(ctx, "settings/unpersist-"+name, "RESET PERSIST IF EXISTS "+name); err != nil || static {
 		return err
 	}
 	return assign(ctx, s, "settings/restore-"+name, "SET GLOBAL "+name+" = ?", was.current)

@@ -1,22 +1,25 @@
-package mysql
+package mysql_test
 
 import (
 	"runtime"
 	"testing"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/test/mysqltest"
 )
 
 // TestSessionsShareTheirCredentials: what is parsed of an identity is there once for all that show it, also in another pool, and when
 // another copy of it is given, and goes with the last of them.
 func TestSessionsShareTheirCredentials(t *testing.T) {
-	p := newPool(t, nil)
-	w, m := settle(t, p)
+	p := mysqltest.NewPool(t, nil)
+	w, m := mysqltest.Settle(t, p)
 	ctx := t.Context()
-	h := w.handles(p)
+	h := w.Handles(p)
 	for i, member := range m {
-		if o := member.Observe(ctx); o.Access != AccessVerified {
+		if o := member.Observe(ctx); o.Access != mysql.AccessVerified {
 			t.Fatalf("not reached: %s", o.Reason)
 		}
-		must(t, h[i].control(ctx, func(*session) error { return nil }))
+		mysqltest.Must(t, h[i].Control(ctx, func(*mysql.Session) error { return nil }))
 	}
 	func() { // which keeps nothing of what it looks at
 		first := h[0].ReaderShows()
@@ -25,24 +28,24 @@ func TestSessionsShareTheirCredentials(t *testing.T) {
 				t.Error("a session has credentials of its own")
 			}
 		}
-		beside := newPool(t, nil)
-		member := w.members(beside)[1]
-		if o := member.Observe(ctx); o.Access != AccessVerified || w.handles(beside)[1].ReaderShows() != first {
+		beside := mysqltest.NewPool(t, nil)
+		member := w.Members(beside)[1]
+		if o := member.Observe(ctx); o.Access != mysql.AccessVerified || w.Handles(beside)[1].ReaderShows() != first {
 			t.Errorf("another pool's session has credentials of its own (%s)", o.Reason)
 		}
 		beside.Close()
-		other := w.identity()
+		other := w.Identity()
 		other.KeyPEM = append([]byte("\n"), other.KeyPEM...)
-		if second, err := Shown(other); err != nil || second == first {
+		if second, err := mysql.Shown(other); err != nil || second == first {
 			t.Errorf("another identity has the same credentials (%v)", err)
 		}
 	}()
 	for i, member := range h {
-		p.Forget(endpointOf(w.servers[i]).Key)
+		p.Forget(mysqltest.EndpointOf(w.Servers[i]).Key)
 		member.DropSlots()
 	}
-	waitFor(t, "the credentials to go", func() bool {
+	mysqltest.WaitFor(t, "the credentials to go", func() bool {
 		runtime.GC()
-		return !IsShown(w.identity())
+		return !mysql.IsShown(w.Identity())
 	})
 }

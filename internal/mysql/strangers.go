@@ -10,9 +10,9 @@ import (
 // wait for as many more acknowledgements.
 
 // countStrangers counts the sessions that acknowledge and are not the members'.
-func countStrangers(ctx context.Context, s *session) (int, error) {
+func countStrangers(ctx context.Context, s *Session) (int, error) {
 	var n int
-	if err := s.row(ctx, "SELECT COUNT(*) "+strangerThreads, nil, &n); err != nil {
+	if err := s.Row(ctx, "SELECT COUNT(*) "+StrangerThreads, nil, &n); err != nil {
 		return 0, fmt.Errorf("count the replicas that are no members and acknowledge: %w", err)
 	}
 	return n, nil
@@ -21,9 +21,9 @@ func countStrangers(ctx context.Context, s *session) (int, error) {
 // DisconnectStrangers ends the sessions that read the member's binary log with semi-sync on and do not belong to the replication
 // account of the members. Their replicas connect again at once: it helps against sessions whose replica is gone or hangs.
 func (m *Member) DisconnectStrangers(ctx context.Context) (err error) {
-	defer m.h.annotate(&err, "disconnect replicas that are no members")
-	return m.h.control(ctx, func(s *session) error {
-		_, err := endSessions(ctx, s, "SELECT PROCESSLIST_ID "+strangerThreads)
+	defer m.h.Annotate(&err, "disconnect replicas that are no members")
+	return m.h.Control(ctx, func(s *Session) error {
+		_, err := EndSessions(ctx, s, "SELECT PROCESSLIST_ID "+StrangerThreads)
 		return err
 	})
 }

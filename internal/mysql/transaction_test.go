@@ -1,10 +1,13 @@
-package mysql
+package mysql_test
 
 import (
 	"context"
 	"net"
 	"sync/atomic"
 	"testing"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/test/mysqltest"
 )
 
 // unheard is a connection whose end the server does not hear of, once it is told so, until the test has ended: as on a server
@@ -36,10 +39,10 @@ func (c unheard) Close() error {
 // TestATransactionThatIsOverWaitsForNothing: the next one does not take it for a commit that waits, though the server has not yet
 // noticed the end of its session.
 func TestATransactionThatIsOverWaitsForNothing(t *testing.T) {
-	w, _ := settle(t, newPool(t, nil))
+	w, _ := mysqltest.Settle(t, mysqltest.NewPool(t, nil))
 	ctx := t.Context()
 	var last atomic.Pointer[atomic.Bool]
-	m := w.members(newPool(t, func(o *Options) {
+	m := w.Members(mysqltest.NewPool(t, func(o *mysql.Options) {
 		o.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 			connection, err := (&net.Dialer{}).DialContext(ctx, network, address)
 			if err != nil {
@@ -61,6 +64,6 @@ func TestATransactionThatIsOverWaitsForNothing(t *testing.T) {
 		row := *m.Observe(ctx).Membership
 		next := row
 		next.Epoch++
-		must(t, m.WriteMembership(ctx, row.Epoch, next))
+		mysqltest.Must(t, m.WriteMembership(ctx, row.Epoch, next))
 	}
 }

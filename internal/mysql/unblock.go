@@ -16,17 +16,17 @@ const obstacles = `SELECT DISTINCT PROCESSLIST_ID FROM performance_schema.thread
 		ON held.OBJECT_TYPE = waits.OBJECT_TYPE AND held.OBJECT_SCHEMA <=> waits.OBJECT_SCHEMA AND held.OBJECT_NAME <=> waits.OBJECT_NAME
 		WHERE waits.LOCK_STATUS = 'PENDING' AND held.LOCK_STATUS = 'GRANTED' AND waits.OWNER_THREAD_ID IN ` + appliers + `
 	UNION SELECT BLOCKING_THREAD_ID FROM performance_schema.data_lock_waits WHERE REQUESTING_THREAD_ID IN ` + appliers + `
-	) blocking ON THREAD_ID = HOLDER WHERE ` + theirs
+	) blocking ON THREAD_ID = HOLDER WHERE ` + OfClients
 
 // serverLocks are the clients' sessions that lock the whole server: with LOCK INSTANCE FOR BACKUP, under which STOP REPLICA is refused
 // (fact 13), or with FLUSH TABLES WITH READ LOCK, under which nobody could write to a new primary.
 const serverLocks = `SELECT DISTINCT PROCESSLIST_ID FROM performance_schema.threads JOIN performance_schema.metadata_locks ON OWNER_THREAD_ID = THREAD_ID
-	WHERE OBJECT_TYPE IN ('BACKUP LOCK', 'GLOBAL', 'COMMIT') AND LOCK_TYPE = 'SHARED' AND LOCK_STATUS = 'GRANTED' AND ` + theirs
+	WHERE OBJECT_TYPE IN ('BACKUP LOCK', 'GLOBAL', 'COMMIT') AND LOCK_TYPE = 'SHARED' AND LOCK_STATUS = 'GRANTED' AND ` + OfClients
 
 // clearTheWay ends the clients' sessions on a replica that keep its applier from what it has received. Only what cannot wait calls it:
 // a member that is to be promoted, or pointed at another primary, whose clients' writes wait for it, or that is to be seeded anew. What
 // they read, they read again.
-func clearTheWay(ctx context.Context, s *session) error {
-	_, err := endSessions(ctx, s, obstacles)
+func clearTheWay(ctx context.Context, s *Session) error {
+	_, err := EndSessions(ctx, s, obstacles)
 	return err
 }

@@ -1,8 +1,11 @@
-package mysql
+package mysql_test
 
 import (
 	"errors"
 	"testing"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/test/mysqltest"
 )
 
 // inTheWay are sessions on a replica that stand between its applier and what it received, and what is written meanwhile.
@@ -21,29 +24,29 @@ var inTheWay = []struct {
 	{"LOCK INSTANCE FOR BACKUP and DDL", []string{"LOCK INSTANCE FOR BACKUP"}, "ALTER TABLE way.t COMMENT = 'once more'", false},
 }
 
-func inTheWayOf(t *testing.T, m []*Member, w *world, statements []string, written string) (holder, bystander *client, executed string) {
+func inTheWayOf(t *testing.T, m []*mysql.Member, w *mysqltest.World, statements []string, written string) (holder, bystander *mysqltest.Client, executed string) {
 	t.Helper()
-	ctx, db := t.Context(), root(t, w.servers[0])
-	catchUp(t, m[1], m[0])
-	holder = connect(t, w.servers[1], statements...)
-	bystander = connect(t, w.servers[1], "BEGIN", "SELECT COUNT(*) FROM way.others")
-	exec(t, db, written)
+	ctx, db := t.Context(), mysqltest.Root(t, w.Servers[0])
+	mysqltest.CatchUp(t, m[1], m[0])
+	holder = mysqltest.Connect(t, w.Servers[1], statements...)
+	bystander = mysqltest.Connect(t, w.Servers[1], "BEGIN", "SELECT COUNT(*) FROM way.others")
+	mysqltest.Exec(t, db, written)
 	executed = m[0].Observe(ctx).Executed
-	waitFor(t, "the transaction is received", func() bool {
+	mysqltest.WaitFor(t, "the transaction is received", func() bool {
 		o := m[1].Observe(ctx)
-		return contains(t, db, o.Executed+","+o.Replication.Retrieved, executed)
+		return mysqltest.Contains(t, db, o.Executed+","+o.Replication.Retrieved, executed)
 	})
 	return holder, bystander, executed
 }
 
-func settleForObstacles(t *testing.T) (*world, []*Member) {
+func settleForObstacles(t *testing.T) (*mysqltest.World, []*mysql.Member) {
 	t.Helper()
-	w, m := settle(t, newPool(t, nil))
-	db := root(t, w.servers[0])
-	exec(t, db, "CREATE DATABASE IF NOT EXISTS way")
-	exec(t, db, "CREATE TABLE IF NOT EXISTS way.t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL DEFAULT 0)")
-	exec(t, db, "CREATE TABLE IF NOT EXISTS way.others (id INT PRIMARY KEY)")
-	exec(t, db, "REPLACE INTO way.t VALUES (1, 0)")
+	w, m := mysqltest.Settle(t, mysqltest.NewPool(t, nil))
+	db := mysqltest.Root(t, w.Servers[0])
+	mysqltest.Exec(t, db, "CREATE DATABASE IF NOT EXISTS way")
+	mysqltest.Exec(t, db, "CREATE TABLE IF NOT EXISTS way.t (id INT PRIMARY KEY AUTO_INCREMENT, v INT NOT NULL DEFAULT 0)")
+	mysqltest.Exec(t, db, "CREATE TABLE IF NOT EXISTS way.others (id INT PRIMARY KEY)")
+	mysqltest.Exec(t, db, "REPLACE INTO way.t VALUES (1, 0)")
 	return w, m
 }
 
@@ -54,29 +57,29 @@ func TestClientsOnAReplicaDoNotKeepItFromItsNewSource(t *testing.T) {
 	for _, row := range inTheWay {
 		t.Run(row.name, func(t *testing.T) {
 			holder, bystander, executed := inTheWayOf(t, m, w, row.statements, row.written)
-			observer := root(t, w.servers[1])
-			waitFor(t, "it is pointed at its new source", func() bool {
+			observer := mysqltest.Root(t, w.Servers[1])
+			mysqltest.WaitFor(t, "it is pointed at its new source", func() bool {
 				err := m[1].ReplicateFrom(ctx, "127.0.0.1", 3999)
-				if err != nil && !errors.Is(err, ErrNotApplied) {
+				if err != nil && !errors.Is(err, mysql.ErrNotApplied) {
 					t.Fatal(err)
 				}
 				return err == nil
 			})
-			if o := m[1].Observe(ctx); !contains(t, observer, o.Executed, executed) {
+			if o := m[1].Observe(ctx); !mysqltest.Contains(t, observer, o.Executed, executed) {
 				t.Errorf("it executed %s of %s", o.Executed, executed)
 			}
 			if row.survives {
-				if !holder.alive(observer) {
+				if !holder.Alive(observer) {
 					t.Error("the session was ended")
 				}
-				holder.leave()
+				holder.Leave()
 			}
-			waitFor(t, "the end of the session in the way", func() bool { return !holder.alive(observer) })
-			if !bystander.alive(observer) {
+			mysqltest.WaitFor(t, "the end of the session in the way", func() bool { return !holder.Alive(observer) })
+			if !bystander.Alive(observer) {
 				t.Error("a session that stood in nobody's way was ended")
 			}
-			bystander.leave()
-			replicate(t, m[1], w.servers[0])
+			bystander.Leave()
+			mysqltest.Replicate(t, m[1], w.Servers[0])
 		})
 	}
 }
@@ -88,30 +91,30 @@ func TestClientsOnAReplicaDoNotKeepItFromItsPromotion(t *testing.T) {
 			w, m := settleForObstacles(t)
 			ctx := t.Context()
 			holder, bystander, executed := inTheWayOf(t, m, w, row.statements, row.written)
-			observer := root(t, w.servers[1])
+			observer := mysqltest.Root(t, w.Servers[1])
 			// WaitApplied is for those who can wait: it ends nobody.
-			_ = m[1].WaitApplied(ctx, executed, 2*ApplyStep)
-			if !holder.alive(observer) {
+			_ = m[1].WaitApplied(ctx, executed, 2*mysql.ApplyStep)
+			if !holder.Alive(observer) {
 				t.Error("the session was ended before it was in anybody's way")
 			}
-			must(t, m[0].Demote(ctx))
-			must(t, m[1].StopIOThread(ctx))
-			waitFor(t, "it applied what it received", func() bool {
-				err := m[1].ApplyReceived(ctx, executed, 5*ApplyStep)
-				if err != nil && !errors.Is(err, ErrNotApplied) {
+			mysqltest.Must(t, m[0].Demote(ctx))
+			mysqltest.Must(t, m[1].StopIOThread(ctx))
+			mysqltest.WaitFor(t, "it applied what it received", func() bool {
+				err := m[1].ApplyReceived(ctx, executed, 5*mysql.ApplyStep)
+				if err != nil && !errors.Is(err, mysql.ErrNotApplied) {
 					t.Fatal(err)
 				}
 				return err == nil
 			})
-			must(t, m[1].Promote(ctx, PromoteSpec{}))
-			defer func() { must(t, m[1].Demote(ctx)) }() // who else is writable is more than settle puts right
-			waitFor(t, "the end of the session in the way", func() bool { return !holder.alive(observer) })
-			if !bystander.alive(observer) {
+			mysqltest.Must(t, m[1].Promote(ctx, mysql.PromoteSpec{}))
+			defer func() { mysqltest.Must(t, m[1].Demote(ctx)) }() // who else is writable is more than settle puts right
+			mysqltest.WaitFor(t, "the end of the session in the way", func() bool { return !holder.Alive(observer) })
+			if !bystander.Alive(observer) {
 				t.Error("a session that stood in nobody's way was ended")
 			}
-			exec(t, observer, "CREATE DATABASE received")
-			exec(t, observer, "DROP DATABASE received")
-			bystander.leave()
+			mysqltest.Exec(t, observer, "CREATE DATABASE received")
+			mysqltest.Exec(t, observer, "DROP DATABASE received")
+			bystander.Leave()
 		})
 	}
 }

@@ -14,7 +14,7 @@ import (
 type Visit struct {
 	o    VisitOptions
 	pool *Pool
-	s    *session
+	s    *Session
 }
 
 // VisitOptions say whom a pod visits, and as whom.
@@ -41,14 +41,14 @@ func OpenVisit(ctx context.Context, o VisitOptions) (*Visit, error) {
 	s, err := dial(pool.Handle(o.Endpoint, o.Identity), ctx)
 	if err != nil {
 		pool.Close()
-		return nil, fmt.Errorf("connect to %s: %w", o.Endpoint.ServerName, unreachable(err))
+		return nil, fmt.Errorf("connect to %s: %w", o.Endpoint.ServerName, Unreachable(err))
 	}
 	return &Visit{o: o, pool: pool, s: s}, nil
 }
 
 // Close ends the connection, and with it whatever it holds on the server.
 func (v *Visit) Close() {
-	v.s.close()
+	v.s.Close()
 	v.pool.Close()
 }
 
@@ -72,12 +72,12 @@ type ServerState struct {
 func (v *Visit) State(ctx context.Context) (ServerState, error) {
 	var state ServerState
 	var readOnly bool
-	if err := v.s.row(ctx, "SELECT @@server_uuid, @@version, @@GLOBAL.read_only, @@GLOBAL.gtid_executed, @@GLOBAL.gtid_purged", nil,
+	if err := v.s.Row(ctx, "SELECT @@server_uuid, @@version, @@GLOBAL.read_only, @@GLOBAL.gtid_executed, @@GLOBAL.gtid_purged", nil,
 		&state.ServerUUID, &state.Version, &readOnly, &state.Executed, &state.Purged); err != nil {
 		return state, fmt.Errorf("read the server's state: %w", err)
 	}
-	state.Executed, state.Purged, state.Writable = compact(state.Executed), compact(state.Purged), !readOnly
-	replication, err := replicationStatus(ctx, v.s)
+	state.Executed, state.Purged, state.Writable = Compact(state.Executed), Compact(state.Purged), !readOnly
+	replication, err := ReplicationStatus(ctx, v.s)
 	if err != nil {
 		return state, fmt.Errorf("read the state of replication: %w", err)
 	}
@@ -96,7 +96,7 @@ const systemSchemas = "('mysql', 'sys', 'information_schema', 'performance_schem
 // Databases returns the databases that are backed up: all but MySQL's own.
 func (v *Visit) Databases(ctx context.Context) ([]string, error) {
 	var names []string
-	err := v.s.rows(ctx, "SELECT SCHEMA_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME NOT IN "+systemSchemas+" ORDER BY SCHEMA_NAME", nil, func(rows *sql.Rows) error {
+	err := v.s.Rows(ctx, "SELECT SCHEMA_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME NOT IN "+systemSchemas+" ORDER BY SCHEMA_NAME", nil, func(rows *sql.Rows) error {
 		var name string
 		if err := rows.Scan(&name); err != nil {
 			return err
@@ -120,7 +120,7 @@ type Table struct {
 // TableNames returns the base tables of the databases that are backed up, by their names alone: thousands of them in a
 // moment. It reads the session's snapshot when it has one, and so do Databases and AccountsSum (tried on 9.7.4).
 func (v *Visit) TableNames(ctx context.Context) ([]Table, error) {
-	return v.tableNames(ctx, v.s.rows, "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_TYPE = 'BASE TABLE' AND TABLE_SCHEMA NOT IN "+systemSchemas)
+	return v.tableNames(ctx, v.s.Rows, "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_TYPE = 'BASE TABLE' AND TABLE_SCHEMA NOT IN "+systemSchemas)
 }
 
 // reading is how rows are read: within the time of a short statement, or in any.
@@ -147,7 +147,7 @@ func (v *Visit) Tables(ctx context.Context) ([]Table, error) {
 	if err := v.exec(ctx, "SET SESSION information_schema_stats_expiry = 0"); err != nil {
 		return nil, fmt.Errorf("ask for the tables' present sizes: %w", err)
 	}
-	found, err := v.tableNames(ctx, v.s.allRows, "SELECT DISTINCT TABLE_SCHEMA, TABLE_NAME FROM information_schema.COLUMNS WHERE DATA_TYPE IN ('float', 'json') AND TABLE_SCHEMA NOT IN "+systemSchemas)
+	found, err := v.tableNames(ctx, v.s.LongRows, "SELECT DISTINCT TABLE_SCHEMA, TABLE_NAME FROM information_schema.COLUMNS WHERE DATA_TYPE IN ('float', 'json') AND TABLE_SCHEMA NOT IN "+systemSchemas)
 	if err != nil {
 		return nil, err
 	}
@@ -156,7 +156,7 @@ func (v *Visit) Tables(ctx context.Context) ([]Table, error) {
 		inexact[t] = true
 	}
 	var tables []Table
-	err = v.s.allRows(ctx, `SELECT TABLE_SCHEMA, TABLE_NAME, COALESCE(DATA_LENGTH, 0) FROM information_schema.TABLES
+	err = v.s.LongRows(ctx, `SELECT TABLE_SCHEMA, TABLE_NAME, COALESCE(DATA_LENGTH, 0) FROM information_schema.TABLES
 		WHERE TABLE_TYPE = 'BASE TABLE' AND TABLE_SCHEMA NOT IN `+systemSchemas+` ORDER BY 3, 1, 2`, nil, func(rows *sql.Rows) error {
 		var t Table
 		if err := rows.Scan(&t.Database, &t.Name, &t.Bytes); err != nil {
@@ -193,15 +193,15 @@ func (v *Visit) Checksum(ctx context.Context, t Table) (uint64, error) {
 	return sum.V, nil
 }
 
-func (t Table) quoted() string { return quoteName(t.Database) + "." + quoteName(t.Name) }
+func (t Table) quoted() string { return QuoteName(t.Database) + "." + QuoteName(t.Name) }
 
 // long reads one row without a time-out of its own.
 func (v *Visit) long(ctx context.Context, query string, into ...any) error {
 	err := v.s.LongRow(ctx, query, into...)
-	if isServerError(err, erNoSuchTable, erTableDefChanged) {
+	if IsServerError(err, ErNoSuchTable, erTableDefChanged) {
 		err = fmt.Errorf("%w: %w", ErrTableGone, err)
 	}
-	if isServerError(err, erLockWaitTimeout) {
+	if IsServerError(err, ErLockWaitTimeout) {
 		err = fmt.Errorf("%w: %w", ErrTooLong, err)
 	}
 	return err
@@ -215,8 +215,8 @@ func (v *Visit) exec(ctx context.Context, query string, args ...any) error {
 // Heartbeat returns when the operator's availability probe last wrote, as the session sees it; false when it never did.
 func (v *Visit) Heartbeat(ctx context.Context) (time.Time, bool, error) {
 	var at sql.Null[string]
-	err := v.s.row(ctx, "SELECT DATE_FORMAT(MAX(at), '%Y-%m-%dT%H:%i:%s.%fZ') FROM nairobi_mysql.heartbeat", nil, &at)
-	if isServerError(err, erNoSuchTable, erBadDatabase) || err == nil && !at.Valid {
+	err := v.s.Row(ctx, "SELECT DATE_FORMAT(MAX(at), '%Y-%m-%dT%H:%i:%s.%fZ') FROM nairobi_mysql.heartbeat", nil, &at)
+	if IsServerError(err, ErNoSuchTable, ErBadDatabase) || err == nil && !at.Valid {
 		return time.Time{}, false, nil
 	}
 	if err != nil {

@@ -39,13 +39,13 @@ func (v *Visit) Accounts(ctx context.Context) ([]string, error) {
 		return nil, fmt.Errorf("read passwords and proxies: %w", err)
 	}
 	for _, a := range accounts {
-		roles, err := v.accounts(ctx, "SELECT DEFAULT_ROLE_USER, DEFAULT_ROLE_HOST FROM mysql.default_roles WHERE USER = ? AND HOST = ? ORDER BY 1, 2", a.user, a.host)
+		roles, err := v.accounts(ctx, "SELECT DEFAULT_ROLE_USER, DEFAULT_ROLE_HOST FROM mysql.default_roles WHERE USER = ? AND HOST = ? ORDER BY 1, 2", a.User, a.Host)
 		if err != nil {
-			return nil, fmt.Errorf("read the default roles of %s: %w", a.quoted(), err)
+			return nil, fmt.Errorf("read the default roles of %s: %w", a.Quoted(), err)
 		}
-		definition, err := v.lines(ctx, "SHOW CREATE USER "+a.quoted())
+		definition, err := v.lines(ctx, "SHOW CREATE USER "+a.Quoted())
 		if err != nil || len(definition) != 1 {
-			return nil, fmt.Errorf("read account %s: %d answers: %w", a.quoted(), len(definition), err)
+			return nil, fmt.Errorf("read account %s: %d answers: %w", a.Quoted(), len(definition), err)
 		}
 		statement := definition[0]
 		if len(roles) > 0 {
@@ -53,15 +53,15 @@ func (v *Visit) Accounts(ctx context.Context) ([]string, error) {
 			clause := "DEFAULT ROLE " + join(roles)
 			rest := strings.Replace(statement, " "+clause+" REQUIRE ", " REQUIRE ", 1)
 			if rest == statement {
-				return nil, fmt.Errorf("read account %s: its default roles are not where they should be", a.quoted())
+				return nil, fmt.Errorf("read account %s: its default roles are not where they should be", a.Quoted())
 			}
 			statement = rest
-			defaults = append(defaults, "ALTER USER "+a.quoted()+" "+clause)
+			defaults = append(defaults, "ALTER USER "+a.Quoted()+" "+clause)
 		}
 		create = append(create, strings.Replace(statement, "CREATE USER ", createUser, 1))
-		grants, err := v.lines(ctx, "SHOW GRANTS FOR "+a.quoted())
+		grants, err := v.lines(ctx, "SHOW GRANTS FOR "+a.Quoted())
 		if err != nil {
-			return nil, fmt.Errorf("read the privileges of %s: %w", a.quoted(), err)
+			return nil, fmt.Errorf("read the privileges of %s: %w", a.Quoted(), err)
 		}
 		grant = append(grant, slices.DeleteFunc(grants, func(g string) bool { return strings.HasPrefix(g, grantProxy) })...)
 	}
@@ -72,20 +72,20 @@ func (v *Visit) Accounts(ctx context.Context) ([]string, error) {
 // before, where it is kept; and those that may not be used again. So with who may be a proxy for whom, which the operator cannot grant.
 func (v *Visit) besideCreate(ctx context.Context) ([]string, error) {
 	statements := []string{"DELETE FROM mysql.password_history WHERE " + reservedAccounts}
-	err := v.s.allRows(ctx, "SELECT User, Host, CAST(password_last_changed AS CHAR), User_attributes->>'$.additional_password' FROM mysql.user WHERE "+reservedAccounts+" ORDER BY User, Host", nil, func(rows *sql.Rows) error {
-		var a account
+	err := v.s.LongRows(ctx, "SELECT User, Host, CAST(password_last_changed AS CHAR), User_attributes->>'$.additional_password' FROM mysql.user WHERE "+reservedAccounts+" ORDER BY User, Host", nil, func(rows *sql.Rows) error {
+		var a Account
 		var changed, before sql.NullString
-		if err := rows.Scan(&a.user, &a.host, &changed, &before); err != nil {
+		if err := rows.Scan(&a.User, &a.Host, &changed, &before); err != nil {
 			return err
 		}
 		set := "password_last_changed = NULL"
 		if changed.Valid {
-			set = "password_last_changed = " + quoteText(changed.String)
+			set = "password_last_changed = " + QuoteText(changed.String)
 		}
 		if before.Valid {
-			set += ", User_attributes = JSON_SET(IFNULL(User_attributes, JSON_OBJECT()), '$.additional_password', " + quoteText(before.String) + ")"
+			set += ", User_attributes = JSON_SET(IFNULL(User_attributes, JSON_OBJECT()), '$.additional_password', " + QuoteText(before.String) + ")"
 		}
-		statements = append(statements, "UPDATE mysql.user SET "+set+" WHERE User = "+quoteText(a.user)+" AND Host = "+quoteText(a.host))
+		statements = append(statements, "UPDATE mysql.user SET "+set+" WHERE User = "+QuoteText(a.User)+" AND Host = "+QuoteText(a.Host))
 		return nil
 	})
 	if err != nil {
@@ -96,7 +96,7 @@ func (v *Visit) besideCreate(ctx context.Context) ([]string, error) {
 		{"mysql.proxies_priv", "Host, User, Proxied_host, Proxied_user, With_grant, Grantor", "Host, User, Proxied_host, Proxied_user, With_grant, ''"},
 	} {
 		width := strings.Count(t.columns, ",") + 1
-		if err := v.s.allRows(ctx, "SELECT "+t.read+" FROM "+t.name+" WHERE "+reservedAccounts+" ORDER BY 1, 2, 3, 4", nil, func(rows *sql.Rows) error {
+		if err := v.s.LongRows(ctx, "SELECT "+t.read+" FROM "+t.name+" WHERE "+reservedAccounts+" ORDER BY 1, 2, 3, 4", nil, func(rows *sql.Rows) error {
 			row, into := make([]*string, width), make([]any, width)
 			for i := range row {
 				into[i] = &row[i]
@@ -117,7 +117,7 @@ func (v *Visit) besideCreate(ctx context.Context) ([]string, error) {
 func (v *Visit) AccountsSum(ctx context.Context) (string, error) {
 	const query = "CHECKSUM TABLE mysql.user, mysql.db, mysql.tables_priv, mysql.columns_priv, mysql.procs_priv, mysql.proxies_priv, mysql.global_grants, mysql.role_edges, mysql.default_roles, mysql.password_history"
 	var all strings.Builder
-	err := v.s.rows(ctx, query, nil, func(rows *sql.Rows) error {
+	err := v.s.Rows(ctx, query, nil, func(rows *sql.Rows) error {
 		var table string
 		var sum sql.Null[uint64]
 		if err := rows.Scan(&table, &sum); err != nil {
@@ -135,19 +135,19 @@ func (v *Visit) AccountsSum(ctx context.Context) (string, error) {
 	return all.String(), nil
 }
 
-func join(accounts []account) string {
+func join(accounts []Account) string {
 	quoted := make([]string, len(accounts))
 	for i, a := range accounts {
-		quoted[i] = a.quoted()
+		quoted[i] = a.Quoted()
 	}
 	return strings.Join(quoted, ",")
 }
 
-func (v *Visit) accounts(ctx context.Context, query string, args ...any) ([]account, error) {
-	var found []account
-	err := v.s.rows(ctx, query, args, func(rows *sql.Rows) error {
-		var a account
-		if err := rows.Scan(&a.user, &a.host); err != nil {
+func (v *Visit) accounts(ctx context.Context, query string, args ...any) ([]Account, error) {
+	var found []Account
+	err := v.s.Rows(ctx, query, args, func(rows *sql.Rows) error {
+		var a Account
+		if err := rows.Scan(&a.User, &a.Host); err != nil {
 			return err
 		}
 		found = append(found, a)
@@ -159,7 +159,7 @@ func (v *Visit) accounts(ctx context.Context, query string, args ...any) ([]acco
 // lines reads rows of one column.
 func (v *Visit) lines(ctx context.Context, query string) ([]string, error) {
 	var lines []string
-	err := v.s.rows(ctx, query, nil, func(rows *sql.Rows) error {
+	err := v.s.Rows(ctx, query, nil, func(rows *sql.Rows) error {
 		var line string
 		if err := rows.Scan(&line); err != nil {
 			return err

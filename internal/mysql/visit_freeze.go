@@ -43,8 +43,8 @@ func (v *Visit) Freeze(ctx context.Context, serving bool, asking func()) error {
 		if err == nil {
 			return nil
 		}
-		if !isServerError(err, erLockWaitTimeout) || attempt == freezeAttempts {
-			if isServerError(err, erLockWaitTimeout) {
+		if !IsServerError(err, ErLockWaitTimeout) || attempt == freezeAttempts {
+			if IsServerError(err, ErLockWaitTimeout) {
 				err = errors.Join(ErrBlocked, err)
 			}
 			return fmt.Errorf("lock the server for a moment: %w", err)
@@ -61,9 +61,9 @@ func (v *Visit) Freeze(ctx context.Context, serving bool, asking func()) error {
 // has a GTID already, and what it wrote is in no snapshot.
 func (v *Visit) Prepared(ctx context.Context) (int, error) {
 	count := 0
-	err := v.s.rows(ctx, "XA RECOVER", nil, func(*sql.Rows) error { count++; return nil })
+	err := v.s.Rows(ctx, "XA RECOVER", nil, func(*sql.Rows) error { count++; return nil })
 	switch {
-	case isServerError(err, erXARMError):
+	case IsServerError(err, erXARMError):
 		return 0, errors.New("look for prepared transactions: the account may not, which the operator mends within ten minutes (XA_RECOVER_ADMIN)")
 	case err != nil:
 		return 0, fmt.Errorf("look for prepared transactions: %w", err)

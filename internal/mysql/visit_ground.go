@@ -13,7 +13,7 @@ import (
 var groundVariables = []struct {
 	name   string
 	during int64
-}{{"max_allowed_packet", maxPacket}, {"log_bin_trust_function_creators", 1}, {"innodb_file_per_table", 1}}
+}{{"max_allowed_packet", MaxPacket}, {"log_bin_trust_function_creators", 1}, {"innodb_file_per_table", 1}}
 
 // Ground is a server made ready to be filled, on which none of its scheduled events runs meanwhile.
 type Ground struct {
@@ -36,7 +36,7 @@ const groundQuery = `SELECT @@GLOBAL.max_allowed_packet, @@GLOBAL.log_bin_trust_
 func (v *Visit) ground(ctx context.Context) (*Ground, error) {
 	g := &Ground{v: v, before: make([]int64, len(groundVariables))}
 	var source, persisted, noted string
-	if err := v.s.row(ctx, groundQuery, nil, &g.before[0], &g.before[1], &g.before[2], &g.scheduler, &source, &persisted, &noted); err != nil {
+	if err := v.s.Row(ctx, groundQuery, nil, &g.before[0], &g.before[1], &g.before[2], &g.scheduler, &source, &persisted, &noted); err != nil {
 		return nil, fmt.Errorf("read the server's limits: %w", err)
 	}
 	for i, text := range strings.Fields(noted) {
@@ -103,4 +103,4 @@ func (v *Visit) EndGround(ctx context.Context) error {
 }
 
 // IsUnknownDatabase says whether a statement failed because there is no such database.
-func IsUnknownDatabase(err error) bool { return isServerError(err, erBadDatabase) }
+func IsUnknownDatabase(err error) bool { return IsServerError(err, ErBadDatabase) }

@@ -22,12 +22,12 @@ func (v *Visit) Position(ctx context.Context) (Position, error) {
 	var p Position
 	var readOnly bool
 	var at string
-	if err := v.s.row(ctx, "SELECT @@server_uuid, @@version, @@GLOBAL.read_only, @@GLOBAL.gtid_executed, @@GLOBAL.gtid_purged, DATE_FORMAT(UTC_TIMESTAMP(6), '%Y-%m-%dT%H:%i:%s.%fZ')", nil,
+	if err := v.s.Row(ctx, "SELECT @@server_uuid, @@version, @@GLOBAL.read_only, @@GLOBAL.gtid_executed, @@GLOBAL.gtid_purged, DATE_FORMAT(UTC_TIMESTAMP(6), '%Y-%m-%dT%H:%i:%s.%fZ')", nil,
 		&p.ServerUUID, &p.Version, &readOnly, &p.Executed, &p.Purged, &at); err != nil {
 		return p, fmt.Errorf("read the server's position: %w", err)
 	}
 	var err error
-	p.Executed, p.Purged, p.Writable = compact(p.Executed), compact(p.Purged), !readOnly
+	p.Executed, p.Purged, p.Writable = Compact(p.Executed), Compact(p.Purged), !readOnly
 	if p.At, err = time.Parse(time.RFC3339Nano, at); err != nil {
 		return p, fmt.Errorf("read the server's clock: %w", err)
 	}

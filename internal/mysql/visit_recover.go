@@ -56,9 +56,9 @@ func (v *Visit) BeginRecovery(ctx context.Context, recovery string) (done bool, 
 // may come from a cluster that was recovered itself.
 func (v *Visit) recoveryMark(ctx context.Context, recovery string) (marked, done bool, err error) {
 	var name string
-	err = v.s.row(ctx, "SELECT recovery, done FROM "+recoveryTable, nil, &name, &done)
+	err = v.s.Row(ctx, "SELECT recovery, done FROM "+recoveryTable, nil, &name, &done)
 	switch {
-	case isServerError(err, erNoSuchTable, erBadDatabase), errors.Is(err, sql.ErrNoRows):
+	case IsServerError(err, ErNoSuchTable, ErBadDatabase), errors.Is(err, sql.ErrNoRows):
 		return false, false, nil
 	case err != nil:
 		return false, false, fmt.Errorf("read the mark of a recovery: %w", err)
@@ -81,7 +81,7 @@ func (v *Visit) mark(ctx context.Context, recovery string, done bool) error {
 		query string
 		args  []any
 	}{
-		{createDatabase, nil}, {createRecovery, nil},
+		{CreateDatabase, nil}, {createRecovery, nil},
 		{"REPLACE INTO " + recoveryTable + " VALUES (1, ?, ?)", []any{recovery, done}},
 	} {
 		if err := v.exec(ctx, s.query, s.args...); err != nil {
@@ -101,7 +101,7 @@ func (v *Visit) empty(ctx context.Context, databases []string) error {
 			continue // its tables are dropped by the dump itself
 		}
 		// A database that is read-only cannot be dropped.
-		for _, statement := range []string{"ALTER DATABASE " + quoteName(name) + " READ ONLY = 0", "DROP DATABASE IF EXISTS " + quoteName(name)} {
+		for _, statement := range []string{"ALTER DATABASE " + QuoteName(name) + " READ ONLY = 0", "DROP DATABASE IF EXISTS " + QuoteName(name)} {
 			if err := v.exec(ctx, statement); err != nil {
 				return fmt.Errorf("empty the server: %w", err)
 			}
@@ -112,7 +112,7 @@ func (v *Visit) empty(ctx context.Context, databases []string) error {
 		return fmt.Errorf("list the tablespaces: %w", err)
 	}
 	for _, name := range tablespaces {
-		if err := v.exec(ctx, "DROP TABLESPACE "+quoteName(name)); err != nil {
+		if err := v.exec(ctx, "DROP TABLESPACE "+QuoteName(name)); err != nil {
 			return fmt.Errorf("empty the server: %w", err)
 		}
 	}
@@ -121,7 +121,7 @@ func (v *Visit) empty(ctx context.Context, databases []string) error {
 		return fmt.Errorf("list the accounts: %w", err)
 	}
 	for _, a := range accounts {
-		if err := v.exec(ctx, "DROP USER IF EXISTS "+a.quoted()); err != nil {
+		if err := v.exec(ctx, "DROP USER IF EXISTS "+a.Quoted()); err != nil {
 			return fmt.Errorf("empty the server: %w", err)
 		}
 	}
@@ -133,7 +133,7 @@ func (v *Visit) empty(ctx context.Context, databases []string) error {
 
 // FinishRecovery takes the membership of the old cluster out, marks the recovery as done, and closes the server again.
 func (v *Visit) FinishRecovery(ctx context.Context, recovery string) error {
-	if err := v.exec(ctx, "DELETE FROM nairobi_mysql.membership"); err != nil && !isServerError(err, erNoSuchTable) {
+	if err := v.exec(ctx, "DELETE FROM nairobi_mysql.membership"); err != nil && !IsServerError(err, ErNoSuchTable) {
 		return fmt.Errorf("forget the old cluster's membership: %w", err)
 	}
 	if err := v.mark(ctx, recovery, true); err != nil {

@@ -1,6 +1,6 @@
 package simulation
 
-// client is an application's connection: it goes where the primary Service leads, and stays where it is while that works.
+// Client is an application's connection: it goes where the primary Service leads, and stays where it is while that works.
 type client struct {
 	w    *world
 	n    int

@@ -17,7 +17,7 @@ var (
 // statementTimeout is how long a statement may take before the SQL plane gives it up.
 const statementTimeout = 3 * second
 
-// session is a connection of an operator to one run of a mysqld.
+// Session is a connection of an operator to one run of a mysqld.
 type session struct{ op *operator }
 
 // slot holds an operator's one writing session with an instance. Its users take turns.

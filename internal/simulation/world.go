@@ -20,7 +20,7 @@ const (
 	minute = 60 * second
 )
 
-// world is one schedule's model of everything that the operator acts on.
+// World is one schedule's model of everything that the operator acts on.
 type world struct {
 	rng    *rand.Rand
 	now    int64

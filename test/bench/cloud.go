@@ -41,7 +41,7 @@ func subnetIDs() []string {
 	return ids
 }
 
-// account is a stub of EC2: it answers the describe calls of a steady operator and refuses every other. It is a transport
+// Account is a stub of EC2: it answers the describe calls of a steady operator and refuses every other. It is a transport
 // under the real SDK, or a server for it; either way requests are built, signed, counted and parsed as always. Its items
 // have all the elements that EC2's have, because an operator pays for reading them.
 type account struct {

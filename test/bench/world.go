@@ -49,7 +49,7 @@ const (
 	policyYAML = "namespaces:\n  \"*\":\n    operatorCredentials: true\n    images: [\"*\"]\n    subnets: [\"*\"]\n"
 )
 
-// world is an API server with clusters in it, and the stubs that make their members Ready.
+// World is an API server with clusters in it, and the stubs that make their members Ready.
 type world struct {
 	env    *envtest.Environment
 	kube   *rest.Config

@@ -115,7 +115,7 @@ func powerless(err error) bool {
 	return false
 }
 
-// pause waits, unless ctx ends.
+// Pause waits, unless ctx ends.
 func pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():

@@ -57,7 +57,7 @@ func sceneOf(t *testing.T) (*Scene, *mysqld.Server) {
 	return &Scene{World: w, Primary: v1alpha1.MemberStatus{Name: server.Name, Address: server.IP()}}, server
 }
 
-// value returns a global variable of a server.
+// Value returns a global variable of a server.
 func value(t *testing.T, server *mysqld.Server, variable string) string {
 	t.Helper()
 	out, err := server.SQL(t.Context(), "SELECT IF(@@global."+variable+", 'ON', 'OFF')")

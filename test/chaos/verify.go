@@ -13,7 +13,7 @@ import (
 const (
 	// readTimeout bounds the reading of a member's rows.
 	readTimeout = 30 * time.Second
-	// catchUp is how long a replica of a Ready cluster may take to apply what its primary has, in seconds.
+	// CatchUp is how long a replica of a Ready cluster may take to apply what its primary has, in seconds.
 	catchUp = 10
 )
 

@@ -27,7 +27,7 @@ const (
 	stmtEnd  = 1
 )
 
-// session is where transactions are replayed.
+// Session is where transactions are replayed.
 type session interface {
 	Replay(ctx context.Context, statement string) error
 	// ReplayFrom runs a statement that no memory need hold.

@@ -23,7 +23,7 @@ import (
 const (
 	// reportTimeout bounds telling of the progress, which the dump does not wait for in vain.
 	reportTimeout = 10 * time.Second
-	// patience is how long an API server may be away before what decides about a backup is given up; patiencePause is how
+	// Patience is how long an API server may be away before what decides about a backup is given up; patiencePause is how
 	// often it is asked.
 	patience      = 5 * time.Minute
 	patiencePause = 2 * time.Second

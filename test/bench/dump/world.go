@@ -35,7 +35,7 @@ const (
 	bucket, region             = "backups", "us-east-1"
 )
 
-// world is an API server, an S3, and the servers.
+// World is an API server, an S3, and the servers.
 type world struct {
 	env    *envtest.Environment
 	kube   client.Client

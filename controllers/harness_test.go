@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/probe"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -149,7 +150,7 @@ func (w *world) equip(o *operator, transport func(http.RoundTripper) http.RoundT
 	o.MySQLClusterReconciler = NewMySQLClusterReconciler(pass.Ports{
 		Client: mortal{w.client, o}, Reader: w.client,
 		Clouds: ec2.NewFactory(ec2.Options{Config: awsapi.Config{Endpoint: w.proxy.Endpoint(), Middleware: middleware, CallTimeout: w.callTimeout, Clock: w.now()}}),
-		SQL:    mysql.NewPool(sql), Prober: mysql.NewProber(mysql.ProberOptions{Pool: mysql.Options{Dial: sql.Dial}}),
+		SQL:    mysql.NewPool(sql), Prober: probe.NewProber(probe.ProberOptions{Pool: mysql.Options{Dial: sql.Dial}}),
 		Events: events.NewFakeRecorder(10000), Clock: w.now(), Metrics: metrics.New(prometheus.NewRegistry()),
 		Config: pass.Config{SystemNamespace: w.system, ClusterDomain: "cluster.local"},
 	})

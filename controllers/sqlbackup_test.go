@@ -11,6 +11,7 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 
 	batchv1 "k8s.io/api/batch/v1"
 
@@ -168,7 +169,7 @@ func (w *shop) whatBackupsNeed() {
 	// With that certificate a pod gets in, and may not write.
 	for _, s := range w.running() {
 		identity := mysql.Identity{CAPEM: secret.Data[resources.KeyCA], CertPEM: secret.Data[resources.KeyCertificate], KeyPEM: secret.Data[resources.KeyPrivateKey]}
-		v, err := mysql.OpenVisit(t.Context(), mysql.VisitOptions{
+		v, err := podclient.OpenVisit(t.Context(), podclient.VisitOptions{
 			Endpoint: mysql.Endpoint{Key: s.Name, Address: s.Address(), ServerName: s.Name + ".orders." + w.cluster.Namespace + ".svc"},
 			Identity: identity, User: mysql.BackupUser,
 			Options: mysql.Options{DialTimeout: time.Minute, StatementTimeout: time.Minute, Dial: w.farm.Dial},

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 )
 
 // ErrMoved: the server went on although it was locked, so that what was read does not belong together.
@@ -15,12 +15,12 @@ var ErrMoved = errors.New("the server did not stand still while the dump began")
 // seconds. Sums of what it was read from say later whether it is still the same; without them it is read then.
 type beside struct {
 	accounts                    []string
-	definitions                 mysql.Definitions
+	definitions                 podclient.Definitions
 	accountsSum, definitionsSum string
 }
 
 // readBeside reads what can be read now.
-func readBeside(ctx context.Context, v *mysql.Visit) beside {
+func readBeside(ctx context.Context, v *podclient.Visit) beside {
 	var b beside
 	if sum, err := v.AccountsSum(ctx); err == nil {
 		if statements, err := v.Accounts(ctx); err == nil {
@@ -36,7 +36,7 @@ func readBeside(ctx context.Context, v *mysql.Visit) beside {
 }
 
 // accountsNow are the accounts of the moment in which the server stands still. They are in no snapshot.
-func (b *beside) accountsNow(ctx context.Context, v *mysql.Visit) ([]string, error) {
+func (b *beside) accountsNow(ctx context.Context, v *podclient.Visit) ([]string, error) {
 	sum, err := v.AccountsSum(ctx)
 	if err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func (b *beside) accountsNow(ctx context.Context, v *mysql.Visit) ([]string, err
 }
 
 // look brings the definitions to those of the moment that the session's snapshot shows, by another connection where they are others.
-func (b *beside) look(ctx context.Context, v *mysql.Visit, connect func(context.Context) (*mysql.Visit, error)) error {
+func (b *beside) look(ctx context.Context, v *podclient.Visit, connect func(context.Context) (*podclient.Visit, error)) error {
 	moment, err := v.Inventory().Sum(ctx)
 	if err != nil || moment == b.definitionsSum {
 		return err
@@ -69,11 +69,11 @@ func (b *beside) look(ctx context.Context, v *mysql.Visit, connect func(context.
 }
 
 // leftOut is what no dump carries, or a restore may not be able to make.
-func (b *beside) leftOut(ctx context.Context, v *mysql.Visit) ([]mysql.LeftOut, error) {
+func (b *beside) leftOut(ctx context.Context, v *podclient.Visit) ([]podclient.LeftOut, error) {
 	left, err := v.Inventory().LeftOut(ctx)
 	for _, p := range b.definitions.Programs {
 		if p.Broken != "" {
-			left = append(left, mysql.LeftOut{What: p.Title(), Why: "the server cannot use it (" + p.Broken +
+			left = append(left, podclient.LeftOut{What: p.Title(), Why: "the server cannot use it (" + p.Broken +
 				"), and a restore may not be able to make it and to grant the privileges on it; repair or drop it"})
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 )
 
 // ErrNoMember: no member can be backed up at the moment.
@@ -22,7 +22,7 @@ const lookTimeout = 10 * time.Second
 // candidate is a member that answered.
 type candidate struct {
 	member Member
-	state  mysql.ServerState
+	state  podclient.ServerState
 }
 
 // Choose returns the member to back up: the replica that is least behind, whose dump costs no client anything, or the
@@ -81,12 +81,12 @@ func (c candidate) rank(tried map[string]error) int {
 	return rank + 1
 }
 
-func look(ctx context.Context, m Member) (mysql.ServerState, error) {
+func look(ctx context.Context, m Member) (podclient.ServerState, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	v, err := m.Connect(ctx)
 	if err != nil {
-		return mysql.ServerState{}, err
+		return podclient.ServerState{}, err
 	}
 	defer v.Close()
 	return v.State(ctx)

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 )
 
 // ErrDiffers: what was restored is not what the manifest says.
@@ -21,7 +21,7 @@ type Compared struct{ Tables, Checksums, Definitions, Accounts int }
 
 // Compare holds a server against a manifest: the GTIDs, the rows of every table, and the contents of the samples where
 // both servers are of one series. Its error wraps ErrDiffers.
-func Compare(ctx context.Context, v *mysql.Visit, m Manifest) (Compared, error) {
+func Compare(ctx context.Context, v *podclient.Visit, m Manifest) (Compared, error) {
 	var done Compared
 	state, err := v.State(ctx)
 	if err != nil {
@@ -39,7 +39,7 @@ func Compare(ctx context.Context, v *mysql.Visit, m Manifest) (Compared, error) 
 		return done, fmt.Errorf("%w: it has the GTIDs %s instead of %s", ErrDiffers, have, want)
 	}
 	for _, t := range m.Tables {
-		rows, err := v.Count(ctx, mysql.Table{Database: t.Database, Name: t.Table})
+		rows, err := v.Count(ctx, podclient.Table{Database: t.Database, Name: t.Table})
 		if err != nil {
 			return done, fmt.Errorf("%w: count %s.%s: %w", ErrDiffers, t.Database, t.Table, err)
 		}
@@ -48,14 +48,14 @@ func Compare(ctx context.Context, v *mysql.Visit, m Manifest) (Compared, error) 
 		}
 		done.Tables++
 	}
-	if !mysql.SameSeries(m.Version, state.Version) {
+	if !podclient.SameSeries(m.Version, state.Version) {
 		return done, nil
 	}
 	for _, s := range m.Samples {
 		if s.Checksum == nil {
 			continue
 		}
-		sum, err := v.Checksum(ctx, mysql.Table{Database: s.Database, Name: s.Table})
+		sum, err := v.Checksum(ctx, podclient.Table{Database: s.Database, Name: s.Table})
 		if err != nil {
 			return done, fmt.Errorf("%w: read %s.%s: %w", ErrDiffers, s.Database, s.Table, err)
 		}
@@ -77,7 +77,7 @@ type differ struct {
 // differencesShown bounds how many differences an error names.
 const differencesShown = 10
 
-func newDiffer(left ...mysql.LeftOut) *differ {
+func newDiffer(left ...podclient.LeftOut) *differ {
 	d := &differ{left: map[string]bool{}}
 	for _, l := range left {
 		d.left[l.What] = true
@@ -119,20 +119,20 @@ func same[T any](d *differ, want, have []T, name func(T) string) {
 }
 
 // definitions compares what Definitions reads of both servers.
-func (d *differ) definitions(want, have mysql.Definitions) {
-	same(d, want.ReferenceSystems, have.ReferenceSystems, func(r mysql.ReferenceSystem) string { return fmt.Sprintf("spatial reference system %d", r.ID) })
-	same(d, relative(want.Tablespaces), relative(have.Tablespaces), func(t mysql.Tablespace) string { return "tablespace " + t.Name })
-	brought := func(r mysql.SystemRows) bool {
-		return !slices.ContainsFunc(want.SystemRows, func(w mysql.SystemRows) bool { return w.Table == r.Table })
+func (d *differ) definitions(want, have podclient.Definitions) {
+	same(d, want.ReferenceSystems, have.ReferenceSystems, func(r podclient.ReferenceSystem) string { return fmt.Sprintf("spatial reference system %d", r.ID) })
+	same(d, relative(want.Tablespaces), relative(have.Tablespaces), func(t podclient.Tablespace) string { return "tablespace " + t.Name })
+	brought := func(r podclient.SystemRows) bool {
+		return !slices.ContainsFunc(want.SystemRows, func(w podclient.SystemRows) bool { return w.Table == r.Table })
 	}
-	same(d, want.SystemRows, slices.DeleteFunc(slices.Clone(have.SystemRows), brought), func(r mysql.SystemRows) string { return "the contents of mysql." + r.Table })
-	same(d, writable(want.Databases), writable(have.Databases), func(o mysql.DatabaseOptions) string { return "database " + o.Name })
-	same(d, made(want.Programs), made(have.Programs), mysql.Program.Title)
+	same(d, want.SystemRows, slices.DeleteFunc(slices.Clone(have.SystemRows), brought), func(r podclient.SystemRows) string { return "the contents of mysql." + r.Table })
+	same(d, writable(want.Databases), writable(have.Databases), func(o podclient.DatabaseOptions) string { return "database " + o.Name })
+	same(d, made(want.Programs), made(have.Programs), podclient.Program.Title)
 }
 
 // writable leaves out which databases are read-only: they become that in the end. The operator's own is made by every restore.
-func writable(databases []mysql.DatabaseOptions) []mysql.DatabaseOptions {
-	all := slices.DeleteFunc(slices.Clone(databases), func(o mysql.DatabaseOptions) bool { return o.Name == ownDatabase })
+func writable(databases []podclient.DatabaseOptions) []podclient.DatabaseOptions {
+	all := slices.DeleteFunc(slices.Clone(databases), func(o podclient.DatabaseOptions) bool { return o.Name == ownDatabase })
 	for i := range all {
 		all[i].ReadOnly, all[i].Definition = false, strings.TrimSuffix(all[i].Definition, " /* READ ONLY = 1 */")
 	}
@@ -140,7 +140,7 @@ func writable(databases []mysql.DatabaseOptions) []mysql.DatabaseOptions {
 }
 
 // relative leaves out where the files are: one outside of the data directory is restored inside of it.
-func relative(tablespaces []mysql.Tablespace) []mysql.Tablespace {
+func relative(tablespaces []podclient.Tablespace) []podclient.Tablespace {
 	all := slices.Clone(tablespaces)
 	for i := range all {
 		all[i].File = ""
@@ -149,7 +149,7 @@ func relative(tablespaces []mysql.Tablespace) []mysql.Tablespace {
 }
 
 // made leaves out of programs what is not part of how they are made.
-func made(programs []mysql.Program) []mysql.Program {
+func made(programs []podclient.Program) []podclient.Program {
 	all := slices.Clone(programs)
 	for i := range all {
 		all[i].AlteredAt, all[i].Broken = 0, ""
@@ -158,7 +158,7 @@ func made(programs []mysql.Program) []mysql.Program {
 }
 
 // compareDefinitions holds a server's definitions against the backup's, and returns how many.
-func compareDefinitions(ctx context.Context, v *mysql.Visit, want definitions, named, left []mysql.LeftOut) (int, error) {
+func compareDefinitions(ctx context.Context, v *podclient.Visit, want definitions, named, left []podclient.LeftOut) (int, error) {
 	have, err := v.Inventory().Definitions(ctx)
 	if err != nil {
 		return 0, err
@@ -167,7 +167,7 @@ func compareDefinitions(ctx context.Context, v *mysql.Visit, want definitions, n
 	d.definitions(want.Definitions, have)
 	for _, t := range want.Tables {
 		substituted := fmt.Sprintf("table %s.%s (", t.Database, t.Table)
-		if slices.ContainsFunc(named, func(l mysql.LeftOut) bool { return strings.HasPrefix(l.What, substituted) }) {
+		if slices.ContainsFunc(named, func(l podclient.LeftOut) bool { return strings.HasPrefix(l.What, substituted) }) {
 			continue
 		}
 		create, err := v.Inventory().Table(ctx, t.Database, t.Table)
@@ -182,11 +182,11 @@ func compareDefinitions(ctx context.Context, v *mysql.Visit, want definitions, n
 }
 
 // compareAccounts holds a server's accounts against the backup's, and returns how many.
-func compareAccounts(ctx context.Context, v *mysql.Visit, want []string, left []mysql.LeftOut) (int, error) {
+func compareAccounts(ctx context.Context, v *podclient.Visit, want []string, left []podclient.LeftOut) (int, error) {
 	have, err := v.Accounts(ctx)
 	if err != nil {
 		return 0, err
 	}
-	d := differ{differences: mysql.AccountDifferences(want, have, left)}
-	return mysql.CountAccounts(want), d.err()
+	d := differ{differences: podclient.AccountDifferences(want, have, left)}
+	return podclient.CountAccounts(want), d.err()
 }

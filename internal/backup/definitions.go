@@ -7,12 +7,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 )
 
 // definitions are what a backup holds beside the dump and the accounts.
 type definitions struct {
-	mysql.Definitions
+	podclient.Definitions
 	// Tables are the tables as the dump makes them.
 	Tables []tableDefinition `json:"tables"`
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 )
 
 // Errors of a dump that a person is told by name.
@@ -59,7 +60,7 @@ type Member struct {
 	// Name, for example orders-1; Host is its DNS name.
 	Name, Host string
 	// Connect opens another connection as the backup pods' account.
-	Connect func(ctx context.Context) (*mysql.Visit, error)
+	Connect func(ctx context.Context) (*podclient.Visit, error)
 }
 
 // DumpOptions say what is dumped to where.
@@ -128,14 +129,14 @@ func newDump(o DumpOptions) *dump {
 // dump is one dump that is under way.
 type dump struct {
 	o        DumpOptions
-	holder   *mysql.Visit // holds the lock, and is asked nothing else meanwhile
-	viewer   *mysql.Visit // is asked everything else, and has a snapshot of the moment of the dump
+	holder   *podclient.Visit // holds the lock, and is asked nothing else meanwhile
+	viewer   *podclient.Visit // is asked everything else, and has a snapshot of the moment of the dump
 	manifest Manifest
-	serving  bool          // clients write to the server
-	sizes    []mysql.Table // shortly before it stood still, the smallest first; none where reading them took too long
+	serving  bool              // clients write to the server
+	sizes    []podclient.Table // shortly before it stood still, the smallest first; none where reading them took too long
 	beside   beside
-	frozen   gtid.Set             // what the server had executed while it stood still
-	tables   map[mysql.Table]bool // what it held then, by name
+	frozen   gtid.Set                 // what the server had executed while it stood still
+	tables   map[podclient.Table]bool // what it held then, by name
 	// sampleEach is how long reading the samples of one table may take.
 	sampleEach time.Duration
 	// preparedLimit is how long a moment is looked for in which nothing is prepared.
@@ -203,7 +204,7 @@ func (d *dump) checkProgram(ctx context.Context, server string) error {
 		return fmt.Errorf("%w: ask for its version: %w", ErrProgram, err)
 	}
 	version := programVersion.FindSubmatch(out)
-	if version == nil || !mysql.SameSeries(string(version[1]), server) {
+	if version == nil || !podclient.SameSeries(string(version[1]), server) {
 		return fmt.Errorf("%w: the image's is %q and the server is %s; set backup.image to one of the server's series", ErrProgram, strings.TrimSpace(string(out)), server)
 	}
 	return nil
@@ -336,7 +337,7 @@ func (d *dump) look(ctx context.Context, accounts []byte) error {
 	if err != nil {
 		return fmt.Errorf("list the tables: %w", err)
 	}
-	d.tables = map[mysql.Table]bool{}
+	d.tables = map[podclient.Table]bool{}
 	for _, t := range tables {
 		if t.Database != ownDatabase || !ignored(t.Name) {
 			d.tables[t] = true

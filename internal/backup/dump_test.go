@@ -19,6 +19,7 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/store"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/mysqld"
 )
 
@@ -174,8 +175,8 @@ func (w *world) member(s *mysqld.Server, user string) Member {
 	if user == mysql.OperatorUser {
 		identity = w.operator
 	}
-	return Member{Name: s.Name, Host: s.IP(), Connect: func(ctx context.Context) (*mysql.Visit, error) {
-		return mysql.OpenVisit(ctx, mysql.VisitOptions{Endpoint: endpoint(s), Identity: identity, User: user, Options: mysql.Options{DialTimeout: time.Minute, StatementTimeout: time.Minute}})
+	return Member{Name: s.Name, Host: s.IP(), Connect: func(ctx context.Context) (*podclient.Visit, error) {
+		return podclient.OpenVisit(ctx, podclient.VisitOptions{Endpoint: endpoint(s), Identity: identity, User: user, Options: mysql.Options{DialTimeout: time.Minute, StatementTimeout: time.Minute}})
 	}}
 }
 
@@ -329,7 +330,7 @@ func TestDumpAndRestore(t *testing.T) {
 	}
 	// Another recovery does not overwrite it.
 	r.Recovery = "another"
-	if _, err := Restore(t.Context(), r); !errors.Is(err, mysql.ErrNotEmpty) {
+	if _, err := Restore(t.Context(), r); !errors.Is(err, podclient.ErrNotEmpty) {
 		t.Errorf("a server with data: %v", err)
 	}
 }
@@ -385,10 +386,10 @@ func TestNothingIsOverwritten(t *testing.T) {
 	_, err := Dump(t.Context(), o)
 	must(t, err)
 	before := everything(t, w.primary)
-	if _, err := Restore(t.Context(), w.restore(t, o, w.primary)); !errors.Is(err, mysql.ErrServes) {
+	if _, err := Restore(t.Context(), w.restore(t, o, w.primary)); !errors.Is(err, podclient.ErrServes) {
 		t.Errorf("the primary: %v", err)
 	}
-	if _, err := Restore(t.Context(), w.restore(t, o, w.replica)); !errors.Is(err, mysql.ErrNotEmpty) {
+	if _, err := Restore(t.Context(), w.restore(t, o, w.replica)); !errors.Is(err, podclient.ErrNotEmpty) {
 		t.Errorf("the replica: %v", err)
 	}
 	if everything(t, w.primary) != before {
@@ -605,7 +606,7 @@ func TestWordsOfALostConnection(t *testing.T) {
 func TestChoose(t *testing.T) {
 	w := theWorld(t)
 	primary, replica := w.member(w.primary, mysql.BackupUser), w.member(w.replica, mysql.BackupUser)
-	dead := Member{Name: "orders-9", Connect: func(context.Context) (*mysql.Visit, error) { return nil, mysql.ErrUnreachable }}
+	dead := Member{Name: "orders-9", Connect: func(context.Context) (*podclient.Visit, error) { return nil, mysql.ErrUnreachable }}
 	tried := func(m Member, err error) map[string]error { return map[string]error{m.Name: err} }
 	for name, row := range map[string]struct {
 		members []Member

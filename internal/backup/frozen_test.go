@@ -14,6 +14,7 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/store"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/mysqld"
 )
 
@@ -174,13 +175,13 @@ func TestWithinKeepsTheSnapshot(t *testing.T) {
 	must(t, v.TakeSnapshot(t.Context()))
 	sql(t, w.primary, "INSERT INTO views.t VALUES (2)")
 	err = v.Within(t.Context(), 200*time.Millisecond, func(ctx context.Context) error {
-		_, err := v.Checksum(ctx, mysql.Table{Database: "views", Name: "slow"})
+		_, err := v.Checksum(ctx, podclient.Table{Database: "views", Name: "slow"})
 		return err
 	})
-	if !errors.Is(err, mysql.ErrTooLong) || !v.Usable() {
+	if !errors.Is(err, podclient.ErrTooLong) || !v.Usable() {
 		t.Fatalf("got %v, and the connection is usable: %v", err, v.Usable())
 	}
-	if n, err := v.Count(t.Context(), mysql.Table{Database: "views", Name: "t"}); err != nil || n != 1 {
+	if n, err := v.Count(t.Context(), podclient.Table{Database: "views", Name: "t"}); err != nil || n != 1 {
 		t.Errorf("its view has %d rows: %v", n, err)
 	}
 	v.Close()
@@ -201,7 +202,7 @@ func TestSizesAreOfNow(t *testing.T) {
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(200 * time.Millisecond) { // InnoDB counts anew some seconds later
 		tables, err := v.Tables(t.Context())
 		must(t, err)
-		at := slices.IndexFunc(tables, func(t mysql.Table) bool { return t.Database == "grows" })
+		at := slices.IndexFunc(tables, func(t podclient.Table) bool { return t.Database == "grows" })
 		if at >= 0 && tables[at].Bytes > 4<<20 {
 			break
 		}

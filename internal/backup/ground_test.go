@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 )
 
 // limits are what a restore changes for a while.
@@ -82,7 +82,7 @@ func TestEventsWaitForTheRestore(t *testing.T) {
 				return target.Program(ctx, "sh", append([]string{"-c", `"$0" "$@" && sleep 3`, name}, arguments...)...)
 			}
 			looked := false
-			r.Then = func(ctx context.Context, v *mysql.Visit, m Manifest) error {
+			r.Then = func(ctx context.Context, v *podclient.Visit, m Manifest) error {
 				looked = true
 				time.Sleep(2 * time.Second) // for what follows the backup no event may run either
 				_, err := Compare(ctx, v, m)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/mysqld"
 )
 
@@ -25,7 +26,7 @@ func (w *world) source(t *testing.T, settings map[string]string) *mysqld.Server 
 
 // roundTrip dumps a server, verifies the backup with the settings of the cluster, and restores it into a new server with them. It
 // returns that, with what the backup names, and what the restore left out.
-func (w *world) roundTrip(t *testing.T, from *mysqld.Server, settings map[string]string) (target *mysqld.Server, named, left []mysql.LeftOut) {
+func (w *world) roundTrip(t *testing.T, from *mysqld.Server, settings map[string]string) (target *mysqld.Server, named, left []podclient.LeftOut) {
 	t.Helper()
 	programs, err := mysqld.HostPrograms(t.Context())
 	must(t, err)
@@ -40,7 +41,7 @@ func (w *world) roundTrip(t *testing.T, from *mysqld.Server, settings map[string
 	must(t, err)
 	t.Cleanup(func() { must(t, w.farm.Discard(target)) })
 	r := w.restore(t, o, target)
-	r.Skipped = func(l []mysql.LeftOut) { left = l }
+	r.Skipped = func(l []podclient.LeftOut) { left = l }
 	_, err = Restore(t.Context(), r)
 	if err != nil {
 		t.Errorf("restore: %v", err)
@@ -51,7 +52,7 @@ func (w *world) roundTrip(t *testing.T, from *mysqld.Server, settings map[string
 	return target, m.LeftOut, left
 }
 
-func whats(left []mysql.LeftOut) []string {
+func whats(left []podclient.LeftOut) []string {
 	var names []string
 	for _, l := range left {
 		names = append(names, l.What)

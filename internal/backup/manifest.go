@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/store"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 )
 
 const (
@@ -85,7 +85,7 @@ type Streams struct {
 	// Definitions is a JSON document of what else there is: views, stored programs, tablespaces and so on.
 	Definitions Stream `json:"definitions"`
 	// LeftOut is what the server held and the backup does not carry, or a restore may not be able to make.
-	LeftOut []mysql.LeftOut `json:"leftOut,omitempty"`
+	LeftOut []podclient.LeftOut `json:"leftOut,omitempty"`
 }
 
 // TableRows is how many rows of a table a dump holds.

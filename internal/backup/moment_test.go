@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 )
 
 // unpacked is what a stream holds, as text.
@@ -164,7 +165,7 @@ func TestPrivilegesOnWhatIsGone(t *testing.T) {
 	target := w.fresh(t)
 	r := w.restore(t, o, target)
 	var skipped []string
-	r.Skipped = func(left []mysql.LeftOut) {
+	r.Skipped = func(left []podclient.LeftOut) {
 		for _, l := range left {
 			skipped = append(skipped, l.What)
 		}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 )
 
 // Errors of a restore that a person is told by name.
@@ -56,9 +57,9 @@ type RestoreOptions struct {
 	NewestVersion string
 	// Then goes on with the server that the backup was loaded into, for a point in time. A recovery that is cut off in it
 	// is taken up again with it.
-	Then func(ctx context.Context, v *mysql.Visit, m Manifest) error
+	Then func(ctx context.Context, v *podclient.Visit, m Manifest) error
 	// Skipped is told of what the server did not take, and is left out.
-	Skipped func([]mysql.LeftOut)
+	Skipped func([]podclient.LeftOut)
 	// Compared is told what was compared.
 	Compared func(Compared)
 }
@@ -121,7 +122,7 @@ func Restore(ctx context.Context, o RestoreOptions) (_ Manifest, err error) {
 }
 
 // begin opens the server. loaded says that it holds the backup already, done that nothing is left to do.
-func (o RestoreOptions) begin(ctx context.Context, v *mysql.Visit) (loaded, done bool, err error) {
+func (o RestoreOptions) begin(ctx context.Context, v *podclient.Visit) (loaded, done bool, err error) {
 	if o.Then != nil {
 		if loaded, err = v.ResumeLoaded(ctx, o.Recovery); err != nil || loaded {
 			return loaded, false, err
@@ -139,14 +140,14 @@ type filler struct {
 	manifest    Manifest
 	accounts    []string
 	definitions definitions
-	loader      *mysql.Loader
+	loader      *podclient.Loader
 	// comparable: the server prints definitions and accounts as the one did that was dumped, because it is of the same series; and
 	// the backup has definitions.
 	comparable bool
 }
 
 // fill loads the accounts, the dump and the definitions, and compares what the server then holds with the backup.
-func (o RestoreOptions) fill(ctx context.Context, v *mysql.Visit, m Manifest) error {
+func (o RestoreOptions) fill(ctx context.Context, v *podclient.Visit, m Manifest) error {
 	f := filler{RestoreOptions: o, manifest: m}
 	if err := f.read(ctx); err != nil {
 		return err
@@ -155,7 +156,7 @@ func (o RestoreOptions) fill(ctx context.Context, v *mysql.Visit, m Manifest) er
 	if err != nil {
 		return err
 	}
-	sameSeries := mysql.SameSeries(m.Version, state.Version)
+	sameSeries := podclient.SameSeries(m.Version, state.Version)
 	f.comparable = sameSeries && m.FormatVersion > formatInDump
 	another, err := o.Target.Connect(ctx)
 	if err != nil {
@@ -212,7 +213,7 @@ func (f *filler) load(ctx context.Context, sameSeries bool) error {
 }
 
 // compare holds the server against the backup. In between it takes away what was there for the load only.
-func (f *filler) compare(ctx context.Context, v *mysql.Visit, left []mysql.LeftOut) (Compared, error) {
+func (f *filler) compare(ctx context.Context, v *podclient.Visit, left []podclient.LeftOut) (Compared, error) {
 	compared, err := Compare(ctx, v, f.manifest)
 	if err != nil {
 		return compared, err
@@ -288,7 +289,7 @@ func (o RestoreOptions) client(ctx context.Context, feed func(io.Writer) error) 
 		arguments = []string{"--no-defaults", "--user=" + o.User, "--socket=" + o.Socket}
 	}
 	cmd := o.Program(ctx, "mysql", append(arguments, "--batch", "--binary-mode", "--max-allowed-packet=1G", "--default-character-set=utf8mb4",
-		"--init-command="+mysql.LoadSettings)...)
+		"--init-command="+podclient.LoadSettings)...)
 	complaints := &tail{}
 	cmd.Stderr, cmd.WaitDelay = complaints, 5*time.Second
 	stdin, err := cmd.StdinPipe()

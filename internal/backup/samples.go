@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 )
 
 const (
@@ -31,7 +31,7 @@ func (d *dump) size(ctx context.Context) (int64, error) {
 		return err
 	})
 	switch {
-	case errors.Is(err, mysql.ErrTooLong) && d.viewer.Usable():
+	case errors.Is(err, podclient.ErrTooLong) && d.viewer.Usable():
 		d.sizes = nil
 	case err != nil:
 		return 0, d.blame(fmt.Errorf("read the tables' sizes: %w", err))
@@ -51,11 +51,11 @@ func (d *dump) samples(ctx context.Context) error {
 		if budget -= t.Bytes; budget < 0 || left <= 0 || !d.viewer.Usable() {
 			break
 		}
-		if !d.tables[mysql.Table{Database: t.Database, Name: t.Name}] {
+		if !d.tables[podclient.Table{Database: t.Database, Name: t.Name}] {
 			continue // it was dropped before the server stood still
 		}
 		sample, err := d.sample(ctx, t, min(left, d.sampleEach))
-		if errors.Is(err, mysql.ErrTableGone) || errors.Is(err, mysql.ErrTooLong) {
+		if errors.Is(err, podclient.ErrTableGone) || errors.Is(err, podclient.ErrTooLong) {
 			continue // if mysqldump has it, it has it from before; if not, compare says so
 		}
 		if err != nil {
@@ -67,7 +67,7 @@ func (d *dump) samples(ctx context.Context) error {
 }
 
 // sample reads one table, for limit at most. One that is counted by then and not summed up has no checksum.
-func (d *dump) sample(ctx context.Context, t mysql.Table, limit time.Duration) (Sample, error) {
+func (d *dump) sample(ctx context.Context, t podclient.Table, limit time.Duration) (Sample, error) {
 	s := Sample{TableRows: TableRows{Database: t.Database, Table: t.Name}}
 	counted := false
 	err := d.viewer.Within(ctx, limit, func(ctx context.Context) (err error) {
@@ -85,7 +85,7 @@ func (d *dump) sample(ctx context.Context, t mysql.Table, limit time.Duration) (
 		s.Checksum = &sum
 		return nil
 	})
-	if counted && errors.Is(err, mysql.ErrTooLong) {
+	if counted && errors.Is(err, podclient.ErrTooLong) {
 		err = nil
 	}
 	return s, err
@@ -93,9 +93,9 @@ func (d *dump) sample(ctx context.Context, t mysql.Table, limit time.Duration) (
 
 // compare holds the dump against what the server said of the same moment: the tables that it held, and the rows of some.
 func (d *dump) compare() error {
-	made := map[mysql.Table]bool{}
+	made := map[podclient.Table]bool{}
 	for _, t := range d.reader.created {
-		made[mysql.Table{Database: t.Database, Name: t.Table}] = true
+		made[podclient.Table{Database: t.Database, Name: t.Table}] = true
 	}
 	for t := range d.tables {
 		if !made[t] {

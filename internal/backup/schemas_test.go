@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/mysqld"
 )
 
@@ -176,7 +176,7 @@ func unhex(t *testing.T, text string) string {
 var escapes = strings.NewReplacer(`\n`, "\n", `\t`, "\t", `\0`, "\x00", `\\`, `\`)
 
 // compareServers returns what differs and was not named.
-func compareServers(t *testing.T, from, target *mysqld.Server, named []mysql.LeftOut) []string {
+func compareServers(t *testing.T, from, target *mysqld.Server, named []podclient.LeftOut) []string {
 	t.Helper()
 	want, got := shown(t, from), shown(t, target)
 	isNamed := map[string]bool{}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/bootstrap"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 )
 
 // ErrServer: the throw-away mysqld did not start, or ended by itself.
@@ -115,8 +116,8 @@ func (s *scratch) failed(what string, err error) error {
 }
 
 // visit connects to the server as its owner.
-func (s *scratch) visit(ctx context.Context) (*mysql.Visit, error) {
-	return mysql.OpenVisit(ctx, mysql.VisitOptions{
+func (s *scratch) visit(ctx context.Context) (*podclient.Visit, error) {
+	return podclient.OpenVisit(ctx, podclient.VisitOptions{
 		Socket: s.socket, User: scratchUser,
 		Options: mysql.Options{DialTimeout: scratchPatience, StatementTimeout: scratchPatience},
 	})

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/store"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 )
 
 // joined is a store in which somebody begins to use a backup the moment its manifest is deleted.
@@ -176,7 +176,7 @@ func TestARestoreUsesItsBackup(t *testing.T) {
 	must(t, err)
 	r := w.restore(t, o, w.fresh(t))
 	looked := false
-	r.Then = func(ctx context.Context, _ *mysql.Visit, _ Manifest) error {
+	r.Then = func(ctx context.Context, _ *podclient.Visit, _ Manifest) error {
 		looked = true
 		if err := o.Place.Unused(ctx, o.Folder, time.Now()); !errors.Is(err, ErrInUse) {
 			t.Errorf("while it is restored: %v", err)

@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/utils/clock"
 
-	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/settings"
 )
 
@@ -41,7 +41,7 @@ type Verified struct {
 	Manifest Manifest
 	Compared
 	// LeftOut is what could not be restored.
-	LeftOut []mysql.LeftOut
+	LeftOut []podclient.LeftOut
 	// Heartbeat is the newest write of the operator's probe in the backup.
 	Heartbeat time.Time
 }
@@ -67,8 +67,8 @@ func Verify(ctx context.Context, o VerifyOptions) (Verified, error) {
 		Place: o.Place, Folder: o.Folder, Recovery: "verification",
 		Target: Member{Name: "throw-away", Connect: server.visit}, User: scratchUser, Socket: server.socket,
 		Program: o.Program, StallTimeout: o.StallTimeout, Progress: o.Progress, Clock: o.Clock,
-		Then:     func(ctx context.Context, v *mysql.Visit, _ Manifest) error { return found.look(ctx, v, o) },
-		Skipped:  func(left []mysql.LeftOut) { found.LeftOut = left },
+		Then:     func(ctx context.Context, v *podclient.Visit, _ Manifest) error { return found.look(ctx, v, o) },
+		Skipped:  func(left []podclient.LeftOut) { found.LeftOut = left },
 		Compared: func(c Compared) { found.Compared = c },
 	})
 	return found, errors.Join(err, server.stop())
@@ -76,7 +76,7 @@ func Verify(ctx context.Context, o VerifyOptions) (Verified, error) {
 
 // look says whether the backup is as young as promised: by a row that the operator wrote, because
 // a replica that stood still gives a backup that is whole, new and of last week.
-func (f *Verified) look(ctx context.Context, v *mysql.Visit, o VerifyOptions) error {
+func (f *Verified) look(ctx context.Context, v *podclient.Visit, o VerifyOptions) error {
 	at, known, err := v.Heartbeat(ctx)
 	switch {
 	case err != nil:

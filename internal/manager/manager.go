@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/probe"
 
 	operatorsv2 "github.com/operator-framework/api/pkg/operators/v2"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -55,7 +56,7 @@ const garbagePercent = 25
 type Operator struct {
 	manager ctrl.Manager
 	pool    *mysql.Pool
-	prober  *mysql.Prober
+	prober  *probe.Prober
 	wake    chan event.GenericEvent
 }
 
@@ -97,7 +98,7 @@ func New(config *rest.Config, o Options) (*Operator, error) {
 		},
 		Wake: op.wake, Metrics: metrics.New(around.Registry),
 	})
-	op.prober = mysql.NewProber(mysql.ProberOptions{
+	op.prober = probe.NewProber(probe.ProberOptions{
 		OnChange: func(uid string) { op.Wake(reconciler.NameOf(uid)) }, Pool: mysql.Options{Dial: around.Dial},
 	})
 	reconciler.Prober = op.prober

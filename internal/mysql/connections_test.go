@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 	"github.com/alx-ke/nairobi-mysql-operator/test/mysqltest"
 )
 
@@ -97,7 +98,7 @@ func TestLimitsOfOthersDoNotCountForUs(t *testing.T) {
 	// A value that the server would change is told by a warning alone.
 	_, err := limited.ApplySettings(ctx, map[string]string{"max_connections": "10000000"}, nil, nil)
 	mysqltest.WantError(t, err, mysql.ErrSettingRefused)
-	v, err := mysql.OpenVisit(ctx, mysql.VisitOptions{Endpoint: mysqltest.EndpointOf(w.Servers[1]), Identity: w.Identity(), User: mysql.OperatorUser, Options: mysql.Options{DialTimeout: time.Minute, StatementTimeout: time.Minute}})
+	v, err := podclient.OpenVisit(ctx, podclient.VisitOptions{Endpoint: mysqltest.EndpointOf(w.Servers[1]), Identity: w.Identity(), User: mysql.OperatorUser, Options: mysql.Options{DialTimeout: time.Minute, StatementTimeout: time.Minute}})
 	mysqltest.Must(t, err)
 	defer v.Close()
 	r, err := v.OpenReplay(ctx)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/probe"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -165,10 +166,10 @@ func TestASecondHandKillsTheFirst(t *testing.T) {
 func TestProbeMovesThePosition(t *testing.T) {
 	w, c, identity := trioOf(t, "orders")
 	changed := make(chan string, 8)
-	prober := mysql.NewProber(mysql.ProberOptions{Pool: mysql.Options{Dial: w.fleet.dial}, OnChange: func(key string) { changed <- key }})
+	prober := probe.NewProber(probe.ProberOptions{Pool: mysql.Options{Dial: w.fleet.dial}, OnChange: func(key string) { changed <- key }})
 	t.Cleanup(prober.Close)
 	host := resources.PrimaryHost(c)
-	prober.Set("key", mysql.Target{Address: hostPort(host + "." + clusterDomain), ServerName: host, Identity: identity})
+	prober.Set("key", probe.Target{Address: hostPort(host + "." + clusterDomain), ServerName: host, Identity: identity})
 	select {
 	case <-changed:
 	case <-time.After(time.Minute):

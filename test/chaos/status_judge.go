@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/probe"
 )
 
 const (
@@ -15,7 +15,7 @@ const (
 	passAllowance = 5 * time.Second
 	// statusAllowance is how long status may claim that writes succeed after the last acknowledged write of the ledger: the probe
 	// may succeed one interval and one time-out later, its success counts for a while, and then the operator publishes it.
-	statusAllowance = mysql.DefaultProbeInterval + mysql.DefaultProbeTimeout + mysql.ProbeFresh + passAllowance
+	statusAllowance = probe.DefaultProbeInterval + probe.DefaultProbeTimeout + probe.ProbeFresh + passAllowance
 	// claimGrace is how long a new claim may precede the first acknowledged write. The probe may be the first to reach a new
 	// primary: a client of the ledger first waits for an answer of the old one, and then for a connection.
 	claimGrace = following + 3*time.Second

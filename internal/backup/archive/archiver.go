@@ -12,6 +12,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/store"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 )
 
 const (
@@ -49,8 +50,8 @@ type Options struct {
 	ClusterUID string
 	Spool      *Spool
 	// Connect opens a session on the primary as the backup pods' account, Stream follows the same server.
-	Connect func(ctx context.Context) (*mysql.Visit, error)
-	Stream  func(ctx context.Context, have gtid.Set) (*mysql.BinlogStream, error)
+	Connect func(ctx context.Context) (*podclient.Visit, error)
+	Stream  func(ctx context.Context, have gtid.Set) (*podclient.BinlogStream, error)
 	// Others gives the cluster's other members, which are asked for what the primary has purged. It may be nil.
 	Others func(ctx context.Context) []Source
 	// Report is told how the archive is, after each change and every few seconds. It must return soon.
@@ -207,7 +208,7 @@ var reasons = []struct {
 }{
 	{store.ErrDenied, "AccessDenied"}, {store.ErrNoBucket, "NoBucket"}, {store.ErrFull, "StoreFull"}, {store.ErrUnavailable, "StoreUnavailable"},
 	{store.ErrOverwrites, "StoreOverwrites"},
-	{ErrNotPrimary, "NoPrimary"}, {mysql.ErrUnreachable, "NoPrimary"}, {errAnother, "NoPrimary"}, {errTaken, "SegmentExists"}, {mysql.ErrPurged, "Purged"}, {errWaiting, "Purged"}, {errForeign, "Purged"}, {errSpoolFull, "SpoolFull"},
+	{ErrNotPrimary, "NoPrimary"}, {mysql.ErrUnreachable, "NoPrimary"}, {errAnother, "NoPrimary"}, {errTaken, "SegmentExists"}, {podclient.ErrPurged, "Purged"}, {errWaiting, "Purged"}, {errForeign, "Purged"}, {errSpoolFull, "SpoolFull"},
 }
 
 func reasonOf(err error) string {

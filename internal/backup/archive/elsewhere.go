@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 )
 
 const (
@@ -32,21 +32,21 @@ var (
 type Source struct {
 	Name string
 	// Connect opens a session on it as the backup pods' account, Stream follows its binary log.
-	Connect func(ctx context.Context) (*mysql.Visit, error)
-	Stream  func(ctx context.Context, have gtid.Set) (*mysql.BinlogStream, error)
+	Connect func(ctx context.Context) (*podclient.Visit, error)
+	Stream  func(ctx context.Context, have gtid.Set) (*podclient.BinlogStream, error)
 }
 
 // from is what a session archives from: the primary, or for a while another member that still has what that one purged.
 type from struct {
 	name, uuid, version string
-	stream              func(ctx context.Context, have gtid.Set) (*mysql.BinlogStream, error)
+	stream              func(ctx context.Context, have gtid.Set) (*podclient.BinlogStream, error)
 	// until is what to read from another member; it is empty for the primary, which is followed for as long as it is one.
 	until gtid.Set
 }
 
 // elsewhere looks for a member that has all of what is missing. It returns nil when there is none, and an error while one
 // that may have it does not answer.
-func (a *Archiver) elsewhere(ctx context.Context, v *mysql.Visit, have, gap gtid.Set, at server) (*from, error) {
+func (a *Archiver) elsewhere(ctx context.Context, v *podclient.Visit, have, gap gtid.Set, at server) (*from, error) {
 	if a.o.Others == nil {
 		return nil, nil //nolint:nilnil // there is no other member
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/store"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 )
 
 const (
@@ -40,7 +40,7 @@ func (a *Archiver) isEnding() bool {
 
 // publish puts what waits into the archive, in order, each segment once the primary has committed all of it: what a server
 // sends before it is acknowledged may never come to be. It ends with an error.
-func (a *Archiver) publish(ctx context.Context, v *mysql.Visit, uuid string, source from) error {
+func (a *Archiver) publish(ctx context.Context, v *podclient.Visit, uuid string, source from) error {
 	ctx, cancel := context.WithCancel(ctx)
 	tidying := newTidier()
 	defer tidying.group.Wait()

@@ -10,7 +10,7 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/binlog"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 )
 
 // errSpoolFull: the spool's volume has no room for a segment.
@@ -28,7 +28,7 @@ type reading struct {
 }
 
 // read writes what a server sends into segments, until something ends it.
-func (a *Archiver) read(ctx context.Context, stream *mysql.BinlogStream, next Header, source from) error {
+func (a *Archiver) read(ctx context.Context, stream *podclient.BinlogStream, next Header, source from) error {
 	r := &reading{a: a, next: next, until: source.until}
 	defer r.abandon()
 	in := &incoming{r: r}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 )
 
 // server is what was seen of the primary.
@@ -29,7 +29,7 @@ type tail struct {
 type breakage struct{ gap, lost string }
 
 // position looks at the primary.
-func (a *Archiver) position(ctx context.Context, v *mysql.Visit) (server, error) {
+func (a *Archiver) position(ctx context.Context, v *podclient.Visit) (server, error) {
 	p, err := v.Position(ctx)
 	if err != nil {
 		return server{}, err
@@ -44,7 +44,7 @@ func (a *Archiver) position(ctx context.Context, v *mysql.Visit) (server, error)
 	return at, err
 }
 
-func seen(p mysql.Position) (server, error) {
+func seen(p podclient.Position) (server, error) {
 	s := server{uuid: p.ServerUUID, version: p.Version, at: p.At}
 	var errExecuted, errPurged error
 	s.executed, errExecuted = gtid.Parse(p.Executed)
@@ -54,7 +54,7 @@ func seen(p mysql.Position) (server, error) {
 
 // resume finds out how the next segment begins after the archive's end, and from which server it is read. What waits in the
 // spool is kept as far as it follows that, and as far as the primary has committed it; the rest is read again.
-func (a *Archiver) resume(ctx context.Context, v *mysql.Visit, archived tail, at server) (Header, from, error) {
+func (a *Archiver) resume(ctx context.Context, v *podclient.Visit, archived tail, at server) (Header, from, error) {
 	primary := from{name: "the primary", uuid: at.uuid, stream: a.o.Stream}
 	head := archived.head
 	next := Header{Number: archived.newest + 1, ClusterUID: a.o.ClusterUID, ServerUUID: at.uuid, Version: at.version}

@@ -13,7 +13,7 @@ import (
 	"github.com/go-mysql-org/go-mysql/replication"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/binlog"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 )
 
 const (
@@ -211,7 +211,7 @@ func (a *applier) use(ctx context.Context, database string) error {
 	}
 	err := a.to.Replay(ctx, "USE `"+strings.ReplaceAll(database, "`", "``")+"`")
 	switch {
-	case mysql.IsUnknownDatabase(err):
+	case podclient.IsUnknownDatabase(err):
 		// A session keeps the name of a default database that another one drops. Its statements name theirs.
 		return nil
 	case err != nil:

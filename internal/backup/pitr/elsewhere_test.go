@@ -11,6 +11,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/archive"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/mysqld"
 )
 
@@ -18,11 +19,11 @@ import (
 func (c *cluster) source(s *mysqld.Server) archive.Source {
 	return archive.Source{
 		Name: s.Name,
-		Connect: func(ctx context.Context) (*mysql.Visit, error) {
-			return mysql.OpenVisit(ctx, c.visit(s, mysql.BackupUser))
+		Connect: func(ctx context.Context) (*podclient.Visit, error) {
+			return podclient.OpenVisit(ctx, c.visit(s, mysql.BackupUser))
 		},
-		Stream: func(ctx context.Context, have gtid.Set) (*mysql.BinlogStream, error) {
-			return mysql.OpenBinlogStream(ctx, c.visit(s, mysql.BackupUser), mysql.Follower{ServerID: 4294967294, UUID: "11111111-2222-3333-4444-555555555555"}, have)
+		Stream: func(ctx context.Context, have gtid.Set) (*podclient.BinlogStream, error) {
+			return podclient.OpenBinlogStream(ctx, c.visit(s, mysql.BackupUser), podclient.Follower{ServerID: 4294967294, UUID: "11111111-2222-3333-4444-555555555555"}, have)
 		},
 	}
 }
@@ -45,7 +46,7 @@ func TestAnotherMemberFillsAGap(t *testing.T) {
 		c.purge()
 	}
 	missed(2)
-	silent := archive.Source{Name: "silent", Connect: func(context.Context) (*mysql.Visit, error) { return nil, mysql.ErrUnreachable }}
+	silent := archive.Source{Name: "silent", Connect: func(context.Context) (*podclient.Visit, error) { return nil, mysql.ErrUnreachable }}
 	asked := 0
 	others := func(list ...archive.Source) func(*archive.Options) {
 		return func(o *archive.Options) {

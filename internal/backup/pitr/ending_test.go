@@ -13,6 +13,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/store"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 )
 
 // refusing is a store that refuses to store for so many times.
@@ -66,7 +67,7 @@ func TestTroubleInTheEndIsPassed(t *testing.T) {
 			ending(o)
 			o.FlushTimeout, o.Folder.Store = patience, bucket
 			connect := o.Connect
-			o.Connect = func(ctx context.Context) (*mysql.Visit, error) {
+			o.Connect = func(ctx context.Context) (*podclient.Visit, error) {
 				if unreachable.Add(-1) >= 0 {
 					return nil, mysql.ErrUnreachable
 				}
@@ -127,7 +128,7 @@ func TestWhatAnotherMemberGaveIsStoredInTheEnd(t *testing.T) {
 		ending(o)
 		other := c.source(c.replica)
 		stream := other.Stream
-		other.Stream = func(ctx context.Context, have gtid.Set) (*mysql.BinlogStream, error) {
+		other.Stream = func(ctx context.Context, have gtid.Set) (*podclient.BinlogStream, error) {
 			streams.Add(1)
 			return stream(ctx, have)
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/store"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 )
 
 // busy writes rows as fast as it can until stop is called.
@@ -270,7 +271,7 @@ func (c *cluster) resumes(plan *Plan, last mark) {
 				loads++
 				return to.Program(ctx, name, arguments...)
 			},
-			Then: func(ctx context.Context, _ *mysql.Visit, _ backup.Manifest) error {
+			Then: func(ctx context.Context, _ *podclient.Visit, _ backup.Manifest) error {
 				return plan.Replay(ctx, target.Connect, func(Progress) {
 					if transactions--; transactions == 0 {
 						cancel(errStopped)

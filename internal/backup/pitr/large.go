@@ -12,7 +12,7 @@ import (
 	"github.com/go-mysql-org/go-mysql/replication"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/binlog"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 )
 
 // ErrTooLarge: a transaction holds an event that no statement can bring to a server.
@@ -91,8 +91,8 @@ func (a *applier) largeRows(ctx context.Context, header binlog.Event, body *binl
 		total += int64(len(table))
 	}
 	const verb, end = "BINLOG '", "'"
-	if length := int64(len(verb)) + base64Length(total) + int64(len(end)); length > mysql.MaxStatement {
-		return fmt.Errorf("%w: it holds a row of %d bytes, which needs a statement of %d, and a server takes %d", ErrTooLarge, header.Size(), length, mysql.MaxStatement)
+	if length := int64(len(verb)) + base64Length(total) + int64(len(end)); length > podclient.MaxStatement {
+		return fmt.Errorf("%w: it holds a row of %d bytes, which needs a statement of %d, and a server takes %d", ErrTooLarge, header.Size(), length, podclient.MaxStatement)
 	}
 	parts = append(parts, strings.NewReader(string(plain)), strings.NewReader(string(begin)), body)
 	err := a.to.ReplayFrom(ctx, io.MultiReader(strings.NewReader(verb), &encoding{r: io.MultiReader(parts...)}, strings.NewReader(end)))

@@ -10,7 +10,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/archive"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/binlog"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 )
 
 // ErrReplay: the server refused a transaction that is replayed.
@@ -29,7 +29,7 @@ type Progress struct {
 // Replay brings a server that holds the plan's backup, as backup.Restore made it ready, to the plan's point. What it has
 // executed already is left out, so that it may be cut off anywhere and run again. connect opens another session as the
 // account that owns the server.
-func (p *Plan) Replay(ctx context.Context, connect func(context.Context) (*mysql.Visit, error), progress func(Progress)) error {
+func (p *Plan) Replay(ctx context.Context, connect func(context.Context) (*podclient.Visit, error), progress func(Progress)) error {
 	v, err := connect(ctx)
 	if err != nil {
 		return err

@@ -21,6 +21,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/store"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/mysqld"
 )
@@ -148,16 +149,16 @@ func (c *cluster) member(s *mysqld.Server) *mysql.Member {
 	return mysql.Open(c.pool, endpoint(s), c.operator)
 }
 
-func (c *cluster) visit(s *mysqld.Server, user string) mysql.VisitOptions {
+func (c *cluster) visit(s *mysqld.Server, user string) podclient.VisitOptions {
 	identity := c.pods
 	if user == mysql.OperatorUser {
 		identity = c.operator
 	}
-	return mysql.VisitOptions{Endpoint: endpoint(s), Identity: identity, User: user, Options: options}
+	return podclient.VisitOptions{Endpoint: endpoint(s), Identity: identity, User: user, Options: options}
 }
 
 func (c *cluster) place(s *mysqld.Server, user string) backup.Member {
-	return backup.Member{Name: s.Name, Host: s.IP(), Connect: func(ctx context.Context) (*mysql.Visit, error) { return mysql.OpenVisit(ctx, c.visit(s, user)) }}
+	return backup.Member{Name: s.Name, Host: s.IP(), Connect: func(ctx context.Context) (*podclient.Visit, error) { return podclient.OpenVisit(ctx, c.visit(s, user)) }}
 }
 
 func sql(t *testing.T, s *mysqld.Server, statements string) string {
@@ -204,11 +205,11 @@ func (c *cluster) archiver(spool string, change func(*archive.Options)) (stop fu
 	must(c.t, err)
 	o := archive.Options{
 		Folder: c.folder, ClusterUID: "uid", Spool: s, Clock: clock.RealClock{}, SegmentAge: 300 * time.Millisecond, FlushTimeout: time.Nanosecond, Log: logs(c.t),
-		Connect: func(ctx context.Context) (*mysql.Visit, error) {
-			return mysql.OpenVisit(ctx, c.visit(c.serving.Load(), mysql.BackupUser))
+		Connect: func(ctx context.Context) (*podclient.Visit, error) {
+			return podclient.OpenVisit(ctx, c.visit(c.serving.Load(), mysql.BackupUser))
 		},
-		Stream: func(ctx context.Context, have gtid.Set) (*mysql.BinlogStream, error) {
-			return mysql.OpenBinlogStream(ctx, c.visit(c.serving.Load(), mysql.BackupUser), mysql.Follower{ServerID: 4294967294, UUID: "11111111-2222-3333-4444-555555555555"}, have)
+		Stream: func(ctx context.Context, have gtid.Set) (*podclient.BinlogStream, error) {
+			return podclient.OpenBinlogStream(ctx, c.visit(c.serving.Load(), mysql.BackupUser), podclient.Follower{ServerID: 4294967294, UUID: "11111111-2222-3333-4444-555555555555"}, have)
 		},
 		Report: func(r archive.Report) {
 			c.mu.Lock()
@@ -276,7 +277,7 @@ func (c *cluster) restore(p *Plan, to *mysqld.Server) error {
 	_, err := backup.Restore(c.t.Context(), backup.RestoreOptions{
 		Place: c.folder.Place, Folder: p.Backup, Recovery: "uid-of-the-new-cluster", Target: target, User: mysql.OperatorUser,
 		Credentials: credentials(c.t, to, c.operator), Program: to.Program, StallTimeout: timeout, Clock: clock.RealClock{},
-		Then: func(ctx context.Context, _ *mysql.Visit, _ backup.Manifest) error {
+		Then: func(ctx context.Context, _ *podclient.Visit, _ backup.Manifest) error {
 			return p.Replay(ctx, target.Connect, nil)
 		},
 	})

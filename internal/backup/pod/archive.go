@@ -18,6 +18,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 )
 
 const (
@@ -60,19 +61,19 @@ func (w *worker) archive(ctx context.Context) error {
 func source(name, host, uid string) archive.Source {
 	return archive.Source{
 		Name: name,
-		Connect: func(ctx context.Context) (*mysql.Visit, error) {
+		Connect: func(ctx context.Context) (*podclient.Visit, error) {
 			o, err := visit(host, mysql.BackupUser)
 			if err != nil {
 				return nil, err
 			}
-			return mysql.OpenVisit(ctx, o)
+			return podclient.OpenVisit(ctx, o)
 		},
-		Stream: func(ctx context.Context, have gtid.Set) (*mysql.BinlogStream, error) {
+		Stream: func(ctx context.Context, have gtid.Set) (*podclient.BinlogStream, error) {
 			o, err := visit(host, mysql.BackupUser)
 			if err != nil {
 				return nil, err
 			}
-			return mysql.OpenBinlogStream(ctx, o, mysql.Follower{ServerID: archiveServerID, UUID: uid}, have)
+			return podclient.OpenBinlogStream(ctx, o, podclient.Follower{ServerID: archiveServerID, UUID: uid}, have)
 		},
 	}
 }

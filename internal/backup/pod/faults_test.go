@@ -34,6 +34,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/store"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 )
 
 // fault answers a request to S3 in its place when it returns true.
@@ -394,8 +395,8 @@ func playPod(file string) int {
 		log:   funcr.New(func(prefix, args string) { fmt.Fprintln(os.Stderr, "the pod:", prefix, args) }, funcr.Options{}),
 		clock: clock.RealClock{}, runner: p.Runner, credentials: p.Credentials,
 		reach: func(name, user string) backup.Member {
-			return backup.Member{Name: name, Host: p.IP, Connect: func(ctx context.Context) (*mysql.Visit, error) {
-				return mysql.OpenVisit(ctx, mysql.VisitOptions{Endpoint: p.Member, Identity: p.Identity, User: user, Options: mysql.Options{DialTimeout: time.Minute, StatementTimeout: time.Minute}})
+			return backup.Member{Name: name, Host: p.IP, Connect: func(ctx context.Context) (*podclient.Visit, error) {
+				return podclient.OpenVisit(ctx, podclient.VisitOptions{Endpoint: p.Member, Identity: p.Identity, User: user, Options: mysql.Options{DialTimeout: time.Minute, StatementTimeout: time.Minute}})
 			}}
 		},
 		program: func(ctx context.Context, name string, arguments ...string) *exec.Cmd {

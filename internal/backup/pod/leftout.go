@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 )
 
 // leftOut says what was left out, with as much of the list as a status takes.
-func leftOut(left []mysql.LeftOut) string {
+func leftOut(left []podclient.LeftOut) string {
 	lines := make([]string, len(left))
 	for i, l := range left {
 		lines[i] = l.String()

@@ -31,6 +31,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/store"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/build"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/mysqld"
@@ -173,8 +174,8 @@ func reach(server *mysqld.Server) func(name, user string) backup.Member {
 		if user == mysql.OperatorUser {
 			identity = operator
 		}
-		return backup.Member{Name: name, Host: server.IP(), Connect: func(ctx context.Context) (*mysql.Visit, error) {
-			return mysql.OpenVisit(ctx, mysql.VisitOptions{Endpoint: endpoint(server), Identity: identity, User: user, Options: mysql.Options{DialTimeout: time.Minute, StatementTimeout: time.Minute}})
+		return backup.Member{Name: name, Host: server.IP(), Connect: func(ctx context.Context) (*podclient.Visit, error) {
+			return podclient.OpenVisit(ctx, podclient.VisitOptions{Endpoint: endpoint(server), Identity: identity, User: user, Options: mysql.Options{DialTimeout: time.Minute, StatementTimeout: time.Minute}})
 		}}
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/store"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 )
 
 // Names of the subcommands.
@@ -213,19 +214,19 @@ func (w *worker) host(name string) string {
 // member is a member as this pod reaches it: by its own DNS name under the headless Service.
 func (w *worker) member(name, user string) backup.Member {
 	host := w.host(name)
-	return backup.Member{Name: name, Host: host, Connect: func(ctx context.Context) (*mysql.Visit, error) {
+	return backup.Member{Name: name, Host: host, Connect: func(ctx context.Context) (*podclient.Visit, error) {
 		o, err := visit(host, user)
 		if err != nil {
 			return nil, err
 		}
-		return mysql.OpenVisit(ctx, o)
+		return podclient.OpenVisit(ctx, o)
 	}}
 }
 
 // visit is how a host is reached, with the pod's identity as it is now.
-func visit(host, user string) (mysql.VisitOptions, error) {
+func visit(host, user string) (podclient.VisitOptions, error) {
 	identity, err := readIdentity()
-	return mysql.VisitOptions{
+	return podclient.VisitOptions{
 		Endpoint: mysql.Endpoint{Key: host, Address: fmt.Sprintf("%s:%d", host, v1alpha1.MySQLPort), ServerName: host},
 		Identity: identity, User: user,
 		Options: mysql.Options{DialTimeout: dialTimeout, StatementTimeout: statementTimeout},
@@ -274,8 +275,8 @@ var reasons = []struct {
 	{backup.ErrMoved, v1alpha1.BackupReasonDumpIncomplete},
 	{backup.ErrCorrupt, v1alpha1.BackupReasonDamaged},
 	{backup.ErrVersion, v1alpha1.BackupReasonWrongVersion},
-	{mysql.ErrNotEmpty, v1alpha1.BackupReasonNotEmpty},
-	{mysql.ErrServes, v1alpha1.BackupReasonNotEmpty},
+	{podclient.ErrNotEmpty, v1alpha1.BackupReasonNotEmpty},
+	{podclient.ErrServes, v1alpha1.BackupReasonNotEmpty},
 	{backup.ErrDiffers, v1alpha1.BackupReasonDiffers},
 	{backup.ErrTooOld, v1alpha1.BackupReasonTooOld},
 	{backup.ErrServer, v1alpha1.BackupReasonServerFailed},

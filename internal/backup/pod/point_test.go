@@ -17,6 +17,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 )
 
 // archived archives the primary while statements run there, each into segments of its own, and returns the last transaction.
@@ -25,7 +26,7 @@ func (s *scene) archived(statements ...string) string {
 	folder := archive.Folder{Place: backup.Place{Store: s.store, Root: backup.RootOf(s.namespace, "orders", "uid")}}
 	spool, err := archive.OpenSpool(s.t.TempDir())
 	must(s.t, err)
-	visit := mysql.VisitOptions{Endpoint: endpoint(primary), Identity: pods, User: mysql.BackupUser, Options: mysql.Options{DialTimeout: time.Minute, StatementTimeout: time.Minute}}
+	visit := podclient.VisitOptions{Endpoint: endpoint(primary), Identity: pods, User: mysql.BackupUser, Options: mysql.Options{DialTimeout: time.Minute, StatementTimeout: time.Minute}}
 	stopped := errors.New("stopped by the test")
 	ctx, cancel := context.WithCancelCause(s.t.Context())
 	ended, begun := make(chan error, 1), make(chan struct{}) // where it begins is clear
@@ -33,10 +34,10 @@ func (s *scene) archived(statements ...string) string {
 	go func() {
 		ended <- archive.New(archive.Options{
 			Folder: folder, ClusterUID: "uid", Spool: spool, Clock: clock.RealClock{}, SegmentAge: 300 * time.Millisecond, Log: logr.Discard(), Report: func(archive.Report) {},
-			Connect: func(ctx context.Context) (*mysql.Visit, error) { return mysql.OpenVisit(ctx, visit) },
-			Stream: func(ctx context.Context, have gtid.Set) (*mysql.BinlogStream, error) {
+			Connect: func(ctx context.Context) (*podclient.Visit, error) { return podclient.OpenVisit(ctx, visit) },
+			Stream: func(ctx context.Context, have gtid.Set) (*podclient.BinlogStream, error) {
 				begins()
-				return mysql.OpenBinlogStream(ctx, visit, mysql.Follower{ServerID: archiveServerID, UUID: "11111111-2222-3333-4444-555555555555"}, have)
+				return podclient.OpenBinlogStream(ctx, visit, podclient.Follower{ServerID: archiveServerID, UUID: "11111111-2222-3333-4444-555555555555"}, have)
 			},
 		}).Run(ctx)
 	}()

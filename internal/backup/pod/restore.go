@@ -18,6 +18,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/store"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 )
 
 // States of a recovery in its report.
@@ -29,7 +30,7 @@ const (
 
 // permanent are the failures of a restore that trying again cannot mend.
 var permanent = []error{
-	backup.ErrVersion, backup.ErrCorrupt, backup.ErrDiffers, backup.ErrTooOld, mysql.ErrNotEmpty, mysql.ErrServes, store.ErrNotFound, store.ErrDenied, store.ErrNoBucket,
+	backup.ErrVersion, backup.ErrCorrupt, backup.ErrDiffers, backup.ErrTooOld, podclient.ErrNotEmpty, podclient.ErrServes, store.ErrNotFound, store.ErrDenied, store.ErrNoBucket,
 	pitr.ErrGap, pitr.ErrBeyond, pitr.ErrBefore, pitr.ErrTooLarge,
 }
 
@@ -63,7 +64,7 @@ func (w *worker) restoreBackup(ctx context.Context) (string, error) {
 	o := backup.RestoreOptions{
 		Place: w.place, Folder: folder, Recovery: w.task.ClusterUID, Target: target, User: mysql.OperatorUser,
 		Credentials: w.credentials, Program: w.program, StallTimeout: w.task.StallTimeout, Clock: w.clock,
-		Skipped: func(left []mysql.LeftOut) {
+		Skipped: func(left []podclient.LeftOut) {
 			w.skipped = leftOut(left)
 			// At once: what follows may be cut off, and the pod that goes on does not come by here.
 			_ = w.tell(ctx, stateRunning, "", "the backup is loaded; "+w.skipped)
@@ -83,7 +84,7 @@ func (w *worker) restoreBackup(ctx context.Context) (string, error) {
 	}
 	if plan != nil {
 		o.NewestVersion = plan.Version
-		o.Then = func(ctx context.Context, _ *mysql.Visit, _ backup.Manifest) error {
+		o.Then = func(ctx context.Context, _ *podclient.Visit, _ backup.Manifest) error {
 			return plan.Replay(ctx, target.Connect, func(p pitr.Progress) {
 				tell(fmt.Sprintf("restored %s; replaying the binary log: %d of %d segments, at %s", what, p.Segments, p.Of, p.GTID))
 			})

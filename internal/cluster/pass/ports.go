@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/probe"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -32,7 +33,7 @@ type Ports struct {
 	Reader client.Reader
 	Clouds Clouds
 	SQL    *mysql.Pool
-	Prober *mysql.Prober
+	Prober *probe.Prober
 	Events events.EventRecorder
 	Clock  clock.PassiveClock
 	Config Config

@@ -8,7 +8,7 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/probe"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 )
 
@@ -56,7 +56,7 @@ func (r *Publisher) aimProbe(s *pass.Pass) {
 		return
 	}
 	host := resources.PrimaryHost(s.Cluster)
-	target := mysql.Target{ServerName: host, Identity: s.Keys.Identity}
+	target := probe.Target{ServerName: host, Identity: s.Keys.Identity}
 	if r.Config.ProbeThroughService && !s.Keys.Leaving {
 		target.Address = net.JoinHostPort(host+"."+r.Config.ClusterDomain, strconv.Itoa(v1alpha1.MySQLPort))
 	} else if m := s.Observed.Members[s.Plan.Primary]; m != nil && m.CurrentInstance() != nil {

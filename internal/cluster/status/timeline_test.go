@@ -15,7 +15,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/metrics"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/probe"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
@@ -87,7 +87,7 @@ func TestThePrimaryOpenedAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			recorder, registry := events.NewFakeRecorder(9), prometheus.NewRegistry()
-			prober := mysql.NewProber(mysql.ProberOptions{})
+			prober := probe.NewProber(probe.ProberOptions{})
 			defer prober.Close()
 			r := &Reporter{Ports: &pass.Ports{Clock: clocktesting.NewFakePassiveClock(began), Events: recorder, Metrics: metrics.New(registry), Prober: prober}}
 			s := &pass.Pass{Cluster: &v1alpha1.MySQLCluster{}, Cache: &pass.Cache{}, Planned: true}

@@ -11,14 +11,14 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/probe"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
 // firstProbe is how long Available may stay True in a process that has not probed yet: the time to find the primary, and for one probe
 // to end.
-const firstProbe = mysql.ProbeFresh + mysql.DefaultProbeTimeout
+const firstProbe = probe.ProbeFresh + probe.DefaultProbeTimeout
 
 // evidence is everything that the conditions Available and Degraded follow from.
 type evidence struct {
@@ -29,7 +29,7 @@ type evidence struct {
 	service string
 	// primary takes writes; empty for none. waiting says what it waits for.
 	primary, waiting string
-	probe            mysql.ProbeResult
+	probe            probe.ProbeResult
 	// since is when this process began to watch the cluster, due when a write should have succeeded and none has since; see
 	// trackWrites.
 	since, due time.Time
@@ -71,7 +71,7 @@ func (e evidence) available() metav1.Condition {
 		return is(metav1.ConditionFalse, v1alpha1.ReasonDeleting, "the cluster is being deleted; the operator no longer checks whether it takes writes")
 	case e.hibernates:
 		return is(metav1.ConditionFalse, v1alpha1.ReasonHibernated, "the cluster hibernates; set spec.hibernate to false to wake it")
-	case e.probe.Probed && e.now.Sub(e.probe.LastSuccess) <= mysql.ProbeFresh:
+	case e.probe.Probed && e.now.Sub(e.probe.LastSuccess) <= probe.ProbeFresh:
 		return is(metav1.ConditionTrue, v1alpha1.ReasonWriteSucceeded, "a write through the primary Service succeeds")
 	case e.planned && e.primary == "":
 		return is(metav1.ConditionFalse, v1alpha1.ReasonNoPrimary, e.noPrimary())
@@ -109,7 +109,7 @@ func (e evidence) outage(available metav1.Condition) *topology.Finding {
 	said := func(f topology.Finding) bool {
 		return v1alpha1.SeverityOf(f.Reason) <= v1alpha1.SeverityWrites && f.Reason != v1alpha1.ReasonCommitsUncovered // which says nothing of writes
 	}
-	if available.Status != metav1.ConditionFalse || e.due.IsZero() || e.now.Sub(e.due) <= mysql.ProbeFresh || slices.ContainsFunc(e.problems, said) {
+	if available.Status != metav1.ConditionFalse || e.due.IsZero() || e.now.Sub(e.due) <= probe.ProbeFresh || slices.ContainsFunc(e.problems, said) {
 		return nil
 	}
 	if available.Reason == v1alpha1.ReasonNoPrimary {
@@ -124,7 +124,7 @@ func (e evidence) counts(v verdict) time.Duration {
 	if v.available.Status != metav1.ConditionFalse || e.due.IsZero() {
 		return 0
 	}
-	return max(0, e.due.Add(mysql.ProbeFresh).Sub(e.now)+time.Millisecond)
+	return max(0, e.due.Add(probe.ProbeFresh).Sub(e.now)+time.Millisecond)
 }
 
 // evidence gathers what a pass knows when it ends.

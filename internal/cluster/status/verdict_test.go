@@ -11,7 +11,7 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/probe"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
@@ -40,11 +40,11 @@ func TestCombineFindings(t *testing.T) {
 func TestVerdicts(t *testing.T) {
 	now := time.Date(2026, 11, 26, 14, 2, 30, 0, time.UTC)
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }
-	succeeded := func(d time.Duration) mysql.ProbeResult {
-		return mysql.ProbeResult{Probed: true, LastSuccess: ago(d)}
+	succeeded := func(d time.Duration) probe.ProbeResult {
+		return probe.ProbeResult{Probed: true, LastSuccess: ago(d)}
 	}
-	failed := func(d time.Duration) mysql.ProbeResult {
-		return mysql.ProbeResult{Probed: true, LastSuccess: ago(d), Err: "i/o timeout"}
+	failed := func(d time.Duration) probe.ProbeResult {
+		return probe.ProbeResult{Probed: true, LastSuccess: ago(d), Err: "i/o timeout"}
 	}
 	before := func(status metav1.ConditionStatus, reason string) *metav1.Condition {
 		return &metav1.Condition{Status: status, Reason: reason, Message: "as before"}
@@ -122,7 +122,7 @@ func TestStatusNeverSaysWellWhileWritesFail(t *testing.T) {
 	}
 	befores := []metav1.ConditionStatus{"", metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown}
 	reasons := []string{"", v1alpha1.ReasonPromotionNotProven, v1alpha1.ReasonAcknowledgementsMissing, v1alpha1.ReasonMemberMissing, v1alpha1.ReasonNotPermitted}
-	ages := []time.Duration{mysql.ProbeFresh + time.Millisecond, firstProbe + time.Second, time.Hour}
+	ages := []time.Duration{probe.ProbeFresh + time.Millisecond, firstProbe + time.Second, time.Hour}
 	vary(2, func(e *evidence, i int) { e.planned = i == 1 })
 	vary(2, func(e *evidence, i int) { e.primary = []string{"", "orders-0"}[i] })
 	vary(len(befores), func(e *evidence, i int) {
@@ -137,8 +137,8 @@ func TestStatusNeverSaysWellWhileWritesFail(t *testing.T) {
 	})
 	vary(len(ages), func(e *evidence, i int) { e.since, e.due = now.Add(-ages[i]), now.Add(-ages[i]) })
 	vary(2, func(e *evidence, i int) {
-		if e.probe = (mysql.ProbeResult{}); i == 1 {
-			e.probe = mysql.ProbeResult{Probed: true, LastSuccess: e.due}
+		if e.probe = (probe.ProbeResult{}); i == 1 {
+			e.probe = probe.ProbeResult{Probed: true, LastSuccess: e.due}
 		}
 	})
 	for _, e := range all {
@@ -183,7 +183,7 @@ func TestWritesAreDue(t *testing.T) {
 			s.SetRecords(topology.Records{})
 		}, long, false},
 	} {
-		prober := mysql.NewProber(mysql.ProberOptions{})
+		prober := probe.NewProber(probe.ProberOptions{})
 		r := &Reporter{Ports: &pass.Ports{Clock: clocktesting.NewFakePassiveClock(now), Prober: prober}}
 		s := &pass.Pass{Cluster: &v1alpha1.MySQLCluster{}, Cache: &pass.Cache{Told: pass.ToldCache{Writes: row.writes}}, Planned: true}
 		s.SetRecords(established)

@@ -1,4 +1,4 @@
-package mysql_test
+package probe_test
 
 import (
 	"strings"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/probe"
 	"github.com/alx-ke/nairobi-mysql-operator/test/mysqltest"
 )
 
@@ -14,9 +15,9 @@ import (
 func TestProberTellsOfChangedSettings(t *testing.T) {
 	w, m := mysqltest.Settle(t, mysqltest.NewPool(t, nil))
 	var told atomic.Int64
-	p := mysql.NewProber(mysql.ProberOptions{Interval: 200 * time.Millisecond, Timeout: 5 * time.Second, OnChange: func(string) { told.Add(1) }})
+	p := probe.NewProber(probe.ProberOptions{Interval: 200 * time.Millisecond, Timeout: 5 * time.Second, OnChange: func(string) { told.Add(1) }})
 	defer p.Close()
-	p.Set("uid", mysql.Target{Address: w.Servers[0].Address(), ServerName: w.Servers[0].DNSName(), Identity: w.Identity()})
+	p.Set("uid", probe.Target{Address: w.Servers[0].Address(), ServerName: w.Servers[0].DNSName(), Identity: w.Identity()})
 	mysqltest.WaitFor(t, "writes succeed", func() bool { return !p.Status("uid").LastSuccess.IsZero() && p.Status("uid").Err == "" })
 	db := mysqltest.Root(t, w.Servers[0])
 	for _, row := range []struct{ change, back, refusal string }{
@@ -60,11 +61,11 @@ func TestProberDoesWithoutThePlugin(t *testing.T) {
 		mysqltest.Must(t, replica.StopIOThread(ctx))
 	}
 	var told atomic.Int64
-	p := mysql.NewProber(mysql.ProberOptions{Interval: 200 * time.Millisecond, Timeout: 5 * time.Second, OnChange: func(string) { told.Add(1) }})
+	p := probe.NewProber(probe.ProberOptions{Interval: 200 * time.Millisecond, Timeout: 5 * time.Second, OnChange: func(string) { told.Add(1) }})
 	defer p.Close()
 	db := mysqltest.Root(t, w.Servers[0])
 	mysqltest.Exec(t, db, "SET GLOBAL rpl_semi_sync_source_enabled = OFF")
-	p.Set("uid", mysql.Target{Address: w.Servers[0].Address(), ServerName: w.Servers[0].DNSName(), Identity: w.Identity()})
+	p.Set("uid", probe.Target{Address: w.Servers[0].Address(), ServerName: w.Servers[0].DNSName(), Identity: w.Identity()})
 	mysqltest.WaitFor(t, "writes succeed", func() bool { return !p.Status("uid").LastSuccess.IsZero() })
 	before := told.Load()
 	mysqltest.Exec(t, db, "UNINSTALL PLUGIN rpl_semi_sync_source")

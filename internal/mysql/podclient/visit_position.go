@@ -1,9 +1,11 @@
-package mysql
+package podclient
 
 import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 )
 
 // Position is how far a server's history goes.
@@ -27,7 +29,7 @@ func (v *Visit) Position(ctx context.Context) (Position, error) {
 		return p, fmt.Errorf("read the server's position: %w", err)
 	}
 	var err error
-	p.Executed, p.Purged, p.Writable = Compact(p.Executed), Compact(p.Purged), !readOnly
+	p.Executed, p.Purged, p.Writable = mysql.Compact(p.Executed), mysql.Compact(p.Purged), !readOnly
 	if p.At, err = time.Parse(time.RFC3339Nano, at); err != nil {
 		return p, fmt.Errorf("read the server's clock: %w", err)
 	}

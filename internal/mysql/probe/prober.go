@@ -1,4 +1,4 @@
-package mysql
+package probe
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"k8s.io/utils/clock"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 )
 
 const (
@@ -29,7 +31,7 @@ const (
 type Target struct {
 	// Address is host:port; ServerName is what the certificate there must carry.
 	Address, ServerName string
-	Identity            Identity
+	Identity            mysql.Identity
 }
 
 // ProbeResult is what is known of a cluster's writes.
@@ -52,14 +54,14 @@ type ProberOptions struct {
 	// heartbeat). It must not block.
 	OnChange func(key string)
 	// Pool are the options for connections: dial and statement time-outs, Dial.
-	Pool Options
+	Pool mysql.Options
 }
 
 // Prober writes to each cluster once in an interval and remembers how that went. It never has more than one connection,
 // nor more than one write under way, for each cluster, also while writes hang (fact 2).
 type Prober struct {
 	options ProberOptions
-	pool    *Pool
+	pool    *mysql.Pool
 
 	mu     sync.Mutex
 	probes map[string]*probe
@@ -124,7 +126,7 @@ func NewProber(o ProberOptions) *Prober {
 	}
 	o.Pool.StatementTimeout = o.Timeout
 	o.Pool.ChangeTimeout = o.Timeout
-	return &Prober{options: o, pool: NewPool(o.Pool), probes: map[string]*probe{}, jobs: make(chan *probe), done: make(chan struct{})}
+	return &Prober{options: o, pool: mysql.NewPool(o.Pool), probes: map[string]*probe{}, jobs: make(chan *probe), done: make(chan struct{})}
 }
 
 // Set says where the cluster key takes writes, and begins to probe it. Calling it again with the same target is free.
@@ -322,12 +324,12 @@ func (p *Prober) write(ctx context.Context, b *probe) (settings uint32, err erro
 	b.mu.Lock()
 	target := b.target
 	b.mu.Unlock()
-	h := p.pool.Handle(Endpoint{Key: b.poolKey, Address: target.Address, ServerName: target.ServerName}, target.Identity)
+	h := p.pool.Handle(mysql.Endpoint{Key: b.poolKey, Address: target.Address, ServerName: target.ServerName}, target.Identity)
 	var found beatFacts
-	err = h.Keep(ctx, func(s *Session) error {
+	err = h.Keep(ctx, func(s *mysql.Session) error {
 		b.plain = time.Time{}
 		return b.greet(ctx, s)
-	}, func(s *Session) (err error) {
+	}, func(s *mysql.Session) (err error) {
 		found, err = b.beat(ctx, s)
 		if s.TimedOut() {
 			b.abandoned.server, b.abandoned.id = b.server, s.ID()
@@ -342,7 +344,7 @@ func (p *Prober) write(ctx context.Context, b *probe) (settings uint32, err erro
 
 // greet prepares a fresh connection. It refuses while an earlier write of ours still waits on the same server: its commit
 // cannot be ended and holds the row's lock (facts 1, 2), and more of them would only pile up.
-func (b *probe) greet(ctx context.Context, s *Session) error {
+func (b *probe) greet(ctx context.Context, s *mysql.Session) error {
 	var waiting bool
 	err := s.Row(ctx, "SELECT @@server_uuid, EXISTS(SELECT 1 FROM performance_schema.processlist WHERE ID = ? AND INFO LIKE 'INSERT INTO nairobi_mysql.heartbeat%')",
 		[]any{b.abandoned.id}, &b.server, &waiting)
@@ -350,7 +352,7 @@ func (b *probe) greet(ctx context.Context, s *Session) error {
 		return err
 	}
 	if waiting && b.abandoned.server == b.server {
-		return fmt.Errorf("an earlier write is not answered yet: %w", ErrCommitsPending)
+		return fmt.Errorf("an earlier write is not answered yet: %w", mysql.ErrCommitsPending)
 	}
 	return s.Change(ctx, "probe/lock-wait", "SET SESSION innodb_lock_wait_timeout = 1")
 }

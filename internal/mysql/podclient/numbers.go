@@ -1,4 +1,4 @@
-package mysql
+package podclient
 
 // Numbers of server errors that decide something here.
 // Source: MySQL Server Error Message Reference, 9.x.

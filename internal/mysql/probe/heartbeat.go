@@ -1,10 +1,12 @@
-package mysql
+package probe
 
 import (
 	"context"
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 )
 
 // heartbeat is the write of the prober. It goes through the binary log and waits for acknowledgements like a client's. In the same
@@ -39,13 +41,13 @@ var refusedBy = []string{"read_only", "offline_mode", "transaction_read_only"}
 
 // beat writes one heartbeat. A server without one of the variables, whose semi-sync plug-in was uninstalled, is written to all the
 // same.
-func (b *probe) beat(ctx context.Context, s *Session) (beatFacts, error) {
+func (b *probe) beat(ctx context.Context, s *mysql.Session) (beatFacts, error) {
 	query, plain := heartbeat, s.Options().Clock.Now().Before(b.plain)
 	if plain {
 		query = plainHeartbeat
 	}
 	result, err := s.Exec(ctx, s.Options().ChangeTimeout, "probe/write", query)
-	if !plain && IsServerError(err, erUnknownSystemVariable) {
+	if !plain && mysql.IsServerError(err, erUnknownSystemVariable) {
 		b.plain = s.Options().Clock.Now().Add(plainFor)
 		return b.beat(ctx, s)
 	}
@@ -67,5 +69,5 @@ func (f beatFacts) refusal() error {
 	if len(on) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: %s is ON", ErrClientsRefused, strings.Join(on, ", "))
+	return fmt.Errorf("%w: %s is ON", mysql.ErrClientsRefused, strings.Join(on, ", "))
 }

@@ -1,4 +1,4 @@
-package mysql_test
+package probe_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/probe"
 	"github.com/alx-ke/nairobi-mysql-operator/test/mysqltest"
 )
 
@@ -17,12 +18,12 @@ func TestProber(t *testing.T) {
 	w, m := mysqltest.Settle(t, mysqltest.NewPool(t, nil))
 	ctx := t.Context()
 	var mu sync.Mutex
-	var p *mysql.Prober
-	var told []mysql.ProbeResult // as it was whenever somebody was told
+	var p *probe.Prober
+	var told []probe.ProbeResult // as it was whenever somebody was told
 	var at []time.Time
 	var dialled atomic.Int64
 	// Of a write that hangs nothing is told before half a second. One that is slow for want of a processor may be told, too.
-	p = mysql.NewProber(mysql.ProberOptions{Interval: 200 * time.Millisecond, Timeout: time.Second, OnChange: func(key string) {
+	p = probe.NewProber(probe.ProberOptions{Interval: 200 * time.Millisecond, Timeout: time.Second, OnChange: func(key string) {
 		mu.Lock()
 		defer mu.Unlock()
 		told, at = append(told, p.Status("uid")), append(at, time.Now())
@@ -39,16 +40,16 @@ func TestProber(t *testing.T) {
 	soFresh := func(n int) time.Duration { mu.Lock(); defer mu.Unlock(); return at[n].Sub(told[n].LastSuccess) }
 	failing := func() bool {
 		r := p.Status("uid")
-		return r.Err != "" && time.Since(r.LastSuccess) > mysql.ProbeFresh
+		return r.Err != "" && time.Since(r.LastSuccess) > probe.ProbeFresh
 	}
 	succeeding := func() bool {
 		r := p.Status("uid")
-		return r.Err == "" && time.Since(r.LastSuccess) <= mysql.ProbeFresh
+		return r.Err == "" && time.Since(r.LastSuccess) <= probe.ProbeFresh
 	}
 	if p.Status("uid").Probed {
 		t.Error("probed before it was set")
 	}
-	target := mysql.Target{Address: w.Servers[0].Address(), ServerName: w.Servers[0].DNSName(), Identity: w.Identity()}
+	target := probe.Target{Address: w.Servers[0].Address(), ServerName: w.Servers[0].DNSName(), Identity: w.Identity()}
 	p.Set("uid", target)
 	p.Set("uid", target)
 	mysqltest.WaitFor(t, "a success of which somebody is told", func() bool { return succeeding() && times() > 0 })
@@ -57,11 +58,11 @@ func TestProber(t *testing.T) {
 	mysqltest.Must(t, m[1].StopIOThread(ctx))
 	mysqltest.Must(t, m[2].StopIOThread(ctx))
 	mysqltest.WaitFor(t, "a suspicion", func() bool { return times() > before })
-	if since := soFresh(before); since > mysql.ProbeFresh {
+	if since := soFresh(before); since > probe.ProbeFresh {
 		t.Errorf("told only %s after the last success", since)
 	}
 	mysqltest.WaitFor(t, "writes fail", failing)
-	mysqltest.WaitFor(t, "somebody is told that writes cease to succeed", func() bool { return soFresh(times()-1) > mysql.ProbeFresh })
+	mysqltest.WaitFor(t, "somebody is told that writes cease to succeed", func() bool { return soFresh(times()-1) > probe.ProbeFresh })
 	mysqltest.WaitFor(t, "a commit of the prober waits", func() bool { return m[0].Observe(ctx).PendingCommits > 0 })
 	tries := dialled.Load()
 	mysqltest.WaitFor(t, "more tries of the prober", func() bool { return dialled.Load() >= tries+10 })

@@ -1,4 +1,4 @@
-package mysql
+package podclient
 
 import (
 	"context"
@@ -7,41 +7,43 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 )
 
 // Visit is one connection of a pod that backs a member up or restores into one. It is used by one goroutine at a time
 // and takes no part in what the operator does: it never holds the operator's lock. Close it.
 type Visit struct {
 	o    VisitOptions
-	pool *Pool
-	s    *Session
+	pool *mysql.Pool
+	s    *mysql.Session
 }
 
 // VisitOptions say whom a pod visits, and as whom.
 type VisitOptions struct {
-	Endpoint Endpoint
-	Identity Identity
+	Endpoint mysql.Endpoint
+	Identity mysql.Identity
 	// User is BackupUser or OperatorUser, or whoever a throw-away server knows.
 	User string
 	// Socket is the server's socket, for a throw-away server that this process started. Endpoint and Identity are not
 	// looked at then.
 	Socket string
 	// Options are those of the pool; its User is not looked at.
-	Options Options
+	Options mysql.Options
 }
 
 // OpenVisit connects over verified TLS, or over a socket of this process's own. Its error wraps ErrUnreachable.
 func OpenVisit(ctx context.Context, o VisitOptions) (*Visit, error) {
 	o.Options.User = o.User
-	pool := NewPool(o.Options)
-	dial := (*Handle).Dial
+	pool := mysql.NewPool(o.Options)
+	dial := (*mysql.Handle).Dial
 	if o.Socket != "" {
-		dial, o.Endpoint = (*Handle).DialSocket, Endpoint{Key: o.Socket, Address: o.Socket, ServerName: o.Socket}
+		dial, o.Endpoint = (*mysql.Handle).DialSocket, mysql.Endpoint{Key: o.Socket, Address: o.Socket, ServerName: o.Socket}
 	}
 	s, err := dial(pool.Handle(o.Endpoint, o.Identity), ctx)
 	if err != nil {
 		pool.Close()
-		return nil, fmt.Errorf("connect to %s: %w", o.Endpoint.ServerName, Unreachable(err))
+		return nil, fmt.Errorf("connect to %s: %w", o.Endpoint.ServerName, mysql.Unreachable(err))
 	}
 	return &Visit{o: o, pool: pool, s: s}, nil
 }
@@ -76,13 +78,13 @@ func (v *Visit) State(ctx context.Context) (ServerState, error) {
 		&state.ServerUUID, &state.Version, &readOnly, &state.Executed, &state.Purged); err != nil {
 		return state, fmt.Errorf("read the server's state: %w", err)
 	}
-	state.Executed, state.Purged, state.Writable = Compact(state.Executed), Compact(state.Purged), !readOnly
-	replication, err := ReplicationStatus(ctx, v.s)
+	state.Executed, state.Purged, state.Writable = mysql.Compact(state.Executed), mysql.Compact(state.Purged), !readOnly
+	replication, err := mysql.ReplicationStatus(ctx, v.s)
 	if err != nil {
 		return state, fmt.Errorf("read the state of replication: %w", err)
 	}
 	if r := replication; r != nil {
-		state.Following = r.IOState == IOOn && r.SQLRunning
+		state.Following = r.IOState == mysql.IOOn && r.SQLRunning
 		if r.LagSeconds != nil {
 			state.Lag, state.LagKnown = time.Duration(*r.LagSeconds*float64(time.Second)), true
 		}
@@ -193,15 +195,15 @@ func (v *Visit) Checksum(ctx context.Context, t Table) (uint64, error) {
 	return sum.V, nil
 }
 
-func (t Table) quoted() string { return QuoteName(t.Database) + "." + QuoteName(t.Name) }
+func (t Table) quoted() string { return mysql.QuoteName(t.Database) + "." + mysql.QuoteName(t.Name) }
 
 // long reads one row without a time-out of its own.
 func (v *Visit) long(ctx context.Context, query string, into ...any) error {
 	err := v.s.LongRow(ctx, query, into...)
-	if IsServerError(err, ErNoSuchTable, erTableDefChanged) {
+	if mysql.IsServerError(err, mysql.ErNoSuchTable, erTableDefChanged) {
 		err = fmt.Errorf("%w: %w", ErrTableGone, err)
 	}
-	if IsServerError(err, ErLockWaitTimeout) {
+	if mysql.IsServerError(err, mysql.ErLockWaitTimeout) {
 		err = fmt.Errorf("%w: %w", ErrTooLong, err)
 	}
 	return err
@@ -216,7 +218,7 @@ func (v *Visit) exec(ctx context.Context, query string, args ...any) error {
 func (v *Visit) Heartbeat(ctx context.Context) (time.Time, bool, error) {
 	var at sql.Null[string]
 	err := v.s.Row(ctx, "SELECT DATE_FORMAT(MAX(at), '%Y-%m-%dT%H:%i:%s.%fZ') FROM nairobi_mysql.heartbeat", nil, &at)
-	if IsServerError(err, ErNoSuchTable, ErBadDatabase) || err == nil && !at.Valid {
+	if mysql.IsServerError(err, mysql.ErNoSuchTable, mysql.ErBadDatabase) || err == nil && !at.Valid {
 		return time.Time{}, false, nil
 	}
 	if err != nil {

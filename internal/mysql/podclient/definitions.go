@@ -1,4 +1,4 @@
-package mysql
+package podclient
 
 import (
 	"cmp"
@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 )
 
 // Definitions are what a server holds beside its tables, their rows and its accounts.
@@ -102,7 +104,7 @@ func (p Program) Title() string {
 	return strings.ToLower(string(p.Kind)) + " " + p.Database + "." + p.Name
 }
 
-func (p Program) quoted() string { return QuoteName(p.Database) + "." + QuoteName(p.Name) }
+func (p Program) quoted() string { return mysql.QuoteName(p.Database) + "." + mysql.QuoteName(p.Name) }
 
 // SQLText is the text of a statement in some character set. It is written to JSON as a string where it is UTF-8, so that people can
 // read it.

@@ -1,4 +1,4 @@
-package mysql
+package podclient
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 )
 
 const (
@@ -43,9 +45,9 @@ func (v *Visit) Freeze(ctx context.Context, serving bool, asking func()) error {
 		if err == nil {
 			return nil
 		}
-		if !IsServerError(err, ErLockWaitTimeout) || attempt == freezeAttempts {
-			if IsServerError(err, ErLockWaitTimeout) {
-				err = errors.Join(ErrBlocked, err)
+		if !mysql.IsServerError(err, mysql.ErLockWaitTimeout) || attempt == freezeAttempts {
+			if mysql.IsServerError(err, mysql.ErLockWaitTimeout) {
+				err = errors.Join(mysql.ErrBlocked, err)
 			}
 			return fmt.Errorf("lock the server for a moment: %w", err)
 		}
@@ -63,7 +65,7 @@ func (v *Visit) Prepared(ctx context.Context) (int, error) {
 	count := 0
 	err := v.s.Rows(ctx, "XA RECOVER", nil, func(*sql.Rows) error { count++; return nil })
 	switch {
-	case IsServerError(err, erXARMError):
+	case mysql.IsServerError(err, erXARMError):
 		return 0, errors.New("look for prepared transactions: the account may not, which the operator mends within ten minutes (XA_RECOVER_ADMIN)")
 	case err != nil:
 		return 0, fmt.Errorf("look for prepared transactions: %w", err)

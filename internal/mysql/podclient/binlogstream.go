@@ -1,4 +1,4 @@
-package mysql
+package podclient
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 )
 
 const (
@@ -48,7 +49,7 @@ func OpenBinlogStream(ctx context.Context, o VisitOptions, who Follower, have gt
 	s := &BinlogStream{conn: link}
 	if err := s.begin(who, have); err != nil {
 		s.Close()
-		return nil, fmt.Errorf("follow the binary log of %s: %w", o.Endpoint.ServerName, Unreachable(err))
+		return nil, fmt.Errorf("follow the binary log of %s: %w", o.Endpoint.ServerName, mysql.Unreachable(err))
 	}
 	return s, nil
 }
@@ -56,7 +57,7 @@ func OpenBinlogStream(ctx context.Context, o VisitOptions, who Follower, have gt
 // packets opens a connection on which packets are read and written as they are. What is done on it must be over before
 // DialTimeout, unless its deadline is moved.
 func packets(ctx context.Context, o VisitOptions) (*goclient.Conn, error) {
-	config, err := ClientTLS(o.Endpoint, o.Identity)
+	config, err := mysql.ClientTLS(o.Endpoint, o.Identity)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +81,7 @@ func packets(ctx context.Context, o VisitOptions) (*goclient.Conn, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, Unreachable(err)
+		return nil, mysql.Unreachable(err)
 	}
 	return link, nil
 }
@@ -147,7 +148,7 @@ func (s *BinlogStream) Next(ctx context.Context, to io.Writer) error {
 	case p.failure != nil:
 		return p.failure
 	case err != nil:
-		return fmt.Errorf("read the binary log: %w", Unreachable(err))
+		return fmt.Errorf("read the binary log: %w", mysql.Unreachable(err))
 	case p.kind == gomysql.OK_HEADER && p.begun:
 		return nil
 	case p.kind == gomysql.ERR_HEADER && p.begun:
@@ -158,7 +159,7 @@ func (s *BinlogStream) Next(ctx context.Context, to io.Writer) error {
 		}
 		return fmt.Errorf("read the binary log: %w", err)
 	}
-	return fmt.Errorf("read the binary log: %w: the server ended the stream", ErrUnreachable)
+	return fmt.Errorf("read the binary log: %w: the server ended the stream", mysql.ErrUnreachable)
 }
 
 // heard gives the source its time again: a large event takes longer.

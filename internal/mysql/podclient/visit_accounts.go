@@ -1,4 +1,4 @@
-package mysql
+package podclient
 
 import (
 	"context"
@@ -7,13 +7,15 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 )
 
 // reservedAccounts are those that every cluster makes itself, and that must not come from another: they are bound to its
 // own certificate authority. Of ours these are exactly three, with every host: MySQL would take one with a host of its own
 // for the operator's. What else begins with nairobi_ is somebody's. MySQL's own are exactly three at localhost. Anonymous accounts are
 // in LeftOut.
-const reservedAccounts = "NOT (Host = 'localhost' AND User IN ('mysql.sys', 'mysql.session', 'mysql.infoschema')) AND User NOT IN ('" + OperatorUser + "', '" + ReplicationUser + "', '" + BackupUser + "') AND NOT (User = 'root' AND Host = 'localhost') AND User <> ''"
+const reservedAccounts = "NOT (Host = 'localhost' AND User IN ('mysql.sys', 'mysql.session', 'mysql.infoschema')) AND User NOT IN ('" + mysql.OperatorUser + "', '" + mysql.ReplicationUser + "', '" + mysql.BackupUser + "') AND NOT (User = 'root' AND Host = 'localhost') AND User <> ''"
 
 const (
 	// createUser begins the statement that makes an account.
@@ -73,19 +75,19 @@ func (v *Visit) Accounts(ctx context.Context) ([]string, error) {
 func (v *Visit) besideCreate(ctx context.Context) ([]string, error) {
 	statements := []string{"DELETE FROM mysql.password_history WHERE " + reservedAccounts}
 	err := v.s.LongRows(ctx, "SELECT User, Host, CAST(password_last_changed AS CHAR), User_attributes->>'$.additional_password' FROM mysql.user WHERE "+reservedAccounts+" ORDER BY User, Host", nil, func(rows *sql.Rows) error {
-		var a Account
+		var a mysql.Account
 		var changed, before sql.NullString
 		if err := rows.Scan(&a.User, &a.Host, &changed, &before); err != nil {
 			return err
 		}
 		set := "password_last_changed = NULL"
 		if changed.Valid {
-			set = "password_last_changed = " + QuoteText(changed.String)
+			set = "password_last_changed = " + mysql.QuoteText(changed.String)
 		}
 		if before.Valid {
-			set += ", User_attributes = JSON_SET(IFNULL(User_attributes, JSON_OBJECT()), '$.additional_password', " + QuoteText(before.String) + ")"
+			set += ", User_attributes = JSON_SET(IFNULL(User_attributes, JSON_OBJECT()), '$.additional_password', " + mysql.QuoteText(before.String) + ")"
 		}
-		statements = append(statements, "UPDATE mysql.user SET "+set+" WHERE User = "+QuoteText(a.User)+" AND Host = "+QuoteText(a.Host))
+		statements = append(statements, "UPDATE mysql.user SET "+set+" WHERE User = "+mysql.QuoteText(a.User)+" AND Host = "+mysql.QuoteText(a.Host))
 		return nil
 	})
 	if err != nil {
@@ -135,7 +137,7 @@ func (v *Visit) AccountsSum(ctx context.Context) (string, error) {
 	return all.String(), nil
 }
 
-func join(accounts []Account) string {
+func join(accounts []mysql.Account) string {
 	quoted := make([]string, len(accounts))
 	for i, a := range accounts {
 		quoted[i] = a.Quoted()
@@ -143,10 +145,10 @@ func join(accounts []Account) string {
 	return strings.Join(quoted, ",")
 }
 
-func (v *Visit) accounts(ctx context.Context, query string, args ...any) ([]Account, error) {
-	var found []Account
+func (v *Visit) accounts(ctx context.Context, query string, args ...any) ([]mysql.Account, error) {
+	var found []mysql.Account
 	err := v.s.Rows(ctx, query, args, func(rows *sql.Rows) error {
-		var a Account
+		var a mysql.Account
 		if err := rows.Scan(&a.User, &a.Host); err != nil {
 			return err
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -22,7 +23,6 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/access"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto/proxy"
 )
@@ -152,7 +152,7 @@ func TestClusterIsNotMadeAnewInAnotherAccount(t *testing.T) {
 				dialled.Add(1)
 				return refuse(ctx, network, address)
 			}
-			o := w.equip(&operator{}, nil, mysql.Options{Dial: dial})
+			o := w.equip(&operator{}, nil, conn.Options{Dial: dial})
 			w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
 			scenario.turn(w)
 			if scenario.restart {

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/probe"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,7 +34,6 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/metrics"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto/proxy"
 )
 
@@ -135,11 +135,11 @@ type operator struct {
 
 // newOperator starts a life without a way to any mysqld. transport, when given, wraps the way to EC2.
 func (w *world) newOperator(transport func(http.RoundTripper) http.RoundTripper) *operator {
-	return w.equip(&operator{}, transport, mysql.Options{Dial: refuse})
+	return w.equip(&operator{}, transport, conn.Options{Dial: refuse})
 }
 
 // equip gives an operator its way to EC2, which transport wraps when given, and to mysqld.
-func (w *world) equip(o *operator, transport func(http.RoundTripper) http.RoundTripper, sql mysql.Options) *operator {
+func (w *world) equip(o *operator, transport func(http.RoundTripper) http.RoundTripper, sql conn.Options) *operator {
 	middleware := func(next http.RoundTripper) http.RoundTripper {
 		next = ownAccount{w.account.id, next}
 		if transport != nil {
@@ -150,7 +150,7 @@ func (w *world) equip(o *operator, transport func(http.RoundTripper) http.RoundT
 	o.MySQLClusterReconciler = NewMySQLClusterReconciler(pass.Ports{
 		Client: mortal{w.client, o}, Reader: w.client,
 		Clouds: ec2.NewFactory(ec2.Options{Config: awsapi.Config{Endpoint: w.proxy.Endpoint(), Middleware: middleware, CallTimeout: w.callTimeout, Clock: w.now()}}),
-		SQL:    mysql.NewPool(sql), Prober: probe.NewProber(probe.ProberOptions{Pool: mysql.Options{Dial: sql.Dial}}),
+		SQL:    conn.NewPool(sql), Prober: probe.NewProber(probe.ProberOptions{Pool: conn.Options{Dial: sql.Dial}}),
 		Events: events.NewFakeRecorder(10000), Clock: w.now(), Metrics: metrics.New(prometheus.NewRegistry()),
 		Config: pass.Config{SystemNamespace: w.system, ClusterDomain: "cluster.local"},
 	})

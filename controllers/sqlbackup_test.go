@@ -11,6 +11,7 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -172,7 +173,7 @@ func (w *shop) whatBackupsNeed() {
 		v, err := podclient.OpenVisit(t.Context(), podclient.VisitOptions{
 			Endpoint: mysql.Endpoint{Key: s.Name, Address: s.Address(), ServerName: s.Name + ".orders." + w.cluster.Namespace + ".svc"},
 			Identity: identity, User: mysql.BackupUser,
-			Options: mysql.Options{DialTimeout: time.Minute, StatementTimeout: time.Minute, Dial: w.farm.Dial},
+			Options: conn.Options{DialTimeout: time.Minute, StatementTimeout: time.Minute, Dial: w.farm.Dial},
 		})
 		if err != nil {
 			t.Errorf("a backup pod cannot log in at %s: %v", s.Name, err)

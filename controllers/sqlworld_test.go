@@ -15,6 +15,7 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,7 +23,6 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/bootstrap"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/pki"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/mysqld"
@@ -262,7 +262,7 @@ func (w *sqlWorld) scrap() {
 // newSQLOperator starts a life that can reach the servers. hook sees its changing statements.
 func (w *sqlWorld) newSQLOperator(o *operator, hook func(op, phase string) error) *operator {
 	transport := func(next http.RoundTripper) http.RoundTripper { return &scissors{next: next, operator: o} }
-	return w.equip(o, transport, mysql.Options{Dial: w.farm.Dial, Hook: hook})
+	return w.equip(o, transport, conn.Options{Dial: w.farm.Dial, Hook: hook})
 }
 
 // kill ends a life: what it has under way is cut off, as when its process is killed.

@@ -19,6 +19,8 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/store"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/admin"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/mysqld"
 )
@@ -28,7 +30,7 @@ type world struct {
 	farm             *mysqld.Farm
 	primary, replica *mysqld.Server
 	operator, pods   mysql.Identity
-	pool             *mysql.Pool
+	pool             *conn.Pool
 }
 
 var shared struct {
@@ -83,8 +85,8 @@ func (w *world) begin(ctx context.Context) (err error) {
 		return err
 	}
 	w.pods = mysql.Identity{CAPEM: ca, CertPEM: cert, KeyPEM: key}
-	w.pool = mysql.NewPool(mysql.Options{DialTimeout: time.Minute, StatementTimeout: time.Minute, ChangeTimeout: time.Minute})
-	p := mysql.Open(w.pool, endpoint(w.primary), w.operator)
+	w.pool = conn.NewPool(conn.Options{DialTimeout: time.Minute, StatementTimeout: time.Minute, ChangeTimeout: time.Minute})
+	p := admin.Open(w.pool, endpoint(w.primary), w.operator)
 	if err := p.Promote(ctx, mysql.PromoteSpec{}); err != nil {
 		return err
 	}
@@ -100,7 +102,7 @@ func (w *world) begin(ctx context.Context) (err error) {
 	if _, err := w.primary.SQL(ctx, awkward); err != nil {
 		return err
 	}
-	r := mysql.Open(w.pool, endpoint(w.replica), w.operator)
+	r := admin.Open(w.pool, endpoint(w.replica), w.operator)
 	if err := r.CloneFrom(ctx, w.primary.Address()); err != nil {
 		return err
 	}
@@ -117,7 +119,7 @@ func (w *world) begin(ctx context.Context) (err error) {
 
 // follow has the replica replicate, and waits until it does.
 func (w *world) follow(ctx context.Context) error {
-	r := mysql.Open(w.pool, endpoint(w.replica), w.operator)
+	r := admin.Open(w.pool, endpoint(w.replica), w.operator)
 	if err := r.ReplicateFrom(ctx, w.primary.IP(), mysqld.Port); err != nil {
 		return err
 	}
@@ -176,7 +178,7 @@ func (w *world) member(s *mysqld.Server, user string) Member {
 		identity = w.operator
 	}
 	return Member{Name: s.Name, Host: s.IP(), Connect: func(ctx context.Context) (*podclient.Visit, error) {
-		return podclient.OpenVisit(ctx, podclient.VisitOptions{Endpoint: endpoint(s), Identity: identity, User: user, Options: mysql.Options{DialTimeout: time.Minute, StatementTimeout: time.Minute}})
+		return podclient.OpenVisit(ctx, podclient.VisitOptions{Endpoint: endpoint(s), Identity: identity, User: user, Options: conn.Options{DialTimeout: time.Minute, StatementTimeout: time.Minute}})
 	}}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/store"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/mysqld"
 )
@@ -41,7 +42,7 @@ func TestWhatIsAskedWhileTheServerStandsStill(t *testing.T) {
 	for line := range strings.Lines(log) {
 		thread, statement, _ := strings.Cut(strings.TrimSpace(line), "\t")
 		switch {
-		case strings.HasPrefix(statement, mysql.WholeReads):
+		case strings.HasPrefix(statement, conn.WholeReads):
 			dumping = thread // mysqldump
 		case thread == dumping:
 		case statement == lock: // the last attempt counts

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/admin"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/mysqld"
 )
@@ -17,7 +18,7 @@ func (w *world) source(t *testing.T, settings map[string]string) *mysqld.Server 
 	s, err := w.farm.Start(t.Context(), mysqld.Options{Settings: settings})
 	must(t, err)
 	t.Cleanup(func() { must(t, w.farm.Discard(s)) })
-	p := mysql.Open(w.pool, endpoint(s), w.operator)
+	p := admin.Open(w.pool, endpoint(s), w.operator)
 	must(t, p.Promote(t.Context(), mysql.PromoteSpec{}))
 	_, err = p.EnsureBackupAccount(t.Context(), w.farm.Authority.IssuerDN(), w.farm.Authority.BackupDN())
 	must(t, err)

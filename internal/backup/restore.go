@@ -16,7 +16,7 @@ import (
 
 	"k8s.io/utils/clock"
 
-	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 )
 
@@ -234,7 +234,7 @@ func (f *filler) compare(ctx context.Context, v *podclient.Visit, left []podclie
 
 // serverRefuses makes an error of the server's own one of loading.
 func serverRefuses(err error) error {
-	if mysql.IsRefusal(err) && !errors.Is(err, ErrLoad) {
+	if conn.IsRefusal(err) && !errors.Is(err, ErrLoad) {
 		return fmt.Errorf("%w: %w", ErrLoad, err)
 	}
 	return nil

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/bootstrap"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 )
 
@@ -119,7 +119,7 @@ func (s *scratch) failed(what string, err error) error {
 func (s *scratch) visit(ctx context.Context) (*podclient.Visit, error) {
 	return podclient.OpenVisit(ctx, podclient.VisitOptions{
 		Socket: s.socket, User: scratchUser,
-		Options: mysql.Options{DialTimeout: scratchPatience, StatementTimeout: scratchPatience},
+		Options: conn.Options{DialTimeout: scratchPatience, StatementTimeout: scratchPatience},
 	})
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/store"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/admin"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/mysqld"
 )
 
@@ -60,11 +61,11 @@ func small(t *testing.T, dir string, size int) {
 func TestTheSourceIsDemotedMidDump(t *testing.T) {
 	w := theWorld(t)
 	w.bulk(t)
-	p := mysql.Open(w.pool, endpoint(w.primary), w.operator)
+	p := admin.Open(w.pool, endpoint(w.primary), w.operator)
 	o := w.options(t, w.primary)
 	demoted := false
 	o.Place.Store = midway{o.Place.Store, &sync.Once{}, func() {
-		if err := p.DemoteBounded(t.Context(), mysql.DemoteSpec{Patience: time.Second, Kill: true}); err != nil {
+		if err := p.DemoteBounded(t.Context(), admin.DemoteSpec{Patience: time.Second, Kill: true}); err != nil {
 			t.Errorf("demote it: %v", err)
 		}
 		demoted = true

@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/probe"
 
 	operatorsv2 "github.com/operator-framework/api/pkg/operators/v2"
@@ -40,7 +41,6 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/leader"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/olm"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/scrape"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/settings"
@@ -55,7 +55,7 @@ const garbagePercent = 25
 // Operator is the operator, put together. Nothing runs before Run.
 type Operator struct {
 	manager ctrl.Manager
-	pool    *mysql.Pool
+	pool    *conn.Pool
 	prober  *probe.Prober
 	wake    chan event.GenericEvent
 }
@@ -83,7 +83,7 @@ func New(config *rest.Config, o Options) (*Operator, error) {
 		return nil, fmt.Errorf("register the build's metric: %w", err)
 	}
 	op := &Operator{manager: mgr, wake: make(chan event.GenericEvent, wakeLength)}
-	op.pool = mysql.NewPool(mysql.Options{
+	op.pool = conn.NewPool(conn.Options{
 		Lease: lock.Check, DialTimeout: sqlDialTimeout, StatementTimeout: sqlStatementTimeout, Logger: o.Logger.WithName("mysql"),
 		Dial: around.Dial, Hook: around.Statement,
 		Owned: func(variable string) bool { _, owned := settings.Owned(variable); return owned },
@@ -99,7 +99,7 @@ func New(config *rest.Config, o Options) (*Operator, error) {
 		Wake: op.wake, Metrics: metrics.New(around.Registry),
 	})
 	op.prober = probe.NewProber(probe.ProberOptions{
-		OnChange: func(uid string) { op.Wake(reconciler.NameOf(uid)) }, Pool: mysql.Options{Dial: around.Dial},
+		OnChange: func(uid string) { op.Wake(reconciler.NameOf(uid)) }, Pool: conn.Options{Dial: around.Dial},
 	})
 	reconciler.Prober = op.prober
 	if err := tellOLM(mgr, reconciler, o); err != nil {

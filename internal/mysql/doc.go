@@ -1,6 +1,7 @@
-// Package mysql is the SQL plane: it observes members and changes them, always through verified TLS.
+// Package mysql is the words of the SQL plane: what a member says of itself, the errors that callers decide on, the operator's
+// accounts and the settings that it pins.
 //
-// It is the only package that imports the MySQL driver. Its methods are named after what they are for; each
-// re-reads what it needs before it writes, may run twice, and may be cut off half way.
+// It talks to nobody and imports nothing, so that whoever decides or simulates can import it. Below it conn has the sessions, observe
+// reads members, admin changes them, probe writes to clusters as their clients do, and podclient is what backup pods ask.
 // Numbers in comments ("fact 2") point to the list of what real mysqld was seen to do, kept with the design.
 package mysql

@@ -14,6 +14,8 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/admin"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/probe"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -60,10 +62,10 @@ func membersOf(w *world, c *v1alpha1.MySQLCluster) []*member {
 
 func TestMembersAreObservedAsReady(t *testing.T) {
 	w, c, identity := trioOf(t, "orders")
-	pool := mysql.NewPool(mysql.Options{Dial: w.fleet.dial})
+	pool := conn.NewPool(conn.Options{Dial: w.fleet.dial})
 	t.Cleanup(pool.Close)
 	for ordinal, m := range membersOf(w, c) {
-		o := mysql.Open(pool, endpoint(c, m), identity).Observe(t.Context())
+		o := admin.Open(pool, endpoint(c, m), identity).Observe(t.Context())
 		if o.Access != mysql.AccessVerified || o.Version != serverVersion || !o.MembershipKnown || o.Membership == nil {
 			t.Fatalf("%s: %+v", m.name, o)
 		}
@@ -91,19 +93,19 @@ func TestMembersAreObservedAsReady(t *testing.T) {
 func TestMembersInsistOnTheOperatorsCertificate(t *testing.T) {
 	w, c, identity := trioOf(t, "orders")
 	_, _, stranger := trioOf(t, "strangers")
-	pool := mysql.NewPool(mysql.Options{Dial: w.fleet.dial})
+	pool := conn.NewPool(conn.Options{Dial: w.fleet.dial})
 	t.Cleanup(pool.Close)
 	m := membersOf(w, c)[1]
 	theirs := stranger
 	theirs.CAPEM = identity.CAPEM
-	if o := mysql.Open(pool, endpoint(c, m), theirs).Observe(t.Context()); o.Access != mysql.AccessDenied {
+	if o := admin.Open(pool, endpoint(c, m), theirs).Observe(t.Context()); o.Access != mysql.AccessDenied {
 		t.Errorf("a certificate of another authority: %s %s", o.Access, o.Reason)
 	}
 	ours := identity
 	ours.CAPEM = stranger.CAPEM
 	e := endpoint(c, m)
 	e.Key = "other"
-	if o := mysql.Open(pool, e, ours).Observe(t.Context()); o.Access != mysql.AccessUnverified {
+	if o := admin.Open(pool, e, ours).Observe(t.Context()); o.Access != mysql.AccessUnverified {
 		t.Errorf("a member of another authority: %s %s", o.Access, o.Reason)
 	}
 	if err := m.admit(mysql.OperatorUser, tls.ConnectionState{}); err == nil {
@@ -114,10 +116,10 @@ func TestMembersInsistOnTheOperatorsCertificate(t *testing.T) {
 func TestChangesAreRefusedAndCounted(t *testing.T) {
 	w, c, identity := trioOf(t, "orders")
 	meter := newMeter()
-	pool := mysql.NewPool(mysql.Options{Dial: w.fleet.dial, Hook: meter.changed})
+	pool := conn.NewPool(conn.Options{Dial: w.fleet.dial, Hook: meter.changed})
 	t.Cleanup(pool.Close)
 	primary := membersOf(w, c)[0]
-	err := mysql.Open(pool, endpoint(c, primary), identity).PinSettings(t.Context(), map[string]string{"sync_binlog": "0"})
+	err := admin.Open(pool, endpoint(c, primary), identity).PinSettings(t.Context(), map[string]string{"sync_binlog": "0"})
 	if err == nil {
 		t.Error("the stub took a change")
 	}
@@ -130,10 +132,10 @@ func TestChangesAreRefusedAndCounted(t *testing.T) {
 func TestASecondHandKillsTheFirst(t *testing.T) {
 	w, c, identity := trioOf(t, "orders")
 	primary := membersOf(w, c)[0]
-	hand := func() *mysql.Member {
-		pool := mysql.NewPool(mysql.Options{Dial: w.fleet.dial})
+	hand := func() *admin.Member {
+		pool := conn.NewPool(conn.Options{Dial: w.fleet.dial})
 		t.Cleanup(pool.Close)
-		return mysql.Open(pool, endpoint(c, primary), identity)
+		return admin.Open(pool, endpoint(c, primary), identity)
 	}
 	if err := hand().PinSettings(t.Context(), nil); err != nil {
 		t.Fatal(err)
@@ -166,7 +168,7 @@ func TestASecondHandKillsTheFirst(t *testing.T) {
 func TestProbeMovesThePosition(t *testing.T) {
 	w, c, identity := trioOf(t, "orders")
 	changed := make(chan string, 8)
-	prober := probe.NewProber(probe.ProberOptions{Pool: mysql.Options{Dial: w.fleet.dial}, OnChange: func(key string) { changed <- key }})
+	prober := probe.NewProber(probe.ProberOptions{Pool: conn.Options{Dial: w.fleet.dial}, OnChange: func(key string) { changed <- key }})
 	t.Cleanup(prober.Close)
 	host := resources.PrimaryHost(c)
 	prober.Set("key", probe.Target{Address: hostPort(host + "." + clusterDomain), ServerName: host, Identity: identity})

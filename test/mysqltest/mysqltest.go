@@ -17,6 +17,8 @@ import (
 	driver "github.com/go-sql-driver/mysql"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/admin"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/mysqld"
 )
 
@@ -90,20 +92,20 @@ func EndpointOf(s *mysqld.Server) mysql.Endpoint {
 }
 
 // NewPool is a pool that the test closes.
-func NewPool(t *testing.T, change func(*mysql.Options)) *mysql.Pool {
+func NewPool(t *testing.T, change func(*conn.Options)) *conn.Pool {
 	t.Helper()
-	o := mysql.Options{DialTimeout: slowAnswer, StatementTimeout: slowAnswer}
+	o := conn.Options{DialTimeout: slowAnswer, StatementTimeout: slowAnswer}
 	if change != nil {
 		change(&o)
 	}
-	p := mysql.NewPool(o)
+	p := conn.NewPool(o)
 	t.Cleanup(p.Close)
 	return p
 }
 
 // Handles are the connections that the members of a pool are reached by.
-func (w *World) Handles(p *mysql.Pool) []*mysql.Handle {
-	var handles []*mysql.Handle
+func (w *World) Handles(p *conn.Pool) []*conn.Handle {
+	var handles []*conn.Handle
 	for _, s := range w.Servers {
 		handles = append(handles, p.Handle(EndpointOf(s), w.Identity()))
 	}
@@ -111,16 +113,16 @@ func (w *World) Handles(p *mysql.Pool) []*mysql.Handle {
 }
 
 // Members are the servers as the operator opens them.
-func (w *World) Members(p *mysql.Pool) []*mysql.Member {
-	var members []*mysql.Member
+func (w *World) Members(p *conn.Pool) []*admin.Member {
+	var members []*admin.Member
 	for _, s := range w.Servers {
-		members = append(members, mysql.Open(p, EndpointOf(s), w.Identity()))
+		members = append(members, admin.Open(p, EndpointOf(s), w.Identity()))
 	}
 	return members
 }
 
 // Settle makes server 0 the primary of servers 1 and 2, all voters, W=1, whatever was before, and returns the members.
-func Settle(t *testing.T, p *mysql.Pool) (*World, []*mysql.Member) {
+func Settle(t *testing.T, p *conn.Pool) (*World, []*admin.Member) {
 	t.Helper()
 	w := TheWorld(t)
 	ctx := t.Context()
@@ -175,7 +177,7 @@ func Up(t *testing.T, s *mysqld.Server) {
 
 // Replicate makes a member the replica of a server. What it has received before is applied first, for which one call may not
 // be enough on a busy machine.
-func Replicate(t *testing.T, m *mysql.Member, source *mysqld.Server) {
+func Replicate(t *testing.T, m *admin.Member, source *mysqld.Server) {
 	t.Helper()
 	var err error
 	WaitFor(t, "what was received is applied", func() bool {
@@ -186,7 +188,7 @@ func Replicate(t *testing.T, m *mysql.Member, source *mysqld.Server) {
 }
 
 // CatchUp waits until a replica has executed what its source has by now.
-func CatchUp(t *testing.T, replica, source *mysql.Member) {
+func CatchUp(t *testing.T, replica, source *admin.Member) {
 	t.Helper()
 	Must(t, replica.WaitApplied(t.Context(), source.Observe(t.Context()).Executed, Patience))
 }
@@ -320,7 +322,7 @@ func (h *Client) Alive(db *sql.DB) bool {
 // ReadCSR is the certificate request that a server's instance has written.
 func ReadCSR(t *testing.T, w *World, s *mysqld.Server) []byte {
 	t.Helper()
-	request, err := mysql.Open(NewPool(t, nil), EndpointOf(s), w.Identity()).ReadJoinRequest(t.Context())
+	request, err := admin.Open(NewPool(t, nil), EndpointOf(s), w.Identity()).ReadJoinRequest(t.Context())
 	Must(t, err)
 	return request.CSR
 }

@@ -21,6 +21,8 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/store"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/admin"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/mysqld"
@@ -28,14 +30,14 @@ import (
 
 const timeout = time.Minute
 
-var options = mysql.Options{DialTimeout: timeout, StatementTimeout: timeout, ChangeTimeout: timeout}
+var options = conn.Options{DialTimeout: timeout, StatementTimeout: timeout, ChangeTimeout: timeout}
 
 // cluster is a real primary with a real replica that acknowledges, an archiver of them, and a place for backups.
 type cluster struct {
 	t                *testing.T
 	farm             *mysqld.Farm
 	primary, replica *mysqld.Server
-	pool             *mysql.Pool
+	pool             *conn.Pool
 	operator, pods   mysql.Identity
 	folder           archive.Folder
 	// serving is the server behind the primary Service.
@@ -83,7 +85,7 @@ func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	shared.once.Do(func() { shared.farm, shared.err = mysqld.NewFarm(context.Background(), os.Stderr) })
 	must(t, shared.err)
-	c := &cluster{t: t, farm: shared.farm, pool: mysql.NewPool(options)}
+	c := &cluster{t: t, farm: shared.farm, pool: conn.NewPool(options)}
 	t.Cleanup(c.pool.Close)
 	ca, cert, key := c.farm.OperatorIdentity()
 	c.operator = mysql.Identity{CAPEM: ca, CertPEM: cert, KeyPEM: key}
@@ -145,8 +147,8 @@ func endpoint(s *mysqld.Server) mysql.Endpoint {
 	return mysql.Endpoint{Key: "uid/" + s.Name + "/" + s.InstanceID(), Address: s.Address(), ServerName: s.DNSName()}
 }
 
-func (c *cluster) member(s *mysqld.Server) *mysql.Member {
-	return mysql.Open(c.pool, endpoint(s), c.operator)
+func (c *cluster) member(s *mysqld.Server) *admin.Member {
+	return admin.Open(c.pool, endpoint(s), c.operator)
 }
 
 func (c *cluster) visit(s *mysqld.Server, user string) podclient.VisitOptions {

@@ -34,6 +34,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/store"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 )
 
@@ -396,7 +397,7 @@ func playPod(file string) int {
 		clock: clock.RealClock{}, runner: p.Runner, credentials: p.Credentials,
 		reach: func(name, user string) backup.Member {
 			return backup.Member{Name: name, Host: p.IP, Connect: func(ctx context.Context) (*podclient.Visit, error) {
-				return podclient.OpenVisit(ctx, podclient.VisitOptions{Endpoint: p.Member, Identity: p.Identity, User: user, Options: mysql.Options{DialTimeout: time.Minute, StatementTimeout: time.Minute}})
+				return podclient.OpenVisit(ctx, podclient.VisitOptions{Endpoint: p.Member, Identity: p.Identity, User: user, Options: conn.Options{DialTimeout: time.Minute, StatementTimeout: time.Minute}})
 			}}
 		},
 		program: func(ctx context.Context, name string, arguments ...string) *exec.Cmd {

@@ -31,6 +31,8 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/store"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/admin"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/build"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto"
@@ -110,9 +112,9 @@ func makePrimary(ctx context.Context) (err error) {
 		return err
 	}
 	pods = mysql.Identity{CAPEM: ca, CertPEM: cert, KeyPEM: key}
-	pool := mysql.NewPool(mysql.Options{DialTimeout: time.Minute, StatementTimeout: time.Minute, ChangeTimeout: time.Minute})
+	pool := conn.NewPool(conn.Options{DialTimeout: time.Minute, StatementTimeout: time.Minute, ChangeTimeout: time.Minute})
 	defer pool.Close()
-	p := mysql.Open(pool, endpoint(primary), operator)
+	p := admin.Open(pool, endpoint(primary), operator)
 	if err := p.Promote(ctx, mysql.PromoteSpec{}); err != nil {
 		return err
 	}
@@ -175,7 +177,7 @@ func reach(server *mysqld.Server) func(name, user string) backup.Member {
 			identity = operator
 		}
 		return backup.Member{Name: name, Host: server.IP(), Connect: func(ctx context.Context) (*podclient.Visit, error) {
-			return podclient.OpenVisit(ctx, podclient.VisitOptions{Endpoint: endpoint(server), Identity: identity, User: user, Options: mysql.Options{DialTimeout: time.Minute, StatementTimeout: time.Minute}})
+			return podclient.OpenVisit(ctx, podclient.VisitOptions{Endpoint: endpoint(server), Identity: identity, User: user, Options: conn.Options{DialTimeout: time.Minute, StatementTimeout: time.Minute}})
 		}}
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/store"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 )
 
@@ -229,7 +230,7 @@ func visit(host, user string) (podclient.VisitOptions, error) {
 	return podclient.VisitOptions{
 		Endpoint: mysql.Endpoint{Key: host, Address: fmt.Sprintf("%s:%d", host, v1alpha1.MySQLPort), ServerName: host},
 		Identity: identity, User: user,
-		Options: mysql.Options{DialTimeout: dialTimeout, StatementTimeout: statementTimeout},
+		Options: conn.Options{DialTimeout: dialTimeout, StatementTimeout: statementTimeout},
 	}, err
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 )
 
@@ -26,7 +27,7 @@ func (s *scene) archived(statements ...string) string {
 	folder := archive.Folder{Place: backup.Place{Store: s.store, Root: backup.RootOf(s.namespace, "orders", "uid")}}
 	spool, err := archive.OpenSpool(s.t.TempDir())
 	must(s.t, err)
-	visit := podclient.VisitOptions{Endpoint: endpoint(primary), Identity: pods, User: mysql.BackupUser, Options: mysql.Options{DialTimeout: time.Minute, StatementTimeout: time.Minute}}
+	visit := podclient.VisitOptions{Endpoint: endpoint(primary), Identity: pods, User: mysql.BackupUser, Options: conn.Options{DialTimeout: time.Minute, StatementTimeout: time.Minute}}
 	stopped := errors.New("stopped by the test")
 	ctx, cancel := context.WithCancelCause(s.t.Context())
 	ended, begun := make(chan error, 1), make(chan struct{}) // where it begins is clear

@@ -16,6 +16,8 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/store"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/admin"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/mysqld"
 )
 
@@ -92,13 +94,13 @@ func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 func replicas(t *testing.T) map[string]*mysqld.Server {
 	t.Helper()
 	servers := map[string]*mysqld.Server{"orders-0": primary}
-	pool := mysql.NewPool(mysql.Options{DialTimeout: time.Minute, StatementTimeout: time.Minute, ChangeTimeout: time.Minute})
+	pool := conn.NewPool(conn.Options{DialTimeout: time.Minute, StatementTimeout: time.Minute, ChangeTimeout: time.Minute})
 	t.Cleanup(pool.Close)
 	for _, name := range []string{"orders-1", "orders-2"} {
 		server, err := farm.Start(t.Context(), mysqld.Options{Name: name})
 		must(t, err)
 		t.Cleanup(func() { must(t, farm.Discard(server)) })
-		r := mysql.Open(pool, endpoint(server), operator)
+		r := admin.Open(pool, endpoint(server), operator)
 		must(t, r.CloneFrom(t.Context(), primary.Address()))
 		await(t, name+" is cloned", func() bool {
 			c := r.Observe(t.Context()).Clone
@@ -112,9 +114,9 @@ func replicas(t *testing.T) map[string]*mysqld.Server {
 // follow has a replica replicate, and waits until it holds what the primary does.
 func follow(t *testing.T, replica *mysqld.Server) {
 	t.Helper()
-	pool := mysql.NewPool(mysql.Options{DialTimeout: time.Minute, StatementTimeout: time.Minute, ChangeTimeout: time.Minute})
+	pool := conn.NewPool(conn.Options{DialTimeout: time.Minute, StatementTimeout: time.Minute, ChangeTimeout: time.Minute})
 	defer pool.Close()
-	r := mysql.Open(pool, endpoint(replica), operator)
+	r := admin.Open(pool, endpoint(replica), operator)
 	must(t, r.ReplicateFrom(t.Context(), primary.IP(), mysqld.Port))
 	await(t, replica.Name+" follows", func() bool {
 		o := r.Observe(t.Context()).Replication

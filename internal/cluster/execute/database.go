@@ -14,6 +14,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/admin"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/pki"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
@@ -48,7 +49,7 @@ func (p sqlPort) Recover(ctx context.Context, a topology.Recover) error {
 
 // sqlMember is the mysqld of one member, with what this operator knows of its cluster.
 type sqlMember struct {
-	*mysql.Member
+	*admin.Member
 	r    *Executor
 	s    *pass.Pass
 	name string
@@ -84,7 +85,7 @@ func (m sqlMember) Adopt(ctx context.Context, a topology.Adopt) error {
 
 // DemotePatiently implements engine.Member. What stands in the way after drainPatience is ended.
 func (m sqlMember) DemotePatiently(ctx context.Context) error {
-	return m.DemoteBounded(ctx, mysql.DemoteSpec{Patience: drainPatience, Kill: true})
+	return m.DemoteBounded(ctx, admin.DemoteSpec{Patience: drainPatience, Kill: true})
 }
 
 // TurnClientsAway implements engine.Member.
@@ -139,7 +140,7 @@ func (m sqlMember) ApplySettings(ctx context.Context, a topology.ApplySettings, 
 	if !errors.Is(err, mysql.ErrSettingRefused) {
 		return restart, err
 	}
-	refused := mysql.RefusedSettings(err)
+	refused := admin.RefusedSettings(err)
 	var whys []string
 	for _, name := range slices.Sorted(maps.Keys(refused)) {
 		whys = append(whys, refused[name].Error())
@@ -157,7 +158,7 @@ func (m sqlMember) EnsureDatabase(ctx context.Context) error {
 	if s.Cluster.Recovery() != nil && s.Records().Database == "" {
 		retain = 0 // the password that came with the data is another cluster's
 	}
-	outcome, err := m.Member.EnsureDatabase(ctx, mysql.Database{Name: d.Name, Owner: d.OwnerName(), Password: s.Keys.Password, Retain: retain})
+	outcome, err := m.Member.EnsureDatabase(ctx, admin.Database{Name: d.Name, Owner: d.OwnerName(), Password: s.Keys.Password, Retain: retain})
 	if errors.Is(err, mysql.ErrPasswordRefused) {
 		p := &engine.Problem{Reason: v1alpha1.ReasonPasswordRefused, After: engine.AfterPerson, PauseFrom: pass.SettingPause, Pause: pass.SettingPause, Cause: err,
 			Message: fmt.Sprintf("%v; change the key %s of Secret %s", err, resources.KeyPassword, resources.NamesOf(s.Cluster.Name).App)}

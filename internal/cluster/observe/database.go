@@ -12,6 +12,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/admin"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/pki"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
@@ -84,7 +85,7 @@ func (r *Database) readInService(ctx context.Context, s *pass.Pass) error {
 }
 
 // Member returns the SQL handle of a member as it was observed.
-func (r *Database) Member(s *pass.Pass, name string) (*mysql.Member, error) {
+func (r *Database) Member(s *pass.Pass, name string) (*admin.Member, error) {
 	m := s.Observed.Members[name]
 	if m == nil || m.CurrentInstance() == nil || m.CurrentInstance().Address == "" {
 		return nil, fmt.Errorf("%s has no address", name)

@@ -16,7 +16,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
@@ -49,7 +49,7 @@ func knockAt(t *testing.T, refusals int64, silentFor time.Duration) (*door, chan
 	t.Helper()
 	d := &door{}
 	d.closed.Store(refusals)
-	pool := mysql.NewPool(mysql.Options{Dial: d.dial})
+	pool := conn.NewPool(conn.Options{Dial: d.dial})
 	t.Cleanup(pool.Close)
 	r := &Database{Ports: &pass.Ports{SQL: pool, Clock: clock.RealClock{}, Wake: make(chan event.GenericEvent, 9)}}
 	cluster := &v1alpha1.MySQLCluster{}

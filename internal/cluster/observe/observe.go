@@ -12,6 +12,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/admin"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 )
 
@@ -26,8 +27,8 @@ type Database struct {
 }
 
 // handle returns the SQL handle of a member's instance.
-func (r *Database) handle(s *pass.Pass, member, instanceID, address string) *mysql.Member {
-	return mysql.Open(r.SQL, mysql.Endpoint{
+func (r *Database) handle(s *pass.Pass, member, instanceID, address string) *admin.Member {
+	return admin.Open(r.SQL, mysql.Endpoint{
 		Key:        s.UID() + "/" + member + "/" + instanceID,
 		Address:    net.JoinHostPort(address, strconv.Itoa(v1alpha1.MySQLPort)),
 		ServerName: resources.MemberDNSNames(s.Cluster, member, "")[0],

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/probe"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,7 +22,6 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/metrics"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/olm"
 )
 
@@ -32,7 +32,7 @@ type Ports struct {
 	// Reader reads past the cache: users' Secrets, and what a stale cache must not be believed about.
 	Reader client.Reader
 	Clouds Clouds
-	SQL    *mysql.Pool
+	SQL    *conn.Pool
 	Prober *probe.Prober
 	Events events.EventRecorder
 	Clock  clock.PassiveClock

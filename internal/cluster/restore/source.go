@@ -13,6 +13,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/inventory"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/admin"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
@@ -217,7 +218,7 @@ func fits(s *pass.Pass, what string, sizeGiB int32, tags map[string]string, vers
 
 // Adopt makes what is on a copied volume the cluster's own, tells so by the volume's tag, and then remembers it: from then on
 // the cluster begins on it, and nothing is ever made from the source again.
-func (r *Restorer) Adopt(ctx context.Context, s *pass.Pass, m *mysql.Member, a topology.Adopt) error {
+func (r *Restorer) Adopt(ctx context.Context, s *pass.Pass, m *admin.Member, a topology.Adopt) error {
 	if s.Access.Cloud == nil || !s.Observed.CloudReachable {
 		return &engine.Problem{Reason: v1alpha1.ReasonCloudSilent, Message: "waiting for EC2's API", After: engine.AfterWaiting}
 	}

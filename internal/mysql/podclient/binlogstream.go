@@ -14,6 +14,7 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 )
 
 const (
@@ -49,7 +50,7 @@ func OpenBinlogStream(ctx context.Context, o VisitOptions, who Follower, have gt
 	s := &BinlogStream{conn: link}
 	if err := s.begin(who, have); err != nil {
 		s.Close()
-		return nil, fmt.Errorf("follow the binary log of %s: %w", o.Endpoint.ServerName, mysql.Unreachable(err))
+		return nil, fmt.Errorf("follow the binary log of %s: %w", o.Endpoint.ServerName, conn.Unreachable(err))
 	}
 	return s, nil
 }
@@ -57,7 +58,7 @@ func OpenBinlogStream(ctx context.Context, o VisitOptions, who Follower, have gt
 // packets opens a connection on which packets are read and written as they are. What is done on it must be over before
 // DialTimeout, unless its deadline is moved.
 func packets(ctx context.Context, o VisitOptions) (*goclient.Conn, error) {
-	config, err := mysql.ClientTLS(o.Endpoint, o.Identity)
+	config, err := conn.ClientTLS(o.Endpoint, o.Identity)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +82,7 @@ func packets(ctx context.Context, o VisitOptions) (*goclient.Conn, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, mysql.Unreachable(err)
+		return nil, conn.Unreachable(err)
 	}
 	return link, nil
 }
@@ -148,7 +149,7 @@ func (s *BinlogStream) Next(ctx context.Context, to io.Writer) error {
 	case p.failure != nil:
 		return p.failure
 	case err != nil:
-		return fmt.Errorf("read the binary log: %w", mysql.Unreachable(err))
+		return fmt.Errorf("read the binary log: %w", conn.Unreachable(err))
 	case p.kind == gomysql.OK_HEADER && p.begun:
 		return nil
 	case p.kind == gomysql.ERR_HEADER && p.begun:

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 )
 
 // Definitions are what a server holds beside its tables, their rows and its accounts.
@@ -104,7 +104,7 @@ func (p Program) Title() string {
 	return strings.ToLower(string(p.Kind)) + " " + p.Database + "." + p.Name
 }
 
-func (p Program) quoted() string { return mysql.QuoteName(p.Database) + "." + mysql.QuoteName(p.Name) }
+func (p Program) quoted() string { return conn.QuoteName(p.Database) + "." + conn.QuoteName(p.Name) }
 
 // SQLText is the text of a statement in some character set. It is written to JSON as a string where it is UTF-8, so that people can
 // read it.

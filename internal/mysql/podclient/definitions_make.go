@@ -9,12 +9,12 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 )
 
 // LoadSettings keep what only refuses, or only adds, while a server is being filled from doing so: the session's first statement. The
 // same go for MySQL's client and for a Loader.
-const LoadSettings = mysql.WholeReads + ", SESSION autocommit = 1, SESSION transaction_read_only = 0, SESSION completion_type = NO_CHAIN, SESSION foreign_key_checks = 0" +
+const LoadSettings = conn.WholeReads + ", SESSION autocommit = 1, SESSION transaction_read_only = 0, SESSION completion_type = NO_CHAIN, SESSION foreign_key_checks = 0" +
 	", SESSION sql_require_primary_key = 0, SESSION restrict_fk_on_non_standard_key = 0, SESSION innodb_strict_mode = 0, SESSION explicit_defaults_for_timestamp = 1" +
 	", SESSION sql_generate_invisible_primary_key = 0, SESSION default_table_encryption = 0, SESSION default_storage_engine = InnoDB, SESSION wait_timeout = 31536000"
 
@@ -23,7 +23,7 @@ type Loader struct {
 	v *Visit
 	// definers are accounts that exist only while programs are made: the server lets nobody make a view of what belongs to an account
 	// that is not there.
-	definers []mysql.Account
+	definers []conn.Account
 	// grants are privileges on what is not there yet.
 	grants []string
 	left   []LeftOut
@@ -43,12 +43,12 @@ func (v *Visit) Loader(ctx context.Context) (*Loader, error) {
 func (l *Loader) LeftOut() []LeftOut { return l.left }
 
 func (l *Loader) leave(what string, err error) {
-	l.left = append(l.left, LeftOut{What: what, Why: mysql.ServerWords(err)})
+	l.left = append(l.left, LeftOut{What: what, Why: conn.ServerWords(err)})
 }
 
 // refused says whether a statement failed because the server does not take it, and not because the server was lost.
 func (l *Loader) refused(err error) bool {
-	return err != nil && mysql.ServerErrorNumber(err) != 0 && !l.v.s.Broken()
+	return err != nil && conn.ServerErrorNumber(err) != 0 && !l.v.s.Broken()
 }
 
 // Accounts runs the statements that Visit.Accounts gave. A privilege on a table, column or routine waits until Programs has made what
@@ -66,9 +66,9 @@ func (l *Loader) Accounts(ctx context.Context, statements []string) error {
 		case err == nil:
 		case nothingThere(err):
 			l.grants = append(l.grants, splitGrant(statement)...)
-		case mysql.IsServerError(err, mysql.ErAccessDeniedNoPassword) && strings.HasPrefix(statement, grantProxy): // of an older backup
+		case conn.IsServerError(err, conn.ErAccessDeniedNoPassword) && strings.HasPrefix(statement, grantProxy): // of an older backup
 			l.left, err = append(l.left, LeftOut{What: statement, Why: "only who may be a proxy for everybody grants this"}), nil
-		case mysql.IsServerError(err, erPluginIsNotLoaded) && strings.HasPrefix(statement, createUser):
+		case conn.IsServerError(err, erPluginIsNotLoaded) && strings.HasPrefix(statement, createUser):
 			err = l.lockedAccount(ctx, statement, err)
 		}
 		if err != nil && !nothingThere(err) {
@@ -88,14 +88,14 @@ func (l *Loader) lockedAccount(ctx context.Context, statement string, failure er
 	if err := l.v.exec(ctx, createUser+name+" IDENTIFIED BY RANDOM PASSWORD ACCOUNT LOCK"); err != nil {
 		return err
 	}
-	l.left = append(l.left, LeftOut{What: "account " + name, Why: mysql.ServerWords(failure) +
+	l.left = append(l.left, LeftOut{What: "account " + name, Why: conn.ServerWords(failure) +
 		"; the account is locked and has its privileges: give it another authentication (ALTER USER … IDENTIFIED BY … ACCOUNT UNLOCK)"})
 	return nil
 }
 
 // nothingThere says whether a statement failed because the database, table, column, routine or dynamic privilege does not exist.
 func nothingThere(err error) bool {
-	return mysql.IsServerError(err, mysql.ErBadDatabase, mysql.ErNoSuchTable, erBadField, erNoSuchRoutine, erSyntax)
+	return conn.IsServerError(err, conn.ErBadDatabase, conn.ErNoSuchTable, erBadField, erNoSuchRoutine, erSyntax)
 }
 
 // grantWhatIsThere grants of what waits what can be granted by now.
@@ -163,13 +163,13 @@ func equalPointers[T comparable](a, b *T) bool {
 
 func (r ReferenceSystem) statement() string {
 	var s strings.Builder
-	fmt.Fprintf(&s, "CREATE OR REPLACE SPATIAL REFERENCE SYSTEM %d NAME %s", r.ID, mysql.QuoteText(r.Name))
+	fmt.Fprintf(&s, "CREATE OR REPLACE SPATIAL REFERENCE SYSTEM %d NAME %s", r.ID, conn.QuoteText(r.Name))
 	if r.Organization != nil && r.OrganizationID != nil {
-		fmt.Fprintf(&s, " ORGANIZATION %s IDENTIFIED BY %d", mysql.QuoteText(*r.Organization), *r.OrganizationID)
+		fmt.Fprintf(&s, " ORGANIZATION %s IDENTIFIED BY %d", conn.QuoteText(*r.Organization), *r.OrganizationID)
 	}
-	s.WriteString(" DEFINITION " + mysql.QuoteText(r.Definition))
+	s.WriteString(" DEFINITION " + conn.QuoteText(r.Definition))
 	if r.Description != nil {
-		s.WriteString(" DESCRIPTION " + mysql.QuoteText(*r.Description))
+		s.WriteString(" DESCRIPTION " + conn.QuoteText(*r.Description))
 	}
 	return s.String()
 }
@@ -180,7 +180,7 @@ func (t Tablespace) statement() string {
 	if strings.HasPrefix(file, "/") || strings.Contains(file, "..") {
 		file = t.Name + ".ibd"
 	}
-	s := "CREATE TABLESPACE " + mysql.QuoteName(t.Name) + " ADD DATAFILE " + mysql.QuoteText(strings.TrimPrefix(file, "./"))
+	s := "CREATE TABLESPACE " + conn.QuoteName(t.Name) + " ADD DATAFILE " + conn.QuoteText(strings.TrimPrefix(file, "./"))
 	if t.AutoextendSize != 0 {
 		s += " AUTOEXTEND_SIZE = " + strconv.FormatUint(t.AutoextendSize, 10)
 	}
@@ -191,7 +191,7 @@ func (t Tablespace) statement() string {
 		s += " ENCRYPTION = 'Y'"
 	}
 	if t.EngineAttribute != nil {
-		s += " ENGINE_ATTRIBUTE = " + mysql.QuoteText(*t.EngineAttribute)
+		s += " ENGINE_ATTRIBUTE = " + conn.QuoteText(*t.EngineAttribute)
 	}
 	return s + " ENGINE = InnoDB"
 }
@@ -246,7 +246,7 @@ func literals(row []*string) []string {
 	for i, value := range row {
 		texts[i] = "NULL"
 		if value != nil {
-			texts[i] = mysql.QuoteText(*value)
+			texts[i] = conn.QuoteText(*value)
 		}
 	}
 	return texts
@@ -291,7 +291,7 @@ func (l *Loader) Programs(ctx context.Context, d Definitions) error {
 
 // makeDefiners makes accounts for the definers that have none.
 func (l *Loader) makeDefiners(ctx context.Context, programs []Program) error {
-	known := map[mysql.Account]bool{}
+	known := map[conn.Account]bool{}
 	present, err := l.v.accounts(ctx, "SELECT User, Host FROM mysql.user")
 	if err != nil {
 		return fmt.Errorf("list the accounts: %w", err)
@@ -304,7 +304,7 @@ func (l *Loader) makeDefiners(ctx context.Context, programs []Program) error {
 		if at < 0 {
 			continue
 		}
-		a := mysql.Account{p.Definer[:at], p.Definer[at+1:]}
+		a := conn.Account{p.Definer[:at], p.Definer[at+1:]}
 		if known[a] || a.User == "" {
 			continue
 		}
@@ -364,28 +364,28 @@ func (l *Loader) makeIn(ctx context.Context, p Program, collation string) (err e
 	if p.DatabaseCollation == "" || p.DatabaseCollation == collation {
 		return l.make(ctx, p)
 	}
-	if err := l.v.exec(ctx, "ALTER DATABASE "+mysql.QuoteName(p.Database)+" COLLATE "+p.DatabaseCollation); err != nil {
+	if err := l.v.exec(ctx, "ALTER DATABASE "+conn.QuoteName(p.Database)+" COLLATE "+p.DatabaseCollation); err != nil {
 		return err
 	}
 	defer func() {
-		err = errors.Join(err, l.v.exec(ctx, "ALTER DATABASE "+mysql.QuoteName(p.Database)+" COLLATE "+collation))
+		err = errors.Join(err, l.v.exec(ctx, "ALTER DATABASE "+conn.QuoteName(p.Database)+" COLLATE "+collation))
 	}()
 	return l.make(ctx, p)
 }
 
 // make makes a program in a session like the one that it was made in.
 func (l *Loader) make(ctx context.Context, p Program) error {
-	settings := []string{"SESSION sql_mode = " + mysql.QuoteText(p.SQLMode), "timestamp = DEFAULT"}
+	settings := []string{"SESSION sql_mode = " + conn.QuoteText(p.SQLMode), "timestamp = DEFAULT"}
 	if p.AlteredAt > 0 {
 		settings[1] = "timestamp = " + strconv.FormatInt(p.AlteredAt, 10)
 	}
 	if p.TimeZone != "" {
-		settings = append(settings, "SESSION time_zone = "+mysql.QuoteText(p.TimeZone))
+		settings = append(settings, "SESSION time_zone = "+conn.QuoteText(p.TimeZone))
 	}
 	if p.CharacterSet != "" {
 		settings = append(settings, "SESSION collation_connection = "+p.Collation, "SESSION character_set_client = "+p.CharacterSet)
 	}
-	for _, statement := range []string{"USE " + mysql.QuoteName(p.Database), "SET " + strings.Join(settings, ", "), string(p.Statement)} {
+	for _, statement := range []string{"USE " + conn.QuoteName(p.Database), "SET " + strings.Join(settings, ", "), string(p.Statement)} {
 		if err := l.v.exec(ctx, statement); err != nil {
 			return errors.Join(err, l.v.exec(ctx, afterProgram))
 		}
@@ -403,7 +403,7 @@ func (l *Loader) End(ctx context.Context, d Definitions) error {
 		if !one.ReadOnly {
 			continue
 		}
-		if err := l.v.exec(ctx, "ALTER DATABASE "+mysql.QuoteName(one.Name)+" READ ONLY = 1"); err != nil {
+		if err := l.v.exec(ctx, "ALTER DATABASE "+conn.QuoteName(one.Name)+" READ ONLY = 1"); err != nil {
 			return fmt.Errorf("make database %s read-only: %w", one.Name, err)
 		}
 	}

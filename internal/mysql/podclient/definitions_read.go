@@ -12,7 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 )
 
 // systemTable is a table in the database mysql with rows that belong to the user.
@@ -66,7 +66,7 @@ func (i Inventory) Definitions(ctx context.Context) (Definitions, error) {
 
 // definitionReader collects the definitions of a server.
 type definitionReader struct {
-	s     *mysql.Session
+	s     *conn.Session
 	found Definitions
 }
 
@@ -142,7 +142,7 @@ func (r *definitionReader) databases(ctx context.Context) error {
 	for i, one := range r.found.Databases {
 		if err == nil {
 			var name string
-			err = r.s.Row(ctx, "SHOW CREATE DATABASE "+mysql.QuoteName(one.Name), nil, &name, &r.found.Databases[i].Definition)
+			err = r.s.Row(ctx, "SHOW CREATE DATABASE "+conn.QuoteName(one.Name), nil, &name, &r.found.Databases[i].Definition)
 		}
 	}
 	return err
@@ -169,7 +169,7 @@ func (r *definitionReader) programs(ctx context.Context) error {
 			r.found.Programs = append(r.found.Programs, p)
 			return nil
 		})
-		if mysql.IsServerError(err, erUnknownTable) {
+		if conn.IsServerError(err, erUnknownTable) {
 			continue // MySQL 8.4 has no libraries
 		}
 		if err != nil {
@@ -214,8 +214,8 @@ func (r *definitionReader) program(ctx context.Context, p *Program) error {
 		return nil
 	})
 	switch {
-	case err != nil && p.Kind == KindView && mysql.ServerErrorNumber(err) != 0:
-		return r.unshown(ctx, p, mysql.ServerWords(err))
+	case err != nil && p.Kind == KindView && conn.ServerErrorNumber(err) != 0:
+		return r.unshown(ctx, p, conn.ServerWords(err))
 	case err != nil:
 		return err
 	case len(shown) == 0:
@@ -308,7 +308,7 @@ func (r *definitionReader) unshown(ctx context.Context, p *Program, why string) 
 		return err
 	}
 	at := max(strings.LastIndexByte(p.Definer, '@'), 0)
-	text := "CREATE ALGORITHM=UNDEFINED DEFINER=" + mysql.Account{p.Definer[:at], strings.TrimPrefix(p.Definer[at:], "@")}.Quoted() + " SQL SECURITY " + security + " VIEW " + p.quoted() + " AS " + body
+	text := "CREATE ALGORITHM=UNDEFINED DEFINER=" + conn.Account{p.Definer[:at], strings.TrimPrefix(p.Definer[at:], "@")}.Quoted() + " SQL SECURITY " + security + " VIEW " + p.quoted() + " AS " + body
 	if check != "NONE" {
 		text += " WITH " + check + " CHECK OPTION"
 	}
@@ -335,7 +335,7 @@ func (r *definitionReader) broken(ctx context.Context) (why string, err error) {
 // Table is what SHOW CREATE TABLE prints of a table, after Definitions.
 func (i Inventory) Table(ctx context.Context, database, table string) (string, error) {
 	var name, create string
-	err := i.v.s.Row(ctx, "SHOW CREATE TABLE "+mysql.QuoteName(database)+"."+mysql.QuoteName(table), nil, &name, &create)
+	err := i.v.s.Row(ctx, "SHOW CREATE TABLE "+conn.QuoteName(database)+"."+conn.QuoteName(table), nil, &name, &create)
 	return create, err
 }
 

@@ -12,11 +12,11 @@ import (
 	goclient "github.com/go-mysql-org/go-mysql/client"
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 
-	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 )
 
 // MaxStatement is the longest statement that a server takes, in bytes.
-const MaxStatement = mysql.MaxPacket - 1
+const MaxStatement = conn.MaxPacket - 1
 
 // ReplaySession is a session that replays transactions: under their own GTIDs, into the binary log. It sends statements that no
 // memory holds. Close it.
@@ -35,7 +35,7 @@ func (v *Visit) OpenReplay(ctx context.Context) (*ReplaySession, error) {
 	r := &ReplaySession{conn: link}
 	// A statement that is read from a bucket may come slowly.
 	settings := []string{"SESSION sql_log_bin = ON", "SESSION pseudo_replica_mode = ON", "SESSION net_read_timeout = 600"}
-	for name, value := range mysql.SessionSettings() {
+	for name, value := range conn.SessionSettings() {
 		if name == "lock_wait_timeout" {
 			value = "60"
 		}
@@ -130,16 +130,16 @@ func (r *ReplaySession) during(ctx context.Context, do func() error) error {
 		return err
 	}
 	if err := r.conn.SetDeadline(time.Time{}); err != nil {
-		return mysql.Unreachable(err)
+		return conn.Unreachable(err)
 	}
 	stop := context.AfterFunc(ctx, func() { _ = r.conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	err := do()
 	switch {
-	case err == nil, mysql.ServerErrorNumber(err) != 0:
+	case err == nil, conn.ServerErrorNumber(err) != 0:
 		return err
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
-	return mysql.Unreachable(err)
+	return conn.Unreachable(err)
 }

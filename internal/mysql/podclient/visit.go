@@ -9,14 +9,16 @@ import (
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/observe"
 )
 
 // Visit is one connection of a pod that backs a member up or restores into one. It is used by one goroutine at a time
 // and takes no part in what the operator does: it never holds the operator's lock. Close it.
 type Visit struct {
 	o    VisitOptions
-	pool *mysql.Pool
-	s    *mysql.Session
+	pool *conn.Pool
+	s    *conn.Session
 }
 
 // VisitOptions say whom a pod visits, and as whom.
@@ -29,21 +31,21 @@ type VisitOptions struct {
 	// looked at then.
 	Socket string
 	// Options are those of the pool; its User is not looked at.
-	Options mysql.Options
+	Options conn.Options
 }
 
 // OpenVisit connects over verified TLS, or over a socket of this process's own. Its error wraps ErrUnreachable.
 func OpenVisit(ctx context.Context, o VisitOptions) (*Visit, error) {
 	o.Options.User = o.User
-	pool := mysql.NewPool(o.Options)
-	dial := (*mysql.Handle).Dial
+	pool := conn.NewPool(o.Options)
+	dial := (*conn.Handle).Dial
 	if o.Socket != "" {
-		dial, o.Endpoint = (*mysql.Handle).DialSocket, mysql.Endpoint{Key: o.Socket, Address: o.Socket, ServerName: o.Socket}
+		dial, o.Endpoint = (*conn.Handle).DialSocket, mysql.Endpoint{Key: o.Socket, Address: o.Socket, ServerName: o.Socket}
 	}
 	s, err := dial(pool.Handle(o.Endpoint, o.Identity), ctx)
 	if err != nil {
 		pool.Close()
-		return nil, fmt.Errorf("connect to %s: %w", o.Endpoint.ServerName, mysql.Unreachable(err))
+		return nil, fmt.Errorf("connect to %s: %w", o.Endpoint.ServerName, conn.Unreachable(err))
 	}
 	return &Visit{o: o, pool: pool, s: s}, nil
 }
@@ -78,8 +80,8 @@ func (v *Visit) State(ctx context.Context) (ServerState, error) {
 		&state.ServerUUID, &state.Version, &readOnly, &state.Executed, &state.Purged); err != nil {
 		return state, fmt.Errorf("read the server's state: %w", err)
 	}
-	state.Executed, state.Purged, state.Writable = mysql.Compact(state.Executed), mysql.Compact(state.Purged), !readOnly
-	replication, err := mysql.ReplicationStatus(ctx, v.s)
+	state.Executed, state.Purged, state.Writable = conn.Compact(state.Executed), conn.Compact(state.Purged), !readOnly
+	replication, err := observe.ReplicationStatus(ctx, v.s)
 	if err != nil {
 		return state, fmt.Errorf("read the state of replication: %w", err)
 	}
@@ -195,15 +197,15 @@ func (v *Visit) Checksum(ctx context.Context, t Table) (uint64, error) {
 	return sum.V, nil
 }
 
-func (t Table) quoted() string { return mysql.QuoteName(t.Database) + "." + mysql.QuoteName(t.Name) }
+func (t Table) quoted() string { return conn.QuoteName(t.Database) + "." + conn.QuoteName(t.Name) }
 
 // long reads one row without a time-out of its own.
 func (v *Visit) long(ctx context.Context, query string, into ...any) error {
 	err := v.s.LongRow(ctx, query, into...)
-	if mysql.IsServerError(err, mysql.ErNoSuchTable, erTableDefChanged) {
+	if conn.IsServerError(err, conn.ErNoSuchTable, erTableDefChanged) {
 		err = fmt.Errorf("%w: %w", ErrTableGone, err)
 	}
-	if mysql.IsServerError(err, mysql.ErLockWaitTimeout) {
+	if conn.IsServerError(err, conn.ErLockWaitTimeout) {
 		err = fmt.Errorf("%w: %w", ErrTooLong, err)
 	}
 	return err
@@ -218,7 +220,7 @@ func (v *Visit) exec(ctx context.Context, query string, args ...any) error {
 func (v *Visit) Heartbeat(ctx context.Context) (time.Time, bool, error) {
 	var at sql.Null[string]
 	err := v.s.Row(ctx, "SELECT DATE_FORMAT(MAX(at), '%Y-%m-%dT%H:%i:%s.%fZ') FROM nairobi_mysql.heartbeat", nil, &at)
-	if mysql.IsServerError(err, mysql.ErNoSuchTable, mysql.ErBadDatabase) || err == nil && !at.Valid {
+	if conn.IsServerError(err, conn.ErNoSuchTable, conn.ErBadDatabase) || err == nil && !at.Valid {
 		return time.Time{}, false, nil
 	}
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 )
 
 // reservedAccounts are those that every cluster makes itself, and that must not come from another: they are bound to its
@@ -75,19 +76,19 @@ func (v *Visit) Accounts(ctx context.Context) ([]string, error) {
 func (v *Visit) besideCreate(ctx context.Context) ([]string, error) {
 	statements := []string{"DELETE FROM mysql.password_history WHERE " + reservedAccounts}
 	err := v.s.LongRows(ctx, "SELECT User, Host, CAST(password_last_changed AS CHAR), User_attributes->>'$.additional_password' FROM mysql.user WHERE "+reservedAccounts+" ORDER BY User, Host", nil, func(rows *sql.Rows) error {
-		var a mysql.Account
+		var a conn.Account
 		var changed, before sql.NullString
 		if err := rows.Scan(&a.User, &a.Host, &changed, &before); err != nil {
 			return err
 		}
 		set := "password_last_changed = NULL"
 		if changed.Valid {
-			set = "password_last_changed = " + mysql.QuoteText(changed.String)
+			set = "password_last_changed = " + conn.QuoteText(changed.String)
 		}
 		if before.Valid {
-			set += ", User_attributes = JSON_SET(IFNULL(User_attributes, JSON_OBJECT()), '$.additional_password', " + mysql.QuoteText(before.String) + ")"
+			set += ", User_attributes = JSON_SET(IFNULL(User_attributes, JSON_OBJECT()), '$.additional_password', " + conn.QuoteText(before.String) + ")"
 		}
-		statements = append(statements, "UPDATE mysql.user SET "+set+" WHERE User = "+mysql.QuoteText(a.User)+" AND Host = "+mysql.QuoteText(a.Host))
+		statements = append(statements, "UPDATE mysql.user SET "+set+" WHERE User = "+conn.QuoteText(a.User)+" AND Host = "+conn.QuoteText(a.Host))
 		return nil
 	})
 	if err != nil {
@@ -137,7 +138,7 @@ func (v *Visit) AccountsSum(ctx context.Context) (string, error) {
 	return all.String(), nil
 }
 
-func join(accounts []mysql.Account) string {
+func join(accounts []conn.Account) string {
 	quoted := make([]string, len(accounts))
 	for i, a := range accounts {
 		quoted[i] = a.Quoted()
@@ -145,10 +146,10 @@ func join(accounts []mysql.Account) string {
 	return strings.Join(quoted, ",")
 }
 
-func (v *Visit) accounts(ctx context.Context, query string, args ...any) ([]mysql.Account, error) {
-	var found []mysql.Account
+func (v *Visit) accounts(ctx context.Context, query string, args ...any) ([]conn.Account, error) {
+	var found []conn.Account
 	err := v.s.Rows(ctx, query, args, func(rows *sql.Rows) error {
-		var a mysql.Account
+		var a conn.Account
 		if err := rows.Scan(&a.User, &a.Host); err != nil {
 			return err
 		}

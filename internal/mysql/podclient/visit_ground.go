@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 )
 
 // groundVariables are global variables that a server has otherwise while it is filled, as numbers: it takes the largest statements there
@@ -15,7 +15,7 @@ import (
 var groundVariables = []struct {
 	name   string
 	during int64
-}{{"max_allowed_packet", mysql.MaxPacket}, {"log_bin_trust_function_creators", 1}, {"innodb_file_per_table", 1}}
+}{{"max_allowed_packet", conn.MaxPacket}, {"log_bin_trust_function_creators", 1}, {"innodb_file_per_table", 1}}
 
 // Ground is a server made ready to be filled, on which none of its scheduled events runs meanwhile.
 type Ground struct {
@@ -105,4 +105,4 @@ func (v *Visit) EndGround(ctx context.Context) error {
 }
 
 // IsUnknownDatabase says whether a statement failed because there is no such database.
-func IsUnknownDatabase(err error) bool { return mysql.IsServerError(err, mysql.ErBadDatabase) }
+func IsUnknownDatabase(err error) bool { return conn.IsServerError(err, conn.ErBadDatabase) }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 )
 
 // Position is how far a server's history goes.
@@ -29,7 +29,7 @@ func (v *Visit) Position(ctx context.Context) (Position, error) {
 		return p, fmt.Errorf("read the server's position: %w", err)
 	}
 	var err error
-	p.Executed, p.Purged, p.Writable = mysql.Compact(p.Executed), mysql.Compact(p.Purged), !readOnly
+	p.Executed, p.Purged, p.Writable = conn.Compact(p.Executed), conn.Compact(p.Purged), !readOnly
 	if p.At, err = time.Parse(time.RFC3339Nano, at); err != nil {
 		return p, fmt.Errorf("read the server's clock: %w", err)
 	}

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 )
 
 // ErrNotEmpty: the server holds something that a recovery would overwrite.
@@ -60,7 +60,7 @@ func (v *Visit) recoveryMark(ctx context.Context, recovery string) (marked, done
 	var name string
 	err = v.s.Row(ctx, "SELECT recovery, done FROM "+recoveryTable, nil, &name, &done)
 	switch {
-	case mysql.IsServerError(err, mysql.ErNoSuchTable, mysql.ErBadDatabase), errors.Is(err, sql.ErrNoRows):
+	case conn.IsServerError(err, conn.ErNoSuchTable, conn.ErBadDatabase), errors.Is(err, sql.ErrNoRows):
 		return false, false, nil
 	case err != nil:
 		return false, false, fmt.Errorf("read the mark of a recovery: %w", err)
@@ -83,7 +83,7 @@ func (v *Visit) mark(ctx context.Context, recovery string, done bool) error {
 		query string
 		args  []any
 	}{
-		{mysql.CreateDatabase, nil}, {createRecovery, nil},
+		{conn.CreateDatabase, nil}, {createRecovery, nil},
 		{"REPLACE INTO " + recoveryTable + " VALUES (1, ?, ?)", []any{recovery, done}},
 	} {
 		if err := v.exec(ctx, s.query, s.args...); err != nil {
@@ -103,7 +103,7 @@ func (v *Visit) empty(ctx context.Context, databases []string) error {
 			continue // its tables are dropped by the dump itself
 		}
 		// A database that is read-only cannot be dropped.
-		for _, statement := range []string{"ALTER DATABASE " + mysql.QuoteName(name) + " READ ONLY = 0", "DROP DATABASE IF EXISTS " + mysql.QuoteName(name)} {
+		for _, statement := range []string{"ALTER DATABASE " + conn.QuoteName(name) + " READ ONLY = 0", "DROP DATABASE IF EXISTS " + conn.QuoteName(name)} {
 			if err := v.exec(ctx, statement); err != nil {
 				return fmt.Errorf("empty the server: %w", err)
 			}
@@ -114,7 +114,7 @@ func (v *Visit) empty(ctx context.Context, databases []string) error {
 		return fmt.Errorf("list the tablespaces: %w", err)
 	}
 	for _, name := range tablespaces {
-		if err := v.exec(ctx, "DROP TABLESPACE "+mysql.QuoteName(name)); err != nil {
+		if err := v.exec(ctx, "DROP TABLESPACE "+conn.QuoteName(name)); err != nil {
 			return fmt.Errorf("empty the server: %w", err)
 		}
 	}
@@ -135,7 +135,7 @@ func (v *Visit) empty(ctx context.Context, databases []string) error {
 
 // FinishRecovery takes the membership of the old cluster out, marks the recovery as done, and closes the server again.
 func (v *Visit) FinishRecovery(ctx context.Context, recovery string) error {
-	if err := v.exec(ctx, "DELETE FROM nairobi_mysql.membership"); err != nil && !mysql.IsServerError(err, mysql.ErNoSuchTable) {
+	if err := v.exec(ctx, "DELETE FROM nairobi_mysql.membership"); err != nil && !conn.IsServerError(err, conn.ErNoSuchTable) {
 		return fmt.Errorf("forget the old cluster's membership: %w", err)
 	}
 	if err := v.mark(ctx, recovery, true); err != nil {

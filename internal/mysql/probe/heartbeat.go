@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 )
 
 // heartbeat is the write of the prober. It goes through the binary log and waits for acknowledgements like a client's. In the same
@@ -41,13 +42,13 @@ var refusedBy = []string{"read_only", "offline_mode", "transaction_read_only"}
 
 // beat writes one heartbeat. A server without one of the variables, whose semi-sync plug-in was uninstalled, is written to all the
 // same.
-func (b *probe) beat(ctx context.Context, s *mysql.Session) (beatFacts, error) {
+func (b *probe) beat(ctx context.Context, s *conn.Session) (beatFacts, error) {
 	query, plain := heartbeat, s.Options().Clock.Now().Before(b.plain)
 	if plain {
 		query = plainHeartbeat
 	}
 	result, err := s.Exec(ctx, s.Options().ChangeTimeout, "probe/write", query)
-	if !plain && mysql.IsServerError(err, erUnknownSystemVariable) {
+	if !plain && conn.IsServerError(err, erUnknownSystemVariable) {
 		b.plain = s.Options().Clock.Now().Add(plainFor)
 		return b.beat(ctx, s)
 	}

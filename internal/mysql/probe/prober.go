@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 )
 
 const (
@@ -54,14 +55,14 @@ type ProberOptions struct {
 	// heartbeat). It must not block.
 	OnChange func(key string)
 	// Pool are the options for connections: dial and statement time-outs, Dial.
-	Pool mysql.Options
+	Pool conn.Options
 }
 
 // Prober writes to each cluster once in an interval and remembers how that went. It never has more than one connection,
 // nor more than one write under way, for each cluster, also while writes hang (fact 2).
 type Prober struct {
 	options ProberOptions
-	pool    *mysql.Pool
+	pool    *conn.Pool
 
 	mu     sync.Mutex
 	probes map[string]*probe
@@ -126,7 +127,7 @@ func NewProber(o ProberOptions) *Prober {
 	}
 	o.Pool.StatementTimeout = o.Timeout
 	o.Pool.ChangeTimeout = o.Timeout
-	return &Prober{options: o, pool: mysql.NewPool(o.Pool), probes: map[string]*probe{}, jobs: make(chan *probe), done: make(chan struct{})}
+	return &Prober{options: o, pool: conn.NewPool(o.Pool), probes: map[string]*probe{}, jobs: make(chan *probe), done: make(chan struct{})}
 }
 
 // Set says where the cluster key takes writes, and begins to probe it. Calling it again with the same target is free.
@@ -326,10 +327,10 @@ func (p *Prober) write(ctx context.Context, b *probe) (settings uint32, err erro
 	b.mu.Unlock()
 	h := p.pool.Handle(mysql.Endpoint{Key: b.poolKey, Address: target.Address, ServerName: target.ServerName}, target.Identity)
 	var found beatFacts
-	err = h.Keep(ctx, func(s *mysql.Session) error {
+	err = h.Keep(ctx, func(s *conn.Session) error {
 		b.plain = time.Time{}
 		return b.greet(ctx, s)
-	}, func(s *mysql.Session) (err error) {
+	}, func(s *conn.Session) (err error) {
 		found, err = b.beat(ctx, s)
 		if s.TimedOut() {
 			b.abandoned.server, b.abandoned.id = b.server, s.ID()
@@ -344,7 +345,7 @@ func (p *Prober) write(ctx context.Context, b *probe) (settings uint32, err erro
 
 // greet prepares a fresh connection. It refuses while an earlier write of ours still waits on the same server: its commit
 // cannot be ended and holds the row's lock (facts 1, 2), and more of them would only pile up.
-func (b *probe) greet(ctx context.Context, s *mysql.Session) error {
+func (b *probe) greet(ctx context.Context, s *conn.Session) error {
 	var waiting bool
 	err := s.Row(ctx, "SELECT @@server_uuid, EXISTS(SELECT 1 FROM performance_schema.processlist WHERE ID = ? AND INFO LIKE 'INSERT INTO nairobi_mysql.heartbeat%')",
 		[]any{b.abandoned.id}, &b.server, &waiting)

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/probe"
 	"github.com/alx-ke/nairobi-mysql-operator/test/mysqltest"
 )
@@ -30,7 +30,7 @@ func TestProber(t *testing.T) {
 		if key != "uid" {
 			t.Errorf("key %q", key)
 		}
-	}, Pool: mysql.Options{Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+	}, Pool: conn.Options{Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
 		dialled.Add(1)
 		return (&net.Dialer{}).DialContext(ctx, network, address)
 	}}})

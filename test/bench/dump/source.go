@@ -12,6 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/admin"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/mysqld"
 )
 
@@ -55,10 +57,10 @@ func startServer(ctx context.Context, farm *mysqld.Farm) (*mysqld.Server, error)
 // promote makes a server a primary that backup pods may dump.
 func promote(ctx context.Context, farm *mysqld.Farm, s *mysqld.Server) error {
 	ca, cert, key := farm.OperatorIdentity()
-	pool := mysql.NewPool(mysql.Options{DialTimeout: time.Minute, StatementTimeout: time.Minute, ChangeTimeout: time.Minute})
+	pool := conn.NewPool(conn.Options{DialTimeout: time.Minute, StatementTimeout: time.Minute, ChangeTimeout: time.Minute})
 	defer pool.Close()
 	endpoint := mysql.Endpoint{Key: s.InstanceID(), Address: s.Address(), ServerName: s.DNSName()}
-	p := mysql.Open(pool, endpoint, mysql.Identity{CAPEM: ca, CertPEM: cert, KeyPEM: key})
+	p := admin.Open(pool, endpoint, mysql.Identity{CAPEM: ca, CertPEM: cert, KeyPEM: key})
 	if err := p.Promote(ctx, mysql.PromoteSpec{}); err != nil {
 		return err
 	}

@@ -1,0 +1,112 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/observe"
+)
+
+// The tables in the operator's own database. Both are made together with the first membership row. "primary" is a reserved word.
+const (
+	createMembership = `CREATE TABLE IF NOT EXISTS nairobi_mysql.membership (
+		id TINYINT UNSIGNED NOT NULL PRIMARY KEY, epoch BIGINT UNSIGNED NOT NULL, leader VARCHAR(64) NOT NULL,
+		voters JSON NOT NULL, previous JSON NOT NULL, w TINYINT UNSIGNED NOT NULL, CONSTRAINT one_row CHECK (id = 1)) ENGINE=InnoDB`
+	createHeartbeat = `CREATE TABLE IF NOT EXISTS nairobi_mysql.heartbeat (
+		id TINYINT UNSIGNED NOT NULL PRIMARY KEY, at TIMESTAMP(6) NOT NULL, CONSTRAINT one_beat CHECK (id = 1)) ENGINE=InnoDB`
+
+	// maxMemberName is the width of the column, in characters.
+	maxMemberName = 64
+)
+
+// WriteMembership replaces the membership row of epoch oldEpoch by row, in one transaction. oldEpoch 0 says that there is
+// none yet: database and tables are made as needed. When the row is there as wanted already, it is a success.
+// ErrEpochChanged says that somebody else wrote; ErrCommitsPending that the commit waits for its acknowledgements, and may
+// yet be done.
+func (m *Member) WriteMembership(ctx context.Context, oldEpoch uint64, row mysql.Membership) (err error) {
+	defer m.h.Annotate(&err, fmt.Sprintf("write membership epoch %d", row.Epoch))
+	if row.Epoch <= oldEpoch || len(row.Voters) == 0 || row.W < 0 || utf8.RuneCountInString(row.Primary) > maxMemberName {
+		return fmt.Errorf("%w: epoch %d after %d, %d voters, W %d, primary %q", mysql.ErrInvalidArgument, row.Epoch, oldEpoch, len(row.Voters), row.W, row.Primary)
+	}
+	return m.h.Transact(ctx, func(s *conn.Session) error {
+		present, known := observe.ReadMembership(ctx, s)
+		if !known {
+			return fmt.Errorf("read the present row: %w", mysql.ErrUnreachable)
+		}
+		if done, err := compareEpoch(present, oldEpoch, row); done || err != nil {
+			return err
+		}
+		if present == nil {
+			if err := createTables(ctx, s); err != nil {
+				return err
+			}
+		}
+		return swapMembership(ctx, s, oldEpoch, row)
+	})
+}
+
+// compareEpoch says whether the row is there as wanted, or fails when it is not the one to be replaced.
+func compareEpoch(present *mysql.Membership, oldEpoch uint64, row mysql.Membership) (done bool, err error) {
+	var epoch uint64
+	if present != nil {
+		epoch = present.Epoch
+		if epoch == row.Epoch && present.Primary == row.Primary && present.W == row.W &&
+			namesJSON(present.Voters) == namesJSON(row.Voters) && namesJSON(present.Previous) == namesJSON(row.Previous) {
+			return true, nil
+		}
+	}
+	if epoch != oldEpoch {
+		return false, fmt.Errorf("%w: %d, not %d", mysql.ErrEpochChanged, epoch, oldEpoch)
+	}
+	return false, nil
+}
+
+func createTables(ctx context.Context, s *conn.Session) error {
+	for _, step := range []struct{ op, query string }{
+		{"membership/create-database", conn.CreateDatabase},
+		{"membership/create-heartbeat", createHeartbeat},
+		{"membership/create-table", createMembership},
+	} {
+		if err := s.Change(ctx, step.op, step.query); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// namesJSON writes names in order, [] for none.
+func namesJSON(names []string) string {
+	text, err := json.Marshal(append([]string{}, slices.Sorted(slices.Values(names))...))
+	if err != nil {
+		return "[]" // strings always encode
+	}
+	return string(text)
+}
+
+// swapMembership is one statement and so one transaction: the comparison is in its WHERE, or in the primary key.
+func swapMembership(ctx context.Context, s *conn.Session, oldEpoch uint64, row mysql.Membership) error {
+	const assignments = "epoch = ?, leader = ?, voters = ?, previous = ?, w = ?"
+	values := []any{row.Epoch, row.Primary, namesJSON(row.Voters), namesJSON(row.Previous), row.W}
+	op, query := "membership/insert", "INSERT IGNORE INTO nairobi_mysql.membership SET id = 1, "+assignments
+	if oldEpoch != 0 {
+		op, query = "membership/update", "UPDATE nairobi_mysql.membership SET "+assignments+" WHERE id = 1 AND epoch = ?"
+		values = append(values, oldEpoch)
+	}
+	if err := s.Change(ctx, op, query, values...); err != nil {
+		return err
+	}
+	present, known := observe.ReadMembership(ctx, s)
+	if !known {
+		return fmt.Errorf("read the new row: %w", mysql.ErrUnreachable)
+	}
+	done, err := compareEpoch(present, row.Epoch, row)
+	if err == nil && !done {
+		err = fmt.Errorf("%w: another row has epoch %d", mysql.ErrEpochChanged, row.Epoch)
+	}
+	return err
+}

@@ -1,0 +1,38 @@
+package conn
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+)
+
+// EndSessions kills the sessions whose ids a query finds, and counts them.
+func EndSessions(ctx context.Context, s *Session, which string) (ended int, err error) {
+	var found []uint64
+	err = s.Rows(ctx, which, nil, func(rows *sql.Rows) error {
+		var id uint64
+		if err := rows.Scan(&id); err != nil {
+			return err
+		}
+		found = append(found, id)
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("look for sessions in the way: %w", err)
+	}
+	for _, id := range found {
+		if err := s.Kill(ctx, id); err != nil {
+			return ended, err
+		}
+		ended++
+	}
+	return ended, nil
+}
+
+// OfClients is the condition for sessions of clients. Ours, the replicas' and the server's own are not among them.
+const OfClients = "PROCESSLIST_ID IS NOT NULL AND PROCESSLIST_USER NOT IN ('" + mysql.OperatorUser + "', '" + mysql.ReplicationUser + "', 'system user')"
+
+// CreateDatabase makes the operator's own database.
+const CreateDatabase = "CREATE DATABASE IF NOT EXISTS nairobi_mysql"

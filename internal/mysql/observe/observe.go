@@ -1,0 +1,97 @@
+package observe
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"unique"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
+)
+
+// Observer reads members.
+type Observer struct{ h *conn.Handle }
+
+// NewObserver returns one for the member of a handle.
+func NewObserver(h *conn.Handle) *Observer { return &Observer{h} }
+
+// watch is what is observed of a member besides what is of every other.
+type watch struct {
+	mu    sync.Mutex
+	names []string              // variables, sorted
+	query unique.Handle[string] // the statement that reads them; most members' is the same
+}
+
+// set replaces the names.
+func (w *watch) set(names []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !slices.Equal(names, w.names) {
+		w.names, w.query = slices.Clone(names), unique.Make(factsQuery(names))
+	}
+}
+
+// asks is the statement that reads what is observed.
+func (w *watch) asks() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.names) == 0 {
+		return plainFacts.Value()
+	}
+	return w.query.Value()
+}
+
+// WatchSettings makes Observe report the present values of these variables too. It replaces earlier calls.
+// Names that are no names of variables are left out.
+func (m *Observer) WatchSettings(names []string) {
+	known := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return mysql.CheckVariable(name) != nil })
+	slices.Sort(known)
+	conn.State[watch](m.h).set(slices.Compact(known))
+}
+
+// Observe reads everything that decisions are made on, in five round trips. It never fails: a member that cannot be
+// reached, or whose answers do not come in time, is an Observation with that Access. A kept connection that turns out to
+// be dead is dialled again once; silence is not waited for twice.
+func (m *Observer) Observe(ctx context.Context) mysql.Observation {
+	var o mysql.Observation
+	if err := m.h.Observe(ctx, func(s *conn.Session) (conn.Usage, error) {
+		var err error
+		o, err = m.read(ctx, s)
+		return conn.Usage{FillsUp: o.Connections > o.MaxConnections/2, ReadOnly: o.SuperReadOnly, CertNotAfter: o.CertNotAfter}, err
+	}); err != nil {
+		return unobserved(err)
+	}
+	return o
+}
+
+func unobserved(err error) mysql.Observation {
+	access, reason := conn.Classify(err)
+	return mysql.Observation{Access: access, Reason: reason}
+}
+
+// read reads a member through an open session. What can mislead when it is missing fails the whole pass.
+func (m *Observer) read(ctx context.Context, s *conn.Session) (mysql.Observation, error) {
+	cert := s.Certificate()
+	o := mysql.Observation{Access: mysql.AccessVerified, CertSerial: serialText(cert.SerialNumber), CertNotBefore: cert.NotBefore, CertNotAfter: cert.NotAfter}
+	if err := s.Row(ctx, `SELECT @@server_uuid, @@version, @@server_id, @@read_only, @@super_read_only, @@gtid_executed, @@gtid_purged`, nil,
+		&o.ServerUUID, &o.Version, &o.ServerID, &o.ReadOnly, &o.SuperReadOnly, &o.Executed, &o.Purged); err != nil {
+		return o, fmt.Errorf("read the server's identity: %w", err)
+	}
+	o.Executed, o.Purged = conn.Compact(o.Executed), conn.Compact(o.Purged)
+	facts, err := m.readFacts(ctx, s)
+	if err != nil {
+		return o, fmt.Errorf("read the server's variables: %w", err)
+	}
+	m.interpret(facts, &o)
+	if o.Replication, err = ReplicationStatus(ctx, s); err != nil {
+		return o, fmt.Errorf("read the state of replication: %w", err)
+	}
+	if o.Replication != nil {
+		o.Replication.SourceSilence = facts.silence()
+	}
+	o.Membership, o.MembershipKnown = ReadMembership(ctx, s)
+	o.Clone = readClone(ctx, s)
+	return o, s.Err()
+}

@@ -92,7 +92,7 @@ func (m *member) Adopt(ctx context.Context, a topology.Adopt) error {
 	return p.op.stored.Save(ctx, func(r *topology.Records) { r.Recovered = true })
 }
 
-// takeOver is what *mysql.Member does when it adopts.
+// takeOver is what *admin.Member does when it adopts.
 func (m *member) takeOver(ctx context.Context) error {
 	return m.control(ctx, func(c writer) error {
 		if err := c.do(func(s *mysqld) error {

@@ -14,7 +14,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
-// The methods of a member are those of *mysql.Member, statement by statement, so that an operator can die between any two.
+// The methods of a member are those of *admin.Member, statement by statement, so that an operator can die between any two.
 var _ steps.Server = (*member)(nil)
 
 const (
@@ -33,7 +33,7 @@ func (m *member) Claim(ctx context.Context) error {
 	return nil
 }
 
-// StopIOThread is what *mysql.Member does.
+// StopIOThread is what *admin.Member does.
 func (m *member) StopIOThread(ctx context.Context) error {
 	return m.control(ctx, func(c writer) error { return c.stopIO() })
 }
@@ -57,7 +57,7 @@ func (s *mysqld) allApplied() bool {
 	return s.st.source == "" || s.w.ledger.covers(&s.st.executed, s.w.ledger.print(&s.st.retrieved))
 }
 
-// ApplyReceived is what *mysql.Member does.
+// ApplyReceived is what *admin.Member does.
 func (m *member) ApplyReceived(ctx context.Context, gtids string, timeout time.Duration) error {
 	return m.control(ctx, func(c writer) error {
 		stands := false
@@ -79,7 +79,7 @@ func (m *member) ApplyReceived(ctx context.Context, gtids string, timeout time.D
 	})
 }
 
-// WaitApplied is what *mysql.Member does.
+// WaitApplied is what *admin.Member does.
 func (m *member) WaitApplied(ctx context.Context, gtids string, timeout time.Duration) error {
 	return m.control(ctx, func(c writer) error { return c.waitApplied(gtids, timeout.Milliseconds()) })
 }
@@ -106,7 +106,7 @@ func (c writer) waitApplied(gtids string, timeout int64) error {
 	}
 }
 
-// Promote is what *mysql.Member does.
+// Promote is what *admin.Member does.
 func (m *member) Promote(ctx context.Context, spec mysql.PromoteSpec) error {
 	if spec.SemiSync && spec.W < 1 {
 		return fmt.Errorf("%w: semi-sync with a wait for %d", mysql.ErrInvalidArgument, spec.W)
@@ -122,7 +122,7 @@ func (m *member) Promote(ctx context.Context, spec mysql.PromoteSpec) error {
 	})
 }
 
-// Reopen is what *mysql.Member does.
+// Reopen is what *admin.Member does.
 func (m *member) Reopen(ctx context.Context, spec mysql.PromoteSpec) error {
 	return m.control(ctx, func(c writer) error {
 		if err := c.do(func(s *mysqld) error {
@@ -208,7 +208,7 @@ func (c writer) shut() error {
 	return errors.Join(mysql.ErrBlocked, mysql.ErrCommitsPending)
 }
 
-// Demote is what *mysql.Member does.
+// Demote is what *admin.Member does.
 func (m *member) Demote(ctx context.Context) error {
 	return m.control(ctx, func(c writer) error {
 		done := false
@@ -225,7 +225,7 @@ func (m *member) Demote(ctx context.Context) error {
 	})
 }
 
-// WriteMembership is what *mysql.Member does.
+// WriteMembership is what *admin.Member does.
 func (m *member) WriteMembership(ctx context.Context, oldEpoch uint64, row mysql.Membership) error {
 	row.Voters, row.Previous = slices.Sorted(slices.Values(row.Voters)), slices.Sorted(slices.Values(row.Previous))
 	if row.Epoch <= oldEpoch || len(row.Voters) == 0 || row.W < 0 {
@@ -248,7 +248,7 @@ func (m *member) WriteMembership(ctx context.Context, oldEpoch uint64, row mysql
 	})
 }
 
-// SetAcknowledging is what *mysql.Member does. Off is said while the thread stands still.
+// SetAcknowledging is what *admin.Member does. Off is said while the thread stands still.
 func (m *member) SetAcknowledging(ctx context.Context, on bool) error {
 	return m.control(ctx, func(c writer) error {
 		set := func(s *mysqld) error { s.replicaEnabled = on; return nil }
@@ -277,7 +277,7 @@ func (m *member) SetAcknowledging(ctx context.Context, on bool) error {
 	})
 }
 
-// ReplicateFrom is what *mysql.Member does. A former primary receives before it ends its own wait for acknowledgements.
+// ReplicateFrom is what *admin.Member does. A former primary receives before it ends its own wait for acknowledgements.
 func (m *member) ReplicateFrom(ctx context.Context, host string, _ int) error {
 	return m.control(ctx, func(c writer) error {
 		fresh, waits := false, false
@@ -354,7 +354,7 @@ func (c writer) changeSource(host string) error {
 	})
 }
 
-// CloneFrom is what *mysql.Member does.
+// CloneFrom is what *admin.Member does.
 func (m *member) CloneFrom(ctx context.Context, donorAddress string) error {
 	donor, _, err := net.SplitHostPort(donorAddress)
 	if err != nil {
@@ -393,7 +393,7 @@ func (m *member) CloneFrom(ctx context.Context, donorAddress string) error {
 	})
 }
 
-// Restart is what *mysql.Member does.
+// Restart is what *admin.Member does.
 func (m *member) Restart(ctx context.Context) error {
 	return m.control(ctx, func(c writer) error {
 		if err := c.do(func(s *mysqld) error {
@@ -418,7 +418,7 @@ func (m *member) Restart(ctx context.Context) error {
 	})
 }
 
-// Nudge is what *mysql.Member does: a transaction beside the one session, which may wait itself.
+// Nudge is what *admin.Member does: a transaction beside the one session, which may wait itself.
 func (m *member) Nudge(ctx context.Context) error {
 	return m.control(ctx, func(c writer) error {
 		if err := c.do(func(*mysqld) error { return nil }); err != nil {

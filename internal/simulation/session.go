@@ -28,7 +28,7 @@ type slot struct {
 	used   int64 // when it was used last
 }
 
-// member is an operator's handle of a member: what *mysql.Member is to the real one.
+// member is an operator's handle of a member: what *admin.Member is to the real one.
 type member struct {
 	op *operator
 	in *instance
@@ -89,7 +89,7 @@ func (c writer) do(f func(*mysqld) error) error {
 }
 
 // control runs f with the writing session, opening it when it is not: the lease is asked for, whoever holds the lock on the
-// member is killed, and the lease is asked for once more. See internal/mysql/writer.go.
+// member is killed, and the lease is asked for once more. See internal/mysql/conn/control.go.
 func (m *member) control(ctx context.Context, f func(writer) error) error {
 	p := processOf(ctx)
 	turn := m.op.slots[m.in]
@@ -148,7 +148,7 @@ func (s *mysqld) stranded() bool {
 	return false
 }
 
-// transact commits a transaction of the operator's, see internal/mysql/writer.go: a commit that is not acknowledged in
+// transact commits a transaction of the operator's, see internal/mysql/conn/control.go: a commit that is not acknowledged in
 // time stays where it is, and no other is begun until it is over.
 func (m *member) transact(ctx context.Context, prepare func(*mysqld) (*transaction, error)) error {
 	return m.control(ctx, func(c writer) error {

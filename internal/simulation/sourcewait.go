@@ -6,7 +6,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 )
 
-// SetSourceWait is what *mysql.Member does.
+// SetSourceWait is what *admin.Member does.
 func (m *member) SetSourceWait(ctx context.Context, enabled bool, w int) error {
 	if enabled && w < 1 {
 		return mysql.ErrInvalidArgument
@@ -14,7 +14,7 @@ func (m *member) SetSourceWait(ctx context.Context, enabled bool, w int) error {
 	return m.control(ctx, func(c writer) error { return c.setSourceWait(enabled, w) })
 }
 
-// LowerSourceWait is what *mysql.Member does.
+// LowerSourceWait is what *admin.Member does.
 func (m *member) LowerSourceWait(ctx context.Context, w, strangers int) error {
 	return m.control(ctx, func(c writer) error {
 		return c.do(func(s *mysqld) error {
@@ -26,14 +26,14 @@ func (m *member) LowerSourceWait(ctx context.Context, w, strangers int) error {
 	})
 }
 
-// DisconnectStrangers is what *mysql.Member does.
+// DisconnectStrangers is what *admin.Member does.
 func (m *member) DisconnectStrangers(ctx context.Context) error {
 	return m.control(ctx, func(c writer) error {
 		return c.do(func(s *mysqld) error { s.w.disconnectStrangers(s); return nil })
 	})
 }
 
-// ReleaseWaiting is what *mysql.Member does.
+// ReleaseWaiting is what *admin.Member does.
 func (m *member) ReleaseWaiting(ctx context.Context) error {
 	return m.control(ctx, func(c writer) error {
 		return c.do(func(s *mysqld) error {

@@ -33,7 +33,7 @@ const (
 // pass decides anew.
 var ErrNotAsPlanned = errors.New("no longer as it was when this was planned")
 
-// Server is a member's mysqld as the sequences need it. *mysql.Member is one; its comments say what each call promises.
+// Server is a member's mysqld as the sequences need it. *admin.Member is one; its comments say what each call promises.
 type Server interface {
 	Observe(ctx context.Context) mysql.Observation
 	ApplyReceived(ctx context.Context, gtids string, timeout time.Duration) error

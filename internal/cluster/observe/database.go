@@ -39,7 +39,7 @@ func (r *Database) Observe(ctx context.Context, s *pass.Pass) error {
 func (r *Database) lookPorts(s *pass.Pass) engine.LookPorts {
 	return engine.LookPorts{
 		Threads: pass.Goroutines{}, Clock: r.Clock, ParseGTIDs: gtid.Parse,
-		Server: func(ctx context.Context, m *topology.Member) engine.LookedAt {
+		Server: func(_ context.Context, m *topology.Member) engine.LookedAt {
 			in := m.CurrentInstance()
 			handle := r.handle(s, m.Name, in.ID, in.Address)
 			handle.WatchSettings(s.SettingNames())

@@ -19,7 +19,7 @@ func TestFormerPrimaryAppliesWhatItReceived(t *testing.T) {
 	mysqltest.Must(t, m[0].Demote(ctx))
 	mysqltest.Must(t, m[1].StopIOThread(ctx))
 	mysqltest.Must(t, m[1].Promote(ctx, mysql.PromoteSpec{SemiSync: true, W: 1}))
-	defer func() { // who else is writable is more than settle puts right
+	defer func() { // who else is writable is more than Settle puts right
 		mysqltest.Must(t, m[1].Demote(ctx))
 		mysqltest.Must(t, m[1].SetSourceWait(ctx, false, 0))
 	}()

@@ -53,7 +53,7 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// TestTrio checks that settle, which uses every method of a cluster's birth, ends in what is wanted, and that a second
+// TestTrio checks that Settle, which uses every method of a cluster's birth, ends in what is wanted, and that a second
 // round changes nothing.
 func TestTrio(t *testing.T) {
 	w, m := mysqltest.Settle(t, mysqltest.NewPool(t, nil))

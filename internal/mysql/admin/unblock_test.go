@@ -108,7 +108,7 @@ func TestClientsOnAReplicaDoNotKeepItFromItsPromotion(t *testing.T) {
 				return err == nil
 			})
 			mysqltest.Must(t, m[1].Promote(ctx, mysql.PromoteSpec{}))
-			defer func() { mysqltest.Must(t, m[1].Demote(ctx)) }() // who else is writable is more than settle puts right
+			defer func() { mysqltest.Must(t, m[1].Demote(ctx)) }() // who else is writable is more than Settle puts right
 			mysqltest.WaitFor(t, "the end of the session in the way", func() bool { return !holder.Alive(observer) })
 			if !bystander.Alive(observer) {
 				t.Error("a session that stood in nobody's way was ended")

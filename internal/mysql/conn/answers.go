@@ -1,8 +1,8 @@
 package conn
 
 import (
+	"context"
 	"errors"
-	"fmt"
 	"net"
 
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
@@ -55,13 +55,6 @@ func isTimeout(err error) bool {
 	return errors.Is(err, ErrDeadline) || (errors.As(err, &netError) && netError.Timeout())
 }
 
-// Annotate wraps *err with the action that failed and the member it failed on.
-func (m *Handle) Annotate(err *error, action string) {
-	if *err != nil {
-		*err = fmt.Errorf("%s on %s: %w", action, m.e.name(), *err)
-	}
-}
-
 // ServerWords are what the server said, without what we were doing.
 func ServerWords(err error) string {
 	var said *driver.MySQLError
@@ -70,3 +63,21 @@ func ServerWords(err error) string {
 	}
 	return err.Error()
 }
+
+// ErrDeadline replaces context.DeadlineExceeded, so that a statement's own deadline reads as what it is.
+var ErrDeadline = errors.New("no answer in time")
+
+// ContextError is why ctx ended.
+func ContextError(ctx context.Context) error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return ErrDeadline
+	}
+	return ctx.Err()
+}
+
+// errNotAccepted is a peer that proved itself and then closed the connection without a word. In TLS 1.3 that is how a
+// server turns a client's certificate down: its alert comes after our side of the handshake, and may be lost when we
+// write at the same time.
+var errNotAccepted = errors.New("it closed the connection after the TLS handshake")
+
+var errForgotten = errors.New("the member was forgotten")

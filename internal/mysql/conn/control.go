@@ -167,7 +167,7 @@ func killIdle(ctx context.Context, s *Session, lock string) error {
 
 // Transact runs f in a session of its own, while the writing session proves that we are the one hand.
 // A commit in f may wait for acknowledgements without end: then the error is ErrCommitsPending, the commit stays
-// where it is (fact 2), and transact refuses to start another until it is over.
+// where it is (fact 2), and Transact refuses to start another until it is over.
 func (m *Handle) Transact(ctx context.Context, f func(*Session) error) error {
 	return m.Control(ctx, func(control *Session) error {
 		s, err := m.DialBeside(ctx, control)

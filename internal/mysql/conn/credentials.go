@@ -104,3 +104,17 @@ func ClientTLS(endpoint mysql.Endpoint, identity mysql.Identity) (*tls.Config, e
 	}
 	return c.tls(endpoint, verified)
 }
+
+// trust says how far a connection's peer is checked.
+type trust int
+
+const (
+	// verified: the peer proves its name with a certificate of the cluster CA.
+	verified trust = iota
+	// joining: the peer has no certificate yet. Only the join uses this. Nothing that the peer says is believed
+	// until the seal is checked, and a man in the middle cannot pass our client certificate on: its signature covers
+	// the handshake that it was made for.
+	joining
+	// bySocket: the server is a child of this process and listens on nothing but a socket in a folder of this process's own.
+	bySocket
+)

@@ -3,6 +3,7 @@ package conn
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -174,3 +175,25 @@ type Handle struct {
 
 // Options are those of the pool, with nothing left to its default.
 func (m *Handle) Options() Options { return m.pool.options }
+
+// Annotate wraps *err with the action that failed and the member it failed on.
+func (m *Handle) Annotate(err *error, action string) {
+	if *err != nil {
+		*err = fmt.Errorf("%s on %s: %w", action, m.e.name(), *err)
+	}
+}
+
+// State returns what a package keeps for a member's instance from one call to the next: its T, which is empty at first. It goes with the
+// instance's connections.
+func State[T any](m *Handle) *T {
+	m.e.mu.Lock()
+	defer m.e.mu.Unlock()
+	for _, state := range m.e.states {
+		if of, ok := state.(*T); ok {
+			return of
+		}
+	}
+	of := new(T)
+	m.e.states = append(m.e.states, of)
+	return of
+}

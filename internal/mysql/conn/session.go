@@ -21,17 +21,6 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
 )
 
-// ErrDeadline replaces context.DeadlineExceeded, so that a statement's own deadline reads as what it is.
-var ErrDeadline = errors.New("no answer in time")
-
-// ContextError is why ctx ended.
-func ContextError(ctx context.Context) error {
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return ErrDeadline
-	}
-	return ctx.Err()
-}
-
 // Session is one connection to one server, used by one goroutine at a time.
 type Session struct {
 	conn *sql.Conn
@@ -81,25 +70,6 @@ func (l *driverLog) explain(err error) error {
 
 // MaxPacket is the largest statement that MySQL can be made to take, in bytes. The server's own limit decides.
 const MaxPacket = 1 << 30
-
-// errNotAccepted is a peer that proved itself and then closed the connection without a word. In TLS 1.3 that is how a
-// server turns a client's certificate down: its alert comes after our side of the handshake, and may be lost when we
-// write at the same time.
-var errNotAccepted = errors.New("it closed the connection after the TLS handshake")
-
-// trust says how far a connection's peer is checked.
-type trust int
-
-const (
-	// verified: the peer proves its name with a certificate of the cluster CA.
-	verified trust = iota
-	// joining: the peer has no certificate yet. Only the join uses this. Nothing that the peer says is believed
-	// until the seal is checked, and a man in the middle cannot pass our client certificate on: its signature covers
-	// the handshake that it was made for.
-	joining
-	// bySocket: the server is a child of this process and listens on nothing but a socket in a folder of this process's own.
-	bySocket
-)
 
 // unlimited is the greatest limit, which means none. DEFAULT would be the global value.
 const unlimited = "18446744073709551615"
@@ -385,7 +355,7 @@ func (s *Session) ChangeWithin(ctx context.Context, limit time.Duration, op, que
 	return err
 }
 
-// Exec is changeWithin, and returns the result of the statement.
+// Exec is ChangeWithin, and returns the result of the statement.
 func (s *Session) Exec(ctx context.Context, limit time.Duration, op, query string, args ...any) (sql.Result, error) {
 	if err := s.pool.options.Hook(op, "before"); err != nil {
 		return nil, &hookError{op: op, err: err}

@@ -1,8 +1,6 @@
 package observe
 
 import (
-	"context"
-	"database/sql"
 	"fmt"
 	"maps"
 	"regexp"
@@ -13,7 +11,6 @@ import (
 	"unique"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 )
 
 const (
@@ -67,7 +64,7 @@ type facts struct {
 	middle time.Time
 }
 
-// factsQuery reads everything that is a name and a value: of variables these, which are names by checkVariable. Times are taken as
+// factsQuery reads everything that is a name and a value: of variables these, which are names by mysql.CheckVariable. Times are taken as
 // seconds since 1970: performance_schema shows the moment of a heartbeat in the server's time zone, not in the session's, and one that
 // never was as year 0.
 func factsQuery(watched []string) string {
@@ -88,61 +85,6 @@ func factsQuery(watched []string) string {
 
 // plainFacts is the statement for a member of which nothing more is watched.
 var plainFacts = unique.Make(factsQuery(nil))
-
-// readFacts reads what factsQuery asks for.
-func (m *Observer) readFacts(ctx context.Context, s *conn.Session) (facts, error) {
-	found := facts{values: map[string]map[string]string{
-		factVariable: {}, factPersisted: {}, factStatus: {}, factTLS: {}, factLink: {}, factInstance: {}, factStranger: {},
-	}}
-	began := m.h.Options().Clock.Now()
-	var kind, name, value sql.RawBytes // of the one row
-	into := []any{&kind, &name, &value}
-	err := s.Rows(ctx, conn.State[watch](m.h).asks(), nil, func(rows *sql.Rows) error {
-		if err := rows.Scan(into...); err != nil {
-			return err
-		}
-		if of := found.values[string(kind)]; of != nil {
-			of[string(name)] = string(value)
-		}
-		return nil
-	})
-	found.middle = began.Add(m.h.Options().Clock.Now().Sub(began) / 2)
-	return found, err
-}
-
-// interpret puts into o what follows from the facts.
-func (m *Observer) interpret(f facts, o *mysql.Observation) {
-	status := f.values[factStatus]
-	o.Settings, o.Persisted = f.values[factVariable], f.values[factPersisted]
-	o.PersistedIgnored = o.Settings[mysql.PersistedLoad] == "OFF"
-	// Empty when performance_schema is off. The handshake's certificate is used then.
-	const asOpenSSLPrints = "Jan _2 15:04:05 2006 MST"
-	if t, err := time.Parse(asOpenSSLPrints, f.values[factTLS]["Ssl_server_not_after"]); err == nil {
-		o.CertNotAfter = t
-	}
-	if t, err := time.Parse(asOpenSSLPrints, f.values[factTLS]["Ssl_server_not_before"]); err == nil {
-		o.CertNotBefore = t
-	}
-	o.StartedAt = m.h.Options().Clock.Now().Add(-time.Duration(number(status["Uptime"])) * time.Second).Truncate(time.Second)
-	o.Connections, o.MaxConnections = number(status["Threads_connected"]), number(o.Settings[mysql.MaxConnections])
-	o.PendingCommits = number(status["Rpl_semi_sync_source_wait_sessions"])
-	o.AnsweredCommits = number(status["Rpl_semi_sync_source_yes_tx"])
-	o.SemiSync = mysql.SemiSync{
-		SourceEnabled:  isOn(o.Settings["rpl_semi_sync_source_enabled"]),
-		ReplicaEnabled: isOn(o.Settings["rpl_semi_sync_replica_enabled"]),
-		ReplicaActive:  isOn(status["Rpl_semi_sync_replica_status"]),
-		WaitCount:      number(o.Settings["rpl_semi_sync_source_wait_for_replica_count"]),
-		Clients:        number(status["Rpl_semi_sync_source_clients"]),
-		OffTimes:       number(status["Rpl_semi_sync_source_no_times"]),
-		Strangers:      strangersIn(f.values[factStranger]),
-	}
-	o.Refusing = refusing(o.Settings)
-	o.Waiting = conn.Compact(threadOfGTID.ReplaceAllString(f.values[factInstance]["owned"], ""))
-	if now, ok := f.clock(); ok {
-		o.ClockSkew = now.Sub(f.middle)
-		o.Disk = diskOf(f.values[factInstance]["disk"], now)
-	}
-}
 
 // threadOfGTID is what follows each number in gtid_owned: the thread that owns it.
 var threadOfGTID = regexp.MustCompile(`#[0-9]+`)
@@ -194,4 +136,25 @@ func number(text string) int {
 
 func isOn(value string) bool {
 	return strings.EqualFold(value, "ON") || value == "1"
+}
+
+// strangerSessions reads them as facts.
+const strangerSessions = `SELECT '` + factStranger + `', CONVERT(PROCESSLIST_ID USING utf8mb4), CONVERT(CONCAT(PROCESSLIST_USER, '@', PROCESSLIST_HOST) USING utf8mb4) ` + StrangerThreads
+
+// Variables with which a server turns clients or their writes away.
+const (
+	offlineMode         = "offline_mode"
+	transactionReadOnly = "transaction_read_only"
+)
+
+// refusing returns those that do, with the value that does not. transaction_read_only may be asked for in the spec; the
+// caller knows.
+func refusing(settings map[string]string) map[string]string {
+	found := map[string]string{}
+	for _, name := range []string{offlineMode, transactionReadOnly} {
+		if isOn(settings[name]) {
+			found[name] = "OFF"
+		}
+	}
+	return found
 }

@@ -304,7 +304,7 @@ func (l *Loader) makeDefiners(ctx context.Context, programs []Program) error {
 		if at < 0 {
 			continue
 		}
-		a := conn.Account{p.Definer[:at], p.Definer[at+1:]}
+		a := conn.Account{User: p.Definer[:at], Host: p.Definer[at+1:]}
 		if known[a] || a.User == "" {
 			continue
 		}

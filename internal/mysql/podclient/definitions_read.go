@@ -308,7 +308,7 @@ func (r *definitionReader) unshown(ctx context.Context, p *Program, why string) 
 		return err
 	}
 	at := max(strings.LastIndexByte(p.Definer, '@'), 0)
-	text := "CREATE ALGORITHM=UNDEFINED DEFINER=" + conn.Account{p.Definer[:at], strings.TrimPrefix(p.Definer[at:], "@")}.Quoted() + " SQL SECURITY " + security + " VIEW " + p.quoted() + " AS " + body
+	text := "CREATE ALGORITHM=UNDEFINED DEFINER=" + conn.Account{User: p.Definer[:at], Host: strings.TrimPrefix(p.Definer[at:], "@")}.Quoted() + " SQL SECURITY " + security + " VIEW " + p.quoted() + " AS " + body
 	if check != "NONE" {
 		text += " WITH " + check + " CHECK OPTION"
 	}

@@ -1,13 +1,11 @@
 package probe
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
-	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 )
 
 // heartbeat is the write of the prober. It goes through the binary log and waits for acknowledgements like a client's. In the same
@@ -39,25 +37,6 @@ type beatFacts struct {
 
 // refusedBy are the variables of the bits of beatFacts.refusals.
 var refusedBy = []string{"read_only", "offline_mode", "transaction_read_only"}
-
-// beat writes one heartbeat. A server without one of the variables, whose semi-sync plug-in was uninstalled, is written to all the
-// same.
-func (b *probe) beat(ctx context.Context, s *conn.Session) (beatFacts, error) {
-	query, plain := heartbeat, s.Options().Clock.Now().Before(b.plain)
-	if plain {
-		query = plainHeartbeat
-	}
-	result, err := s.Exec(ctx, s.Options().ChangeTimeout, "probe/write", query)
-	if !plain && conn.IsServerError(err, erUnknownSystemVariable) {
-		b.plain = s.Options().Clock.Now().Add(plainFor)
-		return b.beat(ctx, s)
-	}
-	if err != nil || plain {
-		return beatFacts{}, err
-	}
-	id, err := result.LastInsertId()
-	return beatFacts{refusals: uint32(id >> 32), settings: uint32(id)}, err //nolint:gosec // the two halves
-}
 
 // refusal is why the server turns clients' writes away, nil when it takes them. The operator's account may write in spite of it.
 func (f beatFacts) refusal() error {

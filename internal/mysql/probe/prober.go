@@ -357,3 +357,22 @@ func (b *probe) greet(ctx context.Context, s *conn.Session) error {
 	}
 	return s.Change(ctx, "probe/lock-wait", "SET SESSION innodb_lock_wait_timeout = 1")
 }
+
+// beat writes one heartbeat. A server without one of the variables, whose semi-sync plug-in was uninstalled, is written to all the
+// same.
+func (b *probe) beat(ctx context.Context, s *conn.Session) (beatFacts, error) {
+	query, plain := heartbeat, s.Options().Clock.Now().Before(b.plain)
+	if plain {
+		query = plainHeartbeat
+	}
+	result, err := s.Exec(ctx, s.Options().ChangeTimeout, "probe/write", query)
+	if !plain && conn.IsServerError(err, erUnknownSystemVariable) {
+		b.plain = s.Options().Clock.Now().Add(plainFor)
+		return b.beat(ctx, s)
+	}
+	if err != nil || plain {
+		return beatFacts{}, err
+	}
+	id, err := result.LastInsertId()
+	return beatFacts{refusals: uint32(id >> 32), settings: uint32(id)}, err //nolint:gosec // the two halves
+}

@@ -14,35 +14,14 @@ const (
 	StrangerThreads = `FROM performance_schema.threads WHERE PROCESSLIST_COMMAND IN ('Binlog Dump', 'Binlog Dump GTID') AND PROCESSLIST_USER <> '` + mysql.ReplicationUser + `'
 		AND EXISTS (SELECT 1 FROM performance_schema.user_variables_by_thread v WHERE v.THREAD_ID = threads.THREAD_ID
 			AND v.VARIABLE_NAME IN ('rpl_semi_sync_replica', 'rpl_semi_sync_slave') AND v.VARIABLE_VALUE NOT IN ('', '0'))`
-
-	// strangerSessions reads them as facts.
-	strangerSessions = `SELECT '` + factStranger + `', CONVERT(PROCESSLIST_ID USING utf8mb4), CONVERT(CONCAT(PROCESSLIST_USER, '@', PROCESSLIST_HOST) USING utf8mb4) ` + StrangerThreads
 )
-
-// Variables with which a server turns clients or their writes away.
-const (
-	offlineMode         = "offline_mode"
-	transactionReadOnly = "transaction_read_only"
-)
-
-// refusing returns those that do, with the value that does not. transaction_read_only may be asked for in the spec; the
-// caller knows.
-func refusing(settings map[string]string) map[string]string {
-	found := map[string]string{}
-	for _, name := range []string{offlineMode, transactionReadOnly} {
-		if isOn(settings[name]) {
-			found[name] = "OFF"
-		}
-	}
-	return found
-}
 
 // strangersIn returns them from accounts by connection id, in order.
 func strangersIn(facts map[string]string) []mysql.Stranger {
 	var found []mysql.Stranger
 	for session, account := range facts {
 		if id, err := strconv.ParseUint(session, 10, 64); err == nil {
-			found = append(found, mysql.Stranger{id, account})
+			found = append(found, mysql.Stranger{Session: id, Account: account})
 		}
 	}
 	slices.SortFunc(found, func(a, b mysql.Stranger) int { return cmp.Compare(a.Session, b.Session) })

@@ -165,11 +165,40 @@ func (s *S3) Put(ctx context.Context, key string, r io.Reader) (int64, error) {
 // Create implements Store by a conditional write (user guide, "Conditional writes"): S3 decides when the upload completes. A store
 // other than AWS first has to prove that it does.
 func (s *S3) Create(ctx context.Context, key string, r io.Reader) error {
-	if err := s.proveExclusive(ctx, key); err != nil {
-		return err
+	if s.o.Endpoint != "" {
+		if err := s.exclusive.prove(ctx, s, key); err != nil {
+			return err
+		}
 	}
 	_, err := s.upload(ctx, "create", key, r, aws.String("*"))
 	return err
+}
+
+// createAtOnce creates an empty object by one call.
+func (s *S3) createAtOnce(ctx context.Context, key string) error {
+	_, err := s.upload(ctx, "create", key, strings.NewReader(""), aws.String("*"))
+	return err
+}
+
+// createInParts creates an object by a multipart upload of one byte, which the upload of a large object is as well.
+func (s *S3) createInParts(ctx context.Context, key string) error {
+	bucket, object := &s.o.Bucket, aws.String(s.key(key))
+	begun, err := s.api.CreateMultipartUpload(ctx, &s3.CreateMultipartUploadInput{Bucket: bucket, Key: object})
+	if err != nil {
+		return s.explain(ctx, "create", key, err)
+	}
+	part, err := s.api.UploadPart(ctx, &s3.UploadPartInput{Bucket: bucket, Key: object, UploadId: begun.UploadId, PartNumber: aws.Int32(1), Body: strings.NewReader("x")})
+	if err == nil {
+		_, err = s.api.CompleteMultipartUpload(ctx, &s3.CompleteMultipartUploadInput{Bucket: bucket, Key: object, UploadId: begun.UploadId, IfNoneMatch: aws.String("*"),
+			MultipartUpload: &types.CompletedMultipartUpload{Parts: []types.CompletedPart{{ETag: part.ETag, PartNumber: aws.Int32(1)}}}})
+	}
+	if err != nil {
+		_, aborted := s.api.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{Bucket: bucket, Key: object, UploadId: begun.UploadId})
+		if aborted = s.explain(ctx, "abort the upload of", key, aborted); aborted != nil && !errors.Is(aborted, ErrNotFound) {
+			return aborted
+		}
+	}
+	return s.explain(ctx, "create", key, err)
 }
 
 func (s *S3) upload(ctx context.Context, what, key string, r io.Reader, ifNoneMatch *string) (int64, error) {

@@ -15,6 +15,16 @@ type Inventory struct {
 	SnapshotsTaken time.Time
 }
 
+// Health is what EC2's status checks say of an instance.
+type Health struct {
+	// Impaired is true when the check of the system, of the instance or of its attached volumes said impaired within AdvisoryFor.
+	// "Initialising" and "insufficient data" do not count. False is no word of EC2's that the instance is sound. VolumesImpaired is
+	// true when it is the check of the volumes.
+	Impaired, VolumesImpaired bool
+	// Events are what EC2 has announced for the instance and neither completed nor called off, the earliest first, as it said last.
+	Events []Event
+}
+
 // Instance is one EC2 instance of a cluster, in whatever state: terminated ones stay visible for as long as EC2 shows
 // them (about an hour), because they prove that their incarnation's client token is used up.
 type Instance struct {
@@ -28,12 +38,7 @@ type Instance struct {
 	StateReason                                                   string
 	PrivateIP, SubnetID, VPCID, Zone, ImageID, Type, Architecture string
 	LaunchTime                                                    time.Time
-	// Impaired is true when EC2's check of the system, of the instance or of its attached volumes said impaired within AdvisoryFor.
-	// "Initialising" and "insufficient data" do not count. False is no word of EC2's that the instance is sound. VolumesImpaired is
-	// true when it is the check of the volumes.
-	Impaired, VolumesImpaired bool
-	// Events are what EC2 has announced for the instance and neither completed nor called off, the earliest first, as it said last.
-	Events      []Event
+	Health
 	Attachments []Attachment
 	Tags        map[string]string
 	// Token is the client token that it was launched with.

@@ -98,12 +98,13 @@ func (c configMap) Write(ctx context.Context, version string, records topology.R
 		return "", engine.ErrConflict
 	}
 	w.kube.setRecords(records.Clone(), w.now)
+	written := strconv.Itoa(w.kube.version)
 	if w.chance(answersLost) {
 		w.say("%s: the answer to a write of the records is lost", c.op.name)
 		return "", errNoAnswer
 	}
 	c.op.point(p)
-	return strconv.Itoa(w.kube.version), nil
+	return written, nil
 }
 
 // turnstile is a lock of processes.

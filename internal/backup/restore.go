@@ -307,7 +307,7 @@ func (o RestoreOptions) client(ctx context.Context, feed func(io.Writer) error) 
 	stdin.Close()
 	ended := cmd.Wait()
 	if text := complaints.text(); ended != nil && text != "" {
-		return fmt.Errorf("%w: %s", ErrLoad, text)
+		return fmt.Errorf("%w: %w", ErrLoad, conn.ClientError(text))
 	}
 	if fed != nil && (ended == nil || !errors.Is(fed, syscall.EPIPE)) {
 		return fed

@@ -93,14 +93,14 @@ var mutants = []mutant{
 	},
 	{
 		name: "one voter fewer than needed is enough",
-		at:   95,
+		at:   178,
 		file: quorumFile,
 		old:  "proof := Proof{Needed: len(voters) - w}",
 		new:  "proof := Proof{Needed: len(voters) - w - 1}", breaks: append([]string{notConverged}, losesCommits...),
 	},
 	{
 		name: "the spec says who votes, not the membership row",
-		at:   90,
+		at:   93,
 		file: failoverFile,
 		old:  "	proof := prove(row, p.Members, p.Records)\n	if proof.Candidate == \"\" {",
 		new: `	spec := Membership{Epoch: row.Epoch, Primary: row.Primary, W: WaitFor(p.Replicas)}
@@ -113,14 +113,14 @@ var mutants = []mutant{
 	},
 	{
 		name: "a joiner acknowledges before it is a voter",
-		at:   92,
+		at:   111,
 		file: stepsVotersFile,
 		old:  "	if a.SemiSync && alone {\n		if err := m.SetAcknowledging",
 		new:  "	if a.SemiSync {\n		if err := m.SetAcknowledging",
 	},
 	{
 		name: "a member that is rebuilt keeps its vote",
-		at:   4,
+		at:   20,
 		file: seedingFile,
 		old:  "if !p.votes.expel(m, primary) {",
 		new:  "if false {", breaks: []string{keptVote},
@@ -165,7 +165,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "errant transactions are overlooked",
-		at:   4,
+		at:   23,
 		file: replicatingFile,
 		old:  "return m.SQL.Executed.Subtract(primary.SQL.Executed).WithoutSource(primary.SQL.ServerUUID)",
 		new:  "return gtid.Set{}", breaks: []string{silentDiverged},
@@ -180,7 +180,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "a throttled read is taken for fenced",
-		at:   800,
+		at:   958,
 		file: shell + "observe.go",
 		old:  "	if err == nil {\n		err = op.findHidden(p)",
 		new: `	if errors.Is(err, errThrottled) {
@@ -240,7 +240,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "the row is not looked at again after the relay log is applied",
-		at:   1407,
+		at:   348,
 		file: stepsFile,
 		old:  "if own.Epoch > a.Membership.Epoch {",
 		new:  "if false {", breaks: append([]string{wildRow}, losesCommits...),
@@ -254,7 +254,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "an instance that is stopping counts as stopped",
-		at:   50,
+		at:   101,
 		file: observedFile,
 		old:  "if in.State != stateStopped && in.State != stateTerminated {",
 		new:  "if in.State == stateRunning || in.State == statePending {",
@@ -276,7 +276,7 @@ var mutants = []mutant{
 	{
 		// Alone it is not noticed: the promotion is proven again, behind another fence, before its row counts, and taken back.
 		name: "what the old primary of a switchover can still commit is not fenced, nor looked for after the promotion",
-		at:   40,
+		at:   46,
 		and:  []patch{reproof},
 		file: "internal/steps/switchover.go",
 		old:  "	if a.SemiSync {\n		if err := old.SetSourceWait(ctx, true, outOfReach); err != nil {\n			return err\n		}\n	}\n",
@@ -302,7 +302,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "the next member is replaced before the one before it votes again",
-		at:   206,
+		at:   100,
 		file: rolloutFile,
 		old:  "	case !p.turns.outdated(m) && p.turns.isWell(m):",
 		new:  "	case !p.turns.outdated(m):", breaks: []string{rolledRashly},
@@ -324,7 +324,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "a member gets its acknowledgements back in the pass that takes its vote",
-		at:   32,
+		at:   152,
 		file: votersFile,
 		old:  " || p.busy(m.Name) || p.acks.changingVotes() || !p.plan.Membership.Settled() ||",
 		new:  " || p.acks.changingVotes() || !p.plan.Membership.Settled() ||", breaks: losesCommits,
@@ -332,14 +332,14 @@ var mutants = []mutant{
 	},
 	{
 		name: "the wait count is lowered before the row that lowers it is acknowledged",
-		at:   751,
+		at:   855,
 		file: stepsVotersFile,
 		old:  "func RemoveVoter(ctx context.Context, primary Server, a topology.RemoveVoter) error {\n",
 		new:  "func RemoveVoter(ctx context.Context, primary Server, a topology.RemoveVoter) error {\n	if err := primary.LowerSourceWait(ctx, max(a.Settled.W, 1), 0); err != nil {\n		return err\n	}\n",
 	},
 	{
 		name: "an older mysqld is started on what a newer one has opened",
-		at:   14,
+		at:   94,
 		file: turnsFile,
 		old:  "	return !m.verified() || olderVersion(p.Version, m.SQL.Version)\n",
 		new:  "	return false\n", breaks: []string{notConverged},
@@ -402,7 +402,7 @@ var mutants = []mutant{
 	},
 	{
 		name:   "a volume that is lost later is made from what the cluster began with",
-		at:     1840,
+		at:     303,
 		file:   copyFile,
 		old:    `return st.Recover && !rec.Recovered && !rec.Established && rec.Bootstrapped == ""`,
 		new:    "return st.Recover && rec.RebuiltAt.IsZero()",
@@ -473,7 +473,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "the rebuild that a person asks for does not take the vote before",
-		at:   21,
+		at:   27,
 		file: rebuildingFile,
 		old:  "	return p.seeding.rebuild(m, primary, fmt.Sprintf(\"asked for at %d\", p.plan.Records.Members[m.Name].Rebuild.At))\n",
 		new:  "	_ = fmt.Sprint()\n	return p.seeding.clone(m, primary)\n", breaks: []string{keptVote},
@@ -504,7 +504,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "an uncovered time is not remembered",
-		at:   1993,
+		at:   1788,
 		file: uncoveredFile,
 		old:  "	case known == nil:\n		*times = append(*times, u)\n",
 		new:  "	case known == nil:\n", breaks: append([]string{untold}, losesCommits...),
@@ -654,7 +654,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "nobody looks whether the records are still as they were",
-		at:   22,
+		at:   3,
 		file: recordsFile,
 		old:  "		case shown == m.version:\n",
 		new:  "		case shown != \"never\":\n", breaks: append([]string{notConverged, duplicated, leaked, wildRow, untold}, losesCommits...),
@@ -668,7 +668,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "records that somebody lost are not put back",
-		at:   1815,
+		at:   542,
 		file: recordsFile,
 		old:  "		case known:\n			r.Set(r.Memory.records.Clone())\n",
 		new:  "		case known:\n			r.Set(topology.Records{Hand: NoHand})\n", breaks: append([]string{notConverged, duplicated, leaked, wildRow, untold}, losesCommits...),

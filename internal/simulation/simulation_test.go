@@ -16,7 +16,7 @@ import (
 // The schedules of an ordinary run, which are known to pass: always the same ones, so that a change which breaks one is
 // seen as that. `make simulate` looks for new ones.
 const (
-	defaultSchedules = 10_000
+	defaultSchedules = 20_000
 	defaultSeed      = 1
 )
 

@@ -18,6 +18,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/store"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/backup/task"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/podclient"
 )
 
@@ -28,7 +29,7 @@ const (
 	stateFailed  = "Failed"
 )
 
-// permanent are the failures of a restore that trying again cannot mend.
+// permanent are the failures of a restore after which another attempt fails too.
 var permanent = []error{
 	backup.ErrVersion, backup.ErrCorrupt, backup.ErrDiffers, backup.ErrTooOld, podclient.ErrNotEmpty, podclient.ErrServes, store.ErrNotFound, store.ErrDenied, store.ErrNoBucket,
 	pitr.ErrGap, pitr.ErrBeyond, pitr.ErrBefore, pitr.ErrTooLarge,
@@ -41,7 +42,7 @@ func (w *worker) restore(ctx context.Context) error {
 		return w.tellRestored(ctx, message)
 	}
 	told := w.tell(context.WithoutCancel(ctx), stateFailed, reasonOf(err), err.Error())
-	if slices.ContainsFunc(permanent, func(p error) bool { return errors.Is(err, p) }) {
+	if slices.ContainsFunc(permanent, func(p error) bool { return errors.Is(err, p) }) || conn.RefusesForGood(err) {
 		err = fmt.Errorf("%w: %w", ErrFailed, err)
 	}
 	return errors.Join(err, told)

@@ -166,6 +166,13 @@ func (s *scene) promise(w *worker, path string, change func(*backup.Manifest)) {
 func flipped(b []byte) []byte { b[len(b)/2] ^= 1; return b }
 func halved(b []byte) []byte  { return b[:len(b)/2] }
 
+// printing makes a program that prints an error and fails.
+func printing(text string) func(context.Context, string, ...string) *exec.Cmd {
+	return func(ctx context.Context, _ string, _ ...string) *exec.Cmd {
+		return exec.CommandContext(ctx, "sh", "-c", `cat >/dev/null; echo "$0" >&2; exit 1`, text)
+	}
+}
+
 // TestARestoreThatFails says why, for good where trying again is of no use, and never that it is done.
 func TestARestoreThatFails(t *testing.T) {
 	s := newScene(t)
@@ -191,6 +198,15 @@ func TestARestoreThatFails(t *testing.T) {
 		"no backup":             {func(_ *scene, w *worker) { w.task.Path = w.place.Folder("20260101T000000Z-none") }, v1alpha1.BackupReasonNotFound, false},
 		"the mysql client ends": {func(_ *scene, w *worker) {
 			w.program = func(ctx context.Context, _ string, _ ...string) *exec.Cmd { return exec.CommandContext(ctx, "false") }
+		}, v1alpha1.BackupReasonLoadFailed, true},
+		"the server refuses a statement": {func(_ *scene, w *worker) {
+			w.program = printing("ERROR 1449 (HY000) at line 5: The user specified as a definer ('a'@'%') does not exist")
+		}, v1alpha1.BackupReasonLoadFailed, false},
+		"the server goes down": {func(_ *scene, w *worker) {
+			w.program = printing("ERROR 1053 (08S01) at line 5: Server shutdown in progress")
+		}, v1alpha1.BackupReasonLoadFailed, true},
+		"the connection is lost": {func(_ *scene, w *worker) {
+			w.program = printing("ERROR 2013 (HY000) at line 5: Lost connection to MySQL server during query")
 		}, v1alpha1.BackupReasonLoadFailed, true},
 		"a dump of a newer MySQL": {func(s *scene, w *worker) {
 			s.promise(w, w.task.Path, func(m *backup.Manifest) { m.Version = "9.99.0" })

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net"
+	"regexp"
+	"strconv"
 
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 	driver "github.com/go-sql-driver/mysql"
@@ -15,8 +17,14 @@ const (
 	ErBadDatabase            = 1049
 	erServerShutdown         = 1053
 	erNoSuchThread           = 1094
+	erNetRead                = 1158
+	erNetReadTimeout         = 1159
+	erNetWrite               = 1160
+	erNetWriteTimeout        = 1161
 	ErNoSuchTable            = 1146
 	ErLockWaitTimeout        = 1205
+	erDeadlock               = 1213
+	erReadOnly               = 1290
 	ErQueryInterrupted       = 1317
 	ErAccessDeniedNoPassword = 1698
 	ErTooManyConnections     = 1040
@@ -48,6 +56,33 @@ func IsServerError(err error, numbers ...uint16) bool {
 
 // IsRefusal says whether an error is an answer of the server's: it refuses a statement.
 func IsRefusal(err error) bool { return ServerErrorNumber(err) != 0 }
+
+// passing are the server errors after which the same statement may succeed: the server was busy, went down, or ended the session.
+var passing = []uint16{ErTooManyConnections, erServerShutdown, erNetRead, erNetReadTimeout, erNetWrite, erNetWriteTimeout, ErLockWaitTimeout, erReadOnly, ErQueryInterrupted, erDeadlock}
+
+// RefusesForGood says whether an error is an answer of the server's that the same statement gets again.
+func RefusesForGood(err error) bool { return IsRefusal(err) && !IsServerError(err, passing...) }
+
+// clientSaid is how the mysql client begins what it says of an answer of the server's. Its own errors have the numbers from 2000 to 2999.
+var clientSaid = regexp.MustCompile(`(?m)^ERROR (\d{4}) \(\w+\)`)
+
+// ClientError returns what the mysql client printed, as an answer of the server's where it is one.
+func ClientError(printed string) error {
+	if found := clientSaid.FindStringSubmatch(printed); found != nil && found[1][0] != '2' {
+		number, _ := strconv.ParseUint(found[1], 10, 16) // the pattern lets nothing but four digits through
+		return &printedError{printed, &driver.MySQLError{Number: uint16(number), Message: printed}}
+	}
+	return errors.New(printed)
+}
+
+// printedError reads as it was printed.
+type printedError struct {
+	text   string
+	answer *driver.MySQLError
+}
+
+func (e *printedError) Error() string { return e.text }
+func (e *printedError) Unwrap() error { return e.answer }
 
 // isTimeout says that no answer came in time: by our deadline, or by the network's.
 func isTimeout(err error) bool {

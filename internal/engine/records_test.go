@@ -204,6 +204,23 @@ func TestRecordsAreTakenOverWithTheLease(t *testing.T) {
 	}
 }
 
+// TestWhatIsNotRecordedIsNotDone: the pass ends when its plan cannot be saved, and goes by what is stored.
+func TestWhatIsNotRecordedIsNotDone(t *testing.T) {
+	for name, refusal := range map[string]error{"somebody else decided": ErrConflict, "no answer": errors.New("the API server does not answer")} {
+		t.Run(name, func(t *testing.T) {
+			s := &shelf{stored: []topology.Records{{PromotedAt: 1, Hand: "first"}}}
+			r := s.begin(t, NewRecordMemory(free{}), nil)
+			s.refuses = refusal
+			if _, err := r.Remember(t.Context(), topology.Records{PromotedAt: 2}); !errors.Is(err, refusal) {
+				t.Errorf("the pass goes on: %v", err)
+			}
+			if now := r.Now(); now.PromotedAt != 1 {
+				t.Errorf("it goes by %+v", now)
+			}
+		})
+	}
+}
+
 // TestRecordsOfANewerOperatorAreLeftAlone: also where they cannot be decoded.
 func TestRecordsOfANewerOperatorAreLeftAlone(t *testing.T) {
 	s := &shelf{stored: []topology.Records{{Schema: topology.RecordsSchema + 1}}}

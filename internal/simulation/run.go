@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	// healPasses and healTime are within which a cluster must be well again after the faults stop.
-	healPasses = 3000
+	// healPasses and healTime are within which a cluster must be well again after the faults stop. A new operator gives a stop that got
+	// stuck ten minutes, and a volume five more after the instance was stopped by force, with four passes a second.
+	healPasses = 6000
 	healTime   = 60 * minute
 	// calm is how long a cluster that is well is watched before the end, at least.
 	calm = 10 * second

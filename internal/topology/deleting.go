@@ -56,6 +56,7 @@ func (p *removal) delete() {
 func (p *removal) unlisted() Finding {
 	at := p.shownBy()
 	switch {
+	case p.Records.Unbegun():
 	case p.Now.Before(at) || p.CloudTaken.Before(at):
 		return Finding{v1alpha1.ReasonDeleting, "all known EC2 resources are gone; waiting 2 minutes for EC2's eventually consistent lists"}
 	case p.Snapshots.Taken.IsZero() || p.Snapshots.Taken.Before(at):

@@ -249,6 +249,9 @@ func (r Records) Equal(o Records) bool {
 // Empty says whether nothing is recorded.
 func (r Records) Empty() bool { return len(r.Members) == 0 && r.Equal(Records{Schema: r.Schema}) }
 
+// Unbegun says that nothing was ever made for the cluster: the account is recorded before the first thing is.
+func (r Records) Unbegun() bool { return r.Account == "" && len(r.Members) == 0 }
+
 // Rebuild makes new records from what EC2's tags tell, after the old ones were lost.
 func Rebuild(o Observed) Records {
 	r := Records{Members: map[string]Record{}, RebuiltAt: o.Now, AloneUnknown: true}

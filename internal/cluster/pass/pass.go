@@ -194,10 +194,8 @@ func (s *Pass) SettingNames() []string { return slices.Sorted(maps.Keys(s.Desire
 // NeverBegun says that a cluster which is to go has nothing in EC2, by its records.
 func (s *Pass) NeverBegun() bool { return s.Deleting() && Unbegun(s) }
 
-// Unbegun says that nothing was ever made for a cluster, by its records: the account is written down before the first thing is.
-func Unbegun(s *Pass) bool {
-	return !s.Stored.Lost && s.Records().Account == "" && len(s.Records().Members) == 0
-}
+// Unbegun says that nothing was ever made for a cluster, by its records.
+func Unbegun(s *Pass) bool { return !s.Stored.Lost && s.Records().Unbegun() }
 
 // CredentialsSecret is the name of the user's Secret with AWS credentials, empty when the spec names none.
 func CredentialsSecret(c *v1alpha1.MySQLCluster) string {

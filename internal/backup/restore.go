@@ -58,9 +58,9 @@ type RestoreOptions struct {
 	// Then goes on with the server that the backup was loaded into, for a point in time. A recovery that is cut off in it
 	// is taken up again with it.
 	Then func(ctx context.Context, v *podclient.Visit, m Manifest) error
-	// Skipped is told of what the server did not take, and is left out.
+	// Skipped receives what the server rejected and the restore left out.
 	Skipped func([]podclient.LeftOut)
-	// Compared is told what was compared.
+	// Compared receives what was compared.
 	Compared func(Compared)
 }
 

@@ -31,7 +31,10 @@ type Observation struct {
 	ServerUUID, Version string
 	ServerID            uint32
 	// StartedAt is when mysqld started, to the second, by the operator's clock and the server's uptime.
-	StartedAt               time.Time
+	StartedAt time.Time
+	// Run tells this run of mysqld from another: the second in which it started, by the server's own clock. Every answer of a run has
+	// the same one, also after a clock was set. 0 while unknown.
+	Run                     int64
 	ReadOnly, SuperReadOnly bool
 	// Refusing are the dynamic variables that make the server turn clients or their writes away, with the value that does not.
 	// read_only, which belongs to a member's role, is none of them.

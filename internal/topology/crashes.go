@@ -13,8 +13,8 @@ const (
 	// crashQuiet is how long after its last crash a member is stable again. It is longer than crashWindow, so that a member that
 	// crashes every few minutes does not lose and regain its vote in turns.
 	crashQuiet = crashWindow + time.Minute
-	// startJitter is by how much two readings of the same start differ at most: MySQL reports its uptime in whole seconds, and a slow
-	// answer adds to it.
+	// startJitter is by how much the time of a start differs at most from what it was, by the operator's clock: MySQL reports its
+	// uptime in whole seconds, and a slow answer adds to it.
 	startJitter = 3 * time.Second
 	// plannedRestart is how long after the operator planned a restart mysqld may need to answer again: a shutdown, and recovery.
 	plannedRestart = 5 * time.Minute
@@ -31,8 +31,8 @@ type CrashHistory struct {
 type memberStarts struct {
 	instance string
 	launched time.Time
-	// started is when mysqld started, as it was read last; zero while that is unknown.
-	started time.Time
+	// run is the run of mysqld that was read last; 0 while that is unknown.
+	run int64
 	// planned is when the operator last planned a restart that was not seen yet; zero for none.
 	planned time.Time
 	// clone identifies the last completed CLONE, see Clone.Began. It is known once mysqld answered.
@@ -83,11 +83,11 @@ func (s *memberStarts) follow(m *Member, now time.Time) {
 	in := m.CurrentInstance()
 	switch {
 	case in == nil || in.State != stateRunning:
-		s.started = time.Time{} // mysqld starts with the instance next
+		s.run = 0 // mysqld starts with the instance next
 	case in.ID != s.instance:
 		*s = memberStarts{instance: in.ID, launched: in.LaunchTime, clone: s.clone, answered: s.answered}
 	case !in.LaunchTime.Equal(s.launched):
-		s.launched, s.started = in.LaunchTime, time.Time{}
+		s.launched, s.run = in.LaunchTime, 0
 		// EC2 may show late that it stopped and started the instance.
 		if i := slices.IndexFunc(s.crashes, func(at time.Time) bool { return !at.Before(in.LaunchTime) }); i >= 0 {
 			s.crashes = slices.Delete(s.crashes, i, i+1)
@@ -96,17 +96,17 @@ func (s *memberStarts) follow(m *Member, now time.Time) {
 	if m.cloning() {
 		s.planned = now // it ends with a restart
 	}
-	if m.verified() && !m.SQL.StartedAt.IsZero() && in != nil && in.State == stateRunning {
-		s.compareStart(m.SQL.StartedAt, now)
+	if m.verified() && m.SQL.Run != 0 && in != nil && in.State == stateRunning {
+		s.compareRun(m.SQL.Run, m.SQL.StartedAt, now)
 		s.compareClone(m.SQL.Clone)
 	}
 	s.judge(now)
 }
 
-// compareStart adds a crash when mysqld started again and nobody planned it.
-func (s *memberStarts) compareStart(started, now time.Time) {
-	again := !s.started.IsZero() && started.Sub(s.started) > startJitter
-	s.started = started // each time, because clocks drift apart
+// compareRun adds a crash when mysqld started again and nobody planned it.
+func (s *memberStarts) compareRun(run int64, started, now time.Time) {
+	again := s.run != 0 && run != s.run
+	s.run = run
 	switch {
 	case !again:
 	case !s.planned.IsZero() && started.Sub(s.planned) >= -startJitter && now.Sub(s.planned) <= plannedRestart:

@@ -19,13 +19,16 @@ func newLife() *life {
 	l := &life{s: newScene()}
 	l.began = l.s.observed.Now
 	for i := range 3 {
-		l.s.member(i).SQL.StartedAt = l.began.Add(-time.Hour)
+		l.s.member(i).startedAt(l.began.Add(-time.Hour))
 	}
 	l.history.Note(&l.s.observed)
 	return l
 }
 
 func (l *life) member() *Member { return l.s.member(1) }
+
+// startedAt has mysqld of a member start at a time.
+func (m *Member) startedAt(at time.Time) { m.SQL.StartedAt, m.SQL.Run = at, at.Unix() }
 
 // at looks at the cluster at a time.
 func (l *life) at(after time.Duration) {
@@ -35,7 +38,7 @@ func (l *life) at(after time.Duration) {
 
 // startsAt has mysqld of the member start at a time, and looks at it a second later.
 func (l *life) startsAt(after time.Duration) {
-	l.member().SQL.StartedAt = l.began.Add(after)
+	l.member().startedAt(l.began.Add(after))
 	l.at(after + time.Second)
 }
 
@@ -54,14 +57,17 @@ func TestCrashHistory(t *testing.T) {
 		happened func(*life)
 		unstable bool
 	}{
-		"nothing":                            {func(*life) {}, false},
-		"two crashes":                        {func(l *life) { l.crashesAt(m, 2*m) }, false},
-		"three within ten minutes":           {func(l *life) { l.crashesAt(m, 2*m, 3*m) }, true},
-		"three within eleven":                {func(l *life) { l.crashesAt(m, 6*m, 12*m) }, false},
-		"the last three within ten":          {func(l *life) { l.crashesAt(m, 10*m, 14*m, 18*m) }, true},
-		"a start that is read a second late": {func(l *life) { l.crashesAt(-time.Hour+time.Second, -time.Hour, -time.Hour+2*time.Second) }, false},
+		"nothing":                   {func(*life) {}, false},
+		"two crashes":               {func(l *life) { l.crashesAt(m, 2*m) }, false},
+		"three within ten minutes":  {func(l *life) { l.crashesAt(m, 2*m, 3*m) }, true},
+		"three within eleven":       {func(l *life) { l.crashesAt(m, 6*m, 12*m) }, false},
+		"the last three within ten": {func(l *life) { l.crashesAt(m, 10*m, 14*m, 18*m) }, true},
+		"three in six seconds":      {func(l *life) { l.crashesAt(m, m+2*time.Second, m+4*time.Second) }, true},
 		"clocks that drift apart": {func(l *life) {
-			l.crashesAt(-time.Hour+2*time.Second, -time.Hour+4*time.Second, -time.Hour+6*time.Second)
+			for i := range time.Duration(4) {
+				l.member().SQL.StartedAt = l.began.Add(i*m - time.Hour)
+				l.at(i * m)
+			}
 		}, false},
 		"while it does not answer":              {func(l *life) { l.crashesAt(m, 2*m, 3*m); l.member().SQL = SQL{Access: AccessRefused}; l.at(4 * m) }, true},
 		"ten minutes after the last":            {func(l *life) { l.crashesAt(m, 2*m, 3*m); l.at(13 * m) }, true},
@@ -76,7 +82,7 @@ func TestCrashHistory(t *testing.T) {
 		"a plan of long before":                 {func(l *life) { l.plans(Restart{"orders-1"}); l.at(5 * m); l.crashesAt(6*m, 7*m, 8*m) }, true},
 		"a crash before what was planned": {func(l *life) {
 			l.crashesAt(m, 2*m)
-			l.member().SQL.StartedAt = l.began.Add(3 * m)
+			l.member().startedAt(l.began.Add(3 * m))
 			l.s.observed.Now = l.began.Add(4 * m)
 			l.history.now = l.s.observed.Now
 			l.plans(Restart{"orders-1"})
@@ -97,7 +103,7 @@ func TestCrashHistory(t *testing.T) {
 				t.Error("without EC2's word it is a crash")
 			}
 			l.history = CrashHistory{}
-			l.member().SQL.StartedAt = l.began
+			l.member().startedAt(l.began)
 			l.at(4 * m)
 			for _, after := range []time.Duration{5 * m, 6 * m, 7 * m} {
 				l.startsAt(after)

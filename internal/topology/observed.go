@@ -230,9 +230,11 @@ type SQL struct {
 	ServerUUID string
 	// StartedAt is when mysqld started, to the second; zero while unknown.
 	StartedAt time.Time
-	Writable  bool
-	Executed  gtid.Set
-	Purged    gtid.Set
+	// Run tells this run of mysqld from another; 0 while unknown.
+	Run      int64
+	Writable bool
+	Executed gtid.Set
+	Purged   gtid.Set
 	// Replication is nil when no source is configured.
 	Replication *Replication
 	SemiSync    SemiSync

@@ -121,8 +121,8 @@ func (m *member) variables(uint32, string) rowset {
 		add("link", "silence", "0.4")
 	}
 	now := time.Now()
-	add("machine", "clock", fmt.Sprintf("%.6f", float64(now.UnixMicro())/1e6))
-	add("machine", "disk", fmt.Sprintf("%d %d %d\n", int64(20<<30), int64(15<<30), now.Unix()))
+	add("instance", "clock", fmt.Sprintf("%.6f", float64(now.UnixMicro())/1e6))
+	add("instance", "disk", fmt.Sprintf("%d %d %d\n", int64(20<<30), int64(15<<30), now.Unix()))
 	return answer
 }
 

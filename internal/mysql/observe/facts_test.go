@@ -132,6 +132,40 @@ func TestClockSkew(t *testing.T) {
 	}
 }
 
+// TestRun: every answer of a run of mysqld has the same mark, for seconds and with a clock that is off, and the next run another.
+func TestRun(t *testing.T) {
+	w := mysqltest.TheWorld(t)
+	ctx := t.Context()
+	s := w.Servers[2]
+	mysqltest.Up(t, s)
+	clocks := []time.Duration{0, time.Hour, -time.Hour}
+	var members []*admin.Member
+	for _, off := range clocks {
+		members = append(members, admin.Open(mysqltest.NewPool(t, func(o *conn.Options) { o.Clock = offClock{off} }), mysqltest.EndpointOf(s), w.Identity()))
+	}
+	run := func(m *admin.Member) (run int64) {
+		mysqltest.WaitFor(t, "an answer", func() bool {
+			o := m.Observe(ctx)
+			run = o.Run
+			return o.Access == mysql.AccessVerified
+		})
+		return run
+	}
+	first := run(members[0])
+	for until := time.Now().Add(3 * time.Second); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
+		for i, m := range members {
+			if got := run(m); got != first || got == 0 {
+				t.Fatalf("with a clock that is off by %s the run is %d, not %d", clocks[i], got, first)
+			}
+		}
+	}
+	s.Kill()
+	mysqltest.Up(t, s)
+	if got := run(members[0]); got == first {
+		t.Errorf("after a restart it is still %d", got)
+	}
+}
+
 // offClock is a clock that goes right but shows another time.
 type offClock struct{ by time.Duration }
 

@@ -132,6 +132,9 @@ func (m *Observer) interpret(f facts, o *mysql.Observation) {
 	if t, err := time.Parse(asOpenSSLPrints, f.values[factTLS]["Ssl_server_not_before"]); err == nil {
 		o.CertNotBefore = t
 	}
+	if now, ok := f.clock(); ok {
+		o.Run = now.Unix() - int64(number(status["Uptime"])) // both by the start of one statement
+	}
 	o.StartedAt = m.h.Options().Clock.Now().Add(-time.Duration(number(status["Uptime"])) * time.Second).Truncate(time.Second)
 	o.Connections, o.MaxConnections = number(status["Threads_connected"]), number(o.Settings[mysql.MaxConnections])
 	o.PendingCommits = number(status["Rpl_semi_sync_source_wait_sessions"])

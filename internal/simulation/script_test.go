@@ -92,6 +92,11 @@ func (s *script) hear(at int64, line string) {
 	}
 }
 
+// heard says whether a line of the command's story holds a word.
+func (s *script) heard(word string) bool {
+	return slices.ContainsFunc(s.lines, func(line string) bool { return slices.Contains(strings.Fields(line), word) })
+}
+
 // serverUUID is that of the nth server of a world.
 var serverUUID = regexp.MustCompile(`0*(\d+)-0000-0000-0000-000000000000`)
 
@@ -114,6 +119,12 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 			}
 			seconds = span.Milliseconds()
 			s.play(func(began int64) bool { return w.now >= began+seconds })
+			break
+		}
+		if d.HasArg("until") {
+			var what string
+			d.ScanArgs(t, "until", &what)
+			s.play(func(began int64) bool { return s.heard(what) || w.now > began+healTime })
 			break
 		}
 		w.healed = max(w.now, 1)

@@ -23,7 +23,7 @@ func (p *acks) acknowledgers(primary *Member, leaving string) int {
 // those that have to receive what was committed before, which acknowledge nothing new until then.
 func (p *acks) acknowledging(primary *Member, leaving string) (prompt, late []*Member) {
 	for _, m := range p.ordered() {
-		if m == primary || m.Name == leaving || !p.receives(m, primary) || !m.SQL.SemiSync.ReplicaActive || !p.plan.Membership.MayAcknowledge(m.Name) {
+		if m == primary || m.Name == leaving || !p.receives(m, primary) || !m.SQL.SemiSync.ReplicaActive || !p.mayAcknowledge(m) {
 			continue
 		}
 		if m.SQL.Replication.Prompt {

@@ -389,10 +389,11 @@ type Membership struct {
 // Settled says whether no change of the voters is under way.
 func (m Membership) Settled() bool { return len(m.Previous) == 0 }
 
-// MayAcknowledge says whether a member's acknowledgements count under this row: it is a voter, and was one before a change
-// that is under way. The first replica of a primary that was alone has to acknowledge the very row that admits it.
+// MayAcknowledge says whether a member's acknowledgements count under this row: it is a voter, and was one before a change that is
+// under way. A newcomer's count as well where its row asks for one acknowledgement more than the row before: however many answer, as
+// many of the voters before are among them as those have to be.
 func (m Membership) MayAcknowledge(member string) bool {
-	return m.Has(member) && (len(m.Previous) < 2 || slices.Contains(m.Previous, member))
+	return m.Has(member) && (m.Settled() || slices.Contains(m.Previous, member) || m.W > WaitFor(len(m.Previous)))
 }
 
 // WaitCount is how many acknowledgements the primary waits for under this row: enough for both sets of voters.

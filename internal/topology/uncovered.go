@@ -268,7 +268,7 @@ func (p *acks) outwaitStrangers(primary *Member) {
 	}
 	p.tellStrangers(primary)
 	voters := max(newest.WaitCount(), p.plan.Membership.WaitCount())
-	foreign, suffice := len(s.Strangers)+p.Exposure.Departed, p.acknowledgers(primary, "") >= voters || p.isAwaited(newest)
+	foreign, suffice := len(s.Strangers)+p.Exposure.Departed, p.acknowledgers(primary, "") >= voters
 	inVain := suffice && p.stalledFor(primary, strangerPatience) // for strangers that are slow, or have left
 	switch {
 	case foreign > 0 && s.WaitCount < voters+foreign:
@@ -292,25 +292,15 @@ func (p *acks) tellStrangers(primary *Member) {
 		strangers[0].Account, primary.Name))
 }
 
-// isAwaited says whether the newest row, which waits, makes a second member a voter, and that one acknowledges already.
-func (p *acks) isAwaited(newest *Membership) bool {
-	return slices.ContainsFunc(newest.Voters, func(name string) bool {
-		m := p.Members[name]
-		return m != nil && p.awaited(m) && m.verified() && m.SQL.SemiSync.ReplicaActive
-	})
-}
-
 // mayWaitForFewer says whether enough voters that acknowledge have received all that replicas which are no members and have left may have
-// acknowledged: lowering the wait count answers what has that many acknowledgements, theirs included. The row that makes a second
-// member a voter waits for that one alone.
+// acknowledged: lowering the wait count answers what has that many acknowledgements, theirs included.
 func (p *acks) mayWaitForFewer(primary *Member, voters int) bool {
 	if p.Exposure.Binlog == nil {
 		return false
 	}
 	n := 0
 	for _, m := range p.ordered() {
-		acknowledges := p.plan.Membership.MayAcknowledge(m.Name) || p.awaited(m)
-		if m != primary && acknowledges && p.receives(m, primary) && m.SQL.SemiSync.ReplicaActive && m.position().Contains(p.Exposure.Binlog.Subtract(primary.SQL.Purged)) {
+		if m != primary && p.mayAcknowledge(m) && p.receives(m, primary) && m.SQL.SemiSync.ReplicaActive && m.position().Contains(p.Exposure.Binlog.Subtract(primary.SQL.Purged)) {
 			n++
 		}
 	}

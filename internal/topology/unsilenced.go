@@ -41,11 +41,15 @@ func (p *acks) silenced(m *Member) bool {
 	})
 }
 
-// awaited says whether the newest row, which a primary that was alone has written and which waits, makes a member the second voter: it
-// waits for this very one's acknowledgement.
+// mayAcknowledge says whether a member's acknowledgements count: under the primary's row, or under the newest one, which waits.
+func (p *acks) mayAcknowledge(m *Member) bool {
+	return p.plan.Membership.MayAcknowledge(m.Name) || p.awaited(m)
+}
+
+// awaited says whether the newest row, which the primary has written and which waits, makes a member a voter whose acknowledgement of
+// that very row counts. When another voter is lost at that moment, or there is no other, the row waits for this one's.
 func (p *acks) awaited(m *Member) bool {
-	newest := p.newestMembership()
-	return p.Lossless && p.unconfirmed && len(p.plan.Membership.Voters) == 1 && newest.MayAcknowledge(m.Name)
+	return p.Lossless && p.unconfirmed && !p.plan.Membership.Has(m.Name) && p.newestMembership().MayAcknowledge(m.Name)
 }
 
 // unsilence remembers a member that may acknowledge although no row says so.
@@ -68,10 +72,10 @@ func (p *acks) forgetSilenced() {
 
 // leaveUnsilenced remembers which voters may go on acknowledging when the primary becomes the only one, and lets none begin to.
 func (p *acks) leaveUnsilenced(primary *Member) {
-	for _, name := range p.plan.Membership.Voters {
-		m := p.Members[name]
-		if name != primary.Name && m != nil && (m.verified() && m.mayBeHeard() || !m.verified() && !p.off(m)) {
-			p.unsilence(name)
+	for _, m := range p.ordered() {
+		voter := p.plan.Membership.Has(m.Name) || p.awaited(m)
+		if voter && m != primary && (m.verified() && m.mayBeHeard() || !m.verified() && !p.off(m)) {
+			p.unsilence(m.Name)
 		}
 	}
 	p.plan.Actions = slices.DeleteFunc(p.plan.Actions, func(a Action) bool {

@@ -5,6 +5,7 @@ package olm_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"reflect"
 	"strings"
@@ -14,6 +15,8 @@ import (
 	"github.com/operator-framework/api/pkg/apis/scorecard/v1alpha3"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -156,6 +159,29 @@ func Test06AuthorityIsPutBack(t *testing.T) {
 		var now corev1.Secret
 		err := lab.Client.Get(t.Context(), key, &now)
 		return err == nil && now.UID != before.UID && now.DeletionTimestamp.IsZero() && reflect.DeepEqual(now.Data, before.Data)
+	})
+}
+
+// Test06bStrangersEndpointsAreDropped: what Kubernetes found for a selector that somebody gave a Service stays when the selector goes.
+func Test06bStrangersEndpointsAreDropped(t *testing.T) {
+	var service corev1.Service
+	key := client.ObjectKey{Namespace: orders.Namespace, Name: orders.Name + "-primary"}
+	if err := lab.Client.Get(t.Context(), key, &service); err != nil {
+		t.Fatal(err)
+	}
+	slice := &discoveryv1.EndpointSlice{AddressType: discoveryv1.AddressTypeIPv4}
+	slice.Namespace, slice.GenerateName, slice.Labels = key.Namespace, key.Name+"-", maps.Clone(service.Labels)
+	slice.Labels[discoveryv1.LabelServiceName], slice.Labels[discoveryv1.LabelManagedBy] = key.Name, "endpointslice-controller.k8s.io"
+	if err := lab.Client.Create(t.Context(), slice); err != nil {
+		t.Fatal(err)
+	}
+	service.Spec.Selector = map[string]string{"app": "somebody"}
+	if err := lab.Client.Update(t.Context(), &service); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the Service to lead to nobody else", func() bool {
+		err := lab.Client.Get(t.Context(), client.ObjectKeyFromObject(slice), &discoveryv1.EndpointSlice{})
+		return lab.Client.Get(t.Context(), key, &service) == nil && len(service.Spec.Selector) == 0 && apierrors.IsNotFound(err)
 	})
 }
 

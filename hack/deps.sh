@@ -9,6 +9,8 @@ needs=(
   make:make
   shellcheck:shellcheck
   openssl:openssl
+  gcc:gcc                     # the race detector is C
+  /usr/include/stdio.h:libc6-dev
   mmdebstrap:mmdebstrap       # root file systems of the lab's instances
   ip:iproute2                 # network namespaces, bridge and veth pairs
   nft:nftables                # partitions between instances, masquerading
@@ -17,15 +19,15 @@ needs=(
   losetup:mount               # volumes are files behind loop devices
   nsenter:util-linux
   dpkg-deb:dpkg
+  /etc/ssl/certs/ca-certificates.crt:ca-certificates
   zstd:zstd                   # the dump by hand that ours is compared with
 )
 
 missing=()
 for need in "${needs[@]}"; do
   command=${need%%:*}
-  PATH="$PATH:/usr/sbin:/sbin" command -v "$command" >/dev/null || missing+=("${need#*:}")
+  [[ $command == /* && -e $command ]] || PATH="$PATH:/usr/sbin:/sbin" command -v "$command" >/dev/null || missing+=("${need#*:}")
 done
-[[ -e /etc/ssl/certs/ca-certificates.crt ]] || missing+=(ca-certificates)
 
 command -v go >/dev/null || {
   echo "deps: Go is not installed; install the version that go.mod names and put it into PATH" >&2

@@ -9,8 +9,11 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-packages=${1:?usage: hack/test-servers.sh "PACKAGE..." [ARGUMENT OF GO TEST...]}
+packages=${1?usage: hack/test-servers.sh "PACKAGE..." [ARGUMENT OF GO TEST...]}
 shift
+if [[ -z $packages ]]; then
+  exit 0
+fi
 gotestsum=$(hack/tool.sh gotestsum)
 
 format=standard-quiet

@@ -210,7 +210,7 @@ func TestTheArchiveEndsBeforeTheServers(t *testing.T) {
 	}{{pass.ArchiveReport{}, true}, {pass.ArchiveReport{At: time.Now(), Error: "no bucket"}, true}, {pass.ArchiveReport{At: time.Now()}, true}, {pass.ArchiveReport{At: time.Now(), Ended: true}, false}} {
 		a.reports(row.report)
 		a.cache.Backups.ArchiveEnding = true
-		a.r.backups.Archive.TellEnded(t.Context(), s, "")
+		a.r.backups.Archive.ReportEnded(t.Context(), s, "")
 		if said := a.events(); strings.Contains(said, "ArchiveIncomplete") != row.told {
 			t.Errorf("of %+v is told %q", row.report, said)
 		}

@@ -151,13 +151,13 @@ func TestWhatAMachineAsBeforeIsMadeFrom(t *testing.T) {
 		s.SetRecords(topology.Records{Template: c.records})
 		if c.refused != nil {
 			r.cloudObserver.ReadBefore(s)
-			s.Cache.Requests.NoteBefore(s.Desired.Before.Hash, c.refused, clock.Now())
-			s.Seen.Before, s.Desired.Before = nil, topology.Template{}
+			s.Cache.Requests.RecordPreviousTemplate(s.Desired.PreviousTemplate.Hash, c.refused, clock.Now())
+			s.Seen.Before, s.Desired.PreviousTemplate = nil, topology.Template{}
 		}
 		r.cloudObserver.ReadBefore(s)
 		if c.want == nil {
-			if s.Seen.Before != nil || s.Desired.Before != (topology.Template{}) {
-				t.Errorf("%s: it is made from %+v", name, s.Desired.Before)
+			if s.Seen.Before != nil || s.Desired.PreviousTemplate != (topology.Template{}) {
+				t.Errorf("%s: it is made from %+v", name, s.Desired.PreviousTemplate)
 			}
 			if clock.SetTime(clock.Now().Add(10 * time.Minute)); c.refused != nil {
 				if r.cloudObserver.ReadBefore(s); s.Seen.Before == nil {
@@ -168,8 +168,8 @@ func TestWhatAMachineAsBeforeIsMadeFrom(t *testing.T) {
 		}
 		want := cluster()
 		c.want(want)
-		if s.Seen.Before == nil || observe.TemplateOf(s.Seen.Before).Text() != observe.TemplateOf(want).Text() || s.Desired.Before != (topology.Template{Hash: observe.TemplateOf(want).Hash(), Version: "8.4.6"}) {
-			t.Errorf("%s: it is made from %+v", name, s.Desired.Before)
+		if s.Seen.Before == nil || observe.TemplateOf(s.Seen.Before).Text() != observe.TemplateOf(want).Text() || s.Desired.PreviousTemplate != (topology.Template{Hash: observe.TemplateOf(want).Hash(), Version: "8.4.6"}) {
+			t.Errorf("%s: it is made from %+v", name, s.Desired.PreviousTemplate)
 		}
 	}
 }

@@ -41,7 +41,7 @@ func TestModificationsOfVolumesAreCounted(t *testing.T) {
 	w.changeRecords(func(records *topology.Records) {
 		for name, rec := range records.Members {
 			for range 3 {
-				rec.NoteModified(rec.VolumeID, o.Clock.Now())
+				rec.RecordModified(rec.VolumeID, o.Clock.Now())
 			}
 			records.Members[name] = rec
 		}

@@ -143,12 +143,12 @@ func (r *MySQLClusterReconciler) Reconcile(ctx context.Context, req ctrl.Request
 	s, err := r.open(ctx, req)
 	if s == nil {
 		if err == nil {
-			r.reporter.TellUnfinished(req, nil)
+			r.reporter.ReportUnfinished(req, nil)
 		}
 		return ctrl.Result{}, err
 	}
 	result, err := r.reporter.Conclude(ctx, s, r.pass(ctx, s))
-	r.reporter.TellUnfinished(req, s)
+	r.reporter.ReportUnfinished(req, s)
 	r.Metrics.Reconciled(r.Clock.Since(started), err)
 	return result, err
 }

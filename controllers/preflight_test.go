@@ -93,14 +93,14 @@ func TestWhatThePreflightFound(t *testing.T) {
 	w := NewMySQLClusterReconciler(pass.Ports{Clock: (&world{}).now()})
 	s := &pass.Pass{Cache: &pass.Cache{}}
 	n := s.Cache
-	w.decider.NotePreflight(s, "spec", []awsapi.Problem{
+	w.decider.RecordPreflight(s, "spec", []awsapi.Problem{
 		{Field: "spec.aws.subnetIDs[0]", Reason: v1alpha1.ReasonInsufficientCapacity, Message: "full"},
 		{Field: "spec.aws.subnetIDs[1]", Reason: v1alpha1.ReasonInsufficientCapacity, Message: "full"},
 	})
 	if n.Preflight.Problem != nil || n.Preflight.Shortage == nil || n.Preflight.Shortage.Message != "spec.aws.subnetIDs[0]: full; spec.aws.subnetIDs[1]: full" {
 		t.Errorf("problem %v, shortage %v", n.Preflight.Problem, n.Preflight.Shortage)
 	}
-	w.decider.NotePreflight(s, "spec", []awsapi.Problem{{Field: "spec.aws.imageID", Reason: v1alpha1.ReasonInvalidSpec, Message: "no image"}})
+	w.decider.RecordPreflight(s, "spec", []awsapi.Problem{{Field: "spec.aws.imageID", Reason: v1alpha1.ReasonInvalidSpec, Message: "no image"}})
 	if n.Preflight.Problem == nil || n.Preflight.Shortage != nil {
 		t.Errorf("problem %v, shortage %v", n.Preflight.Problem, n.Preflight.Shortage)
 	}
@@ -109,12 +109,12 @@ func TestWhatThePreflightFound(t *testing.T) {
 		{Field: "spec.aws.subnetIDs[3]", Reason: v1alpha1.ReasonInvalidSpec, Message: "no such type there"},
 		{Field: "spec.aws.clientSecurityGroupIDs[0]", Reason: v1alpha1.ReasonWaitingForDependency, Message: "no such group"},
 	}
-	w.decider.NotePreflight(s, "spec", ofOnePlace)
+	w.decider.RecordPreflight(s, "spec", ofOnePlace)
 	if n.Preflight.Problem == nil {
 		t.Error("a new cluster begins with a subnet that cannot be used")
 	}
 	amend(s, func(records *topology.Records) { records.Members = map[string]topology.Record{"orders-0": {}} })
-	w.decider.NotePreflight(s, "spec", ofOnePlace)
+	w.decider.RecordPreflight(s, "spec", ofOnePlace)
 	if n.Preflight.Problem != nil || n.Preflight.Shortage == nil {
 		t.Errorf("problem %v, shortage %v", n.Preflight.Problem, n.Preflight.Shortage)
 	}

@@ -31,7 +31,7 @@ func TestEditedRecordsArePutBack(t *testing.T) {
 			return `{"held":[` + strings.Repeat(`"x",`, records.MaxListed) + `"x"]}`
 		},
 		"without who stands alone": func(t *testing.T, records topology.Records) string {
-			records.Alone, records.AloneSince, records.Hand = "", 0, "an operator of before"
+			records.Alone, records.AloneSince, records.WriterID = "", 0, "an operator of before"
 			text, err := json.Marshal(records)
 			must(t, err)
 			return string(text)
@@ -47,7 +47,7 @@ func TestEditedRecordsArePutBack(t *testing.T) {
 			second := w.leads("second") // takes them as they are
 			w.passes(second, 2)
 			cm, before := w.records()
-			if before.Hand != "second" || before.Alone != "orders-1" {
+			if before.WriterID != "second" || before.Alone != "orders-1" {
 				t.Fatalf("the records are %+v", before)
 			}
 			cm.Data[resources.KeyMembers] = text(t, before)

@@ -20,7 +20,7 @@ func TestRecordsAreTakenOver(t *testing.T) {
 		o.Config.Hand, o.Config.Lease = name, func(context.Context) error { *asked++; return nil }
 		return o, asked
 	}
-	hand := func() string { _, records := w.records(); return records.Hand }
+	hand := func() string { _, records := w.records(); return records.WriterID }
 	first, asked := lead("first")
 	w.remembered(first)
 	if hand() != "first" || *asked != 1 {

@@ -81,7 +81,7 @@ func (x *Execution) createVolume(ctx context.Context, a topology.CreateVolume) e
 		return err
 	}
 	finish := func(ctx context.Context, x *Execution, err error) error {
-		x.Requests.noteCapacity(a.Member, a.Zone, codeNoVolumeCapacity, err, x.Clock.Now())
+		x.Requests.recordCapacity(a.Member, a.Zone, codeNoVolumeCapacity, err, x.Clock.Now())
 		return x.ordered(ctx, a, err)
 	}
 	return x.onMember(ctx, &call{action: a, finish: finish}, request)
@@ -93,12 +93,12 @@ func (x *Execution) launch(ctx context.Context, a topology.LaunchInstance) error
 	if err != nil {
 		return err
 	}
-	before := x.Desired.Before.Hash
+	before := x.Desired.PreviousTemplate.Hash
 	finish := func(ctx context.Context, x *Execution, err error) error {
 		if a.Before {
-			x.Requests.NoteBefore(before, err, x.Clock.Now())
+			x.Requests.RecordPreviousTemplate(before, err, x.Clock.Now())
 		}
-		x.Requests.noteCapacity(a.Member, x.zoneOf(a.SubnetID), codeNoCapacity, err, x.Clock.Now())
+		x.Requests.recordCapacity(a.Member, x.zoneOf(a.SubnetID), codeNoCapacity, err, x.Clock.Now())
 		return x.ordered(ctx, a, err)
 	}
 	return x.onMember(ctx, &call{action: a, finish: finish}, request)
@@ -139,7 +139,7 @@ func (x *Execution) modify(ctx context.Context, a topology.ModifyVolume) error {
 	if err != nil || !modified {
 		return err
 	}
-	if err := x.saveRecord(ctx, a.Member, func(rec *topology.Record) { rec.NoteModified(a.VolumeID, x.Clock.Now()) }); err != nil {
+	if err := x.saveRecord(ctx, a.Member, func(rec *topology.Record) { rec.RecordModified(a.VolumeID, x.Clock.Now()) }); err != nil {
 		return AsProblem(err) // which is none of EC2's
 	}
 	return nil
@@ -157,7 +157,7 @@ func (x *Execution) start(ctx context.Context, a topology.StartInstance) error {
 		zone = in.Zone
 	}
 	if failed := x.Requests.startFailed(a.InstanceID, in.StateReason, x.Clock.Now()); failed > 0 {
-		x.Requests.noteCapacity(a.Member, zone, codeNoCapacity, awsapi.StopError(in.StateReason), x.Clock.Now())
+		x.Requests.recordCapacity(a.Member, zone, codeNoCapacity, awsapi.StopError(in.StateReason), x.Clock.Now())
 		pause := min(startPause<<min(failed-1, 8), startPauseMax)
 		return &Problem{
 			Reason: v1alpha1.ReasonBootFailed, After: AfterWaiting, Pause: pause, PauseFrom: pause,
@@ -169,7 +169,7 @@ func (x *Execution) start(ctx context.Context, a topology.StartInstance) error {
 		if err == nil && x.Requests.startTaken(a.InstanceID, x.Clock.Now()) > 0 {
 			return nil // it was taken before as well: whether the zone has room is not known yet
 		}
-		x.Requests.noteCapacity(a.Member, zone, codeNoCapacity, err, x.Clock.Now())
+		x.Requests.recordCapacity(a.Member, zone, codeNoCapacity, err, x.Clock.Now())
 		return err
 	}
 	return x.onMember(ctx, &call{action: a, finish: finish}, func(ctx context.Context) error { return cloud.StartInstance(ctx, a) })

@@ -58,8 +58,8 @@ func (x *Execution) lead(ctx context.Context, m Member, action topology.Action) 
 		return true, steps.RemoveVoter(ctx, m, a)
 	case topology.SettleVoters:
 		return true, steps.SettleVoters(ctx, m, a)
-	case topology.StandAlone:
-		return true, steps.StandAlone(ctx, m, a)
+	case topology.RemoveAllVoters:
+		return true, steps.RemoveAllVoters(ctx, m, a)
 	}
 	return false, nil
 }
@@ -73,7 +73,7 @@ func (x *Execution) follow(ctx context.Context, m Member, action topology.Action
 		return true, steps.ReplicateFrom(ctx, m, a)
 	case topology.SetAcknowledging:
 		return true, x.withPrimary(ctx, a.Primary, func(primary Member) error { return steps.SetAcknowledging(ctx, m, primary, a) })
-	case topology.SetSourceWait, topology.LowerSourceWait, topology.DisconnectStrangers, topology.Nudge:
+	case topology.SetSourceWait, topology.LowerSourceWait, topology.DisconnectStrangers, topology.CommitEmptyTransaction:
 		return true, steps.KeepWait(ctx, m, a)
 	}
 	return false, nil

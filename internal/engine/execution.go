@@ -17,7 +17,7 @@ import (
 // fails ends its target's turn and nobody else's.
 func (x *Execution) Run(ctx context.Context) {
 	x.restoreTags(ctx)
-	x.noteVersions(ctx)
+	x.recordVersions(ctx)
 	turns, targets := map[string][]topology.Action{}, []string{}
 	for _, a := range x.Plan.Actions {
 		if _, known := turns[a.Target()]; !known && a.Target() != "" {
@@ -92,8 +92,8 @@ func (x *Execution) restoreTags(ctx context.Context) {
 	}
 }
 
-// noteVersions tags volumes with the version that opened them. Nothing waits for it: least of all a failover.
-func (x *Execution) noteVersions(ctx context.Context) {
+// recordVersions tags volumes with the version that opened them. Nothing waits for it: least of all a failover.
+func (x *Execution) recordVersions(ctx context.Context) {
 	if x.Plan.Failing {
 		return
 	}

@@ -100,7 +100,7 @@ func (k *Looks) Observe(ctx context.Context, o *topology.Observed, p LookPorts) 
 		m := o.Members[name]
 		in := m.CurrentInstance()
 		if in == nil || in.State != inventory.StateRunning || in.Address == "" {
-			k.Detector.NoteAnswer(m, o.Now, p.Clock.Now())
+			k.Detector.RecordAnswer(m, o.Now, p.Clock.Now())
 			continue
 		}
 		l, patience := k.begin(ctx, m, p), lookPatience
@@ -115,10 +115,10 @@ func (k *Looks) Observe(ctx context.Context, o *topology.Observed, p LookPorts) 
 		if err := k.take(o.Members[name], looks[name], p); err != nil {
 			return err
 		}
-		k.Detector.NoteAnswer(o.Members[name], looks[name].started, p.Clock.Now())
+		k.Detector.RecordAnswer(o.Members[name], looks[name].started, p.Clock.Now())
 		p.Heard(ctx, o.Members[name])
 	}
-	k.Detector.Note(o)
+	k.Detector.Record(o)
 	return nil
 }
 

@@ -73,7 +73,7 @@ func primaryOf(plan topology.Plan, o topology.Observed) string {
 
 func settlesWrites(a topology.Action) bool {
 	switch a.(type) {
-	case topology.RecordPrimary, topology.Demote, topology.StopInstance, topology.StandAlone, topology.SetSourceWait:
+	case topology.RecordPrimary, topology.Demote, topology.StopInstance, topology.RemoveAllVoters, topology.SetSourceWait:
 		return true
 	}
 	return false

@@ -12,8 +12,8 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
-// NoHand stands in the records of a new cluster for the hand that wrote them, so that they are told from records that somebody emptied.
-const NoHand = "-"
+// NoWriterID stands in the records of a new cluster for the hand that wrote them, so that they are told from records that somebody emptied.
+const NoWriterID = "-"
 
 // ErrNowhere: nothing new can be stored where the records were, because it is being deleted.
 var ErrNowhere = errors.New("nothing new can be stored any more")
@@ -71,8 +71,8 @@ func NewRecordMemory(lock Lock) *RecordMemory { return &RecordMemory{lock: lock}
 type Recorder struct {
 	Store  RecordStore
 	Memory *RecordMemory
-	// Hand names this process, unlike any other that ever led; empty when there can be no other.
-	Hand string
+	// WriterID names this process, unlike any other that ever led; empty when there can be no other.
+	WriterID string
 	// Lease takes a fresh look at the leader's lease, and fails unless this process holds it. Nil: there is no election.
 	Lease func(context.Context) error
 	// Accept checks what was read, and may correct it. Nil: everything is accepted.
@@ -109,7 +109,7 @@ func (r *Recorder) Open(ctx context.Context, claimed bool) (stored bool, err err
 	case err != nil:
 		return false, err
 	case found && claimed && r.Now().Empty():
-		r.Lost = true // somebody emptied them: those of a new cluster name NoHand
+		r.Lost = true // somebody emptied them: those of a new cluster name NoWriterID
 	case found:
 	case claimed && r.Memory.nowhere:
 		r.Set(r.Memory.records.Clone())
@@ -118,7 +118,7 @@ func (r *Recorder) Open(ctx context.Context, claimed bool) (stored bool, err err
 			return false, err
 		}
 	default:
-		if err := r.write(ctx, topology.Records{Hand: NoHand}); err != nil {
+		if err := r.write(ctx, topology.Records{WriterID: NoWriterID}); err != nil {
 			return false, err
 		}
 	}
@@ -203,11 +203,11 @@ func newerRecords(schema int) *Problem {
 //
 // An operator without a name cannot tell its own writes from another's.
 func (r *Recorder) isEdit(ctx context.Context, records topology.Records) (bool, error) {
-	if r.Hand == "" {
+	if r.WriterID == "" {
 		return false, nil
 	}
 	if r.Lease == nil {
-		return slices.Contains([]string{"", NoHand, r.Hand}, records.Hand), nil
+		return slices.Contains([]string{"", NoWriterID, r.WriterID}, records.WriterID), nil
 	}
 	if err := r.Lease(ctx); err != nil {
 		return false, fmt.Errorf("the records are not as this process wrote them: %w", err)
@@ -235,7 +235,7 @@ func (r *Recorder) miss(ctx context.Context) error {
 // in vain: it says nothing of the outcome. Nor does the one with which a term is to begin, nor who it was that decided.
 func (r *Recorder) Moves(next topology.Records) bool {
 	now := r.Now()
-	next.Epoch, next.LeaderEpoch, next.Hand = now.Epoch, now.LeaderEpoch, now.Hand
+	next.Epoch, next.LeaderEpoch, next.WriterID = now.Epoch, now.LeaderEpoch, now.WriterID
 	return !next.Equal(now)
 }
 
@@ -244,9 +244,9 @@ func (r *Recorder) Moves(next topology.Records) bool {
 // after the look has them changed, or finds ours changed. led is false when the lease is another's.
 func (r *Recorder) Remember(ctx context.Context, next topology.Records) (led bool, err error) {
 	if !next.Empty() {
-		next.Hand = cmp.Or(r.Hand, NoHand) // what was added here makes records of none
+		next.WriterID = cmp.Or(r.WriterID, NoWriterID) // what was added here makes records of none
 	}
-	if next.Hand != r.Now().Hand && r.Lease != nil {
+	if next.WriterID != r.Now().WriterID && r.Lease != nil {
 		if err := r.Lease(ctx); err != nil {
 			return false, fmt.Errorf("take the records over: %w", err)
 		}

@@ -66,7 +66,7 @@ func (free) Unlock()              {}
 // begin begins a pass of a process.
 func (s *shelf) begin(t *testing.T, memory *RecordMemory, lease error) *Recorder {
 	t.Helper()
-	r := &Recorder{Store: s, Memory: memory, Hand: "first", Lease: func(context.Context) error { return lease }}
+	r := &Recorder{Store: s, Memory: memory, WriterID: "first", Lease: func(context.Context) error { return lease }}
 	if stored, err := r.Open(t.Context(), len(s.stored) > 0 || s.gone); err != nil || !stored {
 		t.Fatalf("stored: %t, %v", stored, err)
 	}
@@ -75,12 +75,12 @@ func (s *shelf) begin(t *testing.T, memory *RecordMemory, lease error) *Recorder
 
 // promoted saves that a member was promoted.
 func promoted(at int64) func(*topology.Records) {
-	return func(r *topology.Records) { r.PromotedAt, r.Hand = at, "first" }
+	return func(r *topology.Records) { r.PromotedAt, r.WriterID = at, "first" }
 }
 
 func TestNewRecordsAreNotLostOnes(t *testing.T) {
 	s, memory := &shelf{}, NewRecordMemory(free{})
-	if r := s.begin(t, memory, nil); r.Lost || r.Now().Hand != NoHand || len(s.stored) != 1 {
+	if r := s.begin(t, memory, nil); r.Lost || r.Now().WriterID != NoWriterID || len(s.stored) != 1 {
 		t.Errorf("lost: %t, %+v", r.Lost, r.Now())
 	}
 	s.stored[0] = topology.Records{}
@@ -143,9 +143,9 @@ func TestAWriteWhoseAnswerWasLost(t *testing.T) {
 
 // TestAProcessThatWroteNothingGoesByWhatIsStored: the one before may have written last when this one had the lease already.
 func TestAProcessThatWroteNothingGoesByWhatIsStored(t *testing.T) {
-	s, memory := &shelf{stored: []topology.Records{{PromotedAt: 1, Hand: "second"}}}, NewRecordMemory(free{})
+	s, memory := &shelf{stored: []topology.Records{{PromotedAt: 1, WriterID: "second"}}}, NewRecordMemory(free{})
 	r := s.begin(t, memory, nil)
-	s.stored, s.shows = append(s.stored, topology.Records{PromotedAt: 2, Hand: "second"}), 1
+	s.stored, s.shows = append(s.stored, topology.Records{PromotedAt: 2, WriterID: "second"}), 1
 	if err := r.Save(t.Context(), promoted(9)); !errors.Is(err, ErrConflict) {
 		t.Fatal(err)
 	}
@@ -161,9 +161,9 @@ func TestAnEditIsPutBack(t *testing.T) {
 		lease error
 		back  bool
 	}{
-		"an edit":                     {func(s *shelf) { s.stored = append(s.stored, topology.Records{PromotedAt: 9, Hand: "first"}) }, nil, true},
+		"an edit":                     {func(s *shelf) { s.stored = append(s.stored, topology.Records{PromotedAt: 9, WriterID: "first"}) }, nil, true},
 		"a deletion":                  {func(s *shelf) { s.gone = true }, nil, true},
-		"another leader's write":      {func(s *shelf) { s.stored = append(s.stored, topology.Records{PromotedAt: 9, Hand: "second"}) }, errors.New("another leads"), false},
+		"another leader's write":      {func(s *shelf) { s.stored = append(s.stored, topology.Records{PromotedAt: 9, WriterID: "second"}) }, errors.New("another leads"), false},
 		"gone, as one that is behind": {func(s *shelf) { s.gone = true }, errors.New("another leads"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -173,7 +173,7 @@ func TestAnEditIsPutBack(t *testing.T) {
 			}
 			row.edit(s)
 			told := 0
-			r := &Recorder{Store: s, Memory: memory, Hand: "first", Lease: func(context.Context) error { return row.lease }, PutBack: func() { told++ }}
+			r := &Recorder{Store: s, Memory: memory, WriterID: "first", Lease: func(context.Context) error { return row.lease }, PutBack: func() { told++ }}
 			if _, err := r.Open(t.Context(), true); (err == nil) != row.back {
 				t.Fatal(err)
 			}
@@ -189,14 +189,14 @@ func TestAnEditIsPutBack(t *testing.T) {
 
 // TestRecordsAreTakenOverWithTheLease: never by a process that was replaced.
 func TestRecordsAreTakenOverWithTheLease(t *testing.T) {
-	s := &shelf{stored: []topology.Records{{PromotedAt: 1, Hand: "second"}}}
+	s := &shelf{stored: []topology.Records{{PromotedAt: 1, WriterID: "second"}}}
 	replaced := errors.New("another leads")
 	r := s.begin(t, NewRecordMemory(free{}), replaced)
 	if led, err := r.Remember(t.Context(), topology.Records{PromotedAt: 2}); led || !errors.Is(err, replaced) || s.writes != 0 {
 		t.Errorf("led: %t, %v, %d writes", led, err, s.writes)
 	}
 	r = s.begin(t, NewRecordMemory(free{}), nil)
-	if led, err := r.Remember(t.Context(), topology.Records{PromotedAt: 2}); !led || err != nil || r.Now().Hand != "first" {
+	if led, err := r.Remember(t.Context(), topology.Records{PromotedAt: 2}); !led || err != nil || r.Now().WriterID != "first" {
 		t.Errorf("led: %t, %v, %+v", led, err, r.Now())
 	}
 	if led, err := r.Remember(t.Context(), r.Now()); !led || err != nil || s.writes != 1 {
@@ -208,7 +208,7 @@ func TestRecordsAreTakenOverWithTheLease(t *testing.T) {
 func TestWhatIsNotRecordedIsNotDone(t *testing.T) {
 	for name, refusal := range map[string]error{"somebody else decided": ErrConflict, "no answer": errors.New("the API server does not answer")} {
 		t.Run(name, func(t *testing.T) {
-			s := &shelf{stored: []topology.Records{{PromotedAt: 1, Hand: "first"}}}
+			s := &shelf{stored: []topology.Records{{PromotedAt: 1, WriterID: "first"}}}
 			r := s.begin(t, NewRecordMemory(free{}), nil)
 			s.refuses = refusal
 			if _, err := r.Remember(t.Context(), topology.Records{PromotedAt: 2}); !errors.Is(err, refusal) {

@@ -242,9 +242,9 @@ const refusalKept = 5 * time.Minute
 // codeTokenEnded is EC2's code for a client token whose instance ended.
 const codeTokenEnded = "IdempotentInstanceTerminated"
 
-// noteCapacity notes in which zone, and since when, EC2 refuses capacity for a member's instance or volume (which of them, the code
+// recordCapacity notes in which zone, and since when, EC2 refuses capacity for a member's instance or volume (which of them, the code
 // says), or that it does not. Any other error says nothing about that. Several members are launched at the same time.
-func (q *Requests) noteCapacity(member, zone, code string, err error, now time.Time) {
+func (q *Requests) recordCapacity(member, zone, code string, err error, now time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	known := q.full[member]
@@ -282,9 +282,9 @@ const refusedBefore = 10 * time.Minute
 // codeImageGone is said of an image that was deregistered, and of one that is not ready yet.
 const codeImageGone = "InvalidAMIID.Unavailable"
 
-// NoteBefore records the outcome of a launch with the previous template. If its image or type no longer exists, launches use the
+// RecordPreviousTemplate records the outcome of a launch with the previous template. If its image or type no longer exists, launches use the
 // present spec for a while.
-func (q *Requests) NoteBefore(hash string, err error, now time.Time) {
+func (q *Requests) RecordPreviousTemplate(hash string, err error, now time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch {

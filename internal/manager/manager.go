@@ -102,7 +102,7 @@ func New(config *rest.Config, o Options) (*Operator, error) {
 		OnChange: func(uid string) { op.Wake(reconciler.NameOf(uid)) }, Pool: conn.Options{Dial: around.Dial},
 	})
 	reconciler.Prober = op.prober
-	if err := tellOLM(mgr, reconciler, o); err != nil {
+	if err := reportToOLM(mgr, reconciler, o); err != nil {
 		return nil, err
 	}
 	if err := reconciler.SetupWithManager(mgr); err != nil {
@@ -178,8 +178,8 @@ func newManager(config *rest.Config, o Options, lock *leader.Lock) (ctrl.Manager
 	return mgr, nil
 }
 
-// tellOLM has OLM told what must not be interrupted, where there is an OLM.
-func tellOLM(mgr ctrl.Manager, reconciler *controllers.MySQLClusterReconciler, o Options) error {
+// reportToOLM has OLM told what must not be interrupted, where there is an OLM.
+func reportToOLM(mgr ctrl.Manager, reconciler *controllers.MySQLClusterReconciler, o Options) error {
 	if o.OperatorCondition == "" {
 		return nil
 	}

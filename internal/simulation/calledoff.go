@@ -14,7 +14,7 @@ const calledOff = 12
 
 // upgradeCalledOff lets a person ask for a newer version, which may not start at all, and set it back when some of the members
 // went ahead, or none did.
-var upgradeCalledOff = plot{"an upgrade is called off", 0, func(w *world, s *shape) {
+var upgradeCalledOff = scenario{"an upgrade is called off", 0, func(w *world, s *shape) {
 	sized(3, 3, 3, 2, 4, 5)(w, s)
 	s.volumesLost, s.faults, s.span = 1, int(w.between(0, 3)), max(s.span, 240*second)
 }, func(w *world, at int64) {

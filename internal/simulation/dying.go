@@ -188,7 +188,7 @@ func (w *world) checkExpelled(plan topology.Plan, o topology.Observed, d topolog
 			if stable < a.From.WaitCount() {
 				w.fail(expelledRashly, "%s is to lose its vote, and %d of the others are stable", a.Member, stable)
 			}
-		case topology.StandAlone:
+		case topology.RemoveAllVoters:
 			for _, name := range plan.Membership.Voters {
 				if name != a.Member && o.Records.Removing != name && w.onlyCrashes(o.Members[name], plan, o, d) {
 					w.fail(expelledRashly, "%s is to go on alone, although %s follows it", a.Member, name)

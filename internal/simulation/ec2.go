@@ -61,7 +61,7 @@ type instance struct {
 	cycle    int // the same for the instance's changes of state
 	// lingers is until when the host goes on that EC2 has called stopped after a stop by force; 0 when it does not.
 	lingers int64
-	past    []sighting[topology.Instance]
+	past    []staleRead[topology.Instance]
 }
 
 type volume struct {
@@ -71,22 +71,22 @@ type volume struct {
 	st      *store
 	// lateUntil is until when writes of a host may arrive that EC2 has called stopped.
 	lateUntil int64
-	past      []sighting[topology.Volume]
+	past      []staleRead[topology.Volume]
 }
 
 type snapshot struct {
 	topology.Snapshot
-	past []sighting[topology.Snapshot]
+	past []staleRead[topology.Snapshot]
 }
 
-// sighting is what something was from a time on.
-type sighting[T any] struct {
+// staleRead is what something was from a time on.
+type staleRead[T any] struct {
 	since int64
 	value T
 }
 
 // asOf returns what something was at a time; false when it was not there yet.
-func asOf[T any](past []sighting[T], at int64) (T, bool) {
+func asOf[T any](past []staleRead[T], at int64) (T, bool) {
 	for n := len(past) - 1; n >= 0; n-- {
 		if past[n].since <= at {
 			return past[n].value, true
@@ -96,13 +96,13 @@ func asOf[T any](past []sighting[T], at int64) (T, bool) {
 	return none, false
 }
 
-func (w *world) noteInstance(in *instance) {
-	in.past = append(in.past, sighting[topology.Instance]{w.now, in.Instance})
+func (w *world) recordInstance(in *instance) {
+	in.past = append(in.past, staleRead[topology.Instance]{w.now, in.Instance})
 	w.say("%s: instance %s is %s", in.member, in.ID, in.State)
 }
 
-func (w *world) noteVolume(v *volume) {
-	v.past = append(v.past, sighting[topology.Volume]{w.now, v.Volume})
+func (w *world) recordVolume(v *volume) {
+	v.past = append(v.past, staleRead[topology.Volume]{w.now, v.Volume})
 	w.say("%s: volume %s is %s, attached to %q", v.member, v.ID, v.State, v.AttachedTo)
 }
 
@@ -158,7 +158,7 @@ func (w *world) makeInstance(member string, incarnation int, zone string, t topo
 		member: member, node: node, version: t.Version,
 	}
 	w.cloud.instances = append(w.cloud.instances, in)
-	w.noteInstance(in)
+	w.recordInstance(in)
 	w.powerUp(in)
 	return in
 }
@@ -175,7 +175,7 @@ func (w *world) powerUp(in *instance) {
 			w.cloud.stops.endLingering(in) // it runs on another host
 		}
 		in.State, in.powered, in.Impaired = running, true, false
-		w.noteInstance(in)
+		w.recordInstance(in)
 		w.bootMySQL(in, w.between(2*second, 10*second))
 	})
 }
@@ -227,7 +227,7 @@ func (w *world) halt(in *instance, gracefully bool) {
 	in.State = stopping
 	in.cycle++
 	cycle := in.cycle
-	w.noteInstance(in)
+	w.recordInstance(in)
 	serves := w.between(100, 12*second)
 	if w.shape.slowStops {
 		serves += w.between(20, 70) * second
@@ -243,7 +243,7 @@ func (w *world) halt(in *instance, gracefully bool) {
 		w.after(w.between(100, 20*second), func() {
 			if in.cycle == cycle {
 				in.State = stopped
-				w.noteInstance(in)
+				w.recordInstance(in)
 			}
 		})
 	})
@@ -256,12 +256,12 @@ func (w *world) endInstance(in *instance, reason string) {
 	}
 	in.State, in.StateReason = shuttingDown, reason
 	in.cycle++
-	w.noteInstance(in)
+	w.recordInstance(in)
 	w.after(w.between(100, 10*second), func() {
 		w.powerOff(in)
 		w.after(w.between(second, 30*second), func() {
 			in.State = terminated
-			w.noteInstance(in)
+			w.recordInstance(in)
 			if v := in.volume; v != nil {
 				in.volume = nil
 				w.after(w.between(0, 5*second), func() { w.release(v) })
@@ -274,14 +274,14 @@ func (w *world) endInstance(in *instance, reason string) {
 func (w *world) release(v *volume) {
 	if v.State == inUse {
 		v.State, v.AttachedTo, v.AttachState = available, "", ""
-		w.noteVolume(v)
+		w.recordVolume(v)
 	}
 }
 
 // attach gives an instance its volume.
 func (w *world) attach(v *volume, in *instance) {
 	v.State, v.AttachedTo, v.AttachState = inUse, in.ID, attaching
-	w.noteVolume(v)
+	w.recordVolume(v)
 	w.after(w.between(200, 5*second), func() {
 		if v.AttachedTo != in.ID || v.AttachState != attaching {
 			return
@@ -292,7 +292,7 @@ func (w *world) attach(v *volume, in *instance) {
 		}
 		v.AttachState = attached
 		in.volume = v
-		w.noteVolume(v)
+		w.recordVolume(v)
 		if in.powered {
 			w.bootMySQL(in, w.between(second, 6*second))
 		}
@@ -309,5 +309,5 @@ func (w *world) loseVolume(v *volume) {
 		}
 	}
 	v.State, v.AttachedTo, v.AttachState, v.st = deleted, "", "", nil
-	w.noteVolume(v)
+	w.recordVolume(v)
 }

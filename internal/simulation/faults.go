@@ -28,12 +28,12 @@ var faults = []fault{
 			w.powerOff(in)
 			in.State = stopping
 			in.cycle++
-			w.noteInstance(in)
+			w.recordInstance(in)
 			cycle := in.cycle
 			w.after(w.between(100, 20*second), func() {
 				if in.cycle == cycle {
 					in.State = stopped
-					w.noteInstance(in)
+					w.recordInstance(in)
 				}
 			})
 		}
@@ -45,7 +45,7 @@ var faults = []fault{
 			w.after(w.between(10*second, 60*second), func() {
 				if in.cycle == cycle && in.State == running {
 					in.Impaired = true
-					w.noteInstance(in)
+					w.recordInstance(in)
 				}
 			})
 		}
@@ -158,7 +158,7 @@ var faults = []fault{
 	{"EC2 announces a disruption", 4, func(w *world) {
 		if in := w.someInstance(); in != nil {
 			in.Event, in.EventAt = "system-reboot", w.time().Add(time.Duration(w.between(minute, 30*60*minute))*time.Millisecond)
-			w.noteInstance(in)
+			w.recordInstance(in)
 		}
 	}},
 	{"a person writes to a replica", 3, func(w *world) {
@@ -177,7 +177,7 @@ var faults = []fault{
 // loseRecords loses the records, unless a volume was lost before, whose member may have been the only voter for all that anybody knows,
 // or a cluster that is to begin with a copy is not known to have: a person has to make that one again.
 func (w *world) loseRecords() {
-	if w.shape.volumesLost > 0 || w.heirloom != nil && !w.kube.records.Established {
+	if w.shape.volumesLost > 0 || w.recoverySource != nil && !w.kube.records.Established {
 		return
 	}
 	w.kube.setRecords(topology.Records{}, w.now)
@@ -206,8 +206,8 @@ func (w *world) changeSize() {
 
 // planFaults spreads the schedule's faults over its time. Some come in quick succession.
 func (w *world) planFaults() {
-	if w.plot != nil {
-		w.plot.unfold(w, w.between(second, 15*second))
+	if w.scenario != nil {
+		w.scenario.unfold(w, w.between(second, 15*second))
 	}
 	at := int64(0)
 	for range w.shape.faults {
@@ -262,7 +262,7 @@ func (w *world) heal() {
 		w.thawInstance(in)
 		if in.Event != "" {
 			in.Event, in.EventAt = "", time.Time{}
-			w.noteInstance(in)
+			w.recordInstance(in)
 		}
 		if in.powered && in.server == nil {
 			w.bootMySQL(in, w.between(second, 8*second))

@@ -15,17 +15,17 @@ const (
 	// of their own, so that the others stay as they were.
 	heirs      = 60
 	heirStream = 0x68656972
-	heirloomID = "snap-heirloom"
+	recoverySourceID = "snap-heirloom"
 	// oldEpoch is that of the old cluster's row: higher than any that the new one comes to in its first steps. oldHistory is how
 	// many commits there are.
 	oldEpoch, oldHistory = 40, 5
 )
 
-// drawHeirloom decides whether the cluster begins with a copy, and makes what is copied. Its commits were acknowledged: from the
+// drawRecoverySource decides whether the cluster begins with a copy, and makes what is copied. Its commits were acknowledged: from the
 // first moment none may be missing from a primary.
-func (w *world) drawHeirloom(seed, schedule uint64) {
+func (w *world) drawRecoverySource(seed, schedule uint64) {
 	rng := rand.New(rand.NewPCG(seed^heirStream, schedule))
-	if !w.shape.fresh || w.plot != nil || rng.IntN(100) >= heirs {
+	if !w.shape.fresh || w.scenario != nil || rng.IntN(100) >= heirs {
 		return
 	}
 	st := &store{uuid: w.ledger.newServer()}
@@ -43,17 +43,17 @@ func (w *world) drawHeirloom(seed, schedule uint64) {
 	}
 	st.committed, st.row = len(st.binlog), row
 	st.clone = &mysql.CloneProgress{State: mysql.CloneCompleted} // the member that it is of was seeded once
-	w.heirloom, w.desired.Recover = st, true
+	w.recoverySource, w.desired.Recover = st, true
 }
 
 // inherit fills a new volume with a copy of the heirloom, of which mysqld makes a server with a UUID of its own.
 func (w *world) inherit(v *volume) {
 	if w.kube.records.Recovered || w.kube.records.Bootstrapped != "" || v.member != w.desired.MemberName(0) {
-		w.fail(duplicated, "%s gets the volume %s from %s once more", v.member, v.ID, heirloomID)
+		w.fail(duplicated, "%s gets the volume %s from %s once more", v.member, v.ID, recoverySourceID)
 	}
-	st := *w.heirloom
+	st := *w.recoverySource
 	st.uuid, st.persisted = w.ledger.newServer(), map[string]string{}
-	st.binlog = append([]int(nil), w.heirloom.binlog...)
+	st.binlog = append([]int(nil), w.recoverySource.binlog...)
 	st.executed, st.content = gtidSet{}, nil
 	for _, id := range st.binlog {
 		st.executed.add(id)
@@ -64,10 +64,10 @@ func (w *world) inherit(v *volume) {
 
 // source is what the operator finds out about the heirloom.
 func (w *world) source() topology.Source {
-	if w.heirloom == nil {
+	if w.recoverySource == nil {
 		return topology.Source{}
 	}
-	return topology.Source{Copied: true, SnapshotID: heirloomID}
+	return topology.Source{Copied: true, SnapshotID: recoverySourceID}
 }
 
 // Adopt does what controllers do: over SQL, then by a tag, then in the records.
@@ -83,7 +83,7 @@ func (m *member) Adopt(ctx context.Context, a topology.Adopt) error {
 			return errNotFound
 		}
 		v.Foreign = false
-		w.noteVolume(v)
+		w.recordVolume(v)
 		see(p.op.picture.volumes, v.ID, v.member, v.Volume, w.now, false)
 		return nil
 	}); err != nil {

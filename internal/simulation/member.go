@@ -418,8 +418,8 @@ func (m *member) Restart(ctx context.Context) error {
 	})
 }
 
-// Nudge is what *admin.Member does: a transaction beside the one session, which may wait itself.
-func (m *member) Nudge(ctx context.Context) error {
+// CommitEmptyTransaction is what *admin.Member does: a transaction beside the one session, which may wait itself.
+func (m *member) CommitEmptyTransaction(ctx context.Context) error {
 	return m.control(ctx, func(c writer) error {
 		if err := c.do(func(*mysqld) error { return nil }); err != nil {
 			return err

@@ -34,8 +34,8 @@ const (
 	votersFile         = "internal/topology/voters.go"
 	replicatingFile    = "internal/topology/replicating.go"
 	rolloutFile        = "internal/topology/rollout.go"
-	takeBackFile       = "internal/topology/takeback.go"
-	beforeFile         = "internal/topology/before.go"
+	downgradeFile       = "internal/topology/takeback.go"
+	previousTemplateFile         = "internal/topology/before.go"
 	settingsFile       = "internal/topology/settings.go"
 	observedFile       = "internal/topology/observed.go"
 	copyFile           = "internal/topology/volumecopy.go"
@@ -43,10 +43,10 @@ const (
 	nextFile           = "internal/topology/next.go"
 	turnsFile          = "internal/topology/turns.go"
 	acknowledgingFile  = "internal/topology/acknowledging.go"
-	coursesFile        = "internal/topology/courses.go"
+	otherRolloutsFile        = "internal/topology/courses.go"
 	rebuildingFile     = "internal/topology/rebuilding.go"
 	forcedFile         = "internal/topology/forced.go"
-	unsilencedFile     = "internal/topology/unsilenced.go"
+	nonVoterAcksFile     = "internal/topology/unsilenced.go"
 	uncoveredFile      = "internal/topology/uncovered.go"
 	commitsFile        = "internal/topology/commits.go"
 	recordsFile        = "internal/engine/records.go"
@@ -352,32 +352,32 @@ var mutants = []mutant{
 		new:  "	case !row.Has(m.Name) && m.mayBeHeard() && !p.acks.awaited(m) && m.following() && len(row.Voters) > 1:",
 		and: []patch{
 			{votersFile, "				if m.mayBeHeard() {", "				if false {"},
-			{unsilencedFile, "			stranger = true\n", ""},
-			{unsilencedFile, "			if !p.busy(m.Name) {", "			if false {"},
-			{unsilencedFile, "		if from, ok := a.(ReplicateFrom); ok && from.Acknowledging {", "		if from, ok := a.(ReplicateFrom); ok && false {"},
+			{nonVoterAcksFile, "			stranger = true\n", ""},
+			{nonVoterAcksFile, "			if !p.busy(m.Name) {", "			if false {"},
+			{nonVoterAcksFile, "		if from, ok := a.(ReplicateFrom); ok && from.Acknowledging {", "		if from, ok := a.(ReplicateFrom); ok && false {"},
 		},
 	},
 	{
 		name: "a volume that a newer mysqld opened goes to an older one when nobody answers",
 		open: true,
-		file: takeBackFile,
+		file: downgradeFile,
 		old:  "	tooOld := opened != \"\" && olderVersion(version, opened) // also when it is not known",
 		new:  "	tooOld := false", breaks: []string{tooOld},
 	},
 	{
 		name: "all open their data with a version that nobody is up with",
 		at:   500,
-		file: takeBackFile,
+		file: downgradeFile,
 		old:  "	if other == nil {\n		return Step{}\n	}\n	p.waitAtMost(waitMySQL)",
 		new:  "	if other != nil || true {\n		return Step{}\n	}\n	p.waitAtMost(waitMySQL)", breaks: []string{notConverged},
 	},
 	{
 		name: "a member is rebuilt in the middle of an upgrade with a series that nobody has",
 		at:   50,
-		file: beforeFile,
-		old:  "		return p.turns.seededAsBefore(m)\n",
+		file: previousTemplateFile,
+		old:  "		return p.turns.seededWithPrevious(m)\n",
 		new:  "		return false\n", breaks: []string{notConverged},
-		and: []patch{{seedingFile, "primary.SQL.Version == p.Before.Version && p.unseedable(m, primary)", "false"}},
+		and: []patch{{seedingFile, "primary.SQL.Version == p.PreviousTemplate.Version && p.unseedable(m, primary)", "false"}},
 	},
 	{
 		name: "a mysqld is restarted for a setting while that is held back",
@@ -412,13 +412,13 @@ var mutants = []mutant{
 		name: "a new leader leaves the records as they are",
 		open: true,
 		file: nextFile,
-		old:  "p.plan.Records.Hand = o.Hand",
-		new:  "p.plan.Records.Hand = \"\"",
+		old:  "p.plan.Records.WriterID = o.WriterID",
+		new:  "p.plan.Records.WriterID = \"\"",
 	},
 	{
 		name: "the way back is told only where nothing else is",
 		open: true,
-		file: coursesFile,
+		file: otherRolloutsFile,
 		old:  "p.plan.Rollout.PreviousVersion = p.plan.Rollouts[0].PreviousVersion",
 		new:  "_ = p.plan.Rollouts[0].PreviousVersion", breaks: []string{notConverged},
 	},
@@ -432,7 +432,7 @@ var mutants = []mutant{
 	{
 		name: "nobody is told that a proof needs members with a newer version",
 		open: true,
-		file: takeBackFile,
+		file: downgradeFile,
 		old:  "		case primary == nil:",
 		new:  "		case primary == nil && false:", breaks: []string{notConverged},
 	},
@@ -490,7 +490,7 @@ var mutants = []mutant{
 		name: "a leader that was replaced takes the records back",
 		open: true,
 		file: recordsFile,
-		old:  "	if next.Hand != r.Now().Hand && r.Lease != nil {\n",
+		old:  "	if next.WriterID != r.Now().WriterID && r.Lease != nil {\n",
 		new:  "	if false {\n", breaks: []string{duplicated, leaked},
 		// What is left behind in another zone is ended, which covers it in this schedule.
 		and: []patch{{"internal/topology/provisioning.go", "if in.gone() || m.verified() || !apart(in, vol) {", "if true {"}},
@@ -548,7 +548,7 @@ var mutants = []mutant{
 		name: "of several writable members none is uncovered",
 		open: true,
 		file: "internal/topology/replicating.go",
-		old:  "	p.acks.noteRivals()\n",
+		old:  "	p.acks.recordRivals()\n",
 		new:  "", breaks: []string{untold},
 	},
 	{
@@ -607,7 +607,7 @@ var mutants = []mutant{
 		name: "a lack of capacity is forgotten at once",
 		open: true,
 		file: engineCloudFile,
-		old:  "		x.Requests.noteCapacity(a.Member, x.zoneOf(a.SubnetID), codeNoCapacity, err, x.Clock.Now())\n",
+		old:  "		x.Requests.recordCapacity(a.Member, x.zoneOf(a.SubnetID), codeNoCapacity, err, x.Clock.Now())\n",
 		new:  "", breaks: []string{notConverged},
 	},
 	{
@@ -671,7 +671,7 @@ var mutants = []mutant{
 		at:   542,
 		file: recordsFile,
 		old:  "		case known:\n			r.Set(r.Memory.records.Clone())\n",
-		new:  "		case known:\n			r.Set(topology.Records{Hand: NoHand})\n", breaks: append([]string{notConverged, duplicated, leaked, wildRow, untold}, losesCommits...),
+		new:  "		case known:\n			r.Set(topology.Records{WriterID: NoWriterID})\n", breaks: append([]string{notConverged, duplicated, leaked, wildRow, untold}, losesCommits...),
 	},
 	{
 		name:   "epochs are not recorded",

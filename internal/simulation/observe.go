@@ -38,7 +38,7 @@ func (op *operator) observe(p *process, recordsLost bool) (topology.Observed, bo
 		return topology.Observed{}, false
 	}
 	o := topology.Observed{
-		Now: w.time(), CloudReachable: err == nil, CloudTaken: w.at(pic.taken), Records: op.records(), Hand: op.name, Members: map[string]*topology.Member{},
+		Now: w.time(), CloudReachable: err == nil, CloudTaken: w.at(pic.taken), Records: op.records(), WriterID: op.name, Members: map[string]*topology.Member{},
 		Launchable: true, DatabaseReady: op.records().Database != "", InService: maps.Clone(w.kube.inService), Source: w.source(),
 		WatchedSince: *op.watchedSince, UncoveredReported: maps.Clone(op.w.kube.uncovered), DoubtAt: op.requests.Doubted(),
 	}
@@ -133,12 +133,12 @@ func (op *operator) memberise(o *topology.Observed) {
 		}
 	}
 	for name, rec := range op.records().Members {
-		if rec.VolumeID != "" || rec.Made != "" {
+		if rec.VolumeID != "" || rec.PendingVolume != "" {
 			member(name) // although EC2 may show nothing of it
 		}
 	}
 	for _, m := range o.Members {
-		op.looks.Detector.NoteVolumes(m, op.records().Members[m.Name].Made, o.CloudReachable, w.time())
+		op.looks.Detector.RecordVolumes(m, op.records().Members[m.Name].PendingVolume, o.CloudReachable, w.time())
 		op.requests.Show(m, w.time())
 	}
 	if taken := op.picture.snapshotsTaken; taken >= 0 {

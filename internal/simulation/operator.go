@@ -235,7 +235,7 @@ func (op *operator) reconcile(p *process) int64 {
 		return second
 	}
 	d := w.desired
-	d.Template, d.Before = templateText(d), beforeOf(op.records(), d.Version)
+	d.Template, d.PreviousTemplate = templateText(d), beforeOf(op.records(), d.Version)
 	op.desired = d
 	if !o.CloudReachable {
 		d.Subnets = nil

@@ -9,19 +9,19 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
-// plotted is how many of a hundred schedules follow a plot.
-const plotted = 30
+// scenarioShare is how many of a hundred schedules follow a plot.
+const scenarioShare = 30
 
-// plot is a chain of events that leads into a corner which faults that are drawn one by one seldom reach. It leaves enough
+// scenario is a chain of events that leads into a corner which faults that are drawn one by one seldom reach. It leaves enough
 // to chance to be another story each time.
-type plot struct {
+type scenario struct {
 	name   string
 	weight int
 	shape  func(w *world, s *shape)
 	unfold func(w *world, at int64)
 }
 
-var plots = []plot{
+var scenarios = []scenario{
 	{"the primary is cut off and cannot be powered off", 6, sized(3, 3, 3, 5, 4, 2), func(w *world, at int64) {
 		w.shape.slowStops = w.chance(50)
 		w.later(at, "EC2 answers nothing", func() { w.silenceEC2(w.between(40, 100) * second) })
@@ -52,7 +52,7 @@ var plots = []plot{
 		w.later(lost, "the primary is lost", w.losePrimary)
 	}},
 	{"the operator ends in the middle of what it does", 10, sized(2, 2, 3, 3, 3, 4, 5), func(w *world, at int64) {
-		kinds := []string{"AdmitVoter", "RemoveVoter", "SettleVoters", "Promote", "RecordPrimary", "Switchover", "StandAlone", "Fence", "SetAcknowledging", "ReplicateFrom", "Demote", "CloneFrom"}
+		kinds := []string{"AdmitVoter", "RemoveVoter", "SettleVoters", "Promote", "RecordPrimary", "Switchover", "RemoveAllVoters", "Fence", "SetAcknowledging", "ReplicateFrom", "Demote", "CloneFrom"}
 		kind := kinds[w.rng.IntN(len(kinds))]
 		w.shape.span = max(w.shape.span, 150*second)
 		w.later(at, "the operator is to end while it plans to "+kind, func() {
@@ -159,25 +159,25 @@ func sized(sizes ...int) func(w *world, s *shape) {
 	}
 }
 
-// drawPlot gives some schedules a plot. Whether is drawn from numbers of its own, so that the others stay as they are.
-func (w *world) drawPlot(seed, schedule uint64) {
+// drawScenario gives some schedules a plot. Whether is drawn from numbers of its own, so that the others stay as they are.
+func (w *world) drawScenario(seed, schedule uint64) {
 	rng := rand.New(rand.NewPCG(seed, ^schedule))
-	if rng.IntN(100) >= plotted {
+	if rng.IntN(100) >= scenarioShare {
 		if rng.IntN(100) < calledOff {
-			w.plot = &upgradeCalledOff
-			w.plot.shape(w, &w.shape)
+			w.scenario = &upgradeCalledOff
+			w.scenario.shape(w, &w.shape)
 		}
 		return
 	}
 	total := 0
-	for _, p := range plots {
+	for _, p := range scenarios {
 		total += p.weight
 	}
 	x := rng.IntN(total)
-	for i := range plots {
-		if x -= plots[i].weight; x < 0 {
-			w.plot = &plots[i]
-			w.plot.shape(w, &w.shape)
+	for i := range scenarios {
+		if x -= scenarios[i].weight; x < 0 {
+			w.scenario = &scenarios[i]
+			w.scenario.shape(w, &w.shape)
 			return
 		}
 	}
@@ -285,7 +285,7 @@ func (w *world) losePrimary() {
 		w.after(w.between(10*second, 60*second), func() {
 			if in.cycle == cycle && in.State == running {
 				in.Impaired = true
-				w.noteInstance(in)
+				w.recordInstance(in)
 			}
 		})
 	case 1:
@@ -350,9 +350,9 @@ func (w *world) provoke(kind string) {
 			return
 		}
 		w.stopMember(w.someReplica())
-	case "RemoveVoter", "SettleVoters", "StandAlone", "SetAcknowledging":
+	case "RemoveVoter", "SettleVoters", "RemoveAllVoters", "SetAcknowledging":
 		node := w.someReplica()
-		if s := w.serverOf(node); kind != "StandAlone" && s != nil && w.chance(40) {
+		if s := w.serverOf(node); kind != "RemoveAllVoters" && s != nil && w.chance(40) {
 			w.writeTo(s)
 			return
 		}

@@ -82,7 +82,7 @@ func (c cloudPort) NoteVersion(ctx context.Context, volumeID, version string) er
 		}
 		if versionBelow(v.Opened, version) {
 			v.Opened = version
-			w.noteVolume(v)
+			w.recordVolume(v)
 		}
 		see(c.op.picture.volumes, v.ID, v.member, v.Volume, w.now, false)
 		return nil
@@ -134,11 +134,11 @@ func (c cloudPort) createVolume(p *process, a topology.CreateVolume, key string)
 			}
 			w.cloud.volumes = append(w.cloud.volumes, v)
 			w.cloud.tokens[key] = v.ID
-			w.noteVolume(v)
+			w.recordVolume(v)
 			w.after(w.between(100, 8*second), func() {
 				if v.State == creating {
 					v.State = available
-					w.noteVolume(v)
+					w.recordVolume(v)
 				}
 			})
 		}
@@ -158,7 +158,7 @@ func (c cloudPort) PrepareLaunch(a topology.LaunchInstance) (func(context.Contex
 	}
 	from := topology.Template{Hash: w.desired.TemplateHash, Version: w.desired.Version}
 	if a.Before {
-		from = c.op.desired.Before
+		from = c.op.desired.PreviousTemplate
 	}
 	key := token("instance", a.Member, a.Incarnation, c.op.records().RebuiltAt)
 	return func(ctx context.Context) error {
@@ -222,7 +222,7 @@ func (c cloudPort) ModifyVolume(ctx context.Context, a topology.ModifyVolume) (m
 		}
 		modified = v.SizeGiB < w.desired.SizeGiB
 		v.SizeGiB = max(v.SizeGiB, w.desired.SizeGiB)
-		w.noteVolume(v)
+		w.recordVolume(v)
 		see(p.op.picture.volumes, v.ID, v.member, v.Volume, w.now, false)
 		return nil
 	})
@@ -248,7 +248,7 @@ func (c cloudPort) DetachVolume(ctx context.Context, a topology.DetachVolume) er
 			in.volume = nil
 		}
 		v.AttachState = detaching
-		w.noteVolume(v)
+		w.recordVolume(v)
 		see(pic.volumes, v.ID, v.member, v.Volume, w.now, false)
 		w.after(w.between(200, 5*second), func() {
 			if v.AttachedTo == in.ID && v.AttachState == detaching {
@@ -281,7 +281,7 @@ func (c cloudPort) StartInstance(ctx context.Context, a topology.StartInstance) 
 			return errCapacity
 		}
 		in.State = pending
-		w.noteInstance(in)
+		w.recordInstance(in)
 		w.powerUp(in)
 		see(pic.instances, in.ID, in.member, in.Instance, w.now, false)
 		return nil
@@ -320,10 +320,10 @@ func (c cloudPort) DeleteVolume(ctx context.Context, a topology.DeleteVolume) er
 		}
 		w.checkDeletion(v, p.op.desired)
 		v.State = deleting
-		w.noteVolume(v)
+		w.recordVolume(v)
 		w.after(w.between(100, 8*second), func() {
 			v.State, v.st = deleted, nil
-			w.noteVolume(v)
+			w.recordVolume(v)
 		})
 		see(pic.volumes, v.ID, v.member, v.Volume, w.now, false)
 		return nil
@@ -347,11 +347,11 @@ func (c cloudPort) TakeSnapshot(ctx context.Context, a topology.TakeSnapshot) er
 		}
 		s := &snapshot{Snapshot: topology.Snapshot{
 			ID: fmt.Sprintf("snap-%d", w.serial), Member: a.Member, VolumeID: a.VolumeID, Purpose: a.Purpose, State: pending, StartedAt: w.time()}}
-		s.past = append(s.past, sighting[topology.Snapshot]{w.now, s.Snapshot})
+		s.past = append(s.past, staleRead[topology.Snapshot]{w.now, s.Snapshot})
 		w.cloud.snapshots = append(w.cloud.snapshots, s)
 		w.after(w.between(second, 40*second), func() {
 			s.State = completed
-			s.past = append(s.past, sighting[topology.Snapshot]{w.now, s.Snapshot})
+			s.past = append(s.past, staleRead[topology.Snapshot]{w.now, s.Snapshot})
 		})
 		see(pic.snapshots, s.ID, "", s.Snapshot, w.now, true)
 		return nil

@@ -28,7 +28,7 @@ func (op *operator) records() topology.Records { return op.stored.Now() }
 func (op *operator) openRecords(p *process) error {
 	w := op.w
 	op.stored = &engine.Recorder{
-		Store: configMap{op}, Memory: op.memory, Hand: op.name,
+		Store: configMap{op}, Memory: op.memory, WriterID: op.name,
 		Lease: func(ctx context.Context) error { return processOf(ctx).holdsLease() },
 	}
 	if _, err := op.stored.Open(p.context(), w.kube.claimed); err != nil {

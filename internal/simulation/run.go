@@ -81,9 +81,9 @@ func Run(seed, schedule uint64, told bool, changes ...func(*world)) Result {
 func newWorld(seed, schedule uint64) *world {
 	w := emptyWorld(seed, schedule)
 	w.shape = w.drawShape()
-	w.drawPlot(seed, schedule)
+	w.drawScenario(seed, schedule)
 	w.lossy, w.desired = !w.shape.lossless, desiredFor(w.shape)
-	w.drawHeirloom(seed, schedule)
+	w.drawRecoverySource(seed, schedule)
 	w.drawPeople(seed, schedule)
 	w.drawSeries(seed, schedule)
 	w.drawMeddling(seed, schedule)
@@ -144,8 +144,8 @@ func (w *world) ordinal(member string) int {
 // play runs the schedule: faults for a while, then peace until all is well.
 func (w *world) play() {
 	w.say("schedule: %s", w.shape)
-	if w.plot != nil {
-		w.say("plot: %s", w.plot.name)
+	if w.scenario != nil {
+		w.say("plot: %s", w.scenario.name)
 	}
 	if !w.shape.fresh {
 		w.preset()
@@ -230,8 +230,8 @@ func (w *world) presetMember(n int, name string, st *store) {
 	in.version = w.desired.Version
 	w.cloud.volumes, w.cloud.instances = append(w.cloud.volumes, v), append(w.cloud.instances, in)
 	w.cloud.tokens[token("volume", name, 1, time.Time{})], w.cloud.tokens[token("instance", name, 1, time.Time{})] = v.ID, in.ID
-	v.past = []sighting[topology.Volume]{{-int64(time.Hour / time.Millisecond), v.Volume}}
-	in.past = []sighting[topology.Instance]{{-int64(time.Hour / time.Millisecond), in.Instance}}
+	v.past = []staleRead[topology.Volume]{{-int64(time.Hour / time.Millisecond), v.Volume}}
+	in.past = []staleRead[topology.Instance]{{-int64(time.Hour / time.Millisecond), in.Instance}}
 	w.start(in, st)
 	w.kube.records.Members[name] = topology.Record{Instance: 1, Volume: 1, SignedInstance: in.ID, SignedKey: "key of " + in.ID, VolumeID: v.ID}
 }

@@ -191,7 +191,7 @@ func (s *script) befall(t *testing.T, d *datadriven.TestData) {
 		w.powerOff(in)
 		w.after(20*second, func() {
 			in.Impaired = true
-			w.noteInstance(in)
+			w.recordInstance(in)
 		})
 	case "stop-instance":
 		w.stopInstance(in)

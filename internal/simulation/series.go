@@ -25,7 +25,7 @@ func (w *world) drawSeries(seed, schedule uint64) {
 	w.crossing = true
 	w.after(10*second, func() { w.followAdvice(0) })
 	rng := rand.New(rand.NewPCG(seed^seriesSeed, schedule))
-	if rng.IntN(3) == 0 || w.plot == &upgradeCalledOff { // whoever calls an upgrade off asks for no other meanwhile
+	if rng.IntN(3) == 0 || w.scenario == &upgradeCalledOff { // whoever calls an upgrade off asks for no other meanwhile
 		return
 	}
 	at := rng.Int64N(w.shape.span)

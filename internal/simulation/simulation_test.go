@@ -96,7 +96,7 @@ func TestSchedulesWithoutSnapshots(t *testing.T) {
 					w.shape.weather.withoutSnapshots = true
 					if n%2 == 0 {
 						taken := topology.Snapshot{ID: "snap-earlier", Member: "orders-0", VolumeID: "vol-earlier", State: completed, Purpose: "quarantine-1", StartedAt: w.time()}
-						w.cloud.snapshots = append(w.cloud.snapshots, &snapshot{taken, []sighting[topology.Snapshot]{{0, taken}}})
+						w.cloud.snapshots = append(w.cloud.snapshots, &snapshot{taken, []staleRead[topology.Snapshot]{{0, taken}}})
 						w.shape.deleteAt = max(w.shape.span/2, 1)
 					}
 				})

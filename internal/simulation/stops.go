@@ -18,7 +18,7 @@ func (s stops) cutPower(in *instance) {
 	}
 	in.State = stopping
 	in.cycle++
-	w.noteInstance(in)
+	w.recordInstance(in)
 	if rng.IntN(2) == 0 {
 		w.powerOff(in)
 	}
@@ -34,13 +34,13 @@ func (s stops) byForce(in *instance) {
 	in.State = stopping
 	in.cycle++
 	cycle := in.cycle
-	w.noteInstance(in)
+	w.recordInstance(in)
 	w.after(100+rng.Int64N(20*second), func() {
 		if in.cycle != cycle {
 			return
 		}
 		in.State = stopped
-		w.noteInstance(in)
+		w.recordInstance(in)
 		if in.volume == nil || !in.powered || rng.IntN(4) == 0 {
 			w.powerOff(in)
 			return

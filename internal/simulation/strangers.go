@@ -65,7 +65,7 @@ type stranger struct {
 
 // drawMeddling lets strangers come and people change settings, in some schedules.
 func (w *world) drawMeddling(seed, schedule uint64) {
-	if !meddled(schedule) || w.plot != nil && schedule%2 == 0 {
+	if !meddled(schedule) || w.scenario != nil && schedule%2 == 0 {
 		return
 	}
 	w.meddle(seed, schedule)

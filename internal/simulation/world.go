@@ -36,7 +36,7 @@ type world struct {
 	// crossing says that newer versions are of another series.
 	crossing bool
 	upgrade  upgrade
-	plot     *plot   // nil for most
+	scenario     *scenario   // nil for most
 	people   *people // nil for most
 	dying    *dying  // nil for most
 	aimed    aim
@@ -67,8 +67,8 @@ type world struct {
 	plan  topology.Plan
 	// meddling is what people do who are no friends of the operator, nil for nothing.
 	meddling *meddling
-	// heirloom is what the cluster begins with, nil for nothing.
-	heirloom *store
+	// recoverySource is what the cluster begins with, nil for nothing.
+	recoverySource *store
 
 	trace   trace
 	failure *failure

@@ -26,12 +26,12 @@ func SetAcknowledging(ctx context.Context, m, primary Server, a topology.SetAckn
 	if err := m.SetAcknowledging(ctx, a.On); err != nil || !a.On || primary.Observe(ctx).PendingCommits == 0 {
 		return err
 	}
-	return Nudge(ctx, primary)
+	return CommitEmptyTransaction(ctx, primary)
 }
 
-// Nudge commits an empty transaction. That it waits as well is no failure: then nobody acknowledges.
-func Nudge(ctx context.Context, primary Server) error {
-	if err := primary.Nudge(ctx); !errors.Is(err, mysql.ErrCommitsPending) {
+// CommitEmptyTransaction commits an empty transaction. That it waits as well is no failure: then nobody acknowledges.
+func CommitEmptyTransaction(ctx context.Context, primary Server) error {
+	if err := primary.CommitEmptyTransaction(ctx); !errors.Is(err, mysql.ErrCommitsPending) {
 		return err
 	}
 	return nil

@@ -47,7 +47,7 @@ type Server interface {
 	ReleaseWaiting(ctx context.Context) error
 	DisconnectStrangers(ctx context.Context) error
 	SetAcknowledging(ctx context.Context, on bool) error
-	Nudge(ctx context.Context) error
+	CommitEmptyTransaction(ctx context.Context) error
 	ReplicateFrom(ctx context.Context, host string, port int) error
 	StopIOThread(ctx context.Context) error
 	Restart(ctx context.Context) error
@@ -139,8 +139,8 @@ func KeepWait(ctx context.Context, m Server, action topology.Action) error {
 		return m.LowerSourceWait(ctx, a.W, a.Strangers)
 	case topology.DisconnectStrangers:
 		return m.DisconnectStrangers(ctx)
-	case topology.Nudge:
-		return Nudge(ctx, m)
+	case topology.CommitEmptyTransaction:
+		return CommitEmptyTransaction(ctx, m)
 	}
 	return fmt.Errorf("%w: %s", mysql.ErrInvalidArgument, action)
 }

@@ -62,10 +62,10 @@ func SettleVoters(ctx context.Context, primary Server, a topology.SettleVoters) 
 	return primary.WriteMembership(ctx, a.From.Epoch, row(a.Next))
 }
 
-// StandAlone makes the primary the only voter, when nobody is left to acknowledge: it stops waiting, and so answers the
+// RemoveAllVoters makes the primary the only voter, when nobody is left to acknowledge: it stops waiting, and so answers the
 // commits that wait, which its own disk holds. The operator's records, which the caller has written before, keep the
 // others from being promoted without it.
-func StandAlone(ctx context.Context, primary Server, a topology.StandAlone) error {
+func RemoveAllVoters(ctx context.Context, primary Server, a topology.RemoveAllVoters) error {
 	o := primary.Observe(ctx)
 	if o.Access != mysql.AccessVerified || o.ReadOnly || !o.MembershipKnown || o.Membership == nil {
 		return fmt.Errorf("%w: %s is not the primary", ErrNotAsPlanned, a.Member)

@@ -26,7 +26,7 @@ func (p *acks) acknowledging(primary *Member, leaving string) (prompt, late []*M
 		if m == primary || m.Name == leaving || !p.receives(m, primary) || !m.SQL.SemiSync.ReplicaActive || !p.mayAcknowledge(m) {
 			continue
 		}
-		if m.SQL.Replication.Prompt {
+		if m.SQL.Replication.UpToDate {
 			prompt = append(prompt, m)
 		} else {
 			late = append(late, m)
@@ -124,7 +124,7 @@ func (p *acks) changeIsAcknowledged(primary *Member) bool {
 func (p *acks) changingVotes() bool {
 	for _, a := range p.plan.Actions {
 		switch a.(type) {
-		case AdmitVoter, RemoveVoter, SettleVoters, StandAlone, RecordPrimary, SetSourceWait, LowerSourceWait:
+		case AdmitVoter, RemoveVoter, SettleVoters, RemoveAllVoters, RecordPrimary, SetSourceWait, LowerSourceWait:
 			return true
 		}
 	}
@@ -139,7 +139,7 @@ func (p *acks) leaderDoubted() bool { return p.Lossless && p.plan.Records.Leader
 // others that are too few or too far behind. The row that removes it may be among those commits: then it acknowledges that too. Once
 // the primary shows that row it stays silent: the row that confirms it may wait, and only those who stay may acknowledge that.
 func (p *acks) isNeededAgain(m, primary *Member) bool {
-	return p.Lossless && p.plan.Membership.Has(m.Name) && p.stalledFor(primary, stallPatience) && p.receives(m, primary) && m.SQL.Replication.Prompt &&
+	return p.Lossless && p.plan.Membership.Has(m.Name) && p.stalledFor(primary, stallPatience) && p.receives(m, primary) && m.SQL.Replication.UpToDate &&
 		p.acknowledgers(primary, m.Name) < p.plan.Membership.WaitCount()
 }
 

@@ -24,7 +24,7 @@ func Identity(action Action) any {
 		return LaunchInstance{Member: a.Member, Incarnation: a.Incarnation, Before: a.Before}
 	case StopInstance:
 		return StopInstance{Member: a.Member, InstanceID: a.InstanceID}
-	case SignCertificate, ApplyReceived, Promote, RecordPrimary, StandAlone, AdmitVoter:
+	case SignCertificate, ApplyReceived, Promote, RecordPrimary, RemoveAllVoters, AdmitVoter:
 		return ofMember{kind: reflect.TypeOf(a), member: a.Target()}
 	case Switchover:
 		return ofMember{reflect.TypeOf(a), a.Member, a.To + " " + a.Why}
@@ -148,8 +148,8 @@ type (
 		Next     Membership
 		SemiSync bool
 	}
-	// StandAlone makes the primary the only voter, when nobody is left to acknowledge.
-	StandAlone struct {
+	// RemoveAllVoters makes the primary the only voter, when nobody is left to acknowledge.
+	RemoveAllVoters struct {
 		Member   string
 		Next     Membership
 		SemiSync bool
@@ -194,9 +194,9 @@ type (
 		// Primary is the member whose commits may wait for what the replica received before it was switched on.
 		Primary string
 	}
-	// Nudge commits an empty transaction on the primary: voters acknowledge only what they receive from now on, and that
+	// CommitEmptyTransaction commits an empty transaction on the primary: voters acknowledge only what they receive from now on, and that
 	// covers what they received before.
-	Nudge struct{ Member string }
+	CommitEmptyTransaction struct{ Member string }
 	// DisconnectStrangers ends the replication sessions of replicas that acknowledge to the primary and are no members.
 	DisconnectStrangers struct{ Member string }
 	// SetSourceWait sets for how many acknowledgements of members the primary waits at least.
@@ -261,7 +261,7 @@ func (a Fence) Target() string               { return a.Member }
 func (a ApplyReceived) Target() string       { return a.Member }
 func (a Promote) Target() string             { return a.Member }
 func (a SettleVoters) Target() string        { return a.Member }
-func (a StandAlone) Target() string          { return a.Member }
+func (a RemoveAllVoters) Target() string          { return a.Member }
 func (a Demote) Target() string              { return a.Member }
 func (a CloneFrom) Target() string           { return a.Member }
 func (a ReplicateFrom) Target() string       { return a.Member }
@@ -271,7 +271,7 @@ func (a SetAcknowledging) Target() string    { return a.Member }
 func (a SetSourceWait) Target() string       { return a.Member }
 func (a LowerSourceWait) Target() string     { return a.Member }
 func (a DisconnectStrangers) Target() string { return a.Member }
-func (a Nudge) Target() string               { return a.Member }
+func (a CommitEmptyTransaction) Target() string               { return a.Member }
 func (a PinSettings) Target() string         { return a.Member }
 func (a ApplySettings) Target() string       { return a.Member }
 func (a Restart) Target() string             { return a.Member }
@@ -353,7 +353,7 @@ func (a PurgeBinaryLogs) String() string { return "purge the oldest binary logs 
 func (a SettleVoters) String() string {
 	return "confirm the voters " + strings.Join(a.Next.Voters, ", ")
 }
-func (a StandAlone) String() string { return fmt.Sprintf("let %s go on alone", a.Member) }
+func (a RemoveAllVoters) String() string { return fmt.Sprintf("let %s go on alone", a.Member) }
 func (a Demote) String() string     { return "demote " + a.Member }
 func (a CloneFrom) String() string  { return fmt.Sprintf("clone %s from %s", a.Member, a.Donor) }
 func (a ReplicateFrom) String() string {
@@ -364,7 +364,7 @@ func (a RemoveVoter) String() string { return fmt.Sprintf("remove %s from the vo
 func (a SetAcknowledging) String() string {
 	return fmt.Sprintf("switch the acknowledgements of %s %s", a.Member, onOff(a.On))
 }
-func (a Nudge) String() string {
+func (a CommitEmptyTransaction) String() string {
 	return "commit an empty transaction on " + a.Member + ", which the commits that wait are acknowledged with"
 }
 func (a SetSourceWait) String() string {

@@ -10,7 +10,7 @@ func TestIdentity(t *testing.T) {
 	}{
 		"another member":                       {Demote{Member: "a"}, Demote{Member: "b"}, false},
 		"another action":                       {Demote{Member: "a"}, Fence{Member: "a"}, false},
-		"another action of the same shape":     {AdmitVoter{Member: "a"}, StandAlone{Member: "a"}, false},
+		"another action of the same shape":     {AdmitVoter{Member: "a"}, RemoveAllVoters{Member: "a"}, false},
 		"another incarnation":                  {LaunchInstance{Member: "a", Incarnation: 1}, LaunchInstance{Member: "a", Incarnation: 2}, false},
 		"another subnet for the same instance": {LaunchInstance{Member: "a", SubnetID: "x"}, LaunchInstance{Member: "a", SubnetID: "y"}, true},
 		"the version of before":                {LaunchInstance{Member: "a"}, LaunchInstance{Member: "a", Before: true}, false},

@@ -20,18 +20,18 @@ type Template struct {
 
 // mixed says whether a newer version than that of before is on its way.
 func (d Desired) mixed() bool {
-	return d.Before.Version != "" && olderVersion(d.Before.Version, d.Version)
+	return d.PreviousTemplate.Version != "" && olderVersion(d.PreviousTemplate.Version, d.Version)
 }
 
-// launchesAsBefore says whether a member's next instance is made with the previous MySQL version.
-func (p *upgrades) launchesAsBefore(m *Member) bool {
+// launchesPrevious says whether a member's next instance is made with the previous MySQL version.
+func (p *upgrades) launchesPrevious(m *Member) bool {
 	switch {
 	case !p.mixed():
 		return false
 	case p.toSeed(m):
-		return p.turns.seededAsBefore(m)
+		return p.turns.seededWithPrevious(m)
 	}
-	return p.turns.opensAsBefore(m)
+	return p.turns.opensWithPrevious(m)
 }
 
 // toSeed says whether a member has nothing that it needs: it never had a volume with data, or was launched to be seeded with the
@@ -41,7 +41,7 @@ func (p *upgrades) toSeed(m *Member) bool {
 	if rec.Opened == "" && rec.VolumeID == "" {
 		return true
 	}
-	return rec.ToSeed != 0 && rec.ToSeed == rec.Instance && rec.Opened == p.Before.Version && row != nil && !row.Has(m.Name)
+	return rec.ToSeed != 0 && rec.ToSeed == rec.Instance && rec.Opened == p.PreviousTemplate.Version && row != nil && !row.Has(m.Name)
 }
 
 // unknownDonors returns why no instance is made yet for a member that is to be seeded, or "": nobody who knows the voters answers, and
@@ -54,91 +54,91 @@ func (p *upgrades) unknownDonors(m *Member) Step {
 	return waits("waiting until it is known which version it can be seeded with")
 }
 
-// suitsAsBefore says whether the present spec offers a member nothing better than the instance of before that it has, however long
+// suitsPrevious says whether the present spec offers a member nothing better than the instance of before that it has, however long
 // mysqld takes to start there: it could be seeded with no newer one, or its data is not to be opened by a newer one yet.
-func (p *upgrades) suitsAsBefore(m *Member, in *Instance) bool {
-	if !p.mixed() || in.TemplateHash != p.Before.Hash {
+func (p *upgrades) suitsPrevious(m *Member, in *Instance) bool {
+	if !p.mixed() || in.TemplateHash != p.PreviousTemplate.Hash {
 		return false
 	}
-	toSeed := p.plan.Records.Members[m.Name].ToSeed == in.Incarnation && !sameSeries(p.Before.Version, p.Version)
-	return p.turns.opensAsBefore(m) || toSeed && (p.turns.presentMembership() == nil || p.turns.seededAsBefore(m))
+	toSeed := p.plan.Records.Members[m.Name].ToSeed == in.Incarnation && !sameSeries(p.PreviousTemplate.Version, p.Version)
+	return p.turns.opensWithPrevious(m) || toSeed && (p.turns.presentMembership() == nil || p.turns.seededWithPrevious(m))
 }
 
-// renewsAsBefore says whether an instance with the previous MySQL version on which mysqld does not start is to give way to another such,
+// replacesPrevious says whether an instance with the previous MySQL version on which mysqld does not start is to give way to another such,
 // because something else that it was made from was corrected since.
-func (p *upgrades) renewsAsBefore(m *Member, in *Instance) bool {
-	return in.TemplateHash != "" && in.TemplateHash != p.TemplateHash && in.TemplateHash != p.Before.Hash && p.launchesAsBefore(m)
+func (p *upgrades) replacesPrevious(m *Member, in *Instance) bool {
+	return in.TemplateHash != "" && in.TemplateHash != p.TemplateHash && in.TemplateHash != p.PreviousTemplate.Hash && p.launchesPrevious(m)
 }
 
-// renewBefore ends such instances. Their volumes stay.
-func (p *upgrades) renewBefore() {
+// replacePreviousInstances ends such instances. Their volumes stay.
+func (p *upgrades) replacePreviousInstances() {
 	if !p.CloudReachable || !p.Launchable {
 		return
 	}
 	for _, m := range p.ordered() {
-		if in := m.CurrentInstance(); m.Ordinal < p.Replicas && p.startFails(m) && p.renewsAsBefore(m, in) && !p.busy(m.Name) {
+		if in := m.CurrentInstance(); m.Ordinal < p.Replicas && p.startFails(m) && p.replacesPrevious(m, in) && !p.busy(m.Name) {
 			p.retry(waitEC2, TerminateInstance{m.Name, in.ID})
 		}
 	}
 }
 
-// tellBefore says what a person can do about instances with the previous MySQL version on which mysqld does not start.
-func (p *upgrades) tellBefore() {
+// reportPreviousFails says what a person can do about instances with the previous MySQL version on which mysqld does not start.
+func (p *upgrades) reportPreviousFails() {
 	for _, m := range p.ordered() {
-		if in := m.CurrentInstance(); m.Ordinal < p.Replicas && p.startFails(m) && p.suitsAsBefore(m, in) {
+		if in := m.CurrentInstance(); m.Ordinal < p.Replicas && p.startFails(m) && p.suitsPrevious(m, in) {
 			p.degraded(v1alpha1.ReasonRollingStopped, fmt.Sprintf("%s does not come up with MySQL %s on instance %s, made as before the version was raised: set spec.version back to %s, with an image or a download that has it, and raise it again when all members are well",
-				m.Name, p.Before.Version, in.ID, p.Before.Version))
+				m.Name, p.PreviousTemplate.Version, in.ID, p.PreviousTemplate.Version))
 		}
 	}
 }
 
-// anewAtMost is how often a member is made anew for one version that it went ahead to.
-const anewAtMost = 3
+// rebuildLimit is how often a member is made anew for one version that it went ahead to.
+const rebuildLimit = 3
 
-// makeAnew remembers that a member is being taken away to be made anew with the previous MySQL version.
-func (p *upgrades) makeAnew(m *Member) {
+// recordRebuild remembers that a member is being taken away to be made anew with the previous MySQL version.
+func (p *upgrades) recordRebuild(m *Member) {
 	rec := p.plan.Records.Members[m.Name]
-	rec.Anew = true
+	rec.Rebuilding = true
 	p.plan.Records.Members[m.Name] = rec
 }
 
-// countAnew counts that a member was made anew for a version.
-func (rec *Record) countAnew(version string) {
-	if rec.AnewFor != version {
-		rec.AnewFor, rec.AnewTimes = version, 0
+// countRebuild counts that a member was made anew for a version.
+func (rec *Record) countRebuild(version string) {
+	if rec.RebuiltFor != version {
+		rec.RebuiltFor, rec.RebuiltTimes = version, 0
 	}
-	rec.AnewTimes++
+	rec.RebuiltTimes++
 }
 
-// forgetAnew forgets how often members were made anew for a version that is asked for no more.
-func (p *upgrades) forgetAnew() {
+// forgetRebuilds forgets how often members were made anew for a version that is asked for no more.
+func (p *upgrades) forgetRebuilds() {
 	for name, rec := range p.plan.Records.Members {
-		if rec.AnewFor != "" && rec.AnewFor != p.Version {
-			rec.AnewFor, rec.AnewTimes = "", 0
+		if rec.RebuiltFor != "" && rec.RebuiltFor != p.Version {
+			rec.RebuiltFor, rec.RebuiltTimes = "", 0
 			p.plan.Records.Members[name] = rec
 		}
 	}
 }
 
-// anewTooOften returns why a member is not upgraded any more, or "": every time that it was, it had to be made anew.
-func (p *upgrades) anewTooOften(m *Member) Step {
+// rebuiltTooOften returns why a member is not upgraded any more, or "": every time that it was, it had to be made anew.
+func (p *upgrades) rebuiltTooOften(m *Member) Step {
 	if !p.upgradedInVain(m) {
 		return Step{}
 	}
 	p.waitAtMost(waitReady)
 	p.degraded(v1alpha1.ReasonRollingStopped, fmt.Sprintf("%s was rebuilt %d times after its upgrade to MySQL %s and is not rebuilt again: the events say what stopped its replication. Set spec.version back, and raise it when the cause is gone",
-		m.Name, p.plan.Records.Members[m.Name].AnewTimes, p.Version))
+		m.Name, p.plan.Records.Members[m.Name].RebuiltTimes, p.Version))
 	return waits("upgraded in vain before")
 }
 
 // upgradedInVain says whether a member had to be made anew each time that it was upgraded to the version asked for.
 func (p *upgrades) upgradedInVain(m *Member) bool {
 	rec := p.plan.Records.Members[m.Name]
-	return rec.AnewFor == p.Version && rec.AnewTimes >= anewAtMost && m.SQL.Version != p.Version
+	return rec.RebuiltFor == p.Version && rec.RebuiltTimes >= rebuildLimit && m.SQL.Version != p.Version
 }
 
-// noteTemplate remembers what the instances are made from once all members are well on such ones.
-func (p *upgrades) noteTemplate() {
+// recordTemplate remembers what the instances are made from once all members are well on such ones.
+func (p *upgrades) recordTemplate() {
 	if p.Template == "" || p.plan.Records.Template == p.Template || p.plan.Records.Rolling != "" || !p.CloudReachable || !p.turns.allWell() {
 		return
 	}

@@ -22,8 +22,8 @@ type Modifications struct {
 	At [modificationsTaken]int64 `json:"at,omitzero"`
 }
 
-// NoteModified notes that EC2 took a modification of a volume.
-func (rec *Record) NoteModified(volume string, now time.Time) {
+// RecordModified notes that EC2 took a modification of a volume.
+func (rec *Record) RecordModified(volume string, now time.Time) {
 	if rec.Modified.Volume != volume {
 		rec.Modified = Modifications{Volume: volume}
 	}

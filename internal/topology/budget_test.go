@@ -50,7 +50,7 @@ func TestWhatABudgetIsOf(t *testing.T) {
 		return func(s *scene) {
 			rec := s.observed.Records.Members["orders-2"]
 			for range modificationsTaken {
-				rec.NoteModified(volume, s.observed.Now.Add(-ago))
+				rec.RecordModified(volume, s.observed.Now.Add(-ago))
 			}
 			s.observed.Records.Members["orders-2"] = rec
 		}
@@ -66,7 +66,7 @@ func TestWhatABudgetIsOf(t *testing.T) {
 		"three were asked for": {func(s *scene) {
 			rec := s.observed.Records.Members["orders-2"]
 			for range modificationsTaken - 1 {
-				rec.NoteModified("vol-2", s.observed.Now)
+				rec.RecordModified("vol-2", s.observed.Now)
 			}
 			s.observed.Records.Members["orders-2"] = rec
 		}, true},

@@ -80,9 +80,9 @@ type Exposure struct {
 	Departed int
 }
 
-// Note sets Prompt, LateSince, Missing and CatchUp of every replica in an observation, and its Exposure. It remembers what the
+// Record sets Prompt, LateSince, Missing and CatchUp of every replica in an observation, and its Exposure. It remembers what the
 // observation says of the primary.
-func (h *CommitHistory) Note(o *Observed) {
+func (h *CommitHistory) Record(o *Observed) {
 	primary, closed := o.onlyWritable(), h.closed
 	if !h.began {
 		h.unwatched = o.Now
@@ -163,7 +163,7 @@ func (h *CommitHistory) closedIn(members map[string]*Member) []string {
 func (h *CommitHistory) judge(m *Member, past pastCommits, now time.Time) {
 	r := m.SQL.Replication
 	lacks := past.executed.Subtract(m.position())
-	if r.Prompt = lacks.IsEmpty(); r.Prompt {
+	if r.UpToDate = lacks.IsEmpty(); r.UpToDate {
 		delete(h.late, m.Name)
 		return
 	}
@@ -201,7 +201,7 @@ func (h *CommitHistory) usable(now time.Time) (pastCommits, bool) {
 // counter tells of what was over before anybody looked.
 func (h *CommitHistory) exposure(primary *Member, members map[string]*Member) Exposure {
 	s, row := primary.SQL.SemiSync, primary.SQL.Membership
-	h.noteStrangers(primary, members)
+	h.recordStrangers(primary, members)
 	cause, fenced := primary.exposed(h.departed), false
 	volatile := primary.unsynced(primary)
 	switch {
@@ -247,11 +247,11 @@ func (m *Member) exposed(departed int) Cause {
 	return Cause{}
 }
 
-// noteStrangers remembers which replicas that are no members acknowledge, and how many have left whose acknowledgements still count
+// recordStrangers remembers which replicas that are no members acknowledge, and how many have left whose acknowledgements still count
 // for something: until enough voters hold all that those can have received. One that connects again may acknowledge under
 // another server_id, by which MySQL tells them apart, and counts as another. Who left before the first observation shows in the
 // wait count alone.
-func (h *CommitHistory) noteStrangers(primary *Member, members map[string]*Member) {
+func (h *CommitHistory) recordStrangers(primary *Member, members map[string]*Member) {
 	s, row := primary.SQL.SemiSync, newestRow(primary, members)
 	first := h.binlog == nil
 	if first || !slices.Equal(h.strangers, s.Strangers) {

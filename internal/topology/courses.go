@@ -9,38 +9,38 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
 
-// courses tells how far the changes are that go from member to member.
-type courses struct {
+// otherRollouts tells how far the changes are that go from member to member.
+type otherRollouts struct {
 	*pass
 	turns    *turns
 	handover *handover
 }
 
-// Course is what is remembered of a change that goes from member to member without taking turns by the records: restarts of
+// RolloutProgress is what is remembered of a change that goes from member to member without taking turns by the records: restarts of
 // mysqld, and other volumes. What is left of it is read off the members in each pass. It is there for people who follow it;
 // nothing is decided by it.
-type Course struct {
+type RolloutProgress struct {
 	// Members are those that it was found to be about, in that order.
 	Members []string `json:"members,omitempty"`
 	// Since is when the first of them was changed, in Unix seconds; 0 before.
 	Since int64 `json:"since,omitempty"`
 }
 
-func (c Course) clone() Course { return Course{slices.Clone(c.Members), c.Since} }
+func (c RolloutProgress) clone() RolloutProgress { return RolloutProgress{slices.Clone(c.Members), c.Since} }
 
 // IsZero says whether nothing is under way.
-func (c Course) IsZero() bool { return c.Since == 0 && len(c.Members) == 0 }
+func (c RolloutProgress) IsZero() bool { return c.Since == 0 && len(c.Members) == 0 }
 
-// tellCourses describes the restarts and the changes of volumes that are under way, after the change of instances if there is
+// reportOtherRollouts describes the restarts and the changes of volumes that are under way, after the change of instances if there is
 // one. The first that has begun is what a person is told of in a line; before any has, the first.
-func (p *courses) tellCourses(primary *Member) {
+func (p *otherRollouts) reportOtherRollouts(primary *Member) {
 	rec := &p.plan.Records
-	p.tellCourse(v1alpha1.RolloutRestarts, &rec.Restarts, p.restartsLeft(primary, rec.Restarts), func(m *Member) bool {
+	p.reportOtherRollout(v1alpha1.RolloutRestarts, &rec.Restarts, p.restartsLeft(primary, rec.Restarts), func(m *Member) bool {
 		return !m.verified() || p.views[m.Name].Step.Code == Restarting
 	}, p.handover.restartStep.Message, func(m *Member) string {
 		return handingOver(m, primary, p.Replicas, "mysqld is restarted")
 	})
-	p.tellCourse(v1alpha1.RolloutVolumes, &rec.Volumes, p.volumesLeft(rec.Volumes), func(m *Member) bool {
+	p.reportOtherRollout(v1alpha1.RolloutVolumes, &rec.Volumes, p.volumesLeft(rec.Volumes), func(m *Member) bool {
 		return slices.ContainsFunc(p.plan.Actions, func(a Action) bool { modify, ok := a.(ModifyVolume); return ok && modify.Member == m.Name })
 	}, "", p.volumePlan)
 	if len(p.plan.Rollouts) > 0 {
@@ -50,11 +50,11 @@ func (p *courses) tellCourses(primary *Member) {
 	}
 }
 
-// tellCourse describes one such change. left are the members that it is still to reach, in their order; now says of one whether it
+// reportOtherRollout describes one such change. left are the members that it is still to reach, in their order; now says of one whether it
 // is being changed, step what the next waits for, and does what is done to a member.
-func (p *courses) tellCourse(kind v1alpha1.RolloutKind, rec *Course, left []*Member, now func(*Member) bool, step string, does func(*Member) string) {
+func (p *otherRollouts) reportOtherRollout(kind v1alpha1.RolloutKind, rec *RolloutProgress, left []*Member, now func(*Member) bool, step string, does func(*Member) string) {
 	if len(left) == 0 {
-		*rec = Course{}
+		*rec = RolloutProgress{}
 		return
 	}
 	out := Rollout{Kind: kind, Step: step}
@@ -79,12 +79,12 @@ func (p *courses) tellCourse(kind v1alpha1.RolloutKind, rec *Course, left []*Mem
 			out.Done = append(out.Done, name)
 		}
 	}
-	out.Step = cmp.Or(p.courseStep(out, left[0]), waitingForAll)
+	out.Step = cmp.Or(p.currentStep(out, left[0]), waitingForAll)
 	p.plan.Rollouts = append(p.plan.Rollouts, out)
 }
 
-// courseStep is what the member that is being changed waits for, or the next one while none is.
-func (p *courses) courseStep(out Rollout, next *Member) string {
+// currentStep is what the member that is being changed waits for, or the next one while none is.
+func (p *otherRollouts) currentStep(out Rollout, next *Member) string {
 	if v := p.views[out.Current]; v != nil && v.Step.Waits() {
 		return v.Step.Message
 	}
@@ -98,7 +98,7 @@ func (p *courses) courseStep(out Rollout, next *Member) string {
 const waitingForAll = "waiting until all members are well"
 
 // restartsLeft are the members whose mysqld is still to be restarted, the primary last, and those that are being restarted.
-func (p *courses) restartsLeft(primary *Member, rec Course) []*Member {
+func (p *otherRollouts) restartsLeft(primary *Member, rec RolloutProgress) []*Member {
 	var left []*Member
 	for _, m := range p.ordered() {
 		if m.Ordinal < p.Replicas && p.views[m.Name] != nil && (p.RestartDue(m, p.Now) || !m.verified() && slices.Contains(rec.Members, m.Name)) {
@@ -118,7 +118,7 @@ func last(m, primary *Member) int {
 }
 
 // volumesLeft are the members whose volume is not what the spec asks for. One that EC2 is not there to show is as it was.
-func (p *courses) volumesLeft(rec Course) []*Member {
+func (p *otherRollouts) volumesLeft(rec RolloutProgress) []*Member {
 	var left []*Member
 	for _, m := range p.ordered() {
 		if m.Ordinal >= p.Replicas || p.views[m.Name] == nil {
@@ -140,7 +140,7 @@ func handingOver(m, primary *Member, replicas int, does string) string {
 }
 
 // turnPlan is what is done to a member in its turn, in words.
-func (p *courses) turnPlan(m, primary *Member) string {
+func (p *otherRollouts) turnPlan(m, primary *Member) string {
 	switch {
 	case m.Ordinal >= p.Replicas:
 		return handingOver(m, primary, p.Replicas, "leaves the cluster")

@@ -44,8 +44,8 @@ type memberStarts struct {
 	unstableSince time.Time
 }
 
-// Note sets UnstableSince of every member in an observation, and remembers when each mysqld started.
-func (h *CrashHistory) Note(o *Observed) {
+// Record sets UnstableSince of every member in an observation, and remembers when each mysqld started.
+func (h *CrashHistory) Record(o *Observed) {
 	h.now = o.Now
 	if h.members == nil {
 		h.members = map[string]*memberStarts{}

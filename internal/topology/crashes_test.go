@@ -21,7 +21,7 @@ func newLife() *life {
 	for i := range 3 {
 		l.s.member(i).startedAt(l.began.Add(-time.Hour))
 	}
-	l.history.Note(&l.s.observed)
+	l.history.Record(&l.s.observed)
 	return l
 }
 
@@ -33,7 +33,7 @@ func (m *Member) startedAt(at time.Time) { m.SQL.StartedAt, m.SQL.Run = at, at.U
 // at looks at the cluster at a time.
 func (l *life) at(after time.Duration) {
 	l.s.observed.Now = l.began.Add(after)
-	l.history.Note(&l.s.observed)
+	l.history.Record(&l.s.observed)
 }
 
 // startsAt has mysqld of the member start at a time, and looks at it a second later.
@@ -200,7 +200,7 @@ func TestUnstableMembers(t *testing.T) {
 		"the other one does not acknowledge": {
 			func(s *scene) { s.crashing(2); s.silenced(1) }, "switch the acknowledgements of orders-1 on", "mysqld of orders-2 has crashed"},
 		"the other one receives late": {
-			func(s *scene) { s.crashing(2); s.member(1).SQL.Replication.Prompt = false }, "", "mysqld of orders-2 has crashed"},
+			func(s *scene) { s.crashing(2); s.member(1).SQL.Replication.UpToDate = false }, "", "mysqld of orders-2 has crashed"},
 		"the primary": {
 			func(s *scene) { s.crashing(0) }, "", "mysqld of orders-0 has crashed repeatedly since 23:55:00. Switch over to another member, then rebuild this one"},
 		"a switchover passes it over": {

@@ -222,7 +222,7 @@ func (p *removal) endVolumes() bool {
 			if vol.State == volumeDeleted {
 				continue
 			}
-			if m.RecordedVolume != "" && vol.ID != m.RecordedVolume && vol.ID != p.plan.Records.Members[m.Name].Unmade {
+			if m.RecordedVolume != "" && vol.ID != m.RecordedVolume && vol.ID != p.plan.Records.Members[m.Name].AbandonedVolume {
 				if p.CloudReachable && !vol.gone() {
 					p.retry(waitMySQL, RetireVolume{m.Name, vol.ID}) // a copy that somebody made, and may be using
 				}
@@ -231,7 +231,7 @@ func (p *removal) endVolumes() bool {
 			left = true
 			p.views[m.Name].Step = waits(fmt.Sprintf("volume %s is being deleted", vol.ID))
 			if vol.State == volumeAvailable || vol.State == volumeError {
-				p.volumes.forgetMade(m.Name)
+				p.volumes.clearPendingVolume(m.Name)
 				p.retry(waitMySQL, DeleteVolume{m.Name, vol.ID})
 			}
 		}

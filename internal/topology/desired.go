@@ -23,9 +23,9 @@ type Desired struct {
 	TemplateHash string
 	// Template is what TemplateHash is the hash of.
 	Template string
-	// Before is what an instance is made from that is not to have Version yet: the spec as it is, with the version, image and type
+	// PreviousTemplate is what an instance is made from that is not to have Version yet: the spec as it is, with the version, image and type
 	// of the instances on which all members were last well. Zero when that is not known, or EC2 takes no order for it.
-	Before Template
+	PreviousTemplate Template
 	// Version is the version of MySQL that every member is to run.
 	Version string
 	// SizeGiB is the size of each volume.

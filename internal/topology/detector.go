@@ -24,11 +24,11 @@ const (
 	breakage                    // its replication was stopped by an error
 	stall                       // commits wait on it, and none was answered meanwhile
 	volumeGone                  // EC2 does not know the volume with its data
-	volumeUnmade                // EC2 does not know the volume that it was making for it
+	pendingVolumeMissing                // EC2 does not know the volume that it was making for it
 )
 
-// note keeps since when a member has a symptom, and returns it; the zero time when it has none.
-func (d *FailureDetector) note(s symptom, member string, is bool, now time.Time) time.Time {
+// record keeps since when a member has a symptom, and returns it; the zero time when it has none.
+func (d *FailureDetector) record(s symptom, member string, is bool, now time.Time) time.Time {
 	known := d.since[s]
 	switch {
 	case !is:
@@ -44,23 +44,23 @@ func (d *FailureDetector) note(s symptom, member string, is bool, now time.Time)
 	return d.since[s][member]
 }
 
-// NoteVolumes takes what EC2 shows of a member's volumes, and sets VolumeMissingSince and UnmadeSince. made is the volume that EC2 was
+// RecordVolumes takes what EC2 shows of a member's volumes, and sets VolumeMissingSince and PendingVolumeMissingSince. made is the volume that EC2 was
 // making for it, empty for none. An EC2 that is not reached denies nothing.
-func (d *FailureDetector) NoteVolumes(m *Member, made string, reachable bool, now time.Time) {
+func (d *FailureDetector) RecordVolumes(m *Member, made string, reachable bool, now time.Time) {
 	missing := func(id string) bool {
 		return id != "" && reachable && !slices.ContainsFunc(m.Volumes, func(v Volume) bool {
 			return v.ID == id && v.State != volumeDeleting && v.State != volumeDeleted
 		})
 	}
-	m.VolumeMissingSince = d.note(volumeGone, m.Name, missing(m.RecordedVolume), now)
-	m.UnmadeSince = d.note(volumeUnmade, m.Name, missing(made), now)
+	m.VolumeMissingSince = d.record(volumeGone, m.Name, missing(m.RecordedVolume), now)
+	m.PendingVolumeMissingSince = d.record(pendingVolumeMissing, m.Name, missing(made), now)
 }
 
-// NoteAnswer takes what a member's mysqld answered, or that it did not, and sets SilentSince, DownSince, StalledSince and BrokenSince.
+// RecordAnswer takes what a member's mysqld answered, or that it did not, and sets SilentSince, DownSince, StalledSince and BrokenSince.
 // asked is when it was asked: it has been silent since then.
-func (d *FailureDetector) NoteAnswer(m *Member, asked, now time.Time) {
-	m.SilentSince = d.note(silence, m.Name, m.SQL.Access == AccessSilent || m.SQL.Access == AccessRefused, asked)
-	m.DownSince = d.note(absence, m.Name, !m.verified(), now)
+func (d *FailureDetector) RecordAnswer(m *Member, asked, now time.Time) {
+	m.SilentSince = d.record(silence, m.Name, m.SQL.Access == AccessSilent || m.SQL.Access == AccessRefused, asked)
+	m.DownSince = d.record(absence, m.Name, !m.verified(), now)
 	if m.SQL.Answered != d.answered[m.Name] {
 		delete(d.since[stall], m.Name)
 		if d.answered == nil {
@@ -68,14 +68,14 @@ func (d *FailureDetector) NoteAnswer(m *Member, asked, now time.Time) {
 		}
 		d.answered[m.Name] = m.SQL.Answered
 	}
-	m.StalledSince = d.note(stall, m.Name, m.SQL.PendingCommits > 0, now)
-	m.BrokenSince = d.note(breakage, m.Name, m.SQL.Replication.Broken(), now)
+	m.StalledSince = d.record(stall, m.Name, m.SQL.PendingCommits > 0, now)
+	m.BrokenSince = d.record(breakage, m.Name, m.SQL.Replication.Broken(), now)
 }
 
-// Note takes an observation of all members that is whole, and sets what the histories of commits and crashes say of it.
-func (d *FailureDetector) Note(o *Observed) {
-	d.commits.Note(o)
-	d.crashes.Note(o)
+// Record takes an observation of all members that is whole, and sets what the histories of commits and crashes say of it.
+func (d *FailureDetector) Record(o *Observed) {
+	d.commits.Record(o)
+	d.crashes.Record(o)
 }
 
 // Expect takes what is about to be done: a mysqld that is restarted by it has not crashed. Without a primary nobody starts replication

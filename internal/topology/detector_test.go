@@ -11,7 +11,7 @@ func TestFailureDetector(t *testing.T) {
 	var d FailureDetector
 	answer := func(second int, sql SQL) Member {
 		m := Member{Name: "orders-0", SQL: sql}
-		d.NoteAnswer(&m, at(second-1), at(second))
+		d.RecordAnswer(&m, at(second-1), at(second))
 		return m
 	}
 	well, silent := SQL{Access: AccessVerified}, SQL{Access: AccessSilent}
@@ -42,7 +42,7 @@ func TestCommitsThatWaitAreStalledUntilOneIsAnswered(t *testing.T) {
 	stalled := func(second, pending, answered int) time.Time {
 		now := begin.Add(time.Duration(second) * time.Second)
 		m := Member{Name: "orders-0", SQL: SQL{Access: AccessVerified, PendingCommits: pending, Answered: answered}}
-		d.NoteAnswer(&m, now, now)
+		d.RecordAnswer(&m, now, now)
 		return m.StalledSince
 	}
 	for _, row := range []struct{ second, pending, answered, since int }{
@@ -78,10 +78,10 @@ func TestVolumesThatEC2DoesNotKnow(t *testing.T) {
 		var d FailureDetector
 		m := Member{Name: "orders-0", Volumes: row.volumes, RecordedVolume: row.recorded}
 		for second := range 3 {
-			d.NoteVolumes(&m, row.made, !row.silent, begin.Add(time.Duration(second)*time.Second))
+			d.RecordVolumes(&m, row.made, !row.silent, begin.Add(time.Duration(second)*time.Second))
 		}
-		if m.VolumeMissingSince.Equal(begin) != row.wantMissing || m.UnmadeSince.Equal(begin) != row.wantMade {
-			t.Errorf("%s: missing since %s, unmade since %s", name, m.VolumeMissingSince, m.UnmadeSince)
+		if m.VolumeMissingSince.Equal(begin) != row.wantMissing || m.PendingVolumeMissingSince.Equal(begin) != row.wantMade {
+			t.Errorf("%s: missing since %s, unmade since %s", name, m.VolumeMissingSince, m.PendingVolumeMissingSince)
 		}
 	}
 }
@@ -96,7 +96,7 @@ func TestBreakageCountsWhileThereIsAPrimary(t *testing.T) {
 	}{{"", 0}, {"", 1}, {"orders-0", 2}, {"orders-0", 2}, {"", 2}, {"orders-0", 5}, {"orders-0", 5}} {
 		now := begin.Add(time.Duration(second) * time.Second)
 		m := Member{Name: "orders-1", SQL: SQL{Access: AccessVerified, Replication: &Replication{ApplierError: "error 1205"}}}
-		d.NoteAnswer(&m, now, now)
+		d.RecordAnswer(&m, now, now)
 		if want := begin.Add(time.Duration(row.since) * time.Second); m.BrokenSince != want {
 			t.Errorf("second %d: broken since %s", second, m.BrokenSince)
 		}

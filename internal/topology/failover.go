@@ -81,7 +81,7 @@ func (o Observed) anotherMayLead(primary *Member) bool {
 // a newer one, that waits for its acknowledgement, and nobody's vote is changed.
 func (p *failover) lead(m *Member, newest Membership) *Member {
 	p.plan.Records.PoweredOff = nil
-	p.noteLed(m, newest)
+	p.recordLed(m, newest)
 	p.plan.Membership = m.SQL.Membership
 	if m.SQL.Membership.Epoch != newest.Epoch || m.SQL.Membership.Primary != m.Name {
 		p.unconfirmed = true
@@ -90,14 +90,14 @@ func (p *failover) lead(m *Member, newest Membership) *Member {
 	}
 	p.plan.Records.LeaderVoid = "" // its row is there
 	if p.Records.AloneUnknown {
-		p.rememberAlone(m)
+		p.recordAlone(m)
 	}
 	return m
 }
 
-// noteLed remembers that a member is led on that is not the last one that was to be opened for writes, which proves nothing; unless
+// recordLed remembers that a member is led on that is not the last one that was to be opened for writes, which proves nothing; unless
 // every voter is reached and shows that it holds whatever was acknowledged.
-func (p *failover) noteLed(m *Member, newest Membership) {
+func (p *failover) recordLed(m *Member, newest Membership) {
 	rec := &p.plan.Records
 	if rec.ledLast(m.Name) {
 		if rec.LeaderServer != m.SQL.ServerUUID {
@@ -114,11 +114,11 @@ func (p *failover) noteLed(m *Member, newest Membership) {
 			return
 		}
 	}
-	rec.noteLeader(m, p.nextEpoch())
+	rec.recordLeader(m, p.nextEpoch())
 }
 
-// rememberAlone learns from a confirmed primary's own row what lost records knew: whether it is the only voter.
-func (p *failover) rememberAlone(primary *Member) {
+// recordAlone learns from a confirmed primary's own row what lost records knew: whether it is the only voter.
+func (p *failover) recordAlone(primary *Member) {
 	rec, row := &p.plan.Records, primary.SQL.Membership
 	rec.AloneUnknown = false
 	if len(row.Voters) == 1 {
@@ -138,7 +138,7 @@ func (p *failover) confirm(m *Member, row Membership) *Member {
 		p.unseat([]*Member{m})
 		return nil
 	}
-	p.plan.Records.noteProven(m, p.nextEpoch(), proof)
+	p.plan.Records.recordProven(m, p.nextEpoch(), proof)
 	if m.SQL.PendingCommits == 0 {
 		p.retry(waitMySQL/4, RecordPrimary{Member: m.Name, Next: p.at(row.LedBy(m.Name)), SemiSync: p.Lossless && len(row.Voters) > 1})
 	}
@@ -278,7 +278,7 @@ func (p *failover) promote(row Membership) {
 	}
 	p.depose(row, proof.Candidate)
 	next := p.at(row.LedBy(m.Name))
-	p.plan.Records.noteProven(m, next.Epoch, proof)
+	p.plan.Records.recordProven(m, next.Epoch, proof)
 	semiSync := p.Lossless && len(row.Voters) > 1
 	p.retry(waitSuspect, Promote{Member: m.Name, Membership: row, Next: next, SemiSync: semiSync, MustHold: proof.MustHold.String()})
 }

@@ -53,7 +53,7 @@ func newScene() *scene {
 			m.SQL.Writable = true
 			m.SQL.SemiSync = SemiSync{SourceEnabled: true, WaitCount: 1, Clients: 2}
 		} else {
-			m.SQL.Replication = &Replication{SourceHost: "10.0.0.0", IOState: ioOn, SQLRunning: true, LagKnown: true, Prompt: true}
+			m.SQL.Replication = &Replication{SourceHost: "10.0.0.0", IOState: ioOn, SQLRunning: true, LagKnown: true, UpToDate: true}
 			m.SQL.SemiSync = SemiSync{ReplicaEnabled: true, ReplicaActive: true}
 		}
 		s.observed.Members[name] = m
@@ -77,20 +77,20 @@ func (s *scene) lose(ordinals ...int) {
 // before it. What nothing is remembered of stays so.
 func TestRecordsAreTakenOver(t *testing.T) {
 	s := newScene()
-	s.observed.Hand = "first"
+	s.observed.WriterID = "first"
 	plan := pureNext(s.desired, s.observed)
-	if plan.Records.Hand != "first" || plan.Records.Equal(s.observed.Records) {
-		t.Errorf("the records are of %q", plan.Records.Hand)
+	if plan.Records.WriterID != "first" || plan.Records.Equal(s.observed.Records) {
+		t.Errorf("the records are of %q", plan.Records.WriterID)
 	}
 	s.observed.Records = plan.Records
 	if again := pureNext(s.desired, s.observed); !again.Records.Equal(plan.Records) {
 		t.Error("they are written again by the same")
 	}
-	s.observed.Hand = "second"
-	if taken := pureNext(s.desired, s.observed); taken.Records.Hand != "second" || taken.Records.Equal(plan.Records) {
-		t.Errorf("the records are of %q", taken.Records.Hand)
+	s.observed.WriterID = "second"
+	if taken := pureNext(s.desired, s.observed); taken.Records.WriterID != "second" || taken.Records.Equal(plan.Records) {
+		t.Errorf("the records are of %q", taken.Records.WriterID)
 	}
-	none := Observed{Now: s.observed.Now, Hand: "first", Members: map[string]*Member{}, InService: map[string]bool{}}
+	none := Observed{Now: s.observed.Now, WriterID: "first", Members: map[string]*Member{}, InService: map[string]bool{}}
 	if plan := pureNext(s.desired, none); !plan.Records.Equal(Records{}) {
 		t.Errorf("something is remembered of nothing: %+v", plan.Records)
 	}
@@ -435,18 +435,18 @@ func TestTerm(t *testing.T) {
 		then  func(*Records)
 		epoch uint64
 	}{
-		"noted again":                               {func(r *Records) { r.noteLeader(first, 9) }, 5},
-		"opened again":                              {func(r *Records) { r.noteOpened(first, 9) }, 5},
-		"after another was opened":                  {func(r *Records) { r.noteOpened(other, 7); r.noteLeader(first, 9) }, 9},
-		"after a doubt":                             {func(r *Records) { r.LeaderDoubted = true; r.noteLeader(first, 9) }, 9},
-		"opened in doubt":                           {func(r *Records) { r.LeaderDoubted = true; r.noteOpened(first, 9) }, 9},
-		"its data were lost":                        {func(r *Records) { r.noteLeader(anew, 9) }, 9},
-		"noted by a release before terms":           {func(r *Records) { r.LeaderEpoch = 0; r.noteLeader(first, 9) }, 9},
-		"a doubt about it, and then a proof, twice": {func(r *Records) { r.LeaderDoubted = true; r.noteLeader(first, 9); r.noteLeader(first, 11) }, 9},
+		"noted again":                               {func(r *Records) { r.recordLeader(first, 9) }, 5},
+		"opened again":                              {func(r *Records) { r.recordOpened(first, 9) }, 5},
+		"after another was opened":                  {func(r *Records) { r.recordOpened(other, 7); r.recordLeader(first, 9) }, 9},
+		"after a doubt":                             {func(r *Records) { r.LeaderDoubted = true; r.recordLeader(first, 9) }, 9},
+		"opened in doubt":                           {func(r *Records) { r.LeaderDoubted = true; r.recordOpened(first, 9) }, 9},
+		"its data were lost":                        {func(r *Records) { r.recordLeader(anew, 9) }, 9},
+		"noted by a release before terms":           {func(r *Records) { r.LeaderEpoch = 0; r.recordLeader(first, 9) }, 9},
+		"a doubt about it, and then a proof, twice": {func(r *Records) { r.LeaderDoubted = true; r.recordLeader(first, 9); r.recordLeader(first, 11) }, 9},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var r Records
-			r.noteLeader(first, 5)
+			r.recordLeader(first, 5)
 			row.then(&r)
 			if r.Leader != "orders-0" || r.LeaderEpoch != row.epoch {
 				t.Errorf("the term of %s begins with %d, want %d", r.Leader, r.LeaderEpoch, row.epoch)
@@ -521,13 +521,13 @@ func TestVotes(t *testing.T) {
 				s.member(2).SQL.SemiSync.ReplicaEnabled = true
 			}, "switch the acknowledgements of orders-2 off"},
 		"one that was about to be the second voter, and is not reached, as well": {
-			func(s *scene) { one(s); s.lose(1); s.observed.Records.Unsilenced = []string{"orders-1"} }, "stop instance i-1 of orders-1"},
+			func(s *scene) { one(s); s.lose(1); s.observed.Records.MayAckNonVoters = []string{"orders-1"} }, "stop instance i-1 of orders-1"},
 		"until its instance was off": {
 			func(s *scene) {
 				one(s)
 				s.down(lateAnswers, 1)
 				s.member(1).Volumes[0].Zone = "a"
-				s.observed.Records.Unsilenced = []string{"orders-1"}
+				s.observed.Records.MayAckNonVoters = []string{"orders-1"}
 			},
 			"start instance i-1 of orders-1; admit orders-2 as a voter"},
 		"a row that is not confirmed may need a voter that a person has written on": {
@@ -599,10 +599,10 @@ func TestTheOneThatARowWaitsForAcknowledges(t *testing.T) {
 			s.member(0).SQL.SemiSync = SemiSync{SourceEnabled: true, WaitCount: 1}
 			s.member(0).SQL.PendingCommits = 1
 			s.member(1).SQL.Membership = &Membership{Epoch: 6, Primary: "orders-0", Voters: []string{"orders-0", "orders-1"}, Previous: []string{"orders-0"}, W: 1}
-			s.observed.Records.Unsilenced = []string{"orders-1"}
+			s.observed.Records.MayAckNonVoters = []string{"orders-1"}
 			row.happened(s.member(1))
-			if p, actions := s.plan(); actions != row.actions || !slices.Equal(p.Records.Unsilenced, []string{"orders-1"}) {
-				t.Errorf("planned %q, want %q; remembered %v", actions, row.actions, p.Records.Unsilenced)
+			if p, actions := s.plan(); actions != row.actions || !slices.Equal(p.Records.MayAckNonVoters, []string{"orders-1"}) {
+				t.Errorf("planned %q, want %q; remembered %v", actions, row.actions, p.Records.MayAckNonVoters)
 			}
 		})
 	}
@@ -630,8 +630,8 @@ func TestWhoIsLeftUnsilencedIsRemembered(t *testing.T) {
 			s.io(ioConnecting, 2)
 			row.happened(s.member(2))
 			p, actions := s.plan()
-			if actions != row.actions || !slices.Equal(p.Records.Unsilenced, row.beside) {
-				t.Errorf("planned %q, want %q; remembered %v", actions, row.actions, p.Records.Unsilenced)
+			if actions != row.actions || !slices.Equal(p.Records.MayAckNonVoters, row.beside) {
+				t.Errorf("planned %q, want %q; remembered %v", actions, row.actions, p.Records.MayAckNonVoters)
 			}
 			for _, a := range p.Actions {
 				if r, ok := a.(ReplicateFrom); ok && r.Acknowledging {

@@ -18,8 +18,8 @@ const (
 
 // PowerOffs are the instances that were powered off because their members did not answer, or took writes.
 type PowerOffs struct {
-	// Deposed is the instance of a primary that was replaced without being reached. It is powered off, whatever it does.
-	Deposed string `json:"deposed,omitempty"`
+	// FencedPrimary is the instance of a primary that was replaced without being reached. It is powered off, whatever it does.
+	FencedPrimary string `json:"deposed,omitempty"`
 	// PoweredOff are the instances of unreached members that were seen stopped while a primary was looked for: started again
 	// they can do no harm.
 	PoweredOff []string `json:"poweredOff,omitempty"`
@@ -44,8 +44,8 @@ func (f ForcedStop) settled(now time.Time) bool {
 	return f.Stopped != 0 && now.Sub(time.Unix(f.Stopped, 0)) >= forcedSettles
 }
 
-// noteForced notes that EC2 is about to be asked to stop an instance by force.
-func (p *PowerOffs) noteForced(f ForcedStop) {
+// recordForced notes that EC2 is about to be asked to stop an instance by force.
+func (p *PowerOffs) recordForced(f ForcedStop) {
 	p.Forced = append(slices.DeleteFunc(p.Forced, func(other ForcedStop) bool { return other.Instance == f.Instance }), f)
 }
 
@@ -65,7 +65,7 @@ func (p *pass) stop(m *Member, in *Instance) {
 				f.Volume = v.ID
 			}
 		}
-		p.plan.Records.noteForced(f)
+		p.plan.Records.recordForced(f)
 	}
 	if !slices.Contains(p.plan.Actions, Action(a)) {
 		p.retry(waitMySQL, a)

@@ -32,9 +32,9 @@ func (p *volumes) grow(refused bool) {
 	}
 }
 
-// tellUnlike says of the volumes that are not what the spec asks for what their change waits for. It comes last: nothing else
+// reportUnlike says of the volumes that are not what the spec asks for what their change waits for. It comes last: nothing else
 // waits for it.
-func (p *volumes) tellUnlike() {
+func (p *volumes) reportUnlike() {
 	for _, m := range p.ordered() {
 		vol, v := m.volume(), p.views[m.Name]
 		if vol == nil || v == nil || m.Ordinal >= p.Replicas || !p.unlike(vol) {

@@ -118,7 +118,7 @@ func TestLostVotersAndHealing(t *testing.T) {
 		"a deposed primary's instance is stopped until it is": {
 			func(s *scene) {
 				s.lose(0)
-				s.observed.Records.Deposed = "i-0"
+				s.observed.Records.FencedPrimary = "i-0"
 				s.voters(Membership{Epoch: 6, Primary: "orders-1", Voters: []string{"orders-0", "orders-1", "orders-2"}, W: 1})
 				s.member(1).SQL.Writable, s.member(1).SQL.Replication = true, nil
 				s.member(1).SQL.SemiSync = SemiSync{SourceEnabled: true, WaitCount: 1, Clients: 1}

@@ -9,10 +9,10 @@ import (
 // hibernate takes the instances of a cluster away and keeps its volumes: writes end, the replicas catch up, then every
 // instance is terminated. What the volumes hold then is the same, so that any of them proves a primary when it wakes.
 func (p *removal) hibernate() {
-	p.volumes.rememberVolumes()
-	p.turns.noteVersions() // the spec may ask for a newer one when it wakes
+	p.volumes.recordVolumes()
+	p.turns.recordVersions() // the spec may ask for a newer one when it wakes
 	p.plan.Membership = p.newestMembership()
-	p.plan.Records.Restarts, p.plan.Records.Volumes = Course{}, Course{}
+	p.plan.Records.Restarts, p.plan.Records.Volumes = RolloutProgress{}, RolloutProgress{}
 	p.plan.Records.RollingDone, p.plan.Records.RollingSince = nil, 0 // a change goes on after the sleep, as if it began then
 	left := false
 	for _, m := range p.ordered() {

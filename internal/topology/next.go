@@ -16,7 +16,7 @@ type planner struct {
 	removal      *removal
 	provisioning *provisioning
 	handover     *handover
-	courses      *courses
+	courses      *otherRollouts
 	rollout      *rollout
 	settings     *settings
 }
@@ -38,8 +38,8 @@ func newPlanner(d Desired, o Observed) *planner {
 	p.removal = &removal{pass: p.pass, turns: turns, volumes: p.volumes}
 	p.provisioning = &provisioning{pass: p.pass, turns: turns, volumes: p.volumes, votes: votes, failover: failover, scaling: scaling, upgrades: upgrades}
 	p.handover = &handover{pass: p.pass, acks: p.acks, turns: turns}
-	p.courses = &courses{pass: p.pass, turns: turns, handover: p.handover}
-	p.rollout = &rollout{pass: p.pass, acks: p.acks, turns: turns, votes: votes, seeding: seeding, scaling: scaling, upgrades: upgrades, provisioning: p.provisioning, handover: p.handover, courses: p.courses}
+	p.courses = &otherRollouts{pass: p.pass, turns: turns, handover: p.handover}
+	p.rollout = &rollout{pass: p.pass, acks: p.acks, turns: turns, votes: votes, seeding: seeding, scaling: scaling, upgrades: upgrades, provisioning: p.provisioning, handover: p.handover, otherRollouts: p.courses}
 	p.settings = &settings{pass: p.pass, acks: p.acks, turns: turns, upgrades: upgrades, provisioning: p.provisioning, handover: p.handover}
 	return p
 }
@@ -64,7 +64,7 @@ func Next(d Desired, o Observed) Plan {
 		p.finish()
 	}
 	if !p.plan.Records.Empty() {
-		p.plan.Records.Hand = o.Hand
+		p.plan.Records.WriterID = o.WriterID
 	}
 	p.summarise()
 	return p.plan
@@ -94,6 +94,6 @@ func (p *planner) finish() {
 	p.volumes.grow(false)
 	p.rollout.roll()
 	p.volumes.grow(true)
-	p.volumes.tellUnlike()
-	p.courses.tellCourses(p.Members[p.plan.Primary])
+	p.volumes.reportUnlike()
+	p.courses.reportOtherRollouts(p.Members[p.plan.Primary])
 }

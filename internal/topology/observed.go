@@ -29,8 +29,8 @@ type Observed struct {
 	Shown   string
 	// Records is the content of the cluster's members ConfigMap.
 	Records Records
-	// Hand names the operator's process that decides, unlike any other that ever did; empty when there can be no other.
-	Hand string
+	// WriterID names the operator's process that decides, unlike any other that ever did; empty when there can be no other.
+	WriterID string
 	// SecurityGroup is the id of the operator's own security group for this cluster, empty while there is none.
 	SecurityGroup string
 	// Strangers counts the instances and volumes that carry the cluster's UID but no member's name.
@@ -74,9 +74,9 @@ type Member struct {
 	// VolumeMissingSince is when EC2 was first seen not to know the recorded volume, in a row of such answers; zero when it
 	// does, or was not asked.
 	VolumeMissingSince time.Time
-	// UnmadeSince is when EC2 was first seen not to know the volume that it was making according to the records, in a row of such
+	// PendingVolumeMissingSince is when EC2 was first seen not to know the volume that it was making according to the records, in a row of such
 	// answers; zero when it does, or was not asked.
-	UnmadeSince time.Time
+	PendingVolumeMissingSince time.Time
 	// RecordedVolume is the volume that carries the member's data according to the records; empty while none does.
 	RecordedVolume string
 	// Volumes are all volumes that carry this member's tag and are not retired.
@@ -311,9 +311,9 @@ type Replication struct {
 	// Lag is how far the applier is behind; meaningless unless LagKnown.
 	Lag      time.Duration
 	LagKnown bool
-	// Prompt is true for a replica that holds, received at least, what the primary had executed a moment before. CommitHistory sets
+	// UpToDate is true for a replica that holds, received at least, what the primary had executed a moment before. CommitHistory sets
 	// it and what follows.
-	Prompt bool
+	UpToDate bool
 	// LateSince is since when a replica has not been prompt; zero while it is, and while that is not known.
 	LateSince time.Time
 	// Missing is how many transactions it lacks then, CatchUp how long receiving them takes at the present rate; 0 while unknown.

@@ -74,8 +74,8 @@ const (
 	// volumePatience is how long EC2 has to deny a volume with data before it is believed to be lost: longer than any
 	// answer of EC2's is known to be late.
 	volumePatience = 2 * time.Minute
-	// unmadePause is how long after a volume that EC2 could not make the next one is asked for: a person has to change something.
-	unmadePause = 5 * time.Minute
+	// volumeRetryPause is how long after a volume that EC2 could not make the next one is asked for: a person has to change something.
+	volumeRetryPause = 5 * time.Minute
 	// quarantine is how long the snapshot of a rebuilt member is kept.
 	quarantine = 7 * 24 * time.Hour
 	// zoneLossTimeout is how long a zone may refuse capacity before a member with data is seeded anew in another.

@@ -25,7 +25,7 @@ func (p *failover) depose(row Membership, successor string) {
 		return
 	}
 	if in := m.CurrentInstance(); in != nil && in.State == stateRunning {
-		p.plan.Records.Deposed = in.ID
+		p.plan.Records.FencedPrimary = in.ID
 		p.stop(m, in)
 	}
 }
@@ -33,7 +33,7 @@ func (p *failover) depose(row Membership, successor string) {
 // finishDeposed goes on powering off the instance of a primary that was replaced, until it is stopped or its mysqld says
 // that it takes no writes.
 func (p *failover) finishDeposed() {
-	id := p.plan.Records.Deposed
+	id := p.plan.Records.FencedPrimary
 	if id == "" {
 		return
 	}
@@ -47,7 +47,7 @@ func (p *failover) finishDeposed() {
 			return
 		}
 	}
-	p.plan.Records.Deposed = "" // stopped, read-only, or no longer the instance of its volume
+	p.plan.Records.FencedPrimary = "" // stopped, read-only, or no longer the instance of its volume
 }
 
 // instancesRun plans to power off the instances of the members that may be the primary and are not reached, and says whether

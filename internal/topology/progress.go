@@ -57,8 +57,8 @@ func (p *rollout) turnsLeft(primary *Member) []*Member {
 	return slices.Concat(leave, replace, last)
 }
 
-// tellRollout describes the change under way, and forgets what was done when nothing is left to do.
-func (p *rollout) tellRollout(primary *Member) {
+// reportRollout describes the change under way, and forgets what was done when nothing is left to do.
+func (p *rollout) reportRollout(primary *Member) {
 	rec := &p.plan.Records
 	out := Rollout{Kind: v1alpha1.RolloutMachines, Current: rec.Rolling, Since: rec.RollingSince}
 	left := p.turnsLeft(primary)
@@ -74,7 +74,7 @@ func (p *rollout) tellRollout(primary *Member) {
 		return cmp.Compare(last(b, p.Members[rec.Rolling]), last(a, p.Members[rec.Rolling]))
 	})
 	for _, m := range left {
-		out.Plan = append(out.Plan, m.Name+": "+p.courses.turnPlan(m, primary))
+		out.Plan = append(out.Plan, m.Name+": "+p.otherRollouts.turnPlan(m, primary))
 	}
 	for _, name := range p.turns.unopened {
 		if name != rec.Rolling && !slices.Contains(out.Next, name) {

@@ -81,7 +81,7 @@ func (o Observed) whyNoAcknowledgement(m, primary *Member) (why string, kept boo
 		return "is not connected to " + primary.Name, true
 	case !m.SQL.SemiSync.ReplicaActive:
 		return "is not told to acknowledge yet", true
-	case m.SQL.Replication.Prompt:
+	case m.SQL.Replication.UpToDate:
 		return "", false
 	}
 	text := "is behind in receiving"

@@ -31,10 +31,10 @@ func TestReplicasArePrompt(t *testing.T) {
 				s.observed.Now = began.Add(l.after)
 				s.member(0).SQL.Executed = trx(0, l.committed)
 				r := s.member(1).SQL.Replication
-				s.member(1).SQL.Executed, r.Retrieved, r.Prompt = trx(0, max(l.received-3, 0)), trx(0, l.received), false
-				u.Note(&s.observed)
-				if r.Prompt != l.prompt {
-					t.Errorf("look %d: prompt is %t", i, r.Prompt)
+				s.member(1).SQL.Executed, r.Retrieved, r.UpToDate = trx(0, max(l.received-3, 0)), trx(0, l.received), false
+				u.Record(&s.observed)
+				if r.UpToDate != l.prompt {
+					t.Errorf("look %d: prompt is %t", i, r.UpToDate)
 				}
 			}
 		})
@@ -53,10 +53,10 @@ func TestReplicasOfAnotherPrimary(t *testing.T) {
 			look := func(after time.Duration, change func(*scene)) bool {
 				s := newScene()
 				s.observed.Now = s.observed.Now.Add(after)
-				s.member(1).SQL.Replication.Prompt = false
+				s.member(1).SQL.Replication.UpToDate = false
 				change(s)
-				u.Note(&s.observed)
-				return s.member(1).SQL.Replication.Prompt
+				u.Record(&s.observed)
+				return s.member(1).SQL.Replication.UpToDate
 			}
 			nothing := func(*scene) {}
 			if look(0, nothing) || !look(time.Second, nothing) || look(2*time.Second, changed) || look(3*time.Second, nothing) || !look(4*time.Second, nothing) {
@@ -73,10 +73,10 @@ func TestNobodyIsTakenAwayWhileTheOtherIsLate(t *testing.T) {
 		goesOn   bool
 	}{
 		"both receive at once":       {func(*scene) {}, true},
-		"the other is late":          {func(s *scene) { s.member(2).SQL.Replication.Prompt = false }, false},
-		"it is late itself":          {func(s *scene) { s.member(1).SQL.Replication.Prompt = false }, true},
-		"nobody waits for either":    {func(s *scene) { s.desired.Lossless = false; s.member(2).SQL.Replication.Prompt = false }, true},
-		"the other does not receive": {func(s *scene) { s.io(ioConnecting, 2); s.member(2).SQL.Replication.Prompt = false }, true},
+		"the other is late":          {func(s *scene) { s.member(2).SQL.Replication.UpToDate = false }, false},
+		"it is late itself":          {func(s *scene) { s.member(1).SQL.Replication.UpToDate = false }, true},
+		"nobody waits for either":    {func(s *scene) { s.desired.Lossless = false; s.member(2).SQL.Replication.UpToDate = false }, true},
+		"the other does not receive": {func(s *scene) { s.io(ioConnecting, 2); s.member(2).SQL.Replication.UpToDate = false }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene()
@@ -90,12 +90,12 @@ func TestNobodyIsTakenAwayWhileTheOtherIsLate(t *testing.T) {
 	}
 	s := newScene()
 	s.member(1).SQL.RestartPending = true
-	s.member(2).SQL.Replication.Prompt = false
+	s.member(2).SQL.Replication.UpToDate = false
 	p, actions := s.plan()
 	if strings.Contains(actions, "restart") || !strings.Contains(p.Rolling.Message, awaitsOthers) || p.RequeueAfter > waitMySQL {
 		t.Errorf("planned %q, told %q, again after %s", actions, p.Rolling.Message, p.RequeueAfter)
 	}
-	s.member(2).SQL.Replication.Prompt = true
+	s.member(2).SQL.Replication.UpToDate = true
 	if _, actions := s.plan(); !strings.Contains(actions, "restart mysqld of orders-1") {
 		t.Errorf("planned %q", actions)
 	}
@@ -113,12 +113,12 @@ func TestWritesAreNotHandedOverWhileTheThirdIsLate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newScene()
 			due(s)
-			s.member(2).SQL.Replication.Prompt = false
+			s.member(2).SQL.Replication.UpToDate = false
 			p, actions := s.plan()
 			if strings.Contains(actions, "switch over") || !strings.Contains(p.Rolling.Message, awaitsOthers) || p.RequeueAfter > waitMySQL {
 				t.Errorf("planned %q, told %q, again after %s", actions, p.Rolling.Message, p.RequeueAfter)
 			}
-			s.member(2).SQL.Replication.Prompt = true
+			s.member(2).SQL.Replication.UpToDate = true
 			s.observed.ShownAt = s.observed.Now.Add(-time.Second)
 			p, actions = s.plan()
 			if strings.Contains(actions, "switch over") || !strings.Contains(p.Rolling.Message, "shown the last change") || p.RequeueAfter > proxyPause-time.Second {
@@ -157,7 +157,7 @@ func TestWhoStaysBehindLosesItsVote(t *testing.T) {
 				s.member(1).SQL.Executed = s.member(0).SQL.Executed
 				s.member(2).SQL.Executed = trx(0, 9)
 				row.changed(s)
-				h.Note(&s.observed)
+				h.Record(&s.observed)
 				_, actions := s.plan()
 				return actions
 			}

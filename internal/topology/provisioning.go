@@ -25,11 +25,11 @@ func (p *provisioning) provision() {
 			p.Members[name] = &Member{Name: name, Ordinal: ordinal}
 		}
 	}
-	p.volumes.rememberVolumes()
-	p.turns.noteVersions()
-	p.upgrades.forgetAnew()
+	p.volumes.recordVolumes()
+	p.turns.recordVersions()
+	p.upgrades.forgetRebuilds()
 	p.scaling.dropAbsent()
-	p.upgrades.takenAway()
+	p.upgrades.forgetDowngraded()
 	p.failover.finishDeposed()
 	p.volumes.findSource()
 	if p.ManagedSecurityGroup && p.Launchable && !p.mayCreate().Waits() {
@@ -74,17 +74,17 @@ func (p *provisioning) mayCreate() Step {
 // provisionMember plans a member's next step in EC2 and returns what it waits for, or "" when its instance is up.
 func (p *provisioning) provisionMember(m *Member) Step {
 	vol, in := m.volume(), p.instanceFor(m)
-	p.volumes.endUnmade(m)
+	p.volumes.removeLateVolume(m)
 	switch {
 	case m.Ordinal >= p.Replicas && (vol == nil || !p.turns.mayBeNeeded(m)):
 		return Step{} // it is about to be taken away
-	case p.turns.takenBack(m) && (vol == nil || !p.turns.mayBeNeeded(m)):
-		return waits("being taken back to MySQL " + p.turns.takenBackTo(m))
+	case p.turns.downgrading(m) && (vol == nil || !p.turns.mayBeNeeded(m)):
+		return waits("being taken back to MySQL " + p.turns.downgradeVersion(m))
 	case vol == nil:
 		return p.needVolume(m)
 	case vol.State == volumeError && vol.AttachedTo == "":
 		return p.volumes.failedVolume(m, vol)
-	case in == nil && vol.State == volumeCreating && p.plan.Records.Members[m.Name].UnmadeAt != 0:
+	case in == nil && vol.State == volumeCreating && p.plan.Records.Members[m.Name].VolumeFailedAt != 0:
 		p.waitAtMost(waitEC2)
 		return waits("creating the data volume once more") // what EC2 could not make before is no reason for an instance yet
 	case in == nil:
@@ -159,7 +159,7 @@ func (p *provisioning) needVolume(m *Member) Step {
 	if m == p.firstMember() && p.volumes.unsourced.Waits() {
 		return p.volumes.unsourced // findSource says when to look again
 	}
-	if why := p.volumes.unmade(m); why.Waits() {
+	if why := p.volumes.retryFailedVolume(m); why.Waits() {
 		return why
 	}
 	rec := p.plan.Records.Members[m.Name]
@@ -180,7 +180,7 @@ func (p *provisioning) needVolume(m *Member) Step {
 			return waits("ending instance " + in.ID + ", whose volume is gone")
 		}
 		rec.Volume++
-		rec.VolumeID, rec.Opened, rec.Anew = "", "", false
+		rec.VolumeID, rec.Opened, rec.Rebuilding = "", "", false
 	}
 	if !p.Launchable {
 		p.waitAtMost(waitEC2)
@@ -264,9 +264,9 @@ func (p *provisioning) launchOf(m *Member, vol *Volume, before bool) (LaunchInst
 	}
 	version := p.Version
 	if before {
-		version = p.Before.Version
+		version = p.PreviousTemplate.Version
 	}
-	rec.noteLaunch(max(rec.Instance, used+1), version)
+	rec.recordLaunch(max(rec.Instance, used+1), version)
 	switch {
 	case before && p.upgrades.toSeed(m):
 		rec.ToSeed = rec.Instance
@@ -291,7 +291,7 @@ func (p *provisioning) needInstance(m *Member, vol *Volume) Step {
 	if why := p.upgrades.unknownDonors(m); why.Waits() {
 		return why
 	}
-	before := p.upgrades.launchesAsBefore(m)
+	before := p.upgrades.launchesPrevious(m)
 	if opened := p.plan.Records.Members[m.Name].Opened; !before && opened != "" && olderVersion(opened, p.Version) {
 		// Without an instance it is known to acknowledge nothing, so that the others can go on without it.
 		if why := p.upgrades.waitForTrial(m, p.Version); why.Waits() {
@@ -303,7 +303,7 @@ func (p *provisioning) needInstance(m *Member, vol *Volume) Step {
 		return why
 	}
 	if before && p.plan.Records.Rolling == m.Name {
-		p.turns.endTurn(false) // it gets what it was to have in a later one
+		p.turns.endRolling(false) // it gets what it was to have in a later one
 	}
 	if m.CapacityRefused == vol.Zone {
 		p.retry(waitEC2, launch) // no hot loop against a zone that has nothing to give
@@ -312,7 +312,7 @@ func (p *provisioning) needInstance(m *Member, vol *Volume) Step {
 	}
 	p.do(launch)
 	if before {
-		return waits(fmt.Sprintf("launching an instance with MySQL %s; %s comes in its turn", p.Before.Version, p.Version))
+		return waits(fmt.Sprintf("launching an instance with MySQL %s; %s comes in its turn", p.PreviousTemplate.Version, p.Version))
 	}
 	return waits("launching an instance")
 }
@@ -327,7 +327,7 @@ func (p *provisioning) volumeWaits(m *Member, vol *Volume) Step {
 	case vol.State != volumeAvailable && vol.State != volumeCreating:
 		p.waitAtMost(waitEC2)
 		return waits(fmt.Sprintf("volume %s is still %s by an instance that is gone", vol.ID, vol.State))
-	case vol.ID == rec.Unmade && rec.UnmadeAt == 0:
+	case vol.ID == rec.AbandonedVolume && rec.VolumeFailedAt == 0:
 		p.retry(waitEC2, DeleteVolume{m.Name, vol.ID}) // EC2's lists are late, or it refused
 		return waits("no capacity in " + vol.Zone + "; waiting for the end of volume " + vol.ID)
 	case p.moveZone(m, vol, &rec):
@@ -377,12 +377,12 @@ func (p *provisioning) moveZone(m *Member, vol *Volume, rec *Record) bool {
 	rec.ZoneShift = shift
 	rec.Volume++
 	rec.Instance++
-	rec.Made, rec.Anew = "", false
+	rec.PendingVolume, rec.Rebuilding = "", false
 	if withData {
 		rec.VolumeID = "" // which version opened it is kept until there is another: it may not come to be retired
 		p.do(RetireVolume{m.Name, vol.ID})
 	} else {
-		rec.Unmade, rec.UnmadeAt = vol.ID, 0
+		rec.AbandonedVolume, rec.VolumeFailedAt = vol.ID, 0
 		p.do(DeleteVolume{m.Name, vol.ID})
 	}
 	return true
@@ -424,7 +424,7 @@ func (p *provisioning) needAttachment(m *Member, vol *Volume, in *Instance) Step
 			if why := p.upgrades.mayOpen(m, vol, in); why.Waits() {
 				return why
 			}
-			p.volumes.noteVolume(m, vol) // whatever EC2 shows of it later
+			p.volumes.recordVolume(m, vol) // whatever EC2 shows of it later
 			p.do(AttachVolume{m.Name, vol.ID, in.ID})
 		}
 		return waits("attaching volume " + vol.ID)

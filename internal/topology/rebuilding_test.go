@@ -62,7 +62,7 @@ func TestRebuildOnRequest(t *testing.T) {
 		"the other one does not answer": {
 			func(s *scene) { s.asked(2); s.lose(1) }, "", "to be rebuilt; waiting until enough other voters acknowledge", "", false},
 		"the other one receives late": {
-			func(s *scene) { s.asked(2); s.member(1).SQL.Replication.Prompt = false }, "", "to be rebuilt; waiting until enough other voters acknowledge", "", false},
+			func(s *scene) { s.asked(2); s.member(1).SQL.Replication.UpToDate = false }, "", "to be rebuilt; waiting until enough other voters acknowledge", "", false},
 		"it does not answer": {
 			func(s *scene) { s.asked(2); s.lose(2) }, "", "", "", false},
 		"it does not answer since long before": {

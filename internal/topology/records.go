@@ -58,9 +58,9 @@ type Records struct {
 	Leaving string `json:"leaving,omitempty"`
 	// Removing is the voter whose removal may have been written into a row that waits to be acknowledged.
 	Removing string `json:"removing,omitempty"`
-	// Unsilenced are members that may acknowledge although no row makes them voters: one that was about to be the second voter
+	// MayAckNonVoters are members that may acknowledge although no row makes them voters: one that was about to be the second voter
 	// acknowledges before, and of those who were left out of sight when the primary went on alone it is not certain.
-	Unsilenced []string `json:"unsilenced,omitempty"`
+	MayAckNonVoters []string `json:"unsilenced,omitempty"`
 	Term
 	// Alone is the member that may have acknowledged commits by itself from the membership row of epoch AloneSince on,
 	// because it was the last voter left. Under an older row nobody is promoted without it.
@@ -89,13 +89,13 @@ type Records struct {
 	RollingDone  []string `json:"rollingDone,omitempty"`
 	RollingSince int64    `json:"rollingSince,omitempty"`
 	// Restarts and Volumes are the restarts of mysqld, and the changes of volumes, that are under way.
-	Restarts Course `json:"restarts,omitzero"`
-	Volumes  Course `json:"volumes,omitzero"`
+	Restarts RolloutProgress `json:"restarts,omitzero"`
+	Volumes  RolloutProgress `json:"volumes,omitzero"`
 	// Template is Desired.Template of when all members were last well on instances made from it.
 	Template string `json:"template,omitempty"`
-	// Hand is the operator's process that wrote them last. A new leader writes them before it does anything, also when it changes
+	// WriterID is the operator's process that wrote them last. A new leader writes them before it does anything, also when it changes
 	// nothing else: what one before it decides, which stood still between its look at the cluster and this write, is refused then.
-	Hand string `json:"hand,omitempty"`
+	WriterID string `json:"hand,omitempty"`
 }
 
 // Record is what is remembered of one member.
@@ -132,19 +132,19 @@ type Record struct {
 	// ToSeed is the incarnation of the newest instance that was launched with the previous MySQL version because those run it that the
 	// member is to be seeded from; 0 for none.
 	ToSeed int `json:"toSeed,omitempty"`
-	// Anew is true while the member is taken away because it can only be seeded with an older version than it has.
-	Anew bool `json:"anew,omitempty"`
-	// AnewFor is the version for which that happened last, and AnewTimes how often in a row.
-	AnewFor   string `json:"anewFor,omitempty"`
-	AnewTimes int    `json:"anewTimes,omitempty"`
+	// Rebuilding is true while the member is taken away because it can only be seeded with an older version than it has.
+	Rebuilding bool `json:"anew,omitempty"`
+	// RebuiltFor is the version for which that happened last, and RebuiltTimes how often in a row.
+	RebuiltFor   string `json:"anewFor,omitempty"`
+	RebuiltTimes int    `json:"anewTimes,omitempty"`
 	// VolumeID is the volume that carries the member's data, once EC2 showed it.
 	VolumeID string `json:"volumeID,omitempty"`
-	// Made is the volume that EC2 shows for the newest incarnation, until an instance has it. Unmade is the last one that was
-	// given up before anything had it: EC2 took the order for it and did not make it, which was known at UnmadeAt, in Unix seconds
-	// (0 once there is a volume again), or its zone had no room for an instance (UnmadeAt is 0).
-	Made     string `json:"made,omitempty"`
-	Unmade   string `json:"unmade,omitempty"`
-	UnmadeAt int64  `json:"unmadeAt,omitempty"`
+	// PendingVolume is the volume that EC2 shows for the newest incarnation, until an instance has it. AbandonedVolume is the last one that was
+	// given up before anything had it: EC2 took the order for it and did not make it, which was known at VolumeFailedAt, in Unix seconds
+	// (0 once there is a volume again), or its zone had no room for an instance (VolumeFailedAt is 0).
+	PendingVolume     string `json:"made,omitempty"`
+	AbandonedVolume   string `json:"unmade,omitempty"`
+	VolumeFailedAt int64  `json:"unmadeAt,omitempty"`
 	// Rebuild is a person's request to rebuild the member, from when it is first seen until it is gone.
 	Rebuild RebuildRequest `json:"rebuild,omitzero"`
 	// Modified are the last modifications of the member's volume.
@@ -185,7 +185,7 @@ func (r Records) Clone() Records {
 		r.Members = map[string]Record{}
 	}
 	r.FinalVolumes, r.Held, r.PoweredOff, r.Forced = slices.Clone(r.FinalVolumes), slices.Clone(r.Held), slices.Clone(r.PoweredOff), slices.Clone(r.Forced)
-	r.Unsilenced, r.Uncovered = slices.Clone(r.Unsilenced), slices.Clone(r.Uncovered)
+	r.MayAckNonVoters, r.Uncovered = slices.Clone(r.MayAckNonVoters), slices.Clone(r.Uncovered)
 	r.RollingDone, r.Restarts, r.Volumes = slices.Clone(r.RollingDone), r.Restarts.clone(), r.Volumes.clone()
 	return r
 }
@@ -196,26 +196,26 @@ func (r Records) ledLast(member string) bool {
 	return !r.LeaderDoubted && (r.Leader == member || r.Leader == "" && r.RebuiltAt.IsZero() && r.Bootstrapped == member)
 }
 
-// noteLeader notes the member that a proof, or every voter, names as the one that writes go to. The next row that it writes has at
+// recordLeader notes the member that a proof, or every voter, names as the one that writes go to. The next row that it writes has at
 // least the given epoch.
-func (r *Records) noteLeader(m *Member, epoch uint64) {
+func (r *Records) recordLeader(m *Member, epoch uint64) {
 	if r.LeaderDoubted {
 		r.Leader, r.LeaderDoubted = "", false // what was noted of it before counts no more
 	}
-	r.noteOpened(m, epoch)
+	r.recordOpened(m, epoch)
 }
 
-// noteOpened notes a member that is to be opened for writes. A doubt stays. One that is noted again, with nobody opened in between,
+// recordOpened notes a member that is to be opened for writes. A doubt stays. One that is noted again, with nobody opened in between,
 // goes on as it was: all of its rows since the first time are of the one term.
-func (r *Records) noteOpened(m *Member, epoch uint64) {
+func (r *Records) recordOpened(m *Member, epoch uint64) {
 	if r.Leader != m.Name || r.LeaderServer != m.SQL.ServerUUID || r.LeaderEpoch == 0 || r.LeaderDoubted {
 		r.Leader, r.LeaderServer, r.LeaderEpoch, r.LeaderVoid = m.Name, m.SQL.ServerUUID, epoch, ""
 	}
 }
 
-// noteProven notes the member that a proof names; see noteLeader. On what the proof has stood its repetition can stand.
-func (r *Records) noteProven(m *Member, epoch uint64, proof Proof) {
-	r.noteLeader(m, epoch)
+// recordProven notes the member that a proof names; see recordLeader. On what the proof has stood its repetition can stand.
+func (r *Records) recordProven(m *Member, epoch uint64, proof Proof) {
+	r.recordLeader(m, epoch)
 	r.LeaderVoid = r.void().Union(proof.Void).Subtract(m.position()).String()
 }
 

@@ -25,7 +25,7 @@ type replication struct {
 // replicate gives the members that answer their roles.
 func (p *replication) replicate() {
 	p.dropRebuildRequests()
-	p.acks.noteRivals()
+	p.acks.recordRivals()
 	primary := p.failover.choosePrimary()
 	if primary == nil {
 		for _, m := range p.ordered() {
@@ -41,7 +41,7 @@ func (p *replication) replicate() {
 	p.acks.coverCommits(primary)
 	p.acks.outwaitStrangers(primary)
 	p.votes.finishLeaving(primary)
-	p.acks.forgetSilenced()
+	p.acks.forgetNonVoterAcks()
 	if !p.votes.bridge(primary) {
 		p.votes.removeLostVoters(primary)
 	}

@@ -20,7 +20,7 @@ type rollout struct {
 	upgrades     *upgrades
 	provisioning *provisioning
 	handover     *handover
-	courses      *courses
+	otherRollouts      *otherRollouts
 
 	// step is what the member waits for whose turn it is to be changed, or what holds back the next.
 	step Step
@@ -36,14 +36,14 @@ const upgradePrefix = "upgrade-"
 // it that member looks like one that needs help.
 func (p *rollout) roll() {
 	primary := p.Members[p.plan.Primary]
-	p.scaling.tellSurplus()
+	p.scaling.reportSurplus()
 	p.keepTurn()
-	p.upgrades.noteTemplate()
-	p.upgrades.renewBefore()
+	p.upgrades.recordTemplate()
+	p.upgrades.replacePreviousInstances()
 	p.takeTurn(primary)
-	p.upgrades.tellTooNew(primary)
-	p.upgrades.tellBefore()
-	p.tellRollout(primary)
+	p.upgrades.reportTooNew(primary)
+	p.upgrades.reportPreviousFails()
+	p.reportRollout(primary)
 }
 
 // takeTurn does the next thing for the member whose turn it is, or makes it the next one's turn.
@@ -76,10 +76,10 @@ func (p *rollout) change(m, primary *Member) {
 	case m.Ordinal >= p.Replicas:
 		p.rollNote(m, p.scaling.takeAway(m, primary))
 	case p.turns.tooNew(m):
-		p.rollNote(m, p.upgrades.takeBack(m, primary))
+		p.rollNote(m, p.upgrades.downgrade(m, primary))
 	default:
 		p.rollNote(m, p.replace(m, primary))
-		p.tellStopped(m, primary)
+		p.reportStopped(m, primary)
 	}
 }
 
@@ -100,7 +100,7 @@ func (p *rollout) beginsOutOfTurn(primary *Member) bool {
 		return false
 	}
 	if !p.turns.outdated(failed) {
-		p.upgrades.makeAnew(failed)
+		p.upgrades.recordRebuild(failed)
 	}
 	if free {
 		p.beginTurn(failed)
@@ -128,9 +128,9 @@ func (p *rollout) handOverFirst(primary *Member) Step {
 	return waits("handing over to " + to.Name)
 }
 
-// tellStopped says of a member that was given its new instance how it gets well there, and when it does not, what a person can
+// reportStopped says of a member that was given its new instance how it gets well there, and when it does not, what a person can
 // do.
-func (p *rollout) tellStopped(m, primary *Member) {
+func (p *rollout) reportStopped(m, primary *Member) {
 	in := m.CurrentInstance()
 	if in == nil || p.step.Waits() || in.TemplateHash != p.TemplateHash {
 		return
@@ -161,7 +161,7 @@ func (p *rollout) failedInstance() *Member {
 		return nil
 	}
 	for _, m := range slices.Backward(p.ordered()) {
-		if m.Ordinal < p.Replicas && p.turns.outdated(m) && !p.turns.tooNew(m) && p.startFails(m) && !p.upgrades.suitsAsBefore(m, m.CurrentInstance()) && !p.upgrades.renewsAsBefore(m, m.CurrentInstance()) {
+		if m.Ordinal < p.Replicas && p.turns.outdated(m) && !p.turns.tooNew(m) && p.startFails(m) && !p.upgrades.suitsPrevious(m, m.CurrentInstance()) && !p.upgrades.replacesPrevious(m, m.CurrentInstance()) {
 			return m
 		}
 	}
@@ -237,16 +237,16 @@ func (p *rollout) keepTurn() {
 	m := p.Members[rec.Rolling]
 	switch {
 	case m == nil:
-		p.turns.endTurn(true)
+		p.turns.endRolling(true)
 	case m.verified() && p.failedInstance() != nil:
-		p.turns.endTurn(m.Ordinal < p.Replicas && !p.turns.outdated(m)) // it may wait for that one, which does not get well before its own turn
+		p.turns.endRolling(m.Ordinal < p.Replicas && !p.turns.outdated(m)) // it may wait for that one, which does not get well before its own turn
 	case m.Ordinal >= p.Replicas: // see dropAbsent
 	case m.Name == p.plan.Primary && p.turns.outdated(m) && p.othersOutdated(m):
-		p.turns.endTurn(false) // it was promoted meanwhile: the others come first
+		p.turns.endRolling(false) // it was promoted meanwhile: the others come first
 	case m.verified() && p.upgrades.blockedBy(m):
-		p.turns.endTurn(false) // it waits for another, which does not get well before it is taken back
+		p.turns.endRolling(false) // it waits for another, which does not get well before it is taken back
 	case !p.turns.outdated(m) && p.turns.isWell(m):
-		p.turns.endTurn(true)
+		p.turns.endRolling(true)
 		p.waitAtMost(waitNext) // the instance that it had is ended
 	}
 }
@@ -276,7 +276,7 @@ func (p *rollout) nextTurn(primary *Member) *Member {
 	if !p.Launchable || p.provisioning.mayCreate().Waits() {
 		return nil
 	}
-	if why := p.upgrades.anewTooOften(next); why.Waits() {
+	if why := p.upgrades.rebuiltTooOften(next); why.Waits() {
 		p.step = waits(fmt.Sprintf("%s is not replaced: %s", next.Name, why.Message))
 		return nil
 	}

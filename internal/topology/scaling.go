@@ -49,8 +49,8 @@ func (p *scaling) keepsFromVote(idle *Member) bool {
 	return false
 }
 
-// tellSurplus says of the members that spec.replicas does not ask for that they are to leave.
-func (p *scaling) tellSurplus() {
+// reportSurplus says of the members that spec.replicas does not ask for that they are to leave.
+func (p *scaling) reportSurplus() {
 	for _, m := range p.ordered() {
 		if v := p.views[m.Name]; m.Ordinal >= p.Replicas {
 			v.Phase = v1alpha1.PhaseReplicating
@@ -123,7 +123,7 @@ func (p *scaling) giveVolumesUp(m *Member) {
 		case p.DeletionPolicy == v1alpha1.DeletionPolicyRetain:
 			p.retry(waitMySQL, RetireVolume{m.Name, vol.ID})
 		default:
-			p.volumes.forgetMade(m.Name)
+			p.volumes.clearPendingVolume(m.Name)
 			p.retry(waitMySQL, DeleteVolume{m.Name, vol.ID})
 		}
 	}
@@ -133,7 +133,7 @@ func (p *scaling) giveVolumesUp(m *Member) {
 // for.
 func (p *scaling) lastSnapshot(m *Member, prefix string) Step {
 	vol, rec := m.volume(), p.plan.Records.Members[m.Name]
-	if vol == nil || m.RecordedVolume == "" && (vol.Incarnation >= rec.Volume || vol.ID == rec.Unmade) {
+	if vol == nil || m.RecordedVolume == "" && (vol.Incarnation >= rec.Volume || vol.ID == rec.AbandonedVolume) {
 		return Step{} // nothing was ever on it
 	}
 	purpose := fmt.Sprintf("%s%s-%d", prefix, vol.ID, p.plan.Records.RollingAt)
@@ -184,7 +184,7 @@ func (p *scaling) dropAbsent() {
 		switch {
 		case p.plan.Records.Rolling == name:
 			p.turns.forgetMember(m)
-			p.turns.endTurn(true)
+			p.turns.endRolling(true)
 		case p.volumeLost(m) && !p.turns.mayBeNeeded(m):
 			p.turns.forgetMember(m) // lost, or noted once more by an operator that saw it late
 		}

@@ -41,13 +41,13 @@ func (p *seeding) rebuild(m, primary *Member, evidence string) Step {
 			return waits("taking a snapshot before it is rebuilt")
 		}
 	}
-	p.rememberTail(m, primary)
+	p.recordTail(m, primary)
 	return p.clone(m, primary)
 }
 
-// rememberTail notes what a member that is about to be rebuilt has committed under its own UUID, and the primary has not. The
+// recordTail notes what a member that is about to be rebuilt has committed under its own UUID, and the primary has not. The
 // copy brings back none of it, and leaves the UUID as it is.
-func (p *seeding) rememberTail(m, primary *Member) {
+func (p *seeding) recordTail(m, primary *Member) {
 	lost := m.SQL.Executed.Subtract(primary.SQL.Executed)
 	own := lost.Subtract(lost.WithoutSource(m.SQL.ServerUUID))
 	if own.IsEmpty() {
@@ -64,7 +64,7 @@ func (p *seeding) rememberTail(m, primary *Member) {
 // clone plans the seeding of a member from a donor that is free: a server serves one CLONE at a time (error 3634).
 func (p *seeding) clone(m, primary *Member) Step {
 	donor := p.donorFor(m, primary)
-	if donor == nil && p.madeAnewAsBefore(m, primary) {
+	if donor == nil && p.rebuildsWithPrevious(m, primary) {
 		p.waitAtMost(waitMySQL)
 		return waits(fmt.Sprintf("to be rebuilt with MySQL %s: CLONE does not go from there to %s", primary.SQL.Version, m.SQL.Version))
 	}
@@ -146,10 +146,10 @@ func (p *seeding) hasOtherDonor(m *Member) bool {
 	})
 }
 
-// madeAnewAsBefore says whether a member that cannot be seeded with the version that it has is to be made anew with the one of
+// rebuildsWithPrevious says whether a member that cannot be seeded with the version that it has is to be made anew with the one of
 // before, which all others run.
-func (p *seeding) madeAnewAsBefore(m, primary *Member) bool {
+func (p *seeding) rebuildsWithPrevious(m, primary *Member) bool {
 	rec := p.plan.Records.Members[m.Name]
-	return p.mixed() && (rec.AnewFor != p.Version || rec.AnewTimes < anewAtMost) &&
-		primary.SQL.Version == p.Before.Version && p.unseedable(m, primary) && p.turns.seededAsBefore(m)
+	return p.mixed() && (rec.RebuiltFor != p.Version || rec.RebuiltTimes < rebuildLimit) &&
+		primary.SQL.Version == p.PreviousTemplate.Version && p.unseedable(m, primary) && p.turns.seededWithPrevious(m)
 }

@@ -41,7 +41,7 @@ func (p *settings) configure() {
 			}
 		}
 	}
-	p.tellUndone()
+	p.reportUndone()
 	p.restartPending()
 }
 
@@ -123,9 +123,9 @@ func (p *pass) undone(name string) bool {
 	return false
 }
 
-// tellUndone says which settings were undone. Once the spec says something else of one of them, the others, which may have been
+// reportUndone says which settings were undone. Once the spec says something else of one of them, the others, which may have been
 // innocent, are tried again.
-func (p *settings) tellUndone() {
+func (p *settings) reportUndone() {
 	for _, name := range slices.Sorted(maps.Keys(p.plan.Records.Members)) {
 		rec := p.plan.Records.Members[name]
 		if rec.Undone == "" {

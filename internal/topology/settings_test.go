@@ -170,7 +170,7 @@ func TestRestartWaitsForNoMachineThatDoesNotCome(t *testing.T) {
 		"EC2 is silent":     {func(s *scene) { s.observed.CloudReachable = false }, "restart mysqld of orders-1"},
 		"upgraded in vain": {func(s *scene) {
 			s.desired.Version = "9.7.5"
-			s.observed.Records.Members["orders-2"] = Record{Instance: 1, Volume: 1, VolumeID: "vol-2", AnewFor: "9.7.5", AnewTimes: anewAtMost}
+			s.observed.Records.Members["orders-2"] = Record{Instance: 1, Volume: 1, VolumeID: "vol-2", RebuiltFor: "9.7.5", RebuiltTimes: rebuildLimit}
 		}, "restart mysqld of orders-1"},
 		"EC2 has no capacity for the one whose turn it is": {func(s *scene) {
 			s.observed.Records.Rolling, s.observed.Records.RollingAt = "orders-2", s.observed.Now.Unix()

@@ -77,7 +77,7 @@ func (p *handover) switchover(primary, to *Member, why string) {
 		return
 	}
 	next := p.at(p.plan.Membership.LedBy(to.Name))
-	p.plan.Records.noteOpened(to, next.Epoch) // which proves nothing, so that a doubt stays
+	p.plan.Records.recordOpened(to, next.Epoch) // which proves nothing, so that a doubt stays
 	p.retry(waitNext, Switchover{Member: primary.Name, To: to.Name, From: *p.plan.Membership, Next: next, SemiSync: p.Lossless && len(p.plan.Membership.Voters) > 1, Why: why})
 }
 

@@ -19,16 +19,16 @@ type upgrades struct {
 	scaling *scaling
 }
 
-// takenBackPrefix begins the purpose of the snapshot that is kept for a while of a member which is taken back to the version
+// downgradePrefix begins the purpose of the snapshot that is kept for a while of a member which is taken back to the version
 // of before. It is one of the quarantined ones.
-const takenBackPrefix = quarantinePrefix + "takenback-"
+const downgradePrefix = quarantinePrefix + "takenback-"
 
 // A version that was raised may be set back as long as the primary was not upgraded: it holds everything, in a form that the
 // version of before reads. What a newer mysqld has opened no older one opens again. So a member that went ahead does not
 // get an older mysqld on its volume: it is taken away, as one is that is not wanted any more, and seeded anew by CLONE.
 
-// noteLaunch remembers for which version a member's next instance is made.
-func (rec *Record) noteLaunch(incarnation int, version string) {
+// recordLaunch remembers for which version a member's next instance is made.
+func (rec *Record) recordLaunch(incarnation int, version string) {
 	if rec.LaunchedAs != incarnation || olderVersion(rec.Launched, version) {
 		rec.Launched, rec.LaunchedAs = version, incarnation
 	}
@@ -52,7 +52,7 @@ func (p *upgrades) mayOpen(m *Member, vol *Volume, in *Instance) Step {
 		return waits(fmt.Sprintf("volume %s is not attached: MySQL %s has opened it, which %s does not read", vol.ID, opened, version))
 	}
 	if opened == "" || !olderVersion(opened, version) {
-		p.turns.noteOpened(m, version)
+		p.turns.recordOpened(m, version)
 		return Step{}
 	}
 	if why := p.waitForTrial(m, version); why.Waits() {
@@ -61,7 +61,7 @@ func (p *upgrades) mayOpen(m *Member, vol *Volume, in *Instance) Step {
 	if why := p.secure(m, vol, opened, version); why.Waits() {
 		return why
 	}
-	p.turns.noteOpened(m, version)
+	p.turns.recordOpened(m, version)
 	return Step{}
 }
 
@@ -107,7 +107,7 @@ func (p *upgrades) failedUpgrade(primary *Member) *Member {
 	}
 	for _, m := range slices.Backward(p.ordered()) {
 		switch {
-		case m == primary || m.Ordinal >= p.Replicas || !p.turns.outdated(m) && !p.seeding.madeAnewAsBefore(m, primary):
+		case m == primary || m.Ordinal >= p.Replicas || !p.turns.outdated(m) && !p.seeding.rebuildsWithPrevious(m, primary):
 		case p.seeding.unseedable(m, primary):
 			return m
 		case p.turns.tooNew(m) && p.silentLong(m) && (!p.plan.Membership.Has(m.Name) || p.votes.mayRemove(m, primary)):
@@ -128,13 +128,13 @@ func (p *upgrades) blockedBy(m *Member) bool {
 	return failed != nil && failed != m
 }
 
-// takeBack takes away a member that is newer than the spec asks for, and returns what it waits for. It is made anew when
-// nothing is left of it, see takenAway. The primary's data must be readable by the version that is asked for: they are all
+// downgrade takes away a member that is newer than the spec asks for, and returns what it waits for. It is made anew when
+// nothing is left of it, see forgetDowngraded. The primary's data must be readable by the version that is asked for: they are all
 // that the member gets back.
-func (p *upgrades) takeBack(m, primary *Member) Step {
+func (p *upgrades) downgrade(m, primary *Member) Step {
 	if primary == nil || primary == m {
 		p.waitAtMost(waitMySQL)
-		return waits("waiting for a primary, to be taken back to " + p.turns.takenBackTo(m))
+		return waits("waiting for a primary, to be taken back to " + p.turns.downgradeVersion(m))
 	}
 	if p.turns.tooNew(primary) {
 		p.waitAtMost(waitReady)
@@ -142,7 +142,7 @@ func (p *upgrades) takeBack(m, primary *Member) Step {
 	}
 	if p.turns.mayBeNeeded(m) && p.votes.stopSilent(m, primary) { // before anything is settled: the primary's own row may wait for this one
 		p.waitAtMost(waitMySQL)
-		return waits(fmt.Sprintf("being taken back to %s: stopping, to lose its vote", p.turns.takenBackTo(m)))
+		return waits(fmt.Sprintf("being taken back to %s: stopping, to lose its vote", p.turns.downgradeVersion(m)))
 	}
 	stays := m.verified() && !p.turns.othersVote(m) && !p.seeding.unseedable(m, primary)
 	if stays && !p.plan.Membership.Has(m.Name) && !p.errant(m, primary).IsEmpty() {
@@ -152,22 +152,22 @@ func (p *upgrades) takeBack(m, primary *Member) Step {
 		p.waitAtMost(waitMySQL)
 		return waits("waiting until all others are well")
 	}
-	return p.scaling.leave(m, primary, fmt.Sprintf("being taken back to %s", p.turns.takenBackTo(m)), takenBackPrefix)
+	return p.scaling.leave(m, primary, fmt.Sprintf("being taken back to %s", p.turns.downgradeVersion(m)), downgradePrefix)
 }
 
-// takenAway makes the records of members ready that were taken back, once nothing is left of what was too new: they are
+// forgetDowngraded makes the records of members ready that were taken back, once nothing is left of what was too new: they are
 // provisioned like new ones.
-func (p *upgrades) takenAway() {
+func (p *upgrades) forgetDowngraded() {
 	for _, m := range p.Members {
-		if p.turns.takenBack(m) && p.CloudReachable && p.nothingLeft(m) && !p.turns.mayBeNeeded(m) && (m.RecordedVolume == "" || len(m.Volumes) > 0 || p.volumeLost(m)) {
+		if p.turns.downgrading(m) && p.CloudReachable && p.nothingLeft(m) && !p.turns.mayBeNeeded(m) && (m.RecordedVolume == "" || len(m.Volumes) > 0 || p.volumeLost(m)) {
 			p.turns.forgetMember(m)
 		}
 	}
 }
 
-// tellTooNew says what a person can do who set the version back too late, or whose voters that went ahead are needed for a commit,
+// reportTooNew says what a person can do who set the version back too late, or whose voters that went ahead are needed for a commit,
 // or for the proof of a primary: as long as others are well, the primary does not go on alone.
-func (p *upgrades) tellTooNew(primary *Member) {
+func (p *upgrades) reportTooNew(primary *Member) {
 	for _, m := range p.ordered() {
 		row := p.plan.Membership
 		if mayVote := row == nil || row.Has(m.Name); !mayVote || !p.turns.tooNew(m) || !p.silentLong(m) {

@@ -58,7 +58,7 @@ func TestUpgradeThatFailsIsToldAndCalledOff(t *testing.T) {
 		t.Errorf("versions %v, voters %v, %d volumes", got, plan.Membership.Voters, len(w.volumes))
 	}
 	if w.volumes[lost] != nil || !slices.ContainsFunc(w.snapshots, func(s Snapshot) bool {
-		return s.VolumeID == lost && strings.HasPrefix(s.Purpose, takenBackPrefix)
+		return s.VolumeID == lost && strings.HasPrefix(s.Purpose, downgradePrefix)
 	}) {
 		t.Errorf("volume %s is there still, or no snapshot of it is: %v", lost, w.snapshots)
 	}
@@ -272,7 +272,7 @@ func TestMemberThatWentAheadHasToBeCloned(t *testing.T) {
 	for range 600 {
 		w.pass(-1)
 	}
-	if got := w.versions(); got[2] != "8.4.9" || w.records.Members["orders-2"].VolumeID == old || w.records.Members["orders-2"].Anew {
+	if got := w.versions(); got[2] != "8.4.9" || w.records.Members["orders-2"].VolumeID == old || w.records.Members["orders-2"].Rebuilding {
 		t.Errorf("versions %v, %+v", got, w.records.Members["orders-2"])
 	}
 	w.desired.Hold = ""
@@ -319,7 +319,7 @@ func TestMemberThatGoesAheadInVain(t *testing.T) {
 		}
 	}
 	rec := w.records.Members["orders-2"]
-	if got := w.versions(); rec.AnewTimes != 3 || !slices.Equal(got, []string{"8.4.9", "8.4.9", "8.4.9"}) || plan.Primary == "" || len(plan.Membership.Voters) != 3 {
+	if got := w.versions(); rec.RebuiltTimes != 3 || !slices.Equal(got, []string{"8.4.9", "8.4.9", "8.4.9"}) || plan.Primary == "" || len(plan.Membership.Voters) != 3 {
 		t.Errorf("%+v, versions %v, voters %v", rec, got, plan.Membership)
 	}
 	if !slices.ContainsFunc(plan.Degraded, func(f Finding) bool {
@@ -377,7 +377,7 @@ func TestPausedUpgradeWaitsForMachinesOfBefore(t *testing.T) {
 	}
 	// A person corrects something else that it is made from: another one, still with the previous MySQL version, takes its place.
 	d := w.wish()
-	d.Before.Hash = "old, corrected"
+	d.PreviousTemplate.Hash = "old, corrected"
 	id := m.CurrentInstance().ID
 	plan = pureNext(d, o)
 	if !slices.ContainsFunc(plan.Actions, func(a Action) bool { return a == TerminateInstance{"orders-1", id} }) || plan.Records.Rolling != "" {

@@ -15,14 +15,14 @@ type turns struct {
 	unopened []string
 }
 
-// endTurn ends a member's turn. When it was changed, that is noted for those who follow the progress.
-func (p *turns) endTurn(changed bool) {
+// endRolling ends a member's turn. When it was changed, that is noted for those who follow the progress.
+func (p *turns) endRolling(changed bool) {
 	rec := &p.plan.Records
 	if changed && !slices.Contains(rec.RollingDone, rec.Rolling) {
 		rec.RollingDone = append(rec.RollingDone, rec.Rolling)
 	}
-	if m, known := rec.Members[rec.Rolling]; known && m.Anew {
-		m.Anew = false // it is found out once more
+	if m, known := rec.Members[rec.Rolling]; known && m.Rebuilding {
+		m.Rebuilding = false // it is found out once more
 		rec.Members[rec.Rolling] = m
 	}
 	rec.Rolling, rec.RollingAt = "", 0
@@ -84,15 +84,15 @@ func (p *turns) othersVote(m *Member) bool {
 	return true
 }
 
-// opensAsBefore says whether a member's data is left to the version of before, because nobody is to be disturbed.
-func (p *turns) opensAsBefore(m *Member) bool {
-	return p.mixed() && p.Hold != "" && p.plan.Records.Members[m.Name].Opened == p.Before.Version
+// opensWithPrevious says whether a member's data is left to the version of before, because nobody is to be disturbed.
+func (p *turns) opensWithPrevious(m *Member) bool {
+	return p.mixed() && p.Hold != "" && p.plan.Records.Members[m.Name].Opened == p.PreviousTemplate.Version
 }
 
-// takenBackTo is the version with which a member is made anew that is newer than its cluster.
-func (p *turns) takenBackTo(m *Member) string {
-	if p.plan.Records.Members[m.Name].Anew && p.Before.Version != "" {
-		return p.Before.Version
+// downgradeVersion is the version with which a member is made anew that is newer than its cluster.
+func (p *turns) downgradeVersion(m *Member) string {
+	if p.plan.Records.Members[m.Name].Rebuilding && p.PreviousTemplate.Version != "" {
+		return p.PreviousTemplate.Version
 	}
 	return p.Version
 }
@@ -111,13 +111,13 @@ func (p *turns) forgetMember(m *Member) {
 	if rec == (Record{}) {
 		return
 	}
-	rec.Made, rec.Unmade, rec.UnmadeAt = "", "", 0
+	rec.PendingVolume, rec.AbandonedVolume, rec.VolumeFailedAt = "", "", 0
 	rec.RestartFor, rec.Undone, rec.UndoneWhy = "", "", ""
-	if rec.Anew {
-		rec.countAnew(p.Version)
+	if rec.Rebuilding {
+		rec.countRebuild(p.Version)
 	}
-	if rec.Anew = false; m.Ordinal >= p.Replicas {
-		rec.AnewFor, rec.AnewTimes = "", 0
+	if rec.Rebuilding = false; m.Ordinal >= p.Replicas {
+		rec.RebuiltFor, rec.RebuiltTimes = "", 0
 	}
 	rec.VolumeID, rec.SignedInstance, rec.SignedKey, rec.RestartDue, rec.Tail, rec.Opened = "", "", "", 0, "", ""
 	rec.Instance++
@@ -125,8 +125,8 @@ func (p *turns) forgetMember(m *Member) {
 	p.plan.Records.Members[m.Name] = rec
 }
 
-// noteOpened remembers which version opens a member's volume from now on, unless a newer one is remembered.
-func (p *turns) noteOpened(m *Member, version string) {
+// recordOpened remembers which version opens a member's volume from now on, unless a newer one is remembered.
+func (p *turns) recordOpened(m *Member, version string) {
 	rec := p.plan.Records.Members[m.Name]
 	if version != "" && (rec.Opened == "" || olderVersion(rec.Opened, version)) {
 		rec.Opened = version
@@ -134,9 +134,9 @@ func (p *turns) noteOpened(m *Member, version string) {
 	}
 }
 
-// noteVersions notes what the members that answer run, in case the records do not know. One that is newer than the spec asks for
+// recordVersions notes what the members that answer run, in case the records do not know. One that is newer than the spec asks for
 // on an instance of the present spec runs what its image has, whatever the spec says.
-func (p *turns) noteVersions() {
+func (p *turns) recordVersions() {
 	for _, m := range p.Members {
 		in := m.CurrentInstance()
 		if in == nil || m.volume() == nil || p.Version == "" {
@@ -144,12 +144,12 @@ func (p *turns) noteVersions() {
 		}
 		if !m.verified() {
 			if vol := m.volume(); vol.AttachedTo == in.ID && in.TemplateHash != "" && in.TemplateHash == p.TemplateHash {
-				p.noteOpened(m, p.Version) // it was attached by somebody whose records are lost
+				p.recordOpened(m, p.Version) // it was attached by somebody whose records are lost
 			}
 			continue
 		}
 		if !olderVersion(p.Version, m.SQL.Version) || in.TemplateHash != "" && in.TemplateHash != p.TemplateHash {
-			p.noteOpened(m, m.SQL.Version)
+			p.recordOpened(m, m.SQL.Version)
 		}
 	}
 }
@@ -160,8 +160,8 @@ func (p *turns) versionOn(m *Member, in *Instance) string {
 	switch {
 	case in.TemplateHash == p.TemplateHash:
 		return p.Version
-	case p.Before.Hash != "" && in.TemplateHash == p.Before.Hash:
-		return p.Before.Version // the same incarnation may have been ordered for either
+	case p.PreviousTemplate.Hash != "" && in.TemplateHash == p.PreviousTemplate.Hash:
+		return p.PreviousTemplate.Version // the same incarnation may have been ordered for either
 	case rec.LaunchedAs == in.Incarnation:
 		return rec.Launched
 	}
@@ -219,7 +219,7 @@ func (p *turns) wayBack(primary *Member) string {
 // could be seeded from.
 func (p *turns) tooNew(m *Member) bool {
 	rec := p.plan.Records.Members[m.Name]
-	if rec.Anew {
+	if rec.Rebuilding {
 		return true
 	}
 	opened := rec.Opened
@@ -229,8 +229,8 @@ func (p *turns) tooNew(m *Member) bool {
 	return !m.verified() || olderVersion(p.Version, m.SQL.Version)
 }
 
-// takenBack says whether a member is being taken back to the version of before at the moment.
-func (p *turns) takenBack(m *Member) bool {
+// downgrading says whether a member is being taken back to the version of before at the moment.
+func (p *turns) downgrading(m *Member) bool {
 	return m.Ordinal < p.Replicas && p.plan.Records.Rolling == m.Name && p.tooNew(m)
 }
 
@@ -242,10 +242,10 @@ func (p *turns) presentMembership() *Membership {
 	return p.newestMembership()
 }
 
-// seededAsBefore says whether all that a member can be seeded from run the version of before. A primary that is not heard counts
+// seededWithPrevious says whether all that a member can be seeded from run the version of before. A primary that is not heard counts
 // as what has opened its data. One of a series that is neither that of before nor the one asked for seeds nobody: the spec was raised
 // once more before the last change had gone round.
-func (p *turns) seededAsBefore(m *Member) bool {
+func (p *turns) seededWithPrevious(m *Member) bool {
 	row := p.presentMembership()
 	if row == nil {
 		return false
@@ -261,7 +261,7 @@ func (p *turns) seededAsBefore(m *Member) bool {
 		}
 		switch {
 		case other == m || !row.Has(other.Name) || version == "":
-		case version == p.Before.Version:
+		case version == p.PreviousTemplate.Version:
 			before = true
 		case sameSeries(version, p.Version):
 			return false

@@ -151,9 +151,9 @@ func (t UncoveredTimes) Without(member string) UncoveredTimes {
 	return others
 }
 
-// noteRivals remembers since when one of several writable members may have answered commits without voters: it may be the one that
+// recordRivals remembers since when one of several writable members may have answered commits without voters: it may be the one that
 // does not lead on.
-func (p *acks) noteRivals() {
+func (p *acks) recordRivals() {
 	rivals := p.primaries()
 	if !p.Lossless || len(rivals) < 2 {
 		return
@@ -266,7 +266,7 @@ func (p *acks) outwaitStrangers(primary *Member) {
 	if !p.Lossless || !s.SourceEnabled || newest == nil || max(newest.WaitCount(), p.plan.Membership.WaitCount()) == 0 {
 		return
 	}
-	p.tellStrangers(primary)
+	p.reportStrangers(primary)
 	voters := max(newest.WaitCount(), p.plan.Membership.WaitCount())
 	foreign, suffice := len(s.Strangers)+p.Exposure.Departed, p.acknowledgers(primary, "") >= voters
 	inVain := suffice && p.stalledFor(primary, strangerPatience) // for strangers that are slow, or have left
@@ -281,8 +281,8 @@ func (p *acks) outwaitStrangers(primary *Member) {
 	}
 }
 
-// tellStrangers reports replicas that acknowledge and are no members.
-func (p *acks) tellStrangers(primary *Member) {
+// reportStrangers reports replicas that acknowledge and are no members.
+func (p *acks) reportStrangers(primary *Member) {
 	strangers := primary.SQL.SemiSync.Strangers
 	if len(strangers) == 0 {
 		return

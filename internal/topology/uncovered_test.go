@@ -43,7 +43,7 @@ func TestExposure(t *testing.T) {
 				if change != nil {
 					change(&s.member(0).SQL.SemiSync)
 				}
-				h.Note(&s.observed)
+				h.Record(&s.observed)
 			}
 			if why := s.observed.Exposure.Cause.Why; why != row.why && (row.why == "" || !strings.Contains(why, row.why)) {
 				t.Errorf("exposed because %q, want %q", why, row.why)
@@ -65,7 +65,7 @@ func TestWhatIsOverIsKnownUntilItIsCovered(t *testing.T) {
 		s.observed.Now = s.observed.Now.Add(time.Duration(pass) * time.Second)
 		s.member(0).SQL.SemiSync.SourceEnabled = !off
 		s.member(1).SQL.Executed, s.member(2).SQL.Executed = held, held
-		h.Note(&s.observed)
+		h.Record(&s.observed)
 		return s.observed.Exposure
 	}
 	note(true)
@@ -104,7 +104,7 @@ func TestForgetfulVotersExpose(t *testing.T) {
 			var h CommitHistory
 			s := newScene()
 			row.changed(s)
-			h.Note(&s.observed)
+			h.Record(&s.observed)
 			if e := s.observed.Exposure; e.Cause.found() != row.exposed || e.Volatile != (name == "on the primary") {
 				t.Errorf("exposed because %q, the primary itself: %t", e.Cause.Why, e.Volatile)
 			}
@@ -219,7 +219,7 @@ func TestWhatNobodyObservedIsNotProven(t *testing.T) {
 		if changed != nil {
 			changed(s)
 		}
-		h.Note(&s.observed)
+		h.Record(&s.observed)
 		return s
 	}
 	lacking := func(s *scene) { s.member(1).SQL.Executed, s.member(2).SQL.Executed = trx(0, 9), trx(0, 9) }
@@ -304,7 +304,7 @@ func TestTheDepartedAreRemembered(t *testing.T) {
 				if row.held && i == len(row.strangers)-1 {
 					s.member(1).SQL.Replication.Retrieved = trx(0, 99)
 				}
-				h.Note(&s.observed)
+				h.Record(&s.observed)
 			}
 			if n := s.observed.Exposure.Departed; n != row.departed {
 				t.Errorf("%d have left, want %d", n, row.departed)
@@ -372,7 +372,7 @@ func TestStrangersAreOutwaited(t *testing.T) {
 func TestWritesThatWait(t *testing.T) {
 	late := func(s *scene, i int, since time.Duration) {
 		r := s.member(i).SQL.Replication
-		r.Prompt, r.LateSince, r.Missing, r.CatchUp = false, s.observed.Now.Add(-since), 3400, 85*time.Second
+		r.UpToDate, r.LateSince, r.Missing, r.CatchUp = false, s.observed.Now.Add(-since), 3400, 85*time.Second
 	}
 	for name, row := range map[string]struct {
 		waits   time.Duration

@@ -20,63 +20,63 @@ type volumes struct {
 // The client token of such an order is used up: asked again, EC2 answers with the volume that never came to be. So a person is
 // told, and the next try is another incarnation, with a token of its own, after a pause.
 
-// noteMade remembers what EC2 makes for a member until an instance has it. A volume of an older incarnation was given up, and one
+// recordPendingVolume remembers what EC2 makes for a member until an instance has it. A volume of an older incarnation was given up, and one
 // whose story is not known, because the records were lost, is recorded as one that carries data.
-func (p *volumes) noteMade(m *Member, vol *Volume) {
+func (p *volumes) recordPendingVolume(m *Member, vol *Volume) {
 	rec := p.plan.Records.Members[m.Name]
 	switch {
 	case rec.VolumeID != "":
-		rec.Made, rec.UnmadeAt = "", 0
+		rec.PendingVolume, rec.VolumeFailedAt = "", 0
 	case vol.Incarnation < rec.Volume:
 		return
 	default:
-		rec.Made = vol.ID
+		rec.PendingVolume = vol.ID
 		if vol.State == volumeAvailable {
-			rec.UnmadeAt = 0
+			rec.VolumeFailedAt = 0
 		}
 	}
 	p.plan.Records.Members[m.Name] = rec
 }
 
-// forgetMade is said before a member's volume is deleted on purpose: that it is gone then is no failure of EC2's.
-func (p *volumes) forgetMade(member string) {
+// clearPendingVolume is said before a member's volume is deleted on purpose: that it is gone then is no failure of EC2's.
+func (p *volumes) clearPendingVolume(member string) {
 	rec := p.plan.Records.Members[member]
-	if rec.Made != "" {
-		rec.Made = ""
+	if rec.PendingVolume != "" {
+		rec.PendingVolume = ""
 		p.plan.Records.Members[member] = rec
 	}
 }
 
-// noteUnmade remembers that EC2 could not make a member's volume. The next has another token.
-func (p *volumes) noteUnmade(m *Member, volumeID string, incarnation int) {
+// recordFailedVolume remembers that EC2 could not make a member's volume. The next has another token.
+func (p *volumes) recordFailedVolume(m *Member, volumeID string, incarnation int) {
 	rec := p.plan.Records.Members[m.Name]
-	rec.Made = ""
-	if rec.Unmade != volumeID {
-		rec.Unmade, rec.UnmadeAt = volumeID, p.Now.Unix()
+	rec.PendingVolume = ""
+	if rec.AbandonedVolume != volumeID {
+		rec.AbandonedVolume, rec.VolumeFailedAt = volumeID, p.Now.Unix()
 		rec.Volume = max(rec.Volume, incarnation) + 1
 	}
 	p.plan.Records.Members[m.Name] = rec
 }
 
-// unmade returns what a member without a volume waits for because EC2 could not make it one, or "". EC2's lists are late, so
+// retryFailedVolume returns what a member without a volume waits for because EC2 could not make it one, or "". EC2's lists are late, so
 // that it has to deny the volume for long before it is believed.
-func (p *volumes) unmade(m *Member) Step {
+func (p *volumes) retryFailedVolume(m *Member) Step {
 	rec := p.plan.Records.Members[m.Name]
-	if rec.VolumeID == "" && rec.Made != "" {
-		if m.UnmadeSince.IsZero() || p.Now.Sub(m.UnmadeSince) < volumePatience {
+	if rec.VolumeID == "" && rec.PendingVolume != "" {
+		if m.PendingVolumeMissingSince.IsZero() || p.Now.Sub(m.PendingVolumeMissingSince) < volumePatience {
 			p.waitAtMost(waitEC2)
-			if rec.UnmadeAt != 0 {
-				p.adviseUnmade(m)
+			if rec.VolumeFailedAt != 0 {
+				p.reportFailedVolume(m)
 			}
-			return waits("volume " + rec.Made + ", which EC2 was making, is not shown any more; waiting until that is certain")
+			return waits("volume " + rec.PendingVolume + ", which EC2 was making, is not shown any more; waiting until that is certain")
 		}
-		p.noteUnmade(m, rec.Made, rec.Volume)
+		p.recordFailedVolume(m, rec.PendingVolume, rec.Volume)
 		rec = p.plan.Records.Members[m.Name]
 	}
-	if rec.UnmadeAt == 0 {
+	if rec.VolumeFailedAt == 0 {
 		return Step{}
 	}
-	p.adviseUnmade(m)
+	p.reportFailedVolume(m)
 	p.waitAtMost(waitEC2)
 	if in := m.CurrentInstance(); in != nil {
 		// It was told to look for that volume, and would never find another.
@@ -85,73 +85,73 @@ func (p *volumes) unmade(m *Member) Step {
 		}
 		return waits("ending instance " + in.ID + ", whose volume EC2 could not make")
 	}
-	if p.Now.Sub(time.Unix(rec.UnmadeAt, 0)) >= unmadePause {
+	if p.Now.Sub(time.Unix(rec.VolumeFailedAt, 0)) >= volumeRetryPause {
 		return Step{}
 	}
-	return waits("EC2 could not make volume " + rec.Unmade)
+	return waits("EC2 could not make volume " + rec.AbandonedVolume)
 }
 
 // failedVolume plans the end of a volume that EC2 calls failed, if it is certain that nothing was ever on it.
 func (p *volumes) failedVolume(m *Member, vol *Volume) Step {
 	p.waitAtMost(waitEC2)
-	if rec := p.plan.Records.Members[m.Name]; rec.VolumeID != "" || rec.Made != vol.ID && rec.Unmade != vol.ID {
+	if rec := p.plan.Records.Members[m.Name]; rec.VolumeID != "" || rec.PendingVolume != vol.ID && rec.AbandonedVolume != vol.ID {
 		p.degraded(v1alpha1.ReasonMemberMissing, fmt.Sprintf("%s: %s; its content cannot be read. Delete it, and the member gets another one when it is no longer a voter", m.Name, p.ec2Calls("volume "+vol.ID, "failed (state error)")))
 		return waits("volume " + vol.ID + " has failed")
 	}
-	p.noteUnmade(m, vol.ID, vol.Incarnation)
-	p.adviseUnmade(m)
+	p.recordFailedVolume(m, vol.ID, vol.Incarnation)
+	p.reportFailedVolume(m)
 	if p.CloudReachable {
 		p.retry(waitEC2, DeleteVolume{m.Name, vol.ID})
 	}
 	return waits("EC2 could not make volume " + vol.ID)
 }
 
-// endUnmade tells of a volume that is being made once more, and deletes one that came to be after all when the member has
+// removeLateVolume tells of a volume that is being made once more, and deletes one that came to be after all when the member has
 // another already. It was never attached to anything.
-func (p *volumes) endUnmade(m *Member) {
+func (p *volumes) removeLateVolume(m *Member) {
 	rec, vol := p.plan.Records.Members[m.Name], m.volume()
 	if vol == nil {
 		return
 	}
-	if rec.UnmadeAt != 0 && vol.State == volumeCreating {
-		p.adviseUnmade(m)
+	if rec.VolumeFailedAt != 0 && vol.State == volumeCreating {
+		p.reportFailedVolume(m)
 	}
 	for _, late := range m.Volumes {
-		if late.ID == rec.Unmade && late.ID != vol.ID && vol.ID == rec.VolumeID && late.AttachedTo == "" && !late.gone() && p.CloudReachable {
+		if late.ID == rec.AbandonedVolume && late.ID != vol.ID && vol.ID == rec.VolumeID && late.AttachedTo == "" && !late.gone() && p.CloudReachable {
 			p.retry(waitEC2, DeleteVolume{m.Name, late.ID})
 		}
 	}
 }
 
-// adviseUnmade says what a person can do.
-func (p *volumes) adviseUnmade(m *Member) {
+// reportFailedVolume says what a person can do.
+func (p *volumes) reportFailedVolume(m *Member) {
 	rec, keys := p.plan.Records.Members[m.Name], "the KMS key of spec.storage.kmsKeyID, or the account's default for EBS,"
 	if source := p.snapshotToBeginWith(m); source != "" {
 		keys += " and that of " + source
 	}
 	p.degraded(v1alpha1.ReasonVolumeNotMade, fmt.Sprintf("%s: EC2 accepted the order for volume %s and then did not make it. Most often a key may not be used: %s must be enabled, and the key's policy must allow the operator's role kms:CreateGrant, kms:Decrypt, kms:DescribeKey, kms:GenerateDataKeyWithoutPlaintext and kms:ReEncrypt*. It is tried again every 5 minutes",
-		m.Name, rec.Unmade, keys))
+		m.Name, rec.AbandonedVolume, keys))
 }
 
-// rememberVolumes notes which volume carries a member's data, so that a lost one is told from one that never was.
-func (p *volumes) rememberVolumes() {
+// recordVolumes notes which volume carries a member's data, so that a lost one is told from one that never was.
+func (p *volumes) recordVolumes() {
 	for _, m := range p.Members {
 		vol := m.volume()
 		if vol == nil {
 			continue
 		}
 		if vol.AttachedTo != "" {
-			p.noteVolume(m, vol)
+			p.recordVolume(m, vol)
 		}
-		p.noteMade(m, vol)
+		p.recordPendingVolume(m, vol)
 	}
 }
 
-func (p *volumes) noteVolume(m *Member, vol *Volume) {
+func (p *volumes) recordVolume(m *Member, vol *Volume) {
 	rec := p.plan.Records.Members[m.Name]
 	rec.VolumeID, rec.Volume = vol.ID, max(rec.Volume, vol.Incarnation)
-	if rec.Unmade == vol.ID {
-		rec.Unmade, rec.UnmadeAt = "", 0 // it came to be after all
+	if rec.AbandonedVolume == vol.ID {
+		rec.AbandonedVolume, rec.VolumeFailedAt = "", 0 // it came to be after all
 	}
 	p.plan.Records.Members[m.Name] = rec
 }

@@ -91,7 +91,7 @@ func TestAFailedVolumeWithDataIsLeftAlone(t *testing.T) {
 	if len(planned[DeleteVolume](p)) > 0 || !tells(p, v1alpha1.ReasonMemberMissing, "state error") {
 		t.Errorf("planned %v, told %v", p.Actions, p.Degraded)
 	}
-	o.Records.Members["orders-1"], m.RecordedVolume = Record{Made: m.Volumes[0].ID, Volume: 1}, ""
+	o.Records.Members["orders-1"], m.RecordedVolume = Record{PendingVolume: m.Volumes[0].ID, Volume: 1}, ""
 	p = pureNext(d, o)
 	if gone := planned[DeleteVolume](p); len(gone) != 1 || gone[0].VolumeID != m.Volumes[0].ID || p.Records.Members["orders-1"].Volume != 2 {
 		t.Errorf("planned %v, records %+v", p.Actions, p.Records.Members["orders-1"])
@@ -105,7 +105,7 @@ func TestAVolumeThatCameLateIsDeleted(t *testing.T) {
 	m.Volumes[0].Incarnation, m.RecordedVolume = 2, m.Volumes[0].ID
 	m.Volumes = append(m.Volumes, Volume{ID: "vol-late", Incarnation: 1, State: volumeAvailable, Zone: "a"}, Volume{ID: "vol-somebodys", Incarnation: 1, State: volumeAvailable, Zone: "a"})
 	rec := o.Records.Members["orders-0"]
-	rec.Unmade, rec.Volume = "vol-late", 2
+	rec.AbandonedVolume, rec.Volume = "vol-late", 2
 	o.Records.Members["orders-0"] = rec
 	if gone := planned[DeleteVolume](pureNext(d, o)); len(gone) != 1 || gone[0].VolumeID != "vol-late" {
 		t.Errorf("planned %v", gone)

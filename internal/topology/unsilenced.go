@@ -36,7 +36,7 @@ func (p *acks) strangerAcknowledges(newcomer, primary *Member) bool {
 func (p *acks) silenced(m *Member) bool {
 	return slices.ContainsFunc(p.plan.Actions, func(a Action) bool {
 		set, ok := a.(SetAcknowledging)
-		_, alone := a.(StandAlone)
+		_, alone := a.(RemoveAllVoters)
 		return alone || ok && set.Member == m.Name && !set.On
 	})
 }
@@ -52,30 +52,30 @@ func (p *acks) awaited(m *Member) bool {
 	return p.Lossless && p.unconfirmed && !p.plan.Membership.Has(m.Name) && p.newestMembership().MayAcknowledge(m.Name)
 }
 
-// unsilence remembers a member that may acknowledge although no row says so.
-func (p *acks) unsilence(member string) {
-	if rec := &p.plan.Records; !slices.Contains(rec.Unsilenced, member) {
-		rec.Unsilenced = append(rec.Unsilenced, member)
+// recordNonVoterAcks remembers a member that may acknowledge although no row says so.
+func (p *acks) recordNonVoterAcks(member string) {
+	if rec := &p.plan.Records; !slices.Contains(rec.MayAckNonVoters, member) {
+		rec.MayAckNonVoters = append(rec.MayAckNonVoters, member)
 	}
 }
 
-// forgetSilenced forgets who was remembered once its acknowledgements are those of a voter, or it is certain that it gives none.
-func (p *acks) forgetSilenced() {
+// forgetNonVoterAcks forgets who was remembered once its acknowledgements are those of a voter, or it is certain that it gives none.
+func (p *acks) forgetNonVoterAcks() {
 	if p.unconfirmed {
 		return
 	}
-	p.plan.Records.Unsilenced = slices.DeleteFunc(p.plan.Records.Unsilenced, func(name string) bool {
+	p.plan.Records.MayAckNonVoters = slices.DeleteFunc(p.plan.Records.MayAckNonVoters, func(name string) bool {
 		m := p.Members[name]
 		return p.plan.Membership.Has(name) || m == nil || m.verified() && !m.mayBeHeard() || !m.verified() && p.off(m)
 	})
 }
 
-// leaveUnsilenced remembers which voters may go on acknowledging when the primary becomes the only one, and lets none begin to.
-func (p *acks) leaveUnsilenced(primary *Member) {
+// recordFormerVoterAcks remembers which voters may go on acknowledging when the primary becomes the only one, and lets none begin to.
+func (p *acks) recordFormerVoterAcks(primary *Member) {
 	for _, m := range p.ordered() {
 		voter := p.plan.Membership.Has(m.Name) || p.awaited(m)
 		if voter && m != primary && (m.verified() && m.mayBeHeard() || !m.verified() && !p.off(m)) {
-			p.unsilence(m.Name)
+			p.recordNonVoterAcks(m.Name)
 		}
 	}
 	p.plan.Actions = slices.DeleteFunc(p.plan.Actions, func(a Action) bool {
@@ -93,7 +93,7 @@ func (p *acks) leaveUnsilenced(primary *Member) {
 // awaitSilence has one that is to become a voter wait until no other member but the primary may acknowledge without being a voter.
 // One that does not answer for long is powered off: nobody misses it.
 func (p *votes) awaitSilence(newcomer, primary *Member) Step {
-	for _, name := range p.plan.Records.Unsilenced {
+	for _, name := range p.plan.Records.MayAckNonVoters {
 		if name == newcomer.Name || name == primary.Name {
 			continue
 		}

@@ -39,7 +39,7 @@ func (p *votes) vote(m, primary *Member, admitting *bool) Step {
 	}
 	*admitting = true
 	if len(row.Voters) == 1 && p.Lossless {
-		p.acks.unsilence(m.Name) // it acknowledges before it is a voter
+		p.acks.recordNonVoterAcks(m.Name) // it acknowledges before it is a voter
 	}
 	next := p.at(row.With(m.Name))
 	p.retry(waitMySQL/4, AdmitVoter{Member: m.Name, Primary: primary.Name, From: row, Next: next, Settled: p.at(next.Confirmed()), SemiSync: p.Lossless})
@@ -78,7 +78,7 @@ func (p *votes) mayNotVote(m, primary *Member, admitting bool) Step {
 // caughtUp says whether a replica is near enough to the primary to be a voter.
 func (d Desired) caughtUp(m *Member) bool {
 	r := m.SQL.Replication
-	return r.LagKnown && r.Lag <= d.MaxLag && (!d.Lossless || r.Prompt)
+	return r.LagKnown && r.Lag <= d.MaxLag && (!d.Lossless || r.UpToDate)
 }
 
 // acknowledgesOtherThan says whether a member's acknowledgements are not as they should be, by setting or in effect.
@@ -116,7 +116,7 @@ func (p *votes) keepWait(primary *Member, admitting bool) {
 		p.standAlone(primary)
 	case p.acks.lowerWait(primary):
 	case p.stalledFor(primary, stallPatience) && p.acks.sufficesFor(row, primary):
-		p.retry(waitMySQL, Nudge{primary.Name})
+		p.retry(waitMySQL, CommitEmptyTransaction{primary.Name})
 	case !row.Settled() && p.leaverIsSilent(row) && p.acks.changeIsAcknowledged(primary):
 		p.retry(waitMySQL/4, SettleVoters{Member: primary.Name, From: row, Next: p.at(row.Confirmed()), SemiSync: p.Lossless})
 	}
@@ -200,8 +200,8 @@ func (p *votes) removeVote(m, primary *Member) {
 func (p *votes) standAlone(primary *Member) {
 	next := p.at(Membership{Primary: primary.Name, Voters: []string{primary.Name}, W: WaitFor(1)})
 	p.plan.Records.Alone, p.plan.Records.AloneSince, p.plan.Records.Leaving, p.plan.Records.Removing = primary.Name, next.Epoch, "", ""
-	p.acks.leaveUnsilenced(primary)
-	p.retry(waitMySQL/4, StandAlone{Member: primary.Name, Next: next, SemiSync: p.Lossless})
+	p.acks.recordFormerVoterAcks(primary)
+	p.retry(waitMySQL/4, RemoveAllVoters{Member: primary.Name, Next: next, SemiSync: p.Lossless})
 }
 
 // removeLostVoters takes the vote of members that can no longer acknowledge, one at a time: their instances are confirmed
@@ -217,7 +217,7 @@ func (p *votes) removeLostVoters(primary *Member) {
 	found := p.lostVoters(primary)
 	switch {
 	case p.nobodyIsLeft(found):
-		p.silenceAndStandAlone(found.heard, primary)
+		p.silenceAndRemoveAllVoters(found.heard, primary)
 	case len(found.off) == 0:
 	case len(row.Voters) == 2 || p.unconfirmed || !row.Settled():
 		p.waitAtMost(waitMySQL)
@@ -237,9 +237,9 @@ func (p *votes) nobodyIsLeft(found lostVoters) bool {
 	return found.hopeless == len(p.plan.Membership.Voters)-1 && (len(found.off) > 0 || found.hopeless > 1 || p.unconfirmed)
 }
 
-// silenceAndStandAlone makes the primary the only voter, once those are silent that may still be heard: they connect when the network
+// silenceAndRemoveAllVoters makes the primary the only voter, once those are silent that may still be heard: they connect when the network
 // lets them.
-func (p *votes) silenceAndStandAlone(heard []*Member, primary *Member) {
+func (p *votes) silenceAndRemoveAllVoters(heard []*Member, primary *Member) {
 	for _, m := range heard {
 		p.retry(waitMySQL/4, SetAcknowledging{m.Name, false, primary.Name})
 	}
@@ -358,7 +358,7 @@ func (p *votes) bridge(primary *Member) bool {
 		}
 	}
 	if receiving {
-		p.silenceAndStandAlone(heard, primary)
+		p.silenceAndRemoveAllVoters(heard, primary)
 	}
 	return receiving
 }
@@ -369,7 +369,7 @@ func (o Observed) mayReturn(m *Member) bool {
 		return m.DownSince.IsZero() || o.Now.Sub(m.DownSince) < bridgePatience
 	}
 	r := m.SQL.Replication
-	return r == nil || r.Prompt || r.LateSince.IsZero() || o.Now.Sub(r.LateSince) < bridgePatience
+	return r == nil || r.UpToDate || r.LateSince.IsZero() || o.Now.Sub(r.LateSince) < bridgePatience
 }
 
 // off says whether it is certain that no instance of a member runs mysqld as it was last seen: EC2 calls all of them off, in an

@@ -172,11 +172,11 @@ func (w *world) observe() Observed {
 			}
 			m.VolumeMissingSince = w.missing[id]
 		}
-		if id := w.records.Members[name].Made; id != "" && w.volumes[id] == nil {
+		if id := w.records.Members[name].PendingVolume; id != "" && w.volumes[id] == nil {
 			if w.missing[id].IsZero() {
 				w.missing[id] = w.now
 			}
-			m.UnmadeSince = w.missing[id]
+			m.PendingVolumeMissingSince = w.missing[id]
 		}
 		if in := m.CurrentInstance(); in != nil {
 			m.SQL = w.sqlOf(w.machines[in.ID])
@@ -214,7 +214,7 @@ func (w *world) sqlOf(m *machine) SQL {
 		SemiSync: m.server.semi, Membership: d.membership, MembershipKnown: true,
 	}
 	if d.source != "" {
-		s.Replication = &Replication{SourceHost: d.source, IOState: ioOff, SourceSilence: time.Hour, SQLRunning: m.server.sql, LagKnown: true, Prompt: true}
+		s.Replication = &Replication{SourceHost: d.source, IOState: ioOff, SourceSilence: time.Hour, SQLRunning: m.server.sql, LagKnown: true, UpToDate: true}
 		if source := w.at(d.source); d.ioOn && source != nil && w.dataOf(source) != nil {
 			s.Replication.IOState = ioOn
 			d.executed = d.executed.Union(w.dataOf(source).executed)
@@ -314,7 +314,7 @@ func (w *world) take(action Action) {
 		if first := rec.Modified.At[0]; rec.Modified.Volume == a.VolumeID && first != 0 && w.now.Sub(time.Unix(first, 0)) < 24*time.Hour {
 			w.t.Errorf("modifies %s a fifth time within 24 hours", a.VolumeID)
 		}
-		rec.NoteModified(a.VolumeID, w.now)
+		rec.RecordModified(a.VolumeID, w.now)
 		w.records.Members[a.Member] = rec
 		v.SizeGiB, v.Type, v.IOPS, v.Throughput = w.desired.SizeGiB, w.desired.VolumeType, w.desired.IOPS, w.desired.Throughput
 	case RetireVolume:
@@ -427,7 +427,7 @@ func (w *world) takeSQL(action Action) {
 	case SettleVoters:
 		d.membership = &a.Next
 		w.commit(d)
-	case StandAlone:
+	case RemoveAllVoters:
 		d.membership = &a.Next
 		m.server.semi.SourceEnabled = false
 		w.commit(d)
@@ -521,7 +521,7 @@ func (w *world) check() {
 // pass does one reconcile. cut is how many actions are taken before the operator dies; -1 for all.
 func (w *world) pass(cut int) Plan {
 	d := w.wish()
-	w.before = d.Before
+	w.before = d.PreviousTemplate
 	decide := Next
 	if w.passes++; w.passes%8 == 0 {
 		decide = pureNext // which takes several times as long
@@ -546,7 +546,7 @@ func (w *world) wish() Desired {
 		d.Template = d.TemplateHash + " " + d.Version
 	}
 	if hash, version, known := strings.Cut(w.records.Template, " "); known && version != d.Version {
-		d.Before = Template{hash, version}
+		d.PreviousTemplate = Template{hash, version}
 	}
 	return d
 }
@@ -643,7 +643,7 @@ func TestAVolumeThatWasGivenUpGetsNoMachine(t *testing.T) {
 	m.Instances, m.SQL, m.RecordedVolume = nil, SQL{}, ""
 	m.CapacityRefused, m.CapacityRefusedAt = "b", o.Now.Add(-capacityPatience)
 	m.Volumes[0].State, m.Volumes[0].AttachedTo, m.Volumes[0].AttachState = volumeAvailable, "", ""
-	o.Records.Members["orders-1"] = Record{Instance: 1, Volume: 1, Made: "vol-orders-1"}
+	o.Records.Members["orders-1"] = Record{Instance: 1, Volume: 1, PendingVolume: "vol-orders-1"}
 	for pass := range 3 {
 		p := pureNext(d, o)
 		if gone := planned[DeleteVolume](p); len(gone) != 1 || gone[0].VolumeID != "vol-orders-1" || len(planned[LaunchInstance](p)) > 0 {
@@ -696,8 +696,8 @@ func TestAMachineThatEndedKeepsNoEmptyVolumeInAFullZone(t *testing.T) {
 		rebuilt time.Duration
 		gone    bool
 	}{
-		"made":            {Record{Instance: 1, Volume: 1, Made: "vol-orders-1"}, 0, true},
-		"records rebuilt": {Record{Instance: 1, Volume: 1, Made: "vol-orders-1"}, time.Hour, false},
+		"made":            {Record{Instance: 1, Volume: 1, PendingVolume: "vol-orders-1"}, 0, true},
+		"records rebuilt": {Record{Instance: 1, Volume: 1, PendingVolume: "vol-orders-1"}, time.Hour, false},
 	} {
 		d, o := fresh()
 		d.Recover = false

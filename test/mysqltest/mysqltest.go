@@ -160,7 +160,7 @@ func Settle(t *testing.T, p *conn.Pool) (*World, []*admin.Member) {
 		return m[1].Observe(ctx).SemiSync.ReplicaActive && m[2].Observe(ctx).SemiSync.ReplicaActive
 	})
 	if m[0].Observe(ctx).PendingCommits > 0 { // of a test that failed, received before anybody acknowledged
-		Must(t, m[0].Nudge(ctx))
+		Must(t, m[0].CommitEmptyTransaction(ctx))
 	}
 	WaitFor(t, "no commit waits", func() bool { return m[0].Observe(ctx).PendingCommits == 0 })
 	return w, m

@@ -52,7 +52,7 @@ func (a *Archiver) tidy(ctx context.Context, t *tidier) {
 			})
 			break
 		}
-		a.noteTidied(found, now)
+		a.recordTidied(found, now)
 		if found.kept == nil {
 			a.tidyDue = now.Add(tidyEvery)
 		}
@@ -66,8 +66,8 @@ func (a *Archiver) tidy(ctx context.Context, t *tidier) {
 	t.group.Go(func() { t.result <- a.o.Folder.tidy(ctx, bases, a.o.Log.Info) })
 }
 
-// noteTidied takes what was found into the report.
-func (a *Archiver) noteTidied(found tidied, now time.Time) {
+// recordTidied takes what was found into the report.
+func (a *Archiver) recordTidied(found tidied, now time.Time) {
 	a.hole, a.tidied = found.hole, now
 	missing, kept := a.hole.missing.String(), ""
 	if missing != "" {

@@ -22,7 +22,7 @@ func tidyNow(t *testing.T, a *Archiver) {
 	t.Helper()
 	found := a.o.Folder.tidy(t.Context(), a.base.oldestFirst(), a.o.Log.Info)
 	must(t, errors.Join(found.err, found.kept))
-	a.noteTidied(found, time.Now())
+	a.recordTidied(found, time.Now())
 }
 
 // broken makes an archive of six segments with two transactions each. The cluster lost the last two of segment 3 at a failover

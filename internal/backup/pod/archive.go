@@ -129,7 +129,7 @@ func (r *archiveReporter) run(ctx context.Context) {
 		if report == written || report.News() == written.News() && r.w.clock.Since(at) < archiveReportEvery {
 			continue
 		}
-		if err := r.w.tellArchive(ctx, report); err != nil {
+		if err := r.w.reportArchive(ctx, report); err != nil {
 			r.w.log.Info("the report was not written", "error", err.Error())
 			continue
 		}
@@ -148,14 +148,14 @@ func (r *archiveReporter) last(ctx context.Context, written archive.Report) {
 	ctx, cancel := context.WithTimeout(ctx, lastReportTimeout)
 	defer cancel()
 	if report := r.newest(); report != written {
-		if err := r.w.tellArchive(ctx, report); err != nil {
+		if err := r.w.reportArchive(ctx, report); err != nil {
 			r.w.log.Info("the last report was not written", "error", err.Error())
 		}
 	}
 }
 
-// tellArchive writes a report into the ConfigMap that the operator made for it.
-func (w *worker) tellArchive(ctx context.Context, report archive.Report) error {
+// reportArchive writes a report into the ConfigMap that the operator made for it.
+func (w *worker) reportArchive(ctx context.Context, report archive.Report) error {
 	text, err := json.Marshal(report)
 	if err != nil {
 		return fmt.Errorf("write the report: %w", err)

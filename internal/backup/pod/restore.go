@@ -39,9 +39,9 @@ var permanent = []error{
 func (w *worker) restore(ctx context.Context) error {
 	message, err := w.restoreBackup(ctx)
 	if err == nil {
-		return w.tellRestored(ctx, message)
+		return w.reportRestored(ctx, message)
 	}
-	told := w.tell(context.WithoutCancel(ctx), stateFailed, reasonOf(err), err.Error())
+	told := w.report(context.WithoutCancel(ctx), stateFailed, reasonOf(err), err.Error())
 	if slices.ContainsFunc(permanent, func(p error) bool { return errors.Is(err, p) }) || conn.RefusesForGood(err) {
 		err = fmt.Errorf("%w: %w", ErrFailed, err)
 	}
@@ -57,7 +57,7 @@ func (w *worker) restoreBackup(ctx context.Context) (string, error) {
 		return "", err
 	}
 	what := w.place.Store.URL(w.place.Folder(folder))
-	if err := w.tell(ctx, stateRunning, "", "restoring "+what); err != nil {
+	if err := w.report(ctx, stateRunning, "", "restoring "+what); err != nil {
 		return "", err
 	}
 	target := w.reach(w.task.Target, mysql.OperatorUser)
@@ -68,14 +68,14 @@ func (w *worker) restoreBackup(ctx context.Context) (string, error) {
 		Skipped: func(left []podclient.LeftOut) {
 			w.skipped = leftOut(left)
 			// At once: what follows may be cut off, and the pod that goes on does not come by here.
-			_ = w.tell(ctx, stateRunning, "", "the backup is loaded; "+w.skipped)
+			_ = w.report(ctx, stateRunning, "", "the backup is loaded; "+w.skipped)
 		},
 	}
 	told := w.clock.Now()
 	tell := func(message string) {
 		if w.clock.Since(told) >= progressEvery {
 			told = w.clock.Now()
-			_ = w.tell(ctx, stateRunning, "", message)
+			_ = w.report(ctx, stateRunning, "", message)
 		}
 	}
 	o.Progress = func(p backup.Progress) {
@@ -103,7 +103,7 @@ func (w *worker) choose(ctx context.Context, folder string) (*pitr.Plan, string,
 	}
 	switch {
 	case point != pitr.Point{}:
-		if err := w.tell(ctx, stateRunning, "", "looking through the archive of binary logs up to "+point.String()); err != nil {
+		if err := w.report(ctx, stateRunning, "", "looking through the archive of binary logs up to "+point.String()); err != nil {
 			return nil, "", err
 		}
 		plan, err := pitr.NewPlan(ctx, archive.Folder{Place: w.place}, folder, point)
@@ -118,8 +118,8 @@ func (w *worker) choose(ctx context.Context, folder string) (*pitr.Plan, string,
 	return nil, folder, nil
 }
 
-// tell reports in the ConfigMap that the operator made for it.
-func (w *worker) tell(ctx context.Context, state, reason, message string) error {
+// report reports in the ConfigMap that the operator made for it.
+func (w *worker) report(ctx context.Context, state, reason, message string) error {
 	w.log.Info(message, "state", state, "reason", reason)
 	data := map[string]string{task.ReportState: state, task.ReportReason: reason, task.ReportMessage: cut(message, statusMessage)}
 	if state == stateFailed {
@@ -129,8 +129,8 @@ func (w *worker) tell(ctx context.Context, state, reason, message string) error 
 	return err
 }
 
-// tellRestored says that the restore is done, and what was left out: also by a pod before this one of the same Job.
-func (w *worker) tellRestored(ctx context.Context, message string) error {
+// reportRestored says that the restore is done, and what was left out: also by a pod before this one of the same Job.
+func (w *worker) reportRestored(ctx context.Context, message string) error {
 	report, err := w.patchReport(ctx, nil)
 	if err != nil {
 		return err
@@ -138,7 +138,7 @@ func (w *worker) tellRestored(ctx context.Context, message string) error {
 	if skipped := report[task.ReportSkipped]; skipped != "" {
 		message += "; " + skipped
 	}
-	return w.tell(ctx, stateDone, "", message)
+	return w.report(ctx, stateDone, "", message)
 }
 
 // patchReport writes into the report, and returns all that it says then. The pod may not read it otherwise.

@@ -20,7 +20,7 @@ import (
 // verify restores the newest dump into a throw-away mysqld and tells what came of it: on its MySQLBackup, and where the
 // cluster's condition is made of it.
 func (w *worker) verify(ctx context.Context) error {
-	w.tellBegun(ctx)
+	w.reportBegun(ctx)
 	found, folder, err := w.verifyNewest(ctx)
 	if ctx.Err() != nil {
 		return context.Cause(ctx) // the next pod of the Job says how it went
@@ -37,16 +37,16 @@ func (w *worker) verify(ctx context.Context) error {
 	}
 	w.log.Info(v.Message, "backup", found.Manifest.Backup, "folder", folder, "result", v.Result, "reason", v.Reason)
 	// In this order: the change of the MySQLBackup wakes the operator.
-	told := errors.Join(w.tellVerified(ctx, found.Manifest.Backup, v), w.markVerified(ctx, found.Manifest.Backup, folder, v))
+	told := errors.Join(w.reportVerified(ctx, found.Manifest.Backup, v), w.markVerified(ctx, found.Manifest.Backup, folder, v))
 	if err != nil && slices.ContainsFunc(permanent, func(p error) bool { return errors.Is(err, p) }) {
 		err = fmt.Errorf("%w: %w", ErrFailed, err)
 	}
 	return errors.Join(err, told)
 }
 
-// tellBegun reports that a pod of its Job runs, by which the operator tells it from one that never did. A verification does not
+// reportBegun reports that a pod of its Job runs, by which the operator tells it from one that never did. A verification does not
 // depend on that.
-func (w *worker) tellBegun(ctx context.Context) {
+func (w *worker) reportBegun(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
 	defer cancel()
 	if _, err := w.patchReport(ctx, nil); err != nil {
@@ -91,9 +91,9 @@ func (w *worker) markVerified(ctx context.Context, name, folder string, v v1alph
 	return nil
 }
 
-// tellVerified reports in the ConfigMap that the operator made for it: also of a backup whose object is gone, and of a
+// reportVerified reports in the ConfigMap that the operator made for it: also of a backup whose object is gone, and of a
 // verification that found none.
-func (w *worker) tellVerified(ctx context.Context, name string, v v1alpha1.VerificationStatus) error {
+func (w *worker) reportVerified(ctx context.Context, name string, v v1alpha1.VerificationStatus) error {
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.task.Namespace, Name: w.task.Report}}
 	after := cm.DeepCopy()
 	at := v.At.UTC().Format(time.RFC3339)

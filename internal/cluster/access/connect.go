@@ -125,7 +125,7 @@ func (r *Access) reach(ctx context.Context, s *pass.Pass) error {
 	if s.Access.Problem = r.recognise(ctx, s, cloud); s.Access.Problem == nil {
 		s.Access.Cloud = cloud
 	}
-	return r.noteServed(ctx, s)
+	return r.recordServed(ctx, s)
 }
 
 // recognise finds out to which AWS account the client leads, and refuses one in which the cluster is not: there all of it

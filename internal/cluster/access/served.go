@@ -52,8 +52,8 @@ func (r *Access) UnlessServed(ctx context.Context, s *pass.Pass) (*engine.Proble
 		s.Cluster.Namespace, role, v1alpha1.AnnotationServed, v1alpha1.PolicyConfigMap, v1alpha1.AnnotationAbandonCloudResources)}, nil
 }
 
-// noteServed marks a cluster as one that is served with the role of its spec. Of one that has begun already nothing waits for it.
-func (r *Access) noteServed(ctx context.Context, s *pass.Pass) error {
+// recordServed marks a cluster as one that is served with the role of its spec. Of one that has begun already nothing waits for it.
+func (r *Access) recordServed(ctx context.Context, s *pass.Pass) error {
 	if s.Access.Cloud == nil || s.Access.Refused || s.Deleting() || s.Cluster.Spec.AWS.RoleARN == "" || s.Cluster.Spec.AWS.CredentialsSecretRef != nil {
 		return nil
 	}

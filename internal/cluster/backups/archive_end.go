@@ -38,7 +38,7 @@ func (r *Archive) End(ctx context.Context, s *pass.Pass) (wait bool, err error) 
 	key := client.ObjectKey{Namespace: s.Cluster.Namespace, Name: resources.ArchiveName(s.Cluster.Name)}
 	if err := r.Client.Get(ctx, key, &set); err != nil {
 		if apierrors.IsNotFound(err) {
-			r.TellEnded(ctx, s, "")
+			r.ReportEnded(ctx, s, "")
 			return r.gatherOrphans(ctx, s)
 		}
 		return false, fmt.Errorf("read StatefulSet %s: %w", key.Name, err)
@@ -49,7 +49,7 @@ func (r *Archive) End(ctx context.Context, s *pass.Pass) (wait bool, err error) 
 	if !set.DeletionTimestamp.IsZero() {
 		wait = r.Clock.Since(set.DeletionTimestamp.Time) < ArchiveEnds
 		if s.Cache.Backups.ArchiveEnding = s.Cache.Backups.ArchiveEnding || wait; !wait {
-			r.TellEnded(ctx, s, fmt.Sprintf("its pod did not end within %s", ArchiveEnds))
+			r.ReportEnded(ctx, s, fmt.Sprintf("its pod did not end within %s", ArchiveEnds))
 		}
 		return wait, nil
 	}
@@ -66,8 +66,8 @@ func (r *Archive) End(ctx context.Context, s *pass.Pass) (wait bool, err error) 
 	return true, nil
 }
 
-// TellEnded says, once, what the archive of a cluster that goes may lack: of its pod nothing is left to say it.
-func (r *Archive) TellEnded(ctx context.Context, s *pass.Pass, trouble string) {
+// ReportEnded says, once, what the archive of a cluster that goes may lack: of its pod nothing is left to say it.
+func (r *Archive) ReportEnded(ctx context.Context, s *pass.Pass, trouble string) {
 	if !s.Cache.Backups.ArchiveEnding {
 		return
 	}

@@ -104,8 +104,8 @@ type Snapshots struct {
 	*pass.Ports
 }
 
-// tellSnapshot writes how far a snapshot is.
-func (r *Snapshots) tellSnapshot(ctx context.Context, s *pass.Pass, b *v1alpha1.MySQLBackup, taken inventory.Snapshot) error {
+// reportSnapshot writes how far a snapshot is.
+func (r *Snapshots) reportSnapshot(ctx context.Context, s *pass.Pass, b *v1alpha1.MySQLBackup, taken inventory.Snapshot) error {
 	now := metav1.NewTime(r.Clock.Now())
 	return patchBackup(ctx, r.Client, b, func(st *v1alpha1.MySQLBackupStatus) {
 		st.Phase, st.SnapshotID, st.Location = v1alpha1.BackupRunning, taken.ID, "ebs://"+taken.ID

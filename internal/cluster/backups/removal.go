@@ -56,7 +56,7 @@ func (r *Supervisor) tidy(ctx context.Context, b *v1alpha1.MySQLBackup) (ctrl.Re
 		}
 		result.RequeueAfter = again
 		if again == 0 {
-			if err := r.noteRemoved(ctx, b, left); err != nil {
+			if err := r.recordRemoved(ctx, b, left); err != nil {
 				return ctrl.Result{}, err
 			}
 		}
@@ -64,10 +64,10 @@ func (r *Supervisor) tidy(ctx context.Context, b *v1alpha1.MySQLBackup) (ctrl.Re
 	return result, r.dropPruned(ctx, b)
 }
 
-// noteRemoved records that what a failed backup left is removed, but for what is left.
-func (r *Supervisor) noteRemoved(ctx context.Context, b *v1alpha1.MySQLBackup, left string) error {
+// recordRemoved records that what a failed backup left is removed, but for what is left.
+func (r *Supervisor) recordRemoved(ctx context.Context, b *v1alpha1.MySQLBackup, left string) error {
 	if left != "" {
-		r.tellLeft(ctx, b, left)
+		r.reportLeft(ctx, b, left)
 	}
 	// The empty path says that this is done, and an empty location that nothing is there any more.
 	return r.patch(ctx, b, func(s *v1alpha1.MySQLBackupStatus) {
@@ -134,7 +134,7 @@ func (r *Supervisor) release(ctx context.Context, b *v1alpha1.MySQLBackup) (ctrl
 			return ctrl.Result{RequeueAfter: again}, err
 		}
 		if left != "" {
-			r.tellLeft(ctx, b, left)
+			r.reportLeft(ctx, b, left)
 		}
 	}
 	before := b.DeepCopy()
@@ -145,8 +145,8 @@ func (r *Supervisor) release(ctx context.Context, b *v1alpha1.MySQLBackup) (ctrl
 	return ctrl.Result{}, nil
 }
 
-// tellLeft tells of data that nobody can remove any more.
-func (r *Supervisor) tellLeft(ctx context.Context, b *v1alpha1.MySQLBackup, why string) {
+// reportLeft tells of data that nobody can remove any more.
+func (r *Supervisor) reportLeft(ctx context.Context, b *v1alpha1.MySQLBackup, why string) {
 	what := whereabouts(b)
 	if what == "" {
 		return
@@ -178,11 +178,11 @@ func (r *Supervisor) removeData(ctx context.Context, b *v1alpha1.MySQLBackup) (a
 	case cluster == nil:
 		return 0, "the cluster is gone, and with it the way to its AWS account", nil
 	}
-	return SuperviseEvery, "", r.tellHeld(ctx, b, cluster) // the cluster's reconciler deletes it and lets the object go
+	return SuperviseEvery, "", r.reportHeld(ctx, b, cluster) // the cluster's reconciler deletes it and lets the object go
 }
 
-// tellHeld says what a deleted snapshot waits for, when that takes longer than a pass of its cluster.
-func (r *Supervisor) tellHeld(ctx context.Context, b *v1alpha1.MySQLBackup, cluster *v1alpha1.MySQLCluster) error {
+// reportHeld says what a deleted snapshot waits for, when that takes longer than a pass of its cluster.
+func (r *Supervisor) reportHeld(ctx context.Context, b *v1alpha1.MySQLBackup, cluster *v1alpha1.MySQLCluster) error {
 	if r.Clock.Since(b.DeletionTimestamp.Time) < HeldGrace {
 		return nil
 	}

@@ -32,7 +32,7 @@ func (r *Backups) Ensure(ctx context.Context, s *pass.Pass) error {
 	if s.Deleting() && !s.Keys.Leaving {
 		if err := r.Snapshots.SettleSnapshots(ctx, s); err != nil {
 			s.Backup.Unsettled = true
-			s.TellBackup("", err)
+			s.ReportBackup("", err)
 		}
 	}
 	if s.Deleting() || s.Keys.Leaving || s.Keys.Authority == nil {
@@ -40,14 +40,14 @@ func (r *Backups) Ensure(ctx context.Context, s *pass.Pass) error {
 	}
 	var err error
 	if s.Backup.All, err = r.Snapshots.List(ctx, s); err != nil {
-		s.TellBackup("", err)
+		s.ReportBackup("", err)
 		return nil
 	}
 	s.Backup.Known = true
 	r.ensureBackup(ctx, s)
 	r.Snapshots.Advance(ctx, s)
-	s.TellBackup("", r.PruneFailed(ctx, s))
-	s.TellBackup("archive: ", r.Archive.Ensure(ctx, s))
+	s.ReportBackup("", r.PruneFailed(ctx, s))
+	s.ReportBackup("archive: ", r.Archive.Ensure(ctx, s))
 	return nil
 }
 
@@ -56,16 +56,16 @@ func (r *Backups) Ensure(ctx context.Context, s *pass.Pass) error {
 func (r *Backups) ensureBackup(ctx context.Context, s *pass.Pass) {
 	spec := s.Cluster.Spec.Backup
 	if spec != nil || s.Cluster.Recovery() != nil && !restore.RecoversCopy(s) {
-		s.TellBackup("", r.Restorer.EnsurePodIdentity(ctx, s))
+		s.ReportBackup("", r.Restorer.EnsurePodIdentity(ctx, s))
 	}
 	if spec != nil {
-		s.TellBackup("", r.LookAtBucketKeys(ctx, s))
-		s.TellBackup("", r.ensureBackupCertificate(ctx, s))
-		s.TellBackup("", r.EnsureSchedules(ctx, s))
-		s.TellBackup("", r.endStuck(ctx, s))
-		s.TellBackup("", r.ensureBackupAccount(ctx, s))
+		s.ReportBackup("", r.LookAtBucketKeys(ctx, s))
+		s.ReportBackup("", r.ensureBackupCertificate(ctx, s))
+		s.ReportBackup("", r.EnsureSchedules(ctx, s))
+		s.ReportBackup("", r.endStuck(ctx, s))
+		s.ReportBackup("", r.ensureBackupAccount(ctx, s))
 	}
-	s.TellBackup("", r.dropSchedules(ctx, s))
+	s.ReportBackup("", r.dropSchedules(ctx, s))
 }
 
 // EnsureSchedules makes the CronJobs. Trouble with one holds no other up, nor the verification.
@@ -80,7 +80,7 @@ func (r *Backups) EnsureSchedules(ctx context.Context, s *pass.Pass) error {
 	}
 	s.Backup.Schedules = map[string]time.Time{}
 	for _, schedule := range spec.Schedules {
-		s.TellBackup("schedule "+schedule.Name+": ", r.ensureSchedule(ctx, s, schedule, images))
+		s.ReportBackup("schedule "+schedule.Name+": ", r.ensureSchedule(ctx, s, schedule, images))
 	}
 	if spec.Verification == nil {
 		return nil

@@ -72,9 +72,9 @@ func (r *Snapshots) Advance(ctx context.Context, s *pass.Pass) {
 				st.Phase, st.Reason, st.Message = v1alpha1.BackupPending, v1alpha1.BackupReasonQueued, "waiting for its turn: other snapshots of this cluster are under way"
 			})
 		}
-		s.TellBackup(b.Name+": ", err)
+		s.ReportBackup(b.Name+": ", err)
 	}
-	s.TellBackup("", r.pruneSnapshots(ctx, s))
+	s.ReportBackup("", r.pruneSnapshots(ctx, s))
 }
 
 // begun says whether EC2 was asked for a backup's snapshot, and has not completed it as far as is known.
@@ -114,7 +114,7 @@ func (r *Snapshots) snapshot(ctx context.Context, s *pass.Pass, b *v1alpha1.MySQ
 		lookSoon(s)
 	}
 	if taken, ok := s.SnapshotOf(b); ok {
-		return r.tellSnapshot(ctx, s, b, taken)
+		return r.reportSnapshot(ctx, s, b, taken)
 	}
 	if b.Status.SnapshotID != "" {
 		return nil // EC2 does not show it yet; of one that a person deleted nothing more is heard, and the backup fails
@@ -126,7 +126,7 @@ func (r *Snapshots) snapshot(ctx context.Context, s *pass.Pass, b *v1alpha1.MySQ
 	if err := holdSnapshot(ctx, r.Client, b); err != nil {
 		return err
 	}
-	if err := r.noteSource(ctx, s, b, member); err != nil {
+	if err := r.recordSource(ctx, s, b, member); err != nil {
 		return err
 	}
 	var taken inventory.Snapshot
@@ -140,11 +140,11 @@ func (r *Snapshots) snapshot(ctx context.Context, s *pass.Pass, b *v1alpha1.MySQ
 		why := pass.AsProblem(err).Message
 		return errors.Join(err, patchBackup(ctx, r.Client, b, func(st *v1alpha1.MySQLBackupStatus) { st.Message = why }))
 	}
-	return r.tellSnapshot(ctx, s, b, taken)
+	return r.reportSnapshot(ctx, s, b, taken)
 }
 
-// noteSource writes before the call what holds of the snapshot that it makes: its answer may be lost.
-func (r *Snapshots) noteSource(ctx context.Context, s *pass.Pass, b *v1alpha1.MySQLBackup, member string) error {
+// recordSource writes before the call what holds of the snapshot that it makes: its answer may be lost.
+func (r *Snapshots) recordSource(ctx context.Context, s *pass.Pass, b *v1alpha1.MySQLBackup, member string) error {
 	if b.Status.Phase == v1alpha1.BackupRunning && b.Status.Member == member {
 		return nil
 	}

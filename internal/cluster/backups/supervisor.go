@@ -153,7 +153,7 @@ func (r *Supervisor) supervise(ctx context.Context, b *v1alpha1.MySQLBackup, clu
 	case !running && jobs.NeverRan(job, r.Clock.Now()):
 		return ctrl.Result{}, r.endUnstarted(ctx, b, job, cluster)
 	case !running:
-		return ctrl.Result{RequeueAfter: SuperviseEvery}, r.tellStart(ctx, b, cluster)
+		return ctrl.Result{RequeueAfter: SuperviseEvery}, r.reportStart(ctx, b, cluster)
 	}
 	return ctrl.Result{RequeueAfter: SuperviseEvery}, nil
 }
@@ -186,7 +186,7 @@ func (r *Supervisor) startNow(ctx context.Context, b *v1alpha1.MySQLBackup, clus
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{RequeueAfter: SuperviseEvery}, r.tellStart(ctx, b, cluster)
+	return ctrl.Result{RequeueAfter: SuperviseEvery}, r.reportStart(ctx, b, cluster)
 }
 
 // endUnstarted ends a backup whose pod did not run in time.
@@ -239,8 +239,8 @@ func (r *Supervisor) readAnew(ctx context.Context, b *v1alpha1.MySQLBackup) erro
 	return nil
 }
 
-// tellStart says that the pod of a backup is on its way, or what keeps it from starting.
-func (r *Supervisor) tellStart(ctx context.Context, b *v1alpha1.MySQLBackup, cluster *v1alpha1.MySQLCluster) error {
+// reportStart says that the pod of a backup is on its way, or what keeps it from starting.
+func (r *Supervisor) reportStart(ctx context.Context, b *v1alpha1.MySQLBackup, cluster *v1alpha1.MySQLCluster) error {
 	missing, err := keysMissing(ctx, r.Reader, b.Namespace, cluster.Spec.Backup.Destination)
 	if err != nil {
 		return err

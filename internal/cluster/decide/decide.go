@@ -102,7 +102,7 @@ func (r *Decider) askPreflight(ctx context.Context, s *pass.Pass, key string) (s
 	}
 	spec, err := r.PreflightSpec(s)
 	if err != nil {
-		r.NotePreflight(s, key, []awsapi.Problem{{Field: "spec", Message: err.Error(), Reason: v1alpha1.ReasonInvalidSpec}})
+		r.RecordPreflight(s, key, []awsapi.Problem{{Field: "spec", Message: err.Error(), Reason: v1alpha1.ReasonInvalidSpec}})
 		return nil //nolint:nilerr // it is what was found
 	}
 	problems, err := s.Access.Cloud.Preflight(ctx, spec)
@@ -113,7 +113,7 @@ func (r *Decider) askPreflight(ctx context.Context, s *pass.Pass, key string) (s
 		return p
 	}
 	s.Cache.Requests.Succeed(engine.Errand{What: engine.PreflightErrand})
-	r.NotePreflight(s, key, problems)
+	r.RecordPreflight(s, key, problems)
 	return nil
 }
 
@@ -128,9 +128,9 @@ func rehearse(ctx context.Context, s *pass.Pass) {
 	}
 }
 
-// NotePreflight notes what a preflight found. One zone's shortage does not hold up the members of the others: it is only told. Nor does
+// RecordPreflight notes what a preflight found. One zone's shortage does not hold up the members of the others: it is only told. Nor does
 // what is wrong with one subnet, or one group of clients, once there are members.
-func (r *Decider) NotePreflight(s *pass.Pass, key string, problems []awsapi.Problem) {
+func (r *Decider) RecordPreflight(s *pass.Pass, key string, problems []awsapi.Problem) {
 	n, begun := s.Cache, len(s.Records().Members) > 0
 	n.Preflight.Passed, n.Preflight.At, n.Preflight.Problem, n.Preflight.Shortage = key, r.Clock.Now(), nil, nil
 	for _, p := range problems {

@@ -85,7 +85,7 @@ func mayCopy(s *pass.Pass, snapshotID string) bool {
 // VolumeSpec describes a volume of a member.
 func VolumeSpec(s *pass.Pass, a topology.CreateVolume) ec2.VolumeSpec {
 	storage, version := s.Cluster.Spec.Storage, s.Cluster.Spec.Version
-	if s.Desired.Before.Version != "" && a.SnapshotID == "" {
+	if s.Desired.PreviousTemplate.Version != "" && a.SnapshotID == "" {
 		version = "" // which one opens it is known, and noted, when an instance gets it
 	}
 	return ec2.VolumeSpec{

@@ -29,7 +29,7 @@ func (r *Executor) Act(ctx context.Context, s *pass.Pass) error {
 	}
 	s.Result.Problems, s.Result.Acted, s.Result.Promoted = append(s.Result.Problems, x.Problems...), x.Acted, x.Promoted
 	if err != nil {
-		s.TellBackup("archive: ", err) // which holds no deletion up
+		s.ReportBackup("archive: ", err) // which holds no deletion up
 	}
 	return nil
 }

@@ -42,7 +42,7 @@ const (
 func (r *Cloud) Observe(ctx context.Context, s *pass.Pass) error {
 	s.Desired = desiredOf(s.Cluster, s.Deleting(), r.Clock.Now())
 	s.Observed = topology.Observed{
-		Now: r.Clock.Now(), Members: map[string]*topology.Member{}, InService: map[string]bool{}, Records: s.Records(), Hand: r.Hand(),
+		Now: r.Clock.Now(), Members: map[string]*topology.Member{}, InService: map[string]bool{}, Records: s.Records(), WriterID: r.WriterID(),
 	}
 	readRequests(s)
 	readWindow(s)
@@ -62,7 +62,7 @@ func (r *Cloud) Observe(ctx context.Context, s *pass.Pass) error {
 		s.Seen.Inventory, s.Observed.CloudTaken = s.Cache.Cloud.Inventory, s.Cache.Cloud.Inventory.Taken
 	}
 	if s.Access.Problem != nil && s.Seen.Inventory.Taken.IsZero() && !s.Abandons() {
-		if err := r.recall(ctx, s); err != nil {
+		if err := r.inventoryFromRecords(ctx, s); err != nil {
 			return err
 		}
 		if !s.Shown() {
@@ -196,25 +196,25 @@ func (r *Cloud) memberise(s *pass.Pass) {
 	for _, v := range s.Seen.Inventory.Volumes {
 		if m := member(v.Member); m != nil && !v.Retired {
 			m.Volumes = append(m.Volumes, volumeOf(v))
-			noteOutdated(s, v)
+			recordOutdated(s, v)
 		}
 	}
 	takeCommon(s)
 	s.Observed.Strangers = len(s.Seen.Strangers)
 	for name, rec := range s.Records().Members {
-		if rec.VolumeID != "" || rec.Made != "" {
+		if rec.VolumeID != "" || rec.PendingVolume != "" {
 			member(name) // although EC2 may show nothing of it
 		}
 	}
 	for _, m := range s.Observed.Members {
-		s.Cache.Looks.Members.Detector.NoteVolumes(m, s.Records().Members[m.Name].Made, s.Observed.CloudReachable, r.Clock.Now())
+		s.Cache.Looks.Members.Detector.RecordVolumes(m, s.Records().Members[m.Name].PendingVolume, s.Observed.CloudReachable, r.Clock.Now())
 		s.Cache.Requests.Show(m, r.Clock.Now())
 	}
 }
 
-// noteOutdated notes a volume whose tag does not tell yet which version may have opened it: whoever restores it later goes by
+// recordOutdated notes a volume whose tag does not tell yet which version may have opened it: whoever restores it later goes by
 // that.
-func noteOutdated(s *pass.Pass, v inventory.Volume) {
+func recordOutdated(s *pass.Pass, v inventory.Volume) {
 	rec := s.Records().Members[v.Member]
 	if s.Access.Cloud == nil || rec.VolumeID != v.ID || rec.Opened == "" || v.Tags[v1alpha1.TagMySQLVersion] == rec.Opened || v.Tags[v1alpha1.TagClusterUID] != s.UID() {
 		return

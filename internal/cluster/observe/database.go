@@ -55,7 +55,7 @@ func (r *Database) followSilence(ctx context.Context, s *pass.Pass, m *topology.
 	id := m.CurrentInstance().ID
 	switch m.SQL.Access {
 	case topology.AccessSilent, topology.AccessRefused:
-		r.knock(ctx, s, m)
+		r.probePort(ctx, s, m)
 		r.readConsole(ctx, s, m, id)
 	case topology.AccessNone, topology.AccessUnverified, topology.AccessDenied, topology.AccessVerified:
 		delete(s.Cache.Looks.Boots, m.Name)

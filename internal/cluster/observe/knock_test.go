@@ -57,8 +57,8 @@ func knockAt(t *testing.T, refusals int64, silentFor time.Duration) (*door, chan
 	s := &pass.Pass{Cluster: cluster, Cache: pass.NewCaches().Of(types.NamespacedName{Namespace: "shop", Name: "orders"}, "uid")}
 	m := &topology.Member{Name: "orders-0", SilentSince: r.Clock.Now().Add(-silentFor),
 		Instances: []topology.Instance{{ID: "i-1", Incarnation: 1, State: inventory.StateRunning, Address: "10.0.0.4"}}}
-	r.knock(t.Context(), s, m)
-	r.knock(t.Context(), s, m) // the pass after: it is being knocked already
+	r.probePort(t.Context(), s, m)
+	r.probePort(t.Context(), s, m) // the pass after: it is being knocked already
 	if ended := s.Cache.Looks.Knocks["i-1"]; ended != nil {
 		select {
 		case <-ended:
@@ -96,7 +96,7 @@ func TestKnockAtAnOpenPort(t *testing.T) {
 }
 
 func TestKnockAtWhatIsGone(t *testing.T) {
-	knocking(t, 3, knockWithin+time.Second, func(t *testing.T, d *door, wake chan event.GenericEvent) {
+	knocking(t, 3, probeWithin+time.Second, func(t *testing.T, d *door, wake chan event.GenericEvent) {
 		if d.tried.Load() != 0 || len(wake) != 0 {
 			t.Errorf("a member that was silent for long was tried %d times", d.tried.Load())
 		}
@@ -106,7 +106,7 @@ func TestKnockAtWhatIsGone(t *testing.T) {
 // TestKnockEnds: a port that stays closed is given up until the next pass.
 func TestKnockEnds(t *testing.T) {
 	knocking(t, 1_000_000, time.Second, func(t *testing.T, d *door, wake chan event.GenericEvent) {
-		if most := int64(knockFor/knockPause) + 1; d.tried.Load() > most || len(wake) != 0 {
+		if most := int64(probeFor/probePause) + 1; d.tried.Load() > most || len(wake) != 0 {
 			t.Errorf("the port was tried %d times, %d at most; the cluster was woken %d times", d.tried.Load(), most, len(wake))
 		}
 	})

@@ -14,11 +14,11 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 )
 
-// recall fills in s.inventory from what Kubernetes keeps of the members, for a process that EC2 has not answered yet: the records
+// inventoryFromRecords fills in s.inventory from what Kubernetes keeps of the members, for a process that EC2 has not answered yet: the records
 // name their instances and volumes, the endpoints that were published last their addresses. So a new leader looks after mysqld, and
 // replaces a primary, while EC2 is away. Whoever answers at an address still has to prove that it is the member, and nothing is made,
 // changed or ended in EC2 by this: it is not EC2's word, and passes for none (Taken stays zero, and CloudReachable false).
-func (r *Cloud) recall(ctx context.Context, s *pass.Pass) error {
+func (r *Cloud) inventoryFromRecords(ctx context.Context, s *pass.Pass) error {
 	if s.Deleting() || s.Stored.Lost || !s.Records().Established && s.Records().Bootstrapped == "" {
 		return nil
 	}

@@ -76,7 +76,7 @@ func (r *Cloud) ReadBefore(s *pass.Pass) {
 	if !s.Cache.Requests.TakesBefore(hash, r.Clock.Now()) || len(s.Access.Policy.Check(c.Namespace, c.Spec)) > 0 {
 		return
 	}
-	s.Seen.Before, s.Desired.Before = c, topology.Template{Hash: hash, Version: then.Version}
+	s.Seen.Before, s.Desired.PreviousTemplate = c, topology.Template{Hash: hash, Version: then.Version}
 }
 
 // LaunchedFrom is the cluster's object with the spec that an instance is launched from.

@@ -59,7 +59,7 @@ type identityCache struct {
 // cloudCache is what EC2 said of the cluster.
 type cloudCache struct {
 	Inventory inventory.Inventory // as shown last
-	// Recalled is true once members were looked after without a word of EC2, see recall.
+	// Recalled is true once members were looked after without a word of EC2, see inventoryFromRecords.
 	Recalled bool
 	// Watched is true from the first pass on; WatchedSince is when that was, zero when nothing had been made for the cluster before.
 	Watched      bool

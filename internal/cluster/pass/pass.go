@@ -205,8 +205,8 @@ func CredentialsSecret(c *v1alpha1.MySQLCluster) string {
 	return ""
 }
 
-// TellBackup notes trouble with backups for the conditions, and for when to try again.
-func (s *Pass) TellBackup(what string, err error) {
+// ReportBackup notes trouble with backups for the conditions, and for when to try again.
+func (s *Pass) ReportBackup(what string, err error) {
 	if p := AsProblem(err); p != nil {
 		s.Result.Problems = append(s.Result.Problems, &engine.Problem{Reason: p.Reason, Message: "backup: " + what + p.Message, After: p.After, Aside: true, Cause: p})
 	}

@@ -66,8 +66,8 @@ func (p *Ports) LookNow(name types.NamespacedName) {
 	}
 }
 
-// Hand names this operator in the records.
-func (p *Ports) Hand() string { return cmp.Or(p.Config.Hand, engine.NoHand) }
+// WriterID names this operator in the records.
+func (p *Ports) WriterID() string { return cmp.Or(p.Config.Hand, engine.NoWriterID) }
 
 // Images says which images pods run.
 type Images struct {

@@ -35,7 +35,7 @@ func (r *Releaser) Hold(ctx context.Context, s *pass.Pass) error {
 		return nil
 	}
 	if s.Access.Unheld != nil {
-		if err := r.holdNow(ctx, s); err != nil {
+		if err := r.addSecretFinalizer(ctx, s); err != nil {
 			return err
 		}
 	}
@@ -46,7 +46,7 @@ func (r *Releaser) Hold(ctx context.Context, s *pass.Pass) error {
 	}
 	for _, name := range s.Records().Held {
 		if earlier(name) {
-			if err := r.letGo(ctx, s, name); err != nil {
+			if err := r.removeSecretFinalizer(ctx, s, name); err != nil {
 				return err
 			}
 		}
@@ -54,8 +54,8 @@ func (r *Releaser) Hold(ctx context.Context, s *pass.Pass) error {
 	return s.Stored.Save(ctx, func(records *topology.Records) { records.Held = slices.DeleteFunc(records.Held, earlier) })
 }
 
-// holdNow puts the finalizer on. Once there are instances to look after, nothing waits for it.
-func (r *Releaser) holdNow(ctx context.Context, s *pass.Pass) error {
+// addSecretFinalizer puts the finalizer on. Once there are instances to look after, nothing waits for it.
+func (r *Releaser) addSecretFinalizer(ctx context.Context, s *pass.Pass) error {
 	name := s.Access.Unheld.Name
 	write := func() error {
 		before := s.Access.Unheld.DeepCopy()
@@ -72,9 +72,9 @@ func (r *Releaser) holdNow(ctx context.Context, s *pass.Pass) error {
 	return err
 }
 
-// letGo takes our finalizer off a user's Secret, unless another cluster of the namespace needs it. One without our finalizer needs
+// removeSecretFinalizer takes our finalizer off a user's Secret, unless another cluster of the namespace needs it. One without our finalizer needs
 // nothing any more, and the cache may show one that is gone.
-func (r *Releaser) letGo(ctx context.Context, s *pass.Pass, name string) error {
+func (r *Releaser) removeSecretFinalizer(ctx context.Context, s *pass.Pass, name string) error {
 	var list v1alpha1.MySQLClusterList
 	if err := r.Reader.List(ctx, &list, client.InNamespace(s.Cluster.Namespace)); err != nil {
 		return fmt.Errorf("list clusters: %w", err)
@@ -103,7 +103,7 @@ func (r *Releaser) releaseCredentials(ctx context.Context, s *pass.Pass) error {
 		names = append(names, name)
 	}
 	for _, name := range names {
-		if err := r.letGo(ctx, s, name); err != nil {
+		if err := r.removeSecretFinalizer(ctx, s, name); err != nil {
 			return err
 		}
 	}
@@ -136,7 +136,7 @@ func (r *Releaser) Release(ctx context.Context, s *pass.Pass) error {
 		}
 	}
 	if pass.CredentialsSecret(s.Cluster) != "" {
-		if err := r.noteReleased(ctx, s); err != nil {
+		if err := r.recordReleased(ctx, s); err != nil {
 			return err
 		}
 	}
@@ -146,9 +146,9 @@ func (r *Releaser) Release(ctx context.Context, s *pass.Pass) error {
 // AbandonPatience is how long a deletion that a person gave up goes on against trouble that may end by itself.
 const AbandonPatience = 5 * time.Minute
 
-// noteReleased notes on the cluster that only Secrets, records and the finalizer are left to be let go. The Secret with the
+// recordReleased notes on the cluster that only Secrets, records and the finalizer are left to be let go. The Secret with the
 // credentials may vanish with our finalizer on it, and without them nobody can ask EC2 a second time.
-func (r *Releaser) noteReleased(ctx context.Context, s *pass.Pass) error {
+func (r *Releaser) recordReleased(ctx context.Context, s *pass.Pass) error {
 	if _, noted := s.Cluster.Annotations[v1alpha1.AnnotationReleased]; noted {
 		return nil
 	}

@@ -40,7 +40,7 @@ func (r *Reporter) Conclude(ctx context.Context, s *pass.Pass, failed error) (ct
 		s.Cache.Told.Promotion = s.Result.Promotion
 	}
 	if told || !s.Cache.Told.Timeline.Opened.IsZero() { // what is owed stays owed
-		r.tellOfPromotion(s)
+		r.reportPromotion(s)
 	}
 	if s.Planned {
 		r.Metrics.Observe(s.Cluster, s.Plan)

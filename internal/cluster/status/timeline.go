@@ -64,8 +64,8 @@ func owed(s *pass.Pass, now time.Time) *v1alpha1.PromotionStatus {
 	return p
 }
 
-// tellOfPromotion tells of a promotion in an event and in the histogram, once status holds it.
-func (r *Reporter) tellOfPromotion(s *pass.Pass) {
+// reportPromotion tells of a promotion in an event and in the histogram, once status holds it.
+func (r *Reporter) reportPromotion(s *pass.Pass) {
 	p, t := s.Result.Promotion, s.Cache.Told.Timeline
 	if p == nil {
 		return

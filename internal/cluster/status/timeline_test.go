@@ -39,7 +39,7 @@ func TestAPromotionIsToldOnceStatusHoldsIt(t *testing.T) {
 	if first.Result.Promotion == nil || second.Result.Promotion == nil || !reflect.DeepEqual(first.Result.Promotion, second.Result.Promotion) || second.Result.Promotion.Total != "5.000s" {
 		t.Fatalf("the promotion was reported as %+v, then as %+v", first.Result.Promotion, second.Result.Promotion)
 	}
-	r.tellOfPromotion(second)
+	r.reportPromotion(second)
 	if third := pass(); third.Result.Promotion != nil {
 		t.Errorf("the promotion is reported again: %+v", third.Result.Promotion)
 	}
@@ -58,7 +58,7 @@ func TestAnAsynchronousFailoverPromisesNothing(t *testing.T) {
 		r := &Reporter{Ports: &pass.Ports{Events: recorder, Metrics: metrics.New(prometheus.NewRegistry())}}
 		s := &pass.Pass{Cluster: &v1alpha1.MySQLCluster{}, Cache: &pass.Cache{Told: pass.ToldCache{Timeline: pass.Timeline{Kind: kind}}}, Plan: topology.Plan{Primary: "orders-1"}, Result: pass.Result{Promotion: &v1alpha1.PromotionStatus{Kind: kind, To: "orders-1"}}}
 		s.Cluster.Spec.Replication.Durability = v1alpha1.DurabilityAsync
-		r.tellOfPromotion(s)
+		r.reportPromotion(s)
 		if note := <-recorder.Events; strings.Contains(note, "no acknowledged transaction was lost") != promises {
 			t.Errorf("%s: the event says %q", kind, note)
 		}
@@ -68,7 +68,7 @@ func TestAnAsynchronousFailoverPromisesNothing(t *testing.T) {
 // TestThePrimaryOpenedAgain is no failover: status, event and metric have a word of their own for it.
 func TestThePrimaryOpenedAgain(t *testing.T) {
 	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	restarts := topology.Course{Members: []string{"orders-0"}, Since: began.Unix()}
+	restarts := topology.RolloutProgress{Members: []string{"orders-0"}, Since: began.Unix()}
 	for name, row := range map[string]struct {
 		to       string
 		replicas int
@@ -102,7 +102,7 @@ func TestThePrimaryOpenedAgain(t *testing.T) {
 			if s.Result.Promotion == nil || s.Result.Promotion.Kind != row.kind || s.Result.Promotion.To != row.to {
 				t.Fatalf("status says %+v", s.Result.Promotion)
 			}
-			r.tellOfPromotion(s)
+			r.reportPromotion(s)
 			if note := <-recorder.Events; !strings.HasPrefix(note, row.event) {
 				t.Errorf("the event says %q", note)
 			}
@@ -172,7 +172,7 @@ func TestWhatMayBeLostIsTold(t *testing.T) {
 			if (p == nil) != (row.owed == "") || p != nil && (p.Total != row.owed || p.Uncovered != row.text || p.LostTransactions != nil || p.To != "orders-1") {
 				t.Fatalf("status says %+v", p)
 			}
-			if r.tellOfPromotion(s); p != nil && !strings.Contains(<-recorder.Events, "CommitsUncovered") {
+			if r.reportPromotion(s); p != nil && !strings.Contains(<-recorder.Events, "CommitsUncovered") {
 				t.Error("no event says so")
 			}
 		})

@@ -20,9 +20,9 @@ const (
 	unfinishedRestore    = "RestoreInProgress"
 )
 
-// TellUnfinished tells what the plan leaves unfinished. A pass that did not come to a plan changes nothing, but for a cluster
+// ReportUnfinished tells what the plan leaves unfinished. A pass that did not come to a plan changes nothing, but for a cluster
 // that is gone.
-func (r *Reporter) TellUnfinished(req ctrl.Request, s *pass.Pass) {
+func (r *Reporter) ReportUnfinished(req ctrl.Request, s *pass.Pass) {
 	switch {
 	case r.Upgradeable == nil:
 	case s == nil || s.Done:
@@ -68,7 +68,7 @@ func switchoverAsked(s *pass.Pass) bool {
 func unfinishedAction(actions []topology.Action) *olm.Unfinished {
 	for _, action := range actions {
 		switch action.(type) {
-		case topology.ApplyReceived, topology.Promote, topology.RecordPrimary, topology.Fence, topology.StandAlone:
+		case topology.ApplyReceived, topology.Promote, topology.RecordPrimary, topology.Fence, topology.RemoveAllVoters:
 			return &olm.Unfinished{Reason: unfinishedFailover, Message: "a member is being made the primary"}
 		case topology.Switchover:
 			return &olm.Unfinished{Reason: unfinishedSwitchover, Message: "the primary hands over to another member"}

@@ -107,19 +107,19 @@ func TestOLMIsToldOfPlansAndEnds(t *testing.T) {
 	key := types.NamespacedName{Namespace: "shop", Name: "orders"}
 	req := ctrl.Request{NamespacedName: key}
 	failing := &pass.Pass{Planned: true, Cluster: &v1alpha1.MySQLCluster{}, Plan: topology.Plan{Failing: true}}
-	r.TellUnfinished(req, failing)
+	r.ReportUnfinished(req, failing)
 	if heard[key] == nil {
 		t.Fatal("OLM is not told of a failover")
 	}
-	r.TellUnfinished(req, &pass.Pass{Cluster: &v1alpha1.MySQLCluster{}})
+	r.ReportUnfinished(req, &pass.Pass{Cluster: &v1alpha1.MySQLCluster{}})
 	if heard[key] == nil {
 		t.Error("a pass that came to no plan ended the failover")
 	}
-	r.TellUnfinished(req, nil)
+	r.ReportUnfinished(req, nil)
 	if heard[key] != nil {
 		t.Error("a cluster that is gone holds OLM up")
 	}
-	(&Reporter{Ports: &pass.Ports{}}).TellUnfinished(req, failing)
+	(&Reporter{Ports: &pass.Ports{}}).ReportUnfinished(req, failing)
 }
 
 // amend changes what a pass knows of the records.

@@ -7,17 +7,17 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 )
 
-// nudge is logged as a transaction of its own, whether or not there is such a table, and touches no row and no lock of
+// emptyTransaction is logged as a transaction of its own, whether or not there is such a table, and touches no row and no lock of
 // anybody's.
-const nudge = "DROP TABLE IF EXISTS nairobi_mysql.nudge"
+const emptyTransaction = "DROP TABLE IF EXISTS nairobi_mysql.nudge"
 
-// Nudge commits an empty transaction on a primary. A replica acknowledges only what it receives while it does so: what it
+// CommitEmptyTransaction commits an empty transaction on a primary. A replica acknowledges only what it receives while it does so: what it
 // had received before stays unacknowledged, and its commit waits, until something newer is acknowledged, which covers all
 // that precedes it. On a primary that nobody else writes to that would be never.
 //
 // It needs the writing session only as the proof that we are the one hand: the commit that it is to release may well be
 // the operator's own. It fails with ErrCommitsPending when it is not acknowledged either.
-func (m *Member) Nudge(ctx context.Context) (err error) {
+func (m *Member) CommitEmptyTransaction(ctx context.Context) (err error) {
 	defer m.h.Annotate(&err, "commit an empty transaction")
 	return m.h.Control(ctx, func(control *conn.Session) error {
 		s, err := m.h.DialBeside(ctx, control)
@@ -25,7 +25,7 @@ func (m *Member) Nudge(ctx context.Context) (err error) {
 			return conn.Unreachable(err)
 		}
 		defer s.Close()
-		if err := s.Change(ctx, "nudge", nudge); err != nil {
+		if err := s.Change(ctx, "nudge", emptyTransaction); err != nil {
 			if errors.Is(err, conn.ErrDeadline) {
 				return conn.PendingOr(ctx, control, err)
 			}

@@ -39,7 +39,7 @@ func TestNudge(t *testing.T) {
 	if n := m[0].Observe(ctx).PendingCommits; n != 1 {
 		t.Errorf("%d commits wait: what was received before is acknowledged after all, and Nudge is not needed", n)
 	}
-	mysqltest.Must(t, m[0].Nudge(ctx))
+	mysqltest.Must(t, m[0].CommitEmptyTransaction(ctx))
 	mysqltest.Must(t, <-done)
 	if n := m[0].Observe(ctx).PendingCommits; n != 0 {
 		t.Errorf("%d commits wait after something newer was acknowledged", n)

@@ -152,15 +152,15 @@ func TestWhatAMachineAsBeforeIsMadeFrom(t *testing.T) {
 		if c.refused != nil {
 			r.cloudObserver.ReadBefore(s)
 			s.Cache.Requests.RecordPreviousTemplate(s.Desired.PreviousTemplate.Hash, c.refused, clock.Now())
-			s.Seen.Before, s.Desired.PreviousTemplate = nil, topology.Template{}
+			s.Seen.Previous, s.Desired.PreviousTemplate = nil, topology.Template{}
 		}
 		r.cloudObserver.ReadBefore(s)
 		if c.want == nil {
-			if s.Seen.Before != nil || s.Desired.PreviousTemplate != (topology.Template{}) {
+			if s.Seen.Previous != nil || s.Desired.PreviousTemplate != (topology.Template{}) {
 				t.Errorf("%s: it is made from %+v", name, s.Desired.PreviousTemplate)
 			}
 			if clock.SetTime(clock.Now().Add(10 * time.Minute)); c.refused != nil {
-				if r.cloudObserver.ReadBefore(s); s.Seen.Before == nil {
+				if r.cloudObserver.ReadBefore(s); s.Seen.Previous == nil {
 					t.Errorf("%s: EC2 is never asked again", name)
 				}
 			}
@@ -168,7 +168,7 @@ func TestWhatAMachineAsBeforeIsMadeFrom(t *testing.T) {
 		}
 		want := cluster()
 		c.want(want)
-		if s.Seen.Before == nil || observe.TemplateOf(s.Seen.Before).Text() != observe.TemplateOf(want).Text() || s.Desired.PreviousTemplate != (topology.Template{Hash: observe.TemplateOf(want).Hash(), Version: "8.4.6"}) {
+		if s.Seen.Previous == nil || observe.TemplateOf(s.Seen.Previous).Text() != observe.TemplateOf(want).Text() || s.Desired.PreviousTemplate != (topology.Template{Hash: observe.TemplateOf(want).Hash(), Version: "8.4.6"}) {
 			t.Errorf("%s: it is made from %+v", name, s.Desired.PreviousTemplate)
 		}
 	}

@@ -77,7 +77,7 @@ func TestCopiesOfWhatIsNotOurs(t *testing.T) {
 	if err != nil || v.SizeGiB != 5 || v.Tags[v1alpha1.TagRecovery] != v1alpha1.RecoveryPending || v.Tags[v1alpha1.TagMySQLVersion] != "9.7.5" {
 		t.Fatalf("%+v, %v", v, err)
 	}
-	if err := errors.Join(l.cloud.NoteRecovered(ctx, l.owner.ClusterUID, v.ID), l.cloud.NoteVersion(ctx, l.owner.ClusterUID, v.ID, "9.7.6")); err != nil {
+	if err := errors.Join(l.cloud.TagRecovered(ctx, l.owner.ClusterUID, v.ID), l.cloud.TagVersion(ctx, l.owner.ClusterUID, v.ID, "9.7.6")); err != nil {
 		t.Fatal(err)
 	}
 	for _, cloud := range []*Cloud{l.cloud, l.newCloud()} {
@@ -86,7 +86,7 @@ func TestCopiesOfWhatIsNotOurs(t *testing.T) {
 			t.Errorf("%+v (%v)", inv.Volumes, err)
 		}
 	}
-	if err := l.cloud.NoteRecovered(ctx, l.owner.ClusterUID, id); !errors.Is(err, awsapi.ErrForeign) {
+	if err := l.cloud.TagRecovered(ctx, l.owner.ClusterUID, id); !errors.Is(err, awsapi.ErrForeign) {
 		t.Errorf("marking what is not ours: %v, want ErrForeign", err)
 	}
 }

@@ -261,12 +261,12 @@ func (c *Cloud) RetireVolume(ctx context.Context, clusterUID, id string) error {
 	return c.tag(ctx, clusterUID, id, map[string]string{v1alpha1.TagRetired: "true"}, "retire volume "+id)
 }
 
-// NoteVersion tags a volume with the version of MySQL that opens it from now on.
-func (c *Cloud) NoteVersion(ctx context.Context, clusterUID, id, version string) error {
+// TagVersion tags a volume with the version of MySQL that opens it from now on.
+func (c *Cloud) TagVersion(ctx context.Context, clusterUID, id, version string) error {
 	return c.tag(ctx, clusterUID, id, map[string]string{v1alpha1.TagMySQLVersion: version}, "note the version of MySQL on volume "+id)
 }
 
-// NoteRecovered tags a volume that was made from a snapshot as one that its cluster has begun with.
-func (c *Cloud) NoteRecovered(ctx context.Context, clusterUID, id string) error {
+// TagRecovered tags a volume that was made from a snapshot as one that its cluster has begun with.
+func (c *Cloud) TagRecovered(ctx context.Context, clusterUID, id string) error {
 	return c.tag(ctx, clusterUID, id, map[string]string{v1alpha1.TagRecovery: v1alpha1.RecoveryDone}, "note that volume "+id+" is recovered")
 }

@@ -95,7 +95,7 @@ func (x *Execution) launch(ctx context.Context, a topology.LaunchInstance) error
 	}
 	before := x.Desired.PreviousTemplate.Hash
 	finish := func(ctx context.Context, x *Execution, err error) error {
-		if a.Before {
+		if a.Previous {
 			x.Requests.RecordPreviousTemplate(before, err, x.Clock.Now())
 		}
 		x.Requests.recordCapacity(a.Member, x.zoneOf(a.SubnetID), codeNoCapacity, err, x.Clock.Now())

@@ -147,7 +147,7 @@ func (x *Execution) switchOver(ctx context.Context, m Member, a topology.Switcho
 		return err
 	}
 	x.Reporter.SwitchedOver(a, closed)
-	m.TurnClientsAway(ctx)
+	m.DisconnectClients(ctx)
 	return nil
 }
 
@@ -171,7 +171,7 @@ func demote(ctx context.Context, m Member) error {
 	if err := m.Demote(ctx); err != nil {
 		return err
 	}
-	m.TurnClientsAway(ctx)
+	m.DisconnectClients(ctx)
 	return nil
 }
 

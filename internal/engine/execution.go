@@ -99,6 +99,6 @@ func (x *Execution) recordVersions(ctx context.Context) {
 	}
 	for _, id := range slices.Sorted(maps.Keys(x.Outdated)) {
 		cloud, version := x.Cloud, x.Outdated[id]
-		x.tag(ctx, Errand{VersionErrand, id}, asItIs, func(ctx context.Context) error { return cloud.NoteVersion(ctx, id, version) })
+		x.tag(ctx, Errand{VersionErrand, id}, asItIs, func(ctx context.Context) error { return cloud.TagVersion(ctx, id, version) })
 	}
 }

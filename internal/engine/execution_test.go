@@ -54,7 +54,7 @@ func (w *stage) StopInstance(_ context.Context, a topology.StopInstance) error {
 func (w *stage) TerminateInstance(_ context.Context, a topology.TerminateInstance) error {
 	return w.ask(a.String())
 }
-func (w *stage) NoteVersion(_ context.Context, id, version string) error {
+func (w *stage) TagVersion(_ context.Context, id, version string) error {
 	return w.ask("note " + version + " on " + id)
 }
 func (w *stage) PrepareVolume(a topology.CreateVolume) (func(context.Context) error, error) {

@@ -46,8 +46,8 @@ type Cloud interface {
 	DeleteSnapshot(ctx context.Context, a topology.DeleteSnapshot) error
 	// RestoreTags puts tags back that a resource has lost.
 	RestoreTags(ctx context.Context, id string, tags map[string]string) error
-	// NoteVersion tags a volume with the newest version of MySQL that opened it.
-	NoteVersion(ctx context.Context, volumeID, version string) error
+	// TagVersion tags a volume with the newest version of MySQL that opened it.
+	TagVersion(ctx context.Context, volumeID, version string) error
 }
 
 // Database is mysqld on the cluster's members.
@@ -63,8 +63,8 @@ type Member interface {
 	steps.Server
 	// DemotePatiently is Demote of a primary whose clients get time to finish before, and are ended after it.
 	DemotePatiently(ctx context.Context) error
-	// TurnClientsAway ends the sessions of clients, so that they look for the primary. One that cannot be ended only gets errors.
-	TurnClientsAway(ctx context.Context)
+	// DisconnectClients ends the sessions of clients, so that they look for the primary. One that cannot be ended only gets errors.
+	DisconnectClients(ctx context.Context)
 	// PrepareCertificate signs the certificate that the member asks for. It returns which key that is of, and what installs it.
 	PrepareCertificate(ctx context.Context, a topology.SignCertificate) (key string, install func(context.Context) error, err error)
 	// Adopt makes a copied volume's data this cluster's own, and records it.

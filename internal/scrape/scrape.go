@@ -35,7 +35,7 @@ const (
 	deniedFresh  = 30 * time.Second
 	// reviewTimeout bounds a question to the API server.
 	reviewTimeout = 10 * time.Second
-	// maxReviews is how many questions are asked at the same time, and maxAnswers how many answers are kept, whoever knocks.
+	// maxReviews is how many questions are asked at the same time, and maxAnswers how many answers are kept, whoever asks.
 	maxReviews, maxAnswers = 4, 1024
 )
 

@@ -8,7 +8,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
-// calledOff is how many of a hundred of the schedules without a plot follow the one of an upgrade that is called off. It is
+// calledOff is how many of a hundred of the schedules without a scenario follow the one of an upgrade that is called off. It is
 // drawn apart from the others, so that they stay as they were.
 const calledOff = 12
 

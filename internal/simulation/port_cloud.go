@@ -72,8 +72,8 @@ func (c cloudPort) CopyVolume(_ context.Context, a topology.CopyVolume) error {
 // RestoreTags is asked for by no plan here: nobody takes tags away.
 func (c cloudPort) RestoreTags(context.Context, string, map[string]string) error { return nil }
 
-// NoteVersion tags a volume with the newest version that opened it.
-func (c cloudPort) NoteVersion(ctx context.Context, volumeID, version string) error {
+// TagVersion tags a volume with the newest version that opened it.
+func (c cloudPort) TagVersion(ctx context.Context, volumeID, version string) error {
 	w := c.op.w
 	return processOf(ctx).call("note the version of "+volumeID, func() error {
 		v := w.volume(volumeID)
@@ -157,7 +157,7 @@ func (c cloudPort) PrepareLaunch(a topology.LaunchInstance) (func(context.Contex
 		}
 	}
 	from := topology.Template{Hash: w.desired.TemplateHash, Version: w.desired.Version}
-	if a.Before {
+	if a.Previous {
 		from = c.op.desired.PreviousTemplate
 	}
 	key := token("instance", a.Member, a.Incarnation, c.op.records().RebuiltAt)

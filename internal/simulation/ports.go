@@ -169,8 +169,8 @@ var _ engine.Member = (*member)(nil)
 // DemotePatiently is Demote: what the clients here begin is one statement.
 func (m *member) DemotePatiently(ctx context.Context) error { return m.Demote(ctx) }
 
-// TurnClientsAway leaves it to the clients to find out.
-func (m *member) TurnClientsAway(context.Context) {}
+// DisconnectClients leaves it to the clients to find out.
+func (m *member) DisconnectClients(context.Context) {}
 
 // PrepareCertificate implements engine.Member. The key of an instance does not change here.
 func (m *member) PrepareCertificate(_ context.Context, a topology.SignCertificate) (key string, install func(context.Context) error, err error) {

@@ -145,7 +145,7 @@ func (w *world) ordinal(member string) int {
 func (w *world) play() {
 	w.say("schedule: %s", w.shape)
 	if w.scenario != nil {
-		w.say("plot: %s", w.scenario.name)
+		w.say("scenario: %s", w.scenario.name)
 	}
 	if !w.shape.fresh {
 		w.preset()

@@ -36,9 +36,9 @@ type world struct {
 	// crossing says that newer versions are of another series.
 	crossing bool
 	upgrade  upgrade
-	scenario     *scenario   // nil for most
-	people   *people // nil for most
-	dying    *dying  // nil for most
+	scenario *scenario // nil for most
+	people   *people   // nil for most
+	dying    *dying    // nil for most
 	aimed    aim
 	desired  topology.Desired
 	ledger   *ledger

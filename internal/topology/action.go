@@ -21,7 +21,7 @@ type Action interface {
 func Identity(action Action) any {
 	switch a := action.(type) {
 	case LaunchInstance:
-		return LaunchInstance{Member: a.Member, Incarnation: a.Incarnation, Before: a.Before}
+		return LaunchInstance{Member: a.Member, Incarnation: a.Incarnation, Previous: a.Previous}
 	case StopInstance:
 		return StopInstance{Member: a.Member, InstanceID: a.InstanceID}
 	case SignCertificate, ApplyReceived, Promote, RecordPrimary, RemoveAllVoters, AdmitVoter:
@@ -79,8 +79,8 @@ type (
 		VolumeID    string
 		// VolumeIncarnation is that of the volume, from 1 on: what the source knows the member by.
 		VolumeIncarnation int
-		// Before asks for one made from Desired.Before and not from the present spec.
-		Before bool
+		// Previous asks for one made from Desired.PreviousTemplate and not from the present spec.
+		Previous bool
 	}
 	// StartInstance starts a stopped instance.
 	StartInstance struct{ Member, InstanceID string }
@@ -240,48 +240,48 @@ type (
 	EnsureDatabase struct{ Member string }
 )
 
-func (a EnsureSecurityGroup) Target() string { return "" }
-func (a CreateVolume) Target() string        { return a.Member }
-func (a DeleteVolume) Target() string        { return a.Member }
-func (a LaunchInstance) Target() string      { return a.Member }
-func (a StartInstance) Target() string       { return a.Member }
-func (a StopInstance) Target() string        { return a.Member }
-func (a TerminateInstance) Target() string   { return a.Member }
-func (a AttachVolume) Target() string        { return a.Member }
-func (a DetachVolume) Target() string        { return a.Member }
-func (a ModifyVolume) Target() string        { return a.Member }
-func (a TakeSnapshot) Target() string        { return a.Member }
-func (a DeleteSecurityGroup) Target() string { return "" }
-func (a SignCertificate) Target() string     { return a.Member }
-func (a Recover) Target() string             { return a.Member }
-func (a CopyVolume) Target() string          { return a.Member }
-func (a Adopt) Target() string               { return a.Member }
-func (a Bootstrap) Target() string           { return a.Member }
-func (a Fence) Target() string               { return a.Member }
-func (a ApplyReceived) Target() string       { return a.Member }
-func (a Promote) Target() string             { return a.Member }
-func (a SettleVoters) Target() string        { return a.Member }
-func (a RemoveAllVoters) Target() string          { return a.Member }
-func (a Demote) Target() string              { return a.Member }
-func (a CloneFrom) Target() string           { return a.Member }
-func (a ReplicateFrom) Target() string       { return a.Member }
-func (a AdmitVoter) Target() string          { return a.Member }
-func (a RemoveVoter) Target() string         { return a.Primary }
-func (a SetAcknowledging) Target() string    { return a.Member }
-func (a SetSourceWait) Target() string       { return a.Member }
-func (a LowerSourceWait) Target() string     { return a.Member }
-func (a DisconnectStrangers) Target() string { return a.Member }
-func (a CommitEmptyTransaction) Target() string               { return a.Member }
-func (a PinSettings) Target() string         { return a.Member }
-func (a ApplySettings) Target() string       { return a.Member }
-func (a Restart) Target() string             { return a.Member }
-func (a RecordPrimary) Target() string       { return a.Member }
-func (a Switchover) Target() string          { return a.Member }
-func (a DeleteSnapshot) Target() string      { return a.Member }
-func (a RetireVolume) Target() string        { return a.Member }
-func (a PurgeBinaryLogs) Target() string     { return a.Member }
-func (a SetMaxConnections) Target() string   { return a.Member }
-func (a EnsureDatabase) Target() string      { return a.Member }
+func (a EnsureSecurityGroup) Target() string    { return "" }
+func (a CreateVolume) Target() string           { return a.Member }
+func (a DeleteVolume) Target() string           { return a.Member }
+func (a LaunchInstance) Target() string         { return a.Member }
+func (a StartInstance) Target() string          { return a.Member }
+func (a StopInstance) Target() string           { return a.Member }
+func (a TerminateInstance) Target() string      { return a.Member }
+func (a AttachVolume) Target() string           { return a.Member }
+func (a DetachVolume) Target() string           { return a.Member }
+func (a ModifyVolume) Target() string           { return a.Member }
+func (a TakeSnapshot) Target() string           { return a.Member }
+func (a DeleteSecurityGroup) Target() string    { return "" }
+func (a SignCertificate) Target() string        { return a.Member }
+func (a Recover) Target() string                { return a.Member }
+func (a CopyVolume) Target() string             { return a.Member }
+func (a Adopt) Target() string                  { return a.Member }
+func (a Bootstrap) Target() string              { return a.Member }
+func (a Fence) Target() string                  { return a.Member }
+func (a ApplyReceived) Target() string          { return a.Member }
+func (a Promote) Target() string                { return a.Member }
+func (a SettleVoters) Target() string           { return a.Member }
+func (a RemoveAllVoters) Target() string        { return a.Member }
+func (a Demote) Target() string                 { return a.Member }
+func (a CloneFrom) Target() string              { return a.Member }
+func (a ReplicateFrom) Target() string          { return a.Member }
+func (a AdmitVoter) Target() string             { return a.Member }
+func (a RemoveVoter) Target() string            { return a.Primary }
+func (a SetAcknowledging) Target() string       { return a.Member }
+func (a SetSourceWait) Target() string          { return a.Member }
+func (a LowerSourceWait) Target() string        { return a.Member }
+func (a DisconnectStrangers) Target() string    { return a.Member }
+func (a CommitEmptyTransaction) Target() string { return a.Member }
+func (a PinSettings) Target() string            { return a.Member }
+func (a ApplySettings) Target() string          { return a.Member }
+func (a Restart) Target() string                { return a.Member }
+func (a RecordPrimary) Target() string          { return a.Member }
+func (a Switchover) Target() string             { return a.Member }
+func (a DeleteSnapshot) Target() string         { return a.Member }
+func (a RetireVolume) Target() string           { return a.Member }
+func (a PurgeBinaryLogs) Target() string        { return a.Member }
+func (a SetMaxConnections) Target() string      { return a.Member }
+func (a EnsureDatabase) Target() string         { return a.Member }
 
 func (a EnsureSecurityGroup) String() string { return "ensure the security group" }
 func (a CreateVolume) String() string {
@@ -294,7 +294,7 @@ func (a DeleteVolume) String() string {
 	return fmt.Sprintf("delete volume %s of %s", a.VolumeID, a.Member)
 }
 func (a LaunchInstance) String() string {
-	if a.Before {
+	if a.Previous {
 		return fmt.Sprintf("launch instance %d of %s with the previous MySQL version", a.Incarnation, a.Member)
 	}
 	return fmt.Sprintf("launch instance %d of %s", a.Incarnation, a.Member)
@@ -354,8 +354,8 @@ func (a SettleVoters) String() string {
 	return "confirm the voters " + strings.Join(a.Next.Voters, ", ")
 }
 func (a RemoveAllVoters) String() string { return fmt.Sprintf("let %s go on alone", a.Member) }
-func (a Demote) String() string     { return "demote " + a.Member }
-func (a CloneFrom) String() string  { return fmt.Sprintf("clone %s from %s", a.Member, a.Donor) }
+func (a Demote) String() string          { return "demote " + a.Member }
+func (a CloneFrom) String() string       { return fmt.Sprintf("clone %s from %s", a.Member, a.Donor) }
 func (a ReplicateFrom) String() string {
 	return fmt.Sprintf("replicate %s from %s", a.Member, a.Source)
 }

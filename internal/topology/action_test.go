@@ -13,7 +13,7 @@ func TestIdentity(t *testing.T) {
 		"another action of the same shape":     {AdmitVoter{Member: "a"}, RemoveAllVoters{Member: "a"}, false},
 		"another incarnation":                  {LaunchInstance{Member: "a", Incarnation: 1}, LaunchInstance{Member: "a", Incarnation: 2}, false},
 		"another subnet for the same instance": {LaunchInstance{Member: "a", SubnetID: "x"}, LaunchInstance{Member: "a", SubnetID: "y"}, true},
-		"the version of before":                {LaunchInstance{Member: "a"}, LaunchInstance{Member: "a", Before: true}, false},
+		"the version of before":                {LaunchInstance{Member: "a"}, LaunchInstance{Member: "a", Previous: true}, false},
 		"a promotion that has more to apply":   {Promote{Member: "a", MustHold: "u:1-5", Next: row(4, "a")}, Promote{Member: "a", MustHold: "u:1-6", Next: row(5, "a")}, true},
 		"other voters to confirm":              {SettleVoters{Member: "a", Next: row(4, "a", "b")}, SettleVoters{Member: "a", Next: row(4, "a")}, false},
 		"the same voters in a later row":       {SettleVoters{Member: "a", Next: row(4, "a", "b")}, SettleVoters{Member: "a", Next: row(5, "a", "b")}, true},

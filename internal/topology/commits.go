@@ -80,7 +80,7 @@ type Exposure struct {
 	Departed int
 }
 
-// Record sets Prompt, LateSince, Missing and CatchUp of every replica in an observation, and its Exposure. It remembers what the
+// Record sets UpToDate, LateSince, Missing and CatchUp of every replica in an observation, and its Exposure. It remembers what the
 // observation says of the primary.
 func (h *CommitHistory) Record(o *Observed) {
 	primary, closed := o.onlyWritable(), h.closed

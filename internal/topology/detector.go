@@ -19,11 +19,11 @@ type FailureDetector struct {
 type symptom int
 
 const (
-	silence      symptom = iota // its port does not answer, or mysqld refuses the operator
-	absence                     // it is not reached, whether its instance runs or not
-	breakage                    // its replication was stopped by an error
-	stall                       // commits wait on it, and none was answered meanwhile
-	volumeGone                  // EC2 does not know the volume with its data
+	silence              symptom = iota // its port does not answer, or mysqld refuses the operator
+	absence                             // it is not reached, whether its instance runs or not
+	breakage                            // its replication was stopped by an error
+	stall                               // commits wait on it, and none was answered meanwhile
+	volumeGone                          // EC2 does not know the volume with its data
 	pendingVolumeMissing                // EC2 does not know the volume that it was making for it
 )
 

@@ -81,7 +81,7 @@ func TestVolumesThatEC2DoesNotKnow(t *testing.T) {
 			d.RecordVolumes(&m, row.made, !row.silent, begin.Add(time.Duration(second)*time.Second))
 		}
 		if m.VolumeMissingSince.Equal(begin) != row.wantMissing || m.PendingVolumeMissingSince.Equal(begin) != row.wantMade {
-			t.Errorf("%s: missing since %s, unmade since %s", name, m.VolumeMissingSince, m.PendingVolumeMissingSince)
+			t.Errorf("%s: missing since %s, the pending one since %s", name, m.VolumeMissingSince, m.PendingVolumeMissingSince)
 		}
 	}
 }

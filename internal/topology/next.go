@@ -9,16 +9,16 @@ import (
 // planner are the concerns that make a plan together. Each knows some of those before it, and none after it.
 type planner struct {
 	*pass
-	acks         *acks
-	volumes      *volumes
-	healing      *healing
-	replication  *replication
-	removal      *removal
-	provisioning *provisioning
-	handover     *handover
-	courses      *otherRollouts
-	rollout      *rollout
-	settings     *settings
+	acks          *acks
+	volumes       *volumes
+	healing       *healing
+	replication   *replication
+	removal       *removal
+	provisioning  *provisioning
+	handover      *handover
+	otherRollouts *otherRollouts
+	rollout       *rollout
+	settings      *settings
 }
 
 // newPlanner gives each concern those that it asks.
@@ -38,8 +38,8 @@ func newPlanner(d Desired, o Observed) *planner {
 	p.removal = &removal{pass: p.pass, turns: turns, volumes: p.volumes}
 	p.provisioning = &provisioning{pass: p.pass, turns: turns, volumes: p.volumes, votes: votes, failover: failover, scaling: scaling, upgrades: upgrades}
 	p.handover = &handover{pass: p.pass, acks: p.acks, turns: turns}
-	p.courses = &otherRollouts{pass: p.pass, turns: turns, handover: p.handover}
-	p.rollout = &rollout{pass: p.pass, acks: p.acks, turns: turns, votes: votes, seeding: seeding, scaling: scaling, upgrades: upgrades, provisioning: p.provisioning, handover: p.handover, otherRollouts: p.courses}
+	p.otherRollouts = &otherRollouts{pass: p.pass, turns: turns, handover: p.handover}
+	p.rollout = &rollout{pass: p.pass, acks: p.acks, turns: turns, votes: votes, seeding: seeding, scaling: scaling, upgrades: upgrades, provisioning: p.provisioning, handover: p.handover, otherRollouts: p.otherRollouts}
 	p.settings = &settings{pass: p.pass, acks: p.acks, turns: turns, upgrades: upgrades, provisioning: p.provisioning, handover: p.handover}
 	return p
 }
@@ -95,5 +95,5 @@ func (p *planner) finish() {
 	p.rollout.roll()
 	p.volumes.grow(true)
 	p.volumes.reportUnlike()
-	p.courses.reportOtherRollouts(p.Members[p.plan.Primary])
+	p.otherRollouts.reportOtherRollouts(p.Members[p.plan.Primary])
 }

@@ -83,14 +83,14 @@ type Member struct {
 	Volumes []Volume
 	// SQL is what mysqld answered.
 	SQL SQL
-	// SilentSince is when the member was first seen unreachable in a row of such sightings; zero when it answers.
+	// SilentSince is when the member was first seen unreachable in a row of such observations; zero when it answers.
 	SilentSince time.Time
-	// DownSince is when a member was first seen not to answer over verified TLS, in a row of such sightings, whether its
+	// DownSince is when a member was first seen not to answer over verified TLS, in a row of such observations, whether its
 	// instance runs or not; zero when it answers.
 	DownSince time.Time
 	// StalledSince is when commits were first seen to wait of which none was answered since; zero when none waits.
 	StalledSince time.Time
-	// BrokenSince is when replication was first seen stopped by an error in a row of such sightings, while there is a primary; zero
+	// BrokenSince is when replication was first seen stopped by an error in a row of such observations, while there is a primary; zero
 	// when it is not.
 	BrokenSince time.Time
 	// UnstableSince is when the first of several crashes of mysqld happened; zero while it is stable. See CrashHistory.

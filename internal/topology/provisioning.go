@@ -274,7 +274,7 @@ func (p *provisioning) launchOf(m *Member, vol *Volume, before bool) (LaunchInst
 		rec.ToSeed = 0 // ordered once more, from the present spec
 	}
 	p.plan.Records.Members[m.Name] = rec
-	return LaunchInstance{Member: m.Name, Ordinal: m.Ordinal, Incarnation: rec.Instance, SubnetID: subnet.ID, VolumeID: vol.ID, VolumeIncarnation: max(vol.Incarnation, 1), Before: before}, Step{}
+	return LaunchInstance{Member: m.Name, Ordinal: m.Ordinal, Incarnation: rec.Instance, SubnetID: subnet.ID, VolumeID: vol.ID, VolumeIncarnation: max(vol.Incarnation, 1), Previous: before}, Step{}
 }
 
 // needInstance plans a new instance in the zone of the member's volume.

@@ -240,7 +240,7 @@ func candidate(row Membership, members map[string]*Member, mustHold gtid.Set, ho
 }
 
 // counts says whether a member's word counts in a proof. Every voter holds a membership row, that of its admission or a later one:
-// one without was made anew, and knows nothing of what it once acknowledged.
+// one without was rebuilt, and knows nothing of what it once acknowledged.
 func counts(m *Member) bool {
 	return m != nil && m.verified() && !m.cloning() && !m.cloneCutOff() && m.forgets() == nil && m.SQL.Membership != nil
 }

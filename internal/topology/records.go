@@ -142,9 +142,9 @@ type Record struct {
 	// PendingVolume is the volume that EC2 shows for the newest incarnation, until an instance has it. AbandonedVolume is the last one that was
 	// given up before anything had it: EC2 took the order for it and did not make it, which was known at VolumeFailedAt, in Unix seconds
 	// (0 once there is a volume again), or its zone had no room for an instance (VolumeFailedAt is 0).
-	PendingVolume     string `json:"made,omitempty"`
-	AbandonedVolume   string `json:"unmade,omitempty"`
-	VolumeFailedAt int64  `json:"unmadeAt,omitempty"`
+	PendingVolume   string `json:"made,omitempty"`
+	AbandonedVolume string `json:"unmade,omitempty"`
+	VolumeFailedAt  int64  `json:"unmadeAt,omitempty"`
 	// Rebuild is a person's request to rebuild the member, from when it is first seen until it is gone.
 	Rebuild RebuildRequest `json:"rebuild,omitzero"`
 	// Modified are the last modifications of the member's volume.

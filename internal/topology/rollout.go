@@ -12,15 +12,15 @@ import (
 // rollout changes members one by one.
 type rollout struct {
 	*pass
-	acks         *acks
-	turns        *turns
-	votes        *votes
-	seeding      *seeding
-	scaling      *scaling
-	upgrades     *upgrades
-	provisioning *provisioning
-	handover     *handover
-	otherRollouts      *otherRollouts
+	acks          *acks
+	turns         *turns
+	votes         *votes
+	seeding       *seeding
+	scaling       *scaling
+	upgrades      *upgrades
+	provisioning  *provisioning
+	handover      *handover
+	otherRollouts *otherRollouts
 
 	// step is what the member waits for whose turn it is to be changed, or what holds back the next.
 	step Step

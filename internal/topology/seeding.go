@@ -131,7 +131,7 @@ func (p *seeding) unseedable(m, primary *Member) bool {
 	return !p.hasOtherDonor(m)
 }
 
-// adviceOnSeries says how a member that went ahead to another series is made anew; empty for any other.
+// adviceOnSeries says how a member that went ahead to another series is rebuilt; empty for any other.
 func (p *seeding) adviceOnSeries(m, primary *Member) string {
 	if !olderVersion(primary.SQL.Version, m.SQL.Version) || p.turns.tooNew(m) {
 		return ""
@@ -146,7 +146,7 @@ func (p *seeding) hasOtherDonor(m *Member) bool {
 	})
 }
 
-// rebuildsWithPrevious says whether a member that cannot be seeded with the version that it has is to be made anew with the one of
+// rebuildsWithPrevious says whether a member that cannot be seeded with the version that it has is to be rebuilt with the one of
 // before, which all others run.
 func (p *seeding) rebuildsWithPrevious(m, primary *Member) bool {
 	rec := p.plan.Records.Members[m.Name]

@@ -84,12 +84,12 @@ func (p *turns) othersVote(m *Member) bool {
 	return true
 }
 
-// opensWithPrevious says whether a member's data is left to the version of before, because nobody is to be disturbed.
+// opensWithPrevious says whether a member's data is left to the previous version, because nobody is to be disturbed.
 func (p *turns) opensWithPrevious(m *Member) bool {
 	return p.mixed() && p.Hold != "" && p.plan.Records.Members[m.Name].Opened == p.PreviousTemplate.Version
 }
 
-// downgradeVersion is the version with which a member is made anew that is newer than its cluster.
+// downgradeVersion is the version with which a member is rebuilt that is newer than its cluster.
 func (p *turns) downgradeVersion(m *Member) string {
 	if p.plan.Records.Members[m.Name].Rebuilding && p.PreviousTemplate.Version != "" {
 		return p.PreviousTemplate.Version
@@ -229,7 +229,7 @@ func (p *turns) tooNew(m *Member) bool {
 	return !m.verified() || olderVersion(p.Version, m.SQL.Version)
 }
 
-// downgrading says whether a member is being taken back to the version of before at the moment.
+// downgrading says whether a member is being taken back to the previous version at the moment.
 func (p *turns) downgrading(m *Member) bool {
 	return m.Ordinal < p.Replicas && p.plan.Records.Rolling == m.Name && p.tooNew(m)
 }
@@ -242,7 +242,7 @@ func (p *turns) presentMembership() *Membership {
 	return p.newestMembership()
 }
 
-// seededWithPrevious says whether all that a member can be seeded from run the version of before. A primary that is not heard counts
+// seededWithPrevious says whether all that a member can be seeded from run the previous version. A primary that is not heard counts
 // as what has opened its data. One of a series that is neither that of before nor the one asked for seeds nobody: the spec was raised
 // once more before the last change had gone round.
 func (p *turns) seededWithPrevious(m *Member) bool {

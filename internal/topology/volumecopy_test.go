@@ -282,7 +282,7 @@ func TestTheSourceIsNeverUsedTwice(t *testing.T) {
 			}
 		})
 	}
-	// Lost before: it is made anew.
+	// Lost before: it is rebuilt.
 	d, o := copied()
 	m := o.Members["orders-0"]
 	m.Volumes, m.Instances, m.SQL, m.VolumeMissingSince = nil, nil, SQL{}, o.Now.Add(-time.Hour)

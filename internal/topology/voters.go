@@ -252,7 +252,7 @@ func (p *votes) silenceAndRemoveAllVoters(heard []*Member, primary *Member) {
 type lostVoters struct {
 	// off are those whose instances are off.
 	off []*Member
-	// hopeless counts those that will not acknowledge again before they are made anew, and those that have been off for long; heard are
+	// hopeless counts those that will not acknowledge again before they are rebuilt, and those that have been off for long; heard are
 	// those of them that are there, and may acknowledge.
 	hopeless int
 	heard    []*Member
@@ -461,7 +461,7 @@ func (p *votes) stopSilent(m, primary *Member) bool {
 }
 
 // onlyFailed says whether every voter but the primary is off, or is kept from starting by a version that was set back. None of
-// them acknowledges again before it is made anew.
+// them acknowledges again before it is rebuilt.
 func (p *votes) onlyFailed(primary *Member) bool {
 	row := p.turns.presentMembership()
 	if row == nil || p.turns.tooNew(primary) || p.acks.leaderDoubted() {

@@ -381,7 +381,7 @@ func (w *world) launch(a LaunchInstance) {
 		Instance: Instance{ID: id, Incarnation: a.Incarnation, State: stateRunning, Zone: zone, Address: fmt.Sprintf("10.0.0.%d", w.serial), LaunchTime: w.now, TemplateHash: w.desired.TemplateHash},
 		member:   a.Member, booted: w.now, server: &server{}, version: cmp.Or(w.desired.Version, "9.7.4"),
 	}
-	if a.Before {
+	if a.Previous {
 		m := w.machines[id]
 		m.TemplateHash, m.version = w.before.Hash, w.before.Version
 	}

@@ -189,7 +189,7 @@ func (a *Archiver) publishCommitted(ctx context.Context, pending []*Header, at s
 		if err := a.o.Spool.done(); err != nil {
 			return true, err
 		}
-		a.note(h, at)
+		a.recordNewest(h, at)
 	}
 	return len(pending) > 0, nil
 }

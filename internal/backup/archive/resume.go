@@ -64,10 +64,10 @@ func (a *Archiver) resume(ctx context.Context, v *podclient.Visit, archived tail
 		}
 		return next, primary, a.start(ctx, &next, at)
 	}
-	a.takeBack()
+	a.undo()
 	have := head.All()
 	next.Anchor, next.AnchorNumber, next.AnchorTime, next.Reaches = head.Anchor, head.AnchorNumber, head.AnchorTime, head.Reaches
-	a.note(head, at)
+	a.recordNewest(head, at)
 	have, next, err := a.resumeSpool(head, have, next, at)
 	if err != nil {
 		return Header{}, primary, err
@@ -123,16 +123,16 @@ func (a *Archiver) breaks(next *Header, gap, lost gtid.Set, at server) {
 	})
 }
 
-// takeBack takes a break out of the report that was told and never stored: whether there is one is found out again.
-func (a *Archiver) takeBack() {
+// undo takes a break out of the report that was told and never stored: whether there is one is found out again.
+func (a *Archiver) undo() {
 	if was := a.unproven; was != nil {
 		a.unproven = nil
 		a.tell(func(r *Report) { r.Gap, r.Lost = was.gap, was.lost })
 	}
 }
 
-// note takes into the report what the archive's newest segment says.
-func (a *Archiver) note(head *Header, at server) {
+// recordNewest takes into the report what the archive's newest segment says.
+func (a *Archiver) recordNewest(head *Header, at server) {
 	a.tell(func(r *Report) {
 		r.Segments, r.Archived, r.Anchor, r.At = head.Number, head.Cumulative, head.Anchor, at.at
 		if reaches := earlier(head.Reaches, head.ClosedAt); reaches.After(r.CoveredUntil) {

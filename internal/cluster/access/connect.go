@@ -112,7 +112,7 @@ func (r *Access) reach(ctx context.Context, s *pass.Pass) error {
 	if name := pass.CredentialsSecret(s.Cluster); name != "" {
 		if account.Static, s.Access.Problem = r.credentials(ctx, s, name); account.Static == nil {
 			if release.Released(s) && s.Access.Problem.Reason == v1alpha1.ReasonCredentialsMissing {
-				return r.Releaser.LetAllGo(ctx, s)
+				return r.Releaser.RemoveFinalizers(ctx, s)
 			}
 			return nil
 		}

@@ -57,7 +57,7 @@ var EventOf = map[reflect.Type]string{
 	reflect.TypeFor[topology.Demote]():              v1alpha1.EventDemote,
 	reflect.TypeFor[topology.AdmitVoter]():          v1alpha1.EventAdmitVoter,
 	reflect.TypeFor[topology.RemoveVoter]():         v1alpha1.EventRemoveVoter,
-	reflect.TypeFor[topology.RemoveAllVoters]():          v1alpha1.EventStandAlone,
+	reflect.TypeFor[topology.RemoveAllVoters]():     v1alpha1.EventStandAlone,
 	reflect.TypeFor[topology.DisconnectStrangers](): v1alpha1.EventDisconnectStrangers,
 	reflect.TypeFor[topology.PinSettings]():         v1alpha1.EventPinSettings,
 	reflect.TypeFor[topology.ApplySettings]():       v1alpha1.EventApplySettings,

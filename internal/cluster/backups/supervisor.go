@@ -42,8 +42,8 @@ func (h *hearing) Begin(now time.Time) {
 	}
 }
 
-// note takes whether the API server answered.
-func (h *hearing) note(answered bool, now time.Time) {
+// record takes whether the API server answered.
+func (h *hearing) record(answered bool, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if answered && h.away {
@@ -231,7 +231,7 @@ func (r *Supervisor) superviseSilent(ctx context.Context, b *v1alpha1.MySQLBacku
 func (r *Supervisor) readAnew(ctx context.Context, b *v1alpha1.MySQLBackup) error {
 	var fresh v1alpha1.MySQLBackup
 	err := r.Reader.Get(ctx, client.ObjectKeyFromObject(b), &fresh)
-	r.Hearing.note(client.IgnoreNotFound(err) == nil, r.Clock.Now())
+	r.Hearing.record(client.IgnoreNotFound(err) == nil, r.Clock.Now())
 	if err != nil {
 		return fmt.Errorf("read MySQLBackup %s: %w", b.Name, err)
 	}

@@ -172,7 +172,7 @@ func (p cloudPort) RestoreTags(ctx context.Context, id string, tags map[string]s
 	return p.cloud.RestoreTags(ctx, p.uid, id, tags)
 }
 
-// NoteVersion implements engine.Cloud.
-func (p cloudPort) NoteVersion(ctx context.Context, volumeID, version string) error {
-	return p.cloud.NoteVersion(ctx, p.uid, volumeID, version)
+// TagVersion implements engine.Cloud.
+func (p cloudPort) TagVersion(ctx context.Context, volumeID, version string) error {
+	return p.cloud.TagVersion(ctx, p.uid, volumeID, version)
 }

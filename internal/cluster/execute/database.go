@@ -88,9 +88,9 @@ func (m sqlMember) DemotePatiently(ctx context.Context) error {
 	return m.DemoteBounded(ctx, admin.DemoteSpec{Patience: drainPatience, Kill: true})
 }
 
-// TurnClientsAway implements engine.Member.
-func (m sqlMember) TurnClientsAway(ctx context.Context) {
-	if _, err := m.DisconnectClients(ctx); err != nil {
+// DisconnectClients implements engine.Member.
+func (m sqlMember) DisconnectClients(ctx context.Context) {
+	if _, err := m.Member.DisconnectClients(ctx); err != nil {
 		m.s.Log.V(1).Info("clients of a former primary stay connected", "member", m.name, "problem", err.Error())
 	}
 }

@@ -124,7 +124,7 @@ func (r *Cloud) readInventory(ctx context.Context, s *pass.Pass) {
 // instances of the cluster: somebody else may have stopped or ended one, and what is done next depends on it.
 func (r *Cloud) askInventory(ctx context.Context, s *pass.Pass) (inventory.Inventory, error) {
 	sweep := ctx
-	if s.Cache.Cloud.Recalled || !s.Cache.Cloud.Inventory.Taken.IsZero() {
+	if s.Cache.Cloud.FromRecords || !s.Cache.Cloud.Inventory.Taken.IsZero() {
 		var cancel context.CancelFunc
 		sweep, cancel = context.WithTimeout(ctx, sweepPatience)
 		defer cancel()

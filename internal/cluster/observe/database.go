@@ -59,7 +59,7 @@ func (r *Database) followSilence(ctx context.Context, s *pass.Pass, m *topology.
 		r.readConsole(ctx, s, m, id)
 	case topology.AccessNone, topology.AccessUnverified, topology.AccessDenied, topology.AccessVerified:
 		delete(s.Cache.Looks.Boots, m.Name)
-		delete(s.Cache.Looks.Knocks, id)
+		delete(s.Cache.Looks.PortProbes, id)
 		r.readStartError(ctx, s, m, id)
 	}
 }

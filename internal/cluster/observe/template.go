@@ -76,13 +76,13 @@ func (r *Cloud) ReadBefore(s *pass.Pass) {
 	if !s.Cache.Requests.TakesBefore(hash, r.Clock.Now()) || len(s.Access.Policy.Check(c.Namespace, c.Spec)) > 0 {
 		return
 	}
-	s.Seen.Before, s.Desired.PreviousTemplate = c, topology.Template{Hash: hash, Version: then.Version}
+	s.Seen.Previous, s.Desired.PreviousTemplate = c, topology.Template{Hash: hash, Version: then.Version}
 }
 
 // LaunchedFrom is the cluster's object with the spec that an instance is launched from.
 func LaunchedFrom(s *pass.Pass, a topology.LaunchInstance) *v1alpha1.MySQLCluster {
-	if a.Before && s.Seen.Before != nil {
-		return s.Seen.Before
+	if a.Previous && s.Seen.Previous != nil {
+		return s.Seen.Previous
 	}
 	return s.Cluster
 }

@@ -59,8 +59,8 @@ type identityCache struct {
 // cloudCache is what EC2 said of the cluster.
 type cloudCache struct {
 	Inventory inventory.Inventory // as shown last
-	// Recalled is true once members were looked after without a word of EC2, see inventoryFromRecords.
-	Recalled bool
+	// FromRecords is true once members were looked after without a word of EC2, see inventoryFromRecords.
+	FromRecords bool
 	// Watched is true from the first pass on; WatchedSince is when that was, zero when nothing had been made for the cluster before.
 	Watched      bool
 	WatchedSince time.Time
@@ -76,8 +76,8 @@ type cloudCache struct {
 // lookCache is what comes of looking at instances and their mysqlds, and for how long something has been wrong with them.
 type lookCache struct {
 	Members *engine.Looks
-	// Knocks are closed when an instance's port is no longer tried.
-	Knocks map[string]<-chan struct{}
+	// PortProbes are closed when an instance's port is no longer tried.
+	PortProbes map[string]<-chan struct{}
 	// Boots is how far the instance of each member that does not answer came by its console, ReadAt when the console was read.
 	Boots  map[string]topology.Boot
 	ReadAt map[string]time.Time
@@ -133,7 +133,7 @@ func NewCache(uid string) *Cache {
 		UID:   uid,
 		Cloud: cloudCache{Tags: map[string]map[string]string{}, GoneAt: map[string]time.Time{}},
 		Looks: lookCache{
-			Members: engine.NewLooks(), Knocks: map[string]<-chan struct{}{}, Boots: map[string]topology.Boot{},
+			Members: engine.NewLooks(), PortProbes: map[string]<-chan struct{}{}, Boots: map[string]topology.Boot{},
 			ReadAt: map[string]time.Time{}, Consoles: map[string]<-chan string{}, CrashErrors: map[string]*CrashError{},
 		},
 		Records:  recordsCache{Memory: engine.NewRecordMemory(&mutex{})},

@@ -108,8 +108,8 @@ type Sight struct {
 	Outdated map[string]string
 	// VPC is the VPC of the subnets.
 	VPC string
-	// Before is the cluster with the spec for instances that are not to have the present version yet, nil for none.
-	Before *v1alpha1.MySQLCluster
+	// Previous is the cluster with the spec for instances that are not to have the present version yet, nil for none.
+	Previous *v1alpha1.MySQLCluster
 	// DependencyProblem is what the spec names and EC2 does not show.
 	DependencyProblem *engine.Problem
 	// PreflightProblem is what the preflight found. Written by decide.

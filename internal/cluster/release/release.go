@@ -140,7 +140,7 @@ func (r *Releaser) Release(ctx context.Context, s *pass.Pass) error {
 			return err
 		}
 	}
-	return r.LetAllGo(ctx, s)
+	return r.RemoveFinalizers(ctx, s)
 }
 
 // AbandonPatience is how long a deletion that a person gave up goes on against trouble that may end by itself.
@@ -166,9 +166,9 @@ func Released(s *pass.Pass) bool {
 	return noted && s.Deleting()
 }
 
-// LetAllGo lets go of the users' Secrets, the records and the cluster. One cluster does that at a time: of two that hold one Secret
+// RemoveFinalizers lets go of the users' Secrets, the records and the cluster. One cluster does that at a time: of two that hold one Secret
 // the second finds that nobody else needs it.
-func (r *Releaser) LetAllGo(ctx context.Context, s *pass.Pass) error {
+func (r *Releaser) RemoveFinalizers(ctx context.Context, s *pass.Pass) error {
 	r.Caches.Releasing.Lock()
 	defer r.Caches.Releasing.Unlock()
 	// In this order: the records say which Secrets are held.

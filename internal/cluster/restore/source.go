@@ -230,7 +230,7 @@ func (r *Restorer) Adopt(ctx context.Context, s *pass.Pass, m *admin.Member, a t
 	if err != nil {
 		return err
 	}
-	if err := s.Access.Cloud.NoteRecovered(ctx, s.UID(), a.VolumeID); err != nil {
+	if err := s.Access.Cloud.TagRecovered(ctx, s.UID(), a.VolumeID); err != nil {
 		return engine.CloudError(err)
 	}
 	return s.Stored.Save(ctx, func(records *topology.Records) { records.Recovered = true })

@@ -87,8 +87,8 @@ func (s *subnets) learn(ids []string, found map[string]Subnet, now time.Time) {
 	}
 }
 
-// recall sorts ids into those that exist, in their order, those that do not, and those of which nothing is known.
-func (s *subnets) recall(ids []string) (exist []Subnet, missing, unknown []string) {
+// cached sorts ids into those that exist, in their order, those that do not, and those of which nothing is known.
+func (s *subnets) cached(ids []string) (exist []Subnet, missing, unknown []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, id := range ids {
@@ -118,7 +118,7 @@ func (r *Reader) Subnets(ctx context.Context, ids []string) (exist []Subnet, mis
 			f.record(&f.described, err)
 		}
 	}
-	exist, missing, unknown := r.subnets.recall(ids)
+	exist, missing, unknown := r.subnets.cached(ids)
 	if len(unknown) == 0 {
 		err = nil // what was known before is still the best that is known
 	}

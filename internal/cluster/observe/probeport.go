@@ -27,7 +27,7 @@ func (r *Database) probePort(ctx context.Context, s *pass.Pass, m *topology.Memb
 	if r.Clock.Since(m.SilentSince) > probeWithin {
 		return
 	}
-	if ended := s.Cache.Looks.Knocks[in.ID]; ended != nil {
+	if ended := s.Cache.Looks.PortProbes[in.ID]; ended != nil {
 		select {
 		case <-ended:
 		default:
@@ -35,7 +35,7 @@ func (r *Database) probePort(ctx context.Context, s *pass.Pass, m *topology.Memb
 		}
 	}
 	ended := make(chan struct{})
-	s.Cache.Looks.Knocks[in.ID] = ended
+	s.Cache.Looks.PortProbes[in.ID] = ended
 	member := r.handle(s, m.Name, in.ID, in.Address)
 	cluster := client.ObjectKeyFromObject(s.Cluster)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeFor)

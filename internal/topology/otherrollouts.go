@@ -26,7 +26,9 @@ type RolloutProgress struct {
 	Since int64 `json:"since,omitempty"`
 }
 
-func (c RolloutProgress) clone() RolloutProgress { return RolloutProgress{slices.Clone(c.Members), c.Since} }
+func (c RolloutProgress) clone() RolloutProgress {
+	return RolloutProgress{slices.Clone(c.Members), c.Since}
+}
 
 // IsZero says whether nothing is under way.
 func (c RolloutProgress) IsZero() bool { return c.Since == 0 && len(c.Members) == 0 }

@@ -50,6 +50,6 @@ func (r *Cloud) inventoryFromRecords(ctx context.Context, s *pass.Pass) error {
 			SizeGiB: s.Cluster.StorageGiB(), Tags: tags,
 		})
 	}
-	s.Cache.Cloud.Recalled = s.Shown()
+	s.Cache.Cloud.FromRecords = s.Shown()
 	return nil
 }

@@ -36,7 +36,7 @@ func (w *world) versions() []string {
 }
 
 // TestUpgradeThatFailsIsToldAndCalledOff: the first member does not come up with the new version. The others go on, a person is
-// told who, why and what to do; set back, that member is made anew from the others, and no older mysqld is ever started on
+// told who, why and what to do; set back, that member is rebuilt from the others, and no older mysqld is ever started on
 // what a newer one has opened.
 func TestUpgradeThatFailsIsToldAndCalledOff(t *testing.T) {
 	w := upgraded(t, 3)
@@ -161,7 +161,7 @@ func TestTheOnlyVoterIsTooNew(t *testing.T) {
 	}
 }
 
-// TestImageWithANewerVersionIsNotTakenBack: the instances were made from the present spec; made anew they would be the same.
+// TestImageWithANewerVersionIsNotTakenBack: the instances were made from the present spec; rebuilt they would be the same.
 func TestImageWithANewerVersionIsNotTakenBack(t *testing.T) {
 	w := upgraded(t, 3)
 	w.roll(600)
@@ -258,7 +258,7 @@ func TestCalledOffWithTheNextMachineLaunched(t *testing.T) {
 	}
 }
 
-// TestMemberThatWentAheadHasToBeCloned: nobody else has its series yet, so it is made anew with the one of before.
+// TestMemberThatWentAheadHasToBeCloned: nobody else has its series yet, so it is rebuilt with the previous one.
 func TestMemberThatWentAheadHasToBeCloned(t *testing.T) {
 	w := ofTheSeriesBefore(t, false)
 	for w.versions()[2] != "9.7.5" || len(w.pass(-1).Membership.Voters) < 3 {
@@ -305,7 +305,7 @@ func TestThirdSeriesWhileTheSecondIsOnItsWay(t *testing.T) {
 	}
 }
 
-// TestMemberThatGoesAheadInVain is made anew a few times and then left, and a person is told.
+// TestMemberThatGoesAheadInVain is rebuilt a few times and then left, and a person is told.
 func TestMemberThatGoesAheadInVain(t *testing.T) {
 	w := ofTheSeriesBefore(t, false)
 	w.changes = 1
@@ -426,7 +426,7 @@ func (w *world) loseVolume(member string) {
 }
 
 // TestAllReplicasFailWithAVersionThatIsSetBack: nobody is left to acknowledge. They are powered off, the primary goes on alone, and
-// they are made anew from it.
+// they are rebuilt from it.
 func TestAllReplicasFailWithAVersionThatIsSetBack(t *testing.T) {
 	w := upgraded(t, 3)
 	for range 400 {

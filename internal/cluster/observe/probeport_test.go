@@ -58,8 +58,8 @@ func knockAt(t *testing.T, refusals int64, silentFor time.Duration) (*door, chan
 	m := &topology.Member{Name: "orders-0", SilentSince: r.Clock.Now().Add(-silentFor),
 		Instances: []topology.Instance{{ID: "i-1", Incarnation: 1, State: inventory.StateRunning, Address: "10.0.0.4"}}}
 	r.probePort(t.Context(), s, m)
-	r.probePort(t.Context(), s, m) // the pass after: it is being knocked already
-	if ended := s.Cache.Looks.Knocks["i-1"]; ended != nil {
+	r.probePort(t.Context(), s, m) // the pass after: it is being probed already
+	if ended := s.Cache.Looks.PortProbes["i-1"]; ended != nil {
 		select {
 		case <-ended:
 		case <-time.After(time.Minute):

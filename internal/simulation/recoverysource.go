@@ -13,9 +13,9 @@ import (
 const (
 	// heirs is how many of a hundred of the schedules that begin with nothing are of such a cluster. Which ones is drawn from numbers
 	// of their own, so that the others stay as they were.
-	heirs      = 60
-	heirStream = 0x68656972
-	recoverySourceID = "snap-heirloom"
+	heirs            = 60
+	heirStream       = 0x68656972
+	recoverySourceID = "snap-recoverysource"
 	// oldEpoch is that of the old cluster's row: higher than any that the new one comes to in its first steps. oldHistory is how
 	// many commits there are.
 	oldEpoch, oldHistory = 40, 5
@@ -46,7 +46,7 @@ func (w *world) drawRecoverySource(seed, schedule uint64) {
 	w.recoverySource, w.desired.Recover = st, true
 }
 
-// inherit fills a new volume with a copy of the heirloom, of which mysqld makes a server with a UUID of its own.
+// inherit fills a new volume with a copy of recoverySource, of which mysqld makes a server with a UUID of its own.
 func (w *world) inherit(v *volume) {
 	if w.kube.records.Recovered || w.kube.records.Bootstrapped != "" || v.member != w.desired.MemberName(0) {
 		w.fail(duplicated, "%s gets the volume %s from %s once more", v.member, v.ID, recoverySourceID)
@@ -62,7 +62,7 @@ func (w *world) inherit(v *volume) {
 	v.st, v.Foreign = &st, true
 }
 
-// source is what the operator finds out about the heirloom.
+// source is what the operator finds out about recoverySource.
 func (w *world) source() topology.Source {
 	if w.recoverySource == nil {
 		return topology.Source{}

@@ -13,7 +13,7 @@ import (
 func (w *world) loseSomeVolume() {
 	node := w.someNode()
 	for _, v := range w.cloud.volumes {
-		if w.ordinal(v.member) == node && v.State == inUse && w.canSpare(v) {
+		if w.ordinal(v.member) == node && v.State == inUse && w.canLose(v) {
 			w.shape.volumesLost++
 			w.say("%s: volume %s is lost", v.member, v.ID)
 			w.loseVolume(v)
@@ -22,11 +22,11 @@ func (w *world) loseSomeVolume() {
 	}
 }
 
-// canSpare says whether the cluster can be well again without a volume: every row that any member has leaves enough voters,
+// canLose says whether the cluster can be well again without a volume: every row that any member has leaves enough voters,
 // and one of the others holds whatever any of them holds.
-func (w *world) canSpare(v *volume) bool {
+func (w *world) canLose(v *volume) bool {
 	if v.Foreign {
-		return true // it is made anew
+		return true // it is rebuilt
 	}
 	if v.st == nil {
 		return true
@@ -84,7 +84,7 @@ func (w *world) strayWrites() bool {
 	return false
 }
 
-// enoughOf says whether so many of some voters are there that a primary can be proven. One that is being made anew is not.
+// enoughOf says whether so many of some voters are there that a primary can be proven. One that is being rebuilt is not.
 func enoughOf(voters []string, there map[string]bool) bool {
 	n := 0
 	for _, name := range voters {

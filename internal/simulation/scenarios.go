@@ -9,7 +9,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
-// scenarioShare is how many of a hundred schedules follow a plot.
+// scenarioShare is how many of a hundred schedules follow a scenario.
 const scenarioShare = 30
 
 // scenario is a chain of events that leads into a corner which faults that are drawn one by one seldom reach. It leaves enough
@@ -149,7 +149,7 @@ var scenarios = []scenario{
 	}},
 }
 
-// sized draws a plot's number of members.
+// sized draws a scenario's number of members.
 func sized(sizes ...int) func(w *world, s *shape) {
 	return func(w *world, s *shape) {
 		s.size = sizes[w.rng.IntN(len(sizes))]
@@ -159,7 +159,7 @@ func sized(sizes ...int) func(w *world, s *shape) {
 	}
 }
 
-// drawScenario gives some schedules a plot. Whether is drawn from numbers of its own, so that the others stay as they are.
+// drawScenario gives some schedules a scenario. Whether is drawn from numbers of its own, so that the others stay as they are.
 func (w *world) drawScenario(seed, schedule uint64) {
 	rng := rand.New(rand.NewPCG(seed, ^schedule))
 	if rng.IntN(100) >= scenarioShare {
@@ -183,7 +183,7 @@ func (w *world) drawScenario(seed, schedule uint64) {
 	}
 }
 
-// later lets an event of a plot happen, unless the faults have stopped by then.
+// later lets an event of a scenario happen, unless the faults have stopped by then.
 func (w *world) later(at int64, name string, event func()) {
 	w.after(at, func() {
 		if w.healed > 0 {

@@ -37,7 +37,7 @@ func TestNudge(t *testing.T) {
 	}
 	mysqltest.WaitFor(t, "both acknowledge", func() bool { return m[0].Observe(ctx).SemiSync.Clients == 2 })
 	if n := m[0].Observe(ctx).PendingCommits; n != 1 {
-		t.Errorf("%d commits wait: what was received before is acknowledged after all, and Nudge is not needed", n)
+		t.Errorf("%d commits wait: what was received before is acknowledged after all, and CommitEmptyTransaction is not needed", n)
 	}
 	mysqltest.Must(t, m[0].CommitEmptyTransaction(ctx))
 	mysqltest.Must(t, <-done)

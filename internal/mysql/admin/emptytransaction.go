@@ -15,7 +15,7 @@ const emptyTransaction = "DROP TABLE IF EXISTS nairobi_mysql.nudge"
 // had received before stays unacknowledged, and its commit waits, until something newer is acknowledged, which covers all
 // that precedes it. On a primary that nobody else writes to that would be never.
 //
-// It needs the writing session only as the proof that we are the one hand: the commit that it is to release may well be
+// It needs the writing session only as the proof that we are the one writer: the commit that it is to release may well be
 // the operator's own. It fails with ErrCommitsPending when it is not acknowledged either.
 func (m *Member) CommitEmptyTransaction(ctx context.Context) (err error) {
 	defer m.h.Annotate(&err, "commit an empty transaction")

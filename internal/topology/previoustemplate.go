@@ -14,11 +14,11 @@ type Template struct {
 
 // While a newer version is on its way through the cluster, an instance that has to be launched out of turn is made from the present
 // spec (see mayOpen for what is done before it opens data), but as before the version was raised where that would not do: for a
-// member that is to be seeded, as long as all that it can be seeded from run the version of before, because CLONE does
+// member that is to be seeded, as long as all that it can be seeded from run the previous version, because CLONE does
 // not go from one series to another; and for one with data, as long as nobody is to be disturbed, because opening the data
 // is the upgrade.
 
-// mixed says whether a newer version than that of before is on its way.
+// mixed says whether a newer version than the previous one is on its way.
 func (d Desired) mixed() bool {
 	return d.PreviousTemplate.Version != "" && olderVersion(d.PreviousTemplate.Version, d.Version)
 }
@@ -35,7 +35,7 @@ func (p *upgrades) launchesPrevious(m *Member) bool {
 }
 
 // toSeed says whether a member has nothing that it needs: it never had a volume with data, or was launched to be seeded with the
-// version of before and has no vote yet.
+// previous version and has no vote yet.
 func (p *upgrades) toSeed(m *Member) bool {
 	rec, row := p.plan.Records.Members[m.Name], p.turns.presentMembership()
 	if rec.Opened == "" && rec.VolumeID == "" {
@@ -54,7 +54,7 @@ func (p *upgrades) unknownDonors(m *Member) Step {
 	return waits("waiting until it is known which version it can be seeded with")
 }
 
-// suitsPrevious says whether the present spec offers a member nothing better than the instance of before that it has, however long
+// suitsPrevious says whether the present spec offers a member nothing better than the previous instance that it has, however long
 // mysqld takes to start there: it could be seeded with no newer one, or its data is not to be opened by a newer one yet.
 func (p *upgrades) suitsPrevious(m *Member, in *Instance) bool {
 	if !p.mixed() || in.TemplateHash != p.PreviousTemplate.Hash {
@@ -92,17 +92,17 @@ func (p *upgrades) reportPreviousFails() {
 	}
 }
 
-// rebuildLimit is how often a member is made anew for one version that it went ahead to.
+// rebuildLimit is how often a member is rebuilt for one version that it went ahead to.
 const rebuildLimit = 3
 
-// recordRebuild remembers that a member is being taken away to be made anew with the previous MySQL version.
+// recordRebuild remembers that a member is being taken away to be rebuilt with the previous MySQL version.
 func (p *upgrades) recordRebuild(m *Member) {
 	rec := p.plan.Records.Members[m.Name]
 	rec.Rebuilding = true
 	p.plan.Records.Members[m.Name] = rec
 }
 
-// countRebuild counts that a member was made anew for a version.
+// countRebuild counts that a member was rebuilt for a version.
 func (rec *Record) countRebuild(version string) {
 	if rec.RebuiltFor != version {
 		rec.RebuiltFor, rec.RebuiltTimes = version, 0
@@ -110,7 +110,7 @@ func (rec *Record) countRebuild(version string) {
 	rec.RebuiltTimes++
 }
 
-// forgetRebuilds forgets how often members were made anew for a version that is asked for no more.
+// forgetRebuilds forgets how often members were rebuilt for a version that is asked for no more.
 func (p *upgrades) forgetRebuilds() {
 	for name, rec := range p.plan.Records.Members {
 		if rec.RebuiltFor != "" && rec.RebuiltFor != p.Version {
@@ -120,7 +120,7 @@ func (p *upgrades) forgetRebuilds() {
 	}
 }
 
-// rebuiltTooOften returns why a member is not upgraded any more, or "": every time that it was, it had to be made anew.
+// rebuiltTooOften returns why a member is not upgraded any more, or "": every time that it was, it had to be rebuilt.
 func (p *upgrades) rebuiltTooOften(m *Member) Step {
 	if !p.upgradedInVain(m) {
 		return Step{}
@@ -131,7 +131,7 @@ func (p *upgrades) rebuiltTooOften(m *Member) Step {
 	return waits("upgraded in vain before")
 }
 
-// upgradedInVain says whether a member had to be made anew each time that it was upgraded to the version asked for.
+// upgradedInVain says whether a member had to be rebuilt each time that it was upgraded to the version asked for.
 func (p *upgrades) upgradedInVain(m *Member) bool {
 	rec := p.plan.Records.Members[m.Name]
 	return rec.RebuiltFor == p.Version && rec.RebuiltTimes >= rebuildLimit && m.SQL.Version != p.Version

@@ -77,7 +77,7 @@ func (p *upgrades) waitForTrial(m *Member, version string) Step {
 }
 
 // secure has a snapshot taken of a member's volume before a newer mysqld opens it, and returns what is waited for. It is the
-// last resort when the whole cluster is newer and wrong: then nothing else is left of the version of before.
+// last resort when the whole cluster is newer and wrong: then nothing else is left of the previous version.
 func (p *upgrades) secure(m *Member, vol *Volume, from, to string) Step {
 	turn := fmt.Sprintf("i%d", p.plan.Records.Members[m.Name].Instance)
 	if p.plan.Records.Rolling == m.Name {
@@ -128,7 +128,7 @@ func (p *upgrades) blockedBy(m *Member) bool {
 	return failed != nil && failed != m
 }
 
-// downgrade takes away a member that is newer than the spec asks for, and returns what it waits for. It is made anew when
+// downgrade takes away a member that is newer than the spec asks for, and returns what it waits for. It is rebuilt when
 // nothing is left of it, see forgetDowngraded. The primary's data must be readable by the version that is asked for: they are all
 // that the member gets back.
 func (p *upgrades) downgrade(m, primary *Member) Step {

@@ -144,10 +144,10 @@ func TestTokenOfWhatIsLongGone(t *testing.T) {
 		action  string
 		zone    string              // which the preflight checks do not try
 		before  func(w *world) bool // what has to be done before EC2 begins to answer so; nil: nothing
-		ordered func(topology.Record) int
+		ordered func(topology.MemberRecord) int
 	}{
-		{"RunInstances", "", func(w *world) bool { return len(w.left().volumes) > 0 }, func(rec topology.Record) int { return rec.Instance }},
-		{"CreateVolume", "us-east-1b", nil, func(rec topology.Record) int { return rec.Volume }},
+		{"RunInstances", "", func(w *world) bool { return len(w.left().volumes) > 0 }, func(rec topology.MemberRecord) int { return rec.Instance }},
+		{"CreateVolume", "us-east-1b", nil, func(rec topology.MemberRecord) int { return rec.Volume }},
 	} {
 		t.Run(c.action, func(t *testing.T) {
 			t.Parallel()

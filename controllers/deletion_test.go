@@ -281,7 +281,9 @@ func TestForeignSnapshotsAreNotTakenForTheFinalOne(t *testing.T) {
 }
 
 // finalPurpose is how the operator marks the snapshots of the deletion that is under way.
-func finalPurpose(records topology.Records) string { return fmt.Sprintf("final-%d", records.FinalAt) }
+func finalPurpose(records topology.ClusterRecord) string {
+	return fmt.Sprintf("final-%d", records.FinalAt)
+}
 
 // earlier is the mark of a deletion that was begun an hour before.
 func earlier(t *testing.T, final string) string {

@@ -26,7 +26,7 @@ import (
 )
 
 // forge does what a tenant who may edit ConfigMaps can do to the records.
-func (w *world) forge(change func(*topology.Records)) {
+func (w *world) forge(change func(*topology.ClusterRecord)) {
 	w.t.Helper()
 	cm, records := w.records()
 	records = records.Clone()
@@ -64,14 +64,14 @@ func TestForgedRecordsReachNoOtherClustersVolume(t *testing.T) {
 	w := newHomeWorld(t, func(c *v1alpha1.MySQLCluster) { c.Spec.Replicas = ptr.To[int32](1) })
 	o := w.newOperator(nil)
 	w.remembered(o)
-	w.forge(func(r *topology.Records) {
+	w.forge(func(r *topology.ClusterRecord) {
 		r.Account, r.Bootstrapped, r.BootstrappedVolume = homeAccount, "orders-0", victim
-		r.Members["orders-0"] = topology.Record{Instance: 1, Volume: 1, VolumeID: victim}
+		r.Members["orders-0"] = topology.MemberRecord{Instance: 1, Volume: 1, VolumeID: victim}
 	})
 	w.drive(w.newOperator(nil), patience, w.conditionHas(v1alpha1.ConditionDegraded, v1alpha1.ReasonForeignResource, victim, "is not used"))
-	w.forge(func(r *topology.Records) {
+	w.forge(func(r *topology.ClusterRecord) {
 		r.FinalChosen, r.FinalAt, r.FinalVolumes = true, w.clock.Now().Unix(), []string{victim}
-		r.Members["orders-0"] = topology.Record{Instance: 1, Volume: 1, VolumeID: victim}
+		r.Members["orders-0"] = topology.MemberRecord{Instance: 1, Volume: 1, VolumeID: victim}
 	})
 	w.delete()
 	w.drive(w.newOperator(nil), patience, w.gone)
@@ -120,8 +120,8 @@ func TestRecordedVolumesAreJudgedByTheirTags(t *testing.T) {
 		"an instance's root disk":    {map[string]string{awsapi.TagPurpose: "root"}, false},
 	} {
 		id := someVolume(t, scenario.tags)
-		w.forge(func(r *topology.Records) {
-			r.Account, r.Members = homeAccount, map[string]topology.Record{"orders-1": {Instance: 1, Volume: 1, VolumeID: id}}
+		w.forge(func(r *topology.ClusterRecord) {
+			r.Account, r.Members = homeAccount, map[string]topology.MemberRecord{"orders-1": {Instance: 1, Volume: 1, VolumeID: id}}
 		})
 		s := w.seen(w.newOperator(nil))
 		m := s.Observed.Members["orders-1"]
@@ -149,10 +149,10 @@ func TestForgedRecordsCostOneCall(t *testing.T) {
 	w := newHomeWorld(t, nil)
 	o := w.newOperator(nil)
 	w.remembered(o)
-	w.forge(func(r *topology.Records) {
+	w.forge(func(r *topology.ClusterRecord) {
 		r.Account = homeAccount
 		for i := range 2000 {
-			r.Members[fmt.Sprintf("orders-%d", i)] = topology.Record{VolumeID: fmt.Sprintf("vol-%017x", i)}
+			r.Members[fmt.Sprintf("orders-%d", i)] = topology.MemberRecord{VolumeID: fmt.Sprintf("vol-%017x", i)}
 		}
 	})
 	w.seen(o) // and with that a sweep
@@ -173,7 +173,7 @@ func TestForgedRecordsCostOneCall(t *testing.T) {
 	if text := fmt.Sprint(s.Unmet); !strings.Contains(text, "1991 members") {
 		t.Errorf("it is not told of: %s", text)
 	}
-	w.forge(func(r *topology.Records) { r.Members = nil })
+	w.forge(func(r *topology.ClusterRecord) { r.Members = nil })
 	w.wait(observe.GoneFor)
 	if s = w.seen(o); len(s.Cache.Cloud.GoneAt) != 0 {
 		t.Errorf("%d denials are remembered of what nobody asks for any more", len(s.Cache.Cloud.GoneAt))
@@ -182,11 +182,11 @@ func TestForgedRecordsCostOneCall(t *testing.T) {
 
 func TestRecordsBeyondMeasureAreRefused(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(*topology.Records){
-		"too long": func(r *topology.Records) {
-			r.Members["orders-0"] = topology.Record{Tail: strings.Repeat("x", records.MaxRecords)}
+	for name, change := range map[string]func(*topology.ClusterRecord){
+		"too long": func(r *topology.ClusterRecord) {
+			r.Members["orders-0"] = topology.MemberRecord{Tail: strings.Repeat("x", records.MaxRecords)}
 		},
-		"too many held": func(r *topology.Records) { r.Held = make([]string, records.MaxListed+1) },
+		"too many held": func(r *topology.ClusterRecord) { r.Held = make([]string, records.MaxListed+1) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

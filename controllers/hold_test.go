@@ -53,7 +53,7 @@ func newHolder(t *testing.T) *world {
 	return w
 }
 
-func TestSecretIsLetGoWhenItsSuccessorWorks(t *testing.T) {
+func TestSecretFinalizerIsRemovedWhenTheSuccessorWorks(t *testing.T) {
 	t.Parallel()
 	for name, to := range map[string]string{"another Secret": "two", "the operator's own identity": ""} {
 		for _, restart := range []bool{false, true} {

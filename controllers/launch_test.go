@@ -37,7 +37,7 @@ func TestMachineWhileAnUpgradeIsHeldBack(t *testing.T) {
 			if imageThen != "" {
 				then.ImageID = imageThen
 			}
-			w.changeRecords(func(records *topology.Records) { records.Template = observe.Marked(w.seen(o), then.Text()) })
+			w.changeRecords(func(records *topology.ClusterRecord) { records.Template = observe.Marked(w.seen(o), then.Text()) })
 			image, err := w.account.api.RegisterImage(t.Context(), &awsec2.RegisterImageInput{
 				Name: aws.String("next"), Architecture: types.ArchitectureValuesX8664, RootDeviceName: aws.String("/dev/xvda"), VirtualizationType: aws.String("hvm"),
 			})
@@ -148,7 +148,7 @@ func TestWhatAMachineAsBeforeIsMadeFrom(t *testing.T) {
 		r := NewMySQLClusterReconciler(pass.Ports{Clock: clock})
 		s := &pass.Pass{Cluster: cluster(), Cache: pass.NewCache("uid"), Access: pass.Access{Policy: c.policy}, Keys: pass.Keys{Authority: authority}}
 		c.change(s.Cluster)
-		s.SetRecords(topology.Records{Template: c.records})
+		s.SetRecords(topology.ClusterRecord{Template: c.records})
 		if c.refused != nil {
 			r.cloudObserver.ReadBefore(s)
 			s.Cache.Requests.RecordPreviousTemplate(s.Desired.PreviousTemplate.Hash, c.refused, clock.Now())

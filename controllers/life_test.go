@@ -91,10 +91,10 @@ func (w *world) dataVolumes() []string { return idsOf(w.left().volumes, "") }
 // server runs here that could be.
 func (w *world) initialised() {
 	w.t.Helper()
-	w.changeRecords(func(records *topology.Records) { records.Bootstrapped = w.cluster.Name + "-0" })
+	w.changeRecords(func(records *topology.ClusterRecord) { records.Bootstrapped = w.cluster.Name + "-0" })
 }
 
-func (w *world) changeRecords(change func(*topology.Records)) {
+func (w *world) changeRecords(change func(*topology.ClusterRecord)) {
 	w.t.Helper()
 	cm, records := w.records()
 	change(&records)
@@ -112,10 +112,10 @@ func (w *world) remembered(o *operator) {
 }
 
 // records reads the members ConfigMap.
-func (w *world) records() (*corev1.ConfigMap, topology.Records) {
+func (w *world) records() (*corev1.ConfigMap, topology.ClusterRecord) {
 	w.t.Helper()
 	name := resources.NamesOf(w.cluster.Name).Members
-	cm, records := &corev1.ConfigMap{}, topology.Records{}
+	cm, records := &corev1.ConfigMap{}, topology.ClusterRecord{}
 	must(w.t, w.client.Get(w.t.Context(), client.ObjectKey{Namespace: w.cluster.Namespace, Name: name}, cm))
 	must(w.t, json.Unmarshal([]byte(cm.Data[resources.KeyMembers]), &records))
 	return cm, records

@@ -130,7 +130,7 @@ func must(t *testing.T, err error) {
 }
 
 // amend changes what a pass knows of the records.
-func amend(s *pass.Pass, change func(*topology.Records)) {
+func amend(s *pass.Pass, change func(*topology.ClusterRecord)) {
 	records := s.Records().Clone()
 	change(&records)
 	s.SetRecords(records)

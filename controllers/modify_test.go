@@ -38,7 +38,7 @@ func TestModificationsOfVolumesAreCounted(t *testing.T) {
 		t.Errorf("EC2 was asked %d times to modify %d volumes", asked, members)
 	}
 
-	w.changeRecords(func(records *topology.Records) {
+	w.changeRecords(func(records *topology.ClusterRecord) {
 		for name, rec := range records.Members {
 			for range 3 {
 				rec.RecordModified(rec.VolumeID, o.Clock.Now())

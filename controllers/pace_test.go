@@ -129,7 +129,7 @@ func TestRefusedSettingsAreTriedWithPauses(t *testing.T) {
 	before := passes()
 	w.await(patience, "the next look", func() bool { return passes() > before })
 	before = passes()
-	w.changeRecords(func(records *topology.Records) { records.RollingDone = []string{"orders-0"} })
+	w.changeRecords(func(records *topology.ClusterRecord) { records.RollingDone = []string{"orders-0"} })
 	w.await(engine.AfterWaiting-time.Second, "a hand in the records is noticed", func() bool { return passes() > before })
 	w.world.change(func(c *v1alpha1.MySQLCluster) {
 		c.Spec.MySQLD = map[string]v1alpha1.PlainValue{"max_connections": "200"}

@@ -113,7 +113,9 @@ func TestWhatThePreflightFound(t *testing.T) {
 	if n.Preflight.Problem == nil {
 		t.Error("a new cluster begins with a subnet that cannot be used")
 	}
-	amend(s, func(records *topology.Records) { records.Members = map[string]topology.Record{"orders-0": {}} })
+	amend(s, func(records *topology.ClusterRecord) {
+		records.Members = map[string]topology.MemberRecord{"orders-0": {}}
+	})
 	w.decider.RecordPreflight(s, "spec", ofOnePlace)
 	if n.Preflight.Problem != nil || n.Preflight.Shortage == nil {
 		t.Errorf("problem %v, shortage %v", n.Preflight.Problem, n.Preflight.Shortage)

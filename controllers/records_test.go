@@ -16,21 +16,21 @@ import (
 // leads makes an operator that writes its name into the records, and holds the lease.
 func (w *world) leads(name string) *operator {
 	o := w.newOperator(nil)
-	o.Config.Hand, o.Config.Lease = name, func(context.Context) error { return nil }
+	o.Config.WriterID, o.Config.Lease = name, func(context.Context) error { return nil }
 	return o
 }
 
 // TestEditedRecordsArePutBack: an operator that leads knows them better than whoever edits them, or restores a copy of another time.
 func TestEditedRecordsArePutBack(t *testing.T) {
 	t.Parallel()
-	for name, text := range map[string]func(*testing.T, topology.Records) string{
-		"of a new cluster": func(*testing.T, topology.Records) string { return `{"hand":"-"}` },
-		"emptied":          func(*testing.T, topology.Records) string { return "" },
-		"no JSON":          func(*testing.T, topology.Records) string { return "{" },
-		"beyond measure": func(*testing.T, topology.Records) string {
+	for name, text := range map[string]func(*testing.T, topology.ClusterRecord) string{
+		"of a new cluster": func(*testing.T, topology.ClusterRecord) string { return `{"hand":"-"}` },
+		"emptied":          func(*testing.T, topology.ClusterRecord) string { return "" },
+		"no JSON":          func(*testing.T, topology.ClusterRecord) string { return "{" },
+		"beyond measure": func(*testing.T, topology.ClusterRecord) string {
 			return `{"held":[` + strings.Repeat(`"x",`, records.MaxListed) + `"x"]}`
 		},
-		"without who stands alone": func(t *testing.T, records topology.Records) string {
+		"without who stands alone": func(t *testing.T, records topology.ClusterRecord) string {
 			records.Alone, records.AloneSince, records.WriterID = "", 0, "an operator of before"
 			text, err := json.Marshal(records)
 			must(t, err)
@@ -43,7 +43,7 @@ func TestEditedRecordsArePutBack(t *testing.T) {
 			o := w.leads("first")
 			w.drive(o, patience, w.machinesUp)
 			w.passes(o, 3)
-			w.changeRecords(func(records *topology.Records) { records.Alone, records.AloneSince = "orders-1", 7 })
+			w.changeRecords(func(records *topology.ClusterRecord) { records.Alone, records.AloneSince = "orders-1", 7 })
 			second := w.leads("second") // takes them as they are
 			w.passes(second, 2)
 			cm, before := w.records()
@@ -118,7 +118,7 @@ func TestRecordsAreReadWhileTheyAreSaved(t *testing.T) {
 	var wg sync.WaitGroup
 	for name := range s.Records().Members {
 		wg.Go(func() {
-			err := s.Stored.Save(t.Context(), func(records *topology.Records) {
+			err := s.Stored.Save(t.Context(), func(records *topology.ClusterRecord) {
 				rec := records.Members[name]
 				rec.SignedInstance = "i-" + name
 				records.Members[name] = rec

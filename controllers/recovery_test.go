@@ -183,7 +183,7 @@ func TestARestoringPodReadsWhereTheBackupIs(t *testing.T) {
 			if got := role(s); got != from {
 				t.Errorf("while it is restored: %s", got)
 			}
-			amend(s, func(records *topology.Records) { records.Recovered = true })
+			amend(s, func(records *topology.ClusterRecord) { records.Recovered = true })
 			if got := role(s); got != own {
 				t.Errorf("when it is restored: %s", got)
 			}

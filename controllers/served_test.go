@@ -42,9 +42,9 @@ func TestDeletionTakesOnNoRoleThatWasNeverLent(t *testing.T) {
 			})
 			w.policy(ownIdentityOnly)
 			w.remembered(w.newOperator(nil))
-			w.forge(func(r *topology.Records) {
+			w.forge(func(r *topology.ClusterRecord) {
 				r.Account, r.Bootstrapped = homeAccount, "orders-0"
-				r.Members["orders-0"] = topology.Record{Instance: 1, Volume: 1, VolumeID: "vol-00000000000000001"}
+				r.Members["orders-0"] = topology.MemberRecord{Instance: 1, Volume: 1, VolumeID: "vol-00000000000000001"}
 			})
 			w.delete()
 			o := w.newOperator(nil)

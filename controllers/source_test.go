@@ -37,8 +37,8 @@ type estate struct {
 	volume, snapshot string
 }
 
-// heirlooms are the tags of what is left behind, by a namespace.
-func heirlooms(namespace string, more map[string]string) []types.Tag {
+// originalTags are the tags of what is left behind, by a namespace.
+func originalTags(namespace string, more map[string]string) []types.Tag {
 	tags := map[string]string{v1alpha1.TagClusterUID: "gone", v1alpha1.TagNamespace: namespace, v1alpha1.TagMember: "orders-2", v1alpha1.TagMySQLVersion: "9.7.3"}
 	maps.Copy(tags, more)
 	var out []types.Tag
@@ -56,7 +56,7 @@ func newEstate(t *testing.T, more map[string]string, change func(*estate, *v1alp
 	t.Helper()
 	e := &estate{world: &world{t: t, client: kube, account: newAccount(t, serial.Add(1)), clock: clocktesting.NewFakePassiveClock(time.Now())}}
 	makeWorld(e.world, func(c *v1alpha1.MySQLCluster) {
-		ctx, api, tags := t.Context(), e.account.api, heirlooms(c.Namespace, more)
+		ctx, api, tags := t.Context(), e.account.api, originalTags(c.Namespace, more)
 		specification := func(kind types.ResourceType, more ...types.Tag) []types.TagSpecification {
 			return []types.TagSpecification{{ResourceType: kind, Tags: append(slices.Clone(tags), more...)}}
 		}

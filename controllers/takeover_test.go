@@ -17,7 +17,7 @@ func TestRecordsAreTakenOver(t *testing.T) {
 	w := newWorld(t, nil)
 	lead := func(name string) (*operator, *int) {
 		asked, o := new(int), w.newOperator(nil)
-		o.Config.Hand, o.Config.Lease = name, func(context.Context) error { *asked++; return nil }
+		o.Config.WriterID, o.Config.Lease = name, func(context.Context) error { *asked++; return nil }
 		return o, asked
 	}
 	hand := func() string { _, records := w.records(); return records.WriterID }

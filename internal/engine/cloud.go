@@ -121,7 +121,7 @@ func (x *Execution) ordered(ctx context.Context, action topology.Action, err err
 	if !x.Requests.tokenSpent(o, err, x.Clock.Now()) && awsapi.Code(err) != codeTokenEnded {
 		return err
 	}
-	if unsaved := x.saveRecord(ctx, o.member, func(rec *topology.Record) {
+	if unsaved := x.saveRecord(ctx, o.member, func(rec *topology.MemberRecord) {
 		if o.volume {
 			rec.Volume = max(rec.Volume, o.incarnation+1)
 		} else {
@@ -139,7 +139,7 @@ func (x *Execution) modify(ctx context.Context, a topology.ModifyVolume) error {
 	if err != nil || !modified {
 		return err
 	}
-	if err := x.saveRecord(ctx, a.Member, func(rec *topology.Record) { rec.RecordModified(a.VolumeID, x.Clock.Now()) }); err != nil {
+	if err := x.saveRecord(ctx, a.Member, func(rec *topology.MemberRecord) { rec.RecordModified(a.VolumeID, x.Clock.Now()) }); err != nil {
 		return AsProblem(err) // which is none of EC2's
 	}
 	return nil

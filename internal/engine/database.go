@@ -198,7 +198,7 @@ func (x *Execution) sign(ctx context.Context, m Member, a topology.SignCertifica
 	if rec := x.Records.Now().Members[a.Member]; rec.SignedInstance == a.InstanceID && rec.SignedKey != key {
 		return Untrusted(a.Member, fmt.Errorf("instance %s was given a certificate for another key already", a.InstanceID))
 	}
-	if err := x.saveRecord(ctx, a.Member, func(rec *topology.Record) { rec.SignedInstance, rec.SignedKey = a.InstanceID, key }); err != nil {
+	if err := x.saveRecord(ctx, a.Member, func(rec *topology.MemberRecord) { rec.SignedInstance, rec.SignedKey = a.InstanceID, key }); err != nil {
 		return err
 	}
 	return install(ctx)
@@ -213,7 +213,7 @@ func Untrusted(member string, err error) error {
 // operator which restarts meanwhile neither forgets it nor restarts a server twice.
 func (x *Execution) applySettings(ctx context.Context, m Member, a topology.ApplySettings) error {
 	record := func(ctx context.Context, due int64, of string) error {
-		return x.saveRecord(ctx, a.Member, func(rec *topology.Record) { rec.RestartDue, rec.RestartFor = due, of })
+		return x.saveRecord(ctx, a.Member, func(rec *topology.MemberRecord) { rec.RestartDue, rec.RestartFor = due, of })
 	}
 	before, recorded := x.Records.Now().Members[a.Member], false
 	restart, err := m.ApplySettings(ctx, a, func(ctx context.Context) error {

@@ -26,13 +26,13 @@ type stage struct {
 	hangs   bool
 	waited  []time.Duration // for tasks, by passes
 	woken   int
-	records topology.Records
+	records topology.ClusterRecord
 	clock   *clocktesting.FakePassiveClock
 	told    []string
 }
 
 func newStage() *stage {
-	return &stage{answers: map[string]error{}, records: topology.Records{Members: map[string]topology.Record{}}, clock: clocktesting.NewFakePassiveClock(time.Unix(1e9, 0))}
+	return &stage{answers: map[string]error{}, records: topology.ClusterRecord{Members: map[string]topology.MemberRecord{}}, clock: clocktesting.NewFakePassiveClock(time.Unix(1e9, 0))}
 }
 
 func (w *stage) ask(what string) error {
@@ -92,8 +92,8 @@ func (d database) Member(_ context.Context, name string) (Member, error) {
 }
 func (d database) Recover(_ context.Context, a topology.Recover) error { return d.ask(a.String()) }
 
-func (m memory) Now() topology.Records { return m.records }
-func (m memory) Save(_ context.Context, change func(*topology.Records)) error {
+func (m memory) Now() topology.ClusterRecord { return m.records }
+func (m memory) Save(_ context.Context, change func(*topology.ClusterRecord)) error {
 	if err := m.ask("save the records"); err != nil {
 		return err
 	}
@@ -387,7 +387,7 @@ func TestTheKeyIsRecordedBeforeItsCertificateIsInstalled(t *testing.T) {
 	if want := []string{"find a", "read the request of a", "save the records", "install the certificate of a"}; !slices.Equal(w.asked, want) {
 		t.Errorf("asked %q", w.asked)
 	}
-	w.records.Members["a"] = topology.Record{SignedInstance: "i-1", SignedKey: "another key"}
+	w.records.Members["a"] = topology.MemberRecord{SignedInstance: "i-1", SignedKey: "another key"}
 	w.asked = nil
 	x := w.execution(NewRequests(), sign)
 	if x.Run(t.Context()); len(x.Problems) != 1 || x.Problems[0].Reason != v1alpha1.ReasonMemberUntrusted || slices.Contains(w.asked, "install the certificate of a") {

@@ -83,9 +83,9 @@ type Member interface {
 
 // Records are the cluster's records.
 type Records interface {
-	Now() topology.Records
+	Now() topology.ClusterRecord
 	// Save changes them by compare-and-swap. Actions of several members save in parallel.
-	Save(ctx context.Context, change func(*topology.Records)) error
+	Save(ctx context.Context, change func(*topology.ClusterRecord)) error
 }
 
 // Threads runs what goes on side by side.

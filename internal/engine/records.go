@@ -26,14 +26,14 @@ type RecordStore interface {
 	Read(ctx context.Context) (StoredRecords, error)
 	// Write stores records in place of those of a version, which is empty where there are none, and returns the new version.
 	// ErrConflict and ErrNowhere stored nothing; after any other error nobody knows.
-	Write(ctx context.Context, version string, records topology.Records) (newVersion string, err error)
+	Write(ctx context.Context, version string, records topology.ClusterRecord) (newVersion string, err error)
 }
 
 // StoredRecords are records as they were read.
 type StoredRecords struct {
 	// Found says whether there are any, Readable whether they can be decoded.
 	Found, Readable bool
-	Records         topology.Records
+	Records         topology.ClusterRecord
 	Version         string
 	// Schema is that of Records, also where they are not readable.
 	Schema int
@@ -55,7 +55,7 @@ type RecordMemory struct {
 	lock Lock
 	// known is true once it wrote them; records are what it wrote last.
 	known   bool
-	records topology.Records
+	records topology.ClusterRecord
 	// version is that under which they are stored, empty for none.
 	version string
 	// unanswered is true after a write whose answer was lost, until the next that is answered. Nothing was done that rests on it.
@@ -80,7 +80,7 @@ type Recorder struct {
 	// PutBack is called when records were put back that somebody had changed. Nil: nobody is told.
 	PutBack func()
 
-	now     atomic.Pointer[topology.Records]
+	now     atomic.Pointer[topology.ClusterRecord]
 	version string
 	// Lost is true when they are gone although the cluster was claimed before, Disowned when somebody took the cluster off as
 	// their owner, edited when somebody else changed what they say, which is put back.
@@ -89,15 +89,15 @@ type Recorder struct {
 }
 
 // Now returns the records as this pass knows them, and saved them last. They are shared: whoever changes them changes a clone.
-func (r *Recorder) Now() topology.Records {
+func (r *Recorder) Now() topology.ClusterRecord {
 	if known := r.now.Load(); known != nil {
 		return *known
 	}
-	return topology.Records{}
+	return topology.ClusterRecord{}
 }
 
 // Set has the pass go by records.
-func (r *Recorder) Set(records topology.Records) { r.now.Store(&records) }
+func (r *Recorder) Set(records topology.ClusterRecord) { r.now.Store(&records) }
 
 // Open reads the records at the beginning of a pass. A claimed cluster had some before; of one that is not they are made. It says
 // whether there is anywhere to store them.
@@ -118,7 +118,7 @@ func (r *Recorder) Open(ctx context.Context, claimed bool) (stored bool, err err
 			return false, err
 		}
 	default:
-		if err := r.write(ctx, topology.Records{WriterID: NoWriterID}); err != nil {
+		if err := r.write(ctx, topology.ClusterRecord{WriterID: NoWriterID}); err != nil {
 			return false, err
 		}
 	}
@@ -202,7 +202,7 @@ func newerRecords(schema int) *Problem {
 // acknowledged commits alone, and how many incarnations are used up, is nowhere else.
 //
 // An operator without a name cannot tell its own writes from another's.
-func (r *Recorder) isEdit(ctx context.Context, records topology.Records) (bool, error) {
+func (r *Recorder) isEdit(ctx context.Context, records topology.ClusterRecord) (bool, error) {
 	if r.WriterID == "" {
 		return false, nil
 	}
@@ -218,7 +218,7 @@ func (r *Recorder) isEdit(ctx context.Context, records topology.Records) (bool, 
 // miss takes the records that this process wrote last in place of those that are gone, or else holds them for lost.
 func (r *Recorder) miss(ctx context.Context) error {
 	if r.Memory.known {
-		switch known, err := r.isEdit(ctx, topology.Records{}); {
+		switch known, err := r.isEdit(ctx, topology.ClusterRecord{}); {
 		case err != nil:
 			return err
 		case known:
@@ -233,7 +233,7 @@ func (r *Recorder) miss(ctx context.Context) error {
 
 // Moves says whether records differ from the present ones in more than epochs. An epoch is taken whenever a row is to be written, also
 // in vain: it says nothing of the outcome. Nor does the one with which a term is to begin, nor who it was that decided.
-func (r *Recorder) Moves(next topology.Records) bool {
+func (r *Recorder) Moves(next topology.ClusterRecord) bool {
 	now := r.Now()
 	next.Epoch, next.LeaderEpoch, next.WriterID = now.Epoch, now.LeaderEpoch, now.WriterID
 	return !next.Equal(now)
@@ -242,7 +242,7 @@ func (r *Recorder) Moves(next topology.Records) bool {
 // Remember saves what a plan needs before any of its actions is taken. It asks for the lease before the records become this process's
 // own: one that was replaced, and does not know yet, must not take them back. They were read before, so that whoever becomes leader
 // after the look has them changed, or finds ours changed. led is false when the lease is another's.
-func (r *Recorder) Remember(ctx context.Context, next topology.Records) (led bool, err error) {
+func (r *Recorder) Remember(ctx context.Context, next topology.ClusterRecord) (led bool, err error) {
 	if !next.Empty() {
 		next.WriterID = cmp.Or(r.WriterID, NoWriterID) // what was added here makes records of none
 	}
@@ -251,12 +251,12 @@ func (r *Recorder) Remember(ctx context.Context, next topology.Records) (led boo
 			return false, fmt.Errorf("take the records over: %w", err)
 		}
 	}
-	return true, r.Save(ctx, func(records *topology.Records) { *records = next })
+	return true, r.Save(ctx, func(records *topology.ClusterRecord) { *records = next })
 }
 
 // Save writes changed records by compare-and-swap: ErrConflict means that somebody else decided meanwhile, and
 // ends the pass. Actions of several members may save at the same time.
-func (r *Recorder) Save(ctx context.Context, change func(*topology.Records)) error {
+func (r *Recorder) Save(ctx context.Context, change func(*topology.ClusterRecord)) error {
 	r.Memory.lock.Lock(ctx)
 	defer r.Memory.lock.Unlock()
 	next := r.Now().Clone()
@@ -276,7 +276,7 @@ func (r *Recorder) Save(ctx context.Context, change func(*topology.Records)) err
 }
 
 // write stores records. The caller holds the memory.
-func (r *Recorder) write(ctx context.Context, next topology.Records) error {
+func (r *Recorder) write(ctx context.Context, next topology.ClusterRecord) error {
 	m := r.Memory
 	next.Schema = topology.RecordsSchema
 	version, err := r.Store.Write(ctx, r.version, next)

@@ -12,7 +12,7 @@ import (
 
 // shelf is a store of records that may show old ones, and lose answers.
 type shelf struct {
-	stored  []topology.Records // by version, which counts from 1
+	stored  []topology.ClusterRecord // by version, which counts from 1
 	gone    bool
 	shows   int // how many versions the cache lags behind
 	reads   int
@@ -38,7 +38,7 @@ func (s *shelf) Read(context.Context) (StoredRecords, error) {
 	return StoredRecords{Found: true, Readable: true, Schema: s.stored[n-1].Schema, Records: s.stored[n-1].Clone(), Version: strconv.Itoa(n)}, nil
 }
 
-func (s *shelf) Write(_ context.Context, version string, records topology.Records) (string, error) {
+func (s *shelf) Write(_ context.Context, version string, records topology.ClusterRecord) (string, error) {
 	s.writes++
 	present := ""
 	if len(s.stored) > 0 && !s.gone {
@@ -74,8 +74,8 @@ func (s *shelf) begin(t *testing.T, memory *RecordMemory, lease error) *Recorder
 }
 
 // promoted saves that a member was promoted.
-func promoted(at int64) func(*topology.Records) {
-	return func(r *topology.Records) { r.PromotedAt, r.WriterID = at, "first" }
+func promoted(at int64) func(*topology.ClusterRecord) {
+	return func(r *topology.ClusterRecord) { r.PromotedAt, r.WriterID = at, "first" }
 }
 
 func TestNewRecordsAreNotLostOnes(t *testing.T) {
@@ -83,7 +83,7 @@ func TestNewRecordsAreNotLostOnes(t *testing.T) {
 	if r := s.begin(t, memory, nil); r.Lost || r.Now().WriterID != NoWriterID || len(s.stored) != 1 {
 		t.Errorf("lost: %t, %+v", r.Lost, r.Now())
 	}
-	s.stored[0] = topology.Records{}
+	s.stored[0] = topology.ClusterRecord{}
 	if r := s.begin(t, NewRecordMemory(free{}), nil); !r.Lost {
 		t.Error("records that somebody emptied pass for new ones")
 	}
@@ -143,9 +143,9 @@ func TestAWriteWhoseAnswerWasLost(t *testing.T) {
 
 // TestAProcessThatWroteNothingGoesByWhatIsStored: the one before may have written last when this one had the lease already.
 func TestAProcessThatWroteNothingGoesByWhatIsStored(t *testing.T) {
-	s, memory := &shelf{stored: []topology.Records{{PromotedAt: 1, WriterID: "second"}}}, NewRecordMemory(free{})
+	s, memory := &shelf{stored: []topology.ClusterRecord{{PromotedAt: 1, WriterID: "second"}}}, NewRecordMemory(free{})
 	r := s.begin(t, memory, nil)
-	s.stored, s.shows = append(s.stored, topology.Records{PromotedAt: 2, WriterID: "second"}), 1
+	s.stored, s.shows = append(s.stored, topology.ClusterRecord{PromotedAt: 2, WriterID: "second"}), 1
 	if err := r.Save(t.Context(), promoted(9)); !errors.Is(err, ErrConflict) {
 		t.Fatal(err)
 	}
@@ -161,9 +161,9 @@ func TestAnEditIsPutBack(t *testing.T) {
 		lease error
 		back  bool
 	}{
-		"an edit":                     {func(s *shelf) { s.stored = append(s.stored, topology.Records{PromotedAt: 9, WriterID: "first"}) }, nil, true},
+		"an edit":                     {func(s *shelf) { s.stored = append(s.stored, topology.ClusterRecord{PromotedAt: 9, WriterID: "first"}) }, nil, true},
 		"a deletion":                  {func(s *shelf) { s.gone = true }, nil, true},
-		"another leader's write":      {func(s *shelf) { s.stored = append(s.stored, topology.Records{PromotedAt: 9, WriterID: "second"}) }, errors.New("another leads"), false},
+		"another leader's write":      {func(s *shelf) { s.stored = append(s.stored, topology.ClusterRecord{PromotedAt: 9, WriterID: "second"}) }, errors.New("another leads"), false},
 		"gone, as one that is behind": {func(s *shelf) { s.gone = true }, errors.New("another leads"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -180,7 +180,7 @@ func TestAnEditIsPutBack(t *testing.T) {
 			if !row.back {
 				return
 			}
-			if err := r.Save(t.Context(), func(*topology.Records) {}); err != nil || told != 1 || s.stored[len(s.stored)-1].PromotedAt != 1 {
+			if err := r.Save(t.Context(), func(*topology.ClusterRecord) {}); err != nil || told != 1 || s.stored[len(s.stored)-1].PromotedAt != 1 {
 				t.Errorf("%v, told %d times, stored %+v", err, told, s.stored)
 			}
 		})
@@ -189,14 +189,14 @@ func TestAnEditIsPutBack(t *testing.T) {
 
 // TestRecordsAreTakenOverWithTheLease: never by a process that was replaced.
 func TestRecordsAreTakenOverWithTheLease(t *testing.T) {
-	s := &shelf{stored: []topology.Records{{PromotedAt: 1, WriterID: "second"}}}
+	s := &shelf{stored: []topology.ClusterRecord{{PromotedAt: 1, WriterID: "second"}}}
 	replaced := errors.New("another leads")
 	r := s.begin(t, NewRecordMemory(free{}), replaced)
-	if led, err := r.Remember(t.Context(), topology.Records{PromotedAt: 2}); led || !errors.Is(err, replaced) || s.writes != 0 {
+	if led, err := r.Remember(t.Context(), topology.ClusterRecord{PromotedAt: 2}); led || !errors.Is(err, replaced) || s.writes != 0 {
 		t.Errorf("led: %t, %v, %d writes", led, err, s.writes)
 	}
 	r = s.begin(t, NewRecordMemory(free{}), nil)
-	if led, err := r.Remember(t.Context(), topology.Records{PromotedAt: 2}); !led || err != nil || r.Now().WriterID != "first" {
+	if led, err := r.Remember(t.Context(), topology.ClusterRecord{PromotedAt: 2}); !led || err != nil || r.Now().WriterID != "first" {
 		t.Errorf("led: %t, %v, %+v", led, err, r.Now())
 	}
 	if led, err := r.Remember(t.Context(), r.Now()); !led || err != nil || s.writes != 1 {
@@ -208,10 +208,10 @@ func TestRecordsAreTakenOverWithTheLease(t *testing.T) {
 func TestWhatIsNotRecordedIsNotDone(t *testing.T) {
 	for name, refusal := range map[string]error{"somebody else decided": ErrConflict, "no answer": errors.New("the API server does not answer")} {
 		t.Run(name, func(t *testing.T) {
-			s := &shelf{stored: []topology.Records{{PromotedAt: 1, WriterID: "first"}}}
+			s := &shelf{stored: []topology.ClusterRecord{{PromotedAt: 1, WriterID: "first"}}}
 			r := s.begin(t, NewRecordMemory(free{}), nil)
 			s.refuses = refusal
-			if _, err := r.Remember(t.Context(), topology.Records{PromotedAt: 2}); !errors.Is(err, refusal) {
+			if _, err := r.Remember(t.Context(), topology.ClusterRecord{PromotedAt: 2}); !errors.Is(err, refusal) {
 				t.Errorf("the pass goes on: %v", err)
 			}
 			if now := r.Now(); now.PromotedAt != 1 {
@@ -223,23 +223,23 @@ func TestWhatIsNotRecordedIsNotDone(t *testing.T) {
 
 // TestRecordsOfANewerOperatorAreLeftAlone: also where they cannot be decoded.
 func TestRecordsOfANewerOperatorAreLeftAlone(t *testing.T) {
-	s := &shelf{stored: []topology.Records{{Schema: topology.RecordsSchema + 1}}}
+	s := &shelf{stored: []topology.ClusterRecord{{Schema: topology.RecordsSchema + 1}}}
 	r := &Recorder{Store: s, Memory: NewRecordMemory(free{})}
 	_, err := r.Open(t.Context(), true)
 	if p := AsProblem(err); p == nil || p.Reason != v1alpha1.ReasonNewerRecords || s.writes != 0 {
 		t.Errorf("%v, %d writes", err, s.writes)
 	}
 	memory := NewRecordMemory(free{})
-	s.stored[0] = topology.Records{PromotedAt: 1}
+	s.stored[0] = topology.ClusterRecord{PromotedAt: 1}
 	if err := s.begin(t, memory, nil).Save(t.Context(), promoted(2)); err != nil {
 		t.Fatal(err)
 	}
-	s.stored = append(s.stored, topology.Records{Schema: topology.RecordsSchema + 1})
+	s.stored = append(s.stored, topology.ClusterRecord{Schema: topology.RecordsSchema + 1})
 	if r := s.begin(t, memory, nil); r.Now().PromotedAt != 2 {
 		t.Errorf("this process leads, so that nobody else wrote them: it goes by %+v", r.Now())
 	}
-	s.stored, s.writes = []topology.Records{{}}, 0
-	s.stored[0] = topology.Records{PromotedAt: 1} // of an operator that did not say
+	s.stored, s.writes = []topology.ClusterRecord{{}}, 0
+	s.stored[0] = topology.ClusterRecord{PromotedAt: 1} // of an operator that did not say
 	r = s.begin(t, NewRecordMemory(free{}), nil)
 	if err := r.Save(t.Context(), promoted(2)); err != nil || s.stored[1].Schema != topology.RecordsSchema {
 		t.Errorf("%v, stored %+v", err, s.stored)

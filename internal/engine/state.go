@@ -89,8 +89,8 @@ func (x *Execution) stillLeads(ctx context.Context) error {
 }
 
 // saveRecord saves what is recorded of one member.
-func (x *Execution) saveRecord(ctx context.Context, member string, change func(*topology.Record)) error {
-	return x.Records.Save(ctx, func(records *topology.Records) {
+func (x *Execution) saveRecord(ctx context.Context, member string, change func(*topology.MemberRecord)) error {
+	return x.Records.Save(ctx, func(records *topology.ClusterRecord) {
 		rec := records.Members[member]
 		change(&rec)
 		records.Members[member] = rec

@@ -94,7 +94,7 @@ func New(config *rest.Config, o Options) (*Operator, error) {
 		Client: around.Client(mgr.GetClient()), Reader: around.Reader(mgr.GetAPIReader()), Clouds: clouds, SQL: op.pool,
 		Events: mgr.GetEventRecorder("nairobi-mysql-operator"), Clock: around.Clock,
 		Config: pass.Config{
-			SystemNamespace: o.Namespace, ClusterDomain: o.ClusterDomain, ProbeThroughService: o.ProbeThroughService, Workers: o.Workers, Hand: lock.Identity(), Lease: lock.Check,
+			SystemNamespace: o.Namespace, ClusterDomain: o.ClusterDomain, ProbeThroughService: o.ProbeThroughService, Workers: o.Workers, WriterID: lock.Identity(), Lease: lock.Check,
 		},
 		Wake: op.wake, Metrics: metrics.New(around.Registry),
 	})

@@ -180,7 +180,7 @@ func (w *world) loseRecords() {
 	if w.shape.volumesLost > 0 || w.recoverySource != nil && !w.kube.records.Established {
 		return
 	}
-	w.kube.setRecords(topology.Records{}, w.now)
+	w.kube.setRecords(topology.ClusterRecord{}, w.now)
 	w.kube.lost, w.kube.gone = true, w.chance(50)
 	if w.chance(60) {
 		w.leader.die("killed with the records") // otherwise it puts them back

@@ -433,7 +433,7 @@ func (m *member) EnsureDatabase(ctx context.Context) error {
 	if err := m.transact(ctx, func(*mysqld) (*transaction, error) { return &transaction{}, nil }); err != nil {
 		return err
 	}
-	return processOf(ctx).op.stored.Save(ctx, func(r *topology.Records) { r.Database = "made" })
+	return processOf(ctx).op.stored.Save(ctx, func(r *topology.ClusterRecord) { r.Database = "made" })
 }
 
 // settingsRefused is how often in a hundred times mysqld does not take settings, which it takes later.

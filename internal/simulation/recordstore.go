@@ -22,7 +22,7 @@ const (
 var errNoAnswer = errors.New("the API server does not answer")
 
 // records are those of the present pass.
-func (op *operator) records() topology.Records { return op.stored.Now() }
+func (op *operator) records() topology.ClusterRecord { return op.stored.Now() }
 
 // openRecords reads the records at the beginning of a pass.
 func (op *operator) openRecords(p *process) error {
@@ -46,7 +46,7 @@ type recordVersion struct {
 }
 
 // setRecords stores records, whoever does.
-func (k *kube) setRecords(records topology.Records, now int64) {
+func (k *kube) setRecords(records topology.ClusterRecord, now int64) {
 	k.version++
 	k.records, k.gone, k.lost = records, false, false
 	k.past = append(k.past[max(0, len(k.past)-keptVersions+1):], recordVersion{now, k.version})
@@ -86,7 +86,7 @@ func (c configMap) Read(ctx context.Context) (engine.StoredRecords, error) {
 }
 
 // Write implements engine.RecordStore.
-func (c configMap) Write(ctx context.Context, version string, records topology.Records) (string, error) {
+func (c configMap) Write(ctx context.Context, version string, records topology.ClusterRecord) (string, error) {
 	p, w := processOf(ctx), c.op.w
 	c.op.point(p)
 	p.sleep(w.between(1, 20))

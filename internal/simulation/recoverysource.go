@@ -11,11 +11,11 @@ import (
 // A cluster that begins with nothing may begin with a copy of another cluster's volume instead: of one that had members of the
 // same names, and that was told of every commit in it.
 const (
-	// heirs is how many of a hundred of the schedules that begin with nothing are of such a cluster. Which ones is drawn from numbers
+	// recoverySourceShare is how many of a hundred of the schedules that begin with nothing are of such a cluster. Which ones is drawn from numbers
 	// of their own, so that the others stay as they were.
-	heirs            = 60
-	heirStream       = 0x68656972
-	recoverySourceID = "snap-recoverysource"
+	recoverySourceShare  = 60
+	recoverySourceStream = 0x68656972
+	recoverySourceID     = "snap-recoverysource"
 	// oldEpoch is that of the old cluster's row: higher than any that the new one comes to in its first steps. oldHistory is how
 	// many commits there are.
 	oldEpoch, oldHistory = 40, 5
@@ -24,8 +24,8 @@ const (
 // drawRecoverySource decides whether the cluster begins with a copy, and makes what is copied. Its commits were acknowledged: from the
 // first moment none may be missing from a primary.
 func (w *world) drawRecoverySource(seed, schedule uint64) {
-	rng := rand.New(rand.NewPCG(seed^heirStream, schedule))
-	if !w.shape.fresh || w.scenario != nil || rng.IntN(100) >= heirs {
+	rng := rand.New(rand.NewPCG(seed^recoverySourceStream, schedule))
+	if !w.shape.fresh || w.scenario != nil || rng.IntN(100) >= recoverySourceShare {
 		return
 	}
 	st := &store{uuid: w.ledger.newServer()}
@@ -89,7 +89,7 @@ func (m *member) Adopt(ctx context.Context, a topology.Adopt) error {
 	}); err != nil {
 		return err
 	}
-	return p.op.stored.Save(ctx, func(r *topology.Records) { r.Recovered = true })
+	return p.op.stored.Save(ctx, func(r *topology.ClusterRecord) { r.Recovered = true })
 }
 
 // takeOver is what *admin.Member does when it adopts.

@@ -206,7 +206,7 @@ func (w *world) preset() {
 		common = append(common, w.ledger.record(transaction{uuid: uuids[0], number: n + 1, row: row, client: -1}))
 	}
 	w.kube.claimed = true
-	w.kube.setRecords(topology.Records{Established: true, Epoch: row.Epoch, Bootstrapped: voters[0], BootstrappedVolume: "vol-1", Database: "made", Members: map[string]topology.Record{}}, w.now)
+	w.kube.setRecords(topology.ClusterRecord{Established: true, Epoch: row.Epoch, Bootstrapped: voters[0], BootstrappedVolume: "vol-1", Database: "made", Members: map[string]topology.MemberRecord{}}, w.now)
 	w.cloud.group = true
 	for n, name := range voters {
 		st := &store{uuid: uuids[n], binlog: append([]int(nil), common...), committed: len(common), row: row, persisted: map[string]string{}}
@@ -233,7 +233,7 @@ func (w *world) presetMember(n int, name string, st *store) {
 	v.past = []staleRead[topology.Volume]{{-int64(time.Hour / time.Millisecond), v.Volume}}
 	in.past = []staleRead[topology.Instance]{{-int64(time.Hour / time.Millisecond), in.Instance}}
 	w.start(in, st)
-	w.kube.records.Members[name] = topology.Record{Instance: 1, Volume: 1, SignedInstance: in.ID, SignedKey: "key of " + in.ID, VolumeID: v.ID}
+	w.kube.records.Members[name] = topology.MemberRecord{Instance: 1, Volume: 1, SignedInstance: in.ID, SignedKey: "key of " + in.ID, VolumeID: v.ID}
 }
 
 func (w *world) presetRole(n int) {

@@ -53,7 +53,7 @@ func seriesOf(version string) string { return version[:strings.LastIndexByte(ver
 func templateText(d topology.Desired) string { return d.TemplateHash + " " + d.Version }
 
 // beforeOf reads from the records what instances were made from when all were last well, unless that is the version of the spec.
-func beforeOf(r topology.Records, version string) topology.Template {
+func beforeOf(r topology.ClusterRecord, version string) topology.Template {
 	hash, before, known := strings.Cut(r.Template, " ")
 	if !known || before == version {
 		return topology.Template{}

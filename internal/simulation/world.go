@@ -80,7 +80,7 @@ type failure struct{ invariant, message string }
 
 // kube is what Kubernetes keeps: the records, the published endpoints, the lease.
 type kube struct {
-	records topology.Records
+	records topology.ClusterRecord
 	version int
 	// past are the newest versions, which a cache may show; gone is true while there is no ConfigMap.
 	past []recordVersion

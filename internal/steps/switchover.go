@@ -25,7 +25,7 @@ func Switchover(ctx context.Context, old, target Server, a topology.Switchover, 
 	}
 	before := old.Observe(ctx).SemiSync.WaitCount
 	if err := handOver(ctx, old, target, a); err != nil {
-		if back := takeBack(ctx, old, a, before); back != nil {
+		if back := revertSwitchover(ctx, old, a, before); back != nil {
 			return fmt.Errorf("%s did not catch up, and %s was not opened again: %w", a.To, a.Member, errors.Join(err, back))
 		}
 		return fmt.Errorf("%s stays primary, %s did not catch up in time: %w", a.Member, a.To, err)
@@ -36,9 +36,9 @@ func Switchover(ctx context.Context, old, target Server, a topology.Switchover, 
 	return recordPrimary(ctx, target, a.From.Epoch, a.Next, a.SemiSync, detach)
 }
 
-// takeBack opens the old primary again, and lets it wait for as many acknowledgements as before: while it waited for more than there
+// revertSetting opens the old primary again, and lets it wait for as many acknowledgements as before: while it waited for more than there
 // are, nobody was answered.
-func takeBack(ctx context.Context, old Server, a topology.Switchover, wait int) error {
+func revertSwitchover(ctx context.Context, old Server, a topology.Switchover, wait int) error {
 	w := a.From.WaitCount()
 	if err := old.Reopen(ctx, mysql.PromoteSpec{SemiSync: a.SemiSync, W: w}); err != nil || !a.SemiSync || wait < w {
 		return err

@@ -23,7 +23,7 @@ type Modifications struct {
 }
 
 // RecordModified notes that EC2 took a modification of a volume.
-func (rec *Record) RecordModified(volume string, now time.Time) {
+func (rec *MemberRecord) RecordModified(volume string, now time.Time) {
 	if rec.Modified.Volume != volume {
 		rec.Modified = Modifications{Volume: volume}
 	}

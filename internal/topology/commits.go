@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// promptSince is the least age of the observation of the primary by which its replicas are judged. One of the same moment
+	// upToDateSince is the least age of the observation of the primary by which its replicas are judged. One of the same moment
 	// would find what is on its way to them missing. An older one asks for less.
-	promptSince = 200 * time.Millisecond
+	upToDateSince = 200 * time.Millisecond
 	// rateWindow is the time over which the rate is measured at which a late replica catches up.
 	rateWindow = 5 * time.Second
 )
@@ -111,7 +111,7 @@ func (h *CommitHistory) Record(o *Observed) {
 			h.judge(m, past, o.Now)
 		}
 	}
-	if o.Now.Sub(h.looks[1].at) >= promptSince {
+	if o.Now.Sub(h.looks[1].at) >= upToDateSince {
 		h.looks = [2]pastCommits{h.looks[1], {o.Now, primary.SQL.Executed.Subtract(primary.SQL.Purged)}}
 	}
 	o.Exposure = h.exposure(primary, o.Members)
@@ -191,7 +191,7 @@ func (h *CommitHistory) judge(m *Member, past pastCommits, now time.Time) {
 // usable is the newest observation of the primary that is old enough.
 func (h *CommitHistory) usable(now time.Time) (pastCommits, bool) {
 	past := h.looks[1]
-	if now.Sub(past.at) < promptSince {
+	if now.Sub(past.at) < upToDateSince {
 		past = h.looks[0]
 	}
 	return past, !past.at.IsZero()

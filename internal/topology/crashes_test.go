@@ -219,7 +219,7 @@ func TestUnstableMembers(t *testing.T) {
 			if actions != row.actions {
 				t.Errorf("planned %q, want %q", actions, row.actions)
 			}
-			if row.says != "" && !tells(p, v1alpha1.ReasonMemberCrashing, row.says) {
+			if row.says != "" && !reports(p, v1alpha1.ReasonMemberCrashing, row.says) {
 				t.Errorf("told %v, want %q", p.Degraded, row.says)
 			}
 		})

@@ -28,7 +28,7 @@ const downgradePrefix = quarantinePrefix + "takenback-"
 // get an older mysqld on its volume: it is taken away, as one is that is not wanted any more, and seeded anew by CLONE.
 
 // recordLaunch remembers for which version a member's next instance is made.
-func (rec *Record) recordLaunch(incarnation int, version string) {
+func (rec *MemberRecord) recordLaunch(incarnation int, version string) {
 	if rec.LaunchedAs != incarnation || olderVersion(rec.Launched, version) {
 		rec.Launched, rec.LaunchedAs = version, incarnation
 	}

@@ -36,7 +36,7 @@ func newScene() *scene {
 		},
 		observed: Observed{
 			Now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), CloudReachable: true, CloudTaken: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Launchable: true, Members: map[string]*Member{}, InService: map[string]bool{},
-			Records:  Records{Established: true, Epoch: 5, Bootstrapped: "orders-0", BootstrappedVolume: "vol-0", Members: map[string]Record{}},
+			Records:  ClusterRecord{Established: true, Epoch: 5, Bootstrapped: "orders-0", BootstrappedVolume: "vol-0", Members: map[string]MemberRecord{}},
 			Exposure: Exposure{Binlog: new(gtid.Set)},
 		},
 	}
@@ -57,7 +57,7 @@ func newScene() *scene {
 			m.SQL.SemiSync = SemiSync{ReplicaEnabled: true, ReplicaActive: true}
 		}
 		s.observed.Members[name] = m
-		s.observed.Records.Members[name] = Record{Instance: 1, Volume: 1, VolumeID: m.RecordedVolume, SignedInstance: m.Instances[0].ID}
+		s.observed.Records.Members[name] = MemberRecord{Instance: 1, Volume: 1, VolumeID: m.RecordedVolume, SignedInstance: m.Instances[0].ID}
 	}
 	return s
 }
@@ -91,7 +91,7 @@ func TestRecordsAreTakenOver(t *testing.T) {
 		t.Errorf("the records are of %q", taken.Records.WriterID)
 	}
 	none := Observed{Now: s.observed.Now, WriterID: "first", Members: map[string]*Member{}, InService: map[string]bool{}}
-	if plan := pureNext(s.desired, none); !plan.Records.Equal(Records{}) {
+	if plan := pureNext(s.desired, none); !plan.Records.Equal(ClusterRecord{}) {
 		t.Errorf("something is remembered of nothing: %+v", plan.Records)
 	}
 }
@@ -432,20 +432,20 @@ func TestPromotionThatRestsOnAWitnessGoesOn(t *testing.T) {
 func TestTerm(t *testing.T) {
 	first, other, anew := &Member{Name: "orders-0", SQL: SQL{ServerUUID: uuidOf(0)}}, &Member{Name: "orders-1", SQL: SQL{ServerUUID: uuidOf(1)}}, &Member{Name: "orders-0", SQL: SQL{ServerUUID: uuidOf(7)}}
 	for name, row := range map[string]struct {
-		then  func(*Records)
+		then  func(*ClusterRecord)
 		epoch uint64
 	}{
-		"noted again":                               {func(r *Records) { r.recordLeader(first, 9) }, 5},
-		"opened again":                              {func(r *Records) { r.recordOpened(first, 9) }, 5},
-		"after another was opened":                  {func(r *Records) { r.recordOpened(other, 7); r.recordLeader(first, 9) }, 9},
-		"after a doubt":                             {func(r *Records) { r.LeaderDoubted = true; r.recordLeader(first, 9) }, 9},
-		"opened in doubt":                           {func(r *Records) { r.LeaderDoubted = true; r.recordOpened(first, 9) }, 9},
-		"its data were lost":                        {func(r *Records) { r.recordLeader(anew, 9) }, 9},
-		"noted by a release before terms":           {func(r *Records) { r.LeaderEpoch = 0; r.recordLeader(first, 9) }, 9},
-		"a doubt about it, and then a proof, twice": {func(r *Records) { r.LeaderDoubted = true; r.recordLeader(first, 9); r.recordLeader(first, 11) }, 9},
+		"noted again":                               {func(r *ClusterRecord) { r.recordLeader(first, 9) }, 5},
+		"opened again":                              {func(r *ClusterRecord) { r.recordOpened(first, 9) }, 5},
+		"after another was opened":                  {func(r *ClusterRecord) { r.recordOpened(other, 7); r.recordLeader(first, 9) }, 9},
+		"after a doubt":                             {func(r *ClusterRecord) { r.LeaderDoubted = true; r.recordLeader(first, 9) }, 9},
+		"opened in doubt":                           {func(r *ClusterRecord) { r.LeaderDoubted = true; r.recordOpened(first, 9) }, 9},
+		"its data were lost":                        {func(r *ClusterRecord) { r.recordLeader(anew, 9) }, 9},
+		"noted by a release before terms":           {func(r *ClusterRecord) { r.LeaderEpoch = 0; r.recordLeader(first, 9) }, 9},
+		"a doubt about it, and then a proof, twice": {func(r *ClusterRecord) { r.LeaderDoubted = true; r.recordLeader(first, 9); r.recordLeader(first, 11) }, 9},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var r Records
+			var r ClusterRecord
 			r.recordLeader(first, 5)
 			row.then(&r)
 			if r.Leader != "orders-0" || r.LeaderEpoch != row.epoch {
@@ -609,7 +609,7 @@ func TestTheOneThatARowWaitsForAcknowledges(t *testing.T) {
 }
 
 // A primary goes on alone after an operator that got no further: who is out of sight may acknowledge, and is remembered.
-func TestWhoIsLeftUnsilencedIsRemembered(t *testing.T) {
+func TestNonVotersThatMayAcknowledgeAreRecorded(t *testing.T) {
 	for name, row := range map[string]struct {
 		happened func(*Member)
 		actions  string

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestReplicasArePrompt: a replica is judged by what the primary had executed a moment before, not in the same moment and not long ago.
-func TestReplicasArePrompt(t *testing.T) {
+// TestReplicasAreUpToDate: a replica is judged by what the primary had executed a moment before, not in the same moment and not long ago.
+func TestReplicasAreUpToDate(t *testing.T) {
 	began := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	type look struct {
 		after     time.Duration

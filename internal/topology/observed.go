@@ -28,7 +28,7 @@ type Observed struct {
 	ShownAt time.Time
 	Shown   string
 	// Records is the content of the cluster's members ConfigMap.
-	Records Records
+	Records ClusterRecord
 	// WriterID names the operator's process that decides, unlike any other that ever did; empty when there can be no other.
 	WriterID string
 	// SecurityGroup is the id of the operator's own security group for this cluster, empty while there is none.

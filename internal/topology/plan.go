@@ -105,7 +105,7 @@ type Plan struct {
 	// Members are the wanted members and those that are on their way out, by ordinal.
 	Members []View
 	// Records are to be saved, when they differ from what was observed, before any action is taken.
-	Records Records
+	Records ClusterRecord
 	// Actions are what to do now. Those of different members may run side by side; those of one member run in order.
 	Actions []Action
 	// Degraded is what a person should know, most important first.

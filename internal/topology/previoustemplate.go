@@ -103,7 +103,7 @@ func (p *upgrades) recordRebuild(m *Member) {
 }
 
 // countRebuild counts that a member was rebuilt for a version.
-func (rec *Record) countRebuild(version string) {
+func (rec *MemberRecord) countRebuild(version string) {
 	if rec.RebuiltFor != version {
 		rec.RebuiltFor, rec.RebuiltTimes = version, 0
 	}

@@ -353,7 +353,7 @@ func (p *provisioning) endedSoon(m *Member, vol *Volume) Step {
 // moveZone gives up a zone without capacity: soon for a member whose volume never carried data. A volume with data is
 // retired, which keeps it, only after a long time, for a member that is no voter any more while others are; the member is
 // seeded anew.
-func (p *provisioning) moveZone(m *Member, vol *Volume, rec *Record) bool {
+func (p *provisioning) moveZone(m *Member, vol *Volume, rec *MemberRecord) bool {
 	if m.CapacityRefused != vol.Zone {
 		return false
 	}

@@ -102,7 +102,7 @@ type Proof struct {
 //
 // The row of a cluster whose primary was left alone is known to that primary only. Under an older row the one who left
 // must not pass for a holder of everything: the records say so, and while they are lost nobody is left out.
-func prove(row Membership, members map[string]*Member, records Records) Proof {
+func prove(row Membership, members map[string]*Member, records ClusterRecord) Proof {
 	proof := count(row.Voters, row.W, members, records)
 	if !row.Settled() {
 		before := count(row.Previous, WaitFor(len(row.Previous)), members, records)
@@ -156,7 +156,7 @@ func (proof *Proof) name(best *Member) {
 }
 
 // void is what of a set was acknowledged to nobody although enough voters hold it.
-func void(row Membership, members map[string]*Member, records Records, set gtid.Set) gtid.Set {
+func void(row Membership, members map[string]*Member, records ClusterRecord, set gtid.Set) gtid.Set {
 	var found gtid.Set
 	if records.LeaderEpoch != 0 && !records.inTerm(row) {
 		// The leader that was noted has not written a row yet: what the proof for it stood on still holds. What somebody has
@@ -198,7 +198,7 @@ func unknownTo(primary *Member, row Membership, set gtid.Set) gtid.Set {
 // which is all that was acknowledged before the term; in the term nothing is acknowledged but what that one server commits. A row of a
 // term before says nothing: others may have led in between. Only what those have executed is looked at who have not executed such a
 // row: what they got from that primary after it, they have not either. So this holds for what a person has it commit under another UUID.
-func unknownToFollowers(row Membership, members map[string]*Member, records Records, set gtid.Set) gtid.Set {
+func unknownToFollowers(row Membership, members map[string]*Member, records ClusterRecord, set gtid.Set) gtid.Set {
 	if records.LeaderServer == "" {
 		return gtid.Set{}
 	}
@@ -247,7 +247,7 @@ func counts(m *Member) bool {
 
 // count finds what may have been acknowledged under one set of voters. With h holders among the reached voters and u
 // unreached ones that is a transaction only if h + u ≥ W + 1: its primary and W replicas held it.
-func count(voters []string, w int, members map[string]*Member, records Records) Proof {
+func count(voters []string, w int, members map[string]*Member, records ClusterRecord) Proof {
 	proof := Proof{Needed: len(voters) - w}
 	if records.AloneUnknown {
 		proof.Needed = len(voters)

@@ -20,13 +20,13 @@ const settling = 2 * time.Minute
 // would misread records, or drop from them what must not be forgotten.
 const RecordsSchema = 1
 
-// Records is what must be remembered and cannot be read from anywhere else. It is written by compare-and-swap
+// ClusterRecord is what must be remembered and cannot be read from anywhere else. It is written by compare-and-swap
 // before the call that it is about.
-type Records struct {
+type ClusterRecord struct {
 	// Schema is the schema that they are written in, RecordsSchema of the operator that wrote them; 0 of one that did not say.
 	Schema int `json:"schema,omitempty"`
 	// Members are the incarnations used up so far, by member.
-	Members map[string]Record `json:"members,omitempty"`
+	Members map[string]MemberRecord `json:"members,omitempty"`
 	// Bootstrapped names the member that the cluster began on. Once it is set, no other member is ever made
 	// the first primary of an empty cluster.
 	Bootstrapped string `json:"bootstrapped,omitempty"`
@@ -98,8 +98,8 @@ type Records struct {
 	WriterID string `json:"hand,omitempty"`
 }
 
-// Record is what is remembered of one member.
-type Record struct {
+// MemberRecord is what is remembered of one member.
+type MemberRecord struct {
 	// Instance and Volume are the incarnations of the newest instance and volume, 0 when there never was one.
 	Instance int `json:"instance,omitempty"`
 	Volume   int `json:"volume,omitempty"`
@@ -179,10 +179,10 @@ type FinalSnapshots struct {
 }
 
 // Clone returns a deep copy.
-func (r Records) Clone() Records {
+func (r ClusterRecord) Clone() ClusterRecord {
 	r.Members = maps.Clone(r.Members)
 	if r.Members == nil {
-		r.Members = map[string]Record{}
+		r.Members = map[string]MemberRecord{}
 	}
 	r.FinalVolumes, r.Held, r.PoweredOff, r.Forced = slices.Clone(r.FinalVolumes), slices.Clone(r.Held), slices.Clone(r.PoweredOff), slices.Clone(r.Forced)
 	r.MayAckNonVoters, r.Uncovered = slices.Clone(r.MayAckNonVoters), slices.Clone(r.Uncovered)
@@ -192,13 +192,13 @@ func (r Records) Clone() Records {
 
 // ledLast says whether nobody was opened for writes, or led on, since a member was: it is the one that was promoted last, or the
 // one that the cluster began on and nobody ever was promoted.
-func (r Records) ledLast(member string) bool {
+func (r ClusterRecord) ledLast(member string) bool {
 	return !r.LeaderDoubted && (r.Leader == member || r.Leader == "" && r.RebuiltAt.IsZero() && r.Bootstrapped == member)
 }
 
 // recordLeader notes the member that a proof, or every voter, names as the one that writes go to. The next row that it writes has at
 // least the given epoch.
-func (r *Records) recordLeader(m *Member, epoch uint64) {
+func (r *ClusterRecord) recordLeader(m *Member, epoch uint64) {
 	if r.LeaderDoubted {
 		r.Leader, r.LeaderDoubted = "", false // what was noted of it before counts no more
 	}
@@ -207,20 +207,20 @@ func (r *Records) recordLeader(m *Member, epoch uint64) {
 
 // recordOpened notes a member that is to be opened for writes. A doubt stays. One that is noted again, with nobody opened in between,
 // goes on as it was: all of its rows since the first time are of the one term.
-func (r *Records) recordOpened(m *Member, epoch uint64) {
+func (r *ClusterRecord) recordOpened(m *Member, epoch uint64) {
 	if r.Leader != m.Name || r.LeaderServer != m.SQL.ServerUUID || r.LeaderEpoch == 0 || r.LeaderDoubted {
 		r.Leader, r.LeaderServer, r.LeaderEpoch, r.LeaderVoid = m.Name, m.SQL.ServerUUID, epoch, ""
 	}
 }
 
 // recordProven notes the member that a proof names; see recordLeader. On what the proof has stood its repetition can stand.
-func (r *Records) recordProven(m *Member, epoch uint64, proof Proof) {
+func (r *ClusterRecord) recordProven(m *Member, epoch uint64, proof Proof) {
 	r.recordLeader(m, epoch)
 	r.LeaderVoid = r.void().Union(proof.Void).Subtract(m.position()).String()
 }
 
 // void is LeaderVoid. In doubt, and by a text that is no GTID set, which nobody wrote, nothing is void.
-func (r Records) void() gtid.Set {
+func (r ClusterRecord) void() gtid.Set {
 	if r.LeaderVoid == "" || r.LeaderDoubted {
 		return gtid.Set{}
 	}
@@ -232,12 +232,12 @@ func (r Records) void() gtid.Set {
 }
 
 // inTerm says whether a row is one that Leader wrote since it is noted.
-func (r Records) inTerm(row Membership) bool {
+func (r ClusterRecord) inTerm(row Membership) bool {
 	return r.LeaderEpoch != 0 && row.Primary == r.Leader && row.Epoch >= r.LeaderEpoch
 }
 
 // Equal says whether two records are written as the same text, whatever fields there are.
-func (r Records) Equal(o Records) bool {
+func (r ClusterRecord) Equal(o ClusterRecord) bool {
 	if reflect.DeepEqual(r, o) {
 		return true
 	}
@@ -247,16 +247,18 @@ func (r Records) Equal(o Records) bool {
 }
 
 // Empty says whether nothing is recorded.
-func (r Records) Empty() bool { return len(r.Members) == 0 && r.Equal(Records{Schema: r.Schema}) }
+func (r ClusterRecord) Empty() bool {
+	return len(r.Members) == 0 && r.Equal(ClusterRecord{Schema: r.Schema})
+}
 
 // Unbegun says that nothing was ever made for the cluster: the account is recorded before the first thing is.
-func (r Records) Unbegun() bool { return r.Account == "" && len(r.Members) == 0 }
+func (r ClusterRecord) Unbegun() bool { return r.Account == "" && len(r.Members) == 0 }
 
 // Rebuild makes new records from what EC2's tags tell, after the old ones were lost.
-func Rebuild(o Observed) Records {
-	r := Records{Members: map[string]Record{}, RebuiltAt: o.Now, AloneUnknown: true}
+func Rebuild(o Observed) ClusterRecord {
+	r := ClusterRecord{Members: map[string]MemberRecord{}, RebuiltAt: o.Now, AloneUnknown: true}
 	for _, m := range o.Members {
-		var rec Record
+		var rec MemberRecord
 		for _, i := range m.Instances {
 			rec.Instance = max(rec.Instance, i.Incarnation)
 		}
@@ -266,7 +268,7 @@ func Rebuild(o Observed) Records {
 		if v := m.volume(); v != nil {
 			rec.VolumeID, rec.Opened = v.ID, v.Opened
 		}
-		if rec != (Record{}) {
+		if rec != (MemberRecord{}) {
 			r.Members[m.Name] = rec
 		}
 	}

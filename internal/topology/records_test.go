@@ -52,9 +52,9 @@ func fill(t *testing.T, path string, v reflect.Value) {
 }
 
 // filled are records in which everything is set.
-func filled(t *testing.T) Records {
+func filled(t *testing.T) ClusterRecord {
 	t.Helper()
-	var r Records
+	var r ClusterRecord
 	fields(reflect.ValueOf(&r).Elem(), "Records", func(path string, field reflect.Value) { fill(t, path, field) })
 	return r
 }
@@ -62,20 +62,20 @@ func filled(t *testing.T) Records {
 // TestEveryFieldOfTheRecordsCounts: a field that a comparison forgot would be a write that is left out.
 func TestEveryFieldOfTheRecordsCounts(t *testing.T) {
 	n := 0
-	var r Records
+	var r ClusterRecord
 	fields(reflect.ValueOf(&r).Elem(), "Records", func(path string, field reflect.Value) {
 		fill(t, path, field)
 		empty := r.Empty() != (path == "Records.Schema") // which says how they are written, and records nothing
-		if r.Equal(Records{}) || (Records{}).Equal(r) || empty {
+		if r.Equal(ClusterRecord{}) || (ClusterRecord{}).Equal(r) || empty {
 			t.Errorf("%s does not count", path)
 		}
 		field.SetZero()
 		n++
 	})
-	rec := Record{}
+	rec := MemberRecord{}
 	fields(reflect.ValueOf(&rec).Elem(), "Record", func(path string, field reflect.Value) {
 		fill(t, path, field)
-		if (Records{Members: map[string]Record{"orders-0": rec}}).Equal(Records{Members: map[string]Record{"orders-0": {}}}) {
+		if (ClusterRecord{Members: map[string]MemberRecord{"orders-0": rec}}).Equal(ClusterRecord{Members: map[string]MemberRecord{"orders-0": {}}}) {
 			t.Errorf("%s does not count", path)
 		}
 		field.SetZero()
@@ -84,7 +84,7 @@ func TestEveryFieldOfTheRecordsCounts(t *testing.T) {
 	if n < 60 {
 		t.Errorf("only %d fields were tried", n)
 	}
-	if empty := (Records{Members: map[string]Record{}, PowerOffs: PowerOffs{PoweredOff: []string{}}}); !empty.Equal(Records{}) {
+	if empty := (ClusterRecord{Members: map[string]MemberRecord{}, PowerOffs: PowerOffs{PoweredOff: []string{}}}); !empty.Equal(ClusterRecord{}) {
 		t.Error("nothing is something else than nothing")
 	}
 }
@@ -96,7 +96,7 @@ func TestRecordsAreKeptWhole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var read Records
+	var read ClusterRecord
 	if err := json.Unmarshal(text, &read); err != nil || !reflect.DeepEqual(read, r) {
 		t.Errorf("read %+v: %v", read, err)
 	}

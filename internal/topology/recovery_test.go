@@ -24,11 +24,11 @@ func fresh() (Desired, Observed) {
 	d := Desired{Cluster: "orders", Replicas: 3, Lossless: true, MaxLag: 30 * time.Second, Recover: true,
 		Subnets: []Subnet{{"subnet-1", "a"}, {"subnet-2", "b"}, {"subnet-3", "c"}}}
 	o := Observed{Now: time.Unix(1000000, 0), CloudReachable: true, Launchable: true, Members: map[string]*Member{}, InService: map[string]bool{}}
-	o.Records.Members = map[string]Record{}
+	o.Records.Members = map[string]MemberRecord{}
 	for ordinal := range 3 {
 		name := d.MemberName(ordinal)
 		vol, in := "vol-"+name, "i-"+name
-		o.Records.Members[name] = Record{Instance: 1, Volume: 1, SignedInstance: in, VolumeID: vol}
+		o.Records.Members[name] = MemberRecord{Instance: 1, Volume: 1, SignedInstance: in, VolumeID: vol}
 		o.Members[name] = &Member{Name: name, Ordinal: ordinal, RecordedVolume: vol,
 			Instances: []Instance{{ID: in, Incarnation: 1, State: stateRunning, Address: "10.0.0.1" + name[len(name)-1:], Zone: d.Subnets[ordinal].Zone}},
 			Volumes:   []Volume{{ID: vol, Incarnation: 1, State: "in-use", AttachedTo: in, AttachState: attachAttached, Zone: d.Subnets[ordinal].Zone}},
@@ -119,8 +119,8 @@ func TestARecoveryThatWasForgottenIsNoBeginning(t *testing.T) {
 }
 
 func TestRecordsOfARecoveryAreCompared(t *testing.T) {
-	a := Records{Recovering: "vol-1"}
-	if a.Equal(Records{}) || (Records{Recovered: true}).Equal(Records{}) || !slices.Equal([]bool{a.Clone().Equal(a)}, []bool{true}) {
+	a := ClusterRecord{Recovering: "vol-1"}
+	if a.Equal(ClusterRecord{}) || (ClusterRecord{Recovered: true}).Equal(ClusterRecord{}) || !slices.Equal([]bool{a.Clone().Equal(a)}, []bool{true}) {
 		t.Error("the records of a recovery are not looked at")
 	}
 }

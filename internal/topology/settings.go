@@ -55,7 +55,7 @@ func RestartDueAt(now, started time.Time) int64 {
 }
 
 // RestartAlsoFor is what a member's record says of a restart that is due for some more settings.
-func RestartAlsoFor(rec Record, want map[string]string) string {
+func RestartAlsoFor(rec MemberRecord, want map[string]string) string {
 	if rec.RestartFor == everySetting {
 		return everySetting
 	}
@@ -101,7 +101,7 @@ func (p *settings) judgeStart(m *Member) {
 }
 
 // suspects are the settings, a line name=value for each, with which a mysqld did not start for all that is known.
-func (d Desired) suspects(m *Member, rec Record) []string {
+func (d Desired) suspects(m *Member, rec MemberRecord) []string {
 	var lines []string
 	for _, name := range sortedKeys(d.Settings) {
 		suspect := rec.RestartFor == everySetting || slices.Contains(strings.Split(rec.RestartFor, ","), name)

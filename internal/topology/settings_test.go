@@ -35,7 +35,7 @@ func TestSettingThatKeepsMysqldFromStarting(t *testing.T) {
 	s := settingsScene(map[string]string{"back_log": "9", "max_connections": "200", "table_open_cache_instances": "4"})
 	m := s.member(2)
 	m.SQL.PersistedIgnored, m.StartError = true, "Cannot allocate memory"
-	s.observed.Records.Members = map[string]Record{"orders-2": {RestartFor: "back_log,table_open_cache_instances"}}
+	s.observed.Records.Members = map[string]MemberRecord{"orders-2": {RestartFor: "back_log,table_open_cache_instances"}}
 	s.next()
 	p, actions := s.next()
 	want := "apply back_log, table_open_cache_instances to orders-0; apply back_log, table_open_cache_instances to orders-1; apply back_log, table_open_cache_instances to orders-2"
@@ -95,7 +95,7 @@ func TestSettingThatWasRefusedHoldsNothingUp(t *testing.T) {
 		t.Errorf("planned %q, phase %s", actions, p.Phase)
 	}
 	m.SQL.PersistedIgnored = true
-	s.observed.Records.Members = map[string]Record{"orders-1": {RestartFor: everySetting}}
+	s.observed.Records.Members = map[string]MemberRecord{"orders-1": {RestartFor: everySetting}}
 	if p, _ := s.plan(); p.Records.Members["orders-1"].Undone != "max_connections=200" {
 		t.Errorf("undone is %q", p.Records.Members["orders-1"].Undone)
 	}
@@ -153,7 +153,7 @@ func TestStartWithoutSettingsForNoKnownReason(t *testing.T) {
 	}
 
 	s = settingsScene(map[string]string{"back_log": "9"})
-	s.observed.Records.Members = map[string]Record{"orders-1": {RestartFor: "back_log"}, "orders-2": {RestartFor: everySetting}}
+	s.observed.Records.Members = map[string]MemberRecord{"orders-1": {RestartFor: "back_log"}, "orders-2": {RestartFor: everySetting}}
 	if p, actions := s.next(); actions != "" || p.Records.Members["orders-1"].RestartFor != "" || p.Records.Members["orders-2"].RestartFor != "" {
 		t.Errorf("those that started with everything have proven it: planned %q, remembered %+v", actions, p.Records.Members)
 	}
@@ -170,7 +170,7 @@ func TestRestartWaitsForNoMachineThatDoesNotCome(t *testing.T) {
 		"EC2 is silent":     {func(s *scene) { s.observed.CloudReachable = false }, "restart mysqld of orders-1"},
 		"upgraded in vain": {func(s *scene) {
 			s.desired.Version = "9.7.5"
-			s.observed.Records.Members["orders-2"] = Record{Instance: 1, Volume: 1, VolumeID: "vol-2", RebuiltFor: "9.7.5", RebuiltTimes: rebuildLimit}
+			s.observed.Records.Members["orders-2"] = MemberRecord{Instance: 1, Volume: 1, VolumeID: "vol-2", RebuiltFor: "9.7.5", RebuiltTimes: rebuildLimit}
 		}, "restart mysqld of orders-1"},
 		"EC2 has no capacity for the one whose turn it is": {func(s *scene) {
 			s.observed.Records.Rolling, s.observed.Records.RollingAt = "orders-2", s.observed.Now.Unix()

@@ -108,7 +108,7 @@ func (p *turns) mayBeNeeded(m *Member) bool {
 // are used up, and no server goes on with the UUID that its volume had.
 func (p *turns) forgetMember(m *Member) {
 	rec := p.plan.Records.Members[m.Name]
-	if rec == (Record{}) {
+	if rec == (MemberRecord{}) {
 		return
 	}
 	rec.PendingVolume, rec.AbandonedVolume, rec.VolumeFailedAt = "", "", 0

@@ -254,7 +254,7 @@ func (p *acks) reportUncovered(primary *Member) {
 }
 
 // goesAlone says whether the primary is the only voter by the records already, or may be, and its row does not say so yet.
-func (r Records) goesAlone(primary *Member) bool {
+func (r ClusterRecord) goesAlone(primary *Member) bool {
 	return r.AloneUnknown || r.Alone == primary.Name && r.AloneSince > primary.SQL.Membership.Epoch
 }
 

@@ -531,11 +531,11 @@ func TestUncoveredTimesOfOlderOperatorsAreRead(t *testing.T) {
 		`{}`:                0,
 		`{"uncovered": [{"primary": "orders-0", "since": 7}, {"primary": "orders-1", "since": 8}]}`: 2,
 	} {
-		var r Records
+		var r ClusterRecord
 		if err := json.Unmarshal([]byte(text), &r); err != nil || len(r.Uncovered) != want {
 			t.Errorf("%s is read as %+v (%v)", text, r.Uncovered, err)
 		}
-		var again Records
+		var again ClusterRecord
 		if written, err := json.Marshal(r); err != nil || json.Unmarshal(written, &again) != nil || !again.Equal(r) {
 			t.Errorf("%s is written as %s (%v)", text, written, err)
 		}

@@ -259,11 +259,11 @@ func TestForgottenRecordsKeepNobodyFromItsData(t *testing.T) {
 
 // TestTheSourceIsNeverUsedTwice: a volume that is lost after the cluster was given what it begins with is not made from it again.
 func TestTheSourceIsNeverUsedTwice(t *testing.T) {
-	for name, change := range map[string]func(*Records){
-		"recovered":   func(r *Records) { r.Recovered, r.Recovering = true, "vol-orders-0" },
-		"begun":       func(r *Records) { r.Bootstrapped, r.BootstrappedVolume = "orders-0", "vol-orders-0" },
-		"established": func(r *Records) { r.Established = true },
-		"forgotten":   func(r *Records) { r.RebuiltAt = time.Unix(1, 0) },
+	for name, change := range map[string]func(*ClusterRecord){
+		"recovered":   func(r *ClusterRecord) { r.Recovered, r.Recovering = true, "vol-orders-0" },
+		"begun":       func(r *ClusterRecord) { r.Bootstrapped, r.BootstrappedVolume = "orders-0", "vol-orders-0" },
+		"established": func(r *ClusterRecord) { r.Established = true },
+		"forgotten":   func(r *ClusterRecord) { r.RebuiltAt = time.Unix(1, 0) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, o := copied()

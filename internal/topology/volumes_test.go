@@ -9,8 +9,8 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 )
 
-// tells says whether a plan tells a person of something, in these words.
-func tells(p Plan, reason, words string) bool {
+// reports says whether a plan tells a person of something, in these words.
+func reports(p Plan, reason, words string) bool {
 	return slices.ContainsFunc(p.Degraded, func(f Finding) bool { return f.Reason == reason && strings.Contains(f.Message, words) })
 }
 
@@ -34,7 +34,7 @@ func TestAVolumeThatEC2CannotMake(t *testing.T) {
 					}
 				}
 				switch {
-				case tells(plan, v1alpha1.ReasonVolumeNotMade, words):
+				case reports(plan, v1alpha1.ReasonVolumeNotMade, words):
 					if told.IsZero() {
 						told = w.now
 					}
@@ -69,7 +69,7 @@ func TestAVolumeThatEC2CannotMake(t *testing.T) {
 			}
 			w.dud = "" // a person has changed the key's policy
 			plan := w.settle(600)
-			if len(w.volumes) != 3 || tells(plan, v1alpha1.ReasonVolumeNotMade, "") {
+			if len(w.volumes) != 3 || reports(plan, v1alpha1.ReasonVolumeNotMade, "") {
 				t.Errorf("%s: %d volumes, told %v", dud, len(w.volumes), plan.Degraded)
 			}
 			if inherits {
@@ -85,13 +85,13 @@ func TestAFailedVolumeWithDataIsLeftAlone(t *testing.T) {
 	m := o.Members["orders-1"]
 	m.Instances, m.SQL = nil, SQL{}
 	m.Volumes[0].State, m.Volumes[0].AttachedTo, m.Volumes[0].AttachState = volumeError, "", ""
-	o.Records.Members["orders-1"] = Record{VolumeID: m.Volumes[0].ID, Volume: 1}
+	o.Records.Members["orders-1"] = MemberRecord{VolumeID: m.Volumes[0].ID, Volume: 1}
 	m.RecordedVolume = m.Volumes[0].ID
 	p := pureNext(d, o)
-	if len(planned[DeleteVolume](p)) > 0 || !tells(p, v1alpha1.ReasonMemberMissing, "state error") {
+	if len(planned[DeleteVolume](p)) > 0 || !reports(p, v1alpha1.ReasonMemberMissing, "state error") {
 		t.Errorf("planned %v, told %v", p.Actions, p.Degraded)
 	}
-	o.Records.Members["orders-1"], m.RecordedVolume = Record{PendingVolume: m.Volumes[0].ID, Volume: 1}, ""
+	o.Records.Members["orders-1"], m.RecordedVolume = MemberRecord{PendingVolume: m.Volumes[0].ID, Volume: 1}, ""
 	p = pureNext(d, o)
 	if gone := planned[DeleteVolume](p); len(gone) != 1 || gone[0].VolumeID != m.Volumes[0].ID || p.Records.Members["orders-1"].Volume != 2 {
 		t.Errorf("planned %v, records %+v", p.Actions, p.Records.Members["orders-1"])
@@ -117,7 +117,7 @@ func TestWhatIsDeletedOnPurposeIsNoFailure(t *testing.T) {
 	w := newWorld(t, 1)
 	w.noRoom["a"] = true
 	for range 600 {
-		if plan := w.pass(-1); tells(plan, v1alpha1.ReasonVolumeNotMade, "") {
+		if plan := w.pass(-1); reports(plan, v1alpha1.ReasonVolumeNotMade, "") {
 			t.Fatalf("told %v", plan.Degraded)
 		}
 	}
@@ -136,22 +136,22 @@ func TestABeginningThatIsLostIsTold(t *testing.T) {
 			change(&o)
 			m := o.Members["orders-0"]
 			o.Records.Recovering = "vol-orders-0"
-			o.Records.Members["orders-0"] = Record{VolumeID: "vol-orders-0", Volume: 1, Instance: 1}
+			o.Records.Members["orders-0"] = MemberRecord{VolumeID: "vol-orders-0", Volume: 1, Instance: 1}
 			m.Volumes, m.SQL, m.RecordedVolume, m.VolumeMissingSince = nil, SQL{}, "vol-orders-0", o.Now.Add(-volumePatience+time.Second)
 			const advice = "Delete the cluster and make it again"
-			if p := pureNext(d, o); tells(p, v1alpha1.ReasonRecoveryFailed, advice) {
+			if p := pureNext(d, o); reports(p, v1alpha1.ReasonRecoveryFailed, advice) {
 				t.Errorf("told before it is certain: %v", p.Degraded)
 			}
 			m.VolumeMissingSince = o.Now.Add(-volumePatience)
 			p := pureNext(d, o)
-			if !tells(p, v1alpha1.ReasonRecoveryFailed, advice) || !strings.Contains(p.Waiting.Message, "vol-orders-0") {
+			if !reports(p, v1alpha1.ReasonRecoveryFailed, advice) || !strings.Contains(p.Waiting.Message, "vol-orders-0") {
 				t.Errorf("told %v, waiting %+v", p.Degraded, p.Waiting)
 			}
 			if len(planned[CreateVolume](p))+len(planned[Bootstrap](p)) > 0 {
 				t.Errorf("planned %v", p.Actions)
 			}
 			o.Records.Bootstrapped = "orders-1"
-			if p := pureNext(d, o); tells(p, v1alpha1.ReasonRecoveryFailed, advice) {
+			if p := pureNext(d, o); reports(p, v1alpha1.ReasonRecoveryFailed, advice) {
 				t.Errorf("told of a cluster that has begun: %v", p.Degraded)
 			}
 		})

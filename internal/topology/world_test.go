@@ -20,7 +20,7 @@ type world struct {
 	t         *testing.T
 	now       time.Time
 	desired   Desired
-	records   Records
+	records   ClusterRecord
 	machines  map[string]*machine
 	volumes   map[string]*disk
 	snapshots []Snapshot
@@ -643,7 +643,7 @@ func TestAVolumeThatWasGivenUpGetsNoMachine(t *testing.T) {
 	m.Instances, m.SQL, m.RecordedVolume = nil, SQL{}, ""
 	m.CapacityRefused, m.CapacityRefusedAt = "b", o.Now.Add(-capacityPatience)
 	m.Volumes[0].State, m.Volumes[0].AttachedTo, m.Volumes[0].AttachState = volumeAvailable, "", ""
-	o.Records.Members["orders-1"] = Record{Instance: 1, Volume: 1, PendingVolume: "vol-orders-1"}
+	o.Records.Members["orders-1"] = MemberRecord{Instance: 1, Volume: 1, PendingVolume: "vol-orders-1"}
 	for pass := range 3 {
 		p := pureNext(d, o)
 		if gone := planned[DeleteVolume](p); len(gone) != 1 || gone[0].VolumeID != "vol-orders-1" || len(planned[LaunchInstance](p)) > 0 {
@@ -659,7 +659,7 @@ func TestAVolumeThatWasGivenUpGetsNoMachine(t *testing.T) {
 	if made := planned[CreateVolume](p); len(made) != 1 || made[0].Zone == "b" || made[0].Incarnation != 2 {
 		t.Errorf("planned %v", p.Actions)
 	}
-	if tells(p, v1alpha1.ReasonVolumeNotMade, "") {
+	if reports(p, v1alpha1.ReasonVolumeNotMade, "") {
 		t.Errorf("told %v", p.Degraded)
 	}
 }
@@ -673,7 +673,7 @@ func TestAMachineInAnotherZoneThanItsVolumeIsEnded(t *testing.T) {
 		m.SQL, m.RecordedVolume = SQL{}, ""
 		m.Instances[0].State = state
 		m.Volumes = append(m.Volumes, Volume{ID: "vol-2", Incarnation: 2, State: volumeAvailable, Zone: "c"})
-		o.Records.Members["orders-1"] = Record{Instance: 1, Volume: 2}
+		o.Records.Members["orders-1"] = MemberRecord{Instance: 1, Volume: 2}
 		if ended := planned[TerminateInstance](pureNext(d, o)); len(ended) > 0 {
 			t.Errorf("%s: planned %v for an instance that has a volume", state, ended)
 		}
@@ -683,7 +683,7 @@ func TestAMachineInAnotherZoneThanItsVolumeIsEnded(t *testing.T) {
 			t.Errorf("%s: planned %v", state, p.Actions)
 		}
 		m.Instances[0].State, m.Instances[0].LaunchTime = stateTerminated, o.Now.Add(-time.Second)
-		if p = pureNext(d, o); len(planned[LaunchInstance](p)) != 1 || tells(p, v1alpha1.ReasonBootFailed, "") {
+		if p = pureNext(d, o); len(planned[LaunchInstance](p)) != 1 || reports(p, v1alpha1.ReasonBootFailed, "") {
 			t.Errorf("%s: after it was ended planned %v, told %v", state, p.Actions, p.Degraded)
 		}
 	}
@@ -692,12 +692,12 @@ func TestAMachineInAnotherZoneThanItsVolumeIsEnded(t *testing.T) {
 // TestAMachineThatEndedKeepsNoEmptyVolumeInAFullZone: the records say that nothing was ever on it. Where they were lost it is kept.
 func TestAMachineThatEndedKeepsNoEmptyVolumeInAFullZone(t *testing.T) {
 	for name, test := range map[string]struct {
-		rec     Record
+		rec     MemberRecord
 		rebuilt time.Duration
 		gone    bool
 	}{
-		"made":            {Record{Instance: 1, Volume: 1, PendingVolume: "vol-orders-1"}, 0, true},
-		"records rebuilt": {Record{Instance: 1, Volume: 1, PendingVolume: "vol-orders-1"}, time.Hour, false},
+		"made":            {MemberRecord{Instance: 1, Volume: 1, PendingVolume: "vol-orders-1"}, 0, true},
+		"records rebuilt": {MemberRecord{Instance: 1, Volume: 1, PendingVolume: "vol-orders-1"}, time.Hour, false},
 	} {
 		d, o := fresh()
 		d.Recover = false
@@ -723,7 +723,7 @@ func TestAZoneWithoutRoomForAVolumeIsLeft(t *testing.T) {
 	d.Recover = false
 	m := o.Members["orders-1"]
 	m.Instances, m.Volumes, m.SQL, m.RecordedVolume = nil, nil, SQL{}, ""
-	o.Records.Members["orders-1"] = Record{Instance: 1, Volume: 1}
+	o.Records.Members["orders-1"] = MemberRecord{Instance: 1, Volume: 1}
 	m.CapacityRefused, m.CapacityRefusedAt = "b", o.Now.Add(time.Second-capacityPatience)
 	if made := planned[CreateVolume](pureNext(d, o)); len(made) != 1 || made[0].Zone != "b" || made[0].Incarnation != 1 {
 		t.Fatalf("before it is certain: planned %v", made)
@@ -786,7 +786,7 @@ func TestASnapshotThatFailsIsTakenAgainAfterAWhile(t *testing.T) {
 	began, taken, told := w.now, map[string]bool{}, false
 	for w.now.Sub(began) < 12*time.Minute {
 		plan := w.pass(-1)
-		told = told || tells(plan, v1alpha1.ReasonSnapshotFailed, "could not complete")
+		told = told || reports(plan, v1alpha1.ReasonSnapshotFailed, "could not complete")
 		for i := range w.snapshots {
 			if s := &w.snapshots[i]; strings.HasPrefix(s.Purpose, scaleInPrefix) {
 				s.State, taken[s.ID] = snapshotError, true

@@ -168,7 +168,7 @@ func (m sqlMember) EnsureDatabase(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.Stored.Save(ctx, func(records *topology.Records) {
+	return s.Stored.Save(ctx, func(records *topology.ClusterRecord) {
 		records.Database, records.PasswordUntil = observe.DatabaseKey(s), 0
 		if outcome.Retained > 0 {
 			records.PasswordUntil = m.r.Clock.Now().Add(outcome.Retained).Unix() + 1

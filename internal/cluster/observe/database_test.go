@@ -14,7 +14,7 @@ func TestWhatHasDrifted(t *testing.T) {
 	const name, member = mysql.MaxConnections, "orders-0"
 	for what, tc := range map[string]struct {
 		running map[string]string
-		record  topology.Record
+		record  topology.MemberRecord
 		kept    string
 		drifted bool
 	}{
@@ -22,14 +22,14 @@ func TestWhatHasDrifted(t *testing.T) {
 		"changed":                         {running: map[string]string{name: "300"}, drifted: true},
 		"put back, and did not stay":      {running: map[string]string{name: "214"}, kept: "200\x00"},
 		"did not stay, and changed again": {running: map[string]string{name: "300"}, kept: "200\x00214", drifted: true},
-		"raised to let replicas in":       {running: map[string]string{name: "300"}, record: topology.Record{MaxConnections: 200}},
+		"raised to let replicas in":       {running: map[string]string{name: "300"}, record: topology.MemberRecord{MaxConnections: 200}},
 		"of a component that is gone":     {running: map[string]string{}},
 	} {
 		t.Run(what, func(t *testing.T) {
 			settings := map[string]string{name: "200"}
 			s := &pass.Pass{Cache: pass.NewCache("")}
 			s.Desired.Settings = settings
-			s.SetRecords(topology.Records{Members: map[string]topology.Record{member: tc.record}})
+			s.SetRecords(topology.ClusterRecord{Members: map[string]topology.MemberRecord{member: tc.record}})
 			if tc.kept != "" {
 				s.Cache.Settings.Kept[member+" "+name] = tc.kept
 			}

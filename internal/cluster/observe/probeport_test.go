@@ -34,18 +34,18 @@ func (d *door) dial(context.Context, string, string) (net.Conn, error) {
 	return near, far.Close()
 }
 
-// knocking runs a test in which time passes only while everybody waits, so that no stall of the instance eats into the time for which a
+// probing runs a test in which time passes only while everybody waits, so that no stall of the instance eats into the time for which a
 // port is tried.
-func knocking(t *testing.T, refusals int64, silentFor time.Duration, judge func(t *testing.T, d *door, wake chan event.GenericEvent)) {
+func probing(t *testing.T, refusals int64, silentFor time.Duration, judge func(t *testing.T, d *door, wake chan event.GenericEvent)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		d, wake := knockAt(t, refusals, silentFor)
+		d, wake := probeAt(t, refusals, silentFor)
 		judge(t, d, wake)
 	})
 }
 
-// knockAt has a member's port tried that refuses a number of connections, and waits until that has ended.
-func knockAt(t *testing.T, refusals int64, silentFor time.Duration) (*door, chan event.GenericEvent) {
+// probeAt has a member's port tried that refuses a number of connections, and waits until that has ended.
+func probeAt(t *testing.T, refusals int64, silentFor time.Duration) (*door, chan event.GenericEvent) {
 	t.Helper()
 	d := &door{}
 	d.closed.Store(refusals)
@@ -69,8 +69,8 @@ func knockAt(t *testing.T, refusals int64, silentFor time.Duration) (*door, chan
 	return d, r.Wake
 }
 
-func TestKnockWakesWhenThePortOpens(t *testing.T) {
-	knocking(t, 3, time.Second, func(t *testing.T, d *door, wake chan event.GenericEvent) {
+func TestProbeWakesWhenThePortOpens(t *testing.T) {
+	probing(t, 3, time.Second, func(t *testing.T, d *door, wake chan event.GenericEvent) {
 		if tried := d.tried.Load(); tried != 4 {
 			t.Errorf("the port was tried %d times, not 4: refused three times, then open", tried)
 		}
@@ -83,9 +83,9 @@ func TestKnockWakesWhenThePortOpens(t *testing.T) {
 	})
 }
 
-// TestKnockAtAnOpenPort: a mysqld that hangs takes connections and says nothing. To be woken by that would be a hot loop.
-func TestKnockAtAnOpenPort(t *testing.T) {
-	knocking(t, 0, time.Second, func(t *testing.T, d *door, wake chan event.GenericEvent) {
+// TestProbeAnOpenPort: a mysqld that hangs takes connections and says nothing. To be woken by that would be a hot loop.
+func TestProbeAnOpenPort(t *testing.T) {
+	probing(t, 0, time.Second, func(t *testing.T, d *door, wake chan event.GenericEvent) {
 		if len(wake) != 0 {
 			t.Error("the cluster was woken by a port that was open before")
 		}
@@ -95,17 +95,17 @@ func TestKnockAtAnOpenPort(t *testing.T) {
 	})
 }
 
-func TestKnockAtWhatIsGone(t *testing.T) {
-	knocking(t, 3, probeWithin+time.Second, func(t *testing.T, d *door, wake chan event.GenericEvent) {
+func TestProbeWhatIsGone(t *testing.T) {
+	probing(t, 3, probeWithin+time.Second, func(t *testing.T, d *door, wake chan event.GenericEvent) {
 		if d.tried.Load() != 0 || len(wake) != 0 {
 			t.Errorf("a member that was silent for long was tried %d times", d.tried.Load())
 		}
 	})
 }
 
-// TestKnockEnds: a port that stays closed is given up until the next pass.
-func TestKnockEnds(t *testing.T) {
-	knocking(t, 1_000_000, time.Second, func(t *testing.T, d *door, wake chan event.GenericEvent) {
+// TestProbeEnds: a port that stays closed is given up until the next pass.
+func TestProbeEnds(t *testing.T) {
+	probing(t, 1_000_000, time.Second, func(t *testing.T, d *door, wake chan event.GenericEvent) {
 		if most := int64(probeFor/probePause) + 1; d.tried.Load() > most || len(wake) != 0 {
 			t.Errorf("the port was tried %d times, %d at most; the cluster was woken %d times", d.tried.Load(), most, len(wake))
 		}

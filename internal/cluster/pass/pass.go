@@ -268,13 +268,13 @@ func (s *Pass) SnapshotGone(b *v1alpha1.MySQLBackup, had time.Time) bool {
 }
 
 // Records returns the records as this pass knows them, and saved them last. They are shared: whoever changes them changes a clone.
-func (s *Pass) Records() topology.Records { return s.Stored.Now() }
+func (s *Pass) Records() topology.ClusterRecord { return s.Stored.Now() }
 
 // SetRecords has the pass go by records.
-func (s *Pass) SetRecords(records topology.Records) { s.Stored.Set(records) }
+func (s *Pass) SetRecords(records topology.ClusterRecord) { s.Stored.Set(records) }
 
 // Record returns what is remembered of a member at the moment.
-func (s *Pass) Record(member string) topology.Record { return s.Records().Members[member] }
+func (s *Pass) Record(member string) topology.MemberRecord { return s.Records().Members[member] }
 
 // ArchiveReport is what the archive's pod reports (archive.Report).
 type ArchiveReport struct {
@@ -300,7 +300,7 @@ func KeyOf(uid types.UID) string { return string(uid) }
 
 // WillHold adds the Secret with the cluster's credentials to the records. It is written down before the Secret gets the
 // finalizer: the operator may not list the Secrets of others, and would not find it again by itself.
-func WillHold(s *Pass, records *topology.Records) {
+func WillHold(s *Pass, records *topology.ClusterRecord) {
 	if name := CredentialsSecret(s.Cluster); name != "" && s.Access.Cloud != nil && !slices.Contains(records.Held, name) {
 		records.Held = append(slices.Clone(records.Held), name)
 	}

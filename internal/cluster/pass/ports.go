@@ -39,7 +39,7 @@ type Ports struct {
 	Config Config
 	// Images says what the pods of backups run.
 	Images *Images
-	// Wake carries the clusters that are to be looked at now, as the prober wants and who knocks at a silent member.
+	// Wake carries the clusters that are to be looked at now, as the prober wants and the probe of a silent member.
 	Wake    chan event.GenericEvent
 	Metrics *metrics.Metrics
 	// Upgradeable may be nil: without OLM nobody asks.
@@ -67,7 +67,7 @@ func (p *Ports) LookNow(name types.NamespacedName) {
 }
 
 // WriterID names this operator in the records.
-func (p *Ports) WriterID() string { return cmp.Or(p.Config.Hand, engine.NoWriterID) }
+func (p *Ports) WriterID() string { return cmp.Or(p.Config.WriterID, engine.NoWriterID) }
 
 // Images says which images pods run.
 type Images struct {
@@ -135,8 +135,8 @@ type Config struct {
 	ProbeThroughService bool
 	// Workers is how many clusters are reconciled side by side.
 	Workers int
-	// Hand names this process, unlike any other that ever led; empty when there can be no other.
-	Hand string
+	// WriterID names this process, unlike any other that ever led; empty when there can be no other.
+	WriterID string
 	// Lease takes a fresh look at the leader's lease, and fails unless this process holds it. Nil: there is no election.
 	Lease func(context.Context) error
 }

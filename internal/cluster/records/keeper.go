@@ -103,7 +103,7 @@ func (r *Keeper) Remember(ctx context.Context, s *pass.Pass) error {
 }
 
 // RecordsForNow returns the records to decide on: rebuilt from what EC2 shows when the saved ones are lost.
-func RecordsForNow(s *pass.Pass, o topology.Observed, now time.Time) topology.Records {
+func RecordsForNow(s *pass.Pass, o topology.Observed, now time.Time) topology.ClusterRecord {
 	if !s.Stored.Lost {
 		return s.Records()
 	}

@@ -25,7 +25,7 @@ const (
 )
 
 // plausible refuses records that the operator cannot have written, and takes out of the others what names no member.
-func plausible(s *pass.Pass, configMap string, size int, records *topology.Records) *engine.Problem {
+func plausible(s *pass.Pass, configMap string, size int, records *topology.ClusterRecord) *engine.Problem {
 	longest := max(len(records.FinalVolumes), len(records.Held), len(records.PoweredOff), len(records.RollingDone), len(records.Restarts.Members), len(records.Volumes.Members), len(records.Uncovered))
 	if size > MaxRecords || longest > MaxListed {
 		return &engine.Problem{Reason: v1alpha1.ReasonForeignResource, After: engine.AfterPerson, Message: fmt.Sprintf(

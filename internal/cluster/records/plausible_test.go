@@ -15,8 +15,8 @@ import (
 // TestRecordsThatNameNoMember: what stands for a name that the cluster cannot have is ignored, and a person is shown it.
 func TestRecordsThatNameNoMember(t *testing.T) {
 	s := &pass.Pass{Cluster: &v1alpha1.MySQLCluster{ObjectMeta: metav1.ObjectMeta{Name: "orders"}}}
-	records := topology.Records{
-		Members:   map[string]topology.Record{"orders-0": {}, "billing-0": {}},
+	records := topology.ClusterRecord{
+		Members:   map[string]topology.MemberRecord{"orders-0": {}, "billing-0": {}},
 		Uncovered: topology.UncoveredTimes{{Primary: "orders-x", Since: 1}, {Primary: "orders-1", Since: 2}, {Since: 3}},
 	}
 	if p := plausible(s, "orders-members", 9, &records); p != nil {

@@ -20,7 +20,7 @@ import (
 // Open has a pass keep its cluster's records in the members ConfigMap.
 func (r *Keeper) Open(s *pass.Pass) {
 	name := resources.NamesOf(s.Cluster.Name).Members
-	s.Stored.Store, s.Stored.Memory, s.Stored.WriterID, s.Stored.Lease = membersConfigMap{r, s, name}, s.Cache.Records.Memory, r.Config.Hand, r.Config.Lease
+	s.Stored.Store, s.Stored.Memory, s.Stored.WriterID, s.Stored.Lease = membersConfigMap{r, s, name}, s.Cache.Records.Memory, r.Config.WriterID, r.Config.Lease
 	s.Stored.Accept = func(read *engine.StoredRecords) error {
 		if p := plausible(s, name, read.Size, &read.Records); p != nil {
 			return p
@@ -72,7 +72,7 @@ func (m membersConfigMap) Read(ctx context.Context) (engine.StoredRecords, error
 }
 
 // Write implements engine.RecordStore.
-func (m membersConfigMap) Write(ctx context.Context, version string, records topology.Records) (string, error) {
+func (m membersConfigMap) Write(ctx context.Context, version string, records topology.ClusterRecord) (string, error) {
 	text, err := json.Marshal(records)
 	if err != nil {
 		return "", fmt.Errorf("encode the records: %w", err)

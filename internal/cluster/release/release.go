@@ -51,7 +51,7 @@ func (r *Releaser) Hold(ctx context.Context, s *pass.Pass) error {
 			}
 		}
 	}
-	return s.Stored.Save(ctx, func(records *topology.Records) { records.Held = slices.DeleteFunc(records.Held, earlier) })
+	return s.Stored.Save(ctx, func(records *topology.ClusterRecord) { records.Held = slices.DeleteFunc(records.Held, earlier) })
 }
 
 // addSecretFinalizer puts the finalizer on. Once there are instances to look after, nothing waits for it.

@@ -66,7 +66,7 @@ func (r *Restorer) follow(ctx context.Context, s *pass.Pass, job *batchv1.Job) e
 	}
 	switch {
 	case jobs.Succeeded(job):
-		return s.Stored.Save(ctx, func(records *topology.Records) { records.Recovered = true })
+		return s.Stored.Save(ctx, func(records *topology.ClusterRecord) { records.Recovered = true })
 	case jobs.Ended(job) != "":
 		message := s.Restorer()
 		if message == "" {

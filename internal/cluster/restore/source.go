@@ -233,5 +233,5 @@ func (r *Restorer) Adopt(ctx context.Context, s *pass.Pass, m *admin.Member, a t
 	if err := s.Access.Cloud.TagRecovered(ctx, s.UID(), a.VolumeID); err != nil {
 		return engine.CloudError(err)
 	}
-	return s.Stored.Save(ctx, func(records *topology.Records) { records.Recovered = true })
+	return s.Stored.Save(ctx, func(records *topology.ClusterRecord) { records.Recovered = true })
 }

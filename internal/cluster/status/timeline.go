@@ -41,7 +41,7 @@ func (r *Reporter) trackPromotion(s *pass.Pass) {
 // askedToPause reports whether a person asked for what takes writes away from a primary without a switchover: hibernation, or, of a
 // cluster with one member, a restart of mysqld or another instance.
 func askedToPause(s *pass.Pass, primary string) bool {
-	of := func(rec topology.Records) bool {
+	of := func(rec topology.ClusterRecord) bool {
 		return rec.Rolling == primary || slices.Contains(rec.Restarts.Members, primary)
 	}
 	return s.Cache.Told.Writes.Waking || primary != "" && s.Desired.Replicas == 1 && (of(s.Observed.Records) || of(s.Plan.Records))

@@ -61,8 +61,8 @@ func TestARestoreIsUnfinishedUntilItIsDoneOrGivenUp(t *testing.T) {
 		want   string
 	}{
 		"it runs":                    {func(*pass.Pass) {}, unfinishedRestore},
-		"it is done":                 {func(s *pass.Pass) { amend(s, func(records *topology.Records) { records.Recovered = true }) }, ""},
-		"the cluster has begun":      {func(s *pass.Pass) { amend(s, func(records *topology.Records) { records.Established = true }) }, ""},
+		"it is done":                 {func(s *pass.Pass) { amend(s, func(records *topology.ClusterRecord) { records.Recovered = true }) }, ""},
+		"the cluster has begun":      {func(s *pass.Pass) { amend(s, func(records *topology.ClusterRecord) { records.Established = true }) }, ""},
 		"its pod gave up":            {func(s *pass.Pass) { s.Backup.Recovery = map[string]string{task.ReportState: pass.RestoreFailed} }, ""},
 		"a copy that cannot be used": {func(s *pass.Pass) { s.Backup.Unadoptable = "it is another's" }, ""},
 		"a source that cannot be":    {func(s *pass.Pass) { s.Observed.Source.Final = true }, ""},
@@ -123,7 +123,7 @@ func TestOLMIsToldOfPlansAndEnds(t *testing.T) {
 }
 
 // amend changes what a pass knows of the records.
-func amend(s *pass.Pass, change func(*topology.Records)) {
+func amend(s *pass.Pass, change func(*topology.ClusterRecord)) {
 	records := s.Records().Clone()
 	change(&records)
 	s.SetRecords(records)

@@ -161,14 +161,14 @@ func TestWritesAreDue(t *testing.T) {
 	now := time.Date(2026, 11, 26, 14, 2, 30, 0, time.UTC)
 	long := now.Add(-time.Hour)
 	unavailable := []metav1.Condition{{Type: v1alpha1.ConditionAvailable, Status: metav1.ConditionFalse, Reason: "NoPrimary", LastTransitionTime: metav1.NewTime(long)}}
-	established := topology.Records{Established: true}
+	established := topology.ClusterRecord{Established: true}
 	for name, row := range map[string]struct {
 		writes pass.Writes
 		change func(*pass.Pass)
 		due    time.Time
 		waking bool
 	}{
-		"never had a primary":               {pass.Writes{}, func(s *pass.Pass) { s.SetRecords(topology.Records{}) }, time.Time{}, false},
+		"never had a primary":               {pass.Writes{}, func(s *pass.Pass) { s.SetRecords(topology.ClusterRecord{}) }, time.Time{}, false},
 		"lost its primary":                  {pass.Writes{Since: long}, func(*pass.Pass) {}, now, false},
 		"still has none":                    {pass.Writes{Since: long, Due: long}, func(*pass.Pass) {}, long, false},
 		"a new leader finds it unavailable": {pass.Writes{}, func(s *pass.Pass) { s.Cluster.Status.Conditions = unavailable }, long, false},
@@ -180,7 +180,7 @@ func TestWritesAreDue(t *testing.T) {
 		"wakes, and the operator is new": {pass.Writes{}, func(s *pass.Pass) { s.Cluster.Status.Phase = v1alpha1.PhaseHibernated }, time.Time{}, true},
 		"the pass came to no plan: what was known holds": {pass.Writes{Since: long, Due: long}, func(s *pass.Pass) {
 			s.Planned = false
-			s.SetRecords(topology.Records{})
+			s.SetRecords(topology.ClusterRecord{})
 		}, long, false},
 	} {
 		prober := probe.NewProber(probe.ProberOptions{})

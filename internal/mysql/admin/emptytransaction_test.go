@@ -7,8 +7,8 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/test/mysqltest"
 )
 
-// TestNudge: what a replica received before it acknowledged is never acknowledged by itself; something newer covers it.
-func TestNudge(t *testing.T) {
+// TestCommitEmptyTransaction: what a replica received before it acknowledged is never acknowledged by itself; something newer covers it.
+func TestCommitEmptyTransaction(t *testing.T) {
 	w, m := mysqltest.Settle(t, mysqltest.NewPool(t, nil))
 	ctx := t.Context()
 	for _, replica := range m[1:] {

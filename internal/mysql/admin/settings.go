@@ -210,7 +210,7 @@ func applySetting(ctx context.Context, s *conn.Session, name, value string, is s
 	if err != nil || adjusted == "" {
 		return restart, err
 	}
-	if err := takeBack(ctx, s, name, is, static); err != nil {
+	if err := revertSetting(ctx, s, name, is, static); err != nil {
 		return false, err
 	}
 	return false, fmt.Errorf("%w: %s=%s: %s", mysql.ErrSettingRefused, name, value, adjusted)
@@ -286,8 +286,8 @@ func adjustment(ctx context.Context, s *conn.Session) (message string, err error
 	return message, err
 }
 
-// takeBack restores a variable to what it was, persisted and, unless it is static and was not touched, present.
-func takeBack(ctx context.Context, s *conn.Session, name string, was setting, static bool) error {
+// revertSetting restores a variable to what it was, persisted and, unless it is static and was not touched, present.
+func revertSetting(ctx context.Context, s *conn.Session, name string, was setting, static bool) error {
 	switch {
 	case was.isPersisted && static:
 		return assign(ctx, s, "settings/restore-"+name, "SET PERSIST_ONLY "+name+" = ?", was.persisted)

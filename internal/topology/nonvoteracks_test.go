@@ -38,7 +38,7 @@ func TestANewcomerAcknowledgesWhatItIsNeededFor(t *testing.T) {
 			newcomer.Volumes = []Volume{{ID: "vol-3", Incarnation: 1, State: volumeInUse, AttachedTo: "i-3", AttachState: attachAttached}}
 			newcomer.SQL.ServerUUID, newcomer.SQL.SemiSync = uuidOf(3), SemiSync{}
 			s.observed.Members["orders-3"] = &newcomer
-			s.observed.Records.Members["orders-3"] = Record{Instance: 1, Volume: 1, VolumeID: "vol-3", SignedInstance: "i-3"}
+			s.observed.Records.Members["orders-3"] = MemberRecord{Instance: 1, Volume: 1, VolumeID: "vol-3", SignedInstance: "i-3"}
 			old := Membership{Epoch: 5, Primary: "orders-0", Voters: []string{"orders-0", "orders-1", "orders-2"}[:row.before], W: 1}
 			for i := range 4 {
 				s.member(i).SQL.Membership = &old

@@ -184,7 +184,7 @@ func sqlOf(o mysql.Observation, parseGTIDs func(string) (gtid.Set, error)) topol
 		}
 		return set
 	}
-	sql.ServerUUID, sql.StartedAt, sql.Run = o.ServerUUID, o.StartedAt, o.Run
+	sql.ServerUUID, sql.Start = o.ServerUUID, topology.Start(o.Start)
 	sql.Writable = !o.ReadOnly
 	sql.Executed, sql.Purged, sql.Waiting = parse("gtid_executed", o.Executed), parse("gtid_purged", o.Purged), parse("gtid_owned", o.Waiting)
 	sql.SemiSync = topology.SemiSync{SourceEnabled: o.SemiSync.SourceEnabled, ReplicaEnabled: o.SemiSync.ReplicaEnabled,

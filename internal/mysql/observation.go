@@ -22,6 +22,15 @@ const (
 	AccessVerified Access = "Verified"
 )
 
+// Start is a start of mysqld.
+type Start struct {
+	// StartedAt is when it was, to the second, by the operator's clock and the server's uptime.
+	StartedAt time.Time
+	// Run tells it from another: the second in which it was, by the server's own clock. Every answer until the next start has the same
+	// one, also after a clock was set. 0 while unknown.
+	Run int64
+}
+
 // Observation is what a member said of itself in one pass. Unless Access is AccessVerified only Access and Reason are set.
 type Observation struct {
 	Access Access
@@ -30,11 +39,7 @@ type Observation struct {
 
 	ServerUUID, Version string
 	ServerID            uint32
-	// StartedAt is when mysqld started, to the second, by the operator's clock and the server's uptime.
-	StartedAt time.Time
-	// Run tells this run of mysqld from another: the second in which it started, by the server's own clock. Every answer of a run has
-	// the same one, also after a clock was set. 0 while unknown.
-	Run                     int64
+	Start
 	ReadOnly, SuperReadOnly bool
 	// Refusing are the dynamic variables that make the server turn clients or their writes away, with the value that does not.
 	// read_only, which belongs to a member's role, is none of them.

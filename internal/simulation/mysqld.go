@@ -293,7 +293,7 @@ func (s *mysqld) observation() mysql.Observation {
 	st, l := s.st, s.w.ledger
 	o := mysql.Observation{
 		Access: mysql.AccessVerified, ServerUUID: uuidText(st.uuid), Version: s.on.version, ReadOnly: !s.writable, SuperReadOnly: s.superReadOnly,
-		StartedAt: s.w.at(s.started), Run: s.w.at(s.started).Unix(), Executed: l.print(&st.executed), Purged: l.print(&st.purged), MembershipKnown: true,
+		Start: mysql.Start{StartedAt: s.w.at(s.started), Run: s.w.at(s.started).Unix()}, Executed: l.print(&st.executed), Purged: l.print(&st.purged), MembershipKnown: true,
 		SemiSync: mysql.SemiSync{
 			SourceEnabled: s.sourceEnabled, WaitCount: s.wait, ReplicaEnabled: s.replicaEnabled,
 			ReplicaActive: s.acknowledges && s.io == ioOn, Clients: s.counted(), OffTimes: s.offTimes,

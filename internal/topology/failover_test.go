@@ -405,7 +405,7 @@ func TestPromotionThatRestsOnAWitnessGoesOn(t *testing.T) {
 	if actions := again(func(s *scene) {
 		row := Membership{Epoch: noted.LeaderEpoch, Primary: "orders-1", Voters: []string{"orders-0", "orders-1", "orders-2"}, W: 1}
 		all := trx(0, 10).Union(trx(1, 3)).Union(trx(2, 3))
-		s.member(2).SQL = SQL{Access: AccessVerified, ServerUUID: uuidOf(2), Executed: all.Union(trx(0, 11)), Membership: &row, MembershipKnown: true, StartedAt: s.observed.Now}
+		s.member(2).SQL = SQL{Access: AccessVerified, ServerUUID: uuidOf(2), Executed: all.Union(trx(0, 11)), Membership: &row, MembershipKnown: true, Start: Start{StartedAt: s.observed.Now}}
 		s.member(0).SQL.Executed, s.member(0).SQL.Membership = all.Union(trx(9, 1)), &row
 		s.lose(1)
 	}); strings.Contains(actions, "promote") {
@@ -420,7 +420,7 @@ func TestPromotionThatRestsOnAWitnessGoesOn(t *testing.T) {
 	s = newScene()
 	s.loseSuccessor()
 	s.lose(0)
-	s.member(2).SQL = SQL{Access: AccessVerified, ServerUUID: uuidOf(2), Executed: trx(0, 10).Union(trx(2, 3)), Membership: s.member(1).SQL.Membership, MembershipKnown: true, StartedAt: s.observed.Now}
+	s.member(2).SQL = SQL{Access: AccessVerified, ServerUUID: uuidOf(2), Executed: trx(0, 10).Union(trx(2, 3)), Membership: s.member(1).SQL.Membership, MembershipKnown: true, Start: Start{StartedAt: s.observed.Now}}
 	s.observed.Records = noted
 	if p, actions := s.plan(); p.Records.LeaderVoid != "" && p.Records.Leader != "orders-1" {
 		t.Errorf("planned %q; what counts no more for one counts no more for %s", actions, p.Records.Leader)

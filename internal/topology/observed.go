@@ -221,6 +221,14 @@ const (
 	AccessVerified Access = "Verified"
 )
 
+// Start is a start of mysqld.
+type Start struct {
+	// StartedAt is when it was, to the second; zero while unknown.
+	StartedAt time.Time
+	// Run tells it from another, see mysql.Start; 0 while unknown.
+	Run int64
+}
+
 // SQL is what a member's mysqld said of itself.
 type SQL struct {
 	Access Access
@@ -228,10 +236,7 @@ type SQL struct {
 	Reason     string
 	Version    string
 	ServerUUID string
-	// StartedAt is when mysqld started, to the second; zero while unknown.
-	StartedAt time.Time
-	// Run tells this run of mysqld from another; 0 while unknown.
-	Run      int64
+	Start
 	Writable bool
 	Executed gtid.Set
 	Purged   gtid.Set

@@ -210,7 +210,7 @@ func (w *world) sqlOf(m *machine) SQL {
 		return SQL{Access: AccessUnverified}
 	}
 	s := SQL{
-		Access: AccessVerified, Version: m.version, StartedAt: m.booted, Run: m.booted.Unix(), ServerUUID: d.uuid, Writable: m.server.writable, Executed: d.executed,
+		Access: AccessVerified, Version: m.version, Start: Start{m.booted, m.booted.Unix()}, ServerUUID: d.uuid, Writable: m.server.writable, Executed: d.executed,
 		SemiSync: m.server.semi, Membership: d.membership, MembershipKnown: true,
 	}
 	if d.source != "" {

@@ -212,6 +212,28 @@ func TestLinksBetweenDocumentsLead(t *testing.T) {
 	}
 }
 
+// TestAWSHasThePoliciesOfTheFiles that the tests and the lab read, byte for byte and in the same number.
+func TestAWSHasThePoliciesOfTheFiles(t *testing.T) {
+	shown := map[string]bool{}
+	for _, block := range regexp.MustCompile("(?s)```json\n(.*?)```").FindAllStringSubmatch(read(t, "aws.md"), -1) {
+		if strings.Contains(block[1], `"Statement"`) {
+			shown[block[1]] = true
+		}
+	}
+	files, err := filepath.Glob("../config/aws/*.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if !shown[read(t, file)] {
+			t.Errorf("aws.md does not show %s as it is", file)
+		}
+	}
+	if len(files) == 0 || len(files) != len(shown) {
+		t.Errorf("aws.md shows %d policies, config/aws holds %d", len(shown), len(files))
+	}
+}
+
 func TestMakeTargetsInTheDocumentsExist(t *testing.T) {
 	targets := map[string]bool{}
 	for _, match := range regexp.MustCompile(`(?m)^([a-z0-9-]+):`).FindAllStringSubmatch(read(t, "../Makefile"), -1) {

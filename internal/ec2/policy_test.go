@@ -1,13 +1,14 @@
 package ec2
 
 import (
-	"encoding/json"
 	"os"
 	"reflect"
 	"strings"
 	"testing"
 
+	"github.com/alx-ke/nairobi-mysql-operator/config/aws"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/iam"
 )
 
 const policyDocument = "../../docs/aws.md"
@@ -30,104 +31,49 @@ const assumeRole, tagSession = "sts:AssumeRole", "sts:TagSession"
 // free are actions that AWS allows everybody, whatever the policy says.
 var free = map[string]bool{"sts:GetCallerIdentity": true}
 
-type policy struct {
-	Version   string
-	Statement []statement
-}
-
-type statement struct {
-	Sid, Effect string
-	Principal   map[string]oneOrMany
-	Action      oneOrMany
-	Resource    oneOrMany
-	Condition   map[string]map[string]oneOrMany
-}
-
-// oneOrMany is IAM's habit of writing a list of one without brackets.
-type oneOrMany []string
-
-func (o *oneOrMany) UnmarshalJSON(b []byte) error {
-	var one string
-	if json.Unmarshal(b, &one) == nil {
-		*o = oneOrMany{one}
-		return nil
-	}
-	return json.Unmarshal(b, (*[]string)(o))
-}
-
-// documentedPolicy is the first JSON block under the document's section on the policy.
-func documentedPolicy(t *testing.T) policy {
+// operatorPolicy is the policy that the documents publish.
+func operatorPolicy(t *testing.T) iam.Document {
 	t.Helper()
-	text, err := os.ReadFile(policyDocument)
+	text, err := aws.Policies.ReadFile("operator.json")
 	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, ok := strings.Cut(string(text), "\n## The IAM policy\n")
-	if !ok {
-		t.Fatal("the document has no section on the IAM policy")
-	}
-	_, block, ok := strings.Cut(section, "```json\n")
-	if !ok {
-		t.Fatal("the section has no JSON block")
-	}
-	block, _, _ = strings.Cut(block, "```")
-	decoder := json.NewDecoder(strings.NewReader(block))
-	decoder.DisallowUnknownFields()
-	var p policy
-	if err := decoder.Decode(&p); err != nil {
 		t.Fatal(err)
 	}
 	// IAM counts without white space; more does not fit into a managed policy.
-	if size := len(strings.Join(strings.Fields(block), "")); size > 6144 {
+	if size := len(strings.Join(strings.Fields(string(text)), "")); size > 6144 {
 		t.Errorf("the policy has %d characters, IAM takes 6144", size)
 	}
-	return p
+	return readPolicy(t, "operator.json")
 }
 
-// trustPolicies are the JSON blocks of the document's section on credentials.
-func trustPolicies(t *testing.T) []policy {
+func readPolicy(t *testing.T, name string) iam.Document {
 	t.Helper()
-	text, err := os.ReadFile(policyDocument)
+	text, err := aws.Policies.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, _ := strings.Cut(string(text), "\n## How the operator gets its credentials\n")
-	section, _, _ = strings.Cut(section, "\n## ")
-	var out []policy
-	for _, block := range strings.Split(section, "```json\n")[1:] {
-		block, _, _ = strings.Cut(block, "```")
-		var p policy
-		if err := json.Unmarshal([]byte(block), &p); err != nil {
-			t.Fatalf("%v in %s", err, block)
-		}
-		out = append(out, p)
+	d, err := iam.Read(text)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
 	}
-	return out
+	return d
 }
 
 // A session with tags takes on a role only where the role's trust policy lets it set tags. The external id is a key of AssumeRole
 // alone: a condition on it would refuse every TagSession.
 func TestWhoMayTakeOnATenantsRoleMayPassTags(t *testing.T) {
-	tenants := 0
-	for _, p := range trustPolicies(t) {
-		conditions := map[string]map[string]map[string]oneOrMany{}
-		for _, s := range p.Statement {
-			for _, action := range s.Action {
-				if len(s.Principal["AWS"]) > 0 {
-					conditions[action] = s.Condition
-				}
+	conditions := map[string]iam.Condition{}
+	for _, s := range readPolicy(t, "tenant-trust.json").Statement {
+		for _, action := range s.Action {
+			if len(s.Principal["AWS"]) > 0 {
+				conditions[action] = s.Condition
 			}
 		}
-		if _, tenant := conditions[assumeRole]; !tenant {
-			continue
-		}
-		tenants++
-		if condition, ok := conditions[tagSession]; !ok || len(condition) > 0 {
-			t.Errorf("the trust policy allows %s, and %s under the conditions %v (%t)", assumeRole, tagSession, condition, ok)
-		}
 	}
-	if tenants == 0 {
-		t.Errorf("%s has no trust policy of a tenant's role", policyDocument)
+	if condition, ok := conditions[tagSession]; !ok || len(condition) > 0 {
+		t.Errorf("the trust policy allows %s under the conditions %v (%t)", tagSession, condition, ok)
+	}
+	if len(conditions[assumeRole]) == 0 {
+		t.Errorf("the trust policy allows %s without a condition", assumeRole)
 	}
 }
 
@@ -146,7 +92,7 @@ func calls() map[string]bool {
 
 func TestPolicyAllowsWhatTheCodeCalls(t *testing.T) {
 	allowed := map[string]bool{}
-	for _, s := range documentedPolicy(t).Statement {
+	for _, s := range operatorPolicy(t).Statement {
 		if s.Effect != "Allow" {
 			t.Errorf("%s has the effect %s", s.Sid, s.Effect)
 		}
@@ -189,7 +135,7 @@ func TestPolicyGoesByTags(t *testing.T) {
 	const owner = "/mysql.alx.ke/cluster-uid"
 	// Parts of a creating call that are not created by it.
 	references := map[string]bool{"LaunchWith": true, "CreateGroupIn": true, "TagWhileCreating": true}
-	for _, s := range documentedPolicy(t).Statement {
+	for _, s := range operatorPolicy(t).Statement {
 		for _, action := range s.Action {
 			name, ec2 := strings.CutPrefix(action, "ec2:")
 			if !ec2 || strings.HasPrefix(name, "Describe") || references[s.Sid] {

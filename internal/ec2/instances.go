@@ -64,7 +64,7 @@ func (c *Cloud) LaunchInstance(ctx context.Context, spec LaunchSpec) (inventory.
 		found, err := c.instanceOfToken(ctx, aws.ToString(input.ClientToken), byTags, err)
 		return found, awsapi.Wrap(what, err)
 	case err != nil:
-		return inventory.Instance{}, awsapi.Wrap(what, explainLaunch(c.Inventory.UnlessFresh(err, spec.SecurityGroupIDs...), spec, c.Inventory.Region()))
+		return inventory.Instance{}, awsapi.Wrap(what, explainLaunch(c.Inventory.UnlessGone(ctx, err, spec.SecurityGroupIDs...), spec, c.Inventory.Region()))
 	case len(answer.Instances) != 1:
 		return inventory.Instance{}, fmt.Errorf("%s: EC2 answered with %d instances", what, len(answer.Instances))
 	}
@@ -222,7 +222,7 @@ func (c *Cloud) StartInstance(ctx context.Context, clusterUID, id string) error 
 	}
 	answer, err := c.api.StartInstances(ctx, &ec2.StartInstancesInput{InstanceIds: []string{id}}, once)
 	if err != nil {
-		return awsapi.Wrap(what, c.Inventory.UnlessFresh(err, id))
+		return awsapi.Wrap(what, c.Inventory.UnlessGone(ctx, err, id))
 	}
 	c.Inventory.InstanceStates(answer.StartingInstances)
 	return nil
@@ -243,7 +243,7 @@ func (c *Cloud) StopInstance(ctx context.Context, clusterUID, id string, how Sto
 		c.Inventory.InstanceStates(answer.StoppingInstances)
 		return nil
 	}
-	err = c.Inventory.UnlessFresh(err, id)
+	err = c.Inventory.UnlessGone(ctx, err, id)
 	if awsapi.Code(err) == codeIncorrectInstanceState || awsapi.IsNotFound(err) {
 		return awsapi.Wrap(what, c.unlessStopped(ctx, id, err))
 	}
@@ -285,19 +285,19 @@ func (c *Cloud) TerminateInstance(ctx context.Context, clusterUID, id string) er
 	_, err = c.api.ModifyInstanceAttribute(ctx, &ec2.ModifyInstanceAttributeInput{
 		InstanceId: aws.String(id), DisableApiTermination: &types.AttributeBooleanValue{Value: aws.Bool(false)}})
 	if err != nil {
-		return c.dropInstance(what, id, err)
+		return c.dropInstance(ctx, what, id, err)
 	}
 	answer, err := c.api.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: []string{id}})
 	if err != nil {
-		return c.dropInstance(what, id, err)
+		return c.dropInstance(ctx, what, id, err)
 	}
 	c.Inventory.InstanceStates(answer.TerminatingInstances)
 	return nil
 }
 
 // dropInstance turns NotFound on the way to termination into success.
-func (c *Cloud) dropInstance(what, id string, err error) error {
-	err = c.Inventory.UnlessFresh(err, id)
+func (c *Cloud) dropInstance(ctx context.Context, what, id string, err error) error {
+	err = c.Inventory.UnlessGone(ctx, err, id)
 	if awsapi.IsNotFound(err) {
 		c.Inventory.Instances.Deleted(id)
 		return nil
@@ -314,7 +314,7 @@ func (c *Cloud) ConsoleOutput(ctx context.Context, instanceID string) (string, e
 		answer, err = c.api.GetConsoleOutput(ctx, &ec2.GetConsoleOutputInput{InstanceId: aws.String(instanceID)})
 	}
 	if err != nil {
-		return "", awsapi.Wrap(what, c.Inventory.UnlessFresh(err, instanceID))
+		return "", awsapi.Wrap(what, c.Inventory.UnlessGone(ctx, err, instanceID))
 	}
 	text, err := base64.StdEncoding.DecodeString(aws.ToString(answer.Output))
 	return string(text), awsapi.Wrap(what, err)

@@ -143,8 +143,8 @@ func (s *securityGroups) authorize(ctx context.Context, id string, rules invento
 	switch {
 	case err == nil:
 		added = rules
-	case awsapi.IsNotFound(err) && awsapi.Mentions(err, id):
-		if err := s.inventory.UnlessFresh(err, id); awsapi.IsWaiting(err) {
+	case (awsapi.IsNotFound(err) || awsapi.IsDenied(err)) && awsapi.Mentions(err, id):
+		if err := s.inventory.UnlessGone(ctx, err, id); !awsapi.IsNotFound(err) {
 			return fmt.Errorf("add rules: %w", err)
 		}
 		if err := s.inventory.LookAgain(ctx, inventory.IDs{Groups: []string{id}}); err != nil {
@@ -189,7 +189,7 @@ func (s *securityGroups) revoke(ctx context.Context, id string, rules inventory.
 	_, err := s.api.RevokeSecurityGroupIngress(ctx, &ec2.RevokeSecurityGroupIngressInput{
 		GroupId: aws.String(id), IpPermissions: rules.Permissions()})
 	if err != nil && awsapi.Code(err) != codeRuleMissing {
-		return fmt.Errorf("remove rules: %w", s.inventory.UnlessFresh(err, id))
+		return fmt.Errorf("remove rules: %w", s.inventory.UnlessGone(ctx, err, id))
 	}
 	if err != nil {
 		// One of them is gone already. Which one, a look tells; the next pass removes the rest.
@@ -210,7 +210,7 @@ func (s *securityGroups) delete(ctx context.Context, clusterUID, id string) erro
 		return awsapi.Wrap(what, awsapi.IgnoreNotFound(err))
 	}
 	_, err := s.api.DeleteSecurityGroup(ctx, &ec2.DeleteSecurityGroupInput{GroupId: aws.String(id)})
-	err = awsapi.IgnoreNotFound(s.inventory.UnlessFresh(err, id))
+	err = awsapi.IgnoreNotFound(s.inventory.UnlessGone(ctx, err, id))
 	if err != nil {
 		return awsapi.Wrap(what, err)
 	}

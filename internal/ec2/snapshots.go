@@ -53,7 +53,7 @@ func (c *Cloud) createSnapshot(ctx context.Context, spec SnapshotSpec) (inventor
 		if class := awsapi.Classify(err); class == awsapi.Unreachable || class == awsapi.Transient {
 			c.attempts.lost(key, c.clock.Now())
 		}
-		return inventory.Snapshot{}, awsapi.Wrap(what, c.Inventory.UnlessFresh(err, spec.VolumeID))
+		return inventory.Snapshot{}, awsapi.Wrap(what, c.Inventory.UnlessGone(ctx, err, spec.VolumeID))
 	}
 	s := inventory.Snapshot{
 		ID: aws.ToString(answer.SnapshotId), VolumeID: spec.VolumeID, Member: spec.Member, State: string(answer.State), SizeGiB: aws.ToInt32(answer.VolumeSize),
@@ -117,7 +117,7 @@ func (c *Cloud) DeleteSnapshot(ctx context.Context, clusterUID, id string) error
 		return awsapi.Wrap(what, fmt.Errorf("it has no tag %s, so that the operator did not take it: %w", awsapi.TagPurpose, awsapi.ErrForeign))
 	}
 	_, err = c.api.DeleteSnapshot(ctx, &ec2.DeleteSnapshotInput{SnapshotId: aws.String(id)})
-	if err = awsapi.IgnoreNotFound(c.Inventory.UnlessFresh(err, id)); err != nil {
+	if err = awsapi.IgnoreNotFound(c.Inventory.UnlessGone(ctx, err, id)); err != nil {
 		return awsapi.Wrap(what, err)
 	}
 	c.Inventory.Snapshots.Deleted(id)

@@ -26,7 +26,7 @@ func (c *Cloud) tag(ctx context.Context, clusterUID, id string, tags map[string]
 		return fmt.Errorf("%s: it belongs to another cluster: %w", what, awsapi.ErrForeign)
 	}
 	if _, err := c.api.CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{id}, Tags: awsapi.ToTags(tags)}); err != nil {
-		return awsapi.Wrap(what, c.Inventory.UnlessFresh(err, id))
+		return awsapi.Wrap(what, c.Inventory.UnlessGone(ctx, err, id))
 	}
 	c.Inventory.Tagged(id, tags)
 	return nil

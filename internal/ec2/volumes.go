@@ -121,7 +121,7 @@ func (c *Cloud) AttachVolume(ctx context.Context, clusterUID, volumeID, instance
 		c.Inventory.VolumeAttached(volumeID, instanceID, device, answer.State)
 		return nil
 	}
-	err = c.Inventory.UnlessFresh(err, volumeID, instanceID)
+	err = c.Inventory.UnlessGone(ctx, err, volumeID, instanceID)
 	if awsapi.Classify(err) != awsapi.Waiting && awsapi.Classify(err) != awsapi.Invalid {
 		return awsapi.Wrap(what, err)
 	}
@@ -162,7 +162,7 @@ func (c *Cloud) DetachVolume(ctx context.Context, clusterUID, volumeID, instance
 		c.Inventory.VolumeDetached(volumeID, instanceID, answer.State)
 		return nil
 	}
-	err = c.Inventory.UnlessFresh(err, volumeID)
+	err = c.Inventory.UnlessGone(ctx, err, volumeID)
 	if code := awsapi.Code(err); code != codeIncorrectState && code != codeNoAttachment && !awsapi.IsNotFound(err) {
 		return awsapi.Wrap(what, err)
 	}
@@ -198,7 +198,7 @@ func (c *Cloud) ModifyVolume(ctx context.Context, id string, spec VolumeSpec) (m
 	}
 	answer, err := c.api.ModifyVolume(ctx, input)
 	if err != nil {
-		return false, awsapi.Wrap(what, c.Inventory.UnlessFresh(err, id))
+		return false, awsapi.Wrap(what, c.Inventory.UnlessGone(ctx, err, id))
 	}
 	// The lists show the new values a moment later.
 	c.Inventory.Volumes.Changed(id, func(v *inventory.Volume) {
@@ -245,7 +245,7 @@ func (c *Cloud) DeleteVolume(ctx context.Context, clusterUID, id string) error {
 		return nil
 	}
 	if _, err := c.api.DeleteVolume(ctx, &ec2.DeleteVolumeInput{VolumeId: aws.String(id)}); err != nil {
-		err = c.Inventory.UnlessFresh(err, id)
+		err = c.Inventory.UnlessGone(ctx, err, id)
 		if awsapi.IsNotFound(err) {
 			c.Inventory.Volumes.Deleted(id)
 			return nil

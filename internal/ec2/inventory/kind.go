@@ -65,6 +65,13 @@ func byID[T any](ctx context.Context, name string, ids []string, list func(conte
 	return out, nil
 }
 
+// exists says whether EC2 lists one. Where that gets no answer, it is taken to exist.
+func (k *Kind[T]) exists(ctx context.Context, id string) bool {
+	found, err := k.ByID(ctx, id)
+	_, ok := found[id]
+	return ok || err != nil
+}
+
 // Owned is a cluster's as the store (else EC2) knows it, for a write; an error of class NotFound when neither does, and ErrForeign when
 // it is not that cluster's by its tag.
 func (k *Kind[T]) Owned(ctx context.Context, clusterUID, id string) (T, error) {

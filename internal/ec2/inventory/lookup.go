@@ -139,10 +139,13 @@ func (r *Reader) adopt(ctx context.Context, id string) error {
 	return &awsapi.Error{Class: awsapi.Invalid, Text: fmt.Sprintf("%q is not the id of an instance, volume, snapshot or security group", id)}
 }
 
-// UnlessFresh is err, or a Waiting error when err is NotFound and EC2 handed out one of the ids moments ago without ever
-// listing it since.
-func (r *Reader) UnlessFresh(err error, ids ...string) error {
-	if !awsapi.IsNotFound(err) {
+// UnlessGone is err, but for a refusal that means that EC2 does not know one of the ids. That is a Waiting error when EC2 handed the id
+// out moments ago without ever listing it since, and of class NotFound when the resource is gone.
+//
+// A policy that asks for a resource's tag makes EC2 answer UnauthorizedOperation instead of NotFound: what EC2 does not know has no tags.
+func (r *Reader) UnlessGone(ctx context.Context, err error, ids ...string) error {
+	denied := awsapi.LacksPermission(awsapi.Code(err))
+	if !denied && !awsapi.IsNotFound(err) {
 		return err
 	}
 	for _, id := range ids {
@@ -150,5 +153,25 @@ func (r *Reader) UnlessFresh(err error, ids ...string) error {
 			return awsapi.NewWaiting("EC2 handed out %s moments ago and does not know it everywhere yet", id)
 		}
 	}
+	for _, id := range ids {
+		if denied && !r.exists(ctx, id) {
+			return &awsapi.Error{Class: awsapi.NotFound, Text: id + " does not exist", Err: err}
+		}
+	}
 	return err
+}
+
+// exists asks EC2 for an id. Where that gets no answer, it is taken to exist.
+func (r *Reader) exists(ctx context.Context, id string) bool {
+	switch prefix, _, _ := strings.Cut(id, "-"); prefix {
+	case "i":
+		return r.Instances.exists(ctx, id)
+	case "vol":
+		return r.Volumes.exists(ctx, id)
+	case "snap":
+		return r.Snapshots.exists(ctx, id)
+	case "sg":
+		return r.Groups.exists(ctx, id)
+	}
+	return true
 }

@@ -30,7 +30,7 @@ import (
 const (
 	homeAccount  = "123456789012" // of every key that the lab's EC2 does not know
 	otherAccount = "210987654321"
-	otherRole    = "arn:aws:iam::" + otherAccount + ":role/tenant"
+	otherRole    = "arn:aws:iam::" + otherAccount + ":role/nairobi-mysql-tenant"
 
 	anyAccount = "namespaces:\n  \"*\":\n    operatorCredentials: true\n    roleARNs: [\"*\"]\n    images: [\"*\"]\n    subnets: [\"*\"]\n"
 )

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	homeRole = "arn:aws:iam::" + homeAccount + ":role/tenant"
+	homeRole = "arn:aws:iam::" + homeAccount + ":role/nairobi-mysql-tenant"
 
 	ownIdentityOnly = "namespaces:\n  \"*\":\n    operatorCredentials: true\n    images: [\"*\"]\n    subnets: [\"*\"]\n"
 	nobody          = "namespaces: {}\n"

@@ -12,13 +12,14 @@ import (
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/iam"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto/proxy"
 )
 
 // TestCopiesOfWhatIsNotOurs: somebody else's volume is copied once, whatever answers are lost, and never marked; what is made
 // from the copy says so until it is told otherwise.
 func TestCopiesOfWhatIsNotOurs(t *testing.T) {
-	l := newLab(t)
+	l := newLabFor(t, allowedBesides(t, iam.Statement{Effect: "Allow", Action: iam.OneOrMany{"ec2:CreateSnapshot"}, Resource: iam.OneOrMany{"arn:aws:ec2:*:*:volume/*"}}))
 	l.owner.Namespace = l.owner.ClusterUID // snapshots are looked for in the whole of one
 	ctx := t.Context()
 	foreign, err := l.sdk().CreateVolume(ctx, &awsec2.CreateVolumeInput{AvailabilityZone: aws.String(zoneA), Size: aws.Int32(3)})

@@ -75,7 +75,7 @@ func TestAssumedRole(t *testing.T) {
 	var bodies bytes.Buffer
 	f := NewFactory(Options{Config: awsapi.Config{Endpoint: l.proxy.Endpoint(), Clock: l.clock, UserAgent: "nairobi-mysql-operator/test commit/abc",
 		Middleware: func(next http.RoundTripper) http.RoundTripper { return recording{next, &sync.Mutex{}, &bodies} }}})
-	account := awsapi.Account{Region: moto.Region, RoleARN: "arn:aws:iam::123456789012:role/tenant", ExternalID: "shop/orders",
+	account := awsapi.Account{Region: moto.Region, RoleARN: "arn:aws:iam::123456789012:role/nairobi-mysql-tenant", ExternalID: "shop/orders",
 		Static: &awsapi.StaticCredentials{AccessKeyID: moto.AccessKeyID, SecretAccessKey: moto.SecretAccessKey}}
 	cloud, err := f.Cloud(t.Context(), account)
 	if err != nil {
@@ -91,7 +91,7 @@ func TestAssumedRole(t *testing.T) {
 	if _, err := cloud.Inventory.Observe(t.Context(), "uid", 0); err != nil {
 		t.Errorf("with the role: %v", err)
 	}
-	for _, want := range []string{"Action=AssumeRole", "ExternalId=shop%2Forders", "role%2Ftenant", "nairobi-mysql-operator/test", "commit/abc"} {
+	for _, want := range []string{"Action=AssumeRole", "ExternalId=shop%2Forders", "role%2Fnairobi-mysql-tenant", "nairobi-mysql-operator/test", "commit/abc"} {
 		if !strings.Contains(bodies.String(), want) {
 			t.Errorf("no request says %s", want)
 		}

@@ -25,7 +25,7 @@ import (
 const (
 	labAccount   = "123456789012"
 	otherAccount = "210987654321"
-	otherRole    = "arn:aws:iam::" + otherAccount + ":role/tenant"
+	otherRole    = "arn:aws:iam::" + otherAccount + ":role/nairobi-mysql-tenant"
 	identityCall = "GetCallerIdentity"
 )
 

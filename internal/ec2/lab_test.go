@@ -19,6 +19,7 @@ import (
 
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/iam"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto/proxy"
 )
@@ -74,13 +75,23 @@ type lab struct {
 
 func newLab(t *testing.T, change ...func(*Options)) *lab {
 	t.Helper()
+	return newLabFor(t, nil, change...)
+}
+
+// newLabFor is newLab in which the operator is not limited by the published policy, but is the given principal.
+func newLabFor(t *testing.T, operator *iam.Principal, change ...func(*Options)) *lab {
+	t.Helper()
 	server.once.Do(startServer)
 	if server.err != nil {
 		t.Fatal(server.err)
 	}
 	l := &lab{t: t, clock: clocktesting.NewFakePassiveClock(time.Now()), seeded: server.seeded}
+	o := proxy.Options{Upstream: server.moto.Endpoint(), Clock: l.clock, Seed: 1}
+	if operator != nil {
+		o.Principals = map[string]iam.Principal{moto.AccessKeyID: *operator}
+	}
 	var err error
-	if l.proxy, err = proxy.Start(t.Context(), proxy.Options{Upstream: server.moto.Endpoint(), Clock: l.clock, Seed: 1}); err != nil {
+	if l.proxy, err = proxy.Start(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

@@ -134,8 +134,8 @@ func TestPreflight(t *testing.T) {
 			l.cloud.images.images.set(image.ID, image, l.clock.Now())
 			s.ImageID = image.ID
 		}, []wantedProblem{{"spec.aws.imageID", invalid, false, "EC2 cannot stop such an instance"}}},
-		{"unknown image parameter", func(_ *lab, s *PreflightSpec) { s.ImageID, s.ImageSSMParameter = "", "/no/such" },
-			[]wantedProblem{{"spec.aws.imageSSMParameter", invalid, false, "no Systems Manager parameter /no/such"}}},
+		{"unknown image parameter", func(_ *lab, s *PreflightSpec) { s.ImageID, s.ImageSSMParameter = "", "/aws/service/no/such" },
+			[]wantedProblem{{"spec.aws.imageSSMParameter", invalid, false, "no Systems Manager parameter /aws/service/no/such"}}},
 		{"unknown security groups", func(_ *lab, s *PreflightSpec) {
 			s.SecurityGroupIDs, s.ClientSecurityGroupIDs = []string{unknownGroup}, []string{unknownGroup}
 		}, []wantedProblem{{"spec.aws.securityGroupIDs[0]", waits, true, unknownGroup}, {"spec.aws.clientSecurityGroupIDs[0]", waits, true, "this account has no security group " + unknownGroup}}},

@@ -8,12 +8,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/iam"
 )
 
 const (
 	// Region in which the lab lives.
 	Region = "us-east-1"
-	// AccessKeyID and SecretAccessKey are accepted; so is anything else.
+	// AccessKeyID and SecretAccessKey are accepted, as is every other key. The proxy takes the owner of the key for the operator.
 	AccessKeyID     = "AKIANAIROBILAB000000"
 	SecretAccessKey = "lab"
 	// VPCCIDR is the seeded network.
@@ -65,13 +67,13 @@ func (s Seeded) SubnetIDs() []string {
 // Config is an SDK configuration for this server.
 func (s *Server) Config() aws.Config { return Config(s.endpoint) }
 
-// Config is an SDK configuration with dummy credentials for an endpoint of
-// the lab. The SDK makes one attempt a call, so that tests see every answer.
+// Config is an SDK configuration for an endpoint of the lab, with the key of
+// an administrator, whom no IAM policy limits. The SDK makes one attempt a call, so that tests see every answer.
 func Config(endpoint string) aws.Config {
 	return aws.Config{
 		Region:           Region,
 		BaseEndpoint:     aws.String(endpoint),
-		Credentials:      credentials.NewStaticCredentialsProvider(AccessKeyID, SecretAccessKey, ""),
+		Credentials:      credentials.NewStaticCredentialsProvider(iam.AdministratorKeyID, SecretAccessKey, ""),
 		RetryMaxAttempts: 1,
 	}
 }

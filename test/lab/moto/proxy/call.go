@@ -92,20 +92,11 @@ func (p *Proxy) zoneOf(ctx context.Context, of *call, subnet string) string {
 	if known {
 		return zone
 	}
-	ask := *of
-	ask.body = []byte(url.Values{
-		"Action": {"DescribeSubnets"}, "Version": {versionEC2}, "SubnetId.1": {subnet},
-	}.Encode())
-	ask.header = of.header.Clone()
-	ask.header.Del("Content-Length")
-	status, _, body, err := p.forward(ctx, &ask)
-	if err != nil || status != http.StatusOK {
-		return ""
-	}
 	var found struct {
 		Zones []string `xml:"subnetSet>item>availabilityZone"`
 	}
-	if xml.Unmarshal(body, &found) != nil || len(found.Zones) != 1 {
+	err := p.ask(ctx, of, url.Values{"Action": {"DescribeSubnets"}, "Version": {versionEC2}, "SubnetId.1": {subnet}}, &found)
+	if err != nil || len(found.Zones) != 1 {
 		return ""
 	}
 	p.mu.Lock()
@@ -114,6 +105,30 @@ func (p *Proxy) zoneOf(ctx context.Context, of *call, subnet string) string {
 	return found.Zones[0]
 }
 
+// askAgain is how often a call of the proxy's own is repeated that got no answer.
+const askAgain = 2
+
+// ask makes a call of the proxy's own, in the account of another call.
+func (p *Proxy) ask(ctx context.Context, of *call, form url.Values, answer any) error {
+	ask := *of
+	ask.body, ask.header = []byte(form.Encode()), of.header.Clone()
+	ask.header.Del("Content-Length")
+	status, _, body, err := p.forward(ctx, &ask)
+	for again := 0; err != nil && again < askAgain; again++ { // a busy moto resets connections
+		status, _, body, err = p.forward(ctx, &ask)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", form.Get("Action"), err)
+	}
+	if status != http.StatusOK {
+		return fmt.Errorf("%s: status %d", form.Get("Action"), status)
+	}
+	return xml.Unmarshal(body, answer)
+}
+
+// encodedMessage is the sealed explanation that EC2 adds.
+const encodedMessage = "Encoded authorization failure message: 4GIOHlTkIaWHQD0Q0m6XSnuUMCm-abcdefghijklmn"
+
 // Messages and status codes as EC2 gives them; 400 where none is named.
 // {action} is what was called.
 var (
@@ -121,7 +136,7 @@ var (
 		"RequestLimitExceeded": "Request limit exceeded.",
 		"UnauthorizedOperation": "You are not authorized to perform this operation. User: arn:aws:iam::123456789012:user/nairobi-lab " +
 			"is not authorized to perform: ec2:{action} on resource: arn:aws:ec2:us-east-1:123456789012:*/* because no identity-based " +
-			"policy allows the ec2:{action} action. Encoded authorization failure message: 4GIOHlTkIaWHQD0Q0m6XSnuUMCm-abcdefghijklmn",
+			"policy allows the ec2:{action} action. " + encodedMessage,
 		"OptInRequired": "In order to use this AWS Marketplace product you need to accept terms and subscribe. To do so please visit " +
 			"https://aws.amazon.com/marketplace/pp?sku=0123456789abcdefghijklmno",
 		codeNoCapacity: "We currently do not have sufficient capacity in the Availability Zone you requested. " +
@@ -158,6 +173,9 @@ func (c *call) fail(w http.ResponseWriter, r Rule) int {
 	case c.service == serviceEC2:
 		body = fmt.Sprintf("<Response><Errors><Error><Code>%s</Code><Message>%s</Message></Error></Errors>"+
 			"<RequestID>%s</RequestID></Response>", escape(r.Code), escape(r.Message), requestID())
+	case c.service == serviceS3:
+		kind, body = "application/xml", fmt.Sprintf("<Error><Code>%s</Code><Message>%s</Message><RequestId>%s</RequestId></Error>",
+			escape(r.Code), escape(r.Message), requestID())
 	case c.form != nil:
 		body = fmt.Sprintf("<ErrorResponse><Error><Type>Sender</Type><Code>%s</Code><Message>%s</Message></Error>"+
 			"<RequestId>%s</RequestId></ErrorResponse>", escape(r.Code), escape(r.Message), requestID())
@@ -165,7 +183,7 @@ func (c *call) fail(w http.ResponseWriter, r Rule) int {
 		encoded, _ := json.Marshal(map[string]string{"__type": r.Code, "message": r.Message}) // strings cannot fail
 		kind, body = "application/x-amz-json-1.1", string(encoded)
 	}
-	if strings.HasPrefix(kind, "text/xml") {
+	if strings.Contains(kind, "xml") {
 		body = xml.Header + body
 	}
 	answer(w, r.Status, http.Header{"Content-Type": {kind}}, []byte(body))

@@ -2,6 +2,9 @@
 // at times: throttles, denies, has no capacity, forgets what it just created,
 // is slow or silent, and loses answers of calls that succeeded. It counts
 // calls, so that tests can bound them. The rules are ours, not AWS's.
+//
+// Besides, it lets through only what the caller's IAM policy allows: see
+// package iam.
 package proxy
 
 import (
@@ -20,6 +23,8 @@ import (
 	"time"
 
 	"k8s.io/utils/clock"
+
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/iam"
 )
 
 const (
@@ -43,12 +48,16 @@ type Options struct {
 	Seed uint64
 	// Clock of rules and of the call log. Nil: the real one.
 	Clock clock.PassiveClock
+	// Principals are the owners of access keys. Of every other key it is the operator, under its published policy, but for
+	// iam.AdministratorKeyID.
+	Principals map[string]iam.Principal
 }
 
 // Proxy is a running proxy. All its methods may be called concurrently.
 type Proxy struct {
 	upstream *url.URL
 	clock    clock.PassiveClock
+	guard    guard
 	pass     *httputil.ReverseProxy
 	client   *http.Client
 	servers  []*http.Server
@@ -89,6 +98,9 @@ func Start(ctx context.Context, o Options) (*Proxy, error) {
 		upstream: upstream, clock: o.Clock, client: &http.Client{},
 		random: rand.New(rand.NewPCG(o.Seed, o.Seed)),
 		zones:  map[string]string{}, hidden: map[string]time.Time{},
+	}
+	if p.guard, err = newGuard(o.Principals); err != nil {
+		return nil, err
 	}
 	p.pass = &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(upstream)
@@ -174,6 +186,14 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			entry.Status = c.fail(w, s.Rule)
 			return
 		}
+	}
+	refusal, err := p.refusal(r, c)
+	if err != nil {
+		panic(http.ErrAbortHandler) // the server behind is gone
+	}
+	if refusal != nil {
+		entry.Status = c.fail(w, denial(c.service, refusal))
+		return
 	}
 	if c.form == nil {
 		entry.Status = p.passOn(w, r)

@@ -19,6 +19,7 @@ from moto.ec2.models.instances import Instance, InstanceBackend, InstanceState, 
 from moto.ec2.responses._base_response import EC2BaseResponse
 from moto.ec2.utils import Base64EncodedString, filter_dict_attribute_mapping, filter_iam_instance_profiles
 
+from network import forget_tags
 from tokens import idempotent
 from transitions import TRANSITIONS
 
@@ -88,6 +89,8 @@ def purge(backend):
     for key, reservation in list(backend.reservations.items()):
         if all(getattr(i, "_lab_terminated", old + 1) < old for i in reservation.instances):
             del backend.reservations[key]
+            for instance in reservation.instances:
+                forget_tags(backend, instance.id)
 
 
 # The model

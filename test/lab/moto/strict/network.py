@@ -18,7 +18,14 @@ def delete_security_group(self, vpc_id, group_id):
                 used = True
     if used:
         raise DependencyViolationError(f"resource {group_id} has a dependent object")
-    return _delete(self, vpc_id, group_id)
+    deleted = _delete(self, vpc_id, group_id)
+    forget_tags(self, group_id)
+    return deleted
+
+
+def forget_tags(backend, resource_id):
+    """What is gone has no tags, which a policy may ask for. moto keeps them."""
+    backend.tags.pop(resource_id, None)
 
 
 def get_tags(self):

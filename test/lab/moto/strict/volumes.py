@@ -10,6 +10,7 @@ from moto.ec2.responses._base_response import EC2BaseResponse
 from moto.ec2.responses.elastic_block_store import ElasticBlockStore
 
 from instances import state_of
+from network import forget_tags
 from tokens import idempotent
 from transitions import TRANSITIONS
 
@@ -24,6 +25,8 @@ _original = {
     "create_snapshot": ElasticBlockStore.create_snapshot,
     "snapshot_init": Snapshot.__init__,
     "launch_attach": EBSBackend.attach_volume,
+    "forget_volume": EBSBackend.delete_volume,
+    "forget_snapshot": EBSBackend.delete_snapshot,
 }
 
 
@@ -91,6 +94,17 @@ def launch_attach(self, volume_id, instance_id, device_path, delete_on_terminati
         volume._lab_state = "creating"
         set_attachment(volume, "attaching")
     return attachment
+
+
+def forgetting(name):
+    """A deletion that also forgets the tags."""
+
+    def delete(self, resource_id):
+        deleted = _original[name](self, resource_id)
+        forget_tags(self, resource_id)
+        return deleted
+
+    return delete
 
 
 # The calls
@@ -245,6 +259,7 @@ def install():
     VolumeModification.modification_state = property(modification_state)
     VolumeModification.progress = property(lambda self: 100 if self.modification_state == "completed" else 0)
     EBSBackend.attach_volume = launch_attach
+    EBSBackend.delete_volume, EBSBackend.delete_snapshot = forgetting("forget_volume"), forgetting("forget_snapshot")
     calls = ElasticBlockStore
     calls.create_volume, calls.delete_volume, calls.modify_volume = create_volume, delete_volume, modify_volume
     calls.attach_volume, calls.detach_volume = attach_volume, detach_volume

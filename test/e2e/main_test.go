@@ -23,6 +23,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/cloud"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/deploy"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/iam"
 )
 
 const (
@@ -73,7 +74,7 @@ func setUp(ctx context.Context) (err error) {
 func aws(t *testing.T) *ec2.Cloud {
 	t.Helper()
 	c, err := ec2.NewFactory(ec2.Options{Config: awsapi.Config{Endpoint: "http://" + cloud.EndpointAddress, CallTimeout: time.Minute}}).Cloud(t.Context(), awsapi.Account{
-		Region: lab.Cloud.Region, Static: &awsapi.StaticCredentials{AccessKeyID: "lab", SecretAccessKey: "lab"},
+		Region: lab.Cloud.Region, Static: &awsapi.StaticCredentials{AccessKeyID: iam.AdministratorKeyID, SecretAccessKey: "lab"},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -22,11 +22,12 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/cloud"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/iam"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/kube"
 )
 
 // bucket is where backups go, and claim a volume of their namespace.
-const bucket, claim = "lab-backups", "backups"
+const bucket, claim = cloud.BackupBucket, "backups"
 
 // vault is the namespace of a cluster that is backed up and lost, and of the one that is restored.
 var (
@@ -38,7 +39,7 @@ var (
 func s3Client() *s3.Client {
 	return s3.New(s3.Options{
 		Region: lab.Cloud.Region, BaseEndpoint: awssdk.String("http://" + cloud.EndpointAddress), UsePathStyle: true,
-		Credentials: credentials.NewStaticCredentialsProvider("lab", "lab", ""),
+		Credentials: credentials.NewStaticCredentialsProvider(iam.AdministratorKeyID, "lab", ""),
 	})
 }
 
@@ -73,7 +74,7 @@ func stageVault(t *testing.T) {
 	}
 	for _, obj := range []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: lost.Namespace}},
-		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: lost.Namespace, Name: "s3"}, StringData: map[string]string{"accessKeyID": "lab", "secretAccessKey": "lab"}},
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: lost.Namespace, Name: "s3"}, StringData: map[string]string{"accessKeyID": iam.BackupKeyID, "secretAccessKey": "lab"}},
 	} {
 		if err := lab.Client.Create(ctx, obj); client.IgnoreAlreadyExists(err) != nil {
 			t.Fatal(err)
@@ -83,7 +84,7 @@ func stageVault(t *testing.T) {
 
 func destination() *v1alpha1.BackupDestination {
 	return &v1alpha1.BackupDestination{S3: &v1alpha1.S3Destination{
-		Bucket: bucket, Prefix: "team/mysql", Endpoint: "http://" + cloud.EndpointAddress,
+		Bucket: bucket, Prefix: cloud.BackupPrefix, Endpoint: "http://" + cloud.EndpointAddress,
 		CredentialsSecretRef: &v1alpha1.LocalSecretReference{Name: "s3"},
 	}}
 }

@@ -29,6 +29,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/resources"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/cloud"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/iam"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/kube"
 )
 
@@ -220,7 +221,7 @@ sql $host "%s SELECT REPLACE(@@gtid_executed, '\n', ''); SELECT DATE_FORMAT(UTC_
 func annalsFolder(t *testing.T, uid string) archive.Folder {
 	t.Helper()
 	s, err := store.NewS3(t.Context(), store.S3Options{
-		Bucket: bucket, Prefix: "team/mysql", Region: lab.Cloud.Region, Endpoint: "http://" + cloud.EndpointAddress, AccessKeyID: "lab", SecretAccessKey: "lab",
+		Bucket: bucket, Prefix: cloud.BackupPrefix, Region: lab.Cloud.Region, Endpoint: "http://" + cloud.EndpointAddress, AccessKeyID: iam.BackupKeyID, SecretAccessKey: "lab",
 	})
 	if err != nil {
 		t.Fatal(err)

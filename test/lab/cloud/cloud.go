@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/host"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/iam"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto/proxy"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/rootfs"
@@ -28,6 +29,10 @@ const (
 	// ProxyControlAddress is the control API of the fault proxy.
 	ProxyControlAddress = hostAddress + ":4568"
 )
+
+// BackupBucket and BackupPrefix are where the policy of the backup pods (whose
+// access key is iam.BackupKeyID) lets them write.
+const BackupBucket, BackupPrefix = "lab-backups", "team/mysql"
 
 // stopTimeout bounds cleaning up after a failed start.
 const stopTimeout = time.Minute
@@ -120,8 +125,13 @@ func (c *Cloud) start(ctx context.Context) error {
 	if c.imds, err = c.startIMDS(); err != nil {
 		return fmt.Errorf("start the metadata service: %w", err)
 	}
+	pods, err := proxy.BackupPods(BackupBucket, BackupPrefix)
+	if err != nil {
+		return err
+	}
 	c.proxy, err = proxy.Start(ctx, proxy.Options{
 		Upstream: c.server.Endpoint(), Address: EndpointAddress, ControlAddress: ProxyControlAddress,
+		Principals: map[string]iam.Principal{iam.BackupKeyID: pods},
 	})
 	if err != nil {
 		return fmt.Errorf("start the fault proxy: %w", err)

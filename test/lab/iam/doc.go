@@ -9,5 +9,8 @@ package iam
 // AdministratorKeyID is the access key of those who arrange the lab's account. No policy limits it.
 const AdministratorKeyID = "AKIANAIROBIADMIN0000"
 
+// BackupKeyID is the access key of the lab's backup pods.
+const BackupKeyID = "AKIANAIROBIBACKUP000"
+
 // AccountID is that of the lab's own account.
 const AccountID = "123456789012"

@@ -27,6 +27,19 @@ type guard struct {
 	principals map[string]iam.Principal
 }
 
+// BackupPods are the pods of backups under their published policy, for a bucket and a prefix.
+func BackupPods(bucket, prefix string) (iam.Principal, error) {
+	document, err := aws.Policies.ReadFile("backup.json")
+	if err != nil {
+		return iam.Principal{}, err
+	}
+	policy, err := iam.Parse([]byte(strings.NewReplacer("BUCKET", bucket, "PREFIX", prefix).Replace(string(document))))
+	if err != nil {
+		return iam.Principal{}, fmt.Errorf("the policy of the backup pods: %w", err)
+	}
+	return iam.Principal{ARN: "arn:aws:iam::" + iam.AccountID + ":user/nairobi-mysql-backup", Policy: policy}, nil
+}
+
 func newGuard(principals map[string]iam.Principal) (guard, error) {
 	document, err := aws.Policies.ReadFile("operator.json")
 	if err != nil {

@@ -228,7 +228,7 @@ func (l *life) begin() []namedStep {
 			return err
 		}},
 		{"volume", func() (err error) { l.volume, err = l.cloud.CreateVolume(ctx, l.volumeSpec("orders-0", 1)); return err }},
-		{"tag", func() error { return l.cloud.NoteVersion(ctx, l.owner.ClusterUID, l.volume.ID, "9.7.4") }},
+		{"tag", func() error { return l.cloud.TagVersion(ctx, l.owner.ClusterUID, l.volume.ID, "9.7.4") }},
 		{"attach", func() error {
 			return l.cloud.AttachVolume(ctx, l.owner.ClusterUID, l.volume.ID, l.instance.ID, DataDevice)
 		}},

@@ -548,3 +548,24 @@ func TestGoneIsNotForbidden(t *testing.T) {
 		t.Errorf("stopping what is there without the tag: %v, want a denial", err)
 	}
 }
+
+// Neither is it a missing permission when a rehearsal meets something that went since the last sweep.
+func TestRehearsalOnWhatIsGone(t *testing.T) {
+	l := newLab(t)
+	ctx := t.Context()
+	i, v := l.running("orders-0"), l.available("orders-0")
+	l.attach(v.ID, i.ID)
+	if _, err := l.sdk().DetachVolume(ctx, &awsec2.DetachVolumeInput{VolumeId: aws.String(v.ID)}); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(settleTime); len(l.realVolumes()) > 0; time.Sleep(settleDelay) {
+		if _, err := l.sdk().DeleteVolume(ctx, &awsec2.DeleteVolumeInput{VolumeId: aws.String(v.ID)}); err != nil && time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+	problems := l.cloud.Rehearse(ctx, l.owner)
+	calls := l.proxy.Calls()
+	if len(problems) > 0 || !slices.ContainsFunc(calls, func(c proxy.Call) bool { return c.DryRun && c.Status == http.StatusForbidden }) {
+		t.Errorf("found %+v, in %+v", problems, calls)
+	}
+}

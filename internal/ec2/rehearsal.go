@@ -45,14 +45,14 @@ type rehearsal struct {
 
 // rehearse is Cloud.Rehearse.
 func (r *rehearsal) rehearse(ctx context.Context, owner awsapi.Ownership) []awsapi.Problem {
-	tries := r.tries(owner)
+	tries, things := r.tries(owner)
 	if tries == nil || !r.due() {
 		return r.found()
 	}
 	done := r.flights.DoChan("rehearsal", func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rehearsalTimeout)
 		defer cancel()
-		found, err := tryAll(ctx, tries)
+		found, err := r.tryAll(ctx, tries, things)
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if err != nil && len(found) == 0 {
@@ -95,11 +95,17 @@ func (r *rehearsal) found() []awsapi.Problem {
 // try is a call that is made as a dry run.
 type try func(ctx context.Context) error
 
-// tryAll makes dry runs and returns the permissions that are missing. One that EC2 refuses for another reason, such as the state of
-// what it is made on, is permitted. The error is set when EC2 did not answer one.
-func tryAll(ctx context.Context, tries []try) (found []awsapi.Problem, err error) {
+// tryAll makes dry runs on things and returns the permissions that are missing. One that EC2 refuses for another reason, such as the
+// state of what it is made on, is permitted. The error is set when EC2 did not answer one, or when one of the things is gone.
+func (r *rehearsal) tryAll(ctx context.Context, tries []try, things []string) (found []awsapi.Problem, err error) {
 	for _, try := range tries {
-		switch err := try(ctx); {
+		err := try(ctx)
+		if awsapi.LacksPermission(awsapi.Code(err)) {
+			if gone := r.inventory.UnlessGone(ctx, err, things...); !awsapi.IsDenied(gone) {
+				return found, fmt.Errorf("rehearse: %w", gone)
+			}
+		}
+		switch {
 		case passed(err):
 		case awsapi.Classify(err) == awsapi.Throttled, awsapi.Classify(err) == awsapi.Transient, awsapi.Classify(err) == awsapi.Unreachable:
 			return found, fmt.Errorf("rehearse: %w", err)
@@ -117,27 +123,29 @@ func tryAll(ctx context.Context, tries []try) (found []awsapi.Problem, err error
 	return found, nil
 }
 
-// tries returns the dry runs for a cluster, nil as long as there is no running instance of it with a volume attached.
-func (r *rehearsal) tries(owner awsapi.Ownership) []try {
+// tries returns the dry runs for a cluster and the ids that they are made on, nil as long as there is no running instance of it with a
+// volume attached.
+func (r *rehearsal) tries(owner awsapi.Ownership) (tries []try, things []string) {
 	known := r.inventory.Known(owner.ClusterUID)
 	for _, v := range known.Volumes {
 		i := slices.IndexFunc(known.Instances, func(i inventory.Instance) bool { return i.ID == v.AttachedTo && i.State == inventory.StateRunning })
 		if i < 0 {
 			continue
 		}
-		tries := slices.Concat(r.tryInstance(known.Instances[i]), r.tryDisk(owner, v))
+		tries, things = slices.Concat(r.tryInstance(known.Instances[i]), r.tryDisk(owner, v)), []string{v.AttachedTo, v.ID}
 		if g := slices.IndexFunc(known.SecurityGroups, func(g inventory.SecurityGroup) bool { return g.Name == GroupName(owner.ClusterUID) }); g >= 0 {
-			tries = append(tries, r.tryRules(known.SecurityGroups[g].ID)...)
+			tries, things = append(tries, r.tryRules(known.SecurityGroups[g].ID)...), append(things, known.SecurityGroups[g].ID)
 		}
 		if s := slices.IndexFunc(known.Snapshots, func(s inventory.Snapshot) bool { return s.Tags[awsapi.TagPurpose] != "" }); s >= 0 {
+			things = append(things, known.Snapshots[s].ID)
 			tries = append(tries, func(ctx context.Context) error {
 				_, err := r.api.DeleteSnapshot(ctx, &ec2.DeleteSnapshotInput{SnapshotId: aws.String(known.Snapshots[s].ID), DryRun: aws.Bool(true)})
 				return err
 			})
 		}
-		return tries
+		return tries, things
 	}
-	return nil
+	return nil, nil
 }
 
 // tryInstance are dry runs of what may have to be done to an instance, the fence first.

@@ -234,6 +234,40 @@ func TestAWSHasThePoliciesOfTheFiles(t *testing.T) {
 	}
 }
 
+// TestConformanceNamesTestsThatExist in the packages that it says.
+func TestConformanceNamesTestsThatExist(t *testing.T) {
+	rows := 0
+	for line := range strings.SplitSeq(read(t, "aws-conformance.md"), "\n") {
+		cells := strings.Split(line, " | ")
+		if len(cells) != 4 || strings.HasPrefix(line, "| fact") || strings.HasPrefix(line, "| ---") {
+			continue
+		}
+		rows++
+		named := regexp.MustCompile("((?:`Test[A-Za-z0-9]+` ?)+)\\(`([a-z0-9/]+)`\\)").FindAllStringSubmatch(cells[3], -1)
+		if len(named) == 0 {
+			t.Errorf("no test shows this row: %s", line)
+		}
+		for _, match := range named {
+			files, err := filepath.Glob(filepath.Join("..", match[2], "*_test.go"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var code strings.Builder
+			for _, file := range files {
+				code.WriteString(read(t, file))
+			}
+			for _, name := range regexp.MustCompile("Test[A-Za-z0-9]+").FindAllString(match[1], -1) {
+				if !strings.Contains(code.String(), "\nfunc "+name+"(t *testing.T)") {
+					t.Errorf("aws-conformance.md names %s of %s, which is not there", name, match[2])
+				}
+			}
+		}
+	}
+	if rows == 0 {
+		t.Error("aws-conformance.md has no rows")
+	}
+}
+
 func TestMakeTargetsInTheDocumentsExist(t *testing.T) {
 	targets := map[string]bool{}
 	for _, match := range regexp.MustCompile(`(?m)^([a-z0-9-]+):`).FindAllStringSubmatch(read(t, "../Makefile"), -1) {

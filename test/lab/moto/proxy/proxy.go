@@ -159,33 +159,8 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			p.log(entry)
 		}
 	}()
-	for _, s := range p.choose(c, Fail, NoCapacity, Bucket, Delay, Hang, Refuse) {
-		entry.Fault = s.Kind
-		switch s.Kind {
-		case Delay:
-			if !wait(r.Context(), p.delay(s), nil) {
-				return
-			}
-		case Hang:
-			left := time.Duration(0)
-			if !s.expires.IsZero() {
-				left = s.expires.Sub(p.clock.Now())
-			}
-			if !wait(r.Context(), left, s.gone) {
-				return
-			}
-		case Refuse:
-			panic(http.ErrAbortHandler)
-		case NoCapacity:
-			entry.Status = c.fail(w, Rule{Code: codeNoCapacity})
-			return
-		case Bucket:
-			entry.Status = c.fail(w, Throttle())
-			return
-		default:
-			entry.Status = c.fail(w, s.Rule)
-			return
-		}
+	if p.disturb(w, r, c, &entry) {
+		return
 	}
 	refusal, err := p.refusal(r, c)
 	if err != nil {
@@ -217,6 +192,40 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.log(entry)
 	logged = true
 	answer(w, status, header, body)
+}
+
+// disturb does to a call what the rules say, before it is sent on. It returns
+// true when the call ends with that.
+func (p *Proxy) disturb(w http.ResponseWriter, r *http.Request, c *call, entry *Call) bool {
+	for _, s := range p.choose(c, Fail, NoCapacity, Bucket, Delay, Hang, Refuse) {
+		entry.Fault = s.Kind
+		switch s.Kind {
+		case Delay:
+			if !wait(r.Context(), p.delay(s), nil) {
+				return true
+			}
+		case Hang:
+			left := time.Duration(0)
+			if !s.expires.IsZero() {
+				left = s.expires.Sub(p.clock.Now())
+			}
+			if !wait(r.Context(), left, s.gone) {
+				return true
+			}
+		case Refuse:
+			panic(http.ErrAbortHandler)
+		case NoCapacity:
+			entry.Status = c.fail(w, Rule{Code: codeNoCapacity})
+			return true
+		case Bucket:
+			entry.Status = c.fail(w, Throttle())
+			return true
+		default:
+			entry.Status = c.fail(w, s.Rule)
+			return true
+		}
+	}
+	return false
 }
 
 // wait returns false when the client has gone. Without a duration it waits

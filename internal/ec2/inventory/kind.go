@@ -67,7 +67,7 @@ func byID[T any](ctx context.Context, name string, ids []string, list func(conte
 
 // exists says whether EC2 lists one. Where that gets no answer, it is taken to exist.
 func (k *Kind[T]) exists(ctx context.Context, id string) bool {
-	found, err := k.ByID(ctx, id)
+	found, err := k.ByID(awsapi.BeforeWrite(ctx), id) // a pass waits for it
 	_, ok := found[id]
 	return ok || err != nil
 }

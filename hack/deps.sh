@@ -21,6 +21,12 @@ needs=(
   dpkg-deb:dpkg
   /etc/ssl/certs/ca-certificates.crt:ca-certificates
   zstd:zstd                   # the dump by hand that ours is compared with
+  curl:curl                   # these six are what an instance downloads and verifies MySQL with
+  xz:xz-utils
+  gpg:gpg
+  gpg-agent:gpg-agent
+  gpgv:gpgv
+  sqv:sqv
 )
 
 missing=()

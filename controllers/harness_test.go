@@ -34,6 +34,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/metrics"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/policy"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto/proxy"
 )
 
@@ -121,10 +122,19 @@ func (w *world) now() clock.PassiveClock {
 
 func (w *world) policy(text string) {
 	w.t.Helper()
-	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.system, Name: v1alpha1.PolicyConfigMap}, Data: map[string]string{"policy.yaml": text}}
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.system, Name: v1alpha1.PolicyConfigMap}, Data: map[string]string{policy.Key: text}}
 	if err := w.client.Create(w.t.Context(), cm); err != nil {
 		must(w.t, w.client.Update(w.t.Context(), cm))
 	}
+}
+
+// releaseKeys adds key blocks to the policy.
+func (w *world) releaseKeys(blocks string) {
+	w.t.Helper()
+	var cm corev1.ConfigMap
+	must(w.t, w.client.Get(w.t.Context(), client.ObjectKey{Namespace: w.system, Name: v1alpha1.PolicyConfigMap}, &cm))
+	cm.Data[policy.ReleaseKeysKey] = blocks
+	must(w.t, w.client.Update(w.t.Context(), &cm))
 }
 
 // operator is one life of the operator: killing it loses everything that it had in memory.

@@ -1,10 +1,15 @@
 package controllers
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/ProtonMail/go-crypto/openpgp"
+	"github.com/ProtonMail/go-crypto/openpgp/armor"
+	"github.com/ProtonMail/go-crypto/openpgp/packet"
 	"github.com/aws/aws-sdk-go-v2/aws"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
@@ -14,24 +19,41 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/decide"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/policy"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
-// Instances that would come up without a server are not launched: status says what to change.
-func TestNothingIsLaunchedWithoutMySQL(t *testing.T) {
+// With the default image, instances that could not verify MySQL are not launched: status says what to change.
+func TestNothingIsLaunchedThatNoReleaseKeyCouldVerify(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *v1alpha1.MySQLCluster) { c.Spec.AWS.ImageID = "" })
+	w.releaseKeys(releaseKey(t, time.Now().AddDate(-1, 0, 0), 24*time.Hour))
 	o := w.newOperator(nil)
-	w.drive(o, patience, w.conditionHas(v1alpha1.ConditionDegraded, "True/InvalidSpec", "has no MySQL", "spec.aws.download", "spec.aws.imageID"))
+	w.drive(o, patience, w.conditionHas(v1alpha1.ConditionDegraded, "True/InvalidSpec", "MySQL's release keys expired on ", policy.ReleaseKeysKey))
 	w.follow(o, 5)
 	if l := w.left(); len(l.instances)+len(l.volumes) != 0 {
 		t.Errorf("made all the same: %+v", l)
 	}
-	w.change(func(c *v1alpha1.MySQLCluster) { c.Spec.AWS.ImageID = w.account.image })
+	w.releaseKeys(releaseKey(t, time.Now(), 24*time.Hour))
 	w.drive(o, patience, w.phaseIs(v1alpha1.PhaseEC2Ready))
-	if text := w.condition(v1alpha1.ConditionDegraded); strings.Contains(text, "no MySQL") {
+	if text := w.condition(v1alpha1.ConditionDegraded); strings.Contains(text, "release keys") {
 		t.Errorf("Degraded still says %s", text)
 	}
+}
+
+// releaseKey returns the armored block of a key that was made at a time and lasts for some.
+func releaseKey(t *testing.T, made time.Time, lasts time.Duration) string {
+	t.Helper()
+	entity, err := openpgp.NewEntity("Release Engineering", "", "release@example.com", &packet.Config{
+		Time: func() time.Time { return made }, KeyLifetimeSecs: uint32(lasts.Seconds()),
+	})
+	must(t, err)
+	var block bytes.Buffer
+	armored, err := armor.Encode(&block, openpgp.PublicKeyType, nil)
+	must(t, err)
+	must(t, entity.Serialize(armored))
+	must(t, armored.Close())
+	return block.String()
 }
 
 // A subnet without room for its members is told of before anything is launched, and holds up nobody.

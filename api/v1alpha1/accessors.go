@@ -27,7 +27,7 @@ const bytesPerGiB = 1 << 30
 const MaxReplicas = 9
 
 // climbing is a path segment . or .., also when it or a slash beside it is spelt in percent: whoever resolves it is elsewhere
-// then. The CRD has the same expression for spec.aws.download.url.
+// then. The CRD has the same expression for the addresses in spec.aws.download.
 var climbing = regexp.MustCompile(`(?i)%2e|(/|%2f|%5c)[.]{1,2}(/|%2f|%5c|$)`)
 
 // ClimbingURL tells whether a URL does not lead to where it seems to: curl, or the server, takes the segments . and .. out of
@@ -210,10 +210,4 @@ func (c *MySQLCluster) Recovery() *RecoverySpec {
 		return nil
 	}
 	return c.Spec.Bootstrap.Recovery
-}
-
-// LacksMySQL says whether the members' instances would have no MySQL: the default image has none, and no download is named.
-func (c *MySQLCluster) LacksMySQL() bool {
-	aws := c.Spec.AWS
-	return aws.ImageID == "" && aws.ImageSSMParameter == "" && aws.Download == nil
 }

@@ -24,7 +24,7 @@ type AWSSpec struct {
 	InstanceType string `json:"instanceType"`
 
 	// ImageID is the AMI of every member. Unless it or imageSSMParameter is set, it is the newest Amazon Linux 2023 for
-	// the instance type's architecture at the time of an instance's launch; that has no MySQL, and needs download.
+	// the instance type's architecture at the time of an instance's launch. That has no MySQL: see download.
 	// A change counts for instances that are launched from then on. Needs the administrator's leave (policy: images), unless
 	// credentialsSecretRef is set.
 	// +kubebuilder:validation:MaxLength=21
@@ -122,9 +122,9 @@ type AWSSpec struct {
 	// +optional
 	RoleARN string `json:"roleARN,omitempty"`
 
-	// Download says where an instance gets MySQL from when its image has none of the wanted version: MySQL's own site, or a
-	// mirror that the subnets reach. There is no default. With the default image, which has no MySQL, nothing is launched
-	// without it. Needs the administrator's leave (policy: downloads), unless credentialsSecretRef is set.
+	// Download says where an instance gets MySQL from when its image has none of the wanted version. Without it, that is MySQL's
+	// own site, https://cdn.mysql.com, and the tarball is verified by MySQL's signature. For subnets that do not reach that site,
+	// name a mirror. Needs the administrator's leave (policy: downloads), unless credentialsSecretRef is set.
 	// +optional
 	Download *DownloadSpec `json:"download,omitempty"`
 }
@@ -138,20 +138,36 @@ type LocalSecretReference struct {
 	Name string `json:"name"`
 }
 
-// DownloadSpec names the MySQL tarball and its checksum.
+// DownloadSpec names another place for MySQL's tarball than MySQL's own site.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.url) != has(self.mirror)",message="set either aws.download.url or aws.download.mirror; without aws.download MySQL's own site is used"
+// +kubebuilder:validation:XValidation:rule="!has(self.sha256) || has(self.url)",message="aws.download.sha256 is that of the tarball at aws.download.url: set url too, or remove sha256 to verify by MySQL's signature"
 type DownloadSpec struct {
 	// URL of the generic Linux tarball of exactly spec.version, http or https, without query and without the path segments .
-	// and .. in any spelling. The checksum is what is trusted, so a plain http mirror inside the VPC will do.
+	// and .. in any spelling. The checksum or the signature is what is trusted, so a plain http server inside the VPC will do.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern=`^https?://[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[0-9]{1,5})?(/[A-Za-z0-9._~%+@=-]+)+$`
 	// +kubebuilder:validation:XValidation:rule="!self.matches('(?i)%2e|(/|%2f|%5c)[.]{1,2}(/|%2f|%5c|$)')",message="the path may have no . or .. in it, nor %2e: write the path that is meant"
-	URL string `json:"url"`
+	// +optional
+	URL string `json:"url,omitempty"`
 
-	// SHA256 of the tarball: 64 lower-case hexadecimal digits.
+	// SHA256 of the tarball at url: 64 lower-case hexadecimal digits. Without it the tarball is verified by MySQL's signature,
+	// which has the same address with .asc behind it.
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Pattern=`^[0-9a-f]{64}$`
-	SHA256 string `json:"sha256"`
+	// +optional
+	SHA256 string `json:"sha256,omitempty"`
+
+	// Mirror is the address of a copy of https://cdn.mysql.com with the same folders, http or https, for example that of an S3
+	// bucket: hack/mirror-mysql.sh fills one. Each version and architecture is found in it by itself, and verified by MySQL's
+	// signature.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:Pattern=`^https?://[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[0-9]{1,5})?(/[A-Za-z0-9._~%+@=-]+)*$`
+	// +kubebuilder:validation:XValidation:rule="!self.matches('(?i)%2e|(/|%2f|%5c)[.]{1,2}(/|%2f|%5c|$)')",message="the path may have no . or .. in it, nor %2e: write the path that is meant"
+	// +optional
+	Mirror string `json:"mirror,omitempty"`
 }
 
 // TagValue is the value of a tag. EC2 takes any character; its XML holds no control characters.

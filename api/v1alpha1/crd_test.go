@@ -27,7 +27,7 @@ const crdName = "mysqlclusters.mysql.alx.ke"
 
 func TestSamples(t *testing.T) {
 	api := api(t)
-	for _, file := range []string{"mysql_v1alpha1_mysqlcluster.yaml", "aws-mysql-prod.yaml", "restore-from-snapshot.yaml"} {
+	for _, file := range []string{"smallest.yaml", "mysql_v1alpha1_mysqlcluster.yaml", "aws-mysql-prod.yaml", "restore-from-snapshot.yaml"} {
 		t.Run(file, func(t *testing.T) {
 			text, err := os.ReadFile(filepath.Join("..", "..", "config", "samples", file))
 			if err != nil {

@@ -4,12 +4,16 @@ package bootstrap
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	_ "embed"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"regexp"
 	"strings"
+
+	"github.com/alx-ke/nairobi-mysql-operator/internal/releasekeys"
 )
 
 // Places on an instance. The script has them as literals; TestScriptUsesTheSamePaths holds the two together.
@@ -47,9 +51,17 @@ var ErrTooLarge = errors.New("user data is larger than the 16384 bytes that EC2 
 //go:embed bootstrap.sh
 var script string
 
-// Download is where the distribution-neutral tarball of MySQL is, and the SHA-256 that it must have, in lower-case
-// hexadecimal.
-type Download struct{ URL, SHA256 string }
+// Download says where an instance gets MySQL from if its image has none of the version, and how it verifies that. Its zero value
+// is MySQL's own site, but without keys it verifies nothing, so the instance installs nothing.
+type Download struct {
+	// URL is the address of the tarball. Empty: it goes by the version and the instance's architecture, below Mirror.
+	URL string
+	// Mirror begins the addresses on a site with the layout of MySQL's. Empty: MySQL's own.
+	Mirror string
+	// SHA256 of the tarball, in lower-case hexadecimal. Empty: its signature is verified by Keys.
+	SHA256 string
+	Keys   releasekeys.Keyring
+}
 
 // Input is what an instance is told of its member. All of it may be public, but for the one-time join token.
 type Input struct {
@@ -64,9 +76,8 @@ type Input struct {
 	// state is another volume, which would skip its own events under the same server_id.
 	VolumeIncarnation int
 	// Version of MySQL, x.y.z. An image that holds a mysqld of exactly this version needs no download.
-	Version string
-	// Download may be nil: then the image must hold the server, or the member's console says what to change.
-	Download *Download
+	Version  string
+	Download Download
 	// VolumeID is the id of the member's data volume, vol-….
 	VolumeID string
 	// CAPEM is the certificate of the cluster's authority.
@@ -143,18 +154,19 @@ func assemble(in Input) []byte {
 
 // values returns the script's variables as assignments.
 func values(in Input) string {
-	download := Download{}
-	if in.Download != nil {
-		download = *in.Download
+	d := in.Download
+	if d.SHA256 != "" {
+		d.Keys = releasekeys.Keyring{}
 	}
 	var b strings.Builder
 	for _, v := range []struct{ name, value string }{
 		{"member", in.Member},
 		{"identity", in.ClusterUID + " " + in.Member},
 		{"version", in.Version},
-		{"url", download.URL},
-		{"archive", archivedAt(download.URL)},
-		{"sha256", download.SHA256},
+		{"places", strings.Join(places(in.Version, d), " ")},
+		{"sha256", d.SHA256},
+		{"keys", base64.StdEncoding.EncodeToString(d.Keys.Packets)},
+		{"expiries", expiries(d.Keys)},
 		{"volume", in.VolumeID},
 		{"token", in.JoinToken},
 		{"ca", strings.TrimSpace(string(in.CAPEM))},
@@ -164,16 +176,36 @@ func values(in Input) string {
 	return b.String()
 }
 
-// currentDownload is an address of a current release on MySQL's site.
+// expiries returns each key that expires as fingerprint=time, in seconds since 1970.
+func expiries(ring releasekeys.Keyring) string {
+	var words []string
+	for _, key := range ring.Keys {
+		if !key.Expires.IsZero() {
+			words = append(words, fmt.Sprintf("%s=%d", key.Fingerprint, key.Expires.Unix()))
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// mysqlSite is where MySQL's own tarballs are.
+const mysqlSite = "https://cdn.mysql.com"
+
+// currentDownload is the address of a current release on MySQL's site.
 var currentDownload = regexp.MustCompile(`^(https://(?:cdn|dev)[.]mysql[.]com(?:/get)?/)Downloads/MySQL-([0-9.]+/[^/]+)$`)
 
-// archivedAt returns where MySQL's site keeps a release once the next patch release is out, empty for any other site. Members download
-// at every launch, and must not depend on that date.
-func archivedAt(url string) string {
-	if !currentDownload.MatchString(url) {
-		return ""
+// places returns the addresses at which the tarball may be. MySQL's site, and a mirror of it, moves a release to its archives when the
+// next patch release is out, and members download at every launch. The script puts the architecture in the place of {arch}.
+func places(version string, d Download) []string {
+	if d.URL != "" {
+		all := []string{d.URL}
+		if currentDownload.MatchString(d.URL) {
+			all = append(all, currentDownload.ReplaceAllString(d.URL, "${1}archives/mysql-${2}"))
+		}
+		return all
 	}
-	return currentDownload.ReplaceAllString(url, "${1}archives/mysql-${2}")
+	site := strings.TrimSuffix(cmp.Or(d.Mirror, mysqlSite), "/")
+	series, name := version[:strings.LastIndexByte(version, '.')], "mysql-"+version+"-linux-glibc2.28-{arch}.tar.xz"
+	return []string{site + "/Downloads/MySQL-" + series + "/" + name, site + "/archives/mysql-" + series + "/" + name}
 }
 
 // shellQuote returns text as one word of a POSIX shell in which nothing is special.

@@ -249,40 +249,109 @@ find_mysqld() {
 	return 1
 }
 
-# fetch stores the tarball in a file, from the first place that has it with the expected checksum.
-fetch() {
-	local from wrong=''
-	for from in "$url" ${archive:+"$archive"}; do
-		if ! curl -fsSL --path-as-is --retry 5 --connect-timeout 10 --speed-limit 1024 --speed-time 60 -o "$1" "$from"; then
-			wrong+="${wrong:+; }cannot download $from"
-		elif ! echo "$sha256  $1" | sha256sum -c --status; then
-			wrong+="${wrong:+; }the checksum of $from is not the expected one"
-		else
-			return 0
+# get downloads an address into a file, or says in why what went wrong.
+get() {
+	local code error=0
+	code=$(curl -fsSL --path-as-is --retry 5 --connect-timeout 10 --speed-limit 1024 --speed-time 60 -w '%{http_code}' -o "$2" "$1" 2>/dev/null) || error=$?
+	[ "$error" != 0 ] || return 0
+	why="$1: HTTP $code"
+	[ "$error" = 22 ] || why="$1: curl's error $error"
+	return 1
+}
+
+# verifier prints the first program of the image that verifies OpenPGP signatures. Debian has sqv since apt uses it.
+verifier() {
+	local program
+	for program in gpgv gpg sqv; do
+		if command -v "$program" >/dev/null; then
+			echo "$program"
+			return
 		fi
 	done
-	fail "$wrong"
+	return 1
+}
+
+# status prints what GnuPG's status lines say of the signature beside a file. sqv has none, and accepts a signature from before its
+# key expired.
+status() {
+	local home=$run/gnupg signer key
+	mkdir -p "$home"
+	chmod 0700 "$home"
+	base64 -d <<<"$keys" >"$home/ring"
+	case $(verifier) in
+	gpgv) gpgv --homedir "$home" --keyring "$home/ring" --status-fd 1 "$1.asc" "$1" ;;
+	gpg) gpg --homedir "$home" --no-options --no-default-keyring --keyring "$home/ring" --trust-model always --status-fd 1 --verify "$1.asc" "$1" ;;
+	sqv)
+		if signer=$(sqv --keyring "$home/ring" "$1.asc" "$1" 2>"$home/error"); then
+			for key in $expiries; do
+				[ "${key%=*}" != "$signer" ] || [ "${key#*=}" -gt "$(date +%s)" ] || { echo "[GNUPG:] EXPKEYSIG $signer"; return; }
+			done
+			echo "[GNUPG:] GOODSIG $signer"
+		else
+			sed -n 's/.*manipulated.*/[GNUPG:] BADSIG/p; s/.*issing key \([0-9A-F]*\).*/[GNUPG:] NO_PUBKEY \1/p' "$home/error"
+		fi
+		;;
+	esac 2>/dev/null
+}
+
+# trusted says whether a file is the expected one: by its checksum if the spec has one, or else by the signature beside it. If it is
+# not, why says what is wrong. One good signature is enough, because a release may be signed by the old and by the new key.
+trusted() {
+	local lines line
+	if [ "$sha256" ]; then
+		why="$2: the checksum is not that of spec.aws.download"
+		echo "$sha256  $1" | sha256sum -c --status
+		return
+	fi
+	# From the beginning of each line: the words of a signature's maker are further behind.
+	lines=$(status "$1" | sed -En 's/^\[GNUPG:\] (GOODSIG|BADSIG|NO_PUBKEY|EXPKEYSIG|REVKEYSIG|EXPSIG) ?([0-9A-F]*).*/\1 \2/p') || :
+	! grep -q '^GOODSIG' <<<"$lines" || return 0
+	line=${lines%%$'\n'*}
+	case $line in
+	BADSIG*) why="$2: does not match its signature" ;;
+	NO_PUBKEY*) why="$2: signed by the unknown key ${line: -16}" ;;
+	EXPKEYSIG*) why="$2: the key ${line: -16} that signed it has expired" ;;
+	*) why="$2.asc: no valid signature${line:+ ($line)}" ;;
+	esac
+	return 1
+}
+
+# fetch stores the tarball in a file, from the first place that has it as it should be. Of MySQL's builds for x86_64 the minimal one
+# has all that a member needs; there is none for aarch64.
+fetch() {
+	local from why wrong='' arch all
+	arch=$(uname -m)
+	[ "$arch" != x86_64 ] || arch=x86_64-minimal
+	read -ra all <<<"$places"
+	for from in "${all[@]}"; do
+		from=${from/\{arch\}/$arch}
+		if { [ "$sha256" ] || get "$from.asc" "$1.asc"; } && get "$from" "$1" && trusted "$1" "$from"; then
+			return 0
+		fi
+		wrong+="${wrong:+; }$why"
+	done
+	fail "cannot install MySQL $version: $wrong"
 }
 
 download() {
-	local to=/opt/mysql-$version
-	[ "$url" ] || fail "the image has no mysqld $version and no download is known: set spec.aws.download, or use an image that has it"
+	local to=/opt/mysql-$version want=${sha256:-signed}
 	say download
 	# What was unpacked and does not run yet is not fetched again: then it is libraries that are missing.
-	if [ "$(cat "$to/checksum" 2>/dev/null)" != "$sha256" ]; then
+	if [ "$(cat "$to/verified" 2>/dev/null)" != "$want" ]; then
 		need curl curl
 		need xz xz xz-utils
+		[ "$sha256" ] || verifier >/dev/null || need gpgv gnupg2 gpgv
 		rm -rf "$to.new"
 		mkdir -p "$to.new"
 		fetch "$to.new/tarball"
-		tar -xf "$to.new/tarball" -C "$to.new" --strip-components=1 --no-same-owner || fail "cannot unpack $url"
-		rm -rf "$to" "$to.new/tarball"
-		echo "$sha256" >"$to.new/checksum"
+		tar -xf "$to.new/tarball" -C "$to.new" --strip-components=1 --no-same-owner || fail "cannot unpack the tarball of MySQL $version"
+		rm -rf "$to" "$to.new/tarball" "$to.new/tarball.asc"
+		echo "$want" >"$to.new/verified"
 		sync -f "$to.new"
 		mv -T "$to.new" "$to"
 	fi
 	find_mysqld || libraries || :
-	find_mysqld || fail "$url does not hold a mysqld $version that runs here; does the image have libaio and numactl?"
+	find_mysqld || fail "the tarball does not hold a mysqld $version that runs here; does the image have libaio and numactl?"
 }
 
 # libraries installs the two that MySQL's tarball does not bring. Since its time_t has 64 bits Debian calls the first, which has

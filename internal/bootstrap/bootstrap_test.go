@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/releasekeys"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/settings"
 )
 
@@ -36,7 +37,7 @@ func testInput() Input {
 	return Input{
 		ClusterUID: testUID, Namespace: "shop", Cluster: "orders", Member: "orders-1", Ordinal: 1, Incarnation: 3, VolumeIncarnation: 3,
 		Version:    "9.7.4",
-		Download:   &Download{URL: "https://mirror.example/mysql-9.7.4-linux-glibc2.28-x86_64.tar.xz", SHA256: strings.Repeat("0a", 32)},
+		Download:   Download{URL: "https://mirror.example/mysql-9.7.4-linux-glibc2.28-x86_64.tar.xz", SHA256: strings.Repeat("0a", 32)},
 		VolumeID:   "vol-0123456789abcdef0",
 		CAPEM:      []byte(testCA),
 		JoinToken:  strings.Repeat("0123456789abcdef", 4),
@@ -143,7 +144,10 @@ func largest() Input {
 	in := testInput()
 	in.Cluster = strings.Repeat("c", 40)
 	in.Member = in.Cluster + "-8"
-	in.Download.URL = "https://" + strings.ToLower(random(60)) + "/" + random(1024-70)
+	// The largest keyring: releasekeys.MaxSize.
+	ring := make([]byte, releasekeys.MaxSize)
+	r.Read(ring)
+	in.Download = Download{URL: "https://" + strings.ToLower(random(60)) + "/" + random(1024-70), Keys: releasekeys.Keyring{Packets: ring}}
 	in.IssuerDN = "/O=" + testUID + "/CN=" + in.Cluster + "-ca"
 	in.Settings = map[string]string{}
 	for _, name := range settings.Names("9.7") {

@@ -25,8 +25,9 @@ func fields() map[string]func(*Input, string) {
 		"cluster":       func(in *Input, v string) { in.Cluster = v },
 		"member":        func(in *Input, v string) { in.Member = v },
 		"version":       func(in *Input, v string) { in.Version = v },
-		"URL":           func(in *Input, v string) { in.Download = &Download{URL: v, SHA256: in.Download.SHA256} },
-		"checksum":      func(in *Input, v string) { in.Download = &Download{URL: in.Download.URL, SHA256: v} },
+		"URL":           func(in *Input, v string) { in.Download.URL = v },
+		"mirror":        func(in *Input, v string) { in.Download = Download{Mirror: v, SHA256: in.Download.SHA256} },
+		"checksum":      func(in *Input, v string) { in.Download.SHA256 = v },
 		"volume":        func(in *Input, v string) { in.VolumeID = v },
 		"CA":            func(in *Input, v string) { in.CAPEM = []byte(v) },
 		"token":         func(in *Input, v string) { in.JoinToken = v },
@@ -59,6 +60,8 @@ func TestRenderRefusesHostileValues(t *testing.T) {
 		"no incarnation":          func(in *Input) { in.Incarnation = 0 },
 		"no volume's incarnation": func(in *Input) { in.VolumeIncarnation = 0 },
 		"an ordinal too many":     func(in *Input) { in.Ordinal = 16 },
+		"a URL and a mirror":      func(in *Input) { in.Download.Mirror = "https://mirror.example" },
+		"nothing to verify by":    func(in *Input) { in.Download.SHA256 = "" },
 		"a negative ordinal":      func(in *Input) { in.Ordinal = -1 },
 		"a setting of ours":       func(in *Input) { in.Settings = map[string]string{"super_read_only": "OFF"} },
 		"a setting with a hyphen": func(in *Input) { in.Settings = map[string]string{"max-connections": "5"} },
@@ -76,7 +79,7 @@ func TestRenderRefusesHostileValues(t *testing.T) {
 // The second lock: were a hostile value let through all the same, the shell would still take it for what it is.
 // The script's head, up to its first function, is really run.
 func TestShellTakesHostileValuesAsText(t *testing.T) {
-	names := []string{"member", "identity", "version", "url", "sha256", "volume", "token", "ca"}
+	names := []string{"member", "identity", "version", "places", "sha256", "volume", "token", "ca"}
 	for _, value := range hostile() {
 		if strings.ContainsRune(value, 0) {
 			continue // no shell variable can hold it, and no lock lets it through
@@ -85,7 +88,7 @@ func TestShellTakesHostileValuesAsText(t *testing.T) {
 		for _, set := range fields() {
 			set(&in, value)
 		}
-		in.Download = &Download{URL: value, SHA256: value}
+		in.Download = Download{URL: value, SHA256: value}
 		head, _, _ := strings.Cut(string(assemble(in)), "\nsay() {")
 		dir := t.TempDir()
 		program := head + "\nprintf '%s\\0'"

@@ -52,7 +52,7 @@ func TestRealMySQLD(t *testing.T) {
 		t.Fatal(err)
 	}
 	in := testInput()
-	in.Version, in.Download = version, nil
+	in.Version = version
 	in.CAPEM, in.JoinToken = authority.CertificatePEM(), authority.JoinToken(in.Member, in.Incarnation)
 	in.IssuerDN, in.OperatorDN = authority.IssuerDN(), authority.OperatorDN()
 	// As little memory as mysqld can do with: the machine is shared.

@@ -1,7 +1,6 @@
 package bootstrap
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net"
@@ -666,91 +665,6 @@ func TestServerIsOfTheWantedVersion(t *testing.T) {
 		m := newMachine(t)
 		if _, ok := m.run("find_mysqld", "STUB_VERSION="+version); ok != want {
 			t.Errorf("a server of version %s was taken: %t", version, ok)
-		}
-	}
-	m := newMachine(t)
-	m.input.Download = nil
-	out, ok := m.run("prepare", "STUB_VERSION=9.7.3")
-	if ok || !strings.Contains(out, "failed: the image has no mysqld 9.7.4 and no download is known: set spec.aws.download") {
-		t.Errorf("succeeded: %t\n%s", ok, out)
-	}
-}
-
-func TestDownloadIsCheckedBeforeItIsUnpacked(t *testing.T) {
-	m := newMachine(t)
-	if err := os.Remove(m.path("/opt/mysql-9.7.4/bin/mysqld")); err != nil {
-		t.Fatal(err)
-	}
-	m.write("/tree/mysql-9.7.4-linux/bin/mysqld", stubMySQLD)
-	m.mustRun(`tar -cJf "` + m.path("/tarball") + `" -C "` + m.path("/tree") + `" mysql-9.7.4-linux`)
-	sum := strings.Fields(m.mustRun(`sha256sum "` + m.path("/tarball") + `"`))[0]
-	curl := `curl() { cp "` + m.path("/tarball") + `" "${12}"; }; dnf() { :; }; `
-
-	out, ok := m.run(curl + "prepare")
-	if ok || !strings.Contains(out, "failed: the checksum of https://mirror.example/") {
-		t.Errorf("a wrong checksum was accepted: %t\n%s", ok, out)
-	}
-	m.input.Download.SHA256 = sum
-	if out := m.mustRun(curl + "prepare"); !strings.Contains(out, "nairobi-mysql: download\n") {
-		t.Errorf("nothing was downloaded:\n%s", out)
-	}
-	if serve := m.read("/run/nairobi-mysql/serve"); !strings.Contains(serve, "/opt/mysql-9.7.4/bin/mysqld") {
-		t.Errorf("the downloaded server is not used: %s", serve)
-	}
-	if out := m.mustRun("prepare"); strings.Contains(out, "download") {
-		t.Errorf("a second start downloads again:\n%s", out)
-	}
-}
-
-// TestAReleaseThatMovedIsFetchedFromTheArchive: MySQL's site moves a release when the next one is out. What counts is the checksum, from
-// either place.
-func TestAReleaseThatMovedIsFetchedFromTheArchive(t *testing.T) {
-	const now = "https://cdn.mysql.com/Downloads/MySQL-9.7/mysql-9.7.4-linux-glibc2.28-x86_64.tar.xz"
-	const later = "https://cdn.mysql.com/archives/mysql-9.7/mysql-9.7.4-linux-glibc2.28-x86_64.tar.xz"
-	for name, tc := range map[string]struct {
-		url   string
-		sites map[string]string // address to content
-		tried string
-		fails string
-	}{
-		"it is where it was":         {now, map[string]string{now: "right", later: "wrong"}, now + "\n", ""},
-		"it was moved":               {now, map[string]string{later: "right"}, now + "\n" + later + "\n", ""},
-		"a page says that it moved":  {now, map[string]string{now: "sorry", later: "right"}, now + "\n" + later + "\n", ""},
-		"it was withdrawn":           {now, nil, now + "\n" + later + "\n", "cannot download " + now + "; cannot download " + later},
-		"the archive holds another":  {now, map[string]string{later: "wrong"}, now + "\n" + later + "\n", "; the checksum of " + later + " is not the expected one"},
-		"a mirror has only its own":  {"https://mirror.example/m.tar.xz", nil, "https://mirror.example/m.tar.xz\n", "cannot download https://mirror.example/m.tar.xz\n"},
-		"an archive has no archives": {later, nil, later + "\n", "cannot download " + later + "\n"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			m := newMachine(t)
-			m.input.Download = &Download{URL: tc.url, SHA256: fmt.Sprintf("%x", sha256.Sum256([]byte("right")))}
-			curl := `curl() { local from to=${12}; for from; do :; done; echo "$from" >>"` + m.path("/tried") + `"; case $from in `
-			for address, content := range tc.sites {
-				curl += "'" + address + "') printf %s '" + content + `' >"$to" ;; `
-			}
-			out, ok := m.run(curl + `*) return 22 ;; esac; }; fetch "` + m.path("/tarball") + `"`)
-			if got := m.read("/tried"); got != tc.tried {
-				t.Errorf("tried was\n%swant\n%s", got, tc.tried)
-			}
-			if ok != (tc.fails == "") || !strings.Contains(out, tc.fails) || ok && m.read("/tarball") != "right" {
-				t.Errorf("succeeded: %t, it holds %q\n%s", ok, m.read("/tarball"), out)
-			}
-		})
-	}
-}
-
-func TestArchives(t *testing.T) {
-	for url, want := range map[string]string{
-		"https://cdn.mysql.com/Downloads/MySQL-8.4/mysql-8.4.6-linux-glibc2.28-aarch64-minimal.tar.xz": "https://cdn.mysql.com/archives/mysql-8.4/mysql-8.4.6-linux-glibc2.28-aarch64-minimal.tar.xz",
-		"https://dev.mysql.com/get/Downloads/MySQL-9.7/m.tar.xz":                                       "https://dev.mysql.com/get/archives/mysql-9.7/m.tar.xz",
-		"https://cdn.mysql.com/archives/mysql-8.4/m.tar.xz":                                            "",
-		"https://cdn.mysql.com/Downloads/MySQL-Shell/m.tar.xz":                                         "",
-		"https://cdn.mysql.com.example/Downloads/MySQL-8.4/m.tar.xz":                                   "",
-		"https://mirror.example/Downloads/MySQL-8.4/m.tar.xz":                                          "",
-		"": "",
-	} {
-		if got := archivedAt(url); got != want {
-			t.Errorf("%s is archived at %q, want %q", url, got, want)
 		}
 	}
 }

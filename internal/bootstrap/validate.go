@@ -57,13 +57,31 @@ func (in Input) validate() error {
 	if in.Ordinal < 0 || in.Ordinal >= membersPerIncarnation || in.Incarnation < 1 || in.VolumeIncarnation < 1 {
 		return fmt.Errorf("ordinal %d or incarnation %d or %d is out of range", in.Ordinal, in.Incarnation, in.VolumeIncarnation)
 	}
-	if d := in.Download; d != nil && (!urlPattern.MatchString(d.URL) || v1alpha1.ClimbingURL(d.URL) || !hashPattern.MatchString(d.SHA256)) {
-		return fmt.Errorf("download %q with SHA-256 %q is not acceptable", d.URL, d.SHA256)
+	if err := in.Download.validate(); err != nil {
+		return err
 	}
 	if err := validateCertificate(in.CAPEM); err != nil {
 		return err
 	}
 	return validateSettings(in.Settings)
+}
+
+func (d Download) validate() error {
+	for _, address := range []string{d.URL, d.Mirror} {
+		if address != "" && (!urlPattern.MatchString(address) || v1alpha1.ClimbingURL(address)) {
+			return fmt.Errorf("download from %q is not acceptable", address)
+		}
+	}
+	if d.URL != "" && d.Mirror != "" {
+		return fmt.Errorf("download from %q as well as from the mirror %q is not acceptable", d.URL, d.Mirror)
+	}
+	if d.SHA256 != "" && !hashPattern.MatchString(d.SHA256) {
+		return fmt.Errorf("SHA-256 %q is not acceptable", d.SHA256)
+	}
+	if d.SHA256 == "" && len(d.Keys.Packets) == 0 {
+		return errors.New("a download can be verified neither by a SHA-256 nor by keys")
+	}
+	return nil
 }
 
 // validateCertificate wants exactly one certificate, in the form in which Go writes it.

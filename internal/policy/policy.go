@@ -22,7 +22,8 @@
 //	    volumes: []                    # the same of volumes
 //
 // In a pattern * stands for any run of characters, slashes and colons included; everything else stands for itself.
-// A value is compared as the spec spells it; a download's URL with . or .. in its path is refused whatever the patterns are.
+// A value is compared as the spec spells it, a mirror of MySQL's site with a slash behind it; a download's address with . or .. in its
+// path is refused whatever the patterns are.
 // What several entries allow adds up; nothing is ever taken away.
 //
 // Which voice speaks decides what is looked at:
@@ -33,8 +34,11 @@
 //   - neither: operatorCredentials must be true, and every list applies.
 //
 // Never checked, because it opens nothing but the cluster itself: clientCIDRs, clientSecurityGroupIDs, tags, the region,
-// sizes and the instance type (AWS quotas and budgets bound those). An image that is not named is Amazon Linux 2023 and
-// needs no leave; without kmsKeyID the account's default key is used.
+// sizes and the instance type (AWS quotas and budgets bound those). An image that is not named is Amazon Linux 2023, and a download
+// that is not named is MySQL's own site with MySQL's signature: both need no leave. Without kmsKeyID the account's default key is used.
+//
+// A second key of the ConfigMap, mysql-release-keys.asc, replaces the OpenPGP keys by which instances verify MySQL's tarballs. It is
+// the administrator's because whoever holds such a key decides what runs on every instance.
 package policy
 
 import (
@@ -47,10 +51,14 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/releasekeys"
 )
 
 // Key is the key of the ConfigMap that holds the policy.
 const Key = "policy.yaml"
+
+// ReleaseKeysKey is the key of the ConfigMap that may hold armored public key blocks, in place of the keys that this build knows.
+const ReleaseKeysKey = "mysql-release-keys.asc"
 
 // ErrInvalid is wrapped by every error of Parse.
 var ErrInvalid = errors.New("invalid policy")
@@ -59,6 +67,7 @@ var ErrInvalid = errors.New("invalid policy")
 type Policy struct {
 	grants []grant
 	exists bool
+	keys   *releasekeys.Keyring // nil: those that this build knows
 }
 
 // Violation is a part of a spec that the policy does not allow.
@@ -92,8 +101,11 @@ const (
 	listVolumes        = "volumes"
 )
 
-// fieldDownload is the path of the field that says where MySQL is downloaded from.
-const fieldDownload = "spec.aws.download.url"
+// The paths of the fields that say where MySQL is downloaded from.
+const (
+	fieldDownload = "spec.aws.download.url"
+	fieldMirror   = "spec.aws.download.mirror"
+)
 
 type document struct {
 	Namespaces map[string]rules `json:"namespaces"`
@@ -129,6 +141,13 @@ func Parse(data map[string]string) (Policy, error) {
 		return Policy{}, fmt.Errorf("%w: %s: %w", ErrInvalid, Key, err)
 	}
 	p := Policy{exists: true}
+	if blocks, ok := data[ReleaseKeysKey]; ok {
+		ring, err := releasekeys.Parse(blocks)
+		if err != nil {
+			return Policy{}, fmt.Errorf("%w: %s: %w", ErrInvalid, ReleaseKeysKey, err)
+		}
+		p.keys = &ring
+	}
 	for namespaces, r := range doc.Namespaces {
 		g, err := newGrant(namespaces, r)
 		if err != nil {
@@ -184,15 +203,21 @@ func (p Policy) Check(namespace string, spec v1alpha1.MySQLClusterSpec) []Violat
 	c.each("spec.aws.iamInstanceProfile", listProfiles, aws.IAMInstanceProfile)
 	c.each("spec.aws.keyName", listKeys, aws.KeyName)
 	c.each("spec.storage.kmsKeyID", listKMSKeys, spec.Storage.KMSKeyID)
-	switch {
-	case aws.Download == nil:
-	case v1alpha1.ClimbingURL(aws.Download.URL): // before the CRD refused it, or past it
-		c.found = append(c.found, Violation{Field: fieldDownload,
-			Message: aws.Download.URL + " has . or .. or %2e in its path, and leads elsewhere than a pattern can tell. Write the path that is meant"})
-	default:
-		c.each(fieldDownload, listDownloads, aws.Download.URL)
+	if d := aws.Download; d != nil {
+		c.address(fieldDownload, d.URL)
+		if d.Mirror != "" {
+			c.address(fieldMirror, strings.TrimSuffix(d.Mirror, "/")+"/")
+		}
 	}
 	return c.found
+}
+
+// ReleaseKeys are the keys by which instances verify MySQL's tarballs.
+func (p Policy) ReleaseKeys() releasekeys.Keyring {
+	if p.keys != nil {
+		return *p.keys
+	}
+	return releasekeys.MySQL()
 }
 
 // CheckSource tells whether a namespace may restore from a snapshot or a volume, which EC2 shows with these tags: one of its
@@ -240,6 +265,16 @@ func (c *checker) account(role string) {
 	default:
 		c.add("spec.aws", true, fmt.Sprintf("namespace %s may not use the operator's own AWS credentials", c.namespace), "operatorCredentials", "true")
 	}
+}
+
+// address checks where MySQL is downloaded from.
+func (c *checker) address(field, address string) {
+	if v1alpha1.ClimbingURL(address) { // before the CRD refused it, or past it
+		c.found = append(c.found, Violation{Field: field,
+			Message: address + " has . or .. or %2e in its path, and leads elsewhere than a pattern can tell. Write the path that is meant"})
+		return
+	}
+	c.each(field, listDownloads, address)
 }
 
 func (c *checker) each(field, list string, values ...string) {

@@ -206,7 +206,7 @@ func TestSamplePolicy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range []string{"mysql_v1alpha1_mysqlcluster.yaml", "aws-mysql-prod.yaml", "restore-from-snapshot.yaml"} {
+	for _, file := range []string{"smallest.yaml", "mysql_v1alpha1_mysqlcluster.yaml", "aws-mysql-prod.yaml", "restore-from-snapshot.yaml"} {
 		var cluster v1alpha1.MySQLCluster
 		read(t, filepath.Join(folder, file), &cluster)
 		namespace := cluster.Namespace

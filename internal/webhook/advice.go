@@ -23,7 +23,7 @@ const (
 // advice tells what is permitted in a spec, but is better known before it happens.
 func advice(cluster *v1alpha1.MySQLCluster) admission.Warnings {
 	var warnings admission.Warnings
-	for _, part := range []func(*v1alpha1.MySQLCluster) []string{members, image, variables, zones, clients, data, upkeep, marks} {
+	for _, part := range []func(*v1alpha1.MySQLCluster) []string{members, variables, zones, clients, data, upkeep, marks} {
 		warnings = append(warnings, part(cluster)...)
 	}
 	return warnings
@@ -44,14 +44,6 @@ func members(cluster *v1alpha1.MySQLCluster) []string {
 		warnings = append(warnings, "replication.durability: Async: a failover may lose the newest commits, although they were acknowledged")
 	}
 	return warnings
-}
-
-// image warns of members that find no MySQL: the default image has none.
-func image(cluster *v1alpha1.MySQLCluster) []string {
-	if !cluster.LacksMySQL() {
-		return nil
-	}
-	return []string{"aws: the default image, Amazon Linux 2023, has no MySQL, so no instance is launched; name the tarball by download, or an image that contains MySQL by imageID"}
 }
 
 // variables warns of settings that change nothing, and of names that the table of settings does not know: a component may bring them.

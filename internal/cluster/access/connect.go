@@ -70,8 +70,8 @@ func (r *Access) permitWithout(s *pass.Pass, rules *policy.Policy, err error) bo
 	if known {
 		until = "Until then what it said before holds"
 	}
-	told := topology.Finding{Reason: v1alpha1.ReasonNotPermitted, Message: fmt.Sprintf("the administrator's policy, key %s of ConfigMap %s/%s, cannot be read (%v); have the administrator correct it. %s",
-		policy.Key, r.Config.SystemNamespace, v1alpha1.PolicyConfigMap, err, until)}
+	told := topology.Finding{Reason: v1alpha1.ReasonNotPermitted, Message: fmt.Sprintf("the administrator's policy, ConfigMap %s/%s, cannot be read (%v); have the administrator correct it. %s",
+		r.Config.SystemNamespace, v1alpha1.PolicyConfigMap, err, until)}
 	if known {
 		s.Unmet, *rules = append(s.Unmet, told), last
 		return true

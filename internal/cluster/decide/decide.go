@@ -18,6 +18,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/engine"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/policy"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
@@ -38,16 +39,13 @@ const preflightPause = 2 * time.Second
 // preflight takes seconds, in which nobody can write.
 const preflightYields = 15 * time.Second
 
-// lacksMySQL is told of a cluster whose instances would come up without a server.
-const lacksMySQL = "spec.aws: the default image, Amazon Linux 2023, has no MySQL, so no instance is launched: name MySQL's tarball in spec.aws.download, or an image that contains MySQL in spec.aws.imageID"
-
 // Preflight asks EC2 whether the spec could be launched, before anything is: once for each spec, and only while
 // something has to be made.
 func (r *Decider) Preflight(ctx context.Context, s *pass.Pass) error {
 	if s.Deleting() || s.Access.Cloud == nil || !s.Observed.CloudReachable || len(s.Desired.Subnets) == 0 || len(s.Access.Violations) > 0 {
 		return nil
 	}
-	if s.Seen.PreflightProblem = unlaunchable(s); s.Seen.PreflightProblem == nil {
+	if s.Seen.PreflightProblem = r.unlaunchable(s); s.Seen.PreflightProblem == nil {
 		r.tryLaunch(ctx, s)
 	}
 	return nil
@@ -74,15 +72,22 @@ func (r *Decider) tryLaunch(ctx context.Context, s *pass.Pass) {
 }
 
 // unlaunchable says why an instance would come up without mysqld, as far as that is known without asking; nil if it is not.
-func unlaunchable(s *pass.Pass) *engine.Problem {
-	if s.Cluster.LacksMySQL() {
-		return &engine.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: lacksMySQL}
+func (r *Decider) unlaunchable(s *pass.Pass) *engine.Problem {
+	if at, expired := s.Access.Policy.ReleaseKeys().Expired(r.Clock.Now()); expired && needsReleaseKeys(s.Cluster.Spec.AWS) {
+		return &engine.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: fmt.Sprintf("MySQL's release keys expired on %s, so no instance is launched: "+
+			"put MySQL's present key block into ConfigMap %s in the operator's namespace, key %s, or set spec.aws.download.url and sha256",
+			at.Format(time.DateOnly), v1alpha1.PolicyConfigMap, policy.ReleaseKeysKey)}
 	}
 	if tooLarge := observe.ShrinksTooFar(s); len(tooLarge) > 0 {
 		whys := strings.Join(slices.Sorted(maps.Values(tooLarge)), "; ")
 		return &engine.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: "spec.aws.instanceType: no instance is launched, because the settings of spec.mysqld do not fit: " + whys}
 	}
 	return nil
+}
+
+// needsReleaseKeys says whether an instance surely verifies MySQL's tarball by its signature: the default image has no MySQL.
+func needsReleaseKeys(aws v1alpha1.AWSSpec) bool {
+	return aws.ImageID == "" && aws.ImageSSMParameter == "" && (aws.Download == nil || aws.Download.SHA256 == "")
 }
 
 // takePreflight has the pass go by what the preflight found last.

@@ -65,8 +65,9 @@ func (r *Executor) BootstrapInput(s *pass.Pass, a topology.LaunchInstance) boots
 		in.Settings = maps.Clone(in.Settings)
 		maps.DeleteFunc(in.Settings, func(name, _ string) bool { return large[name] != "" })
 	}
+	in.Download.Keys = s.Access.Policy.ReleaseKeys()
 	if d := c.Spec.AWS.Download; d != nil {
-		in.Download = &bootstrap.Download{URL: d.URL, SHA256: d.SHA256}
+		in.Download.URL, in.Download.Mirror, in.Download.SHA256 = d.URL, d.Mirror, d.SHA256
 	}
 	return in
 }

@@ -244,6 +244,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.alx-ke.nairobi-mysql-operator.api.v1alpha1.DownloadSpec
   map:
     fields:
+    - name: mirror
+      type:
+        scalar: string
     - name: sha256
       type:
         scalar: string

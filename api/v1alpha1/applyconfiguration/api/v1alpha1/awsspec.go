@@ -15,7 +15,7 @@ type AWSSpecApplyConfiguration struct {
 	// A change counts for instances that are launched from then on; the volumes stay.
 	InstanceType *string `json:"instanceType,omitempty"`
 	// ImageID is the AMI of every member. Unless it or imageSSMParameter is set, it is the newest Amazon Linux 2023 for
-	// the instance type's architecture at the time of an instance's launch; that has no MySQL, and needs download.
+	// the instance type's architecture at the time of an instance's launch. That has no MySQL: see download.
 	// A change counts for instances that are launched from then on. Needs the administrator's leave (policy: images), unless
 	// credentialsSecretRef is set.
 	ImageID *string `json:"imageID,omitempty"`
@@ -58,9 +58,9 @@ type AWSSpecApplyConfiguration struct {
 	// credentialsSecretRef, with the external id <namespace>/<name>.
 	// From the operator's own it needs the administrator's leave (policy: roleARNs).
 	RoleARN *string `json:"roleARN,omitempty"`
-	// Download says where an instance gets MySQL from when its image has none of the wanted version: MySQL's own site, or a
-	// mirror that the subnets reach. There is no default. With the default image, which has no MySQL, nothing is launched
-	// without it. Needs the administrator's leave (policy: downloads), unless credentialsSecretRef is set.
+	// Download says where an instance gets MySQL from when its image has none of the wanted version. Without it, that is MySQL's
+	// own site, https://cdn.mysql.com, and the tarball is verified by MySQL's signature. For subnets that do not reach that site,
+	// name a mirror. Needs the administrator's leave (policy: downloads), unless credentialsSecretRef is set.
 	Download *DownloadSpecApplyConfiguration `json:"download,omitempty"`
 }
 

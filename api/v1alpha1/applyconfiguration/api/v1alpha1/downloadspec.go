@@ -5,13 +5,18 @@ package v1alpha1
 // DownloadSpecApplyConfiguration represents a declarative configuration of the DownloadSpec type for use
 // with apply.
 //
-// DownloadSpec names the MySQL tarball and its checksum.
+// DownloadSpec names another place for MySQL's tarball than MySQL's own site.
 type DownloadSpecApplyConfiguration struct {
 	// URL of the generic Linux tarball of exactly spec.version, http or https, without query and without the path segments .
-	// and .. in any spelling. The checksum is what is trusted, so a plain http mirror inside the VPC will do.
+	// and .. in any spelling. The checksum or the signature is what is trusted, so a plain http server inside the VPC will do.
 	URL *string `json:"url,omitempty"`
-	// SHA256 of the tarball: 64 lower-case hexadecimal digits.
+	// SHA256 of the tarball at url: 64 lower-case hexadecimal digits. Without it the tarball is verified by MySQL's signature,
+	// which has the same address with .asc behind it.
 	SHA256 *string `json:"sha256,omitempty"`
+	// Mirror is the address of a copy of https://cdn.mysql.com with the same folders, http or https, for example that of an S3
+	// bucket: hack/mirror-mysql.sh fills one. Each version and architecture is found in it by itself, and verified by MySQL's
+	// signature.
+	Mirror *string `json:"mirror,omitempty"`
 }
 
 // DownloadSpecApplyConfiguration constructs a declarative configuration of the DownloadSpec type for use with
@@ -33,5 +38,13 @@ func (b *DownloadSpecApplyConfiguration) WithURL(value string) *DownloadSpecAppl
 // If called multiple times, the SHA256 field is set to the value of the last call.
 func (b *DownloadSpecApplyConfiguration) WithSHA256(value string) *DownloadSpecApplyConfiguration {
 	b.SHA256 = &value
+	return b
+}
+
+// WithMirror sets the Mirror field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Mirror field is set to the value of the last call.
+func (b *DownloadSpecApplyConfiguration) WithMirror(value string) *DownloadSpecApplyConfiguration {
+	b.Mirror = &value
 	return b
 }

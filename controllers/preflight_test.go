@@ -2,7 +2,11 @@ package controllers
 
 import (
 	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +24,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/decide"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/policy"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/releasekeys"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
@@ -81,6 +86,41 @@ func TestSubnetTooSmallForItsMembers(t *testing.T) {
 	w.delete()
 	w.drive(o, patience, w.gone)
 	dropSubnet(t, subnet)
+}
+
+// What the spec and the administrator say of MySQL's tarball is in the user data of instances.
+func TestInstancesAreSentTheMirrorAndTheKeys(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *v1alpha1.MySQLCluster) {
+		c.Spec.AWS.Download = &v1alpha1.DownloadSpec{Mirror: "https://mirror.example.com/mysql"}
+	})
+	block := releaseKey(t, time.Now(), 24*time.Hour)
+	w.releaseKeys(block)
+	ring, err := releasekeys.Parse(block)
+	must(t, err)
+	o := w.newOperator(nil)
+	userData := func() string {
+		s := w.seen(o)
+		must(t, errors.Join(o.access.Permit(t.Context(), s), o.identities.Identify(t.Context(), s)))
+		spec, err := o.decider.PreflightSpec(s)
+		must(t, err)
+		text := spec.Launch.UserData
+		if r, err := gzip.NewReader(bytes.NewReader(text)); err == nil {
+			text, err = io.ReadAll(r)
+			must(t, err)
+		}
+		return string(text)
+	}
+	places, keys := "places='https://mirror.example.com/mysql/Downloads/MySQL-9.7/mysql-9.7.4-", "keys='"+base64.StdEncoding.EncodeToString(ring.Packets)+"'"
+	if text := userData(); !strings.Contains(text, places) || !strings.Contains(text, keys) {
+		t.Errorf("the user data has no %s, or no %s:\n%s", places, keys, text)
+	}
+	w.change(func(c *v1alpha1.MySQLCluster) {
+		c.Spec.AWS.Download = &v1alpha1.DownloadSpec{URL: "https://mirror.example.com/m.tar.xz", SHA256: strings.Repeat("0a", 32)}
+	})
+	if text := userData(); !strings.Contains(text, "places='https://mirror.example.com/m.tar.xz'\nsha256='"+strings.Repeat("0a", 32)+"'\n") {
+		t.Errorf("the user data does not have the address and the checksum:\n%s", text)
+	}
 }
 
 // The preflight asks about what would be made: all members, with their user data.

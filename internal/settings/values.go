@@ -56,6 +56,10 @@ func values() []valueRule {
 			words: "must be one or more of TLS_AES_128_GCM_SHA256, TLS_AES_256_GCM_SHA384 and TLS_CHACHA20_POLY1305_SHA256, with colons between: the operator and the replicas connect with no others",
 		},
 		{
+			names: "log_output", like: `([fF][iI][lL][eE]|[nN][oO][nN][eE])(,([fF][iI][lL][eE]|[nN][oO][nN][eE]))*`,
+			words: "must be FILE or NONE: files are rotated, and LOAD_FILE reads them; the log tables grow for ever, and nobody can empty them on a replica",
+		},
+		{
 			names: lists, like: `[^ ]*`,
 			words: "is a list: write it without blanks",
 		},
@@ -63,7 +67,7 @@ func values() []valueRule {
 }
 
 // lists are settings of which MySQL takes a list with commas and no blanks.
-const lists = `sql_mode optimizer_switch optimizer_trace optimizer_trace_features log_output binlog_row_value_options
+const lists = `sql_mode optimizer_switch optimizer_trace optimizer_trace_features binlog_row_value_options
 	myisam_recover_options innodb_monitor_enable innodb_monitor_disable`
 
 // inForce are the operator's settings with the values that they have on every member, in capitals. Who writes one of them changes

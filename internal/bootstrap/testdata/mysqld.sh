@@ -71,6 +71,24 @@ for engine in MyISAM MEMORY MERGE InnoDB; do
 	# Without this mode, which the settings above leave out, MySQL makes an InnoDB table in their stead.
 	if sql "SET sql_mode = 'NO_ENGINE_SUBSTITUTION'; CREATE TABLE x.$engine (a INT PRIMARY KEY) ENGINE = $engine"; then check $engine made; else check $engine refused; fi
 done
+# The logs that a user switches on.
+systemctl() { case "$*" in *is-active*) ;; *) kill -USR1 "$pid" ;; esac; }
+sql "SET GLOBAL general_log = ON"
+mysql --no-defaults -h 127.0.0.1 -u nobody >/dev/null 2>&1
+check 'general log over SQL' "$(sql "SELECT LOAD_FILE('$exchange/logs/general.log') LIKE '%Access denied for user _nobody_%'")"
+for n in 1 2; do
+	truncate -s 16M "$exchange/logs/general.log"
+	rotate
+	mysql --no-defaults -h 127.0.0.1 -u "late$n" >/dev/null 2>&1
+	rotate
+	for _ in $(seq 50); do
+		mysql --no-defaults -h 127.0.0.1 -u "after$n" >/dev/null 2>&1
+		! grep -q "after$n" "$exchange/logs/general.log" || break
+		sleep 0.1
+	done
+	check "rotation $n" "$(grep -ac "'late$n'" "$exchange/logs/general.log.1") $(stat -c '%U %G %a' "$exchange/logs/general.log") $(grep -q "after$n" "$exchange/logs/general.log" && echo followed)"
+done
+sql "SET GLOBAL general_log = OFF"
 sql "INSTALL COMPONENT 'file://component_validate_password'"
 sql "CHANGE REPLICATION SOURCE TO SOURCE_HOST = '192.0.2.1', SOURCE_AUTO_POSITION = 1"
 executed=$(sql 'SELECT @@gtid_executed') uuid=$(sql 'SELECT @@server_uuid')

@@ -198,6 +198,20 @@ mountpoint -q "$root" && [ -d "$exchange/machine" ] || return 0
 read -r block blocks free < <(stat -f -c '%S %b %a' "$root")
 echo "$((block * blocks)) $((block * free)) $(date +%s)" | put "$exchange/machine/disk" 0644 root:root
 }
+rotate() {
+local log
+[ -d "$exchange/logs" ] || return 0
+for log in "$exchange"/logs/{general,slow}.log; do
+if [ "$log.1" -nt "$log" ] && systemctl -q is-active nairobi-mysqld; then
+systemctl kill -s USR1 --kill-who=main nairobi-mysqld
+fi
+if [ -e "$log" ]; then
+[ "$(stat -c %s "$log")" -ge 16777216 ] || continue
+mv -fT "$log" "$log.1"
+fi
+put "$log" 0664 root:mysql </dev/null
+done
+}
 find_mysqld() {
 local text
 for mysqld in "/opt/mysql-$version/bin/mysqld" /usr/sbin/mysqld /usr/bin/mysqld /usr/libexec/mysqld; do
@@ -329,6 +343,8 @@ port=3306
 bind_address=*
 mysqlx=OFF
 skip_name_resolve=ON
+general_log_file=/etc/nairobi-mysql/exchange/logs/general.log
+slow_query_log_file=/etc/nairobi-mysql/exchange/logs/slow.log
 performance_schema=ON
 plugin_load_add=mysql_clone.so
 plugin_load_add=semisync_source.so
@@ -516,6 +532,8 @@ failures=$(cat "$run/failures" 2>/dev/null || echo 0)
 ours || sift
 configure
 keys
+install -d -o root -g mysql -m 0750 "$exchange/logs"
+rotate
 if [ ! -d "$data" ]; then
 ! ours || fail "volume $volume is this member's, but its data directory is gone"
 initialise
@@ -567,5 +585,5 @@ volume) mount_volume ;;
 prepare) prepare ;;
 started) started ;;
 certificate) certificate ;;
-growfs) report || : && grow && certificate ;;
+growfs) report || : && { rotate || :; } && grow && certificate ;;
 esac

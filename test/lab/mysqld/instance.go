@@ -70,7 +70,7 @@ const unlockRoot = "ALTER USER root@localhost ACCOUNT UNLOCK;\n"
 
 // prepare makes the directories of an instance: settings, key, certificates and request.
 func (s *Server) prepare() error {
-	for _, sub := range []string{"upper", "work", "root", "run", "volume/tmp", "etc/tls", "etc/exchange"} {
+	for _, sub := range []string{"upper", "work", "root", "run", "volume/tmp", "etc/tls", "etc/exchange/logs"} {
 		if err := os.MkdirAll(filepath.Join(s.dir, sub), 0o755); err != nil {
 			return err
 		}

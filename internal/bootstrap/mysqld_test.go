@@ -114,6 +114,9 @@ func TestRealMySQLD(t *testing.T) {
 		"adopted: events":                      "OFF 61",
 		"bad persisted setting":                "undone",
 		"persisted settings are in force":      "62",
+		"bad setting of the launch":            "3 151 1",
+		"bad setting over SQL":                 "NO_SUCH_MODE",
+		"settings beside the bad one":          "4 63",
 	}
 	for name, value := range want {
 		if got[name] != value {

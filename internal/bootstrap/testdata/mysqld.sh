@@ -154,3 +154,19 @@ stop
 start
 check 'persisted settings are in force' "$(sql 'SELECT @@max_connections')"
 stop
+
+# A new volume, and a setting that mysqld does not start with beside one that counts from a start on.
+rm -rf "$data" "$marker" "$conf/launched" "$conf/adopted"
+functions=$(declare -f prepare)
+eval "${functions/loose_sql_mode=\"ANSI_QUOTES,STRICT_ALL_TABLES\"/loose_sql_mode=\"NO_SUCH_MODE\"}"
+tries=1
+until start; do
+	[ $((tries += 1)) -le 5 ] || exit 1
+done
+check 'bad setting of the launch' "$tries $(sql "SELECT CONCAT(@@max_connections, ' ', @@persisted_globals_load)")"
+# What the operator does over SQL: the bad one is refused by its name, and the others are persisted.
+sql "SET PERSIST sql_mode = 'NO_SUCH_MODE'" || check 'bad setting over SQL' "$(grep -o 'NO_SUCH_MODE' /tmp/sql.log)"
+sql 'SET PERSIST_ONLY innodb_ft_min_token_size = 4; SET PERSIST max_connections = 63'
+stop
+start && check 'settings beside the bad one' "$(sql "SELECT CONCAT(@@innodb_ft_min_token_size, ' ', @@max_connections)")"
+stop

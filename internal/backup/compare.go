@@ -120,6 +120,9 @@ func same[T any](d *differ, want, have []T, name func(T) string) {
 
 // definitions compares what Definitions reads of both servers.
 func (d *differ) definitions(want, have podclient.Definitions) {
+	if want.BuiltInReferenceSystems != "" {
+		have.ReferenceSystems = have.OwnReferenceSystems() // the others are the new server's
+	}
 	same(d, want.ReferenceSystems, have.ReferenceSystems, func(r podclient.ReferenceSystem) string { return fmt.Sprintf("spatial reference system %d", r.ID) })
 	same(d, relative(want.Tablespaces), relative(have.Tablespaces), func(t podclient.Tablespace) string { return "tablespace " + t.Name })
 	brought := func(r podclient.SystemRows) bool {

@@ -369,7 +369,7 @@ func (d *dump) look(ctx context.Context, accounts []byte) error {
 
 // packDefinitions stores the definitions, with the tables as the dump makes them.
 func (d *dump) packDefinitions(ctx context.Context) error {
-	all := definitions{Definitions: d.beside.definitions}
+	all := definitions{Definitions: d.beside.definitions.WithoutBuiltIn()}
 	for _, t := range d.reader.created {
 		all.Tables = append(all.Tables, tableDefinition{t.Database, t.Table, t.sum})
 	}

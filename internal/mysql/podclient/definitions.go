@@ -2,9 +2,12 @@ package podclient
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -13,8 +16,10 @@ import (
 
 // Definitions are what a server holds beside its tables, their rows and its accounts.
 type Definitions struct {
-	// ReferenceSystems are all spatial reference systems, those that MySQL brings too: they can be replaced.
+	// ReferenceSystems are the spatial reference systems, those that MySQL brings too: they can be replaced.
 	ReferenceSystems []ReferenceSystem `json:"referenceSystems,omitempty"`
+	// BuiltInReferenceSystems is the sum of those that MySQL brings, where they are left out of ReferenceSystems.
+	BuiltInReferenceSystems string `json:"builtInReferenceSystems,omitempty"`
 	// Tablespaces are InnoDB's general ones.
 	Tablespaces []Tablespace `json:"tablespaces,omitempty"`
 	// SystemRows are the rows of MySQL's own tables that belong to the user.
@@ -38,6 +43,37 @@ type ReferenceSystem struct {
 // delivered says whether the reference system is one that MySQL brings.
 func (r ReferenceSystem) delivered() bool {
 	return r.ID == 0 || r.Organization != nil && *r.Organization == "EPSG"
+}
+
+// builtInSums are the sums of the spatial reference systems that a new server has, by releases of MySQL.
+var builtInSums = []string{
+	"d75815fcdec67714b236dcbe68410ee4d76b787346b47daa7c529a046ee91bbc", // 9.7.4
+}
+
+// WithoutBuiltIn returns the definitions without the spatial reference systems that MySQL brings, if these are as a release brings
+// them: a new server has them too. If one of them was replaced or dropped, or if their release is not known, all stay.
+func (d Definitions) WithoutBuiltIn() Definitions {
+	if sum := d.SumOfBuiltIn(); slices.Contains(builtInSums, sum) {
+		d.ReferenceSystems, d.BuiltInReferenceSystems = d.OwnReferenceSystems(), sum
+	}
+	return d
+}
+
+// SumOfBuiltIn is a checksum of the spatial reference systems that MySQL brings, as they are here.
+func (d Definitions) SumOfBuiltIn() string {
+	sum := sha256.New()
+	for _, r := range d.ReferenceSystems {
+		if r.delivered() {
+			// It cannot fail: there is nothing in it that JSON does not take.
+			_ = json.NewEncoder(sum).Encode(r)
+		}
+	}
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
+// OwnReferenceSystems are the spatial reference systems that MySQL does not bring.
+func (d Definitions) OwnReferenceSystems() []ReferenceSystem {
+	return slices.DeleteFunc(slices.Clone(d.ReferenceSystems), ReferenceSystem.delivered)
 }
 
 // Tablespace is a general tablespace of InnoDB. BlockSize is 0 unless it holds compressed tables; AutoextendSize is 0 by default.

@@ -31,7 +31,7 @@ func TestGoodSettingsBesideBadOnes(t *testing.T) {
 	})
 	var mu sync.Mutex
 	var began []string
-	o := w.newSQLOperator(&operator{}, func(op, phase string) error {
+	o := w.newSQLOperator(&operator{}, func(op, _ string) error {
 		mu.Lock()
 		defer mu.Unlock()
 		began = append(began, op)

@@ -1,8 +1,11 @@
 package bootstrap
 
 import (
+	"bytes"
+	"crypto"
 	"crypto/sha256"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +16,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/ProtonMail/go-crypto/openpgp"
+	"github.com/ProtonMail/go-crypto/openpgp/armor"
+	"github.com/ProtonMail/go-crypto/openpgp/packet"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/releasekeys"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/archive"
@@ -238,7 +245,7 @@ func TestMySQLIsInstalledByItsVersion(t *testing.T) {
 		"a stranger who calls himself a good signature": {
 			fill: func() {
 				s.put(current, stranger, "")
-				s.change(current+".asc", func([]byte) []byte { return s.named(stranger, current, "GOODSIG@example.com") })
+				s.change(current+".asc", func([]byte) []byte { return s.signedBy("GOODSIG 0123456789ABCDEF") })
 			},
 			want: "SITE/" + current + ": signed by the unknown key ",
 		},
@@ -285,14 +292,30 @@ func (s *site) inline(key string) []byte {
 	return text
 }
 
-// named returns a signature that carries a name of its maker's choice.
-func (s *site) named(key, path, sender string) []byte {
+// signedBy returns a signature of the tarball by a stranger, with a name in it that gpg would not write.
+func (s *site) signedBy(name string) []byte {
 	s.t.Helper()
-	signature, err := s.SignAs(s.t.Context(), path, key, sender)
+	stranger, err := openpgp.NewEntity("stranger", "", "stranger@example.com", nil)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return signature
+	key := stranger.PrivateKey
+	signature := &packet.Signature{Version: key.Version, SigType: packet.SigTypeBinary, PubKeyAlgo: key.PubKeyAlgo, Hash: crypto.SHA256,
+		CreationTime: key.CreationTime, IssuerKeyId: &key.KeyId, SignerUserId: &name}
+	hash := crypto.SHA256.New()
+	hash.Write(s.tarball)
+	if err := signature.Sign(hash, key, nil); err != nil {
+		s.t.Fatal(err)
+	}
+	var text bytes.Buffer
+	armored, err := armor.Encode(&text, openpgp.SignatureType, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := errors.Join(signature.Serialize(armored), armored.Close()); err != nil {
+		s.t.Fatal(err)
+	}
+	return text.Bytes()
 }
 
 // An image that can verify no signature installs nothing, and says so before it downloads.

@@ -111,12 +111,6 @@ func (a *Archive) Clearsign(ctx context.Context, text []byte, fingerprint string
 	return []byte(signed), err
 }
 
-// SignAs returns a signature of a file below Dir that calls its maker by a name.
-func (a *Archive) SignAs(ctx context.Context, path, fingerprint, name string) ([]byte, error) {
-	signature, err := a.gpg(ctx, "", "--armor", "--local-user", fingerprint, "--sender", name, "--output", "-", "--detach-sign", filepath.Join(a.Dir, filepath.FromSlash(path)))
-	return []byte(signature), err
-}
-
 // gpg runs the real program, on a day of its own if that is not empty.
 func (a *Archive) gpg(ctx context.Context, day string, arguments ...string) (string, error) {
 	all := []string{"--homedir", a.home, "--batch", "--quiet", "--passphrase", ""}

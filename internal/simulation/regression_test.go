@@ -97,6 +97,7 @@ var regressions = []struct {
 	{1, 963156, "the same, on two of three replicas"},
 	{1, 739448, "what a former primary answered after status had reported its uncovered time counted as unreported, by the model"},
 	{1, 743368, "nobody said that only a newer version reads the data of the only voter, when no other member knew the voters"},
+	{1, 184543, "a person had a newcomer rebuilt that had acknowledged the row which admitted it, and that row still waited"},
 }
 
 // TestRegressions plays the schedules that once went wrong.

@@ -57,6 +57,30 @@ func TestANewcomerAcknowledgesWhatItIsNeededFor(t *testing.T) {
 	}
 }
 
+// TestANewcomerIsNotRebuiltWhileItsRowWaits, whatever asks for that: what it has acknowledged nobody else but the primary may hold.
+func TestANewcomerIsNotRebuiltWhileItsRowWaits(t *testing.T) {
+	for name, happened := range map[string]func(s *scene){
+		"a person asks for it": func(s *scene) { s.asked(1) },
+		"it is errant":         func(s *scene) { s.member(1).SQL.Executed = trx(0, 10).Union(trx(7, 1)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene()
+			one(s)
+			s.member(0).SQL.SemiSync = SemiSync{SourceEnabled: true, WaitCount: 1, Clients: 1}
+			s.member(0).SQL.PendingCommits = 1
+			s.member(1).SQL.SemiSync = SemiSync{ReplicaEnabled: true, ReplicaActive: true}
+			happened(s)
+			if _, actions := s.plan(); !strings.Contains(actions, "snapshot") {
+				t.Fatalf("without a row that waits, %q is planned", actions)
+			}
+			s.member(1).SQL.Membership = &Membership{Epoch: 6, Primary: "orders-0", Voters: []string{"orders-0", "orders-1"}, Previous: []string{"orders-0"}, W: 1}
+			if _, actions := s.plan(); actions != "" {
+				t.Errorf("planned %q", actions)
+			}
+		})
+	}
+}
+
 // TestWhoMayAcknowledge under rows of all sizes that admit a member or take a vote: however many answer as a row asks for, as many of the
 // voters before it are among them as those needed.
 func TestWhoMayAcknowledge(t *testing.T) {

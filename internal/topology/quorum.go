@@ -66,6 +66,12 @@ func (p *pass) newestMembership() *Membership {
 	return newest
 }
 
+// mayVote says whether a member is a voter by the primary's row, or by a newer one that waits: what it acknowledges of that may be all
+// that others have of it.
+func (p *pass) mayVote(m *Member) bool {
+	return p.plan.Membership.Has(m.Name) || p.unconfirmed && p.newestMembership().Has(m.Name)
+}
+
 // primaries returns the members that are writable, by ordinal.
 func (o Observed) primaries() []*Member {
 	var writable []*Member

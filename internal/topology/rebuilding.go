@@ -90,7 +90,7 @@ func (p *replication) toBeRebuilt(m *Member) bool {
 func (p *replication) needsVote(m, primary *Member) Step {
 	row := p.plan.Membership
 	switch {
-	case !row.Has(m.Name):
+	case !p.mayVote(m):
 		return Step{}
 	case p.unconfirmed || !row.Settled():
 		return waits("until the voters are confirmed")

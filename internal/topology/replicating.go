@@ -94,7 +94,6 @@ func (p *replication) follow(m, primary *Member, admitting *bool) {
 
 // seed plans a replica's next step until both its threads run, and returns what it waits for.
 func (p *replication) seed(m, primary *Member) Step {
-	row := p.plan.Membership
 	if in := m.CurrentInstance(); m.waitsInVain() && in != nil {
 		if p.CloudReachable && !p.busy(m.Name) {
 			p.stop(m, in)
@@ -111,7 +110,7 @@ func (p *replication) seed(m, primary *Member) Step {
 		// it would give one.
 		p.retry(waitMySQL/2, SetAcknowledging{m.Name, false, primary.Name})
 		return waits("switching its acknowledgements off until it is a voter")
-	case m.SQL.Executed.IsEmpty(), m.cloneCutOff() && !row.Has(m.Name):
+	case m.SQL.Executed.IsEmpty(), m.cloneCutOff() && !p.mayVote(m):
 		// What a CLONE that was cut off leaves behind may say that it executed what it no longer holds (fact 19).
 		return p.seeding.rebuild(m, primary, "")
 	}
@@ -136,7 +135,7 @@ func (p *replication) rebuildDiverged(m, primary *Member) Step {
 	row := p.plan.Membership
 	// A primary whose row still waits, or waits to be confirmed, may need the acknowledgement of a member that is to be rebuilt, and
 	// so may one that has too few others.
-	if errant := p.errant(m, primary); !errant.IsEmpty() && (!row.Has(m.Name) || !p.unconfirmed && row.Settled() && p.votes.mayRemove(m, primary)) {
+	if errant := p.errant(m, primary); !errant.IsEmpty() && (!p.mayVote(m) || !p.unconfirmed && row.Settled() && p.votes.mayRemove(m, primary)) {
 		p.degraded(v1alpha1.ReasonMemberUntrusted, fmt.Sprintf("%s holds transactions that %s does not: %s; its volume is kept as a snapshot for 7 days and the member is rebuilt", m.Name, primary.Name, errant))
 		return p.seeding.rebuild(m, primary, errant.String())
 	}

@@ -80,7 +80,7 @@ func (p *scaling) takeAway(m, primary *Member) Step {
 // beginning of a purpose, a snapshot of its volume is left.
 func (p *scaling) leave(m, primary *Member, what, keep string) Step {
 	p.views[m.Name].InService = false
-	if p.plan.Membership.Has(m.Name) || !p.plan.Membership.Settled() {
+	if p.mayVote(m) || !p.plan.Membership.Settled() {
 		if p.plan.Records.Leaving == "" && p.acks.holdsUp(m, primary) {
 			return waits(what + ": " + awaitsOthers)
 		}

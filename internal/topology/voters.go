@@ -144,9 +144,9 @@ func (p *votes) leaverIsSilent(row Membership) bool {
 func (p *votes) expel(m, primary *Member) bool {
 	row, heard := *p.plan.Membership, m.SQL.SemiSync.ReplicaEnabled || m.SQL.SemiSync.ReplicaActive
 	switch {
-	case !row.Has(m.Name) && row.Settled():
+	case !p.mayVote(m) && row.Settled():
 		return true
-	case !row.Has(m.Name) && len(row.Voters) > 1 && heard:
+	case !p.mayVote(m) && len(row.Voters) > 1 && heard:
 		// Its removal was begun by an operator that remembered it. As long as it acknowledges that is not confirmed.
 		p.retry(waitMySQL/2, SetAcknowledging{m.Name, false, primary.Name})
 		return false

@@ -35,6 +35,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/policy"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/iam"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto/proxy"
 )
 
@@ -63,6 +64,8 @@ type world struct {
 	clock *clocktesting.FakePassiveClock
 	// callTimeout bounds a call to AWS in real time.
 	callTimeout time.Duration
+	// besides are statements that an administrator has added to the operator's published policy.
+	besides []iam.Statement
 }
 
 // newWorld makes the namespaces, a policy that allows everything, and applies a cluster that a test may change before.
@@ -87,7 +90,7 @@ func makeWorld(w *world, change func(*v1alpha1.MySQLCluster)) *world {
 	}
 	w.system, w.callTimeout = fmt.Sprintf("system-%d", n), 10*time.Second
 	var err error
-	w.proxy, err = proxy.Start(ctx, proxy.Options{Upstream: cloud.Endpoint(), Clock: w.now()})
+	w.proxy, err = proxy.Start(ctx, proxy.Options{Upstream: cloud.Endpoint(), Clock: w.now(), Besides: w.besides})
 	must(t, err)
 	t.Cleanup(func() { _ = w.proxy.Stop() })
 	namespace := fmt.Sprintf("shop-%d", n)

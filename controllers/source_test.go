@@ -28,6 +28,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/restore"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/iam"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto"
 )
 
@@ -55,6 +56,9 @@ func originalTags(namespace string, more map[string]string) []types.Tag {
 func newEstate(t *testing.T, more map[string]string, change func(*estate, *v1alpha1.MySQLCluster)) *estate {
 	t.Helper()
 	e := &estate{world: &world{t: t, client: kube, account: newAccount(t, serial.Add(1)), clock: clocktesting.NewFakePassiveClock(time.Now())}}
+	if uid, said := more[v1alpha1.TagClusterUID]; said && uid == "" { // as docs/aws.md says of what the operator did not make
+		e.besides = []iam.Statement{{Effect: "Allow", Action: iam.OneOrMany{"ec2:CreateSnapshot"}, Resource: iam.OneOrMany{"arn:aws:ec2:*:*:volume/*"}}}
+	}
 	makeWorld(e.world, func(c *v1alpha1.MySQLCluster) {
 		ctx, api, tags := t.Context(), e.account.api, originalTags(c.Namespace, more)
 		specification := func(kind types.ResourceType, more ...types.Tag) []types.TagSpecification {

@@ -16,6 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
+	"github.com/alx-ke/nairobi-mysql-operator/test/lab/iam"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/mysqld"
 )
@@ -49,7 +50,9 @@ func inherit(ctx context.Context, in inventory.Instance, s *mysqld.Server) error
 // newHeirs is a world with real servers whose cluster begins with a snapshot, of which the snapshot alone is left.
 func newHeirs(t *testing.T, farm *mysqld.Farm, furnish func(context.Context, inventory.Instance, *mysqld.Server) error) *sqlWorld {
 	t.Helper()
-	in := &world{t: t, client: kube, account: newAccount(t, serial.Add(1))}
+	// The snapshot has no tag of a cluster: as docs/aws.md says, whoever restores from such a one allows it.
+	in := &world{t: t, client: kube, account: newAccount(t, serial.Add(1)),
+		besides: []iam.Statement{{Effect: "Allow", Action: iam.OneOrMany{"ec2:CreateVolume"}, Resource: iam.OneOrMany{"arn:aws:ec2:*:*:snapshot/*"}}}}
 	return newSQLWorldIn(in, farm, furnish, func(c *v1alpha1.MySQLCluster) {
 		ctx, api := t.Context(), in.account.api
 		v, err := api.CreateVolume(ctx, &awsec2.CreateVolumeInput{AvailabilityZone: aws.String(moto.Zones[0].Name), Size: aws.Int32(8)})

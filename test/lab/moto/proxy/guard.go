@@ -40,12 +40,17 @@ func BackupPods(bucket, prefix string) (iam.Principal, error) {
 	return iam.Principal{ARN: "arn:aws:iam::" + iam.AccountID + ":user/nairobi-mysql-backup", Policy: policy}, nil
 }
 
-func newGuard(principals map[string]iam.Principal) (guard, error) {
-	document, err := aws.Policies.ReadFile("operator.json")
+func newGuard(principals map[string]iam.Principal, besides []iam.Statement) (guard, error) {
+	text, err := aws.Policies.ReadFile("operator.json")
 	if err != nil {
 		return guard{}, err
 	}
-	policy, err := iam.Parse(document)
+	document, err := iam.Read(text)
+	if err != nil {
+		return guard{}, fmt.Errorf("the operator's policy: %w", err)
+	}
+	document.Statement = append(document.Statement, besides...)
+	policy, err := document.Policy()
 	if err != nil {
 		return guard{}, fmt.Errorf("the operator's policy: %w", err)
 	}

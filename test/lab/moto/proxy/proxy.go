@@ -51,6 +51,8 @@ type Options struct {
 	// Principals are the owners of access keys. Of every other key it is the operator, under its published policy, but for
 	// iam.AdministratorKeyID.
 	Principals map[string]iam.Principal
+	// Besides are statements that an administrator has added to the operator's policy.
+	Besides []iam.Statement
 }
 
 // Proxy is a running proxy. All its methods may be called concurrently.
@@ -99,7 +101,7 @@ func Start(ctx context.Context, o Options) (*Proxy, error) {
 		random: rand.New(rand.NewPCG(o.Seed, o.Seed)),
 		zones:  map[string]string{}, hidden: map[string]time.Time{},
 	}
-	if p.guard, err = newGuard(o.Principals); err != nil {
+	if p.guard, err = newGuard(o.Principals, o.Besides); err != nil {
 		return nil, err
 	}
 	p.pass = &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/policy"
@@ -32,6 +33,9 @@ const (
 // CertDir is where the webhook server looks for tls.crt and tls.key; OLM mounts them exactly here. With
 // CertificatesSelf it must be a folder that the operator may write (an emptyDir).
 const CertDir = "/tmp/k8s-webhook-server/serving-certs"
+
+// validatePath is where the API server finds the validator; the markers of Validator have it too.
+const validatePath = "/validate-mysql-alx-ke-v1alpha1-mysqlcluster"
 
 // ErrCertificates is wrapped by SetUp's error for a source that there is not.
 var ErrCertificates = errors.New("unknown source of webhook certificates")
@@ -60,9 +64,7 @@ func SetUp(mgr ctrl.Manager, o Options) (healthz.Checker, error) {
 	case CertificatesNone:
 		return healthz.Ping, nil
 	case CertificatesExternal:
-		if err := register(mgr, o.Namespace); err != nil {
-			return nil, err
-		}
+		register(mgr, o.Namespace)
 		return mgr.GetWebhookServer().StartedChecker(), nil
 	case CertificatesSelf:
 		ready, err := manageCertificates(mgr, o)
@@ -77,7 +79,7 @@ func SetUp(mgr ctrl.Manager, o Options) (healthz.Checker, error) {
 	}
 }
 
-func register(mgr ctrl.Manager, namespace string) error {
+func register(mgr ctrl.Manager, namespace string) {
 	validator := &Validator{Policy: func(ctx context.Context) (policy.Policy, error) {
 		var cm corev1.ConfigMap
 		key := client.ObjectKey{Namespace: namespace, Name: v1alpha1.PolicyConfigMap}
@@ -86,10 +88,8 @@ func register(mgr ctrl.Manager, namespace string) error {
 		}
 		return policy.Parse(cm.Data)
 	}}
-	if err := ctrl.NewWebhookManagedBy(mgr, &v1alpha1.MySQLCluster{}).WithValidator(validator).Complete(); err != nil {
-		return fmt.Errorf("register the validator: %w", err)
-	}
-	return nil
+	// Not by controller-runtime's builder: it looks at the server's mux without a lock, while the manager, which runs already, starts it.
+	mgr.GetWebhookServer().Register(validatePath, admission.WithValidator(mgr.GetScheme(), validator))
 }
 
 // lateStarter starts the webhook server once there is a certificate to serve with.
@@ -112,9 +112,7 @@ func (s *lateStarter) Start(ctx context.Context) error {
 		return nil
 	case <-s.ready:
 	}
-	if err := register(s.mgr, s.namespace); err != nil {
-		return err
-	}
+	register(s.mgr, s.namespace)
 	s.started.Store(true)
 	return nil
 }

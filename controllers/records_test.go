@@ -31,7 +31,7 @@ func TestEditedRecordsArePutBack(t *testing.T) {
 			return `{"held":[` + strings.Repeat(`"x",`, records.MaxListed) + `"x"]}`
 		},
 		"without who stands alone": func(t *testing.T, records topology.ClusterRecord) string {
-			records.Alone, records.AloneSince, records.WriterID = "", 0, "an operator of before"
+			records.Alone, records.AloneSince, records.WriterID = "", 0, "an earlier operator"
 			text, err := json.Marshal(records)
 			must(t, err)
 			return string(text)

@@ -12,7 +12,7 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
-// NoWriterID stands in the records of a new cluster for the WriterID of the process that wrote them, so that they are told from records that somebody emptied.
+// NoWriterID stands in the records of a new cluster for the WriterID of the process that wrote them, which distinguishes them from records that somebody emptied.
 const NoWriterID = "-"
 
 // ErrNowhere: nothing new can be stored where the records were, because it is being deleted.

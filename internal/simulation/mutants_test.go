@@ -38,6 +38,7 @@ const (
 	previousTemplateFile = "internal/topology/previoustemplate.go"
 	settingsFile         = "internal/topology/settings.go"
 	observedFile         = "internal/topology/observed.go"
+	membershipFile       = "internal/topology/membership.go"
 	copyFile             = "internal/topology/volumecopy.go"
 	seedingFile          = "internal/topology/seeding.go"
 	nextFile             = "internal/topology/next.go"
@@ -71,7 +72,7 @@ var mutants = []mutant{
 	{
 		name: "the wait count is off by one",
 		at:   13,
-		file: observedFile,
+		file: membershipFile,
 		old:  "return max(m.W, WaitFor(len(m.Previous)))",
 		new:  "return max(m.W-1, WaitFor(len(m.Previous))-1, 1)",
 	},

@@ -305,7 +305,7 @@ func TestThirdSeriesWhileTheSecondIsOnItsWay(t *testing.T) {
 	}
 }
 
-// TestMemberThatGoesAheadInVain is rebuilt a few times and then left, and a person is told.
+// TestMemberThatGoesAheadInVain is rebuilt a few times and then left, and status says so.
 func TestMemberThatGoesAheadInVain(t *testing.T) {
 	w := ofTheSeriesBefore(t, false)
 	w.changes = 1

@@ -6,33 +6,6 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/gtid"
 )
 
-// WaitFor returns W for a number of voters: how many replicas must acknowledge a commit, so that any N−W voters
-// together hold every acknowledged commit at least once. W = ⌊N/2⌋.
-func WaitFor(voters int) int { return voters / 2 }
-
-// With returns the next membership with one more voter, to be settled by another row.
-func (m Membership) With(member string) Membership {
-	voters := append(slices.Clone(m.Voters), member)
-	slices.Sort(voters)
-	return Membership{Primary: m.Primary, Voters: voters, Previous: slices.Clone(m.Voters), W: WaitFor(len(voters))}
-}
-
-// Without returns the next membership with one voter less, to be settled by another row.
-func (m Membership) Without(member string) Membership {
-	voters := slices.DeleteFunc(slices.Clone(m.Voters), func(v string) bool { return v == member })
-	return Membership{Primary: m.Primary, Voters: voters, Previous: slices.Clone(m.Voters), W: WaitFor(len(voters))}
-}
-
-// Confirmed returns the next membership with the last change of the voters settled.
-func (m Membership) Confirmed() Membership {
-	return Membership{Primary: m.Primary, Voters: slices.Clone(m.Voters), W: m.W}
-}
-
-// LedBy returns the next membership, with another primary. A change that is under way stays so.
-func (m Membership) LedBy(member string) Membership {
-	return Membership{Primary: member, Voters: slices.Clone(m.Voters), Previous: slices.Clone(m.Previous), W: m.W}
-}
-
 // unseenEpochs is how many epochs are skipped after the records were lost: rows with them may wait somewhere to be acknowledged.
 const unseenEpochs = 100
 

@@ -133,7 +133,7 @@ func (p *volumes) reportFailedVolume(m *Member) {
 		m.Name, rec.AbandonedVolume, keys))
 }
 
-// recordVolumes notes which volume carries a member's data, so that a lost one is told from one that never was.
+// recordVolumes records which volume carries a member's data, which distinguishes a lost one from one that never was.
 func (p *volumes) recordVolumes() {
 	for _, m := range p.Members {
 		vol := m.volume()

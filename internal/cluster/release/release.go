@@ -166,7 +166,7 @@ func Released(s *pass.Pass) bool {
 	return noted && s.Deleting()
 }
 
-// RemoveFinalizers lets go of the users' Secrets, the records and the cluster. One cluster does that at a time: of two that hold one Secret
+// RemoveFinalizers removes the operator's finalizers from the users' Secrets, the records and the cluster. One cluster does that at a time: of two that hold one Secret
 // the second finds that nobody else needs it.
 func (r *Releaser) RemoveFinalizers(ctx context.Context, s *pass.Pass) error {
 	r.Caches.Releasing.Lock()

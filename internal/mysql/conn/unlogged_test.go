@@ -14,7 +14,7 @@ import (
 func TestTheLogsAreTheUsers(t *testing.T) {
 	before := mysqltest.NewPool(t, nil)
 	w, _ := mysqltest.Settle(t, before)
-	before.Close() // its sessions keep the long_query_time of before
+	before.Close() // its sessions keep the earlier long_query_time
 	ctx := t.Context()
 	db := mysqltest.Root(t, w.Servers[0])
 	db.SetMaxOpenConns(1) // a client that has the long_query_time of now

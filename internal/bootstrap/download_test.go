@@ -442,16 +442,19 @@ func TestAMirrorIsFilledByTheScript(t *testing.T) {
 		return string(out), err
 	}
 
-	for name, fill := range map[string]func(){
-		"neither in Downloads/MySQL-9.7 nor in archives/mysql-9.7": func() {},
-		"is not a good one": func() {
+	for _, refused := range []struct {
+		words string
+		fill  func()
+	}{
+		{"neither in Downloads/MySQL-9.7 nor in archives/mysql-9.7", func() {}},
+		{"is not a good one", func() {
 			s.put(archive.Archived("9.7.4"), s.key, "")
 			s.change(archive.Archived("9.7.4"), func([]byte) []byte { return []byte("evil") })
-		},
+		}},
 	} {
-		fill()
-		if out, err := mirror("s3://bucket/mysql"); err == nil || !strings.Contains(out, name) {
-			t.Errorf("%s: %v\n%s", name, err, out)
+		refused.fill()
+		if out, err := mirror("s3://bucket/mysql"); err == nil || !strings.Contains(out, refused.words) {
+			t.Errorf("%s: %v\n%s", refused.words, err, out)
 		}
 		if files, err := os.ReadDir(bucket); err != nil || len(files) > 0 {
 			t.Fatalf("the mirror has %v, %v", files, err)

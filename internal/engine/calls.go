@@ -21,7 +21,8 @@ const (
 	promotionSettles = 10 * time.Second
 )
 
-// ErrUnderWay says that a request to EC2 goes on by itself: its outcome is not known yet, and a later pass takes it.
+// ErrUnderWay says that a request to EC2 goes on by itself, and a later pass takes its outcome; or that EC2 took it so recently that its
+// lists need not show that yet.
 var ErrUnderWay = errors.New("EC2 has not answered yet")
 
 // asItIs is the finish of a request whose outcome changes nothing that is remembered.

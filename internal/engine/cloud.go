@@ -12,6 +12,9 @@ import (
 
 // takeInCloud gives an action on EC2 its effect, and says whether it was one.
 func (x *Execution) takeInCloud(ctx context.Context, action topology.Action) (bool, error) {
+	if x.Requests.justTaken(topology.Identity(action), x.Clock.Now()) {
+		return true, ErrUnderWay
+	}
 	handled, err := x.make(ctx, action)
 	if !handled {
 		handled, err = x.change(ctx, action)
@@ -148,9 +151,6 @@ func (x *Execution) modify(ctx context.Context, a topology.ModifyVolume) error {
 // start starts a member's stopped instance. A zone may be out of capacity for that as for a launch, which EC2 says at once or
 // only after it took the start.
 func (x *Execution) start(ctx context.Context, a topology.StartInstance) error {
-	if x.Requests.starting(a.InstanceID, x.Clock.Now()) {
-		return ErrUnderWay
-	}
 	in, zone := topology.Instance{}, ""
 	if m := x.Observed.Members[a.Member]; m != nil && m.CurrentInstance() != nil {
 		in = *m.CurrentInstance()

@@ -54,6 +54,12 @@ func (w *stage) StopInstance(_ context.Context, a topology.StopInstance) error {
 func (w *stage) TerminateInstance(_ context.Context, a topology.TerminateInstance) error {
 	return w.ask(a.String())
 }
+func (w *stage) DetachVolume(_ context.Context, a topology.DetachVolume) error {
+	return w.ask(a.String())
+}
+func (w *stage) DeleteVolume(_ context.Context, a topology.DeleteVolume) error {
+	return w.ask(a.String())
+}
 func (w *stage) TagVersion(_ context.Context, id, version string) error {
 	return w.ask("note " + version + " on " + id)
 }
@@ -198,6 +204,42 @@ func TestWhatWasRefusedIsNotAskedAgainAtOnce(t *testing.T) {
 	delete(w.answers, "terminate")
 	if x := run(); x.Acted != 1 || q.Refusal(topology.Identity(topology.TerminateInstance{Member: "a", InstanceID: "i-1"}), w.clock.Now()) != nil {
 		t.Error("what succeeded is still refused")
+	}
+}
+
+// TestWhatEC2TookIsNotAskedForAgainAtOnce: its lists need not show it yet. Another action on the same resource, and the fence, do not wait.
+func TestWhatEC2TookIsNotAskedForAgainAtOnce(t *testing.T) {
+	for _, c := range []struct {
+		action topology.Action
+		waits  bool
+	}{
+		{topology.StartInstance{Member: "a", InstanceID: "i-1"}, true},
+		{topology.TerminateInstance{Member: "a", InstanceID: "i-1"}, true},
+		{topology.DetachVolume{Member: "a", VolumeID: "vol-1", InstanceID: "i-1"}, true},
+		{topology.DeleteVolume{Member: "a", VolumeID: "vol-1"}, true},
+		{topology.StopInstance{Member: "a", InstanceID: "i-1"}, false},
+		{topology.LaunchInstance{Member: "a", Incarnation: 1}, false},
+	} {
+		w, q := newStage(), NewRequests()
+		run := func() int {
+			before := len(w.asked)
+			x := w.execution(q, c.action)
+			if x.Run(t.Context()); len(x.Problems) > 0 {
+				t.Errorf("%s: problems %v", c.action, x.Problems)
+			}
+			return len(w.asked) - before
+		}
+		if run() != 1 {
+			t.Fatalf("%s is not asked for", c.action)
+		}
+		w.clock.SetTime(w.clock.Now().Add(listsShow - time.Millisecond))
+		if asked := run(); (asked == 0) != c.waits {
+			t.Errorf("%s is asked for %d times before the lists show the first", c.action, asked)
+		}
+		w.clock.SetTime(w.clock.Now().Add(time.Millisecond))
+		if run() != 1 {
+			t.Errorf("%s is not asked for again", c.action)
+		}
 	}
 }
 
@@ -355,9 +397,9 @@ func TestStartThatFailsAfterItWasTaken(t *testing.T) {
 		why   string
 		after time.Duration
 	}{
-		{"Client.UserInitiatedShutdown: User initiated shutdown", startShows},
-		{"Client.InstanceInitiatedShutdown: Instance initiated shutdown", startShows},
-		{"", startShows},
+		{"Client.UserInitiatedShutdown: User initiated shutdown", listsShow},
+		{"Client.InstanceInitiatedShutdown: Instance initiated shutdown", listsShow},
+		{"", listsShow},
 		{"Server.ScheduledStop: Stopped due to a scheduled retirement", startSettles + time.Second},
 	} {
 		if asked, p := start(why); !asked || p != nil {
@@ -370,7 +412,7 @@ func TestStartThatFailsAfterItWasTaken(t *testing.T) {
 		if asked, p := start(why); p != nil || asked {
 			t.Errorf("what EC2's list may not show yet is judged: asked %t, %v", asked, p)
 		}
-		w.clock.SetTime(w.clock.Now().Add(startShows))
+		w.clock.SetTime(w.clock.Now().Add(listsShow))
 		_, p := start(why)
 		if p == nil || p.Pause != startPause {
 			t.Errorf("after %q failures are counted on: %+v", c.why, p)

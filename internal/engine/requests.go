@@ -45,6 +45,8 @@ type Requests struct {
 	calls []*call
 	// failed are the attempts that failed when they were made last.
 	failed map[Attempt]failure
+	// taken is when EC2 took what its lists need not show yet.
+	taken map[Attempt]time.Time
 	// starts are the last start of each stopped instance, and how many failed in a row.
 	starts map[string]starts
 	// stops are the last stops of the instances that are stopping, or are about to be.
@@ -62,7 +64,7 @@ type Requests struct {
 
 // NewRequests remembers nothing yet.
 func NewRequests() *Requests {
-	return &Requests{failed: map[Attempt]failure{}, starts: map[string]starts{}, stops: map[string]stopped{}, tokens: map[order]token{}, full: map[string]refusal{}}
+	return &Requests{failed: map[Attempt]failure{}, taken: map[Attempt]time.Time{}, starts: map[string]starts{}, stops: map[string]stopped{}, tokens: map[order]token{}, full: map[string]refusal{}}
 }
 
 // failure is an attempt that failed when it was made last.
@@ -231,8 +233,6 @@ const (
 	// one before.
 	startPause    = 15 * time.Second
 	startPauseMax = 5 * time.Minute
-	// startShows is how long EC2's lists may go on showing an instance as stopped after EC2 took its start, before it is started again.
-	startShows = 3 * time.Second
 )
 
 // refusalKept is how long after EC2 said so last a zone is believed to have no capacity. As long as that matters it is asked again
@@ -320,14 +320,6 @@ func (q *Requests) startTaken(instance string, now time.Time) int {
 	failed := q.starts[instance].failed
 	q.starts[instance] = starts{taken: now, failed: failed}
 	return failed
-}
-
-// starting says whether EC2 took a start so lately that its lists need not show it yet.
-func (q *Requests) starting(instance string, now time.Time) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	taken := q.starts[instance].taken
-	return !taken.IsZero() && now.Sub(taken) < startShows
 }
 
 // startFailed judges the last start of an instance that is stopped: how many have failed one after the other, when it is one

@@ -45,6 +45,9 @@ func (x *Execution) succeeded(a topology.Action) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.Requests.Succeed(topology.Identity(a))
+	if shownByLists(a) {
+		x.Requests.take(topology.Identity(a), x.Clock.Now())
+	}
 	x.Reporter.Succeeded(a)
 	if _, upkeep := a.(topology.EnsureSecurityGroup); !upkeep {
 		x.Acted++

@@ -98,6 +98,8 @@ var regressions = []struct {
 	{1, 739448, "what a former primary answered after status had reported its uncovered time counted as unreported, by the model"},
 	{1, 743368, "nobody said that only a newer version reads the data of the only voter, when no other member knew the voters"},
 	{1, 184543, "a person had a newcomer rebuilt that had acknowledged the row which admitted it, and that row still waited"},
+	{1, 142700, "EC2's lists were late, and a termination that EC2 had taken was asked for three times a second"},
+	{1, 186382, "the same"},
 }
 
 // TestRegressions plays the schedules that once went wrong.

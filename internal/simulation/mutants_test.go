@@ -280,7 +280,7 @@ var mutants = []mutant{
 		at:   46,
 		and:  []patch{reproof},
 		file: "internal/steps/switchover.go",
-		old:  "	if a.SemiSync {\n		if err := old.SetSourceWait(ctx, true, outOfReach); err != nil {\n			return err\n		}\n	}\n",
+		old:  "	if a.SemiSync {\n		if err := old.SetSourceWait(ctx, true, topology.NobodyAnswers); err != nil {\n			return err\n		}\n	}\n",
 		new:  "",
 	},
 	{

@@ -9,9 +9,6 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
-// outOfReach is a wait count that no cluster can meet: a primary that waits for so many acknowledges nothing any more.
-const outOfReach = 1000
-
 // Switchover hands the writes of a primary that is well to another voter. The old primary is read-only before the new one
 // is opened, so that there are never two. When the target does not catch up in time the old one is opened again, and the
 // error says so. From the moment on that the target may have been opened there is no way back: then nobody else is
@@ -79,7 +76,7 @@ func readyToLead(ctx context.Context, old, target Server, a topology.Switchover)
 // what is committed after that is lost.
 func handOver(ctx context.Context, old, target Server, a topology.Switchover) error {
 	if a.SemiSync {
-		if err := old.SetSourceWait(ctx, true, outOfReach); err != nil {
+		if err := old.SetSourceWait(ctx, true, topology.NobodyAnswers); err != nil {
 			return err
 		}
 	}

@@ -138,6 +138,9 @@ func (p *failover) confirm(m *Member, row Membership) *Member {
 		p.unseat([]*Member{m})
 		return nil
 	}
+	if p.silenceSources(m) {
+		return nil
+	}
 	p.plan.Records.recordProven(m, p.nextEpoch(), proof)
 	if m.SQL.PendingCommits == 0 {
 		p.retry(waitMySQL/4, RecordPrimary{Member: m.Name, Next: p.at(row.LedBy(m.Name)), SemiSync: p.Lossless && len(row.Voters) > 1})
@@ -267,7 +270,7 @@ func (p *failover) promote(row Membership) {
 		return
 	}
 	m := p.Members[proof.Candidate]
-	if !p.attains(m, row, proof) {
+	if p.silenceSources(m) || !p.attains(m, row, proof) {
 		return
 	}
 	if m.Name == row.Primary {
@@ -408,6 +411,19 @@ func (p *failover) fenceOthers(receivingFrom *Member) bool {
 		fenced = true
 	}
 	return fenced
+}
+
+// silenceSources plans to have the read-only members that were reached answer no commit any more, but for the one that is to lead, and says
+// whether one of them still might: XA COMMIT passes super_read_only (fact 28), and a replica that was not reached may acknowledge it.
+func (p *failover) silenceSources(leader *Member) bool {
+	found := false
+	for _, m := range p.ordered() {
+		if s := m.SQL.SemiSync; m != leader && m.verified() && !m.SQL.Writable && s.SourceEnabled && s.WaitCount < NobodyAnswers {
+			p.retry(waitNext, SetSourceWait{Member: m.Name, Enabled: true, W: NobodyAnswers})
+			found = true
+		}
+	}
+	return found
 }
 
 // silentVoter returns a voter that does not answer although its instance runs, when no primary can be proven without it.

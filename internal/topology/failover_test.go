@@ -102,9 +102,14 @@ func (s *scene) turnedAway(ordinal int, d time.Duration) {
 	s.member(ordinal).SilentSince, s.member(ordinal).DownSince = time.Time{}, s.observed.Now.Add(-d)
 }
 
+// restart has mysqld of the primary start: it takes no writes, and waits for nobody.
+func (s *scene) restart() {
+	s.member(0).SQL.Writable, s.member(0).SQL.SemiSync = false, SemiSync{}
+}
+
 // restartApart has the primary come back read-only, with a commit that nobody else has; the one replica left holds one as well.
 func (s *scene) restartApart() {
-	s.member(0).SQL.Writable = false
+	s.restart()
 	s.member(0).SQL.Executed = trx(0, 11)
 	s.io(ioOff, 1)
 	s.lose(2)
@@ -114,13 +119,48 @@ func (s *scene) restartApart() {
 // loseSuccessor: orders-2 was promoted after orders-0, whose last commit nobody has, and is gone. orders-1 has followed it.
 func (s *scene) loseSuccessor() {
 	newest := Membership{Epoch: 6, Primary: "orders-2", Voters: []string{"orders-0", "orders-1", "orders-2"}, W: 1}
-	s.member(0).SQL.Writable = false
+	s.restart()
 	s.member(0).SQL.Executed = trx(0, 11)
 	s.member(1).SQL.Executed = trx(0, 10).Union(trx(2, 3))
 	s.member(1).SQL.Membership = &newest
 	s.io(ioOff, 1)
 	s.lose(2)
 	s.observed.Records.Leader, s.observed.Records.LeaderServer, s.observed.Records.LeaderEpoch = "orders-2", uuidOf(2), 6
+}
+
+// TestAFormerPrimaryAnswersNothingOnceAnotherIsPromoted: a transaction that was prepared on it may be committed although it is read-only,
+// and the replica that the operator does not reach may acknowledge it.
+func TestAFormerPrimaryAnswersNothingOnceAnotherIsPromoted(t *testing.T) {
+	for name, begin := range map[string]func(s *scene){
+		"another holds more": func(s *scene) {
+			s.member(0).SQL.Writable = false
+			s.member(1).SQL.Replication.Retrieved = trx(0, 11)
+		},
+		"another is writable already": func(s *scene) {
+			s.member(0).SQL.Writable = false
+			s.member(1).SQL.Writable, s.member(1).SQL.Replication = true, nil
+			s.member(1).SQL.SemiSync = SemiSync{SourceEnabled: true, WaitCount: 1}
+			s.member(1).SQL.Executed = trx(0, 11)
+			s.observed.Records.Leader, s.observed.Records.LeaderServer, s.observed.Records.LeaderEpoch = "orders-1", uuidOf(1), 6
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene()
+			s.lose(2)
+			begin(s)
+			if s.member(1).SQL.Replication != nil {
+				s.io(ioOff, 1)
+			}
+			plan, words := s.plan()
+			if want := "let orders-0 wait for 1000 acknowledgements"; !strings.Contains(words, want) || strings.Contains(words, "promote") || strings.Contains(words, "record orders-1") || plan.Primary != "" {
+				t.Errorf("primary %q: %s", plan.Primary, words)
+			}
+			s.member(0).SQL.SemiSync.WaitCount = NobodyAnswers
+			if _, words := s.plan(); strings.Contains(words, "acknowledgements") || !strings.Contains(words, "promote orders-1") && !strings.Contains(words, "record orders-1") {
+				t.Errorf("then: %s", words)
+			}
+		})
+	}
 }
 
 // io sets the state of a replica's IO thread.
@@ -202,7 +242,7 @@ func TestWhoIsPromoted(t *testing.T) {
 			}, "start the applier of orders-1", "once it has applied what it received"},
 		"its applier stopped, and somebody else holds all that may be acknowledged": {
 			func(s *scene) {
-				s.observed.Members["orders-0"].SQL.Writable = false
+				s.restart()
 				s.io(ioOff, 1, 2)
 				s.member(0).SQL.Executed = trx(0, 9)
 				s.member(1).SQL.Executed, s.member(2).SQL.Executed = trx(0, 11), trx(0, 10)
@@ -220,7 +260,7 @@ func TestWhoIsPromoted(t *testing.T) {
 				s.member(0).Instances[0].LaunchTime = s.observed.Now.Add(-lateAnswers / 2)
 			}, "", "powered off before"},
 		"all restarted: the former primary is primary again": {
-			func(s *scene) { s.member(0).SQL.Writable = false; s.io(ioOff, 1, 2) }, "promote orders-0", ""},
+			func(s *scene) { s.restart(); s.io(ioOff, 1, 2) }, "promote orders-0", ""},
 		"who takes writes has to be proven while another is away that may have led": {
 			func(s *scene) {
 				s.observed.Records.Leader = "orders-2"
@@ -279,7 +319,7 @@ func TestWhoIsPromoted(t *testing.T) {
 		"two hold the same acknowledged commits, and each a last one that nobody has: the one with the newer row": {
 			func(s *scene) {
 				newest := Membership{Epoch: 6, Primary: "orders-2", Voters: []string{"orders-0", "orders-1", "orders-2"}, W: 1}
-				s.member(0).SQL.Writable = false
+				s.restart()
 				s.member(0).SQL.Executed = trx(0, 12)
 				s.member(2).SQL.Executed, s.member(2).SQL.Membership = trx(0, 10).Union(trx(2, 1)), &newest
 				s.io(ioOff, 1, 2)

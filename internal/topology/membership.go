@@ -18,6 +18,9 @@ type Membership struct {
 	W int
 }
 
+// NobodyAnswers is a wait count that no cluster can meet: a source that waits for so many acknowledgements answers no commit any more.
+const NobodyAnswers = 1000
+
 // Settled says whether no change of the voters is under way.
 func (m Membership) Settled() bool { return len(m.Previous) == 0 }
 

@@ -139,7 +139,7 @@ func claim(t *testing.T) {
 // named as ours: other labs may come and go beside us.
 func hostState(t *testing.T) string {
 	t.Helper()
-	ours := regexp.MustCompile(`nairobi-(fab|lab0|cloud)|TestCloud|boot-inside`)
+	ours := regexp.MustCompile(`nairobi-(fab|lab0|cloud)|/TestCloud|boot-inside`)
 	var lines []string
 	for _, command := range []string{
 		"ip netns", "ip -o link", "losetup -a", "cat /proc/self/mounts",

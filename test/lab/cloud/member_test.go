@@ -12,6 +12,7 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/bootstrap"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/pki"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/releasekeys"
 	"github.com/alx-ke/nairobi-mysql-operator/test/lab/moto"
 )
 
@@ -26,7 +27,7 @@ func TestCloudMember(t *testing.T) {
 	volume := l.volume(2, nil)
 	userData := must[[]byte](t)(bootstrap.Render(bootstrap.Input{
 		ClusterUID: uid, Namespace: "shop", Cluster: "orders", Member: "orders-0", Incarnation: 1, VolumeIncarnation: 1,
-		Version: version, VolumeID: volume, CAPEM: authority.CertificatePEM(),
+		Version: version, Download: bootstrap.Download{Keys: releasekeys.MySQL()}, VolumeID: volume, CAPEM: authority.CertificatePEM(),
 		JoinToken: authority.JoinToken("orders-0", 1), IssuerDN: authority.IssuerDN(), OperatorDN: authority.OperatorDN(),
 		Settings: map[string]string{
 			"innodb_buffer_pool_size": "33554432", "innodb_redo_log_capacity": "16777216", "max_connections": "60",

@@ -79,6 +79,12 @@ func (s *Server) Incarnation() int { return s.options.Incarnation }
 // Socket is where root@localhost gets in without a password, on the host.
 func (s *Server) Socket() string { return filepath.Join(s.dir, "run", "mysqld.sock") }
 
+// Data is the data directory, on the host.
+func (s *Server) Data() string { return filepath.Join(s.dir, "volume", "data") }
+
+// Exchange is where LOAD_FILE reads, on the host.
+func (s *Server) Exchange() string { return filepath.Join(s.dir, "etc", "exchange") }
+
 // ErrorLog is what mysqld wrote since the server was prepared.
 func (s *Server) ErrorLog() string {
 	text, err := os.ReadFile(filepath.Join(s.dir, "volume", "error.log"))

@@ -24,6 +24,7 @@ const (
 	EventBootstrap           = "Bootstrap"
 	EventClone               = "Clone"
 	EventReplicate           = "Replicate"
+	EventResetRelayLog       = "ResetRelayLog"
 	EventFence               = "Fence"
 	EventPromote             = "Promote"
 	EventDemote              = "Demote"

@@ -71,6 +71,8 @@ func (x *Execution) follow(ctx context.Context, m Member, action topology.Action
 		return true, m.CloneFrom(ctx, a.DonorAddress)
 	case topology.ReplicateFrom:
 		return true, steps.ReplicateFrom(ctx, m, a)
+	case topology.ResetRelayLog:
+		return true, m.ResetRelayLog(ctx)
 	case topology.SetAcknowledging:
 		return true, x.withPrimary(ctx, a.Primary, func(primary Member) error { return steps.SetAcknowledging(ctx, m, primary, a) })
 	case topology.SetSourceWait, topology.LowerSourceWait, topology.DisconnectStrangers, topology.CommitEmptyTransaction:

@@ -101,6 +101,9 @@ type Replication struct {
 	// LastIOError is the last error of the receiver (IO) thread, LastSQLError that of the applier (SQL) thread. A thread that
 	// STOP REPLICA stopped keeps the error that it had before.
 	LastIOError, LastSQLError string
+	// RelayLogMissing is true when the applier did not start because the relay log that its metadata name is missing. Retrieved is
+	// empty then, and only RESET REPLICA repairs that (fact 31).
+	RelayLogMissing bool
 	// ReceiverRetries is true when LastIOError is of a connection that was lost or could not be made. The receiver retries after
 	// such an error and never stops because of it: SOURCE_RETRY_COUNT is 0.
 	ReceiverRetries bool

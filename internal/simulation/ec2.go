@@ -40,6 +40,7 @@ type cloud struct {
 	noRoom    map[string]bool   // zones without capacity
 	slow      *rand.Rand        // draws how long an order takes, nil for no time
 	stops     stops
+	rotation  rotation
 }
 
 type instance struct {

@@ -161,7 +161,7 @@ func (c writer) dropChannel() error {
 	}
 	return c.do(func(s *mysqld) error {
 		s.w.checkRelay(s)
-		s.forgetRelay()
+		s.resetReplica()
 		s.st.source = ""
 		return nil
 	})
@@ -307,11 +307,30 @@ func (m *member) ReplicateFrom(ctx context.Context, host string, _ int) error {
 		if err := c.changeSource(host); err != nil {
 			return err
 		}
-		return c.do(func(s *mysqld) error {
-			if !s.sqlRunning {
-				s.startSQL()
+		return c.do((*mysqld).startReplica)
+	})
+}
+
+// ResetRelayLog is what *admin.Member does.
+func (m *member) ResetRelayLog(ctx context.Context) error {
+	return m.control(ctx, func(c writer) error {
+		missing := false
+		if err := c.do(func(s *mysqld) error {
+			missing = s.st.source != "" && s.sqlError == errRelayLog.Error()
+			if s.writable {
+				return mysql.ErrWritable
 			}
-			s.startIO()
+			return nil
+		}); err != nil || !missing {
+			return err
+		}
+		if err := c.stopReplica(); err != nil {
+			return err
+		}
+		return c.do(func(s *mysqld) error {
+			s.w.say("%s: RESET REPLICA on %s", c.m.op.name, s.on.member)
+			s.w.checkRelay(s)
+			s.resetReplica()
 			return nil
 		})
 	})

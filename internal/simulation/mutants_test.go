@@ -710,4 +710,11 @@ var mutants = []mutant{
 		},
 		breaks: append([]string{duplicated, leaked, dataDeleted, tooOld, notConverged, wildRow, keptVote}, losesCommits...),
 	},
+	{
+		name: "the relay log of a voter that others cannot do without is not reset",
+		at:   500,
+		file: replicatingFile,
+		old:  "	if p.dispensed(m, primary) && !p.votes.expel(m, primary) {",
+		new:  "	if !p.votes.expel(m, primary) {", breaks: []string{notConverged},
+	},
 }

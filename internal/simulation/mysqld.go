@@ -26,10 +26,7 @@ type store struct {
 	hollow  bool
 	// row is the visible membership row.
 	row *mysql.Membership
-	// relay is the relay log; applied counts its entries that were executed, synced those that a power cut does not take.
-	relay           []int
-	applied, synced int
-	retrieved       gtidSet
+	relayLog
 	// source is the address of the configured source, empty without a channel.
 	source string
 	clone  *mysql.CloneProgress
@@ -44,6 +41,16 @@ type store struct {
 	dropped int
 	// observed is when a pass last saved what followed from observing it as the primary.
 	observed int64
+}
+
+// relayLog is what a store holds of what was received.
+type relayLog struct {
+	// relay is the relay log; applied counts its entries that were executed, synced those that a power cut does not take.
+	relay           []int
+	applied, synced int
+	retrieved       gtidSet
+	// relayMissing: the file of it that the applier's metadata names is not there (fact 31).
+	relayMissing bool
 }
 
 const (
@@ -159,7 +166,7 @@ func (s *mysqld) end(powerCut bool) {
 		c.answer(false)
 	}
 	s.waiting = nil
-	if powerCut && s.st.synced < len(s.st.relay) {
+	if powerCut && !s.w.cloud.rotation.loses(s) && s.st.synced < len(s.st.relay) {
 		keep := s.st.synced + s.w.rng.IntN(len(s.st.relay)-s.st.synced+1)
 		s.tear(keep)
 	}
@@ -323,7 +330,8 @@ func (s *mysqld) observation() mysql.Observation {
 		o.Replication = &mysql.Replication{
 			SourceHost: st.source, SourcePort: 3306, IOState: s.io, SQLRunning: s.sqlRunning, Retrieved: l.print(&st.retrieved),
 			LastIOError: s.ioError, ReceiverRetries: s.ioRetries, LastSQLError: s.sqlError, AutoPosition: true,
-			SourceSilence: -1,
+			RelayLogMissing: s.sqlError == errRelayLog.Error(),
+			SourceSilence:   -1,
 		}
 		if s.heard > 0 {
 			o.Replication.SourceSilence = time.Duration(s.w.now-s.heard) * time.Millisecond

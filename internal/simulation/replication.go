@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"errors"
 	"strconv"
 
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql"
@@ -110,6 +111,22 @@ func (s *mysqld) disconnect(state string) {
 	}
 	s.w.roles = true
 	s.w.wake()
+}
+
+// errRelayLog is what START REPLICA fails with when the applier's relay log is missing (fact 31).
+var errRelayLog = errors.New("error 1872: Replica failed to initialize applier metadata structure from the repository")
+
+// startReplica is START REPLICA.
+func (s *mysqld) startReplica() error {
+	if s.st.relayMissing {
+		s.stopOnError(errRelayLog.Error())
+		return errRelayLog
+	}
+	if !s.sqlRunning {
+		s.startSQL()
+	}
+	s.startIO()
+	return nil
 }
 
 // startIO starts the IO thread. What it acknowledges is decided now (fact 8).
@@ -229,6 +246,12 @@ func (s *mysqld) forgetRelay() {
 	s.w.roles = true
 }
 
+// resetReplica is RESET REPLICA.
+func (s *mysqld) resetReplica() {
+	s.forgetRelay()
+	s.st.relayMissing, s.sqlError = false, ""
+}
+
 // cloneLives says whether a CLONE still runs on the server that began it, and is the newest.
 func (s *mysqld) cloneLives(seeding int) bool {
 	return s.alive() && s.st.seeding == seeding && s.st.clone != nil && s.st.clone.State == mysql.CloneInProgress
@@ -274,7 +297,7 @@ func (s *mysqld) endClone(seeding int, donorAddress string, waited int64) {
 	st.row, st.hollow, st.diverged, st.damaged = donor.st.row, false, false, false
 	st.binlog, st.committed, st.source = nil, 0, donor.st.source
 	st.clone = &mysql.CloneProgress{State: mysql.CloneCompleted, Source: donorAddress + ":3306", Began: st.clone.Began}
-	s.forgetRelay()
+	s.resetReplica()
 	w.say("%s: CLONE is complete, executed %s, %s", s.on.member, w.ledger.print(&st.executed), rowText(st.row))
 	s.end(false)
 	w.bootMySQL(s.on, w.between(second, 4*second))

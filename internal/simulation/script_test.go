@@ -188,6 +188,7 @@ func (s *script) befall(t *testing.T, d *datadriven.TestData) {
 		in.server.end(false)
 		w.bootMySQL(in, 3*second)
 	case "cut-power": // as a host that fails: EC2 calls the instance running for a while
+		w.cloud.rotation.next = d.HasArg("after-rotation")
 		w.powerOff(in)
 		w.after(20*second, func() {
 			in.Impaired = true

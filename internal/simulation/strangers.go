@@ -261,7 +261,7 @@ func (w *world) meddleWithReplica(s *mysqld) {
 			w.say("MEDDLING: RESET REPLICA ALL on %s", s.on.member)
 			s.stopIO()
 			s.sqlRunning = false
-			s.forgetRelay()
+			s.resetReplica()
 			s.st.source = ""
 		}
 	default:

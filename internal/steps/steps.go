@@ -49,6 +49,7 @@ type Server interface {
 	SetAcknowledging(ctx context.Context, on bool) error
 	CommitEmptyTransaction(ctx context.Context) error
 	ReplicateFrom(ctx context.Context, host string, port int) error
+	ResetRelayLog(ctx context.Context) error
 	StopIOThread(ctx context.Context) error
 	Restart(ctx context.Context) error
 }

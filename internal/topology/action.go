@@ -173,6 +173,8 @@ type (
 		Member, Source, SourceAddress string
 		Acknowledging                 bool
 	}
+	// ResetRelayLog throws away the relay log of a member whose applier cannot start because a file of it is missing.
+	ResetRelayLog struct{ Member string }
 	// AdmitVoter makes a caught-up replica a voter.
 	AdmitVoter struct {
 		Member, Primary string
@@ -265,6 +267,7 @@ func (a RemoveAllVoters) Target() string        { return a.Member }
 func (a Demote) Target() string                 { return a.Member }
 func (a CloneFrom) Target() string              { return a.Member }
 func (a ReplicateFrom) Target() string          { return a.Member }
+func (a ResetRelayLog) Target() string          { return a.Member }
 func (a AdmitVoter) Target() string             { return a.Member }
 func (a RemoveVoter) Target() string            { return a.Primary }
 func (a SetAcknowledging) Target() string       { return a.Member }
@@ -358,6 +361,9 @@ func (a Demote) String() string          { return "demote " + a.Member }
 func (a CloneFrom) String() string       { return fmt.Sprintf("clone %s from %s", a.Member, a.Donor) }
 func (a ReplicateFrom) String() string {
 	return fmt.Sprintf("replicate %s from %s", a.Member, a.Source)
+}
+func (a ResetRelayLog) String() string {
+	return fmt.Sprintf("reset the relay log of %s, of which a file is missing", a.Member)
 }
 func (a AdmitVoter) String() string  { return fmt.Sprintf("admit %s as a voter", a.Member) }
 func (a RemoveVoter) String() string { return fmt.Sprintf("remove %s from the voters", a.Member) }

@@ -310,6 +310,9 @@ type Replication struct {
 	// ReceiverError is the error that stopped the receiver (IO) thread, ApplierError the one that stopped the applier (SQL)
 	// thread; empty for a thread that runs or that STOP REPLICA stopped. A lost connection stops no receiver, see StopErrors.
 	ReceiverError, ApplierError string
+	// RelayLogMissing is true when the applier did not start because the relay log that its metadata name is missing, as after a loss of
+	// power right after a rotation. Starting it again is of no use, nor is another source.
+	RelayLogMissing bool
 	// SourceSilence is how long ago the last heartbeat or transaction came from the source, by the replica's own clock;
 	// negative while none ever came.
 	SourceSilence time.Duration

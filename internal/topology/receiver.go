@@ -21,6 +21,9 @@ func (r *Replication) receiverBroken() bool {
 // applierBroken reports whether an error stopped the applier.
 func (r *Replication) applierBroken() bool { return r != nil && !r.SQLRunning && r.ApplierError != "" }
 
+// relayLogMissing reports whether the applier stands still because its relay log is missing.
+func (r *Replication) relayLogMissing() bool { return r.applierBroken() && r.RelayLogMissing }
+
 // Broken reports whether an error stopped a thread of the channel. Waiting or reconnecting does not repair that.
 func (r *Replication) Broken() bool { return r.receiverBroken() || r.applierBroken() }
 

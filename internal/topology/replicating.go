@@ -156,6 +156,8 @@ func (p *replication) connect(m, primary *Member) Step {
 	r := m.SQL.Replication
 	idle := r == nil || r.IOState == ioOff
 	switch {
+	case r.relayLogMissing() && !p.acks.leaderDoubted():
+		return p.resetRelayLog(m, primary)
 	case m.stuck(p.Now):
 		return p.mend(m, primary, source.Address)
 	case r == nil || r.SourceHost != source.Address || (idle || !r.SQLRunning) && !r.Broken():
@@ -194,6 +196,26 @@ func (p *replication) mend(m, primary *Member, address string) Step {
 		return waits(r.stopped())
 	}
 	return p.seeding.rebuild(m, primary, m.SQL.Executed.String())
+}
+
+// resetRelayLog has a member whose relay log is missing receive again what it had not applied, and returns what it waits for. It takes a
+// primary that nobody may have led after: that holds everything acknowledged, and the member's word stays what it was, because it shows
+// nothing of that relay log either way. Where others acknowledge without it, it loses its vote first, so that no proof rests on that word
+// whatever took the file; where they do not, its disk is worth more than its vote.
+func (p *replication) resetRelayLog(m, primary *Member) Step {
+	if p.dispensed(m, primary) && !p.votes.expel(m, primary) {
+		p.waitAtMost(waitMySQL)
+		return waits("losing its vote before its relay log is reset")
+	}
+	p.degraded(v1alpha1.ReasonReplicationBroken, fmt.Sprintf("%s: the relay log that its applier reads is missing, as after a power failure; the operator resets it, and %s sends what was not applied again", m.Name, primary.Name))
+	p.retry(waitMySQL/4, ResetRelayLog{m.Name})
+	return waits("its relay log is being reset")
+}
+
+// dispensed says whether commits are acknowledged by as many other voters as they wait for.
+func (p *replication) dispensed(m, primary *Member) bool {
+	row := p.plan.Membership
+	return p.Lossless && len(row.Voters) > 2 && p.acks.acknowledgers(primary, m.Name) >= row.WaitCount()
 }
 
 // sameSeries says whether two versions, x.y.z, are of one series, x.y.

@@ -52,6 +52,7 @@ var EventOf = map[reflect.Type]string{
 	reflect.TypeFor[topology.Bootstrap]():           v1alpha1.EventBootstrap,
 	reflect.TypeFor[topology.CloneFrom]():           v1alpha1.EventClone,
 	reflect.TypeFor[topology.ReplicateFrom]():       v1alpha1.EventReplicate,
+	reflect.TypeFor[topology.ResetRelayLog]():       v1alpha1.EventResetRelayLog,
 	reflect.TypeFor[topology.Fence]():               v1alpha1.EventFence,
 	reflect.TypeFor[topology.Promote]():             v1alpha1.EventPromote,
 	reflect.TypeFor[topology.Demote]():              v1alpha1.EventDemote,

@@ -156,6 +156,26 @@ func retrievedApplied(ctx context.Context, s *conn.Session) (bool, error) {
 	return applied, err
 }
 
+// ResetRelayLog throws away the relay log of a replica whose applier cannot start because the relay log that its metadata name is
+// missing (fact 31). The channel keeps its settings, and its threads stay stopped. Nothing is done on any other member: its relay log may
+// hold what only it has acknowledged.
+func (m *Member) ResetRelayLog(ctx context.Context) (err error) {
+	defer m.h.Annotate(&err, "reset the relay log")
+	return m.h.Control(ctx, func(s *conn.Session) error {
+		if err := refuseWritable(ctx, s); err != nil {
+			return err
+		}
+		status, err := observe.ReplicationStatus(ctx, s)
+		if err != nil || status == nil || !status.RelayLogMissing {
+			return err
+		}
+		if err := stopReplica(ctx, s); err != nil {
+			return err
+		}
+		return s.Change(ctx, "replicate/reset-relay-log", "RESET REPLICA")
+	})
+}
+
 // StartReplica starts both threads of a configured channel.
 func (m *Member) StartReplica(ctx context.Context) (err error) {
 	defer m.h.Annotate(&err, "start replication")

@@ -10,6 +10,9 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/mysql/conn"
 )
 
+// erApplierInit is MySQL's ER_REPLICA_RLI_INIT_REPOSITORY as Last_SQL_Errno has it: START REPLICA fails with 1872 (fact 31).
+const erApplierInit = 13124
+
 // ReplicationStatus reads the default channel; nil says that there is none.
 // SHOW REPLICA STATUS has over fifty columns whose number depends on the version, so they are taken by name.
 func ReplicationStatus(ctx context.Context, s *conn.Session) (*mysql.Replication, error) {
@@ -30,7 +33,7 @@ func ReplicationStatus(ctx context.Context, s *conn.Session) (*mysql.Replication
 // replicaStatus is what is read of a row of SHOW REPLICA STATUS. The bytes are the driver's, until the next row.
 type replicaStatus struct {
 	channelName, sourceHost, sourcePort, sourceUUID, ioRunning, sqlRunning, retrieved sql.RawBytes
-	ioErrno, ioError, sqlError, autoPosition, secondsBehind                           sql.RawBytes
+	ioErrno, ioError, sqlErrno, sqlError, autoPosition, secondsBehind                 sql.RawBytes
 }
 
 // scan reads the present row. Columns that are not there read as empty ones.
@@ -68,6 +71,8 @@ func (r *replicaStatus) column(name string) *sql.RawBytes {
 		return &r.ioErrno
 	case "Last_IO_Error":
 		return &r.ioError
+	case "Last_SQL_Errno":
+		return &r.sqlErrno
 	case "Last_SQL_Error":
 		return &r.sqlError
 	case "Auto_Position":
@@ -94,6 +99,7 @@ func (r *replicaStatus) read() *mysql.Replication {
 
 		SourceSilence:   never,
 		ReceiverRetries: receiverRetries(number(string(r.ioErrno))),
+		RelayLogMissing: number(string(r.sqlErrno)) == erApplierInit,
 	}
 	switch string(r.ioRunning) {
 	case "Yes":

@@ -188,6 +188,10 @@ simulate: ## Play random schedules of faults against the brain: SCHEDULES=100000
 	@NAIROBI_SEED=$(or $(SEED),1) NAIROBI_SCHEDULES=$(or $(SCHEDULES),1000000) \
 	  go test -count=1 -timeout 24h -run 'TestSchedules$$' -v $(TESTFLAGS) ./internal/simulation
 
+.PHONY: model
+model: ## Check the promotion rules in every state of a small cluster, up to an hour. MODEL_FLAGS='-members 3 -writes 2'; -help lists them.
+	@go run ./test/model/check $(MODEL_FLAGS)
+
 .PHONY: bench
 bench: bench-operator bench-backup bench-snapshot bench-ready ## Figures: what Ready clusters cost, backups beside the same by hand, snapshots, and what the operator adds to the way to Ready.
 

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// measured are the packages of the product. The simulation is the product's test bench and is measured like it.
-var measured = []string{".", "./api/...", "./controllers/...", "./internal/..."}
+// measured are the packages of the product. The simulation and the model are the product's test benches and are measured like it.
+var measured = []string{".", "./api/...", "./controllers/...", "./internal/...", "./test/model/..."}
 
 // mode is what of a package is needed to measure it.
 const mode = packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo | packages.NeedImports | packages.NeedDeps

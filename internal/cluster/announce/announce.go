@@ -109,11 +109,52 @@ func (r *Announcer) StatusChanges(s *pass.Pass, before *v1alpha1.MySQLCluster) {
 	if was.Primary != is.Primary && is.Primary != "" {
 		r.Events.Eventf(s.Cluster, nil, corev1.EventTypeNormal, v1alpha1.EventPrimary, Observe, "The primary is %s", is.Primary)
 	}
-	if recovered := v1alpha1.ConditionRecovered; meta.IsStatusConditionTrue(is.Conditions, recovered) && !meta.IsStatusConditionTrue(was.Conditions, recovered) {
-		r.Events.Eventf(s.Cluster, nil, corev1.EventTypeNormal, v1alpha1.ReasonRecovered, Observe, "The cluster begins with what spec.bootstrap.recovery names")
-	}
 	r.Rollout(s, was)
-	r.announceCondition(s, was, v1alpha1.ConditionDegraded)
+	for condition, events := range conditionEvents {
+		r.conditionChange(s.Cluster, was.Conditions, condition, events)
+	}
+}
+
+// conditionEvent says what events report of a condition.
+type conditionEvent struct {
+	// bad is the status that needs a person. A Warning reports it, and each change of its reason, with the condition's reason and
+	// message. Empty for none.
+	bad metav1.ConditionStatus
+	// good is the status whose return is reported, with goodReason and goodNote.
+	good       metav1.ConditionStatus
+	goodReason string
+	goodNote   string
+}
+
+// conditionEvents are the conditions whose changes are reported. The messages of the others change with what the operator does.
+var conditionEvents = map[string]conditionEvent{
+	v1alpha1.ConditionDegraded: {
+		bad: metav1.ConditionTrue, good: metav1.ConditionFalse,
+		goodReason: v1alpha1.ReasonHealthy, goodNote: "Nothing needs attention any more",
+	},
+	v1alpha1.ConditionRecovered: {
+		good:       metav1.ConditionTrue,
+		goodReason: v1alpha1.ReasonRecovered, goodNote: "The cluster begins with what spec.bootstrap.recovery names",
+	},
+}
+
+// conditionChange sends the event of a condition that changed. A condition that is new and good needs none.
+func (r *Announcer) conditionChange(c *v1alpha1.MySQLCluster, was []metav1.Condition, condition string, e conditionEvent) {
+	before, now := meta.FindStatusCondition(was, condition), meta.FindStatusCondition(c.Status.Conditions, condition)
+	if now == nil {
+		return
+	}
+	turned := before == nil || before.Status != now.Status
+	switch now.Status {
+	case e.bad:
+		if turned || before.Reason != now.Reason {
+			r.Events.Eventf(c, nil, corev1.EventTypeWarning, now.Reason, Observe, "%s", Shorten(now.Message))
+		}
+	case e.good:
+		if turned && before != nil {
+			r.Events.Eventf(c, nil, corev1.EventTypeNormal, e.goodReason, Observe, "%s", e.goodNote)
+		}
+	}
 }
 
 // rolloutWords are what events say of a change that goes from member to member: when it begins, and when it is done.
@@ -149,26 +190,6 @@ func (r *Announcer) Rollout(s *pass.Pass, was v1alpha1.MySQLClusterStatus) {
 			members = append([]string{st.Current}, members...)
 		}
 		r.Events.Eventf(s.Cluster, nil, corev1.EventTypeNormal, v1alpha1.ReasonRolling, Act, rolloutWords[now].begun, strings.Join(members, ", "))
-	}
-}
-
-// announceCondition tells of a problem once, when its condition turns or its reason changes.
-func (r *Announcer) announceCondition(s *pass.Pass, was v1alpha1.MySQLClusterStatus, kind string) {
-	find := func(st v1alpha1.MySQLClusterStatus) (reason, message string, bad bool) {
-		for _, cond := range st.Conditions {
-			if cond.Type == kind {
-				return cond.Reason, cond.Message, cond.Status == metav1.ConditionTrue
-			}
-		}
-		return "", "", false
-	}
-	oldReason, _, wasBad := find(was)
-	reason, message, bad := find(s.Cluster.Status)
-	switch {
-	case bad && (!wasBad || oldReason != reason):
-		r.Events.Eventf(s.Cluster, nil, corev1.EventTypeWarning, reason, Observe, "%s", Shorten(message))
-	case wasBad && !bad:
-		r.Events.Eventf(s.Cluster, nil, corev1.EventTypeNormal, v1alpha1.ReasonHealthy, Observe, "Nothing needs attention any more")
 	}
 }
 

@@ -34,6 +34,10 @@ var climbing = regexp.MustCompile(`(?i)%2e|(/|%2f|%5c)[.]{1,2}(/|%2f|%5c|$)`)
 // it, and what a pattern of the administrator's policy has allowed is then another address.
 func ClimbingURL(url string) bool { return climbing.MatchString(url) }
 
+// Settings are the variables of mysqld that the spec asks for, with their values, whichever field asks. What applies, counts or
+// compares settings reads them here. Callers must not change the map.
+func (s *MySQLClusterSpec) Settings() map[string]PlainValue { return s.MySQLD }
+
 // ReplicaCount is the number of members wanted.
 func (s *MySQLClusterSpec) ReplicaCount() int32 {
 	if s == nil || s.Replicas == nil {

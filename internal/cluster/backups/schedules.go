@@ -133,7 +133,7 @@ func (r *Backups) ensureVerification(ctx context.Context, s *pass.Pass, images r
 	s.Backup.Verification = current.Data
 	t := backupTask(s.Cluster)
 	t.Members, t.MaxAge, t.Report = nil, s.Cluster.Spec.Backup.Verification.EffectiveMaxAge(), *report.Name
-	t.Settings = s.Cluster.Spec.MySQLD
+	t.Settings = s.Cluster.Spec.Settings()
 	cron, err := resources.Verification(s.Cluster, t, r.VerificationPaused(s), images)
 	if err != nil {
 		return err

@@ -165,7 +165,7 @@ func (r *Decider) somethingToMake(s *pass.Pass) bool {
 
 // PreflightKey identifies what a preflight is about.
 func PreflightKey(c *v1alpha1.MySQLCluster) string {
-	text, err := json.Marshal([]any{c.Spec.AWS, c.Spec.Storage, c.Spec.Version, c.Spec.MySQLD, c.ReplicaCount()})
+	text, err := json.Marshal([]any{c.Spec.AWS, c.Spec.Storage, c.Spec.Version, c.Spec.Settings(), c.ReplicaCount()})
 	if err != nil {
 		return fmt.Sprintf("generation %d", c.Generation)
 	}

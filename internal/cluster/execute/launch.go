@@ -59,9 +59,9 @@ func (r *Executor) BootstrapInput(s *pass.Pass, a topology.LaunchInstance) boots
 		Version: c.Spec.Version, VolumeID: a.VolumeID,
 		CAPEM: s.Keys.Authority.CertificatePEM(), JoinToken: s.Keys.Authority.JoinToken(a.Member, a.Incarnation),
 		IssuerDN: s.Keys.Authority.IssuerDN(), OperatorDN: s.Keys.Authority.OperatorDN(),
-		Settings: c.Spec.MySQLD,
+		Settings: c.Spec.Settings(),
 	}
-	if large := settings.TooLarge(c.Spec.MySQLD, observe.RoomOf(s, c.Spec.AWS.InstanceType)); len(large) > 0 {
+	if large := settings.TooLarge(c.Spec.Settings(), observe.RoomOf(s, c.Spec.AWS.InstanceType)); len(large) > 0 {
 		in.Settings = maps.Clone(in.Settings)
 		maps.DeleteFunc(in.Settings, func(name, _ string) bool { return large[name] != "" })
 	}

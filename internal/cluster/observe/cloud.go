@@ -355,7 +355,7 @@ func desiredOf(c *v1alpha1.MySQLCluster, deleting bool, now time.Time) topology.
 		IOPS:                 ptr.Deref(c.Spec.Storage.IOPS, 0),
 		Throughput:           ptr.Deref(c.Spec.Storage.Throughput, 0),
 		ManagedSecurityGroup: len(c.Spec.AWS.SecurityGroupIDs) == 0,
-		Settings:             settings.ForMembers(c.Spec.MySQLD),
+		Settings:             settings.ForMembers(c.Spec.Settings()),
 		Database:             c.Spec.Database != nil,
 		SwitchoverTo:         c.Annotations[v1alpha1.AnnotationSwitchover],
 		RebuildMember:        c.Annotations[v1alpha1.AnnotationRebuild],

@@ -27,6 +27,35 @@ const (
 	metadataHops = 1
 )
 
+// LaunchSpec describes the instance of one incarnation of one member.
+type LaunchSpec struct {
+	Owner            awsapi.Ownership
+	Member           string
+	Incarnation      int
+	TemplateHash     string
+	ImageID          string
+	InstanceType     string
+	SubnetID         string
+	SecurityGroupIDs []string
+	// IAMInstanceProfile is a name or an ARN; empty for none.
+	IAMInstanceProfile string
+	// KeyName is an EC2 key pair for SSH; empty for none.
+	KeyName string
+	// UserData is what the instance runs at its first boot, at most MaxUserData bytes before encoding.
+	UserData      []byte
+	RootEncrypted bool
+	// KMSKeyID encrypts the root volume; empty for the account's default EBS key.
+	KMSKeyID string
+}
+
+// alike is the same for launches that EC2 and the IAM policy judge alike: all of the spec but what names the cluster and the member. A
+// policy may tell namespaces apart, and an organisation may bind tags.
+func (s LaunchSpec) alike() string {
+	s.Owner = awsapi.Ownership{Namespace: s.Owner.Namespace, UserTags: s.Owner.UserTags}
+	s.Member, s.Incarnation, s.TemplateHash, s.UserData = "", 0, "", nil
+	return fmt.Sprintf("%+v", s)
+}
+
 // callRate and callBurst are EC2's bucket of RunInstances, and that of StartInstances: calls a second, and how many at once. Dry runs
 // count. What would be throttled is not asked: a zone without capacity, for which many members ask again and again, must not keep the
 // others from getting theirs.

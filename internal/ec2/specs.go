@@ -1,39 +1,6 @@
 package ec2
 
-import (
-	"fmt"
-
-	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
-)
-
-// LaunchSpec describes the instance of one incarnation of one member.
-type LaunchSpec struct {
-	Owner            awsapi.Ownership
-	Member           string
-	Incarnation      int
-	TemplateHash     string
-	ImageID          string
-	InstanceType     string
-	SubnetID         string
-	SecurityGroupIDs []string
-	// IAMInstanceProfile is a name or an ARN; empty for none.
-	IAMInstanceProfile string
-	// KeyName is an EC2 key pair for SSH; empty for none.
-	KeyName string
-	// UserData is what the instance runs at its first boot, at most MaxUserData bytes before encoding.
-	UserData      []byte
-	RootEncrypted bool
-	// KMSKeyID encrypts the root volume; empty for the account's default EBS key.
-	KMSKeyID string
-}
-
-// alike is the same for launches that EC2 and the IAM policy judge alike: all of the spec but what names the cluster and the member. A
-// policy may tell namespaces apart, and an organisation may bind tags.
-func (s LaunchSpec) alike() string {
-	s.Owner = awsapi.Ownership{Namespace: s.Owner.Namespace, UserTags: s.Owner.UserTags}
-	s.Member, s.Incarnation, s.TemplateHash, s.UserData = "", 0, "", nil
-	return fmt.Sprintf("%+v", s)
-}
+import "github.com/alx-ke/nairobi-mysql-operator/internal/ec2/awsapi"
 
 // VolumeSpec describes the data volume of one incarnation of one member.
 type VolumeSpec struct {

@@ -183,7 +183,7 @@ func (r *Decider) PreflightSpec(s *pass.Pass) (ec2.PreflightSpec, error) {
 	if err != nil {
 		return ec2.PreflightSpec{}, err
 	}
-	launch := r.Executor.LaunchSpec(s, first)
+	launch := observe.LaunchSpec(s, first)
 	launch.UserData = userData
 	launch.SubnetID = aws.SubnetIDs[0]
 	launch.SecurityGroupIDs = aws.SecurityGroupIDs

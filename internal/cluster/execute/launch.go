@@ -16,24 +16,13 @@ import (
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
-// LaunchSpec describes a member's instance but for what is resolved at the last moment: image, subnet, user data.
-func (r *Executor) LaunchSpec(s *pass.Pass, a topology.LaunchInstance) ec2.LaunchSpec {
-	c := observe.LaunchedFrom(s, a)
-	aws := c.Spec.AWS
-	return ec2.LaunchSpec{
-		Owner: s.Owner(), Member: a.Member, Incarnation: a.Incarnation, TemplateHash: observe.TemplateOf(c).Hash(),
-		InstanceType: aws.InstanceType, IAMInstanceProfile: aws.IAMInstanceProfile, KeyName: aws.KeyName,
-		RootEncrypted: c.Spec.Storage.IsEncrypted(), KMSKeyID: c.Spec.Storage.KMSKeyID,
-	}
-}
-
 // prepareLaunch copies what a member's instance is launched with, and returns the request: it may go on while the pass writes the object.
 func (r *Executor) prepareLaunch(s *pass.Pass, cloud *ec2.Cloud, a topology.LaunchInstance) (func(context.Context) error, error) {
 	userData, err := bootstrap.Render(r.BootstrapInput(s, a))
 	if err != nil {
 		return nil, &engine.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: err.Error(), After: engine.AfterPerson, Cause: err}
 	}
-	aws, spec := observe.LaunchedFrom(s, a).Spec.AWS, r.LaunchSpec(s, a)
+	aws, spec := observe.LaunchedFrom(s, a).Spec.AWS, observe.LaunchSpec(s, a)
 	spec.SubnetID, spec.UserData = a.SubnetID, userData
 	spec.Owner.UserTags = maps.Clone(spec.Owner.UserTags)
 	if spec.SecurityGroupIDs = slices.Clone(aws.SecurityGroupIDs); len(spec.SecurityGroupIDs) == 0 {

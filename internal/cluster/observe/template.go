@@ -9,6 +9,7 @@ import (
 
 	"github.com/alx-ke/nairobi-mysql-operator/api/v1alpha1"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/cluster/pass"
+	"github.com/alx-ke/nairobi-mysql-operator/internal/ec2"
 	"github.com/alx-ke/nairobi-mysql-operator/internal/topology"
 )
 
@@ -28,6 +29,18 @@ func TemplateOf(c *v1alpha1.MySQLCluster) Template {
 	return Template{
 		Version: c.Spec.Version, InstanceType: aws.InstanceType, ImageID: aws.ImageID, ImageSSMParameter: aws.ImageSSMParameter,
 		IAMInstanceProfile: aws.IAMInstanceProfile, KeyName: aws.KeyName, SecurityGroupIDs: aws.SecurityGroupIDs, Download: aws.Download,
+	}
+}
+
+// LaunchSpec is what EC2 is asked for when a member's instance is launched, but for what is resolved at the last moment: image, subnet,
+// user data. A parameter that is to replace running instances is in the Template too.
+func LaunchSpec(s *pass.Pass, a topology.LaunchInstance) ec2.LaunchSpec {
+	c := LaunchedFrom(s, a)
+	aws := c.Spec.AWS
+	return ec2.LaunchSpec{
+		Owner: s.Owner(), Member: a.Member, Incarnation: a.Incarnation, TemplateHash: TemplateOf(c).Hash(),
+		InstanceType: aws.InstanceType, IAMInstanceProfile: aws.IAMInstanceProfile, KeyName: aws.KeyName,
+		RootEncrypted: c.Spec.Storage.IsEncrypted(), KMSKeyID: c.Spec.Storage.KMSKeyID,
 	}
 }
 

@@ -198,18 +198,35 @@ func TestOperationsHasARowForEveryEvent(t *testing.T) {
 }
 
 func TestLinksBetweenDocumentsLead(t *testing.T) {
-	link := regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`)
+	link := regexp.MustCompile(`\]\(([^)#:]*)(?:#([^)]*))?\)`)
 	documents, err := filepath.Glob("*.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, document := range append(documents, "../README.md", "../CHANGELOG.md") {
 		for _, match := range link.FindAllStringSubmatch(read(t, document), -1) {
-			if _, err := os.Stat(filepath.Join(filepath.Dir(document), match[1])); err != nil {
-				t.Errorf("%s links to %s, which is not there", document, match[1])
+			target, anchor := filepath.Join(filepath.Dir(document), match[1]), match[2]
+			if match[1] == "" {
+				target = document
+			}
+			if _, err := os.Stat(target); err != nil {
+				t.Errorf("%s links to %s, which is not there", document, target)
+			} else if anchor != "" && !anchors(t, target)[anchor] {
+				t.Errorf("%s links to %s#%s: no heading there has this anchor", document, target, anchor)
 			}
 		}
 	}
+}
+
+// anchors returns those of a document's headings, as GitHub makes them.
+func anchors(t *testing.T, document string) map[string]bool {
+	t.Helper()
+	all := map[string]bool{}
+	for _, heading := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(read(t, document), -1) {
+		kept := regexp.MustCompile(`[^\p{L}\p{N}_ -]`).ReplaceAllString(strings.ToLower(heading[1]), "")
+		all[strings.ReplaceAll(kept, " ", "-")] = true
+	}
+	return all
 }
 
 // TestAWSHasThePoliciesOfTheFiles that the tests and the lab read, byte for byte and in the same number.
